@@ -1,0 +1,179 @@
+# foretoken: make, make run, make check. Output goes to build/. README.md explains the variables.
+#   CUDA=1            build the CUDA device too (needs nvcc)
+#   SAN=a,b           sanitizers: address,undefined or thread; output goes to build-SAN/
+#   DEPS=DIR          take headers and libraries from an unpacked folder, install nothing
+#   CC=clang          any C11 compiler; PREFIX=/usr/local for install
+
+VERSION := 0.1.0
+CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
+AR      := ar
+PREFIX  ?= /usr/local
+DESTDIR ?=
+comma   := ,
+empty   :=
+space   := $(empty) $(empty)
+BUILD   ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(COV),-$(COV))
+ARCH    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+
+# ---- libraries: Debian packages, or an unpacked folder ----
+LIBS_NEEDED   := jansson libpcre2-8 libutf8proc libxxhash
+LIBS_OPTIONAL := libcurl libedit libmicrohttpd
+ifdef DEPS
+DEPS_LIB := $(firstword $(wildcard $(DEPS)/usr/lib/$(ARCH)-linux-gnu) $(DEPS)/usr/lib)
+CPPFLAGS += -isystem $(DEPS)/usr/include -isystem $(DEPS)/usr/include/$(ARCH)-linux-gnu
+LDLIBS   += -L$(DEPS_LIB) -Wl,-rpath,$(abspath $(DEPS_LIB)) -Wl,-rpath-link,$(DEPS_LIB) -ljansson -lpcre2-8 -lutf8proc -lxxhash
+have      = $(wildcard $(DEPS)/usr/include/$(1))
+CMOCKA   := -lcmocka
+else
+LDLIBS   += $(shell pkg-config --libs $(LIBS_NEEDED) 2>/dev/null || echo -ljansson -lpcre2-8 -lutf8proc -lxxhash)
+CPPFLAGS += $(shell pkg-config --cflags $(LIBS_NEEDED) 2>/dev/null)
+have      = $(wildcard /usr/include/$(1) /usr/include/$(ARCH)-linux-gnu/$(1))
+CMOCKA   := -lcmocka
+endif
+LIBRARIES := jansson pcre2 utf8proc xxhash
+ifneq ($(call have,curl/curl.h),)
+CPPFLAGS  += -DFT_HAVE_CURL=1
+LDLIBS    += -lcurl
+LIBRARIES += curl
+endif
+ifneq ($(call have,editline/readline.h),)
+CPPFLAGS  += -DFT_HAVE_EDIT=1
+LDLIBS    += -ledit
+LIBRARIES += edit
+endif
+ifneq ($(call have,microhttpd.h),)
+CPPFLAGS  += -DFT_HAVE_HTTPD=1
+LDLIBS    += -lmicrohttpd
+LIBRARIES += microhttpd
+endif
+LDLIBS += -lm -lpthread
+
+# ---- flags ----
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wdouble-promotion \
+        -Wundef -Wformat=2 -Werror
+OPT      ?= -O2
+CFLAGS   += -std=c11 $(OPT) -g -fPIC -fno-math-errno $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+CPPFLAGS += -Isrc -Iinclude -DFT_LIBRARIES='"$(strip $(LIBRARIES))"' -DFT_PREFIX='"$(PREFIX)"'
+LDFLAGS  += $(if $(SAN),-fsanitize=$(SAN))
+KERNEL   := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
+
+# ---- sources: every .c file belongs to its room ----
+LIB_SRC  := $(wildcard src/*.c $(foreach r,base gguf quant tools text kv model engine dev dev/ref dev/cpu serve,src/$(r)/*.c))
+ifeq ($(ARCH),aarch64)
+LIB_SRC  += $(wildcard src/dev/cpu/arm/*.c)
+else ifeq ($(ARCH),x86_64)
+LIB_SRC  += $(wildcard src/dev/cpu/x86/*.c)
+endif
+CLI_SRC  := $(wildcard src/cli/*.c)
+LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
+CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/%.o)
+LIB      := $(BUILD)/libforetoken.a
+BIN      := $(BUILD)/foretoken
+
+ifdef CUDA
+NVCC     ?= $(or $(shell command -v nvcc),/usr/local/cuda/bin/nvcc)
+CU_SRC   := $(wildcard src/dev/cuda/*.cu)
+LIB_OBJ  += $(CU_SRC:%.cu=$(BUILD)/%.cu.o)
+endif
+
+.PHONY: all run check check-fast fuzz fuzz-build tidy format layers install uninstall clean deps bench
+all: $(BIN) $(BUILD)/libforetoken.so
+
+# A change of flags or commit rebuilds what depends on it.
+$(BUILD)/flags: FORCE
+	@mkdir -p $(BUILD)
+	@echo '$(CC) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS)' > $@
+FORCE:
+
+$(BUILD)/src/ft.o: CPPFLAGS += -DFT_VERSION='"$(VERSION) ($(COMMIT))"'
+$(BUILD)/src/ft.o: $(BUILD)/commit
+$(BUILD)/commit: FORCE
+	@mkdir -p $(BUILD)
+	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
+$(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
+$(BUILD)/src/dev/%.o: CFLAGS += $(KERNEL)
+$(BUILD)/src/dev/cpu/arm/dotprod.o: CFLAGS += -march=armv8.2-a+dotprod+fp16
+$(BUILD)/src/dev/cpu/arm/i8mm.o: CFLAGS += -march=armv8.2-a+dotprod+fp16+i8mm
+$(BUILD)/src/dev/cpu/arm/sve.o: CFLAGS += -march=armv8.2-a+sve
+$(BUILD)/src/dev/cpu/x86/avx2.o: CFLAGS += -mavx2 -mfma -mf16c
+$(BUILD)/src/dev/cpu/x86/avx512.o: CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
+$(BUILD)/src/dev/cpu/x86/amx.o: CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo '  cc $<'
+	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+$(BUILD)/%.cu.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo '  nvcc $<'
+	@$(NVCC) $(CPPFLAGS) -O3 -Xcompiler -fPIC -c $< -o $@
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d)
+
+$(LIB): $(LIB_OBJ)
+	@rm -f $@
+	@$(AR) rcs $@ $^
+$(BUILD)/libforetoken.so: $(LIB_OBJ)
+	@$(CC) -shared -Wl,-soname,libforetoken.so.0 $(LDFLAGS) $^ $(LDLIBS) -o $@
+$(BIN): $(CLI_OBJ) $(LIB)
+	@echo '  link $@'
+	@$(CC) $(LDFLAGS) $(CLI_OBJ) $(LIB) $(LDLIBS) -o $@
+
+# ---- tests: tests/unit/*.c are programs; tests/cli/*.sh drive the built program ----
+TEST_SRC := $(wildcard tests/*.c tests/unit/*.c tests/ops/*.c tests/laws/*.c)
+TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
+FUZZ_SRC := $(filter-out fuzz/replay.c,$(wildcard fuzz/*.c))
+FUZZ_REPLAY := $(FUZZ_SRC:fuzz/%.c=$(BUILD)/fuzz/replay-%)
+
+$(BUILD)/tests/%: tests/%.c $(LIB) $(wildcard tests/*.h) $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo '  test $<'
+	@$(CC) $(CPPFLAGS) -Itests $(CFLAGS) $(LDFLAGS) $< $(LIB) $(LDLIBS) $(CMOCKA) -o $@
+$(BUILD)/fuzz/replay-%: fuzz/%.c fuzz/replay.c $(LIB)
+	@mkdir -p $(@D)
+	@$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+deps:
+	@$(if $(DEPS),true,scripts/deps.sh)
+check: deps
+	@$(MAKE) --no-print-directory layers check-fast
+check-fast: $(BIN) $(TEST_BIN) $(FUZZ_REPLAY)
+	@BUILD=$(BUILD) scripts/check.sh
+tests: $(TEST_BIN)
+run: deps
+	@$(MAKE) --no-print-directory $(BIN)
+	@scripts/greet.sh $(BIN)
+
+# libFuzzer needs clang: make fuzz FUZZ=gguf SECONDS=1800
+FUZZ    ?= $(FUZZ_SRC:fuzz/%.c=%)
+SECONDS ?= 60
+fuzz-build:
+	@$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz SAN=fuzzer-no-link,address,undefined build-fuzz/libforetoken.a
+	@for f in $(FUZZ); do echo "build fuzz/$$f"; \
+	clang $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all fuzz/$$f.c build-fuzz/libforetoken.a $(LDLIBS) -o build-fuzz/$$f || exit 1; done
+fuzz: fuzz-build
+	@for f in $(FUZZ); do mkdir -p build-fuzz/corpus/$$f; \
+	build-fuzz/$$f -max_total_time=$(SECONDS) -rss_limit_mb=2048 -timeout=20 -artifact_prefix=build-fuzz/$$f- build-fuzz/corpus/$$f fuzz/corpus/$$f || exit 1; done
+
+tidy:
+	clang-tidy --quiet $(LIB_SRC) $(CLI_SRC) -- -std=c11 $(CPPFLAGS)
+format:
+	clang-format -i $$(git ls-files '*.c' '*.h' '*.cu' '*.cuh')
+layers:
+	@scripts/layers.sh
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/foretoken
+	install -m 644 include/foretoken.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib/
+	install -m 755 $(BUILD)/libforetoken.so $(DESTDIR)$(PREFIX)/lib/libforetoken.so.0
+	ln -sf libforetoken.so.0 $(DESTDIR)$(PREFIX)/lib/libforetoken.so
+	printf 'prefix=%s\nName: foretoken\nDescription: LLM inference with multi-token prediction\nVersion: %s\nLibs: -L$${prefix}/lib -lforetoken\nLibs.private: %s\nCflags: -I$${prefix}/include\n' '$(PREFIX)' '$(VERSION)' '$(LDLIBS)' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/foretoken.pc
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/foretoken include/foretoken.h lib/libforetoken.a lib/libforetoken.so lib/libforetoken.so.0 lib/pkgconfig/foretoken.pc)
+clean:
+	rm -rf build build-*

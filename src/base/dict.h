@@ -1,0 +1,20 @@
+/* base/dict.h - a hash table from borrowed strings to numbers; keys must outlive it.
+ * The hash is seeded per process, so nobody outside can aim at one bucket. */
+#ifndef FT_BASE_DICT_H
+#define FT_BASE_DICT_H
+
+#include "base/str.h"
+
+typedef struct ft_dict {
+    ft_str *key;
+    uint32_t *value, *slot; /* slot: index + 1, 0 is empty */
+    size_t n, cap, n_slot;
+} ft_dict;
+
+void ft_dict_init(ft_dict *d);
+void ft_dict_release(ft_dict *d);
+/* false when the key is there already (its value is kept) */
+bool ft_dict_put(ft_dict *d, ft_str key, uint32_t value);
+bool ft_dict_find(const ft_dict *d, ft_str key, uint32_t *value); /* value may be NULL */
+
+#endif

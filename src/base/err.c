@@ -1,0 +1,51 @@
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void fill(ft_err *err, ft_status code, const char *fmt, va_list ap)
+{
+    err->code = code;
+    vsnprintf(err->text, sizeof err->text, fmt, ap);
+}
+
+ft_status ft_fail(ft_err *err, ft_status code, const char *fmt, ...)
+{
+    if (err) {
+        va_list ap;
+        va_start(ap, fmt);
+        fill(err, code, fmt, ap);
+        va_end(ap);
+    }
+    return code;
+}
+
+ft_status ft_fail_errno(ft_err *err, const char *fmt, ...)
+{
+    const int e = errno;
+    const ft_status code = e == ENOMEM ? FT_ENOMEM : FT_EIO;
+    if (err) {
+        va_list ap;
+        va_start(ap, fmt);
+        fill(err, code, fmt, ap);
+        va_end(ap);
+        const size_t n = strlen(err->text);
+        snprintf(err->text + n, sizeof err->text - n, ": %s", strerror(e));
+    }
+    return code;
+}
+
+void ft_err_prefix(ft_err *err, const char *fmt, ...)
+{
+    if (!err) return;
+    char old[sizeof err->text];
+    memcpy(old, err->text, sizeof old);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(err->text, sizeof err->text, fmt, ap);
+    va_end(ap);
+    const size_t n = strlen(err->text);
+    snprintf(err->text + n, sizeof err->text - n, ": %s", old);
+}

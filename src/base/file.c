@@ -1,0 +1,286 @@
+#define _GNU_SOURCE
+#include "base/file.h"
+
+#include "base/buf.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- reading ---- */
+
+static ssize_t read_full(int fd, void *p, size_t n)
+{
+    size_t done = 0;
+    while (done < n) {
+        const size_t ask = FT_MIN(n - done, (size_t)1 << 30);
+        const ssize_t r = read(fd, (char *)p + done, ask);
+        if (r < 0 && errno == EINTR) continue;
+        if (r < 0) return -1;
+        if (r == 0) break;
+        done += (size_t)r;
+    }
+    return (ssize_t)done;
+}
+
+static ft_status map_fd(ft_map *m, int fd, const char *path, bool use_mmap, ft_err *err)
+{
+    struct stat st;
+    if (fstat(fd, &st)) return ft_fail_errno(err, "%s", path);
+    if (!S_ISREG(st.st_mode)) return ft_fail(err, FT_EINVAL, "%s: not a regular file", path);
+    *m = (ft_map){.bytes = (size_t)st.st_size, .dev = st.st_dev, .inode = st.st_ino};
+    if (m->bytes == 0) return FT_OK;
+    if (use_mmap) {
+        void *p = mmap(NULL, m->bytes, PROT_READ, MAP_SHARED, fd, 0);
+        if (p != MAP_FAILED) {
+            m->data = p;
+            m->mapped = true;
+            return FT_OK;
+        }
+    }
+    void *p = NULL;
+    if (posix_memalign(&p, 4096, m->bytes))
+        return ft_fail(err, FT_ENOMEM, "%s: no memory for %zu bytes", path, m->bytes);
+    const ssize_t got = read_full(fd, p, m->bytes);
+    if (got != (ssize_t)m->bytes) {
+        const ft_status s = got < 0 ? ft_fail_errno(err, "%s: read", path)
+                                    : ft_fail(err, FT_EIO, "%s: file shrank while reading", path);
+        free(p);
+        return s;
+    }
+    m->data = p;
+    return FT_OK;
+}
+
+ft_status ft_map_open(ft_map *m, const char *path, bool use_mmap, ft_err *err)
+{
+    *m = (ft_map){0};
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return ft_fail_errno(err, "%s", path);
+    const ft_status s = map_fd(m, fd, path, use_mmap, err);
+    close(fd);
+    if (s) *m = (ft_map){0};
+    return s;
+}
+
+void ft_map_close(ft_map *m)
+{
+    if (m->mapped)
+        munmap((void *)(uintptr_t)m->data, m->bytes);
+    else
+        free((void *)(uintptr_t)m->data);
+    *m = (ft_map){0};
+}
+
+ft_status ft_file_read(char **out, size_t *n, const char *path, size_t max, ft_err *err)
+{
+    const bool from_stdin = path[0] == '-' && !path[1];
+    const int fd = from_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return ft_fail_errno(err, "%s", path);
+    ft_buf b;
+    ft_buf_init(&b, max);
+    char chunk[65536];
+    ssize_t r;
+    while ((r = read_full(fd, chunk, sizeof chunk)) > 0 && !b.full)
+        ft_buf_put(&b, chunk, (size_t)r);
+    ft_status st = FT_OK;
+    if (r < 0)
+        st = ft_fail_errno(err, "%s: read", path);
+    else if (b.full)
+        st = ft_fail(err, FT_ELIMIT, "%s: larger than %zu bytes", path, max);
+    if (!from_stdin) close(fd);
+    if (st) {
+        ft_buf_release(&b);
+        return st;
+    }
+    *n = b.len;
+    *out = ft_buf_take(&b);
+    return FT_OK;
+}
+
+bool ft_file_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* ---- writing ---- */
+
+struct ft_out {
+    int fd;
+    int error; /* errno of the first failed write */
+    uint64_t size, buf_at;
+    size_t buf_len;
+    char *path, *tmp;
+    ft_out *next;
+    pthread_mutex_t lock;
+    char buf[1 << 16];
+};
+
+/* Temporary files that exist now, so that a signal can remove them. */
+static ft_out *open_outs;
+static pthread_mutex_t open_outs_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void remove_on_signal(int sig)
+{
+    for (ft_out *o = open_outs; o; o = o->next) unlink(o->tmp);
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
+static void watch_signals(void)
+{
+    static const int sigs[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < FT_COUNT(sigs); i++) {
+        struct sigaction old;
+        if (sigaction(sigs[i], NULL, &old) || old.sa_handler != SIG_DFL) continue;
+        struct sigaction sa = {.sa_handler = remove_on_signal};
+        sigemptyset(&sa.sa_mask);
+        sigaction(sigs[i], &sa, NULL);
+    }
+}
+
+static void list_add(ft_out *o)
+{
+    pthread_mutex_lock(&open_outs_lock);
+    o->next = open_outs;
+    open_outs = o;
+    pthread_mutex_unlock(&open_outs_lock);
+}
+
+static void list_remove(ft_out *o)
+{
+    pthread_mutex_lock(&open_outs_lock);
+    for (ft_out **p = &open_outs; *p; p = &(*p)->next) {
+        if (*p == o) {
+            *p = o->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&open_outs_lock);
+}
+
+ft_status ft_out_open(ft_out **out, const char *path, ft_err *err)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return ft_fail(err, FT_EINVAL, "%s: exists and is not a regular file", path);
+    ft_out *o = ft_new(ft_out);
+    const size_t n = strlen(path) + 16;
+    o->path = ft_strdup(path);
+    o->tmp = ft_alloc(n);
+    snprintf(o->tmp, n, "%s.XXXXXX.part", path);
+    o->fd = mkostemps(o->tmp, 5, O_CLOEXEC);
+    if (o->fd < 0) {
+        const ft_status s = ft_fail_errno(err, "%s: cannot write there", path);
+        ft_free(o->path);
+        ft_free(o->tmp);
+        ft_free(o);
+        return s;
+    }
+    pthread_mutex_init(&o->lock, NULL);
+    const mode_t mask = umask(0);
+    umask(mask);
+    if (fchmod(o->fd, 0666 & ~mask)) o->error = errno;
+    list_add(o);
+    watch_signals();
+    *out = o;
+    return FT_OK;
+}
+
+static void write_all_at(ft_out *o, uint64_t at, const char *p, size_t n)
+{
+    while (n) {
+        const ssize_t w = pwrite(o->fd, p, FT_MIN(n, (size_t)1 << 30), (off_t)at);
+        if (w < 0 && errno == EINTR) continue;
+        if (w <= 0) {
+            pthread_mutex_lock(&o->lock);
+            if (!o->error) o->error = w < 0 ? errno : ENOSPC;
+            pthread_mutex_unlock(&o->lock);
+            return;
+        }
+        p += w;
+        n -= (size_t)w;
+        at += (uint64_t)w;
+    }
+}
+
+static void flush_buf(ft_out *o)
+{
+    if (o->buf_len) write_all_at(o, o->buf_at, o->buf, o->buf_len);
+    o->buf_at = o->size;
+    o->buf_len = 0;
+}
+
+void ft_out_write(ft_out *o, const void *p, size_t n)
+{
+    if (n > sizeof o->buf - o->buf_len) flush_buf(o);
+    if (n > sizeof o->buf) {
+        write_all_at(o, o->size, p, n);
+        o->size += n;
+        o->buf_at = o->size;
+        return;
+    }
+    if (n) memcpy(o->buf + o->buf_len, p, n);
+    o->buf_len += n;
+    o->size += n;
+}
+
+void ft_out_write_at(ft_out *o, uint64_t offset, const void *p, size_t n)
+{
+    write_all_at(o, offset, p, n);
+}
+
+uint64_t ft_out_size(const ft_out *o)
+{
+    return o->size;
+}
+
+void ft_out_grow(ft_out *o, uint64_t bytes)
+{
+    flush_buf(o);
+    o->size += bytes;
+    o->buf_at = o->size;
+    if (ftruncate(o->fd, (off_t)o->size) && !o->error) o->error = errno;
+}
+
+static void out_free(ft_out *o)
+{
+    if (o->fd >= 0) close(o->fd);
+    list_remove(o);
+    pthread_mutex_destroy(&o->lock);
+    ft_free(o->path);
+    ft_free(o->tmp);
+    ft_free(o);
+}
+
+ft_status ft_out_commit(ft_out *o, ft_err *err)
+{
+    flush_buf(o);
+    if (!o->error && fsync(o->fd)) o->error = errno;
+    const int fd = o->fd;
+    o->fd = -1;
+    if (close(fd) && !o->error) o->error = errno;
+    if (!o->error && rename(o->tmp, o->path)) o->error = errno;
+    ft_status st = FT_OK;
+    if (o->error) {
+        errno = o->error;
+        st = ft_fail_errno(err, "%s: write", o->path);
+        unlink(o->tmp);
+    }
+    out_free(o);
+    return st;
+}
+
+void ft_out_abort(ft_out *o)
+{
+    if (!o) return;
+    unlink(o->tmp);
+    out_free(o);
+}

@@ -1,0 +1,44 @@
+/* base/file.h - files, read whole or mapped, and written so that they appear only when complete. */
+#ifndef FT_BASE_FILE_H
+#define FT_BASE_FILE_H
+
+#include "base/err.h"
+
+/* ---- reading ---- */
+
+typedef struct ft_map {
+    const unsigned char *data; /* NULL for an empty file */
+    size_t bytes;
+    bool mapped;         /* else the bytes were read into memory */
+    uint64_t dev, inode; /* two paths to one file share these */
+} ft_map;
+
+/* Regular files only. With use_mmap false the bytes are read into memory. */
+ft_status ft_map_open(ft_map *m, const char *path, bool use_mmap, ft_err *err);
+void ft_map_close(ft_map *m);
+
+/* The whole of a file or, for "-", of standard input; at most max bytes, else FT_ELIMIT. The
+ * result is followed by a zero byte and is yours (ft_free). */
+ft_status ft_file_read(char **out, size_t *n, const char *path, size_t max, ft_err *err);
+
+/* ---- writing: a temporary name beside the target, fsync, rename ---- */
+
+typedef struct ft_out ft_out;
+
+/* Fails when path is a directory or its folder cannot be written. A temporary file left behind by
+ * an interrupted program is removed by the signal handler that the first open installs. */
+ft_status ft_out_open(ft_out **out, const char *path, ft_err *err);
+/* Write at the end. Errors stick; they are reported by commit. */
+void ft_out_write(ft_out *o, const void *p, size_t n);
+/* Overwrite earlier bytes (headers whose content is known at the end); safe from many threads. */
+void ft_out_write_at(ft_out *o, uint64_t offset, const void *p, size_t n);
+uint64_t ft_out_size(const ft_out *o); /* bytes written at the end so far */
+void ft_out_grow(ft_out *o,
+                 uint64_t bytes); /* the end moves on by bytes, to be filled by write_at */
+/* Flush, fsync, rename. The object is gone afterwards, also on failure (no file appears then). */
+ft_status ft_out_commit(ft_out *o, ft_err *err);
+void ft_out_abort(ft_out *o); /* accepts NULL; removes the temporary file */
+
+bool ft_file_exists(const char *path);
+
+#endif

@@ -1,0 +1,55 @@
+#define _POSIX_C_SOURCE 200809L
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *gone(size_t bytes)
+{
+    fprintf(stderr, "foretoken: out of memory (%zu bytes wanted)\n", bytes);
+    exit(1);
+}
+
+void *ft_try_alloc(size_t bytes)
+{
+    return calloc(1, bytes ? bytes : 1);
+}
+
+void *ft_alloc(size_t bytes)
+{
+    void *p = ft_try_alloc(bytes);
+    return p ? p : gone(bytes);
+}
+
+void *ft_alloc_n(size_t n, size_t size)
+{
+    size_t bytes;
+    if (!ft_mul_size(n, size, &bytes)) return gone(SIZE_MAX);
+    return ft_alloc(bytes);
+}
+
+void *ft_realloc(void *p, size_t bytes)
+{
+    void *q = realloc(p, bytes ? bytes : 1);
+    return q ? q : gone(bytes);
+}
+
+void *ft_alloc_aligned(size_t bytes, size_t align)
+{
+    void *p = NULL;
+    if (posix_memalign(&p, align, bytes ? bytes : align)) return gone(bytes);
+    memset(p, 0, bytes ? bytes : align);
+    return p;
+}
+
+void ft_free(void *p)
+{
+    free(p);
+}
+
+char *ft_strdup(const char *s)
+{
+    const size_t n = strlen(s) + 1;
+    return memcpy(ft_alloc(n), s, n);
+}

@@ -1,0 +1,48 @@
+/* base/mem.h - memory whose size we chose ourselves, and checked arithmetic for sizes we did not.
+ * ft_new and friends zero what they give and stop the program when memory is gone. A size that
+ * came from outside goes through ft_mul_size and ft_try_alloc, which can say no. */
+#ifndef FT_BASE_MEM_H
+#define FT_BASE_MEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ft_new(T)      ((T *)ft_alloc(sizeof(T)))
+#define ft_new_n(T, n) ((T *)ft_alloc_n((n), sizeof(T)))
+#define FT_COUNT(a)    (sizeof(a) / sizeof(a)[0])
+#define FT_MIN(a, b)   ((a) < (b) ? (a) : (b))
+#define FT_MAX(a, b)   ((a) > (b) ? (a) : (b))
+
+void *ft_alloc(size_t bytes);                       /* zeroed, never NULL */
+void *ft_alloc_n(size_t n, size_t size);            /* zeroed, never NULL */
+void *ft_realloc(void *p, size_t bytes);            /* never NULL; new bytes are not zeroed */
+void *ft_try_alloc(size_t bytes);                   /* zeroed, NULL when memory is gone */
+void *ft_alloc_aligned(size_t bytes, size_t align); /* zeroed, never NULL; ft_free releases it */
+void ft_free(void *p);                              /* accepts NULL */
+char *ft_strdup(const char *s);                     /* never NULL */
+
+/* false on overflow, *out is then untouched */
+static inline bool ft_mul_size(size_t a, size_t b, size_t *out)
+{
+    size_t r;
+    if (__builtin_mul_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
+
+static inline bool ft_add_size(size_t a, size_t b, size_t *out)
+{
+    size_t r;
+    if (__builtin_add_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
+
+/* x rounded up to a multiple of align (a power of two). The caller knows that it fits. */
+static inline size_t ft_round_up(size_t x, size_t align)
+{
+    return (x + align - 1) & ~(align - 1);
+}
+
+#endif

@@ -1,0 +1,27 @@
+/* base/pool.h - threads that work on one job at a time, handed over with low latency.
+ * Workers spin for a moment after a job and then sleep. The caller is worker 0 and works too, so a
+ * pool of one runs the function in place, with no atomics in the way. Jobs do not nest. */
+#ifndef FT_BASE_POOL_H
+#define FT_BASE_POOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ft_pool ft_pool;
+/* Called once on every thread: this thread's index and how many there are. */
+typedef void ft_pool_fn(void *arg, int thread, int threads);
+
+int ft_cpu_count(void); /* cores this process may use, at least 1 */
+/* threads <= 0: one per core. pin: bind each worker to a core of its own. */
+ft_pool *ft_pool_new(int threads, int pin);
+void ft_pool_free(ft_pool *p);
+int ft_pool_threads(const ft_pool *p);
+void ft_pool_run(ft_pool *p, ft_pool_fn *fn, void *arg); /* returns when every thread is done */
+/* All threads of the running job meet here. Callable from inside the function only. */
+void ft_pool_barrier(ft_pool *p);
+
+/* Calls fn(arg, i) for i in [0, n), items handed out one by one. */
+typedef void ft_each_fn(void *arg, size_t i);
+void ft_pool_each(ft_pool *p, size_t n, ft_each_fn *fn, void *arg);
+
+#endif

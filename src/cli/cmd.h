@@ -1,0 +1,22 @@
+/* cli/cmd.h - the programs behind `foretoken NAME`. Each parses its own words and options, prints,
+ * and returns the exit code. */
+#ifndef FT_CLI_CMD_H
+#define FT_CLI_CMD_H
+
+#include "cli/opts.h"
+
+typedef struct ft_cmd {
+    const char *name;
+    unsigned bit;
+    int (*run)(const ft_opts *o);
+    const char *words; /* the words it takes, for the usage line */
+    const char *help;
+    int min_words, max_words;
+} ft_cmd;
+
+extern const ft_cmd ft_cmd_table[]; /* ends with name == NULL */
+
+/* One line on standard error: "foretoken: sentence". Returns 1, the exit code. */
+int ft_die(const ft_err *err);
+
+#endif

@@ -1,0 +1,70 @@
+/* cli/main.c - finds the program that the first word names. */
+#include "base/cpu.h"
+#include "cli/cmd.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+const ft_cmd ft_cmd_table[] = {
+    {NULL, 0, NULL, NULL, NULL, 0, 0},
+};
+
+int ft_die(const ft_err *err)
+{
+    fprintf(stderr, "foretoken: %s\n", err->text);
+    return 1;
+}
+
+static int usage(void)
+{
+    puts("foretoken - runs Qwen3.5/3.6 and Gemma 4 models, with multi-token prediction\n\n"
+         "usage: foretoken PROGRAM [options]\n\nprograms:");
+    for (const ft_cmd *c = ft_cmd_table; c->name; c++) printf("  %-12s %s\n", c->name, c->help);
+    puts("\nforetoken PROGRAM --help explains one; foretoken --version names what this build has.");
+    return 0;
+}
+
+static int version(void)
+{
+    printf("foretoken %s\n", ft_version());
+    printf("devices: cpu\n");
+    printf("instruction sets: %s\n", ft_cpu_isa_names());
+    printf("libraries: %s\n", FT_LIBRARIES);
+    return 0;
+}
+
+static int run(const ft_cmd *c, int argc, char **argv)
+{
+    ft_err err;
+    ft_opts *o = NULL;
+    if (ft_opts_parse(&o, c->bit, argc, argv, &err)) return ft_die(&err);
+    int rc;
+    if (ft_opts_flag(o, "help")) {
+        printf("foretoken %s - %s\n\nusage: foretoken %s %s [options]\n", c->name, c->help, c->name,
+               c->words);
+        ft_opts_help(c->bit);
+        rc = 0;
+    } else if (ft_opts_n_word(o) < c->min_words || ft_opts_n_word(o) > c->max_words) {
+        ft_fail(&err, FT_EINVAL, "%s: %d words given, want: foretoken %s %s", c->name,
+                ft_opts_n_word(o), c->name, c->words);
+        rc = ft_die(&err);
+    } else {
+        rc = c->run(o);
+    }
+    ft_opts_free(o);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN);
+    const char *name = argc > 1 ? argv[1] : "--help";
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return usage();
+    if (!strcmp(name, "--version") || !strcmp(name, "version")) return version();
+    for (const ft_cmd *c = ft_cmd_table; c->name; c++)
+        if (!strcmp(c->name, name)) return run(c, argc - 1, argv + 1);
+    ft_err err;
+    ft_fail(&err, FT_EINVAL, "no program \"%s\" (foretoken --help lists them)", name);
+    return ft_die(&err);
+}

@@ -1,0 +1,29 @@
+/* cli/opts_table.c - every option of every program, in one place. The environment is otherwise
+ * read for three debug switches only: FT_CPU, FT_LOG and FT_PROBE. */
+#include "cli/opts.h"
+
+#define ANY   FT_CMD_ANY
+#define MODEL FT_CMD_MODEL
+
+const ft_opt ft_opt_table[] = {
+    {"help", "-h", FT_OPT_FLAG, ANY, NULL, NULL, 0, 0, NULL, "show this help"},
+    {"quiet", "-q", FT_OPT_FLAG, ANY, NULL, NULL, 0, 0, NULL, "no progress, no notes"},
+    {"threads", "-t", FT_OPT_INT, MODEL | FT_CMD_CONVERT | FT_CMD_QUANTIZE | FT_CMD_SYNTH, "0", "N",
+     0, 1024, "LLAMA_ARG_THREADS", "threads to work with; 0 = one per core"},
+    {"json", NULL, FT_OPT_FLAG, MODEL | FT_CMD_INSPECT | FT_CMD_QUANTIZE, NULL, NULL, 0, 0, NULL,
+     "print one JSON object instead of text"},
+
+    /* convert */
+
+    /* quantize */
+
+    /* inspect */
+
+    /* synth */
+
+    /* tokenize, template */
+
+    /* models */
+
+    {NULL, NULL, FT_OPT_FLAG, 0, NULL, NULL, 0, 0, NULL, NULL},
+};

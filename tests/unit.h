@@ -1,0 +1,12 @@
+/* tests/unit.h - cmocka with the headers that it wants in front of it. */
+#ifndef FT_TESTS_UNIT_H
+#define FT_TESTS_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#endif

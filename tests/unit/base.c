@@ -1,0 +1,245 @@
+/* The bottom room: numbers, strings, buffers, files, threads. */
+#define _GNU_SOURCE
+#include "base/buf.h"
+#include "base/dict.h"
+#include "base/file.h"
+#include "base/half.h"
+#include "base/mem.h"
+#include "base/pool.h"
+#include "base/rng.h"
+#include "base/type.h"
+#include "base/utf8.h"
+
+#include "unit.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void f16_round_trips_every_value(void **state)
+{
+    (void)state;
+    for (uint32_t h = 0; h < 65536; h++) {
+        const float x = ft_f16_to_f32((uint16_t)h);
+        if (isnan(x))
+            assert_true(isnan(ft_f16_to_f32(ft_f32_to_f16(x))));
+        else
+            assert_int_equal(ft_f32_to_f16(x), h);
+    }
+}
+
+static void f16_rounds_to_nearest_even(void **state)
+{
+    (void)state;
+    ft_rng r = {7};
+    for (int i = 0; i < 200000; i++) {
+        const float x = (float)ldexp(ft_rng_f64(&r) * 2 - 1, (int)(ft_rng_u64(&r) % 44) - 28);
+        const uint16_t h = ft_f32_to_f16(x);
+        const double got = (double)ft_f16_to_f32(h);
+        if (isinf(got)) {
+            assert_true(fabs((double)x) >= 65520);
+            continue;
+        }
+        for (int step = -1; step <= 1; step += 2) {
+            const double other = (double)ft_f16_to_f32((uint16_t)(h + step));
+            if (isnan(other) || isinf(other)) continue;
+            const double mine = fabs(got - (double)x), theirs = fabs(other - (double)x);
+            assert_true(mine < theirs || (mine == theirs && !(h & 1)) || got == other);
+        }
+    }
+}
+
+static void bf16_rounds_to_nearest_even(void **state)
+{
+    (void)state;
+    assert_int_equal(ft_f32_to_bf16(1.0f), 0x3f80);
+    assert_int_equal(ft_f32_to_bf16(ft_f32_of_bits(0x3f808000)), 0x3f80); /* tie to even */
+    assert_int_equal(ft_f32_to_bf16(ft_f32_of_bits(0x3f818000)), 0x3f82);
+    assert_int_equal(ft_f32_to_bf16(INFINITY), 0x7f80);
+    assert_true(isnan(ft_bf16_to_f32(ft_f32_to_bf16(ft_f32_of_bits(0x7f800001)))));
+}
+
+static void utf8_accepts_and_refuses(void **state)
+{
+    (void)state;
+    assert_true(ft_utf8_valid(FT_STR("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80")));
+    static const char *const bad[] = {
+        "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80", "\xe2\x82", "\xff", "\xc3("};
+    for (size_t i = 0; i < FT_COUNT(bad); i++) assert_false(ft_utf8_valid(ft_str_of(bad[i])));
+    for (uint32_t c = 0; c < 0x110000; c += 7) {
+        if (c >= 0xD800 && c < 0xE000) continue;
+        char b[4];
+        int len;
+        const int n = ft_utf8_encode(c, b);
+        assert_int_equal(ft_utf8_decode(b, (size_t)n, &len), c);
+        assert_int_equal(len, n);
+        for (int cut = 1; cut < n; cut++)
+            assert_int_equal(ft_utf8_partial((ft_str){b, (size_t)cut}), cut);
+        assert_int_equal(ft_utf8_partial((ft_str){b, (size_t)n}), 0);
+    }
+}
+
+static void numbers_are_parsed_strictly(void **state)
+{
+    (void)state;
+    int64_t i = -1;
+    double f = -1;
+    assert_true(ft_parse_i64("42", 0, 100, &i) && i == 42);
+    assert_false(ft_parse_i64("42x", 0, 100, &i) || ft_parse_i64("", 0, 100, &i) ||
+                 ft_parse_i64(" 4", 0, 100, &i) || ft_parse_i64("101", 0, 100, &i) ||
+                 ft_parse_i64("99999999999999999999", 0, 100, &i));
+    assert_true(ft_parse_f64("0.5", 0, 1, &f) && f == 0.5);
+    assert_false(ft_parse_f64("nan", 0, 1, &f) || ft_parse_f64("inf", 0, 1, &f) ||
+                 ft_parse_f64("0.5.5", 0, 1, &f) || ft_parse_f64("1e999", 0, 1, &f));
+}
+
+static void buffer_stops_at_its_maximum(void **state)
+{
+    (void)state;
+    ft_buf b;
+    ft_buf_init(&b, 10);
+    ft_buf_puts(&b, "12345");
+    ft_buf_printf(&b, "%d", 67890);
+    assert_false(b.full);
+    ft_buf_putc(&b, 'x');
+    assert_true(b.full);
+    assert_string_equal(ft_buf_z(&b), "1234567890");
+    ft_buf_release(&b);
+}
+
+static void dict_finds_what_was_put(void **state)
+{
+    (void)state;
+    enum { N = 5000 };
+    static char key[N][16];
+    ft_dict d;
+    ft_dict_init(&d);
+    for (uint32_t i = 0; i < N; i++) {
+        snprintf(key[i], sizeof key[i], "key.%u", i);
+        assert_true(ft_dict_put(&d, ft_str_of(key[i]), i));
+    }
+    assert_false(ft_dict_put(&d, FT_STR("key.77"), 1));
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t v;
+        assert_true(ft_dict_find(&d, ft_str_of(key[i]), &v));
+        assert_int_equal(v, i);
+    }
+    assert_false(ft_dict_find(&d, FT_STR("key.5000"), NULL));
+    ft_dict_release(&d);
+}
+
+static void output_file_appears_only_when_complete(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/ft-unit-XXXXXX", path[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/out", dir);
+    ft_err err;
+    ft_out *o;
+    assert_int_equal(ft_out_open(&o, path, &err), FT_OK);
+    ft_out_write(o, "lost", 4);
+    assert_false(ft_file_exists(path));
+    ft_out_abort(o);
+    assert_false(ft_file_exists(path));
+
+    assert_int_equal(ft_out_open(&o, path, &err), FT_OK);
+    ft_out_write(o, "header--", 8);
+    ft_out_grow(o, 4);
+    ft_out_write(o, "!", 1);
+    ft_out_write_at(o, 8, "data", 4);
+    assert_int_equal(ft_out_size(o), 13);
+    assert_int_equal(ft_out_commit(o, &err), FT_OK);
+    char *p;
+    size_t n;
+    assert_int_equal(ft_file_read(&p, &n, path, 100, &err), FT_OK);
+    assert_string_equal(p, "header--data!");
+    ft_free(p);
+    assert_int_equal(ft_file_read(&p, &n, path, 5, &err), FT_ELIMIT);
+
+    assert_int_equal(ft_out_open(&o, dir, &err), FT_EINVAL);
+    assert_int_equal(ft_out_open(&o, "/nonexistent/dir/x", &err), FT_EIO);
+    ft_map m;
+    assert_int_equal(ft_map_open(&m, dir, true, &err), FT_EINVAL);
+    unlink(path);
+    assert_int_equal(rmdir(dir), 0); /* nothing else was left there */
+}
+
+typedef struct counts {
+    ft_pool *pool;
+    atomic_int before, wrong, items;
+} counts;
+
+static void meet_twice(void *arg, int thread, int threads)
+{
+    counts *c = arg;
+    (void)thread;
+    for (int round = 1; round <= 3; round++) {
+        atomic_fetch_add(&c->before, 1);
+        ft_pool_barrier(c->pool);
+        if (atomic_load(&c->before) < round * threads) atomic_fetch_add(&c->wrong, 1);
+        ft_pool_barrier(c->pool);
+    }
+}
+
+static void count_item(void *arg, size_t i)
+{
+    (void)i;
+    atomic_fetch_add(&((counts *)arg)->items, 1);
+}
+
+static void pool_runs_everything_and_meets(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 5; n++) {
+        ft_pool *p = ft_pool_new(n, 1);
+        for (int i = 0; i < 300; i++) {
+            counts c = {.pool = p};
+            ft_pool_run(p, meet_twice, &c);
+            assert_int_equal(c.wrong, 0);
+            assert_int_equal(c.before, 3 * ft_pool_threads(p));
+            ft_pool_each(p, 17, count_item, &c);
+            assert_int_equal(c.items, 17);
+            if (i % 100 == 0) usleep(2000); /* long enough for the workers to sleep */
+        }
+        ft_pool_free(p);
+    }
+}
+
+static void type_table_is_consistent(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < FT_TYPE_MAX; i++) {
+        const ft_type_info *t = ft_type_of(i);
+        ft_type back;
+        if (!t->name) {
+            assert_non_null(t->note);
+            continue;
+        }
+        assert_true(t->elems > 0 && t->bytes > 0);
+        assert_true(ft_type_find(ft_str_of(t->name), &back));
+        if (i != FT_Q2_0_FORK) assert_int_equal(back, i);
+    }
+    assert_null(ft_type_of(4)->name);
+    assert_null(ft_type_of(1000)->name);
+    assert_int_equal(ft_type_row(FT_Q4_K, 512), 288);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f16_round_trips_every_value),
+        cmocka_unit_test(f16_rounds_to_nearest_even),
+        cmocka_unit_test(bf16_rounds_to_nearest_even),
+        cmocka_unit_test(utf8_accepts_and_refuses),
+        cmocka_unit_test(numbers_are_parsed_strictly),
+        cmocka_unit_test(buffer_stops_at_its_maximum),
+        cmocka_unit_test(dict_finds_what_was_put),
+        cmocka_unit_test(output_file_appears_only_when_complete),
+        cmocka_unit_test(pool_runs_everything_and_meets),
+        cmocka_unit_test(type_table_is_consistent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
