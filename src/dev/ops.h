@@ -53,6 +53,7 @@ typedef struct ft_attn {
     float scale;
     int window; /* a row sees the last `window` cells below its end; 0 = all */
     int first;  /* cells below this are never seen */
+    bool out;   /* the rows are the batch's out rows, gathered: row i stands for out_row[i] */
 } ft_attn;
 
 /* What a delta-net layer remembers for each slot: the convolution's last inputs, the state, and
