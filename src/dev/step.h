@@ -20,7 +20,8 @@ struct ft_step {
 
     const ft_kv *kv;       /* [layer]: keys and values of layers that own them */
     const ft_delta *delta; /* [layer] */
-    ft_mat hidden;         /* in: hidden rows of a draft pass; out: rows after the final norm */
+    ft_mat hidden_in;      /* [T, D]: a draft pass's hidden rows */
+    ft_mat hidden;         /* rows after the final norm: all T of a trunk pass, n_out of a draft */
     ft_mat logits;         /* [n_out, V] */
     ft_probe_fn *probe;
     void *probe_user;
