@@ -41,8 +41,9 @@ typedef struct ft_gguf_kv {
     ft_gguf_kind kind;
     bool array;
     uint64_t n;       /* elements; 1 for a scalar */
-    const void *data; /* packed little-endian values, unaligned; strings go through _str_at */
+    const void *data; /* packed little-endian values, unaligned; strings go through _kv_str */
     size_t bytes;
+    const ft_str *str; /* the n strings when kind is FT_GGUF_STR, else NULL */
 } ft_gguf_kv;
 
 /* Part 0 of a split model opens all parts; any other part is refused with the name of part 0. */
@@ -51,6 +52,7 @@ ft_status ft_gguf_open(ft_gguf **out, const char *path, bool use_mmap, ft_err *e
 ft_status ft_gguf_open_memory(ft_gguf **out, const void *p, size_t n, ft_err *err);
 void ft_gguf_close(ft_gguf *g);
 
+const char *ft_gguf_path(const ft_gguf *g); /* as given to open; "" for bytes in memory */
 uint32_t ft_gguf_version(const ft_gguf *g);
 uint64_t ft_gguf_file_bytes(const ft_gguf *g);              /* all parts */
 bool ft_gguf_same_file(const ft_gguf *g, const char *path); /* device and inode */

@@ -20,7 +20,9 @@ void ft_gguf_put_str(ft_gguf_writer *w, const char *key, ft_str v);
 void ft_gguf_put_array(ft_gguf_writer *w, const char *key, ft_gguf_kind kind, const void *v,
                        uint64_t n);
 void ft_gguf_put_str_array(ft_gguf_writer *w, const char *key, const ft_str *v, uint64_t n);
-void ft_gguf_put_kv(ft_gguf_writer *w, const ft_gguf_kv *kv); /* a copy of another file's key */
+/* A copy of another file's key. Those that describe the other file rather than the model
+ * (general.alignment, split.*) are left out. */
+void ft_gguf_put_kv(ft_gguf_writer *w, const ft_gguf_kv *kv);
 bool ft_gguf_has(const ft_gguf_writer *w, const char *key);
 
 /* Describes the next tensor and returns its index. n[] beyond n_dims is ignored. */
