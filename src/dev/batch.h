@@ -33,11 +33,11 @@ typedef struct ft_batch {
     const int32_t *end;     /* [T] the row sees cells below this */
     const int32_t *span_of; /* [T] index into span */
     const int32_t *out_row; /* [n_out] */
-    const int32_t
-        *src_row;        /* [T] row of the source buffer that a gather takes; draft passes only */
-    const ft_span *span; /* [S] */
+    const int32_t *src_row; /* [T] row of another buffer that a gather takes */
+    const int32_t *dst_row; /* [T] row of another buffer that a scatter fills, -1 for none */
+    const ft_span *span;    /* [S] */
     const int32_t *page[2]; /* page tables of both spaces: page[space][slot * pages_per_seq + i] */
-    int32_t pages_per_seq;
+    int32_t pages_per_seq, slots;
 } ft_batch;
 
 /* Page spaces: layers that keep everything, and layers that keep a window. */

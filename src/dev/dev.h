@@ -23,6 +23,7 @@ struct ft_dev {
     const ft_ops *op;
     const char *name; /* "cpu", "ref" */
     int threads;
+    bool unified;          /* device memory is host memory: no copies needed to read results */
     const ft_batch *batch; /* of the step being recorded */
 
     /* Zeroed device memory, NULL when there is none left. */
@@ -34,6 +35,8 @@ struct ft_dev {
     ft_status (*bind)(ft_dev *, ft_weight *w, const void *host, ft_err *err);
     void (*unbind)(ft_dev *, ft_weight *w);
     ft_status (*reserve)(ft_dev *, const ft_dev_limits *l, ft_err *err);
+    /* Begins a step. The batch's arrays are the host's; the device brings them over here, the only
+     * host-to-device copy of a step. They stay unchanged until the step has run. */
     void (*record)(ft_dev *, const ft_batch *b);
     void (*commit)(ft_dev *);
     ft_status (*sync)(ft_dev *, ft_err *err);

@@ -108,6 +108,8 @@ typedef struct ft_ops {
     void (*softcap)(ft_dev *, ft_mat y, float c);
     /* y[i] = x[idx[i]]: idx is the batch's out_row (FT_OUT) or src_row (FT_SRC). */
     void (*gather)(ft_dev *, ft_mat y, ft_mat x, int which);
+    /* y[dst_row[t]] = x[t] for the rows that have a place. */
+    void (*scatter)(ft_dev *, ft_mat y, ft_mat x);
     /* Depth-wise causal convolution over time, then SiLU: y[T, CH] from u[T, CH], w[CH, C]. Moves
      * the window of each span's slot, or journals. */
     void (*conv)(ft_dev *, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s);

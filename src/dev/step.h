@@ -139,6 +139,12 @@ static inline void ft_gather_src(ft_step *s, ft_mat y, ft_mat x)
     s->dev->op->gather(s->dev, y, x, FT_SRC);
 }
 
+static inline void ft_scatter(ft_step *s, ft_mat y, ft_mat x)
+{
+    assert(x.T == s->b->T && ft_mat_cols(y) == ft_mat_cols(x));
+    s->dev->op->scatter(s->dev, y, x);
+}
+
 static inline void ft_conv(ft_step *s, int layer, ft_mat y, ft_mat u, ft_vec w)
 {
     const ft_delta *d = &s->delta[layer];

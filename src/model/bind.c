@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "model/bind.h"
 
 #include "base/half.h"

@@ -45,7 +45,7 @@ static ft_status find_arch(const ft_arch **out, const ft_gguf *g, ft_err *err)
 ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_model *target,
                         ft_err *err)
 {
-    const ft_arch *arch;
+    const ft_arch *arch = NULL;
     ft_status st = find_arch(&arch, file, err);
     if (st) return st;
     if (!arch->forward && !target)

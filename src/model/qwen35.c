@@ -9,6 +9,7 @@
 #include "model/bind.h"
 
 #include <math.h>
+#include <stdio.h>
 
 typedef enum kind { DELTA, ATTN } kind;
 

@@ -67,6 +67,7 @@ static const ft_ops ops = {
     .add = ft_ref_add,
     .softcap = ft_ref_softcap,
     .gather = ft_ref_gather,
+    .scatter = ft_ref_scatter,
     .conv = ft_ref_conv,
     .delta_rule = ft_ref_delta_rule,
     .gated_norm = ft_ref_gated_norm,
@@ -81,6 +82,7 @@ ft_dev *ft_dev_ref(void)
     r->dev = (ft_dev){
         .op = &ops,
         .name = "ref",
+        .unified = true,
         .threads = 1,
         .alloc = ft_host_alloc,
         .free = ft_host_free,

@@ -85,6 +85,15 @@ void ft_ref_gather(ft_dev *d, ft_mat y, ft_mat x, int which)
             *ft_mat_value(y, t, c) = *ft_mat_value(x, from[t], c);
 }
 
+void ft_ref_scatter(ft_dev *d, ft_mat y, ft_mat x)
+{
+    for (int t = 0; t < x.T; t++) {
+        const int to = d->batch->dst_row[t];
+        for (int c = 0; to >= 0 && c < ft_mat_cols(x); c++)
+            *ft_mat_value(y, to, c) = *ft_mat_value(x, t, c);
+    }
+}
+
 void ft_ref_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps)
 {
     (void)d;
