@@ -28,7 +28,7 @@ struct ft_lane {
     int draft_out;         /* out row of this draft pass, -1: none */
 
     ft_finish finish;
-    char error[200];
+    char error[500];
     ft_stats stats;
     int64_t t_start, t_first;
 };
