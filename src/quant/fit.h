@@ -69,6 +69,18 @@ typedef struct cut {
     float low, high;
 } cut;
 
+/* Trials for weighted values of up to four bits, and of five: an end of the range may be worth so
+ * little that it pays to cut deep. */
+static const cut ft_cut4[] = {{0, 0},         {0.04f, 0.04f},   {0.09f, 0.09f}, {0.15f, 0.15f},
+                              {0.22f, 0.22f}, {0, 0.08f},       {0, 0.16f},     {0, 0.26f},
+                              {0.08f, 0},     {0.16f, 0},       {0.26f, 0},     {0.08f, 0.2f},
+                              {0.2f, 0.08f},  {-0.03f, -0.03f}, {0.1f, 0.32f},  {0.32f, 0.1f}};
+static const cut ft_cut5[] = {
+    {0, 0},      {0.02f, 0.02f}, {0.05f, 0.05f}, {0.09f, 0.09f}, {0.14f, 0.14f},     {0.2f, 0.2f},
+    {0, 0.03f},  {0, 0.08f},     {0, 0.14f},     {0, 0.21f},     {0.03f, 0},         {0.08f, 0},
+    {0.14f, 0},  {0.21f, 0},     {0.05f, 0.15f}, {0.15f, 0.05f}, {-0.015f, -0.015f}, {0, 0.015f},
+    {0.015f, 0}, {0.08f, 0.25f}, {0.25f, 0.08f}, {0, -0.02f},    {-0.02f, 0}};
+
 /* x is about scale * q + min, q whole in [0, hi]; each trial cuts the range, then `rounds` more
  * start from the best line. below: the min may not be above zero. */
 INLINE line fit_line(const v4 *x, const v4 *w, int n, float hi, bool below, const cut *trial,

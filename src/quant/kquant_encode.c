@@ -132,32 +132,34 @@ INLINE void mins_quantise(uint8_t *restrict code, const super *s, const mins *k,
     }
 }
 
+/* Parts of the range to cut off: some at both ends, some at one. */
 static const cut plain2[] = {{-0.05f, -0.05f}, {0, 0},         {0.05f, 0.05f},
                              {0.1f, 0.1f},     {0.15f, 0.15f}, {0.2f, 0.2f}};
-static const cut plain4[] = {{-0.01f, -0.01f}, {0, 0},         {0.02f, 0.02f},
-                             {0.04f, 0.04f},   {0.06f, 0.06f}, {0.085f, 0.085f}};
-static const cut plain5[] = {
-    {-0.01f, -0.01f}, {0, 0}, {0.015f, 0.015f}, {0.03f, 0.03f}, {0.05f, 0.05f}};
-static const cut wide[] = {{0, 0},         {0.04f, 0.04f},   {0.09f, 0.09f}, {0.15f, 0.15f},
-                           {0.22f, 0.22f}, {0, 0.08f},       {0, 0.16f},     {0, 0.26f},
-                           {0.08f, 0},     {0.16f, 0},       {0.26f, 0},     {0.08f, 0.2f},
-                           {0.2f, 0.08f},  {-0.03f, -0.03f}, {0.1f, 0.32f},  {0.32f, 0.1f}};
+static const cut plain4[] = {{-0.01f, -0.01f}, {0, 0},           {0.02f, 0.02f}, {0.04f, 0.04f},
+                             {0.06f, 0.06f},   {0.085f, 0.085f}, {0, 0.05f},     {0.05f, 0},
+                             {0, 0.1f},        {0.1f, 0}};
+static const cut plain5[] = {{-0.01f, -0.01f}, {0, 0},         {0.015f, 0.015f},
+                             {0.03f, 0.03f},   {0.05f, 0.05f}, {0, 0.03f},
+                             {0.03f, 0},       {0, 0.06f},     {0.06f, 0}};
 
-static const recipe weighed = {wide, FT_COUNT(wide), 3, true};
+static const recipe recipe2 = {plain2, FT_COUNT(plain2), 2, true};
+static const recipe recipe4 = {plain4, FT_COUNT(plain4), 2, true};
+static const recipe recipe5 = {plain5, FT_COUNT(plain5), 2, true};
+static const recipe weighed4 = {ft_cut4, FT_COUNT(ft_cut4), 3, true};
+static const recipe weighed5 = {ft_cut5, FT_COUNT(ft_cut5), 3, true};
 
 void ft_encode_q2_k(uint8_t *dst, const float *src, size_t blocks, const float *weight)
 {
-    const recipe how = {plain2, FT_COUNT(plain2), 2, true};
     for (; blocks--; dst += 84, src += SUPER) {
         super s;
         mins k;
         uint8_t code[SUPER];
         super_load(&s, src, weight, 16);
         if (weight) {
-            fit_mins(&k, &s, true, 16, 3, 15, weighed, dst + 80);
+            fit_mins(&k, &s, true, 16, 3, 15, weighed4, dst + 80);
             weight += SUPER;
         } else {
-            fit_mins(&k, &s, false, 16, 3, 15, how, dst + 80);
+            fit_mins(&k, &s, false, 16, 3, 15, recipe2, dst + 80);
         }
         mins_quantise(code, &s, &k, 16, 3);
         for (int b = 0; b < 16; b++)
@@ -190,17 +192,16 @@ static void put_nibbles(uint8_t *restrict qs, const uint8_t *restrict code)
 
 void ft_encode_q4_k(uint8_t *dst, const float *src, size_t blocks, const float *weight)
 {
-    const recipe how = {plain4, FT_COUNT(plain4), 2, true};
     for (; blocks--; dst += 144, src += SUPER) {
         super s;
         mins k;
         uint8_t code[SUPER];
         super_load(&s, src, weight, 32);
         if (weight) {
-            fit_mins(&k, &s, true, 32, 15, 63, weighed, dst);
+            fit_mins(&k, &s, true, 32, 15, 63, weighed4, dst);
             weight += SUPER;
         } else {
-            fit_mins(&k, &s, false, 32, 15, 63, how, dst);
+            fit_mins(&k, &s, false, 32, 15, 63, recipe4, dst);
         }
         mins_quantise(code, &s, &k, 32, 15);
         put_scale_min_k4(dst + 4, &k);
@@ -210,17 +211,16 @@ void ft_encode_q4_k(uint8_t *dst, const float *src, size_t blocks, const float *
 
 void ft_encode_q5_k(uint8_t *dst, const float *src, size_t blocks, const float *weight)
 {
-    const recipe how = {plain5, FT_COUNT(plain5), 2, true};
     for (; blocks--; dst += 176, src += SUPER) {
         super s;
         mins k;
         uint8_t code[SUPER];
         super_load(&s, src, weight, 32);
         if (weight) {
-            fit_mins(&k, &s, true, 32, 31, 63, weighed, dst);
+            fit_mins(&k, &s, true, 32, 31, 63, weighed5, dst);
             weight += SUPER;
         } else {
-            fit_mins(&k, &s, false, 32, 31, 63, how, dst);
+            fit_mins(&k, &s, false, 32, 31, 63, recipe5, dst);
         }
         mins_quantise(code, &s, &k, 32, 31);
         put_scale_min_k4(dst + 4, &k);
@@ -319,7 +319,7 @@ INLINE void scales_quantise(uint8_t *restrict code, const super *s, const scales
 
 static const float plain3[] = {-4, -3.5f, -4.5f, -5, 3.2f};
 static const float wide3[] = {-4, -3.3f, -3.6f, -4.4f, -4.8f, -5.3f, -6, -7, 3, 3.5f, 4, 5};
-static const float plain6[] = {-32, -31.5f, -32.6f, -33.3f};
+static const float plain6[] = {-32, -31.3f, -31.6f, -32.4f, -32.8f, -33.3f, 31.4f, 32};
 static const float wide6[] = {-32, -31.3f, -31.7f, -32.4f, -32.8f, -33.3f, -34,
                               -35, -36.5f, -38.5f, -41,    -45,    -50,    31};
 

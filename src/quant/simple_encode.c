@@ -21,12 +21,7 @@ static uint32_t fifth_bits(const uint8_t *code)
 static const float wide4[] = {-8, -7.3f, -7.7f, -8.4f, -8.8f, -9.3f, -10, -11, -12.5f, 7, 7.8f, 9};
 static const float wide5[] = {-16, -15.3f, -16.6f, -17.3f, -18, -19, -20.5f, -22.5f, -25, 15, 17};
 static const cut plain[] = {{0, 0}, {0.05f, 0.05f}};
-static const cut wide[] = {{0, 0},         {0.04f, 0.04f},   {0.09f, 0.09f}, {0.15f, 0.15f},
-                           {0.22f, 0.22f}, {0, 0.08f},       {0, 0.16f},     {0, 0.26f},
-                           {0.08f, 0},     {0.16f, 0},       {0.26f, 0},     {0.08f, 0.2f},
-                           {0.2f, 0.08f},  {-0.03f, -0.03f}, {0.1f, 0.32f},  {0.32f, 0.1f}};
-
-#define FIT_LINE(q, weight, hi)                                                                    \
+#define FIT_LINE(q, weight, hi, wide)                                                              \
     ((weight) ? fit_line((q)->lane, (q)->weight, N, hi, false, wide, (int)FT_COUNT(wide), 3)       \
               : fit_line((q)->lane, NULL, N, hi, false, plain, (int)FT_COUNT(plain), 1))
 
@@ -35,7 +30,8 @@ void ft_encode_q4_0(uint8_t *dst, const float *src, size_t blocks, const float *
     for (size_t n; blocks; blocks -= n) {
         quad q;
         n = quad_load(&q, src, blocks, weight, false);
-        const v4 scale = weight ? fit_scale(q.lane, q.weight, N, -8, 7, wide4, FT_COUNT(wide4)) : fit_once(q.lane, N, 7, -8.45f);
+        const v4 scale = weight ? fit_scale(q.lane, q.weight, N, -8, 7, wide4, FT_COUNT(wide4))
+                                : fit_once(q.lane, N, 7, -8.45f);
         for (size_t b = 0; b < n; b++, dst += 18, src += N) {
             uint8_t code[N];
             const float inverse = put_inverse(dst, scale[b], q.unit[b]);
@@ -51,7 +47,8 @@ void ft_encode_q5_0(uint8_t *dst, const float *src, size_t blocks, const float *
     for (size_t n; blocks; blocks -= n) {
         quad q;
         n = quad_load(&q, src, blocks, weight, false);
-        const v4 scale = weight ? fit_scale(q.lane, q.weight, N, -16, 15, wide5, FT_COUNT(wide5)) : fit_once(q.lane, N, 15, -16.45f);
+        const v4 scale = weight ? fit_scale(q.lane, q.weight, N, -16, 15, wide5, FT_COUNT(wide5))
+                                : fit_once(q.lane, N, 15, -16.45f);
         for (size_t b = 0; b < n; b++, dst += 22, src += N) {
             uint8_t code[N];
             const float inverse = put_inverse(dst, scale[b], q.unit[b]);
@@ -68,7 +65,7 @@ void ft_encode_q4_1(uint8_t *dst, const float *src, size_t blocks, const float *
     for (size_t n; blocks; blocks -= n) {
         quad q;
         n = quad_load(&q, src, blocks, weight, false);
-        const line l = FIT_LINE(&q, weight, 15);
+        const line l = FIT_LINE(&q, weight, 15, ft_cut4);
         for (size_t b = 0; b < n; b++, dst += 20, src += N) {
             uint8_t code[N];
             const float inverse = put_inverse(dst, l.scale[b], q.unit[b]);
@@ -85,7 +82,7 @@ void ft_encode_q5_1(uint8_t *dst, const float *src, size_t blocks, const float *
     for (size_t n; blocks; blocks -= n) {
         quad q;
         n = quad_load(&q, src, blocks, weight, false);
-        const line l = FIT_LINE(&q, weight, 31);
+        const line l = FIT_LINE(&q, weight, 31, ft_cut5);
         for (size_t b = 0; b < n; b++, dst += 24, src += N) {
             uint8_t code[N];
             const float inverse = put_inverse(dst, l.scale[b], q.unit[b]);
