@@ -74,7 +74,7 @@ void ft_encode_mxfp4(uint8_t *dst, const float *src, size_t blocks, const float 
     static const int exponent[3] = {-3, -2, -4};
     for (size_t n; blocks; blocks -= n) {
         quad q;
-        n = quad_load(&q, src, blocks, weight);
+        n = quad_load(&q, src, blocks, weight, true);
         v4 error[3];
         for (int t = 0; t < 3; t++)
             error[t] = weight ? fp4_error(q.lane, q.weight, spacing[t])

@@ -77,7 +77,7 @@ void ft_encode_iq4_nl(uint8_t *dst, const float *src, size_t blocks, const float
 {
     for (size_t n; blocks; blocks -= n) {
         quad q;
-        n = quad_load(&q, src, blocks, weight);
+        n = quad_load(&q, src, blocks, weight, false);
         const v4 scale = weight ? fit_steps(q.lane, q.weight) : fit_steps(q.lane, NULL);
         for (size_t b = 0; b < n; b++, dst += 18, src += N)
             put_steps(dst + 2, q.x + N * b, put_scale(dst, scale[b], q.unit[b]));

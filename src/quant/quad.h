@@ -9,20 +9,26 @@
 enum { N = 32 };
 
 typedef struct quad {
-    float x[LANES * N]; /* normalised: the source is x * unit */
+    const float *x; /* four blocks, one after the other; the source is x * unit */
     float unit[LANES];
+    float copy[LANES * N];
     v4 lane[N], weight[N];
-    bool weighted;
 } quad;
 
-/* Returns how many of the four blocks there are. weight may be NULL. */
-INLINE size_t quad_load(quad *q, const float *src, size_t blocks, const float *weight)
+/* Returns how many of the four blocks there are. weight may be NULL. exact: every block is brought
+ * into [1, 2), not only those that need it. */
+INLINE size_t quad_load(quad *q, const float *src, size_t blocks, const float *weight, bool exact)
 {
     const size_t n = blocks < LANES ? blocks : LANES;
-    if (n < LANES) memset(q->x, 0, sizeof q->x);
-    for (size_t b = 0; b < n; b++) q->unit[b] = normalise(q->x + N * b, src + N * b, N);
+    if (!exact && n == LANES && tame(src, LANES * N)) {
+        q->x = src;
+        for (int b = 0; b < LANES; b++) q->unit[b] = 1;
+    } else {
+        memset(q->copy, 0, sizeof q->copy);
+        for (size_t b = 0; b < n; b++) q->unit[b] = normalise(q->copy + N * b, src + N * b, N);
+        q->x = q->copy;
+    }
     to_lanes(q->lane, q->x, N);
-    q->weighted = weight != NULL;
     if (!weight) return n;
     float w[LANES * N] = {0};
     memcpy(w, weight, n * N * sizeof *w);
@@ -34,6 +40,12 @@ INLINE size_t quad_load(quad *q, const float *src, size_t blocks, const float *w
 INLINE float put_scale(uint8_t *dst, float s, float unit)
 {
     return wr_f16(dst, s * unit) / unit;
+}
+
+/* The same for the caller that wants the reciprocal of what was written. */
+INLINE float put_inverse(uint8_t *dst, float s, float unit)
+{
+    return ratio1(unit, wr_f16(dst, s * unit));
 }
 
 #endif

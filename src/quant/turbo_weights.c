@@ -66,10 +66,13 @@ void ft_decode_tq4_1s(float *dst, const uint8_t *src, size_t blocks)
     }
 }
 
+/* The limit is far above what an f16 scale can reach, and keeps the sums of squares finite. */
 static void rotate(float v[32], const float *src)
 {
+    const float limit = 1e9f;
     for (int i = 0; i < 32; i++) {
-        const float x = isfinite(src[i]) ? src[i] : 0.0f;
+        const float finite = isfinite(src[i]) ? src[i] : 0.0f;
+        const float x = finite > limit ? limit : finite < -limit ? -limit : finite;
         v[i] = minus_signs >> i & 1 ? -x : x;
     }
     hadamard(v);
