@@ -3,8 +3,8 @@
 #include "base/buf.h"
 #include "base/mem.h"
 
-#include <assert.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,8 +66,8 @@ ft_status ft_hf_open(ft_hf *h, const char *dir, bool weights, ft_err *err)
     ft_status st;
     if ((st = ft_hf_json_load(&h->config, dir, "config.json", err))) return st;
     if (!h->config)
-        return ft_fail(err, FT_ENOTFOUND,
-                       "%s: no config.json, want a folder in Hugging Face form", dir);
+        return ft_fail(err, FT_ENOTFOUND, "%s: no config.json, want a folder in Hugging Face form",
+                       dir);
     if ((st = find_family(h, err))) return st;
     if ((st = ft_hf_json_load(&h->generation, dir, "generation_config.json", err))) return st;
     json_t *text = json_object_get(h->config, "text_config");
@@ -376,8 +376,8 @@ void ft_hf_add_ids(ft_hf *h, const char *hf, const char *gguf, int64_t n)
         int64_t id;
         memcpy(&id, (const char *)t->data + i * 8, 8);
         if (id < 0 || id >= n || seen[id])
-            bad(h, "tensor %s: entry %lld is %lld, want every id below %lld once", hf,
-                (long long)i, (long long)id, (long long)n);
+            bad(h, "tensor %s: entry %lld is %lld, want every id below %lld once", hf, (long long)i,
+                (long long)id, (long long)n);
         else
             seen[id] = true;
     }

@@ -10,9 +10,8 @@
 #include "base/type.h"
 #include "gguf/safetensors.h"
 #include "gguf/writer.h"
+#include "tools/convert.h"
 #include "tools/hf_json.h"
-
-typedef enum ft_hf_mtp { FT_HF_MTP_KEEP, FT_HF_MTP_DROP, FT_HF_MTP_ONLY } ft_hf_mtp;
 
 /* ---- what is done to a tensor ---- */
 
@@ -66,7 +65,7 @@ typedef struct ft_hf_plan {
     ft_hf_item *item;
     size_t n, cap;
     int64_t dim[FT_HF_MAX_DIM];
-    int64_t Hk, Hv, S;   /* for the FT_HF_HEADS moves */
+    int64_t Hk, Hv, S;        /* for the FT_HF_HEADS moves */
     int64_t block_r, block_c; /* of 8-bit float scales */
 } ft_hf_plan;
 
@@ -77,11 +76,11 @@ typedef struct ft_hf {
     json_t *config, *generation, *tokenizer, *tokenizer_config; /* NULL when absent */
     ft_hf_obj cfg;                                              /* text_config, then the whole */
     ft_hf_note note;
-    ft_st *st;      /* NULL when only the vocabulary is wanted */
-    char **name;    /* tensor names without "language_model." */
+    ft_st *st;   /* NULL when only the vocabulary is wanted */
+    char **name; /* tensor names without "language_model." */
     ft_dict by_name;
     bool *used;
-    ft_hf_mtp mtp;
+    ft_convert_mtp mtp;
     const struct ft_hf_family *family;
     const char *arch;
     int64_t V;

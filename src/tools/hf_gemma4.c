@@ -1,6 +1,6 @@
-/* tools/hf_gemma4.c - Gemma 4: dense, edge (per-layer inputs, layers that share keys and values) and
- * with experts, and its drafter, gemma4-assistant. What their config means and where their tensors
- * go. Norm weights are plain multipliers here; nothing is added. */
+/* tools/hf_gemma4.c - Gemma 4: dense, edge (per-layer inputs, layers that share keys and values)
+ * and with experts, and its drafter, gemma4-assistant. What their config means and where their
+ * tensors go. Norm weights are plain multipliers here; nothing is added. */
 #include "base/mem.h"
 #include "tools/hf.h"
 
@@ -61,12 +61,14 @@ static const ft_hf_row layer_rows[] = {
     {"layer_scalar", "layer_output_scale.weight", {ONE}, FT_HF_OPTIONAL},
 };
 
-static const ft_hf_row key_rows[] = { /* layers that own keys and values */
+static const ft_hf_row key_rows[] = {
+    /* layers that own keys and values */
     {"self_attn.k_proj.weight", "attn_k.weight", {KV, E}, 0},
     {"self_attn.k_norm.weight", "attn_k_norm.weight", {D}, 0},
 };
 
-static const ft_hf_row value_rows[] = { /* absent where values come from the key projection */
+static const ft_hf_row value_rows[] = {
+    /* absent where values come from the key projection */
     {"self_attn.v_proj.weight", "attn_v.weight", {KV, E}, 0},
 };
 
@@ -232,9 +234,9 @@ static void put_attention_keys(ft_hf *h, const cfg *c)
     ft_hf_key_u32(h, "attention.shared_kv_layers", c->shared);
     ft_hf_obj full = rope_of(h, "full_attention"), near = rope_of(h, "sliding_attention");
     ft_hf_key_u32(h, "rope.dimension_count", c->d_global);
-    ft_hf_key_u32(h, "rope.dimension_count_swa",
-                  (int64_t)((double)c->d *
-                            ft_hf_num_or(&near, "partial_rotary_factor", 0.001, 1, 1)));
+    ft_hf_key_u32(
+        h, "rope.dimension_count_swa",
+        (int64_t)((double)c->d * ft_hf_num_or(&near, "partial_rotary_factor", 0.001, 1, 1)));
     ft_hf_key_f32(h, "rope.freq_base", ft_hf_num_or(&full, "rope_theta", 1, 1e12, 1e6));
     ft_hf_key_f32(h, "rope.freq_base_swa", ft_hf_num_or(&near, "rope_theta", 1, 1e12, 1e4));
 }
@@ -294,11 +296,11 @@ static void add_layer(ft_hf *h, const cfg *c, int64_t l, int64_t F0)
         if (c->swa[l] || !c->k_is_v) ft_hf_add(h, hf, gguf, value_rows, FT_COUNT(value_rows));
     }
     if (c->moe) ft_hf_add(h, hf, gguf, moe_rows, FT_COUNT(moe_rows));
-    if (dim[P])
-        ft_hf_add(h, hf, gguf, per_layer_input_rows, FT_COUNT(per_layer_input_rows));
+    if (dim[P]) ft_hf_add(h, hf, gguf, per_layer_input_rows, FT_COUNT(per_layer_input_rows));
 }
 
-/* A layer that shares its keys and values may still carry its own in the checkpoint: dead weight. */
+/* A layer that shares its keys and values may still carry its own in the checkpoint: dead weight.
+ */
 static void forget_shared(ft_hf *h, const cfg *c)
 {
     static const char *const part[] = {"k_proj.weight", "v_proj.weight", "k_norm.weight"};
@@ -338,7 +340,7 @@ static void build(ft_hf *h)
     const char *type = json_string_value(json_object_get(h->config, "model_type"));
     c.drafter = type && strstr(type, "assistant");
     h->arch = c.drafter ? "gemma4-assistant" : "gemma4";
-    if (h->mtp == FT_HF_MTP_ONLY)
+    if (h->mtp == FT_CONVERT_MTP_ONLY)
         ft_hf_bad(&h->cfg, "model_type is %s, which has no MTP block of its own", type);
     read_config(h, &c);
     if (!h->note.st) {

@@ -166,7 +166,8 @@ static void check_layer_types(ft_hf *h, const cfg *c)
     bool *full = ft_hf_layer_types(h, c->L, "full_attention", "linear_attention");
     for (int64_t i = 0; full && i < c->L; i++)
         if (full[i] != ((i + 1) % c->interval == 0)) {
-            ft_hf_bad(&h->cfg, "layer_types[%lld] is %s_attention, want the other: every %lldth is full",
+            ft_hf_bad(&h->cfg,
+                      "layer_types[%lld] is %s_attention, want the other: every %lldth is full",
                       (long long)i, full[i] ? "full" : "linear", (long long)c->interval);
             break;
         }
@@ -176,10 +177,10 @@ static void check_layer_types(ft_hf *h, const cfg *c)
 static void put_rope(ft_hf *h, const cfg *c)
 {
     ft_hf_obj *o = &h->cfg;
-    ft_hf_obj rope = ft_hf_inner(o, ft_hf_has(o, "rope_parameters") ? "rope_parameters"
-                                                                      : "rope_scaling");
-    const double theta = ft_hf_num_or(&rope, "rope_theta", 1, 1e12,
-                                      ft_hf_num_or(o, "rope_theta", 1, 1e12, 10000));
+    ft_hf_obj rope =
+        ft_hf_inner(o, ft_hf_has(o, "rope_parameters") ? "rope_parameters" : "rope_scaling");
+    const double theta =
+        ft_hf_num_or(&rope, "rope_theta", 1, 1e12, ft_hf_num_or(o, "rope_theta", 1, 1e12, 10000));
     const double part = ft_hf_num_or(&rope, "partial_rotary_factor", 0.001, 1,
                                      ft_hf_num_or(o, "partial_rotary_factor", 0.001, 1, 0.25));
     ft_hf_key_u32(h, "rope.dimension_count", (int64_t)((double)h->plan.dim[D] * part));
@@ -195,8 +196,7 @@ static void put_rope(ft_hf *h, const cfg *c)
                 section[i] = (int32_t)json_integer_value(json_array_get(list, i));
     }
     ft_hf_key_i32s(h, "rope.dimension_sections", section, 4);
-    const char *type =
-        ft_hf_text_or(&rope, "rope_type", ft_hf_text_or(&rope, "type", "default"));
+    const char *type = ft_hf_text_or(&rope, "rope_type", ft_hf_text_or(&rope, "type", "default"));
     if (strcmp(type, "yarn") && strcmp(type, "linear")) return;
     char key[128];
     snprintf(key, sizeof key, "%s.rope.scaling.type", h->arch);
@@ -279,7 +279,7 @@ static void add_tensors(ft_hf *h, const cfg *c)
 {
     char hf[64], gguf[32];
     ft_hf_add(h, "", "", embed_rows, FT_COUNT(embed_rows));
-    for (int64_t i = 0; i < c->L && h->mtp != FT_HF_MTP_ONLY; i++) {
+    for (int64_t i = 0; i < c->L && h->mtp != FT_CONVERT_MTP_ONLY; i++) {
         snprintf(hf, sizeof hf, "model.layers.%d.", (int)i);
         snprintf(gguf, sizeof gguf, "blk.%d.", (int)i);
         add_block(h, c, hf, gguf, (i + 1) % c->interval != 0);
@@ -297,14 +297,14 @@ static void add_tensors(ft_hf *h, const cfg *c)
 static void settle_mtp(ft_hf *h, cfg *c)
 {
     if (c->M && h->st && !ft_hf_tensor_has(h, "mtp.fc.weight")) {
-        if (h->mtp == FT_HF_MTP_KEEP)
+        if (h->mtp == FT_CONVERT_MTP_KEEP)
             ft_log(FT_LOG_WARN, "%s: the config names an MTP block, the checkpoint has none",
                    h->dir);
         c->M = 0;
     }
-    if (h->mtp == FT_HF_MTP_ONLY && !c->M)
+    if (h->mtp == FT_CONVERT_MTP_ONLY && !c->M)
         ft_hf_bad(&h->cfg, "mtp_num_hidden_layers is 0, want 1 for a file of the MTP block only");
-    if (h->mtp == FT_HF_MTP_DROP) c->M = 0;
+    if (h->mtp == FT_CONVERT_MTP_DROP) c->M = 0;
 }
 
 static void build(ft_hf *h)
@@ -319,7 +319,7 @@ static void build(ft_hf *h)
     ft_gguf_put_str(h->w, "general.architecture", ft_str_of(h->arch));
     put_keys(h, &c);
     add_tensors(h, &c);
-    if (h->mtp == FT_HF_MTP_KEEP) ft_hf_check_all_used(h);
+    if (h->mtp == FT_CONVERT_MTP_KEEP) ft_hf_check_all_used(h);
 }
 
 const ft_hf_family ft_hf_qwen35 = {

@@ -1,6 +1,6 @@
 /* tools/hf_vocab.c - tokenizer.json and its neighbours become the tokenizer.* keys of a GGUF.
- * Two schemes are known: byte-level BPE (Qwen) and BPE over text with U+2581 for spaces (Gemma). The
- * scheme and the split pattern come from the file, not from the model's family. */
+ * Two schemes are known: byte-level BPE (Qwen) and BPE over text with U+2581 for spaces (Gemma).
+ * The scheme and the split pattern come from the file, not from the model's family. */
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -63,8 +63,9 @@ static void find_scheme(vocab *v)
     if (!find_step(pre, "pretokenizers", "ByteLevel")) {
         const char *what = text_of(json_object_get(space, "pattern"), "String");
         if (strcmp(what, " ") || strcmp(text_of(space, "content"), "\xE2\x96\x81"))
-            ft_hf_bad(&v->tok, "pre_tokenizer is \"%.40s\", want ByteLevel, or a normalizer that "
-                               "replaces spaces by U+2581",
+            ft_hf_bad(&v->tok,
+                      "pre_tokenizer is \"%.40s\", want ByteLevel, or a normalizer that "
+                      "replaces spaces by U+2581",
                       text_of(pre, "type"));
         v->scheme = SPACES;
         v->pre = "gemma4";
@@ -112,7 +113,7 @@ static void put_token(vocab *v, const json_t *id, ft_str text, int32_t type)
 /* Tokens that a chat parser has to see: they are rendered although the file calls them special. */
 static bool always_seen(ft_str t)
 {
-    static const char *const seen[] = {"<|channel>",  "<channel|>",       "<|tool_call>",
+    static const char *const seen[] = {"<|channel>",   "<channel|>",       "<|tool_call>",
                                        "<tool_call|>", "<|tool_response>", "<tool_response|>",
                                        "<|\"|>"};
     for (size_t i = 0; i < FT_COUNT(seen); i++)
@@ -297,10 +298,8 @@ static void put_special(vocab *v, ft_hf *h)
     static const struct {
         const char *hf, *gguf;
     } row[] = {
-        {"bos", "bos"},
-        {"unk", "unknown"},
-        {"pad", "padding"},
-        {"sep", "seperator"}, /* the format spells it so */
+        {"bos", "bos"},     {"unk", "unknown"},
+        {"pad", "padding"}, {"sep", "seperator"}, /* the format spells it so */
         {"mask", "mask"},
     };
     for (size_t i = 0; i < FT_COUNT(row); i++) {
@@ -327,8 +326,7 @@ static void put_special(vocab *v, ft_hf *h)
         uint32_t id;
         if (valid_id(v, json_array_get(mute, i), &id)) ids[used++] = (int32_t)id;
     }
-    if (used)
-        ft_gguf_put_array(h->w, "tokenizer.ggml.suppress_tokens", FT_GGUF_I32, ids, used);
+    if (used) ft_gguf_put_array(h->w, "tokenizer.ggml.suppress_tokens", FT_GGUF_I32, ids, used);
     ft_free(ids);
 }
 
@@ -389,12 +387,11 @@ ft_status ft_hf_vocab(ft_hf *h, ft_err *err)
     if (!h->tokenizer)
         return ft_fail(err, FT_ENOTFOUND,
                        "%s: no tokenizer.json (--no-vocab converts without a vocabulary)", h->dir);
-    vocab v = {.tok = {.at = {h->tokenizer}, .file = "tokenizer.json", .note = &h->note},
-               .conf = {.at = {h->tokenizer_config},
-                        .file = "tokenizer_config.json",
-                        .note = &h->note},
-               .note = &h->note,
-               .V = h->V};
+    vocab v = {
+        .tok = {.at = {h->tokenizer}, .file = "tokenizer.json", .note = &h->note},
+        .conf = {.at = {h->tokenizer_config}, .file = "tokenizer_config.json", .note = &h->note},
+        .note = &h->note,
+        .V = h->V};
     h->note.err = err;
     v.text = ft_new_n(ft_str, (size_t)v.V);
     v.type = ft_new_n(int32_t, (size_t)v.V);
