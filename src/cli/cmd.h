@@ -19,4 +19,6 @@ extern const ft_cmd ft_cmd_table[]; /* ends with name == NULL */
 /* One line on standard error: "foretoken: sentence". Returns 1, the exit code. */
 int ft_die(const ft_err *err);
 
+int ft_cmd_convert(const ft_opts *o);
+
 #endif

@@ -7,6 +7,8 @@
 #include <string.h>
 
 const ft_cmd ft_cmd_table[] = {
+    {"convert", FT_CMD_CONVERT, ft_cmd_convert, "FOLDER OUT.gguf",
+     "turn a Hugging Face folder into a GGUF file", 2, 2},
     {NULL, 0, NULL, NULL, NULL, 0, 0},
 };
 

@@ -14,6 +14,14 @@ const ft_opt ft_opt_table[] = {
      "print one JSON object instead of text"},
 
     /* convert */
+    {"outtype", NULL, FT_OPT_CHOICE, FT_CMD_CONVERT, "auto", "auto|f32|f16|bf16|q8_0", 0, 0, NULL,
+     "type of the matrices; auto keeps the checkpoint's"},
+    {"convert-mtp", "--mtp", FT_OPT_CHOICE, FT_CMD_CONVERT, "keep", "keep|drop|only", 0, 0, NULL,
+     "the MTP block: with the model, left out, or alone"},
+    {"vocab-only", NULL, FT_OPT_FLAG, FT_CMD_CONVERT, NULL, NULL, 0, 0, NULL,
+     "write keys and vocabulary; the folder needs no weights"},
+    {"no-vocab", NULL, FT_OPT_FLAG, FT_CMD_CONVERT, NULL, NULL, 0, 0, NULL,
+     "write no vocabulary; the folder needs no tokenizer"},
 
     /* quantize */
 
