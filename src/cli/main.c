@@ -9,6 +9,8 @@
 const ft_cmd ft_cmd_table[] = {
     {"convert", FT_CMD_CONVERT, ft_cmd_convert, "FOLDER OUT.gguf",
      "turn a Hugging Face folder into a GGUF file", 2, 2},
+    {"tokenize", FT_CMD_TOKENIZE, ft_cmd_tokenize, "[TEXT ...]", "text to token ids and back", 0,
+     1 << 20},
     {NULL, 0, NULL, NULL, NULL, 0, 0},
 };
 
