@@ -39,6 +39,28 @@ typedef struct ft_err {
 /* "0.1.0 (commit)". Never NULL. */
 const char *ft_version(void);
 
+/* ---- vocabulary ---------------------------------------------------------------------------- */
+
+/* The tokens of a model. It never changes, so many threads may use one at once. */
+typedef struct ft_vocab ft_vocab;
+
+enum {                              /* flags for encoding */
+       FT_ENCODE_ADD_SPECIAL = 1,   /* begin and end as the model wants: BOS, EOS */
+       FT_ENCODE_PARSE_SPECIAL = 2, /* the text of a control token is that token */
+       FT_ENCODE_NO_NFC = 4,        /* leave the text as it is: no Unicode normalisation */
+};
+
+/* From a GGUF file: a model, or a file with a vocabulary and no tensors. */
+ft_status ft_vocab_load(ft_vocab **out, const char *path, ft_err *err);
+void ft_vocab_free(ft_vocab *v); /* accepts NULL */
+/* *ids is yours: free(). text may hold any bytes; they come back when decoded. */
+ft_status ft_vocab_encode(const ft_vocab *v, const char *text, size_t bytes, unsigned flags,
+                          int32_t **ids, size_t *n_ids, ft_err *err);
+/* *text is yours: free(). It is followed by a zero byte and may be no UTF-8 when the ids are not
+ * those of a whole text. special: print control tokens too. */
+ft_status ft_vocab_decode(const ft_vocab *v, const int32_t *ids, size_t n_ids, bool special,
+                          char **text, size_t *bytes, ft_err *err);
+
 #ifdef __cplusplus
 }
 #endif

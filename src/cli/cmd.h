@@ -14,6 +14,8 @@ typedef struct ft_cmd {
     int min_words, max_words;
 } ft_cmd;
 
+int ft_cmd_tokenize(const ft_opts *o);
+
 extern const ft_cmd ft_cmd_table[]; /* ends with name == NULL */
 
 /* One line on standard error: "foretoken: sentence". Returns 1, the exit code. */

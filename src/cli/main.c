@@ -7,6 +7,8 @@
 #include <string.h>
 
 const ft_cmd ft_cmd_table[] = {
+    {"tokenize", FT_CMD_TOKENIZE, ft_cmd_tokenize, "[TEXT ...]", "text to token ids and back", 0,
+     1 << 20},
     {NULL, 0, NULL, NULL, NULL, 0, 0},
 };
 

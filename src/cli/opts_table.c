@@ -22,6 +22,22 @@ const ft_opt ft_opt_table[] = {
     /* synth */
 
     /* tokenize, template */
+    {"model", "-m", FT_OPT_TEXT, FT_CMD_TOKENIZE | FT_CMD_TEMPLATE, NULL, "FILE", 0, 0, NULL,
+     "GGUF file that has the vocabulary"},
+    {"file", "-f", FT_OPT_TEXT, FT_CMD_TOKENIZE, NULL, "FILE", 0, 0, NULL,
+     "read the input from FILE; - or nothing: standard input"},
+    {"jsonl", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE, NULL, NULL, 0, 0, NULL,
+     "one JSON object per line: {\"text\": ...} in, {\"ids\": [...]} out"},
+    {"detokenize", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE, NULL, NULL, 0, 0, NULL,
+     "the way back: ids in, text out"},
+    {"ids", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE, NULL, NULL, 0, 0, NULL,
+     "print the ids alone, on one line"},
+    {"nfc", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE, "1", NULL, 0, 0, NULL,
+     "normalise the text to Unicode form C where the model was trained so"},
+    {"parse-special", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE, "1", NULL, 0, 0, NULL,
+     "the text of a control token is that token"},
+    {"add-special", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE, NULL, NULL, 0, 0, NULL,
+     "begin and end as the model wants: BOS, EOS"},
 
     /* models */
 
