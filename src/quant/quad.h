@@ -1,0 +1,51 @@
+/* quant/quad.h - four blocks of 32 values, as the encoders of such blocks search them.
+ * The last quad of a row may be short; its missing blocks are zeros. */
+#ifndef FT_QUANT_QUAD_H
+#define FT_QUANT_QUAD_H
+
+#include "quant/family.h"
+#include "quant/fit.h"
+
+enum { N = 32 };
+
+typedef struct quad {
+    const float *x; /* four blocks, one after the other; the source is x * unit */
+    float unit[LANES];
+    float copy[LANES * N];
+    v4 lane[N], weight[N];
+} quad;
+
+/* Returns how many of the four blocks there are. weight may be NULL. exact: every block is brought
+ * into [1, 2), not only those that need it. */
+INLINE size_t quad_load(quad *q, const float *src, size_t blocks, const float *weight, bool exact)
+{
+    const size_t n = blocks < LANES ? blocks : LANES;
+    if (!exact && n == LANES && tame(src, LANES * N)) {
+        q->x = src;
+        for (int b = 0; b < LANES; b++) q->unit[b] = 1;
+    } else {
+        memset(q->copy, 0, sizeof q->copy);
+        for (size_t b = 0; b < n; b++) q->unit[b] = normalise(q->copy + N * b, src + N * b, N);
+        q->x = q->copy;
+    }
+    to_lanes(q->lane, q->x, N);
+    if (!weight) return n;
+    float w[LANES * N] = {0};
+    memcpy(w, weight, n * N * sizeof *w);
+    weights_to_lanes(q->weight, w, N);
+    return n;
+}
+
+/* Writes the f16 of a block whose normalised scale is s; returns what was written, normalised. */
+INLINE float put_scale(uint8_t *dst, float s, float unit)
+{
+    return wr_f16(dst, s * unit) / unit;
+}
+
+/* The same for the caller that wants the reciprocal of what was written. */
+INLINE float put_inverse(uint8_t *dst, float s, float unit)
+{
+    return ratio1(unit, wr_f16(dst, s * unit));
+}
+
+#endif
