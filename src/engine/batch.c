@@ -64,10 +64,12 @@ bool ft_batch_fill(ft_engine *e)
         l->n_rows = 0;
         if (l->state == LANE_REPLY) reply_rows(e, l, w);
     }
+    e->rows_now = w->T;
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[(e->turn + i) % e->p.lanes];
         if (l->state == LANE_PROMPT && w->T < e->p.rows) prompt_rows(e, l, w);
     }
     e->turn = (e->turn + 1) % e->p.lanes;
+    e->pure = w->T == e->rows_now;
     return w->T > 0;
 }

@@ -14,17 +14,18 @@ static ft_model *drafter_of(ft_model *m, ft_model *assistant, const ft_engine_pa
     return assistant ? assistant : m->drafter ? m : NULL;
 }
 
-static ft_cache_params cache_params(const ft_model *m, bool drafts, const ft_engine_params *p)
+/* Without a head, drafts can still be guessed: the journal and the out rows are sized for them. */
+static ft_cache_params cache_params(const ft_model *m, bool head, const ft_engine_params *p)
 {
     return (ft_cache_params){
         .layer = m->layer,
-        .n_layer = drafts ? m->n_layer : m->L, /* the head's layer comes last */
+        .n_layer = head ? m->n_layer : m->L, /* the head's layer comes last */
         .kt = p->kt,
         .vt = p->vt,
         .slots = p->lanes,
         .cells = p->ctx,
         .total = p->cells,
-        .tentative = drafts ? p->draft_max + 1 : 1,
+        .tentative = p->draft_max + 1,
     };
 }
 
@@ -37,7 +38,7 @@ static ft_runner_params runner_params(ft_model *m, ft_model *drafter, ft_cache *
         .cache = c,
         .slots = p->lanes,
         .rows = p->rows + p->lanes * (FT_RING_ROWS + 1),
-        .out = FT_MAX(p->lanes * (1 + (drafter ? p->draft_max : 0)), p->score_rows),
+        .out = FT_MAX(p->lanes * (1 + p->draft_max), p->score_rows),
         .cells = p->ctx,
     };
 }
@@ -61,7 +62,6 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
     e->m = m;
     e->p = *p;
     e->drafter = drafter_of(m, drafter, p);
-    if (!e->drafter) e->p.draft_max = 0;
     e->lane = ft_new_n(ft_lane, (size_t)p->lanes);
     const ft_cache_params cp = cache_params(m, e->drafter != NULL, &e->p);
     ft_status st = ft_cache_new(&e->cache, m->dev, &cp, err);
@@ -74,6 +74,7 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
         return st;
     }
     e->scratch = ft_sample_scratch_new(m->V);
+    ft_gov_costs_init(&e->costs);
     *out = e;
     return FT_OK;
 }
@@ -82,6 +83,8 @@ void ft_engine_free(ft_engine *e)
 {
     if (!e) return;
     for (int i = 0; i < e->p.lanes; i++) ft_lane_free(&e->lane[i]);
+    for (int i = 0; i < e->n_guesser; i++) e->guesser[i].free(e->guesser[i].state);
+    ft_free(e->guesser);
     ft_sample_scratch_free(e->scratch);
     ft_runner_free(e->run);
     ft_cache_free(e->cache);
@@ -92,6 +95,18 @@ void ft_engine_free(ft_engine *e)
 bool ft_engine_drafts(const ft_engine *e)
 {
     return e->drafter != NULL;
+}
+
+void ft_engine_add_guesser(ft_engine *e, ft_guesser g)
+{
+    e->guesser = ft_realloc(e->guesser, sizeof *e->guesser * (size_t)(e->n_guesser + 1));
+    e->guesser[e->n_guesser++] = g;
+}
+
+void ft_engine_trace(ft_engine *e, void (*fn)(void *user, const char *line), void *user)
+{
+    e->trace = fn;
+    e->trace_user = user;
 }
 
 /* ---- lanes ---- */
@@ -176,6 +191,9 @@ ft_status ft_lane_start(ft_lane *l, const ft_job *j, ft_err *err)
     l->n_ids = j->n_prompt;
     for (int i = 0; i < j->n_prompt; i++) ft_sampler_accept(l->sampler, l->ids[i]);
     l->n_draft = l->next_max = l->n_rows = 0;
+    l->winner = -1;
+    ft_gov_init(&l->gov, &e->costs);
+    ft_gov_init(&l->gov_guess, &e->costs);
     l->finish = FT_FINISH_NONE;
     l->error[0] = 0;
     l->t_start = ft_now_ns();
@@ -236,6 +254,10 @@ static void prompt_done(ft_lane *l)
 {
     l->t_first = ft_now_ns();
     l->stats.prompt_s = (double)(l->t_first - l->t_start) * 1e-9;
+    for (int i = 0; i < l->e->n_guesser; i++) {
+        const ft_guesser *g = &l->e->guesser[i];
+        g->begin(g->state, lane_index(l), l->ids, l->job.n_prompt);
+    }
     ft_spec_first(l);
 }
 
@@ -270,6 +292,21 @@ static bool any_behind(const ft_engine *e)
     return false;
 }
 
+/* The trunk pass of a round, timed for the governor where no prompt rows are in the way. */
+static ft_status trunk(ft_engine *e, ft_err *err)
+{
+    const int64_t start = ft_now_ns();
+    const int rows = e->rows_now;
+    const ft_status st = ft_runner_trunk(e->run, err);
+    if (st) return st;
+    read_rows(e);
+    const double seconds = (double)(ft_now_ns() - start) * 1e-9;
+    if (e->pure) ft_gov_trunk(&e->costs, rows, seconds);
+    for (int i = 0; i < e->p.lanes; i++)
+        if (e->lane[i].n_rows) e->lane[i].stats.verify_s += seconds;
+    return FT_OK;
+}
+
 bool ft_engine_round(ft_engine *e)
 {
     ft_err err;
@@ -277,9 +314,8 @@ bool ft_engine_round(ft_engine *e)
     if (!any_busy(e)) return false;
     if (e->drafter && any_behind(e)) st = ft_spec_catch_up(e, &err);
     if (!st && ft_batch_fill(e)) {
-        st = ft_runner_trunk(e->run, &err);
-        if (!st) read_rows(e);
-        if (!st && e->drafter) st = ft_spec_draft(e, &err);
+        st = trunk(e, &err);
+        if (!st && (e->drafter || e->n_guesser)) st = ft_spec_draft(e, &err);
     }
     if (st) lane_fail(e, &err);
     return any_busy(e);

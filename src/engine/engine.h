@@ -9,6 +9,7 @@
 #ifndef FT_ENGINE_H
 #define FT_ENGINE_H
 
+#include "engine/guess.h"
 #include "engine/sample.h"
 #include "engine/step.h"
 
@@ -24,6 +25,7 @@ typedef struct ft_engine_params {
     int rows;          /* prompt rows of a step */
     ft_kv_type kt, vt; /* encodings of the cache */
     int draft_max;     /* most drafts of a round; 0: no drafting at all */
+    bool adapt;        /* the governor chooses each round's drafts up to the maximum */
     int score_rows;    /* rows at a time of ft_lane_score; 0: it is not used */
 } ft_engine_params;
 
@@ -64,9 +66,11 @@ typedef struct ft_job {
 typedef struct ft_stats {
     int prompt_n, cached_n, predicted_n; /* prompt tokens evaluated and found, tokens emitted */
     double prompt_s, predicted_s;        /* predicted_s starts at the first token */
-    int64_t rounds, drafted, accepted;
-    int64_t accepted_at[FT_DRAFT_MAX]; /* rounds in which draft i was accepted */
-    int64_t drafted_at[FT_DRAFT_MAX];  /* rounds in which draft i was proposed */
+    int64_t rounds, drafted, accepted;   /* rounds of the reply, draft tokens proposed and kept */
+    int64_t draft_rounds;                /* rounds that had drafts */
+    double draft_s, verify_s;            /* of the rounds that this reply took part in */
+    int64_t accepted_at[FT_DRAFT_MAX];   /* rounds in which draft i was accepted */
+    int64_t drafted_at[FT_DRAFT_MAX];    /* rounds in which draft i was proposed */
 } ft_stats;
 
 /* drafter: an assistant of the model, or NULL; a model with a head of its own drafts with that.
@@ -77,6 +81,11 @@ void ft_engine_free(ft_engine *e);
 /* Device memory for the cache and the buffers of a step. */
 uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_engine_params *p);
 bool ft_engine_drafts(const ft_engine *e);
+/* Adds a guesser behind those that are there; the engine owns its state from now on. Before the
+ * first lane. */
+void ft_engine_add_guesser(ft_engine *e, ft_guesser g);
+/* One line of JSON for every draft and every acceptance; fn NULL: none. */
+void ft_engine_trace(ft_engine *e, void (*fn)(void *user, const char *line), void *user);
 
 ft_lane *ft_lane_new(ft_engine *e); /* NULL when all are taken */
 void ft_lane_free(ft_lane *l);

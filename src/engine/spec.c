@@ -3,6 +3,7 @@
  * At row i the sampler has seen everything up to draft i, so a draw is the same as without drafts;
  * a draft is kept while the draw repeats it. One token is drawn per row that counts and none for a
  * row that does not. */
+#include "base/clock.h"
 #include "base/mem.h"
 #include "engine/lane.h"
 
@@ -70,31 +71,55 @@ void ft_spec_first(ft_lane *l)
     take(l, draw(l, logits), logits, false);
 }
 
-static void count(ft_lane *l, int kept)
+static const char *reason(const ft_lane *l, int drafted, int kept)
 {
-    l->stats.rounds++;
-    l->stats.drafted += l->n_draft;
-    l->stats.accepted += kept;
-    for (int i = 0; i < l->n_draft; i++) l->stats.drafted_at[i]++;
-    for (int i = 0; i < kept; i++) l->stats.accepted_at[i]++;
+    if (l->state == LANE_REPLY) return kept == drafted ? "full" : "mismatch";
+    return l->finish == FT_FINISH_EOG ? "eos" : l->finish == FT_FINISH_STOP ? "stop" : "limit";
+}
+
+/* What a round of `drafted` drafts, `kept` of them, means for everyone who counts. */
+static void learn(ft_lane *l, int drafted, int kept)
+{
+    ft_engine *e = l->e;
+    ft_stats *s = &l->stats;
+    s->rounds++;
+    s->draft_rounds += drafted > 0;
+    s->drafted += drafted;
+    s->accepted += kept;
+    for (int i = 0; i < drafted; i++) s->drafted_at[i]++;
+    for (int i = 0; i < kept; i++) s->accepted_at[i]++;
+    ft_gov_accept(l->winner >= 0 ? &l->gov_guess : &l->gov, &e->costs, drafted, kept);
+    for (int i = 0; i < e->n_guesser; i++)
+        e->guesser[i].accept(e->guesser[i].state, lane_index(l), drafted, kept,
+                             drafted && i == l->winner);
+    if (drafted) ft_trace_accept(l, drafted, kept, reason(l, drafted, kept));
+    l->iter++;
 }
 
 void ft_spec_verify(ft_lane *l)
 {
+    const int drafted = l->n_draft;
     int kept = 0;
     for (int i = 0;; i++) {
         const float *logits = ft_runner_logits(l->e->run, l->first_out + i);
         const int32_t id = draw(l, logits);
-        const bool agreed = i < l->n_draft && id == l->draft[i];
+        const bool agreed = i < drafted && id == l->draft[i];
         if (agreed) kept++;
         if (!take(l, id, logits, agreed) || !agreed) break;
     }
-    count(l, kept);
-    ft_seq_accept(l->seq, 1 + kept);
     l->n_draft = 0;
+    ft_seq_accept(l->seq, 1 + kept);
+    learn(l, drafted, kept);
 }
 
 /* ---- drafting ---- */
+
+static int replying(const ft_engine *e)
+{
+    int n = 0;
+    for (int i = 0; i < e->p.lanes; i++) n += e->lane[i].state == LANE_REPLY;
+    return n;
+}
 
 /* Drafts for the next round that the limits leave room for. */
 static int budget(const ft_lane *l)
@@ -104,7 +129,36 @@ static int budget(const ft_lane *l)
     int k = FT_MIN(l->job.draft_max, e->p.draft_max);
     k = FT_MIN(k, e->p.ctx - lane_len(l) - 2);
     if (l->job.max_tokens >= 0) k = FT_MIN(k, l->job.max_tokens - l->stats.predicted_n - 1);
-    return FT_MAX(k, 0);
+    return k < FT_MAX(1, l->job.draft_min) ? 0 : k;
+}
+
+/* Asks the guessers; the first proposal is taken. */
+static void guess(ft_lane *l, int max)
+{
+    ft_engine *e = l->e;
+    if (!e->n_guesser) return;
+    if (e->p.adapt) max = ft_gov_choose(&l->gov_guess, &e->costs, max, replying(e), true);
+    for (int i = 0; i < e->n_guesser && max > 0; i++) {
+        const ft_guesser *g = &e->guesser[i];
+        const int n = g->draft(g->state, lane_index(l), l->ids, l->n_ids, max, l->draft);
+        int ok = 0;
+        while (ok < n && l->draft[ok] >= 0 && l->draft[ok] < e->m->V) ok++;
+        if (ok < FT_MAX(1, l->job.draft_min)) continue;
+        l->n_draft = ok;
+        l->winner = i;
+        return;
+    }
+}
+
+/* How many drafts the model's head shall make for this lane: those that no guesser made. */
+static int head_drafts(ft_lane *l)
+{
+    const ft_engine *e = l->e;
+    l->winner = -1;
+    const int max = budget(l);
+    if (max > 0) guess(l, max);
+    if (l->n_draft || !e->drafter) return 0;
+    return e->p.adapt ? ft_gov_choose(&l->gov, &e->costs, max, replying(e), false) : max;
 }
 
 /* Where the hidden row of a cell is: in this round's rows, or in the ring. */
@@ -176,7 +230,9 @@ static void next_row(ft_lane *l, ft_rowset *w, bool constant)
 /* Runs the rows that are filled, then one further row for every lane that goes on drafting. */
 static ft_status chain(ft_engine *e, ft_rowset *w, bool constant, ft_err *err)
 {
-    while (w->T) {
+    for (bool first = true; w->T; first = false) {
+        const int64_t start = ft_now_ns();
+        const bool pure = e->pure && w->n_out;
         const ft_status st = ft_runner_draft(e->run, err);
         if (st) return st;
         for (int i = 0; i < e->p.lanes; i++) {
@@ -186,25 +242,36 @@ static ft_status chain(ft_engine *e, ft_rowset *w, bool constant, ft_err *err)
         w = ft_runner_rows(e->run);
         for (int i = 0; i < e->p.lanes; i++)
             if (e->lane[i].draft_out >= 0) next_row(&e->lane[i], w, constant);
+        if (pure) ft_gov_draft(&e->costs, first, (double)(ft_now_ns() - start) * 1e-9);
     }
     return FT_OK;
 }
 
 ft_status ft_spec_draft(ft_engine *e, ft_err *err)
 {
-    const bool assistant = e->drafter->drafter == FT_DRAFT_ASSISTANT;
+    const int64_t start = ft_now_ns();
+    const bool assistant = e->drafter && e->drafter->drafter == FT_DRAFT_ASSISTANT;
     ft_rowset *w = ft_runner_rows(e->run);
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         l->draft_out = -1;
-        l->next_max = budget(l);
         if (l->state < LANE_PROMPT) continue;
+        l->next_max = head_drafts(l);
         if (assistant)
             first_assistant(l, w);
-        else
+        else if (e->drafter)
             feed_head(l, w);
     }
-    return chain(e, w, assistant, err);
+    const ft_status st = chain(e, w, assistant, err);
+    const double seconds = (double)(ft_now_ns() - start) * 1e-9;
+    for (int i = 0; i < e->p.lanes; i++) {
+        ft_lane *l = &e->lane[i];
+        if (l->state != LANE_REPLY) continue;
+        l->stats.draft_s += seconds;
+        if (l->n_draft < l->job.draft_min) l->n_draft = 0;
+        if (l->n_draft) ft_trace_draft(l);
+    }
+    return st;
 }
 
 ft_status ft_spec_catch_up(ft_engine *e, ft_err *err)
