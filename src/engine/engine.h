@@ -57,6 +57,7 @@ typedef struct ft_job {
     bool ignore_eog;
     int top_logprobs;  /* < 0: none */
     int draft_max;     /* drafts of a round; 0: none; bounded by the engine's */
+    int draft_min;     /* fewer drafts than this are not worth a round */
     float draft_p_min; /* stop drafting below this probability */
     /* Called for every token in order; false ends the reply after it. */
     bool (*emit)(void *user, const ft_emit *e);
