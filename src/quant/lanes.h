@@ -16,6 +16,18 @@ typedef int32_t m4 __attribute__((vector_size(16))); /* all bits of a lane: true
 
 #define INLINE static inline __attribute__((always_inline))
 
+typedef uint8_t b16 __attribute__((vector_size(16)));
+
+/* qs[i] = low nibble of low[i], and high[i] above it, for i in 0..15 */
+INLINE void put_nibbles(uint8_t *qs, const uint8_t *low, const uint8_t *high)
+{
+    b16 a, b;
+    memcpy(&a, low, sizeof a);
+    memcpy(&b, high, sizeof b);
+    a = (a & 15) | b << 4;
+    memcpy(qs, &a, sizeof a);
+}
+
 INLINE v4 splat(float x)
 {
     return (v4){x, x, x, x};

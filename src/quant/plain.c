@@ -73,8 +73,11 @@ void ft_encode_bf16(uint8_t *dst, const float *src, size_t blocks, const float *
 {
     (void)weight;
     for (size_t i = 0; i < blocks; i++) {
-        const uint16_t h = ft_f32_to_bf16(finite_or_zero(src[i]));
-        /* the largest floats would round up to infinity */
-        wr16(dst + 2 * i, (h & 0x7fff) == 0x7f80 ? h - 1u : h);
+        const uint32_t u = ft_f32_bits(src[i]), top = u & 0x7fffffff;
+        const uint32_t h = (u + 0x7fff + (u >> 16 & 1)) >> 16; /* nearest, ties to even */
+        const uint16_t out = (uint16_t)(top >= 0x7f800000   ? 0
+                                        : top >= 0x7f7f8000 ? (u >> 31 << 15) | 0x7f7f
+                                                            : h);
+        memcpy(dst + 2 * i, &out, 2);
     }
 }
