@@ -32,10 +32,10 @@ void ft_encode_q4_0(uint8_t *dst, const float *src, size_t blocks, const float *
         n = quad_load(&q, src, blocks, weight, false);
         const v4 scale = weight ? fit_scale(q.lane, q.weight, N, -8, 7, wide4, FT_COUNT(wide4))
                                 : fit_once(q.lane, N, 7, -8.45f);
+        const v4 inverse = ratio(splat(1), quad_put(&q, dst, 18, n, scale));
         for (size_t b = 0; b < n; b++, dst += 18, src += N) {
             uint8_t code[N];
-            const float inverse = put_inverse(dst, scale[b], q.unit[b]);
-            quantise(code, q.x + N * b, N, inverse, 8, 0, 15);
+            quantise(code, q.x + N * b, N, inverse[b], 8, 0, 15);
             put_nibbles(dst + 2, code, code + 16);
         }
         if (weight) weight += n * N;
@@ -49,10 +49,10 @@ void ft_encode_q5_0(uint8_t *dst, const float *src, size_t blocks, const float *
         n = quad_load(&q, src, blocks, weight, false);
         const v4 scale = weight ? fit_scale(q.lane, q.weight, N, -16, 15, wide5, FT_COUNT(wide5))
                                 : fit_once(q.lane, N, 15, -16.45f);
+        const v4 inverse = ratio(splat(1), quad_put(&q, dst, 22, n, scale));
         for (size_t b = 0; b < n; b++, dst += 22, src += N) {
             uint8_t code[N];
-            const float inverse = put_inverse(dst, scale[b], q.unit[b]);
-            quantise(code, q.x + N * b, N, inverse, 16, 0, 31);
+            quantise(code, q.x + N * b, N, inverse[b], 16, 0, 31);
             wr32(dst + 2, fifth_bits(code));
             put_nibbles(dst + 6, code, code + 16);
         }
@@ -66,11 +66,11 @@ void ft_encode_q4_1(uint8_t *dst, const float *src, size_t blocks, const float *
         quad q;
         n = quad_load(&q, src, blocks, weight, false);
         const line l = FIT_LINE(&q, weight, 15, plain4, ft_cut4);
+        const v4 inverse = ratio(splat(1), quad_put(&q, dst, 20, n, l.scale));
+        const v4 add = -quad_put(&q, dst + 2, 20, n, l.min) * inverse;
         for (size_t b = 0; b < n; b++, dst += 20, src += N) {
             uint8_t code[N];
-            const float inverse = put_inverse(dst, l.scale[b], q.unit[b]);
-            const float m = put_scale(dst + 2, l.min[b], q.unit[b]);
-            quantise(code, q.x + N * b, N, inverse, -m * inverse, 0, 15);
+            quantise(code, q.x + N * b, N, inverse[b], add[b], 0, 15);
             put_nibbles(dst + 4, code, code + 16);
         }
         if (weight) weight += n * N;
@@ -83,11 +83,11 @@ void ft_encode_q5_1(uint8_t *dst, const float *src, size_t blocks, const float *
         quad q;
         n = quad_load(&q, src, blocks, weight, false);
         const line l = FIT_LINE(&q, weight, 31, plain5, ft_cut5);
+        const v4 inverse = ratio(splat(1), quad_put(&q, dst, 24, n, l.scale));
+        const v4 add = -quad_put(&q, dst + 2, 24, n, l.min) * inverse;
         for (size_t b = 0; b < n; b++, dst += 24, src += N) {
             uint8_t code[N];
-            const float inverse = put_inverse(dst, l.scale[b], q.unit[b]);
-            const float m = put_scale(dst + 2, l.min[b], q.unit[b]);
-            quantise(code, q.x + N * b, N, inverse, -m * inverse, 0, 31);
+            quantise(code, q.x + N * b, N, inverse[b], add[b], 0, 31);
             wr32(dst + 4, fifth_bits(code));
             put_nibbles(dst + 8, code, code + 16);
         }
