@@ -183,11 +183,12 @@ static void put_scale_min_k4(uint8_t *restrict s, const mins *k)
     }
 }
 
-static void put_nibbles(uint8_t *restrict qs, const uint8_t *restrict code)
+static void put_low_bits(uint8_t *restrict qs, const uint8_t *restrict code)
 {
-    for (int p = 0; p < 4; p++)
-        for (int r = 0; r < 32; r++)
-            qs[32 * p + r] = (uint8_t)((code[64 * p + r] & 15) | code[64 * p + 32 + r] << 4);
+    for (int p = 0; p < 128; p += 16) {
+        const uint8_t *low = code + 64 * (p / 32) + p % 32;
+        put_nibbles(qs + p, low, low + 32);
+    }
 }
 
 void ft_encode_q4_k(uint8_t *dst, const float *src, size_t blocks, const float *weight)
@@ -205,7 +206,7 @@ void ft_encode_q4_k(uint8_t *dst, const float *src, size_t blocks, const float *
         }
         mins_quantise(code, &s, &k, 32, 15);
         put_scale_min_k4(dst + 4, &k);
-        put_nibbles(dst + 16, code);
+        put_low_bits(dst + 16, code);
     }
 }
 
@@ -229,7 +230,7 @@ void ft_encode_q5_k(uint8_t *dst, const float *src, size_t blocks, const float *
             for (int b = 0; b < 8; b++) high |= (code[32 * b + r] >> 4) << b;
             dst[16 + r] = (uint8_t)high;
         }
-        put_nibbles(dst + 48, code);
+        put_low_bits(dst + 48, code);
     }
 }
 

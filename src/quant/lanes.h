@@ -16,6 +16,18 @@ typedef int32_t m4 __attribute__((vector_size(16))); /* all bits of a lane: true
 
 #define INLINE static inline __attribute__((always_inline))
 
+typedef uint8_t b16 __attribute__((vector_size(16)));
+
+/* qs[i] = low nibble of low[i], and high[i] above it, for i in 0..15 */
+INLINE void put_nibbles(uint8_t *qs, const uint8_t *low, const uint8_t *high)
+{
+    b16 a, b;
+    memcpy(&a, low, sizeof a);
+    memcpy(&b, high, sizeof b);
+    a = (a & 15) | b << 4;
+    memcpy(qs, &a, sizeof a);
+}
+
 INLINE v4 splat(float x)
 {
     return (v4){x, x, x, x};
@@ -92,6 +104,19 @@ INLINE v4 finite4(v4 x)
 {
     const m4 exponent = (m4)x & 0x7f800000;
     return (v4)((m4)x & (exponent != 0x7f800000));
+}
+
+/* The f16 nearest to each of four finite numbers, ties to even, never infinite. *seen gets what a
+ * reader makes of them. Below the normal range the adder rounds, at the weight of the last bit. */
+INLINE m4 to_f16(v4 x, v4 *seen)
+{
+    const m4 bits = (m4)clamp(x, splat(-65504), splat(65504));
+    const m4 a = bits & 0x7fffffff, sign = bits ^ a, small = a < 0x38800000;
+    const m4 normal = (a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13;
+    const v4 half = (v4)a + splat(0.5f);
+    const v4 back = pick(small, half - splat(0.5f), (v4)((normal << 13) + 0x38000000));
+    *seen = (v4)((m4)back | sign);
+    return (small & ((m4)half - 0x3f000000)) | (~small & normal) | (sign >> 16 & 0x8000);
 }
 
 /* The largest of the magnitudes as bits: infinities and NaN are above every number. n is a

@@ -10,7 +10,7 @@ enum { N = 32 };
 
 typedef struct quad {
     const float *x; /* four blocks, one after the other; the source is x * unit */
-    float unit[LANES];
+    v4 unit;
     float copy[LANES * N];
     v4 lane[N], weight[N];
 } quad;
@@ -22,9 +22,10 @@ INLINE size_t quad_load(quad *q, const float *src, size_t blocks, const float *w
     const size_t n = blocks < LANES ? blocks : LANES;
     if (!exact && n == LANES && tame(src, LANES * N)) {
         q->x = src;
-        for (int b = 0; b < LANES; b++) q->unit[b] = 1;
+        q->unit = splat(1);
     } else {
         memset(q->copy, 0, sizeof q->copy);
+        q->unit = splat(1);
         for (size_t b = 0; b < n; b++) q->unit[b] = normalise(q->copy + N * b, src + N * b, N);
         q->x = q->copy;
     }
@@ -36,16 +37,14 @@ INLINE size_t quad_load(quad *q, const float *src, size_t blocks, const float *w
     return n;
 }
 
-/* Writes the f16 of a block whose normalised scale is s; returns what was written, normalised. */
-INLINE float put_scale(uint8_t *dst, float s, float unit)
+/* Writes the f16 of blocks whose normalised numbers are s, each at the start of its block; returns
+ * what was written, normalised. */
+INLINE v4 quad_put(const quad *q, uint8_t *dst, size_t bytes, size_t blocks, v4 s)
 {
-    return wr_f16(dst, s * unit) / unit;
-}
-
-/* The same for the caller that wants the reciprocal of what was written. */
-INLINE float put_inverse(uint8_t *dst, float s, float unit)
-{
-    return ratio1(unit, wr_f16(dst, s * unit));
+    v4 seen;
+    const m4 bits = to_f16(s * q->unit, &seen);
+    for (size_t b = 0; b < blocks; b++) wr16(dst + b * bytes, (uint32_t)bits[b]);
+    return seen / q->unit;
 }
 
 #endif
