@@ -170,8 +170,11 @@ void ft_tile_init(ft_tile *t, ft_type type, double deviation, size_t about, uint
     size_t blocks = FT_MAX(about / size, probe);
     while (!is_prime(blocks)) blocks++;
     *t = (ft_tile){type, deviation, ft_alloc(blocks * size), blocks, blocks * size};
-    fill(t, probe, 1, seed);
-    const double unit = measure(t, probe);
+    double unit = 1; /* deviation at scale 1; plain numbers have it by nature */
+    if (ft_type_of(type)->quant) {
+        fill(t, probe, 1, seed);
+        unit = measure(t, probe);
+    }
     fill(t, blocks, deviation / unit, seed);
 }
 
