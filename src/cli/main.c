@@ -11,6 +11,10 @@ const ft_cmd ft_cmd_table[] = {
      "turn a Hugging Face folder into a GGUF file", 2, 2},
     {"tokenize", FT_CMD_TOKENIZE, ft_cmd_tokenize, "[TEXT ...]", "text to token ids and back", 0,
      1 << 20},
+    {"inspect", FT_CMD_INSPECT, ft_cmd_inspect, "FILE",
+     "say what is in a model file, or move its drafter", 1, 2},
+    {"synth", FT_CMD_SYNTH, ft_cmd_synth, "SHAPE TYPE OUT.gguf",
+     "write a model of a known shape with random weights", 2, 3},
     {NULL, 0, NULL, NULL, NULL, 0, 0},
 };
 

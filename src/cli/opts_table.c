@@ -26,8 +26,23 @@ const ft_opt ft_opt_table[] = {
     /* quantize */
 
     /* inspect */
+    {"ctx", "-c", FT_OPT_INT, FT_CMD_INSPECT, "8192", "N", 1, 1 << 30, NULL,
+     "context length to count memory for"},
+    {"mmap", NULL, FT_OPT_FLAG, FT_CMD_INSPECT, "1", NULL, 0, 0, NULL,
+     "map the file instead of reading it into memory"},
+    {"check", NULL, FT_OPT_FLAG, FT_CMD_INSPECT, NULL, NULL, 0, 0, NULL,
+     "read every tensor and look for scales that are not finite"},
+    {"extract-mtp", NULL, FT_OPT_TEXT, FT_CMD_INSPECT, NULL, "OUT", 0, 0, NULL,
+     "write the drafter inside the file to a file of its own"},
+    {"merge-mtp", NULL, FT_OPT_TEXT, FT_CMD_INSPECT, NULL, "HEAD", 0, 0, NULL,
+     "put the drafter of the file HEAD into a copy of the model; the second word names the copy"},
 
     /* synth */
+    {"seed", "-s", FT_OPT_INT, FT_CMD_SYNTH, "1", "N", 0, 4294967295.0, NULL,
+     "the same seed gives the same file"},
+    {"no-mtp", NULL, FT_OPT_FLAG, FT_CMD_SYNTH, NULL, NULL, 0, 0, NULL, "leave out the MTP block"},
+    {"dry-run", NULL, FT_OPT_FLAG, FT_CMD_SYNTH, NULL, NULL, 0, 0, NULL,
+     "write nothing, say how large the file would be"},
 
     /* tokenize, template */
     {"model", "-m", FT_OPT_TEXT, FT_CMD_TOKENIZE | FT_CMD_TEMPLATE, NULL, "FILE", 0, 0, NULL,
