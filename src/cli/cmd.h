@@ -20,5 +20,6 @@ extern const ft_cmd ft_cmd_table[]; /* ends with name == NULL */
 int ft_die(const ft_err *err);
 
 int ft_cmd_convert(const ft_opts *o);
+int ft_cmd_quantize(const ft_opts *o);
 
 #endif

@@ -9,6 +9,8 @@
 const ft_cmd ft_cmd_table[] = {
     {"convert", FT_CMD_CONVERT, ft_cmd_convert, "FOLDER OUT.gguf",
      "turn a Hugging Face folder into a GGUF file", 2, 2},
+    {"quantize", FT_CMD_QUANTIZE, ft_cmd_quantize, "IN.gguf OUT.gguf TYPE",
+     "write a GGUF file with smaller tensor types", 2, 3},
     {NULL, 0, NULL, NULL, NULL, 0, 0},
 };
 
