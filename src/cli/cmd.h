@@ -25,5 +25,6 @@ int ft_cmd_synth(const ft_opts *o);
 int ft_die(const ft_err *err);
 
 int ft_cmd_convert(const ft_opts *o);
+int ft_cmd_quantize(const ft_opts *o);
 
 #endif

@@ -15,6 +15,8 @@ const ft_cmd ft_cmd_table[] = {
      "say what is in a model file, or move its drafter", 1, 2},
     {"synth", FT_CMD_SYNTH, ft_cmd_synth, "SHAPE TYPE OUT.gguf",
      "write a model of a known shape with random weights", 2, 3},
+    {"quantize", FT_CMD_QUANTIZE, ft_cmd_quantize, "IN.gguf OUT.gguf TYPE",
+     "write a GGUF file with smaller tensor types", 2, 3},
     {NULL, 0, NULL, NULL, NULL, 0, 0},
 };
 

@@ -24,6 +24,26 @@ const ft_opt ft_opt_table[] = {
      "write no vocabulary; the folder needs no tokenizer"},
 
     /* quantize */
+    {"tensor-type", NULL, FT_OPT_LIST, FT_CMD_QUANTIZE, NULL, "PATTERN=TYPE", 0, 0, NULL,
+     "type for the tensors whose name matches a regular expression; may be repeated"},
+    {"tensor-type-file", NULL, FT_OPT_TEXT, FT_CMD_QUANTIZE, NULL, "FILE", 0, 0, NULL,
+     "more of them, one PATTERN=TYPE on a line"},
+    {"output-tensor-type", NULL, FT_OPT_TEXT, FT_CMD_QUANTIZE, NULL, "TYPE", 0, 0, NULL,
+     "type of the output matrix"},
+    {"token-embedding-type", NULL, FT_OPT_TEXT, FT_CMD_QUANTIZE, NULL, "TYPE", 0, 0, NULL,
+     "type of the token embeddings"},
+    {"leave-output-tensor", NULL, FT_OPT_FLAG, FT_CMD_QUANTIZE, NULL, NULL, 0, 0, NULL,
+     "leave the output matrix as it is"},
+    {"imatrix", NULL, FT_OPT_TEXT, FT_CMD_QUANTIZE, NULL, "FILE", 0, 0, NULL,
+     "importance matrix (GGUF) that weighs the columns"},
+    {"keep-mtp", NULL, FT_OPT_FLAG, FT_CMD_QUANTIZE, "1", NULL, 0, 0, NULL,
+     "MTP tensors at Q8_0, so that drafts stay good"},
+    {"pure", NULL, FT_OPT_FLAG, FT_CMD_QUANTIZE, NULL, NULL, 0, 0, NULL,
+     "one type for all matrices, no mix"},
+    {"allow-requantize", NULL, FT_OPT_FLAG, FT_CMD_QUANTIZE, NULL, NULL, 0, 0, NULL,
+     "also read tensors that are quantised already; costs quality"},
+    {"dry-run", NULL, FT_OPT_FLAG, FT_CMD_QUANTIZE, NULL, NULL, 0, 0, NULL,
+     "print types and sizes, write nothing (OUT may be left out)"},
 
     /* inspect */
     {"ctx", "-c", FT_OPT_INT, FT_CMD_INSPECT, "8192", "N", 1, 1 << 30, NULL,
