@@ -337,6 +337,7 @@ static ft_status read_merges(ft_vocab *v, const ft_gguf *g, ft_err *err)
             st = put_merge(v, rule, i, &joined, err);
     }
     ft_buf_release(&joined);
+    v->joins_space[' '] = v->joins_space[0x81]; /* the mark's last byte: a space behind a space */
     return st;
 }
 
