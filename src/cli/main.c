@@ -9,6 +9,7 @@
 const ft_cmd ft_cmd_table[] = {
     {"tokenize", FT_CMD_TOKENIZE, ft_cmd_tokenize, "[TEXT ...]", "text to token ids and back", 0,
      1 << 20},
+    {"template", FT_CMD_TEMPLATE, ft_cmd_template, "< INPUT", "render a chat template", 0, 0},
     {NULL, 0, NULL, NULL, NULL, 0, 0},
 };
 
