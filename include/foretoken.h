@@ -226,6 +226,20 @@ ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *pro
                       double *gen_s, ft_err *err);
 /* Bytes per second that the model's threads read from memory, by a plain read test. */
 double ft_read_bandwidth(int threads);
+/* ---- chat templates ------------------------------------------------------------------------ */
+
+/* A parsed Jinja chat template. It never changes, so many threads may render one at once. */
+typedef struct ft_template ft_template;
+
+/* From source text, or from a GGUF file's tokenizer.chat_template (its bos and eos texts then are
+ * the variables bos_token and eos_token unless the rendering gives its own). */
+ft_status ft_template_new(ft_template **out, const char *source, size_t bytes, ft_err *err);
+ft_status ft_template_load(ft_template **out, const char *path, ft_err *err);
+void ft_template_free(ft_template *t); /* accepts NULL */
+/* json: an object whose members are the variables; an absent one is undefined, null is none.
+ * *text is yours: free(). It is followed by a zero byte. */
+ft_status ft_template_render(const ft_template *t, const char *json, size_t bytes, char **text,
+                             size_t *text_bytes, ft_err *err);
 
 #ifdef __cplusplus
 }

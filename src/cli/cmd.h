@@ -15,6 +15,7 @@ typedef struct ft_cmd {
 } ft_cmd;
 
 int ft_cmd_tokenize(const ft_opts *o);
+int ft_cmd_template(const ft_opts *o);
 
 extern const ft_cmd ft_cmd_table[]; /* ends with name == NULL */
 

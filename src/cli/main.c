@@ -17,6 +17,7 @@ const ft_cmd ft_cmd_table[] = {
      "write a model of a known shape with random weights", 2, 3},
     {"quantize", FT_CMD_QUANTIZE, ft_cmd_quantize, "IN.gguf OUT.gguf TYPE",
      "write a GGUF file with smaller tensor types", 2, 3},
+    {"template", FT_CMD_TEMPLATE, ft_cmd_template, "< INPUT", "render a chat template", 0, 0},
     {NULL, 0, NULL, NULL, NULL, 0, 0},
 };
 

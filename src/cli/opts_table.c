@@ -66,11 +66,12 @@ const ft_opt ft_opt_table[] = {
 
     /* tokenize, template */
     {"model", "-m", FT_OPT_TEXT, FT_CMD_TOKENIZE | FT_CMD_TEMPLATE, NULL, "FILE", 0, 0, NULL,
-     "GGUF file that has the vocabulary"},
-    {"file", "-f", FT_OPT_TEXT, FT_CMD_TOKENIZE, NULL, "FILE", 0, 0, NULL,
-     "read the input from FILE; - or nothing: standard input"},
-    {"jsonl", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE, NULL, NULL, 0, 0, NULL,
-     "one JSON object per line: {\"text\": ...} in, {\"ids\": [...]} out"},
+     "GGUF file that has the vocabulary and the template"},
+    {"file", "-f", FT_OPT_TEXT, FT_CMD_TOKENIZE | FT_CMD_TEMPLATE, NULL, "FILE", 0, 0, NULL,
+     "tokenize: the input, - or nothing: standard input; template: the Jinja template"},
+    {"jsonl", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE | FT_CMD_TEMPLATE, NULL, NULL, 0, 0, NULL,
+     "one JSON object per line, in and out: {\"text\": ...} to {\"ids\": [...]}, or "
+     "{\"messages\": ...} to {\"prompt\": ...}"},
     {"detokenize", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE, NULL, NULL, 0, 0, NULL,
      "the way back: ids in, text out"},
     {"ids", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE, NULL, NULL, 0, 0, NULL,
