@@ -138,7 +138,7 @@ typedef struct ft_sampling {
 /* The usual values, then those that the model file recommends. m may be NULL. */
 void ft_sampling_defaults(ft_sampling *s, const ft_llm *m);
 
-typedef enum ft_part { FT_PART_ANSWER, FT_PART_THOUGHT, FT_PART_CALL } ft_part;
+typedef enum ft_event_part { FT_PART_ANSWER, FT_PART_THOUGHT, FT_PART_CALL } ft_event_part;
 
 typedef struct ft_token_prob {
     int32_t id;
@@ -150,7 +150,7 @@ typedef struct ft_token_prob {
 typedef struct ft_event {
     const char *text;
     size_t bytes;
-    ft_part part;
+    ft_event_part part;
     int32_t id;                 /* the token that caused it; -1 for text that was held back */
     bool drafted;               /* the token was drafted and agreed to */
     const ft_token_prob *probs; /* [0] is the token, then the most likely; NULL unless asked for */

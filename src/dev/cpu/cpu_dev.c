@@ -222,6 +222,7 @@ static const ft_ops ops = {
     .add = ft_cpu_add,
     .softcap = ft_cpu_softcap,
     .gather = ft_cpu_gather,
+    .scatter = ft_cpu_scatter,
     .conv = ft_cpu_conv,
     .delta_rule = ft_cpu_delta_rule,
     .gated_norm = ft_cpu_gated_norm,
@@ -238,6 +239,7 @@ ft_dev *ft_dev_cpu(int threads)
     c->dev = (ft_dev){
         .op = &ops,
         .name = "cpu",
+        .unified = true,
         .threads = ft_pool_threads(c->pool),
         .alloc = ft_host_alloc,
         .free = ft_host_free,

@@ -212,6 +212,31 @@ void ft_cpu_gather(ft_dev *d, ft_mat y, ft_mat x, int which)
     FT_JOB(c, gather_job, a);
 }
 
+static void scatter_job(const ft_part *p, const void *args)
+{
+    const plain_args *a = args;
+    const int cols = ft_mat_cols(a->x);
+    int lo, hi;
+    ft_share(p, a->x.T, 1, &lo, &hi);
+    for (int t = lo; t < hi; t++) {
+        const int to = p->b->dst_row[t];
+        if (to < 0) continue;
+        for (int c = 0, n; c < cols; c += n) {
+            n = FT_MIN(a->y.d - c % a->y.d, a->x.d - c % a->x.d);
+            memcpy(ft_mat_value(a->y, to, c), ft_mat_value(a->x, t, c), (size_t)n * sizeof(float));
+        }
+    }
+}
+
+void ft_cpu_scatter(ft_dev *d, ft_mat y, ft_mat x)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const plain_args a = {.y = y, .x = x};
+    ft_job_reads(c, x);
+    ft_job_writes(c, y);
+    FT_JOB(c, scatter_job, a);
+}
+
 /* ---- positions ---- */
 
 typedef struct angles_args {
