@@ -10,7 +10,7 @@ allowed() { # the rooms that a room may include
     text) echo "gguf base" ;;
     dev) echo "quant base" ;;
     kv) echo "dev base" ;;
-    model) echo "kv dev gguf base" ;;
+    model) echo "kv dev gguf quant base" ;;
     engine) echo "model kv dev base" ;;
     serve) echo "base" ;;
     cli) echo "serve tools base" ;;

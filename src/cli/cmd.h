@@ -14,7 +14,13 @@ typedef struct ft_cmd {
     int min_words, max_words;
 } ft_cmd;
 
+int ft_cmd_tokenize(const ft_opts *o);
+int ft_cmd_template(const ft_opts *o);
+
 extern const ft_cmd ft_cmd_table[]; /* ends with name == NULL */
+
+int ft_cmd_inspect(const ft_opts *o);
+int ft_cmd_synth(const ft_opts *o);
 
 /* One line on standard error: "foretoken: sentence". Returns 1, the exit code. */
 int ft_die(const ft_err *err);

@@ -46,10 +46,42 @@ const ft_opt ft_opt_table[] = {
      "print types and sizes, write nothing (OUT may be left out)"},
 
     /* inspect */
+    {"ctx", "-c", FT_OPT_INT, FT_CMD_INSPECT, "8192", "N", 1, 1 << 30, NULL,
+     "context length to count memory for"},
+    {"mmap", NULL, FT_OPT_FLAG, FT_CMD_INSPECT, "1", NULL, 0, 0, NULL,
+     "map the file instead of reading it into memory"},
+    {"check", NULL, FT_OPT_FLAG, FT_CMD_INSPECT, NULL, NULL, 0, 0, NULL,
+     "read every tensor and look for scales that are not finite"},
+    {"extract-mtp", NULL, FT_OPT_TEXT, FT_CMD_INSPECT, NULL, "OUT", 0, 0, NULL,
+     "write the drafter inside the file to a file of its own"},
+    {"merge-mtp", NULL, FT_OPT_TEXT, FT_CMD_INSPECT, NULL, "HEAD", 0, 0, NULL,
+     "put the drafter of the file HEAD into a copy of the model; the second word names the copy"},
 
     /* synth */
+    {"seed", "-s", FT_OPT_INT, FT_CMD_SYNTH, "1", "N", 0, 4294967295.0, NULL,
+     "the same seed gives the same file"},
+    {"no-mtp", NULL, FT_OPT_FLAG, FT_CMD_SYNTH, NULL, NULL, 0, 0, NULL, "leave out the MTP block"},
+    {"dry-run", NULL, FT_OPT_FLAG, FT_CMD_SYNTH, NULL, NULL, 0, 0, NULL,
+     "write nothing, say how large the file would be"},
 
     /* tokenize, template */
+    {"model", "-m", FT_OPT_TEXT, FT_CMD_TOKENIZE | FT_CMD_TEMPLATE, NULL, "FILE", 0, 0, NULL,
+     "GGUF file that has the vocabulary and the template"},
+    {"file", "-f", FT_OPT_TEXT, FT_CMD_TOKENIZE | FT_CMD_TEMPLATE, NULL, "FILE", 0, 0, NULL,
+     "tokenize: the input, - or nothing: standard input; template: the Jinja template"},
+    {"jsonl", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE | FT_CMD_TEMPLATE, NULL, NULL, 0, 0, NULL,
+     "one JSON object per line, in and out: {\"text\": ...} to {\"ids\": [...]}, or "
+     "{\"messages\": ...} to {\"prompt\": ...}"},
+    {"detokenize", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE, NULL, NULL, 0, 0, NULL,
+     "the way back: ids in, text out"},
+    {"ids", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE, NULL, NULL, 0, 0, NULL,
+     "print the ids alone, on one line"},
+    {"nfc", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE, "1", NULL, 0, 0, NULL,
+     "normalise the text to Unicode form C where the model was trained so"},
+    {"parse-special", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE, "1", NULL, 0, 0, NULL,
+     "the text of a control token is that token"},
+    {"add-special", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE, NULL, NULL, 0, 0, NULL,
+     "begin and end as the model wants: BOS, EOS"},
 
     /* models */
 

@@ -1,0 +1,55 @@
+/* dev/dev.h - a device: its memory, its weights, and the steps it runs.
+ * Only the engine thread calls these. A step is recorded between ft_dev_record and ft_dev_commit
+ * and runs at the latest in ft_dev_sync; a device that can replay keeps it under its key. */
+#ifndef FT_DEV_DEV_H
+#define FT_DEV_DEV_H
+
+#include "base/err.h"
+#include "dev/ops.h"
+
+/* Limits that a device sizes its own scratch for, once, before the first step. */
+typedef struct ft_dev_limits {
+    int rows;     /* rows of a step */
+    int k;        /* longest input of a linear */
+    int experts;  /* experts chosen per row, 0 without */
+    int expert_k; /* longest input of an expert product */
+    int heads;    /* query heads of an attention */
+    int head_d;   /* widest head */
+    int past;     /* cells of a sequence */
+    int vocab;    /* widest output */
+} ft_dev_limits;
+
+struct ft_dev {
+    const ft_ops *op;
+    const char *name; /* "cpu", "ref" */
+    int threads;
+    bool unified;          /* device memory is host memory: no copies needed to read results */
+    const ft_batch *batch; /* of the step being recorded */
+
+    /* Zeroed device memory, NULL when there is none left. */
+    void *(*alloc)(ft_dev *, size_t bytes);
+    void (*free)(ft_dev *, void *p);
+    void (*upload)(ft_dev *, void *dst, const void *src, size_t bytes);
+    void (*download)(ft_dev *, void *dst, const void *src, size_t bytes);
+    /* Makes w->data usable by ops: keeps the mapped bytes, copies or repacks them. */
+    ft_status (*bind)(ft_dev *, ft_weight *w, const void *host, ft_err *err);
+    void (*unbind)(ft_dev *, ft_weight *w);
+    ft_status (*reserve)(ft_dev *, const ft_dev_limits *l, ft_err *err);
+    /* Begins a step. The batch's arrays are the host's; the device brings them over here, the only
+     * host-to-device copy of a step. They stay unchanged until the step has run. */
+    void (*record)(ft_dev *, const ft_batch *b);
+    void (*commit)(ft_dev *);
+    ft_status (*sync)(ft_dev *, ft_err *err);
+    void (*close)(ft_dev *);
+};
+
+ft_dev *ft_dev_ref(void);
+/* threads <= 0: one per core. */
+ft_dev *ft_dev_cpu(int threads);
+
+static inline void ft_dev_close(ft_dev *d)
+{
+    if (d) d->close(d);
+}
+
+#endif

@@ -1,0 +1,86 @@
+/* dev/host.h - device memory that is ordinary memory: what the ref and cpu devices share. */
+#ifndef FT_DEV_HOST_H
+#define FT_DEV_HOST_H
+
+#include "dev/dev.h"
+
+#include <math.h>
+
+enum { FT_HOST_ALIGN = 64 }; /* a cache line, and the widest vector */
+
+void *ft_host_alloc(ft_dev *d, size_t bytes);
+void ft_host_free(ft_dev *d, void *p);
+void ft_host_copy(ft_dev *d, void *dst, const void *src, size_t bytes); /* upload and download */
+/* Leaves the weight where it is mapped. */
+ft_status ft_host_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err);
+
+/* Value c of row t, whatever the heads' distance. */
+static inline float *ft_mat_value(ft_mat m, int t, int c)
+{
+    return m.p + (size_t)t * (size_t)m.rs + (size_t)(c / m.d) * (size_t)m.hs + c % m.d;
+}
+
+static inline float *ft_mat_head(ft_mat m, int t, int h)
+{
+    return m.p + (size_t)t * (size_t)m.rs + (size_t)h * (size_t)m.hs;
+}
+
+static inline const unsigned char *ft_weight_row(const ft_weight *w, int e, int o)
+{
+    const size_t row = (size_t)e * (size_t)w->n + (size_t)o;
+    return (const unsigned char *)w->data + row * w->row_bytes;
+}
+
+static inline float ft_weight_scale(const ft_weight *w, int e)
+{
+    return w->scale ? w->scale[e] : 1.0f;
+}
+
+/* Where the row of head g at a cell of a slot lies: an offset into k or v. */
+static inline size_t ft_kv_at(const ft_kv *kv, const ft_batch *b, int slot, int cell, int g,
+                              size_t row, size_t page_bytes)
+{
+    const int32_t *table = b->page[kv->space] + (size_t)slot * (size_t)b->pages_per_seq;
+    const size_t in_page = (size_t)g * FT_PAGE_ROWS + (size_t)(cell % FT_PAGE_ROWS);
+    return (size_t)table[cell / FT_PAGE_ROWS] * page_bytes + in_page * row;
+}
+
+/* The type of a cache's rows; turbo encodings have none. */
+static inline ft_type ft_kv_row_type(ft_kv_type t)
+{
+    static const ft_type type[] = {[FT_KV_F32] = FT_F32,
+                                   [FT_KV_F16] = FT_F16,
+                                   [FT_KV_BF16] = FT_BF16,
+                                   [FT_KV_Q8_0] = FT_Q8_0,
+                                   [FT_KV_Q4_0] = FT_Q4_0};
+    assert(t <= FT_KV_Q4_0);
+    return type[t];
+}
+
+/* The cells [lo, hi) that a row sees. */
+static inline void ft_attn_range(const ft_batch *b, ft_attn p, int row, int *lo, int *hi)
+{
+    *hi = b->end[row];
+    *lo = p.window && *hi > p.window ? *hi - p.window : 0;
+    if (*lo < p.first) *lo = p.first;
+    if (*hi < *lo) *hi = *lo;
+}
+
+/* The index that follows `last` (-1: none yet) when s is sorted by falling value, then by rising
+ * index. A NaN sorts last, so that damaged numbers cannot lead out of the array. */
+static inline int ft_next_best(const float *s, int n, int last)
+{
+    int best = -1;
+    const float bound = last < 0 ? INFINITY : s[last] == s[last] ? s[last] : -INFINITY;
+    float top = -INFINITY;
+    for (int i = 0; i < n; i++) {
+        const float v = s[i] == s[i] ? s[i] : -INFINITY;
+        if (v > bound || (v == bound && i <= last)) continue;
+        if (best >= 0 && v <= top) continue;
+        best = i;
+        top = v;
+    }
+    return best < 0 ? 0 : best;
+}
+
+#endif

@@ -1,0 +1,136 @@
+/* engine/sample.h - from a row of logits to one token id.
+ *
+ * A sampler holds its parameters and a short history (the penalties look back at it). It reads a
+ * row of logits, never writes it, and gives an id. A draw depends on the logits, the mask, the
+ * history and on (seed, position) alone: drawing twice at a position gives the same id, and how
+ * many draws came before, in which batch, does not matter. History moves only in
+ * ft_sampler_accept().
+ *
+ * Order of things: NaN counts as -inf; the mask and the biases apply first; then the samplers in
+ * the order of `order`; then the draw, over the ids that are left in ascending order of id. Ties
+ * break towards the lower id everywhere. A temperature of 0 or less is greedy: the largest logit
+ * after mask, bias and penalties, whatever the other samplers say.
+ *
+ * Nothing here allocates after ft_sampler_new(). The scratch memory (24 bytes per vocabulary entry)
+ * can be shared by all samplers of a thread. */
+#ifndef FT_ENGINE_SAMPLE_H
+#define FT_ENGINE_SAMPLE_H
+
+#include "base/err.h"
+
+/* ---- the constraint: how a grammar reaches the sampler without the engine seeing a string ---- */
+
+/* A mask is a set of ids as bits: id i is bit i % 32 of word i / 32. FT_MASK_WORDS(V) words. */
+#define FT_MASK_WORDS(V) (((size_t)(V) + 31) / 32)
+
+typedef struct ft_mask {
+    void *user; /* NULL: no constraint, the functions are not called */
+    /* Fills the bits of the ids that may come next; false: every id may, bits are untouched. */
+    bool (*allow)(void *user, uint32_t *bits, int32_t V);
+    /* May this one id come next? Cheap; a greedy draw that agrees needs no mask at all. */
+    bool (*allows)(void *user, int32_t id);
+    void (*accept)(void *user, int32_t id);     /* one token further */
+    void *(*clone)(void *user);                 /* an independent state at the same place */
+    void (*copy)(void *user, const void *from); /* go to the place of a clone */
+    void (*free)(void *user);
+} ft_mask;
+
+/* ---- parameters ---- */
+
+typedef enum ft_sampler_kind {
+    FT_SAMPLE_PENALTIES,
+    FT_SAMPLE_DRY,
+    FT_SAMPLE_TOP_N_SIGMA,
+    FT_SAMPLE_TOP_K,
+    FT_SAMPLE_TYP_P,
+    FT_SAMPLE_TOP_P,
+    FT_SAMPLE_MIN_P,
+    FT_SAMPLE_XTC,
+    FT_SAMPLE_TEMPERATURE,
+    FT_SAMPLE_KINDS
+} ft_sampler_kind;
+
+typedef struct ft_logit_bias {
+    int32_t id;
+    float bias; /* -INFINITY: never */
+} ft_logit_bias;
+
+typedef struct ft_id_seq {
+    const int32_t *id;
+    size_t n;
+} ft_id_seq;
+
+typedef struct ft_sample_params {
+    uint64_t seed;
+    float temperature;                       /* 0.8; <= 0 is greedy */
+    float dynatemp_range, dynatemp_exponent; /* 0 (off), 1 */
+    int32_t top_k;                           /* 40; <= 0 off */
+    float top_p, min_p, typical_p;           /* 0.95, 0.05, 1 (off) */
+    float top_n_sigma;                       /* -1 (off) */
+    float xtc_probability, xtc_threshold;    /* 0 (off), 0.1 */
+    int32_t min_keep;                        /* 0: what top_p, min_p, typical and xtc must leave */
+    int32_t penalty_last_n;                  /* 64; 0 off */
+    float repeat_penalty, frequency_penalty, presence_penalty; /* 1, 0, 0 */
+    float dry_multiplier, dry_base;                            /* 0 (off), 1.75 */
+    int32_t dry_allowed_length, dry_last_n;                    /* 2, 64 */
+    const ft_id_seq *dry_breakers; /* copied; a repetition does not reach across one */
+    size_t n_dry_breakers;
+    int32_t mirostat; /* 0, 1 or 2; not 0: penalties, temperature and mirostat alone */
+    float mirostat_tau, mirostat_eta; /* 5, 0.1 */
+    const ft_logit_bias *bias;        /* copied */
+    size_t n_bias;
+    ft_sampler_kind order[FT_SAMPLE_KINDS]; /* as the enumeration has it */
+    int n_order;
+} ft_sample_params;
+
+#define FT_SAMPLE_LAST_N_MAX (1 << 20)
+
+void ft_sample_defaults(ft_sample_params *p);
+/* "penalties;dry;top_k": fills order and n_order. Each name at most once; "" is the empty list. */
+ft_status ft_sample_order_parse(ft_sample_params *p, const char *list, ft_err *err);
+const char *ft_sampler_kind_name(ft_sampler_kind k);
+
+/* ---- the sampler ---- */
+
+typedef struct ft_sampler ft_sampler;
+typedef struct ft_sample_scratch ft_sample_scratch;
+
+ft_sample_scratch *ft_sample_scratch_new(int32_t V);
+void ft_sample_scratch_free(ft_sample_scratch *t);
+
+/* scratch NULL: the sampler has its own. A shared one must be for the same V, outlive the sampler,
+ * and serve one thread. */
+ft_status ft_sampler_new(ft_sampler **out, const ft_sample_params *p, int32_t V,
+                         ft_sample_scratch *scratch, ft_err *err);
+void ft_sampler_free(ft_sampler *s);
+/* The history and mirostat's state; both must have been made with equal parameters. */
+void ft_sampler_copy(ft_sampler *dst, const ft_sampler *src);
+void ft_sampler_reset(ft_sampler *s);
+/* One token further; also for the tokens of the prompt. */
+void ft_sampler_accept(ft_sampler *s, int32_t id);
+/* mask NULL: all. -1 when no id is left. */
+int32_t ft_sampler_draw(ft_sampler *s, const float *logits, const uint32_t *mask,
+                        uint64_t position);
+/* The distribution that ft_sampler_draw draws from: p[V], sums to 1. false when no id is left. */
+bool ft_sampler_probs(ft_sampler *s, const float *logits, const uint32_t *mask, uint64_t position,
+                      float *p);
+bool ft_sampler_greedy(const ft_sampler *s); /* every draw is an arg-max */
+
+/* ---- helpers that need no sampler ---- */
+
+/* The lowest index of the largest value, NaN left out, -1 when all are -inf or NaN. mask may be
+ * NULL. */
+int32_t ft_argmax(const float *x, const uint32_t *mask, int32_t V);
+
+typedef struct ft_logprob {
+    int32_t id;
+    float logprob;
+} ft_logprob;
+
+#define FT_LOGPROBS_MAX 1024
+
+/* log-softmax of the raw logits: out[0] is id, out[1..] the top_n largest (at most FT_LOGPROBS_MAX,
+ * none that is -inf), largest first. out has room for 1 + top_n. Returns the number written. */
+int32_t ft_logprobs(const float *logits, int32_t V, int32_t id, int32_t top_n, ft_logprob *out);
+
+#endif

@@ -1,0 +1,500 @@
+#include "engine/sample_list.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* Entries are looked at in blocks of this many; a block with nothing above a threshold is skipped.
+ */
+#define BLOCK 16
+/* Up to this many, a heap beats a selection over everything. */
+#define HEAP_MAX 256
+
+typedef struct cut {
+    float key;
+    int32_t id; /* kept: larger keys, and this key with ids up to this one */
+} cut;
+
+typedef float v4f __attribute__((vector_size(16)));
+typedef int32_t v4i __attribute__((vector_size(16)));
+
+static v4f load4(const float *x)
+{
+    v4f v;
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+
+/* Is one of the BLOCK values at x at least (or, strictly, above) t? NaN is not. */
+static bool any_from(const float *x, float t, bool strictly)
+{
+    const v4f a = load4(x), b = load4(x + 4), c = load4(x + 8), d = load4(x + 12), f = {t, t, t, t};
+    const v4i m = strictly ? (a > f) | (b > f) | (c > f) | (d > f)
+                           : (a >= f) | (b >= f) | (c >= f) | (d >= f);
+    uint64_t w[2];
+    memcpy(w, &m, sizeof w);
+    return (w[0] | w[1]) != 0;
+}
+
+void ft_list_load(ft_list *l, const float *logits, const uint32_t *mask)
+{
+    const int32_t V = l->V;
+    const v4f most = {FLT_MAX, FLT_MAX, FLT_MAX, FLT_MAX};
+    const v4f none = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    int32_t i = 0;
+    for (; i + 4 <= V; i += 4) {
+        const v4f v = load4(logits + i);
+        const v4i over = v > most, fine = v <= most;
+        const v4f w = (v4f)((over & (v4i)most) | (fine & (v4i)v) | (~(over | fine) & (v4i)none));
+        memcpy(l->x + i, &w, sizeof w);
+    }
+    for (; i < V; i++) {
+        const float v = logits[i] > FLT_MAX ? FLT_MAX : logits[i];
+        l->x[i] = v == v ? v : -INFINITY;
+    }
+    if (mask) {
+        for (int32_t w = 0; w < V; w += 32) {
+            const uint32_t m = mask[w / 32];
+            if (m == UINT32_MAX) continue;
+            const int32_t end = FT_MIN(w + 32, V);
+            for (i = w; i < end; i++) l->x[i] = m >> (i - w) & 1 ? l->x[i] : -INFINITY;
+        }
+    }
+    l->n = V;
+    l->dense = true;
+}
+
+float ft_list_max(const ft_list *l)
+{
+    v4f top[2] = {{-INFINITY, -INFINITY, -INFINITY, -INFINITY},
+                  {-INFINITY, -INFINITY, -INFINITY, -INFINITY}};
+    int32_t i = 0;
+    for (; i + 8 <= l->n; i += 8)
+        for (int k = 0; k < 2; k++) {
+            const v4f v = load4(l->x + i + 4 * k);
+            const v4i m = v > top[k];
+            top[k] = (v4f)((m & (v4i)v) | (~m & (v4i)top[k]));
+        }
+    float max = -INFINITY;
+    for (int k = 0; k < 8; k++) max = top[k / 4][k % 4] > max ? top[k / 4][k % 4] : max;
+    for (; i < l->n; i++) max = l->x[i] > max ? l->x[i] : max;
+    return max;
+}
+
+/* ft_exp_neg, four at a time: the same operations in the same order. NaN gives 0. */
+static v4f exp4(v4f x)
+{
+    const v4f low = {-87.0f, -87.0f, -87.0f, -87.0f};
+    const v4i in = x > low;
+    x = (v4f)((in & (v4i)x) | (~in & (v4i)low));
+    const v4f n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
+    const v4f r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
+    v4f y = r * 1.38888889e-3f + 8.33333333e-3f;
+    y = y * r + 4.16666667e-2f;
+    y = y * r + 1.66666667e-1f;
+    y = y * r + 0.5f;
+    y = y * r + 1.0f;
+    y = y * r + 1.0f;
+    const v4i bits = (__builtin_convertvector(n, v4i) + 127) << 23;
+    return (v4f)((v4i)(y * (v4f)bits) & in);
+}
+
+double ft_sum_exp(const float *x, int32_t n, float max)
+{
+    double sum = 0;
+    int32_t i = 0;
+    for (; i + BLOCK <= n; i += BLOCK) {
+        const v4f e = (exp4(load4(x + i) - max) + exp4(load4(x + i + 4) - max)) +
+                      (exp4(load4(x + i + 8) - max) + exp4(load4(x + i + 12) - max));
+        sum += (double)((e[0] + e[1]) + (e[2] + e[3]));
+    }
+    for (; i < n; i++) sum += x[i] == x[i] ? (double)ft_exp_neg(x[i] - max) : 0;
+    return sum;
+}
+
+/* Drops what is -inf and goes from dense to listed. */
+static void pack(ft_list *l)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < l->n; i++) {
+        if (l->x[i] == -INFINITY) continue;
+        const int32_t id = ft_list_id(l, i);
+        l->x[n] = l->x[i];
+        l->id[n++] = id;
+    }
+    l->n = n;
+    l->dense = false;
+}
+
+/* Keeps the values at or above the cut. */
+static void keep(ft_list *l, cut c)
+{
+    int32_t n = 0;
+    int32_t i = 0;
+    while (i < l->n) {
+        if (i + BLOCK <= l->n && !any_from(l->x + i, c.key, false)) {
+            i += BLOCK;
+            continue;
+        }
+        const int32_t end = FT_MIN(i + BLOCK, l->n);
+        for (; i < end; i++) {
+            const int32_t id = ft_list_id(l, i);
+            const float x = l->x[i];
+            if (x < c.key || (x == c.key && id > c.id) || x == -INFINITY) continue;
+            l->x[n] = x;
+            l->id[n++] = id;
+        }
+    }
+    l->n = n;
+    l->dense = false;
+}
+
+/* ---- the n largest ---- */
+
+static bool worse(const float *x, int32_t a, int32_t b)
+{
+    return x[a] < x[b] || (x[a] == x[b] && a > b);
+}
+
+static void sift(const float *x, int32_t *h, int32_t n, int32_t i)
+{
+    for (;;) {
+        int32_t c = 2 * i + 1;
+        if (c >= n) return;
+        if (c + 1 < n && worse(x, h[c + 1], h[c])) c++;
+        if (!worse(x, h[c], h[i])) return;
+        const int32_t t = h[c];
+        h[c] = h[i];
+        h[i] = t;
+        i = c;
+    }
+}
+
+/* Indices of the n largest as a heap with the worst on top. */
+static int32_t heap_of(const float *x, int32_t V, int32_t n, int32_t *h)
+{
+    int32_t have = 0, i = 0;
+    for (; i < V && have < n; i++)
+        if (x[i] > -INFINITY) h[have++] = i;
+    for (int32_t k = have / 2 - 1; k >= 0; k--) sift(x, h, have, k);
+    while (i < V) {
+        if (i + BLOCK <= V && !any_from(x + i, x[h[0]], true)) {
+            i += BLOCK;
+            continue;
+        }
+        const int32_t end = FT_MIN(i + BLOCK, V);
+        for (; i < end; i++) {
+            if (!(x[i] > x[h[0]])) continue;
+            h[0] = i;
+            sift(x, h, have, 0);
+        }
+    }
+    return have;
+}
+
+int32_t ft_top_n(const float *x, int32_t V, int32_t n, int32_t *out)
+{
+    if (n > V) n = V;
+    if (n <= 0) return 0;
+    const int32_t have = heap_of(x, V, n, out);
+    for (int32_t m = have - 1; m > 0; m--) {
+        const int32_t t = out[0];
+        out[0] = out[m];
+        out[m] = t;
+        sift(x, out, m, 0);
+    }
+    return have;
+}
+
+/* ---- where a cumulated weight is reached ---- */
+
+static bool better(const ft_list *l, int32_t a, int32_t b)
+{
+    return l->key[a] > l->key[b] || (l->key[a] == l->key[b] && l->tie[a] < l->tie[b]);
+}
+
+static void swap(ft_list *l, int32_t a, int32_t b)
+{
+    const float k = l->key[a], w = l->weight[a];
+    const int32_t t = l->tie[a];
+    l->key[a] = l->key[b], l->weight[a] = l->weight[b], l->tie[a] = l->tie[b];
+    l->key[b] = k, l->weight[b] = w, l->tie[b] = t;
+}
+
+typedef struct goal {
+    double mass;
+    bool strict; /* more than mass, else at least */
+    int32_t count;
+} goal;
+
+static bool reached(goal g, double mass, int32_t count)
+{
+    return (g.strict ? mass > g.mass : mass >= g.mass) && count >= g.count;
+}
+
+/* Better entries than the one in the middle go before it; returns where it ends up. */
+static int32_t partition(ft_list *l, int32_t lo, int32_t hi, double *mass)
+{
+    const int32_t mid = lo + (hi - lo) / 2;
+    if (better(l, mid, lo)) swap(l, mid, lo);
+    if (better(l, hi - 1, lo)) swap(l, hi - 1, lo);
+    if (better(l, hi - 1, mid)) swap(l, hi - 1, mid);
+    swap(l, mid, hi - 1);
+    int32_t m = lo;
+    *mass = (double)l->weight[hi - 1];
+    for (int32_t i = lo; i < hi - 1; i++) {
+        if (!better(l, i, hi - 1)) continue;
+        *mass += (double)l->weight[i];
+        swap(l, i, m++);
+    }
+    swap(l, m, hi - 1);
+    return m;
+}
+
+/* key, weight and tie hold n > 0 entries. The shortest best-first prefix that reaches the goal ends
+ * at the entry that is returned. */
+static cut select_mass(ft_list *l, int32_t n, goal g)
+{
+    int32_t lo = 0, hi = n;
+    double acc = 0;
+    while (hi - lo > 24) {
+        double mass;
+        const int32_t m = partition(l, lo, hi, &mass);
+        if (!reached(g, acc + mass, m + 1)) {
+            acc += mass;
+            lo = m + 1;
+        } else if (reached(g, acc + mass - (double)l->weight[m], m)) {
+            hi = m;
+        } else {
+            return (cut){l->key[m], l->tie[m]};
+        }
+    }
+    for (int32_t i = lo + 1; i < hi; i++)
+        for (int32_t j = i; j > lo && better(l, j, j - 1); j--) swap(l, j, j - 1);
+    for (; lo < hi - 1; lo++) {
+        acc += (double)l->weight[lo];
+        if (reached(g, acc, lo + 1)) break;
+    }
+    return lo < n ? (cut){l->key[lo], l->tie[lo]} : (cut){-INFINITY, INT32_MAX};
+}
+
+void ft_list_top_k(ft_list *l, int32_t k)
+{
+    if (k <= 0 || k >= l->n) return;
+    if (k <= HEAP_MAX) {
+        int32_t h[HEAP_MAX];
+        const int32_t have = heap_of(l->x, l->n, k, h);
+        if (have == k)
+            keep(l, (cut){l->x[h[0]], ft_list_id(l, h[0])});
+        else
+            pack(l);
+        return;
+    }
+    pack(l);
+    if (k >= l->n) return;
+    for (int32_t i = 0; i < l->n; i++) {
+        l->key[i] = l->x[i];
+        l->weight[i] = 1;
+        l->tie[i] = l->id[i];
+    }
+    keep(l, select_mass(l, l->n, (goal){.mass = k}));
+}
+
+/* Takes entries down to `depth` below the maximum; returns their mass. */
+static double gather(ft_list *l, float max, float depth, int32_t *count)
+{
+    double mass = 0;
+    int32_t n = 0;
+    const float floor = max - depth;
+    for (int32_t i = 0; i < l->n;) {
+        if (i + BLOCK <= l->n && !any_from(l->x + i, floor, false)) {
+            i += BLOCK;
+            continue;
+        }
+        const int32_t end = FT_MIN(i + BLOCK, l->n);
+        for (; i < end; i++) {
+            if (l->x[i] < floor || l->x[i] == -INFINITY) continue;
+            l->key[n] = l->x[i];
+            l->weight[n] = ft_exp_neg(l->x[i] - max);
+            l->tie[n] = ft_list_id(l, i);
+            mass += (double)l->weight[n++];
+        }
+    }
+    *count = n;
+    return mass;
+}
+
+void ft_list_top_p(ft_list *l, float p, int32_t min_keep)
+{
+    if (!(p < 1.0f) || l->n <= 1) return;
+    const float max = ft_list_max(l);
+    if (max == -INFINITY) return;
+    const goal g = {.mass = (double)p * ft_sum_exp(l->x, l->n, max), .count = FT_MAX(min_keep, 1)};
+    static const float depth[] = {6, 12, 24, INFINITY};
+    int32_t n = 0;
+    for (size_t d = 0; d < FT_COUNT(depth); d++)
+        if (reached(g, gather(l, max, depth[d], &n), n)) break;
+    keep(l, select_mass(l, n, g));
+}
+
+void ft_list_min_p(ft_list *l, float p, int32_t min_keep)
+{
+    if (!(p > 0.0f) || l->n <= 1) return;
+    const float max = ft_list_max(l);
+    if (max == -INFINITY) return;
+    const float floor = max + logf(p);
+    int32_t count = 0;
+    for (int32_t i = 0; i < l->n; i++) count += l->x[i] >= floor;
+    if (count < FT_MAX(min_keep, 1))
+        ft_list_top_k(l, FT_MAX(min_keep, 1));
+    else
+        keep(l, (cut){floor, INT32_MAX});
+}
+
+/* log of the sum of exponentials; the list is packed and not empty */
+static double log_sum(const ft_list *l)
+{
+    const float max = ft_list_max(l);
+    return (double)max + log(ft_sum_exp(l->x, l->n, max));
+}
+
+static double entropy(const ft_list *l, double lse)
+{
+    double h = 0;
+    for (int32_t i = 0; i < l->n; i++) {
+        const double lp = (double)l->x[i] - lse;
+        h -= exp(lp) * lp;
+    }
+    return h;
+}
+
+void ft_list_typical(ft_list *l, float p, int32_t min_keep)
+{
+    if (!(p < 1.0f)) return;
+    pack(l);
+    if (l->n <= 1) return;
+    const double lse = log_sum(l), h = entropy(l, lse);
+    for (int32_t i = 0; i < l->n; i++) {
+        const double lp = (double)l->x[i] - lse;
+        l->key[i] = (float)-fabs(-lp - h);
+        l->weight[i] = (float)exp(lp);
+        l->tie[i] = l->id[i];
+    }
+    const goal g = {.mass = (double)p, .strict = true, .count = FT_MAX(min_keep, 1)};
+    const cut c = select_mass(l, l->n, g);
+    int32_t n = 0;
+    for (int32_t i = 0; i < l->n; i++) {
+        const float key = (float)-fabs(-((double)l->x[i] - lse) - h);
+        if (key < c.key || (key == c.key && l->id[i] > c.id)) continue;
+        l->x[n] = l->x[i];
+        l->id[n++] = l->id[i];
+    }
+    l->n = n;
+}
+
+void ft_list_top_n_sigma(ft_list *l, float n)
+{
+    if (!(n > 0.0f)) return;
+    pack(l);
+    if (l->n <= 1) return;
+    double mean = 0, var = 0;
+    for (int32_t i = 0; i < l->n; i++) mean += (double)l->x[i];
+    mean /= l->n;
+    for (int32_t i = 0; i < l->n; i++) {
+        const double d = (double)l->x[i] - mean;
+        var += d * d;
+    }
+    const double floor = (double)ft_list_max(l) - (double)n * sqrt(var / l->n);
+    keep(l, (cut){(float)floor, INT32_MAX});
+}
+
+void ft_list_xtc(ft_list *l, float threshold, int32_t min_keep)
+{
+    pack(l);
+    if (l->n < 2) return;
+    const double lse = log_sum(l);
+    cut least = {INFINITY, -1};
+    int32_t above = 0;
+    for (int32_t i = 0; i < l->n; i++) {
+        if (exp((double)l->x[i] - lse) < (double)threshold) continue;
+        above++;
+        if (l->x[i] <= least.key) least = (cut){l->x[i], l->id[i]};
+    }
+    if (above < 2 || l->n - (above - 1) < min_keep) return;
+    int32_t n = 0;
+    for (int32_t i = 0; i < l->n; i++) {
+        if (l->x[i] > least.key || (l->x[i] == least.key && l->id[i] < least.id)) continue;
+        l->x[n] = l->x[i];
+        l->id[n++] = l->id[i];
+    }
+    l->n = n;
+}
+
+void ft_list_temperature(ft_list *l, float t)
+{
+    if (t == 1.0f) return;
+    const float most = FLT_MAX / 2;
+    for (int32_t i = 0; i < l->n; i++) {
+        const float v = l->x[i] / t;
+        l->x[i] = v > most ? most : v;
+    }
+}
+
+void ft_list_dynatemp(ft_list *l, float t, float range, float exponent)
+{
+    pack(l);
+    if (l->n <= 1) return;
+    const double low = FT_MAX(0.0, (double)t - (double)range), high = (double)t + (double)range;
+    const double share = entropy(l, log_sum(l)) / log((double)l->n);
+    const double dyn = low + (high - low) * pow(FT_MIN(FT_MAX(share, 0.0), 1.0), (double)exponent);
+    if (dyn > 0)
+        ft_list_temperature(l, (float)dyn);
+    else
+        ft_list_top_k(l, 1);
+}
+
+void ft_list_surprise(ft_list *l, float mu)
+{
+    pack(l);
+    if (l->n <= 1) return;
+    const double floor = log_sum(l) - (double)mu * 0.693147180559945309;
+    const float max = ft_list_max(l);
+    if ((double)max < floor)
+        ft_list_top_k(l, 1);
+    else
+        keep(l, (cut){(float)floor, INT32_MAX});
+}
+
+int32_t ft_list_mirostat_k(const ft_list *l, float mu, int32_t V)
+{
+    int32_t top[100];
+    const int32_t n = ft_top_n(l->x, l->n, (int32_t)FT_COUNT(top), top);
+    double tb = 0, tt = 0;
+    for (int32_t i = 0; i + 1 < n; i++) {
+        const double t = log((double)(i + 2) / (double)(i + 1));
+        tb += t * ((double)l->x[top[i]] - (double)l->x[top[i + 1]]);
+        tt += t * t;
+    }
+    if (!(tt > 0)) return 1;
+    const double s = tb / tt, e = s - 1;
+    const double k = pow(e * pow(2, (double)mu) / (1 - pow(V, -e)), 1 / s);
+    if (!(k > 1)) return 1;
+    return k < (double)V ? (int32_t)k : V;
+}
+
+int32_t ft_argmax(const float *x, const uint32_t *mask, int32_t V)
+{
+    float best = -INFINITY;
+    int32_t at = -1;
+    for (int32_t i = 0; i < V; i += BLOCK) {
+        const uint32_t bits = mask ? mask[i / 32] >> i % 32 : UINT32_MAX;
+        if (!bits) continue;
+        if (i + BLOCK <= V && !any_from(x + i, best, true)) continue;
+        for (int32_t j = i; j < FT_MIN(i + BLOCK, V); j++)
+            if ((bits >> (j - i) & 1) && x[j] > best) best = x[j], at = j;
+    }
+    return at;
+}

@@ -1,0 +1,68 @@
+/* engine/sample_list.h - the ids that are still possible, and the filters over them.
+ * The list is always in ascending order of id. While it is `dense` entry i is id i, and entries
+ * that are out have the value -inf; afterwards only entries that are in remain. Every filter finds
+ * a cut and then keeps what stands above it in place, so results do not depend on how it was found.
+ */
+#ifndef FT_ENGINE_SAMPLE_LIST_H
+#define FT_ENGINE_SAMPLE_LIST_H
+
+#include "engine/sample.h"
+
+struct ft_sample_scratch {
+    int32_t V;
+    float *x;      /* [V] logits of the list */
+    int32_t *id;   /* [V] ids of the list, when not dense */
+    int32_t *mark; /* [V] all zero between uses */
+    float *key, *weight;
+    int32_t *tie; /* [V] each: what a selection permutes */
+    int32_t n;
+    bool dense;
+};
+typedef ft_sample_scratch ft_list;
+
+static inline int32_t ft_list_id(const ft_list *l, int32_t i)
+{
+    return l->dense ? i : l->id[i];
+}
+
+/* e^x for x <= 0, relative error below 3e-7; 0 from about -87 down. The same on every machine. */
+static inline float ft_exp_neg(float x)
+{
+    union {
+        float f;
+        int32_t i;
+    } s;
+    x = x < -87.0f ? -87.0f : x;
+    const float n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
+    const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
+    float y = 1.38888889e-3f;
+    y = y * r + 8.33333333e-3f;
+    y = y * r + 4.16666667e-2f;
+    y = y * r + 1.66666667e-1f;
+    y = y * r + 0.5f;
+    y = y * r + 1.0f;
+    y = y * r + 1.0f;
+    s.i = ((int32_t)n + 127) << 23;
+    return x <= -87.0f ? 0.0f : y * s.f;
+}
+
+void ft_list_load(ft_list *l, const float *logits, const uint32_t *mask);
+float ft_list_max(const ft_list *l);                     /* -inf when empty */
+double ft_sum_exp(const float *x, int32_t n, float max); /* sum of exp(x - max), NaN left out */
+void ft_list_top_k(ft_list *l, int32_t k);
+void ft_list_top_p(ft_list *l, float p, int32_t min_keep);
+void ft_list_min_p(ft_list *l, float p, int32_t min_keep);
+void ft_list_typical(ft_list *l, float p, int32_t min_keep);
+void ft_list_top_n_sigma(ft_list *l, float n);
+void ft_list_xtc(ft_list *l, float threshold, int32_t min_keep);
+void ft_list_temperature(ft_list *l, float t);
+void ft_list_dynatemp(ft_list *l, float t, float range, float exponent);
+void ft_list_surprise(ft_list *l,
+                      float mu); /* mirostat 2: drops what surprises more than mu bits */
+int32_t ft_list_mirostat_k(const ft_list *l, float mu, int32_t V);
+
+/* The largest n values in descending order, ties by lower id; returns how many (fewer when -inf).
+ */
+int32_t ft_top_n(const float *x, int32_t V, int32_t n, int32_t *out);
+
+#endif

@@ -1,0 +1,263 @@
+#include "engine/step.h"
+
+#include "base/mem.h"
+
+struct ft_runner {
+    ft_runner_params p;
+    ft_dev *dev;
+    ft_rowset rows;
+    ft_batch batch;
+    int32_t *ints; /* backs the arrays of rows */
+    float *arena, *hidden, *logits;
+    size_t arena_cap;
+    float *host_logits; /* only where the device's memory is not ours */
+    ft_probe_fn *probe;
+    void *probe_user;
+};
+
+/* ---- sizes ---- */
+
+static int hidden_rows(const ft_runner_params *p)
+{
+    return p->rows + p->slots * FT_RING_ROWS + p->out;
+}
+
+static size_t arena_values(const ft_runner_params *p)
+{
+    size_t n = p->model->arch->arena(p->model, p->rows, p->out);
+    if (p->drafter) {
+        const size_t own =
+            p->drafter == p->model ? 0 : p->drafter->arch->arena(p->drafter, p->rows, p->out);
+        n = FT_MAX(n, own) +
+            (size_t)p->rows * (size_t)(p->model->D + 16); /* gathered hidden rows */
+    }
+    return n;
+}
+
+uint64_t ft_runner_bytes(const ft_runner_params *p)
+{
+    return sizeof(float) * (arena_values(p) + (uint64_t)hidden_rows(p) * (uint64_t)p->model->D +
+                            (uint64_t)p->out * (uint64_t)p->model->V);
+}
+
+/* ---- life ---- */
+
+static void rows_init(ft_runner *r)
+{
+    const size_t T = (size_t)r->p.rows, n_out = (size_t)r->p.out;
+    int32_t *at = r->ints = ft_new_n(int32_t, 7 * T + n_out);
+    int32_t **const per_row[] = {&r->rows.token,   &r->rows.cell,    &r->rows.pos,    &r->rows.end,
+                                 &r->rows.span_of, &r->rows.src_row, &r->rows.dst_row};
+    for (size_t i = 0; i < FT_COUNT(per_row); i++, at += T) *per_row[i] = at;
+    r->rows.out_row = at;
+    r->rows.span = ft_new_n(ft_span, (size_t)r->p.rows);
+}
+
+ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
+{
+    ft_runner *r = ft_new(ft_runner);
+    ft_dev *d = r->dev = p->model->dev;
+    r->p = *p;
+    rows_init(r);
+    r->arena_cap = arena_values(p);
+    r->arena = d->alloc(d, r->arena_cap * sizeof(float));
+    r->hidden = d->alloc(d, (size_t)hidden_rows(p) * (size_t)p->model->D * sizeof(float));
+    r->logits = d->alloc(d, (size_t)p->out * (size_t)p->model->V * sizeof(float));
+    ft_status st = FT_OK;
+    if (!r->arena || !r->hidden || !r->logits) {
+        char need[24];
+        st = ft_fail(err, FT_ENOMEM, "no memory for a step of %d rows: %s wanted", p->rows,
+                     ft_human_bytes(need, ft_runner_bytes(p)));
+    }
+    ft_dev_limits l = p->model->limits;
+    if (p->drafter) {
+        const ft_dev_limits *m = &p->drafter->limits;
+        l.k = FT_MAX(l.k, m->k);
+        l.heads = FT_MAX(l.heads, m->heads);
+        l.head_d = FT_MAX(l.head_d, m->head_d);
+    }
+    l.rows = p->rows;
+    l.past = p->cells;
+    if (!st) st = d->reserve(d, &l, err);
+    if (st) {
+        ft_runner_free(r);
+        return st;
+    }
+    if (!d->unified) r->host_logits = ft_new_n(float, (size_t)p->out *(size_t)p->model->V);
+    *out = r;
+    return FT_OK;
+}
+
+void ft_runner_free(ft_runner *r)
+{
+    if (!r) return;
+    void *const held[] = {r->arena, r->hidden, r->logits};
+    for (size_t i = 0; i < FT_COUNT(held); i++)
+        if (held[i]) r->dev->free(r->dev, held[i]);
+    ft_free(r->host_logits);
+    ft_free(r->ints);
+    ft_free(r->rows.span);
+    ft_free(r);
+}
+
+void ft_runner_probe(ft_runner *r, ft_probe_fn *fn, void *user)
+{
+    r->probe = fn;
+    r->probe_user = user;
+}
+
+/* ---- rows ---- */
+
+ft_rowset *ft_runner_rows(ft_runner *r)
+{
+    r->rows.T = r->rows.S = r->rows.n_out = 0;
+    return &r->rows;
+}
+
+static int rows_add(ft_rowset *rows, ft_span span, int end, bool constant)
+{
+    const int first = rows->T;
+    for (int i = 0; i < span.n; i++) {
+        const int t = first + i, cell = constant ? span.past : span.past + i;
+        rows->token[t] = 0;
+        rows->cell[t] = rows->pos[t] = cell;
+        rows->end[t] = constant ? end : end + i;
+        rows->span_of[t] = rows->S;
+        rows->src_row[t] = 0;
+        rows->dst_row[t] = -1;
+    }
+    rows->span[rows->S++] = span;
+    rows->T += span.n;
+    return first;
+}
+
+int ft_rows_span(ft_rowset *rows, ft_seq *s, int n, bool tentative)
+{
+    const ft_span span = ft_seq_span(s, rows->T, n, tentative);
+    return rows_add(rows, span, span.past + 1, false);
+}
+
+int ft_rows_draft(ft_rowset *rows, int slot, int cell, int n, int end, bool constant)
+{
+    return rows_add(rows, (ft_span){.slot = slot, .row = rows->T, .n = n, .past = cell}, end,
+                    constant);
+}
+
+void ft_rows_out(ft_rowset *rows, int row)
+{
+    rows->out_row[rows->n_out++] = row;
+}
+
+int ft_hidden_trunk(const ft_runner *r, int row)
+{
+    (void)r;
+    return row;
+}
+
+int ft_hidden_ring(const ft_runner *r, int slot, int cell)
+{
+    return r->p.rows + slot * FT_RING_ROWS + cell % FT_RING_ROWS;
+}
+
+int ft_hidden_draft(const ft_runner *r, int out)
+{
+    return r->p.rows + r->p.slots * FT_RING_ROWS + out;
+}
+
+/* ---- passes ---- */
+
+static ft_step begin(ft_runner *r)
+{
+    const ft_rowset *w = &r->rows;
+    assert(w->T > 0 && w->T <= r->p.rows && w->n_out <= r->p.out);
+    int past = 0;
+    for (int t = 0; t < w->T; t++) past = FT_MAX(past, w->end[t]);
+    r->batch = (ft_batch){
+        .T = w->T,
+        .S = w->S,
+        .n_out = w->n_out,
+        .max_past = past,
+        .token = w->token,
+        .pos = {w->pos, w->pos, w->pos},
+        .cell = w->cell,
+        .end = w->end,
+        .span_of = w->span_of,
+        .src_row = w->src_row,
+        .dst_row = w->dst_row,
+        .out_row = w->out_row,
+        .span = w->span,
+        .page = {ft_cache_pages(r->p.cache, FT_SPACE_FULL),
+                 ft_cache_pages(r->p.cache, FT_SPACE_WINDOW)},
+        .pages_per_seq = ft_cache_pages_per_seq(r->p.cache),
+        .slots = r->p.slots,
+    };
+    r->dev->record(r->dev, &r->batch);
+    const int V = r->p.model->V;
+    return (ft_step){
+        .dev = r->dev,
+        .b = &r->batch,
+        .T = w->T,
+        .n_out = w->n_out,
+        .arena = r->arena,
+        .arena_cap = r->arena_cap,
+        .kv = ft_cache_kv(r->p.cache),
+        .delta = ft_cache_delta(r->p.cache),
+        .logits = ft_mat_at(r->logits, w->n_out, V),
+        .probe = r->probe,
+        .probe_user = r->probe_user,
+    };
+}
+
+static ft_status end(ft_runner *r, ft_err *err)
+{
+    r->dev->commit(r->dev);
+    const ft_status st = r->dev->sync(r->dev, err);
+    if (!st && r->host_logits && r->rows.n_out) {
+        const size_t n = (size_t)r->rows.n_out * (size_t)r->p.model->V;
+        r->dev->download(r->dev, r->host_logits, r->logits, n * sizeof(float));
+    }
+    return st;
+}
+
+static ft_mat hidden_part(const ft_runner *r, int first, int n)
+{
+    const int D = r->p.model->D;
+    return ft_mat_at(r->hidden + (size_t)first * (size_t)D, n, D);
+}
+
+ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
+{
+    ft_step s = begin(r);
+    s.hidden = hidden_part(r, 0, s.T);
+    r->p.model->arch->forward(r->p.model, &s);
+    if (r->p.drafter) ft_scatter(&s, hidden_part(r, 0, hidden_rows(&r->p)), s.hidden);
+    return end(r, err);
+}
+
+ft_status ft_runner_draft(ft_runner *r, ft_err *err)
+{
+    ft_step s = begin(r);
+    s.hidden_in = ft_take(&s, r->p.model->D);
+    s.hidden = hidden_part(r, ft_hidden_draft(r, 0), s.n_out);
+    ft_gather_src(&s, s.hidden_in, hidden_part(r, 0, hidden_rows(&r->p)));
+    r->p.drafter->arch->draft(r->p.drafter, &s);
+    return end(r, err);
+}
+
+const float *ft_runner_logits(ft_runner *r, int i)
+{
+    const float *base = r->host_logits ? r->host_logits : r->logits;
+    return base + (size_t)i * (size_t)r->p.model->V;
+}
+
+void ft_runner_hidden_get(ft_runner *r, int index, float *out)
+{
+    const size_t n = (size_t)r->p.model->D;
+    r->dev->download(r->dev, out, r->hidden + (size_t)index * n, n * sizeof(float));
+}
+
+void ft_runner_hidden_set(ft_runner *r, int index, const float *row)
+{
+    const size_t n = (size_t)r->p.model->D;
+    r->dev->upload(r->dev, r->hidden + (size_t)index * n, row, n * sizeof(float));
+}

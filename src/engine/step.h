@@ -1,0 +1,63 @@
+/* engine/step.h - runs rows through a model: the trunk pass and the draft pass.
+ * Owns the buffers of a step (batch, activations, hidden rows, logits), all of them sized once.
+ * Who fills the rows decides what they mean; nothing here knows of requests or sampling.
+ *
+ * Hidden rows live in one buffer of three parts: the rows of the last trunk pass, a ring of the
+ * last FT_RING_ROWS cells of every slot, and the out rows of the last draft pass. A draft pass
+ * takes its hidden rows from there by index. */
+#ifndef FT_ENGINE_STEP_H
+#define FT_ENGINE_STEP_H
+
+#include "model/model.h"
+
+enum { FT_RING_ROWS = 32 };
+
+/* The rows of a step, filled by the caller through ft_rows_*. */
+typedef struct ft_rowset {
+    int T, S, n_out;
+    int32_t *token, *cell, *pos, *end, *span_of, *src_row, *dst_row, *out_row;
+    ft_span *span;
+} ft_rowset;
+
+typedef struct ft_runner ft_runner;
+
+typedef struct ft_runner_params {
+    ft_model *model;
+    ft_model *drafter; /* an assistant, the model itself for its own head, or NULL */
+    ft_cache *cache;
+    int slots, rows, out; /* most sequences, rows and out rows of a step */
+    int cells;            /* longest sequence */
+} ft_runner_params;
+
+ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err);
+void ft_runner_free(ft_runner *r);
+uint64_t ft_runner_bytes(const ft_runner_params *p); /* device memory that it takes */
+/* Reports named activations of every pass. */
+void ft_runner_probe(ft_runner *r, ft_probe_fn *fn, void *user);
+
+/* An empty set of rows to fill for the next pass. */
+ft_rowset *ft_runner_rows(ft_runner *r);
+/* A span of the sequence's next n rows, tentative or not; returns the first row's index. The rows
+ * get cells and positions; tokens are the caller's. */
+int ft_rows_span(ft_rowset *rows, ft_seq *s, int n, bool tentative);
+/* n rows of a draft pass for slot at `cell`, seeing cells below `end` of the first row and one more
+ * for each further row (constant: all see the same). Returns the first row's index. */
+int ft_rows_draft(ft_rowset *rows, int slot, int cell, int n, int end, bool constant);
+void ft_rows_out(ft_rowset *rows, int row); /* this row's logits are wanted */
+
+/* Index into the hidden buffer. */
+int ft_hidden_trunk(const ft_runner *r, int row);           /* row of the last trunk pass */
+int ft_hidden_ring(const ft_runner *r, int slot, int cell); /* one of the last cells of a slot */
+int ft_hidden_draft(const ft_runner *r, int out);           /* out row of the last draft pass */
+
+/* Both return when the results can be read. */
+ft_status ft_runner_trunk(ft_runner *r, ft_err *err);
+ft_status ft_runner_draft(ft_runner *r, ft_err *err);
+
+/* Logits of out row i of the last pass; valid until the next pass. */
+const float *ft_runner_logits(ft_runner *r, int i);
+/* A hidden row by its index, copied out or in. */
+void ft_runner_hidden_get(ft_runner *r, int index, float *out);
+void ft_runner_hidden_set(ft_runner *r, int index, const float *row);
+
+#endif

@@ -1,0 +1,407 @@
+#include "kv/kv.h"
+
+#include "base/mem.h"
+
+#include <strings.h>
+
+/* One set of pages that all layers of a space share: page p of every layer belongs to the same
+ * cells of the same sequence. */
+typedef struct space {
+    int n_page, n_free;
+    int32_t *free;  /* stack of page numbers */
+    int32_t *table; /* [slots][pages_per_seq], -1 where there is none */
+    int window;     /* widest window of its layers; 0 keeps everything */
+} space;
+
+struct ft_cache {
+    ft_dev *dev;
+    ft_cache_params p;
+    ft_layer_state *layer;
+    ft_kv *kv;
+    ft_delta *delta;
+    space space[2];
+    int pages_per_seq;
+    bool has_delta;
+    ft_seq **seq; /* [slots] */
+};
+
+struct ft_seq {
+    ft_cache *c;
+    int slot, len;
+    int first_page[2], end_page[2]; /* pages held: [first, end) in each space */
+    int replay, plane;
+    int span_n;     /* rows of the open span, 0 when none is open */
+    bool tentative; /* of the open span */
+    int stored;     /* cells whose effect is in the stored delta state */
+};
+
+/* ---- encodings ---- */
+
+static const struct {
+    const char *name;
+    int elems, bytes;
+} encoding[] = {
+    [FT_KV_F32] = {"f32", 1, 4},     [FT_KV_F16] = {"f16", 1, 2},     [FT_KV_BF16] = {"bf16", 1, 2},
+    [FT_KV_Q8_0] = {"q8_0", 32, 34}, [FT_KV_Q4_0] = {"q4_0", 32, 18},
+};
+
+size_t ft_kv_row_bytes(ft_kv_type t, int d)
+{
+    return (size_t)(d / encoding[t].elems) * (size_t)encoding[t].bytes;
+}
+
+bool ft_kv_type_find(ft_str name, ft_kv_type *out)
+{
+    for (size_t i = 0; i < FT_COUNT(encoding); i++) {
+        const char *n = encoding[i].name;
+        if (!n || strlen(n) != name.n || strncasecmp(n, name.p, name.n)) continue;
+        *out = (ft_kv_type)i;
+        return true;
+    }
+    return false;
+}
+
+const char *ft_kv_type_name(ft_kv_type t)
+{
+    return encoding[t].name;
+}
+
+/* ---- sizes ---- */
+
+static int pages_for(int64_t cells)
+{
+    return (int)((cells + FT_PAGE_ROWS - 1) / FT_PAGE_ROWS);
+}
+
+static int64_t total_cells(const ft_cache_params *p)
+{
+    return p->total ? p->total : (int64_t)p->slots * p->cells;
+}
+
+/* Pages that a window can touch at a time: itself and the rows of a long step lie on both sides. */
+static int window_pages(const ft_cache_params *p, int window)
+{
+    const int span = pages_for(window + p->tentative) + 1;
+    return FT_MIN(span, pages_for(p->cells));
+}
+
+static int widest_window(const ft_cache_params *p)
+{
+    int w = 0;
+    for (int l = 0; l < p->n_layer; l++)
+        if (p->layer[l].keep == FT_KEEP_WINDOW) w = FT_MAX(w, p->layer[l].window);
+    return w;
+}
+
+static int space_pages(const ft_cache_params *p, int which)
+{
+    if (which == FT_SPACE_FULL) return pages_for(total_cells(p)) + p->slots;
+    /* A prompt chunk writes its rows before old ones fall out of the window: room for all of it. */
+    const int w = widest_window(p);
+    const int64_t all = (int64_t)pages_for(p->cells) * p->slots;
+    const int64_t windows = (int64_t)(window_pages(p, w) + pages_for(2048)) * p->slots;
+    return w ? (int)FT_MIN(all, windows) : 0;
+}
+
+typedef struct sizes {
+    size_t conv, state, j_conv, j_k, j_d, j_g; /* values per slot */
+} sizes;
+
+static sizes delta_sizes(const ft_layer_state *l, int J)
+{
+    const size_t S = (size_t)l->S, Hv = (size_t)l->Hv, Hk = (size_t)l->Hk;
+    const size_t CH = 2 * Hk * S + Hv * S, j = 2 * (size_t)J;
+    return (sizes){(size_t)(l->C - 1) * CH, Hv * S * S, j * CH, j * Hk * S, j * Hv * S, j * Hv};
+}
+
+static void kv_layout(ft_kv *kv, const ft_cache_params *p, const ft_layer_state *l)
+{
+    const size_t rows = (size_t)l->G * FT_PAGE_ROWS;
+    *kv = (ft_kv){.kt = p->kt, .vt = p->vt, .G = l->G, .d = l->d};
+    kv->space = l->keep == FT_KEEP_WINDOW ? FT_SPACE_WINDOW : FT_SPACE_FULL;
+    kv->k_row = ft_kv_row_bytes(p->kt, l->d);
+    kv->v_row = ft_kv_row_bytes(p->vt, l->d);
+    kv->k_page = kv->k_row * rows;
+    kv->v_page = kv->v_row * rows;
+}
+
+uint64_t ft_cache_bytes(const ft_cache_params *p)
+{
+    uint64_t sum = 0;
+    for (int l = 0; l < p->n_layer; l++) {
+        const ft_layer_state *s = &p->layer[l];
+        if (s->keep == FT_KEEP_DELTA) {
+            const sizes z = delta_sizes(s, p->tentative);
+            sum += sizeof(float) * (uint64_t)p->slots *
+                   (z.conv + z.state + z.j_conv + z.j_k + z.j_d + z.j_g);
+        } else if (s->keep != FT_KEEP_NONE) {
+            ft_kv kv;
+            kv_layout(&kv, p, s);
+            sum += (uint64_t)space_pages(p, kv.space) * (kv.k_page + kv.v_page);
+        }
+    }
+    return sum;
+}
+
+/* ---- cache ---- */
+
+static void space_init(space *s, const ft_cache *c, int which)
+{
+    s->n_page = s->n_free = space_pages(&c->p, which);
+    s->window = which == FT_SPACE_WINDOW ? widest_window(&c->p) : 0;
+    s->free = ft_new_n(int32_t, (size_t)s->n_page);
+    for (int i = 0; i < s->n_page; i++) s->free[i] = s->n_page - 1 - i;
+    const size_t n = (size_t)c->p.slots * (size_t)c->pages_per_seq;
+    s->table = ft_new_n(int32_t, n);
+    for (size_t i = 0; i < n; i++) s->table[i] = -1;
+}
+
+static bool delta_alloc(ft_cache *c, ft_delta *d, const ft_layer_state *l)
+{
+    const sizes z = delta_sizes(l, c->p.tentative);
+    const size_t slots = (size_t)c->p.slots, f = sizeof(float);
+    *d = (ft_delta){.Hk = l->Hk, .Hv = l->Hv, .S = l->S, .C = l->C, .J = c->p.tentative};
+    d->CH = 2 * l->Hk * l->S + l->Hv * l->S;
+    d->conv = c->dev->alloc(c->dev, slots * z.conv * f);
+    d->state = c->dev->alloc(c->dev, slots * z.state * f);
+    d->j_conv = c->dev->alloc(c->dev, slots * z.j_conv * f);
+    d->j_k = c->dev->alloc(c->dev, slots * z.j_k * f);
+    d->j_d = c->dev->alloc(c->dev, slots * z.j_d * f);
+    d->j_g = c->dev->alloc(c->dev, slots * z.j_g * f);
+    return d->conv && d->state && d->j_conv && d->j_k && d->j_d && d->j_g;
+}
+
+static bool layer_alloc(ft_cache *c, int l)
+{
+    const ft_layer_state *s = &c->layer[l];
+    if (s->keep == FT_KEEP_NONE) return true;
+    if (s->keep == FT_KEEP_DELTA) {
+        c->has_delta = true;
+        return delta_alloc(c, &c->delta[l], s);
+    }
+    ft_kv *kv = &c->kv[l];
+    kv_layout(kv, &c->p, s);
+    const size_t pages = (size_t)c->space[kv->space].n_page;
+    kv->k = c->dev->alloc(c->dev, pages * kv->k_page);
+    kv->v = c->dev->alloc(c->dev, pages * kv->v_page);
+    return kv->k && kv->v;
+}
+
+ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft_err *err)
+{
+    for (int l = 0; l < p->n_layer; l++) {
+        const ft_layer_state *s = &p->layer[l];
+        const bool kv = s->keep == FT_KEEP_FULL || s->keep == FT_KEEP_WINDOW;
+        const ft_kv_type bad = !kv ? FT_KV_F32 : s->d % encoding[p->kt].elems ? p->kt : p->vt;
+        if (kv && s->d % encoding[bad].elems)
+            return ft_fail(err, FT_EUNSUPPORTED,
+                           "layer %d: head size %d is not a multiple of %d, as %s caches want", l,
+                           s->d, encoding[bad].elems, encoding[bad].name);
+    }
+    ft_cache *c = ft_new(ft_cache);
+    c->dev = dev;
+    c->p = *p;
+    c->layer = ft_new_n(ft_layer_state, (size_t)p->n_layer);
+    memcpy(c->layer, p->layer, sizeof *c->layer * (size_t)p->n_layer);
+    c->p.layer = c->layer;
+    c->kv = ft_new_n(ft_kv, (size_t)p->n_layer);
+    c->delta = ft_new_n(ft_delta, (size_t)p->n_layer);
+    c->seq = ft_new_n(ft_seq *, (size_t)p->slots);
+    c->pages_per_seq = pages_for(p->cells);
+    space_init(&c->space[FT_SPACE_FULL], c, FT_SPACE_FULL);
+    space_init(&c->space[FT_SPACE_WINDOW], c, FT_SPACE_WINDOW);
+    for (int l = 0; l < p->n_layer; l++) {
+        if (layer_alloc(c, l)) continue;
+        char need[24];
+        ft_cache_free(c);
+        return ft_fail(err, FT_ENOMEM,
+                       "no memory for the cache: %s wanted for %d sequences of %d cells",
+                       ft_human_bytes(need, ft_cache_bytes(p)), p->slots, p->cells);
+    }
+    *out = c;
+    return FT_OK;
+}
+
+void ft_cache_free(ft_cache *c)
+{
+    if (!c) return;
+    for (int l = 0; l < c->p.n_layer; l++) {
+        ft_delta *d = &c->delta[l];
+        void *const held[] = {c->kv[l].k, c->kv[l].v, d->conv, d->state,
+                              d->j_conv,  d->j_k,     d->j_d,  d->j_g};
+        for (size_t i = 0; i < FT_COUNT(held); i++)
+            if (held[i]) c->dev->free(c->dev, held[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        ft_free(c->space[i].free);
+        ft_free(c->space[i].table);
+    }
+    ft_free(c->layer);
+    ft_free(c->kv);
+    ft_free(c->delta);
+    ft_free(c->seq);
+    ft_free(c);
+}
+
+const ft_kv *ft_cache_kv(const ft_cache *c)
+{
+    return c->kv;
+}
+
+const ft_delta *ft_cache_delta(const ft_cache *c)
+{
+    return c->delta;
+}
+
+const int32_t *ft_cache_pages(const ft_cache *c, int which)
+{
+    return c->space[which].table;
+}
+
+int ft_cache_pages_per_seq(const ft_cache *c)
+{
+    return c->pages_per_seq;
+}
+
+int ft_cache_free_pages(const ft_cache *c)
+{
+    return c->space[FT_SPACE_FULL].n_free;
+}
+
+/* ---- sequences ---- */
+
+static void zero(ft_dev *d, void *p, size_t bytes)
+{
+    static const unsigned char none[1 << 16];
+    for (size_t at = 0; at < bytes; at += sizeof none)
+        d->upload(d, (unsigned char *)p + at, none, FT_MIN(sizeof none, bytes - at));
+}
+
+/* An empty sequence has an empty past: window and state are zero. */
+static void clear_states(ft_cache *c, int slot)
+{
+    for (int l = 0; l < c->p.n_layer; l++) {
+        if (c->layer[l].keep != FT_KEEP_DELTA) continue;
+        const sizes z = delta_sizes(&c->layer[l], c->p.tentative);
+        zero(c->dev, c->delta[l].conv + (size_t)slot * z.conv, z.conv * sizeof(float));
+        zero(c->dev, c->delta[l].state + (size_t)slot * z.state, z.state * sizeof(float));
+    }
+}
+
+ft_seq *ft_seq_new(ft_cache *c)
+{
+    for (int i = 0; i < c->p.slots; i++) {
+        if (c->seq[i]) continue;
+        ft_seq *s = c->seq[i] = ft_new(ft_seq);
+        s->c = c;
+        s->slot = i;
+        clear_states(c, i);
+        return s;
+    }
+    return NULL;
+}
+
+static int32_t *table_of(const ft_seq *s, int which)
+{
+    return s->c->space[which].table + (size_t)s->slot * (size_t)s->c->pages_per_seq;
+}
+
+static void release_pages(ft_seq *s, int which, int from, int to)
+{
+    space *sp = &s->c->space[which];
+    int32_t *table = table_of(s, which);
+    for (int i = from; i < to; i++) {
+        if (table[i] < 0) continue;
+        sp->free[sp->n_free++] = table[i];
+        table[i] = -1;
+    }
+}
+
+void ft_seq_free(ft_seq *s)
+{
+    if (!s) return;
+    for (int i = 0; i < 2; i++) release_pages(s, i, s->first_page[i], s->end_page[i]);
+    s->c->seq[s->slot] = NULL;
+    ft_free(s);
+}
+
+int ft_seq_len(const ft_seq *s)
+{
+    return s->len;
+}
+
+int ft_seq_slot(const ft_seq *s)
+{
+    return s->slot;
+}
+
+/* Pages that have left every window for good: nothing below len - window - tentative is read. */
+static void drop_passed(ft_seq *s)
+{
+    const space *sp = &s->c->space[FT_SPACE_WINDOW];
+    if (!sp->window) return;
+    const int keep_from = (s->len - sp->window - s->c->p.tentative - 1) / FT_PAGE_ROWS;
+    if (keep_from <= s->first_page[FT_SPACE_WINDOW]) return;
+    release_pages(s, FT_SPACE_WINDOW, s->first_page[FT_SPACE_WINDOW], keep_from);
+    s->first_page[FT_SPACE_WINDOW] = keep_from;
+}
+
+bool ft_seq_reserve(ft_seq *s, int n)
+{
+    if (n > s->c->p.cells - s->len) return false;
+    const int end = pages_for(s->len + n);
+    drop_passed(s);
+    for (int i = 0; i < 2; i++) {
+        const space *sp = &s->c->space[i];
+        if (sp->n_page && end - s->end_page[i] > sp->n_free) return false;
+    }
+    for (int i = 0; i < 2; i++) {
+        space *sp = &s->c->space[i];
+        if (!sp->n_page) continue;
+        int32_t *table = table_of(s, i);
+        for (; s->end_page[i] < end; s->end_page[i]++)
+            table[s->end_page[i]] = sp->free[--sp->n_free];
+    }
+    return true;
+}
+
+ft_span ft_seq_span(ft_seq *s, int row, int n, bool tentative)
+{
+    assert(!s->span_n && n > 0 && (!tentative || n <= s->c->p.tentative));
+    s->span_n = n;
+    s->tentative = tentative;
+    return (ft_span){s->slot, row, n, s->len, s->replay, s->plane, tentative};
+}
+
+void ft_seq_accept(ft_seq *s, int kept)
+{
+    assert(s->span_n && kept <= s->span_n && (s->tentative || kept == s->span_n));
+    s->stored = s->tentative ? s->len : s->len + kept;
+    s->replay = s->tentative ? kept : 0;
+    if (s->tentative) s->plane ^= 1;
+    s->len += kept;
+    s->span_n = 0;
+}
+
+bool ft_seq_rewind(ft_seq *s, int n)
+{
+    assert(!s->span_n && n <= s->len);
+    if (n == 0) {
+        for (int i = 0; i < 2; i++) {
+            release_pages(s, i, s->first_page[i], s->end_page[i]);
+            s->first_page[i] = s->end_page[i] = 0;
+        }
+        clear_states(s->c, s->slot);
+        s->len = s->stored = s->replay = 0;
+        return true;
+    }
+    if (s->c->has_delta) {
+        if (n < s->stored) return false;
+        s->replay = n - s->stored;
+    }
+    const space *sp = &s->c->space[FT_SPACE_WINDOW];
+    const int lowest = s->first_page[FT_SPACE_WINDOW] * FT_PAGE_ROWS;
+    if (sp->window && lowest > 0 && n - sp->window < lowest) return false;
+    s->len = n;
+    return true;
+}

@@ -1,0 +1,80 @@
+/* model/model.c - which architecture a file is, and what every model needs around its own code. */
+#include "model/model.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+
+static const ft_arch *const archs[] = {&ft_arch_qwen35, &ft_arch_qwen35moe, &ft_arch_gemma4,
+                                       &ft_arch_gemma4_assistant, NULL};
+
+const ft_arch *const *ft_arch_list(void)
+{
+    return archs;
+}
+
+static bool named(const ft_arch *a, ft_str name)
+{
+    if (ft_str_is(name, a->name)) return true;
+    for (const char *const *p = a->alias; p && *p; p++)
+        if (ft_str_is(name, *p)) return true;
+    return false;
+}
+
+static ft_status find_arch(const ft_arch **out, const ft_gguf *g, ft_err *err)
+{
+    ft_str name, type;
+    if (ft_gguf_str(g, "general.type", &type) && !ft_str_is(type, "model"))
+        return ft_fail(err, FT_EUNSUPPORTED, "general.type is \"%.*s\", want \"model\"",
+                       FT_STR_FMT(type));
+    if (!ft_gguf_str(g, "general.architecture", &name))
+        return ft_fail(err, FT_EFORMAT, "key general.architecture is missing");
+    char known[128] = "";
+    size_t n = 0;
+    for (int i = 0; archs[i]; i++) {
+        if (named(archs[i], name)) {
+            *out = archs[i];
+            return FT_OK;
+        }
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", archs[i]->name);
+    }
+    return ft_fail(err, FT_EUNSUPPORTED, "architecture \"%.*s\", want one of %s", FT_STR_FMT(name),
+                   known);
+}
+
+ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_model *target,
+                        ft_err *err)
+{
+    const ft_arch *arch = NULL;
+    ft_status st = find_arch(&arch, file, err);
+    if (st) return st;
+    if (!arch->forward && !target)
+        return ft_fail(err, FT_EUNSUPPORTED, "%s is a drafter and cannot run without its target",
+                       arch->name);
+    ft_model *m = ft_new(ft_model);
+    m->arch = arch;
+    m->dev = dev;
+    m->file = file;
+    m->target = target;
+    if ((st = arch->bind(m, err))) {
+        m->file = NULL;
+        ft_model_close(m);
+        return st;
+    }
+    *out = m;
+    return FT_OK;
+}
+
+void ft_model_close(ft_model *m)
+{
+    if (!m) return;
+    for (int i = 0; i < m->n_weights; i++) m->dev->unbind(m->dev, m->weights[i]);
+    for (int i = 0; i < m->n_memory; i++) m->dev->free(m->dev, m->memory[i]);
+    m->arch->release(m);
+    ft_free(m->weights);
+    ft_free(m->memory);
+    ft_free(m->layer);
+    ft_free(m->cfg);
+    ft_gguf_close(m->file);
+    ft_free(m);
+}

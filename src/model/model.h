@@ -1,0 +1,61 @@
+/* model/model.h - a model file bound to a device: configuration, weights, and the two passes.
+ * Owns its weights on the device and, through the open file, the mapped ones. Nothing changes after
+ * ft_model_open; many sequences read it at once. */
+#ifndef FT_MODEL_H
+#define FT_MODEL_H
+
+#include "dev/step.h"
+#include "gguf/gguf.h"
+#include "kv/kv.h"
+
+typedef struct ft_model ft_model;
+
+typedef struct ft_arch {
+    const char *name;         /* general.architecture */
+    const char *const *alias; /* other spellings of it, NULL-terminated; may be NULL */
+    const char *words;        /* "Qwen3.5, dense" */
+    ft_status (*bind)(ft_model *m, ft_err *err);
+    void (*release)(ft_model *m);
+    /* Rows of a step through the trunk: s->hidden for all rows, s->logits for the out rows. NULL
+     * for a drafter. */
+    void (*forward)(const ft_model *m, ft_step *s);
+    /* One draft step: tokens and s->hidden_in; s->hidden and s->logits for the out rows. Rows that
+     * are not wanted leave only their keys and values. */
+    void (*draft)(const ft_model *m, ft_step *s);
+    /* Activation values that either pass takes from the arena for T rows and n_out out rows. */
+    size_t (*arena)(const ft_model *m, int T, int n_out);
+} ft_arch;
+
+typedef enum ft_drafter { FT_DRAFT_NONE, FT_DRAFT_MTP, FT_DRAFT_ASSISTANT } ft_drafter;
+
+struct ft_model {
+    const ft_arch *arch;
+    ft_dev *dev;
+    ft_gguf *file;
+    const ft_model *target; /* an assistant's target */
+    void *cfg;              /* the architecture's own */
+
+    int V, D, L;           /* vocabulary, width of hidden rows, trunk layers */
+    int n_layer;           /* layers that keep something: trunk and draft block */
+    ft_layer_state *layer; /* [n_layer] */
+    int ctx_train;
+    ft_drafter drafter;   /* what draft() is; NONE: it may not be called */
+    const char *no_draft; /* why there is no drafter, in words */
+    ft_dev_limits limits; /* k, experts, heads ...: what this model asks of a device */
+    uint64_t weight_bytes, weight_count;
+
+    ft_weight **weights; /* every bound weight, for unbinding */
+    void **memory;       /* device memory of vectors and tables */
+    int n_weights, n_memory;
+};
+
+/* Knows the architectures. target: the model an assistant drafts for, else NULL. On success the
+ * model owns the file. */
+ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_model *target,
+                        ft_err *err);
+void ft_model_close(ft_model *m);
+const ft_arch *const *ft_arch_list(void); /* NULL-terminated */
+
+extern const ft_arch ft_arch_qwen35, ft_arch_qwen35moe, ft_arch_gemma4, ft_arch_gemma4_assistant;
+
+#endif

@@ -1,0 +1,28 @@
+/* text/bpe.h - text to ids.
+ * Special tokens are cut out of the text first, longest text first and then leftmost. What remains
+ * is split by the model's rules and merged, pair of lowest rank first. Bytes that are no UTF-8
+ * become byte tokens, so decoding gives back every byte.
+ * Any number of threads may encode with one vocabulary; working memory is lent from a pool. */
+#ifndef FT_TEXT_BPE_H
+#define FT_TEXT_BPE_H
+
+#include "text/vocab.h"
+
+#define FT_ENCODE_MAX_TEXT ((size_t)1 << 30)
+
+/* A growable list of ids that is born with a maximum, as ft_buf is. */
+typedef struct ft_ids {
+    int32_t *id;
+    size_t n, cap, max;
+    bool full; /* something was dropped */
+} ft_ids;
+
+void ft_ids_init(ft_ids *l, size_t max);
+void ft_ids_release(ft_ids *l);
+void ft_ids_put(ft_ids *l, int32_t id);
+
+/* Appends the ids of text. flags: FT_ENCODE_... of foretoken.h. FT_ELIMIT when the text is longer
+ * than FT_ENCODE_MAX_TEXT or the list is full. */
+ft_status ft_encode(const ft_vocab *v, ft_str text, unsigned flags, ft_ids *out, ft_err *err);
+
+#endif

@@ -1,0 +1,307 @@
+/* Short runs are merged by looking for the minimum again and again. Longer runs go through a window
+ * that moves: a list of tokens is the answer for its whole text exactly when each two neighbours,
+ * merged on their own, stay these two. (Assume the merges of the whole text leave the list at some
+ * point. The first that does crosses one border, between two neighbours in which nothing has
+ * differed until then, so merging these two alone crosses it too.) So windows are merged
+ * independently, and the answer is stitched at a border that holds. The cost is linear in the
+ * length. Where tokens are longer than a window, it grows, and a heap takes over. */
+#include "text/merge.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define NO_RANK 0xFFFFFFFFu
+#define NO_KEY  0xFFFFFFFFu
+#define WINDOW  64 /* symbols, at first; up to this many are merged without a heap */
+#define STEP    16 /* keys that are compared together */
+#define MEMO    ((size_t)1 << 14)
+
+typedef struct ft_node {
+    uint32_t id, len;
+    uint32_t rank;       /* of the pair that begins here */
+    uint32_t n;          /* symbols that became this one; 0: merged into the one before */
+    uint32_t prev, next; /* nodes beside it that are still there */
+} node;
+
+bool ft_merges_init(ft_merges *m, uint32_t max_rules)
+{
+    *m = (ft_merges){.n_slot = 16};
+    while (m->n_slot < (size_t)max_rules * 2) m->n_slot *= 2;
+    m->slot = ft_try_alloc(m->n_slot * sizeof *m->slot);
+    m->result = ft_try_alloc(((size_t)max_rules + 1) * sizeof *m->result);
+    m->seed = ft_mix64((uint64_t)ft_now_ns() ^ (uint64_t)(uintptr_t)m->slot) | 1;
+    if (!m->slot || !m->result) {
+        ft_merges_release(m);
+        return false;
+    }
+    for (size_t i = 0; i < m->n_slot; i++) m->slot[i].a = FT_NO_SYM;
+    return true;
+}
+
+void ft_merges_release(ft_merges *m)
+{
+    ft_free(m->slot);
+    ft_free(m->result);
+    *m = (ft_merges){0};
+}
+
+/* The slot where the pair is or would go. */
+static ft_rule *probe(const ft_merges *m, uint32_t a, uint32_t b)
+{
+    uint64_t h = ((uint64_t)a << 32 | b) ^ m->seed;
+    h *= 0x9E3779B97F4A7C15u;
+    h ^= h >> 32;
+    h *= 0xD6E8FEB86659FD93u;
+    size_t i = (size_t)(h >> 32) & (m->n_slot - 1);
+    for (;; i = (i + 1) & (m->n_slot - 1)) {
+        ft_rule *r = &m->slot[i];
+        if (r->a == FT_NO_SYM || (r->a == a && r->b == b)) return r;
+    }
+}
+
+void ft_merges_put(ft_merges *m, uint32_t a, uint32_t b, uint32_t id)
+{
+    assert((size_t)m->n * 2 < m->n_slot);
+    ft_rule *r = probe(m, a, b);
+    if (r->a == FT_NO_SYM) *r = (ft_rule){a, b, m->n};
+    m->result[m->n++] = id;
+}
+
+/* Rank of a pair. The table of rules is larger than the near caches, so each thread remembers the
+ * pairs that it asked for lately, also those without a rule. */
+static inline uint32_t rank_of(const ft_merges *m, ft_merge_work *w, uint32_t a, uint32_t b)
+{
+    if (a == FT_NO_SYM || b == FT_NO_SYM) return NO_RANK;
+    const uint64_t h = ((uint64_t)a << 32 | b) * 0x9E3779B97F4A7C15u;
+    ft_rule *memo = &w->memo[(h ^ h >> 32) * 0x9E3779B97F4A7C15u >> 50];
+    if (memo->a == a && memo->b == b) return memo->rank;
+    const ft_rule *r = probe(m, a, b);
+    *memo = (ft_rule){a, b, r->a == FT_NO_SYM ? NO_RANK : r->rank};
+    return memo->rank;
+}
+
+static inline uint32_t key_of(uint32_t rank, size_t at)
+{
+    return rank == NO_RANK ? NO_KEY : rank * WINDOW + (uint32_t)at;
+}
+
+/* Node `at` and the one behind it become one. */
+static inline void join(const ft_merges *m, node *a, size_t n, uint32_t at, uint32_t rank)
+{
+    const uint32_t gone = a[at].next, after = a[gone].next;
+    a[at].id = m->result[rank];
+    a[at].len += a[gone].len;
+    a[at].n += a[gone].n;
+    a[at].next = after;
+    a[gone].n = 0;
+    if (after < n) a[after].prev = at;
+}
+
+static size_t close_gaps(node *a, size_t n)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++)
+        if (a[i].n) a[k++] = a[i];
+    return k;
+}
+
+typedef uint32_t lanes __attribute__((vector_size(16)));
+
+static inline lanes lower(lanes a, lanes b)
+{
+    const lanes m = (lanes)(a < b);
+    return (a & m) | (b & ~m);
+}
+
+/* Of n keys, a multiple of STEP and more than zero. */
+static inline uint32_t smallest(const lanes *key, size_t n)
+{
+    lanes a = key[0], b = key[1], c = key[2], d = key[3];
+    for (size_t i = 4; i < n / 4; i += 4) {
+        a = lower(a, key[i]);
+        b = lower(b, key[i + 1]);
+        c = lower(c, key[i + 2]);
+        d = lower(d, key[i + 3]);
+    }
+    a = lower(lower(a, b), lower(c, d));
+    return FT_MIN(FT_MIN(a[0], a[1]), FT_MIN(a[2], a[3]));
+}
+
+/* Up to WINDOW symbols, in place. A key is rank and position, so the smallest one is the leftmost
+ * pair of lowest rank; what has been merged away keeps its place, without a key. */
+static size_t merge_short(const ft_merges *m, ft_merge_work *w, node *a, size_t n)
+{
+    union {
+        uint32_t at[WINDOW];
+        lanes all[WINDOW / 4];
+    } key;
+    const size_t all = (n + STEP - 1) / STEP * STEP;
+    for (size_t i = 0; i < n; i++) key.at[i] = key_of(a[i].rank, i);
+    for (size_t i = n; i < all; i++) key.at[i] = NO_KEY;
+    for (;;) {
+        const uint32_t best = smallest(key.all, all);
+        if (best == NO_KEY) return close_gaps(a, n);
+        const uint32_t at = best % WINDOW, gone = a[at].next;
+        join(m, a, n, at, best / WINDOW);
+        key.at[gone] = NO_KEY;
+        a[at].rank = NO_RANK;
+        if (a[at].next < n) a[at].rank = rank_of(m, w, a[at].id, a[a[at].next].id);
+        key.at[at] = key_of(a[at].rank, at);
+        if (at > 0) {
+            const uint32_t before = a[at].prev;
+            key.at[before] = key_of(rank_of(m, w, a[before].id, a[at].id), before);
+        }
+    }
+}
+
+/* ---- a binary heap of rank << 32 | position; entries whose rank has changed since are stale ----
+ */
+
+static void heap_push(ft_merge_work *w, uint32_t rank, uint32_t at)
+{
+    if (rank == NO_RANK) return;
+    if (w->n_heap == w->heap_cap) {
+        w->heap_cap = w->heap_cap ? w->heap_cap * 2 : 1024;
+        w->heap = ft_realloc(w->heap, w->heap_cap * sizeof *w->heap);
+    }
+    const uint64_t key = (uint64_t)rank << 32 | at;
+    size_t i = w->n_heap++;
+    for (; i > 0 && w->heap[(i - 1) / 2] > key; i = (i - 1) / 2) w->heap[i] = w->heap[(i - 1) / 2];
+    w->heap[i] = key;
+}
+
+static uint64_t heap_pop(ft_merge_work *w)
+{
+    const uint64_t top = w->heap[0], last = w->heap[--w->n_heap];
+    size_t i = 0;
+    for (size_t c; (c = 2 * i + 1) < w->n_heap; i = c) {
+        if (c + 1 < w->n_heap && w->heap[c + 1] < w->heap[c]) c++;
+        if (w->heap[c] >= last) break;
+        w->heap[i] = w->heap[c];
+    }
+    w->heap[i] = last;
+    return top;
+}
+
+static size_t merge_heap(const ft_merges *m, ft_merge_work *w, node *a, size_t n)
+{
+    w->n_heap = 0;
+    for (size_t i = 0; i < n; i++) heap_push(w, a[i].rank, (uint32_t)i);
+    while (w->n_heap) {
+        const uint64_t top = heap_pop(w);
+        const uint32_t at = (uint32_t)top, rank = (uint32_t)(top >> 32);
+        if (!a[at].n || a[at].rank != rank) continue;
+        join(m, a, n, at, rank);
+        a[at].rank = NO_RANK;
+        if (a[at].next < n) {
+            a[at].rank = rank_of(m, w, a[at].id, a[a[at].next].id);
+            heap_push(w, a[at].rank, at);
+        }
+        if (at > 0) {
+            const uint32_t before = a[at].prev;
+            a[before].rank = rank_of(m, w, a[before].id, a[at].id);
+            heap_push(w, a[before].rank, before);
+        }
+    }
+    return close_gaps(a, n);
+}
+
+/* Merges n symbols into w->node[base..] and returns how many nodes that makes. */
+static size_t merge_nodes(const ft_merges *m, ft_merge_work *w, const ft_sym *sym, size_t n,
+                          size_t base)
+{
+    if (base + n > w->cap) {
+        w->cap = FT_MAX(base + n, w->cap * 2);
+        w->node = ft_realloc(w->node, w->cap * sizeof *w->node);
+    }
+    node *a = w->node + base;
+    for (size_t i = 0; i < n; i++)
+        a[i] = (node){.id = sym[i].id,
+                      .len = sym[i].len,
+                      .n = 1,
+                      .rank = i + 1 < n ? rank_of(m, w, sym[i].id, sym[i + 1].id) : NO_RANK,
+                      .prev = (uint32_t)i - 1,
+                      .next = (uint32_t)i + 1};
+    return n <= WINDOW ? merge_short(m, w, a, n) : merge_heap(m, w, a, n);
+}
+
+/* Do the symbols of two tokens, na and nb of them, stay these two when merged on their own? */
+static bool border_holds(const ft_merges *m, ft_merge_work *w, const ft_sym *sym, size_t na,
+                         size_t nb, size_t base)
+{
+    return merge_nodes(m, w, sym, na + nb, base) == 2 && w->node[base].n == na;
+}
+
+static size_t put_nodes(ft_sym *out, const node *a, size_t n)
+{
+    for (size_t i = 0; i < n; i++) out[i] = (ft_sym){a[i].id, a[i].len};
+    return n;
+}
+
+/* Looks for a border among the n_have tokens at w->node[0..], which begin at sym, such that the
+ * text behind it can be merged on its own. On success the tokens before the border stay, the ones
+ * of the next window (at most `window` symbols) lie behind them, *keep and *n_next count both. */
+static bool stitch(const ft_merges *m, ft_merge_work *w, const ft_sym *sym, size_t left,
+                   size_t window, size_t n_have, size_t *keep, size_t *n_next)
+{
+    /* The last tokens of a window are the ones that more text would change. */
+    for (size_t drop = 2; drop <= 8 && drop < n_have; drop *= 2) {
+        const size_t k = n_have - drop;
+        size_t start = 0;
+        for (size_t i = 0; i < k; i++) start += w->node[i].n;
+        const uint32_t was = w->node[k].n, last = w->node[k - 1].n;
+        const size_t base = n_have; /* keep all of them until the border is known to hold */
+        const size_t n = merge_nodes(m, w, sym + start, FT_MIN(window, left - start), base);
+        const uint32_t first = w->node[base].n;
+        /* The token that followed in the old window: that border is known to hold. */
+        if (first != was && !border_holds(m, w, sym + start - last, last, first, base + n))
+            continue;
+        *keep = k;
+        *n_next = n;
+        memmove(w->node + k, w->node + base, n * sizeof *w->node);
+        return true;
+    }
+    return false;
+}
+
+size_t ft_merge(const ft_merges *m, ft_merge_work *w, ft_sym *sym, size_t n)
+{
+    if (n < 2) return n;
+    if (!w->memo) {
+        w->memo = ft_new_n(ft_rule, MEMO);
+        for (size_t i = 0; i < MEMO; i++) w->memo[i].a = FT_NO_SYM;
+    }
+    size_t window = WINDOW, out = 0, at = 0; /* sym[at..] is not in the answer yet */
+    size_t have = merge_nodes(m, w, sym, FT_MIN(n, window), 0), reach = FT_MIN(n, window);
+    while (reach < n) {
+        size_t keep, n_next;
+        if (!stitch(m, w, sym + at, n - at, window, have, &keep, &n_next)) {
+            window *= 2; /* tokens longer than the window, or a border that never holds */
+            reach = FT_MIN(n, at + window);
+            have = merge_nodes(m, w, sym + at, reach - at, 0);
+            continue;
+        }
+        size_t start = at;
+        for (size_t i = 0; i < keep; i++) start += w->node[i].n;
+        /* The answer needs no more room than the symbols it came from. */
+        out += put_nodes(sym + out, w->node, keep);
+        memmove(w->node, w->node + keep, n_next * sizeof *w->node);
+        at = start;
+        have = n_next;
+        reach = FT_MIN(n, at + window);
+        window = WINDOW;
+    }
+    return out + put_nodes(sym + out, w->node, have);
+}
+
+void ft_merge_work_release(ft_merge_work *w)
+{
+    ft_free(w->node);
+    ft_free(w->heap);
+    ft_free(w->memo);
+    *w = (ft_merge_work){0};
+}

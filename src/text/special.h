@@ -1,0 +1,44 @@
+/* text/special.h - finding the tokens that are cut out of a text before anything else.
+ * The rule: longest token text first, and each from left to right. */
+#ifndef FT_TEXT_SPECIAL_H
+#define FT_TEXT_SPECIAL_H
+
+#include "base/str.h"
+
+typedef struct ft_special_token {
+    ft_str text; /* borrowed, not empty */
+    int32_t id;
+    bool user; /* user-defined: matched always; else only when special tokens are parsed */
+} ft_special_token;
+
+typedef struct ft_special {
+    ft_special_token *token; /* sorted by text */
+    size_t n;
+    uint32_t first[257]; /* tokens whose first byte is b: [first[b], first[b + 1]) */
+} ft_special;
+
+typedef struct ft_special_match {
+    size_t at, len;
+    int32_t id;
+} ft_special_match;
+
+/* Takes the list (ft_free) and sorts it. */
+void ft_special_init(ft_special *s, ft_special_token *take, size_t n);
+void ft_special_release(ft_special *s);
+
+/* Cuts a text from left to right. Holds the matches of a stretch where tokens overlap. */
+typedef struct ft_special_cut {
+    const ft_special *s;
+    ft_str text;
+    bool parse; /* control and unknown tokens too */
+    size_t pos; /* everything before this was handed out */
+    ft_special_match *ready;
+    size_t n_ready, at_ready, cap_ready;
+} ft_special_cut;
+
+void ft_special_cut_init(ft_special_cut *c, const ft_special *s, ft_str text, bool parse);
+void ft_special_cut_release(ft_special_cut *c);
+/* The next match, in the order of the text; false when there is none. */
+bool ft_special_cut_next(ft_special_cut *c, ft_special_match *m);
+
+#endif
