@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { FILE_MAX = 1 << 30 };
@@ -71,26 +72,27 @@ int main(int argc, char **argv)
                 argc - 1);
         return 1;
     }
-    DIR *d = opendir(argv[1]);
-    if (!d) {
-        fprintf(stderr, "dequant: cannot open the folder %s: %s\n", argv[1], strerror(errno));
+    struct dirent **entry = NULL;
+    const int n = scandir(argv[1], &entry, NULL, alphasort);
+    if (n < 0) {
+        fprintf(stderr, "dequant: cannot read the folder %s: %s\n", argv[1], strerror(errno));
         return 1;
     }
     int passed = 0, failed = 0;
-    for (struct dirent *e; (e = readdir(d));) {
-        const ft_str name = ft_str_of(e->d_name), suffix = FT_STR(".blocks");
-        if (!ft_str_ends(name, suffix)) continue;
-        const ft_str stem = {name.p, name.n - suffix.n};
-        ft_err err = {0};
-        if (check(argv[1], stem, &err)) {
-            printf("FAIL %.*s: %s\n", FT_STR_FMT(stem), err.text);
-            failed++;
-        } else {
-            printf("ok   %.*s\n", FT_STR_FMT(stem));
-            passed++;
+    for (int i = 0; i < n; i++) {
+        const ft_str name = ft_str_of(entry[i]->d_name), suffix = FT_STR(".blocks");
+        if (ft_str_ends(name, suffix)) {
+            const ft_str stem = {name.p, name.n - suffix.n};
+            ft_err err = {0};
+            const bool ok = check(argv[1], stem, &err) == FT_OK;
+            printf("%s %.*s%s%s\n", ok ? "ok  " : "FAIL", FT_STR_FMT(stem), ok ? "" : ": ",
+                   err.text);
+            passed += ok;
+            failed += !ok;
         }
+        free(entry[i]);
     }
-    closedir(d);
+    free(entry);
     if (passed + failed == 0) {
         fprintf(stderr, "dequant: the folder %s holds no TYPE.blocks\n", argv[1]);
         return 1;

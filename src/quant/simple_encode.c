@@ -31,7 +31,7 @@ void ft_encode_q4_0(uint8_t *dst, const float *src, size_t blocks, const float *
         quad q;
         n = quad_load(&q, src, blocks, weight, false);
         const v4 scale = weight ? fit_scale(q.lane, q.weight, N, -8, 7, wide4, FT_COUNT(wide4))
-                                : fit_once(q.lane, N, 7, -8.45f);
+                                : fit_once(q.lane, N, 7, -8.15f);
         const v4 inverse = ratio(splat(1), quad_put(&q, dst, 18, n, scale));
         for (size_t b = 0; b < n; b++, dst += 18, src += N) {
             uint8_t code[N];
@@ -48,7 +48,7 @@ void ft_encode_q5_0(uint8_t *dst, const float *src, size_t blocks, const float *
         quad q;
         n = quad_load(&q, src, blocks, weight, false);
         const v4 scale = weight ? fit_scale(q.lane, q.weight, N, -16, 15, wide5, FT_COUNT(wide5))
-                                : fit_once(q.lane, N, 15, -16.45f);
+                                : fit_once(q.lane, N, 15, -16.1f);
         const v4 inverse = ratio(splat(1), quad_put(&q, dst, 22, n, scale));
         for (size_t b = 0; b < n; b++, dst += 22, src += N) {
             uint8_t code[N];
