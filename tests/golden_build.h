@@ -70,7 +70,7 @@ static inline const json_t *golden_entry(const json_t *manifest, const char *nam
 static inline size_t golden_width(const json_t *entry)
 {
     const char *type = json_string_value(json_object_get(entry, "dtype"));
-    return !strcmp(type, "BF16") ? 2 : !strcmp(type, "F32") ? 4 : 8;
+    return !strcmp(type, "BF16") ? 2 : !strcmp(type, "F32") ? 4 : !strcmp(type, "F8_E4M3") ? 1 : 8;
 }
 
 static inline void golden_write_values(ft_out *out, const json_t *entry)
@@ -81,7 +81,7 @@ static inline void golden_write_values(ft_out *out, const json_t *entry)
     for (uint64_t i = 0; i < n; i++) {
         if (values) {
             const int64_t v = json_integer_value(json_array_get(values, (size_t)i));
-            ft_out_write(out, &v, 8);
+            ft_out_write(out, &v, golden_width(entry)); /* I64, or bytes */
             continue;
         }
         const float x = golden_value(&f, i);

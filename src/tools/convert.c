@@ -266,7 +266,7 @@ ft_status ft_convert(const char *dir, const char *out, const ft_convert_opts *o,
         return ft_fail(err, FT_EINVAL, "--vocab-only and --no-vocab leave nothing to write");
     ft_hf h;
     ft_err own;
-    ft_status st = ft_hf_open(&h, dir, !o->vocab_only, err ? err : &own);
+    ft_status st = ft_hf_open(&h, dir, !o->vocab_only, !o->no_vocab, err ? err : &own);
     h.mtp = o->mtp;
     if (!st) st = ft_gguf_writer_open(&h.w, out, err);
     if (!st) st = run(&h, o, wanted, result, err ? err : &own);

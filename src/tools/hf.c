@@ -57,19 +57,15 @@ static ft_status open_weights(ft_hf *h, ft_err *err)
     return FT_OK;
 }
 
-ft_status ft_hf_open(ft_hf *h, const char *dir, bool weights, ft_err *err)
+ft_status ft_hf_setup(ft_hf *h, const char *dir, ft_err *err)
 {
-    memset(h, 0, sizeof *h);
     h->dir = dir;
     h->note.err = err;
-    ft_dict_init(&h->by_name);
-    ft_status st;
-    if ((st = ft_hf_json_load(&h->config, dir, "config.json", err))) return st;
     if (!h->config)
         return ft_fail(err, FT_ENOTFOUND, "%s: no config.json, want a folder in Hugging Face form",
                        dir);
-    if ((st = find_family(h, err))) return st;
-    if ((st = ft_hf_json_load(&h->generation, dir, "generation_config.json", err))) return st;
+    const ft_status st = find_family(h, err);
+    if (st) return st;
     json_t *text = json_object_get(h->config, "text_config");
     h->cfg = (ft_hf_obj){.at = {json_is_object(text) ? text : h->config, h->config},
                          .file = "config.json",
@@ -80,11 +76,34 @@ ft_status ft_hf_open(ft_hf *h, const char *dir, bool weights, ft_err *err)
     if (block) {
         h->plan.block_r = json_integer_value(json_array_get(block, 0));
         h->plan.block_c = json_integer_value(json_array_get(block, 1));
-        if (h->plan.block_r < 1 || h->plan.block_c < 1)
-            return ft_fail(err, FT_EFORMAT,
-                           "config.json: weight_block_size is not two positive numbers");
     }
-    return weights ? open_weights(h, err) : FT_OK;
+    if (h->plan.block_r < 1 || h->plan.block_c < 1 ||
+        FT_MAX(h->plan.block_r, h->plan.block_c) >> 20)
+        ft_hf_bad(&h->cfg, "weight_block_size is not two numbers from 1 to 1048575");
+    return h->note.st;
+}
+
+ft_status ft_hf_open(ft_hf *h, const char *dir, bool weights, bool vocab, ft_err *err)
+{
+    struct {
+        const char *name;
+        json_t **to;
+        bool wanted;
+    } file[] = {
+        {"config.json", &h->config, true},
+        {"generation_config.json", &h->generation, true},
+        {"tokenizer.json", &h->tokenizer, vocab},
+        {"tokenizer_config.json", &h->tokenizer_config, vocab},
+    };
+    memset(h, 0, sizeof *h);
+    ft_dict_init(&h->by_name);
+    ft_status st = FT_OK;
+    for (size_t i = 0; i < FT_COUNT(file) && !st; i++) {
+        if (file[i].wanted) st = ft_hf_json_load(file[i].to, dir, file[i].name, err);
+        if (!st && i == 0) st = ft_hf_setup(h, dir, err);
+    }
+    if (!st && weights) st = open_weights(h, err);
+    return st;
 }
 
 void ft_hf_close(ft_hf *h)

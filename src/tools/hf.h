@@ -96,8 +96,11 @@ typedef struct ft_hf_family {
 
 extern const ft_hf_family ft_hf_qwen35, ft_hf_gemma4;
 
-/* Reads the JSON files and, with weights, the tensor directory. */
-ft_status ft_hf_open(ft_hf *h, const char *dir, bool weights, ft_err *err);
+/* Reads the JSON files (the tokenizer's with vocab) and, with weights, the tensor directory. What
+ * it points to lives until ft_hf_close(), which is called after a failure too. */
+ft_status ft_hf_open(ft_hf *h, const char *dir, bool weights, bool vocab, ft_err *err);
+/* The part of it that comes after reading: h holds the JSON values and is otherwise zero. */
+ft_status ft_hf_setup(ft_hf *h, const char *dir, ft_err *err);
 void ft_hf_close(ft_hf *h);
 
 /* ---- for the families ---- */

@@ -154,7 +154,7 @@ static void read_config(ft_hf *h, cfg *c)
         ft_hf_bad(o, "layer_types is missing, want a list of %lld", (long long)c->L);
         return;
     }
-    dim[V] = h->V = ft_hf_int(o, "vocab_size", 1, 1 << 24);
+    dim[V] = h->V = ft_hf_int(o, "vocab_size", 1, 1 << 22);
     dim[E] = ft_hf_int(o, "hidden_size", 1, big);
     dim[F] = ft_hf_int(o, "intermediate_size", 1, big);
     dim[P] = ft_hf_int_or(o, "hidden_size_per_layer_input", 0, big, 0);

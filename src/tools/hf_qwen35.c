@@ -118,7 +118,7 @@ static void read_config(ft_hf *h, cfg *c)
     c->interval = ft_hf_int_or(o, "full_attention_interval", 1, 511, 4);
     c->context = ft_hf_int(o, "max_position_embeddings", 1, 1 << 30);
     c->M = ft_hf_int_or(o, "mtp_num_hidden_layers", 0, 1, ft_hf_tensor_has(h, "mtp.fc.weight"));
-    dim[V] = h->V = ft_hf_int(o, "vocab_size", 1, 1 << 24);
+    dim[V] = h->V = ft_hf_int(o, "vocab_size", 1, 1 << 22);
     dim[E] = ft_hf_int(o, "hidden_size", 1, big);
     dim[E2] = 2 * dim[E];
     c->Hq = ft_hf_int(o, "num_attention_heads", 1, 4096);

@@ -381,9 +381,7 @@ static ft_status put_template(vocab *v, ft_hf *h, ft_err *err)
 
 ft_status ft_hf_vocab(ft_hf *h, ft_err *err)
 {
-    ft_status st = ft_hf_json_load(&h->tokenizer, h->dir, "tokenizer.json", err);
-    if (!st) st = ft_hf_json_load(&h->tokenizer_config, h->dir, "tokenizer_config.json", err);
-    if (st) return st;
+    ft_status st = FT_OK;
     if (!h->tokenizer)
         return ft_fail(err, FT_ENOTFOUND,
                        "%s: no tokenizer.json (--no-vocab converts without a vocabulary)", h->dir);

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# foretoken convert from the outside: what it says, what it returns, what it leaves behind.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=${BUILD:-build}
+ft=$build/foretoken
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0
+
+ok() { # name command...
+    local name=$1; shift
+    if "$@" >"$tmp/log" 2>&1; then passed=$((passed + 1)); else
+        failed=$((failed + 1)); echo "FAILED: $name"; cat "$tmp/log"
+    fi
+}
+
+# Exit code 1, one line on standard error with these words, nothing written.
+refuse() { # name "word|word" command...
+    local name=$1 words=$2 rc w bad=""; shift 2
+    "$@" >"$tmp/stdout" 2>"$tmp/stderr"
+    rc=$?
+    [ $rc -eq 1 ] || bad="exit code $rc"
+    [ "$(wc -l <"$tmp/stderr")" -eq 1 ] || bad="$bad; not one line"
+    while IFS= read -r w; do grep -qF -- "$w" "$tmp/stderr" || bad="$bad; no \"$w\""; done < <(tr '|' '\n' <<<"$words")
+    [ -z "$(ls "$tmp"/out* 2>/dev/null)" ] || bad="$bad; left $(ls "$tmp"/out*)"
+    rm -f "$tmp"/out*
+    if [ -z "$bad" ]; then passed=$((passed + 1)); else
+        failed=$((failed + 1)); echo "FAILED: $name:$bad"; cat "$tmp/stderr"
+    fi
+}
+
+"$build/tests/golden" --folder "$tmp/hf" tests/golden/qwen35-gqa || exit 1
+out=$tmp/out.gguf
+
+ok "converts" "$ft" convert "$tmp/hf" "$out" --no-vocab
+cp "$tmp/log" "$tmp/said"
+ok "says so" grep -q 'out.gguf: qwen35, 71 tensors, BF16' "$tmp/said"
+ok "starts with the magic" test "$(head -c 4 "$out")" = GGUF
+cp "$out" "$tmp/first"
+ok "one thread" "$ft" convert "$tmp/hf" "$out" --no-vocab -t 1 -q
+ok "quiet is quiet" test ! -s "$tmp/log"
+ok "gives the same bytes on one thread" cmp "$out" "$tmp/first"
+ok "is readable" test "$(stat -c %a "$out")" = "$(printf '%o' $((0666 & ~$(umask))))"
+rm -f "$out"
+
+refuse "no tokenizer" "tokenizer.json|--no-vocab" "$ft" convert "$tmp/hf" "$out"
+refuse "no folder" "$tmp/nothing|config.json" "$ft" convert "$tmp/nothing" "$out" --no-vocab
+refuse "wrong option" "--outtype|q9|bf16" "$ft" convert "$tmp/hf" "$out" --outtype q9
+refuse "one word" "1 words given|FOLDER OUT.gguf" "$ft" convert "$tmp/hf"
+refuse "nothing to write" "--vocab-only|--no-vocab" "$ft" convert "$tmp/hf" "$out" --vocab-only --no-vocab
+refuse "no such folder for the output" "$tmp/no/x.gguf" "$ft" convert "$tmp/hf" "$tmp/no/x.gguf" --no-vocab
+refuse "read-only target" "/proc/x.gguf" "$ft" convert "$tmp/hf" /proc/x.gguf --no-vocab
+refuse "a folder as target" "$tmp|not a regular file" "$ft" convert "$tmp/hf" "$tmp" --no-vocab
+
+full() { (trap '' XFSZ; ulimit -f 1000; "$@"); } # files of at most 1000 blocks: a disk that fills up
+refuse "full disk" "$out|too large" full "$ft" convert "$tmp/hf" "$out" --no-vocab -q
+
+change() { # sed-script: a folder whose config is changed
+    rm -rf "$tmp/bad"
+    mkdir "$tmp/bad"
+    ln -s "$tmp/hf/model.safetensors" "$tmp/bad/"
+    sed "$1" "$tmp/hf/config.json" >"$tmp/bad/config.json"
+}
+bad() { refuse "$1" "$2" "$ft" convert "$tmp/bad" "$out" --no-vocab; }
+change 's/"qwen3_5"/"mamba"/'; bad "unknown architecture" "mamba|qwen3_5, qwen3_5_moe, gemma4 or gemma4_assistant"
+change 's/"vocab_size": *512/"vocab_size": 513/'; bad "wrong shape" "embed_tokens.weight|[512, 256]|[513, 256]"
+change 's/"intermediate_size": *768/"intermediate_size": 767/'; bad "wrong width" "gate_proj.weight|[768, 256]|[767, 256]"
+change 's/"linear_num_value_heads": *6/"linear_num_value_heads": 5/'; bad "heads do not divide" "linear_num_value_heads is 5|multiple of 2"
+change '/"hidden_size"/d'; bad "missing key" "config.json|hidden_size is missing"
+change 's/{/{{/'; bad "corrupt JSON" "config.json|line"
+change 's/"text_config"/"text_confiq"/'; bad "no text config" "config.json|is missing"
+change 's/x/x/'; rm "$tmp/bad/model.safetensors"; bad "no weights" "$tmp/bad"
+change 's/x/x/'; rm "$tmp/bad/model.safetensors"
+head -c 100000 "$tmp/hf/model.safetensors" >"$tmp/bad/model.safetensors"; bad "weights cut off" "model.safetensors"
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
