@@ -1,7 +1,7 @@
 /* fuzz/bpe.c - any bytes to ids and back, with both families of vocabularies. The first byte
  * chooses the family and the flags. */
-#include "text/bpe.h"
 #define _GNU_SOURCE
+#include "text/bpe.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "text/detok.h"
