@@ -75,7 +75,9 @@ static void vj_merges(ft_gguf_writer *w, const json_t *merges)
     ft_buf_release(&all);
 }
 
-static ft_status vj_write(const char *json_path, const char *gguf_path, ft_err *err)
+/* pre: the name of the split pattern; NULL: the one that the file describes. */
+static ft_status vj_write_as(const char *json_path, const char *gguf_path, const char *pre_name,
+                             ft_err *err)
 {
     json_error_t e;
     json_t *root = json_load_file(json_path, 0, &e), *v;
@@ -101,10 +103,8 @@ static ft_status vj_write(const char *json_path, const char *gguf_path, ft_err *
     if (st) return st;
     ft_gguf_put_str(w, "general.architecture", bytes ? FT_STR("qwen35") : FT_STR("gemma4"));
     ft_gguf_put_str(w, "tokenizer.ggml.model", bytes ? FT_STR("gpt2") : FT_STR("gemma4"));
-    ft_gguf_put_str(w, "tokenizer.ggml.pre",
-                    !bytes                       ? FT_STR("gemma4")
-                    : vj_mentions(pre, "\\p{M}") ? FT_STR("qwen35")
-                                                 : FT_STR("qwen2"));
+    const char *found = !bytes ? "gemma4" : vj_mentions(pre, "\\p{M}") ? "qwen35" : "qwen2";
+    ft_gguf_put_str(w, "tokenizer.ggml.pre", ft_str_of(pre_name ? pre_name : found));
     ft_gguf_put_str_array(w, "tokenizer.ggml.tokens", texts, n);
     ft_gguf_put_array(w, "tokenizer.ggml.token_type", FT_GGUF_I32, types, n);
     vj_merges(w, json_object_get(model, "merges"));
