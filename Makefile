@@ -96,7 +96,9 @@ $(BUILD)/commit: FORCE
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
 $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
 $(BUILD)/src/dev/%.o: CFLAGS += $(KERNEL)
-$(BUILD)/src/quant/%.o: CFLAGS += -O3 -ffp-contract=off
+# the same sum in two kernels must round alike: there a fused product is written out
+$(BUILD)/src/dev/cpu/%.o: KERNEL += -ffp-contract=off
+$(BUILD)/src/quant/%.o: CFLAGS += -O3 -ffp-contract=off -fno-trapping-math -funroll-loops
 $(BUILD)/src/dev/cpu/arm/dotprod.o: CFLAGS += -march=armv8.2-a+dotprod+fp16
 $(BUILD)/src/dev/cpu/arm/i8mm.o: CFLAGS += -march=armv8.2-a+dotprod+fp16+i8mm
 $(BUILD)/src/dev/cpu/arm/sve.o: CFLAGS += -march=armv8.2-a+sve

@@ -61,6 +61,171 @@ ft_status ft_vocab_encode(const ft_vocab *v, const char *text, size_t bytes, uns
 ft_status ft_vocab_decode(const ft_vocab *v, const int32_t *ids, size_t n_ids, bool special,
                           char **text, size_t *bytes, ft_err *err);
 
+/* ---- a model, ready to reply --------------------------------------------------------------- */
+
+typedef struct ft_llm ft_llm;
+
+typedef struct ft_llm_params {
+    const char *model;         /* a GGUF file; NULL: the model that ships with the program */
+    const char *draft_model;   /* a Gemma assistant; NULL: none */
+    const char *device;        /* "cpu", or "ref" for the plain one */
+    const char *cache_k;       /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0 */
+    const char *cache_v;       /* and of values */
+    const char *template_text; /* a chat template instead of the file's own; NULL: the file's */
+    int threads;               /* 0: one per core */
+    int ctx;                   /* tokens of a conversation; 0: as trained, at most 8192 */
+    int lanes;                 /* conversations at a time */
+    int batch;                 /* prompt tokens of a step */
+    int draft_max;             /* most drafts of a round; 0: no drafting */
+    int score_rows;            /* > 0: ft_llm_perplexity will be called */
+    bool no_mmap;              /* read the file instead of mapping it */
+    bool quiet;                /* no progress bar while loading */
+} ft_llm_params;
+
+void ft_llm_defaults(ft_llm_params *p);
+/* Fails before anything large is allocated when the memory would not do. */
+ft_status ft_llm_open(ft_llm **out, const ft_llm_params *p, ft_err *err);
+void ft_llm_close(ft_llm *m); /* accepts NULL; sessions must be gone */
+
+typedef struct ft_llm_info {
+    const char *path, *name, *arch; /* arch in words: "Qwen3.5, dense" */
+    const char *device;
+    const char *drafter; /* in words, or why there is none */
+    bool drafts;
+    bool has_template;
+    int layers, width, vocab, ctx, ctx_train, threads;
+    uint64_t parameters, weight_bytes;
+    uint64_t cache_bytes; /* cache and step buffers */
+    double load_s;
+} ft_llm_info;
+
+const ft_llm_info *ft_llm_about(const ft_llm *m);
+const ft_vocab *ft_llm_vocab(const ft_llm *m);
+/* The file that serves when none is named: beside the program, in the source tree, or installed.
+ * NULL when there is none. */
+const char *ft_default_model(void);
+
+/* ---- replies ------------------------------------------------------------------------------- */
+
+/* A conversation's place in the cache. One reply at a time; what a prompt has in common with what
+ * the session holds is not read again. */
+typedef struct ft_session ft_session;
+
+ft_session *ft_session_new(ft_llm *m); /* NULL when every lane is taken */
+void ft_session_free(ft_session *s);   /* accepts NULL */
+
+typedef struct ft_sampling {
+    uint64_t seed;
+    float temperature; /* 0: always the most likely token */
+    int top_k;         /* 0: off */
+    float top_p, min_p, typical_p, top_n_sigma;
+    float xtc_probability, xtc_threshold;
+    float dynatemp_range, dynatemp_exponent;
+    int repeat_last_n;
+    float repeat_penalty, presence_penalty, frequency_penalty;
+    float dry_multiplier, dry_base;
+    int dry_allowed_length, dry_last_n;
+    const char *const *dry_breakers; /* texts; NULL: newline, colon, quote, asterisk */
+    int n_dry_breakers;
+    int mirostat; /* 0, 1 or 2 */
+    float mirostat_tau, mirostat_eta;
+    const char *samplers; /* their order: "penalties;dry;top_k;..."; NULL: the usual one */
+    const int32_t *bias_id;
+    const float *bias;
+    int n_bias;
+} ft_sampling;
+
+/* The usual values, then those that the model file recommends. m may be NULL. */
+void ft_sampling_defaults(ft_sampling *s, const ft_llm *m);
+
+typedef enum ft_part { FT_PART_ANSWER, FT_PART_THOUGHT, FT_PART_CALL } ft_part;
+
+typedef struct ft_token_prob {
+    int32_t id;
+    float logprob;
+} ft_token_prob;
+
+/* Something new in a reply. Text arrives in whole characters; a token whose text waits for the next
+ * one comes with none. */
+typedef struct ft_event {
+    const char *text;
+    size_t bytes;
+    ft_part part;
+    int32_t id;                 /* the token that caused it; -1 for text that was held back */
+    bool drafted;               /* the token was drafted and agreed to */
+    const ft_token_prob *probs; /* [0] is the token, then the most likely; NULL unless asked for */
+    int n_probs;
+} ft_event;
+
+typedef enum ft_reason {
+    FT_REASON_STOP,   /* the model ended the reply, or a stop text was met */
+    FT_REASON_LENGTH, /* max_tokens, or the context is full */
+    FT_REASON_CANCEL, /* the callback said so */
+} ft_reason;
+
+typedef struct ft_reply {
+    ft_reason reason;
+    const char *stop_text; /* the stop text that was met, or NULL; borrowed from the request */
+    bool context_full;
+    int prompt_tokens, cached_tokens, reply_tokens;
+    double prompt_s, reply_s; /* reply_s starts at the first token */
+    int64_t rounds, drafted, accepted;
+    int64_t drafted_at[16], accepted_at[16]; /* rounds that proposed, and agreed to, draft i */
+} ft_reply;
+
+typedef struct ft_request {
+    const char *prompt; /* text; or ids below */
+    size_t prompt_bytes;
+    bool raw; /* the prompt is taken as it is: no BOS; special tokens are parsed either way */
+    const int32_t *ids;
+    int n_ids;
+    int max_tokens; /* < 0: until the context is full */
+    ft_sampling sampling;
+    const char *grammar;     /* GBNF, or NULL */
+    const char *json_schema; /* or NULL */
+    const char *const *stop; /* texts that end the reply */
+    int n_stop;
+    bool ignore_eos;
+    bool special;     /* print control tokens */
+    int top_logprobs; /* < 0: none */
+    int draft_max;    /* drafts of a round; < 0: as the model was opened */
+    float draft_p_min;
+    bool in_thought; /* the prompt ends inside a thought */
+    bool parse;      /* split thoughts and tool calls from the answer */
+    bool (*on_event)(void *user, const ft_event *e); /* false cancels; may be NULL */
+    void *user;
+} ft_request;
+
+void ft_request_defaults(ft_request *r, const ft_llm *m);
+/* Returns when the reply is complete. */
+ft_status ft_session_reply(ft_session *s, const ft_request *r, ft_reply *out, ft_err *err);
+
+/* Renders messages (a JSON array of {role, content, ...}) with the model's chat template. options:
+ * a JSON object with tools, enable_thinking, add_generation_prompt and whatever the template reads;
+ * NULL: none. *prompt is yours: free(). *in_thought: the prompt ends inside a thought. */
+ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *options, char **prompt,
+                        bool *in_thought, ft_err *err);
+
+/* ---- measuring ----------------------------------------------------------------------------- */
+
+typedef struct ft_perplexity {
+    double ppl, nll, error; /* error: standard error of ppl */
+    int64_t tokens;         /* scored */
+    int chunks;
+    double seconds;
+} ft_perplexity;
+
+/* ids in chunks of ctx, the second half of each scored; chunks <= 0: all. progress may be NULL. */
+ft_status ft_llm_perplexity(ft_llm *m, const int32_t *ids, size_t n_ids, int ctx, int chunks,
+                            void (*progress)(void *user, int chunk, int chunks, double ppl),
+                            void *user, ft_perplexity *out, ft_err *err);
+
+/* Seconds for a prompt of n_prompt random tokens, and for n_gen tokens after `depth` others,
+ * drafting off. Either may be 0. */
+ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *prompt_s,
+                      double *gen_s, ft_err *err);
+/* Bytes per second that the model's threads read from memory, by a plain read test. */
+double ft_read_bandwidth(int threads);
 /* ---- chat templates ------------------------------------------------------------------------ */
 
 /* A parsed Jinja chat template. It never changes, so many threads may render one at once. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void fill(ft_err *err, ft_status code, const char *fmt, va_list ap)
+FT_PRINTF(3, 0) static void fill(ft_err *err, ft_status code, const char *fmt, va_list ap)
 {
     err->code = code;
     vsnprintf(err->text, sizeof err->text, fmt, ap);

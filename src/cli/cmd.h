@@ -19,7 +19,13 @@ int ft_cmd_template(const ft_opts *o);
 
 extern const ft_cmd ft_cmd_table[]; /* ends with name == NULL */
 
+int ft_cmd_inspect(const ft_opts *o);
+int ft_cmd_synth(const ft_opts *o);
+
 /* One line on standard error: "foretoken: sentence". Returns 1, the exit code. */
 int ft_die(const ft_err *err);
+
+int ft_cmd_convert(const ft_opts *o);
+int ft_cmd_quantize(const ft_opts *o);
 
 #endif

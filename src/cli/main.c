@@ -7,8 +7,16 @@
 #include <string.h>
 
 const ft_cmd ft_cmd_table[] = {
+    {"convert", FT_CMD_CONVERT, ft_cmd_convert, "FOLDER OUT.gguf",
+     "turn a Hugging Face folder into a GGUF file", 2, 2},
     {"tokenize", FT_CMD_TOKENIZE, ft_cmd_tokenize, "[TEXT ...]", "text to token ids and back", 0,
      1 << 20},
+    {"inspect", FT_CMD_INSPECT, ft_cmd_inspect, "FILE",
+     "say what is in a model file, or move its drafter", 1, 2},
+    {"synth", FT_CMD_SYNTH, ft_cmd_synth, "SHAPE TYPE OUT.gguf",
+     "write a model of a known shape with random weights", 2, 3},
+    {"quantize", FT_CMD_QUANTIZE, ft_cmd_quantize, "IN.gguf OUT.gguf TYPE",
+     "write a GGUF file with smaller tensor types", 2, 3},
     {"template", FT_CMD_TEMPLATE, ft_cmd_template, "< INPUT", "render a chat template", 0, 0},
     {NULL, 0, NULL, NULL, NULL, 0, 0},
 };

@@ -250,8 +250,14 @@ const float *ft_runner_logits(ft_runner *r, int i)
     return base + (size_t)i * (size_t)r->p.model->V;
 }
 
-void ft_runner_hidden(ft_runner *r, int index, float *out)
+void ft_runner_hidden_get(ft_runner *r, int index, float *out)
 {
     const size_t n = (size_t)r->p.model->D;
     r->dev->download(r->dev, out, r->hidden + (size_t)index * n, n * sizeof(float));
+}
+
+void ft_runner_hidden_set(ft_runner *r, int index, const float *row)
+{
+    const size_t n = (size_t)r->p.model->D;
+    r->dev->upload(r->dev, r->hidden + (size_t)index * n, row, n * sizeof(float));
 }

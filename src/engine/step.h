@@ -56,7 +56,8 @@ ft_status ft_runner_draft(ft_runner *r, ft_err *err);
 
 /* Logits of out row i of the last pass; valid until the next pass. */
 const float *ft_runner_logits(ft_runner *r, int i);
-/* A copy of a hidden row, by its index. */
-void ft_runner_hidden(ft_runner *r, int index, float *out);
+/* A hidden row by its index, copied out or in. */
+void ft_runner_hidden_get(ft_runner *r, int index, float *out);
+void ft_runner_hidden_set(ft_runner *r, int index, const float *row);
 
 #endif

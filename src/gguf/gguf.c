@@ -281,9 +281,10 @@ static ft_status read_dims(reader *r, ft_gguf_tensor *t, int64_t *count, ft_err 
         return ft_fail(err, FT_EFORMAT, "tensor %s: %u dimensions, want at most %d",
                        ft_show(t->name).text, n_dims, MAX_DIMS);
     t->n_dims = (int)n_dims;
+    for (int i = 0; i < MAX_DIMS; i++)
+        t->n[i] = i < t->n_dims ? (int64_t)ft_cursor_u64(&r->c) : 1;
     *count = 1;
     for (int i = 0; i < MAX_DIMS; i++) {
-        t->n[i] = i < t->n_dims ? (int64_t)ft_cursor_u64(&r->c) : 1;
         if (t->n[i] < 0)
             return ft_fail(err, FT_EFORMAT, "tensor %s: dimension %d is %lld, want 0 or more",
                            ft_show(t->name).text, i, (long long)t->n[i]);

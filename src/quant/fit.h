@@ -7,12 +7,18 @@
 
 #include "quant/lanes.h"
 
-/* The value of largest magnitude, with its sign. */
+/* The value of largest magnitude, with its sign. n is even. */
 INLINE v4 extreme(const v4 *x, int n)
 {
-    v4 best = x[0];
-    for (int i = 1; i < n; i++) best = pick(magnitude(x[i]) > magnitude(best), x[i], best);
-    return best;
+    v4 low0 = x[0], high0 = x[0], low1 = x[1], high1 = x[1];
+    for (int i = 2; i < n; i += 2) {
+        low0 = low_of(low0, x[i]);
+        low1 = low_of(low1, x[i + 1]);
+        high0 = high_of(high0, x[i]);
+        high1 = high_of(high1, x[i + 1]);
+    }
+    const v4 low = low_of(low0, low1), high = high_of(high0, high1);
+    return pick(-low > high, low, high);
 }
 
 /* x is about scale * q, q whole in [lo, hi]. Each trial says at which q the extreme value is put.
@@ -40,13 +46,44 @@ INLINE v4 fit_scale(const v4 *x, const v4 *w, int n, float lo, float hi, const f
     return scale;
 }
 
+/* The same with one trial and no weights: the extreme value is put at `at`, which rounds into
+ * [lo, hi] by itself, so that only the other end needs a limit. */
+INLINE v4 fit_once(const v4 *x, int n, float hi, float at)
+{
+    const v4 spacing = ratio(splat(at), extreme(x, n));
+    v4 xq = splat(0), qq = splat(0);
+    for (int i = 0; i < n; i++) {
+        const v4 q = low_of(whole(x[i] * spacing), splat(hi));
+        xq += q * x[i];
+        qq += q * q;
+    }
+    return ratio(xq, qq);
+}
+
 typedef struct line {
     v4 scale, min;
 } line;
 
-/* x is about scale * q + min, q whole in [0, hi]. A trial is the part of the range that may be cut
- * off at both ends together. below: the min may not be above zero. */
-INLINE line fit_line(const v4 *x, const v4 *w, int n, float hi, bool below, const float *trial,
+/* Which parts of the range of a sub-block to cut off at its two ends. */
+typedef struct cut {
+    float low, high;
+} cut;
+
+/* Trials for weighted values of up to four bits, and of five: an end of the range may be worth so
+ * little that it pays to cut deep. */
+static const cut ft_cut4[] = {{0, 0},         {0.04f, 0.04f},   {0.09f, 0.09f}, {0.15f, 0.15f},
+                              {0.22f, 0.22f}, {0, 0.08f},       {0, 0.16f},     {0, 0.26f},
+                              {0.08f, 0},     {0.16f, 0},       {0.26f, 0},     {0.08f, 0.2f},
+                              {0.2f, 0.08f},  {-0.03f, -0.03f}, {0.1f, 0.32f},  {0.32f, 0.1f}};
+static const cut ft_cut5[] = {
+    {0, 0},      {0.02f, 0.02f}, {0.05f, 0.05f}, {0.09f, 0.09f}, {0.14f, 0.14f},     {0.2f, 0.2f},
+    {0, 0.03f},  {0, 0.08f},     {0, 0.14f},     {0, 0.21f},     {0.03f, 0},         {0.08f, 0},
+    {0.14f, 0},  {0.21f, 0},     {0.05f, 0.15f}, {0.15f, 0.05f}, {-0.015f, -0.015f}, {0, 0.015f},
+    {0.015f, 0}, {0.08f, 0.25f}, {0.25f, 0.08f}, {0, -0.02f},    {-0.02f, 0}};
+
+/* x is about scale * q + min, q whole in [0, hi]; each trial cuts the range, then `rounds` more
+ * start from the best line. below: the min may not be above zero. */
+INLINE line fit_line(const v4 *x, const v4 *w, int n, float hi, bool below, const cut *trial,
                      int trials, int rounds)
 {
     v4 bottom = x[0], top = x[0], sw = splat(0), sx = splat(0);
@@ -64,8 +101,8 @@ INLINE line fit_line(const v4 *x, const v4 *w, int n, float hi, bool below, cons
     for (int t = 0; t < trials + rounds; t++) {
         v4 spacing, start;
         if (t < trials) {
-            spacing = ratio(splat(hi), range * splat(1 - trial[t]));
-            start = bottom + range * splat(0.5f * trial[t]);
+            spacing = ratio(splat(hi), range * splat(1 - trial[t].low - trial[t].high));
+            start = bottom + range * splat(trial[t].low);
         } else {
             spacing = ratio(splat(1), best.scale);
             start = best.min;

@@ -31,10 +31,12 @@ void ft_decode_mxfp4(float *dst, const uint8_t *src, size_t blocks)
 void ft_decode_nvfp4(float *dst, const uint8_t *src, size_t blocks)
 {
     for (; blocks--; src += 36, dst += 64) {
-        for (int i = 0; i < 64; i++) {
-            const int s = i / 16, j = i % 16;
-            const int q = src[4 + 8 * s + j % 8] >> 4 * (j / 8) & 15;
-            dst[i] = (float)ft_fp4_value[q] * half_ue4m3(src[s]);
+        for (int s = 0; s < 4; s++) {
+            const float d = half_ue4m3(src[s]);
+            for (int j = 0; j < 16; j++) {
+                const int q = src[4 + 8 * s + j % 8] >> 4 * (j / 8) & 15;
+                dst[16 * s + j] = (float)ft_fp4_value[q] * d;
+            }
         }
     }
 }
@@ -74,7 +76,7 @@ void ft_encode_mxfp4(uint8_t *dst, const float *src, size_t blocks, const float 
     static const int exponent[3] = {-3, -2, -4};
     for (size_t n; blocks; blocks -= n) {
         quad q;
-        n = quad_load(&q, src, blocks, weight);
+        n = quad_load(&q, src, blocks, weight, true);
         v4 error[3];
         for (int t = 0; t < 3; t++)
             error[t] = weight ? fp4_error(q.lane, q.weight, spacing[t])

@@ -64,11 +64,13 @@ void ft_decode_iq3_xxs(float *dst, const uint8_t *src, size_t blocks)
 {
     for (; blocks--; src += 98, dst += 256) {
         const float d = rd_f16(src);
-        for (int i = 0; i < 256; i++) {
-            const uint32_t w = rd32(src + 66 + 4 * (i / 32));
+        for (int k = 0; k < 64; k++) {
+            const uint32_t w = rd32(src + 66 + 4 * (k / 8));
+            const uint32_t signs = even_signs(w >> 7 * (k / 2 % 4)) >> 4 * (k % 2);
             const float scale = d * (0.5f + (float)(w >> 28)) * 0.5f;
-            const int g = ft_grid_iq3xxs_value(ft_grid_iq3xxs[src[2 + i / 4]], i % 4);
-            dst[i] = sign(scale * (float)g, even_signs(w >> 7 * (i / 8 % 4)), i % 8);
+            const uint16_t entry = ft_grid_iq3xxs[src[2 + k]];
+            for (int j = 0; j < 4; j++)
+                dst[4 * k + j] = sign(scale * (float)ft_grid_iq3xxs_value(entry, j), signs, j);
         }
     }
 }
@@ -78,11 +80,13 @@ void ft_decode_iq3_s(float *dst, const uint8_t *src, size_t blocks)
     for (; blocks--; src += 110, dst += 256) {
         const float d = rd_f16(src);
         const uint8_t *qs = src + 2, *qh = src + 66, *signs = src + 74, *scales = src + 106;
-        for (int i = 0; i < 256; i++) {
-            const int k = i / 4, index = qs[k] | (qh[k / 8] >> k % 8 & 1) << 8;
-            const int s = scales[i / 64] >> 4 * (i / 32 % 2) & 15;
-            const int g = ft_grid_iq3s_value(ft_grid_iq3s[index], i % 4);
-            dst[i] = sign(d * (float)(1 + 2 * s) * (float)g, signs[i / 8], i % 8);
+        for (int k = 0; k < 64; k++) {
+            const uint16_t entry = ft_grid_iq3s[qs[k] | (qh[k / 8] >> k % 8 & 1) << 8];
+            const int s = scales[k / 16] >> 4 * (k / 8 % 2) & 15;
+            const float scale = d * (float)(1 + 2 * s);
+            const uint32_t minus = (uint32_t)signs[k / 2] >> 4 * (k % 2);
+            for (int j = 0; j < 4; j++)
+                dst[4 * k + j] = sign(scale * (float)ft_grid_iq3s_value(entry, j), minus, j);
         }
     }
 }

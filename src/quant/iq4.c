@@ -77,10 +77,11 @@ void ft_encode_iq4_nl(uint8_t *dst, const float *src, size_t blocks, const float
 {
     for (size_t n; blocks; blocks -= n) {
         quad q;
-        n = quad_load(&q, src, blocks, weight);
+        n = quad_load(&q, src, blocks, weight, false);
         const v4 scale = weight ? fit_steps(q.lane, q.weight) : fit_steps(q.lane, NULL);
+        const v4 seen = quad_put(&q, dst, 18, n, scale);
         for (size_t b = 0; b < n; b++, dst += 18, src += N)
-            put_steps(dst + 2, q.x + N * b, put_scale(dst, scale[b], q.unit[b]));
+            put_steps(dst + 2, q.x + N * b, seen[b]);
         if (weight) weight += n * N;
     }
 }
@@ -114,10 +115,10 @@ INLINE float fit_super(v4 sub[2], const super *s, bool weighted, uint8_t *dst)
         for (int l = 0; l < LANES; l++)
             if (scale[g][l] * scale[g][l] > top * top) top = scale[g][l];
     }
-    const float d = put_scale(dst, top / -32, s->unit);
+    const float d = wr_f16(dst, top / -32 * s->unit) / s->unit;
     for (int g = 0; g < 2; g++)
         sub[g] = clamp(whole(scale[g] * splat(ratio1(1, d))), splat(-32), splat(31));
-    return put_scale(dst, steps_refit(s, weighted, sub, d), s->unit);
+    return wr_f16(dst, steps_refit(s, weighted, sub, d) * s->unit) / s->unit;
 }
 
 void ft_encode_iq4_xs(uint8_t *dst, const float *src, size_t blocks, const float *weight)

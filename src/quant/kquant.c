@@ -9,10 +9,9 @@ void ft_decode_q2_k(float *dst, const uint8_t *src, size_t blocks)
         const float d = rd_f16(src + 80), dmin = rd_f16(src + 82);
         for (int b = 0; b < 16; b++) {
             const float scale = d * (float)(src[b] & 15), min = dmin * (float)(src[b] >> 4);
-            for (int i = 16 * b; i < 16 * b + 16; i++) {
-                const int q = qs[32 * (i / 128) + i % 32] >> 2 * (i % 128 / 32) & 3;
-                dst[i] = scale * (float)q - min;
-            }
+            const uint8_t *q = qs + 32 * (b / 8) + 16 * (b % 2);
+            for (int i = 0; i < 16; i++)
+                dst[16 * b + i] = scale * (float)(q[i] >> 2 * (b / 2 % 4) & 3) - min;
         }
     }
 }
@@ -26,10 +25,10 @@ void ft_decode_q3_k(float *dst, const uint8_t *src, size_t blocks)
             const int lo = scales[b % 8] >> 4 * (b / 8) & 15;
             const int hi = scales[8 + b % 4] >> 2 * (b / 4) & 3;
             const float scale = d * (float)((lo | hi << 4) - 32);
-            for (int i = 16 * b; i < 16 * b + 16; i++) {
-                const int q = qs[32 * (i / 128) + i % 32] >> 2 * (i % 128 / 32) & 3;
-                const int h = high[i % 32] >> i / 32 & 1;
-                dst[i] = scale * (float)(q - (h ? 0 : 4));
+            const uint8_t *q = qs + 32 * (b / 8) + 16 * (b % 2), *h = high + 16 * (b % 2);
+            for (int i = 0; i < 16; i++) {
+                const int low = q[i] >> 2 * (b / 2 % 4) & 3, top = h[i] >> b / 2 & 1;
+                dst[16 * b + i] = scale * (float)((low | top << 2) - 4);
             }
         }
     }
@@ -73,11 +72,14 @@ void ft_decode_q6_k(float *dst, const uint8_t *src, size_t blocks)
     for (; blocks--; src += 210, dst += 256) {
         const uint8_t *ql = src, *qh = src + 128, *scales = src + 192;
         const float d = rd_f16(src + 208);
-        for (int i = 0; i < 256; i++) {
-            const int n = i / 128, g = i % 128 / 32, r = i % 32;
-            const int lo = ql[64 * n + 32 * (g % 2) + r] >> 4 * (g / 2) & 15;
-            const int hi = qh[32 * n + r] >> 2 * g & 3;
-            dst[i] = d * (float)(int8_t)scales[i / 16] * (float)((lo | hi << 4) - 32);
+        for (int b = 0; b < 16; b++) {
+            const int n = b / 8, g = b / 2 % 4, r = 16 * (b % 2);
+            const uint8_t *lo = ql + 64 * n + 32 * (g % 2) + r, *hi = qh + 32 * n + r;
+            const float scale = d * (float)(int8_t)scales[b];
+            for (int i = 0; i < 16; i++) {
+                const int q = (lo[i] >> 4 * (g / 2) & 15) | (hi[i] >> 2 * g & 3) << 4;
+                dst[16 * b + i] = scale * (float)(q - 32);
+            }
         }
     }
 }

@@ -91,8 +91,8 @@ static float largest(const v4 *v, int groups)
 }
 
 typedef struct recipe {
-    const float *cut; /* trials of fit_line */
-    int cuts, rounds;
+    const cut *trial; /* of fit_line */
+    int trials, rounds;
     bool polish;
 } recipe;
 
@@ -104,7 +104,7 @@ INLINE void fit_mins(mins *k, const super *s, bool weighted, int n, float hi, fl
     v4 scale[4], min[4];
     for (int g = 0; g < groups; g++) {
         const line l = fit_line(s->lane + g * n, weighted ? s->weight + g * n : NULL, n, hi, true,
-                                how.cut, how.cuts, how.rounds);
+                                how.trial, how.trials, how.rounds);
         scale[g] = l.scale;
         min[g] = -l.min;
     }
@@ -128,30 +128,38 @@ INLINE void mins_quantise(uint8_t *restrict code, const super *s, const mins *k,
     for (int b = 0; b < SUPER / n; b++) {
         const float scale = k->d * k->scale[b / LANES][b % LANES];
         const float min = k->dmin * k->min[b / LANES][b % LANES], inverse = ratio1(1, scale);
-        for (int i = n * b; i < n * b + n; i++) {
-            const float q = (s->x[i] + min) * inverse;
-            code[i] = (uint8_t)whole1(q < 0 ? 0 : q > hi ? hi : q);
-        }
+        quantise(code + n * b, s->x + n * b, n, inverse, min * inverse, 0, hi);
     }
 }
 
-static const float cut2[] = {-0.1f, 0, 0.1f, 0.2f, 0.3f, 0.4f};
-static const float cut4[] = {-0.02f, 0, 0.04f, 0.08f, 0.12f, 0.17f};
-static const float cut5[] = {-0.02f, 0, 0.03f, 0.06f, 0.1f};
+/* Parts of the range to cut off: some at both ends, some at one. */
+static const cut plain2[] = {{-0.05f, -0.05f}, {0, 0},         {0.05f, 0.05f},
+                             {0.1f, 0.1f},     {0.15f, 0.15f}, {0.2f, 0.2f}};
+static const cut plain4[] = {{-0.01f, -0.01f}, {0, 0},           {0.02f, 0.02f}, {0.04f, 0.04f},
+                             {0.06f, 0.06f},   {0.085f, 0.085f}, {0, 0.05f},     {0.05f, 0},
+                             {0, 0.1f},        {0.1f, 0}};
+static const cut plain5[] = {{-0.01f, -0.01f}, {0, 0},         {0.015f, 0.015f},
+                             {0.03f, 0.03f},   {0.05f, 0.05f}, {0, 0.03f},
+                             {0.03f, 0},       {0, 0.06f},     {0.06f, 0}};
+
+static const recipe recipe2 = {plain2, FT_COUNT(plain2), 2, true};
+static const recipe recipe4 = {plain4, FT_COUNT(plain4), 2, true};
+static const recipe recipe5 = {plain5, FT_COUNT(plain5), 2, true};
+static const recipe weighed4 = {ft_cut4, FT_COUNT(ft_cut4), 3, true};
+static const recipe weighed5 = {ft_cut5, FT_COUNT(ft_cut5), 3, true};
 
 void ft_encode_q2_k(uint8_t *dst, const float *src, size_t blocks, const float *weight)
 {
-    const recipe how = {cut2, FT_COUNT(cut2), 2, true};
     for (; blocks--; dst += 84, src += SUPER) {
         super s;
         mins k;
         uint8_t code[SUPER];
         super_load(&s, src, weight, 16);
         if (weight) {
-            fit_mins(&k, &s, true, 16, 3, 15, how, dst + 80);
+            fit_mins(&k, &s, true, 16, 3, 15, weighed4, dst + 80);
             weight += SUPER;
         } else {
-            fit_mins(&k, &s, false, 16, 3, 15, how, dst + 80);
+            fit_mins(&k, &s, false, 16, 3, 15, recipe2, dst + 80);
         }
         mins_quantise(code, &s, &k, 16, 3);
         for (int b = 0; b < 16; b++)
@@ -175,46 +183,45 @@ static void put_scale_min_k4(uint8_t *restrict s, const mins *k)
     }
 }
 
-static void put_nibbles(uint8_t *restrict qs, const uint8_t *restrict code)
+static void put_low_bits(uint8_t *restrict qs, const uint8_t *restrict code)
 {
-    for (int p = 0; p < 4; p++)
-        for (int r = 0; r < 32; r++)
-            qs[32 * p + r] = (uint8_t)((code[64 * p + r] & 15) | code[64 * p + 32 + r] << 4);
+    for (int p = 0; p < 128; p += 16) {
+        const uint8_t *low = code + 64 * (p / 32) + p % 32;
+        put_nibbles(qs + p, low, low + 32);
+    }
 }
 
 void ft_encode_q4_k(uint8_t *dst, const float *src, size_t blocks, const float *weight)
 {
-    const recipe how = {cut4, FT_COUNT(cut4), 2, true};
     for (; blocks--; dst += 144, src += SUPER) {
         super s;
         mins k;
         uint8_t code[SUPER];
         super_load(&s, src, weight, 32);
         if (weight) {
-            fit_mins(&k, &s, true, 32, 15, 63, how, dst);
+            fit_mins(&k, &s, true, 32, 15, 63, weighed4, dst);
             weight += SUPER;
         } else {
-            fit_mins(&k, &s, false, 32, 15, 63, how, dst);
+            fit_mins(&k, &s, false, 32, 15, 63, recipe4, dst);
         }
         mins_quantise(code, &s, &k, 32, 15);
         put_scale_min_k4(dst + 4, &k);
-        put_nibbles(dst + 16, code);
+        put_low_bits(dst + 16, code);
     }
 }
 
 void ft_encode_q5_k(uint8_t *dst, const float *src, size_t blocks, const float *weight)
 {
-    const recipe how = {cut5, FT_COUNT(cut5), 2, true};
     for (; blocks--; dst += 176, src += SUPER) {
         super s;
         mins k;
         uint8_t code[SUPER];
         super_load(&s, src, weight, 32);
         if (weight) {
-            fit_mins(&k, &s, true, 32, 31, 63, how, dst);
+            fit_mins(&k, &s, true, 32, 31, 63, weighed5, dst);
             weight += SUPER;
         } else {
-            fit_mins(&k, &s, false, 32, 31, 63, how, dst);
+            fit_mins(&k, &s, false, 32, 31, 63, recipe5, dst);
         }
         mins_quantise(code, &s, &k, 32, 31);
         put_scale_min_k4(dst + 4, &k);
@@ -223,7 +230,7 @@ void ft_encode_q5_k(uint8_t *dst, const float *src, size_t blocks, const float *
             for (int b = 0; b < 8; b++) high |= (code[32 * b + r] >> 4) << b;
             dst[16 + r] = (uint8_t)high;
         }
-        put_nibbles(dst + 48, code);
+        put_low_bits(dst + 48, code);
     }
 }
 
@@ -307,15 +314,15 @@ INLINE void scales_quantise(uint8_t *restrict code, const super *s, const scales
 {
     for (int b = 0; b < 16; b++) {
         const float inverse = ratio1(1, k->d * k->scale[b / LANES][b % LANES]);
-        for (int i = 16 * b; i < 16 * b + 16; i++) {
-            const float q = s->x[i] * inverse;
-            code[i] = (uint8_t)(whole1(q < lo ? lo : q > hi ? hi : q) - lo);
-        }
+        quantise(code + 16 * b, s->x + 16 * b, 16, inverse, -lo, 0, hi - lo);
     }
 }
 
-static const float trial3[] = {-4, -3.6f, -3.2f, -4.4f, -4.8f, -5.3f, 3, 3.5f};
-static const float trial6[] = {-32, -31.5f, -32.6f, -33.3f};
+static const float plain3[] = {-4, -3.5f, -4.5f, -5, 3.2f};
+static const float wide3[] = {-4, -3.3f, -3.6f, -4.4f, -4.8f, -5.3f, -6, -7, 3, 3.5f, 4, 5};
+static const float plain6[] = {-32, -31.3f, -31.6f, -32.4f, -32.8f, -33.3f, 31.4f, 32};
+static const float wide6[] = {-32, -31.3f, -31.7f, -32.4f, -32.8f, -33.3f, -34,
+                              -35, -36.5f, -38.5f, -41,    -45,    -50,    31};
 
 void ft_encode_q3_k(uint8_t *dst, const float *src, size_t blocks, const float *weight)
 {
@@ -325,17 +332,18 @@ void ft_encode_q3_k(uint8_t *dst, const float *src, size_t blocks, const float *
         uint8_t code[SUPER];
         super_load(&s, src, weight, 16);
         if (weight) {
-            fit_scales(&k, &s, true, -4, 3, -32, trial3, FT_COUNT(trial3), true, dst + 108);
+            fit_scales(&k, &s, true, -4, 3, -32, wide3, FT_COUNT(wide3), true, dst + 108);
             weight += SUPER;
         } else {
-            fit_scales(&k, &s, false, -4, 3, -32, trial3, FT_COUNT(trial3), true, dst + 108);
+            fit_scales(&k, &s, false, -4, 3, -32, plain3, FT_COUNT(plain3), true, dst + 108);
         }
         scales_quantise(code, &s, &k, -4, 3);
         memset(dst, 0, 108);
-        for (int i = 0; i < SUPER; i++) {
-            dst[i % 32] |= (uint8_t)(code[i] >> 2 << i / 32);
-            dst[32 + 32 * (i / 128) + i % 32] |= (uint8_t)((code[i] & 3) << 2 * (i % 128 / 32));
-        }
+        for (int b = 0; b < 8; b++)
+            for (int r = 0; r < 32; r++) {
+                dst[r] |= (uint8_t)(code[32 * b + r] >> 2 << b);
+                dst[32 + 32 * (b / 4) + r] |= (uint8_t)((code[32 * b + r] & 3) << 2 * (b % 4));
+            }
         for (int b = 0; b < 16; b++) {
             const int sc = (int)k.scale[b / 4][b % 4] + 32;
             dst[96 + b % 8] |= (uint8_t)((sc & 15) << 4 * (b / 8));
@@ -352,10 +360,10 @@ void ft_encode_q6_k(uint8_t *dst, const float *src, size_t blocks, const float *
         uint8_t code[SUPER];
         super_load(&s, src, weight, 16);
         if (weight) {
-            fit_scales(&k, &s, true, -32, 31, -128, trial6, FT_COUNT(trial6), false, dst + 208);
+            fit_scales(&k, &s, true, -32, 31, -128, wide6, FT_COUNT(wide6), false, dst + 208);
             weight += SUPER;
         } else {
-            fit_scales(&k, &s, false, -32, 31, -128, trial6, FT_COUNT(trial6), false, dst + 208);
+            fit_scales(&k, &s, false, -32, 31, -128, plain6, FT_COUNT(plain6), false, dst + 208);
         }
         scales_quantise(code, &s, &k, -32, 31);
         for (int b = 0; b < 16; b++) dst[192 + b] = (uint8_t)(int8_t)k.scale[b / 4][b % 4];

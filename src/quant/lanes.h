@@ -16,6 +16,18 @@ typedef int32_t m4 __attribute__((vector_size(16))); /* all bits of a lane: true
 
 #define INLINE static inline __attribute__((always_inline))
 
+typedef uint8_t b16 __attribute__((vector_size(16)));
+
+/* qs[i] = low nibble of low[i], and high[i] above it, for i in 0..15 */
+INLINE void put_nibbles(uint8_t *qs, const uint8_t *low, const uint8_t *high)
+{
+    b16 a, b;
+    memcpy(&a, low, sizeof a);
+    memcpy(&b, high, sizeof b);
+    a = (a & 15) | b << 4;
+    memcpy(qs, &a, sizeof a);
+}
+
 INLINE v4 splat(float x)
 {
     return (v4){x, x, x, x};
@@ -48,9 +60,19 @@ INLINE v4 whole(v4 x)
     return (x + big) - big;
 }
 
-INLINE float whole1(float x)
+/* out[i] = the low eight bits of whole(x[i] * mul + add), taken into [lo, hi] before; n is a
+ * multiple of 4. The sum with the big number holds the whole number in its lowest bits. */
+INLINE void quantise(uint8_t *restrict out, const float *restrict x, int n, float mul, float add,
+                     float lo, float hi)
 {
-    return (x + 12582912.0f) - 12582912.0f;
+    uint32_t bits[256];
+    for (int i = 0; i < n; i += LANES) {
+        v4 v;
+        memcpy(&v, x + i, sizeof v);
+        v = clamp(v * splat(mul) + splat(add), splat(lo), splat(hi)) + splat(12582912.0f);
+        memcpy(bits + i, &v, sizeof v);
+    }
+    for (int i = 0; i < n; i++) out[i] = (uint8_t)bits[i];
 }
 
 INLINE v4 magnitude(v4 x)
@@ -84,21 +106,58 @@ INLINE v4 finite4(v4 x)
     return (v4)((m4)x & (exponent != 0x7f800000));
 }
 
+/* The f16 nearest to each of four finite numbers, ties to even, never infinite. *seen gets what a
+ * reader makes of them. Below the normal range the adder rounds, at the weight of the last bit. */
+INLINE m4 to_f16(v4 x, v4 *seen)
+{
+    const m4 bits = (m4)clamp(x, splat(-65504), splat(65504));
+    const m4 a = bits & 0x7fffffff, sign = bits ^ a, small = a < 0x38800000;
+    const m4 normal = (a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13;
+    const v4 half = (v4)a + splat(0.5f);
+    const v4 back = pick(small, half - splat(0.5f), (v4)((normal << 13) + 0x38000000));
+    *seen = (v4)((m4)back | sign);
+    return (small & ((m4)half - 0x3f000000)) | (~small & normal) | (sign >> 16 & 0x8000);
+}
+
+/* The largest of the magnitudes as bits: infinities and NaN are above every number. n is a
+ * multiple of 16: four independent chains keep the vector units busy. */
+INLINE uint32_t top_bits(const float *src, int n)
+{
+    m4 top[4] = {{0}, {0}, {0}, {0}};
+    for (int i = 0; i < n; i += 4 * LANES)
+        for (int j = 0; j < 4; j++) {
+            const m4 a = (m4)magnitude(load4(src + i + LANES * j)), above = a > top[j];
+            top[j] = (a & above) | (top[j] & ~above);
+        }
+    for (int j = 1; j < 4; j++) {
+        const m4 above = top[j] > top[0];
+        top[0] = (top[j] & above) | (top[0] & ~above);
+    }
+    const m4 t = top[0];
+    const int32_t a = t[0] > t[1] ? t[0] : t[1], b = t[2] > t[3] ? t[2] : t[3];
+    return (uint32_t)(a > b ? a : b);
+}
+
+/* true when all n values are finite and the largest is neither so large nor so small that sums of
+ * squares could leave the range of a float: almost always. */
+INLINE bool tame(const float *src, int n)
+{
+    const uint32_t e = top_bits(src, n) >> 23;
+    return e >= 127 - 24 && e < 127 + 24;
+}
+
 /* Copies n values (a multiple of 4), makes them finite and brings the largest into [1, 2) by a
- * power of two, so that no sum of squares can overflow or vanish. Returns the unit: x times the
- * unit is the source. Where even the largest is subnormal, all are zero. */
+ * power of two, which is returned: x times that is the source. Where even the largest is
+ * subnormal, all are zero. */
 INLINE float normalise(float *restrict x, const float *restrict src, int n)
 {
-    v4 top = splat(0);
     for (int i = 0; i < n; i += LANES) {
         const v4 v = finite4(load4(src + i));
-        top = high_of(top, magnitude(v));
         memcpy(x + i, &v, sizeof v);
     }
-    const float a = top[0] > top[1] ? top[0] : top[1], b = top[2] > top[3] ? top[2] : top[3];
-    uint32_t e = ft_f32_bits(a > b ? a : b) >> 23;
-    if (e > 253) e = 253;
+    uint32_t e = top_bits(x, n) >> 23;
     const bool tiny = e == 0;
+    if (e > 253) e = 253;
     const v4 mul = splat(tiny ? 0.0f : ft_f32_of_bits((254 - e) << 23));
     for (int i = 0; i < n; i += LANES) {
         const v4 v = load4(x + i) * mul;

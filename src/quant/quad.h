@@ -9,20 +9,27 @@
 enum { N = 32 };
 
 typedef struct quad {
-    float x[LANES * N]; /* normalised: the source is x * unit */
-    float unit[LANES];
+    const float *x; /* four blocks, one after the other; the source is x * unit */
+    v4 unit;
+    float copy[LANES * N];
     v4 lane[N], weight[N];
-    bool weighted;
 } quad;
 
-/* Returns how many of the four blocks there are. weight may be NULL. */
-INLINE size_t quad_load(quad *q, const float *src, size_t blocks, const float *weight)
+/* Returns how many of the four blocks there are. weight may be NULL. exact: every block is brought
+ * into [1, 2), not only those that need it. */
+INLINE size_t quad_load(quad *q, const float *src, size_t blocks, const float *weight, bool exact)
 {
     const size_t n = blocks < LANES ? blocks : LANES;
-    if (n < LANES) memset(q->x, 0, sizeof q->x);
-    for (size_t b = 0; b < n; b++) q->unit[b] = normalise(q->x + N * b, src + N * b, N);
+    if (!exact && n == LANES && tame(src, LANES * N)) {
+        q->x = src;
+        q->unit = splat(1);
+    } else {
+        memset(q->copy, 0, sizeof q->copy);
+        q->unit = splat(1);
+        for (size_t b = 0; b < n; b++) q->unit[b] = normalise(q->copy + N * b, src + N * b, N);
+        q->x = q->copy;
+    }
     to_lanes(q->lane, q->x, N);
-    q->weighted = weight != NULL;
     if (!weight) return n;
     float w[LANES * N] = {0};
     memcpy(w, weight, n * N * sizeof *w);
@@ -30,10 +37,14 @@ INLINE size_t quad_load(quad *q, const float *src, size_t blocks, const float *w
     return n;
 }
 
-/* Writes the f16 of a block whose normalised scale is s; returns what was written, normalised. */
-INLINE float put_scale(uint8_t *dst, float s, float unit)
+/* Writes the f16 of blocks whose normalised numbers are s, each at the start of its block; returns
+ * what was written, normalised. */
+INLINE v4 quad_put(const quad *q, uint8_t *dst, size_t bytes, size_t blocks, v4 s)
 {
-    return wr_f16(dst, s * unit) / unit;
+    v4 seen;
+    const m4 bits = to_f16(s * q->unit, &seen);
+    for (size_t b = 0; b < blocks; b++) wr16(dst + b * bytes, (uint32_t)bits[b]);
+    return seen / q->unit;
 }
 
 #endif

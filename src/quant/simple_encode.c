@@ -4,51 +4,39 @@
 #include "quant/family.h"
 #include "quant/quad.h"
 
-/* q = nearest whole number to (x - min) / d, in [lo, hi] */
-INLINE void quantise(uint8_t *restrict out, const float *restrict x, float min, float d, float lo,
-                     float hi)
-{
-    const float inverse = ratio1(1, d);
-    for (int i = 0; i < N; i++) {
-        const float q = (x[i] - min) * inverse;
-        out[i] = (uint8_t)(int8_t)whole1(q < lo ? lo : q > hi ? hi : q);
-    }
-}
-
-static void put_nibbles(uint8_t *restrict qs, const uint8_t *restrict code)
-{
-    for (int i = 0; i < 16; i++) qs[i] = (uint8_t)((code[i] & 15) | code[i + 16] << 4);
-}
-
+/* Bit 4 of each of 32 codes. The product moves the lowest bit of byte k to bit 56 + k. */
 static uint32_t fifth_bits(const uint8_t *code)
 {
     uint32_t high = 0;
-    for (int i = 0; i < N; i++) high |= (uint32_t)(code[i] >> 4 & 1) << i;
+    for (int i = 0; i < N; i += 8) {
+        uint64_t eight;
+        memcpy(&eight, code + i, sizeof eight);
+        high |= (uint32_t)((eight >> 4 & 0x0101010101010101u) * 0x0102040810204080u >> 56) << i;
+    }
     return high;
 }
 
-static const float trial4[] = {-8, -7.2f, -8.8f, -9.8f};
-static const float trial5[] = {-16, -15.2f, -17, -18.2f};
-static const float cut[] = {0, 0.05f, 0.1f, 0.16f};
-
-#define FIT_SCALE(q, lo, hi, trial)                                                                \
-    ((q)->weighted ? fit_scale((q)->lane, (q)->weight, N, lo, hi, trial, (int)FT_COUNT(trial))     \
-                   : fit_scale((q)->lane, NULL, N, lo, hi, trial, (int)FT_COUNT(trial)))
-#define FIT_LINE(q, hi)                                                                            \
-    ((q)->weighted ? fit_line((q)->lane, (q)->weight, N, hi, false, cut, (int)FT_COUNT(cut), 2)    \
-                   : fit_line((q)->lane, NULL, N, hi, false, cut, (int)FT_COUNT(cut), 2))
+/* Where to put the extreme value. With importances the extreme may be worth little, so that the
+ * search looks further. */
+static const float wide4[] = {-8, -7.3f, -7.7f, -8.4f, -8.8f, -9.3f, -10, -11, -12.5f, 7, 7.8f, 9};
+static const float wide5[] = {-16, -15.3f, -16.6f, -17.3f, -18, -19, -20.5f, -22.5f, -25, 15, 17};
+static const cut plain4[] = {{0.02f, 0.02f}}, plain5[] = {{0.006f, 0.006f}};
+#define FIT_LINE(q, weight, hi, plain, wide)                                                       \
+    ((weight) ? fit_line((q)->lane, (q)->weight, N, hi, false, wide, (int)FT_COUNT(wide), 3)       \
+              : fit_line((q)->lane, NULL, N, hi, false, plain, (int)FT_COUNT(plain), 0))
 
 void ft_encode_q4_0(uint8_t *dst, const float *src, size_t blocks, const float *weight)
 {
     for (size_t n; blocks; blocks -= n) {
         quad q;
-        n = quad_load(&q, src, blocks, weight);
-        const v4 scale = FIT_SCALE(&q, -8, 7, trial4);
+        n = quad_load(&q, src, blocks, weight, false);
+        const v4 scale = weight ? fit_scale(q.lane, q.weight, N, -8, 7, wide4, FT_COUNT(wide4))
+                                : fit_once(q.lane, N, 7, -8.45f);
+        const v4 inverse = ratio(splat(1), quad_put(&q, dst, 18, n, scale));
         for (size_t b = 0; b < n; b++, dst += 18, src += N) {
             uint8_t code[N];
-            quantise(code, q.x + N * b, 0, put_scale(dst, scale[b], q.unit[b]), -8, 7);
-            for (int i = 0; i < N; i++) code[i] ^= 8; /* -8..7 to 0..15 in the low bits */
-            put_nibbles(dst + 2, code);
+            quantise(code, q.x + N * b, N, inverse[b], 8, 0, 15);
+            put_nibbles(dst + 2, code, code + 16);
         }
         if (weight) weight += n * N;
     }
@@ -58,14 +46,15 @@ void ft_encode_q5_0(uint8_t *dst, const float *src, size_t blocks, const float *
 {
     for (size_t n; blocks; blocks -= n) {
         quad q;
-        n = quad_load(&q, src, blocks, weight);
-        const v4 scale = FIT_SCALE(&q, -16, 15, trial5);
+        n = quad_load(&q, src, blocks, weight, false);
+        const v4 scale = weight ? fit_scale(q.lane, q.weight, N, -16, 15, wide5, FT_COUNT(wide5))
+                                : fit_once(q.lane, N, 15, -16.45f);
+        const v4 inverse = ratio(splat(1), quad_put(&q, dst, 22, n, scale));
         for (size_t b = 0; b < n; b++, dst += 22, src += N) {
             uint8_t code[N];
-            quantise(code, q.x + N * b, 0, put_scale(dst, scale[b], q.unit[b]), -16, 15);
-            for (int i = 0; i < N; i++) code[i] ^= 16;
+            quantise(code, q.x + N * b, N, inverse[b], 16, 0, 31);
             wr32(dst + 2, fifth_bits(code));
-            put_nibbles(dst + 6, code);
+            put_nibbles(dst + 6, code, code + 16);
         }
         if (weight) weight += n * N;
     }
@@ -75,13 +64,14 @@ void ft_encode_q4_1(uint8_t *dst, const float *src, size_t blocks, const float *
 {
     for (size_t n; blocks; blocks -= n) {
         quad q;
-        n = quad_load(&q, src, blocks, weight);
-        const line l = FIT_LINE(&q, 15);
+        n = quad_load(&q, src, blocks, weight, false);
+        const line l = FIT_LINE(&q, weight, 15, plain4, ft_cut4);
+        const v4 inverse = ratio(splat(1), quad_put(&q, dst, 20, n, l.scale));
+        const v4 add = -quad_put(&q, dst + 2, 20, n, l.min) * inverse;
         for (size_t b = 0; b < n; b++, dst += 20, src += N) {
             uint8_t code[N];
-            const float d = put_scale(dst, l.scale[b], q.unit[b]);
-            quantise(code, q.x + N * b, put_scale(dst + 2, l.min[b], q.unit[b]), d, 0, 15);
-            put_nibbles(dst + 4, code);
+            quantise(code, q.x + N * b, N, inverse[b], add[b], 0, 15);
+            put_nibbles(dst + 4, code, code + 16);
         }
         if (weight) weight += n * N;
     }
@@ -91,14 +81,15 @@ void ft_encode_q5_1(uint8_t *dst, const float *src, size_t blocks, const float *
 {
     for (size_t n; blocks; blocks -= n) {
         quad q;
-        n = quad_load(&q, src, blocks, weight);
-        const line l = FIT_LINE(&q, 31);
+        n = quad_load(&q, src, blocks, weight, false);
+        const line l = FIT_LINE(&q, weight, 31, plain5, ft_cut5);
+        const v4 inverse = ratio(splat(1), quad_put(&q, dst, 24, n, l.scale));
+        const v4 add = -quad_put(&q, dst + 2, 24, n, l.min) * inverse;
         for (size_t b = 0; b < n; b++, dst += 24, src += N) {
             uint8_t code[N];
-            const float d = put_scale(dst, l.scale[b], q.unit[b]);
-            quantise(code, q.x + N * b, put_scale(dst + 2, l.min[b], q.unit[b]), d, 0, 31);
+            quantise(code, q.x + N * b, N, inverse[b], add[b], 0, 31);
             wr32(dst + 4, fifth_bits(code));
-            put_nibbles(dst + 8, code);
+            put_nibbles(dst + 8, code, code + 16);
         }
         if (weight) weight += n * N;
     }
@@ -109,15 +100,16 @@ void ft_encode_q8_0(uint8_t *dst, const float *src, size_t blocks, const float *
 {
     (void)weight;
     for (; blocks--; dst += 34, src += N) {
-        float x[N];
-        v4 top = splat(0);
-        for (int i = 0; i < N; i += LANES) {
-            const v4 v = finite4(load4(src + i));
-            top = high_of(top, magnitude(v));
-            memcpy(x + i, &v, sizeof v);
+        float copy[N];
+        const float *x = src;
+        if ((top_bits(src, N) >> 23) == 255) {
+            for (int i = 0; i < N; i += LANES) {
+                const v4 v = finite4(load4(src + i));
+                memcpy(copy + i, &v, sizeof v);
+            }
+            x = copy;
         }
-        const float a = FT_MAX(top[0], top[1]), b = FT_MAX(top[2], top[3]);
-        const float d = wr_f16(dst, FT_MAX(a, b) / 127.0f);
-        quantise(dst + 2, x, 0, d, -127, 127);
+        const float d = wr_f16(dst, ft_f32_of_bits(top_bits(x, N)) / 127.0f);
+        quantise(dst + 2, x, N, ratio1(1, d), 0, -127, 127);
     }
 }

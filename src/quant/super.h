@@ -10,8 +10,9 @@
 enum { SUPER = 256 };
 
 typedef struct super {
-    float x[SUPER]; /* normalised: the source is x * unit */
+    const float *x; /* the source is x * unit */
     float unit;
+    float copy[SUPER];
     v4 lane[SUPER / LANES], weight[SUPER / LANES]; /* group after group of four sub-blocks */
     v4 share[SUPER / LANES / 16];                  /* importance of each sub-block */
 } super;
@@ -19,7 +20,9 @@ typedef struct super {
 /* n: values in a sub-block. weight may be NULL. */
 INLINE void super_load(super *s, const float *src, const float *weight, int n)
 {
-    s->unit = normalise(s->x, src, SUPER);
+    const bool as_is = tame(src, SUPER);
+    s->unit = as_is ? 1.0f : normalise(s->copy, src, SUPER);
+    s->x = as_is ? src : s->copy;
     for (int g = 0; g < SUPER / LANES / n; g++) {
         to_lanes(s->lane + g * n, s->x + LANES * g * n, n);
         s->share[g] =

@@ -24,10 +24,9 @@ void ft_decode_tq2_0(float *dst, const uint8_t *src, size_t blocks)
 {
     for (; blocks--; src += 66, dst += 256) {
         const float d = rd_f16(src + 64);
-        for (int i = 0; i < 256; i++) {
-            const int q = src[32 * (i / 128) + i % 32] >> 2 * (i % 128 / 32) & 3;
-            dst[i] = (float)(q - 1) * d;
-        }
+        for (int b = 0; b < 8; b++)
+            for (int r = 0; r < 32; r++)
+                dst[32 * b + r] = (float)((src[32 * (b / 4) + r] >> 2 * (b % 4) & 3) - 1) * d;
     }
 }
 

@@ -2,6 +2,7 @@
  * they look Gaussian; each half of 16 then has a scale and indices into a Gaussian codebook.
  * The encoder's order of sums is part of the format's reference: its bytes can be compared. */
 #include "quant/family.h"
+#include "quant/lanes.h"
 
 #include <math.h>
 
@@ -66,30 +67,35 @@ void ft_decode_tq4_1s(float *dst, const uint8_t *src, size_t blocks)
     }
 }
 
+/* The limit is far above what an f16 scale can reach, and keeps the sums of squares finite. */
 static void rotate(float v[32], const float *src)
 {
+    const float limit = 1e9f;
     for (int i = 0; i < 32; i++) {
-        const float x = isfinite(src[i]) ? src[i] : 0.0f;
+        const float finite = isfinite(src[i]) ? src[i] : 0.0f;
+        const float x = finite > limit ? limit : finite < -limit ? -limit : finite;
         v[i] = minus_signs >> i & 1 ? -x : x;
     }
     hadamard(v);
     for (int i = 0; i < 32; i++) v[i] *= norm;
 }
 
-/* Codes of one half for scale d. */
-static void assign(const codebook *c, uint8_t code[16], const float y[16], float d)
+/* Codes of one half for scale d: how many thresholds lie at or below each value. */
+INLINE void assign(const codebook *c, uint8_t code[16], const float y[16], float d)
 {
-    const float inverse = d > 1e-10f ? 1.0f / d : 0.0f;
-    for (int i = 0; i < 16; i++) {
-        const float t = y[i] * inverse;
-        int k = 0;
-        for (int j = 0; j < c->count - 1; j++) k += t >= c->threshold[j];
-        code[i] = (uint8_t)k;
+    const v4 inverse = splat(d > 1e-10f ? 1.0f / d : 0.0f);
+    uint32_t above[16];
+    for (int i = 0; i < 16; i += LANES) {
+        const v4 t = load4(y + i) * inverse;
+        m4 n = {0};
+        for (int j = 0; j < c->count - 1; j++) n -= t >= splat(c->threshold[j]);
+        memcpy(above + i, &n, sizeof n);
     }
+    for (int i = 0; i < 16; i++) code[i] = (uint8_t)above[i];
 }
 
 /* Squared error of one half, added to sum in ascending order. */
-static float add_error(const codebook *c, const uint8_t code[16], const float y[16], float d,
+INLINE float add_error(const codebook *c, const uint8_t code[16], const float y[16], float d,
                        float sum)
 {
     for (int i = 0; i < 16; i++) {
@@ -101,7 +107,7 @@ static float add_error(const codebook *c, const uint8_t code[16], const float y[
 
 /* One of nine common factors of the halves' own spread starts the search; then each half
  * alternates between codes and the least-squares scale. */
-static void fit(const codebook *c, uint8_t code[32], float d[2], const float y[32])
+INLINE void fit(const codebook *c, uint8_t code[32], float d[2], const float y[32])
 {
     static const float factor[9] = {0.6f, 0.7f, 0.8f, 0.9f, 1.0f, 1.1f, 1.2f, 1.35f, 1.5f};
     float rms[2], best = 1e30f, chosen = 1.0f;

@@ -1,10 +1,10 @@
-/* Short runs are merged by looking for the minimum again and again, longer ones with a heap. Very
- * long runs go through a window that moves: a list of tokens is the answer for its whole text
- * exactly when each two neighbours, merged on their own, stay these two. (Assume the merges of the
- * whole text leave the list at some point. The first that does crosses one border, between two
- * neighbours in which nothing has differed until then, so merging these two alone crosses it too.)
- * So windows are merged independently, and the answer is stitched at a border that holds. The cost
- * is linear in the length and the window stays in the first cache. */
+/* Short runs are merged by looking for the minimum again and again. Longer runs go through a window
+ * that moves: a list of tokens is the answer for its whole text exactly when each two neighbours,
+ * merged on their own, stay these two. (Assume the merges of the whole text leave the list at some
+ * point. The first that does crosses one border, between two neighbours in which nothing has
+ * differed until then, so merging these two alone crosses it too.) So windows are merged
+ * independently, and the answer is stitched at a border that holds. The cost is linear in the
+ * length. Where tokens are longer than a window, it grows, and a heap takes over. */
 #include "text/merge.h"
 
 #include "base/clock.h"
@@ -15,14 +15,16 @@
 #include <string.h>
 
 #define NO_RANK 0xFFFFFFFFu
-#define SHORT   48  /* longest run that is merged without a heap */
-#define WINDOW  256 /* symbols, at first */
+#define NO_KEY  0xFFFFFFFFu
+#define WINDOW  64 /* symbols, at first; up to this many are merged without a heap */
+#define STEP    16 /* keys that are compared together */
+#define MEMO    ((size_t)1 << 14)
 
 typedef struct ft_node {
     uint32_t id, len;
     uint32_t rank;       /* of the pair that begins here */
     uint32_t n;          /* symbols that became this one; 0: merged into the one before */
-    uint32_t prev, next; /* used with the heap only */
+    uint32_t prev, next; /* nodes beside it that are still there */
 } node;
 
 bool ft_merges_init(ft_merges *m, uint32_t max_rules)
@@ -69,32 +71,90 @@ void ft_merges_put(ft_merges *m, uint32_t a, uint32_t b, uint32_t id)
     m->result[m->n++] = id;
 }
 
-static inline uint32_t rank_of(const ft_merges *m, uint32_t a, uint32_t b)
+/* Rank of a pair. The table of rules is larger than the near caches, so each thread remembers the
+ * pairs that it asked for lately, also those without a rule. */
+static inline uint32_t rank_of(const ft_merges *m, ft_merge_work *w, uint32_t a, uint32_t b)
 {
     if (a == FT_NO_SYM || b == FT_NO_SYM) return NO_RANK;
+    const uint64_t h = ((uint64_t)a << 32 | b) * 0x9E3779B97F4A7C15u;
+    ft_rule *memo = &w->memo[(h ^ h >> 32) * 0x9E3779B97F4A7C15u >> 50];
+    if (memo->a == a && memo->b == b) return memo->rank;
     const ft_rule *r = probe(m, a, b);
-    return r->a == FT_NO_SYM ? NO_RANK : r->rank;
+    *memo = (ft_rule){a, b, r->a == FT_NO_SYM ? NO_RANK : r->rank};
+    return memo->rank;
 }
 
-/* Few symbols: look for the minimum, close the gap, and again. */
-static size_t merge_short(const ft_merges *m, node *a, size_t n)
+static inline uint32_t key_of(uint32_t rank, size_t at)
 {
+    return rank == NO_RANK ? NO_KEY : rank * WINDOW + (uint32_t)at;
+}
+
+/* Node `at` and the one behind it become one. */
+static inline void join(const ft_merges *m, node *a, size_t n, uint32_t at, uint32_t rank)
+{
+    const uint32_t gone = a[at].next, after = a[gone].next;
+    a[at].id = m->result[rank];
+    a[at].len += a[gone].len;
+    a[at].n += a[gone].n;
+    a[at].next = after;
+    a[gone].n = 0;
+    if (after < n) a[after].prev = at;
+}
+
+static size_t close_gaps(node *a, size_t n)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++)
+        if (a[i].n) a[k++] = a[i];
+    return k;
+}
+
+typedef uint32_t lanes __attribute__((vector_size(16)));
+
+static inline lanes lower(lanes a, lanes b)
+{
+    const lanes m = (lanes)(a < b);
+    return (a & m) | (b & ~m);
+}
+
+/* Of n keys, a multiple of STEP and more than zero. */
+static inline uint32_t smallest(const lanes *key, size_t n)
+{
+    lanes a = key[0], b = key[1], c = key[2], d = key[3];
+    for (size_t i = 4; i < n / 4; i += 4) {
+        a = lower(a, key[i]);
+        b = lower(b, key[i + 1]);
+        c = lower(c, key[i + 2]);
+        d = lower(d, key[i + 3]);
+    }
+    a = lower(lower(a, b), lower(c, d));
+    return FT_MIN(FT_MIN(a[0], a[1]), FT_MIN(a[2], a[3]));
+}
+
+/* Up to WINDOW symbols, in place. A key is rank and position, so the smallest one is the leftmost
+ * pair of lowest rank; what has been merged away keeps its place, without a key. */
+static size_t merge_short(const ft_merges *m, ft_merge_work *w, node *a, size_t n)
+{
+    union {
+        uint32_t at[WINDOW];
+        lanes all[WINDOW / 4];
+    } key;
+    const size_t all = (n + STEP - 1) / STEP * STEP;
+    for (size_t i = 0; i < n; i++) key.at[i] = key_of(a[i].rank, i);
+    for (size_t i = n; i < all; i++) key.at[i] = NO_KEY;
     for (;;) {
-        uint32_t best = NO_RANK;
-        size_t at = 0;
-        for (size_t i = 0; i + 1 < n; i++)
-            if (a[i].rank < best) {
-                best = a[i].rank;
-                at = i;
-            }
-        if (best == NO_RANK) return n;
-        a[at].id = m->result[best];
-        a[at].len += a[at + 1].len;
-        a[at].n += a[at + 1].n;
-        n--;
-        memmove(&a[at + 1], &a[at + 2], (n - at - 1) * sizeof *a);
-        a[at].rank = at + 1 < n ? rank_of(m, a[at].id, a[at + 1].id) : NO_RANK;
-        if (at > 0) a[at - 1].rank = rank_of(m, a[at - 1].id, a[at].id);
+        const uint32_t best = smallest(key.all, all);
+        if (best == NO_KEY) return close_gaps(a, n);
+        const uint32_t at = best % WINDOW, gone = a[at].next;
+        join(m, a, n, at, best / WINDOW);
+        key.at[gone] = NO_KEY;
+        a[at].rank = NO_RANK;
+        if (a[at].next < n) a[at].rank = rank_of(m, w, a[at].id, a[a[at].next].id);
+        key.at[at] = key_of(a[at].rank, at);
+        if (at > 0) {
+            const uint32_t before = a[at].prev;
+            key.at[before] = key_of(rank_of(m, w, a[before].id, a[at].id), before);
+        }
     }
 }
 
@@ -105,7 +165,7 @@ static void heap_push(ft_merge_work *w, uint32_t rank, uint32_t at)
 {
     if (rank == NO_RANK) return;
     if (w->n_heap == w->heap_cap) {
-        w->heap_cap = w->heap_cap ? w->heap_cap * 2 : 4 * WINDOW;
+        w->heap_cap = w->heap_cap ? w->heap_cap * 2 : 1024;
         w->heap = ft_realloc(w->heap, w->heap_cap * sizeof *w->heap);
     }
     const uint64_t key = (uint64_t)rank << 32 | at;
@@ -130,37 +190,24 @@ static uint64_t heap_pop(ft_merge_work *w)
 static size_t merge_heap(const ft_merges *m, ft_merge_work *w, node *a, size_t n)
 {
     w->n_heap = 0;
-    for (size_t i = 0; i < n; i++) {
-        a[i].prev = (uint32_t)i - 1;
-        a[i].next = (uint32_t)i + 1;
-        heap_push(w, a[i].rank, (uint32_t)i);
-    }
+    for (size_t i = 0; i < n; i++) heap_push(w, a[i].rank, (uint32_t)i);
     while (w->n_heap) {
         const uint64_t top = heap_pop(w);
         const uint32_t at = (uint32_t)top, rank = (uint32_t)(top >> 32);
         if (!a[at].n || a[at].rank != rank) continue;
-        const uint32_t gone = a[at].next, after = a[gone].next;
-        a[at].id = m->result[rank];
-        a[at].len += a[gone].len;
-        a[at].n += a[gone].n;
-        a[at].next = after;
-        a[gone].n = 0;
+        join(m, a, n, at, rank);
         a[at].rank = NO_RANK;
-        if (after < n) {
-            a[after].prev = at;
-            a[at].rank = rank_of(m, a[at].id, a[after].id);
+        if (a[at].next < n) {
+            a[at].rank = rank_of(m, w, a[at].id, a[a[at].next].id);
             heap_push(w, a[at].rank, at);
         }
         if (at > 0) {
             const uint32_t before = a[at].prev;
-            a[before].rank = rank_of(m, a[before].id, a[at].id);
+            a[before].rank = rank_of(m, w, a[before].id, a[at].id);
             heap_push(w, a[before].rank, before);
         }
     }
-    size_t k = 0;
-    for (size_t i = 0; i < n; i++)
-        if (a[i].n) a[k++] = a[i];
-    return k;
+    return close_gaps(a, n);
 }
 
 /* Merges n symbols into w->node[base..] and returns how many nodes that makes. */
@@ -176,8 +223,10 @@ static size_t merge_nodes(const ft_merges *m, ft_merge_work *w, const ft_sym *sy
         a[i] = (node){.id = sym[i].id,
                       .len = sym[i].len,
                       .n = 1,
-                      .rank = i + 1 < n ? rank_of(m, sym[i].id, sym[i + 1].id) : NO_RANK};
-    return n <= SHORT ? merge_short(m, a, n) : merge_heap(m, w, a, n);
+                      .rank = i + 1 < n ? rank_of(m, w, sym[i].id, sym[i + 1].id) : NO_RANK,
+                      .prev = (uint32_t)i - 1,
+                      .next = (uint32_t)i + 1};
+    return n <= WINDOW ? merge_short(m, w, a, n) : merge_heap(m, w, a, n);
 }
 
 /* Do the symbols of two tokens, na and nb of them, stay these two when merged on their own? */
@@ -222,6 +271,10 @@ static bool stitch(const ft_merges *m, ft_merge_work *w, const ft_sym *sym, size
 size_t ft_merge(const ft_merges *m, ft_merge_work *w, ft_sym *sym, size_t n)
 {
     if (n < 2) return n;
+    if (!w->memo) {
+        w->memo = ft_new_n(ft_rule, MEMO);
+        for (size_t i = 0; i < MEMO; i++) w->memo[i].a = FT_NO_SYM;
+    }
     size_t window = WINDOW, out = 0, at = 0; /* sym[at..] is not in the answer yet */
     size_t have = merge_nodes(m, w, sym, FT_MIN(n, window), 0), reach = FT_MIN(n, window);
     while (reach < n) {
@@ -249,5 +302,6 @@ void ft_merge_work_release(ft_merge_work *w)
 {
     ft_free(w->node);
     ft_free(w->heap);
+    ft_free(w->memo);
     *w = (ft_merge_work){0};
 }

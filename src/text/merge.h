@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FT_NO_SYM 0xFFFFFFFFu /* a symbol that is no token: it never merges */
+#define FT_MAX_RULES ((uint32_t)1 << 26)
+#define FT_NO_SYM    0xFFFFFFFFu /* a symbol that is no token: it never merges */
 
 typedef struct ft_sym {
     uint32_t id;  /* token, or FT_NO_SYM */
@@ -37,6 +38,7 @@ void ft_merges_put(ft_merges *m, uint32_t a, uint32_t b, uint32_t id);
 typedef struct ft_merge_work {
     struct ft_node *node;
     uint64_t *heap;
+    ft_rule *memo;
     size_t cap, n_heap, heap_cap;
 } ft_merge_work;
 

@@ -10,7 +10,6 @@
 #include <stdio.h>
 
 #define MAX_TOKENS  ((uint64_t)1 << 24)
-#define MAX_MERGES  ((uint64_t)1 << 26)
 #define SPACE_MARK  "\xE2\x96\x81" /* U+2581, how Gemma spells a space */
 #define KEY(name)   "tokenizer.ggml." name
 #define EMPTY_BYTES 24 /* room for "[EMPTY_<id>]" */
@@ -323,7 +322,7 @@ static ft_status put_merge(ft_vocab *v, ft_str rule, uint64_t rank, ft_buf *join
 static ft_status read_merges(ft_vocab *v, const ft_gguf *g, ft_err *err)
 {
     const ft_gguf_kv *kv;
-    ft_status st = find_array(&kv, g, KEY("merges"), true, MAX_MERGES, err);
+    ft_status st = find_array(&kv, g, KEY("merges"), true, FT_MAX_RULES, err);
     if (st) return st;
     if (!ft_merges_init(&v->merges, (uint32_t)kv->n))
         return ft_fail(err, FT_ENOMEM, "no memory for %llu merges", (unsigned long long)kv->n);
@@ -338,6 +337,7 @@ static ft_status read_merges(ft_vocab *v, const ft_gguf *g, ft_err *err)
             st = put_merge(v, rule, i, &joined, err);
     }
     ft_buf_release(&joined);
+    v->joins_space[' '] = v->joins_space[0x81]; /* the mark's last byte: a space behind a space */
     return st;
 }
 

@@ -1,0 +1,351 @@
+#include "engine/engine.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/lane.h"
+
+#include <stdio.h>
+
+/* ---- sizes ---- */
+
+static ft_model *drafter_of(ft_model *m, ft_model *assistant, const ft_engine_params *p)
+{
+    if (p->draft_max <= 0) return NULL;
+    return assistant ? assistant : m->drafter ? m : NULL;
+}
+
+/* Without a head, drafts can still be guessed: the journal and the out rows are sized for them. */
+static ft_cache_params cache_params(const ft_model *m, bool head, const ft_engine_params *p)
+{
+    return (ft_cache_params){
+        .layer = m->layer,
+        .n_layer = head ? m->n_layer : m->L, /* the head's layer comes last */
+        .kt = p->kt,
+        .vt = p->vt,
+        .slots = p->lanes,
+        .cells = p->ctx,
+        .total = p->cells,
+        .tentative = p->draft_max + 1,
+    };
+}
+
+static ft_runner_params runner_params(ft_model *m, ft_model *drafter, ft_cache *c,
+                                      const ft_engine_params *p)
+{
+    return (ft_runner_params){
+        .model = m,
+        .drafter = drafter,
+        .cache = c,
+        .slots = p->lanes,
+        .rows = p->rows + p->lanes * (FT_RING_ROWS + 1),
+        .out = FT_MAX(p->lanes * (1 + p->draft_max), p->score_rows),
+        .cells = p->ctx,
+    };
+}
+
+uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_engine_params *p)
+{
+    ft_model *model = (ft_model *)(uintptr_t)m;
+    ft_model *d = drafter_of(model, (ft_model *)(uintptr_t)drafter, p);
+    const ft_cache_params cp = cache_params(m, d != NULL, p);
+    const ft_runner_params rp = runner_params(model, d, NULL, p);
+    return ft_cache_bytes(&cp) + ft_runner_bytes(&rp);
+}
+
+/* ---- life ---- */
+
+ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const ft_engine_params *p,
+                        ft_err *err)
+{
+    assert(p->lanes > 0 && p->rows >= FT_CHUNK_ROWS && p->draft_max <= FT_DRAFT_MAX);
+    ft_engine *e = ft_new(ft_engine);
+    e->m = m;
+    e->p = *p;
+    e->drafter = drafter_of(m, drafter, p);
+    e->lane = ft_new_n(ft_lane, (size_t)p->lanes);
+    const ft_cache_params cp = cache_params(m, e->drafter != NULL, &e->p);
+    ft_status st = ft_cache_new(&e->cache, m->dev, &cp, err);
+    if (!st) {
+        const ft_runner_params rp = runner_params(m, e->drafter, e->cache, &e->p);
+        st = ft_runner_new(&e->run, &rp, err);
+    }
+    if (st) {
+        ft_engine_free(e);
+        return st;
+    }
+    e->scratch = ft_sample_scratch_new(m->V);
+    ft_gov_costs_init(&e->costs);
+    *out = e;
+    return FT_OK;
+}
+
+void ft_engine_free(ft_engine *e)
+{
+    if (!e) return;
+    for (int i = 0; i < e->p.lanes; i++) ft_lane_free(&e->lane[i]);
+    for (int i = 0; i < e->n_guesser; i++) e->guesser[i].free(e->guesser[i].state);
+    ft_free(e->guesser);
+    ft_sample_scratch_free(e->scratch);
+    ft_runner_free(e->run);
+    ft_cache_free(e->cache);
+    ft_free(e->lane);
+    ft_free(e);
+}
+
+bool ft_engine_drafts(const ft_engine *e)
+{
+    return e->drafter != NULL;
+}
+
+void ft_engine_add_guesser(ft_engine *e, ft_guesser g)
+{
+    e->guesser = ft_realloc(e->guesser, sizeof *e->guesser * (size_t)(e->n_guesser + 1));
+    e->guesser[e->n_guesser++] = g;
+}
+
+void ft_engine_trace(ft_engine *e, void (*fn)(void *user, const char *line), void *user)
+{
+    e->trace = fn;
+    e->trace_user = user;
+}
+
+/* ---- lanes ---- */
+
+ft_lane *ft_lane_new(ft_engine *e)
+{
+    for (int i = 0; i < e->p.lanes; i++) {
+        ft_lane *l = &e->lane[i];
+        if (l->state != LANE_FREE) continue;
+        *l = (ft_lane){.e = e, .state = LANE_IDLE, .seq = ft_seq_new(e->cache)};
+        assert(l->seq);
+        l->ids = ft_new_n(int32_t, (size_t)e->p.ctx + 1);
+        l->bits = ft_new_n(uint32_t, FT_MASK_WORDS(e->m->V));
+        l->logprob = ft_new_n(ft_logprob, 1 + FT_LOGPROBS_MAX);
+        return l;
+    }
+    return NULL;
+}
+
+void ft_lane_free(ft_lane *l)
+{
+    if (!l || l->state == LANE_FREE) return;
+    ft_seq_free(l->seq);
+    ft_sampler_free(l->sampler);
+    ft_sampler_free(l->drafting);
+    ft_free(l->ids);
+    ft_free(l->bits);
+    ft_free(l->logprob);
+    *l = (ft_lane){0};
+}
+
+/* How much of the prompt the lane holds already; at least one token is always read again, because
+ * its logits are wanted. */
+static int reusable(ft_lane *l, const ft_job *j)
+{
+    const int most = FT_MIN(lane_len(l), j->n_prompt - 1);
+    int same = 0;
+    while (same < most && l->ids[same] == j->prompt[same]) same++;
+    if (same > 0 && ft_seq_rewind(l->seq, same)) {
+        l->fed = FT_MIN(l->fed, same + 1);
+        return same;
+    }
+    ft_seq_rewind(l->seq, 0);
+    l->fed = 0;
+    return 0;
+}
+
+static ft_status make_samplers(ft_lane *l, const ft_job *j, ft_err *err)
+{
+    ft_sampler_free(l->sampler);
+    ft_sampler_free(l->drafting);
+    l->sampler = l->drafting = NULL;
+    ft_status st = ft_sampler_new(&l->sampler, &j->sampling, l->e->m->V, l->e->scratch, err);
+    if (st) return st;
+    ft_sample_params greedy = j->sampling;
+    greedy.temperature = 0;
+    greedy.mirostat = 0;
+    return ft_sampler_new(&l->drafting, &greedy, l->e->m->V, l->e->scratch, err);
+}
+
+ft_status ft_lane_start(ft_lane *l, const ft_job *j, ft_err *err)
+{
+    assert(l->state == LANE_IDLE);
+    const ft_engine *e = l->e;
+    if (j->n_prompt < 1)
+        return ft_fail(err, FT_EINVAL, "the prompt is empty, want at least one token");
+    if (j->n_prompt >= e->p.ctx)
+        return ft_fail(err, FT_ELIMIT,
+                       "the prompt has %d tokens, the context has room for %d and one to answer",
+                       j->n_prompt, e->p.ctx - 1);
+    for (int i = 0; i < j->n_prompt; i++)
+        if (j->prompt[i] < 0 || j->prompt[i] >= e->m->V)
+            return ft_fail(err, FT_EINVAL, "token %d of the prompt is %d, want 0 to %d", i,
+                           j->prompt[i], e->m->V - 1);
+    const ft_status st = make_samplers(l, j, err);
+    if (st) return st;
+    l->stats = (ft_stats){.cached_n = reusable(l, j)};
+    l->stats.prompt_n = j->n_prompt - l->stats.cached_n;
+    l->job = *j;
+    l->job.prompt = l->ids;
+    memcpy(l->ids, j->prompt, sizeof(int32_t) * (size_t)j->n_prompt);
+    l->n_ids = j->n_prompt;
+    for (int i = 0; i < j->n_prompt; i++) ft_sampler_accept(l->sampler, l->ids[i]);
+    l->n_draft = l->next_max = l->n_rows = 0;
+    l->winner = -1;
+    ft_gov_init(&l->gov, &e->costs);
+    ft_gov_init(&l->gov_guess, &e->costs);
+    l->finish = FT_FINISH_NONE;
+    l->error[0] = 0;
+    l->t_start = ft_now_ns();
+    l->t_first = 0;
+    l->state = LANE_PROMPT;
+    if (j->max_tokens == 0) ft_lane_end(l, FT_FINISH_LENGTH);
+    return FT_OK;
+}
+
+void ft_lane_end(ft_lane *l, ft_finish why)
+{
+    if (l->state < LANE_PROMPT) return;
+    l->state = LANE_IDLE;
+    l->finish = why;
+    l->n_draft = 0;
+    if (l->t_first) l->stats.predicted_s = (double)(ft_now_ns() - l->t_first) * 1e-9;
+}
+
+bool ft_lane_busy(const ft_lane *l)
+{
+    return l->state >= LANE_PROMPT;
+}
+
+ft_finish ft_lane_finish(const ft_lane *l)
+{
+    return l->finish;
+}
+
+const char *ft_lane_error(const ft_lane *l)
+{
+    return l->error;
+}
+
+const ft_stats *ft_lane_stats(const ft_lane *l)
+{
+    return &l->stats;
+}
+
+void ft_lane_cancel(ft_lane *l)
+{
+    ft_lane_end(l, FT_FINISH_STOP);
+}
+
+/* ---- rounds ---- */
+
+static void lane_fail(ft_engine *e, const ft_err *err)
+{
+    for (int i = 0; i < e->p.lanes; i++) {
+        ft_lane *l = &e->lane[i];
+        if (l->state < LANE_PROMPT) continue;
+        snprintf(l->error, sizeof l->error, "%s", err->text);
+        ft_lane_end(l, FT_FINISH_ERROR);
+    }
+}
+
+/* The prompt is read: the clock of the reply starts with its first token. */
+static void prompt_done(ft_lane *l)
+{
+    l->t_first = ft_now_ns();
+    l->stats.prompt_s = (double)(l->t_first - l->t_start) * 1e-9;
+    for (int i = 0; i < l->e->n_guesser; i++) {
+        const ft_guesser *g = &l->e->guesser[i];
+        g->begin(g->state, lane_index(l), l->ids, l->job.n_prompt);
+    }
+    ft_spec_first(l);
+}
+
+static void read_rows(ft_engine *e)
+{
+    for (int i = 0; i < e->p.lanes; i++) {
+        ft_lane *l = &e->lane[i];
+        if (!l->n_rows) continue;
+        if (l->state == LANE_REPLY) {
+            ft_spec_verify(l);
+        } else if (l->state == LANE_PROMPT) {
+            ft_seq_accept(l->seq, l->n_rows);
+            if (lane_len(l) == l->job.n_prompt) prompt_done(l);
+        }
+    }
+}
+
+static bool any_busy(const ft_engine *e)
+{
+    for (int i = 0; i < e->p.lanes; i++)
+        if (e->lane[i].state >= LANE_PROMPT) return true;
+    return false;
+}
+
+/* A lane that continues an earlier sequence: its head may be behind. */
+static bool any_behind(const ft_engine *e)
+{
+    for (int i = 0; i < e->p.lanes; i++) {
+        const ft_lane *l = &e->lane[i];
+        if (l->state == LANE_PROMPT && lane_len(l) > 0 && l->fed <= lane_len(l)) return true;
+    }
+    return false;
+}
+
+/* The trunk pass of a round, timed for the governor where no prompt rows are in the way. */
+static ft_status trunk(ft_engine *e, ft_err *err)
+{
+    const int64_t start = ft_now_ns();
+    const int rows = e->rows_now;
+    const ft_status st = ft_runner_trunk(e->run, err);
+    if (st) return st;
+    read_rows(e);
+    const double seconds = (double)(ft_now_ns() - start) * 1e-9;
+    if (e->pure) ft_gov_trunk(&e->costs, rows, seconds);
+    for (int i = 0; i < e->p.lanes; i++)
+        if (e->lane[i].n_rows) e->lane[i].stats.verify_s += seconds;
+    return FT_OK;
+}
+
+bool ft_engine_round(ft_engine *e)
+{
+    ft_err err;
+    ft_status st = FT_OK;
+    if (!any_busy(e)) return false;
+    if (e->drafter && any_behind(e)) st = ft_spec_catch_up(e, &err);
+    if (!st && ft_batch_fill(e)) {
+        st = trunk(e, &err);
+        if (!st && (e->drafter || e->n_guesser)) st = ft_spec_draft(e, &err);
+    }
+    if (st) lane_fail(e, &err);
+    return any_busy(e);
+}
+
+ft_status ft_lane_score(ft_lane *l, const int32_t *ids, int n, int from,
+                        void (*row)(void *user, int index, const float *logits), void *user,
+                        ft_err *err)
+{
+    ft_engine *e = l->e;
+    assert(l->state == LANE_IDLE && e->p.score_rows > 0);
+    if (n > e->p.ctx)
+        return ft_fail(err, FT_ELIMIT, "%d tokens to score, the context has room for %d", n,
+                       e->p.ctx);
+    ft_seq_rewind(l->seq, 0);
+    l->fed = l->n_ids = 0;
+    ft_status st = FT_OK;
+    for (int at = 0, step; at < n && !st; at += step) {
+        step = FT_MIN(n - at, at < from ? FT_MIN(e->p.rows, from - at) : e->p.score_rows);
+        if (!ft_seq_reserve(l->seq, step))
+            return ft_fail(err, FT_ELIMIT, "the cache has no room for %d tokens", n);
+        ft_rowset *w = ft_runner_rows(e->run);
+        const int first = ft_rows_span(w, l->seq, step, false);
+        memcpy(w->token + first, ids + at, sizeof(int32_t) * (size_t)step);
+        for (int i = 0; i < step && at >= from; i++) ft_rows_out(w, first + i);
+        st = ft_runner_trunk(e->run, err);
+        ft_seq_accept(l->seq, step);
+        for (int i = 0; i < step && at >= from && !st; i++)
+            row(user, at + i, ft_runner_logits(e->run, i));
+    }
+    ft_seq_rewind(l->seq, 0);
+    return st;
+}

@@ -1,0 +1,110 @@
+/* engine/engine.h - many sequences on one model: ids in, ids out.
+ * A lane is one sequence: the ids it holds in the cache, the sampler of its reply, the drafts for
+ * its next step. A round advances every busy lane by one step: prompts by a chunk, replies by the
+ * tokens that the model agreed to. There is one way through: a reply without drafts is a round with
+ * no draft rows. Nothing here sees text; only one thread may call.
+ *
+ * A reply's ids depend on its prompt and its parameters alone, not on who else is running nor on
+ * whether anything was drafted. */
+#ifndef FT_ENGINE_H
+#define FT_ENGINE_H
+
+#include "engine/guess.h"
+#include "engine/sample.h"
+#include "engine/step.h"
+
+typedef struct ft_engine ft_engine;
+typedef struct ft_lane ft_lane;
+
+enum { FT_DRAFT_MAX = 15 }; /* drafts of a round; with the pending token a decode-class step */
+
+typedef struct ft_engine_params {
+    int lanes;         /* sequences at a time */
+    int ctx;           /* cells of the longest one */
+    int64_t cells;     /* of all together; 0: lanes * ctx */
+    int rows;          /* prompt rows of a step */
+    ft_kv_type kt, vt; /* encodings of the cache */
+    int draft_max;     /* most drafts of a round; 0: no drafting at all */
+    bool adapt;        /* the governor chooses each round's drafts up to the maximum */
+    int score_rows;    /* rows at a time of ft_lane_score; 0: it is not used */
+} ft_engine_params;
+
+typedef enum ft_finish {
+    FT_FINISH_NONE,    /* still running */
+    FT_FINISH_EOG,     /* the model ended its reply */
+    FT_FINISH_LENGTH,  /* max_tokens */
+    FT_FINISH_CONTEXT, /* the context or the cache is full */
+    FT_FINISH_STOP,    /* emit said so */
+    FT_FINISH_ERROR,   /* see ft_lane_error */
+} ft_finish;
+
+typedef struct ft_emit {
+    int32_t id;
+    bool drafted;              /* a draft that the model agreed to */
+    const ft_logprob *logprob; /* [0] is id, then the best; NULL unless asked for */
+    int n_logprob;
+} ft_emit;
+
+/* What a lane is asked to do. Pointers must live until the lane is idle again. */
+typedef struct ft_job {
+    const int32_t *prompt;
+    int n_prompt;
+    int max_tokens; /* < 0: until the context is full */
+    ft_sample_params sampling;
+    ft_mask mask;
+    const int32_t *eog; /* ids that end a reply; they are not emitted */
+    int n_eog;
+    bool ignore_eog;
+    int top_logprobs;  /* < 0: none */
+    int draft_max;     /* drafts of a round; 0: none; bounded by the engine's */
+    int draft_min;     /* fewer drafts than this are not worth a round */
+    float draft_p_min; /* stop drafting below this probability */
+    /* Called for every token in order; false ends the reply after it. */
+    bool (*emit)(void *user, const ft_emit *e);
+    void *user;
+} ft_job;
+
+typedef struct ft_stats {
+    int prompt_n, cached_n, predicted_n; /* prompt tokens evaluated and found, tokens emitted */
+    double prompt_s, predicted_s;        /* predicted_s starts at the first token */
+    int64_t rounds, drafted, accepted;   /* rounds of the reply, draft tokens proposed and kept */
+    int64_t draft_rounds;                /* rounds that had drafts */
+    double draft_s, verify_s;            /* of the rounds that this reply took part in */
+    int64_t accepted_at[FT_DRAFT_MAX];   /* rounds in which draft i was accepted */
+    int64_t drafted_at[FT_DRAFT_MAX];    /* rounds in which draft i was proposed */
+} ft_stats;
+
+/* drafter: an assistant of the model, or NULL; a model with a head of its own drafts with that.
+ * The engine borrows both. Refuses before it allocates when memory would not do. */
+ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const ft_engine_params *p,
+                        ft_err *err);
+void ft_engine_free(ft_engine *e);
+/* Device memory for the cache and the buffers of a step. */
+uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_engine_params *p);
+bool ft_engine_drafts(const ft_engine *e);
+/* Adds a guesser behind those that are there; the engine owns its state from now on. Before the
+ * first lane. */
+void ft_engine_add_guesser(ft_engine *e, ft_guesser g);
+/* One line of JSON for every draft and every acceptance; fn NULL: none. */
+void ft_engine_trace(ft_engine *e, void (*fn)(void *user, const char *line), void *user);
+
+ft_lane *ft_lane_new(ft_engine *e); /* NULL when all are taken */
+void ft_lane_free(ft_lane *l);
+/* Begins a reply on an idle lane. What the lane holds already of the prompt is not read again. */
+ft_status ft_lane_start(ft_lane *l, const ft_job *j, ft_err *err);
+bool ft_lane_busy(const ft_lane *l);
+ft_finish ft_lane_finish(const ft_lane *l);
+const char *ft_lane_error(const ft_lane *l);
+const ft_stats *ft_lane_stats(const ft_lane *l);
+void ft_lane_cancel(ft_lane *l); /* between rounds; the lane is idle afterwards */
+
+/* One round over all busy lanes; false when none is busy. */
+bool ft_engine_round(ft_engine *e);
+
+/* Scores a text: logits of every row in [from, n) of ids, through row(user, index, logits). The
+ * lane must be idle; it is empty afterwards. */
+ft_status ft_lane_score(ft_lane *l, const int32_t *ids, int n, int from,
+                        void (*row)(void *user, int index, const float *logits), void *user,
+                        ft_err *err);
+
+#endif

@@ -1,0 +1,84 @@
+/* engine/lane.h - the inside of an engine, shared by its files. */
+#ifndef FT_ENGINE_LANE_H
+#define FT_ENGINE_LANE_H
+
+#include "engine/engine.h"
+#include "engine/governor.h"
+
+typedef enum lane_state { LANE_FREE, LANE_IDLE, LANE_PROMPT, LANE_REPLY } lane_state;
+
+struct ft_lane {
+    ft_engine *e;
+    lane_state state;
+    ft_seq *seq;
+    ft_job job;
+    int32_t *ids; /* [ctx]: the first ft_seq_len are in the cache */
+    int n_ids;    /* known ids: the prompt, then what was drawn */
+    int fed;      /* the draft head has keys and values of cells [1, fed) */
+
+    ft_sampler *sampler, *drafting; /* drafting: the same penalties, but greedy */
+    uint32_t *bits;
+    ft_logprob *logprob;
+
+    int32_t draft[FT_DRAFT_MAX];
+    int winner;            /* which guesser made them; -1: the model's head */
+    int n_draft;           /* drafts waiting for verification behind the pending token */
+    int next_max;          /* drafts to make for the next round */
+    int first_row, n_rows; /* rows of this round's trunk pass; n_rows 0: none */
+    int past;              /* cell of the first of them */
+    int first_out;         /* its first out row */
+    int draft_out;         /* out row of this draft pass, -1: none */
+
+    ft_governor gov, gov_guess; /* for the model's head, and for guessers */
+    int64_t iter;               /* rounds, for the trace */
+    ft_finish finish;
+    char error[500];
+    ft_stats stats;
+    int64_t t_start, t_first;
+};
+
+struct ft_engine {
+    ft_model *m, *drafter; /* drafter: NULL, m itself, or an assistant */
+    ft_engine_params p;
+    ft_cache *cache;
+    ft_runner *run;
+    ft_sample_scratch *scratch;
+    ft_lane *lane; /* [p.lanes] */
+    int turn;      /* which lane's prompt goes first */
+    ft_guesser *guesser;
+    int n_guesser;
+    ft_gov_costs costs;
+    int rows_now; /* reply rows of this round's step */
+    bool pure;    /* it has no prompt rows */
+    void (*trace)(void *user, const char *line);
+    void *trace_user;
+};
+
+static inline int lane_len(const ft_lane *l)
+{
+    return ft_seq_len(l->seq);
+}
+
+/* Where a lane is in its engine. */
+static inline int lane_index(const ft_lane *l)
+{
+    return (int)(l - l->e->lane);
+}
+
+void ft_lane_end(ft_lane *l, ft_finish why);
+
+/* engine/trace.c */
+void ft_trace_draft(const ft_lane *l);
+void ft_trace_accept(const ft_lane *l, int drafted, int kept, const char *reason);
+
+/* engine/batch.c: this round's trunk rows. false when no lane has any. */
+bool ft_batch_fill(ft_engine *e);
+
+/* engine/spec.c: what the rows' logits say, then the drafts for the next round. */
+void ft_spec_verify(ft_lane *l);
+void ft_spec_first(ft_lane *l); /* the prompt is read: draws the first token */
+ft_status ft_spec_draft(ft_engine *e, ft_err *err);
+/* Before a prompt: what the draft head had not yet seen of the lane's past. */
+ft_status ft_spec_catch_up(ft_engine *e, ft_err *err);
+
+#endif

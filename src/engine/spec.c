@@ -1,0 +1,289 @@
+/* engine/spec.c - logits to ids: draws row by row, keeps the drafts that agree, and drafts again.
+ *
+ * At row i the sampler has seen everything up to draft i, so a draw is the same as without drafts;
+ * a draft is kept while the draw repeats it. One token is drawn per row that counts and none for a
+ * row that does not. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/lane.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static int32_t draw(ft_lane *l, const float *logits)
+{
+    ft_mask *k = &l->job.mask;
+    const int V = l->e->m->V;
+    const uint64_t at = (uint64_t)l->n_ids;
+    if (!k->user) return ft_sampler_draw(l->sampler, logits, NULL, at);
+    if (ft_sampler_greedy(l->sampler)) {
+        const int32_t id = ft_sampler_draw(l->sampler, logits, NULL, at);
+        if (id >= 0 && k->allows(k->user, id)) return id;
+    }
+    const bool bound = k->allow(k->user, l->bits, V);
+    return ft_sampler_draw(l->sampler, logits, bound ? l->bits : NULL, at);
+}
+
+static bool is_eog(const ft_lane *l, int32_t id)
+{
+    for (int i = 0; !l->job.ignore_eog && i < l->job.n_eog; i++)
+        if (l->job.eog[i] == id) return true;
+    return false;
+}
+
+/* Takes a drawn token: history, limits, and the caller. false when the reply ends with it. */
+static bool take(ft_lane *l, int32_t id, const float *logits, bool drafted)
+{
+    if (id < 0) {
+        const bool masked = l->job.mask.user != NULL;
+        snprintf(l->error, sizeof l->error,
+                 masked ? "no token satisfies the grammar here"
+                        : "the model's logits are not numbers: the weights are damaged");
+        ft_lane_end(l, FT_FINISH_ERROR);
+        return false;
+    }
+    ft_sampler_accept(l->sampler, id);
+    if (l->job.mask.user) l->job.mask.accept(l->job.mask.user, id);
+    l->ids[l->n_ids++] = id;
+    if (is_eog(l, id)) {
+        ft_lane_end(l, FT_FINISH_EOG);
+        return false;
+    }
+    l->stats.predicted_n++;
+    ft_emit e = {.id = id, .drafted = drafted};
+    if (l->job.top_logprobs >= 0) {
+        e.n_logprob = ft_logprobs(logits, l->e->m->V, id, l->job.top_logprobs, l->logprob);
+        e.logprob = l->logprob;
+    }
+    if (!l->job.emit(l->job.user, &e))
+        ft_lane_end(l, FT_FINISH_STOP);
+    else if (l->job.max_tokens >= 0 && l->stats.predicted_n >= l->job.max_tokens)
+        ft_lane_end(l, FT_FINISH_LENGTH);
+    else if (l->n_ids >= l->e->p.ctx)
+        ft_lane_end(l, FT_FINISH_CONTEXT);
+    return l->state == LANE_REPLY;
+}
+
+void ft_spec_first(ft_lane *l)
+{
+    const float *logits = ft_runner_logits(l->e->run, l->first_out);
+    l->state = LANE_REPLY;
+    take(l, draw(l, logits), logits, false);
+}
+
+static const char *reason(const ft_lane *l, int drafted, int kept)
+{
+    if (l->state == LANE_REPLY) return kept == drafted ? "full" : "mismatch";
+    return l->finish == FT_FINISH_EOG ? "eos" : l->finish == FT_FINISH_STOP ? "stop" : "limit";
+}
+
+/* What a round of `drafted` drafts, `kept` of them, means for everyone who counts. */
+static void learn(ft_lane *l, int drafted, int kept)
+{
+    ft_engine *e = l->e;
+    ft_stats *s = &l->stats;
+    s->rounds++;
+    s->draft_rounds += drafted > 0;
+    s->drafted += drafted;
+    s->accepted += kept;
+    for (int i = 0; i < drafted; i++) s->drafted_at[i]++;
+    for (int i = 0; i < kept; i++) s->accepted_at[i]++;
+    ft_gov_accept(l->winner >= 0 ? &l->gov_guess : &l->gov, &e->costs, drafted, kept);
+    for (int i = 0; i < e->n_guesser; i++)
+        e->guesser[i].accept(e->guesser[i].state, lane_index(l), drafted, kept,
+                             drafted && i == l->winner);
+    if (drafted) ft_trace_accept(l, drafted, kept, reason(l, drafted, kept));
+    l->iter++;
+}
+
+void ft_spec_verify(ft_lane *l)
+{
+    const int drafted = l->n_draft;
+    int kept = 0;
+    for (int i = 0;; i++) {
+        const float *logits = ft_runner_logits(l->e->run, l->first_out + i);
+        const int32_t id = draw(l, logits);
+        const bool agreed = i < drafted && id == l->draft[i];
+        if (agreed) kept++;
+        if (!take(l, id, logits, agreed) || !agreed) break;
+    }
+    l->n_draft = 0;
+    ft_seq_accept(l->seq, 1 + kept);
+    learn(l, drafted, kept);
+}
+
+/* ---- drafting ---- */
+
+static int replying(const ft_engine *e)
+{
+    int n = 0;
+    for (int i = 0; i < e->p.lanes; i++) n += e->lane[i].state == LANE_REPLY;
+    return n;
+}
+
+/* Drafts for the next round that the limits leave room for. */
+static int budget(const ft_lane *l)
+{
+    const ft_engine *e = l->e;
+    if (l->state != LANE_REPLY) return 0;
+    int k = FT_MIN(l->job.draft_max, e->p.draft_max);
+    k = FT_MIN(k, e->p.ctx - lane_len(l) - 2);
+    if (l->job.max_tokens >= 0) k = FT_MIN(k, l->job.max_tokens - l->stats.predicted_n - 1);
+    return k < FT_MAX(1, l->job.draft_min) ? 0 : k;
+}
+
+/* Asks the guessers; the first proposal is taken. */
+static void guess(ft_lane *l, int max)
+{
+    ft_engine *e = l->e;
+    if (!e->n_guesser) return;
+    if (e->p.adapt) max = ft_gov_choose(&l->gov_guess, &e->costs, max, replying(e), true);
+    for (int i = 0; i < e->n_guesser && max > 0; i++) {
+        const ft_guesser *g = &e->guesser[i];
+        const int n = g->draft(g->state, lane_index(l), l->ids, l->n_ids, max, l->draft);
+        int ok = 0;
+        while (ok < n && l->draft[ok] >= 0 && l->draft[ok] < e->m->V) ok++;
+        if (ok < FT_MAX(1, l->job.draft_min)) continue;
+        l->n_draft = ok;
+        l->winner = i;
+        return;
+    }
+}
+
+/* How many drafts the model's head shall make for this lane: those that no guesser made. */
+static int head_drafts(ft_lane *l)
+{
+    const ft_engine *e = l->e;
+    l->winner = -1;
+    const int max = budget(l);
+    if (max > 0) guess(l, max);
+    if (l->n_draft || !e->drafter) return 0;
+    return e->p.adapt ? ft_gov_choose(&l->gov, &e->costs, max, replying(e), false) : max;
+}
+
+/* Where the hidden row of a cell is: in this round's rows, or in the ring. */
+static int hidden_of(const ft_lane *l, int cell)
+{
+    const int i = cell - l->past;
+    if (i >= 0 && i < l->n_rows) return ft_hidden_trunk(l->e->run, l->first_row + i);
+    return ft_hidden_ring(l->e->run, ft_seq_slot(l->seq), cell);
+}
+
+/* Rows that bring the draft head up to date: cell c takes token c and hidden row c - 1, for every
+ * token that is known. The row of the pending token is the first draft. A reply that does not
+ * draft may fall behind a little, a prompt never: its next chunk would overwrite the ring. */
+static void feed_head(ft_lane *l, ft_rowset *w)
+{
+    const int known = FT_MIN(lane_len(l) + 1, l->n_ids);
+    const int from = FT_MAX(1, l->fed), n = known - from;
+    if (n <= 0 || (l->state == LANE_REPLY && !l->next_max && n < FT_RING_ROWS / 2)) return;
+    const int row = ft_rows_draft(w, ft_seq_slot(l->seq), from, n, from + 1, false);
+    for (int i = 0; i < n; i++) {
+        w->token[row + i] = l->ids[from + i];
+        w->src_row[row + i] = hidden_of(l, from + i - 1);
+    }
+    l->fed = known;
+    if (!l->next_max) return;
+    l->draft_out = w->n_out;
+    ft_rows_out(w, row + n - 1);
+}
+
+/* An assistant keeps nothing: one row at the pending token's position. */
+static void first_assistant(ft_lane *l, ft_rowset *w)
+{
+    if (!l->next_max) return;
+    const int at = lane_len(l);
+    const int row = ft_rows_draft(w, ft_seq_slot(l->seq), at, 1, at, true);
+    w->token[row] = l->ids[at];
+    w->src_row[row] = hidden_of(l, at - 1);
+    l->draft_out = w->n_out;
+    ft_rows_out(w, row);
+}
+
+/* Reads the draft that this pass made for the lane; false when the lane drafts no further. */
+static bool read_draft(ft_lane *l)
+{
+    const float *logits = ft_runner_logits(l->e->run, l->draft_out);
+    if (l->n_draft == 0) ft_sampler_copy(l->drafting, l->sampler);
+    const int32_t id = ft_sampler_draw(l->drafting, logits, NULL, (uint64_t)l->n_ids);
+    if (id < 0) return false;
+    if (l->job.draft_p_min > 0) {
+        ft_logprob p;
+        ft_logprobs(logits, l->e->m->V, id, 0, &p);
+        if (p.logprob < logf(l->job.draft_p_min)) return false;
+    }
+    ft_sampler_accept(l->drafting, id);
+    l->draft[l->n_draft++] = id;
+    return l->n_draft < l->next_max && !is_eog(l, id);
+}
+
+static void next_row(ft_lane *l, ft_rowset *w, bool constant)
+{
+    const int at = lane_len(l) + (constant ? 0 : l->n_draft);
+    const int row = ft_rows_draft(w, ft_seq_slot(l->seq), at, 1, constant ? at : at + 1, constant);
+    w->token[row] = l->draft[l->n_draft - 1];
+    w->src_row[row] = ft_hidden_draft(l->e->run, l->draft_out);
+    l->draft_out = w->n_out;
+    ft_rows_out(w, row);
+}
+
+/* Runs the rows that are filled, then one further row for every lane that goes on drafting. */
+static ft_status chain(ft_engine *e, ft_rowset *w, bool constant, ft_err *err)
+{
+    for (bool first = true; w->T; first = false) {
+        const int64_t start = ft_now_ns();
+        const bool pure = e->pure && w->n_out;
+        const ft_status st = ft_runner_draft(e->run, err);
+        if (st) return st;
+        for (int i = 0; i < e->p.lanes; i++) {
+            ft_lane *l = &e->lane[i];
+            if (l->draft_out >= 0 && !read_draft(l)) l->draft_out = -1;
+        }
+        w = ft_runner_rows(e->run);
+        for (int i = 0; i < e->p.lanes; i++)
+            if (e->lane[i].draft_out >= 0) next_row(&e->lane[i], w, constant);
+        if (pure) ft_gov_draft(&e->costs, first, (double)(ft_now_ns() - start) * 1e-9);
+    }
+    return FT_OK;
+}
+
+ft_status ft_spec_draft(ft_engine *e, ft_err *err)
+{
+    const int64_t start = ft_now_ns();
+    const bool assistant = e->drafter && e->drafter->drafter == FT_DRAFT_ASSISTANT;
+    ft_rowset *w = ft_runner_rows(e->run);
+    for (int i = 0; i < e->p.lanes; i++) {
+        ft_lane *l = &e->lane[i];
+        l->draft_out = -1;
+        if (l->state < LANE_PROMPT) continue;
+        l->next_max = head_drafts(l);
+        if (assistant)
+            first_assistant(l, w);
+        else if (e->drafter)
+            feed_head(l, w);
+    }
+    const ft_status st = chain(e, w, assistant, err);
+    const double seconds = (double)(ft_now_ns() - start) * 1e-9;
+    for (int i = 0; i < e->p.lanes; i++) {
+        ft_lane *l = &e->lane[i];
+        if (l->state != LANE_REPLY) continue;
+        l->stats.draft_s += seconds;
+        if (l->n_draft < l->job.draft_min) l->n_draft = 0;
+        if (l->n_draft) ft_trace_draft(l);
+    }
+    return st;
+}
+
+ft_status ft_spec_catch_up(ft_engine *e, ft_err *err)
+{
+    if (e->drafter->drafter == FT_DRAFT_ASSISTANT) return FT_OK;
+    ft_rowset *w = ft_runner_rows(e->run);
+    for (int i = 0; i < e->p.lanes; i++) {
+        ft_lane *l = &e->lane[i];
+        l->draft_out = -1;
+        if (l->state != LANE_PROMPT || l->fed > lane_len(l)) continue;
+        l->next_max = l->n_rows = 0;
+        feed_head(l, w);
+    }
+    return chain(e, w, false, err);
+}

@@ -1,0 +1,53 @@
+/* engine/trace.c - drafts and acceptances as lines of JSON. */
+#include "base/buf.h"
+#include "engine/lane.h"
+
+enum { MAX_LINE = 4096 };
+
+static const char *drafter_name(const ft_lane *l)
+{
+    if (l->winner >= 0) return l->e->guesser[l->winner].name;
+    return l->e->drafter && l->e->drafter->drafter == FT_DRAFT_ASSISTANT ? "assistant" : "mtp";
+}
+
+static void put_ids(ft_buf *b, const char *key, const int32_t *id, int n)
+{
+    ft_buf_printf(b, ",\"%s\":[", key);
+    for (int i = 0; i < n; i++) ft_buf_printf(b, "%s%d", i ? "," : "", id[i]);
+    ft_buf_putc(b, ']');
+}
+
+static void emit(const ft_lane *l, ft_buf *b)
+{
+    ft_buf_putc(b, '}');
+    l->e->trace(l->e->trace_user, ft_buf_z(b));
+    ft_buf_release(b);
+}
+
+void ft_trace_draft(const ft_lane *l)
+{
+    if (!l->e->trace) return;
+    ft_buf b;
+    ft_buf_init(&b, MAX_LINE);
+    ft_buf_printf(
+        &b, "{\"evt\":\"mtp_draft\",\"iter\":%lld,\"path\":\"sync\",\"seq_id\":%d,\"id_last\":%d,",
+        (long long)l->iter, lane_index(l), l->ids[l->n_ids - 1]);
+    ft_buf_printf(&b, "\"attn_pos\":%d,\"n_steps\":%d,\"drafter\":\"%s\",\"t_draft_us\":%.0f",
+                  lane_len(l), l->n_draft, drafter_name(l), l->stats.draft_s * 1e6);
+    put_ids(&b, "drafts", l->draft, l->n_draft);
+    emit(l, &b);
+}
+
+void ft_trace_accept(const ft_lane *l, int drafted, int kept, const char *reason)
+{
+    if (!l->e->trace) return;
+    ft_buf b;
+    ft_buf_init(&b, MAX_LINE);
+    ft_buf_printf(&b,
+                  "{\"evt\":\"mtp_accept\",\"iter\":%lld,\"n_accepted\":%d,\"n_drafted_prev\":%d,"
+                  "\"reason\":\"%s\"",
+                  (long long)l->iter, kept, drafted, reason);
+    const int n = kept + 1;
+    put_ids(&b, "ids", l->ids + l->n_ids - n, n);
+    emit(l, &b);
+}

@@ -1,0 +1,240 @@
+/* ft_llm.c - loading: a file, its drafter, a device and the memory they need. */
+#define _GNU_SOURCE
+#include "ft_llm.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+
+void ft_llm_defaults(ft_llm_params *p)
+{
+    *p = (ft_llm_params){
+        .device = "cpu",
+        .cache_k = "f16",
+        .cache_v = "f16",
+        .lanes = 1,
+        .batch = 512,
+        .draft_max = 3,
+    };
+}
+
+const char *ft_default_model(void)
+{
+    static char path[PATH_MAX + 64];
+    static const char *const below[] = {"", "models/", "../models/", "../share/foretoken/"};
+    char exe[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n > 0) {
+        exe[n] = 0;
+        *strrchr(exe, '/') = 0;
+        for (size_t i = 0; i < FT_COUNT(below); i++) {
+            snprintf(path, sizeof path, "%s/%sforetoken-tiny.gguf", exe, below[i]);
+            if (ft_file_exists(path)) return path;
+        }
+    }
+    snprintf(path, sizeof path, "%s/share/foretoken/foretoken-tiny.gguf", FT_PREFIX);
+    return ft_file_exists(path) ? path : NULL;
+}
+
+/* Memory that this process could still take, in bytes; 0 when nobody knows. */
+static uint64_t memory_available(void)
+{
+    FILE *f = fopen("/proc/meminfo", "r");
+    unsigned long long kb = 0;
+    char line[128];
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) break;
+    if (f) fclose(f);
+    return (uint64_t)kb << 10;
+}
+
+/* Refuses a context whose cache would not fit, and says which one would. */
+static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err *err)
+{
+    const uint64_t need = ft_engine_bytes(m->model, m->assistant, p), have = memory_available();
+    if (!have || need <= have) return FT_OK;
+    int lo = 0, hi = p->ctx;
+    while (hi - lo > 64) {
+        ft_engine_params q = *p;
+        q.ctx = lo + (hi - lo) / 2;
+        if (ft_engine_bytes(m->model, m->assistant, &q) <= have)
+            lo = q.ctx;
+        else
+            hi = q.ctx;
+    }
+    char a[24], b[24];
+    return ft_fail(
+        err, FT_ENOMEM,
+        "a context of %d tokens needs %s and %s are available; the largest that fits is %d", p->ctx,
+        ft_human_bytes(a, need), ft_human_bytes(b, have), lo);
+}
+
+static ft_status open_device(ft_llm *m, const ft_llm_params *p, ft_err *err)
+{
+    if (!strcmp(p->device, "cpu"))
+        m->dev = ft_dev_cpu(p->threads);
+    else if (!strcmp(p->device, "ref"))
+        m->dev = ft_dev_ref();
+    else
+        return ft_fail(err, FT_EINVAL, "device \"%s\", want cpu or ref", p->device);
+    return FT_OK;
+}
+
+static ft_status open_file(ft_model **out, const char *path, ft_dev *dev, const ft_model *target,
+                           bool mmap, ft_err *err)
+{
+    ft_gguf *g = NULL;
+    ft_status st = ft_gguf_open(&g, path, mmap, err);
+    if (st) return st;
+    if ((st = ft_model_open(out, g, dev, target, err))) {
+        ft_err_prefix(err, "%s", path);
+        ft_gguf_close(g);
+    }
+    return st;
+}
+
+/* The ids that end a reply, and the vocabulary against the model's own size. */
+static ft_status open_vocab(ft_llm *m, ft_err *err)
+{
+    ft_status st = ft_vocab_open(&m->vocab, m->model->file, err);
+    if (st) return st;
+    const int n = FT_MIN(ft_vocab_count(m->vocab), m->model->V);
+    m->eog = ft_new_n(int32_t, 64);
+    for (int i = 0; i < n && m->n_eog < 64; i++)
+        if (ft_vocab_is_eog(m->vocab, i)) m->eog[m->n_eog++] = i;
+    return FT_OK;
+}
+
+static ft_status engine_params(ft_engine_params *e, const ft_llm *m, const ft_llm_params *p,
+                               ft_err *err)
+{
+    *e = (ft_engine_params){.lanes = p->lanes,
+                            .rows = p->batch,
+                            .draft_max = p->draft_max,
+                            .score_rows = p->score_rows};
+    if (!ft_kv_type_find(ft_str_of(p->cache_k), &e->kt))
+        return ft_fail(err, FT_EINVAL,
+                       "cache type \"%s\" for keys, want f32, f16, bf16, q8_0 or q4_0", p->cache_k);
+    if (!ft_kv_type_find(ft_str_of(p->cache_v), &e->vt))
+        return ft_fail(err, FT_EINVAL,
+                       "cache type \"%s\" for values, want f32, f16, bf16, q8_0 or q4_0",
+                       p->cache_v);
+    if (p->lanes < 1 || p->lanes > 4096)
+        return ft_fail(err, FT_EINVAL, "%d lanes, want 1 to 4096", p->lanes);
+    if (p->batch < FT_CHUNK_ROWS || p->batch > 8192)
+        return ft_fail(err, FT_EINVAL, "a batch of %d, want %d to 8192", p->batch, FT_CHUNK_ROWS);
+    if (p->draft_max < 0 || p->draft_max > FT_DRAFT_MAX)
+        return ft_fail(err, FT_EINVAL, "%d drafts a round, want 0 to %d", p->draft_max,
+                       FT_DRAFT_MAX);
+    e->ctx = p->ctx > 0 ? p->ctx : FT_MIN(m->model->ctx_train, 8192);
+    if (e->ctx < 2 || e->ctx > 1 << 24)
+        return ft_fail(err, FT_EINVAL, "a context of %d, want 2 to %d", e->ctx, 1 << 24);
+    return FT_OK;
+}
+
+static char *drafter_words(const ft_llm *m, const ft_llm_params *p)
+{
+    char text[200];
+    if (m->info.drafts)
+        snprintf(text, sizeof text, "%s, up to %d tokens a round",
+                 m->assistant ? "assistant" : "the model's own MTP head", p->draft_max);
+    else if (p->draft_max == 0)
+        snprintf(text, sizeof text, "none: switched off");
+    else
+        snprintf(text, sizeof text, "none: %s",
+                 m->model->no_draft ? m->model->no_draft : "no drafter");
+    return ft_strdup(text);
+}
+
+static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_engine_params *e, int64_t start)
+{
+    ft_llm_info *i = &m->info;
+    ft_str name;
+    if (!ft_gguf_str(m->model->file, "general.name", &name)) name = FT_STR("(no name)");
+    m->name = ft_alloc(name.n + 1);
+    memcpy(m->name, name.p, name.n);
+    i->path = m->path;
+    i->name = m->name;
+    i->arch = m->model->arch->words;
+    i->device = m->dev->name;
+    i->drafts = ft_engine_drafts(m->engine);
+    i->drafter = m->drafter = drafter_words(m, p);
+    i->layers = m->model->L;
+    i->width = m->model->D;
+    i->vocab = m->model->V;
+    i->ctx = e->ctx;
+    i->ctx_train = m->model->ctx_train;
+    i->threads = m->dev->threads;
+    i->parameters = m->model->weight_count + (m->assistant ? m->assistant->weight_count : 0);
+    i->weight_bytes = m->model->weight_bytes + (m->assistant ? m->assistant->weight_bytes : 0);
+    i->cache_bytes = ft_engine_bytes(m->model, m->assistant, e);
+    i->load_s = (double)(ft_now_ns() - start) * 1e-9;
+    m->draft_max = i->drafts ? e->draft_max : 0;
+}
+
+static ft_status load(ft_llm *m, const ft_llm_params *p, ft_engine_params *e, ft_err *err)
+{
+    ft_status st;
+    if ((st = open_device(m, p, err))) return st;
+    if ((st = open_file(&m->model, m->path, m->dev, NULL, !p->no_mmap, err))) return st;
+    if (p->draft_model &&
+        (st = open_file(&m->assistant, p->draft_model, m->dev, m->model, !p->no_mmap, err)))
+        return st;
+    if ((st = open_vocab(m, err))) {
+        ft_err_prefix(err, "%s", m->path);
+        return st;
+    }
+    if ((st = engine_params(e, m, p, err))) return st;
+    if ((st = check_memory(m, e, err))) return st;
+    return ft_engine_new(&m->engine, m->model, m->assistant, e, err);
+}
+
+ft_status ft_llm_open(ft_llm **out, const ft_llm_params *p, ft_err *err)
+{
+    const int64_t start = ft_now_ns();
+    const char *path = p->model ? p->model : ft_default_model();
+    if (!path)
+        return ft_fail(err, FT_ENOTFOUND,
+                       "no model given and no foretoken-tiny.gguf found; name one with -m");
+    ft_llm *m = ft_new(ft_llm);
+    m->path = ft_strdup(path);
+    ft_engine_params e;
+    const ft_status st = load(m, p, &e, err);
+    if (st) {
+        ft_llm_close(m);
+        return st;
+    }
+    fill_info(m, p, &e, start);
+    *out = m;
+    return FT_OK;
+}
+
+void ft_llm_close(ft_llm *m)
+{
+    if (!m) return;
+    ft_engine_free(m->engine);
+    ft_model_close(m->assistant);
+    ft_model_close(m->model);
+    ft_vocab_free(m->vocab);
+    ft_dev_close(m->dev);
+    ft_free(m->eog);
+    ft_free(m->path);
+    ft_free(m->name);
+    ft_free(m->drafter);
+    ft_free(m);
+}
+
+const ft_llm_info *ft_llm_about(const ft_llm *m)
+{
+    return &m->info;
+}
+
+const ft_vocab *ft_llm_vocab(const ft_llm *m)
+{
+    return m->vocab;
+}

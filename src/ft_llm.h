@@ -1,0 +1,20 @@
+/* ft_llm.h - the inside of a loaded model, shared by the files that implement foretoken.h. */
+#ifndef FT_LLM_H
+#define FT_LLM_H
+
+#include "engine/engine.h"
+#include "text/vocab.h"
+
+struct ft_llm {
+    ft_dev *dev;
+    ft_model *model, *assistant;
+    ft_engine *engine;
+    ft_vocab *vocab;
+    int32_t *eog; /* ids that end a reply */
+    int n_eog;
+    int draft_max;
+    ft_llm_info info;
+    char *path, *name, *drafter;
+};
+
+#endif

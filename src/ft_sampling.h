@@ -1,0 +1,20 @@
+/* ft_sampling.h - the engine's sampling parameters with the memory they point to. */
+#ifndef FT_SAMPLING_H
+#define FT_SAMPLING_H
+
+#include "ft_llm.h"
+#include "text/bpe.h"
+
+typedef struct ft_sample_setup {
+    ft_sample_params p;
+    ft_logit_bias *bias;
+    ft_id_seq *seq;
+    ft_ids *seq_ids;
+    int n_seq;
+} ft_sample_setup;
+
+ft_status ft_sample_setup_init(ft_sample_setup *out, const ft_sampling *s, const ft_llm *m,
+                               ft_err *err);
+void ft_sample_setup_release(ft_sample_setup *s);
+
+#endif

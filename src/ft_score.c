@@ -1,0 +1,167 @@
+/* ft_score.c - the measuring section of foretoken.h. */
+#include "ft_llm.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/pool.h"
+#include "base/rng.h"
+
+#include <math.h>
+
+/* ---- perplexity ---- */
+
+typedef struct score {
+    const int32_t *ids; /* the chunk */
+    int n, V;
+    double nll, nll2;
+    int64_t count;
+    bool broken; /* logits that are no numbers */
+} score;
+
+/* Row i predicts token i + 1. */
+static void score_row(void *user, int i, const float *logits)
+{
+    score *s = user;
+    if (i + 1 >= s->n) return;
+    float top = logits[0];
+    for (int v = 1; v < s->V; v++) top = fmaxf(top, logits[v]);
+    double sum = 0;
+    for (int v = 0; v < s->V; v++) sum += exp((double)(logits[v] - top));
+    const double nll = log(sum) - (double)(logits[s->ids[i + 1]] - top);
+    if (!isfinite(nll)) s->broken = true;
+    s->nll += nll;
+    s->nll2 += nll * nll;
+    s->count++;
+}
+
+static void finish(ft_perplexity *out, const score *s, int chunks)
+{
+    const double n = (double)s->count, mean = s->nll / n;
+    const double var = n > 1 ? fmax(0, s->nll2 / n - mean * mean) / (n - 1) : 0;
+    *out = (ft_perplexity){.ppl = exp(mean), .nll = mean, .tokens = s->count, .chunks = chunks};
+    out->error = sqrt(var) * out->ppl;
+}
+
+ft_status ft_llm_perplexity(ft_llm *m, const int32_t *ids, size_t n_ids, int ctx, int chunks,
+                            void (*progress)(void *user, int chunk, int chunks, double ppl),
+                            void *user, ft_perplexity *out, ft_err *err)
+{
+    if (ctx < 2 || ctx > m->info.ctx)
+        return ft_fail(err, FT_EINVAL, "chunks of %d tokens, want 2 to %d", ctx, m->info.ctx);
+    const int most = (int)FT_MIN(n_ids / (size_t)ctx, (size_t)1 << 30);
+    if (most < 1)
+        return ft_fail(err, FT_EINVAL, "the text has %zu tokens, want at least %d", n_ids, ctx);
+    const int n = chunks > 0 ? FT_MIN(chunks, most) : most;
+    ft_lane *l = ft_lane_new(m->engine);
+    if (!l) return ft_fail(err, FT_ELIMIT, "every lane is taken");
+    int32_t *chunk = ft_new_n(int32_t, (size_t)ctx);
+    const int32_t bos = ft_vocab_add_bos(m->vocab) ? ft_vocab_special(m->vocab)->bos : -1;
+    score s = {.ids = chunk, .n = ctx, .V = m->model->V};
+    const int64_t start = ft_now_ns();
+    ft_status st = FT_OK;
+    for (int i = 0; i < n && !st; i++) {
+        memcpy(chunk, ids + (size_t)i * (size_t)ctx, sizeof *chunk * (size_t)ctx);
+        if (bos >= 0) chunk[0] = bos;
+        st = ft_lane_score(l, chunk, ctx, ctx / 2, score_row, &s, err);
+        if (!st && s.broken)
+            st = ft_fail(err, FT_EFORMAT,
+                         "chunk %d: the logits are not numbers: the weights are damaged", i);
+        if (!st) finish(out, &s, i + 1);
+        if (!st && progress) progress(user, i + 1, n, out->ppl);
+    }
+    out->seconds = (double)(ft_now_ns() - start) * 1e-9;
+    ft_free(chunk);
+    ft_lane_free(l);
+    return st;
+}
+
+/* ---- speed ---- */
+
+static bool go_on(void *user, const ft_emit *e)
+{
+    (void)user, (void)e;
+    return true;
+}
+
+static ft_status time_reply(ft_llm *m, ft_lane *l, int n_prompt, int n_gen, const ft_stats **stats,
+                            ft_err *err)
+{
+    int32_t *ids = ft_new_n(int32_t, (size_t)n_prompt);
+    ft_rng r = {(uint64_t)n_prompt};
+    for (int i = 0; i < n_prompt; i++) ids[i] = (int32_t)(ft_rng_u64(&r) % (uint64_t)m->model->V);
+    ft_job j = {.prompt = ids,
+                .n_prompt = n_prompt,
+                .max_tokens = n_gen,
+                .ignore_eog = true,
+                .top_logprobs = -1,
+                .emit = go_on};
+    ft_sample_defaults(&j.sampling);
+    j.sampling.temperature = 0;
+    j.sampling.penalty_last_n = 0;
+    const ft_status st = ft_lane_start(l, &j, err);
+    ft_free(ids);
+    if (st) return st;
+    while (ft_engine_round(m->engine)) {
+    }
+    *stats = ft_lane_stats(l);
+    if (ft_lane_finish(l) == FT_FINISH_ERROR)
+        return ft_fail(err, FT_EDEVICE, "%s", ft_lane_error(l));
+    return FT_OK;
+}
+
+ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *prompt_s,
+                      double *gen_s, ft_err *err)
+{
+    *prompt_s = *gen_s = 0;
+    ft_status st = FT_OK;
+    const ft_stats *stats;
+    for (int pass = 0; pass < 2 && !st; pass++) {
+        if (pass == 0 ? n_prompt <= 0 : n_gen <= 0) continue;
+        ft_lane *l = ft_lane_new(m->engine);
+        if (!l) return ft_fail(err, FT_ELIMIT, "every lane is taken");
+        if (pass == 0) {
+            if (!(st = time_reply(m, l, n_prompt, 1, &stats, err))) *prompt_s = stats->prompt_s;
+        } else {
+            st = time_reply(m, l, FT_MAX(1, depth), n_gen + 1, &stats, err);
+            if (!st) *gen_s = stats->predicted_s;
+        }
+        ft_lane_free(l);
+    }
+    return st;
+}
+
+enum { READ_BYTES = 256 << 20 };
+
+typedef struct reading {
+    const uint64_t *data;
+    uint64_t sum[64];
+} reading;
+
+static void read_slice(void *arg, int thread, int threads)
+{
+    reading *r = arg;
+    const size_t n = READ_BYTES / sizeof(uint64_t), part = n / (size_t)threads / 8 * 8;
+    const uint64_t *p = r->data + part * (size_t)thread;
+    uint64_t s[8] = {0};
+    for (size_t i = 0; i < part; i += 8)
+        for (int k = 0; k < 8; k++) s[k] += p[i + (size_t)k];
+    r->sum[thread % 64] = s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7];
+}
+
+double ft_read_bandwidth(int threads)
+{
+    ft_pool *pool = ft_pool_new(threads, 1);
+    uint64_t *data = ft_alloc_aligned(READ_BYTES, 64);
+    for (size_t i = 0; i < READ_BYTES / sizeof *data; i += 512)
+        data[i] = i; /* every page is real */
+    reading r = {.data = data};
+    double best = 0;
+    for (int i = 0; i < 5; i++) {
+        const double start = ft_now_s();
+        ft_pool_run(pool, read_slice, &r);
+        best = fmax(best, READ_BYTES / (ft_now_s() - start));
+    }
+    ft_free(data);
+    ft_pool_free(pool);
+    return best;
+}

@@ -1,0 +1,35 @@
+/* tools/convert.h - a Hugging Face folder becomes one GGUF file.
+ * Tensors are streamed in pieces of a few megabytes per thread; the file appears when it is
+ * complete. */
+#ifndef FT_TOOLS_CONVERT_H
+#define FT_TOOLS_CONVERT_H
+
+#include "base/err.h"
+
+typedef enum ft_convert_mtp {
+    FT_CONVERT_MTP_KEEP,
+    FT_CONVERT_MTP_DROP,
+    FT_CONVERT_MTP_ONLY
+} ft_convert_mtp;
+
+typedef struct ft_convert_opts {
+    const char
+        *outtype; /* "f32", "f16", "bf16", "q8_0"; NULL or "auto": as the checkpoint has it */
+    ft_convert_mtp mtp;
+    bool vocab_only; /* keys and vocabulary, no tensors; the folder needs no weights */
+    bool no_vocab;   /* the folder needs no tokenizer */
+    int threads;     /* 0: one per core */
+    bool quiet;
+} ft_convert_opts;
+
+typedef struct ft_convert_result {
+    uint64_t bytes; /* of the file */
+    size_t tensors;
+    const char *arch, *type; /* "qwen35", "BF16": static */
+} ft_convert_result;
+
+/* result may be NULL */
+ft_status ft_convert(const char *dir, const char *out, const ft_convert_opts *o,
+                     ft_convert_result *result, ft_err *err);
+
+#endif

@@ -1,0 +1,84 @@
+/* tools/shapes.h - the sizes of known models, and the tensors that a model of such a size has.
+ * Nothing here touches a file: `synth` fills these tensors with random numbers. */
+#ifndef FT_TOOLS_SHAPES_H
+#define FT_TOOLS_SHAPES_H
+
+#include "base/err.h"
+#include "base/type.h"
+
+typedef enum ft_family {
+    FT_QWEN35,
+    FT_QWEN35MOE,
+    FT_GEMMA4,
+    FT_GEMMA4_ASSISTANT,
+} ft_family;
+
+typedef struct ft_shape {
+    const char *name;    /* "27b" */
+    const char *aliases; /* separated by spaces, or NULL */
+    ft_family family;
+    int layers, width, ffn, vocab, context;
+    int heads, kv_heads, head; /* attention; for Gemma the sliding layers */
+    int rotary;
+    bool untied; /* has an output matrix of its own */
+    /* Qwen: one attention block in `every`; Gemma: one global layer in `every` */
+    int every;
+    /* delta nets */
+    int key_heads, value_heads, state, conv;
+    /* experts: how many, how many used, their width, the shared one's width */
+    int experts, used, expert_ffn, shared_ffn;
+    /* Gemma: global layers, window, layers without K and V, per-layer embeddings */
+    int global_kv_heads, global_head, window, shared_kv, per_layer;
+    int wide_ffn;     /* width on the layers without K and V, or 0 */
+    bool k_is_v;      /* global layers have no V projection */
+    int target_width; /* assistants: the width of the model they draft for */
+    int centroids;    /* assistants: rows of the centroid head, or 0 */
+} ft_shape;
+
+/* NULL when there is none; the error lists the names. */
+const ft_shape *ft_shape_find(const char *name, ft_err *err);
+const char *ft_shape_arch(const ft_shape *s); /* general.architecture */
+
+static inline bool ft_shape_is_qwen(const ft_shape *s)
+{
+    return s->family == FT_QWEN35 || s->family == FT_QWEN35MOE;
+}
+
+static inline bool ft_shape_is_attention(const ft_shape *s, int layer) /* Qwen */
+{
+    return (layer + 1) % s->every == 0;
+}
+
+static inline bool ft_shape_is_sliding(const ft_shape *s, int layer) /* Gemma */
+{
+    return (layer + 1) % s->every != 0;
+}
+
+/* What a tensor is filled with. */
+typedef enum ft_fill {
+    FT_FILL_MATRIX,  /* the type asked for, random with deviation a */
+    FT_FILL_HALF,    /* a matrix that is never quantised: BF16, or F32 when that was asked for */
+    FT_FILL_F32,     /* random with deviation a, always F32 */
+    FT_FILL_UNIFORM, /* F32 in [a, b] */
+    FT_FILL_ROPE,    /* Gemma's frequency factors: 1 for the first quarter, else 1e30 */
+    FT_FILL_ORDER,   /* I32, a permutation of 0 .. n-1 */
+} ft_fill;
+
+typedef struct ft_shape_tensor {
+    char name[64];
+    int n_dims;
+    int64_t n[3];
+    ft_fill fill;
+    double a, b;
+} ft_shape_tensor;
+
+typedef struct ft_shape_list {
+    ft_shape_tensor *tensor;
+    size_t n, cap;
+} ft_shape_list;
+
+/* Every tensor of the shape, in file order. */
+void ft_shape_tensors(ft_shape_list *out, const ft_shape *s, bool mtp);
+void ft_shape_list_release(ft_shape_list *l);
+
+#endif

@@ -1,0 +1,27 @@
+/* tools/synth.h - writes a model with the real shape of a known one and random weights: for
+ * measuring speed and memory, and for tests. The same seed gives the same file. */
+#ifndef FT_TOOLS_SYNTH_H
+#define FT_TOOLS_SYNTH_H
+
+#include "base/err.h"
+
+typedef struct ft_synth_opts {
+    const char *shape; /* see tools/shapes.c */
+    const char *type;  /* of the matrices: "Q4_K", or a mix like "Q4_K_M", which means its base */
+    const char *path;
+    uint64_t seed;
+    bool mtp; /* with the MTP block, where the family has one */
+    int threads;
+    bool quiet;
+    bool dry_run; /* only say how large it would be */
+} ft_synth_opts;
+
+typedef struct ft_synth_result {
+    uint64_t bytes; /* of the file; of the tensors alone for a dry run */
+    uint64_t parameters;
+    size_t tensors;
+} ft_synth_result;
+
+ft_status ft_synth(ft_synth_result *out, const ft_synth_opts *o, ft_err *err);
+
+#endif

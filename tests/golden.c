@@ -1,0 +1,428 @@
+/* tests/golden.c - the golden folders: builds each one's GGUF and checks what conversion made of
+ * it. golden FOLDER...                  check; ends with "N passed, N failed" golden --keep OUT
+ * FOLDER...       the same, and leave golden-NAME.gguf in OUT golden --folder TO FOLDER only write
+ * the Hugging Face folder TO (config and weights) What is expected is said here a second time, from
+ * the architecture and not from the converter's tables. */
+#define _XOPEN_SOURCE 700
+#include "gguf/gguf.h"
+#include "golden_build.h"
+#include "quant/quant.h"
+
+#include <math.h>
+#include <stdarg.h>
+
+static int passed, failed;
+
+static void check(bool ok, const char *fmt, ...) FT_PRINTF(2, 3);
+static void check(bool ok, const char *fmt, ...)
+{
+    if (ok) {
+        passed++;
+        return;
+    }
+    failed++;
+    va_list ap;
+    va_start(ap, fmt);
+    fputs("FAILED: ", stdout);
+    vprintf(fmt, ap);
+    putchar('\n');
+    va_end(ap);
+}
+
+typedef struct model {
+    const char *name;
+    json_t *config, *text, *manifest;
+    ft_gguf *g;
+    const char *prefix; /* of the checkpoint's names */
+    size_t expected;    /* tensors that were asked for */
+} model;
+
+static int64_t cfg(const model *m, const char *key)
+{
+    const json_t *v = json_object_get(m->text, key);
+    return json_integer_value(v ? v : json_object_get(m->config, key));
+}
+
+/* ---- shapes ---- */
+
+/* The tensor exists and has exactly these dimensions, fastest first; 0 ends them. */
+static void want(model *m, int64_t a, int64_t b, int64_t c, const char *fmt, ...) FT_PRINTF(5, 6);
+static void want(model *m, int64_t a, int64_t b, int64_t c, const char *fmt, ...)
+{
+    char name[96];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    const ft_gguf_tensor *t = ft_gguf_tensor_find(m->g, name);
+    m->expected++;
+    if (!t) {
+        check(false, "%s: no tensor %s", m->name, name);
+        return;
+    }
+    check(t->n[0] == a && t->n[1] == (b ? b : 1) && t->n[2] == (c ? c : 1) && t->n[3] == 1,
+          "%s: %s is {%lld, %lld, %lld}, want {%lld, %lld, %lld}", m->name, name,
+          (long long)t->n[0], (long long)t->n[1], (long long)t->n[2], (long long)a, (long long)b,
+          (long long)c);
+    const bool vector = !b;
+    check(!vector || t->type == FT_F32 || t->type == FT_I32, "%s: %s is %s, want F32", m->name,
+          name, ft_type_name(t->type));
+}
+
+static void want_qwen_block(model *m, int i, bool delta)
+{
+    const int64_t E = cfg(m, "hidden_size"), D = cfg(m, "head_dim");
+    const int64_t Hq = cfg(m, "num_attention_heads"), Hkv = cfg(m, "num_key_value_heads");
+    const int64_t S = cfg(m, "linear_key_head_dim"), Hv = cfg(m, "linear_num_value_heads");
+    const int64_t K = cfg(m, "linear_num_key_heads") * S, I = Hv * S;
+    want(m, E, 0, 0, "blk.%d.attn_norm.weight", i);
+    want(m, E, 0, 0, "blk.%d.post_attention_norm.weight", i);
+    if (delta) {
+        want(m, E, 2 * K + I, 0, "blk.%d.attn_qkv.weight", i);
+        want(m, E, I, 0, "blk.%d.attn_gate.weight", i);
+        want(m, 4, 2 * K + I, 0, "blk.%d.ssm_conv1d.weight", i);
+        want(m, E, Hv, 0, "blk.%d.ssm_alpha.weight", i);
+        want(m, E, Hv, 0, "blk.%d.ssm_beta.weight", i);
+        want(m, Hv, 0, 0, "blk.%d.ssm_dt.bias", i);
+        want(m, Hv, 0, 0, "blk.%d.ssm_a", i);
+        want(m, S, 0, 0, "blk.%d.ssm_norm.weight", i);
+        want(m, I, E, 0, "blk.%d.ssm_out.weight", i);
+    } else {
+        want(m, E, 2 * Hq * D, 0, "blk.%d.attn_q.weight", i);
+        want(m, E, Hkv * D, 0, "blk.%d.attn_k.weight", i);
+        want(m, E, Hkv * D, 0, "blk.%d.attn_v.weight", i);
+        want(m, D, 0, 0, "blk.%d.attn_q_norm.weight", i);
+        want(m, D, 0, 0, "blk.%d.attn_k_norm.weight", i);
+        want(m, Hq * D, E, 0, "blk.%d.attn_output.weight", i);
+    }
+    const int64_t X = cfg(m, "num_experts"), Fe = cfg(m, "moe_intermediate_size");
+    const int64_t F = cfg(m, "intermediate_size"), Fs = cfg(m, "shared_expert_intermediate_size");
+    if (!X) {
+        want(m, E, F, 0, "blk.%d.ffn_gate.weight", i);
+        want(m, E, F, 0, "blk.%d.ffn_up.weight", i);
+        want(m, F, E, 0, "blk.%d.ffn_down.weight", i);
+        return;
+    }
+    want(m, E, X, 0, "blk.%d.ffn_gate_inp.weight", i);
+    want(m, E, Fe, X, "blk.%d.ffn_gate_exps.weight", i);
+    want(m, E, Fe, X, "blk.%d.ffn_up_exps.weight", i);
+    want(m, Fe, E, X, "blk.%d.ffn_down_exps.weight", i);
+    want(m, E, 0, 0, "blk.%d.ffn_gate_inp_shexp.weight", i);
+    want(m, E, Fs, 0, "blk.%d.ffn_gate_shexp.weight", i);
+    want(m, E, Fs, 0, "blk.%d.ffn_up_shexp.weight", i);
+    want(m, Fs, E, 0, "blk.%d.ffn_down_shexp.weight", i);
+}
+
+static void want_qwen(model *m)
+{
+    const int64_t E = cfg(m, "hidden_size"), V = cfg(m, "vocab_size");
+    const int L = (int)cfg(m, "num_hidden_layers");
+    want(m, E, V, 0, "token_embd.weight");
+    want(m, E, 0, 0, "output_norm.weight");
+    if (!json_is_true(json_object_get(m->config, "tie_word_embeddings")))
+        want(m, E, V, 0, "output.weight");
+    for (int i = 0; i < L; i++) want_qwen_block(m, i, i % 4 != 3);
+    want_qwen_block(m, L, false);
+    want(m, 2 * E, E, 0, "blk.%d.nextn.eh_proj.weight", L);
+    want(m, E, 0, 0, "blk.%d.nextn.enorm.weight", L);
+    want(m, E, 0, 0, "blk.%d.nextn.hnorm.weight", L);
+    want(m, E, 0, 0, "blk.%d.nextn.shared_head_norm.weight", L);
+}
+
+static bool is_global(const model *m, int i)
+{
+    const json_t *types = json_object_get(m->text, "layer_types");
+    return !strcmp(json_string_value(json_array_get(types, (size_t)i)), "full_attention");
+}
+
+static void want_gemma_block(model *m, int i, int first_shared)
+{
+    const bool global = is_global(m, i), own = i < first_shared;
+    const bool k_is_v = json_is_true(json_object_get(m->text, "attention_k_eq_v"));
+    const bool wide = json_is_true(json_object_get(m->text, "use_double_wide_mlp"));
+    const int64_t E = cfg(m, "hidden_size"), Hq = cfg(m, "num_attention_heads");
+    const int64_t D = cfg(m, global ? "global_head_dim" : "head_dim");
+    const int64_t Hg = cfg(m, "num_global_key_value_heads");
+    const int64_t Hkv = global && k_is_v && Hg ? Hg : cfg(m, "num_key_value_heads");
+    const int64_t F = cfg(m, "intermediate_size") * (wide && !own ? 2 : 1);
+    static const char *const norm[] = {"attn_norm", "post_attention_norm", "ffn_norm",
+                                       "post_ffw_norm"};
+    for (int k = 0; k < 4; k++) want(m, E, 0, 0, "blk.%d.%s.weight", i, norm[k]);
+    want(m, E, D * Hq, 0, "blk.%d.attn_q.weight", i);
+    want(m, D * Hq, E, 0, "blk.%d.attn_output.weight", i);
+    want(m, D, 0, 0, "blk.%d.attn_q_norm.weight", i);
+    if (own) {
+        want(m, E, D * Hkv, 0, "blk.%d.attn_k.weight", i);
+        want(m, D, 0, 0, "blk.%d.attn_k_norm.weight", i);
+        if (!global || !k_is_v) want(m, E, D * Hkv, 0, "blk.%d.attn_v.weight", i);
+    }
+    want(m, E, F, 0, "blk.%d.ffn_gate.weight", i);
+    want(m, E, F, 0, "blk.%d.ffn_up.weight", i);
+    want(m, F, E, 0, "blk.%d.ffn_down.weight", i);
+    want(m, 1, 0, 0, "blk.%d.layer_output_scale.weight", i);
+    const int64_t P = cfg(m, "hidden_size_per_layer_input");
+    if (P) {
+        want(m, E, P, 0, "blk.%d.inp_gate.weight", i);
+        want(m, P, E, 0, "blk.%d.proj.weight", i);
+        want(m, E, 0, 0, "blk.%d.post_norm.weight", i);
+    }
+    const int64_t X = cfg(m, "num_experts"), Fe = cfg(m, "moe_intermediate_size");
+    if (!X) return;
+    want(m, E, X, 0, "blk.%d.ffn_gate_inp.weight", i);
+    want(m, E, 0, 0, "blk.%d.ffn_gate_inp.scale", i);
+    want(m, X, 0, 0, "blk.%d.ffn_down_exps.scale", i);
+    want(m, E, 2 * Fe, X, "blk.%d.ffn_gate_up_exps.weight", i);
+    want(m, Fe, E, X, "blk.%d.ffn_down_exps.weight", i);
+    want(m, E, 0, 0, "blk.%d.pre_ffw_norm_2.weight", i);
+    want(m, E, 0, 0, "blk.%d.post_ffw_norm_1.weight", i);
+    want(m, E, 0, 0, "blk.%d.post_ffw_norm_2.weight", i);
+}
+
+static void want_gemma(model *m, bool drafter)
+{
+    const int64_t E = cfg(m, "hidden_size"), V = cfg(m, "vocab_size");
+    const int64_t P = cfg(m, "hidden_size_per_layer_input"), T = cfg(m, "backbone_hidden_size");
+    const int L = (int)cfg(m, "num_hidden_layers");
+    want(m, E, V, 0, "token_embd.weight");
+    want(m, E, 0, 0, "output_norm.weight");
+    want(m, cfg(m, "global_head_dim") / 2, 0, 0, "rope_freqs.weight");
+    if (P) {
+        want(m, P * L, V, 0, "per_layer_token_embd.weight");
+        want(m, E, P * L, 0, "per_layer_model_proj.weight");
+        want(m, P, 0, 0, "per_layer_proj_norm.weight");
+    }
+    for (int i = 0; i < L; i++) want_gemma_block(m, i, L - (int)cfg(m, "num_kv_shared_layers"));
+    if (!drafter) return;
+    want(m, 2 * T, E, 0, "nextn.pre_projection.weight");
+    want(m, E, T, 0, "nextn.post_projection.weight");
+    if (!json_is_true(json_object_get(m->config, "use_ordered_embeddings"))) return;
+    want(m, E, cfg(m, "num_centroids"), 0, "masked_embd_centroids.weight");
+    want(m, V, 0, 0, "masked_embd_ordering");
+}
+
+/* ---- values ---- */
+
+static float at(const model *m, const char *name, int64_t row, int64_t col)
+{
+    const ft_gguf_tensor *t = ft_gguf_tensor_find(m->g, name);
+    if (!t || !t->n[0]) return NAN;
+    float *x = ft_new_n(float, (size_t)t->n[0]);
+    const size_t bytes = ft_type_row(t->type, (size_t)t->n[0]);
+    ft_row_decode(t->type, x, (const char *)t->data + (size_t)row * bytes, (size_t)t->n[0]);
+    const float v = x[col];
+    ft_free(x);
+    return v;
+}
+
+/* What the formula gives for [row, col] of a checkpoint tensor of this many columns. */
+static float source(const model *m, const char *name, int64_t row, int64_t col, int64_t cols)
+{
+    char full[256];
+    snprintf(full, sizeof full, "%s%s", m->prefix, name);
+    const json_t *e = golden_entry(m->manifest, full);
+    if (!e) e = golden_entry(m->manifest, name);
+    if (!e) return NAN;
+    const golden_formula f = golden_formula_of(e);
+    return golden_value(&f, (uint64_t)(row * cols + col));
+}
+
+static void same(const model *m, const char *name, int64_t row, int64_t col, float expect)
+{
+    const float x = at(m, name, row, col);
+    check(x == expect, "%s: %s[%lld][%lld] is %.9g, want %.9g", m->name, name, (long long)row,
+          (long long)col, (double)x, (double)expect);
+}
+
+/* Value heads stand grouped in the checkpoint (g * r + j) and tiled in the file (j * Hk + g). */
+static void check_delta(const model *m)
+{
+    const int64_t E = cfg(m, "hidden_size"), S = cfg(m, "linear_key_head_dim");
+    const int64_t Hk = cfg(m, "linear_num_key_heads"), Hv = cfg(m, "linear_num_value_heads");
+    const int64_t r = Hv / Hk, K2 = 2 * Hk * S, I = Hv * S;
+#define LA "layers.1.linear_attn."
+    for (int64_t g = 0; g < Hk; g++)
+        for (int64_t j = 0; j < r; j++) {
+            const int64_t hf = g * r + j, to = j * Hk + g, in = 37 % S;
+            same(m, "blk.1.ssm_a", 0, to, -expf(source(m, LA "A_log", 0, hf, Hv)));
+            same(m, "blk.1.ssm_dt.bias", 0, to, source(m, LA "dt_bias", 0, hf, Hv));
+            same(m, "blk.1.ssm_alpha.weight", to, 5, source(m, LA "in_proj_a.weight", hf, 5, E));
+            same(m, "blk.1.ssm_beta.weight", to, 7, source(m, LA "in_proj_b.weight", hf, 7, E));
+            same(m, "blk.1.attn_gate.weight", to * S + in, 3,
+                 source(m, LA "in_proj_z.weight", hf * S + in, 3, E));
+            same(m, "blk.1.attn_qkv.weight", K2 + to * S + in, 11,
+                 source(m, LA "in_proj_qkv.weight", K2 + hf * S + in, 11, E));
+            same(m, "blk.1.ssm_conv1d.weight", K2 + to * S + in, 2,
+                 source(m, LA "conv1d.weight", K2 + hf * S + in, 2, 4));
+            same(m, "blk.1.ssm_out.weight", 9, to * S + in,
+                 source(m, LA "out_proj.weight", 9, hf * S + in, I));
+        }
+    for (int64_t i = 0; i < K2; i += 61) {
+        same(m, "blk.1.attn_qkv.weight", i, 0, source(m, LA "in_proj_qkv.weight", i, 0, E));
+        same(m, "blk.1.ssm_conv1d.weight", i, 3, source(m, LA "conv1d.weight", i, 3, 4));
+    }
+    same(m, "blk.1.ssm_norm.weight", 0, 4, source(m, LA "norm.weight", 0, 4, S));
+#undef LA
+}
+
+static void check_qwen_values(const model *m)
+{
+    const int64_t E = cfg(m, "hidden_size"), X = cfg(m, "num_experts");
+    const int64_t Fe = cfg(m, "moe_intermediate_size"), V = cfg(m, "vocab_size");
+    static const struct {
+        const char *gguf, *hf;
+    } plus_one[] = {
+        {"output_norm.weight", "norm.weight"},
+        {"blk.0.attn_norm.weight", "layers.0.input_layernorm.weight"},
+        {"blk.2.post_attention_norm.weight", "layers.2.post_attention_layernorm.weight"},
+        {"blk.3.attn_q_norm.weight", "layers.3.self_attn.q_norm.weight"},
+        {"blk.3.attn_k_norm.weight", "layers.3.self_attn.k_norm.weight"},
+        {"blk.4.attn_norm.weight", "mtp.layers.0.input_layernorm.weight"},
+        {"blk.4.attn_q_norm.weight", "mtp.layers.0.self_attn.q_norm.weight"},
+        {"blk.4.nextn.enorm.weight", "mtp.pre_fc_norm_embedding.weight"},
+        {"blk.4.nextn.hnorm.weight", "mtp.pre_fc_norm_hidden.weight"},
+        {"blk.4.nextn.shared_head_norm.weight", "mtp.norm.weight"},
+    };
+    for (size_t i = 0; i < FT_COUNT(plus_one); i++)
+        for (int64_t c = 0; c < 256; c += 51)
+            same(m, plus_one[i].gguf, 0, c, 1.0f + source(m, plus_one[i].hf, 0, c, 256));
+    same(m, "token_embd.weight", V - 1, E - 1, source(m, "embed_tokens.weight", V - 1, E - 1, E));
+    same(m, "blk.4.nextn.eh_proj.weight", 3, E + 1, source(m, "mtp.fc.weight", 3, E + 1, 2 * E));
+    check_delta(m);
+    for (int64_t x = 0; x < X; x += 5) {
+#define EX "layers.3.mlp.experts."
+        same(m, "blk.3.ffn_gate_exps.weight", x * Fe + 2, 1,
+             source(m, EX "gate_up_proj", x * 2 * Fe + 2, 1, E));
+        same(m, "blk.3.ffn_up_exps.weight", x * Fe + 2, 1,
+             source(m, EX "gate_up_proj", x * 2 * Fe + Fe + 2, 1, E));
+        same(m, "blk.3.ffn_down_exps.weight", x * E + 2, 1,
+             source(m, EX "down_proj", x * E + 2, 1, Fe));
+#undef EX
+    }
+    if (X)
+        same(m, "blk.3.ffn_gate_inp_shexp.weight", 0, 8,
+             source(m, "layers.3.mlp.shared_expert_gate.weight", 0, 8, E));
+}
+
+static void check_gemma_values(const model *m)
+{
+    const int64_t E = cfg(m, "hidden_size"), D = cfg(m, "global_head_dim");
+    const int64_t L = cfg(m, "num_hidden_layers"), F = cfg(m, "intermediate_size");
+    same(m, "output_norm.weight", 0, 7, source(m, "norm.weight", 0, 7, E));
+    same(m, "blk.1.attn_norm.weight", 0, 7, source(m, "layers.1.input_layernorm.weight", 0, 7, E));
+    same(m, "blk.1.layer_output_scale.weight", 0, 0, source(m, "layers.1.layer_scalar", 0, 0, 1));
+    same(m, "blk.0.ffn_down.weight", 5, 6, source(m, "layers.0.mlp.down_proj.weight", 5, 6, F));
+    same(m, "rope_freqs.weight", 0, D / 8 - 1, 1.0f);
+    same(m, "rope_freqs.weight", 0, D / 8, 1e30f);
+    if (cfg(m, "hidden_size_per_layer_input"))
+        same(m, "per_layer_token_embd.weight", 3, 65,
+             source(m, "embed_tokens_per_layer.weight", 3, 65,
+                    L * cfg(m, "hidden_size_per_layer_input")));
+    const ft_gguf_tensor *ids = ft_gguf_tensor_find(m->g, "masked_embd_ordering");
+    const json_t *e = golden_entry(m->manifest, "masked_embedding.token_ordering");
+    check(!e == !ids, "%s: masked_embd_ordering is %s", m->name, ids ? "there" : "missing");
+    for (int64_t i = 0; e && ids && i < ids->n[0]; i++) {
+        int32_t id;
+        memcpy(&id, (const char *)ids->data + i * 4, 4);
+        const json_t *v = json_array_get(json_object_get(e, "values"), (size_t)i);
+        if (id != json_integer_value(v)) check(false, "%s: ordering[%d]", m->name, (int)i);
+    }
+}
+
+/* ---- one folder ---- */
+
+static void check_key(const model *m, const char *key, int64_t expect)
+{
+    char full[96];
+    ft_str arch = {"", 0};
+    int64_t v = -1;
+    ft_gguf_str(m->g, "general.architecture", &arch);
+    snprintf(full, sizeof full, "%.*s.%s", FT_STR_FMT(arch), key);
+    ft_gguf_i64(m->g, full, &v);
+    check(v == expect, "%s: key %s is %lld, want %lld", m->name, full, (long long)v,
+          (long long)expect);
+}
+
+static void check_model(model *m)
+{
+    const char *type = json_string_value(json_object_get(m->config, "model_type"));
+    const bool gemma = !strncmp(type, "gemma4", 6), drafter = strstr(type, "assistant") != NULL;
+    const int64_t L = cfg(m, "num_hidden_layers");
+    if (gemma) {
+        want_gemma(m, drafter);
+        check_gemma_values(m);
+        check_key(m, "attention.shared_kv_layers", cfg(m, "num_kv_shared_layers"));
+        check_key(m, "embedding_length_per_layer_input", cfg(m, "hidden_size_per_layer_input"));
+    } else {
+        want_qwen(m);
+        check_qwen_values(m);
+        check_key(m, "ssm.time_step_rank", cfg(m, "linear_num_value_heads"));
+    }
+    if (drafter) {
+        check_key(m, "embedding_length_out", cfg(m, "backbone_hidden_size"));
+        check_key(m, "nextn_predict_layers", L);
+        if (cfg(m, "num_centroids")) {
+            check_key(m, "n_centroids", cfg(m, "num_centroids"));
+            check_key(m, "centroid_top_k", cfg(m, "centroid_intermediate_top_k"));
+        }
+    }
+    check_key(m, "block_count", gemma ? L : L + 1);
+    check(ft_gguf_n_tensor(m->g) == m->expected, "%s: %zu tensors, want %zu", m->name,
+          ft_gguf_n_tensor(m->g), m->expected);
+}
+
+static void check_folder(const char *dir, const char *path)
+{
+    char file[4096];
+    json_error_t je;
+    ft_err err;
+    model m = {.name = dir, .prefix = "model."};
+    snprintf(file, sizeof file, "%s/config.json", dir);
+    m.config = json_load_file(file, 0, &je);
+    const bool ok = m.config && !golden_manifest(&m.manifest, dir, &err) &&
+                    !golden_gguf(dir, path, NULL, &err) && !ft_gguf_open(&m.g, path, true, &err);
+    check(ok, "%s: %s", dir, m.config ? err.text : je.text);
+    if (ok) {
+        m.text = json_object_get(m.config, "text_config");
+        if (golden_entry(m.manifest, "model.language_model.norm.weight"))
+            m.prefix = "model.language_model.";
+        check_model(&m);
+    }
+    ft_gguf_close(m.g);
+    json_decref(m.manifest);
+    json_decref(m.config);
+}
+
+static const char *base_name(char *dir)
+{
+    size_t n = strlen(dir);
+    while (n > 1 && dir[n - 1] == '/') dir[--n] = 0;
+    const char *slash = strrchr(dir, '/');
+    return slash ? slash + 1 : dir;
+}
+
+int main(int argc, char **argv)
+{
+    ft_err err;
+    int first = 1;
+    const char *keep = NULL;
+    if (argc == 4 && !strcmp(argv[1], "--folder")) {
+        if (!golden_folder(argv[3], argv[2], &err)) return 0;
+        fprintf(stderr, "golden: %s\n", err.text);
+        return 1;
+    }
+    if (argc > 3 && !strcmp(argv[1], "--keep")) {
+        keep = argv[2];
+        first = 3;
+    }
+    char tmp[] = "/tmp/foretoken-golden-XXXXXX";
+    if (!keep && !mkdtemp(tmp)) return 1;
+    for (int i = first; i < argc; i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/golden-%s.gguf", keep ? keep : tmp, base_name(argv[i]));
+        check_folder(argv[i], path);
+        if (!keep) unlink(path);
+    }
+    if (!keep) rmdir(tmp);
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed || argc == first;
+}
