@@ -52,6 +52,8 @@ typedef struct ft_optest {
     double best_ns; /* bench */
     void *host[T_BLOCKS];
     int n_host;
+    ft_weight bound[8];
+    int n_bound;
 } ft_optest;
 
 typedef void t_fn(ft_optest *t, const int *n);
@@ -180,6 +182,8 @@ static inline ft_weight t_weight(ft_optest *t, ft_type type, int n, int k, int E
     ft_weight w = {.type = type, .n = n, .k = k, .E = E, .name = "test"};
     ft_err err;
     if (t->dev->bind(t->dev, &w, raw, &err)) t_fail(t, err.text, 0);
+    assert(t->n_bound < 8);
+    t->bound[t->n_bound++] = w;
     return w;
 }
 
@@ -319,10 +323,11 @@ static inline void t_play(ft_optest *t, const t_case *c, int shape, ft_dev *dev)
     t->step_mem = (ft_step){.dev = dev, .b = &t->batch};
     t->batch = (ft_batch){0};
     t->rng = (ft_rng){(uint64_t)shape * 77 + 5};
-    t->n_kept = t->n_block = t->n_host = 0;
+    t->n_kept = t->n_block = t->n_host = t->n_bound = 0;
     t->best_ns = t->bytes = t->flops = 0;
     c->fn(t, c->shape[shape]);
     t_check_guards(t);
+    for (int i = 0; i < t->n_bound; i++) dev->unbind(dev, &t->bound[i]);
     for (int i = 0; i < t->n_block; i++) dev->free(dev, t->block[i].base);
     for (int i = 0; i < t->n_host; i++) ft_free(t->host[i]);
 }

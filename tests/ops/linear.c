@@ -33,7 +33,6 @@ static void linear(ft_optest *t, const int *n)
     ft_add(t->step, x, x, 0.25f); /* the cached bytes of x are stale now */
     ft_linear_add(t->step, z, x, &w);
     t_expect(t, z, limit(type, T * out));
-    t->dev->unbind(t->dev, &w);
 }
 
 #define ROWS(type, k, n)                                                                           \
@@ -43,12 +42,13 @@ static void linear(ft_optest *t, const int *n)
         97, k, n, type                                                                             \
     }
 #define BLOCK32(type)                                                                              \
-    ROWS(type, 256, 37), {1, 32, 1, type}, {3, 96, 5, type}, {7, 288, 16, type},                   \
+    ROWS(type, 256, 37), ROWS(type, 320, 40), {1, 32, 1, type}, {3, 96, 5, type},                  \
+        {7, 288, 16, type},                                                                        \
     {                                                                                              \
         4, 2080, 3, type                                                                           \
     }
 #define BLOCK256(type)                                                                             \
-    ROWS(type, 512, 37), {1, 256, 1, type},                                                        \
+    ROWS(type, 512, 37), ROWS(type, 768, 24), {1, 256, 1, type},                                   \
     {                                                                                              \
         7, 768, 16, type                                                                           \
     }
