@@ -80,7 +80,7 @@ CU_SRC   := $(wildcard src/dev/cuda/*.cu)
 LIB_OBJ  += $(CU_SRC:%.cu=$(BUILD)/%.cu.o)
 endif
 
-.PHONY: all run check check-fast fuzz fuzz-build tidy format layers install uninstall clean deps bench
+.PHONY: all run check check-fast check-ops fuzz fuzz-build tidy format layers install uninstall clean deps bench
 all: $(BIN) $(BUILD)/libforetoken.so
 
 # A change of flags or commit rebuilds what depends on it.
@@ -150,6 +150,10 @@ check: deps
 check-fast: $(BIN) $(TEST_BIN) $(FUZZ_REPLAY)
 	@BUILD=$(BUILD) scripts/check.sh
 tests: $(TEST_BIN)
+# every op against ref: make check-ops DEV=cpu; with BENCH=1 times them instead
+DEV     ?= cpu
+check-ops: $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/ops/*.c))
+	@for t in $^; do $$t --dev $(DEV) $(if $(BENCH),--bench) || exit 1; done
 run: deps
 	@$(MAKE) --no-print-directory $(BIN)
 	@scripts/greet.sh $(BIN)

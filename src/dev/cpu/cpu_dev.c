@@ -184,9 +184,43 @@ static ft_status sync(ft_dev *d, ft_err *err)
     return FT_OK;
 }
 
+typedef struct pack_args {
+    const ft_pack *pack;
+    ft_weight *w;
+    size_t group;
+} pack_args;
+
+static void pack_group(void *arg, size_t i)
+{
+    const pack_args *a = arg;
+    a->pack->rows((unsigned char *)a->w->packed + i * a->group,
+                  (const unsigned char *)a->w->data + i * FT_GROUP * a->w->row_bytes,
+                  a->w->row_bytes, a->w->k);
+}
+
+/* The file's bytes stay where they are; products read a packed copy where a kernel has its own
+ * layout. Twice the group, because a fused gate_up is cut in the middle. */
+static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const ft_pack *pack = &c->kern.pack[w->type];
+    ft_host_bind(d, w, host, err);
+    w->packed = NULL;
+    if (!pack->dot || w->lookup || w->n % (2 * FT_GROUP)) return FT_OK;
+    const pack_args a = {pack, w, pack->bytes(w->k)};
+    const size_t groups = (size_t)w->n / FT_GROUP * (size_t)w->E;
+    w->packed = ft_host_alloc(d, groups * a.group);
+    if (!w->packed)
+        return ft_fail(err, FT_ENOMEM, "no memory for the packed copy of \"%s\" (%zu bytes wanted)",
+                       w->name ? w->name : "?", groups * a.group);
+    ft_pool_each(c->pool, groups, pack_group, (void *)&a);
+    return FT_OK;
+}
+
 static void unbind(ft_dev *d, ft_weight *w)
 {
-    (void)d;
+    ft_host_free(d, w->packed);
+    w->packed = NULL;
     w->data = NULL;
 }
 
@@ -245,7 +279,7 @@ ft_dev *ft_dev_cpu(int threads)
         .free = ft_host_free,
         .upload = ft_host_copy,
         .download = ft_host_copy,
-        .bind = ft_host_bind,
+        .bind = bind,
         .unbind = unbind,
         .reserve = reserve,
         .record = record,

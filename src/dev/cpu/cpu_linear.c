@@ -19,10 +19,18 @@ size_t ft_cpu_product_own(const ft_cpu *c, const ft_weight *w)
     return ft_round_up((size_t)w->k * sizeof(float), FT_HOST_ALIGN);
 }
 
-/* FT_COLS rows of x against the rows [lo, hi) of the weight, by the kernel for its type. */
-static void product_cols(const ft_part *p, float *out, int ld, const ft_weight *w,
-                         const unsigned char *rows, ft_type type, int n_rows, const ft_inputs *x,
-                         int at)
+/* Rows of weights and the kernel that reads them: one of the two. */
+typedef struct rows_of {
+    const unsigned char *at;
+    size_t step;
+    int k;
+    ft_dot8_fn *dot8;
+    ft_dotf_fn *dotf;
+} rows_of;
+
+/* FT_COLS rows of x against n_rows rows of k weights, by the kernel for their type. */
+static void product_cols(const ft_part *p, float *out, int ld, const rows_of *r, int n_rows,
+                         const ft_inputs *x, int at)
 {
     const int n = FT_MIN(FT_COLS, x->n - at);
     float *y[FT_COLS];
@@ -31,30 +39,38 @@ static void product_cols(const ft_part *p, float *out, int ld, const ft_weight *
     for (int i = 0; i < n; i++) {
         const int t = x->row ? x->row[at + i] : at + i;
         y[i] = out + (size_t)(at + i) * (size_t)ld;
-        if (p->k->dot8[type])
+        if (r->dot8)
             col8[i] = ft_col8_at(p, &x->x8, t);
         else
             col[i] = ft_mat_head(x->x, t, 0);
     }
-    const size_t step = type == w->type ? w->row_bytes : (size_t)w->k * sizeof(float);
-    if (p->k->dot8[type])
-        p->k->dot8[type](y, rows, step, n_rows, w->k, col8, n);
+    if (r->dot8)
+        r->dot8(y, r->at, r->step, n_rows, r->k, col8, n);
     else
-        p->k->dotf[type](y, rows, step, n_rows, w->k, col, n);
+        r->dotf(y, r->at, r->step, n_rows, r->k, col, n);
 }
 
 void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, int e, int lo, int hi,
                     const ft_inputs *x)
 {
-    if (p->k->dot8[w->type] || p->k->dotf[w->type]) {
-        for (int at = 0; at < x->n; at += FT_COLS)
-            product_cols(p, out, ld, w, ft_weight_row(w, e, lo), w->type, hi - lo, x, at);
+    rows_of r = {ft_weight_row(w, e, lo), w->row_bytes, w->k, p->k->dot8[w->type],
+                 p->k->dotf[w->type]};
+    if (w->packed && lo % FT_GROUP == 0 && hi % FT_GROUP == 0) {
+        const ft_pack *pack = &p->k->pack[w->type];
+        const size_t row = (size_t)e * (size_t)w->n + (size_t)lo;
+        r.step = pack->bytes(w->k);
+        r.at = (const unsigned char *)w->packed + row / FT_GROUP * r.step;
+        r.dot8 = pack->dot;
+    }
+    if (r.dot8 || r.dotf) {
+        for (int at = 0; at < x->n; at += FT_COLS) product_cols(p, out, ld, &r, hi - lo, x, at);
         return;
     }
+    r = (rows_of){p->own, 0, w->k, NULL, p->k->dotf[FT_F32]};
     for (int o = lo; o < hi; o++) { /* no kernel of its own: decoded once for all rows */
         ft_row_decode(w->type, (float *)(void *)p->own, ft_weight_row(w, e, o), (size_t)w->k);
         for (int at = 0; at < x->n; at += FT_COLS)
-            product_cols(p, out + (o - lo), ld, w, p->own, FT_F32, 1, x, at);
+            product_cols(p, out + (o - lo), ld, &r, 1, x, at);
     }
 }
 

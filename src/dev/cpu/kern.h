@@ -12,8 +12,9 @@
 #include <math.h>
 
 enum {
-    FT_COLS = 4,   /* most columns of one call */
-    FT_BLOCK8 = 32 /* activations that share a scale */
+    FT_COLS = 4,    /* most columns of one call */
+    FT_GROUP = 4,   /* rows of a packed group */
+    FT_BLOCK8 = 32, /* activations that share a scale */
 };
 
 /* A row of activations as bytes: x[i] = d[i / 32] * q[i]; s[i / 16] is d times the sum of sixteen
@@ -29,7 +30,15 @@ typedef void ft_dot8_fn(float *const *y, const unsigned char *w, size_t row_byte
 typedef void ft_dotf_fn(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
                         const float *const *x, int n);
 
+/* A layout of the kernel's own: groups of FT_GROUP rows. */
+typedef struct ft_pack {
+    size_t (*bytes)(int k); /* of a group */
+    void (*rows)(unsigned char *to, const unsigned char *from, size_t row_bytes, int k);
+    ft_dot8_fn *dot; /* w: the first group, row_bytes: of a group, rows: a multiple of FT_GROUP */
+} ft_pack;
+
 typedef struct ft_kern {
+    ft_pack pack[FT_TYPE_MAX];     /* dot NULL: the file's layout is used */
     ft_dot8_fn *dot8[FT_TYPE_MAX]; /* NULL: use dotf on the decoded row */
     ft_dotf_fn *dotf[FT_TYPE_MAX]; /* F32, F16 and BF16 */
     void (*quantise)(int8_t *q, float *d, float *s, const float *x, int k);

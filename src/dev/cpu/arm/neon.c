@@ -45,6 +45,25 @@ INLINE float32x4_t load4(const unsigned char *w, int i, const int kind)
     return vreinterpretq_f32_u32(vshll_n_u16(h, 15) << 1);
 }
 
+/* Sixteen values as four vectors. */
+INLINE void load16(float32x4_t *v, const unsigned char *w, int i, const int kind)
+{
+    if (kind == WIDE_F32) {
+        UNROLL for (int j = 0; j < 4; j++) v[j] = load4(w, i + 4 * j, kind);
+        return;
+    }
+    UNROLL for (int j = 0; j < 2; j++)
+    {
+        const uint16x8_t h = vld1q_u16((const uint16_t *)(const void *)w + i + 8 * j);
+        const float16x8_t f = vreinterpretq_f16_u16(h);
+        const uint16x8_t zero = vdupq_n_u16(0);
+        v[2 * j] = kind == WIDE_F16 ? vcvt_f32_f16(vget_low_f16(f))
+                                    : vreinterpretq_f32_u16(vzip1q_u16(zero, h));
+        v[2 * j + 1] =
+            kind == WIDE_F16 ? vcvt_high_f32_f16(f) : vreinterpretq_f32_u16(vzip2q_u16(zero, h));
+    }
+}
+
 INLINE float load1(const unsigned char *w, int i, const int kind)
 {
     if (kind == WIDE_F32) return ((const float *)(const void *)w)[i];
@@ -63,13 +82,16 @@ INLINE void tile(float *const *y, int o, const unsigned char *w, size_t row_byte
     int i = 0;
     UNROLL for (int p = 0; p < R * n; p++) UNROLL for (int j = 0; j < 4; j++) s[p][j] =
         vdupq_n_f32(0);
-    for (; i + 16 <= k; i += 16)
-        UNROLL for (int j = 0; j < 4; j++) UNROLL for (int a = 0; a < R; a++)
+    for (; i + 16 <= k; i += 16) {
+        float32x4_t v[2][4];
+        UNROLL for (int a = 0; a < R; a++) load16(v[a], w + (size_t)a * row_bytes, i, kind);
+        UNROLL for (int j = 0; j < 4; j++) UNROLL for (int c = 0; c < n; c++)
         {
-            const float32x4_t v = load4(w + (size_t)a * row_bytes, i + 4 * j, kind);
-            UNROLL for (int c = 0; c < n; c++) s[a * n + c][j] =
-                vfmaq_f32(s[a * n + c][j], v, vld1q_f32(x[c] + i + 4 * j));
+            const float32x4_t f = vld1q_f32(x[c] + i + 4 * j);
+            UNROLL for (int a = 0; a < R; a++) s[a * n + c][j] =
+                vfmaq_f32(s[a * n + c][j], v[a][j], f);
         }
+    }
     for (; i + 4 <= k; i += 4)
         UNROLL for (int p = 0; p < R * n; p++) s[p][0] = vfmaq_f32(
             s[p][0], load4(w + (size_t)(p / n) * row_bytes, i, kind), vld1q_f32(x[p % n] + i));
