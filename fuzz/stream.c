@@ -32,7 +32,7 @@ static void check_args(record *r)
     ft_buf_clear(&r->args);
 }
 
-static void on_delta(void *user, const ft_delta *d)
+static void on_delta(void *user, const ft_stream_delta *d)
 {
     record *r = user;
     if (d->kind == FT_DELTA_CALL) check_args(r);

@@ -26,7 +26,7 @@ typedef enum state {
 
 struct ft_stream {
     ft_stream_opts o;
-    ft_delta_fn fn;
+    ft_stream_fn fn;
     void *user;
     state st;
     ft_buf in;    /* arrived and not yet eaten */
@@ -44,7 +44,7 @@ struct ft_stream {
     int n_calls;
 };
 
-ft_stream *ft_stream_new(const ft_stream_opts *o, ft_delta_fn fn, void *user)
+ft_stream *ft_stream_new(const ft_stream_opts *o, ft_stream_fn fn, void *user)
 {
     ft_stream *s = ft_new(ft_stream);
     s->o = *o;
@@ -127,20 +127,20 @@ static match starts(const ft_stream *s, const char *tag)
 
 /* ---- what goes out ---- */
 
-static void send(ft_stream *s, ft_delta_kind kind, ft_str text)
+static void send(ft_stream *s, ft_stream_kind kind, ft_str text)
 {
     if (!text.n && kind != FT_DELTA_CALL) return;
-    const ft_delta d = {kind, s->n_calls - 1, text};
+    const ft_stream_delta d = {kind, s->n_calls - 1, text};
     s->fn(s->user, &d);
 }
 
-static ft_delta_kind answer(const ft_stream *s)
+static ft_stream_kind answer(const ft_stream *s)
 {
     return s->n_calls ? FT_DELTA_AFTER : FT_DELTA_CONTENT;
 }
 
 /* Text of a thought or an answer. White space at its end waits for what follows. */
-static void say(ft_stream *s, ft_delta_kind kind, ft_str t)
+static void say(ft_stream *s, ft_stream_kind kind, ft_str t)
 {
     size_t from = 0, end = t.n;
     if (s->skip_space)
@@ -156,7 +156,7 @@ static void say(ft_stream *s, ft_delta_kind kind, ft_str t)
     ft_buf_put(&s->gap, t.p + end, t.n - end);
 }
 
-static void say_eaten(ft_stream *s, ft_delta_kind kind, size_t n)
+static void say_eaten(ft_stream *s, ft_stream_kind kind, size_t n)
 {
     const ft_str t = {left(s).p, n};
     say(s, kind, t);

@@ -10,21 +10,21 @@
 
 #include "text/chat.h"
 
-typedef enum ft_delta_kind {
+typedef enum ft_stream_kind {
     FT_DELTA_THOUGHT,
     FT_DELTA_CONTENT,
     FT_DELTA_AFTER, /* text behind a call, which templates do not allow: log it, drop it */
     FT_DELTA_CALL,  /* call `index` begins; text is the function's name */
     FT_DELTA_ARGS,  /* a piece of the arguments of call `index`: together valid JSON */
-} ft_delta_kind;
+} ft_stream_kind;
 
-typedef struct ft_delta {
-    ft_delta_kind kind;
+typedef struct ft_stream_delta {
+    ft_stream_kind kind;
     int index;   /* of the call, from 0 */
     ft_str text; /* borrowed for the call of the callback */
-} ft_delta;
+} ft_stream_delta;
 
-typedef void (*ft_delta_fn)(void *user, const ft_delta *d);
+typedef void (*ft_stream_fn)(void *user, const ft_stream_delta *d);
 
 typedef struct ft_stream_opts {
     ft_chat_family family;
@@ -36,7 +36,7 @@ typedef struct ft_stream_opts {
 
 typedef struct ft_stream ft_stream;
 
-ft_stream *ft_stream_new(const ft_stream_opts *o, ft_delta_fn fn, void *user);
+ft_stream *ft_stream_new(const ft_stream_opts *o, ft_stream_fn fn, void *user);
 void ft_stream_free(ft_stream *s);
 void ft_stream_feed(ft_stream *s, ft_str text);
 /* The reply is over: says what was held back. A call that was cut off is closed, so that its

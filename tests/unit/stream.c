@@ -18,7 +18,7 @@ typedef struct record {
 } record;
 
 /* T:thought C:content A:after N0:name J0:json */
-static void on_delta(void *user, const ft_delta *d)
+static void on_delta(void *user, const ft_stream_delta *d)
 {
     static const char *const names[] = {"T", "C", "A", "N", "J"};
     record *r = user;
