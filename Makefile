@@ -81,6 +81,7 @@ LIB_OBJ  += $(CU_SRC:%.cu=$(BUILD)/%.cu.o)
 endif
 
 .PHONY: all run check check-fast check-ops fuzz fuzz-build tidy format layers install uninstall clean deps bench
+.PHONY: all e2e bench-tokenize run check check-fast fuzz fuzz-build tidy format layers install uninstall clean deps bench
 all: $(BIN) $(BUILD)/libforetoken.so
 
 # A change of flags or commit rebuilds what depends on it.
@@ -168,6 +169,14 @@ fuzz-build:
 fuzz: fuzz-build
 	@for f in $(FUZZ); do mkdir -p build-fuzz/corpus/$$f; \
 	build-fuzz/$$f -max_total_time=$(SECONDS) -rss_limit_mb=2048 -timeout=20 -artifact_prefix=build-fuzz/$$f- build-fuzz/corpus/$$f fuzz/corpus/$$f || exit 1; done
+
+# Suites against other programs' own code; they need node, npm and a network.
+e2e:
+	@for t in tests/e2e/*/run.sh; do BUILD=$(BUILD) bash $t || exit 1; done
+bench-tokenize: $(BUILD)/bench/tokenize
+$(BUILD)/bench/%: bench/%.c $(LIB) $(BUILD)/flags
+	@mkdir -p $(@D)
+	@$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $< $(LIB) $(LDLIBS) -o $@
 
 tidy:
 	clang-tidy --quiet $(LIB_SRC) $(CLI_SRC) -- -std=c11 $(CPPFLAGS)

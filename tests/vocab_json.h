@@ -33,9 +33,7 @@ static void vj_token(const json_t *id, ft_str text, int32_t type, ft_str **texts
     for (; *n <= at; ++*n) {
         *texts = ft_realloc(*texts, (*n + 1) * sizeof **texts);
         *types = ft_realloc(*types, (*n + 1) * sizeof **types);
-        char pad[32];
-        snprintf(pad, sizeof pad, "[PAD%zu]", *n);
-        (*texts)[*n] = ft_str_of(ft_strdup(pad)); /* lives as long as the test */
+        (*texts)[*n] = (ft_str){NULL, 0};
         (*types)[*n] = VJ_UNUSED;
     }
     (*texts)[at] = text;
@@ -98,6 +96,10 @@ static ft_status vj_write_as(const char *json_path, const char *gguf_path, const
     json_array_foreach(json_object_get(root, "added_tokens"), i, v) vj_token(
         json_object_get(v, "id"), ft_str_of(json_string_value(json_object_get(v, "content"))),
         json_is_true(json_object_get(v, "special")) ? VJ_CONTROL : VJ_USER, &texts, &types, &n);
+    char(*pad)[24] = ft_alloc_n(n + 1, sizeof *pad); /* ids that the file leaves out */
+    for (i = 0; i < n; i++)
+        if (!texts[i].p)
+            texts[i] = (ft_str){pad[i], (size_t)snprintf(pad[i], sizeof *pad, "[PAD%zu]", i)};
     ft_gguf_writer *w;
     ft_status st = ft_gguf_writer_open(&w, gguf_path, err);
     if (st) return st;
@@ -112,6 +114,7 @@ static ft_status vj_write_as(const char *json_path, const char *gguf_path, const
     vj_id(w, "tokenizer.ggml.eos_token_id", texts, n, bytes ? "<|im_end|>" : "<eos>");
     ft_free(texts);
     ft_free(types);
+    ft_free(pad);
     json_decref(root);
     st = ft_gguf_writer_begin(w, err);
     if (st) {

@@ -230,7 +230,7 @@ static void a_million_bytes_without_a_space(void **state)
     for (int k = 0; k < 2; k++) {
         memset(text, 'a', N);
         expect_back(v[k], (ft_str){text, N});
-        for (int i = 0; i < N; i++) text[i] = (char)('a' + i * i % 23);
+        for (size_t i = 0; i < N; i++) text[i] = (char)('a' + i * i % 23);
         expect_back(v[k], (ft_str){text, N});
         memset(text, '\n', N);
         expect_back(v[k], (ft_str){text, N});
