@@ -410,6 +410,12 @@ void ft_hf_add_ids(ft_hf *h, const char *hf, const char *gguf, int64_t n)
     set_moves(&h->plan, it, 0);
 }
 
+void ft_hf_forget(ft_hf *h, const char *prefix)
+{
+    for (size_t i = 0; h->st && i < ft_st_n_tensor(h->st); i++)
+        if (!strncmp(h->name[i], prefix, strlen(prefix))) h->used[i] = true;
+}
+
 void ft_hf_check_all_used(ft_hf *h)
 {
     for (size_t i = 0; h->st && i < ft_st_n_tensor(h->st) && !h->note.st; i++) {

@@ -127,6 +127,8 @@ bool ft_hf_tied(ft_hf *h);
  * is L flags (true: the first name), yours; NULL after an error or when absent. */
 bool *ft_hf_layer_types(ft_hf *h, int64_t L, const char *yes, const char *no);
 
+/* Leaves out, on purpose, all tensors whose name starts so. */
+void ft_hf_forget(ft_hf *h, const char *prefix);
 /* After build: no tensor of the checkpoint was overlooked. */
 void ft_hf_check_all_used(ft_hf *h);
 

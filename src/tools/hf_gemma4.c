@@ -303,13 +303,12 @@ static void add_layer(ft_hf *h, const cfg *c, int64_t l, int64_t F0)
  */
 static void forget_shared(ft_hf *h, const cfg *c)
 {
-    static const char *const part[] = {"k_proj.weight", "v_proj.weight", "k_norm.weight"};
-    for (int64_t l = c->L - c->shared; h->st && l < c->L; l++)
+    static const char *const part[] = {"k_proj.", "v_proj.", "k_norm."};
+    for (int64_t l = c->L - c->shared; l < c->L; l++)
         for (size_t i = 0; i < FT_COUNT(part); i++) {
             char name[96];
-            uint32_t at;
             snprintf(name, sizeof name, "model.layers.%d.self_attn.%s", (int)l, part[i]);
-            if (ft_dict_find(&h->by_name, ft_str_of(name), &at)) h->used[at] = true;
+            ft_hf_forget(h, name);
         }
 }
 

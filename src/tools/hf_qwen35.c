@@ -319,7 +319,9 @@ static void build(ft_hf *h)
     ft_gguf_put_str(h->w, "general.architecture", ft_str_of(h->arch));
     put_keys(h, &c);
     add_tensors(h, &c);
-    if (h->mtp == FT_CONVERT_MTP_KEEP) ft_hf_check_all_used(h);
+    if (h->mtp == FT_CONVERT_MTP_DROP) ft_hf_forget(h, "mtp.");
+    if (h->mtp == FT_CONVERT_MTP_ONLY) ft_hf_forget(h, "model.layers.");
+    ft_hf_check_all_used(h);
 }
 
 const ft_hf_family ft_hf_qwen35 = {

@@ -46,9 +46,9 @@ static ft_status read_entry(ft_imatrix *m, const ft_gguf_tensor *sum, ft_err *er
             float s;
             memcpy(&s, (const char *)sum->data + (i * cols + c) * 4, 4);
             if (!isfinite(s) || !isfinite(n) || s < 0)
-                return ft_fail(err, FT_EFORMAT, "%s: %s.in_sum2[%lld] is %g over %g, want a mean",
-                               m->path, m->e[m->n - 1].name.n ? counts : "",
-                               (long long)(i * cols + c), (double)s, (double)n);
+                return ft_fail(err, FT_EFORMAT, "%s: %s[%lld] is %g over %g, want a mean square",
+                               m->path, sum->name.p, (long long)(i * cols + c), (double)s,
+                               (double)n);
             e->mean[i * cols + c] = n > 0 ? s / n : 1.0f; /* an expert that never ran */
         }
     }
