@@ -39,7 +39,8 @@ static inline void gen_letters(ft_str schema, bool in[128])
 {
     memset(in, 0, 128);
     for (size_t at = 0; (at = ft_str_find(schema, FT_STR("\"pattern\""), at)) != SIZE_MAX;)
-        for (at += 11; at < schema.n && schema.p[at] != '"'; at++)
+        for (at = ft_str_find(schema, FT_STR("\""), at + 9) + 1;
+             at < schema.n && schema.p[at] != '"'; at++)
             if (schema.p[at] > 32) in[schema.p[at] & 127] = true;
 }
 

@@ -371,6 +371,8 @@ ft_status ft_gbnf_init(ft_gbnf *g, ft_str text, const char *root, ft_err *err)
     g->text = ft_alloc(text.n + 1);
     if (text.n) memcpy(g->text, text.p, text.n);
     add(g, (ft_gnode){0});
+    g->range = room(g->range, 0, &g->cap_range, sizeof *g->range);
+    g->byte = room(g->byte, 0, &g->cap_byte, 1);
     parser s = {.g = g, .p = g->text, .end = g->text + text.n, .line = 1, .err = err};
     ft_status st = FT_OK;
     while (skip_space(&s, true), s.p < s.end)

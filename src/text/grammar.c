@@ -229,8 +229,8 @@ static bool move(shared *sh, ft_places *at, uint8_t byte)
 {
     const size_t n = at->n;
     ft_step_byte(sh->step, at, 0, n, byte);
-    memmove(at->p, at->p + n, (at->n - n) * sizeof *at->p);
     at->n -= n;
+    if (at->n) memmove(at->p, at->p + n, at->n * sizeof *at->p);
     return at->n || at->end;
 }
 

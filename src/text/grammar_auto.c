@@ -134,7 +134,7 @@ static void byte_row(maker *m, uint32_t q, vec *edges)
             const ft_edge *x = &n->edge[edges->p[i]];
             if (m->a->class_of[x->lo] <= c && c <= m->a->class_of[x->hi]) push(&m->seed, x->to);
         }
-        m->work += edges->n + 1;
+        m->work += edges->n / 8 + 1;
         if (m->seed.n != before.n ||
             (before.n && memcmp(before.p, m->seed.p, before.n * sizeof *before.p))) {
             close_set(m);

@@ -10,7 +10,7 @@
 
 #define FT_AUTO_NFA_MAX   1000000           /* pieces of the expanded rules */
 #define FT_AUTO_TABLE_MAX ((size_t)8 << 20) /* entries of the table of successors */
-#define FT_AUTO_WORK_MAX  60000000         /* steps of building */
+#define FT_AUTO_WORK_MAX  8000000           /* steps of building */
 
 enum { FT_AUTO_ACCEPT = 1, FT_AUTO_BYTES = 2, FT_AUTO_CALLS = 4 };
 

@@ -7,11 +7,12 @@
 
 /* A rule of at most this many pieces is copied into its callers. A rule with a loop stays a rule
  * unless it is tiny: its states are then shared, and so are the token masks computed for them. */
-enum { COPY_MAX = 96, COPY_LOOP_MAX = 6, DEPTH_MAX = 3000 };
+enum { COPY_MAX = 200, COPY_TIMES_MAX = 2000, COPY_LOOP_MAX = 6, DEPTH_MAX = 3000 };
 
 typedef struct shape {
     uint64_t size;
     bool loop, recursive, known, busy;
+    bool keep; /* repeated so often that copies would be too many */
 } shape;
 
 typedef struct builder {
@@ -148,7 +149,7 @@ static void build(builder *b, uint32_t at, uint32_t from, uint32_t to);
 static bool copied(const builder *b, uint32_t rule)
 {
     const shape *s = &b->rule[rule];
-    return !s->recursive && s->size <= (s->loop ? COPY_LOOP_MAX : COPY_MAX);
+    return !s->recursive && !s->keep && s->size <= (s->loop ? COPY_LOOP_MAX : COPY_MAX);
 }
 
 static void build_bytes(builder *b, const ft_gnode *c, uint32_t from, uint32_t to)
@@ -241,6 +242,7 @@ static shape measure_rule(builder *b, uint32_t rule)
     s->busy = true;
     shape got = measure(b, b->g->rule[rule].body);
     got.known = true;
+    got.keep = s->keep;
     *s = got;
     return got;
 }
@@ -320,6 +322,12 @@ ft_status ft_nfa_init(ft_nfa *n, const ft_gbnf *g, ft_err *err)
     n->cap_edge = 64;
     n->edge = ft_new_n(ft_edge, n->cap_edge);
     n->n_edge = 1;
+    for (size_t i = 1; i < g->n_node; i++) {
+        const ft_gnode *c = &g->node[i];
+        const uint32_t times = c->max == UINT32_MAX ? c->min : c->max;
+        if (c->kind == FT_G_REPEAT && times > COPY_TIMES_MAX && g->node[c->first].kind == FT_G_RULE)
+            b.rule[g->node[c->first].at].keep = true;
+    }
     measure_rule(&b, g->root);
     for (uint32_t r = 0; r < g->n_rule; r++) measure_rule(&b, r);
     for (uint32_t r = 0; r < g->n_rule && !b.full; r++) {
