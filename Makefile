@@ -59,7 +59,7 @@ OPT      ?= -O2
 CFLAGS   += -std=c11 $(OPT) -g -fPIC -fno-math-errno $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 CPPFLAGS += -Isrc -Iinclude -DFT_LIBRARIES='"$(strip $(LIBRARIES))"' -DFT_PREFIX='"$(PREFIX)"'
 LDFLAGS  += $(if $(SAN),-fsanitize=$(SAN))
-KERNEL   := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
+KERNEL   := $(if $(SAN),-O1,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
 # ---- sources: every .c file belongs to its room ----
 LIB_SRC  := $(wildcard src/*.c $(foreach r,base gguf quant tools text kv model engine dev dev/ref dev/cpu serve,src/$(r)/*.c))

@@ -233,7 +233,7 @@ static inline double t_error(const float *got, const float *want, size_t n)
     double sum = 0, base = 1e-30;
     for (size_t i = 0; i < n; i++) {
         if (!isfinite(got[i]) || !isfinite(want[i])) {
-            if (memcmp(&got[i], &want[i], sizeof(float))) return INFINITY;
+            if (memcmp(&got[i], &want[i], sizeof(float))) return HUGE_VAL;
             continue;
         }
         const double d = (double)got[i] - (double)want[i];
