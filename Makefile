@@ -59,7 +59,7 @@ OPT      ?= -O2
 CFLAGS   += -std=c11 $(OPT) -g -fPIC -fno-math-errno $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 CPPFLAGS += -Isrc -Iinclude -DFT_LIBRARIES='"$(strip $(LIBRARIES))"' -DFT_PREFIX='"$(PREFIX)"'
 LDFLAGS  += $(if $(SAN),-fsanitize=$(SAN))
-KERNEL   := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
+KERNEL   := $(if $(SAN),-O1,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
 # ---- sources: every .c file belongs to its room ----
 LIB_SRC  := $(wildcard src/*.c $(foreach r,base gguf quant tools text kv model engine dev dev/ref dev/cpu serve,src/$(r)/*.c))
@@ -80,7 +80,8 @@ CU_SRC   := $(wildcard src/dev/cuda/*.cu)
 LIB_OBJ  += $(CU_SRC:%.cu=$(BUILD)/%.cu.o)
 endif
 
-.PHONY: all run check check-fast fuzz fuzz-build tidy format layers install uninstall clean deps bench
+.PHONY: all run check check-fast check-ops fuzz fuzz-build tidy format layers install uninstall clean deps bench
+.PHONY: all e2e bench-tokenize run check check-fast fuzz fuzz-build tidy format layers install uninstall clean deps bench
 all: $(BIN) $(BUILD)/libforetoken.so
 
 # A change of flags or commit rebuilds what depends on it.
@@ -96,6 +97,8 @@ $(BUILD)/commit: FORCE
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
 $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
 $(BUILD)/src/dev/%.o: CFLAGS += $(KERNEL)
+# the same sum in two kernels must round alike: there a fused product is written out
+$(BUILD)/src/dev/cpu/%.o: KERNEL += -ffp-contract=off
 $(BUILD)/src/quant/%.o: CFLAGS += -O3 -ffp-contract=off -fno-trapping-math -funroll-loops
 $(BUILD)/src/dev/cpu/arm/dotprod.o: CFLAGS += -march=armv8.2-a+dotprod+fp16
 $(BUILD)/src/dev/cpu/arm/i8mm.o: CFLAGS += -march=armv8.2-a+dotprod+fp16+i8mm
@@ -148,6 +151,10 @@ check: deps
 check-fast: $(BIN) $(TEST_BIN) $(FUZZ_REPLAY)
 	@BUILD=$(BUILD) scripts/check.sh
 tests: $(TEST_BIN)
+# every op against ref: make check-ops DEV=cpu; with BENCH=1 times them instead
+DEV     ?= cpu
+check-ops: $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/ops/*.c))
+	@for t in $^; do $$t --dev $(DEV) $(if $(BENCH),--bench) || exit 1; done
 run: deps
 	@$(MAKE) --no-print-directory $(BIN)
 	@scripts/greet.sh $(BIN)
@@ -162,6 +169,14 @@ fuzz-build:
 fuzz: fuzz-build
 	@for f in $(FUZZ); do mkdir -p build-fuzz/corpus/$$f; \
 	build-fuzz/$$f -max_total_time=$(SECONDS) -rss_limit_mb=2048 -timeout=20 -artifact_prefix=build-fuzz/$$f- build-fuzz/corpus/$$f fuzz/corpus/$$f || exit 1; done
+
+# Suites against other programs' own code; they need node, npm and a network.
+e2e:
+	@for t in tests/e2e/*/run.sh; do BUILD=$(BUILD) bash $t || exit 1; done
+bench-tokenize: $(BUILD)/bench/tokenize
+$(BUILD)/bench/%: bench/%.c $(LIB) $(BUILD)/flags
+	@mkdir -p $(@D)
+	@$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $< $(LIB) $(LDLIBS) -o $@
 
 tidy:
 	clang-tidy --quiet $(LIB_SRC) $(CLI_SRC) -- -std=c11 $(CPPFLAGS)

@@ -77,6 +77,7 @@ typedef struct ft_llm_params {
     int lanes;                 /* conversations at a time */
     int batch;                 /* prompt tokens of a step */
     int draft_max;             /* most drafts of a round; 0: no drafting */
+    bool draft_fixed;          /* always that many; else the governor chooses */
     int score_rows;            /* > 0: ft_llm_perplexity will be called */
     bool no_mmap;              /* read the file instead of mapping it */
     bool quiet;                /* no progress bar while loading */
@@ -138,7 +139,12 @@ typedef struct ft_sampling {
 /* The usual values, then those that the model file recommends. m may be NULL. */
 void ft_sampling_defaults(ft_sampling *s, const ft_llm *m);
 
-typedef enum ft_part { FT_PART_ANSWER, FT_PART_THOUGHT, FT_PART_CALL } ft_part;
+typedef enum ft_event_part {
+    FT_PART_ANSWER,
+    FT_PART_THOUGHT,
+    FT_PART_CALL,
+    FT_PART_ARGS
+} ft_event_part;
 
 typedef struct ft_token_prob {
     int32_t id;
@@ -150,9 +156,10 @@ typedef struct ft_token_prob {
 typedef struct ft_event {
     const char *text;
     size_t bytes;
-    ft_part part;
-    int32_t id;                 /* the token that caused it; -1 for text that was held back */
-    bool drafted;               /* the token was drafted and agreed to */
+    ft_event_part part;
+    int call;     /* which tool call: of CALL (text is its name) and ARGS (a piece of its JSON) */
+    int32_t id;   /* the token that caused it; -1 for further text of the same one */
+    bool drafted; /* the token was drafted and agreed to */
     const ft_token_prob *probs; /* [0] is the token, then the most likely; NULL unless asked for */
     int n_probs;
 } ft_event;
@@ -168,8 +175,10 @@ typedef struct ft_reply {
     const char *stop_text; /* the stop text that was met, or NULL; borrowed from the request */
     bool context_full;
     int prompt_tokens, cached_tokens, reply_tokens;
-    double prompt_s, reply_s; /* reply_s starts at the first token */
-    int64_t rounds, drafted, accepted;
+    double prompt_s, reply_s;                /* reply_s starts at the first token */
+    int64_t rounds, draft_rounds;            /* rounds of the reply, and those that had drafts */
+    int64_t drafted, accepted;               /* draft tokens proposed, and agreed to */
+    double draft_s, verify_s;                /* spent drafting and in the model */
     int64_t drafted_at[16], accepted_at[16]; /* rounds that proposed, and agreed to, draft i */
 } ft_reply;
 
@@ -189,9 +198,11 @@ typedef struct ft_request {
     bool special;     /* print control tokens */
     int top_logprobs; /* < 0: none */
     int draft_max;    /* drafts of a round; < 0: as the model was opened */
+    int draft_min;    /* fewer drafts than this are dropped */
     float draft_p_min;
-    bool in_thought; /* the prompt ends inside a thought */
-    bool parse;      /* split thoughts and tool calls from the answer */
+    bool in_thought;   /* the prompt ends inside a thought */
+    bool parse;        /* split thoughts and tool calls from the answer */
+    const char *tools; /* JSON array: types of the parameters of calls; NULL: none */
     bool (*on_event)(void *user, const ft_event *e); /* false cancels; may be NULL */
     void *user;
 } ft_request;

@@ -110,12 +110,29 @@ static ft_status open_vocab(ft_llm *m, ft_err *err)
     return FT_OK;
 }
 
+/* The chat template: the caller's, or the file's. A broken one of the file is no reason not to open
+ * the model: it is said when it is needed. */
+static ft_status open_chat(ft_llm *m, const ft_llm_params *p, ft_err *err)
+{
+    const ft_vocab_ids *ids = ft_vocab_special(m->vocab);
+    ft_str source = ft_str_of(p->template_text ? p->template_text : "");
+    if (!p->template_text) ft_gguf_str(m->model->file, "tokenizer.chat_template", &source);
+    if (!source.n) return FT_OK;
+    const ft_str bos = ids->bos >= 0 ? ft_vocab_text(m->vocab, ids->bos) : FT_STR("");
+    const ft_str eos = ids->eos >= 0 ? ft_vocab_text(m->vocab, ids->eos) : FT_STR("");
+    const ft_status st = ft_chat_new(&m->chat, source, bos, eos, err);
+    if (!st || p->template_text) return st;
+    ft_log(FT_LOG_WARN, "the chat template of the file cannot be used: %s", err ? err->text : "");
+    return FT_OK;
+}
+
 static ft_status engine_params(ft_engine_params *e, const ft_llm *m, const ft_llm_params *p,
                                ft_err *err)
 {
     *e = (ft_engine_params){.lanes = p->lanes,
                             .rows = p->batch,
                             .draft_max = p->draft_max,
+                            .adapt = !p->draft_fixed,
                             .score_rows = p->score_rows};
     if (!ft_kv_type_find(ft_str_of(p->cache_k), &e->kt))
         return ft_fail(err, FT_EINVAL,
@@ -163,6 +180,7 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_engine_params 
     i->arch = m->model->arch->words;
     i->device = m->dev->name;
     i->drafts = ft_engine_drafts(m->engine);
+    i->has_template = m->chat != NULL;
     i->drafter = m->drafter = drafter_words(m, p);
     i->layers = m->model->L;
     i->width = m->model->D;
@@ -189,6 +207,7 @@ static ft_status load(ft_llm *m, const ft_llm_params *p, ft_engine_params *e, ft
         ft_err_prefix(err, "%s", m->path);
         return st;
     }
+    if ((st = open_chat(m, p, err))) return st;
     if ((st = engine_params(e, m, p, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     return ft_engine_new(&m->engine, m->model, m->assistant, e, err);
@@ -220,6 +239,8 @@ void ft_llm_close(ft_llm *m)
     ft_engine_free(m->engine);
     ft_model_close(m->assistant);
     ft_model_close(m->model);
+    ft_chat_free(m->chat);
+    ft_trie_free(m->trie);
     ft_vocab_free(m->vocab);
     ft_dev_close(m->dev);
     ft_free(m->eog);

@@ -3,6 +3,8 @@
 #define FT_LLM_H
 
 #include "engine/engine.h"
+#include "text/chat.h"
+#include "text/grammar.h"
 #include "text/vocab.h"
 
 struct ft_llm {
@@ -10,7 +12,9 @@ struct ft_llm {
     ft_model *model, *assistant;
     ft_engine *engine;
     ft_vocab *vocab;
-    int32_t *eog; /* ids that end a reply */
+    ft_chat *chat; /* NULL: the model has no template */
+    ft_trie *trie; /* for grammars; made when the first one comes */
+    int32_t *eog;  /* ids that end a reply */
     int n_eog;
     int draft_max;
     ft_llm_info info;

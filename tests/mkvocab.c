@@ -8,7 +8,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: mkvocab TOKENIZER.json OUT.gguf\n");
         return 1;
     }
-    if (vj_write(argv[1], argv[2], &err)) {
+    if (vj_write_as(argv[1], argv[2], NULL, &err)) {
         fprintf(stderr, "mkvocab: %s\n", err.text);
         return 1;
     }

@@ -33,9 +33,7 @@ static void vj_token(const json_t *id, ft_str text, int32_t type, ft_str **texts
     for (; *n <= at; ++*n) {
         *texts = ft_realloc(*texts, (*n + 1) * sizeof **texts);
         *types = ft_realloc(*types, (*n + 1) * sizeof **types);
-        char pad[32];
-        snprintf(pad, sizeof pad, "[PAD%zu]", *n);
-        (*texts)[*n] = ft_str_of(ft_strdup(pad)); /* lives as long as the test */
+        (*texts)[*n] = (ft_str){NULL, 0};
         (*types)[*n] = VJ_UNUSED;
     }
     (*texts)[at] = text;
@@ -75,7 +73,9 @@ static void vj_merges(ft_gguf_writer *w, const json_t *merges)
     ft_buf_release(&all);
 }
 
-static ft_status vj_write(const char *json_path, const char *gguf_path, ft_err *err)
+/* pre: the name of the split pattern; NULL: the one that the file describes. */
+static ft_status vj_write_as(const char *json_path, const char *gguf_path, const char *pre_name,
+                             ft_err *err)
 {
     json_error_t e;
     json_t *root = json_load_file(json_path, 0, &e), *v;
@@ -96,15 +96,17 @@ static ft_status vj_write(const char *json_path, const char *gguf_path, ft_err *
     json_array_foreach(json_object_get(root, "added_tokens"), i, v) vj_token(
         json_object_get(v, "id"), ft_str_of(json_string_value(json_object_get(v, "content"))),
         json_is_true(json_object_get(v, "special")) ? VJ_CONTROL : VJ_USER, &texts, &types, &n);
+    char(*pad)[24] = ft_alloc_n(n + 1, sizeof *pad); /* ids that the file leaves out */
+    for (i = 0; i < n; i++)
+        if (!texts[i].p)
+            texts[i] = (ft_str){pad[i], (size_t)snprintf(pad[i], sizeof *pad, "[PAD%zu]", i)};
     ft_gguf_writer *w;
     ft_status st = ft_gguf_writer_open(&w, gguf_path, err);
     if (st) return st;
     ft_gguf_put_str(w, "general.architecture", bytes ? FT_STR("qwen35") : FT_STR("gemma4"));
     ft_gguf_put_str(w, "tokenizer.ggml.model", bytes ? FT_STR("gpt2") : FT_STR("gemma4"));
-    ft_gguf_put_str(w, "tokenizer.ggml.pre",
-                    !bytes                       ? FT_STR("gemma4")
-                    : vj_mentions(pre, "\\p{M}") ? FT_STR("qwen35")
-                                                 : FT_STR("qwen2"));
+    const char *found = !bytes ? "gemma4" : vj_mentions(pre, "\\p{M}") ? "qwen35" : "qwen2";
+    ft_gguf_put_str(w, "tokenizer.ggml.pre", ft_str_of(pre_name ? pre_name : found));
     ft_gguf_put_str_array(w, "tokenizer.ggml.tokens", texts, n);
     ft_gguf_put_array(w, "tokenizer.ggml.token_type", FT_GGUF_I32, types, n);
     vj_merges(w, json_object_get(model, "merges"));
@@ -112,6 +114,7 @@ static ft_status vj_write(const char *json_path, const char *gguf_path, ft_err *
     vj_id(w, "tokenizer.ggml.eos_token_id", texts, n, bytes ? "<|im_end|>" : "<eos>");
     ft_free(texts);
     ft_free(types);
+    ft_free(pad);
     json_decref(root);
     st = ft_gguf_writer_begin(w, err);
     if (st) {

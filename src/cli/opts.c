@@ -14,6 +14,7 @@ typedef struct value {
 } value;
 
 struct ft_opts {
+    unsigned cmd;
     value *v; /* one per row of the table */
     const char **word;
     int n_word;
@@ -26,10 +27,11 @@ static int table_len(void)
     return n;
 }
 
-static int row_of(const char *name)
+/* Two programs may have rows of one name, each with its own default and help. */
+static int row_of(const ft_opts *o, const char *name)
 {
     for (int i = 0; ft_opt_table[i].name; i++)
-        if (!strcmp(ft_opt_table[i].name, name)) return i;
+        if ((ft_opt_table[i].cmds & o->cmd) && !strcmp(ft_opt_table[i].name, name)) return i;
     assert(!"an option that the table does not have");
     return 0;
 }
@@ -151,6 +153,7 @@ static ft_status parse_one(ft_opts *o, unsigned cmd, int argc, char **argv, int 
 ft_status ft_opts_parse(ft_opts **out, unsigned cmd, int argc, char **argv, ft_err *err)
 {
     ft_opts *o = ft_new(ft_opts);
+    o->cmd = cmd;
     o->v = ft_new_n(value, (size_t)table_len());
     o->word = ft_new_n(const char *, (size_t)argc + 1);
     ft_status st = read_env(o, cmd, err);
@@ -183,12 +186,12 @@ void ft_opts_free(ft_opts *o)
 
 bool ft_opts_set(const ft_opts *o, const char *name)
 {
-    return o->v[row_of(name)].from_user;
+    return o->v[row_of(o, name)].from_user;
 }
 
 const char *ft_opts_text(const ft_opts *o, const char *name)
 {
-    const int row = row_of(name);
+    const int row = row_of(o, name);
     const value *v = &o->v[row];
     return v->n ? v->text[v->n - 1] : ft_opt_table[row].def;
 }
@@ -213,12 +216,12 @@ double ft_opts_float(const ft_opts *o, const char *name)
 
 int ft_opts_count(const ft_opts *o, const char *name)
 {
-    return o->v[row_of(name)].n;
+    return o->v[row_of(o, name)].n;
 }
 
 const char *ft_opts_at(const ft_opts *o, const char *name, int i)
 {
-    const value *v = &o->v[row_of(name)];
+    const value *v = &o->v[row_of(o, name)];
     assert(i >= 0 && i < v->n);
     return v->text[i];
 }

@@ -42,7 +42,7 @@ const ft_opt ft_opt_table[] = {
      "one type for all matrices, no mix"},
     {"allow-requantize", NULL, FT_OPT_FLAG, FT_CMD_QUANTIZE, NULL, NULL, 0, 0, NULL,
      "also read tensors that are quantised already; costs quality"},
-    {"dry-run", NULL, FT_OPT_FLAG, FT_CMD_QUANTIZE, NULL, NULL, 0, 0, NULL,
+    {"dry-run", NULL, FT_OPT_FLAG, FT_CMD_QUANTIZE | FT_CMD_SYNTH, NULL, NULL, 0, 0, NULL,
      "print types and sizes, write nothing (OUT may be left out)"},
 
     /* inspect */
@@ -61,8 +61,6 @@ const ft_opt ft_opt_table[] = {
     {"seed", "-s", FT_OPT_INT, FT_CMD_SYNTH, "1", "N", 0, 4294967295.0, NULL,
      "the same seed gives the same file"},
     {"no-mtp", NULL, FT_OPT_FLAG, FT_CMD_SYNTH, NULL, NULL, 0, 0, NULL, "leave out the MTP block"},
-    {"dry-run", NULL, FT_OPT_FLAG, FT_CMD_SYNTH, NULL, NULL, 0, 0, NULL,
-     "write nothing, say how large the file would be"},
 
     /* tokenize, template */
     {"model", "-m", FT_OPT_TEXT, FT_CMD_TOKENIZE | FT_CMD_TEMPLATE, NULL, "FILE", 0, 0, NULL,

@@ -58,7 +58,8 @@ struct ft_gguf {
     ft_gguf_tensor *tensor;
     size_t n_tensor, cap_tensor;
     ft_dict by_name;
-    arena_block *names; /* zero-terminated copies of keys and names */
+    arena_block *names;  /* zero-terminated copies of keys and names */
+    arena_block *blocks; /* indexes of string arrays */
 };
 
 /* What is needed while one part is read. */
@@ -75,6 +76,17 @@ typedef struct reader {
 typedef struct span {
     size_t at, bytes, tensor;
 } span;
+
+/* Memory of a size that the file chose, released with everything else; NULL when there is none. */
+static void *take_block(ft_gguf *g, size_t bytes)
+{
+    arena_block *b = ft_try_alloc(sizeof *b + bytes);
+    if (!b) return NULL;
+    b->cap = b->used = bytes;
+    b->next = g->blocks;
+    g->blocks = b;
+    return b->data;
+}
 
 static const char *keep_name(ft_gguf *g, ft_str s)
 {
@@ -95,7 +107,6 @@ static const char *keep_name(ft_gguf *g, ft_str s)
 
 static void keys_release(kv_set *s)
 {
-    for (size_t i = 0; i < s->n; i++) ft_free((void *)(uintptr_t)s->kv[i].str);
     ft_free(s->kv);
     ft_dict_release(&s->by_key);
     *s = (kv_set){0};
@@ -109,7 +120,7 @@ static ft_status read_header(reader *r, uint32_t *version, ft_err *err)
     const unsigned char *magic = ft_cursor_bytes(c, 4);
     *version = ft_cursor_u32(c);
     const int64_t n_tensor = (int64_t)ft_cursor_u64(c), n_kv = (int64_t)ft_cursor_u64(c);
-    if (magic && memcmp(magic, "GGUF", 4)) {
+    if (magic && memcmp(magic, "GGUF", 4) != 0) {
         const ft_str found = {(const char *)magic, 4};
         return ft_fail(err, FT_EFORMAT, "not a GGUF file: it starts with \"%s\", want \"GGUF\"",
                        ft_show(found).text);
@@ -158,7 +169,7 @@ static ft_status read_strings(reader *r, ft_gguf_kv *kv, ft_err *err)
     if (kv->n > ft_cursor_left(&r->c) / 8)
         return ft_fail(err, FT_EFORMAT, "key %s: %llu strings declared, want at most %zu",
                        ft_show(kv->key).text, (unsigned long long)kv->n, ft_cursor_left(&r->c) / 8);
-    ft_str *str = ft_try_alloc(FT_MAX((size_t)kv->n, (size_t)1) * sizeof *str);
+    ft_str *str = take_block(r->g, FT_MAX((size_t)kv->n, (size_t)1) * sizeof *str);
     if (!str)
         return ft_fail(err, FT_ENOMEM, "key %s: no memory for %llu strings", ft_show(kv->key).text,
                        (unsigned long long)kv->n);
@@ -242,8 +253,8 @@ static ft_status read_keys(reader *r, ft_err *err)
         if (st) return st;
         if (!ft_dict_put(&s->by_key, kv->key, (uint32_t)s->n))
             return ft_fail(err, FT_EFORMAT, "key %s occurs twice", ft_show(kv->key).text);
-        s->n++; /* before the value: its strings are released with the set */
         if ((st = read_value(r, kv, err))) return st;
+        s->n++;
     }
     return FT_OK;
 }
@@ -281,8 +292,7 @@ static ft_status read_dims(reader *r, ft_gguf_tensor *t, int64_t *count, ft_err 
         return ft_fail(err, FT_EFORMAT, "tensor %s: %u dimensions, want at most %d",
                        ft_show(t->name).text, n_dims, MAX_DIMS);
     t->n_dims = (int)n_dims;
-    for (int i = 0; i < MAX_DIMS; i++)
-        t->n[i] = i < t->n_dims ? (int64_t)ft_cursor_u64(&r->c) : 1;
+    for (int i = 0; i < MAX_DIMS; i++) t->n[i] = i < t->n_dims ? (int64_t)ft_cursor_u64(&r->c) : 1;
     *count = 1;
     for (int i = 0; i < MAX_DIMS; i++) {
         if (t->n[i] < 0)
@@ -593,16 +603,22 @@ ft_status ft_gguf_open_memory(ft_gguf **out, const void *p, size_t n, ft_err *er
     return FT_OK;
 }
 
+static void blocks_free(arena_block *b)
+{
+    for (arena_block *next; b; b = next) {
+        next = b->next;
+        ft_free(b);
+    }
+}
+
 void ft_gguf_close(ft_gguf *g)
 {
     if (!g) return;
     keys_release(&g->keys);
     ft_dict_release(&g->by_name);
     ft_free(g->tensor);
-    for (arena_block *b = g->names, *next; b; b = next) {
-        next = b->next;
-        ft_free(b);
-    }
+    blocks_free(g->names);
+    blocks_free(g->blocks);
     for (size_t i = 0; i < g->n_part; i++) ft_map_close(&g->part[i].map);
     ft_free(g->part);
     ft_free(g->path);

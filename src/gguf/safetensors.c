@@ -108,7 +108,7 @@ static size_t type_bytes(const char *name, ft_st_type *type)
         {"F8_E5M2", FT_ST_OTHER, 1}, {"F8_E8M0", FT_ST_OTHER, 1},
     };
     for (size_t i = 0; i < FT_COUNT(known); i++) {
-        if (strcmp(known[i].name, name)) continue;
+        if (strcmp(known[i].name, name) != 0) continue;
         *type = known[i].type;
         return known[i].bytes;
     }
@@ -290,10 +290,9 @@ static char *folder_of(const char *path)
 
 static char *join(const char *a, const char *b)
 {
-    const size_t n = strlen(a), m = strlen(b);
-    char *z = ft_alloc(n + m + 1);
-    memcpy(z, a, n);
-    memcpy(z + n, b, m);
+    const size_t n = strlen(a) + strlen(b) + 1;
+    char *z = ft_alloc(n);
+    snprintf(z, n, "%s%s", a, b);
     return z;
 }
 
@@ -324,7 +323,7 @@ static ft_status take_shard(ft_st *s, json_t *map, const char *file, const char 
     const ft_status st = open_shard(&s->shard[s->n_shard++], &d, path, err);
     for (size_t i = 0; i < d.n && !st; i++) {
         const char *wanted = json_string_value(json_object_get(map, d.tensor[i].name.p));
-        if (!wanted || strcmp(wanted, file)) continue;
+        if (!wanted || strcmp(wanted, file) != 0) continue;
         add_tensor(s, &d.tensor[i]);
         ++*taken;
     }

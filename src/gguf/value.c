@@ -19,7 +19,7 @@ bool ft_gguf_kv_i64(const ft_gguf_kv *kv, uint64_t i, int64_t *out)
     uint64_t u;
     switch (kv->kind) {
     case FT_GGUF_U8: *out = (int64_t)load(kv, i, 1); return true;
-    case FT_GGUF_I8: *out = (int8_t)load(kv, i, 1); return true;
+    case FT_GGUF_I8: *out = (int64_t)(load(kv, i, 1) << 56) >> 56; return true;
     case FT_GGUF_U16: *out = (int64_t)load(kv, i, 2); return true;
     case FT_GGUF_I16: *out = (int16_t)load(kv, i, 2); return true;
     case FT_GGUF_U32: *out = (int64_t)load(kv, i, 4); return true;

@@ -39,8 +39,8 @@ static ft_jv loop_attr(ft_jv v, ft_str name)
     if (ft_str_is(name, "first")) return ft_jv_bool(at == 0);
     if (ft_str_is(name, "last")) return ft_jv_bool(at == n - 1);
     if (ft_str_is(name, "length")) return ft_jv_int(n);
-    if (ft_str_is(name, "depth")) return ft_jv_int(l->depth0 + 1);
-    if (ft_str_is(name, "depth0")) return ft_jv_int(l->depth0);
+    if (ft_str_is(name, "depth")) return ft_jv_int(1); /* of recursion */
+    if (ft_str_is(name, "depth0")) return ft_jv_int(0);
     if (ft_str_is(name, "previtem"))
         return at > 0 ? ft_j_loop_item(l, l->at - 1) : ft_jv_undef(FT_STR("loop.previtem"));
     if (ft_str_is(name, "nextitem"))

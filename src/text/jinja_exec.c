@@ -173,22 +173,13 @@ static ft_jv filtered(ft_jctx *c, const ft_jnode *e, ft_jv v)
     return ft_jv_ref(FT_J_LIST, l);
 }
 
-static int loop_depth(ft_jctx *c)
-{
-    for (const ft_jscope *s = c->scope; s != c->root; s = s->parent)
-        for (int i = 0; i < s->n; i++)
-            if (s->slot[i].sym == FT_SYM_LOOP && s->slot[i].value.kind == FT_J_LOOP)
-                return ((const ft_jloop *)s->slot[i].value.u.p)->depth0 + 1;
-    return 0;
-}
-
 static ft_jloop *new_loop(ft_jctx *c, const ft_jnode *e)
 {
     ft_jv v = ft_j_eval(c, e->b);
     c->line = e->line;
     if (e->c) v = filtered(c, e, v);
     ft_jloop *l = ft_j_alloc(c, sizeof *l);
-    *l = (ft_jloop){.over = v, .depth0 = loop_depth(c), .last_seen = ft_jv_undef(FT_STR(""))};
+    *l = (ft_jloop){.over = v, .last_seen = ft_jv_undef(FT_STR(""))};
     if (v.kind == FT_J_RANGE) {
         l->n = (size_t)((const ft_jrange *)v.u.p)->n;
     } else {

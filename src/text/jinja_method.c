@@ -33,7 +33,7 @@ static ft_jlist *split_spaces(ft_jctx *c, ft_str s, int64_t max)
             end += (size_t)len;
         ft_j_step(c, 1 + end / 8);
         if (max-- == 0) {
-            ft_jlist_put(c, l, ft_j_strip(c, s, ft_jv_none(), false, true));
+            ft_jlist_put(c, l, ft_jv_str(s.p, s.n));
             return l;
         }
         ft_jlist_put(c, l, ft_jv_str(s.p, end));

@@ -41,6 +41,7 @@ static ft_jnode *parse_body(ft_jparser *p, const char *const *until)
 {
     ft_jnode *body = ft_jnode_new(p, FT_N_BODY);
     ft_jnodes l = {0};
+    if (p->at) body->line = p->tok[p->at - 1].line; /* of the tag that opens it */
     if (++p->c->depth > MAX_BLOCKS)
         ft_j_fail(p->c, FT_ELIMIT, "blocks nested more than %d levels deep", MAX_BLOCKS);
     for (;;) {

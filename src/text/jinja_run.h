@@ -25,10 +25,9 @@ typedef struct ft_jscope {
 } ft_jscope;
 
 typedef struct ft_jloop {
-    ft_jv over;     /* a list, a tuple or a range */
-    const ft_jv *v; /* its elements, unless it is a range */
-    size_t n, at;   /* n as it was at the start: the body may append */
-    int depth0;
+    ft_jv over;      /* a list, a tuple or a range */
+    const ft_jv *v;  /* its elements, unless it is a range */
+    size_t n, at;    /* n as it was at the start: the body may append */
     ft_jv last_seen; /* loop.changed() */
 } ft_jloop;
 

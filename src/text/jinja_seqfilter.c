@@ -145,9 +145,15 @@ static ft_jv f_max(ft_jctx *c, ft_jv v, const ft_jargs *a)
 
 /* ---- map, select, reject ---- */
 
+/* What map and select take: anything false, none too, is empty for them. */
+static const ft_jlist *lenient_elements(ft_jctx *c, ft_jv v)
+{
+    return ft_jv_truth(v) ? ft_jv_elements(c, v) : ft_jlist_new(c, 0);
+}
+
 static ft_jv f_map(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
-    const ft_jlist *in = ft_jv_elements(c, v);
+    const ft_jlist *in = lenient_elements(c, v);
     ft_jlist *l = ft_jlist_new(c, in->n);
     if (!a->n_pos) {
         const ft_jv attribute = ft_j_arg(a, SIZE_MAX, "attribute", ft_jv_none());
@@ -170,7 +176,7 @@ static ft_jv f_map(ft_jctx *c, ft_jv v, const ft_jargs *a)
 /* select and reject (attr false), selectattr and rejectattr (attr true). */
 static ft_jv choose(ft_jctx *c, ft_jv v, const ft_jargs *a, bool attr, bool want)
 {
-    const ft_jlist *in = ft_jv_elements(c, v);
+    const ft_jlist *in = lenient_elements(c, v);
     const size_t skip = attr ? 1 : 0;
     const ft_jv path = attr ? ft_j_arg(a, 0, NULL, ft_jv_none()) : ft_jv_none();
     const ft_jdef *d = NULL;

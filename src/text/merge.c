@@ -22,7 +22,7 @@
 
 typedef struct ft_node {
     uint32_t id, len;
-    uint32_t rank;       /* of the pair that begins here */
+    uint32_t rank, to;   /* of the pair that begins here; what it becomes */
     uint32_t n;          /* symbols that became this one; 0: merged into the one before */
     uint32_t prev, next; /* nodes beside it that are still there */
 } node;
@@ -32,12 +32,8 @@ bool ft_merges_init(ft_merges *m, uint32_t max_rules)
     *m = (ft_merges){.n_slot = 16};
     while (m->n_slot < (size_t)max_rules * 2) m->n_slot *= 2;
     m->slot = ft_try_alloc(m->n_slot * sizeof *m->slot);
-    m->result = ft_try_alloc(((size_t)max_rules + 1) * sizeof *m->result);
     m->seed = ft_mix64((uint64_t)ft_now_ns() ^ (uint64_t)(uintptr_t)m->slot) | 1;
-    if (!m->slot || !m->result) {
-        ft_merges_release(m);
-        return false;
-    }
+    if (!m->slot) return false;
     for (size_t i = 0; i < m->n_slot; i++) m->slot[i].a = FT_NO_SYM;
     return true;
 }
@@ -45,7 +41,6 @@ bool ft_merges_init(ft_merges *m, uint32_t max_rules)
 void ft_merges_release(ft_merges *m)
 {
     ft_free(m->slot);
-    ft_free(m->result);
     *m = (ft_merges){0};
 }
 
@@ -67,21 +62,30 @@ void ft_merges_put(ft_merges *m, uint32_t a, uint32_t b, uint32_t id)
 {
     assert((size_t)m->n * 2 < m->n_slot);
     ft_rule *r = probe(m, a, b);
-    if (r->a == FT_NO_SYM) *r = (ft_rule){a, b, m->n};
-    m->result[m->n++] = id;
+    if (r->a == FT_NO_SYM) *r = (ft_rule){a, b, m->n, id};
+    m->n++;
 }
 
-/* Rank of a pair. The table of rules is larger than the near caches, so each thread remembers the
- * pairs that it asked for lately, also those without a rule. */
-static inline uint32_t rank_of(const ft_merges *m, ft_merge_work *w, uint32_t a, uint32_t b)
+/* The rule for a pair, with the rank NO_RANK when there is none. The table of rules is larger than
+ * the near caches, so each thread remembers the pairs that it asked for lately. */
+static inline const ft_rule *rule_of(const ft_merges *m, ft_merge_work *w, uint32_t a, uint32_t b)
 {
-    if (a == FT_NO_SYM || b == FT_NO_SYM) return NO_RANK;
+    static const ft_rule none = {.rank = NO_RANK};
+    if (a == FT_NO_SYM || b == FT_NO_SYM) return &none;
     const uint64_t h = ((uint64_t)a << 32 | b) * 0x9E3779B97F4A7C15u;
     ft_rule *memo = &w->memo[(h ^ h >> 32) * 0x9E3779B97F4A7C15u >> 50];
-    if (memo->a == a && memo->b == b) return memo->rank;
+    if (memo->a == a && memo->b == b) return memo;
     const ft_rule *r = probe(m, a, b);
-    *memo = (ft_rule){a, b, r->a == FT_NO_SYM ? NO_RANK : r->rank};
-    return memo->rank;
+    *memo = (ft_rule){a, b, r->a == FT_NO_SYM ? NO_RANK : r->rank, r->id};
+    return memo;
+}
+
+/* Looks up the pair of node `at` and the node `next`. */
+static inline void rate(const ft_merges *m, ft_merge_work *w, node *a, uint32_t at, uint32_t next)
+{
+    const ft_rule *r = rule_of(m, w, a[at].id, a[next].id);
+    a[at].rank = r->rank;
+    a[at].to = r->id;
 }
 
 static inline uint32_t key_of(uint32_t rank, size_t at)
@@ -90,14 +94,15 @@ static inline uint32_t key_of(uint32_t rank, size_t at)
 }
 
 /* Node `at` and the one behind it become one. */
-static inline void join(const ft_merges *m, node *a, size_t n, uint32_t at, uint32_t rank)
+static inline void join(node *a, size_t n, uint32_t at)
 {
     const uint32_t gone = a[at].next, after = a[gone].next;
-    a[at].id = m->result[rank];
+    a[at].id = a[at].to;
     a[at].len += a[gone].len;
     a[at].n += a[gone].n;
     a[at].next = after;
     a[gone].n = 0;
+    a[at].rank = NO_RANK;
     if (after < n) a[after].prev = at;
 }
 
@@ -146,14 +151,14 @@ static size_t merge_short(const ft_merges *m, ft_merge_work *w, node *a, size_t 
         const uint32_t best = smallest(key.all, all);
         if (best == NO_KEY) return close_gaps(a, n);
         const uint32_t at = best % WINDOW, gone = a[at].next;
-        join(m, a, n, at, best / WINDOW);
+        join(a, n, at);
         key.at[gone] = NO_KEY;
-        a[at].rank = NO_RANK;
-        if (a[at].next < n) a[at].rank = rank_of(m, w, a[at].id, a[a[at].next].id);
+        if (a[at].next < n) rate(m, w, a, at, a[at].next);
         key.at[at] = key_of(a[at].rank, at);
         if (at > 0) {
             const uint32_t before = a[at].prev;
-            key.at[before] = key_of(rank_of(m, w, a[before].id, a[at].id), before);
+            rate(m, w, a, before, at);
+            key.at[before] = key_of(a[before].rank, before);
         }
     }
 }
@@ -195,15 +200,14 @@ static size_t merge_heap(const ft_merges *m, ft_merge_work *w, node *a, size_t n
         const uint64_t top = heap_pop(w);
         const uint32_t at = (uint32_t)top, rank = (uint32_t)(top >> 32);
         if (!a[at].n || a[at].rank != rank) continue;
-        join(m, a, n, at, rank);
-        a[at].rank = NO_RANK;
+        join(a, n, at);
         if (a[at].next < n) {
-            a[at].rank = rank_of(m, w, a[at].id, a[a[at].next].id);
+            rate(m, w, a, at, a[at].next);
             heap_push(w, a[at].rank, at);
         }
         if (at > 0) {
             const uint32_t before = a[at].prev;
-            a[before].rank = rank_of(m, w, a[before].id, a[at].id);
+            rate(m, w, a, before, at);
             heap_push(w, a[before].rank, before);
         }
     }
@@ -223,9 +227,10 @@ static size_t merge_nodes(const ft_merges *m, ft_merge_work *w, const ft_sym *sy
         a[i] = (node){.id = sym[i].id,
                       .len = sym[i].len,
                       .n = 1,
-                      .rank = i + 1 < n ? rank_of(m, w, sym[i].id, sym[i + 1].id) : NO_RANK,
+                      .rank = NO_RANK,
                       .prev = (uint32_t)i - 1,
                       .next = (uint32_t)i + 1};
+    for (size_t i = 0; i + 1 < n; i++) rate(m, w, a, (uint32_t)i, (uint32_t)i + 1);
     return n <= WINDOW ? merge_short(m, w, a, n) : merge_heap(m, w, a, n);
 }
 
@@ -293,7 +298,8 @@ size_t ft_merge(const ft_merges *m, ft_merge_work *w, ft_sym *sym, size_t n)
         at = start;
         have = n_next;
         reach = FT_MIN(n, at + window);
-        window = WINDOW;
+        if (have > 16)
+            window = FT_MAX(window / 2, (size_t)WINDOW); /* it had grown for long tokens */
     }
     return out + put_nodes(sym + out, w->node, have);
 }

@@ -17,15 +17,15 @@ typedef struct ft_sym {
 } ft_sym;
 
 typedef struct ft_rule {
-    uint32_t a, b, rank;
+    uint32_t a, b;
+    uint32_t rank, id; /* lowest first; what the pair becomes */
 } ft_rule;
 
 typedef struct ft_merges {
-    ft_rule *slot;    /* open addressing; a == FT_NO_SYM is empty */
-    size_t n_slot;    /* a power of two */
-    uint64_t seed;    /* so that no file can aim at one slot */
-    uint32_t *result; /* by rank */
-    uint32_t n;       /* ranks */
+    ft_rule *slot; /* open addressing; a == FT_NO_SYM is empty */
+    size_t n_slot; /* a power of two */
+    uint64_t seed; /* so that no file can aim at one slot */
+    uint32_t n;    /* ranks */
 } ft_merges;
 
 /* false when memory is gone. */

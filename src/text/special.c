@@ -20,7 +20,8 @@ void ft_special_init(ft_special *s, ft_special_token *take, size_t n)
     size_t k = 0;
     for (unsigned b = 0; b < 256; b++) {
         s->first[b] = (uint32_t)k;
-        while (k < n && (unsigned char)take[k].text.p[0] == b) k++;
+        for (; k < n && (unsigned char)take[k].text.p[0] == b; k++)
+            s->longest[b] = FT_MAX(s->longest[b], take[k].text.n);
     }
     s->first[256] = (uint32_t)k;
 }
@@ -49,8 +50,8 @@ static void narrow(const ft_special *s, size_t *lo, size_t *hi, size_t d, unsign
     }
 }
 
-/* Tokens that match at pos, shortest first: calls take for each one longer than `above`. Returns
- * the longest of them in *m. */
+/* The longest token at pos that has more than `above` bytes. all: also list every such token in
+ * all->ready. */
 static bool match_at(const ft_special_cut *c, size_t pos, size_t above, ft_special_match *m,
                      ft_special_cut *all)
 {
@@ -145,7 +146,7 @@ bool ft_special_cut_next(ft_special_cut *c, ft_special_match *m)
         bool longer = false;
         ft_special_match inner;
         for (size_t k = 1; k < m->len && !longer; k++)
-            longer = match_at(c, i + k, m->len, &inner, NULL);
+            longer = c->s->longest[p[i + k]] > m->len && match_at(c, i + k, m->len, &inner, NULL);
         if (longer) {
             resolve(c, i);
             continue;

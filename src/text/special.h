@@ -14,6 +14,7 @@ typedef struct ft_special_token {
 typedef struct ft_special {
     ft_special_token *token; /* sorted by text */
     size_t n;
+    size_t longest[256]; /* bytes of the longest token with this first byte */
     uint32_t first[257]; /* tokens whose first byte is b: [first[b], first[b + 1]) */
 } ft_special;
 

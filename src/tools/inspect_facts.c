@@ -158,7 +158,7 @@ static void qwen_memory(ft_facts *f, const ft_gguf *g, const qwen *q, uint32_t c
 
 static double mean_of(const ft_gguf_tensor *t)
 {
-    if (!t || !t->bytes || t->n[1] != 1 || t->n[0] > 1 << 20) return NAN;
+    if (!t || !t->bytes || t->n[1] != 1 || t->n[0] > 1 << 20) return (double)NAN;
     float *v = ft_new_n(float, (size_t)t->n[0]);
     ft_row_decode(t->type, v, t->data, (size_t)t->n[0]);
     double sum = 0;

@@ -19,9 +19,13 @@ typedef struct piece {
     size_t to, at, bytes;
 } piece;
 
+typedef struct source {
+    const ft_gguf_tensor *t;
+} source;
+
 typedef struct copy {
     ft_gguf_writer *w;
-    const ft_gguf_tensor **tensor;
+    source *tensor;
     size_t n, cap;
     piece *piece;
     size_t n_piece, cap_piece;
@@ -34,7 +38,7 @@ static void add_tensor(copy *c, const ft_gguf_tensor *t)
         c->cap = c->cap ? c->cap * 2 : 256;
         c->tensor = ft_realloc(c->tensor, c->cap * sizeof *c->tensor);
     }
-    c->tensor[c->n++] = t;
+    c->tensor[c->n++].t = t;
     ft_gguf_put_tensor(c->w, t->name.p, t->type, t->n_dims, t->n);
 }
 
@@ -49,13 +53,13 @@ static void copy_piece(void *arg, size_t i)
 static void cut(copy *c)
 {
     for (size_t i = 0; i < c->n; i++) {
-        for (size_t at = 0; at < c->tensor[i]->bytes; at += PIECE) {
+        for (size_t at = 0; at < c->tensor[i].t->bytes; at += PIECE) {
             if (c->n_piece == c->cap_piece) {
                 c->cap_piece = c->cap_piece ? c->cap_piece * 2 : 256;
                 c->piece = ft_realloc(c->piece, c->cap_piece * sizeof *c->piece);
             }
-            const size_t n = FT_MIN((size_t)PIECE, c->tensor[i]->bytes - at);
-            c->piece[c->n_piece++] = (piece){c->tensor[i], i, at, n};
+            const size_t n = FT_MIN((size_t)PIECE, c->tensor[i].t->bytes - at);
+            c->piece[c->n_piece++] = (piece){c->tensor[i].t, i, at, n};
         }
     }
 }
@@ -113,7 +117,7 @@ static ft_status open_model(model *m, const char *path, bool use_mmap, ft_err *e
                        "%s: architecture %s has no MTP block: Gemma 4 drafters are files of their "
                        "own",
                        path, m->arch);
-    if (strncmp(m->arch, "qwen35", 6) || m->blocks < 1)
+    if (strncmp(m->arch, "qwen35", 6) != 0 || m->blocks < 1)
         return ft_fail(err, FT_EUNSUPPORTED,
                        "%s: architecture \"%s\" with %lld blocks, want qwen35 or qwen35moe", path,
                        m->arch, (long long)m->blocks);

@@ -20,7 +20,6 @@ typedef struct ft_shape {
     int layers, width, ffn, vocab, context;
     int heads, kv_heads, head; /* attention; for Gemma the sliding layers */
     int rotary;
-    bool untied; /* has an output matrix of its own */
     /* Qwen: one attention block in `every`; Gemma: one global layer in `every` */
     int every;
     /* delta nets */
@@ -30,9 +29,10 @@ typedef struct ft_shape {
     /* Gemma: global layers, window, layers without K and V, per-layer embeddings */
     int global_kv_heads, global_head, window, shared_kv, per_layer;
     int wide_ffn;     /* width on the layers without K and V, or 0 */
-    bool k_is_v;      /* global layers have no V projection */
     int target_width; /* assistants: the width of the model they draft for */
     int centroids;    /* assistants: rows of the centroid head, or 0 */
+    bool untied;      /* has an output matrix of its own */
+    bool k_is_v;      /* Gemma: global layers have no V projection */
 } ft_shape;
 
 /* NULL when there is none; the error lists the names. */

@@ -58,7 +58,7 @@ static void patch_iq1_m(unsigned char *b, double d)
 static unsigned char nearest_ue4m3(double v)
 {
     int best = 1;
-    double err = INFINITY;
+    double err = (double)INFINITY;
     for (int c = 1; c < 0x7f; c++) {
         const int e = c >> 3, m = c & 7;
         const double u = 0.5 * (e ? ldexp(1 + m / 8.0, e - 7) : ldexp(m, -9));

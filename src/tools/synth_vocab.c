@@ -49,16 +49,15 @@ static const char *const qwen_special[] = {
 };
 
 static const struct {
-    int id;
     const char *text;
-    int type;
+    int id, type;
 } gemma_special[] = {
-    {0, "<pad>", CONTROL},      {1, "<eos>", NORMAL}, /* so it is in the family's files */
-    {2, "<bos>", CONTROL},      {3, "<unk>", CONTROL},          {4, "<mask>", CONTROL},
-    {46, "<|tool>", CONTROL},   {47, "<tool|>", CONTROL},       {48, "<|tool_call>", USER},
-    {49, "<tool_call|>", USER}, {50, "<|tool_response>", USER}, {51, "<tool_response|>", USER},
-    {52, "<|\"|>", USER},       {98, "<|think|>", CONTROL},     {100, "<|channel>", USER},
-    {101, "<channel|>", USER},  {105, "<|turn>", CONTROL},      {106, "<turn|>", CONTROL},
+    {"<pad>", 0, CONTROL},      {"<eos>", 1, NORMAL}, /* so it is in the family's files */
+    {"<bos>", 2, CONTROL},      {"<unk>", 3, CONTROL},          {"<mask>", 4, CONTROL},
+    {"<|tool>", 46, CONTROL},   {"<tool|>", 47, CONTROL},       {"<|tool_call>", 48, USER},
+    {"<tool_call|>", 49, USER}, {"<|tool_response>", 50, USER}, {"<tool_response|>", 51, USER},
+    {"<|\"|>", 52, USER},       {"<|think|>", 98, CONTROL},     {"<|channel>", 100, USER},
+    {"<channel|>", 101, USER},  {"<|turn>", 105, CONTROL},      {"<turn|>", 106, CONTROL},
 };
 enum { GEMMA_FIRST_BYTE = 238, QWEN_SPECIAL_FULL = 248044, QWEN_VOCAB_FULL = 248320 };
 
@@ -245,7 +244,7 @@ void ft_synth_vocab_gemma(ft_gguf_writer *w, int n)
         push(&v, text, i == 1 ? NORMAL : USER);
     }
     push(&v, v.space, NORMAL);
-    for (char c = '!'; c <= '~'; c++) push(&v, (char[]){c, 0}, NORMAL);
+    for (int c = '!'; c <= '~'; c++) push(&v, (char[]){(char)c, 0}, NORMAL);
     push_merges(&v);
     push_words(&v, n);
     push_padding(&v);

@@ -28,7 +28,7 @@ static int by_key(const void *a, const void *b)
 
 static void softmax(entry *e, int n)
 {
-    double max = -INFINITY, sum = 0;
+    double max = (double)-INFINITY, sum = 0;
     for (int i = 0; i < n; i++) max = fmax(max, e[i].x);
     for (int i = 0; i < n; i++) sum += e[i].p = exp(e[i].x - max);
     for (int i = 0; i < n; i++) e[i].p /= sum;
@@ -319,7 +319,7 @@ static void penalties_are_exact(void **state)
     entries(e, x, 6);
     e[0].x = 2 / 1.5 - 2 * 0.25 - 0.5;
     e[5].x = -1 * 1.5 - 0.25 - 0.5;
-    e[1].x = -INFINITY;
+    e[1].x = (double)-INFINITY;
     softmax(e, 6);
     ft_sampler_probs(s, x, NULL, 0, got);
     for (int i = 0; i < 6; i++) assert_true(fabs((double)got[i] - e[i].p) < 1e-6);
@@ -518,7 +518,7 @@ static void logprobs_are_of_the_raw_logits(void **state)
     fill(&r, x, V, 3);
     x[5] = NAN, x[6] = -INFINITY;
     entries(e, x, V);
-    e[5].x = -INFINITY;
+    e[5].x = (double)-INFINITY;
     softmax(e, V);
     ft_logprob out[11];
     assert_int_equal(ft_logprobs(x, V, 17, 10, out), 11);

@@ -64,7 +64,7 @@ static void attend_head(ft_dev *d, float *o, const float *q, const ft_kv *kv, ft
     ft_attn_range(b, p, row, &lo, &hi);
     const size_t n = (size_t)(hi - lo), dim = (size_t)kv->d;
     float *line = ft_ref_row(d, 4 * dim + 2 * n);
-    double *sum = (double *)(void *)(line + 2 * dim), *score = sum + dim, top = -INFINITY, all = 0;
+    double *sum = (double *)(void *)(line + 2 * dim), *score = sum + dim, top = -HUGE_VAL, all = 0;
     memset(sum, 0, dim * sizeof *sum);
     for (int c = lo; c < hi; c++) {
         ft_row_decode(ft_kv_row_type(kv->kt), line,

@@ -1,0 +1,39 @@
+/* Any bytes as a schema: refused with a sentence, or its grammar gives documents that parse. */
+#include "text/schema.h"
+#include "base/mem.h"
+
+#include "../tests/schema_gen.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    static ft_trie *t;
+    static const bool letters[128];
+    if (!t) t = gen_trie();
+    ft_grammar *g;
+    ft_err err = {.text = ""};
+    if (ft_schema_grammar(&g, (ft_str){(const char *)data, n}, &err)) {
+        if (!err.text[0]) abort();
+        return 0;
+    }
+    ft_grammar_state *s;
+    if (!ft_grammar_state_new(&s, g, t, NULL, &err)) {
+        ft_rng r = {n};
+        ft_buf out;
+        ft_buf_init(&out, 4096);
+        for (int i = 0; i < 3; i++) {
+            if (!gen_text(&out, s, &r, letters, 100, 600)) continue;
+            json_t *doc =
+                json_loadb(ft_buf_z(&out), out.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+            if (!doc) abort();
+            json_decref(doc);
+        }
+        ft_buf_release(&out);
+        ft_grammar_state_free(s);
+    }
+    ft_grammar_free(g);
+    return 0;
+}

@@ -1,0 +1,314 @@
+/* What every 64-bit Arm machine has. */
+#include <arm_neon.h>
+
+static inline int32x4_t dot16(int32x4_t acc, int8x16_t a, int8x16_t b)
+{
+    acc = vpadalq_s16(acc, vmull_s8(vget_low_s8(a), vget_low_s8(b)));
+    return vpadalq_s16(acc, vmull_s8(vget_high_s8(a), vget_high_s8(b)));
+}
+
+#include "dev/cpu/arm/dot8.h"
+
+/* ---- f32 ---- */
+
+static float dot(const float *a, const float *b, int n)
+{
+    float32x4_t s[4] = {vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0)};
+    int i = 0;
+    for (; i + 16 <= n; i += 16)
+        UNROLL for (int j = 0; j < 4; j++) s[j] =
+            vfmaq_f32(s[j], vld1q_f32(a + i + 4 * j), vld1q_f32(b + i + 4 * j));
+    for (; i + 4 <= n; i += 4) s[0] = vfmaq_f32(s[0], vld1q_f32(a + i), vld1q_f32(b + i));
+    float r = vaddvq_f32(vaddq_f32(vaddq_f32(s[0], s[1]), vaddq_f32(s[2], s[3])));
+    for (; i < n; i++) r = ft_fma(a[i], b[i], r);
+    return r;
+}
+
+static float sum(const float *x, int n)
+{
+    float32x4_t s[2] = {vdupq_n_f32(0), vdupq_n_f32(0)};
+    int i = 0;
+    for (; i + 8 <= n; i += 8)
+        UNROLL for (int j = 0; j < 2; j++) s[j] = vaddq_f32(s[j], vld1q_f32(x + i + 4 * j));
+    float r = vaddvq_f32(vaddq_f32(s[0], s[1]));
+    for (; i < n; i++) r += x[i];
+    return r;
+}
+
+enum { WIDE_F32, WIDE_F16, WIDE_BF16 };
+
+INLINE float32x4_t load4(const unsigned char *w, int i, const int kind)
+{
+    if (kind == WIDE_F32) return vld1q_f32((const float *)(const void *)w + i);
+    const uint16x4_t h = vld1_u16((const uint16_t *)(const void *)w + i);
+    if (kind == WIDE_F16) return vcvt_f32_f16(vreinterpret_f16_u16(h));
+    return vreinterpretq_f32_u32(vshll_n_u16(h, 15) << 1);
+}
+
+/* Sixteen values as four vectors. */
+INLINE void load16(float32x4_t *v, const unsigned char *w, int i, const int kind)
+{
+    if (kind == WIDE_F32) {
+        UNROLL for (int j = 0; j < 4; j++) v[j] = load4(w, i + 4 * j, kind);
+        return;
+    }
+    UNROLL for (int j = 0; j < 2; j++)
+    {
+        const uint16x8_t h = vld1q_u16((const uint16_t *)(const void *)w + i + 8 * j);
+        const float16x8_t f = vreinterpretq_f16_u16(h);
+        const uint16x8_t zero = vdupq_n_u16(0);
+        v[2 * j] = kind == WIDE_F16 ? vcvt_f32_f16(vget_low_f16(f))
+                                    : vreinterpretq_f32_u16(vzip1q_u16(zero, h));
+        v[2 * j + 1] =
+            kind == WIDE_F16 ? vcvt_high_f32_f16(f) : vreinterpretq_f32_u16(vzip2q_u16(zero, h));
+    }
+}
+
+INLINE float load1(const unsigned char *w, int i, const int kind)
+{
+    if (kind == WIDE_F32) return ((const float *)(const void *)w)[i];
+    if (kind == WIDE_F16) return f16_bits(w + 2 * i);
+    return vgetq_lane_f32(
+        vreinterpretq_f32_u32(vdupq_n_u32((uint32_t)((const uint16_t *)(const void *)w)[i] << 16)),
+        0);
+}
+
+/* R rows by n columns; four accumulators for each pair. */
+INLINE void tile(float *const *y, int o, const unsigned char *w, size_t row_bytes, int k,
+                 const float *const *x, const int R, const int n, const int kind)
+{
+    float32x4_t s[4][4];
+    float r[4];
+    int i = 0;
+    UNROLL for (int p = 0; p < R * n; p++) UNROLL for (int j = 0; j < 4; j++) s[p][j] =
+        vdupq_n_f32(0);
+    for (; i + 16 <= k; i += 16) {
+        float32x4_t v[2][4];
+        UNROLL for (int a = 0; a < R; a++) load16(v[a], w + (size_t)a * row_bytes, i, kind);
+        UNROLL for (int j = 0; j < 4; j++) UNROLL for (int c = 0; c < n; c++)
+        {
+            const float32x4_t f = vld1q_f32(x[c] + i + 4 * j);
+            UNROLL for (int a = 0; a < R; a++) s[a * n + c][j] =
+                vfmaq_f32(s[a * n + c][j], v[a][j], f);
+        }
+    }
+    for (; i + 4 <= k; i += 4)
+        UNROLL for (int p = 0; p < R * n; p++) s[p][0] = vfmaq_f32(
+            s[p][0], load4(w + (size_t)(p / n) * row_bytes, i, kind), vld1q_f32(x[p % n] + i));
+    UNROLL for (int p = 0; p < R * n; p++) r[p] =
+        vaddvq_f32(vaddq_f32(vaddq_f32(s[p][0], s[p][1]), vaddq_f32(s[p][2], s[p][3])));
+    for (; i < k; i++)
+        UNROLL for (int p = 0; p < R * n; p++) r[p] =
+            ft_fma(load1(w + (size_t)(p / n) * row_bytes, i, kind), x[p % n][i], r[p]);
+    UNROLL for (int p = 0; p < R * n; p++) y[p % n][o + p / n] = r[p];
+}
+
+INLINE void wide(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
+                 const float *const *x, int n, const int kind)
+{
+    int o = 0;
+    if (n == 1)
+        for (; o + 2 <= rows; o += 2, w += 2 * row_bytes)
+            tile(y, o, w, row_bytes, k, x, 2, 1, kind);
+    for (; o < rows; o++, w += row_bytes) {
+        if (n == 1) tile(y, o, w, row_bytes, k, x, 1, 1, kind);
+        if (n == 2) tile(y, o, w, row_bytes, k, x, 1, 2, kind);
+        if (n == 3) tile(y, o, w, row_bytes, k, x, 1, 3, kind);
+        if (n == 4) tile(y, o, w, row_bytes, k, x, 1, 4, kind);
+    }
+}
+
+static void dot_f32(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
+                    const float *const *x, int n)
+{
+    wide(y, w, row_bytes, rows, k, x, n, WIDE_F32);
+}
+
+static void dot_f16(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
+                    const float *const *x, int n)
+{
+    wide(y, w, row_bytes, rows, k, x, n, WIDE_F16);
+}
+
+static void dot_bf16(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
+                     const float *const *x, int n)
+{
+    wide(y, w, row_bytes, rows, k, x, n, WIDE_BF16);
+}
+
+/* R rows by 4 V columns of c, all of k. */
+INLINE void mm_tile(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int k,
+                    const int R, const int V)
+{
+    float32x4_t s[4][4];
+    UNROLL for (int i = 0; i < R; i++) UNROLL for (int j = 0; j < V; j++) s[i][j] =
+        vld1q_f32(c + (size_t)i * (size_t)ldc + 4 * j);
+    for (int x = 0; x < k; x++, b += ldb) {
+        float32x4_t v[4];
+        UNROLL for (int j = 0; j < V; j++) v[j] = vld1q_f32(b + 4 * j);
+        UNROLL for (int i = 0; i < R; i++)
+        {
+            const float f = a[(size_t)i * (size_t)lda + (size_t)x];
+            UNROLL for (int j = 0; j < V; j++) s[i][j] = vfmaq_n_f32(s[i][j], v[j], f);
+        }
+    }
+    UNROLL for (int i = 0; i < R; i++) UNROLL for (int j = 0; j < V; j++)
+        vst1q_f32(c + (size_t)i * (size_t)ldc + 4 * j, s[i][j]);
+}
+
+INLINE void mm_rows(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int n,
+                    int k, const int R)
+{
+    int j = 0;
+    for (; j + 16 <= n; j += 16) mm_tile(c + j, ldc, a, lda, b + j, ldb, k, R, 4);
+    for (; j + 4 <= n; j += 4) mm_tile(c + j, ldc, a, lda, b + j, ldb, k, R, 1);
+    for (; j < n; j++)
+        for (int i = 0; i < R; i++) {
+            float *to = c + (size_t)i * (size_t)ldc + j, s = *to;
+            for (int x = 0; x < k; x++)
+                s = ft_fma(a[(size_t)i * (size_t)lda + (size_t)x],
+                           b[(size_t)x * (size_t)ldb + (size_t)j], s);
+            *to = s;
+        }
+}
+
+static void mm(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int m, int n,
+               int k)
+{
+    int i = 0;
+    for (; i + 4 <= m; i += 4)
+        mm_rows(c + (size_t)i * (size_t)ldc, ldc, a + (size_t)i * (size_t)lda, lda, b, ldb, n, k,
+                4);
+    for (; i + 2 <= m; i += 2)
+        mm_rows(c + (size_t)i * (size_t)ldc, ldc, a + (size_t)i * (size_t)lda, lda, b, ldb, n, k,
+                2);
+    if (i < m)
+        mm_rows(c + (size_t)i * (size_t)ldc, ldc, a + (size_t)i * (size_t)lda, lda, b, ldb, n, k,
+                1);
+}
+
+static void f16_to_f32(float *y, const unsigned char *x, int n)
+{
+    int i = 0;
+    for (; i + 4 <= n; i += 4) vst1q_f32(y + i, load4(x, i, WIDE_F16));
+    for (; i < n; i++) y[i] = f16_bits(x + 2 * i);
+}
+
+static void f32_to_f16(unsigned char *y, const float *x, int n)
+{
+    int i = 0;
+    for (; i + 4 <= n; i += 4)
+        vst1_u16((uint16_t *)(void *)y + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(x + i))));
+    for (; i < n; i++) {
+        const float16_t h = (float16_t)x[i];
+        memcpy(y + 2 * i, &h, 2);
+    }
+}
+
+static void quantise(int8_t *q, float *d, float *s, const float *x, int k)
+{
+    for (int b = 0; b < k / FT_BLOCK8; b++, x += FT_BLOCK8, q += FT_BLOCK8) {
+        float32x4_t v[8], top = vdupq_n_f32(0);
+        UNROLL for (int j = 0; j < 8; j++)
+        {
+            v[j] = vld1q_f32(x + 4 * j);
+            top = vmaxq_f32(top, vabsq_f32(v[j]));
+        }
+        const float amax = vmaxvq_f32(top), inv = amax > 0 ? 127.0f / amax : 0;
+        int8x8_t out[4];
+        d[b] = amax / 127.0f;
+        UNROLL for (int j = 0; j < 4; j++)
+        {
+            const int32x4_t lo = vcvtnq_s32_f32(vmulq_n_f32(v[2 * j], inv));
+            const int32x4_t hi = vcvtnq_s32_f32(vmulq_n_f32(v[2 * j + 1], inv));
+            out[j] = vqmovn_s16(vcombine_s16(vqmovn_s32(lo), vqmovn_s32(hi)));
+            vst1_s8(q + 8 * j, out[j]);
+        }
+        s[2 * b] = d[b] * (float)vaddlvq_s8(vcombine_s8(out[0], out[1]));
+        s[2 * b + 1] = d[b] * (float)vaddlvq_s8(vcombine_s8(out[2], out[3]));
+    }
+}
+
+/* ---- delta net: 4 V value columns of the state at a time, all keys ---- */
+
+INLINE void advance_cols(float *Z, const float *k, const float *upd, float decay, int S,
+                         const int V)
+{
+    float32x4_t u[8];
+    UNROLL for (int j = 0; j < V; j++) u[j] = vld1q_f32(upd + 4 * j);
+    for (int i = 0; i < S; i++, Z += S) UNROLL for (int j = 0; j < V; j++)
+        {
+            const float32x4_t z = vmulq_n_f32(vld1q_f32(Z + 4 * j), decay);
+            vst1q_f32(Z + 4 * j, vfmaq_n_f32(z, u[j], k[i]));
+        }
+}
+
+INLINE void row_cols(float *Z, float *o, float *upd, const float *k, const float *q, const float *v,
+                     float decay, float beta, int S, const int V)
+{
+    float32x4_t u[8], out[8];
+    float *z = Z;
+    UNROLL for (int j = 0; j < V; j++) u[j] = out[j] = vdupq_n_f32(0);
+    for (int i = 0; i < S; i++, z += S)
+        UNROLL for (int j = 0; j < V; j++) u[j] = vfmaq_n_f32(u[j], vld1q_f32(z + 4 * j), k[i]);
+    UNROLL for (int j = 0; j < V; j++)
+    {
+        u[j] = vmulq_n_f32(vfmsq_n_f32(vld1q_f32(v + 4 * j), u[j], decay), beta);
+        vst1q_f32(upd + 4 * j, u[j]);
+    }
+    z = Z;
+    for (int i = 0; i < S; i++, z += S) UNROLL for (int j = 0; j < V; j++)
+        {
+            float32x4_t c = vmulq_n_f32(vld1q_f32(z + 4 * j), decay);
+            c = vfmaq_n_f32(c, u[j], k[i]);
+            vst1q_f32(z + 4 * j, c);
+            out[j] = vfmaq_n_f32(out[j], c, q[i]);
+        }
+    UNROLL for (int j = 0; j < V; j++) vst1q_f32(o + 4 * j, out[j]);
+}
+
+static void delta_advance(float *Z, const float *k, const float *upd, float decay, int S)
+{
+    int j = 0;
+    for (; j + 32 <= S; j += 32) advance_cols(Z + j, k, upd + j, decay, S, 8);
+    for (; j + 4 <= S; j += 4) advance_cols(Z + j, k, upd + j, decay, S, 1);
+    for (; j < S; j++)
+        for (int i = 0; i < S; i++) {
+            float *z = Z + (size_t)i * (size_t)S + j;
+            *z = ft_fma(k[i], upd[j], decay * *z);
+        }
+}
+
+static void delta_row(float *Z, float *o, float *upd, const float *k, const float *q,
+                      const float *v, float decay, float beta, int S)
+{
+    int j = 0;
+    for (; j + 32 <= S; j += 32) row_cols(Z + j, o + j, upd + j, k, q, v + j, decay, beta, S, 8);
+    for (; j + 4 <= S; j += 4) row_cols(Z + j, o + j, upd + j, k, q, v + j, decay, beta, S, 1);
+    for (; j < S; j++) {
+        float u = 0, out = 0, *z = Z + j;
+        for (int i = 0; i < S; i++) u = ft_fma(z[(size_t)i * (size_t)S], k[i], u);
+        upd[j] = u = beta * ft_fma(-decay, u, v[j]);
+        for (int i = 0; i < S; i++, z += S) {
+            *z = ft_fma(k[i], u, decay * *z);
+            out = ft_fma(*z, q[i], out);
+        }
+        o[j] = out;
+    }
+}
+
+void ft_kern_neon(ft_kern *k)
+{
+    fill_dot8(k);
+    k->dotf[FT_F32] = dot_f32;
+    k->dotf[FT_F16] = dot_f16;
+    k->dotf[FT_BF16] = dot_bf16;
+    k->dot = dot;
+    k->sum = sum;
+    k->mm = mm;
+    k->f16_to_f32 = f16_to_f32;
+    k->f32_to_f16 = f32_to_f16;
+    k->quantise = quantise;
+    k->delta_row = delta_row;
+    k->delta_advance = delta_advance;
+}

@@ -1,0 +1,367 @@
+/* Caches and attention.
+ *
+ * Cells are taken in blocks of one page, at absolute cell numbers, with a running softmax inside a
+ * range of RANGE cells; the ranges of a row are then merged in order. That shape depends on what
+ * the row sees and on nothing else, so the ranges of a long past may go to different threads.
+ * The query heads of a group and a few rows of a span share one walk over their keys and values. */
+#include "dev/cpu/cpu_dev.h"
+
+#include "quant/quant.h"
+
+#include <string.h>
+
+enum {
+    BLOCK = FT_PAGE_ROWS,
+    RANGE = 512,   /* cells, a multiple of BLOCK */
+    TILE_Q = 32,   /* query vectors of a tile, unless one row's group is larger */
+    TILE_ROWS = 16 /* rows of a tile */
+};
+
+/* ---- kv_put ---- */
+
+typedef struct put_args {
+    ft_kv kv;
+    ft_mat k, v;
+} put_args;
+
+static void encode(const ft_kern *k, ft_kv_type t, unsigned char *to, const float *x, int n)
+{
+    if (t == FT_KV_F16)
+        k->f32_to_f16(to, x, n);
+    else
+        ft_row_encode(ft_kv_row_type(t), to, x, (size_t)n, NULL);
+}
+
+static void put_job(const ft_part *p, const void *args)
+{
+    const put_args *a = args;
+    const ft_kv *kv = &a->kv;
+    int lo, hi;
+    ft_share(p, a->k.T * kv->G, 1, &lo, &hi);
+    for (int i = lo; i < hi; i++) {
+        const int t = i / kv->G, g = i % kv->G, cell = p->b->cell[t];
+        const int slot = p->b->span[p->b->span_of[t]].slot;
+        encode(p->k, kv->kt, kv->k + ft_kv_at(kv, p->b, slot, cell, g, kv->k_row, kv->k_page),
+               ft_mat_head(a->k, t, g), kv->d);
+        encode(p->k, kv->vt, kv->v + ft_kv_at(kv, p->b, slot, cell, g, kv->v_row, kv->v_page),
+               ft_mat_head(a->v, t, g), kv->d);
+    }
+}
+
+void ft_cpu_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const put_args a = {*kv, k, v};
+    ft_job_reads(c, k);
+    ft_job_reads(c, v);
+    ft_job_touches(c, kv->k, 1, true); /* the first byte stands for the layer's cache */
+    FT_JOB(c, put_job, a);
+}
+
+/* ---- attend ---- */
+
+typedef struct attend_args {
+    ft_mat o, q;
+    ft_kv kv;
+    ft_attn p;
+    int ranges; /* > 0: each range is an item of its own and leaves a partial result */
+} attend_args;
+
+/* Consecutive rows of one sequence and one kv head: the query vectors that walk together. */
+typedef struct tile {
+    const attend_args *a;
+    int row, rows, g, slot, group, n; /* n = rows * group */
+    int lo[TILE_ROWS], hi[TILE_ROWS];
+    /* own scratch */
+    float *s, *keys, *values; /* [n, BLOCK], [BLOCK, d], [BLOCK, d] */
+    float *m, *l, *o;         /* running softmax of a range: [n], [n], [n, d] */
+    float *M, *L, *O;         /* merged ranges */
+} tile;
+
+static int tile_q(int group)
+{
+    return FT_MAX(TILE_Q, group);
+}
+
+static size_t tile_floats(int group, int d)
+{
+    const size_t n = (size_t)tile_q(group), dim = (size_t)d;
+    return n * BLOCK + 2 * BLOCK * dim + 4 * n + 2 * n * dim;
+}
+
+static void tile_place(tile *t, float *m)
+{
+    const size_t n = (size_t)tile_q(t->group), d = (size_t)t->a->kv.d;
+    t->s = m;
+    t->keys = t->s + n * BLOCK;
+    t->values = t->keys + BLOCK * d;
+    t->o = t->values + BLOCK * d;
+    t->O = t->o + n * d;
+    t->m = t->O + n * d;
+    t->l = t->m + n;
+    t->M = t->l + n;
+    t->L = t->M + n;
+}
+
+static int batch_row(const ft_part *p, const attend_args *a, int i)
+{
+    return a->p.out ? p->b->out_row[i] : i;
+}
+
+/* The tile that starts at row i of q; t->rows says how far it goes. */
+static void tile_open(const ft_part *p, tile *t, int i)
+{
+    const attend_args *a = t->a;
+    const int span = p->b->span_of[batch_row(p, a, i)];
+    const int most = FT_MIN(TILE_ROWS, FT_MAX(1, TILE_Q / t->group));
+    t->row = i;
+    t->rows = 0;
+    t->slot = p->b->span[span].slot;
+    for (; t->rows < most && i + t->rows < a->q.T; t->rows++) {
+        const int row = batch_row(p, a, i + t->rows);
+        if (p->b->span_of[row] != span) break;
+        ft_attn_range(p->b, a->p, row, &t->lo[t->rows], &t->hi[t->rows]);
+    }
+    t->n = t->rows * t->group;
+}
+
+static const unsigned char *cells_at(const ft_part *p, const tile *t, int cell, bool values)
+{
+    const ft_kv *kv = &t->a->kv;
+    return values ? kv->v + ft_kv_at(kv, p->b, t->slot, cell, t->g, kv->v_row, kv->v_page)
+                  : kv->k + ft_kv_at(kv, p->b, t->slot, cell, t->g, kv->k_row, kv->k_page);
+}
+
+static void decode_cells(const ft_kern *k, ft_kv_type type, float *to, const unsigned char *from,
+                         size_t row, int n, int d)
+{
+    for (int i = 0; i < n; i++, from += row, to += d) {
+        if (type == FT_KV_F16)
+            k->f16_to_f32(to, from, d);
+        else
+            ft_row_decode(ft_kv_row_type(type), to, from, (size_t)d);
+    }
+}
+
+/* s[i, c - from] = q_i . k_c for cells [from, from + n) of one page */
+static void scores(const ft_part *p, const tile *t, int from, int n)
+{
+    const ft_kv *kv = &t->a->kv;
+    const unsigned char *rows = cells_at(p, t, from, false);
+    ft_type type = ft_kv_row_type(kv->kt);
+    size_t step = kv->k_row;
+    if (!p->k->dotf[type]) {
+        decode_cells(p->k, kv->kt, t->keys, rows, step, n, kv->d);
+        rows = (const unsigned char *)t->keys;
+        type = FT_F32;
+        step = (size_t)kv->d * sizeof(float);
+    }
+    for (int at = 0; at < t->n; at += FT_COLS) {
+        float *y[FT_COLS];
+        const float *x[FT_COLS];
+        const int cols = FT_MIN(FT_COLS, t->n - at);
+        for (int i = 0; i < cols; i++) {
+            const int v = at + i;
+            y[i] = t->s + (size_t)v * BLOCK;
+            x[i] = ft_mat_head(t->a->q, t->row + v / t->group, t->g * t->group + v % t->group);
+        }
+        p->k->dotf[type](y, rows, step, n, kv->d, x, cols);
+    }
+}
+
+/* Query vector i sees cells [from, to) of the block that starts at `at`: s becomes their weights.
+ */
+static void softmax_step(const ft_part *p, const tile *t, int i, int at, int from, int to)
+{
+    float *s = t->s + (size_t)i * BLOCK + (from - at), *o = t->o + (size_t)i * (size_t)t->a->kv.d;
+    const int n = to - from;
+    float top = t->m[i];
+    for (int c = 0; c < n; c++) {
+        s[c] *= t->a->p.scale;
+        top = s[c] > top ? s[c] : top;
+    }
+    float fade;
+    p->k->exp_minus(&fade, &t->m[i], top, 1);
+    p->k->exp_minus(s, s, top, n);
+    t->m[i] = top;
+    t->l[i] = ft_fma(t->l[i], fade, p->k->sum(s, n));
+    for (int j = 0; j < t->a->kv.d; j++) o[j] *= fade;
+}
+
+/* One block: cells [at, at + BLOCK) cut to [lo, hi). */
+static void block(const ft_part *p, const tile *t, int at, int lo, int hi)
+{
+    const ft_kv *kv = &t->a->kv;
+    const int d = kv->d;
+    const unsigned char *rows = cells_at(p, t, lo, true);
+    const float *values = t->values;
+    int step = d;
+    scores(p, t, lo, hi - lo);
+    if (kv->vt == FT_KV_F32) {
+        values = (const float *)(const void *)rows;
+        step = (int)(kv->v_row / sizeof(float));
+    } else {
+        decode_cells(p->k, kv->vt, t->values, rows, kv->v_row, hi - lo, d);
+    }
+    for (int r = 0, n; r < t->rows; r += n) { /* rows that see the same cells go together */
+        const int from = FT_MAX(t->lo[r], at), to = FT_MIN(t->hi[r], at + BLOCK);
+        for (n = 1; r + n < t->rows; n++)
+            if (FT_MAX(t->lo[r + n], at) != from || FT_MIN(t->hi[r + n], at + BLOCK) != to) break;
+        if (from >= to) continue;
+        const int first = r * t->group, count = n * t->group;
+        for (int i = first; i < first + count; i++) softmax_step(p, t, i, lo, from, to);
+        p->k->mm(t->o + (size_t)first * (size_t)d, d, t->s + (size_t)first * BLOCK + (from - lo),
+                 BLOCK, values + (size_t)(from - lo) * (size_t)step, step, count, d, to - from);
+    }
+}
+
+/* The cells of range number r for every query vector of the tile. */
+static void walk_range(const ft_part *p, const tile *t, int r)
+{
+    const size_t d = (size_t)t->a->kv.d;
+    int lo = INT32_MAX, hi = 0;
+    for (int i = 0; i < t->rows; i++) {
+        if (t->lo[i] >= t->hi[i]) continue;
+        lo = FT_MIN(lo, t->lo[i]);
+        hi = FT_MAX(hi, t->hi[i]);
+    }
+    lo = FT_MAX(lo, r * RANGE);
+    hi = FT_MIN(hi, (r + 1) * RANGE);
+    for (int i = 0; i < t->n; i++) {
+        t->m[i] = -INFINITY;
+        t->l[i] = 0;
+    }
+    memset(t->o, 0, (size_t)t->n * d * sizeof(float));
+    for (int at = lo / BLOCK * BLOCK; at < hi; at += BLOCK)
+        block(p, t, at, FT_MAX(at, lo), FT_MIN(at + BLOCK, hi));
+}
+
+/* Adds the softmax (m, l, o) of later cells to (M, L, O). */
+static void merge(const ft_kern *k, float *M, float *L, float *O, float m, float l, const float *o,
+                  int d)
+{
+    if (m == -INFINITY) return;
+    if (*M == -INFINITY) {
+        *M = m;
+        *L = l;
+        memcpy(O, o, (size_t)d * sizeof(float));
+        return;
+    }
+    const float top = *M > m ? *M : m;
+    float was, is;
+    k->exp_minus(&was, M, top, 1);
+    k->exp_minus(&is, &m, top, 1);
+    *M = top;
+    *L = ft_fma(l, is, *L * was);
+    for (int j = 0; j < d; j++) O[j] = ft_fma(o[j], is, O[j] * was);
+}
+
+static void finish(float *y, float L, const float *O, int d)
+{
+    const float inv = L > 0 ? 1.0f / L : 0;
+    for (int j = 0; j < d; j++) y[j] = O[j] * inv;
+}
+
+/* Where a partial result lies: m, l, then d values. */
+static float *partial_at(const ft_part *p, const attend_args *a, int row, int head, int range)
+{
+    const size_t i = ((size_t)row * (size_t)a->q.H + (size_t)head) * (size_t)a->ranges;
+    return (float *)(void *)p->c->shared + (i + (size_t)range) * ((size_t)a->kv.d + 2);
+}
+
+static void whole_tile(const ft_part *p, const tile *t)
+{
+    const int d = t->a->kv.d;
+    int hi = 0;
+    for (int i = 0; i < t->rows; i++) hi = FT_MAX(hi, t->hi[i]);
+    for (int i = 0; i < t->n; i++) t->M[i] = -INFINITY, t->L[i] = 0;
+    memset(t->O, 0, (size_t)t->n * (size_t)d * sizeof(float));
+    for (int r = 0; r * RANGE < hi; r++) {
+        walk_range(p, t, r);
+        for (int i = 0; i < t->n; i++)
+            merge(p->k, &t->M[i], &t->L[i], t->O + (size_t)i * (size_t)d, t->m[i], t->l[i],
+                  t->o + (size_t)i * (size_t)d, d);
+    }
+    for (int i = 0; i < t->n; i++)
+        finish(ft_mat_head(t->a->o, t->row + i / t->group, t->g * t->group + i % t->group), t->L[i],
+               t->O + (size_t)i * (size_t)d, d);
+}
+
+static void part_of_tile(const ft_part *p, const tile *t, int r)
+{
+    const size_t d = (size_t)t->a->kv.d;
+    walk_range(p, t, r);
+    for (int i = 0; i < t->n; i++) {
+        float *to = partial_at(p, t->a, t->row + i / t->group, t->g * t->group + i % t->group, r);
+        to[0] = t->m[i];
+        to[1] = t->l[i];
+        memcpy(to + 2, t->o + (size_t)i * d, d * sizeof(float));
+    }
+}
+
+static void attend_job(const ft_part *p, const void *args)
+{
+    const attend_args *a = args;
+    tile t = {.a = a, .group = a->q.H / a->kv.G};
+    tile_place(&t, (float *)(void *)p->own);
+    int item = 0; /* dealt out in turn: later rows see more */
+    for (int i = 0; i < a->q.T; i += t.rows) {
+        tile_open(p, &t, i);
+        for (t.g = 0; t.g < a->kv.G; t.g++)
+            for (int r = 0; r < FT_MAX(1, a->ranges); r++) {
+                if (item++ % p->threads != p->thread) continue;
+                if (a->ranges)
+                    part_of_tile(p, &t, r);
+                else
+                    whole_tile(p, &t);
+            }
+    }
+}
+
+static void merge_job(const ft_part *p, const void *args)
+{
+    const attend_args *a = args;
+    const int d = a->kv.d;
+    float *O = (float *)(void *)p->own;
+    int lo, hi;
+    ft_share(p, a->q.T * a->q.H, 1, &lo, &hi);
+    for (int i = lo; i < hi; i++) {
+        float M = -INFINITY, L = 0;
+        memset(O, 0, (size_t)d * sizeof(float));
+        for (int r = 0; r < a->ranges; r++) {
+            const float *part = partial_at(p, a, i / a->q.H, i % a->q.H, r);
+            merge(p->k, &M, &L, O, part[0], part[1], part + 2, d);
+        }
+        finish(ft_mat_head(a->o, i / a->q.H, i % a->q.H), L, O, d);
+    }
+}
+
+/* Ranges to deal out one by one: only for pasts so long and rows so few that whole tiles would
+ * leave threads without work. */
+static int split(const ft_cpu *c, ft_mat q, const ft_kv *kv)
+{
+    int end = 0;
+    for (int t = 0; t < c->dev.batch->T; t++) end = FT_MAX(end, c->dev.batch->end[t]);
+    const int ranges = (end + RANGE - 1) / RANGE, threads = ft_pool_threads(c->pool);
+    const int tiles = (q.T * (q.H / kv->G) + TILE_Q - 1) / TILE_Q * kv->G;
+    return threads > 1 && ranges > 1 && tiles < 4 * threads && q.T <= TILE_Q ? ranges : 0;
+}
+
+void ft_cpu_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const attend_args a = {o, q, *kv, p, split(c, q, kv)};
+    const size_t part = (size_t)q.T * (size_t)q.H * ((size_t)kv->d + 2) * sizeof(float);
+    ft_job_reads(c, q);
+    ft_job_touches(c, kv->k, 1, false);
+    if (a.ranges)
+        ft_job_shared(c, part * (size_t)a.ranges);
+    else
+        ft_job_writes(c, o);
+    ft_job_own(c, tile_floats(q.H / kv->G, kv->d) * sizeof(float));
+    FT_JOB(c, attend_job, a);
+    if (!a.ranges) return;
+    ft_job_shared(c, 0);
+    ft_job_writes(c, o);
+    FT_JOB(c, merge_job, a);
+}

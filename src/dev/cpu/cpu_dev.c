@@ -1,0 +1,291 @@
+#include "dev/cpu/cpu_dev.h"
+
+#include "base/cpu.h"
+
+#include <string.h>
+
+/* ---- what jobs touch, and where threads must meet ---- */
+
+void ft_job_touches(ft_cpu *c, const void *p, size_t bytes, bool write)
+{
+    if (!p || !bytes) return;
+    if (c->n_touch == c->cap_touch) {
+        c->cap_touch = c->cap_touch ? 2 * c->cap_touch : 64;
+        c->touch = ft_realloc(c->touch, (size_t)c->cap_touch * sizeof *c->touch);
+    }
+    c->touch[c->n_touch++] = (ft_touch){(uintptr_t)p, (uintptr_t)p + bytes, write};
+}
+
+static size_t extent(ft_mat m)
+{
+    if (!m.T) return 0;
+    const size_t last = (size_t)(m.T - 1) * (size_t)m.rs + (size_t)(m.H - 1) * (size_t)m.hs;
+    return (last + (size_t)m.d) * sizeof(float);
+}
+
+void ft_job_reads(ft_cpu *c, ft_mat m)
+{
+    ft_job_touches(c, m.p, extent(m), false);
+}
+
+static bool overlap(ft_touch a, uintptr_t lo, uintptr_t hi)
+{
+    return a.lo < hi && lo < a.hi;
+}
+
+void ft_job_writes(ft_cpu *c, ft_mat m)
+{
+    const uintptr_t lo = (uintptr_t)m.p, hi = lo + extent(m);
+    for (int i = 0; i < FT_PLACES8; i++) {
+        ft_place8 *r = &c->place[i];
+        const ft_touch of = {(uintptr_t)r->x.p, (uintptr_t)r->x.p + extent(r->x), false};
+        if (r->valid && overlap(of, lo, hi)) r->valid = false;
+    }
+    ft_job_touches(c, m.p, hi - lo, true);
+}
+
+/* The touches [from, n) are the new job's. true when one of them clashes with an earlier one. */
+static bool clashes(const ft_cpu *c, int from)
+{
+    for (int i = from; i < c->n_touch; i++)
+        for (int j = 0; j < from; j++)
+            if ((c->touch[i].write || c->touch[j].write) &&
+                overlap(c->touch[i], c->touch[j].lo, c->touch[j].hi))
+                return true;
+    return false;
+}
+
+void ft_job_add(ft_cpu *c, ft_job_fn *fn, const void *args, size_t bytes)
+{
+    assert(bytes <= FT_JOB_BYTES);
+    if (c->n_job == c->cap_job) {
+        const int cap = c->cap_job ? 2 * c->cap_job : 256;
+        ft_job *more = ft_alloc_aligned((size_t)cap * sizeof *more, FT_HOST_ALIGN);
+        if (c->n_job) memcpy(more, c->job, (size_t)c->n_job * sizeof *more);
+        ft_free(c->job);
+        c->job = more;
+        c->cap_job = cap;
+    }
+    ft_job *j = &c->job[c->n_job++];
+    j->fn = fn;
+    memcpy(j->args, args, bytes);
+    j->meet = clashes(c, c->n_old);
+    if (j->meet) { /* only the new job's touches are still open */
+        memmove(c->touch, c->touch + c->n_old, (size_t)(c->n_touch - c->n_old) * sizeof *c->touch);
+        c->n_touch -= c->n_old;
+    }
+    c->n_old = c->n_touch;
+}
+
+void ft_job_shared(ft_cpu *c, size_t bytes)
+{
+    if (bytes > c->shared_bytes) {
+        ft_free(c->shared);
+        c->shared = ft_alloc_aligned(bytes, FT_HOST_ALIGN);
+        c->shared_bytes = bytes;
+    }
+    ft_job_touches(c, &c->shared, 1, true); /* stands for the scratch, wherever it lies later */
+}
+
+void ft_job_own(ft_cpu *c, size_t bytes)
+{
+    bytes = ft_round_up(bytes, 2 * FT_HOST_ALIGN);
+    if (bytes <= c->own_bytes) return;
+    ft_free(c->own);
+    c->own = ft_alloc_aligned(bytes * (size_t)ft_pool_threads(c->pool), FT_HOST_ALIGN);
+    c->own_bytes = bytes;
+}
+
+/* ---- activations as bytes ---- */
+
+enum { QUANTISE_BLOCKS = 8 }; /* a piece of a thread's work */
+
+static void quantise_job(const ft_part *p, const void *args)
+{
+    const ft_rows8 *r = args;
+    const int blocks = ft_mat_cols(r->x) / FT_BLOCK8;
+    const int pieces = (blocks + QUANTISE_BLOCKS - 1) / QUANTISE_BLOCKS;
+    int lo, hi;
+    ft_share(p, r->x.T * pieces, 1, &lo, &hi);
+    for (int i = lo; i < hi; i++) {
+        const int t = i / pieces, b = i % pieces * QUANTISE_BLOCKS;
+        const ft_col8 to = ft_col8_at(p, r, t);
+        p->k->quantise((int8_t *)to.q + b * FT_BLOCK8, (float *)to.d + b, (float *)to.s + 2 * b,
+                       ft_mat_head(r->x, t, 0) + b * FT_BLOCK8,
+                       FT_MIN(QUANTISE_BLOCKS, blocks - b) * FT_BLOCK8);
+    }
+}
+
+void ft_job_reads8(ft_cpu *c, ft_rows8 r)
+{
+    ft_job_touches(c, &c->place[r.place], 1, false);
+}
+
+ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x)
+{
+    int best = 0;
+    for (int i = 0; i < FT_PLACES8; i++) {
+        ft_place8 *r = &c->place[i];
+        if (r->valid && r->x.p == x.p && r->x.T == x.T && r->x.rs == x.rs &&
+            ft_mat_cols(r->x) == ft_mat_cols(x)) {
+            r->used = ++c->clock;
+            return (ft_rows8){x, i};
+        }
+        if (r->used < c->place[best].used) best = i;
+    }
+    ft_place8 *to = &c->place[best];
+    const size_t n = (size_t)x.T * (size_t)ft_mat_cols(x);
+    const size_t bytes = ft_rows8_s(n) + n / 16 * sizeof(float);
+    if (bytes > to->bytes) {
+        ft_free(to->mem);
+        to->mem = ft_alloc_aligned(bytes, FT_HOST_ALIGN);
+        to->bytes = bytes;
+    }
+    to->x = x;
+    to->valid = true;
+    to->used = ++c->clock;
+    const ft_rows8 r = {x, best};
+    ft_job_reads(c, x);
+    ft_job_touches(c, to, 1, true);
+    FT_JOB(c, quantise_job, r);
+    return r;
+}
+
+/* ---- the device ---- */
+
+static void run_jobs(void *arg, int thread, int threads)
+{
+    ft_cpu *c = arg;
+    const ft_part p = {c,      &c->kern, c->dev.batch,
+                       thread, threads,  c->own + (size_t)thread * c->own_bytes};
+    for (int i = 0; i < c->n_job; i++) {
+        if (c->job[i].meet) ft_pool_barrier(c->pool);
+        c->job[i].fn(&p, c->job[i].args);
+    }
+}
+
+static void record(ft_dev *d, const ft_batch *b)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    d->batch = b;
+    c->n_job = c->n_touch = c->n_old = 0;
+    for (int i = 0; i < FT_PLACES8; i++) c->place[i].valid = false;
+}
+
+static void commit(ft_dev *d)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    if (c->n_job) ft_pool_run(c->pool, run_jobs, c);
+}
+
+static ft_status sync(ft_dev *d, ft_err *err)
+{
+    (void)d, (void)err;
+    return FT_OK;
+}
+
+typedef struct pack_args {
+    const ft_pack *pack;
+    ft_weight *w;
+    size_t group;
+} pack_args;
+
+static void pack_group(void *arg, size_t i)
+{
+    const pack_args *a = arg;
+    a->pack->rows((unsigned char *)a->w->packed + i * a->group,
+                  (const unsigned char *)a->w->data + i * FT_GROUP * a->w->row_bytes,
+                  a->w->row_bytes, a->w->k);
+}
+
+/* The file's bytes stay where they are; products read a packed copy where a kernel has its own
+ * layout. Twice the group, because a fused gate_up is cut in the middle. */
+static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const ft_pack *pack = &c->kern.pack[w->type];
+    ft_host_bind(d, w, host, err);
+    w->packed = NULL;
+    if (!pack->dot || w->lookup || w->n % (2 * FT_GROUP)) return FT_OK;
+    const pack_args a = {pack, w, pack->bytes(w->k)};
+    const size_t groups = (size_t)w->n / FT_GROUP * (size_t)w->E;
+    w->packed = ft_host_alloc(d, groups * a.group);
+    if (!w->packed)
+        return ft_fail(err, FT_ENOMEM, "no memory for the packed copy of \"%s\" (%zu bytes wanted)",
+                       w->name ? w->name : "?", groups * a.group);
+    ft_pool_each(c->pool, groups, pack_group, (void *)&a);
+    return FT_OK;
+}
+
+static void unbind(ft_dev *d, ft_weight *w)
+{
+    ft_host_free(d, w->packed);
+    w->packed = NULL;
+    w->data = NULL;
+}
+
+/* Scratch is sized when a job is recorded: the first steps settle it, later ones find it there. */
+static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
+{
+    (void)d, (void)l, (void)err;
+    return FT_OK;
+}
+
+static void close(ft_dev *d)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    ft_pool_free(c->pool);
+    for (int i = 0; i < FT_PLACES8; i++) ft_free(c->place[i].mem);
+    ft_free(c->job);
+    ft_free(c->touch);
+    ft_free(c->shared);
+    ft_free(c->own);
+    ft_free(c);
+}
+
+static const ft_ops ops = {
+    .embed = ft_cpu_embed,
+    .rmsnorm = ft_cpu_rmsnorm,
+    .linear = ft_cpu_linear,
+    .rope_angles = ft_cpu_rope_angles,
+    .norm_rope = ft_cpu_norm_rope,
+    .kv_put = ft_cpu_kv_put,
+    .attend = ft_cpu_attend,
+    .act_mul = ft_cpu_act_mul,
+    .sigmoid_mul = ft_cpu_sigmoid_mul,
+    .add = ft_cpu_add,
+    .softcap = ft_cpu_softcap,
+    .gather = ft_cpu_gather,
+    .scatter = ft_cpu_scatter,
+    .conv = ft_cpu_conv,
+    .delta_rule = ft_cpu_delta_rule,
+    .gated_norm = ft_cpu_gated_norm,
+    .route = ft_cpu_route,
+    .moe = ft_cpu_moe,
+    .centroid_head = ft_cpu_centroid_head,
+};
+
+ft_dev *ft_dev_cpu(int threads)
+{
+    ft_cpu *c = ft_new(ft_cpu);
+    c->pool = ft_pool_new(threads, 0);
+    ft_kern_init(&c->kern, ft_cpu_isa());
+    c->dev = (ft_dev){
+        .op = &ops,
+        .name = "cpu",
+        .unified = true,
+        .threads = ft_pool_threads(c->pool),
+        .alloc = ft_host_alloc,
+        .free = ft_host_free,
+        .upload = ft_host_copy,
+        .download = ft_host_copy,
+        .bind = bind,
+        .unbind = unbind,
+        .reserve = reserve,
+        .record = record,
+        .commit = commit,
+        .sync = sync,
+        .close = close,
+    };
+    return &c->dev;
+}

@@ -1,0 +1,178 @@
+/* dev/cpu/cpu_dev.h - the cpu device inside. Ops are recorded as jobs: a function, a copy of its
+ * arguments, and what memory it reads and writes. commit() runs the list in one hand-over to the
+ * threads; they meet between two jobs only where the second depends on the first.
+ *
+ * Every thread runs every job and takes its part of the work. How the work is cut never changes a
+ * result: a sum is always made by one thread in a fixed order. */
+#ifndef FT_DEV_CPU_DEV_H
+#define FT_DEV_CPU_DEV_H
+
+#include "base/mem.h"
+#include "base/pool.h"
+#include "dev/cpu/kern.h"
+#include "dev/host.h"
+
+typedef struct ft_cpu ft_cpu;
+
+/* One thread's view of a running job. */
+typedef struct ft_part {
+    ft_cpu *c;
+    const ft_kern *k;
+    const ft_batch *b;
+    int thread, threads;
+    unsigned char *own; /* this thread's scratch, as large as the job asked for */
+} ft_part;
+
+typedef void ft_job_fn(const ft_part *p, const void *args);
+
+/* Activations as bytes: what they stand for, and which of the device's places holds them. */
+typedef struct ft_rows8 {
+    ft_mat x;
+    int place;
+} ft_rows8;
+
+/* Such a place. Its bytes stay good until x is written again. */
+typedef struct ft_place8 {
+    ft_mat x;
+    bool valid;
+    unsigned used; /* when last asked for */
+    unsigned char *mem;
+    size_t bytes;
+} ft_place8;
+
+enum { FT_PLACES8 = 4, FT_JOB_BYTES = 512 };
+
+/* Memory [lo, hi) that a job touches. */
+typedef struct ft_touch {
+    uintptr_t lo, hi;
+    bool write;
+} ft_touch;
+
+typedef struct ft_job {
+    ft_job_fn *fn;
+    bool meet; /* all threads meet before it */
+    _Alignas(16) unsigned char args[FT_JOB_BYTES];
+} ft_job;
+
+struct ft_cpu {
+    ft_dev dev;
+    ft_pool *pool;
+    ft_kern kern;
+    ft_job *job;
+    int n_job, cap_job;
+    ft_touch *touch; /* since the last meeting; those from n_old on belong to the next job */
+    int n_touch, n_old, cap_touch;
+    ft_place8 place[FT_PLACES8];
+    unsigned clock;
+    unsigned char *shared; /* scratch of one job */
+    size_t shared_bytes;
+    unsigned char *own; /* scratch of each thread */
+    size_t own_bytes;
+};
+
+/* ---- recording ---- */
+
+/* Says what the next job touches; several calls, then ft_job_add. */
+void ft_job_reads(ft_cpu *c, ft_mat m);
+void ft_job_writes(ft_cpu *c, ft_mat m);
+void ft_job_touches(ft_cpu *c, const void *p, size_t bytes, bool write);
+void ft_job_add(ft_cpu *c, ft_job_fn *fn, const void *args, size_t bytes);
+#define FT_JOB(c, fn, args) ft_job_add(c, fn, &(args), sizeof(args))
+
+/* Scratch for the next job: shared by all threads, or for each. Jobs that use shared scratch wait
+ * for each other. The addresses are known when the job runs. */
+void ft_job_shared(ft_cpu *c, size_t bytes);
+void ft_job_own(ft_cpu *c, size_t bytes);
+
+/* x as bytes, made by a job of its own unless they are still there. Asked for before the next job
+ * says what it touches; that job then reads them. */
+ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x);
+void ft_job_reads8(ft_cpu *c, ft_rows8 r);
+
+/* ---- inside a job ---- */
+
+/* This thread's share [*lo, *hi) of n things, in pieces of `grain`. */
+static inline void ft_share(const ft_part *p, int n, int grain, int *lo, int *hi)
+{
+    const int64_t pieces = (n + grain - 1) / grain;
+    const int64_t a = pieces * p->thread / p->threads, b = pieces * (p->thread + 1) / p->threads;
+    *lo = (int)FT_MIN(a * grain, n);
+    *hi = (int)FT_MIN(b * grain, n);
+}
+
+/* Offsets of the scales and sums behind n bytes. */
+static inline size_t ft_rows8_d(size_t n)
+{
+    return ft_round_up(n, FT_HOST_ALIGN);
+}
+
+static inline size_t ft_rows8_s(size_t n)
+{
+    return ft_rows8_d(n) + ft_round_up(n / FT_BLOCK8 * sizeof(float), FT_HOST_ALIGN);
+}
+
+static inline ft_col8 ft_col8_at(const ft_part *p, const ft_rows8 *r, int t)
+{
+    const size_t k = (size_t)ft_mat_cols(r->x), n = k * (size_t)r->x.T, at = k * (size_t)t;
+    const unsigned char *mem = p->c->place[r->place].mem;
+    return (ft_col8){(const int8_t *)mem + at,
+                     (const float *)(const void *)(mem + ft_rows8_d(n)) + at / FT_BLOCK8,
+                     (const float *)(const void *)(mem + ft_rows8_s(n)) + at / 16};
+}
+
+/* Rows of activations that a product takes: bytes when the weight's kernel wants them, and always
+ * as they are. row[i] picks the i-th, or i itself when row is NULL. */
+typedef struct ft_inputs {
+    ft_mat x;
+    ft_rows8 x8;
+    const int32_t *row;
+    int n;
+} ft_inputs;
+
+/* out[i * ld + o - lo] = W_e[o] . x_i for outputs o in [lo, hi), without the weight's scale. */
+void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, int e, int lo, int hi,
+                    const ft_inputs *x);
+/* Bytes of own scratch that ft_cpu_product takes, at the front. */
+size_t ft_cpu_product_own(const ft_cpu *c, const ft_weight *w);
+bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w);
+
+/* ---- the ops ---- */
+
+void ft_cpu_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale);
+void ft_cpu_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc);
+void ft_cpu_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
+                          const int32_t *order, int top);
+void ft_cpu_route(ft_dev *d, ft_route r, ft_mat x);
+void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
+                bool acc);
+void ft_cpu_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps);
+void ft_cpu_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act);
+void ft_cpu_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
+void ft_cpu_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
+void ft_cpu_softcap(ft_dev *d, ft_mat y, float c);
+void ft_cpu_gather(ft_dev *d, ft_mat y, ft_mat x, int which);
+void ft_cpu_scatter(ft_dev *d, ft_mat y, ft_mat x);
+void ft_cpu_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps);
+void ft_cpu_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r);
+void ft_cpu_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs);
+void ft_cpu_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v);
+void ft_cpu_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p);
+void ft_cpu_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s);
+void ft_cpu_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,
+                       const ft_delta *s);
+
+/* A chunk of rows of one value head in the blocked form: rows of q (scaled), k and v, decays g and
+ * betas, state Z in and out, o. scratch: ft_delta_chunk_own(S) values. */
+typedef struct ft_chunk {
+    int n, S;
+    const float *q, *k; /* [n, S] */
+    const float *v;     /* rows v_step apart */
+    float *o;           /* rows o_step apart */
+    int v_step, o_step;
+    const float *g, *beta;
+    float *Z;
+} ft_chunk;
+void ft_delta_chunk(const ft_kern *k, const ft_chunk *c, float *scratch);
+size_t ft_delta_chunk_own(int S);
+
+#endif

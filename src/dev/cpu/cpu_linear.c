@@ -1,0 +1,225 @@
+/* Products with weights. Outputs are cut into strips; a strip of weights is read from memory once
+ * and serves all rows, FT_COLS at a time, out of the nearest cache. */
+#include "dev/cpu/cpu_dev.h"
+
+#include "quant/quant.h"
+
+#include <string.h>
+
+enum { STRIP = 16 };
+
+bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w)
+{
+    return c->kern.dot8[w->type] != NULL;
+}
+
+size_t ft_cpu_product_own(const ft_cpu *c, const ft_weight *w)
+{
+    if (c->kern.dot8[w->type] || c->kern.dotf[w->type]) return 0;
+    return ft_round_up((size_t)w->k * sizeof(float), FT_HOST_ALIGN);
+}
+
+/* Rows of weights and the kernel that reads them: one of the two. */
+typedef struct rows_of {
+    const unsigned char *at;
+    size_t step;
+    int k;
+    ft_dot8_fn *dot8;
+    ft_dotf_fn *dotf;
+} rows_of;
+
+/* FT_COLS rows of x against n_rows rows of k weights, by the kernel for their type. */
+static void product_cols(const ft_part *p, float *out, int ld, const rows_of *r, int n_rows,
+                         const ft_inputs *x, int at)
+{
+    const int n = FT_MIN(FT_COLS, x->n - at);
+    float *y[FT_COLS];
+    ft_col8 col8[FT_COLS];
+    const float *col[FT_COLS];
+    for (int i = 0; i < n; i++) {
+        const int t = x->row ? x->row[at + i] : at + i;
+        y[i] = out + (size_t)(at + i) * (size_t)ld;
+        if (r->dot8)
+            col8[i] = ft_col8_at(p, &x->x8, t);
+        else
+            col[i] = ft_mat_head(x->x, t, 0);
+    }
+    if (r->dot8)
+        r->dot8(y, r->at, r->step, n_rows, r->k, col8, n);
+    else
+        r->dotf(y, r->at, r->step, n_rows, r->k, col, n);
+}
+
+void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, int e, int lo, int hi,
+                    const ft_inputs *x)
+{
+    rows_of r = {ft_weight_row(w, e, lo), w->row_bytes, w->k, p->k->dot8[w->type],
+                 p->k->dotf[w->type]};
+    if (w->packed && lo % FT_GROUP == 0 && hi % FT_GROUP == 0) {
+        const ft_pack *pack = &p->k->pack[w->type];
+        const size_t row = (size_t)e * (size_t)w->n + (size_t)lo;
+        r.step = pack->bytes(w->k);
+        r.at = (const unsigned char *)w->packed + row / FT_GROUP * r.step;
+        r.dot8 = pack->dot;
+    }
+    if (r.dot8 || r.dotf) {
+        for (int at = 0; at < x->n; at += FT_COLS) product_cols(p, out, ld, &r, hi - lo, x, at);
+        return;
+    }
+    r = (rows_of){p->own, 0, w->k, NULL, p->k->dotf[FT_F32]};
+    for (int o = lo; o < hi; o++) { /* no kernel of its own: decoded once for all rows */
+        ft_row_decode(w->type, (float *)(void *)p->own, ft_weight_row(w, e, o), (size_t)w->k);
+        for (int at = 0; at < x->n; at += FT_COLS)
+            product_cols(p, out + (o - lo), ld, &r, 1, x, at);
+    }
+}
+
+/* ---- linear ---- */
+
+typedef struct linear_args {
+    ft_mat y;
+    ft_inputs x;
+    ft_weight w;
+    bool acc;
+} linear_args;
+
+static void linear_job(const ft_part *p, const void *args)
+{
+    const linear_args *a = args;
+    const float scale = ft_weight_scale(&a->w, 0);
+    float *out = (float *)(void *)(p->own + ft_cpu_product_own(p->c, &a->w));
+    int lo, hi;
+    ft_share(p, a->w.n, STRIP, &lo, &hi);
+    for (int o = lo; o < hi; o += STRIP) {
+        const int n = FT_MIN(STRIP, hi - o);
+        ft_cpu_product(p, out, STRIP, &a->w, 0, o, o + n, &a->x);
+        for (int t = 0; t < a->x.n; t++) {
+            float *y = ft_mat_head(a->y, t, 0) + o;
+            const float *r = out + (size_t)t * STRIP;
+            if (a->acc)
+                for (int i = 0; i < n; i++) y[i] += r[i] * scale;
+            else
+                for (int i = 0; i < n; i++) y[i] = r[i] * scale;
+        }
+    }
+}
+
+/* x as a product with w takes it; the quantising job comes first. */
+static ft_inputs cols_of(ft_cpu *c, ft_mat x, const ft_weight *w)
+{
+    ft_inputs r = {.x = x, .n = x.T};
+    if (ft_cpu_wants8(c, w)) r.x8 = ft_rows8_of(c, x);
+    return r;
+}
+
+static void reads_cols(ft_cpu *c, const ft_inputs *x, const ft_weight *w)
+{
+    if (ft_cpu_wants8(c, w))
+        ft_job_reads8(c, x->x8);
+    else
+        ft_job_reads(c, x->x);
+}
+
+void ft_cpu_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    assert(x.hs == x.d && y.hs == y.d);
+    const linear_args a = {y, cols_of(c, x, w), *w, acc};
+    reads_cols(c, &a.x, w);
+    ft_job_writes(c, y);
+    ft_job_own(c, ft_cpu_product_own(c, w) + (size_t)x.T * STRIP * sizeof(float));
+    FT_JOB(c, linear_job, a);
+}
+
+/* ---- embed ---- */
+
+typedef struct embed_args {
+    ft_mat y;
+    ft_weight w;
+    float scale;
+} embed_args;
+
+static void embed_job(const ft_part *p, const void *args)
+{
+    const embed_args *a = args;
+    const ft_type_info *info = ft_type_of(a->w.type);
+    const float scale = a->scale * ft_weight_scale(&a->w, 0);
+    const int grain = FT_MAX(256, (int)info->elems), pieces = (a->w.k + grain - 1) / grain;
+    int lo, hi;
+    ft_share(p, a->y.T * pieces, 1, &lo, &hi);
+    for (int i = lo; i < hi; i++) {
+        const int t = i / pieces, at = i % pieces * grain, n = FT_MIN(grain, a->w.k - at);
+        float *y = ft_mat_head(a->y, t, 0) + at;
+        ft_row_decode(a->w.type, y,
+                      ft_weight_row(&a->w, 0, p->b->token[t]) + ft_type_row(a->w.type, (size_t)at),
+                      (size_t)n);
+        for (int j = 0; j < n; j++) y[j] *= scale;
+    }
+}
+
+void ft_cpu_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    assert(y.hs == y.d);
+    const embed_args a = {y, *w, scale};
+    ft_job_writes(c, y);
+    FT_JOB(c, embed_job, a);
+}
+
+/* ---- the head over chosen centroids ---- */
+
+typedef struct centroid_args {
+    ft_mat y, score;
+    ft_inputs x;
+    ft_weight w;
+    const int32_t *order;
+    int top;
+} centroid_args;
+
+static void centroid_fill_job(const ft_part *p, const void *args)
+{
+    const centroid_args *a = args;
+    int lo, hi;
+    ft_share(p, ft_mat_cols(a->y), 64, &lo, &hi);
+    for (int t = 0; t < a->y.T; t++) {
+        float *y = ft_mat_head(a->y, t, 0);
+        for (int v = lo; v < hi; v++) y[v] = -INFINITY;
+    }
+}
+
+/* Each thread finds a row's centroids itself and takes its share of their tokens. */
+static void centroid_job(const ft_part *p, const void *args)
+{
+    const centroid_args *a = args;
+    const int n_c = ft_mat_cols(a->score), group = a->w.n / n_c, top = FT_MIN(a->top, n_c);
+    const float scale = ft_weight_scale(&a->w, 0);
+    int lo, hi;
+    ft_share(p, group, 1, &lo, &hi);
+    for (int t = 0; t < a->y.T; t++) {
+        const int32_t row = t;
+        const ft_inputs x = {a->x.x, a->x.x8, &row, 1};
+        for (int i = 0, c = -1; i < top; i++) {
+            c = ft_next_best(ft_mat_head(a->score, t, 0), n_c, c);
+            for (int j = lo; j < hi; j++) {
+                const int id = a->order[(size_t)c * (size_t)group + (size_t)j];
+                float r;
+                ft_cpu_product(p, &r, 1, &a->w, 0, id, id + 1, &x);
+                ft_mat_head(a->y, t, 0)[id] = r * scale;
+            }
+        }
+    }
+}
+
+void ft_cpu_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
+                          const int32_t *order, int top)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const centroid_args a = {y, score, cols_of(c, x, w), *w, order, top};
+    ft_job_writes(c, y);
+    FT_JOB(c, centroid_fill_job, a);
+    reads_cols(c, &a.x, w);
+    ft_job_reads(c, score);
+    ft_job_writes(c, y);
+    ft_job_own(c, ft_cpu_product_own(c, w));
+    FT_JOB(c, centroid_job, a);
+}

@@ -1,0 +1,207 @@
+/* Experts. Rows are sorted by the expert they chose, so that an expert's weights are read once for
+ * all of its rows; a row still adds its experts up in the order of its own choice. */
+#include "dev/cpu/cpu_dev.h"
+
+#include <string.h>
+
+/* ---- choosing ---- */
+
+typedef struct route_args {
+    ft_route r;
+    ft_mat x;
+} route_args;
+
+static void route_job(const ft_part *p, const void *args)
+{
+    const route_args *a = args;
+    const int E = ft_mat_cols(a->x), K = a->r.K;
+    float *e = (float *)(void *)p->own;
+    int lo, hi;
+    ft_share(p, a->x.T, 1, &lo, &hi);
+    for (int t = lo; t < hi; t++) {
+        const float *x = ft_mat_head(a->x, t, 0);
+        int32_t *id = a->r.id + (size_t)t * (size_t)K;
+        float *w = a->r.w + (size_t)t * (size_t)K, picked = 0;
+        for (int i = 0; i < K; i++) id[i] = ft_next_best(x, E, i ? id[i - 1] : -1);
+        p->k->exp_minus(e, x, x[id[0]], E);
+        const float all = p->k->sum(e, E);
+        for (int i = 0; i < K; i++) picked += e[id[i]] / all;
+        for (int i = 0; i < K; i++) w[i] = e[id[i]] / all / fmaxf(picked, 0x1p-14f);
+    }
+}
+
+void ft_cpu_route(ft_dev *d, ft_route r, ft_mat x)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const route_args a = {r, x};
+    const size_t n = (size_t)x.T * (size_t)r.K;
+    ft_job_reads(c, x);
+    ft_job_touches(c, r.id, n * sizeof *r.id, true);
+    ft_job_touches(c, r.w, n * sizeof *r.w, true);
+    ft_job_own(c, (size_t)ft_mat_cols(x) * sizeof(float));
+    FT_JOB(c, route_job, a);
+}
+
+/* ---- the experts ---- */
+
+enum { STRIP = 64 };
+
+typedef struct moe_args {
+    ft_mat y, x, tmp;
+    ft_rows8 x8;
+    ft_experts e;
+    ft_route r;
+    bool acc;
+} moe_args;
+
+/* Shared scratch: choices sorted by expert, and where each expert's begin. */
+typedef struct sorted {
+    int32_t *row, *choice; /* [T K]: row of x, index t K + i */
+    int32_t *first;        /* [E + 1] */
+} sorted;
+
+static sorted sorted_at(const ft_part *p, const moe_args *a)
+{
+    int32_t *m = (int32_t *)(void *)p->c->shared;
+    const size_t n = (size_t)a->x.T * (size_t)a->r.K;
+    return (sorted){m, m + n, m + 2 * n};
+}
+
+static void sort_job(const ft_part *p, const void *args)
+{
+    const moe_args *a = args;
+    if (p->thread) return;
+    const sorted s = sorted_at(p, a);
+    const int n = a->x.T * a->r.K, E = a->e.E;
+    memset(s.first, 0, (size_t)(E + 1) * sizeof *s.first);
+    for (int i = 0; i < n; i++) s.first[a->r.id[i] + 1]++;
+    for (int e = 0; e < E; e++) s.first[e + 1] += s.first[e];
+    for (int i = 0; i < n; i++) {
+        const int32_t at = s.first[a->r.id[i]]++;
+        s.row[at] = i / a->r.K;
+        s.choice[at] = i;
+    }
+    memmove(s.first + 1, s.first, (size_t)E * sizeof *s.first);
+    s.first[0] = 0;
+}
+
+/* out[i, STRIP] = scale * rows [lo, hi) of expert e's matrix times the columns */
+static void strip(const ft_part *p, float *out, const ft_weight *w, int e, int lo, int hi,
+                  const ft_inputs *x)
+{
+    const float scale = ft_weight_scale(w, e);
+    ft_cpu_product(p, out, STRIP, w, e, lo, hi, x);
+    for (int i = 0; i < x->n; i++)
+        for (int o = 0; o < hi - lo; o++) out[(size_t)i * STRIP + (size_t)o] *= scale;
+}
+
+/* act(gate x) * up x into the front half of tmp's rows: one strip of one expert at a time. */
+static void up_job(const ft_part *p, const void *args)
+{
+    const moe_args *a = args;
+    const sorted s = sorted_at(p, a);
+    const bool fused = a->e.gate_up.data != NULL;
+    const ft_weight *wg = fused ? &a->e.gate_up : &a->e.gate, *wu = fused ? wg : &a->e.up;
+    const int F = a->e.F, strips = (F + STRIP - 1) / STRIP, up_at = fused ? F : 0;
+    float *g = (float *)(void *)(p->own + FT_MAX(ft_cpu_product_own(p->c, wg),
+                                                 ft_cpu_product_own(p->c, wu)));
+    float *u = g + (size_t)a->x.T * (size_t)a->r.K * STRIP;
+    int used = 0, lo, hi;
+    for (int e = 0; e < a->e.E; e++) used += s.first[e + 1] > s.first[e];
+    ft_share(p, used * strips, 1, &lo, &hi);
+    for (int e = 0, at = 0; e < a->e.E && at < hi; e++) {
+        const int first = s.first[e], n = s.first[e + 1] - first;
+        if (!n) continue;
+        const ft_inputs x = {a->x, a->x8, s.row + first, n};
+        for (int j = FT_MAX(0, lo - at); j < strips && at + j < hi; j++) {
+            const int o = j * STRIP, end = FT_MIN(F, o + STRIP);
+            strip(p, g, wg, e, o, end, &x);
+            strip(p, u, wu, e, up_at + o, up_at + end, &x);
+            for (int i = 0; i < n; i++) {
+                float *to = ft_mat_head(a->tmp, s.choice[first + i], 0) + o;
+                const float *gi = g + (size_t)i * STRIP, *ui = u + (size_t)i * STRIP;
+                if (a->e.act == FT_SILU)
+                    p->k->silu_mul(to, gi, ui, end - o);
+                else
+                    p->k->gelu_mul(to, gi, ui, end - o);
+            }
+        }
+        at += strips;
+    }
+}
+
+/* Outputs in strips: every expert's part of a strip, then the sum of each row in its own order. */
+static void down_job(const ft_part *p, const void *args)
+{
+    const moe_args *a = args;
+    const sorted s = sorted_at(p, a);
+    const ft_weight *w = &a->e.down;
+    const size_t all = (size_t)a->x.T * (size_t)a->r.K;
+    float *r = (float *)(void *)(p->own + ft_cpu_product_own(p->c, w)), *out = r + all * STRIP;
+    const ft_mat hidden = ft_cols(a->tmp, 0, a->e.F);
+    int lo, hi;
+    ft_share(p, w->n, STRIP, &lo, &hi);
+    for (int o = lo; o < hi; o += STRIP) {
+        const int end = FT_MIN(hi, o + STRIP);
+        for (int e = 0; e < a->e.E; e++) {
+            const int first = s.first[e], n = s.first[e + 1] - first;
+            const ft_inputs x = {hidden, a->x8, s.choice + first, n};
+            if (!n) continue;
+            strip(p, out, w, e, o, end, &x);
+            for (int i = 0; i < n; i++)
+                memcpy(r + (size_t)s.choice[first + i] * STRIP, out + (size_t)i * STRIP,
+                       STRIP * sizeof(float));
+        }
+        for (int t = 0; t < a->x.T; t++) {
+            float *y = ft_mat_head(a->y, t, 0) + o;
+            for (int j = 0; j < end - o; j++) {
+                float sum = 0;
+                for (int i = 0; i < a->r.K; i++) {
+                    const size_t at = (size_t)t * (size_t)a->r.K + (size_t)i;
+                    sum = ft_fma(a->r.w[at], r[at * STRIP + (size_t)j], sum);
+                }
+                y[j] = a->acc ? y[j] + sum : sum;
+            }
+        }
+    }
+}
+
+static void reads_route(ft_cpu *c, ft_route r, size_t n)
+{
+    ft_job_touches(c, r.id, n * sizeof *r.id, false);
+    ft_job_touches(c, r.w, n * sizeof *r.w, false);
+}
+
+void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
+                bool acc)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    assert(y.hs == y.d && x.hs == x.d && tmp.hs == tmp.d);
+    const ft_weight *wg = e->gate_up.data ? &e->gate_up : &e->gate;
+    const ft_weight *wu = e->gate_up.data ? &e->gate_up : &e->up;
+    const size_t n = (size_t)x.T * (size_t)r.K, strips = 2 * n * STRIP * sizeof(float);
+    moe_args a = {y, x, tmp, {.place = 0}, *e, r, acc};
+    const bool wants8 = ft_cpu_wants8(c, wg) || ft_cpu_wants8(c, wu);
+    if (wants8) a.x8 = ft_rows8_of(c, x);
+
+    reads_route(c, r, n);
+    ft_job_shared(c, (2 * n + (size_t)e->E + 1) * sizeof(int32_t));
+    FT_JOB(c, sort_job, a);
+
+    if (wants8) ft_job_reads8(c, a.x8);
+    ft_job_reads(c, x);
+    reads_route(c, r, n);
+    ft_job_shared(c, 0);
+    ft_job_writes(c, tmp);
+    ft_job_own(c, FT_MAX(ft_cpu_product_own(c, wg), ft_cpu_product_own(c, wu)) + strips);
+    FT_JOB(c, up_job, a);
+
+    if (ft_cpu_wants8(c, &e->down)) a.x8 = ft_rows8_of(c, ft_cols(tmp, 0, e->F));
+    if (ft_cpu_wants8(c, &e->down)) ft_job_reads8(c, a.x8);
+    ft_job_reads(c, tmp);
+    reads_route(c, r, n);
+    ft_job_shared(c, 0);
+    ft_job_writes(c, y);
+    ft_job_own(c, ft_cpu_product_own(c, &e->down) + strips);
+    FT_JOB(c, down_job, a);
+}

@@ -1,0 +1,296 @@
+/* Norms and everything element by element. A piece of work is a head of a row, or PIECE columns of
+ * a row where there is no sum. */
+#include "dev/cpu/cpu_dev.h"
+
+#include <string.h>
+
+enum { PIECE = 256 };
+
+typedef struct plain_args {
+    ft_mat y, x, u;
+    ft_vec w;
+    float f;
+    int mode;
+} plain_args;
+
+static void norm_head(const ft_kern *k, float *y, const float *x, const float *w, int n, float eps)
+{
+    const float r = 1.0f / sqrtf(k->dot(x, x, n) / (float)n + eps);
+    if (w)
+        for (int i = 0; i < n; i++) y[i] = x[i] * r * w[i];
+    else
+        for (int i = 0; i < n; i++) y[i] = x[i] * r;
+}
+
+static void rmsnorm_job(const ft_part *p, const void *args)
+{
+    const plain_args *a = args;
+    int lo, hi;
+    ft_share(p, a->x.T * a->x.H, 1, &lo, &hi);
+    for (int i = lo; i < hi; i++)
+        norm_head(p->k, ft_mat_head(a->y, i / a->x.H, i % a->x.H),
+                  ft_mat_head(a->x, i / a->x.H, i % a->x.H), a->w.p, a->x.d, a->f);
+}
+
+void ft_cpu_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const plain_args a = {.y = y, .x = x, .w = w, .f = eps};
+    ft_job_reads(c, x);
+    ft_job_writes(c, y);
+    FT_JOB(c, rmsnorm_job, a);
+}
+
+static void gated_norm_job(const ft_part *p, const void *args)
+{
+    const plain_args *a = args;
+    int lo, hi;
+    ft_share(p, a->x.T * a->x.H, 1, &lo, &hi);
+    for (int i = lo; i < hi; i++) {
+        const int t = i / a->x.H, h = i % a->x.H;
+        float *y = ft_mat_head(a->y, t, h);
+        norm_head(p->k, y, ft_mat_head(a->x, t, h), a->w.p, a->x.d, a->f);
+        p->k->silu_mul(y, ft_mat_head(a->u, t, h), y, a->x.d);
+    }
+}
+
+void ft_cpu_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    assert(y.H == o.H && z.H == o.H && z.d == o.d);
+    const plain_args a = {.y = y, .x = o, .u = z, .w = w, .f = eps};
+    ft_job_reads(c, o);
+    ft_job_reads(c, z);
+    ft_job_writes(c, y);
+    FT_JOB(c, gated_norm_job, a);
+}
+
+/* ---- element by element ---- */
+
+typedef void run_fn(const ft_kern *k, const plain_args *a, float *y, const float *x, const float *u,
+                    int n);
+
+/* Calls fn for runs of columns that are contiguous in all matrices of this thread's share. */
+static void each_run(const ft_part *p, const plain_args *a, run_fn *fn)
+{
+    const int cols = ft_mat_cols(a->y), pieces = (cols + PIECE - 1) / PIECE;
+    int lo, hi;
+    ft_share(p, a->y.T * pieces, 1, &lo, &hi);
+    for (int i = lo; i < hi; i++) {
+        const int t = i / pieces, end = FT_MIN(cols, i % pieces * PIECE + PIECE);
+        for (int c = i % pieces * PIECE, n; c < end; c += n) {
+            n = FT_MIN(end - c, a->y.d - c % a->y.d);
+            if (a->x.p) n = FT_MIN(n, a->x.d - c % a->x.d);
+            if (a->u.p) n = FT_MIN(n, a->u.d - c % a->u.d);
+            fn(p->k, a, ft_mat_value(a->y, t, c), a->x.p ? ft_mat_value(a->x, t, c) : NULL,
+               a->u.p ? ft_mat_value(a->u, t, c) : NULL, n);
+        }
+    }
+}
+
+static void act_mul_run(const ft_kern *k, const plain_args *a, float *y, const float *x,
+                        const float *u, int n)
+{
+    if (a->mode == FT_SILU)
+        k->silu_mul(y, x, u, n);
+    else
+        k->gelu_mul(y, x, u, n);
+}
+
+static void act_mul_job(const ft_part *p, const void *args)
+{
+    each_run(p, args, act_mul_run);
+}
+
+void ft_cpu_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const plain_args a = {.y = y, .x = g, .u = u, .mode = (int)act};
+    ft_job_reads(c, g);
+    ft_job_reads(c, u);
+    ft_job_writes(c, y);
+    FT_JOB(c, act_mul_job, a);
+}
+
+static void sigmoid_run(const ft_kern *k, const plain_args *a, float *y, const float *x,
+                        const float *u, int n)
+{
+    (void)a, (void)u;
+    k->sigmoid_mul(y, x, n);
+}
+
+static void sigmoid_job(const ft_part *p, const void *args)
+{
+    each_run(p, args, sigmoid_run);
+}
+
+/* One gate for the whole row. */
+static void sigmoid_row_job(const ft_part *p, const void *args)
+{
+    const plain_args *a = args;
+    int lo, hi;
+    ft_share(p, a->y.T, 1, &lo, &hi);
+    for (int t = lo; t < hi; t++) {
+        float gate = 1;
+        p->k->sigmoid_mul(&gate, ft_mat_head(a->x, t, 0), 1);
+        for (int c = 0; c < ft_mat_cols(a->y); c++) *ft_mat_value(a->y, t, c) *= gate;
+    }
+}
+
+void ft_cpu_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const plain_args a = {.y = y, .x = g};
+    const bool row = ft_mat_cols(g) == 1 && ft_mat_cols(y) > 1;
+    ft_job_reads(c, g);
+    ft_job_writes(c, y);
+    FT_JOB(c, row ? sigmoid_row_job : sigmoid_job, a);
+}
+
+static void add_run(const ft_kern *k, const plain_args *a, float *y, const float *x, const float *u,
+                    int n)
+{
+    (void)k, (void)u;
+    for (int i = 0; i < n; i++) y[i] = (y[i] + x[i]) * a->f;
+}
+
+static void add_job(const ft_part *p, const void *args)
+{
+    each_run(p, args, add_run);
+}
+
+void ft_cpu_add(ft_dev *d, ft_mat y, ft_mat x, float scale)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const plain_args a = {.y = y, .x = x, .f = scale};
+    ft_job_reads(c, x);
+    ft_job_writes(c, y);
+    FT_JOB(c, add_job, a);
+}
+
+static void softcap_run(const ft_kern *k, const plain_args *a, float *y, const float *x,
+                        const float *u, int n)
+{
+    (void)x, (void)u;
+    k->softcap(y, a->f, n);
+}
+
+static void softcap_job(const ft_part *p, const void *args)
+{
+    each_run(p, args, softcap_run);
+}
+
+void ft_cpu_softcap(ft_dev *d, ft_mat y, float cap)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const plain_args a = {.y = y, .f = cap};
+    ft_job_writes(c, y);
+    FT_JOB(c, softcap_job, a);
+}
+
+static void gather_job(const ft_part *p, const void *args)
+{
+    const plain_args *a = args;
+    const int32_t *from = a->mode == FT_OUT ? p->b->out_row : p->b->src_row;
+    const int cols = ft_mat_cols(a->y);
+    int lo, hi;
+    ft_share(p, a->y.T, 1, &lo, &hi);
+    for (int t = lo; t < hi; t++)
+        for (int c = 0, n; c < cols; c += n) {
+            n = FT_MIN(a->y.d - c % a->y.d, a->x.d - c % a->x.d);
+            memcpy(ft_mat_value(a->y, t, c), ft_mat_value(a->x, from[t], c),
+                   (size_t)n * sizeof(float));
+        }
+}
+
+void ft_cpu_gather(ft_dev *d, ft_mat y, ft_mat x, int which)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const plain_args a = {.y = y, .x = x, .mode = which};
+    ft_job_reads(c, x);
+    ft_job_writes(c, y);
+    FT_JOB(c, gather_job, a);
+}
+
+static void scatter_job(const ft_part *p, const void *args)
+{
+    const plain_args *a = args;
+    const int cols = ft_mat_cols(a->x);
+    int lo, hi;
+    ft_share(p, a->x.T, 1, &lo, &hi);
+    for (int t = lo; t < hi; t++) {
+        const int to = p->b->dst_row[t];
+        if (to < 0) continue;
+        for (int c = 0, n; c < cols; c += n) {
+            n = FT_MIN(a->y.d - c % a->y.d, a->x.d - c % a->x.d);
+            memcpy(ft_mat_value(a->y, to, c), ft_mat_value(a->x, t, c), (size_t)n * sizeof(float));
+        }
+    }
+}
+
+void ft_cpu_scatter(ft_dev *d, ft_mat y, ft_mat x)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const plain_args a = {.y = y, .x = x};
+    ft_job_reads(c, x);
+    ft_job_writes(c, y);
+    FT_JOB(c, scatter_job, a);
+}
+
+/* ---- positions ---- */
+
+typedef struct angles_args {
+    ft_mat cs;
+    ft_rope r;
+} angles_args;
+
+static void angles_job(const ft_part *p, const void *args)
+{
+    const angles_args *a = args;
+    const int half = a->r.n / 2;
+    int lo, hi;
+    ft_share(p, a->cs.T * half, 16, &lo, &hi);
+    for (int i = lo; i < hi; i++) {
+        const int t = i / half, j = i % half;
+        const double angle = (double)p->b->pos[a->r.axis[j]][t] * a->r.freq[j];
+        float *row = ft_mat_head(a->cs, t, 0);
+        row[j] = (float)cos(angle) * a->r.mscale;
+        row[j + half] = (float)sin(angle) * a->r.mscale;
+    }
+}
+
+void ft_cpu_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const angles_args a = {cs, *r};
+    ft_job_writes(c, cs);
+    FT_JOB(c, angles_job, a);
+}
+
+static void norm_rope_job(const ft_part *p, const void *args)
+{
+    const plain_args *a = args;
+    const int half = ft_mat_cols(a->u) / 2;
+    int lo, hi;
+    ft_share(p, a->x.T * a->x.H, 1, &lo, &hi);
+    for (int i = lo; i < hi; i++) {
+        const int t = i / a->x.H, h = i % a->x.H;
+        float *x = ft_mat_head(a->x, t, h);
+        const float *cs = ft_mat_head(a->u, t, 0);
+        if (a->f >= 0) norm_head(p->k, x, x, a->w.p, a->x.d, a->f);
+        for (int j = 0; j < half; j++) {
+            const float re = x[j], im = x[j + half], co = cs[j], si = cs[j + half];
+            x[j] = ft_fma(re, co, -(im * si));
+            x[j + half] = ft_fma(im, co, re * si);
+        }
+    }
+}
+
+void ft_cpu_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const plain_args a = {.x = x, .u = cs, .w = w, .f = eps};
+    ft_job_reads(c, cs);
+    ft_job_writes(c, x);
+    FT_JOB(c, norm_rope_job, a);
+}

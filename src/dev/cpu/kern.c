@@ -1,0 +1,14 @@
+#include "dev/cpu/kern.h"
+
+#include "base/cpu.h"
+
+void ft_kern_init(ft_kern *k, unsigned isa)
+{
+    ft_kern_c(k);
+#if defined(__aarch64__)
+    if (isa & FT_NEON) ft_kern_neon(k);
+    if (isa & FT_DOTPROD) ft_kern_dotprod(k);
+#else
+    (void)isa;
+#endif
+}

@@ -1,0 +1,81 @@
+/* dev/cpu/kern.h - the inner loops of the cpu device, one function each, chosen once for the
+ * machine. C comes first and is complete; every instruction set overrides what it does better.
+ *
+ * A result never depends on how many columns or rows are handled by one call: each output has its
+ * own accumulators and a fixed order of additions. Files of this room are compiled without
+ * contraction, so a fused multiply-add stands where it is written and nowhere else. */
+#ifndef FT_DEV_CPU_KERN_H
+#define FT_DEV_CPU_KERN_H
+
+#include "dev/tensor.h"
+
+#include <math.h>
+
+enum {
+    FT_COLS = 4,    /* most columns of one call */
+    FT_GROUP = 4,   /* rows of a packed group */
+    FT_BLOCK8 = 32, /* activations that share a scale */
+};
+
+/* A row of activations as bytes: x[i] = d[i / 32] * q[i]; s[i / 16] is d times the sum of sixteen
+ * q, for weights that have a minimum. */
+typedef struct ft_col8 {
+    const int8_t *q;
+    const float *d, *s;
+} ft_col8;
+
+/* y[c][o] = W[o] . x[c] for `rows` rows of k weights that lie row_bytes apart; n <= FT_COLS. */
+typedef void ft_dot8_fn(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
+                        const ft_col8 *x, int n);
+typedef void ft_dotf_fn(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
+                        const float *const *x, int n);
+
+/* A layout of the kernel's own: groups of FT_GROUP rows. */
+typedef struct ft_pack {
+    size_t (*bytes)(int k); /* of a group */
+    void (*rows)(unsigned char *to, const unsigned char *from, size_t row_bytes, int k);
+    ft_dot8_fn *dot; /* w: the first group, row_bytes: of a group, rows: a multiple of FT_GROUP */
+} ft_pack;
+
+typedef struct ft_kern {
+    ft_pack pack[FT_TYPE_MAX];     /* dot NULL: the file's layout is used */
+    ft_dot8_fn *dot8[FT_TYPE_MAX]; /* NULL: use dotf on the decoded row */
+    ft_dotf_fn *dotf[FT_TYPE_MAX]; /* F32, F16 and BF16 */
+    void (*quantise)(int8_t *q, float *d, float *s, const float *x, int k);
+    float (*dot)(const float *a, const float *b, int n);
+    float (*sum)(const float *x, int n);
+    /* c[m, n] += a[m, k] b[k, n], each output summed in the order of k. */
+    void (*mm)(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int m, int n,
+               int k);
+    void (*f16_to_f32)(float *y, const unsigned char *x, int n);
+    void (*f32_to_f16)(unsigned char *y, const float *x, int n);
+    void (*exp_minus)(float *y, const float *x, float m, int n); /* y = e^(x - m) */
+    void (*silu)(float *y, int n);
+    void (*silu_mul)(float *y, const float *g, const float *u, int n);
+    void (*gelu_mul)(float *y, const float *g, const float *u, int n);
+    void (*sigmoid_mul)(float *y, const float *g, int n);
+    void (*softcap)(float *y, float c, int n);
+    /* The update of one row: upd = beta (v - decay Z^T k), then as delta_advance, then o = Z^T q.
+     */
+    void (*delta_row)(float *Z, float *o, float *upd, const float *k, const float *q,
+                      const float *v, float decay, float beta, int S);
+    /* Z = decay Z + k upd^T, in the rounding of delta_row. */
+    void (*delta_advance)(float *Z, const float *k, const float *upd, float decay, int S);
+} ft_kern;
+
+void ft_kern_init(ft_kern *k, unsigned isa);
+void ft_kern_c(ft_kern *k);
+void ft_kern_neon(ft_kern *k);
+void ft_kern_dotprod(ft_kern *k);
+
+/* Fused where the machine has it at hand, else two roundings: libm's emulation is very slow. */
+static inline float ft_fma(float a, float b, float c)
+{
+#ifdef FP_FAST_FMAF
+    return fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+#endif

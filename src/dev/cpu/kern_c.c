@@ -1,0 +1,274 @@
+/* Every kernel in plain C. The loops without a sum in them are written so that a compiler turns
+ * them into vectors: no branches, no calls. Those are not overridden by any instruction set. */
+#include "base/half.h"
+#include "base/mem.h"
+#include "dev/cpu/kern.h"
+
+#include <string.h>
+
+enum { LANES = 16 };
+
+static float fold(float *acc)
+{
+    for (int n = LANES / 2; n; n /= 2)
+        for (int i = 0; i < n; i++) acc[i] += acc[i + n];
+    return acc[0];
+}
+
+static float dot(const float *a, const float *b, int n)
+{
+    float acc[LANES] = {0};
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) acc[j] = ft_fma(a[i + j], b[i + j], acc[j]);
+    for (int j = 0; i < n; i++, j++) acc[j] = ft_fma(a[i], b[i], acc[j]);
+    return fold(acc);
+}
+
+static float sum(const float *x, int n)
+{
+    float acc[LANES] = {0};
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) acc[j] += x[i + j];
+    for (int j = 0; i < n; i++, j++) acc[j] += x[i];
+    return fold(acc);
+}
+
+static void mm(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int m, int n,
+               int k)
+{
+    for (int i = 0; i < m; i++)
+        for (int x = 0; x < k; x++) {
+            float *restrict to = c + (size_t)i * (size_t)ldc;
+            const float f = a[(size_t)i * (size_t)lda + (size_t)x];
+            const float *restrict from = b + (size_t)x * (size_t)ldb;
+            for (int j = 0; j < n; j++) to[j] = ft_fma(f, from[j], to[j]);
+        }
+}
+
+/* ---- products of weight rows ---- */
+
+static void dot_f32(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
+                    const float *const *x, int n)
+{
+    for (int o = 0; o < rows; o++, w += row_bytes)
+        for (int c = 0; c < n; c++) y[c][o] = dot((const float *)(const void *)w, x[c], k);
+}
+
+/* Sixteen-bit weights: widened a piece at a time, summed as dot() does. */
+static inline void dot_wide(float *const *y, const unsigned char *w, size_t row_bytes, int rows,
+                            int k, const float *const *x, int n, float (*to_f32)(uint16_t))
+{
+    for (int o = 0; o < rows; o++, w += row_bytes) {
+        const uint16_t *h = (const uint16_t *)(const void *)w;
+        for (int c = 0; c < n; c++) {
+            float acc[LANES] = {0};
+            int i = 0;
+            for (; i + LANES <= k; i += LANES)
+                for (int j = 0; j < LANES; j++)
+                    acc[j] = ft_fma(to_f32(h[i + j]), x[c][i + j], acc[j]);
+            for (int j = 0; i < k; i++, j++) acc[j] = ft_fma(to_f32(h[i]), x[c][i], acc[j]);
+            y[c][o] = fold(acc);
+        }
+    }
+}
+
+static void dot_f16(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
+                    const float *const *x, int n)
+{
+    dot_wide(y, w, row_bytes, rows, k, x, n, ft_f16_to_f32);
+}
+
+static void dot_bf16(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
+                     const float *const *x, int n)
+{
+    dot_wide(y, w, row_bytes, rows, k, x, n, ft_bf16_to_f32);
+}
+
+static float f16_at(const unsigned char *p)
+{
+    uint16_t h;
+    memcpy(&h, p, 2);
+    return ft_f16_to_f32(h);
+}
+
+static void dot_q8_0(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
+                     const ft_col8 *x, int n)
+{
+    for (int o = 0; o < rows; o++, w += row_bytes)
+        for (int c = 0; c < n; c++) {
+            float s = 0;
+            for (int b = 0; b < k / 32; b++) {
+                const int8_t *q = (const int8_t *)w + 34 * b + 2, *a = x[c].q + 32 * b;
+                int32_t p = 0;
+                for (int i = 0; i < 32; i++) p += q[i] * a[i];
+                s = ft_fma((float)p, f16_at(w + 34 * b) * x[c].d[b], s);
+            }
+            y[c][o] = s;
+        }
+}
+
+static void quantise(int8_t *q, float *d, float *s, const float *x, int k)
+{
+    for (int b = 0; b < k / FT_BLOCK8; b++, x += FT_BLOCK8, q += FT_BLOCK8) {
+        float top = 0;
+        for (int i = 0; i < FT_BLOCK8; i++) {
+            const float a = fabsf(x[i]);
+            top = a > top ? a : top;
+        }
+        const float inv = top > 0 ? 127.0f / top : 0;
+        int total[2] = {0, 0};
+        d[b] = top / 127.0f;
+        for (int i = 0; i < FT_BLOCK8; i++) {
+            q[i] = (int8_t)lrintf(x[i] * inv);
+            total[i / 16] += q[i];
+        }
+        s[2 * b] = d[b] * (float)total[0];
+        s[2 * b + 1] = d[b] * (float)total[1];
+    }
+}
+
+/* ---- element by element: outputs may be inputs, index by index ---- */
+
+#if defined(__clang__)
+#define IN_PLACE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define IN_PLACE _Pragma("GCC ivdep")
+#endif
+
+/* e^x within 2 ulp: 2^n times a polynomial on [-ln2/2, ln2/2]. 2^n is applied in two halves, so
+ * that the ends run into subnormals and infinity; a NaN stays one. */
+static inline float exp1(float x)
+{
+    const float round = 12582912.0f; /* 1.5 * 2^23: adding it leaves an integer in the low bits */
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -104.0f ? -104.0f : x;
+    const float t = ft_fma(x, 1.44269504f, round), n = t - round;
+    const float r = ft_fma(n, -1.42860677e-6f, ft_fma(n, -0.693145752f, x));
+    float p = 1.0f / 5040;
+    p = ft_fma(p, r, 1.0f / 720);
+    p = ft_fma(p, r, 1.0f / 120);
+    p = ft_fma(p, r, 1.0f / 24);
+    p = ft_fma(p, r, 1.0f / 6);
+    p = ft_fma(p, r, 0.5f);
+    p = ft_fma(p, r, 1.0f);
+    p = ft_fma(p, r, 1.0f);
+    const int32_t e = (int32_t)(ft_f32_bits(t) - 0x4b400000u), half = e >> 1;
+    const float a = ft_f32_of_bits((uint32_t)(half + 127) << 23);
+    const float b = ft_f32_of_bits((uint32_t)(e - half + 127) << 23);
+    return p * a * b;
+}
+
+static inline float sigmoid1(float x)
+{
+    return 1.0f / (1.0f + exp1(-x));
+}
+
+/* tanh in a form that keeps small values exact enough: a polynomial there, exponentials beyond. */
+static inline float tanh1(float x)
+{
+    const float a = fabsf(x), q = x * x, e = exp1(-2.0f * a);
+    const float far = copysignf((1.0f - e) / (1.0f + e), x);
+    float p = 62.0f / 2835;
+    p = ft_fma(p, q, -17.0f / 315);
+    p = ft_fma(p, q, 2.0f / 15);
+    p = ft_fma(p, q, -1.0f / 3);
+    p = ft_fma(p * q, x, x);
+    return a < 0.3f ? p : far;
+}
+
+static void exp_minus(float *y, const float *x, float m, int n)
+{
+    IN_PLACE
+    for (int i = 0; i < n; i++) y[i] = exp1(x[i] - m);
+}
+
+static void silu(float *y, int n)
+{
+    for (int i = 0; i < n; i++) y[i] *= sigmoid1(y[i]);
+}
+
+static void silu_mul(float *y, const float *g, const float *u, int n)
+{
+    IN_PLACE
+    for (int i = 0; i < n; i++) y[i] = g[i] * sigmoid1(g[i]) * u[i];
+}
+
+static void gelu_mul(float *y, const float *g, const float *u, int n)
+{
+    IN_PLACE
+    for (int i = 0; i < n; i++) {
+        const float x = g[i]; /* (1 + tanh z) / 2 is the sigmoid of 2z */
+        const float z = 1.59576912f * x * ft_fma(0.044715f * x, x, 1.0f);
+        y[i] = x * sigmoid1(z) * u[i];
+    }
+}
+
+static void sigmoid_mul(float *y, const float *g, int n)
+{
+    IN_PLACE
+    for (int i = 0; i < n; i++) y[i] *= sigmoid1(g[i]);
+}
+
+static void softcap(float *y, float c, int n)
+{
+    const float inv = 1.0f / c;
+    for (int i = 0; i < n; i++) y[i] = c * tanh1(y[i] * inv);
+}
+
+static void f16_to_f32(float *y, const unsigned char *x, int n)
+{
+    for (int i = 0; i < n; i++) y[i] = f16_at(x + 2 * i);
+}
+
+static void f32_to_f16(unsigned char *y, const float *x, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const uint16_t h = ft_f32_to_f16(x[i]);
+        memcpy(y + 2 * i, &h, 2);
+    }
+}
+
+/* ---- delta net ---- */
+
+static void delta_advance(float *Z, const float *k, const float *upd, float decay, int S)
+{
+    for (int i = 0; i < S; i++) {
+        float *restrict z = Z + (size_t)i * (size_t)S;
+        for (int j = 0; j < S; j++) z[j] = ft_fma(k[i], upd[j], decay * z[j]);
+    }
+}
+
+static void delta_row(float *Z, float *o, float *upd, const float *k, const float *q,
+                      const float *v, float decay, float beta, int S)
+{
+    memset(upd, 0, (size_t)S * sizeof(float));
+    mm(upd, S, k, S, Z, S, 1, S, S);
+    for (int j = 0; j < S; j++) upd[j] = beta * ft_fma(-decay, upd[j], v[j]);
+    delta_advance(Z, k, upd, decay, S);
+    memset(o, 0, (size_t)S * sizeof(float));
+    mm(o, S, q, S, Z, S, 1, S, S);
+}
+
+void ft_kern_c(ft_kern *k)
+{
+    *k = (ft_kern){
+        .dot8 = {[FT_Q8_0] = dot_q8_0},
+        .dotf = {[FT_F32] = dot_f32, [FT_F16] = dot_f16, [FT_BF16] = dot_bf16},
+        .quantise = quantise,
+        .dot = dot,
+        .sum = sum,
+        .mm = mm,
+        .f16_to_f32 = f16_to_f32,
+        .f32_to_f16 = f32_to_f16,
+        .exp_minus = exp_minus,
+        .silu = silu,
+        .silu_mul = silu_mul,
+        .gelu_mul = gelu_mul,
+        .sigmoid_mul = sigmoid_mul,
+        .softcap = softcap,
+        .delta_row = delta_row,
+        .delta_advance = delta_advance,
+    };
+}

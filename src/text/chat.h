@@ -1,0 +1,42 @@
+/* text/chat.h - what a chat needs to know of a template: its family, rendering messages, and where
+ * the reply begins.
+ * Messages and tools are JSON as the OpenAI API has them. Safe to use from many threads. */
+#ifndef FT_TEXT_CHAT_H
+#define FT_TEXT_CHAT_H
+
+#include "text/jinja.h"
+
+typedef enum ft_chat_family {
+    FT_CHAT_PLAIN,  /* no thoughts, no calls: everything is the answer */
+    FT_CHAT_QWEN,   /* <think>, <tool_call> with <function=NAME> or with JSON */
+    FT_CHAT_GEMMA4, /* <|channel>thought, <|tool_call>call:NAME{...} */
+} ft_chat_family;
+
+typedef struct ft_chat ft_chat;
+
+typedef struct ft_chat_input {
+    const json_t *messages; /* an array */
+    const json_t *tools;    /* an array, or NULL */
+    const json_t *extra;    /* an object of further template variables, or NULL */
+    bool add_generation_prompt;
+    enum { FT_THINK_UNSET, FT_THINK_ON, FT_THINK_OFF } thinking;
+} ft_chat_input;
+
+/* bos and eos are the texts of these tokens; empty when the model has none. All are copied. */
+ft_status ft_chat_new(ft_chat **out, ft_str source, ft_str bos, ft_str eos, ft_err *err);
+void ft_chat_free(ft_chat *c);
+
+ft_chat_family ft_chat_family_of(const ft_chat *c);
+ft_chat_family ft_chat_detect(ft_str source);
+
+/* Appends the prompt to out. Calls whose arguments are JSON text reach the template as objects, a
+ * developer is a system where the template knows no developer, and `reasoning` serves as
+ * `reasoning_content`. */
+ft_status ft_chat_render(const ft_chat *c, const ft_chat_input *in, ft_buf *out, ft_err *err);
+
+/* Whether the prompt ends inside a thought, so that the reply begins there. */
+bool ft_chat_in_thought(ft_chat_family f, ft_str prompt);
+/* The prompt without the BOS text at its start, for tokenizers that add BOS themselves. */
+ft_str ft_chat_without_bos(const ft_chat *c, ft_str prompt);
+
+#endif

@@ -1,0 +1,45 @@
+/* text/grammar_step.h - the automaton at work: sets of places, and one byte further.
+ *
+ * A place is a state and a context: what may follow when the rule of the state ends. A context is
+ * a set of (state to go on in, its own context) pairs. Contexts are stored once each, so equal ones
+ * have equal numbers, and places with the same state are merged: a set has at most one place per
+ * state however ambiguous the grammar is. Contexts made while only looking ahead are thrown away
+ * again. */
+#ifndef FT_TEXT_GRAMMAR_STEP_H
+#define FT_TEXT_GRAMMAR_STEP_H
+
+#include "text/grammar_auto.h"
+
+#define FT_CTX_MAX  (1u << 18) /* contexts of one text and its clones */
+#define FT_STEP_MAX 100000000u /* steps for one mask or token */
+
+#define FT_CTX_NONE 0u
+#define FT_CTX_END  1u /* behind it the text is complete */
+#define FT_CTX_EXIT 2u /* behind it lies what the caller of a walk knows */
+
+typedef struct ft_place {
+    uint32_t state, ctx;
+} ft_place;
+
+typedef struct ft_places {
+    ft_place *p;
+    size_t n, cap;
+    bool end, exit; /* the context FT_CTX_END or FT_CTX_EXIT was reached */
+} ft_places;
+
+typedef struct ft_stepper ft_stepper;
+
+ft_stepper *ft_stepper_new(const ft_auto *a);
+void ft_stepper_free(ft_stepper *s);
+const char *ft_stepper_limit(const ft_stepper *s);
+void ft_stepper_refill(ft_stepper *s); /* the steps of the next mask or token */
+uint32_t ft_stepper_mark(const ft_stepper *s);
+void ft_stepper_drop(ft_stepper *s, uint32_t mark); /* forgets the contexts made since */
+
+/* Appends to out; out's places before `from` are left alone, and n is where the new ones end. */
+void ft_step_start(ft_stepper *s, ft_places *out);
+void ft_step_byte(ft_stepper *s, ft_places *out, size_t from, size_t n, uint8_t byte);
+/* Where a text goes on when a rule with this context ends. */
+void ft_step_leave(ft_stepper *s, ft_places *out, uint32_t ctx);
+
+#endif

@@ -1,0 +1,667 @@
+#include "text/schema.h"
+
+#include "text/gbnf.h"
+#include "text/schema_parts.h"
+
+#include "base/dict.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* Objects and arrays open and close with room for one space, and one may follow a comma and a
+ * colon. */
+static const char primitives[] =
+    "ws ::= \" \"?\n"
+    "comma ::= \",\" ws\n"
+    "char ::= [^\"\\\\\\x00-\\x1f] | \"\\\\\" ([\"\\\\/bfnrt] | \"u\" ([0-9a-cefA-CEF] hex{3} | "
+    "[dD] [0-7] hex{2}))\n"
+    "hex ::= [0-9a-fA-F]\n"
+    "string ::= \"\\\"\" char* \"\\\"\"\n"
+    "integer ::= \"0\" | \"-\"? [1-9] [0-9]{0,14}\n"
+    "number ::= \"-\"? (\"0\" | [1-9] [0-9]{0,14}) (\".\" [0-9]{1,15})? ([eE] [+-]? [0-9]{1,2})?\n"
+    "boolean ::= \"true\" | \"false\"\n"
+    "object ::= \"{\" ws (string \":\" ws value (comma string \":\" ws value)*)? ws \"}\"\n"
+    "array ::= \"[\" ws (value (comma value)*)? ws \"]\"\n"
+    "value ::= object | array | string | number | boolean | \"null\"\n";
+
+typedef struct conv {
+    ft_schema_ctx c;
+    ft_buf *out;
+    ft_dict memo; /* the text of a schema -> its rule */
+    char **key;   /* owns the texts */
+    size_t n_key, cap_key;
+    uint32_t n_rule;
+} conv;
+
+static ft_status visit(conv *v, json_t *schema, uint32_t *rule);
+
+static ft_status visit_at(conv *v, const char *name, json_t *schema, uint32_t *rule)
+{
+    const size_t mark = ft_schema_enter(&v->c, name);
+    const ft_status st = visit(v, schema, rule);
+    if (!st) ft_schema_leave(&v->c, mark);
+    return st;
+}
+
+static void end_rule(conv *v, uint32_t rule, const ft_buf *body)
+{
+    ft_buf_printf(v->out, "r%u ::= ", rule);
+    ft_buf_put_str(v->out, ft_buf_str(body));
+    ft_buf_putc(v->out, '\n');
+}
+
+static uint32_t count_of(const json_t *flat, const char *key, uint32_t none)
+{
+    const json_t *n = json_object_get(flat, key);
+    return n ? (uint32_t)FT_MIN(json_number_value(n), 4e9) : none;
+}
+
+static ft_status counts(conv *v, const json_t *flat, const char *lo, const char *hi, uint32_t *min,
+                        uint32_t *max)
+{
+    *min = count_of(flat, lo, 0);
+    *max = count_of(flat, hi, UINT32_MAX);
+    if (*min > *max) return ft_schema_nothing(&v->c, lo, "it is more than the maximum");
+    if (*min > FT_GBNF_REPEAT_MAX) return ft_schema_refuse(&v->c, lo, "more than 100000");
+    if (*max != UINT32_MAX && *max > FT_GBNF_REPEAT_MAX)
+        return ft_schema_refuse(&v->c, hi, "more than 100000");
+    return FT_OK;
+}
+
+static void put_repeat(ft_buf *b, uint32_t min, uint32_t max)
+{
+    if (max == UINT32_MAX)
+        ft_buf_printf(b, "{%u,}", min);
+    else
+        ft_buf_printf(b, "{%u,%u}", min, max);
+}
+
+/* ---- scalars ---- */
+
+static ft_status put_string(conv *v, ft_buf *b, const json_t *flat)
+{
+    const char *pattern = json_string_value(json_object_get(flat, "pattern"));
+    const char *format = json_string_value(json_object_get(flat, "format"));
+    uint32_t min, max, least = 0, most = UINT32_MAX;
+    ft_status st = counts(v, flat, "minLength", "maxLength", &min, &max);
+    if (st) return st;
+    if (pattern && format) return ft_schema_refuse(&v->c, "format", "together with a pattern");
+    if (!pattern && !format) {
+        if (!min && max == UINT32_MAX) {
+            ft_buf_puts(b, "string");
+            return FT_OK;
+        }
+        ft_buf_puts(b, "\"\\\"\" char");
+        put_repeat(b, min, max);
+        ft_buf_puts(b, " \"\\\"\"");
+        return FT_OK;
+    }
+    ft_buf_puts(b, "\"\\\"\" ");
+    if (pattern) {
+        if ((st = ft_schema_pattern(&v->c, b, pattern, &least, &most))) return st;
+    } else {
+        const char *gbnf = ft_schema_format(format, &least, &most);
+        if (!gbnf)
+            return ft_schema_refuse(&v->c, "format",
+                                    "not one of date time date-time duration uuid ipv4 ipv6 "
+                                    "hostname email uri");
+        ft_buf_puts(b, gbnf);
+    }
+    ft_buf_puts(b, " \"\\\"\"");
+    if (least < min)
+        return ft_schema_refuse(&v->c, "minLength",
+                                "the pattern or format also allows shorter text");
+    if (most > max)
+        return ft_schema_refuse(&v->c, "maxLength",
+                                "the pattern or format also allows longer text");
+    return FT_OK;
+}
+
+/* ---- arrays ---- */
+
+/* The schema of the item number i of prefixItems, NULL when there may be none. */
+static json_t *item_schema(const json_t *flat, size_t i)
+{
+    json_t *s = json_array_get(json_object_get(flat, "prefixItems"), i);
+    return json_is_false(s) ? NULL : s;
+}
+
+static ft_status put_array(conv *v, ft_buf *b, const json_t *flat)
+{
+    uint32_t min, max, rule;
+    ft_status st = counts(v, flat, "minItems", "maxItems", &min, &max);
+    if (st) return st;
+    const size_t n_first = json_array_size(json_object_get(flat, "prefixItems"));
+    size_t named = 0;
+    while (named < n_first && named < max && item_schema(flat, named)) named++;
+    if (named < n_first || json_is_false(json_object_get(flat, "items")))
+        max = (uint32_t)FT_MIN(max, named);
+    if (min > max) return ft_schema_nothing(&v->c, "minItems", "there cannot be that many items");
+    ft_buf_puts(b, "\"[\" ws ");
+    size_t open = 0;
+    for (size_t i = 0; i < named; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "prefixItems/%zu", i);
+        if ((st = visit_at(v, name, item_schema(flat, i), &rule))) return st;
+        if (i >= min) ft_buf_putc(b, '('), open++;
+        ft_buf_printf(b, "%s r%u ", i ? "comma" : "", rule);
+    }
+    if (max > named) {
+        json_t *rest = json_object_get(flat, "items");
+        if ((st = visit_at(v, "items", rest ? rest : json_true(), &rule))) return st;
+        const uint32_t lo = min > named ? min - (uint32_t)named : 0;
+        const uint32_t hi = max == UINT32_MAX ? max : max - (uint32_t)named;
+        if (named) {
+            ft_buf_printf(b, "(comma r%u)", rule);
+            put_repeat(b, lo, hi);
+        } else {
+            ft_buf_printf(b, "(r%u (comma r%u)", rule, rule);
+            put_repeat(b, lo ? lo - 1 : 0, hi == UINT32_MAX ? hi : hi - 1);
+            ft_buf_puts(b, lo ? ")" : ")?");
+        }
+    }
+    while (open--) ft_buf_puts(b, ")?");
+    ft_buf_puts(b, " ws \"]\"");
+    return FT_OK;
+}
+
+/* ---- objects ---- */
+
+static void put_key(ft_buf *b, const char *name)
+{
+    json_t *s = json_string(name);
+    char *z = json_dumps(s, JSON_ENCODE_ANY);
+    if (z) ft_schema_literal(b, z, strlen(z));
+    ft_buf_puts(b, " \":\" ws ");
+    free(z);
+    json_decref(s);
+}
+
+/* Keys that are none of the names: a tree of what they share, left at the first other character. */
+static void put_other_keys(ft_buf *b, const json_t *names, const char *prefix, size_t n, int depth)
+{
+    char next[256];
+    size_t k = 0;
+    bool whole = false;
+    const char *name;
+    json_t *x;
+    json_object_foreach((json_t *)(uintptr_t)names, name, x)
+    {
+        /* other keys hold no escapes, so they cannot be a name that needs one */
+        if (strncmp(name, prefix, n) || strpbrk(name, "\"\\")) continue;
+        if (!name[n])
+            whole = true;
+        else if (!memchr(next, name[n], k) && k < sizeof next)
+            next[k++] = name[n];
+    }
+    const char *bar = "";
+    ft_buf_putc(b, '(');
+    for (size_t i = 0; i < k && depth < 100; i++) {
+        char longer[120];
+        memcpy(longer, prefix, n);
+        longer[n] = next[i];
+        longer[n + 1] = 0;
+        ft_buf_puts(b, bar);
+        ft_schema_literal(b, next + i, 1);
+        ft_buf_putc(b, ' ');
+        put_other_keys(b, names, longer, n + 1, depth + 1);
+        bar = " | ";
+    }
+    ft_buf_printf(b, "%s[^\\\"\\\\\\x00-\\x1f", bar);
+    for (size_t i = 0; i < k; i++) ft_buf_printf(b, "\\x%02x", (unsigned char)next[i]);
+    ft_buf_puts(b, "] keychar*");
+    if (!whole) ft_buf_puts(b, " | \"\"");
+    ft_buf_putc(b, ')');
+}
+
+static bool plain_names(const json_t *names)
+{
+    const char *name;
+    json_t *x;
+    json_object_foreach((json_t *)(uintptr_t)names, name, x)
+    {
+        if (strlen(name) > 100) return false;
+        for (const char *p = name; *p; p++)
+            if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7F) return false;
+    }
+    return true;
+}
+
+typedef struct prop {
+    const char *name;
+    uint32_t rule;
+    bool required;
+} prop;
+
+/* The rule of what may follow property i - 1: `rest` in the order of the schema, each behind a
+ * comma. */
+static void put_rest(conv *v, const prop *p, size_t n, uint32_t base, uint32_t more)
+{
+    for (size_t i = n + 1; i-- > 0;) {
+        ft_buf_printf(v->out, "r%u ::= ", base + (uint32_t)i);
+        if (i == n) {
+            if (more)
+                ft_buf_printf(v->out, "(comma r%u)*", more);
+            else
+                ft_buf_puts(v->out, "\"\"");
+        } else {
+            ft_buf_puts(v->out, "(comma ");
+            put_key(v->out, p[i].name);
+            ft_buf_printf(v->out, "r%u)%s r%u", p[i].rule, p[i].required ? "" : "?",
+                          base + (uint32_t)i + 1);
+        }
+        ft_buf_putc(v->out, '\n');
+    }
+}
+
+/* A rule for one additional "key": value, or 0 when there may be none. */
+static ft_status more_rule(conv *v, const json_t *flat, const json_t *names, uint32_t *out)
+{
+    json_t *more = json_object_get(flat, "additionalProperties");
+    uint32_t value;
+    *out = 0;
+    if (json_is_false(more)) return FT_OK;
+    const ft_status st = visit_at(v, "additionalProperties", more ? more : json_true(), &value);
+    if (st) return st;
+    const bool free_keys = json_object_size(names) == 0;
+    if (!free_keys && !plain_names(names))
+        return ft_schema_refuse(&v->c, "additionalProperties",
+                                "beside properties whose names are longer than 100 bytes or not "
+                                "plain ASCII; say false");
+    *out = v->n_rule++;
+    ft_buf_printf(v->out, "r%u ::= ", *out);
+    if (free_keys) {
+        ft_buf_puts(v->out, "string");
+    } else {
+        ft_buf_puts(v->out, "\"\\\"\" ");
+        put_other_keys(v->out, names, "", 0, 0);
+        ft_buf_puts(v->out, " \"\\\"\"");
+    }
+    ft_buf_printf(v->out, " \":\" ws r%u\n", value);
+    return FT_OK;
+}
+
+/* How many properties there may be: only where the schema leaves no choice. */
+static ft_status check_sizes(conv *v, const json_t *flat, size_t n_required, size_t n, bool more)
+{
+    if (count_of(flat, "minProperties", 0) > n_required)
+        return ft_schema_refuse(&v->c, "minProperties",
+                                "more than the number of required properties");
+    if (count_of(flat, "maxProperties", UINT32_MAX) < (more ? UINT32_MAX : n))
+        return ft_schema_refuse(&v->c, "maxProperties",
+                                "fewer than the properties that the schema allows");
+    return FT_OK;
+}
+
+static ft_status read_props(conv *v, const json_t *flat, prop *p, size_t *n)
+{
+    json_t *props = json_object_get(flat, "properties"), *need = json_object_get(flat, "required"),
+           *s;
+    json_t *more = json_object_get(flat, "additionalProperties");
+    const char *k;
+    *n = 0;
+    json_object_foreach(props, k, s)
+    {
+        const bool required = json_object_get(need, k) != NULL;
+        const size_t mark = ft_schema_enter(&v->c, "properties");
+        if (json_is_false(s)) {
+            if (required)
+                return ft_schema_nothing(&v->c, "required",
+                                         "a property that must be there and must not");
+            ft_schema_leave(&v->c, mark);
+            continue;
+        }
+        const ft_status st = visit_at(v, k, s, &p[*n].rule);
+        if (st) return st;
+        ft_schema_leave(&v->c, mark);
+        p[*n].name = k;
+        p[(*n)++].required = required;
+    }
+    json_object_foreach(need, k, s)
+    {
+        if (json_object_get(props, k)) continue;
+        if (json_is_false(more))
+            return ft_schema_nothing(&v->c, "required",
+                                     "a property that additionalProperties forbids");
+        const ft_status st =
+            visit_at(v, "additionalProperties", more ? more : json_true(), &p[*n].rule);
+        if (st) return st;
+        p[*n].name = k;
+        p[(*n)++].required = true;
+    }
+    return FT_OK;
+}
+
+static void put_object_body(ft_buf *b, const prop *p, size_t n, uint32_t base, uint32_t more)
+{
+    const char *bar = "";
+    bool must = false;
+    ft_buf_puts(b, "\"{\" ws (");
+    for (size_t i = 0; i < n && !must; i++) {
+        ft_buf_puts(b, bar);
+        put_key(b, p[i].name);
+        ft_buf_printf(b, "r%u r%u", p[i].rule, base + (uint32_t)i + 1);
+        bar = " | ";
+        must = p[i].required;
+    }
+    if (more && !must) ft_buf_printf(b, "%sr%u r%u", bar, more, base + (uint32_t)n), bar = " | ";
+    ft_buf_puts(b, must ? ")" : *bar ? ")?" : "\"\")");
+    ft_buf_puts(b, " ws \"}\"");
+}
+
+static ft_status put_object(conv *v, ft_buf *b, const json_t *flat)
+{
+    json_t *props = json_object_get(flat, "properties"), *need = json_object_get(flat, "required");
+    json_t *names = props ? json_copy(props) : json_object();
+    json_object_update_missing(names, need);
+    prop *p = ft_new_n(prop, json_object_size(names));
+    size_t n = 0, n_required = 0;
+    uint32_t more = 0;
+    ft_status st = read_props(v, flat, p, &n);
+    if (!st) st = more_rule(v, flat, names, &more);
+    for (size_t i = 0; i < n; i++) n_required += p[i].required;
+    if (!st) st = check_sizes(v, flat, n_required, n, more != 0);
+    if (!st && v->n_rule + n + 1 > FT_SCHEMA_RULES_MAX)
+        st = ft_schema_refuse(&v->c, "properties", "the schema needs more than 20000 rules");
+    if (!st) {
+        const uint32_t base = v->n_rule;
+        v->n_rule += (uint32_t)n + 1;
+        put_rest(v, p, n, base, more);
+        put_object_body(b, p, n, base, more);
+    }
+    ft_free(p);
+    json_decref(names);
+    return st;
+}
+
+/* ---- values that are listed ---- */
+
+static const char *type_of(const json_t *x)
+{
+    switch (json_typeof(x)) {
+    case JSON_OBJECT: return "object";
+    case JSON_ARRAY: return "array";
+    case JSON_STRING: return "string";
+    case JSON_INTEGER: return "integer";
+    case JSON_REAL: return json_real_value(x) == floor(json_real_value(x)) ? "integer" : "number";
+    case JSON_NULL: return "null";
+    default: return "boolean";
+    }
+}
+
+static bool has_type(const json_t *types, const char *name)
+{
+    if (!types) return true;
+    for (size_t i = 0; i < json_array_size(types); i++) {
+        const char *t = json_string_value(json_array_get(types, i));
+        if (!strcmp(t, name) || (!strcmp(name, "integer") && !strcmp(t, "number"))) return true;
+    }
+    return false;
+}
+
+static size_t characters(const char *z)
+{
+    size_t n = 0;
+    for (; *z; z++) n += ((unsigned char)*z & 0xC0) != 0x80;
+    return n;
+}
+
+static bool within(const json_t *flat, double x, const char *lo, const char *hi, const char *above,
+                   const char *below)
+{
+    const json_t *a = json_object_get(flat, lo), *b = json_object_get(flat, hi);
+    const json_t *c = above ? json_object_get(flat, above) : NULL,
+                 *d = below ? json_object_get(flat, below) : NULL;
+    return !((a && x < json_number_value(a)) || (b && x > json_number_value(b)) ||
+             (c && x <= json_number_value(c)) || (d && x >= json_number_value(d)));
+}
+
+/* Does a listed value satisfy the other keywords? *in says so; a failure says that we cannot tell.
+ */
+static ft_status fits(conv *v, const json_t *flat, const json_t *x, bool *in)
+{
+    static const char *const for_string[] = {"pattern", "format"};
+    static const char *const for_array[] = {"prefixItems", "items"};
+    static const char *const for_object[] = {"properties", "required", "minProperties",
+                                             "maxProperties"};
+    const char *const *keys = NULL;
+    size_t n = 0;
+    *in = has_type(json_object_get(flat, "type"), type_of(x));
+    if (json_is_number(x))
+        *in = *in && within(flat, json_number_value(x), "minimum", "maximum", "exclusiveMinimum",
+                            "exclusiveMaximum");
+    if (json_is_string(x)) {
+        *in = *in && within(flat, (double)characters(json_string_value(x)), "minLength",
+                            "maxLength", NULL, NULL);
+        keys = for_string, n = FT_COUNT(for_string);
+    }
+    if (json_is_array(x)) {
+        *in = *in && within(flat, (double)json_array_size(x), "minItems", "maxItems", NULL, NULL);
+        keys = for_array, n = FT_COUNT(for_array);
+    }
+    if (json_is_object(x)) keys = for_object, n = FT_COUNT(for_object);
+    for (size_t i = 0; *in && i < n; i++)
+        if (json_object_get(flat, keys[i]))
+            return ft_schema_refuse(&v->c, keys[i], "together with enum or const");
+    return FT_OK;
+}
+
+static ft_status put_enum(conv *v, ft_buf *b, const json_t *flat, json_t *list)
+{
+    const char *bar = "";
+    size_t i;
+    json_t *x;
+    json_array_foreach(list, i, x)
+    {
+        bool in;
+        const ft_status st = fits(v, flat, x, &in);
+        if (st) return st;
+        if (!in) continue;
+        char *z = json_dumps(x, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(17));
+        if (!z) return ft_schema_invalid(&v->c, "enum", "a value that cannot be written");
+        ft_buf_puts(b, bar);
+        ft_schema_literal(b, z, strlen(z));
+        free(z);
+        bar = " | ";
+    }
+    return *bar ? FT_OK
+                : ft_schema_nothing(&v->c, "enum", "no listed value satisfies the other keywords");
+}
+
+/* ---- everything ---- */
+
+/* A flat schema as an ordinary one again, without its first group. */
+static json_t *unflatten(const json_t *flat)
+{
+    json_t *plain = json_copy((json_t *)(uintptr_t)flat), *all = json_array(), *need = json_array(),
+           *x;
+    json_t *groups = json_object_get(flat, "groups");
+    const char *k;
+    json_object_foreach(json_object_get(flat, "required"), k, x)
+        json_array_append_new(need, json_string(k));
+    if (json_array_size(need)) json_object_set(plain, "required", need);
+    json_decref(need);
+    json_object_del(plain, "groups");
+    json_array_append_new(all, plain);
+    for (size_t i = 1; i < json_array_size(groups); i++) {
+        const json_t *g = json_array_get(groups, i);
+        json_array_append_new(all, json_pack("{s:O}", "anyOf", json_object_get(g, "of")));
+    }
+    return all;
+}
+
+static ft_status put_groups(conv *v, ft_buf *b, const json_t *flat, const json_t *groups)
+{
+    const json_t *g = json_array_get(groups, 0);
+    const char *key = json_string_value(json_object_get(g, "key")), *bar = "";
+    json_t *list = json_object_get(g, "of"), *rest = unflatten(flat);
+    const bool alone = json_object_size(flat) == 1 && json_array_size(groups) == 1;
+    ft_status st = FT_OK;
+    for (size_t i = 0; i < json_array_size(list) && !st; i++) {
+        char name[40];
+        uint32_t rule;
+        snprintf(name, sizeof name, "%s/%zu", key, i);
+        json_t *both = json_copy(rest), *s = json_array_get(list, i), *all;
+        json_array_append(both, s);
+        all = alone ? json_incref(s) : json_pack("{s:O}", "allOf", both);
+        const size_t mark = v->c.path.len;
+        st = visit_at(v, name, all, &rule);
+        if (!st) {
+            ft_buf_printf(b, "%sr%u", bar, rule);
+            bar = " | ";
+        } else if (v->c.contradiction && !alone) { /* this one does not go with the rest */
+            ft_schema_leave(&v->c, mark);
+            st = FT_OK;
+        }
+        json_decref(all);
+        json_decref(both);
+    }
+    json_decref(rest);
+    if (!st && !*bar) st = ft_schema_nothing(&v->c, key, "none of the schemas goes with the rest");
+    return st;
+}
+
+/* Without `type` the other keywords say what is meant; with nothing at all it is any value. */
+static json_t *guess_types(const json_t *flat)
+{
+    static const struct {
+        const char *key, *type;
+    } hint[] = {
+        {"properties", "object"},      {"required", "object"},  {"minProperties", "object"},
+        {"maxProperties", "object"},   {"items", "array"},      {"prefixItems", "array"},
+        {"minItems", "array"},         {"maxItems", "array"},   {"pattern", "string"},
+        {"format", "string"},          {"minLength", "string"}, {"maxLength", "string"},
+        {"minimum", "number"},         {"maximum", "number"},   {"exclusiveMinimum", "number"},
+        {"exclusiveMaximum", "number"}};
+    json_t *types = json_object(), *list = json_array(), *x;
+    const char *k;
+    for (size_t i = 0; i < FT_COUNT(hint); i++)
+        if (json_object_get(flat, hint[i].key))
+            json_object_set_new(types, hint[i].type, json_true());
+    json_object_foreach(types, k, x) json_array_append_new(list, json_string(k));
+    json_decref(types);
+    return list;
+}
+
+static ft_status put_type(conv *v, ft_buf *b, const json_t *flat, const char *type)
+{
+    if (!strcmp(type, "null")) ft_buf_puts(b, "\"null\"");
+    if (!strcmp(type, "boolean")) ft_buf_puts(b, "boolean");
+    if (!strcmp(type, "string")) return put_string(v, b, flat);
+    if (!strcmp(type, "integer")) return ft_schema_number(&v->c, b, flat, true);
+    if (!strcmp(type, "number")) return ft_schema_number(&v->c, b, flat, false);
+    if (!strcmp(type, "array")) return put_array(v, b, flat);
+    if (!strcmp(type, "object")) return put_object(v, b, flat);
+    return FT_OK;
+}
+
+static ft_status put_types(conv *v, ft_buf *b, const json_t *flat)
+{
+    json_t *types = json_incref(json_object_get(flat, "type"));
+    if (!types) types = guess_types(flat);
+    if (!json_array_size(types)) ft_buf_puts(b, "value");
+    ft_status st = FT_OK;
+    for (size_t i = 0; i < json_array_size(types) && !st; i++) {
+        if (i) ft_buf_puts(b, " | ");
+        st = put_type(v, b, flat, json_string_value(json_array_get(types, i)));
+    }
+    json_decref(types);
+    return st;
+}
+
+static ft_status put_schema(conv *v, ft_buf *b, json_t *schema)
+{
+    json_t *flat;
+    ft_status st = ft_schema_flatten(&v->c, schema, &flat);
+    if (st) return st;
+    json_t *groups = json_object_get(flat, "groups"), *list = json_object_get(flat, "enum");
+    if (groups)
+        st = put_groups(v, b, flat, groups);
+    else if (list)
+        st = put_enum(v, b, flat, list);
+    else
+        st = put_types(v, b, flat);
+    json_decref(flat);
+    return st;
+}
+
+/* One rule per schema, known by its text: the same text always means the same, wherever it stands.
+ * That makes recursion finite too. */
+static ft_status visit(conv *v, json_t *schema, uint32_t *rule)
+{
+    char *text = json_dumps(schema, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(17));
+    if (!text) return ft_schema_invalid(&v->c, "schema", "it cannot be written");
+    const bool known = ft_dict_find(&v->memo, ft_str_of(text), rule);
+    v->c.work += strlen(text) / 64;
+    if (known) {
+        free(text);
+        return FT_OK;
+    }
+    if (v->n_rule >= FT_SCHEMA_RULES_MAX || v->c.depth > 60) {
+        free(text);
+        return ft_schema_refuse(&v->c, "schema",
+                                "it nests more than 60 deep or needs more than 20000 rules");
+    }
+    if (v->n_key == v->cap_key) {
+        v->cap_key = v->cap_key ? v->cap_key * 2 : 64;
+        v->key = ft_realloc(v->key, v->cap_key * sizeof *v->key);
+    }
+    v->key[v->n_key++] = text;
+    *rule = v->n_rule++;
+    ft_dict_put(&v->memo, ft_str_of(text), *rule);
+    ft_buf body;
+    ft_buf_init(&body, FT_SCHEMA_GBNF_MAX);
+    v->c.depth++;
+    ft_status st = put_schema(v, &body, schema);
+    v->c.depth--;
+    if (!st && (body.full || v->out->full))
+        st = ft_schema_refuse(&v->c, "schema", "its grammar is larger than 8 MiB");
+    if (st) { /* others may name this rule; it matches nothing */
+        ft_buf_clear(&body);
+        ft_buf_printf(&body, "\"x\" r%u", *rule);
+    }
+    end_rule(v, *rule, &body);
+    ft_buf_release(&body);
+    return st;
+}
+
+ft_status ft_schema_gbnf(ft_buf *out, ft_str schema, ft_err *err)
+{
+    json_error_t at;
+    if (schema.n > FT_SCHEMA_TEXT_MAX)
+        return ft_fail(err, FT_ELIMIT, "schema of %zu bytes, want at most %zu", schema.n,
+                       FT_SCHEMA_TEXT_MAX);
+    json_t *root = json_loadb(schema.p, schema.n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &at);
+    if (!root)
+        return ft_fail(err, FT_EFORMAT, "schema line %d column %d: %s", at.line, at.column,
+                       at.text);
+    conv v = {.c = {.root = root, .err = err}, .out = out};
+    ft_dict_init(&v.memo);
+    ft_buf_init(&v.c.path, 4096);
+    ft_buf_putc(&v.c.path, '#');
+    ft_buf_puts(out, primitives);
+    ft_buf_puts(out, "keychar ::= [^\"\\\\\\x00-\\x1f]\n");
+    uint32_t rule;
+    ft_status st = visit(&v, root, &rule);
+    if (!st) ft_buf_printf(out, "root ::= r%u\n", rule);
+    if (!st && out->full)
+        st = ft_fail(err, FT_ELIMIT, "schema: its grammar is larger than the buffer");
+    ft_dict_release(&v.memo);
+    for (size_t i = 0; i < v.n_key; i++) free(v.key[i]);
+    ft_free(v.key);
+    ft_buf_release(&v.c.path);
+    json_decref(root);
+    return st;
+}
+
+ft_status ft_schema_grammar(ft_grammar **out, ft_str schema, ft_err *err)
+{
+    ft_buf text;
+    ft_buf_init(&text, FT_SCHEMA_GBNF_MAX);
+    ft_status st = ft_schema_gbnf(&text, schema, err);
+    if (!st && (st = ft_grammar_new(out, ft_buf_str(&text), "root", err)))
+        ft_err_prefix(err, "schema");
+    ft_buf_release(&text);
+    return st;
+}

@@ -1,0 +1,24 @@
+/* text/schema.h - JSON schemas as grammars.
+ * Everything a schema says is enforced, or the schema is refused with the keyword and where it
+ * stands; a document that the grammar lets through validates. The reverse does not hold: of equal
+ * ways to write a document only some are let through (docs/text.md lists them). Documents are
+ * compact JSON with at most one space where JSON allows some, properties in the order of the
+ * schema. */
+#ifndef FT_TEXT_SCHEMA_H
+#define FT_TEXT_SCHEMA_H
+
+#include "base/buf.h"
+#include "text/grammar.h"
+
+#define FT_SCHEMA_TEXT_MAX  ((size_t)1 << 20)
+#define FT_SCHEMA_RULES_MAX 20000
+#define FT_SCHEMA_GBNF_MAX  ((size_t)8 << 20)
+
+/* Appends the grammar, whose first rule is "root". FT_EUNSUPPORTED: a keyword that cannot be
+ * enforced; FT_EINVAL: keywords that contradict each other or have a wrong value; FT_EFORMAT: not
+ * JSON. */
+ft_status ft_schema_gbnf(ft_buf *out, ft_str schema, ft_err *err);
+/* The same, compiled. */
+ft_status ft_schema_grammar(ft_grammar **out, ft_str schema, ft_err *err);
+
+#endif

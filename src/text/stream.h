@@ -1,0 +1,47 @@
+/* text/stream.h - a reply, as it arrives, into thought, answer and tool calls.
+ *
+ * Bytes go in, in pieces of any size; deltas come out through a callback. However the same bytes
+ * are cut, the deltas of one kind and call concatenate to the same text, in the same order. Text
+ * that may be the beginning of a tag is held back until it is known. Nothing is lost: a call that
+ * cannot be understood comes out as content, and what follows a call as FT_DELTA_AFTER. Only white
+ * space at the borders of thoughts and calls goes, and the tags. */
+#ifndef FT_TEXT_STREAM_H
+#define FT_TEXT_STREAM_H
+
+#include "text/chat.h"
+
+typedef enum ft_stream_kind {
+    FT_DELTA_THOUGHT,
+    FT_DELTA_CONTENT,
+    FT_DELTA_AFTER, /* text behind a call, which templates do not allow: log it, drop it */
+    FT_DELTA_CALL,  /* call `index` begins; text is the function's name */
+    FT_DELTA_ARGS,  /* a piece of the arguments of call `index`: together valid JSON */
+} ft_stream_kind;
+
+typedef struct ft_stream_delta {
+    ft_stream_kind kind;
+    int index;   /* of the call, from 0 */
+    ft_str text; /* borrowed for the call of the callback */
+} ft_stream_delta;
+
+typedef void (*ft_stream_fn)(void *user, const ft_stream_delta *d);
+
+typedef struct ft_stream_opts {
+    ft_chat_family family;
+    bool in_thought;     /* the prompt ends inside a thought */
+    bool keep_thoughts;  /* thoughts and their tags are content (reasoning_format none) */
+    bool calls;          /* look for tool calls */
+    const json_t *tools; /* types of parameters; NULL: guess from the text. Borrowed */
+} ft_stream_opts;
+
+typedef struct ft_stream ft_stream;
+
+ft_stream *ft_stream_new(const ft_stream_opts *o, ft_stream_fn fn, void *user);
+void ft_stream_free(ft_stream *s);
+void ft_stream_feed(ft_stream *s, ft_str text);
+/* The reply is over: says what was held back. A call that was cut off is closed, so that its
+ * arguments are valid JSON. */
+void ft_stream_end(ft_stream *s);
+int ft_stream_n_calls(const ft_stream *s);
+
+#endif

@@ -1,0 +1,204 @@
+/* Caches and attention: several sequences with pasts of their own, pages in no order. */
+#include "optest.h"
+
+typedef struct seq {
+    int past, n;
+} seq;
+
+static size_t row_bytes(ft_kv_type t, int d)
+{
+    static const ft_type type[] = {FT_F32, FT_F16, FT_BF16, FT_Q8_0, FT_Q4_0};
+    return ft_type_row(type[t], (size_t)d);
+}
+
+/* A batch with a span per sequence, and page tables that point all over the pool. */
+static void spans(ft_optest *t, const seq *s, int S, int pages_per_seq)
+{
+    static int32_t cell[512], end[512], of[512], out[512], page[512];
+    static ft_span span[8];
+    int T = 0;
+    for (int i = 0; i < S; i++) {
+        span[i] = (ft_span){.slot = S - 1 - i, .row = T, .n = s[i].n, .past = s[i].past};
+        for (int r = 0; r < s[i].n; r++, T++) {
+            cell[T] = s[i].past + r;
+            end[T] = cell[T] + 1;
+            of[T] = i;
+        }
+    }
+    int n_out = 0;
+    for (int r = 0; r < T; r++)
+        if (r % 3 == 0 || r == T - 1) out[n_out++] = r;
+    const int pages = S * pages_per_seq;
+    for (int i = 0; i < pages; i++) page[i] = i;
+    for (int i = pages - 1; i > 0; i--) {
+        const int j = t_below(t, i + 1), keep = page[i];
+        page[i] = page[j];
+        page[j] = keep;
+    }
+    assert(T <= 512 && pages <= 512);
+    ft_batch *b = &t->batch;
+    *b = (ft_batch){.T = T, .S = S, .n_out = n_out, .pages_per_seq = pages_per_seq};
+    b->cell = t_ints(t, cell, T);
+    b->end = t_ints(t, end, T);
+    b->span_of = t_ints(t, of, T);
+    b->out_row = t_ints(t, out, n_out);
+    b->span = t_put(t, span, (size_t)S * sizeof *span);
+    b->page[0] = b->page[1] = t_ints(t, page, pages);
+}
+
+static ft_kv cache(ft_optest *t, int kt, int vt, int G, int d, int pages)
+{
+    ft_kv kv = {.kt = (ft_kv_type)kt, .vt = (ft_kv_type)vt, .G = G, .d = d, .space = FT_SPACE_FULL};
+    kv.k_row = row_bytes(kv.kt, d);
+    kv.v_row = row_bytes(kv.vt, d);
+    kv.k_page = kv.k_row * (size_t)(G * FT_PAGE_ROWS);
+    kv.v_page = kv.v_row * (size_t)(G * FT_PAGE_ROWS);
+    kv.k = t_alloc(t, kv.k_page * (size_t)pages);
+    kv.v = t_alloc(t, kv.v_page * (size_t)pages);
+    return kv;
+}
+
+/* Fills what lies before the rows: every sequence's past, as prompts of its own. */
+static void fill_past(ft_optest *t, const ft_kv *kv, const seq *s, int S)
+{
+    const ft_batch keep = t->batch;
+    t->step->kv = kv;
+    for (int i = 0; i < S; i++) {
+        if (!s[i].past) continue;
+        const int n = s[i].past, G = kv->G, d = kv->d;
+        int32_t *cell = ft_new_n(int32_t, (size_t)n), *zero = ft_new_n(int32_t, (size_t)n);
+        for (int c = 0; c < n; c++) cell[c] = c;
+        const ft_span span = {.slot = S - 1 - i, .n = n};
+        t->batch.T = n;
+        t->batch.S = 1;
+        t->batch.cell = t_ints(t, cell, n);
+        t->batch.span_of = t_ints(t, zero, n);
+        t->batch.span = t_put(t, &span, sizeof span);
+        ft_mat k = t_uniform(t, n, G * d, -1, 1), v = t_uniform(t, n, G * d, -1, 1);
+        t_begin(t);
+        ft_kv_put(t->step, 0, ft_heads(k, 0, G, d, d), ft_heads(v, 0, G, d, d));
+        t->dev->commit(t->dev);
+        ft_free(cell);
+        ft_free(zero);
+    }
+    t->batch = keep;
+}
+
+static double limit(int kt, int vt)
+{
+    return kt == FT_KV_F32 && vt == FT_KV_F32 ? 1e-11 : 1e-10; /* caches hold the same bytes */
+}
+
+static void play(ft_optest *t, const seq *s, int S, const int *n)
+{
+    const int H = n[0], G = n[1], d = n[2], kt = n[3], vt = n[4];
+    int T = 0, most = 0;
+    for (int i = 0; i < S; i++) {
+        T += s[i].n;
+        most = FT_MAX(most, s[i].past + s[i].n);
+    }
+    const int pages = most / FT_PAGE_ROWS + 1;
+    spans(t, s, S, pages);
+    const ft_kv kv = cache(t, kt, vt, G, d, S * pages);
+    fill_past(t, &kv, s, S);
+    ft_mat q = t_uniform(t, T, H * d, -2, 2), o = t_output(t, T, H * d);
+    ft_mat k = t_uniform(t, T, G * d, -1, 1), v = t_uniform(t, T, G * d, -1, 1);
+    const int n_out = t->batch.n_out;
+    ft_mat q2 = t_output(t, n_out, H * d), o2 = t_output(t, n_out, H * d);
+    const ft_attn p = {.scale = 0.3f, .window = n[5], .first = n[6]};
+    ft_attn gathered = p;
+    gathered.out = true;
+    t->step->kv = &kv;
+    t_begin(t);
+    ft_kv_put(t->step, 0, ft_heads(k, 0, G, d, d), ft_heads(v, 0, G, d, d));
+    ft_gather_out(t->step, q2, q);
+    ft_attend(t->step, 0, ft_heads(o, 0, H, d, d), ft_heads(q, 0, H, d, d), p);
+    ft_attend(t->step, 0, ft_heads(o2, 0, H, d, d), ft_heads(q2, 0, H, d, d), gathered);
+    ft_attend(t->step, 0, ft_heads(q, 0, H, d, d), ft_heads(q, 0, H, d, d), p); /* in place */
+    t_cost(t, (double)(kv.k_row + kv.v_row) * G * most * 3, 0);
+    t_expect(t, o, limit(kt, vt));
+    t_check_gaps(t, o);
+    t_expect_rest(t, o2, limit(kt, vt));
+    t_expect_rest(t, q, limit(kt, vt));
+    /* the gathered rows and the rows in place are the same sums: the same bits */
+    const t_result all = t->kept[t->n_kept - 3], some = t->kept[t->n_kept - 2];
+    if (memcmp(all.v, t->kept[t->n_kept - 1].v, sizeof(float) * (size_t)(all.T * all.cols)))
+        t_fail(t, "in place differs", 0);
+    for (int i = 0; i < n_out; i++) {
+        const int row = i == n_out - 1 ? T - 1 : 3 * i;
+        const size_t cols = (size_t)all.cols;
+        if (memcmp(some.v + (size_t)i * cols, all.v + (size_t)row * cols, cols * sizeof(float)))
+            t_fail(t, "gathered row differs, row", row);
+    }
+}
+
+/* H, G, d, type of keys and values, window, first, then past and n of up to... one sequence here */
+static void attend_one(ft_optest *t, const int *n)
+{
+    const seq s = {n[7], n[8]};
+    play(t, &s, 1, n);
+}
+OPTEST(attend_one, {1, 1, 8, 0, 0, 0, 0, 0, 1}, {4, 2, 32, 0, 0, 0, 0, 63, 1},
+       {4, 2, 32, 0, 0, 0, 0, 64, 1}, {6, 2, 64, 1, 1, 0, 0, 100, 5},
+       {8, 1, 64, 2, 2, 0, 0, 130, 3}, {4, 4, 64, 3, 3, 0, 0, 70, 2}, {4, 2, 64, 4, 4, 0, 0, 70, 9},
+       {4, 2, 64, 3, 4, 0, 0, 1, 40}, {4, 2, 32, 0, 0, 17, 0, 100, 33},
+       {4, 2, 32, 1, 1, 64, 10, 3, 97}, {4, 2, 32, 0, 0, 0, 50, 40, 30},
+       {2, 2, 20, 0, 0, 0, 0, 0, 200}, {8, 2, 128, 1, 1, 0, 0, 1500, 1},
+       {8, 2, 128, 1, 1, 0, 0, 511, 5}, {8, 2, 64, 0, 1, 600, 0, 1025, 17},
+       {24, 4, 256, 1, 1, 0, 0, 2000, 4}, {40, 1, 32, 0, 0, 0, 0, 600, 3})
+
+static void attend_many(ft_optest *t, const int *n)
+{
+    const seq s[4] = {{0, 7}, {129, 1}, {700, 3}, {64, 20}};
+    play(t, s, 4, n);
+}
+OPTEST(attend_many, {4, 2, 32, 0, 0}, {6, 3, 64, 1, 1, 100}, {4, 4, 32, 3, 3},
+       {8, 1, 16, 2, 0, 0, 5})
+
+/* A row's result does not depend on companions: the rows of a span one step at a time. */
+static void attend_alone(ft_optest *t, const int *n)
+{
+    const int H = n[0], G = n[1], d = n[2], past = n[7], rows = n[8];
+    const seq s = {past, rows};
+    const int pages = (past + rows) / FT_PAGE_ROWS + 1;
+    spans(t, &s, 1, pages);
+    const ft_kv kv = cache(t, n[3], n[4], G, d, pages);
+    fill_past(t, &kv, &s, 1);
+    ft_mat q = t_uniform(t, rows, H * d, -2, 2), k = t_uniform(t, rows, G * d, -1, 1);
+    ft_mat o = t_output(t, rows, H * d), o2 = t_output(t, rows, H * d);
+    const ft_attn p = {.scale = 0.3f, .window = n[5], .first = n[6]};
+    t->step->kv = &kv;
+    t_begin(t);
+    ft_kv_put(t->step, 0, ft_heads(k, 0, G, d, d), ft_heads(k, 0, G, d, d));
+    ft_attend(t->step, 0, ft_heads(o, 0, H, d, d), ft_heads(q, 0, H, d, d), p);
+    t_run(t);
+    const ft_batch all = t->batch;
+    for (int r = 0; r < rows; r++) {
+        const ft_span span = {.n = 1, .past = past + r};
+        const int32_t zero = 0;
+        t->batch.T = t->batch.n_out = 1;
+        t->batch.cell = all.cell + r;
+        t->batch.end = all.end + r;
+        t->batch.span_of = t_ints(t, &zero, 1);
+        t->batch.span = t_put(t, &span, sizeof span);
+        t_begin(t);
+        ft_attend(t->step, 0, ft_heads(ft_rows(o2, r, 1), 0, H, d, d),
+                  ft_heads(ft_rows(q, r, 1), 0, H, d, d), p);
+        t->dev->commit(t->dev);
+    }
+    t_expect_rest(t, o, 1e-10);
+    t_expect_rest(t, o2, 1e-10);
+    const t_result a = t->kept[0], b = t->kept[1];
+    if (memcmp(a.v, b.v, sizeof(float) * (size_t)(a.T * a.cols)))
+        t_fail(t, "rows together and alone differ, error",
+               t_error(a.v, b.v, (size_t)(a.T * a.cols)));
+}
+OPTEST(attend_alone, {4, 2, 32, 0, 0, 0, 0, 60, 9}, {4, 1, 64, 1, 1, 0, 0, 505, 17},
+       {6, 2, 32, 1, 1, 70, 3, 100, 16}, {8, 2, 64, 3, 4, 0, 0, 1020, 8},
+       {2, 2, 32, 2, 2, 40, 0, 0, 20})
+
+int main(int argc, char **argv)
+{
+    const t_case *const all[] = {&attend_one_case, &attend_many_case, &attend_alone_case};
+    return t_main(argc, argv, all, FT_COUNT(all));
+}

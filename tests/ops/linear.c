@@ -1,0 +1,184 @@
+/* Products with weights of every type, and the ops built on them. */
+#include "optest.h"
+
+static bool plain_type(ft_type type)
+{
+    return !ft_type_of(type)->quant;
+}
+
+/* Activations are multiplied as bytes for some types: their rounding is the error allowed. A few
+ * outputs may all be small by chance, and then their error stands out. */
+static double limit(ft_type type, int outputs)
+{
+    return plain_type(type) ? 1e-11 : outputs < 32 ? 5e-3 : 2e-4;
+}
+
+static void linear(ft_optest *t, const int *n)
+{
+    const int T = n[0], k = n[1], out = n[2];
+    const ft_type type = (ft_type)n[3];
+    ft_weight w = t_weight(t, type, out, k, 1);
+    ft_mat x = t_uniform(t, T, k, -1, 1), y = t_output(t, T, out), z = t_uniform(t, T, out, -1, 1);
+    t->batch.T = T;
+    t_begin(t);
+    ft_linear(t->step, y, x, &w);
+    t_cost(t, (double)w.row_bytes * out, 2.0 * T * k * out);
+    t_expect(t, y, limit(type, T * out));
+    t_check_gaps(t, y);
+    if (t->bench) return;
+    const float scale = 0.375f;
+    w.scale = t_put(t, &scale, sizeof scale);
+    t_begin(t);
+    ft_linear_add(t->step, z, x, &w);
+    ft_add(t->step, x, x, 0.25f); /* the cached bytes of x are stale now */
+    ft_linear_add(t->step, z, x, &w);
+    t_expect(t, z, limit(type, T * out));
+}
+
+#define ROWS(type, k, n)                                                                           \
+    {1, k, n, type}, {2, k, n, type}, {3, k, n, type}, {5, k, n, type}, {16, k, n, type},          \
+        {17, k, n, type}, {64, k, n, type},                                                        \
+    {                                                                                              \
+        97, k, n, type                                                                             \
+    }
+#define BLOCK32(type)                                                                              \
+    ROWS(type, 256, 37), ROWS(type, 320, 40), {1, 32, 1, type}, {3, 96, 5, type},                  \
+        {7, 288, 16, type},                                                                        \
+    {                                                                                              \
+        4, 2080, 3, type                                                                           \
+    }
+#define BLOCK256(type)                                                                             \
+    ROWS(type, 512, 37), ROWS(type, 768, 24), {1, 256, 1, type},                                   \
+    {                                                                                              \
+        7, 768, 16, type                                                                           \
+    }
+#define OTHER(type, k)                                                                             \
+    {1, k, 9, type}, {2, k, 9, type}, {5, k, 9, type},                                             \
+    {                                                                                              \
+        17, k, 9, type                                                                             \
+    }
+OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32},
+            {2, 1023, 3, FT_F32}, ROWS(FT_F16, 200, 37), {1, 1, 1, FT_F16}, {3, 21, 5, FT_F16},
+            ROWS(FT_BF16, 200, 37), {1, 1, 1, FT_BF16}, {3, 21, 5, FT_BF16}, BLOCK32(FT_Q8_0),
+            BLOCK32(FT_Q4_0), BLOCK32(FT_IQ4_NL), BLOCK256(FT_Q4_K), BLOCK256(FT_Q5_K),
+            BLOCK256(FT_Q6_K), BLOCK256(FT_Q3_K), BLOCK256(FT_Q2_K), BLOCK256(FT_IQ4_XS),
+            OTHER(FT_Q4_1, 96), OTHER(FT_Q5_0, 96), OTHER(FT_Q5_1, 96), OTHER(FT_IQ2_XXS, 512),
+            OTHER(FT_IQ2_XS, 512), OTHER(FT_IQ3_XXS, 512), OTHER(FT_IQ1_S, 512),
+            OTHER(FT_IQ3_S, 512), OTHER(FT_IQ2_S, 512), OTHER(FT_IQ1_M, 512), OTHER(FT_TQ1_0, 512),
+            OTHER(FT_TQ2_0, 512), OTHER(FT_MXFP4, 96), OTHER(FT_NVFP4, 192), OTHER(FT_Q1_0, 256),
+            OTHER(FT_Q2_0, 192), OTHER(FT_TQ3_1S, 96), OTHER(FT_TQ4_1S, 96))
+
+/* Shapes of real layers, for the bench. */
+#define LARGE(type)                                                                                \
+    {1, 4096, 4096, type}, {4, 4096, 4096, type},                                                  \
+    {                                                                                              \
+        64, 4096, 1024, type                                                                       \
+    }
+static void linear_large(ft_optest *t, const int *n)
+{
+    if (t->bench) linear(t, n);
+}
+OPTEST_ROWS(linear_large, {1, 1024, 2048, FT_Q8_0}, LARGE(FT_Q8_0), LARGE(FT_Q4_0), LARGE(FT_Q4_K),
+            LARGE(FT_Q5_K), LARGE(FT_Q6_K), LARGE(FT_Q3_K), LARGE(FT_Q2_K), LARGE(FT_IQ4_XS),
+            LARGE(FT_BF16), LARGE(FT_F16), {1, 2048, 2048, FT_F32}, {64, 2048, 1024, FT_F32},
+            {1, 2048, 512, FT_IQ3_S})
+
+static void embed(ft_optest *t, const int *n)
+{
+    const int T = n[0], D = n[1], V = n[2], rows = t->pick >= 0 ? 1 : T;
+    ft_weight w = t_weight(t, (ft_type)n[3], V, D, 1);
+    int32_t token[128];
+    for (int i = 0; i < T; i++) token[i] = t_below(t, V);
+    t->batch.T = rows;
+    t->batch.token = t_ints(t, token + (t->pick >= 0 ? t->pick : 0), rows);
+    ft_mat y = t_output(t, T, D);
+    t_begin(t);
+    ft_embed(t->step, y, &w, 3.5f);
+    t_expect(t, y, 1e-13);
+    t_check_gaps(t, y);
+}
+OPTEST_ROWS(embed, {1, 64, 10, FT_F32}, {5, 96, 33, FT_Q8_0}, {17, 512, 7, FT_Q6_K},
+            {3, 768, 20, FT_Q4_K}, {9, 100, 20, FT_BF16}, {2, 832, 5, FT_NVFP4})
+
+static void route(ft_optest *t, const int *n)
+{
+    const int T = n[0], E = n[1], K = n[2], rows = t->pick >= 0 ? 1 : T;
+    ft_mat x = t_uniform(t, T, E, -6, 6);
+    if (n[3]) x = t_uniform(t, T, E, 0, 0); /* all equal: the lower index wins */
+    const size_t all = (size_t)rows * (size_t)K;
+    ft_route r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
+    t_begin(t);
+    ft_route_top(t->step, r, x);
+    t_expect(t, ft_mat_at(r.w, rows, K), 1e-11);
+    int32_t *id = ft_new_n(int32_t, all);
+    float *as_float = ft_new_n(float, all);
+    t->dev->download(t->dev, id, r.id, all * sizeof *id);
+    for (size_t i = 0; i < all; i++) as_float[i] = (float)id[i];
+    t_expect_values(t, (t_result){as_float, rows, K}, 0);
+    ft_free(id);
+}
+OPTEST_ROWS(route, {1, 1, 1}, {1, 128, 8}, {5, 16, 16}, {17, 60, 4}, {2, 12, 5, 1}, {33, 256, 8})
+
+static void moe(ft_optest *t, const int *n)
+{
+    const int T = n[0], D = n[1], F = n[2], E = n[3], K = n[4], rows = t->pick >= 0 ? 1 : T;
+    const ft_type type = (ft_type)n[5];
+    const bool fused = n[6] != 0;
+    ft_experts e = {.E = E, .F = F, .act = n[7] ? FT_GELU : FT_SILU};
+    if (fused) {
+        e.gate_up = t_weight(t, type, 2 * F, D, E);
+    } else {
+        e.gate = t_weight(t, type, F, D, E);
+        e.up = t_weight(t, type, F, D, E);
+        e.gate.scale = t_vec(t, E, 0.5, 2).p;
+    }
+    e.down = t_weight(t, type, D, F, E);
+    e.down.scale = t_vec(t, E, 0.5, 2).p;
+    const size_t all = (size_t)rows * (size_t)K;
+    ft_route r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
+    ft_mat score = t_uniform(t, T, E, -3, 3), x = t_uniform(t, T, D, -2, 2);
+    ft_mat y = t_output(t, T, D), z = t_uniform(t, T, D, -1, 1);
+    ft_mat tmp = ft_mat_at(t_alloc(t, all * 2 * (size_t)F * sizeof(float)), (int)all, 2 * F);
+    t_begin(t);
+    ft_route_top(t->step, r, score);
+    ft_moe(t->step, y, x, &e, r, tmp, false);
+    ft_moe(t->step, z, x, &e, r, tmp, true);
+    t_expect(t, y, plain_type(type) ? 1e-11 : 5e-4);
+    t_expect_rest(t, z, plain_type(type) ? 1e-11 : 5e-4);
+    t_check_gaps(t, y);
+}
+OPTEST_ROWS(moe, {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3, FT_BF16, 1},
+            {17, 96, 128, 16, 4, FT_Q8_0, 0, 1}, {3, 256, 256, 6, 2, FT_Q4_K, 1},
+            {40, 512, 256, 5, 5, FT_Q6_K}, {7, 64, 96, 4, 2, FT_Q5_0, 0, 1},
+            {16, 128, 192, 32, 2, FT_Q8_0, 1})
+
+static void centroid_head(ft_optest *t, const int *n)
+{
+    const int T = n[0], D = n[1], n_c = n[2], group = n[3], top = n[4], V = n_c * group;
+    const ft_type type = (ft_type)n[5];
+    int32_t *order = ft_new_n(int32_t, (size_t)V);
+    for (int i = 0; i < V; i++) order[i] = i;
+    for (int i = V - 1; i > 0; i--) {
+        const int j = t_below(t, i + 1), s = order[i];
+        order[i] = order[j];
+        order[j] = s;
+    }
+    const int32_t *ids = t_ints(t, order, V);
+    ft_free(order);
+    ft_weight w = t_weight(t, type, V, D, 1);
+    ft_mat x = t_uniform(t, T, D, -1, 1), score = t_uniform(t, T, n_c, -1, 1);
+    ft_mat y = t_output(t, T, V);
+    t_begin(t);
+    ft_centroid_head(t->step, y, x, score, &w, ids, top);
+    t_expect(t, y, limit(type, 99));
+    t_check_gaps(t, y);
+}
+OPTEST_ROWS(centroid_head, {1, 64, 16, 8, 3, FT_F32}, {3, 64, 7, 9, 7, FT_Q8_0},
+            {5, 96, 32, 16, 4, FT_BF16}, {2, 64, 5, 3, 1, FT_Q5_0})
+
+int main(int argc, char **argv)
+{
+    const t_case *const all[] = {&linear_case, &linear_large_case, &embed_case,
+                                 &route_case,  &moe_case,          &centroid_head_case};
+    return t_main(argc, argv, all, FT_COUNT(all));
+}

@@ -1,0 +1,438 @@
+/* tests/optest.h - plays an op test on the ref device and on the device under test.
+ * A test is a function of its shape: it makes inputs, calls ops, and says what it expects. The
+ * runner plays it with one seed
+ *   - on ref, whose results are the truth;
+ *   - on the device, compared by normalised squared error;
+ *   - on the device with other numbers of threads, which must give the same bits;
+ *   - for tests of independent rows, with single rows alone, which must give the same bits too.
+ * Guards around every block and the gaps between an output's rows must stay as they were.
+ *   --dev NAME   cpu (default)          --bench   time every shape instead
+ *   NAME...      only tests whose name contains one of these */
+#ifndef FT_TESTS_OPTEST_H
+#define FT_TESTS_OPTEST_H
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "dev/step.h"
+#include "quant/quant.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { T_GUARD = 64, T_SHAPE = 10, T_BLOCKS = 512, T_KEPT = 24, T_POISON = 0xa5 };
+
+typedef struct t_block {
+    unsigned char *base; /* on the device, guard included */
+    size_t bytes;
+} t_block;
+
+typedef struct t_result {
+    float *v; /* rows side by side */
+    int T, cols;
+} t_result;
+
+typedef struct ft_optest {
+    ft_dev *dev;
+    ft_step *step, step_mem;
+    ft_batch batch;
+    ft_rng rng;
+    int pick;   /* >= 0: only this row */
+    bool exact; /* compare bits with `truth` instead of errors */
+    bool bench;
+    double bytes, flops; /* of one run, for the bench */
+    t_block block[T_BLOCKS];
+    int n_block;
+    t_result kept[T_KEPT], *truth;
+    int n_kept;
+    double worst;   /* largest error over its limit */
+    char why[600];  /* first failure */
+    double best_ns; /* bench */
+    void *host[T_BLOCKS];
+    int n_host;
+    ft_weight bound[8];
+    int n_bound;
+} ft_optest;
+
+typedef void t_fn(ft_optest *t, const int *n);
+typedef struct t_case {
+    const char *name;
+    t_fn *fn;
+    const int (*shape)[T_SHAPE];
+    int n_shape;
+    bool rows; /* rows do not depend on each other */
+} t_case;
+/* OPTEST: a test by its shapes. OPTEST_ROWS: shape[0] is T, and each row can be played alone. */
+#define OPTEST_AS(fn, independent, ...)                                                            \
+    static const int fn##_shape[][T_SHAPE] = {__VA_ARGS__};                                        \
+    static const t_case fn##_case = {#fn, fn, fn##_shape, FT_COUNT(fn##_shape), independent};
+#define OPTEST(fn, ...)      OPTEST_AS(fn, false, __VA_ARGS__)
+#define OPTEST_ROWS(fn, ...) OPTEST_AS(fn, true, __VA_ARGS__)
+
+static inline void t_fail(ft_optest *t, const char *what, double found)
+{
+    if (!t->why[0]) snprintf(t->why, sizeof t->why, "%s (%g)", what, found);
+}
+
+/* ---- memory ---- */
+
+static inline void *t_alloc(ft_optest *t, size_t bytes)
+{
+    const size_t all = bytes + 2 * T_GUARD;
+    unsigned char *base = t->dev->alloc(t->dev, all), *host = ft_alloc(all);
+    assert(base && t->n_block < T_BLOCKS);
+    memset(host, T_POISON, T_GUARD);
+    memset(host + T_GUARD + bytes, T_POISON, T_GUARD);
+    t->dev->upload(t->dev, base, host, all);
+    ft_free(host);
+    t->block[t->n_block++] = (t_block){base, all};
+    return base + T_GUARD;
+}
+
+static inline void *t_host(ft_optest *t, size_t bytes)
+{
+    assert(t->n_host < T_BLOCKS);
+    return t->host[t->n_host++] = ft_alloc_aligned(bytes, 64);
+}
+
+static inline void *t_put(ft_optest *t, const void *src, size_t bytes)
+{
+    void *p = t_alloc(t, bytes);
+    t->dev->upload(t->dev, p, src, bytes);
+    return p;
+}
+
+static inline float t_draw(ft_optest *t, float lo, float hi)
+{
+    return lo + (float)ft_rng_f64(&t->rng) * (hi - lo);
+}
+
+static inline int t_below(ft_optest *t, int n)
+{
+    return (int)(ft_rng_u64(&t->rng) % (uint64_t)n);
+}
+
+/* T rows of n columns with a gap behind each row; with a picked row only that one. */
+static inline ft_mat t_uniform(ft_optest *t, int T, int n, float lo, float hi)
+{
+    const int rs = (n + 15) / 16 * 16 + 16, rows = t->pick >= 0 ? 1 : T;
+    float *v = ft_new_n(float, (size_t)T *(size_t)rs);
+    for (int r = 0; r < T; r++)
+        for (int c = 0; c < n; c++) v[(size_t)r * (size_t)rs + (size_t)c] = t_draw(t, lo, hi);
+    const float *from = v + (t->pick >= 0 ? (size_t)t->pick * (size_t)rs : 0);
+    float *p = t_put(t, from, (size_t)rows * (size_t)rs * sizeof(float));
+    ft_free(v);
+    ft_mat m = ft_mat_at(p, rows, n);
+    m.rs = rs;
+    return m;
+}
+
+static inline ft_mat t_output(ft_optest *t, int T, int n)
+{
+    const int rs = (n + 15) / 16 * 16 + 16, rows = t->pick >= 0 ? 1 : T;
+    const size_t bytes = (size_t)rows * (size_t)rs * sizeof(float);
+    unsigned char *host = ft_alloc(bytes);
+    memset(host, T_POISON, bytes);
+    ft_mat m = ft_mat_at(t_put(t, host, bytes), rows, n);
+    ft_free(host);
+    m.rs = rs;
+    return m;
+}
+
+static inline ft_vec t_vec(ft_optest *t, int n, float lo, float hi)
+{
+    float *v = ft_new_n(float, (size_t)n);
+    for (int i = 0; i < n; i++) v[i] = t_draw(t, lo, hi);
+    ft_vec r = {t_put(t, v, (size_t)n * sizeof(float)), n};
+    ft_free(v);
+    return r;
+}
+
+static inline int32_t *t_ints(ft_optest *t, const int32_t *v, int n)
+{
+    return t_put(t, v, (size_t)n * sizeof *v);
+}
+
+/* E matrices of n rows of k random weights, written by the type's encoder; for types without one,
+ * random blocks whose scales are finite. */
+static inline ft_weight t_weight(ft_optest *t, ft_type type, int n, int k, int E)
+{
+    const ft_type_info *info = ft_type_of(type);
+    const size_t row = ft_type_row(type, (size_t)k), rows = (size_t)n * (size_t)E;
+    unsigned char *raw = t_host(t, rows * row);
+    float *v = ft_new_n(float, (size_t)k);
+    for (size_t r = 0; r < rows; r++) {
+        unsigned char *to = raw + r * row;
+        if (ft_type_encodes(type)) {
+            for (int i = 0; i < k; i++) v[i] = (float)ft_rng_normal(&t->rng) * 0.1f;
+            ft_row_encode(type, to, v, (size_t)k, NULL);
+            continue;
+        }
+        for (size_t b = 0; b < row; b += info->bytes) {
+            size_t at;
+            do {
+                for (size_t i = 0; i < info->bytes; i++)
+                    to[b + i] = (unsigned char)ft_rng_u64(&t->rng);
+            } while (!ft_row_finite(type, to + b, info->elems, &at));
+        }
+    }
+    ft_free(v);
+    ft_weight w = {.type = type, .n = n, .k = k, .E = E, .name = "test"};
+    ft_err err;
+    if (t->dev->bind(t->dev, &w, raw, &err)) t_fail(t, err.text, 0);
+    assert(t->n_bound < 8);
+    t->bound[t->n_bound++] = w;
+    return w;
+}
+
+/* ---- running ---- */
+
+static inline void t_begin(ft_optest *t)
+{
+    t->dev->record(t->dev, &t->batch);
+    t->step->b = &t->batch;
+    t->step->T = t->batch.T;
+    t->step->n_out = t->batch.n_out;
+}
+
+/* Runs what was recorded since t_begin. */
+static inline void t_run(ft_optest *t)
+{
+    ft_err err;
+    const int64_t limit = ft_now_ns() + (t->bench ? 150000000 : 0);
+    do {
+        const int64_t start = ft_now_ns();
+        t->dev->commit(t->dev);
+        if (t->dev->sync(t->dev, &err)) t_fail(t, err.text, 0);
+        const double ns = (double)(ft_now_ns() - start);
+        if (t->best_ns == 0 || ns < t->best_ns) t->best_ns = ns;
+    } while (ft_now_ns() < limit);
+}
+
+static inline t_result t_read(ft_optest *t, ft_mat m)
+{
+    const int cols = ft_mat_cols(m);
+    t_result r = {ft_new_n(float, (size_t)m.T *(size_t)cols), m.T, cols};
+    float *row = ft_new_n(float, (size_t)m.rs + (size_t)cols);
+    for (int y = 0; y < m.T; y++) {
+        const int width = (m.H - 1) * m.hs + m.d;
+        t->dev->download(t->dev, row, m.p + (size_t)y * (size_t)m.rs,
+                         (size_t)width * sizeof(float));
+        for (int c = 0; c < cols; c++)
+            r.v[(size_t)y * (size_t)cols + (size_t)c] = row[c / m.d * m.hs + c % m.d];
+    }
+    ft_free(row);
+    return r;
+}
+
+/* Normalised squared error; infinite where one is not finite and the other is, or they differ. */
+static inline double t_error(const float *got, const float *want, size_t n)
+{
+    double sum = 0, base = 1e-30;
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(got[i]) || !isfinite(want[i])) {
+            if (memcmp(&got[i], &want[i], sizeof(float))) return HUGE_VAL;
+            continue;
+        }
+        const double d = (double)got[i] - (double)want[i];
+        sum += d * d;
+        base += (double)want[i] * (double)want[i];
+    }
+    return sum / base;
+}
+
+/* The recorded ops ran or run now; y must agree with ref to the given error. */
+static inline void t_expect_values(ft_optest *t, t_result r, double limit)
+{
+    const int i = t->n_kept;
+    assert(i < T_KEPT);
+    t->kept[t->n_kept++] = r;
+    if (!t->truth) return;
+    const size_t n = (size_t)r.T * (size_t)r.cols;
+    const size_t from = t->pick >= 0 ? (size_t)t->pick * (size_t)r.cols : 0;
+    const float *want = t->truth[i].v + from;
+    if (t->exact) {
+        if (memcmp(r.v, want, n * sizeof(float)))
+            t_fail(t, "bits differ, error", t_error(r.v, want, n));
+        return;
+    }
+    const double e = t_error(r.v, want, n);
+    if (!(e <= limit)) t_fail(t, "error too large", e);
+    if (e / limit > t->worst) t->worst = e / limit;
+}
+
+static inline void t_expect_rest(ft_optest *t, ft_mat y, double limit)
+{
+    t_expect_values(t, t_read(t, y), limit);
+}
+
+static inline void t_expect(ft_optest *t, ft_mat y, double limit)
+{
+    t_run(t);
+    t_expect_rest(t, y, limit);
+}
+
+/* A block of device memory that ops changed, n values. */
+static inline void t_expect_memory(ft_optest *t, const float *p, size_t n, double limit)
+{
+    t_expect_rest(t, ft_mat_at((float *)p, 1, (int)n), limit);
+}
+
+static inline void t_cost(ft_optest *t, double bytes, double flops)
+{
+    t->bytes = bytes;
+    t->flops = flops;
+}
+
+/* An output's gap: the poison behind each row. */
+static inline void t_check_gaps(ft_optest *t, ft_mat y)
+{
+    unsigned char gap[64];
+    for (int r = 0; r < y.T; r++) {
+        const int cols = ft_mat_cols(y);
+        t->dev->download(t->dev, gap, y.p + (size_t)r * (size_t)y.rs + cols, sizeof gap);
+        for (size_t i = 0; i < sizeof gap; i++)
+            if (gap[i] != T_POISON) {
+                t_fail(t, "wrote behind a row, row", r);
+                return;
+            }
+    }
+}
+
+static inline void t_check_guards(ft_optest *t)
+{
+    for (int i = 0; i < t->n_block; i++) {
+        unsigned char g[2 * T_GUARD];
+        const t_block *b = &t->block[i];
+        t->dev->download(t->dev, g, b->base, T_GUARD);
+        t->dev->download(t->dev, g + T_GUARD, b->base + b->bytes - T_GUARD, T_GUARD);
+        for (int j = 0; j < 2 * T_GUARD; j++)
+            if (g[j] != T_POISON) {
+                t_fail(t, "wrote outside block", i);
+                break;
+            }
+    }
+}
+
+static inline void t_play(ft_optest *t, const t_case *c, int shape, ft_dev *dev)
+{
+    t->dev = dev;
+    t->step = &t->step_mem;
+    t->step_mem = (ft_step){.dev = dev, .b = &t->batch};
+    t->batch = (ft_batch){0};
+    t->rng = (ft_rng){(uint64_t)shape * 77 + 5};
+    t->n_kept = t->n_block = t->n_host = t->n_bound = 0;
+    t->best_ns = t->bytes = t->flops = 0;
+    c->fn(t, c->shape[shape]);
+    t_check_guards(t);
+    for (int i = 0; i < t->n_bound; i++) dev->unbind(dev, &t->bound[i]);
+    for (int i = 0; i < t->n_block; i++) dev->free(dev, t->block[i].base);
+    for (int i = 0; i < t->n_host; i++) ft_free(t->host[i]);
+}
+
+static inline void t_forget(t_result *r, int n)
+{
+    for (int i = 0; i < n; i++) ft_free(r[i].v);
+}
+
+static inline void t_name(char *to, size_t cap, const t_case *c, int shape)
+{
+    int n = snprintf(to, cap, "%s", c->name), last = T_SHAPE;
+    while (last > 1 && !c->shape[shape][last - 1]) last--;
+    for (int i = 0; i < last && (size_t)n < cap; i++)
+        n += snprintf(to + n, cap - (size_t)n, " %d", c->shape[shape][i]);
+}
+
+/* true when every way to play the shape agrees */
+static inline bool t_shape(const t_case *c, int shape, ft_dev *ref, ft_dev **dev, int n_dev)
+{
+    ft_optest *a = ft_new(ft_optest), *b = ft_new(ft_optest), *o = ft_new(ft_optest);
+    char name[128];
+    const char *how = "device";
+    a->pick = b->pick = -1;
+    t_play(a, c, shape, ref);
+    b->truth = a->kept;
+    t_play(b, c, shape, dev[0]);
+    snprintf(o->why, sizeof o->why, "%s", b->why);
+    for (int i = 1; i < n_dev && !o->why[0]; i++) {
+        *o = (ft_optest){.pick = -1, .exact = true, .truth = b->kept};
+        how = "other threads";
+        t_play(o, c, shape, dev[i]);
+        t_forget(o->kept, o->n_kept);
+    }
+    const int T = c->shape[shape][0], step = T > 8 ? T / 5 : 1;
+    for (int r = 0; c->rows && r < T && !o->why[0]; r += step) {
+        *o = (ft_optest){.pick = r, .exact = true, .truth = b->kept};
+        how = "row alone";
+        t_play(o, c, shape, dev[0]);
+        t_forget(o->kept, o->n_kept);
+    }
+    t_name(name, sizeof name, c, shape);
+    const bool ok = !o->why[0];
+    if (!ok) printf("FAIL %s, %s: %s\n", name, how, o->why);
+    t_forget(a->kept, a->n_kept);
+    t_forget(b->kept, b->n_kept);
+    ft_free(a);
+    ft_free(b);
+    ft_free(o);
+    return ok;
+}
+
+static inline void t_bench(const t_case *c, int shape, ft_dev *dev)
+{
+    ft_optest *t = ft_new(ft_optest);
+    char name[128];
+    t->pick = -1;
+    t->bench = true;
+    t_play(t, c, shape, dev);
+    t_name(name, sizeof name, c, shape);
+    printf("%-40s %10.1f us %8.2f GB/s %8.2f GFLOP/s\n", name, t->best_ns * 1e-3,
+           t->bytes / t->best_ns, t->flops / t->best_ns);
+    t_forget(t->kept, t->n_kept);
+    ft_free(t);
+}
+
+static inline bool t_wanted(const t_case *c, int argc, char **argv, int from)
+{
+    if (from >= argc) return true;
+    for (int i = from; i < argc; i++)
+        if (strstr(c->name, argv[i])) return true;
+    return false;
+}
+
+static inline int t_main(int argc, char **argv, const t_case *const *cases, int n)
+{
+    int at = 1, passed = 0, failed = 0, threads = 0;
+    bool bench = false;
+    const char *name = "cpu";
+    for (; at < argc && argv[at][0] == '-'; at++) {
+        if (!strcmp(argv[at], "--bench")) bench = true;
+        if (!strcmp(argv[at], "--dev") && at + 1 < argc) name = argv[++at];
+        if (!strcmp(argv[at], "--threads") && at + 1 < argc) threads = atoi(argv[++at]);
+    }
+    if (strcmp(name, "cpu")) {
+        printf("no device \"%s\" in this build\n0 passed, 1 failed\n", name);
+        return 1;
+    }
+    ft_dev *ref = ft_dev_ref();
+    ft_dev *dev[3] = {ft_dev_cpu(bench ? threads : 2), NULL, NULL};
+    const int n_dev = bench ? 1 : 3;
+    for (int i = 1; i < n_dev; i++) dev[i] = ft_dev_cpu(i == 1 ? 1 : 3);
+    for (int i = 0; i < n; i++)
+        for (int s = 0; s < cases[i]->n_shape && t_wanted(cases[i], argc, argv, at); s++) {
+            if (bench)
+                t_bench(cases[i], s, dev[0]);
+            else if (t_shape(cases[i], s, ref, dev, n_dev))
+                passed++;
+            else
+                failed++;
+        }
+    for (int i = 0; i < n_dev; i++) ft_dev_close(dev[i]);
+    ft_dev_close(ref);
+    if (!bench) printf("%d passed, %d failed\n", passed, failed);
+    return failed != 0;
+}
+
+#endif
