@@ -121,6 +121,16 @@ void ft_job_reads8(ft_cpu *c, ft_rows8 r)
     ft_job_touches(c, &c->place[r.place], 1, false);
 }
 
+/* Room for n activations as bytes, with their scales and sums. */
+static void place_grow(ft_place8 *to, size_t n)
+{
+    const size_t bytes = ft_rows8_s(n) + n / 16 * sizeof(float);
+    if (bytes <= to->bytes) return;
+    ft_free(to->mem);
+    to->mem = ft_alloc_aligned(bytes, FT_HOST_ALIGN);
+    to->bytes = bytes;
+}
+
 ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x)
 {
     int best = 0;
@@ -134,13 +144,7 @@ ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x)
         if (r->used < c->place[best].used) best = i;
     }
     ft_place8 *to = &c->place[best];
-    const size_t n = (size_t)x.T * (size_t)ft_mat_cols(x);
-    const size_t bytes = ft_rows8_s(n) + n / 16 * sizeof(float);
-    if (bytes > to->bytes) {
-        ft_free(to->mem);
-        to->mem = ft_alloc_aligned(bytes, FT_HOST_ALIGN);
-        to->bytes = bytes;
-    }
+    place_grow(to, (size_t)x.T * (size_t)ft_mat_cols(x));
     to->x = x;
     to->valid = true;
     to->used = ++c->clock;
@@ -227,7 +231,11 @@ static void unbind(ft_dev *d, ft_weight *w)
 /* Scratch is sized when a job is recorded: the first steps settle it, later ones find it there. */
 static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
 {
-    (void)d, (void)l, (void)err;
+    ft_cpu *c = (ft_cpu *)d;
+    (void)err;
+    const size_t rows = (size_t)l->rows, plain = rows * (size_t)l->k;
+    const size_t chosen = rows * (size_t)l->experts * (size_t)l->expert_k;
+    for (int i = 0; i < FT_PLACES8; i++) place_grow(&c->place[i], FT_MAX(plain, chosen));
     return FT_OK;
 }
 
