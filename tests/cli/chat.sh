@@ -46,14 +46,37 @@ long=$(seq 200 | tr '\n' ' ')
 printf '%s\nhello\n/save %s\n' "$long" "$dir/h.json" | chat -c 160 >/dev/null
 same "a message that does not fit is dropped" "$?:$(roles "$dir/h.json")" "1:user assistant "
 
+# Waits until a command succeeds, for half a minute at most.
+until_true() {
+    for _ in $(seq 300); do
+        "$@" && return 0
+        sleep 0.1
+    done
+    return 1
+}
+longer_than() { # file, bytes
+    [ "$(stat -c %s "$1" 2>/dev/null || echo 0)" -gt "$2" ]
+}
 if command -v script >/dev/null; then
     # Ctrl-C (\003) stops a reply that would never end; then the program still listens
-    (sleep 1; printf 'hello\r'; sleep 1.5; printf '\003'; sleep 1; printf '/save %s\r' "$dir/tty.json"; sleep 1; printf '\004') |
-        TERM=xterm script -qec "$ft chat -m $model --temp 0 -n 100000 -c 131072 --ignore-eos" /dev/null >"$dir/tty" 2>&1
-    same "on a terminal it ends well" $? 0
-    grep -q '(stopped)' "$dir/tty"
+    mkfifo "$dir/keys"
+    TERM=xterm script -qec "$ft chat -m $model --temp 0 -n 100000 -c 131072 --ignore-eos" /dev/null \
+        <"$dir/keys" >"$dir/tty" 2>&1 &
+    pid=$!
+    exec 3>"$dir/keys"
+    until_true grep -q '>' "$dir/tty"
+    printf 'hello\r' >&3
+    until_true longer_than "$dir/tty" 2000
+    printf '\003' >&3
+    until_true grep -q '(stopped)' "$dir/tty"
     ok "Ctrl-C stops the reply" $?
+    printf '/save %s\r' "$dir/tty.json" >&3
+    until_true test -s "$dir/tty.json"
     same "and not the program" "$(roles "$dir/tty.json" 2>/dev/null)" "user assistant "
+    printf '\004' >&3
+    exec 3>&-
+    wait "$pid"
+    same "on a terminal it ends well" $? 0
     grep -q $'\033\\[2m' "$dir/tty"
     ok "a terminal has colours" $?
 fi

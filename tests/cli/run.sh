@@ -33,7 +33,7 @@ done
 same "one line of JSON" "$(wc -l <<<"$out")" 1
 same "the text is that of the ids" \
     "$("$ft" tokenize -m "$model" --detokenize <<<"$(tr -d '[]' <<<"$ids")" | tr -cd 'a-z ')" \
-    "$(run --raw one two | tr -cd 'a-z ')"
+    "$(run --raw --special one two | tr -cd 'a-z ')"
 same "no drafts: the same ids" "$(run --raw --json --draft-max 0 one two | field ids)" "$ids"
 same "--spec-type none: the same ids" "$(run --raw --json --spec-type none one two | field ids)" "$ids"
 same "the plain device replies too" "$(run --raw --json --device ref one two | field predicted_n)" 12
