@@ -171,12 +171,13 @@ static int hidden_of(const ft_lane *l, int cell)
 
 /* Rows that bring the draft head up to date: cell c takes token c and hidden row c - 1, for every
  * token that is known. The row of the pending token is the first draft. A reply that does not
- * draft may fall behind a little, a prompt never: its next chunk would overwrite the ring. */
+ * draft, or has just ended, may fall behind a little, a prompt never: its next chunk would
+ * overwrite the ring. */
 static void feed_head(ft_lane *l, ft_rowset *w)
 {
     const int known = FT_MIN(lane_len(l) + 1, l->n_ids);
     const int from = FT_MAX(1, l->fed), n = known - from;
-    if (n <= 0 || (l->state == LANE_REPLY && !l->next_max && n < FT_RING_ROWS / 2)) return;
+    if (n <= 0 || (l->state != LANE_PROMPT && !l->next_max && n < FT_RING_ROWS / 2)) return;
     const int row = ft_rows_draft(w, ft_seq_slot(l->seq), from, n, from + 1, false);
     for (int i = 0; i < n; i++) {
         w->token[row + i] = l->ids[from + i];
@@ -255,7 +256,7 @@ ft_status ft_spec_draft(ft_engine *e, ft_err *err)
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         l->draft_out = -1;
-        if (l->state < LANE_PROMPT) continue;
+        if (l->state < LANE_PROMPT && !l->n_rows) continue;
         l->next_max = head_drafts(l);
         if (assistant)
             first_assistant(l, w);

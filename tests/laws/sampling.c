@@ -3,7 +3,8 @@
 #define _XOPEN_SOURCE 700
 #include "laws.h"
 
-/* ---- a mask with a memory: which ids may come depends on the last one and on how many came ---- */
+/* ---- a mask with a memory: which ids may come depends on the last one and on how many came ----
+ */
 
 typedef struct toy {
     int32_t last;
@@ -40,8 +41,7 @@ static void toy_accept(void *user, int32_t id)
 static ft_mask toy_mask(toy *t)
 {
     *t = (toy){0};
-    return (ft_mask){
-        .user = t, .allow = toy_allow, .allows = toy_allows_now, .accept = toy_accept};
+    return (ft_mask){.user = t, .allow = toy_allow, .allows = toy_allows_now, .accept = toy_accept};
 }
 
 /* ---- one job with and without drafts ---- */
@@ -223,9 +223,8 @@ int main(void)
     law_model_close(&m);
     m = law_model_tiny(2);
     on_off(&m, "greedy", law_job(48, 0), false, true);
-    company(&m, 4);
+    company(&m, 2);
     slots(&m);
-    changing(&m);
     thresholds(&m);
     law_model_close(&m);
     return law_end();

@@ -60,15 +60,16 @@ static void ends(const law_model *m, const law_reply *truth, way w, int at, int 
     two_turns(&on, m, truth, w, at, k, &o);
     const bool same = law_same(&off.first, &on.first) && off.first.finish == on.first.finish;
     law(same, "%s, prompt %d, %d drafts, ended by %s after %d: %d tokens (%d), want %d (%d)",
-        m->name, truth->n_prompt, k, way_name[w], at, on.first.n - truth->n_prompt,
-        on.first.finish, off.first.n - truth->n_prompt, off.first.finish);
+        m->name, truth->n_prompt, k, way_name[w], at, on.first.n - truth->n_prompt, on.first.finish,
+        off.first.n - truth->n_prompt, off.first.finish);
     /* An end token may be held though it is not published. */
     law(on.held >= off.held && on.held <= on.first.n + 1,
         "%s, %s after %d: %d cells held, want %d to %d", m->name, way_name[w], at, on.held,
         off.held, on.first.n + 1);
     law(on.pages == 0, "%s, %s: %d pages did not come back", m->name, way_name[w], on.pages);
-    law(law_same(&off.second, &on.second), "%s, %d drafts, %s after %d: the next turn differs at %d",
-        m->name, k, way_name[w], at, law_parting(&off.second, &on.second));
+    law(law_same(&off.second, &on.second),
+        "%s, %d drafts, %s after %d: the next turn differs at %d", m->name, k, way_name[w], at,
+        law_parting(&off.second, &on.second));
     law(w == BY_CONTEXT || on.second.stats.cached_n >= off.second.stats.cached_n,
         "%s: %d tokens found again, %d without drafts", m->name, on.second.stats.cached_n,
         off.second.stats.cached_n);
