@@ -25,6 +25,8 @@ typedef struct ft_engine_params {
     int rows;          /* prompt rows of a step */
     ft_kv_type kt, vt; /* encodings of the cache */
     int draft_max;     /* most drafts of a round; 0: no drafting at all */
+    int guess_max;     /* the same for guessers, whose drafts are free; 0: draft_max */
+    bool no_head;      /* only guessers draft */
     bool adapt;        /* the governor chooses each round's drafts up to the maximum */
     int score_rows;    /* rows at a time of ft_lane_score; 0: it is not used */
 } ft_engine_params;

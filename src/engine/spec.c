@@ -121,22 +121,27 @@ static int replying(const ft_engine *e)
     return n;
 }
 
-/* Drafts for the next round that the limits leave room for. */
-static int budget(const ft_lane *l)
+/* Drafts for the next round that the limits leave room for. A request that asks for fewer than the
+ * engine makes binds guessers too. */
+static int budget(const ft_lane *l, bool guess)
 {
     const ft_engine *e = l->e;
     if (l->state != LANE_REPLY) return 0;
-    int k = FT_MIN(l->job.draft_max, e->p.draft_max);
+    const bool bound = l->job.draft_max < e->p.draft_max;
+    int k = bound   ? l->job.draft_max
+            : guess ? FT_MAX(e->p.guess_max, e->p.draft_max)
+                    : e->p.draft_max;
     k = FT_MIN(k, e->p.ctx - lane_len(l) - 2);
     if (l->job.max_tokens >= 0) k = FT_MIN(k, l->job.max_tokens - l->stats.predicted_n - 1);
     return k < FT_MAX(1, l->job.draft_min) ? 0 : k;
 }
 
 /* Asks the guessers; the first proposal is taken. */
-static void guess(ft_lane *l, int max)
+static void guess(ft_lane *l)
 {
     ft_engine *e = l->e;
-    if (!e->n_guesser) return;
+    int max = budget(l, true);
+    if (!e->n_guesser || max <= 0) return;
     if (e->p.adapt) max = ft_gov_choose(&l->gov_guess, &e->costs, max, replying(e), true);
     for (int i = 0; i < e->n_guesser && max > 0; i++) {
         const ft_guesser *g = &e->guesser[i];
@@ -155,9 +160,9 @@ static int head_drafts(ft_lane *l)
 {
     const ft_engine *e = l->e;
     l->winner = -1;
-    const int max = budget(l);
-    if (max > 0) guess(l, max);
+    guess(l);
     if (l->n_draft || !e->drafter) return 0;
+    const int max = budget(l, false);
     return e->p.adapt ? ft_gov_choose(&l->gov, &e->costs, max, replying(e), false) : max;
 }
 
