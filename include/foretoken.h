@@ -211,6 +211,7 @@ typedef struct ft_request {
     int top_logprobs; /* < 0: none */
     int draft_max;    /* drafts of a round; < 0: as the model was opened */
     int draft_min;    /* fewer drafts than this are dropped */
+    bool draft_fixed; /* always draft_max of them; else as the model was opened */
     float draft_p_min;
     bool in_thought;   /* the prompt ends inside a thought */
     bool parse;        /* split thoughts and tool calls from the answer */

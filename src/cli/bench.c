@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "cli/bench_spec.h"
 #include "cli/cmd.h"
 #include "cli/model_opts.h"
 
@@ -174,6 +175,7 @@ static ft_status bench_model(const ft_opts *o, bench *b, ft_llm *m, ft_err *err)
 int ft_cmd_bench(const ft_opts *o)
 {
     ft_err err;
+    if (ft_opts_flag(o, "spec")) return ft_bench_spec(o);
     bench b = {.prompt = (int)ft_opts_int(o, "n-prompt"),
                .gen = (int)ft_opts_int(o, "n-gen"),
                .depth = (int)ft_opts_int(o, "n-depth"),

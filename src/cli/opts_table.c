@@ -284,6 +284,16 @@ const ft_opt ft_opt_table[] = {
      "tokens in the context before decoding starts"},
     {"repetitions", "-r", FT_OPT_INT, FT_CMD_BENCH, "5", "N", 1, 10000, NULL,
      "how often each is timed"},
+    {"spec", NULL, FT_OPT_FLAG, FT_CMD_BENCH, NULL, NULL, 0, 0, NULL,
+     "what drafting earns: replies without drafts, governed, and with 1 to --spec-draft-n-max"},
+    {"prompts", NULL, FT_OPT_TEXT, FT_CMD_BENCH, "bench/prompts", "DIR", 0, 0, NULL,
+     "with --spec: code.txt, dialogue.txt, prose.txt and repetition.txt, one prompt a line"},
+    {"class", NULL, FT_OPT_CHOICE, FT_CMD_BENCH, "all", "all|code|dialogue|prose|repetition", 0, 0,
+     NULL, "with --spec: one of these classes alone"},
+    {"n-prompts", NULL, FT_OPT_INT, FT_CMD_BENCH, "40", "N", 1, 10000, NULL,
+     "with --spec: prompts of a class at most"},
+    {"plot", NULL, FT_OPT_TEXT, FT_CMD_BENCH, NULL, "FILE", 0, 0, NULL,
+     "with --spec: draw speed over drafts, as SVG; dashed: governed"},
 
     {NULL, NULL, FT_OPT_FLAG, 0, NULL, NULL, 0, 0, NULL, NULL},
 };

@@ -60,6 +60,7 @@ typedef struct ft_job {
     int top_logprobs;  /* < 0: none */
     int draft_max;     /* drafts of a round; 0: none; bounded by the engine's */
     int draft_min;     /* fewer drafts than this are not worth a round */
+    bool draft_fixed;  /* always draft_max of them: the governor is not asked */
     float draft_p_min; /* stop drafting below this probability */
     /* Called for every token in order; false ends the reply after it. */
     bool (*emit)(void *user, const ft_emit *e);

@@ -136,13 +136,18 @@ static int budget(const ft_lane *l, bool guess)
     return k < FT_MAX(1, l->job.draft_min) ? 0 : k;
 }
 
+static bool governed(const ft_lane *l)
+{
+    return l->e->p.adapt && !l->job.draft_fixed;
+}
+
 /* Asks the guessers; the first proposal is taken. */
 static void guess(ft_lane *l)
 {
     ft_engine *e = l->e;
     int max = budget(l, true);
     if (!e->n_guesser || max <= 0) return;
-    if (e->p.adapt) max = ft_gov_choose(&l->gov_guess, &e->costs, max, replying(e), true);
+    if (governed(l)) max = ft_gov_choose(&l->gov_guess, &e->costs, max, replying(e), true);
     for (int i = 0; i < e->n_guesser && max > 0; i++) {
         const ft_guesser *g = &e->guesser[i];
         const int n = g->draft(g->state, lane_index(l), l->ids, l->n_ids, max, l->draft);
@@ -163,7 +168,7 @@ static int head_drafts(ft_lane *l)
     guess(l);
     if (l->n_draft || !e->drafter) return 0;
     const int max = budget(l, false);
-    return e->p.adapt ? ft_gov_choose(&l->gov, &e->costs, max, replying(e), false) : max;
+    return governed(l) ? ft_gov_choose(&l->gov, &e->costs, max, replying(e), false) : max;
 }
 
 /* Where the hidden row of a cell is: in this round's rows, or in the ring. */
