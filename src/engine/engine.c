@@ -216,8 +216,8 @@ ft_status ft_lane_start(ft_lane *l, const ft_job *j, ft_err *err)
     for (int i = 0; i < j->n_prompt; i++) ft_sampler_accept(l->sampler, l->ids[i]);
     l->n_draft = l->next_max = l->n_rows = 0;
     l->winner = -1;
-    ft_gov_init(&l->gov, &e->costs);
-    ft_gov_init(&l->gov_guess, &e->costs);
+    ft_gov_init(&l->gov, &e->costs, false);
+    ft_gov_init(&l->gov_guess, &e->costs, true);
     l->finish = FT_FINISH_NONE;
     l->error[0] = 0;
     l->t_start = ft_now_ns();
@@ -319,6 +319,10 @@ static bool any_behind(const ft_engine *e)
 /* The trunk pass of a round, timed for the governor where no prompt rows are in the way. */
 static ft_status trunk(ft_engine *e, ft_err *err)
 {
+    int64_t cells = 0;
+    for (int i = 0; i < e->p.lanes; i++)
+        if (e->lane[i].state == LANE_REPLY) cells += lane_len(&e->lane[i]);
+    ft_gov_past(&e->costs, cells);
     const int64_t start = ft_now_ns();
     const int rows = e->rows_now;
     const ft_status st = ft_runner_trunk(e->run, err);

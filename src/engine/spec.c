@@ -147,7 +147,7 @@ static void guess(ft_lane *l)
     ft_engine *e = l->e;
     int max = budget(l, true);
     if (!e->n_guesser || max <= 0) return;
-    if (governed(l)) max = ft_gov_choose(&l->gov_guess, &e->costs, max, replying(e), true);
+    if (governed(l)) max = ft_gov_choose(&l->gov_guess, &e->costs, max, replying(e));
     for (int i = 0; i < e->n_guesser && max > 0; i++) {
         const ft_guesser *g = &e->guesser[i];
         const int n = g->draft(g->state, lane_index(l), l->ids, l->n_ids, max, l->draft);
@@ -168,7 +168,7 @@ static int head_drafts(ft_lane *l)
     guess(l);
     if (l->n_draft || !e->drafter) return 0;
     const int max = budget(l, false);
-    return governed(l) ? ft_gov_choose(&l->gov, &e->costs, max, replying(e), false) : max;
+    return governed(l) ? ft_gov_choose(&l->gov, &e->costs, max, replying(e)) : max;
 }
 
 /* Where the hidden row of a cell is: in this round's rows, or in the ring. */
@@ -243,7 +243,8 @@ static ft_status chain(ft_engine *e, ft_rowset *w, bool constant, ft_err *err)
 {
     for (bool first = true; w->T; first = false) {
         const int64_t start = ft_now_ns();
-        const bool pure = e->pure && w->n_out;
+        /* Rows that a parked head had to catch up with are no cost of drafting. */
+        const bool pure = e->pure && w->n_out && w->T <= w->n_out * (1 + e->p.draft_max);
         const ft_status st = ft_runner_draft(e->run, err);
         if (st) return st;
         for (int i = 0; i < e->p.lanes; i++) {
