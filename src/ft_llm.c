@@ -9,6 +9,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 void ft_llm_defaults(ft_llm_params *p)
@@ -171,6 +172,32 @@ static ft_status open_drafter(ft_llm *m, const ft_llm_params *p, const ft_drafte
     return open_file(&m->assistant, p->draft_model, m->dev, m->model, !p->no_mmap, err);
 }
 
+static int by_id(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The n most frequent ids: those that end a reply, then in the order of the file, because a
+ * vocabulary of merges lists the frequent ones first. */
+static ft_status narrow(ft_llm *m, const ft_llm_params *p, ft_err *err)
+{
+    ft_model *d = m->assistant ? m->assistant : m->model;
+    const int n = p->draft_vocab, V = m->model->V;
+    if (n == 0 || n >= V || !d->drafter) return FT_OK;
+    if (n <= m->n_eog)
+        return ft_fail(err, FT_EINVAL, "a draft vocabulary of %d, want more than %d", n, m->n_eog);
+    int32_t *ids = ft_new_n(int32_t, (size_t)n);
+    int k = m->n_eog;
+    memcpy(ids, m->eog, sizeof *ids * (size_t)k);
+    for (int32_t i = 0; k < n; i++)
+        if (!ft_vocab_is_eog(m->vocab, i)) ids[k++] = i;
+    qsort(ids, (size_t)n, sizeof *ids, by_id);
+    const ft_status st = ft_model_narrow(d, ids, n, err);
+    ft_free(ids);
+    return st;
+}
+
 static void trace_line(void *user, const char *line)
 {
     FILE *f = user;
@@ -291,6 +318,7 @@ static ft_status load(ft_llm *m, const ft_llm_params *p, ft_drafters *d, ft_engi
         return st;
     }
     if ((st = open_chat(m, p, err))) return st;
+    if (d->kinds & FT_SPEC_HEAD && p->draft_max > 0 && (st = narrow(m, p, err))) return st;
     if ((st = engine_params(e, m, p, d, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;

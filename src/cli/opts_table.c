@@ -126,6 +126,8 @@ const ft_opt ft_opt_table[] = {
      "another way to say --spec-draft-n-max N-1"},
     {"spec-draft-p-min", "--draft-p-min --mtp-pmin", FT_OPT_FLOAT, DRAFT, "0", "P", 0, 1,
      "LLAMA_ARG_SPEC_DRAFT_P_MIN LLAMA_ARG_DRAFT_P_MIN", "stop drafting below this probability"},
+    {"draft-vocab", NULL, FT_OPT_INT, DRAFT, "0", "N", 0, 1 << 24, NULL,
+     "draft from the N most frequent tokens alone, which is cheaper; 0 = all"},
     {"spec-trace", NULL, FT_OPT_TEXT, DRAFT, NULL, "FILE", 0, 0,
      "FT_SPEC_TRACE LLAMA_MTP_ACC_TRACE",
      "one line of JSON for every draft and acceptance, appended; 1 = standard error"},

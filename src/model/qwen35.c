@@ -210,7 +210,7 @@ static void draft(const ft_model *m, ft_step *s)
     attn_mix(c, w, &o, s, c->L, p);
     ffn(c, w, &o, s);
     ft_rmsnorm(s, s->hidden, o.x, c->mtp.out_norm, c->eps);
-    ft_linear(s, s->logits, s->hidden, &c->mtp.head);
+    ft_linear(s, s->logits, s->hidden, m->n_draft_ids ? &m->narrow : &c->mtp.head);
 }
 
 static size_t arena(const ft_model *m, int T, int n_out)
@@ -500,6 +500,19 @@ static ft_status bind(ft_model *m, ft_err *err)
     return b.st;
 }
 
+/* A companion scale would have to be narrowed too: such a head stays whole. */
+static const ft_gguf_tensor *draft_head(const ft_model *m)
+{
+    const cfg *c = m->cfg;
+    const ft_gguf *f = m->target ? m->target->file : m->file;
+    char own[64];
+    snprintf(own, sizeof own, "blk.%d.nextn.shared_head_head.weight", c->L);
+    const ft_gguf_tensor *t = ft_gguf_tensor_find(m->file, own);
+    if (!t) t = ft_gguf_tensor_find(f, "output.weight");
+    if (!t) t = ft_gguf_tensor_find(f, "token_embd.weight");
+    return m->drafter == FT_DRAFT_MTP && !c->mtp.head.scale ? t : NULL;
+}
+
 static void release(ft_model *m)
 {
     cfg *c = m->cfg;
@@ -518,6 +531,7 @@ const ft_arch ft_arch_qwen35 = {
     .forward = forward,
     .draft = draft,
     .arena = arena,
+    .draft_head = draft_head,
 };
 
 const ft_arch ft_arch_qwen35moe = {
@@ -529,4 +543,5 @@ const ft_arch ft_arch_qwen35moe = {
     .forward = forward,
     .draft = draft,
     .arena = arena,
+    .draft_head = draft_head,
 };
