@@ -223,6 +223,7 @@ static ft_status engine_params(ft_engine_params *e, const ft_llm *m, const ft_ll
                             .draft_max = d->kinds ? p->draft_max : 0,
                             .guess_max = d->kinds & FT_SPEC_NGRAMS ? FT_DRAFT_MAX : 0,
                             .no_head = !(d->kinds & FT_SPEC_HEAD),
+                            .reject = p->spec_reject,
                             .adapt = !p->draft_fixed,
                             .score_rows = p->score_rows};
     if (!ft_kv_type_find(ft_str_of(p->cache_k), &e->kt))

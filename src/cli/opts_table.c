@@ -126,6 +126,9 @@ const ft_opt ft_opt_table[] = {
      "another way to say --spec-draft-n-max N-1"},
     {"spec-draft-p-min", "--draft-p-min --mtp-pmin", FT_OPT_FLOAT, DRAFT, "0", "P", 0, 1,
      "LLAMA_ARG_SPEC_DRAFT_P_MIN LLAMA_ARG_DRAFT_P_MIN", "stop drafting below this probability"},
+    {"spec-sampling", NULL, FT_OPT_CHOICE, DRAFT, "match", "match|reject", 0, 0, NULL,
+     "match: a seed gives the same reply with and without drafts; reject: drafts are drawn too, "
+     "more of them agree, the reply is another one of the same distribution"},
     {"draft-vocab", NULL, FT_OPT_INT, DRAFT, "0", "N", 0, 1 << 24, NULL,
      "draft from the N most frequent tokens alone, which is cheaper; 0 = all"},
     {"spec-trace", NULL, FT_OPT_TEXT, DRAFT, NULL, "FILE", 0, 0,

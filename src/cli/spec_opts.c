@@ -52,6 +52,7 @@ ft_status ft_spec_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
     p->draft_model = ft_opts_text(o, "spec-draft-model");
     p->draft_max = draft_max(o);
     p->draft_fixed = !strcmp(ft_opts_text(o, "spec-adapt"), "off");
+    p->spec_reject = !strcmp(ft_opts_text(o, "spec-sampling"), "reject");
     p->draft_vocab = (int)ft_opts_int(o, "draft-vocab");
     p->spec_trace = ft_opts_text(o, "spec-trace");
     ngram(o, "simple", &p->ngram_simple);

@@ -145,6 +145,10 @@ ft_lane *ft_lane_new(ft_engine *e)
         l->ids = ft_new_n(int32_t, (size_t)e->p.ctx + 1);
         l->bits = ft_new_n(uint32_t, FT_MASK_WORDS(e->m->V));
         l->logprob = ft_new_n(ft_logprob, 1 + FT_LOGPROBS_MAX);
+        if (e->p.reject && e->drafter) {
+            l->p = ft_new_n(float, (size_t)e->m->V);
+            l->q = ft_new_n(float, (size_t)e->m->V *(size_t)e->p.draft_max);
+        }
         return l;
     }
     return NULL;
@@ -159,6 +163,8 @@ void ft_lane_free(ft_lane *l)
     ft_free(l->ids);
     ft_free(l->bits);
     ft_free(l->logprob);
+    ft_free(l->p);
+    ft_free(l->q);
     *l = (ft_lane){0};
 }
 
@@ -185,10 +191,10 @@ static ft_status make_samplers(ft_lane *l, const ft_job *j, ft_err *err)
     l->sampler = l->drafting = NULL;
     ft_status st = ft_sampler_new(&l->sampler, &j->sampling, l->e->m->V, l->e->scratch, err);
     if (st) return st;
-    ft_sample_params greedy = j->sampling;
-    greedy.temperature = 0;
-    greedy.mirostat = 0;
-    return ft_sampler_new(&l->drafting, &greedy, l->e->m->V, l->e->scratch, err);
+    ft_sample_params drafts = j->sampling;
+    if (!l->q) drafts.temperature = 0;
+    drafts.mirostat = 0;
+    return ft_sampler_new(&l->drafting, &drafts, l->e->m->V, l->e->scratch, err);
 }
 
 ft_status ft_lane_start(ft_lane *l, const ft_job *j, ft_err *err)

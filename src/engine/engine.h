@@ -27,6 +27,7 @@ typedef struct ft_engine_params {
     int draft_max;     /* most drafts of a round; 0: no drafting at all */
     int guess_max;     /* the same for guessers, whose drafts are free; 0: draft_max */
     bool no_head;      /* only guessers draft */
+    bool reject;       /* rejection sampling: drafts are drawn too; a seed gives other ids */
     bool adapt;        /* the governor chooses each round's drafts up to the maximum */
     int score_rows;    /* rows at a time of ft_lane_score; 0: it is not used */
 } ft_engine_params;

@@ -10,18 +10,22 @@
 #include <math.h>
 #include <stdio.h>
 
+/* The ids that may come next, or NULL for all. */
+static const uint32_t *mask_of(ft_lane *l)
+{
+    ft_mask *k = &l->job.mask;
+    return k->user && k->allow(k->user, l->bits, l->e->m->V) ? l->bits : NULL;
+}
+
 static int32_t draw(ft_lane *l, const float *logits)
 {
     ft_mask *k = &l->job.mask;
-    const int V = l->e->m->V;
     const uint64_t at = (uint64_t)l->n_ids;
-    if (!k->user) return ft_sampler_draw(l->sampler, logits, NULL, at);
-    if (ft_sampler_greedy(l->sampler)) {
+    if (k->user && ft_sampler_greedy(l->sampler)) {
         const int32_t id = ft_sampler_draw(l->sampler, logits, NULL, at);
         if (id >= 0 && k->allows(k->user, id)) return id;
     }
-    const bool bound = k->allow(k->user, l->bits, V);
-    return ft_sampler_draw(l->sampler, logits, bound ? l->bits : NULL, at);
+    return ft_sampler_draw(l->sampler, logits, mask_of(l), at);
 }
 
 static bool is_eog(const ft_lane *l, int32_t id)
@@ -102,7 +106,8 @@ void ft_spec_verify(ft_lane *l)
     int kept = 0;
     for (int i = 0;; i++) {
         const float *logits = ft_runner_logits(l->e->run, l->first_out + i);
-        const int32_t id = draw(l, logits);
+        const int32_t id =
+            i < drafted && l->drawn ? ft_reject_draw(l, logits, mask_of(l), i) : draw(l, logits);
         const bool agreed = i < drafted && id == l->draft[i];
         if (agreed) kept++;
         if (!take(l, id, logits, agreed) || !agreed) break;
@@ -156,6 +161,7 @@ static void guess(ft_lane *l)
         if (ok < FT_MAX(1, l->job.draft_min)) continue;
         l->n_draft = ok;
         l->winner = i;
+        l->drawn = false;
         return;
     }
 }
@@ -215,8 +221,12 @@ static void first_assistant(ft_lane *l, ft_rowset *w)
 static bool read_draft(ft_lane *l)
 {
     const float *logits = ft_runner_logits(l->e->run, l->draft_out);
-    if (l->n_draft == 0) ft_sampler_copy(l->drafting, l->sampler);
-    const int32_t id = ft_sampler_draw(l->drafting, logits, NULL, (uint64_t)l->n_ids);
+    if (l->n_draft == 0) {
+        ft_sampler_copy(l->drafting, l->sampler);
+        l->drawn = ft_rejecting(l);
+    }
+    const int32_t id = l->drawn ? ft_reject_draft(l, logits)
+                                : ft_sampler_draw(l->drafting, logits, NULL, (uint64_t)l->n_ids);
     if (id < 0) return false;
     if (l->job.draft_p_min > 0) {
         ft_logprob p;

@@ -207,6 +207,58 @@ static void thresholds(const law_model *m)
         "%s: sure drafts are accepted less often", m->name);
 }
 
+/* ---- rejection sampling ---- */
+
+enum { REPLIES = 800, IDS = 512 };
+
+/* How often each id is the second token, which is the first that is drafted. */
+static double histogram(const law_model *m, bool reject, int count[IDS])
+{
+    int32_t ids[8];
+    static law_reply r;
+    law_prompt(ids, 8, m->m->V, 70);
+    ft_engine_params p = law_params(reject ? 2 : 0);
+    p.reject = reject;
+    ft_engine *e = law_engine(m, &p);
+    ft_lane *l = ft_lane_new(e);
+    ft_job j = law_job(3, p.draft_max);
+    j.sampling.temperature = 0.4F;
+    double accepted = 0;
+    memset(count, 0, sizeof *count * IDS);
+    for (int i = 0; i < REPLIES; i++) {
+        j.sampling.seed = (uint64_t)i + (reject ? 100000 : 0);
+        law_reply_on(&r, l, &j, ids, 8);
+        accepted += (double)r.stats.accepted;
+        count[r.id[9] % IDS]++;
+    }
+    ft_engine_free(e);
+    return accepted;
+}
+
+/* Two samples of one distribution: chi-square over the ids that are frequent enough, and the rest
+ * as one. Far beyond its mean, the number of ids, is no chance. */
+static void distribution(const law_model *m)
+{
+    int a[IDS], b[IDS], n = 1, rest[2] = {0};
+    histogram(m, false, a);
+    const double accepted = histogram(m, true, b);
+    double chi = 0;
+    for (int i = 0; i < IDS; i++) {
+        if (a[i] + b[i] < 16) {
+            rest[0] += a[i];
+            rest[1] += b[i];
+            continue;
+        }
+        n++;
+        chi += (double)((a[i] - b[i]) * (a[i] - b[i])) / (a[i] + b[i]);
+    }
+    const int d = rest[0] - rest[1], all = rest[0] + rest[1];
+    if (all) chi += (double)(d * d) / all;
+    law(n > 5 && chi < 2 * n + 10, "%s: other frequencies with rejection: chi-square %.1f over %d",
+        m->name, chi, n);
+    law(accepted > 0, "%s: rejection sampling accepted nothing", m->name);
+}
+
 int main(void)
 {
     law_model m = law_model_golden("qwen35-dense", NULL, 2);
@@ -214,6 +266,7 @@ int main(void)
     company(&m, 24);
     slots(&m);
     changing(&m);
+    distribution(&m);
     law_model_close(&m);
     m = law_model_golden("gemma4-gqa", "gemma4-gqa-assistant", 1);
     samplings(&m);
