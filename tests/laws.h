@@ -51,7 +51,7 @@ static inline ft_model *law_open(const char *path, ft_dev *dev, const ft_model *
     ft_gguf *g = NULL;
     ft_model *m = NULL;
     ft_status st = ft_gguf_open(&g, path, true, &err);
-    if (!st) st = ft_model_open(&m, g, dev, target, &err);
+    if (!st) st = ft_model_open(&m, g, dev, target, NULL, &err);
     if (!st) return m;
     printf("%s: %s\n", path, err.text);
     exit(1);

@@ -86,11 +86,11 @@ static void head_alone(const char *name, const char *fork_arch)
     /* alone it is no model; beside another one it is refused with both widths */
     ft_gguf *g = NULL;
     ft_model *none = NULL;
-    law(!ft_gguf_open(&g, head, true, &err) && ft_model_open(&none, g, m.dev, NULL, &err) &&
+    law(!ft_gguf_open(&g, head, true, &err) && ft_model_open(&none, g, m.dev, NULL, NULL, &err) &&
             strstr(err.text, "draft head alone"),
         "%s: a head alone: %s", name, err.text);
     law_model tiny = law_model_tiny(1);
-    const bool refused = ft_model_open(&none, g, tiny.dev, tiny.m, &err) != FT_OK;
+    const bool refused = ft_model_open(&none, g, tiny.dev, tiny.m, NULL, &err) != FT_OK;
     law(refused && (strcmp(name, "qwen35-dense") ||
                     (strstr(err.text, "width 256") && strstr(err.text, "512"))),
         "%s: the head of another model: %s", name, err.text);
