@@ -2,10 +2,12 @@
 #ifndef FT_LLM_H
 #define FT_LLM_H
 
-#include "engine/engine.h"
+#include "engine/drafters.h"
 #include "text/chat.h"
 #include "text/grammar.h"
 #include "text/vocab.h"
+
+#include <stdio.h>
 
 struct ft_llm {
     ft_dev *dev;
@@ -17,6 +19,7 @@ struct ft_llm {
     int32_t *eog;  /* ids that end a reply */
     int n_eog;
     int draft_max;
+    FILE *trace; /* of drafts; NULL: none */
     ft_llm_info info;
     char *path, *name, *drafter;
 };

@@ -120,6 +120,7 @@ static void print_json(const run *u, const ft_reply *r)
     }
     json_object_set_new(j, "usage", usage_json(r));
     json_object_set_new(j, "timings", ft_timings_json(r));
+    json_object_set_new(j, "drafter", json_string(ft_llm_about(u->m)->drafter));
     char *s = json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9));
     puts(s ? s : "{}");
     free(s);
@@ -152,7 +153,10 @@ static ft_status reply(run *u, bool *stopped, ft_err *err)
         if (fflush(stdout)) p->write_errno = errno;
     }
     const bool notes = u->term.out && u->term.err && !ft_opts_flag(u->o, "quiet") && !json;
-    if (good && (notes || ft_opts_flag(u->o, "show-timings"))) ft_reply_note(&u->term, &r);
+    if (good && (notes || ft_opts_flag(u->o, "show-timings"))) {
+        ft_term_note(&u->term, "[drafts: %s]", ft_llm_about(u->m)->drafter);
+        ft_reply_note(&u->term, &r);
+    }
     return written(u, err);
 }
 

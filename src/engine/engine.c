@@ -10,22 +10,39 @@
 
 static ft_model *drafter_of(ft_model *m, ft_model *assistant, const ft_engine_params *p)
 {
-    if (p->draft_max <= 0) return NULL;
+    if (p->draft_max <= 0 || p->no_head) return NULL;
     return assistant ? assistant : m->drafter ? m : NULL;
 }
 
+/* The most drafts that a round can bring. */
+static int most_drafts(const ft_engine_params *p)
+{
+    return p->draft_max > 0 ? FT_MAX(p->draft_max, p->guess_max) : 0;
+}
+
+/* The layers that keep something: the model's, and the head's last. The list is the caller's. */
+static ft_layer_state *layers_of(const ft_model *m, const ft_model *drafter, int *n)
+{
+    const bool head = drafter && drafter->drafter == FT_DRAFT_MTP;
+    ft_layer_state *l = ft_new_n(ft_layer_state, (size_t)m->L + 1);
+    memcpy(l, m->layer, sizeof *l * (size_t)m->L);
+    if (head) l[m->L] = drafter->layer[m->L];
+    *n = m->L + head;
+    return l;
+}
+
 /* Without a head, drafts can still be guessed: the journal and the out rows are sized for them. */
-static ft_cache_params cache_params(const ft_model *m, bool head, const ft_engine_params *p)
+static ft_cache_params cache_params(const ft_layer_state *layer, int n, const ft_engine_params *p)
 {
     return (ft_cache_params){
-        .layer = m->layer,
-        .n_layer = head ? m->n_layer : m->L, /* the head's layer comes last */
+        .layer = layer,
+        .n_layer = n,
         .kt = p->kt,
         .vt = p->vt,
         .slots = p->lanes,
         .cells = p->ctx,
         .total = p->cells,
-        .tentative = p->draft_max + 1,
+        .tentative = most_drafts(p) + 1,
     };
 }
 
@@ -38,7 +55,7 @@ static ft_runner_params runner_params(ft_model *m, ft_model *drafter, ft_cache *
         .cache = c,
         .slots = p->lanes,
         .rows = p->rows + p->lanes * (FT_RING_ROWS + 1),
-        .out = FT_MAX(p->lanes * (1 + p->draft_max), p->score_rows),
+        .out = FT_MAX(p->lanes * (1 + most_drafts(p)), p->score_rows),
         .cells = p->ctx,
     };
 }
@@ -47,9 +64,13 @@ uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_en
 {
     ft_model *model = (ft_model *)(uintptr_t)m;
     ft_model *d = drafter_of(model, (ft_model *)(uintptr_t)drafter, p);
-    const ft_cache_params cp = cache_params(m, d != NULL, p);
+    int n;
+    ft_layer_state *layer = layers_of(m, d, &n);
+    const ft_cache_params cp = cache_params(layer, n, p);
     const ft_runner_params rp = runner_params(model, d, NULL, p);
-    return ft_cache_bytes(&cp) + ft_runner_bytes(&rp);
+    const uint64_t bytes = ft_cache_bytes(&cp) + ft_runner_bytes(&rp);
+    ft_free(layer);
+    return bytes;
 }
 
 /* ---- life ---- */
@@ -57,14 +78,17 @@ uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_en
 ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const ft_engine_params *p,
                         ft_err *err)
 {
-    assert(p->lanes > 0 && p->rows >= FT_CHUNK_ROWS && p->draft_max <= FT_DRAFT_MAX);
+    assert(p->lanes > 0 && p->rows >= FT_CHUNK_ROWS && most_drafts(p) <= FT_DRAFT_MAX);
     ft_engine *e = ft_new(ft_engine);
     e->m = m;
     e->p = *p;
     e->drafter = drafter_of(m, drafter, p);
     e->lane = ft_new_n(ft_lane, (size_t)p->lanes);
-    const ft_cache_params cp = cache_params(m, e->drafter != NULL, &e->p);
+    int n;
+    ft_layer_state *layer = layers_of(m, e->drafter, &n);
+    const ft_cache_params cp = cache_params(layer, n, &e->p);
     ft_status st = ft_cache_new(&e->cache, m->dev, &cp, err);
+    ft_free(layer);
     if (!st) {
         const ft_runner_params rp = runner_params(m, e->drafter, e->cache, &e->p);
         st = ft_runner_new(&e->run, &rp, err);
@@ -121,6 +145,10 @@ ft_lane *ft_lane_new(ft_engine *e)
         l->ids = ft_new_n(int32_t, (size_t)e->p.ctx + 1);
         l->bits = ft_new_n(uint32_t, FT_MASK_WORDS(e->m->V));
         l->logprob = ft_new_n(ft_logprob, 1 + FT_LOGPROBS_MAX);
+        if (e->p.reject && e->drafter) {
+            l->p = ft_new_n(float, (size_t)e->m->V);
+            l->q = ft_new_n(float, (size_t)e->m->V *(size_t)e->p.draft_max);
+        }
         return l;
     }
     return NULL;
@@ -135,6 +163,8 @@ void ft_lane_free(ft_lane *l)
     ft_free(l->ids);
     ft_free(l->bits);
     ft_free(l->logprob);
+    ft_free(l->p);
+    ft_free(l->q);
     *l = (ft_lane){0};
 }
 
@@ -161,10 +191,10 @@ static ft_status make_samplers(ft_lane *l, const ft_job *j, ft_err *err)
     l->sampler = l->drafting = NULL;
     ft_status st = ft_sampler_new(&l->sampler, &j->sampling, l->e->m->V, l->e->scratch, err);
     if (st) return st;
-    ft_sample_params greedy = j->sampling;
-    greedy.temperature = 0;
-    greedy.mirostat = 0;
-    return ft_sampler_new(&l->drafting, &greedy, l->e->m->V, l->e->scratch, err);
+    ft_sample_params drafts = j->sampling;
+    if (!l->q) drafts.temperature = 0;
+    drafts.mirostat = 0;
+    return ft_sampler_new(&l->drafting, &drafts, l->e->m->V, l->e->scratch, err);
 }
 
 ft_status ft_lane_start(ft_lane *l, const ft_job *j, ft_err *err)
@@ -192,8 +222,8 @@ ft_status ft_lane_start(ft_lane *l, const ft_job *j, ft_err *err)
     for (int i = 0; i < j->n_prompt; i++) ft_sampler_accept(l->sampler, l->ids[i]);
     l->n_draft = l->next_max = l->n_rows = 0;
     l->winner = -1;
-    ft_gov_init(&l->gov, &e->costs);
-    ft_gov_init(&l->gov_guess, &e->costs);
+    ft_gov_init(&l->gov, &e->costs, false);
+    ft_gov_init(&l->gov_guess, &e->costs, true);
     l->finish = FT_FINISH_NONE;
     l->error[0] = 0;
     l->t_start = ft_now_ns();
@@ -295,6 +325,10 @@ static bool any_behind(const ft_engine *e)
 /* The trunk pass of a round, timed for the governor where no prompt rows are in the way. */
 static ft_status trunk(ft_engine *e, ft_err *err)
 {
+    int64_t cells = 0;
+    for (int i = 0; i < e->p.lanes; i++)
+        if (e->lane[i].state == LANE_REPLY) cells += lane_len(&e->lane[i]);
+    ft_gov_past(&e->costs, cells);
     const int64_t start = ft_now_ns();
     const int rows = e->rows_now;
     const ft_status st = ft_runner_trunk(e->run, err);

@@ -16,14 +16,17 @@ struct ft_lane {
     int n_ids;    /* known ids: the prompt, then what was drawn */
     int fed;      /* the draft head has keys and values of cells [1, fed) */
 
-    ft_sampler *sampler, *drafting; /* drafting: the same penalties, but greedy */
+    ft_sampler *sampler,
+        *drafting; /* drafting: the same penalties; greedy unless drafts are drawn */
     uint32_t *bits;
     ft_logprob *logprob;
 
     int32_t draft[FT_DRAFT_MAX];
-    int winner;            /* which guesser made them; -1: the model's head */
-    int n_draft;           /* drafts waiting for verification behind the pending token */
-    int next_max;          /* drafts to make for the next round */
+    float *p, *q; /* rejection sampling: [V], and [draft_max][V] of what drafts were drawn from */
+    bool drawn;   /* these drafts were */
+    int winner;   /* which guesser made them; -1: the model's head */
+    int n_draft;  /* drafts waiting for verification behind the pending token */
+    int next_max; /* drafts to make for the next round */
     int first_row, n_rows; /* rows of this round's trunk pass; n_rows 0: none */
     int past;              /* cell of the first of them */
     int first_out;         /* its first out row */
@@ -70,6 +73,11 @@ void ft_lane_end(ft_lane *l, ft_finish why);
 /* engine/trace.c */
 void ft_trace_draft(const ft_lane *l);
 void ft_trace_accept(const ft_lane *l, int drafted, int kept, const char *reason);
+
+/* engine/reject.c */
+bool ft_rejecting(const ft_lane *l);
+int32_t ft_reject_draft(ft_lane *l, const float *logits); /* the next draft */
+int32_t ft_reject_draw(ft_lane *l, const float *logits, const uint32_t *mask, int i);
 
 /* engine/batch.c: this round's trunk rows. false when no lane has any. */
 bool ft_batch_fill(ft_engine *e);

@@ -2,6 +2,8 @@
 
 #include "base/mem.h"
 
+#include <math.h>
+
 struct ft_runner {
     ft_runner_params p;
     ft_dev *dev;
@@ -11,6 +13,8 @@ struct ft_runner {
     float *arena, *hidden, *logits;
     size_t arena_cap;
     float *host_logits; /* only where the device's memory is not ours */
+    float *wide;        /* [V]: a row of a narrow draft head, -inf where it has no output */
+    int width;          /* of the last pass's logits */
     ft_probe_fn *probe;
     void *probe_user;
 };
@@ -73,6 +77,8 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     if (p->drafter) {
         const ft_dev_limits *m = &p->drafter->limits;
         l.k = FT_MAX(l.k, m->k);
+        l.experts = FT_MAX(l.experts, m->experts);
+        l.expert_k = FT_MAX(l.expert_k, m->expert_k);
         l.heads = FT_MAX(l.heads, m->heads);
         l.head_d = FT_MAX(l.head_d, m->head_d);
     }
@@ -82,6 +88,10 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     if (st) {
         ft_runner_free(r);
         return st;
+    }
+    if (p->drafter && p->drafter->n_draft_ids) {
+        r->wide = ft_new_n(float, (size_t)p->model->V);
+        for (int i = 0; i < p->model->V; i++) r->wide[i] = -INFINITY;
     }
     if (!d->unified) r->host_logits = ft_new_n(float, (size_t)p->out *(size_t)p->model->V);
     *out = r;
@@ -95,6 +105,7 @@ void ft_runner_free(ft_runner *r)
     for (size_t i = 0; i < FT_COUNT(held); i++)
         if (held[i]) r->dev->free(r->dev, held[i]);
     ft_free(r->host_logits);
+    ft_free(r->wide);
     ft_free(r->ints);
     ft_free(r->rows.span);
     ft_free(r);
@@ -166,9 +177,10 @@ int ft_hidden_draft(const ft_runner *r, int out)
 
 /* ---- passes ---- */
 
-static ft_step begin(ft_runner *r)
+static ft_step begin(ft_runner *r, int width)
 {
     const ft_rowset *w = &r->rows;
+    r->width = width;
     assert(w->T > 0 && w->T <= r->p.rows && w->n_out <= r->p.out);
     int past = 0;
     for (int t = 0; t < w->T; t++) past = FT_MAX(past, w->end[t]);
@@ -192,7 +204,6 @@ static ft_step begin(ft_runner *r)
         .slots = r->p.slots,
     };
     r->dev->record(r->dev, &r->batch);
-    const int V = r->p.model->V;
     return (ft_step){
         .dev = r->dev,
         .b = &r->batch,
@@ -202,7 +213,7 @@ static ft_step begin(ft_runner *r)
         .arena_cap = r->arena_cap,
         .kv = ft_cache_kv(r->p.cache),
         .delta = ft_cache_delta(r->p.cache),
-        .logits = ft_mat_at(r->logits, w->n_out, V),
+        .logits = ft_mat_at(r->logits, w->n_out, width),
         .probe = r->probe,
         .probe_user = r->probe_user,
     };
@@ -213,7 +224,7 @@ static ft_status end(ft_runner *r, ft_err *err)
     r->dev->commit(r->dev);
     const ft_status st = r->dev->sync(r->dev, err);
     if (!st && r->host_logits && r->rows.n_out) {
-        const size_t n = (size_t)r->rows.n_out * (size_t)r->p.model->V;
+        const size_t n = (size_t)r->rows.n_out * (size_t)r->width;
         r->dev->download(r->dev, r->host_logits, r->logits, n * sizeof(float));
     }
     return st;
@@ -227,7 +238,7 @@ static ft_mat hidden_part(const ft_runner *r, int first, int n)
 
 ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
 {
-    ft_step s = begin(r);
+    ft_step s = begin(r, r->p.model->V);
     s.hidden = hidden_part(r, 0, s.T);
     r->p.model->arch->forward(r->p.model, &s);
     if (r->p.drafter) ft_scatter(&s, hidden_part(r, 0, hidden_rows(&r->p)), s.hidden);
@@ -236,7 +247,8 @@ ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
 
 ft_status ft_runner_draft(ft_runner *r, ft_err *err)
 {
-    ft_step s = begin(r);
+    const ft_model *m = r->p.drafter;
+    ft_step s = begin(r, m->n_draft_ids ? m->n_draft_ids : m->V);
     s.hidden_in = ft_take(&s, r->p.model->D);
     s.hidden = hidden_part(r, ft_hidden_draft(r, 0), s.n_out);
     ft_gather_src(&s, s.hidden_in, hidden_part(r, 0, hidden_rows(&r->p)));
@@ -246,8 +258,11 @@ ft_status ft_runner_draft(ft_runner *r, ft_err *err)
 
 const float *ft_runner_logits(ft_runner *r, int i)
 {
-    const float *base = r->host_logits ? r->host_logits : r->logits;
-    return base + (size_t)i * (size_t)r->p.model->V;
+    const float *row = (r->host_logits ? r->host_logits : r->logits) + (size_t)i * (size_t)r->width;
+    if (r->width == r->p.model->V) return row;
+    const ft_model *m = r->p.drafter;
+    for (int j = 0; j < r->width; j++) r->wide[m->draft_ids[j]] = row[j];
+    return r->wide;
 }
 
 void ft_runner_hidden_get(ft_runner *r, int index, float *out)

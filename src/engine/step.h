@@ -54,7 +54,8 @@ int ft_hidden_draft(const ft_runner *r, int out);           /* out row of the la
 ft_status ft_runner_trunk(ft_runner *r, ft_err *err);
 ft_status ft_runner_draft(ft_runner *r, ft_err *err);
 
-/* Logits of out row i of the last pass; valid until the next pass. */
+/* Logits of out row i of the last pass, one for every id; valid until the next pass and, of a
+ * narrow draft head, until the next call. */
 const float *ft_runner_logits(ft_runner *r, int i);
 /* A hidden row by its index, copied out or in. */
 void ft_runner_hidden_get(ft_runner *r, int index, float *out);

@@ -67,9 +67,33 @@ ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_mod
     return FT_OK;
 }
 
+ft_status ft_model_narrow(ft_model *m, const int32_t *ids, int n, ft_err *err)
+{
+    const ft_gguf_tensor *t = m->arch->draft_head ? m->arch->draft_head(m) : NULL;
+    if (!t)
+        return ft_fail(err, FT_EUNSUPPORTED, "drafts of %s cannot be limited to some tokens",
+                       m->arch->words);
+    const size_t row = ft_type_row(t->type, (size_t)t->n[0]);
+    unsigned char *rows = m->narrow_rows = ft_alloc_aligned(row * (size_t)n + 64, 64);
+    m->draft_ids = ft_new_n(int32_t, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        assert(ids[i] >= 0 && ids[i] < t->n[1] && (!i || ids[i] > ids[i - 1]));
+        m->draft_ids[i] = ids[i];
+        memcpy(rows + (size_t)i * row, (const unsigned char *)t->data + (size_t)ids[i] * row, row);
+    }
+    m->narrow = (ft_weight){
+        .type = t->type, .n = n, .k = (int)t->n[0], .E = 1, .row_bytes = row, .name = "draft head"};
+    const ft_status st = m->dev->bind(m->dev, &m->narrow, rows, err);
+    if (!st) m->n_draft_ids = n;
+    return st;
+}
+
 void ft_model_close(ft_model *m)
 {
     if (!m) return;
+    if (m->n_draft_ids) m->dev->unbind(m->dev, &m->narrow);
+    ft_free(m->narrow_rows);
+    ft_free(m->draft_ids);
     for (int i = 0; i < m->n_weights; i++) m->dev->unbind(m->dev, m->weights[i]);
     for (int i = 0; i < m->n_memory; i++) m->dev->free(m->dev, m->memory[i]);
     m->arch->release(m);

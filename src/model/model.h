@@ -25,6 +25,8 @@ typedef struct ft_arch {
     void (*draft)(const ft_model *m, ft_step *s);
     /* Activation values that either pass takes from the arena for T rows and n_out out rows. */
     size_t (*arena)(const ft_model *m, int T, int n_out);
+    /* The tensor that draft() multiplies by for its logits; NULL when it cannot be narrowed. */
+    const ft_gguf_tensor *(*draft_head)(const ft_model *m);
 } ft_arch;
 
 typedef enum ft_drafter { FT_DRAFT_NONE, FT_DRAFT_MTP, FT_DRAFT_ASSISTANT } ft_drafter;
@@ -45,6 +47,12 @@ struct ft_model {
     ft_dev_limits limits; /* k, experts, heads ...: what this model asks of a device */
     uint64_t weight_bytes, weight_count;
 
+    /* A head for drafts over some ids alone; n_draft_ids 0: over all of them. */
+    ft_weight narrow;
+    int32_t *draft_ids; /* [n_draft_ids], ascending: the id of each output */
+    int n_draft_ids;
+    void *narrow_rows; /* its rows, as they stand in the file */
+
     ft_progress *progress; /* while binding */
     ft_weight **weights;   /* every bound weight, for unbinding */
     void **memory;         /* device memory of vectors and tables */
@@ -56,6 +64,9 @@ struct ft_model {
 ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_model *target,
                         ft_progress *progress, ft_err *err);
 void ft_model_close(ft_model *m);
+/* Drafts come from these n ids alone (ascending) from now on: a copy of their rows of the output
+ * matrix makes a draft cheaper. What is drafted is verified with all ids as ever. */
+ft_status ft_model_narrow(ft_model *m, const int32_t *ids, int n, ft_err *err);
 const ft_arch *const *ft_arch_list(void); /* NULL-terminated */
 
 extern const ft_arch ft_arch_qwen35, ft_arch_qwen35moe, ft_arch_gemma4, ft_arch_gemma4_assistant;

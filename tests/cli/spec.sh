@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Drafting from the command line: who drafts, under which names, what is said and traced about it.
+# shellcheck source=tests/cli/lib.bash
+. "$(dirname "$0")/lib.bash"
+run() { "$ft" run -m "$model" -n 24 --temp 0 --raw --json "$@" a b c a b c a b c; }
+
+off=$(run --spec-type none)
+ids=$(field ids <<<"$off")
+drafted() { field draft_n; }
+for type in auto draft-mtp mtp nextn ngram-simple ngram-map-k ngram-map-k4v ngram-mod ngram-cache \
+    ngram-cache,mtp mtp,ngram-mod,ngram-simple; do
+    same "--spec-type $type: the same ids" "$(run --spec-type "$type" --spec-adapt off | field ids)" "$ids"
+done
+[[ $(run | drafted) -gt 0 ]]
+ok "the model's head drafts unless told otherwise" $?
+for how in "--spec-type draft-mtp" "--mtp-spec" "-mtp"; do
+    # shellcheck disable=SC2086
+    same "$how drafts" "$(run $how --spec-adapt off | drafted)" "$(run --spec-adapt off | drafted)"
+done
+same "the head's name is the drafter" "$(field drafter <<<"$off")" '"none: switched off"'
+[[ $(run | field drafter) == *"MTP head"* ]]
+ok "and is said when it drafts" $?
+two=$(run --spec-adapt off --spec-draft-n-max 2 | drafted)
+for how in --draft-max --draft-n --draft --mtp-draft; do
+    same "$how is --spec-draft-n-max" "$(run --spec-adapt off $how 2 | drafted)" "$two"
+done
+same "a block of 3 is 2 drafts" "$(run --spec-adapt off --draft-block-size 3 | drafted)" "$two"
+same "a block of 1 is none" "$(run --draft-block-size 1 | drafted)" ""
+same "LLAMA_ARG_DRAFT_MAX" "$(LLAMA_ARG_DRAFT_MAX=2 run --spec-adapt off | drafted)" "$two"
+same "LLAMA_ARG_SPEC_DRAFT_N_MAX" "$(LLAMA_ARG_SPEC_DRAFT_N_MAX=2 run --spec-adapt off | drafted)" "$two"
+same "the command line comes first" "$(LLAMA_ARG_DRAFT_MAX=9 run --spec-adapt off --draft 2 | drafted)" "$two"
+same "LLAMA_ARG_SPEC_TYPE" "$(LLAMA_ARG_SPEC_TYPE=none run | drafted)" ""
+same "options about another device are accepted" \
+    "$(run -ngld 99 -devd cuda --draft-p-split 0.1 -td 3 -q --no-spec-draft-backend-sampling | field ids)" "$ids"
+
+# a head in a file of its own, and the same file twice
+"$ft" inspect "$model" --extract-mtp "$dir/head.gguf" -q
+same "a head of its own file drafts the same" "$(run --spec-adapt off -md "$dir/head.gguf" | field draft_n_accepted)" \
+    "$(run --spec-adapt off | field draft_n_accepted)"
+ln -s "$model" "$dir/link.gguf"
+[[ $(run --mtp-head "$dir/link.gguf" | field drafter) == *"own MTP head"* ]]
+ok "-md that is the model itself means its own head" $?
+fails "a head is no model" "draft head alone" "$ft" run -m "$dir/head.gguf" x
+same "a narrow head drafts, and the ids stay" "$(run --draft-vocab 200 | field ids)" "$ids"
+
+# trace
+run --spec-adapt off --spec-trace "$dir/trace" >"$dir/reply"
+same "an acceptance for every draft" "$(grep -c mtp_accept "$dir/trace")" "$(grep -c mtp_draft "$dir/trace")"
+same "the trace adds up" "$(sed -n 's/.*"n_accepted":\([0-9]*\).*/\1/p' "$dir/trace" | awk '{ n += $1 } END { print n }')" \
+    "$(field draft_n_accepted <"$dir/reply")"
+FT_SPEC_TRACE=$dir/trace2 run --spec-adapt off >/dev/null
+LLAMA_MTP_ACC_TRACE=$dir/trace3 run --spec-adapt off >/dev/null
+same "FT_SPEC_TRACE" "$(wc -l <"$dir/trace2")" "$(wc -l <"$dir/trace")"
+same "LLAMA_MTP_ACC_TRACE" "$(wc -l <"$dir/trace3")" "$(wc -l <"$dir/trace")"
+FT_SPEC_TRACE=1 run --spec-adapt off 2>"$dir/err" >/dev/null
+same "1 is standard error" "$(grep -c mtp_ "$dir/err")" "$(wc -l <"$dir/trace")"
+FT_SPEC_TRACE=0 run 2>"$dir/err" >/dev/null
+[ ! -s "$dir/err" ]
+ok "0 is off" $?
+
+# lookup files
+run --spec-type ngram-cache -lcd "$dir/counts" >/dev/null
+[ -s "$dir/counts" ]
+ok "counts are kept" $?
+same "and read" "$(run --spec-type ngram-cache -lcs "$dir/counts" -lcd "$dir/counts" | field ids)" "$ids"
+printf broken >"$dir/bad"
+fails "broken counts" "ends inside the record" "$ft" run -m "$model" --spec-type ngram-cache -lcs "$dir/bad" x
+
+# what cannot be
+fails "twice" "named twice" "$ft" run -m "$model" --spec-type mtp,nextn x
+fails "none beside others" "want it alone" "$ft" run -m "$model" --spec-type none,mtp x
+fails "eagle3" "not supported" "$ft" run -m "$model" --spec-type eagle3 x
+fails "nonsense" "want auto" "$ft" run -m "$model" --spec-type foo x
+fails "nothing" "want auto" "$ft" run -m "$model" --spec-type mtp, x
+fails "two ways to say it" "want one" "$ft" run -m "$model" --spec-type mtp --spec-default x
+fails "too many" "want" "$ft" run -m "$model" --draft-max 99 x
+fails "n-min above n-max" "at most its n-max" "$ft" run -m "$model" --spec-ngram-mod-n-min 70 x
+fails "no such head" "No such file" "$ft" run -m "$model" -md "$dir/none" x
+
+# bench --spec
+mkdir "$dir/prompts"
+for class in code dialogue prose repetition; do echo "hello there" >"$dir/prompts/$class.txt"; done
+"$ft" bench --spec -m "$model" -n 12 --prompts "$dir/prompts" --json --plot "$dir/p.svg" >"$dir/bench"
+same "four classes, five ways each" "$(grep -c tokens_per_second "$dir/bench")" 20
+same "no ids differ" "$(grep -c '"other_ids": 0' "$dir/bench")" 20
+grep -q '<polyline' "$dir/p.svg"
+ok "a plot" $?
+finish
