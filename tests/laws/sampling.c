@@ -196,9 +196,10 @@ static void thresholds(const law_model *m)
         law_reply_alone(&r[i], m, &p, &j, ids, 20);
         law(law_same(&r[0], &r[i]), "%s: another id at %d with p_min %g", m->name,
             law_parting(&r[0], &r[i]), (double)ps[i]);
-        law(!i || r[i].stats.drafted <= r[i - 1].stats.drafted,
+        const int before = FT_MAX(0, i - 1);
+        law(r[i].stats.drafted <= r[before].stats.drafted,
             "%s: %lld drafts with p_min %g, %lld with %g", m->name, (long long)r[i].stats.drafted,
-            (double)ps[i], (long long)r[i - 1].stats.drafted, (double)ps[FT_MAX(0, i - 1)]);
+            (double)ps[i], (long long)r[before].stats.drafted, (double)ps[before]);
     }
     const ft_stats *all = &r[0].stats, *sure = &r[2].stats;
     law(sure->drafted > 0 && r[3].stats.drafted == 0, "%s: %lld drafts with p_min 1.5", m->name,
