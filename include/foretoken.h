@@ -66,11 +66,14 @@ ft_status ft_vocab_decode(const ft_vocab *v, const int32_t *ids, size_t n_ids, b
 typedef struct ft_llm ft_llm;
 
 typedef struct ft_llm_params {
-    const char *model;         /* a GGUF file; NULL: the model that ships with the program */
-    const char *draft_model;   /* a Gemma assistant; NULL: none */
-    const char *device;        /* "cpu", or "ref" for the plain one */
-    const char *cache_k;       /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0 */
-    const char *cache_v;       /* and of values */
+    const char *model;       /* a GGUF file; NULL: the model that ships with the program */
+    const char *draft_model; /* a Gemma assistant; NULL: none */
+    const char *device;      /* "cpu", or "ref" for the plain one */
+    const char *cache_k;     /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0, turbo2, turbo3,
+                              * turbo4, turbo4-legacy */
+    const char *cache_v;     /* and of values */
+    const char *cache;       /* quality, balanced or compact: a pair for both; NULL: as above */
+    bool cache_exact;        /* these for every layer; else some layers get better ones */
     const char *template_text; /* a chat template instead of the file's own; NULL: the file's */
     int threads;               /* 0: one per core */
     int ctx;                   /* tokens of a conversation; 0: as trained, at most 8192 */
@@ -92,6 +95,7 @@ typedef struct ft_llm_info {
     const char *path, *name, *arch; /* arch in words: "Qwen3.5, dense" */
     const char *device;
     const char *drafter; /* in words, or why there is none */
+    const char *cache;   /* a table: what each layer's cache is encoded as, and what that takes */
     bool drafts;
     bool has_template;
     int layers, width, vocab, ctx, ctx_train, threads;

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "kv/plan.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -126,6 +127,22 @@ static ft_status open_chat(ft_llm *m, const ft_llm_params *p, ft_err *err)
     return FT_OK;
 }
 
+static ft_status cache_types(ft_engine_params *e, const ft_llm_params *p, ft_err *err)
+{
+    e->kv_exact = p->cache_exact;
+    if (p->cache) {
+        if (ft_kv_preset_find(ft_str_of(p->cache), &e->kt, &e->vt)) return FT_OK;
+        return ft_fail(err, FT_EINVAL, "cache \"%s\", want quality, balanced or compact", p->cache);
+    }
+    if (!ft_kv_type_find(ft_str_of(p->cache_k), &e->kt))
+        return ft_fail(err, FT_EINVAL, "cache type \"%s\" for keys, want %s", p->cache_k,
+                       ft_kv_type_names());
+    if (!ft_kv_type_find(ft_str_of(p->cache_v), &e->vt))
+        return ft_fail(err, FT_EINVAL, "cache type \"%s\" for values, want %s", p->cache_v,
+                       ft_kv_type_names());
+    return FT_OK;
+}
+
 static ft_status engine_params(ft_engine_params *e, const ft_llm *m, const ft_llm_params *p,
                                ft_err *err)
 {
@@ -134,13 +151,8 @@ static ft_status engine_params(ft_engine_params *e, const ft_llm *m, const ft_ll
                             .draft_max = p->draft_max,
                             .adapt = !p->draft_fixed,
                             .score_rows = p->score_rows};
-    if (!ft_kv_type_find(ft_str_of(p->cache_k), &e->kt))
-        return ft_fail(err, FT_EINVAL,
-                       "cache type \"%s\" for keys, want f32, f16, bf16, q8_0 or q4_0", p->cache_k);
-    if (!ft_kv_type_find(ft_str_of(p->cache_v), &e->vt))
-        return ft_fail(err, FT_EINVAL,
-                       "cache type \"%s\" for values, want f32, f16, bf16, q8_0 or q4_0",
-                       p->cache_v);
+    ft_status st;
+    if ((st = cache_types(e, p, err))) return st;
     if (p->lanes < 1 || p->lanes > 4096)
         return ft_fail(err, FT_EINVAL, "%d lanes, want 1 to 4096", p->lanes);
     if (p->batch < FT_CHUNK_ROWS || p->batch > 8192)
@@ -182,6 +194,9 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_engine_params 
     i->drafts = ft_engine_drafts(m->engine);
     i->has_template = m->chat != NULL;
     i->drafter = m->drafter = drafter_words(m, p);
+    ft_buf_init(&m->cache_table, 1 << 20);
+    ft_engine_cache_table(&m->cache_table, m->model, m->assistant, e);
+    i->cache = ft_buf_z(&m->cache_table);
     i->layers = m->model->L;
     i->width = m->model->D;
     i->vocab = m->model->V;
@@ -247,6 +262,7 @@ void ft_llm_close(ft_llm *m)
     ft_free(m->path);
     ft_free(m->name);
     ft_free(m->drafter);
+    ft_buf_release(&m->cache_table);
     ft_free(m);
 }
 

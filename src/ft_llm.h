@@ -2,6 +2,7 @@
 #ifndef FT_LLM_H
 #define FT_LLM_H
 
+#include "base/buf.h"
 #include "engine/engine.h"
 #include "text/chat.h"
 #include "text/grammar.h"
@@ -19,6 +20,7 @@ struct ft_llm {
     int draft_max;
     ft_llm_info info;
     char *path, *name, *drafter;
+    ft_buf cache_table;
 };
 
 #endif

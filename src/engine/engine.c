@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/lane.h"
+#include "kv/plan.h"
 
 #include <stdio.h>
 
@@ -20,8 +21,10 @@ static ft_cache_params cache_params(const ft_model *m, bool head, const ft_engin
     return (ft_cache_params){
         .layer = m->layer,
         .n_layer = head ? m->n_layer : m->L, /* the head's layer comes last */
+        .trunk = m->L,
         .kt = p->kt,
         .vt = p->vt,
+        .exact = p->kv_exact,
         .slots = p->lanes,
         .cells = p->ctx,
         .total = p->cells,
@@ -50,6 +53,14 @@ uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_en
     const ft_cache_params cp = cache_params(m, d != NULL, p);
     const ft_runner_params rp = runner_params(model, d, NULL, p);
     return ft_cache_bytes(&cp) + ft_runner_bytes(&rp);
+}
+
+void ft_engine_cache_table(ft_buf *out, const ft_model *m, const ft_model *drafter,
+                           const ft_engine_params *p)
+{
+    ft_model *d = drafter_of((ft_model *)(uintptr_t)m, (ft_model *)(uintptr_t)drafter, p);
+    const ft_cache_params cp = cache_params(m, d != NULL, p);
+    ft_kv_plan_table(out, &cp);
 }
 
 /* ---- life ---- */
