@@ -80,14 +80,15 @@ CU_SRC   := $(wildcard src/dev/cuda/*.cu)
 LIB_OBJ  += $(CU_SRC:%.cu=$(BUILD)/%.cu.o)
 endif
 
-.PHONY: all run check check-fast check-ops fuzz fuzz-build tidy format layers install uninstall clean deps bench
-.PHONY: all e2e bench-tokenize run check check-fast fuzz fuzz-build tidy format layers install uninstall clean deps bench
+.PHONY: all e2e bench-tokenize run check check-fast check-ops fuzz fuzz-build tidy format layers install install-files uninstall clean deps bench
 all: $(BIN) $(BUILD)/libforetoken.so
 
-# A change of flags or commit rebuilds what depends on it.
+# A change of flags or commit rebuilds what depends on it. The text is taken here, once: inside a rule
+# it would have the additions of whichever object asked first.
+FLAGS := $(CC) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS)
 $(BUILD)/flags: FORCE
 	@mkdir -p $(BUILD)
-	@echo '$(CC) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS)' > $@
+	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
 FORCE:
 
 $(BUILD)/src/ft.o: CPPFLAGS += -DFT_VERSION='"$(VERSION) ($(COMMIT))"'
@@ -148,7 +149,7 @@ deps:
 	@$(if $(DEPS),true,scripts/deps.sh)
 check: deps
 	@$(MAKE) --no-print-directory layers check-fast
-check-fast: $(BIN) $(TEST_BIN) $(FUZZ_REPLAY)
+check-fast: all $(TEST_BIN) $(FUZZ_REPLAY)
 	@BUILD=$(BUILD) scripts/check.sh
 tests: $(TEST_BIN)
 # every op against ref: make check-ops DEV=cpu; with BENCH=1 times them instead
@@ -172,7 +173,7 @@ fuzz: fuzz-build
 
 # Suites against other programs' own code; they need node, npm and a network.
 e2e:
-	@for t in tests/e2e/*/run.sh; do BUILD=$(BUILD) bash $t || exit 1; done
+	@for t in tests/e2e/*/run.sh; do BUILD=$(BUILD) bash $$t || exit 1; done
 bench-tokenize: $(BUILD)/bench/tokenize
 $(BUILD)/bench/%: bench/%.c $(LIB) $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -185,15 +186,30 @@ format:
 layers:
 	@scripts/layers.sh
 
+# What goes where below PREFIX; uninstall removes the same. scripts/man.sh asks the built program.
+INSTALLED := bin/foretoken include/foretoken.h lib/libforetoken.a lib/libforetoken.so.$(VERSION) lib/libforetoken.so.0 \
+             lib/libforetoken.so lib/pkgconfig/foretoken.pc share/bash-completion/completions/foretoken \
+             share/zsh/site-functions/_foretoken share/fish/vendor_completions.d/foretoken.fish share/foretoken/foretoken-tiny.gguf
+TO = $(DESTDIR)$(PREFIX)
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	install -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/foretoken
-	install -m 644 include/foretoken.h $(DESTDIR)$(PREFIX)/include/
-	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib/
-	install -m 755 $(BUILD)/libforetoken.so $(DESTDIR)$(PREFIX)/lib/libforetoken.so.0
-	ln -sf libforetoken.so.0 $(DESTDIR)$(PREFIX)/lib/libforetoken.so
-	printf 'prefix=%s\nName: foretoken\nDescription: LLM inference with multi-token prediction\nVersion: %s\nLibs: -L$${prefix}/lib -lforetoken\nLibs.private: %s\nCflags: -I$${prefix}/include\n' '$(PREFIX)' '$(VERSION)' '$(LDLIBS)' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/foretoken.pc
+	@$(MAKE) --no-print-directory install-files
+install-files:
+	scripts/man.sh $(abspath $(BIN)) $(abspath $(BUILD))/man
+	install -d $(sort $(dir $(addprefix $(TO)/,$(INSTALLED)))) $(TO)/share/man/man1
+	install -m 755 $(BIN) $(TO)/bin/foretoken
+	install -m 644 include/foretoken.h $(TO)/include/
+	install -m 644 $(LIB) $(TO)/lib/
+	install -m 755 $(BUILD)/libforetoken.so $(TO)/lib/libforetoken.so.$(VERSION)
+	ln -sf libforetoken.so.$(VERSION) $(TO)/lib/libforetoken.so.0
+	ln -sf libforetoken.so.0 $(TO)/lib/libforetoken.so
+	printf 'prefix=%s\nName: foretoken\nDescription: LLM inference with multi-token prediction\nVersion: %s\nLibs: -L$${prefix}/lib -lforetoken\nLibs.private: %s\nCflags: -I$${prefix}/include\n' '$(PREFIX)' '$(VERSION)' '$(LDLIBS)' > $(TO)/lib/pkgconfig/foretoken.pc
+	install -m 644 $(BUILD)/man/*.1 $(TO)/share/man/man1/
+	install -m 644 completions/foretoken.bash $(TO)/share/bash-completion/completions/foretoken
+	install -m 644 completions/_foretoken $(TO)/share/zsh/site-functions/
+	install -m 644 completions/foretoken.fish $(TO)/share/fish/vendor_completions.d/
+	if [ -f models/foretoken-tiny.gguf ]; then install -m 644 models/foretoken-tiny.gguf $(TO)/share/foretoken/; fi
 uninstall:
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/foretoken include/foretoken.h lib/libforetoken.a lib/libforetoken.so lib/libforetoken.so.0 lib/pkgconfig/foretoken.pc)
+	rm -f $(addprefix $(TO)/,$(INSTALLED)) $(TO)/share/man/man1/foretoken.1 $(TO)/share/man/man1/foretoken-*.1
+	rmdir $(TO)/share/foretoken 2>/dev/null || true
 clean:
 	rm -rf build build-*

@@ -27,5 +27,9 @@ int ft_die(const ft_err *err);
 
 int ft_cmd_convert(const ft_opts *o);
 int ft_cmd_quantize(const ft_opts *o);
+int ft_cmd_run(const ft_opts *o);
+int ft_cmd_chat(const ft_opts *o);
+int ft_cmd_perplexity(const ft_opts *o);
+int ft_cmd_bench(const ft_opts *o);
 
 #endif

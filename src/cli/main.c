@@ -7,6 +7,11 @@
 #include <string.h>
 
 const ft_cmd ft_cmd_table[] = {
+    {"run", FT_CMD_RUN, ft_cmd_run, "[PROMPT ...]", "answer one prompt", 0, 1 << 20},
+    {"chat", FT_CMD_CHAT, ft_cmd_chat, "[MESSAGE ...]", "talk with a model", 0, 1 << 20},
+    {"perplexity", FT_CMD_PERPLEXITY, ft_cmd_perplexity, "-f FILE",
+     "how well a model predicts a text", 0, 0},
+    {"bench", FT_CMD_BENCH, ft_cmd_bench, "", "how fast a model is here", 0, 0},
     {"convert", FT_CMD_CONVERT, ft_cmd_convert, "FOLDER OUT.gguf",
      "turn a Hugging Face folder into a GGUF file", 2, 2},
     {"tokenize", FT_CMD_TOKENIZE, ft_cmd_tokenize, "[TEXT ...]", "text to token ids and back", 0,

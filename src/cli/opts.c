@@ -184,6 +184,13 @@ void ft_opts_free(ft_opts *o)
     ft_free(o);
 }
 
+bool ft_opts_has(const ft_opts *o, const char *name)
+{
+    for (const ft_opt *t = ft_opt_table; t->name; t++)
+        if ((t->cmds & o->cmd) && !strcmp(t->name, name)) return true;
+    return false;
+}
+
 bool ft_opts_set(const ft_opts *o, const char *name)
 {
     return o->v[row_of(o, name)].from_user;
@@ -243,9 +250,13 @@ void ft_opts_help(unsigned cmd)
         const ft_opt *o = &ft_opt_table[i];
         if (!(o->cmds & cmd)) continue;
         char left[96];
-        snprintf(left, sizeof left, "%s%s--%s%s%s", o->aliases ? o->aliases : "",
-                 o->aliases ? " " : "", o->name, o->what ? " " : "", o->what ? o->what : "");
-        printf("  %-34s %s", left, o->help);
+        const int n =
+            snprintf(left, sizeof left, "%s%s--%s%s%s", o->aliases ? o->aliases : "",
+                     o->aliases ? " " : "", o->name, o->what ? " " : "", o->what ? o->what : "");
+        if (n > 33)
+            printf("  %s\n%37s%s", left, "", o->help); /* too long for its column */
+        else
+            printf("  %-34s %s", left, o->help);
         if (o->def && o->kind != FT_OPT_FLAG)
             printf(" (default %s)", o->def);
         else if (o->def && o->def[0] == '1')

@@ -55,6 +55,7 @@ typedef struct ft_opts ft_opts;
 ft_status ft_opts_parse(ft_opts **out, unsigned cmd, int argc, char **argv, ft_err *err);
 void ft_opts_free(ft_opts *o);
 
+bool ft_opts_has(const ft_opts *o, const char *name); /* this program takes it */
 bool ft_opts_set(const ft_opts *o, const char *name); /* given by the user or the environment */
 bool ft_opts_flag(const ft_opts *o, const char *name);
 int64_t ft_opts_int(const ft_opts *o, const char *name);

@@ -3,10 +3,9 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 #include "cli/cmd.h"
+#include "cli/json_text.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -39,24 +38,6 @@ static ft_status text_line(const tool *t, const json_t *in, json_t *out)
     return FT_OK;
 }
 
-/* A string of any bytes: JSON has no way to write those that are not UTF-8, they are U+FFFD. */
-static json_t *json_text(const char *p, size_t n)
-{
-    ft_buf b;
-    ft_buf_init(&b, SIZE_MAX / 2);
-    for (size_t i = 0; i < n;) {
-        int len;
-        if (ft_utf8_decode(p + i, n - i, &len) == FT_UTF8_BAD)
-            ft_buf_puts(&b, "\xEF\xBF\xBD");
-        else
-            ft_buf_put(&b, p + i, (size_t)len);
-        i += (size_t)len;
-    }
-    json_t *s = json_stringn(ft_buf_z(&b), b.len);
-    ft_buf_release(&b);
-    return s;
-}
-
 /* {"ids": [...]} to {"text": "..."} */
 static ft_status ids_line(const tool *t, const json_t *in, json_t *out)
 {
@@ -76,7 +57,7 @@ static ft_status ids_line(const tool *t, const json_t *in, json_t *out)
     char *text = NULL;
     size_t bytes;
     if (!st) st = ft_vocab_decode(t->v, ids, n, true, &text, &bytes, t->err);
-    if (!st) json_object_set_new(out, "text", json_text(text, bytes));
+    if (!st) json_object_set_new(out, "text", ft_json_text(text, bytes));
     ft_free(text);
     ft_free(ids);
     return st;
@@ -130,7 +111,7 @@ static ft_status print_ids(const tool *t, const char *p, size_t n)
         char *text;
         size_t bytes;
         if ((st = ft_vocab_decode(t->v, &ids[i], 1, true, &text, &bytes, t->err))) break;
-        json_t *shown = json_text(text, bytes);
+        json_t *shown = ft_json_text(text, bytes);
         char *s = json_dumps(shown, JSON_ENCODE_ANY);
         printf("%8d  %s\n", ids[i], s);
         free(s);

@@ -1,0 +1,200 @@
+/* cli/bench.c - how fast a model reads a prompt and decodes, and how much of the memory's speed
+ * that takes. Medians, because other programs disturb; the best too, because they only slow down.
+ */
+#define _GNU_SOURCE
+#include "base/cpu.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/cmd.h"
+#include "cli/model_opts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+
+typedef struct bench {
+    int prompt, gen, depth, reps;
+    double *prompt_s, *gen_s; /* sorted once all are there */
+    double bandwidth;         /* bytes per second */
+} bench;
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const double *s, int n)
+{
+    return n % 2 ? s[n / 2] : (s[n / 2 - 1] + s[n / 2]) / 2;
+}
+
+static double rate(int tokens, double s)
+{
+    return s > 0 ? tokens / s : 0;
+}
+
+static ft_status measure(bench *b, ft_llm *m, bool quiet, ft_err *err)
+{
+    ft_status st = FT_OK;
+    ft_progress *bar = ft_progress_new("bench", (uint64_t)b->reps + 1, false, quiet);
+    for (int i = -1; i < b->reps && !st; i++) { /* the first one warms up and does not count */
+        double p, g;
+        st = ft_llm_time(m, b->prompt, b->gen, b->depth, &p, &g, err);
+        if (!st && i >= 0) {
+            b->prompt_s[i] = p;
+            b->gen_s[i] = g;
+        }
+        ft_progress_add(bar, 1);
+    }
+    ft_progress_free(bar);
+    if (st) return st;
+    qsort(b->prompt_s, (size_t)b->reps, sizeof *b->prompt_s, by_value);
+    qsort(b->gen_s, (size_t)b->reps, sizeof *b->gen_s, by_value);
+    b->bandwidth = ft_read_bandwidth(ft_llm_about(m)->threads);
+    return FT_OK;
+}
+
+/* ---- the machine ---- */
+
+/* The processor as the kernel names it; some kernels give no name. */
+static void cpu_name(char out[128])
+{
+    struct utsname u;
+    char line[256];
+    snprintf(out, 128, "%s", uname(&u) ? "unknown" : u.machine);
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    while (f && fgets(line, sizeof line, f)) {
+        if (strncmp(line, "model name", 10)) continue;
+        const char *at = strchr(line, ':');
+        if (at) snprintf(out, 128, "%.*s", (int)strcspn(at + 2, "\n"), at + 2);
+        break;
+    }
+    if (f) fclose(f);
+}
+
+/* The part in brackets of "0.1.0 (commit)". */
+static json_t *commit_json(void)
+{
+    const char *v = strchr(ft_version(), '(');
+    return v ? json_stringn(v + 1, strcspn(v + 1, ")")) : json_string("unknown");
+}
+
+static json_t *machine_json(const ft_llm_info *i)
+{
+    char cpu[128];
+    cpu_name(cpu);
+    json_t *j = json_object();
+    json_object_set_new(j, "cpu", json_string(cpu));
+    json_object_set_new(j, "instruction_sets", json_string(ft_cpu_isa_names()));
+    json_object_set_new(j, "device", json_string(i->device));
+    json_object_set_new(j, "threads", json_integer(i->threads));
+    return j;
+}
+
+static json_t *model_json(const ft_llm_info *i)
+{
+    const char *slash = strrchr(i->path, '/');
+    json_t *j = json_object();
+    json_object_set_new(j, "name", json_string(i->name));
+    json_object_set_new(j, "file", json_string(slash ? slash + 1 : i->path));
+    json_object_set_new(j, "arch", json_string(i->arch));
+    json_object_set_new(j, "parameters", json_integer((json_int_t)i->parameters));
+    json_object_set_new(j, "weight_bytes", json_integer((json_int_t)i->weight_bytes));
+    return j;
+}
+
+/* ---- results ---- */
+
+static double read_rate(const bench *b, const ft_llm_info *i)
+{
+    return (double)i->weight_bytes * rate(b->gen, median(b->gen_s, b->reps));
+}
+
+static void print_json(const bench *b, const ft_llm_info *i)
+{
+    json_t *j = json_object();
+    json_object_set_new(j, "machine", machine_json(i));
+    json_object_set_new(j, "commit", commit_json());
+    json_object_set_new(j, "model", model_json(i));
+    json_object_set_new(j, "n_prompt", json_integer(b->prompt));
+    json_object_set_new(j, "n_gen", json_integer(b->gen));
+    json_object_set_new(j, "n_depth", json_integer(b->depth));
+    json_object_set_new(j, "repetitions", json_integer(b->reps));
+    json_object_set_new(j, "prompt_tps", json_real(rate(b->prompt, median(b->prompt_s, b->reps))));
+    json_object_set_new(j, "prompt_tps_best", json_real(rate(b->prompt, b->prompt_s[0])));
+    json_object_set_new(j, "decode_tps", json_real(rate(b->gen, median(b->gen_s, b->reps))));
+    json_object_set_new(j, "decode_tps_best", json_real(rate(b->gen, b->gen_s[0])));
+    json_object_set_new(j, "bytes_per_token", json_integer((json_int_t)i->weight_bytes));
+    json_object_set_new(j, "decode_bytes_per_second", json_real(read_rate(b, i)));
+    json_object_set_new(j, "memory_bytes_per_second", json_real(b->bandwidth));
+    json_object_set_new(j, "memory_percent",
+                        json_real(b->bandwidth > 0 ? 100 * read_rate(b, i) / b->bandwidth : 0));
+    char *s = json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    puts(s);
+    free(s);
+    json_decref(j);
+}
+
+static void print_text(const bench *b, const ft_llm_info *i)
+{
+    char cpu[128], size[24];
+    cpu_name(cpu);
+    printf("%s (%s), %s, %s, %d threads\n", i->name, i->arch, ft_human_bytes(size, i->weight_bytes),
+           cpu, i->threads);
+    if (b->prompt)
+        printf("prompt  %6d tokens  %10.2f tokens/s  (best %.2f of %d)\n", b->prompt,
+               rate(b->prompt, median(b->prompt_s, b->reps)), rate(b->prompt, b->prompt_s[0]),
+               b->reps);
+    if (!b->gen) return;
+    printf("decode  %6d tokens  %10.2f tokens/s  (best %.2f of %d)", b->gen,
+           rate(b->gen, median(b->gen_s, b->reps)), rate(b->gen, b->gen_s[0]), b->reps);
+    if (b->depth) printf(", after %d tokens", b->depth);
+    putchar('\n');
+    printf("        %s of weights a token: %.2f GB/s, %.0f %% of the %.2f GB/s that memory gives\n",
+           size, read_rate(b, i) * 1e-9, 100 * read_rate(b, i) / b->bandwidth, b->bandwidth * 1e-9);
+}
+
+static ft_status bench_model(const ft_opts *o, bench *b, ft_llm *m, ft_err *err)
+{
+    const bool json = ft_opts_flag(o, "json");
+    const ft_status st = measure(b, m, json || ft_opts_flag(o, "quiet"), err);
+    if (st) return st;
+    if (json)
+        print_json(b, ft_llm_about(m));
+    else
+        print_text(b, ft_llm_about(m));
+    if (fflush(stdout) && errno != EPIPE)
+        return ft_fail_errno(err, "cannot write to standard output");
+    return FT_OK;
+}
+
+int ft_cmd_bench(const ft_opts *o)
+{
+    ft_err err;
+    bench b = {.prompt = (int)ft_opts_int(o, "n-prompt"),
+               .gen = (int)ft_opts_int(o, "n-gen"),
+               .depth = (int)ft_opts_int(o, "n-depth"),
+               .reps = (int)ft_opts_int(o, "repetitions")};
+    if (!b.prompt && !b.gen) {
+        ft_fail(&err, FT_EINVAL, "bench: 0 prompt tokens and 0 to decode, want some of either");
+        return ft_die(&err);
+    }
+    ft_model_opts mo = {0};
+    ft_llm *m = NULL;
+    ft_llm_params p;
+    b.prompt_s = ft_new_n(double, (size_t)b.reps);
+    b.gen_s = ft_new_n(double, (size_t)b.reps);
+    ft_status st = ft_model_opts_params(&mo, o, &p, &err);
+    const int need = FT_MAX(b.prompt, FT_MAX(1, b.depth) + b.gen) + 2;
+    p.ctx = FT_MAX(p.ctx, need);
+    if (!st) st = ft_llm_open(&m, &p, &err);
+    if (!st) st = bench_model(o, &b, m, &err);
+    ft_llm_close(m);
+    ft_model_opts_release(&mo);
+    ft_free(b.prompt_s);
+    ft_free(b.gen_s);
+    return st ? ft_die(&err) : 0;
+}

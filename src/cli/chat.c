@@ -1,0 +1,228 @@
+/* cli/chat.c - talking with a model. On a terminal with prompts and colours; otherwise every line
+ * of the input is a turn and the output is the answers. */
+#define _POSIX_C_SOURCE 200809L
+#include "cli/chat.h"
+
+#include "base/mem.h"
+#include "cli/cmd.h"
+#include "cli/json_text.h"
+#include "cli/line.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* ---- messages ---- */
+
+static json_t *message(const char *role, const char *text, size_t n)
+{
+    json_t *m = json_object();
+    json_object_set_new(m, "role", json_string(role));
+    json_object_set_new(m, "content", ft_json_text(text, n));
+    return m;
+}
+
+static bool has_role(const ft_chat *c, size_t i, const char *role)
+{
+    const char *r = json_string_value(json_object_get(json_array_get(c->messages, i), "role"));
+    return r && !strcmp(r, role);
+}
+
+void ft_chat_say(ft_chat *c, const char *role, const char *text, size_t n)
+{
+    json_array_append_new(c->messages, message(role, text, n));
+}
+
+void ft_chat_system(ft_chat *c, const char *text)
+{
+    if (has_role(c, 0, "system")) json_array_remove(c->messages, 0);
+    if (text) json_array_insert_new(c->messages, 0, message("system", text, strlen(text)));
+}
+
+bool ft_chat_back(ft_chat *c, bool user_too)
+{
+    size_t at = json_array_size(c->messages);
+    while (at && !has_role(c, at - 1, "user")) at--;
+    if (!at) return false;
+    if (user_too) at--;
+    while (json_array_size(c->messages) > at)
+        json_array_remove(c->messages, json_array_size(c->messages) - 1);
+    return true;
+}
+
+/* ---- replies ---- */
+
+static void add_up(ft_reply *sum, const ft_reply *r)
+{
+    sum->prompt_tokens += r->prompt_tokens;
+    sum->cached_tokens += r->cached_tokens;
+    sum->reply_tokens += r->reply_tokens;
+    sum->prompt_s += r->prompt_s;
+    sum->reply_s += r->reply_s;
+    sum->rounds += r->rounds;
+    sum->draft_rounds += r->draft_rounds;
+    sum->drafted += r->drafted;
+    sum->accepted += r->accepted;
+    for (size_t i = 0; i < FT_COUNT(sum->drafted_at); i++) {
+        sum->drafted_at[i] += r->drafted_at[i];
+        sum->accepted_at[i] += r->accepted_at[i];
+    }
+}
+
+/* What the model said joins the conversation, also when it was stopped half way. */
+static void remember(ft_chat *c, const ft_printer *p)
+{
+    json_t *m = message("assistant", ft_buf_z(&p->answer), p->answer.len);
+    if (p->thought.len)
+        json_object_set_new(m, "reasoning_content",
+                            ft_json_text(ft_buf_z(&p->thought), p->thought.len));
+    json_array_append_new(c->messages, m);
+}
+
+static void say_how_it_ended(const ft_chat *c)
+{
+    const bool watched = c->term.out && c->term.err && !ft_opts_flag(c->o, "quiet");
+    if (watched && c->last.reason == FT_REASON_CANCEL) ft_term_note(&c->term, "(stopped)");
+    if (watched && c->last.context_full)
+        ft_term_note(&c->term, "(the context of %d tokens is full; /clear begins again)",
+                     ft_llm_about(c->m)->ctx);
+    if (watched || ft_opts_flag(c->o, "show-timings")) ft_reply_note(&c->term, &c->last);
+}
+
+static ft_status reply(ft_chat *c, ft_printer *p, ft_err *err)
+{
+    char *prompt;
+    ft_status st = ft_model_opts_render(c->m, c->messages, c->options, &c->r, &prompt, err);
+    if (st) return st;
+    ft_printer_attach(p, &c->r);
+    ft_interrupt_mode(FT_INTERRUPT_STOPS);
+    st = ft_session_reply(c->s, &c->r, &c->last, err);
+    ft_free(prompt);
+    if (!ft_printer_finish(p)) c->over = true;
+    return st;
+}
+
+bool ft_chat_reply(ft_chat *c)
+{
+    ft_err err;
+    ft_printer p;
+    ft_printer_init(&p, &c->term, ft_llm_vocab(c->m));
+    p.show_drafts = ft_opts_flag(c->o, "show-drafts");
+    const ft_status st = reply(c, &p, &err);
+    if (st) {
+        c->last = (ft_reply){0};
+        c->failed = true;
+        ft_die(&err);
+    } else {
+        add_up(&c->sum, &c->last);
+        remember(c, &p);
+        if (!c->over) say_how_it_ended(c);
+    }
+    if (p.write_errno && p.write_errno != EPIPE) {
+        errno = p.write_errno;
+        ft_fail_errno(&err, "cannot write to standard output");
+        ft_die(&err);
+        c->failed = true;
+    }
+    ft_printer_release(&p);
+    return !st;
+}
+
+/* ---- turns ---- */
+
+static void turn(ft_chat *c, const char *text, size_t n)
+{
+    if (strlen(text) != n) {
+        ft_err err;
+        ft_fail(&err, FT_EINVAL, "the message has a zero byte at %zu, want text", strlen(text));
+        ft_die(&err);
+        c->failed = true;
+        return;
+    }
+    const bool slash = text[0] == '/';
+    if (slash && text[1] != '/') {
+        ft_chat_command(c, text);
+        return;
+    }
+    if (!n) return;
+    ft_chat_say(c, "user", text + slash, n - slash); /* a second slash says that it is no command */
+    if (!ft_chat_reply(c)) ft_chat_back(c, true);
+}
+
+static void converse(ft_chat *c)
+{
+    const char *text;
+    size_t n;
+    ft_line *l = ft_line_new(&c->term, ft_opts_text(c->o, "history"));
+    while (!c->over) {
+        ft_interrupt_mode(c->term.in ? FT_INTERRUPT_STOPS : FT_INTERRUPT_EXITS);
+        const ft_line_end e = ft_line_read(l, &text, &n);
+        if (e == FT_LINE_INTERRUPTED) {
+            if (c->term.out) putchar('\n');
+            ft_term_note(&c->term, "(/quit or Ctrl-D leaves)");
+        } else if (e == FT_LINE_EOF) {
+            if (c->term.in && c->term.out) putchar('\n');
+            break;
+        } else {
+            turn(c, text, n);
+        }
+    }
+    ft_line_free(l);
+}
+
+static void greet(const ft_chat *c)
+{
+    if (!c->term.in || !c->term.out || ft_opts_flag(c->o, "quiet")) return;
+    const ft_llm_info *i = ft_llm_about(c->m);
+    ft_term_note(&c->term, "%s (%s), %d tokens of context, drafts: %s", i->name, i->arch, i->ctx,
+                 i->drafter);
+    ft_term_note(&c->term, "/help lists what else you can type; Ctrl-C stops a reply");
+}
+
+/* The message from the command line, shown as if it had been typed. */
+static void first_turn(ft_chat *c, const char *text, size_t n)
+{
+    if (c->term.in && c->term.out) {
+        printf("%s>%s ", ft_style_begin(c->term.colour, FT_STYLE_PROMPT),
+               ft_style_begin(c->term.colour, FT_STYLE_NONE));
+        ft_term_put(text, n);
+        putchar('\n');
+    }
+    turn(c, text, n);
+}
+
+static ft_status open_chat(ft_chat *c, ft_err *err)
+{
+    ft_llm_params p;
+    const char *system;
+    ft_status st = ft_model_opts_params(&c->mo, c->o, &p, err);
+    if (!st) st = ft_model_opts_template(c->o, &c->options, err);
+    if (!st) st = ft_model_opts_system(&c->mo, c->o, &system, err);
+    if (!st) st = ft_llm_open(&c->m, &p, err);
+    if (!st) st = ft_model_opts_request(&c->mo, c->o, c->m, &c->r, err);
+    if (st) return st;
+    if (system) ft_chat_system(c, system);
+    c->s = ft_session_new(c->m);
+    return c->s ? FT_OK : ft_fail(err, FT_ELIMIT, "every lane is taken");
+}
+
+int ft_cmd_chat(const ft_opts *o)
+{
+    ft_err err;
+    ft_chat c = {.o = o, .term = ft_term_open(ft_opts_text(o, "color")), .messages = json_array()};
+    char *first;
+    size_t n;
+    ft_interrupt_mode(FT_INTERRUPT_EXITS);
+    ft_status st = ft_model_opts_prompt(&c.mo, o, false, &first, &n, &err);
+    if (!st) st = open_chat(&c, &err);
+    if (!st) {
+        greet(&c);
+        if (n) first_turn(&c, first, n);
+        converse(&c);
+    }
+    ft_session_free(c.s);
+    ft_llm_close(c.m);
+    json_decref(c.messages);
+    json_decref(c.options);
+    ft_model_opts_release(&c.mo);
+    return st ? ft_die(&err) : c.failed;
+}

@@ -1,0 +1,246 @@
+/* cli/chat_commands.c - what a line that begins with a slash does in a chat. */
+#define _POSIX_C_SOURCE 200809L
+#include "base/file.h"
+#include "base/mem.h"
+#include "cli/chat.h"
+#include "cli/cmd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MAX_SAVED ((size_t)1 << 28)
+
+typedef struct command {
+    const char *name, *arg;
+    void (*run)(ft_chat *c, const char *arg);
+    const char *help;
+} command;
+
+static void fail(ft_chat *c, const ft_err *err)
+{
+    ft_die(err);
+    if (!c->term.in) c->failed = true; /* a script wants to know */
+}
+
+static void clear(ft_chat *c, const char *arg)
+{
+    (void)arg;
+    json_t *first = json_incref(json_array_get(c->messages, 0));
+    const char *role = json_string_value(json_object_get(first, "role"));
+    json_array_clear(c->messages);
+    if (role && !strcmp(role, "system")) json_array_append(c->messages, first);
+    json_decref(first);
+    ft_term_note(&c->term, "(a new conversation)");
+}
+
+static void system_message(ft_chat *c, const char *arg)
+{
+    if (!*arg) {
+        const json_t *first = json_array_get(c->messages, 0);
+        const char *role = json_string_value(json_object_get(first, "role"));
+        const char *text = json_string_value(json_object_get(first, "content"));
+        const bool has = role && text && !strcmp(role, "system");
+        ft_term_note(&c->term, has ? "(system message: %s)" : "(no system message%s)",
+                     has ? text : "");
+        return;
+    }
+    ft_chat_system(c, strcmp(arg, "none") ? arg : NULL);
+    ft_term_note(&c->term, "(from the next reply on)");
+}
+
+static void think(ft_chat *c, const char *arg)
+{
+    if (!strcmp(arg, "auto")) {
+        json_object_del(c->options, "enable_thinking");
+    } else if (!strcmp(arg, "on") || !strcmp(arg, "off")) {
+        json_object_set_new(c->options, "enable_thinking", json_boolean(!strcmp(arg, "on")));
+    } else {
+        ft_err err;
+        ft_fail(&err, FT_EINVAL, "/think \"%.40s\", want on, off or auto", arg);
+        fail(c, &err);
+        return;
+    }
+    ft_term_note(&c->term, "(thinking: %s)", arg);
+}
+
+static void retry(ft_chat *c, const char *arg)
+{
+    (void)arg;
+    if (!ft_chat_back(c, false)) {
+        ft_term_note(&c->term, "(there is nothing to reply to)");
+        return;
+    }
+    c->r.sampling.seed++; /* the same draws would give the same reply */
+    ft_chat_reply(c);
+}
+
+static void undo(ft_chat *c, const char *arg)
+{
+    (void)arg;
+    ft_term_note(&c->term, ft_chat_back(c, true) ? "(your last message and its reply are forgotten)"
+                                                 : "(there is nothing to forget)");
+}
+
+/* ---- files ---- */
+
+static void save(ft_chat *c, const char *path)
+{
+    ft_err err;
+    ft_out *out;
+    if (!*path) {
+        ft_fail(&err, FT_EINVAL, "/save wants the name of a file");
+        fail(c, &err);
+        return;
+    }
+    if (ft_out_open(&out, path, &err)) {
+        fail(c, &err);
+        return;
+    }
+    char *text = json_dumps(c->messages, JSON_INDENT(2));
+    ft_out_write(out, text, strlen(text));
+    ft_out_write(out, "\n", 1);
+    free(text);
+    if (ft_out_commit(out, &err)) {
+        fail(c, &err);
+        return;
+    }
+    ft_term_note(&c->term, "(%zu messages in %s)", json_array_size(c->messages), path);
+}
+
+/* The list itself, or an object that has it as "messages". */
+static ft_status check_messages(const json_t *list, ft_err *err)
+{
+    if (!json_is_array(list)) return ft_fail(err, FT_EFORMAT, "want an array of messages");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *m = json_array_get(list, i);
+        if (!json_is_string(json_object_get(m, "role")) ||
+            !json_is_string(json_object_get(m, "content")))
+            return ft_fail(err, FT_EFORMAT,
+                           "message %zu, want an object with the texts \"role\" and \"content\"",
+                           i);
+    }
+    return FT_OK;
+}
+
+static ft_status load_messages(const char *path, json_t **out, ft_err *err)
+{
+    char *text;
+    size_t n;
+    ft_status st = ft_file_read(&text, &n, path, MAX_SAVED, err);
+    if (st) return st;
+    json_error_t e;
+    json_t *j = json_loadb(text ? text : "", n, JSON_REJECT_DUPLICATES, &e);
+    ft_free(text);
+    if (!j) return ft_fail(err, FT_EFORMAT, "%s: line %d: %s", path, e.line, e.text);
+    json_t *list = json_is_object(j) ? json_object_get(j, "messages") : j;
+    if ((st = check_messages(list, err)))
+        ft_err_prefix(err, "%s", path);
+    else
+        *out = json_incref(list);
+    json_decref(j);
+    return st;
+}
+
+static void load(ft_chat *c, const char *path)
+{
+    ft_err err;
+    json_t *list = NULL;
+    if (!*path || !strcmp(path, "-")) {
+        ft_fail(&err, FT_EINVAL, "/load wants the name of a file");
+        fail(c, &err);
+        return;
+    }
+    if (load_messages(path, &list, &err)) {
+        fail(c, &err);
+        return;
+    }
+    json_decref(c->messages);
+    c->messages = list;
+    ft_term_note(&c->term, "(%zu messages from %s)", json_array_size(list), path);
+}
+
+/* ---- numbers ---- */
+
+static void stats(ft_chat *c, const char *arg)
+{
+    (void)arg;
+    const ft_llm_info *i = ft_llm_about(c->m);
+    const ft_reply *r = &c->last, *sum = &c->sum;
+    char a[24], b[24];
+    printf("model    %s (%s), %s of weights on %s with %d threads\n", i->name, i->arch,
+           ft_human_bytes(a, i->weight_bytes), i->device, i->threads);
+    printf("context  %d of %d tokens, cache and buffers %s\n", r->prompt_tokens + r->reply_tokens,
+           i->ctx, ft_human_bytes(b, i->cache_bytes));
+    printf("last     %d tokens at %.1f tokens/s; prompt %d, %d of them cached, %.1f tokens/s\n",
+           r->reply_tokens, ft_reply_rate(r), r->prompt_tokens, r->cached_tokens,
+           ft_prompt_rate(r));
+    printf("all      %d tokens in %.1f s, prompts %d tokens in %.1f s\n", sum->reply_tokens,
+           sum->reply_s, sum->prompt_tokens - sum->cached_tokens, sum->prompt_s);
+    printf("drafts   %s\n", i->drafter);
+    if (!sum->drafted) return;
+    printf("         %lld of %lld agreed to in %lld rounds, %.2f tokens a round; by position:",
+           (long long)sum->accepted, (long long)sum->drafted, (long long)sum->draft_rounds,
+           sum->draft_rounds ? 1 + (double)sum->accepted / (double)sum->draft_rounds : 0);
+    for (size_t k = 0; k < FT_COUNT(sum->drafted_at) && sum->drafted_at[k]; k++)
+        printf(" %.0f %%", 100 * (double)sum->accepted_at[k] / (double)sum->drafted_at[k]);
+    putchar('\n');
+}
+
+static void quit(ft_chat *c, const char *arg)
+{
+    (void)arg;
+    c->over = true;
+}
+
+static void help(ft_chat *c, const char *arg);
+
+static const command table[] = {
+    {"/help", "", help, "this list"},
+    {"/clear", "", clear, "begin a new conversation; the system message stays"},
+    {"/system", "TEXT", system_message, "how the model should behave; none = as it likes"},
+    {"/think", "on|off|auto", think, "let the model think before it answers"},
+    {"/retry", "", retry, "another reply to your last message"},
+    {"/undo", "", undo, "forget your last message and its reply"},
+    {"/save", "FILE", save, "write the conversation as JSON"},
+    {"/load", "FILE", load, "go on with a conversation that was saved"},
+    {"/stats", "", stats, "the model, its memory and its speed"},
+    {"/quit", "", quit, "leave; Ctrl-D does too"},
+};
+
+static void help(ft_chat *c, const char *arg)
+{
+    (void)c, (void)arg;
+    for (size_t i = 0; i < FT_COUNT(table); i++) {
+        char left[32];
+        snprintf(left, sizeof left, "%s %s", table[i].name, table[i].arg);
+        printf("  %-20s %s\n", left, table[i].help);
+    }
+    puts(
+        "  \\ at the end of a line, or lines between \"\"\" and \"\"\": one message of many lines\n"
+        "  //...                a message that begins with a slash");
+}
+
+void ft_chat_command(ft_chat *c, const char *line)
+{
+    const size_t n = strcspn(line, " \t");
+    const char *arg = line + n + strspn(line + n, " \t");
+    ft_buf trimmed;
+    ft_buf_init(&trimmed, MAX_SAVED);
+    size_t len = strlen(arg);
+    while (len && strchr(" \t\n", arg[len - 1])) len--;
+    ft_buf_put(&trimmed, arg, len);
+    const command *found = NULL;
+    for (size_t i = 0; i < FT_COUNT(table); i++)
+        if (strlen(table[i].name) == n && !memcmp(table[i].name, line, n)) found = &table[i];
+    if (n == 5 && !memcmp(line, "/exit", n)) found = &table[FT_COUNT(table) - 1];
+    if (found) {
+        found->run(c, ft_buf_z(&trimmed));
+    } else {
+        ft_err err;
+        ft_fail(&err, FT_EINVAL, "no command %.*s (/help lists them)", (int)FT_MIN(n, (size_t)40),
+                line);
+        fail(c, &err);
+    }
+    fflush(stdout);
+    ft_buf_release(&trimmed);
+}

@@ -1,0 +1,317 @@
+#define _GNU_SOURCE
+#include "cli/model_opts.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define MAX_FILE ((size_t)1 << 30)
+
+static void *keep(ft_model_opts *mo, void *p)
+{
+    mo->own = ft_realloc(mo->own, sizeof *mo->own * (size_t)(mo->n_own + 1));
+    mo->own[mo->n_own++] = p;
+    return p;
+}
+
+void ft_model_opts_release(ft_model_opts *mo)
+{
+    for (int i = 0; i < mo->n_own; i++) ft_free(mo->own[i]);
+    ft_free(mo->own);
+    *mo = (ft_model_opts){0};
+}
+
+/* An option that also comes as a file: NAME and NAME-file. */
+static ft_status text_or_file(ft_model_opts *mo, const ft_opts *o, const char *name,
+                              const char *file_name, const char **out, ft_err *err)
+{
+    const char *text = ft_opts_text(o, name), *path = ft_opts_text(o, file_name);
+    *out = text;
+    if (!path) return FT_OK;
+    if (text) return ft_fail(err, FT_EINVAL, "--%s and --%s, want one of them", name, file_name);
+    char *read;
+    size_t n;
+    const ft_status st = ft_file_read(&read, &n, path, MAX_FILE, err);
+    if (st) return st;
+    *out = keep(mo, read ? read : ft_strdup(""));
+    return FT_OK;
+}
+
+/* ---- the model ---- */
+
+static int draft_max(const ft_opts *o)
+{
+    if (!strcmp(ft_opts_text(o, "spec-type"), "none")) return 0;
+    if (ft_opts_set(o, "draft-block-size") && !ft_opts_set(o, "spec-draft-n-max"))
+        return FT_MAX(0, (int)ft_opts_int(o, "draft-block-size") - 1);
+    return (int)ft_opts_int(o, "spec-draft-n-max");
+}
+
+ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_params *p, ft_err *err)
+{
+    ft_llm_defaults(p);
+    p->model = ft_opts_text(o, "model");
+    p->device = ft_opts_text(o, "device");
+    p->cache_k = ft_opts_text(o, "cache-type-k");
+    p->cache_v = ft_opts_text(o, "cache-type-v");
+    p->threads = (int)ft_opts_int(o, "threads");
+    p->ctx = (int)ft_opts_int(o, "ctx-size");
+    p->batch = (int)ft_opts_int(o, "batch-size");
+    p->no_mmap = !ft_opts_flag(o, "mmap");
+    p->quiet = ft_opts_flag(o, "quiet");
+    if (!ft_opts_has(o, "spec-type")) { /* a program that makes no replies */
+        p->draft_max = 0;
+        return FT_OK;
+    }
+    p->draft_model = ft_opts_text(o, "spec-draft-model");
+    p->draft_max = draft_max(o);
+    p->draft_fixed = !strcmp(ft_opts_text(o, "spec-adapt"), "off");
+    return text_or_file(mo, o, "chat-template", "chat-template-file", &p->template_text, err);
+}
+
+/* ---- the request ---- */
+
+static void set_int(const ft_opts *o, const char *name, int *out)
+{
+    if (ft_opts_has(o, name) && ft_opts_set(o, name)) *out = (int)ft_opts_int(o, name);
+}
+
+static void set_float(const ft_opts *o, const char *name, float *out)
+{
+    if (ft_opts_set(o, name)) *out = (float)ft_opts_float(o, name);
+}
+
+static uint64_t seed(const ft_opts *o)
+{
+    const int64_t given = ft_opts_int(o, "seed");
+    if (given >= 0) return (uint64_t)given;
+    uint32_t s;
+    if (getrandom(&s, sizeof s, 0) != sizeof s)
+        s = (uint32_t)ft_mix64((uint64_t)ft_now_ns() ^ (uint64_t)getpid());
+    return s;
+}
+
+/* The texts of a list option, escapes replaced when asked for. */
+static const char *const *list(ft_model_opts *mo, const ft_opts *o, const char *name, int *n)
+{
+    *n = ft_opts_has(o, name) ? ft_opts_count(o, name) : 0;
+    const char **out = keep(mo, ft_new_n(const char *, (size_t)*n + 1));
+    const bool escapes = ft_opts_has(o, "escape") && ft_opts_flag(o, "escape");
+    for (int i = 0; i < *n; i++) {
+        char *text = keep(mo, ft_strdup(ft_opts_at(o, name, i)));
+        if (escapes) ft_unescape(text);
+        out[i] = text;
+    }
+    return out;
+}
+
+/* "123+4.5", "123-4.5" or "123-inf". */
+static ft_status bias(const char *text, int32_t *id, float *value, ft_err *err)
+{
+    const size_t digits = strspn(text, "0123456789");
+    char number[16];
+    int64_t i;
+    double v;
+    const bool sign = text[digits] == '+' || text[digits] == '-';
+    if (digits && digits < sizeof number && sign) {
+        memcpy(number, text, digits);
+        number[digits] = 0;
+        const char *amount = text + digits + (text[digits] == '+');
+        const bool never = !strcmp(amount, "-inf");
+        if (ft_parse_i64(number, 0, INT32_MAX, &i) &&
+            (never || ft_parse_f64(amount, -1e9, 1e9, &v))) {
+            *id = (int32_t)i;
+            *value = never ? -1e30f : (float)v;
+            return FT_OK;
+        }
+    }
+    return ft_fail(err, FT_EINVAL, "--logit-bias: \"%.60s\", want a token id, + or -, and a number",
+                   text);
+}
+
+static ft_status biases(ft_model_opts *mo, const ft_opts *o, ft_sampling *s, ft_err *err)
+{
+    const int n = ft_opts_count(o, "logit-bias");
+    int32_t *id = keep(mo, ft_new_n(int32_t, (size_t)n + 1));
+    float *value = keep(mo, ft_new_n(float, (size_t)n + 1));
+    for (int i = 0; i < n; i++) {
+        const ft_status st = bias(ft_opts_at(o, "logit-bias", i), &id[i], &value[i], err);
+        if (st) return st;
+    }
+    s->bias_id = id;
+    s->bias = value;
+    s->n_bias = n;
+    return FT_OK;
+}
+
+static void breakers(ft_model_opts *mo, const ft_opts *o, ft_sampling *s)
+{
+    if (!ft_opts_set(o, "dry-sequence-breaker")) return;
+    s->dry_breakers = list(mo, o, "dry-sequence-breaker", &s->n_dry_breakers);
+    if (s->n_dry_breakers == 1 && !strcmp(s->dry_breakers[0], "none")) s->n_dry_breakers = 0;
+}
+
+static ft_status sampling(ft_model_opts *mo, const ft_opts *o, ft_sampling *s, ft_err *err)
+{
+    s->seed = seed(o);
+    set_float(o, "temp", &s->temperature);
+    set_int(o, "top-k", &s->top_k);
+    set_float(o, "top-p", &s->top_p);
+    set_float(o, "min-p", &s->min_p);
+    set_float(o, "typical", &s->typical_p);
+    set_float(o, "top-nsigma", &s->top_n_sigma);
+    set_float(o, "xtc-probability", &s->xtc_probability);
+    set_float(o, "xtc-threshold", &s->xtc_threshold);
+    set_float(o, "dynatemp-range", &s->dynatemp_range);
+    set_float(o, "dynatemp-exp", &s->dynatemp_exponent);
+    set_float(o, "repeat-penalty", &s->repeat_penalty);
+    set_int(o, "repeat-last-n", &s->repeat_last_n);
+    set_float(o, "presence-penalty", &s->presence_penalty);
+    set_float(o, "frequency-penalty", &s->frequency_penalty);
+    set_float(o, "dry-multiplier", &s->dry_multiplier);
+    set_float(o, "dry-base", &s->dry_base);
+    set_int(o, "dry-allowed-length", &s->dry_allowed_length);
+    set_int(o, "dry-penalty-last-n", &s->dry_last_n);
+    set_int(o, "mirostat", &s->mirostat);
+    set_float(o, "mirostat-ent", &s->mirostat_tau);
+    set_float(o, "mirostat-lr", &s->mirostat_eta);
+    if (ft_opts_set(o, "samplers")) s->samplers = ft_opts_text(o, "samplers");
+    breakers(mo, o, s);
+    return biases(mo, o, s, err);
+}
+
+ft_status ft_model_opts_request(ft_model_opts *mo, const ft_opts *o, const ft_llm *m, ft_request *r,
+                                ft_err *err)
+{
+    ft_request_defaults(r, m);
+    ft_status st = sampling(mo, o, &r->sampling, err);
+    if (!st) st = text_or_file(mo, o, "grammar", "grammar-file", &r->grammar, err);
+    if (!st) st = text_or_file(mo, o, "json-schema", "json-schema-file", &r->json_schema, err);
+    if (st) return st;
+    if (r->grammar && r->json_schema)
+        return ft_fail(err, FT_EINVAL, "a grammar and a JSON schema, want one of them");
+    r->max_tokens = (int)ft_opts_int(o, "predict");
+    r->stop = list(mo, o, "stop", &r->n_stop);
+    r->ignore_eos = ft_opts_flag(o, "ignore-eos");
+    r->special = ft_opts_flag(o, "special");
+    r->draft_min = (int)ft_opts_int(o, "spec-draft-n-min");
+    r->draft_p_min = (float)ft_opts_float(o, "spec-draft-p-min");
+    set_int(o, "logprobs", &r->top_logprobs);
+    return FT_OK;
+}
+
+/* ---- the prompt ---- */
+
+ft_status ft_model_opts_template(const ft_opts *o, json_t **out, ft_err *err)
+{
+    const char *given = ft_opts_text(o, "chat-template-kwargs");
+    json_error_t e;
+    json_t *j = given ? json_loads(given, JSON_REJECT_DUPLICATES, &e) : json_object();
+    if (!j) return ft_fail(err, FT_EFORMAT, "--chat-template-kwargs: %s", e.text);
+    if (!json_is_object(j)) {
+        json_decref(j);
+        return ft_fail(err, FT_EFORMAT, "--chat-template-kwargs: \"%.60s\", want a JSON object",
+                       given);
+    }
+    const char *thinking = ft_opts_flag(o, "no-thinking") ? "off" : ft_opts_text(o, "thinking");
+    if (strcmp(thinking, "auto"))
+        json_object_set_new(j, "enable_thinking", json_boolean(!strcmp(thinking, "on")));
+    json_object_set_new(j, "add_generation_prompt", json_true());
+    *out = j;
+    return FT_OK;
+}
+
+ft_status ft_model_opts_system(ft_model_opts *mo, const ft_opts *o, const char **out, ft_err *err)
+{
+    return text_or_file(mo, o, "system-prompt", "system-prompt-file", out, err);
+}
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9'                 ? c - '0'
+           : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+                                                : -1;
+}
+
+size_t ft_unescape(char *text)
+{
+    static const char from[] = "ntr0e\\\"'", to[] = "\n\t\r\0\x1b\\\"'";
+    char *out = text;
+    for (const char *p = text; *p;) {
+        if (*p != '\\' || !p[1]) {
+            *out++ = *p++;
+            continue;
+        }
+        const char *at = strchr(from, p[1]);
+        if (at) {
+            *out++ = to[at - from];
+            p += 2;
+        } else if (p[1] == 'x' && hex(p[2]) >= 0 && hex(p[3]) >= 0) {
+            *out++ = (char)(hex(p[2]) * 16 + hex(p[3]));
+            p += 4;
+        } else {
+            *out++ = *p++;
+        }
+    }
+    *out = 0;
+    return (size_t)(out - text);
+}
+
+/* The words of the command line as one text. */
+static char *words(const ft_opts *o)
+{
+    ft_buf b;
+    ft_buf_init(&b, MAX_FILE);
+    for (int i = 0; i < ft_opts_n_word(o); i++) {
+        if (i) ft_buf_putc(&b, ' ');
+        ft_buf_puts(&b, ft_opts_word(o, i));
+    }
+    return b.data ? ft_buf_take(&b) : ft_strdup("");
+}
+
+ft_status ft_model_opts_prompt(ft_model_opts *mo, const ft_opts *o, bool from_stdin, char **out,
+                               size_t *bytes, ft_err *err)
+{
+    const char *given = ft_opts_text(o, "prompt");
+    const char *path = from_stdin ? ft_opts_text(o, "file") : NULL;
+    *out = NULL;
+    *bytes = 0;
+    if ((ft_opts_n_word(o) > 0) + (given != NULL) + (path != NULL) > 1)
+        return ft_fail(err, FT_EINVAL, "more than one prompt: words, -p and -f, want one of them");
+    if (ft_opts_n_word(o) || given) {
+        *out = keep(mo, given ? ft_strdup(given) : words(o));
+        *bytes = ft_opts_flag(o, "escape") ? ft_unescape(*out) : strlen(*out);
+        return FT_OK;
+    }
+    if (!from_stdin) return FT_OK;
+    if (!path && isatty(STDIN_FILENO))
+        return ft_fail(err, FT_EINVAL, "no prompt, want words, -p TEXT, -f FILE or an input");
+    char *read;
+    const ft_status st = ft_file_read(&read, bytes, path ? path : "-", MAX_FILE, err);
+    if (st) return st;
+    *out = keep(mo, read ? read : ft_strdup(""));
+    return FT_OK;
+}
+
+ft_status ft_model_opts_render(const ft_llm *m, const json_t *messages, const json_t *options,
+                               ft_request *r, char **prompt, ft_err *err)
+{
+    char *list_text = json_dumps(messages, JSON_COMPACT);
+    char *options_text = json_dumps(options, JSON_COMPACT);
+    *prompt = NULL;
+    const ft_status st = ft_llm_render(m, list_text, options_text, prompt, &r->in_thought, err);
+    free(list_text);
+    free(options_text);
+    if (st) return st;
+    r->prompt = *prompt;
+    r->prompt_bytes = strlen(*prompt);
+    r->raw = true; /* a template writes the beginning of the text itself */
+    r->parse = true;
+    return FT_OK;
+}

@@ -1,0 +1,40 @@
+/* cli/model_opts.h - from options to what foretoken.h takes: a model to open, a request to make.
+ * Every program that replies reads the same options the same way, here. Options that the user did
+ * not give leave the library's value, which for sampling is the model file's recommendation. */
+#ifndef FT_CLI_MODEL_OPTS_H
+#define FT_CLI_MODEL_OPTS_H
+
+#include "cli/opts.h"
+
+#include <jansson.h>
+
+/* Owns what the params and the request point to. */
+typedef struct ft_model_opts {
+    void **own;
+    int n_own;
+} ft_model_opts;
+
+void ft_model_opts_release(ft_model_opts *mo);
+
+/* Fills p with the defaults and then the options. */
+ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_params *p, ft_err *err);
+/* The same for a request. A seed that was not given is drawn at random. */
+ft_status ft_model_opts_request(ft_model_opts *mo, const ft_opts *o, const ft_llm *m, ft_request *r,
+                                ft_err *err);
+/* The object that a template reads: enable_thinking and --chat-template-kwargs. */
+ft_status ft_model_opts_template(const ft_opts *o, json_t **out, ft_err *err);
+/* --system-prompt or its file; NULL when there is none. Belongs to mo. */
+ft_status ft_model_opts_system(ft_model_opts *mo, const ft_opts *o, const char **out, ft_err *err);
+/* The words, -p or -f, or with from_stdin what standard input has; one of them. NULL and 0 bytes
+ * when there is none. Belongs to mo. */
+ft_status ft_model_opts_prompt(ft_model_opts *mo, const ft_opts *o, bool from_stdin, char **out,
+                               size_t *bytes, ft_err *err);
+
+/* text with \n, \t, \r, \0, \e, \\, \", \' and \xHH replaced, in place. Returns the new length. */
+size_t ft_unescape(char *text);
+
+/* Renders messages and makes the result r's prompt. *prompt is yours (ft_free). */
+ft_status ft_model_opts_render(const ft_llm *m, const json_t *messages, const json_t *options,
+                               ft_request *r, char **prompt, ft_err *err);
+
+#endif

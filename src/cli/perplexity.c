@@ -1,0 +1,102 @@
+/* cli/perplexity.c - how well a model predicts a text: chunks of the context, the second half of
+ * each scored. */
+#define _POSIX_C_SOURCE 200809L
+#include "base/file.h"
+#include "base/mem.h"
+#include "cli/cmd.h"
+#include "cli/model_opts.h"
+#include "cli/term.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    CHUNK = 512,     /* tokens, when none are asked for */
+    SCORE_ROWS = 64, /* rows whose logits are kept at a time: 64 MB for a vocabulary of 250,000 */
+};
+#define MAX_TEXT ((size_t)1 << 30)
+
+static void show(void *user, int chunk, int chunks, double ppl)
+{
+    const ft_term *t = user;
+    if (t->err) {
+        fprintf(stderr, "\r\x1b[K%d/%d chunks, ppl %.4f", chunk, chunks, ppl);
+        if (chunk == chunks) fputs("\r\x1b[K", stderr);
+    } else {
+        fprintf(stderr, "chunk %d/%d: ppl %.4f\n", chunk, chunks, ppl);
+    }
+}
+
+static ft_status read_ids(const ft_opts *o, const ft_llm *m, int32_t **ids, size_t *n, ft_err *err)
+{
+    const char *path = ft_opts_text(o, "file");
+    if (!path && isatty(STDIN_FILENO))
+        return ft_fail(err, FT_EINVAL, "no text, want -f FILE or an input");
+    char *text;
+    size_t bytes;
+    ft_status st = ft_file_read(&text, &bytes, path ? path : "-", MAX_TEXT, err);
+    if (st) return st;
+    st = ft_vocab_encode(ft_llm_vocab(m), text ? text : "", bytes, FT_ENCODE_ADD_SPECIAL, ids, n,
+                         err);
+    ft_free(text);
+    return st;
+}
+
+static void print_json(const ft_llm *m, const ft_perplexity *r, int ctx)
+{
+    json_t *j = json_object();
+    json_object_set_new(j, "model", json_string(ft_llm_about(m)->name));
+    json_object_set_new(j, "ppl", json_real(r->ppl));
+    json_object_set_new(j, "ppl_error", json_real(r->error));
+    json_object_set_new(j, "nll", json_real(r->nll));
+    json_object_set_new(j, "n_ctx", json_integer(ctx));
+    json_object_set_new(j, "chunks", json_integer(r->chunks));
+    json_object_set_new(j, "tokens", json_integer(r->tokens));
+    json_object_set_new(j, "seconds", json_real(r->seconds));
+    char *s = json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    puts(s);
+    free(s);
+    json_decref(j);
+}
+
+static ft_status measure(const ft_opts *o, ft_llm *m, int ctx, ft_err *err)
+{
+    ft_term term = ft_term_open("auto");
+    const bool quiet = ft_opts_flag(o, "quiet");
+    int32_t *ids = NULL;
+    size_t n;
+    ft_perplexity r;
+    ft_status st = read_ids(o, m, &ids, &n, err);
+    if (!st)
+        st = ft_llm_perplexity(m, ids, n, ctx, (int)ft_opts_int(o, "chunks"), quiet ? NULL : show,
+                               &term, &r, err);
+    ft_free(ids);
+    if (st) return st;
+    if (ft_opts_flag(o, "json"))
+        print_json(m, &r, ctx);
+    else
+        printf("ppl %.4f +- %.4f (%lld tokens scored in %d chunks of %d, %.1f s)\n", r.ppl, r.error,
+               (long long)r.tokens, r.chunks, ctx, r.seconds);
+    if (fflush(stdout) && errno != EPIPE)
+        return ft_fail_errno(err, "cannot write to standard output");
+    return FT_OK;
+}
+
+int ft_cmd_perplexity(const ft_opts *o)
+{
+    ft_err err;
+    ft_model_opts mo = {0};
+    ft_llm *m = NULL;
+    ft_llm_params p;
+    const int asked = (int)ft_opts_int(o, "ctx-size"), ctx = asked ? asked : CHUNK;
+    ft_status st = ft_model_opts_params(&mo, o, &p, &err);
+    p.ctx = ctx;
+    p.score_rows = SCORE_ROWS;
+    if (!st) st = ft_llm_open(&m, &p, &err);
+    if (!st) st = measure(o, m, ctx, &err);
+    ft_llm_close(m);
+    ft_model_opts_release(&mo);
+    return st ? ft_die(&err) : 0;
+}

@@ -1,0 +1,178 @@
+/* cli/run.c - one prompt, one reply: as text while it comes, or as one JSON object. */
+#define _POSIX_C_SOURCE 200809L
+#include "base/mem.h"
+#include "cli/cmd.h"
+#include "cli/json_text.h"
+#include "cli/model_opts.h"
+#include "cli/reply.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct run {
+    const ft_opts *o;
+    ft_model_opts mo;
+    ft_llm *m;
+    ft_session *s;
+    ft_term term;
+    ft_request r;
+    ft_printer printer;
+    char *rendered; /* the prompt: as text, */
+    int32_t *ids;   /* or as ids */
+} run;
+
+static json_t *message(const char *role, const char *text, size_t n)
+{
+    json_t *m = json_object();
+    json_object_set_new(m, "role", json_string(role));
+    json_object_set_new(m, "content", ft_json_text(text, n));
+    return m;
+}
+
+/* The prompt as the user's message, behind the system's when there is one. */
+static ft_status render(run *u, const char *prompt, size_t n, ft_err *err)
+{
+    const char *system;
+    json_t *options;
+    ft_status st = ft_model_opts_system(&u->mo, u->o, &system, err);
+    if (!st) st = ft_model_opts_template(u->o, &options, err);
+    if (st) return st;
+    json_t *list = json_array();
+    if (system) json_array_append_new(list, message("system", system, strlen(system)));
+    json_array_append_new(list, message("user", prompt, n));
+    st = ft_model_opts_render(u->m, list, options, &u->r, &u->rendered, err);
+    json_decref(list);
+    json_decref(options);
+    return st;
+}
+
+/* The prompt as it stands, behind the BOS that the model wants unless it has one already. */
+static ft_status encode(run *u, const char *prompt, size_t n, ft_err *err)
+{
+    const ft_vocab *v = ft_llm_vocab(u->m);
+    int32_t *with = NULL, *without = NULL;
+    size_t n_with = 0, n_without = 0;
+    const unsigned parse = FT_ENCODE_PARSE_SPECIAL, add = FT_ENCODE_ADD_SPECIAL;
+    ft_status st = ft_vocab_encode(v, prompt, n, parse | add, &with, &n_with, err);
+    if (!st) st = ft_vocab_encode(v, prompt, n, parse, &without, &n_without, err);
+    const bool there = !st && n_without > 0 && with[0] == without[0];
+    u->ids = there ? without : with;
+    ft_free(there ? with : without);
+    u->r.ids = u->ids;
+    u->r.n_ids = (int)FT_MIN(there ? n_without : n_with, (size_t)INT32_MAX);
+    return st;
+}
+
+static ft_status prepare(run *u, ft_err *err)
+{
+    ft_llm_params p;
+    char *prompt;
+    size_t n;
+    ft_status st = ft_model_opts_prompt(&u->mo, u->o, true, &prompt, &n, err);
+    if (st) return st;
+    if (!n) return ft_fail(err, FT_EINVAL, "the prompt is empty, want some text");
+    const bool raw = ft_opts_flag(u->o, "raw");
+    if (!raw && strlen(prompt) != n)
+        return ft_fail(err, FT_EINVAL, "the prompt has a zero byte at %zu, want text",
+                       strlen(prompt));
+    if ((st = ft_model_opts_params(&u->mo, u->o, &p, err))) return st;
+    if ((st = ft_llm_open(&u->m, &p, err))) return st;
+    if ((st = ft_model_opts_request(&u->mo, u->o, u->m, &u->r, err))) return st;
+    if ((st = raw ? encode(u, prompt, n, err) : render(u, prompt, n, err))) return st;
+    u->s = ft_session_new(u->m);
+    return u->s ? FT_OK : ft_fail(err, FT_ELIMIT, "every lane is taken");
+}
+
+/* ---- JSON ---- */
+
+static json_t *usage_json(const ft_reply *r)
+{
+    json_t *j = json_object(), *details = json_object();
+    json_object_set_new(details, "cached_tokens", json_integer(r->cached_tokens));
+    json_object_set_new(j, "prompt_tokens", json_integer(r->prompt_tokens));
+    json_object_set_new(j, "completion_tokens", json_integer(r->reply_tokens));
+    json_object_set_new(j, "total_tokens", json_integer(r->prompt_tokens + r->reply_tokens));
+    json_object_set_new(j, "prompt_tokens_details", details);
+    return j;
+}
+
+static void print_json(const run *u, const ft_reply *r)
+{
+    const ft_printer *p = &u->printer;
+    json_t *j = json_object();
+    json_object_set_new(j, "model", json_string(ft_llm_about(u->m)->name));
+    json_object_set(j, "ids", p->ids);
+    json_object_set_new(j, "text", ft_json_text(ft_buf_z(&p->answer), p->answer.len));
+    if (p->thought.len)
+        json_object_set_new(j, "reasoning_content",
+                            ft_json_text(ft_buf_z(&p->thought), p->thought.len));
+    if (p->call.len)
+        json_object_set_new(j, "tool_calls_text", ft_json_text(ft_buf_z(&p->call), p->call.len));
+    json_object_set_new(j, "finish_reason", json_string(ft_reason_word(r->reason)));
+    if (r->stop_text) json_object_set_new(j, "stop_text", json_string(r->stop_text));
+    json_object_set_new(j, "truncated", json_boolean(r->context_full));
+    json_object_set_new(j, "seed", json_integer((json_int_t)u->r.sampling.seed));
+    if (p->logprobs) {
+        json_t *l = json_object();
+        json_object_set(l, "content", p->logprobs);
+        json_object_set_new(j, "logprobs", l);
+    }
+    json_object_set_new(j, "usage", usage_json(r));
+    json_object_set_new(j, "timings", ft_timings_json(r));
+    char *s = json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    puts(s ? s : "{}");
+    free(s);
+    json_decref(j);
+}
+
+/* A reader that went away has what it wanted; any other failure to write is one. */
+static ft_status written(const run *u, ft_err *err)
+{
+    if (!u->printer.write_errno || u->printer.write_errno == EPIPE) return FT_OK;
+    errno = u->printer.write_errno;
+    return ft_fail_errno(err, "cannot write to standard output");
+}
+
+static ft_status reply(run *u, bool *stopped, ft_err *err)
+{
+    const bool json = ft_opts_flag(u->o, "json");
+    ft_printer *p = &u->printer;
+    p->silent = json;
+    p->interruptible = true;
+    p->show_drafts = ft_opts_flag(u->o, "show-drafts");
+    ft_printer_attach(p, &u->r);
+    ft_reply r;
+    const ft_status st = ft_session_reply(u->s, &u->r, &r, err);
+    *stopped = ft_interrupted();
+    const bool good = ft_printer_finish(p);
+    if (st) return st;
+    if (json) {
+        print_json(u, &r);
+        if (fflush(stdout)) p->write_errno = errno;
+    }
+    const bool notes = u->term.out && u->term.err && !ft_opts_flag(u->o, "quiet") && !json;
+    if (good && (notes || ft_opts_flag(u->o, "show-timings"))) ft_reply_note(&u->term, &r);
+    return written(u, err);
+}
+
+int ft_cmd_run(const ft_opts *o)
+{
+    ft_err err;
+    run u = {.o = o, .term = ft_term_open(ft_opts_text(o, "color"))};
+    bool stopped = false;
+    ft_interrupt_mode(FT_INTERRUPT_EXITS); /* until the reply begins there is nothing to save */
+    ft_status st = prepare(&u, &err);
+    if (!st) {
+        ft_printer_init(&u.printer, &u.term, ft_llm_vocab(u.m));
+        st = reply(&u, &stopped, &err);
+        ft_printer_release(&u.printer);
+    }
+    ft_session_free(u.s);
+    ft_llm_close(u.m);
+    ft_free(u.rendered);
+    ft_free(u.ids);
+    ft_model_opts_release(&u.mo);
+    if (st) return ft_die(&err);
+    return stopped ? FT_EXIT_INTERRUPTED : 0;
+}

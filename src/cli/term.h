@@ -1,0 +1,46 @@
+/* cli/term.h - the terminal: is there one, its colours, and what Ctrl-C means right now. */
+#ifndef FT_CLI_TERM_H
+#define FT_CLI_TERM_H
+
+#include "base/err.h"
+
+#define FT_EXIT_INTERRUPTED 130 /* what a shell reports for a program that Ctrl-C ended */
+
+typedef enum ft_style {
+    FT_STYLE_NONE,
+    FT_STYLE_ANSWER,
+    FT_STYLE_THOUGHT,
+    FT_STYLE_CALL,
+    FT_STYLE_PROMPT,
+    FT_STYLE_NOTE,
+} ft_style;
+
+typedef struct ft_term {
+    bool in, out, err;         /* these are terminals */
+    bool colour, colour_notes; /* on standard output and standard error */
+} ft_term;
+
+/* when: "on", "off" or "auto". */
+ft_term ft_term_open(const char *when);
+/* The bytes that begin a style; "" without colours. FT_STYLE_NONE ends any. */
+const char *ft_style_begin(bool colour, ft_style s);
+
+/* Text of a model, written so that it cannot command the terminal: control characters other than
+ * newline and tab become U+FFFD. */
+void ft_term_put(const char *text, size_t n);
+
+/* One dim line on standard error. */
+void ft_term_note(const ft_term *t, const char *fmt, ...) FT_PRINTF(2, 3);
+
+/* ---- Ctrl-C ---- */
+
+typedef enum ft_on_interrupt {
+    FT_INTERRUPT_EXITS, /* the program ends at once with FT_EXIT_INTERRUPTED */
+    FT_INTERRUPT_STOPS, /* ft_interrupted() becomes true; the third time the program ends */
+} ft_on_interrupt;
+
+/* From now on. Forgets interrupts so far. */
+void ft_interrupt_mode(ft_on_interrupt m);
+bool ft_interrupted(void);
+
+#endif

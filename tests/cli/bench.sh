@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# foretoken bench: the figures are there, positive, and fit together.
+# shellcheck source=tests/cli/lib.bash
+. "$(dirname "$0")/lib.bash"
+out=$("$ft" bench -m "$model" -p 32 -n 8 -r 3 --json)
+for key in prompt_tps prompt_tps_best decode_tps decode_tps_best memory_bytes_per_second decode_bytes_per_second memory_percent; do
+    awk -v x="$(field "$key" <<<"$out")" 'BEGIN { exit !(x + 0 > 0) }'
+    ok "$key is above zero" $?
+done
+awk -v m="$(field decode_tps <<<"$out")" -v b="$(field decode_tps_best <<<"$out")" 'BEGIN { exit !(b >= m) }'
+ok "the best is not below the median" $?
+awk -v t="$(field decode_tps <<<"$out")" -v w="$(field bytes_per_token <<<"$out")" -v r="$(field decode_bytes_per_second <<<"$out")" \
+    'BEGIN { d = t * w / r - 1; exit !(d < 0.01 && d > -0.01) }'
+ok "bytes per second are tokens times bytes" $?
+for key in commit cpu name threads weight_bytes; do
+    [ -n "$(field "$key" <<<"$out")" ]
+    ok "JSON names the $key" $?
+done
+same "no prompt asked for" "$("$ft" bench -m "$model" -p 0 -n 4 -r 1 -q | grep -c '^prompt')" 0
+"$ft" bench -m "$model" -p 0 -n 4 -r 1 -d 64 -q | grep -q 'after 64 tokens'
+ok "decoding in the middle of a text" $?
+fails "nothing to measure" 'want some of either' "$ft" bench -m "$model" -p 0 -n 0
+fails "words" '1 words given' "$ft" bench -m "$model" fast
+fails "no such model" 'No such file' "$ft" bench -m "$dir/none.gguf"
+finish

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# foretoken chat without a terminal, where every line is a turn, and with one.
+# shellcheck source=tests/cli/lib.bash
+. "$(dirname "$0")/lib.bash"
+chat() { "$ft" chat -m "$model" -n 6 --temp 0 --no-thinking "$@" 2>"$dir/.err"; }
+roles() { grep -o '"role": *"[a-z]*"' "$1" | sed 's/.*"\([a-z]*\)"$/\1/' | tr '\n' ' '; }
+
+printf 'hello\nagain\n/save %s\n' "$dir/a.json" | chat >"$dir/out"
+same "exit code" $? 0
+same "two turns" "$(roles "$dir/a.json")" "user assistant user assistant "
+[ -s "$dir/out" ]
+ok "answers were printed" $?
+printf 'hello\n/undo\n/save %s\n/quit\nnever\n/save %s\n' "$dir/b.json" "$dir/never.json" | chat >/dev/null
+same "/undo forgets" "$(roles "$dir/b.json")" ""
+[ ! -e "$dir/never.json" ]
+ok "/quit leaves" $?
+printf '/system Be brief.\nhello\n/clear\n/save %s\n' "$dir/c.json" | chat >/dev/null
+same "/clear keeps the system message" "$(roles "$dir/c.json")" "system "
+printf 'hello\n/retry\n/save %s\n' "$dir/d.json" | chat >/dev/null
+same "/retry replaces the reply" "$(roles "$dir/d.json")" "user assistant "
+printf '/load %s\nmore\n/save %s\n' "$dir/a.json" "$dir/e.json" | chat >/dev/null
+same "/load goes on" "$(roles "$dir/e.json")" "user assistant user assistant user assistant "
+printf 'one\\\ntwo\n"""three\n\nfour"""\n//etc\n/save %s\n' "$dir/f.json" | chat >/dev/null
+same "lines that go on are one message" "$(roles "$dir/f.json")" "user assistant user assistant user assistant "
+grep -q '"one\\ntwo"' "$dir/f.json" && grep -q '"three\\n\\nfour"' "$dir/f.json" && grep -q '"/etc"' "$dir/f.json"
+ok "and keep their line ends" $?
+printf '/save %s\n' "$dir/g.json" | chat -sys 'Be brief.' hello there >/dev/null
+same "words are the first message" "$(roles "$dir/g.json")" "system user assistant "
+printf 'hello\n/stats\n/help\n' | chat >"$dir/out"
+grep -q '^context .* of .* tokens' "$dir/out" && grep -q '^drafts ' "$dir/out" && grep -q '/retry' "$dir/out"
+ok "/stats and /help" $?
+
+bad() { # name, pattern, lines: the program goes on, says so, and ends with 1
+    printf '%b\nhello\n' "$3" | chat >"$dir/out"
+    same "$1" "$?:$(grep -c -- "$2" "$dir/.err"):$(test -s "$dir/out" && echo answered)" "1:1:answered"
+}
+bad "an unknown command" 'no command /bogus' '/bogus'
+bad "/think wants on or off" 'want on, off or auto' '/think maybe'
+bad "/load of nothing" 'No such file' "/load $dir/none.json"
+echo '[{"role": 1}]' >"$dir/bad.json"
+bad "/load of no messages" 'message 0' "/load $dir/bad.json"
+echo '[{' >"$dir/bad.json"
+bad "/load of no JSON" 'line' "/load $dir/bad.json"
+bad "/save to nowhere" 'cannot write there' "/save $dir/no/such/folder"
+long=$(seq 200 | tr '\n' ' ')
+printf '%s\nhello\n/save %s\n' "$long" "$dir/h.json" | chat -c 160 >/dev/null
+same "a message that does not fit is dropped" "$?:$(roles "$dir/h.json")" "1:user assistant "
+
+if command -v script >/dev/null; then
+    # Ctrl-C (\003) stops a reply that would never end; then the program still listens
+    (sleep 1; printf 'hello\r'; sleep 1.5; printf '\003'; sleep 1; printf '/save %s\r' "$dir/tty.json"; sleep 1; printf '\004') |
+        TERM=xterm script -qec "$ft chat -m $model --temp 0 -n 100000 -c 131072 --ignore-eos" /dev/null >"$dir/tty" 2>&1
+    same "on a terminal it ends well" $? 0
+    grep -q '(stopped)' "$dir/tty"
+    ok "Ctrl-C stops the reply" $?
+    same "and not the program" "$(roles "$dir/tty.json" 2>/dev/null)" "user assistant "
+    grep -q $'\033\\[2m' "$dir/tty"
+    ok "a terminal has colours" $?
+fi
+finish
