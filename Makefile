@@ -54,7 +54,7 @@ LDLIBS += -lm -lpthread
 
 # ---- flags ----
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wdouble-promotion \
-        -Wundef -Wformat=2 -Werror
+        -Wundef -Wformat=2 -Wno-pass-failed -Werror
 OPT      ?= -O2
 CFLAGS   += -std=c11 $(OPT) -g -fPIC -fno-math-errno $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 CPPFLAGS += -Isrc -Iinclude -DFT_LIBRARIES='"$(strip $(LIBRARIES))"' -DFT_PREFIX='"$(PREFIX)"'

@@ -197,6 +197,7 @@ static bool bind_any(ft_binder *b, ft_weight *w, int E, int n, int k, bool need,
         return true;
     }
     *w = (ft_weight){.type = t->type, .n = n, .k = k, .E = E ? E : 1, .name = t->name.p};
+    w->lookup = b->lookup;
     w->row_bytes = ft_type_row(t->type, (size_t)k);
     bind_scale(b, w, name, w->E);
     ft_err err;
@@ -231,6 +232,13 @@ bool ft_bind_opt(ft_binder *b, ft_weight *w, int n, int k, const char *fmt, ...)
 {
     NAME(name);
     return bind_any(b, w, 0, n, k, false, name);
+}
+
+void ft_bind_lookup(ft_binder *b, ft_weight *w, int n, int k, const char *name)
+{
+    b->lookup = true;
+    bind_any(b, w, 0, n, k, true, name);
+    b->lookup = false;
 }
 
 void ft_bind_stack(ft_binder *b, ft_weight *w, int E, int n, int k, const char *fmt, ...)

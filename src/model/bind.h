@@ -11,6 +11,7 @@ typedef struct ft_binder {
     char prefix[32]; /* of keys: "qwen35" */
     ft_err *err;
     ft_status st;
+    bool lookup; /* the next weight is only looked up */
 } ft_binder;
 
 /* Takes the key prefix from general.architecture. */
@@ -29,6 +30,8 @@ ft_str ft_key_str(ft_binder *b, const char *key, const char *def);
  * forms return false when the tensor is absent. A companion NAME.scale is bound along. */
 void ft_bind(ft_binder *b, ft_weight *w, int n, int k, const char *fmt, ...) FT_PRINTF(5, 6);
 bool ft_bind_opt(ft_binder *b, ft_weight *w, int n, int k, const char *fmt, ...) FT_PRINTF(5, 6);
+/* A table that only ft_embed reads. */
+void ft_bind_lookup(ft_binder *b, ft_weight *w, int n, int k, const char *name);
 void ft_bind_stack(ft_binder *b, ft_weight *w, int E, int n, int k, const char *fmt, ...)
     FT_PRINTF(6, 7);
 bool ft_bind_stack_opt(ft_binder *b, ft_weight *w, int E, int n, int k, const char *fmt, ...)

@@ -15,8 +15,8 @@ static const ft_hf_family *const families[] = {&ft_hf_qwen35, &ft_hf_gemma4};
 static bool has_word(const char *list, const char *word)
 {
     const size_t n = strlen(word);
-    for (const char *p = list; (p = strstr(p, word)); p += n)
-        if ((p == list || p[-1] == ' ') && (p[n] == 0 || p[n] == ' ')) return n > 0;
+    for (const char *p = list; n && (p = strstr(p, word)); p += n)
+        if ((p == list || p[-1] == ' ') && (p[n] == 0 || p[n] == ' ')) return true;
     return false;
 }
 

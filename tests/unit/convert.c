@@ -122,7 +122,7 @@ static void put_tokenizer(const box *b, const char *regex, const char *merges)
 static void text_is(const box *b, const char *key, uint64_t i, const char *expect)
 {
     const ft_gguf_kv *kv = ft_gguf_kv_find(b->g, key);
-    ft_str s;
+    ft_str s = {"", 0};
     assert_non_null(kv);
     assert_true(i < kv->n && ft_gguf_kv_str(kv, i, &s));
     if (!ft_str_is(s, expect))
@@ -132,7 +132,7 @@ static void text_is(const box *b, const char *key, uint64_t i, const char *expec
 static void number_is(const box *b, const char *key, uint64_t i, int64_t expect)
 {
     const ft_gguf_kv *kv = ft_gguf_kv_find(b->g, key);
-    int64_t v;
+    int64_t v = 0;
     assert_non_null(kv);
     assert_true(i < kv->n && ft_gguf_kv_i64(kv, i, &v));
     assert_int_equal(v, expect);
@@ -453,6 +453,8 @@ static void broken_checkpoints_are_refused(void **state)
     refused(b, convert(b, o), "config.json", "Hugging Face");
     put(b, "config.json", "{\"model_type\": \"llama\"}");
     refused(b, convert(b, o), "llama", "qwen3_5, qwen3_5_moe, gemma4 or gemma4_assistant");
+    put(b, "config.json", "{\"model_typ\": \"gemma4\"}");
+    refused(b, convert(b, o), "model_type is \"\"", "gemma4");
     put(b, "config.json", "{");
     refused(b, convert(b, o), "config.json", "line 1");
     set_text(m, down, "name", "model.language_model.layers.2.mlp.down_prox.weight");
