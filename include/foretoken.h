@@ -239,6 +239,32 @@ ft_status ft_llm_perplexity(ft_llm *m, const int32_t *ids, size_t n_ids, int ctx
  * drafting off. Either may be 0. */
 ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *prompt_s,
                       double *gen_s, ft_err *err);
+/* What an encoding of the cache costs and saves, against f16 for keys and values. */
+typedef struct ft_kvbench_row {
+    const char *type; /* as it was asked for */
+    double ppl, ppl_ratio;
+    double kld, kld_max;    /* divergence of the next token's distribution: mean and worst */
+    double top1;            /* share of tokens whose most likely successor is the same */
+    double correlation;     /* of attention scores, in the worst layer that keeps every cell */
+    double token_bytes;     /* of the cache, for one token */
+    double ratio;           /* f16 over that */
+    double prompt_s, gen_s; /* seconds per token, 0: not measured */
+} ft_kvbench_row;
+
+typedef struct ft_kvbench_params {
+    const char *const *type; /* "turbo3", "q8_0/turbo4" (keys/values), or a preset */
+    int n_type;
+    bool exact; /* as in ft_llm_params */
+    const int32_t *ids;
+    size_t n_ids;
+    int ctx, chunks;  /* as in ft_llm_perplexity */
+    int depth, n_gen; /* speed: tokens to generate behind so many others; 0: none */
+    void (*progress)(void *user, const char *what, int done, int all);
+    void *user;
+} ft_kvbench_params;
+
+/* row: [n_type]. The model may have been opened with any cache; its own stays unused. */
+ft_status ft_llm_kvbench(ft_llm *m, const ft_kvbench_params *p, ft_kvbench_row *row, ft_err *err);
 /* Bytes per second that the model's threads read from memory, by a plain read test. */
 double ft_read_bandwidth(int threads);
 /* ---- chat templates ------------------------------------------------------------------------ */

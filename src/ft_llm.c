@@ -131,7 +131,7 @@ static ft_status cache_types(ft_engine_params *e, const ft_llm_params *p, ft_err
 {
     e->kv_exact = p->cache_exact;
     if (p->cache) {
-        if (ft_kv_preset_find(ft_str_of(p->cache), &e->kt, &e->vt)) return FT_OK;
+        if (ft_kv_pair_find(ft_str_of(p->cache), &e->kt, &e->vt)) return FT_OK;
         return ft_fail(err, FT_EINVAL, "cache \"%s\", want quality, balanced or compact", p->cache);
     }
     if (!ft_kv_type_find(ft_str_of(p->cache_k), &e->kt))

@@ -23,4 +23,8 @@ struct ft_llm {
     ft_buf cache_table;
 };
 
+/* A prompt of random tokens and a greedy reply of n_gen tokens; what it took is in *stats. */
+ft_status ft_time_reply(ft_engine *e, int V, ft_lane *l, int n_prompt, int n_gen,
+                        const ft_stats **stats, ft_err *err);
+
 #endif

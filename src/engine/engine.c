@@ -55,6 +55,12 @@ uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_en
     return ft_cache_bytes(&cp) + ft_runner_bytes(&rp);
 }
 
+double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, double *f16)
+{
+    const ft_cache_params cp = cache_params(m, false, p);
+    return ft_kv_token_bytes(&cp, f16);
+}
+
 void ft_engine_cache_table(ft_buf *out, const ft_model *m, const ft_model *drafter,
                            const ft_engine_params *p)
 {
@@ -359,4 +365,9 @@ ft_status ft_lane_score(ft_lane *l, const int32_t *ids, int n, int from,
     }
     ft_seq_rewind(l->seq, 0);
     return st;
+}
+
+void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user)
+{
+    ft_runner_probe(e->run, fn, user);
 }

@@ -43,7 +43,7 @@ ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l)
     return c;
 }
 
-bool ft_kv_preset_find(ft_str name, ft_kv_type *kt, ft_kv_type *vt)
+bool ft_kv_pair_find(ft_str name, ft_kv_type *kt, ft_kv_type *vt)
 {
     static const struct {
         const char *name;
@@ -57,7 +57,13 @@ bool ft_kv_preset_find(ft_str name, ft_kv_type *kt, ft_kv_type *vt)
         *vt = preset[i].vt;
         return true;
     }
-    return false;
+    ft_str v = name;
+    for (size_t i = 0; i < name.n; i++) {
+        if (name.p[i] != '/') continue;
+        v = (ft_str){name.p + i + 1, name.n - i - 1};
+        name.n = i;
+    }
+    return ft_kv_type_find(name, kt) && ft_kv_type_find(v, vt);
 }
 
 /* ---- the table ---- */
@@ -78,6 +84,19 @@ static bool alike(const ft_cache_params *p, int a, int b)
 static size_t token_bytes(const ft_layer_state *s, ft_kv_type kt, ft_kv_type vt)
 {
     return (size_t)s->G * (ft_kv_row_bytes(kt, s->d) + ft_kv_row_bytes(vt, s->d));
+}
+
+double ft_kv_token_bytes(const ft_cache_params *p, double *f16)
+{
+    double sum = 0;
+    *f16 = 0;
+    for (int l = 0; l < p->trunk; l++) {
+        if (!keeps(&p->layer[l])) continue;
+        const ft_kv_choice c = ft_kv_plan(p, l);
+        sum += (double)token_bytes(&p->layer[l], c.kt, c.vt);
+        *f16 += (double)token_bytes(&p->layer[l], FT_KV_F16, FT_KV_F16);
+    }
+    return sum;
 }
 
 void ft_kv_plan_table(ft_buf *out, const ft_cache_params *p)

@@ -27,8 +27,12 @@ typedef struct ft_kv_choice {
 /* Of layer l, which keeps keys and values. */
 ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l);
 
-/* A name for a pair: "quality", "balanced" or "compact". */
-bool ft_kv_preset_find(ft_str name, ft_kv_type *kt, ft_kv_type *vt);
+/* The pair that a name means: a preset (quality, balanced, compact), one encoding for both, or
+ * KEYS/VALUES. */
+bool ft_kv_pair_find(ft_str name, ft_kv_type *kt, ft_kv_type *vt);
+
+/* Bytes of the trunk's cache for one token that every layer sees; *f16: if all were f16. */
+double ft_kv_token_bytes(const ft_cache_params *p, double *f16);
 
 /* Appends a table: layers that are alike on one line, bytes per token, total, ratio to f16. */
 void ft_kv_plan_table(ft_buf *out, const ft_cache_params *p);
