@@ -104,6 +104,16 @@ typedef struct ft_llm_info {
     double load_s;
 } ft_llm_info;
 
+/* What the cache of one conversation takes in an encoding, all layers and the drafter's included.
+ */
+typedef struct ft_cache_size {
+    double token_bytes, ratio; /* per token, without the drafter's; f16 over that */
+    uint64_t bytes;            /* in all */
+} ft_cache_size;
+
+/* For a model file that need not fit into memory. type: as for ft_llm_kvbench; out: [n]. */
+ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int n,
+                         ft_cache_size *out, ft_err *err);
 const ft_llm_info *ft_llm_about(const ft_llm *m);
 const ft_vocab *ft_llm_vocab(const ft_llm *m);
 /* The file that serves when none is named: beside the program, in the source tree, or installed.

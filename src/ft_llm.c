@@ -132,7 +132,9 @@ static ft_status cache_types(ft_engine_params *e, const ft_llm_params *p, ft_err
     e->kv_exact = p->cache_exact;
     if (p->cache) {
         if (ft_kv_pair_find(ft_str_of(p->cache), &e->kt, &e->vt)) return FT_OK;
-        return ft_fail(err, FT_EINVAL, "cache \"%s\", want quality, balanced or compact", p->cache);
+        return ft_fail(err, FT_EINVAL,
+                       "cache \"%s\", want quality, balanced, compact, or one or two (K/V) of %s",
+                       p->cache, ft_kv_type_names());
     }
     if (!ft_kv_type_find(ft_str_of(p->cache_k), &e->kt))
         return ft_fail(err, FT_EINVAL, "cache type \"%s\" for keys, want %s", p->cache_k,
@@ -226,6 +228,28 @@ static ft_status load(ft_llm *m, const ft_llm_params *p, ft_engine_params *e, ft
     if ((st = engine_params(e, m, p, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     return ft_engine_new(&m->engine, m->model, m->assistant, e, err);
+}
+
+ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int n,
+                         ft_cache_size *out, ft_err *err)
+{
+    ft_dev *dev = ft_dev_ref();
+    ft_model *m = NULL;
+    ft_status st = open_file(&m, path, dev, NULL, true, err);
+    for (int i = 0; i < n && !st; i++) {
+        ft_llm_params p;
+        ft_llm_defaults(&p);
+        p.cache = type[i];
+        ft_engine_params e = {.lanes = 1, .ctx = ctx, .draft_max = p.draft_max};
+        if ((st = cache_types(&e, &p, err))) break;
+        double f16;
+        out[i].token_bytes = ft_engine_token_bytes(m, &e, &f16);
+        out[i].ratio = out[i].token_bytes > 0 ? f16 / out[i].token_bytes : 1;
+        out[i].bytes = ft_engine_cache_bytes(m, NULL, &e);
+    }
+    ft_model_close(m);
+    ft_dev_close(dev);
+    return st;
 }
 
 ft_status ft_llm_open(ft_llm **out, const ft_llm_params *p, ft_err *err)

@@ -55,6 +55,14 @@ uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_en
     return ft_cache_bytes(&cp) + ft_runner_bytes(&rp);
 }
 
+uint64_t ft_engine_cache_bytes(const ft_model *m, const ft_model *drafter,
+                               const ft_engine_params *p)
+{
+    ft_model *d = drafter_of((ft_model *)(uintptr_t)m, (ft_model *)(uintptr_t)drafter, p);
+    const ft_cache_params cp = cache_params(m, d != NULL, p);
+    return ft_cache_bytes(&cp);
+}
+
 double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, double *f16)
 {
     const ft_cache_params cp = cache_params(m, false, p);

@@ -83,6 +83,9 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
 void ft_engine_free(ft_engine *e);
 /* Device memory for the cache and the buffers of a step. */
 uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_engine_params *p);
+/* Bytes of the cache alone. */
+uint64_t ft_engine_cache_bytes(const ft_model *m, const ft_model *drafter,
+                               const ft_engine_params *p);
 /* Bytes of the model's own cache for one token; *f16: if all of it were f16. */
 double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, double *f16);
 /* Reports named activations of every pass. */
