@@ -86,16 +86,22 @@ static ft_status open_device(ft_llm *m, const ft_llm_params *p, ft_err *err)
     return FT_OK;
 }
 
+/* Binding reads and repacks every weight: a bar shows how far it is. Where nobody watches, only
+ * files that take a while say so. */
 static ft_status open_file(ft_model **out, const char *path, ft_dev *dev, const ft_model *target,
-                           bool mmap, ft_err *err)
+                           const ft_llm_params *p, ft_err *err)
 {
     ft_gguf *g = NULL;
-    ft_status st = ft_gguf_open(&g, path, mmap, err);
+    ft_status st = ft_gguf_open(&g, path, !p->no_mmap, err);
     if (st) return st;
-    if ((st = ft_model_open(out, g, dev, target, err))) {
+    const uint64_t bytes = ft_gguf_file_bytes(g);
+    const uint64_t worth = isatty(STDERR_FILENO) ? 64u << 20 : 1u << 30;
+    ft_progress *bar = ft_progress_new("loading", bytes, true, p->quiet || bytes < worth);
+    if ((st = ft_model_open(out, g, dev, target, bar, err))) {
         ft_err_prefix(err, "%s", path);
         ft_gguf_close(g);
     }
+    ft_progress_free(bar);
     return st;
 }
 
@@ -216,9 +222,8 @@ static ft_status load(ft_llm *m, const ft_llm_params *p, ft_engine_params *e, ft
 {
     ft_status st;
     if ((st = open_device(m, p, err))) return st;
-    if ((st = open_file(&m->model, m->path, m->dev, NULL, !p->no_mmap, err))) return st;
-    if (p->draft_model &&
-        (st = open_file(&m->assistant, p->draft_model, m->dev, m->model, !p->no_mmap, err)))
+    if ((st = open_file(&m->model, m->path, m->dev, NULL, p, err))) return st;
+    if (p->draft_model && (st = open_file(&m->assistant, p->draft_model, m->dev, m->model, p, err)))
         return st;
     if ((st = open_vocab(m, err))) {
         ft_err_prefix(err, "%s", m->path);

@@ -286,10 +286,10 @@ static bool golden_open(golden *g, const char *dir, const char *gguf, const char
     snprintf(path, sizeof path, "%s/ref.safetensors", dir);
     if (ft_st_open(&g->arrays, path, err)) return false;
     if (ft_gguf_open(&f, target ? target : gguf, true, err)) return false;
-    if (ft_model_open(&g->m, f, dev, NULL, err)) return ft_gguf_close(f), false;
+    if (ft_model_open(&g->m, f, dev, NULL, NULL, err)) return ft_gguf_close(f), false;
     if (target) {
         if (ft_gguf_open(&f, gguf, true, err)) return false;
-        if (ft_model_open(&g->drafter, f, dev, g->m, err)) return ft_gguf_close(f), false;
+        if (ft_model_open(&g->drafter, f, dev, g->m, NULL, err)) return ft_gguf_close(f), false;
     }
     const ft_cache_params cp = {.layer = g->m->layer,
                                 .n_layer = g->m->n_layer,

@@ -277,11 +277,12 @@ static int32_t *table_of(const ft_seq *s, int which)
     return s->c->space[which].table + (size_t)s->slot * (size_t)s->c->pages_per_seq;
 }
 
+/* Backwards, so that the next sequence takes them in the order this one had them. */
 static void release_pages(ft_seq *s, int which, int from, int to)
 {
     space *sp = &s->c->space[which];
     int32_t *table = table_of(s, which);
-    for (int i = from; i < to; i++) {
+    for (int i = to - 1; i >= from; i--) {
         if (table[i] < 0) continue;
         sp->free[sp->n_free++] = table[i];
         table[i] = -1;

@@ -208,6 +208,7 @@ static bool bind_any(ft_binder *b, ft_weight *w, int E, int n, int k, bool need,
     }
     ft_model *m = b->m;
     m->weight_bytes += t->bytes;
+    ft_progress_add(m->progress, t->bytes);
     m->weight_count += (uint64_t)n * (uint64_t)k * (uint64_t)w->E;
     m->limits.k = FT_MAX(m->limits.k, k);
     m->weights = ft_realloc(m->weights, sizeof *m->weights * (size_t)(m->n_weights + 1));

@@ -43,7 +43,7 @@ static ft_status find_arch(const ft_arch **out, const ft_gguf *g, ft_err *err)
 }
 
 ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_model *target,
-                        ft_err *err)
+                        ft_progress *progress, ft_err *err)
 {
     const ft_arch *arch = NULL;
     ft_status st = find_arch(&arch, file, err);
@@ -56,11 +56,13 @@ ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_mod
     m->dev = dev;
     m->file = file;
     m->target = target;
+    m->progress = progress;
     if ((st = arch->bind(m, err))) {
         m->file = NULL;
         ft_model_close(m);
         return st;
     }
+    m->progress = NULL;
     *out = m;
     return FT_OK;
 }

@@ -4,6 +4,7 @@
 #ifndef FT_MODEL_H
 #define FT_MODEL_H
 
+#include "base/log.h"
 #include "dev/step.h"
 #include "gguf/gguf.h"
 #include "kv/kv.h"
@@ -44,15 +45,16 @@ struct ft_model {
     ft_dev_limits limits; /* k, experts, heads ...: what this model asks of a device */
     uint64_t weight_bytes, weight_count;
 
-    ft_weight **weights; /* every bound weight, for unbinding */
-    void **memory;       /* device memory of vectors and tables */
+    ft_progress *progress; /* while binding */
+    ft_weight **weights;   /* every bound weight, for unbinding */
+    void **memory;         /* device memory of vectors and tables */
     int n_weights, n_memory;
 };
 
 /* Knows the architectures. target: the model an assistant drafts for, else NULL. On success the
- * model owns the file. */
+ * model owns the file. progress counts the bytes bound; it may be NULL. */
 ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_model *target,
-                        ft_err *err);
+                        ft_progress *progress, ft_err *err);
 void ft_model_close(ft_model *m);
 const ft_arch *const *ft_arch_list(void); /* NULL-terminated */
 

@@ -121,15 +121,11 @@ static bool always_seen(ft_str t)
     return false;
 }
 
-/* An added token is matched in the text before the split. One that spells spaces as U+2581 never
- * can be: it is reached by merging and printed as spaces, which is what a normal token does. */
+/* An added token is matched in the text before the split: one that is not special is the user's. */
 static int32_t added_type(const vocab *v, ft_str t, bool special)
 {
-    if (v->scheme == SPACES) {
-        if (always_seen(t)) return USER;
-        if (!special && ft_str_find(t, FT_STR("\xE2\x96\x81"), 0) != SIZE_MAX) return NORMAL;
-    }
-    return special ? CONTROL : USER;
+    const bool seen = v->scheme == SPACES && always_seen(t);
+    return special && !seen ? CONTROL : USER;
 }
 
 static void read_tokens(vocab *v)

@@ -215,7 +215,7 @@ static void gemma_vocabulary(void **state)
     put(b, "chat_template.jinja", "{{ messages }}");
     assert_int_equal(convert(b, (ft_convert_opts){.vocab_only = true}), FT_OK);
     text_is(b, "tokenizer.ggml.model", 0, "gemma4");
-    static const int type[] = {3, 3, 3, 4, 4, 4, 6, 1, 1, 1, 1, 5};
+    static const int type[] = {3, 3, 3, 4, 4, 4, 6, 1, 1, 4, 1, 5};
     for (uint64_t i = 0; i < 12; i++) number_is(b, "tokenizer.ggml.token_type", i, type[i]);
     number_is(b, "tokenizer.ggml.add_bos_token", 0, 1);
     number_is(b, "tokenizer.ggml.add_space_prefix", 0, 0);

@@ -269,7 +269,7 @@ static const ft_ops ops = {
 ft_dev *ft_dev_cpu(int threads)
 {
     ft_cpu *c = ft_new(ft_cpu);
-    c->pool = ft_pool_new(threads, 0);
+    c->pool = ft_pool_new(threads, 1);
     ft_kern_init(&c->kern, ft_cpu_isa());
     c->dev = (ft_dev){
         .op = &ops,
