@@ -65,9 +65,14 @@ ft_status ft_vocab_decode(const ft_vocab *v, const int32_t *ids, size_t n_ids, b
 
 typedef struct ft_llm ft_llm;
 
+/* An n-gram drafter: ids that must repeat, ids to copy, times they must have been seen. */
+typedef struct ft_ngram_params {
+    int size_n, size_m, min_hits;
+} ft_ngram_params;
+
 typedef struct ft_llm_params {
     const char *model;       /* a GGUF file; NULL: the model that ships with the program */
-    const char *draft_model; /* a Gemma assistant; NULL: none */
+    const char *draft_model; /* a Gemma assistant or a Qwen draft head; NULL: none */
     const char *device;      /* "cpu", or "ref" for the plain one */
     const char *cache_k;     /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0, turbo2, turbo3,
                               * turbo4, turbo4-legacy */
@@ -81,9 +86,16 @@ typedef struct ft_llm_params {
     int batch;                 /* prompt tokens of a step */
     int draft_max;             /* most drafts of a round; 0: no drafting */
     bool draft_fixed;          /* always that many; else the governor chooses */
-    int score_rows;            /* > 0: ft_llm_perplexity will be called */
-    bool no_mmap;              /* read the file instead of mapping it */
-    bool quiet;                /* no progress bar while loading */
+    /* Who drafts: "auto" (or NULL) for the model's head or assistant, "none", or a list of
+     * draft-mtp, ngram-simple, ngram-map-k, ngram-map-k4v, ngram-mod, ngram-cache. */
+    const char *spec_type;
+    ft_ngram_params ngram_simple, ngram_map_k, ngram_map_k4v; /* 12, 48, 1 each */
+    int ngram_mod_match, ngram_mod_min, ngram_mod_max;        /* 24, 48, 64 */
+    const char *lookup_static, *lookup_dynamic;               /* files of ngram-cache; NULL: none */
+    const char *spec_trace; /* NDJSON about every draft: a file, or "1": standard error */
+    int score_rows;         /* > 0: ft_llm_perplexity will be called */
+    bool no_mmap;           /* read the file instead of mapping it */
+    bool quiet;             /* no progress bar while loading */
 } ft_llm_params;
 
 void ft_llm_defaults(ft_llm_params *p);
@@ -213,6 +225,7 @@ typedef struct ft_request {
     int top_logprobs; /* < 0: none */
     int draft_max;    /* drafts of a round; < 0: as the model was opened */
     int draft_min;    /* fewer drafts than this are dropped */
+    bool draft_fixed; /* always draft_max of them; else as the model was opened */
     float draft_p_min;
     bool in_thought;   /* the prompt ends inside a thought */
     bool parse;        /* split thoughts and tool calls from the answer */

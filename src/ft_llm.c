@@ -21,7 +21,15 @@ void ft_llm_defaults(ft_llm_params *p)
         .lanes = 1,
         .batch = 512,
         .draft_max = 3,
+        .spec_type = "auto",
     };
+    ft_drafters d;
+    ft_drafters_defaults(&d);
+    p->ngram_simple = p->ngram_map_k = p->ngram_map_k4v =
+        (ft_ngram_params){d.simple.n, d.simple.m, d.simple.min_hits};
+    p->ngram_mod_match = d.mod.n_match;
+    p->ngram_mod_min = d.mod.n_min;
+    p->ngram_mod_max = d.mod.n_max;
 }
 
 const char *ft_default_model(void)
@@ -151,12 +159,68 @@ static ft_status cache_types(ft_engine_params *e, const ft_llm_params *p, ft_err
     return FT_OK;
 }
 
+/* ---- drafting ---- */
+
+static ft_ngram ngram_of(ft_ngram_params p)
+{
+    return (ft_ngram){p.size_n, p.size_m, p.min_hits};
+}
+
+static ft_status read_drafters(ft_drafters *d, const ft_llm_params *p, ft_err *err)
+{
+    *d = (ft_drafters){
+        .simple = ngram_of(p->ngram_simple),
+        .map_k = ngram_of(p->ngram_map_k),
+        .map_k4v = ngram_of(p->ngram_map_k4v),
+        .mod = {p->ngram_mod_match, p->ngram_mod_min, p->ngram_mod_max},
+        .corpus = p->lookup_static,
+        .replies = p->lookup_dynamic,
+    };
+    ft_status st = ft_drafters_parse(&d->kinds, p->spec_type ? p->spec_type : "auto", err);
+    if (!st) st = ft_drafters_check(d, err);
+    if (!st && d->kinds & FT_SPEC_NGRAM_MOD && d->mod.n_match < 16)
+        ft_log(FT_LOG_WARN, "ngram-mod hashes %d tokens; fewer than 16 guess badly",
+               d->mod.n_match);
+    return st;
+}
+
+/* The drafter's file, unless the model's own head is what it holds. */
+static ft_status open_drafter(ft_llm *m, const ft_llm_params *p, const ft_drafters *d, ft_err *err)
+{
+    if (!p->draft_model || !(d->kinds & FT_SPEC_HEAD) || p->draft_max == 0) return FT_OK;
+    if (ft_gguf_same_file(m->model->file, p->draft_model)) {
+        if (m->model->drafter) return FT_OK;
+        return ft_fail(err, FT_EUNSUPPORTED, "%s is the model itself, and %s", p->draft_model,
+                       m->model->no_draft ? m->model->no_draft : "it has no draft head");
+    }
+    return open_file(&m->assistant, p->draft_model, m->dev, m->model, p, err);
+}
+
+static void trace_line(void *user, const char *line)
+{
+    FILE *f = user;
+    fprintf(f, "%s\n", line);
+    fflush(f);
+}
+
+static ft_status open_trace(ft_llm *m, const ft_llm_params *p, ft_err *err)
+{
+    const char *to = p->spec_trace;
+    if (!to || !*to || !strcmp(to, "0")) return FT_OK;
+    m->trace = !strcmp(to, "1") ? stderr : fopen(to, "a");
+    if (!m->trace) return ft_fail_errno(err, "%s", to);
+    ft_engine_trace(m->engine, trace_line, m->trace);
+    return FT_OK;
+}
+
 static ft_status engine_params(ft_engine_params *e, const ft_llm *m, const ft_llm_params *p,
-                               ft_err *err)
+                               const ft_drafters *d, ft_err *err)
 {
     *e = (ft_engine_params){.lanes = p->lanes,
                             .rows = p->batch,
-                            .draft_max = p->draft_max,
+                            .draft_max = d->kinds ? p->draft_max : 0,
+                            .guess_max = d->kinds & FT_SPEC_NGRAMS ? FT_DRAFT_MAX : 0,
+                            .no_head = !(d->kinds & FT_SPEC_HEAD),
                             .adapt = !p->draft_fixed,
                             .score_rows = p->score_rows};
     ft_status st;
@@ -174,21 +238,40 @@ static ft_status engine_params(ft_engine_params *e, const ft_llm *m, const ft_ll
     return FT_OK;
 }
 
-static char *drafter_words(const ft_llm *m, const ft_llm_params *p)
+/* Who drafts, how, and what it takes; or why nobody does. */
+static char *drafter_words(const ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
+                           const ft_engine_params *e)
 {
-    char text[200];
-    if (m->info.drafts)
-        snprintf(text, sizeof text, "%s, up to %d tokens a round",
-                 m->assistant ? "assistant" : "the model's own MTP head", p->draft_max);
-    else if (p->draft_max == 0)
+    char text[400], names[120], size[24];
+    const char *why = m->model->no_draft ? m->model->no_draft : "no drafter";
+    const bool head = ft_engine_drafts(m->engine);
+    ft_drafters_names(d->kinds, names, sizeof names);
+    if (e->draft_max == 0) {
         snprintf(text, sizeof text, "none: switched off");
-    else
-        snprintf(text, sizeof text, "none: %s",
-                 m->model->no_draft ? m->model->no_draft : "no drafter");
+        return ft_strdup(text);
+    }
+    if (!head && !names[0]) {
+        snprintf(text, sizeof text, "none: %s", why);
+        return ft_strdup(text);
+    }
+    ft_engine_params off = *e;
+    off.draft_max = 0;
+    const uint64_t takes =
+        ft_engine_bytes(m->model, m->assistant, e) - ft_engine_bytes(m->model, m->assistant, &off);
+    const char *who = !head                                   ? ""
+                      : !m->assistant                         ? "the model's own MTP head"
+                      : m->assistant->drafter == FT_DRAFT_MTP ? "an MTP head of its own file"
+                                                              : "assistant";
+    snprintf(text, sizeof text, "%s%s%s, up to %d tokens a round, %s, %s%s%s", names,
+             head && names[0] ? ", then " : "", who, head ? e->draft_max : e->guess_max,
+             p->draft_fixed ? "always that many" : "as many as pay", ft_human_bytes(size, takes),
+             head || !(d->kinds & FT_SPEC_HEAD) || d->kinds & FT_SPEC_AUTO ? "" : "; no head: ",
+             head || !(d->kinds & FT_SPEC_HEAD) || d->kinds & FT_SPEC_AUTO ? "" : why);
     return ft_strdup(text);
 }
 
-static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_engine_params *e, int64_t start)
+static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
+                      const ft_engine_params *e, int64_t start)
 {
     ft_llm_info *i = &m->info;
     ft_str name;
@@ -199,9 +282,9 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_engine_params 
     i->name = m->name;
     i->arch = m->model->arch->words;
     i->device = m->dev->name;
-    i->drafts = ft_engine_drafts(m->engine);
+    i->drafts = e->draft_max > 0 && (ft_engine_drafts(m->engine) || d->kinds & FT_SPEC_NGRAMS);
     i->has_template = m->chat != NULL;
-    i->drafter = m->drafter = drafter_words(m, p);
+    i->drafter = m->drafter = drafter_words(m, p, d, e);
     ft_buf_init(&m->cache_table, 1 << 20);
     ft_engine_cache_table(&m->cache_table, m->model, m->assistant, e);
     i->cache = ft_buf_z(&m->cache_table);
@@ -218,21 +301,24 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_engine_params 
     m->draft_max = i->drafts ? e->draft_max : 0;
 }
 
-static ft_status load(ft_llm *m, const ft_llm_params *p, ft_engine_params *e, ft_err *err)
+static ft_status load(ft_llm *m, const ft_llm_params *p, ft_drafters *d, ft_engine_params *e,
+                      ft_err *err)
 {
     ft_status st;
+    if ((st = read_drafters(d, p, err))) return st;
     if ((st = open_device(m, p, err))) return st;
     if ((st = open_file(&m->model, m->path, m->dev, NULL, p, err))) return st;
-    if (p->draft_model && (st = open_file(&m->assistant, p->draft_model, m->dev, m->model, p, err)))
-        return st;
+    if ((st = open_drafter(m, p, d, err))) return st;
     if ((st = open_vocab(m, err))) {
         ft_err_prefix(err, "%s", m->path);
         return st;
     }
     if ((st = open_chat(m, p, err))) return st;
-    if ((st = engine_params(e, m, p, err))) return st;
+    if ((st = engine_params(e, m, p, d, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
-    return ft_engine_new(&m->engine, m->model, m->assistant, e, err);
+    if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;
+    if (e->draft_max > 0 && (st = ft_drafters_add(m->engine, d, e->lanes, err))) return st;
+    return open_trace(m, p, err);
 }
 
 ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int n,
@@ -240,10 +326,11 @@ ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int
 {
     ft_dev *dev = ft_dev_ref();
     ft_model *m = NULL;
-    ft_status st = open_file(&m, path, dev, NULL, true, err);
+    ft_llm_params p;
+    ft_llm_defaults(&p);
+    p.quiet = true;
+    ft_status st = open_file(&m, path, dev, NULL, &p, err);
     for (int i = 0; i < n && !st; i++) {
-        ft_llm_params p;
-        ft_llm_defaults(&p);
         p.cache = type[i];
         ft_engine_params e = {.lanes = 1, .ctx = ctx, .draft_max = p.draft_max};
         if ((st = cache_types(&e, &p, err))) break;
@@ -267,12 +354,13 @@ ft_status ft_llm_open(ft_llm **out, const ft_llm_params *p, ft_err *err)
     ft_llm *m = ft_new(ft_llm);
     m->path = ft_strdup(path);
     ft_engine_params e;
-    const ft_status st = load(m, p, &e, err);
+    ft_drafters d;
+    const ft_status st = load(m, p, &d, &e, err);
     if (st) {
         ft_llm_close(m);
         return st;
     }
-    fill_info(m, p, &e, start);
+    fill_info(m, p, &d, &e, start);
     *out = m;
     return FT_OK;
 }
@@ -281,6 +369,7 @@ void ft_llm_close(ft_llm *m)
 {
     if (!m) return;
     ft_engine_free(m->engine);
+    if (m->trace && m->trace != stderr) fclose(m->trace);
     ft_model_close(m->assistant);
     ft_model_close(m->model);
     ft_chat_free(m->chat);

@@ -3,10 +3,12 @@
 #define FT_LLM_H
 
 #include "base/buf.h"
-#include "engine/engine.h"
+#include "engine/drafters.h"
 #include "text/chat.h"
 #include "text/grammar.h"
 #include "text/vocab.h"
+
+#include <stdio.h>
 
 struct ft_llm {
     ft_dev *dev;
@@ -18,6 +20,7 @@ struct ft_llm {
     int32_t *eog;  /* ids that end a reply */
     int n_eog;
     int draft_max;
+    FILE *trace; /* of drafts; NULL: none */
     ft_llm_info info;
     char *path, *name, *drafter;
     ft_buf cache_table;

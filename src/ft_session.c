@@ -286,6 +286,7 @@ ft_status ft_session_reply(ft_session *s, const ft_request *r, ft_reply *out, ft
             .top_logprobs = FT_MIN(r->top_logprobs, FT_LOGPROBS_MAX),
             .draft_max = r->draft_max < 0 ? m->draft_max : r->draft_max,
             .draft_min = r->draft_min,
+            .draft_fixed = r->draft_fixed,
             .draft_p_min = r->draft_p_min,
             .emit = on_token,
             .user = &p,

@@ -151,7 +151,7 @@ static inline ft_status golden_manifest(json_t **out, const char *dir, ft_err *e
 /* Writes config.json and model.safetensors of the golden folder dir into the folder to. */
 static inline ft_status golden_folder(const char *dir, const char *to, ft_err *err)
 {
-    char from[4096], path[4096];
+    char from[4300], path[4300];
     json_t *manifest;
     if (mkdir(to, 0777) && errno != EEXIST) return ft_fail_errno(err, "%s", to);
     ft_status st = golden_manifest(&manifest, dir, err);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "cli/bench_spec.h"
 #include "cli/cmd.h"
 #include "cli/model_opts.h"
 
@@ -174,6 +175,7 @@ static ft_status bench_model(const ft_opts *o, bench *b, ft_llm *m, ft_err *err)
 int ft_cmd_bench(const ft_opts *o)
 {
     ft_err err;
+    if (ft_opts_flag(o, "spec")) return ft_bench_spec(o);
     bench b = {.prompt = (int)ft_opts_int(o, "n-prompt"),
                .gen = (int)ft_opts_int(o, "n-gen"),
                .depth = (int)ft_opts_int(o, "n-depth"),
@@ -188,6 +190,7 @@ int ft_cmd_bench(const ft_opts *o)
     b.prompt_s = ft_new_n(double, (size_t)b.reps);
     b.gen_s = ft_new_n(double, (size_t)b.reps);
     ft_status st = ft_model_opts_params(&mo, o, &p, &err);
+    p.draft_max = 0;
     const int need = FT_MAX(b.prompt, FT_MAX(1, b.depth) + b.gen) + 2;
     p.ctx = FT_MAX(p.ctx, need);
     if (!st) st = ft_llm_open(&m, &p, &err);

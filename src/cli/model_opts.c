@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "cli/spec_opts.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
@@ -45,14 +46,6 @@ static ft_status text_or_file(ft_model_opts *mo, const ft_opts *o, const char *n
 
 /* ---- the model ---- */
 
-static int draft_max(const ft_opts *o)
-{
-    if (!strcmp(ft_opts_text(o, "spec-type"), "none")) return 0;
-    if (ft_opts_set(o, "draft-block-size") && !ft_opts_set(o, "spec-draft-n-max"))
-        return FT_MAX(0, (int)ft_opts_int(o, "draft-block-size") - 1);
-    return (int)ft_opts_int(o, "spec-draft-n-max");
-}
-
 ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_params *p, ft_err *err)
 {
     ft_llm_defaults(p);
@@ -71,9 +64,8 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
         p->draft_max = 0;
         return FT_OK;
     }
-    p->draft_model = ft_opts_text(o, "spec-draft-model");
-    p->draft_max = draft_max(o);
-    p->draft_fixed = !strcmp(ft_opts_text(o, "spec-adapt"), "off");
+    const ft_status st = ft_spec_opts(o, p, err);
+    if (st || !ft_opts_has(o, "chat-template")) return st;
     return text_or_file(mo, o, "chat-template", "chat-template-file", &p->template_text, err);
 }
 

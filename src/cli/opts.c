@@ -96,21 +96,37 @@ static ft_status check(const ft_opt *o, const char *shown, const char *text, ft_
     return FT_OK;
 }
 
+/* The first variable of the option that is set; its name goes to `name`. */
+static const char *env_value(const ft_opt *t, char name[64])
+{
+    for (const char *p = t->env; p && *p; p += strspn(p, " ")) {
+        const size_t n = strcspn(p, " ");
+        assert(n < 64);
+        memcpy(name, p, n);
+        name[n] = 0;
+        const char *v = getenv(name);
+        if (v && *v) return v;
+        p += n;
+    }
+    return NULL;
+}
+
 static ft_status read_env(ft_opts *o, unsigned cmd, ft_err *err)
 {
     for (int i = 0; ft_opt_table[i].name; i++) {
         const ft_opt *t = &ft_opt_table[i];
-        const char *v = t->env && (t->cmds & cmd) ? getenv(t->env) : NULL;
-        if (!v || !*v) continue;
+        char name[64];
+        const char *v = t->cmds & cmd ? env_value(t, name) : NULL;
+        if (!v) continue;
         if (t->kind == FT_OPT_FLAG) {
             if (in_list("1|true|on|enabled", v, '|'))
                 v = "1";
             else if (in_list("0|false|off|disabled", v, '|'))
                 v = "0";
             else
-                return ft_fail(err, FT_EINVAL, "%s: \"%s\", want on or off", t->env, v);
+                return ft_fail(err, FT_EINVAL, "%s: \"%s\", want on or off", name, v);
         } else {
-            ft_status st = check(t, t->env, v, err);
+            ft_status st = check(t, name, v, err);
             if (st) return st;
         }
         add(&o->v[i], v);

@@ -42,7 +42,7 @@ typedef struct ft_opt {
     const char *def;  /* as it would be typed; NULL: unset */
     const char *what; /* name of the value in the help: "N"; or the choices: "f32|f16" */
     double lo, hi;
-    const char *env; /* environment variable that sets it, or NULL */
+    const char *env; /* environment variables that set it, separated by spaces; or NULL */
     const char *help;
 } ft_opt;
 

@@ -6,6 +6,7 @@
 #define MODEL FT_CMD_MODEL
 #define TALK  (FT_CMD_RUN | FT_CMD_CHAT)
 #define REPLY (FT_CMD_RUN | FT_CMD_CHAT | FT_CMD_SERVE)
+#define DRAFT (REPLY | FT_CMD_BENCH)
 
 const ft_opt ft_opt_table[] = {
     {"help", "-h", FT_OPT_FLAG, ANY, NULL, NULL, 0, 0, NULL, "show this help"},
@@ -111,20 +112,79 @@ const ft_opt ft_opt_table[] = {
      "LLAMA_ARG_CHAT_TEMPLATE_KWARGS", "an object that the template can read"},
 
     /* drafting */
-    {"spec-type", NULL, FT_OPT_CHOICE, REPLY, "auto", "auto|none|draft-mtp|mtp|nextn", 0, 0,
-     "LLAMA_ARG_SPEC_TYPE", "who drafts; auto = the model's own head or assistant when it has one"},
-    {"spec-draft-model", "-md --model-draft --mtp-head", FT_OPT_TEXT, REPLY, NULL, "FILE", 0, 0,
-     "LLAMA_ARG_SPEC_DRAFT_MODEL", "a Gemma assistant that drafts"},
-    {"spec-draft-n-max", "--draft-max --draft-n --draft", FT_OPT_INT, REPLY, "3", "N", 0, 15,
-     "LLAMA_ARG_SPEC_DRAFT_N_MAX", "most drafts of a round; 0 = none"},
-    {"spec-draft-n-min", "--draft-min --draft-n-min", FT_OPT_INT, REPLY, "0", "N", 0, 15,
-     "LLAMA_ARG_SPEC_DRAFT_N_MIN", "fewer drafts than this are dropped"},
-    {"spec-adapt", NULL, FT_OPT_CHOICE, REPLY, "on", "on|off", 0, 0, NULL,
+    {"spec-type", NULL, FT_OPT_TEXT, DRAFT, "auto", "LIST", 0, 0, "LLAMA_ARG_SPEC_TYPE",
+     "who drafts: auto (the model's own head or assistant), none, or some of draft-mtp, "
+     "ngram-simple, ngram-map-k, ngram-map-k4v, ngram-mod, ngram-cache"},
+    {"spec-default", NULL, FT_OPT_FLAG, DRAFT, NULL, NULL, 0, 0, NULL,
+     "the same as --spec-type ngram-mod"},
+    {"mtp-spec", "-mtp", FT_OPT_FLAG, DRAFT, NULL, NULL, 0, 0, NULL,
+     "the same as --spec-type draft-mtp"},
+    {"spec-draft-model", "-md --model-draft --mtp-head --mtp-draft-model", FT_OPT_TEXT, DRAFT, NULL,
+     "FILE", 0, 0, "LLAMA_ARG_SPEC_DRAFT_MODEL LLAMA_ARG_MODEL_DRAFT LLAMA_ARG_MTP_HEAD",
+     "a Gemma assistant or a Qwen draft head in a file of its own"},
+    {"spec-draft-n-max", "--draft-max --draft-n --draft --mtp-draft", FT_OPT_INT, DRAFT, "3", "N",
+     0, 15, "LLAMA_ARG_SPEC_DRAFT_N_MAX LLAMA_ARG_DRAFT_MAX", "most drafts of a round; 0 = none"},
+    {"spec-draft-n-min", "--draft-min --draft-n-min", FT_OPT_INT, DRAFT, "0", "N", 0, 15,
+     "LLAMA_ARG_SPEC_DRAFT_N_MIN LLAMA_ARG_DRAFT_MIN", "fewer drafts than this are dropped"},
+    {"spec-adapt", NULL, FT_OPT_CHOICE, DRAFT, "on", "on|off", 0, 0, NULL,
      "choose the number of drafts by what it earns; off = always the most"},
-    {"draft-block-size", NULL, FT_OPT_INT, REPLY, NULL, "N", 0, 16, "LLAMA_ARG_DRAFT_BLOCK_SIZE",
+    {"draft-block-size", NULL, FT_OPT_INT, DRAFT, NULL, "N", 0, 16, "LLAMA_ARG_DRAFT_BLOCK_SIZE",
      "another way to say --spec-draft-n-max N-1"},
-    {"spec-draft-p-min", "--draft-p-min", FT_OPT_FLOAT, REPLY, "0", "P", 0, 1,
-     "LLAMA_ARG_SPEC_DRAFT_P_MIN", "stop drafting below this probability"},
+    {"spec-draft-p-min", "--draft-p-min --mtp-pmin", FT_OPT_FLOAT, DRAFT, "0", "P", 0, 1,
+     "LLAMA_ARG_SPEC_DRAFT_P_MIN LLAMA_ARG_DRAFT_P_MIN", "stop drafting below this probability"},
+    {"spec-trace", NULL, FT_OPT_TEXT, DRAFT, NULL, "FILE", 0, 0,
+     "FT_SPEC_TRACE LLAMA_MTP_ACC_TRACE",
+     "one line of JSON for every draft and acceptance, appended; 1 = standard error"},
+    {"spec-ngram-size-n", NULL, FT_OPT_INT, DRAFT, NULL, "N", 1, 1024, NULL,
+     "tokens that must repeat, for every n-gram drafter that copies [12]"},
+    {"spec-ngram-size-m", NULL, FT_OPT_INT, DRAFT, NULL, "N", 1, 1024, NULL,
+     "tokens to copy at most [48]"},
+    {"spec-ngram-min-hits", NULL, FT_OPT_INT, DRAFT, NULL, "N", 0, 1024, NULL,
+     "times that the tokens must have been seen [1]"},
+    {"spec-ngram-simple-size-n", NULL, FT_OPT_INT, DRAFT, NULL, "N", 1, 1024, NULL,
+     "the same for ngram-simple"},
+    {"spec-ngram-simple-size-m", NULL, FT_OPT_INT, DRAFT, NULL, "N", 1, 1024, NULL,
+     "the same for ngram-simple"},
+    {"spec-ngram-simple-min-hits", NULL, FT_OPT_INT, DRAFT, NULL, "N", 0, 1024, NULL,
+     "the same for ngram-simple"},
+    {"spec-ngram-map-k-size-n", NULL, FT_OPT_INT, DRAFT, NULL, "N", 1, 1024, NULL,
+     "the same for ngram-map-k"},
+    {"spec-ngram-map-k-size-m", NULL, FT_OPT_INT, DRAFT, NULL, "N", 1, 1024, NULL,
+     "the same for ngram-map-k"},
+    {"spec-ngram-map-k-min-hits", NULL, FT_OPT_INT, DRAFT, NULL, "N", 0, 1024, NULL,
+     "the same for ngram-map-k"},
+    {"spec-ngram-map-k4v-size-n", NULL, FT_OPT_INT, DRAFT, NULL, "N", 1, 1024, NULL,
+     "the same for ngram-map-k4v"},
+    {"spec-ngram-map-k4v-size-m", NULL, FT_OPT_INT, DRAFT, NULL, "N", 1, 1024, NULL,
+     "the same for ngram-map-k4v"},
+    {"spec-ngram-map-k4v-min-hits", NULL, FT_OPT_INT, DRAFT, NULL, "N", 0, 1024, NULL,
+     "the same for ngram-map-k4v"},
+    {"spec-ngram-mod-n-match", NULL, FT_OPT_INT, DRAFT, NULL, "N", 1, 1024, NULL,
+     "tokens that ngram-mod hashes [24]"},
+    {"spec-ngram-mod-n-min", NULL, FT_OPT_INT, DRAFT, NULL, "N", 0, 1024, NULL,
+     "a continuation shorter than this is not proposed [48]"},
+    {"spec-ngram-mod-n-max", NULL, FT_OPT_INT, DRAFT, NULL, "N", 1, 1024, NULL,
+     "and one longer than this is not followed [64]"},
+    {"lookup-cache-static", "-lcs", FT_OPT_TEXT, DRAFT, NULL, "FILE", 0, 0, NULL,
+     "counts of a corpus for ngram-cache"},
+    {"lookup-cache-dynamic", "-lcd", FT_OPT_TEXT, DRAFT, NULL, "FILE", 0, 0, NULL,
+     "counts of earlier replies for ngram-cache; written back at the end"},
+    {"spec-draft-backend-sampling", NULL, FT_OPT_FLAG, DRAFT, "1", NULL, 0, 0,
+     "LLAMA_ARG_SPEC_DRAFT_BACKEND_SAMPLING",
+     "accepted; drafts are always drawn where they are made"},
+    {"spec-draft-cpu-moe", "-cmoed", FT_OPT_FLAG, DRAFT, NULL, NULL, 0, 0, NULL,
+     "accepted; drafts run where the model does"},
+    {"spec-draft-device",
+     "-devd --device-draft --spec-draft-ngl -ngld --gpu-layers-draft "
+     "--n-gpu-layers-draft --spec-draft-type-k -ctkd --cache-type-k-draft "
+     "--spec-draft-type-v -ctvd --cache-type-v-draft --spec-draft-threads -td "
+     "--threads-draft --spec-draft-threads-batch -tbd --threads-batch-draft "
+     "--spec-draft-cpu-mask -Cd --cpu-mask-draft --spec-draft-cpu-range -Crd "
+     "--cpu-range-draft --spec-draft-cpu-strict --cpu-strict-draft --spec-draft-prio "
+     "--prio-draft --spec-draft-poll --poll-draft --spec-draft-cpu-mask-batch -Cbd "
+     "--spec-draft-cpu-range-batch -Crbd --spec-draft-n-cpu-moe -ncmoed "
+     "--spec-draft-ncmoe --spec-draft-p-split --draft-p-split -cd --ctx-size-draft",
+     FT_OPT_LIST, DRAFT, NULL, "X", 0, 0, NULL, "accepted; drafts run where the model does"},
 
     /* prompts */
     {"prompt", "-p", FT_OPT_TEXT, TALK, NULL, "TEXT", 0, 0, NULL,
@@ -234,6 +294,16 @@ const ft_opt ft_opt_table[] = {
      "tokens in the context before decoding starts"},
     {"repetitions", "-r", FT_OPT_INT, FT_CMD_BENCH, "5", "N", 1, 10000, NULL,
      "how often each is timed"},
+    {"spec", NULL, FT_OPT_FLAG, FT_CMD_BENCH, NULL, NULL, 0, 0, NULL,
+     "what drafting earns: replies without drafts, governed, and with 1 to --spec-draft-n-max"},
+    {"prompts", NULL, FT_OPT_TEXT, FT_CMD_BENCH, "bench/prompts", "DIR", 0, 0, NULL,
+     "with --spec: code.txt, dialogue.txt, prose.txt and repetition.txt, one prompt a line"},
+    {"class", NULL, FT_OPT_CHOICE, FT_CMD_BENCH, "all", "all|code|dialogue|prose|repetition", 0, 0,
+     NULL, "with --spec: one of these classes alone"},
+    {"n-prompts", NULL, FT_OPT_INT, FT_CMD_BENCH, "40", "N", 1, 10000, NULL,
+     "with --spec: prompts of a class at most"},
+    {"plot", NULL, FT_OPT_TEXT, FT_CMD_BENCH, NULL, "FILE", 0, 0, NULL,
+     "with --spec: draw speed over drafts, as SVG; dashed: governed"},
 
     {NULL, NULL, FT_OPT_FLAG, 0, NULL, NULL, 0, 0, NULL, NULL},
 };

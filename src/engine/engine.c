@@ -11,16 +11,34 @@
 
 static ft_model *drafter_of(ft_model *m, ft_model *assistant, const ft_engine_params *p)
 {
-    if (p->draft_max <= 0) return NULL;
+    if (p->draft_max <= 0 || p->no_head) return NULL;
     return assistant ? assistant : m->drafter ? m : NULL;
 }
 
+/* The most drafts that a round can bring. */
+static int most_drafts(const ft_engine_params *p)
+{
+    return p->draft_max > 0 ? FT_MAX(p->draft_max, p->guess_max) : 0;
+}
+
+/* The layers that keep something: the model's, and the head's last. The list is the caller's. */
+static ft_layer_state *layers_of(const ft_model *m, const ft_model *drafter, int *n)
+{
+    const bool head = drafter && drafter->drafter == FT_DRAFT_MTP;
+    ft_layer_state *l = ft_new_n(ft_layer_state, (size_t)m->L + 1);
+    memcpy(l, m->layer, sizeof *l * (size_t)m->L);
+    if (head) l[m->L] = drafter->layer[m->L];
+    *n = m->L + head;
+    return l;
+}
+
 /* Without a head, drafts can still be guessed: the journal and the out rows are sized for them. */
-static ft_cache_params cache_params(const ft_model *m, bool head, const ft_engine_params *p)
+static ft_cache_params cache_params(const ft_model *m, const ft_layer_state *layer, int n,
+                                    const ft_engine_params *p)
 {
     return (ft_cache_params){
-        .layer = m->layer,
-        .n_layer = head ? m->n_layer : m->L, /* the head's layer comes last */
+        .layer = layer,
+        .n_layer = n,
         .trunk = m->L,
         .kt = p->kt,
         .vt = p->vt,
@@ -28,7 +46,7 @@ static ft_cache_params cache_params(const ft_model *m, bool head, const ft_engin
         .slots = p->lanes,
         .cells = p->ctx,
         .total = p->cells,
-        .tentative = p->draft_max + 1,
+        .tentative = most_drafts(p) + 1,
     };
 }
 
@@ -41,7 +59,7 @@ static ft_runner_params runner_params(ft_model *m, ft_model *drafter, ft_cache *
         .cache = c,
         .slots = p->lanes,
         .rows = p->rows + p->lanes * (FT_RING_ROWS + 1),
-        .out = FT_MAX(p->lanes * (1 + p->draft_max), p->score_rows),
+        .out = FT_MAX(p->lanes * (1 + most_drafts(p)), p->score_rows),
         .cells = p->ctx,
     };
 }
@@ -50,22 +68,30 @@ uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_en
 {
     ft_model *model = (ft_model *)(uintptr_t)m;
     ft_model *d = drafter_of(model, (ft_model *)(uintptr_t)drafter, p);
-    const ft_cache_params cp = cache_params(m, d != NULL, p);
+    int n;
+    ft_layer_state *layer = layers_of(m, d, &n);
+    const ft_cache_params cp = cache_params(m, layer, n, p);
     const ft_runner_params rp = runner_params(model, d, NULL, p);
-    return ft_cache_bytes(&cp) + ft_runner_bytes(&rp);
+    const uint64_t bytes = ft_cache_bytes(&cp) + ft_runner_bytes(&rp);
+    ft_free(layer);
+    return bytes;
 }
 
 uint64_t ft_engine_cache_bytes(const ft_model *m, const ft_model *drafter,
                                const ft_engine_params *p)
 {
     ft_model *d = drafter_of((ft_model *)(uintptr_t)m, (ft_model *)(uintptr_t)drafter, p);
-    const ft_cache_params cp = cache_params(m, d != NULL, p);
-    return ft_cache_bytes(&cp);
+    int n;
+    ft_layer_state *layer = layers_of(m, d, &n);
+    const ft_cache_params cp = cache_params(m, layer, n, p);
+    const uint64_t bytes = ft_cache_bytes(&cp);
+    ft_free(layer);
+    return bytes;
 }
 
 double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, double *f16)
 {
-    const ft_cache_params cp = cache_params(m, false, p);
+    const ft_cache_params cp = cache_params(m, m->layer, m->L, p);
     return ft_kv_token_bytes(&cp, f16);
 }
 
@@ -73,8 +99,11 @@ void ft_engine_cache_table(ft_buf *out, const ft_model *m, const ft_model *draft
                            const ft_engine_params *p)
 {
     ft_model *d = drafter_of((ft_model *)(uintptr_t)m, (ft_model *)(uintptr_t)drafter, p);
-    const ft_cache_params cp = cache_params(m, d != NULL, p);
+    int n;
+    ft_layer_state *layer = layers_of(m, d, &n);
+    const ft_cache_params cp = cache_params(m, layer, n, p);
     ft_kv_plan_table(out, &cp);
+    ft_free(layer);
 }
 
 /* ---- life ---- */
@@ -82,14 +111,17 @@ void ft_engine_cache_table(ft_buf *out, const ft_model *m, const ft_model *draft
 ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const ft_engine_params *p,
                         ft_err *err)
 {
-    assert(p->lanes > 0 && p->rows >= FT_CHUNK_ROWS && p->draft_max <= FT_DRAFT_MAX);
+    assert(p->lanes > 0 && p->rows >= FT_CHUNK_ROWS && most_drafts(p) <= FT_DRAFT_MAX);
     ft_engine *e = ft_new(ft_engine);
     e->m = m;
     e->p = *p;
     e->drafter = drafter_of(m, drafter, p);
     e->lane = ft_new_n(ft_lane, (size_t)p->lanes);
-    const ft_cache_params cp = cache_params(m, e->drafter != NULL, &e->p);
+    int n;
+    ft_layer_state *layer = layers_of(m, e->drafter, &n);
+    const ft_cache_params cp = cache_params(m, layer, n, &e->p);
     ft_status st = ft_cache_new(&e->cache, m->dev, &cp, err);
+    ft_free(layer);
     if (!st) {
         const ft_runner_params rp = runner_params(m, e->drafter, e->cache, &e->p);
         st = ft_runner_new(&e->run, &rp, err);
@@ -217,8 +249,8 @@ ft_status ft_lane_start(ft_lane *l, const ft_job *j, ft_err *err)
     for (int i = 0; i < j->n_prompt; i++) ft_sampler_accept(l->sampler, l->ids[i]);
     l->n_draft = l->next_max = l->n_rows = 0;
     l->winner = -1;
-    ft_gov_init(&l->gov, &e->costs);
-    ft_gov_init(&l->gov_guess, &e->costs);
+    ft_gov_init(&l->gov, &e->costs, false);
+    ft_gov_init(&l->gov_guess, &e->costs, true);
     l->finish = FT_FINISH_NONE;
     l->error[0] = 0;
     l->t_start = ft_now_ns();
@@ -320,6 +352,10 @@ static bool any_behind(const ft_engine *e)
 /* The trunk pass of a round, timed for the governor where no prompt rows are in the way. */
 static ft_status trunk(ft_engine *e, ft_err *err)
 {
+    int64_t cells = 0;
+    for (int i = 0; i < e->p.lanes; i++)
+        if (e->lane[i].state == LANE_REPLY) cells += lane_len(&e->lane[i]);
+    ft_gov_past(&e->costs, cells);
     const int64_t start = ft_now_ns();
     const int rows = e->rows_now;
     const ft_status st = ft_runner_trunk(e->run, err);

@@ -27,6 +27,8 @@ typedef struct ft_engine_params {
     ft_kv_type kt, vt; /* encodings of the cache; kv/plan.h refines them ... */
     bool kv_exact;     /* ... unless this is set */
     int draft_max;     /* most drafts of a round; 0: no drafting at all */
+    int guess_max;     /* the same for guessers, whose drafts are free; 0: draft_max */
+    bool no_head;      /* only guessers draft */
     bool adapt;        /* the governor chooses each round's drafts up to the maximum */
     int score_rows;    /* rows at a time of ft_lane_score; 0: it is not used */
 } ft_engine_params;
@@ -60,6 +62,7 @@ typedef struct ft_job {
     int top_logprobs;  /* < 0: none */
     int draft_max;     /* drafts of a round; 0: none; bounded by the engine's */
     int draft_min;     /* fewer drafts than this are not worth a round */
+    bool draft_fixed;  /* always draft_max of them: the governor is not asked */
     float draft_p_min; /* stop drafting below this probability */
     /* Called for every token in order; false ends the reply after it. */
     bool (*emit)(void *user, const ft_emit *e);

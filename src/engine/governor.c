@@ -33,12 +33,18 @@ static double median(const ft_gov_times *t)
 void ft_gov_costs_init(ft_gov_costs *c)
 {
     *c = (ft_gov_costs){0};
-    for (int j = 0; j < FT_GOV_DRAFTS; j++) c->prior[j] = 0.7;
+    for (int j = 0; j < FT_GOV_DRAFTS; j++) c->prior[j] = c->prior_guess[j] = 0.7;
+}
+
+void ft_gov_past(ft_gov_costs *c, int64_t cells)
+{
+    c->past = 0;
+    for (int64_t limit = 2048; cells >= limit && c->past < FT_GOV_PASTS - 1; limit *= 4) c->past++;
 }
 
 void ft_gov_trunk(ft_gov_costs *c, int rows, double seconds)
 {
-    put(&c->trunk[FT_MIN(rows, FT_GOV_ROWS)], seconds);
+    put(&c->trunk[c->past][FT_MIN(rows, FT_GOV_ROWS)], seconds);
 }
 
 void ft_gov_draft(ft_gov_costs *c, bool first, double seconds)
@@ -49,15 +55,16 @@ void ft_gov_draft(ft_gov_costs *c, bool first, double seconds)
 /* Seconds of a step of so many rows: measured, or on the line between its measured neighbours. */
 static double trunk_time(const ft_gov_costs *c, int rows)
 {
+    const ft_gov_times *t = c->trunk[c->past];
     rows = FT_MIN(rows, FT_GOV_ROWS);
     int lo = rows, hi = rows;
-    while (lo > 0 && !c->trunk[lo].n) lo--;
-    while (hi <= FT_GOV_ROWS && !c->trunk[hi].n) hi++;
+    while (lo > 0 && !t[lo].n) lo--;
+    while (hi <= FT_GOV_ROWS && !t[hi].n) hi++;
     if (lo == 0 && hi > FT_GOV_ROWS) return 0;
-    if (lo == 0) return median(&c->trunk[hi]);
-    if (hi > FT_GOV_ROWS) return median(&c->trunk[lo]) * (1 + 0.05 * (rows - lo));
-    if (lo == hi) return median(&c->trunk[lo]);
-    const double a = median(&c->trunk[lo]), b = median(&c->trunk[hi]);
+    if (lo == 0) return median(&t[hi]);
+    if (hi > FT_GOV_ROWS) return median(&t[lo]) * (1 + 0.05 * (rows - lo));
+    if (lo == hi) return median(&t[lo]);
+    const double a = median(&t[lo]), b = median(&t[hi]);
     return a + (b - a) * (rows - lo) / (hi - lo);
 }
 
@@ -70,27 +77,28 @@ static double draft_time(const ft_gov_costs *c, int k)
 
 /* ---- one reply ---- */
 
-void ft_gov_init(ft_governor *g, const ft_gov_costs *c)
+void ft_gov_init(ft_governor *g, const ft_gov_costs *c, bool guess)
 {
-    *g = (ft_governor){0};
-    for (int j = 0; j < FT_GOV_DRAFTS; j++) g->accept[j] = c->prior[j];
+    *g = (ft_governor){.guess = guess, .next_try = FT_GOV_PROBE};
+    memcpy(g->accept, guess ? c->prior_guess : c->prior, sizeof g->accept);
 }
 
 void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept)
 {
-    /* Fast at first, then over about 32 rounds; the prior follows over about 512. */
+    /* Fast at first, then over about 32 rounds; the prior follows over about 128. */
     const double w = FT_MAX(1.0 / 32, 1.0 / (g->rounds + 4));
+    double *prior = g->guess ? c->prior_guess : c->prior;
     for (int j = 0; j < n && j <= kept; j++) {
         const double hit = j < kept;
         g->accept[j] += w * (hit - g->accept[j]);
-        c->prior[j] += (hit - c->prior[j]) / 512;
+        prior[j] += (hit - prior[j]) / 128;
     }
     if (n) g->rounds++;
 }
 
-double ft_gov_rate(const ft_governor *g, const ft_gov_costs *c, int k, int lanes, bool guess)
+double ft_gov_rate(const ft_governor *g, const ft_gov_costs *c, int k, int lanes)
 {
-    const double t = trunk_time(c, lanes * (1 + k)) + (guess ? 0 : draft_time(c, k));
+    const double t = trunk_time(c, lanes * (1 + k)) + (g->guess ? 0 : draft_time(c, k));
     if (t <= 0) return 0;
     double tokens = 1, reach = 1;
     for (int j = 0; j < k; j++) tokens += reach *= g->accept[j];
@@ -99,27 +107,39 @@ double ft_gov_rate(const ft_governor *g, const ft_gov_costs *c, int k, int lanes
 
 static bool timed(const ft_gov_costs *c, int rows)
 {
-    return c->trunk[FT_MIN(rows, FT_GOV_ROWS)].n >= 3;
+    return c->trunk[c->past][FT_MIN(rows, FT_GOV_ROWS)].n >= 3;
 }
 
-int ft_gov_choose(ft_governor *g, const ft_gov_costs *c, int max, int lanes, bool guess)
+/* Parked: none, but a try when it is due. All tries together may cost half a percent. */
+static int park(ft_governor *g, const ft_gov_costs *c, int lanes)
+{
+    g->k = 0;
+    if (++g->parked < g->next_try) return 0;
+    const double none = ft_gov_rate(g, c, 0, lanes), one = ft_gov_rate(g, c, 1, lanes);
+    const double loss = one > 0 ? FT_MIN(none / one - 1, 10.0) : 0;
+    g->parked = 0;
+    g->next_try = FT_MAX(FT_GOV_PROBE, (int)(loss * 200));
+    return 1;
+}
+
+int ft_gov_choose(ft_governor *g, const ft_gov_costs *c, int max, int lanes)
 {
     if (max <= 0) return g->k = 0;
     /* Both ends of the scale must have been timed before they can be compared. */
-    if ((!guess && c->first.n < 3) || !timed(c, lanes * (1 + max))) return g->k = max;
+    if ((!g->guess && c->first.n < 3) || !timed(c, lanes * (1 + max))) return g->k = max;
     if (!timed(c, lanes)) return g->k = 0;
     int best = 0;
-    double top = ft_gov_rate(g, c, 0, lanes, guess);
+    double top = ft_gov_rate(g, c, 0, lanes);
     for (int k = 1; k <= max; k++) {
-        const double rate = ft_gov_rate(g, c, k, lanes, guess) * (k == g->k ? 1.01 : 1.0);
+        const double rate = ft_gov_rate(g, c, k, lanes) * (k == g->k ? 1.01 : 1.0);
         if (rate <= top) continue;
         top = rate;
         best = k;
     }
-    if (best > 0) {
-        g->parked = 0;
-        return g->k = best;
-    }
-    g->k = 0;
-    return ++g->parked % FT_GOV_PROBE == 0 ? 1 : 0;
+    if (best == 0) return park(g, c, lanes);
+    g->parked = 0;
+    g->next_try = FT_GOV_PROBE;
+    g->k = best;
+    g->drafting = (g->drafting + 1) % FT_GOV_PLAIN;
+    return g->drafting ? best : 0;
 }

@@ -4,8 +4,10 @@
  * A round with K drafts takes t(K + 1 rows) + d(K) seconds and yields 1 + a1 + a1 a2 + ... tokens,
  * a_j being the share of rounds that agreed to draft j after agreeing to all before it. The best K
  * is the one with the most tokens per second; none is a candidate like any other. Times are medians
- * of recent rounds, so one slow round changes nothing. A reply that does not draft tries one draft
- * now and then, to notice when it would pay again. */
+ * of recent rounds with about as long a past, so one slow round changes nothing. A reply that does
+ * not draft tries one draft now and then, to notice when it would pay again; seldom enough that the
+ * tries cost little, whatever a try costs. One that drafts does without now and then, because the
+ * machine may have become faster or slower since that was timed. */
 #ifndef FT_ENGINE_GOVERNOR_H
 #define FT_ENGINE_GOVERNOR_H
 
@@ -15,8 +17,10 @@
 enum {
     FT_GOV_DRAFTS = 15,
     FT_GOV_ROWS = 64, /* steps of more rows count as this many */
-    FT_GOV_SAMPLES = 9,
-    FT_GOV_PROBE = 32, /* rounds without drafts between two tries */
+    FT_GOV_SAMPLES = 5,
+    FT_GOV_PASTS = 6,  /* classes of pasts, each four times as long as the one before */
+    FT_GOV_PROBE = 32, /* rounds without drafts between two tries, at least */
+    FT_GOV_PLAIN = 64, /* rounds with drafts between two without, to time one again */
 };
 
 typedef struct ft_gov_times {
@@ -26,29 +30,36 @@ typedef struct ft_gov_times {
 
 /* What rounds cost: one for an engine. */
 typedef struct ft_gov_costs {
-    ft_gov_times trunk[FT_GOV_ROWS + 1]; /* by rows of the step */
-    ft_gov_times first, next;            /* the first draft pass of a round, and each further one */
-    double prior[FT_GOV_DRAFTS];         /* acceptance of finished replies, where new ones begin */
+    ft_gov_times trunk[FT_GOV_PASTS][FT_GOV_ROWS + 1]; /* by past and rows of the step */
+    ft_gov_times first, next;          /* the first draft pass of a round, and each further one */
+    double prior[FT_GOV_DRAFTS];       /* acceptance of earlier replies, where new ones begin */
+    double prior_guess[FT_GOV_DRAFTS]; /* the same for guessers */
+    int past;                          /* class of this step */
 } ft_gov_costs;
 
 /* How one reply's drafts fare. */
 typedef struct ft_governor {
     double accept[FT_GOV_DRAFTS]; /* a_j */
-    int rounds, parked;
-    int k; /* of the last choice */
+    int rounds;
+    int parked, next_try; /* rounds without drafts, and at how many of them to try */
+    int drafting;         /* rounds with drafts since the last without */
+    bool guess;           /* the drafts cost nothing to make */
+    int k;                /* of the last choice */
 } ft_governor;
 
 void ft_gov_costs_init(ft_gov_costs *c);
+/* Cells that the rows of the next steps see, all together. */
+void ft_gov_past(ft_gov_costs *c, int64_t cells);
 void ft_gov_trunk(ft_gov_costs *c, int rows, double seconds);
 void ft_gov_draft(ft_gov_costs *c, bool first, double seconds);
 
-void ft_gov_init(ft_governor *g, const ft_gov_costs *c);
+void ft_gov_init(ft_governor *g, const ft_gov_costs *c, bool guess);
 /* A round that proposed n drafts and kept `kept` of them. */
 void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept);
 /* Drafts for the next round, at most max, when `lanes` replies run at once (each is taken to draft
- * as many). guess: the drafts cost nothing to make. */
-int ft_gov_choose(ft_governor *g, const ft_gov_costs *c, int max, int lanes, bool guess);
+ * as many). */
+int ft_gov_choose(ft_governor *g, const ft_gov_costs *c, int max, int lanes);
 /* Tokens per second of this reply that k drafts promise; 0 when nothing is known yet. */
-double ft_gov_rate(const ft_governor *g, const ft_gov_costs *c, int k, int lanes, bool guess);
+double ft_gov_rate(const ft_governor *g, const ft_gov_costs *c, int k, int lanes);
 
 #endif

@@ -121,23 +121,33 @@ static int replying(const ft_engine *e)
     return n;
 }
 
-/* Drafts for the next round that the limits leave room for. */
-static int budget(const ft_lane *l)
+/* Drafts for the next round that the limits leave room for. A request that asks for fewer than the
+ * engine makes binds guessers too. */
+static int budget(const ft_lane *l, bool guess)
 {
     const ft_engine *e = l->e;
     if (l->state != LANE_REPLY) return 0;
-    int k = FT_MIN(l->job.draft_max, e->p.draft_max);
+    const bool bound = l->job.draft_max < e->p.draft_max;
+    int k = bound   ? l->job.draft_max
+            : guess ? FT_MAX(e->p.guess_max, e->p.draft_max)
+                    : e->p.draft_max;
     k = FT_MIN(k, e->p.ctx - lane_len(l) - 2);
     if (l->job.max_tokens >= 0) k = FT_MIN(k, l->job.max_tokens - l->stats.predicted_n - 1);
     return k < FT_MAX(1, l->job.draft_min) ? 0 : k;
 }
 
+static bool governed(const ft_lane *l)
+{
+    return l->e->p.adapt && !l->job.draft_fixed;
+}
+
 /* Asks the guessers; the first proposal is taken. */
-static void guess(ft_lane *l, int max)
+static void guess(ft_lane *l)
 {
     ft_engine *e = l->e;
-    if (!e->n_guesser) return;
-    if (e->p.adapt) max = ft_gov_choose(&l->gov_guess, &e->costs, max, replying(e), true);
+    int max = budget(l, true);
+    if (!e->n_guesser || max <= 0) return;
+    if (governed(l)) max = ft_gov_choose(&l->gov_guess, &e->costs, max, replying(e));
     for (int i = 0; i < e->n_guesser && max > 0; i++) {
         const ft_guesser *g = &e->guesser[i];
         const int n = g->draft(g->state, lane_index(l), l->ids, l->n_ids, max, l->draft);
@@ -155,10 +165,10 @@ static int head_drafts(ft_lane *l)
 {
     const ft_engine *e = l->e;
     l->winner = -1;
-    const int max = budget(l);
-    if (max > 0) guess(l, max);
+    guess(l);
     if (l->n_draft || !e->drafter) return 0;
-    return e->p.adapt ? ft_gov_choose(&l->gov, &e->costs, max, replying(e), false) : max;
+    const int max = budget(l, false);
+    return governed(l) ? ft_gov_choose(&l->gov, &e->costs, max, replying(e)) : max;
 }
 
 /* Where the hidden row of a cell is: in this round's rows, or in the ring. */
@@ -171,12 +181,13 @@ static int hidden_of(const ft_lane *l, int cell)
 
 /* Rows that bring the draft head up to date: cell c takes token c and hidden row c - 1, for every
  * token that is known. The row of the pending token is the first draft. A reply that does not
- * draft may fall behind a little, a prompt never: its next chunk would overwrite the ring. */
+ * draft, or has just ended, may fall behind a little, a prompt never: its next chunk would
+ * overwrite the ring. */
 static void feed_head(ft_lane *l, ft_rowset *w)
 {
     const int known = FT_MIN(lane_len(l) + 1, l->n_ids);
     const int from = FT_MAX(1, l->fed), n = known - from;
-    if (n <= 0 || (l->state == LANE_REPLY && !l->next_max && n < FT_RING_ROWS / 2)) return;
+    if (n <= 0 || (l->state != LANE_PROMPT && !l->next_max && n < FT_RING_ROWS / 2)) return;
     const int row = ft_rows_draft(w, ft_seq_slot(l->seq), from, n, from + 1, false);
     for (int i = 0; i < n; i++) {
         w->token[row + i] = l->ids[from + i];
@@ -232,7 +243,8 @@ static ft_status chain(ft_engine *e, ft_rowset *w, bool constant, ft_err *err)
 {
     for (bool first = true; w->T; first = false) {
         const int64_t start = ft_now_ns();
-        const bool pure = e->pure && w->n_out;
+        /* Rows that a parked head had to catch up with are no cost of drafting. */
+        const bool pure = e->pure && w->n_out && w->T <= w->n_out * (1 + e->p.draft_max);
         const ft_status st = ft_runner_draft(e->run, err);
         if (st) return st;
         for (int i = 0; i < e->p.lanes; i++) {
@@ -255,7 +267,7 @@ ft_status ft_spec_draft(ft_engine *e, ft_err *err)
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         l->draft_out = -1;
-        if (l->state < LANE_PROMPT) continue;
+        if (l->state < LANE_PROMPT && !l->n_rows) continue;
         l->next_max = head_drafts(l);
         if (assistant)
             first_assistant(l, w);

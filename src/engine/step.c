@@ -73,6 +73,8 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     if (p->drafter) {
         const ft_dev_limits *m = &p->drafter->limits;
         l.k = FT_MAX(l.k, m->k);
+        l.experts = FT_MAX(l.experts, m->experts);
+        l.expert_k = FT_MAX(l.expert_k, m->expert_k);
         l.heads = FT_MAX(l.heads, m->heads);
         l.head_d = FT_MAX(l.head_d, m->head_d);
     }

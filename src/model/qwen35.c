@@ -395,8 +395,75 @@ static bool is_recurrent(ft_binder *b, int l, int blocks, int interval)
     return (l + 1) % interval != 0;
 }
 
+/* ---- a head in a file of its own ---- */
+
+/* Old forks name the head in the architecture and not in the keys. */
+static void head_prefix(ft_binder *b)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s.block_count", b->prefix);
+    const size_t n = strlen(b->prefix);
+    if (!ft_gguf_kv_find(b->m->file, key) && n > 4 && !strcmp(b->prefix + n - 4, "_mtp"))
+        b->prefix[n - 4] = 0;
+}
+
+/* What it must have in common with the model that it drafts for. */
+static void check_target(ft_binder *b, const cfg *c, int blocks)
+{
+    const ft_model *t = b->m->target;
+    if (b->st) return;
+    if (t->arch != b->m->arch)
+        ft_bind_fail(b, FT_EUNSUPPORTED, "a draft head of %s, the target is %s", b->m->arch->name,
+                     t->arch->name);
+    else if (!ft_bind_has(b, "blk.%d.nextn.eh_proj.weight", blocks - 1))
+        ft_bind_fail(b, FT_EUNSUPPORTED, "the file has no draft head: blk.%d.nextn.eh_proj.weight",
+                     blocks - 1);
+    else if (c->D != t->D)
+        ft_bind_fail(b, FT_EUNSUPPORTED,
+                     "the draft head was made for a target of width %d, this one has %d", c->D,
+                     t->D);
+    else if (blocks - 1 != t->L)
+        ft_bind_fail(b, FT_EUNSUPPORTED,
+                     "the draft head was made for a target of %d layers, this one has %d",
+                     blocks - 1, t->L);
+    else if (c->V != t->V)
+        ft_bind_fail(b, FT_EUNSUPPORTED, "the draft head has %d tokens, the target %d", c->V, t->V);
+}
+
+/* Its block alone; embedding, output matrix and norm are the target's, which are the same. */
+static ft_status bind_head(ft_model *m, ft_err *err)
+{
+    ft_binder b = ft_binder_over(m, err);
+    cfg *c = m->cfg = ft_new(cfg);
+    head_prefix(&b);
+    const int blocks = ft_key_need(&b, "block_count", 1, 512);
+    read_sizes(&b, c, m->arch == &ft_arch_qwen35moe);
+    const ft_gguf_tensor *embd = ft_gguf_tensor_find(m->file, "token_embd.weight");
+    c->V = embd && embd->n[1] > 0 && embd->n[1] < 1 << 28 ? (int)embd->n[1] : m->target->V;
+    check_target(&b, c, blocks);
+    if (b.st) return b.st;
+    const cfg *t = m->target->cfg;
+    c->L = m->L = t->L;
+    m->n_layer = c->L + 1;
+    m->V = c->V;
+    m->D = c->D;
+    m->layer = ft_new_n(ft_layer_state, (size_t)m->n_layer);
+    c->layer = ft_new_n(layer, (size_t)m->n_layer);
+    read_rope(&b, c);
+    c->embed = t->embed;
+    c->head = t->head;
+    c->out_norm = t->out_norm;
+    bind_mtp(&b, c);
+    m->drafter = FT_DRAFT_MTP;
+    m->limits.heads = c->H;
+    m->limits.head_d = c->d;
+    m->limits.vocab = c->V;
+    return b.st;
+}
+
 static ft_status bind(ft_model *m, ft_err *err)
 {
+    if (m->target) return bind_head(m, err);
     ft_binder b = ft_binder_over(m, err);
     cfg *c = m->cfg = ft_new(cfg);
     const bool moe = m->arch == &ft_arch_qwen35moe;
@@ -440,8 +507,12 @@ static void release(ft_model *m)
     if (c) ft_free(c->layer);
 }
 
+static const char *const dense_head[] = {"qwen35_mtp", NULL}, *const moe_head[] = {"qwen35moe_mtp",
+                                                                                   NULL};
+
 const ft_arch ft_arch_qwen35 = {
     .name = "qwen35",
+    .alias = dense_head,
     .words = "Qwen3.5, dense",
     .bind = bind,
     .release = release,
@@ -452,6 +523,7 @@ const ft_arch ft_arch_qwen35 = {
 
 const ft_arch ft_arch_qwen35moe = {
     .name = "qwen35moe",
+    .alias = moe_head,
     .words = "Qwen3.5, mixture of experts",
     .bind = bind,
     .release = release,

@@ -1,0 +1,273 @@
+#define _GNU_SOURCE
+#include "cli/bench_spec.h"
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/cmd.h"
+#include "cli/json_text.h"
+#include "cli/model_opts.h"
+#include "cli/plot.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CLASSES = 4, MAX_K = 15, WAYS = MAX_K + 2, MAX_IDS = 4096 }; /* off, governed, 1, 2, ... */
+
+static const char *const class_name[CLASSES] = {"code", "dialogue", "prose", "repetition"};
+
+/* Sums over the prompts of a class, drafted in one way. */
+typedef struct sum {
+    int64_t tokens, rounds, draft_rounds, drafted, accepted;
+    double seconds, draft_s, verify_s;
+    int64_t drafted_at[16], accepted_at[16];
+    int other_ids; /* replies that differ from those without drafts */
+} sum;
+
+typedef struct bench {
+    const ft_opts *o;
+    ft_llm *m;
+    int k_max, limit, tokens;
+    sum s[CLASSES][WAYS];
+    int prompts[CLASSES];
+} bench;
+
+typedef struct ids {
+    int32_t id[MAX_IDS];
+    int n;
+} ids;
+
+static bool keep_id(void *user, const ft_event *e)
+{
+    ids *s = user;
+    if (e->id >= 0 && s->n < MAX_IDS) s->id[s->n++] = e->id;
+    return true;
+}
+
+static void add(sum *s, const ft_reply *r)
+{
+    s->tokens += FT_MAX(0, r->reply_tokens - 1); /* the clock starts at the first token */
+    s->seconds += r->reply_s;
+    s->rounds += r->rounds;
+    s->draft_rounds += r->draft_rounds;
+    s->drafted += r->drafted;
+    s->accepted += r->accepted;
+    s->draft_s += r->draft_s;
+    s->verify_s += r->verify_s;
+    for (int i = 0; i < 16; i++) {
+        s->drafted_at[i] += r->drafted_at[i];
+        s->accepted_at[i] += r->accepted_at[i];
+    }
+}
+
+/* One reply on an empty conversation. */
+static ft_status reply(bench *b, const ft_request *given, int way, ids *out, ft_reply *r,
+                       ft_err *err)
+{
+    ft_session *s = ft_session_new(b->m);
+    ft_request q = *given;
+    out->n = 0;
+    q.draft_max = way == 0 ? 0 : way == 1 ? -1 : way - 1;
+    q.draft_fixed = way > 1;
+    q.on_event = keep_id;
+    q.user = out;
+    const ft_status st = ft_session_reply(s, &q, r, err);
+    ft_session_free(s);
+    return st;
+}
+
+static ft_status prompt(bench *b, int class, const char *text, size_t n, ft_err *err)
+{
+    static ids off, on;
+    ft_model_opts mo = {0};
+    ft_request q;
+    ft_request_defaults(&q, b->m);
+    q.sampling.temperature = 0;
+    q.max_tokens = b->tokens;
+    json_t *list = json_array(), *one = json_object(), *options = json_object();
+    json_object_set_new(one, "role", json_string("user"));
+    json_object_set_new(one, "content", ft_json_text(text, n));
+    json_array_append_new(list, one);
+    json_object_set_new(options, "add_generation_prompt", json_true());
+    char *rendered = NULL;
+    ft_status st = ft_model_opts_render(b->m, list, options, &q, &rendered, err);
+    for (int way = 0; way < b->k_max + 2 && !st; way++) {
+        ft_reply r;
+        st = reply(b, &q, way, way ? &on : &off, &r, err);
+        if (st) break;
+        sum *s = &b->s[class][way];
+        add(s, &r);
+        if (way && (on.n != off.n || memcmp(on.id, off.id, sizeof *on.id * (size_t)on.n)))
+            s->other_ids++;
+    }
+    b->prompts[class]++;
+    json_decref(list);
+    json_decref(options);
+    free(rendered);
+    ft_model_opts_release(&mo);
+    return st;
+}
+
+static ft_status class_run(bench *b, int class, const char *dir, ft_progress *bar, ft_err *err)
+{
+    char path[4096], *text;
+    size_t n;
+    snprintf(path, sizeof path, "%s/%s.txt", dir, class_name[class]);
+    ft_status st = ft_file_read(&text, &n, path, 1 << 20, err);
+    for (char *p = text; !st && *p && b->prompts[class] < b->limit;) {
+        const size_t line = strcspn(p, "\n");
+        if (line) st = prompt(b, class, p, line, err);
+        ft_progress_add(bar, 1);
+        p += line + (p[line] == '\n');
+    }
+    ft_free(text);
+    return st;
+}
+
+/* ---- results ---- */
+
+static double ratio(double a, double b)
+{
+    return b > 0 ? a / b : 0;
+}
+
+static double speed(const sum *s)
+{
+    return ratio((double)s->tokens, s->seconds);
+}
+
+static void way_name(char out[16], int way)
+{
+    if (way < 2)
+        snprintf(out, 16, "%s", way ? "governed" : "off");
+    else
+        snprintf(out, 16, "K = %d", way - 1);
+}
+
+static json_t *sum_json(const sum *s, const sum *off, int way)
+{
+    char name[16];
+    way_name(name, way);
+    json_t *j = json_object(), *at = json_array();
+    json_object_set_new(j, "drafts", json_string(name));
+    json_object_set_new(j, "tokens_per_second", json_real(speed(s)));
+    json_object_set_new(j, "against_off", json_real(ratio(speed(s), speed(off))));
+    json_object_set_new(j, "rounds_per_second", json_real(ratio((double)s->rounds, s->seconds)));
+    json_object_set_new(j, "tokens", json_integer(s->tokens));
+    json_object_set_new(j, "rounds", json_integer(s->rounds));
+    json_object_set_new(j, "draft_n", json_integer(s->drafted));
+    json_object_set_new(j, "draft_n_accepted", json_integer(s->accepted));
+    json_object_set_new(j, "acceptance", json_real(ratio((double)s->accepted, (double)s->drafted)));
+    for (int i = 0; i < 16 && s->drafted_at[i]; i++)
+        json_array_append_new(
+            at, json_real(ratio((double)s->accepted_at[i], (double)s->drafted_at[i])));
+    json_object_set_new(j, "acceptance_at", at);
+    json_object_set_new(j, "accept_len", json_real(ratio((double)s->tokens, (double)s->rounds)));
+    json_object_set_new(j, "k_mean", json_real(ratio((double)s->drafted, (double)s->rounds)));
+    json_object_set_new(j, "draft_ms", json_real(s->draft_s * 1e3));
+    json_object_set_new(j, "verify_ms", json_real(s->verify_s * 1e3));
+    json_object_set_new(j, "other_ids", json_integer(s->other_ids));
+    return j;
+}
+
+static void print_json(const bench *b)
+{
+    json_t *j = json_object(), *classes = json_object();
+    json_object_set_new(j, "model", json_string(ft_llm_about(b->m)->name));
+    json_object_set_new(j, "drafter", json_string(ft_llm_about(b->m)->drafter));
+    json_object_set_new(j, "threads", json_integer(ft_llm_about(b->m)->threads));
+    json_object_set_new(j, "order", json_string("interleaved"));
+    json_object_set_new(j, "tokens", json_integer(b->tokens));
+    for (int c = 0; c < CLASSES; c++) {
+        if (!b->prompts[c]) continue;
+        json_t *ways = json_array();
+        for (int w = 0; w < b->k_max + 2; w++)
+            json_array_append_new(ways, sum_json(&b->s[c][w], &b->s[c][0], w));
+        json_object_set_new(classes, class_name[c], ways);
+    }
+    json_object_set_new(j, "classes", classes);
+    char *text = json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    puts(text);
+    free(text);
+    json_decref(j);
+}
+
+static void print_table(const bench *b)
+{
+    printf("%s, drafts: %s\n", ft_llm_about(b->m)->name, ft_llm_about(b->m)->drafter);
+    printf("%-10s %-9s %9s %7s %9s %7s %7s %6s %9s %9s  %s\n", "prompts", "drafts", "tokens/s",
+           "x off", "rounds/s", "accept", "length", "K", "draft ms", "verify ms", "by position");
+    for (int c = 0; c < CLASSES; c++)
+        for (int w = 0; w < b->k_max + 2 && b->prompts[c]; w++) {
+            const sum *s = &b->s[c][w];
+            char name[16];
+            way_name(name, w);
+            printf(
+                "%-10s %-9s %9.1f %7.3f %9.1f %7.3f %7.2f %6.2f %9.1f %9.1f ", class_name[c], name,
+                speed(s), ratio(speed(s), speed(&b->s[c][0])), ratio((double)s->rounds, s->seconds),
+                ratio((double)s->accepted, (double)s->drafted),
+                ratio((double)s->tokens, (double)s->rounds),
+                ratio((double)s->drafted, (double)s->rounds), s->draft_s * 1e3, s->verify_s * 1e3);
+            for (int i = 0; i < 16 && s->drafted_at[i]; i++)
+                printf(" %.3f", ratio((double)s->accepted_at[i], (double)s->drafted_at[i]));
+            if (s->other_ids) printf("  %d replies differ", s->other_ids);
+            putchar('\n');
+        }
+}
+
+/* Speed over the number of drafts, one line for each class; the dots at "gov" are the governor's.
+ */
+static ft_status plot(const bench *b, const char *path, ft_err *err)
+{
+    ft_plot p = {.title = "tokens per second over drafts of a round", .n_x = b->k_max + 1};
+    for (int c = 0; c < CLASSES; c++) {
+        if (!b->prompts[c]) continue;
+        ft_plot_line *l = &p.line[p.n_line++];
+        l->name = class_name[c];
+        l->y[0] = speed(&b->s[c][0]);
+        for (int k = 1; k <= b->k_max; k++) l->y[k] = speed(&b->s[c][k + 1]);
+        l->mark = speed(&b->s[c][1]);
+    }
+    return ft_plot_write(&p, path, err);
+}
+
+static ft_status run(bench *b, ft_err *err)
+{
+    const char *only = ft_opts_text(b->o, "class"), *svg = ft_opts_text(b->o, "plot");
+    const bool json = ft_opts_flag(b->o, "json");
+    ft_progress *bar = ft_progress_new("bench", 0, false, json || ft_opts_flag(b->o, "quiet"));
+    ft_status st = FT_OK;
+    for (int c = 0; c < CLASSES && !st; c++)
+        if (!strcmp(only, "all") || !strcmp(only, class_name[c]))
+            st = class_run(b, c, ft_opts_text(b->o, "prompts"), bar, err);
+    ft_progress_free(bar);
+    if (st) return st;
+    if (json)
+        print_json(b);
+    else
+        print_table(b);
+    return svg ? plot(b, svg, err) : FT_OK;
+}
+
+int ft_bench_spec(const ft_opts *o)
+{
+    ft_err err;
+    ft_model_opts mo = {0};
+    ft_llm_params p;
+    bench *b = ft_new(bench);
+    b->o = o;
+    b->tokens = ft_opts_set(o, "n-gen") ? (int)ft_opts_int(o, "n-gen") : 96;
+    b->limit = (int)ft_opts_int(o, "n-prompts");
+    ft_status st = ft_model_opts_params(&mo, o, &p, &err);
+    b->k_max = p.draft_max;
+    if (!st) st = ft_llm_open(&b->m, &p, &err);
+    if (!st && !ft_llm_about(b->m)->drafts)
+        st = ft_fail(&err, FT_EINVAL, "bench --spec: %s", ft_llm_about(b->m)->drafter);
+    if (!st) st = run(b, &err);
+    ft_llm_close(b->m);
+    ft_model_opts_release(&mo);
+    ft_free(b);
+    return st ? ft_die(&err) : 0;
+}

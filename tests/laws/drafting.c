@@ -1,0 +1,83 @@
+/* tests/laws/drafting.c - greedy ids do not depend on drafting: every architecture, every encoding
+ * of the cache, every number of drafts, alone and beside others. */
+#define _XOPEN_SOURCE 700
+#include "laws.h"
+
+static const ft_kv_type types[] = {FT_KV_F32, FT_KV_F16, FT_KV_BF16, FT_KV_Q8_0, FT_KV_Q4_0};
+
+/* Without drafts; then with the head alone and with the oracle, for this many drafts a round. */
+static void equal(const law_model *m, ft_kv_type t, const int *k, int n_k, int prompt, int tokens)
+{
+    int32_t ids[96];
+    law_prompt(ids, prompt, m->m->V, (uint64_t)prompt);
+    ft_engine_params p = law_params(0);
+    p.kt = p.vt = t;
+    law_reply off = {0}, on = {0};
+    ft_job j = law_job(tokens, 0);
+    law_reply_alone(&off, m, &p, &j, ids, prompt);
+    for (int i = 0; i < n_k; i++) {
+        law_oracle o = {.silent = 2, .rng = {(uint64_t)k[i]}};
+        p.draft_max = j.draft_max = k[i];
+        law_reply_oracle(&on, &o, &off, m, &p, &j);
+        law(law_same(&off, &on), "%s, %s, %d drafts, prompt %d: another id at %d of %d", m->name,
+            ft_kv_type_name(t), k[i], prompt, law_parting(&off, &on), tokens);
+        law(!o.wrong, "%s, %s, %d drafts: %d of %d rounds kept other drafts than the true ones",
+            m->name, ft_kv_type_name(t), k[i], o.wrong, o.rounds);
+        law(!k[i] || o.rounds > 3, "%s: the oracle drafted %d rounds", m->name, o.rounds);
+    }
+}
+
+/* Eight sequences with different prompts, each drafting, give the ids that each has alone. */
+static void beside(const law_model *m, ft_kv_type t, int k)
+{
+    static law_reply alone[LAW_LANES], together[LAW_LANES];
+    ft_engine_params p = law_params(0);
+    p.kt = p.vt = t;
+    ft_job j = law_job(24, 0);
+    int32_t ids[LAW_LANES][80];
+    for (int i = 0; i < LAW_LANES; i++) {
+        const int n = 5 + 9 * i;
+        law_prompt(ids[i], n, m->m->V, 77 + (uint64_t)i);
+        law_reply_alone(&alone[i], m, &p, &j, ids[i], n);
+    }
+    p.lanes = LAW_LANES;
+    p.draft_max = j.draft_max = k;
+    law_oracle o = {.silent = 3, .rng = {5}};
+    ft_engine *e = law_engine(m, &p);
+    law_oracle_add(e, &o);
+    for (int i = 0; i < LAW_LANES; i++) {
+        o.truth[i] = &alone[i];
+        law_start(&together[i], ft_lane_new(e), &j, ids[i], alone[i].n_prompt);
+    }
+    while (ft_engine_round(e)) continue;
+    for (int i = 0; i < LAW_LANES; i++) {
+        law_done(&together[i]);
+        law(law_same(&alone[i], &together[i]), "%s, %s: sequence %d of 8 has another id at %d",
+            m->name, ft_kv_type_name(t), i, law_parting(&alone[i], &together[i]));
+    }
+    law(!o.wrong, "%s: %d rounds of 8 sequences kept other drafts", m->name, o.wrong);
+    ft_engine_free(e);
+}
+
+static void all(const char *name, const char *assistant)
+{
+    static const int every[] = {1, 2, 3, 4, 5, 6, 7, 8}, some[] = {2, 5};
+    law_model m = law_model_golden(name, assistant, 1);
+    equal(&m, FT_KV_F32, every, 8, 15, 40);
+    equal(&m, FT_KV_F16, some, 2, 62, 40); /* windows that cross a page */
+    for (size_t i = 2; i < FT_COUNT(types); i++) equal(&m, types[i], some, 2, 7, 32);
+    beside(&m, FT_KV_F16, 4);
+    law_model_close(&m);
+}
+
+int main(void)
+{
+    all("qwen35-dense", NULL);
+    all("qwen35-gqa", NULL);
+    all("qwen35-moe", NULL);
+    all("gemma4-dense", "gemma4-dense-assistant");
+    all("gemma4-edge", "gemma4-edge-assistant");
+    all("gemma4-gqa", "gemma4-gqa-assistant");
+    all("gemma4-moe", NULL);
+    return law_end();
+}

@@ -1,0 +1,111 @@
+/* tests/laws/files.c - a draft head in a file of its own drafts what it drafts inside the model,
+ * bit for bit, in both packagings; a head of another model is refused. */
+#define _XOPEN_SOURCE 700
+#include "gguf/writer.h"
+#include "laws.h"
+#include "tools/inspect.h"
+
+typedef struct lines {
+    char text[64 << 10];
+    size_t n;
+} lines;
+
+/* Ids of drafts and acceptances; times are left out. */
+static void hear(void *user, const char *line)
+{
+    lines *l = user;
+    const char *ids = strchr(line, '[');
+    l->n += (size_t)snprintf(l->text + l->n, sizeof l->text - l->n, "%s\n", ids ? ids : line);
+}
+
+static void drafts_of(lines *l, law_reply *r, const law_model *m, ft_job j)
+{
+    int32_t ids[20];
+    law_prompt(ids, 20, m->m->V, 6);
+    const ft_engine_params p = law_params(3);
+    ft_engine *e = law_engine(m, &p);
+    *l = (lines){0};
+    ft_engine_trace(e, hear, l);
+    law_reply_on(r, ft_lane_new(e), &j, ids, 20);
+    ft_engine_free(e);
+}
+
+/* A copy whose architecture is called otherwise. */
+static void rename_arch(const char *from, const char *to, const char *arch)
+{
+    ft_gguf *g = NULL;
+    ft_gguf_writer *w = NULL;
+    ft_err err;
+    if (ft_gguf_open(&g, from, true, &err) || ft_gguf_writer_open(&w, to, &err)) exit(1);
+    for (size_t i = 0; i < ft_gguf_n_kv(g); i++) {
+        const ft_gguf_kv *kv = ft_gguf_kv_at(g, i);
+        if (ft_str_is(kv->key, "general.architecture"))
+            ft_gguf_put_str(w, "general.architecture", ft_str_of(arch));
+        else
+            ft_gguf_put_kv(w, kv);
+    }
+    for (size_t i = 0; i < ft_gguf_n_tensor(g); i++) {
+        const ft_gguf_tensor *t = ft_gguf_tensor_at(g, i);
+        ft_gguf_put_tensor(w, t->name.p, t->type, t->n_dims, t->n);
+    }
+    if (ft_gguf_writer_begin(w, &err)) exit(1);
+    for (size_t i = 0; i < ft_gguf_n_tensor(g); i++) {
+        const ft_gguf_tensor *t = ft_gguf_tensor_at(g, i);
+        ft_gguf_writer_data(w, i, 0, t->data, t->bytes);
+    }
+    if (ft_gguf_writer_commit(w, &err)) exit(1);
+    ft_gguf_close(g);
+}
+
+static void head_alone(const char *name, const char *fork_arch)
+{
+    static lines inside, outside;
+    static law_reply a, b;
+    char path[128], head[160], fork[160];
+    ft_err err;
+    law_golden_file(name, path);
+    snprintf(head, sizeof head, "%s.head", path);
+    snprintf(fork, sizeof fork, "%s.fork", path);
+    const ft_mtp_opts o = {.path = path, .out = head, .use_mmap = true, .quiet = true};
+    law(!ft_mtp_extract(&o, &err), "%s: %s", name, err.text);
+    rename_arch(head, fork, fork_arch);
+    law_model m = {.name = name, .dev = ft_dev_cpu(1)};
+    m.m = law_open(path, m.dev, NULL);
+    drafts_of(&inside, &a, &m, law_job(40, 3));
+    law(inside.n > 100, "%s: nothing was drafted", name);
+    const char *const files[] = {head, fork};
+    for (int i = 0; i < 2; i++) {
+        m.assistant = law_open(files[i], m.dev, m.m);
+        law(m.assistant->weight_bytes * 2 < m.m->weight_bytes, "%s: the head holds %llu bytes",
+            name, (unsigned long long)m.assistant->weight_bytes);
+        drafts_of(&outside, &b, &m, law_job(40, 3));
+        law(law_same(&a, &b) && !strcmp(inside.text, outside.text),
+            "%s: other drafts from a file of their own (%d)", name, i);
+        ft_model_close(m.assistant);
+    }
+    /* alone it is no model; beside another one it is refused with both widths */
+    ft_gguf *g = NULL;
+    ft_model *none = NULL;
+    law(!ft_gguf_open(&g, head, true, &err) && ft_model_open(&none, g, m.dev, NULL, NULL, &err) &&
+            strstr(err.text, "draft head alone"),
+        "%s: a head alone: %s", name, err.text);
+    law_model tiny = law_model_tiny(1);
+    const bool refused = ft_model_open(&none, g, tiny.dev, tiny.m, NULL, &err) != FT_OK;
+    law(refused && (strcmp(name, "qwen35-dense") ||
+                    (strstr(err.text, "width 256") && strstr(err.text, "512"))),
+        "%s: the head of another model: %s", name, err.text);
+    ft_gguf_close(g);
+    law_model_close(&tiny);
+    m.assistant = NULL;
+    law_model_close(&m);
+    unlink(path);
+    unlink(head);
+    unlink(fork);
+}
+
+int main(void)
+{
+    head_alone("qwen35-dense", "qwen35_mtp");
+    head_alone("qwen35-moe", "qwen35moe_mtp");
+    return law_end();
+}

@@ -1,0 +1,354 @@
+/* tests/laws/head.c - what the draft head has seen, and what having one costs: its keys and values
+ * after any pattern of acceptance, prompts in pieces, one row for the output matrix, memory. */
+#define _XOPEN_SOURCE 700
+#include "laws.h"
+
+#include <jansson.h>
+#include <math.h>
+
+/* ---- drafts and acceptances as the trace tells them ---- */
+
+typedef struct told {
+    int32_t draft[LAW_MAX][FT_DRAFT_MAX]; /* by position of the pending token; the head's alone */
+    int n[LAW_MAX];
+    int32_t last[FT_DRAFT_MAX];
+    int n_last, open; /* a draft that no acceptance followed yet */
+    long long iter, accepted, drafted;
+    int wrong;
+} told;
+
+static int read_ids(const json_t *a, int32_t *out, int max)
+{
+    const int n = (int)json_array_size(a);
+    for (int i = 0; i < n && i < max; i++)
+        out[i] = (int32_t)json_integer_value(json_array_get(a, (size_t)i));
+    return FT_MIN(n, max);
+}
+
+/* Replays a line: an acceptance must keep as many drafts as agree with the ids it names. */
+static void hear(void *user, const char *line)
+{
+    told *t = user;
+    json_error_t je;
+    json_t *o = json_loads(line, 0, &je);
+    const char *evt = json_string_value(json_object_get(o, "evt"));
+    const long long iter = json_integer_value(json_object_get(o, "iter"));
+    if (!evt) {
+        t->wrong++;
+    } else if (!strcmp(evt, "mtp_draft")) {
+        t->n_last = read_ids(json_object_get(o, "drafts"), t->last, FT_DRAFT_MAX);
+        t->wrong += t->open;
+        t->open = 1;
+        t->iter = iter;
+        const int at = (int)json_integer_value(json_object_get(o, "attn_pos"));
+        if (at < LAW_MAX && strcmp(json_string_value(json_object_get(o, "drafter")), "oracle")) {
+            memcpy(t->draft[at], t->last, sizeof t->last);
+            t->n[at] = t->n_last;
+        }
+    } else {
+        int32_t ids[FT_DRAFT_MAX + 1];
+        const int n = read_ids(json_object_get(o, "ids"), ids, FT_DRAFT_MAX + 1);
+        const int kept = (int)json_integer_value(json_object_get(o, "n_accepted"));
+        int same = 0;
+        while (same < n && same < t->n_last && ids[same] == t->last[same]) same++;
+        t->wrong += !t->open || iter != t->iter || same != kept ||
+                    json_integer_value(json_object_get(o, "n_drafted_prev")) != t->n_last;
+        t->open = 0;
+        t->accepted += kept;
+        t->drafted += t->n_last;
+    }
+    json_decref(o);
+}
+
+/* ---- the head's cells ---- */
+
+/* Keys and values of a cell of the draft block, f32. */
+static const float *cell(const ft_lane *l, int c, bool value)
+{
+    const ft_cache *cache = l->e->cache;
+    const ft_kv *kv = &ft_cache_kv(cache)[l->e->m->L];
+    const int32_t *table =
+        ft_cache_pages(cache, kv->space) + ft_seq_slot(l->seq) * ft_cache_pages_per_seq(cache);
+    const size_t page = (size_t)table[c / FT_PAGE_ROWS], row = (size_t)(c % FT_PAGE_ROWS);
+    return (const float *)(const void *)(value ? kv->v + page * kv->v_page + row * kv->v_row
+                                               : kv->k + page * kv->k_page + row * kv->k_row);
+}
+
+/* Largest squared difference of two lanes' cells [1, n), over the squares of the second. */
+static double distance(const ft_lane *a, const ft_lane *b, int n)
+{
+    const int d = a->e->m->layer[a->e->m->L].d; /* of the first head */
+    double worst = 0;
+    for (int c = 1; c < n; c++)
+        for (int v = 0; v < 2; v++) {
+            const float *x = cell(a, c, v), *y = cell(b, c, v);
+            double e = 0, s = 0;
+            for (int i = 0; i < d; i++) {
+                const double diff = (double)x[i] - (double)y[i];
+                e += diff * diff;
+                s += (double)y[i] * (double)y[i];
+            }
+            worst = FT_MAX(worst, e / FT_MAX(s, 1e-30));
+        }
+    return worst;
+}
+
+enum { LONG = 640, DRAFTS = 3 };
+
+static ft_engine *long_engine(const law_model *m, int k, int rows)
+{
+    ft_engine_params p = law_params(k);
+    p.ctx = LONG + 64;
+    p.rows = rows;
+    return law_engine(m, &p);
+}
+
+/* Rounds, 200 of them for the small models, of random acceptance against a reply that never
+ * drafted. */
+static void random_rounds(const law_model *m, int tokens, double tolerance)
+{
+    static law_reply off, on[2], fresh;
+    static told heard[2];
+    const bool mtp = m->m->drafter == FT_DRAFT_MTP;
+    int32_t ids[24];
+    law_prompt(ids, 24, m->m->V, 21);
+    ft_job j = law_job(tokens, 0);
+    ft_engine *e0 = long_engine(m, DRAFTS, 64);
+    law_reply_on(&off, ft_lane_new(e0), &j, ids, 24);
+    j.draft_max = DRAFTS;
+    ft_engine *e[2];
+    for (int i = 0; i < 2; i++) {
+        law_oracle o = {.truth = {&off}, .silent = 4, .rng = {(uint64_t)i + 60}};
+        e[i] = long_engine(m, DRAFTS, 64);
+        law_oracle_add(e[i], &o);
+        heard[i] = (told){0};
+        ft_engine_trace(e[i], hear, &heard[i]);
+        law_reply_on(&on[i], ft_lane_new(e[i]), &j, ids, 24);
+        law(law_same(&off, &on[i]), "%s: another id at %d", m->name, law_parting(&off, &on[i]));
+        law(on[i].stats.rounds * 4 > tokens && !o.wrong, "%s: %lld rounds, %d of them wrong",
+            m->name, (long long)on[i].stats.rounds, o.wrong);
+        const ft_stats *s = &on[i].stats;
+        law(!heard[i].wrong && heard[i].accepted == s->accepted && heard[i].drafted == s->drafted,
+            "%s: the trace replays to %lld of %lld drafts, %d lines wrong; counted %lld of %lld",
+            m->name, heard[i].accepted, heard[i].drafted, heard[i].wrong, (long long)s->accepted,
+            (long long)s->drafted);
+        if (!mtp) continue;
+        const int n = FT_MIN(off.l->fed, on[i].l->fed);
+        law(n > tokens && distance(on[i].l, off.l, n) <= 0,
+            "%s: the head's cells differ by %g from those of a reply without drafts", m->name,
+            distance(on[i].l, off.l, n));
+    }
+    int both = 0, differ = 0;
+    for (int at = 0; at < LAW_MAX; at++) {
+        const int n = FT_MIN(heard[0].n[at], heard[1].n[at]);
+        both += n > 0;
+        differ += n && memcmp(heard[0].draft[at], heard[1].draft[at], sizeof(int32_t) * (size_t)n);
+    }
+    law(both > 5 && !differ, "%s: %d of %d drafts depend on earlier acceptance", m->name, differ,
+        both);
+    if (mtp) { /* a prompt of the same ids; long spans of a delta net add in another order */
+        j.max_tokens = 1;
+        ft_engine *f = long_engine(m, DRAFTS, 512);
+        law_reply_on(&fresh, ft_lane_new(f), &j, off.id, off.n - 1);
+        const int n = FT_MIN(fresh.l->fed, on[0].l->fed);
+        const double far = distance(on[0].l, fresh.l, n);
+        law(n > tokens && far < tolerance, "%s: %g from fresh ingestion", m->name, far);
+        ft_engine_free(f);
+    }
+    for (int i = 0; i < 2; i++) ft_engine_free(e[i]);
+    ft_engine_free(e0);
+}
+
+/* ---- prompts ---- */
+
+static const ft_ops *real;
+static int V_rows;
+
+static void count_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
+{
+    if (w->name && (!strcmp(w->name, "output.weight") || !strcmp(w->name, "token_embd.weight")))
+        V_rows += x.T;
+    real->linear(d, y, x, w, acc);
+}
+
+/* A prompt of any length costs one row of the output matrix, with a head or without. */
+static void output_rows(const law_model *m)
+{
+    static const int lengths[] = {1, 63, 64, 65, 200};
+    ft_ops counting = *m->dev->op;
+    real = m->dev->op;
+    counting.linear = count_linear;
+    m->dev->op = &counting;
+    for (size_t i = 0; i < FT_COUNT(lengths); i++)
+        for (int k = 0; k < 4; k += 3) {
+            static int32_t ids[200];
+            static law_reply r;
+            law_prompt(ids, 200, m->m->V, 2);
+            const ft_engine_params p = law_params(k);
+            const ft_job j = law_job(1, k);
+            V_rows = 0;
+            law_reply_alone(&r, m, &p, &j, ids, lengths[i]);
+            law(V_rows == 1, "%s: %d rows of the output matrix for a prompt of %d", m->name, V_rows,
+                lengths[i]);
+        }
+    m->dev->op = real;
+}
+
+/* The same prompt in pieces of 64 and whole: same ids, same cells of the head. */
+static void pieces(const law_model *m)
+{
+    static law_reply a, b;
+    int32_t ids[300];
+    law_prompt(ids, 300, m->m->V, 17);
+    const ft_job j = law_job(20, 3);
+    ft_engine *ea = long_engine(m, 3, 64), *eb = long_engine(m, 3, 512);
+    law_reply_on(&a, ft_lane_new(ea), &j, ids, 300);
+    law_reply_on(&b, ft_lane_new(eb), &j, ids, 300);
+    law(law_same(&a, &b), "%s: another id at %d when a prompt comes in pieces", m->name,
+        law_parting(&a, &b));
+    if (m->m->drafter == FT_DRAFT_MTP)
+        law(distance(a.l, b.l, FT_MIN(a.l->fed, b.l->fed)) <= 0,
+            "%s: the head's cells depend on the pieces of a prompt", m->name);
+    ft_engine_free(ea);
+    ft_engine_free(eb);
+}
+
+/* ---- the hidden rows are a channel of their own ---- */
+
+typedef struct probs {
+    float p[40][6];
+    int n;
+} probs;
+
+static bool keep_probs(void *user, const ft_emit *e)
+{
+    probs *p = user;
+    for (int i = 0; i < e->n_logprob && i < 6; i++) p->p[p->n][i] = e->logprob[i].logprob;
+    return ++p->n < 40;
+}
+
+static void channel(const law_model *m)
+{
+    static probs p[3];
+    int32_t ids[30];
+    law_prompt(ids, 30, m->m->V, 18);
+    for (int i = 0; i < 3; i++) { /* no head; a head at rest; a head at work */
+        const ft_engine_params ep = law_params(i ? 4 : 0);
+        ft_engine *e = law_engine(m, &ep);
+        ft_lane *l = ft_lane_new(e);
+        ft_job j = law_job(100, i == 2 ? 4 : 0);
+        ft_err err;
+        p[i] = (probs){0};
+        j.prompt = ids;
+        j.n_prompt = 30;
+        j.top_logprobs = 5;
+        j.emit = keep_probs;
+        j.user = &p[i];
+        ft_lane_start(l, &j, &err);
+        while (ft_engine_round(e)) continue;
+        law(!memcmp(&p[0], &p[i], sizeof *p), "%s: other probabilities with a draft head (%d)",
+            m->name, i);
+        ft_engine_free(e);
+    }
+}
+
+/* ---- memory ---- */
+
+static void *(*real_alloc)(ft_dev *, size_t);
+static uint64_t taken;
+static int takings;
+
+static void *count_alloc(ft_dev *d, size_t bytes)
+{
+    taken += bytes;
+    takings++;
+    return real_alloc(d, bytes);
+}
+
+/* Bytes of the items that drafting may cost: cells of the head, journal, logits and hidden rows. */
+static uint64_t allowance(const law_model *m, const ft_engine_params *p)
+{
+    const uint64_t f = sizeof(float), K1 = (uint64_t)p->draft_max + 1, D = (uint64_t)m->m->D;
+    uint64_t sum = 0;
+    for (int l = 0; l < m->m->n_layer; l++) {
+        const ft_layer_state *s = &m->m->layer[l];
+        if (s->keep == FT_KEEP_DELTA) {
+            const uint64_t CH = (uint64_t)(2 * s->Hk * s->S + s->Hv * s->S);
+            sum += 2 * K1 * f * (CH + (uint64_t)(s->Hk * s->S + s->Hv * s->S + s->Hv));
+        } else if (l >= m->m->L) {
+            sum += 2 * f * (uint64_t)(s->G * s->d) * (uint64_t)(p->ctx + 2 * FT_PAGE_ROWS);
+        }
+    }
+    const uint64_t rows = (uint64_t)p->rows + FT_RING_ROWS + 1;
+    sum += f * K1 * ((uint64_t)m->m->V + 2 * D);
+    sum += f * (FT_RING_ROWS + K1) * D + f * rows * (D + 16); /* ring, and rows gathered from it */
+    return sum + f * m->m->arch->arena(m->m, 0, (int)K1);
+}
+
+static void memory(const law_model *m)
+{
+    ft_engine_params off = law_params(0), on = law_params(3);
+    const uint64_t a = ft_engine_bytes(m->m, m->assistant, &off),
+                   b = ft_engine_bytes(m->m, m->assistant, &on);
+    law(b >= a && b - a <= allowance(m, &on), "%s: drafting takes %llu bytes, allowed are %llu",
+        m->name, (unsigned long long)(b - a), (unsigned long long)allowance(m, &on));
+    real_alloc = m->dev->alloc;
+    m->dev->alloc = count_alloc;
+    taken = 0;
+    ft_engine *e = law_engine(m, &on);
+    law(taken <= b, "%s: %llu bytes taken, %llu announced", m->name, (unsigned long long)taken,
+        (unsigned long long)b);
+    static law_reply r;
+    int32_t ids[30];
+    law_prompt(ids, 30, m->m->V, 19);
+    const ft_job j = law_job(60, 3);
+    takings = 0;
+    law_reply_on(&r, ft_lane_new(e), &j, ids, 30);
+    law(takings == 0, "%s: a reply took device memory %d times", m->name, takings);
+    m->dev->alloc = real_alloc;
+    ft_engine_free(e);
+}
+
+/* ---- the trained model drafts well, after a turn found in the cache too ---- */
+
+static void turns(const law_model *m)
+{
+    static law_reply first, hot, cold;
+    int32_t ids[40], next[LAW_MAX];
+    law_prompt(ids, 40, m->m->V, 23);
+    const ft_job j = law_job(100, 3);
+    ft_engine *e = long_engine(m, 3, 512), *f = long_engine(m, 3, 512);
+    ft_lane *l = ft_lane_new(e);
+    law_reply_on(&first, l, &j, ids, 40);
+    memcpy(next, first.id, sizeof *next * (size_t)first.n);
+    law_prompt(next + first.n, 10, m->m->V, 24);
+    law_reply_on(&hot, l, &j, next, first.n + 10);
+    law_reply_on(&cold, ft_lane_new(f), &j, next, first.n + 10);
+    law(hot.stats.cached_n >= first.n - 1, "%s: %d tokens found again", m->name,
+        hot.stats.cached_n);
+    const double a = (double)hot.stats.accepted / (double)hot.stats.drafted,
+                 b = (double)cold.stats.accepted / (double)cold.stats.drafted;
+    law(fabs(a - b) < 0.05, "%s: acceptance %.3f after a turn in the cache, %.3f cold", m->name, a,
+        b);
+    ft_engine_free(e);
+    ft_engine_free(f);
+}
+
+static void model(law_model m, int tokens, double tolerance)
+{
+    random_rounds(&m, tokens, tolerance);
+    output_rows(&m);
+    pieces(&m);
+    channel(&m);
+    memory(&m);
+    if (!strcmp(m.name, "foretoken-tiny")) turns(&m);
+    law_model_close(&m);
+}
+
+int main(void)
+{
+    model(law_model_golden("qwen35-dense", NULL, 1), LONG - 40, 1e-2);
+    model(law_model_golden("gemma4-gqa", "gemma4-gqa-assistant", 1), LONG - 40, 1e-2);
+    model(law_model_tiny(2), 200, 1e-2);
+    return law_end();
+}

@@ -1,0 +1,231 @@
+/* tests/laws/sampling.c - draws do not depend on drafting or company: seeds, penalties, a mask that
+ * follows the history, limits that change from round to round. */
+#define _XOPEN_SOURCE 700
+#include "laws.h"
+
+/* ---- a mask with a memory: which ids may come depends on the last one and on how many came ----
+ */
+
+typedef struct toy {
+    int32_t last;
+    int n, V;
+} toy;
+
+static bool toy_allows(void *user, int32_t id)
+{
+    const toy *t = user;
+    return (id + t->last + t->n) % 3 != 0;
+}
+
+static bool toy_allow(void *user, uint32_t *bits, int32_t V)
+{
+    if (((toy *)user)->n % 5 == 4) return false; /* anything goes here */
+    memset(bits, 0, FT_MASK_WORDS(V) * sizeof *bits);
+    for (int32_t i = 0; i < V; i++)
+        if (toy_allows(user, i)) bits[i / 32] |= 1u << i % 32;
+    return true;
+}
+
+static bool toy_allows_now(void *user, int32_t id)
+{
+    return ((toy *)user)->n % 5 == 4 || toy_allows(user, id);
+}
+
+static void toy_accept(void *user, int32_t id)
+{
+    toy *t = user;
+    t->last = id;
+    t->n++;
+}
+
+static ft_mask toy_mask(toy *t)
+{
+    *t = (toy){0};
+    return (ft_mask){.user = t, .allow = toy_allow, .allows = toy_allows_now, .accept = toy_accept};
+}
+
+/* ---- one job with and without drafts ---- */
+
+static void on_off(const law_model *m, const char *what, ft_job j, bool masked, bool adapt)
+{
+    int32_t ids[20];
+    toy t;
+    law_prompt(ids, 20, m->m->V, 3);
+    law_reply off = {0}, on = {0};
+    ft_engine_params p = law_params(0);
+    j.draft_max = 0;
+    j.max_tokens = 48;
+    if (masked) j.mask = toy_mask(&t);
+    law_reply_alone(&off, m, &p, &j, ids, 20);
+    static const int ks[] = {1, 3, 8};
+    for (size_t i = 0; i < FT_COUNT(ks); i++) {
+        law_oracle o = {.silent = 3, .rng = {i}};
+        p.draft_max = j.draft_max = ks[i];
+        p.adapt = adapt;
+        if (masked) j.mask = toy_mask(&t);
+        law_reply_oracle(&on, &o, &off, m, &p, &j);
+        law(law_same(&off, &on), "%s, %s, %d drafts: another id at %d", m->name, what, ks[i],
+            law_parting(&off, &on));
+        law(!o.wrong, "%s, %s: %d rounds kept other drafts", m->name, what, o.wrong);
+    }
+}
+
+static void samplings(const law_model *m)
+{
+    ft_job j = law_job(48, 0);
+    on_off(m, "greedy under a mask", j, true, false);
+    j.sampling.repeat_penalty = 1.1F;
+    on_off(m, "greedy with a repeat penalty", j, false, false);
+    j.sampling.frequency_penalty = 0.5F;
+    j.sampling.presence_penalty = 0.5F;
+    j.sampling.dry_multiplier = 0.8F;
+    on_off(m, "greedy with every penalty", j, true, false);
+    j = law_job(48, 0);
+    j.sampling.temperature = 1;
+    j.sampling.seed = 42;
+    on_off(m, "temperature 1", j, false, false);
+    on_off(m, "temperature 1, governed", j, false, true);
+    j.sampling.repeat_penalty = 1.2F;
+    on_off(m, "temperature 1, penalty, mask", j, true, false);
+    j.sampling.mirostat = 2;
+    on_off(m, "mirostat", j, false, false);
+}
+
+/* ---- company ---- */
+
+/* A second request that arrives at round `at` changes nothing for the first. */
+static void joined(const law_model *m, const law_reply *alone, const ft_job *j, int at)
+{
+    int32_t ids[70];
+    static law_reply a, b;
+    ft_engine_params p = law_params(3);
+    p.lanes = 2;
+    law_prompt(ids, 70, m->m->V, 900 + (uint64_t)at);
+    law_oracle o = {.truth = {alone}, .silent = 4, .rng = {(uint64_t)at}};
+    ft_engine *e = law_engine(m, &p);
+    law_oracle_add(e, &o);
+    law_start(&a, ft_lane_new(e), j, alone->id, alone->n_prompt);
+    ft_lane *second = ft_lane_new(e);
+    for (int round = 0; ft_lane_busy(a.l); round++) {
+        if (round == at) law_start(&b, second, j, ids, 70);
+        if (round == at + 3 && ft_lane_busy(second)) ft_lane_cancel(second);
+        ft_engine_round(e);
+    }
+    law_done(&a);
+    law(law_same(alone, &a), "%s: another id at %d when a request joins at round %d", m->name,
+        law_parting(alone, &a), at);
+    ft_engine_free(e);
+}
+
+static void company(const law_model *m, int rounds)
+{
+    int32_t ids[20];
+    law_prompt(ids, 20, m->m->V, 4);
+    static law_reply alone;
+    ft_engine_params p = law_params(0);
+    ft_job j = law_job(30, 3);
+    j.sampling.temperature = 1;
+    j.sampling.seed = 7;
+    law_reply_alone(&alone, m, &p, &j, ids, 20);
+    for (int at = 0; at < rounds; at++) joined(m, &alone, &j, at);
+}
+
+/* Four identical requests: identical ids, and none of them drafts worse than the others. */
+static void slots(const law_model *m)
+{
+    int32_t ids[33];
+    static law_reply r[4];
+    ft_engine_params p = law_params(4);
+    p.lanes = 4;
+    law_prompt(ids, 33, m->m->V, 12);
+    const ft_job j = law_job(60, 4);
+    ft_engine *e = law_engine(m, &p);
+    for (int i = 0; i < 4; i++) law_start(&r[i], ft_lane_new(e), &j, ids, 33);
+    while (ft_engine_round(e)) continue;
+    for (int i = 0; i < 4; i++) {
+        law_done(&r[i]);
+        law(law_same(&r[0], &r[i]), "%s: slot %d has another id at %d", m->name, i,
+            law_parting(&r[0], &r[i]));
+        law(r[i].stats.accepted == r[0].stats.accepted && r[i].stats.drafted == r[0].stats.drafted,
+            "%s: slot %d accepted %lld of %lld drafts, slot 0 %lld of %lld", m->name, i,
+            (long long)r[i].stats.accepted, (long long)r[i].stats.drafted,
+            (long long)r[0].stats.accepted, (long long)r[0].stats.drafted);
+    }
+    ft_engine_free(e);
+}
+
+/* The number of drafts changes at every round, to none and back. */
+static void changing(const law_model *m)
+{
+    int32_t ids[20];
+    law_prompt(ids, 20, m->m->V, 5);
+    law_reply off = {0}, on = {0};
+    ft_engine_params p = law_params(0);
+    ft_job j = law_job(100, 8);
+    j.sampling.temperature = 1;
+    law_reply_alone(&off, m, &p, &j, ids, 20);
+    p.draft_max = 8;
+    ft_engine *e = law_engine(m, &p);
+    law_oracle o = {.truth = {&off}, .silent = 4, .rng = {1}};
+    law_oracle_add(e, &o);
+    ft_rng rng = {99};
+    law_start(&on, ft_lane_new(e), &j, ids, 20);
+    while (ft_lane_busy(on.l)) {
+        on.l->job.draft_max = (int)(ft_rng_u64(&rng) % 9);
+        on.l->job.draft_min = (int)(ft_rng_u64(&rng) % 3);
+        ft_engine_round(e);
+    }
+    law_done(&on);
+    law(law_same(&off, &on), "%s: another id at %d when the limit changes", m->name,
+        law_parting(&off, &on));
+    law(!o.wrong, "%s: %d rounds kept other drafts", m->name, o.wrong);
+    ft_engine_free(e);
+}
+
+/* A higher threshold drafts less and accepts a larger share; ids stay. */
+static void thresholds(const law_model *m)
+{
+    static const float ps[] = {0, 0.5F, 0.9F, 1.5F};
+    int32_t ids[20];
+    law_prompt(ids, 20, m->m->V, 6);
+    static law_reply r[4];
+    const ft_engine_params p = law_params(4);
+    for (int i = 0; i < 4; i++) {
+        ft_job j = law_job(80, 4);
+        j.draft_p_min = ps[i];
+        law_reply_alone(&r[i], m, &p, &j, ids, 20);
+        law(law_same(&r[0], &r[i]), "%s: another id at %d with p_min %g", m->name,
+            law_parting(&r[0], &r[i]), (double)ps[i]);
+        law(!i || r[i].stats.drafted <= r[i - 1].stats.drafted,
+            "%s: %lld drafts with p_min %g, %lld with %g", m->name, (long long)r[i].stats.drafted,
+            (double)ps[i], (long long)r[i - 1].stats.drafted, (double)ps[FT_MAX(0, i - 1)]);
+    }
+    const ft_stats *all = &r[0].stats, *sure = &r[2].stats;
+    law(sure->drafted > 0 && r[3].stats.drafted == 0, "%s: %lld drafts with p_min 1.5", m->name,
+        (long long)r[3].stats.drafted);
+    law(sure->accepted * all->drafted >= all->accepted * sure->drafted,
+        "%s: sure drafts are accepted less often", m->name);
+}
+
+int main(void)
+{
+    law_model m = law_model_golden("qwen35-dense", NULL, 2);
+    samplings(&m);
+    company(&m, 24);
+    slots(&m);
+    changing(&m);
+    law_model_close(&m);
+    m = law_model_golden("gemma4-gqa", "gemma4-gqa-assistant", 1);
+    samplings(&m);
+    company(&m, 8);
+    slots(&m);
+    changing(&m);
+    law_model_close(&m);
+    m = law_model_tiny(2);
+    on_off(&m, "greedy", law_job(48, 0), false, true);
+    company(&m, 2);
+    slots(&m);
+    thresholds(&m);
+    law_model_close(&m);
+    return law_end();
+}
