@@ -149,6 +149,8 @@ static void decode_cells(const ft_kern *k, ft_kv_type type, float *to, const uns
     for (int i = 0; i < n; i++, from += row, to += d) {
         if (type == FT_KV_F16)
             k->f16_to_f32(to, from, d);
+        else if (type == FT_KV_Q8_0)
+            k->q8_0_to_f32(to, from, d);
         else
             ft_kv_row_decode(type, to, from, d);
     }
@@ -190,14 +192,14 @@ static void turbo_scores(const ft_part *p, const tile *t, const unsigned char *r
 static void scores(const ft_part *p, const tile *t, int from, int n)
 {
     static const ft_type plain[] = {
-        [FT_KV_F32] = FT_F32, [FT_KV_F16] = FT_F16, [FT_KV_BF16] = FT_BF16};
+        [FT_KV_F32] = FT_F32, [FT_KV_F16] = FT_F16, [FT_KV_BF16] = FT_BF16, [FT_KV_Q8_0] = FT_Q8_0};
     const ft_kv *kv = &t->a->kv;
     const unsigned char *rows = cells_at(p, t, from, false);
     if (ft_kv_turned(kv->kt)) {
         turbo_scores(p, t, rows, n);
         return;
     }
-    const bool as_is = kv->kt <= FT_KV_BF16;
+    const bool as_is = kv->kt <= FT_KV_Q8_0;
     if (!as_is) decode_cells(p->k, kv->kt, t->keys, rows, kv->k_row, n, kv->d);
     for (int at = 0; at < t->n; at += FT_COLS) {
         float *y[FT_COLS];

@@ -58,7 +58,7 @@ typedef struct ft_kern {
     ft_kern_turbo turbo[FT_TURBO_MAX];
     ft_pack pack[FT_TYPE_MAX];     /* dot NULL: the file's layout is used */
     ft_dot8_fn *dot8[FT_TYPE_MAX]; /* NULL: use dotf on the decoded row */
-    ft_dotf_fn *dotf[FT_TYPE_MAX]; /* F32, F16 and BF16 */
+    ft_dotf_fn *dotf[FT_TYPE_MAX]; /* F32, F16, BF16; Q8_0 of caches */
     void (*quantise)(int8_t *q, float *d, float *s, const float *x, int k);
     float (*dot)(const float *a, const float *b, int n);
     float (*sum)(const float *x, int n);
@@ -66,6 +66,7 @@ typedef struct ft_kern {
     void (*mm)(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int m, int n,
                int k);
     void (*f16_to_f32)(float *y, const unsigned char *x, int n);
+    void (*q8_0_to_f32)(float *y, const unsigned char *x, int n);
     void (*f32_to_f16)(unsigned char *y, const float *x, int n);
     void (*exp_minus)(float *y, const float *x, float m, int n); /* y = e^(x - m) */
     void (*silu)(float *y, int n);
