@@ -288,6 +288,7 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
     ft_buf_init(&m->cache_table, 1 << 20);
     ft_engine_cache_table(&m->cache_table, m->model, m->assistant, e);
     i->cache = ft_buf_z(&m->cache_table);
+    ft_log(FT_LOG_INFO, "%s", i->cache);
     i->layers = m->model->L;
     i->width = m->model->D;
     i->vocab = m->model->V;
