@@ -71,11 +71,14 @@ typedef struct ft_ngram_params {
 } ft_ngram_params;
 
 typedef struct ft_llm_params {
-    const char *model;         /* a GGUF file; NULL: the model that ships with the program */
-    const char *draft_model;   /* a Gemma assistant or a Qwen draft head; NULL: none */
-    const char *device;        /* "cpu", or "ref" for the plain one */
-    const char *cache_k;       /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0 */
-    const char *cache_v;       /* and of values */
+    const char *model;       /* a GGUF file; NULL: the model that ships with the program */
+    const char *draft_model; /* a Gemma assistant or a Qwen draft head; NULL: none */
+    const char *device;      /* "cpu", or "ref" for the plain one */
+    const char *cache_k;     /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0, turbo2, turbo3,
+                              * turbo4, turbo4-legacy */
+    const char *cache_v;     /* and of values */
+    const char *cache;       /* quality, balanced or compact: a pair for both; NULL: as above */
+    bool cache_exact;        /* these for every layer; else some layers get better ones */
     const char *template_text; /* a chat template instead of the file's own; NULL: the file's */
     int threads;               /* 0: one per core */
     int ctx;                   /* tokens of a conversation; 0: as trained, at most 8192 */
@@ -106,6 +109,7 @@ typedef struct ft_llm_info {
     const char *path, *name, *arch; /* arch in words: "Qwen3.5, dense" */
     const char *device;
     const char *drafter; /* in words, or why there is none */
+    const char *cache;   /* a table: what each layer's cache is encoded as, and what that takes */
     bool drafts;
     bool has_template;
     int layers, width, vocab, ctx, ctx_train, threads;
@@ -114,6 +118,16 @@ typedef struct ft_llm_info {
     double load_s;
 } ft_llm_info;
 
+/* What the cache of one conversation takes in an encoding, all layers and the drafter's included.
+ */
+typedef struct ft_cache_size {
+    double token_bytes, ratio; /* per token, without the drafter's; f16 over that */
+    uint64_t bytes;            /* in all */
+} ft_cache_size;
+
+/* For a model file that need not fit into memory. type: as for ft_llm_kvbench; out: [n]. */
+ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int n,
+                         ft_cache_size *out, ft_err *err);
 const ft_llm_info *ft_llm_about(const ft_llm *m);
 const ft_vocab *ft_llm_vocab(const ft_llm *m);
 /* The file that serves when none is named: beside the program, in the source tree, or installed.
@@ -250,6 +264,32 @@ ft_status ft_llm_perplexity(ft_llm *m, const int32_t *ids, size_t n_ids, int ctx
  * drafting off. Either may be 0. */
 ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *prompt_s,
                       double *gen_s, ft_err *err);
+/* What an encoding of the cache costs and saves, against f16 for keys and values. */
+typedef struct ft_kvbench_row {
+    const char *type; /* as it was asked for */
+    double ppl, ppl_ratio;
+    double kld, kld_max;    /* divergence of the next token's distribution: mean and worst */
+    double top1;            /* share of tokens whose most likely successor is the same */
+    double correlation;     /* of attention scores, in the worst layer that keeps every cell */
+    double token_bytes;     /* of the cache, for one token */
+    double ratio;           /* f16 over that */
+    double prompt_s, gen_s; /* seconds per token, 0: not measured */
+} ft_kvbench_row;
+
+typedef struct ft_kvbench_params {
+    const char *const *type; /* "turbo3", "q8_0/turbo4" (keys/values), or a preset */
+    int n_type;
+    bool exact; /* as in ft_llm_params */
+    const int32_t *ids;
+    size_t n_ids;
+    int ctx, chunks;  /* as in ft_llm_perplexity */
+    int depth, n_gen; /* speed: tokens to generate behind so many others; 0: none */
+    void (*progress)(void *user, const char *what, int done, int all);
+    void *user;
+} ft_kvbench_params;
+
+/* row: [n_type]. The model may have been opened with any cache; its own stays unused. */
+ft_status ft_llm_kvbench(ft_llm *m, const ft_kvbench_params *p, ft_kvbench_row *row, ft_err *err);
 /* Bytes per second that the model's threads read from memory, by a plain read test. */
 double ft_read_bandwidth(int threads);
 /* ---- chat templates ------------------------------------------------------------------------ */

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "kv/plan.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -141,6 +142,24 @@ static ft_status open_chat(ft_llm *m, const ft_llm_params *p, ft_err *err)
     return FT_OK;
 }
 
+static ft_status cache_types(ft_engine_params *e, const ft_llm_params *p, ft_err *err)
+{
+    e->kv_exact = p->cache_exact;
+    if (p->cache) {
+        if (ft_kv_pair_find(ft_str_of(p->cache), &e->kt, &e->vt)) return FT_OK;
+        return ft_fail(err, FT_EINVAL,
+                       "cache \"%s\", want quality, balanced, compact, or one or two (K/V) of %s",
+                       p->cache, ft_kv_type_names());
+    }
+    if (!ft_kv_type_find(ft_str_of(p->cache_k), &e->kt))
+        return ft_fail(err, FT_EINVAL, "cache type \"%s\" for keys, want %s", p->cache_k,
+                       ft_kv_type_names());
+    if (!ft_kv_type_find(ft_str_of(p->cache_v), &e->vt))
+        return ft_fail(err, FT_EINVAL, "cache type \"%s\" for values, want %s", p->cache_v,
+                       ft_kv_type_names());
+    return FT_OK;
+}
+
 /* ---- drafting ---- */
 
 static ft_ngram ngram_of(ft_ngram_params p)
@@ -232,13 +251,8 @@ static ft_status engine_params(ft_engine_params *e, const ft_llm *m, const ft_ll
                             .reject = p->spec_reject,
                             .adapt = !p->draft_fixed,
                             .score_rows = p->score_rows};
-    if (!ft_kv_type_find(ft_str_of(p->cache_k), &e->kt))
-        return ft_fail(err, FT_EINVAL,
-                       "cache type \"%s\" for keys, want f32, f16, bf16, q8_0 or q4_0", p->cache_k);
-    if (!ft_kv_type_find(ft_str_of(p->cache_v), &e->vt))
-        return ft_fail(err, FT_EINVAL,
-                       "cache type \"%s\" for values, want f32, f16, bf16, q8_0 or q4_0",
-                       p->cache_v);
+    ft_status st;
+    if ((st = cache_types(e, p, err))) return st;
     if (p->lanes < 1 || p->lanes > 4096)
         return ft_fail(err, FT_EINVAL, "%d lanes, want 1 to 4096", p->lanes);
     if (p->batch < FT_CHUNK_ROWS || p->batch > 8192)
@@ -299,6 +313,10 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
     i->drafts = e->draft_max > 0 && (ft_engine_drafts(m->engine) || d->kinds & FT_SPEC_NGRAMS);
     i->has_template = m->chat != NULL;
     i->drafter = m->drafter = drafter_words(m, p, d, e);
+    ft_buf_init(&m->cache_table, 1 << 20);
+    ft_engine_cache_table(&m->cache_table, m->model, m->assistant, e);
+    i->cache = ft_buf_z(&m->cache_table);
+    ft_log(FT_LOG_INFO, "%s", i->cache);
     i->layers = m->model->L;
     i->width = m->model->D;
     i->vocab = m->model->V;
@@ -331,6 +349,29 @@ static ft_status load(ft_llm *m, const ft_llm_params *p, ft_drafters *d, ft_engi
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;
     if (e->draft_max > 0 && (st = ft_drafters_add(m->engine, d, e->lanes, err))) return st;
     return open_trace(m, p, err);
+}
+
+ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int n,
+                         ft_cache_size *out, ft_err *err)
+{
+    ft_dev *dev = ft_dev_ref();
+    ft_model *m = NULL;
+    ft_llm_params p;
+    ft_llm_defaults(&p);
+    p.quiet = true;
+    ft_status st = open_file(&m, path, dev, NULL, &p, err);
+    for (int i = 0; i < n && !st; i++) {
+        p.cache = type[i];
+        ft_engine_params e = {.lanes = 1, .ctx = ctx, .draft_max = p.draft_max};
+        if ((st = cache_types(&e, &p, err))) break;
+        double f16;
+        out[i].token_bytes = ft_engine_token_bytes(m, &e, &f16);
+        out[i].ratio = out[i].token_bytes > 0 ? f16 / out[i].token_bytes : 1;
+        out[i].bytes = ft_engine_cache_bytes(m, NULL, &e);
+    }
+    ft_model_close(m);
+    ft_dev_close(dev);
+    return st;
 }
 
 ft_status ft_llm_open(ft_llm **out, const ft_llm_params *p, ft_err *err)
@@ -369,6 +410,7 @@ void ft_llm_close(ft_llm *m)
     ft_free(m->path);
     ft_free(m->name);
     ft_free(m->drafter);
+    ft_buf_release(&m->cache_table);
     ft_free(m);
 }
 

@@ -2,6 +2,7 @@
 #ifndef FT_LLM_H
 #define FT_LLM_H
 
+#include "base/buf.h"
 #include "engine/drafters.h"
 #include "text/chat.h"
 #include "text/grammar.h"
@@ -22,6 +23,11 @@ struct ft_llm {
     FILE *trace; /* of drafts; NULL: none */
     ft_llm_info info;
     char *path, *name, *drafter;
+    ft_buf cache_table;
 };
+
+/* A prompt of random tokens and a greedy reply of n_gen tokens; what it took is in *stats. */
+ft_status ft_time_reply(ft_engine *e, int V, ft_lane *l, int n_prompt, int n_gen,
+                        const ft_stats **stats, ft_err *err);
 
 #endif

@@ -83,12 +83,12 @@ static bool go_on(void *user, const ft_emit *e)
     return true;
 }
 
-static ft_status time_reply(ft_llm *m, ft_lane *l, int n_prompt, int n_gen, const ft_stats **stats,
-                            ft_err *err)
+ft_status ft_time_reply(ft_engine *e, int V, ft_lane *l, int n_prompt, int n_gen,
+                        const ft_stats **stats, ft_err *err)
 {
     int32_t *ids = ft_new_n(int32_t, (size_t)n_prompt);
     ft_rng r = {(uint64_t)n_prompt};
-    for (int i = 0; i < n_prompt; i++) ids[i] = (int32_t)(ft_rng_u64(&r) % (uint64_t)m->model->V);
+    for (int i = 0; i < n_prompt; i++) ids[i] = (int32_t)(ft_rng_u64(&r) % (uint64_t)V);
     ft_job j = {.prompt = ids,
                 .n_prompt = n_prompt,
                 .max_tokens = n_gen,
@@ -101,7 +101,7 @@ static ft_status time_reply(ft_llm *m, ft_lane *l, int n_prompt, int n_gen, cons
     const ft_status st = ft_lane_start(l, &j, err);
     ft_free(ids);
     if (st) return st;
-    while (ft_engine_round(m->engine)) {
+    while (ft_engine_round(e)) {
     }
     *stats = ft_lane_stats(l);
     if (ft_lane_finish(l) == FT_FINISH_ERROR)
@@ -120,9 +120,10 @@ ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *pro
         ft_lane *l = ft_lane_new(m->engine);
         if (!l) return ft_fail(err, FT_ELIMIT, "every lane is taken");
         if (pass == 0) {
-            if (!(st = time_reply(m, l, n_prompt, 1, &stats, err))) *prompt_s = stats->prompt_s;
+            if (!(st = ft_time_reply(m->engine, m->model->V, l, n_prompt, 1, &stats, err)))
+                *prompt_s = stats->prompt_s;
         } else {
-            st = time_reply(m, l, FT_MAX(1, depth), n_gen + 1, &stats, err);
+            st = ft_time_reply(m->engine, m->model->V, l, FT_MAX(1, depth), n_gen + 1, &stats, err);
             if (!st) *gen_s = stats->predicted_s;
         }
         ft_lane_free(l);

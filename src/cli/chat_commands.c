@@ -176,6 +176,7 @@ static void stats(ft_chat *c, const char *arg)
            ft_prompt_rate(r));
     printf("all      %d tokens in %.1f s, prompts %d tokens in %.1f s\n", sum->reply_tokens,
            sum->reply_s, sum->prompt_tokens - sum->cached_tokens, sum->prompt_s);
+    fputs(i->cache, stdout);
     printf("drafts   %s\n", i->drafter);
     if (!sum->drafted) return;
     printf("         %lld of %lld agreed to in %lld rounds, %.2f tokens a round; by position:",

@@ -31,5 +31,6 @@ int ft_cmd_run(const ft_opts *o);
 int ft_cmd_chat(const ft_opts *o);
 int ft_cmd_perplexity(const ft_opts *o);
 int ft_cmd_bench(const ft_opts *o);
+int ft_cmd_kvbench(const ft_opts *o);
 
 #endif

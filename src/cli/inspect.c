@@ -1,6 +1,7 @@
 /* cli/inspect.c - foretoken inspect FILE */
 #include "tools/inspect.h"
 
+#include "base/mem.h"
 #include "cli/cmd.h"
 
 #include <errno.h>
@@ -25,6 +26,26 @@ static ft_status rewrite(const ft_opts *o, ft_err *err)
     return head ? ft_mtp_merge(&m, err) : ft_mtp_extract(&m, err);
 }
 
+/* What the cache takes in every encoding, for models that this program can run. */
+static void put_caches(ft_buf *b, const ft_opts *o)
+{
+    static const char *const type[] = {"f32",    "f16",    "q8_0",    "q4_0",     "turbo4",
+                                       "turbo3", "turbo2", "quality", "balanced", "compact"};
+    enum { N = FT_COUNT(type) };
+    ft_cache_size size[N];
+    const int ctx = (int)FT_MIN(ft_opts_int(o, "ctx"), 1 << 24);
+    if (ft_cache_sizes(ft_opts_word(o, 0), ctx, type, N, size, NULL)) return;
+    ft_buf_printf(b,
+                  "\ncache of one sequence of %d tokens, drafter and states included:\n  %-12s "
+                  "%12s %12s %8s\n",
+                  ctx, "keys, values", "total", "bytes/token", "f16/x");
+    for (int i = 0; i < N; i++) {
+        char total[24];
+        ft_buf_printf(b, "  %-12s %12s %12.0f %8.2f\n", type[i],
+                      ft_human_bytes(total, size[i].bytes), size[i].token_bytes, size[i].ratio);
+    }
+}
+
 int ft_cmd_inspect(const ft_opts *o)
 {
     ft_err err;
@@ -44,6 +65,7 @@ int ft_cmd_inspect(const ft_opts *o)
     ft_buf b;
     ft_buf_init(&b, (size_t)1 << 30);
     const ft_status st = ft_inspect(&b, &i, &err);
+    if (!st && !i.json) put_caches(&b, o);
     const bool written = fwrite(ft_buf_z(&b), 1, b.len, stdout) == b.len && !fflush(stdout);
     ft_buf_release(&b);
     if (st) return ft_die(&err);

@@ -53,6 +53,8 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
     p->device = ft_opts_text(o, "device");
     p->cache_k = ft_opts_text(o, "cache-type-k");
     p->cache_v = ft_opts_text(o, "cache-type-v");
+    p->cache = ft_opts_has(o, "kv") ? ft_opts_text(o, "kv") : NULL;
+    p->cache_exact = ft_opts_flag(o, "kv-exact");
     p->threads = (int)ft_opts_int(o, "threads");
     p->ctx = (int)ft_opts_int(o, "ctx-size");
     p->batch = (int)ft_opts_int(o, "batch-size");

@@ -68,9 +68,9 @@ const ft_opt ft_opt_table[] = {
     /* tokenize, template */
     {"model", "-m", FT_OPT_TEXT, MODEL | FT_CMD_TOKENIZE | FT_CMD_TEMPLATE, NULL, "FILE", 0, 0,
      "LLAMA_ARG_MODEL", "GGUF file; programs that reply have one of their own"},
-    {"file", "-f", FT_OPT_TEXT, FT_CMD_TOKENIZE | FT_CMD_TEMPLATE | FT_CMD_RUN | FT_CMD_PERPLEXITY,
-     NULL, "FILE", 0, 0, NULL,
-     "the input, - or nothing: standard input; template: the Jinja template"},
+    {"file", "-f", FT_OPT_TEXT,
+     FT_CMD_TOKENIZE | FT_CMD_TEMPLATE | FT_CMD_RUN | FT_CMD_PERPLEXITY | FT_CMD_KVBENCH, NULL,
+     "FILE", 0, 0, NULL, "the input, - or nothing: standard input; template: the Jinja template"},
     {"jsonl", NULL, FT_OPT_FLAG, FT_CMD_TOKENIZE | FT_CMD_TEMPLATE, NULL, NULL, 0, 0, NULL,
      "one JSON object per line, in and out: {\"text\": ...} to {\"ids\": [...]}, or "
      "{\"messages\": ...} to {\"prompt\": ...}"},
@@ -91,9 +91,15 @@ const ft_opt ft_opt_table[] = {
     {"batch-size", "-b -ub --ubatch-size", FT_OPT_INT, MODEL, "512", "N", 64, 8192,
      "LLAMA_ARG_BATCH", "prompt tokens of a step"},
     {"cache-type-k", "-ctk", FT_OPT_TEXT, MODEL, "f16", "TYPE", 0, 0, "LLAMA_ARG_CACHE_TYPE_K",
-     "encoding of cached keys: f32, f16, bf16, q8_0, q4_0"},
+     "encoding of cached keys: f32, f16, bf16, q8_0, q4_0, turbo2, turbo3, turbo4 or "
+     "turbo4-legacy"},
     {"cache-type-v", "-ctv", FT_OPT_TEXT, MODEL, "f16", "TYPE", 0, 0, "LLAMA_ARG_CACHE_TYPE_V",
      "encoding of cached values"},
+    {"kv", NULL, FT_OPT_CHOICE, MODEL & ~FT_CMD_KVBENCH, NULL, "quality|balanced|compact", 0, 0,
+     NULL, "both at once: q8_0/turbo4, q8_0/turbo3 or turbo4/turbo3 for keys/values"},
+    {"kv-exact", NULL, FT_OPT_FLAG, MODEL, NULL, NULL, 0, 0, NULL,
+     "turbo encodings for every layer: no f16 for windows, no q8_0 for keys that many query heads "
+     "share or for the first and last layers of turbo2"},
     {"device", "-dev", FT_OPT_TEXT, MODEL, "cpu", "NAME", 0, 0, "LLAMA_ARG_DEVICE",
      "where to compute: cpu, or ref for the plain and slow one"},
     {"mmap", NULL, FT_OPT_FLAG, MODEL, "1", NULL, 0, 0, "LLAMA_ARG_MMAP",
@@ -279,12 +285,16 @@ const ft_opt ft_opt_table[] = {
      "keep the lines you typed there; otherwise they are forgotten"},
 
     /* measuring */
-    {"chunks", NULL, FT_OPT_INT, FT_CMD_PERPLEXITY, "-1", "N", -1, 1 << 30, NULL,
+    {"chunks", NULL, FT_OPT_INT, FT_CMD_PERPLEXITY | FT_CMD_KVBENCH, "-1", "N", -1, 1 << 30, NULL,
      "score the first N chunks; -1 = all"},
     {"n-prompt", "-p", FT_OPT_INT, FT_CMD_BENCH, "512", "N", 0, 1 << 24, NULL,
      "tokens of the prompt; 0 = none"},
     {"n-gen", "-n", FT_OPT_INT, FT_CMD_BENCH, "128", "N", 0, 1 << 24, NULL,
      "tokens to decode; 0 = none"},
+    {"plot", NULL, FT_OPT_TEXT, FT_CMD_KVBENCH, NULL, "FILE.svg", 0, 0, NULL,
+     "draw divergence over bytes per token"},
+    {"speed-depth", "-d", FT_OPT_INT, FT_CMD_KVBENCH, "0", "N", 0, 1 << 24, NULL,
+     "also time decoding with N tokens in the context"},
     {"n-depth", "-d", FT_OPT_INT, FT_CMD_BENCH, "0", "N", 0, 1 << 24, NULL,
      "tokens in the context before decoding starts"},
     {"repetitions", "-r", FT_OPT_INT, FT_CMD_BENCH, "5", "N", 1, 10000, NULL,

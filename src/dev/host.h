@@ -3,6 +3,7 @@
 #define FT_DEV_HOST_H
 
 #include "dev/dev.h"
+#include "dev/kv_row.h"
 
 #include <math.h>
 
@@ -43,18 +44,6 @@ static inline size_t ft_kv_at(const ft_kv *kv, const ft_batch *b, int slot, int 
     const int32_t *table = b->page[kv->space] + (size_t)slot * (size_t)b->pages_per_seq;
     const size_t in_page = (size_t)g * FT_PAGE_ROWS + (size_t)(cell % FT_PAGE_ROWS);
     return (size_t)table[cell / FT_PAGE_ROWS] * page_bytes + in_page * row;
-}
-
-/* The type of a cache's rows; turbo encodings have none. */
-static inline ft_type ft_kv_row_type(ft_kv_type t)
-{
-    static const ft_type type[] = {[FT_KV_F32] = FT_F32,
-                                   [FT_KV_F16] = FT_F16,
-                                   [FT_KV_BF16] = FT_BF16,
-                                   [FT_KV_Q8_0] = FT_Q8_0,
-                                   [FT_KV_Q4_0] = FT_Q4_0};
-    assert(t <= FT_KV_Q4_0);
-    return type[t];
 }
 
 /* The cells [lo, hi) that a row sees. */

@@ -36,6 +36,7 @@ typedef enum ft_kv_type {
     FT_KV_TURBO2,
     FT_KV_TURBO3,
     FT_KV_TURBO4,
+    FT_KV_TURBO4_LEGACY,
 } ft_kv_type;
 
 /* Keys and values of one layer. A page is [G][FT_PAGE_ROWS][row]; page p starts at p * page_bytes.

@@ -100,6 +100,7 @@ static inline void ft_attend(ft_step *s, int layer, ft_mat o, ft_mat q, ft_attn 
     const ft_kv *kv = &s->kv[layer];
     assert(q.d == kv->d && q.H % kv->G == 0 && o.H == q.H && o.d == q.d && o.T == q.T);
     assert(q.T == (p.out ? s->b->n_out : s->b->T));
+    ft_probe(s, "query", layer, q);
     s->dev->op->attend(s->dev, o, q, kv, p);
 }
 

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/lane.h"
+#include "kv/plan.h"
 
 #include <stdio.h>
 
@@ -32,13 +33,16 @@ static ft_layer_state *layers_of(const ft_model *m, const ft_model *drafter, int
 }
 
 /* Without a head, drafts can still be guessed: the journal and the out rows are sized for them. */
-static ft_cache_params cache_params(const ft_layer_state *layer, int n, const ft_engine_params *p)
+static ft_cache_params cache_params(const ft_model *m, const ft_layer_state *layer, int n,
+                                    const ft_engine_params *p)
 {
     return (ft_cache_params){
         .layer = layer,
         .n_layer = n,
+        .trunk = m->L,
         .kt = p->kt,
         .vt = p->vt,
+        .exact = p->kv_exact,
         .slots = p->lanes,
         .cells = p->ctx,
         .total = p->cells,
@@ -66,11 +70,40 @@ uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_en
     ft_model *d = drafter_of(model, (ft_model *)(uintptr_t)drafter, p);
     int n;
     ft_layer_state *layer = layers_of(m, d, &n);
-    const ft_cache_params cp = cache_params(layer, n, p);
+    const ft_cache_params cp = cache_params(m, layer, n, p);
     const ft_runner_params rp = runner_params(model, d, NULL, p);
     const uint64_t bytes = ft_cache_bytes(&cp) + ft_runner_bytes(&rp);
     ft_free(layer);
     return bytes;
+}
+
+uint64_t ft_engine_cache_bytes(const ft_model *m, const ft_model *drafter,
+                               const ft_engine_params *p)
+{
+    ft_model *d = drafter_of((ft_model *)(uintptr_t)m, (ft_model *)(uintptr_t)drafter, p);
+    int n;
+    ft_layer_state *layer = layers_of(m, d, &n);
+    const ft_cache_params cp = cache_params(m, layer, n, p);
+    const uint64_t bytes = ft_cache_bytes(&cp);
+    ft_free(layer);
+    return bytes;
+}
+
+double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, double *f16)
+{
+    const ft_cache_params cp = cache_params(m, m->layer, m->L, p);
+    return ft_kv_token_bytes(&cp, f16);
+}
+
+void ft_engine_cache_table(ft_buf *out, const ft_model *m, const ft_model *drafter,
+                           const ft_engine_params *p)
+{
+    ft_model *d = drafter_of((ft_model *)(uintptr_t)m, (ft_model *)(uintptr_t)drafter, p);
+    int n;
+    ft_layer_state *layer = layers_of(m, d, &n);
+    const ft_cache_params cp = cache_params(m, layer, n, p);
+    ft_kv_plan_table(out, &cp);
+    ft_free(layer);
 }
 
 /* ---- life ---- */
@@ -86,7 +119,7 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
     e->lane = ft_new_n(ft_lane, (size_t)p->lanes);
     int n;
     ft_layer_state *layer = layers_of(m, e->drafter, &n);
-    const ft_cache_params cp = cache_params(layer, n, &e->p);
+    const ft_cache_params cp = cache_params(m, layer, n, &e->p);
     ft_status st = ft_cache_new(&e->cache, m->dev, &cp, err);
     ft_free(layer);
     if (!st) {
@@ -382,4 +415,9 @@ ft_status ft_lane_score(ft_lane *l, const int32_t *ids, int n, int from,
     }
     ft_seq_rewind(l->seq, 0);
     return st;
+}
+
+void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user)
+{
+    ft_runner_probe(e->run, fn, user);
 }

@@ -9,6 +9,7 @@
 #ifndef FT_ENGINE_H
 #define FT_ENGINE_H
 
+#include "base/buf.h"
 #include "engine/guess.h"
 #include "engine/sample.h"
 #include "engine/step.h"
@@ -23,7 +24,8 @@ typedef struct ft_engine_params {
     int ctx;           /* cells of the longest one */
     int64_t cells;     /* of all together; 0: lanes * ctx */
     int rows;          /* prompt rows of a step */
-    ft_kv_type kt, vt; /* encodings of the cache */
+    ft_kv_type kt, vt; /* encodings of the cache; kv/plan.h refines them ... */
+    bool kv_exact;     /* ... unless this is set */
     int draft_max;     /* most drafts of a round; 0: no drafting at all */
     int guess_max;     /* the same for guessers, whose drafts are free; 0: draft_max */
     bool no_head;      /* only guessers draft */
@@ -85,6 +87,16 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
 void ft_engine_free(ft_engine *e);
 /* Device memory for the cache and the buffers of a step. */
 uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_engine_params *p);
+/* Bytes of the cache alone. */
+uint64_t ft_engine_cache_bytes(const ft_model *m, const ft_model *drafter,
+                               const ft_engine_params *p);
+/* Bytes of the model's own cache for one token; *f16: if all of it were f16. */
+double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, double *f16);
+/* Reports named activations of every pass. */
+void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user);
+/* Appends what each layer's cache is encoded as and what that takes (kv/plan.h). */
+void ft_engine_cache_table(ft_buf *out, const ft_model *m, const ft_model *drafter,
+                           const ft_engine_params *p);
 bool ft_engine_drafts(const ft_engine *e);
 /* Adds a guesser behind those that are there; the engine owns its state from now on. Before the
  * first lane. */

@@ -1,8 +1,7 @@
 #include "kv/kv.h"
 
 #include "base/mem.h"
-
-#include <strings.h>
+#include "kv/plan.h"
 
 /* One set of pages that all layers of a space share: page p of every layer belongs to the same
  * cells of the same sequence. */
@@ -34,37 +33,6 @@ struct ft_seq {
     bool tentative; /* of the open span */
     int stored;     /* cells whose effect is in the stored delta state */
 };
-
-/* ---- encodings ---- */
-
-static const struct {
-    const char *name;
-    int elems, bytes;
-} encoding[] = {
-    [FT_KV_F32] = {"f32", 1, 4},     [FT_KV_F16] = {"f16", 1, 2},     [FT_KV_BF16] = {"bf16", 1, 2},
-    [FT_KV_Q8_0] = {"q8_0", 32, 34}, [FT_KV_Q4_0] = {"q4_0", 32, 18},
-};
-
-size_t ft_kv_row_bytes(ft_kv_type t, int d)
-{
-    return (size_t)(d / encoding[t].elems) * (size_t)encoding[t].bytes;
-}
-
-bool ft_kv_type_find(ft_str name, ft_kv_type *out)
-{
-    for (size_t i = 0; i < FT_COUNT(encoding); i++) {
-        const char *n = encoding[i].name;
-        if (!n || strlen(n) != name.n || strncasecmp(n, name.p, name.n)) continue;
-        *out = (ft_kv_type)i;
-        return true;
-    }
-    return false;
-}
-
-const char *ft_kv_type_name(ft_kv_type t)
-{
-    return encoding[t].name;
-}
 
 /* ---- sizes ---- */
 
@@ -114,13 +82,15 @@ static sizes delta_sizes(const ft_layer_state *l, int J)
     return (sizes){(size_t)(l->C - 1) * CH, Hv * S * S, j * CH, j * Hk * S, j * Hv * S, j * Hv};
 }
 
-static void kv_layout(ft_kv *kv, const ft_cache_params *p, const ft_layer_state *l)
+static void kv_layout(ft_kv *kv, const ft_cache_params *p, int at)
 {
+    const ft_layer_state *l = &p->layer[at];
+    const ft_kv_choice c = ft_kv_plan(p, at);
+    *kv = (ft_kv){.kt = c.kt, .vt = c.vt, .G = l->G, .d = l->d};
     const size_t rows = (size_t)l->G * FT_PAGE_ROWS;
-    *kv = (ft_kv){.kt = p->kt, .vt = p->vt, .G = l->G, .d = l->d};
     kv->space = l->keep == FT_KEEP_WINDOW ? FT_SPACE_WINDOW : FT_SPACE_FULL;
-    kv->k_row = ft_kv_row_bytes(p->kt, l->d);
-    kv->v_row = ft_kv_row_bytes(p->vt, l->d);
+    kv->k_row = ft_kv_row_bytes(kv->kt, l->d);
+    kv->v_row = ft_kv_row_bytes(kv->vt, l->d);
     kv->k_page = kv->k_row * rows;
     kv->v_page = kv->v_row * rows;
 }
@@ -136,7 +106,7 @@ uint64_t ft_cache_bytes(const ft_cache_params *p)
                    (z.conv + z.state + z.j_conv + z.j_k + z.j_d + z.j_g);
         } else if (s->keep != FT_KEEP_NONE) {
             ft_kv kv;
-            kv_layout(&kv, p, s);
+            kv_layout(&kv, p, l);
             sum += (uint64_t)space_pages(p, kv.space) * (kv.k_page + kv.v_page);
         }
     }
@@ -180,7 +150,7 @@ static bool layer_alloc(ft_cache *c, int l)
         return delta_alloc(c, &c->delta[l], s);
     }
     ft_kv *kv = &c->kv[l];
-    kv_layout(kv, &c->p, s);
+    kv_layout(kv, &c->p, l);
     const size_t pages = (size_t)c->space[kv->space].n_page;
     kv->k = c->dev->alloc(c->dev, pages * kv->k_page);
     kv->v = c->dev->alloc(c->dev, pages * kv->v_page);
@@ -191,12 +161,13 @@ ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft
 {
     for (int l = 0; l < p->n_layer; l++) {
         const ft_layer_state *s = &p->layer[l];
-        const bool kv = s->keep == FT_KEEP_FULL || s->keep == FT_KEEP_WINDOW;
-        const ft_kv_type bad = !kv ? FT_KV_F32 : s->d % encoding[p->kt].elems ? p->kt : p->vt;
-        if (kv && s->d % encoding[bad].elems)
+        if (s->keep != FT_KEEP_FULL && s->keep != FT_KEEP_WINDOW) continue;
+        const ft_kv_choice w = ft_kv_plan(p, l);
+        const ft_kv_type bad = ft_kv_row_fits(w.kt, s->d) ? w.vt : w.kt;
+        if (!ft_kv_row_fits(bad, s->d))
             return ft_fail(err, FT_EUNSUPPORTED,
-                           "layer %d: head size %d is not a multiple of %d, as %s caches want", l,
-                           s->d, encoding[bad].elems, encoding[bad].name);
+                           "layer %d: heads of %d values cannot be kept as %s", l, s->d,
+                           ft_kv_type_name(bad));
     }
     ft_cache *c = ft_new(ft_cache);
     c->dev = dev;

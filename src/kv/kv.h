@@ -9,6 +9,7 @@
 #define FT_KV_H
 
 #include "dev/dev.h"
+#include "dev/kv_row.h"
 
 typedef enum ft_keep {
     FT_KEEP_NONE,   /* nothing, or another layer's keys and values */
@@ -20,6 +21,7 @@ typedef enum ft_keep {
 typedef struct ft_layer_state {
     ft_keep keep;
     int G, d;         /* FULL, WINDOW */
+    int group;        /* FULL, WINDOW: query heads per key head */
     int window;       /* WINDOW */
     int Hk, Hv, S, C; /* DELTA */
 } ft_layer_state;
@@ -27,11 +29,13 @@ typedef struct ft_layer_state {
 typedef struct ft_cache_params {
     const ft_layer_state *layer;
     int n_layer;
-    ft_kv_type kt, vt;
-    int slots;     /* sequences at a time */
-    int cells;     /* longest sequence */
-    int64_t total; /* cells of all sequences together; 0 = slots * cells */
-    int tentative; /* most rows that a step may take back: the journal's length */
+    int trunk;         /* layers of the model itself; those of a drafter come after them */
+    ft_kv_type kt, vt; /* wished for; kv/plan.h says what each layer gets */
+    bool exact;        /* every layer gets just these */
+    int slots;         /* sequences at a time */
+    int cells;         /* longest sequence */
+    int64_t total;     /* cells of all sequences together; 0 = slots * cells */
+    int tentative;     /* most rows that a step may take back: the journal's length */
 } ft_cache_params;
 
 typedef struct ft_cache ft_cache;
@@ -39,10 +43,6 @@ typedef struct ft_seq ft_seq;
 
 /* Bytes that a cache with these parameters takes on the device. */
 uint64_t ft_cache_bytes(const ft_cache_params *p);
-/* Bytes of one row of d values in this encoding. */
-size_t ft_kv_row_bytes(ft_kv_type t, int d);
-bool ft_kv_type_find(ft_str name, ft_kv_type *out); /* "f16", "q8_0", ... */
-const char *ft_kv_type_name(ft_kv_type t);
 
 ft_status ft_cache_new(ft_cache **out, ft_dev *d, const ft_cache_params *p, ft_err *err);
 void ft_cache_free(ft_cache *c);                   /* every sequence must be gone */

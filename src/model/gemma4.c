@@ -297,6 +297,7 @@ static void read_layers(ft_binder *b, cfg *c, int owners)
             b->m->layer[l] = (ft_layer_state){.keep = w->sliding ? FT_KEEP_WINDOW : FT_KEEP_FULL,
                                               .G = w->G,
                                               .d = w->d,
+                                              .group = w->H / w->G,
                                               .window = c->W};
         c->heads = FT_MAX(c->heads, w->H * w->d);
         c->keys = FT_MAX(c->keys, w->G * w->d);

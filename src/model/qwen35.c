@@ -237,7 +237,8 @@ static void bind_attn(ft_binder *b, const cfg *c, layer *w, int l)
     ft_bind(b, &w->wo, c->D, c->H * c->d, "blk.%d.attn_output.weight", l);
     ft_bind_vec(b, &w->q_norm, c->d, 1, "blk.%d.attn_q_norm.weight", l);
     ft_bind_vec(b, &w->k_norm, c->d, 1, "blk.%d.attn_k_norm.weight", l);
-    b->m->layer[l] = (ft_layer_state){.keep = FT_KEEP_FULL, .G = w->G, .d = c->d};
+    b->m->layer[l] =
+        (ft_layer_state){.keep = FT_KEEP_FULL, .G = w->G, .d = c->d, .group = c->H / w->G};
 }
 
 static void bind_delta(ft_binder *b, const cfg *c, layer *w, int l)

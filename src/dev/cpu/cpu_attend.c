@@ -3,10 +3,12 @@
  * Cells are taken in blocks of one page, at absolute cell numbers, with a running softmax inside a
  * range of RANGE cells; the ranges of a row are then merged in order. That shape depends on what
  * the row sees and on nothing else, so the ranges of a long past may go to different threads.
- * The query heads of a group and a few rows of a span share one walk over their keys and values. */
+ * The query heads of a group and a few rows of a span share one walk over their keys and values.
+ *
+ * Turbo caches are never expanded: a key's codes become bytes that meet the query's bytes, and
+ * values are looked up a group of a page at a time, with their scales in the weights. */
+#include "base/half.h"
 #include "dev/cpu/cpu_dev.h"
-
-#include "quant/quant.h"
 
 #include <string.h>
 
@@ -29,7 +31,7 @@ static void encode(const ft_kern *k, ft_kv_type t, unsigned char *to, const floa
     if (t == FT_KV_F16)
         k->f32_to_f16(to, x, n);
     else
-        ft_row_encode(ft_kv_row_type(t), to, x, (size_t)n, NULL);
+        ft_kv_row_encode(t, to, x, n);
 }
 
 static void put_job(const ft_part *p, const void *args)
@@ -71,11 +73,15 @@ typedef struct attend_args {
 typedef struct tile {
     const attend_args *a;
     int row, rows, g, slot, group, n; /* n = rows * group */
+    int kw, vw;                       /* values of a key and of a value as they are read */
     int lo[TILE_ROWS], hi[TILE_ROWS];
     /* own scratch */
-    float *s, *keys, *values; /* [n, BLOCK], [BLOCK, d], [BLOCK, d] */
-    float *m, *l, *o;         /* running softmax of a range: [n], [n], [n, d] */
+    float *s, *keys, *values; /* [n, BLOCK], [BLOCK, kw], [BLOCK, vw] */
+    float *m, *l, *o;         /* running softmax of a range: [n], [n], [n, vw] */
     float *M, *L, *O;         /* merged ranges */
+    float *fold;              /* [n, BLOCK]: weights times a group's scales */
+    float *turned, *q_scale;  /* [max(kw, vw)], [n, groups]: queries for turbo keys ... */
+    int8_t *q8;               /* ... [n, kw] in planes */
 } tile;
 
 static int tile_q(int group)
@@ -83,24 +89,29 @@ static int tile_q(int group)
     return FT_MAX(TILE_Q, group);
 }
 
-static size_t tile_floats(int group, int d)
+static size_t tile_floats(int group, int kw, int vw)
 {
-    const size_t n = (size_t)tile_q(group), dim = (size_t)d;
-    return n * BLOCK + 2 * BLOCK * dim + 4 * n + 2 * n * dim;
+    const size_t n = (size_t)tile_q(group), k = (size_t)kw, v = (size_t)vw;
+    const size_t softmax = 2 * n * BLOCK + BLOCK * (k + v) + 4 * n + 2 * n * v;
+    return softmax + FT_MAX(k, v) + n * (k / 64 + 1) + n * k / sizeof(float);
 }
 
 static void tile_place(tile *t, float *m)
 {
-    const size_t n = (size_t)tile_q(t->group), d = (size_t)t->a->kv.d;
+    const size_t n = (size_t)tile_q(t->group), k = (size_t)t->kw, v = (size_t)t->vw;
     t->s = m;
-    t->keys = t->s + n * BLOCK;
-    t->values = t->keys + BLOCK * d;
-    t->o = t->values + BLOCK * d;
-    t->O = t->o + n * d;
-    t->m = t->O + n * d;
+    t->fold = t->s + n * BLOCK;
+    t->keys = t->fold + n * BLOCK;
+    t->values = t->keys + BLOCK * k;
+    t->o = t->values + BLOCK * v;
+    t->O = t->o + n * v;
+    t->m = t->O + n * v;
     t->l = t->m + n;
     t->M = t->l + n;
     t->L = t->M + n;
+    t->turned = t->L + n;
+    t->q_scale = t->turned + FT_MAX(k, v);
+    t->q8 = (int8_t *)(t->q_scale + n * (k / 64 + 1));
 }
 
 static int batch_row(const ft_part *p, const attend_args *a, int i)
@@ -138,34 +149,71 @@ static void decode_cells(const ft_kern *k, ft_kv_type type, float *to, const uns
     for (int i = 0; i < n; i++, from += row, to += d) {
         if (type == FT_KV_F16)
             k->f16_to_f32(to, from, d);
+        else if (type == FT_KV_Q8_0)
+            k->q8_0_to_f32(to, from, d);
         else
-            ft_row_decode(ft_kv_row_type(type), to, from, (size_t)d);
+            ft_kv_row_decode(type, to, from, d);
+    }
+}
+
+static const float *query_at(const tile *t, int i)
+{
+    return ft_mat_head(t->a->q, t->row + i / t->group, t->g * t->group + i % t->group);
+}
+
+/* The tile's queries as turbo keys want them. */
+static void turn_queries(const tile *t)
+{
+    const ft_kv *kv = &t->a->kv;
+    const size_t groups = (size_t)(t->kw / ft_turbo_group(kv->d));
+    for (int i = 0; i < t->n; i++)
+        ft_cpu_turbo_query(t->q8 + (size_t)i * (size_t)t->kw, t->q_scale + (size_t)i * groups,
+                           t->turned, query_at(t, i), ft_kv_turbo(kv->kt), kv->d);
+}
+
+static void turbo_scores(const ft_part *p, const tile *t, const unsigned char *rows, int n)
+{
+    const ft_kv *kv = &t->a->kv;
+    const size_t groups = (size_t)(t->kw / ft_turbo_group(kv->d));
+    for (int at = 0; at < t->n; at += FT_COLS) {
+        float *y[FT_COLS];
+        ft_col8 x[FT_COLS];
+        const int cols = FT_MIN(FT_COLS, t->n - at);
+        for (int i = 0; i < cols; i++) {
+            const size_t v = (size_t)(at + i);
+            y[i] = t->s + v * BLOCK;
+            x[i] = (ft_col8){t->q8 + v * (size_t)t->kw, t->q_scale + v * groups, NULL};
+        }
+        p->k->turbo[ft_kv_turbo(kv->kt)].dot(y, rows, kv->k_row, n, t->kw, x, cols);
     }
 }
 
 /* s[i, c - from] = q_i . k_c for cells [from, from + n) of one page */
 static void scores(const ft_part *p, const tile *t, int from, int n)
 {
+    static const ft_type plain[] = {
+        [FT_KV_F32] = FT_F32, [FT_KV_F16] = FT_F16, [FT_KV_BF16] = FT_BF16, [FT_KV_Q8_0] = FT_Q8_0};
     const ft_kv *kv = &t->a->kv;
     const unsigned char *rows = cells_at(p, t, from, false);
-    ft_type type = ft_kv_row_type(kv->kt);
-    size_t step = kv->k_row;
-    if (!p->k->dotf[type]) {
-        decode_cells(p->k, kv->kt, t->keys, rows, step, n, kv->d);
-        rows = (const unsigned char *)t->keys;
-        type = FT_F32;
-        step = (size_t)kv->d * sizeof(float);
+    if (ft_kv_turned(kv->kt)) {
+        turbo_scores(p, t, rows, n);
+        return;
     }
+    const bool as_is = kv->kt <= FT_KV_Q8_0;
+    if (!as_is) decode_cells(p->k, kv->kt, t->keys, rows, kv->k_row, n, kv->d);
     for (int at = 0; at < t->n; at += FT_COLS) {
         float *y[FT_COLS];
         const float *x[FT_COLS];
         const int cols = FT_MIN(FT_COLS, t->n - at);
         for (int i = 0; i < cols; i++) {
-            const int v = at + i;
-            y[i] = t->s + (size_t)v * BLOCK;
-            x[i] = ft_mat_head(t->a->q, t->row + v / t->group, t->g * t->group + v % t->group);
+            y[i] = t->s + (size_t)(at + i) * BLOCK;
+            x[i] = query_at(t, at + i);
         }
-        p->k->dotf[type](y, rows, step, n, kv->d, x, cols);
+        if (as_is)
+            p->k->dotf[plain[kv->kt]](y, rows, kv->k_row, n, kv->d, x, cols);
+        else
+            p->k->dotf[FT_F32](y, (const unsigned char *)t->keys, (size_t)kv->d * sizeof(float), n,
+                               kv->d, x, cols);
     }
 }
 
@@ -173,7 +221,7 @@ static void scores(const ft_part *p, const tile *t, int from, int n)
  */
 static void softmax_step(const ft_part *p, const tile *t, int i, int at, int from, int to)
 {
-    float *s = t->s + (size_t)i * BLOCK + (from - at), *o = t->o + (size_t)i * (size_t)t->a->kv.d;
+    float *s = t->s + (size_t)i * BLOCK + (from - at), *o = t->o + (size_t)i * (size_t)t->vw;
     const int n = to - from;
     float top = t->m[i];
     for (int c = 0; c < n; c++) {
@@ -185,24 +233,52 @@ static void softmax_step(const ft_part *p, const tile *t, int i, int at, int fro
     p->k->exp_minus(s, s, top, n);
     t->m[i] = top;
     t->l[i] = ft_fma(t->l[i], fade, p->k->sum(s, n));
-    for (int j = 0; j < t->a->kv.d; j++) o[j] *= fade;
+    for (int j = 0; j < t->vw; j++) o[j] *= fade;
+}
+
+/* o += weights times values for `count` query vectors from `first` on, which see n cells from
+ * `from` of the block's cells on. */
+static void add_values(const ft_part *p, const tile *t, const float *values, int step, int first,
+                       int count, int from, int n)
+{
+    p->k->mm(t->o + (size_t)first * (size_t)t->vw, t->vw, t->s + (size_t)first * BLOCK + from,
+             BLOCK, values + (size_t)from * (size_t)step, step, count, t->vw, n);
+}
+
+/* The same for turbo values, group by group: rows are those of the cells seen. */
+static void add_turbo_values(const ft_part *p, const tile *t, const unsigned char *rows, int first,
+                             int count, int from, int n)
+{
+    const ft_kv *kv = &t->a->kv;
+    const ft_turbo type = ft_kv_turbo(kv->vt);
+    const int group = ft_turbo_group(kv->d);
+    const size_t bytes = ft_turbo_group_bytes(type, group);
+    for (int at = 0; at < t->vw; at += group, rows += bytes) {
+        float scale[BLOCK];
+        for (int c = 0; c < n; c++) {
+            uint16_t h;
+            memcpy(&h, rows + (size_t)c * kv->v_row, sizeof h);
+            scale[c] = ft_f16_to_f32(h);
+        }
+        for (int i = first; i < first + count; i++) {
+            const float *s = t->s + (size_t)i * BLOCK + from;
+            float *fold = t->fold + (size_t)i * BLOCK;
+            for (int c = 0; c < n; c++) fold[c] = s[c] * scale[c];
+        }
+        p->k->turbo[type].values(t->values, rows, kv->v_row, n, group);
+        p->k->mm(t->o + (size_t)first * (size_t)t->vw + at, t->vw, t->fold + (size_t)first * BLOCK,
+                 BLOCK, t->values, group, count, group, n);
+    }
 }
 
 /* One block: cells [at, at + BLOCK) cut to [lo, hi). */
 static void block(const ft_part *p, const tile *t, int at, int lo, int hi)
 {
     const ft_kv *kv = &t->a->kv;
-    const int d = kv->d;
     const unsigned char *rows = cells_at(p, t, lo, true);
-    const float *values = t->values;
-    int step = d;
+    const bool turned = ft_kv_turned(kv->vt), as_is = kv->vt == FT_KV_F32;
     scores(p, t, lo, hi - lo);
-    if (kv->vt == FT_KV_F32) {
-        values = (const float *)(const void *)rows;
-        step = (int)(kv->v_row / sizeof(float));
-    } else {
-        decode_cells(p->k, kv->vt, t->values, rows, kv->v_row, hi - lo, d);
-    }
+    if (!turned && !as_is) decode_cells(p->k, kv->vt, t->values, rows, kv->v_row, hi - lo, kv->d);
     for (int r = 0, n; r < t->rows; r += n) { /* rows that see the same cells go together */
         const int from = FT_MAX(t->lo[r], at), to = FT_MIN(t->hi[r], at + BLOCK);
         for (n = 1; r + n < t->rows; n++)
@@ -210,15 +286,20 @@ static void block(const ft_part *p, const tile *t, int at, int lo, int hi)
         if (from >= to) continue;
         const int first = r * t->group, count = n * t->group;
         for (int i = first; i < first + count; i++) softmax_step(p, t, i, lo, from, to);
-        p->k->mm(t->o + (size_t)first * (size_t)d, d, t->s + (size_t)first * BLOCK + (from - lo),
-                 BLOCK, values + (size_t)(from - lo) * (size_t)step, step, count, d, to - from);
+        if (turned)
+            add_turbo_values(p, t, rows + (size_t)(from - lo) * kv->v_row, first, count, from - lo,
+                             to - from);
+        else if (as_is)
+            add_values(p, t, (const float *)(const void *)rows, (int)(kv->v_row / sizeof(float)),
+                       first, count, from - lo, to - from);
+        else
+            add_values(p, t, t->values, kv->d, first, count, from - lo, to - from);
     }
 }
 
 /* The cells of range number r for every query vector of the tile. */
 static void walk_range(const ft_part *p, const tile *t, int r)
 {
-    const size_t d = (size_t)t->a->kv.d;
     int lo = INT32_MAX, hi = 0;
     for (int i = 0; i < t->rows; i++) {
         if (t->lo[i] >= t->hi[i]) continue;
@@ -231,7 +312,7 @@ static void walk_range(const ft_part *p, const tile *t, int r)
         t->m[i] = -INFINITY;
         t->l[i] = 0;
     }
-    memset(t->o, 0, (size_t)t->n * d * sizeof(float));
+    memset(t->o, 0, (size_t)t->n * (size_t)t->vw * sizeof(float));
     for (int at = lo / BLOCK * BLOCK; at < hi; at += BLOCK)
         block(p, t, at, FT_MAX(at, lo), FT_MIN(at + BLOCK, hi));
 }
@@ -256,22 +337,27 @@ static void merge(const ft_kern *k, float *M, float *L, float *O, float m, float
     for (int j = 0; j < d; j++) O[j] = ft_fma(o[j], is, O[j] * was);
 }
 
-static void finish(float *y, float L, const float *O, int d)
+/* turned: as many values as O has, for caches whose sums must be turned back */
+static void finish(const ft_kv *kv, float *y, float L, float *O, float *turned)
 {
+    const int width = ft_kv_row_width(kv->vt, kv->d);
     const float inv = L > 0 ? 1.0f / L : 0;
-    for (int j = 0; j < d; j++) y[j] = O[j] * inv;
+    float *to = ft_kv_turned(kv->vt) ? O : y;
+    for (int j = 0; j < width; j++) to[j] = O[j] * inv;
+    if (to == O) ft_cpu_turbo_back(y, turned, O, ft_kv_turbo(kv->vt), kv->d);
 }
 
-/* Where a partial result lies: m, l, then d values. */
+/* Where a partial result lies: m, l, then the sum. */
 static float *partial_at(const ft_part *p, const attend_args *a, int row, int head, int range)
 {
     const size_t i = ((size_t)row * (size_t)a->q.H + (size_t)head) * (size_t)a->ranges;
-    return (float *)(void *)p->c->shared + (i + (size_t)range) * ((size_t)a->kv.d + 2);
+    return (float *)(void *)p->c->shared +
+           (i + (size_t)range) * ((size_t)ft_kv_row_width(a->kv.vt, a->kv.d) + 2);
 }
 
 static void whole_tile(const ft_part *p, const tile *t)
 {
-    const int d = t->a->kv.d;
+    const int d = t->vw;
     int hi = 0;
     for (int i = 0; i < t->rows; i++) hi = FT_MAX(hi, t->hi[i]);
     for (int i = 0; i < t->n; i++) t->M[i] = -INFINITY, t->L[i] = 0;
@@ -283,13 +369,14 @@ static void whole_tile(const ft_part *p, const tile *t)
                   t->o + (size_t)i * (size_t)d, d);
     }
     for (int i = 0; i < t->n; i++)
-        finish(ft_mat_head(t->a->o, t->row + i / t->group, t->g * t->group + i % t->group), t->L[i],
-               t->O + (size_t)i * (size_t)d, d);
+        finish(&t->a->kv,
+               ft_mat_head(t->a->o, t->row + i / t->group, t->g * t->group + i % t->group), t->L[i],
+               t->O + (size_t)i * (size_t)d, t->turned);
 }
 
 static void part_of_tile(const ft_part *p, const tile *t, int r)
 {
-    const size_t d = (size_t)t->a->kv.d;
+    const size_t d = (size_t)t->vw;
     walk_range(p, t, r);
     for (int i = 0; i < t->n; i++) {
         float *to = partial_at(p, t->a, t->row + i / t->group, t->g * t->group + i % t->group, r);
@@ -303,25 +390,31 @@ static void attend_job(const ft_part *p, const void *args)
 {
     const attend_args *a = args;
     tile t = {.a = a, .group = a->q.H / a->kv.G};
+    t.kw = ft_kv_row_width(a->kv.kt, a->kv.d);
+    t.vw = ft_kv_row_width(a->kv.vt, a->kv.d);
     tile_place(&t, (float *)(void *)p->own);
     int item = 0; /* dealt out in turn: later rows see more */
     for (int i = 0; i < a->q.T; i += t.rows) {
         tile_open(p, &t, i);
-        for (t.g = 0; t.g < a->kv.G; t.g++)
+        for (t.g = 0; t.g < a->kv.G; t.g++) {
+            bool ready = !ft_kv_turned(a->kv.kt);
             for (int r = 0; r < FT_MAX(1, a->ranges); r++) {
                 if (item++ % p->threads != p->thread) continue;
+                if (!ready) turn_queries(&t);
+                ready = true;
                 if (a->ranges)
                     part_of_tile(p, &t, r);
                 else
                     whole_tile(p, &t);
             }
+        }
     }
 }
 
 static void merge_job(const ft_part *p, const void *args)
 {
     const attend_args *a = args;
-    const int d = a->kv.d;
+    const int d = ft_kv_row_width(a->kv.vt, a->kv.d);
     float *O = (float *)(void *)p->own;
     int lo, hi;
     ft_share(p, a->q.T * a->q.H, 1, &lo, &hi);
@@ -332,7 +425,7 @@ static void merge_job(const ft_part *p, const void *args)
             const float *part = partial_at(p, a, i / a->q.H, i % a->q.H, r);
             merge(p->k, &M, &L, O, part[0], part[1], part + 2, d);
         }
-        finish(ft_mat_head(a->o, i / a->q.H, i % a->q.H), L, O, d);
+        finish(&a->kv, ft_mat_head(a->o, i / a->q.H, i % a->q.H), L, O, O + d);
     }
 }
 
@@ -351,14 +444,15 @@ void ft_cpu_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
 {
     ft_cpu *c = (ft_cpu *)d;
     const attend_args a = {o, q, *kv, p, split(c, q, kv)};
-    const size_t part = (size_t)q.T * (size_t)q.H * ((size_t)kv->d + 2) * sizeof(float);
+    const int kw = ft_kv_row_width(kv->kt, kv->d), vw = ft_kv_row_width(kv->vt, kv->d);
+    const size_t part = (size_t)q.T * (size_t)q.H * ((size_t)vw + 2) * sizeof(float);
     ft_job_reads(c, q);
     ft_job_touches(c, kv->k, 1, false);
     if (a.ranges)
         ft_job_shared(c, part * (size_t)a.ranges);
     else
         ft_job_writes(c, o);
-    ft_job_own(c, tile_floats(q.H / kv->G, kv->d) * sizeof(float));
+    ft_job_own(c, tile_floats(q.H / kv->G, kw, vw) * sizeof(float));
     FT_JOB(c, attend_job, a);
     if (!a.ranges) return;
     ft_job_shared(c, 0);

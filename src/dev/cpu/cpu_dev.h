@@ -136,6 +136,12 @@ void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, in
 size_t ft_cpu_product_own(const ft_cpu *c, const ft_weight *w);
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w);
 
+/* A query for turbo keys: turned, then as bytes in planes; scale: one per group. turned: scratch as
+ * wide as the row. */
+void ft_cpu_turbo_query(int8_t *q8, float *scale, float *turned, const float *q, ft_turbo t, int d);
+/* A sum of turbo values in planes, turned back to the d values of o. */
+void ft_cpu_turbo_back(float *o, float *turned, const float *planes, ft_turbo t, int d);
+
 /* ---- the ops ---- */
 
 void ft_cpu_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale);

@@ -8,6 +8,7 @@
 #define FT_DEV_CPU_KERN_H
 
 #include "dev/tensor.h"
+#include "quant/turbo.h"
 
 #include <math.h>
 
@@ -37,10 +38,27 @@ typedef struct ft_pack {
     ft_dot8_fn *dot; /* w: the first group, row_bytes: of a group, rows: a multiple of FT_GROUP */
 } ft_pack;
 
+/* Rows of a turbo cache. The codes of sixteen bytes at a time come out in planes: the first of each
+ * byte, then the second of each, and so on; ft_turbo_plane says which value that is. Queries are
+ * laid out so before they meet the keys, and sums of values are put back in order at the end. */
+typedef struct ft_kern_turbo {
+    ft_dot8_fn *dot; /* x.d: one scale per group, the codebook's step in it */
+    /* y[rows, group]: what the codes of one group of each row stand for, without its scale */
+    void (*values)(float *y, const unsigned char *group, size_t row_bytes, int rows, int n);
+} ft_kern_turbo;
+
+/* The value in a row that stands at place i of the planes. */
+static inline int ft_turbo_plane(int bits, int i)
+{
+    const int per = bits == 4 ? 2 : 4, run = 16 * per, in = i % run;
+    return i - in + in % 16 * per + in / 16;
+}
+
 typedef struct ft_kern {
+    ft_kern_turbo turbo[FT_TURBO_MAX];
     ft_pack pack[FT_TYPE_MAX];     /* dot NULL: the file's layout is used */
     ft_dot8_fn *dot8[FT_TYPE_MAX]; /* NULL: use dotf on the decoded row */
-    ft_dotf_fn *dotf[FT_TYPE_MAX]; /* F32, F16 and BF16 */
+    ft_dotf_fn *dotf[FT_TYPE_MAX]; /* F32, F16, BF16; Q8_0 of caches */
     void (*quantise)(int8_t *q, float *d, float *s, const float *x, int k);
     float (*dot)(const float *a, const float *b, int n);
     float (*sum)(const float *x, int n);
@@ -48,6 +66,7 @@ typedef struct ft_kern {
     void (*mm)(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int m, int n,
                int k);
     void (*f16_to_f32)(float *y, const unsigned char *x, int n);
+    void (*q8_0_to_f32)(float *y, const unsigned char *x, int n);
     void (*f32_to_f16)(unsigned char *y, const float *x, int n);
     void (*exp_minus)(float *y, const float *x, float m, int n); /* y = e^(x - m) */
     void (*silu)(float *y, int n);
@@ -65,6 +84,7 @@ typedef struct ft_kern {
 
 void ft_kern_init(ft_kern *k, unsigned isa);
 void ft_kern_c(ft_kern *k);
+void ft_kern_c_turbo(ft_kern *k);
 void ft_kern_neon(ft_kern *k);
 void ft_kern_dotprod(ft_kern *k);
 

@@ -109,6 +109,31 @@ static void dot_q8_0(float *const *y, const unsigned char *w, size_t row_bytes, 
         }
 }
 
+static void q8_0_to_f32(float *y, const unsigned char *x, int n)
+{
+    for (int b = 0; b < n / 32; b++, x += 34, y += 32) {
+        const float scale = f16_at(x);
+        for (int i = 0; i < 32; i++) y[i] = (float)((const int8_t *)x)[2 + i] * scale;
+    }
+}
+
+/* As many sums as dot() has, so that a compiler finds its vectors. */
+static void dotf_q8_0(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
+                      const float *const *x, int n)
+{
+    for (int o = 0; o < rows; o++, w += row_bytes)
+        for (int c = 0; c < n; c++) {
+            float acc[LANES] = {0};
+            for (int b = 0; b < k / 32; b++) {
+                float v[32];
+                q8_0_to_f32(v, w + 34 * b, 32);
+                for (int i = 0; i < 32; i++)
+                    acc[i % LANES] = ft_fma(v[i], x[c][32 * b + i], acc[i % LANES]);
+            }
+            y[c][o] = fold(acc);
+        }
+}
+
 static void quantise(int8_t *q, float *d, float *s, const float *x, int k)
 {
     for (int b = 0; b < k / FT_BLOCK8; b++, x += FT_BLOCK8, q += FT_BLOCK8) {
@@ -255,12 +280,14 @@ void ft_kern_c(ft_kern *k)
 {
     *k = (ft_kern){
         .dot8 = {[FT_Q8_0] = dot_q8_0},
-        .dotf = {[FT_F32] = dot_f32, [FT_F16] = dot_f16, [FT_BF16] = dot_bf16},
+        .dotf =
+            {[FT_F32] = dot_f32, [FT_F16] = dot_f16, [FT_BF16] = dot_bf16, [FT_Q8_0] = dotf_q8_0},
         .quantise = quantise,
         .dot = dot,
         .sum = sum,
         .mm = mm,
         .f16_to_f32 = f16_to_f32,
+        .q8_0_to_f32 = q8_0_to_f32,
         .f32_to_f16 = f32_to_f16,
         .exp_minus = exp_minus,
         .silu = silu,

@@ -1,7 +1,6 @@
 /* Positions, caches and attention. */
+#include "base/mem.h"
 #include "dev/ref/ref.h"
-
-#include "quant/quant.h"
 
 #include <math.h>
 #include <string.h>
@@ -44,44 +43,54 @@ void ft_ref_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
     for (int t = 0; t < k.T; t++) {
         const int slot = b->span[b->span_of[t]].slot, cell = b->cell[t];
         for (int g = 0; g < kv->G; g++) {
-            ft_row_encode(ft_kv_row_type(kv->kt),
-                          kv->k + ft_kv_at(kv, b, slot, cell, g, kv->k_row, kv->k_page),
-                          ft_mat_head(k, t, g), (size_t)kv->d, NULL);
-            ft_row_encode(ft_kv_row_type(kv->vt),
-                          kv->v + ft_kv_at(kv, b, slot, cell, g, kv->v_row, kv->v_page),
-                          ft_mat_head(v, t, g), (size_t)kv->d, NULL);
+            ft_kv_row_encode(kv->kt, kv->k + ft_kv_at(kv, b, slot, cell, g, kv->k_row, kv->k_page),
+                             ft_mat_head(k, t, g), kv->d);
+            ft_kv_row_encode(kv->vt, kv->v + ft_kv_at(kv, b, slot, cell, g, kv->v_row, kv->v_page),
+                             ft_mat_head(v, t, g), kv->d);
         }
     }
 }
 
-/* One row and head: two walks over the cells, the scores again on the second. */
+/* One row and head: two walks over the cells. The query goes into the basis of the keys, the sum
+ * comes back from that of the values. */
 static void attend_head(ft_dev *d, float *o, const float *q, const ft_kv *kv, ft_attn p, int row,
                         int g)
 {
     const ft_batch *b = d->batch;
     const int slot = b->span[b->span_of[row]].slot;
+    const int kw = ft_kv_row_width(kv->kt, kv->d), vw = ft_kv_row_width(kv->vt, kv->d);
+    const size_t width = (size_t)FT_MAX(kw, vw);
     int lo, hi;
     ft_attn_range(b, p, row, &lo, &hi);
-    const size_t n = (size_t)(hi - lo), dim = (size_t)kv->d;
-    float *line = ft_ref_row(d, 4 * dim + 2 * n);
-    double *sum = (double *)(void *)(line + 2 * dim), *score = sum + dim, top = -HUGE_VAL, all = 0;
-    memset(sum, 0, dim * sizeof *sum);
+    const size_t n = (size_t)(hi - lo);
+    float *line = ft_ref_row(d, 4 * width + 2 * n), *query = line + width;
+    double *sum = (double *)(void *)(line + 2 * width), *score = sum + width;
+    double top = -HUGE_VAL, all = 0;
+    if (ft_kv_turned(kv->kt))
+        ft_turbo_turn(query, q, kv->d);
+    else
+        memcpy(query, q, (size_t)kv->d * sizeof *q);
+    memset(sum, 0, width * sizeof *sum);
     for (int c = lo; c < hi; c++) {
-        ft_row_decode(ft_kv_row_type(kv->kt), line,
-                      kv->k + ft_kv_at(kv, b, slot, c, g, kv->k_row, kv->k_page), dim);
+        const size_t at = ft_kv_at(kv, b, slot, c, g, kv->k_row, kv->k_page);
+        ft_kv_row_decode(kv->kt, line, kv->k + at, kv->d);
         double s = 0;
-        for (size_t i = 0; i < dim; i++) s += (double)q[i] * (double)line[i];
+        for (int i = 0; i < kw; i++) s += (double)query[i] * (double)line[i];
         score[c - lo] = s * (double)p.scale;
         top = fmax(top, score[c - lo]);
     }
     for (int c = lo; c < hi; c++) {
         const double e = exp(score[c - lo] - top);
-        ft_row_decode(ft_kv_row_type(kv->vt), line,
-                      kv->v + ft_kv_at(kv, b, slot, c, g, kv->v_row, kv->v_page), dim);
-        for (size_t i = 0; i < dim; i++) sum[i] += e * (double)line[i];
+        const size_t at = ft_kv_at(kv, b, slot, c, g, kv->v_row, kv->v_page);
+        ft_kv_row_decode(kv->vt, line, kv->v + at, kv->d);
+        for (int i = 0; i < vw; i++) sum[i] += e * (double)line[i];
         all += e;
     }
-    for (size_t i = 0; i < dim; i++) o[i] = hi > lo ? (float)(sum[i] / all) : 0.0f;
+    for (int i = 0; i < vw; i++) line[i] = hi > lo ? (float)(sum[i] / all) : 0.0f;
+    if (ft_kv_turned(kv->vt))
+        ft_turbo_turn_back(o, line, kv->d);
+    else
+        memcpy(o, line, (size_t)kv->d * sizeof *o);
 }
 
 void ft_ref_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)

@@ -6,6 +6,7 @@
 #ifndef FT_DEV_CPU_ARM_DOT8_H
 #define FT_DEV_CPU_ARM_DOT8_H
 
+#include "base/half.h"
 #include "dev/cpu/kern.h"
 
 #include <arm_neon.h>

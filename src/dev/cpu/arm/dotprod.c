@@ -15,7 +15,7 @@ static inline int32x4_t dot16(int32x4_t acc, int8x16_t a, int8x16_t b)
     return vdotq_s32(acc, a, b);
 }
 
-#include "dev/cpu/arm/dot8.h"
+#include "dev/cpu/arm/turbo.h"
 
 /* Four values at `at` of each of four rows. */
 static void weave(unsigned char *to, const unsigned char *from, size_t row_bytes, size_t at,
@@ -298,6 +298,7 @@ FT_DOT8(dot_q6_kx4, CALL_Q6_KX4)
 void ft_kern_dotprod(ft_kern *k)
 {
     fill_dot8(k);
+    fill_turbo(k);
     k->pack[FT_Q8_0] = (ft_pack){q8_0_bytes, q8_0_pack, dot_q8_0x4};
     k->pack[FT_Q4_0] = (ft_pack){q4_0_bytes, q4_0_pack, dot_q4_0x4};
     k->pack[FT_Q4_K] = (ft_pack){q4_k_bytes, q4_k_pack, dot_q4_kx4};

@@ -7,7 +7,7 @@ static inline int32x4_t dot16(int32x4_t acc, int8x16_t a, int8x16_t b)
     return vpadalq_s16(acc, vmull_s8(vget_high_s8(a), vget_high_s8(b)));
 }
 
-#include "dev/cpu/arm/dot8.h"
+#include "dev/cpu/arm/turbo.h"
 
 /* ---- f32 ---- */
 
@@ -134,6 +134,71 @@ static void dot_bf16(float *const *y, const unsigned char *w, size_t row_bytes, 
                      const float *const *x, int n)
 {
     wide(y, w, row_bytes, rows, k, x, n, WIDE_BF16);
+}
+
+/* ---- q8_0 caches: their bytes against floats ---- */
+
+/* The 32 values of a block without its scale. */
+INLINE void q8_0_values(float32x4_t *v, const unsigned char *block)
+{
+    UNROLL for (int h = 0; h < 2; h++)
+    {
+        const int8x16_t q = vld1q_s8((const int8_t *)block + 2 + 16 * h);
+        const int16x8_t a = vmovl_s8(vget_low_s8(q)), b = vmovl_high_s8(q);
+        v[4 * h] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(a)));
+        v[4 * h + 1] = vcvtq_f32_s32(vmovl_high_s16(a));
+        v[4 * h + 2] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(b)));
+        v[4 * h + 3] = vcvtq_f32_s32(vmovl_high_s16(b));
+    }
+}
+
+INLINE void q8_0_cols(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
+                      const float *const *x, const int n)
+{
+    for (int o = 0; o < rows; o++, w += row_bytes) {
+        float32x4_t sum[FT_COLS];
+        UNROLL for (int c = 0; c < n; c++) sum[c] = vdupq_n_f32(0);
+        for (int b = 0; b < k / 32; b++) {
+            const unsigned char *block = w + 34 * b;
+            const float scale = f16_bits(block);
+            float32x4_t v[8];
+            q8_0_values(v, block);
+            UNROLL for (int c = 0; c < n; c++)
+            {
+                const float *a = x[c] + 32 * b;
+                float32x4_t s = vmulq_f32(v[0], vld1q_f32(a)),
+                            t = vmulq_f32(v[1], vld1q_f32(a + 4));
+                UNROLL for (int j = 2; j < 8; j += 2)
+                {
+                    s = vfmaq_f32(s, v[j], vld1q_f32(a + 4 * j));
+                    t = vfmaq_f32(t, v[j + 1], vld1q_f32(a + 4 * j + 4));
+                }
+                sum[c] = vfmaq_n_f32(sum[c], vaddq_f32(s, t), scale);
+            }
+        }
+        UNROLL for (int c = 0; c < n; c++) y[c][o] = vaddvq_f32(sum[c]);
+    }
+}
+
+static void dotf_q8_0(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
+                      const float *const *x, int n)
+{
+    switch (n) {
+    case 1: q8_0_cols(y, w, row_bytes, rows, k, x, 1); break;
+    case 2: q8_0_cols(y, w, row_bytes, rows, k, x, 2); break;
+    case 3: q8_0_cols(y, w, row_bytes, rows, k, x, 3); break;
+    default: q8_0_cols(y, w, row_bytes, rows, k, x, 4); break;
+    }
+}
+
+static void q8_0_to_f32(float *y, const unsigned char *x, int n)
+{
+    for (int b = 0; b < n / 32; b++, x += 34, y += 32) {
+        const float scale = f16_bits(x);
+        float32x4_t v[8];
+        q8_0_values(v, x);
+        UNROLL for (int j = 0; j < 8; j++) vst1q_f32(y + 4 * j, vmulq_n_f32(v[j], scale));
+    }
 }
 
 /* R rows by 4 V columns of c, all of k. */
@@ -300,9 +365,12 @@ static void delta_row(float *Z, float *o, float *upd, const float *k, const floa
 void ft_kern_neon(ft_kern *k)
 {
     fill_dot8(k);
+    fill_turbo(k);
     k->dotf[FT_F32] = dot_f32;
     k->dotf[FT_F16] = dot_f16;
     k->dotf[FT_BF16] = dot_bf16;
+    k->dotf[FT_Q8_0] = dotf_q8_0;
+    k->q8_0_to_f32 = q8_0_to_f32;
     k->dot = dot;
     k->sum = sum;
     k->mm = mm;

@@ -1,0 +1,297 @@
+/* ft_kvbench.c - what each encoding of the cache costs: the same text through engines that differ
+ * in nothing else, chunk by chunk, so that only one chunk's logits are kept. */
+#include "ft_llm.h"
+
+#include "base/mem.h"
+#include "dev/host.h"
+#include "kv/plan.h"
+
+#include <math.h>
+
+enum { SCORE_ROWS = 64, CORR_ROWS = 4 };
+
+typedef struct trial {
+    ft_engine_params e;
+    ft_engine *engine;
+    ft_kvbench_row *row; /* NULL: the reference */
+    double nll, kld, kld_max;
+    int64_t same;
+} trial;
+
+typedef struct bench {
+    ft_llm *m;
+    const ft_kvbench_params *p;
+    trial *trial; /* [n_type + 1]; [0] is f16 */
+    trial *now;
+    const int32_t *chunk;
+    float *logits; /* [ctx - ctx / 2, V]: the reference's, as log probabilities */
+    int V;
+    int64_t tokens;
+    bool broken;
+    int corr_end;   /* end of the step whose scores are compared; 0: none */
+    double *layers; /* [n_type]: the lowest correlation of a layer so far */
+} bench;
+
+/* ---- scores of the next token ---- */
+
+/* x - log(sum of e^x) */
+static void log_softmax(float *to, const float *x, int n, int *best)
+{
+    *best = 0;
+    for (int v = 1; v < n; v++)
+        if (x[v] > x[*best]) *best = v;
+    const float top = x[*best];
+    double sum = 0;
+    for (int v = 0; v < n; v++) sum += (double)expf(x[v] - top);
+    const float norm = top + (float)log(sum);
+    for (int v = 0; v < n; v++) to[v] = x[v] - norm;
+}
+
+static void score_row(void *user, int i, const float *x)
+{
+    bench *b = user;
+    const int V = b->V, from = b->p->ctx / 2;
+    if (i + 1 >= b->p->ctx) return;
+    float *ref = b->logits + (size_t)(i - from) * (size_t)V;
+    float *mine = b->now->row ? b->logits + (size_t)(b->p->ctx - from) * (size_t)V : ref;
+    int best, want = 0;
+    log_softmax(mine, x, V, &best);
+    const double nll = -(double)mine[b->chunk[i + 1]];
+    if (!isfinite(nll)) b->broken = true;
+    b->now->nll += nll;
+    if (!b->now->row) {
+        b->tokens++;
+        return;
+    }
+    double kld = 0;
+    for (int v = 0; v < V; v++) {
+        if (ref[v] > ref[want]) want = v;
+        kld += exp((double)ref[v]) * (double)(ref[v] - mine[v]);
+    }
+    b->now->kld += kld;
+    b->now->kld_max = fmax(b->now->kld_max, kld);
+    b->now->same += best == want;
+}
+
+/* ---- scores of attention ---- */
+
+static double correlation(const double *a, const double *b, int n)
+{
+    double ma = 0, mb = 0, ab = 0, aa = 0, bb = 0;
+    for (int i = 0; i < n; i++) {
+        ma += a[i] / n;
+        mb += b[i] / n;
+    }
+    for (int i = 0; i < n; i++) {
+        ab += (a[i] - ma) * (b[i] - mb);
+        aa += (a[i] - ma) * (a[i] - ma);
+        bb += (b[i] - mb) * (b[i] - mb);
+    }
+    return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 1;
+}
+
+/* The keys of one head as a reader sees them in encoding t, in the basis of the model. */
+static void read_keys(float *to, const ft_kv *kv, const ft_batch *b, int slot, int g, int n,
+                      ft_kv_type t)
+{
+    unsigned char *bytes = ft_alloc(ft_kv_row_bytes(t, kv->d));
+    float *line = ft_new_n(float, (size_t)ft_kv_row_width(t, kv->d));
+    for (int c = 0; c < n; c++, to += kv->d) {
+        ft_kv_row_decode(kv->kt, to, kv->k + ft_kv_at(kv, b, slot, c, g, kv->k_row, kv->k_page),
+                         kv->d);
+        ft_kv_row_encode(t, bytes, to, kv->d);
+        ft_kv_row_decode(t, line, bytes, kv->d);
+        if (ft_kv_turned(t))
+            ft_turbo_turn_back(to, line, kv->d);
+        else
+            memcpy(to, line, sizeof *to * (size_t)kv->d);
+    }
+    ft_free(bytes);
+    ft_free(line);
+}
+
+static void scores(double *s, const float *q, const float *keys, int n, int d)
+{
+    for (int c = 0; c < n; c++, keys += d) {
+        s[c] = 0;
+        for (int i = 0; i < d; i++) s[c] += (double)q[i] * (double)keys[i];
+    }
+}
+
+/* Queries of the last rows against the keys of one layer, all heads: mean correlation. */
+static double layer_correlation(const ft_kv *kv, const ft_batch *b, ft_mat q, ft_kv_type t)
+{
+    const int n = b->end[b->T - 1], slot = b->span[0].slot, group = q.H / kv->G;
+    const size_t values = (size_t)n * (size_t)kv->d;
+    float *true_keys = ft_new_n(float, values), *keys = ft_new_n(float, values);
+    double *a = ft_new_n(double, 2 * (size_t)n), sum = 0;
+    for (int g = 0; g < kv->G; g++) {
+        read_keys(true_keys, kv, b, slot, g, n, kv->kt);
+        read_keys(keys, kv, b, slot, g, n, t);
+        for (int h = g * group; h < (g + 1) * group; h++)
+            for (int r = 0; r < CORR_ROWS; r++) {
+                const float *query = ft_mat_head(q, b->T - 1 - r, h);
+                scores(a, query, true_keys, n - r, kv->d);
+                scores(a + n, query, keys, n - r, kv->d);
+                sum += correlation(a, a + n, n - r) / (q.H * CORR_ROWS);
+            }
+    }
+    ft_free(true_keys);
+    ft_free(keys);
+    ft_free(a);
+    return sum;
+}
+
+/* The reference engine at the end of the first chunk. Its keys are f16. */
+static void see_query(void *user, const ft_step *s, const char *what, int layer, ft_mat q)
+{
+    bench *b = user;
+    const ft_kv *kv = &s->kv[layer];
+    if (strcmp(what, "query") || s->T < CORR_ROWS || s->b->S != 1 || q.T != s->T) return;
+    if (s->b->end[s->T - 1] != b->corr_end || kv->space != FT_SPACE_FULL) return;
+    s->dev->commit(s->dev);
+    if (s->dev->sync(s->dev, NULL)) return;
+    for (int i = 0; i < b->p->n_type; i++) {
+        int same = 0; /* a trial before this one with the same keys has done the work */
+        while (b->trial[same + 1].e.kt != b->trial[i + 1].e.kt) same++;
+        const double c =
+            same < i ? b->layers[same] : layer_correlation(kv, s->b, q, b->trial[i + 1].e.kt);
+        b->layers[i] = fmin(b->layers[i], c);
+    }
+}
+
+/* ---- the course of it ---- */
+
+static ft_status run_chunk(bench *b, trial *t, ft_err *err)
+{
+    ft_lane *l = ft_lane_new(t->engine);
+    b->now = t;
+    const ft_status st = ft_lane_score(l, b->chunk, b->p->ctx, b->p->ctx / 2, score_row, b, err);
+    ft_lane_free(l);
+    return st;
+}
+
+static ft_status run_text(bench *b, int chunks, ft_err *err)
+{
+    const ft_kvbench_params *p = b->p;
+    const ft_vocab *v = b->m->vocab;
+    int32_t *chunk = ft_new_n(int32_t, (size_t)p->ctx);
+    ft_status st = FT_OK;
+    b->chunk = chunk;
+    for (int i = 0; i < chunks && !st; i++) {
+        memcpy(chunk, p->ids + (size_t)i * (size_t)p->ctx, sizeof *chunk * (size_t)p->ctx);
+        if (ft_vocab_add_bos(v)) chunk[0] = ft_vocab_special(v)->bos;
+        b->corr_end = i ? 0 : p->ctx;
+        for (int t = 0; t <= p->n_type && !st; t++) st = run_chunk(b, &b->trial[t], err);
+        if (!st && b->broken)
+            st = ft_fail(err, FT_EFORMAT,
+                         "chunk %d: the logits are not numbers: the weights are damaged", i);
+        if (!st && p->progress) p->progress(p->user, "text", i + 1, chunks);
+    }
+    ft_free(chunk);
+    return st;
+}
+
+static ft_status open_trial(bench *b, int i, int ctx, ft_err *err)
+{
+    trial *t = &b->trial[i];
+    t->e = (ft_engine_params){.lanes = 1,
+                              .ctx = ctx,
+                              .rows = 512,
+                              .kt = FT_KV_F16,
+                              .vt = FT_KV_F16,
+                              .kv_exact = b->p->exact,
+                              .score_rows = SCORE_ROWS};
+    if (i && !ft_kv_pair_find(ft_str_of(b->p->type[i - 1]), &t->e.kt, &t->e.vt))
+        return ft_fail(err, FT_EINVAL,
+                       "cache \"%s\", want quality, balanced, compact, or one or two (K/V) of %s",
+                       b->p->type[i - 1], ft_kv_type_names());
+    return ft_engine_new(&t->engine, b->m->model, NULL, &t->e, err);
+}
+
+static void fill(const bench *b, int i, ft_kvbench_row *r)
+{
+    const trial *t = &b->trial[i + 1];
+    const double n = (double)b->tokens;
+    double f16;
+    r->type = b->p->type[i];
+    r->ppl = exp(t->nll / n);
+    r->ppl_ratio = exp((t->nll - b->trial[0].nll) / n);
+    r->kld = t->kld / n;
+    r->kld_max = t->kld_max;
+    r->top1 = (double)t->same / n;
+    r->correlation = b->layers[i];
+    r->token_bytes = ft_engine_token_bytes(b->m->model, &t->e, &f16);
+    r->ratio = r->token_bytes > 0 ? f16 / r->token_bytes : 1;
+}
+
+static ft_status quality(bench *b, int chunks, ft_kvbench_row *row, ft_err *err)
+{
+    const int n = b->p->n_type;
+    ft_status st = FT_OK;
+    for (int i = 0; i <= n && !st; i++) {
+        st = open_trial(b, i, b->p->ctx, err);
+        b->trial[i].row = i ? &row[i - 1] : NULL;
+    }
+    if (!st) ft_engine_probe(b->trial[0].engine, see_query, b);
+    if (!st) st = run_text(b, chunks, err);
+    for (int i = 0; i < n && !st; i++) fill(b, i, &row[i]);
+    for (int i = 0; i <= n; i++) {
+        ft_engine_free(b->trial[i].engine);
+        b->trial[i].engine = NULL;
+    }
+    return st;
+}
+
+/* One engine at a time: a long context may fill the memory. */
+static ft_status speed(bench *b, ft_kvbench_row *row, ft_err *err)
+{
+    const ft_kvbench_params *p = b->p;
+    ft_status st = FT_OK;
+    for (int i = 0; i < p->n_type && !st; i++) {
+        const ft_stats *stats;
+        if ((st = open_trial(b, i + 1, p->depth + p->n_gen + 2, err))) break;
+        trial *t = &b->trial[i + 1];
+        ft_lane *l = ft_lane_new(t->engine);
+        st = ft_time_reply(t->engine, b->V, l, FT_MAX(1, p->depth), p->n_gen + 1, &stats, err);
+        if (!st) {
+            row[i].prompt_s = stats->prompt_s / FT_MAX(1, p->depth);
+            row[i].gen_s = stats->predicted_s / p->n_gen;
+            if (p->progress) p->progress(p->user, "speed", i + 1, p->n_type);
+        }
+        ft_lane_free(l);
+        ft_engine_free(t->engine);
+        t->engine = NULL;
+    }
+    return st;
+}
+
+ft_status ft_llm_kvbench(ft_llm *m, const ft_kvbench_params *p, ft_kvbench_row *row, ft_err *err)
+{
+    const int most = (int)FT_MIN(p->n_ids / (size_t)FT_MAX(2, p->ctx), (size_t)1 << 30);
+    if (p->ctx < 16 || p->ctx > 1 << 20)
+        return ft_fail(err, FT_EINVAL, "chunks of %d tokens, want 16 to %d", p->ctx, 1 << 20);
+    if (most < 1)
+        return ft_fail(err, FT_EINVAL, "the text has %zu tokens, want at least %d", p->n_ids,
+                       p->ctx);
+    bench b = {.m = m, .p = p, .V = m->model->V};
+    const uint64_t values = (uint64_t)(p->ctx - p->ctx / 2 + 1) * (uint64_t)b.V;
+    if (values > (uint64_t)1 << 31)
+        return ft_fail(err, FT_ELIMIT,
+                       "chunks of %d tokens over a vocabulary of %d, want shorter "
+                       "ones",
+                       p->ctx, b.V);
+    b.logits = ft_new_n(float, (size_t)values);
+    b.trial = ft_new_n(trial, (size_t)p->n_type + 1);
+    b.layers = ft_new_n(double, (size_t)p->n_type + 1);
+    for (int i = 0; i < p->n_type; i++) {
+        b.layers[i] = 1;
+        row[i] = (ft_kvbench_row){0};
+    }
+    ft_status st = quality(&b, p->chunks > 0 ? FT_MIN(p->chunks, most) : most, row, err);
+    if (!st && p->n_gen > 0) st = speed(&b, row, err);
+    ft_free(b.logits);
+    ft_free(b.trial);
+    ft_free(b.layers);
+    return st;
+}

@@ -1,0 +1,129 @@
+#include "kv/plan.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+
+/* Number of layers that keep every cell, and in *before how many of them come before l. */
+static int full_layers(const ft_cache_params *p, int l, int *before)
+{
+    int n = 0;
+    *before = 0;
+    for (int i = 0; i < p->trunk; i++) {
+        if (p->layer[i].keep != FT_KEEP_FULL) continue;
+        if (i < l) ++*before;
+        n++;
+    }
+    return n;
+}
+
+ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l)
+{
+    const ft_layer_state *s = &p->layer[l];
+    ft_kv_choice c = {p->kt, p->vt, NULL};
+    const bool kt = ft_kv_turned(c.kt), vt = ft_kv_turned(c.vt);
+    if (p->exact || (!kt && !vt)) return c;
+    if (s->keep == FT_KEEP_WINDOW) {
+        if (kt) c.kt = FT_KV_F16;
+        if (vt) c.vt = FT_KV_F16;
+        c.why = "window";
+        return c;
+    }
+    if (kt && vt && s->group >= FT_KV_MANY_HEADS) {
+        c.kt = FT_KV_Q8_0;
+        c.why = "many query heads per key head";
+    }
+    int at;
+    const int n = full_layers(p, l, &at);
+    const bool edge = at < FT_KV_BOUNDARY || at >= n - FT_KV_BOUNDARY;
+    if (c.vt == FT_KV_TURBO2 && n >= FT_KV_BOUNDARY_LAYERS && edge && l < p->trunk) {
+        c.vt = FT_KV_Q8_0;
+        c.why = c.why ? "many query heads per key head; boundary" : "boundary";
+    }
+    return c;
+}
+
+bool ft_kv_pair_find(ft_str name, ft_kv_type *kt, ft_kv_type *vt)
+{
+    static const struct {
+        const char *name;
+        ft_kv_type kt, vt;
+    } preset[] = {{"quality", FT_KV_Q8_0, FT_KV_TURBO4},
+                  {"balanced", FT_KV_Q8_0, FT_KV_TURBO3},
+                  {"compact", FT_KV_TURBO4, FT_KV_TURBO3}};
+    for (size_t i = 0; i < FT_COUNT(preset); i++) {
+        if (!ft_str_is(name, preset[i].name)) continue;
+        *kt = preset[i].kt;
+        *vt = preset[i].vt;
+        return true;
+    }
+    ft_str v = name;
+    for (size_t i = 0; i < name.n; i++) {
+        if (name.p[i] != '/') continue;
+        v = (ft_str){name.p + i + 1, name.n - i - 1};
+        name.n = i;
+    }
+    return ft_kv_type_find(name, kt) && ft_kv_type_find(v, vt);
+}
+
+/* ---- the table ---- */
+
+static bool keeps(const ft_layer_state *s)
+{
+    return s->keep == FT_KEEP_FULL || s->keep == FT_KEEP_WINDOW;
+}
+
+static bool alike(const ft_cache_params *p, int a, int b)
+{
+    const ft_layer_state *x = &p->layer[a], *y = &p->layer[b];
+    if (!keeps(y) || x->keep != y->keep || x->G != y->G || x->d != y->d) return false;
+    const ft_kv_choice i = ft_kv_plan(p, a), j = ft_kv_plan(p, b);
+    return i.kt == j.kt && i.vt == j.vt && (a < p->trunk) == (b < p->trunk);
+}
+
+static size_t token_bytes(const ft_layer_state *s, ft_kv_type kt, ft_kv_type vt)
+{
+    return (size_t)s->G * (ft_kv_row_bytes(kt, s->d) + ft_kv_row_bytes(vt, s->d));
+}
+
+double ft_kv_token_bytes(const ft_cache_params *p, double *f16)
+{
+    double sum = 0;
+    *f16 = 0;
+    for (int l = 0; l < p->trunk; l++) {
+        if (!keeps(&p->layer[l])) continue;
+        const ft_kv_choice c = ft_kv_plan(p, l);
+        sum += (double)token_bytes(&p->layer[l], c.kt, c.vt);
+        *f16 += (double)token_bytes(&p->layer[l], FT_KV_F16, FT_KV_F16);
+    }
+    return sum;
+}
+
+void ft_kv_plan_table(ft_buf *out, const ft_cache_params *p)
+{
+    double sum = 0, f16 = 0;
+    ft_buf_printf(out, "%-7s %-12s %-10s %-14s %-14s %12s  %s\n", "layers", "cells", "heads",
+                  "keys", "values", "bytes/token", "note");
+    for (int l = 0; l < p->n_layer; l++) {
+        const ft_layer_state *s = &p->layer[l];
+        bool seen = !keeps(s);
+        for (int i = 0; i < l && !seen; i++) seen = alike(p, i, l);
+        if (seen) continue;
+        int n = 0;
+        for (int i = l; i < p->n_layer; i++) n += i == l || alike(p, l, i);
+        const ft_kv_choice c = ft_kv_plan(p, l);
+        char cells[24] = "all", heads[24];
+        if (s->keep == FT_KEEP_WINDOW) snprintf(cells, sizeof cells, "last %d", s->window);
+        snprintf(heads, sizeof heads, "%d of %d", s->G, s->d);
+        const double bytes = (double)n * (double)token_bytes(s, c.kt, c.vt);
+        ft_buf_printf(out, "%-7d %-12s %-10s %-14s %-14s %12.0f  %s%s%s\n", n, cells, heads,
+                      ft_kv_type_name(c.kt), ft_kv_type_name(c.vt), bytes,
+                      l >= p->trunk ? "drafter" : "", l >= p->trunk && c.why ? ", " : "",
+                      c.why ? c.why : "");
+        sum += bytes;
+        f16 += (double)n * (double)token_bytes(s, FT_KV_F16, FT_KV_F16);
+    }
+    char total[24];
+    ft_buf_printf(out, "cache: %.0f bytes per token, %.2f times smaller than f16; %s in all\n", sum,
+                  sum > 0 ? f16 / sum : 1.0, ft_human_bytes(total, ft_cache_bytes(p)));
+}

@@ -1,0 +1,40 @@
+/* kv/plan.h - which encoding each layer's keys and values get.
+ * One pair is wished for. Unless it must be exact, some layers get better ones:
+ *   - layers with a window keep f16 where a turbo encoding was wished for: they are small, and they
+ *     suffer most;
+ *   - keys become q8_0 when both sides are turbo and many query heads share a key head: models of
+ *     that kind tend to have a large part common to all keys, which eats up the few bits;
+ *   - with turbo2 values, the values of the first and last two layers that keep every cell become
+ *     q8_0.
+ * The choice looks at the trunk alone, so that it is the same with and without a drafter. */
+#ifndef FT_KV_PLAN_H
+#define FT_KV_PLAN_H
+
+#include "base/buf.h"
+#include "kv/kv.h"
+
+enum {
+    FT_KV_MANY_HEADS = 6,      /* query heads per key head from which on keys are upgraded */
+    FT_KV_BOUNDARY = 2,        /* layers at each end ... */
+    FT_KV_BOUNDARY_LAYERS = 8, /* ... of at least so many */
+};
+
+typedef struct ft_kv_choice {
+    ft_kv_type kt, vt;
+    const char *why; /* in a few words, NULL: as wished for */
+} ft_kv_choice;
+
+/* Of layer l, which keeps keys and values. */
+ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l);
+
+/* The pair that a name means: a preset (quality, balanced, compact), one encoding for both, or
+ * KEYS/VALUES. */
+bool ft_kv_pair_find(ft_str name, ft_kv_type *kt, ft_kv_type *vt);
+
+/* Bytes of the trunk's cache for one token that every layer sees; *f16: if all were f16. */
+double ft_kv_token_bytes(const ft_cache_params *p, double *f16);
+
+/* Appends a table: layers that are alike on one line, bytes per token, total, ratio to f16. */
+void ft_kv_plan_table(ft_buf *out, const ft_cache_params *p);
+
+#endif

@@ -1,0 +1,85 @@
+/* tests/laws/caches.c - with every encoding of the cache: drafting changes nothing, company changes
+ * nothing, and a prompt that begins with what a lane holds gives what it gives from the start. */
+#define _XOPEN_SOURCE 700
+#include "laws.h"
+
+enum { PROMPT = 70, REPLY = 16 }; /* across a page */
+
+static ft_engine_params params_of(ft_kv_type kt, ft_kv_type vt, bool exact, int draft_max)
+{
+    ft_engine_params p = law_params(draft_max);
+    p.kt = kt;
+    p.vt = vt;
+    p.kv_exact = exact;
+    return p;
+}
+
+static void in_company(const law_model *m, ft_engine_params p, const law_reply *alone,
+                       const char *what)
+{
+    static law_reply r[2];
+    int32_t other[33];
+    p.lanes = 2;
+    ft_engine *e = law_engine(m, &p);
+    const ft_job j = law_job(REPLY, 0);
+    law_prompt(other, 33, m->m->V, 77);
+    law_start(&r[0], ft_lane_new(e), &j, other, 33);
+    law_start(&r[1], ft_lane_new(e), &j, alone->id, alone->n_prompt);
+    while (ft_engine_round(e)) {
+    }
+    law_done(&r[1]);
+    law(law_same(alone, &r[1]), "%s, %s: company changes token %d", m->name, what,
+        law_parting(alone, &r[1]));
+    ft_engine_free(e);
+}
+
+static void again(const law_model *m, ft_engine_params p, const law_reply *alone, const char *what)
+{
+    static law_reply first, second;
+    ft_engine *e = law_engine(m, &p);
+    ft_lane *l = ft_lane_new(e);
+    const ft_job j = law_job(REPLY, 0), few = law_job(3, 0);
+    law_reply_on(&first, l, &few, alone->id, alone->n_prompt - 20);
+    law_reply_on(&second, l, &j, alone->id, alone->n_prompt);
+    law(law_same(alone, &second), "%s, %s: a known beginning changes token %d", m->name, what,
+        law_parting(alone, &second));
+    ft_engine_free(e);
+}
+
+static void encoding(const law_model *m, ft_kv_type kt, ft_kv_type vt, bool exact)
+{
+    static law_reply plain, drafted;
+    char what[64];
+    int32_t ids[PROMPT];
+    snprintf(what, sizeof what, "%s/%s%s", ft_kv_type_name(kt), ft_kv_type_name(vt),
+             exact ? ", exact" : "");
+    law_prompt(ids, PROMPT, m->m->V, 4);
+    const ft_engine_params p = params_of(kt, vt, exact, 0), q = params_of(kt, vt, exact, 5);
+    const ft_job j = law_job(REPLY, 0), k = law_job(REPLY, 5);
+    law_reply_alone(&plain, m, &p, &j, ids, PROMPT);
+    law_oracle o = {.silent = 2, .rng = {9}};
+    law_reply_oracle(&drafted, &o, &plain, m, &q, &k);
+    law(law_same(&plain, &drafted), "%s, %s: drafting changes token %d", m->name, what,
+        law_parting(&plain, &drafted));
+    law(o.rounds > 0 && o.wrong == 0, "%s, %s: %d of %d rounds kept other drafts", m->name, what,
+        o.wrong, o.rounds);
+    in_company(m, p, &plain, what);
+    again(m, p, &plain, what);
+}
+
+int main(void)
+{
+    law_model model[] = {law_model_golden("qwen35-gqa", NULL, 2),
+                         law_model_golden("gemma4-gqa", "gemma4-gqa-assistant", 2)};
+    for (size_t i = 0; i < FT_COUNT(model); i++) {
+        for (int t = 0; t <= FT_KV_TURBO4_LEGACY; t++) {
+            if (!ft_kv_row_fits((ft_kv_type)t, model[i].m->limits.head_d)) continue;
+            encoding(&model[i], (ft_kv_type)t, (ft_kv_type)t, true);
+        }
+        encoding(&model[i], FT_KV_TURBO3, FT_KV_TURBO3, false);
+        encoding(&model[i], FT_KV_F16, FT_KV_TURBO4, true);
+        encoding(&model[i], FT_KV_TURBO4, FT_KV_TURBO2, false);
+        law_model_close(&model[i]);
+    }
+    return law_end();
+}
