@@ -58,6 +58,7 @@ typedef struct encoder {
     struct encoder *next;
     entry *cache;
     ft_merge_work merge;
+    ft_tree_work tree;
     ft_pretok_work *pretok; /* NULL for a family without pattern */
     ft_nfc_work nfc;
     ft_buf normal; /* text after normalisation */
@@ -78,6 +79,7 @@ static void encoder_free(encoder *e)
 {
     if (!e) return;
     ft_merge_work_release(&e->merge);
+    ft_tree_work_release(&e->tree);
     ft_pretok_work_free(e->pretok);
     ft_nfc_work_release(&e->nfc);
     ft_buf_release(&e->normal);
@@ -127,7 +129,8 @@ static void encoder_give(const ft_vocab *v, encoder *e)
     ft_encoder_pool *p = v->pool;
     pthread_mutex_lock(&p->lock);
     const bool keep = p->n_idle < POOL_KEEPS && e->cap_sym <= KEEP_SYMS &&
-                      e->normal.cap <= KEEP_SYMS && e->nfc.cap <= KEEP_SYMS;
+                      e->tree.cap <= KEEP_SYMS && e->normal.cap <= KEEP_SYMS &&
+                      e->nfc.cap <= KEEP_SYMS;
     if (keep) {
         e->next = p->idle;
         p->idle = e;
@@ -192,9 +195,23 @@ static ft_status put_bytes(job *j, ft_str s)
     return FT_OK;
 }
 
+/* false when the tree cannot tell: s has a symbol that is no token. */
+static bool put_tree(job *j, ft_str s)
+{
+    ft_ids *out = j->out;
+    const size_t n = ft_merge_tree_encode(j->v->tree, &j->e->tree, s);
+    if (!n) return false;
+    if (make_room(out, n)) {
+        memcpy(out->id + out->n, j->e->tree.id, n * sizeof *out->id);
+        out->n += n;
+    }
+    return true;
+}
+
 static ft_status merge_piece(job *j, ft_str s)
 {
     const ft_vocab *v = j->v;
+    if (v->tree && put_tree(j, s)) return FT_OK;
     size_t n = v->family == FT_FAMILY_BYTES ? byte_symbols(v, j->e, s) : char_symbols(v, j->e, s);
     ft_sym *a = j->e->sym;
     n = ft_merge(&v->merges, &j->e->merge, a, n);

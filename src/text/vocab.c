@@ -341,6 +341,34 @@ static ft_status read_merges(ft_vocab *v, const ft_gguf *g, ft_err *err)
     return st;
 }
 
+/* The symbols with the bytes that stand for them in a text. A space stands for its mark: a mark in
+ * a text is rare, and left to the merges. */
+static void build_tree(ft_vocab *v)
+{
+    const size_t max = v->family == FT_FAMILY_BYTES ? 256 : (size_t)v->n;
+    ft_base_sym *sym = ft_new_n(ft_base_sym, max);
+    size_t n = 0;
+    char byte[256];
+    if (v->family == FT_FAMILY_BYTES) {
+        for (unsigned b = 0; b < 256; b++) {
+            byte[b] = (char)b;
+            if (v->byte_sym[b] != FT_NO_SYM)
+                sym[n++] = (ft_base_sym){{&byte[b], 1}, v->byte_sym[b]};
+        }
+    } else {
+        for (int32_t i = 0; i < v->n; i++) {
+            const ft_str s = v->text[i];
+            int len;
+            if (s.n > 4 || ft_utf8_decode(s.p, s.n, &len) == FT_UTF8_BAD || (size_t)len != s.n)
+                continue;
+            if (ft_str_is(s, " ")) continue;
+            sym[n++] = (ft_base_sym){ft_str_is(s, SPACE_MARK) ? FT_STR(" ") : s, (uint32_t)i};
+        }
+    }
+    v->tree = ft_merge_tree_new(&v->merges, sym, n, (uint32_t)v->n);
+    ft_free(sym);
+}
+
 static void build_special(ft_vocab *v)
 {
     size_t n = 0;
@@ -373,6 +401,7 @@ ft_status ft_vocab_open(ft_vocab **out, const ft_gguf *g, ft_err *err)
     if ((st = build_pieces(v, err))) goto fail;
     build_symbols(v);
     if ((st = read_merges(v, g, err))) goto fail;
+    build_tree(v);
     build_special(v);
     *out = v;
     return FT_OK;
@@ -386,6 +415,7 @@ void ft_vocab_free(ft_vocab *v)
     if (!v) return;
     ft_encoder_pool_free(v->pool);
     ft_special_release(&v->special);
+    ft_merge_tree_free(v->tree);
     ft_merges_release(&v->merges);
     ft_pretok_free(v->pretok);
     if (v->chars)

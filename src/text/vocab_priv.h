@@ -4,6 +4,7 @@
 
 #include "base/dict.h"
 #include "text/merge.h"
+#include "text/merge_tree.h"
 #include "text/pretok.h"
 #include "text/special.h"
 #include "text/vocab.h"
@@ -34,6 +35,7 @@ struct ft_vocab {
     size_t n_suppress;
 
     ft_merges merges;
+    ft_merge_tree *tree; /* NULL: the rules allow none, merges do all the work */
     ft_special special;
     uint32_t byte_sym[256]; /* the symbol (bytes) or fallback token (chars) of each byte */
     ft_pretok *pretok;      /* bytes */

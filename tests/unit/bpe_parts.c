@@ -4,11 +4,13 @@
 #include "base/utf8.h"
 #include "text/bytemap.h"
 #include "text/merge.h"
+#include "text/merge_tree.h"
 #include "text/nfc.h"
 #include "text/special.h"
 
 #include "unit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <utf8proc.h>
 
@@ -38,6 +40,16 @@ static size_t merge_plainly(const rules *r, ft_sym *s, size_t n)
     }
 }
 
+static void shuffle_rules(rules *r, ft_rng *g)
+{
+    for (uint32_t i = r->n; i > 1; i--) {
+        const uint32_t k = (uint32_t)(ft_rng_u64(g) % i);
+        const uint32_t t[3] = {r->a[i - 1], r->b[i - 1], r->id[i - 1]};
+        r->a[i - 1] = r->a[k], r->b[i - 1] = r->b[k], r->id[i - 1] = r->id[k];
+        r->a[k] = t[0], r->b[k] = t[1], r->id[k] = t[2];
+    }
+}
+
 /* Rules among `letters` symbols. Results are new tokens in the order of the ranks, as training
  * makes them, or with `wild` in any order. */
 static void make_rules(rules *r, ft_rng *g, uint32_t letters, uint32_t n, bool wild)
@@ -54,13 +66,7 @@ static void make_rules(rules *r, ft_rng *g, uint32_t letters, uint32_t n, bool w
         r->b[r->n] = b;
         r->id[r->n++] = tokens++;
     }
-    if (!wild) return;
-    for (uint32_t i = n - 1; i > 0; i--) {
-        const uint32_t k = (uint32_t)(ft_rng_u64(g) % (i + 1));
-        const uint32_t t[3] = {r->a[i], r->b[i], r->id[i]};
-        r->a[i] = r->a[k], r->b[i] = r->b[k], r->id[i] = r->id[k];
-        r->a[k] = t[0], r->b[k] = t[1], r->id[k] = t[2];
-    }
+    if (wild) shuffle_rules(r, g);
 }
 
 static void merging_follows_the_rule(void **state)
@@ -95,6 +101,108 @@ static void merging_follows_the_rule(void **state)
         ft_merges_release(&m);
         ft_merge_work_release(&w); /* a work belongs to one set of rules */
     }
+}
+
+/* Rules as training finds them: the pair that a text has most often, again and again. */
+static void train_rules(rules *r, ft_rng *g, uint32_t letters, uint32_t n)
+{
+    static ft_sym text[250];
+    size_t len = FT_COUNT(text);
+    for (size_t i = 0; i < len; i++) {
+        const bool again = i > 20 && ft_rng_u64(g) % 4; /* some repetition */
+        text[i] = (ft_sym){
+            again ? text[i - 1 - ft_rng_u64(g) % 20].id : (uint32_t)(ft_rng_u64(g) % letters), 1};
+    }
+    for (r->n = 0; r->n < n && len > 1;) {
+        size_t best = 0, most = 0;
+        for (size_t i = 0; i + 1 < len; i++) {
+            size_t k = 0;
+            for (size_t o = 0; o + 1 < len; o++)
+                k += text[o].id == text[i].id && text[o + 1].id == text[i + 1].id;
+            if (k > most) most = k, best = i;
+        }
+        r->a[r->n] = text[best].id;
+        r->b[r->n] = text[best + 1].id;
+        r->id[r->n] = letters + r->n;
+        r->n++;
+        len = merge_plainly(r, text, len);
+    }
+}
+
+/* All ways to put the words of a random list together out of its own, in any order, or the
+ * shortest words first: one token has several rules then. */
+static void split_rules(rules *r, ft_rng *g, uint32_t letters, bool wild)
+{
+    char word[60][8];
+    uint32_t n = 0;
+    for (; n < letters; n++) snprintf(word[n], sizeof *word, "%c", (char)('a' + n));
+    for (int tries = 0; tries < 120 && n < FT_COUNT(word); tries++) {
+        char both[8];
+        snprintf(both, sizeof both, "%.3s%.4s", word[ft_rng_u64(g) % n], word[ft_rng_u64(g) % n]);
+        memcpy(word[n], both, sizeof both);
+        bool known = false;
+        for (uint32_t i = 0; i < n; i++) known |= !strcmp(word[i], word[n]);
+        n += !known;
+    }
+    r->n = 0;
+    for (size_t len = 2; len < sizeof *word; len++)
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t k = 0; k < n * n && strlen(word[i]) == len && r->n < 400; k++) {
+                char both[16];
+                snprintf(both, sizeof both, "%s%s", word[k / n], word[k % n]);
+                if (strcmp(both, word[i])) continue;
+                r->a[r->n] = k / n, r->b[r->n] = k % n, r->id[r->n++] = i;
+            }
+    if (wild) shuffle_rules(r, g);
+}
+
+/* Encoding by the tree, where there is one, gives what the rule gives. */
+static void tree_follows_the_rule(void **state)
+{
+    (void)state;
+    ft_rng g = {29};
+    static rules r;
+    int trees[3] = {0}, refused = 0;
+    for (int round = 0; round < 600; round++) {
+        const uint32_t letters = 1 + (uint32_t)(ft_rng_u64(&g) % 5);
+        const uint32_t n_rules = 1 + (uint32_t)(ft_rng_u64(&g) % (round % 2 ? 12 : 60));
+        const bool wild = round % 5 == 0;
+        if (round % 3 == 0) make_rules(&r, &g, letters, n_rules, wild);
+        if (round % 3 == 1) train_rules(&r, &g, letters, n_rules);
+        if (round % 3 == 2) split_rules(&r, &g, letters, wild);
+        ft_merges m;
+        assert_true(ft_merges_init(&m, r.n));
+        for (uint32_t i = 0; i < r.n; i++) ft_merges_put(&m, r.a[i], r.b[i], r.id[i]);
+        ft_base_sym base[5];
+        for (uint32_t i = 0; i < letters; i++) base[i] = (ft_base_sym){{"abcde" + i, 1}, i};
+        ft_merge_tree *t = ft_merge_tree_new(&m, base, letters, letters + 400);
+        ft_merges_release(&m);
+        refused += !t;
+        trees[round % 3] += t != NULL;
+        ft_tree_work w = {0};
+        for (int text = 0; t && text < 12; text++) {
+            static ft_sym want[700];
+            static char s[700];
+            const size_t n = 1 + ft_rng_u64(&g) % (text % 2 ? 699 : 30);
+            const size_t run = 1 + ft_rng_u64(&g) % 60;
+            for (size_t i = 0; i < n; i++) {
+                want[i] = (ft_sym){(uint32_t)(ft_rng_u64(&g) % letters), 1};
+                if (text == 4 || text == 5) want[i].id = (uint32_t)(i / run) % letters;
+                if (text > 5 && i >= run && ft_rng_u64(&g) % 40)
+                    want[i].id = (uint32_t)(s[i - run] - 'a');
+                s[i] = (char)('a' + want[i].id);
+            }
+            const size_t k = merge_plainly(&r, want, n);
+            assert_int_equal(ft_merge_tree_encode(t, &w, (ft_str){s, n}), k);
+            for (size_t i = 0; i < k; i++) assert_int_equal(w.id[i], want[i].id);
+            s[n / 2] = 'z';
+            assert_int_equal(ft_merge_tree_encode(t, &w, (ft_str){s, n}), 0);
+        }
+        ft_tree_work_release(&w);
+        ft_merge_tree_free(t);
+    }
+    for (int i = 0; i < 3; i++) assert_in_range(trees[i], 60, 200);
+    assert_in_range(refused, 30, 400);
 }
 
 static void first_of_two_equal_rules_wins(void **state)
@@ -259,6 +367,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(merging_follows_the_rule),
+        cmocka_unit_test(tree_follows_the_rule),
         cmocka_unit_test(first_of_two_equal_rules_wins),
         cmocka_unit_test(cutting_is_longest_first),
         cmocka_unit_test(normal_form_is_the_librarys),
