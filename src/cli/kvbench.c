@@ -105,8 +105,8 @@ static ft_status plot(const char *path, const ft_kvbench_row *r, int n, ft_err *
                   "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
                   W, H, W, H);
     const double w = W - LEFT - RIGHT, h = H - TOP - BOTTOM;
-    for (double e = lo; e <= hi; e++) {
-        const double y = TOP + h * (hi - e) / (hi - lo);
+    for (int step = 0; step <= (int)(hi - lo); step++) {
+        const double e = lo + step, y = TOP + h * (hi - e) / (hi - lo);
         ft_buf_printf(&b,
                       "<path d=\"M%d %.1fH%.1f\" stroke=\"#ccc\"/><text x=\"%d\" y=\"%.1f\" "
                       "text-anchor=\"end\">1e%.0f</text>\n",

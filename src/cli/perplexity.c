@@ -66,7 +66,7 @@ static ft_status measure(const ft_opts *o, ft_llm *m, int ctx, ft_err *err)
     ft_term term = ft_term_open("auto");
     const bool quiet = ft_opts_flag(o, "quiet");
     int32_t *ids = NULL;
-    size_t n;
+    size_t n = 0;
     ft_perplexity r;
     ft_status st = read_ids(o, m, &ids, &n, err);
     if (!st)

@@ -177,12 +177,13 @@ int ft_cmd_tokenize(const ft_opts *o)
     if (ft_opts_flag(o, "parse-special")) t.flags |= FT_ENCODE_PARSE_SPECIAL;
     if (ft_opts_flag(o, "add-special")) t.flags |= FT_ENCODE_ADD_SPECIAL;
     const char *model = ft_opts_text(o, "model");
+    if (!model) model = ft_default_model();
     if (!model) {
         ft_fail(&err, FT_EINVAL, "tokenize: no vocabulary, want -m FILE");
         return ft_die(&err);
     }
     char *in = NULL;
-    size_t n;
+    size_t n = 0;
     ft_status st = ft_vocab_load(&t.v, model, &err);
     if (!st) st = read_input(o, &in, &n, &err);
     if (!st)

@@ -48,6 +48,7 @@ ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_mod
     const ft_arch *arch = NULL;
     ft_status st = find_arch(&arch, file, err);
     if (st) return st;
+    assert(arch);
     if (!arch->forward && !target)
         return ft_fail(err, FT_EUNSUPPORTED, "%s is a drafter and cannot run without its target",
                        arch->name);

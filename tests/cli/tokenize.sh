@@ -64,7 +64,6 @@ tok -m "$b" --ids -f "$dir/noise" --no-nfc >"$dir/noise.ids"
 expect "noise comes back" "" "$(tok -m "$b" --detokenize -f "$dir/noise.ids" | cmp - "$dir/noise" 2>&1)"
 
 # errors: one sentence, exit code 1
-fails "no model" "tokenize: no vocabulary, want -m FILE" x
 fails "id too large" "id 999999, want one from 0 to 4273" -m "$b" --detokenize 999999
 fails "not a number" '"12x" is no token id' -m "$b" --detokenize 12x
 fails "two inputs" "text on the command line and --file $dir/in, want one of them" -m "$b" -f "$dir/in" x
