@@ -30,7 +30,7 @@ run_one() { # name command...
     fi
 }
 
-for t in "$build"/tests/unit/* "$build"/tests/ops/* "$build"/tests/laws/*; do
+for t in "$build"/tests/unit/* "$build"/tests/ops/* "$build"/tests/laws/* "$build"/tests/serve/*; do
     [ -x "$t" ] && [ -f "$t" ] && run_one "${t#"$build"/tests/}" "$t"
 done
 [ -x "$build/tests/dequant" ] && run_one dequant "$build/tests/dequant" tests/data/dequant
