@@ -60,13 +60,13 @@ void ft_job_add(ft_cpu *c, ft_job_fn *fn, const void *args, size_t bytes)
     assert(bytes <= FT_JOB_BYTES);
     if (c->n_job == c->cap_job) {
         const int cap = c->cap_job ? 2 * c->cap_job : 256;
-        ft_job *more = ft_alloc_aligned((size_t)cap * sizeof *more, FT_HOST_ALIGN);
+        ft_cpu_job *more = ft_alloc_aligned((size_t)cap * sizeof *more, FT_HOST_ALIGN);
         if (c->n_job) memcpy(more, c->job, (size_t)c->n_job * sizeof *more);
         ft_free(c->job);
         c->job = more;
         c->cap_job = cap;
     }
-    ft_job *j = &c->job[c->n_job++];
+    ft_cpu_job *j = &c->job[c->n_job++];
     j->fn = fn;
     memcpy(j->args, args, bytes);
     j->meet = clashes(c, c->n_old);

@@ -48,17 +48,17 @@ typedef struct ft_touch {
     bool write;
 } ft_touch;
 
-typedef struct ft_job {
+typedef struct ft_cpu_job {
     ft_job_fn *fn;
     bool meet; /* all threads meet before it */
     _Alignas(16) unsigned char args[FT_JOB_BYTES];
-} ft_job;
+} ft_cpu_job;
 
 struct ft_cpu {
     ft_dev dev;
     ft_pool *pool;
     ft_kern kern;
-    ft_job *job;
+    ft_cpu_job *job;
     int n_job, cap_job;
     ft_touch *touch; /* since the last meeting; those from n_old on belong to the next job */
     int n_touch, n_old, cap_touch;
