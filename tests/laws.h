@@ -151,19 +151,19 @@ static inline bool law_emit(void *user, const ft_emit *e)
     return r->n - r->n_prompt != r->stop_after;
 }
 
-static inline ft_job law_job(int max_tokens, int draft_max)
+static inline ft_task law_job(int max_tokens, int draft_max)
 {
-    ft_job j = {.max_tokens = max_tokens, .draft_max = draft_max, .top_logprobs = -1};
+    ft_task j = {.max_tokens = max_tokens, .draft_max = draft_max, .top_logprobs = -1};
     ft_sample_defaults(&j.sampling);
     j.sampling.temperature = 0;
     return j;
 }
 
-static inline void law_start(law_reply *r, ft_lane *l, const ft_job *job, const int32_t *prompt,
+static inline void law_start(law_reply *r, ft_lane *l, const ft_task *job, const int32_t *prompt,
                              int n)
 {
     ft_err err;
-    ft_job j = *job;
+    ft_task j = *job;
     r->l = l;
     r->n = r->n_prompt = n;
     memmove(r->id, prompt, sizeof *prompt * (size_t)n);
@@ -184,7 +184,7 @@ static inline void law_done(law_reply *r)
 }
 
 /* A whole reply on a lane. */
-static inline void law_reply_on(law_reply *r, ft_lane *l, const ft_job *j, const int32_t *prompt,
+static inline void law_reply_on(law_reply *r, ft_lane *l, const ft_task *j, const int32_t *prompt,
                                 int n)
 {
     law_start(r, l, j, prompt, n);
@@ -194,7 +194,7 @@ static inline void law_reply_on(law_reply *r, ft_lane *l, const ft_job *j, const
 
 /* The same on an engine of its own. */
 static inline void law_reply_alone(law_reply *r, const law_model *m, const ft_engine_params *p,
-                                   const ft_job *j, const int32_t *prompt, int n)
+                                   const ft_task *j, const int32_t *prompt, int n)
 {
     ft_engine *e = law_engine(m, p);
     law_reply_on(r, ft_lane_new(e), j, prompt, n);
@@ -279,7 +279,7 @@ static inline void law_oracle_add(ft_engine *e, law_oracle *o)
 
 /* A reply with drafts from an oracle of that truth and, between them, from the model's head. */
 static inline void law_reply_oracle(law_reply *r, law_oracle *o, const law_reply *truth,
-                                    const law_model *m, const ft_engine_params *p, const ft_job *j)
+                                    const law_model *m, const ft_engine_params *p, const ft_task *j)
 {
     ft_engine *e = law_engine(m, p);
     o->truth[0] = truth;

@@ -18,7 +18,7 @@ static void hear(void *user, const char *line)
     l->n += (size_t)snprintf(l->text + l->n, sizeof l->text - l->n, "%s\n", ids ? ids : line);
 }
 
-static void drafts_of(lines *l, law_reply *r, const law_model *m, ft_job j)
+static void drafts_of(lines *l, law_reply *r, const law_model *m, ft_task j)
 {
     int32_t ids[20];
     law_prompt(ids, 20, m->m->V, 6);
@@ -124,7 +124,7 @@ static void narrow(law_model m)
     int n[2] = {0};
     ft_err err;
     const ft_engine_params p = law_params(3);
-    const ft_job j = law_job(60, 3);
+    const ft_task j = law_job(60, 3);
     law_prompt(prompt, 20, m.m->V, 6);
     law_reply_alone(&wide, &m, &p, &j, prompt, 20);
     for (int i = 0; i < 100; i++) ids[i] = 3 * i;
