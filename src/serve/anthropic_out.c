@@ -82,7 +82,7 @@ static void open_block(ft_talk *t, ft_choice *c, ft_event_part kind, json_t *blo
 static void piece(ft_talk *t, ft_choice *c, const ft_piece *p)
 {
     begin(t, c);
-    json_t *text = ft_json_text(p->p, p->n);
+    json_t *text = ft_say_text(p->p, p->n);
     switch (p->part) {
     case FT_PART_CALL:
         open_block(t, c, FT_PART_CALL,
@@ -148,14 +148,12 @@ static json_t *whole(ft_talk *t)
     const ft_reply *r = &c->reply;
     json_t *content = json_array();
     if (c->thought.len)
-        json_array_append_new(content,
-                              json_pack("{s:s, s:o, s:s}", "type", "thinking", "thinking",
-                                        ft_json_text(ft_buf_z(&c->thought), c->thought.len),
-                                        "signature", ""));
+        json_array_append_new(content, json_pack("{s:s, s:o, s:s}", "type", "thinking", "thinking",
+                                                 ft_say_text(ft_buf_z(&c->thought), c->thought.len),
+                                                 "signature", ""));
     if (c->answer.len)
-        json_array_append_new(content,
-                              json_pack("{s:s, s:o}", "type", "text", "text",
-                                        ft_json_text(ft_buf_z(&c->answer), c->answer.len)));
+        json_array_append_new(content, json_pack("{s:s, s:o}", "type", "text", "text",
+                                                 ft_say_text(ft_buf_z(&c->answer), c->answer.len)));
     for (int i = 0; i < c->n_call; i++)
         json_array_append_new(content, json_pack("{s:s, s:o, s:s, s:o}", "type", "tool_use", "id",
                                                  call_id(&c->call[i]), "name", c->call[i].name,

@@ -384,7 +384,7 @@ static bool speculative(ft_ask *a, const json_t *body, ft_bad *bad)
 
 static bool few_enough(const ft_ask *a, const ft_served *d, ft_bad *bad)
 {
-    const int lanes = ft_llm_lanes(d->llm, NULL, 0);
+    const int lanes = d->info->lanes;
     if (a->n <= lanes) return true;
     return ft_bad_say(bad, FT_P_INVALID, "n", "n is %d, the maximum is %d", a->n, lanes);
 }
@@ -401,7 +401,7 @@ void ft_ask_init(ft_ask *a, ft_server *s)
     ft_random_id(letters, "", 8);
     uint64_t h = 0;
     for (int i = 0; i < 8; i++) h = h * 62 + (uint64_t)(unsigned char)letters[i];
-    a->r.sampling.seed = h & 0xFFFFFFFFu;
+    a->r.sampling.seed = s->p.seed >= 0 ? (uint64_t)s->p.seed : h & 0xFFFFFFFFu;
 }
 
 char *ft_ask_keep(ft_ask *a, char *p)

@@ -17,6 +17,7 @@ typedef struct ft_ask {
     char **own; /* freed at the end */
     int n_own;
     const char *stop[FT_ASK_STOPS];
+    const char *trigger; /* of the grammar for calls */
     const char **breaker;
     int32_t *bias_id;
     float *bias;

@@ -56,7 +56,7 @@ static json_t *final_object(const ft_talk *t, const ft_choice *c)
     json_t *j = json_pack(
         "{s:i, s:o, s:o, s:i, s:b, s:s, s:i, s:i, s:o, s:O, s:b, s:b, s:s, s:s, s:i, s:o}", "index",
         c->index, "content",
-        t->stream ? json_string("") : ft_json_text(ft_buf_z(&c->answer), c->answer.len), "tokens",
+        t->stream ? json_string("") : ft_say_text(ft_buf_z(&c->answer), c->answer.len), "tokens",
         t->return_tokens && !t->stream ? json_incref(c->ids) : json_array(), "id_slot", r->lane,
         "stop", 1, "model", t->model, "tokens_predicted", r->reply_tokens, "tokens_evaluated",
         r->prompt_tokens, "generation_settings", settings, "prompt",
@@ -74,7 +74,7 @@ static void piece(ft_talk *t, ft_choice *c, const ft_piece *p)
     ft_job_progress at;
     ft_job_look(c->job, &at);
     json_t *j = json_pack("{s:i, s:o, s:o, s:b, s:i, s:i, s:i}", "index", c->index, "content",
-                          ft_json_text(p->p, p->n), "tokens",
+                          ft_say_text(p->p, p->n), "tokens",
                           p->ids ? json_copy(p->ids) : json_array(), "stop", 0, "id_slot", at.lane,
                           "tokens_predicted", c->n_tokens, "tokens_evaluated", c->n_prompt);
     if (json_array_size(p->logprobs))
@@ -151,7 +151,7 @@ static json_t *prompt_texts(const ft_served *d, const ft_prompts *p)
             json_array_append_new(list, json_string(""));
             continue;
         }
-        json_array_append_new(list, ft_json_text(text, n));
+        json_array_append_new(list, ft_say_text(text, n));
         free(text);
     }
     return list;

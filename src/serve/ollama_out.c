@@ -49,7 +49,7 @@ static json_t *calls(const ft_choice *c, int from)
         json_t *args = json_loadb(ft_buf_z(&k->args), k->args.len, 0, NULL);
         json_array_append_new(list,
                               json_pack("{s:s, s:{s:i, s:o, s:o}}", "id", k->id, "function",
-                                        "index", i, "name", ft_json_text(k->name, strlen(k->name)),
+                                        "index", i, "name", ft_say_text(k->name, strlen(k->name)),
                                         "arguments", args ? args : json_object()));
     }
     return list;
@@ -72,7 +72,7 @@ static void chat_piece(ft_talk *t, ft_choice *c, const ft_piece *p)
     (void)c;
     if (p->part == FT_PART_CALL || p->part == FT_PART_ARGS) return;
     const bool thought = p->part == FT_PART_THOUGHT;
-    json_t *text = ft_json_text(p->p, p->n), *j = line(t, false);
+    json_t *text = ft_say_text(p->p, p->n), *j = line(t, false);
     json_object_set_new(j, "message",
                         thought ? message(json_string(""), text, NULL) : message(text, NULL, NULL));
     ft_talk_line(t, j);
@@ -93,7 +93,7 @@ static void chat_end(ft_talk *t, ft_choice *c)
 
 static json_t *text_of(const ft_buf *b)
 {
-    return ft_json_text(ft_buf_z(b), b->len);
+    return ft_say_text(ft_buf_z(b), b->len);
 }
 
 static json_t *chat_whole(ft_talk *t)
@@ -115,8 +115,8 @@ static void generate_piece(ft_talk *t, ft_choice *c, const ft_piece *p)
     if (p->part == FT_PART_CALL || p->part == FT_PART_ARGS) return;
     const bool thought = p->part == FT_PART_THOUGHT;
     json_t *j = line(t, false);
-    json_object_set_new(j, "response", thought ? json_string("") : ft_json_text(p->p, p->n));
-    if (thought) json_object_set_new(j, "thinking", ft_json_text(p->p, p->n));
+    json_object_set_new(j, "response", thought ? json_string("") : ft_say_text(p->p, p->n));
+    if (thought) json_object_set_new(j, "thinking", ft_say_text(p->p, p->n));
     ft_talk_line(t, j);
 }
 

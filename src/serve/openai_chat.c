@@ -41,7 +41,7 @@ static void begin(ft_talk *t)
 static json_t *call_delta(const ft_choice *c, const ft_piece *p)
 {
     const ft_tool_call *k = &c->call[p->call];
-    json_t *text = ft_json_text(p->p, p->n);
+    json_t *text = ft_say_text(p->p, p->n);
     if (p->part == FT_PART_CALL)
         return json_pack("{s:[{s:i, s:s, s:s, s:{s:o, s:s}}]}", "tool_calls", "index", p->call,
                          "id", k->id, "type", "function", "function", "name", text, "arguments",
@@ -70,10 +70,10 @@ static void piece(ft_talk *t, ft_choice *c, const ft_piece *p)
     case FT_PART_CALL:
     case FT_PART_ARGS: delta = call_delta(c, p); break;
     case FT_PART_THOUGHT:
-        delta = json_pack("{s:o}", "reasoning_content", ft_json_text(p->p, p->n));
-        if (t->both_thoughts) json_object_set_new(delta, "content", ft_json_text(p->p, p->n));
+        delta = json_pack("{s:o}", "reasoning_content", ft_say_text(p->p, p->n));
+        if (t->both_thoughts) json_object_set_new(delta, "content", ft_say_text(p->p, p->n));
         break;
-    default: delta = json_pack("{s:o}", "content", ft_json_text(p->p, p->n)); break;
+    default: delta = json_pack("{s:o}", "content", ft_say_text(p->p, p->n)); break;
     }
     json_t *j = chunk(t, c, delta, NULL, p->logprobs);
     if (json_array_size(p->ids)) json_object_set_new(j, "tokens", json_copy(p->ids));
@@ -114,7 +114,7 @@ static json_t *choice(const ft_talk *t, const ft_choice *c)
     json_t *m = json_pack("{s:s, s:o}", "role", "assistant", "content", ft_choice_text(c));
     if (c->thought.len)
         json_object_set_new(m, "reasoning_content",
-                            ft_json_text(ft_buf_z(&c->thought), c->thought.len));
+                            ft_say_text(ft_buf_z(&c->thought), c->thought.len));
     if (c->n_call) json_object_set_new(m, "tool_calls", ft_choice_calls(c));
     json_t *j = json_pack("{s:i, s:o, s:s}", "index", c->index, "message", m, "finish_reason",
                           ft_finish_reason(c));

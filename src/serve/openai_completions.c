@@ -75,7 +75,7 @@ static void piece(ft_talk *t, ft_choice *c, const ft_piece *p)
 {
     const size_t before =
         letters(ft_buf_z(&c->answer), c->answer.len - FT_MIN(p->n, c->answer.len));
-    say(t, choice(c->index, ft_json_text(p->p, p->n),
+    say(t, choice(c->index, ft_say_text(p->p, p->n),
                   json_array_size(p->logprobs) ? logprobs(p->logprobs, before) : NULL, NULL));
 }
 
@@ -116,7 +116,7 @@ static json_t *whole(ft_talk *t)
         const size_t offset = letters(ft_buf_z(&b), b.len);
         ft_buf_put(&b, ft_buf_z(&c->answer), c->answer.len);
         json_array_append_new(list,
-                              choice(i, ft_json_text(ft_buf_z(&b), b.len),
+                              choice(i, ft_say_text(ft_buf_z(&b), b.len),
                                      t->top_logprobs >= 0 ? logprobs(c->logprobs, offset) : NULL,
                                      reason_of(c)));
         ft_buf_release(&b);
@@ -148,7 +148,7 @@ static json_t *echo_texts(const ft_served *d, const ft_prompts *p)
         size_t n = 0;
         if (ft_vocab_decode(d->vocab, p->at[i].ids, (size_t)p->at[i].n, false, &text, &n, NULL))
             n = 0;
-        json_array_append_new(list, ft_json_text(text ? text : "", n));
+        json_array_append_new(list, ft_say_text(text ? text : "", n));
         free(text);
     }
     return json_pack("{s:o}", "echo", list);

@@ -20,7 +20,7 @@ static const char *item_id(const ft_talk *t, ft_event_part kind, const ft_tool_c
 static json_t *text_part(const char *type, const ft_buf *b)
 {
     json_t *p = json_pack("{s:s, s:o}", "type", type, "text",
-                          b ? ft_json_text(ft_buf_z(b), b->len) : json_string(""));
+                          b ? ft_say_text(ft_buf_z(b), b->len) : json_string(""));
     if (!strcmp(type, "output_text")) {
         json_object_set_new(p, "annotations", json_array());
         json_object_set_new(p, "logprobs", json_array());
@@ -37,8 +37,8 @@ static json_t *item(const ft_talk *t, const ft_choice *c, ft_event_part kind, co
     if (k)
         return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "type", "function_call", "id", id,
                          "status", status, "call_id", k->id, "name",
-                         ft_json_text(k->name, strlen(k->name)), "arguments",
-                         done ? ft_json_text(ft_buf_z(&k->args), k->args.len) : json_string(""));
+                         ft_say_text(k->name, strlen(k->name)), "arguments",
+                         done ? ft_say_text(ft_buf_z(&k->args), k->args.len) : json_string(""));
     if (kind == FT_PART_THOUGHT)
         return json_pack("{s:s, s:s, s:s, s:[], s:o}", "type", "reasoning", "id", id, "status",
                          status, "summary", "content",
@@ -165,15 +165,15 @@ static void close_item(ft_talk *t, ft_choice *c)
         json_t *j = about(t, c, false);
         json_object_set_new(j, "name", json_string(k->name));
         with(t, "response.function_call_arguments.done", j, "arguments",
-             ft_json_text(ft_buf_z(&k->args), k->args.len));
+             ft_say_text(ft_buf_z(&k->args), k->args.len));
     } else if (kind == FT_PART_THOUGHT) {
         with(t, "response.reasoning_text.done", about(t, c, true), "text",
-             ft_json_text(ft_buf_z(&c->thought), c->thought.len));
+             ft_say_text(ft_buf_z(&c->thought), c->thought.len));
     } else {
         json_t *j = about(t, c, true);
         json_object_set_new(j, "logprobs", json_array());
         with(t, "response.output_text.done", j, "text",
-             ft_json_text(ft_buf_z(&c->answer), c->answer.len));
+             ft_say_text(ft_buf_z(&c->answer), c->answer.len));
         with(t, "response.content_part.done", about(t, c, true), "part",
              text_part("output_text", &c->answer));
     }
@@ -202,7 +202,7 @@ static void piece(ft_talk *t, ft_choice *c, const ft_piece *p)
     if (p->part == FT_PART_CALL || c->block != (int)kind) open_item(t, c, kind);
     if (p->part == FT_PART_CALL) return;
     json_t *j = about(t, c, kind != FT_PART_CALL);
-    json_object_set_new(j, "delta", ft_json_text(p->p, p->n));
+    json_object_set_new(j, "delta", ft_say_text(p->p, p->n));
     if (kind == FT_PART_ANSWER) json_object_set_new(j, "logprobs", json_array());
     event(t,
           kind == FT_PART_CALL      ? "response.function_call_arguments.delta"

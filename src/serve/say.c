@@ -89,7 +89,7 @@ json_t *ft_timings(const ft_reply *r)
 json_t *ft_choice_text(const ft_choice *c)
 {
     if (!c->answer.len && c->n_call) return json_null();
-    return ft_json_text(ft_buf_z(&c->answer), c->answer.len);
+    return ft_say_text(ft_buf_z(&c->answer), c->answer.len);
 }
 
 json_t *ft_choice_calls(const ft_choice *c)
@@ -97,10 +97,10 @@ json_t *ft_choice_calls(const ft_choice *c)
     json_t *list = json_array();
     for (int i = 0; i < c->n_call; i++) {
         const ft_tool_call *k = &c->call[i];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:{s:o, s:o}}", "id", k->id, "type",
-                                              "function", "function", "name",
-                                              ft_json_text(k->name, strlen(k->name)), "arguments",
-                                              ft_json_text(ft_buf_z(&k->args), k->args.len)));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:{s:o, s:o}}", "id", k->id, "type", "function",
+                                        "function", "name", ft_say_text(k->name, strlen(k->name)),
+                                        "arguments", ft_say_text(ft_buf_z(&k->args), k->args.len)));
     }
     return list;
 }

@@ -35,6 +35,7 @@ typedef struct ft_serve_params {
     int reasoning_budget;          /* tokens; < 0: no limit */
     const char *reasoning_message; /* said when the budget is used up; NULL: nothing */
     bool cache_prompt;             /* unless a request says otherwise */
+    int64_t seed;                  /* the same; < 0: random */
     void (*defaults)(void *user, ft_request *r); /* applied to ft_request_defaults; may be NULL */
     void *user;
 } ft_serve_params;

@@ -35,6 +35,7 @@ void ft_serve_defaults(ft_serve_params *p)
         .reasoning_format = "auto",
         .reasoning_budget = -1,
         .cache_prompt = true,
+        .seed = -1,
     };
 }
 
@@ -106,7 +107,7 @@ int64_t ft_unix_time(void)
     return (int64_t)time(NULL);
 }
 
-json_t *ft_json_text(const char *p, size_t n)
+json_t *ft_say_text(const char *p, size_t n)
 {
     json_t *t = json_stringn(p, n); /* NULL for anything but UTF-8 */
     if (t) return t;

@@ -91,6 +91,6 @@ ft_served *ft_call_model(ft_call *c, const char *name);
 void ft_random_id(char *out, const char *prefix, int n);
 int64_t ft_unix_time(void);
 /* Text that may hold anything as a JSON string. */
-json_t *ft_json_text(const char *p, size_t n);
+json_t *ft_say_text(const char *p, size_t n);
 
 #endif

@@ -33,7 +33,7 @@ void ft_run_models(ft_call *c)
     while (*names) {
         const size_t n = strcspn(names, ",");
         json_array_append_new(list, json_pack("{s:o, s:s, s:I, s:s, s:o}", "id",
-                                              ft_json_text(names, n), "object", "model", "created",
+                                              ft_say_text(names, n), "object", "model", "created",
                                               (json_int_t)s->created, "owned_by", "foretoken",
                                               "meta", ready ? meta(d) : json_null()));
         names += n + (names[n] == ',');
@@ -66,7 +66,7 @@ void ft_run_props(ft_call *c)
     const ft_request r = c->s->defaults;
     pthread_mutex_unlock(&c->s->lock);
     const ft_llm_info *i = d->info;
-    const int lanes = ft_llm_lanes(d->llm, NULL, 0);
+    const int lanes = d->info->lanes;
     json_t *j =
         json_pack("{s:{s:i, s:o}, s:i, s:s, s:s, s:{s:b, s:b}, s:s, s:b, s:o}",
                   "default_generation_settings", "n_ctx", i->ctx, "params",
@@ -220,7 +220,7 @@ static bool read_action(action *a, ft_call *c, ft_bad *bad)
 {
     const char *what = ft_call_query(c, "action");
     int64_t lane;
-    const int lanes = ft_llm_lanes(a->d->llm, NULL, 0);
+    const int lanes = a->d->info->lanes;
     if (!ft_parse_i64(c->part, 0, lanes - 1, &lane))
         return ft_bad_say(bad, FT_P_NOT_FOUND, NULL, "no slot %s, want one from 0 to %d", c->part,
                           lanes - 1);

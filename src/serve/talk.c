@@ -26,7 +26,7 @@ static json_t *token_json(const ft_talk *t, const ft_token_prob *p)
     for (size_t i = 0; i < n; i++)
         json_array_append_new(bytes, json_integer((unsigned char)text[i]));
     json_object_set_new(j, "id", json_integer(p->id));
-    json_object_set_new(j, "token", ft_json_text(text, n));
+    json_object_set_new(j, "token", ft_say_text(text, n));
     json_object_set_new(j, "bytes", bytes);
     json_object_set_new(j, t->post_probs ? "prob" : "logprob",
                         json_real(t->post_probs ? exp(p->logprob) : fmax(p->logprob, -1e4)));

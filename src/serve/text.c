@@ -76,7 +76,7 @@ void ft_run_detokenize(ft_call *c)
         if (st) ok = ft_bad_from(&bad, st, "tokens", &err);
     }
     if (ok)
-        ft_call_json(c, 200, json_pack("{s:o}", "content", ft_json_text(text, n)));
+        ft_call_json(c, 200, json_pack("{s:o}", "content", ft_say_text(text, n)));
     else
         ft_call_fail(c, &bad);
     free(text);
@@ -100,7 +100,7 @@ static void template_of(ft_call *c, bool count)
             c, 200,
             json_pack("{s:s, s:i}", "object", "response.input_tokens", "input_tokens", p.ids.n));
     else
-        ft_call_json(c, 200, json_pack("{s:o}", "prompt", ft_json_text(p.text, strlen(p.text))));
+        ft_call_json(c, 200, json_pack("{s:o}", "prompt", ft_say_text(p.text, strlen(p.text))));
     ft_chat_release(&p);
     ft_ask_release(&a);
 }

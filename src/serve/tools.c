@@ -108,11 +108,29 @@ static bool has_tool(const char *tools, const char *name)
     return found;
 }
 
+/* A call that must come is held to the grammar at once, one that may come from its first tag on. An
+ * answer with a schema may come instead of calls unless they are wanted. */
+static bool constrain(ft_ask *a, const ft_served *d, bool required, const char *name, bool parallel,
+                      ft_bad *bad)
+{
+    ft_err err;
+    char *gbnf;
+    const char *schema = required ? NULL : a->r.json_schema;
+    const ft_tool_rules rules = {name, !parallel, schema};
+    const ft_status st = ft_llm_tool_grammar(d->llm, a->r.tools, &rules, &gbnf, &a->trigger, &err);
+    if (st) return ft_bad_from(bad, st == FT_ELIMIT ? FT_EINVAL : st, "tools", &err);
+    a->r.grammar = ft_ask_keep(a, gbnf);
+    a->r.json_schema = NULL;
+    if (required || schema) return true;
+    a->r.grammar_trigger = &a->trigger;
+    a->r.n_grammar_trigger = 1;
+    return true;
+}
+
 bool ft_tools_constrain(ft_ask *a, const ft_served *d, const json_t *body, ft_bad *bad)
 {
     bool none, required, parallel = true;
     const char *name;
-    (void)d;
     if (!ft_want_bool(body, "parallel_tool_calls", &parallel, bad)) return false;
     if (!choice(body, &none, &required, &name, bad)) return false;
     if (required && a->r.no_calls)
@@ -121,6 +139,5 @@ bool ft_tools_constrain(ft_ask *a, const ft_served *d, const json_t *body, ft_ba
     if (name && !has_tool(a->r.tools, name))
         return ft_bad_say(bad, FT_P_INVALID, "tool_choice",
                           "tool_choice names \"%.60s\", which is not among the tools", name);
-    (void)parallel;
-    return true;
+    return a->r.no_calls || constrain(a, d, required, name, parallel, bad);
 }

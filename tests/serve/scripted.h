@@ -268,6 +268,7 @@ static inline ft_llm *ft_scripted_open(const char *gguf, int lanes, int waiting)
                             .vocab = ft_vocab_count(m->vocab),
                             .ctx = SCRIPT_CTX,
                             .ctx_train = SCRIPT_CTX,
+                            .lanes = lanes,
                             .parameters = 1000,
                             .weight_bytes = 2000};
     ft_ids_init(&m->last, 1 << 26);
@@ -346,6 +347,15 @@ ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *optio
     json_decref(list);
     json_decref(o);
     return st;
+}
+
+ft_status ft_llm_tool_grammar(const ft_llm *m, const char *tools, const ft_tool_rules *rules,
+                              char **gbnf, const char **trigger, ft_err *err)
+{
+    (void)m, (void)tools, (void)rules, (void)err;
+    *gbnf = ft_strdup("root ::= \"call\"");
+    *trigger = "<tool_call>";
+    return FT_OK;
 }
 
 /* ---- jobs ---- */
