@@ -125,31 +125,45 @@ static bool put_choices(ft_buf *out, const json_t *schema)
     return true;
 }
 
-/* JSON that fits the schema: rules of its own behind the prefix vN-. What cannot be enforced is any
- * JSON: a call that is not checked is better than no calls at all. */
-static void put_json_rule(maker *m, const json_t *schema, const json_t *params, char rule[32])
+/* The schema with the definitions of the whole around it, so that its references lead somewhere. */
+static char *schema_text(const json_t *schema, const json_t *params)
 {
     static const char *const defs[] = {"$defs", "definitions"};
-    ft_buf g;
-    ft_err err;
-    char prefix[16];
-    ft_buf_init(&g, FT_SCHEMA_GBNF_MAX);
     json_t *whole = json_is_object(schema) ? json_copy((json_t *)(uintptr_t)schema) : json_object();
     for (size_t i = 0; i < FT_COUNT(defs); i++) {
         json_t *d = json_object_get(params, defs[i]);
         if (d) json_object_set(whole, defs[i], d);
     }
     char *text = json_dumps(whole, JSON_COMPACT);
-    if (!text || ft_schema_gbnf(&g, ft_str_of(text), &err)) {
-        ft_buf_clear(&g);
-        g.full = false;
-        ft_schema_gbnf(&g, FT_STR("{}"), &err);
-    }
+    json_decref(whole);
+    return text;
+}
+
+static bool put_schema(ft_buf *g, const char *text)
+{
+    ft_err err;
+    ft_buf_clear(g);
+    g->full = false;
+    return text && !ft_schema_gbnf(g, ft_str_of(text), &err);
+}
+
+/* JSON that fits the schema: rules of its own behind the prefix vN-. What cannot be enforced is its
+ * type alone, or any JSON: a call that is not fully checked is better than no calls at all. */
+static void put_json_rule(maker *m, const json_t *schema, const json_t *params, char rule[32])
+{
+    ft_buf g;
+    char prefix[16];
+    json_t *type = json_object_get(schema, "type");
+    json_t *bare = type ? json_pack("{s:O}", "type", type) : json_object();
+    char *full = schema_text(schema, params), *less = json_dumps(bare, JSON_COMPACT);
+    ft_buf_init(&g, FT_SCHEMA_GBNF_MAX);
+    if (!put_schema(&g, full) && !put_schema(&g, less)) put_schema(&g, "{}");
     snprintf(prefix, sizeof prefix, "v%d-", m->n_value++);
     put_renamed(&m->rules, ft_buf_str(&g), prefix);
     snprintf(rule, 32, "%sroot", prefix);
-    free(text);
-    json_decref(whole);
+    free(full);
+    free(less);
+    json_decref(bare);
     ft_buf_release(&g);
 }
 
