@@ -402,6 +402,7 @@ static ft_status trunk(ft_engine *e, ft_err *err)
     const int rows = e->rows_now;
     const ft_status st = ft_runner_trunk(e->run, err);
     if (st) return st;
+    e->steps++;
     read_rows(e);
     const double seconds = (double)(ft_now_ns() - start) * 1e-9;
     if (e->pure) ft_gov_trunk(&e->costs, rows, seconds);

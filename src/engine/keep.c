@@ -63,7 +63,7 @@ void ft_keep_plan(ft_lane *l)
         if (j->mark[i] - before >= APART && last - j->mark[i] >= APART) cut(l, j->mark[i]);
     }
     cut(l, last);
-    if (end - last >= APART) cut(l, end);
+    cut(l, end); /* the same, as a rule: a reply's header is short */
 }
 
 int ft_keep_next(const ft_lane *l, int at)

@@ -56,8 +56,9 @@ struct ft_engine {
     ft_guesser *guesser;
     int n_guesser;
     ft_gov_costs costs;
-    int rows_now; /* reply rows of this round's step */
-    bool pure;    /* it has no prompt rows */
+    int rows_now;   /* reply rows of this round's step */
+    bool pure;      /* it has no prompt rows */
+    uint64_t steps; /* trunk passes so far */
     void (*trace)(void *user, const char *line);
     void *trace_user;
 };

@@ -59,9 +59,27 @@ static void count(ft_llm_stats *t, const ft_entry *e)
     t->replies++;
 }
 
+/* What only the engine's thread may read, for those who ask. */
+static void publish(ft_queue *q)
+{
+    ft_prefix_counts n = {0};
+    if (q->e->prefix) ft_prefix_count(q->e->prefix, &n);
+    pthread_mutex_lock(&q->lock);
+    ft_llm_stats *t = &q->total;
+    t->prefix_bytes = n.bytes;
+    t->prefix_entries = n.points;
+    t->prefix_hits = n.hits;
+    t->prefix_misses = n.misses;
+    t->pages = (uint64_t)ft_cache_all_pages(q->e->cache);
+    t->pages_free = (uint64_t)ft_cache_free_pages(q->e->cache);
+    t->steps = q->e->steps;
+    pthread_mutex_unlock(&q->lock);
+}
+
 /* The entry is its owner's again. */
 static void give_back(ft_queue *q, ft_entry *e)
 {
+    publish(q);
     pthread_mutex_lock(&q->lock);
     q->n_inside--;
     count(&q->total, e);

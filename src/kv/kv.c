@@ -202,6 +202,11 @@ int ft_cache_pages_per_seq(const ft_cache *c)
     return c->pages_per_seq;
 }
 
+int ft_cache_all_pages(const ft_cache *c)
+{
+    return c->space[FT_SPACE_FULL].n_page;
+}
+
 int ft_cache_free_pages(const ft_cache *c)
 {
     return c->space[FT_SPACE_FULL].n_free;

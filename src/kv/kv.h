@@ -51,6 +51,7 @@ const ft_delta *ft_cache_delta(const ft_cache *c); /* [n_layer] */
 /* Page tables as a batch wants them: both spaces, and pages per sequence. */
 const int32_t *ft_cache_pages(const ft_cache *c, int space);
 int ft_cache_pages_per_seq(const ft_cache *c);
+int ft_cache_all_pages(const ft_cache *c);  /* of the full space */
 int ft_cache_free_pages(const ft_cache *c); /* of the full space */
 
 /* NULL when every slot is taken. The sequence starts empty. */
