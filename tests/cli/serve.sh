@@ -44,7 +44,7 @@ for others in 1 7; do
 done
 
 # what the model writes follows what was asked for
-out=$(ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"max_tokens":400,"tool_choice":"required","parallel_tool_calls":false,"chat_template_kwargs":{"enable_thinking":false},"tools":[{"type":"function","function":{"name":"pick","parameters":{"type":"object","properties":{"n":{"type":"integer","minimum":1,"maximum":3}},"required":["n"]}}}]}')
+out=$(ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"max_tokens":400,"tool_choice":"required","parallel_tool_calls":false,"chat_template_kwargs":{"enable_thinking":false},"tools":[{"type":"function","function":{"name":"pick","parameters":{"type":"object","properties":{"n":{"type":"integer","minimum":1,"maximum":3}},"required":["n"],"additionalProperties":false}}}]}')
 grep -q '"name":"pick","arguments":"{\\"n\\":[123]}"' <<<"$out"
 ok "a call that is wanted is made, and fits" $?
 out=$(ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":{"enable_thinking":false},"response_format":{"type":"json_schema","json_schema":{"schema":{"enum":["left","right"]}}}}')
@@ -53,7 +53,7 @@ ok "an answer fits its schema" $?
 out=$(ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"max_tokens":60,"thinking_budget_tokens":3,"chat_template_kwargs":{"enable_thinking":true}}')
 [ "$(field reasoning_tokens <<<"$out")" -le 12 ]
 ok "a thought keeps to its budget" $?
-ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"grammar":"root ::="}' | grep -q '"code":400'
+ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"grammar":"root ::= ("}' | grep -q '"code":400'
 ok "a broken grammar is 400" $?
 ask /completion "{\"prompt\":\"$(printf 'word %.0s' $(seq 400))\"}" | grep -q exceed_context_size_error
 ok "a prompt that is too long is refused" $?

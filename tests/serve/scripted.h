@@ -589,9 +589,11 @@ void ft_llm_counts(ft_llm *m, ft_llm_stats *out)
     pthread_mutex_lock(&m->lock);
     *out = m->n;
     for (ft_job *j = m->jobs; j; j = j->next) {
-        if (j->ended || j->freed) continue;
-        out->busy += j->lane >= 0;
-        out->waiting += j->lane < 0;
+        pthread_mutex_lock(&j->lock);
+        const bool live = !j->ended && !j->freed;
+        out->busy += live && j->lane >= 0;
+        out->waiting += live && j->lane < 0;
+        pthread_mutex_unlock(&j->lock);
     }
     pthread_mutex_unlock(&m->lock);
 }
