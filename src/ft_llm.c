@@ -260,6 +260,15 @@ static ft_status engine_params(ft_engine_params *e, const ft_llm *m, const ft_ll
     return FT_OK;
 }
 
+/* Before a compact cache is trusted with the keys. */
+static ft_status measure_keys(ft_llm *m, const ft_llm_params *p, ft_engine_params *e, ft_err *err)
+{
+    if (!p->cache || p->cache_exact || !ft_kv_pair_measured(ft_str_of(p->cache))) return FT_OK;
+    const ft_status st = ft_llm_gauge(&m->gauge, m, e->kt, e->ctx, err);
+    e->gauge = m->gauge;
+    return st;
+}
+
 /* Who drafts, how, and what it takes; or why nobody does. */
 static char *drafter_words(const ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
                            const ft_engine_params *e)
@@ -339,6 +348,7 @@ static ft_status load(ft_llm *m, const ft_llm_params *p, ft_drafters *d, ft_engi
     if ((st = open_chat(m, p, err))) return st;
     if (d->kinds & FT_SPEC_HEAD && p->draft_max > 0 && (st = narrow(m, p, err))) return st;
     if ((st = engine_params(e, m, p, d, err))) return st;
+    if ((st = measure_keys(m, p, e, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;
     if (e->draft_max > 0 && (st = ft_drafters_add(m->engine, d, e->lanes, err))) return st;
@@ -393,6 +403,7 @@ void ft_llm_close(ft_llm *m)
 {
     if (!m) return;
     ft_engine_free(m->engine);
+    ft_gauge_free(m->gauge, m->model);
     if (m->trace && m->trace != stderr) fclose(m->trace);
     ft_model_close(m->assistant);
     ft_model_close(m->model);

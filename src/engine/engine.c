@@ -43,6 +43,7 @@ static ft_cache_params cache_params(const ft_model *m, const ft_layer_state *lay
         .kt = p->kt,
         .vt = p->vt,
         .exact = p->kv_exact,
+        .gauge = p->gauge,
         .slots = p->lanes,
         .cells = p->ctx,
         .total = p->cells,
@@ -415,6 +416,11 @@ ft_status ft_lane_score(ft_lane *l, const int32_t *ids, int n, int from,
     }
     ft_seq_rewind(l->seq, 0);
     return st;
+}
+
+const ft_kv *ft_engine_kv(const ft_engine *e)
+{
+    return ft_cache_kv(e->cache);
 }
 
 void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user)

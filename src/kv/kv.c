@@ -141,6 +141,16 @@ static bool delta_alloc(ft_cache *c, ft_delta *d, const ft_layer_state *l)
     return d->conv && d->state && d->j_conv && d->j_k && d->j_d && d->j_g;
 }
 
+static bool mean_alloc(ft_cache *c, int l)
+{
+    if (!ft_kv_plan(&c->p, l).centred) return true;
+    const size_t bytes = (size_t)c->kv[l].G * (size_t)c->kv[l].d * sizeof(float);
+    float *mean = c->dev->alloc(c->dev, bytes);
+    c->kv[l].mean = mean;
+    if (mean) c->dev->upload(c->dev, mean, c->p.gauge[l].mean, bytes);
+    return mean != NULL;
+}
+
 static bool layer_alloc(ft_cache *c, int l)
 {
     const ft_layer_state *s = &c->layer[l];
@@ -154,7 +164,7 @@ static bool layer_alloc(ft_cache *c, int l)
     const size_t pages = (size_t)c->space[kv->space].n_page;
     kv->k = c->dev->alloc(c->dev, pages * kv->k_page);
     kv->v = c->dev->alloc(c->dev, pages * kv->v_page);
-    return kv->k && kv->v;
+    return kv->k && kv->v && mean_alloc(c, l);
 }
 
 ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft_err *err)
@@ -198,8 +208,9 @@ void ft_cache_free(ft_cache *c)
     if (!c) return;
     for (int l = 0; l < c->p.n_layer; l++) {
         ft_delta *d = &c->delta[l];
-        void *const held[] = {c->kv[l].k, c->kv[l].v, d->conv, d->state,
-                              d->j_conv,  d->j_k,     d->j_d,  d->j_g};
+        void *const held[] = {c->kv[l].k, c->kv[l].v, d->conv,
+                              d->state,   d->j_conv,  d->j_k,
+                              d->j_d,     d->j_g,     (void *)(uintptr_t)c->kv[l].mean};
         for (size_t i = 0; i < FT_COUNT(held); i++)
             if (held[i]) c->dev->free(c->dev, held[i]);
     }

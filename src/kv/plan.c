@@ -17,10 +17,26 @@ static int full_layers(const ft_cache_params *p, int l, int *before)
     return n;
 }
 
+/* What was measured decides; the number of query heads stands in for it where nothing was. */
+static void plan_keys(ft_kv_choice *c, const ft_cache_params *p, int l)
+{
+    const ft_kv_gauge *g = p->gauge && l < p->trunk ? &p->gauge[l] : NULL;
+    if (!g || !g->measured) {
+        if (!ft_kv_turned(c->vt) || p->layer[l].group < FT_KV_MANY_HEADS) return;
+        c->kt = FT_KV_Q8_0;
+        c->why = "many query heads per key head";
+        return;
+    }
+    if (g->plain >= FT_KV_GOOD || g->plain >= FT_MAX(g->centred, FT_KV_BAD)) return;
+    c->centred = g->centred >= FT_KV_BAD;
+    c->why = c->centred ? "keys without their mean" : "scores of attention suffer";
+    if (!c->centred) c->kt = FT_KV_Q8_0;
+}
+
 ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l)
 {
     const ft_layer_state *s = &p->layer[l];
-    ft_kv_choice c = {p->kt, p->vt, NULL};
+    ft_kv_choice c = {p->kt, p->vt, false, NULL};
     const bool kt = ft_kv_turned(c.kt), vt = ft_kv_turned(c.vt);
     if (p->exact || (!kt && !vt)) return c;
     if (s->keep == FT_KEEP_WINDOW) {
@@ -29,18 +45,20 @@ ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l)
         c.why = "window";
         return c;
     }
-    if (kt && vt && s->group >= FT_KV_MANY_HEADS) {
-        c.kt = FT_KV_Q8_0;
-        c.why = "many query heads per key head";
-    }
+    if (kt) plan_keys(&c, p, l);
     int at;
     const int n = full_layers(p, l, &at);
     const bool edge = at < FT_KV_BOUNDARY || at >= n - FT_KV_BOUNDARY;
     if (c.vt == FT_KV_TURBO2 && n >= FT_KV_BOUNDARY_LAYERS && edge && l < p->trunk) {
         c.vt = FT_KV_Q8_0;
-        c.why = c.why ? "many query heads per key head; boundary" : "boundary";
+        c.why = c.why ? "keys and boundary" : "boundary";
     }
     return c;
+}
+
+bool ft_kv_pair_measured(ft_str name)
+{
+    return ft_str_is(name, "compact");
 }
 
 bool ft_kv_pair_find(ft_str name, ft_kv_type *kt, ft_kv_type *vt)
@@ -78,7 +96,8 @@ static bool alike(const ft_cache_params *p, int a, int b)
     const ft_layer_state *x = &p->layer[a], *y = &p->layer[b];
     if (!keeps(y) || x->keep != y->keep || x->G != y->G || x->d != y->d) return false;
     const ft_kv_choice i = ft_kv_plan(p, a), j = ft_kv_plan(p, b);
-    return i.kt == j.kt && i.vt == j.vt && (a < p->trunk) == (b < p->trunk);
+    return i.kt == j.kt && i.vt == j.vt && i.centred == j.centred &&
+           (a < p->trunk) == (b < p->trunk);
 }
 
 static size_t token_bytes(const ft_layer_state *s, ft_kv_type kt, ft_kv_type vt)
