@@ -366,7 +366,7 @@ ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int
     ft_status st = open_file(&m, path, dev, NULL, &p, err);
     for (int i = 0; i < n && !st; i++) {
         p.cache = type[i];
-        ft_engine_params e = {.lanes = 1, .ctx = ctx, .draft_max = p.draft_max};
+        ft_engine_params e = {.lanes = 1, .ctx = ctx, .rows = p.batch, .draft_max = p.draft_max};
         if ((st = cache_types(&e, &p, err))) break;
         double f16;
         out[i].token_bytes = ft_engine_token_bytes(m, &e, &f16);

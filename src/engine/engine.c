@@ -47,6 +47,8 @@ static ft_cache_params cache_params(const ft_model *m, const ft_layer_state *lay
         .slots = p->lanes,
         .cells = p->ctx,
         .total = p->cells,
+        .rows = FT_MAX(p->rows, p->score_rows),
+        .no_tail = m->dev->no_tail,
         .tentative = most_drafts(p) + 1,
     };
 }

@@ -36,7 +36,7 @@ static void plan_keys(ft_kv_choice *c, const ft_cache_params *p, int l)
 ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l)
 {
     const ft_layer_state *s = &p->layer[l];
-    ft_kv_choice c = {p->kt, p->vt, false, NULL};
+    ft_kv_choice c = {.kt = p->kt, .vt = p->vt};
     const bool kt = ft_kv_turned(c.kt), vt = ft_kv_turned(c.vt);
     if (p->exact || (!kt && !vt)) return c;
     if (s->keep == FT_KEEP_WINDOW) {
@@ -53,6 +53,8 @@ ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l)
         c.vt = FT_KV_Q8_0;
         c.why = c.why ? "keys and boundary" : "boundary";
     }
+    c.tail = l < p->trunk && !p->no_tail && (ft_kv_turned(c.kt) || ft_kv_turned(c.vt));
+    c.nt = ft_kv_row_fits(FT_KV_Q8_0, s->d) ? FT_KV_Q8_0 : FT_KV_F16;
     return c;
 }
 

@@ -8,7 +8,9 @@
  *     a key head: models of that kind tend to have a large part common to all keys, which eats up
  *     the few bits;
  *   - with turbo2 values, the values of the first and last two layers that keep every cell become
- *     q8_0.
+ *     q8_0;
+ *   - the newest FT_KV_TAIL cells of layers of the trunk with a turbo side are kept as q8_0 (or
+ *     f16) too and read there: most of what a few bits cost is lost on near cells.
  * The choice looks at the trunk alone, so that it is the same with and without a drafter. */
 #ifndef FT_KV_PLAN_H
 #define FT_KV_PLAN_H
@@ -27,6 +29,8 @@ enum {
 
 typedef struct ft_kv_choice {
     ft_kv_type kt, vt;
+    bool tail;       /* the newest cells are kept apart, ... */
+    ft_kv_type nt;   /* ... keys and values in this encoding */
     bool centred;    /* keys without the mean that the gauge has found */
     const char *why; /* in a few words, NULL: as wished for */
 } ft_kv_choice;

@@ -5,6 +5,7 @@
 #include "laws.h"
 
 enum { PROMPT = 70, REPLY = 16 }; /* across a page */
+enum { LONG = 375 }; /* the newest cells are kept apart: their cut moves, old pages go */
 
 static const ft_kv_gauge *gauge; /* of the model at hand, or NULL */
 
@@ -12,6 +13,7 @@ static ft_engine_params params_of(ft_kv_type kt, ft_kv_type vt, bool exact, int 
 {
     ft_engine_params p = law_params(draft_max);
     p.gauge = gauge;
+    p.ctx = 512;
     p.kt = kt;
     p.vt = vt;
     p.kv_exact = exact;
@@ -52,15 +54,16 @@ static void again(const law_model *m, ft_engine_params p, const law_reply *alone
 
 static void encoding(const law_model *m, ft_kv_type kt, ft_kv_type vt, bool exact)
 {
+    const int n = exact ? PROMPT : LONG;
     static law_reply plain, drafted;
     char what[64];
-    int32_t ids[PROMPT];
+    int32_t ids[LONG];
     snprintf(what, sizeof what, "%s/%s%s%s", ft_kv_type_name(kt), ft_kv_type_name(vt),
              exact ? ", exact" : "", gauge ? ", centred" : "");
-    law_prompt(ids, PROMPT, m->m->V, 4);
+    law_prompt(ids, n, m->m->V, 4);
     const ft_engine_params p = params_of(kt, vt, exact, 0), q = params_of(kt, vt, exact, 5);
     const ft_task j = law_job(REPLY, 0), k = law_job(REPLY, 5);
-    law_reply_alone(&plain, m, &p, &j, ids, PROMPT);
+    law_reply_alone(&plain, m, &p, &j, ids, n);
     law_oracle o = {.silent = 2, .rng = {9}};
     law_reply_oracle(&drafted, &o, &plain, m, &q, &k);
     law(law_same(&plain, &drafted), "%s, %s: drafting changes token %d", m->name, what,

@@ -94,6 +94,36 @@ static void measured_keys(void **state)
     assert_true(ft_kv_pair_measured(FT_STR("compact")) && !ft_kv_pair_measured(FT_STR("turbo4")));
 }
 
+/* The newest cells of the trunk's turbo layers have a better encoding as well, in little memory. */
+static void newest_cells(void **state)
+{
+    (void)state;
+    ft_layer_state layer[L];
+    ft_cache_params p = params(layer, FT_KV_TURBO3, FT_KV_TURBO3, 2);
+    assert_true(ft_kv_plan(&p, 2).tail && ft_kv_plan(&p, 2).nt == FT_KV_Q8_0);
+    assert_false(ft_kv_plan(&p, 1).tail);  /* a window is f16 anyway */
+    assert_false(ft_kv_plan(&p, 12).tail); /* a drafter's layer may lag behind */
+    layer[2].d = 80;
+    assert_int_equal(ft_kv_plan(&p, 2).nt, FT_KV_F16);
+    layer[2].d = 128;
+    p.vt = FT_KV_F16;
+    assert_true(ft_kv_plan(&p, 2).tail);
+    p.kt = FT_KV_Q8_0;
+    assert_false(ft_kv_plan(&p, 2).tail);
+    p.kt = p.vt = FT_KV_TURBO3;
+    layer[1].keep = FT_KEEP_FULL; /* no other windows */
+    p.cells = 32768;
+    p.rows = 512;
+    const uint64_t with = ft_cache_bytes(&p);
+    p.no_tail = true;
+    assert_false(ft_kv_plan(&p, 2).tail);
+    const uint64_t without = ft_cache_bytes(&p);
+    assert_true(with > without && (double)with < 1.08 * (double)without);
+    p.no_tail = false;
+    p.exact = true;
+    assert_true(ft_cache_bytes(&p) == without);
+}
+
 static void boundaries_of_turbo2(void **state)
 {
     (void)state;
@@ -180,13 +210,10 @@ static void the_table_names_what_is_special(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(windows_keep_f16),
-        cmocka_unit_test(keys_of_many_heads_become_q8_0),
-        cmocka_unit_test(boundaries_of_turbo2),
-        cmocka_unit_test(measured_keys),
-        cmocka_unit_test(names_of_pairs),
-        cmocka_unit_test(bytes_and_ratios),
-        cmocka_unit_test(the_table_names_what_is_special),
+        cmocka_unit_test(windows_keep_f16),     cmocka_unit_test(keys_of_many_heads_become_q8_0),
+        cmocka_unit_test(boundaries_of_turbo2), cmocka_unit_test(measured_keys),
+        cmocka_unit_test(newest_cells),         cmocka_unit_test(names_of_pairs),
+        cmocka_unit_test(bytes_and_ratios),     cmocka_unit_test(the_table_names_what_is_special),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
