@@ -322,9 +322,11 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
     i->has_template = m->chat != NULL;
     i->drafter = m->drafter = drafter_words(m, p, d, e);
     ft_buf_init(&m->cache_table, 1 << 20);
-    ft_engine_cache_table(&m->cache_table, m->model, m->assistant, e);
+    char special[sizeof m->cache_words];
+    i->cache_small = ft_engine_cache_table(&m->cache_table, m->cache_words, special, sizeof special,
+                                           m->model, m->assistant, e);
     i->cache = ft_buf_z(&m->cache_table);
-    ft_log(FT_LOG_INFO, "%s", i->cache);
+    i->cache_words = m->cache_words;
     i->layers = m->model->L;
     i->width = m->model->D;
     i->vocab = m->model->V;
@@ -376,6 +378,11 @@ ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int
         double f16;
         out[i].token_bytes = ft_engine_token_bytes(m, &e, &f16);
         out[i].ratio = out[i].token_bytes > 0 ? f16 / out[i].token_bytes : 1;
+        ft_buf table;
+        char words[sizeof out[i].special];
+        ft_buf_init(&table, 1 << 20);
+        ft_engine_cache_table(&table, words, out[i].special, sizeof words, m, NULL, &e);
+        ft_buf_release(&table);
         out[i].bytes = ft_engine_cache_bytes(m, NULL, &e);
     }
     ft_model_close(m);

@@ -29,6 +29,7 @@ struct ft_llm {
     ft_llm_info info;
     char *path, *name, *drafter;
     ft_buf cache_table;
+    char cache_words[200];
     ft_kv_gauge *gauge; /* of the keys; NULL: not measured */
 };
 

@@ -98,15 +98,18 @@ double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, doubl
     return ft_kv_token_bytes(&cp, f16);
 }
 
-void ft_engine_cache_table(ft_buf *out, const ft_model *m, const ft_model *drafter,
-                           const ft_engine_params *p)
+bool ft_engine_cache_table(ft_buf *out, char *words, char *special, size_t cap, const ft_model *m,
+                           const ft_model *drafter, const ft_engine_params *p)
 {
     ft_model *d = drafter_of((ft_model *)(uintptr_t)m, (ft_model *)(uintptr_t)drafter, p);
     int n;
     ft_layer_state *layer = layers_of(m, d, &n);
     const ft_cache_params cp = cache_params(m, layer, n, p);
     ft_kv_plan_table(out, &cp);
+    ft_kv_plan_special(special, cap, &cp);
+    const bool small = ft_kv_plan_words(words, cap, &cp);
     ft_free(layer);
+    return small;
 }
 
 /* ---- life ---- */

@@ -96,9 +96,11 @@ double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, doubl
 const ft_kv *ft_engine_kv(const ft_engine *e); /* of every layer */
 /* Reports named activations of every pass. */
 void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user);
-/* Appends what each layer's cache is encoded as and what that takes (kv/plan.h). */
-void ft_engine_cache_table(ft_buf *out, const ft_model *m, const ft_model *drafter,
-                           const ft_engine_params *p);
+/* What each layer's cache is encoded as and what that takes: appends a table, and words[cap] gets
+ * it in a line, special[cap] the layers that get more than was wished for (kv/plan.h). False: all
+ * of it is f16. */
+bool ft_engine_cache_table(ft_buf *out, char *words, char *special, size_t cap, const ft_model *m,
+                           const ft_model *drafter, const ft_engine_params *p);
 bool ft_engine_drafts(const ft_engine *e);
 /* Adds a guesser behind those that are there; the engine owns its state from now on. Before the
  * first lane. */

@@ -122,7 +122,6 @@ double ft_kv_token_bytes(const ft_cache_params *p, double *f16)
 
 void ft_kv_plan_table(ft_buf *out, const ft_cache_params *p)
 {
-    double sum = 0, f16 = 0;
     ft_buf_printf(out, "%-7s %-12s %-10s %-14s %-14s %12s  %s\n", "layers", "cells", "heads",
                   "keys", "values", "bytes/token", "note");
     for (int l = 0; l < p->n_layer; l++) {
@@ -141,10 +140,50 @@ void ft_kv_plan_table(ft_buf *out, const ft_cache_params *p)
                       ft_kv_type_name(c.kt), ft_kv_type_name(c.vt), bytes,
                       l >= p->trunk ? "drafter" : "", l >= p->trunk && c.why ? ", " : "",
                       c.why ? c.why : "");
-        sum += bytes;
-        f16 += (double)n * (double)token_bytes(s, FT_KV_F16, FT_KV_F16);
     }
-    char total[24];
-    ft_buf_printf(out, "cache: %.0f bytes per token, %.2f times smaller than f16; %s in all\n", sum,
-                  sum > 0 ? f16 / sum : 1.0, ft_human_bytes(total, ft_cache_bytes(p)));
+    char words[200];
+    ft_kv_plan_words(words, sizeof words, p);
+    ft_buf_printf(out, "%s\n", words);
+}
+
+void ft_kv_plan_special(char *to, size_t cap, const ft_cache_params *p)
+{
+    size_t at = 0;
+    *to = 0;
+    for (int l = 0; l < p->trunk; l++) {
+        const char *why = keeps(&p->layer[l]) ? ft_kv_plan(p, l).why : NULL;
+        bool seen = !why;
+        for (int i = 0; i < l && !seen; i++)
+            seen = keeps(&p->layer[i]) && ft_kv_plan(p, i).why == why;
+        if (seen) continue;
+        int n = 0;
+        for (int i = l; i < p->trunk; i++) n += keeps(&p->layer[i]) && ft_kv_plan(p, i).why == why;
+        const int w = snprintf(to + at, cap - at, "%s%d %s", at ? ", " : "", n, why);
+        at = w < 0 ? at : FT_MIN(at + (size_t)w, cap - 1);
+    }
+}
+
+bool ft_kv_plan_words(char *to, size_t cap, const ft_cache_params *p)
+{
+    double sum = 0, f16 = 0;
+    bool plain = true, tail = false;
+    ft_kv_type nt = FT_KV_F16;
+    for (int l = 0; l < p->n_layer; l++) {
+        if (!keeps(&p->layer[l])) continue;
+        const ft_kv_choice c = ft_kv_plan(p, l);
+        sum += (double)token_bytes(&p->layer[l], c.kt, c.vt);
+        f16 += (double)token_bytes(&p->layer[l], FT_KV_F16, FT_KV_F16);
+        plain = plain && c.kt == FT_KV_F16 && c.vt == FT_KV_F16;
+        if (c.tail) tail = true, nt = c.nt;
+    }
+    char total[24], newest[48] = "";
+    if (tail)
+        snprintf(newest, sizeof newest, "; the newest %d cells as %s", FT_KV_TAIL,
+                 ft_kv_type_name(nt));
+    snprintf(
+        to, cap,
+        "cache: keys %s, values %s: %.0f bytes per token, %.2f times smaller than f16%s; %s in all",
+        ft_kv_type_name(p->kt), ft_kv_type_name(p->vt), sum, sum > 0 ? f16 / sum : 1.0, newest,
+        ft_human_bytes(total, ft_cache_bytes(p)));
+    return !plain;
 }

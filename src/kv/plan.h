@@ -47,6 +47,12 @@ bool ft_kv_pair_measured(ft_str name);
 /* Bytes of the trunk's cache for one token that every layer sees; *f16: if all were f16. */
 double ft_kv_token_bytes(const ft_cache_params *p, double *f16);
 
+/* Layers that get something else than was wished for, by reason: "3 window, 4 boundary". */
+void ft_kv_plan_special(char *to, size_t cap, const ft_cache_params *p);
+
+/* One line: encodings, bytes per token, ratio to f16, newest cells, total. False: all f16. */
+bool ft_kv_plan_words(char *to, size_t cap, const ft_cache_params *p);
+
 /* Appends a table: layers that are alike on one line, bytes per token, total, ratio to f16. */
 void ft_kv_plan_table(ft_buf *out, const ft_cache_params *p);
 
