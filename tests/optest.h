@@ -42,6 +42,7 @@ typedef struct ft_optest {
     int pick;   /* >= 0: only this row */
     bool exact; /* compare bits with `truth` instead of errors */
     bool bench;
+    bool rows; /* single rows of the next weights are read */
     double bytes, flops; /* of one run, for the bench */
     t_block block[T_BLOCKS];
     int n_block;
@@ -179,7 +180,7 @@ static inline ft_weight t_weight(ft_optest *t, ft_type type, int n, int k, int E
         }
     }
     ft_free(v);
-    ft_weight w = {.type = type, .n = n, .k = k, .E = E, .name = "test"};
+    ft_weight w = {.type = type, .n = n, .k = k, .E = E, .rows = t->rows, .name = "test"};
     ft_err err;
     if (t->dev->bind(t->dev, &w, raw, &err)) t_fail(t, err.text, 0);
     assert(t->n_bound < 8);

@@ -382,8 +382,10 @@ static void bind_mtp(ft_binder *b, cfg *c)
         c->mtp.out_norm = c->out_norm;
     if (!ft_bind_opt(b, &c->mtp.head, c->V, c->D, "blk.%d.nextn.shared_head_head.weight", l))
         c->mtp.head = c->head;
+    b->lookup = true;
     if (!ft_bind_opt(b, &c->mtp.embed, c->V, c->D, "blk.%d.nextn.embed_tokens.weight", l))
         c->mtp.embed = c->embed;
+    b->lookup = false;
 }
 
 static bool is_recurrent(ft_binder *b, int l, int blocks, int interval)
@@ -487,7 +489,7 @@ static ft_status bind(ft_model *m, ft_err *err)
     if (ft_bind_opt(&b, &c->head, c->V, c->D, "output.weight")) {
         ft_bind_lookup(&b, &c->embed, c->V, c->D, "token_embd.weight");
     } else {
-        ft_bind(&b, &c->embed, c->V, c->D, "token_embd.weight");
+        ft_bind_rows(&b, &c->embed, c->V, c->D, "token_embd.weight");
         c->head = c->embed;
     }
     ft_bind_vec(&b, &c->out_norm, c->D, 1, "output_norm.weight");

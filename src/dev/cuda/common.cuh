@@ -80,7 +80,7 @@ __device__ __forceinline__ size_t shadow_at(int T, int t, int c)
 
 __host__ __device__ __forceinline__ size_t shadow_plane(int T, int k)
 {
-    return (size_t)((k + 31) / 32) * 32 * T;
+    return (size_t)((k + 63) / 64) * 64 * T;
 }
 
 /* Writes a value's two planes. */

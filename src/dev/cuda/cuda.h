@@ -38,7 +38,7 @@ typedef enum ft_cuda_place {
 
 enum { FT_CUDA_SHADOWS = 6, FT_CUDA_GRAPHS = 128 };
 
-/* bf16 planes of a matrix x[T, k]: [plane][k / 32][T][32], k rounded up to a multiple of 32 and
+/* bf16 planes of a matrix x[T, k]: [plane][k / 32][T][32], k rounded up to a multiple of 64 and
  * filled with zeros. */
 typedef struct ft_shadow {
     ft_mat x;
@@ -82,7 +82,8 @@ typedef struct ft_cuda {
 
     unsigned char *pin[2]; /* staging of weights */
     cudaEvent_t pinned[2];
-    void *raw; /* a weight in file layout on its way to its own */
+    uint16_t *grid; /* the tables of quant/grids.h, one after the other */
+    void *raw;      /* a weight in file layout on its way to its own */
     size_t raw_bytes;
 
     cudaError_t error; /* the first fault; nothing is launched on purpose after it */
@@ -96,9 +97,11 @@ void *ft_cuda_scratch(ft_cuda *c, ft_cuda_place which, size_t bytes);
 
 /* m was written: its shadow, and any that overlaps, is stale. */
 void ft_cuda_wrote(ft_cuda *c, ft_mat m);
-/* A place for m's shadow, that the caller's kernel fills along with m: *found says that it is
- * filled already. Call after ft_cuda_wrote. NULL when there is no memory. */
+/* A place for m's shadow: *found says that it is filled already. NULL when there is no memory. */
 uint16_t *ft_cuda_shadow(ft_cuda *c, ft_mat m, bool *found);
+/* m is being written, and the caller fills this shadow along with it; NULL when m can have
+ * none: its width is no multiple of 64. */
+uint16_t *ft_cuda_wrote_both(ft_cuda *c, ft_mat m);
 
 /* The ops, in the files of their families. */
 void ft_cuda_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale);

@@ -107,7 +107,7 @@ uint16_t *ft_cuda_shadow(ft_cuda *c, ft_mat m, bool *found)
         if (s->used < c->shadow[best].used) best = i;
     }
     ft_shadow *s = &c->shadow[best];
-    const size_t k = ((size_t)ft_mat_cols(m) + 31) / 32 * 32;
+    const size_t k = ((size_t)ft_mat_cols(m) + 63) / 64 * 64;
     const size_t bytes = 2 * k * (size_t)m.T * sizeof(uint16_t);
     *found = false;
     if (bytes > s->bytes) {
@@ -125,6 +125,13 @@ uint16_t *ft_cuda_shadow(ft_cuda *c, ft_mat m, bool *found)
     s->valid = true;
     s->used = ++c->clock;
     return s->p;
+}
+
+uint16_t *ft_cuda_wrote_both(ft_cuda *c, ft_mat m)
+{
+    bool found;
+    ft_cuda_wrote(c, m);
+    return ft_mat_cols(m) % 64 ? NULL : ft_cuda_shadow(c, m, &found);
 }
 
 /* ---- the batch ---- */
@@ -295,6 +302,7 @@ static void close_dev(ft_dev *d)
         if (c->pinned[i]) cudaEventDestroy(c->pinned[i]);
     }
     cudaFree(c->raw);
+    cudaFree(c->grid);
     cudaFree(c->there);
     cudaFreeHost(c->stage);
     if (c->staged) cudaEventDestroy(c->staged);
