@@ -12,6 +12,7 @@ enum { FT_HOST_ALIGN = 64 }; /* a cache line, and the widest vector */
 void *ft_host_alloc(ft_dev *d, size_t bytes);
 void ft_host_free(ft_dev *d, void *p);
 void ft_host_copy(ft_dev *d, void *dst, const void *src, size_t bytes); /* upload and download */
+bool ft_host_replay(ft_dev *d, const void *pass); /* never: ops are called in every step */
 /* Leaves the weight where it is mapped. */
 ft_status ft_host_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err);
 

@@ -182,7 +182,7 @@ static void turbo_scores(const ft_part *p, const tile *t, const unsigned char *r
         for (int i = 0; i < cols; i++) {
             const size_t v = (size_t)(at + i);
             y[i] = t->s + v * BLOCK;
-            x[i] = (ft_col8){t->q8 + v * (size_t)t->kw, t->q_scale + v * groups, NULL};
+            x[i] = (ft_col8){t->q8 + v * (size_t)t->kw, t->q_scale + v * groups, NULL, NULL};
         }
         p->k->turbo[ft_kv_turbo(kv->kt)].dot(y, rows, kv->k_row, n, t->kw, x, cols);
     }
