@@ -1,9 +1,9 @@
 /* dev/cuda/attend.cuh - what the ways through an attention share.
  *
  * A row's result is defined without its companions: cells are taken in pages at absolute cell
- * numbers with a running softmax inside a range of FT_RANGE cells; the ranges of a row are merged in
- * order. Whether one block walks all ranges or each has its own block does not show. Scores are kept
- * times log2(e), so that exponentials are powers of two. */
+ * numbers with a running softmax inside a range of FT_RANGE cells; the ranges of a row are merged
+ * in order. Whether one block walks all ranges or each has its own block does not show. Scores are
+ * kept times log2(e), so that exponentials are powers of two. */
 #ifndef FT_CUDA_ATTEND_CUH
 #define FT_CUDA_ATTEND_CUH
 

@@ -14,7 +14,8 @@ __device__ __forceinline__ float *journal(float *base, const ft_delta &s, int sl
 
 enum { CONV_ROWS = 32, CONV_CHANNELS = 128 };
 
-/* Inputs of one channel in time: the stored window, the journal rows that count, the span's rows. */
+/* Inputs of one channel in time: the stored window, the journal rows that count, the span's rows.
+ */
 typedef struct history {
     const float *window, *journal, *u;
     int taps, replay, CH, step;
@@ -235,8 +236,7 @@ __device__ __forceinline__ void run_rows(columns<S> &c, const delta_args &a, con
     const int lane = threadIdx.x & 31, own = threadIdx.x / 32 * 8 + lane % 8;
     for (int r = 0; r < n; r++) {
         const float decay = in->decay[r];
-        const float d =
-            update_of(in->v[r][own], decay, product<S>(c, in->k[r]), in->beta[r]);
+        const float d = update_of(in->v[r][own], decay, product<S>(c, in->k[r]), in->beta[r]);
         advance<S>(c, in->k[r], decay, d);
         const float o = product<S>(c, in->q[r]);
         if (lane < 8) {
@@ -366,8 +366,8 @@ extern "C" void ft_cuda_delta_rule(ft_dev *dev, ft_mat o, ft_mat y, ft_mat a, ft
     case 64: FT_LAUNCH(c, delta_kernel<64>, grid, DELTA_THREADS, 0, args); return;
     case 128: FT_LAUNCH(c, delta_kernel<128>, grid, DELTA_THREADS, 0, args); return;
     }
-    args.copy = (float *)ft_cuda_scratch(c, FT_PLACE_DELTA,
-                                         sizeof(float) * (size_t)spans * s->Hv * S * S);
+    args.copy =
+        (float *)ft_cuda_scratch(c, FT_PLACE_DELTA, sizeof(float) * (size_t)spans * s->Hv * S * S);
     FT_LAUNCH(c, delta_plain_kernel, dim3((unsigned)s->Hv, spans), DELTA_THREADS,
               2 * S * sizeof(float), args);
 }

@@ -1,5 +1,6 @@
 /* Keys and values on their way into the cache, byte for byte as quant/ writes them: where a sum
- * decides about a byte, it runs over ascending indices and nothing is fused. A warp writes a row. */
+ * decides about a byte, it runs over ascending indices and nothing is fused. A warp writes a row.
+ */
 #include "dev/cuda/kv.cuh"
 
 enum { WARPS = 4 };
@@ -9,6 +10,7 @@ typedef struct put_args {
     kv_side side[2];
     kv_turn turn;
     ft_mat x[2];
+    const float *mean; /* [G, d] of the keys, or NULL */
     int space, T;
 } put_args;
 
@@ -169,8 +171,8 @@ __device__ void put_row(const kv_side &s, const kv_turn &t, unsigned char *to, c
         break;
     case FT_KV_F16:
         for (int i = lane; i < s.d; i += 32)
-            ((uint16_t *)to)[i] = __half_as_ushort(__float2half_rn(
-                fminf(fmaxf(finite_or_zero(x[i]), -65504.0f), 65504.0f)));
+            ((uint16_t *)to)[i] = __half_as_ushort(
+                __float2half_rn(fminf(fmaxf(finite_or_zero(x[i]), -65504.0f), 65504.0f)));
         break;
     case FT_KV_BF16:
         for (int i = lane; i < s.d; i += 32) ((uint16_t *)to)[i] = bf16_of(x[i]);
@@ -202,7 +204,11 @@ static __global__ void __launch_bounds__(32 * WARPS) kv_put_kernel(const put_arg
     const int slot = a.b.span[a.b.span_of[t]].slot, cell = a.b.cell[t];
     const int page = a.b.page[a.space][slot * a.b.pages_per_seq + cell / FT_PAGE_ROWS];
     const float *from = mat_head(a.x[which], t, g);
-    for (int j = lane; j < padded; j += 32) x[j] = j < s.d ? from[j] : 0.0f;
+    const float *mean = which ? NULL : a.mean;
+    for (int j = lane; j < padded; j += 32) {
+        const float v = j < s.d ? from[j] : 0.0f;
+        x[j] = mean && j < s.d ? __fsub_rn(v, mean[g * s.d + j]) : v;
+    }
     __syncwarp();
     put_row(s, a.turn, kv_page(s, page, g) + (cell % FT_PAGE_ROWS) * s.row, x, square,
             (unsigned char *)(square + 128));
@@ -218,6 +224,7 @@ extern "C" void ft_cuda_kv_put(ft_dev *dev, const ft_kv *kv, ft_mat k, ft_mat v)
     a.turn = kv_turn_of(kv->d);
     a.x[0] = k;
     a.x[1] = v;
+    a.mean = kv->mean;
     a.space = kv->space;
     a.T = k.T;
     const size_t shared = WARPS * sizeof(float) * ((size_t)(kv->d + 127) / 128 * 128 + 128 + 32);

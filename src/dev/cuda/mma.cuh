@@ -1,6 +1,7 @@
-/* dev/cuda/mma.cuh - the few instructions that C++ has no word for: products of small half-precision
- * matrices in a warp, loads of their fragments, and copies that run beside the arithmetic. Before
- * compute capability 8.0 the copies are ordinary ones and a product takes two instructions. */
+/* dev/cuda/mma.cuh - the few instructions that C++ has no word for: products of small
+ * half-precision matrices in a warp, loads of their fragments, and copies that run beside the
+ * arithmetic. Before compute capability 8.0 the copies are ordinary ones and a product takes two
+ * instructions. */
 #ifndef FT_CUDA_MMA_CUH
 #define FT_CUDA_MMA_CUH
 
