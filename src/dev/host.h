@@ -47,6 +47,15 @@ static inline size_t ft_kv_at(const ft_kv *kv, const ft_batch *b, int slot, int 
     return (size_t)table[cell / FT_PAGE_ROWS] * page_bytes + in_page * row;
 }
 
+/* The key k of head g as it is stored: k itself, or in line[d] what is left without the mean. */
+static inline const float *ft_kv_centred(const ft_kv *kv, float *line, const float *k, int g)
+{
+    if (!kv->mean) return k;
+    const float *mean = kv->mean + (size_t)g * (size_t)kv->d;
+    for (int i = 0; i < kv->d; i++) line[i] = k[i] - mean[i];
+    return line;
+}
+
 /* The cells [lo, hi) that a row sees. */
 static inline void ft_attn_range(const ft_batch *b, ft_attn p, int row, int *lo, int *hi)
 {
