@@ -47,3 +47,16 @@ bool ft_host_replay(ft_dev *d, const void *pass)
     (void)d, (void)pass;
     return false;
 }
+
+void ft_host_linears(ft_dev *d, const ft_out *o, int n, ft_mat x)
+{
+    for (int i = 0; i < n; i++) d->op->linear(d, o[i].y, x, o[i].w, false);
+}
+
+void ft_host_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
+                 const ft_weight *up, ft_act act)
+{
+    d->op->linear(d, y, x, gate, false);
+    d->op->linear(d, u, x, up, false);
+    d->op->act_mul(d, y, y, u, act);
+}
