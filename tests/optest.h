@@ -151,9 +151,17 @@ static inline ft_vec t_vec(ft_optest *t, int n, float lo, float hi)
     return r;
 }
 
+/* A copy for the batch, whose arrays are the host's. */
+static inline void *t_keep(ft_optest *t, const void *src, size_t bytes)
+{
+    void *p = t_host(t, bytes + 1);
+    memcpy(p, src, bytes);
+    return p;
+}
+
 static inline int32_t *t_ints(ft_optest *t, const int32_t *v, int n)
 {
-    return t_put(t, v, (size_t)n * sizeof *v);
+    return t_keep(t, v, (size_t)n * sizeof *v);
 }
 
 /* E matrices of n rows of k random weights, written by the type's encoder; for types without one,

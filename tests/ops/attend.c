@@ -39,7 +39,7 @@ static void spans(ft_optest *t, const seq *s, int S, int pages_per_seq)
     b->end = t_ints(t, end, T);
     b->span_of = t_ints(t, of, T);
     b->out_row = t_ints(t, out, n_out);
-    b->span = t_put(t, span, (size_t)S * sizeof *span);
+    b->span = t_keep(t, span, (size_t)S * sizeof *span);
     b->page[0] = b->page[1] = t_ints(t, page, pages);
 }
 
@@ -70,7 +70,7 @@ static void fill_past(ft_optest *t, const ft_kv *kv, const seq *s, int S)
         t->batch.S = 1;
         t->batch.cell = t_ints(t, cell, n);
         t->batch.span_of = t_ints(t, zero, n);
-        t->batch.span = t_put(t, &span, sizeof span);
+        t->batch.span = t_keep(t, &span, sizeof span);
         ft_mat k = t_uniform(t, n, G * d, -1, 1), v = t_uniform(t, n, G * d, -1, 1);
         t_begin(t);
         ft_kv_put(t->step, 0, ft_heads(k, 0, G, d, d), ft_heads(v, 0, G, d, d));
@@ -212,7 +212,7 @@ static void attend_alone(ft_optest *t, const int *n)
         t->batch.cell = all.cell + r;
         t->batch.end = all.end + r;
         t->batch.span_of = t_ints(t, &zero, 1);
-        t->batch.span = t_put(t, &span, sizeof span);
+        t->batch.span = t_keep(t, &span, sizeof span);
         t_begin(t);
         ft_attend(t->step, 0, ft_heads(ft_rows(o2, r, 1), 0, H, d, d),
                   ft_heads(ft_rows(q, r, 1), 0, H, d, d), p);

@@ -198,7 +198,7 @@ static void centroid_head(ft_optest *t, const int *n)
         order[i] = order[j];
         order[j] = s;
     }
-    const int32_t *ids = t_ints(t, order, V);
+    const int32_t *ids = t_put(t, order, (size_t)V * sizeof *order);
     ft_free(order);
     t->rows = true;
     ft_weight w = t_weight(t, type, V, D, 1);
