@@ -305,6 +305,8 @@ ft_dev *ft_dev_cpu(int threads)
         .replay = ft_host_replay,
         .commit = commit,
         .sync = sync,
+        .room = ft_host_room,
+        .read_rate = ft_host_read_rate,
         .close = close,
     };
     return &c->dev;

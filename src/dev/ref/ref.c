@@ -98,6 +98,8 @@ ft_dev *ft_dev_ref(void)
         .replay = ft_host_replay,
         .commit = commit,
         .sync = sync,
+        .room = ft_host_room,
+        .read_rate = ft_host_read_rate,
         .close = close,
     };
     return &r->dev;
