@@ -207,7 +207,7 @@ function painter(m, box) {
       const log = $('log');
       const follow = log.scrollHeight - log.scrollTop - log.clientHeight < 80;
       fill(box, m);
-      $('live').textContent = numbers(m);
+      if (running?.message === m) $('live').textContent = numbers(m);
       if (follow) log.scrollTop = log.scrollHeight;
     });
   };
@@ -350,7 +350,8 @@ async function about() {
     const p = await props(settings);
     const name = p.model_alias || (p.model_path || '').split('/').pop();
     const d = p.speculative;
-    $('model').textContent = name + (d?.active ? ` \u00b7 drafts: ${d.type}` : '');
+    $('model').textContent = name + (d?.active ? ' \u00b7 drafting' : '');
+    $('model').title = d?.active ? `Drafts: ${d.type}` : d?.reason ?? '';
   } catch (e) {
     $('model').textContent = e.message;
   }
