@@ -11,10 +11,12 @@ static const char *const TOOLS =
     "\"object\","
     "\"properties\":{\"city\":{\"type\":\"string\"},\"unit\":{\"type\":\"string\",\"enum\":[\"C\","
     "\"F\"]},"
-    "\"days\":{\"type\":\"integer\",\"minimum\":-9007199254740991,\"maximum\":9007199254740991},"
+    "\"days\":{\"type\":\"integer\"},"
     "\"at\":{\"$ref\":\"#/$defs/place\"}},\"required\":[\"city\"],"
     "\"$defs\":{\"place\":{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"number\"}},"
     "\"required\":[\"x\"],\"additionalProperties\":false}}}}},"
+    "{\"type\":\"function\",\"function\":{\"name\":\"far\",\"parameters\":{\"properties\":{\"n\":{"
+    "\"type\":\"integer\",\"minimum\":-9007199254740991,\"maximum\":9007199254740991}}}}},"
     "{\"type\":\"function\",\"function\":{\"name\":\"now\"}}]";
 
 /* Whether the text is a whole reply of the grammar. */
@@ -63,6 +65,9 @@ static void xml(void **state)
     assert_false(fits(g, W(P("city", "a\n</parameter>\n<parameter=evil>\nb"))));
     assert_false(fits(g, "<tool_call>\n<function=rm>\n</function>\n</tool_call>"));
     assert_false(fits(g, "hello"));
+    /* a range that cannot be enforced leaves the type */
+    assert_true(fits(g, "<tool_call>\n<function=far>\n" P("n", "-12") "</function>\n</tool_call>"));
+    assert_false(fits(g, "<tool_call>\n<function=far>\n" P("n", "x") "</function>\n</tool_call>"));
 }
 
 static void choices(void **state)
