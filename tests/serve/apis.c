@@ -467,9 +467,10 @@ static void coding_clients(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(completions), cmocka_unit_test(native), cmocka_unit_test(responses),
-        cmocka_unit_test(messages),    cmocka_unit_test(ollama), cmocka_unit_test(tokenizer),
-        cmocka_unit_test(embeddings),  cmocka_unit_test(facts),  cmocka_unit_test(sums),
+        cmocka_unit_test(completions),    cmocka_unit_test(native), cmocka_unit_test(responses),
+        cmocka_unit_test(messages),       cmocka_unit_test(ollama), cmocka_unit_test(tokenizer),
+        cmocka_unit_test(embeddings),     cmocka_unit_test(facts),  cmocka_unit_test(sums),
+        cmocka_unit_test(coding_clients),
     };
     return cmocka_run_group_tests(tests, open_usual, close_usual);
 }
