@@ -68,14 +68,6 @@ __device__ __forceinline__ void fetch(const kv_side &s, unsigned char *to, int p
             copy_16(to + 16 * i, from + 16 * i);
 }
 
-__device__ __forceinline__ uint32_t pack_half(float a, float b)
-{
-    const __half2 h = __floats2half2_rn(a, b);
-    uint32_t u;
-    memcpy(&u, &h, 4);
-    return u;
-}
-
 __device__ __forceinline__ uint4 pack_eight(const float (&v)[8])
 {
     return make_uint4(pack_half(v[0], v[1]), pack_half(v[2], v[3]), pack_half(v[4], v[5]),
@@ -275,27 +267,6 @@ template <int NO> __device__ __forceinline__ void reset(running<NO> &r)
         for (int i = 0; i < 4; i++) r.o[n][i] = 0;
 }
 
-/* s += queries times keys for NT groups of eight cells from `cell` on. */
-template <int D, int NT>
-__device__ __forceinline__ void scores(float (&s)[NT][4], const unsigned char *q,
-                                       const unsigned char *k, int m, int cell)
-{
-    const int lane = threadIdx.x & 31;
-#pragma unroll 4
-    for (int kk = 0; kk < D / 32; kk++) {
-        uint32_t a0[4], a1[4], b[4];
-        const int piece = 4 * kk + lane / 16;
-        load_frags(a0, q + 16 * swizzled(m + lane % 16, piece, D / 8));
-        load_frags(a1, q + 16 * swizzled(m + lane % 16, piece + 2, D / 8));
-#pragma unroll
-        for (int n = 0; n < NT; n++) {
-            load_frags(b, k + 16 * swizzled(cell + 8 * n + lane % 8, 4 * kk + lane / 8, D / 8));
-            mma_f16(s[n], a0, b[0], b[1]);
-            mma_f16(s[n], a1, b[2], b[3]);
-        }
-    }
-}
-
 /* o += weights times values, l += weights. */
 template <int D, int NO>
 __device__ __forceinline__ void add_values(running<NO> &r, const unsigned char *p,
@@ -436,7 +407,7 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
             copy_commit();
         }
         float s[NT][4] = {};
-        scores<D>(s, sm + at.q, sm + at.k, m, 8 * NT * wn);
+        rows_by_rows<D>(s, sm + at.q, sm + at.k, m, 8 * NT * wn);
         weigh<NT, NO, WN>(r, s, a.scale, cell + 8 * NT * wn, lo, hi, (float *)(sm + at.red), m, wn,
                           M);
         if (k_direct) { /* all warps are past their scores */

@@ -65,15 +65,25 @@ static __global__ void __launch_bounds__(32 * WARPS)
     const int lane = threadIdx.x & 31, i = blockIdx.x * WARPS + threadIdx.x / 32;
     const int t = i / o.H, h = i % o.H;
     if (t >= o.T) return;
-    const float *in = mat_head(o, t, h);
+    const float *in = mat_head(o, t, h), *gate = mat_head(z, t, h);
+    float *out = mat_head(y, t, h);
     const float r = inverse_rms(in, o.d, eps);
     const size_t plane = shadow_plane(o.T, o.H * o.d);
     for (int j = lane; j < o.d; j += 32) {
-        const int c = h * o.d + j;
-        const float v = in[j] * r * w.p[j] * silu(*mat_value(z, t, c));
-        *mat_value(y, t, c) = v;
-        if (shadow) shadow_put(shadow, plane, shadow_at(o.T, t, c), v);
+        const float v = in[j] * r * w.p[j] * silu(gate[j]);
+        out[j] = v;
+        if (shadow) shadow_put(shadow, plane, shadow_at(o.T, t, h * o.d + j), v);
     }
+}
+
+/* m as H heads of d values. */
+static ft_mat as_heads(ft_mat m, int H, int d)
+{
+    assert(m.d == d || m.hs == m.d);
+    if (m.d != d) m.hs = d;
+    m.H = H;
+    m.d = d;
+    return m;
 }
 
 extern "C" void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps)
@@ -82,6 +92,6 @@ extern "C" void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_v
     bool found;
     ft_cuda_wrote(c, y);
     uint16_t *shadow = o.H * o.d % 32 ? NULL : ft_cuda_shadow(c, y, &found);
-    FT_LAUNCH(c, gated_norm_kernel, ft_blocks((size_t)o.T * o.H, WARPS), 32 * WARPS, 0, y, o, z, w,
-              eps, shadow);
+    FT_LAUNCH(c, gated_norm_kernel, ft_blocks((size_t)o.T * o.H, WARPS), 32 * WARPS, 0,
+              as_heads(y, o.H, o.d), o, as_heads(z, o.H, o.d), w, eps, shadow);
 }

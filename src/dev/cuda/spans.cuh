@@ -36,4 +36,41 @@ __device__ __forceinline__ bool span_piece(const ft_batch &b, int i, int rows, i
     return false;
 }
 
+/* The same for pieces that end at multiples of `rows` positions. */
+static inline unsigned span_chunks(int T, int S, int rows)
+{
+    return (unsigned)FT_MIN(T, T / rows + 2 * S);
+}
+
+__device__ __forceinline__ int chunks_of(const ft_span &sp, int rows)
+{
+    return (sp.past % rows + sp.n + rows - 1) / rows;
+}
+
+/* The number of a span's first chunk. */
+__device__ __forceinline__ int first_chunk(const ft_batch &b, int span, int rows)
+{
+    int sum = 0;
+    for (int i = 0; i < span; i++) sum += chunks_of(b.span[i], rows);
+    return sum;
+}
+
+/* Chunk i: its span and rows [from, to) in it. */
+__device__ __forceinline__ bool span_chunk(const ft_batch &b, int i, int rows, int *span, int *from,
+                                           int *to)
+{
+    for (int s = 0; s < b.S; s++) {
+        const ft_span &sp = b.span[s];
+        const int n = chunks_of(sp, rows);
+        if (i < n) {
+            *span = s;
+            *from = max(0, i * rows - sp.past % rows);
+            *to = min(sp.n, (i + 1) * rows - sp.past % rows);
+            return true;
+        }
+        i -= n;
+    }
+    return false;
+}
+
 #endif

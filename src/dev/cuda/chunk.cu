@@ -1,0 +1,363 @@
+/* The gated delta rule for chunks of up to 64 rows of heads of 128 values, as products:
+ *   G_i  = g_1 + ... + g_i,  D_ij = e^(G_i - G_j) for i >= j
+ *   A_ij = beta_i (k_i . k_j) D_ij for i > j
+ *   Y    = (1 + A)^-1 diag(beta) (V - diag(e^G) K Z)
+ *   o_i  = e^(G_i) Z^T q_i + sum over j <= i of (q_i . k_j) D_ij Y_j
+ *   Z    = e^(G_n) Z + sum over j of e^(G_n - G_j) k_j Y_j^T
+ * What does not depend on Z is made for all chunks at once (chunk_make). Then a block walks the
+ * chunks of a span with 32 columns of a state (chunk_walk), which stays in registers in f32;
+ * factors of products are halves, sums f32. No exponent is positive. */
+#include "dev/cuda/delta.cuh"
+
+enum { N = FT_CHUNK_ROWS, S = 128, COLS = 32, THREADS = 128, TRI = N * N, QK = N * S };
+
+/* ---- before the walk ---- */
+
+typedef struct make_shared {
+    uint4 q[QK / 8], k[QK / 8]; /* swizzled rows of halves */
+    float A[N][N + 4];
+    float G[N], beta[N];
+} make_shared;
+
+/* Rows as unit vectors times `scale`, a warp for each; rows from n on are zero. */
+__device__ void unit_rows(uint4 *to, const delta_args &a, const ft_span &sp, int from, int n,
+                          int column, float scale)
+{
+    const int lane = threadIdx.x & 31;
+    for (int r = threadIdx.x / 32; r < N; r += THREADS / 32) {
+        float v[4] = {};
+        if (r < n) {
+            const float *x = mat_head(a.y, sp.row + from + r, 0) + column + 4 * lane;
+            for (int e = 0; e < 4; e++) v[e] = x[e];
+        }
+        const float sum = warp_sum(fmaf(v[0], v[0], v[1] * v[1]) + fmaf(v[2], v[2], v[3] * v[3]));
+        const float f = 1.0f / sqrtf(sum + 1e-6f) * scale;
+        uint32_t *piece = (uint32_t *)(to + swizzled(r, lane / 2, S / 8)) + 2 * (lane % 2);
+        piece[0] = pack_half(v[0] * f, v[1] * f);
+        piece[1] = pack_half(v[2] * f, v[3] * f);
+    }
+}
+
+/* Log decays summed up, and beta; by a warp. */
+__device__ void gates(make_shared *sh, const delta_args &a, const ft_span &sp, int from, int n,
+                      int h)
+{
+    const int lane = threadIdx.x & 31;
+    float before = 0;
+    for (int r = lane; r < N; r += 32) {
+        float sum = r < n ? log_decay(a, sp.row + from + r, h) : 0.0f;
+#pragma unroll
+        for (int o = 1; o < 32; o *= 2) {
+            const float other = __shfl_up_sync(0xffffffffu, sum, o);
+            if (lane >= o) sum += other;
+        }
+        sum += before;
+        before = __shfl_sync(0xffffffffu, sum, 31);
+        sh->G[r] = sum;
+        sh->beta[r] = r < n ? beta_of(a, sp.row + from + r, h) : 0.0f;
+    }
+}
+
+/* Column c of (1 + A)^-1, times beta_c. */
+__device__ __forceinline__ void invert(const make_shared *sh, uint16_t *to, int c)
+{
+    float x[N];
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        float even = i == c ? 1.0f : 0.0f, odd = 0;
+#pragma unroll
+        for (int j = 0; j + 1 < i; j += 2) {
+            even = fmaf(-sh->A[i][j], x[j], even);
+            odd = fmaf(-sh->A[i][j + 1], x[j + 1], odd);
+        }
+        if (i & 1) even = fmaf(-sh->A[i][i - 1], x[i - 1], even);
+        x[i] = even + odd;
+    }
+    const float beta = sh->beta[c];
+#pragma unroll
+    for (int i = 0; i < N; i++) to[i * N + c] = __half_as_ushort(__float2half_rn(x[i] * beta));
+}
+
+static __global__ void __launch_bounds__(THREADS) chunk_make_kernel(const delta_args a)
+{
+    extern __shared__ uint4 chunk_make_shared[];
+    make_shared *sh = (make_shared *)chunk_make_shared;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, m = 16 * warp;
+    const int h = blockIdx.y, kh = h % a.s.Hk, piece = blockIdx.x;
+    int span, from, to, first, last;
+    if (!span_chunk(a.b, piece, N, &span, &from, &to)) return;
+    const ft_span sp = a.b.span[span];
+    pass_rows(sp, CHUNKS, &first, &last);
+    if (from < first || to > last) return; /* rows that run in turn */
+    const int n = to - from;
+    unit_rows(sh->q, a, sp, from, n, kh * S, 1.0f / sqrtf((float)S));
+    unit_rows(sh->k, a, sp, from, n, (a.s.Hk + kh) * S, 1.0f);
+    if (!warp) gates(sh, a, sp, from, n, h);
+    __syncthreads();
+    uint16_t *tri = a.tri + ((size_t)piece * a.s.Hv + h) * 2 * TRI;
+    float kk[N / 8][4] = {}, qk[N / 8][4] = {};
+    rows_by_rows<S>(kk, (unsigned char *)sh->k, (unsigned char *)sh->k, m, 0);
+    rows_by_rows<S>(qk, (unsigned char *)sh->q, (unsigned char *)sh->k, m, 0);
+#pragma unroll
+    for (int t = 0; t < N / 8; t++)
+#pragma unroll
+        for (int e = 0; e < 4; e += 2) {
+            const int i = m + lane / 4 + 4 * e, j = 8 * t + 2 * (lane % 4);
+            float w[2];
+            for (int x = 0; x < 2; x++) {
+                const float D = i >= j + x ? expf(sh->G[i] - sh->G[j + x]) : 0.0f;
+                sh->A[i][j + x] = i > j + x ? sh->beta[i] * kk[t][e + x] * D : 0.0f;
+                w[x] = D > 0 ? qk[t][e + x] * D : 0.0f;
+            }
+            *(uint32_t *)(tri + TRI + i * N + j) = pack_half(w[0], w[1]);
+        }
+    __syncthreads();
+    float *fall = a.fall + ((size_t)piece * a.s.Hv + h) * 3 * N;
+    if (threadIdx.x < N) {
+        invert(sh, tri, threadIdx.x);
+    } else {
+        const int i = threadIdx.x - N;
+        fall[i] = expf(sh->G[i]);
+        fall[N + i] = i < n ? expf(sh->G[N - 1] - sh->G[i]) : 0.0f;
+        fall[2 * N + i] = expf(sh->G[N - 1]);
+    }
+    if (h >= a.s.Hk) return;
+    uint4 *out = (uint4 *)a.qk + ((size_t)piece * a.s.Hk + h) * 2 * (QK / 8);
+    for (int i = threadIdx.x; i < QK / 8; i += THREADS) { /* as they lie, swizzled */
+        out[i] = sh->q[i];
+        out[QK / 8 + i] = sh->k[i];
+    }
+}
+
+/* ---- the walk ---- */
+
+enum { PITCH = 80 }; /* bytes of a row of 32 halves: eight rows meet different banks */
+
+typedef struct walk_shared {
+    uint4 qk[2][2 * QK / 8]; /* this chunk's queries and keys, and the next one's */
+    uint4 tri[2][TRI / 8];   /* swizzled */
+    unsigned char Z[S * PITCH], R[N * PITCH], Y[N * PITCH], F[N * PITCH];
+} walk_shared;
+
+typedef struct walker {
+    walk_shared *sh;
+    const delta_args *a;
+    ft_span sp;
+    int h, kh, col;
+} walker;
+
+__device__ __forceinline__ void fetch_qk(const walker &w, int piece, int half)
+{
+    const uint4 *from = (const uint4 *)w.a->qk + ((size_t)piece * w.a->s.Hk + w.kh) * 2 * (QK / 8);
+    for (int i = threadIdx.x; i < 2 * QK / 8; i += THREADS) copy_16(&w.sh->qk[half][i], from + i);
+}
+
+__device__ __forceinline__ void fetch_tri(const walker &w, int piece)
+{
+    const uint4 *from = (const uint4 *)w.a->tri + ((size_t)piece * w.a->s.Hv + w.h) * 2 * (TRI / 8);
+    for (int i = threadIdx.x; i < 2 * TRI / 8; i += THREADS) {
+        const int which = i / (TRI / 8), r = i % (TRI / 8) / (N / 8), c = i % (N / 8);
+        copy_16(&w.sh->tri[which][swizzled(r, c, N / 8)], from + i);
+    }
+}
+
+/* s[16, 32] += rows [m, m + 16) of a swizzled tile, K wide, times b[K, 32] of rows PITCH apart. */
+template <int K>
+__device__ __forceinline__ void rows_by_columns(float (&s)[4][4], const uint4 *tile,
+                                                const unsigned char *b, int m, int upto)
+{
+    const int lane = threadIdx.x & 31;
+#pragma unroll 4
+    for (int k = 0; k < upto; k += 32) {
+        uint32_t a0[4], a1[4], x[4];
+        load_frags(a0, tile + swizzled(m + lane % 16, k / 8 + lane / 16, K / 8));
+        load_frags(a1, tile + swizzled(m + lane % 16, k / 8 + 2 + lane / 16, K / 8));
+#pragma unroll
+        for (int n = 0; n < 4; n++) {
+            load_frags_turned(x, b + (k + lane) * PITCH + 16 * n);
+            mma_f16(s[n], a0, x[0], x[1]);
+            mma_f16(s[n], a1, x[2], x[3]);
+        }
+    }
+}
+
+/* z[16, 32] += columns [m, m + 16) of the keys, turned, times b[64, 32]. */
+__device__ __forceinline__ void keys_by_rows(float (&z)[4][4], const uint4 *keys,
+                                             const unsigned char *b, int m)
+{
+    const int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int k = 0; k < N; k += 32) {
+        uint32_t a0[4], a1[4], x[4];
+        /* matrices in the order of a fragment: key rows k.. and columns m.., m + 8.., then k + 8 */
+        const int row = k + lane % 8 + lane / 16 * 8, piece = m / 8 + lane / 8 % 2;
+        load_frags_turned(a0, keys + swizzled(row, piece, S / 8));
+        load_frags_turned(a1, keys + swizzled(row + 16, piece, S / 8));
+#pragma unroll
+        for (int n = 0; n < 4; n++) {
+            load_frags_turned(x, b + (k + lane) * PITCH + 16 * n);
+            mma_f16(z[n], a0, x[0], x[1]);
+            mma_f16(z[n], a1, x[2], x[3]);
+        }
+    }
+}
+
+/* Rows m + lane / 4 and + 8, 32 columns, as halves; each row times its factor. */
+__device__ __forceinline__ void put_rows(unsigned char *to, const float (&s)[4][4], int m, float f0,
+                                         float f1)
+{
+    const int lane = threadIdx.x & 31;
+    unsigned char *row = to + (m + lane / 4) * PITCH + 4 * (lane % 4);
+#pragma unroll
+    for (int n = 0; n < 4; n++) {
+        *(uint32_t *)(row + 16 * n) = pack_half(s[n][0] * f0, s[n][1] * f0);
+        *(uint32_t *)(row + 8 * PITCH + 16 * n) = pack_half(s[n][2] * f1, s[n][3] * f1);
+    }
+}
+
+/* Rows [from, to) of the span: one chunk. z: this warp's 32 rows of the state. */
+__device__ __forceinline__ void one_chunk(const walker &w, float (&z)[2][4][4], const uint4 *qk,
+                                          int piece, int from, int to)
+{
+    const delta_args &a = *w.a;
+    walk_shared *sh = w.sh;
+    const int lane = threadIdx.x & 31, m = threadIdx.x / 32 * 16;
+    const float *fall = a.fall + ((size_t)piece * a.s.Hv + w.h) * 3 * N + m + lane / 4;
+    const float e0 = fall[0], e1 = fall[8], f0 = fall[N], f1 = fall[N + 8], all = fall[2 * N];
+    float kz[4][4] = {}, o[4][4] = {}, y[4][4] = {};
+    rows_by_columns<S>(kz, qk + QK / 8, sh->Z, m, S);
+    rows_by_columns<S>(o, qk, sh->Z, m, S);
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        const int r = from + m + lane / 4 + 8 * j;
+        const float e = j ? e1 : e0;
+        const float *v = mat_head(a.y, w.sp.row + min(r, to - 1), 0) + (2 * a.s.Hk + w.h) * S +
+                         w.col + 2 * (lane % 4);
+#pragma unroll
+        for (int n = 0; n < 4; n++) {
+#pragma unroll
+            for (int i = 2 * j; i < 2 * j + 2; i++) {
+                kz[n][i] = r < to ? fmaf(-e, kz[n][i], v[8 * n + i % 2]) : 0.0f;
+                o[n][i] *= e;
+            }
+        }
+    }
+    put_rows(sh->R, kz, m, 1, 1);
+    __syncthreads();
+    const int upto = m < 32 ? 32 : 64; /* what is right of the diagonal is zero */
+    rows_by_columns<N>(y, sh->tri[0], sh->R, m, upto);
+    put_rows(sh->Y, y, m, 1, 1);
+    put_rows(sh->F, y, m, f0, f1);
+    __syncthreads();
+    rows_by_columns<N>(o, sh->tri[1], sh->Y, m, upto);
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        const int r = from + m + lane / 4 + 8 * j;
+        float *row = mat_head(a.o, w.sp.row + r, w.h) + w.col + 2 * (lane % 4);
+        if (r >= to) continue;
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+            *(float2 *)(row + 8 * n) = make_float2(o[n][2 * j], o[n][2 * j + 1]);
+    }
+#pragma unroll
+    for (int t = 0; t < 2; t++) {
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) z[t][n][i] *= all;
+        keys_by_rows(z[t], qk + QK / 8, sh->F, 2 * m + 16 * t);
+        put_rows(sh->Z, z[t], 2 * m + 16 * t, 1, 1);
+    }
+}
+
+/* The state's part of this warp: rows 32 warp .., as fragments. */
+template <bool STORE>
+__device__ __forceinline__ void move_part(float (&z)[2][4][4], float *Z, int col)
+{
+    const int lane = threadIdx.x & 31, m = threadIdx.x / 32 * 32;
+#pragma unroll
+    for (int t = 0; t < 2; t++)
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                float2 *at = (float2 *)(Z + (size_t)(m + 16 * t + lane / 4 + 8 * j) * S + col +
+                                        8 * n + 2 * (lane % 4));
+                if (STORE) {
+                    *at = make_float2(z[t][n][2 * j], z[t][n][2 * j + 1]);
+                } else {
+                    const float2 v = *at;
+                    z[t][n][2 * j] = v.x;
+                    z[t][n][2 * j + 1] = v.y;
+                }
+            }
+}
+
+static __global__ void __launch_bounds__(THREADS, 2) chunk_walk_kernel(const delta_args a)
+{
+    extern __shared__ uint4 chunk_walk_shared[];
+    walker w;
+    w.sh = (walk_shared *)chunk_walk_shared;
+    w.a = &a;
+    w.sp = a.b.span[blockIdx.y];
+    w.h = blockIdx.x / (S / COLS);
+    w.kh = w.h % a.s.Hk;
+    w.col = blockIdx.x % (S / COLS) * COLS;
+    int at, last;
+    pass_rows(w.sp, CHUNKS, &at, &last);
+    if (at >= last) return;
+    int piece = first_chunk(a.b, blockIdx.y, N) + (w.sp.past % N + at) / N;
+    float *Z = state_of(a, w.sp.slot, w.h), z[2][4][4];
+    fetch_qk(w, piece, 0);
+    fetch_tri(w, piece);
+    copy_commit();
+    move_part<false>(z, Z, w.col);
+    for (int t = 0; t < 2; t++) put_rows(w.sh->Z, z[t], threadIdx.x / 32 * 32 + 16 * t, 1, 1);
+    for (int half = 0; at < last; piece++, half ^= 1) {
+        const int to = min(last, at + N - (w.sp.past + at) % N);
+        copy_wait<0>();
+        __syncthreads(); /* this chunk's inputs, and the state as halves */
+        if (to < last) fetch_qk(w, piece + 1, half ^ 1);
+        one_chunk(w, z, w.sh->qk[half], piece, at, to);
+        __syncthreads(); /* all are done with the triangles */
+        if (to < last) fetch_tri(w, piece + 1);
+        copy_commit();
+        at = to;
+    }
+    move_part<true>(z, Z, w.col);
+}
+
+/* ---- launches ---- */
+
+/* Takes memory for the chunks of this step; 0 when there is none. */
+size_t ft_cuda_chunk_scratch(ft_cuda *c, delta_args *a)
+{
+    const size_t pieces = span_chunks(c->batch.T, FT_MAX(1, c->batch.S), N);
+    const size_t qk = pieces * (size_t)a->s.Hk * 2 * QK * sizeof(uint16_t);
+    const size_t tri = pieces * (size_t)a->s.Hv * 2 * TRI * sizeof(uint16_t);
+    const size_t fall = pieces * (size_t)a->s.Hv * 3 * N * sizeof(float);
+    unsigned char *p = (unsigned char *)ft_cuda_scratch(c, FT_PLACE_DELTA, qk + tri + fall);
+    a->qk = (uint16_t *)p;
+    a->tri = (uint16_t *)(p + qk);
+    a->fall = (float *)(p + qk + tri);
+    return p ? qk + tri + fall : 0;
+}
+
+void ft_cuda_chunks(ft_cuda *c, const delta_args *a)
+{
+    const unsigned spans = (unsigned)FT_MAX(1, c->batch.S);
+    const dim3 all(span_chunks(c->batch.T, (int)spans, N), (unsigned)a->s.Hv);
+    const dim3 walks((unsigned)a->s.Hv * (S / COLS), spans);
+    ft_cuda_check(c,
+                  cudaFuncSetAttribute((const void *)chunk_make_kernel,
+                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       (int)sizeof(make_shared)),
+                  "delta_rule");
+    ft_cuda_check(c,
+                  cudaFuncSetAttribute((const void *)chunk_walk_kernel,
+                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       (int)sizeof(walk_shared)),
+                  "delta_rule");
+    FT_LAUNCH(c, chunk_make_kernel, all, THREADS, sizeof(make_shared), *a);
+    FT_LAUNCH(c, chunk_walk_kernel, walks, THREADS, sizeof(walk_shared), *a);
+}
