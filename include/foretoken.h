@@ -382,8 +382,8 @@ typedef struct ft_kvbench_params {
 
 /* row: [n_type]. The model may have been opened with any cache; its own stays unused. */
 ft_status ft_llm_kvbench(ft_llm *m, const ft_kvbench_params *p, ft_kvbench_row *row, ft_err *err);
-/* Bytes per second that the model's threads read from memory, by a plain read test. */
-double ft_read_bandwidth(int threads);
+/* Bytes per second that the model's device reads from its memory, by a plain read test. */
+double ft_llm_bandwidth(ft_llm *m);
 /* ---- chat templates ------------------------------------------------------------------------ */
 
 /* A parsed Jinja chat template. It never changes, so many threads may render one at once. */

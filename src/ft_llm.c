@@ -52,22 +52,10 @@ const char *ft_default_model(void)
     return ft_file_exists(path) ? path : NULL;
 }
 
-/* Memory that this process could still take, in bytes; 0 when nobody knows. */
-static uint64_t memory_available(void)
-{
-    FILE *f = fopen("/proc/meminfo", "r");
-    unsigned long long kb = 0;
-    char line[128];
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) break;
-    if (f) fclose(f);
-    return (uint64_t)kb << 10;
-}
-
 /* Refuses a context whose cache would not fit, and says which one would. */
 static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err *err)
 {
-    const uint64_t need = ft_engine_bytes(m->model, m->assistant, p), have = memory_available();
+    const uint64_t need = ft_engine_bytes(m->model, m->assistant, p), have = m->dev->room(m->dev);
     if (!have || need <= have) return FT_OK;
     int lo = 0, hi = p->ctx;
     while (hi - lo > 64) {

@@ -42,7 +42,7 @@ typedef struct ft_optest {
     int pick;   /* >= 0: only this row */
     bool exact; /* compare bits with `truth` instead of errors */
     bool bench;
-    bool rows; /* single rows of the next weights are read */
+    bool rows;           /* single rows of the next weights are read */
     double bytes, flops; /* of one run, for the bench */
     t_block block[T_BLOCKS];
     int n_block;

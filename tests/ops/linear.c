@@ -70,6 +70,38 @@ OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32}
             OTHER(FT_TQ2_0, 512), OTHER(FT_MXFP4, 96), OTHER(FT_NVFP4, 192), OTHER(FT_Q1_0, 256),
             OTHER(FT_Q2_0, 192), OTHER(FT_TQ3_1S, 96), OTHER(FT_TQ4_1S, 96))
 
+/* Several products of one x, of the same type and of others; then a pair joined by an activation.
+ */
+static void linears(ft_optest *t, const int *n)
+{
+    const int T = n[0], k = n[1], F = n[2];
+    const ft_type a = (ft_type)n[3], b = (ft_type)n[4];
+    ft_weight w[4] = {t_weight(t, a, 40, k, 1), t_weight(t, b, 3, k, 1), t_weight(t, a, 17, k, 1),
+                      t_weight(t, b, 64, k, 1)};
+    ft_weight gate = t_weight(t, a, F, k, 1), up = t_weight(t, n[5] ? b : a, F, k, 1);
+    ft_weight down = t_weight(t, FT_F32, 5, F, 1);
+    ft_mat x = t_uniform(t, T, k, -1, 1), g = t_output(t, T, F), u = t_output(t, T, F);
+    ft_mat z = t_output(t, T, 5);
+    ft_out o[4];
+    for (int i = 0; i < 4; i++) o[i] = (ft_out){t_output(t, T, w[i].n), &w[i]};
+    t->batch.T = t->pick >= 0 ? 1 : T;
+    t_begin(t);
+    ft_linears(t->step, o, 4, x);
+    ft_glu(t->step, g, u, x, &gate, &up, n[6] ? FT_GELU : FT_SILU);
+    ft_linear(t->step, z, g, &down); /* what a product reads of g, and not g itself */
+    t_run(t);
+    for (int i = 0; i < 4; i++) {
+        t_expect_rest(t, o[i].y, 10 * FT_MAX(limit(t, a, T * 3), limit(t, b, T * 3)));
+        t_check_gaps(t, o[i].y);
+    }
+    t_expect_rest(t, g, 10 * FT_MAX(limit(t, a, T * F), limit(t, b, T * F)));
+    t_expect_rest(t, z, 10 * FT_MAX(limit(t, a, T * 5), limit(t, b, T * 5)));
+    t_check_gaps(t, g);
+}
+OPTEST_ROWS(linears, {1, 64, 48, FT_F32, FT_BF16}, {3, 256, 128, FT_Q4_K, FT_F32},
+            {17, 512, 96, FT_Q6_K, FT_Q8_0, 1, 1}, {130, 256, 272, FT_Q4_K, FT_Q5_0},
+            {5, 512, 40, FT_Q5_K, FT_IQ4_XS, 1}, {64, 192, 64, FT_NVFP4, FT_MXFP4})
+
 /* Shapes of real layers, for the bench. */
 #define LARGE(type)                                                                                \
     {1, 4096, 4096, type}, {4, 4096, 4096, type},                                                  \
@@ -182,7 +214,7 @@ OPTEST_ROWS(centroid_head, {1, 64, 16, 8, 3, FT_F32}, {3, 64, 7, 9, 7, FT_Q8_0},
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&linear_case, &linear_large_case, &embed_case,
-                                 &route_case,  &moe_case,          &centroid_head_case};
+    const t_case *const all[] = {&linear_case, &linears_case, &linear_large_case, &embed_case,
+                                 &route_case,  &moe_case,     &centroid_head_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

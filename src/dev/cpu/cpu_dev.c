@@ -263,6 +263,8 @@ static const ft_ops ops = {
     .embed = ft_cpu_embed,
     .rmsnorm = ft_cpu_rmsnorm,
     .linear = ft_cpu_linear,
+    .linears = ft_host_linears,
+    .glu = ft_host_glu,
     .rope_angles = ft_cpu_rope_angles,
     .norm_rope = ft_cpu_norm_rope,
     .kv_put = ft_cpu_kv_put,
@@ -272,6 +274,7 @@ static const ft_ops ops = {
     .add = ft_cpu_add,
     .softcap = ft_cpu_softcap,
     .gather = ft_cpu_gather,
+    .argmax = ft_cpu_argmax,
     .scatter = ft_cpu_scatter,
     .conv = ft_cpu_conv,
     .delta_rule = ft_cpu_delta_rule,
@@ -302,6 +305,8 @@ ft_dev *ft_dev_cpu(int threads)
         .replay = ft_host_replay,
         .commit = commit,
         .sync = sync,
+        .room = ft_host_room,
+        .read_rate = ft_host_read_rate,
         .close = close,
     };
     return &c->dev;

@@ -107,6 +107,9 @@ uint16_t *ft_cuda_wrote_both(ft_cuda *c, ft_mat m);
 void ft_cuda_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale);
 void ft_cuda_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps);
 void ft_cuda_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc);
+void ft_cuda_linears(ft_dev *d, const ft_out *o, int n, ft_mat x);
+void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
+                 const ft_weight *up, ft_act act);
 void ft_cuda_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r);
 void ft_cuda_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs);
 void ft_cuda_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v);
@@ -116,6 +119,7 @@ void ft_cuda_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
 void ft_cuda_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
 void ft_cuda_softcap(ft_dev *d, ft_mat y, float c);
 void ft_cuda_gather(ft_dev *d, ft_mat y, ft_mat x, int which);
+void ft_cuda_argmax(ft_dev *d, int32_t *id, ft_mat x);
 void ft_cuda_scatter(ft_dev *d, ft_mat y, ft_mat x);
 void ft_cuda_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s);
 void ft_cuda_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,

@@ -5,6 +5,7 @@
 /* Both planes of x; columns behind its width are zeros. A thread has eight of a row. */
 static __global__ void shadow_kernel(uint16_t *s, size_t plane, ft_mat x, int k, int eights)
 {
+    after_last();
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= eights * x.T) return;
     const int t = i / eights, c = i % eights * 8;
@@ -20,8 +21,8 @@ const uint16_t *ft_product_x(ft_cuda *c, ft_mat x)
     uint16_t *s = ft_cuda_shadow(c, x, &found);
     if (!s || found) return s;
     const int k = ft_mat_cols(x), eights = (k + 63) / 64 * 8;
-    FT_LAUNCH(c, shadow_kernel, ft_blocks((size_t)eights * x.T, 128), 128, 0, s,
-              shadow_plane(x.T, k), x, k, eights);
+    FT_LAUNCH_NEXT(c, shadow_kernel, ft_blocks((size_t)eights * x.T, 128), 128, 0, s,
+                   shadow_plane(x.T, k), x, k, eights);
     return s;
 }
 
@@ -71,18 +72,73 @@ int ft_product_tokens(const ft_cuda *c, int rows)
     return rows <= 64 || c->smem < (228u - 1u) * 1024u ? 64 : ROWS_TOKENS;
 }
 
+/* Products of x: the segments are filled in by the caller. */
+static ft_product over(ft_cuda *c, ft_mat x)
+{
+    ft_product p = {};
+    p.x = ft_product_x(c, x);
+    p.x_plane = shadow_plane(x.T, ft_mat_cols(x));
+    p.x_T = p.T = x.T;
+    return p;
+}
+
+static void add_seg(ft_cuda *c, ft_product *p, ft_mat y, const ft_weight *w)
+{
+    assert(y.hs == y.d || y.H == 1);
+    p->seg[p->n_seg++] = ft_product_seg(c, w, y.p, y.rs);
+    ft_cuda_wrote(c, y);
+}
+
 extern "C" void ft_cuda_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
 {
     ft_cuda *c = (ft_cuda *)d;
-    assert(y.hs == y.d || y.H == 1);
-    ft_product p = {};
-    p.x = ft_product_x(c, x);
+    ft_product p = over(c, x);
     if (!p.x) return;
-    p.seg[0] = ft_product_seg(c, w, y.p, y.rs);
-    p.n_seg = 1;
     p.acc = acc;
-    p.x_plane = shadow_plane(x.T, w->k);
-    p.x_T = p.T = x.T;
-    ft_cuda_wrote(c, y);
+    add_seg(c, &p, y, w);
     ft_product_run(c, &p, w->type, ft_product_tokens(c, x.T), 0);
+}
+
+/* Those of one type go in one launch. */
+extern "C" void ft_cuda_linears(ft_dev *d, const ft_out *o, int n, ft_mat x)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    ft_product base = over(c, x);
+    assert(n <= 32);
+    if (!base.x) return;
+    uint32_t done = 0;
+    for (int i = 0; i < n; i++) {
+        if (done >> i & 1) continue;
+        ft_product p = base;
+        for (int j = i; j < n && p.n_seg < PRODUCT_SEGS; j++) {
+            if (done >> j & 1 || o[j].w->type != o[i].w->type) continue;
+            done |= 1u << j;
+            add_seg(c, &p, o[j].y, o[j].w);
+        }
+        ft_product_run(c, &p, o[i].w->type, ft_product_tokens(c, x.T), 0);
+    }
+}
+
+extern "C" void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
+                            const ft_weight *up, ft_act act)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    if (gate->type != up->type) {
+        const ft_out o[2] = {{y, gate}, {u, up}};
+        ft_cuda_linears(d, o, 2, x);
+        ft_cuda_act_mul(d, y, y, u, act);
+        return;
+    }
+    ft_product p = over(c, x);
+    if (!p.x) return;
+    assert(y.hs == y.d || y.H == 1);
+    p.seg[0] = ft_product_seg(c, gate, y.p, y.rs);
+    p.seg[1] = ft_product_seg(c, up, NULL, 0);
+    p.n_seg = 2;
+    p.glu = true;
+    p.act = act;
+    p.out = ft_cuda_wrote_both(c, y);
+    p.out_T = y.T;
+    p.out_plane = shadow_plane(y.T, ft_mat_cols(y));
+    ft_product_run(c, &p, gate->type, ft_product_tokens(c, x.T), 0);
 }

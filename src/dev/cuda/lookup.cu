@@ -8,6 +8,7 @@ static __global__ void embed_kernel(ft_mat y, const uint8_t *w, size_t row_bytes
                                     const uint16_t *grid, const int32_t *token, float scale,
                                     const float *w_scale)
 {
+    after_last();
     const int t = blockIdx.x, i = (blockIdx.y * blockDim.x + threadIdx.x) * 8;
     if (i >= k) return;
     float v[8];
@@ -22,8 +23,8 @@ extern "C" void ft_cuda_embed(ft_dev *d, ft_mat y, const ft_weight *w, float sca
     assert(w->lookup || w->rows || !w->packed);
     ft_cuda_wrote(c, y);
     const dim3 grid((unsigned)y.T, ft_blocks((size_t)w->k, 8 * 64));
-    FT_LAUNCH(c, embed_kernel, grid, 64, 0, y, (const uint8_t *)w->data, w->row_bytes,
-              (int)w->type, w->k, c->grid, c->batch.token, scale, w->scale);
+    FT_LAUNCH_NEXT(c, embed_kernel, grid, 64, 0, y, (const uint8_t *)w->data, w->row_bytes,
+                   (int)w->type, w->k, c->grid, c->batch.token, scale, w->scale);
 }
 
 /* ---- centroid_head ---- */
@@ -42,6 +43,7 @@ __device__ __forceinline__ float number(float x)
 /* The centroids of a row in falling order, as many as are wanted; a block has one row. */
 static __global__ void centroids_kernel(int32_t *chosen, ft_mat score, int n_c, int top)
 {
+    after_last();
     __shared__ float best[32];
     __shared__ int at[32];
     __shared__ int last;
@@ -78,6 +80,7 @@ static __global__ void centroids_kernel(int32_t *chosen, ft_mat score, int n_c, 
 
 static __global__ void minus_inf_kernel(ft_mat y)
 {
+    after_last();
     const int t = blockIdx.x, c = blockIdx.y * blockDim.x + threadIdx.x;
     if (c < y.H * y.d) *mat_value(y, t, c) = -INFINITY;
 }
@@ -95,6 +98,7 @@ typedef struct head_args {
 /* A warp has one token of a chosen centroid. */
 static __global__ void centroid_dot_kernel(const __grid_constant__ head_args a)
 {
+    after_last();
     const int t = blockIdx.x, lane = threadIdx.x & 31;
     const int i = blockIdx.y * (blockDim.x >> 5) + (threadIdx.x >> 5);
     if (i >= a.group * a.top) return;
@@ -120,10 +124,21 @@ extern "C" void ft_cuda_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat scor
                                                  (size_t)x.T * (size_t)some * sizeof(int32_t));
     if (!chosen || !x.T) return;
     ft_cuda_wrote(c, y);
-    const head_args a = {y,    x,     (const uint8_t *)w->data, w->row_bytes, (int)w->type, w->k,
-                         group, some, c->grid,                  order,        chosen,       w->scale};
-    FT_LAUNCH(c, centroids_kernel, (unsigned)x.T, 256, 0, chosen, score, n_c, some);
-    FT_LAUNCH(c, minus_inf_kernel, dim3((unsigned)x.T, ft_blocks((size_t)w->n, 256)), 256, 0, y);
-    FT_LAUNCH(c, centroid_dot_kernel,
-              dim3((unsigned)x.T, ft_blocks((size_t)group * (size_t)some, 8)), 256, 0, a);
+    const head_args a = {y,
+                         x,
+                         (const uint8_t *)w->data,
+                         w->row_bytes,
+                         (int)w->type,
+                         w->k,
+                         group,
+                         some,
+                         c->grid,
+                         order,
+                         chosen,
+                         w->scale};
+    FT_LAUNCH_NEXT(c, centroids_kernel, (unsigned)x.T, 256, 0, chosen, score, n_c, some);
+    FT_LAUNCH_NEXT(c, minus_inf_kernel, dim3((unsigned)x.T, ft_blocks((size_t)w->n, 256)), 256, 0,
+                   y);
+    FT_LAUNCH_NEXT(c, centroid_dot_kernel,
+                   dim3((unsigned)x.T, ft_blocks((size_t)group * (size_t)some, 8)), 256, 0, a);
 }

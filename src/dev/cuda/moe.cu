@@ -8,6 +8,7 @@
 /* A warp has one row; E values in registers of its lanes, 32 apart. */
 static __global__ void route_kernel(ft_route r, ft_mat x, int E)
 {
+    after_last();
     const int t = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5), lane = threadIdx.x & 31;
     if (t >= x.T) return;
     const float *row = mat_head(x, t, 0);
@@ -46,7 +47,8 @@ static __global__ void route_kernel(ft_route r, ft_mat x, int E)
         picked += p;
         if (n % 32 == lane) mine = p;
         if (!lane) id[n] = at;
-        if (n % 32 == 31 || n == r.K - 1) { /* weights wait for the sum: kept as they are till then */
+        if (n % 32 == 31 ||
+            n == r.K - 1) { /* weights wait for the sum: kept as they are till then */
             const int from = n / 32 * 32;
             if (from + lane <= n) w[from + lane] = mine;
         }
@@ -60,7 +62,7 @@ extern "C" void ft_cuda_route(ft_dev *d, ft_route r, ft_mat x)
 {
     ft_cuda *c = (ft_cuda *)d;
     assert(ft_mat_cols(x) <= 1024);
-    FT_LAUNCH(c, route_kernel, ft_blocks((size_t)x.T, 4), 128, 0, r, x, ft_mat_cols(x));
+    FT_LAUNCH_NEXT(c, route_kernel, ft_blocks((size_t)x.T, 4), 128, 0, r, x, ft_mat_cols(x));
 }
 
 /* ---- which rows an expert has ---- */
@@ -74,6 +76,7 @@ typedef struct plan {
 /* One block: counts, places, then the list of choices by expert, cut into items of `tokens`. */
 static __global__ void plan_kernel(plan p, const int32_t *id, int n, int E, int tokens)
 {
+    after_last();
     __shared__ int count[1024], start[1024], items[1024];
     for (int e = threadIdx.x; e < 1024; e += blockDim.x) count[e] = 0;
     __syncthreads();
@@ -108,6 +111,7 @@ static __global__ void plan_kernel(plan p, const int32_t *id, int n, int E, int 
 /* y[t] = sum over i of w[i] * part[t K + i], in this order. */
 static __global__ void combine_kernel(ft_mat y, const float *part, ft_route r, bool acc)
 {
+    after_last();
     const int t = blockIdx.x, n = y.H * y.d;
     for (int c = blockIdx.y * blockDim.x + threadIdx.x; c < n; c += blockDim.x * gridDim.y) {
         float sum = 0;
@@ -118,9 +122,11 @@ static __global__ void combine_kernel(ft_mat y, const float *part, ft_route r, b
     }
 }
 
-/* act(gate) * up where the two could not share a launch: tmp's halves, and the planes of the result. */
+/* act(gate) * up where the two could not share a launch: tmp's halves, and the planes of the
+ * result. */
 static __global__ void join_kernel(ft_mat tmp, int F, int act, uint16_t *s, size_t plane)
 {
+    after_last();
     const int i = blockIdx.x, wide = (F + 63) / 64 * 64;
     for (int f = blockIdx.y * blockDim.x + threadIdx.x; f < wide; f += blockDim.x * gridDim.y) {
         const float *g = tmp.p + (size_t)i * tmp.rs;
@@ -178,8 +184,8 @@ static void hidden_apart(ft_cuda *c, const ft_experts *e, const ft_product *base
         p.n_seg = 1;
         ft_product_run(c, &p, w[i]->type, tokens, items);
     }
-    FT_LAUNCH(c, join_kernel, dim3((unsigned)tmp.T, ft_blocks((size_t)e->F, 256)), 256, 0, tmp,
-              e->F, (int)e->act, h, plane);
+    FT_LAUNCH_NEXT(c, join_kernel, dim3((unsigned)tmp.T, ft_blocks((size_t)e->F, 256)), 256, 0, tmp,
+                   e->F, (int)e->act, h, plane);
 }
 
 extern "C" void ft_cuda_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r,
@@ -202,7 +208,7 @@ extern "C" void ft_cuda_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, 
     p.n_item = (int32_t *)(m + head);
     p.list = p.n_item + 4;
     float *part = (float *)(m + ft_round_up(head + ints, 256));
-    FT_LAUNCH(c, plan_kernel, 1, 1024, 0, p, r.id, n, e->E, tokens);
+    FT_LAUNCH_NEXT(c, plan_kernel, 1, 1024, 0, p, r.id, n, e->E, tokens);
 
     ft_product up = over(p, xs, shadow_plane(T, e->down.n), T, r.K);
     up.x_plane = shadow_plane(T, ft_mat_cols(x));
@@ -227,6 +233,6 @@ extern "C" void ft_cuda_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, 
     down.n_seg = 1;
     ft_product_run(c, &down, e->down.type, tokens, p.items);
     ft_cuda_wrote(c, y);
-    FT_LAUNCH(c, combine_kernel, dim3((unsigned)T, ft_blocks((size_t)D, 256)), 256, 0, y, part, r,
-              acc);
+    FT_LAUNCH_NEXT(c, combine_kernel, dim3((unsigned)T, ft_blocks((size_t)D, 256)), 256, 0, y, part,
+                   r, acc);
 }

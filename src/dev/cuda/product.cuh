@@ -36,19 +36,20 @@ typedef struct ft_item {
 typedef struct ft_product {
     ft_seg seg[PRODUCT_SEGS];
     int n_seg;
-    bool acc;          /* y += */
-    bool glu;          /* seg[0] gate, seg[1] up: y of seg[0] = act(gate) * up */
+    bool acc; /* y += */
+    bool glu; /* seg[0] gate, seg[1] up: y of seg[0] = act(gate) * up */
     int act;
     const uint16_t *x; /* shadow of x */
     size_t x_plane;
-    int x_T;           /* its rows */
-    int T;             /* rows to compute, without a list */
-    uint16_t *out;     /* shadow of the result of a pair, or NULL */
+    int x_T;       /* its rows */
+    int T;         /* rows to compute, without a list */
+    uint16_t *out; /* shadow of the result of a pair, or NULL */
     size_t out_plane;
     int out_T;
     const ft_item *item; /* NULL: rows [0, T) in order */
     const int32_t *n_item, *list;
-    int list_div; /* an entry of the list stands for row entry / list_div of x, and for row entry of y */
+    int list_div; /* an entry of the list stands for row entry / list_div of x, and for row entry of
+                     y */
 } ft_product;
 
 __device__ __forceinline__ void mma_bf16(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
@@ -167,13 +168,24 @@ __device__ __forceinline__ int part_units(int units)
 
 /* ---- few rows ---- */
 
+/* A warp's run of bytes, into the second-level cache. */
+__device__ __forceinline__ void prefetch(const uint8_t *p, int bytes, int lane)
+{
+#if __CUDA_ARCH__ >= 800
+    for (int at = 128 * lane; at < bytes; at += 128 * 32)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(p + at));
+#endif
+}
+
 template <class W, int MT, int NT>
-__global__ void __launch_bounds__(32 * SPLIT_WARPS) product_split(const __grid_constant__ ft_product p)
+__global__ void __launch_bounds__(32 * SPLIT_WARPS)
+    product_split(const __grid_constant__ ft_product p)
 {
     enum { STEP = 16 * MT + 4 }; /* keeps the lanes of a store in different banks */
     __shared__ float red[PARTS][8][STEP];
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     block_of b;
+    if (p.item) after_last(); /* the items are the last kernel's */
     if (!find_block(p, 8 * NT, b)) return;
     const int units = b.s->w.units, per = part_units(units), parts = (units + per - 1) / per;
     const int u0 = warp * per, u1 = min(units, u0 + per);
@@ -185,6 +197,11 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS) product_split(const __grid_c
         w[j] = view_of(p.glu ? p.seg[j] : *b.s, b.expert);
         tile[j] = p.glu ? b.at : min(b.at * MT + j, (b.s->w.n + TILE_N - 1) / TILE_N - 1);
     }
+    if (W::BYTES) /* the weights are on their way while the last kernel ends */
+#pragma unroll
+        for (int j = 0; j < MT; j++)
+            prefetch(unit_at(w[j], tile[j], u0, W::BYTES), (u1 - u0) * W::BYTES, lane);
+    if (!p.item) after_last();
     const uint16_t *x[NT];
 #pragma unroll
     for (int i = 0; i < NT; i++) {
@@ -298,12 +315,14 @@ __device__ __forceinline__ void fetch(const ft_product &p, unsigned char *to, co
             for (int c = 0; c < 2; c++) {
                 const uint16_t *x = p.x + (size_t)q * p.x_plane +
                                     ((size_t)(2 * u + h) * p.x_T + max(r, 0)) * 32 + 8 * (c0 + c);
-                copy16(to + q * ROWS_STAGE + (h * ROWS_TOKENS + tok) * 64 + 16 * (c0 + c), x, r >= 0);
+                copy16(to + q * ROWS_STAGE + (h * ROWS_TOKENS + tok) * 64 + 16 * (c0 + c), x,
+                       r >= 0);
             }
 }
 
 template <class W>
-__global__ void __launch_bounds__(32 * ROWS_WARPS, 1) product_rows(const __grid_constant__ ft_product p)
+__global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
+    product_rows(const __grid_constant__ ft_product p)
 {
     extern __shared__ __align__(16) unsigned char smem[];
     __shared__ int row[ROWS_TOKENS];
@@ -312,11 +331,13 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1) product_rows(const __grid_
     unsigned char *ring = smem + ROWS_SUMS;
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     block_of b;
+    after_last();
     if (!find_block(p, ROWS_TOKENS, b)) return;
     if (threadIdx.x < ROWS_TOKENS) row[threadIdx.x] = row_x(p, b, threadIdx.x);
     __syncthreads();
 
-    const int units = b.s->w.units, per = part_units(units), n_tile = (b.s->w.n + TILE_N - 1) / TILE_N;
+    const int units = b.s->w.units, per = part_units(units),
+              n_tile = (b.s->w.n + TILE_N - 1) / TILE_N;
     ft_wview w[2];
     int tile[2];
     const int first = b.at * ROWS_WARPS + warp;
@@ -428,15 +449,15 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
                           "product_rows");
             wide = true;
         }
-        FT_LAUNCH(c, product_rows<W>, grid, 32 * ROWS_WARPS, rows_shape<W>::BYTES, *p);
+        FT_LAUNCH_NEXT(c, product_rows<W>, grid, 32 * ROWS_WARPS, rows_shape<W>::BYTES, *p);
     } else if (tokens == 64) {
-        FT_LAUNCH(c, (product_split<W, 2, 8>), grid, 32 * SPLIT_WARPS, 0, *p);
+        FT_LAUNCH_NEXT(c, (product_split<W, 2, 8>), grid, 32 * SPLIT_WARPS, 0, *p);
     } else if (tokens == 16) {
-        FT_LAUNCH(c, (product_split<W, 2, 2>), grid, 32 * SPLIT_WARPS, 0, *p);
+        FT_LAUNCH_NEXT(c, (product_split<W, 2, 2>), grid, 32 * SPLIT_WARPS, 0, *p);
     } else if (p->glu) {
-        FT_LAUNCH(c, (product_split<W, 2, 1>), grid, 32 * SPLIT_WARPS, 0, *p);
+        FT_LAUNCH_NEXT(c, (product_split<W, 2, 1>), grid, 32 * SPLIT_WARPS, 0, *p);
     } else {
-        FT_LAUNCH(c, (product_split<W, 1, 1>), grid, 32 * SPLIT_WARPS, 0, *p);
+        FT_LAUNCH_NEXT(c, (product_split<W, 1, 1>), grid, 32 * SPLIT_WARPS, 0, *p);
     }
 }
 

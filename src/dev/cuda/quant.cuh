@@ -1,6 +1,7 @@
 /* dev/cuda/quant.cuh - eight values of a row in file layout, for every type: what quant/ says, on
  * the device. For lookups, for packing, and for products of types that have no layout of their own.
- * Rows may lie at any address; k is a multiple of eight, except that plain numbers may end early. */
+ * Rows may lie at any address; k is a multiple of eight, except that plain numbers may end early.
+ */
 #ifndef FT_DEV_CUDA_QUANT_CUH
 #define FT_DEV_CUDA_QUANT_CUH
 
@@ -34,8 +35,7 @@ __device__ __forceinline__ float rd_f16(const uint8_t *p)
 
 __device__ __forceinline__ int iq4_value(int q)
 {
-    const int8_t v[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                          1,    13,   25,  38,  53,  69,  89,  113};
+    const int8_t v[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
     return v[q];
 }
 
@@ -117,7 +117,8 @@ __device__ __noinline__ static void unrotate8(float *v, const uint8_t *s, int i,
                 x[j + h] = p - q;
             }
     for (int j = 0; j < 8; j++)
-        v[j] = x[i + j] * (0x696b4b4au >> (i + j) & 1 ? -0.17677669529663688f : 0.17677669529663688f);
+        v[j] =
+            x[i + j] * (0x696b4b4au >> (i + j) & 1 ? -0.17677669529663688f : 0.17677669529663688f);
 }
 
 __device__ __forceinline__ float trit(uint32_t byte, int digit, float d)
@@ -210,7 +211,8 @@ __device__ __forceinline__ bool decode_k(int type, const uint8_t *row, int k, fl
         const int lo = sc[b16 % 8] >> 4 * (b16 / 8) & 15, hi = sc[8 + b16 % 4] >> 2 * (b16 / 4) & 3;
         const float scale = rd_f16(s + 108) * (float)((lo | hi << 4) - 32);
         for (int j = 0; j < 8; j++)
-            v[j] = scale * (float)(((q[j] >> 2 * (b16 / 2 % 4) & 3) | (h[j] >> b16 / 2 & 1) << 2) - 4);
+            v[j] =
+                scale * (float)(((q[j] >> 2 * (b16 / 2 % 4) & 3) | (h[j] >> b16 / 2 & 1) << 2) - 4);
         return true;
     }
     case FT_Q4_K:
@@ -241,8 +243,7 @@ __device__ __forceinline__ bool decode_k(int type, const uint8_t *row, int k, fl
         const uint8_t *s = row + 136 * b, *q = s + 8 + 16 * b32 + in16;
         const int ls = (s[4 + b32 / 2] >> 4 * (b32 % 2) & 15) | (rd16(s + 2) >> 2 * b32 & 3) << 4;
         const float scale = rd_f16(s) * (float)(ls - 32);
-        for (int j = 0; j < 8; j++)
-            v[j] = scale * (float)iq4_value(q[j] >> 4 * (i / 16 % 2) & 15);
+        for (int j = 0; j < 8; j++) v[j] = scale * (float)iq4_value(q[j] >> 4 * (i / 16 % 2) & 15);
         return true;
     }
     case FT_TQ1_0: {

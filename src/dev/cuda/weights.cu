@@ -119,7 +119,8 @@ __device__ static void codes(int type, const piece &p, int *q, float &s, float &
     }
     case FT_IQ4_XS: {
         const uint8_t *x = p.row + (size_t)136 * b, *c = x + 8 + 16 * (i / 32) + at;
-        const int ls = (x[4 + i / 64] >> 4 * (i / 32 % 2) & 15) | (rd16(x + 2) >> 2 * (i / 32) & 3) << 4;
+        const int ls = (x[4 + i / 64] >> 4 * (i / 32 % 2) & 15) | (rd16(x + 2) >> 2 * (i / 32) & 3)
+                                                                      << 4;
         s = rd_f16(x) * (float)(ls - 32);
         for (int j = 0; j < 8; j++) q[j] = c[j] >> up & 15;
         return;

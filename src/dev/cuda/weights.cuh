@@ -242,8 +242,10 @@ __device__ __forceinline__ void look_up(uint32_t v, const uint32_t l[4], const u
                                         uint32_t &p0, uint32_t &p1)
 {
     const uint32_t in8 = v & 0x7777u, pick = 0x3210u | (v >> 1 & 0x4444u);
-    const uint32_t lo = __byte_perm(__byte_perm(l[0], l[1], in8), __byte_perm(l[2], l[3], in8), pick);
-    const uint32_t hi = __byte_perm(__byte_perm(h[0], h[1], in8), __byte_perm(h[2], h[3], in8), pick);
+    const uint32_t lo =
+        __byte_perm(__byte_perm(l[0], l[1], in8), __byte_perm(l[2], l[3], in8), pick);
+    const uint32_t hi =
+        __byte_perm(__byte_perm(h[0], h[1], in8), __byte_perm(h[2], h[3], in8), pick);
     p0 = __byte_perm(lo, hi, 0x5140);
     p1 = __byte_perm(lo, hi, 0x7362);
 }
