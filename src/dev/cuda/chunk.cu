@@ -85,6 +85,7 @@ static __global__ void __launch_bounds__(THREADS) chunk_make_kernel(const delta_
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, m = 16 * warp;
     const int h = blockIdx.y, kh = h % a.s.Hk, piece = blockIdx.x;
     int span, from, to, first, last;
+    after_last();
     if (!span_chunk(a.b, piece, N, &span, &from, &to)) return;
     const ft_span sp = a.b.span[span];
     pass_rows(sp, CHUNKS, &first, &last);
@@ -297,6 +298,7 @@ static __global__ void __launch_bounds__(THREADS, 2) chunk_walk_kernel(const del
 {
     extern __shared__ uint4 chunk_walk_shared[];
     walker w;
+    after_last();
     w.sh = (walk_shared *)chunk_walk_shared;
     w.a = &a;
     w.sp = a.b.span[blockIdx.y];
@@ -348,16 +350,8 @@ void ft_cuda_chunks(ft_cuda *c, const delta_args *a)
     const unsigned spans = (unsigned)FT_MAX(1, c->batch.S);
     const dim3 all(span_chunks(c->batch.T, (int)spans, N), (unsigned)a->s.Hv);
     const dim3 walks((unsigned)a->s.Hv * (S / COLS), spans);
-    ft_cuda_check(c,
-                  cudaFuncSetAttribute((const void *)chunk_make_kernel,
-                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       (int)sizeof(make_shared)),
-                  "delta_rule");
-    ft_cuda_check(c,
-                  cudaFuncSetAttribute((const void *)chunk_walk_kernel,
-                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       (int)sizeof(walk_shared)),
-                  "delta_rule");
-    FT_LAUNCH(c, chunk_make_kernel, all, THREADS, sizeof(make_shared), *a);
-    FT_LAUNCH(c, chunk_walk_kernel, walks, THREADS, sizeof(walk_shared), *a);
+    ft_cuda_shared(c, (const void *)chunk_make_kernel, (int)sizeof(make_shared));
+    ft_cuda_shared(c, (const void *)chunk_walk_kernel, (int)sizeof(walk_shared));
+    FT_LAUNCH_NEXT(c, chunk_make_kernel, all, THREADS, sizeof(make_shared), *a);
+    FT_LAUNCH_NEXT(c, chunk_walk_kernel, walks, THREADS, sizeof(walk_shared), *a);
 }

@@ -29,6 +29,7 @@ static __global__ void __launch_bounds__(CONV_CHANNELS)
 {
     int span, from;
     const int ch = blockIdx.y * CONV_CHANNELS + threadIdx.x;
+    after_last();
     if (!span_piece(b, blockIdx.x, CONV_ROWS, &span, &from) || ch >= s.CH) return;
     const ft_span sp = b.span[span];
     float *window = s.conv + (size_t)sp.slot * (C - 1) * s.CH + ch;
@@ -82,7 +83,7 @@ extern "C" void ft_cuda_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_d
                     ft_blocks((size_t)s->CH, CONV_CHANNELS));
     ft_cuda_wrote(c, y);
     conv_fn *conv = conv_of<2>(s->C);
-    FT_LAUNCH(c, conv, grid, CONV_CHANNELS, 0, y, u, w, *s, c->batch);
+    FT_LAUNCH_NEXT(c, conv, grid, CONV_CHANNELS, 0, y, u, w, *s, c->batch);
 }
 
 /* ---- recurrence ---- */
@@ -244,6 +245,7 @@ template <int S>
 static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta_args a)
 {
     __shared__ delta_rows<S> rows;
+    after_last();
     const ft_delta &s = a.s;
     const ft_span sp = a.b.span[blockIdx.y];
     const int h = blockIdx.x / (S / COLS), col = blockIdx.x % (S / COLS) * COLS, kh = h % s.Hk;
@@ -303,6 +305,7 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_plain_kernel(const
 {
     extern __shared__ float delta_plain_shared[];
     __shared__ float red[33];
+    after_last();
     const ft_delta &s = a.s;
     const ft_span sp = a.b.span[blockIdx.y];
     const int S = s.S, h = blockIdx.x, kh = h % s.Hk, plane = 1 - sp.plane;
@@ -346,19 +349,19 @@ extern "C" void ft_cuda_delta_rule(ft_dev *dev, ft_mat o, ft_mat y, ft_mat a, ft
     const dim3 grid((unsigned)s->Hv * (S / COLS), spans);
     ft_cuda_wrote(c, o);
     switch (S) {
-    case 32: FT_LAUNCH(c, delta_kernel<32>, grid, DELTA_THREADS, 0, args); return;
-    case 64: FT_LAUNCH(c, delta_kernel<64>, grid, DELTA_THREADS, 0, args); return;
+    case 32: FT_LAUNCH_NEXT(c, delta_kernel<32>, grid, DELTA_THREADS, 0, args); return;
+    case 64: FT_LAUNCH_NEXT(c, delta_kernel<64>, grid, DELTA_THREADS, 0, args); return;
     case 128:
         args.pass = c->batch.T > FT_DECODE_ROWS && ft_cuda_chunk_scratch(c, &args) ? FIRST : ALL;
-        FT_LAUNCH(c, delta_kernel<128>, grid, DELTA_THREADS, 0, args);
+        FT_LAUNCH_NEXT(c, delta_kernel<128>, grid, DELTA_THREADS, 0, args);
         if (args.pass == ALL) return;
         ft_cuda_chunks(c, &args);
         args.pass = LAST;
-        FT_LAUNCH(c, delta_kernel<128>, grid, DELTA_THREADS, 0, args);
+        FT_LAUNCH_NEXT(c, delta_kernel<128>, grid, DELTA_THREADS, 0, args);
         return;
     }
     args.copy =
         (float *)ft_cuda_scratch(c, FT_PLACE_DELTA, sizeof(float) * (size_t)spans * s->Hv * S * S);
-    FT_LAUNCH(c, delta_plain_kernel, dim3((unsigned)s->Hv, spans), DELTA_THREADS,
-              2 * S * sizeof(float), args);
+    FT_LAUNCH_NEXT(c, delta_plain_kernel, dim3((unsigned)s->Hv, spans), DELTA_THREADS,
+                   2 * S * sizeof(float), args);
 }

@@ -5,6 +5,18 @@
 
 #include "dev/cuda/common.cuh"
 
+/* Lets a kernel have this much shared memory, and its blocks as much as the chip has. */
+static inline void ft_cuda_shared(ft_cuda *c, const void *kernel, int bytes)
+{
+    ft_cuda_check(c,
+                  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+                  "shared memory");
+    ft_cuda_check(c,
+                  cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                       cudaSharedmemCarveoutMaxShared),
+                  "shared memory");
+}
+
 static inline unsigned span_pieces(int T, int S, int rows)
 {
     return (unsigned)FT_MAX(1, FT_MIN(T, (T + rows - 1) / rows + S - 1));
