@@ -15,26 +15,32 @@ enum { N = FT_CHUNK_ROWS, S = 128, COLS = 32, THREADS = 128, TRI = N * N, QK = N
 
 typedef struct make_shared {
     uint4 q[QK / 8], k[QK / 8]; /* swizzled rows of halves */
-    float A[N][N + 4];
+    float A[N][N + 4], T[N][N + 4];
     float G[N], beta[N];
 } make_shared;
 
-/* Rows as unit vectors times `scale`, a warp for each; rows from n on are zero. */
-__device__ void unit_rows(uint4 *to, const delta_args &a, const ft_span &sp, int from, int n,
-                          int column, float scale)
+/* Rows as unit vectors times `scale`, every fourth for a warp; rows from n on are zero. */
+__device__ __forceinline__ void unit_rows(uint4 *to, const delta_args &a, const ft_span &sp,
+                                          int from, int n, int column, float scale)
 {
-    const int lane = threadIdx.x & 31;
-    for (int r = threadIdx.x / 32; r < N; r += THREADS / 32) {
-        float v[4] = {};
-        if (r < n) {
-            const float *x = mat_head(a.y, sp.row + from + r, 0) + column + 4 * lane;
-            for (int e = 0; e < 4; e++) v[e] = x[e];
-        }
-        const float sum = warp_sum(fmaf(v[0], v[0], v[1] * v[1]) + fmaf(v[2], v[2], v[3] * v[3]));
+    enum { EACH = N / (THREADS / 32) };
+    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    float4 v[EACH]; /* all on their way before the first is used */
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const int r = 4 * i + warp;
+        v[i] = make_float4(0, 0, 0, 0);
+        if (r < n)
+            v[i] = *(const float4 *)(mat_head(a.y, sp.row + from + r, 0) + column + 4 * lane);
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const float x = v[i].x, y = v[i].y, z = v[i].z, w = v[i].w;
+        const float sum = warp_sum(fmaf(x, x, y * y) + fmaf(z, z, w * w));
         const float f = 1.0f / sqrtf(sum + 1e-6f) * scale;
-        uint32_t *piece = (uint32_t *)(to + swizzled(r, lane / 2, S / 8)) + 2 * (lane % 2);
-        piece[0] = pack_half(v[0] * f, v[1] * f);
-        piece[1] = pack_half(v[2] * f, v[3] * f);
+        uint32_t *piece = (uint32_t *)(to + swizzled(4 * i + warp, lane / 2, S / 8)) + lane % 2 * 2;
+        piece[0] = pack_half(x * f, y * f);
+        piece[1] = pack_half(z * f, w * f);
     }
 }
 
@@ -58,24 +64,65 @@ __device__ void gates(make_shared *sh, const delta_args &a, const ft_span &sp, i
     }
 }
 
-/* Column c of (1 + A)^-1, times beta_c. */
-__device__ __forceinline__ void invert(const make_shared *sh, uint16_t *to, int c)
+/* Column c of (1 + A)^-1 for 32 rows and columns of A from `at` on, into `to`. */
+__device__ __forceinline__ void invert_half(const make_shared *sh, float (*to)[N + 4], int at,
+                                            int c)
 {
-    float x[N];
+    float x[N / 2];
 #pragma unroll
-    for (int i = 0; i < N; i++) {
-        float even = i == c ? 1.0f : 0.0f, odd = 0;
+    for (int i = 0; i < N / 2; i++) {
+        float sum[4] = {i == c ? 1.0f : 0.0f, 0, 0, 0};
 #pragma unroll
-        for (int j = 0; j + 1 < i; j += 2) {
-            even = fmaf(-sh->A[i][j], x[j], even);
-            odd = fmaf(-sh->A[i][j + 1], x[j + 1], odd);
+        for (int j = 0; j < i; j += 4) {
+            const float4 row = *(const float4 *)&sh->A[at + i][at + j];
+            sum[0] = fmaf(-row.x, x[j], sum[0]);
+            if (j + 1 < i) sum[1] = fmaf(-row.y, x[j + 1], sum[1]);
+            if (j + 2 < i) sum[2] = fmaf(-row.z, x[j + 2], sum[2]);
+            if (j + 3 < i) sum[3] = fmaf(-row.w, x[j + 3], sum[3]);
         }
-        if (i & 1) even = fmaf(-sh->A[i][i - 1], x[i - 1], even);
-        x[i] = even + odd;
+        x[i] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        to[at + i][at + c] = x[i];
     }
-    const float beta = sh->beta[c];
+}
+
+/* y[32, 32] = -f a b, a thread for 8 columns of a row; f = +1 or -1. */
+__device__ __forceinline__ void square_product(float (*y)[N + 4], const float (*a)[N + 4],
+                                               const float (*b)[N + 4], float f)
+{
+    const int r = threadIdx.x / 4, c = threadIdx.x % 4 * 8;
+    float sum[8] = {};
+#pragma unroll 8
+    for (int k = 0; k < N / 2; k++) {
+        const float4 lo = *(const float4 *)&b[k][c], hi = *(const float4 *)&b[k][c + 4];
+        const float x = a[r][k];
+        sum[0] = fmaf(x, lo.x, sum[0]);
+        sum[1] = fmaf(x, lo.y, sum[1]);
+        sum[2] = fmaf(x, lo.z, sum[2]);
+        sum[3] = fmaf(x, lo.w, sum[3]);
+        sum[4] = fmaf(x, hi.x, sum[4]);
+        sum[5] = fmaf(x, hi.y, sum[5]);
+        sum[6] = fmaf(x, hi.z, sum[6]);
+        sum[7] = fmaf(x, hi.w, sum[7]);
+    }
 #pragma unroll
-    for (int i = 0; i < N; i++) to[i * N + c] = __half_as_ushort(__float2half_rn(x[i] * beta));
+    for (int i = 0; i < 8; i++) y[r][c + i] = f * sum[i];
+}
+
+typedef float (*rows32)[N + 4];
+
+/* (1 + A)^-1 in sh->T. With A in quarters, the inverse's lower left one is
+ * -(1 + A22)^-1 A21 (1 + A11)^-1; the quarter right of the diagonal is used on the way. */
+__device__ __forceinline__ void invert(make_shared *sh)
+{
+    enum { H = N / 2 };
+    const int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+    if (warp < 2) invert_half(sh, sh->T, H * warp, lane);
+    __syncthreads();
+    rows32 between = (rows32)&sh->T[0][H];
+    square_product(between, (rows32)&sh->A[H][0], (rows32)&sh->T[0][0], 1.0f);
+    __syncthreads();
+    square_product((rows32)&sh->T[H][0], (rows32)&sh->T[H][H], between, -1.0f);
+    __syncthreads();
 }
 
 static __global__ void __launch_bounds__(THREADS) chunk_make_kernel(const delta_args a)
@@ -114,10 +161,15 @@ static __global__ void __launch_bounds__(THREADS) chunk_make_kernel(const delta_
         }
     __syncthreads();
     float *fall = a.fall + ((size_t)piece * a.s.Hv + h) * 3 * N;
+    invert(sh);
+    for (int i = threadIdx.x; i < TRI / 2; i += THREADS) {
+        const int r = i / (N / 2), c = i % (N / 2) * 2;
+        *(uint32_t *)(tri + r * N + c) =
+            pack_half(c <= r ? sh->T[r][c] * sh->beta[c] : 0.0f,
+                      c < r ? sh->T[r][c + 1] * sh->beta[c + 1] : 0.0f);
+    }
     if (threadIdx.x < N) {
-        invert(sh, tri, threadIdx.x);
-    } else {
-        const int i = threadIdx.x - N;
+        const int i = threadIdx.x;
         fall[i] = expf(sh->G[i]);
         fall[N + i] = i < n ? expf(sh->G[N - 1] - sh->G[i]) : 0.0f;
         fall[2 * N + i] = expf(sh->G[N - 1]);
@@ -226,24 +278,30 @@ __device__ __forceinline__ void one_chunk(const walker &w, float (&z)[2][4][4], 
     const float *fall = a.fall + ((size_t)piece * a.s.Hv + w.h) * 3 * N + m + lane / 4;
     const float e0 = fall[0], e1 = fall[8], f0 = fall[N], f1 = fall[N + 8], all = fall[2 * N];
     float kz[4][4] = {}, o[4][4] = {}, y[4][4] = {};
+    float2 v[2][4]; /* on their way during the products */
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        const int r = min(from + m + lane / 4 + 8 * j, to - 1);
+        const float *row = mat_head(a.y, w.sp.row + r, 0) + (2 * a.s.Hk + w.h) * S + w.col;
+#pragma unroll
+        for (int n = 0; n < 4; n++) v[j][n] = *(const float2 *)(row + 8 * n + 2 * (lane % 4));
+    }
     rows_by_columns<S>(kz, qk + QK / 8, sh->Z, m, S);
     rows_by_columns<S>(o, qk, sh->Z, m, S);
 #pragma unroll
     for (int j = 0; j < 2; j++) {
-        const int r = from + m + lane / 4 + 8 * j;
+        const bool there = from + m + lane / 4 + 8 * j < to;
         const float e = j ? e1 : e0;
-        const float *v = mat_head(a.y, w.sp.row + min(r, to - 1), 0) + (2 * a.s.Hk + w.h) * S +
-                         w.col + 2 * (lane % 4);
 #pragma unroll
         for (int n = 0; n < 4; n++) {
-#pragma unroll
-            for (int i = 2 * j; i < 2 * j + 2; i++) {
-                kz[n][i] = r < to ? fmaf(-e, kz[n][i], v[8 * n + i % 2]) : 0.0f;
-                o[n][i] *= e;
-            }
+            kz[n][2 * j] = there ? fmaf(-e, kz[n][2 * j], v[j][n].x) : 0.0f;
+            kz[n][2 * j + 1] = there ? fmaf(-e, kz[n][2 * j + 1], v[j][n].y) : 0.0f;
+            o[n][2 * j] *= e;
+            o[n][2 * j + 1] *= e;
         }
     }
     put_rows(sh->R, kz, m, 1, 1);
+    copy_wait<1>(); /* the triangles */
     __syncthreads();
     const int upto = m < 32 ? 32 : 64; /* what is right of the diagonal is zero */
     rows_by_columns<N>(y, sh->tri[0], sh->R, m, upto);
@@ -311,15 +369,17 @@ static __global__ void __launch_bounds__(THREADS, 2) chunk_walk_kernel(const del
     int piece = first_chunk(a.b, blockIdx.y, N) + (w.sp.past % N + at) / N;
     float *Z = state_of(a, w.sp.slot, w.h), z[2][4][4];
     fetch_qk(w, piece, 0);
+    copy_commit();
     fetch_tri(w, piece);
     copy_commit();
     move_part<false>(z, Z, w.col);
     for (int t = 0; t < 2; t++) put_rows(w.sh->Z, z[t], threadIdx.x / 32 * 32 + 16 * t, 1, 1);
     for (int half = 0; at < last; piece++, half ^= 1) {
         const int to = min(last, at + N - (w.sp.past + at) % N);
-        copy_wait<0>();
-        __syncthreads(); /* this chunk's inputs, and the state as halves */
+        copy_wait<1>();
+        __syncthreads(); /* this chunk's queries and keys, and the state as halves */
         if (to < last) fetch_qk(w, piece + 1, half ^ 1);
+        copy_commit();
         one_chunk(w, z, w.sh->qk[half], piece, at, to);
         __syncthreads(); /* all are done with the triangles */
         if (to < last) fetch_tri(w, piece + 1);
