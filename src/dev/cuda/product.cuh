@@ -177,8 +177,11 @@ __device__ __forceinline__ void prefetch(const uint8_t *p, int bytes, int lane)
 #endif
 }
 
+#ifndef X_MIN
+#define X_MIN 1
+#endif
 template <class W, int MT, int NT>
-__global__ void __launch_bounds__(32 * SPLIT_WARPS)
+__global__ void __launch_bounds__(32 * SPLIT_WARPS, X_MIN)
     product_split(const __grid_constant__ ft_product p)
 {
     enum { STEP = 16 * MT + 4 }; /* keeps the lanes of a store in different banks */
@@ -197,10 +200,12 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS)
         w[j] = view_of(p.glu ? p.seg[j] : *b.s, b.expert);
         tile[j] = p.glu ? b.at : min(b.at * MT + j, (b.s->w.n + TILE_N - 1) / TILE_N - 1);
     }
+#ifndef X_NOPRE
     if (W::BYTES) /* the weights are on their way while the last kernel ends */
 #pragma unroll
         for (int j = 0; j < MT; j++)
             prefetch(unit_at(w[j], tile[j], u0, W::BYTES), (u1 - u0) * W::BYTES, lane);
+#endif
     if (!p.item) after_last();
     const uint16_t *x[NT];
 #pragma unroll
@@ -211,7 +216,10 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS)
     const size_t step = (size_t)p.x_T * 32;
 
     float c[MT][NT][4] = {};
-#pragma unroll 2
+#ifndef X_UNROLL
+#define X_UNROLL 2
+#endif
+#pragma unroll X_UNROLL
     for (int u = u0; u < u1; u++) {
         typename W::regs r[MT];
 #pragma unroll
