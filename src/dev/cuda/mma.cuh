@@ -87,4 +87,34 @@ static __device__ __forceinline__ int swizzled(int r, int c, int pieces)
     return r * pieces + (c ^ (r & 7));
 }
 
+/* s[16, 8 NT] += rows [m, m + 16) of a times rows [n, n + 8 NT) of b, both swizzled tiles of rows
+ * of D halves. */
+template <int D, int NT>
+static __device__ __forceinline__ void rows_by_rows(float (&s)[NT][4], const unsigned char *a,
+                                                    const unsigned char *b, int m, int n)
+{
+    const int lane = threadIdx.x & 31;
+#pragma unroll 4
+    for (int k = 0; k < D / 32; k++) {
+        uint32_t a0[4], a1[4], x[4];
+        const int piece = 4 * k + lane / 16;
+        load_frags(a0, a + 16 * swizzled(m + lane % 16, piece, D / 8));
+        load_frags(a1, a + 16 * swizzled(m + lane % 16, piece + 2, D / 8));
+#pragma unroll
+        for (int i = 0; i < NT; i++) {
+            load_frags(x, b + 16 * swizzled(n + 8 * i + lane % 8, 4 * k + lane / 8, D / 8));
+            mma_f16(s[i], a0, x[0], x[1]);
+            mma_f16(s[i], a1, x[2], x[3]);
+        }
+    }
+}
+
+static __device__ __forceinline__ uint32_t pack_half(float a, float b)
+{
+    const __half2 h = __floats2half2_rn(a, b);
+    uint32_t u;
+    memcpy(&u, &h, 4);
+    return u;
+}
+
 #endif
