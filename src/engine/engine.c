@@ -118,6 +118,7 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
     e->p = *p;
     e->drafter = drafter_of(m, drafter, p);
     e->lane = ft_new_n(ft_lane, (size_t)p->lanes);
+    e->seen = ft_new_n(bool, (size_t)p->lanes);
     int n;
     ft_layer_state *layer = layers_of(m, e->drafter, &n);
     const ft_cache_params cp = cache_params(m, layer, n, &e->p);
@@ -148,6 +149,7 @@ void ft_engine_free(ft_engine *e)
     ft_runner_free(e->run);
     ft_cache_free(e->cache);
     ft_free(e->lane);
+    ft_free(e->seen);
     ft_free(e);
 }
 
@@ -259,6 +261,11 @@ ft_status ft_task_check(const ft_engine *e, const ft_task *t, ft_err *err)
                        "the request has %d tokens, which is more than the maximum context length "
                        "of %d tokens leaves room for",
                        t->n_prompt, e->p.ctx);
+    if (t->n_prompt / FT_PAGE_ROWS >= ft_cache_all_pages(e->cache))
+        return ft_fail(err, FT_ECONTEXT,
+                       "the request has %d tokens, which is more than the maximum context length "
+                       "of %d tokens that all requests share",
+                       t->n_prompt, ft_cache_all_pages(e->cache) * FT_PAGE_ROWS);
     for (int i = 0; i < t->n_prompt; i++)
         if (t->prompt[i] < 0 || t->prompt[i] >= e->m->V)
             return ft_fail(err, FT_EINVAL, "token %d of the prompt is %d, want 0 to %d", i,
@@ -283,6 +290,8 @@ ft_status ft_lane_start(ft_lane *l, const ft_task *j, ft_err *err)
     for (int i = 0; i < j->n_prompt; i++) ft_sampler_accept(l->sampler, l->ids[i]);
     l->n_draft = l->next_max = l->n_rows = 0;
     l->held = false;
+    l->waited = 0;
+    l->arrival = ++l->e->arrivals;
     l->winner = -1;
     ft_gov_init(&l->gov, &e->costs, false);
     ft_gov_init(&l->gov_guess, &e->costs, true);
@@ -298,6 +307,12 @@ void ft_lane_end(ft_lane *l, ft_finish why)
 {
     if (l->state < LANE_PROMPT) return;
     l->state = LANE_IDLE;
+    if (l->parked) {
+        ft_parked_free(l->parked);
+        l->parked = NULL;
+        ft_seq_rewind(l->seq, 0);
+        l->fed = 0;
+    }
     l->finish = why;
     l->n_draft = 0;
     if (l->t_first) l->stats.predicted_s = (double)(ft_now_ns() - l->t_first) * 1e-9;
@@ -386,7 +401,8 @@ static bool any_behind(const ft_engine *e)
 {
     for (int i = 0; i < e->p.lanes; i++) {
         const ft_lane *l = &e->lane[i];
-        if (l->state == LANE_PROMPT && lane_len(l) > 0 && l->fed <= lane_len(l)) return true;
+        if (l->state == LANE_PROMPT && !l->parked && lane_len(l) > 0 && l->fed <= lane_len(l))
+            return true;
     }
     return false;
 }
@@ -416,6 +432,7 @@ bool ft_engine_round(ft_engine *e)
     ft_err err;
     ft_status st = FT_OK;
     if (!any_busy(e)) return false;
+    const int64_t start = ft_now_ns();
     if (e->drafter && any_behind(e)) st = ft_spec_catch_up(e, &err);
     if (!st && ft_batch_fill(e)) {
         st = trunk(e, &err);
@@ -425,6 +442,7 @@ bool ft_engine_round(ft_engine *e)
         lane_fail(e, &err);
     else
         ft_keep_round(e);
+    ft_pace_round(e, e->rows_now, (double)(ft_now_ns() - start) * 1e-9);
     return any_busy(e);
 }
 

@@ -115,6 +115,10 @@ void ft_engine_trace(ft_engine *e, void (*fn)(void *user, const char *line), voi
 ft_status ft_engine_share(ft_engine *e, uint64_t bytes, const char *dir, ft_err *err);
 void ft_engine_unshare(ft_engine *e); /* returns when everything is written */
 
+/* A round with a prompt beside replies shall not take longer; 0: any time. */
+void ft_engine_pace(ft_engine *e, double ms);
+/* Whether there are pages for the task beside those who run; false: let it wait. */
+bool ft_engine_room(const ft_engine *e, const ft_task *t);
 /* Why a lane of this engine could not begin the task, without beginning it; from any thread. */
 ft_status ft_task_check(const ft_engine *e, const ft_task *t, ft_err *err);
 
