@@ -230,6 +230,7 @@ static int rewound(ft_lane *l, int same)
  * which the past of a delta net, with replies in it, has not. */
 static int reusable(ft_lane *l, const ft_task *j)
 {
+    if (j->hidden) return rewound(l, 0); /* every row is wanted */
     if (!l->e->prefix) return rewound(l, ft_lane_match(l, j));
     if (!j->keep) return rewound(l, 0);
     const int own = ft_cache_state_bytes(l->e->cache) ? 0 : ft_lane_match(l, j);
@@ -375,6 +376,17 @@ static void prompt_done(ft_lane *l)
         ft_spec_first(l);
 }
 
+static void give_hidden(ft_lane *l)
+{
+    ft_engine *e = l->e;
+    float *row = ft_new_n(float, (size_t)e->m->D);
+    for (int i = 0; i < l->n_rows; i++) {
+        ft_runner_hidden_get(e->run, ft_hidden_trunk(e->run, l->first_row + i), row);
+        l->job.hidden(l->job.user, l->past + i, row);
+    }
+    ft_free(row);
+}
+
 static void read_rows(ft_engine *e)
 {
     for (int i = 0; i < e->p.lanes; i++) {
@@ -384,6 +396,7 @@ static void read_rows(ft_engine *e)
             ft_spec_verify(l);
         } else if (l->state == LANE_PROMPT) {
             ft_seq_accept(l->seq, l->n_rows);
+            if (l->job.hidden) give_hidden(l);
             if (lane_len(l) == l->job.n_prompt) prompt_done(l);
         }
     }

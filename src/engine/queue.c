@@ -268,7 +268,9 @@ static void *run(void *user)
         round_done(q);
     }
     ft_engine_unshare(q->e);
+    for (int i = 0; i < q->lanes; i++) ft_lane_free(q->lane[i]);
     pthread_mutex_lock(&q->lock);
+    q->lanes = 0; /* others may have them now */
     q->ended = true;
     q->calls = NULL; /* whoever still waits helps himself */
     pthread_cond_broadcast(&q->changed);
@@ -344,7 +346,6 @@ void ft_queue_free(ft_queue *q)
     if (!q) return;
     ft_queue_stop(q, false);
     pthread_join(q->thread, NULL);
-    for (int i = 0; i < q->lanes; i++) ft_lane_free(q->lane[i]);
     pthread_mutex_destroy(&q->lock);
     pthread_cond_destroy(&q->work);
     pthread_cond_destroy(&q->changed);
@@ -423,9 +424,9 @@ void ft_queue_call(ft_queue *q, void (*fn)(void *user, ft_queue *q), void *user)
     pthread_mutex_unlock(&q->lock);
 }
 
-ft_engine *ft_queue_engine(ft_queue *q)
+int ft_queue_ctx(const ft_queue *q)
 {
-    return q->e;
+    return q->e->p.ctx;
 }
 
 ft_lane *ft_queue_lane(ft_queue *q, int i)
