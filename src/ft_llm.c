@@ -52,22 +52,10 @@ const char *ft_default_model(void)
     return ft_file_exists(path) ? path : NULL;
 }
 
-/* Memory that this process could still take, in bytes; 0 when nobody knows. */
-static uint64_t memory_available(void)
-{
-    FILE *f = fopen("/proc/meminfo", "r");
-    unsigned long long kb = 0;
-    char line[128];
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) break;
-    if (f) fclose(f);
-    return (uint64_t)kb << 10;
-}
-
 /* Refuses a context whose cache would not fit, and says which one would. */
 static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err *err)
 {
-    const uint64_t need = ft_engine_bytes(m->model, m->assistant, p), have = memory_available();
+    const uint64_t need = ft_engine_bytes(m->model, m->assistant, p), have = m->dev->room(m->dev);
     if (!have || need <= have) return FT_OK;
     int lo = 0, hi = p->ctx;
     while (hi - lo > 64) {
@@ -121,6 +109,13 @@ static ft_status open_vocab(ft_llm *m, ft_err *err)
     return FT_OK;
 }
 
+static char *copy_of(ft_str s)
+{
+    char *z = ft_alloc(s.n + 1);
+    if (s.n) memcpy(z, s.p, s.n);
+    return z;
+}
+
 /* The chat template: the caller's, or the file's. A broken one of the file is no reason not to open
  * the model: it is said when it is needed. */
 static ft_status open_chat(ft_llm *m, const ft_llm_params *p, ft_err *err)
@@ -128,9 +123,12 @@ static ft_status open_chat(ft_llm *m, const ft_llm_params *p, ft_err *err)
     const ft_vocab_ids *ids = ft_vocab_special(m->vocab);
     ft_str source = ft_str_of(p->template_text ? p->template_text : "");
     if (!p->template_text) ft_gguf_str(m->model->file, "tokenizer.chat_template", &source);
-    if (!source.n) return FT_OK;
     const ft_str bos = ids->bos >= 0 ? ft_vocab_text(m->vocab, ids->bos) : FT_STR("");
     const ft_str eos = ids->eos >= 0 ? ft_vocab_text(m->vocab, ids->eos) : FT_STR("");
+    m->bos = copy_of(bos);
+    m->eos = copy_of(eos);
+    if (!source.n) return FT_OK;
+    m->template_text = copy_of(source);
     const ft_status st = ft_chat_new(&m->chat, source, bos, eos, err);
     if (!st || p->template_text) return st;
     ft_log(FT_LOG_WARN, "the chat template of the file cannot be used: %s", err ? err->text : "");
@@ -265,6 +263,15 @@ static ft_status engine_params(ft_engine_params *e, const ft_llm *m, const ft_ll
     return FT_OK;
 }
 
+/* Before a compact cache is trusted with the keys. */
+static ft_status measure_keys(ft_llm *m, const ft_llm_params *p, ft_engine_params *e, ft_err *err)
+{
+    if (!p->cache || p->cache_exact || !ft_kv_pair_measured(ft_str_of(p->cache))) return FT_OK;
+    const ft_status st = ft_llm_gauge(&m->gauge, m, e->kt, e->ctx, err);
+    e->gauge = m->gauge;
+    return st;
+}
+
 /* Who drafts, how, and what it takes; or why nobody does. */
 static char *drafter_words(const ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
                            const ft_engine_params *e)
@@ -311,17 +318,23 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
     i->device = m->dev->name;
     i->drafts = e->draft_max > 0 && (ft_engine_drafts(m->engine) || d->kinds & FT_SPEC_NGRAMS);
     i->has_template = m->chat != NULL;
+    i->template_text = m->template_text;
+    i->bos = m->bos;
+    i->eos = m->eos;
     i->drafter = m->drafter = drafter_words(m, p, d, e);
     ft_buf_init(&m->cache_table, 1 << 20);
-    ft_engine_cache_table(&m->cache_table, m->model, m->assistant, e);
+    char special[sizeof m->cache_words];
+    i->cache_small = ft_engine_cache_table(&m->cache_table, m->cache_words, special, sizeof special,
+                                           m->model, m->assistant, e);
     i->cache = ft_buf_z(&m->cache_table);
-    ft_log(FT_LOG_INFO, "%s", i->cache);
+    i->cache_words = m->cache_words;
     i->layers = m->model->L;
     i->width = m->model->D;
     i->vocab = m->model->V;
     i->ctx = e->ctx;
     i->ctx_train = m->model->ctx_train;
     i->threads = m->dev->threads;
+    i->lanes = e->lanes;
     i->parameters = m->model->weight_count + (m->assistant ? m->assistant->weight_count : 0);
     i->weight_bytes = m->model->weight_bytes + (m->assistant ? m->assistant->weight_bytes : 0);
     i->cache_bytes = ft_engine_bytes(m->model, m->assistant, e);
@@ -344,6 +357,7 @@ static ft_status load(ft_llm *m, const ft_llm_params *p, ft_drafters *d, ft_engi
     if ((st = open_chat(m, p, err))) return st;
     if (d->kinds & FT_SPEC_HEAD && p->draft_max > 0 && (st = narrow(m, p, err))) return st;
     if ((st = engine_params(e, m, p, d, err))) return st;
+    if ((st = measure_keys(m, p, e, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;
     if (e->draft_max > 0 && (st = ft_drafters_add(m->engine, d, e->lanes, err))) return st;
@@ -361,11 +375,16 @@ ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int
     ft_status st = open_file(&m, path, dev, NULL, &p, err);
     for (int i = 0; i < n && !st; i++) {
         p.cache = type[i];
-        ft_engine_params e = {.lanes = 1, .ctx = ctx, .draft_max = p.draft_max};
+        ft_engine_params e = {.lanes = 1, .ctx = ctx, .rows = p.batch, .draft_max = p.draft_max};
         if ((st = cache_types(&e, &p, err))) break;
         double f16;
         out[i].token_bytes = ft_engine_token_bytes(m, &e, &f16);
         out[i].ratio = out[i].token_bytes > 0 ? f16 / out[i].token_bytes : 1;
+        ft_buf table;
+        char words[sizeof out[i].special];
+        ft_buf_init(&table, 1 << 20);
+        ft_engine_cache_table(&table, words, out[i].special, sizeof words, m, NULL, &e);
+        ft_buf_release(&table);
         out[i].bytes = ft_engine_cache_bytes(m, NULL, &e);
     }
     ft_model_close(m);
@@ -400,6 +419,7 @@ void ft_llm_close(ft_llm *m)
     if (!m) return;
     ft_queue_free(m->queue);
     ft_engine_free(m->engine);
+    ft_gauge_free(m->gauge, m->model);
     if (m->trace && m->trace != stderr) fclose(m->trace);
     ft_model_close(m->assistant);
     ft_model_close(m->model);
@@ -411,6 +431,9 @@ void ft_llm_close(ft_llm *m)
     ft_free(m->path);
     ft_free(m->name);
     ft_free(m->drafter);
+    ft_free(m->template_text);
+    ft_free(m->bos);
+    ft_free(m->eos);
     ft_buf_release(&m->cache_table);
     pthread_mutex_destroy(&m->lock);
     ft_free(m);

@@ -24,6 +24,7 @@ struct ft_dev {
     const char *name; /* "cpu", "cuda", "ref" */
     int threads;
     bool unified;          /* device memory is host memory: no copies needed to read results */
+    bool no_tail;          /* attend does not know ft_kv.newest: caches are made without */
     const ft_batch *batch; /* of the step being recorded */
 
     /* Zeroed device memory, NULL when there is none left. */
@@ -43,6 +44,10 @@ struct ft_dev {
     bool (*replay)(ft_dev *, const void *pass);
     void (*commit)(ft_dev *);
     ft_status (*sync)(ft_dev *, ft_err *err);
+    /* Bytes of memory that it could still give; 0 when nobody knows. */
+    uint64_t (*room)(ft_dev *);
+    /* Bytes per second of a plain read of its memory, measured now. */
+    double (*read_rate)(ft_dev *);
     void (*close)(ft_dev *);
 };
 
