@@ -283,6 +283,7 @@ static void attend_newest(ft_optest *t, const int *n)
 {
     const int H = n[0], G = n[1], d = n[2], kt = n[3], vt = n[4], past = n[7], rows = n[8];
     const seq s[2] = {{past, rows}, {130, 2}};
+    if (t->dev->no_tail) return; /* its caches are made without */
     const int T = rows + 2, pages = (FT_MAX(past, 130) + rows) / FT_PAGE_ROWS + 1;
     spans(t, s, 2, pages);
     ft_kv kv = cache(t, kt, vt, G, d, 2 * pages);
@@ -297,7 +298,7 @@ static void attend_newest(ft_optest *t, const int *n)
     t_begin(t);
     ft_kv_put(t->step, 0, ft_heads(k, 0, G, d, d), ft_heads(k, 0, G, d, d));
     ft_attend(t->step, 0, ft_heads(o, 0, H, d, d), ft_heads(q, 0, H, d, d), p);
-    t_expect(t, o, limit(kt, vt));
+    t_expect(t, o, limit(t, kt, vt));
     t_check_gaps(t, o);
     const ft_batch all = t->batch;
     for (int r = 0; r < rows; r += FT_MAX(1, rows / 4)) {
@@ -310,7 +311,7 @@ static void attend_newest(ft_optest *t, const int *n)
         t->batch.span = t_put(t, &span, sizeof span);
         t_begin(t);
         ft_attend(t->step, 0, ft_heads(one, 0, H, d, d), ft_heads(ft_rows(q, r, 1), 0, H, d, d), p);
-        t_expect(t, one, limit(kt, vt));
+        t_expect(t, one, limit(t, kt, vt));
         const size_t cols = (size_t)(H * d);
         if (memcmp(t->kept[t->n_kept - 1].v, t->kept[0].v + (size_t)r * cols, cols * sizeof(float)))
             t_fail(t, "row together and alone differ, row", r);
