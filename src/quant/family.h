@@ -58,6 +58,14 @@ static inline void ft_scale_min_k4(const uint8_t *s, int b, int *scale, int *min
     }
 }
 
+/* The signs of eight IQ2 or IQ3 values: seven bits are stored, the eighth makes the number of minus
+ * signs even. */
+static inline uint32_t ft_even_signs(uint32_t v)
+{
+    v &= 127;
+    return v | (uint32_t)(__builtin_popcount(v) & 1) << 7;
+}
+
 /* The f16 block scale of IQ1_M, spread over the top four bits of its four scale words. */
 static inline uint16_t ft_iq1_m_scale(const uint8_t *block)
 {

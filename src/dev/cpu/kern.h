@@ -93,6 +93,8 @@ void ft_kern_c(ft_kern *k);
 void ft_kern_c_turbo(ft_kern *k);
 void ft_kern_neon(ft_kern *k);
 void ft_kern_dotprod(ft_kern *k);
+void ft_kern_avx2(ft_kern *k);
+void ft_kern_avx512(ft_kern *k);
 
 /* Fused where the machine has it at hand, else two roundings: libm's emulation is very slow. */
 static inline float ft_fma(float a, float b, float c)

@@ -1,0 +1,11 @@
+/* AVX-512: everything in f32. */
+#include "dev/cpu/x86/avx512_vec.h"
+
+enum { TILE_ROWS = 4 };
+
+#include "dev/cpu/x86/plain.h"
+
+void ft_kern_avx512_plain(ft_kern *k)
+{
+    fill_plain(k);
+}
