@@ -39,6 +39,17 @@ static inline int law_end(void)
 
 /* ---- models ---- */
 
+/* The device of all laws: FT_TEST_DEV, or the cpu. */
+static inline ft_dev *law_dev(int threads)
+{
+    const char *name = getenv("FT_TEST_DEV");
+    ft_dev *d;
+    ft_err err;
+    if (!ft_dev_open(&d, name ? name : "cpu", threads, &err)) return d;
+    printf("%s\n", err.text);
+    exit(1);
+}
+
 typedef struct law_model {
     const char *name;
     ft_dev *dev;
@@ -83,7 +94,7 @@ static inline ft_model *law_golden(const char *name, ft_dev *dev, const ft_model
 
 static inline law_model law_model_golden(const char *name, const char *assistant, int threads)
 {
-    law_model m = {.name = name, .dev = ft_dev_cpu(threads)};
+    law_model m = {.name = name, .dev = law_dev(threads)};
     m.m = law_golden(name, m.dev, NULL);
     if (assistant) m.assistant = law_golden(assistant, m.dev, m.m);
     return m;
@@ -91,7 +102,7 @@ static inline law_model law_model_golden(const char *name, const char *assistant
 
 static inline law_model law_model_tiny(int threads)
 {
-    law_model m = {.name = "foretoken-tiny", .dev = ft_dev_cpu(threads)};
+    law_model m = {.name = "foretoken-tiny", .dev = law_dev(threads)};
     m.m = law_open("models/foretoken-tiny.gguf", m.dev, NULL);
     return m;
 }

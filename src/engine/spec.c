@@ -277,7 +277,7 @@ ft_status ft_spec_draft(ft_engine *e, ft_err *err)
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         l->draft_out = -1;
-        if (l->state < LANE_PROMPT && !l->n_rows) continue;
+        if (!l->n_rows) continue; /* idle, or held with the drafts it has */
         l->next_max = head_drafts(l);
         if (assistant)
             first_assistant(l, w);
@@ -288,7 +288,7 @@ ft_status ft_spec_draft(ft_engine *e, ft_err *err)
     const double seconds = (double)(ft_now_ns() - start) * 1e-9;
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
-        if (l->state != LANE_REPLY) continue;
+        if (l->state != LANE_REPLY || !l->n_rows) continue;
         l->stats.draft_s += seconds;
         if (l->n_draft < l->job.draft_min) l->n_draft = 0;
         if (l->n_draft) ft_trace_draft(l);

@@ -69,7 +69,7 @@ static void head_alone(const char *name, const char *fork_arch)
     const ft_mtp_opts o = {.path = path, .out = head, .use_mmap = true, .quiet = true};
     law(!ft_mtp_extract(&o, &err), "%s: %s", name, err.text);
     rename_arch(head, fork, fork_arch);
-    law_model m = {.name = name, .dev = ft_dev_cpu(1)};
+    law_model m = {.name = name, .dev = law_dev(1)};
     m.m = law_open(path, m.dev, NULL);
     drafts_of(&inside, &a, &m, law_job(40, 3));
     law(inside.n > 100, "%s: nothing was drafted", name);

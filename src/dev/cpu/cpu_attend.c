@@ -38,13 +38,14 @@ static void put_job(const ft_part *p, const void *args)
 {
     const put_args *a = args;
     const ft_kv *kv = &a->kv;
+    float *line = (float *)(void *)p->own;
     int lo, hi;
     ft_share(p, a->k.T * kv->G, 1, &lo, &hi);
     for (int i = lo; i < hi; i++) {
         const int t = i / kv->G, g = i % kv->G, cell = p->b->cell[t];
         const int slot = p->b->span[p->b->span_of[t]].slot;
         encode(p->k, kv->kt, kv->k + ft_kv_at(kv, p->b, slot, cell, g, kv->k_row, kv->k_page),
-               ft_mat_head(a->k, t, g), kv->d);
+               ft_kv_centred(kv, line, ft_mat_head(a->k, t, g), g), kv->d);
         encode(p->k, kv->vt, kv->v + ft_kv_at(kv, p->b, slot, cell, g, kv->v_row, kv->v_page),
                ft_mat_head(a->v, t, g), kv->d);
     }
@@ -56,6 +57,7 @@ void ft_cpu_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
     const put_args a = {*kv, k, v};
     ft_job_reads(c, k);
     ft_job_reads(c, v);
+    ft_job_own(c, kv->mean ? (size_t)kv->d * sizeof(float) : 0);
     ft_job_touches(c, kv->k, 1, true); /* the first byte stands for the layer's cache */
     FT_JOB(c, put_job, a);
 }

@@ -299,6 +299,7 @@ ft_dev *ft_dev_cpu(int threads)
         .unbind = unbind,
         .reserve = reserve,
         .record = record,
+        .replay = ft_host_replay,
         .commit = commit,
         .sync = sync,
         .close = close,

@@ -54,7 +54,7 @@ void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, in
                     const ft_inputs *x)
 {
     const ft_pack *pack = &p->k->pack[w->type];
-    rows_of r = {ft_weight_row(w, e, lo), w->row_bytes,       w->k, FT_COLS,
+    rows_of r = {ft_weight_row(w, e, lo), w->row_bytes,         w->k, FT_COLS,
                  p->k->dot8[w->type],     p->k->dotf[w->type]};
     int rows = hi - lo;
     if (w->packed && lo % pack->group == 0 && (hi % pack->group == 0 || hi == w->n)) {

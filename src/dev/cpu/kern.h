@@ -41,7 +41,8 @@ typedef struct ft_pack {
     int group, cols;        /* rows of a group; most columns of one call */
     size_t (*bytes)(int k); /* of a group */
     void (*rows)(unsigned char *to, const unsigned char *from, size_t row_bytes, int k);
-    ft_dot8_fn *dot; /* w: the first group, row_bytes: of a group, rows: a multiple of it */
+    ft_dot8_fn *dot;  /* w: the first group, row_bytes: of a group, rows: a multiple of it */
+    ft_dot8_fn *many; /* the same for more than `cols` columns, at most FT_PACK_COLS; or NULL */
 } ft_pack;
 
 /* Rows of a turbo cache. The codes of sixteen bytes at a time come out in planes: the first of each
@@ -95,6 +96,7 @@ void ft_kern_neon(ft_kern *k);
 void ft_kern_dotprod(ft_kern *k);
 void ft_kern_avx2(ft_kern *k);
 void ft_kern_avx512(ft_kern *k);
+void ft_kern_amx(ft_kern *k);
 
 /* Fused where the machine has it at hand, else two roundings: libm's emulation is very slow. */
 static inline float ft_fma(float a, float b, float c)

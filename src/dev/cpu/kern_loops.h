@@ -1,6 +1,6 @@
-/* dev/cpu/kern_loops.h - kernels that work element by element, written so that a compiler turns them
- * into vectors: no branches, no calls. A file that includes this gets them in its own instruction
- * set. Outputs may be inputs, index by index. */
+/* dev/cpu/kern_loops.h - kernels that work element by element, written so that a compiler turns
+ * them into vectors: no branches, no calls. A file that includes this gets them in its own
+ * instruction set. Outputs may be inputs, index by index. */
 #ifndef FT_DEV_CPU_KERN_LOOPS_H
 #define FT_DEV_CPU_KERN_LOOPS_H
 

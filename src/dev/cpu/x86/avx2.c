@@ -26,12 +26,13 @@ INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
     vi low = _mm256_maddubs_epi16(q[0], four(x)), high = _mm256_maddubs_epi16(q[2], four(x + 8));
     low = _mm256_add_epi16(low, _mm256_maddubs_epi16(q[1], four(x + 4)));
     high = _mm256_add_epi16(high, _mm256_maddubs_epi16(q[3], four(x + 12)));
-    if (kind == BYTES_SMALL) return v_add32(start, _mm256_madd_epi16(_mm256_add_epi16(low, high), one));
+    if (kind == BYTES_SMALL)
+        return v_add32(start, _mm256_madd_epi16(_mm256_add_epi16(low, high), one));
     start = v_add32(start, _mm256_madd_epi16(low, one));
     return v_add32(start, _mm256_madd_epi16(high, one));
 }
 
-#include "dev/cpu/x86/packed.h"
+#include "dev/cpu/x86/packed_fill.h"
 
 void ft_kern_avx2(ft_kern *k)
 {

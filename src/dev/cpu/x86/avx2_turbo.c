@@ -1,7 +1,7 @@
-/* AVX2: turbo caches. Codes are taken from sixteen bytes at a time, two planes in a vector: 32 codes
- * of four bits, or 64 of two or three. A code becomes a byte of the codebook by one look-up. For
- * values two look-ups give the upper half of a float, which is as good as the codebook's own digits:
- * no conversions. */
+/* AVX2: turbo caches. Codes are taken from sixteen bytes at a time, two planes in a vector: 32
+ * codes of four bits, or 64 of two or three. A code becomes a byte of the codebook by one look-up.
+ * For values two look-ups give the upper half of a float, which is as good as the codebook's own
+ * digits: no conversions. */
 #include "dev/cpu/x86/avx2_vec.h"
 
 #include "base/half.h"
@@ -76,8 +76,7 @@ INLINE void turbo_dot(const turbo t, float *const *y, const unsigned char *w, si
                     UNROLL for (int c = 0; c < n; c++)
                     {
                         const vi q = _mm256_sign_epi8(v_load(x[c].q + at), v);
-                        s[c] = v_add32(s[c],
-                                       _mm256_madd_epi16(_mm256_maddubs_epi16(size, q), one));
+                        s[c] = v_add32(s[c], _mm256_madd_epi16(_mm256_maddubs_epi16(size, q), one));
                     }
                 }
             }

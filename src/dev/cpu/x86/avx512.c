@@ -1,5 +1,5 @@
-/* AVX-512 with VNNI: products with packed rows. One instruction takes four unsigned codes of each of
- * sixteen rows against four activations. */
+/* AVX-512 with VNNI: products with packed rows. One instruction takes four unsigned codes of each
+ * of sixteen rows against four activations. */
 #include "dev/cpu/x86/avx512_vec.h"
 
 /* start + four values of each row against x[0 ... 3], and so on for four quads */
@@ -15,7 +15,7 @@ INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
     return start;
 }
 
-#include "dev/cpu/x86/packed.h"
+#include "dev/cpu/x86/packed_fill.h"
 
 void ft_kern_avx512(ft_kern *k)
 {

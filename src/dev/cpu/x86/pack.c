@@ -263,9 +263,7 @@ static void tq1_0(piece *p, const uint8_t *s, int b)
     p->scale[0] = rd16(s + 52);
     for (int i = 0; i < 32; i++) {
         const int at = 32 * b + i;
-        const int byte = at < 160   ? at % 32
-                         : at < 240 ? 32 + (at - 160) % 16
-                                    : 48 + (at - 240) % 4;
+        const int byte = at < 160 ? at % 32 : at < 240 ? 32 + (at - 160) % 16 : 48 + (at - 240) % 4;
         const int digit = at < 160 ? at / 32 : at < 240 ? (at - 160) / 16 : (at - 240) / 4;
         p->code[i] = (uint8_t)((uint8_t)(s[byte] * pow3[digit]) * 3 >> 8);
     }
@@ -280,8 +278,7 @@ static void tq2_0(piece *p, const uint8_t *s, int b)
 static void q1_0(piece *p, const uint8_t *s, int b)
 {
     p->scale[0] = rd16(s);
-    for (int i = 0; i < 32; i++)
-        p->code[i] = (uint8_t)((s[2 + 4 * b + i / 8] >> i % 8 & 1) << 1);
+    for (int i = 0; i < 32; i++) p->code[i] = (uint8_t)((s[2 + 4 * b + i / 8] >> i % 8 & 1) << 1);
 }
 
 static void q2_0(piece *p, const uint8_t *s, int b)

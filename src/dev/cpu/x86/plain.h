@@ -87,7 +87,8 @@ INLINE void wide_cols(float *const *y, const unsigned char *w, size_t row_bytes,
                       const float *const *x, const int R, const int n, const int kind)
 {
     int o = 0;
-    for (; o + R <= rows; o += R) tile(y, o, w + (size_t)o * row_bytes, row_bytes, k, x, R, n, kind);
+    for (; o + R <= rows; o += R)
+        tile(y, o, w + (size_t)o * row_bytes, row_bytes, k, x, R, n, kind);
     for (; o < rows; o++) tile(y, o, w + (size_t)o * row_bytes, row_bytes, k, x, 1, n, kind);
 }
 
@@ -177,8 +178,8 @@ static void mm(float *c, int ldc, const float *a, int lda, const float *b, int l
                 1);
 }
 
-/* ---- delta net: W V value columns of the state at a time, all keys: they stay in the nearest cache
- * between the two passes ---- */
+/* ---- delta net: W V value columns of the state at a time, all keys: they stay in the nearest
+ * cache between the two passes ---- */
 
 INLINE void advance_cols(float *Z, const float *k, const float *upd, float decay, int S,
                          const int V)
@@ -186,8 +187,7 @@ INLINE void advance_cols(float *Z, const float *k, const float *upd, float decay
     const vf fade = f_set1(decay);
     vf u[4];
     UNROLL for (int j = 0; j < V; j++) u[j] = f_load(upd + W * j);
-    for (int i = 0; i < S; i++, Z += S)
-    {
+    for (int i = 0; i < S; i++, Z += S) {
         const vf key = f_set1(k[i]);
         UNROLL for (int j = 0; j < V; j++)
             f_store(Z + W * j, f_fma(u[j], key, f_mul(f_load(Z + W * j), fade)));

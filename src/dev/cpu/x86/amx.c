@@ -1,0 +1,178 @@
+/* AMX: products of packed rows with nine to sixteen columns. The codes of 32 (or 16) values of
+ * sixteen rows become a tile of signed bytes, the columns' activations are another, and one
+ * instruction gives the whole numbers of all sixteen by sixteen outputs. They are scaled and added
+ * as packed.h does, in the same order: the bits are those of the narrow kernels. */
+#include "dev/cpu/x86/avx512_vec.h"
+
+/* The tiles take the products; packed.h only decodes here. */
+INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
+{
+    (void)q, (void)x, (void)kind;
+    return start;
+}
+
+#include "dev/cpu/x86/packed.h"
+
+enum { AHEAD = 4 }; /* blocks between decoding and adding up */
+
+typedef struct tile_config {
+    uint8_t palette, start, zero[14];
+    uint16_t bytes[16];
+    uint8_t rows[16];
+} tile_config;
+
+typedef struct scratch {
+    _Alignas(64) int8_t w[AHEAD][8][64]; /* eight quads of each block */
+    int8_t x[FT_PACK_COLS][32 * AHEAD];
+    int32_t sum[AHEAD][2][FT_PACK_COLS][16];
+} scratch;
+
+/* Tiles 0 to 3 are sums, 4 and 5 activations, 6 and 7 weights. */
+static void configure(const x86_format f, int n)
+{
+    tile_config c = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        c.bytes[i] = (uint16_t)(i == 4 || i == 5 ? f.sub : 64);
+        c.rows[i] = (uint8_t)(i < 6 ? n : f.sub / 4);
+    }
+    _tile_loadconfig(&c);
+}
+
+/* The codes of block b as signed bytes. */
+INLINE void decode(const x86_format f, int8_t (*to)[64], const unsigned char *p, vi book)
+{
+    const int raise = f.shift >= 0 ? 128 >> f.shift : 0;
+    UNROLL for (int h = 0; h < 2; h++)
+    {
+        vi q[4];
+        quads(f, q, p, h, book);
+        UNROLL for (int j = 0; j < 4; j++)
+            _mm512_store_si512(to[4 * h + j], raise ? _mm512_sub_epi8(q[j], v_set8(raise)) : q[j]);
+    }
+}
+
+/* Sums of `blocks` blocks. x: the first column's activations, step bytes from one to the next. */
+INLINE void multiply(const x86_format f, scratch *s, const int8_t *x, size_t step, int blocks)
+{
+    for (int u = 0; u < blocks; u++, x += 32) {
+        _tile_loadd(4, x, step);
+        _tile_loadd(6, s->w[u], 64);
+        _tile_zero(0);
+        _tile_dpbssd(0, 4, 6);
+        _tile_stored(0, s->sum[u][0], 64);
+        if (f.sub == 32) continue;
+        _tile_loadd(5, x + 16, step);
+        _tile_loadd(7, s->w[u][4], 64);
+        _tile_zero(1);
+        _tile_dpbssd(1, 5, 7);
+        _tile_stored(1, s->sum[u][1], 64);
+    }
+}
+
+INLINE void add_up(const x86_format f, vf *acc, const scratch *s, int u, const scales *sc,
+                   const ft_col8 *x, int b, int n)
+{
+    const int last = 32 / f.sub - 1;
+    UNROLL for (int c = 0; c < FT_PACK_COLS; c++)
+    {
+        if (c == n) break;
+        UNROLL for (int h = 0; h < 2; h++)
+        {
+            if (h || f.sub == 16)
+                acc[c] = f_fma(f_from_i32(v_load(s->sum[u][h & last][c])),
+                               f_mul(sc->scale[h & last], f_set1(x[c].d[b])), acc[c]);
+            if (f.min) acc[c] = f_fnma(sc->min[h & last], f_set1(x[c].s[2 * b + h]), acc[c]);
+        }
+    }
+}
+
+/* true when the columns lie at one distance from each other */
+static bool in_step(const ft_col8 *x, int n)
+{
+    const ptrdiff_t step = x[1].q - x[0].q;
+    for (int c = 2; c < n; c++)
+        if (x[c].q - x[c - 1].q != step) return false;
+    return step > 0;
+}
+
+INLINE void group16(const x86_format f, float *const *y, int o, const unsigned char *w, int k,
+                    const ft_col8 *x, int n, bool even)
+{
+    const unsigned char *p = w + x86_planes_at(f, k);
+    const vi book = f.book ? v_book_load(ft_x86_book[f.book]) : v_zero();
+    scratch s;
+    scales sc = {.d = f_zero(), .d_min = f_zero()};
+    x86_format plain = f; /* the book is signed here: nothing to take away */
+    if (f.book) plain.shift = -1;
+    vf acc[FT_PACK_COLS];
+    UNROLL for (int c = 0; c < FT_PACK_COLS; c++) acc[c] = f_zero();
+    for (int b = 0; b < k / 32; b += AHEAD) {
+        const int blocks = FT_MIN(AHEAD, k / 32 - b);
+        for (int u = 0; u < blocks; u++, p += x86_plane_bytes(f.plane))
+            decode(plain, s.w[u], p, book);
+        if (even) {
+            multiply(f, &s, x[0].q + 32 * b, (size_t)(x[1].q - x[0].q), blocks);
+        } else {
+            for (int c = 0; c < n; c++) memcpy(s.x[c], x[c].q + 32 * b, (size_t)(32 * blocks));
+            multiply(f, &s, s.x[0], sizeof s.x[0], blocks);
+        }
+        for (int u = 0; u < blocks; u++) {
+            scales_of(f, &sc, w, b + u, 0);
+            add_up(f, acc, &s, u, &sc, x, b + u, n);
+        }
+    }
+    UNROLL for (int c = 0; c < FT_PACK_COLS; c++)
+    {
+        if (c == n) break;
+        f_store(y[c] + o, acc[c]);
+    }
+}
+
+INLINE void tiles(const x86_format f, float *const *y, const unsigned char *w, size_t group,
+                  int rows, int k, const ft_col8 *x, int n)
+{
+    const bool even = in_step(x, n);
+    configure(f, n);
+    for (int o = 0; o < rows; o += PACK_ROWS, w += group)
+        if (n == FT_PACK_COLS)
+            group16(f, y, o, w, k, x, FT_PACK_COLS, even);
+        else
+            group16(f, y, o, w, k, x, n, even);
+    _tile_release();
+}
+
+#define TILES(name)                                                                                \
+    static void tiles_##name(float *const *y, const unsigned char *w, size_t group, int rows,      \
+                             int k, const ft_col8 *x, int n)                                       \
+    {                                                                                              \
+        tiles(x86_##name, y, w, group, rows, k, x, n);                                             \
+    }
+
+TILES(q8_0)
+TILES(q4_0)
+TILES(q4_k)
+TILES(q5_k)
+TILES(q6_k)
+TILES(q3_k)
+TILES(q2_k)
+TILES(iq4_nl)
+TILES(iq4_xs)
+TILES(iq3_xxs)
+TILES(iq2_xxs)
+TILES(mxfp4)
+
+void ft_kern_amx(ft_kern *k)
+{
+    k->pack[FT_Q8_0].many = tiles_q8_0;
+    k->pack[FT_Q4_0].many = tiles_q4_0;
+    k->pack[FT_Q4_K].many = tiles_q4_k;
+    k->pack[FT_Q5_K].many = tiles_q5_k;
+    k->pack[FT_Q6_K].many = tiles_q6_k;
+    k->pack[FT_Q3_K].many = tiles_q3_k;
+    k->pack[FT_Q2_K].many = tiles_q2_k;
+    k->pack[FT_IQ4_NL].many = tiles_iq4_nl;
+    k->pack[FT_IQ4_XS].many = tiles_iq4_xs;
+    k->pack[FT_IQ3_XXS].many = tiles_iq3_xxs;
+    k->pack[FT_IQ2_XXS].many = tiles_iq2_xxs;
+    k->pack[FT_MXFP4].many = tiles_mxfp4;
+}
