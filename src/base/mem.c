@@ -1,9 +1,10 @@
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include "base/mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static void *gone(size_t bytes)
 {
@@ -41,6 +42,14 @@ void *ft_alloc_aligned(size_t bytes, size_t align)
     if (posix_memalign(&p, align, bytes ? bytes : align)) return gone(bytes);
     memset(p, 0, bytes ? bytes : align);
     return p;
+}
+
+void ft_want_large_pages(void *p, size_t bytes)
+{
+    enum { PAGE = 4096 };
+    const uintptr_t from = ft_round_up((uintptr_t)p, PAGE),
+                    to = ((uintptr_t)p + bytes) / PAGE * PAGE;
+    if (from < to) madvise((void *)from, to - from, MADV_HUGEPAGE);
 }
 
 void ft_free(void *p)

@@ -41,8 +41,7 @@ typedef struct ft_pack {
     int group, cols;        /* rows of a group; most columns of one call */
     size_t (*bytes)(int k); /* of a group */
     void (*rows)(unsigned char *to, const unsigned char *from, size_t row_bytes, int k);
-    ft_dot8_fn *dot;  /* w: the first group, row_bytes: of a group, rows: a multiple of it */
-    ft_dot8_fn *many; /* the same for more than `cols` columns, at most FT_PACK_COLS; or NULL */
+    ft_dot8_fn *dot; /* w: the first group, row_bytes: of a group, rows: a multiple of it */
 } ft_pack;
 
 /* Rows of a turbo cache. The codes of sixteen bytes at a time come out in planes: the first of each
@@ -64,6 +63,7 @@ static inline int ft_turbo_plane(int bits, int i)
 typedef struct ft_kern {
     ft_kern_turbo turbo[FT_TURBO_MAX];
     ft_pack pack[FT_TYPE_MAX];     /* dot NULL: the file's layout is used */
+    ft_dot8_fn *many[FT_TYPE_MAX]; /* as pack.dot, for more than its columns; or NULL */
     ft_dot8_fn *dot8[FT_TYPE_MAX]; /* NULL: use dotf on the decoded row */
     ft_dotf_fn *dotf[FT_TYPE_MAX]; /* F32, F16, BF16; Q8_0 of caches */
     void (*quantise)(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k);

@@ -163,16 +163,16 @@ TILES(mxfp4)
 
 void ft_kern_amx(ft_kern *k)
 {
-    k->pack[FT_Q8_0].many = tiles_q8_0;
-    k->pack[FT_Q4_0].many = tiles_q4_0;
-    k->pack[FT_Q4_K].many = tiles_q4_k;
-    k->pack[FT_Q5_K].many = tiles_q5_k;
-    k->pack[FT_Q6_K].many = tiles_q6_k;
-    k->pack[FT_Q3_K].many = tiles_q3_k;
-    k->pack[FT_Q2_K].many = tiles_q2_k;
-    k->pack[FT_IQ4_NL].many = tiles_iq4_nl;
-    k->pack[FT_IQ4_XS].many = tiles_iq4_xs;
-    k->pack[FT_IQ3_XXS].many = tiles_iq3_xxs;
-    k->pack[FT_IQ2_XXS].many = tiles_iq2_xxs;
-    k->pack[FT_MXFP4].many = tiles_mxfp4;
+    k->many[FT_Q8_0] = tiles_q8_0;
+    k->many[FT_Q4_0] = tiles_q4_0;
+    k->many[FT_Q4_K] = tiles_q4_k;
+    k->many[FT_Q5_K] = tiles_q5_k;
+    k->many[FT_Q6_K] = tiles_q6_k;
+    k->many[FT_Q3_K] = tiles_q3_k;
+    k->many[FT_Q2_K] = tiles_q2_k;
+    k->many[FT_IQ4_NL] = tiles_iq4_nl;
+    k->many[FT_IQ4_XS] = tiles_iq4_xs;
+    k->many[FT_IQ3_XXS] = tiles_iq3_xxs;
+    k->many[FT_IQ2_XXS] = tiles_iq2_xxs;
+    k->many[FT_MXFP4] = tiles_mxfp4;
 }
