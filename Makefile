@@ -174,6 +174,7 @@ OTHER    := $(if $(filter x86_64,$(ARCH)),aarch64,x86_64)
 DEV_OBJ  := $(filter $(BUILD)/src/base/% $(BUILD)/src/quant/% $(BUILD)/src/dev/%,$(LIB_OBJ))
 OPS      := $(patsubst tests/ops/%.c,$(BUILD)/cross/%,$(wildcard tests/ops/*.c))
 check-cross:
+	@scripts/deps.sh cross
 	@$(MAKE) --no-print-directory CC=$(OTHER)-linux-gnu-gcc BUILD=build-$(OTHER) DEPS=none cross-ops
 cross-ops: $(OPS)
 	@for t in $^; do qemu-$(ARCH) -L /usr/$(ARCH)-linux-gnu -cpu max $$t --dev cpu || exit 1; done
