@@ -1,10 +1,12 @@
-#define _GNU_SOURCE
+#define _DEFAULT_SOURCE
 #include "base/mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#define LARGE_PAGE ((size_t)2 << 20)
 
 static void *gone(size_t bytes)
 {
@@ -44,12 +46,29 @@ void *ft_alloc_aligned(size_t bytes, size_t align)
     return p;
 }
 
+void *ft_try_alloc_large(size_t bytes)
+{
+    void *p = NULL;
+    if (bytes < LARGE_PAGE / 4) return ft_try_alloc(bytes);
+    if (bytes > SIZE_MAX - LARGE_PAGE) return NULL;
+    const size_t room = ft_round_up(bytes, LARGE_PAGE);
+    if (posix_memalign(&p, LARGE_PAGE, room)) return NULL;
+#ifdef MADV_HUGEPAGE
+    madvise(p, room, MADV_HUGEPAGE); /* before the first touch; a refusal costs speed alone */
+#endif
+    return memset(p, 0, bytes);
+}
+
 void ft_want_large_pages(void *p, size_t bytes)
 {
     enum { PAGE = 4096 };
     const uintptr_t from = ft_round_up((uintptr_t)p, PAGE),
                     to = ((uintptr_t)p + bytes) / PAGE * PAGE;
+#ifdef MADV_HUGEPAGE
     if (from < to) madvise((void *)from, to - from, MADV_HUGEPAGE);
+#else
+    (void)from, (void)to;
+#endif
 }
 
 void ft_free(void *p)

@@ -19,6 +19,9 @@ void *ft_alloc_n(size_t n, size_t size);            /* zeroed, never NULL */
 void *ft_realloc(void *p, size_t bytes);            /* never NULL; new bytes are not zeroed */
 void *ft_try_alloc(size_t bytes);                   /* zeroed, NULL when memory is gone */
 void *ft_alloc_aligned(size_t bytes, size_t align); /* zeroed, never NULL; ft_free releases it */
+/* As ft_try_alloc, in large pages where the system has them: for tables that are read here and
+ * there. */
+void *ft_try_alloc_large(size_t bytes);
 /* Asks for large pages under memory that is read from end to end; it may be ignored. */
 void ft_want_large_pages(void *p, size_t bytes);
 void ft_free(void *p);          /* accepts NULL */
