@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { STRIP = FT_PACK_ROWS };
+enum { STRIP = FT_PACK_ROWS, NEAR = 128 };
 
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w)
 {
@@ -104,28 +104,38 @@ static int runs_of(const ft_part *p, int strips, int rows)
     return FT_MIN(want, most);
 }
 
+/* Rows [from, to) of one strip. */
+static void linear_strip(const ft_part *p, const linear_args *a, float *out, int strip, int from,
+                         int to)
+{
+    const float scale = ft_weight_scale(&a->w, 0);
+    const int o = strip * STRIP, n = FT_MIN(STRIP, a->w.n - o);
+    const ft_inputs x = {a->x.x, a->x.x8, NULL, from, to - from};
+    ft_cpu_product(p, out, STRIP, &a->w, 0, o, o + n, &x);
+    for (int t = from; t < to; t++) {
+        float *y = ft_mat_head(a->y, t, 0) + o;
+        const float *r = out + (size_t)(t - from) * STRIP;
+        if (a->acc)
+            for (int i = 0; i < n; i++) y[i] += r[i] * scale;
+        else
+            for (int i = 0; i < n; i++) y[i] = r[i] * scale;
+    }
+}
+
+/* All strips of a thread take NEAR rows before the next rows come: those stay in its own cache. */
 static void linear_job(const ft_part *p, const void *args)
 {
     const linear_args *a = args;
-    const float scale = ft_weight_scale(&a->w, 0);
     float *out = (float *)(void *)(p->own + ft_cpu_product_own(p->c, &a->w));
-    const int strips = (a->w.n + STRIP - 1) / STRIP, runs = runs_of(p, strips, a->x.n);
+    const int T = a->x.n, strips = (a->w.n + STRIP - 1) / STRIP, runs = runs_of(p, strips, T);
     int lo, hi;
     ft_share(p, strips * runs, 1, &lo, &hi);
-    for (int i = lo; i < hi; i++) {
-        const int o = i / runs * STRIP, n = FT_MIN(STRIP, a->w.n - o);
-        const int from = a->x.n * (i % runs) / runs, to = a->x.n * (i % runs + 1) / runs;
-        const ft_inputs x = {a->x.x, a->x.x8, NULL, from, to - from};
-        ft_cpu_product(p, out, STRIP, &a->w, 0, o, o + n, &x);
-        for (int t = from; t < to; t++) {
-            float *y = ft_mat_head(a->y, t, 0) + o;
-            const float *r = out + (size_t)(t - from) * STRIP;
-            if (a->acc)
-                for (int j = 0; j < n; j++) y[j] += r[j] * scale;
-            else
-                for (int j = 0; j < n; j++) y[j] = r[j] * scale;
+    for (int at = 0; at < T; at += NEAR)
+        for (int i = lo; i < hi; i++) {
+            const int from = FT_MAX(at, T * (i % runs) / runs);
+            const int to = FT_MIN(at + NEAR, T * (i % runs + 1) / runs);
+            if (from < to) linear_strip(p, a, out, i / runs, from, to);
         }
-    }
 }
 
 /* x as a product with w takes it; the quantising job comes first. */
@@ -151,7 +161,7 @@ void ft_cpu_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
     const linear_args a = {y, cols_of(c, x, w), *w, acc};
     reads_cols(c, &a.x, w);
     ft_job_writes(c, y);
-    ft_job_own(c, ft_cpu_product_own(c, w) + (size_t)x.T * STRIP * sizeof(float));
+    ft_job_own(c, ft_cpu_product_own(c, w) + (size_t)FT_MIN(x.T, NEAR) * STRIP * sizeof(float));
     FT_JOB(c, linear_job, a);
 }
 

@@ -13,7 +13,7 @@ INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
 
 #include "dev/cpu/x86/packed.h"
 
-enum { AHEAD = 4 }; /* blocks between decoding and adding up */
+enum { RUN = 4 }; /* blocks that are decoded and multiplied before the run in front is added up */
 
 typedef struct tile_config {
     uint8_t palette, start, zero[14];
@@ -22,9 +22,9 @@ typedef struct tile_config {
 } tile_config;
 
 typedef struct scratch {
-    _Alignas(64) int8_t w[AHEAD][8][64]; /* eight quads of each block */
-    int8_t x[FT_PACK_COLS][32 * AHEAD];
-    int32_t sum[AHEAD][2][FT_PACK_COLS][16];
+    _Alignas(64) int8_t w[RUN][8][64]; /* eight quads of each block */
+    int8_t x[FT_PACK_COLS][32 * RUN];
+    int32_t sum[RUN][2][FT_PACK_COLS][16];
 } scratch;
 
 /* Tiles 0 to 3 are sums, 4 and 5 activations, 6 and 7 weights. */
@@ -38,10 +38,10 @@ static void configure(const x86_format f, int n)
     _tile_loadconfig(&c);
 }
 
-/* The codes of block b as signed bytes. */
+/* The codes of a block as signed bytes; a book's values are signed already. */
 INLINE void decode(const x86_format f, int8_t (*to)[64], const unsigned char *p, vi book)
 {
-    const int raise = f.shift >= 0 ? 128 >> f.shift : 0;
+    const int raise = f.shift >= 0 && !f.book ? 128 >> f.shift : 0;
     UNROLL for (int h = 0; h < 2; h++)
     {
         vi q[4];
@@ -95,30 +95,43 @@ static bool in_step(const ft_col8 *x, int n)
     return step > 0;
 }
 
-INLINE void group16(const x86_format f, float *const *y, int o, const unsigned char *w, int k,
-                    const ft_col8 *x, int n, bool even)
+/* One group of rows and what its runs need. */
+typedef struct work {
+    const unsigned char *w, *p; /* scales, planes */
+    const ft_col8 *x;
+    int blocks, n;
+    bool even; /* the columns lie at one distance from each other */
+} work;
+
+/* Decodes and multiplies the run that begins at block b. */
+INLINE void run_multiply(const x86_format f, const work *g, scratch *s, int b, vi book)
 {
-    const unsigned char *p = w + x86_planes_at(f, k);
+    const int blocks = FT_MIN(RUN, g->blocks - b);
+    const unsigned char *p = g->p + (size_t)b * x86_plane_bytes(f.plane);
+    for (int u = 0; u < blocks; u++, p += x86_plane_bytes(f.plane)) decode(f, s->w[u], p, book);
+    if (g->even) {
+        multiply(f, s, g->x[0].q + 32 * b, (size_t)(g->x[1].q - g->x[0].q), blocks);
+        return;
+    }
+    for (int c = 0; c < g->n; c++) memcpy(s->x[c], g->x[c].q + 32 * b, (size_t)(32 * blocks));
+    multiply(f, s, s->x[0], sizeof s->x[0], blocks);
+}
+
+/* Tiles are slow to come and go: while one run is added up, the next is on its way. */
+INLINE void group16(const x86_format f, float *const *y, int o, const work *g, const int n)
+{
     const vi book = f.book ? v_book_load(ft_x86_book[f.book]) : v_zero();
-    scratch s;
+    scratch s[2];
     scales sc = {.d = f_zero(), .d_min = f_zero()};
-    x86_format plain = f; /* the book is signed here: nothing to take away */
-    if (f.book) plain.shift = -1;
     vf acc[FT_PACK_COLS];
     UNROLL for (int c = 0; c < FT_PACK_COLS; c++) acc[c] = f_zero();
-    for (int b = 0; b < k / 32; b += AHEAD) {
-        const int blocks = FT_MIN(AHEAD, k / 32 - b);
-        for (int u = 0; u < blocks; u++, p += x86_plane_bytes(f.plane))
-            decode(plain, s.w[u], p, book);
-        if (even) {
-            multiply(f, &s, x[0].q + 32 * b, (size_t)(x[1].q - x[0].q), blocks);
-        } else {
-            for (int c = 0; c < n; c++) memcpy(s.x[c], x[c].q + 32 * b, (size_t)(32 * blocks));
-            multiply(f, &s, s.x[0], sizeof s.x[0], blocks);
-        }
+    run_multiply(f, g, &s[0], 0, book);
+    for (int b = 0; b < g->blocks; b += RUN) {
+        const int blocks = FT_MIN(RUN, g->blocks - b);
+        if (b + RUN < g->blocks) run_multiply(f, g, &s[(b / RUN + 1) % 2], b + RUN, book);
         for (int u = 0; u < blocks; u++) {
-            scales_of(f, &sc, w, b + u, 0);
-            add_up(f, acc, &s, u, &sc, x, b + u, n);
+            scales_of(f, &sc, g->w, b + u, 0);
+            add_up(f, acc, &s[b / RUN % 2], u, &sc, g->x, b + u, n);
         }
     }
     UNROLL for (int c = 0; c < FT_PACK_COLS; c++)
@@ -131,13 +144,16 @@ INLINE void group16(const x86_format f, float *const *y, int o, const unsigned c
 INLINE void tiles(const x86_format f, float *const *y, const unsigned char *w, size_t group,
                   int rows, int k, const ft_col8 *x, int n)
 {
-    const bool even = in_step(x, n);
+    work g = {.x = x, .blocks = k / 32, .n = n, .even = in_step(x, n)};
     configure(f, n);
-    for (int o = 0; o < rows; o += PACK_ROWS, w += group)
+    for (int o = 0; o < rows; o += PACK_ROWS, w += group) {
+        g.w = w;
+        g.p = w + x86_planes_at(f, k);
         if (n == FT_PACK_COLS)
-            group16(f, y, o, w, k, x, FT_PACK_COLS, even);
+            group16(f, y, o, &g, FT_PACK_COLS);
         else
-            group16(f, y, o, w, k, x, n, even);
+            group16(f, y, o, &g, n);
+    }
     _tile_release();
 }
 

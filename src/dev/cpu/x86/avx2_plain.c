@@ -4,6 +4,7 @@
 enum { TILE_ROWS = 2 };
 
 #include "dev/cpu/x86/plain.h"
+#include "dev/cpu/x86/tq4.h"
 
 /* The sum of sixteen bytes. */
 INLINE int sum16(__m128i v)
@@ -45,5 +46,6 @@ static void quantise(int8_t *q, float *d, float *s, int32_t *t, const float *x, 
 void ft_kern_avx2_plain(ft_kern *k)
 {
     fill_plain(k);
+    k->dotf[FT_TQ4_1S] = dot_tq4_1s;
     k->quantise = quantise;
 }
