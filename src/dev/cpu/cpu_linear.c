@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-enum { STRIP = FT_PACK_ROWS, NEAR = 128 };
+enum { STRIP = FT_COL_GRAIN, NEAR = 128 };
+static_assert(STRIP % FT_PACK_ROWS == 0, "a strip is whole groups");
 
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w)
 {
@@ -95,12 +96,17 @@ typedef struct linear_args {
     bool acc;
 } linear_args;
 
+static int strips_of(const ft_weight *w)
+{
+    return (w->n + STRIP - 1) / STRIP;
+}
+
 /* Into how many runs the rows are cut, so that a product with few outputs gives every thread work.
  */
-static int runs_of(const ft_part *p, int strips, int rows)
+static int runs_of(int threads, int strips, int rows)
 {
     enum { LEAST = 32 }; /* rows that are worth reading the weights for */
-    const int want = (2 * p->threads + strips - 1) / strips, most = FT_MAX(1, rows / LEAST);
+    const int want = (2 * threads + strips - 1) / strips, most = FT_MAX(1, rows / LEAST);
     return FT_MIN(want, most);
 }
 
@@ -127,7 +133,7 @@ static void linear_job(const ft_part *p, const void *args)
 {
     const linear_args *a = args;
     float *out = (float *)(void *)(p->own + ft_cpu_product_own(p->c, &a->w));
-    const int T = a->x.n, strips = (a->w.n + STRIP - 1) / STRIP, runs = runs_of(p, strips, T);
+    const int T = a->x.n, strips = strips_of(&a->w), runs = runs_of(p->threads, strips, T);
     int lo, hi;
     ft_share(p, strips * runs, 1, &lo, &hi);
     for (int at = 0; at < T; at += NEAR)
@@ -160,7 +166,10 @@ void ft_cpu_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
     assert(x.hs == x.d && y.hs == y.d);
     const linear_args a = {y, cols_of(c, x, w), *w, acc};
     reads_cols(c, &a.x, w);
-    ft_job_writes(c, y);
+    if (runs_of(ft_pool_threads(c->pool), strips_of(w), x.T) > 1)
+        ft_job_writes(c, y);
+    else
+        ft_job_writes_cut(c, y, ft_cut_cols(y, FT_COL_GRAIN));
     ft_job_own(c, ft_cpu_product_own(c, w) + (size_t)FT_MIN(x.T, NEAR) * STRIP * sizeof(float));
     FT_JOB(c, linear_job, a);
 }
