@@ -11,6 +11,8 @@
 const ft_opt ft_opt_table[] = {
     {"help", "-h", FT_OPT_FLAG, ANY, NULL, NULL, 0, 0, NULL, "show this help"},
     {"quiet", "-q", FT_OPT_FLAG, ANY, NULL, NULL, 0, 0, NULL, "no progress, no notes"},
+    {"verbose", "-v", FT_OPT_FLAG, TALK, NULL, NULL, 0, 0, NULL,
+     "show what each layer's cache is encoded as, why, and what that takes"},
     {"threads", "-t", FT_OPT_INT, MODEL | FT_CMD_CONVERT | FT_CMD_QUANTIZE | FT_CMD_SYNTH, "0", "N",
      0, 1024, "LLAMA_ARG_THREADS", "threads to work with; 0 = one per core"},
     {"json", NULL, FT_OPT_FLAG, (MODEL & ~(unsigned)FT_CMD_CHAT) | FT_CMD_INSPECT | FT_CMD_QUANTIZE,
@@ -68,6 +70,14 @@ const ft_opt ft_opt_table[] = {
     /* tokenize, template */
     {"model", "-m", FT_OPT_TEXT, MODEL | FT_CMD_TOKENIZE | FT_CMD_TEMPLATE, NULL, "FILE", 0, 0,
      "LLAMA_ARG_MODEL", "GGUF file; programs that reply have one of their own"},
+    {"hf-repo", "-hf -hfr", FT_OPT_TEXT, MODEL, NULL, "USER/NAME[:QUANT]", 0, 0,
+     "LLAMA_ARG_HF_REPO", "a model by name, fetched unless it is here already (see pull)"},
+    {"hf-file", "-hff", FT_OPT_TEXT, MODEL | FT_CMD_PULL, NULL, "FILE", 0, 0, "LLAMA_ARG_HF_FILE",
+     "this file of it, instead of one chosen by QUANT"},
+    {"offline", NULL, FT_OPT_FLAG, MODEL | FT_CMD_PULL, NULL, NULL, 0, 0, "LLAMA_OFFLINE",
+     "models by name: only copies that are here"},
+    {"list", NULL, FT_OPT_FLAG, FT_CMD_PULL, NULL, NULL, 0, 0, NULL,
+     "list the copies that are here"},
     {"file", "-f", FT_OPT_TEXT,
      FT_CMD_TOKENIZE | FT_CMD_TEMPLATE | FT_CMD_RUN | FT_CMD_PERPLEXITY | FT_CMD_KVBENCH, NULL,
      "FILE", 0, 0, NULL, "the input, - or nothing: standard input; template: the Jinja template"},

@@ -23,18 +23,19 @@ enum {
 };
 
 typedef struct ft_engine_params {
-    int lanes;         /* sequences at a time */
-    int ctx;           /* cells of the longest one */
-    int64_t cells;     /* of all together; 0: lanes * ctx */
-    int rows;          /* prompt rows of a step */
-    ft_kv_type kt, vt; /* encodings of the cache; kv/plan.h refines them ... */
-    bool kv_exact;     /* ... unless this is set */
-    int draft_max;     /* most drafts of a round; 0: no drafting at all */
-    int guess_max;     /* the same for guessers, whose drafts are free; 0: draft_max */
-    bool no_head;      /* only guessers draft */
-    bool reject;       /* rejection sampling: drafts are drawn too; a seed gives other ids */
-    bool adapt;        /* the governor chooses each round's drafts up to the maximum */
-    int score_rows;    /* rows at a time of ft_lane_score; 0: it is not used */
+    int lanes;                /* sequences at a time */
+    int ctx;                  /* cells of the longest one */
+    int64_t cells;            /* of all together; 0: lanes * ctx */
+    int rows;                 /* prompt rows of a step */
+    ft_kv_type kt, vt;        /* encodings of the cache; kv/plan.h refines them ... */
+    bool kv_exact;            /* ... unless this is set */
+    const ft_kv_gauge *gauge; /* of the model's keys, or NULL; outlives the engine */
+    int draft_max;            /* most drafts of a round; 0: no drafting at all */
+    int guess_max;            /* the same for guessers, whose drafts are free; 0: draft_max */
+    bool no_head;             /* only guessers draft */
+    bool reject;              /* rejection sampling: drafts are drawn too; a seed gives other ids */
+    bool adapt;               /* the governor chooses each round's drafts up to the maximum */
+    int score_rows;           /* rows at a time of ft_lane_score; 0: it is not used */
 } ft_engine_params;
 
 typedef enum ft_finish {
@@ -71,6 +72,9 @@ typedef struct ft_task {
     int draft_min;     /* fewer drafts than this are not worth a round */
     bool draft_fixed;  /* always draft_max of them: the governor is not asked */
     float draft_p_min; /* stop drafting below this probability */
+    /* Called for rows of the prompt, in order, with the hidden row [D] of each; NULL: not wanted.
+     */
+    void (*hidden)(void *user, int cell, const float *row);
     /* Called for every token in order; false ends the reply after it. */
     bool (*emit)(void *user, const ft_emit *e);
     void *user;
@@ -98,11 +102,14 @@ uint64_t ft_engine_cache_bytes(const ft_model *m, const ft_model *drafter,
                                const ft_engine_params *p);
 /* Bytes of the model's own cache for one token; *f16: if all of it were f16. */
 double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, double *f16);
+const ft_kv *ft_engine_kv(const ft_engine *e); /* of every layer */
 /* Reports named activations of every pass. */
 void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user);
-/* Appends what each layer's cache is encoded as and what that takes (kv/plan.h). */
-void ft_engine_cache_table(ft_buf *out, const ft_model *m, const ft_model *drafter,
-                           const ft_engine_params *p);
+/* What each layer's cache is encoded as and what that takes: appends a table, and words[cap] gets
+ * it in a line, special[cap] the layers that get more than was wished for (kv/plan.h). False: all
+ * of it is f16. */
+bool ft_engine_cache_table(ft_buf *out, char *words, char *special, size_t cap, const ft_model *m,
+                           const ft_model *drafter, const ft_engine_params *p);
 bool ft_engine_drafts(const ft_engine *e);
 /* Adds a guesser behind those that are there; the engine owns its state from now on. Before the
  * first lane. */
@@ -115,6 +122,10 @@ void ft_engine_trace(ft_engine *e, void (*fn)(void *user, const char *line), voi
 ft_status ft_engine_share(ft_engine *e, uint64_t bytes, const char *dir, ft_err *err);
 void ft_engine_unshare(ft_engine *e); /* returns when everything is written */
 
+/* A round with a prompt beside replies shall not take longer; 0: any time. */
+void ft_engine_pace(ft_engine *e, double ms);
+/* Whether there are pages for the task beside those who run; false: let it wait. */
+bool ft_engine_room(const ft_engine *e, const ft_task *t);
 /* Why a lane of this engine could not begin the task, without beginning it; from any thread. */
 ft_status ft_task_check(const ft_engine *e, const ft_task *t, ft_err *err);
 
@@ -128,6 +139,11 @@ ft_finish ft_lane_finish(const ft_lane *l);
 const char *ft_lane_error(const ft_lane *l);
 const ft_stats *ft_lane_stats(const ft_lane *l);
 int ft_lane_match(const ft_lane *l, const ft_task *t); /* cells of the prompt that it holds */
+/* What an idle lane holds, in a file; from there into what lanes share, and onto the lane; or
+ * forgotten. n: tokens. */
+ft_status ft_lane_write(ft_lane *l, const char *path, int *n, ft_err *err);
+ft_status ft_lane_read(ft_lane *l, const char *path, int *n, ft_err *err);
+void ft_lane_forget(ft_lane *l, int *n);
 void ft_lane_cancel(ft_lane *l); /* between rounds; the lane is idle afterwards */
 /* A held reply takes no part in rounds until it is let go. */
 void ft_lane_hold(ft_lane *l, bool hold);

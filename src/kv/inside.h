@@ -17,7 +17,7 @@ struct ft_cache {
     ft_dev *dev;
     ft_cache_params p;
     ft_layer_state *layer;
-    ft_kv *kv;
+    ft_kv *kv, *newest; /* newest: of layers whose newest cells are kept apart */
     ft_delta *delta;
     ft_space space[2];
     int pages_per_seq;
@@ -39,8 +39,20 @@ typedef struct ft_delta_sizes {
     size_t conv, state, j_conv, j_k, j_d, j_g; /* values per slot */
 } ft_delta_sizes;
 
+/* What layer l has in the pages of a space, or NULL. */
+static inline const ft_kv *ft_cache_kv_in(const ft_cache *c, int l, int space)
+{
+    const ft_keep keep = c->layer[l].keep;
+    if (keep == (space == FT_SPACE_WINDOW ? FT_KEEP_WINDOW : FT_KEEP_FULL)) return &c->kv[l];
+    return keep == FT_KEEP_FULL ? c->kv[l].newest : NULL;
+}
+
 int ft_pages_for(int64_t cells);
 ft_delta_sizes ft_delta_sizes_of(const ft_layer_state *l, int J);
+
+/* All pages of a space back to the pool; pages from the pool up to `end`, which must be there. */
+void ft_seq_drop_pages(ft_seq *s, int which);
+void ft_seq_take_pages(ft_seq *s, int which, int end);
 
 /* The sequence's row of a page table. */
 static inline int32_t *ft_seq_table(const ft_seq *s, int which)

@@ -10,6 +10,7 @@
 
 #include "dev/dev.h"
 #include "dev/kv_row.h"
+#include "kv/gauge.h"
 
 typedef enum ft_keep {
     FT_KEEP_NONE,   /* nothing, or another layer's keys and values */
@@ -32,10 +33,14 @@ typedef struct ft_cache_params {
     int trunk;         /* layers of the model itself; those of a drafter come after them */
     ft_kv_type kt, vt; /* wished for; kv/plan.h says what each layer gets */
     bool exact;        /* every layer gets just these */
-    int slots;         /* sequences at a time */
-    int cells;         /* longest sequence */
-    int64_t total;     /* cells of all sequences together; 0 = slots * cells */
-    int tentative;     /* most rows that a step may take back: the journal's length */
+    /* What was measured of the trunk's keys, [trunk], or NULL. Borrowed as long as the cache. */
+    const ft_kv_gauge *gauge;
+    int slots;     /* sequences at a time */
+    int cells;     /* longest sequence */
+    int64_t total; /* cells of all sequences together; 0 = slots * cells */
+    int rows;      /* most rows of a sequence in one step; 0: 2048 */
+    bool no_tail;  /* the device's attend does not know ft_kv.newest */
+    int tentative; /* most rows that a step may take back: the journal's length */
 } ft_cache_params;
 
 typedef struct ft_cache ft_cache;
@@ -59,6 +64,7 @@ ft_seq *ft_seq_new(ft_cache *c);
 void ft_seq_free(ft_seq *s);
 int ft_seq_len(const ft_seq *s); /* committed cells */
 int ft_seq_slot(const ft_seq *s);
+int ft_seq_pages(const ft_seq *s); /* that it holds of the full space */
 /* Makes room for n more cells; false when pages or cells run out (nothing has changed then). */
 bool ft_seq_reserve(ft_seq *s, int n);
 /* The sequence's next n rows as a span that begins at row `row` of the step. Between the span and

@@ -15,23 +15,24 @@ uint64_t ft_cache_layout(const ft_cache *c)
         const int32_t is[] = {s->keep, s->G, s->d,        s->window,   s->Hk,         s->Hv,
                               s->S,    s->C, (int)kv->kt, (int)kv->vt, c->p.tentative};
         h = XXH3_64bits_withSeed(is, sizeof is, h);
+        const int32_t newest = kv->newest ? (int32_t)kv->newest->kt : -1;
+        h = XXH3_64bits_withSeed(&newest, sizeof newest, h);
+        if (kv->mean)
+            h = XXH3_64bits_withSeed(c->p.gauge[l].mean,
+                                     sizeof(float) * (size_t)kv->G * (size_t)kv->d, h);
     }
     return h;
 }
 
 /* ---- pages ---- */
 
-static bool in_space(const ft_cache *c, int l, int space)
-{
-    const ft_keep k = c->layer[l].keep;
-    return k == (space == FT_SPACE_WINDOW ? FT_KEEP_WINDOW : FT_KEEP_FULL);
-}
-
 size_t ft_cache_page_bytes(const ft_cache *c, int space)
 {
     size_t sum = 0;
-    for (int l = 0; l < c->p.n_layer; l++)
-        if (in_space(c, l, space)) sum += c->kv[l].k_page + c->kv[l].v_page;
+    for (int l = 0; l < c->p.n_layer; l++) {
+        const ft_kv *kv = ft_cache_kv_in(c, l, space);
+        if (kv) sum += kv->k_page + kv->v_page;
+    }
     return sum;
 }
 
@@ -56,8 +57,8 @@ static void pages(const ft_seq *s, int space, int from, int to, unsigned char *a
         assert(table[i] >= 0);
         const size_t page = (size_t)table[i];
         for (int l = 0; l < c->p.n_layer; l++) {
-            if (!in_space(c, l, space)) continue;
-            const ft_kv *kv = &c->kv[l];
+            const ft_kv *kv = ft_cache_kv_in(c, l, space);
+            if (!kv) continue;
             copy(c->dev, (unsigned char *)kv->k + page * kv->k_page, at, kv->k_page);
             at += kv->k_page;
             copy(c->dev, (unsigned char *)kv->v + page * kv->v_page, at, kv->v_page);
@@ -137,6 +138,57 @@ void ft_seq_journal_get(const ft_seq *s, void *out)
 void ft_seq_journal_put(ft_seq *s, const void *in)
 {
     states(s->c, s->slot, true, (unsigned char *)(uintptr_t)in, into);
+}
+
+/* ---- leaving and coming back ---- */
+
+struct ft_parked {
+    int first[2], end[2];
+    size_t at[2];
+    unsigned char data[];
+};
+
+ft_parked *ft_seq_park(ft_seq *s)
+{
+    assert(!s->span_n);
+    size_t bytes = 0, at[2];
+    for (int i = 0; i < 2; i++) {
+        at[i] = bytes;
+        bytes += (size_t)(s->end_page[i] - s->first_page[i]) * ft_cache_page_bytes(s->c, i);
+    }
+    ft_parked *p = ft_try_alloc(sizeof *p + bytes);
+    if (!p) return NULL;
+    for (int i = 0; i < 2; i++) {
+        p->at[i] = at[i];
+        p->first[i] = s->first_page[i];
+        p->end[i] = s->end_page[i];
+        ft_seq_pages_get(s, i, p->first[i], p->end[i], p->data + at[i]);
+        ft_seq_drop_pages(s, i);
+    }
+    return p;
+}
+
+bool ft_seq_unpark(ft_seq *s, ft_parked *p)
+{
+    for (int i = 0; i < 2; i++)
+        if (p->end[i] - p->first[i] > s->c->space[i].n_free) return false;
+    for (int i = 0; i < 2; i++) {
+        s->first_page[i] = s->end_page[i] = p->first[i];
+        ft_seq_take_pages(s, i, p->end[i]);
+        ft_seq_pages_put(s, i, p->first[i], p->end[i], p->data + p->at[i]);
+    }
+    ft_free(p);
+    return true;
+}
+
+int ft_parked_pages(const ft_parked *p)
+{
+    return p->end[FT_SPACE_FULL] - p->first[FT_SPACE_FULL];
+}
+
+void ft_parked_free(ft_parked *p)
+{
+    ft_free(p);
 }
 
 /* ---- places to go on from ---- */
