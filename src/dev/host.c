@@ -97,7 +97,8 @@ static void read_slice(void *arg, int thread, int threads)
 double ft_host_read_rate(ft_dev *d)
 {
     ft_pool *pool = ft_pool_new(d->threads, 1);
-    uint64_t *data = ft_alloc_aligned(READ_BYTES, 64);
+    uint64_t *data = ft_new_n(uint64_t, READ_BYTES / sizeof *data);
+    ft_want_large_pages(data, READ_BYTES); /* as packed weights lie */
     for (size_t i = 0; i < READ_BYTES / sizeof *data; i += 512)
         data[i] = i; /* every page is real */
     reading r = {.data = data};

@@ -67,17 +67,28 @@ void ft_decode_tq4_1s(float *dst, const uint8_t *src, size_t blocks)
     }
 }
 
+const float *ft_tq4_values(void)
+{
+    return book4.value;
+}
+
+void ft_tq_rotate(float v[32], const float *x)
+{
+    for (int i = 0; i < 32; i++) v[i] = minus_signs >> i & 1 ? -x[i] : x[i];
+    hadamard(v);
+    for (int i = 0; i < 32; i++) v[i] *= norm;
+}
+
 /* The limit is far above what an f16 scale can reach, and keeps the sums of squares finite. */
 static void rotate(float v[32], const float *src)
 {
     const float limit = 1e9f;
+    float x[32];
     for (int i = 0; i < 32; i++) {
         const float finite = isfinite(src[i]) ? src[i] : 0.0f;
-        const float x = finite > limit ? limit : finite < -limit ? -limit : finite;
-        v[i] = minus_signs >> i & 1 ? -x : x;
+        x[i] = finite > limit ? limit : finite < -limit ? -limit : finite;
     }
-    hadamard(v);
-    for (int i = 0; i < 32; i++) v[i] *= norm;
+    ft_tq_rotate(v, x);
 }
 
 /* Codes of one half for scale d: how many thresholds lie at or below each value. */

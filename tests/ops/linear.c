@@ -68,7 +68,9 @@ OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32}
             OTHER(FT_IQ2_XS, 512), OTHER(FT_IQ3_XXS, 512), OTHER(FT_IQ1_S, 512),
             OTHER(FT_IQ3_S, 512), OTHER(FT_IQ2_S, 512), OTHER(FT_IQ1_M, 512), OTHER(FT_TQ1_0, 512),
             OTHER(FT_TQ2_0, 512), OTHER(FT_MXFP4, 96), OTHER(FT_NVFP4, 192), OTHER(FT_Q1_0, 256),
-            OTHER(FT_Q2_0, 192), OTHER(FT_TQ3_1S, 96), OTHER(FT_TQ4_1S, 96))
+            OTHER(FT_Q2_0, 192), OTHER(FT_TQ3_1S, 96), OTHER(FT_TQ4_1S, 96),
+            {3, 352, 37, FT_TQ4_1S}, {300, 256, 40, FT_Q4_K},
+            {200, 64, 5, FT_Q8_0}) /* rows beyond what stays near */
 
 /* Several products of one x, of the same type and of others; then a pair joined by an activation.
  */

@@ -289,6 +289,7 @@ static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
     if (!w->packed)
         return ft_fail(err, FT_ENOMEM, "no memory for the packed copy of \"%s\" (%zu bytes wanted)",
                        w->name ? w->name : "?", groups * a.bytes);
+    ft_want_large_pages(w->packed, groups * a.bytes);
     ft_pool_each(c->pool, groups, pack_group, (void *)&a);
     return FT_OK;
 }

@@ -158,12 +158,12 @@ static inline ft_col8 ft_col8_at(const ft_part *p, const ft_rows8 *r, int t)
 }
 
 /* Rows of activations that a product takes: bytes when the weight's kernel wants them, and always
- * as they are. row[i] picks the i-th, or i itself when row is NULL. */
+ * as they are. row[i] picks the i-th; they follow each other from `first` on when row is NULL. */
 typedef struct ft_inputs {
     ft_mat x;
     ft_rows8 x8;
     const int32_t *row;
-    int n;
+    int first, n;
 } ft_inputs;
 
 /* out[i * ld + o - lo] = W_e[o] . x_i for outputs o in [lo, hi), without the weight's scale. Behind

@@ -95,6 +95,16 @@ static void strip(const ft_part *p, float *out, const ft_weight *w, int e, int l
         for (int o = 0; o < hi - lo; o++) out[(size_t)i * STRIP + (size_t)o] *= scale;
 }
 
+/* What a strip of each of the experts [from, to) costs: its rows, and reading its weights. */
+static int cost_of(sorted s, int from, int to)
+{
+    enum { READ = 8 };
+    int cost = 0;
+    for (int e = from; e < to; e++)
+        if (s.first[e + 1] > s.first[e]) cost += READ + s.first[e + 1] - s.first[e];
+    return cost;
+}
+
 /* act(gate x) * up x into the front half of tmp's rows: one strip of one expert at a time. */
 static void up_job(const ft_part *p, const void *args)
 {
@@ -106,14 +116,14 @@ static void up_job(const ft_part *p, const void *args)
     float *g = (float *)(void *)(p->own + FT_MAX(ft_cpu_product_own(p->c, wg),
                                                  ft_cpu_product_own(p->c, wu)));
     float *u = g + (size_t)a->x.T * (size_t)a->r.K * STRIP;
-    int used = 0, lo, hi;
-    for (int e = 0; e < a->e.E; e++) used += s.first[e + 1] > s.first[e];
-    ft_share(p, used * strips, 1, &lo, &hi);
+    int lo, hi;
+    ft_share(p, strips * cost_of(s, 0, a->e.E), 1, &lo, &hi);
     for (int e = 0, at = 0; e < a->e.E && at < hi; e++) {
-        const int first = s.first[e], n = s.first[e + 1] - first;
+        const int first = s.first[e], n = s.first[e + 1] - first, cost = cost_of(s, e, e + 1);
         if (!n) continue;
-        const ft_inputs x = {a->x, a->x8, s.row + first, n};
-        for (int j = FT_MAX(0, lo - at); j < strips && at + j < hi; j++) {
+        const ft_inputs x = {a->x, a->x8, s.row + first, 0, n};
+        const int begin = lo > at ? (lo - at + cost - 1) / cost : 0;
+        for (int j = begin; j < strips && at + j * cost < hi; j++) {
             const int o = j * STRIP, end = FT_MIN(F, o + STRIP);
             strip(p, g, wg, e, o, end, &x);
             strip(p, u, wu, e, up_at + o, up_at + end, &x);
@@ -126,7 +136,7 @@ static void up_job(const ft_part *p, const void *args)
                     p->k->gelu_mul(to, gi, ui, end - o);
             }
         }
-        at += strips;
+        at += strips * cost;
     }
 }
 
@@ -145,7 +155,7 @@ static void down_job(const ft_part *p, const void *args)
         const int end = FT_MIN(hi, o + STRIP);
         for (int e = 0; e < a->e.E; e++) {
             const int first = s.first[e], n = s.first[e + 1] - first;
-            const ft_inputs x = {hidden, a->x8, s.choice + first, n};
+            const ft_inputs x = {hidden, a->x8, s.choice + first, 0, n};
             if (!n) continue;
             strip(p, out, w, e, o, end, &x);
             for (int i = 0; i < n; i++)
