@@ -11,8 +11,8 @@
  * that the others leave over.
  *
  * A group of four rows holds
- *   blocks of 32    the scales of all blocks (four f16 each; four upper halves of floats for
- *                   MXFP4), then the codes of all
+ *   blocks of 32    in twos: their scales (four f16 each; four upper halves of floats for MXFP4),
+ *                   then their codes
  *   blocks of 256   one after the other: four f16 scales, four f16 minima, block scales, block
  *                   minima, the codes; block scales are bytes, biased where the format has signs */
 #ifndef FT_DEV_CPU_ARM_WOVEN_H
@@ -273,29 +273,49 @@ INLINE bits kind32_bits(kind32 t)
     return t == W_Q8_0 ? BITS8 : t == W_Q5_0 ? BITS5 : BITS4;
 }
 
-/* The codes begin behind the scales of all blocks, where vectors are aligned. */
-INLINE size_t codes32(int k)
+/* Two blocks lie together, both scales first: that keeps vectors aligned. */
+INLINE int pair32(kind32 t)
 {
-    return ((size_t)(k / 32) * 8 + 15) / 16 * 16;
+    return 16 + 2 * bits_bytes(kind32_bits(t));
+}
+
+INLINE size_t scale32(int b, kind32 t)
+{
+    return (size_t)(b / 2) * (size_t)pair32(t) + (size_t)(b % 2) * 8;
+}
+
+INLINE size_t codes32(int b, kind32 t)
+{
+    const size_t one = (size_t)bits_bytes(kind32_bits(t));
+    return (size_t)(b / 2) * (size_t)pair32(t) + 16 + (size_t)(b % 2) * one;
+}
+
+INLINE void block32_dot(float32x4_t *acc, const unsigned char *scale, const unsigned char *p,
+                        const ft_col8 *x, const int n, int b, const kind32 t)
+{
+    const int8x16_t table = vld1q_s8(t == W_MXFP4 ? fp4_steps : iq4_steps);
+    int8x16_t v[8];
+    float32x4_t s = t == W_MXFP4 ? upper_halves(scale) : f16x4_at(scale);
+    if (t == W_Q8_0) unpack8(v, p);
+    if (t == W_Q4_0) unpack4(v, p), s = vmulq_n_f32(s, 1.0f / 16);
+    if (t == W_Q5_0) unpack5(v, p), s = vmulq_n_f32(s, 1.0f / 8);
+    if (t == W_IQ4_NL || t == W_MXFP4) unpack_table(v, p, table);
+    tile_block(acc, v, s, x, n, b);
 }
 
 INLINE void woven32(float *const *y, const unsigned char *w, size_t group, int rows, int k,
                     const ft_col8 *x, const int n, const kind32 t)
 {
-    const int8x16_t table = vld1q_s8(t == W_MXFP4 ? fp4_steps : iq4_steps);
     for (int o = 0; o < rows; o += ROWS, w += group) {
-        const unsigned char *p = w + codes32(k);
+        const unsigned char *p = w;
         float32x4_t acc[COLS];
+        int b = 0;
         tile_zero(acc, n);
-        for (int b = 0; b < k / 32; b++, p += bits_bytes(kind32_bits(t))) {
-            int8x16_t v[8];
-            float32x4_t s = t == W_MXFP4 ? upper_halves(w + 8 * b) : f16x4_at(w + 8 * b);
-            if (t == W_Q8_0) unpack8(v, p);
-            if (t == W_Q4_0) unpack4(v, p), s = vmulq_n_f32(s, 1.0f / 16);
-            if (t == W_Q5_0) unpack5(v, p), s = vmulq_n_f32(s, 1.0f / 8);
-            if (t == W_IQ4_NL || t == W_MXFP4) unpack_table(v, p, table);
-            tile_block(acc, v, s, x, n, b);
+        for (; b + 2 <= k / 32; b += 2, p += pair32(t)) {
+            block32_dot(acc, p, p + 16, x, n, b, t);
+            block32_dot(acc, p + 8, p + 16 + bits_bytes(kind32_bits(t)), x, n, b + 1, t);
         }
+        if (b < k / 32) block32_dot(acc, p, p + 16, x, n, b, t);
         tile_store(y, o, acc, n);
     }
 }
@@ -574,18 +594,18 @@ static uint8_t code32(const unsigned char *f, int i, kind32 t)
 static void pack32(unsigned char *to, const unsigned char *from, size_t row_bytes, int k, kind32 t)
 {
     const int bytes = t == W_Q8_0 ? 34 : t == W_Q5_0 ? 22 : t == W_MXFP4 ? 17 : 18;
-    unsigned char *codes = to + codes32(k);
-    for (int b = 0; b < k / 32; b++, to += 8, from += bytes) {
+    for (int b = 0; b < k / 32; b++, from += bytes) {
+        unsigned char *scale = to + scale32(b, t);
         uint8_t code[ROWS][32];
         for (int r = 0; r < ROWS; r++) {
             const unsigned char *f = from + (size_t)r * row_bytes;
             for (int i = 0; i < 32; i++) code[r][i] = code32(f, i, t);
             if (t == W_MXFP4)
-                scale_mxfp4(to + 2 * r, f[0]);
+                scale_mxfp4(scale + 2 * r, f[0]);
             else
-                memcpy(to + 2 * r, f, 2);
+                memcpy(scale + 2 * r, f, 2);
         }
-        pack_codes(codes + bits_bytes(kind32_bits(t)) * b, code, kind32_bits(t));
+        pack_codes(to + codes32(b, t), code, kind32_bits(t));
     }
 }
 
@@ -623,7 +643,7 @@ static void pack32(unsigned char *to, const unsigned char *from, size_t row_byte
     }
 
 #define WOVEN32(name, kind)                                                                        \
-    WOVEN(name, codes32(k) + (size_t)(k / 32) * (size_t)bits_bytes(kind32_bits(kind)),             \
+    WOVEN(name, (size_t)((k / 32 + 1) / 2) * (size_t)pair32(kind),                                 \
           pack32(to, from, row_bytes, k, kind), name##_call)
 #define WOVEN256(name, kind)                                                                       \
     WOVEN(name, (size_t)(k / 256) * (size_t)shape_of(kind).bytes,                                  \
