@@ -424,8 +424,11 @@ INLINE void row_cols(float *Z, float *o, float *upd, const float *k, const float
     float32x4_t u[8], out[8];
     float *z = Z;
     UNROLL for (int j = 0; j < V; j++) u[j] = out[j] = vdupq_n_f32(0);
-    for (int i = 0; i < S; i++, z += S)
+    for (int i = 0; i < S; i++, z += S) {
+        __builtin_prefetch(z + 4 * V);
+        __builtin_prefetch(z + 4 * V + 16);
         UNROLL for (int j = 0; j < V; j++) u[j] = vfmaq_n_f32(u[j], vld1q_f32(z + 4 * j), k[i]);
+    }
     UNROLL for (int j = 0; j < V; j++)
     {
         u[j] = vmulq_n_f32(vfmsq_n_f32(vld1q_f32(v + 4 * j), u[j], decay), beta);
