@@ -6,6 +6,7 @@
 #include "base/pool.h"
 #include "base/rng.h"
 
+#include <limits.h>
 #include <math.h>
 
 /* ---- perplexity ---- */
@@ -131,6 +132,38 @@ ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *pro
     return st;
 }
 
+ft_status ft_llm_ops(ft_llm *m, int n_prompt, int n_gen, int depth, ft_op_time **out, int *n,
+                     int *rows, ft_err *err)
+{
+    ft_meter *meter = ft_new(ft_meter);
+    double p, g;
+    meter->least = n_gen ? 1 : 2;
+    meter->most = n_gen ? 1 : INT_MAX;
+    ft_engine_meter(m->engine, meter);
+    ft_status st = FT_OK;
+    for (int i = 0; i < (n_gen ? 1 : 3) && !st; i++)
+        st = ft_llm_time(m, n_prompt, n_gen, depth, &p, &g, err);
+    ft_engine_meter(m->engine, NULL);
+    ft_meter_begin(meter, 0);
+    *out = ft_new_n(ft_op_time, FT_METER_ROWS);
+    *n = meter->n;
+    for (int i = 0; i < meter->n; i++) {
+        const ft_meter_row *r = &meter->row[i];
+        const double steps = meter->steps;
+        (*out)[i] = (ft_op_time){r->op,   r->layer,         r->calls / steps,
+                                 r->best, r->bytes / steps, r->flops / steps};
+    }
+    *rows = meter->rows / FT_MAX(1, meter->steps);
+    ft_free(meter);
+    return st;
+}
+
+double ft_llm_arithmetic(ft_llm *m)
+{
+    ft_dev *d = m->model->dev;
+    return d->arithmetic ? d->arithmetic(d) : 0;
+}
+
 enum { READ_BYTES = 256 << 20 };
 
 typedef struct reading {
@@ -138,15 +171,23 @@ typedef struct reading {
     uint64_t sum[64];
 } reading;
 
+/* Sixteen bytes: wide loads, or the adding would take longer than the reading. */
+typedef uint64_t pair __attribute__((vector_size(16)));
+
 static void read_slice(void *arg, int thread, int threads)
 {
     reading *r = arg;
-    const size_t n = READ_BYTES / sizeof(uint64_t), part = n / (size_t)threads / 8 * 8;
-    const uint64_t *p = r->data + part * (size_t)thread;
-    uint64_t s[8] = {0};
-    for (size_t i = 0; i < part; i += 8)
-        for (int k = 0; k < 8; k++) s[k] += p[i + (size_t)k];
-    r->sum[thread % 64] = s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7];
+    const size_t n = READ_BYTES / sizeof(pair), part = n / (size_t)threads / 4 * 4;
+    const pair *p = (const pair *)(const void *)r->data + part * (size_t)thread;
+    pair a = {0}, b = {0}, c = {0}, d = {0};
+    for (size_t i = 0; i < part; i += 4) {
+        a += p[i];
+        b += p[i + 1];
+        c += p[i + 2];
+        d += p[i + 3];
+    }
+    a += b + c + d;
+    r->sum[thread % 64] = a[0] + a[1];
 }
 
 double ft_read_bandwidth(int threads)

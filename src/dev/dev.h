@@ -43,6 +43,8 @@ struct ft_dev {
     bool (*replay)(ft_dev *, const void *pass);
     void (*commit)(ft_dev *);
     ft_status (*sync)(ft_dev *, ft_err *err);
+    /* Operations per second out of registers: what no op can exceed. NULL: not measured. */
+    double (*arithmetic)(ft_dev *);
     void (*close)(ft_dev *);
 };
 

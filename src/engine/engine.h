@@ -94,6 +94,7 @@ uint64_t ft_engine_cache_bytes(const ft_model *m, const ft_model *drafter,
 double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, double *f16);
 /* Reports named activations of every pass. */
 void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user);
+void ft_engine_meter(ft_engine *e, ft_meter *m); /* times every op; NULL: no longer */
 /* Appends what each layer's cache is encoded as and what that takes (kv/plan.h). */
 void ft_engine_cache_table(ft_buf *out, const ft_model *m, const ft_model *drafter,
                            const ft_engine_params *p);

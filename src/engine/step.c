@@ -17,6 +17,7 @@ struct ft_runner {
     int width;          /* of the last pass's logits */
     ft_probe_fn *probe;
     void *probe_user;
+    ft_meter *meter;
 };
 
 /* ---- sizes ---- */
@@ -117,6 +118,11 @@ void ft_runner_probe(ft_runner *r, ft_probe_fn *fn, void *user)
     r->probe_user = user;
 }
 
+void ft_runner_meter(ft_runner *r, ft_meter *m)
+{
+    r->meter = m;
+}
+
 /* ---- rows ---- */
 
 ft_rowset *ft_runner_rows(ft_runner *r)
@@ -204,6 +210,7 @@ static ft_step begin(ft_runner *r, int width)
         .slots = r->p.slots,
     };
     r->dev->record(r->dev, &r->batch);
+    if (r->meter) ft_meter_begin(r->meter, w->T);
     return (ft_step){
         .dev = r->dev,
         .b = &r->batch,
@@ -216,6 +223,8 @@ static ft_step begin(ft_runner *r, int width)
         .logits = ft_mat_at(r->logits, w->n_out, width),
         .probe = r->probe,
         .probe_user = r->probe_user,
+        .meter = r->meter,
+        .layer = -1,
     };
 }
 
@@ -239,7 +248,7 @@ static ft_mat hidden_part(const ft_runner *r, int first, int n)
 /* true: the device runs the pass from its own memory, with this step's batch. */
 static bool replayed(ft_runner *r, const void *pass)
 {
-    return !r->probe && r->dev->replay(r->dev, pass);
+    return !r->probe && !r->meter && r->dev->replay(r->dev, pass);
 }
 
 ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
