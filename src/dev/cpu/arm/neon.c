@@ -110,6 +110,11 @@ INLINE void wide(float *const *y, const unsigned char *w, size_t row_bytes, int 
     if (n == 1)
         for (; o + 2 <= rows; o += 2, w += 2 * row_bytes)
             tile(y, o, w, row_bytes, k, x, 2, 1, kind);
+    if (n == 4) /* two by two: as many products for a load on either side */
+        for (; o + 2 <= rows; o += 2, w += 2 * row_bytes) {
+            tile(y, o, w, row_bytes, k, x, 2, 2, kind);
+            tile(y + 2, o, w, row_bytes, k, x + 2, 2, 2, kind);
+        }
     for (; o < rows; o++, w += row_bytes) {
         if (n == 1) tile(y, o, w, row_bytes, k, x, 1, 1, kind);
         if (n == 2) tile(y, o, w, row_bytes, k, x, 1, 2, kind);
