@@ -206,21 +206,38 @@ static void q8_0_to_f32(float *y, const unsigned char *x, int n)
     }
 }
 
+/* s += one row of b times lane `lane` of four values of each row of a */
+INLINE void mm_step(float32x4_t s[4][4], const float *b, const float32x4_t *a, const int lane,
+                    const int R, const int V)
+{
+    float32x4_t v[4];
+    UNROLL for (int j = 0; j < V; j++) v[j] = vld1q_f32(b + 4 * j);
+    UNROLL for (int i = 0; i < R; i++) UNROLL for (int j = 0; j < V; j++) s[i][j] =
+        lane == 0   ? vfmaq_laneq_f32(s[i][j], v[j], a[i], 0)
+        : lane == 1 ? vfmaq_laneq_f32(s[i][j], v[j], a[i], 1)
+        : lane == 2 ? vfmaq_laneq_f32(s[i][j], v[j], a[i], 2)
+                    : vfmaq_laneq_f32(s[i][j], v[j], a[i], 3);
+}
+
 /* R rows by 4 V columns of c, all of k. */
 INLINE void mm_tile(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int k,
                     const int R, const int V)
 {
-    float32x4_t s[4][4];
+    float32x4_t s[4][4], f[4];
+    int x = 0;
     UNROLL for (int i = 0; i < R; i++) UNROLL for (int j = 0; j < V; j++) s[i][j] =
         vld1q_f32(c + (size_t)i * (size_t)ldc + 4 * j);
-    for (int x = 0; x < k; x++, b += ldb) {
-        float32x4_t v[4];
-        UNROLL for (int j = 0; j < V; j++) v[j] = vld1q_f32(b + 4 * j);
-        UNROLL for (int i = 0; i < R; i++)
-        {
-            const float f = a[(size_t)i * (size_t)lda + (size_t)x];
-            UNROLL for (int j = 0; j < V; j++) s[i][j] = vfmaq_n_f32(s[i][j], v[j], f);
-        }
+    for (; x + 4 <= k; x += 4, b += 4 * (size_t)ldb) {
+        UNROLL for (int i = 0; i < R; i++) f[i] = vld1q_f32(a + (size_t)i * (size_t)lda + x);
+        mm_step(s, b, f, 0, R, V);
+        mm_step(s, b + (size_t)ldb, f, 1, R, V);
+        mm_step(s, b + 2 * (size_t)ldb, f, 2, R, V);
+        mm_step(s, b + 3 * (size_t)ldb, f, 3, R, V);
+    }
+    for (; x < k; x++, b += ldb) {
+        UNROLL for (int i = 0; i < R; i++) f[i] =
+            vdupq_n_f32(a[(size_t)i * (size_t)lda + (size_t)x]);
+        mm_step(s, b, f, 0, R, V);
     }
     UNROLL for (int i = 0; i < R; i++) UNROLL for (int j = 0; j < V; j++)
         vst1q_f32(c + (size_t)i * (size_t)ldc + 4 * j, s[i][j]);
