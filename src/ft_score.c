@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/pool.h"
 #include "base/rng.h"
 
 #include <limits.h>
@@ -145,9 +144,9 @@ ft_status ft_llm_ops(ft_llm *m, int n_prompt, int n_gen, int depth, ft_op_time *
         st = ft_llm_time(m, n_prompt, n_gen, depth, &p, &g, err);
     ft_engine_meter(m->engine, NULL);
     ft_meter_begin(meter, 0);
-    *out = ft_new_n(ft_op_time, FT_METER_ROWS);
-    *n = meter->n;
-    for (int i = 0; i < meter->n; i++) {
+    *out = st ? NULL : ft_new_n(ft_op_time, FT_METER_ROWS);
+    *n = st ? 0 : meter->n;
+    for (int i = 0; i < *n; i++) {
         const ft_meter_row *r = &meter->row[i];
         const double steps = meter->steps;
         (*out)[i] = (ft_op_time){r->op,   r->layer,         r->calls / steps,
@@ -164,46 +163,7 @@ double ft_llm_arithmetic(ft_llm *m)
     return d->arithmetic ? d->arithmetic(d) : 0;
 }
 
-enum { READ_BYTES = 256 << 20 };
-
-typedef struct reading {
-    const uint64_t *data;
-    uint64_t sum[64];
-} reading;
-
-/* Sixteen bytes: wide loads, or the adding would take longer than the reading. */
-typedef uint64_t pair __attribute__((vector_size(16)));
-
-static void read_slice(void *arg, int thread, int threads)
+double ft_llm_bandwidth(ft_llm *m)
 {
-    reading *r = arg;
-    const size_t n = READ_BYTES / sizeof(pair), part = n / (size_t)threads / 4 * 4;
-    const pair *p = (const pair *)(const void *)r->data + part * (size_t)thread;
-    pair a = {0}, b = {0}, c = {0}, d = {0};
-    for (size_t i = 0; i < part; i += 4) {
-        a += p[i];
-        b += p[i + 1];
-        c += p[i + 2];
-        d += p[i + 3];
-    }
-    a += b + c + d;
-    r->sum[thread % 64] = a[0] + a[1];
-}
-
-double ft_read_bandwidth(int threads)
-{
-    ft_pool *pool = ft_pool_new(threads, 1);
-    uint64_t *data = ft_alloc_aligned(READ_BYTES, 64);
-    for (size_t i = 0; i < READ_BYTES / sizeof *data; i += 512)
-        data[i] = i; /* every page is real */
-    reading r = {.data = data};
-    double best = 0;
-    for (int i = 0; i < 5; i++) {
-        const double start = ft_now_s();
-        ft_pool_run(pool, read_slice, &r);
-        best = fmax(best, READ_BYTES / (ft_now_s() - start));
-    }
-    ft_free(data);
-    ft_pool_free(pool);
-    return best;
+    return m->dev->read_rate(m->dev);
 }

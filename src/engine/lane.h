@@ -4,6 +4,7 @@
 
 #include "engine/engine.h"
 #include "engine/governor.h"
+#include "kv/prefix.h"
 
 typedef enum lane_state { LANE_FREE, LANE_IDLE, LANE_PROMPT, LANE_REPLY } lane_state;
 
@@ -13,9 +14,10 @@ struct ft_lane {
     bool held; /* its reader stays behind: no rows until it is let go */
     ft_seq *seq;
     ft_task job;
-    int32_t *ids; /* [ctx]: the first ft_seq_len are in the cache */
-    int n_ids;    /* known ids: the prompt, then what was drawn */
-    int fed;      /* the draft head has keys and values of cells [1, fed) */
+    int32_t *ids;                 /* [ctx]: the first ft_seq_len are in the cache */
+    int n_ids;                    /* known ids: the prompt, then what was drawn */
+    int cut[FT_MARKS + 1], n_cut; /* where chunks of the prompt end, to be kept there */
+    int fed;                      /* the draft head has keys and values of cells [1, fed) */
 
     ft_sampler *sampler,
         *drafting; /* drafting: the same penalties; greedy unless drafts are drawn */
@@ -47,13 +49,16 @@ struct ft_engine {
     ft_cache *cache;
     ft_runner *run;
     ft_sample_scratch *scratch;
-    ft_lane *lane; /* [p.lanes] */
-    int turn;      /* which lane's prompt goes first */
+    ft_lane *lane;     /* [p.lanes] */
+    int turn;          /* which lane's prompt goes first */
+    ft_prefix *prefix; /* what lanes share; NULL: nothing */
+    float *row;        /* a hidden row on its way there or back */
     ft_guesser *guesser;
     int n_guesser;
     ft_gov_costs costs;
-    int rows_now; /* reply rows of this round's step */
-    bool pure;    /* it has no prompt rows */
+    int rows_now;   /* reply rows of this round's step */
+    bool pure;      /* it has no prompt rows */
+    uint64_t steps; /* trunk passes so far */
     void (*trace)(void *user, const char *line);
     void *trace_user;
 };
@@ -79,6 +84,12 @@ void ft_trace_accept(const ft_lane *l, int drafted, int kept, const char *reason
 bool ft_rejecting(const ft_lane *l);
 int32_t ft_reject_draft(ft_lane *l, const float *logits); /* the next draft */
 int32_t ft_reject_draw(ft_lane *l, const float *logits, const uint32_t *mask, int i);
+
+/* engine/keep.c: where the prompt is cut, what others have read of it, and what they get. */
+void ft_keep_plan(ft_lane *l);
+int ft_keep_next(const ft_lane *l, int at); /* the next cut, or the prompt's end */
+int ft_keep_find(ft_lane *l, const ft_task *j, int longer);
+void ft_keep_round(ft_engine *e);
 
 /* engine/batch.c: this round's trunk rows. false when no lane has any. */
 bool ft_batch_fill(ft_engine *e);

@@ -63,6 +63,8 @@ struct ft_model {
  * model owns the file. progress counts the bytes bound; it may be NULL. */
 ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_model *target,
                         ft_progress *progress, ft_err *err);
+/* A hash of the file's size, its tensors' names and shapes, and samples of their bytes. */
+uint64_t ft_model_digest(const ft_model *m);
 void ft_model_close(ft_model *m);
 /* Drafts come from these n ids alone (ascending) from now on: a copy of their rows of the output
  * matrix makes a draft cheaper. What is drafted is verified with all ids as ever. */

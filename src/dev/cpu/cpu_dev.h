@@ -195,6 +195,7 @@ void ft_cpu_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
 void ft_cpu_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
 void ft_cpu_softcap(ft_dev *d, ft_mat y, float c);
 void ft_cpu_gather(ft_dev *d, ft_mat y, ft_mat x, int which);
+void ft_cpu_argmax(ft_dev *d, int32_t *id, ft_mat x);
 void ft_cpu_scatter(ft_dev *d, ft_mat y, ft_mat x);
 void ft_cpu_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps);
 void ft_cpu_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r);

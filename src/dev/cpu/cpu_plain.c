@@ -321,3 +321,26 @@ void ft_cpu_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
     ft_job_writes_cut(c, x, (ft_cut){FT_CUT_HEADS, x.T * x.H, 1});
     FT_JOB(c, norm_rope_job, a);
 }
+
+typedef struct argmax_args {
+    ft_mat x;
+    int32_t *id;
+} argmax_args;
+
+static void argmax_job(const ft_part *p, const void *args)
+{
+    const argmax_args *a = args;
+    int lo, hi;
+    ft_share(p, a->x.T, 1, &lo, &hi);
+    for (int t = lo; t < hi; t++) a->id[t] = ft_best_of(ft_mat_head(a->x, t, 0), ft_mat_cols(a->x));
+}
+
+void ft_cpu_argmax(ft_dev *d, int32_t *id, ft_mat x)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const argmax_args a = {x, id};
+    assert(x.hs == x.d || x.H == 1);
+    ft_job_reads(c, x);
+    ft_job_touches(c, id, (size_t)x.T * sizeof *id, true);
+    FT_JOB(c, argmax_job, a);
+}
