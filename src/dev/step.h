@@ -117,6 +117,14 @@ static inline void ft_linears(ft_step *s, const ft_out *o, int n, ft_mat x)
     for (int i = 0; i < n; i++)
         assert(ft_mat_cols(o[i].y) == o[i].w->n && ft_mat_cols(x) == o[i].w->k && o[i].y.T == x.T);
     s->dev->op->linears(s->dev, o, n, x);
+    if (s->meter) {
+        double bytes = 4 * ft_mat_values(x), flops = 0;
+        for (int i = 0; i < n; i++) {
+            bytes += (double)o[i].w->row_bytes * o[i].w->n + 4 * ft_mat_values(o[i].y);
+            flops += 2.0 * x.T * o[i].w->n * o[i].w->k;
+        }
+        ft_took(s, "linears", bytes, flops);
+    }
 }
 
 static inline void ft_glu(ft_step *s, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
@@ -125,6 +133,10 @@ static inline void ft_glu(ft_step *s, ft_mat y, ft_mat u, ft_mat x, const ft_wei
     assert(ft_same_shape(y, u) && ft_mat_cols(y) == gate->n && gate->n == up->n && y.T == x.T);
     assert(ft_mat_cols(x) == gate->k && gate->k == up->k);
     s->dev->op->glu(s->dev, y, u, x, gate, up, act);
+    ft_took(s, "glu",
+            (double)(gate->row_bytes + up->row_bytes) * gate->n +
+                4 * (2 * ft_mat_values(y) + ft_mat_values(x)),
+            (4.0 * gate->k + 20) * ft_mat_values(y));
 }
 
 static inline void ft_rope_angles(ft_step *s, ft_mat cs, const ft_rope *r)
@@ -213,6 +225,7 @@ static inline void ft_gather_src(ft_step *s, ft_mat y, ft_mat x)
 static inline void ft_argmax_rows(ft_step *s, int32_t *id, ft_mat x)
 {
     s->dev->op->argmax(s->dev, id, x);
+    ft_took(s, "argmax", 4 * ft_mat_values(x), ft_mat_values(x));
 }
 
 static inline void ft_scatter(ft_step *s, ft_mat y, ft_mat x)

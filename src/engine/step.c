@@ -219,7 +219,6 @@ static ft_step begin(ft_runner *r, int width)
         .slots = r->p.slots,
     };
     r->dev->record(r->dev, &r->batch);
-    if (r->meter) ft_meter_begin(r->meter, w->T);
     return (ft_step){
         .dev = r->dev,
         .b = &r->batch,
@@ -269,6 +268,7 @@ static void find_best(ft_runner *r, ft_step *s)
 ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
 {
     ft_step s = begin(r, r->p.model->V);
+    if (r->meter) ft_meter_begin(r->meter, s.T);
     s.hidden = hidden_part(r, 0, s.T);
     if (replayed(r, &r->p.model)) return end(r, err);
     r->p.model->arch->forward(r->p.model, &s);
@@ -281,6 +281,7 @@ ft_status ft_runner_draft(ft_runner *r, ft_err *err)
 {
     const ft_model *m = r->p.drafter;
     ft_step s = begin(r, m->n_draft_ids ? m->n_draft_ids : m->V);
+    if (r->meter) ft_meter_begin(r->meter, 0); /* the trunk's steps are what is timed */
     if (replayed(r, &r->p.drafter)) return end(r, err);
     s.hidden_in = ft_take(&s, r->p.model->D);
     s.hidden = hidden_part(r, ft_hidden_draft(r, 0), s.n_out);

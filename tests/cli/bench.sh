@@ -23,7 +23,7 @@ done
 same "no op of a step without a time" "$(grep -c '"seconds": 0.0,*$' <<<"$out")" 0
 text=$("$ft" bench -m "$model" -p 32 -n 4 -r 1 -q --layers)
 same "a table for the prompt and one for decoding" "$(grep -c 'op by op' <<<"$text")" 2
-same "linear stands in both" "$(grep -c '^  linear ' <<<"$text")" 2
+same "linear stands in both" "$(grep -c "^  linear " <<<"$text")" 2
 grep -q '^  layer 0 ' <<<"$text"
 ok "layers on demand" $?
 "$ft" bench -m "$model" -d 300 -r 1 --plot "$dir/depth.svg" >"$dir/depth.txt"
