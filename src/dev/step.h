@@ -158,6 +158,7 @@ static inline void ft_kv_put(ft_step *s, int layer, ft_mat k, ft_mat v)
     const ft_kv *kv = &s->kv[layer];
     assert(k.H == kv->G && k.d == kv->d && v.H == kv->G && v.d == kv->d);
     s->dev->op->kv_put(s->dev, kv, k, v);
+    if (kv->newest) s->dev->op->kv_put(s->dev, kv->newest, k, v);
     ft_took(s, "kv_put",
             4 * (ft_mat_values(k) + ft_mat_values(v)) +
                 (double)k.T * k.H * (double)(kv->k_row + kv->v_row),
