@@ -9,6 +9,8 @@ static inline int32x4_t dot16(int32x4_t acc, int8x16_t a, int8x16_t b)
 
 #include "dev/cpu/arm/turbo.h"
 
+enum { PIECE = 4 };
+
 /* Four values of four rows in a vector. */
 static inline void place(int r, int k, int *v, int *byte)
 {

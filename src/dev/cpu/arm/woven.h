@@ -1,7 +1,8 @@
 /* dev/cpu/arm/woven.h - weights repacked at bind: four rows woven into one another, so that a
  * product instruction fills its lanes with outputs and nothing is added across lanes. For the file
  * that includes this and has defined
- *     place     which of eight vectors, and which byte of it, holds value k of row r of a block
+ *     place     which of eight vectors, and which byte of it, holds value k of row r of a block;
+ *               PIECE values lie together
  *     tile_*    a block against n columns, minima against the sums of n columns, the end
  *
  * A block is 32 values of four rows: eight vectors of bytes once it is unpacked. The codes are
@@ -46,10 +47,10 @@ INLINE float32x4_t sum_end(int32x4_t i)
 static void weave(uint8_t to[8][16], const uint8_t code[ROWS][32])
 {
     for (int r = 0; r < ROWS; r++)
-        for (int k = 0; k < 32; k++) {
+        for (int k = 0; k < 32; k += PIECE) {
             int v, byte;
             place(r, k, &v, &byte);
-            to[v][byte] = code[r][k];
+            memcpy(to[v] + byte, code[r] + k, PIECE);
         }
 }
 
@@ -79,47 +80,39 @@ INLINE int bits_bytes(bits b)
 }
 
 /* n bits of a code from bit `at` of it on, moved to bit `to`. */
-static unsigned field(unsigned code, int at, int n, int to)
+static inline unsigned field(unsigned code, int at, int n, int to)
 {
     return (code >> at & ((1u << n) - 1)) << to;
 }
 
-static void pack_byte(unsigned char *to, const uint8_t v[8][16], int i, bits b)
+/* Vectors j and j + 1, ... of the stored bytes, made of whole codes and what is left over. */
+static void pack6(unsigned char *to, const uint8_t c[4][16])
 {
-    unsigned c[8];
-    for (int j = 0; j < 8; j++) c[j] = v[j][i];
-    switch (b) {
-    case BITS8:
-        for (int j = 0; j < 8; j++) to[16 * j + i] = (unsigned char)c[j];
-        break;
-    case BITS6:
-        for (int j = 0; j < 8; j++)
-            if (j % 4 < 3)
-                to[48 * (j / 4) + 16 * (j % 4) + i] =
-                    (unsigned char)(c[j] << 2 | field(c[j / 4 * 4 + 3], 4 - 2 * (j % 4), 2, 0));
-        break;
-    case BITS5: {
-        const unsigned low[5] = {field(c[5], 2, 3, 0), field(c[5], 0, 2, 0) | field(c[7], 1, 1, 2),
-                                 field(c[6], 2, 3, 0), field(c[6], 0, 2, 0) | field(c[7], 0, 1, 2),
-                                 field(c[7], 2, 3, 0)};
-        for (int j = 0; j < 5; j++) to[16 * j + i] = (unsigned char)(c[j] << 3 | low[j]);
-        break;
+    for (int j = 0; j < 3; j++)
+        for (int i = 0; i < 16; i++)
+            to[16 * j + i] = (unsigned char)(c[j][i] << 2 | field(c[3][i], 4 - 2 * j, 2, 0));
+}
+
+static void pack5(unsigned char *to, const uint8_t c[8][16])
+{
+    for (int i = 0; i < 16; i++) {
+        const unsigned x = c[5][i], y = c[6][i], z = c[7][i];
+        to[i] = (unsigned char)(c[0][i] << 3 | field(x, 2, 3, 0));
+        to[16 + i] = (unsigned char)(c[1][i] << 3 | field(x, 0, 2, 0) | field(z, 1, 1, 2));
+        to[32 + i] = (unsigned char)(c[2][i] << 3 | field(y, 2, 3, 0));
+        to[48 + i] = (unsigned char)(c[3][i] << 3 | field(y, 0, 2, 0) | field(z, 0, 1, 2));
+        to[64 + i] = (unsigned char)(c[4][i] << 3 | field(z, 2, 3, 0));
     }
-    case BITS4:
-        for (int j = 0; j < 4; j++) to[16 * j + i] = (unsigned char)(c[j] | c[j + 4] << 4);
-        break;
-    case BITS3: {
-        const unsigned low[3] = {field(c[6], 1, 2, 0), field(c[7], 1, 2, 0),
-                                 field(c[6], 0, 1, 1) | field(c[7], 0, 1, 0)};
-        for (int j = 0; j < 3; j++)
-            to[16 * j + i] = (unsigned char)(c[2 * j] << 5 | c[2 * j + 1] << 2 | low[j]);
-        break;
-    }
-    case BITS2:
-        for (int j = 0; j < 2; j++)
-            to[16 * j + i] = (unsigned char)(c[4 * j] << 6 | c[4 * j + 1] << 4 | c[4 * j + 2] << 2 |
-                                             c[4 * j + 3]);
-        break;
+}
+
+static void pack3(unsigned char *to, const uint8_t c[8][16])
+{
+    for (int i = 0; i < 16; i++) {
+        const unsigned y = c[6][i], z = c[7][i];
+        to[i] = (unsigned char)(c[0][i] << 5 | c[1][i] << 2 | field(y, 1, 2, 0));
+        to[16 + i] = (unsigned char)(c[2][i] << 5 | c[3][i] << 2 | field(z, 1, 2, 0));
+        to[32 + i] =
+            (unsigned char)(c[4][i] << 5 | c[5][i] << 2 | field(y, 0, 1, 1) | field(z, 0, 1, 0));
     }
 }
 
@@ -127,7 +120,26 @@ static void pack_codes(unsigned char *to, const uint8_t code[ROWS][32], bits b)
 {
     uint8_t v[8][16];
     weave(v, code);
-    for (int i = 0; i < 16; i++) pack_byte(to, v, i, b);
+    switch (b) {
+    case BITS8: memcpy(to, v, sizeof v); break;
+    case BITS6:
+        pack6(to, v);
+        pack6(to + 48, v + 4);
+        break;
+    case BITS5: pack5(to, v); break;
+    case BITS4:
+        for (int i = 0; i < 64; i++)
+            to[i] = (unsigned char)(v[i / 16][i % 16] | v[i / 16 + 4][i % 16] << 4);
+        break;
+    case BITS3: pack3(to, v); break;
+    case BITS2:
+        for (int i = 0; i < 32; i++) {
+            const int j = i / 16 * 4, at = i % 16;
+            to[i] = (unsigned char)(v[j][at] << 6 | v[j + 1][at] << 4 | v[j + 2][at] << 2 |
+                                    v[j + 3][at]);
+        }
+        break;
+    }
 }
 
 /* ---- unpacking ---- */
