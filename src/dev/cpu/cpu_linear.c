@@ -1,12 +1,12 @@
 /* Products with weights. Outputs are cut into strips; a strip of weights is read from memory once
- * and serves all rows, FT_COLS at a time, out of the nearest cache. */
+ * and serves all rows, a few at a time, out of the nearest cache. */
 #include "dev/cpu/cpu_dev.h"
 
 #include "quant/quant.h"
 
 #include <string.h>
 
-enum { STRIP = FT_COL_GRAIN, NEAR = 128 };
+enum { STRIP = FT_COL_GRAIN, NEAR_ROWS = 128, NEAR_BYTES = 32 << 10 };
 static_assert(STRIP % FT_PACK_ROWS == 0, "a strip is whole groups");
 
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w)
@@ -110,17 +110,26 @@ static int runs_of(int threads, int strips, int rows)
     return FT_MIN(want, most);
 }
 
-/* Rows [from, to) of one strip. */
-static void linear_strip(const ft_part *p, const linear_args *a, float *out, int strip, int from,
-                         int to)
+/* How many strips from this one on go together: straight into y, and staying in the nearest cache
+ * while rows pass by. 0: the strip takes the way over scratch. */
+static int straight(const linear_args *a, int strip, int left)
+{
+    const int whole = a->w.n / STRIP - strip;
+    const int near = (int)(NEAR_BYTES / FT_MAX(1, a->w.row_bytes)) / STRIP;
+    if (a->acc || ft_weight_scale(&a->w, 0) != 1) return 0;
+    return FT_MIN(FT_MIN(left, whole), FT_MAX(1, near));
+}
+
+/* One strip by way of scratch: for sums, scales and ends of groups. */
+static void linear_strip(const ft_part *p, const linear_args *a, int strip, const ft_inputs *x)
 {
     const float scale = ft_weight_scale(&a->w, 0);
     const int o = strip * STRIP, n = FT_MIN(STRIP, a->w.n - o);
-    const ft_inputs x = {a->x.x, a->x.x8, NULL, from, to - from};
-    ft_cpu_product(p, out, STRIP, &a->w, 0, o, o + n, &x);
-    for (int t = from; t < to; t++) {
-        float *y = ft_mat_head(a->y, t, 0) + o;
-        const float *r = out + (size_t)(t - from) * STRIP;
+    float *out = (float *)(void *)(p->own + ft_cpu_product_own(p->c, &a->w));
+    ft_cpu_product(p, out, STRIP, &a->w, 0, o, o + n, x);
+    for (int t = 0; t < x->n; t++) {
+        float *y = ft_mat_head(a->y, x->first + t, 0) + o;
+        const float *r = out + (size_t)t * STRIP;
         if (a->acc)
             for (int i = 0; i < n; i++) y[i] += r[i] * scale;
         else
@@ -128,19 +137,27 @@ static void linear_strip(const ft_part *p, const linear_args *a, float *out, int
     }
 }
 
-/* All strips of a thread take NEAR rows before the next rows come: those stay in its own cache. */
+/* All strips of a thread take NEAR_ROWS rows before the next rows come: those stay in its own
+ * cache. */
 static void linear_job(const ft_part *p, const void *args)
 {
     const linear_args *a = args;
-    float *out = (float *)(void *)(p->own + ft_cpu_product_own(p->c, &a->w));
     const int T = a->x.n, strips = strips_of(&a->w), runs = runs_of(p->threads, strips, T);
     int lo, hi;
     ft_share(p, strips * runs, 1, &lo, &hi);
-    for (int at = 0; at < T; at += NEAR)
-        for (int i = lo; i < hi; i++) {
+    for (int at = 0; at < T; at += NEAR_ROWS)
+        for (int i = lo, n; i < hi; i += FT_MAX(n, 1)) {
+            const int strip = i / runs, o = strip * STRIP;
             const int from = FT_MAX(at, T * (i % runs) / runs);
-            const int to = FT_MIN(at + NEAR, T * (i % runs + 1) / runs);
-            if (from < to) linear_strip(p, a, out, i / runs, from, to);
+            const int to = FT_MIN(at + NEAR_ROWS, T * (i % runs + 1) / runs);
+            const ft_inputs x = {a->x.x, a->x.x8, NULL, from, to - from};
+            n = straight(a, strip, runs > 1 ? 1 : hi - i);
+            if (from >= to) continue;
+            if (n)
+                ft_cpu_product(p, ft_mat_head(a->y, from, 0) + o, a->y.rs, &a->w, 0, o,
+                               o + n * STRIP, &x);
+            else
+                linear_strip(p, a, strip, &x);
         }
 }
 
