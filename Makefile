@@ -1,5 +1,5 @@
 # foretoken: make, make run, make check. Output goes to build/. README.md explains the variables.
-#   CUDA=1            build the CUDA device too (needs nvcc)
+#   CUDA=1            build the CUDA device too (needs nvcc); CUDA_ARCH=90a for one kind of card
 #   SAN=a,b           sanitizers: address,undefined or thread; output goes to build-SAN/
 #   DEPS=DIR          take headers and libraries from an unpacked folder, install nothing
 #   CC=clang          any C11 compiler; PREFIX=/usr/local for install
@@ -75,17 +75,23 @@ LIB      := $(BUILD)/libforetoken.a
 BIN      := $(BUILD)/foretoken
 
 ifdef CUDA
-NVCC     ?= $(or $(shell command -v nvcc),/usr/local/cuda/bin/nvcc)
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(or $(shell command -v nvcc),/usr/local/cuda/bin/nvcc))
+NVCC     ?= $(CUDA_HOME)/bin/nvcc
+# machine code for each of these, and for newer cards what their driver compiles from the last one
+CUDA_ARCH ?= 75 80 86 89 90a 120
+NVFLAGS  := -std=c++17 -O3 -g -lineinfo -Isrc -Iinclude -Xcompiler -fPIC,-fno-exceptions,-Wall,-Wno-unused-function --expt-relaxed-constexpr \
+            $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) $(if $(filter 120,$(CUDA_ARCH)),-gencode arch=compute_120$(comma)code=compute_120)
 CU_SRC   := $(wildcard src/dev/cuda/*.cu)
 LIB_OBJ  += $(CU_SRC:%.cu=$(BUILD)/%.cu.o)
+LDLIBS   += -L$(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)) -lcudart_static -ldl -lrt -lstdc++
 endif
 
-.PHONY: all e2e bench-tokenize run check check-fast check-ops fuzz fuzz-build tidy format layers install install-files uninstall clean deps bench
+.PHONY: all e2e bench-tokenize run check check-cuda check-fast check-ops fuzz fuzz-build tidy format layers install install-files uninstall clean deps bench
 all: $(BIN) $(BUILD)/libforetoken.so
 
 # A change of flags or commit rebuilds what depends on it. The text is taken here, once: inside a rule
 # it would have the additions of whichever object asked first.
-FLAGS := $(CC) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS)
+FLAGS := $(if $(CUDA),cuda $(CUDA_ARCH) )$(CC) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS)
 $(BUILD)/flags: FORCE
 	@mkdir -p $(BUILD)
 	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
@@ -96,6 +102,7 @@ $(BUILD)/src/ft.o: $(BUILD)/commit
 $(BUILD)/commit: FORCE
 	@mkdir -p $(BUILD)
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
+$(BUILD)/src/dev/open.o: CPPFLAGS += $(if $(CUDA),-DFT_HAVE_CUDA=1)
 $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
 $(BUILD)/src/dev/%.o: CFLAGS += $(KERNEL)
 # the same sum in two kernels must round alike: there a fused product is written out
@@ -115,7 +122,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 $(BUILD)/%.cu.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo '  nvcc $<'
-	@$(NVCC) $(CPPFLAGS) -O3 -Xcompiler -fPIC -c $< -o $@
+	@$(NVCC) $(NVFLAGS) -MMD -MF $(@:.o=.d) -c $< -o $@
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d)
 
 $(LIB): $(LIB_OBJ)
@@ -148,7 +155,12 @@ $(BUILD)/bench/%: bench/%.c $(LIB) $(BUILD)/flags
 deps:
 	@$(if $(DEPS),true,scripts/deps.sh)
 check: deps
-	@$(MAKE) --no-print-directory layers check-fast
+	@$(MAKE) --no-print-directory layers check-cuda check-fast
+# where there is an nvcc, the CUDA device must build, and say what it misses where there is no card
+check-cuda:
+	@if ! command -v nvcc >/dev/null; then echo 'no nvcc: the CUDA device is not built'; else \
+	$(MAKE) --no-print-directory CUDA=1 CUDA_ARCH=90a BUILD=build-cuda build-cuda/foretoken && \
+	bash tests/cuda.sh build-cuda/foretoken; fi
 check-fast: all $(TEST_BIN) $(FUZZ_REPLAY)
 	@BUILD=$(BUILD) scripts/check.sh
 tests: $(TEST_BIN)

@@ -86,13 +86,7 @@ static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err
 
 static ft_status open_device(ft_llm *m, const ft_llm_params *p, ft_err *err)
 {
-    if (!strcmp(p->device, "cpu"))
-        m->dev = ft_dev_cpu(p->threads);
-    else if (!strcmp(p->device, "ref"))
-        m->dev = ft_dev_ref();
-    else
-        return ft_fail(err, FT_EINVAL, "device \"%s\", want cpu or ref", p->device);
-    return FT_OK;
+    return ft_dev_open(&m->dev, p->device, p->threads, err);
 }
 
 /* Binding reads and repacks every weight: a bar shows how far it is. Where nobody watches, only

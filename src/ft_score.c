@@ -89,12 +89,12 @@ ft_status ft_time_reply(ft_engine *e, int V, ft_lane *l, int n_prompt, int n_gen
     int32_t *ids = ft_new_n(int32_t, (size_t)n_prompt);
     ft_rng r = {(uint64_t)n_prompt};
     for (int i = 0; i < n_prompt; i++) ids[i] = (int32_t)(ft_rng_u64(&r) % (uint64_t)V);
-    ft_job j = {.prompt = ids,
-                .n_prompt = n_prompt,
-                .max_tokens = n_gen,
-                .ignore_eog = true,
-                .top_logprobs = -1,
-                .emit = go_on};
+    ft_task j = {.prompt = ids,
+                 .n_prompt = n_prompt,
+                 .max_tokens = n_gen,
+                 .ignore_eog = true,
+                 .top_logprobs = -1,
+                 .emit = go_on};
     ft_sample_defaults(&j.sampling);
     j.sampling.temperature = 0;
     j.sampling.penalty_last_n = 0;

@@ -249,7 +249,7 @@ static void fill_reply(ft_reply *out, const ft_lane *l, const reply *p)
     }
 }
 
-static ft_status run(ft_session *s, const ft_job *j, reply *p, ft_reply *out, ft_err *err)
+static ft_status run(ft_session *s, const ft_task *j, reply *p, ft_reply *out, ft_err *err)
 {
     const ft_status st = ft_lane_start(s->lane, j, err);
     if (st) return st;
@@ -274,7 +274,7 @@ ft_status ft_session_reply(ft_session *s, const ft_request *r, ft_reply *out, ft
     if (!st) st = constraint_init(&c, m, r, &mask, err);
     if (!st) st = reply_init(&p, m, r, err);
     if (!st) {
-        const ft_job j = {
+        const ft_task j = {
             .prompt = ids.id,
             .n_prompt = (int)ids.n,
             .max_tokens = r->max_tokens,

@@ -402,7 +402,7 @@ static const char *base_name(char *dir)
 }
 
 /* Runs the converted model of a folder on a device. Qwen and Gemma have tolerances of their own,
- * and so have the devices: ref computes in double, cpu in float. */
+ * and so have the devices: ref computes in double, the others in float. */
 static void run_model(char *dir, const char *models, const char *device)
 {
     char path[4096], target[4096];
@@ -411,7 +411,12 @@ static void run_model(char *dir, const char *models, const char *device)
     snprintf(path, sizeof path, "%s/golden-%s.gguf", models, name);
     snprintf(target, sizeof target, "%s/golden-%.*s.gguf", models, tail ? (int)(tail - name) : 0,
              name);
-    ft_dev *dev = ref ? ft_dev_ref() : ft_dev_cpu(0);
+    ft_dev *dev;
+    ft_err err;
+    if (ft_dev_open(&dev, device, 0, &err)) {
+        check(false, "%s", err.text);
+        return;
+    }
     const double tol = (strstr(name, "qwen") ? 1e-9 : 1e-6) * (ref ? 1 : 10);
     golden_run(name, dir, path, tail ? target : NULL, dev, tol, &passed, &failed);
     ft_dev_close(dev);
@@ -419,9 +424,8 @@ static void run_model(char *dir, const char *models, const char *device)
 
 static int usage(void)
 {
-    fprintf(
-        stderr,
-        "golden: want [--keep FOLDER] [--dev ref|cpu|all|none] FOLDER..., or --folder FROM TO\n");
+    fprintf(stderr, "golden: want [--keep FOLDER] [--dev ref|cpu|cuda|all|none] FOLDER..., or "
+                    "--folder FROM TO\n");
     return 1;
 }
 
@@ -454,6 +458,7 @@ int main(int argc, char **argv)
     for (int i = first; i < argc; i++) {
         if (!strcmp(dev, "ref") || !strcmp(dev, "all")) run_model(argv[i], models, "ref");
         if (!strcmp(dev, "cpu") || !strcmp(dev, "all")) run_model(argv[i], models, "cpu");
+        if (!strcmp(dev, "cuda")) run_model(argv[i], models, "cuda");
     }
     for (int i = first; i < argc && !keep; i++) {
         snprintf(path, sizeof path, "%s/golden-%s.gguf", models, base_name(argv[i]));

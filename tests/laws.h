@@ -39,6 +39,17 @@ static inline int law_end(void)
 
 /* ---- models ---- */
 
+/* The device of all laws: FT_TEST_DEV, or the cpu. */
+static inline ft_dev *law_dev(int threads)
+{
+    const char *name = getenv("FT_TEST_DEV");
+    ft_dev *d;
+    ft_err err;
+    if (!ft_dev_open(&d, name ? name : "cpu", threads, &err)) return d;
+    printf("%s\n", err.text);
+    exit(1);
+}
+
 typedef struct law_model {
     const char *name;
     ft_dev *dev;
@@ -83,7 +94,7 @@ static inline ft_model *law_golden(const char *name, ft_dev *dev, const ft_model
 
 static inline law_model law_model_golden(const char *name, const char *assistant, int threads)
 {
-    law_model m = {.name = name, .dev = ft_dev_cpu(threads)};
+    law_model m = {.name = name, .dev = law_dev(threads)};
     m.m = law_golden(name, m.dev, NULL);
     if (assistant) m.assistant = law_golden(assistant, m.dev, m.m);
     return m;
@@ -91,7 +102,7 @@ static inline law_model law_model_golden(const char *name, const char *assistant
 
 static inline law_model law_model_tiny(int threads)
 {
-    law_model m = {.name = "foretoken-tiny", .dev = ft_dev_cpu(threads)};
+    law_model m = {.name = "foretoken-tiny", .dev = law_dev(threads)};
     m.m = law_open("models/foretoken-tiny.gguf", m.dev, NULL);
     return m;
 }
@@ -140,19 +151,19 @@ static inline bool law_emit(void *user, const ft_emit *e)
     return r->n - r->n_prompt != r->stop_after;
 }
 
-static inline ft_job law_job(int max_tokens, int draft_max)
+static inline ft_task law_job(int max_tokens, int draft_max)
 {
-    ft_job j = {.max_tokens = max_tokens, .draft_max = draft_max, .top_logprobs = -1};
+    ft_task j = {.max_tokens = max_tokens, .draft_max = draft_max, .top_logprobs = -1};
     ft_sample_defaults(&j.sampling);
     j.sampling.temperature = 0;
     return j;
 }
 
-static inline void law_start(law_reply *r, ft_lane *l, const ft_job *job, const int32_t *prompt,
+static inline void law_start(law_reply *r, ft_lane *l, const ft_task *job, const int32_t *prompt,
                              int n)
 {
     ft_err err;
-    ft_job j = *job;
+    ft_task j = *job;
     r->l = l;
     r->n = r->n_prompt = n;
     memmove(r->id, prompt, sizeof *prompt * (size_t)n);
@@ -173,7 +184,7 @@ static inline void law_done(law_reply *r)
 }
 
 /* A whole reply on a lane. */
-static inline void law_reply_on(law_reply *r, ft_lane *l, const ft_job *j, const int32_t *prompt,
+static inline void law_reply_on(law_reply *r, ft_lane *l, const ft_task *j, const int32_t *prompt,
                                 int n)
 {
     law_start(r, l, j, prompt, n);
@@ -183,7 +194,7 @@ static inline void law_reply_on(law_reply *r, ft_lane *l, const ft_job *j, const
 
 /* The same on an engine of its own. */
 static inline void law_reply_alone(law_reply *r, const law_model *m, const ft_engine_params *p,
-                                   const ft_job *j, const int32_t *prompt, int n)
+                                   const ft_task *j, const int32_t *prompt, int n)
 {
     ft_engine *e = law_engine(m, p);
     law_reply_on(r, ft_lane_new(e), j, prompt, n);
@@ -268,7 +279,7 @@ static inline void law_oracle_add(ft_engine *e, law_oracle *o)
 
 /* A reply with drafts from an oracle of that truth and, between them, from the model's head. */
 static inline void law_reply_oracle(law_reply *r, law_oracle *o, const law_reply *truth,
-                                    const law_model *m, const ft_engine_params *p, const ft_job *j)
+                                    const law_model *m, const ft_engine_params *p, const ft_task *j)
 {
     ft_engine *e = law_engine(m, p);
     o->truth[0] = truth;

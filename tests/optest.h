@@ -6,7 +6,7 @@
  *   - on the device with other numbers of threads, which must give the same bits;
  *   - for tests of independent rows, with single rows alone, which must give the same bits too.
  * Guards around every block and the gaps between an output's rows must stay as they were.
- *   --dev NAME   cpu (default)          --bench   time every shape instead
+ *   --dev NAME   cpu (default), cuda     --bench   time every shape instead
  *   NAME...      only tests whose name contains one of these */
 #ifndef FT_TESTS_OPTEST_H
 #define FT_TESTS_OPTEST_H
@@ -412,14 +412,15 @@ static inline int t_main(int argc, char **argv, const t_case *const *cases, int 
         if (!strcmp(argv[at], "--dev") && at + 1 < argc) name = argv[++at];
         if (!strcmp(argv[at], "--threads") && at + 1 < argc) threads = atoi(argv[++at]);
     }
-    if (strcmp(name, "cpu")) {
-        printf("no device \"%s\" in this build\n0 passed, 1 failed\n", name);
-        return 1;
-    }
-    ft_dev *ref = ft_dev_ref();
-    ft_dev *dev[3] = {ft_dev_cpu(bench ? threads : 2), NULL, NULL};
-    const int n_dev = bench ? 1 : 3;
-    for (int i = 1; i < n_dev; i++) dev[i] = ft_dev_cpu(i == 1 ? 1 : 3);
+    const bool cpu = !strcmp(name, "cpu");
+    const int counts[3] = {bench ? threads : 2, 1, 3}, n_dev = cpu && !bench ? 3 : 1;
+    ft_dev *ref = ft_dev_ref(), *dev[3] = {NULL, NULL, NULL};
+    ft_err err;
+    for (int i = 0; i < n_dev; i++)
+        if (ft_dev_open(&dev[i], name, counts[i], &err)) {
+            printf("%s\n0 passed, 1 failed\n", err.text);
+            return 1;
+        }
     for (int i = 0; i < n; i++)
         for (int s = 0; s < cases[i]->n_shape && t_wanted(cases[i], argc, argv, at); s++) {
             if (bench)

@@ -101,7 +101,7 @@ const ft_opt ft_opt_table[] = {
      "turbo encodings for every layer: no f16 for windows, no q8_0 for keys that many query heads "
      "share or for the first and last layers of turbo2"},
     {"device", "-dev", FT_OPT_TEXT, MODEL, "cpu", "NAME", 0, 0, "LLAMA_ARG_DEVICE",
-     "where to compute: cpu, or ref for the plain and slow one"},
+     "where to compute: cpu, cuda, auto (cuda where there is one), or ref for the plain and slow one"},
     {"mmap", NULL, FT_OPT_FLAG, MODEL, "1", NULL, 0, 0, "LLAMA_ARG_MMAP",
      "map the file instead of reading it"},
     {"chat-template", NULL, FT_OPT_TEXT, REPLY, NULL, "TEXT", 0, 0, "LLAMA_ARG_CHAT_TEMPLATE",

@@ -21,7 +21,7 @@ typedef struct ft_dev_limits {
 
 struct ft_dev {
     const ft_ops *op;
-    const char *name; /* "cpu", "ref" */
+    const char *name; /* "cpu", "cuda", "ref" */
     int threads;
     bool unified;          /* device memory is host memory: no copies needed to read results */
     const ft_batch *batch; /* of the step being recorded */
@@ -38,6 +38,9 @@ struct ft_dev {
     /* Begins a step. The batch's arrays are the host's; the device brings them over here, the only
      * host-to-device copy of a step. They stay unchanged until the step has run. */
     void (*record)(ft_dev *, const ft_batch *b);
+    /* Right after record: true when the device has run this pass with these shapes before and runs
+     * it again from its own memory; the caller then calls no ops and goes on to sync. */
+    bool (*replay)(ft_dev *, const void *pass);
     void (*commit)(ft_dev *);
     ft_status (*sync)(ft_dev *, ft_err *err);
     void (*close)(ft_dev *);
@@ -46,6 +49,11 @@ struct ft_dev {
 ft_dev *ft_dev_ref(void);
 /* threads <= 0: one per core. */
 ft_dev *ft_dev_cpu(int threads);
+/* Fails where the machine has no such device. Only in builds with CUDA=1. */
+ft_status ft_dev_cuda(ft_dev **out, ft_err *err);
+
+/* By name: "cpu", "cuda", "ref", or "auto": cuda where there is one, else cpu. */
+ft_status ft_dev_open(ft_dev **out, const char *name, int threads, ft_err *err);
 
 static inline void ft_dev_close(ft_dev *d)
 {

@@ -41,3 +41,9 @@ ft_status ft_host_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
     w->row_bytes = ft_type_row(w->type, (size_t)w->k);
     return FT_OK;
 }
+
+bool ft_host_replay(ft_dev *d, const void *pass)
+{
+    (void)d, (void)pass;
+    return false;
+}

@@ -12,6 +12,7 @@ enum { FT_HOST_ALIGN = 64 }; /* a cache line, and the widest vector */
 void *ft_host_alloc(ft_dev *d, size_t bytes);
 void ft_host_free(ft_dev *d, void *p);
 void ft_host_copy(ft_dev *d, void *dst, const void *src, size_t bytes); /* upload and download */
+bool ft_host_replay(ft_dev *d, const void *pass); /* never: ops are called in every step */
 /* Leaves the weight where it is mapped. */
 ft_status ft_host_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err);
 
@@ -44,6 +45,15 @@ static inline size_t ft_kv_at(const ft_kv *kv, const ft_batch *b, int slot, int 
     const int32_t *table = b->page[kv->space] + (size_t)slot * (size_t)b->pages_per_seq;
     const size_t in_page = (size_t)g * FT_PAGE_ROWS + (size_t)(cell % FT_PAGE_ROWS);
     return (size_t)table[cell / FT_PAGE_ROWS] * page_bytes + in_page * row;
+}
+
+/* The key k of head g as it is stored: k itself, or in line[d] what is left without the mean. */
+static inline const float *ft_kv_centred(const ft_kv *kv, float *line, const float *k, int g)
+{
+    if (!kv->mean) return k;
+    const float *mean = kv->mean + (size_t)g * (size_t)kv->d;
+    for (int i = 0; i < kv->d; i++) line[i] = k[i] - mean[i];
+    return line;
 }
 
 /* The cells [lo, hi) that a row sees. */

@@ -48,6 +48,9 @@ typedef struct ft_kv {
     size_t k_row, v_row;   /* bytes of one head's row */
     size_t k_page, v_page; /* bytes of a page */
     unsigned char *k, *v;  /* on the device */
+    /* [G, d] on the device, or NULL. kv_put stores k - mean. The scores of a query all move by the
+     * same q . mean, which a softmax does not see: attend need not know. */
+    const float *mean;
 } ft_kv;
 
 typedef struct ft_attn {

@@ -203,7 +203,7 @@ void ft_lane_free(ft_lane *l)
 
 /* How much of the prompt the lane holds already; at least one token is always read again, because
  * its logits are wanted. */
-static int reusable(ft_lane *l, const ft_job *j)
+static int reusable(ft_lane *l, const ft_task *j)
 {
     const int most = FT_MIN(lane_len(l), j->n_prompt - 1);
     int same = 0;
@@ -217,7 +217,7 @@ static int reusable(ft_lane *l, const ft_job *j)
     return 0;
 }
 
-static ft_status make_samplers(ft_lane *l, const ft_job *j, ft_err *err)
+static ft_status make_samplers(ft_lane *l, const ft_task *j, ft_err *err)
 {
     ft_sampler_free(l->sampler);
     ft_sampler_free(l->drafting);
@@ -230,7 +230,7 @@ static ft_status make_samplers(ft_lane *l, const ft_job *j, ft_err *err)
     return ft_sampler_new(&l->drafting, &drafts, l->e->m->V, l->e->scratch, err);
 }
 
-ft_status ft_lane_start(ft_lane *l, const ft_job *j, ft_err *err)
+ft_status ft_lane_start(ft_lane *l, const ft_task *j, ft_err *err)
 {
     assert(l->state == LANE_IDLE);
     const ft_engine *e = l->e;

@@ -51,7 +51,7 @@ typedef struct ft_emit {
 } ft_emit;
 
 /* What a lane is asked to do. Pointers must live until the lane is idle again. */
-typedef struct ft_job {
+typedef struct ft_task {
     const int32_t *prompt;
     int n_prompt;
     int max_tokens; /* < 0: until the context is full */
@@ -68,7 +68,7 @@ typedef struct ft_job {
     /* Called for every token in order; false ends the reply after it. */
     bool (*emit)(void *user, const ft_emit *e);
     void *user;
-} ft_job;
+} ft_task;
 
 typedef struct ft_stats {
     int prompt_n, cached_n, predicted_n; /* prompt tokens evaluated and found, tokens emitted */
@@ -107,7 +107,7 @@ void ft_engine_trace(ft_engine *e, void (*fn)(void *user, const char *line), voi
 ft_lane *ft_lane_new(ft_engine *e); /* NULL when all are taken */
 void ft_lane_free(ft_lane *l);
 /* Begins a reply on an idle lane. What the lane holds already of the prompt is not read again. */
-ft_status ft_lane_start(ft_lane *l, const ft_job *j, ft_err *err);
+ft_status ft_lane_start(ft_lane *l, const ft_task *j, ft_err *err);
 bool ft_lane_busy(const ft_lane *l);
 ft_finish ft_lane_finish(const ft_lane *l);
 const char *ft_lane_error(const ft_lane *l);

@@ -11,7 +11,7 @@ struct ft_lane {
     ft_engine *e;
     lane_state state;
     ft_seq *seq;
-    ft_job job;
+    ft_task job;
     int32_t *ids; /* [ctx]: the first ft_seq_len are in the cache */
     int n_ids;    /* known ids: the prompt, then what was drawn */
     int fed;      /* the draft head has keys and values of cells [1, fed) */

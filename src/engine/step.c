@@ -236,10 +236,17 @@ static ft_mat hidden_part(const ft_runner *r, int first, int n)
     return ft_mat_at(r->hidden + (size_t)first * (size_t)D, n, D);
 }
 
+/* true: the device runs the pass from its own memory, with this step's batch. */
+static bool replayed(ft_runner *r, const void *pass)
+{
+    return !r->probe && r->dev->replay(r->dev, pass);
+}
+
 ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
 {
     ft_step s = begin(r, r->p.model->V);
     s.hidden = hidden_part(r, 0, s.T);
+    if (replayed(r, &r->p.model)) return end(r, err);
     r->p.model->arch->forward(r->p.model, &s);
     if (r->p.drafter) ft_scatter(&s, hidden_part(r, 0, hidden_rows(&r->p)), s.hidden);
     return end(r, err);
@@ -249,6 +256,7 @@ ft_status ft_runner_draft(ft_runner *r, ft_err *err)
 {
     const ft_model *m = r->p.drafter;
     ft_step s = begin(r, m->n_draft_ids ? m->n_draft_ids : m->V);
+    if (replayed(r, &r->p.drafter)) return end(r, err);
     s.hidden_in = ft_take(&s, r->p.model->D);
     s.hidden = hidden_part(r, ft_hidden_draft(r, 0), s.n_out);
     ft_gather_src(&s, s.hidden_in, hidden_part(r, 0, hidden_rows(&r->p)));

@@ -21,7 +21,7 @@ static void in_company(const law_model *m, ft_engine_params p, const law_reply *
     int32_t other[33];
     p.lanes = 2;
     ft_engine *e = law_engine(m, &p);
-    const ft_job j = law_job(REPLY, 0);
+    const ft_task j = law_job(REPLY, 0);
     law_prompt(other, 33, m->m->V, 77);
     law_start(&r[0], ft_lane_new(e), &j, other, 33);
     law_start(&r[1], ft_lane_new(e), &j, alone->id, alone->n_prompt);
@@ -38,7 +38,7 @@ static void again(const law_model *m, ft_engine_params p, const law_reply *alone
     static law_reply first, second;
     ft_engine *e = law_engine(m, &p);
     ft_lane *l = ft_lane_new(e);
-    const ft_job j = law_job(REPLY, 0), few = law_job(3, 0);
+    const ft_task j = law_job(REPLY, 0), few = law_job(3, 0);
     law_reply_on(&first, l, &few, alone->id, alone->n_prompt - 20);
     law_reply_on(&second, l, &j, alone->id, alone->n_prompt);
     law(law_same(alone, &second), "%s, %s: a known beginning changes token %d", m->name, what,
@@ -55,7 +55,7 @@ static void encoding(const law_model *m, ft_kv_type kt, ft_kv_type vt, bool exac
              exact ? ", exact" : "");
     law_prompt(ids, PROMPT, m->m->V, 4);
     const ft_engine_params p = params_of(kt, vt, exact, 0), q = params_of(kt, vt, exact, 5);
-    const ft_job j = law_job(REPLY, 0), k = law_job(REPLY, 5);
+    const ft_task j = law_job(REPLY, 0), k = law_job(REPLY, 5);
     law_reply_alone(&plain, m, &p, &j, ids, PROMPT);
     law_oracle o = {.silent = 2, .rng = {9}};
     law_reply_oracle(&drafted, &o, &plain, m, &q, &k);

@@ -13,7 +13,7 @@ static void equal(const law_model *m, ft_kv_type t, const int *k, int n_k, int p
     ft_engine_params p = law_params(0);
     p.kt = p.vt = t;
     law_reply off = {0}, on = {0};
-    ft_job j = law_job(tokens, 0);
+    ft_task j = law_job(tokens, 0);
     law_reply_alone(&off, m, &p, &j, ids, prompt);
     for (int i = 0; i < n_k; i++) {
         law_oracle o = {.silent = 2, .rng = {(uint64_t)k[i]}};
@@ -33,7 +33,7 @@ static void beside(const law_model *m, ft_kv_type t, int k)
     static law_reply alone[LAW_LANES], together[LAW_LANES];
     ft_engine_params p = law_params(0);
     p.kt = p.vt = t;
-    ft_job j = law_job(24, 0);
+    ft_task j = law_job(24, 0);
     int32_t ids[LAW_LANES][80];
     for (int i = 0; i < LAW_LANES; i++) {
         const int n = 5 + 9 * i;

@@ -18,7 +18,7 @@ static void hear(void *user, const char *line)
     l->n += (size_t)snprintf(l->text + l->n, sizeof l->text - l->n, "%s\n", ids ? ids : line);
 }
 
-static void drafts_of(lines *l, law_reply *r, const law_model *m, ft_job j)
+static void drafts_of(lines *l, law_reply *r, const law_model *m, ft_task j)
 {
     int32_t ids[20];
     law_prompt(ids, 20, m->m->V, 6);
@@ -69,7 +69,7 @@ static void head_alone(const char *name, const char *fork_arch)
     const ft_mtp_opts o = {.path = path, .out = head, .use_mmap = true, .quiet = true};
     law(!ft_mtp_extract(&o, &err), "%s: %s", name, err.text);
     rename_arch(head, fork, fork_arch);
-    law_model m = {.name = name, .dev = ft_dev_cpu(1)};
+    law_model m = {.name = name, .dev = law_dev(1)};
     m.m = law_open(path, m.dev, NULL);
     drafts_of(&inside, &a, &m, law_job(40, 3));
     law(inside.n > 100, "%s: nothing was drafted", name);
@@ -124,7 +124,7 @@ static void narrow(law_model m)
     int n[2] = {0};
     ft_err err;
     const ft_engine_params p = law_params(3);
-    const ft_job j = law_job(60, 3);
+    const ft_task j = law_job(60, 3);
     law_prompt(prompt, 20, m.m->V, 6);
     law_reply_alone(&wide, &m, &p, &j, prompt, 20);
     for (int i = 0; i < 100; i++) ids[i] = 3 * i;

@@ -112,7 +112,7 @@ static void random_rounds(const law_model *m, int tokens, double tolerance)
     const bool mtp = m->m->drafter == FT_DRAFT_MTP;
     int32_t ids[24];
     law_prompt(ids, 24, m->m->V, 21);
-    ft_job j = law_job(tokens, 0);
+    ft_task j = law_job(tokens, 0);
     ft_engine *e0 = long_engine(m, DRAFTS, 64);
     law_reply_on(&off, ft_lane_new(e0), &j, ids, 24);
     j.draft_max = DRAFTS;
@@ -185,7 +185,7 @@ static void output_rows(const law_model *m)
             static law_reply r;
             law_prompt(ids, 200, m->m->V, 2);
             const ft_engine_params p = law_params(k);
-            const ft_job j = law_job(1, k);
+            const ft_task j = law_job(1, k);
             V_rows = 0;
             law_reply_alone(&r, m, &p, &j, ids, lengths[i]);
             law(V_rows == 1, "%s: %d rows of the output matrix for a prompt of %d", m->name, V_rows,
@@ -200,7 +200,7 @@ static void pieces(const law_model *m)
     static law_reply a, b;
     int32_t ids[300];
     law_prompt(ids, 300, m->m->V, 17);
-    const ft_job j = law_job(20, 3);
+    const ft_task j = law_job(20, 3);
     ft_engine *ea = long_engine(m, 3, 64), *eb = long_engine(m, 3, 512);
     law_reply_on(&a, ft_lane_new(ea), &j, ids, 300);
     law_reply_on(&b, ft_lane_new(eb), &j, ids, 300);
@@ -236,7 +236,7 @@ static void channel(const law_model *m)
         const ft_engine_params ep = law_params(i ? 4 : 0);
         ft_engine *e = law_engine(m, &ep);
         ft_lane *l = ft_lane_new(e);
-        ft_job j = law_job(100, i == 2 ? 4 : 0);
+        ft_task j = law_job(100, i == 2 ? 4 : 0);
         ft_err err;
         p[i] = (probs){0};
         j.prompt = ids;
@@ -301,7 +301,7 @@ static void memory(const law_model *m)
     static law_reply r;
     int32_t ids[30];
     law_prompt(ids, 30, m->m->V, 19);
-    const ft_job j = law_job(60, 3);
+    const ft_task j = law_job(60, 3);
     takings = 0;
     law_reply_on(&r, ft_lane_new(e), &j, ids, 30);
     law(takings == 0, "%s: a reply took device memory %d times", m->name, takings);
@@ -316,7 +316,7 @@ static void turns(const law_model *m)
     static law_reply first, hot, cold;
     int32_t ids[40], next[LAW_MAX];
     law_prompt(ids, 40, m->m->V, 23);
-    const ft_job j = law_job(100, 3);
+    const ft_task j = law_job(100, 3);
     ft_engine *e = long_engine(m, 3, 512), *f = long_engine(m, 3, 512);
     ft_lane *l = ft_lane_new(e);
     law_reply_on(&first, l, &j, ids, 40);

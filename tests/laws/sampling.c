@@ -46,7 +46,7 @@ static ft_mask toy_mask(toy *t)
 
 /* ---- one job with and without drafts ---- */
 
-static void on_off(const law_model *m, const char *what, ft_job j, bool masked, bool adapt)
+static void on_off(const law_model *m, const char *what, ft_task j, bool masked, bool adapt)
 {
     int32_t ids[20];
     toy t;
@@ -72,7 +72,7 @@ static void on_off(const law_model *m, const char *what, ft_job j, bool masked, 
 
 static void samplings(const law_model *m)
 {
-    ft_job j = law_job(48, 0);
+    ft_task j = law_job(48, 0);
     on_off(m, "greedy under a mask", j, true, false);
     j.sampling.repeat_penalty = 1.1F;
     on_off(m, "greedy with a repeat penalty", j, false, false);
@@ -94,7 +94,7 @@ static void samplings(const law_model *m)
 /* ---- company ---- */
 
 /* A second request that arrives at round `at` changes nothing for the first. */
-static void joined(const law_model *m, const law_reply *alone, const ft_job *j, int at)
+static void joined(const law_model *m, const law_reply *alone, const ft_task *j, int at)
 {
     int32_t ids[70];
     static law_reply a, b;
@@ -123,7 +123,7 @@ static void company(const law_model *m, int rounds)
     law_prompt(ids, 20, m->m->V, 4);
     static law_reply alone;
     ft_engine_params p = law_params(0);
-    ft_job j = law_job(30, 3);
+    ft_task j = law_job(30, 3);
     j.sampling.temperature = 1;
     j.sampling.seed = 7;
     law_reply_alone(&alone, m, &p, &j, ids, 20);
@@ -138,7 +138,7 @@ static void slots(const law_model *m)
     ft_engine_params p = law_params(4);
     p.lanes = 4;
     law_prompt(ids, 33, m->m->V, 12);
-    const ft_job j = law_job(60, 4);
+    const ft_task j = law_job(60, 4);
     ft_engine *e = law_engine(m, &p);
     for (int i = 0; i < 4; i++) law_start(&r[i], ft_lane_new(e), &j, ids, 33);
     while (ft_engine_round(e)) continue;
@@ -161,7 +161,7 @@ static void changing(const law_model *m)
     law_prompt(ids, 20, m->m->V, 5);
     law_reply off = {0}, on = {0};
     ft_engine_params p = law_params(0);
-    ft_job j = law_job(100, 8);
+    ft_task j = law_job(100, 8);
     j.sampling.temperature = 1;
     law_reply_alone(&off, m, &p, &j, ids, 20);
     p.draft_max = 8;
@@ -191,7 +191,7 @@ static void thresholds(const law_model *m)
     static law_reply r[4];
     const ft_engine_params p = law_params(4);
     for (int i = 0; i < 4; i++) {
-        ft_job j = law_job(80, 4);
+        ft_task j = law_job(80, 4);
         j.draft_p_min = ps[i];
         law_reply_alone(&r[i], m, &p, &j, ids, 20);
         law(law_same(&r[0], &r[i]), "%s: another id at %d with p_min %g", m->name,
@@ -222,7 +222,7 @@ static double histogram(const law_model *m, bool reject, int count[IDS])
     p.reject = reject;
     ft_engine *e = law_engine(m, &p);
     ft_lane *l = ft_lane_new(e);
-    ft_job j = law_job(3, p.draft_max);
+    ft_task j = law_job(3, p.draft_max);
     j.sampling.temperature = 0.4F;
     double accepted = 0;
     memset(count, 0, sizeof *count * IDS);

@@ -21,7 +21,7 @@ static void two_turns(turn *t, const law_model *m, const law_reply *truth, way w
 {
     ft_engine_params p = law_params(k);
     const int32_t eog = truth->id[truth->n_prompt + at - 1];
-    ft_job j = law_job(w == BY_LIMIT ? at : at + 20, k);
+    ft_task j = law_job(w == BY_LIMIT ? at : at + 20, k);
     if (w == BY_EOG) {
         j.eog = &eog;
         j.n_eog = 1;
@@ -80,7 +80,7 @@ static void model(const char *name, const char *assistant, const int *prompts, i
     static const int ks[] = {8, 1, 3, 5};
     law_model m = law_model_golden(name, assistant, 1);
     const ft_engine_params p = law_params(0);
-    const ft_job j = law_job(24, 0);
+    const ft_task j = law_job(24, 0);
     for (int i = 0; i < n; i++) {
         int32_t ids[80];
         law_reply truth = {0};

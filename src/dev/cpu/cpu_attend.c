@@ -38,13 +38,14 @@ static void put_job(const ft_part *p, const void *args)
 {
     const put_args *a = args;
     const ft_kv *kv = &a->kv;
+    float *line = (float *)(void *)p->own;
     int lo, hi;
     ft_share(p, a->k.T * kv->G, 1, &lo, &hi);
     for (int i = lo; i < hi; i++) {
         const int t = i / kv->G, g = i % kv->G, cell = p->b->cell[t];
         const int slot = p->b->span[p->b->span_of[t]].slot;
         encode(p->k, kv->kt, kv->k + ft_kv_at(kv, p->b, slot, cell, g, kv->k_row, kv->k_page),
-               ft_mat_head(a->k, t, g), kv->d);
+               ft_kv_centred(kv, line, ft_mat_head(a->k, t, g), g), kv->d);
         encode(p->k, kv->vt, kv->v + ft_kv_at(kv, p->b, slot, cell, g, kv->v_row, kv->v_page),
                ft_mat_head(a->v, t, g), kv->d);
     }
@@ -56,6 +57,7 @@ void ft_cpu_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
     const put_args a = {*kv, k, v};
     ft_job_reads(c, k);
     ft_job_reads(c, v);
+    ft_job_own(c, kv->mean ? (size_t)kv->d * sizeof(float) : 0);
     ft_job_touches(c, kv->k, 1, true); /* the first byte stands for the layer's cache */
     FT_JOB(c, put_job, a);
 }
@@ -182,7 +184,7 @@ static void turbo_scores(const ft_part *p, const tile *t, const unsigned char *r
         for (int i = 0; i < cols; i++) {
             const size_t v = (size_t)(at + i);
             y[i] = t->s + v * BLOCK;
-            x[i] = (ft_col8){t->q8 + v * (size_t)t->kw, t->q_scale + v * groups, NULL};
+            x[i] = (ft_col8){t->q8 + v * (size_t)t->kw, t->q_scale + v * groups, NULL, NULL};
         }
         p->k->turbo[ft_kv_turbo(kv->kt)].dot(y, rows, kv->k_row, n, t->kw, x, cols);
     }

@@ -60,13 +60,13 @@ void ft_job_add(ft_cpu *c, ft_job_fn *fn, const void *args, size_t bytes)
     assert(bytes <= FT_JOB_BYTES);
     if (c->n_job == c->cap_job) {
         const int cap = c->cap_job ? 2 * c->cap_job : 256;
-        ft_job *more = ft_alloc_aligned((size_t)cap * sizeof *more, FT_HOST_ALIGN);
+        ft_cpu_job *more = ft_alloc_aligned((size_t)cap * sizeof *more, FT_HOST_ALIGN);
         if (c->n_job) memcpy(more, c->job, (size_t)c->n_job * sizeof *more);
         ft_free(c->job);
         c->job = more;
         c->cap_job = cap;
     }
-    ft_job *j = &c->job[c->n_job++];
+    ft_cpu_job *j = &c->job[c->n_job++];
     j->fn = fn;
     memcpy(j->args, args, bytes);
     j->meet = clashes(c, c->n_old);
@@ -111,7 +111,7 @@ static void quantise_job(const ft_part *p, const void *args)
         const int t = i / pieces, b = i % pieces * QUANTISE_BLOCKS;
         const ft_col8 to = ft_col8_at(p, r, t);
         p->k->quantise((int8_t *)to.q + b * FT_BLOCK8, (float *)to.d + b, (float *)to.s + 2 * b,
-                       ft_mat_head(r->x, t, 0) + b * FT_BLOCK8,
+                       (int32_t *)to.t + 2 * b, ft_mat_head(r->x, t, 0) + b * FT_BLOCK8,
                        FT_MIN(QUANTISE_BLOCKS, blocks - b) * FT_BLOCK8);
     }
 }
@@ -124,7 +124,7 @@ void ft_job_reads8(ft_cpu *c, ft_rows8 r)
 /* Room for n activations as bytes, with their scales and sums. */
 static void place_grow(ft_place8 *to, size_t n)
 {
-    const size_t bytes = ft_rows8_s(n) + n / 16 * sizeof(float);
+    const size_t bytes = ft_rows8_t(n) + n / 16 * sizeof(int32_t);
     if (bytes <= to->bytes) return;
     ft_free(to->mem);
     to->mem = ft_alloc_aligned(bytes, FT_HOST_ALIGN);
@@ -192,32 +192,39 @@ static ft_status sync(ft_dev *d, ft_err *err)
 typedef struct pack_args {
     const ft_pack *pack;
     ft_weight *w;
-    size_t group;
+    size_t bytes, groups; /* of a group, of a matrix */
 } pack_args;
 
 static void pack_group(void *arg, size_t i)
 {
     const pack_args *a = arg;
-    a->pack->rows((unsigned char *)a->w->packed + i * a->group,
-                  (const unsigned char *)a->w->data + i * FT_GROUP * a->w->row_bytes,
-                  a->w->row_bytes, a->w->k);
+    const ft_weight *w = a->w;
+    const size_t group = (size_t)a->pack->group, row = i % a->groups * group;
+    const size_t n = FT_MIN(group, (size_t)w->n - row);
+    const unsigned char *from =
+        (const unsigned char *)w->data + (i / a->groups * (size_t)w->n + row) * w->row_bytes;
+    unsigned char *full = n < group ? ft_alloc(group * w->row_bytes) : NULL;
+    if (full) from = memcpy(full, from, n * w->row_bytes);
+    a->pack->rows((unsigned char *)w->packed + i * a->bytes, from, w->row_bytes, w->k);
+    ft_free(full);
 }
 
 /* The file's bytes stay where they are; products read a packed copy where a kernel has its own
- * layout. Twice the group, because a fused gate_up is cut in the middle. */
+ * layout. */
 static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
 {
     ft_cpu *c = (ft_cpu *)d;
     const ft_pack *pack = &c->kern.pack[w->type];
     ft_host_bind(d, w, host, err);
     w->packed = NULL;
-    if (!pack->dot || w->lookup || w->n % (2 * FT_GROUP)) return FT_OK;
-    const pack_args a = {pack, w, pack->bytes(w->k)};
-    const size_t groups = (size_t)w->n / FT_GROUP * (size_t)w->E;
-    w->packed = ft_host_alloc(d, groups * a.group);
+    if (!pack->dot || w->lookup) return FT_OK;
+    const size_t group = (size_t)pack->group;
+    const pack_args a = {pack, w, pack->bytes(w->k), ((size_t)w->n + group - 1) / group};
+    const size_t groups = a.groups * (size_t)w->E;
+    w->packed = ft_host_alloc(d, groups * a.bytes);
     if (!w->packed)
         return ft_fail(err, FT_ENOMEM, "no memory for the packed copy of \"%s\" (%zu bytes wanted)",
-                       w->name ? w->name : "?", groups * a.group);
+                       w->name ? w->name : "?", groups * a.bytes);
     ft_pool_each(c->pool, groups, pack_group, (void *)&a);
     return FT_OK;
 }
@@ -292,6 +299,7 @@ ft_dev *ft_dev_cpu(int threads)
         .unbind = unbind,
         .reserve = reserve,
         .record = record,
+        .replay = ft_host_replay,
         .commit = commit,
         .sync = sync,
         .close = close,

@@ -48,17 +48,17 @@ typedef struct ft_touch {
     bool write;
 } ft_touch;
 
-typedef struct ft_job {
+typedef struct ft_cpu_job {
     ft_job_fn *fn;
     bool meet; /* all threads meet before it */
     _Alignas(16) unsigned char args[FT_JOB_BYTES];
-} ft_job;
+} ft_cpu_job;
 
 struct ft_cpu {
     ft_dev dev;
     ft_pool *pool;
     ft_kern kern;
-    ft_job *job;
+    ft_cpu_job *job;
     int n_job, cap_job;
     ft_touch *touch; /* since the last meeting; those from n_old on belong to the next job */
     int n_touch, n_old, cap_touch;
@@ -111,13 +111,19 @@ static inline size_t ft_rows8_s(size_t n)
     return ft_rows8_d(n) + ft_round_up(n / FT_BLOCK8 * sizeof(float), FT_HOST_ALIGN);
 }
 
+static inline size_t ft_rows8_t(size_t n)
+{
+    return ft_rows8_s(n) + ft_round_up(n / 16 * sizeof(float), FT_HOST_ALIGN);
+}
+
 static inline ft_col8 ft_col8_at(const ft_part *p, const ft_rows8 *r, int t)
 {
     const size_t k = (size_t)ft_mat_cols(r->x), n = k * (size_t)r->x.T, at = k * (size_t)t;
     const unsigned char *mem = p->c->place[r->place].mem;
     return (ft_col8){(const int8_t *)mem + at,
                      (const float *)(const void *)(mem + ft_rows8_d(n)) + at / FT_BLOCK8,
-                     (const float *)(const void *)(mem + ft_rows8_s(n)) + at / 16};
+                     (const float *)(const void *)(mem + ft_rows8_s(n)) + at / 16,
+                     (const int32_t *)(const void *)(mem + ft_rows8_t(n)) + at / 16};
 }
 
 /* Rows of activations that a product takes: bytes when the weight's kernel wants them, and always
@@ -129,7 +135,8 @@ typedef struct ft_inputs {
     int n;
 } ft_inputs;
 
-/* out[i * ld + o - lo] = W_e[o] . x_i for outputs o in [lo, hi), without the weight's scale. */
+/* out[i * ld + o - lo] = W_e[o] . x_i for outputs o in [lo, hi), without the weight's scale. Behind
+ * the last output up to FT_PACK_ROWS - 1 values of out may be written. */
 void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, int e, int lo, int hi,
                     const ft_inputs *x);
 /* Bytes of own scratch that ft_cpu_product takes, at the front. */

@@ -6,11 +6,11 @@
 
 #include <string.h>
 
-enum { STRIP = 16 };
+enum { STRIP = FT_PACK_ROWS };
 
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w)
 {
-    return c->kern.dot8[w->type] != NULL;
+    return w->packed || c->kern.dot8[w->type];
 }
 
 size_t ft_cpu_product_own(const ft_cpu *c, const ft_weight *w)
@@ -23,18 +23,18 @@ size_t ft_cpu_product_own(const ft_cpu *c, const ft_weight *w)
 typedef struct rows_of {
     const unsigned char *at;
     size_t step;
-    int k;
+    int k, cols;
     ft_dot8_fn *dot8;
     ft_dotf_fn *dotf;
 } rows_of;
 
-/* FT_COLS rows of x against n_rows rows of k weights, by the kernel for their type. */
+/* r->cols rows of x against n_rows rows of k weights, by the kernel for their type. */
 static void product_cols(const ft_part *p, float *out, int ld, const rows_of *r, int n_rows,
                          const ft_inputs *x, int at)
 {
-    const int n = FT_MIN(FT_COLS, x->n - at);
-    float *y[FT_COLS];
-    ft_col8 col8[FT_COLS];
+    const int n = FT_MIN(r->cols, x->n - at);
+    float *y[FT_PACK_COLS];
+    ft_col8 col8[FT_PACK_COLS];
     const float *col[FT_COLS];
     for (int i = 0; i < n; i++) {
         const int t = x->row ? x->row[at + i] : at + i;
@@ -53,20 +53,22 @@ static void product_cols(const ft_part *p, float *out, int ld, const rows_of *r,
 void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, int e, int lo, int hi,
                     const ft_inputs *x)
 {
-    rows_of r = {ft_weight_row(w, e, lo), w->row_bytes, w->k, p->k->dot8[w->type],
-                 p->k->dotf[w->type]};
-    if (w->packed && lo % FT_GROUP == 0 && hi % FT_GROUP == 0) {
-        const ft_pack *pack = &p->k->pack[w->type];
-        const size_t row = (size_t)e * (size_t)w->n + (size_t)lo;
-        r.step = pack->bytes(w->k);
-        r.at = (const unsigned char *)w->packed + row / FT_GROUP * r.step;
-        r.dot8 = pack->dot;
+    const ft_pack *pack = &p->k->pack[w->type];
+    rows_of r = {ft_weight_row(w, e, lo), w->row_bytes,       w->k, FT_COLS,
+                 p->k->dot8[w->type],     p->k->dotf[w->type]};
+    int rows = hi - lo;
+    if (w->packed && lo % pack->group == 0 && (hi % pack->group == 0 || hi == w->n)) {
+        const int groups = (w->n + pack->group - 1) / pack->group;
+        r = (rows_of){.step = pack->bytes(w->k), .k = w->k, .cols = pack->cols, .dot8 = pack->dot};
+        r.at = (const unsigned char *)w->packed +
+               ((size_t)e * (size_t)groups + (size_t)(lo / pack->group)) * r.step;
+        rows = (rows + pack->group - 1) / pack->group * pack->group;
     }
     if (r.dot8 || r.dotf) {
-        for (int at = 0; at < x->n; at += FT_COLS) product_cols(p, out, ld, &r, hi - lo, x, at);
+        for (int at = 0; at < x->n; at += r.cols) product_cols(p, out, ld, &r, rows, x, at);
         return;
     }
-    r = (rows_of){p->own, 0, w->k, NULL, p->k->dotf[FT_F32]};
+    r = (rows_of){p->own, 0, w->k, FT_COLS, NULL, p->k->dotf[FT_F32]};
     for (int o = lo; o < hi; o++) { /* no kernel of its own: decoded once for all rows */
         ft_row_decode(w->type, (float *)(void *)p->own, ft_weight_row(w, e, o), (size_t)w->k);
         for (int at = 0; at < x->n; at += FT_COLS)
@@ -202,9 +204,9 @@ static void centroid_job(const ft_part *p, const void *args)
             c = ft_next_best(ft_mat_head(a->score, t, 0), n_c, c);
             for (int j = lo; j < hi; j++) {
                 const int id = a->order[(size_t)c * (size_t)group + (size_t)j];
-                float r;
-                ft_cpu_product(p, &r, 1, &a->w, 0, id, id + 1, &x);
-                ft_mat_head(a->y, t, 0)[id] = r * scale;
+                float r[FT_PACK_ROWS];
+                ft_cpu_product(p, r, 1, &a->w, 0, id, id + 1, &x);
+                ft_mat_head(a->y, t, 0)[id] = r[0] * scale;
             }
         }
     }
@@ -218,6 +220,7 @@ void ft_cpu_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_
     ft_job_writes(c, y);
     FT_JOB(c, centroid_fill_job, a);
     reads_cols(c, &a.x, w);
+    ft_job_reads(c, x); /* single rows of packed weights are decoded */
     ft_job_reads(c, score);
     ft_job_writes(c, y);
     ft_job_own(c, ft_cpu_product_own(c, w));

@@ -13,29 +13,35 @@
 #include <math.h>
 
 enum {
-    FT_COLS = 4,    /* most columns of one call */
-    FT_GROUP = 4,   /* rows of a packed group */
-    FT_BLOCK8 = 32, /* activations that share a scale */
+    FT_COLS = 4,       /* most columns of one call, */
+    FT_PACK_COLS = 16, /* and of one on packed rows */
+    FT_PACK_ROWS = 16, /* most rows of a packed group */
+    FT_BLOCK8 = 32,    /* activations that share a scale */
 };
 
 /* A row of activations as bytes: x[i] = d[i / 32] * q[i]; s[i / 16] is d times the sum of sixteen
- * q, for weights that have a minimum. */
+ * q, for weights that have a minimum; t[i / 16] is -128 times that sum, for kernels that multiply
+ * unsigned bytes (those of Arm leave it alone). */
 typedef struct ft_col8 {
     const int8_t *q;
     const float *d, *s;
+    const int32_t *t;
 } ft_col8;
 
-/* y[c][o] = W[o] . x[c] for `rows` rows of k weights that lie row_bytes apart; n <= FT_COLS. */
+/* y[c][o] = W[o] . x[c] for `rows` rows of k weights that lie row_bytes apart; n <= FT_COLS, or
+ * what the layout says. */
 typedef void ft_dot8_fn(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
                         const ft_col8 *x, int n);
 typedef void ft_dotf_fn(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
                         const float *const *x, int n);
 
-/* A layout of the kernel's own: groups of FT_GROUP rows. */
+/* A layout of the kernel's own: groups of rows woven into one another. The last group of a matrix
+ * is filled up with rows of zero bytes. */
 typedef struct ft_pack {
+    int group, cols;        /* rows of a group; most columns of one call */
     size_t (*bytes)(int k); /* of a group */
     void (*rows)(unsigned char *to, const unsigned char *from, size_t row_bytes, int k);
-    ft_dot8_fn *dot; /* w: the first group, row_bytes: of a group, rows: a multiple of FT_GROUP */
+    ft_dot8_fn *dot; /* w: the first group, row_bytes: of a group, rows: a multiple of it */
 } ft_pack;
 
 /* Rows of a turbo cache. The codes of sixteen bytes at a time come out in planes: the first of each
@@ -59,7 +65,7 @@ typedef struct ft_kern {
     ft_pack pack[FT_TYPE_MAX];     /* dot NULL: the file's layout is used */
     ft_dot8_fn *dot8[FT_TYPE_MAX]; /* NULL: use dotf on the decoded row */
     ft_dotf_fn *dotf[FT_TYPE_MAX]; /* F32, F16, BF16; Q8_0 of caches */
-    void (*quantise)(int8_t *q, float *d, float *s, const float *x, int k);
+    void (*quantise)(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k);
     float (*dot)(const float *a, const float *b, int n);
     float (*sum)(const float *x, int n);
     /* c[m, n] += a[m, k] b[k, n], each output summed in the order of k. */

@@ -134,7 +134,7 @@ static void dotf_q8_0(float *const *y, const unsigned char *w, size_t row_bytes,
         }
 }
 
-static void quantise(int8_t *q, float *d, float *s, const float *x, int k)
+static void quantise(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k)
 {
     for (int b = 0; b < k / FT_BLOCK8; b++, x += FT_BLOCK8, q += FT_BLOCK8) {
         float top = 0;
@@ -149,8 +149,10 @@ static void quantise(int8_t *q, float *d, float *s, const float *x, int k)
             q[i] = (int8_t)lrintf(x[i] * inv);
             total[i / 16] += q[i];
         }
-        s[2 * b] = d[b] * (float)total[0];
-        s[2 * b + 1] = d[b] * (float)total[1];
+        for (int h = 0; h < 2; h++) {
+            s[2 * b + h] = d[b] * (float)total[h];
+            t[2 * b + h] = -128 * total[h];
+        }
     }
 }
 

@@ -92,6 +92,7 @@ ft_dev *ft_dev_ref(void)
         .unbind = unbind,
         .reserve = reserve,
         .record = record,
+        .replay = ft_host_replay,
         .commit = commit,
         .sync = sync,
         .close = close,

@@ -40,11 +40,12 @@ void ft_ref_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
 void ft_ref_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
 {
     const ft_batch *b = d->batch;
+    float *line = ft_ref_row(d, (size_t)kv->d);
     for (int t = 0; t < k.T; t++) {
         const int slot = b->span[b->span_of[t]].slot, cell = b->cell[t];
         for (int g = 0; g < kv->G; g++) {
             ft_kv_row_encode(kv->kt, kv->k + ft_kv_at(kv, b, slot, cell, g, kv->k_row, kv->k_page),
-                             ft_mat_head(k, t, g), kv->d);
+                             ft_kv_centred(kv, line, ft_mat_head(k, t, g), g), kv->d);
             ft_kv_row_encode(kv->vt, kv->v + ft_kv_at(kv, b, slot, cell, g, kv->v_row, kv->v_page),
                              ft_mat_head(v, t, g), kv->d);
         }

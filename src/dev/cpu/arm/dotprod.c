@@ -299,8 +299,8 @@ void ft_kern_dotprod(ft_kern *k)
 {
     fill_dot8(k);
     fill_turbo(k);
-    k->pack[FT_Q8_0] = (ft_pack){q8_0_bytes, q8_0_pack, dot_q8_0x4};
-    k->pack[FT_Q4_0] = (ft_pack){q4_0_bytes, q4_0_pack, dot_q4_0x4};
-    k->pack[FT_Q4_K] = (ft_pack){q4_k_bytes, q4_k_pack, dot_q4_kx4};
-    k->pack[FT_Q6_K] = (ft_pack){q6_k_bytes, q6_k_pack, dot_q6_kx4};
+    k->pack[FT_Q8_0] = (ft_pack){4, 4, q8_0_bytes, q8_0_pack, dot_q8_0x4};
+    k->pack[FT_Q4_0] = (ft_pack){4, 4, q4_0_bytes, q4_0_pack, dot_q4_0x4};
+    k->pack[FT_Q4_K] = (ft_pack){4, 4, q4_k_bytes, q4_k_pack, dot_q4_kx4};
+    k->pack[FT_Q6_K] = (ft_pack){4, 4, q6_k_bytes, q6_k_pack, dot_q6_kx4};
 }

@@ -270,8 +270,9 @@ static void f32_to_f16(unsigned char *y, const float *x, int n)
     }
 }
 
-static void quantise(int8_t *q, float *d, float *s, const float *x, int k)
+static void quantise(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k)
 {
+    (void)t;
     for (int b = 0; b < k / FT_BLOCK8; b++, x += FT_BLOCK8, q += FT_BLOCK8) {
         float32x4_t v[8], top = vdupq_n_f32(0);
         UNROLL for (int j = 0; j < 8; j++)

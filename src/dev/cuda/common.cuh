@@ -1,0 +1,110 @@
+/* dev/cuda/common.cuh - what the kernels share: reductions with a fixed order, matrices by value,
+ * launches. Sums are made in an order that depends on the length alone, never on the grid. */
+#ifndef FT_DEV_CUDA_COMMON_CUH
+#define FT_DEV_CUDA_COMMON_CUH
+
+#include "dev/cuda/cuda.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+/* Launches on the device's stream and remembers a fault:
+ *   FT_LAUNCH(c, kernel, grid, block, shared_bytes, arguments...) */
+#define FT_LAUNCH(c, kernel, grid, block, shared, ...)                                             \
+    do {                                                                                           \
+        kernel<<<(grid), (block), (shared), (c)->stream>>>(__VA_ARGS__);                           \
+        ft_cuda_check((c), cudaGetLastError(), #kernel);                                           \
+    } while (0)
+
+static inline unsigned ft_blocks(size_t n, size_t per)
+{
+    return (unsigned)((n + per - 1) / per);
+}
+
+__device__ __forceinline__ float *mat_head(const ft_mat &m, int t, int h)
+{
+    return m.p + (size_t)t * m.rs + (size_t)h * m.hs;
+}
+
+/* Value c of row t, whatever the heads' distance. */
+__device__ __forceinline__ float *mat_value(const ft_mat &m, int t, int c)
+{
+    return m.p + (size_t)t * m.rs + (size_t)(c / m.d) * m.hs + c % m.d;
+}
+
+__device__ __forceinline__ float warp_sum(float v)
+{
+#pragma unroll
+    for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(0xffffffffu, v, o);
+    return v;
+}
+
+__device__ __forceinline__ float warp_max(float v)
+{
+#pragma unroll
+    for (int o = 16; o; o >>= 1) v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, o));
+    return v;
+}
+
+/* The sum over a block of at most 1024 threads, for every thread. shared: 33 floats. */
+__device__ __forceinline__ float block_sum(float v, float *shared)
+{
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = (blockDim.x + 31) >> 5;
+    v = warp_sum(v);
+    __syncthreads(); /* of an earlier use */
+    if (!lane) shared[warp] = v;
+    __syncthreads();
+    if (!warp) {
+        float s = lane < warps ? shared[lane] : 0.0f;
+        s = warp_sum(s);
+        if (!lane) shared[32] = s;
+    }
+    __syncthreads();
+    return shared[32];
+}
+
+/* x as the sum of two bf16 numbers, up to 2^-17 of it. */
+__device__ __forceinline__ void split_bf16(float x, __nv_bfloat16 &hi, __nv_bfloat16 &lo)
+{
+    hi = __float2bfloat16_rn(x);
+    const float rest = x - __bfloat162float(hi);
+    /* an infinity or NaN travels in the high part alone */
+    lo = __float2bfloat16_rn(isfinite(x) ? rest : 0.0f);
+}
+
+/* Where value c of row t lies in plane 0 of a shadow of T rows; plane 1 is shadow_plane behind. */
+__device__ __forceinline__ size_t shadow_at(int T, int t, int c)
+{
+    return ((size_t)(c >> 5) * T + t) * 32 + (c & 31);
+}
+
+__host__ __device__ __forceinline__ size_t shadow_plane(int T, int k)
+{
+    return (size_t)((k + 31) / 32) * 32 * T;
+}
+
+/* Writes a value's two planes. */
+__device__ __forceinline__ void shadow_put(uint16_t *s, size_t plane, size_t at, float v)
+{
+    __nv_bfloat16 hi, lo;
+    split_bf16(v, hi, lo);
+    s[at] = __bfloat16_as_ushort(hi);
+    s[plane + at] = __bfloat16_as_ushort(lo);
+}
+
+__device__ __forceinline__ float silu(float x)
+{
+    return x / (1.0f + expf(-x));
+}
+
+__device__ __forceinline__ float gelu_tanh(float x)
+{
+    return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * x * (1.0f + 0.044715f * x * x)));
+}
+
+__device__ __forceinline__ float act_of(float x, int act)
+{
+    return act == FT_SILU ? silu(x) : gelu_tanh(x);
+}
+
+#endif

@@ -1,0 +1,135 @@
+/* dev/cuda/cuda.h - the cuda device inside, as its op files see it.
+ * One stream runs everything in order. An op launches kernels on c->stream and returns; the batch's
+ * arrays lie on the device at addresses that stay the same from step to step, so that a captured
+ * step can be replayed. An op's launch may depend on shapes alone: T, S, n_out and max_past of
+ * c->batch, never on what the host's arrays hold.
+ *
+ * Activations are f32. A product multiplies two bf16 planes of them (high part, rest), which are
+ * made once for all products that read the same rows: a shadow. Every op that writes a matrix says
+ * so with ft_cuda_wrote, or writes the shadow along with it. */
+#ifndef FT_DEV_CUDA_H
+#define FT_DEV_CUDA_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#include "base/mem.h"
+#include "dev/dev.h"
+#ifdef __cplusplus
+}
+#endif
+
+#include <cuda_runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Scratch of an op family: grown on demand outside of captures, kept until close. */
+typedef enum ft_cuda_place {
+    FT_PLACE_LINEAR,
+    FT_PLACE_MOE,
+    FT_PLACE_MOE_HIDDEN,
+    FT_PLACE_ATTEND,
+    FT_PLACE_ATTEND_MORE,
+    FT_PLACE_DELTA,
+    FT_PLACE_COUNT
+} ft_cuda_place;
+
+enum { FT_CUDA_SHADOWS = 6, FT_CUDA_GRAPHS = 128 };
+
+/* bf16 planes of a matrix x[T, k]: [plane][k / 32][T][32], k rounded up to a multiple of 32 and
+ * filled with zeros. */
+typedef struct ft_shadow {
+    ft_mat x;
+    bool valid;
+    unsigned used;
+    uint16_t *p;
+    size_t bytes;
+} ft_shadow;
+
+/* A captured step. */
+typedef struct ft_cuda_graph {
+    const void *pass;
+    int T, S, n_out, max_past;
+    int seen; /* steps of this shape so far; captured at the second one */
+    cudaGraphExec_t exec;
+} ft_cuda_graph;
+
+typedef struct ft_cuda {
+    ft_dev dev;
+    cudaStream_t stream;
+    ft_batch batch; /* shapes as the host gave them (max_past rounded up), arrays on the device */
+    const ft_batch *on; /* the same struct on the device, always at this address */
+    int sms;            /* multiprocessors */
+    int cc;             /* compute capability times 10: 90 */
+    size_t smem;        /* shared memory that a block may take */
+    char words[128];
+
+    /* the batch on its way: pinned staging, and its place on the device */
+    unsigned char *stage, *there;
+    size_t stage_bytes, stage_used;
+    cudaEvent_t staged; /* the copy out of stage has happened */
+
+    void *place[FT_PLACE_COUNT];
+    size_t place_bytes[FT_PLACE_COUNT];
+    ft_shadow shadow[FT_CUDA_SHADOWS];
+    unsigned clock;
+
+    ft_cuda_graph graph[FT_CUDA_GRAPHS];
+    int n_graph;
+    ft_cuda_graph *capturing;
+
+    unsigned char *pin[2]; /* staging of weights */
+    cudaEvent_t pinned[2];
+    void *raw; /* a weight in file layout on its way to its own */
+    size_t raw_bytes;
+
+    cudaError_t error; /* the first fault; nothing is launched on purpose after it */
+    const char *where; /* what was being done */
+} ft_cuda;
+
+/* Remembers the first fault. */
+void ft_cuda_check(ft_cuda *c, cudaError_t e, const char *where);
+/* At least `bytes` of memory; contents do not survive the next op of the same family. */
+void *ft_cuda_scratch(ft_cuda *c, ft_cuda_place which, size_t bytes);
+
+/* m was written: its shadow, and any that overlaps, is stale. */
+void ft_cuda_wrote(ft_cuda *c, ft_mat m);
+/* A place for m's shadow, that the caller's kernel fills along with m: *found says that it is
+ * filled already. Call after ft_cuda_wrote. NULL when there is no memory. */
+uint16_t *ft_cuda_shadow(ft_cuda *c, ft_mat m, bool *found);
+
+/* The ops, in the files of their families. */
+void ft_cuda_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale);
+void ft_cuda_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps);
+void ft_cuda_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc);
+void ft_cuda_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r);
+void ft_cuda_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs);
+void ft_cuda_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v);
+void ft_cuda_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p);
+void ft_cuda_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act);
+void ft_cuda_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
+void ft_cuda_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
+void ft_cuda_softcap(ft_dev *d, ft_mat y, float c);
+void ft_cuda_gather(ft_dev *d, ft_mat y, ft_mat x, int which);
+void ft_cuda_scatter(ft_dev *d, ft_mat y, ft_mat x);
+void ft_cuda_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s);
+void ft_cuda_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,
+                        const ft_delta *s);
+void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps);
+void ft_cuda_route(ft_dev *d, ft_route r, ft_mat x);
+void ft_cuda_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
+                 bool acc);
+void ft_cuda_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
+                           const int32_t *order, int top);
+
+/* weights.cu: file layout to the layout of the products. */
+ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err);
+void ft_cuda_unbind(ft_dev *d, ft_weight *w);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
