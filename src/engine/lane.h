@@ -15,6 +15,8 @@ struct ft_lane {
     int32_t *ids; /* [ctx]: the first ft_seq_len are in the cache */
     int n_ids;    /* known ids: the prompt, then what was drawn */
     int fed;      /* the draft head has keys and values of cells [1, fed) */
+    ft_seq *second; /* what a second model has read of them; NULL: none drafts */
+    int second_rows, second_kept; /* rows of its open span, and how many of them stay */
 
     ft_sampler *sampler,
         *drafting; /* drafting: the same penalties; greedy unless drafts are drawn */
@@ -41,10 +43,13 @@ struct ft_lane {
 };
 
 struct ft_engine {
-    ft_model *m, *drafter; /* drafter: NULL, m itself, or an assistant */
+    ft_model *m, *drafter; /* drafter: NULL, m itself, an assistant, or a second model */
+    ft_drafter kind;       /* what the drafter is here */
     ft_engine_params p;
     ft_cache *cache;
     ft_runner *run;
+    ft_runner *draft_run; /* of draft passes: run, or a second model's own */
+    ft_cache *second;     /* a second model's */
     ft_sample_scratch *scratch;
     ft_lane *lane; /* [p.lanes] */
     int turn;      /* which lane's prompt goes first */
@@ -78,6 +83,17 @@ void ft_trace_accept(const ft_lane *l, int drafted, int kept, const char *reason
 bool ft_rejecting(const ft_lane *l);
 int32_t ft_reject_draft(ft_lane *l, const float *logits); /* the next draft */
 int32_t ft_reject_draw(ft_lane *l, const float *logits, const uint32_t *mask, int i);
+
+/* engine/second.c: a second model that drafts. Bytes of its cache and its steps; what it can keep of
+ * its past for a new prompt; passes that read what it missed; rows of the first draft and of each
+ * further one; and the pass over such rows. */
+uint64_t ft_second_bytes(const ft_model *m, const ft_engine_params *p);
+ft_status ft_second_new(ft_engine *e, ft_err *err);
+void ft_second_start(ft_lane *l, const ft_task *j);
+ft_status ft_second_catch_up(ft_engine *e, ft_err *err);
+void ft_second_first(ft_lane *l, ft_rowset *w);
+void ft_second_next(ft_lane *l, ft_rowset *w);
+ft_status ft_second_pass(ft_engine *e, ft_err *err);
 
 /* engine/batch.c: this round's trunk rows. false when no lane has any. */
 bool ft_batch_fill(ft_engine *e);

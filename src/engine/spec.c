@@ -220,7 +220,7 @@ static void first_assistant(ft_lane *l, ft_rowset *w)
 /* Reads the draft that this pass made for the lane; false when the lane drafts no further. */
 static bool read_draft(ft_lane *l)
 {
-    const float *logits = ft_runner_logits(l->e->run, l->draft_out);
+    const float *logits = ft_runner_logits(l->e->draft_run, l->draft_out);
     if (l->n_draft == 0) {
         ft_sampler_copy(l->drafting, l->sampler);
         l->drawn = ft_rejecting(l);
@@ -238,8 +238,14 @@ static bool read_draft(ft_lane *l)
     return l->n_draft < l->next_max && !is_eog(l, id);
 }
 
-static void next_row(ft_lane *l, ft_rowset *w, bool constant)
+/* The row of the draft after the last one. */
+static void next_row(ft_lane *l, ft_rowset *w)
 {
+    if (l->e->kind == FT_DRAFT_MODEL) {
+        ft_second_next(l, w);
+        return;
+    }
+    const bool constant = l->e->kind == FT_DRAFT_ASSISTANT;
     const int at = lane_len(l) + (constant ? 0 : l->n_draft);
     const int row = ft_rows_draft(w, ft_seq_slot(l->seq), at, 1, constant ? at : at + 1, constant);
     w->token[row] = l->draft[l->n_draft - 1];
@@ -249,42 +255,51 @@ static void next_row(ft_lane *l, ft_rowset *w, bool constant)
 }
 
 /* Runs the rows that are filled, then one further row for every lane that goes on drafting. */
-static ft_status chain(ft_engine *e, ft_rowset *w, bool constant, ft_err *err)
+static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
 {
     for (bool first = true; w->T; first = false) {
         const int64_t start = ft_now_ns();
         /* Rows that a parked head had to catch up with are no cost of drafting. */
         const bool pure = e->pure && w->n_out && w->T <= w->n_out * (1 + e->p.draft_max);
-        const ft_status st = ft_runner_draft(e->run, err);
+        const ft_status st = e->kind == FT_DRAFT_MODEL ? ft_second_pass(e, err)
+                                                        : ft_runner_draft(e->run, err);
         if (st) return st;
         for (int i = 0; i < e->p.lanes; i++) {
             ft_lane *l = &e->lane[i];
             if (l->draft_out >= 0 && !read_draft(l)) l->draft_out = -1;
         }
-        w = ft_runner_rows(e->run);
+        w = ft_runner_rows(e->draft_run);
         for (int i = 0; i < e->p.lanes; i++)
-            if (e->lane[i].draft_out >= 0) next_row(&e->lane[i], w, constant);
+            if (e->lane[i].draft_out >= 0) next_row(&e->lane[i], w);
         if (pure) ft_gov_draft(&e->costs, first, (double)(ft_now_ns() - start) * 1e-9);
     }
     return FT_OK;
 }
 
+/* The rows that make every lane's first draft. */
+static ft_rowset *first_rows(ft_engine *e)
+{
+    ft_rowset *w = ft_runner_rows(e->draft_run);
+    for (int i = 0; i < e->p.lanes; i++) {
+        ft_lane *l = &e->lane[i];
+        if (l->state < LANE_PROMPT && !l->n_rows) continue;
+        if (e->kind == FT_DRAFT_MTP) feed_head(l, w);
+        if (e->kind == FT_DRAFT_ASSISTANT) first_assistant(l, w);
+        if (e->kind == FT_DRAFT_MODEL) ft_second_first(l, w);
+    }
+    return w;
+}
+
 ft_status ft_spec_draft(ft_engine *e, ft_err *err)
 {
     const int64_t start = ft_now_ns();
-    const bool assistant = e->drafter && e->drafter->drafter == FT_DRAFT_ASSISTANT;
-    ft_rowset *w = ft_runner_rows(e->run);
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         l->draft_out = -1;
-        if (l->state < LANE_PROMPT && !l->n_rows) continue;
-        l->next_max = head_drafts(l);
-        if (assistant)
-            first_assistant(l, w);
-        else if (e->drafter)
-            feed_head(l, w);
+        l->next_max = l->state < LANE_PROMPT && !l->n_rows ? 0 : head_drafts(l);
     }
-    const ft_status st = chain(e, w, assistant, err);
+    ft_status st = e->kind == FT_DRAFT_MODEL ? ft_second_catch_up(e, err) : FT_OK;
+    if (!st) st = chain(e, first_rows(e), err);
     const double seconds = (double)(ft_now_ns() - start) * 1e-9;
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
@@ -298,7 +313,6 @@ ft_status ft_spec_draft(ft_engine *e, ft_err *err)
 
 ft_status ft_spec_catch_up(ft_engine *e, ft_err *err)
 {
-    if (e->drafter->drafter == FT_DRAFT_ASSISTANT) return FT_OK;
     ft_rowset *w = ft_runner_rows(e->run);
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
@@ -307,5 +321,5 @@ ft_status ft_spec_catch_up(ft_engine *e, ft_err *err)
         l->next_max = l->n_rows = 0;
         feed_head(l, w);
     }
-    return chain(e, w, false, err);
+    return chain(e, w, err);
 }

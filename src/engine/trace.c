@@ -7,7 +7,9 @@ enum { MAX_LINE = 4096 };
 static const char *drafter_name(const ft_lane *l)
 {
     if (l->winner >= 0) return l->e->guesser[l->winner].name;
-    return l->e->drafter && l->e->drafter->drafter == FT_DRAFT_ASSISTANT ? "assistant" : "mtp";
+    return l->e->kind == FT_DRAFT_MODEL       ? "model"
+           : l->e->kind == FT_DRAFT_ASSISTANT ? "assistant"
+                                              : "mtp";
 }
 
 static void put_ids(ft_buf *b, const char *key, const int32_t *id, int n)

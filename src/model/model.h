@@ -29,7 +29,12 @@ typedef struct ft_arch {
     const ft_gguf_tensor *(*draft_head)(const ft_model *m);
 } ft_arch;
 
-typedef enum ft_drafter { FT_DRAFT_NONE, FT_DRAFT_MTP, FT_DRAFT_ASSISTANT } ft_drafter;
+typedef enum ft_drafter {
+    FT_DRAFT_NONE,
+    FT_DRAFT_MTP,
+    FT_DRAFT_ASSISTANT,
+    FT_DRAFT_MODEL, /* forward() of a model that was opened without a target */
+} ft_drafter;
 
 struct ft_model {
     const ft_arch *arch;
