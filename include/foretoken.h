@@ -27,6 +27,7 @@ typedef enum ft_status {
     FT_ENOTFOUND = -7,
     FT_ECANCELLED = -8,
     FT_EDEVICE = -9,
+    FT_ECONTEXT = -10, /* a prompt that is longer than the context */
 } ft_status;
 
 typedef struct ft_err {
@@ -83,6 +84,7 @@ typedef struct ft_llm_params {
     int threads;               /* 0: one per core */
     int ctx;                   /* tokens of a conversation; 0: as trained, at most 8192 */
     int lanes;                 /* conversations at a time */
+    int64_t cells;             /* tokens of all of them together; 0: lanes * ctx */
     int batch;                 /* prompt tokens of a step */
     int draft_max;             /* most drafts of a round; 0: no drafting */
     bool draft_fixed;          /* always that many; else the governor chooses */
@@ -203,6 +205,9 @@ typedef struct ft_reply {
     const char *stop_text; /* the stop text that was met, or NULL; borrowed from the request */
     bool context_full;
     int prompt_tokens, cached_tokens, reply_tokens;
+    int thought_tokens;                      /* of the reply's, those of its thoughts */
+    int lane;                                /* where it ran; -1: nowhere */
+    double wait_s;                           /* until a lane was free: of jobs */
     double prompt_s, reply_s;                /* reply_s starts at the first token */
     int64_t rounds, draft_rounds;            /* rounds of the reply, and those that had drafts */
     int64_t drafted, accepted;               /* draft tokens proposed, and agreed to */
@@ -232,6 +237,15 @@ typedef struct ft_request {
     bool in_thought;   /* the prompt ends inside a thought */
     bool parse;        /* split thoughts and tool calls from the answer */
     const char *tools; /* JSON array: types of the parameters of calls; NULL: none */
+    /* With in_thought and parse a grammar or schema holds from the end of the thought on. With
+     * triggers it holds from the first of these texts on, which belong to what it matches. */
+    const char *const *grammar_trigger;
+    int n_grammar_trigger;
+    int reasoning_budget;          /* tokens of thought before it is closed; < 0: any number */
+    const char *reasoning_message; /* said before a thought is closed for its budget; NULL: none */
+    bool cache_prompt;             /* of jobs: look for the prompt's beginning, and keep it */
+    int lane;                      /* of jobs: wished for; -1: any */
+    bool progress;                 /* of jobs: wake also while the prompt is read */
     bool (*on_event)(void *user, const ft_event *e); /* false cancels; may be NULL */
     void *user;
 } ft_request;
@@ -239,6 +253,84 @@ typedef struct ft_request {
 void ft_request_defaults(ft_request *r, const ft_llm *m);
 /* Returns when the reply is complete. */
 ft_status ft_session_reply(ft_session *s, const ft_request *r, ft_reply *out, ft_err *err);
+
+/* ---- many replies at once ------------------------------------------------------------------ */
+
+typedef struct ft_queue_params {
+    int waiting;           /* requests that may wait for a lane; more are refused with FT_ELIMIT */
+    double step_ms;        /* a step with a prompt beside replies shall not take longer; 0: any */
+    uint64_t prefix_bytes; /* memory for prompts read before, pages and snapshots; 0: none */
+    const char *cache_dir; /* where they outlive the program; NULL: nowhere */
+} ft_queue_params;
+
+void ft_queue_defaults(ft_queue_params *p);
+/* Starts the thread that runs the model, on all lanes. From here on any thread may call the
+ * functions below; ft_session_new gives NULL. */
+ft_status ft_llm_start(ft_llm *m, const ft_queue_params *p, ft_err *err);
+/* drain: running and waiting replies finish first; else they end with FT_REASON_CANCEL. Returns
+ * when the thread has ended and the cache directory is written. A second call, from another thread
+ * and without drain, ends a drain that takes too long. */
+void ft_llm_stop(ft_llm *m, bool drain);
+
+/* A reply in the making. Its owner is one thread at a time; it must be freed before the model. */
+typedef struct ft_job ft_job;
+
+/* Copies all of the request. Text becomes ids on the calling thread, so a bad grammar or schema
+ * fails here, and a prompt that is too long (FT_ECONTEXT); r->on_event is ignored. wake(user) is
+ * called on the engine's thread when ft_job_next may have something new or the job is done; it must
+ * neither block nor call ft_job_*. FT_ELIMIT: the queue is full; FT_ECANCELLED: it has stopped. */
+ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(void *user),
+                     void *user, ft_err *err);
+/* The next event, borrowed until the next call; false: nothing now. Never waits. A reader that
+ * stays behind pauses its own reply only. */
+bool ft_job_next(ft_job *j, ft_event *e);
+bool ft_job_done(ft_job *j); /* no event is left and none will come */
+/* After ft_job_done: how it ended. */
+ft_status ft_job_result(ft_job *j, ft_reply *out, ft_err *err);
+
+typedef struct ft_job_progress {
+    int prompt_tokens, cached_tokens;
+    int done_tokens;    /* of the prompt, those found in the cache included */
+    int waiting_before; /* requests in front of it while it waits for a lane */
+    int lane;           /* < 0: it waits */
+    uint64_t id;        /* as ft_lane_info.job has it */
+} ft_job_progress;
+
+void ft_job_look(ft_job *j, ft_job_progress *out);
+void ft_job_cancel(ft_job *j);      /* within a round; from any thread */
+void ft_job_end_thought(ft_job *j); /* a thought is closed at its next token; from any thread */
+/* Cancels; accepts NULL; never waits for the engine. wake is not called any more. */
+void ft_job_free(ft_job *j);
+
+typedef enum ft_pooling { FT_POOL_MEAN, FT_POOL_LAST } ft_pooling;
+
+/* Hidden rows of the ids after the final norm, pooled and normalised to length one. out: [width].
+ * With a started queue it runs between two rounds; returns when done. */
+ft_status ft_llm_embed(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling, float *out,
+                       ft_err *err);
+
+typedef struct ft_lane_info {
+    int id;
+    bool busy;
+    int ctx, prompt_tokens, reply_tokens, cached_tokens;
+    uint64_t job; /* 0: none yet */
+} ft_lane_info;
+
+int ft_llm_lanes(ft_llm *m, ft_lane_info *out, int cap); /* how many there are */
+/* The prompt and reply that an idle lane holds, with all that is needed to go on from there. */
+ft_status ft_lane_save(ft_llm *m, int lane, const char *path, int *n_tokens, ft_err *err);
+ft_status ft_lane_restore(ft_llm *m, int lane, const char *path, int *n_tokens, ft_err *err);
+ft_status ft_lane_erase(ft_llm *m, int lane, int *n_tokens, ft_err *err);
+
+typedef struct ft_llm_stats {
+    uint64_t prompt_tokens, cached_tokens, reply_tokens, steps, rounds, drafted, accepted;
+    uint64_t preempted, cancelled, replies;
+    double prompt_s, reply_s;
+    int busy, waiting;
+    uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, pages, pages_free;
+} ft_llm_stats;
+
+void ft_llm_counts(ft_llm *m, ft_llm_stats *out);
 
 /* Renders messages (a JSON array of {role, content, ...}) with the model's chat template. options:
  * a JSON object with tools, enable_thinking, add_generation_prompt and whatever the template reads;

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "kv/plan.h"
+#include "text/stream.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -238,6 +239,7 @@ static ft_status engine_params(ft_engine_params *e, const ft_llm *m, const ft_ll
                                const ft_drafters *d, ft_err *err)
 {
     *e = (ft_engine_params){.lanes = p->lanes,
+                            .cells = p->cells,
                             .rows = p->batch,
                             .draft_max = d->kinds ? p->draft_max : 0,
                             .guess_max = d->kinds & FT_SPEC_NGRAMS ? FT_DRAFT_MAX : 0,
@@ -255,6 +257,9 @@ static ft_status engine_params(ft_engine_params *e, const ft_llm *m, const ft_ll
         return ft_fail(err, FT_EINVAL, "%d drafts a round, want 0 to %d", p->draft_max,
                        FT_DRAFT_MAX);
     e->ctx = p->ctx > 0 ? p->ctx : FT_MIN(m->model->ctx_train, 8192);
+    if (p->cells < 0 || p->cells > (int64_t)1 << 40)
+        return ft_fail(err, FT_EINVAL, "%lld cells in all, want 0 to %lld", (long long)p->cells,
+                       (long long)1 << 40);
     if (e->ctx < 2 || e->ctx > 1 << 24)
         return ft_fail(err, FT_EINVAL, "a context of %d, want 2 to %d", e->ctx, 1 << 24);
     return FT_OK;
@@ -376,6 +381,7 @@ ft_status ft_llm_open(ft_llm **out, const ft_llm_params *p, ft_err *err)
         return ft_fail(err, FT_ENOTFOUND,
                        "no model given and no foretoken-tiny.gguf found; name one with -m");
     ft_llm *m = ft_new(ft_llm);
+    pthread_mutex_init(&m->lock, NULL);
     m->path = ft_strdup(path);
     ft_engine_params e;
     ft_drafters d;
@@ -392,6 +398,7 @@ ft_status ft_llm_open(ft_llm **out, const ft_llm_params *p, ft_err *err)
 void ft_llm_close(ft_llm *m)
 {
     if (!m) return;
+    ft_queue_free(m->queue);
     ft_engine_free(m->engine);
     if (m->trace && m->trace != stderr) fclose(m->trace);
     ft_model_close(m->assistant);
@@ -405,7 +412,36 @@ void ft_llm_close(ft_llm *m)
     ft_free(m->name);
     ft_free(m->drafter);
     ft_buf_release(&m->cache_table);
+    pthread_mutex_destroy(&m->lock);
     ft_free(m);
+}
+
+bool ft_llm_tag(const ft_llm *m, int32_t id)
+{
+    return m->chat && ft_vocab_type(m->vocab, id) == FT_TOKEN_CONTROL &&
+           ft_stream_tag(ft_chat_family_of(m->chat), ft_vocab_text(m->vocab, id));
+}
+
+static ft_str token_bytes(void *user, int32_t id)
+{
+    const ft_llm *m = user;
+    return ft_vocab_piece(m->vocab, id, ft_llm_tag(m, id));
+}
+
+static bool token_ends(void *user, int32_t id)
+{
+    return ft_vocab_is_eog(((const ft_llm *)user)->vocab, id);
+}
+
+const ft_trie *ft_llm_trie(ft_llm *m)
+{
+    pthread_mutex_lock(&m->lock);
+    if (!m->trie) {
+        const int n = FT_MIN(ft_vocab_count(m->vocab), m->model->V);
+        m->trie = ft_trie_new(&(ft_token_source){m, n, token_bytes, token_ends});
+    }
+    pthread_mutex_unlock(&m->lock);
+    return m->trie;
 }
 
 const ft_llm_info *ft_llm_about(const ft_llm *m)

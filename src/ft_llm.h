@@ -4,10 +4,12 @@
 
 #include "base/buf.h"
 #include "engine/drafters.h"
+#include "engine/queue.h"
 #include "text/chat.h"
 #include "text/grammar.h"
 #include "text/vocab.h"
 
+#include <pthread.h>
 #include <stdio.h>
 
 struct ft_llm {
@@ -16,8 +18,10 @@ struct ft_llm {
     ft_engine *engine;
     ft_vocab *vocab;
     ft_chat *chat; /* NULL: the model has no template */
-    ft_trie *trie; /* for grammars; made when the first one comes */
-    int32_t *eog;  /* ids that end a reply */
+    ft_trie *trie; /* for grammars; made when the first one comes, under the lock */
+    pthread_mutex_t lock;
+    ft_queue *queue; /* NULL: nobody has started it */
+    int32_t *eog;    /* ids that end a reply */
     int n_eog;
     int draft_max;
     FILE *trace; /* of drafts; NULL: none */
@@ -26,6 +30,10 @@ struct ft_llm {
     ft_buf cache_table;
 };
 
+/* A token that prints nothing by itself, but means something to who reads the model's replies. */
+bool ft_llm_tag(const ft_llm *m, int32_t id);
+/* The vocabulary's bytes, for grammars; from any thread. */
+const ft_trie *ft_llm_trie(ft_llm *m);
 /* A prompt of random tokens and a greedy reply of n_gen tokens; what it took is in *stats. */
 ft_status ft_time_reply(ft_engine *e, int V, ft_lane *l, int n_prompt, int n_gen,
                         const ft_stats **stats, ft_err *err);

@@ -62,7 +62,7 @@ bool ft_batch_fill(ft_engine *e)
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         l->n_rows = 0;
-        if (l->state == LANE_REPLY) reply_rows(e, l, w);
+        if (l->state == LANE_REPLY && !l->held) reply_rows(e, l, w);
     }
     e->rows_now = w->T;
     for (int i = 0; i < e->p.lanes; i++) {

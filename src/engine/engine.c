@@ -245,22 +245,29 @@ static ft_status make_samplers(ft_lane *l, const ft_task *j, ft_err *err)
     return ft_sampler_new(&l->drafting, &drafts, l->e->m->V, l->e->scratch, err);
 }
 
+ft_status ft_task_check(const ft_engine *e, const ft_task *t, ft_err *err)
+{
+    if (t->n_prompt < 1)
+        return ft_fail(err, FT_EINVAL, "the prompt is empty, want at least one token");
+    if (t->n_prompt >= e->p.ctx)
+        return ft_fail(err, FT_ECONTEXT,
+                       "the request has %d tokens, which is more than the maximum context length "
+                       "of %d tokens leaves room for",
+                       t->n_prompt, e->p.ctx);
+    for (int i = 0; i < t->n_prompt; i++)
+        if (t->prompt[i] < 0 || t->prompt[i] >= e->m->V)
+            return ft_fail(err, FT_EINVAL, "token %d of the prompt is %d, want 0 to %d", i,
+                           t->prompt[i], e->m->V - 1);
+    return ft_sample_check(&t->sampling, e->m->V, err);
+}
+
 ft_status ft_lane_start(ft_lane *l, const ft_task *j, ft_err *err)
 {
     assert(l->state == LANE_IDLE);
     const ft_engine *e = l->e;
-    if (j->n_prompt < 1)
-        return ft_fail(err, FT_EINVAL, "the prompt is empty, want at least one token");
-    if (j->n_prompt >= e->p.ctx)
-        return ft_fail(err, FT_ELIMIT,
-                       "the prompt has %d tokens, the context has room for %d and one to answer",
-                       j->n_prompt, e->p.ctx - 1);
-    for (int i = 0; i < j->n_prompt; i++)
-        if (j->prompt[i] < 0 || j->prompt[i] >= e->m->V)
-            return ft_fail(err, FT_EINVAL, "token %d of the prompt is %d, want 0 to %d", i,
-                           j->prompt[i], e->m->V - 1);
-    const ft_status st = make_samplers(l, j, err);
+    ft_status st = ft_task_check(e, j, err);
     if (st) return st;
+    if ((st = make_samplers(l, j, err))) return st;
     ft_second_start(l, j);
     l->stats = (ft_stats){.cached_n = reusable(l, j)};
     l->stats.prompt_n = j->n_prompt - l->stats.cached_n;
@@ -270,6 +277,7 @@ ft_status ft_lane_start(ft_lane *l, const ft_task *j, ft_err *err)
     l->n_ids = j->n_prompt;
     for (int i = 0; i < j->n_prompt; i++) ft_sampler_accept(l->sampler, l->ids[i]);
     l->n_draft = l->next_max = l->n_rows = 0;
+    l->held = false;
     l->winner = -1;
     ft_gov_init(&l->gov, &e->costs, false);
     ft_gov_init(&l->gov_guess, &e->costs, true);
@@ -278,7 +286,6 @@ ft_status ft_lane_start(ft_lane *l, const ft_task *j, ft_err *err)
     l->t_start = ft_now_ns();
     l->t_first = 0;
     l->state = LANE_PROMPT;
-    if (j->max_tokens == 0) ft_lane_end(l, FT_FINISH_LENGTH);
     return FT_OK;
 }
 
@@ -316,6 +323,11 @@ void ft_lane_cancel(ft_lane *l)
     ft_lane_end(l, FT_FINISH_STOP);
 }
 
+void ft_lane_hold(ft_lane *l, bool hold)
+{
+    l->held = hold;
+}
+
 /* ---- rounds ---- */
 
 static void lane_fail(ft_engine *e, const ft_err *err)
@@ -337,7 +349,10 @@ static void prompt_done(ft_lane *l)
         const ft_guesser *g = &l->e->guesser[i];
         g->begin(g->state, lane_index(l), l->ids, l->job.n_prompt);
     }
-    ft_spec_first(l);
+    if (l->job.max_tokens == 0)
+        ft_lane_end(l, FT_FINISH_LENGTH);
+    else
+        ft_spec_first(l);
 }
 
 static void read_rows(ft_engine *e)

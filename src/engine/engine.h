@@ -104,6 +104,9 @@ void ft_engine_add_guesser(ft_engine *e, ft_guesser g);
 /* One line of JSON for every draft and every acceptance; fn NULL: none. */
 void ft_engine_trace(ft_engine *e, void (*fn)(void *user, const char *line), void *user);
 
+/* Why a lane of this engine could not begin the task, without beginning it; from any thread. */
+ft_status ft_task_check(const ft_engine *e, const ft_task *t, ft_err *err);
+
 ft_lane *ft_lane_new(ft_engine *e); /* NULL when all are taken */
 void ft_lane_free(ft_lane *l);
 /* Begins a reply on an idle lane. What the lane holds already of the prompt is not read again. */
@@ -113,6 +116,8 @@ ft_finish ft_lane_finish(const ft_lane *l);
 const char *ft_lane_error(const ft_lane *l);
 const ft_stats *ft_lane_stats(const ft_lane *l);
 void ft_lane_cancel(ft_lane *l); /* between rounds; the lane is idle afterwards */
+/* A held reply takes no part in rounds until it is let go. */
+void ft_lane_hold(ft_lane *l, bool hold);
 
 /* One round over all busy lanes; false when none is busy. */
 bool ft_engine_round(ft_engine *e);

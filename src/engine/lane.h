@@ -10,6 +10,7 @@ typedef enum lane_state { LANE_FREE, LANE_IDLE, LANE_PROMPT, LANE_REPLY } lane_s
 struct ft_lane {
     ft_engine *e;
     lane_state state;
+    bool held; /* its reader stays behind: no rows until it is let go */
     ft_seq *seq;
     ft_task job;
     int32_t *ids; /* [ctx]: the first ft_seq_len are in the cache */

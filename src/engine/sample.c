@@ -115,7 +115,7 @@ static ft_status check_last_n(const char *name, int32_t n, ft_err *err)
     return ft_fail(err, FT_EINVAL, "%s is %d, want 0..%d", name, n, FT_SAMPLE_LAST_N_MAX);
 }
 
-static ft_status check(const ft_sample_params *p, int32_t V, ft_err *err)
+ft_status ft_sample_check(const ft_sample_params *p, int32_t V, ft_err *err)
 {
     ft_status st;
     if (V < 1) return ft_fail(err, FT_EINVAL, "vocabulary of %d, want at least 1", V);
@@ -189,7 +189,7 @@ static void copy_lists(ft_sampler *s)
 ft_status ft_sampler_new(ft_sampler **out, const ft_sample_params *p, int32_t V,
                          ft_sample_scratch *scratch, ft_err *err)
 {
-    const ft_status st = check(p, V, err);
+    const ft_status st = ft_sample_check(p, V, err);
     if (st) return st;
     assert(!scratch || scratch->V == V);
     ft_sampler *s = ft_new(ft_sampler);

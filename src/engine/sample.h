@@ -88,6 +88,7 @@ typedef struct ft_sample_params {
 void ft_sample_defaults(ft_sample_params *p);
 /* "penalties;dry;top_k": fills order and n_order. Each name at most once; "" is the empty list. */
 ft_status ft_sample_order_parse(ft_sample_params *p, const char *list, ft_err *err);
+ft_status ft_sample_check(const ft_sample_params *p, int32_t V, ft_err *err);
 const char *ft_sampler_kind_name(ft_sampler_kind k);
 
 /* ---- the sampler ---- */

@@ -282,7 +282,7 @@ static ft_rowset *first_rows(ft_engine *e)
     ft_rowset *w = ft_runner_rows(e->draft_run);
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
-        if (l->state < LANE_PROMPT && !l->n_rows) continue;
+        if (!l->n_rows) continue;
         if (e->kind == FT_DRAFT_MTP) feed_head(l, w);
         if (e->kind == FT_DRAFT_ASSISTANT) first_assistant(l, w);
         if (e->kind == FT_DRAFT_MODEL) ft_second_first(l, w);
@@ -296,14 +296,14 @@ ft_status ft_spec_draft(ft_engine *e, ft_err *err)
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         l->draft_out = -1;
-        l->next_max = l->state < LANE_PROMPT && !l->n_rows ? 0 : head_drafts(l);
+        l->next_max = l->n_rows ? head_drafts(l) : 0; /* no rows: idle, or held with its drafts */
     }
     ft_status st = e->kind == FT_DRAFT_MODEL ? ft_second_catch_up(e, err) : FT_OK;
     if (!st) st = chain(e, first_rows(e), err);
     const double seconds = (double)(ft_now_ns() - start) * 1e-9;
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
-        if (l->state != LANE_REPLY) continue;
+        if (l->state != LANE_REPLY || !l->n_rows) continue;
         l->stats.draft_s += seconds;
         if (l->n_draft < l->job.draft_min) l->n_draft = 0;
         if (l->n_draft) ft_trace_draft(l);

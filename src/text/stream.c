@@ -70,6 +70,18 @@ int ft_stream_n_calls(const ft_stream *s)
     return s->n_calls;
 }
 
+bool ft_stream_tag(ft_chat_family f, ft_str text)
+{
+    static const char *const tags[][6] = {
+        [FT_CHAT_PLAIN] = {NULL},
+        [FT_CHAT_QWEN] = {"<think>", "</think>", "<tool_call>", "</tool_call>"},
+        [FT_CHAT_GEMMA4] = {"<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|\"|>"},
+    };
+    for (const char *const *t = tags[f]; *t; t++)
+        if (ft_str_is(text, *t)) return true;
+    return false;
+}
+
 /* ---- what has arrived ---- */
 
 static ft_str left(const ft_stream *s)

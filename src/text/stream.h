@@ -43,5 +43,8 @@ void ft_stream_feed(ft_stream *s, ft_str text);
  * arguments are valid JSON. */
 void ft_stream_end(ft_stream *s);
 int ft_stream_n_calls(const ft_stream *s);
+/* Whether a token of this text is a tag that the parser reads: control tokens of these texts must
+ * be fed like words. */
+bool ft_stream_tag(ft_chat_family f, ft_str text);
 
 #endif

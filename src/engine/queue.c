@@ -1,0 +1,391 @@
+#include "engine/queue.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/lane.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct call {
+    void (*fn)(void *user, ft_queue *q);
+    void *user;
+    bool done;
+    struct call *next;
+} call;
+
+struct ft_queue {
+    ft_engine *e;
+    ft_queue_params p;
+    int lanes;
+    ft_lane **lane;     /* [lanes] */
+    ft_entry **running; /* [lanes], NULL: idle; the engine's thread alone */
+
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t work;    /* for the engine's thread */
+    pthread_cond_t changed; /* for those who wait for it */
+    atomic_bool hurry; /* everything is cancelled */
+    /* all under the lock */
+    ft_entry *first, *last;
+    int n_waiting, n_inside; /* inside: waiting or running */
+    call *calls;
+    uint64_t next_id;
+    bool kicked, stopping, ended;
+    ft_llm_stats total; /* of entries that are done */
+};
+
+/* ---- the engine's thread ---- */
+
+static bool cancelled(const ft_queue *q, const ft_entry *e)
+{
+    return atomic_load(&e->cancel) || atomic_load(&q->hurry);
+}
+
+static void count(ft_llm_stats *t, const ft_entry *e)
+{
+    const ft_stats *s = &e->stats;
+    t->prompt_tokens += (uint64_t)s->prompt_n;
+    t->cached_tokens += (uint64_t)s->cached_n;
+    t->reply_tokens += (uint64_t)s->predicted_n;
+    t->rounds += (uint64_t)s->rounds;
+    t->drafted += (uint64_t)s->drafted;
+    t->accepted += (uint64_t)s->accepted;
+    t->prompt_s += s->prompt_s;
+    t->reply_s += s->predicted_s;
+    t->cancelled += e->cancelled;
+    t->replies++;
+}
+
+/* The entry is its owner's again. */
+static void give_back(ft_queue *q, ft_entry *e)
+{
+    pthread_mutex_lock(&q->lock);
+    q->n_inside--;
+    count(&q->total, e);
+    pthread_mutex_unlock(&q->lock);
+    e->done(e);
+}
+
+static void finish(ft_queue *q, int i)
+{
+    ft_entry *e = q->running[i];
+    const ft_lane *l = q->lane[i];
+    q->running[i] = NULL;
+    e->finish = ft_lane_finish(l);
+    e->stats = *ft_lane_stats(l);
+    snprintf(e->error, sizeof e->error, "%s", ft_lane_error(l));
+    give_back(q, e);
+}
+
+/* Takes the first entry that waits, or a cancelled one wherever it stands. Under the lock. */
+static ft_entry *take(ft_queue *q, bool only_cancelled)
+{
+    ft_entry *before = NULL;
+    for (ft_entry *e = q->first; e; before = e, e = e->next) {
+        if (only_cancelled && !cancelled(q, e)) continue;
+        if (before)
+            before->next = e->next;
+        else
+            q->first = e->next;
+        if (q->last == e) q->last = before;
+        q->n_waiting--;
+        e->next = NULL;
+        return e;
+    }
+    return NULL;
+}
+
+static ft_entry *take_locked(ft_queue *q, bool only_cancelled)
+{
+    pthread_mutex_lock(&q->lock);
+    ft_entry *e = take(q, only_cancelled);
+    pthread_mutex_unlock(&q->lock);
+    return e;
+}
+
+static int idle_lane(const ft_queue *q, int wish)
+{
+    if (wish >= 0 && wish < q->lanes && !q->running[wish]) return wish;
+    for (int i = 0; i < q->lanes; i++)
+        if (!q->running[i]) return i;
+    return -1;
+}
+
+static void start(ft_queue *q, ft_entry *e)
+{
+    const int i = idle_lane(q, e->wish);
+    ft_err err;
+    e->wait_s = (double)(ft_now_ns() - e->t_put) * 1e-9;
+    if (ft_lane_start(q->lane[i], &e->task, &err)) {
+        e->finish = FT_FINISH_ERROR;
+        snprintf(e->error, sizeof e->error, "%s", err.text);
+        give_back(q, e);
+        return;
+    }
+    atomic_store(&e->cached, ft_lane_stats(q->lane[i])->cached_n);
+    atomic_store(&e->read, ft_lane_stats(q->lane[i])->cached_n);
+    atomic_store(&e->lane, i);
+    q->running[i] = e;
+}
+
+static void admit(ft_queue *q)
+{
+    ft_entry *e;
+    while ((e = take_locked(q, true))) {
+        e->cancelled = true;
+        e->finish = FT_FINISH_STOP;
+        give_back(q, e);
+    }
+    while (idle_lane(q, -1) >= 0 && (e = take_locked(q, false))) start(q, e);
+}
+
+/* Cancels, holds and lets go; false when no lane can go on. */
+static bool look(ft_queue *q)
+{
+    bool any = false;
+    for (int i = 0; i < q->lanes; i++) {
+        ft_entry *e = q->running[i];
+        if (!e) continue;
+        if (cancelled(q, e)) {
+            e->cancelled = true;
+            ft_lane_cancel(q->lane[i]);
+            finish(q, i);
+            continue;
+        }
+        const bool ready = e->ready(e);
+        ft_lane_hold(q->lane[i], !ready);
+        any |= ready;
+    }
+    return any;
+}
+
+static void round_done(ft_queue *q)
+{
+    for (int i = 0; i < q->lanes; i++) {
+        ft_entry *e = q->running[i];
+        if (!e) continue;
+        if (!ft_lane_busy(q->lane[i])) {
+            finish(q, i);
+            continue;
+        }
+        const ft_lane *l = q->lane[i];
+        if (!l->n_rows) continue;
+        atomic_store(&e->read, FT_MIN(lane_len(l), l->job.n_prompt));
+        e->round(e);
+    }
+}
+
+static void run_calls(ft_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    for (call *c; (c = q->calls);) {
+        q->calls = c->next;
+        pthread_mutex_unlock(&q->lock);
+        c->fn(c->user, q);
+        pthread_mutex_lock(&q->lock);
+        c->done = true;
+        pthread_cond_broadcast(&q->changed);
+    }
+    pthread_mutex_unlock(&q->lock);
+}
+
+/* Waits until there is something to do; false when the thread shall end. */
+static bool wait(ft_queue *q, bool can_go_on)
+{
+    pthread_mutex_lock(&q->lock);
+    bool go = true;
+    while (!can_go_on && !q->kicked && !q->calls) {
+        if (q->stopping && !q->n_inside) {
+            go = false;
+            q->ended = true;
+            pthread_cond_broadcast(&q->changed);
+            break;
+        }
+        pthread_cond_wait(&q->work, &q->lock);
+    }
+    q->kicked = false;
+    pthread_mutex_unlock(&q->lock);
+    return go;
+}
+
+static void *run(void *user)
+{
+    ft_queue *q = user;
+    for (bool go = false; wait(q, go);) {
+        run_calls(q);
+        admit(q);
+        go = look(q);
+        if (!go) continue;
+        ft_engine_round(q->e);
+        round_done(q);
+    }
+    return NULL;
+}
+
+/* ---- life ---- */
+
+ft_status ft_queue_new(ft_queue **out, ft_engine *e, const ft_queue_params *p, ft_err *err)
+{
+    if (p->waiting < 0 || p->waiting > 1 << 20)
+        return ft_fail(err, FT_EINVAL, "%d requests may wait, want 0 to %d", p->waiting, 1 << 20);
+    ft_queue *q = ft_new(ft_queue);
+    q->e = e;
+    q->p = *p;
+    q->lanes = e->p.lanes;
+    q->lane = ft_new_n(ft_lane *, (size_t)q->lanes);
+    q->running = ft_new_n(ft_entry *, (size_t)q->lanes);
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->work, NULL);
+    pthread_cond_init(&q->changed, NULL);
+    q->ended = true;
+    ft_status st = FT_OK;
+    for (int i = 0; i < q->lanes && !st; i++)
+        if (!(q->lane[i] = ft_lane_new(e)))
+            st = ft_fail(err, FT_EINVAL, "a session has one of the %d lanes, want all of them",
+                         q->lanes);
+    if (!st) {
+        q->ended = false;
+        if (pthread_create(&q->thread, NULL, run, q)) {
+            q->ended = true;
+            st = ft_fail(err, FT_EIO, "the engine's thread could not be started");
+        }
+    }
+    if (st) {
+        q->stopping = true;
+        for (int i = 0; i < q->lanes; i++) ft_lane_free(q->lane[i]);
+        ft_free(q->lane);
+        ft_free(q->running);
+        ft_free(q);
+        return st;
+    }
+    *out = q;
+    return FT_OK;
+}
+
+void ft_queue_stop(ft_queue *q, bool drain)
+{
+    pthread_mutex_lock(&q->lock);
+    q->stopping = true;
+    if (!drain) atomic_store(&q->hurry, true);
+    q->kicked = true;
+    pthread_cond_signal(&q->work);
+    while (!q->ended) pthread_cond_wait(&q->changed, &q->lock);
+    pthread_mutex_unlock(&q->lock);
+}
+
+bool ft_queue_stopped(ft_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    const bool ended = q->ended;
+    pthread_mutex_unlock(&q->lock);
+    return ended;
+}
+
+void ft_queue_free(ft_queue *q)
+{
+    if (!q) return;
+    ft_queue_stop(q, false);
+    pthread_join(q->thread, NULL);
+    for (int i = 0; i < q->lanes; i++) ft_lane_free(q->lane[i]);
+    pthread_mutex_destroy(&q->lock);
+    pthread_cond_destroy(&q->work);
+    pthread_cond_destroy(&q->changed);
+    ft_free(q->lane);
+    ft_free(q->running);
+    ft_free(q);
+}
+
+/* ---- other threads ---- */
+
+ft_status ft_queue_put(ft_queue *q, ft_entry *e, ft_err *err)
+{
+    atomic_store(&e->lane, -1);
+    e->next = NULL;
+    e->t_put = ft_now_ns();
+    ft_status st = FT_OK;
+    pthread_mutex_lock(&q->lock);
+    if (q->stopping) {
+        st = ft_fail(err, FT_ECANCELLED, "the engine is stopping");
+    } else if (q->n_inside >= q->lanes + q->p.waiting) {
+        st = ft_fail(err, FT_ELIMIT, "%d requests run or wait, want at most %d", q->n_inside,
+                     q->lanes + q->p.waiting);
+    } else {
+        e->id = ++q->next_id;
+        if (q->last)
+            q->last->next = e;
+        else
+            q->first = e;
+        q->last = e;
+        q->n_waiting++;
+        q->n_inside++;
+        q->kicked = true;
+        pthread_cond_signal(&q->work);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return st;
+}
+
+void ft_queue_kick(ft_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    q->kicked = true;
+    pthread_cond_signal(&q->work);
+    pthread_mutex_unlock(&q->lock);
+}
+
+void ft_queue_cancel(ft_queue *q, ft_entry *e)
+{
+    atomic_store(&e->cancel, true);
+    ft_queue_kick(q);
+}
+
+int ft_queue_before(ft_queue *q, const ft_entry *e)
+{
+    int n = 0;
+    pthread_mutex_lock(&q->lock);
+    for (const ft_entry *i = q->first; i && i != e; i = i->next) n++;
+    pthread_mutex_unlock(&q->lock);
+    return n;
+}
+
+void ft_queue_call(ft_queue *q, void (*fn)(void *user, ft_queue *q), void *user)
+{
+    call c = {.fn = fn, .user = user};
+    pthread_mutex_lock(&q->lock);
+    if (!q->ended) {
+        call **at = &q->calls;
+        while (*at) at = &(*at)->next;
+        *at = &c;
+        q->kicked = true;
+        pthread_cond_signal(&q->work);
+        while (!c.done) pthread_cond_wait(&q->changed, &q->lock);
+    }
+    pthread_mutex_unlock(&q->lock);
+    if (!c.done) fn(user, q);
+}
+
+ft_engine *ft_queue_engine(ft_queue *q)
+{
+    return q->e;
+}
+
+ft_lane *ft_queue_lane(ft_queue *q, int i)
+{
+    return i >= 0 && i < q->lanes ? q->lane[i] : NULL;
+}
+
+ft_entry *ft_queue_entry(ft_queue *q, int i)
+{
+    return q->running[i];
+}
+
+void ft_queue_counts(ft_queue *q, ft_llm_stats *out)
+{
+    pthread_mutex_lock(&q->lock);
+    *out = q->total;
+    out->waiting = q->n_waiting;
+    out->busy = q->n_inside - q->n_waiting;
+    pthread_mutex_unlock(&q->lock);
+}

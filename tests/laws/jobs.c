@@ -1,0 +1,289 @@
+/* tests/laws/jobs.c - jobs through the public API, on the model that ships: the text, parts and
+ * probabilities of a job are those of a session's reply, whatever else runs. */
+#define _XOPEN_SOURCE 700
+#include "base/buf.h"
+#include "base/mem.h"
+#include "foretoken.h"
+#include "laws.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <time.h>
+
+enum { ASKS = 6 };
+
+typedef struct heard {
+    ft_buf part[4]; /* by ft_event_part */
+    ft_buf ids, probs;
+    ft_reply reply;
+} heard;
+
+static void heard_init(heard *h)
+{
+    *h = (heard){0};
+    for (int i = 0; i < 4; i++) ft_buf_init(&h->part[i], 1 << 20);
+    ft_buf_init(&h->ids, 1 << 20);
+    ft_buf_init(&h->probs, 1 << 22);
+}
+
+static void heard_release(heard *h)
+{
+    for (int i = 0; i < 4; i++) ft_buf_release(&h->part[i]);
+    ft_buf_release(&h->ids);
+    ft_buf_release(&h->probs);
+}
+
+static bool hear(void *user, const ft_event *e)
+{
+    heard *h = user;
+    ft_buf_put(&h->part[e->part], e->text, e->bytes);
+    if (e->id >= 0) ft_buf_put(&h->ids, &e->id, sizeof e->id);
+    ft_buf_put(&h->probs, e->probs, sizeof *e->probs * (size_t)e->n_probs);
+    return true;
+}
+
+static bool same_buf(const ft_buf *a, const ft_buf *b)
+{
+    return a->len == b->len && (!a->len || !memcmp(a->data, b->data, a->len));
+}
+
+static bool same(const heard *a, const heard *b)
+{
+    bool ok = same_buf(&a->ids, &b->ids) && same_buf(&a->probs, &b->probs);
+    for (int i = 0; i < 4; i++) ok &= same_buf(&a->part[i], &b->part[i]);
+    return ok && a->reply.reason == b->reply.reason &&
+           a->reply.reply_tokens == b->reply.reply_tokens &&
+           a->reply.thought_tokens == b->reply.thought_tokens;
+}
+
+static ft_llm *open_tiny(int lanes)
+{
+    ft_llm_params p;
+    ft_llm *m = NULL;
+    ft_err err;
+    ft_llm_defaults(&p);
+    p.model = "models/foretoken-tiny.gguf";
+    p.lanes = lanes;
+    p.ctx = 1024;
+    p.threads = 1;
+    p.quiet = true;
+    if (!ft_llm_open(&m, &p, &err)) return m;
+    printf("%s\n", err.text);
+    exit(1);
+}
+
+/* One request of every kind. */
+typedef struct ask {
+    const char *say, *options, *schema, *grammar, *stop[1];
+    int n_stop, max_tokens, top, budget;
+    float temperature;
+} ask;
+
+static const ask asks[ASKS] = {
+    {"What does tar do?", "{\"enable_thinking\":false}", .max_tokens = 40, .top = 3, .budget = -1},
+    {"List the files here.", "{\"enable_thinking\":true}", .max_tokens = 60, .top = -1,
+     .budget = -1, .temperature = 0.8f},
+    {"Define river.", "{\"enable_thinking\":true}", .max_tokens = 60, .top = -1, .budget = 5},
+    {"What is 3 + 4?", "{\"enable_thinking\":false}", .max_tokens = 60, .top = 0, .budget = -1,
+     .schema = "{\"type\":\"object\",\"properties\":{\"sum\":{\"type\":\"integer\"}},"
+               "\"required\":[\"sum\"]}"},
+    {"What is 5 + 4?", "{\"enable_thinking\":true}", .max_tokens = 80, .top = -1, .budget = 8,
+     .schema = "{\"type\":\"object\",\"properties\":{\"sum\":{\"type\":\"integer\"}},"
+               "\"required\":[\"sum\"]}"},
+    {"Say something.", "{\"enable_thinking\":false}", .max_tokens = 60, .top = -1, .budget = -1,
+     .stop = {"e"}, .n_stop = 1},
+};
+
+static char *request_of(ft_request *r, ft_llm *m, const ask *a, uint64_t seed)
+{
+    char messages[400], *prompt;
+    ft_err err;
+    snprintf(messages, sizeof messages, "[{\"role\":\"user\",\"content\":\"%s\"}]", a->say);
+    ft_request_defaults(r, m);
+    if (ft_llm_render(m, messages, a->options, &prompt, &r->in_thought, &err)) {
+        printf("%s\n", err.text);
+        exit(1);
+    }
+    r->prompt = prompt;
+    r->prompt_bytes = strlen(prompt);
+    r->parse = true;
+    r->max_tokens = a->max_tokens;
+    r->top_logprobs = a->top;
+    r->json_schema = a->schema;
+    r->grammar = a->grammar;
+    r->stop = a->stop;
+    r->n_stop = a->n_stop;
+    r->reasoning_budget = a->budget;
+    r->sampling.temperature = a->temperature;
+    r->sampling.seed = seed;
+    return prompt;
+}
+
+static void by_session(heard *h, ft_llm *m, const ask *a, uint64_t seed)
+{
+    ft_request r;
+    ft_err err;
+    char *prompt = request_of(&r, m, a, seed);
+    ft_session *s = ft_session_new(m);
+    heard_init(h);
+    r.on_event = hear;
+    r.user = h;
+    if (ft_session_reply(s, &r, &h->reply, &err)) law(false, "session: %s", err.text);
+    ft_session_free(s);
+    free(prompt);
+}
+
+static void wake(void *user)
+{
+    sem_post(user);
+}
+
+static ft_job *begin(ft_llm *m, const ask *a, uint64_t seed, sem_t *sem)
+{
+    ft_request r;
+    ft_err err;
+    ft_job *j = NULL;
+    char *prompt = request_of(&r, m, a, seed);
+    if (ft_job_new(&j, m, &r, wake, sem, &err)) {
+        printf("job: %s\n", err.text);
+        exit(1);
+    }
+    memset(prompt, 'x', strlen(prompt)); /* everything was copied */
+    free(prompt);
+    return j;
+}
+
+static void read_all(heard *h, ft_job *j, sem_t *sem)
+{
+    ft_event e;
+    ft_err err;
+    heard_init(h);
+    while (!ft_job_done(j)) {
+        if (ft_job_next(j, &e))
+            hear(h, &e);
+        else if (!ft_job_done(j))
+            sem_wait(sem);
+    }
+    if (ft_job_result(j, &h->reply, &err)) law(false, "job: %s", err.text);
+}
+
+static void start(ft_llm *m, int waiting)
+{
+    ft_queue_params p;
+    ft_err err;
+    ft_queue_defaults(&p);
+    p.waiting = waiting;
+    if (!ft_llm_start(m, &p, &err)) return;
+    printf("start: %s\n", err.text);
+    exit(1);
+}
+
+static void as_session(ft_llm *m)
+{
+    heard want[ASKS], got;
+    ft_job *j[ASKS];
+    sem_t sem[ASKS];
+    for (int i = 0; i < ASKS; i++) by_session(&want[i], m, &asks[i], 7);
+    start(m, ASKS);
+    law(!ft_session_new(m), "a session beside the queue");
+    for (int i = 0; i < ASKS; i++) {
+        sem_init(&sem[i], 0, 0);
+        j[i] = begin(m, &asks[i], 7, &sem[i]);
+    }
+    for (int i = ASKS - 1; i >= 0; i--) { /* the first waits for its reader */
+        read_all(&got, j[i], &sem[i]);
+        law(same(&got, &want[i]), "job %d: \"%s\" after \"%s\", a session says \"%s\" after \"%s\"",
+            i, ft_buf_z(&got.part[0]), ft_buf_z(&got.part[1]), ft_buf_z(&want[i].part[0]),
+            ft_buf_z(&want[i].part[1]));
+        law(got.reply.lane >= 0, "job %d ran nowhere", i);
+        heard_release(&got);
+        ft_job_free(j[i]);
+        sem_destroy(&sem[i]);
+    }
+    law(want[2].reply.thought_tokens <= 5 + 4, "a budget of 5 gave %d tokens of thought",
+        want[2].reply.thought_tokens);
+    law(want[2].part[FT_PART_ANSWER].len > 0, "no answer behind a thought that was cut");
+    law(want[4].part[FT_PART_THOUGHT].len > 0, "a schema forbade the thought");
+    law(want[4].part[FT_PART_ANSWER].len && want[4].part[FT_PART_ANSWER].data[0] == '{',
+        "an answer behind a thought is not the schema's: %s",
+        ft_buf_z(&want[4].part[FT_PART_ANSWER]));
+    for (int i = 0; i < ASKS; i++) heard_release(&want[i]);
+    ft_llm_stop(m, true);
+}
+
+/* Owners that leave at any time, and a stop with jobs alive. */
+static void leaving(ft_llm *m)
+{
+    sem_t sem;
+    ft_event e;
+    ft_job *kept[3];
+    struct timespec soon;
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_sec += 5;
+    sem_init(&sem, 0, 0);
+    start(m, 100);
+    for (int i = 0; i < 40; i++) {
+        ft_job *j = begin(m, &asks[i % ASKS], (uint64_t)i, &sem);
+        if (i % 4 == 1) ft_job_end_thought(j);
+        for (int k = 0; k < i % 5; k++) {
+            if (i % 3 && !ft_job_done(j)) sem_timedwait(&sem, &soon);
+            ft_job_next(j, &e);
+        }
+        if (i % 7 == 0) ft_job_cancel(j);
+        ft_job_free(j);
+        while (!sem_trywait(&sem)) {
+        }
+    }
+    for (int i = 0; i < 3; i++) kept[i] = begin(m, &asks[1], 1, &sem);
+    ft_llm_stop(m, false);
+    for (int i = 0; i < 3; i++) {
+        ft_reply r;
+        while (ft_job_next(kept[i], &e)) {
+        }
+        law(ft_job_done(kept[i]) && !ft_job_result(kept[i], &r, NULL) &&
+                r.reason == FT_REASON_CANCEL,
+            "a job outlived the queue");
+        ft_job_free(kept[i]);
+    }
+    ft_llm_stats s;
+    ft_llm_counts(m, &s);
+    law(s.busy == 0 && s.waiting == 0 && s.replies == 43, "%d replies counted, want 43",
+        (int)s.replies);
+    sem_destroy(&sem);
+}
+
+static void refusals(ft_llm *m)
+{
+    ft_request r;
+    ft_err err;
+    ft_job *j = NULL;
+    int32_t *ids = ft_new_n(int32_t, 2000);
+    start(m, 1);
+    ft_request_defaults(&r, m);
+    r.ids = ids;
+    r.n_ids = 1024;
+    law(ft_job_new(&j, m, &r, NULL, NULL, &err) == FT_ECONTEXT, "a prompt as long as the context");
+    r.n_ids = 10;
+    ids[3] = -1;
+    law(ft_job_new(&j, m, &r, NULL, NULL, &err) == FT_EINVAL, "an id below zero");
+    ids[3] = 0;
+    r.grammar = "root ::= (";
+    law(ft_job_new(&j, m, &r, NULL, NULL, &err) != FT_OK, "a broken grammar");
+    r.grammar = NULL;
+    r.sampling.repeat_penalty = 0;
+    law(ft_job_new(&j, m, &r, NULL, NULL, &err) == FT_EINVAL, "a penalty of nothing");
+    ft_llm_stop(m, true);
+    r.sampling.repeat_penalty = 1;
+    law(ft_job_new(&j, m, &r, NULL, NULL, &err) == FT_ECANCELLED, "a job after the stop");
+    ft_free(ids);
+}
+
+int main(void)
+{
+    ft_llm *m = open_tiny(3);
+    as_session(m);
+    leaving(m);
+    refusals(m);
+    ft_llm_close(m);
+    return law_end();
+}

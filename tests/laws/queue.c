@@ -1,0 +1,242 @@
+/* tests/laws/queue.c - many replies through the queue: each has the ids it has alone, whoever else
+ * runs, waits, stays behind or leaves. */
+#define _XOPEN_SOURCE 700
+#include "engine/queue.h"
+#include "laws.h"
+
+#include <pthread.h>
+#include <time.h>
+
+enum { JOBS = 7, LANES = 3, MORE = 40 };
+
+typedef struct job {
+    ft_entry entry; /* first */
+    law_reply got;
+    int32_t prompt[200];
+    int n_prompt;
+    bool slow; /* reads a token now and then */
+    atomic_int room, tokens;
+    atomic_bool over;
+    ft_queue *q;
+    int leave_after; /* cancels itself after so many tokens; 0: never */
+} job;
+
+static bool emit(void *user, const ft_emit *e)
+{
+    job *j = user;
+    j->got.id[j->got.n++] = e->id;
+    atomic_fetch_add(&j->tokens, 1);
+    if (atomic_load(&j->tokens) == j->leave_after) atomic_store(&j->entry.cancel, true);
+    return true;
+}
+
+static bool ready(ft_entry *e)
+{
+    job *j = (job *)(void *)e;
+    return !j->slow || atomic_load(&j->tokens) < atomic_load(&j->room);
+}
+
+static void after_round(ft_entry *e)
+{
+    (void)e;
+}
+
+static void done(ft_entry *e)
+{
+    atomic_store(&((job *)(void *)e)->over, true);
+}
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+}
+
+static void job_init(job *j, const law_model *m, int i, int k)
+{
+    *j = (job){.n_prompt = 5 + i * 23};
+    law_prompt(j->prompt, j->n_prompt, m->m->V, (uint64_t)i + 50);
+    j->entry.task = law_job(12 + i, k);
+    j->entry.task.sampling.temperature = i % 2 ? 0.8f : 0;
+    j->entry.task.sampling.seed = (uint64_t)i;
+    j->entry.task.prompt = j->prompt;
+    j->entry.task.n_prompt = j->n_prompt;
+    j->entry.task.emit = emit;
+    j->entry.task.user = j;
+    j->entry.wish = -1;
+    j->entry.ready = ready;
+    j->entry.round = after_round;
+    j->entry.done = done;
+}
+
+static ft_queue *queue_on(ft_engine *e, int waiting)
+{
+    ft_queue *q = NULL;
+    ft_err err;
+    const ft_queue_params p = {.waiting = waiting};
+    if (!ft_queue_new(&q, e, &p, &err)) return q;
+    printf("queue: %s\n", err.text);
+    exit(1);
+}
+
+static void put(ft_queue *q, job *j)
+{
+    ft_err err;
+    j->q = q;
+    if (ft_queue_put(q, &j->entry, &err)) law(false, "put: %s", err.text);
+}
+
+static void wait_for(job *j)
+{
+    while (!atomic_load(&j->over)) {
+        if (j->slow && atomic_load(&j->tokens) >= atomic_load(&j->room)) {
+            atomic_fetch_add(&j->room, 1);
+            ft_queue_kick(j->q);
+        }
+        nap();
+    }
+}
+
+static void truth(law_reply *r, const law_model *m, const ft_engine_params *p, const job *j)
+{
+    ft_engine_params alone = *p;
+    alone.lanes = 1;
+    law_reply_alone(r, m, &alone, &j->entry.task, j->prompt, j->n_prompt);
+}
+
+static bool same_reply(const job *j, const law_reply *want)
+{
+    const int n = want->n - want->n_prompt;
+    return j->got.n == n &&
+           !memcmp(j->got.id, want->id + want->n_prompt, sizeof *want->id * (size_t)n);
+}
+
+/* More jobs than lanes, one of them slow, one that leaves: the others are as alone. */
+static void company(const law_model *m, int k)
+{
+    ft_engine_params p = law_params(k);
+    p.lanes = LANES;
+    static job j[JOBS];
+    static law_reply want[JOBS];
+    for (int i = 0; i < JOBS; i++) {
+        job_init(&j[i], m, i, k);
+        truth(&want[i], m, &p, &j[i]);
+    }
+    j[1].slow = true;
+    j[4].leave_after = 3;
+    ft_engine *e = law_engine(m, &p);
+    const int pages = ft_cache_free_pages(e->cache);
+    ft_queue *q = queue_on(e, JOBS);
+    for (int i = 0; i < JOBS; i++) put(q, &j[i]);
+    for (int i = 0; i < JOBS; i++) wait_for(&j[i]);
+    for (int i = 0; i < JOBS; i++) {
+        if (i == 4) continue;
+        law(same_reply(&j[i], &want[i]), "%s, %d drafts: job %d of %d differs from itself alone",
+            m->name, k, i, JOBS);
+        law(j[i].entry.finish == want[i].finish, "%s: job %d ends otherwise", m->name, i);
+    }
+    law(j[4].entry.cancelled, "%s: a job that left was not cancelled", m->name);
+    law(j[4].got.n >= 3 && j[4].got.n <= 3 + 1 + k, "%s: %d tokens after leaving at the third",
+        m->name, j[4].got.n);
+    ft_llm_stats s;
+    ft_queue_counts(q, &s);
+    law(s.replies == JOBS && s.cancelled == 1 && !s.busy && !s.waiting, "%s: counts", m->name);
+    ft_queue_free(q);
+    law(ft_cache_free_pages(e->cache) == pages, "%s: pages did not come back", m->name);
+    ft_engine_free(e);
+}
+
+/* The queue has an end; a drain finishes what is inside, a stop does not. */
+static void ends(const law_model *m)
+{
+    ft_engine_params p = law_params(2);
+    static job j[MORE];
+    ft_err err;
+    ft_engine *e = law_engine(m, &p);
+    ft_queue *q = queue_on(e, 2);
+    for (int i = 0; i < 4; i++) {
+        job_init(&j[i], m, i, 2);
+        j[i].slow = true; /* nothing finishes before it is told to */
+    }
+    for (int i = 0; i < 3; i++) put(q, &j[i]);
+    law(ft_queue_put(q, &j[3].entry, &err) == FT_ELIMIT, "a fourth request found room");
+    law(ft_queue_before(q, &j[2].entry) >= 1, "the last has nobody in front");
+    ft_queue_cancel(q, &j[1].entry);
+    wait_for(&j[1]);
+    law(j[1].got.n == 0 && j[1].entry.cancelled, "a waiting request was cancelled too late");
+    for (int i = 0; i < 3; i++) atomic_store(&j[i].room, 1000);
+    ft_queue_stop(q, true);
+    law(atomic_load(&j[0].over) && atomic_load(&j[2].over), "a drain left someone behind");
+    law(j[0].got.n == 12 && j[2].got.n == 14, "a drain cut replies off");
+    law(ft_queue_put(q, &j[3].entry, &err) == FT_ECANCELLED, "a stopped queue takes requests");
+    ft_queue_free(q);
+
+    q = queue_on(e, MORE);
+    for (int i = 0; i < MORE; i++) {
+        job_init(&j[i], m, i % JOBS, 2);
+        j[i].entry.task.max_tokens = -1;
+        put(q, &j[i]);
+    }
+    ft_queue_stop(q, false);
+    for (int i = 0; i < MORE; i++)
+        law(atomic_load(&j[i].over) && j[i].entry.cancelled, "a stop forgot job %d", i);
+    ft_queue_free(q);
+    ft_engine_free(e);
+}
+
+static void count_up(void *user, ft_queue *q)
+{
+    (void)q;
+    ++*(int *)user;
+}
+
+typedef struct caller {
+    ft_queue *q;
+    int n;
+} caller;
+
+static void *call_often(void *user)
+{
+    caller *c = user;
+    for (int i = 0; i < 50; i++) ft_queue_call(c->q, count_up, &c->n);
+    return NULL;
+}
+
+/* Calls from several threads between rounds; none is lost, during or after. */
+static void calls(const law_model *m)
+{
+    ft_engine_params p = law_params(0);
+    static job j;
+    ft_engine *e = law_engine(m, &p);
+    ft_queue *q = queue_on(e, 1);
+    caller c[3] = {{q, 0}, {q, 0}, {q, 0}};
+    pthread_t t[3];
+    job_init(&j, m, 3, 0);
+    put(q, &j);
+    for (int i = 0; i < 3; i++) pthread_create(&t[i], NULL, call_often, &c[i]);
+    for (int i = 0; i < 3; i++) pthread_join(t[i], NULL);
+    wait_for(&j);
+    ft_queue_stop(q, true);
+    ft_queue_call(q, count_up, &c[0].n);
+    law(c[0].n == 51 && c[1].n == 50 && c[2].n == 50, "a call was lost");
+    ft_queue_free(q);
+    ft_engine_free(e);
+}
+
+int main(void)
+{
+    static const char *const model[][2] = {{"qwen35-dense", NULL},
+                                           {"qwen35-moe", NULL},
+                                           {"gemma4-gqa", "gemma4-gqa-assistant"},
+                                           {"gemma4-edge", NULL}};
+    for (size_t i = 0; i < FT_COUNT(model); i++) {
+        law_model m = law_model_golden(model[i][0], model[i][1], 1);
+        company(&m, 0);
+        company(&m, 3);
+        if (i == 0) {
+            ends(&m);
+            calls(&m);
+        }
+        law_model_close(&m);
+    }
+    return law_end();
+}
