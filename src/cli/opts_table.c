@@ -101,7 +101,8 @@ const ft_opt ft_opt_table[] = {
      "turbo encodings for every layer: no f16 for windows, no q8_0 for keys that many query heads "
      "share or for the first and last layers of turbo2"},
     {"device", "-dev", FT_OPT_TEXT, MODEL, "cpu", "NAME", 0, 0, "LLAMA_ARG_DEVICE",
-     "where to compute: cpu, cuda, auto (cuda where there is one), or ref for the plain and slow one"},
+     "where to compute: cpu, cuda, auto (cuda where there is one), or ref for the plain and slow "
+     "one"},
     {"mmap", NULL, FT_OPT_FLAG, MODEL, "1", NULL, 0, 0, "LLAMA_ARG_MMAP",
      "map the file instead of reading it"},
     {"chat-template", NULL, FT_OPT_TEXT, REPLY, NULL, "TEXT", 0, 0, "LLAMA_ARG_CHAT_TEMPLATE",
@@ -113,15 +114,17 @@ const ft_opt ft_opt_table[] = {
 
     /* drafting */
     {"spec-type", NULL, FT_OPT_TEXT, DRAFT, "auto", "LIST", 0, 0, "LLAMA_ARG_SPEC_TYPE",
-     "who drafts: auto (the model's own head or assistant), none, or some of draft-mtp, "
-     "ngram-simple, ngram-map-k, ngram-map-k4v, ngram-mod, ngram-cache"},
+     "who drafts: auto (what -md names, or the model's own head), none, or some of draft-mtp, "
+     "draft-simple (the model that -md names), ngram-simple, ngram-map-k, ngram-map-k4v, "
+     "ngram-mod, ngram-cache"},
     {"spec-default", NULL, FT_OPT_FLAG, DRAFT, NULL, NULL, 0, 0, NULL,
      "the same as --spec-type ngram-mod"},
     {"mtp-spec", "-mtp", FT_OPT_FLAG, DRAFT, NULL, NULL, 0, 0, NULL,
      "the same as --spec-type draft-mtp"},
     {"spec-draft-model", "-md --model-draft --mtp-head --mtp-draft-model", FT_OPT_TEXT, DRAFT, NULL,
      "FILE", 0, 0, "LLAMA_ARG_SPEC_DRAFT_MODEL LLAMA_ARG_MODEL_DRAFT LLAMA_ARG_MTP_HEAD",
-     "a Gemma assistant or a Qwen draft head in a file of its own"},
+     "a Gemma assistant or a Qwen draft head in a file of its own, or a smaller model of the same "
+     "vocabulary"},
     {"spec-draft-n-max", "--draft-max --draft-n --draft --mtp-draft", FT_OPT_INT, DRAFT, "3", "N",
      0, 15, "LLAMA_ARG_SPEC_DRAFT_N_MAX LLAMA_ARG_DRAFT_MAX", "most drafts of a round; 0 = none"},
     {"spec-draft-n-min", "--draft-min --draft-n-min", FT_OPT_INT, DRAFT, "0", "N", 0, 15,
@@ -137,6 +140,8 @@ const ft_opt ft_opt_table[] = {
      "more of them agree, the reply is another one of the same distribution"},
     {"draft-vocab", NULL, FT_OPT_INT, DRAFT, "0", "N", 0, 1 << 24, NULL,
      "draft from the N most frequent tokens alone, which is cheaper; 0 = all"},
+    {"draft-vocab-text", NULL, FT_OPT_TEXT, DRAFT, NULL, "FILE", 0, 0, NULL,
+     "count them in this text instead of trusting the order of the vocabulary"},
     {"spec-trace", NULL, FT_OPT_TEXT, DRAFT, NULL, "FILE", 0, 0,
      "FT_SPEC_TRACE LLAMA_MTP_ACC_TRACE",
      "one line of JSON for every draft and acceptance, appended; 1 = standard error"},

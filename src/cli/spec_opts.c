@@ -54,6 +54,7 @@ ft_status ft_spec_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
     p->draft_fixed = !strcmp(ft_opts_text(o, "spec-adapt"), "off");
     p->spec_reject = !strcmp(ft_opts_text(o, "spec-sampling"), "reject");
     p->draft_vocab = (int)ft_opts_int(o, "draft-vocab");
+    p->draft_vocab_text = ft_opts_text(o, "draft-vocab-text");
     p->spec_trace = ft_opts_text(o, "spec-trace");
     ngram(o, "simple", &p->ngram_simple);
     ngram(o, "map-k", &p->ngram_map_k);

@@ -52,6 +52,11 @@ void ft_gov_draft(ft_gov_costs *c, bool first, double seconds)
     put(first ? &c->first : &c->next, seconds);
 }
 
+void ft_gov_behind(ft_gov_costs *c, double seconds)
+{
+    c->behind = seconds;
+}
+
 /* Seconds of a step of so many rows: measured, or on the line between its measured neighbours. */
 static double trunk_time(const ft_gov_costs *c, int rows)
 {
@@ -116,9 +121,9 @@ static int park(ft_governor *g, const ft_gov_costs *c, int lanes)
     g->k = 0;
     if (++g->parked < g->next_try) return 0;
     const double none = ft_gov_rate(g, c, 0, lanes), one = ft_gov_rate(g, c, 1, lanes);
-    const double loss = one > 0 ? FT_MIN(none / one - 1, 10.0) : 0;
+    const double loss = (one > 0 ? none / one - 1 : 0) + c->behind * none;
     g->parked = 0;
-    g->next_try = FT_MAX(FT_GOV_PROBE, (int)(loss * 200));
+    g->next_try = FT_MAX(FT_GOV_PROBE, (int)(FT_MIN(loss, 100.0) * 200));
     return 1;
 }
 

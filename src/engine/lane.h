@@ -13,10 +13,10 @@ struct ft_lane {
     bool held; /* its reader stays behind: no rows until it is let go */
     ft_seq *seq;
     ft_task job;
-    int32_t *ids; /* [ctx]: the first ft_seq_len are in the cache */
-    int n_ids;    /* known ids: the prompt, then what was drawn */
-    int fed;      /* the draft head has keys and values of cells [1, fed) */
-    ft_seq *second; /* what a second model has read of them; NULL: none drafts */
+    int32_t *ids;                 /* [ctx]: the first ft_seq_len are in the cache */
+    int n_ids;                    /* known ids: the prompt, then what was drawn */
+    int fed;                      /* the draft head has keys and values of cells [1, fed) */
+    ft_seq *second;               /* what a second model has read of them; NULL: none drafts */
     int second_rows, second_kept; /* rows of its open span, and how many of them stay */
 
     ft_sampler *sampler,
@@ -85,12 +85,13 @@ bool ft_rejecting(const ft_lane *l);
 int32_t ft_reject_draft(ft_lane *l, const float *logits); /* the next draft */
 int32_t ft_reject_draw(ft_lane *l, const float *logits, const uint32_t *mask, int i);
 
-/* engine/second.c: a second model that drafts. Bytes of its cache and its steps; what it can keep of
- * its past for a new prompt; passes that read what it missed; rows of the first draft and of each
- * further one; and the pass over such rows. */
+/* engine/second.c: a second model that drafts. Bytes of its cache and its steps; what it can keep
+ * of its past for a new prompt; passes that read what it missed; rows of the first draft and of
+ * each further one; and the pass over such rows. */
 uint64_t ft_second_bytes(const ft_model *m, const ft_engine_params *p);
 ft_status ft_second_new(ft_engine *e, ft_err *err);
 void ft_second_start(ft_lane *l, const ft_task *j);
+bool ft_second_behind(const ft_engine *e); /* a lane that drafts now did not, lately */
 ft_status ft_second_catch_up(ft_engine *e, ft_err *err);
 void ft_second_first(ft_lane *l, ft_rowset *w);
 void ft_second_next(ft_lane *l, ft_rowset *w);

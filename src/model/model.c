@@ -42,6 +42,26 @@ static ft_status find_arch(const ft_arch **out, const ft_gguf *g, ft_err *err)
                    known);
 }
 
+bool ft_model_whole(const ft_gguf *file)
+{
+    const ft_arch *arch = NULL;
+    ft_str name;
+    return !find_arch(&arch, file, NULL) && arch->forward &&
+           ft_gguf_str(file, "general.architecture", &name) && ft_str_is(name, arch->name) &&
+           ft_gguf_tensor_find(file, "blk.0.attn_norm.weight");
+}
+
+bool ft_model_head_for(const ft_gguf *file, const ft_model *target)
+{
+    ft_str name;
+    char key[96];
+    if (!ft_gguf_str(file, "general.architecture", &name) || !ft_str_is(name, target->arch->name))
+        return false;
+    snprintf(key, sizeof key, "blk.%d.nextn.eh_proj.weight", target->L);
+    const ft_gguf_tensor *t = ft_gguf_tensor_find(file, key);
+    return t && t->n[1] == target->D;
+}
+
 ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_model *target,
                         ft_progress *progress, ft_err *err)
 {

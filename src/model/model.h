@@ -69,6 +69,10 @@ struct ft_model {
 ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_model *target,
                         ft_progress *progress, ft_err *err);
 void ft_model_close(ft_model *m);
+/* Whether a file holds a model that can run by itself; and whether it holds a head that could draft
+ * for this target. */
+bool ft_model_whole(const ft_gguf *file);
+bool ft_model_head_for(const ft_gguf *file, const ft_model *target);
 /* Drafts come from these n ids alone (ascending) from now on: a copy of their rows of the output
  * matrix makes a draft cheaper. What is drafted is verified with all ids as ever. */
 ft_status ft_model_narrow(ft_model *m, const int32_t *ids, int n, ft_err *err);
