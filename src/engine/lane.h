@@ -91,7 +91,7 @@ int32_t ft_reject_draw(ft_lane *l, const float *logits, const uint32_t *mask, in
 uint64_t ft_second_bytes(const ft_model *m, const ft_engine_params *p);
 ft_status ft_second_new(ft_engine *e, ft_err *err);
 void ft_second_start(ft_lane *l, const ft_task *j);
-bool ft_second_behind(const ft_engine *e); /* a lane that drafts now did not, lately */
+int ft_second_missed(const ft_engine *e); /* tokens of lanes that draft now and did not, lately */
 ft_status ft_second_catch_up(ft_engine *e, ft_err *err);
 void ft_second_first(ft_lane *l, ft_rowset *w);
 void ft_second_next(ft_lane *l, ft_rowset *w);

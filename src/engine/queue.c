@@ -26,7 +26,7 @@ struct ft_queue {
     pthread_mutex_t lock;
     pthread_cond_t work;    /* for the engine's thread */
     pthread_cond_t changed; /* for those who wait for it */
-    atomic_bool hurry; /* everything is cancelled */
+    atomic_bool hurry;      /* everything is cancelled */
     /* all under the lock */
     ft_entry *first, *last;
     int n_waiting, n_inside; /* inside: waiting or running */

@@ -68,14 +68,15 @@ void ft_second_start(ft_lane *l, const ft_task *j)
     if (!ft_seq_rewind(l->second, same)) ft_seq_rewind(l->second, 0);
 }
 
-bool ft_second_behind(const ft_engine *e)
+int ft_second_missed(const ft_engine *e)
 {
+    int missed = 0;
     for (int i = 0; i < e->p.lanes; i++) {
         const ft_lane *l = &e->lane[i];
-        if (l->second && l->next_max && l->n_ids - ft_seq_len(l->second) > 1 + e->p.draft_max)
-            return true;
+        const int n = l->second && l->next_max ? l->n_ids - ft_seq_len(l->second) : 0;
+        if (n > 1 + e->p.draft_max) missed += n;
     }
-    return false;
+    return missed;
 }
 
 /* Adds the lane's next n rows; false when its cache has no room. */

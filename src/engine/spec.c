@@ -298,11 +298,11 @@ ft_status ft_spec_draft(ft_engine *e, ft_err *err)
         l->draft_out = -1;
         l->next_max = l->n_rows ? head_drafts(l) : 0; /* no rows: idle, or held with its drafts */
     }
-    const bool behind = ft_second_behind(e);
+    const int missed = ft_second_missed(e);
     ft_status st = e->kind == FT_DRAFT_MODEL ? ft_second_catch_up(e, err) : FT_OK;
     if (!st) st = chain(e, first_rows(e), err);
     const double seconds = (double)(ft_now_ns() - start) * 1e-9;
-    if (behind && e->pure) ft_gov_behind(&e->costs, seconds);
+    if (missed && e->pure) ft_gov_behind(&e->costs, missed, seconds);
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         if (l->state != LANE_REPLY || !l->n_rows) continue;

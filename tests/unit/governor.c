@@ -34,7 +34,7 @@ static double speed(const world *w, int n, int max, int fixed, ft_gov_costs *c, 
         ft_gov_trunk(c, 1 + k, t);
         for (int i = 0; i < k; i++) ft_gov_draft(c, i == 0, w->draft);
         ft_gov_accept(&g, c, k, kept);
-        if (k && plain) ft_gov_behind(c, plain * w->missed);
+        if (k && plain) ft_gov_behind(c, plain, plain * w->missed);
         s += t + k * w->draft + (k ? plain * w->missed : 0);
         plain = k ? 0 : plain + 1;
         tokens += 1 + kept;
