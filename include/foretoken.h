@@ -95,7 +95,7 @@ typedef struct ft_llm_params {
     ft_ngram_params ngram_simple, ngram_map_k, ngram_map_k4v; /* 12, 48, 1 each */
     int ngram_mod_match, ngram_mod_min, ngram_mod_max;        /* 24, 48, 64 */
     bool spec_reject; /* rejection sampling: more drafts agree, a seed gives other ids */
-    int draft_vocab;  /* draft from this many frequent tokens alone; 0: all */
+    int draft_vocab;  /* draft from this many frequent tokens alone; 0: all, < 0: as it pays */
     const char *draft_vocab_text; /* the text they are counted in; NULL: the file's own order */
     const char *lookup_static, *lookup_dynamic; /* files of ngram-cache; NULL: none */
     const char *spec_trace; /* NDJSON about every draft: a file, or "1": standard error */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_TEXT = 256 << 20 };
+enum { MAX_TEXT = 256 << 20, LARGE_VOCAB = 8192 };
 
 static ft_ngram ngram_of(ft_ngram_params p)
 {
@@ -111,6 +111,16 @@ static ft_status count_text(tally *t, int V, const ft_llm *m, const char *path, 
     return FT_OK;
 }
 
+/* Half of the vocabulary, where the output matrix is most of a draft step. The file's order is the
+ * order of merges: what is left out is rare, and nothing is copied. */
+static ft_status narrow_auto(ft_model *d, int V, ft_err *err)
+{
+    const ft_gguf_tensor *t;
+    const ft_weight *head = d->arch->draft_head ? d->arch->draft_head(d, &t) : NULL;
+    if (!head || head->scale || V < LARGE_VOCAB) return FT_OK;
+    return ft_model_narrow(d, NULL, V / 2 / FT_NARROW * FT_NARROW, err);
+}
+
 /* The n most frequent ids: those that end a reply, those of the text, then in the order of the
  * file, because a vocabulary of merges lists the frequent ones first. */
 ft_status ft_llm_narrow(ft_llm *m, const ft_llm_params *p, ft_err *err)
@@ -118,6 +128,7 @@ ft_status ft_llm_narrow(ft_llm *m, const ft_llm_params *p, ft_err *err)
     ft_model *d = m->assistant ? m->assistant : m->model;
     const int n = p->draft_vocab, V = m->model->V;
     if (n == 0 || n >= V || !d->drafter) return FT_OK;
+    if (n < 0) return narrow_auto(d, V, err);
     if (n <= m->n_eog)
         return ft_fail(err, FT_EINVAL, "a draft vocabulary of %d, want more than %d", n, m->n_eog);
     tally *t = ft_new_n(tally, (size_t)V);

@@ -23,6 +23,7 @@ void ft_llm_defaults(ft_llm_params *p)
         .lanes = 1,
         .batch = 512,
         .draft_max = 3,
+        .draft_vocab = -1,
         .spec_type = "auto",
     };
     ft_drafters d;

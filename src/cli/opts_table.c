@@ -138,8 +138,10 @@ const ft_opt ft_opt_table[] = {
     {"spec-sampling", NULL, FT_OPT_CHOICE, DRAFT, "match", "match|reject", 0, 0, NULL,
      "match: a seed gives the same reply with and without drafts; reject: drafts are drawn too, "
      "more of them agree, the reply is another one of the same distribution"},
-    {"draft-vocab", NULL, FT_OPT_INT, DRAFT, "0", "N", 0, 1 << 24, NULL,
-     "draft from the N most frequent tokens alone, which is cheaper; 0 = all"},
+    {"draft-vocab", NULL, FT_OPT_TEXT, DRAFT, "auto", "N|auto", 0, 0, NULL,
+     "draft from the N most frequent tokens alone, which is cheaper; 0 = all; auto = half of a "
+     "large "
+     "vocabulary"},
     {"draft-vocab-text", NULL, FT_OPT_TEXT, DRAFT, NULL, "FILE", 0, 0, NULL,
      "count them in this text instead of trusting the order of the vocabulary"},
     {"spec-trace", NULL, FT_OPT_TEXT, DRAFT, NULL, "FILE", 0, 0,

@@ -77,7 +77,7 @@ static inline int lane_index(const ft_lane *l)
 void ft_lane_end(ft_lane *l, ft_finish why);
 
 /* engine/trace.c */
-void ft_trace_draft(const ft_lane *l);
+void ft_trace_draft(const ft_lane *l, double seconds);
 void ft_trace_accept(const ft_lane *l, int drafted, int kept, const char *reason);
 
 /* engine/reject.c */
@@ -102,6 +102,8 @@ bool ft_batch_fill(ft_engine *e);
 
 /* engine/spec.c: what the rows' logits say, then the drafts for the next round. */
 void ft_spec_verify(ft_lane *l);
+/* Where the hidden row of a cell is: in this round's rows, or in the ring. */
+int ft_lane_hidden(const ft_lane *l, int cell);
 void ft_spec_first(ft_lane *l); /* the prompt is read: draws the first token */
 ft_status ft_spec_draft(ft_engine *e, ft_err *err);
 /* Before a prompt: what the draft head had not yet seen of the lane's past. */

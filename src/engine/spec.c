@@ -177,8 +177,7 @@ static int head_drafts(ft_lane *l)
     return governed(l) ? ft_gov_choose(&l->gov, &e->costs, max, replying(e)) : max;
 }
 
-/* Where the hidden row of a cell is: in this round's rows, or in the ring. */
-static int hidden_of(const ft_lane *l, int cell)
+int ft_lane_hidden(const ft_lane *l, int cell)
 {
     const int i = cell - l->past;
     if (i >= 0 && i < l->n_rows) return ft_hidden_trunk(l->e->run, l->first_row + i);
@@ -197,7 +196,7 @@ static void feed_head(ft_lane *l, ft_rowset *w)
     const int row = ft_rows_draft(w, ft_seq_slot(l->seq), from, n, from + 1, false);
     for (int i = 0; i < n; i++) {
         w->token[row + i] = l->ids[from + i];
-        w->src_row[row + i] = hidden_of(l, from + i - 1);
+        w->src_row[row + i] = ft_lane_hidden(l, from + i - 1);
     }
     l->fed = known;
     if (!l->next_max) return;
@@ -212,7 +211,7 @@ static void first_assistant(ft_lane *l, ft_rowset *w)
     const int at = lane_len(l);
     const int row = ft_rows_draft(w, ft_seq_slot(l->seq), at, 1, at, true);
     w->token[row] = l->ids[at];
-    w->src_row[row] = hidden_of(l, at - 1);
+    w->src_row[row] = ft_lane_hidden(l, at - 1);
     l->draft_out = w->n_out;
     ft_rows_out(w, row);
 }
@@ -308,7 +307,7 @@ ft_status ft_spec_draft(ft_engine *e, ft_err *err)
         if (l->state != LANE_REPLY || !l->n_rows) continue;
         l->stats.draft_s += seconds;
         if (l->n_draft < l->job.draft_min) l->n_draft = 0;
-        if (l->n_draft) ft_trace_draft(l);
+        if (l->n_draft) ft_trace_draft(l, seconds);
     }
     return st;
 }

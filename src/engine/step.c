@@ -269,7 +269,8 @@ const float *ft_runner_logits(ft_runner *r, int i)
     const float *row = (r->host_logits ? r->host_logits : r->logits) + (size_t)i * (size_t)r->width;
     if (r->width == r->p.model->V) return row;
     const ft_model *m = r->p.drafter;
-    for (int j = 0; j < r->width; j++) r->wide[m->draft_ids[j]] = row[j];
+    if (!m->draft_ids) memcpy(r->wide, row, sizeof *row * (size_t)r->width);
+    for (int j = 0; m->draft_ids && j < r->width; j++) r->wide[m->draft_ids[j]] = row[j];
     return r->wide;
 }
 
