@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # Runs every test of the build in $BUILD and ends with "N passed, N failed". A test program either
 # speaks cmocka or ends with a line of that form; one that dies without it counts as one failure.
+# JOBS=N runs N of them at a time (each may use all cores: more than one pays on large machines).
 set -u
 build=${BUILD:-build}
+jobs=${JOBS:-1}
 cd "$(dirname "$0")/.." || exit 1
 export BUILD=$build
-passed=0 failed=0
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+count=0
 
-run_one() { # name command...
-    local name=$1; shift
+run_one() { # number name command...
+    local log=$results/$1.log name=$2; shift 2
     local start end p f
     start=$(date +%s%N)
     "$@" >"$log" 2>&1 </dev/null
@@ -21,25 +23,43 @@ run_one() { # name command...
     p=${p:-0} f=${f:-0}
     if [ "$rc" -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
     if [ "$rc" -eq 0 ] && [ "$p" -eq 0 ]; then p=1; fi
-    passed=$((passed + p)) failed=$((failed + f))
-    printf '%-40s %4d passed %3d failed  %6d ms\n' "$name" "$p" "$f" $(((end - start) / 1000000))
-    if [ "$f" -ne 0 ]; then
-        echo "---- $name (exit code $rc)"
-        tail -n 60 "$log"
-        echo "----"
+    {
+        printf '%-40s %4d passed %3d failed  %6d ms\n' "$name" "$p" "$f" $(((end - start) / 1000000))
+        if [ "$f" -ne 0 ]; then
+            echo "---- $name (exit code $rc)"
+            tail -n 60 "$log"
+            echo "----"
+        fi
+    } >"$log.said"
+    cat "$log.said"
+    echo "$p $f" >"${log%.log}.sum"
+}
+
+queue() { # name command...
+    count=$((count + 1))
+    if [ "$jobs" -le 1 ]; then
+        run_one "$count" "$@"
+        return
     fi
+    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+    run_one "$count" "$@" &
 }
 
 for t in "$build"/tests/unit/* "$build"/tests/ops/* "$build"/tests/laws/*; do
-    [ -x "$t" ] && [ -f "$t" ] && run_one "${t#"$build"/tests/}" "$t"
+    [ -x "$t" ] && [ -f "$t" ] && queue "${t#"$build"/tests/}" "$t"
 done
-[ -x "$build/tests/dequant" ] && run_one dequant "$build/tests/dequant" tests/data/dequant
-[ -x "$build/tests/golden" ] && run_one golden "$build/tests/golden" tests/golden/*/
+[ -x "$build/tests/dequant" ] && queue dequant "$build/tests/dequant" tests/data/dequant
+[ -x "$build/tests/golden" ] && queue golden "$build/tests/golden" tests/golden/*/
 for t in tests/cli/*.sh; do
-    [ -f "$t" ] && run_one "cli/$(basename "$t" .sh)" bash "$t"
+    [ -f "$t" ] && queue "cli/$(basename "$t" .sh)" bash "$t"
 done
 for t in "$build"/fuzz/replay-*; do
-    [ -x "$t" ] && [ -f "$t" ] && run_one "fuzz/$(basename "$t")" "$t" fuzz/corpus/"$(basename "$t" | sed 's/^replay-//')"
+    [ -x "$t" ] && [ -f "$t" ] && queue "fuzz/$(basename "$t")" "$t" fuzz/corpus/"$(basename "$t" | sed 's/^replay-//')"
 done
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+wait
+cat "$results"/*.sum | {
+    passed=0 failed=0
+    while read -r p f; do passed=$((passed + p)) failed=$((failed + f)); done
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ]
+}

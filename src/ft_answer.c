@@ -174,10 +174,28 @@ void ft_answer_release(ft_answer *a)
     *a = (ft_answer){0};
 }
 
+/* Where messages begin: there the next prompt of a conversation, or another conversation's, is
+ * likely to part from this one. The first is the end of the system's message; the last, where the
+ * reply's own header begins, is where templates rewrite what was thought and said. */
+static int find_marks(const ft_answer *a, int mark[FT_MARKS])
+{
+    const ft_chat_family f = a->m->chat ? ft_chat_family_of(a->m->chat) : FT_CHAT_PLAIN;
+    static const char *const begins[] = {
+        [FT_CHAT_PLAIN] = "", [FT_CHAT_QWEN] = "<|im_start|>", [FT_CHAT_GEMMA4] = "<|turn>"};
+    const int32_t id = ft_vocab_find(a->m->vocab, ft_str_of(begins[f]));
+    int n = 0;
+    for (int i = 1; id != FT_NO_TOKEN && i < (int)a->ids.n; i++) {
+        if (a->ids.id[i] != id) continue;
+        if (n == FT_MARKS) memmove(mark + 1, mark + 2, sizeof *mark * (size_t)(--n - 1));
+        mark[n++] = i;
+    }
+    return n;
+}
+
 ft_task ft_answer_task(ft_answer *a)
 {
     const ft_request *r = a->r;
-    return (ft_task){
+    ft_task t = {
         .prompt = a->ids.id,
         .n_prompt = (int)a->ids.n,
         .max_tokens = r->max_tokens,
@@ -191,9 +209,12 @@ ft_task ft_answer_task(ft_answer *a)
         .draft_min = r->draft_min,
         .draft_fixed = r->draft_fixed,
         .draft_p_min = r->draft_p_min,
+        .keep = r->cache_prompt,
         .emit = on_token,
         .user = a,
     };
+    t.n_mark = find_marks(a, t.mark);
+    return t;
 }
 
 void ft_answer_reply(const ft_answer *a, ft_finish f, const ft_stats *s, ft_reply *out)

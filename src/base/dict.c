@@ -4,11 +4,21 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
-static uint64_t hash(ft_str s)
+#include <stdatomic.h>
+
+/* Many threads may ask first; all get the answer of one. */
+static uint64_t seed_of_process(void)
 {
-    static uint64_t seed;
-    if (!seed) seed = ft_mix64((uint64_t)ft_now_ns() ^ (uint64_t)(uintptr_t)&seed) | 1;
-    uint64_t h = seed, w;
+    static _Atomic uint64_t seed;
+    uint64_t s = atomic_load_explicit(&seed, memory_order_relaxed);
+    if (s) return s;
+    const uint64_t mine = ft_mix64((uint64_t)ft_now_ns() ^ (uint64_t)(uintptr_t)&seed) | 1;
+    return atomic_compare_exchange_strong(&seed, &s, mine) ? mine : s;
+}
+
+static uint32_t hash(ft_str s)
+{
+    uint64_t h = seed_of_process(), w;
     size_t i = 0;
     for (; i + 8 <= s.n; i += 8) {
         memcpy(&w, s.p + i, 8);
@@ -17,7 +27,7 @@ static uint64_t hash(ft_str s)
     }
     w = 0;
     if (s.n > i) memcpy(&w, s.p + i, s.n - i);
-    return ft_mix64(h ^ w ^ ((uint64_t)s.n << 56));
+    return (uint32_t)ft_mix64(h ^ w ^ ((uint64_t)s.n << 56));
 }
 
 void ft_dict_init(ft_dict *d)
@@ -34,11 +44,12 @@ void ft_dict_release(ft_dict *d)
 }
 
 /* The slot where key is or would go. n_slot > 0. */
-static size_t probe(const ft_dict *d, ft_str key)
+static ft_dict_slot *probe(const ft_dict *d, ft_str key, uint32_t h)
 {
-    size_t i = hash(key) & (d->n_slot - 1);
-    while (d->slot[i] && !ft_str_eq(d->key[d->slot[i] - 1], key)) i = (i + 1) & (d->n_slot - 1);
-    return i;
+    for (size_t i = h & (d->n_slot - 1);; i = (i + 1) & (d->n_slot - 1)) {
+        ft_dict_slot *s = &d->slot[i];
+        if (!s->entry || (s->hash == h && ft_str_eq(d->key[s->entry - 1], key))) return s;
+    }
 }
 
 static void grow(ft_dict *d)
@@ -49,28 +60,35 @@ static void grow(ft_dict *d)
         d->value = ft_realloc(d->value, d->cap * sizeof *d->value);
     }
     if ((d->n + 1) * 2 <= d->n_slot) return;
-    d->n_slot = d->n_slot ? d->n_slot * 2 : 64;
-    ft_free(d->slot);
-    d->slot = ft_new_n(uint32_t, d->n_slot);
-    for (size_t k = 0; k < d->n; k++) d->slot[probe(d, d->key[k])] = (uint32_t)k + 1;
+    const ft_dict old = *d;
+    d->n_slot = old.n_slot ? old.n_slot * 2 : 64;
+    d->slot = ft_new_n(ft_dict_slot, d->n_slot);
+    for (size_t k = 0; k < old.n_slot; k++) {
+        if (!old.slot[k].entry) continue;
+        size_t i = old.slot[k].hash & (d->n_slot - 1);
+        while (d->slot[i].entry) i = (i + 1) & (d->n_slot - 1);
+        d->slot[i] = old.slot[k];
+    }
+    ft_free(old.slot);
 }
 
 bool ft_dict_put(ft_dict *d, ft_str key, uint32_t value)
 {
     grow(d);
-    const size_t i = probe(d, key);
-    if (d->slot[i]) return false;
+    const uint32_t h = hash(key);
+    ft_dict_slot *s = probe(d, key, h);
+    if (s->entry) return false;
     d->key[d->n] = key;
     d->value[d->n] = value;
-    d->slot[i] = (uint32_t)++d->n;
+    *s = (ft_dict_slot){(uint32_t)++d->n, h};
     return true;
 }
 
 bool ft_dict_find(const ft_dict *d, ft_str key, uint32_t *value)
 {
     if (!d->n_slot) return false;
-    const size_t i = probe(d, key);
-    if (!d->slot[i]) return false;
-    if (value) *value = d->value[d->slot[i] - 1];
+    const ft_dict_slot *s = probe(d, key, hash(key));
+    if (!s->entry) return false;
+    if (value) *value = d->value[s->entry - 1];
     return true;
 }

@@ -5,9 +5,15 @@
 
 #include "base/str.h"
 
+typedef struct ft_dict_slot {
+    uint32_t entry; /* index + 1, 0 is empty */
+    uint32_t hash;
+} ft_dict_slot;
+
 typedef struct ft_dict {
     ft_str *key;
-    uint32_t *value, *slot; /* slot: index + 1, 0 is empty */
+    uint32_t *value;
+    ft_dict_slot *slot;
     size_t n, cap, n_slot;
 } ft_dict;
 

@@ -1,9 +1,12 @@
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 #include "base/mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define LARGE_PAGE ((size_t)2 << 20)
 
 static void *gone(size_t bytes)
 {
@@ -41,6 +44,19 @@ void *ft_alloc_aligned(size_t bytes, size_t align)
     if (posix_memalign(&p, align, bytes ? bytes : align)) return gone(bytes);
     memset(p, 0, bytes ? bytes : align);
     return p;
+}
+
+void *ft_try_alloc_large(size_t bytes)
+{
+    void *p = NULL;
+    if (bytes < LARGE_PAGE / 4) return ft_try_alloc(bytes);
+    if (bytes > SIZE_MAX - LARGE_PAGE) return NULL;
+    const size_t room = ft_round_up(bytes, LARGE_PAGE);
+    if (posix_memalign(&p, LARGE_PAGE, room)) return NULL;
+#ifdef MADV_HUGEPAGE
+    madvise(p, room, MADV_HUGEPAGE); /* before the first touch; a refusal costs speed alone */
+#endif
+    return memset(p, 0, bytes);
 }
 
 void ft_free(void *p)

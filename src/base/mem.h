@@ -19,8 +19,11 @@ void *ft_alloc_n(size_t n, size_t size);            /* zeroed, never NULL */
 void *ft_realloc(void *p, size_t bytes);            /* never NULL; new bytes are not zeroed */
 void *ft_try_alloc(size_t bytes);                   /* zeroed, NULL when memory is gone */
 void *ft_alloc_aligned(size_t bytes, size_t align); /* zeroed, never NULL; ft_free releases it */
-void ft_free(void *p);                              /* accepts NULL */
-char *ft_strdup(const char *s);                     /* never NULL */
+/* As ft_try_alloc, in large pages where the system has them: for tables that are read here and
+ * there. */
+void *ft_try_alloc_large(size_t bytes);
+void ft_free(void *p);          /* accepts NULL */
+char *ft_strdup(const char *s); /* never NULL */
 
 /* false on overflow, *out is then untouched */
 static inline bool ft_mul_size(size_t a, size_t b, size_t *out)

@@ -30,10 +30,10 @@ static void reply_rows(ft_engine *e, ft_lane *l, ft_rowset *w)
     keep_hidden(e, l, w, l->first_row, n);
 }
 
-/* Rows of this lane's prompt that fit: all that remain, or up to a chunk border. */
+/* Rows of this lane's prompt that fit: all up to where it is kept, or up to a chunk border. */
 static int prompt_chunk(const ft_lane *l, int room)
 {
-    const int at = lane_len(l), rest = l->job.n_prompt - at;
+    const int at = lane_len(l), rest = ft_keep_next(l, at) - at;
     if (rest <= room) return rest;
     const int border = (at + room) / FT_CHUNK_ROWS * FT_CHUNK_ROWS;
     return FT_MAX(0, border - at);

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "engine/lane.h"
 #include "kv/plan.h"
+#include "kv/save.h"
 
 #include <stdio.h>
 
@@ -150,6 +151,7 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
 void ft_engine_free(ft_engine *e)
 {
     if (!e) return;
+    ft_engine_unshare(e);
     for (int i = 0; i < e->p.lanes; i++) ft_lane_free(&e->lane[i]);
     for (int i = 0; i < e->n_guesser; i++) e->guesser[i].free(e->guesser[i].state);
     ft_free(e->guesser);
@@ -216,13 +218,17 @@ void ft_lane_free(ft_lane *l)
     *l = (ft_lane){0};
 }
 
-/* How much of the prompt the lane holds already; at least one token is always read again, because
- * its logits are wanted. */
-static int reusable(ft_lane *l, const ft_task *j)
+int ft_lane_match(const ft_lane *l, const ft_task *t)
 {
-    const int most = FT_MIN(lane_len(l), j->n_prompt - 1);
+    const int most = FT_MIN(lane_len(l), t->n_prompt - 1);
     int same = 0;
-    while (same < most && l->ids[same] == j->prompt[same]) same++;
+    while (same < most && l->ids[same] == t->prompt[same]) same++;
+    return same;
+}
+
+/* Goes back to where the lane's past and the prompt part. */
+static int rewound(ft_lane *l, int same)
+{
     if (same > 0 && ft_seq_rewind(l->seq, same)) {
         l->fed = FT_MIN(l->fed, same + 1);
         return same;
@@ -230,6 +236,20 @@ static int reusable(ft_lane *l, const ft_task *j)
     ft_seq_rewind(l->seq, 0);
     l->fed = 0;
     return 0;
+}
+
+/* How much of the prompt is there already; at least one token is always read again, because its
+ * logits are wanted. Lanes that share take only what has the bits of a prompt read from the start,
+ * which the past of a delta net, with replies in it, has not. */
+static int reusable(ft_lane *l, const ft_task *j)
+{
+    if (!l->e->prefix) return rewound(l, ft_lane_match(l, j));
+    if (!j->keep) return rewound(l, 0);
+    const int own = ft_cache_state_bytes(l->e->cache) ? 0 : ft_lane_match(l, j);
+    int n = ft_keep_find(l, j, own);
+    if (n) return n;
+    n = rewound(l, own);
+    return n || !own ? n : ft_keep_find(l, j, 0);
 }
 
 static ft_status make_samplers(ft_lane *l, const ft_task *j, ft_err *err)
@@ -275,6 +295,7 @@ ft_status ft_lane_start(ft_lane *l, const ft_task *j, ft_err *err)
     l->job.prompt = l->ids;
     memcpy(l->ids, j->prompt, sizeof(int32_t) * (size_t)j->n_prompt);
     l->n_ids = j->n_prompt;
+    ft_keep_plan(l);
     for (int i = 0; i < j->n_prompt; i++) ft_sampler_accept(l->sampler, l->ids[i]);
     l->n_draft = l->next_max = l->n_rows = 0;
     l->held = false;
@@ -397,6 +418,7 @@ static ft_status trunk(ft_engine *e, ft_err *err)
     const int rows = e->rows_now;
     const ft_status st = ft_runner_trunk(e->run, err);
     if (st) return st;
+    e->steps++;
     read_rows(e);
     const double seconds = (double)(ft_now_ns() - start) * 1e-9;
     if (e->pure) ft_gov_trunk(&e->costs, rows, seconds);
@@ -415,7 +437,10 @@ bool ft_engine_round(ft_engine *e)
         st = trunk(e, &err);
         if (!st && (e->drafter || e->n_guesser)) st = ft_spec_draft(e, &err);
     }
-    if (st) lane_fail(e, &err);
+    if (st)
+        lane_fail(e, &err);
+    else
+        ft_keep_round(e);
     return any_busy(e);
 }
 

@@ -17,7 +17,10 @@
 typedef struct ft_engine ft_engine;
 typedef struct ft_lane ft_lane;
 
-enum { FT_DRAFT_MAX = 15 }; /* drafts of a round; with the pending token a decode-class step */
+enum {
+    FT_DRAFT_MAX = 15, /* drafts of a round; with the pending token a decode-class step */
+    FT_MARKS = 4,      /* places of a prompt where another may part from it */
+};
 
 typedef struct ft_engine_params {
     int lanes;         /* sequences at a time */
@@ -54,6 +57,9 @@ typedef struct ft_emit {
 typedef struct ft_task {
     const int32_t *prompt;
     int n_prompt;
+    int mark[FT_MARKS]; /* ascending: where another prompt is likely to part from this one */
+    int n_mark;
+    bool keep;      /* use what others have read, and leave them what this one reads */
     int max_tokens; /* < 0: until the context is full */
     ft_sample_params sampling;
     ft_mask mask;
@@ -104,17 +110,24 @@ void ft_engine_add_guesser(ft_engine *e, ft_guesser g);
 /* One line of JSON for every draft and every acceptance; fn NULL: none. */
 void ft_engine_trace(ft_engine *e, void (*fn)(void *user, const char *line), void *user);
 
+/* From now on lanes share what they read, in so many bytes; dir as in ft_queue_params. 0: nothing
+ * happens. */
+ft_status ft_engine_share(ft_engine *e, uint64_t bytes, const char *dir, ft_err *err);
+void ft_engine_unshare(ft_engine *e); /* returns when everything is written */
+
 /* Why a lane of this engine could not begin the task, without beginning it; from any thread. */
 ft_status ft_task_check(const ft_engine *e, const ft_task *t, ft_err *err);
 
 ft_lane *ft_lane_new(ft_engine *e); /* NULL when all are taken */
 void ft_lane_free(ft_lane *l);
-/* Begins a reply on an idle lane. What the lane holds already of the prompt is not read again. */
+/* Begins a reply on an idle lane. What the lane holds already of the prompt is not read again, nor
+ * is what lanes share. */
 ft_status ft_lane_start(ft_lane *l, const ft_task *j, ft_err *err);
 bool ft_lane_busy(const ft_lane *l);
 ft_finish ft_lane_finish(const ft_lane *l);
 const char *ft_lane_error(const ft_lane *l);
 const ft_stats *ft_lane_stats(const ft_lane *l);
+int ft_lane_match(const ft_lane *l, const ft_task *t); /* cells of the prompt that it holds */
 void ft_lane_cancel(ft_lane *l); /* between rounds; the lane is idle afterwards */
 /* A held reply takes no part in rounds until it is let go. */
 void ft_lane_hold(ft_lane *l, bool hold);

@@ -4,6 +4,7 @@
 
 #include "engine/engine.h"
 #include "engine/governor.h"
+#include "kv/prefix.h"
 
 typedef enum lane_state { LANE_FREE, LANE_IDLE, LANE_PROMPT, LANE_REPLY } lane_state;
 
@@ -15,6 +16,7 @@ struct ft_lane {
     ft_task job;
     int32_t *ids;                 /* [ctx]: the first ft_seq_len are in the cache */
     int n_ids;                    /* known ids: the prompt, then what was drawn */
+    int cut[FT_MARKS + 1], n_cut; /* where chunks of the prompt end, to be kept there */
     int fed;                      /* the draft head has keys and values of cells [1, fed) */
     ft_seq *second;               /* what a second model has read of them; NULL: none drafts */
     int second_rows, second_kept; /* rows of its open span, and how many of them stay */
@@ -52,13 +54,16 @@ struct ft_engine {
     ft_runner *draft_run; /* of draft passes: run, or a second model's own */
     ft_cache *second;     /* a second model's */
     ft_sample_scratch *scratch;
-    ft_lane *lane; /* [p.lanes] */
-    int turn;      /* which lane's prompt goes first */
+    ft_lane *lane;     /* [p.lanes] */
+    int turn;          /* which lane's prompt goes first */
+    ft_prefix *prefix; /* what lanes share; NULL: nothing */
+    float *row;        /* a hidden row on its way there or back */
     ft_guesser *guesser;
     int n_guesser;
     ft_gov_costs costs;
-    int rows_now; /* reply rows of this round's step */
-    bool pure;    /* it has no prompt rows */
+    int rows_now;   /* reply rows of this round's step */
+    bool pure;      /* it has no prompt rows */
+    uint64_t steps; /* trunk passes so far */
     void (*trace)(void *user, const char *line);
     void *trace_user;
 };
@@ -96,6 +101,12 @@ ft_status ft_second_catch_up(ft_engine *e, ft_err *err);
 void ft_second_first(ft_lane *l, ft_rowset *w);
 void ft_second_next(ft_lane *l, ft_rowset *w);
 ft_status ft_second_pass(ft_engine *e, ft_err *err);
+
+/* engine/keep.c: where the prompt is cut, what others have read of it, and what they get. */
+void ft_keep_plan(ft_lane *l);
+int ft_keep_next(const ft_lane *l, int at); /* the next cut, or the prompt's end */
+int ft_keep_find(ft_lane *l, const ft_task *j, int longer);
+void ft_keep_round(ft_engine *e);
 
 /* engine/batch.c: this round's trunk rows. false when no lane has any. */
 bool ft_batch_fill(ft_engine *e);

@@ -19,8 +19,9 @@ struct ft_queue {
     ft_engine *e;
     ft_queue_params p;
     int lanes;
-    ft_lane **lane;     /* [lanes] */
-    ft_entry **running; /* [lanes], NULL: idle; the engine's thread alone */
+    ft_lane **lane;      /* [lanes] */
+    ft_entry **running;  /* [lanes], NULL: idle; the engine's thread alone */
+    int64_t *idle_since; /* [lanes] */
 
     pthread_t thread;
     pthread_mutex_t lock;
@@ -58,9 +59,27 @@ static void count(ft_llm_stats *t, const ft_entry *e)
     t->replies++;
 }
 
+/* What only the engine's thread may read, for those who ask. */
+static void publish(ft_queue *q)
+{
+    ft_prefix_counts n = {0};
+    if (q->e->prefix) ft_prefix_count(q->e->prefix, &n);
+    pthread_mutex_lock(&q->lock);
+    ft_llm_stats *t = &q->total;
+    t->prefix_bytes = n.bytes;
+    t->prefix_entries = n.points;
+    t->prefix_hits = n.hits;
+    t->prefix_misses = n.misses;
+    t->pages = (uint64_t)ft_cache_all_pages(q->e->cache);
+    t->pages_free = (uint64_t)ft_cache_free_pages(q->e->cache);
+    t->steps = q->e->steps;
+    pthread_mutex_unlock(&q->lock);
+}
+
 /* The entry is its owner's again. */
 static void give_back(ft_queue *q, ft_entry *e)
 {
+    publish(q);
     pthread_mutex_lock(&q->lock);
     q->n_inside--;
     count(&q->total, e);
@@ -73,6 +92,7 @@ static void finish(ft_queue *q, int i)
     ft_entry *e = q->running[i];
     const ft_lane *l = q->lane[i];
     q->running[i] = NULL;
+    q->idle_since[i] = ft_now_ns();
     e->finish = ft_lane_finish(l);
     e->stats = *ft_lane_stats(l);
     snprintf(e->error, sizeof e->error, "%s", ft_lane_error(l));
@@ -105,17 +125,34 @@ static ft_entry *take_locked(ft_queue *q, bool only_cancelled)
     return e;
 }
 
-static int idle_lane(const ft_queue *q, int wish)
+/* The lane that was wished for, else the one that holds most of the prompt, else the one that has
+ * been idle longest. */
+static int choose_lane(const ft_queue *q, const ft_entry *e)
 {
-    if (wish >= 0 && wish < q->lanes && !q->running[wish]) return wish;
+    if (e->wish >= 0 && e->wish < q->lanes && !q->running[e->wish]) return e->wish;
+    int best = -1, most = -1;
+    for (int i = 0; i < q->lanes; i++) {
+        if (q->running[i]) continue;
+        const int same = ft_lane_match(q->lane[i], &e->task);
+        const bool older = best >= 0 && q->idle_since[i] < q->idle_since[best];
+        if (same > most || (same == most && older)) {
+            most = same;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static bool any_idle(const ft_queue *q)
+{
     for (int i = 0; i < q->lanes; i++)
-        if (!q->running[i]) return i;
-    return -1;
+        if (!q->running[i]) return true;
+    return false;
 }
 
 static void start(ft_queue *q, ft_entry *e)
 {
-    const int i = idle_lane(q, e->wish);
+    const int i = choose_lane(q, e);
     ft_err err;
     e->wait_s = (double)(ft_now_ns() - e->t_put) * 1e-9;
     if (ft_lane_start(q->lane[i], &e->task, &err)) {
@@ -138,7 +175,7 @@ static void admit(ft_queue *q)
         e->finish = FT_FINISH_STOP;
         give_back(q, e);
     }
-    while (idle_lane(q, -1) >= 0 && (e = take_locked(q, false))) start(q, e);
+    while (any_idle(q) && (e = take_locked(q, false))) start(q, e);
 }
 
 /* Cancels, holds and lets go; false when no lane can go on. */
@@ -199,8 +236,6 @@ static bool wait(ft_queue *q, bool can_go_on)
     while (!can_go_on && !q->kicked && !q->calls) {
         if (q->stopping && !q->n_inside) {
             go = false;
-            q->ended = true;
-            pthread_cond_broadcast(&q->changed);
             break;
         }
         pthread_cond_wait(&q->work, &q->lock);
@@ -221,6 +256,12 @@ static void *run(void *user)
         ft_engine_round(q->e);
         round_done(q);
     }
+    ft_engine_unshare(q->e);
+    pthread_mutex_lock(&q->lock);
+    q->ended = true;
+    q->calls = NULL; /* whoever still waits helps himself */
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
     return NULL;
 }
 
@@ -236,6 +277,7 @@ ft_status ft_queue_new(ft_queue **out, ft_engine *e, const ft_queue_params *p, f
     q->lanes = e->p.lanes;
     q->lane = ft_new_n(ft_lane *, (size_t)q->lanes);
     q->running = ft_new_n(ft_entry *, (size_t)q->lanes);
+    q->idle_since = ft_new_n(int64_t, (size_t)q->lanes);
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->work, NULL);
     pthread_cond_init(&q->changed, NULL);
@@ -245,6 +287,7 @@ ft_status ft_queue_new(ft_queue **out, ft_engine *e, const ft_queue_params *p, f
         if (!(q->lane[i] = ft_lane_new(e)))
             st = ft_fail(err, FT_EINVAL, "a session has one of the %d lanes, want all of them",
                          q->lanes);
+    if (!st) st = ft_engine_share(e, p->prefix_bytes, p->cache_dir, err);
     if (!st) {
         q->ended = false;
         if (pthread_create(&q->thread, NULL, run, q)) {
@@ -253,10 +296,11 @@ ft_status ft_queue_new(ft_queue **out, ft_engine *e, const ft_queue_params *p, f
         }
     }
     if (st) {
-        q->stopping = true;
+        ft_engine_unshare(e);
         for (int i = 0; i < q->lanes; i++) ft_lane_free(q->lane[i]);
         ft_free(q->lane);
         ft_free(q->running);
+        ft_free(q->idle_since);
         ft_free(q);
         return st;
     }
@@ -294,6 +338,7 @@ void ft_queue_free(ft_queue *q)
     pthread_cond_destroy(&q->changed);
     ft_free(q->lane);
     ft_free(q->running);
+    ft_free(q->idle_since);
     ft_free(q);
 }
 
@@ -360,10 +405,10 @@ void ft_queue_call(ft_queue *q, void (*fn)(void *user, ft_queue *q), void *user)
         *at = &c;
         q->kicked = true;
         pthread_cond_signal(&q->work);
-        while (!c.done) pthread_cond_wait(&q->changed, &q->lock);
+        while (!c.done && !q->ended) pthread_cond_wait(&q->changed, &q->lock);
     }
+    if (!c.done) fn(user, q); /* one at a time: the lock is held */
     pthread_mutex_unlock(&q->lock);
-    if (!c.done) fn(user, q);
 }
 
 ft_engine *ft_queue_engine(ft_queue *q)

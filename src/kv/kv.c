@@ -1,42 +1,12 @@
 #include "kv/kv.h"
 
 #include "base/mem.h"
+#include "kv/inside.h"
 #include "kv/plan.h"
-
-/* One set of pages that all layers of a space share: page p of every layer belongs to the same
- * cells of the same sequence. */
-typedef struct space {
-    int n_page, n_free;
-    int32_t *free;  /* stack of page numbers */
-    int32_t *table; /* [slots][pages_per_seq], -1 where there is none */
-    int window;     /* widest window of its layers; 0 keeps everything */
-} space;
-
-struct ft_cache {
-    ft_dev *dev;
-    ft_cache_params p;
-    ft_layer_state *layer;
-    ft_kv *kv;
-    ft_delta *delta;
-    space space[2];
-    int pages_per_seq;
-    bool has_delta;
-    ft_seq **seq; /* [slots] */
-};
-
-struct ft_seq {
-    ft_cache *c;
-    int slot, len;
-    int first_page[2], end_page[2]; /* pages held: [first, end) in each space */
-    int replay, plane;
-    int span_n;     /* rows of the open span, 0 when none is open */
-    bool tentative; /* of the open span */
-    int stored;     /* cells whose effect is in the stored delta state */
-};
 
 /* ---- sizes ---- */
 
-static int pages_for(int64_t cells)
+int ft_pages_for(int64_t cells)
 {
     return (int)((cells + FT_PAGE_ROWS - 1) / FT_PAGE_ROWS);
 }
@@ -46,11 +16,12 @@ static int64_t total_cells(const ft_cache_params *p)
     return p->total ? p->total : (int64_t)p->slots * p->cells;
 }
 
-/* Pages that a window can touch at a time: itself and the rows of a long step lie on both sides. */
+/* Pages that a window can touch at a time: itself and the rows of a long step lie on both sides,
+ * and it can be seen from the last page border (kv/prefix.h). */
 static int window_pages(const ft_cache_params *p, int window)
 {
-    const int span = pages_for(window + p->tentative) + 1;
-    return FT_MIN(span, pages_for(p->cells));
+    const int span = ft_pages_for(window + p->tentative) + 2;
+    return FT_MIN(span, ft_pages_for(p->cells));
 }
 
 static int widest_window(const ft_cache_params *p)
@@ -63,23 +34,20 @@ static int widest_window(const ft_cache_params *p)
 
 static int space_pages(const ft_cache_params *p, int which)
 {
-    if (which == FT_SPACE_FULL) return pages_for(total_cells(p)) + p->slots;
+    if (which == FT_SPACE_FULL) return ft_pages_for(total_cells(p)) + p->slots;
     /* A prompt chunk writes its rows before old ones fall out of the window: room for all of it. */
     const int w = widest_window(p);
-    const int64_t all = (int64_t)pages_for(p->cells) * p->slots;
-    const int64_t windows = (int64_t)(window_pages(p, w) + pages_for(2048)) * p->slots;
+    const int64_t all = (int64_t)ft_pages_for(p->cells) * p->slots;
+    const int64_t windows = (int64_t)(window_pages(p, w) + ft_pages_for(2048)) * p->slots;
     return w ? (int)FT_MIN(all, windows) : 0;
 }
 
-typedef struct sizes {
-    size_t conv, state, j_conv, j_k, j_d, j_g; /* values per slot */
-} sizes;
-
-static sizes delta_sizes(const ft_layer_state *l, int J)
+ft_delta_sizes ft_delta_sizes_of(const ft_layer_state *l, int J)
 {
     const size_t S = (size_t)l->S, Hv = (size_t)l->Hv, Hk = (size_t)l->Hk;
     const size_t CH = 2 * Hk * S + Hv * S, j = 2 * (size_t)J;
-    return (sizes){(size_t)(l->C - 1) * CH, Hv * S * S, j * CH, j * Hk * S, j * Hv * S, j * Hv};
+    return (ft_delta_sizes){
+        (size_t)(l->C - 1) * CH, Hv * S * S, j * CH, j * Hk * S, j * Hv * S, j * Hv};
 }
 
 static void kv_layout(ft_kv *kv, const ft_cache_params *p, int at)
@@ -101,7 +69,7 @@ uint64_t ft_cache_bytes(const ft_cache_params *p)
     for (int l = 0; l < p->n_layer; l++) {
         const ft_layer_state *s = &p->layer[l];
         if (s->keep == FT_KEEP_DELTA) {
-            const sizes z = delta_sizes(s, p->tentative);
+            const ft_delta_sizes z = ft_delta_sizes_of(s, p->tentative);
             sum += sizeof(float) * (uint64_t)p->slots *
                    (z.conv + z.state + z.j_conv + z.j_k + z.j_d + z.j_g);
         } else if (s->keep != FT_KEEP_NONE) {
@@ -115,7 +83,7 @@ uint64_t ft_cache_bytes(const ft_cache_params *p)
 
 /* ---- cache ---- */
 
-static void space_init(space *s, const ft_cache *c, int which)
+static void space_init(ft_space *s, const ft_cache *c, int which)
 {
     s->n_page = s->n_free = space_pages(&c->p, which);
     s->window = which == FT_SPACE_WINDOW ? widest_window(&c->p) : 0;
@@ -128,7 +96,7 @@ static void space_init(space *s, const ft_cache *c, int which)
 
 static bool delta_alloc(ft_cache *c, ft_delta *d, const ft_layer_state *l)
 {
-    const sizes z = delta_sizes(l, c->p.tentative);
+    const ft_delta_sizes z = ft_delta_sizes_of(l, c->p.tentative);
     const size_t slots = (size_t)c->p.slots, f = sizeof(float);
     *d = (ft_delta){.Hk = l->Hk, .Hv = l->Hv, .S = l->S, .C = l->C, .J = c->p.tentative};
     d->CH = 2 * l->Hk * l->S + l->Hv * l->S;
@@ -178,7 +146,7 @@ ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft
     c->kv = ft_new_n(ft_kv, (size_t)p->n_layer);
     c->delta = ft_new_n(ft_delta, (size_t)p->n_layer);
     c->seq = ft_new_n(ft_seq *, (size_t)p->slots);
-    c->pages_per_seq = pages_for(p->cells);
+    c->pages_per_seq = ft_pages_for(p->cells);
     space_init(&c->space[FT_SPACE_FULL], c, FT_SPACE_FULL);
     space_init(&c->space[FT_SPACE_WINDOW], c, FT_SPACE_WINDOW);
     for (int l = 0; l < p->n_layer; l++) {
@@ -234,6 +202,11 @@ int ft_cache_pages_per_seq(const ft_cache *c)
     return c->pages_per_seq;
 }
 
+int ft_cache_all_pages(const ft_cache *c)
+{
+    return c->space[FT_SPACE_FULL].n_page;
+}
+
 int ft_cache_free_pages(const ft_cache *c)
 {
     return c->space[FT_SPACE_FULL].n_free;
@@ -253,7 +226,7 @@ static void clear_states(ft_cache *c, int slot)
 {
     for (int l = 0; l < c->p.n_layer; l++) {
         if (c->layer[l].keep != FT_KEEP_DELTA) continue;
-        const sizes z = delta_sizes(&c->layer[l], c->p.tentative);
+        const ft_delta_sizes z = ft_delta_sizes_of(&c->layer[l], c->p.tentative);
         zero(c->dev, c->delta[l].conv + (size_t)slot * z.conv, z.conv * sizeof(float));
         zero(c->dev, c->delta[l].state + (size_t)slot * z.state, z.state * sizeof(float));
     }
@@ -272,16 +245,11 @@ ft_seq *ft_seq_new(ft_cache *c)
     return NULL;
 }
 
-static int32_t *table_of(const ft_seq *s, int which)
-{
-    return s->c->space[which].table + (size_t)s->slot * (size_t)s->c->pages_per_seq;
-}
-
 /* Backwards, so that the next sequence takes them in the order this one had them. */
 static void release_pages(ft_seq *s, int which, int from, int to)
 {
-    space *sp = &s->c->space[which];
-    int32_t *table = table_of(s, which);
+    ft_space *sp = &s->c->space[which];
+    int32_t *table = ft_seq_table(s, which);
     for (int i = to - 1; i >= from; i--) {
         if (table[i] < 0) continue;
         sp->free[sp->n_free++] = table[i];
@@ -307,12 +275,13 @@ int ft_seq_slot(const ft_seq *s)
     return s->slot;
 }
 
-/* Pages that have left every window for good: nothing below len - window - tentative is read. */
+/* Pages that have left every window for good: nothing below len - window - tentative is read, nor
+ * below the window of the last page border. */
 static void drop_passed(ft_seq *s)
 {
-    const space *sp = &s->c->space[FT_SPACE_WINDOW];
+    const ft_space *sp = &s->c->space[FT_SPACE_WINDOW];
     if (!sp->window) return;
-    const int keep_from = (s->len - sp->window - s->c->p.tentative - 1) / FT_PAGE_ROWS;
+    const int keep_from = (s->len - sp->window - s->c->p.tentative - 1) / FT_PAGE_ROWS - 1;
     if (keep_from <= s->first_page[FT_SPACE_WINDOW]) return;
     release_pages(s, FT_SPACE_WINDOW, s->first_page[FT_SPACE_WINDOW], keep_from);
     s->first_page[FT_SPACE_WINDOW] = keep_from;
@@ -321,16 +290,16 @@ static void drop_passed(ft_seq *s)
 bool ft_seq_reserve(ft_seq *s, int n)
 {
     if (n > s->c->p.cells - s->len) return false;
-    const int end = pages_for(s->len + n);
+    const int end = ft_pages_for(s->len + n);
     drop_passed(s);
     for (int i = 0; i < 2; i++) {
-        const space *sp = &s->c->space[i];
+        const ft_space *sp = &s->c->space[i];
         if (sp->n_page && end - s->end_page[i] > sp->n_free) return false;
     }
     for (int i = 0; i < 2; i++) {
-        space *sp = &s->c->space[i];
+        ft_space *sp = &s->c->space[i];
         if (!sp->n_page) continue;
-        int32_t *table = table_of(s, i);
+        int32_t *table = ft_seq_table(s, i);
         for (; s->end_page[i] < end; s->end_page[i]++)
             table[s->end_page[i]] = sp->free[--sp->n_free];
     }
@@ -371,9 +340,22 @@ bool ft_seq_rewind(ft_seq *s, int n)
         if (n < s->stored) return false;
         s->replay = n - s->stored;
     }
-    const space *sp = &s->c->space[FT_SPACE_WINDOW];
+    const ft_space *sp = &s->c->space[FT_SPACE_WINDOW];
     const int lowest = s->first_page[FT_SPACE_WINDOW] * FT_PAGE_ROWS;
     if (sp->window && lowest > 0 && n - sp->window < lowest) return false;
     s->len = n;
+    return true;
+}
+
+bool ft_seq_adopt(ft_seq *s, int len, int window_first)
+{
+    ft_seq_rewind(s, 0);
+    const bool window = s->c->space[FT_SPACE_WINDOW].n_page > 0;
+    if (window) s->first_page[FT_SPACE_WINDOW] = s->end_page[FT_SPACE_WINDOW] = window_first;
+    if (!ft_seq_reserve(s, len)) {
+        s->first_page[FT_SPACE_WINDOW] = s->end_page[FT_SPACE_WINDOW] = 0;
+        return false;
+    }
+    s->len = s->stored = len;
     return true;
 }

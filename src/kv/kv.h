@@ -51,6 +51,7 @@ const ft_delta *ft_cache_delta(const ft_cache *c); /* [n_layer] */
 /* Page tables as a batch wants them: both spaces, and pages per sequence. */
 const int32_t *ft_cache_pages(const ft_cache *c, int space);
 int ft_cache_pages_per_seq(const ft_cache *c);
+int ft_cache_all_pages(const ft_cache *c);  /* of the full space */
 int ft_cache_free_pages(const ft_cache *c); /* of the full space */
 
 /* NULL when every slot is taken. The sequence starts empty. */
@@ -66,6 +67,10 @@ ft_span ft_seq_span(ft_seq *s, int row, int n, bool tentative);
 /* After the step: of the span's rows the first `kept` stay. All of them, if it was not tentative.
  */
 void ft_seq_accept(ft_seq *s, int kept);
+/* The sequence becomes one of len cells, a multiple of FT_PAGE_ROWS, whose windows begin at page
+ * window_first; what they hold is the caller's to fill in (kv/save.h). false when there are not
+ * enough pages: it is empty then. */
+bool ft_seq_adopt(ft_seq *s, int len, int window_first);
 /* Back to n <= len cells; false when a delta net cannot go back that far (n == 0 always works). */
 bool ft_seq_rewind(ft_seq *s, int n);
 

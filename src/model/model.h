@@ -69,6 +69,8 @@ struct ft_model {
  * model owns the file. progress counts the bytes bound; it may be NULL. */
 ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_model *target,
                         ft_progress *progress, ft_err *err);
+/* A hash of the file's size, its tensors' names and shapes, and samples of their bytes. */
+uint64_t ft_model_digest(const ft_model *m);
 void ft_model_close(ft_model *m);
 /* Whether a file holds a model that can run by itself; and whether it holds a head that could draft
  * for this target. */

@@ -31,7 +31,7 @@ bool ft_merges_init(ft_merges *m, uint32_t max_rules)
 {
     *m = (ft_merges){.n_slot = 16};
     while (m->n_slot < (size_t)max_rules * 2) m->n_slot *= 2;
-    m->slot = ft_try_alloc(m->n_slot * sizeof *m->slot);
+    m->slot = ft_try_alloc_large(m->n_slot * sizeof *m->slot);
     m->seed = ft_mix64((uint64_t)ft_now_ns() ^ (uint64_t)(uintptr_t)m->slot) | 1;
     if (!m->slot) return false;
     for (size_t i = 0; i < m->n_slot; i++) m->slot[i].a = FT_NO_SYM;

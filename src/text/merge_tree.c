@@ -42,7 +42,7 @@
 #define NO_LABEL      0x100u
 #define MAX_CELLS     ((uint32_t)1 << (32 - LABEL_BITS))
 #define BLOCK         256u /* cells; the children of a node share one */
-#define EARLY         2    /* slots per rule, at least */
+#define EARLY         1    /* slots per rule, at least */
 #define RUN           8    /* bytes of a token that is tried again first */
 #define OPEN_BLOCKS   16   /* the last ones, where room is looked for */
 
@@ -145,12 +145,13 @@ static bool build_pairs(ft_merge_tree *t, const ft_merges *m, uint32_t n_ids)
         t->token[i].mask = size - 1;
         total += size;
     }
-    if (total > UINT32_MAX || !(t->pair = ft_try_alloc(total * sizeof *t->pair))) return false;
+    if (total > UINT32_MAX || !(t->pair = ft_try_alloc_large(total * sizeof *t->pair)))
+        return false;
     for (size_t i = 0; i < total; i++) t->pair[i].right = FT_NO_SYM;
     size_t n_early = 16;
     while (n_early < (size_t)m->n * EARLY) n_early *= 2;
     t->early_mask = (uint32_t)(n_early - 1);
-    if (!(t->early = ft_try_alloc(n_early))) return false;
+    if (!(t->early = ft_try_alloc_large(n_early))) return false;
     memset(t->early, NEVER_ROUGHLY, n_early);
     for (size_t i = 0; i < m->n_slot; i++) {
         const ft_rule *r = &m->slot[i];
@@ -222,6 +223,7 @@ typedef struct plan {
     todo *todo;
     uint64_t *used, *is_base; /* bits */
     uint32_t n_cell, cap_cell;
+    uint32_t open; /* 64 cells of which some are free: all before them are not looked at */
     size_t n_todo, cap_todo;
 } plan;
 
@@ -310,8 +312,10 @@ static bool fits(const plan *b, uint32_t base, const unsigned char *label, unsig
 /* A base whose cells for all labels are free. */
 static uint32_t find_base(plan *b, const unsigned char *label, unsigned n)
 {
-    const uint32_t open = OPEN_BLOCKS * BLOCK;
-    for (uint32_t i = b->n_cell > open ? (b->n_cell - open) / 64 : 0; i < b->n_cell / 64; i++)
+    const uint32_t window = OPEN_BLOCKS * BLOCK;
+    if (b->n_cell > window) b->open = FT_MAX(b->open, (b->n_cell - window) / 64);
+    while (b->open < b->n_cell / 64 && !~b->used[b->open]) b->open++;
+    for (uint32_t i = b->open; i < b->n_cell / 64; i++)
         for (uint64_t free = ~b->used[i]; free; free &= free - 1) {
             const uint32_t at = i * 64 + (uint32_t)__builtin_ctzll(free), base = at ^ label[0];
             if (fits(b, base, label, n)) return base;
@@ -372,6 +376,12 @@ static bool build_cells(plan *b, uint32_t n_word)
         if (b->n_cell >= MAX_CELLS - BLOCK) return false;
         b->t->cell[d.cell].link |= base << LABEL_BITS;
     }
+    cell *grown = b->t->cell;
+    const size_t bytes = b->n_cell * sizeof *grown;
+    cell *packed = ft_try_alloc_large(bytes);
+    if (!packed) return false;
+    b->t->cell = memcpy(packed, grown, bytes);
+    ft_free(grown);
     return true;
 }
 
@@ -383,8 +393,8 @@ ft_merge_tree *ft_merge_tree_new(const ft_merges *m, const ft_base_sym *sym, siz
     plan b = {.t = t};
     bool ok = false;
     t->seed = m->seed;
-    t->token = ft_try_alloc(((size_t)n_ids + 1) * sizeof *t->token);
-    t->origin = ft_try_alloc(((size_t)n_ids + 1) * sizeof *t->origin);
+    t->token = ft_try_alloc_large(((size_t)n_ids + 1) * sizeof *t->token);
+    t->origin = ft_try_alloc_large(((size_t)n_ids + 1) * sizeof *t->origin);
     if (!n_sym || !rule || !t->token || !t->origin || !build_pairs(t, m, n_ids)) goto done;
     for (uint32_t i = 0; i < n_ids; i++) t->origin[i].time = NEVER;
     for (size_t i = 0; i < n_sym; i++) {

@@ -5,6 +5,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
 folder=$build/e2e-schema
+make --no-print-directory "BUILD=$build" "$build/tests/schema_sample"
 mkdir -p "$folder"
 [ -d "$folder/node_modules/ajv-formats" ] ||
     npm install --silent --no-audit --no-fund --prefix "$folder" ajv@8 ajv-formats@3 >/dev/null

@@ -8,6 +8,7 @@ templates=$(realpath "${1:-${TEMPLATES:?give a folder of templates, or set TEMPL
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
 folder=$build/e2e-template
+make --no-print-directory "BUILD=$build" "$build/foretoken"
 mkdir -p "$folder"
 [ -d "$folder/node_modules/@huggingface/jinja" ] ||
     npm install --silent --no-audit --no-fund --prefix "$folder" @huggingface/jinja@0.5 >/dev/null

@@ -1,6 +1,6 @@
 /* tests/laws/jobs.c - jobs through the public API, on the model that ships: the text, parts and
  * probabilities of a job are those of a session's reply, whatever else runs. */
-#define _XOPEN_SOURCE 700
+#define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/mem.h"
 #include "foretoken.h"
@@ -64,7 +64,7 @@ static ft_llm *open_tiny(int lanes)
     ft_llm_defaults(&p);
     p.model = "models/foretoken-tiny.gguf";
     p.lanes = lanes;
-    p.ctx = 1024;
+    p.ctx = 3072;
     p.threads = 1;
     p.quiet = true;
     if (!ft_llm_open(&m, &p, &err)) return m;
@@ -252,16 +252,145 @@ static void leaving(ft_llm *m)
     sem_destroy(&sem);
 }
 
+/* ---- conversations ---- */
+
+typedef struct talk {
+    ft_buf messages;      /* JSON, without the closing bracket */
+    int evaluated, fresh; /* tokens of the last turn: read, and new since the one before */
+    int before;           /* tokens of the prompt of the turn before, without the header */
+    double accepted;      /* share of drafts */
+} talk;
+
+static void say(talk *t, const char *role, const char *text)
+{
+    ft_buf_puts(&t->messages, t->messages.len ? "," : "[");
+    ft_buf_printf(&t->messages, "{\"role\":\"%s\",\"content\":\"", role);
+    for (; *text; text++) {
+        if (*text == '\n')
+            ft_buf_puts(&t->messages, "\\n");
+        else if (*text == '"' || *text == '\\')
+            ft_buf_printf(&t->messages, "\\%c", *text);
+        else if ((unsigned char)*text >= ' ')
+            ft_buf_putc(&t->messages, *text);
+    }
+    ft_buf_puts(&t->messages, "\"}");
+}
+
+/* Tokens of the header of the reply, which the template writes anew in the next prompt. */
+static int header(ft_llm *m, const ft_request *r)
+{
+    int32_t *ids;
+    size_t n;
+    const char *at = r->prompt;
+    for (const char *next; (next = strstr(at + 1, "<|im_start|>"));) at = next;
+    if (ft_vocab_encode(ft_llm_vocab(m), at, strlen(at), FT_ENCODE_PARSE_SPECIAL, &ids, &n, NULL))
+        exit(1);
+    free(ids);
+    return (int)n;
+}
+
+/* One turn through a job; the ids of the reply are compared with those of a cold model. */
+static void turn(talk *t, ft_llm *m, ft_llm *cold, const char *words)
+{
+    ft_request r;
+    ft_err err;
+    ft_job *j = NULL;
+    char *prompt;
+    heard h, want;
+    sem_t sem;
+    say(t, "user", words);
+    ft_buf all;
+    ft_buf_init(&all, 1 << 20);
+    ft_buf_put_str(&all, ft_buf_str(&t->messages));
+    ft_buf_putc(&all, ']');
+    ft_request_defaults(&r, m);
+    r.sampling.temperature = 0;
+    r.parse = true;
+    r.max_tokens = 24;
+    r.draft_fixed = true;
+    if (ft_llm_render(m, ft_buf_z(&all), "{}", &prompt, &r.in_thought, &err)) {
+        printf("%s: %s\n", err.text, ft_buf_z(&all));
+        exit(1);
+    }
+    r.prompt = prompt;
+    r.prompt_bytes = strlen(prompt);
+    sem_init(&sem, 0, 0);
+    if (ft_job_new(&j, m, &r, wake, &sem, &err)) {
+        printf("%s\n", err.text);
+        exit(1);
+    }
+    read_all(&h, j, &sem);
+    ft_job_free(j);
+    r.cache_prompt = false;
+    if (ft_job_new(&j, cold, &r, wake, &sem, &err)) exit(1);
+    read_all(&want, j, &sem);
+    ft_job_free(j);
+    sem_destroy(&sem);
+    law(same(&h, &want), "a turn with a past that was kept: \"%s\", want \"%s\"",
+        ft_buf_z(&h.part[0]), ft_buf_z(&want.part[0]));
+    law(h.reply.accepted == want.reply.accepted, "%d drafts accepted, without a cache %d",
+        (int)h.reply.accepted, (int)want.reply.accepted);
+    t->evaluated = h.reply.prompt_tokens - h.reply.cached_tokens;
+    t->fresh = h.reply.prompt_tokens - t->before;
+    t->before = h.reply.prompt_tokens - header(m, &r);
+    say(t, "assistant", ft_buf_z(&h.part[FT_PART_ANSWER]));
+    heard_release(&h);
+    heard_release(&want);
+    ft_buf_release(&all);
+    free(prompt);
+}
+
+/* Many turns; each reads what is new and less than a page more. Half-way everything restarts. */
+static void conversation(ft_llm *cold)
+{
+    static const char *const asks2[] = {"What does tar do?", "Define river.", "What is 3 + 4?",
+                                        "How do I list files by size?"};
+    char dir[] = "/tmp/foretoken-law-jobs-XXXXXX", command[100];
+    talk t = {0};
+    ft_queue_params p;
+    ft_err err;
+    ft_buf_init(&t.messages, 1 << 20);
+    if (!mkdtemp(dir)) exit(1);
+    ft_queue_defaults(&p);
+    p.cache_dir = dir;
+    p.prefix_bytes = 64 << 20;
+    start(cold, 4);
+    ft_llm *m = open_tiny(2);
+    if (ft_llm_start(m, &p, &err)) exit(1);
+    say(&t, "system",
+        "You are a helpful assistant that explains shell commands and words. Be "
+        "brief, be exact, and say so when you do not know something at all.");
+    for (int i = 0; i < 10; i++) {
+        turn(&t, m, cold, asks2[i % 4]);
+        if (i)
+            law(t.evaluated < t.fresh + 64, "turn %d read %d tokens for %d new ones", i,
+                t.evaluated, t.fresh);
+        if (i != 5) continue;
+        ft_llm_close(m);
+        m = open_tiny(2);
+        if (ft_llm_start(m, &p, &err)) exit(1);
+    }
+    ft_llm_stats s;
+    ft_llm_counts(m, &s);
+    law(s.prefix_hits >= 4 && s.prefix_bytes > 0 && s.prefix_entries > 0,
+        "counts of what was found: %d hits", (int)s.prefix_hits);
+    ft_llm_close(m);
+    ft_llm_stop(cold, true);
+    ft_buf_release(&t.messages);
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    if (system(command)) puts(command);
+}
+
 static void refusals(ft_llm *m)
 {
     ft_request r;
     ft_err err;
     ft_job *j = NULL;
-    int32_t *ids = ft_new_n(int32_t, 2000);
+    int32_t *ids = ft_new_n(int32_t, 4000);
     start(m, 1);
     ft_request_defaults(&r, m);
     r.ids = ids;
-    r.n_ids = 1024;
+    r.n_ids = 3072;
     law(ft_job_new(&j, m, &r, NULL, NULL, &err) == FT_ECONTEXT, "a prompt as long as the context");
     r.n_ids = 10;
     ids[3] = -1;
@@ -284,6 +413,7 @@ int main(void)
     as_session(m);
     leaving(m);
     refusals(m);
+    conversation(m);
     ft_llm_close(m);
     return law_end();
 }

@@ -1,0 +1,379 @@
+#include "kv/prefix.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "kv/inside.h"
+#include "kv/prefix_file.h"
+#include "kv/save.h"
+
+#include <xxhash.h>
+
+typedef struct node {
+    ft_point p;     /* pages NULL: still in its file; state NULL: there, or dropped */
+    bool on_disk;   /* has a file */
+    bool has_state; /* can be picked up from */
+    uint64_t used;  /* when, on the tree's clock */
+    struct node *parent, *child, *sibling;
+} node;
+
+struct ft_prefix {
+    ft_cache *c;
+    ft_prefix_params p;
+    ft_point_shape s;
+    ft_point_dir *dir; /* NULL: memory alone */
+    node root;         /* of no cells */
+    uint64_t clock;
+    ft_prefix_counts n;
+};
+
+/* ---- the tree ---- */
+
+static size_t node_bytes(const ft_prefix *p, const node *n)
+{
+    const size_t state = n->has_state ? ft_point_state_bytes(&p->s, n->p.len) : 0;
+    return sizeof *n + sizeof(int32_t) * (size_t)(n->p.len - n->p.from) +
+           ft_point_pages_bytes(&p->s, n->p.from, n->p.len) + state;
+}
+
+/* Whether the node's own ids are those of ids at its place; it must end at `end` or before. */
+static bool matches(const node *n, const int32_t *ids, int end)
+{
+    return n->p.len <= end &&
+           !memcmp(n->p.ids, ids + n->p.from, sizeof *ids * (size_t)(n->p.len - n->p.from));
+}
+
+/* The deepest node below `at` that is a beginning of ids[0..end); with_state: one to pick up. */
+static node *deepest(node *at, const int32_t *ids, int end, bool with_state)
+{
+    node *best = !with_state || at->has_state ? at : NULL;
+    for (node *c = at->child; c; c = c->sibling) {
+        if (!matches(c, ids, end)) continue;
+        node *d = deepest(c, ids, end, with_state);
+        if (d && (!best || d->p.len > best->p.len)) best = d;
+    }
+    return best;
+}
+
+static void link_to(node *parent, node *n)
+{
+    n->parent = parent;
+    n->sibling = parent->child;
+    parent->child = n;
+}
+
+static void unlink_from(node *n)
+{
+    node **at = &n->parent->child;
+    while (*at != n) at = &(*at)->sibling;
+    *at = n->sibling;
+    n->parent = n->sibling = NULL;
+}
+
+static void touch(ft_prefix *p, node *n)
+{
+    p->clock++;
+    for (; n; n = n->parent) n->used = p->clock;
+}
+
+/* The node and everything that hangs from it. */
+static void drop_tree(ft_prefix *p, node *n, bool file)
+{
+    while (n->child) drop_tree(p, n->child, file);
+    unlink_from(n);
+    p->n.bytes -= node_bytes(p, n);
+    p->n.points--;
+    if (file && n->on_disk) ft_point_dir_remove(p->dir, n->p.key);
+    ft_point_release(&n->p);
+    ft_free(n);
+}
+
+/* ---- what goes first ---- */
+
+static void drop_state(ft_prefix *p, node *n)
+{
+    p->n.bytes -= node_bytes(p, n);
+    ft_blob_drop(n->p.state);
+    n->p.state = NULL;
+    n->has_state = false;
+    p->n.bytes += node_bytes(p, n);
+}
+
+/* Tokens that the point saves, over bytes and age. */
+static double worth(const ft_prefix *p, const node *n)
+{
+    const node *above = n->parent;
+    while (above->parent && !above->has_state) above = above->parent;
+    const double tokens = n->has_state ? n->p.len - above->p.len : 0;
+    const double bytes =
+        n->child ? (double)ft_point_state_bytes(&p->s, n->p.len) : (double)node_bytes(p, n);
+    return tokens / (1 + (double)(p->clock - n->used)) / (1 + bytes);
+}
+
+/* The least worth of those that can go: leaves, and states. */
+static node *least(const ft_prefix *p, node *at, const node *spare, node *best)
+{
+    for (node *c = at->child; c; c = c->sibling) {
+        best = least(p, c, spare, best);
+        const bool can = !c->child || c->has_state;
+        if (c != spare && can && (!best || worth(p, c) < worth(p, best))) best = c;
+    }
+    return best;
+}
+
+static void make_room(ft_prefix *p, const node *spare)
+{
+    while (p->n.bytes > p->p.bytes) {
+        node *n = least(p, &p->root, spare, NULL);
+        if (!n) return;
+        if (!n->child) {
+            drop_tree(p, n, true);
+            continue;
+        }
+        drop_state(p, n);
+        /* in place of the one with states */
+        if (n->on_disk && n->p.pages) ft_point_dir_write(p->dir, &n->p);
+    }
+}
+
+/* ---- life ---- */
+
+static ft_key key_of(const ft_prefix *p, const int32_t *ids, int n)
+{
+    if (!n) return (ft_key){0, 0};
+    const XXH128_hash_t h = XXH3_128bits_withSeed(ids, sizeof *ids * (size_t)n, p->s.digest);
+    return (ft_key){h.low64, h.high64};
+}
+
+static void add(ft_prefix *p, node *parent, node *n)
+{
+    link_to(parent, n);
+    p->n.bytes += node_bytes(p, n);
+    p->n.points++;
+}
+
+static node *find_key(node *at, ft_key k)
+{
+    if (at->p.key.low == k.low && at->p.key.high == k.high) return at;
+    for (node *c = at->child; c; c = c->sibling) {
+        node *n = find_key(c, k);
+        if (n) return n;
+    }
+    return NULL;
+}
+
+/* A point of the folder; parents come before their children. */
+static void from_folder(void *user, ft_point *pt)
+{
+    ft_prefix *p = user;
+    node *parent = pt->from ? find_key(&p->root, pt->parent) : &p->root;
+    if (!parent || parent->p.len != pt->from) {
+        ft_point_dir_remove(p->dir, pt->key);
+        ft_point_release(pt);
+        return;
+    }
+    node *n = ft_new(node);
+    n->p = *pt;
+    n->on_disk = true;
+    n->has_state = true; /* until its file says otherwise */
+    n->used = ++p->clock;
+    add(p, parent, n);
+}
+
+ft_status ft_prefix_new(ft_prefix **out, ft_cache *c, const ft_prefix_params *params, ft_err *err)
+{
+    ft_prefix *p = ft_new(ft_prefix);
+    p->c = c;
+    p->p = *params;
+    p->s = (ft_point_shape){
+        .digest = XXH3_64bits_withSeed(&params->model, sizeof params->model,
+                                       ft_cache_layout(c) + params->extra),
+        .page_rows = FT_PAGE_ROWS,
+        .cells = c->p.cells,
+        .page = ft_cache_page_bytes(c, FT_SPACE_FULL),
+        .window_page = ft_cache_page_bytes(c, FT_SPACE_WINDOW),
+        .rest = ft_cache_state_bytes(c) + params->extra,
+        .window = c->space[FT_SPACE_WINDOW].window,
+    };
+    if (params->dir) {
+        const ft_status st = ft_point_dir_open(&p->dir, params->dir, &p->s, err);
+        if (st) {
+            ft_free(p);
+            return st;
+        }
+        ft_point_dir_list(p->dir, from_folder, p);
+        make_room(p, NULL);
+    }
+    *out = p;
+    return FT_OK;
+}
+
+void ft_prefix_free(ft_prefix *p)
+{
+    if (!p) return;
+    while (p->root.child) drop_tree(p, p->root.child, false);
+    ft_point_dir_close(p->dir);
+    ft_free(p);
+}
+
+void ft_prefix_count(const ft_prefix *p, ft_prefix_counts *out)
+{
+    *out = p->n;
+}
+
+/* ---- finding ---- */
+
+/* Brings the node and all above it into memory; false when a file is not what it was: then it and
+ * all below it are gone. */
+static bool load(ft_prefix *p, node *n)
+{
+    if (n->parent->parent && !load(p, n->parent)) return false;
+    if (n->p.pages) return true;
+    ft_err err;
+    const ft_status st = ft_point_dir_load(p->dir, &n->p, &err);
+    if (st) {
+        ft_log(FT_LOG_WARN, "%s", err.text);
+        drop_tree(p, n, true);
+        return false;
+    }
+    if (!n->p.state) drop_state(p, n);
+    return true;
+}
+
+static void fill(const ft_prefix *p, const node *n, ft_seq *s, void *extra)
+{
+    const int len = n->p.len, first = ft_point_window_first(&p->s, len);
+    const unsigned char *at = n->p.state->data;
+    if (p->s.window) {
+        ft_seq_pages_put(s, FT_SPACE_WINDOW, first, len / FT_PAGE_ROWS, at);
+        at += (size_t)(len / FT_PAGE_ROWS - first) * p->s.window_page;
+    }
+    ft_seq_state_put(s, at);
+    memcpy(extra, at + ft_cache_state_bytes(p->c), p->p.extra);
+    for (const node *i = n; i->parent; i = i->parent)
+        ft_seq_pages_put(s, FT_SPACE_FULL, i->p.from / FT_PAGE_ROWS, i->p.len / FT_PAGE_ROWS,
+                         i->p.pages->data);
+}
+
+int ft_prefix_find(ft_prefix *p, const int32_t *ids, int n, int longer, ft_seq *s, void *extra)
+{
+    node *best;
+    do { /* a point whose file is damaged goes, and another may do */
+        best = deepest(&p->root, ids, n - 1, true);
+    } while (best && !(load(p, best) && best->has_state));
+    if (!best || best->p.len <= longer) {
+        p->n.misses++;
+        return 0;
+    }
+    const int len = best->p.len;
+    touch(p, best);
+    if (!ft_seq_adopt(s, len, ft_point_window_first(&p->s, len))) {
+        p->n.misses++;
+        return 0;
+    }
+    fill(p, best, s, extra);
+    p->n.hits++;
+    return len;
+}
+
+/* ---- keeping ---- */
+
+static ft_blob *state_of(const ft_prefix *p, int len, const ft_seq *s, const void *extra)
+{
+    ft_blob *b = ft_blob_new(ft_point_state_bytes(&p->s, len));
+    if (!b) return NULL;
+    unsigned char *at = b->data;
+    const int first = ft_point_window_first(&p->s, len);
+    if (p->s.window) {
+        ft_seq_pages_get(s, FT_SPACE_WINDOW, first, len / FT_PAGE_ROWS, at);
+        at += (size_t)(len / FT_PAGE_ROWS - first) * p->s.window_page;
+    }
+    ft_seq_state_get(s, at);
+    if (extra) memcpy(at + ft_cache_state_bytes(p->c), extra, p->p.extra);
+    return b;
+}
+
+/* A child of the parent that goes through the new point hangs from that now, with what is left of
+ * its pages. Its file stays as it is: it says the same. */
+static void regroup(ft_prefix *p, node *parent, node *n)
+{
+    for (node *c = parent->child, *next; c; c = next) {
+        next = c->sibling;
+        const size_t cut = (size_t)(n->p.len - n->p.from);
+        if (c == n || !c->p.pages || c->p.len <= n->p.len ||
+            memcmp(c->p.ids, n->p.ids, cut * sizeof *n->p.ids))
+            continue;
+        const size_t skip = ft_point_pages_bytes(&p->s, n->p.from, n->p.len);
+        ft_blob *rest = ft_blob_new(c->p.pages->bytes - skip);
+        if (!rest) continue;
+        p->n.bytes -= node_bytes(p, c);
+        memcpy(rest->data, c->p.pages->data + skip, rest->bytes);
+        ft_blob_drop(c->p.pages);
+        c->p.pages = rest;
+        memmove(c->p.ids, c->p.ids + cut,
+                ((size_t)(c->p.len - c->p.from) - cut) * sizeof *c->p.ids);
+        c->p.from = n->p.len;
+        c->p.parent = n->p.key;
+        p->n.bytes += node_bytes(p, c);
+        unlink_from(c);
+        link_to(n, c);
+    }
+}
+
+static node *new_node(const ft_prefix *p, const node *parent, const int32_t *ids, int len,
+                      const ft_seq *s)
+{
+    const int from = parent->p.len;
+    ft_blob *pages = ft_blob_new(ft_point_pages_bytes(&p->s, from, len));
+    if (!pages) return NULL;
+    node *n = ft_new(node);
+    n->p = (ft_point){.key = key_of(p, ids, len),
+                      .parent = key_of(p, ids, from),
+                      .from = from,
+                      .len = len,
+                      .pages = pages};
+    n->p.ids = ft_new_n(int32_t, (size_t)(len - from));
+    memcpy(n->p.ids, ids + from, sizeof *ids * (size_t)(len - from));
+    ft_seq_pages_get(s, FT_SPACE_FULL, from / FT_PAGE_ROWS, len / FT_PAGE_ROWS, pages->data);
+    return n;
+}
+
+/* What a point takes at the least: its states and all pages up to it. */
+static size_t least_bytes(const ft_prefix *p, const node *at, int len)
+{
+    size_t sum = sizeof(node) + ft_point_state_bytes(&p->s, len) +
+                 ft_point_pages_bytes(&p->s, 0, len) + sizeof(int32_t) * (size_t)len;
+    for (; at->parent; at = at->parent) sum += sizeof(node);
+    return sum;
+}
+
+bool ft_prefix_keep(ft_prefix *p, const int32_t *ids, int len, const ft_seq *s, const void *extra)
+{
+    if (!ft_seq_holds(s, len)) return false;
+    node *at = deepest(&p->root, ids, len, false);
+    const bool fresh = at->p.len != len;
+    if (!fresh && at->has_state) {
+        touch(p, at);
+        return true;
+    }
+    if (least_bytes(p, at, len) > p->p.bytes) return false;
+    ft_blob *state = state_of(p, len, s, extra);
+    node *n = fresh && state ? new_node(p, at, ids, len, s) : at;
+    if (!state || !n) {
+        ft_blob_drop(state);
+        return false;
+    }
+    if (!fresh) p->n.bytes -= node_bytes(p, n);
+    n->p.state = state;
+    n->has_state = true;
+    if (fresh) {
+        add(p, at, n);
+        regroup(p, at, n);
+    } else {
+        p->n.bytes += node_bytes(p, n);
+    }
+    touch(p, n);
+    n->on_disk = p->dir != NULL;
+    if (p->dir && n->p.pages) ft_point_dir_write(p->dir, &n->p);
+    make_room(p, n);
+    return true;
+}

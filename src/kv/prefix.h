@@ -1,0 +1,45 @@
+/* kv/prefix.h - beginnings of prompts that were read before, shared by all sequences.
+ *
+ * A tree of points. A point is a page border at which some sequence could be picked up again: the
+ * full pages between it and the point above belong to it, and so do the window pages, delta-net
+ * states and hidden row at the border itself. Points lie at page borders only, which are the
+ * borders of prompt chunks too: a prompt that goes on from one has the bits of a prompt that was
+ * read from the start.
+ *
+ * Everything is copied out of the cache and into it, so nothing here holds pages of a running
+ * sequence. One budget of bytes counts all of it. What is dropped first is what saves the fewest
+ * tokens for its bytes, the longer unused the sooner; a point that others hang from loses its
+ * states before its pages. With a folder every point has a file there (kv/prefix_file.h).
+ *
+ * Only the engine's thread comes here. */
+#ifndef FT_KV_PREFIX_H
+#define FT_KV_PREFIX_H
+
+#include "kv/kv.h"
+
+typedef struct ft_prefix ft_prefix;
+
+typedef struct ft_prefix_params {
+    uint64_t bytes;
+    const char *dir; /* made when it is not there; NULL: memory alone */
+    uint64_t model;  /* a digest of everything that pages depend on and the cache does not know */
+    size_t extra;    /* bytes that the caller keeps with a point */
+} ft_prefix_params;
+
+typedef struct ft_prefix_counts {
+    uint64_t bytes, points, hits, misses;
+} ft_prefix_counts;
+
+ft_status ft_prefix_new(ft_prefix **out, ft_cache *c, const ft_prefix_params *p, ft_err *err);
+void ft_prefix_free(ft_prefix *p); /* accepts NULL; returns when every file is written */
+
+/* Brings the sequence to the longest point that is a beginning of the n ids, has more than `longer`
+ * cells and fewer than n. Returns its cells and fills extra; 0 when there is none: the sequence is
+ * untouched then, unless pages ran out, which leave it empty. */
+int ft_prefix_find(ft_prefix *p, const int32_t *ids, int n, int longer, ft_seq *s, void *extra);
+/* Makes a point of the sequence's first len cells, whose ids these are. extra NULL: zeros. false
+ * when the sequence does not hold what that takes, or the budget is too small. */
+bool ft_prefix_keep(ft_prefix *p, const int32_t *ids, int len, const ft_seq *s, const void *extra);
+void ft_prefix_count(const ft_prefix *p, ft_prefix_counts *out);
+
+#endif

@@ -1,0 +1,160 @@
+#include "kv/save.h"
+
+#include "base/mem.h"
+#include "kv/inside.h"
+
+#include <xxhash.h>
+
+uint64_t ft_cache_layout(const ft_cache *c)
+{
+    const uint64_t page_rows = FT_PAGE_ROWS;
+    uint64_t h = XXH3_64bits_withSeed(c->dev->name, strlen(c->dev->name), page_rows);
+    for (int l = 0; l < c->p.n_layer; l++) {
+        const ft_layer_state *s = &c->layer[l];
+        const ft_kv *kv = &c->kv[l];
+        const int32_t is[] = {s->keep, s->G, s->d,        s->window,   s->Hk,         s->Hv,
+                              s->S,    s->C, (int)kv->kt, (int)kv->vt, c->p.tentative};
+        h = XXH3_64bits_withSeed(is, sizeof is, h);
+    }
+    return h;
+}
+
+/* ---- pages ---- */
+
+static bool in_space(const ft_cache *c, int l, int space)
+{
+    const ft_keep k = c->layer[l].keep;
+    return k == (space == FT_SPACE_WINDOW ? FT_KEEP_WINDOW : FT_KEEP_FULL);
+}
+
+size_t ft_cache_page_bytes(const ft_cache *c, int space)
+{
+    size_t sum = 0;
+    for (int l = 0; l < c->p.n_layer; l++)
+        if (in_space(c, l, space)) sum += c->kv[l].k_page + c->kv[l].v_page;
+    return sum;
+}
+
+/* Calls copy(device address, bytes at `at`) for every part of a page, and returns where it ends. */
+typedef void copy_fn(ft_dev *d, void *device, unsigned char *host, size_t n);
+
+static void out_of(ft_dev *d, void *device, unsigned char *host, size_t n)
+{
+    d->download(d, host, device, n);
+}
+
+static void into(ft_dev *d, void *device, unsigned char *host, size_t n)
+{
+    d->upload(d, device, host, n);
+}
+
+static void pages(const ft_seq *s, int space, int from, int to, unsigned char *at, copy_fn *copy)
+{
+    const ft_cache *c = s->c;
+    const int32_t *table = ft_seq_table(s, space);
+    for (int i = from; i < to; i++) {
+        assert(table[i] >= 0);
+        const size_t page = (size_t)table[i];
+        for (int l = 0; l < c->p.n_layer; l++) {
+            if (!in_space(c, l, space)) continue;
+            const ft_kv *kv = &c->kv[l];
+            copy(c->dev, (unsigned char *)kv->k + page * kv->k_page, at, kv->k_page);
+            at += kv->k_page;
+            copy(c->dev, (unsigned char *)kv->v + page * kv->v_page, at, kv->v_page);
+            at += kv->v_page;
+        }
+    }
+}
+
+void ft_seq_pages_get(const ft_seq *s, int space, int from, int to, void *out)
+{
+    pages(s, space, from, to, out, out_of);
+}
+
+void ft_seq_pages_put(ft_seq *s, int space, int from, int to, const void *in)
+{
+    pages(s, space, from, to, (unsigned char *)(uintptr_t)in, into);
+}
+
+/* ---- delta nets ---- */
+
+/* The parts of a layer's slot: the stored state, or the journal. */
+static int parts(const ft_cache *c, int l, int slot, bool journal, float *at[4], size_t n[4])
+{
+    const ft_delta_sizes z = ft_delta_sizes_of(&c->layer[l], c->p.tentative);
+    const ft_delta *d = &c->delta[l];
+    float *const base[2][4] = {{d->conv, d->state}, {d->j_conv, d->j_k, d->j_d, d->j_g}};
+    const size_t size[2][4] = {{z.conv, z.state}, {z.j_conv, z.j_k, z.j_d, z.j_g}};
+    const int count = journal ? 4 : 2;
+    for (int i = 0; i < count; i++) {
+        n[i] = size[journal][i] * sizeof(float);
+        at[i] = base[journal][i] + (size_t)slot * size[journal][i];
+    }
+    return count;
+}
+
+static size_t states(const ft_cache *c, int slot, bool journal, unsigned char *host, copy_fn *copy)
+{
+    size_t sum = 0;
+    for (int l = 0; l < c->p.n_layer; l++) {
+        if (c->layer[l].keep != FT_KEEP_DELTA) continue;
+        float *at[4];
+        size_t n[4];
+        const int count = parts(c, l, slot, journal, at, n);
+        for (int i = 0; i < count; i++) {
+            if (copy) copy(c->dev, at[i], host + sum, n[i]);
+            sum += n[i];
+        }
+    }
+    return sum;
+}
+
+size_t ft_cache_state_bytes(const ft_cache *c)
+{
+    return states(c, 0, false, NULL, NULL);
+}
+
+size_t ft_cache_journal_bytes(const ft_cache *c)
+{
+    return states(c, 0, true, NULL, NULL);
+}
+
+void ft_seq_state_get(const ft_seq *s, void *out)
+{
+    states(s->c, s->slot, false, out, out_of);
+}
+
+void ft_seq_state_put(ft_seq *s, const void *in)
+{
+    states(s->c, s->slot, false, (unsigned char *)(uintptr_t)in, into);
+}
+
+void ft_seq_journal_get(const ft_seq *s, void *out)
+{
+    states(s->c, s->slot, true, out, out_of);
+}
+
+void ft_seq_journal_put(ft_seq *s, const void *in)
+{
+    states(s->c, s->slot, true, (unsigned char *)(uintptr_t)in, into);
+}
+
+/* ---- places to go on from ---- */
+
+bool ft_seq_settled(const ft_seq *s)
+{
+    return !s->span_n && s->replay == 0;
+}
+
+int ft_cache_window_first(const ft_cache *c, int len)
+{
+    const int w = c->space[FT_SPACE_WINDOW].window;
+    return w ? FT_MAX(0, len + 1 - w) / FT_PAGE_ROWS : 0;
+}
+
+bool ft_seq_holds(const ft_seq *s, int len)
+{
+    if (len <= 0 || len > s->len || len % FT_PAGE_ROWS) return false;
+    if (s->c->has_delta && (len != s->len || !ft_seq_settled(s))) return false;
+    return s->first_page[FT_SPACE_WINDOW] <= ft_cache_window_first(s->c, len);
+}

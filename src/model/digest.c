@@ -1,0 +1,21 @@
+#include "base/mem.h"
+#include "model/model.h"
+
+#include <xxhash.h>
+
+enum { SAMPLE = 4096 }; /* bytes at either end of a tensor */
+
+uint64_t ft_model_digest(const ft_model *m)
+{
+    uint64_t h = ft_gguf_file_bytes(m->file);
+    for (size_t i = 0; i < ft_gguf_n_tensor(m->file); i++) {
+        const ft_gguf_tensor *t = ft_gguf_tensor_at(m->file, i);
+        const size_t n = FT_MIN(t->bytes, (size_t)SAMPLE);
+        const unsigned char *p = t->data;
+        h = XXH3_64bits_withSeed(t->name.p, t->name.n, h + (uint64_t)t->type);
+        h = XXH3_64bits_withSeed(t->n, sizeof t->n, h);
+        h = XXH3_64bits_withSeed(p, n, h);
+        h = XXH3_64bits_withSeed(p + t->bytes - n, n, h);
+    }
+    return h;
+}

@@ -1,0 +1,274 @@
+/* tests/laws/prefix.c - what lanes share changes no bit: a prompt that goes on from what another
+ * has read gives the ids, the drafts and the acceptance of one that was read from the start; also
+ * after a restart, and whatever happens to the files. */
+#define _GNU_SOURCE
+#include "engine/queue.h"
+#include "kv/save.h"
+#include "laws.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+enum { FIRST = 205, MARK = 150, SECOND = 240, TOKENS = 20, CTX = 512, LANES = 2 };
+
+static ft_engine_params params(int k, ft_kv_type t)
+{
+    ft_engine_params p = law_params(k);
+    p.lanes = LANES;
+    p.ctx = CTX;
+    p.kt = p.vt = t;
+    return p;
+}
+
+static ft_task task(int k)
+{
+    ft_task j = law_job(TOKENS, k);
+    j.keep = true;
+    j.mark[0] = MARK;
+    j.n_mark = 1;
+    return j;
+}
+
+/* Two conversations that part at the mark. */
+static void prompts(int32_t *a, int32_t *b, int V)
+{
+    law_prompt(a, FIRST, V, 3);
+    law_prompt(b, SECOND, V, 4);
+    memcpy(b, a, sizeof *a * MARK);
+}
+
+static ft_engine *sharing(const law_model *m, const ft_engine_params *p, uint64_t bytes,
+                          const char *dir)
+{
+    ft_engine *e = law_engine(m, p);
+    ft_err err;
+    if (!ft_engine_share(e, bytes, dir, &err)) return e;
+    printf("%s\n", err.text);
+    exit(1);
+}
+
+static bool same_work(const law_reply *a, const law_reply *b)
+{
+    return law_same(a, b) && a->stats.drafted == b->stats.drafted &&
+           a->stats.accepted == b->stats.accepted;
+}
+
+static void shared(const law_model *m, int k, ft_kv_type t, const char *dir)
+{
+    const ft_engine_params p = params(k, t);
+    const ft_task j = task(k);
+    static law_reply cold[2], warm;
+    int32_t a[FIRST], b[SECOND];
+    prompts(a, b, m->m->V);
+    law_reply_alone(&cold[0], m, &p, &j, a, FIRST);
+    law_reply_alone(&cold[1], m, &p, &j, b, SECOND);
+
+    ft_engine *e = sharing(m, &p, 1 << 30, dir);
+    ft_lane *one = ft_lane_new(e), *two = ft_lane_new(e);
+    law_reply_on(&warm, one, &j, a, FIRST);
+    law(same_work(&warm, &cold[0]), "%s, %d drafts: keeping a prompt changes its reply", m->name,
+        k);
+    law(dir || warm.stats.cached_n == 0, "%s: something was found in nothing", m->name);
+    law_reply_on(&warm, two, &j, b, SECOND);
+    law(same_work(&warm, &cold[1]),
+        "%s, %d drafts: going on from another's prompt changes a reply at %d (%d of %d drafts, "
+        "want %d of %d)",
+        m->name, k, law_parting(&warm, &cold[1]), (int)warm.stats.accepted, (int)warm.stats.drafted,
+        (int)cold[1].stats.accepted, (int)cold[1].stats.drafted);
+    law(warm.stats.cached_n == MARK / 64 * 64, "%s: %d tokens found again, want %d", m->name,
+        warm.stats.cached_n, MARK / 64 * 64);
+    /* The same prompt again, on a lane that held another, and with a longer end. */
+    law_reply_on(&warm, one, &j, b, SECOND);
+    law(same_work(&warm, &cold[1]) && warm.stats.cached_n >= MARK / 64 * 64,
+        "%s: the same prompt again", m->name);
+    ft_prefix_counts n;
+    ft_prefix_count(e->prefix, &n);
+    law(n.hits >= 1 && n.points >= 1 && n.bytes > 0, "%s: counts of the prefix cache", m->name);
+    ft_lane_free(one);
+    ft_lane_free(two);
+    ft_engine_free(e);
+}
+
+/* Not even a look when the request says so. */
+static void refused(const law_model *m)
+{
+    const ft_engine_params p = params(0, FT_KV_F32);
+    ft_task j = task(0);
+    static law_reply r;
+    int32_t a[FIRST], b[SECOND];
+    prompts(a, b, m->m->V);
+    ft_engine *e = sharing(m, &p, 1 << 30, NULL);
+    ft_lane *l = ft_lane_new(e);
+    j.keep = false;
+    law_reply_on(&r, l, &j, a, FIRST);
+    ft_prefix_counts n;
+    ft_prefix_count(e->prefix, &n);
+    law(n.points == 0, "%s: a request that shares nothing was kept", m->name);
+    law_reply_on(&r, l, &j, a, FIRST);
+    law(r.stats.cached_n == 0, "%s: a request that shares nothing found %d", m->name,
+        r.stats.cached_n);
+    ft_engine_free(e);
+}
+
+/* Conversations of many turns in little memory: the budget holds, and nothing gets wrong. */
+static void tight(const law_model *m, uint64_t points)
+{
+    const ft_engine_params p = params(2, FT_KV_F16);
+    ft_task j = task(2);
+    static law_reply cold, warm;
+    int32_t ids[CTX];
+    j.max_tokens = 4;
+    ft_engine *e = sharing(m, &p, 1 << 30, NULL);
+    ft_lane *l = ft_lane_new(e);
+    law_prompt(ids, CTX, m->m->V, 9);
+    j.mark[0] = 128;
+    law_reply_on(&warm, l, &j, ids, 130);
+    ft_prefix_counts n;
+    ft_prefix_count(e->prefix, &n);
+    const uint64_t budget = points * n.bytes;
+    ft_engine_free(e);
+    e = sharing(m, &p, budget, NULL);
+    l = ft_lane_new(e);
+    for (int i = 0; i < 12; i++) {
+        const int len = 70 + i * 53 % 300;
+        law_prompt(ids + 64, CTX - 64, m->m->V, (uint64_t)(i % 5));
+        j.mark[0] = len - 3;
+        law_reply_on(&warm, l, &j, ids, len);
+        law_reply_alone(&cold, m, &p, &j, ids, len);
+        law(same_work(&warm, &cold), "%s, room for %d: turn %d differs", m->name, (int)points, i);
+        ft_prefix_count(e->prefix, &n);
+        law(n.bytes <= budget, "%s: %llu bytes kept, want at most %llu", m->name,
+            (unsigned long long)n.bytes, (unsigned long long)budget);
+    }
+    ft_engine_free(e);
+}
+
+/* ---- files ---- */
+
+static void each_file(const char *dir, void (*fn)(const char *path, int i))
+{
+    char path[1024], inner[600];
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (e->d_name[0] == '.') continue;
+        snprintf(inner, sizeof inner, "%s/%s", dir, e->d_name);
+        DIR *sub = opendir(inner);
+        int i = 0;
+        for (struct dirent *f; sub && (f = readdir(sub));) {
+            if (f->d_name[0] == '.') continue;
+            snprintf(path, sizeof path, "%s/%s", inner, f->d_name);
+            fn(path, i++);
+        }
+        if (sub) closedir(sub);
+    }
+    if (d) closedir(d);
+}
+
+static int n_files;
+
+static void count_file(const char *path, int i)
+{
+    (void)path, (void)i;
+    n_files++;
+}
+
+static void damage(const char *path, int i)
+{
+    FILE *f = fopen(path, "r+b");
+    struct stat st;
+    if (!f || fstat(fileno(f), &st)) return;
+    if (i % 3 == 0) {
+        if (ftruncate(fileno(f), st.st_size / 2)) puts("ftruncate");
+    } else {
+        fseek(f, i % 3 == 1 ? 40 : (long)st.st_size - 1, SEEK_SET);
+        const int c = fgetc(f);
+        fseek(f, -1, SEEK_CUR);
+        fputc(c ^ 0x55, f);
+    }
+    fclose(f);
+}
+
+static void remove_file(const char *path, int i)
+{
+    (void)i;
+    unlink(path);
+}
+
+static int found_again(const law_model *m, int k, const char *dir, const law_reply *cold)
+{
+    const ft_engine_params p = params(k, FT_KV_F16);
+    const ft_task j = task(k);
+    static law_reply warm;
+    int32_t a[FIRST], b[SECOND];
+    prompts(a, b, m->m->V);
+    ft_engine *e = sharing(m, &p, 1 << 30, dir);
+    law_reply_on(&warm, ft_lane_new(e), &j, b, SECOND);
+    ft_engine_free(e);
+    law(same_work(&warm, cold), "%s: a reply after a restart differs at %d", m->name,
+        law_parting(&warm, cold));
+    return warm.stats.cached_n;
+}
+
+static void restarted(const law_model *m, int k)
+{
+    char dir[] = "/tmp/foretoken-law-prefix-XXXXXX", command[100];
+    const ft_engine_params p = params(k, FT_KV_F16);
+    const ft_task j = task(k);
+    static law_reply cold;
+    int32_t a[FIRST], b[SECOND];
+    prompts(a, b, m->m->V);
+    law_reply_alone(&cold, m, &p, &j, b, SECOND);
+    if (!mkdtemp(dir)) exit(1);
+    shared(m, k, FT_KV_F16, dir);
+    n_files = 0;
+    each_file(dir, count_file);
+    law(n_files >= 1, "%s: no file was written", m->name);
+    const int found = found_again(m, k, dir, &cold);
+    law(found >= MARK / 64 * 64, "%s: %d tokens found after a restart", m->name, found);
+    /* Another encoding of the cache, or another model, does not see them. */
+    shared(m, k, FT_KV_Q8_0, dir);
+    each_file(dir, damage);
+    law(found_again(m, k, dir, &cold) >= 0, "%s: damaged files", m->name);
+    each_file(dir, remove_file);
+    law(found_again(m, k, dir, &cold) == 0, "%s: found in an empty folder", m->name);
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    if (system(command)) puts(command);
+}
+
+/* A folder that cannot be. */
+static void no_folder(const law_model *m)
+{
+    const ft_engine_params p = params(0, FT_KV_F32);
+    ft_engine *e = law_engine(m, &p);
+    ft_err err;
+    law(ft_engine_share(e, 1 << 20, "/proc/nothing/here", &err) == FT_EIO, "a folder in /proc");
+    ft_engine_free(e);
+}
+
+int main(void)
+{
+    static const char *const model[][2] = {
+        {"qwen35-dense", NULL},
+        {"qwen35-gqa", NULL},
+        {"qwen35-moe", NULL},
+        {"gemma4-dense", "gemma4-dense-assistant"},
+        {"gemma4-gqa", "gemma4-gqa-assistant"},
+        {"gemma4-edge", "gemma4-edge-assistant"},
+        {"gemma4-moe", NULL},
+    };
+    for (size_t i = 0; i < FT_COUNT(model); i++) {
+        law_model m = law_model_golden(model[i][0], model[i][1], 1);
+        shared(&m, 0, FT_KV_F32, NULL);
+        shared(&m, 3, FT_KV_F16, NULL);
+        shared(&m, 3, FT_KV_TURBO4, NULL);
+        if (i == 0 || i == 4) {
+            refused(&m);
+            tight(&m, 1);
+            tight(&m, 3);
+            restarted(&m, 2);
+            no_folder(&m);
+        }
+        law_model_close(&m);
+    }
+    return law_end();
+}
