@@ -48,6 +48,7 @@ endif
 ifneq ($(call have,microhttpd.h),)
 CPPFLAGS  += -DFT_HAVE_HTTPD=1
 LDLIBS    += -lmicrohttpd
+SERVE     := serve
 LIBRARIES += microhttpd
 endif
 LDLIBS += -lm -lpthread
@@ -62,7 +63,7 @@ LDFLAGS  += $(if $(SAN),-fsanitize=$(SAN))
 KERNEL   := $(if $(SAN),-O1,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
 # ---- sources: every .c file belongs to its room ----
-LIB_SRC  := $(wildcard src/*.c $(foreach r,base gguf quant tools text kv model engine dev dev/ref dev/cpu serve,src/$(r)/*.c))
+LIB_SRC  := $(wildcard src/*.c $(foreach r,base gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE),src/$(r)/*.c))
 ifeq ($(ARCH),aarch64)
 LIB_SRC  += $(wildcard src/dev/cpu/arm/*.c)
 else ifeq ($(ARCH),x86_64)
@@ -135,12 +136,12 @@ $(BIN): $(CLI_OBJ) $(LIB)
 	@$(CC) $(LDFLAGS) $(CLI_OBJ) $(LIB) $(LDLIBS) -o $@
 
 # ---- tests: tests/unit/*.c are programs; tests/cli/*.sh drive the built program ----
-TEST_SRC := $(wildcard tests/*.c tests/unit/*.c tests/ops/*.c tests/laws/*.c)
+TEST_SRC := $(wildcard tests/*.c tests/unit/*.c tests/ops/*.c tests/laws/*.c $(if $(SERVE),tests/serve/*.c))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 FUZZ_SRC := $(filter-out fuzz/replay.c,$(wildcard fuzz/*.c))
 FUZZ_REPLAY := $(FUZZ_SRC:fuzz/%.c=$(BUILD)/fuzz/replay-%)
 
-$(BUILD)/tests/%: tests/%.c $(LIB) $(wildcard tests/*.h) $(BUILD)/flags
+$(BUILD)/tests/%: tests/%.c $(LIB) $(wildcard tests/*.h tests/serve/*.h) $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo '  test $<'
 	@$(CC) $(CPPFLAGS) -Itests $(CFLAGS) $(LDFLAGS) $< $(LIB) $(LDLIBS) $(CMOCKA) -o $@

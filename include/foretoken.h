@@ -62,6 +62,13 @@ ft_status ft_vocab_encode(const ft_vocab *v, const char *text, size_t bytes, uns
 ft_status ft_vocab_decode(const ft_vocab *v, const int32_t *ids, size_t n_ids, bool special,
                           char **text, size_t *bytes, ft_err *err);
 
+/* Tokens that mark the parts of a text with a gap; -1 where the vocabulary has none. */
+typedef struct ft_infill_ids {
+    int32_t prefix, suffix, middle, file;
+} ft_infill_ids;
+
+ft_infill_ids ft_vocab_infill(const ft_vocab *v);
+
 /* ---- a model, ready to reply --------------------------------------------------------------- */
 
 typedef struct ft_llm ft_llm;
@@ -116,7 +123,9 @@ typedef struct ft_llm_info {
     const char *cache;   /* a table: what each layer's cache is encoded as, and what that takes */
     bool drafts;
     bool has_template;
-    int layers, width, vocab, ctx, ctx_train, threads;
+    const char *template_text; /* the chat template's source; NULL: none */
+    const char *bos, *eos;     /* the texts of these tokens; "" where there is none */
+    int layers, width, vocab, ctx, ctx_train, threads, lanes;
     uint64_t parameters, weight_bytes;
     uint64_t cache_bytes; /* cache and step buffers */
     double load_s;
@@ -236,9 +245,11 @@ typedef struct ft_request {
     int draft_min;    /* fewer drafts than this are dropped */
     bool draft_fixed; /* always draft_max of them; else as the model was opened */
     float draft_p_min;
-    bool in_thought;   /* the prompt ends inside a thought */
-    bool parse;        /* split thoughts and tool calls from the answer */
-    const char *tools; /* JSON array: types of the parameters of calls; NULL: none */
+    bool in_thought;    /* the prompt ends inside a thought */
+    bool parse;         /* split thoughts and tool calls from the answer */
+    const char *tools;  /* JSON array: types of the parameters of calls; NULL: none */
+    bool no_calls;      /* with parse: calls are not looked for */
+    bool keep_thoughts; /* with parse: thoughts and their tags are part of the answer */
     /* With in_thought and parse a grammar or schema holds from the end of the thought on. With
      * triggers it holds from the first of these texts on, which belong to what it matches. */
     const char *const *grammar_trigger;
@@ -340,6 +351,18 @@ void ft_llm_counts(ft_llm *m, ft_llm_stats *out);
 ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *options, char **prompt,
                         bool *in_thought, ft_err *err);
 
+/* What calls have to look like. */
+typedef struct ft_tool_rules {
+    const char *name;          /* the only tool that may be called; NULL: any */
+    bool one_call;             /* a single call */
+    const char *answer_schema; /* JSON of this schema may come instead; NULL: calls alone */
+} ft_tool_rules;
+
+/* A grammar for calls of the tools (a JSON array), in the model's own syntax. *gbnf is yours:
+ * free(). *trigger: the text that a call begins with, for ft_request.grammar_trigger. */
+ft_status ft_llm_tool_grammar(const ft_llm *m, const char *tools, const ft_tool_rules *rules,
+                              char **gbnf, const char **trigger, ft_err *err);
+
 /* ---- measuring ----------------------------------------------------------------------------- */
 
 typedef struct ft_perplexity {
@@ -384,8 +407,8 @@ typedef struct ft_kvbench_params {
 
 /* row: [n_type]. The model may have been opened with any cache; its own stays unused. */
 ft_status ft_llm_kvbench(ft_llm *m, const ft_kvbench_params *p, ft_kvbench_row *row, ft_err *err);
-/* Bytes per second that the model's threads read from memory, by a plain read test. */
-double ft_read_bandwidth(int threads);
+/* Bytes per second that the model's device reads from its memory, by a plain read test. */
+double ft_llm_bandwidth(ft_llm *m);
 /* ---- chat templates ------------------------------------------------------------------------ */
 
 /* A parsed Jinja chat template. It never changes, so many threads may render one at once. */

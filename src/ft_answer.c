@@ -100,7 +100,8 @@ static ft_status open_text(ft_answer *a, ft_err *err)
     const ft_stream_opts o = {
         .family = ft_chat_family_of(a->m->chat),
         .in_thought = r->in_thought,
-        .calls = true,
+        .keep_thoughts = r->keep_thoughts,
+        .calls = !r->no_calls,
         .tools = a->tools,
     };
     a->stream = ft_stream_new(&o, on_delta, a);
@@ -117,6 +118,7 @@ static ft_status open_grammar(ft_answer *a, ft_llm *m, ft_err *err)
     if (!r->grammar && !r->json_schema) return FT_OK;
     ft_status st = r->grammar ? ft_grammar_new(&a->grammar, ft_str_of(r->grammar), NULL, err)
                               : ft_schema_grammar(&a->grammar, ft_str_of(r->json_schema), err);
+    if (st == FT_ELIMIT) st = FT_EINVAL; /* too large is the request's fault, not a full queue */
     if (st) return st;
     ft_str *words = ft_new_n(ft_str, (size_t)FT_MAX(1, r->n_grammar_trigger));
     for (int i = 0; i < r->n_grammar_trigger; i++) words[i] = ft_str_of(r->grammar_trigger[i]);

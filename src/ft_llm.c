@@ -53,22 +53,10 @@ const char *ft_default_model(void)
     return ft_file_exists(path) ? path : NULL;
 }
 
-/* Memory that this process could still take, in bytes; 0 when nobody knows. */
-static uint64_t memory_available(void)
-{
-    FILE *f = fopen("/proc/meminfo", "r");
-    unsigned long long kb = 0;
-    char line[128];
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) break;
-    if (f) fclose(f);
-    return (uint64_t)kb << 10;
-}
-
 /* Refuses a context whose cache would not fit, and says which one would. */
 static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err *err)
 {
-    const uint64_t need = ft_engine_bytes(m->model, m->assistant, p), have = memory_available();
+    const uint64_t need = ft_engine_bytes(m->model, m->assistant, p), have = m->dev->room(m->dev);
     if (!have || need <= have) return FT_OK;
     int lo = 0, hi = p->ctx;
     while (hi - lo > 64) {
@@ -122,6 +110,13 @@ static ft_status open_vocab(ft_llm *m, ft_err *err)
     return FT_OK;
 }
 
+static char *copy_of(ft_str s)
+{
+    char *z = ft_alloc(s.n + 1);
+    if (s.n) memcpy(z, s.p, s.n);
+    return z;
+}
+
 /* The chat template: the caller's, or the file's. A broken one of the file is no reason not to open
  * the model: it is said when it is needed. */
 static ft_status open_chat(ft_llm *m, const ft_llm_params *p, ft_err *err)
@@ -129,9 +124,12 @@ static ft_status open_chat(ft_llm *m, const ft_llm_params *p, ft_err *err)
     const ft_vocab_ids *ids = ft_vocab_special(m->vocab);
     ft_str source = ft_str_of(p->template_text ? p->template_text : "");
     if (!p->template_text) ft_gguf_str(m->model->file, "tokenizer.chat_template", &source);
-    if (!source.n) return FT_OK;
     const ft_str bos = ids->bos >= 0 ? ft_vocab_text(m->vocab, ids->bos) : FT_STR("");
     const ft_str eos = ids->eos >= 0 ? ft_vocab_text(m->vocab, ids->eos) : FT_STR("");
+    m->bos = copy_of(bos);
+    m->eos = copy_of(eos);
+    if (!source.n) return FT_OK;
+    m->template_text = copy_of(source);
     const ft_status st = ft_chat_new(&m->chat, source, bos, eos, err);
     if (!st || p->template_text) return st;
     ft_log(FT_LOG_WARN, "the chat template of the file cannot be used: %s", err ? err->text : "");
@@ -217,6 +215,9 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
     i->device = m->dev->name;
     i->drafts = e->draft_max > 0 && (ft_engine_drafts(m->engine) || d->kinds & FT_SPEC_NGRAMS);
     i->has_template = m->chat != NULL;
+    i->template_text = m->template_text;
+    i->bos = m->bos;
+    i->eos = m->eos;
     i->drafter = m->drafter = ft_drafter_words(m, p, d, e);
     ft_buf_init(&m->cache_table, 1 << 20);
     ft_engine_cache_table(&m->cache_table, m->model, m->assistant, e);
@@ -228,6 +229,7 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
     i->ctx = e->ctx;
     i->ctx_train = m->model->ctx_train;
     i->threads = m->dev->threads;
+    i->lanes = e->lanes;
     i->parameters = m->model->weight_count + (m->assistant ? m->assistant->weight_count : 0);
     i->weight_bytes = m->model->weight_bytes + (m->assistant ? m->assistant->weight_bytes : 0);
     i->cache_bytes = ft_engine_bytes(m->model, m->assistant, e);
@@ -317,6 +319,9 @@ void ft_llm_close(ft_llm *m)
     ft_free(m->path);
     ft_free(m->name);
     ft_free(m->drafter);
+    ft_free(m->template_text);
+    ft_free(m->bos);
+    ft_free(m->eos);
     ft_buf_release(&m->cache_table);
     pthread_mutex_destroy(&m->lock);
     ft_free(m);

@@ -26,7 +26,7 @@ struct ft_llm {
     int draft_max;
     FILE *trace; /* of drafts; NULL: none */
     ft_llm_info info;
-    char *path, *name, *drafter;
+    char *path, *name, *drafter, *template_text, *bos, *eos;
     ft_buf cache_table;
 };
 

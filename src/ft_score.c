@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/pool.h"
 #include "base/rng.h"
 
 #include <math.h>
@@ -131,38 +130,7 @@ ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *pro
     return st;
 }
 
-enum { READ_BYTES = 256 << 20 };
-
-typedef struct reading {
-    const uint64_t *data;
-    uint64_t sum[64];
-} reading;
-
-static void read_slice(void *arg, int thread, int threads)
+double ft_llm_bandwidth(ft_llm *m)
 {
-    reading *r = arg;
-    const size_t n = READ_BYTES / sizeof(uint64_t), part = n / (size_t)threads / 8 * 8;
-    const uint64_t *p = r->data + part * (size_t)thread;
-    uint64_t s[8] = {0};
-    for (size_t i = 0; i < part; i += 8)
-        for (int k = 0; k < 8; k++) s[k] += p[i + (size_t)k];
-    r->sum[thread % 64] = s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7];
-}
-
-double ft_read_bandwidth(int threads)
-{
-    ft_pool *pool = ft_pool_new(threads, 1);
-    uint64_t *data = ft_alloc_aligned(READ_BYTES, 64);
-    for (size_t i = 0; i < READ_BYTES / sizeof *data; i += 512)
-        data[i] = i; /* every page is real */
-    reading r = {.data = data};
-    double best = 0;
-    for (int i = 0; i < 5; i++) {
-        const double start = ft_now_s();
-        ft_pool_run(pool, read_slice, &r);
-        best = fmax(best, READ_BYTES / (ft_now_s() - start));
-    }
-    ft_free(data);
-    ft_pool_free(pool);
-    return best;
+    return m->dev->read_rate(m->dev);
 }

@@ -53,3 +53,9 @@ ft_status ft_vocab_decode(const ft_vocab *v, const int32_t *ids, size_t n_ids, b
     *text = b.data ? ft_buf_take(&b) : ft_strdup("");
     return FT_OK;
 }
+
+ft_infill_ids ft_vocab_infill(const ft_vocab *v)
+{
+    const ft_vocab_ids *s = ft_vocab_special(v);
+    return (ft_infill_ids){s->fim_pre, s->fim_suf, s->fim_mid, s->fim_sep};
+}

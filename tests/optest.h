@@ -42,6 +42,7 @@ typedef struct ft_optest {
     int pick;   /* >= 0: only this row */
     bool exact; /* compare bits with `truth` instead of errors */
     bool bench;
+    bool rows;           /* single rows of the next weights are read */
     double bytes, flops; /* of one run, for the bench */
     t_block block[T_BLOCKS];
     int n_block;
@@ -150,9 +151,17 @@ static inline ft_vec t_vec(ft_optest *t, int n, float lo, float hi)
     return r;
 }
 
+/* A copy for the batch, whose arrays are the host's. */
+static inline void *t_keep(ft_optest *t, const void *src, size_t bytes)
+{
+    void *p = t_host(t, bytes + 1);
+    memcpy(p, src, bytes);
+    return p;
+}
+
 static inline int32_t *t_ints(ft_optest *t, const int32_t *v, int n)
 {
-    return t_put(t, v, (size_t)n * sizeof *v);
+    return t_keep(t, v, (size_t)n * sizeof *v);
 }
 
 /* E matrices of n rows of k random weights, written by the type's encoder; for types without one,
@@ -179,7 +188,7 @@ static inline ft_weight t_weight(ft_optest *t, ft_type type, int n, int k, int E
         }
     }
     ft_free(v);
-    ft_weight w = {.type = type, .n = n, .k = k, .E = E, .name = "test"};
+    ft_weight w = {.type = type, .n = n, .k = k, .E = E, .rows = t->rows, .name = "test"};
     ft_err err;
     if (t->dev->bind(t->dev, &w, raw, &err)) t_fail(t, err.text, 0);
     assert(t->n_bound < 8);

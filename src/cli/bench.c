@@ -54,7 +54,7 @@ static ft_status measure(bench *b, ft_llm *m, bool quiet, ft_err *err)
     if (st) return st;
     qsort(b->prompt_s, (size_t)b->reps, sizeof *b->prompt_s, by_value);
     qsort(b->gen_s, (size_t)b->reps, sizeof *b->gen_s, by_value);
-    b->bandwidth = ft_read_bandwidth(ft_llm_about(m)->threads);
+    b->bandwidth = ft_llm_bandwidth(m);
     return FT_OK;
 }
 

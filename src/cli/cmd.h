@@ -29,6 +29,7 @@ int ft_cmd_convert(const ft_opts *o);
 int ft_cmd_quantize(const ft_opts *o);
 int ft_cmd_run(const ft_opts *o);
 int ft_cmd_chat(const ft_opts *o);
+int ft_cmd_serve(const ft_opts *o);
 int ft_cmd_perplexity(const ft_opts *o);
 int ft_cmd_bench(const ft_opts *o);
 int ft_cmd_kvbench(const ft_opts *o);

@@ -9,6 +9,7 @@
 const ft_cmd ft_cmd_table[] = {
     {"run", FT_CMD_RUN, ft_cmd_run, "[PROMPT ...]", "answer one prompt", 0, 1 << 20},
     {"chat", FT_CMD_CHAT, ft_cmd_chat, "[MESSAGE ...]", "talk with a model", 0, 1 << 20},
+    {"serve", FT_CMD_SERVE, ft_cmd_serve, "", "answer requests over HTTP", 0, 0},
     {"perplexity", FT_CMD_PERPLEXITY, ft_cmd_perplexity, "-f FILE",
      "how well a model predicts a text", 0, 0},
     {"bench", FT_CMD_BENCH, ft_cmd_bench, "", "how fast a model is here", 0, 0},

@@ -43,6 +43,10 @@ struct ft_dev {
     bool (*replay)(ft_dev *, const void *pass);
     void (*commit)(ft_dev *);
     ft_status (*sync)(ft_dev *, ft_err *err);
+    /* Bytes of memory that it could still give; 0 when nobody knows. */
+    uint64_t (*room)(ft_dev *);
+    /* Bytes per second of a plain read of its memory, measured now. */
+    double (*read_rate)(ft_dev *);
     void (*close)(ft_dev *);
 };
 

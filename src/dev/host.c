@@ -1,7 +1,10 @@
 #include "dev/host.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
+#include "base/pool.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* calloc hands out untouched pages of the system, which a memset would all claim at once: caches
@@ -46,4 +49,65 @@ bool ft_host_replay(ft_dev *d, const void *pass)
 {
     (void)d, (void)pass;
     return false;
+}
+
+void ft_host_linears(ft_dev *d, const ft_out *o, int n, ft_mat x)
+{
+    for (int i = 0; i < n; i++) d->op->linear(d, o[i].y, x, o[i].w, false);
+}
+
+void ft_host_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
+                 const ft_weight *up, ft_act act)
+{
+    d->op->linear(d, y, x, gate, false);
+    d->op->linear(d, u, x, up, false);
+    d->op->act_mul(d, y, y, u, act);
+}
+
+uint64_t ft_host_room(ft_dev *d)
+{
+    (void)d;
+    FILE *f = fopen("/proc/meminfo", "r");
+    unsigned long long kb = 0;
+    char line[128];
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) break;
+    if (f) fclose(f);
+    return (uint64_t)kb << 10;
+}
+
+enum { READ_BYTES = 256 << 20 };
+
+typedef struct reading {
+    const uint64_t *data;
+    uint64_t sum[64];
+} reading;
+
+static void read_slice(void *arg, int thread, int threads)
+{
+    reading *r = arg;
+    const size_t n = READ_BYTES / sizeof(uint64_t), part = n / (size_t)threads / 8 * 8;
+    const uint64_t *p = r->data + part * (size_t)thread;
+    uint64_t s[8] = {0};
+    for (size_t i = 0; i < part; i += 8)
+        for (int k = 0; k < 8; k++) s[k] += p[i + (size_t)k];
+    r->sum[thread % 64] = s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7];
+}
+
+double ft_host_read_rate(ft_dev *d)
+{
+    ft_pool *pool = ft_pool_new(d->threads, 1);
+    uint64_t *data = ft_alloc_aligned(READ_BYTES, 64);
+    for (size_t i = 0; i < READ_BYTES / sizeof *data; i += 512)
+        data[i] = i; /* every page is real */
+    reading r = {.data = data};
+    double best = 0;
+    for (int i = 0; i < 5; i++) {
+        const double start = ft_now_s();
+        ft_pool_run(pool, read_slice, &r);
+        best = fmax(best, READ_BYTES / (ft_now_s() - start));
+    }
+    ft_free(data);
+    ft_pool_free(pool);
+    return best;
 }

@@ -12,6 +12,12 @@ enum { FT_HOST_ALIGN = 64 }; /* a cache line, and the widest vector */
 void *ft_host_alloc(ft_dev *d, size_t bytes);
 void ft_host_free(ft_dev *d, void *p);
 void ft_host_copy(ft_dev *d, void *dst, const void *src, size_t bytes); /* upload and download */
+/* Ops that these devices spell in smaller ones. */
+void ft_host_linears(ft_dev *d, const ft_out *o, int n, ft_mat x);
+void ft_host_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
+                 const ft_weight *up, ft_act act);
+uint64_t ft_host_room(ft_dev *d);
+double ft_host_read_rate(ft_dev *d);
 bool ft_host_replay(ft_dev *d, const void *pass); /* never: ops are called in every step */
 /* Leaves the weight where it is mapped. */
 ft_status ft_host_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err);
@@ -63,6 +69,16 @@ static inline void ft_attn_range(const ft_batch *b, ft_attn p, int row, int *lo,
     *lo = p.window && *hi > p.window ? *hi - p.window : 0;
     if (*lo < p.first) *lo = p.first;
     if (*hi < *lo) *hi = *lo;
+}
+
+/* The first of the largest values of a row; -1 when none is above -inf. */
+static inline int ft_best_of(const float *x, int n)
+{
+    float top = -INFINITY;
+    int best = -1;
+    for (int i = 0; i < n; i++)
+        if (x[i] > top) top = x[i], best = i;
+    return best;
 }
 
 /* The index that follows `last` (-1: none yet) when s is sorted by falling value, then by rising

@@ -86,6 +86,12 @@ typedef struct ft_route {
     int K;
 } ft_route;
 
+/* One of several products of the same input. */
+typedef struct ft_out {
+    ft_mat y;
+    const ft_weight *w;
+} ft_out;
+
 typedef struct ft_ops {
     /* y[t] = scale * W[token[t]] */
     void (*embed)(ft_dev *, ft_mat y, const ft_weight *w, float scale);
@@ -93,6 +99,12 @@ typedef struct ft_ops {
     void (*rmsnorm)(ft_dev *, ft_mat y, ft_mat x, ft_vec w, float eps);
     /* y[T, n] = x[T, k] W[n, k]^T; y += when acc. W is any type in quant/. */
     void (*linear)(ft_dev *, ft_mat y, ft_mat x, const ft_weight *w, bool acc);
+    /* linear for each of n outputs of one x: they have nothing to do with each other, and a device
+     * may compute them at once. */
+    void (*linears)(ft_dev *, const ft_out *o, int n, ft_mat x);
+    /* y = act(x Wg^T) * (x Wu^T). u: scratch of y's shape. */
+    void (*glu)(ft_dev *, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, const ft_weight *up,
+                ft_act act);
     /* cs[T, n] = cos of each pair's angle, then sin. Once per step and kind of layer. */
     void (*rope_angles)(ft_dev *, ft_mat cs, const ft_rope *r);
     /* x = rope(rms(x) * w) per head, in place; w none: no norm weight; eps < 0: no norm at all. */
@@ -112,6 +124,9 @@ typedef struct ft_ops {
     void (*softcap)(ft_dev *, ft_mat y, float c);
     /* y[i] = x[idx[i]]: idx is the batch's out_row (FT_OUT) or src_row (FT_SRC). */
     void (*gather)(ft_dev *, ft_mat y, ft_mat x, int which);
+    /* id[t] = index of row t's largest value, the lowest among equals; -1 when none is above -inf.
+     */
+    void (*argmax)(ft_dev *, int32_t *id, ft_mat x);
     /* y[dst_row[t]] = x[t] for the rows that have a place. */
     void (*scatter)(ft_dev *, ft_mat y, ft_mat x);
     /* Depth-wise causal convolution over time, then SiLU: y[T, CH] from u[T, CH], w[CH, C]. Moves

@@ -76,6 +76,21 @@ static inline void ft_linear_add(ft_step *s, ft_mat y, ft_mat x, const ft_weight
     s->dev->op->linear(s->dev, y, x, w, true);
 }
 
+static inline void ft_linears(ft_step *s, const ft_out *o, int n, ft_mat x)
+{
+    for (int i = 0; i < n; i++)
+        assert(ft_mat_cols(o[i].y) == o[i].w->n && ft_mat_cols(x) == o[i].w->k && o[i].y.T == x.T);
+    s->dev->op->linears(s->dev, o, n, x);
+}
+
+static inline void ft_glu(ft_step *s, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
+                          const ft_weight *up, ft_act act)
+{
+    assert(ft_same_shape(y, u) && ft_mat_cols(y) == gate->n && gate->n == up->n && y.T == x.T);
+    assert(ft_mat_cols(x) == gate->k && gate->k == up->k);
+    s->dev->op->glu(s->dev, y, u, x, gate, up, act);
+}
+
 static inline void ft_rope_angles(ft_step *s, ft_mat cs, const ft_rope *r)
 {
     assert(ft_mat_cols(cs) == r->n);
@@ -138,6 +153,11 @@ static inline void ft_gather_src(ft_step *s, ft_mat y, ft_mat x)
 {
     assert(y.T == s->b->T && ft_mat_cols(y) == ft_mat_cols(x));
     s->dev->op->gather(s->dev, y, x, FT_SRC);
+}
+
+static inline void ft_argmax_rows(ft_step *s, int32_t *id, ft_mat x)
+{
+    s->dev->op->argmax(s->dev, id, x);
 }
 
 static inline void ft_scatter(ft_step *s, ft_mat y, ft_mat x)

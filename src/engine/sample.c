@@ -432,6 +432,11 @@ bool ft_sampler_greedy(const ft_sampler *s)
     return s->p.temperature <= 0.0f;
 }
 
+bool ft_sampler_plain(const ft_sampler *s)
+{
+    return ft_sampler_greedy(s) && !tilted(s);
+}
+
 static int32_t greedy(ft_sampler *s, const float *logits, const uint32_t *mask)
 {
     if (!tilted(s)) return ft_argmax(logits, mask, s->V);

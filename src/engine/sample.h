@@ -116,6 +116,8 @@ int32_t ft_sampler_draw(ft_sampler *s, const float *logits, const uint32_t *mask
 bool ft_sampler_probs(ft_sampler *s, const float *logits, const uint32_t *mask, uint64_t position,
                       float *p);
 bool ft_sampler_greedy(const ft_sampler *s); /* every draw is an arg-max */
+/* A draw is the largest logit and nothing else: no bias, no penalty is in the way. */
+bool ft_sampler_plain(const ft_sampler *s);
 
 /* ---- helpers that need no sampler ---- */
 

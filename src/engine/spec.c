@@ -17,10 +17,15 @@ static const uint32_t *mask_of(ft_lane *l)
     return k->user && k->allow(k->user, l->bits, l->e->m->V) ? l->bits : NULL;
 }
 
-static int32_t draw(ft_lane *l, const float *logits)
+/* The token of out row `out`. Its logits are fetched only if they are needed. */
+static int32_t draw(ft_lane *l, int out)
 {
     ft_mask *k = &l->job.mask;
     const uint64_t at = (uint64_t)l->n_ids;
+    const int32_t best =
+        ft_sampler_plain(l->sampler) ? ft_runner_best(l->e->run, out) : FT_BEST_UNKNOWN;
+    if (best >= 0 && (!k->user || k->allows(k->user, best))) return best;
+    const float *logits = ft_runner_logits(l->e->run, out);
     if (k->user && ft_sampler_greedy(l->sampler)) {
         const int32_t id = ft_sampler_draw(l->sampler, logits, NULL, at);
         if (id >= 0 && k->allows(k->user, id)) return id;
@@ -36,7 +41,7 @@ static bool is_eog(const ft_lane *l, int32_t id)
 }
 
 /* Takes a drawn token: history, limits, and the caller. false when the reply ends with it. */
-static bool take(ft_lane *l, int32_t id, const float *logits, bool drafted)
+static bool take(ft_lane *l, int32_t id, int out, bool drafted)
 {
     if (id < 0) {
         const bool masked = l->job.mask.user != NULL;
@@ -56,6 +61,7 @@ static bool take(ft_lane *l, int32_t id, const float *logits, bool drafted)
     l->stats.predicted_n++;
     ft_emit e = {.id = id, .drafted = drafted};
     if (l->job.top_logprobs >= 0) {
+        const float *logits = ft_runner_logits(l->e->run, out);
         e.n_logprob = ft_logprobs(logits, l->e->m->V, id, l->job.top_logprobs, l->logprob);
         e.logprob = l->logprob;
     }
@@ -70,9 +76,8 @@ static bool take(ft_lane *l, int32_t id, const float *logits, bool drafted)
 
 void ft_spec_first(ft_lane *l)
 {
-    const float *logits = ft_runner_logits(l->e->run, l->first_out);
     l->state = LANE_REPLY;
-    take(l, draw(l, logits), logits, false);
+    take(l, draw(l, l->first_out), l->first_out, false);
 }
 
 static const char *reason(const ft_lane *l, int drafted, int kept)
@@ -105,12 +110,13 @@ void ft_spec_verify(ft_lane *l)
     const int drafted = l->n_draft;
     int kept = 0;
     for (int i = 0;; i++) {
-        const float *logits = ft_runner_logits(l->e->run, l->first_out + i);
-        const int32_t id =
-            i < drafted && l->drawn ? ft_reject_draw(l, logits, mask_of(l), i) : draw(l, logits);
+        const int out = l->first_out + i;
+        const int32_t id = i < drafted && l->drawn
+                               ? ft_reject_draw(l, ft_runner_logits(l->e->run, out), mask_of(l), i)
+                               : draw(l, out);
         const bool agreed = i < drafted && id == l->draft[i];
         if (agreed) kept++;
-        if (!take(l, id, logits, agreed) || !agreed) break;
+        if (!take(l, id, out, agreed) || !agreed) break;
     }
     l->n_draft = 0;
     ft_seq_accept(l->seq, 1 + kept);
@@ -219,13 +225,19 @@ static void first_assistant(ft_lane *l, ft_rowset *w)
 /* Reads the draft that this pass made for the lane; false when the lane drafts no further. */
 static bool read_draft(ft_lane *l)
 {
-    const float *logits = ft_runner_logits(l->e->draft_run, l->draft_out);
+    ft_runner *run = l->e->draft_run;
     if (l->n_draft == 0) {
         ft_sampler_copy(l->drafting, l->sampler);
         l->drawn = ft_rejecting(l);
     }
-    const int32_t id = l->drawn ? ft_reject_draft(l, logits)
-                                : ft_sampler_draw(l->drafting, logits, NULL, (uint64_t)l->n_ids);
+    int32_t id = !l->drawn && ft_sampler_plain(l->drafting) ? ft_runner_best(run, l->draft_out)
+                                                            : FT_BEST_UNKNOWN;
+    const float *logits = NULL;
+    if (id == FT_BEST_UNKNOWN || l->job.draft_p_min > 0)
+        logits = ft_runner_logits(run, l->draft_out);
+    if (id == FT_BEST_UNKNOWN)
+        id = l->drawn ? ft_reject_draft(l, logits)
+                      : ft_sampler_draw(l->drafting, logits, NULL, (uint64_t)l->n_ids);
     if (id < 0) return false;
     if (l->job.draft_p_min > 0) {
         ft_logprob p;

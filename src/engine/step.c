@@ -12,9 +12,11 @@ struct ft_runner {
     int32_t *ints; /* backs the arrays of rows */
     float *arena, *hidden, *logits;
     size_t arena_cap;
-    float *host_logits; /* only where the device's memory is not ours */
-    float *wide;        /* [V]: a row of a narrow draft head, -inf where it has no output */
-    int width;          /* of the last pass's logits */
+    float *host_logits; /* only where the device's memory is not ours; rows come when asked for */
+    bool *have;         /* [out]: of the last pass's rows, those that came */
+    int32_t *best, *host_best; /* [out]: the largest logit of each row, as the device found it */
+    float *wide;               /* [V]: a row of a narrow draft head, -inf where it has no output */
+    int width;                 /* of the last pass's logits */
     ft_probe_fn *probe;
     void *probe_user;
 };
@@ -67,8 +69,9 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     r->arena = d->alloc(d, r->arena_cap * sizeof(float));
     r->hidden = d->alloc(d, (size_t)hidden_rows(p) * (size_t)p->model->D * sizeof(float));
     r->logits = d->alloc(d, (size_t)p->out * (size_t)p->model->V * sizeof(float));
+    r->best = d->alloc(d, (size_t)p->out * sizeof(int32_t));
     ft_status st = FT_OK;
-    if (!r->arena || !r->hidden || !r->logits) {
+    if (!r->arena || !r->hidden || !r->logits || !r->best) {
         char need[24];
         st = ft_fail(err, FT_ENOMEM, "no memory for a step of %d rows: %s wanted", p->rows,
                      ft_human_bytes(need, ft_runner_bytes(p)));
@@ -93,7 +96,11 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
         r->wide = ft_new_n(float, (size_t)p->model->V);
         for (int i = 0; i < p->model->V; i++) r->wide[i] = -INFINITY;
     }
-    if (!d->unified) r->host_logits = ft_new_n(float, (size_t)p->out *(size_t)p->model->V);
+    if (!d->unified) {
+        r->host_logits = ft_new_n(float, (size_t)p->out *(size_t)p->model->V);
+        r->have = ft_new_n(bool, (size_t)p->out);
+        r->host_best = ft_new_n(int32_t, (size_t)p->out);
+    }
     *out = r;
     return FT_OK;
 }
@@ -101,10 +108,12 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
 void ft_runner_free(ft_runner *r)
 {
     if (!r) return;
-    void *const held[] = {r->arena, r->hidden, r->logits};
+    void *const held[] = {r->arena, r->hidden, r->logits, r->best};
     for (size_t i = 0; i < FT_COUNT(held); i++)
         if (held[i]) r->dev->free(r->dev, held[i]);
     ft_free(r->host_logits);
+    ft_free(r->have);
+    ft_free(r->host_best);
     ft_free(r->wide);
     ft_free(r->ints);
     ft_free(r->rows.span);
@@ -223,11 +232,11 @@ static ft_status end(ft_runner *r, ft_err *err)
 {
     r->dev->commit(r->dev);
     const ft_status st = r->dev->sync(r->dev, err);
-    if (!st && r->host_logits && r->rows.n_out) {
-        const size_t n = (size_t)r->rows.n_out * (size_t)r->width;
-        r->dev->download(r->dev, r->host_logits, r->logits, n * sizeof(float));
-    }
-    return st;
+    const size_t n = (size_t)r->rows.n_out;
+    if (st || !r->host_logits || !n) return st;
+    memset(r->have, 0, n * sizeof *r->have);
+    r->dev->download(r->dev, r->host_best, r->best, n * sizeof *r->best);
+    return FT_OK;
 }
 
 static ft_mat hidden_part(const ft_runner *r, int first, int n)
@@ -242,6 +251,12 @@ static bool replayed(ft_runner *r, const void *pass)
     return !r->probe && r->dev->replay(r->dev, pass);
 }
 
+/* Where logits are far away, the device says which is the largest. */
+static void find_best(ft_runner *r, ft_step *s)
+{
+    if (r->host_logits && s->n_out) ft_argmax_rows(s, r->best, s->logits);
+}
+
 ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
 {
     ft_step s = begin(r, r->p.model->V);
@@ -249,6 +264,7 @@ ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
     if (replayed(r, &r->p.model)) return end(r, err);
     r->p.model->arch->forward(r->p.model, &s);
     if (r->p.drafter) ft_scatter(&s, hidden_part(r, 0, hidden_rows(&r->p)), s.hidden);
+    find_best(r, &s);
     return end(r, err);
 }
 
@@ -261,17 +277,31 @@ ft_status ft_runner_draft(ft_runner *r, ft_err *err)
     s.hidden = hidden_part(r, ft_hidden_draft(r, 0), s.n_out);
     ft_gather_src(&s, s.hidden_in, hidden_part(r, 0, hidden_rows(&r->p)));
     r->p.drafter->arch->draft(r->p.drafter, &s);
+    find_best(r, &s);
     return end(r, err);
 }
 
 const float *ft_runner_logits(ft_runner *r, int i)
 {
-    const float *row = (r->host_logits ? r->host_logits : r->logits) + (size_t)i * (size_t)r->width;
+    const size_t n = (size_t)r->width, at = (size_t)i * n;
+    const float *row = (r->host_logits ? r->host_logits : r->logits) + at;
+    if (r->host_logits && !r->have[i]) {
+        r->dev->download(r->dev, r->host_logits + at, r->logits + at, n * sizeof(float));
+        r->have[i] = true;
+    }
     if (r->width == r->p.model->V) return row;
     const ft_model *m = r->p.drafter;
     if (!m->draft_ids) memcpy(r->wide, row, sizeof *row * (size_t)r->width);
     for (int j = 0; m->draft_ids && j < r->width; j++) r->wide[m->draft_ids[j]] = row[j];
     return r->wide;
+}
+
+int32_t ft_runner_best(ft_runner *r, int i)
+{
+    if (!r->host_logits) return FT_BEST_UNKNOWN;
+    const int32_t id = r->host_best[i];
+    const bool narrow = r->width != r->p.model->V && r->p.drafter->draft_ids;
+    return id >= 0 && narrow ? r->p.drafter->draft_ids[id] : id;
 }
 
 void ft_runner_hidden_get(ft_runner *r, int index, float *out)

@@ -57,6 +57,10 @@ ft_status ft_runner_draft(ft_runner *r, ft_err *err);
 /* Logits of out row i of the last pass, one for every id; valid until the next pass and, of a
  * narrow draft head, until the next call. */
 const float *ft_runner_logits(ft_runner *r, int i);
+/* The id of row i's largest logit where the device has found it, without the logits themselves: the
+ * lowest among equals, -1 when none is above -inf; else FT_BEST_UNKNOWN. */
+enum { FT_BEST_UNKNOWN = -2 };
+int32_t ft_runner_best(ft_runner *r, int i);
 /* A hidden row by its index, copied out or in. */
 void ft_runner_hidden_get(ft_runner *r, int index, float *out);
 void ft_runner_hidden_set(ft_runner *r, int index, const float *row);

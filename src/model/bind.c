@@ -198,6 +198,7 @@ static bool bind_any(ft_binder *b, ft_weight *w, int E, int n, int k, bool need,
     }
     *w = (ft_weight){.type = t->type, .n = n, .k = k, .E = E ? E : 1, .name = t->name.p};
     w->lookup = b->lookup;
+    w->rows = b->rows;
     w->row_bytes = ft_type_row(t->type, (size_t)k);
     bind_scale(b, w, name, w->E);
     ft_err err;
@@ -240,6 +241,13 @@ void ft_bind_lookup(ft_binder *b, ft_weight *w, int n, int k, const char *name)
     b->lookup = true;
     bind_any(b, w, 0, n, k, true, name);
     b->lookup = false;
+}
+
+void ft_bind_rows(ft_binder *b, ft_weight *w, int n, int k, const char *name)
+{
+    b->rows = true;
+    bind_any(b, w, 0, n, k, true, name);
+    b->rows = false;
 }
 
 void ft_bind_stack(ft_binder *b, ft_weight *w, int E, int n, int k, const char *fmt, ...)

@@ -12,6 +12,7 @@ typedef struct ft_binder {
     ft_err *err;
     ft_status st;
     bool lookup; /* the next weight is only looked up */
+    bool rows;   /* single rows of the next weight are read too */
 } ft_binder;
 
 /* Takes the key prefix from general.architecture. */
@@ -32,6 +33,8 @@ void ft_bind(ft_binder *b, ft_weight *w, int n, int k, const char *fmt, ...) FT_
 bool ft_bind_opt(ft_binder *b, ft_weight *w, int n, int k, const char *fmt, ...) FT_PRINTF(5, 6);
 /* A table that only ft_embed reads. */
 void ft_bind_lookup(ft_binder *b, ft_weight *w, int n, int k, const char *name);
+/* A matrix whose single rows are read too, by ft_embed or ft_centroid_head. */
+void ft_bind_rows(ft_binder *b, ft_weight *w, int n, int k, const char *name);
 void ft_bind_stack(ft_binder *b, ft_weight *w, int E, int n, int k, const char *fmt, ...)
     FT_PRINTF(6, 7);
 bool ft_bind_stack_opt(ft_binder *b, ft_weight *w, int E, int n, int k, const char *fmt, ...)

@@ -346,7 +346,7 @@ static ft_status bind(ft_model *m, ft_err *err)
     if (ft_bind_opt(&b, &c->head, c->V, c->D, "output.weight")) {
         ft_bind_lookup(&b, &c->embed, c->V, c->D, "token_embd.weight");
     } else {
-        ft_bind(&b, &c->embed, c->V, c->D, "token_embd.weight");
+        ft_bind_rows(&b, &c->embed, c->V, c->D, "token_embd.weight");
         c->head = c->embed;
     }
     ft_bind_vec(&b, &c->out_norm, c->D, 1, "output_norm.weight");

@@ -229,7 +229,7 @@ static ft_status bind(ft_model *m, ft_err *err)
                 "mtp.pre_projection.weight");
     bind_either(&b, &c->post, c->D, c->A, "nextn.post_projection.weight",
                 "mtp.post_projection.weight");
-    ft_bind(&b, &c->head, c->V, c->A, "token_embd.weight");
+    ft_bind_rows(&b, &c->head, c->V, c->A, "token_embd.weight");
     ft_bind_vec(&b, &c->out_norm, c->A, 1, "output_norm.weight");
     bind_centroids(&b, c);
     m->limits.vocab = c->V;

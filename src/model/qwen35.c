@@ -51,7 +51,7 @@ typedef struct act {
     ft_mat qg, k, v, o;
     ft_mat u, y, z, a, b;
     ft_mat g, up;
-    ft_mat router, tmp, shared, sg;
+    ft_mat router, tmp, sg;
     ft_route route;
 } act;
 
@@ -78,7 +78,6 @@ static act lay_out(const cfg *c, ft_step *s, int T, int G)
     if (!c->E) return a;
     a.router = ft_take_rows(s, T, c->E);
     a.tmp = ft_take_rows(s, T * c->K, 2 * c->Fe);
-    a.shared = ft_take_rows(s, T, c->D);
     a.sg = ft_take_rows(s, T, 1);
     a.route.K = c->K;
     a.route.id = (int32_t *)ft_take_rows(s, T, c->K).p;
@@ -86,13 +85,15 @@ static act lay_out(const cfg *c, ft_step *s, int T, int G)
     return a;
 }
 
-/* Keys and values of this step's rows. */
-static void attn_kv(const cfg *c, const layer *w, const act *a, ft_step *s, int l)
+/* Keys and values of this step's rows; their queries too, where they are all wanted. */
+static void attn_kv(const cfg *c, const layer *w, const act *a, ft_step *s, int l, bool queries)
 {
     ft_mat k = ft_heads(ft_cols(a->k, 0, w->G * c->d), 0, w->G, c->d, c->d);
     ft_mat v = ft_heads(ft_cols(a->v, 0, w->G * c->d), 0, w->G, c->d, c->d);
-    ft_linear(s, ft_cols(a->k, 0, w->G * c->d), a->xn, &w->wk);
-    ft_linear(s, ft_cols(a->v, 0, w->G * c->d), a->xn, &w->wv);
+    const ft_out o[] = {{ft_cols(a->k, 0, w->G * c->d), &w->wk},
+                        {ft_cols(a->v, 0, w->G * c->d), &w->wv},
+                        {a->qg, &w->wqg}}; /* [T, H, 2d]: query, then its gate */
+    ft_linears(s, o, queries ? 3 : 2, a->xn);
     ft_norm_rope(s, k, w->k_norm, c->eps, a->cs);
     ft_kv_put(s, l, k, v);
 }
@@ -103,7 +104,6 @@ static void attn_mix(const cfg *c, const layer *w, const act *a, ft_step *s, int
     ft_mat q = ft_heads(a->qg, 0, c->H, c->d, 2 * c->d);
     ft_mat gate = ft_heads(a->qg, c->d, c->H, c->d, 2 * c->d);
     ft_mat o = ft_cols(a->o, 0, c->H * c->d), oh = ft_heads(o, 0, c->H, c->d, c->d);
-    ft_linear(s, a->qg, a->xn, &w->wqg); /* [T, H, 2d]: query, then its gate */
     ft_norm_rope(s, q, w->q_norm, c->eps, a->cs);
     ft_attend(s, l, oh, q, p);
     ft_sigmoid_mul(s, oh, gate);
@@ -113,44 +113,30 @@ static void attn_mix(const cfg *c, const layer *w, const act *a, ft_step *s, int
 static void delta(const cfg *c, const layer *w, const act *a, ft_step *s, int l)
 {
     ft_mat o = ft_cols(a->o, 0, c->I), oh = ft_heads(o, 0, c->Hv, c->S, c->S);
-    ft_linear(s, a->u, a->xn, &w->wqkv);
-    ft_linear(s, a->z, a->xn, &w->wz);
-    ft_linear(s, a->a, a->xn, &w->wa);
-    ft_linear(s, a->b, a->xn, &w->wb);
+    const ft_out in[] = {{a->u, &w->wqkv}, {a->z, &w->wz}, {a->a, &w->wa}, {a->b, &w->wb}};
+    ft_linears(s, in, 4, a->xn);
     ft_conv(s, l, a->y, a->u, w->conv);
     ft_delta_rule(s, l, oh, a->y, a->a, a->b, w->A, w->dt);
     ft_gated_norm(s, oh, oh, ft_heads(a->z, 0, c->Hv, c->S, c->S), w->o_norm, c->eps);
     ft_linear_add(s, a->x, o, &w->wout);
 }
 
-/* y = down(silu(gate x) * up x), y += when acc */
-static void swiglu(const act *a, ft_step *s, ft_mat y, ft_mat x, const ft_weight *gate,
-                   const ft_weight *up, const ft_weight *down, bool acc)
-{
-    ft_mat g = ft_cols(a->g, 0, gate->n), u = ft_cols(a->up, 0, up->n);
-    ft_linear(s, g, x, gate);
-    ft_linear(s, u, x, up);
-    ft_act_mul(s, g, g, u, FT_SILU);
-    if (acc)
-        ft_linear_add(s, y, g, down);
-    else
-        ft_linear(s, y, g, down);
-}
-
 static void ffn(const cfg *c, const layer *w, const act *a, ft_step *s)
 {
+    ft_mat g = ft_cols(a->g, 0, w->gate.n), u = ft_cols(a->up, 0, w->gate.n);
     ft_rmsnorm(s, a->xn, a->x, w->ffn_norm, c->eps);
+    ft_glu(s, g, u, a->xn, &w->gate, &w->up, FT_SILU);
     if (!c->E) {
-        swiglu(a, s, a->x, a->xn, &w->gate, &w->up, &w->down, true);
+        ft_linear_add(s, a->x, g, &w->down);
         return;
     }
-    ft_linear(s, a->router, a->xn, &w->router);
+    const ft_out o[] = {{a->router, &w->router}, {a->sg, &w->shared_gate}};
+    ft_linears(s, o, 2, a->xn);
+    ft_sigmoid_mul(s, g,
+                   a->sg); /* the shared expert's gate: down is linear, so it may come first */
+    ft_linear_add(s, a->x, g, &w->down);
     ft_route_top(s, a->route, a->router);
-    swiglu(a, s, a->shared, a->xn, &w->gate, &w->up, &w->down, false);
-    ft_linear(s, a->sg, a->xn, &w->shared_gate);
-    ft_sigmoid_mul(s, a->shared, a->sg);
-    ft_moe(s, a->shared, a->xn, &w->experts, a->route, a->tmp, true);
-    ft_add(s, a->x, a->shared, 1);
+    ft_moe(s, a->x, a->xn, &w->experts, a->route, a->tmp, true);
 }
 
 static ft_attn causal(const cfg *c)
@@ -171,7 +157,7 @@ static void forward(const ft_model *m, ft_step *s)
         if (w->kind == DELTA) {
             delta(c, w, &a, s, l);
         } else {
-            attn_kv(c, w, &a, s, l);
+            attn_kv(c, w, &a, s, l, true);
             attn_mix(c, w, &a, s, l, causal(c));
         }
         ffn(c, w, &a, s);
@@ -197,7 +183,7 @@ static void draft(const ft_model *m, ft_step *s)
     ft_linear(s, a.x, eh, &c->mtp.proj);
     ft_rmsnorm(s, a.xn, a.x, w->mix_norm, c->eps);
     ft_rope_angles(s, a.cs, &c->rope);
-    attn_kv(c, w, &a, s, c->L);
+    attn_kv(c, w, &a, s, c->L, false);
     if (!s->n_out) return;
 
     act o = lay_out(c, s, s->n_out, w->G);
@@ -207,6 +193,7 @@ static void draft(const ft_model *m, ft_step *s)
     ft_attn p = causal(c);
     p.first = 1;
     p.out = true;
+    ft_linear(s, o.qg, o.xn, &w->wqg);
     attn_mix(c, w, &o, s, c->L, p);
     ffn(c, w, &o, s);
     ft_rmsnorm(s, s->hidden, o.x, c->mtp.out_norm, c->eps);
@@ -382,8 +369,10 @@ static void bind_mtp(ft_binder *b, cfg *c)
         c->mtp.out_norm = c->out_norm;
     if (!ft_bind_opt(b, &c->mtp.head, c->V, c->D, "blk.%d.nextn.shared_head_head.weight", l))
         c->mtp.head = c->head;
+    b->lookup = true;
     if (!ft_bind_opt(b, &c->mtp.embed, c->V, c->D, "blk.%d.nextn.embed_tokens.weight", l))
         c->mtp.embed = c->embed;
+    b->lookup = false;
 }
 
 static bool is_recurrent(ft_binder *b, int l, int blocks, int interval)
@@ -487,7 +476,7 @@ static ft_status bind(ft_model *m, ft_err *err)
     if (ft_bind_opt(&b, &c->head, c->V, c->D, "output.weight")) {
         ft_bind_lookup(&b, &c->embed, c->V, c->D, "token_embd.weight");
     } else {
-        ft_bind(&b, &c->embed, c->V, c->D, "token_embd.weight");
+        ft_bind_rows(&b, &c->embed, c->V, c->D, "token_embd.weight");
         c->head = c->embed;
     }
     ft_bind_vec(&b, &c->out_norm, c->D, 1, "output_norm.weight");

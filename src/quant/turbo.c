@@ -110,7 +110,12 @@ static void turn(float *y, const float *x, int n, const uint32_t *from, const ui
     for (int i = 0; i < n; i++) y[i] = signed_by(to, i, y[i] * scale);
 }
 
-static float root_of(int group)
+const uint32_t *ft_turbo_signs(int is_after)
+{
+    return is_after ? after : before;
+}
+
+float ft_turbo_root(int group)
 {
     return group == MOST ? root128 : root64;
 }
@@ -120,13 +125,13 @@ void ft_turbo_turn(float *y, const float *x, int d)
     const int width = ft_turbo_width(d), group = ft_turbo_group(d);
     if (y != x) memcpy(y, x, (size_t)d * sizeof *y);
     for (int i = d; i < width; i++) y[i] = 0;
-    for (int i = 0; i < width; i += group) turn(y + i, y + i, group, before, after, root_of(group));
+    for (int i = 0; i < width; i += group) turn(y + i, y + i, group, before, after, ft_turbo_root(group));
 }
 
 void ft_turbo_turn_back(float *x, float *y, int d)
 {
     const int width = ft_turbo_width(d), group = ft_turbo_group(d);
-    for (int i = 0; i < width; i += group) turn(y + i, y + i, group, after, before, root_of(group));
+    for (int i = 0; i < width; i += group) turn(y + i, y + i, group, after, before, ft_turbo_root(group));
     if (x != y) memcpy(x, y, (size_t)d * sizeof *x);
 }
 

@@ -45,7 +45,7 @@ static void step(ft_optest *t, const net *e, const ft_span *span, int S, int row
         for (int r = 0; r < span[i].n; r++) of[T++] = i;
     t->batch = (ft_batch){.T = T, .S = S};
     t->batch.span_of = t_ints(t, of, T);
-    t->batch.span = t_put(t, span, (size_t)S * sizeof *span);
+    t->batch.span = t_keep(t, span, (size_t)S * sizeof *span);
     t->step->delta = &e->s;
     const ft_delta *s = &e->s;
     ft_mat y = ft_rows(e->y, row, T), o = ft_rows(e->o, row, T);

@@ -127,6 +127,23 @@ static void gather(ft_optest *t, const int *n)
 }
 OPTEST(gather, {1, 1, 1}, {9, 100, 4}, {64, 1024, 3})
 
+static void argmax(ft_optest *t, const int *n)
+{
+    const int T = n[0], V = n[1], rows = t->pick >= 0 ? 1 : T;
+    ft_mat x = t_uniform(t, T, V, -3, 3);
+    if (n[2]) x = t_uniform(t, T, V, 1, 1); /* all equal: the lowest index */
+    if (n[3]) x = t_uniform(t, T, V, -INFINITY, -INFINITY);
+    int32_t *id = t_alloc(t, (size_t)rows * sizeof *id), got[64];
+    t_begin(t);
+    ft_argmax_rows(t->step, id, x);
+    t_run(t);
+    t->dev->download(t->dev, got, id, (size_t)rows * sizeof *id);
+    float *as_float = ft_new_n(float, (size_t)rows);
+    for (int i = 0; i < rows; i++) as_float[i] = (float)got[i];
+    t_expect_values(t, (t_result){as_float, rows, 1}, 0);
+}
+OPTEST_ROWS(argmax, {1, 1}, {3, 100}, {17, 5000}, {2, 65536}, {4, 777, 1}, {2, 300, 0, 1})
+
 static void rope(ft_optest *t, const int *n)
 {
     const int T = n[0], H = n[1], d = n[2], rot = n[3], rows = t->pick >= 0 ? 1 : T;
@@ -161,8 +178,8 @@ OPTEST_ROWS(rope, {1, 1, 8, 8}, {3, 4, 64, 16}, {17, 5, 80, 40}, {64, 8, 256, 64
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&rmsnorm_case, &rmsnorm_heads_case, &gated_norm_case,
-                                 &act_mul_case, &sigmoid_mul_case,   &add_case,
-                                 &softcap_case, &gather_case,        &rope_case};
+    const t_case *const all[] = {
+        &rmsnorm_case, &rmsnorm_heads_case, &gated_norm_case, &act_mul_case, &sigmoid_mul_case,
+        &add_case,     &softcap_case,       &gather_case,     &argmax_case,  &rope_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

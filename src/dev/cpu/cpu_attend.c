@@ -55,8 +55,8 @@ void ft_cpu_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
 {
     ft_cpu *c = (ft_cpu *)d;
     const put_args a = {*kv, k, v};
-    ft_job_reads(c, k);
-    ft_job_reads(c, v);
+    ft_job_reads_cut(c, k, (ft_cut){FT_CUT_HEADS, k.T * k.H, 1});
+    ft_job_reads_cut(c, v, (ft_cut){FT_CUT_HEADS, v.T * v.H, 1});
     ft_job_own(c, kv->mean ? (size_t)kv->d * sizeof(float) : 0);
     ft_job_touches(c, kv->k, 1, true); /* the first byte stands for the layer's cache */
     FT_JOB(c, put_job, a);

@@ -88,21 +88,19 @@ static void conv_span(const ft_part *p, const conv_args *a, const ft_span *sp, i
 static void conv_job(const ft_part *p, const void *args)
 {
     const conv_args *a = args;
-    const int pieces = (a->s.CH + PIECE - 1) / PIECE;
     int lo, hi;
-    ft_share(p, pieces * p->b->S, 1, &lo, &hi);
-    for (int i = lo; i < hi; i++) {
-        const int at = i % pieces * PIECE;
-        conv_span(p, a, &p->b->span[i / pieces], at, FT_MIN(PIECE, a->s.CH - at));
-    }
+    ft_share(p, a->s.CH, FT_COL_GRAIN, &lo, &hi);
+    for (int i = 0; i < p->b->S; i++)
+        for (int at = lo; at < hi; at += PIECE)
+            conv_span(p, a, &p->b->span[i], at, FT_MIN(PIECE, hi - at));
 }
 
 void ft_cpu_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s)
 {
     ft_cpu *c = (ft_cpu *)d;
     const conv_args a = {y, u, w, *s};
-    ft_job_reads(c, u);
-    ft_job_writes(c, y);
+    ft_job_reads_cut(c, u, ft_cut_cols(u, FT_COL_GRAIN));
+    ft_job_writes_cut(c, y, ft_cut_cols(y, FT_COL_GRAIN));
     ft_job_touches(c, s->conv, 1, true); /* the first value stands for window and journal */
     FT_JOB(c, conv_job, a);
 }
@@ -263,7 +261,7 @@ void ft_cpu_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec
     ft_job_reads(c, y);
     ft_job_reads(c, a);
     ft_job_reads(c, b);
-    ft_job_writes(c, o);
+    ft_job_writes_cut(c, o, d->batch->S == 1 ? ft_cut_cols(o, o.d) : (ft_cut){0});
     ft_job_touches(c, s->state, 1, true);
     ft_job_own(c, head_floats(s->S) * sizeof(float));
     FT_JOB(c, delta_job, args);

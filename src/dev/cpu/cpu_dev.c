@@ -6,14 +6,19 @@
 
 /* ---- what jobs touch, and where threads must meet ---- */
 
-void ft_job_touches(ft_cpu *c, const void *p, size_t bytes, bool write)
+static void touch(ft_cpu *c, ft_touch t)
 {
-    if (!p || !bytes) return;
+    if (t.lo == t.hi) return;
     if (c->n_touch == c->cap_touch) {
         c->cap_touch = c->cap_touch ? 2 * c->cap_touch : 64;
         c->touch = ft_realloc(c->touch, (size_t)c->cap_touch * sizeof *c->touch);
     }
-    c->touch[c->n_touch++] = (ft_touch){(uintptr_t)p, (uintptr_t)p + bytes, write};
+    c->touch[c->n_touch++] = t;
+}
+
+void ft_job_touches(ft_cpu *c, const void *p, size_t bytes, bool write)
+{
+    if (p) touch(c, (ft_touch){.lo = (uintptr_t)p, .hi = (uintptr_t)p + bytes, .write = write});
 }
 
 static size_t extent(ft_mat m)
@@ -23,25 +28,58 @@ static size_t extent(ft_mat m)
     return (last + (size_t)m.d) * sizeof(float);
 }
 
-void ft_job_reads(ft_cpu *c, ft_mat m)
+static ft_touch touch_of(ft_mat m, bool write, ft_cut cut)
 {
-    ft_job_touches(c, m.p, extent(m), false);
+    return (ft_touch){(uintptr_t)m.p, (uintptr_t)m.p + extent(m), write, cut, m.rs};
 }
 
-static bool overlap(ft_touch a, uintptr_t lo, uintptr_t hi)
+static bool overlap(ft_touch a, ft_touch b)
 {
-    return a.lo < hi && lo < a.hi;
+    return a.lo < b.hi && b.lo < a.hi;
+}
+
+void ft_job_reads_cut(ft_cpu *c, ft_mat m, ft_cut cut)
+{
+    touch(c, touch_of(m, false, cut));
+}
+
+void ft_job_writes_cut(ft_cpu *c, ft_mat m, ft_cut cut)
+{
+    const ft_touch t = touch_of(m, true, cut);
+    for (int i = 0; i < FT_PLACES8; i++) {
+        ft_place8 *r = &c->place[i];
+        if (r->valid && overlap(touch_of(r->x, false, cut), t)) r->valid = false;
+    }
+    touch(c, t);
+}
+
+void ft_job_reads(ft_cpu *c, ft_mat m)
+{
+    ft_job_reads_cut(c, m, (ft_cut){0});
 }
 
 void ft_job_writes(ft_cpu *c, ft_mat m)
 {
-    const uintptr_t lo = (uintptr_t)m.p, hi = lo + extent(m);
-    for (int i = 0; i < FT_PLACES8; i++) {
-        ft_place8 *r = &c->place[i];
-        const ft_touch of = {(uintptr_t)r->x.p, (uintptr_t)r->x.p + extent(r->x), false};
-        if (r->valid && overlap(of, lo, hi)) r->valid = false;
+    ft_job_writes_cut(c, m, (ft_cut){0});
+}
+
+/* true when both give every thread the same part */
+static bool alike(const ft_cpu *c, ft_cut a, ft_cut b)
+{
+    ft_part p = {.threads = ft_pool_threads(c->pool)};
+    if (a.by != b.by || a.by == FT_CUT_NONE || a.n != b.n) return false;
+    for (; a.grain != b.grain && p.thread < p.threads; p.thread++) {
+        int lo, hi, to;
+        ft_share(&p, a.n, a.grain, &lo, &hi);
+        ft_share(&p, b.n, b.grain, &lo, &to);
+        if (hi != to) return false;
     }
-    ft_job_touches(c, m.p, hi - lo, true);
+    return true;
+}
+
+static bool same_parts(const ft_cpu *c, ft_touch a, ft_touch b)
+{
+    return a.lo == b.lo && a.hi == b.hi && a.rs == b.rs && alike(c, a.cut, b.cut);
 }
 
 /* The touches [from, n) are the new job's. true when one of them clashes with an earlier one. */
@@ -49,8 +87,8 @@ static bool clashes(const ft_cpu *c, int from)
 {
     for (int i = from; i < c->n_touch; i++)
         for (int j = 0; j < from; j++)
-            if ((c->touch[i].write || c->touch[j].write) &&
-                overlap(c->touch[i], c->touch[j].lo, c->touch[j].hi))
+            if ((c->touch[i].write || c->touch[j].write) && overlap(c->touch[i], c->touch[j]) &&
+                !same_parts(c, c->touch[i], c->touch[j]))
                 return true;
     return false;
 }
@@ -98,22 +136,48 @@ void ft_job_own(ft_cpu *c, size_t bytes)
 
 /* ---- activations as bytes ---- */
 
-enum { QUANTISE_BLOCKS = 8 }; /* a piece of a thread's work */
+/* Columns [lo, hi) of row t. */
+static void quantise_row(const ft_part *p, const ft_rows8 *r, int t, int lo, int hi)
+{
+    const ft_col8 to = ft_col8_at(p, r, t);
+    const int b = lo / FT_BLOCK8;
+    if (lo < hi)
+        p->k->quantise((int8_t *)to.q + lo, (float *)to.d + b, (float *)to.s + 2 * b,
+                       (int32_t *)to.t + 2 * b, ft_mat_head(r->x, t, 0) + lo, hi - lo);
+}
 
 static void quantise_job(const ft_part *p, const void *args)
 {
     const ft_rows8 *r = args;
-    const int blocks = ft_mat_cols(r->x) / FT_BLOCK8;
-    const int pieces = (blocks + QUANTISE_BLOCKS - 1) / QUANTISE_BLOCKS;
+    const int cols = ft_mat_cols(r->x), d = r->x.d;
     int lo, hi;
-    ft_share(p, r->x.T * pieces, 1, &lo, &hi);
-    for (int i = lo; i < hi; i++) {
-        const int t = i / pieces, b = i % pieces * QUANTISE_BLOCKS;
-        const ft_col8 to = ft_col8_at(p, r, t);
-        p->k->quantise((int8_t *)to.q + b * FT_BLOCK8, (float *)to.d + b, (float *)to.s + 2 * b,
-                       (int32_t *)to.t + 2 * b, ft_mat_head(r->x, t, 0) + b * FT_BLOCK8,
-                       FT_MIN(QUANTISE_BLOCKS, blocks - b) * FT_BLOCK8);
+    ft_share(p, r->cut.n, r->cut.grain, &lo, &hi);
+    if (r->cut.by == FT_CUT_COLS)
+        for (int t = 0; t < r->x.T; t++) quantise_row(p, r, t, lo, hi);
+    else if (r->cut.by == FT_CUT_ROWS)
+        for (int t = lo; t < hi; t++) quantise_row(p, r, t, 0, cols);
+    else
+        for (int i = lo; i < hi; i++)
+            quantise_row(p, r, i / r->x.H, i % r->x.H * d, (i % r->x.H + 1) * d);
+}
+
+/* The cut of the job that wrote x, if no thread's part of it ends inside a block; else rows where
+ * there are enough of them, else columns. */
+static ft_cut quantise_cut(const ft_cpu *c, ft_mat x)
+{
+    const ft_touch of = touch_of(x, false, (ft_cut){0});
+    const ft_cut rows = ft_cut_rows(x), cols = ft_cut_cols(x, FT_BLOCK8);
+    for (int i = c->n_touch - 1; i >= 0; i--) {
+        const ft_touch *t = &c->touch[i];
+        if (!t->write || !overlap(*t, of)) continue;
+        if (t->lo != of.lo || t->hi != of.hi || t->rs != of.rs) break;
+        if (alike(c, t->cut, rows)) return rows;
+        if (alike(c, t->cut, cols)) return cols;
+        if (t->cut.by == FT_CUT_HEADS && x.d % FT_BLOCK8 == 0 && t->cut.n == x.T * x.H)
+            return t->cut;
+        break;
     }
+    return x.T >= ft_pool_threads(c->pool) ? rows : cols;
 }
 
 void ft_job_reads8(ft_cpu *c, ft_rows8 r)
@@ -139,7 +203,7 @@ ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x)
         if (r->valid && r->x.p == x.p && r->x.T == x.T && r->x.rs == x.rs &&
             ft_mat_cols(r->x) == ft_mat_cols(x)) {
             r->used = ++c->clock;
-            return (ft_rows8){x, i};
+            return (ft_rows8){.x = x, .place = i};
         }
         if (r->used < c->place[best].used) best = i;
     }
@@ -148,8 +212,8 @@ ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x)
     to->x = x;
     to->valid = true;
     to->used = ++c->clock;
-    const ft_rows8 r = {x, best};
-    ft_job_reads(c, x);
+    const ft_rows8 r = {x, best, quantise_cut(c, x)};
+    ft_job_reads_cut(c, x, r.cut);
     ft_job_touches(c, to, 1, true);
     FT_JOB(c, quantise_job, r);
     return r;
@@ -263,6 +327,8 @@ static const ft_ops ops = {
     .embed = ft_cpu_embed,
     .rmsnorm = ft_cpu_rmsnorm,
     .linear = ft_cpu_linear,
+    .linears = ft_host_linears,
+    .glu = ft_host_glu,
     .rope_angles = ft_cpu_rope_angles,
     .norm_rope = ft_cpu_norm_rope,
     .kv_put = ft_cpu_kv_put,
@@ -272,6 +338,7 @@ static const ft_ops ops = {
     .add = ft_cpu_add,
     .softcap = ft_cpu_softcap,
     .gather = ft_cpu_gather,
+    .argmax = ft_cpu_argmax,
     .scatter = ft_cpu_scatter,
     .conv = ft_cpu_conv,
     .delta_rule = ft_cpu_delta_rule,
@@ -302,6 +369,8 @@ ft_dev *ft_dev_cpu(int threads)
         .replay = ft_host_replay,
         .commit = commit,
         .sync = sync,
+        .room = ft_host_room,
+        .read_rate = ft_host_read_rate,
         .close = close,
     };
     return &c->dev;

@@ -25,10 +25,18 @@ typedef struct ft_part {
 
 typedef void ft_job_fn(const ft_part *p, const void *args);
 
+/* How a job cuts a matrix among the threads. Two jobs that cut it alike need not meet over it: what
+ * a thread reads of it is what it wrote. */
+typedef struct ft_cut {
+    enum { FT_CUT_NONE, FT_CUT_COLS, FT_CUT_ROWS, FT_CUT_HEADS } by;
+    int n, grain; /* columns, rows, or rows times heads, as ft_share takes them */
+} ft_cut;
+
 /* Activations as bytes: what they stand for, and which of the device's places holds them. */
 typedef struct ft_rows8 {
     ft_mat x;
     int place;
+    ft_cut cut; /* of the job that makes them */
 } ft_rows8;
 
 /* Such a place. Its bytes stay good until x is written again. */
@@ -40,12 +48,14 @@ typedef struct ft_place8 {
     size_t bytes;
 } ft_place8;
 
-enum { FT_PLACES8 = 4, FT_JOB_BYTES = 512 };
+enum { FT_PLACES8 = 4, FT_JOB_BYTES = 512, FT_COL_GRAIN = 16 };
 
-/* Memory [lo, hi) that a job touches. */
+/* Memory [lo, hi) that a job touches; rs: of a matrix that is cut. */
 typedef struct ft_touch {
     uintptr_t lo, hi;
     bool write;
+    ft_cut cut;
+    int rs;
 } ft_touch;
 
 typedef struct ft_cpu_job {
@@ -76,6 +86,9 @@ struct ft_cpu {
 void ft_job_reads(ft_cpu *c, ft_mat m);
 void ft_job_writes(ft_cpu *c, ft_mat m);
 void ft_job_touches(ft_cpu *c, const void *p, size_t bytes, bool write);
+/* The same for a matrix of which a thread touches its own part alone. */
+void ft_job_reads_cut(ft_cpu *c, ft_mat m, ft_cut cut);
+void ft_job_writes_cut(ft_cpu *c, ft_mat m, ft_cut cut);
 void ft_job_add(ft_cpu *c, ft_job_fn *fn, const void *args, size_t bytes);
 #define FT_JOB(c, fn, args) ft_job_add(c, fn, &(args), sizeof(args))
 
@@ -98,6 +111,24 @@ static inline void ft_share(const ft_part *p, int n, int grain, int *lo, int *hi
     const int64_t a = pieces * p->thread / p->threads, b = pieces * (p->thread + 1) / p->threads;
     *lo = (int)FT_MIN(a * grain, n);
     *hi = (int)FT_MIN(b * grain, n);
+}
+
+static inline ft_cut ft_cut_cols(ft_mat m, int grain)
+{
+    return (ft_cut){FT_CUT_COLS, ft_mat_cols(m), grain};
+}
+
+static inline ft_cut ft_cut_rows(ft_mat m)
+{
+    return (ft_cut){FT_CUT_ROWS, m.T, 1};
+}
+
+/* Whole heads: all rows of some heads where there are enough for every thread, else some heads of
+ * each row. */
+static inline ft_cut ft_cut_heads(const ft_cpu *c, ft_mat m)
+{
+    if (m.H >= ft_pool_threads(c->pool)) return ft_cut_cols(m, m.d);
+    return (ft_cut){FT_CUT_HEADS, m.T * m.H, 1};
 }
 
 /* Offsets of the scales and sums behind n bytes. */
@@ -164,6 +195,7 @@ void ft_cpu_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
 void ft_cpu_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
 void ft_cpu_softcap(ft_dev *d, ft_mat y, float c);
 void ft_cpu_gather(ft_dev *d, ft_mat y, ft_mat x, int which);
+void ft_cpu_argmax(ft_dev *d, int32_t *id, ft_mat x);
 void ft_cpu_scatter(ft_dev *d, ft_mat y, ft_mat x);
 void ft_cpu_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps);
 void ft_cpu_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r);

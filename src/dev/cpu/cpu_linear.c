@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-enum { STRIP = FT_PACK_ROWS };
+enum { STRIP = FT_COL_GRAIN };
+static_assert(STRIP % FT_PACK_ROWS == 0, "a strip is whole groups");
 
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w)
 {
@@ -91,7 +92,7 @@ static void linear_job(const ft_part *p, const void *args)
     const float scale = ft_weight_scale(&a->w, 0);
     float *out = (float *)(void *)(p->own + ft_cpu_product_own(p->c, &a->w));
     int lo, hi;
-    ft_share(p, a->w.n, STRIP, &lo, &hi);
+    ft_share(p, a->w.n, FT_COL_GRAIN, &lo, &hi);
     for (int o = lo; o < hi; o += STRIP) {
         const int n = FT_MIN(STRIP, hi - o);
         ft_cpu_product(p, out, STRIP, &a->w, 0, o, o + n, &a->x);
@@ -128,7 +129,7 @@ void ft_cpu_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
     assert(x.hs == x.d && y.hs == y.d);
     const linear_args a = {y, cols_of(c, x, w), *w, acc};
     reads_cols(c, &a.x, w);
-    ft_job_writes(c, y);
+    ft_job_writes_cut(c, y, ft_cut_cols(y, FT_COL_GRAIN));
     ft_job_own(c, ft_cpu_product_own(c, w) + (size_t)x.T * STRIP * sizeof(float));
     FT_JOB(c, linear_job, a);
 }

@@ -36,22 +36,30 @@ void ft_cpu_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps)
 {
     ft_cpu *c = (ft_cpu *)d;
     const plain_args a = {.y = y, .x = x, .w = w, .f = eps};
-    ft_job_reads(c, x);
-    ft_job_writes(c, y);
+    const ft_cut cut = x.H == 1 ? ft_cut_rows(x) : (ft_cut){FT_CUT_HEADS, x.T * x.H, 1};
+    ft_job_reads_cut(c, x, cut);
+    ft_job_writes_cut(c, y, cut);
     FT_JOB(c, rmsnorm_job, a);
+}
+
+static void gated_head(const ft_part *p, const plain_args *a, int t, int h)
+{
+    float *y = ft_mat_head(a->y, t, h);
+    norm_head(p->k, y, ft_mat_head(a->x, t, h), a->w.p, a->x.d, a->f);
+    p->k->silu_mul(y, ft_mat_head(a->u, t, h), y, a->x.d);
 }
 
 static void gated_norm_job(const ft_part *p, const void *args)
 {
     const plain_args *a = args;
+    const ft_cut cut = ft_cut_heads(p->c, a->x);
     int lo, hi;
-    ft_share(p, a->x.T * a->x.H, 1, &lo, &hi);
-    for (int i = lo; i < hi; i++) {
-        const int t = i / a->x.H, h = i % a->x.H;
-        float *y = ft_mat_head(a->y, t, h);
-        norm_head(p->k, y, ft_mat_head(a->x, t, h), a->w.p, a->x.d, a->f);
-        p->k->silu_mul(y, ft_mat_head(a->u, t, h), y, a->x.d);
-    }
+    ft_share(p, cut.n, cut.grain, &lo, &hi);
+    if (cut.by == FT_CUT_HEADS)
+        for (int i = lo; i < hi; i++) gated_head(p, a, i / a->x.H, i % a->x.H);
+    else
+        for (int t = 0; t < a->x.T; t++)
+            for (int h = lo / a->x.d; h < hi / a->x.d; h++) gated_head(p, a, t, h);
 }
 
 void ft_cpu_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps)
@@ -59,9 +67,10 @@ void ft_cpu_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float 
     ft_cpu *c = (ft_cpu *)d;
     assert(y.H == o.H && z.H == o.H && z.d == o.d);
     const plain_args a = {.y = y, .x = o, .u = z, .w = w, .f = eps};
-    ft_job_reads(c, o);
-    ft_job_reads(c, z);
-    ft_job_writes(c, y);
+    const ft_cut cut = ft_cut_heads(c, o);
+    ft_job_reads_cut(c, o, cut);
+    ft_job_reads_cut(c, z, cut);
+    ft_job_writes_cut(c, y, cut);
     FT_JOB(c, gated_norm_job, a);
 }
 
@@ -70,22 +79,49 @@ void ft_cpu_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float 
 typedef void run_fn(const ft_kern *k, const plain_args *a, float *y, const float *x, const float *u,
                     int n);
 
-/* Calls fn for runs of columns that are contiguous in all matrices of this thread's share. */
+/* Columns [from, to) of row t, in runs that are contiguous in all matrices. */
+static void row_runs(const ft_part *p, const plain_args *a, run_fn *fn, int t, int from, int to)
+{
+    for (int c = from, n; c < to; c += n) {
+        n = FT_MIN(to - c, a->y.d - c % a->y.d);
+        if (a->x.p) n = FT_MIN(n, a->x.d - c % a->x.d);
+        if (a->u.p) n = FT_MIN(n, a->u.d - c % a->u.d);
+        fn(p->k, a, ft_mat_value(a->y, t, c), a->x.p ? ft_mat_value(a->x, t, c) : NULL,
+           a->u.p ? ft_mat_value(a->u, t, c) : NULL, n);
+    }
+}
+
+/* All rows of some columns, or a few columns of some rows where there are few. */
+static ft_cut run_cut(const ft_cpu *c, ft_mat y)
+{
+    const bool wide = ft_mat_cols(y) / FT_COL_GRAIN >= ft_pool_threads(c->pool);
+    return wide ? ft_cut_cols(y, FT_COL_GRAIN) : (ft_cut){0};
+}
+
+/* Calls fn for what this thread takes of y. */
 static void each_run(const ft_part *p, const plain_args *a, run_fn *fn)
 {
     const int cols = ft_mat_cols(a->y), pieces = (cols + PIECE - 1) / PIECE;
     int lo, hi;
+    if (run_cut(p->c, a->y).by == FT_CUT_COLS) {
+        ft_share(p, cols, FT_COL_GRAIN, &lo, &hi);
+        for (int t = 0; t < a->y.T; t++) row_runs(p, a, fn, t, lo, hi);
+        return;
+    }
     ft_share(p, a->y.T * pieces, 1, &lo, &hi);
     for (int i = lo; i < hi; i++) {
-        const int t = i / pieces, end = FT_MIN(cols, i % pieces * PIECE + PIECE);
-        for (int c = i % pieces * PIECE, n; c < end; c += n) {
-            n = FT_MIN(end - c, a->y.d - c % a->y.d);
-            if (a->x.p) n = FT_MIN(n, a->x.d - c % a->x.d);
-            if (a->u.p) n = FT_MIN(n, a->u.d - c % a->u.d);
-            fn(p->k, a, ft_mat_value(a->y, t, c), a->x.p ? ft_mat_value(a->x, t, c) : NULL,
-               a->u.p ? ft_mat_value(a->u, t, c) : NULL, n);
-        }
+        const int from = i % pieces * PIECE;
+        row_runs(p, a, fn, i / pieces, from, FT_MIN(cols, from + PIECE));
     }
+}
+
+static void run_job(ft_cpu *c, ft_job_fn *fn, plain_args a)
+{
+    const ft_cut cut = run_cut(c, a.y);
+    if (a.x.p) ft_job_reads_cut(c, a.x, cut);
+    if (a.u.p) ft_job_reads_cut(c, a.u, cut);
+    ft_job_writes_cut(c, a.y, cut);
+    FT_JOB(c, fn, a);
 }
 
 static void act_mul_run(const ft_kern *k, const plain_args *a, float *y, const float *x,
@@ -104,12 +140,7 @@ static void act_mul_job(const ft_part *p, const void *args)
 
 void ft_cpu_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act)
 {
-    ft_cpu *c = (ft_cpu *)d;
-    const plain_args a = {.y = y, .x = g, .u = u, .mode = (int)act};
-    ft_job_reads(c, g);
-    ft_job_reads(c, u);
-    ft_job_writes(c, y);
-    FT_JOB(c, act_mul_job, a);
+    run_job((ft_cpu *)d, act_mul_job, (plain_args){.y = y, .x = g, .u = u, .mode = (int)act});
 }
 
 static void sigmoid_run(const ft_kern *k, const plain_args *a, float *y, const float *x,
@@ -141,10 +172,13 @@ void ft_cpu_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
 {
     ft_cpu *c = (ft_cpu *)d;
     const plain_args a = {.y = y, .x = g};
-    const bool row = ft_mat_cols(g) == 1 && ft_mat_cols(y) > 1;
+    if (ft_mat_cols(g) == ft_mat_cols(y)) {
+        run_job(c, sigmoid_job, a);
+        return;
+    }
     ft_job_reads(c, g);
-    ft_job_writes(c, y);
-    FT_JOB(c, row ? sigmoid_row_job : sigmoid_job, a);
+    ft_job_writes_cut(c, y, ft_cut_rows(y));
+    FT_JOB(c, sigmoid_row_job, a);
 }
 
 static void add_run(const ft_kern *k, const plain_args *a, float *y, const float *x, const float *u,
@@ -161,11 +195,7 @@ static void add_job(const ft_part *p, const void *args)
 
 void ft_cpu_add(ft_dev *d, ft_mat y, ft_mat x, float scale)
 {
-    ft_cpu *c = (ft_cpu *)d;
-    const plain_args a = {.y = y, .x = x, .f = scale};
-    ft_job_reads(c, x);
-    ft_job_writes(c, y);
-    FT_JOB(c, add_job, a);
+    run_job((ft_cpu *)d, add_job, (plain_args){.y = y, .x = x, .f = scale});
 }
 
 static void softcap_run(const ft_kern *k, const plain_args *a, float *y, const float *x,
@@ -182,10 +212,7 @@ static void softcap_job(const ft_part *p, const void *args)
 
 void ft_cpu_softcap(ft_dev *d, ft_mat y, float cap)
 {
-    ft_cpu *c = (ft_cpu *)d;
-    const plain_args a = {.y = y, .f = cap};
-    ft_job_writes(c, y);
-    FT_JOB(c, softcap_job, a);
+    run_job((ft_cpu *)d, softcap_job, (plain_args){.y = y, .f = cap});
 }
 
 static void gather_job(const ft_part *p, const void *args)
@@ -291,6 +318,29 @@ void ft_cpu_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
     ft_cpu *c = (ft_cpu *)d;
     const plain_args a = {.x = x, .u = cs, .w = w, .f = eps};
     ft_job_reads(c, cs);
-    ft_job_writes(c, x);
+    ft_job_writes_cut(c, x, (ft_cut){FT_CUT_HEADS, x.T * x.H, 1});
     FT_JOB(c, norm_rope_job, a);
+}
+
+typedef struct argmax_args {
+    ft_mat x;
+    int32_t *id;
+} argmax_args;
+
+static void argmax_job(const ft_part *p, const void *args)
+{
+    const argmax_args *a = args;
+    int lo, hi;
+    ft_share(p, a->x.T, 1, &lo, &hi);
+    for (int t = lo; t < hi; t++) a->id[t] = ft_best_of(ft_mat_head(a->x, t, 0), ft_mat_cols(a->x));
+}
+
+void ft_cpu_argmax(ft_dev *d, int32_t *id, ft_mat x)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    const argmax_args a = {x, id};
+    assert(x.hs == x.d || x.H == 1);
+    ft_job_reads(c, x);
+    ft_job_touches(c, id, (size_t)x.T * sizeof *id, true);
+    FT_JOB(c, argmax_job, a);
 }

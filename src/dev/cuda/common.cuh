@@ -16,6 +16,38 @@
         ft_cuda_check((c), cudaGetLastError(), #kernel);                                           \
     } while (0)
 
+/* The same for a kernel that begins with after_last(): it is started while the kernel before it
+ * still runs, and can do what does not depend on it. */
+#define FT_LAUNCH_NEXT(c, kernel, grid, block, shared, ...)                                        \
+    ft_launch_next((c), kernel, (grid), (block), (shared), #kernel, __VA_ARGS__)
+
+template <class... P, class... A>
+static inline void ft_launch_next(ft_cuda *c, void (*kernel)(P...), dim3 grid, dim3 block,
+                                  size_t shared, const char *name, A... args)
+{
+    cudaLaunchConfig_t g = {};
+    cudaLaunchAttribute a[1];
+    a[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    a[0].val.programmaticStreamSerializationAllowed = 1;
+    g.gridDim = grid;
+    g.blockDim = block;
+    g.dynamicSmemBytes = shared;
+    g.stream = c->stream;
+    g.attrs = a;
+    g.numAttrs = c->cc >= 90;
+    ft_cuda_check(c, cudaLaunchKernelEx(&g, kernel, P(args)...), name);
+}
+
+/* Lets the kernel behind this one start, then waits until everything before this one is done. Its
+ * memory may be touched from here on. */
+__device__ __forceinline__ void after_last()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 static inline unsigned ft_blocks(size_t n, size_t per)
 {
     return (unsigned)((n + per - 1) / per);
@@ -80,7 +112,7 @@ __device__ __forceinline__ size_t shadow_at(int T, int t, int c)
 
 __host__ __device__ __forceinline__ size_t shadow_plane(int T, int k)
 {
-    return (size_t)((k + 31) / 32) * 32 * T;
+    return (size_t)((k + 63) / 64) * 64 * T;
 }
 
 /* Writes a value's two planes. */

@@ -38,7 +38,7 @@ typedef enum ft_cuda_place {
 
 enum { FT_CUDA_SHADOWS = 6, FT_CUDA_GRAPHS = 128 };
 
-/* bf16 planes of a matrix x[T, k]: [plane][k / 32][T][32], k rounded up to a multiple of 32 and
+/* bf16 planes of a matrix x[T, k]: [plane][k / 32][T][32], k rounded up to a multiple of 64 and
  * filled with zeros. */
 typedef struct ft_shadow {
     ft_mat x;
@@ -82,7 +82,8 @@ typedef struct ft_cuda {
 
     unsigned char *pin[2]; /* staging of weights */
     cudaEvent_t pinned[2];
-    void *raw; /* a weight in file layout on its way to its own */
+    uint16_t *grid; /* the tables of quant/grids.h, one after the other */
+    void *raw;      /* a weight in file layout on its way to its own */
     size_t raw_bytes;
 
     cudaError_t error; /* the first fault; nothing is launched on purpose after it */
@@ -96,14 +97,19 @@ void *ft_cuda_scratch(ft_cuda *c, ft_cuda_place which, size_t bytes);
 
 /* m was written: its shadow, and any that overlaps, is stale. */
 void ft_cuda_wrote(ft_cuda *c, ft_mat m);
-/* A place for m's shadow, that the caller's kernel fills along with m: *found says that it is
- * filled already. Call after ft_cuda_wrote. NULL when there is no memory. */
+/* A place for m's shadow: *found says that it is filled already. NULL when there is no memory. */
 uint16_t *ft_cuda_shadow(ft_cuda *c, ft_mat m, bool *found);
+/* m is being written, and the caller fills this shadow along with it; NULL when m can have
+ * none: its width is no multiple of 64. */
+uint16_t *ft_cuda_wrote_both(ft_cuda *c, ft_mat m);
 
 /* The ops, in the files of their families. */
 void ft_cuda_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale);
 void ft_cuda_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps);
 void ft_cuda_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc);
+void ft_cuda_linears(ft_dev *d, const ft_out *o, int n, ft_mat x);
+void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
+                 const ft_weight *up, ft_act act);
 void ft_cuda_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r);
 void ft_cuda_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs);
 void ft_cuda_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v);
@@ -113,6 +119,7 @@ void ft_cuda_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
 void ft_cuda_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
 void ft_cuda_softcap(ft_dev *d, ft_mat y, float c);
 void ft_cuda_gather(ft_dev *d, ft_mat y, ft_mat x, int which);
+void ft_cuda_argmax(ft_dev *d, int32_t *id, ft_mat x);
 void ft_cuda_scatter(ft_dev *d, ft_mat y, ft_mat x);
 void ft_cuda_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s);
 void ft_cuda_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,

@@ -107,7 +107,7 @@ uint16_t *ft_cuda_shadow(ft_cuda *c, ft_mat m, bool *found)
         if (s->used < c->shadow[best].used) best = i;
     }
     ft_shadow *s = &c->shadow[best];
-    const size_t k = ((size_t)ft_mat_cols(m) + 31) / 32 * 32;
+    const size_t k = ((size_t)ft_mat_cols(m) + 63) / 64 * 64;
     const size_t bytes = 2 * k * (size_t)m.T * sizeof(uint16_t);
     *found = false;
     if (bytes > s->bytes) {
@@ -125,6 +125,13 @@ uint16_t *ft_cuda_shadow(ft_cuda *c, ft_mat m, bool *found)
     s->valid = true;
     s->used = ++c->clock;
     return s->p;
+}
+
+uint16_t *ft_cuda_wrote_both(ft_cuda *c, ft_mat m)
+{
+    bool found;
+    ft_cuda_wrote(c, m);
+    return ft_mat_cols(m) % 64 ? NULL : ft_cuda_shadow(c, m, &found);
 }
 
 /* ---- the batch ---- */
@@ -283,6 +290,54 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
     return FT_OK;
 }
 
+static uint64_t room(ft_dev *d)
+{
+    (void)d;
+    size_t free_bytes = 0, all = 0;
+    return cudaMemGetInfo(&free_bytes, &all) == cudaSuccess ? free_bytes : 0;
+}
+
+static __global__ void read_kernel(const uint4 *p, size_t n, uint32_t *out)
+{
+    uint32_t sum = 0;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n;
+         i += 4 * (size_t)gridDim.x * blockDim.x) {
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const size_t at = i + (size_t)k * gridDim.x * blockDim.x;
+            if (at < n) sum += p[at].x ^ p[at].y ^ p[at].z ^ p[at].w;
+        }
+    }
+    if (sum == 1) *out = sum; /* never, but the reads must count */
+}
+
+/* Over memory several times the size of the cache, or less where there is less. */
+static double read_rate(ft_dev *d)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    const size_t bytes = (size_t)FT_MIN((uint64_t)2 << 30, room(d) / 2) / 16 * 16;
+    void *p = bytes ? d->alloc(d, bytes) : NULL;
+    cudaEvent_t from, to;
+    double best = 0;
+    if (!p) return 0;
+    cudaEventCreate(&from);
+    cudaEventCreate(&to);
+    for (int i = 0; i < 6; i++) {
+        float ms = 0;
+        cudaEventRecord(from, c->stream);
+        read_kernel<<<(unsigned)c->sms * 8, 256, 0, c->stream>>>((const uint4 *)p, bytes / 16,
+                                                                 (uint32_t *)p);
+        cudaEventRecord(to, c->stream);
+        ft_cuda_check(c, cudaEventSynchronize(to), "a read of memory");
+        if (cudaEventElapsedTime(&ms, from, to) == cudaSuccess && ms > 0)
+            best = FT_MAX(best, (double)bytes / (ms * 1e-3));
+    }
+    cudaEventDestroy(from);
+    cudaEventDestroy(to);
+    d->free(d, p);
+    return best;
+}
+
 static void close_dev(ft_dev *d)
 {
     ft_cuda *c = (ft_cuda *)d;
@@ -295,6 +350,7 @@ static void close_dev(ft_dev *d)
         if (c->pinned[i]) cudaEventDestroy(c->pinned[i]);
     }
     cudaFree(c->raw);
+    cudaFree(c->grid);
     cudaFree(c->there);
     cudaFreeHost(c->stage);
     if (c->staged) cudaEventDestroy(c->staged);
@@ -303,10 +359,12 @@ static void close_dev(ft_dev *d)
 }
 
 static const ft_ops ops = {
-    ft_cuda_embed,      ft_cuda_rmsnorm, ft_cuda_linear,  ft_cuda_rope_angles,   ft_cuda_norm_rope,
-    ft_cuda_kv_put,     ft_cuda_attend,  ft_cuda_act_mul, ft_cuda_sigmoid_mul,   ft_cuda_add,
-    ft_cuda_softcap,    ft_cuda_gather,  ft_cuda_scatter, ft_cuda_conv,          ft_cuda_delta_rule,
-    ft_cuda_gated_norm, ft_cuda_route,   ft_cuda_moe,     ft_cuda_centroid_head,
+    ft_cuda_embed,   ft_cuda_rmsnorm,       ft_cuda_linear,      ft_cuda_linears,
+    ft_cuda_glu,     ft_cuda_rope_angles,   ft_cuda_norm_rope,   ft_cuda_kv_put,
+    ft_cuda_attend,  ft_cuda_act_mul,       ft_cuda_sigmoid_mul, ft_cuda_add,
+    ft_cuda_softcap, ft_cuda_gather,        ft_cuda_argmax,      ft_cuda_scatter,
+    ft_cuda_conv,    ft_cuda_delta_rule,    ft_cuda_gated_norm,  ft_cuda_route,
+    ft_cuda_moe,     ft_cuda_centroid_head,
 };
 
 static ft_status no_gpu(ft_err *err, cudaError_t e)
@@ -354,6 +412,8 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
     d->replay = replay;
     d->commit = commit;
     d->sync = sync;
+    d->room = room;
+    d->read_rate = read_rate;
     d->close = close_dev;
     *out = d;
     return FT_OK;

@@ -58,6 +58,8 @@ static const ft_ops ops = {
     .embed = ft_ref_embed,
     .rmsnorm = ft_ref_rmsnorm,
     .linear = ft_ref_linear,
+    .linears = ft_host_linears,
+    .glu = ft_host_glu,
     .rope_angles = ft_ref_rope_angles,
     .norm_rope = ft_ref_norm_rope,
     .kv_put = ft_ref_kv_put,
@@ -67,6 +69,7 @@ static const ft_ops ops = {
     .add = ft_ref_add,
     .softcap = ft_ref_softcap,
     .gather = ft_ref_gather,
+    .argmax = ft_ref_argmax,
     .scatter = ft_ref_scatter,
     .conv = ft_ref_conv,
     .delta_rule = ft_ref_delta_rule,
@@ -95,6 +98,8 @@ ft_dev *ft_dev_ref(void)
         .replay = ft_host_replay,
         .commit = commit,
         .sync = sync,
+        .room = ft_host_room,
+        .read_rate = ft_host_read_rate,
         .close = close,
     };
     return &r->dev;

@@ -108,3 +108,9 @@ void ft_ref_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float 
             }
         }
 }
+
+void ft_ref_argmax(ft_dev *d, int32_t *id, ft_mat x)
+{
+    (void)d;
+    for (int t = 0; t < x.T; t++) id[t] = ft_best_of(ft_mat_head(x, t, 0), ft_mat_cols(x));
+}

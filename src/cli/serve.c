@@ -1,0 +1,215 @@
+/* cli/serve.c - starts the server, loads the model behind it, and ends both on a signal. */
+#define _GNU_SOURCE
+#include "serve/serve.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/cmd.h"
+#include "cli/model_opts.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#if FT_HAVE_HTTPD
+
+typedef struct serving {
+    const ft_opts *o;
+    ft_model_opts mo;
+    ft_llm *m;
+    ft_server *s;
+    ft_request request;
+    char *kwargs;
+    bool started;
+} serving;
+
+static void log_line(void *user, ft_log_level level, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "%s%s\n", level <= FT_LOG_WARN ? "foretoken: " : "", line);
+}
+
+/* ---- options ---- */
+
+static ft_status refuse(const ft_opts *o, ft_err *err)
+{
+    if (ft_opts_flag(o, "context-shift"))
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "--context-shift is not supported: a reply ends when "
+                       "the context is full; want a larger --ctx-size");
+    if (ft_opts_set(o, "mmproj"))
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "--mmproj and the like are not supported: models read text alone");
+    if (ft_opts_set(o, "lora"))
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "--lora and the like are not supported: there are no adapters");
+    return FT_OK;
+}
+
+static void defaults(void *user, ft_request *r)
+{
+    *r = ((serving *)user)->request;
+}
+
+static ft_status template_kwargs(serving *u, ft_err *err)
+{
+    json_t *j;
+    const ft_status st = ft_model_opts_template(u->o, &j, err);
+    if (st) return st;
+    json_object_del(j, "add_generation_prompt");
+    if (ft_opts_flag(u->o, "reasoning-preserve"))
+        json_object_set_new(j, "preserve_thinking", json_true());
+    u->kwargs = json_dumps(j, JSON_COMPACT);
+    json_decref(j);
+    return FT_OK;
+}
+
+static void serve_params(serving *u, ft_serve_params *p)
+{
+    const ft_opts *o = u->o;
+    ft_serve_defaults(p);
+    p->host = ft_opts_text(o, "host");
+    p->port = (int)ft_opts_int(o, "port");
+    p->api_prefix = ft_opts_text(o, "api-prefix");
+    p->alias = ft_opts_text(o, "alias");
+    p->api_key = ft_opts_text(o, "api-key");
+    p->api_key_file = ft_opts_text(o, "api-key-file");
+    p->slot_save_path = ft_opts_text(o, "slot-save-path");
+    p->cors_origins = ft_opts_text(o, "cors-origins");
+    if (!p->cors_origins) p->cors_origins = p->slot_save_path ? "localhost" : "*";
+    p->cors_methods = ft_opts_text(o, "cors-methods");
+    p->cors_headers = ft_opts_text(o, "cors-headers");
+    p->cors_credentials = ft_opts_flag(o, "cors-credentials");
+    p->tls_key = ft_opts_text(o, "ssl-key-file");
+    p->tls_cert = ft_opts_text(o, "ssl-cert-file");
+    p->threads = FT_MAX(0, (int)ft_opts_int(o, "threads-http"));
+    p->connections = (int)ft_opts_int(o, "max-connections");
+    p->body_max = (size_t)ft_opts_int(o, "max-body") << 20;
+    p->queue = (int)ft_opts_int(o, "queue-max");
+    p->timeout_s = (int)ft_opts_int(o, "timeout");
+    p->ping_s = (int)ft_opts_int(o, "sse-ping-interval");
+    p->slots = ft_opts_flag(o, "slots");
+    p->metrics = ft_opts_flag(o, "metrics");
+    p->props = ft_opts_flag(o, "props");
+    p->log_requests = !ft_opts_flag(o, "log-disable") && !ft_opts_flag(o, "quiet");
+    p->reasoning_format = ft_opts_text(o, "reasoning-format");
+    p->reasoning_budget = (int)ft_opts_int(o, "reasoning-budget");
+    p->reasoning_message = ft_opts_text(o, "reasoning-budget-message");
+    p->reasoning_effort = ft_opts_text(o, "reasoning-effort");
+    p->template_kwargs = u->kwargs; /* --thinking is in there */
+    p->cache_prompt = ft_opts_flag(o, "cache-prompt");
+    p->seed = ft_opts_int(o, "seed");
+    p->defaults = defaults;
+    p->user = u;
+}
+
+static void queue_params(const ft_opts *o, ft_queue_params *q)
+{
+    const int64_t mib = ft_opts_int(o, "cache-ram");
+    ft_queue_defaults(q);
+    q->waiting = (int)ft_opts_int(o, "queue-max");
+    q->step_ms = ft_opts_float(o, "max-step-ms");
+    q->prefix_bytes = mib < 0 ? UINT64_MAX / 4 : (uint64_t)mib << 20;
+    if (!ft_opts_flag(o, "cache-prompt")) q->prefix_bytes = 0;
+    q->cache_dir = ft_opts_text(o, "cache-dir");
+}
+
+/* ---- life ---- */
+
+static void say_start(const serving *u)
+{
+    const ft_llm_info *i = ft_llm_about(u->m);
+    const ft_sampling *s = &u->request.sampling;
+    if (ft_opts_flag(u->o, "quiet")) return;
+    fprintf(stderr, "%s: %s, %s, context %d, %d replies at a time\n", i->path, i->arch, i->device,
+            i->ctx, i->lanes);
+    fprintf(stderr, "drafts: %s\n", i->drafter);
+    fprintf(stderr, "sampling: temperature %g, top-k %d, top-p %g, min-p %g\n",
+            (double)s->temperature, s->top_k, (double)s->top_p, (double)s->min_p);
+    fprintf(stderr, "ready at %s%s\n", ft_server_address(u->s),
+            ft_opts_text(u->o, "api-prefix") ? ft_opts_text(u->o, "api-prefix") : "");
+}
+
+static ft_status start(serving *u, ft_err *err)
+{
+    ft_serve_params p;
+    ft_llm_params lp;
+    ft_queue_params q;
+    ft_status st = refuse(u->o, err);
+    if (!st) st = template_kwargs(u, err);
+    if (st) return st;
+    serve_params(u, &p);
+    if ((st = ft_model_opts_params(&u->mo, u->o, &lp, err))) return st;
+    const int lanes = (int)ft_opts_int(u->o, "parallel");
+    lp.lanes = lanes > 0 ? lanes : 4;
+    lp.cells = ft_opts_int(u->o, "kv-cells");
+    queue_params(u->o, &q);
+    if ((st = ft_server_open(&u->s, &p, err))) return st;
+    if ((st = ft_llm_open(&u->m, &lp, err))) return st;
+    if ((st = ft_model_opts_request(&u->mo, u->o, u->m, &u->request, err))) return st;
+    if ((st = ft_llm_start(u->m, &q, err))) return st;
+    u->started = true;
+    ft_server_attach(u->s, u->m);
+    say_start(u);
+    return FT_OK;
+}
+
+/* The next signal, or 0 after so many seconds; < 0: however long it takes. */
+static int next_signal(const sigset_t *set, double s)
+{
+    const struct timespec t = {(time_t)s, (long)((s - (double)(time_t)s) * 1e9)};
+    for (;;) {
+        const int sig = s < 0 ? sigwaitinfo(set, NULL) : sigtimedwait(set, NULL, &t);
+        if (sig > 0) return sig;
+        if (errno != EINTR) return 0;
+    }
+}
+
+/* Running replies get some time; a second signal takes it from them. */
+static void drain(serving *u, const sigset_t *set)
+{
+    const double until = ft_now_s() + 10;
+    ft_server_drain(u->s);
+    while (ft_server_busy(u->s) && ft_now_s() < until)
+        if (next_signal(set, 0.05)) break;
+}
+
+int ft_cmd_serve(const ft_opts *o)
+{
+    ft_err err;
+    serving u = {.o = o};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set, NULL); /* every thread inherits it; they are waited for here */
+    ft_log_to(log_line, NULL);
+    ft_log_max(ft_opts_flag(o, "quiet") ? FT_LOG_WARN : FT_LOG_INFO);
+    const ft_status st = start(&u, &err);
+    if (!st) {
+        next_signal(&set, -1);
+        drain(&u, &set);
+    }
+    ft_server_close(u.s);
+    if (u.started) ft_llm_stop(u.m, false);
+    ft_llm_close(u.m);
+    ft_model_opts_release(&u.mo);
+    free(u.kwargs);
+    return st ? ft_die(&err) : 0;
+}
+
+#else
+
+int ft_cmd_serve(const ft_opts *o)
+{
+    ft_err err;
+    (void)o;
+    ft_fail(&err, FT_EUNSUPPORTED, "this build has no server: libmicrohttpd was not found");
+    return ft_die(&err);
+}
+
+#endif

@@ -1,0 +1,670 @@
+/* dev/cpu/arm/woven.h - weights repacked at bind: four rows woven into one another, so that a
+ * product instruction fills its lanes with outputs and nothing is added across lanes. For the file
+ * that includes this and has defined
+ *     place     which of eight vectors, and which byte of it, holds value k of row r of a block
+ *     tile_*    a block against n columns, minima against the sums of n columns, the end
+ *
+ * A block is 32 values of four rows: eight vectors of bytes once it is unpacked. The codes are
+ * stored so that unpacking is mostly masking: a code sits in the upper bits of its byte and reads
+ * as a signed multiple of itself (a nibble times 16), which the scale makes up for; an offset of
+ * the format goes into the minimum. Vectors that do not divide a byte are built from the bits
+ * that the others leave over.
+ *
+ * A group of four rows holds
+ *   blocks of 32    the scales of all blocks (four f16 each; four upper halves of floats for
+ *                   MXFP4), then the codes of all
+ *   blocks of 256   one after the other: four f16 scales, four f16 minima, block scales, block
+ *                   minima, the codes; block scales are bytes, biased where the format has signs */
+#ifndef FT_DEV_CPU_ARM_WOVEN_H
+#define FT_DEV_CPU_ARM_WOVEN_H
+
+#include "dev/cpu/arm/dot8.h"
+
+enum { ROWS = 4, COLS = 8 };
+
+/* Adding 1.5 * 2^23 to a small integer leaves it in the low bits of a float: a sum that begins
+ * with these bits is a float at once. The conversion instruction is four times as dear on many
+ * cores. A block's sums are below 2^22. */
+static const int32_t sum_start[4] = {0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000};
+
+/* From memory: a copy of a register would take a turn of the units that multiply. */
+INLINE int32x4_t sum_begin(void)
+{
+    int32x4_t r;
+    __asm__ volatile("ldr %q0, %1" : "=w"(r) : "m"(sum_start));
+    return r;
+}
+
+INLINE float32x4_t sum_end(int32x4_t i)
+{
+    return vsubq_f32(vreinterpretq_f32_s32(i), vdupq_n_f32(12582912.0f));
+}
+
+/* ---- packing ---- */
+
+/* The codes of a block: [row][value] to [vector][byte]. */
+static void weave(uint8_t to[8][16], const uint8_t code[ROWS][32])
+{
+    for (int r = 0; r < ROWS; r++)
+        for (int k = 0; k < 32; k++) {
+            int v, byte;
+            place(r, k, &v, &byte);
+            to[v][byte] = code[r][k];
+        }
+}
+
+static void weave_bytes(unsigned char *to, const unsigned char *from, size_t row_bytes, int n)
+{
+    for (int r = 0; r < ROWS; r++) memcpy(to + n * r, from + (size_t)r * row_bytes, (size_t)n);
+}
+
+/* How the codes of a block are kept; the bytes of a block in brackets. */
+typedef enum bits {
+    BITS8, /* [128] */
+    BITS6, /* [96] four codes in three bytes, twice: three in upper bits, one in the rest */
+    BITS5, /* [80] eight codes in five bytes */
+    BITS4, /* [64] vector v low, v + 4 high */
+    BITS3, /* [48] eight codes in three bytes */
+    BITS2, /* [32] four codes in a byte, twice */
+} bits;
+
+INLINE int bits_bytes(bits b)
+{
+    return b == BITS8   ? 128
+           : b == BITS6 ? 96
+           : b == BITS5 ? 80
+           : b == BITS4 ? 64
+           : b == BITS3 ? 48
+                        : 32;
+}
+
+/* n bits of a code from bit `at` of it on, moved to bit `to`. */
+static unsigned field(unsigned code, int at, int n, int to)
+{
+    return (code >> at & ((1u << n) - 1)) << to;
+}
+
+static void pack_byte(unsigned char *to, const uint8_t v[8][16], int i, bits b)
+{
+    unsigned c[8];
+    for (int j = 0; j < 8; j++) c[j] = v[j][i];
+    switch (b) {
+    case BITS8:
+        for (int j = 0; j < 8; j++) to[16 * j + i] = (unsigned char)c[j];
+        break;
+    case BITS6:
+        for (int j = 0; j < 8; j++)
+            if (j % 4 < 3)
+                to[48 * (j / 4) + 16 * (j % 4) + i] =
+                    (unsigned char)(c[j] << 2 | field(c[j / 4 * 4 + 3], 4 - 2 * (j % 4), 2, 0));
+        break;
+    case BITS5: {
+        const unsigned low[5] = {field(c[5], 2, 3, 0), field(c[5], 0, 2, 0) | field(c[7], 1, 1, 2),
+                                 field(c[6], 2, 3, 0), field(c[6], 0, 2, 0) | field(c[7], 0, 1, 2),
+                                 field(c[7], 2, 3, 0)};
+        for (int j = 0; j < 5; j++) to[16 * j + i] = (unsigned char)(c[j] << 3 | low[j]);
+        break;
+    }
+    case BITS4:
+        for (int j = 0; j < 4; j++) to[16 * j + i] = (unsigned char)(c[j] | c[j + 4] << 4);
+        break;
+    case BITS3: {
+        const unsigned low[3] = {field(c[6], 1, 2, 0), field(c[7], 1, 2, 0),
+                                 field(c[6], 0, 1, 1) | field(c[7], 0, 1, 0)};
+        for (int j = 0; j < 3; j++)
+            to[16 * j + i] = (unsigned char)(c[2 * j] << 5 | c[2 * j + 1] << 2 | low[j]);
+        break;
+    }
+    case BITS2:
+        for (int j = 0; j < 2; j++)
+            to[16 * j + i] = (unsigned char)(c[4 * j] << 6 | c[4 * j + 1] << 4 | c[4 * j + 2] << 2 |
+                                             c[4 * j + 3]);
+        break;
+    }
+}
+
+static void pack_codes(unsigned char *to, const uint8_t code[ROWS][32], bits b)
+{
+    uint8_t v[8][16];
+    weave(v, code);
+    for (int i = 0; i < 16; i++) pack_byte(to, v, i, b);
+}
+
+/* ---- unpacking ---- */
+
+INLINE int8x16_t s8(uint8x16_t v)
+{
+    return vreinterpretq_s8_u8(v);
+}
+
+INLINE void unpack8(int8x16_t *v, const unsigned char *p)
+{
+    UNROLL for (int j = 0; j < 8; j++) v[j] = vld1q_s8((const int8_t *)p + 16 * j);
+}
+
+/* 4 (q - 32) */
+INLINE void unpack6(int8x16_t *v, const unsigned char *p)
+{
+    const uint8x16_t upper = vdupq_n_u8(0xfc);
+    UNROLL for (int h = 0; h < 2; h++)
+    {
+        const uint8x16_t a = vld1q_u8(p + 48 * h), b = vld1q_u8(p + 48 * h + 16);
+        const uint8x16_t c = vld1q_u8(p + 48 * h + 32);
+        v[4 * h] = s8(vandq_u8(a, upper));
+        v[4 * h + 1] = s8(vandq_u8(b, upper));
+        v[4 * h + 2] = s8(vandq_u8(c, upper));
+        v[4 * h + 3] = s8(vsliq_n_u8(vsliq_n_u8(vshlq_n_u8(c, 2), b, 4), a, 6));
+    }
+}
+
+/* 8 (q - 16) */
+INLINE void unpack5(int8x16_t *v, const unsigned char *p)
+{
+    const uint8x16_t upper = vdupq_n_u8(0xf8);
+    uint8x16_t b[5];
+    UNROLL for (int j = 0; j < 5; j++)
+    {
+        b[j] = vld1q_u8(p + 16 * j);
+        v[j] = s8(vandq_u8(b[j], upper));
+    }
+    v[5] = s8(vsliq_n_u8(vshlq_n_u8(b[1], 3), b[0], 5));
+    v[6] = s8(vsliq_n_u8(vshlq_n_u8(b[3], 3), b[2], 5));
+    const uint8x16_t two = vbslq_u8(vdupq_n_u8(0x10), vshlq_n_u8(b[1], 2), vshlq_n_u8(b[3], 1));
+    v[7] = s8(vandq_u8(vsliq_n_u8(two, b[4], 5), upper));
+}
+
+/* 32 (q - 4) */
+INLINE void unpack3(int8x16_t *v, const unsigned char *p)
+{
+    const uint8x16_t upper = vdupq_n_u8(0xe0);
+    uint8x16_t b[3];
+    UNROLL for (int j = 0; j < 3; j++)
+    {
+        b[j] = vld1q_u8(p + 16 * j);
+        v[2 * j] = s8(vandq_u8(b[j], upper));
+        v[2 * j + 1] = s8(vandq_u8(vshlq_n_u8(b[j], 3), upper));
+    }
+    v[6] = s8(vandq_u8(vsliq_n_u8(vshlq_n_u8(b[2], 4), b[0], 6), upper));
+    v[7] = s8(vsliq_n_u8(vshlq_n_u8(b[2], 5), b[1], 6));
+}
+
+/* 64 (q - 2) */
+INLINE void unpack2(int8x16_t *v, const unsigned char *p)
+{
+    const uint8x16_t upper = vdupq_n_u8(0xc0);
+    UNROLL for (int h = 0; h < 2; h++)
+    {
+        const uint8x16_t b = vld1q_u8(p + 16 * h);
+        v[4 * h] = s8(vandq_u8(b, upper));
+        v[4 * h + 1] = s8(vandq_u8(vshlq_n_u8(b, 2), upper));
+        v[4 * h + 2] = s8(vandq_u8(vshlq_n_u8(b, 4), upper));
+        v[4 * h + 3] = s8(vshlq_n_u8(b, 6));
+    }
+}
+
+/* What sixteen nibbles stand for; all of them, each in four bits. */
+INLINE void unpack_table(int8x16_t *v, const unsigned char *p, int8x16_t table)
+{
+    UNROLL for (int j = 0; j < 4; j++)
+    {
+        const uint8x16_t b = vld1q_u8(p + 16 * j);
+        v[j] = vqtbl1q_s8(table, vandq_u8(b, vdupq_n_u8(15)));
+        v[j + 4] = vqtbl1q_s8(table, vshrq_n_u8(b, 4));
+    }
+}
+
+/* 16 q of signed nibbles */
+INLINE void unpack4(int8x16_t *v, const unsigned char *p)
+{
+    UNROLL for (int j = 0; j < 4; j++)
+    {
+        const uint8x16_t b = vld1q_u8(p + 16 * j);
+        v[j] = s8(vshlq_n_u8(b, 4));
+        v[j + 4] = s8(vandq_u8(b, vdupq_n_u8(0xf0)));
+    }
+}
+
+/* Two blocks in the nibbles of eight vectors: q of the first, 16 (q - 8) of the second. */
+INLINE void unpack_pair(int8x16_t *v, const unsigned char *p, const int second)
+{
+    const uint8x16_t mask = vdupq_n_u8(second ? 0xf0 : 0x0f);
+    UNROLL for (int j = 0; j < 8; j++) v[j] = s8(vandq_u8(vld1q_u8(p + 16 * j), mask));
+}
+
+INLINE float32x4_t f16x4_at(const unsigned char *p)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
+}
+
+/* Four floats whose lower halves are zero. */
+INLINE float32x4_t upper_halves(const unsigned char *p)
+{
+    return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(p)), 16));
+}
+
+/* Sixteen bytes, less a bias, as four vectors of floats times d, every other one times e. */
+INLINE void scale_bytes(float32x4_t *to, uint8x16_t b, float bias, float32x4_t d, float32x4_t e)
+{
+    const uint8x16_t zero = vdupq_n_u8(0);
+    const uint16x8_t top = vdupq_n_u16(0x4b00); /* the upper half of 2^23 */
+    const float32x4_t base = vdupq_n_f32(8388608.0f + bias);
+    const uint16x8_t lo = vreinterpretq_u16_u8(vzip1q_u8(b, zero));
+    const uint16x8_t hi = vreinterpretq_u16_u8(vzip2q_u8(b, zero));
+    const uint16x8_t w[4] = {vzip1q_u16(lo, top), vzip2q_u16(lo, top), vzip1q_u16(hi, top),
+                             vzip2q_u16(hi, top)};
+    UNROLL for (int j = 0; j < 4; j++) to[j] =
+        vmulq_f32(vsubq_f32(vreinterpretq_f32_u16(w[j]), base), j % 2 ? e : d);
+}
+
+/* An offset of half the codes' range is 128 units of the scale, whatever their size. */
+INLINE void min_offset(float32x4_t *m, float32x4_t s)
+{
+    *m = vfmsq_n_f32(*m, s, 128);
+}
+
+/* ---- blocks of 32 with a scale of their own ---- */
+
+typedef enum kind32 { W_Q8_0, W_Q4_0, W_Q5_0, W_IQ4_NL, W_MXFP4 } kind32;
+
+static const int8_t fp4_steps[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+INLINE bits kind32_bits(kind32 t)
+{
+    return t == W_Q8_0 ? BITS8 : t == W_Q5_0 ? BITS5 : BITS4;
+}
+
+/* The codes begin behind the scales of all blocks, where vectors are aligned. */
+INLINE size_t codes32(int k)
+{
+    return ((size_t)(k / 32) * 8 + 15) / 16 * 16;
+}
+
+INLINE void woven32(float *const *y, const unsigned char *w, size_t group, int rows, int k,
+                    const ft_col8 *x, const int n, const kind32 t)
+{
+    const int8x16_t table = vld1q_s8(t == W_MXFP4 ? fp4_steps : iq4_steps);
+    for (int o = 0; o < rows; o += ROWS, w += group) {
+        const unsigned char *p = w + codes32(k);
+        float32x4_t acc[COLS];
+        tile_zero(acc, n);
+        for (int b = 0; b < k / 32; b++, p += bits_bytes(kind32_bits(t))) {
+            int8x16_t v[8];
+            float32x4_t s = t == W_MXFP4 ? upper_halves(w + 8 * b) : f16x4_at(w + 8 * b);
+            if (t == W_Q8_0) unpack8(v, p);
+            if (t == W_Q4_0) unpack4(v, p), s = vmulq_n_f32(s, 1.0f / 16);
+            if (t == W_Q5_0) unpack5(v, p), s = vmulq_n_f32(s, 1.0f / 8);
+            if (t == W_IQ4_NL || t == W_MXFP4) unpack_table(v, p, table);
+            tile_block(acc, v, s, x, n, b);
+        }
+        tile_store(y, o, acc, n);
+    }
+}
+
+/* ---- blocks of 256 ---- */
+
+typedef enum kind256 { W_Q4_K, W_Q5_K, W_Q6_K, W_Q3_K, W_Q2_K, W_IQ4_XS } kind256;
+
+/* Where things lie in a block of 256 of four rows: d at 0, dmin at 8 where there is one. */
+typedef struct shape256 {
+    int scale, min, code, block, bytes; /* offsets; bytes of a block of 32 and of all */
+} shape256;
+
+INLINE shape256 shape_of(kind256 t)
+{
+    switch (t) {
+    case W_Q4_K: return (shape256){16, 48, 80, 64, 592};
+    case W_Q5_K: return (shape256){16, 48, 80, 80, 720};
+    case W_Q6_K: return (shape256){16, 0, 80, 96, 848};
+    case W_Q3_K: return (shape256){16, 0, 80, 48, 464};
+    case W_Q2_K: return (shape256){16, 0, 80, 32, 336};
+    default: return (shape256){16, 0, 48, 64, 560};
+    }
+}
+
+/* Q4_K and Q5_K: a scale and a minimum for each block. */
+INLINE void woven_min(float *const *y, const unsigned char *w, size_t group, int rows, int k,
+                      const ft_col8 *x, const int n, const kind256 t)
+{
+    const shape256 at = shape_of(t);
+    for (int o = 0; o < rows; o += ROWS, w += group) {
+        const unsigned char *p = w;
+        float32x4_t acc[COLS];
+        tile_zero(acc, n);
+        for (int b = 0; b < k / 32; b += 8, p += at.bytes) {
+            const float32x4_t one = f16x4_at(p), dm = f16x4_at(p + 8);
+            const float32x4_t e = vmulq_n_f32(one, t == W_Q4_K ? 1.0f / 16 : 1.0f / 8);
+            const float32x4_t d = t == W_Q4_K ? one : e;
+            float32x4_t s[8], m[8];
+            UNROLL for (int g = 0; g < 2; g++)
+            {
+                scale_bytes(s + 4 * g, vld1q_u8(p + at.scale + 16 * g), 0, d, e);
+                scale_bytes(m + 4 * g, vld1q_u8(p + at.min + 16 * g), 0, dm, dm);
+            }
+            UNROLL for (int j = 0; j < 8; j++) if (t == W_Q5_K || j % 2) min_offset(&m[j], s[j]);
+            tile_min32(acc, m, x, n, b);
+            UNROLL for (int j = 0; j < 8; j++)
+            {
+                int8x16_t v[8];
+                if (t == W_Q4_K)
+                    unpack_pair(v, p + at.code + 128 * (j / 2), j % 2);
+                else
+                    unpack5(v, p + at.code + 80 * j);
+                tile_block(acc, v, s[j], x, n, b + j);
+            }
+        }
+        tile_store(y, o, acc, n);
+    }
+}
+
+/* Q6_K, Q3_K, Q2_K: a scale for each sixteen values, and in Q2_K a minimum. */
+INLINE void woven_half(float *const *y, const unsigned char *w, size_t group, int rows, int k,
+                       const ft_col8 *x, const int n, const kind256 t)
+{
+    const shape256 at = shape_of(t);
+    const float unit = t == W_Q6_K ? 1.0f / 4 : t == W_Q3_K ? 1.0f / 32 : 1.0f / 64;
+    const float bias = t == W_Q6_K ? 128 : t == W_Q3_K ? 32 : 0;
+    for (int o = 0; o < rows; o += ROWS, w += group) {
+        const unsigned char *p = w;
+        float32x4_t acc[COLS];
+        tile_zero(acc, n);
+        for (int b = 0; b < k / 32; b += 8, p += at.bytes) {
+            const float32x4_t d = vmulq_n_f32(f16x4_at(p), unit);
+            for (int g = 0; g < 4; g++) { /* two blocks: their scales are sixteen bytes */
+                float32x4_t s[4], m[4];
+                uint8x16_t sc = vld1q_u8(p + at.scale + 16 * g);
+                if (t == W_Q2_K) {
+                    const float32x4_t dm = f16x4_at(p + 8);
+                    scale_bytes(m, vshrq_n_u8(sc, 4), 0, dm, dm);
+                    sc = vandq_u8(sc, vdupq_n_u8(15));
+                }
+                scale_bytes(s, sc, bias, d, d);
+                if (t == W_Q2_K) {
+                    UNROLL for (int j = 0; j < 4; j++) min_offset(&m[j], s[j]);
+                    tile_min16(acc, m, x, n, b + 2 * g);
+                }
+                UNROLL for (int j = 0; j < 2; j++)
+                {
+                    int8x16_t v[8];
+                    const unsigned char *q = p + at.code + at.block * (2 * g + j);
+                    if (t == W_Q6_K) unpack6(v, q);
+                    if (t == W_Q3_K) unpack3(v, q);
+                    if (t == W_Q2_K) unpack2(v, q);
+                    tile_halves(acc, v, s[2 * j], s[2 * j + 1], x, n, b + 2 * g + j);
+                }
+            }
+        }
+        tile_store(y, o, acc, n);
+    }
+}
+
+INLINE void woven_iq4_xs(float *const *y, const unsigned char *w, size_t group, int rows, int k,
+                         const ft_col8 *x, const int n)
+{
+    const shape256 at = shape_of(W_IQ4_XS);
+    const int8x16_t table = vld1q_s8(iq4_steps);
+    for (int o = 0; o < rows; o += ROWS, w += group) {
+        const unsigned char *p = w;
+        float32x4_t acc[COLS];
+        tile_zero(acc, n);
+        for (int b = 0; b < k / 32; b += 8, p += at.bytes) {
+            const float32x4_t d = f16x4_at(p);
+            UNROLL for (int g = 0; g < 2; g++)
+            {
+                float32x4_t s[4];
+                scale_bytes(s, vld1q_u8(p + at.scale + 16 * g), 32, d, d);
+                UNROLL for (int j = 0; j < 4; j++)
+                {
+                    int8x16_t v[8];
+                    unpack_table(v, p + at.code + 64 * (4 * g + j), table);
+                    tile_block(acc, v, s[j], x, n, b + 4 * g + j);
+                }
+            }
+        }
+        tile_store(y, o, acc, n);
+    }
+}
+
+/* ---- packing, type by type: the codes of block j of each row, then what scales them ---- */
+
+typedef struct row256 {
+    uint8_t code[8][32], scale[16], min[8];
+} row256;
+
+static void codes_k4(row256 *r, const unsigned char *f, bool five)
+{
+    const unsigned char *qs = f + (five ? 48 : 16), *m = f + 4;
+    for (int b = 0; b < 8; b++) {
+        const int lo = b < 4;
+        r->scale[b] = (uint8_t)(lo ? m[b] & 63 : (m[b + 4] & 15) | m[b - 4] >> 6 << 4);
+        r->min[b] = (uint8_t)(lo ? m[b + 4] & 63 : m[b + 4] >> 4 | m[b] >> 6 << 4);
+        for (int i = 0; i < 32; i++) {
+            const int q = qs[32 * (b / 2) + i] >> 4 * (b % 2) & 15;
+            r->code[b][i] = (uint8_t)(five    ? (q | (f[16 + i] >> b & 1) << 4) ^ 16
+                                      : b % 2 ? q ^ 8
+                                              : q);
+        }
+    }
+}
+
+static void codes_q6_k(row256 *r, const unsigned char *f)
+{
+    for (int b = 0; b < 8; b++)
+        for (int i = 0; i < 32; i++) {
+            const int n = b / 4, g = b % 4;
+            const int lo = f[64 * n + 32 * (g % 2) + i] >> 4 * (g / 2) & 15;
+            r->code[b][i] = (uint8_t)((lo | (f[128 + 32 * n + i] >> 2 * g & 3) << 4) ^ 32);
+        }
+    for (int i = 0; i < 16; i++) r->scale[i] = (uint8_t)(f[192 + i] + 128);
+}
+
+static void codes_q3_k(row256 *r, const unsigned char *f)
+{
+    for (int b = 0; b < 8; b++)
+        for (int i = 0; i < 32; i++) {
+            const int low = f[32 + 32 * (b / 4) + i] >> 2 * (b % 4) & 3, top = f[i] >> b & 1;
+            r->code[b][i] = (uint8_t)((low | top << 2) ^ 4);
+        }
+    for (int i = 0; i < 16; i++)
+        r->scale[i] = (uint8_t)((f[96 + i % 8] >> 4 * (i / 8) & 15) |
+                                (f[104 + i % 4] >> 2 * (i / 4) & 3) << 4);
+}
+
+static void codes_q2_k(row256 *r, const unsigned char *f)
+{
+    for (int b = 0; b < 8; b++)
+        for (int i = 0; i < 32; i++)
+            r->code[b][i] = (uint8_t)((f[16 + 32 * (b / 4) + i] >> 2 * (b % 4) & 3) ^ 2);
+    memcpy(r->scale, f, 16);
+}
+
+static void codes_iq4_xs(row256 *r, const unsigned char *f)
+{
+    const int high = f[2] | f[3] << 8;
+    for (int b = 0; b < 8; b++) {
+        for (int i = 0; i < 32; i++) r->code[b][i] = f[8 + 16 * b + i % 16] >> 4 * (i / 16) & 15;
+        r->scale[b] = (uint8_t)((f[4 + b / 2] >> 4 * (b % 2) & 15) | (high >> 2 * b & 3) << 4);
+    }
+}
+
+/* Where a file's block has its scale and, where there is one, the scale of its minima. */
+typedef struct file256 {
+    int bytes, d, scales; /* scales: how many bytes of them */
+    bool mins;
+    bits bits;
+} file256;
+
+static file256 file_of(kind256 t)
+{
+    switch (t) {
+    case W_Q4_K: return (file256){144, 0, 8, true, BITS4};
+    case W_Q5_K: return (file256){176, 0, 8, true, BITS5};
+    case W_Q6_K: return (file256){210, 208, 16, false, BITS6};
+    case W_Q3_K: return (file256){110, 108, 16, false, BITS3};
+    case W_Q2_K: return (file256){84, 80, 16, true, BITS2};
+    default: return (file256){136, 0, 8, false, BITS4};
+    }
+}
+
+static void codes_of(kind256 t, row256 *r, const unsigned char *f)
+{
+    switch (t) {
+    case W_Q4_K: codes_k4(r, f, false); break;
+    case W_Q5_K: codes_k4(r, f, true); break;
+    case W_Q6_K: codes_q6_k(r, f); break;
+    case W_Q3_K: codes_q3_k(r, f); break;
+    case W_Q2_K: codes_q2_k(r, f); break;
+    default: codes_iq4_xs(r, f); break;
+    }
+}
+
+/* Two blocks of Q4_K in the nibbles of eight vectors. */
+static void pack_pair(unsigned char *to, const uint8_t a[ROWS][32], const uint8_t b[ROWS][32])
+{
+    uint8_t lo[8][16], hi[8][16];
+    weave(lo, a);
+    weave(hi, b);
+    for (int i = 0; i < 128; i++)
+        to[i] = (unsigned char)(lo[i / 16][i % 16] | hi[i / 16][i % 16] << 4);
+}
+
+static void pack256(unsigned char *to, const unsigned char *from, size_t row_bytes, int k,
+                    kind256 t)
+{
+    const shape256 at = shape_of(t);
+    const file256 file = file_of(t);
+    for (int s = 0; s < k / 256; s++, to += at.bytes, from += file.bytes) {
+        row256 row[ROWS];
+        uint8_t code[8][ROWS][32];
+        weave_bytes(to, from + file.d, row_bytes, 2);
+        if (file.mins) weave_bytes(to + 8, from + file.d + 2, row_bytes, 2);
+        for (int r = 0; r < ROWS; r++) {
+            codes_of(t, &row[r], from + (size_t)r * row_bytes);
+            for (int j = 0; j < file.scales; j++) to[at.scale + ROWS * j + r] = row[r].scale[j];
+            for (int j = 0; at.min && j < 8; j++) to[at.min + ROWS * j + r] = row[r].min[j];
+            for (int j = 0; j < 8; j++) memcpy(code[j][r], row[r].code[j], 32);
+        }
+        for (int j = 0; j < 8; j++)
+            if (t != W_Q4_K)
+                pack_codes(to + at.code + at.block * j, code[j], file.bits);
+            else if (j % 2)
+                pack_pair(to + at.code + 128 * (j / 2), code[j - 1], code[j]);
+    }
+}
+
+/* The upper half of the float that is a block's scale: half of 2^(e - 127). */
+static void scale_mxfp4(unsigned char *to, unsigned char e)
+{
+    const uint16_t h = (uint16_t)(e < 2 ? 0x20 << e : (e - 1) << 7);
+    memcpy(to, &h, sizeof h);
+}
+
+static uint8_t code32(const unsigned char *f, int i, kind32 t)
+{
+    const int nibble = 4 * (i / 16);
+    switch (t) {
+    case W_Q8_0: return f[2 + i];
+    case W_Q4_0: return (uint8_t)((f[2 + i % 16] >> nibble & 15) ^ 8);
+    case W_Q5_0:
+        return (uint8_t)(((f[6 + i % 16] >> nibble & 15) | (f[2 + i / 8] >> i % 8 & 1) << 4) ^ 16);
+    case W_IQ4_NL: return f[2 + i % 16] >> nibble & 15;
+    default: return f[1 + i % 16] >> nibble & 15;
+    }
+}
+
+static void pack32(unsigned char *to, const unsigned char *from, size_t row_bytes, int k, kind32 t)
+{
+    const int bytes = t == W_Q8_0 ? 34 : t == W_Q5_0 ? 22 : t == W_MXFP4 ? 17 : 18;
+    unsigned char *codes = to + codes32(k);
+    for (int b = 0; b < k / 32; b++, to += 8, from += bytes) {
+        uint8_t code[ROWS][32];
+        for (int r = 0; r < ROWS; r++) {
+            const unsigned char *f = from + (size_t)r * row_bytes;
+            for (int i = 0; i < 32; i++) code[r][i] = code32(f, i, t);
+            if (t == W_MXFP4)
+                scale_mxfp4(to + 2 * r, f[0]);
+            else
+                memcpy(to + 2 * r, f, 2);
+        }
+        pack_codes(codes + bits_bytes(kind32_bits(t)) * b, code, kind32_bits(t));
+    }
+}
+
+/* ---- the table ---- */
+
+#define WOVEN(name, size, pack, call)                                                              \
+    static size_t name##_bytes(int k)                                                              \
+    {                                                                                              \
+        return size;                                                                               \
+    }                                                                                              \
+    static void name##_pack(unsigned char *to, const unsigned char *from, size_t row_bytes, int k) \
+    {                                                                                              \
+        pack;                                                                                      \
+    }                                                                                              \
+    static void name##_cols(float *const *y, const unsigned char *w, size_t group, int rows,       \
+                            int k, const ft_col8 *x, int n)                                        \
+    {                                                                                              \
+        switch (n) {                                                                               \
+        case 1: call(1); break;                                                                    \
+        case 2: call(2); break;                                                                    \
+        case 3: call(3); break;                                                                    \
+        case 4: call(4); break;                                                                    \
+        default: call(8); break;                                                                   \
+        }                                                                                          \
+    }                                                                                              \
+    static void name##_dot(float *const *y, const unsigned char *w, size_t group, int rows, int k, \
+                           const ft_col8 *x, int n)                                                \
+    {                                                                                              \
+        if (n <= 4 || n == 8) {                                                                    \
+            name##_cols(y, w, group, rows, k, x, n);                                               \
+            return;                                                                                \
+        }                                                                                          \
+        name##_cols(y, w, group, rows, k, x, 4);                                                   \
+        name##_cols(y + 4, w, group, rows, k, x + 4, n - 4);                                       \
+    }
+
+#define WOVEN32(name, kind)                                                                        \
+    WOVEN(name, codes32(k) + (size_t)(k / 32) * (size_t)bits_bytes(kind32_bits(kind)),             \
+          pack32(to, from, row_bytes, k, kind), name##_call)
+#define WOVEN256(name, kind)                                                                       \
+    WOVEN(name, (size_t)(k / 256) * (size_t)shape_of(kind).bytes,                                  \
+          pack256(to, from, row_bytes, k, kind), name##_call)
+
+#define q8_0_call(n)   woven32(y, w, group, rows, k, x, n, W_Q8_0)
+#define q4_0_call(n)   woven32(y, w, group, rows, k, x, n, W_Q4_0)
+#define q5_0_call(n)   woven32(y, w, group, rows, k, x, n, W_Q5_0)
+#define iq4_nl_call(n) woven32(y, w, group, rows, k, x, n, W_IQ4_NL)
+#define mxfp4_call(n)  woven32(y, w, group, rows, k, x, n, W_MXFP4)
+#define q4_k_call(n)   woven_min(y, w, group, rows, k, x, n, W_Q4_K)
+#define q5_k_call(n)   woven_min(y, w, group, rows, k, x, n, W_Q5_K)
+#define q6_k_call(n)   woven_half(y, w, group, rows, k, x, n, W_Q6_K)
+#define q3_k_call(n)   woven_half(y, w, group, rows, k, x, n, W_Q3_K)
+#define q2_k_call(n)   woven_half(y, w, group, rows, k, x, n, W_Q2_K)
+#define iq4_xs_call(n) woven_iq4_xs(y, w, group, rows, k, x, n)
+WOVEN32(q8_0, W_Q8_0)
+WOVEN32(q4_0, W_Q4_0)
+WOVEN32(q5_0, W_Q5_0)
+WOVEN32(iq4_nl, W_IQ4_NL)
+WOVEN32(mxfp4, W_MXFP4)
+WOVEN256(q4_k, W_Q4_K)
+WOVEN256(q5_k, W_Q5_K)
+WOVEN256(q6_k, W_Q6_K)
+WOVEN256(q3_k, W_Q3_K)
+WOVEN256(q2_k, W_Q2_K)
+WOVEN256(iq4_xs, W_IQ4_XS)
+
+static void fill_woven(ft_kern *k)
+{
+    k->pack[FT_Q8_0] = (ft_pack){ROWS, COLS, q8_0_bytes, q8_0_pack, q8_0_dot};
+    k->pack[FT_Q4_0] = (ft_pack){ROWS, COLS, q4_0_bytes, q4_0_pack, q4_0_dot};
+    k->pack[FT_Q5_0] = (ft_pack){ROWS, COLS, q5_0_bytes, q5_0_pack, q5_0_dot};
+    k->pack[FT_IQ4_NL] = (ft_pack){ROWS, COLS, iq4_nl_bytes, iq4_nl_pack, iq4_nl_dot};
+    k->pack[FT_MXFP4] = (ft_pack){ROWS, COLS, mxfp4_bytes, mxfp4_pack, mxfp4_dot};
+    k->pack[FT_Q4_K] = (ft_pack){ROWS, COLS, q4_k_bytes, q4_k_pack, q4_k_dot};
+    k->pack[FT_Q5_K] = (ft_pack){ROWS, COLS, q5_k_bytes, q5_k_pack, q5_k_dot};
+    k->pack[FT_Q6_K] = (ft_pack){ROWS, COLS, q6_k_bytes, q6_k_pack, q6_k_dot};
+    k->pack[FT_Q3_K] = (ft_pack){ROWS, COLS, q3_k_bytes, q3_k_pack, q3_k_dot};
+    k->pack[FT_Q2_K] = (ft_pack){ROWS, COLS, q2_k_bytes, q2_k_pack, q2_k_dot};
+    k->pack[FT_IQ4_XS] = (ft_pack){ROWS, COLS, iq4_xs_bytes, iq4_xs_pack, iq4_xs_dot};
+}
+
+#endif

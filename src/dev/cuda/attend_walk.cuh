@@ -1,0 +1,515 @@
+/* dev/cuda/attend_walk.cuh - attention on tensor cores. A block takes a tile: 16 WM query vectors,
+ * the query heads of one key head over consecutive rows of a sequence. Keys and values of a page
+ * come into shared memory as they are stored, while the page before is worked on; what is not f16
+ * is expanded there. Eight warps share the scores by cells and the sums by columns; weights change
+ * hands in shared memory.
+ *
+ * Every sum's order is that of the cells (or of the head's values), whatever the tile: a row has
+ * the same bits alone, in a window of drafts and in a prompt. */
+#ifndef FT_CUDA_ATTEND_WALK_CUH
+#define FT_CUDA_ATTEND_WALK_CUH
+
+#include "dev/cuda/attend.cuh"
+#include "dev/cuda/spans.cuh"
+
+enum { PAGE = FT_PAGE_ROWS, THREADS = 256 };
+
+/* What a block keeps in shared memory, in bytes from its start. */
+typedef struct layout {
+    int q, k, v, k_raw, v_raw, p, red, rows, table, bytes;
+} layout;
+
+static inline bool direct(const kv_side &s)
+{
+    return s.type == FT_KV_F16;
+}
+
+static inline layout layout_of(const attend_args *a, int D, int WM)
+{
+    layout l;
+    const int M = 16 * WM, tile = PAGE * D * 2;
+    int at = 0;
+    l.q = at;
+    at += M * D * 2;
+    l.k = at;
+    at += tile;
+    l.v = l.k; /* two expanded sides take turns */
+    if (direct(a->k) || direct(a->v)) {
+        l.v = at;
+        at += tile;
+    }
+    l.k_raw = at;
+    if (!direct(a->k)) at += PAGE * a->k.row;
+    l.v_raw = at;
+    if (!direct(a->v)) at += PAGE * a->v.row;
+    l.p = at;
+    at += M * PAGE * 2;
+    l.red = at;
+    at += 8 / WM * M * 4;
+    l.rows = at;
+    at += M * 2 * 4;
+    l.table = at;
+    at += 2 * 16 * 2;
+    l.bytes = at;
+    return l;
+}
+
+/* ---- pages ---- */
+
+template <int D>
+__device__ __forceinline__ void fetch(const kv_side &s, unsigned char *to, int page, int g)
+{
+    const unsigned char *from = kv_page(s, page, g);
+    if (s.type == FT_KV_F16)
+        for (int i = threadIdx.x; i < PAGE * D / 8; i += THREADS)
+            copy_16(to + 16 * swizzled(i / (D / 8), i % (D / 8), D / 8), from + 16 * i);
+    else
+        for (int i = threadIdx.x; i < PAGE / 16 * s.row; i += THREADS)
+            copy_16(to + 16 * i, from + 16 * i);
+}
+
+__device__ __forceinline__ uint32_t pack_half(float a, float b)
+{
+    const __half2 h = __floats2half2_rn(a, b);
+    uint32_t u;
+    memcpy(&u, &h, 4);
+    return u;
+}
+
+__device__ __forceinline__ uint4 pack_eight(const float (&v)[8])
+{
+    return make_uint4(pack_half(v[0], v[1]), pack_half(v[2], v[3]), pack_half(v[4], v[5]),
+                      pack_half(v[6], v[7]));
+}
+
+__device__ __forceinline__ uint32_t two_bytes(const unsigned char *p)
+{
+    return *(const uint16_t *)p;
+}
+
+/* Values i .. i + 7 of a row, as halves. Rows start at even addresses. */
+__device__ __forceinline__ uint4 eight_bf16(const unsigned char *row, int i)
+{
+    float v[8];
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+        const float x = __uint_as_float(two_bytes(row + 2 * (i + j)) << 16);
+        v[j] = fminf(fmaxf(x, -65504.0f), 65504.0f);
+    }
+    return pack_eight(v);
+}
+
+__device__ __forceinline__ uint4 eight_q8_0(const unsigned char *row, int i)
+{
+    const unsigned char *b = row + i / 32 * 34;
+    const float scale = __half2float(__ushort_as_half((uint16_t)two_bytes(b)));
+    float v[8];
+#pragma unroll
+    for (int j = 0; j < 8; j += 2) {
+        const uint32_t two = two_bytes(b + 2 + i % 32 + j);
+        v[j] = (float)(int8_t)two * scale;
+        v[j + 1] = (float)(int8_t)(two >> 8) * scale;
+    }
+    return pack_eight(v);
+}
+
+__device__ __forceinline__ uint4 eight_q4_0(const unsigned char *row, int i)
+{
+    const unsigned char *b = row + i / 32 * 18;
+    const float scale = __half2float(__ushort_as_half((uint16_t)two_bytes(b)));
+    const int shift = i % 32 / 16 * 4;
+    float v[8];
+#pragma unroll
+    for (int j = 0; j < 8; j += 2) {
+        const uint32_t two = two_bytes(b + 2 + i % 16 + j) >> shift;
+        v[j] = (float)((int)(two & 15) - 8) * scale;
+        v[j + 1] = (float)((int)(two >> 8 & 15) - 8) * scale;
+    }
+    return pack_eight(v);
+}
+
+template <int D>
+__device__ __forceinline__ uint4 eight_turbo(const unsigned char *row, int i, int bits, int head,
+                                             int group_bytes, const uint16_t *table)
+{
+    enum { GROUP = D % 128 ? 64 : 128 };
+    const unsigned char *b = row + i / GROUP * group_bytes, *codes = b + head;
+    const int at = i % GROUP;
+    const __half2 scale = __half2half2(__ushort_as_half((uint16_t)two_bytes(b)));
+    uint32_t code = 0; /* eight codes of four bits */
+    if (bits == 4) {
+        code = two_bytes(codes + at / 2) | two_bytes(codes + at / 2 + 2) << 16;
+    } else {
+        const uint32_t low = two_bytes(codes + at / 4);
+        const uint32_t third = bits == 3 ? codes[GROUP / 4 + at / 8] : 0;
+#pragma unroll
+        for (int j = 0; j < 8; j++) code |= ((low >> 2 * j & 3) | (third >> j & 1) << 2) << 4 * j;
+    }
+    uint32_t out[4];
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        const uint32_t two = table[code >> 8 * j & 15] | (uint32_t)table[code >> (8 * j + 4) & 15]
+                                                             << 16;
+        __half2 h;
+        memcpy(&h, &two, 4);
+        h = __hmul2(h, scale);
+        memcpy(&out[j], &h, 4);
+    }
+    return make_uint4(out[0], out[1], out[2], out[3]);
+}
+
+/* A page of rows as a tile of halves. */
+template <int D>
+__device__ __forceinline__ void expand(const kv_side &s, unsigned char *to,
+                                       const unsigned char *raw, const uint16_t *table)
+{
+    uint4 *tile = (uint4 *)to;
+#define EACH(eight)                                                                                \
+    for (int u = threadIdx.x; u < PAGE * D / 8; u += THREADS) {                                    \
+        const int r = u / (D / 8), c = u % (D / 8), i = 8 * c;                                     \
+        const unsigned char *row = raw + r * s.row;                                                \
+        tile[swizzled(r, c, D / 8)] = eight;                                                       \
+    }
+    switch (s.type) {
+    case FT_KV_BF16: EACH(eight_bf16(row, i)); break;
+    case FT_KV_Q8_0: EACH(eight_q8_0(row, i)); break;
+    case FT_KV_Q4_0: EACH(eight_q4_0(row, i)); break;
+    default: EACH(eight_turbo<D>(row, i, s.f.bits, s.f.head, s.group_bytes, table)); break;
+    }
+#undef EACH
+}
+
+/* ---- tiles ---- */
+
+typedef struct tile {
+    int row, rows; /* rows of q */
+    int slot;
+    int lo, hi; /* cells that any of them sees */
+} tile;
+
+/* Tile number i: a piece of a span, or one of the out rows. Every warp finds it by itself. */
+__device__ __forceinline__ bool find_tile(const attend_args &a, int i, tile *t)
+{
+    if (a.out) {
+        t->row = i;
+        t->rows = 1;
+        if (i >= a.q.T) return false;
+        t->slot = a.b.span[a.b.span_of[a.b.out_row[i]]].slot;
+        return true;
+    }
+    int span, from;
+    if (!span_piece(a.b, i, a.rows, &span, &from)) return false;
+    const ft_span *sp = &a.b.span[span];
+    t->row = sp->row + from;
+    t->rows = min(a.rows, sp->n - from);
+    t->slot = sp->slot;
+    return true;
+}
+
+/* What each query vector of the tile sees, into shared memory; nothing where there is no vector. */
+__device__ __forceinline__ void tile_ranges(const attend_args &a, tile *t, int *seen_by, int M)
+{
+    const int lane = threadIdx.x & 31;
+    for (int i = threadIdx.x; i < M; i += THREADS) {
+        int lo = 0, hi = 0;
+        if (i < t->rows * a.group) seen(a, batch_row(a, t->row + i / a.group), &lo, &hi);
+        seen_by[2 * i] = lo;
+        seen_by[2 * i + 1] = hi;
+    }
+    __syncthreads();
+    t->lo = INT_MAX;
+    t->hi = 0;
+    for (int i = lane; i < M; i += 32) {
+        if (seen_by[2 * i] >= seen_by[2 * i + 1]) continue;
+        t->lo = min(t->lo, seen_by[2 * i]);
+        t->hi = max(t->hi, seen_by[2 * i + 1]);
+    }
+#pragma unroll
+    for (int o = 16; o; o /= 2) {
+        t->lo = min(t->lo, __shfl_xor_sync(0xffffffffu, t->lo, o));
+        t->hi = max(t->hi, __shfl_xor_sync(0xffffffffu, t->hi, o));
+    }
+    t->lo = min(t->lo, t->hi);
+}
+
+/* The tile's queries as halves, turned if the keys are. A warp takes a vector. */
+template <int D>
+__device__ __forceinline__ void load_queries(const attend_args &a, const tile &t, int g,
+                                             unsigned char *to, int M)
+{
+    enum { E = D % 128 ? 2 : 4 };
+    const int lane = threadIdx.x & 31;
+    for (int i = threadIdx.x / 32; i < M; i += THREADS / 32) {
+        const bool there = i < t.rows * a.group;
+        const float *q =
+            mat_head(a.q, t.row + (there ? i / a.group : 0), g * a.group + i % a.group);
+#pragma unroll
+        for (int at = E * lane; at < D; at += 32 * E) {
+            float v[E];
+#pragma unroll
+            for (int e = 0; e < E; e++) v[e] = there ? q[at + e] : 0.0f;
+            if (a.k.turned) turn(v, a.turn.before, a.turn.after, a.turn.root);
+            unsigned char *piece = to + 16 * swizzled(i, at / 8, D / 8) + 2 * (at % 8);
+#pragma unroll
+            for (int e = 0; e < E; e += 2) *(uint32_t *)(piece + 2 * e) = pack_half(v[e], v[e + 1]);
+        }
+    }
+}
+
+/* ---- the walk ---- */
+
+/* A thread's part of the tile's softmax: rows lane / 4 and + 8 of its warp's 16, the columns of its
+ * warp. l stands in the first and third value of a fragment of its own. */
+template <int NO> struct running {
+    float m[2], l[4], o[NO][4];
+};
+
+template <int NO> __device__ __forceinline__ void reset(running<NO> &r)
+{
+    r.m[0] = r.m[1] = -INFINITY;
+#pragma unroll
+    for (int i = 0; i < 4; i++) r.l[i] = 0;
+#pragma unroll
+    for (int n = 0; n < NO; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) r.o[n][i] = 0;
+}
+
+/* s += queries times keys for NT groups of eight cells from `cell` on. */
+template <int D, int NT>
+__device__ __forceinline__ void scores(float (&s)[NT][4], const unsigned char *q,
+                                       const unsigned char *k, int m, int cell)
+{
+    const int lane = threadIdx.x & 31;
+#pragma unroll 4
+    for (int kk = 0; kk < D / 32; kk++) {
+        uint32_t a0[4], a1[4], b[4];
+        const int piece = 4 * kk + lane / 16;
+        load_frags(a0, q + 16 * swizzled(m + lane % 16, piece, D / 8));
+        load_frags(a1, q + 16 * swizzled(m + lane % 16, piece + 2, D / 8));
+#pragma unroll
+        for (int n = 0; n < NT; n++) {
+            load_frags(b, k + 16 * swizzled(cell + 8 * n + lane % 8, 4 * kk + lane / 8, D / 8));
+            mma_f16(s[n], a0, b[0], b[1]);
+            mma_f16(s[n], a1, b[2], b[3]);
+        }
+    }
+}
+
+/* o += weights times values, l += weights. */
+template <int D, int NO>
+__device__ __forceinline__ void add_values(running<NO> &r, const unsigned char *p,
+                                           const unsigned char *v, int m, int column)
+{
+    const int lane = threadIdx.x & 31;
+    const uint32_t ones = 0x3c003c00;
+#pragma unroll
+    for (int kk = 0; kk < PAGE / 32; kk++) {
+        uint32_t a0[4], a1[4], b[4];
+        const int piece = 4 * kk + lane / 16;
+        load_frags(a0, p + 16 * swizzled(m + lane % 16, piece, PAGE / 8));
+        load_frags(a1, p + 16 * swizzled(m + lane % 16, piece + 2, PAGE / 8));
+        mma_f16(r.l, a0, ones, ones);
+        mma_f16(r.l, a1, ones, ones);
+#pragma unroll
+        for (int n = 0; n < NO; n++) {
+            load_frags_turned(b, v + 16 * swizzled(32 * kk + lane, column + n, D / 8));
+            mma_f16(r.o[n], a0, b[0], b[1]);
+            mma_f16(r.o[n], a1, b[2], b[3]);
+        }
+    }
+}
+
+/* Scores of cells from `cell` on become weights; keeps the largest score so far in r.m. red is
+ * where the warps that share rows meet. */
+template <int NT, int NO, int WN>
+__device__ __forceinline__ void weigh(running<NO> &r, float (&s)[NT][4], float scale, int cell,
+                                      const int (&lo)[2], const int (&hi)[2], float *red, int m,
+                                      int wn, int M)
+{
+    const int lane = threadIdx.x & 31;
+    float top[2] = {-INFINITY, -INFINITY};
+#pragma unroll
+    for (int n = 0; n < NT; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int c = cell + 8 * n + 2 * (lane % 4) + i % 2;
+            s[n][i] = c >= lo[i / 2] && c < hi[i / 2] ? s[n][i] * scale : -INFINITY;
+            top[i / 2] = fmaxf(top[i / 2], s[n][i]);
+        }
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        top[j] = fmaxf(top[j], __shfl_xor_sync(0xffffffffu, top[j], 1));
+        top[j] = fmaxf(top[j], __shfl_xor_sync(0xffffffffu, top[j], 2));
+        if (lane % 4 == 0) red[wn * M + m + lane / 4 + 8 * j] = top[j];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        float all = r.m[j];
+#pragma unroll
+        for (int w = 0; w < WN; w++) all = fmaxf(all, red[w * M + m + lane / 4 + 8 * j]);
+        const float use = all == -INFINITY ? 0.0f : all, fade = exp2_fast(r.m[j] - use);
+        r.m[j] = all;
+        r.l[2 * j] *= fade;
+        r.l[2 * j + 1] *= fade;
+#pragma unroll
+        for (int n = 0; n < NO; n++) {
+            r.o[n][2 * j] *= fade;
+            r.o[n][2 * j + 1] *= fade;
+        }
+#pragma unroll
+        for (int n = 0; n < NT; n++) {
+            s[n][2 * j] = exp2_fast(s[n][2 * j] - use);
+            s[n][2 * j + 1] = exp2_fast(s[n][2 * j + 1] - use);
+        }
+    }
+}
+
+/* Where a thread's values go: row j (0 or 1), eight-column group n of its warp. */
+template <int NO>
+__device__ __forceinline__ void put_sums(float *row, const running<NO> &r, int j, int wn,
+                                         float factor)
+{
+    const int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int n = 0; n < NO; n++)
+        *(float2 *)(row + 8 * (wn * NO + n) + 2 * (lane % 4)) =
+            make_float2(r.o[n][2 * j] * factor, r.o[n][2 * j + 1] * factor);
+}
+
+template <int D, int WM, bool LOOP>
+static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
+    attend_walk_kernel(const attend_args a, const layout at)
+{
+    enum { WN = 8 / WM, NT = 8 / WN, NO = D / 8 / WN, M = 16 * WM };
+    extern __shared__ uint4 attend_walk_shared[];
+    unsigned char *const sm = (unsigned char *)attend_walk_shared;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, wn = warp % WN, m = warp / WN * 16;
+    const int g = blockIdx.x % a.k.G;
+    uint16_t *table = (uint16_t *)(sm + at.table);
+    int *seen_by = (int *)(sm + at.rows);
+    tile t;
+    if (!find_tile(a, blockIdx.x / a.k.G, &t)) return;
+    tile_ranges(a, &t, seen_by, M);
+    if (!LOOP) { /* one range of the tile's */
+        const int first = t.lo / FT_RANGE + blockIdx.y;
+        if (blockIdx.y && first * FT_RANGE >= t.hi) return;
+        t.lo = max(t.lo, first * FT_RANGE);
+        t.hi = min(t.hi, (first + 1) * FT_RANGE);
+    }
+    const int32_t *pages = a.b.page[a.space] + (size_t)t.slot * a.b.pages_per_seq;
+    const bool k_direct = a.k.type == FT_KV_F16, v_direct = a.v.type == FT_KV_F16;
+    unsigned char *const k_to = sm + (k_direct ? at.k : at.k_raw);
+    unsigned char *const v_to = sm + (v_direct ? at.v : at.v_raw);
+    int cell = t.lo / PAGE * PAGE;
+    if (cell < t.hi) {
+        const int page = pages[cell / PAGE];
+        fetch<D>(a.k, k_to, page, g);
+        copy_commit();
+        fetch<D>(a.v, v_to, page, g);
+        copy_commit();
+    }
+    if (threadIdx.x < 32) {
+        const kv_side &s = threadIdx.x < 16 ? a.k : a.v;
+        table[threadIdx.x] = __half_as_ushort(__float2half_rn(s.f.value[threadIdx.x % 16]));
+    }
+    load_queries<D>(a, t, g, sm + at.q, M);
+    int lo[2], hi[2];
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        lo[j] = seen_by[2 * (m + lane / 4 + 8 * j)];
+        hi[j] = seen_by[2 * (m + lane / 4 + 8 * j) + 1];
+    }
+    running<NO> r, all;
+    reset(r);
+    if (LOOP) reset(all);
+    for (; cell < t.hi; cell += PAGE) {
+        const bool more = cell + PAGE < t.hi;
+        const int next = more ? pages[cell / PAGE + 1] : 0;
+        copy_wait<1>();
+        __syncthreads(); /* keys are here, and the queries */
+        if (!k_direct) {
+            expand<D>(a.k, sm + at.k, sm + at.k_raw, table);
+            __syncthreads();
+            if (more) fetch<D>(a.k, k_to, next, g);
+            copy_commit();
+        }
+        float s[NT][4] = {};
+        scores<D>(s, sm + at.q, sm + at.k, m, 8 * NT * wn);
+        weigh<NT, NO, WN>(r, s, a.scale, cell + 8 * NT * wn, lo, hi, (float *)(sm + at.red), m, wn,
+                          M);
+        if (k_direct) { /* all warps are past their scores */
+            if (more) fetch<D>(a.k, k_to, next, g);
+            copy_commit();
+        }
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+#pragma unroll
+            for (int j = 0; j < 2; j++)
+                *(uint32_t *)(sm + at.p +
+                              16 * swizzled(m + lane / 4 + 8 * j, NT * wn + n, PAGE / 8) +
+                              4 * (lane % 4)) = pack_half(s[n][2 * j], s[n][2 * j + 1]);
+        copy_wait<1>();
+        __syncthreads(); /* values are here, and the weights */
+        if (!v_direct) {
+            expand<D>(a.v, sm + at.v, sm + at.v_raw, table + 16);
+            __syncthreads();
+            if (more) fetch<D>(a.v, v_to, next, g);
+            copy_commit();
+        }
+        add_values<D>(r, sm + at.p, sm + at.v, m, NO * wn);
+        if (v_direct) {
+            __syncthreads();
+            if (more) fetch<D>(a.v, v_to, next, g);
+            copy_commit();
+        }
+        if (LOOP && (!more || (cell + PAGE) % FT_RANGE == 0)) {
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                float was, is;
+                merge(all.m[j], all.l[2 * j], r.m[j], r.l[2 * j], was, is);
+#pragma unroll
+                for (int n = 0; n < NO; n++) {
+                    all.o[n][2 * j] = merged(all.o[n][2 * j], r.o[n][2 * j], was, is);
+                    all.o[n][2 * j + 1] = merged(all.o[n][2 * j + 1], r.o[n][2 * j + 1], was, is);
+                }
+            }
+            reset(r);
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        const int i = m + lane / 4 + 8 * j, row = t.row + i / a.group,
+                  h = g * a.group + i % a.group;
+        if (i >= t.rows * a.group) continue;
+        const int range = lo[j] / FT_RANGE, last = (hi[j] - 1) / FT_RANGE;
+        if (LOOP) {
+            put_sums(mat_head(a.o, row, h), all, j, wn, inverse_of(all.l[2 * j]));
+        } else if (lo[j] >= hi[j]) {
+            if (!blockIdx.y) put_sums(mat_head(a.o, row, h), r, j, wn, 0.0f);
+        } else if (t.lo < hi[j] && t.hi > lo[j]) {
+            if (range == last && !a.v.turned) {
+                put_sums(mat_head(a.o, row, h), r, j, wn, inverse_of(r.l[2 * j]));
+                continue;
+            }
+            float *part =
+                a.part + (((size_t)row * a.q.H + h) * a.ranges + t.lo / FT_RANGE - range) * (D + 2);
+            if (!wn && lane % 4 == 0) {
+                part[0] = r.m[j];
+                part[1] = r.l[2 * j];
+            }
+            put_sums(part + 2, r, j, wn, 1.0f);
+        }
+    }
+}
+
+typedef void walk_kernel(const attend_args, const layout);
+
+/* The kernel for tiles of 16 WM vectors, NULL where there is none. Each head size is a file. */
+walk_kernel *ft_cuda_walk_64(int WM, bool loop);
+walk_kernel *ft_cuda_walk_128(int WM, bool loop);
+walk_kernel *ft_cuda_walk_256(int WM, bool loop);
+walk_kernel *ft_cuda_walk_512(int WM, bool loop);
+
+#endif

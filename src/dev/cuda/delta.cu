@@ -1,0 +1,373 @@
+/* The gated delta net, row by row: convolution and recurrence with their journals. Columns of a
+ * state do not meet, so they are shared out; a block keeps its columns in registers from the first
+ * row of a span to the last. A replay repeats the very operations of the rows it stands for. */
+#include "dev/cuda/spans.cuh"
+
+/* Row `row` of journal half `plane` of a slot, in an array of `width` values per row. */
+__device__ __forceinline__ float *journal(float *base, const ft_delta &s, int slot, int plane,
+                                          int row, int width)
+{
+    return base + (((size_t)slot * 2 + plane) * s.J + row) * width;
+}
+
+/* ---- convolution ---- */
+
+enum { CONV_ROWS = 32, CONV_CHANNELS = 128 };
+
+/* Inputs of one channel in time: the stored window, the journal rows that count, the span's rows.
+ */
+typedef struct history {
+    const float *window, *journal, *u;
+    int taps, replay, CH, step;
+} history;
+
+__device__ __forceinline__ float history_at(const history &h, int i)
+{
+    if (i < h.taps - 1) return h.window[(size_t)i * h.CH];
+    i -= h.taps - 1;
+    if (i < h.replay) return h.journal[(size_t)i * h.CH];
+    return h.u[(size_t)(i - h.replay) * h.step];
+}
+
+/* A block takes some channels of a piece of a span; the first piece moves the window. */
+static __global__ void __launch_bounds__(CONV_CHANNELS)
+    conv_kernel(ft_mat y, ft_mat u, ft_vec w, const ft_delta s, const ft_batch b)
+{
+    int span, from;
+    const int ch = blockIdx.y * CONV_CHANNELS + threadIdx.x;
+    if (!span_piece(b, blockIdx.x, CONV_ROWS, &span, &from) || ch >= s.CH) return;
+    const ft_span sp = b.span[span];
+    float *window = s.conv + (size_t)sp.slot * (s.C - 1) * s.CH + ch;
+    const history h = {window,
+                       journal(s.j_conv, s, sp.slot, sp.plane, 0, s.CH) + ch,
+                       mat_head(u, sp.row, 0) + ch,
+                       s.C,
+                       sp.replay,
+                       s.CH,
+                       u.rs};
+    const int to = min(from + CONV_ROWS, sp.n);
+    for (int r = from; r < to; r++) {
+        float sum = 0;
+        for (int k = 0; k < s.C; k++)
+            sum = fmaf(w.p[(size_t)ch * s.C + k], history_at(h, sp.replay + r + k), sum);
+        mat_head(y, sp.row + r, 0)[ch] = silu(sum);
+        if (sp.tentative)
+            journal(s.j_conv, s, sp.slot, 1 - sp.plane, r, s.CH)[ch] =
+                history_at(h, sp.replay + r + s.C - 1);
+    }
+    const int shift = sp.replay + (sp.tentative ? 0 : sp.n);
+    if (from || !shift) return;
+    for (int i = 0; i < s.C - 1; i++) window[(size_t)i * s.CH] = history_at(h, shift + i);
+}
+
+extern "C" void ft_cuda_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    const dim3 grid(span_pieces(c->batch.T, c->batch.S, CONV_ROWS),
+                    ft_blocks((size_t)s->CH, CONV_CHANNELS));
+    ft_cuda_wrote(c, y);
+    FT_LAUNCH(c, conv_kernel, grid, CONV_CHANNELS, 0, y, u, w, *s, c->batch);
+}
+
+/* ---- recurrence ---- */
+
+typedef struct delta_args {
+    ft_batch b;
+    ft_mat o, y, a, beta;
+    const float *A, *dt;
+    ft_delta s;
+    float *copy; /* plain kernel: working states of tentative spans */
+} delta_args;
+
+__device__ __forceinline__ float log_decay(const delta_args &a, int t, int h)
+{
+    const float x = *mat_value(a.a, t, h) + a.dt[h];
+    return a.A[h] * (x > 20 ? x : log1pf(expf(x)));
+}
+
+__device__ __forceinline__ float beta_of(const delta_args &a, int t, int h)
+{
+    return 1.0f / (1.0f + expf(-*mat_value(a.beta, t, h)));
+}
+
+/* One value of Z = decay Z + k d^T */
+__device__ __forceinline__ float advanced(float z, float decay, float k, float d)
+{
+    return fmaf(k, d, __fmul_rn(decay, z));
+}
+
+/* d = beta (v - decay Z^T k) */
+__device__ __forceinline__ float update_of(float v, float decay, float zk, float beta)
+{
+    return __fmul_rn(beta, fmaf(-decay, zk, v));
+}
+
+__device__ __forceinline__ float *state_of(const delta_args &a, int slot, int h)
+{
+    return a.s.state + ((size_t)slot * a.s.Hv + h) * a.s.S * a.s.S;
+}
+
+enum { COLS = 32, BATCH = 16, DELTA_THREADS = 128 };
+
+/* Inputs of some rows of a head, ready for the recurrence. */
+template <int S> struct delta_rows {
+    float q[BATCH][S], k[BATCH][S], v[BATCH][COLS], decay[BATCH], beta[BATCH], g[BATCH];
+};
+
+/* What a warp will put into delta_rows: its rows' q and k, lane l holds every 32nd value. */
+template <int S> struct delta_raw {
+    float q[BATCH / 4][S / 32], k[BATCH / 4][S / 32], v[BATCH / 4], a[BATCH / 4], beta[BATCH / 4];
+};
+
+template <int S>
+__device__ __forceinline__ void read_rows(delta_raw<S> &x, const delta_args &a, const ft_span &sp,
+                                          int from, int h, int col)
+{
+    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, kh = h % a.s.Hk;
+#pragma unroll
+    for (int i = 0; i < BATCH / 4; i++) {
+        const int r = from + 4 * i + warp;
+        if (r >= sp.n) break;
+        const float *in = mat_head(a.y, sp.row + r, 0);
+#pragma unroll
+        for (int j = 0; j < S / 32; j++) {
+            x.q[i][j] = in[kh * S + 32 * j + lane];
+            x.k[i][j] = in[(a.s.Hk + kh) * S + 32 * j + lane];
+        }
+        x.v[i] = in[(2 * a.s.Hk + h) * S + col + lane];
+        x.a[i] = log_decay(a, sp.row + r, h);
+        x.beta[i] = beta_of(a, sp.row + r, h);
+    }
+}
+
+template <int S>
+__device__ __forceinline__ void write_rows(delta_rows<S> *to, const delta_raw<S> &x, int n)
+{
+    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+#pragma unroll
+    for (int i = 0; i < BATCH / 4; i++) {
+        const int r = 4 * i + warp;
+        if (r >= n) break;
+        float qq = 0, kk = 0;
+#pragma unroll
+        for (int j = 0; j < S / 32; j++) {
+            qq = fmaf(x.q[i][j], x.q[i][j], qq);
+            kk = fmaf(x.k[i][j], x.k[i][j], kk);
+        }
+        const float fq = 1.0f / sqrtf(warp_sum(qq) + 1e-6f) / sqrtf((float)S);
+        const float fk = 1.0f / sqrtf(warp_sum(kk) + 1e-6f);
+#pragma unroll
+        for (int j = 0; j < S / 32; j++) {
+            to->q[r][32 * j + lane] = x.q[i][j] * fq;
+            to->k[r][32 * j + lane] = x.k[i][j] * fk;
+        }
+        to->v[r][lane] = x.v[i];
+        if (lane) continue;
+        to->g[r] = x.a[i];
+        to->decay[r] = expf(x.a[i]);
+        to->beta[r] = x.beta[i];
+    }
+}
+
+/* The sum over the four lanes that share a column. */
+__device__ __forceinline__ float column_sum(float v)
+{
+    v += __shfl_xor_sync(0xffffffffu, v, 8);
+    return v + __shfl_xor_sync(0xffffffffu, v, 16);
+}
+
+/* A lane holds rows 16 m + 4 (lane / 8) + e of column lane % 8 of its warp's eight. */
+template <int S> struct columns {
+    float z[S / 16][4];
+};
+
+template <int S>
+__device__ __forceinline__ void advance(columns<S> &c, const float *k, float decay, float d)
+{
+    const int part = (threadIdx.x & 31) / 8 * 4;
+#pragma unroll
+    for (int m = 0; m < S / 16; m++) {
+        const float4 x = *(const float4 *)(k + 16 * m + part);
+        c.z[m][0] = advanced(c.z[m][0], decay, x.x, d);
+        c.z[m][1] = advanced(c.z[m][1], decay, x.y, d);
+        c.z[m][2] = advanced(c.z[m][2], decay, x.z, d);
+        c.z[m][3] = advanced(c.z[m][3], decay, x.w, d);
+    }
+}
+
+/* Z^T x for this lane's column, in two chains. */
+template <int S> __device__ __forceinline__ float product(const columns<S> &c, const float *x)
+{
+    const int part = (threadIdx.x & 31) / 8 * 4;
+    float even = 0, odd = 0;
+#pragma unroll
+    for (int m = 0; m < S / 16; m++) {
+        const float4 v = *(const float4 *)(x + 16 * m + part);
+        even = fmaf(c.z[m][0], v.x, even);
+        odd = fmaf(c.z[m][1], v.y, odd);
+        even = fmaf(c.z[m][2], v.z, even);
+        odd = fmaf(c.z[m][3], v.w, odd);
+    }
+    return column_sum(even + odd);
+}
+
+template <int S, bool STORE>
+__device__ __forceinline__ void move_state(columns<S> &c, float *Z, int col)
+{
+    const int part = (threadIdx.x & 31) / 8 * 4;
+#pragma unroll
+    for (int m = 0; m < S / 16; m++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            float *z = Z + (size_t)(16 * m + part + e) * S + col;
+            if (STORE)
+                *z = c.z[m][e];
+            else
+                c.z[m][e] = *z;
+        }
+}
+
+/* Rows [from, from + n) of the span, whose inputs stand in `in`. */
+template <int S>
+__device__ __forceinline__ void run_rows(columns<S> &c, const delta_args &a, const ft_span &sp,
+                                         const delta_rows<S> *in, int from, int n, int h, int col)
+{
+    const ft_delta &s = a.s;
+    const int lane = threadIdx.x & 31, own = threadIdx.x / 32 * 8 + lane % 8;
+    for (int r = 0; r < n; r++) {
+        const float decay = in->decay[r];
+        const float d = update_of(in->v[r][own], decay, product<S>(c, in->k[r]), in->beta[r]);
+        advance<S>(c, in->k[r], decay, d);
+        const float o = product<S>(c, in->q[r]);
+        if (lane < 8) {
+            mat_head(a.o, sp.row + from + r, h)[col + own] = o;
+            if (sp.tentative)
+                journal(s.j_d, s, sp.slot, 1 - sp.plane, from + r, s.Hv * S)[h * S + col + own] = d;
+        }
+    }
+}
+
+/* The block of columns 0 journals what its head's blocks share. */
+template <int S>
+__device__ __forceinline__ void journal_rows(const delta_args &a, const ft_span &sp,
+                                             const delta_rows<S> *in, int from, int n, int h)
+{
+    const ft_delta &s = a.s;
+    for (int i = threadIdx.x; i < n * S && h < s.Hk; i += DELTA_THREADS)
+        journal(s.j_k, s, sp.slot, 1 - sp.plane, from + i / S, s.Hk * S)[h * S + i % S] =
+            in->k[i / S][i % S];
+    for (int r = threadIdx.x; r < n; r += DELTA_THREADS)
+        journal(s.j_g, s, sp.slot, 1 - sp.plane, from + r, s.Hv)[h] = in->g[r];
+}
+
+template <int S>
+static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta_args a)
+{
+    __shared__ delta_rows<S> rows;
+    const ft_delta &s = a.s;
+    const ft_span sp = a.b.span[blockIdx.y];
+    const int h = blockIdx.x / (S / COLS), col = blockIdx.x % (S / COLS) * COLS, kh = h % s.Hk;
+    const int own = col + threadIdx.x / 32 * 8 + threadIdx.x % 8;
+    float *Z = state_of(a, sp.slot, h);
+    columns<S> c;
+    delta_raw<S> raw;
+    read_rows(raw, a, sp, 0, h, col);
+    move_state<S, false>(c, Z, own);
+    for (int r = 0; r < sp.replay; r++)
+        advance<S>(c, journal(s.j_k, s, sp.slot, sp.plane, r, s.Hk * S) + kh * S,
+                   expf(journal(s.j_g, s, sp.slot, sp.plane, r, s.Hv)[h]),
+                   journal(s.j_d, s, sp.slot, sp.plane, r, s.Hv * S)[h * S + own]);
+    if (sp.replay && sp.tentative) move_state<S, true>(c, Z, own);
+    for (int from = 0; from < sp.n; from += BATCH) {
+        const int n = min(BATCH, sp.n - from);
+        __syncthreads(); /* the batch before is done */
+        write_rows(&rows, raw, n);
+        __syncthreads();
+        read_rows(raw, a, sp, from + BATCH, h, col); /* on their way while these run */
+        run_rows(c, a, sp, &rows, from, n, h, col);
+        if (sp.tentative && !col) journal_rows(a, sp, &rows, from, n, h);
+    }
+    if (!sp.tentative) move_state<S, true>(c, Z, own);
+}
+
+/* ---- recurrence for heads of other sizes ---- */
+
+/* Normalised row of a head, by a block. red: 33 floats. */
+__device__ void plain_unit(float *to, const float *x, int S, float scale, float *red)
+{
+    float sum = 0;
+    for (int i = threadIdx.x; i < S; i += DELTA_THREADS) sum = fmaf(x[i], x[i], sum);
+    const float f = 1.0f / sqrtf(block_sum(sum, red) + 1e-6f) * scale;
+    for (int i = threadIdx.x; i < S; i += DELTA_THREADS) to[i] = x[i] * f;
+}
+
+__device__ void plain_column(float *Z, const float *q, const float *k, float v, float decay,
+                             float beta, int S, float *o, float *d)
+{
+    float zk = 0, zq = 0;
+    for (int i = 0; i < S; i++) zk = fmaf(Z[(size_t)i * S], k[i], zk);
+    *d = update_of(v, decay, zk, beta);
+    for (int i = 0; i < S; i++) {
+        const float z = advanced(Z[(size_t)i * S], decay, k[i], *d);
+        Z[(size_t)i * S] = z;
+        zq = fmaf(z, q[i], zq);
+    }
+    *o = zq;
+}
+
+static __global__ void __launch_bounds__(DELTA_THREADS) delta_plain_kernel(const delta_args a)
+{
+    extern __shared__ float delta_plain_shared[];
+    __shared__ float red[33];
+    const ft_delta &s = a.s;
+    const ft_span sp = a.b.span[blockIdx.y];
+    const int S = s.S, h = blockIdx.x, kh = h % s.Hk, plane = 1 - sp.plane;
+    float *q = delta_plain_shared, *k = q + S, *Z = state_of(a, sp.slot, h), *work = Z;
+    if (sp.tentative) work = a.copy + ((size_t)blockIdx.y * s.Hv + h) * S * S;
+    for (int j = threadIdx.x; j < S; j += DELTA_THREADS)
+        for (int i = 0; i < S; i++) {
+            float z = Z[(size_t)i * S + j];
+            for (int r = 0; r < sp.replay; r++)
+                z = advanced(z, expf(journal(s.j_g, s, sp.slot, sp.plane, r, s.Hv)[h]),
+                             journal(s.j_k, s, sp.slot, sp.plane, r, s.Hk * S)[kh * S + i],
+                             journal(s.j_d, s, sp.slot, sp.plane, r, s.Hv * S)[h * S + j]);
+            Z[(size_t)i * S + j] = work[(size_t)i * S + j] = z;
+        }
+    for (int r = 0; r < sp.n; r++) {
+        const int t = sp.row + r;
+        const float *in = mat_head(a.y, t, 0);
+        const float g = log_decay(a, t, h), decay = expf(g), beta = beta_of(a, t, h);
+        plain_unit(q, in + kh * S, S, 1.0f / sqrtf((float)S), red);
+        plain_unit(k, in + (s.Hk + kh) * S, S, 1.0f, red);
+        __syncthreads();
+        for (int j = threadIdx.x; j < S; j += DELTA_THREADS) {
+            float o, d;
+            plain_column(work + j, q, k, in[(2 * s.Hk + h) * S + j], decay, beta, S, &o, &d);
+            mat_head(a.o, t, h)[j] = o;
+            if (!sp.tentative) continue;
+            journal(s.j_d, s, sp.slot, plane, r, s.Hv * S)[h * S + j] = d;
+            if (h < s.Hk) journal(s.j_k, s, sp.slot, plane, r, s.Hk * S)[h * S + j] = k[j];
+            if (!j) journal(s.j_g, s, sp.slot, plane, r, s.Hv)[h] = g;
+        }
+        __syncthreads();
+    }
+}
+
+extern "C" void ft_cuda_delta_rule(ft_dev *dev, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A,
+                                   ft_vec dt, const ft_delta *s)
+{
+    ft_cuda *c = (ft_cuda *)dev;
+    delta_args args = {c->batch, o, y, a, b, A.p, dt.p, *s, NULL};
+    const unsigned S = (unsigned)s->S, spans = (unsigned)FT_MAX(1, c->batch.S);
+    const dim3 grid((unsigned)s->Hv * (S / COLS), spans);
+    ft_cuda_wrote(c, o);
+    switch (S) {
+    case 32: FT_LAUNCH(c, delta_kernel<32>, grid, DELTA_THREADS, 0, args); return;
+    case 64: FT_LAUNCH(c, delta_kernel<64>, grid, DELTA_THREADS, 0, args); return;
+    case 128: FT_LAUNCH(c, delta_kernel<128>, grid, DELTA_THREADS, 0, args); return;
+    }
+    args.copy =
+        (float *)ft_cuda_scratch(c, FT_PLACE_DELTA, sizeof(float) * (size_t)spans * s->Hv * S * S);
+    FT_LAUNCH(c, delta_plain_kernel, dim3((unsigned)s->Hv, spans), DELTA_THREADS,
+              2 * S * sizeof(float), args);
+}

@@ -1,0 +1,238 @@
+/* Experts. route chooses; moe sorts the choices by expert, so that an expert's weights are read
+ * once for all of its rows, multiplies, and adds each row's results in the order of its own choice.
+ * All of it is on the device: how many rows an expert has is known to the kernels alone. */
+#include "dev/cuda/product.cuh"
+
+/* ---- route ---- */
+
+/* A warp has one row; E values in registers of its lanes, 32 apart. */
+static __global__ void route_kernel(ft_route r, ft_mat x, int E)
+{
+    after_last();
+    const int t = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5), lane = threadIdx.x & 31;
+    if (t >= x.T) return;
+    const float *row = mat_head(x, t, 0);
+    int32_t *id = r.id + (size_t)t * r.K;
+    float *w = r.w + (size_t)t * r.K;
+    float v[32], top = -INFINITY;
+    for (int i = 0; i < 32; i++) {
+        const int e = lane + 32 * i;
+        const float s = e < E ? row[e] : -INFINITY;
+        v[i] = s == s ? s : -INFINITY;
+        if (e >= E) v[i] = -INFINITY;
+        top = fmaxf(top, v[i]);
+    }
+    top = warp_max(top);
+    float all = 0;
+    for (int i = 0; i < 32; i++) all += expf(v[i] - top);
+    all = warp_sum(all);
+    uint32_t taken = 0;
+    float picked = 0, mine = 0;
+    for (int n = 0; n < r.K; n++) {
+        float best = -INFINITY;
+        int at = 0x7fffffff;
+        for (int i = 0; i < 32; i++) {
+            const int e = lane + 32 * i;
+            if (e < E && !(taken >> i & 1) && (v[i] > best || (v[i] == best && e < at)))
+                best = v[i], at = e;
+        }
+        for (int o = 16; o; o >>= 1) {
+            const float b = __shfl_xor_sync(~0u, best, o);
+            const int k = __shfl_xor_sync(~0u, at, o);
+            if (b > best || (b == best && k < at)) best = b, at = k;
+        }
+        if (at >= E) at = 0;
+        if (at % 32 == lane) taken |= 1u << at / 32;
+        const float p = expf(best - top) / all;
+        picked += p;
+        if (n % 32 == lane) mine = p;
+        if (!lane) id[n] = at;
+        if (n % 32 == 31 ||
+            n == r.K - 1) { /* weights wait for the sum: kept as they are till then */
+            const int from = n / 32 * 32;
+            if (from + lane <= n) w[from + lane] = mine;
+        }
+    }
+    const float scale = fmaxf(picked, 0x1p-14f);
+    __syncwarp();
+    for (int n = lane; n < r.K; n += 32) w[n] /= scale;
+}
+
+extern "C" void ft_cuda_route(ft_dev *d, ft_route r, ft_mat x)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    assert(ft_mat_cols(x) <= 1024);
+    FT_LAUNCH_NEXT(c, route_kernel, ft_blocks((size_t)x.T, 4), 128, 0, r, x, ft_mat_cols(x));
+}
+
+/* ---- which rows an expert has ---- */
+
+typedef struct plan {
+    ft_item *item;
+    int32_t *n_item, *list;
+    int items; /* at most so many */
+} plan;
+
+/* One block: counts, places, then the list of choices by expert, cut into items of `tokens`. */
+static __global__ void plan_kernel(plan p, const int32_t *id, int n, int E, int tokens)
+{
+    after_last();
+    __shared__ int count[1024], start[1024], items[1024];
+    for (int e = threadIdx.x; e < 1024; e += blockDim.x) count[e] = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += blockDim.x) atomicAdd(&count[id[i]], 1);
+    __syncthreads();
+    for (int e = threadIdx.x; e < 1024; e += blockDim.x) {
+        start[e] = count[e];
+        items[e] = (count[e] + tokens - 1) / tokens;
+    }
+    for (int o = 1; o < 1024; o *= 2) { /* running sums */
+        __syncthreads();
+        int a = 0, b = 0;
+        if ((int)threadIdx.x >= o) a = start[threadIdx.x - o], b = items[threadIdx.x - o];
+        __syncthreads();
+        start[threadIdx.x] += a;
+        items[threadIdx.x] += b;
+    }
+    __syncthreads();
+    if (!threadIdx.x) *p.n_item = items[1023];
+    const int e = threadIdx.x, mine = count[e], first = start[e] - mine;
+    const int at = items[e] - (mine + tokens - 1) / tokens;
+    __syncthreads();
+    start[e] = first;
+    for (int i = 0; i * tokens < mine; i++)
+        p.item[at + i] = ft_item{e, first + i * tokens, min(tokens, mine - i * tokens)};
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += blockDim.x) p.list[atomicAdd(&start[id[i]], 1)] = i;
+}
+
+/* ---- the experts ---- */
+
+/* y[t] = sum over i of w[i] * part[t K + i], in this order. */
+static __global__ void combine_kernel(ft_mat y, const float *part, ft_route r, bool acc)
+{
+    after_last();
+    const int t = blockIdx.x, n = y.H * y.d;
+    for (int c = blockIdx.y * blockDim.x + threadIdx.x; c < n; c += blockDim.x * gridDim.y) {
+        float sum = 0;
+        for (int i = 0; i < r.K; i++)
+            sum = fmaf(r.w[(size_t)t * r.K + i], part[((size_t)t * r.K + i) * n + c], sum);
+        float *at = mat_value(y, t, c);
+        *at = acc ? *at + sum : sum;
+    }
+}
+
+/* act(gate) * up where the two could not share a launch: tmp's halves, and the planes of the
+ * result. */
+static __global__ void join_kernel(ft_mat tmp, int F, int act, uint16_t *s, size_t plane)
+{
+    after_last();
+    const int i = blockIdx.x, wide = (F + 63) / 64 * 64;
+    for (int f = blockIdx.y * blockDim.x + threadIdx.x; f < wide; f += blockDim.x * gridDim.y) {
+        const float *g = tmp.p + (size_t)i * tmp.rs;
+        const float v = f < F ? act_of(g[f], act) * g[F + f] : 0.0f;
+        shadow_put(s, plane, shadow_at(tmp.T, i, f), v);
+    }
+}
+
+/* Rows of the busiest expert are unknown here: items are as wide as the average asks for. */
+static int item_tokens(const ft_cuda *c, int choices, int E)
+{
+    const int average = choices / E;
+    if (average < 8) return 8;
+    if (average < 16) return 16;
+    return ft_product_tokens(c, average < 64 ? 64 : average);
+}
+
+static ft_product over(const plan &p, const uint16_t *x, size_t plane, int rows, int div)
+{
+    ft_product q = {};
+    q.x = x;
+    q.x_plane = plane;
+    q.x_T = q.T = rows;
+    q.item = p.item;
+    q.n_item = p.n_item;
+    q.list = p.list;
+    q.list_div = div;
+    return q;
+}
+
+/* Both halves of an expert's first product as segments. */
+static void pair_of(const ft_cuda *c, const ft_experts *e, ft_seg s[2])
+{
+    if (!e->gate_up.data) {
+        s[0] = ft_product_seg(c, &e->gate, NULL, 0);
+        s[1] = ft_product_seg(c, &e->up, NULL, 0);
+        return;
+    }
+    s[0] = s[1] = ft_product_seg(c, &e->gate_up, NULL, 0);
+    s[0].w.n = s[1].w.n = e->F;
+    const size_t unit = (size_t)ft_unit_bytes(e->gate_up.type);
+    s[1].w.p += unit ? unit * (size_t)s[1].w.units * (size_t)(e->F / TILE_N)
+                     : e->gate_up.row_bytes * (size_t)e->F;
+}
+
+/* The pair's products apart, into tmp, then joined: types differ, or tiles do not divide. */
+static void hidden_apart(ft_cuda *c, const ft_experts *e, const ft_product *base, ft_mat tmp,
+                         uint16_t *h, size_t plane, int tokens, int items)
+{
+    const ft_weight *w[2] = {e->gate_up.data ? &e->gate_up : &e->gate,
+                             e->gate_up.data ? NULL : &e->up};
+    for (int i = 0; i < 2 && w[i]; i++) {
+        ft_product p = *base;
+        p.seg[0] = ft_product_seg(c, w[i], tmp.p + i * e->F, tmp.rs);
+        p.n_seg = 1;
+        ft_product_run(c, &p, w[i]->type, tokens, items);
+    }
+    FT_LAUNCH_NEXT(c, join_kernel, dim3((unsigned)tmp.T, ft_blocks((size_t)e->F, 256)), 256, 0, tmp,
+                   e->F, (int)e->act, h, plane);
+}
+
+extern "C" void ft_cuda_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r,
+                            ft_mat tmp, bool acc)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    const int T = x.T, n = T * r.K, D = e->down.n, F = e->F;
+    const int tokens = item_tokens(c, n, e->E);
+    const uint16_t *xs = ft_product_x(c, x);
+    plan p = {};
+    p.items = FT_MIN(n, e->E + n / tokens);
+    const size_t head = ft_round_up(sizeof(ft_item) * (size_t)p.items, 16);
+    const size_t ints = sizeof(int32_t) * ((size_t)n + 4);
+    unsigned char *m = (unsigned char *)ft_cuda_scratch(
+        c, FT_PLACE_MOE, ft_round_up(head + ints, 256) + sizeof(float) * (size_t)n * (size_t)D);
+    const size_t plane = shadow_plane(n, F);
+    uint16_t *h = (uint16_t *)ft_cuda_scratch(c, FT_PLACE_MOE_HIDDEN, 2 * plane * sizeof(uint16_t));
+    if (!xs || !m || !h) return;
+    p.item = (ft_item *)m;
+    p.n_item = (int32_t *)(m + head);
+    p.list = p.n_item + 4;
+    float *part = (float *)(m + ft_round_up(head + ints, 256));
+    FT_LAUNCH_NEXT(c, plan_kernel, 1, 1024, 0, p, r.id, n, e->E, tokens);
+
+    ft_product up = over(p, xs, shadow_plane(T, e->down.n), T, r.K);
+    up.x_plane = shadow_plane(T, ft_mat_cols(x));
+    const bool fused = e->gate_up.data != NULL;
+    const bool together = fused ? F % TILE_N == 0 : e->gate.type == e->up.type;
+    if (together && F % UNIT_K == 0) {
+        pair_of(c, e, up.seg);
+        up.n_seg = 2;
+        up.glu = true;
+        up.act = e->act;
+        up.out = h;
+        up.out_plane = plane;
+        up.out_T = n;
+        ft_product_run(c, &up, fused ? e->gate_up.type : e->gate.type, tokens, p.items);
+    } else {
+        hidden_apart(c, e, &up, tmp, h, plane, tokens, p.items);
+    }
+    ft_cuda_wrote(c, tmp);
+
+    ft_product down = over(p, h, plane, n, 1);
+    down.seg[0] = ft_product_seg(c, &e->down, part, D);
+    down.n_seg = 1;
+    ft_product_run(c, &down, e->down.type, tokens, p.items);
+    ft_cuda_wrote(c, y);
+    FT_LAUNCH_NEXT(c, combine_kernel, dim3((unsigned)T, ft_blocks((size_t)D, 256)), 256, 0, y, part,
+                   r, acc);
+}

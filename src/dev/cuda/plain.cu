@@ -1,0 +1,229 @@
+/* Norms and what is done element by element. All of it is bound by memory: bytes are those of the
+ * inputs and outputs, once. Results that products will read get their shadow here. */
+#include "dev/cuda/common.cuh"
+
+/* Where the columns of a matrix with its heads side by side go in its shadow, if it has one. */
+typedef struct out_shadow {
+    uint16_t *p;
+    size_t plane;
+    int T;
+} out_shadow;
+
+static out_shadow shadow_of(ft_cuda *c, ft_mat y)
+{
+    if (y.H > 1 && y.hs != y.d) {
+        ft_cuda_wrote(c, y);
+        return out_shadow{NULL, 0, 0};
+    }
+    return out_shadow{ft_cuda_wrote_both(c, y), shadow_plane(y.T, ft_mat_cols(y)), y.T};
+}
+
+/* Value c of row t, and its planes. */
+__device__ __forceinline__ void put(const ft_mat &y, const out_shadow &s, int t, int c, float v)
+{
+    *mat_value(y, t, c) = v;
+    if (s.p) shadow_put(s.p, s.plane, shadow_at(s.T, t, c), v);
+}
+
+/* ---- norms ---- */
+
+/* A block has one head of one row; its threads, and so the order of the sum, depend on d alone. */
+static __global__ void rmsnorm_kernel(ft_mat y, ft_mat x, const float *w, float eps, out_shadow s)
+{
+    after_last();
+    __shared__ float sums[33];
+    const int t = blockIdx.x / x.H, h = blockIdx.x % x.H;
+    const float *in = mat_head(x, t, h);
+    float sum = 0;
+    for (int i = threadIdx.x; i < x.d; i += blockDim.x) sum += in[i] * in[i];
+    sum = block_sum(sum, sums);
+    const float r = 1.0f / sqrtf(sum / (float)x.d + eps);
+    for (int i = threadIdx.x; i < x.d; i += blockDim.x)
+        put(y, s, t, h * x.d + i, in[i] * r * (w ? w[i] : 1.0f));
+}
+
+extern "C" void ft_cuda_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    const int threads = x.d <= 32 ? 32 : x.d <= 256 ? 128 : x.d <= 2048 ? 512 : 1024;
+    const out_shadow s = shadow_of(c, y);
+    FT_LAUNCH_NEXT(c, rmsnorm_kernel, (unsigned)(x.T * x.H), (unsigned)threads, 0, y, x, w.p, eps,
+                   s);
+}
+
+/* ---- element by element ---- */
+
+enum { EACH_THREADS = 256 };
+
+/* Grid: rows, and pieces of a row. */
+static dim3 each_grid(ft_mat y)
+{
+    return dim3((unsigned)y.T, FT_MIN(ft_blocks((size_t)ft_mat_cols(y), EACH_THREADS), 65535u));
+}
+
+#define FOR_COLUMNS(c, cols)                                                                       \
+    for (int c = blockIdx.y * blockDim.x + threadIdx.x; c < (cols); c += blockDim.x * gridDim.y)
+
+static __global__ void act_mul_kernel(ft_mat y, ft_mat g, ft_mat u, int act, out_shadow s)
+{
+    after_last();
+    const int t = blockIdx.x;
+    FOR_COLUMNS(c, y.H * y.d)
+    put(y, s, t, c, act_of(*mat_value(g, t, c), act) * *mat_value(u, t, c));
+}
+
+extern "C" void ft_cuda_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    const out_shadow s = shadow_of(c, y);
+    FT_LAUNCH_NEXT(c, act_mul_kernel, each_grid(y), EACH_THREADS, 0, y, g, u, (int)act, s);
+}
+
+static __global__ void sigmoid_mul_kernel(ft_mat y, ft_mat g, out_shadow s)
+{
+    after_last();
+    const int t = blockIdx.x;
+    const bool whole_row = g.H * g.d == 1;
+    FOR_COLUMNS(c, y.H * y.d)
+    {
+        const float x = *mat_value(g, t, whole_row ? 0 : c);
+        put(y, s, t, c, *mat_value(y, t, c) * (1.0f / (1.0f + expf(-x))));
+    }
+}
+
+extern "C" void ft_cuda_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    const out_shadow s = shadow_of(c, y);
+    FT_LAUNCH_NEXT(c, sigmoid_mul_kernel, each_grid(y), EACH_THREADS, 0, y, g, s);
+}
+
+static __global__ void add_kernel(ft_mat y, ft_mat x, float scale)
+{
+    after_last();
+    const int t = blockIdx.x;
+    FOR_COLUMNS(c, y.H * y.d)
+    {
+        float *at = mat_value(y, t, c);
+        *at = (*at + *mat_value(x, t, c)) * scale;
+    }
+}
+
+extern "C" void ft_cuda_add(ft_dev *d, ft_mat y, ft_mat x, float scale)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_wrote(c, y);
+    FT_LAUNCH_NEXT(c, add_kernel, each_grid(y), EACH_THREADS, 0, y, x, scale);
+}
+
+static __global__ void softcap_kernel(ft_mat y, float cap)
+{
+    after_last();
+    const int t = blockIdx.x;
+    FOR_COLUMNS(c, y.H * y.d)
+    {
+        float *at = mat_value(y, t, c);
+        *at = cap * tanhf(*at / cap);
+    }
+}
+
+extern "C" void ft_cuda_softcap(ft_dev *d, ft_mat y, float cap)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_wrote(c, y);
+    FT_LAUNCH_NEXT(c, softcap_kernel, each_grid(y), EACH_THREADS, 0, y, cap);
+}
+
+/* ---- rows ---- */
+
+static __global__ void gather_kernel(ft_mat y, ft_mat x, const int32_t *from, out_shadow s)
+{
+    after_last();
+    const int t = blockIdx.x, r = from[t];
+    FOR_COLUMNS(c, y.H * y.d)
+    put(y, s, t, c, *mat_value(x, r, c));
+}
+
+extern "C" void ft_cuda_gather(ft_dev *d, ft_mat y, ft_mat x, int which)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    const int32_t *from = which == FT_OUT ? c->batch.out_row : c->batch.src_row;
+    const out_shadow s = shadow_of(c, y);
+    if (y.T) FT_LAUNCH_NEXT(c, gather_kernel, each_grid(y), EACH_THREADS, 0, y, x, from, s);
+}
+
+static __global__ void scatter_kernel(ft_mat y, ft_mat x, const int32_t *to)
+{
+    after_last();
+    const int t = blockIdx.x, r = to[t];
+    if (r < 0) return;
+    FOR_COLUMNS(c, x.H * x.d)
+    *mat_value(y, r, c) = *mat_value(x, t, c);
+}
+
+extern "C" void ft_cuda_scatter(ft_dev *d, ft_mat y, ft_mat x)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_wrote(c, y);
+    FT_LAUNCH_NEXT(c, scatter_kernel, each_grid(x), EACH_THREADS, 0, y, x, c->batch.dst_row);
+}
+
+/* ---- argmax ---- */
+
+enum { ARGMAX_PIECES = 32 };
+
+/* Order of choice: the larger, then the lower index. A NaN is never larger. */
+__device__ __forceinline__ void better(float &v, int &i, float w, int j)
+{
+    if (w > v || (w == v && j < i)) v = w, i = j;
+}
+
+__device__ __forceinline__ void warp_best(float &v, int &i)
+{
+#pragma unroll
+    for (int o = 16; o; o >>= 1)
+        better(v, i, __shfl_xor_sync(0xffffffffu, v, o), __shfl_xor_sync(0xffffffffu, i, o));
+}
+
+/* A block has a piece of a row; the pieces' winners meet in the next kernel. */
+static __global__ void argmax_kernel(float2 *part, ft_mat x)
+{
+    after_last();
+    __shared__ float top[32];
+    __shared__ int at[32];
+    const int t = blockIdx.x, n = x.H * x.d, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    const float *row = mat_head(x, t, 0);
+    float v = -INFINITY;
+    int i = 0x7fffffff;
+    for (int c = blockIdx.y * blockDim.x + threadIdx.x; c < n; c += blockDim.x * gridDim.y)
+        if (row[c] > v) v = row[c], i = c;
+    warp_best(v, i);
+    if (!lane) top[warp] = v, at[warp] = i;
+    __syncthreads();
+    if (warp) return;
+    const int warps = blockDim.x >> 5;
+    v = lane < warps ? top[lane] : -INFINITY;
+    i = lane < warps ? at[lane] : 0x7fffffff;
+    warp_best(v, i);
+    if (!lane) part[t * ARGMAX_PIECES + blockIdx.y] = make_float2(v, __int_as_float(i));
+}
+
+static __global__ void argmax_join_kernel(int32_t *id, const float2 *part)
+{
+    after_last();
+    const float2 p = part[blockIdx.x * ARGMAX_PIECES + threadIdx.x];
+    float v = p.x;
+    int i = __float_as_int(p.y);
+    warp_best(v, i);
+    if (!threadIdx.x) id[blockIdx.x] = i == 0x7fffffff ? -1 : i;
+}
+
+extern "C" void ft_cuda_argmax(ft_dev *d, int32_t *id, ft_mat x)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    float2 *part =
+        (float2 *)ft_cuda_scratch(c, FT_PLACE_LINEAR, (size_t)x.T * ARGMAX_PIECES * sizeof *part);
+    if (!part || !x.T) return;
+    FT_LAUNCH_NEXT(c, argmax_kernel, dim3((unsigned)x.T, ARGMAX_PIECES), 256, 0, part, x);
+    FT_LAUNCH_NEXT(c, argmax_join_kernel, (unsigned)x.T, ARGMAX_PIECES, 0, id, part);
+}

@@ -1,0 +1,479 @@
+/* dev/cuda/product.cuh - y = x W^T on tensor cores, two kernels over one order of sums.
+ * The columns of a product are cut into PARTS runs of units. A part is one chain of m16n8k16
+ * products, unit after unit; the parts are then added in their order. Which kernel computes a row,
+ * how many rows ride along and which of them share a tile changes nothing: bit for bit.
+ *
+ *   product_split  few rows: a block has 1 or 2 tiles of weights, a warp computes one part. Every
+ *                  weight is read once for up to 64 rows; the parts meet in shared memory.
+ *   product_rows   many rows: a warp has 2 tiles of weights and 128 rows of activations, which a
+ *                  block's 8 warps share in shared memory; it walks through the parts itself and
+ *                  keeps their sum in shared memory too.
+ *
+ * Both serve one matrix, several that read the same x, a pair (gate, up) whose results are joined
+ * by an activation, and experts: then a block's rows are given by an item of a list. */
+#ifndef FT_DEV_CUDA_PRODUCT_CUH
+#define FT_DEV_CUDA_PRODUCT_CUH
+
+#include "dev/cuda/weights.cuh"
+
+enum { PRODUCT_SEGS = 4, ROWS_TOKENS = 128, SPLIT_WARPS = PARTS };
+
+/* One matrix (or a stack of them) and where its results go. */
+typedef struct ft_seg {
+    ft_wview w;
+    size_t stride;      /* bytes from one expert's matrix to the next */
+    const float *scale; /* one a matrix, or NULL */
+    float *y;
+    int rs;
+    int blocks; /* of the grid that belong to it */
+} ft_seg;
+
+/* Rows of an expert: entries [first, first + n) of the list. */
+typedef struct ft_item {
+    int32_t expert, first, n;
+} ft_item;
+
+typedef struct ft_product {
+    ft_seg seg[PRODUCT_SEGS];
+    int n_seg;
+    bool acc; /* y += */
+    bool glu; /* seg[0] gate, seg[1] up: y of seg[0] = act(gate) * up */
+    int act;
+    const uint16_t *x; /* shadow of x */
+    size_t x_plane;
+    int x_T;       /* its rows */
+    int T;         /* rows to compute, without a list */
+    uint16_t *out; /* shadow of the result of a pair, or NULL */
+    size_t out_plane;
+    int out_T;
+    const ft_item *item; /* NULL: rows [0, T) in order */
+    const int32_t *n_item, *list;
+    int list_div; /* an entry of the list stands for row entry / list_div of x, and for row entry of
+                     y */
+} ft_product;
+
+__device__ __forceinline__ void mma_bf16(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
+{
+#if __CUDA_ARCH__ >= 800
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+    /* the same product by exchange: right, and slow */
+    const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    for (int k = 0; k < 8; k++) {
+        const int from = k & 3, up = k >> 2;
+        const uint32_t b = __shfl_sync(~0u, up ? b1 : b0, 8 * t + from);
+        const uint32_t d = __shfl_sync(~0u, up ? b1 : b0, 8 * t + 4 + from);
+        for (int i = 0; i < 2; i++) {
+            const uint32_t w = __shfl_sync(~0u, a[2 * up + i], 4 * g + from);
+            const float w0 = __uint_as_float(w << 16), w1 = __uint_as_float(w & 0xffff0000u);
+            c[2 * i] += w0 * __uint_as_float(b << 16) + w1 * __uint_as_float(b & 0xffff0000u);
+            c[2 * i + 1] += w0 * __uint_as_float(d << 16) + w1 * __uint_as_float(d & 0xffff0000u);
+        }
+    }
+#endif
+}
+
+/* Half a unit of one tile times eight rows: b[plane]. The order of products is part of the sum. */
+template <class W>
+__device__ __forceinline__ void half_unit(float *c, const ft_frag *f, const uint4 *b)
+{
+    mma_bf16(c, f[0].a[0], b[0].x, b[0].y);
+    mma_bf16(c, f[0].a[1], b[0].z, b[0].w);
+    if (W::XP > 1) {
+        mma_bf16(c, f[0].a[0], b[W::XP - 1].x, b[W::XP - 1].y);
+        mma_bf16(c, f[0].a[1], b[W::XP - 1].z, b[W::XP - 1].w);
+    }
+    if (W::WP > 1) {
+        mma_bf16(c, f[W::WP - 1].a[0], b[0].x, b[0].y);
+        mma_bf16(c, f[W::WP - 1].a[1], b[0].z, b[0].w);
+    }
+}
+
+/* What a block works on. */
+struct block_of {
+    const ft_seg *s;
+    int at;            /* block within the segment */
+    int expert, first; /* of the item */
+    int n;             /* rows */
+};
+
+__device__ __forceinline__ bool find_block(const ft_product &p, int tokens, block_of &b)
+{
+    int bx = blockIdx.x, i = 0;
+    while (i + 1 < p.n_seg && bx >= p.seg[i].blocks) bx -= p.seg[i++].blocks;
+    b.s = &p.seg[i];
+    b.at = bx;
+    b.expert = 0;
+    if (!p.item) {
+        b.first = blockIdx.y * tokens;
+        b.n = min(tokens, p.T - b.first);
+        return true;
+    }
+    if ((int)blockIdx.y >= __ldg(p.n_item)) return false;
+    const ft_item it = p.item[blockIdx.y];
+    b.expert = it.expert;
+    b.first = it.first;
+    b.n = it.n;
+    return true;
+}
+
+/* Row of x, and of y, for row i of a block; -1 behind its last. */
+__device__ __forceinline__ int row_x(const ft_product &p, const block_of &b, int i)
+{
+    if (i >= b.n) return -1;
+    return p.item ? __ldg(p.list + b.first + i) / p.list_div : b.first + i;
+}
+
+__device__ __forceinline__ int row_y(const ft_product &p, const block_of &b, int i)
+{
+    return p.item ? __ldg(p.list + b.first + i) : b.first + i;
+}
+
+__device__ __forceinline__ ft_wview view_of(const ft_seg &s, int expert)
+{
+    ft_wview w = s.w;
+    w.p += (size_t)expert * s.stride;
+    return w;
+}
+
+__device__ __forceinline__ float scale_of(const ft_seg &s, int expert)
+{
+    return s.scale ? __ldg(s.scale + expert) : 1.0f;
+}
+
+__device__ __forceinline__ void put_result(const ft_product &p, const ft_seg &s, int row, int o,
+                                           float v)
+{
+    if (o >= s.w.n) return;
+    float *y = s.y + (size_t)row * s.rs + o;
+    *y = p.acc ? *y + v : v;
+}
+
+__device__ __forceinline__ void put_pair(const ft_product &p, int row, int o, float gate, float up)
+{
+    const ft_seg &s = p.seg[0];
+    if (o >= s.w.n) return;
+    const float v = act_of(gate, p.act) * up;
+    if (s.y) s.y[(size_t)row * s.rs + o] = v;
+    if (p.out) shadow_put(p.out, p.out_plane, shadow_at(p.out_T, row, o), v);
+}
+
+__device__ __forceinline__ int part_units(int units)
+{
+    return (units + PARTS - 1) / PARTS;
+}
+
+/* ---- few rows ---- */
+
+/* A warp's run of bytes, into the second-level cache. */
+__device__ __forceinline__ void prefetch(const uint8_t *p, int bytes, int lane)
+{
+#if __CUDA_ARCH__ >= 800
+    for (int at = 128 * lane; at < bytes; at += 128 * 32)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(p + at));
+#endif
+}
+
+template <class W, int MT, int NT>
+__global__ void __launch_bounds__(32 * SPLIT_WARPS)
+    product_split(const __grid_constant__ ft_product p)
+{
+    enum { STEP = 16 * MT + 4 }; /* keeps the lanes of a store in different banks */
+    __shared__ float red[PARTS][8][STEP];
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    block_of b;
+    if (p.item) after_last(); /* the items are the last kernel's */
+    if (!find_block(p, 8 * NT, b)) return;
+    const int units = b.s->w.units, per = part_units(units), parts = (units + per - 1) / per;
+    const int u0 = warp * per, u1 = min(units, u0 + per);
+
+    ft_wview w[MT];
+    int tile[MT];
+#pragma unroll
+    for (int j = 0; j < MT; j++) {
+        w[j] = view_of(p.glu ? p.seg[j] : *b.s, b.expert);
+        tile[j] = p.glu ? b.at : min(b.at * MT + j, (b.s->w.n + TILE_N - 1) / TILE_N - 1);
+    }
+    if (W::BYTES) /* the weights are on their way while the last kernel ends */
+#pragma unroll
+        for (int j = 0; j < MT; j++)
+            prefetch(unit_at(w[j], tile[j], u0, W::BYTES), (u1 - u0) * W::BYTES, lane);
+    if (!p.item) after_last();
+    const uint16_t *x[NT];
+#pragma unroll
+    for (int i = 0; i < NT; i++) {
+        const int r = row_x(p, b, 8 * i + g);
+        x[i] = r < 0 ? NULL : p.x + (size_t)r * 32 + 8 * t;
+    }
+    const size_t step = (size_t)p.x_T * 32;
+
+    float c[MT][NT][4] = {};
+#pragma unroll 2
+    for (int u = u0; u < u1; u++) {
+        typename W::regs r[MT];
+#pragma unroll
+        for (int j = 0; j < MT; j++) W::load(r[j], w[j], tile[j], u, lane);
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            ft_frag f[MT][W::WP];
+#pragma unroll
+            for (int j = 0; j < MT; j++) W::frag(f[j], r[j], h, lane);
+#pragma unroll
+            for (int i = 0; i < NT; i++) {
+                uint4 v[W::XP];
+#pragma unroll
+                for (int q = 0; q < W::XP; q++)
+                    v[q] = x[i] ? ld16(x[i] + (size_t)q * p.x_plane + (size_t)(2 * u + h) * step)
+                                : make_uint4(0, 0, 0, 0);
+#pragma unroll
+                for (int j = 0; j < MT; j++) half_unit<W>(c[j][i], f[j], v);
+            }
+        }
+    }
+
+    const float s0 = scale_of(p.glu ? p.seg[0] : *b.s, b.expert);
+    const float s1 = p.glu ? scale_of(p.seg[1], b.expert) : 1.0f;
+#pragma unroll
+    for (int i = 0; i < NT; i++) {
+        if (i && 8 * i >= b.n) break;
+#pragma unroll
+        for (int j = 0; j < MT; j++)
+#pragma unroll
+            for (int q = 0; q < 4; q++)
+                red[warp][2 * t + (q & 1)][16 * j + g + 8 * (q >> 1)] = c[j][i][q];
+        __syncthreads();
+        const int wide = p.glu ? 16 : 16 * MT;
+        for (int e = threadIdx.x; e < 8 * wide; e += 32 * SPLIT_WARPS) {
+            const int o = e % wide, tok = e / wide;
+            if (8 * i + tok >= b.n) continue;
+            float sum = red[0][tok][o];
+            for (int q = 1; q < parts; q++) sum += red[q][tok][o];
+            const int row = row_y(p, b, 8 * i + tok);
+            if (p.glu) {
+                float up = red[0][tok][16 * (MT - 1) + o];
+                for (int q = 1; q < parts; q++) up += red[q][tok][16 * (MT - 1) + o];
+                put_pair(p, row, b.at * 16 + o, sum * s0, up * s1);
+            } else {
+                put_result(p, *b.s, row, b.at * 16 * MT + o, sum * s0);
+            }
+        }
+        __syncthreads();
+    }
+}
+
+/* ---- many rows ---- */
+
+__device__ __forceinline__ void copy16(void *shared, const void *global, bool some)
+{
+#if __CUDA_ARCH__ >= 800
+    const uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                 "r"(some ? 16 : 0));
+#else
+    *(uint4 *)shared = some ? *(const uint4 *)global : make_uint4(0, 0, 0, 0);
+#endif
+}
+
+__device__ __forceinline__ void copy_commit()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;");
+#endif
+}
+
+template <int N> __device__ __forceinline__ void copy_wait()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(N));
+#endif
+}
+
+enum {
+    ROWS_WARPS = 8,
+    ROWS_NT = ROWS_TOKENS / 8,
+    ROWS_SUMS = ROWS_WARPS * 32 * 2 * ROWS_NT * 4 * 4, /* bytes */
+    ROWS_STAGE = 2 * ROWS_TOKENS * 64,                 /* a unit of one plane */
+};
+
+template <class W> struct rows_shape {
+    enum { STAGES = W::XP == 1 ? 4 : 3, BYTES = ROWS_SUMS + STAGES * ROWS_STAGE * W::XP };
+};
+
+/* A unit of activations on its way: [plane][half][row][32]. */
+template <class W>
+__device__ __forceinline__ void fetch(const ft_product &p, unsigned char *to, const int *row, int u)
+{
+    const int tok = threadIdx.x >> 1, c0 = (threadIdx.x & 1) * 2, r = row[tok];
+#pragma unroll
+    for (int q = 0; q < W::XP; q++)
+#pragma unroll
+        for (int h = 0; h < 2; h++)
+#pragma unroll
+            for (int c = 0; c < 2; c++) {
+                const uint16_t *x = p.x + (size_t)q * p.x_plane +
+                                    ((size_t)(2 * u + h) * p.x_T + max(r, 0)) * 32 + 8 * (c0 + c);
+                copy16(to + q * ROWS_STAGE + (h * ROWS_TOKENS + tok) * 64 + 16 * (c0 + c), x,
+                       r >= 0);
+            }
+}
+
+template <class W>
+__global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
+    product_rows(const __grid_constant__ ft_product p)
+{
+    extern __shared__ __align__(16) unsigned char smem[];
+    __shared__ int row[ROWS_TOKENS];
+    enum { STAGES = rows_shape<W>::STAGES };
+    float4 *sums = (float4 *)smem + threadIdx.x; /* one for each four values of c, 256 apart */
+    unsigned char *ring = smem + ROWS_SUMS;
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    block_of b;
+    after_last();
+    if (!find_block(p, ROWS_TOKENS, b)) return;
+    if (threadIdx.x < ROWS_TOKENS) row[threadIdx.x] = row_x(p, b, threadIdx.x);
+    __syncthreads();
+
+    const int units = b.s->w.units, per = part_units(units),
+              n_tile = (b.s->w.n + TILE_N - 1) / TILE_N;
+    ft_wview w[2];
+    int tile[2];
+    const int first = b.at * ROWS_WARPS + warp;
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        w[j] = view_of(p.glu ? p.seg[j] : *b.s, b.expert);
+        tile[j] = min(p.glu ? first : 2 * first + j, n_tile - 1);
+    }
+
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; s++) {
+        if (s < units) fetch<W>(p, ring + s * ROWS_STAGE * W::XP, row, s);
+        copy_commit();
+    }
+    typename W::regs next[2];
+#pragma unroll
+    for (int j = 0; j < 2; j++) W::load(next[j], w[j], tile[j], 0, lane);
+
+    float c[2][ROWS_NT][4] = {};
+    for (int u = 0, left = per; u < units; u++) {
+        copy_wait<STAGES - 2>();
+        __syncthreads();
+        const int ahead = u + STAGES - 1;
+        if (ahead < units) fetch<W>(p, ring + ahead % STAGES * ROWS_STAGE * W::XP, row, ahead);
+        copy_commit();
+        typename W::regs r[2];
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            r[j] = next[j];
+            W::load(next[j], w[j], tile[j], min(u + 1, units - 1), lane);
+        }
+        const unsigned char *in = ring + u % STAGES * ROWS_STAGE * W::XP + g * 64 + t * 16;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            ft_frag f[2][W::WP];
+#pragma unroll
+            for (int j = 0; j < 2; j++) W::frag(f[j], r[j], h, lane);
+#pragma unroll
+            for (int i = 0; i < ROWS_NT; i++) {
+                uint4 v[W::XP];
+#pragma unroll
+                for (int q = 0; q < W::XP; q++)
+                    v[q] = *(const uint4 *)(in + q * ROWS_STAGE + (h * ROWS_TOKENS + 8 * i) * 64);
+                half_unit<W>(c[0][i], f[0], v);
+                half_unit<W>(c[1][i], f[1], v);
+            }
+        }
+        if (--left && u + 1 < units) continue;
+        left = per; /* a part ends: it joins the sum */
+        const bool only = u < per;
+#pragma unroll
+        for (int i = 0; i < 2 * ROWS_NT; i++) {
+            float *v = c[i / ROWS_NT][i % ROWS_NT];
+            float4 s = make_float4(v[0], v[1], v[2], v[3]);
+            if (!only) {
+                const float4 old = sums[i * 256];
+                s = make_float4(old.x + v[0], old.y + v[1], old.z + v[2], old.w + v[3]);
+            }
+            sums[i * 256] = s;
+            v[0] = v[1] = v[2] = v[3] = 0;
+        }
+    }
+
+    const float s0 = scale_of(p.glu ? p.seg[0] : *b.s, b.expert);
+    const float s1 = p.glu ? scale_of(p.seg[1], b.expert) : s0;
+#pragma unroll
+    for (int i = 0; i < ROWS_NT; i++) {
+        const float4 a = sums[i * 256], d = sums[(ROWS_NT + i) * 256];
+        const float lo[4] = {a.x * s0, a.y * s0, a.z * s0, a.w * s0};
+        const float hi[4] = {d.x * s1, d.y * s1, d.z * s1, d.w * s1};
+#pragma unroll
+        for (int q = 0; q < 4; q++) {
+            const int tok = 8 * i + 2 * t + (q & 1), o = g + 8 * (q >> 1);
+            if (tok >= b.n) continue;
+            const int to = row_y(p, b, tok);
+            if (p.glu) {
+                if (first < n_tile) put_pair(p, to, first * 16 + o, lo[q], hi[q]);
+            } else {
+                put_result(p, *b.s, to, first * 32 + o, lo[q]);
+                put_result(p, *b.s, to, first * 32 + 16 + o, hi[q]);
+            }
+        }
+    }
+}
+
+/* ---- launching ---- */
+
+/* Sizes the grid and chooses the kernel: by rows without a list, by `tokens` of an item with one
+ * (8, 16, 64 or ROWS_TOKENS) and at most `items` items. Filled in here: blocks of the segments. */
+template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
+{
+    const bool large = tokens == ROWS_TOKENS;
+    const int mt = p->glu ? 1 : tokens == 8 ? 1 : 2; /* tiles of rows that a warp's results have */
+    const int each = large ? (p->glu ? 1 : 2) * ROWS_WARPS : mt;
+    unsigned blocks = 0;
+    for (int i = 0; i < p->n_seg; i++) {
+        p->seg[i].blocks = (int)ft_blocks((size_t)(p->seg[i].w.n + TILE_N - 1) / TILE_N, each);
+        if (!p->glu || i == 0) blocks += (unsigned)p->seg[i].blocks;
+    }
+    const dim3 grid(blocks, p->item ? (unsigned)items : ft_blocks((size_t)p->T, (size_t)tokens));
+    if (p->glu) p->n_seg = 1;
+    if (large) {
+        static bool wide;
+        if (!wide) {
+            ft_cuda_check(c,
+                          cudaFuncSetAttribute(product_rows<W>,
+                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                               rows_shape<W>::BYTES),
+                          "product_rows");
+            wide = true;
+        }
+        FT_LAUNCH_NEXT(c, product_rows<W>, grid, 32 * ROWS_WARPS, rows_shape<W>::BYTES, *p);
+    } else if (tokens == 64) {
+        FT_LAUNCH_NEXT(c, (product_split<W, 2, 8>), grid, 32 * SPLIT_WARPS, 0, *p);
+    } else if (tokens == 16) {
+        FT_LAUNCH_NEXT(c, (product_split<W, 2, 2>), grid, 32 * SPLIT_WARPS, 0, *p);
+    } else if (p->glu) {
+        FT_LAUNCH_NEXT(c, (product_split<W, 2, 1>), grid, 32 * SPLIT_WARPS, 0, *p);
+    } else {
+        FT_LAUNCH_NEXT(c, (product_split<W, 1, 1>), grid, 32 * SPLIT_WARPS, 0, *p);
+    }
+}
+
+/* One for each way to keep weights, in files of their own. */
+typedef void ft_product_fn(ft_cuda *c, ft_product *p, int tokens, int items);
+ft_product_fn ft_product_q4k, ft_product_q5k, ft_product_q6k, ft_product_q8, ft_product_q40;
+ft_product_fn ft_product_iq4, ft_product_mxfp4, ft_product_nvfp4;
+ft_product_fn ft_product_bf16, ft_product_f16, ft_product_f32, ft_product_generic;
+
+/* linear.cu: by the type of the first segment; all have the same. */
+void ft_product_run(ft_cuda *c, ft_product *p, ft_type type, int tokens, int items);
+/* A segment over matrices of w; y may be NULL for the second of a pair. */
+ft_seg ft_product_seg(const ft_cuda *c, const ft_weight *w, float *y, int rs);
+/* Rows that a block should take at a time where there are so many. */
+int ft_product_tokens(const ft_cuda *c, int rows);
+/* The shadow of x, made if it is not there. */
+const uint16_t *ft_product_x(ft_cuda *c, ft_mat x);
+
+#endif

@@ -1,0 +1,87 @@
+/* Positions, and the two norms that have more to do than a norm. A warp takes a head of a row. */
+#include "dev/cuda/common.cuh"
+
+enum { WARPS = 4 };
+
+static __global__ void angles_kernel(ft_mat cs, ft_rope r, ft_batch b)
+{
+    const int half = r.n / 2, i = blockIdx.x * blockDim.x + threadIdx.x, t = i / half, j = i % half;
+    if (t >= cs.T) return;
+    double sine, cosine;
+    sincos((double)b.pos[r.axis[j]][t] * r.freq[j], &sine, &cosine);
+    float *row = mat_head(cs, t, 0);
+    row[j] = (float)(cosine * (double)r.mscale);
+    row[j + half] = (float)(sine * (double)r.mscale);
+}
+
+extern "C" void ft_cuda_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_wrote(c, cs);
+    if (r->n < 2) return;
+    FT_LAUNCH(c, angles_kernel, ft_blocks((size_t)cs.T * (r->n / 2), 128), 128, 0, cs, *r,
+              c->batch);
+}
+
+__device__ __forceinline__ float inverse_rms(const float *x, int d, float eps)
+{
+    float sum = 0;
+    for (int i = threadIdx.x & 31; i < d; i += 32) sum = fmaf(x[i], x[i], sum);
+    return 1.0f / sqrtf(warp_sum(sum) / (float)d + eps);
+}
+
+static __global__ void __launch_bounds__(32 * WARPS)
+    norm_rope_kernel(ft_mat x, ft_vec w, float eps, ft_mat cs)
+{
+    const int lane = threadIdx.x & 31, i = blockIdx.x * WARPS + threadIdx.x / 32;
+    const int t = i / x.H, n = cs.H * cs.d, half = n / 2;
+    if (t >= x.T) return;
+    float *v = mat_head(x, t, i % x.H);
+    const float *turn = mat_head(cs, t, 0);
+    const float r = eps >= 0 ? inverse_rms(v, x.d, eps) : 1.0f;
+    for (int j = lane; j < half; j += 32) {
+        const float wa = w.p ? w.p[j] : 1.0f, wb = w.p ? w.p[j + half] : 1.0f;
+        const float a = v[j] * r * wa, b = v[j + half] * r * wb;
+        const float c = turn[j], s = turn[j + half];
+        v[j] = a * c - b * s;
+        v[j + half] = b * c + a * s;
+    }
+    for (int j = n + lane; j < x.d; j += 32) v[j] = v[j] * r * (w.p ? w.p[j] : 1.0f);
+}
+
+extern "C" void ft_cuda_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    if (eps < 0) w.p = NULL;
+    ft_cuda_wrote(c, x);
+    FT_LAUNCH(c, norm_rope_kernel, ft_blocks((size_t)x.T * x.H, WARPS), 32 * WARPS, 0, x, w, eps,
+              cs);
+}
+
+/* The result goes into the next product: its shadow is written along, where there is one. */
+static __global__ void __launch_bounds__(32 * WARPS)
+    gated_norm_kernel(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, uint16_t *shadow)
+{
+    const int lane = threadIdx.x & 31, i = blockIdx.x * WARPS + threadIdx.x / 32;
+    const int t = i / o.H, h = i % o.H;
+    if (t >= o.T) return;
+    const float *in = mat_head(o, t, h);
+    const float r = inverse_rms(in, o.d, eps);
+    const size_t plane = shadow_plane(o.T, o.H * o.d);
+    for (int j = lane; j < o.d; j += 32) {
+        const int c = h * o.d + j;
+        const float v = in[j] * r * w.p[j] * silu(*mat_value(z, t, c));
+        *mat_value(y, t, c) = v;
+        if (shadow) shadow_put(shadow, plane, shadow_at(o.T, t, c), v);
+    }
+}
+
+extern "C" void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    bool found;
+    ft_cuda_wrote(c, y);
+    uint16_t *shadow = o.H * o.d % 32 ? NULL : ft_cuda_shadow(c, y, &found);
+    FT_LAUNCH(c, gated_norm_kernel, ft_blocks((size_t)o.T * o.H, WARPS), 32 * WARPS, 0, y, o, z, w,
+              eps, shadow);
+}

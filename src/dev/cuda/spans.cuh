@@ -1,0 +1,39 @@
+/* dev/cuda/spans.cuh - pieces of spans as blocks of a grid. Which rows a span has is read on the
+ * device; the grid has room for the most pieces that T rows in S spans can make. */
+#ifndef FT_CUDA_SPANS_CUH
+#define FT_CUDA_SPANS_CUH
+
+#include "dev/cuda/common.cuh"
+
+static inline unsigned span_pieces(int T, int S, int rows)
+{
+    return (unsigned)FT_MAX(1, FT_MIN(T, (T + rows - 1) / rows + S - 1));
+}
+
+/* Piece i: spans in order, each in pieces of `rows` rows. Gives the span and the piece's first row
+ * in it; false when there are fewer pieces. The lanes of a warp look together. */
+__device__ __forceinline__ bool span_piece(const ft_batch &b, int i, int rows, int *span, int *from)
+{
+    const int lane = threadIdx.x & 31;
+    for (int first = 0; first < b.S; first += 32) {
+        const int n = first + lane < b.S ? b.span[first + lane].n : 0;
+        const int pieces = (n + rows - 1) / rows;
+        int upto = pieces;
+#pragma unroll
+        for (int o = 1; o < 32; o *= 2) {
+            const int before = __shfl_up_sync(0xffffffffu, upto, o);
+            if (lane >= o) upto += before;
+        }
+        const unsigned beyond = __ballot_sync(0xffffffffu, i < upto);
+        if (beyond) {
+            const int at = __ffs(beyond) - 1;
+            *span = first + at;
+            *from = (i - __shfl_sync(0xffffffffu, upto - pieces, at)) * rows;
+            return true;
+        }
+        i -= __shfl_sync(0xffffffffu, upto, 31);
+    }
+    return false;
+}
+
+#endif

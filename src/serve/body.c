@@ -1,0 +1,63 @@
+#include "serve/body.h"
+
+#include "base/utf8.h"
+
+/* How deep the brackets go; the parser would find out by recursion. */
+static int depth_of(ft_str t, size_t *at)
+{
+    int depth = 0, most = 0;
+    bool text = false;
+    for (size_t i = 0; i < t.n; i++) {
+        const char c = t.p[i];
+        if (text) {
+            if (c == '\\')
+                i++;
+            else
+                text = c != '"';
+        } else if (c == '"') {
+            text = true;
+        } else if (c == '[' || c == '{') {
+            if (++depth > most) most = depth, *at = i;
+        } else if (c == ']' || c == '}') {
+            depth--;
+        }
+        if (most > FT_JSON_DEPTH) break;
+    }
+    return most;
+}
+
+static size_t bad_utf8_at(ft_str t)
+{
+    int len;
+    size_t i = 0;
+    while (i < t.n && ft_utf8_decode(t.p + i, t.n - i, &len) != FT_UTF8_BAD) i += (size_t)len;
+    return i;
+}
+
+bool ft_body_parse(json_t **out, ft_str text, ft_bad *bad)
+{
+    size_t at = 0;
+    *out = NULL;
+    if (!text.n) {
+        *out = json_object();
+        return true;
+    }
+    if (depth_of(text, &at) > FT_JSON_DEPTH)
+        return ft_bad_say(bad, FT_P_INVALID, NULL,
+                          "byte %zu of the body: JSON more than %d levels deep", at, FT_JSON_DEPTH);
+    if (!ft_utf8_valid(text))
+        return ft_bad_say(bad, FT_P_INVALID, NULL, "byte %zu of the body is not UTF-8",
+                          bad_utf8_at(text));
+    json_error_t e;
+    *out = json_loadb(text.p, text.n, 0, &e);
+    if (!*out)
+        return ft_bad_say(bad, FT_P_INVALID, NULL, "byte %d of the body is not valid JSON: %s",
+                          e.position, e.text);
+    if (json_is_object(*out)) return true;
+    char brief[72];
+    ft_bad_say(bad, FT_P_INVALID, NULL, "the body is %s, want a JSON object",
+               ft_json_brief(*out, brief));
+    json_decref(*out);
+    *out = NULL;
+    return false;
+}

@@ -1,0 +1,14 @@
+/* serve/body.h - the bytes of a request as JSON, checked before anything looks inside. */
+#ifndef FT_SERVE_BODY_H
+#define FT_SERVE_BODY_H
+
+#include "base/str.h"
+#include "serve/problem.h"
+
+enum { FT_JSON_DEPTH = 128 };
+
+/* An object (an empty body is an empty one), strict UTF-8, at most FT_JSON_DEPTH deep. *out is
+ * yours. A mistake is named with its byte. */
+bool ft_body_parse(json_t **out, ft_str text, ft_bad *bad);
+
+#endif

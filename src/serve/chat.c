@@ -1,0 +1,300 @@
+#include "serve/chat.h"
+
+#include "base/mem.h"
+#include "serve/tools.h"
+
+#include <stdlib.h>
+
+/* ---- messages ---- */
+
+json_t *ft_chat_message(const char *role, json_t *content)
+{
+    json_t *m = json_object();
+    json_object_set_new(m, "role", json_string(role));
+    json_object_set_new(m, "content", content ? content : json_null());
+    return m;
+}
+
+static bool part_text(ft_buf *out, const json_t *part, const char *param, ft_bad *bad)
+{
+    static const char *const texts[] = {"text",    "input_text",   "output_text",
+                                        "refusal", "summary_text", "reasoning_text"};
+    char brief[72];
+    const char *type = json_string_value(ft_get(part, "type"));
+    if (json_is_string(part)) {
+        ft_buf_put(out, json_string_value(part), json_string_length(part));
+        return true;
+    }
+    if (!json_is_object(part))
+        return ft_bad_say(bad, FT_P_INVALID, param, "%s has the part %s, want an object", param,
+                          ft_json_brief(part, brief));
+    for (size_t i = 0; i < FT_COUNT(texts); i++) {
+        if (type && strcmp(type, texts[i])) continue;
+        const json_t *t = ft_get(part, "text");
+        if (!t && type && !strcmp(type, "refusal")) t = ft_get(part, "refusal");
+        if (!json_is_string(t)) break;
+        ft_buf_put(out, json_string_value(t), json_string_length(t));
+        return true;
+    }
+    if (type && (strstr(type, "image") || strstr(type, "audio") || strstr(type, "video")))
+        return ft_bad_say(bad, FT_P_INVALID, param,
+                          "%s has a part of type %.40s, this model reads text alone", param, type);
+    return ft_bad_say(bad, FT_P_INVALID, param, "%s has the part %s, want {\"type\":\"text\",...}",
+                      param, ft_json_brief(part, brief));
+}
+
+bool ft_chat_text(const json_t *content, const char *param, json_t **out, ft_bad *bad)
+{
+    char brief[72];
+    const json_t *part;
+    size_t i;
+    if (json_is_string(content)) {
+        *out = json_copy((json_t *)(uintptr_t)content);
+        return true;
+    }
+    if (!json_is_array(content))
+        return ft_bad_say(bad, FT_P_INVALID, param, "%s is %s, want a text or an array of parts",
+                          param, ft_json_brief(content, brief));
+    ft_buf b;
+    ft_buf_init(&b, SIZE_MAX / 2);
+    bool ok = true;
+    json_array_foreach(content, i, part) if (ok) ok = part_text(&b, part, param, bad);
+    if (ok) *out = json_stringn(ft_buf_z(&b), b.len);
+    ft_buf_release(&b);
+    return ok;
+}
+
+static bool check_calls(const json_t *calls, ft_bad *bad)
+{
+    const json_t *k;
+    size_t i;
+    char brief[72];
+    if (!json_is_array(calls))
+        return ft_bad_say(bad, FT_P_INVALID, "messages", "tool_calls is %s, want an array",
+                          ft_json_brief(calls, brief));
+    json_array_foreach(calls, i, k)
+    {
+        const json_t *f = ft_get(k, "function"), *args = ft_get(f, "arguments");
+        if (!json_is_string(ft_get(f, "name")) ||
+            (args && !json_is_string(args) && !json_is_object(args)))
+            return ft_bad_say(bad, FT_P_INVALID, "messages",
+                              "tool_calls has %s, want a function with a name and arguments",
+                              ft_json_brief(k, brief));
+    }
+    return true;
+}
+
+static const char *role_of(const json_t *m, size_t i, ft_bad *bad)
+{
+    static const char *const role[] = {"system",    "developer", "user",
+                                       "assistant", "tool",      "function"};
+    char brief[72];
+    const char *r = json_string_value(ft_get(m, "role"));
+    for (size_t k = 0; r && k < FT_COUNT(role); k++)
+        if (!strcmp(r, role[k])) return k == 5 ? role[4] : role[k];
+    ft_bad_say(bad, FT_P_INVALID, "messages",
+               "messages[%zu].role is %s, want system, developer, user, assistant or tool", i,
+               ft_json_brief(ft_get(m, "role"), brief));
+    return NULL;
+}
+
+/* One message as templates want it: a plain content, nothing that is null. */
+static json_t *message(const json_t *m, size_t i, ft_bad *bad)
+{
+    char brief[72];
+    if (!json_is_object(m)) {
+        ft_bad_say(bad, FT_P_INVALID, "messages", "messages[%zu] is %s, want an object", i,
+                   ft_json_brief(m, brief));
+        return NULL;
+    }
+    const char *role = role_of(m, i, bad);
+    if (!role) return NULL;
+    const json_t *content = ft_get(m, "content"), *calls = ft_get(m, "tool_calls");
+    const bool assistant = !strcmp(role, "assistant");
+    json_t *text = NULL;
+    if (!content && !assistant) {
+        ft_bad_say(bad, FT_P_INVALID, "messages", "messages[%zu] has the role %s and no content", i,
+                   role);
+        return NULL;
+    }
+    if (content && !ft_chat_text(content, "messages", &text, bad)) return NULL;
+    if (calls && !check_calls(calls, bad)) {
+        json_decref(text);
+        return NULL;
+    }
+    json_t *out = json_copy((json_t *)(uintptr_t)m), *v;
+    const char *key;
+    void *next;
+    json_object_foreach_safe(out, next, key, v) if (json_is_null(v)) json_object_del(out, key);
+    json_object_set_new(out, "role", json_string(role));
+    json_object_set_new(out, "content", text ? text : json_string(""));
+    if (calls && !json_array_size(calls)) json_object_del(out, "tool_calls");
+    return out;
+}
+
+static bool messages(const json_t *body, json_t **out, ft_bad *bad)
+{
+    const json_t *list = ft_get(body, "messages"), *m;
+    char brief[72];
+    size_t i;
+    if (!json_is_array(list) || !json_array_size(list))
+        return ft_bad_say(bad, FT_P_INVALID, "messages",
+                          "messages is %s, want an array with at least one message",
+                          ft_json_brief(list, brief));
+    if (json_array_size(list) > FT_CHAT_MESSAGES)
+        return ft_bad_say(bad, FT_P_INVALID, "messages",
+                          "messages has %zu entries, the maximum is %d", json_array_size(list),
+                          FT_CHAT_MESSAGES);
+    *out = json_array();
+    json_array_foreach(list, i, m)
+    {
+        json_t *one = message(m, i, bad);
+        if (!one) {
+            json_decref(*out);
+            *out = NULL;
+            return false;
+        }
+        json_array_append_new(*out, one);
+    }
+    return true;
+}
+
+/* ---- what the template is told ---- */
+
+static bool choose(const char *word, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(word, list[i])) return true;
+    return false;
+}
+
+static bool reasoning_format(ft_ask *a, const ft_server *s, const json_t *body, ft_bad *bad)
+{
+    static const char *const known[] = {"none", "auto", "deepseek", "deepseek-legacy"};
+    const char *f = s->p.reasoning_format;
+    if (!ft_want_text(body, "reasoning_format", &f, bad)) return false;
+    if (!choose(f, known, FT_COUNT(known)))
+        return ft_bad_say(bad, FT_P_INVALID, "reasoning_format",
+                          "reasoning_format is \"%.40s\", want none, auto, deepseek or "
+                          "deepseek-legacy",
+                          f);
+    a->r.keep_thoughts = !strcmp(f, "none");
+    a->both_thoughts = !strcmp(f, "deepseek-legacy");
+    return true;
+}
+
+static bool template_options(const ft_server *s, const json_t *body, json_t *o, ft_bad *bad)
+{
+    char brief[72];
+    json_t *kwargs = ft_get(body, "chat_template_kwargs");
+    const char *effort = s->p.reasoning_effort;
+    if (strcmp(s->p.thinking, "auto"))
+        json_object_set_new(o, "enable_thinking", json_boolean(!strcmp(s->p.thinking, "on")));
+    if (kwargs && !json_is_object(kwargs))
+        return ft_bad_say(bad, FT_P_INVALID, "chat_template_kwargs",
+                          "chat_template_kwargs is %s, want an object",
+                          ft_json_brief(kwargs, brief));
+    if (!ft_want_text(body, "reasoning_effort", &effort, bad)) return false;
+    if (effort && !strcmp(effort, "none"))
+        json_object_set_new(o, "enable_thinking", json_false());
+    else if (effort)
+        json_object_set_new(o, "reasoning_effort", json_string(effort));
+    if (kwargs) json_object_update(o, kwargs);
+    const json_t *think = json_object_get(o, "enable_thinking");
+    if (!think || json_is_boolean(think)) return true;
+    return ft_bad_say(bad, FT_P_INVALID, "chat_template_kwargs",
+                      "enable_thinking is %s, want true or false", ft_json_brief(think, brief));
+}
+
+/* ---- a reply that was begun by the client ---- */
+
+static bool is_assistant(const json_t *list, size_t back)
+{
+    const size_t n = json_array_size(list);
+    if (back > n) return false;
+    const char *role = json_string_value(ft_get(json_array_get(list, n - back), "role"));
+    return role && !strcmp(role, "assistant");
+}
+
+/* Takes the last message out when it is to be continued. The model then goes on in the answer, so
+ * it cannot think first. */
+static bool prefill(const json_t *body, json_t *list, json_t *o, json_t **begun, ft_bad *bad)
+{
+    bool add = true, go_on = false;
+    *begun = NULL;
+    if (!ft_want_bool(body, "add_generation_prompt", &add, bad) ||
+        !ft_want_bool(body, "continue_final_message", &go_on, bad))
+        return false;
+    if (go_on && ft_get(body, "add_generation_prompt") && add)
+        return ft_bad_say(bad, FT_P_INVALID, "continue_final_message",
+                          "continue_final_message and add_generation_prompt, want one of them");
+    const size_t n = json_array_size(list);
+    const json_t *last = json_array_get(list, n - 1);
+    const bool open = is_assistant(list, 1) && !ft_get(last, "tool_calls");
+    if (go_on && !open)
+        return ft_bad_say(bad, FT_P_INVALID, "continue_final_message",
+                          "there is no assistant message at the end to continue");
+    json_object_set_new(o, "add_generation_prompt", json_boolean(add || open));
+    if (!open || (!add && !go_on)) return true;
+    if (is_assistant(list, 2))
+        return ft_bad_say(bad, FT_P_INVALID, "messages",
+                          "there are two assistant messages at the end, want at most one");
+    *begun = json_incref(ft_get(last, "content"));
+    json_array_remove(list, n - 1);
+    if (!n || !json_array_size(list))
+        json_array_append_new(list, ft_chat_message("user", json_string("")));
+    json_object_set_new(o, "enable_thinking", json_false());
+    return true;
+}
+
+/* ---- the prompt ---- */
+
+bool ft_encode_prompt(const ft_served *d, const char *text, size_t n, ft_prompt *out, ft_bad *bad)
+{
+    ft_err err;
+    size_t n_ids;
+    const unsigned flags = FT_ENCODE_ADD_SPECIAL | FT_ENCODE_PARSE_SPECIAL;
+    const ft_status st = ft_vocab_encode(d->vocab, text, n, flags, &out->ids, &n_ids, &err);
+    if (st) return ft_bad_from(bad, st, NULL, &err);
+    out->n = (int)FT_MIN(n_ids, (size_t)INT32_MAX);
+    return true;
+}
+
+static bool render(ft_ask *a, const ft_served *d, const json_t *list, const json_t *o,
+                   const json_t *begun, ft_chat_prompt *out, ft_bad *bad)
+{
+    char *l = json_dumps(list, JSON_COMPACT), *options = json_dumps(o, JSON_COMPACT), *text = NULL;
+    ft_err err;
+    const ft_status st = ft_llm_render(d->llm, l, options, &text, &a->r.in_thought, &err);
+    free(l);
+    free(options);
+    if (st) return ft_bad_from(bad, st, "messages", &err);
+    const size_t n = strlen(text), more = json_string_length(begun);
+    out->text = realloc(text, n + more + 1);
+    if (more) memcpy(out->text + n, json_string_value(begun), more + 1);
+    a->r.parse = true;
+    return ft_encode_prompt(d, out->text, n + more, &out->ids, bad);
+}
+
+bool ft_chat_read(ft_ask *a, ft_server *s, const ft_served *d, const json_t *body,
+                  ft_chat_prompt *out, ft_bad *bad)
+{
+    json_t *list = NULL, *begun = NULL, *o = json_deep_copy(s->kwargs);
+    *out = (ft_chat_prompt){0};
+    const bool ok = ft_ask_fields(a, d, body, bad) && messages(body, &list, bad) &&
+                    reasoning_format(a, s, body, bad) && template_options(s, body, o, bad) &&
+                    prefill(body, list, o, &begun, bad) && ft_tools_read(a, d, body, o, bad) &&
+                    render(a, d, list, o, begun, out, bad) && ft_tools_constrain(a, d, body, bad);
+    json_decref(list);
+    json_decref(begun);
+    json_decref(o);
+    if (!ok) ft_chat_release(out);
+    return ok;
+}
+
+void ft_chat_release(ft_chat_prompt *p)
+{
+    free(p->text);
+    free(p->ids.ids);
+    *p = (ft_chat_prompt){0};
+}

@@ -1,0 +1,195 @@
+/* serve/embed.c - texts to vectors, in three APIs. The engine does it between two rounds, so it is
+ * an errand. */
+#include "base/mem.h"
+#include "serve/ids.h"
+#include "serve/routes.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef enum form { OPENAI, NATIVE, OLLAMA } form;
+
+typedef struct embedding {
+    ft_served *d;
+    form form;
+    ft_prompts p;
+    float *out; /* [n, width] */
+    int dims, norm;
+    bool base64;
+    char *model;
+    ft_status st;
+    ft_err err;
+} embedding;
+
+static void run(void *arg)
+{
+    embedding *e = arg;
+    const int W = e->d->info->width;
+    for (int i = 0; i < e->p.n && !e->st; i++)
+        e->st = ft_llm_embed(e->d->llm, e->p.at[i].ids, e->p.at[i].n, FT_POOL_MEAN,
+                             e->out + (size_t)i * (size_t)W, &e->err);
+}
+
+static void drop(void *arg)
+{
+    embedding *e = arg;
+    ft_prompts_release(&e->p);
+    ft_free(e->out);
+    ft_free(e->model);
+    ft_free(e);
+}
+
+/* 0: the largest is one, 1: the sum, 2: the length, p: the p-norm; < 0: as it is. */
+static void normalise(float *x, int n, int norm)
+{
+    double sum = 0;
+    if (norm < 0) return;
+    for (int i = 0; i < n; i++) {
+        const double a = fabs((double)x[i]);
+        sum = norm == 0 ? fmax(sum, a) : sum + pow(a, norm);
+    }
+    if (norm > 1) sum = pow(sum, 1.0 / norm);
+    for (int i = 0; i < n && sum > 0; i++) x[i] = (float)((double)x[i] / sum);
+}
+
+static json_t *in_base64(const float *x, int n)
+{
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *p = (const unsigned char *)x;
+    const size_t bytes = sizeof *x * (size_t)n;
+    ft_buf b;
+    ft_buf_init(&b, SIZE_MAX / 2);
+    for (size_t i = 0; i < bytes; i += 3) {
+        const size_t left = bytes - i;
+        const unsigned v = (unsigned)p[i] << 16 | (left > 1 ? (unsigned)p[i + 1] << 8 : 0u) |
+                           (left > 2 ? (unsigned)p[i + 2] : 0u);
+        ft_buf_putc(&b, digit[v >> 18]);
+        ft_buf_putc(&b, digit[v >> 12 & 63]);
+        ft_buf_putc(&b, left > 1 ? digit[v >> 6 & 63] : '=');
+        ft_buf_putc(&b, left > 2 ? digit[v & 63] : '=');
+    }
+    json_t *j = json_stringn(ft_buf_z(&b), b.len);
+    ft_buf_release(&b);
+    return j;
+}
+
+static json_t *vector(const embedding *e, int i)
+{
+    const int W = e->d->info->width;
+    float *x = e->out + (size_t)i * (size_t)W;
+    normalise(x, e->dims, e->norm);
+    if (e->base64) return in_base64(x, e->dims);
+    json_t *j = json_array();
+    for (int k = 0; k < e->dims; k++) json_array_append_new(j, json_real((double)x[k]));
+    return j;
+}
+
+static json_t *answer_of(const embedding *e)
+{
+    json_t *list = json_array();
+    int tokens = 0;
+    for (int i = 0; i < e->p.n; i++) {
+        tokens += e->p.at[i].n;
+        json_t *v = vector(e, i);
+        json_array_append_new(list, e->form == OLLAMA ? v
+                                    : e->form == NATIVE
+                                        ? json_pack("{s:i, s:[o]}", "index", i, "embedding", v)
+                                        : json_pack("{s:s, s:i, s:o}", "object", "embedding",
+                                                    "index", i, "embedding", v));
+    }
+    if (e->form == NATIVE) return list;
+    if (e->form == OLLAMA)
+        return json_pack("{s:s, s:o, s:i, s:i, s:i}", "model", e->model, "embeddings", list,
+                         "total_duration", 0, "load_duration", 0, "prompt_eval_count", tokens);
+    return json_pack("{s:s, s:o, s:s, s:{s:i, s:i}}", "object", "list", "data", list, "model",
+                     e->model, "usage", "prompt_tokens", tokens, "total_tokens", tokens);
+}
+
+static void answer(ft_call *c, void *arg)
+{
+    embedding *e = arg;
+    ft_bad bad;
+    if (!e->st) {
+        ft_call_json(c, 200, answer_of(e));
+        return;
+    }
+    ft_bad_from(&bad, e->st, NULL, &e->err);
+    if (e->st == FT_EUNSUPPORTED) bad.kind = FT_P_UNSUPPORTED;
+    ft_call_fail(c, &bad);
+}
+
+static bool fits(const embedding *e, ft_bad *bad)
+{
+    for (int i = 0; i < e->p.n; i++) {
+        const int n = e->p.at[i].n;
+        if (!n) return ft_bad_say(bad, FT_P_INVALID, "input", "input[%d] is empty", i);
+        if (n < e->d->info->ctx) continue;
+        ft_bad_say(bad, FT_P_CONTEXT, "input",
+                   "the request has %d tokens, which is more than the maximum context length of "
+                   "%d tokens",
+                   n, e->d->info->ctx);
+        bad->n_prompt = n;
+        bad->n_ctx = e->d->info->ctx;
+        return false;
+    }
+    return true;
+}
+
+static bool read(embedding *e, const json_t *body, ft_bad *bad)
+{
+    const char *format = "float", *model = e->d->name;
+    const json_t *input = ft_get(body, "input");
+    if (!input) input = ft_get(body, "content");
+    if (!input && e->form == OLLAMA) input = ft_get(body, "prompt");
+    if (!ft_want_text(body, "encoding_format", &format, bad) ||
+        !ft_want_text(body, "model", &model, bad) ||
+        !ft_want_int(body, "dimensions", 1, e->d->info->width, &e->dims, bad) ||
+        !ft_want_int(body, "embd_normalize", -1, 100, &e->norm, bad) ||
+        !ft_prompts_read(e->d, input, "input", &e->p, bad) || !fits(e, bad))
+        return false;
+    e->base64 = !strcmp(format, "base64");
+    e->model = ft_strdup(model);
+    if (e->base64 || !strcmp(format, "float")) return true;
+    return ft_bad_say(bad, FT_P_INVALID, "encoding_format",
+                      "encoding_format is \"%.40s\", want float or base64", format);
+}
+
+static void start(ft_call *c, form f)
+{
+    static const ft_errand errand = {run, answer, drop};
+    ft_bad bad;
+    ft_served *d = ft_call_model(c, json_string_value(ft_get(c->body, "model")));
+    if (!d) return;
+    embedding *e = ft_new(embedding);
+    *e = (embedding){.d = d, .form = f, .dims = d->info->width, .norm = 2};
+    if (!read(e, c->body, &bad)) {
+        ft_call_fail(c, &bad);
+        drop(e);
+        return;
+    }
+    e->out = ft_new_n(float, (size_t)e->p.n *(size_t)d->info->width);
+    ft_errand_start(c, &errand, e);
+}
+
+void ft_run_embeddings(ft_call *c)
+{
+    start(c, OPENAI);
+}
+
+void ft_run_embedding(ft_call *c)
+{
+    start(c, NATIVE);
+}
+
+void ft_run_ollama_embed(ft_call *c)
+{
+    start(c, OLLAMA);
+}
+
+void ft_run_rerank(ft_call *c)
+{
+    ft_bad bad;
+    ft_bad_say(&bad, FT_P_UNSUPPORTED, NULL,
+               "this model cannot rank documents; load a reranking model");
+    ft_call_fail(c, &bad);
+}

@@ -1,0 +1,562 @@
+/* serve/http.c - the only file that knows libmicrohttpd: bytes to calls and back.
+ *
+ * A request is collected, checked and handed to its route on one of the library's threads. If the
+ * answer is not there yet the connection is suspended and no thread waits for it; ft_call_wake
+ * resumes it and pump is called again. A streamed answer does the same between two pieces. */
+#define _GNU_SOURCE
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "serve/body.h"
+#include "serve/server.h"
+
+#include <assert.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    POOL_BYTES = 160 << 10, /* of a connection: headers, and a piece of what is read or written */
+    PIECE_BYTES = 16 << 10,
+    OUT_MAX = 64 << 20,
+    SWALLOW = 4, /* times the largest body: so much is read to its end before it is refused */
+};
+
+/* ---- what routes may ask ---- */
+
+const char *ft_call_query(const ft_call *c, const char *key)
+{
+    return MHD_lookup_connection_value(c->conn, MHD_GET_ARGUMENT_KIND, key);
+}
+
+const char *ft_call_header(const ft_call *c, const char *key)
+{
+    return MHD_lookup_connection_value(c->conn, MHD_HEADER_KIND, key);
+}
+
+void ft_call_add_header(ft_call *c, const char *name, const char *value)
+{
+    if (c->response) MHD_add_response_header(c->response, name, value);
+}
+
+static void common_headers(ft_call *c)
+{
+    const ft_serve_params *p = &c->s->p;
+    ft_call_add_header(c, "Server", "foretoken");
+    ft_call_add_header(c, "X-Request-Id", c->id);
+    const char *origin = ft_call_header(c, "Origin");
+    if (!origin || !ft_guard_origin(&c->s->guard, origin)) return;
+    ft_call_add_header(c, "Access-Control-Allow-Origin", origin);
+    ft_call_add_header(c, "Vary", "Origin");
+    if (p->cors_credentials) ft_call_add_header(c, "Access-Control-Allow-Credentials", "true");
+    ft_call_add_header(c, "Access-Control-Expose-Headers", "X-Request-Id, X-Schema-Ignored");
+}
+
+static void answer(ft_call *c, int status, const char *type, struct MHD_Response *r)
+{
+    assert(!c->response);
+    c->response = r;
+    c->status = status;
+    if (type) ft_call_add_header(c, "Content-Type", type);
+    common_headers(c);
+}
+
+void ft_call_bytes(ft_call *c, int status, const char *type, const void *p, size_t n)
+{
+    answer(c, status, type,
+           MHD_create_response_from_buffer(n, (void *)(uintptr_t)p, MHD_RESPMEM_MUST_COPY));
+}
+
+void ft_call_json(ft_call *c, int status, json_t *j)
+{
+    char *text = json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+    json_decref(j);
+    if (!text) text = strdup("{\"error\":{\"code\":500,\"type\":\"server_error\"}}");
+    answer(c, status, "application/json; charset=utf-8",
+           MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE));
+}
+
+void ft_call_fail(ft_call *c, const ft_bad *bad)
+{
+    const ft_api api = c->route ? c->route->api : FT_API_OPENAI;
+    ft_call_json(c, ft_problem_http(bad->kind),
+                 api == FT_API_ANTHROPIC ? ft_problem_anthropic(bad, c->id)
+                 : api == FT_API_OLLAMA  ? ft_problem_ollama(bad)
+                                         : ft_problem_openai(bad));
+    if (bad->kind == FT_P_BUSY) ft_call_add_header(c, "Retry-After", "1");
+    if (bad->kind == FT_P_AUTH) ft_call_add_header(c, "WWW-Authenticate", "Bearer");
+}
+
+void ft_call_wake(ft_call *c)
+{
+    pthread_mutex_lock(&c->lock);
+    if (c->suspended) {
+        c->suspended = false;
+        MHD_resume_connection(c->conn);
+    } else {
+        c->woken = true;
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void about_to_look(ft_call *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->woken = false;
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* false: somebody called in the meantime, look again. */
+static bool suspend(ft_call *c)
+{
+    pthread_mutex_lock(&c->lock);
+    const bool wait = !c->woken;
+    if (wait) {
+        c->suspended = true;
+        MHD_suspend_connection(c->conn);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return wait;
+}
+
+static bool left(const ft_call *c)
+{
+    return atomic_load(&c->gone) || atomic_load(&c->s->closing);
+}
+
+/* ---- streams ---- */
+
+static ssize_t take_out(ft_call *c, char *buf, size_t max)
+{
+    const size_t n = FT_MIN(max, c->out.len - c->sent);
+    memcpy(buf, c->out.data + c->sent, n);
+    c->sent += n;
+    if (c->sent == c->out.len) {
+        c->sent = 0;
+        ft_buf_clear(&c->out);
+    }
+    atomic_store(&c->spoke_ns, ft_now_ns());
+    return (ssize_t)n;
+}
+
+static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
+{
+    ft_call *c = cls;
+    (void)pos;
+    for (;;) {
+        if (left(c)) return MHD_CONTENT_READER_END_WITH_ERROR;
+        if (c->out.len > c->sent) return take_out(c, buf, max);
+        if (c->ended) return MHD_CONTENT_READER_END_OF_STREAM;
+        about_to_look(c);
+        c->ended = c->pump(c);
+        if (!c->ended && c->out.len == 0 && suspend(c)) return 0;
+    }
+}
+
+void ft_call_stream(ft_call *c, const char *type)
+{
+    c->stream = true;
+    atomic_store(&c->spoke_ns, ft_now_ns());
+    answer(c, 200, type,
+           MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, PIECE_BYTES, read_stream, c, NULL));
+    ft_call_add_header(c, "Cache-Control", "no-cache");
+    ft_call_add_header(c, "X-Accel-Buffering", "no");
+}
+
+/* ---- a request, from its first header to its answer ---- */
+
+static void list(ft_call *c, bool in)
+{
+    ft_server *s = c->s;
+    pthread_mutex_lock(&s->lock);
+    if (in && !c->listed) {
+        c->prev = NULL;
+        c->next = s->calls;
+        if (s->calls) s->calls->prev = c;
+        s->calls = c;
+        s->n_calls++;
+    } else if (!in && c->listed) {
+        if (c->prev)
+            c->prev->next = c->next;
+        else
+            s->calls = c->next;
+        if (c->next) c->next->prev = c->prev;
+        s->n_calls--;
+    }
+    c->listed = in;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void in_call(ft_server *s, struct MHD_Connection *conn, bool in)
+{
+    const union MHD_ConnectionInfo *i =
+        MHD_get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    ft_peer *p = i ? i->socket_context : NULL;
+    if (!p) return;
+    pthread_mutex_lock(&s->lock);
+    p->in_call = in;
+    p->served |= !in;
+    p->since_s = ft_now_s();
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void refuse(ft_call *c, const ft_bad *bad)
+{
+    c->refused = true;
+    c->refusal = bad->kind;
+    snprintf(c->refusal_text, sizeof c->refusal_text, "%.150s", bad->text);
+}
+
+static void take_id(ft_call *c)
+{
+    const char *given = ft_call_header(c, "X-Request-Id");
+    const size_t n = given ? strlen(given) : 0;
+    bool plain = n > 0 && n < sizeof c->id;
+    for (size_t i = 0; i < n && plain; i++) plain = given[i] > 32 && given[i] < 127;
+    if (plain)
+        memcpy(c->id, given, n + 1);
+    else
+        ft_random_id(c->id, "req_", 24);
+}
+
+/* Everything that can be said before the body has arrived. */
+static void check_head(ft_call *c, const char *url, const char *method, char allow[64])
+{
+    ft_server *s = c->s;
+    ft_bad bad;
+    const bool head = !strcmp(method, "HEAD"), options = !strcmp(method, "OPTIONS");
+    c->route = options ? NULL : ft_route_find(s, head ? "GET" : method, url, c->part, allow, &bad);
+    const union MHD_ConnectionInfo *size =
+        MHD_get_connection_info(c->conn, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    if (!options && !c->route) refuse(c, &bad);
+    if (size && size->header_size > FT_HEADER_MAX) {
+        ft_bad_say(&bad, FT_P_HEADERS, NULL, "the headers have %zu bytes, the maximum is %d",
+                   size->header_size, FT_HEADER_MAX);
+        refuse(c, &bad);
+    }
+    const bool open = options || (c->route && c->route->open);
+    if (!open && !ft_guard_allows(&s->guard, ft_call_header(c, "Authorization"),
+                                  ft_call_header(c, "X-Api-Key"))) {
+        ft_bad_say(&bad, FT_P_AUTH, NULL,
+                   "no valid API key; want one in Authorization: Bearer or in X-Api-Key");
+        refuse(c, &bad);
+    }
+    if (atomic_load(&s->draining)) {
+        ft_bad_say(&bad, FT_P_UNAVAILABLE, NULL, "the server is shutting down");
+        refuse(c, &bad);
+    }
+}
+
+static ft_call *begin(ft_server *s, struct MHD_Connection *conn)
+{
+    ft_call *c = ft_new(ft_call);
+    c->s = s;
+    c->conn = conn;
+    c->begun_s = ft_now_s();
+    c->ping_s = s->p.ping_s;
+    ft_buf_init(&c->in, s->p.body_max);
+    ft_buf_init(&c->out, OUT_MAX);
+    pthread_mutex_init(&c->lock, NULL);
+    const union MHD_ConnectionInfo *i =
+        MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD);
+    c->fd = i ? i->connect_fd : -1;
+    take_id(c);
+    in_call(s, conn, true);
+    MHD_set_connection_option(conn, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)s->p.body_s);
+    return c;
+}
+
+static void end(ft_call *c)
+{
+    ft_server *s = c->s;
+    list(c, false);
+    in_call(s, c->conn, false);
+    const double s_all = ft_now_s() - c->begun_s;
+    const char *route = c->route ? c->route->path : "-";
+    ft_metrics_request(&s->metrics, route, c->status);
+    if (s->p.log_requests)
+        ft_log(FT_LOG_INFO, "%s %s %d%s%s %.1f ms%s", c->id, route, c->status,
+               c->note[0] ? " " : "", c->note, s_all * 1e3,
+               atomic_load(&c->gone) ? " (client left)" : "");
+    if (c->release) c->release(c);
+    json_decref(c->body);
+    ft_buf_release(&c->in);
+    ft_buf_release(&c->out);
+    pthread_mutex_destroy(&c->lock);
+    ft_free(c);
+    atomic_fetch_sub(&s->metrics.active, 1);
+}
+
+static enum MHD_Result queue(ft_call *c)
+{
+    c->queued = true;
+    MHD_set_connection_option(c->conn, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)c->s->p.write_s);
+    if (atomic_load(&c->s->draining)) ft_call_add_header(c, "Connection", "close");
+    const enum MHD_Result rc = MHD_queue_response(c->conn, (unsigned)c->status, c->response);
+    MHD_destroy_response(c->response);
+    c->response = NULL;
+    return rc;
+}
+
+static void preflight(ft_call *c)
+{
+    const ft_serve_params *p = &c->s->p;
+    ft_call_bytes(c, 204, NULL, "", 0);
+    ft_call_add_header(c, "Access-Control-Allow-Methods", p->cors_methods);
+    const char *wanted = ft_call_header(c, "Access-Control-Request-Headers");
+    ft_call_add_header(c, "Access-Control-Allow-Headers",
+                       strcmp(p->cors_headers, "*") || !wanted ? p->cors_headers : wanted);
+    ft_call_add_header(c, "Access-Control-Max-Age", "86400");
+}
+
+/* The body is complete: run the route. */
+static void run(ft_call *c, const char *method, const char *allow)
+{
+    ft_bad bad;
+    c->started = true;
+    if (c->in.full && !c->refused) {
+        ft_bad_say(&bad, FT_P_TOO_LARGE, NULL, "the body is larger than the maximum of %zu bytes",
+                   c->s->p.body_max);
+        refuse(c, &bad);
+    }
+    if (c->refused) {
+        ft_bad_say(&bad, c->refusal, NULL, "%s", c->refusal_text);
+        ft_call_fail(c, &bad);
+        if (allow && allow[0]) ft_call_add_header(c, "Allow", allow);
+        return;
+    }
+    if (!c->route) {
+        preflight(c);
+        return;
+    }
+    if (!strcmp(method, "POST") && !ft_body_parse(&c->body, ft_buf_str(&c->in), &bad)) {
+        ft_call_fail(c, &bad);
+        return;
+    }
+    ft_buf_release(&c->in);
+    c->route->run(c);
+    if (!c->response || c->stream) list(c, true);
+}
+
+/* Queues the answer, or waits for it without a thread. */
+static enum MHD_Result go_on(ft_call *c)
+{
+    while (!c->queued) {
+        if (c->response) return queue(c);
+        if (left(c)) return MHD_NO;
+        about_to_look(c);
+        const bool done = c->pump(c);
+        assert(!done || c->response);
+        (void)done;
+        if (!c->response && suspend(c)) return MHD_YES;
+    }
+    return MHD_YES;
+}
+
+/* A body that is much too large is not read to its end. */
+static bool much_too_large(const ft_call *c)
+{
+    const char *n = ft_call_header(c, "Content-Length");
+    return n && strtoull(n, NULL, 10) / SWALLOW > c->s->p.body_max;
+}
+
+static enum MHD_Result on_access(void *cls, struct MHD_Connection *conn, const char *url,
+                                 const char *method, const char *version, const char *data,
+                                 size_t *n, void **con_cls)
+{
+    ft_server *s = cls;
+    ft_call *c = *con_cls;
+    char allow[64] = "";
+    (void)version;
+    if (!c) {
+        *con_cls = c = begin(s, conn);
+        atomic_fetch_add(&s->metrics.active, 1);
+        check_head(c, url, method, allow);
+        if (!much_too_large(c)) return MHD_YES;
+        c->in.full = true;
+        run(c, method, NULL);
+        return go_on(c);
+    }
+    if (*n) {
+        if (!c->refused) ft_buf_put(&c->in, data, *n);
+        *n = 0;
+        return MHD_YES;
+    }
+    if (!c->started) {
+        ft_bad bad;
+        if (c->refused && c->refusal == FT_P_METHOD)
+            ft_route_find(s, method, url, c->part, allow, &bad);
+        run(c, method, allow);
+    }
+    return go_on(c);
+}
+
+static void on_completed(void *cls, struct MHD_Connection *conn, void **con_cls,
+                         enum MHD_RequestTerminationCode why)
+{
+    ft_call *c = *con_cls;
+    (void)cls, (void)conn;
+    *con_cls = NULL;
+    if (!c) return;
+    if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK) atomic_store(&c->gone, true);
+    end(c);
+}
+
+/* A peer that vanished is found by the kernel: probes, and a bound on data nobody confirms. */
+static void on_connection(void *cls, struct MHD_Connection *conn, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    ft_server *s = cls;
+    ft_peer *p = *context;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *i =
+            MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *context = p = ft_new(ft_peer);
+        p->fd = i ? i->connect_fd : -1;
+        p->since_s = ft_now_s();
+        const int on = 1, idle = 5, unheard_ms = 15000;
+        setsockopt(p->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+        setsockopt(p->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        setsockopt(p->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+        setsockopt(p->fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle, sizeof idle);
+        setsockopt(p->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unheard_ms, sizeof unheard_ms);
+        pthread_mutex_lock(&s->lock);
+        p->next = s->peers;
+        if (s->peers) s->peers->prev = p;
+        s->peers = p;
+        s->n_peers++;
+        pthread_mutex_unlock(&s->lock);
+    } else if (p) {
+        pthread_mutex_lock(&s->lock);
+        if (p->prev)
+            p->prev->next = p->next;
+        else
+            s->peers = p->next;
+        if (p->next) p->next->prev = p->prev;
+        s->n_peers--;
+        pthread_mutex_unlock(&s->lock);
+        *context = NULL;
+        ft_free(p);
+    }
+}
+
+/* ---- starting and stopping ---- */
+
+static ft_status start_daemon(ft_server *s, ft_err *err)
+{
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
+    size_t n;
+    ft_status st;
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}};
+    if (s->p.tls_key || s->p.tls_cert) {
+        if (!s->p.tls_key || !s->p.tls_cert)
+            return ft_fail(err, FT_EINVAL, "--ssl-key-file and --ssl-cert-file, want both");
+        if (MHD_is_feature_supported(MHD_FEATURE_SSL) != MHD_YES)
+            return ft_fail(err, FT_EUNSUPPORTED, "this libmicrohttpd was built without TLS");
+        if ((st = ft_file_read(&s->tls_key, &n, s->p.tls_key, 1 << 20, err))) return st;
+        if ((st = ft_file_read(&s->tls_cert, &n, s->p.tls_cert, 1 << 20, err))) return st;
+        flags |= MHD_USE_TLS;
+        tls[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, s->tls_key};
+        tls[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, s->tls_cert};
+    }
+    const unsigned threads = (unsigned)FT_MAX(1, s->p.threads);
+    s->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_access, s, MHD_OPTION_LISTEN_SOCKET, s->listen_fd,
+        MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0u, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)FT_MAX(s->p.connections, (int)threads), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)PIECE_BYTES,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)s->p.body_s, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+    if (s->daemon) return FT_OK;
+    return ft_fail(err, FT_EIO, "cannot start the HTTP threads%s",
+                   s->p.tls_key ? " (are the key and the certificate PEM files?)" : "");
+}
+
+ft_status ft_server_open(ft_server **out, const ft_serve_params *p, ft_err *err)
+{
+    ft_server *s = ft_new(ft_server);
+    s->p = *p;
+    s->listen_fd = -1;
+    s->begun_s = ft_now_s();
+    s->created = ft_unix_time();
+    if (!s->p.threads) s->p.threads = 4;
+    pthread_mutex_init(&s->lock, NULL);
+    ft_metrics_init(&s->metrics);
+    json_error_t je;
+    s->kwargs = json_loads(p->template_kwargs ? p->template_kwargs : "{}", 0, &je);
+    ft_status st = FT_OK;
+    if (!json_is_object(s->kwargs))
+        st = ft_fail(err, FT_EINVAL, "--chat-template-kwargs: \"%.60s\", want a JSON object",
+                     p->template_kwargs);
+    if (!st) st = ft_guard_init(&s->guard, p->api_key, p->api_key_file, p->cors_origins, err);
+    if (!st) st = ft_listen(s, err);
+    if (!st) st = start_daemon(s, err);
+    if (!st) {
+        s->work = ft_work_new(2);
+        st = ft_watch_start(s, err);
+    }
+    if (st) {
+        if (s->daemon)
+            MHD_stop_daemon(s->daemon);
+        else if (s->listen_fd >= 0)
+            close(s->listen_fd);
+        s->daemon = NULL;
+        atomic_store(&s->stop, true);
+        ft_server_close(s);
+        return st;
+    }
+    *out = s;
+    return FT_OK;
+}
+
+void ft_server_drain(ft_server *s)
+{
+    if (atomic_exchange(&s->draining, true)) return;
+    const int fd = MHD_quiesce_daemon(s->daemon);
+    if (fd >= 0) close(fd);
+    s->listen_fd = -1;
+}
+
+/* Everybody leaves: no connection may be suspended when the daemon stops. */
+static int send_home(ft_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    const int n = s->n_calls;
+    for (ft_call *c = s->calls; c; c = c->next) {
+        if (!atomic_exchange(&c->gone, true) && c->cancel) c->cancel(c);
+        ft_call_wake(c);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+void ft_server_close(ft_server *s)
+{
+    if (!s) return;
+    if (s->daemon) {
+        ft_server_drain(s);
+        atomic_store(&s->closing, true);
+        while (send_home(s)) usleep(2000);
+        ft_watch_stop(s);
+        MHD_stop_daemon(s->daemon);
+    }
+    ft_work_free(s->work);
+    if (s->unix_path) unlink(s->unix_path);
+    ft_free(s->unix_path);
+    ft_free(s->tls_key);
+    ft_free(s->tls_cert);
+    ft_free(s->served.name);
+    ft_guard_release(&s->guard);
+    ft_metrics_release(&s->metrics);
+    json_decref(s->kwargs);
+    pthread_mutex_destroy(&s->lock);
+    ft_free(s);
+}

@@ -1,0 +1,24 @@
+/* serve/ids.h - prompts that are not messages: text, ids, or both mixed. */
+#ifndef FT_SERVE_IDS_H
+#define FT_SERVE_IDS_H
+
+#include "serve/talk.h"
+
+enum { FT_PROMPTS_MAX = 1024 };
+
+/* An array of ids. p->ids is yours: free(). */
+bool ft_ids_read(const ft_served *d, const json_t *v, const char *param, ft_prompt *p, ft_bad *bad);
+
+/* Several prompts, or one. */
+typedef struct ft_prompts {
+    ft_prompt *at;
+    int n;
+} ft_prompts;
+
+/* Text, ids, a mixed array, {prompt_string}, or an array of those. Text at the start gets BOS where
+ * the model wants it. */
+bool ft_prompts_read(const ft_served *d, const json_t *v, const char *param, ft_prompts *out,
+                     ft_bad *bad);
+void ft_prompts_release(ft_prompts *p);
+
+#endif

@@ -1,0 +1,183 @@
+#include "serve/metrics.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+
+static const double BUCKET[FT_BUCKETS] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                          0.25,  0.5,    1,     2.5,  5,     10,   30};
+
+void ft_metrics_init(ft_metrics *m)
+{
+    *m = (ft_metrics){0};
+    pthread_mutex_init(&m->lock, NULL);
+}
+
+void ft_metrics_release(ft_metrics *m)
+{
+    pthread_mutex_destroy(&m->lock);
+}
+
+static void observe(ft_histogram *h, double s, uint64_t times)
+{
+    int i = 0;
+    while (i < FT_BUCKETS && s > BUCKET[i]) i++;
+    h->at[i] += times;
+    h->n += times;
+    h->sum += s * (double)times;
+}
+
+void ft_metrics_request(ft_metrics *m, const char *route, int code)
+{
+    pthread_mutex_lock(&m->lock);
+    int i = 0;
+    while (i < m->n_request && (m->request[i].route != route || m->request[i].code != code)) i++;
+    if (i < FT_ROUTE_CODES) {
+        m->request[i].route = route;
+        m->request[i].code = code;
+        m->request[i].n++;
+        if (i == m->n_request) m->n_request++;
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+void ft_metrics_reply(ft_metrics *m, const ft_reply *r, double first_s)
+{
+    pthread_mutex_lock(&m->lock);
+    if (first_s >= 0) observe(&m->first_token, first_s, 1);
+    if (r->reply_tokens > 1) {
+        const int gaps = r->reply_tokens - 1;
+        observe(&m->between_tokens, r->reply_s / gaps, (uint64_t)gaps);
+    }
+    m->spec_rounds += (uint64_t)r->draft_rounds;
+    for (int i = 0; i < 16; i++) m->spec_at[i] += (uint64_t)r->accepted_at[i];
+    m->tokens_max = FT_MAX(m->tokens_max, r->prompt_tokens + r->reply_tokens);
+    if (r->reason == FT_REASON_CANCEL) m->cancelled++;
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* ---- the page ---- */
+
+static void head(ft_buf *out, const char *name, const char *kind, const char *help)
+{
+    ft_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
+}
+
+/* One value under the name that dashboards know and under ours. */
+static void one(ft_buf *out, const char *name, const char *kind, const char *help, double v)
+{
+    static const char *const prefix[] = {"llamacpp", "foretoken"};
+    for (int i = 0; i < 2; i++) {
+        char full[96];
+        snprintf(full, sizeof full, "%s:%s", prefix[i], name);
+        head(out, full, kind, help);
+        ft_buf_printf(out, "%s %.9g\n", full, v);
+    }
+}
+
+static void histogram(ft_buf *out, const char *name, const char *help, const ft_histogram *h)
+{
+    uint64_t sum = 0;
+    head(out, name, "histogram", help);
+    for (int i = 0; i < FT_BUCKETS; i++) {
+        sum += h->at[i];
+        ft_buf_printf(out, "%s_bucket{le=\"%g\"} %llu\n", name, BUCKET[i], (unsigned long long)sum);
+    }
+    ft_buf_printf(out, "%s_bucket{le=\"+Inf\"} %llu\n%s_sum %.9g\n%s_count %llu\n", name,
+                  (unsigned long long)h->n, name, h->sum, name, (unsigned long long)h->n);
+}
+
+static double rate(double n, double s)
+{
+    return s > 0 ? n / s : 0;
+}
+
+static void tokens(ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
+{
+    one(out, "prompt_tokens_total", "counter", "Prompt tokens evaluated.",
+        (double)c->prompt_tokens);
+    one(out, "prompt_tokens_cached_total", "counter", "Prompt tokens found in the cache.",
+        (double)c->cached_tokens);
+    one(out, "prompt_seconds_total", "counter", "Time spent on prompts.", c->prompt_s);
+    one(out, "tokens_predicted_total", "counter", "Tokens of replies.", (double)c->reply_tokens);
+    one(out, "tokens_predicted_seconds_total", "counter", "Time spent on replies.", c->reply_s);
+    one(out, "n_decode_total", "counter", "Passes through the model.", (double)c->steps);
+    one(out, "n_tokens_max", "counter", "Tokens of the longest sequence so far.", m->tokens_max);
+    one(out, "prompt_tokens_seconds", "gauge", "Prompt tokens per second since the last scrape.",
+        rate((double)(c->prompt_tokens - m->last_prompt), c->prompt_s - m->last_prompt_s));
+    one(out, "predicted_tokens_seconds", "gauge", "Reply tokens per second since the last scrape.",
+        rate((double)(c->reply_tokens - m->last_reply), c->reply_s - m->last_reply_s));
+    m->last_prompt = c->prompt_tokens;
+    m->last_reply = c->reply_tokens;
+    m->last_prompt_s = c->prompt_s;
+    m->last_reply_s = c->reply_s;
+}
+
+static void drafts(const ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
+{
+    one(out, "spec_decode_num_draft_tokens_total", "counter", "Tokens drafted.",
+        (double)c->drafted);
+    one(out, "spec_decode_num_accepted_tokens_total", "counter", "Drafted tokens agreed to.",
+        (double)c->accepted);
+    one(out, "spec_decode_num_drafts_total", "counter", "Rounds that had drafts.",
+        (double)m->spec_rounds);
+    one(out, "spec_k_mean", "gauge", "Drafts of a round, on average.",
+        rate((double)c->drafted, (double)m->spec_rounds));
+    for (int p = 0; p < 2; p++) {
+        char name[96];
+        snprintf(name, sizeof name, "%s:spec_decode_num_accepted_tokens_per_pos_total",
+                 p ? "foretoken" : "llamacpp");
+        head(out, name, "counter", "Rounds in which the draft at this place was agreed to.");
+        for (int i = 0; i < 16; i++)
+            if (m->spec_at[i])
+                ft_buf_printf(out, "%s{position=\"%d\"} %llu\n", name, i,
+                              (unsigned long long)m->spec_at[i]);
+    }
+}
+
+static void cache(const ft_llm_stats *c, ft_buf *out)
+{
+    const double used = (double)(c->pages - c->pages_free);
+    head(out, "foretoken:pages", "gauge", "Pages of the cache.");
+    ft_buf_printf(out,
+                  "foretoken:pages{state=\"used\"} %.9g\nforetoken:pages{state=\"free\"} %llu\n",
+                  used, (unsigned long long)c->pages_free);
+    head(out, "foretoken:snapshots_bytes", "gauge", "Memory of prompts read before.");
+    ft_buf_printf(out, "foretoken:snapshots_bytes{tier=\"host\"} %llu\n",
+                  (unsigned long long)c->prefix_bytes);
+    head(out, "foretoken:prefix_entries", "gauge", "Prompts remembered.");
+    ft_buf_printf(out, "foretoken:prefix_entries %llu\n", (unsigned long long)c->prefix_entries);
+    head(out, "foretoken:prefix_hit_tokens_total", "counter", "Prompt tokens found in the cache.");
+    ft_buf_printf(out, "foretoken:prefix_hit_tokens_total %llu\n",
+                  (unsigned long long)c->cached_tokens);
+    head(out, "foretoken:prefix_miss_tokens_total", "counter", "Prompt tokens not found there.");
+    ft_buf_printf(out, "foretoken:prefix_miss_tokens_total %llu\n",
+                  (unsigned long long)c->prompt_tokens);
+    head(out, "foretoken:preemptions_total", "counter", "Replies put back to wait for pages.");
+    ft_buf_printf(out, "foretoken:preemptions_total %llu\n", (unsigned long long)c->preempted);
+}
+
+void ft_metrics_write(ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
+{
+    pthread_mutex_lock(&m->lock);
+    if (c) {
+        tokens(m, c, out);
+        one(out, "requests_processing", "gauge", "Replies that are running.", c->busy);
+        one(out, "requests_deferred", "gauge", "Requests that wait for a lane.", c->waiting);
+        one(out, "n_busy_slots_per_decode", "gauge", "Lanes of a pass, on average.",
+            rate((double)c->rounds, (double)c->steps));
+        drafts(m, c, out);
+        cache(c, out);
+    }
+    histogram(out, "foretoken:time_to_first_token_seconds", "From the request to its first token.",
+              &m->first_token);
+    histogram(out, "foretoken:inter_token_seconds", "Between two tokens of a reply, its mean.",
+              &m->between_tokens);
+    head(out, "foretoken:cancelled_total", "counter", "Replies whose client left.");
+    ft_buf_printf(out, "foretoken:cancelled_total %llu\n", (unsigned long long)m->cancelled);
+    head(out, "foretoken:http_requests_total", "counter", "Requests answered.");
+    for (int i = 0; i < m->n_request; i++)
+        ft_buf_printf(out, "foretoken:http_requests_total{route=\"%s\",code=\"%d\"} %llu\n",
+                      m->request[i].route, m->request[i].code, (unsigned long long)m->request[i].n);
+    pthread_mutex_unlock(&m->lock);
+}

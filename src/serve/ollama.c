@@ -1,0 +1,196 @@
+/* serve/ollama.c - POST /api/chat and /api/generate become chat bodies; the rest is a few facts. */
+#include "serve/ollama.h"
+
+#include "base/mem.h"
+#include "serve/ids.h"
+#include "serve/routes.h"
+
+#include <stdlib.h>
+
+void ft_run_ollama_version(ft_call *c)
+{
+    ft_call_json(c, 200, json_pack("{s:s}", "version", "0.9.0"));
+}
+
+static json_t *details(const ft_served *d)
+{
+    char size[32];
+    snprintf(size, sizeof size, "%.1fM", (double)d->info->parameters * 1e-6);
+    return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s}", "parent_model", "", "format", "gguf",
+                     "family", d->info->arch, "families", d->info->arch, "parameter_size", size,
+                     "quantization_level", "unknown");
+}
+
+static json_t *entry(const ft_call *c, const ft_served *d)
+{
+    char when[40], digest[72];
+    snprintf(digest, sizeof digest, "%016llx%016llx", (unsigned long long)d->info->weight_bytes,
+             (unsigned long long)d->info->parameters);
+    (void)c;
+    return json_pack("{s:s, s:s, s:s, s:I, s:s, s:o}", "name", d->name, "model", d->name,
+                     "modified_at", ft_ollama_time(when), "size", (json_int_t)d->info->weight_bytes,
+                     "digest", digest, "details", details(d));
+}
+
+void ft_run_ollama_tags(ft_call *c)
+{
+    ft_served *d = ft_call_model(c, NULL);
+    if (d) ft_call_json(c, 200, json_pack("{s:[o]}", "models", entry(c, d)));
+}
+
+void ft_run_ollama_ps(ft_call *c)
+{
+    ft_served *d = ft_call_model(c, NULL);
+    if (!d) return;
+    json_t *e = entry(c, d);
+    json_object_set_new(e, "size_vram", json_integer(0));
+    json_object_set_new(e, "context_length", json_integer(d->info->ctx));
+    json_object_set_new(e, "expires_at", json_string("2318-01-01T00:00:00Z"));
+    ft_call_json(c, 200, json_pack("{s:[o]}", "models", e));
+}
+
+void ft_run_ollama_show(ft_call *c)
+{
+    ft_served *d = ft_call_model(c, NULL);
+    if (!d) return;
+    const char *template = d->info->template_text ? d->info->template_text : "";
+    json_t *info = json_pack("{s:s, s:I, s:i}", "general.architecture", d->info->arch,
+                             "general.parameter_count", (json_int_t)d->info->parameters,
+                             "context_length", d->info->ctx);
+    ft_call_json(c, 200,
+                 json_pack("{s:s, s:s, s:s, s:o, s:o, s:[s,s,s]}", "modelfile", "", "parameters",
+                           "", "template", template, "details", details(d), "model_info", info,
+                           "capabilities", "completion", "tools", "thinking"));
+}
+
+/* ---- bodies ---- */
+
+static void format(const json_t *body, json_t *out)
+{
+    json_t *f = ft_get(body, "format");
+    if (!f) return;
+    const char *word = json_string_value(f);
+    if (word && !*word) return;
+    json_object_set_new(
+        out, "response_format",
+        word ? json_pack("{s:s}", "type", "json_object")
+             : json_pack("{s:s, s:{s:O}}", "type", "json_schema", "json_schema", "schema", f));
+}
+
+static void think(const json_t *body, json_t *out)
+{
+    json_t *v = ft_get(body, "think");
+    if (!v) return;
+    if (json_is_string(v)) json_object_set(out, "reasoning_effort", v);
+    json_object_set_new(out, "chat_template_kwargs",
+                        json_pack("{s:b}", "enable_thinking", !json_is_false(v)));
+}
+
+/* The chat body that both become: the options on top, a stream unless told otherwise. */
+static json_t *chat_body(const json_t *body, json_t *messages)
+{
+    json_t *options = ft_get(body, "options"), *stream = ft_get(body, "stream");
+    json_t *out = json_is_object(options) ? json_copy(options) : json_object();
+    json_object_set_new(out, "messages", messages);
+    json_t *tools = ft_get(body, "tools");
+    if (tools) json_object_set(out, "tools", tools);
+    json_object_set_new(out, "stream", stream ? json_incref(stream) : json_true());
+    format(body, out);
+    think(body, out);
+    return out;
+}
+
+static json_t *messages_of(const json_t *body)
+{
+    json_t *list = json_array(), *m;
+    size_t i;
+    json_array_foreach(ft_get(body, "messages"), i, m)
+    {
+        json_t *one = json_is_object(m) ? json_copy(m) : json_incref(m);
+        json_t *thought = ft_get(m, "thinking");
+        if (thought) json_object_set(one, "reasoning_content", thought);
+        if (json_is_object(one) && !ft_get(one, "content"))
+            json_object_set_new(one, "content", json_string(""));
+        json_array_append_new(list, one);
+    }
+    return list;
+}
+
+static json_t *prompt_messages(const json_t *body)
+{
+    json_t *list = json_array(), *system = ft_get(body, "system"), *prompt = ft_get(body, "prompt");
+    if (json_is_string(system) && json_string_length(system))
+        json_array_append_new(list, ft_chat_message("system", json_incref(system)));
+    json_array_append_new(list, ft_chat_message("user", json_incref(prompt)));
+    return list;
+}
+
+/* A request with nothing to answer asks whether the model is there. */
+static void loaded(ft_call *c, const ft_served *d, const char *model, bool chat)
+{
+    char when[40];
+    json_t *j = json_pack("{s:s, s:s, s:b, s:s}", "model", model ? model : d->name, "created_at",
+                          ft_ollama_time(when), "done", 1, "done_reason", "load");
+    if (chat)
+        json_object_set_new(j, "message",
+                            json_pack("{s:s, s:s}", "role", "assistant", "content", ""));
+    else
+        json_object_set_new(j, "response", json_string(""));
+    ft_call_json(c, 200, j);
+}
+
+/* Raw prompts go past the template. */
+static bool read(ft_call *c, const ft_served *d, ft_ask *a, json_t *chat, ft_chat_prompt *p,
+                 ft_bad *bad)
+{
+    bool raw = false;
+    if (!ft_want_bool(c->body, "raw", &raw, bad)) return false;
+    if (!raw) return ft_chat_read(a, c->s, d, chat, p, bad);
+    const json_t *prompt = ft_get(c->body, "prompt");
+    *p = (ft_chat_prompt){0};
+    return ft_ask_fields(a, d, chat, bad) &&
+           ft_encode_prompt(d, json_string_value(prompt), json_string_length(prompt), &p->ids, bad);
+}
+
+static void run(ft_call *c, bool chat)
+{
+    const char *model = NULL, *text = NULL;
+    ft_bad bad;
+    ft_served *d = ft_call_model(c, json_string_value(ft_get(c->body, "model")));
+    if (!d) return;
+    if (!ft_want_text(c->body, "model", &model, &bad) ||
+        !ft_want_text(c->body, "prompt", &text, &bad)) {
+        ft_call_fail(c, &bad);
+        return;
+    }
+    if (chat ? !json_array_size(ft_get(c->body, "messages")) : !text || !*text) {
+        loaded(c, d, model, chat);
+        return;
+    }
+    ft_ask a;
+    ft_chat_prompt p = {0};
+    ft_ask_init(&a, c->s);
+    json_t *body = chat_body(c->body, chat ? messages_of(c->body) : prompt_messages(c->body));
+    if (read(c, d, &a, body, &p, &bad)) {
+        a.r.top_logprobs = -1;
+        a.n = 1;
+        a.ping_s = -1; /* a line that is no JSON would be a mistake here */
+        ft_talk_start(c, d, chat ? &ft_ollama_chat_shape : &ft_ollama_generate_shape, "ollama-", &a,
+                      &p.ids, 1, model, NULL);
+    } else {
+        ft_call_fail(c, &bad);
+    }
+    ft_chat_release(&p);
+    ft_ask_release(&a);
+    json_decref(body);
+}
+
+void ft_run_ollama_chat(ft_call *c)
+{
+    run(c, true);
+}
+
+void ft_run_ollama_generate(ft_call *c)
+{
+    run(c, false);
+}

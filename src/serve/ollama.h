@@ -1,0 +1,12 @@
+/* serve/ollama.h - the part of Ollama's API that editors use: bodies in (ollama.c), lines out
+ * (ollama_out.c). */
+#ifndef FT_SERVE_OLLAMA_H
+#define FT_SERVE_OLLAMA_H
+
+#include "serve/chat.h"
+
+extern const ft_shape ft_ollama_chat_shape, ft_ollama_generate_shape;
+/* "2026-11-15T06:00:00.123456Z" */
+const char *ft_ollama_time(char out[40]);
+
+#endif

@@ -1,0 +1,210 @@
+/* serve/openai_chat.c - POST /v1/chat/completions: what goes out. */
+#include "base/mem.h"
+#include "serve/chat.h"
+#include "serve/routes.h"
+
+static json_t *head(const ft_talk *t, const char *object)
+{
+    return json_pack("{s:s, s:s, s:I, s:s, s:s}", "id", t->id, "object", object, "created",
+                     (json_int_t)t->created, "model", t->model, "system_fingerprint", ft_version());
+}
+
+static json_t *logprobs(json_t *entries)
+{
+    json_t *l = json_object();
+    json_object_set(l, "content", entries);
+    return l;
+}
+
+/* ---- streamed ---- */
+
+/* One choice's delta, which is stolen; reason NULL: not over yet. */
+static json_t *chunk(const ft_talk *t, const ft_choice *c, json_t *delta, const char *reason,
+                     json_t *probs)
+{
+    json_t *j = head(t, "chat.completion.chunk");
+    json_t *k = json_pack("{s:i, s:o, s:o}", "index", c->index, "delta", delta, "finish_reason",
+                          reason ? json_string(reason) : json_null());
+    if (json_array_size(probs)) json_object_set_new(k, "logprobs", logprobs(probs));
+    json_object_set_new(j, "choices", json_pack("[o]", k));
+    return j;
+}
+
+static void begin(ft_talk *t)
+{
+    for (int i = 0; i < t->n; i++)
+        ft_talk_event(t, NULL,
+                      chunk(t, &t->choice[i],
+                            json_pack("{s:s, s:n}", "role", "assistant", "content"), NULL, NULL));
+}
+
+static json_t *call_delta(const ft_choice *c, const ft_piece *p)
+{
+    const ft_tool_call *k = &c->call[p->call];
+    json_t *text = ft_say_text(p->p, p->n);
+    if (p->part == FT_PART_CALL)
+        return json_pack("{s:[{s:i, s:s, s:s, s:{s:o, s:s}}]}", "tool_calls", "index", p->call,
+                         "id", k->id, "type", "function", "function", "name", text, "arguments",
+                         "");
+    return json_pack("{s:[{s:i, s:{s:o}}]}", "tool_calls", "index", p->call, "function",
+                     "arguments", text);
+}
+
+static void live_timings(const ft_talk *t, const ft_choice *c, json_t *j)
+{
+    if (!t->timings_per_token) return;
+    ft_job_progress p;
+    ft_job_look(c->job, &p);
+    const ft_reply so_far = {.prompt_tokens = p.prompt_tokens,
+                             .cached_tokens = p.cached_tokens,
+                             .reply_tokens = c->n_tokens,
+                             .reply_s = c->first_s ? ft_talk_now() - c->first_s : 0,
+                             .prompt_s = c->first_s ? c->first_s - t->c->begun_s : 0};
+    json_object_set_new(j, "timings", ft_timings(&so_far));
+}
+
+static void piece(ft_talk *t, ft_choice *c, const ft_piece *p)
+{
+    json_t *delta;
+    switch (p->part) {
+    case FT_PART_CALL:
+    case FT_PART_ARGS: delta = call_delta(c, p); break;
+    case FT_PART_THOUGHT:
+        delta = json_pack("{s:o}", "reasoning_content", ft_say_text(p->p, p->n));
+        if (t->both_thoughts) json_object_set_new(delta, "content", ft_say_text(p->p, p->n));
+        break;
+    default: delta = json_pack("{s:o}", "content", ft_say_text(p->p, p->n)); break;
+    }
+    json_t *j = chunk(t, c, delta, NULL, p->logprobs);
+    if (json_array_size(p->ids)) json_object_set_new(j, "tokens", json_copy(p->ids));
+    live_timings(t, c, j);
+    ft_talk_event(t, NULL, j);
+}
+
+static void end(ft_talk *t, ft_choice *c)
+{
+    json_t *j = chunk(t, c, json_object(), ft_finish_reason(c), NULL);
+    json_object_set_new(j, "timings", ft_timings(&c->reply));
+    ft_talk_event(t, NULL, j);
+}
+
+static void finish(ft_talk *t)
+{
+    if (t->include_usage) {
+        json_t *j = head(t, "chat.completion.chunk");
+        json_object_set_new(j, "choices", json_array());
+        json_object_set_new(j, "usage", ft_usage_openai(t));
+        json_object_set_new(j, "timings", ft_timings(&t->choice[0].reply));
+        ft_talk_event(t, NULL, j);
+    }
+    ft_buf_puts(&t->c->out, "data: [DONE]\n\n");
+}
+
+static void progress(ft_talk *t, ft_choice *c, const ft_job_progress *p)
+{
+    json_t *j = chunk(t, c, json_object(), NULL, NULL);
+    json_object_set_new(j, "prompt_progress", ft_progress_json(t, p));
+    ft_talk_event(t, NULL, j);
+}
+
+/* ---- at once ---- */
+
+static json_t *choice(const ft_talk *t, const ft_choice *c)
+{
+    json_t *m = json_pack("{s:s, s:o}", "role", "assistant", "content", ft_choice_text(c));
+    if (c->thought.len)
+        json_object_set_new(m, "reasoning_content",
+                            ft_say_text(ft_buf_z(&c->thought), c->thought.len));
+    if (c->n_call) json_object_set_new(m, "tool_calls", ft_choice_calls(c));
+    json_t *j = json_pack("{s:i, s:o, s:s}", "index", c->index, "message", m, "finish_reason",
+                          ft_finish_reason(c));
+    if (t->top_logprobs >= 0) json_object_set_new(j, "logprobs", logprobs(c->logprobs));
+    if (t->return_tokens) json_object_set(j, "tokens", c->ids);
+    return j;
+}
+
+static json_t *whole(ft_talk *t)
+{
+    json_t *j = head(t, "chat.completion"), *list = json_array();
+    for (int i = 0; i < t->n; i++) json_array_append_new(list, choice(t, &t->choice[i]));
+    json_object_set_new(j, "choices", list);
+    json_object_set_new(j, "usage", ft_usage_openai(t));
+    json_object_set_new(j, "timings", ft_timings(&t->choice[0].reply));
+    return j;
+}
+
+static const ft_shape SHAPE = {
+    .stream_type = "text/event-stream",
+    .begin = begin,
+    .piece = piece,
+    .end = end,
+    .finish = finish,
+    .ping = ft_sse_ping,
+    .progress = progress,
+    .error = ft_sse_error,
+    .whole = whole,
+};
+
+/* ---- what comes in ---- */
+
+static bool chat_logprobs(ft_ask *a, const json_t *body, ft_bad *bad)
+{
+    bool wanted = false;
+    int top = -1;
+    a->r.top_logprobs = -1;
+    if (!ft_want_bool(body, "logprobs", &wanted, bad)) return false;
+    const json_t *v = ft_get(body, "top_logprobs");
+    if (v && json_is_number(v) && json_number_value(v) > 20)
+        return ft_bad_say(bad, FT_P_INVALID, "top_logprobs",
+                          "top_logprobs is %.0f, the maximum is 20", json_number_value(v));
+    if (!ft_want_int(body, "top_logprobs", 0, 20, &top, bad)) return false;
+    if (top > 0 && !wanted)
+        return ft_bad_say(bad, FT_P_INVALID, "top_logprobs",
+                          "top_logprobs is %d without logprobs, want logprobs to be true", top);
+    if (wanted) a->r.top_logprobs = top < 0 ? 0 : top;
+    return true;
+}
+
+void ft_run_chat(ft_call *c)
+{
+    const char *model = NULL;
+    ft_bad bad;
+    ft_ask a;
+    ft_chat_prompt p;
+    if (!ft_want_text(c->body, "model", &model, &bad)) {
+        ft_call_fail(c, &bad);
+        return;
+    }
+    ft_served *d = ft_call_model(c, model);
+    if (!d) return;
+    ft_ask_init(&a, c->s);
+    if (ft_chat_read(&a, c->s, d, c->body, &p, &bad) && chat_logprobs(&a, c->body, &bad)) {
+        ft_talk_start(c, d, &SHAPE, "chatcmpl-", &a, &p.ids, 1, model, NULL);
+        ft_chat_release(&p);
+    } else {
+        ft_chat_release(&p);
+        ft_call_fail(c, &bad);
+    }
+    ft_ask_release(&a);
+}
+
+/* Acts on a reply that is running: ends its thought. */
+void ft_run_chat_control(ft_call *c)
+{
+    const char *id = NULL, *action = NULL;
+    ft_bad bad;
+    bool ok =
+        ft_want_text(c->body, "id", &id, &bad) && ft_want_text(c->body, "action", &action, &bad);
+    if (ok && !id) ok = ft_bad_say(&bad, FT_P_INVALID, "id", "id is missing, want that of a reply");
+    if (ok && (!action || strcmp(action, "reasoning_end")))
+        ok = ft_bad_say(&bad, FT_P_INVALID, "action", "action is \"%.40s\", want reasoning_end",
+                        action ? action : "");
+    if (!ok) {
+        ft_call_fail(c, &bad);
+        return;
+    }
+    const bool done = ft_talk_end_thought(c->s, id);
+    json_t *j = json_pack("{s:b}", "success", done);
+    if (!done) json_object_set_new(j, "message", json_string("no reply with this id is running"));
+    ft_call_json(c, 200, j);
+}

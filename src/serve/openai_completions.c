@@ -1,0 +1,194 @@
+/* serve/openai_completions.c - POST /v1/completions: prompts in, texts out. */
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "serve/ids.h"
+#include "serve/routes.h"
+
+#include <stdlib.h>
+
+/* extra: {"echo": [prompt texts]} or NULL */
+
+static json_t *head(const ft_talk *t)
+{
+    return json_pack("{s:s, s:s, s:I, s:s, s:s}", "id", t->id, "object", "text_completion",
+                     "created", (json_int_t)t->created, "model", t->model, "system_fingerprint",
+                     ft_version());
+}
+
+/* The legacy shape: four lists. offset counts characters from the start of the text. */
+static json_t *logprobs(const json_t *entries, size_t offset)
+{
+    json_t *tokens = json_array(), *of = json_array(), *top = json_array(), *at = json_array();
+    const json_t *e, *k;
+    size_t i, m;
+    json_array_foreach(entries, i, e)
+    {
+        json_t *best = json_object(), *text = json_object_get(e, "token");
+        json_array_append(tokens, text);
+        json_array_append(of, json_object_get(e, "logprob"));
+        json_array_foreach(json_object_get(e, "top_logprobs"), m, k) json_object_set(
+            best, json_string_value(json_object_get(k, "token")), json_object_get(k, "logprob"));
+        json_array_append_new(top, best);
+        json_array_append_new(at, json_integer((json_int_t)offset));
+        const char *z = json_string_value(text);
+        for (; *z; z++) offset += ((unsigned char)*z & 0xC0) != 0x80;
+    }
+    return json_pack("{s:o, s:o, s:o, s:o}", "tokens", tokens, "token_logprobs", of, "top_logprobs",
+                     top, "text_offset", at);
+}
+
+static json_t *choice(int index, json_t *text, json_t *probs, const char *reason)
+{
+    return json_pack("{s:o, s:i, s:o, s:o}", "text", text, "index", index, "logprobs",
+                     probs ? probs : json_null(), "finish_reason",
+                     reason ? json_string(reason) : json_null());
+}
+
+static void say(ft_talk *t, json_t *k)
+{
+    json_t *j = head(t);
+    json_object_set_new(j, "choices", json_pack("[o]", k));
+    ft_talk_event(t, NULL, j);
+}
+
+static json_t *echo_of(const ft_talk *t, const ft_choice *c)
+{
+    return json_array_get(json_object_get(t->extra, "echo"), (size_t)c->prompt);
+}
+
+static void begin(ft_talk *t)
+{
+    for (int i = 0; i < t->n; i++) {
+        json_t *echo = echo_of(t, &t->choice[i]);
+        if (echo) say(t, choice(i, json_incref(echo), NULL, NULL));
+    }
+}
+
+static size_t letters(const char *p, size_t n)
+{
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++) m += ((unsigned char)p[i] & 0xC0) != 0x80;
+    return m;
+}
+
+static void piece(ft_talk *t, ft_choice *c, const ft_piece *p)
+{
+    const size_t before =
+        letters(ft_buf_z(&c->answer), c->answer.len - FT_MIN(p->n, c->answer.len));
+    say(t, choice(c->index, ft_say_text(p->p, p->n),
+                  json_array_size(p->logprobs) ? logprobs(p->logprobs, before) : NULL, NULL));
+}
+
+static const char *reason_of(const ft_choice *c)
+{
+    return c->reply.reason == FT_REASON_LENGTH ? "length" : "stop";
+}
+
+static void end(ft_talk *t, ft_choice *c)
+{
+    json_t *j = head(t);
+    json_object_set_new(j, "choices",
+                        json_pack("[o]", choice(c->index, json_string(""), NULL, reason_of(c))));
+    json_object_set_new(j, "timings", ft_timings(&c->reply));
+    ft_talk_event(t, NULL, j);
+}
+
+static void finish(ft_talk *t)
+{
+    if (t->include_usage) {
+        json_t *j = head(t);
+        json_object_set_new(j, "choices", json_array());
+        json_object_set_new(j, "usage", ft_usage_openai(t));
+        ft_talk_event(t, NULL, j);
+    }
+    ft_buf_puts(&t->c->out, "data: [DONE]\n\n");
+}
+
+static json_t *whole(ft_talk *t)
+{
+    json_t *j = head(t), *list = json_array();
+    for (int i = 0; i < t->n; i++) {
+        const ft_choice *c = &t->choice[i];
+        const json_t *echo = echo_of(t, c);
+        ft_buf b;
+        ft_buf_init(&b, SIZE_MAX / 2);
+        ft_buf_put(&b, json_string_value(echo), json_string_length(echo));
+        const size_t offset = letters(ft_buf_z(&b), b.len);
+        ft_buf_put(&b, ft_buf_z(&c->answer), c->answer.len);
+        json_array_append_new(list,
+                              choice(i, ft_say_text(ft_buf_z(&b), b.len),
+                                     t->top_logprobs >= 0 ? logprobs(c->logprobs, offset) : NULL,
+                                     reason_of(c)));
+        ft_buf_release(&b);
+    }
+    json_object_set_new(j, "choices", list);
+    json_object_set_new(j, "usage", ft_usage_openai(t));
+    json_object_set_new(j, "timings", ft_timings(&t->choice[0].reply));
+    return j;
+}
+
+static const ft_shape SHAPE = {
+    .stream_type = "text/event-stream",
+    .begin = begin,
+    .piece = piece,
+    .end = end,
+    .finish = finish,
+    .ping = ft_sse_ping,
+    .error = ft_sse_error,
+    .whole = whole,
+};
+
+/* ---- what comes in ---- */
+
+static json_t *echo_texts(const ft_served *d, const ft_prompts *p)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < p->n; i++) {
+        char *text = NULL;
+        size_t n = 0;
+        if (ft_vocab_decode(d->vocab, p->at[i].ids, (size_t)p->at[i].n, false, &text, &n, NULL))
+            n = 0;
+        json_array_append_new(list, ft_say_text(text ? text : "", n));
+        free(text);
+    }
+    return json_pack("{s:o}", "echo", list);
+}
+
+static bool fields(ft_ask *a, const json_t *body, bool *echo, ft_bad *bad)
+{
+    int top = -1, best = -1;
+    const char *suffix = NULL;
+    if (!ft_want_int(body, "logprobs", 0, 5, &top, bad) || !ft_want_bool(body, "echo", echo, bad) ||
+        !ft_want_int(body, "best_of", 1, 1 << 20, &best, bad) ||
+        !ft_want_text(body, "suffix", &suffix, bad))
+        return false;
+    if (best > 0 && best != a->n)
+        return ft_bad_say(bad, FT_P_INVALID, "best_of", "best_of is %d, want %d as n has it", best,
+                          a->n);
+    if (suffix && *suffix)
+        return ft_bad_say(bad, FT_P_INVALID, "suffix",
+                          "suffix is not supported here, want POST /infill");
+    a->r.top_logprobs = top;
+    a->r.parse = false;
+    return true;
+}
+
+void ft_run_completions(ft_call *c)
+{
+    const char *model = NULL;
+    bool echo = false;
+    ft_bad bad;
+    ft_ask a;
+    ft_prompts p = {0};
+    ft_served *d = ft_call_model(c, json_string_value(ft_get(c->body, "model")));
+    if (!d) return;
+    ft_ask_init(&a, c->s);
+    if (ft_want_text(c->body, "model", &model, &bad) && ft_ask_fields(&a, d, c->body, &bad) &&
+        fields(&a, c->body, &echo, &bad) &&
+        ft_prompts_read(d, ft_get(c->body, "prompt"), "prompt", &p, &bad))
+        ft_talk_start(c, d, &SHAPE, "cmpl-", &a, p.at, p.n, model, echo ? echo_texts(d, &p) : NULL);
+    else
+        ft_call_fail(c, &bad);
+    ft_prompts_release(&p);
+    ft_ask_release(&a);
+}

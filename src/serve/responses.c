@@ -1,0 +1,225 @@
+/* serve/responses.c - POST /v1/responses: items become messages. Every call carries the whole
+ * conversation; nothing is stored. */
+#include "serve/responses.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "serve/routes.h"
+
+/* Messages in the making: reasoning and calls belong to an assistant message that may only come
+ * behind them. */
+typedef struct maker {
+    json_t *list;
+    json_t *thought; /* a text that waits for its message */
+} maker;
+
+static json_t *last(const maker *m)
+{
+    const size_t n = json_array_size(m->list);
+    return n ? json_array_get(m->list, n - 1) : NULL;
+}
+
+static bool is_assistant(const json_t *m)
+{
+    const char *role = json_string_value(json_object_get(m, "role"));
+    return role && !strcmp(role, "assistant");
+}
+
+static void put(maker *m, const char *role, json_t *content)
+{
+    json_t *one = ft_chat_message(role, content);
+    if (m->thought && !strcmp(role, "assistant")) {
+        json_object_set_new(one, "reasoning_content", m->thought);
+        m->thought = NULL;
+    }
+    json_array_append_new(m->list, one);
+}
+
+static void put_call(maker *m, const json_t *item, const char *args_key)
+{
+    if (!is_assistant(last(m)) || m->thought) put(m, "assistant", json_string(""));
+    json_t *to = last(m), *calls = json_object_get(to, "tool_calls");
+    if (!calls) {
+        calls = json_array();
+        json_object_set_new(to, "tool_calls", calls);
+    }
+    json_t *args = ft_get(item, args_key);
+    json_array_append_new(
+        calls, json_pack("{s:O*, s:s, s:{s:O, s:O}}", "id", ft_get(item, "call_id"), "type",
+                         "function", "function", "name", ft_get(item, "name"), "arguments",
+                         json_is_string(args) ? args : json_object_get(item, "name")));
+}
+
+static bool put_output(maker *m, const json_t *item, ft_bad *bad)
+{
+    json_t *text = NULL, *out = ft_get(item, "output");
+    if (out && !ft_chat_text(out, "input", &text, bad)) return false;
+    put(m, "tool", text ? text : json_string(""));
+    json_t *id = ft_get(item, "call_id");
+    if (id) json_object_set(last(m), "tool_call_id", id);
+    return true;
+}
+
+static bool put_thought(maker *m, const json_t *item, ft_bad *bad)
+{
+    const json_t *content = ft_get(item, "content");
+    if (!json_array_size(content)) content = ft_get(item, "summary");
+    json_decref(m->thought);
+    m->thought = NULL;
+    return !json_array_size(content) || ft_chat_text(content, "input", &m->thought, bad);
+}
+
+static bool is(const json_t *item, const char *type)
+{
+    const char *t = json_string_value(ft_get(item, "type"));
+    return t && !strcmp(t, type);
+}
+
+static bool put_message(maker *m, const json_t *item, size_t i, ft_bad *bad)
+{
+    const char *role = json_string_value(ft_get(item, "role"));
+    const json_t *content = ft_get(item, "content");
+    char brief[72];
+    json_t *text = NULL;
+    if (!role)
+        return ft_bad_say(bad, FT_P_INVALID, "input", "input[%zu] is %s, want a role", i,
+                          ft_json_brief(item, brief));
+    if (!content) return ft_bad_say(bad, FT_P_INVALID, "input", "input[%zu] has no content", i);
+    if (!ft_chat_text(content, "input", &text, bad)) return false;
+    put(m, role, text);
+    return true;
+}
+
+static bool put_item(maker *m, const json_t *item, size_t i, ft_bad *bad)
+{
+    char brief[72];
+    const bool call = is(item, "function_call"), custom = is(item, "custom_tool_call");
+    if (json_is_string(item)) {
+        put(m, "user", json_copy((json_t *)(uintptr_t)item));
+        return true;
+    }
+    if (!json_is_object(item))
+        return ft_bad_say(bad, FT_P_INVALID, "input", "input[%zu] is %s, want an object", i,
+                          ft_json_brief(item, brief));
+    if (is(item, "message") || (!ft_get(item, "type") && ft_get(item, "role")))
+        return put_message(m, item, i, bad);
+    if (is(item, "reasoning")) return put_thought(m, item, bad);
+    if (is(item, "function_call_output") || is(item, "custom_tool_call_output"))
+        return put_output(m, item, bad);
+    if ((call || custom) && json_is_string(ft_get(item, "name"))) {
+        put_call(m, item, call ? "arguments" : "input");
+        return true;
+    }
+    /* every new version of a client has one more */
+    ft_log(FT_LOG_INFO, "responses: input[%zu] was skipped: %s", i, ft_json_brief(item, brief));
+    return true;
+}
+
+static bool input(const json_t *body, json_t *list, ft_bad *bad)
+{
+    const json_t *in = ft_get(body, "input"), *instructions = ft_get(body, "instructions"), *item;
+    char brief[72];
+    size_t i;
+    maker m = {list, NULL};
+    if (json_is_string(instructions))
+        put(&m, "system", json_copy((json_t *)(uintptr_t)instructions));
+    if (json_is_string(in)) {
+        put(&m, "user", json_copy((json_t *)(uintptr_t)in));
+        return true;
+    }
+    if (!json_is_array(in))
+        return ft_bad_say(bad, FT_P_INVALID, "input", "input is %s, want a text or an array",
+                          ft_json_brief(in, brief));
+    bool ok = true;
+    json_array_foreach(in, i, item) if (ok) ok = put_item(&m, item, i, bad);
+    json_decref(m.thought);
+    return ok;
+}
+
+/* ---- tools and the rest ---- */
+
+static void tools(const json_t *body, json_t *out)
+{
+    const json_t *list = ft_get(body, "tools"), *t;
+    size_t i;
+    if (!json_is_array(list)) return;
+    json_t *f = json_array();
+    json_array_foreach(list, i, t)
+    {
+        if (!is(t, "function") || !json_is_string(ft_get(t, "name"))) continue;
+        json_array_append_new(f, json_pack("{s:s, s:{s:O, s:O*, s:O*}}", "type", "function",
+                                           "function", "name", ft_get(t, "name"), "description",
+                                           ft_get(t, "description"), "parameters",
+                                           ft_get(t, "parameters")));
+    }
+    json_object_set_new(out, "tools", f);
+    if (!json_array_size(f)) json_object_del(out, "tool_choice");
+}
+
+static void format(const json_t *body, json_t *out)
+{
+    json_t *f = ft_get(ft_get(body, "text"), "format");
+    json_object_del(out, "text");
+    if (f) json_object_set(out, "response_format", f);
+}
+
+json_t *ft_responses_body(const json_t *body, ft_bad *bad)
+{
+    if (ft_get(body, "previous_response_id")) {
+        ft_bad_say(bad, FT_P_INVALID, "previous_response_id",
+                   "previous_response_id is not supported, want the whole conversation in input");
+        return NULL;
+    }
+    json_t *out = json_copy((json_t *)(uintptr_t)body), *list = json_array();
+    json_object_set_new(out, "messages", list);
+    /* of this API they are something else, or nothing we have */
+    json_object_del(out, "top_logprobs");
+    json_object_del(out, "logprobs");
+    tools(body, out);
+    format(body, out);
+    json_t *effort = ft_get(ft_get(body, "reasoning"), "effort");
+    if (effort) json_object_set(out, "reasoning_effort", effort);
+    if (input(body, list, bad)) return out;
+    json_decref(out);
+    return NULL;
+}
+
+static void run(ft_call *c, bool count)
+{
+    const char *model = NULL;
+    ft_bad bad;
+    ft_ask a;
+    ft_chat_prompt p = {0};
+    ft_served *d = ft_call_model(c, json_string_value(ft_get(c->body, "model")));
+    if (!d) return;
+    json_t *chat = NULL;
+    ft_ask_init(&a, c->s);
+    const bool ok = ft_want_text(c->body, "model", &model, &bad) &&
+                    (chat = ft_responses_body(c->body, &bad)) != NULL &&
+                    ft_chat_read(&a, c->s, d, chat, &p, &bad);
+    if (!ok) {
+        ft_call_fail(c, &bad);
+    } else if (count) {
+        ft_call_json(
+            c, 200,
+            json_pack("{s:s, s:i}", "object", "response.input_tokens", "input_tokens", p.ids.n));
+    } else {
+        a.r.top_logprobs = -1;
+        a.n = 1;
+        ft_talk_start(c, d, &ft_responses_shape, "resp_", &a, &p.ids, 1, model,
+                      json_incref(c->body));
+    }
+    ft_chat_release(&p);
+    ft_ask_release(&a);
+    json_decref(chat);
+}
+
+void ft_run_responses(ft_call *c)
+{
+    run(c, false);
+}
+
+void ft_run_responses_count(ft_call *c)
+{
+    run(c, true);
+}

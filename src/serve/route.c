@@ -1,0 +1,91 @@
+/* serve/route.c - the table of routes. */
+#include "serve/routes.h"
+#include "serve/server.h"
+
+#define OPENAI    FT_API_OPENAI, false
+#define ANTHROPIC FT_API_ANTHROPIC, false
+#define OLLAMA    FT_API_OLLAMA, false
+#define OPEN      FT_API_OPENAI, true
+
+static const ft_route TABLE[] = {
+    {"GET", "/health", ft_run_health, OPEN},
+    {"GET", "/v1/health", ft_run_health, OPEN},
+    {"GET", "/v1/models", ft_run_models, OPENAI},
+    {"GET", "/models", ft_run_models, OPENAI},
+    {"GET", "/props", ft_run_props, OPENAI},
+    {"POST", "/props", ft_run_props_set, OPENAI},
+    {"GET", "/slots", ft_run_slots, OPENAI},
+    {"POST", "/slots/{}", ft_run_slot_action, OPENAI},
+    {"GET", "/metrics", ft_run_metrics, OPENAI},
+
+    {"POST", "/v1/chat/completions", ft_run_chat, OPENAI},
+    {"POST", "/chat/completions", ft_run_chat, OPENAI},
+    {"POST", "/v1/chat/completions/input_tokens", ft_run_chat_count, OPENAI},
+    {"POST", "/v1/chat/completions/control", ft_run_chat_control, OPENAI},
+    {"POST", "/v1/completions", ft_run_completions, OPENAI},
+    {"POST", "/completion", ft_run_native, OPENAI},
+    {"POST", "/completions", ft_run_native, OPENAI},
+    {"POST", "/infill", ft_run_infill, OPENAI},
+    {"POST", "/v1/responses", ft_run_responses, OPENAI},
+    {"POST", "/responses", ft_run_responses, OPENAI},
+    {"POST", "/v1/responses/input_tokens", ft_run_responses_count, OPENAI},
+    {"POST", "/v1/messages", ft_run_messages, ANTHROPIC},
+    {"POST", "/v1/messages/count_tokens", ft_run_messages_count, ANTHROPIC},
+
+    {"POST", "/tokenize", ft_run_tokenize, OPENAI},
+    {"POST", "/detokenize", ft_run_detokenize, OPENAI},
+    {"POST", "/apply-template", ft_run_template, OPENAI},
+    {"POST", "/v1/embeddings", ft_run_embeddings, OPENAI},
+    {"POST", "/embedding", ft_run_embedding, OPENAI},
+    {"POST", "/embeddings", ft_run_embedding, OPENAI},
+    {"POST", "/rerank", ft_run_rerank, OPENAI},
+    {"POST", "/v1/rerank", ft_run_rerank, OPENAI},
+    {"POST", "/reranking", ft_run_rerank, OPENAI},
+    {"POST", "/v1/reranking", ft_run_rerank, OPENAI},
+
+    {"GET", "/api/version", ft_run_ollama_version, OLLAMA},
+    {"GET", "/api/tags", ft_run_ollama_tags, OLLAMA},
+    {"GET", "/api/ps", ft_run_ollama_ps, OLLAMA},
+    {"POST", "/api/show", ft_run_ollama_show, OLLAMA},
+    {"POST", "/api/chat", ft_run_ollama_chat, OLLAMA},
+    {"POST", "/api/generate", ft_run_ollama_generate, OLLAMA},
+    {"POST", "/api/embed", ft_run_ollama_embed, OLLAMA},
+    {NULL, NULL, NULL, OPENAI},
+};
+
+/* Does the path fit, and what stands for its last part? */
+static bool fits(const char *pattern, const char *path, char part[32])
+{
+    const size_t n = strlen(pattern);
+    if (n < 3 || strcmp(pattern + n - 3, "/{}")) return !strcmp(pattern, path);
+    if (strncmp(pattern, path, n - 2)) return false;
+    const char *rest = path + n - 2;
+    if (!*rest || strchr(rest, '/') || strlen(rest) >= 32) return false;
+    memcpy(part, rest, strlen(rest) + 1);
+    return true;
+}
+
+static const char *below_prefix(const ft_server *s, const char *path)
+{
+    const char *prefix = s->p.api_prefix ? s->p.api_prefix : "";
+    const size_t n = strlen(prefix);
+    return strncmp(path, prefix, n) ? NULL : path + n;
+}
+
+const ft_route *ft_route_find(const ft_server *s, const char *method, const char *path,
+                              char part[32], char allow[64], ft_bad *bad)
+{
+    const char *rest = below_prefix(s, path);
+    allow[0] = 0;
+    for (const ft_route *r = TABLE; rest && r->path; r++) {
+        if (!fits(r->path, rest, part)) continue;
+        if (!strcmp(r->method, method)) return r;
+        strcat(strcat(allow, allow[0] ? ", " : ""), r->method);
+    }
+    if (allow[0])
+        ft_bad_say(bad, FT_P_METHOD, NULL, "%.20s is not a method of %.80s, want %s", method, path,
+                   allow);
+    else
+        ft_bad_say(bad, FT_P_NOT_FOUND, NULL, "no route %.80s", path);
+    return NULL;
+}

@@ -1,0 +1,127 @@
+/* serve/say.c - what several shapes say alike: events, usage, timings, calls. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "serve/talk.h"
+
+#include <stdlib.h>
+
+static void put_json(ft_buf *out, json_t *j)
+{
+    char *text = json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(j);
+    if (text) ft_buf_puts(out, text);
+    free(text);
+}
+
+void ft_talk_event(ft_talk *t, const char *name, json_t *j)
+{
+    ft_buf *out = &t->c->out;
+    if (name) ft_buf_printf(out, "event: %s\n", name);
+    ft_buf_puts(out, "data: ");
+    put_json(out, j);
+    ft_buf_puts(out, "\n\n");
+}
+
+void ft_talk_line(ft_talk *t, json_t *j)
+{
+    put_json(&t->c->out, j);
+    ft_buf_putc(&t->c->out, '\n');
+}
+
+const char *ft_finish_reason(const ft_choice *c)
+{
+    if (c->reply.reason == FT_REASON_LENGTH) return "length";
+    return c->n_call ? "tool_calls" : "stop";
+}
+
+ft_usage ft_talk_usage(const ft_talk *t)
+{
+    ft_usage u = {0};
+    int last = -1;
+    for (int i = 0; i < t->n; i++) {
+        const ft_choice *c = &t->choice[i];
+        if (c->prompt != last) {
+            u.prompt += c->reply.prompt_tokens;
+            u.cached += c->reply.cached_tokens;
+            last = c->prompt;
+        }
+        u.reply += c->reply.reply_tokens;
+        u.thought += c->reply.thought_tokens;
+    }
+    return u;
+}
+
+json_t *ft_usage_openai(const ft_talk *t)
+{
+    const ft_usage u = ft_talk_usage(t);
+    return json_pack("{s:i, s:i, s:i, s:{s:i}, s:{s:i}}", "prompt_tokens", u.prompt,
+                     "completion_tokens", u.reply, "total_tokens", u.prompt + u.reply,
+                     "prompt_tokens_details", "cached_tokens", u.cached,
+                     "completion_tokens_details", "reasoning_tokens", u.thought);
+}
+
+static double ratio(double a, double b)
+{
+    return b > 0 ? a / b : 0;
+}
+
+/* The clock of the reply starts at its first token, so n tokens are n - 1 intervals. */
+json_t *ft_timings(const ft_reply *r)
+{
+    const int read = r->prompt_tokens - r->cached_tokens, steps = FT_MAX(0, r->reply_tokens - 1);
+    json_t *j = json_pack(
+        "{s:i, s:i, s:f, s:f, s:f, s:i, s:f, s:f, s:f}", "cache_n", r->cached_tokens, "prompt_n",
+        read, "prompt_ms", r->prompt_s * 1e3, "prompt_per_token_ms", ratio(r->prompt_s * 1e3, read),
+        "prompt_per_second", ratio(read, r->prompt_s), "predicted_n", r->reply_tokens,
+        "predicted_ms", r->reply_s * 1e3, "predicted_per_token_ms", ratio(r->reply_s * 1e3, steps),
+        "predicted_per_second", steps ? ratio(steps, r->reply_s) : 0.0);
+    if (r->drafted <= 0) return j;
+    const double rounds = (double)r->draft_rounds;
+    json_object_set_new(j, "draft_n", json_integer(r->drafted));
+    json_object_set_new(j, "draft_n_accepted", json_integer(r->accepted));
+    json_object_set_new(j, "draft_rounds", json_integer(r->draft_rounds));
+    json_object_set_new(j, "draft_accept_len",
+                        json_real(rounds > 0 ? 1 + (double)r->accepted / rounds : 0));
+    json_object_set_new(j, "draft_k_mean", json_real(ratio((double)r->drafted, rounds)));
+    return j;
+}
+
+json_t *ft_choice_text(const ft_choice *c)
+{
+    if (!c->answer.len && c->n_call) return json_null();
+    return ft_say_text(ft_buf_z(&c->answer), c->answer.len);
+}
+
+json_t *ft_choice_calls(const ft_choice *c)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < c->n_call; i++) {
+        const ft_tool_call *k = &c->call[i];
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:{s:o, s:o}}", "id", k->id, "type", "function",
+                                        "function", "name", ft_say_text(k->name, strlen(k->name)),
+                                        "arguments", ft_say_text(ft_buf_z(&k->args), k->args.len)));
+    }
+    return list;
+}
+
+json_t *ft_progress_json(const ft_talk *t, const ft_job_progress *p)
+{
+    return json_pack("{s:i, s:i, s:i, s:f}", "total", p->prompt_tokens, "cache", p->cached_tokens,
+                     "processed", p->done_tokens, "time_ms", (ft_now_s() - t->c->begun_s) * 1e3);
+}
+
+double ft_talk_now(void)
+{
+    return ft_now_s();
+}
+
+void ft_sse_ping(ft_talk *t)
+{
+    ft_buf_puts(&t->c->out, ":\n\n");
+}
+
+void ft_sse_error(ft_talk *t, const ft_bad *bad)
+{
+    ft_talk_event(t, NULL, ft_problem_openai(bad));
+}

@@ -1,0 +1,57 @@
+/* serve/serve.h - the HTTP server, as the program that starts it sees it.
+ * It listens from ft_server_open() on and says that the model is loading until it is given one.
+ * The model must have its queue running (ft_llm_start) and must outlive the server. */
+#ifndef FT_SERVE_H
+#define FT_SERVE_H
+
+#include "foretoken.h"
+
+typedef struct ft_server ft_server;
+
+typedef struct ft_serve_params {
+    const char *host; /* an address, a name, or a path that ends in .sock */
+    int port;         /* 0: one that is free */
+    const char *api_prefix;
+    const char *alias; /* names of the model, separated by commas; NULL: its file name */
+    const char *api_key, *api_key_file; /* keys separated by commas; one per line. NULL: open */
+    const char *cors_origins, *cors_methods, *cors_headers;
+    bool cors_credentials;
+    const char *tls_key, *tls_cert; /* files; NULL: plain HTTP */
+    int threads;                    /* that parse, render and write; 0: some */
+    int connections;                /* at a time */
+    int queue;                      /* requests that may wait; what ft_llm_start was told */
+    int timeout_s;                  /* of a whole request */
+    int ping_s;                     /* comment lines in silent streams; < 0: none */
+    int header_s, body_s, write_s;  /* slow senders and readers */
+    int drain_s;                    /* what running replies get when the server stops */
+    size_t body_max;
+    const char *slot_save_path;    /* NULL: slots cannot be saved */
+    bool slots, metrics, props;    /* routes; props: POST changes the defaults */
+    bool log_requests;             /* one line for each */
+    const char *thinking;          /* "on", "off", "auto" */
+    const char *reasoning_format;  /* "none", "deepseek", "deepseek-legacy", "auto" */
+    const char *reasoning_effort;  /* for the template; NULL: none */
+    const char *template_kwargs;   /* a JSON object; NULL: none */
+    int reasoning_budget;          /* tokens; < 0: no limit */
+    const char *reasoning_message; /* said when the budget is used up; NULL: nothing */
+    bool cache_prompt;             /* unless a request says otherwise */
+    int64_t seed;                  /* the same; < 0: random */
+    void (*defaults)(void *user, ft_request *r); /* applied to ft_request_defaults; may be NULL */
+    void *user;
+} ft_serve_params;
+
+void ft_serve_defaults(ft_serve_params *p);
+/* Texts in p must live as long as the server. FT_EUNSUPPORTED: built without libmicrohttpd. */
+ft_status ft_server_open(ft_server **out, const ft_serve_params *p, ft_err *err);
+/* From now on requests are answered. */
+void ft_server_attach(ft_server *s, ft_llm *m);
+/* Where it listens: "http://127.0.0.1:8080". Borrowed. */
+const char *ft_server_address(const ft_server *s);
+int ft_server_port(const ft_server *s);
+/* Accepts no more connections, answers new requests with 503. */
+void ft_server_drain(ft_server *s);
+int ft_server_busy(ft_server *s); /* requests that are not answered yet */
+/* Ends what is still running. accepts NULL */
+void ft_server_close(ft_server *s);
+
+#endif

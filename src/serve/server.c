@@ -1,0 +1,127 @@
+/* serve/server.c - small things that the files of the server share. */
+#define _GNU_SOURCE
+#include "serve/server.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/utf8.h"
+
+#include <stdio.h>
+#include <sys/random.h>
+#include <time.h>
+
+void ft_serve_defaults(ft_serve_params *p)
+{
+    *p = (ft_serve_params){
+        .host = "127.0.0.1",
+        .port = 8080,
+        .cors_origins = "*",
+        .cors_methods = "GET, POST, DELETE, OPTIONS",
+        .cors_headers = "*",
+        .cors_credentials = true,
+        .connections = 1024,
+        .queue = 256,
+        .timeout_s = 3600,
+        .ping_s = 30,
+        .header_s = 10,
+        .body_s = 60,
+        .write_s = 30,
+        .drain_s = 10,
+        .body_max = (size_t)64 << 20,
+        .slots = true,
+        .metrics = true,
+        .log_requests = true,
+        .thinking = "auto",
+        .reasoning_format = "auto",
+        .reasoning_budget = -1,
+        .cache_prompt = true,
+        .seed = -1,
+    };
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+void ft_server_attach(ft_server *s, ft_llm *m)
+{
+    ft_served *d = &s->served;
+    d->llm = m;
+    d->info = ft_llm_about(m);
+    d->vocab = ft_llm_vocab(m);
+    const char *name = s->p.alias && *s->p.alias ? s->p.alias : base_name(d->info->path);
+    const size_t n = strcspn(name, ",");
+    d->name = ft_alloc(n + 1);
+    memcpy(d->name, name, n);
+    ft_request_defaults(&s->defaults, m);
+    if (s->p.defaults) s->p.defaults(s->p.user, &s->defaults);
+    s->defaults.cache_prompt = s->p.cache_prompt;
+    s->defaults.reasoning_budget = s->p.reasoning_budget;
+    s->defaults.reasoning_message = s->p.reasoning_message;
+    atomic_store(&s->ready, true);
+}
+
+const char *ft_server_address(const ft_server *s)
+{
+    return s->address;
+}
+
+int ft_server_port(const ft_server *s)
+{
+    return s->port;
+}
+
+int ft_server_busy(ft_server *s)
+{
+    return atomic_load(&s->metrics.active);
+}
+
+ft_served *ft_call_model(ft_call *c, const char *name)
+{
+    ft_bad bad;
+    c->model = name;
+    if (atomic_load(&c->s->ready)) return &c->s->served; /* one model answers to any name */
+    ft_bad_say(&bad, FT_P_UNAVAILABLE, NULL, "the model is loading");
+    ft_call_fail(c, &bad);
+    return NULL;
+}
+
+void ft_random_id(char *out, const char *prefix, int n)
+{
+    static const char letter[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    static atomic_ullong counter;
+    out = stpcpy(out, prefix);
+    uint8_t r[64];
+    if (getrandom(r, sizeof r, 0) != (ssize_t)sizeof r) { /* never, once the system is up */
+        ft_rng g = {(uint64_t)ft_now_ns() ^ atomic_fetch_add(&counter, 1)};
+        for (size_t i = 0; i < sizeof r; i++) r[i] = (uint8_t)ft_rng_u64(&g);
+    }
+    for (int i = 0; i < n; i++) *out++ = letter[r[i % 64] % (sizeof letter - 1)];
+    *out = 0;
+}
+
+int64_t ft_unix_time(void)
+{
+    return (int64_t)time(NULL);
+}
+
+json_t *ft_say_text(const char *p, size_t n)
+{
+    json_t *t = json_stringn(p, n); /* NULL for anything but UTF-8 */
+    if (t) return t;
+    ft_buf b;
+    ft_buf_init(&b, SIZE_MAX / 2);
+    for (size_t i = 0; i < n;) {
+        int len;
+        if (ft_utf8_decode(p + i, n - i, &len) == FT_UTF8_BAD)
+            ft_buf_puts(&b, "\xEF\xBF\xBD");
+        else
+            ft_buf_put(&b, p + i, (size_t)len);
+        i += (size_t)len;
+    }
+    t = json_stringn(ft_buf_z(&b), b.len);
+    ft_buf_release(&b);
+    return t;
+}

@@ -1,0 +1,96 @@
+/* serve/server.h - the inside of the server, shared by its files.
+ * Threads: libmicrohttpd's pool runs the routes; one thread watches clocks and sockets (watch.c);
+ * a few run what has to wait (work.c); the engine's thread only ever calls ft_call_wake. `lock`
+ * guards the two lists; nothing that waits is called while it is held. */
+#ifndef FT_SERVE_SERVER_H
+#define FT_SERVE_SERVER_H
+
+#include "serve/call.h"
+#include "serve/guard.h"
+#include "serve/metrics.h"
+#include "serve/serve.h"
+
+enum {
+    FT_HEADER_MAX = 64 << 10, /* request line and headers */
+    FT_IDLE_S = 75,           /* a connection that is kept for the next request */
+    FT_TICK_MS = 100,         /* how often clocks and sockets are looked at */
+};
+
+/* A connection. */
+typedef struct ft_peer {
+    int fd;
+    bool in_call, served; /* a request is being answered; one was */
+    double since_s;       /* accepted, or the last request was answered */
+    struct ft_peer *prev, *next;
+} ft_peer;
+
+/* A model that answers. */
+typedef struct ft_served {
+    ft_llm *llm;
+    const ft_llm_info *info;
+    const ft_vocab *vocab;
+    char *name; /* the first alias, or the file's name */
+} ft_served;
+
+struct ft_work;
+
+struct ft_server {
+    ft_serve_params p;
+    ft_guard guard;
+    ft_metrics metrics;
+    struct MHD_Daemon *daemon;
+    int listen_fd, port;
+    char address[256];
+    char *tls_key, *tls_cert; /* the files' contents */
+    char *unix_path;
+    json_t *kwargs;
+    int64_t created; /* seconds since 1970 */
+    double begun_s;
+
+    ft_served served;
+    atomic_bool ready, draining, closing, stop;
+    ft_request defaults; /* of a request, once ready; POST /props changes it under lock */
+
+    pthread_mutex_t lock;
+    ft_call *calls; /* requests that are not answered yet */
+    ft_peer *peers;
+    int n_calls, n_peers;
+    pthread_t watch;
+    struct ft_work *work;
+};
+
+/* listen.c: a socket for p.host and p.port; fills listen_fd, port and address. */
+ft_status ft_listen(ft_server *s, ft_err *err);
+
+/* route.c: the route of a request, or NULL with bad (and *allow, for 405) filled. part gets what
+ * stands for "/{}". */
+const ft_route *ft_route_find(const ft_server *s, const char *method, const char *path,
+                              char part[32], char allow[64], ft_bad *bad);
+
+/* watch.c */
+ft_status ft_watch_start(ft_server *s, ft_err *err);
+void ft_watch_stop(ft_server *s);
+
+/* work.c: something that waits, done for a call on a thread of its own kind: run(arg) there, then
+ * answer(c, arg) as any pump, and drop(arg) when both the work and the call are over. When too many
+ * wait already the call is answered so and arg is dropped. */
+typedef struct ft_errand {
+    void (*run)(void *arg);
+    void (*answer)(ft_call *c, void *arg);
+    void (*drop)(void *arg);
+} ft_errand;
+void ft_errand_start(ft_call *c, const ft_errand *e, void *arg);
+struct ft_work *ft_work_new(int threads);
+void ft_work_free(struct ft_work *w); /* after what was put is done */
+
+/* The model for a request, or NULL after it was answered (loading, no such model). name may be
+ * NULL. */
+ft_served *ft_call_model(ft_call *c, const char *name);
+
+/* prefix and n letters and digits that nobody can guess. out holds strlen(prefix) + n + 1. */
+void ft_random_id(char *out, const char *prefix, int n);
+int64_t ft_unix_time(void);
+/* Text that may hold anything as a JSON string. */
+json_t *ft_say_text(const char *p, size_t n);
+
+#endif

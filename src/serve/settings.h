@@ -1,0 +1,11 @@
+/* serve/settings.h - a request's parameters, as /completion, /props and /slots report them. */
+#ifndef FT_SERVE_SETTINGS_H
+#define FT_SERVE_SETTINGS_H
+
+#include "serve/ask.h"
+
+json_t *ft_settings_json(const ft_request *r, uint64_t seed);
+/* Copies what POST /props may change: plain numbers and flags. */
+void ft_settings_keep(ft_request *to, const ft_request *from);
+
+#endif

@@ -1,0 +1,277 @@
+/* serve/status.c - what the server and its model are, and what they are doing. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "serve/routes.h"
+#include "serve/settings.h"
+
+#include <stdlib.h>
+
+enum { MAX_LANES = 1024 };
+
+void ft_run_health(ft_call *c)
+{
+    if (ft_call_model(c, NULL)) ft_call_json(c, 200, json_pack("{s:s}", "status", "ok"));
+}
+
+/* ---- models ---- */
+
+static json_t *meta(const ft_served *d)
+{
+    return json_pack("{s:i, s:i, s:i, s:i, s:I, s:I}", "n_vocab", d->info->vocab, "n_ctx",
+                     d->info->ctx, "n_ctx_train", d->info->ctx_train, "n_embd", d->info->width,
+                     "n_params", (json_int_t)d->info->parameters, "size",
+                     (json_int_t)d->info->weight_bytes);
+}
+
+void ft_run_models(ft_call *c)
+{
+    ft_server *s = c->s;
+    const bool ready = atomic_load(&s->ready);
+    const ft_served *d = &s->served;
+    const char *names = s->p.alias && *s->p.alias ? s->p.alias : ready ? d->name : "loading";
+    json_t *list = json_array();
+    while (*names) {
+        const size_t n = strcspn(names, ",");
+        json_array_append_new(list, json_pack("{s:o, s:s, s:I, s:s, s:o}", "id",
+                                              ft_say_text(names, n), "object", "model", "created",
+                                              (json_int_t)s->created, "owned_by", "foretoken",
+                                              "meta", ready ? meta(d) : json_null()));
+        names += n + (names[n] == ',');
+    }
+    ft_call_json(c, 200, json_pack("{s:s, s:o}", "object", "list", "data", list));
+}
+
+/* ---- props ---- */
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static json_t *speculative(const ft_served *d, const ft_request *r)
+{
+    const ft_llm_info *i = d->info;
+    json_t *j = json_pack("{s:s, s:b, s:i, s:f}", "type", i->drafts ? i->drafter : "none", "active",
+                          i->drafts, "n_max", r->draft_max, "p_min", (double)r->draft_p_min);
+    if (!i->drafts) json_object_set_new(j, "reason", json_string(i->drafter));
+    return j;
+}
+
+void ft_run_props(ft_call *c)
+{
+    ft_served *d = ft_call_model(c, ft_call_query(c, "model"));
+    if (!d) return;
+    pthread_mutex_lock(&c->s->lock);
+    const ft_request r = c->s->defaults;
+    pthread_mutex_unlock(&c->s->lock);
+    const ft_llm_info *i = d->info;
+    const int lanes = d->info->lanes;
+    json_t *j =
+        json_pack("{s:{s:i, s:o}, s:i, s:s, s:s, s:{s:b, s:b}, s:s, s:b, s:o}",
+                  "default_generation_settings", "n_ctx", i->ctx, "params",
+                  ft_settings_json(&r, r.sampling.seed), "total_slots", lanes, "model_path",
+                  base_name(i->path), "model_alias", d->name, "modalities", "vision", 0, "audio", 0,
+                  "build_info", ft_version(), "is_sleeping", 0, "speculative", speculative(d, &r));
+    json_object_set_new(j, "chat_template", json_string(i->template_text ? i->template_text : ""));
+    json_object_set_new(j, "chat_template_caps", json_pack("{s:b}", "tools", i->has_template));
+    json_object_set_new(j, "bos_token", json_string(i->bos ? i->bos : ""));
+    json_object_set_new(j, "eos_token", json_string(i->eos ? i->eos : ""));
+    json_object_set_new(j, "model_arch", json_string(i->arch));
+    ft_call_json(c, 200, j);
+}
+
+/* Changes the server's defaults: sampling fields, as in a request. */
+void ft_run_props_set(ft_call *c)
+{
+    ft_bad bad;
+    ft_ask a;
+    if (!c->s->p.props) {
+        ft_bad_say(&bad, FT_P_UNSUPPORTED, NULL,
+                   "changing the defaults is off; start the server with --props");
+        ft_call_fail(c, &bad);
+        return;
+    }
+    ft_served *d = ft_call_model(c, NULL);
+    if (!d) return;
+    ft_ask_init(&a, c->s);
+    if (!ft_ask_fields(&a, d, c->body, &bad)) {
+        ft_call_fail(c, &bad);
+    } else {
+        pthread_mutex_lock(&c->s->lock);
+        ft_settings_keep(&c->s->defaults, &a.r);
+        pthread_mutex_unlock(&c->s->lock);
+        ft_call_json(c, 200, json_pack("{s:b}", "success", 1));
+    }
+    ft_ask_release(&a);
+}
+
+/* ---- slots ---- */
+
+static json_t *slot(const ft_served *d, const ft_lane_info *l, const ft_request *r)
+{
+    json_t *j = json_pack(
+        "{s:i, s:I, s:i, s:b, s:b, s:i, s:i, s:o, s:[{s:b, s:i, s:i}]}", "id", l->id, "id_task",
+        (json_int_t)l->job, "n_ctx", l->ctx, "speculative", d->info->drafts, "is_processing",
+        l->busy, "n_prompt", l->prompt_tokens, "n_cached", l->cached_tokens, "params",
+        ft_settings_json(r, r->sampling.seed), "next_token", "has_next_token", l->busy, "n_remain",
+        l->ctx - l->prompt_tokens - l->reply_tokens, "n_decoded", l->reply_tokens);
+    return j;
+}
+
+void ft_run_slots(ft_call *c)
+{
+    ft_bad bad;
+    if (!c->s->p.slots) {
+        ft_bad_say(&bad, FT_P_UNSUPPORTED, NULL,
+                   "slots are off; start the server without --no-slots");
+        ft_call_fail(c, &bad);
+        return;
+    }
+    ft_served *d = ft_call_model(c, ft_call_query(c, "model"));
+    if (!d) return;
+    ft_lane_info *l = ft_new_n(ft_lane_info, MAX_LANES);
+    const int n = FT_MIN(ft_llm_lanes(d->llm, l, MAX_LANES), (int)MAX_LANES);
+    pthread_mutex_lock(&c->s->lock);
+    const ft_request r = c->s->defaults;
+    pthread_mutex_unlock(&c->s->lock);
+    json_t *list = json_array();
+    bool free_one = false;
+    for (int i = 0; i < n; i++) {
+        free_one |= !l[i].busy;
+        json_array_append_new(list, slot(d, &l[i], &r));
+    }
+    ft_free(l);
+    const char *q = ft_call_query(c, "fail_on_no_slot");
+    if (q && strcmp(q, "0") && !free_one) {
+        json_decref(list);
+        ft_bad_say(&bad, FT_P_UNAVAILABLE, NULL, "no slot is free, all %d are busy", n);
+        ft_call_fail(c, &bad);
+        return;
+    }
+    ft_call_json(c, 200, list);
+}
+
+/* ---- saving and restoring a slot ---- */
+
+typedef struct action {
+    ft_served *d;
+    ft_status (*file)(ft_llm *m, int lane, const char *path, int *n, ft_err *err);
+    int lane, n;
+    const char *name, *verb;
+    char *path, *filename;
+    ft_status st;
+    ft_err err;
+    double ms;
+} action;
+
+static void act(void *arg)
+{
+    action *a = arg;
+    const double from = ft_now_s();
+    a->st = a->file ? a->file(a->d->llm, a->lane, a->path, &a->n, &a->err)
+                    : ft_lane_erase(a->d->llm, a->lane, &a->n, &a->err);
+    a->ms = (ft_now_s() - from) * 1e3;
+}
+
+static void say_action(ft_call *c, void *arg)
+{
+    const action *a = arg;
+    ft_bad bad;
+    if (a->st) {
+        ft_bad_from(&bad, a->st, NULL, &a->err);
+        if (a->st == FT_EIO || a->st == FT_ENOTFOUND) bad.kind = FT_P_INVALID;
+        ft_call_fail(c, &bad);
+        return;
+    }
+    json_t *j = json_pack("{s:i, s:i}", "id_slot", a->lane, a->name, a->n);
+    if (a->filename) json_object_set_new(j, "filename", json_string(a->filename));
+    json_object_set_new(j, "timings", json_pack("{s:f}", a->verb, a->ms));
+    ft_call_json(c, 200, j);
+}
+
+static void drop_action(void *arg)
+{
+    action *a = arg;
+    ft_free(a->path);
+    ft_free(a->filename);
+    ft_free(a);
+}
+
+static bool action_path(action *a, const json_t *body, const char *folder, ft_bad *bad)
+{
+    const char *name = NULL;
+    if (!ft_want_text(body, "filename", &name, bad)) return false;
+    if (!folder)
+        return ft_bad_say(bad, FT_P_UNSUPPORTED, NULL,
+                          "slots cannot be saved; start the server with --slot-save-path");
+    if (!name || !*name || strchr(name, '/') || name[0] == '.' || strlen(name) > 200)
+        return ft_bad_say(bad, FT_P_INVALID, "filename",
+                          "filename is \"%.60s\", want a name without a path", name ? name : "");
+    ft_buf b;
+    ft_buf_init(&b, 4096);
+    ft_buf_printf(&b, "%s/%s", folder, name);
+    a->path = ft_buf_take(&b);
+    a->filename = ft_strdup(name);
+    return true;
+}
+
+static bool read_action(action *a, ft_call *c, ft_bad *bad)
+{
+    const char *what = ft_call_query(c, "action");
+    int64_t lane;
+    const int lanes = a->d->info->lanes;
+    if (!ft_parse_i64(c->part, 0, lanes - 1, &lane))
+        return ft_bad_say(bad, FT_P_NOT_FOUND, NULL, "no slot %s, want one from 0 to %d", c->part,
+                          lanes - 1);
+    a->lane = (int)lane;
+    if (what && !strcmp(what, "erase")) {
+        a->name = "n_erased", a->verb = "erase_ms";
+        return true;
+    }
+    if (what && !strcmp(what, "save"))
+        a->file = ft_lane_save, a->name = "n_saved", a->verb = "save_ms";
+    else if (what && !strcmp(what, "restore"))
+        a->file = ft_lane_restore, a->name = "n_restored", a->verb = "restore_ms";
+    else
+        return ft_bad_say(bad, FT_P_INVALID, "action",
+                          "action is \"%.40s\", want save, restore or erase", what ? what : "");
+    return action_path(a, c->body, c->s->p.slot_save_path, bad);
+}
+
+void ft_run_slot_action(ft_call *c)
+{
+    static const ft_errand errand = {act, say_action, drop_action};
+    ft_bad bad;
+    ft_served *d = ft_call_model(c, NULL);
+    if (!d) return;
+    action *a = ft_new(action);
+    a->d = d;
+    if (read_action(a, c, &bad)) {
+        ft_errand_start(c, &errand, a);
+        return;
+    }
+    ft_call_fail(c, &bad);
+    drop_action(a);
+}
+
+/* ---- metrics ---- */
+
+void ft_run_metrics(ft_call *c)
+{
+    ft_llm_stats n;
+    ft_bad bad;
+    if (!c->s->p.metrics) {
+        ft_bad_say(&bad, FT_P_UNSUPPORTED, NULL,
+                   "metrics are off; start the server without --no-metrics");
+        ft_call_fail(c, &bad);
+        return;
+    }
+    const bool ready = atomic_load(&c->s->ready);
+    if (ready) ft_llm_counts(c->s->served.llm, &n);
+    ft_buf b;
+    ft_buf_init(&b, 1 << 20);
+    ft_metrics_write(&c->s->metrics, ready ? &n : NULL, &b);
+    ft_call_bytes(c, 200, "text/plain; version=0.0.4", ft_buf_z(&b), b.len);
+    ft_buf_release(&b);
+}

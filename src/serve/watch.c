@@ -1,0 +1,78 @@
+/* serve/watch.c - clocks and sockets. A suspended connection is not looked at by libmicrohttpd, so
+ * whether its client is still there is found out here, many times a second: a reply nobody reads
+ * must not take a lane. */
+#define _GNU_SOURCE
+#include "base/clock.h"
+#include "base/mem.h"
+#include "serve/server.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <time.h>
+
+static void leave(ft_call *c)
+{
+    if (atomic_exchange(&c->gone, true)) return;
+    if (c->cancel) c->cancel(c);
+    ft_call_wake(c);
+}
+
+static void look_at_calls(ft_server *s, double now)
+{
+    struct pollfd *f = ft_new_n(struct pollfd, (size_t)s->n_calls + 1);
+    nfds_t n = 0;
+    for (ft_call *c = s->calls; c; c = c->next)
+        f[n++] = (struct pollfd){.fd = c->fd, .events = POLLRDHUP};
+    poll(f, n, 0);
+    n = 0;
+    for (ft_call *c = s->calls; c; c = c->next, n++) {
+        const bool left = (f[n].revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
+        if (left || now - c->begun_s > s->p.timeout_s) leave(c);
+        const double silent = now - (double)atomic_load(&c->spoke_ns) * 1e-9;
+        if (c->stream && c->ping_s > 0 && silent >= c->ping_s) {
+            atomic_store(&c->spoke_ns, ft_now_ns());
+            atomic_store(&c->ping_due, true);
+            ft_call_wake(c);
+        }
+    }
+    ft_free(f);
+}
+
+/* Who does not get a request across in time is shut out; libmicrohttpd then closes the socket. */
+static void look_at_peers(ft_server *s, double now)
+{
+    for (ft_peer *p = s->peers; p; p = p->next) {
+        if (p->in_call) continue;
+        const double limit = p->served ? FT_IDLE_S : s->p.header_s;
+        if (now - p->since_s > limit || (atomic_load(&s->draining) && p->served))
+            shutdown(p->fd, SHUT_RDWR);
+    }
+}
+
+static void *run(void *arg)
+{
+    ft_server *s = arg;
+    const struct timespec tick = {0, FT_TICK_MS * 1000000L};
+    while (!atomic_load(&s->stop)) {
+        pthread_mutex_lock(&s->lock);
+        const double now = ft_now_s();
+        look_at_calls(s, now);
+        look_at_peers(s, now);
+        pthread_mutex_unlock(&s->lock);
+        nanosleep(&tick, NULL);
+    }
+    return NULL;
+}
+
+ft_status ft_watch_start(ft_server *s, ft_err *err)
+{
+    if (pthread_create(&s->watch, NULL, run, s))
+        return ft_fail(err, FT_ENOMEM, "cannot start a thread");
+    return FT_OK;
+}
+
+void ft_watch_stop(ft_server *s)
+{
+    atomic_store(&s->stop, true);
+    pthread_join(s->watch, NULL);
+}

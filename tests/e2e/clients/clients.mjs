@@ -1,0 +1,258 @@
+// Each client does what people do with it: chat, stream, tools, schema, count. usage: SCRIPTED REAL
+import OpenAI from "openai";
+import Anthropic from "@anthropic-ai/sdk";
+import { Ollama } from "ollama";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { generateText, generateObject, streamText, tool, stepCountIs } from "ai";
+import { z } from "zod";
+import assert from "node:assert/strict";
+
+const [scripted, real] = process.argv.slice(2);
+let passed = 0, failed = 0;
+async function test(name, fn) {
+    try {
+        await fn();
+        passed++;
+    } catch (e) {
+        failed++;
+        console.log(`failed: ${name}\n  ${e.stack ?? e}`);
+    }
+}
+const say = (text) => [{ role: "user", content: `say:${text}` }];
+const quiet = { chat_template_kwargs: { enable_thinking: false } };
+const call = (name, args) =>
+    `Wait.\n<tool_call>\n<function=${name}>\n` +
+    Object.entries(args).map(([k, v]) => `<parameter=${k}>\n${v}\n</parameter>\n`).join("") +
+    "</function>\n</tool_call>";
+const schema = {
+    type: "object",
+    properties: { name: { type: "string", maxLength: 12 }, age: { type: "integer", minimum: 0, maximum: 150 } },
+    required: ["name", "age"],
+    additionalProperties: false,
+};
+const add = { type: "object", properties: { a: { type: "integer" }, b: { type: "string" } }, required: ["a", "b"] };
+
+// ---- openai ----
+for (const [where, base] of [["scripted", scripted], ["real", real]]) {
+    const openai = new OpenAI({ baseURL: `${base}/v1`, apiKey: "none", maxRetries: 0 });
+    const exact = where === "scripted";
+    await test(`openai ${where}: models`, async () => {
+        const list = await openai.models.list();
+        assert.equal(list.data.length, 1);
+    });
+    await test(`openai ${where}: chat`, async () => {
+        const r = await openai.chat.completions.create({ model: "any", messages: say("Hello there."), max_tokens: 20, ...quiet });
+        assert.equal(r.object, "chat.completion");
+        assert.equal(typeof r.choices[0].message.content, "string");
+        assert.equal(r.usage.total_tokens, r.usage.prompt_tokens + r.usage.completion_tokens);
+        if (exact) assert.equal(r.choices[0].message.content, "Hello there.");
+    });
+    await test(`openai ${where}: stream`, async () => {
+        const s = await openai.chat.completions.create({
+            model: "any", messages: say("One two three."), stream: true, stream_options: { include_usage: true }, max_tokens: 20, ...quiet,
+        });
+        let text = "", usage, reason;
+        for await (const c of s) {
+            text += c.choices[0]?.delta?.content ?? "";
+            reason = c.choices[0]?.finish_reason ?? reason;
+            usage = c.usage ?? usage;
+        }
+        assert.ok(["stop", "length"].includes(reason));
+        assert.ok(usage.completion_tokens > 0);
+        if (exact) assert.equal(text, "One two three.");
+    });
+    await test(`openai ${where}: stream helper, tools`, async () => {
+        const s = openai.chat.completions.stream({
+            model: "any", messages: say(call("add", { a: 3, b: "x" })), tool_choice: exact ? "auto" : "required", max_tokens: 200, ...quiet,
+            tools: [{ type: "function", function: { name: "add", parameters: add } }],
+        });
+        const m = (await s.finalChatCompletion()).choices[0].message;
+        const args = JSON.parse(m.tool_calls[0].function.arguments);
+        assert.equal(m.tool_calls[0].function.name, "add");
+        assert.equal(typeof args.a, "number");
+        assert.equal(typeof args.b, "string");
+        if (exact) assert.deepEqual(args, { a: 3, b: "x" });
+    });
+    await test(`openai ${where}: abort`, async () => {
+        const s = await openai.chat.completions.create({ model: "any", messages: say("a b c d e f"), stream: true, ...quiet });
+        for await (const _ of s) break;
+        s.controller.abort();
+    });
+    await test(`openai ${where}: error`, async () => {
+        await assert.rejects(openai.chat.completions.create({ model: "any", messages: [], }), (e) => e.status === 400 && /messages/.test(e.message));
+    });
+    await test(`openai ${where}: completions`, async () => {
+        const r = await openai.completions.create({ model: "any", prompt: "say:one two", max_tokens: 8, logprobs: 1 });
+        assert.equal(r.choices[0].logprobs.tokens.length, r.usage.completion_tokens);
+        if (exact) assert.equal(r.choices[0].text, "one two");
+    });
+    await test(`openai ${where}: responses`, async () => {
+        const r = await openai.responses.create({ model: "any", input: "say:Hello there.", max_output_tokens: 20, ...quiet });
+        assert.equal(typeof r.output_text, "string");
+        if (exact) assert.equal(r.output_text, "Hello there.");
+    });
+    await test(`openai ${where}: responses stream`, async () => {
+        const s = openai.responses.stream({
+            model: "any", input: "say:" + call("add", { a: 3, b: "x" }), tool_choice: exact ? "auto" : "required", max_output_tokens: 200, ...quiet,
+            tools: [{ type: "function", name: "add", parameters: add, strict: true }],
+        });
+        const seen = [];
+        for await (const e of s) seen.push(e.type);
+        const r = await s.finalResponse();
+        const f = r.output.find((o) => o.type === "function_call");
+        assert.equal(f.name, "add");
+        assert.equal(typeof JSON.parse(f.arguments).a, "number");
+        assert.equal(seen[0], "response.created");
+        assert.equal(seen.at(-1), "response.completed");
+    });
+    if (!exact) {
+        await test("openai real: schema", async () => {
+            const r = await openai.chat.completions.create({
+                model: "any", messages: [{ role: "user", content: "Who are you?" }], max_tokens: 200, ...quiet,
+                response_format: { type: "json_schema", json_schema: { name: "person", schema, strict: true } },
+            });
+            const j = JSON.parse(r.choices[0].message.content);
+            assert.deepEqual(Object.keys(j), ["name", "age"]);
+            assert.ok(Number.isInteger(j.age));
+        });
+        await test("openai real: thought and budget", async () => {
+            const r = await openai.chat.completions.create({
+                model: "any", messages: [{ role: "user", content: "What is 3 + 4?" }], max_tokens: 200,
+                chat_template_kwargs: { enable_thinking: true }, thinking_budget_tokens: 5,
+            });
+            assert.ok(r.usage.completion_tokens_details.reasoning_tokens <= 12);
+            assert.ok(r.choices[0].message.content.length > 0);
+        });
+        await test("openai real: the same ids with and without drafts", async () => {
+            const ask = (n) => openai.chat.completions.create({
+                model: "any", messages: [{ role: "user", content: "What does ls do?" }], max_tokens: 40, temperature: 0, return_tokens: true,
+                speculative: { n_max: n }, cache_prompt: false, ...quiet,
+            });
+            const [a, b] = await Promise.all([ask(0), ask(3)]);
+            assert.deepEqual(a.choices[0].tokens, b.choices[0].tokens);
+            assert.ok(!a.timings.draft_n);
+        });
+    } else {
+        await test("openai scripted: embeddings", async () => {
+            const r = await openai.embeddings.create({ model: "any", input: ["one", "two"] });
+            assert.equal(r.data.length, 2);
+            assert.equal(r.data[0].embedding.length, 8);
+        });
+        await test("openai scripted: thoughts", async () => {
+            const r = await openai.chat.completions.create({
+                model: "any", messages: say("hm</think>\n\nYes."), chat_template_kwargs: { enable_thinking: true },
+            });
+            assert.equal(r.choices[0].message.reasoning_content, "hm");
+            assert.equal(r.choices[0].message.content, "Yes.");
+        });
+    }
+}
+
+// ---- anthropic ----
+for (const [where, base] of [["scripted", scripted], ["real", real]]) {
+    const anthropic = new Anthropic({ baseURL: base, apiKey: "none", maxRetries: 0 });
+    const exact = where === "scripted";
+    const off = { thinking: { type: "disabled" } };
+    await test(`anthropic ${where}: message`, async () => {
+        const m = await anthropic.messages.create({ model: "any", max_tokens: 30, messages: say("Hello there."), ...off });
+        assert.equal(m.type, "message");
+        assert.ok(["end_turn", "max_tokens"].includes(m.stop_reason));
+        if (exact) assert.equal(m.content[0].text, "Hello there.");
+    });
+    await test(`anthropic ${where}: stream with a tool`, async () => {
+        const s = anthropic.messages.stream({
+            model: "any", max_tokens: 200, messages: say(call("add", { a: 3, b: "x" })), ...off,
+            tool_choice: exact ? { type: "auto" } : { type: "tool", name: "add" }, tools: [{ name: "add", input_schema: add }],
+        });
+        const m = await s.finalMessage();
+        const use = m.content.find((b) => b.type === "tool_use");
+        assert.equal(use.name, "add");
+        assert.equal(typeof use.input.a, "number");
+        assert.equal(m.stop_reason, "tool_use");
+        if (exact) assert.equal(m.content[0].text, "Wait.");
+    });
+    await test(`anthropic ${where}: count`, async () => {
+        const n = await anthropic.messages.countTokens({ model: "any", messages: say("Hello there.") });
+        assert.ok(n.input_tokens > 5);
+    });
+    await test(`anthropic ${where}: error`, async () => {
+        await assert.rejects(anthropic.messages.create({ model: "any", max_tokens: 5, messages: [] }), Anthropic.BadRequestError);
+    });
+    if (exact)
+        await test("anthropic scripted: thinking", async () => {
+            const m = await anthropic.messages.create({
+                model: "any", max_tokens: 100, messages: say("hm</think>\n\nYes."), thinking: { type: "enabled", budget_tokens: 1024 },
+            });
+            assert.equal(m.content[0].thinking, "hm");
+            assert.equal(m.content[1].text, "Yes.");
+        });
+}
+
+// ---- ollama ----
+for (const [where, base] of [["scripted", scripted], ["real", real]]) {
+    const ollama = new Ollama({ host: base });
+    const exact = where === "scripted";
+    await test(`ollama ${where}: chat`, async () => {
+        const r = await ollama.chat({ model: "any", messages: say("Hello there."), think: false, options: { num_predict: 20 } });
+        assert.equal(r.message.role, "assistant");
+        if (exact) assert.equal(r.message.content, "Hello there.");
+    });
+    await test(`ollama ${where}: stream`, async () => {
+        let text = "", last;
+        for await (const p of await ollama.chat({ model: "any", messages: say("One two."), stream: true, think: false, options: { num_predict: 20 } })) {
+            text += p.message.content;
+            last = p;
+        }
+        assert.ok(last.done && last.eval_count > 0);
+        if (exact) assert.equal(text, "One two.");
+    });
+    await test(`ollama ${where}: generate, list, show`, async () => {
+        const r = await ollama.generate({ model: "any", prompt: "say:ok", think: false, options: { num_predict: 5 } });
+        assert.ok(r.done);
+        assert.equal((await ollama.list()).models.length, 1);
+        assert.ok((await ollama.show({ model: "any" })).details);
+        assert.equal((await ollama.ps()).models.length, 1);
+    });
+    if (!exact)
+        await test("ollama real: format", async () => {
+            const r = await ollama.chat({ model: "any", messages: [{ role: "user", content: "Who?" }], format: schema, think: false });
+            assert.ok(Number.isInteger(JSON.parse(r.message.content).age));
+        });
+}
+
+// ---- the Vercel AI SDK ----
+for (const [where, base] of [["scripted", scripted], ["real", real]]) {
+    const provider = createOpenAICompatible({ name: "foretoken", baseURL: `${base}/v1`, includeUsage: true, supportsStructuredOutputs: true });
+    const model = provider("any");
+    const exact = where === "scripted";
+    await test(`ai ${where}: text`, async () => {
+        const r = await generateText({ model, prompt: "say:Hello there.", maxOutputTokens: 20, maxRetries: 0 });
+        assert.equal(typeof r.text, "string");
+        if (exact) assert.equal(r.text, "Hello there.");
+    });
+    await test(`ai ${where}: stream`, async () => {
+        const r = streamText({ model, prompt: "say:One two three.", maxOutputTokens: 20, maxRetries: 0 });
+        let text = "";
+        for await (const t of r.textStream) text += t;
+        assert.ok((await r.usage).outputTokens > 0);
+        if (exact) assert.equal(text, "One two three.");
+    });
+    await test(`ai ${where}: tool loop`, async () => {
+        let got;
+        const r = await generateText({
+            model, prompt: exact ? "say:" + call("add", { a: 3, b: "x" }) : "Add them.", maxOutputTokens: 200, maxRetries: 0,
+            toolChoice: exact ? "auto" : "required", stopWhen: stepCountIs(1),
+            tools: { add: tool({ description: "adds", inputSchema: z.object({ a: z.number().int(), b: z.string() }), execute: async (x) => { got = x; return "done"; } }) },
+        });
+        assert.equal(r.toolCalls[0].toolName, "add");
+        assert.equal(typeof got.a, "number");
+    });
+    if (!exact)
+        await test("ai real: object", async () => {
+            const r = await generateObject({ model, prompt: "Who?", maxRetries: 0, schema: z.object({ name: z.string().max(12), age: z.number().int().min(0).max(150) }) });
+            assert.ok(Number.isInteger(r.object.age));
+        });
+}
+
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed ? 1 : 0);

@@ -1,0 +1,85 @@
+/* tests/serve/bench.h - a server over the scripted model in this program, and checks. */
+#ifndef FT_TESTS_SERVE_BENCH_H
+#define FT_TESTS_SERVE_BENCH_H
+
+#include "client.h"
+#include "scripted.h"
+#include "serve/serve.h"
+#include "unit.h"
+
+#include "base/log.h"
+
+static ft_llm *model;
+static ft_server *server;
+static int port;
+
+static inline void quiet(void *user, ft_log_level level, const char *line)
+{
+    (void)user, (void)level, (void)line;
+}
+
+static inline void open_server(const ft_serve_params *p, int lanes, int waiting)
+{
+    ft_err err;
+    ft_log_to(quiet, NULL);
+    model = ft_scripted_open("models/foretoken-tiny.gguf", lanes, waiting);
+    if (ft_server_open(&server, p, &err)) fail_msg("%s", err.text);
+    ft_server_attach(server, model);
+    port = ft_server_port(server);
+}
+
+static inline void close_server(void)
+{
+    ft_server_close(server);
+    ft_scripted_close(model);
+    server = NULL;
+    model = NULL;
+}
+
+/* The usual one: 4 lanes, a free port. */
+static inline int open_usual(void **state)
+{
+    ft_serve_params p;
+    (void)state;
+    ft_serve_defaults(&p);
+    p.port = 0;
+    open_server(&p, 4, 64);
+    return 0;
+}
+
+static inline int close_usual(void **state)
+{
+    (void)state;
+    close_server();
+    return 0;
+}
+
+static inline client_reply post(const char *path, const char *body)
+{
+    return client_call(port, "POST", path, NULL, body);
+}
+
+static inline client_reply get(const char *path)
+{
+    return client_call(port, "GET", path, NULL, NULL);
+}
+
+/* A request that must fail: with this status, and a message that has these words. */
+static inline void refused(const char *path, const char *body, int status, const char *words)
+{
+    client_reply r = post(path, body);
+    const char *text = client_text(r.json, "error.message");
+    if (!text) text = client_text(r.json, "error");
+    if (r.status != status || !text || !strstr(text, words))
+        fail_msg("%s %s\n  found  %d %s\n  wanted %d ...%s...", path, body, r.status,
+                 ft_buf_z(&r.body), status, words);
+    client_release(&r);
+}
+
+#define same_text(found, wanted)                                                                   \
+    do {                                                                                           \
+        const char *found_ = (found);                                                              \
+        assert_string_equal(found_ ? found_ : "(nothing)", wanted);                                \
+    } while (0)
+
+#endif

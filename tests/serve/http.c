@@ -1,0 +1,547 @@
+/* What lies below the APIs: routes, keys, origins, limits, clients that are slow, rude or gone. */
+#define _GNU_SOURCE
+#include "bench.h"
+
+#include <sys/un.h>
+
+#define CHAT "/v1/chat/completions"
+#define SAY(how, what)                                                                             \
+    "{\"stream\":true,\"chat_template_kwargs\":{\"enable_thinking\":false},\"messages\":[{"        \
+    "\"role\":"                                                                                    \
+    "\"user\",\"content\":\"say" how ":" what "\"}]}"
+
+static void usual(ft_serve_params *p)
+{
+    ft_serve_defaults(p);
+    p->port = 0;
+}
+
+/* Waits until the model has this many replies running, for 5 seconds. */
+static bool busy_becomes(int n)
+{
+    ft_llm_stats c;
+    for (int i = 0; i < 500; i++) {
+        ft_llm_counts(model, &c);
+        if (c.busy + c.waiting == n) return true;
+        usleep(10000);
+    }
+    return false;
+}
+
+static int begin(const char *path, const char *body)
+{
+    ft_buf b;
+    client_request(&b, "POST", path, NULL, body);
+    const int fd = client_connect(port);
+    assert_true(fd >= 0 && client_send(fd, ft_buf_z(&b), b.len, 0));
+    ft_buf_release(&b);
+    return fd;
+}
+
+/* ---- routes ---- */
+
+static void routes(void **state)
+{
+    (void)state;
+    client_reply r = get("/nowhere");
+    assert_int_equal(r.status, 404);
+    same_text(client_text(r.json, "error.type"), "not_found_error");
+    assert_int_equal(strncmp(client_header(&r, "X-Request-Id"), "req_", 4), 0);
+    client_release(&r);
+    r = get(CHAT);
+    assert_int_equal(r.status, 405);
+    same_text(client_header(&r, "Allow"), "POST");
+    client_release(&r);
+    r = client_call(port, "DELETE", "/props", NULL, NULL);
+    assert_int_equal(r.status, 405);
+    same_text(client_header(&r, "Allow"), "GET, POST");
+    client_release(&r);
+    r = client_call(port, "GET", "/health", "X-Request-Id: my-own-id\r\n", NULL);
+    assert_int_equal(r.status, 200);
+    same_text(client_header(&r, "X-Request-Id"), "my-own-id");
+    client_release(&r);
+    r = client_call(port, "HEAD", "/health", NULL, NULL);
+    assert_int_equal(r.status, 200);
+    client_release(&r);
+}
+
+static void origins(void **state)
+{
+    (void)state;
+    client_reply r = client_call(
+        port, "OPTIONS", CHAT,
+        "Origin: http://a.example\r\nAccess-Control-Request-Headers: x-thing\r\n", NULL);
+    assert_int_equal(r.status, 204);
+    same_text(client_header(&r, "Access-Control-Allow-Origin"), "http://a.example");
+    same_text(client_header(&r, "Access-Control-Allow-Methods"), "GET, POST, DELETE, OPTIONS");
+    same_text(client_header(&r, "Access-Control-Allow-Headers"), "x-thing");
+    same_text(client_header(&r, "Access-Control-Allow-Credentials"), "true");
+    client_release(&r);
+    r = get("/health");
+    assert_null(client_header(&r, "Access-Control-Allow-Origin"));
+    client_release(&r);
+}
+
+/* However the bytes of a request are cut, the answer is the same. */
+static void any_cut(void **state)
+{
+    (void)state;
+    const char *body = "{\"prompt\":\"say:one two three\",\"seed\":1}";
+    for (size_t step = 1; step < 40; step += 6) {
+        client_reply r = client_step(port, "POST", "/v1/completions", NULL, body, step);
+        assert_int_equal(r.status, 200);
+        same_text(client_text(r.json, "choices.0.text"), "one two three");
+        client_release(&r);
+    }
+    const char *chunked = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: "
+                          "close\r\nTransfer-Encoding: chunked\r\n"
+                          "Expect: 100-continue\r\n\r\n9\r\n{\"prompt\"\r\n10\r\n:\"say:one two\"  "
+                          "\r\n1\r\n}\r\n0\r\n\r\n";
+    const int fd = client_connect(port);
+    client_reply r;
+    client_send(fd, chunked, strlen(chunked), 5);
+    client_read(fd, &r);
+    assert_int_equal(r.status, 200);
+    same_text(client_text(r.json, "choices.0.text"), "one two");
+    client_release(&r);
+    close(fd);
+}
+
+/* Several requests on one connection. */
+static void kept_alive(void **state)
+{
+    (void)state;
+    const int fd = client_connect(port);
+    for (int i = 0; i < 3; i++) {
+        ft_buf raw;
+        ft_buf_init(&raw, 1 << 16);
+        client_send(fd, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 33, 0);
+        while (!strstr(ft_buf_z(&raw), "\"ok\"}") && client_more(fd, &raw, 5000)) continue;
+        assert_int_equal(strncmp(ft_buf_z(&raw), "HTTP/1.1 200", 12), 0);
+        ft_buf_release(&raw);
+    }
+    close(fd);
+}
+
+static void bad_bodies(void **state)
+{
+    (void)state;
+    ft_buf b;
+    ft_buf_init(&b, 1 << 20);
+    for (int i = 0; i < 200; i++) ft_buf_puts(&b, "{\"a\":[");
+    refused(CHAT, ft_buf_z(&b), 400, "more than 128 levels deep");
+    ft_buf_release(&b);
+    refused(CHAT, "{\"a\":\"\xff\"}", 400, "byte 6 of the body is not UTF-8");
+    refused(CHAT, "{\"a\":\"\\u0000\"}", 400, "byte");
+    refused(CHAT, "{} x", 400, "byte");
+    refused(CHAT, "nothing", 400, "byte");
+    refused(CHAT, "", 400, "messages is absent");
+    ft_buf_init(&b, 1 << 20);
+    ft_buf_puts(&b, "X-Long: ");
+    for (int i = 0; i < 70000; i++) ft_buf_putc(&b, 'x');
+    ft_buf_puts(&b, "\r\n");
+    client_reply r;
+    ft_buf req;
+    client_request(&req, "GET", "/health", ft_buf_z(&b), NULL);
+    const int fd = client_connect(port);
+    client_send(fd, ft_buf_z(&req), req.len, 0);
+    client_init(&r);
+    while (!strstr(ft_buf_z(&r.raw), "}}") && client_more(fd, &r.raw, 5000)) continue;
+    client_parse(&r);
+    assert_int_equal(r.status, 431);
+    close(fd);
+    client_release(&r);
+    ft_buf_release(&req);
+    ft_buf_release(&b);
+}
+
+/* ---- clients that go away ---- */
+
+static void gone(void **state)
+{
+    (void)state;
+    int fd = begin(
+        CHAT, SAY("/50ms", "a b c d e f g h i j k l m n o p q r s t u v w x y z")); /* decoding */
+    assert_true(busy_becomes(1));
+    close(fd);
+    assert_true(busy_becomes(0));
+    fd = begin("/v1/completions",
+               "{\"prompt\":\"say/50ms:a b c d e f g h i j k l m n o p q r s t u v w x y z\"}");
+    assert_true(busy_becomes(1)); /* and nothing sent yet */
+    close(fd);
+    assert_true(busy_becomes(0));
+    int lane[6];
+    for (int i = 0; i < 6; i++) lane[i] = begin(CHAT, SAY("/hold", "a b"));
+    assert_true(busy_becomes(6)); /* the last two wait for a lane */
+    close(lane[5]);
+    assert_true(busy_becomes(5));
+    shutdown(lane[4], SHUT_WR); /* half open is gone too: nobody asks any more */
+    assert_true(busy_becomes(4));
+    close(lane[4]);
+    for (int i = 0; i < 4; i++) close(lane[i]);
+    assert_true(busy_becomes(0));
+    client_reply r = get("/health");
+    assert_int_equal(r.status, 200);
+    client_release(&r);
+}
+
+/* One who does not read holds up nobody but himself. */
+static void slow_reader(void **state)
+{
+    (void)state;
+    ft_buf b;
+    ft_buf_init(&b, 1 << 24);
+    ft_buf_puts(&b, "{\"stream\":true,\"logprobs\":5,\"prompt\":\"say:");
+    for (int i = 0; i < 3000; i++) ft_buf_puts(&b, "ab ");
+    ft_buf_puts(&b, "\"}");
+    const int fd = socket(AF_INET, SOCK_STREAM, 0), small = 4096;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    ft_buf req;
+    client_request(&req, "POST", "/v1/completions", "Connection: close\r\n", ft_buf_z(&b));
+    client_send(fd, ft_buf_z(&req), req.len, 0);
+    assert_true(busy_becomes(1));
+    for (int i = 0; i < 5; i++) {
+        client_reply r = post("/v1/completions", "{\"prompt\":\"say:one two\"}");
+        same_text(client_text(r.json, "choices.0.text"), "one two");
+        client_release(&r);
+    }
+    client_reply r;
+    client_read(fd, &r); /* and then gets everything */
+    json_t *e = client_events(&r);
+    char *text = client_join(e, "choices.0.text");
+    assert_int_equal(strlen(text), 9000 - (text[strlen(text) - 1] != ' '));
+    same_text(json_string_value(json_array_get(e, json_array_size(e) - 1)), "[DONE]");
+    free(text);
+    json_decref(e);
+    client_release(&r);
+    close(fd);
+    ft_buf_release(&req);
+    ft_buf_release(&b);
+}
+
+/* ---- many ---- */
+
+enum { IDLE = 1000, STREAMS = 200 };
+
+static void idle_connections(void **state)
+{
+    (void)state;
+    static int fd[IDLE];
+    for (int i = 0; i < IDLE; i++) assert_true((fd[i] = client_connect(port)) >= 0);
+    client_reply r = get("/health");
+    assert_int_equal(r.status, 200);
+    client_release(&r);
+    for (int i = 0; i < IDLE; i++) close(fd[i]);
+}
+
+static void streams(void **state)
+{
+    (void)state;
+    static int fd[STREAMS];
+    static client_reply r[STREAMS];
+    for (int i = 0; i < STREAMS; i++) {
+        char body[300];
+        snprintf(body, sizeof body,
+                 "{\"stream\":true,\"prompt\":\"say/2ms:number %d of the streams, one two three\"}",
+                 i);
+        ft_buf b;
+        client_request(&b, "POST", "/v1/completions", "Connection: close\r\n", body);
+        fd[i] = client_connect(port);
+        assert_true(fd[i] >= 0 && client_send(fd[i], ft_buf_z(&b), b.len, 0));
+        ft_buf_release(&b);
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        char want[100];
+        client_read(fd[i], &r[i]);
+        json_t *e = client_events(&r[i]);
+        char *text = client_join(e, "choices.0.text");
+        snprintf(want, sizeof want, "number %d of the streams, one two three", i);
+        assert_string_equal(text, want);
+        free(text);
+        json_decref(e);
+        client_release(&r[i]);
+        close(fd[i]);
+    }
+    assert_true(busy_becomes(0));
+}
+
+static int open_many(void **state)
+{
+    ft_serve_params p;
+    (void)state;
+    usual(&p);
+    p.connections = 2000;
+    open_server(&p, SCRIPT_LANES, 1000);
+    return 0;
+}
+
+/* ---- servers with other settings ---- */
+
+static void keys(void **state)
+{
+    static const struct {
+        const char *method, *path, *body;
+        bool open;
+    } route[] = {
+        {"GET", "/health", NULL, true},
+        {"GET", "/v1/health", NULL, true},
+        {"GET", "/v1/models", NULL, false},
+        {"GET", "/props", NULL, false},
+        {"GET", "/slots", NULL, false},
+        {"GET", "/metrics", NULL, false},
+        {"GET", "/api/tags", NULL, false},
+        {"POST", "/tokenize", "{}", false},
+        {"POST", CHAT, SAY("", "x"), false},
+        {"POST", "/v1/completions", "{\"prompt\":\"x\"}", false},
+        {"POST", "/completion", "{\"prompt\":\"x\"}", false},
+        {"POST", "/v1/responses", "{\"input\":\"x\"}", false},
+        {"POST", "/v1/messages", "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", false},
+        {"POST", "/v1/embeddings", "{\"input\":\"x\"}", false},
+        {"POST", "/api/chat", "{\"messages\":[]}", false}};
+    static const struct {
+        const char *header;
+        bool right;
+    } key[] = {{NULL, false},
+               {"Authorization: Bearer wrong\r\n", false},
+               {"Authorization: Bearer k1x\r\n", false},
+               {"Authorization: Bearer k\r\n", false},
+               {"X-Api-Key: \r\n", false},
+               {"Authorization: Bearer k1\r\n", true},
+               {"X-Api-Key: second\r\n", true}};
+    ft_serve_params p;
+    (void)state;
+    usual(&p);
+    p.api_key = "k1,second";
+    open_server(&p, 4, 64);
+    for (size_t i = 0; i < FT_COUNT(route); i++)
+        for (size_t k = 0; k < FT_COUNT(key); k++) {
+            client_reply r =
+                client_call(port, route[i].method, route[i].path, key[k].header, route[i].body);
+            const int want = route[i].open || key[k].right ? 200 : 401;
+            if (r.status != want)
+                fail_msg("%s with %s: %d, want %d", route[i].path,
+                         key[k].header ? key[k].header : "no key", r.status, want);
+            const json_t *type = client_at(r.json, "error.type"); /* Ollama has a text alone */
+            if (want == 401 && type) same_text(json_string_value(type), "authentication_error");
+            client_release(&r);
+        }
+    client_reply r = client_call(port, "OPTIONS", CHAT, NULL, NULL);
+    assert_int_equal(r.status, 204);
+    client_release(&r);
+    close_server();
+}
+
+static void full(void **state)
+{
+    ft_serve_params p;
+    (void)state;
+    usual(&p);
+    open_server(&p, 1, 1);
+    const int a = begin(CHAT, SAY("/hold", "a b")), b = begin(CHAT, SAY("/hold", "a b"));
+    assert_true(busy_becomes(2));
+    client_reply r = post(CHAT, SAY("", "x"));
+    assert_int_equal(r.status, 429);
+    same_text(client_text(r.json, "error.type"), "rate_limit_error");
+    same_text(client_header(&r, "Retry-After"), "1");
+    client_release(&r);
+    r = get("/slots?fail_on_no_slot=1");
+    assert_int_equal(r.status, 503);
+    client_release(&r);
+    ft_scripted_go(model);
+    assert_true(busy_becomes(0));
+    close(a);
+    close(b);
+    close_server();
+}
+
+static void small_limits(void **state)
+{
+    ft_serve_params p;
+    (void)state;
+    usual(&p);
+    p.body_max = 1000;
+    p.header_s = 1;
+    p.api_prefix = "/llm";
+    p.cors_origins = "localhost,https://b.example";
+    p.alias = "one,two";
+    p.props = true;
+    p.metrics = p.slots = false;
+    open_server(&p, 2, 4);
+    char big[5000];
+    memset(big, ' ', sizeof big);
+    big[2000] = 0;
+    refused("/llm/v1/completions", big, 413, "maximum of 1000 bytes");
+    big[2000] = ' ';
+    big[sizeof big - 1] = 0;
+    refused("/llm/v1/completions", big, 413,
+            "maximum of 1000 bytes"); /* far too large: not read at all */
+    client_reply r = get("/health");
+    assert_int_equal(r.status, 404);
+    client_release(&r);
+    r = client_call(port, "GET", "/llm/health", "Origin: http://localhost:3000\r\n", NULL);
+    same_text(client_header(&r, "Access-Control-Allow-Origin"), "http://localhost:3000");
+    client_release(&r);
+    r = client_call(port, "GET", "/llm/health", "Origin: http://localhost.evil.example\r\n", NULL);
+    assert_null(client_header(&r, "Access-Control-Allow-Origin"));
+    client_release(&r);
+    r = get("/llm/v1/models");
+    same_text(client_text(r.json, "data.1.id"), "two");
+    client_release(&r);
+    r = get("/llm/metrics");
+    assert_int_equal(r.status, 501);
+    client_release(&r);
+    r = get("/llm/slots");
+    assert_int_equal(r.status, 501);
+    client_release(&r);
+    r = post("/llm/props", "{\"top_k\":7}");
+    assert_int_equal(r.status, 200);
+    client_release(&r);
+    r = get("/llm/props");
+    assert_int_equal(client_int(r.json, "default_generation_settings.params.top_k"), 7);
+    client_release(&r);
+    /* who does not get his headers across in time is shut out, drop by drop or not */
+    const int fd = client_connect(port);
+    const double from = ft_now_s();
+    ft_buf raw;
+    ft_buf_init(&raw, 4096);
+    while (client_send(fd, "GET /", 1, 0) && ft_now_s() - from < 10) {
+        struct pollfd f = {fd, POLLIN, 0};
+        if (poll(&f, 1, 100) > 0 && !client_more(fd, &raw, 0)) break;
+    }
+    assert_true(ft_now_s() - from < 9);
+    ft_buf_release(&raw);
+    close(fd);
+    close_server();
+}
+
+static void unix_socket(void **state)
+{
+    ft_serve_params p;
+    (void)state;
+    char path[100];
+    snprintf(path, sizeof path, "/tmp/ft-test-%d.sock", (int)getpid());
+    usual(&p);
+    p.host = path;
+    open_server(&p, 2, 4);
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    client_reply r;
+    client_send(fd, "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 52, 0);
+    client_read(fd, &r);
+    assert_int_equal(r.status, 200);
+    client_release(&r);
+    close(fd);
+    close_server();
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
+/* Before there is a model, and while the last replies run out. */
+static void beginning_and_end(void **state)
+{
+    ft_serve_params p;
+    ft_err err;
+    (void)state;
+    usual(&p);
+    model = ft_scripted_open("models/foretoken-tiny.gguf", 2, 4);
+    assert_int_equal(ft_server_open(&server, &p, &err), FT_OK);
+    port = ft_server_port(server);
+    client_reply r = get("/health");
+    assert_int_equal(r.status, 503);
+    same_text(client_text(r.json, "error.type"), "unavailable_error");
+    client_release(&r);
+    refused(CHAT, SAY("", "x"), 503, "loading");
+    r = get("/v1/models");
+    assert_int_equal(r.status, 200);
+    assert_true(json_is_null(client_at(r.json, "data.0.meta")));
+    client_release(&r);
+    ft_server_attach(server, model);
+    r = get("/health");
+    assert_int_equal(r.status, 200);
+    client_release(&r);
+
+    const int fd = begin(CHAT, SAY("/20ms", "a b c d e f g h i j")), idle = client_connect(port);
+    assert_true(busy_becomes(1));
+    ft_server_drain(server);
+    assert_true(client_connect(port) < 0); /* nobody new */
+    ft_buf raw;
+    ft_buf_init(&raw, 1 << 20);
+    while (!strstr(ft_buf_z(&raw), "[DONE]") && client_more(fd, &raw, 5000)) continue;
+    assert_non_null(strstr(ft_buf_z(&raw), "[DONE]"));
+    ft_buf_release(&raw);
+    close(fd);
+    close(idle);
+    close_server();
+}
+
+/* A server that is closed with everything still running. */
+static void torn_down(void **state)
+{
+    ft_serve_params p;
+    (void)state;
+    usual(&p);
+    open_server(&p, 2, 16);
+    int fd[8];
+    for (int i = 0; i < 8; i++)
+        fd[i] = i % 2 ? begin(CHAT, SAY("/hold", "a b"))
+                      : begin("/v1/completions", "{\"prompt\":\"say/hold:a b\"}");
+    assert_true(busy_becomes(8));
+    const int half = client_connect(port);
+    client_send(half, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+                68, 0);
+    close_server();
+    for (int i = 0; i < 8; i++) close(fd[i]);
+    close(half);
+}
+
+static void refused_starts(void **state)
+{
+    ft_serve_params p;
+    ft_err err;
+    ft_server *s;
+    (void)state;
+    usual(&p);
+    p.host = "not a host";
+    assert_int_equal(ft_server_open(&s, &p, &err), FT_EINVAL);
+    usual(&p);
+    p.api_key_file = "/nowhere/keys";
+    assert_int_not_equal(ft_server_open(&s, &p, &err), FT_OK);
+    usual(&p);
+    p.tls_key = "README.md";
+    assert_int_equal(ft_server_open(&s, &p, &err), FT_EINVAL);
+    p.tls_cert = "README.md";
+    assert_int_not_equal(ft_server_open(&s, &p, &err), FT_OK);
+    usual(&p);
+    p.template_kwargs = "[]";
+    assert_int_equal(ft_server_open(&s, &p, &err), FT_EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest one[] = {
+        cmocka_unit_test(routes),      cmocka_unit_test(origins),    cmocka_unit_test(any_cut),
+        cmocka_unit_test(kept_alive),  cmocka_unit_test(bad_bodies), cmocka_unit_test(gone),
+        cmocka_unit_test(slow_reader),
+    };
+    const struct CMUnitTest many[] = {cmocka_unit_test(idle_connections),
+                                      cmocka_unit_test(streams)};
+    const struct CMUnitTest own[] = {
+        cmocka_unit_test(keys),
+        cmocka_unit_test(full),
+        cmocka_unit_test(small_limits),
+        cmocka_unit_test(unix_socket),
+        cmocka_unit_test(beginning_and_end),
+        cmocka_unit_test(torn_down),
+        cmocka_unit_test(refused_starts),
+    };
+    int failed = cmocka_run_group_tests_name("one server", one, open_usual, close_usual);
+    failed += cmocka_run_group_tests_name("many clients", many, open_many, close_usual);
+    failed += cmocka_run_group_tests_name("settings", own, NULL, NULL);
+    const int n = (int)(FT_COUNT(one) + FT_COUNT(many) + FT_COUNT(own));
+    printf("%d passed, %d failed\n", n - failed, failed);
+    return failed;
+}

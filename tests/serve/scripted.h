@@ -1,0 +1,597 @@
+/* tests/serve/scripted.h - a model that says what it is told: the part of foretoken.h that the
+ * server uses, without weights. A prompt that holds "say:" is answered with what follows, up to the
+ * end of the turn; "say/20ms:" waits so long before each token, "say/fail:" breaks down at its end,
+ * "say/hold:" begins when ft_scripted_go is called. Vocabulary, template, stop texts and the parser
+ * of replies are the real ones. Include it in one file of a program. */
+#ifndef FT_TESTS_SCRIPTED_H
+#define FT_TESTS_SCRIPTED_H
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "foretoken.h"
+#include "text/bpe.h"
+#include "text/chat.h"
+#include "text/detok.h"
+#include "text/stop.h"
+#include "text/stream.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { SCRIPT_LANES = 64, SCRIPT_EVENTS = 128, SCRIPT_CTX = 4096, SCRIPT_WIDTH = 8 };
+
+typedef struct script_event {
+    ft_event e;
+    char *text;
+    ft_token_prob prob[8];
+} script_event;
+
+struct ft_job {
+    ft_llm *m;
+    ft_job *next;
+    void (*wake)(void *user);
+    void *user;
+    pthread_mutex_t lock;
+    uint64_t id;
+    /* the request */
+    ft_ids reply;
+    char *stop_word[64];
+    int n_stop, max_tokens, top_logprobs, n_prompt, cached;
+    double pace_s, due_s;
+    bool fail, hold;
+    /* on the way */
+    int lane; /* -1: waits */
+    size_t at;
+    ft_detok detok;
+    ft_stop stop;
+    ft_stream *stream;
+    json_t *tools;
+    script_event event[SCRIPT_EVENTS];
+    int first, n;
+    script_event out; /* given out last */
+    ft_event now;     /* of the token at hand */
+    bool told, stopped, cancelled, end_thought, ended, freed, thinking;
+    int n_out, n_thought;
+    double first_s, last_s;
+};
+
+struct ft_llm {
+    ft_vocab *vocab;
+    ft_chat *chat;
+    char *source;
+    ft_llm_info info;
+    pthread_mutex_t lock;
+    pthread_t thread;
+    ft_job *jobs; /* oldest first */
+    bool stop, lane_busy[SCRIPT_LANES], go;
+    int lanes, waiting_max;
+    uint64_t next_id;
+    ft_ids last; /* the last prompt: what it shares with the next is cached */
+    ft_llm_stats n;
+};
+
+/* ---- text out ---- */
+
+static inline void script_tell(ft_job *j, ft_event_part part, int call, ft_str text)
+{
+    script_event *s = &j->event[(j->first + j->n++) % SCRIPT_EVENTS];
+    *s = (script_event){.e = j->now, .text = ft_alloc(text.n + 1)};
+    memcpy(s->text, text.p, text.n);
+    s->e.text = s->text;
+    s->e.bytes = text.n;
+    s->e.part = part;
+    s->e.call = call;
+    if (j->told) {
+        s->e.id = -1;
+        s->e.n_probs = 0;
+    }
+    for (int i = 0; i < s->e.n_probs; i++)
+        s->prob[i] = (ft_token_prob){s->e.id + i, -0.5f - (float)i};
+    j->told = true;
+}
+
+static inline void script_delta(void *user, const ft_stream_delta *d)
+{
+    static const ft_event_part part[] = {
+        [FT_DELTA_THOUGHT] = FT_PART_THOUGHT, [FT_DELTA_CONTENT] = FT_PART_ANSWER,
+        [FT_DELTA_AFTER] = FT_PART_ANSWER,    [FT_DELTA_CALL] = FT_PART_CALL,
+        [FT_DELTA_ARGS] = FT_PART_ARGS,
+    };
+    ft_job *j = user;
+    j->thinking = d->kind == FT_DELTA_THOUGHT;
+    script_tell(j, part[d->kind], d->index, d->text);
+}
+
+static inline void script_pass(ft_job *j, ft_str text)
+{
+    if (j->stream)
+        ft_stream_feed(j->stream, text);
+    else if (text.n)
+        script_tell(j, FT_PART_ANSWER, 0, text);
+}
+
+static inline void script_text(ft_job *j, const ft_buf *text, bool last)
+{
+    ft_buf kept;
+    ft_buf_init(&kept, 1 << 20);
+    if (!j->stopped) j->stopped = ft_stop_feed(&j->stop, ft_buf_str(text), &kept);
+    if (last && !j->stopped) ft_stop_end(&j->stop, &kept);
+    script_pass(j, ft_buf_str(&kept));
+    ft_buf_release(&kept);
+}
+
+static inline void script_end(ft_job *j)
+{
+    ft_buf b;
+    ft_buf_init(&b, 64);
+    j->now = (ft_event){.id = -1};
+    j->told = true;
+    ft_detok_flush(&j->detok, &b);
+    if (!j->cancelled) {
+        script_text(j, &b, true);
+        if (j->stream) ft_stream_end(j->stream);
+    }
+    ft_buf_release(&b);
+    j->ended = true;
+    if (j->lane >= 0) j->m->lane_busy[j->lane] = false;
+    j->m->n.replies++;
+    j->m->n.cancelled += j->cancelled;
+    j->m->n.reply_tokens += (uint64_t)j->n_out;
+    j->m->n.prompt_tokens += (uint64_t)(j->n_prompt - j->cached);
+    j->m->n.cached_tokens += (uint64_t)j->cached;
+}
+
+static inline void script_token(ft_job *j)
+{
+    ft_buf b;
+    const int32_t id = j->reply.id[j->at++];
+    const double now = ft_now_s();
+    ft_buf_init(&b, 4096);
+    j->now = (ft_event){.id = id, .drafted = j->at % 2 == 0};
+    j->now.n_probs = j->top_logprobs < 0 ? 0 : FT_MIN(8, j->top_logprobs + 1);
+    j->told = false;
+    if (!j->n_out++) j->first_s = now;
+    j->last_s = now;
+    ft_detok_push(&j->detok, id, &b);
+    script_text(j, &b, false);
+    j->n_thought += j->thinking;
+    if (!j->told) script_tell(j, FT_PART_ANSWER, 0, FT_STR(""));
+    ft_buf_release(&b);
+    j->due_s = now + j->pace_s;
+}
+
+/* One look at a job; true when its reader should be woken. */
+static inline bool script_step(ft_job *j, double now)
+{
+    ft_llm *m = j->m;
+    if (j->ended) return false;
+    if (j->cancelled) {
+        script_end(j);
+        return true;
+    }
+    for (int i = 0; j->lane < 0 && i < m->lanes; i++) {
+        if (m->lane_busy[i]) continue;
+        m->lane_busy[i] = true;
+        j->lane = i;
+    }
+    if (j->lane < 0 || (j->hold && !m->go) || now < j->due_s) return false;
+    bool news = false;
+    while (j->n < SCRIPT_EVENTS / 2 && !j->ended && now >= j->due_s) {
+        const bool over = j->at >= j->reply.n || j->stopped || j->n_out == j->max_tokens;
+        if (over)
+            script_end(j);
+        else
+            script_token(j);
+        news = true;
+    }
+    return news;
+}
+
+static inline void script_free(ft_job *j)
+{
+    for (; j->n; j->n--, j->first = (j->first + 1) % SCRIPT_EVENTS)
+        ft_free(j->event[j->first].text);
+    ft_free(j->out.text);
+    for (int i = 0; i < j->n_stop; i++) ft_free(j->stop_word[i]);
+    ft_stream_free(j->stream);
+    ft_stop_release(&j->stop);
+    ft_ids_release(&j->reply);
+    json_decref(j->tools);
+    pthread_mutex_destroy(&j->lock);
+    ft_free(j);
+}
+
+static inline void *script_run(void *arg)
+{
+    ft_llm *m = arg;
+    for (;;) {
+        pthread_mutex_lock(&m->lock);
+        const bool stop = m->stop;
+        const double now = ft_now_s();
+        for (ft_job **p = &m->jobs; *p;) {
+            ft_job *j = *p;
+            pthread_mutex_lock(&j->lock);
+            if (stop) j->cancelled = true;
+            if (script_step(j, now) && !j->freed) j->wake(j->user);
+            const bool gone = j->freed;
+            if (gone && !j->ended) script_end(j);
+            pthread_mutex_unlock(&j->lock);
+            if (gone) {
+                *p = j->next;
+                script_free(j);
+            } else {
+                p = &j->next;
+            }
+        }
+        const bool left = m->jobs != NULL;
+        pthread_mutex_unlock(&m->lock);
+        if (stop && !left) return NULL;
+        usleep(500);
+    }
+}
+
+/* ---- the model ---- */
+
+static inline ft_llm *ft_scripted_open(const char *gguf, int lanes, int waiting)
+{
+    ft_err err;
+    ft_llm *m = ft_new(ft_llm);
+    ft_gguf *g;
+    ft_str source = {0};
+    if (ft_gguf_open(&g, gguf, true, &err) || ft_vocab_open(&m->vocab, g, &err) ||
+        !ft_gguf_str(g, "tokenizer.chat_template", &source) ||
+        ft_chat_new(&m->chat, source, FT_STR(""), FT_STR("<|im_end|>"), &err)) {
+        fprintf(stderr, "scripted model: %s: %s\n", gguf, err.text);
+        exit(1);
+    }
+    m->source = ft_alloc(source.n + 1);
+    memcpy(m->source, source.p, source.n);
+    ft_gguf_close(g);
+    m->lanes = lanes;
+    m->waiting_max = waiting;
+    m->info = (ft_llm_info){.path = "/somewhere/scripted.gguf",
+                            .name = "scripted",
+                            .arch = "scripted",
+                            .device = "none",
+                            .drafter = "every second token",
+                            .cache = "",
+                            .drafts = true,
+                            .has_template = true,
+                            .template_text = m->source,
+                            .bos = "",
+                            .eos = "<|im_end|>",
+                            .layers = 1,
+                            .width = SCRIPT_WIDTH,
+                            .vocab = ft_vocab_count(m->vocab),
+                            .ctx = SCRIPT_CTX,
+                            .ctx_train = SCRIPT_CTX,
+                            .lanes = lanes,
+                            .parameters = 1000,
+                            .weight_bytes = 2000};
+    ft_ids_init(&m->last, 1 << 26);
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_create(&m->thread, NULL, script_run, m);
+    return m;
+}
+
+static inline void ft_scripted_go(ft_llm *m)
+{
+    pthread_mutex_lock(&m->lock);
+    m->go = true;
+    pthread_mutex_unlock(&m->lock);
+}
+
+static inline void ft_scripted_close(ft_llm *m)
+{
+    pthread_mutex_lock(&m->lock);
+    m->stop = true;
+    pthread_mutex_unlock(&m->lock);
+    pthread_join(m->thread, NULL);
+    ft_ids_release(&m->last);
+    ft_chat_free(m->chat);
+    ft_vocab_free(m->vocab);
+    ft_free(m->source);
+    pthread_mutex_destroy(&m->lock);
+    ft_free(m);
+}
+
+const ft_llm_info *ft_llm_about(const ft_llm *m)
+{
+    return &m->info;
+}
+
+const ft_vocab *ft_llm_vocab(const ft_llm *m)
+{
+    return m->vocab;
+}
+
+void ft_request_defaults(ft_request *r, const ft_llm *m)
+{
+    (void)m;
+    *r = (ft_request){
+        .max_tokens = -1,
+        .top_logprobs = -1,
+        .draft_max = 3,
+        .reasoning_budget = -1,
+        .cache_prompt = true,
+        .lane = -1,
+        .sampling = {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f}};
+}
+
+ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *options, char **prompt,
+                        bool *in_thought, ft_err *err)
+{
+    json_t *list = json_loads(messages, 0, NULL), *o = json_loads(options, 0, NULL);
+    json_t *tools = json_incref(json_object_get(o, "tools"));
+    const json_t *think = json_object_get(o, "enable_thinking");
+    ft_chat_input in = {.messages = list,
+                        .tools = tools,
+                        .extra = o,
+                        .add_generation_prompt =
+                            !json_is_false(json_object_get(o, "add_generation_prompt")),
+                        .thinking = json_is_true(think)    ? FT_THINK_ON
+                                    : json_is_false(think) ? FT_THINK_OFF
+                                                           : FT_THINK_UNSET};
+    ft_buf b;
+    ft_buf_init(&b, 1 << 26);
+    const ft_status st = ft_chat_render(m->chat, &in, &b, err);
+    if (!st) {
+        *in_thought = ft_chat_in_thought(FT_CHAT_QWEN, ft_buf_str(&b));
+        *prompt = ft_buf_take(&b);
+    }
+    ft_buf_release(&b);
+    json_decref(tools);
+    json_decref(list);
+    json_decref(o);
+    return st;
+}
+
+ft_status ft_llm_tool_grammar(const ft_llm *m, const char *tools, const ft_tool_rules *rules,
+                              char **gbnf, const char **trigger, ft_err *err)
+{
+    (void)m, (void)tools, (void)rules, (void)err;
+    *gbnf = ft_strdup("root ::= \"call\"");
+    *trigger = "<tool_call>";
+    return FT_OK;
+}
+
+/* ---- jobs ---- */
+
+/* What the prompt wants to hear. */
+static inline void script_read(ft_job *j, const char *text, size_t n)
+{
+    const ft_str t = {text, n};
+    size_t at = SIZE_MAX;
+    for (size_t k = 0; (k = ft_str_find(t, FT_STR("say"), k)) != SIZE_MAX; k++)
+        if (k + 3 < n && (text[k + 3] == ':' || text[k + 3] == '/')) at = k + 3;
+    ft_str say = FT_STR("ok");
+    if (at != SIZE_MAX) {
+        if (text[at] == '/') {
+            j->fail = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("fail"));
+            j->hold = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("hold"));
+            j->pace_s = strtod(text + at + 1, NULL) * 1e-3;
+            at = ft_str_find(t, FT_STR(":"), at);
+        }
+        const size_t from = at == SIZE_MAX ? n : at + 1,
+                     end = ft_str_find(t, FT_STR("<|im_end|>"), from);
+        say = (ft_str){text + from, (end == SIZE_MAX ? n : end) - from};
+    }
+    ft_encode(j->m->vocab, say, FT_ENCODE_PARSE_SPECIAL, &j->reply, NULL);
+}
+
+static inline void script_cached(ft_job *j, const ft_request *r)
+{
+    ft_llm *m = j->m;
+    if (r->cache_prompt)
+        while (j->cached < r->n_ids - 1 && (size_t)j->cached < m->last.n &&
+               m->last.id[j->cached] == r->ids[j->cached])
+            j->cached++;
+    m->last.n = 0;
+    for (int i = 0; i < r->n_ids; i++) ft_ids_put(&m->last, r->ids[i]);
+}
+
+static inline ft_status script_checks(const ft_request *r, ft_err *err)
+{
+    if (r->grammar && strstr(r->grammar, "broken"))
+        return ft_fail(err, FT_EINVAL, "grammar: line 1: no rule named root");
+    if (r->json_schema && strstr(r->json_schema, "uniqueItems"))
+        return ft_fail(err, FT_EUNSUPPORTED, "schema: uniqueItems at # cannot be enforced");
+    return FT_OK;
+}
+
+ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(void *user),
+                     void *user, ft_err *err)
+{
+    ft_status st = script_checks(r, err);
+    if (st) return st;
+    pthread_mutex_lock(&m->lock);
+    int live = 0;
+    ft_job **end = &m->jobs;
+    for (; *end; end = &(*end)->next) live += !(*end)->ended;
+    if (live >= m->lanes + m->waiting_max || m->stop) {
+        pthread_mutex_unlock(&m->lock);
+        return ft_fail(err, m->stop ? FT_ECANCELLED : FT_ELIMIT, "%d requests wait already",
+                       m->waiting_max);
+    }
+    ft_job *j = ft_new(ft_job);
+    pthread_mutex_init(&j->lock, NULL);
+    j->m = m;
+    j->id = ++m->next_id;
+    j->wake = wake;
+    j->user = user;
+    j->lane = -1;
+    j->n_prompt = r->n_ids;
+    j->max_tokens = r->max_tokens;
+    j->top_logprobs = r->top_logprobs;
+    ft_ids_init(&j->reply, 1 << 26);
+    char *text;
+    size_t n;
+    ft_vocab_decode(m->vocab, r->ids, (size_t)r->n_ids, true, &text, &n, NULL);
+    script_read(j, text, n);
+    free(text);
+    ft_detok_init(&j->detok, m->vocab, r->special || r->parse);
+    ft_str word[64];
+    for (int i = 0; i < r->n_stop; i++) {
+        j->stop_word[j->n_stop++] = ft_strdup(r->stop[i]);
+        word[i] = ft_str_of(r->stop[i]);
+    }
+    ft_stop_init(&j->stop, word, r->n_stop, err);
+    if (r->tools) j->tools = json_loads(r->tools, 0, NULL);
+    const ft_stream_opts o = {FT_CHAT_QWEN, r->in_thought, r->keep_thoughts, !r->no_calls,
+                              j->tools};
+    j->thinking = r->in_thought;
+    if (r->parse) j->stream = ft_stream_new(&o, script_delta, j);
+    script_cached(j, r);
+    *end = j;
+    *out = j;
+    pthread_mutex_unlock(&m->lock);
+    return FT_OK;
+}
+
+bool ft_job_next(ft_job *j, ft_event *e)
+{
+    pthread_mutex_lock(&j->lock);
+    const bool any = j->n > 0;
+    if (any) {
+        ft_free(j->out.text);
+        j->out = j->event[j->first];
+        j->first = (j->first + 1) % SCRIPT_EVENTS;
+        j->n--;
+        *e = j->out.e;
+        e->probs = e->n_probs ? j->out.prob : NULL;
+    }
+    pthread_mutex_unlock(&j->lock);
+    return any;
+}
+
+bool ft_job_done(ft_job *j)
+{
+    pthread_mutex_lock(&j->lock);
+    const bool done = j->ended && !j->n;
+    pthread_mutex_unlock(&j->lock);
+    return done;
+}
+
+ft_status ft_job_result(ft_job *j, ft_reply *out, ft_err *err)
+{
+    const bool length = !j->stopped && j->n_out == j->max_tokens;
+    *out = (ft_reply){.reason = j->cancelled ? FT_REASON_CANCEL
+                                : length     ? FT_REASON_LENGTH
+                                             : FT_REASON_STOP,
+                      .stop_text = j->stopped ? j->stop_word[j->stop.hit] : NULL,
+                      .prompt_tokens = j->n_prompt,
+                      .cached_tokens = j->cached,
+                      .reply_tokens = j->n_out,
+                      .thought_tokens = j->n_thought,
+                      .lane = j->lane,
+                      .prompt_s = 0.001,
+                      .reply_s = j->last_s - j->first_s,
+                      .rounds = j->n_out,
+                      .draft_rounds = j->n_out / 2,
+                      .drafted = j->n_out / 2,
+                      .accepted = j->n_out / 2};
+    return j->fail ? ft_fail(err, FT_EDEVICE, "the script says so") : FT_OK;
+}
+
+void ft_job_look(ft_job *j, ft_job_progress *out)
+{
+    pthread_mutex_lock(&j->lock);
+    *out = (ft_job_progress){j->n_prompt, j->cached, j->n_prompt, 0, j->lane, j->id};
+    pthread_mutex_unlock(&j->lock);
+}
+
+void ft_job_cancel(ft_job *j)
+{
+    pthread_mutex_lock(&j->lock);
+    j->cancelled = true;
+    pthread_mutex_unlock(&j->lock);
+}
+
+/* The thought's end comes next, whatever the script says. */
+void ft_job_end_thought(ft_job *j)
+{
+    pthread_mutex_lock(&j->lock);
+    ft_ids end;
+    ft_ids_init(&end, 4096);
+    ft_encode(j->m->vocab, FT_STR("</think>\n\ndone"), FT_ENCODE_PARSE_SPECIAL, &end, NULL);
+    j->reply.n = j->at;
+    for (size_t i = 0; i < end.n; i++) ft_ids_put(&j->reply, end.id[i]);
+    ft_ids_release(&end);
+    pthread_mutex_unlock(&j->lock);
+}
+
+void ft_job_free(ft_job *j)
+{
+    if (!j) return;
+    pthread_mutex_lock(&j->lock);
+    j->freed = j->cancelled = true;
+    pthread_mutex_unlock(&j->lock);
+}
+
+/* ---- the rest ---- */
+
+ft_status ft_llm_embed(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling, float *out,
+                       ft_err *err)
+{
+    double sum = 0;
+    (void)m, (void)pooling, (void)err;
+    for (int k = 0; k < SCRIPT_WIDTH; k++) {
+        out[k] = 0;
+        for (int i = 0; i < n; i++) out[k] += (float)((ids[i] >> k) % 7);
+        sum += (double)out[k] * (double)out[k];
+    }
+    for (int k = 0; k < SCRIPT_WIDTH && sum > 0; k++) out[k] = (float)((double)out[k] / sqrt(sum));
+    return FT_OK;
+}
+
+int ft_llm_lanes(ft_llm *m, ft_lane_info *out, int cap)
+{
+    if (!cap) return m->lanes;
+    pthread_mutex_lock(&m->lock);
+    for (int i = 0; i < FT_MIN(cap, m->lanes); i++)
+        out[i] = (ft_lane_info){.id = i, .busy = m->lane_busy[i], .ctx = SCRIPT_CTX};
+    pthread_mutex_unlock(&m->lock);
+    return m->lanes;
+}
+
+ft_status ft_lane_save(ft_llm *m, int lane, const char *path, int *n_tokens, ft_err *err)
+{
+    FILE *f = fopen(path, "w");
+    (void)m, (void)lane;
+    if (!f) return ft_fail(err, FT_EIO, "%s cannot be written", path);
+    fclose(f);
+    *n_tokens = 7;
+    return FT_OK;
+}
+
+ft_status ft_lane_restore(ft_llm *m, int lane, const char *path, int *n_tokens, ft_err *err)
+{
+    (void)m, (void)lane;
+    if (access(path, R_OK)) return ft_fail(err, FT_EIO, "%s cannot be read", path);
+    *n_tokens = 7;
+    return FT_OK;
+}
+
+ft_status ft_lane_erase(ft_llm *m, int lane, int *n_tokens, ft_err *err)
+{
+    (void)m, (void)lane, (void)err;
+    *n_tokens = 3;
+    return FT_OK;
+}
+
+void ft_llm_counts(ft_llm *m, ft_llm_stats *out)
+{
+    pthread_mutex_lock(&m->lock);
+    *out = m->n;
+    for (ft_job *j = m->jobs; j; j = j->next) {
+        if (j->ended || j->freed) continue;
+        out->busy += j->lane >= 0;
+        out->waiting += j->lane < 0;
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+#endif
