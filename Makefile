@@ -105,6 +105,7 @@ $(BUILD)/commit: FORCE
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
 $(BUILD)/src/dev/open.o: CPPFLAGS += $(if $(CUDA),-DFT_HAVE_CUDA=1)
 $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
+$(BUILD)/src/serve/ui.o: $(wildcard web/*) # baked in
 $(BUILD)/src/dev/%.o: CFLAGS += $(KERNEL)
 # the same sum in two kernels must round alike: there a fused product is written out
 $(BUILD)/src/dev/cpu/%.o: KERNEL += -ffp-contract=off

@@ -121,6 +121,8 @@ typedef struct ft_llm_info {
     const char *device;
     const char *drafter; /* in words, or why there is none */
     const char *cache;   /* a table: what each layer's cache is encoded as, and what that takes */
+    const char *cache_words; /* the same in a line */
+    bool cache_small;        /* some layer's is not f16 */
     bool drafts;
     bool has_template;
     const char *template_text; /* the chat template's source; NULL: none */
@@ -136,6 +138,7 @@ typedef struct ft_llm_info {
 typedef struct ft_cache_size {
     double token_bytes, ratio; /* per token, without the drafter's; f16 over that */
     uint64_t bytes;            /* in all */
+    char special[160];         /* layers that get something else, and why; "" where none does */
 } ft_cache_size;
 
 /* For a model file that need not fit into memory. type: as for ft_llm_kvbench; out: [n]. */

@@ -3,7 +3,6 @@
 #include "ft_llm.h"
 
 #include "base/mem.h"
-#include "dev/host.h"
 #include "kv/plan.h"
 
 #include <math.h>
@@ -28,8 +27,10 @@ typedef struct bench {
     int V;
     int64_t tokens;
     bool broken;
-    int corr_end;   /* end of the step whose scores are compared; 0: none */
-    double *layers; /* [n_type]: the lowest correlation of a layer so far */
+    int corr_end;       /* end of the step whose scores are compared; 0: none */
+    double *layers;     /* [n_type]: the lowest correlation of a layer so far ... */
+    double *now_layer;  /* ... and that of this layer */
+    ft_kv_gauge *gauge; /* for presets that want one; NULL: none did */
 } bench;
 
 /* ---- scores of the next token ---- */
@@ -75,71 +76,9 @@ static void score_row(void *user, int i, const float *x)
 
 /* ---- scores of attention ---- */
 
-static double correlation(const double *a, const double *b, int n)
+static bool alike(const ft_kv *a, const ft_kv *b)
 {
-    double ma = 0, mb = 0, ab = 0, aa = 0, bb = 0;
-    for (int i = 0; i < n; i++) {
-        ma += a[i] / n;
-        mb += b[i] / n;
-    }
-    for (int i = 0; i < n; i++) {
-        ab += (a[i] - ma) * (b[i] - mb);
-        aa += (a[i] - ma) * (a[i] - ma);
-        bb += (b[i] - mb) * (b[i] - mb);
-    }
-    return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 1;
-}
-
-/* The keys of one head as a reader sees them in encoding t, in the basis of the model. */
-static void read_keys(float *to, const ft_kv *kv, const ft_batch *b, int slot, int g, int n,
-                      ft_kv_type t)
-{
-    unsigned char *bytes = ft_alloc(ft_kv_row_bytes(t, kv->d));
-    float *line = ft_new_n(float, (size_t)ft_kv_row_width(t, kv->d));
-    for (int c = 0; c < n; c++, to += kv->d) {
-        ft_kv_row_decode(kv->kt, to, kv->k + ft_kv_at(kv, b, slot, c, g, kv->k_row, kv->k_page),
-                         kv->d);
-        ft_kv_row_encode(t, bytes, to, kv->d);
-        ft_kv_row_decode(t, line, bytes, kv->d);
-        if (ft_kv_turned(t))
-            ft_turbo_turn_back(to, line, kv->d);
-        else
-            memcpy(to, line, sizeof *to * (size_t)kv->d);
-    }
-    ft_free(bytes);
-    ft_free(line);
-}
-
-static void scores(double *s, const float *q, const float *keys, int n, int d)
-{
-    for (int c = 0; c < n; c++, keys += d) {
-        s[c] = 0;
-        for (int i = 0; i < d; i++) s[c] += (double)q[i] * (double)keys[i];
-    }
-}
-
-/* Queries of the last rows against the keys of one layer, all heads: mean correlation. */
-static double layer_correlation(const ft_kv *kv, const ft_batch *b, ft_mat q, ft_kv_type t)
-{
-    const int n = b->end[b->T - 1], slot = b->span[0].slot, group = q.H / kv->G;
-    const size_t values = (size_t)n * (size_t)kv->d;
-    float *true_keys = ft_new_n(float, values), *keys = ft_new_n(float, values);
-    double *a = ft_new_n(double, 2 * (size_t)n), sum = 0;
-    for (int g = 0; g < kv->G; g++) {
-        read_keys(true_keys, kv, b, slot, g, n, kv->kt);
-        read_keys(keys, kv, b, slot, g, n, t);
-        for (int h = g * group; h < (g + 1) * group; h++)
-            for (int r = 0; r < CORR_ROWS; r++) {
-                const float *query = ft_mat_head(q, b->T - 1 - r, h);
-                scores(a, query, true_keys, n - r, kv->d);
-                scores(a + n, query, keys, n - r, kv->d);
-                sum += correlation(a, a + n, n - r) / (q.H * CORR_ROWS);
-            }
-    }
-    ft_free(true_keys);
-    ft_free(keys);
-    ft_free(a);
-    return sum;
+    return a->kt == b->kt && !a->mean == !b->mean;
 }
 
 /* The reference engine at the end of the first chunk. Its keys are f16. */
@@ -149,15 +88,19 @@ static void see_query(void *user, const ft_step *s, const char *what, int layer,
     const ft_kv *kv = &s->kv[layer];
     if (strcmp(what, "query") || s->T < CORR_ROWS || s->b->S != 1 || q.T != s->T) return;
     if (s->b->end[s->T - 1] != b->corr_end || kv->space != FT_SPACE_FULL) return;
-    s->dev->commit(s->dev);
-    if (s->dev->sync(s->dev, NULL)) return;
+    ft_kv_sample k;
+    if (ft_kv_sample_take(&k, s, layer, q, CORR_ROWS, NULL)) return;
     for (int i = 0; i < b->p->n_type; i++) {
+        const ft_kv *mine = &ft_engine_kv(b->trial[i + 1].engine)[layer];
         int same = 0; /* a trial before this one with the same keys has done the work */
-        while (b->trial[same + 1].e.kt != b->trial[i + 1].e.kt) same++;
-        const double c =
-            same < i ? b->layers[same] : layer_correlation(kv, s->b, q, b->trial[i + 1].e.kt);
-        b->layers[i] = fmin(b->layers[i], c);
+        while (!alike(&ft_engine_kv(b->trial[same + 1].engine)[layer], mine)) same++;
+        b->now_layer[i] =
+            same < i
+                ? b->now_layer[same]
+                : ft_kv_sample_correlation(&k, mine->kt, mine->mean ? b->gauge[layer].mean : NULL);
+        b->layers[i] = fmin(b->layers[i], b->now_layer[i]);
     }
+    ft_kv_sample_release(&k);
 }
 
 /* ---- the course of it ---- */
@@ -206,6 +149,12 @@ static ft_status open_trial(bench *b, int i, int ctx, ft_err *err)
         return ft_fail(err, FT_EINVAL,
                        "cache \"%s\", want quality, balanced, compact, or one or two (K/V) of %s",
                        b->p->type[i - 1], ft_kv_type_names());
+    if (i && !b->p->exact && ft_kv_pair_measured(ft_str_of(b->p->type[i - 1]))) {
+        const ft_status st =
+            b->gauge ? FT_OK : ft_llm_gauge(&b->gauge, b->m, t->e.kt, b->p->ctx, err);
+        if (st) return st;
+        t->e.gauge = b->gauge;
+    }
     return ft_engine_new(&t->engine, b->m->model, NULL, &t->e, err);
 }
 
@@ -284,6 +233,7 @@ ft_status ft_llm_kvbench(ft_llm *m, const ft_kvbench_params *p, ft_kvbench_row *
     b.logits = ft_new_n(float, (size_t)values);
     b.trial = ft_new_n(trial, (size_t)p->n_type + 1);
     b.layers = ft_new_n(double, (size_t)p->n_type + 1);
+    b.now_layer = ft_new_n(double, (size_t)p->n_type + 1);
     for (int i = 0; i < p->n_type; i++) {
         b.layers[i] = 1;
         row[i] = (ft_kvbench_row){0};
@@ -293,5 +243,7 @@ ft_status ft_llm_kvbench(ft_llm *m, const ft_kvbench_params *p, ft_kvbench_row *
     ft_free(b.logits);
     ft_free(b.trial);
     ft_free(b.layers);
+    ft_free(b.now_layer);
+    ft_gauge_free(b.gauge, m->model);
     return st;
 }

@@ -201,6 +201,15 @@ static ft_status engine_params(ft_engine_params *e, const ft_llm *m, const ft_ll
     return FT_OK;
 }
 
+/* Before a compact cache is trusted with the keys. */
+static ft_status measure_keys(ft_llm *m, const ft_llm_params *p, ft_engine_params *e, ft_err *err)
+{
+    if (!p->cache || p->cache_exact || !ft_kv_pair_measured(ft_str_of(p->cache))) return FT_OK;
+    const ft_status st = ft_llm_gauge(&m->gauge, m, e->kt, e->ctx, err);
+    e->gauge = m->gauge;
+    return st;
+}
+
 static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
                       const ft_engine_params *e, int64_t start)
 {
@@ -220,9 +229,11 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
     i->eos = m->eos;
     i->drafter = m->drafter = ft_drafter_words(m, p, d, e);
     ft_buf_init(&m->cache_table, 1 << 20);
-    ft_engine_cache_table(&m->cache_table, m->model, m->assistant, e);
+    char special[sizeof m->cache_words];
+    i->cache_small = ft_engine_cache_table(&m->cache_table, m->cache_words, special, sizeof special,
+                                           m->model, m->assistant, e);
     i->cache = ft_buf_z(&m->cache_table);
-    ft_log(FT_LOG_INFO, "%s", i->cache);
+    i->cache_words = m->cache_words;
     i->layers = m->model->L;
     i->width = m->model->D;
     i->vocab = m->model->V;
@@ -252,6 +263,7 @@ static ft_status load(ft_llm *m, const ft_llm_params *p, ft_drafters *d, ft_engi
     if ((st = open_chat(m, p, err))) return st;
     if (d->kinds & FT_SPEC_HEAD && p->draft_max > 0 && (st = ft_llm_narrow(m, p, err))) return st;
     if ((st = engine_params(e, m, p, d, err))) return st;
+    if ((st = measure_keys(m, p, e, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;
     if (e->draft_max > 0 && (st = ft_drafters_add(m->engine, d, e->lanes, err))) return st;
@@ -269,11 +281,16 @@ ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int
     ft_status st = ft_llm_open_file(&m, path, dev, NULL, &p, err);
     for (int i = 0; i < n && !st; i++) {
         p.cache = type[i];
-        ft_engine_params e = {.lanes = 1, .ctx = ctx, .draft_max = p.draft_max};
+        ft_engine_params e = {.lanes = 1, .ctx = ctx, .rows = p.batch, .draft_max = p.draft_max};
         if ((st = cache_types(&e, &p, err))) break;
         double f16;
         out[i].token_bytes = ft_engine_token_bytes(m, &e, &f16);
         out[i].ratio = out[i].token_bytes > 0 ? f16 / out[i].token_bytes : 1;
+        ft_buf table;
+        char words[sizeof out[i].special];
+        ft_buf_init(&table, 1 << 20);
+        ft_engine_cache_table(&table, words, out[i].special, sizeof words, m, NULL, &e);
+        ft_buf_release(&table);
         out[i].bytes = ft_engine_cache_bytes(m, NULL, &e);
     }
     ft_model_close(m);
@@ -308,6 +325,7 @@ void ft_llm_close(ft_llm *m)
     if (!m) return;
     ft_queue_free(m->queue);
     ft_engine_free(m->engine);
+    ft_gauge_free(m->gauge, m->model);
     if (m->trace && m->trace != stderr) fclose(m->trace);
     ft_model_close(m->assistant);
     ft_model_close(m->model);

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "engine/drafters.h"
+#include "engine/gauge.h"
 #include "engine/queue.h"
 #include "text/chat.h"
 #include "text/grammar.h"
@@ -28,6 +29,8 @@ struct ft_llm {
     ft_llm_info info;
     char *path, *name, *drafter, *template_text, *bos, *eos;
     ft_buf cache_table;
+    char cache_words[200];
+    ft_kv_gauge *gauge; /* of the keys; NULL: not measured */
 };
 
 /* A token that prints nothing by itself, but means something to who reads the model's replies. */
@@ -49,5 +52,8 @@ char *ft_drafter_words(const ft_llm *m, const ft_llm_params *p, const ft_drafter
 /* A prompt of random tokens and a greedy reply of n_gen tokens; what it took is in *stats. */
 ft_status ft_time_reply(ft_engine *e, int V, ft_lane *l, int n_prompt, int n_gen,
                         const ft_stats **stats, ft_err *err);
+
+/* Measures the model's keys as t in a context of ctx tokens. ft_gauge_free. */
+ft_status ft_llm_gauge(ft_kv_gauge **out, ft_llm *m, ft_kv_type t, int ctx, ft_err *err);
 
 #endif

@@ -171,7 +171,9 @@ static void converse(ft_chat *c)
 
 static void greet(const ft_chat *c)
 {
-    if (!c->term.in || !c->term.out || ft_opts_flag(c->o, "quiet")) return;
+    const bool notes = c->term.in && c->term.out && !ft_opts_flag(c->o, "quiet");
+    ft_model_opts_cache_note(c->o, c->m, &c->term, notes);
+    if (!notes) return;
     const ft_llm_info *i = ft_llm_about(c->m);
     ft_term_note(&c->term, "%s (%s), %d tokens of context, drafts: %s", i->name, i->arch, i->ctx,
                  i->drafter);

@@ -37,12 +37,13 @@ static void put_caches(ft_buf *b, const ft_opts *o)
     if (ft_cache_sizes(ft_opts_word(o, 0), ctx, type, N, size, NULL)) return;
     ft_buf_printf(b,
                   "\ncache of one sequence of %d tokens, drafter and states included:\n  %-12s "
-                  "%12s %12s %8s\n",
-                  ctx, "keys, values", "total", "bytes/token", "f16/x");
+                  "%12s %12s %8s  %s\n",
+                  ctx, "keys, values", "total", "bytes/token", "f16/x", "layers that get more");
     for (int i = 0; i < N; i++) {
         char total[24];
-        ft_buf_printf(b, "  %-12s %12s %12.0f %8.2f\n", type[i],
-                      ft_human_bytes(total, size[i].bytes), size[i].token_bytes, size[i].ratio);
+        ft_buf_printf(b, "  %-12s %12s %12.0f %8.2f%s%s\n", type[i],
+                      ft_human_bytes(total, size[i].bytes), size[i].token_bytes, size[i].ratio,
+                      size[i].special[0] ? "  " : "", size[i].special);
     }
 }
 

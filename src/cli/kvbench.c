@@ -1,5 +1,4 @@
 /* cli/kvbench.c - the table people want before they choose a cache encoding. */
-#define _POSIX_C_SOURCE 200809L
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -10,30 +9,13 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { CHUNK = 512, GEN = 32, MAX_TYPES = 64 };
-#define MAX_TEXT ((size_t)1 << 30)
 
 static void show(void *user, const char *what, int done, int all)
 {
     (void)user;
     fprintf(stderr, "%s %d/%d\n", what, done, all);
-}
-
-static ft_status read_ids(const ft_opts *o, const ft_llm *m, int32_t **ids, size_t *n, ft_err *err)
-{
-    const char *path = ft_opts_text(o, "file");
-    if (!path && isatty(STDIN_FILENO))
-        return ft_fail(err, FT_EINVAL, "no text, want -f FILE or an input");
-    char *text;
-    size_t bytes;
-    ft_status st = ft_file_read(&text, &bytes, path ? path : "-", MAX_TEXT, err);
-    if (st) return st;
-    st = ft_vocab_encode(ft_llm_vocab(m), text ? text : "", bytes, FT_ENCODE_ADD_SPECIAL, ids, n,
-                         err);
-    ft_free(text);
-    return st;
 }
 
 /* ---- output ---- */
@@ -158,7 +140,7 @@ static ft_status measure(const ft_opts *o, ft_llm *m, int ctx, ft_err *err)
                            .depth = (int)ft_opts_int(o, "speed-depth")};
     p.n_gen = p.depth ? GEN : 0;
     p.progress = ft_opts_flag(o, "quiet") ? NULL : show;
-    ft_status st = read_ids(o, m, &ids, &p.n_ids, err);
+    ft_status st = ft_model_opts_ids(o, m, &ids, &p.n_ids, err);
     p.ids = ids;
     if (!st) st = ft_llm_kvbench(m, &p, row, err);
     ft_free(ids);

@@ -309,3 +309,31 @@ ft_status ft_model_opts_render(const ft_llm *m, const json_t *messages, const js
     r->parse = true;
     return FT_OK;
 }
+
+/* ---- texts and notes ---- */
+
+ft_status ft_model_opts_ids(const ft_opts *o, const ft_llm *m, int32_t **ids, size_t *n,
+                            ft_err *err)
+{
+    const size_t most = (size_t)1 << 30;
+    const char *path = ft_opts_text(o, "file");
+    if (!path && isatty(STDIN_FILENO))
+        return ft_fail(err, FT_EINVAL, "no text, want -f FILE or an input");
+    char *text;
+    size_t bytes;
+    ft_status st = ft_file_read(&text, &bytes, path ? path : "-", most, err);
+    if (st) return st;
+    st = ft_vocab_encode(ft_llm_vocab(m), text ? text : "", bytes, FT_ENCODE_ADD_SPECIAL, ids, n,
+                         err);
+    ft_free(text);
+    return st;
+}
+
+void ft_model_opts_cache_note(const ft_opts *o, const ft_llm *m, const ft_term *t, bool notes)
+{
+    const ft_llm_info *i = ft_llm_about(m);
+    if (ft_opts_flag(o, "verbose"))
+        fputs(i->cache, stderr);
+    else if (notes && i->cache_small)
+        ft_term_note(t, "%s", i->cache_words);
+}

@@ -5,6 +5,7 @@
 #define FT_CLI_MODEL_OPTS_H
 
 #include "cli/opts.h"
+#include "cli/term.h"
 
 #include <jansson.h>
 
@@ -29,6 +30,13 @@ ft_status ft_model_opts_system(ft_model_opts *mo, const ft_opts *o, const char *
  * when there is none. Belongs to mo. */
 ft_status ft_model_opts_prompt(ft_model_opts *mo, const ft_opts *o, bool from_stdin, char **out,
                                size_t *bytes, ft_err *err);
+
+/* The ids of the text that -f names, or of standard input. ft_free. */
+ft_status ft_model_opts_ids(const ft_opts *o, const ft_llm *m, int32_t **ids, size_t *n,
+                            ft_err *err);
+/* What a user wants to know when a model is open: with -v the table of its cache, else one line
+ * where that is no plain f16 cache and notes are wanted. */
+void ft_model_opts_cache_note(const ft_opts *o, const ft_llm *m, const ft_term *t, bool notes);
 
 /* text with \n, \t, \r, \0, \e, \\, \", \' and \xHH replaced, in place. Returns the new length. */
 size_t ft_unescape(char *text);

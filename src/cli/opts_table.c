@@ -11,6 +11,8 @@
 const ft_opt ft_opt_table[] = {
     {"help", "-h", FT_OPT_FLAG, ANY, NULL, NULL, 0, 0, NULL, "show this help"},
     {"quiet", "-q", FT_OPT_FLAG, ANY, NULL, NULL, 0, 0, NULL, "no progress, no notes"},
+    {"verbose", "-v", FT_OPT_FLAG, TALK, NULL, NULL, 0, 0, NULL,
+     "show what each layer's cache is encoded as, why, and what that takes"},
     {"threads", "-t", FT_OPT_INT, MODEL | FT_CMD_CONVERT | FT_CMD_QUANTIZE | FT_CMD_SYNTH, "0", "N",
      0, 1024, "LLAMA_ARG_THREADS", "threads to work with; 0 = one per core"},
     {"json", NULL, FT_OPT_FLAG, (MODEL & ~(unsigned)FT_CMD_CHAT) | FT_CMD_INSPECT | FT_CMD_QUANTIZE,

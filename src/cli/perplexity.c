@@ -1,6 +1,5 @@
 /* cli/perplexity.c - how well a model predicts a text: chunks of the context, the second half of
  * each scored. */
-#define _POSIX_C_SOURCE 200809L
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/cmd.h"
@@ -10,13 +9,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum {
     CHUNK = 512,     /* tokens, when none are asked for */
     SCORE_ROWS = 64, /* rows whose logits are kept at a time: 64 MB for a vocabulary of 250,000 */
 };
-#define MAX_TEXT ((size_t)1 << 30)
 
 static void show(void *user, int chunk, int chunks, double ppl)
 {
@@ -27,21 +24,6 @@ static void show(void *user, int chunk, int chunks, double ppl)
     } else {
         fprintf(stderr, "chunk %d/%d: ppl %.4f\n", chunk, chunks, ppl);
     }
-}
-
-static ft_status read_ids(const ft_opts *o, const ft_llm *m, int32_t **ids, size_t *n, ft_err *err)
-{
-    const char *path = ft_opts_text(o, "file");
-    if (!path && isatty(STDIN_FILENO))
-        return ft_fail(err, FT_EINVAL, "no text, want -f FILE or an input");
-    char *text;
-    size_t bytes;
-    ft_status st = ft_file_read(&text, &bytes, path ? path : "-", MAX_TEXT, err);
-    if (st) return st;
-    st = ft_vocab_encode(ft_llm_vocab(m), text ? text : "", bytes, FT_ENCODE_ADD_SPECIAL, ids, n,
-                         err);
-    ft_free(text);
-    return st;
 }
 
 static void print_json(const ft_llm *m, const ft_perplexity *r, int ctx)
@@ -68,7 +50,7 @@ static ft_status measure(const ft_opts *o, ft_llm *m, int ctx, ft_err *err)
     int32_t *ids = NULL;
     size_t n = 0;
     ft_perplexity r;
-    ft_status st = read_ids(o, m, &ids, &n, err);
+    ft_status st = ft_model_opts_ids(o, m, &ids, &n, err);
     if (!st)
         st = ft_llm_perplexity(m, ids, n, ctx, (int)ft_opts_int(o, "chunks"), quiet ? NULL : show,
                                &term, &r, err);

@@ -64,6 +64,13 @@ static ft_status encode(run *u, const char *prompt, size_t n, ft_err *err)
     return st;
 }
 
+/* Somebody is looking, and did not ask for silence. */
+static bool notes_wanted(const run *u)
+{
+    return u->term.out && u->term.err && !ft_opts_flag(u->o, "quiet") &&
+           !ft_opts_flag(u->o, "json");
+}
+
 static ft_status prepare(run *u, ft_err *err)
 {
     ft_llm_params p;
@@ -78,6 +85,7 @@ static ft_status prepare(run *u, ft_err *err)
                        strlen(prompt));
     if ((st = ft_model_opts_params(&u->mo, u->o, &p, err))) return st;
     if ((st = ft_llm_open(&u->m, &p, err))) return st;
+    ft_model_opts_cache_note(u->o, u->m, &u->term, notes_wanted(u));
     if ((st = ft_model_opts_request(&u->mo, u->o, u->m, &u->r, err))) return st;
     if ((st = raw ? encode(u, prompt, n, err) : render(u, prompt, n, err))) return st;
     u->s = ft_session_new(u->m);
@@ -152,8 +160,7 @@ static ft_status reply(run *u, bool *stopped, ft_err *err)
         print_json(u, &r);
         if (fflush(stdout)) p->write_errno = errno;
     }
-    const bool notes = u->term.out && u->term.err && !ft_opts_flag(u->o, "quiet") && !json;
-    if (good && (notes || ft_opts_flag(u->o, "show-timings"))) {
+    if (good && (notes_wanted(u) || ft_opts_flag(u->o, "show-timings"))) {
         ft_term_note(&u->term, "[drafts: %s]", ft_llm_about(u->m)->drafter);
         ft_reply_note(&u->term, &r);
     }

@@ -51,7 +51,20 @@ typedef struct ft_kv {
     /* [G, d] on the device, or NULL. kv_put stores k - mean. The scores of a query all move by the
      * same q . mean, which a softmax does not see: attend need not know. */
     const float *mean;
+    /* The newest cells a second time, in a better encoding and pages of the window space; NULL:
+     * none. A row reads the cells from ft_kv_cut on there, those below here. */
+    const struct ft_kv *newest;
 } ft_kv;
+
+enum { FT_KV_TAIL = 128 }; /* cells that are read from `newest` at least */
+
+/* The first cell that a row which sees the cells below `end` reads from `newest`: the start of a
+ * page, and a matter of `end` alone. */
+static inline int ft_kv_cut(const ft_kv *kv, int end)
+{
+    if (!kv->newest) return end;
+    return end > FT_KV_TAIL ? (end - FT_KV_TAIL) / FT_PAGE_ROWS * FT_PAGE_ROWS : 0;
+}
 
 typedef struct ft_attn {
     float scale;

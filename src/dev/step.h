@@ -108,6 +108,7 @@ static inline void ft_kv_put(ft_step *s, int layer, ft_mat k, ft_mat v)
     const ft_kv *kv = &s->kv[layer];
     assert(k.H == kv->G && k.d == kv->d && v.H == kv->G && v.d == kv->d);
     s->dev->op->kv_put(s->dev, kv, k, v);
+    if (kv->newest) s->dev->op->kv_put(s->dev, kv->newest, k, v);
 }
 
 static inline void ft_attend(ft_step *s, int layer, ft_mat o, ft_mat q, ft_attn p)

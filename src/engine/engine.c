@@ -51,9 +51,12 @@ static ft_cache_params cache_params(const ft_model *m, const ft_layer_state *lay
         .kt = p->kt,
         .vt = p->vt,
         .exact = p->kv_exact,
+        .gauge = p->gauge,
         .slots = p->lanes,
         .cells = p->ctx,
         .total = p->cells,
+        .rows = FT_MAX(p->rows, p->score_rows),
+        .no_tail = m->dev->no_tail,
         .tentative = most_drafts(p) + 1,
     };
 }
@@ -104,15 +107,18 @@ double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, doubl
     return ft_kv_token_bytes(&cp, f16);
 }
 
-void ft_engine_cache_table(ft_buf *out, const ft_model *m, const ft_model *drafter,
-                           const ft_engine_params *p)
+bool ft_engine_cache_table(ft_buf *out, char *words, char *special, size_t cap, const ft_model *m,
+                           const ft_model *drafter, const ft_engine_params *p)
 {
     ft_model *d = drafter_of((ft_model *)(uintptr_t)m, (ft_model *)(uintptr_t)drafter, p);
     int n;
     ft_layer_state *layer = layers_of(m, d, &n);
     const ft_cache_params cp = cache_params(m, layer, n, p);
     ft_kv_plan_table(out, &cp);
+    ft_kv_plan_special(special, cap, &cp);
+    const bool small = ft_kv_plan_words(words, cap, &cp);
     ft_free(layer);
+    return small;
 }
 
 /* ---- life ---- */
@@ -472,6 +478,11 @@ ft_status ft_lane_score(ft_lane *l, const int32_t *ids, int n, int from,
     }
     ft_seq_rewind(l->seq, 0);
     return st;
+}
+
+const ft_kv *ft_engine_kv(const ft_engine *e)
+{
+    return ft_cache_kv(e->cache);
 }
 
 void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user)

@@ -23,18 +23,19 @@ enum {
 };
 
 typedef struct ft_engine_params {
-    int lanes;         /* sequences at a time */
-    int ctx;           /* cells of the longest one */
-    int64_t cells;     /* of all together; 0: lanes * ctx */
-    int rows;          /* prompt rows of a step */
-    ft_kv_type kt, vt; /* encodings of the cache; kv/plan.h refines them ... */
-    bool kv_exact;     /* ... unless this is set */
-    int draft_max;     /* most drafts of a round; 0: no drafting at all */
-    int guess_max;     /* the same for guessers, whose drafts are free; 0: draft_max */
-    bool no_head;      /* only guessers draft */
-    bool reject;       /* rejection sampling: drafts are drawn too; a seed gives other ids */
-    bool adapt;        /* the governor chooses each round's drafts up to the maximum */
-    int score_rows;    /* rows at a time of ft_lane_score; 0: it is not used */
+    int lanes;                /* sequences at a time */
+    int ctx;                  /* cells of the longest one */
+    int64_t cells;            /* of all together; 0: lanes * ctx */
+    int rows;                 /* prompt rows of a step */
+    ft_kv_type kt, vt;        /* encodings of the cache; kv/plan.h refines them ... */
+    bool kv_exact;            /* ... unless this is set */
+    const ft_kv_gauge *gauge; /* of the model's keys, or NULL; outlives the engine */
+    int draft_max;            /* most drafts of a round; 0: no drafting at all */
+    int guess_max;            /* the same for guessers, whose drafts are free; 0: draft_max */
+    bool no_head;             /* only guessers draft */
+    bool reject;              /* rejection sampling: drafts are drawn too; a seed gives other ids */
+    bool adapt;               /* the governor chooses each round's drafts up to the maximum */
+    int score_rows;           /* rows at a time of ft_lane_score; 0: it is not used */
 } ft_engine_params;
 
 typedef enum ft_finish {
@@ -98,11 +99,14 @@ uint64_t ft_engine_cache_bytes(const ft_model *m, const ft_model *drafter,
                                const ft_engine_params *p);
 /* Bytes of the model's own cache for one token; *f16: if all of it were f16. */
 double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, double *f16);
+const ft_kv *ft_engine_kv(const ft_engine *e); /* of every layer */
 /* Reports named activations of every pass. */
 void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user);
-/* Appends what each layer's cache is encoded as and what that takes (kv/plan.h). */
-void ft_engine_cache_table(ft_buf *out, const ft_model *m, const ft_model *drafter,
-                           const ft_engine_params *p);
+/* What each layer's cache is encoded as and what that takes: appends a table, and words[cap] gets
+ * it in a line, special[cap] the layers that get more than was wished for (kv/plan.h). False: all
+ * of it is f16. */
+bool ft_engine_cache_table(ft_buf *out, char *words, char *special, size_t cap, const ft_model *m,
+                           const ft_model *drafter, const ft_engine_params *p);
 bool ft_engine_drafts(const ft_engine *e);
 /* Adds a guesser behind those that are there; the engine owns its state from now on. Before the
  * first lane. */

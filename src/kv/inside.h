@@ -17,7 +17,7 @@ struct ft_cache {
     ft_dev *dev;
     ft_cache_params p;
     ft_layer_state *layer;
-    ft_kv *kv;
+    ft_kv *kv, *newest; /* newest: of layers whose newest cells are kept apart */
     ft_delta *delta;
     ft_space space[2];
     int pages_per_seq;
@@ -38,6 +38,14 @@ struct ft_seq {
 typedef struct ft_delta_sizes {
     size_t conv, state, j_conv, j_k, j_d, j_g; /* values per slot */
 } ft_delta_sizes;
+
+/* What layer l has in the pages of a space, or NULL. */
+static inline const ft_kv *ft_cache_kv_in(const ft_cache *c, int l, int space)
+{
+    const ft_keep keep = c->layer[l].keep;
+    if (keep == (space == FT_SPACE_WINDOW ? FT_KEEP_WINDOW : FT_KEEP_FULL)) return &c->kv[l];
+    return keep == FT_KEEP_FULL ? c->kv[l].newest : NULL;
+}
 
 int ft_pages_for(int64_t cells);
 ft_delta_sizes ft_delta_sizes_of(const ft_layer_state *l, int J);

@@ -24,11 +24,16 @@ static int window_pages(const ft_cache_params *p, int window)
     return FT_MIN(span, ft_pages_for(p->cells));
 }
 
+/* The newest cells of a full layer are a window too; their page-wise cut makes it a page longer. */
 static int widest_window(const ft_cache_params *p)
 {
     int w = 0;
-    for (int l = 0; l < p->n_layer; l++)
-        if (p->layer[l].keep == FT_KEEP_WINDOW) w = FT_MAX(w, p->layer[l].window);
+    for (int l = 0; l < p->n_layer; l++) {
+        const ft_layer_state *s = &p->layer[l];
+        if (s->keep == FT_KEEP_WINDOW) w = FT_MAX(w, s->window);
+        if (s->keep == FT_KEEP_FULL && ft_kv_plan(p, l).tail)
+            w = FT_MAX(w, FT_KV_TAIL + FT_PAGE_ROWS);
+    }
     return w;
 }
 
@@ -38,7 +43,8 @@ static int space_pages(const ft_cache_params *p, int which)
     /* A prompt chunk writes its rows before old ones fall out of the window: room for all of it. */
     const int w = widest_window(p);
     const int64_t all = (int64_t)ft_pages_for(p->cells) * p->slots;
-    const int64_t windows = (int64_t)(window_pages(p, w) + ft_pages_for(2048)) * p->slots;
+    const int64_t windows =
+        (int64_t)(window_pages(p, w) + ft_pages_for(p->rows ? p->rows : 2048)) * p->slots;
     return w ? (int)FT_MIN(all, windows) : 0;
 }
 
@@ -63,6 +69,19 @@ static void kv_layout(ft_kv *kv, const ft_cache_params *p, int at)
     kv->v_page = kv->v_row * rows;
 }
 
+/* The same for the newest cells of a layer that keeps them apart. */
+static bool newest_layout(ft_kv *kv, const ft_cache_params *p, int at)
+{
+    const ft_layer_state *l = &p->layer[at];
+    const ft_kv_choice c = ft_kv_plan(p, at);
+    if (!c.tail) return false;
+    const size_t row = ft_kv_row_bytes(c.nt, l->d), page = row * (size_t)l->G * FT_PAGE_ROWS;
+    *kv = (ft_kv){.kt = c.nt, .vt = c.nt, .G = l->G, .d = l->d, .space = FT_SPACE_WINDOW};
+    kv->k_row = kv->v_row = row;
+    kv->k_page = kv->v_page = page;
+    return true;
+}
+
 uint64_t ft_cache_bytes(const ft_cache_params *p)
 {
     uint64_t sum = 0;
@@ -76,6 +95,8 @@ uint64_t ft_cache_bytes(const ft_cache_params *p)
             ft_kv kv;
             kv_layout(&kv, p, l);
             sum += (uint64_t)space_pages(p, kv.space) * (kv.k_page + kv.v_page);
+            if (newest_layout(&kv, p, l))
+                sum += (uint64_t)space_pages(p, kv.space) * (kv.k_page + kv.v_page);
         }
     }
     return sum;
@@ -109,6 +130,24 @@ static bool delta_alloc(ft_cache *c, ft_delta *d, const ft_layer_state *l)
     return d->conv && d->state && d->j_conv && d->j_k && d->j_d && d->j_g;
 }
 
+static bool pages_alloc(ft_cache *c, ft_kv *kv)
+{
+    const size_t pages = (size_t)c->space[kv->space].n_page;
+    kv->k = c->dev->alloc(c->dev, pages * kv->k_page);
+    kv->v = c->dev->alloc(c->dev, pages * kv->v_page);
+    return kv->k && kv->v;
+}
+
+static bool mean_alloc(ft_cache *c, int l)
+{
+    if (!ft_kv_plan(&c->p, l).centred) return true;
+    const size_t bytes = (size_t)c->kv[l].G * (size_t)c->kv[l].d * sizeof(float);
+    float *mean = c->dev->alloc(c->dev, bytes);
+    c->kv[l].mean = mean;
+    if (mean) c->dev->upload(c->dev, mean, c->p.gauge[l].mean, bytes);
+    return mean != NULL;
+}
+
 static bool layer_alloc(ft_cache *c, int l)
 {
     const ft_layer_state *s = &c->layer[l];
@@ -119,10 +158,11 @@ static bool layer_alloc(ft_cache *c, int l)
     }
     ft_kv *kv = &c->kv[l];
     kv_layout(kv, &c->p, l);
-    const size_t pages = (size_t)c->space[kv->space].n_page;
-    kv->k = c->dev->alloc(c->dev, pages * kv->k_page);
-    kv->v = c->dev->alloc(c->dev, pages * kv->v_page);
-    return kv->k && kv->v;
+    if (newest_layout(&c->newest[l], &c->p, l)) {
+        if (!pages_alloc(c, &c->newest[l])) return false;
+        kv->newest = &c->newest[l];
+    }
+    return pages_alloc(c, kv) && mean_alloc(c, l);
 }
 
 ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft_err *err)
@@ -144,6 +184,7 @@ ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft
     memcpy(c->layer, p->layer, sizeof *c->layer * (size_t)p->n_layer);
     c->p.layer = c->layer;
     c->kv = ft_new_n(ft_kv, (size_t)p->n_layer);
+    c->newest = ft_new_n(ft_kv, (size_t)p->n_layer);
     c->delta = ft_new_n(ft_delta, (size_t)p->n_layer);
     c->seq = ft_new_n(ft_seq *, (size_t)p->slots);
     c->pages_per_seq = ft_pages_for(p->cells);
@@ -166,8 +207,17 @@ void ft_cache_free(ft_cache *c)
     if (!c) return;
     for (int l = 0; l < c->p.n_layer; l++) {
         ft_delta *d = &c->delta[l];
-        void *const held[] = {c->kv[l].k, c->kv[l].v, d->conv, d->state,
-                              d->j_conv,  d->j_k,     d->j_d,  d->j_g};
+        void *const held[] = {c->kv[l].k,
+                              c->kv[l].v,
+                              d->conv,
+                              d->state,
+                              d->j_conv,
+                              d->j_k,
+                              d->j_d,
+                              d->j_g,
+                              c->newest[l].k,
+                              c->newest[l].v,
+                              (void *)(uintptr_t)c->kv[l].mean};
         for (size_t i = 0; i < FT_COUNT(held); i++)
             if (held[i]) c->dev->free(c->dev, held[i]);
     }
@@ -177,6 +227,7 @@ void ft_cache_free(ft_cache *c)
     }
     ft_free(c->layer);
     ft_free(c->kv);
+    ft_free(c->newest);
     ft_free(c->delta);
     ft_free(c->seq);
     ft_free(c);

@@ -10,6 +10,7 @@
 
 #include "dev/dev.h"
 #include "dev/kv_row.h"
+#include "kv/gauge.h"
 
 typedef enum ft_keep {
     FT_KEEP_NONE,   /* nothing, or another layer's keys and values */
@@ -32,10 +33,14 @@ typedef struct ft_cache_params {
     int trunk;         /* layers of the model itself; those of a drafter come after them */
     ft_kv_type kt, vt; /* wished for; kv/plan.h says what each layer gets */
     bool exact;        /* every layer gets just these */
-    int slots;         /* sequences at a time */
-    int cells;         /* longest sequence */
-    int64_t total;     /* cells of all sequences together; 0 = slots * cells */
-    int tentative;     /* most rows that a step may take back: the journal's length */
+    /* What was measured of the trunk's keys, [trunk], or NULL. Borrowed as long as the cache. */
+    const ft_kv_gauge *gauge;
+    int slots;     /* sequences at a time */
+    int cells;     /* longest sequence */
+    int64_t total; /* cells of all sequences together; 0 = slots * cells */
+    int rows;      /* most rows of a sequence in one step; 0: 2048 */
+    bool no_tail;  /* the device's attend does not know ft_kv.newest */
+    int tentative; /* most rows that a step may take back: the journal's length */
 } ft_cache_params;
 
 typedef struct ft_cache ft_cache;

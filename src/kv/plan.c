@@ -17,10 +17,26 @@ static int full_layers(const ft_cache_params *p, int l, int *before)
     return n;
 }
 
+/* What was measured decides; the number of query heads stands in for it where nothing was. */
+static void plan_keys(ft_kv_choice *c, const ft_cache_params *p, int l)
+{
+    const ft_kv_gauge *g = p->gauge && l < p->trunk ? &p->gauge[l] : NULL;
+    if (!g || !g->measured) {
+        if (!ft_kv_turned(c->vt) || p->layer[l].group < FT_KV_MANY_HEADS) return;
+        c->kt = FT_KV_Q8_0;
+        c->why = "many query heads per key head";
+        return;
+    }
+    if (g->plain >= FT_KV_GOOD || g->plain >= FT_MAX(g->centred, FT_KV_BAD)) return;
+    c->centred = g->centred >= FT_KV_BAD;
+    c->why = c->centred ? "keys without their mean" : "scores of attention suffer";
+    if (!c->centred) c->kt = FT_KV_Q8_0;
+}
+
 ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l)
 {
     const ft_layer_state *s = &p->layer[l];
-    ft_kv_choice c = {p->kt, p->vt, NULL};
+    ft_kv_choice c = {.kt = p->kt, .vt = p->vt};
     const bool kt = ft_kv_turned(c.kt), vt = ft_kv_turned(c.vt);
     if (p->exact || (!kt && !vt)) return c;
     if (s->keep == FT_KEEP_WINDOW) {
@@ -29,18 +45,22 @@ ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l)
         c.why = "window";
         return c;
     }
-    if (kt && vt && s->group >= FT_KV_MANY_HEADS) {
-        c.kt = FT_KV_Q8_0;
-        c.why = "many query heads per key head";
-    }
+    if (kt) plan_keys(&c, p, l);
     int at;
     const int n = full_layers(p, l, &at);
     const bool edge = at < FT_KV_BOUNDARY || at >= n - FT_KV_BOUNDARY;
     if (c.vt == FT_KV_TURBO2 && n >= FT_KV_BOUNDARY_LAYERS && edge && l < p->trunk) {
         c.vt = FT_KV_Q8_0;
-        c.why = c.why ? "many query heads per key head; boundary" : "boundary";
+        c.why = c.why ? "keys and boundary" : "boundary";
     }
+    c.tail = l < p->trunk && !p->no_tail && (ft_kv_turned(c.kt) || ft_kv_turned(c.vt));
+    c.nt = ft_kv_row_fits(FT_KV_Q8_0, s->d) ? FT_KV_Q8_0 : FT_KV_F16;
     return c;
+}
+
+bool ft_kv_pair_measured(ft_str name)
+{
+    return ft_str_is(name, "compact");
 }
 
 bool ft_kv_pair_find(ft_str name, ft_kv_type *kt, ft_kv_type *vt)
@@ -78,7 +98,8 @@ static bool alike(const ft_cache_params *p, int a, int b)
     const ft_layer_state *x = &p->layer[a], *y = &p->layer[b];
     if (!keeps(y) || x->keep != y->keep || x->G != y->G || x->d != y->d) return false;
     const ft_kv_choice i = ft_kv_plan(p, a), j = ft_kv_plan(p, b);
-    return i.kt == j.kt && i.vt == j.vt && (a < p->trunk) == (b < p->trunk);
+    return i.kt == j.kt && i.vt == j.vt && i.centred == j.centred &&
+           (a < p->trunk) == (b < p->trunk);
 }
 
 static size_t token_bytes(const ft_layer_state *s, ft_kv_type kt, ft_kv_type vt)
@@ -101,7 +122,6 @@ double ft_kv_token_bytes(const ft_cache_params *p, double *f16)
 
 void ft_kv_plan_table(ft_buf *out, const ft_cache_params *p)
 {
-    double sum = 0, f16 = 0;
     ft_buf_printf(out, "%-7s %-12s %-10s %-14s %-14s %12s  %s\n", "layers", "cells", "heads",
                   "keys", "values", "bytes/token", "note");
     for (int l = 0; l < p->n_layer; l++) {
@@ -120,10 +140,50 @@ void ft_kv_plan_table(ft_buf *out, const ft_cache_params *p)
                       ft_kv_type_name(c.kt), ft_kv_type_name(c.vt), bytes,
                       l >= p->trunk ? "drafter" : "", l >= p->trunk && c.why ? ", " : "",
                       c.why ? c.why : "");
-        sum += bytes;
-        f16 += (double)n * (double)token_bytes(s, FT_KV_F16, FT_KV_F16);
     }
-    char total[24];
-    ft_buf_printf(out, "cache: %.0f bytes per token, %.2f times smaller than f16; %s in all\n", sum,
-                  sum > 0 ? f16 / sum : 1.0, ft_human_bytes(total, ft_cache_bytes(p)));
+    char words[200];
+    ft_kv_plan_words(words, sizeof words, p);
+    ft_buf_printf(out, "%s\n", words);
+}
+
+void ft_kv_plan_special(char *to, size_t cap, const ft_cache_params *p)
+{
+    size_t at = 0;
+    *to = 0;
+    for (int l = 0; l < p->trunk; l++) {
+        const char *why = keeps(&p->layer[l]) ? ft_kv_plan(p, l).why : NULL;
+        bool seen = !why;
+        for (int i = 0; i < l && !seen; i++)
+            seen = keeps(&p->layer[i]) && ft_kv_plan(p, i).why == why;
+        if (seen) continue;
+        int n = 0;
+        for (int i = l; i < p->trunk; i++) n += keeps(&p->layer[i]) && ft_kv_plan(p, i).why == why;
+        const int w = snprintf(to + at, cap - at, "%s%d %s", at ? ", " : "", n, why);
+        at = w < 0 ? at : FT_MIN(at + (size_t)w, cap - 1);
+    }
+}
+
+bool ft_kv_plan_words(char *to, size_t cap, const ft_cache_params *p)
+{
+    double sum = 0, f16 = 0;
+    bool plain = true, tail = false;
+    ft_kv_type nt = FT_KV_F16;
+    for (int l = 0; l < p->n_layer; l++) {
+        if (!keeps(&p->layer[l])) continue;
+        const ft_kv_choice c = ft_kv_plan(p, l);
+        sum += (double)token_bytes(&p->layer[l], c.kt, c.vt);
+        f16 += (double)token_bytes(&p->layer[l], FT_KV_F16, FT_KV_F16);
+        plain = plain && c.kt == FT_KV_F16 && c.vt == FT_KV_F16;
+        if (c.tail) tail = true, nt = c.nt;
+    }
+    char total[24], newest[48] = "";
+    if (tail)
+        snprintf(newest, sizeof newest, "; the newest %d cells as %s", FT_KV_TAIL,
+                 ft_kv_type_name(nt));
+    snprintf(
+        to, cap,
+        "cache: keys %s, values %s: %.0f bytes per token, %.2f times smaller than f16%s; %s in all",
+        ft_kv_type_name(p->kt), ft_kv_type_name(p->vt), sum, sum > 0 ? f16 / sum : 1.0, newest,
+        ft_human_bytes(total, ft_cache_bytes(p)));
+    return !plain;
 }

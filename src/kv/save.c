@@ -15,23 +15,24 @@ uint64_t ft_cache_layout(const ft_cache *c)
         const int32_t is[] = {s->keep, s->G, s->d,        s->window,   s->Hk,         s->Hv,
                               s->S,    s->C, (int)kv->kt, (int)kv->vt, c->p.tentative};
         h = XXH3_64bits_withSeed(is, sizeof is, h);
+        const int32_t newest = kv->newest ? (int32_t)kv->newest->kt : -1;
+        h = XXH3_64bits_withSeed(&newest, sizeof newest, h);
+        if (kv->mean)
+            h = XXH3_64bits_withSeed(c->p.gauge[l].mean,
+                                     sizeof(float) * (size_t)kv->G * (size_t)kv->d, h);
     }
     return h;
 }
 
 /* ---- pages ---- */
 
-static bool in_space(const ft_cache *c, int l, int space)
-{
-    const ft_keep k = c->layer[l].keep;
-    return k == (space == FT_SPACE_WINDOW ? FT_KEEP_WINDOW : FT_KEEP_FULL);
-}
-
 size_t ft_cache_page_bytes(const ft_cache *c, int space)
 {
     size_t sum = 0;
-    for (int l = 0; l < c->p.n_layer; l++)
-        if (in_space(c, l, space)) sum += c->kv[l].k_page + c->kv[l].v_page;
+    for (int l = 0; l < c->p.n_layer; l++) {
+        const ft_kv *kv = ft_cache_kv_in(c, l, space);
+        if (kv) sum += kv->k_page + kv->v_page;
+    }
     return sum;
 }
 
@@ -56,8 +57,8 @@ static void pages(const ft_seq *s, int space, int from, int to, unsigned char *a
         assert(table[i] >= 0);
         const size_t page = (size_t)table[i];
         for (int l = 0; l < c->p.n_layer; l++) {
-            if (!in_space(c, l, space)) continue;
-            const ft_kv *kv = &c->kv[l];
+            const ft_kv *kv = ft_cache_kv_in(c, l, space);
+            if (!kv) continue;
             copy(c->dev, (unsigned char *)kv->k + page * kv->k_page, at, kv->k_page);
             at += kv->k_page;
             copy(c->dev, (unsigned char *)kv->v + page * kv->v_page, at, kv->v_page);

@@ -93,7 +93,6 @@ static float largest(const v4 *v, int groups)
 typedef struct recipe {
     const cut *trial; /* of fit_line */
     int trials, rounds;
-    bool polish;
 } recipe;
 
 /* n values per sub-block, quants to hi, sub-scales to top; d and dmin are written at dst. */
@@ -115,8 +114,7 @@ INLINE void fit_mins(mins *k, const super *s, bool weighted, int n, float hi, fl
         const v4 mn = whole(min[g] * splat(ratio1(1, k->dmin)));
         k->scale[g] = clamp(sc, splat(0), splat(top));
         k->min[g] = clamp(mn, splat(0), splat(top));
-        if (how.polish)
-            line_polish(s->lane + g * n, weighted ? s->weight + g * n : NULL, n, hi, k, g, top);
+        line_polish(s->lane + g * n, weighted ? s->weight + g * n : NULL, n, hi, k, g, top);
     }
     line_refit(s, weighted, n, hi, k);
     k->d = wr_f16(dst, k->d * s->unit) / s->unit;
@@ -142,11 +140,11 @@ static const cut plain5[] = {{-0.01f, -0.01f}, {0, 0},         {0.015f, 0.015f},
                              {0.03f, 0.03f},   {0.05f, 0.05f}, {0, 0.03f},
                              {0.03f, 0},       {0, 0.06f},     {0.06f, 0}};
 
-static const recipe recipe2 = {plain2, FT_COUNT(plain2), 2, true};
-static const recipe recipe4 = {plain4, FT_COUNT(plain4), 2, true};
-static const recipe recipe5 = {plain5, FT_COUNT(plain5), 2, true};
-static const recipe weighed4 = {ft_cut4, FT_COUNT(ft_cut4), 3, true};
-static const recipe weighed5 = {ft_cut5, FT_COUNT(ft_cut5), 3, true};
+static const recipe recipe2 = {plain2, FT_COUNT(plain2), 2};
+static const recipe recipe4 = {plain4, FT_COUNT(plain4), 2};
+static const recipe recipe5 = {plain5, FT_COUNT(plain5), 2};
+static const recipe weighed4 = {ft_cut4, FT_COUNT(ft_cut4), 3};
+static const recipe weighed5 = {ft_cut5, FT_COUNT(ft_cut5), 3};
 
 void ft_encode_q2_k(uint8_t *dst, const float *src, size_t blocks, const float *weight)
 {

@@ -1,13 +1,19 @@
 /* tests/laws/caches.c - with every encoding of the cache: drafting changes nothing, company changes
  * nothing, and a prompt that begins with what a lane holds gives what it gives from the start. */
 #define _XOPEN_SOURCE 700
+#include "engine/gauge.h"
 #include "laws.h"
 
 enum { PROMPT = 70, REPLY = 16 }; /* across a page */
+enum { LONG = 375 }; /* the newest cells are kept apart: their cut moves, old pages go */
+
+static const ft_kv_gauge *gauge; /* of the model at hand, or NULL */
 
 static ft_engine_params params_of(ft_kv_type kt, ft_kv_type vt, bool exact, int draft_max)
 {
     ft_engine_params p = law_params(draft_max);
+    p.gauge = gauge;
+    p.ctx = 512;
     p.kt = kt;
     p.vt = vt;
     p.kv_exact = exact;
@@ -48,15 +54,16 @@ static void again(const law_model *m, ft_engine_params p, const law_reply *alone
 
 static void encoding(const law_model *m, ft_kv_type kt, ft_kv_type vt, bool exact)
 {
+    const int n = exact ? PROMPT : LONG;
     static law_reply plain, drafted;
     char what[64];
-    int32_t ids[PROMPT];
-    snprintf(what, sizeof what, "%s/%s%s", ft_kv_type_name(kt), ft_kv_type_name(vt),
-             exact ? ", exact" : "");
-    law_prompt(ids, PROMPT, m->m->V, 4);
+    int32_t ids[LONG];
+    snprintf(what, sizeof what, "%s/%s%s%s", ft_kv_type_name(kt), ft_kv_type_name(vt),
+             exact ? ", exact" : "", gauge ? ", centred" : "");
+    law_prompt(ids, n, m->m->V, 4);
     const ft_engine_params p = params_of(kt, vt, exact, 0), q = params_of(kt, vt, exact, 5);
     const ft_task j = law_job(REPLY, 0), k = law_job(REPLY, 5);
-    law_reply_alone(&plain, m, &p, &j, ids, PROMPT);
+    law_reply_alone(&plain, m, &p, &j, ids, n);
     law_oracle o = {.silent = 2, .rng = {9}};
     law_reply_oracle(&drafted, &o, &plain, m, &q, &k);
     law(law_same(&plain, &drafted), "%s, %s: drafting changes token %d", m->name, what,
@@ -65,6 +72,32 @@ static void encoding(const law_model *m, ft_kv_type kt, ft_kv_type vt, bool exac
         o.wrong, o.rounds);
     in_company(m, p, &plain, what);
     again(m, p, &plain, what);
+}
+
+/* Keys without their mean: the gauge is told that nothing else would do. */
+static void centred(const law_model *m)
+{
+    ft_kv_gauge *g = NULL;
+    ft_err err;
+    int32_t ids[PROMPT];
+    law_prompt(ids, PROMPT, m->m->V, 5);
+    if (ft_gauge(&g, m->m, FT_KV_TURBO4, ids, PROMPT, 256, &err)) {
+        law(false, "%s: %s", m->name, err.text);
+        return;
+    }
+    int n = 0;
+    for (int l = 0; l < m->m->L; l++) {
+        if (!g[l].measured) continue;
+        law(g[l].plain > 0.9 && g[l].centred > 0.9, "%s: scores of layer %d correlate by %g, %g",
+            m->name, l, g[l].plain, g[l].centred);
+        g[l].plain = 0;
+        n++;
+    }
+    law(n > 0, "%s: no layer was measured", m->name);
+    gauge = g;
+    encoding(m, FT_KV_TURBO4, FT_KV_TURBO3, false);
+    gauge = NULL;
+    ft_gauge_free(g, m->m);
 }
 
 int main(void)
@@ -79,6 +112,7 @@ int main(void)
         encoding(&model[i], FT_KV_TURBO3, FT_KV_TURBO3, false);
         encoding(&model[i], FT_KV_F16, FT_KV_TURBO4, true);
         encoding(&model[i], FT_KV_TURBO4, FT_KV_TURBO2, false);
+        centred(&model[i]);
         law_model_close(&model[i]);
     }
     return law_end();

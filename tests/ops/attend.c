@@ -277,9 +277,55 @@ OPTEST(attend_centred, {2, 1, 64, FT_KV_F32, 70}, {4, 2, 128, FT_KV_F16, 70, 1},
        {6, 1, 128, FT_KV_TURBO4, 150, 100}, {4, 2, 256, FT_KV_TURBO3, 70, 300},
        {2, 1, 80, FT_KV_TURBO2, 70, 1000})
 
+/* The newest cells in q8_0 beside turbo pages: rows before, at and far behind the cut, together
+ * and alone. */
+static void attend_newest(ft_optest *t, const int *n)
+{
+    const int H = n[0], G = n[1], d = n[2], kt = n[3], vt = n[4], past = n[7], rows = n[8];
+    const seq s[2] = {{past, rows}, {130, 2}};
+    if (t->dev->no_tail) return; /* its caches are made without */
+    const int T = rows + 2, pages = (FT_MAX(past, 130) + rows) / FT_PAGE_ROWS + 1;
+    spans(t, s, 2, pages);
+    ft_kv kv = cache(t, kt, vt, G, d, 2 * pages);
+    const int best = d % 32 ? FT_KV_F16 : FT_KV_Q8_0;
+    const ft_kv newest = cache(t, best, best, G, d, 2 * pages);
+    kv.newest = &newest;
+    fill_past(t, &kv, s, 2);
+    ft_mat q = t_uniform(t, T, H * d, -2, 2), k = t_uniform(t, T, G * d, -1, 1);
+    ft_mat o = t_output(t, T, H * d), one = t_output(t, 1, H * d);
+    const ft_attn p = {.scale = 0.3f, .window = n[5], .first = n[6]};
+    t->step->kv = &kv;
+    t_begin(t);
+    ft_kv_put(t->step, 0, ft_heads(k, 0, G, d, d), ft_heads(k, 0, G, d, d));
+    ft_attend(t->step, 0, ft_heads(o, 0, H, d, d), ft_heads(q, 0, H, d, d), p);
+    t_expect(t, o, limit(t, kt, vt));
+    t_check_gaps(t, o);
+    const ft_batch all = t->batch;
+    for (int r = 0; r < rows; r += FT_MAX(1, rows / 4)) {
+        const ft_span span = {.slot = 1, .n = 1, .past = past + r};
+        const int32_t zero = 0;
+        t->batch.T = t->batch.S = t->batch.n_out = 1;
+        t->batch.cell = all.cell + r;
+        t->batch.end = all.end + r;
+        t->batch.span_of = t_ints(t, &zero, 1);
+        t->batch.span = t_put(t, &span, sizeof span);
+        t_begin(t);
+        ft_attend(t->step, 0, ft_heads(one, 0, H, d, d), ft_heads(ft_rows(q, r, 1), 0, H, d, d), p);
+        t_expect(t, one, limit(t, kt, vt));
+        const size_t cols = (size_t)(H * d);
+        if (memcmp(t->kept[t->n_kept - 1].v, t->kept[0].v + (size_t)r * cols, cols * sizeof(float)))
+            t_fail(t, "row together and alone differ, row", r);
+    }
+}
+OPTEST(attend_newest, {4, 2, 64, 6, 6, 0, 0, 0, 300}, {4, 2, 64, 7, 6, 0, 0, 127, 2},
+       {4, 2, 128, 6, 6, 0, 0, 190, 5}, {8, 1, 256, 3, 7, 0, 0, 1500, 1},
+       {8, 1, 256, 7, 5, 0, 0, 600, 16}, {6, 2, 128, 6, 1, 0, 0, 700, 3},
+       {4, 2, 80, 7, 6, 0, 0, 500, 4}, {4, 2, 64, 5, 6, 100, 0, 300, 70},
+       {2, 1, 64, 6, 6, 0, 400, 380, 40}, {4, 2, 192, 6, 7, 0, 0, 1030, 1})
+
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&attend_one_case, &attend_many_case, &attend_pair_case,
-                                 &attend_alone_case, &attend_centred_case};
+    const t_case *const all[] = {&attend_one_case,   &attend_many_case,    &attend_pair_case,
+                                 &attend_alone_case, &attend_centred_case, &attend_newest_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

@@ -63,6 +63,67 @@ static void keys_of_many_heads_become_q8_0(void **state)
     assert_int_equal(ft_kv_plan(&p, 5).kt, FT_KV_TURBO4);
 }
 
+/* Keys that were measured are judged by what was found. */
+static void measured_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        double plain, centred;
+        ft_kv_type kt;
+        bool mean;
+    } want[] = {{0.99, 0.99, FT_KV_TURBO4, false}, {0.951, 0.999, FT_KV_TURBO4, false},
+                {0.94, 0.99, FT_KV_TURBO4, true},  {0.3, 0.84, FT_KV_TURBO4, true},
+                {0.94, 0.5, FT_KV_TURBO4, false},  {0.82, 0.82, FT_KV_Q8_0, false},
+                {0.1, 0.7, FT_KV_Q8_0, false}};
+    ft_layer_state layer[L];
+    ft_cache_params p = params(layer, FT_KV_TURBO4, FT_KV_TURBO3, 8);
+    float mean[2 * 128];
+    ft_kv_gauge g[12] = {0};
+    p.gauge = g;
+    for (size_t i = 0; i < FT_COUNT(want); i++) {
+        g[5] = (ft_kv_gauge){true, want[i].plain, want[i].centred, mean};
+        const ft_kv_choice c = ft_kv_plan(&p, 5);
+        assert_int_equal(c.kt, want[i].kt);
+        assert_int_equal(c.centred, want[i].mean);
+        assert_int_equal(c.vt, FT_KV_TURBO3);
+        assert_int_equal(c.why != NULL, c.centred || c.kt == FT_KV_Q8_0);
+    }
+    /* the others and the drafter's were not measured: the heads decide */
+    assert_int_equal(ft_kv_plan(&p, 6).kt, FT_KV_Q8_0);
+    assert_int_equal(ft_kv_plan(&p, 12).kt, FT_KV_Q8_0);
+    assert_true(ft_kv_pair_measured(FT_STR("compact")) && !ft_kv_pair_measured(FT_STR("turbo4")));
+}
+
+/* The newest cells of the trunk's turbo layers have a better encoding as well, in little memory. */
+static void newest_cells(void **state)
+{
+    (void)state;
+    ft_layer_state layer[L];
+    ft_cache_params p = params(layer, FT_KV_TURBO3, FT_KV_TURBO3, 2);
+    assert_true(ft_kv_plan(&p, 2).tail && ft_kv_plan(&p, 2).nt == FT_KV_Q8_0);
+    assert_false(ft_kv_plan(&p, 1).tail);  /* a window is f16 anyway */
+    assert_false(ft_kv_plan(&p, 12).tail); /* a drafter's layer may lag behind */
+    layer[2].d = 80;
+    assert_int_equal(ft_kv_plan(&p, 2).nt, FT_KV_F16);
+    layer[2].d = 128;
+    p.vt = FT_KV_F16;
+    assert_true(ft_kv_plan(&p, 2).tail);
+    p.kt = FT_KV_Q8_0;
+    assert_false(ft_kv_plan(&p, 2).tail);
+    p.kt = p.vt = FT_KV_TURBO3;
+    layer[1].keep = FT_KEEP_FULL; /* no other windows */
+    p.cells = 32768;
+    p.rows = 512;
+    const uint64_t with = ft_cache_bytes(&p);
+    p.no_tail = true;
+    assert_false(ft_kv_plan(&p, 2).tail);
+    const uint64_t without = ft_cache_bytes(&p);
+    assert_true(with > without && (double)with < 1.08 * (double)without);
+    p.no_tail = false;
+    p.exact = true;
+    assert_true(ft_cache_bytes(&p) == without);
+}
+
 static void boundaries_of_turbo2(void **state)
 {
     (void)state;
@@ -150,7 +211,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(windows_keep_f16),     cmocka_unit_test(keys_of_many_heads_become_q8_0),
-        cmocka_unit_test(boundaries_of_turbo2), cmocka_unit_test(names_of_pairs),
+        cmocka_unit_test(boundaries_of_turbo2), cmocka_unit_test(measured_keys),
+        cmocka_unit_test(newest_cells),         cmocka_unit_test(names_of_pairs),
         cmocka_unit_test(bytes_and_ratios),     cmocka_unit_test(the_table_names_what_is_special),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,9 @@
  * the row sees and on nothing else, so the ranges of a long past may go to different threads.
  * The query heads of a group and a few rows of a span share one walk over their keys and values.
  *
+ * A cache whose newest cells are kept apart is walked twice, older cells first; sums of turbo
+ * values are turned back before the newest ones join them.
+ *
  * Turbo caches are never expanded: a key's codes become bytes that meet the query's bytes, and
  * values are looked up a group of a page at a time, with their scales in the weights. */
 #include "base/half.h"
@@ -66,7 +69,7 @@ void ft_cpu_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
 
 typedef struct attend_args {
     ft_mat o, q;
-    ft_kv kv;
+    ft_kv kv, newest; /* newest: only if kv has it */
     ft_attn p;
     int ranges; /* > 0: each range is an item of its own and leaves a partial result */
 } attend_args;
@@ -75,8 +78,9 @@ typedef struct attend_args {
 typedef struct tile {
     const attend_args *a;
     int row, rows, g, slot, group, n; /* n = rows * group */
-    int kw, vw;                       /* values of a key and of a value as they are read */
-    int lo[TILE_ROWS], hi[TILE_ROWS];
+    const ft_kv *kv;                  /* what is walked now ... */
+    int kw, vw;                       /* ... values of a key and of a value as they are read */
+    int lo[TILE_ROWS], hi[TILE_ROWS]; /* ... and what each row sees of it */
     /* own scratch */
     float *s, *keys, *values; /* [n, BLOCK], [BLOCK, kw], [BLOCK, vw] */
     float *m, *l, *o;         /* running softmax of a range: [n], [n], [n, vw] */
@@ -121,6 +125,22 @@ static int batch_row(const ft_part *p, const attend_args *a, int i)
     return a->p.out ? p->b->out_row[i] : i;
 }
 
+/* Which of the two caches is walked next, and how much of it each row sees. */
+static void tile_walk(const ft_part *p, tile *t, bool newest)
+{
+    const attend_args *a = t->a;
+    t->kv = newest ? &a->newest : &a->kv;
+    t->kw = ft_kv_row_width(t->kv->kt, t->kv->d);
+    t->vw = ft_kv_row_width(t->kv->vt, t->kv->d);
+    for (int i = 0; i < t->rows; i++) {
+        int lo, hi;
+        ft_attn_range(p->b, a->p, batch_row(p, a, t->row + i), &lo, &hi);
+        const int cut = ft_kv_cut(&a->kv, hi);
+        t->lo[i] = newest ? FT_MAX(lo, cut) : lo;
+        t->hi[i] = newest ? hi : FT_MIN(hi, cut);
+    }
+}
+
 /* The tile that starts at row i of q; t->rows says how far it goes. */
 static void tile_open(const ft_part *p, tile *t, int i)
 {
@@ -131,16 +151,14 @@ static void tile_open(const ft_part *p, tile *t, int i)
     t->rows = 0;
     t->slot = p->b->span[span].slot;
     for (; t->rows < most && i + t->rows < a->q.T; t->rows++) {
-        const int row = batch_row(p, a, i + t->rows);
-        if (p->b->span_of[row] != span) break;
-        ft_attn_range(p->b, a->p, row, &t->lo[t->rows], &t->hi[t->rows]);
+        if (p->b->span_of[batch_row(p, a, i + t->rows)] != span) break;
     }
     t->n = t->rows * t->group;
 }
 
 static const unsigned char *cells_at(const ft_part *p, const tile *t, int cell, bool values)
 {
-    const ft_kv *kv = &t->a->kv;
+    const ft_kv *kv = t->kv;
     return values ? kv->v + ft_kv_at(kv, p->b, t->slot, cell, t->g, kv->v_row, kv->v_page)
                   : kv->k + ft_kv_at(kv, p->b, t->slot, cell, t->g, kv->k_row, kv->k_page);
 }
@@ -166,7 +184,7 @@ static const float *query_at(const tile *t, int i)
 /* The tile's queries as turbo keys want them. */
 static void turn_queries(const tile *t)
 {
-    const ft_kv *kv = &t->a->kv;
+    const ft_kv *kv = t->kv;
     const size_t groups = (size_t)(t->kw / ft_turbo_group(kv->d));
     for (int i = 0; i < t->n; i++)
         ft_cpu_turbo_query(t->q8 + (size_t)i * (size_t)t->kw, t->q_scale + (size_t)i * groups,
@@ -175,7 +193,7 @@ static void turn_queries(const tile *t)
 
 static void turbo_scores(const ft_part *p, const tile *t, const unsigned char *rows, int n)
 {
-    const ft_kv *kv = &t->a->kv;
+    const ft_kv *kv = t->kv;
     const size_t groups = (size_t)(t->kw / ft_turbo_group(kv->d));
     for (int at = 0; at < t->n; at += FT_COLS) {
         float *y[FT_COLS];
@@ -195,7 +213,7 @@ static void scores(const ft_part *p, const tile *t, int from, int n)
 {
     static const ft_type plain[] = {
         [FT_KV_F32] = FT_F32, [FT_KV_F16] = FT_F16, [FT_KV_BF16] = FT_BF16, [FT_KV_Q8_0] = FT_Q8_0};
-    const ft_kv *kv = &t->a->kv;
+    const ft_kv *kv = t->kv;
     const unsigned char *rows = cells_at(p, t, from, false);
     if (ft_kv_turned(kv->kt)) {
         turbo_scores(p, t, rows, n);
@@ -251,7 +269,7 @@ static void add_values(const ft_part *p, const tile *t, const float *values, int
 static void add_turbo_values(const ft_part *p, const tile *t, const unsigned char *rows, int first,
                              int count, int from, int n)
 {
-    const ft_kv *kv = &t->a->kv;
+    const ft_kv *kv = t->kv;
     const ft_turbo type = ft_kv_turbo(kv->vt);
     const int group = ft_turbo_group(kv->d);
     const size_t bytes = ft_turbo_group_bytes(type, group);
@@ -276,7 +294,7 @@ static void add_turbo_values(const ft_part *p, const tile *t, const unsigned cha
 /* One block: cells [at, at + BLOCK) cut to [lo, hi). */
 static void block(const ft_part *p, const tile *t, int at, int lo, int hi)
 {
-    const ft_kv *kv = &t->a->kv;
+    const ft_kv *kv = t->kv;
     const unsigned char *rows = cells_at(p, t, lo, true);
     const bool turned = ft_kv_turned(kv->vt), as_is = kv->vt == FT_KV_F32;
     scores(p, t, lo, hi - lo);
@@ -340,66 +358,129 @@ static void merge(const ft_kern *k, float *M, float *L, float *O, float m, float
 }
 
 /* turned: as many values as O has, for caches whose sums must be turned back */
-static void finish(const ft_kv *kv, float *y, float L, float *O, float *turned)
+static void turn_back(const ft_kv *kv, float *o, float *O, float *turned)
 {
-    const int width = ft_kv_row_width(kv->vt, kv->d);
+    if (ft_kv_turned(kv->vt)) ft_cpu_turbo_back(o, turned, O, ft_kv_turbo(kv->vt), kv->d);
+}
+
+static void finish(float *y, float L, const float *O, int d)
+{
     const float inv = L > 0 ? 1.0f / L : 0;
-    float *to = ft_kv_turned(kv->vt) ? O : y;
-    for (int j = 0; j < width; j++) to[j] = O[j] * inv;
-    if (to == O) ft_cpu_turbo_back(y, turned, O, ft_kv_turbo(kv->vt), kv->d);
+    for (int j = 0; j < d; j++) y[j] = O[j] * inv;
+}
+
+/* The newest cells of a row lie in two ranges at most: they leave as many partial results. */
+enum { NEWEST_RANGES = 2 };
+static_assert(FT_KV_TAIL + BLOCK <= RANGE, "the newest cells of a row lie in two ranges");
+
+static int partials(const attend_args *a)
+{
+    return a->ranges + (a->kv.newest ? NEWEST_RANGES : 0);
 }
 
 /* Where a partial result lies: m, l, then the sum. */
 static float *partial_at(const ft_part *p, const attend_args *a, int row, int head, int range)
 {
-    const size_t i = ((size_t)row * (size_t)a->q.H + (size_t)head) * (size_t)a->ranges;
+    const size_t i = ((size_t)row * (size_t)a->q.H + (size_t)head) * (size_t)partials(a);
     return (float *)(void *)p->c->shared +
            (i + (size_t)range) * ((size_t)ft_kv_row_width(a->kv.vt, a->kv.d) + 2);
 }
 
-static void whole_tile(const ft_part *p, const tile *t)
+/* The range in which the tile's rows begin to see anything, and the first behind them all. */
+static void tile_ranges(const tile *t, int *first, int *end)
 {
-    const int d = t->vw;
-    int hi = 0;
-    for (int i = 0; i < t->rows; i++) hi = FT_MAX(hi, t->hi[i]);
-    for (int i = 0; i < t->n; i++) t->M[i] = -INFINITY, t->L[i] = 0;
-    memset(t->O, 0, (size_t)t->n * (size_t)d * sizeof(float));
-    for (int r = 0; r * RANGE < hi; r++) {
+    int lo = INT32_MAX, hi = 0;
+    for (int i = 0; i < t->rows; i++) {
+        if (t->lo[i] >= t->hi[i]) continue;
+        lo = FT_MIN(lo, t->lo[i]);
+        hi = FT_MAX(hi, t->hi[i]);
+    }
+    *first = hi ? lo / RANGE : 0;
+    *end = (hi + RANGE - 1) / RANGE;
+}
+
+/* All that the tile sees of the cache it walks, added to M, L, O. */
+static void merge_ranges(const ft_part *p, const tile *t)
+{
+    const size_t d = (size_t)t->vw;
+    int r, end;
+    for (tile_ranges(t, &r, &end); r < end; r++) {
         walk_range(p, t, r);
         for (int i = 0; i < t->n; i++)
-            merge(p->k, &t->M[i], &t->L[i], t->O + (size_t)i * (size_t)d, t->m[i], t->l[i],
-                  t->o + (size_t)i * (size_t)d, d);
+            merge(p->k, &t->M[i], &t->L[i], t->O + (size_t)i * d, t->m[i], t->l[i],
+                  t->o + (size_t)i * d, t->vw);
+    }
+}
+
+static void whole_tile(const ft_part *p, tile *t)
+{
+    const int d = t->a->kv.d;
+    const size_t width = (size_t)t->vw;
+    for (int i = 0; i < t->n; i++) t->M[i] = -INFINITY, t->L[i] = 0;
+    memset(t->O, 0, (size_t)t->n * width * sizeof(float));
+    merge_ranges(p, t);
+    for (int i = 0; i < t->n; i++) { /* closer together, if they were padded */
+        float *o = t->O + (size_t)i * (size_t)d;
+        turn_back(t->kv, o, t->O + (size_t)i * width, t->turned);
+    }
+    if (t->a->kv.newest) {
+        tile_walk(p, t, true);
+        merge_ranges(p, t);
     }
     for (int i = 0; i < t->n; i++)
-        finish(&t->a->kv,
-               ft_mat_head(t->a->o, t->row + i / t->group, t->g * t->group + i % t->group), t->L[i],
-               t->O + (size_t)i * (size_t)d, t->turned);
+        finish(ft_mat_head(t->a->o, t->row + i / t->group, t->g * t->group + i % t->group), t->L[i],
+               t->O + (size_t)i * (size_t)d, d);
+}
+
+static float *partial_of(const ft_part *p, const tile *t, int i, int as)
+{
+    return partial_at(p, t->a, t->row + i / t->group, t->g * t->group + i % t->group, as);
+}
+
+/* What query vector i has found in a range, as its partial result number `as`. */
+static void put_partial(const ft_part *p, const tile *t, int i, int as)
+{
+    const size_t d = (size_t)t->vw;
+    float *to = partial_of(p, t, i, as);
+    to[0] = t->m[i];
+    to[1] = t->l[i];
+    memcpy(to + 2, t->o + (size_t)i * d, d * sizeof(float));
 }
 
 static void part_of_tile(const ft_part *p, const tile *t, int r)
 {
-    const size_t d = (size_t)t->vw;
     walk_range(p, t, r);
-    for (int i = 0; i < t->n; i++) {
-        float *to = partial_at(p, t->a, t->row + i / t->group, t->g * t->group + i % t->group, r);
-        to[0] = t->m[i];
-        to[1] = t->l[i];
-        memcpy(to + 2, t->o + (size_t)i * d, d * sizeof(float));
+    for (int i = 0; i < t->n; i++) put_partial(p, t, i, r);
+}
+
+/* A row's own ranges count: the rows of a tile may lie far apart. */
+static void newest_of_tile(const ft_part *p, tile *t)
+{
+    int r, end;
+    tile_walk(p, t, true);
+    for (int i = 0; i < t->n * NEWEST_RANGES; i++)
+        partial_of(p, t, i / NEWEST_RANGES, t->a->ranges + i % NEWEST_RANGES)[0] = -INFINITY;
+    for (tile_ranges(t, &r, &end); r < end; r++) {
+        walk_range(p, t, r);
+        for (int i = 0; i < t->n; i++) {
+            const int at = r - t->lo[i / t->group] / RANGE;
+            if (at >= 0 && at < NEWEST_RANGES) put_partial(p, t, i, t->a->ranges + at);
+        }
     }
+    tile_walk(p, t, false);
 }
 
 static void attend_job(const ft_part *p, const void *args)
 {
     const attend_args *a = args;
     tile t = {.a = a, .group = a->q.H / a->kv.G};
-    t.kw = ft_kv_row_width(a->kv.kt, a->kv.d);
-    t.vw = ft_kv_row_width(a->kv.vt, a->kv.d);
-    tile_place(&t, (float *)(void *)p->own);
     int item = 0; /* dealt out in turn: later rows see more */
     for (int i = 0; i < a->q.T; i += t.rows) {
         tile_open(p, &t, i);
         for (t.g = 0; t.g < a->kv.G; t.g++) {
             bool ready = !ft_kv_turned(a->kv.kt);
+            tile_walk(p, &t, false);
+            tile_place(&t, (float *)(void *)p->own);
             for (int r = 0; r < FT_MAX(1, a->ranges); r++) {
                 if (item++ % p->threads != p->thread) continue;
                 if (!ready) turn_queries(&t);
@@ -409,6 +490,8 @@ static void attend_job(const ft_part *p, const void *args)
                 else
                     whole_tile(p, &t);
             }
+            if (a->ranges && a->kv.newest && item++ % p->threads == p->thread)
+                newest_of_tile(p, &t);
         }
     }
 }
@@ -416,18 +499,20 @@ static void attend_job(const ft_part *p, const void *args)
 static void merge_job(const ft_part *p, const void *args)
 {
     const attend_args *a = args;
-    const int d = ft_kv_row_width(a->kv.vt, a->kv.d);
+    const int width = ft_kv_row_width(a->kv.vt, a->kv.d), d = a->kv.d;
     float *O = (float *)(void *)p->own;
     int lo, hi;
     ft_share(p, a->q.T * a->q.H, 1, &lo, &hi);
     for (int i = lo; i < hi; i++) {
         float M = -INFINITY, L = 0;
-        memset(O, 0, (size_t)d * sizeof(float));
-        for (int r = 0; r < a->ranges; r++) {
+        memset(O, 0, (size_t)width * sizeof(float));
+        for (int r = 0; r < partials(a); r++) {
             const float *part = partial_at(p, a, i / a->q.H, i % a->q.H, r);
-            merge(p->k, &M, &L, O, part[0], part[1], part + 2, d);
+            if (r == a->ranges) turn_back(&a->kv, O, O, O + width);
+            merge(p->k, &M, &L, O, part[0], part[1], part + 2, r < a->ranges ? width : d);
         }
-        finish(&a->kv, ft_mat_head(a->o, i / a->q.H, i % a->q.H), L, O, O + d);
+        if (!a->kv.newest) turn_back(&a->kv, O, O, O + width);
+        finish(ft_mat_head(a->o, i / a->q.H, i % a->q.H), L, O, d);
     }
 }
 
@@ -445,13 +530,15 @@ static int split(const ft_cpu *c, ft_mat q, const ft_kv *kv)
 void ft_cpu_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
 {
     ft_cpu *c = (ft_cpu *)d;
-    const attend_args a = {o, q, *kv, p, split(c, q, kv)};
+    attend_args a = {.o = o, .q = q, .kv = *kv, .p = p, .ranges = split(c, q, kv)};
+    if (kv->newest) a.newest = *kv->newest;
     const int kw = ft_kv_row_width(kv->kt, kv->d), vw = ft_kv_row_width(kv->vt, kv->d);
     const size_t part = (size_t)q.T * (size_t)q.H * ((size_t)vw + 2) * sizeof(float);
     ft_job_reads(c, q);
     ft_job_touches(c, kv->k, 1, false);
+    if (kv->newest) ft_job_touches(c, kv->newest->k, 1, false);
     if (a.ranges)
-        ft_job_shared(c, part * (size_t)a.ranges);
+        ft_job_shared(c, part * (size_t)partials(&a));
     else
         ft_job_writes(c, o);
     ft_job_own(c, tile_floats(q.H / kv->G, kw, vw) * sizeof(float));

@@ -52,46 +52,74 @@ void ft_ref_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
     }
 }
 
-/* One row and head: two walks over the cells. The query goes into the basis of the keys, the sum
- * comes back from that of the values. */
-static void attend_head(ft_dev *d, float *o, const float *q, const ft_kv *kv, ft_attn p, int row,
-                        int g)
+/* One row and head over some cells of one cache. */
+typedef struct walk {
+    const ft_kv *kv;
+    int slot, g, lo, hi;
+    float scale;
+} walk;
+
+/* The query goes into the basis of the keys. Scores go to score[hi - lo]; returns the highest. */
+static double walk_keys(ft_dev *d, const walk *w, const float *q, float *query, float *line,
+                        double *score)
 {
-    const ft_batch *b = d->batch;
-    const int slot = b->span[b->span_of[row]].slot;
-    const int kw = ft_kv_row_width(kv->kt, kv->d), vw = ft_kv_row_width(kv->vt, kv->d);
-    const size_t width = (size_t)FT_MAX(kw, vw);
-    int lo, hi;
-    ft_attn_range(b, p, row, &lo, &hi);
-    const size_t n = (size_t)(hi - lo);
-    float *line = ft_ref_row(d, 4 * width + 2 * n), *query = line + width;
-    double *sum = (double *)(void *)(line + 2 * width), *score = sum + width;
-    double top = -HUGE_VAL, all = 0;
+    const ft_kv *kv = w->kv;
+    const int kw = ft_kv_row_width(kv->kt, kv->d);
+    double top = -HUGE_VAL;
     if (ft_kv_turned(kv->kt))
         ft_turbo_turn(query, q, kv->d);
     else
         memcpy(query, q, (size_t)kv->d * sizeof *q);
-    memset(sum, 0, width * sizeof *sum);
-    for (int c = lo; c < hi; c++) {
-        const size_t at = ft_kv_at(kv, b, slot, c, g, kv->k_row, kv->k_page);
+    for (int c = w->lo; c < w->hi; c++) {
+        const size_t at = ft_kv_at(kv, d->batch, w->slot, c, w->g, kv->k_row, kv->k_page);
         ft_kv_row_decode(kv->kt, line, kv->k + at, kv->d);
         double s = 0;
         for (int i = 0; i < kw; i++) s += (double)query[i] * (double)line[i];
-        score[c - lo] = s * (double)p.scale;
-        top = fmax(top, score[c - lo]);
+        score[c - w->lo] = s * (double)w->scale;
+        top = fmax(top, score[c - w->lo]);
     }
-    for (int c = lo; c < hi; c++) {
-        const double e = exp(score[c - lo] - top);
-        const size_t at = ft_kv_at(kv, b, slot, c, g, kv->v_row, kv->v_page);
+    return top;
+}
+
+/* o += sum of e^(score - top) / all times the values; the sum comes back from their basis. */
+static void walk_values(ft_dev *d, const walk *w, float *o, float *line, double *sum,
+                        const double *score, double top, double all)
+{
+    const ft_kv *kv = w->kv;
+    const int vw = ft_kv_row_width(kv->vt, kv->d);
+    if (w->lo >= w->hi) return;
+    memset(sum, 0, (size_t)vw * sizeof *sum);
+    for (int c = w->lo; c < w->hi; c++) {
+        const double e = exp(score[c - w->lo] - top);
+        const size_t at = ft_kv_at(kv, d->batch, w->slot, c, w->g, kv->v_row, kv->v_page);
         ft_kv_row_decode(kv->vt, line, kv->v + at, kv->d);
         for (int i = 0; i < vw; i++) sum[i] += e * (double)line[i];
-        all += e;
     }
-    for (int i = 0; i < vw; i++) line[i] = hi > lo ? (float)(sum[i] / all) : 0.0f;
-    if (ft_kv_turned(kv->vt))
-        ft_turbo_turn_back(o, line, kv->d);
-    else
-        memcpy(o, line, (size_t)kv->d * sizeof *o);
+    for (int i = 0; i < vw; i++) line[i] = (float)(sum[i] / all);
+    if (ft_kv_turned(kv->vt)) ft_turbo_turn_back(line, line, kv->d);
+    for (int i = 0; i < kv->d; i++) o[i] += line[i];
+}
+
+/* One row and head: the older cells, then the newest ones if they are kept apart. */
+static void attend_head(ft_dev *d, float *o, const float *q, const ft_kv *kv, ft_attn p, int row,
+                        int g)
+{
+    const ft_batch *b = d->batch;
+    const size_t width =
+        (size_t)FT_MAX(ft_kv_row_width(kv->kt, kv->d), ft_kv_row_width(kv->vt, kv->d));
+    int lo, hi;
+    ft_attn_range(b, p, row, &lo, &hi);
+    const int cut = FT_MIN(hi, FT_MAX(lo, ft_kv_cut(kv, hi))), slot = b->span[b->span_of[row]].slot;
+    const walk w[2] = {{kv, slot, g, lo, cut, p.scale}, {kv->newest, slot, g, cut, hi, p.scale}};
+    const size_t n = (size_t)(hi - lo);
+    float *line = ft_ref_row(d, 4 * width + 2 * n), *query = line + width;
+    double *sum = (double *)(void *)(line + 2 * width), *score = sum + width;
+    double top = walk_keys(d, &w[0], q, query, line, score), all = 0;
+    if (cut < hi) top = fmax(top, walk_keys(d, &w[1], q, query, line, score + (cut - lo)));
+    for (size_t i = 0; i < n; i++) all += exp(score[i] - top);
+    memset(o, 0, (size_t)kv->d * sizeof *o);
+    walk_values(d, &w[0], o, line, sum, score, top, all);
+    if (cut < hi) walk_values(d, &w[1], o, line, sum, score + (cut - lo), top, all);
 }
 
 void ft_ref_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
