@@ -79,14 +79,15 @@ typedef struct ft_ngram_params {
 } ft_ngram_params;
 
 typedef struct ft_llm_params {
-    const char *model;       /* a GGUF file; NULL: the model that ships with the program */
-    const char *draft_model; /* a Gemma assistant or a Qwen draft head; NULL: none */
-    const char *device;      /* "cpu", "cuda", "auto", or "ref" for the plain one */
-    const char *cache_k;     /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0, turbo2, turbo3,
-                              * turbo4, turbo4-legacy */
-    const char *cache_v;     /* and of values */
-    const char *cache;       /* quality, balanced or compact: a pair for both; NULL: as above */
-    bool cache_exact;        /* these for every layer; else some layers get better ones */
+    const char *model; /* a GGUF file; NULL: the model that ships with the program */
+    const char
+        *draft_model;    /* a Gemma assistant, a Qwen draft head or a smaller model; NULL: none */
+    const char *device;  /* "cpu", "cuda", "auto", or "ref" for the plain one */
+    const char *cache_k; /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0, turbo2, turbo3,
+                          * turbo4, turbo4-legacy */
+    const char *cache_v; /* and of values */
+    const char *cache;   /* quality, balanced or compact: a pair for both; NULL: as above */
+    bool cache_exact;    /* these for every layer; else some layers get better ones */
     const char *template_text; /* a chat template instead of the file's own; NULL: the file's */
     int threads;               /* 0: one per core */
     int ctx;                   /* tokens of a conversation; 0: as trained, at most 8192 */
@@ -95,13 +96,14 @@ typedef struct ft_llm_params {
     int batch;                 /* prompt tokens of a step */
     int draft_max;             /* most drafts of a round; 0: no drafting */
     bool draft_fixed;          /* always that many; else the governor chooses */
-    /* Who drafts: "auto" (or NULL) for the model's head or assistant, "none", or a list of
-     * draft-mtp, ngram-simple, ngram-map-k, ngram-map-k4v, ngram-mod, ngram-cache. */
+    /* Who drafts: "auto" (or NULL) for draft_model, or the model's head; "none"; or a list of
+     * draft-mtp, draft-simple, ngram-simple, ngram-map-k, ngram-map-k4v, ngram-mod, ngram-cache. */
     const char *spec_type;
     ft_ngram_params ngram_simple, ngram_map_k, ngram_map_k4v; /* 12, 48, 1 each */
     int ngram_mod_match, ngram_mod_min, ngram_mod_max;        /* 24, 48, 64 */
     bool spec_reject; /* rejection sampling: more drafts agree, a seed gives other ids */
-    int draft_vocab;  /* draft from this many frequent tokens alone; 0: all */
+    int draft_vocab;  /* draft from this many frequent tokens alone; 0: all, < 0: as it pays */
+    const char *draft_vocab_text; /* the text they are counted in; NULL: the file's own order */
     const char *lookup_static, *lookup_dynamic; /* files of ngram-cache; NULL: none */
     const char *spec_trace; /* NDJSON about every draft: a file, or "1": standard error */
     int score_rows;         /* > 0: ft_llm_perplexity will be called */

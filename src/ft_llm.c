@@ -23,6 +23,7 @@ void ft_llm_defaults(ft_llm_params *p)
         .lanes = 1,
         .batch = 512,
         .draft_max = 3,
+        .draft_vocab = -1,
         .spec_type = "auto",
     };
     ft_drafters d;
@@ -80,7 +81,7 @@ static ft_status open_device(ft_llm *m, const ft_llm_params *p, ft_err *err)
 
 /* Binding reads and repacks every weight: a bar shows how far it is. Where nobody watches, only
  * files that take a while say so. */
-static ft_status open_file(ft_model **out, const char *path, ft_dev *dev, const ft_model *target,
+ft_status ft_llm_open_file(ft_model **out, const char *path, ft_dev *dev, const ft_model *target,
                            const ft_llm_params *p, ft_err *err)
 {
     ft_gguf *g = NULL;
@@ -153,69 +154,6 @@ static ft_status cache_types(ft_engine_params *e, const ft_llm_params *p, ft_err
     return FT_OK;
 }
 
-/* ---- drafting ---- */
-
-static ft_ngram ngram_of(ft_ngram_params p)
-{
-    return (ft_ngram){p.size_n, p.size_m, p.min_hits};
-}
-
-static ft_status read_drafters(ft_drafters *d, const ft_llm_params *p, ft_err *err)
-{
-    *d = (ft_drafters){
-        .simple = ngram_of(p->ngram_simple),
-        .map_k = ngram_of(p->ngram_map_k),
-        .map_k4v = ngram_of(p->ngram_map_k4v),
-        .mod = {p->ngram_mod_match, p->ngram_mod_min, p->ngram_mod_max},
-        .corpus = p->lookup_static,
-        .replies = p->lookup_dynamic,
-    };
-    ft_status st = ft_drafters_parse(&d->kinds, p->spec_type ? p->spec_type : "auto", err);
-    if (!st) st = ft_drafters_check(d, err);
-    if (!st && d->kinds & FT_SPEC_NGRAM_MOD && d->mod.n_match < 16)
-        ft_log(FT_LOG_WARN, "ngram-mod hashes %d tokens; fewer than 16 guess badly",
-               d->mod.n_match);
-    return st;
-}
-
-/* The drafter's file, unless the model's own head is what it holds. */
-static ft_status open_drafter(ft_llm *m, const ft_llm_params *p, const ft_drafters *d, ft_err *err)
-{
-    if (!p->draft_model || !(d->kinds & FT_SPEC_HEAD) || p->draft_max == 0) return FT_OK;
-    if (ft_gguf_same_file(m->model->file, p->draft_model)) {
-        if (m->model->drafter) return FT_OK;
-        return ft_fail(err, FT_EUNSUPPORTED, "%s is the model itself, and %s", p->draft_model,
-                       m->model->no_draft ? m->model->no_draft : "it has no draft head");
-    }
-    return open_file(&m->assistant, p->draft_model, m->dev, m->model, p, err);
-}
-
-static int by_id(const void *a, const void *b)
-{
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The n most frequent ids: those that end a reply, then in the order of the file, because a
- * vocabulary of merges lists the frequent ones first. */
-static ft_status narrow(ft_llm *m, const ft_llm_params *p, ft_err *err)
-{
-    ft_model *d = m->assistant ? m->assistant : m->model;
-    const int n = p->draft_vocab, V = m->model->V;
-    if (n == 0 || n >= V || !d->drafter) return FT_OK;
-    if (n <= m->n_eog)
-        return ft_fail(err, FT_EINVAL, "a draft vocabulary of %d, want more than %d", n, m->n_eog);
-    int32_t *ids = ft_new_n(int32_t, (size_t)n);
-    int k = m->n_eog;
-    memcpy(ids, m->eog, sizeof *ids * (size_t)k);
-    for (int32_t i = 0; k < n; i++)
-        if (!ft_vocab_is_eog(m->vocab, i)) ids[k++] = i;
-    qsort(ids, (size_t)n, sizeof *ids, by_id);
-    const ft_status st = ft_model_narrow(d, ids, n, err);
-    ft_free(ids);
-    return st;
-}
-
 static void trace_line(void *user, const char *line)
 {
     FILE *f = user;
@@ -241,7 +179,7 @@ static ft_status engine_params(ft_engine_params *e, const ft_llm *m, const ft_ll
                             .rows = p->batch,
                             .draft_max = d->kinds ? p->draft_max : 0,
                             .guess_max = d->kinds & FT_SPEC_NGRAMS ? FT_DRAFT_MAX : 0,
-                            .no_head = !(d->kinds & FT_SPEC_HEAD),
+                            .no_head = !(d->kinds & (FT_SPEC_HEAD | FT_SPEC_MODEL)),
                             .reject = p->spec_reject,
                             .adapt = !p->draft_fixed,
                             .score_rows = p->score_rows};
@@ -272,38 +210,6 @@ static ft_status measure_keys(ft_llm *m, const ft_llm_params *p, ft_engine_param
     return st;
 }
 
-/* Who drafts, how, and what it takes; or why nobody does. */
-static char *drafter_words(const ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
-                           const ft_engine_params *e)
-{
-    char text[400], names[120], size[24];
-    const char *why = m->model->no_draft ? m->model->no_draft : "no drafter";
-    const bool head = ft_engine_drafts(m->engine);
-    ft_drafters_names(d->kinds, names, sizeof names);
-    if (e->draft_max == 0) {
-        snprintf(text, sizeof text, "none: switched off");
-        return ft_strdup(text);
-    }
-    if (!head && !names[0]) {
-        snprintf(text, sizeof text, "none: %s", why);
-        return ft_strdup(text);
-    }
-    ft_engine_params off = *e;
-    off.draft_max = 0;
-    const uint64_t takes =
-        ft_engine_bytes(m->model, m->assistant, e) - ft_engine_bytes(m->model, m->assistant, &off);
-    const char *who = !head                                   ? ""
-                      : !m->assistant                         ? "the model's own MTP head"
-                      : m->assistant->drafter == FT_DRAFT_MTP ? "an MTP head of its own file"
-                                                              : "assistant";
-    snprintf(text, sizeof text, "%s%s%s, up to %d tokens a round, %s, %s%s%s", names,
-             head && names[0] ? ", then " : "", who, head ? e->draft_max : e->guess_max,
-             p->draft_fixed ? "always that many" : "as many as pay", ft_human_bytes(size, takes),
-             head || !(d->kinds & FT_SPEC_HEAD) || d->kinds & FT_SPEC_AUTO ? "" : "; no head: ",
-             head || !(d->kinds & FT_SPEC_HEAD) || d->kinds & FT_SPEC_AUTO ? "" : why);
-    return ft_strdup(text);
-}
-
 static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
                       const ft_engine_params *e, int64_t start)
 {
@@ -321,7 +227,7 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
     i->template_text = m->template_text;
     i->bos = m->bos;
     i->eos = m->eos;
-    i->drafter = m->drafter = drafter_words(m, p, d, e);
+    i->drafter = m->drafter = ft_drafter_words(m, p, d, e);
     ft_buf_init(&m->cache_table, 1 << 20);
     char special[sizeof m->cache_words];
     i->cache_small = ft_engine_cache_table(&m->cache_table, m->cache_words, special, sizeof special,
@@ -346,16 +252,16 @@ static ft_status load(ft_llm *m, const ft_llm_params *p, ft_drafters *d, ft_engi
                       ft_err *err)
 {
     ft_status st;
-    if ((st = read_drafters(d, p, err))) return st;
+    if ((st = ft_drafters_of(d, p, err))) return st;
     if ((st = open_device(m, p, err))) return st;
-    if ((st = open_file(&m->model, m->path, m->dev, NULL, p, err))) return st;
-    if ((st = open_drafter(m, p, d, err))) return st;
+    if ((st = ft_llm_open_file(&m->model, m->path, m->dev, NULL, p, err))) return st;
+    if ((st = ft_llm_open_drafter(m, p, d, err))) return st;
     if ((st = open_vocab(m, err))) {
         ft_err_prefix(err, "%s", m->path);
         return st;
     }
     if ((st = open_chat(m, p, err))) return st;
-    if (d->kinds & FT_SPEC_HEAD && p->draft_max > 0 && (st = narrow(m, p, err))) return st;
+    if (d->kinds & FT_SPEC_HEAD && p->draft_max > 0 && (st = ft_llm_narrow(m, p, err))) return st;
     if ((st = engine_params(e, m, p, d, err))) return st;
     if ((st = measure_keys(m, p, e, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
@@ -372,7 +278,7 @@ ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int
     ft_llm_params p;
     ft_llm_defaults(&p);
     p.quiet = true;
-    ft_status st = open_file(&m, path, dev, NULL, &p, err);
+    ft_status st = ft_llm_open_file(&m, path, dev, NULL, &p, err);
     for (int i = 0; i < n && !st; i++) {
         p.cache = type[i];
         ft_engine_params e = {.lanes = 1, .ctx = ctx, .rows = p.batch, .draft_max = p.draft_max};

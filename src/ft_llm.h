@@ -37,6 +37,18 @@ struct ft_llm {
 bool ft_llm_tag(const ft_llm *m, int32_t id);
 /* The vocabulary's bytes, for grammars; from any thread. */
 const ft_trie *ft_llm_trie(ft_llm *m);
+/* ft_llm.c: a model file, bound. */
+ft_status ft_llm_open_file(ft_model **out, const char *path, ft_dev *dev, const ft_model *target,
+                           const ft_llm_params *p, ft_err *err);
+
+/* ft_drafter.c: what the parameters say; the drafter's file, if it has one, which may decide that
+ * it drafts as a second model; fewer tokens to draft from; and all of that in words (yours). */
+ft_status ft_drafters_of(ft_drafters *d, const ft_llm_params *p, ft_err *err);
+ft_status ft_llm_open_drafter(ft_llm *m, const ft_llm_params *p, ft_drafters *d, ft_err *err);
+ft_status ft_llm_narrow(ft_llm *m, const ft_llm_params *p, ft_err *err);
+char *ft_drafter_words(const ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
+                       const ft_engine_params *e);
+
 /* A prompt of random tokens and a greedy reply of n_gen tokens; what it took is in *stats. */
 ft_status ft_time_reply(ft_engine *e, int V, ft_lane *l, int n_prompt, int n_gen,
                         const ft_stats **stats, ft_err *err);

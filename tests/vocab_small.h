@@ -63,8 +63,8 @@ static inline void small_merge(small_vocab *s, const char *rule)
     s->merge[s->n_merge++] = ft_str_of(rule);
 }
 
-/* Writes, opens and frees it. */
-static inline ft_status small_open(ft_vocab **v, small_vocab *s, ft_err *err)
+/* Writes it, opens the file and frees it. */
+static inline ft_status small_file(ft_gguf **g, small_vocab *s, ft_err *err)
 {
     char path[] = "/tmp/ft-vocab-XXXXXX";
     const int fd = mkstemp(path);
@@ -85,10 +85,17 @@ static inline ft_status small_open(ft_vocab **v, small_vocab *s, ft_err *err)
         ft_gguf_writer_abort(w);
     else
         st = ft_gguf_writer_commit(w, err);
-    ft_gguf *g = NULL;
-    if (!st) st = ft_gguf_open(&g, path, true, err);
+    if (!st) st = ft_gguf_open(g, path, true, err);
     unlink(path);
     ft_free(s);
+    return st;
+}
+
+/* The vocabulary of such a file. */
+static inline ft_status small_open(ft_vocab **v, small_vocab *s, ft_err *err)
+{
+    ft_gguf *g = NULL;
+    ft_status st = small_file(&g, s, err);
     if (!st) st = ft_vocab_open(v, g, err);
     ft_gguf_close(g); /* the vocabulary needs it no longer */
     return st;

@@ -124,15 +124,17 @@ const ft_opt ft_opt_table[] = {
 
     /* drafting */
     {"spec-type", NULL, FT_OPT_TEXT, DRAFT, "auto", "LIST", 0, 0, "LLAMA_ARG_SPEC_TYPE",
-     "who drafts: auto (the model's own head or assistant), none, or some of draft-mtp, "
-     "ngram-simple, ngram-map-k, ngram-map-k4v, ngram-mod, ngram-cache"},
+     "who drafts: auto (what -md names, or the model's own head), none, or some of draft-mtp, "
+     "draft-simple (the model that -md names), ngram-simple, ngram-map-k, ngram-map-k4v, "
+     "ngram-mod, ngram-cache"},
     {"spec-default", NULL, FT_OPT_FLAG, DRAFT, NULL, NULL, 0, 0, NULL,
      "the same as --spec-type ngram-mod"},
     {"mtp-spec", "-mtp", FT_OPT_FLAG, DRAFT, NULL, NULL, 0, 0, NULL,
      "the same as --spec-type draft-mtp"},
     {"spec-draft-model", "-md --model-draft --mtp-head --mtp-draft-model", FT_OPT_TEXT, DRAFT, NULL,
      "FILE", 0, 0, "LLAMA_ARG_SPEC_DRAFT_MODEL LLAMA_ARG_MODEL_DRAFT LLAMA_ARG_MTP_HEAD",
-     "a Gemma assistant or a Qwen draft head in a file of its own"},
+     "a Gemma assistant or a Qwen draft head in a file of its own, or a smaller model of the same "
+     "vocabulary"},
     {"spec-draft-n-max", "--draft-max --draft-n --draft --mtp-draft", FT_OPT_INT, DRAFT, "3", "N",
      0, 15, "LLAMA_ARG_SPEC_DRAFT_N_MAX LLAMA_ARG_DRAFT_MAX", "most drafts of a round; 0 = none"},
     {"spec-draft-n-min", "--draft-min --draft-n-min", FT_OPT_INT, DRAFT, "0", "N", 0, 15,
@@ -146,8 +148,12 @@ const ft_opt ft_opt_table[] = {
     {"spec-sampling", NULL, FT_OPT_CHOICE, DRAFT, "match", "match|reject", 0, 0, NULL,
      "match: a seed gives the same reply with and without drafts; reject: drafts are drawn too, "
      "more of them agree, the reply is another one of the same distribution"},
-    {"draft-vocab", NULL, FT_OPT_INT, DRAFT, "0", "N", 0, 1 << 24, NULL,
-     "draft from the N most frequent tokens alone, which is cheaper; 0 = all"},
+    {"draft-vocab", NULL, FT_OPT_TEXT, DRAFT, "auto", "N|auto", 0, 0, NULL,
+     "draft from the N most frequent tokens alone, which is cheaper; 0 = all; auto = half of a "
+     "large "
+     "vocabulary"},
+    {"draft-vocab-text", NULL, FT_OPT_TEXT, DRAFT, NULL, "FILE", 0, 0, NULL,
+     "count them in this text instead of trusting the order of the vocabulary"},
     {"spec-trace", NULL, FT_OPT_TEXT, DRAFT, NULL, "FILE", 0, 0,
      "FT_SPEC_TRACE LLAMA_MTP_ACC_TRACE",
      "one line of JSON for every draft and acceptance, appended; 1 = standard error"},

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void set(const ft_opts *o, const char *name, int *out)
@@ -45,15 +46,28 @@ static ft_status kinds(const ft_opts *o, ft_llm_params *p, ft_err *err)
     return FT_OK;
 }
 
+static ft_status draft_vocab(int *out, const char *text, ft_err *err)
+{
+    char *end;
+    const long n = strtol(text, &end, 10);
+    *out = -1;
+    if (!strcmp(text, "auto")) return FT_OK;
+    if (end == text || *end || n < 0 || n > 1 << 24)
+        return ft_fail(err, FT_EINVAL, "--draft-vocab %s, want auto or 0 to %d", text, 1 << 24);
+    *out = (int)n;
+    return FT_OK;
+}
+
 ft_status ft_spec_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
 {
-    const ft_status st = kinds(o, p, err);
+    ft_status st = kinds(o, p, err);
+    if (!st) st = draft_vocab(&p->draft_vocab, ft_opts_text(o, "draft-vocab"), err);
     if (st) return st;
     p->draft_model = ft_opts_text(o, "spec-draft-model");
     p->draft_max = draft_max(o);
     p->draft_fixed = !strcmp(ft_opts_text(o, "spec-adapt"), "off");
     p->spec_reject = !strcmp(ft_opts_text(o, "spec-sampling"), "reject");
-    p->draft_vocab = (int)ft_opts_int(o, "draft-vocab");
+    p->draft_vocab_text = ft_opts_text(o, "draft-vocab-text");
     p->spec_trace = ft_opts_text(o, "spec-trace");
     ngram(o, "simple", &p->ngram_simple);
     ngram(o, "map-k", &p->ngram_map_k);

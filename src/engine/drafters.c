@@ -17,8 +17,8 @@ static const struct {
     {"draft-mtp", FT_SPEC_HEAD},
     {"mtp", FT_SPEC_HEAD},
     {"nextn", FT_SPEC_HEAD},
-    {"draft-simple", 0},
-    {"draft", 0},
+    {"draft-simple", FT_SPEC_MODEL},
+    {"draft", FT_SPEC_MODEL},
     {"draft-eagle3", 0},
     {"eagle3", 0},
     {"draft-dflash", 0},
@@ -26,8 +26,8 @@ static const struct {
 };
 
 #define WANTED                                                                                     \
-    "want auto, none, draft-mtp, ngram-simple, ngram-map-k, ngram-map-k4v, ngram-mod or "          \
-    "ngram-cache"
+    "want auto, none, draft-mtp, draft-simple, ngram-simple, ngram-map-k, ngram-map-k4v, "         \
+    "ngram-mod or ngram-cache"
 
 void ft_drafters_defaults(ft_drafters *d)
 {
@@ -72,6 +72,8 @@ ft_status ft_drafters_parse(unsigned *kinds, const char *list, ft_err *err)
         const ft_status st = one(kinds, name, err);
         if (st) return st;
         p += n;
+        if (*kinds & FT_SPEC_HEAD && *kinds & FT_SPEC_MODEL)
+            return ft_fail(err, FT_EINVAL, "draft-mtp beside draft-simple, want one of them");
         if (!*p) return FT_OK;
     }
 }

@@ -1,6 +1,7 @@
 /* engine/drafters.h - who drafts: a list of names becomes a chain of guessers.
  * The chain has one order, whatever the list's: n-grams first because they cost nothing, then the
- * model's head or assistant. A round is drafted by the first that proposes something. */
+ * model's head or assistant, or a second model. A round is drafted by the first that proposes
+ * something. */
 #ifndef FT_ENGINE_DRAFTERS_H
 #define FT_ENGINE_DRAFTERS_H
 
@@ -15,8 +16,9 @@ enum {
     FT_SPEC_NGRAM_MOD = 1 << 3,
     FT_SPEC_NGRAM_CACHE = 1 << 4,
     FT_SPEC_NGRAMS = (1 << 5) - 1,
-    FT_SPEC_HEAD = 1 << 5, /* draft-mtp: the model's head, or an assistant */
-    FT_SPEC_AUTO = 1 << 6, /* with FT_SPEC_HEAD: if there is one */
+    FT_SPEC_HEAD = 1 << 5,  /* draft-mtp: the model's head, or an assistant */
+    FT_SPEC_AUTO = 1 << 6,  /* with FT_SPEC_HEAD: if there is one */
+    FT_SPEC_MODEL = 1 << 7, /* draft-simple: a second model */
 };
 
 typedef struct ft_drafters {

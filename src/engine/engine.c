@@ -16,6 +16,13 @@ static ft_model *drafter_of(ft_model *m, ft_model *assistant, const ft_engine_pa
     return assistant ? assistant : m->drafter ? m : NULL;
 }
 
+/* What it is to this model. */
+static ft_drafter kind_of(const ft_model *m, const ft_model *drafter)
+{
+    if (!drafter) return FT_DRAFT_NONE;
+    return drafter != m && !drafter->target ? FT_DRAFT_MODEL : drafter->drafter;
+}
+
 /* The most drafts that a round can bring. */
 static int most_drafts(const ft_engine_params *p)
 {
@@ -25,7 +32,7 @@ static int most_drafts(const ft_engine_params *p)
 /* The layers that keep something: the model's, and the head's last. The list is the caller's. */
 static ft_layer_state *layers_of(const ft_model *m, const ft_model *drafter, int *n)
 {
-    const bool head = drafter && drafter->drafter == FT_DRAFT_MTP;
+    const bool head = kind_of(m, drafter) == FT_DRAFT_MTP;
     ft_layer_state *l = ft_new_n(ft_layer_state, (size_t)m->L + 1);
     memcpy(l, m->layer, sizeof *l * (size_t)m->L);
     if (head) l[m->L] = drafter->layer[m->L];
@@ -59,7 +66,7 @@ static ft_runner_params runner_params(ft_model *m, ft_model *drafter, ft_cache *
 {
     return (ft_runner_params){
         .model = m,
-        .drafter = drafter,
+        .drafter = kind_of(m, drafter) == FT_DRAFT_MODEL ? NULL : drafter,
         .cache = c,
         .slots = p->lanes,
         .rows = p->rows + p->lanes * (FT_RING_ROWS + 1),
@@ -76,7 +83,8 @@ uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_en
     ft_layer_state *layer = layers_of(m, d, &n);
     const ft_cache_params cp = cache_params(m, layer, n, p);
     const ft_runner_params rp = runner_params(model, d, NULL, p);
-    const uint64_t bytes = ft_cache_bytes(&cp) + ft_runner_bytes(&rp);
+    uint64_t bytes = ft_cache_bytes(&cp) + ft_runner_bytes(&rp);
+    if (kind_of(m, d) == FT_DRAFT_MODEL) bytes += ft_second_bytes(d, p);
     ft_free(layer);
     return bytes;
 }
@@ -123,6 +131,7 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
     e->m = m;
     e->p = *p;
     e->drafter = drafter_of(m, drafter, p);
+    e->kind = kind_of(m, e->drafter);
     e->lane = ft_new_n(ft_lane, (size_t)p->lanes);
     e->seen = ft_new_n(bool, (size_t)p->lanes);
     int n;
@@ -134,6 +143,8 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
         const ft_runner_params rp = runner_params(m, e->drafter, e->cache, &e->p);
         st = ft_runner_new(&e->run, &rp, err);
     }
+    e->draft_run = e->run;
+    if (!st && e->kind == FT_DRAFT_MODEL) st = ft_second_new(e, err);
     if (st) {
         ft_engine_free(e);
         return st;
@@ -152,7 +163,9 @@ void ft_engine_free(ft_engine *e)
     for (int i = 0; i < e->n_guesser; i++) e->guesser[i].free(e->guesser[i].state);
     ft_free(e->guesser);
     ft_sample_scratch_free(e->scratch);
+    if (e->draft_run != e->run) ft_runner_free(e->draft_run);
     ft_runner_free(e->run);
+    ft_cache_free(e->second);
     ft_cache_free(e->cache);
     ft_free(e->lane);
     ft_free(e->seen);
@@ -184,7 +197,8 @@ ft_lane *ft_lane_new(ft_engine *e)
         ft_lane *l = &e->lane[i];
         if (l->state != LANE_FREE) continue;
         *l = (ft_lane){.e = e, .state = LANE_IDLE, .seq = ft_seq_new(e->cache)};
-        assert(l->seq);
+        if (e->second) l->second = ft_seq_new(e->second);
+        assert(l->seq && !l->second == !e->second);
         l->ids = ft_new_n(int32_t, (size_t)e->p.ctx + 1);
         l->bits = ft_new_n(uint32_t, FT_MASK_WORDS(e->m->V));
         l->logprob = ft_new_n(ft_logprob, 1 + FT_LOGPROBS_MAX);
@@ -201,6 +215,7 @@ void ft_lane_free(ft_lane *l)
 {
     if (!l || l->state == LANE_FREE) return;
     ft_seq_free(l->seq);
+    if (l->second) ft_seq_free(l->second);
     ft_sampler_free(l->sampler);
     ft_sampler_free(l->drafting);
     ft_free(l->ids);
@@ -287,6 +302,7 @@ ft_status ft_lane_start(ft_lane *l, const ft_task *j, ft_err *err)
     ft_status st = ft_task_check(e, j, err);
     if (st) return st;
     if ((st = make_samplers(l, j, err))) return st;
+    ft_second_start(l, j);
     l->stats = (ft_stats){.cached_n = reusable(l, j)};
     l->stats.prompt_n = j->n_prompt - l->stats.cached_n;
     l->job = *j;
@@ -452,7 +468,7 @@ bool ft_engine_round(ft_engine *e)
     ft_status st = FT_OK;
     if (!any_busy(e)) return false;
     const int64_t start = ft_now_ns();
-    if (e->drafter && any_behind(e)) st = ft_spec_catch_up(e, &err);
+    if (e->kind == FT_DRAFT_MTP && any_behind(e)) st = ft_spec_catch_up(e, &err);
     if (!st && ft_batch_fill(e)) {
         st = trunk(e, &err);
         if (!st && (e->drafter || e->n_guesser)) st = ft_spec_draft(e, &err);
@@ -475,6 +491,7 @@ ft_status ft_lane_score(ft_lane *l, const int32_t *ids, int n, int from,
         return ft_fail(err, FT_ELIMIT, "%d tokens to score, the context has room for %d", n,
                        e->p.ctx);
     ft_seq_rewind(l->seq, 0);
+    if (l->second) ft_seq_rewind(l->second, 0);
     l->fed = l->n_ids = 0;
     ft_status st = FT_OK;
     for (int at = 0, step; at < n && !st; at += step) {

@@ -52,6 +52,11 @@ void ft_gov_draft(ft_gov_costs *c, bool first, double seconds)
     put(first ? &c->first : &c->next, seconds);
 }
 
+void ft_gov_behind(ft_gov_costs *c, int tokens, double seconds)
+{
+    c->behind = seconds / tokens;
+}
+
 /* Seconds of a step of so many rows: measured, or on the line between its measured neighbours. */
 static double trunk_time(const ft_gov_costs *c, int rows)
 {
@@ -110,12 +115,14 @@ static bool timed(const ft_gov_costs *c, int rows)
     return c->trunk[c->past][FT_MIN(rows, FT_GOV_ROWS)].n >= 3;
 }
 
-/* Parked: none, but a try when it is due. All tries together may cost half a percent. */
+/* Parked: none, but a try when it is due. All tries together may cost half a percent, and what has
+ * to be read for them one: a drafter that takes longer is not tried again in this reply. */
 static int park(ft_governor *g, const ft_gov_costs *c, int lanes)
 {
     g->k = 0;
     if (++g->parked < g->next_try) return 0;
     const double none = ft_gov_rate(g, c, 0, lanes), one = ft_gov_rate(g, c, 1, lanes);
+    if (c->behind * none > 0.01) return 0;
     const double loss = one > 0 ? FT_MIN(none / one - 1, 10.0) : 0;
     g->parked = 0;
     g->next_try = FT_MAX(FT_GOV_PROBE, (int)(loss * 200));

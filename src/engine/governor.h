@@ -35,6 +35,7 @@ typedef struct ft_gov_costs {
     double prior[FT_GOV_DRAFTS];       /* acceptance of earlier replies, where new ones begin */
     double prior_guess[FT_GOV_DRAFTS]; /* the same for guessers */
     int past;                          /* class of this step */
+    double behind; /* seconds for each token that a parked drafter has to read before a try */
 } ft_gov_costs;
 
 /* How one reply's drafts fare. */
@@ -52,6 +53,8 @@ void ft_gov_costs_init(ft_gov_costs *c);
 void ft_gov_past(ft_gov_costs *c, int64_t cells);
 void ft_gov_trunk(ft_gov_costs *c, int rows, double seconds);
 void ft_gov_draft(ft_gov_costs *c, bool first, double seconds);
+/* A drafter that was parked took so long to read the tokens it had missed. */
+void ft_gov_behind(ft_gov_costs *c, int tokens, double seconds);
 
 void ft_gov_init(ft_governor *g, const ft_gov_costs *c, bool guess);
 /* A round that proposed n drafts and kept `kept` of them. */

@@ -11,8 +11,7 @@ enum {
 
 static size_t row_bytes(const ft_engine *e)
 {
-    const bool head = e->drafter && e->drafter->drafter == FT_DRAFT_MTP;
-    return head ? sizeof(float) * (size_t)e->m->D : 0;
+    return e->kind == FT_DRAFT_MTP ? sizeof(float) * (size_t)e->m->D : 0;
 }
 
 ft_status ft_engine_share(ft_engine *e, uint64_t bytes, const char *dir, ft_err *err)

@@ -22,6 +22,8 @@ struct ft_lane {
     int n_ids;                    /* known ids: the prompt, then what was drawn */
     int cut[FT_MARKS + 1], n_cut; /* where chunks of the prompt end, to be kept there */
     int fed;                      /* the draft head has keys and values of cells [1, fed) */
+    ft_seq *second;               /* what a second model has read of them; NULL: none drafts */
+    int second_rows, second_kept; /* rows of its open span, and how many of them stay */
 
     ft_sampler *sampler,
         *drafting; /* drafting: the same penalties; greedy unless drafts are drawn */
@@ -56,10 +58,13 @@ typedef struct ft_pace {
 } ft_pace;
 
 struct ft_engine {
-    ft_model *m, *drafter; /* drafter: NULL, m itself, or an assistant */
+    ft_model *m, *drafter; /* drafter: NULL, m itself, an assistant, or a second model */
+    ft_drafter kind;       /* what the drafter is here */
     ft_engine_params p;
     ft_cache *cache;
     ft_runner *run;
+    ft_runner *draft_run; /* of draft passes: run, or a second model's own */
+    ft_cache *second;     /* a second model's */
     ft_sample_scratch *scratch;
     ft_lane *lane;     /* [p.lanes] */
     bool *seen;        /* [p.lanes]: prompts that this round has been to */
@@ -91,13 +96,25 @@ static inline int lane_index(const ft_lane *l)
 void ft_lane_end(ft_lane *l, ft_finish why);
 
 /* engine/trace.c */
-void ft_trace_draft(const ft_lane *l);
+void ft_trace_draft(const ft_lane *l, double seconds);
 void ft_trace_accept(const ft_lane *l, int drafted, int kept, const char *reason);
 
 /* engine/reject.c */
 bool ft_rejecting(const ft_lane *l);
 int32_t ft_reject_draft(ft_lane *l, const float *logits); /* the next draft */
 int32_t ft_reject_draw(ft_lane *l, const float *logits, const uint32_t *mask, int i);
+
+/* engine/second.c: a second model that drafts. Bytes of its cache and its steps; what it can keep
+ * of its past for a new prompt; passes that read what it missed; rows of the first draft and of
+ * each further one; and the pass over such rows. */
+uint64_t ft_second_bytes(const ft_model *m, const ft_engine_params *p);
+ft_status ft_second_new(ft_engine *e, ft_err *err);
+void ft_second_start(ft_lane *l, const ft_task *j);
+int ft_second_missed(const ft_engine *e); /* tokens of lanes that draft now and did not, lately */
+ft_status ft_second_catch_up(ft_engine *e, ft_err *err);
+void ft_second_first(ft_lane *l, ft_rowset *w);
+void ft_second_next(ft_lane *l, ft_rowset *w);
+ft_status ft_second_pass(ft_engine *e, ft_err *err);
 
 /* engine/keep.c: where the prompt is cut, what others have read of it, and what they get. */
 void ft_keep_plan(ft_lane *l);
@@ -119,6 +136,8 @@ bool ft_batch_fill(ft_engine *e);
 
 /* engine/spec.c: what the rows' logits say, then the drafts for the next round. */
 void ft_spec_verify(ft_lane *l);
+/* Where the hidden row of a cell is: in this round's rows, or in the ring. */
+int ft_lane_hidden(const ft_lane *l, int cell);
 void ft_spec_first(ft_lane *l); /* the prompt is read: draws the first token */
 ft_status ft_spec_draft(ft_engine *e, ft_err *err);
 /* Before a prompt: what the draft head had not yet seen of the lane's past. */

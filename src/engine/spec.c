@@ -183,8 +183,7 @@ static int head_drafts(ft_lane *l)
     return governed(l) ? ft_gov_choose(&l->gov, &e->costs, max, replying(e)) : max;
 }
 
-/* Where the hidden row of a cell is: in this round's rows, or in the ring. */
-static int hidden_of(const ft_lane *l, int cell)
+int ft_lane_hidden(const ft_lane *l, int cell)
 {
     const int i = cell - l->past;
     if (i >= 0 && i < l->n_rows) return ft_hidden_trunk(l->e->run, l->first_row + i);
@@ -203,7 +202,7 @@ static void feed_head(ft_lane *l, ft_rowset *w)
     const int row = ft_rows_draft(w, ft_seq_slot(l->seq), from, n, from + 1, false);
     for (int i = 0; i < n; i++) {
         w->token[row + i] = l->ids[from + i];
-        w->src_row[row + i] = hidden_of(l, from + i - 1);
+        w->src_row[row + i] = ft_lane_hidden(l, from + i - 1);
     }
     l->fed = known;
     if (!l->next_max) return;
@@ -218,7 +217,7 @@ static void first_assistant(ft_lane *l, ft_rowset *w)
     const int at = lane_len(l);
     const int row = ft_rows_draft(w, ft_seq_slot(l->seq), at, 1, at, true);
     w->token[row] = l->ids[at];
-    w->src_row[row] = hidden_of(l, at - 1);
+    w->src_row[row] = ft_lane_hidden(l, at - 1);
     l->draft_out = w->n_out;
     ft_rows_out(w, row);
 }
@@ -226,16 +225,16 @@ static void first_assistant(ft_lane *l, ft_rowset *w)
 /* Reads the draft that this pass made for the lane; false when the lane drafts no further. */
 static bool read_draft(ft_lane *l)
 {
+    ft_runner *run = l->e->draft_run;
     if (l->n_draft == 0) {
         ft_sampler_copy(l->drafting, l->sampler);
         l->drawn = ft_rejecting(l);
     }
-    int32_t id = !l->drawn && ft_sampler_plain(l->drafting)
-                     ? ft_runner_best(l->e->run, l->draft_out)
-                     : FT_BEST_UNKNOWN;
+    int32_t id = !l->drawn && ft_sampler_plain(l->drafting) ? ft_runner_best(run, l->draft_out)
+                                                            : FT_BEST_UNKNOWN;
     const float *logits = NULL;
     if (id == FT_BEST_UNKNOWN || l->job.draft_p_min > 0)
-        logits = ft_runner_logits(l->e->run, l->draft_out);
+        logits = ft_runner_logits(run, l->draft_out);
     if (id == FT_BEST_UNKNOWN)
         id = l->drawn ? ft_reject_draft(l, logits)
                       : ft_sampler_draw(l->drafting, logits, NULL, (uint64_t)l->n_ids);
@@ -250,8 +249,14 @@ static bool read_draft(ft_lane *l)
     return l->n_draft < l->next_max && !is_eog(l, id);
 }
 
-static void next_row(ft_lane *l, ft_rowset *w, bool constant)
+/* The row of the draft after the last one. */
+static void next_row(ft_lane *l, ft_rowset *w)
 {
+    if (l->e->kind == FT_DRAFT_MODEL) {
+        ft_second_next(l, w);
+        return;
+    }
+    const bool constant = l->e->kind == FT_DRAFT_ASSISTANT;
     const int at = lane_len(l) + (constant ? 0 : l->n_draft);
     const int row = ft_rows_draft(w, ft_seq_slot(l->seq), at, 1, constant ? at : at + 1, constant);
     w->token[row] = l->draft[l->n_draft - 1];
@@ -261,56 +266,66 @@ static void next_row(ft_lane *l, ft_rowset *w, bool constant)
 }
 
 /* Runs the rows that are filled, then one further row for every lane that goes on drafting. */
-static ft_status chain(ft_engine *e, ft_rowset *w, bool constant, ft_err *err)
+static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
 {
     for (bool first = true; w->T; first = false) {
         const int64_t start = ft_now_ns();
         /* Rows that a parked head had to catch up with are no cost of drafting. */
         const bool pure = e->pure && w->n_out && w->T <= w->n_out * (1 + e->p.draft_max);
-        const ft_status st = ft_runner_draft(e->run, err);
+        const ft_status st =
+            e->kind == FT_DRAFT_MODEL ? ft_second_pass(e, err) : ft_runner_draft(e->run, err);
         if (st) return st;
         for (int i = 0; i < e->p.lanes; i++) {
             ft_lane *l = &e->lane[i];
             if (l->draft_out >= 0 && !read_draft(l)) l->draft_out = -1;
         }
-        w = ft_runner_rows(e->run);
+        w = ft_runner_rows(e->draft_run);
         for (int i = 0; i < e->p.lanes; i++)
-            if (e->lane[i].draft_out >= 0) next_row(&e->lane[i], w, constant);
+            if (e->lane[i].draft_out >= 0) next_row(&e->lane[i], w);
         if (pure) ft_gov_draft(&e->costs, first, (double)(ft_now_ns() - start) * 1e-9);
     }
     return FT_OK;
 }
 
+/* The rows that make every lane's first draft. */
+static ft_rowset *first_rows(ft_engine *e)
+{
+    ft_rowset *w = ft_runner_rows(e->draft_run);
+    for (int i = 0; i < e->p.lanes; i++) {
+        ft_lane *l = &e->lane[i];
+        if (!l->n_rows) continue;
+        if (e->kind == FT_DRAFT_MTP) feed_head(l, w);
+        if (e->kind == FT_DRAFT_ASSISTANT) first_assistant(l, w);
+        if (e->kind == FT_DRAFT_MODEL) ft_second_first(l, w);
+    }
+    return w;
+}
+
 ft_status ft_spec_draft(ft_engine *e, ft_err *err)
 {
     const int64_t start = ft_now_ns();
-    const bool assistant = e->drafter && e->drafter->drafter == FT_DRAFT_ASSISTANT;
-    ft_rowset *w = ft_runner_rows(e->run);
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         l->draft_out = -1;
-        if (!l->n_rows) continue; /* idle, or held with the drafts it has */
-        l->next_max = head_drafts(l);
-        if (assistant)
-            first_assistant(l, w);
-        else if (e->drafter)
-            feed_head(l, w);
+        l->next_max = l->n_rows ? head_drafts(l) : 0; /* no rows: idle, or held with its drafts */
     }
-    const ft_status st = chain(e, w, assistant, err);
+    const int missed = ft_second_missed(e);
+    ft_status st = e->kind == FT_DRAFT_MODEL ? ft_second_catch_up(e, err) : FT_OK;
+    if (!st) st = chain(e, first_rows(e), err);
     const double seconds = (double)(ft_now_ns() - start) * 1e-9;
+    if (missed && e->pure) ft_gov_behind(&e->costs, missed, seconds);
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         if (l->state != LANE_REPLY || !l->n_rows) continue;
         l->stats.draft_s += seconds;
         if (l->n_draft < l->job.draft_min) l->n_draft = 0;
-        if (l->n_draft) ft_trace_draft(l);
+        if (l->n_draft) ft_trace_draft(l, seconds);
     }
     return st;
 }
 
 ft_status ft_spec_catch_up(ft_engine *e, ft_err *err)
 {
-    if (e->drafter->drafter == FT_DRAFT_ASSISTANT) return FT_OK;
     ft_rowset *w = ft_runner_rows(e->run);
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
@@ -319,5 +334,5 @@ ft_status ft_spec_catch_up(ft_engine *e, ft_err *err)
         l->next_max = l->n_rows = 0;
         feed_head(l, w);
     }
-    return chain(e, w, false, err);
+    return chain(e, w, err);
 }

@@ -301,7 +301,8 @@ const float *ft_runner_logits(ft_runner *r, int i)
     }
     if (r->width == r->p.model->V) return row;
     const ft_model *m = r->p.drafter;
-    for (int j = 0; j < r->width; j++) r->wide[m->draft_ids[j]] = row[j];
+    if (!m->draft_ids) memcpy(r->wide, row, sizeof *row * (size_t)r->width);
+    for (int j = 0; m->draft_ids && j < r->width; j++) r->wide[m->draft_ids[j]] = row[j];
     return r->wide;
 }
 
@@ -309,7 +310,8 @@ int32_t ft_runner_best(ft_runner *r, int i)
 {
     if (!r->host_logits) return FT_BEST_UNKNOWN;
     const int32_t id = r->host_best[i];
-    return id >= 0 && r->width != r->p.model->V ? r->p.drafter->draft_ids[id] : id;
+    const bool narrow = r->width != r->p.model->V && r->p.drafter->draft_ids;
+    return id >= 0 && narrow ? r->p.drafter->draft_ids[id] : id;
 }
 
 void ft_runner_hidden_get(ft_runner *r, int index, float *out)

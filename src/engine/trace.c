@@ -1,13 +1,18 @@
 /* engine/trace.c - drafts and acceptances as lines of JSON. */
 #include "base/buf.h"
+#include "base/mem.h"
 #include "engine/lane.h"
+
+#include <math.h>
 
 enum { MAX_LINE = 4096 };
 
 static const char *drafter_name(const ft_lane *l)
 {
     if (l->winner >= 0) return l->e->guesser[l->winner].name;
-    return l->e->drafter && l->e->drafter->drafter == FT_DRAFT_ASSISTANT ? "assistant" : "mtp";
+    return l->e->kind == FT_DRAFT_MODEL       ? "model"
+           : l->e->kind == FT_DRAFT_ASSISTANT ? "assistant"
+                                              : "mtp";
 }
 
 static void put_ids(ft_buf *b, const char *key, const int32_t *id, int n)
@@ -24,7 +29,22 @@ static void emit(const ft_lane *l, ft_buf *b)
     ft_buf_release(b);
 }
 
-void ft_trace_draft(const ft_lane *l)
+/* The hidden row that the first draft was made from: which of the last step's rows of this sequence
+ * it is, and its length, which jumps when it is the wrong one. */
+static void put_hidden(ft_buf *b, const ft_lane *l)
+{
+    const ft_engine *e = l->e;
+    if (l->winner >= 0 || e->kind == FT_DRAFT_MODEL) return;
+    const int cell = lane_len(l) - 1;
+    float *row = ft_new_n(float, (size_t)e->m->D);
+    ft_runner_hidden_get(e->run, ft_lane_hidden(l, cell), row);
+    double sum = 0;
+    for (int i = 0; i < e->m->D; i++) sum += (double)row[i] * (double)row[i];
+    ft_buf_printf(b, ",\"h_idx\":%d,\"h_l2\":%.4f", cell - l->past, sqrt(sum));
+    ft_free(row);
+}
+
+void ft_trace_draft(const ft_lane *l, double seconds)
 {
     if (!l->e->trace) return;
     ft_buf b;
@@ -33,7 +53,8 @@ void ft_trace_draft(const ft_lane *l)
         &b, "{\"evt\":\"mtp_draft\",\"iter\":%lld,\"path\":\"sync\",\"seq_id\":%d,\"id_last\":%d,",
         (long long)l->iter, lane_index(l), l->ids[l->n_ids - 1]);
     ft_buf_printf(&b, "\"attn_pos\":%d,\"n_steps\":%d,\"drafter\":\"%s\",\"t_draft_us\":%.0f",
-                  lane_len(l), l->n_draft, drafter_name(l), l->stats.draft_s * 1e6);
+                  lane_len(l), l->n_draft, drafter_name(l), seconds * 1e6);
+    put_hidden(&b, l);
     put_ids(&b, "drafts", l->draft, l->n_draft);
     emit(l, &b);
 }

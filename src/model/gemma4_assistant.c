@@ -99,7 +99,7 @@ static void draft(const ft_model *m, ft_step *s)
         ft_linear(s, a.score, a.m, &c->centroid);
         ft_centroid_head(s, s->logits, a.m, a.score, &c->head, c->order, c->top);
     } else {
-        ft_linear(s, s->logits, a.m, &c->head);
+        ft_linear(s, s->logits, a.m, m->n_draft_ids ? &m->narrow : &c->head);
     }
 }
 
@@ -236,6 +236,14 @@ static ft_status bind(ft_model *m, ft_err *err)
     return b.st;
 }
 
+/* A centroid head computes few logits as it is. */
+static const ft_weight *draft_head(const ft_model *m, const ft_gguf_tensor **t)
+{
+    const cfg *c = m->cfg;
+    *t = ft_gguf_tensor_find(m->file, "token_embd.weight");
+    return c->order ? NULL : &c->head;
+}
+
 static void release(ft_model *m)
 {
     cfg *c = m->cfg;
@@ -252,4 +260,5 @@ const ft_arch ft_arch_gemma4_assistant = {
     .release = release,
     .draft = draft,
     .arena = arena,
+    .draft_head = draft_head,
 };

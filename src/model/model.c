@@ -42,6 +42,26 @@ static ft_status find_arch(const ft_arch **out, const ft_gguf *g, ft_err *err)
                    known);
 }
 
+bool ft_model_whole(const ft_gguf *file)
+{
+    const ft_arch *arch = NULL;
+    ft_str name;
+    return !find_arch(&arch, file, NULL) && arch->forward &&
+           ft_gguf_str(file, "general.architecture", &name) && ft_str_is(name, arch->name) &&
+           ft_gguf_tensor_find(file, "blk.0.attn_norm.weight");
+}
+
+bool ft_model_head_for(const ft_gguf *file, const ft_model *target)
+{
+    ft_str name;
+    char key[96];
+    if (!ft_gguf_str(file, "general.architecture", &name) || !ft_str_is(name, target->arch->name))
+        return false;
+    snprintf(key, sizeof key, "blk.%d.nextn.eh_proj.weight", target->L);
+    const ft_gguf_tensor *t = ft_gguf_tensor_find(file, key);
+    return t && t->n[1] == target->D;
+}
+
 ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_model *target,
                         ft_progress *progress, ft_err *err)
 {
@@ -70,10 +90,19 @@ ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_mod
 
 ft_status ft_model_narrow(ft_model *m, const int32_t *ids, int n, ft_err *err)
 {
-    const ft_gguf_tensor *t = m->arch->draft_head ? m->arch->draft_head(m) : NULL;
-    if (!t)
+    const ft_gguf_tensor *t = NULL;
+    const ft_weight *whole = m->arch->draft_head ? m->arch->draft_head(m, &t) : NULL;
+    /* A companion scale would have to be narrowed too: such a head stays whole. */
+    if (!whole || whole->scale)
         return ft_fail(err, FT_EUNSUPPORTED, "drafts of %s cannot be limited to some tokens",
                        m->arch->words);
+    assert(n <= whole->n);
+    if (!ids) {
+        assert(n % FT_NARROW == 0);
+        m->narrow = *whole;
+        m->narrow.n = m->n_draft_ids = n;
+        return FT_OK;
+    }
     const size_t row = ft_type_row(t->type, (size_t)t->n[0]);
     unsigned char *rows = m->narrow_rows = ft_alloc_aligned(row * (size_t)n + 64, 64);
     m->draft_ids = ft_new_n(int32_t, (size_t)n);
@@ -92,7 +121,7 @@ ft_status ft_model_narrow(ft_model *m, const int32_t *ids, int n, ft_err *err)
 void ft_model_close(ft_model *m)
 {
     if (!m) return;
-    if (m->n_draft_ids) m->dev->unbind(m->dev, &m->narrow);
+    if (m->draft_ids && m->n_draft_ids) m->dev->unbind(m->dev, &m->narrow);
     ft_free(m->narrow_rows);
     ft_free(m->draft_ids);
     for (int i = 0; i < m->n_weights; i++) m->dev->unbind(m->dev, m->weights[i]);

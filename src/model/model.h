@@ -25,11 +25,17 @@ typedef struct ft_arch {
     void (*draft)(const ft_model *m, ft_step *s);
     /* Activation values that either pass takes from the arena for T rows and n_out out rows. */
     size_t (*arena)(const ft_model *m, int T, int n_out);
-    /* The tensor that draft() multiplies by for its logits; NULL when it cannot be narrowed. */
-    const ft_gguf_tensor *(*draft_head)(const ft_model *m);
+    /* What draft() multiplies by for its logits, and its tensor in the file; NULL when it cannot be
+     * narrowed. */
+    const ft_weight *(*draft_head)(const ft_model *m, const ft_gguf_tensor **t);
 } ft_arch;
 
-typedef enum ft_drafter { FT_DRAFT_NONE, FT_DRAFT_MTP, FT_DRAFT_ASSISTANT } ft_drafter;
+typedef enum ft_drafter {
+    FT_DRAFT_NONE,
+    FT_DRAFT_MTP,
+    FT_DRAFT_ASSISTANT,
+    FT_DRAFT_MODEL, /* forward() of a model that was opened without a target */
+} ft_drafter;
 
 struct ft_model {
     const ft_arch *arch;
@@ -49,9 +55,9 @@ struct ft_model {
 
     /* A head for drafts over some ids alone; n_draft_ids 0: over all of them. */
     ft_weight narrow;
-    int32_t *draft_ids; /* [n_draft_ids], ascending: the id of each output */
+    int32_t *draft_ids; /* [n_draft_ids], ascending: the id of each output; NULL: the first ones */
     int n_draft_ids;
-    void *narrow_rows; /* its rows, as they stand in the file */
+    void *narrow_rows; /* its rows, as they stand in the file; NULL: it is a part of the whole */
 
     ft_progress *progress; /* while binding */
     ft_weight **weights;   /* every bound weight, for unbinding */
@@ -66,8 +72,14 @@ ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_mod
 /* A hash of the file's size, its tensors' names and shapes, and samples of their bytes. */
 uint64_t ft_model_digest(const ft_model *m);
 void ft_model_close(ft_model *m);
+/* Whether a file holds a model that can run by itself; and whether it holds a head that could draft
+ * for this target. */
+bool ft_model_whole(const ft_gguf *file);
+bool ft_model_head_for(const ft_gguf *file, const ft_model *target);
+enum { FT_NARROW = 64 }; /* devices pack this many rows of a weight together, at most */
 /* Drafts come from these n ids alone (ascending) from now on: a copy of their rows of the output
- * matrix makes a draft cheaper. What is drafted is verified with all ids as ever. */
+ * matrix makes a draft cheaper. ids NULL: the first n, a multiple of FT_NARROW, which needs no
+ * copy. What is drafted is verified with all ids as ever. */
 ft_status ft_model_narrow(ft_model *m, const int32_t *ids, int n, ft_err *err);
 const ft_arch *const *ft_arch_list(void); /* NULL-terminated */
 

@@ -490,17 +490,16 @@ static ft_status bind(ft_model *m, ft_err *err)
     return b.st;
 }
 
-/* A companion scale would have to be narrowed too: such a head stays whole. */
-static const ft_gguf_tensor *draft_head(const ft_model *m)
+static const ft_weight *draft_head(const ft_model *m, const ft_gguf_tensor **t)
 {
     const cfg *c = m->cfg;
     const ft_gguf *f = m->target ? m->target->file : m->file;
     char own[64];
     snprintf(own, sizeof own, "blk.%d.nextn.shared_head_head.weight", c->L);
-    const ft_gguf_tensor *t = ft_gguf_tensor_find(m->file, own);
-    if (!t) t = ft_gguf_tensor_find(f, "output.weight");
-    if (!t) t = ft_gguf_tensor_find(f, "token_embd.weight");
-    return m->drafter == FT_DRAFT_MTP && !c->mtp.head.scale ? t : NULL;
+    *t = ft_gguf_tensor_find(m->file, own);
+    if (!*t) *t = ft_gguf_tensor_find(f, "output.weight");
+    if (!*t) *t = ft_gguf_tensor_find(f, "token_embd.weight");
+    return m->drafter == FT_DRAFT_MTP ? &c->mtp.head : NULL;
 }
 
 static void release(ft_model *m)

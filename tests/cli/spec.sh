@@ -2,6 +2,7 @@
 # Drafting from the command line: who drafts, under which names, what is said and traced about it.
 # shellcheck source=tests/cli/lib.bash
 . "$(dirname "$0")/lib.bash"
+tiny=models/foretoken-tiny.gguf
 run() { "$ft" run -m "$model" -n 24 --temp 0 --raw --json "$@" a b c a b c a b c; }
 
 off=$(run --spec-type none)
@@ -42,6 +43,32 @@ ln -s "$model" "$dir/link.gguf"
 ok "-md that is the model itself means its own head" $?
 fails "a head is no model" "draft head alone" "$ft" run -m "$dir/head.gguf" x
 same "a narrow head drafts, and the ids stay" "$(run --draft-vocab 200 | field ids)" "$ids"
+
+printf 'a b c a b c and nothing else' >"$dir/words"
+[[ $(run --draft-vocab 200 --draft-vocab-text "$dir/words" | field drafter) == *"over 200 of"* ]]
+ok "how narrow it is, is said" $?
+same "its tokens may be counted in a text" "$(run --draft-vocab 200 --draft-vocab-text "$dir/words" | field ids)" "$ids"
+fails "no such text" "No such file" "$ft" run -m "$model" --draft-vocab 200 --draft-vocab-text "$dir/none" x
+
+# a second model
+"$ft" synth micro q8_0 "$dir/second.gguf" -q --seed 2 --no-mtp
+cp "$model" "$dir/copy.gguf"
+for how in "--spec-type draft-simple" "--spec-type draft" "--spec-type ngram-simple,draft-simple" ""; do
+    # shellcheck disable=SC2086
+    simple=$(run $how --spec-adapt off -md "$dir/second.gguf")
+    same "a second model ($how): the same ids" "$(field ids <<<"$simple")" "$ids"
+    [[ $(field drafter <<<"$simple") == *"a second model"* && $(drafted <<<"$simple") -gt 0 ]]
+    ok "a second model ($how) drafts" $?
+done
+self=$(run --spec-type draft-simple --spec-adapt off -md "$dir/copy.gguf")
+same "a model agrees with itself" "$(field draft_n_accepted <<<"$self")" "$(drafted <<<"$self")"
+[[ $(run --spec-adapt off -md "$dir/copy.gguf" | field drafter) == *"MTP head of its own"* ]]
+ok "a file with a head of this model is a head, unless told otherwise" $?
+fails "another vocabulary" "want the same vocabulary" "$ft" run -m "$model" -md "$tiny" --spec-type draft-simple x
+fails "no second model" "name one with -md" "$ft" run -m "$model" --spec-type draft-simple x
+fails "a head is none" "wants a whole model" "$ft" run -m "$model" --spec-type draft-simple -md "$dir/head.gguf" x
+fails "nor is the model" "want a smaller one" "$ft" run -m "$model" --spec-type draft-simple -md "$dir/link.gguf" x
+fails "both" "want one of them" "$ft" run -m "$model" --spec-type draft-simple,draft-mtp -md "$dir/second.gguf" x
 
 # trace
 run --spec-adapt off --spec-trace "$dir/trace" >"$dir/reply"

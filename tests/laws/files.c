@@ -103,45 +103,57 @@ static void head_alone(const char *name, const char *fork_arch)
     unlink(fork);
 }
 
-/* Counts drafts that are not multiples of three below 300. */
+typedef struct few_ids {
+    int drafts, wrong; /* wrong: no multiple of step below limit */
+    int step, limit;
+} few_ids;
+
 static void outside(void *user, const char *line)
 {
-    int *n = user;
+    few_ids *n = user;
     const char *p = strstr(line, "\"drafts\":[");
     if (!p) return;
     for (p += 9; *p && *p != ']'; p = strpbrk(p, ",]")) {
         const int id = atoi(++p);
-        n[0]++;
-        n[1] += id % 3 != 0 || id >= 300;
+        n->drafts++;
+        n->wrong += id % n->step != 0 || id >= n->limit;
     }
 }
 
-/* A head over some ids drafts only those, and the reply is the same. */
-static void narrow(law_model m)
+/* A head over some ids, or over the first ones, drafts only those; the reply is the same. */
+static void narrow(law_model m, bool first)
 {
     static law_reply wide, few;
     int32_t ids[100], prompt[20];
-    int n[2] = {0};
+    few_ids n = {.step = first ? 1 : 3, .limit = first ? 4 * FT_NARROW : 300};
+    ft_model *drafter = m.assistant ? m.assistant : m.m;
     ft_err err;
     const ft_engine_params p = law_params(3);
     const ft_task j = law_job(60, 3);
     law_prompt(prompt, 20, m.m->V, 6);
     law_reply_alone(&wide, &m, &p, &j, prompt, 20);
     for (int i = 0; i < 100; i++) ids[i] = 3 * i;
-    law(!ft_model_narrow(m.m, ids, 100, &err), "%s: %s", m.name, err.text);
+    const uint64_t before = ft_engine_bytes(m.m, m.assistant, &p);
+    law(!ft_model_narrow(drafter, first ? NULL : ids, first ? 4 * FT_NARROW : 100, &err), "%s: %s",
+        m.name, err.text);
+    law(ft_engine_bytes(m.m, m.assistant, &p) <= before, "%s: a narrow head takes more", m.name);
     ft_engine *e = law_engine(&m, &p);
-    ft_engine_trace(e, outside, n);
+    ft_engine_trace(e, outside, &n);
     law_reply_on(&few, ft_lane_new(e), &j, prompt, 20);
     law(law_same(&wide, &few), "%s: another id at %d with a narrow head", m.name,
         law_parting(&wide, &few));
-    law(n[0] > 20 && n[1] == 0, "%s: %d of %d drafts outside the narrow head", m.name, n[1], n[0]);
+    law(n.drafts > 20 && n.wrong == 0, "%s: %d of %d drafts outside the narrow head", m.name,
+        n.wrong, n.drafts);
     ft_engine_free(e);
     law_model_close(&m);
 }
 
 int main(void)
 {
-    narrow(law_model_golden("qwen35-dense", NULL, 1));
+    for (int first = 0; first < 2; first++) {
+        narrow(law_model_golden("qwen35-dense", NULL, 1), first);
+        narrow(law_model_golden("gemma4-gqa", "gemma4-gqa-assistant", 1), first);
+    }
     head_alone("qwen35-dense", "qwen35_mtp");
     head_alone("qwen35-moe", "qwen35moe_mtp");
     return law_end();

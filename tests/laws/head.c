@@ -10,11 +10,13 @@
 
 typedef struct told {
     int32_t draft[LAW_MAX][FT_DRAFT_MAX]; /* by position of the pending token; the head's alone */
+    double h_l2[LAW_MAX]; /* length of the hidden row that these drafts were made from */
     int n[LAW_MAX];
     int32_t last[FT_DRAFT_MAX];
     int n_last, open; /* a draft that no acceptance followed yet */
     long long iter, accepted, drafted;
-    int wrong;
+    int wrong, kept; /* kept: by the last acceptance, of round `last_iter` */
+    long long last_iter;
 } told;
 
 static int read_ids(const json_t *a, int32_t *out, int max)
@@ -44,6 +46,11 @@ static void hear(void *user, const char *line)
         if (at < LAW_MAX && strcmp(json_string_value(json_object_get(o, "drafter")), "oracle")) {
             memcpy(t->draft[at], t->last, sizeof t->last);
             t->n[at] = t->n_last;
+            t->h_l2[at] = json_real_value(json_object_get(o, "h_l2"));
+            /* the row of the last token that was kept, which may be the prompt's last */
+            const int idx = (int)json_integer_value(json_object_get(o, "h_idx"));
+            const bool next = t->drafted > 0 && iter == t->last_iter + 1;
+            t->wrong += t->h_l2[at] <= 0 || idx < 0 || (next && idx != t->kept);
         }
     } else {
         int32_t ids[FT_DRAFT_MAX + 1];
@@ -54,6 +61,8 @@ static void hear(void *user, const char *line)
         t->wrong += !t->open || iter != t->iter || same != kept ||
                     json_integer_value(json_object_get(o, "n_drafted_prev")) != t->n_last;
         t->open = 0;
+        t->kept = kept;
+        t->last_iter = iter;
         t->accepted += kept;
         t->drafted += t->n_last;
     }
@@ -142,7 +151,9 @@ static void random_rounds(const law_model *m, int tokens, double tolerance)
     for (int at = 0; at < LAW_MAX; at++) {
         const int n = FT_MIN(heard[0].n[at], heard[1].n[at]);
         both += n > 0;
-        differ += n && memcmp(heard[0].draft[at], heard[1].draft[at], sizeof(int32_t) * (size_t)n);
+        differ +=
+            n && (memcmp(heard[0].draft[at], heard[1].draft[at], sizeof(int32_t) * (size_t)n) ||
+                  heard[0].h_l2[at] != heard[1].h_l2[at]);
     }
     law(both > 5 && !differ, "%s: %d of %d drafts depend on earlier acceptance", m->name, differ,
         both);

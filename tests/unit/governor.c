@@ -10,6 +10,7 @@
 typedef struct world {
     double row1, row, draft, noise;
     double accept[4];
+    double missed; /* seconds to read one token that the drafter missed while it was parked */
 } world;
 
 static double step(const world *w, int rows, ft_rng *r)
@@ -24,7 +25,7 @@ static double speed(const world *w, int n, int max, int fixed, ft_gov_costs *c, 
     ft_governor g;
     ft_gov_init(&g, c, false);
     double s = 0;
-    int tokens = 0;
+    int tokens = 0, plain = 0;
     while (tokens < n) {
         const int k = fixed >= 0 ? fixed : ft_gov_choose(&g, c, max, 1);
         const double t = step(w, 1 + k, &r);
@@ -33,7 +34,9 @@ static double speed(const world *w, int n, int max, int fixed, ft_gov_costs *c, 
         ft_gov_trunk(c, 1 + k, t);
         for (int i = 0; i < k; i++) ft_gov_draft(c, i == 0, w->draft);
         ft_gov_accept(&g, c, k, kept);
-        s += t + k * w->draft;
+        if (k && plain) ft_gov_behind(c, plain, plain * w->missed);
+        s += t + k * w->draft + (k ? plain * w->missed : 0);
+        plain = k ? 0 : plain + 1;
         tokens += 1 + kept;
     }
     return tokens / s;
@@ -43,12 +46,13 @@ static void never_loses(void **state)
 {
     (void)state;
     static const world worlds[] = {
-        {1, 0.0, 0.1, 0.1, {0.8, 0.8, 0.8, 0.8}}, /* rows are free: all drafts pay */
-        {1, 0.3, 0.2, 0.1, {0.8, 0.7, 0.6, 0.5}}, /* a few pay */
-        {1, 0.3, 0.2, 0.1, {0.3, 0.3, 0.2, 0.2}}, /* none pays */
-        {1, 1.0, 0.5, 0.1, {0.9, 0.9, 0.9, 0.9}}, /* a row costs a step */
-        {1, 1.0, 1.0, 0.3, {0.1, 0.1, 0.1, 0.1}}, /* as bad as it gets */
-        {1, 0.1, 0.1, 0.5, {0.5, 0.5, 0.5, 0.5}}, /* a noisy machine */
+        {1, 0.0, 0.1, 0.1, {0.8, 0.8, 0.8, 0.8}, 0},   /* rows are free: all drafts pay */
+        {1, 0.3, 0.2, 0.1, {0.8, 0.7, 0.6, 0.5}, 0},   /* a few pay */
+        {1, 0.3, 0.2, 0.1, {0.3, 0.3, 0.2, 0.2}, 0},   /* none pays */
+        {1, 1.0, 0.5, 0.1, {0.9, 0.9, 0.9, 0.9}, 0},   /* a row costs a step */
+        {1, 1.0, 1.0, 0.3, {0.1, 0.1, 0.1, 0.1}, 0},   /* as bad as it gets */
+        {1, 0.1, 0.1, 0.5, {0.5, 0.5, 0.5, 0.5}, 0},   /* a noisy machine */
+        {1, 1.0, 1.0, 0.1, {0.1, 0.1, 0.1, 0.1}, 0.1}, /* a large draft model that is no use */
     };
     for (size_t i = 0; i < FT_COUNT(worlds); i++) {
         ft_gov_costs c;
@@ -72,7 +76,7 @@ static void never_loses(void **state)
 static void notices(void **state)
 {
     (void)state;
-    world w = {1, 0.2, 0.1, 0.05, {0.05, 0.05, 0.05, 0.05}};
+    world w = {1, 0.2, 0.1, 0.05, {0.05, 0.05, 0.05, 0.05}, 0};
     ft_gov_costs c;
     ft_gov_costs_init(&c);
     speed(&w, 600, 4, -1, &c, 3);

@@ -176,6 +176,66 @@ static void gemma_ends_where_it_should(void **state)
     ft_vocab_free(v);
 }
 
+/* NULL: the two are the same. */
+static void expect_same(small_vocab *draft, const char *text)
+{
+    small_vocab *target = small_new("gpt2");
+    small_put(target, "ab", FT_TOKEN_NORMAL);
+    small_merge(target, "a b");
+    ft_gguf *d = NULL, *t = NULL;
+    ft_err err = {0};
+    assert_int_equal(small_file(&d, draft, &err), FT_OK);
+    assert_int_equal(small_file(&t, target, &err), FT_OK);
+    assert_int_equal(ft_vocab_same(d, t, &err), text ? FT_EUNSUPPORTED : FT_OK);
+    if (text) assert_string_equal(err.text, text);
+    ft_gguf_close(d);
+    ft_gguf_close(t);
+}
+
+static small_vocab *like_the_target(void)
+{
+    small_vocab *s = small_new("gpt2");
+    small_put(s, "ab", FT_TOKEN_NORMAL);
+    small_merge(s, "a b");
+    return s;
+}
+
+static void has_eos(ft_gguf_writer *w)
+{
+    ft_gguf_put_u32(w, "tokenizer.ggml.eos_token_id", 3);
+}
+
+/* The whole of it counts, not its size. */
+static void a_draft_model_must_mean_the_same(void **state)
+{
+    (void)state;
+    expect_same(like_the_target(), NULL);
+    small_vocab *s = like_the_target();
+    s->token[256] = FT_STR("ba");
+    expect_same(s, "tokenizer.ggml.tokens entry 256 is \"ba\" in the draft model and \"ab\" in the "
+                   "target; want the same vocabulary");
+    s = like_the_target();
+    small_put(s, "ba", FT_TOKEN_NORMAL);
+    expect_same(s, "tokenizer.ggml.tokens has 258 entries in the draft model and 257 in the "
+                   "target; want the same vocabulary");
+    s = like_the_target();
+    s->type[7] = FT_TOKEN_CONTROL;
+    expect_same(s, "tokenizer.ggml.token_type entry 7 is \"3\" in the draft model and \"1\" in the "
+                   "target; want the same vocabulary");
+    s = like_the_target();
+    s->merge[0] = FT_STR("b a");
+    expect_same(s, "tokenizer.ggml.merges entry 0 is \"b a\" in the draft model and \"a b\" in the "
+                   "target; want the same vocabulary");
+    s = like_the_target();
+    s->pre = "qwen2";
+    expect_same(s, "tokenizer.ggml.pre entry 0 is \"qwen2\" in the draft model and \"qwen35\" in "
+                   "the target; want the same vocabulary");
+    s = like_the_target();
+    s->more = has_eos;
+    expect_same(s, "the draft model has tokenizer.ggml.eos_token_id, the target has not; want the "
+                   "same vocabulary");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +243,7 @@ int main(void)
         cmocka_unit_test(ids_outside_count_as_absent),
         cmocka_unit_test(qwen_ends_where_it_should),
         cmocka_unit_test(gemma_ends_where_it_should),
+        cmocka_unit_test(a_draft_model_must_mean_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

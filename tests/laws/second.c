@@ -1,0 +1,193 @@
+/* tests/laws/second.c - a second model drafts: ids are those without it, alone and in company; a
+ * model that drafts for itself is agreed to; one that fell behind catches up; memory is announced.
+ */
+#define _XOPEN_SOURCE 700
+#include "laws.h"
+
+/* The target, and a whole model beside it; the same name twice: a model that drafts for itself. */
+static law_model pair(const char *name, const char *second)
+{
+    law_model m = law_model_golden(name, NULL, 1);
+    m.assistant = law_golden(second, m.dev, NULL);
+    return m;
+}
+
+static double acceptance(const law_reply *r)
+{
+    return (double)r->stats.accepted / FT_MAX(1.0, (double)r->stats.drafted);
+}
+
+/* Greedy and drawn replies, windows of any length, prompts within and across chunks. */
+static void same_ids(const law_model *m, bool self)
+{
+    static const int ks[] = {1, 2, 3, 5, 8}, prompts[] = {1, 15, 62, 7, 90};
+    static law_reply off, on;
+    for (size_t i = 0; i < FT_COUNT(ks); i++)
+        for (int t = 0; t < 2; t++) {
+            int32_t ids[150];
+            law_prompt(ids, 150, m->m->V, 40 + i);
+            ft_engine_params p = law_params(0), q = law_params(ks[i]);
+            ft_task j = law_job(30, 0), k = law_job(30, ks[i]);
+            j.sampling.temperature = k.sampling.temperature = (float)t;
+            j.sampling.seed = k.sampling.seed = 11;
+            law_reply_alone(&off, m, &p, &j, ids, prompts[i]);
+            law_reply_alone(&on, m, &q, &k, ids, prompts[i]);
+            law(law_same(&off, &on), "%s, %d drafts, temperature %d: another id at %d", m->name,
+                ks[i], t, law_parting(&off, &on));
+            law(on.stats.drafted > 0, "%s: a second model drafted nothing", m->name);
+            /* Long spans of a prompt are summed in another order than single rows. */
+            if (self && !t)
+                law(acceptance(&on) > (prompts[i] <= FT_DECODE_ROWS ? 0.999 : 0.8),
+                    "%s, %d drafts, prompt %d: acceptance %.3f of its own drafts", m->name, ks[i],
+                    prompts[i], acceptance(&on));
+        }
+}
+
+/* Every pattern of acceptance, between drafts of the second model itself. */
+static void any_pattern(const law_model *m)
+{
+    static law_reply off, on;
+    int32_t ids[20];
+    law_prompt(ids, 20, m->m->V, 50);
+    ft_engine_params p = law_params(0);
+    ft_task j = law_job(60, 0);
+    law_reply_alone(&off, m, &p, &j, ids, 20);
+    law_oracle o = {.silent = 4, .rng = {8}};
+    p.draft_max = j.draft_max = 4;
+    law_reply_oracle(&on, &o, &off, m, &p, &j);
+    law(law_same(&off, &on) && !o.wrong, "%s: another id at %d, %d rounds wrong", m->name,
+        law_parting(&off, &on), o.wrong);
+}
+
+/* Eight replies at once; some of them do not draft, and one begins later. */
+static void company(const law_model *m)
+{
+    static law_reply alone[LAW_LANES], together[LAW_LANES];
+    int32_t ids[LAW_LANES][80];
+    ft_engine_params p = law_params(0);
+    ft_task j = law_job(24, 0);
+    for (int i = 0; i < LAW_LANES; i++) {
+        law_prompt(ids[i], 80, m->m->V, 90 + (uint64_t)i);
+        law_reply_alone(&alone[i], m, &p, &j, ids[i], 5 + 9 * i);
+    }
+    p.lanes = LAW_LANES;
+    p.draft_max = 3;
+    ft_engine *e = law_engine(m, &p);
+    for (int i = 0; i < LAW_LANES; i++) {
+        j.draft_max = i % 3 == 2 ? 0 : 1 + i % 3;
+        law_start(&together[i], ft_lane_new(e), &j, ids[i], 5 + 9 * i);
+        if (i == 6)
+            for (int n = 0; n < 4; n++) ft_engine_round(e);
+    }
+    while (ft_engine_round(e)) continue;
+    for (int i = 0; i < LAW_LANES; i++) {
+        law_done(&together[i]);
+        law(law_same(&alone[i], &together[i]), "%s: reply %d of 8 has another id at %d", m->name, i,
+            law_parting(&alone[i], &together[i]));
+    }
+    ft_engine_free(e);
+}
+
+/* A turn without drafts leaves the second model behind; the next one's drafts are as good as on an
+ * empty engine. The third turn shares only its beginning with what was read. */
+static void behind(const law_model *m)
+{
+    static law_reply first, hot, cold, other;
+    int32_t ids[30], next[LAW_MAX];
+    law_prompt(ids, 30, m->m->V, 70);
+    const ft_engine_params p = law_params(3);
+    const ft_task off = law_job(40, 0), on = law_job(30, 3);
+    ft_engine *e = law_engine(m, &p);
+    ft_lane *l = ft_lane_new(e);
+    law_reply_on(&first, l, &off, ids, 30);
+    law(ft_seq_len(l->second) == 0, "%s: read %d tokens for a reply that does not draft", m->name,
+        ft_seq_len(l->second));
+    memcpy(next, first.id, sizeof *next * (size_t)first.n);
+    law_prompt(next + first.n, 10, m->m->V, 71);
+    law_reply_on(&hot, l, &on, next, first.n + 10);
+    law_reply_alone(&cold, m, &p, &on, next, first.n + 10);
+    law(acceptance(&hot) > acceptance(&cold) - 0.1, "%s: acceptance %.3f after a turn, %.3f cold",
+        m->name, acceptance(&hot), acceptance(&cold));
+    law_reply_on(&other, l, &on, ids, 25);
+    law_reply_alone(&cold, m, &p, &on, ids, 25);
+    law(law_same(&other, &cold), "%s: a shorter prompt differs at %d", m->name,
+        law_parting(&other, &cold));
+    law(acceptance(&other) > acceptance(&cold) - 0.1, "%s: acceptance %.3f, cold %.3f", m->name,
+        acceptance(&other), acceptance(&cold));
+    ft_engine_free(e);
+}
+
+/* A reply that fills the context to its last cell. */
+static void to_the_end(const law_model *m)
+{
+    static law_reply off, on;
+    int32_t ids[15];
+    law_prompt(ids, 15, m->m->V, 80);
+    for (int ctx = 42; ctx < 46; ctx++) {
+        ft_engine_params p = law_params(0), q = law_params(5);
+        p.ctx = q.ctx = ctx;
+        const ft_task j = law_job(-1, 0), k = law_job(-1, 5);
+        law_reply_alone(&off, m, &p, &j, ids, 15);
+        law_reply_alone(&on, m, &q, &k, ids, 15);
+        law(law_same(&off, &on) && on.finish == FT_FINISH_CONTEXT,
+            "%s: context %d ends after %d tokens, want %d", m->name, ctx, on.n, off.n);
+    }
+}
+
+static void *(*real_alloc)(ft_dev *, size_t);
+static uint64_t taken;
+
+static void *count_alloc(ft_dev *d, size_t bytes)
+{
+    taken += bytes;
+    return real_alloc(d, bytes);
+}
+
+static void memory(const law_model *m)
+{
+    const ft_engine_params p = law_params(3);
+    real_alloc = m->dev->alloc;
+    m->dev->alloc = count_alloc;
+    taken = 0;
+    ft_engine *e = law_engine(m, &p);
+    law(taken <= ft_engine_bytes(m->m, m->assistant, &p), "%s: %llu bytes taken, %llu announced",
+        m->name, (unsigned long long)taken,
+        (unsigned long long)ft_engine_bytes(m->m, m->assistant, &p));
+    m->dev->alloc = real_alloc;
+    ft_engine_free(e);
+}
+
+static void all(const char *name, const char *second)
+{
+    law_model m = pair(name, second);
+    same_ids(&m, !strcmp(name, second));
+    any_pattern(&m);
+    company(&m);
+    behind(&m);
+    to_the_end(&m);
+    memory(&m);
+    law_model_close(&m);
+}
+
+/* Another vocabulary: both sizes are named. */
+static void refused(void)
+{
+    law_model m = pair("qwen35-dense", "gemma4-dense");
+    ft_engine *e = NULL;
+    ft_err err;
+    const ft_engine_params p = law_params(3);
+    law(ft_engine_new(&e, m.m, m.assistant, &p, &err) && strstr(err.text, "512") &&
+            strstr(err.text, "768"),
+        "a draft model of another vocabulary: %s", err.text);
+    law_model_close(&m);
+}
+
+int main(void)
+{
+    all("qwen35-dense", "qwen35-dense");
+    all("qwen35-moe", "qwen35-gqa");
+    all("gemma4-edge", "gemma4-edge");
+    all("gemma4-moe", "gemma4-gqa");
+    refused();
+    return law_end();
+}
