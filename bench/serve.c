@@ -208,7 +208,7 @@ int main(int argc, char **argv)
     p.ctx = FT_MAX(2048, prompt + 64);
     p.cells = (int64_t)p.ctx * 2 + (int64_t)streams * (tokens + 128);
     p.quiet = true;
-    if (getenv("NO_DRAFT")) p.draft_max = 0;
+    if (getenv("NO_DRAFT") && *getenv("NO_DRAFT")) p.draft_max = 0;
     if (ft_llm_open(&m, &p, &err)) die(p.model, &err);
     ft_queue_defaults(&q);
     if (ft_llm_start(m, &q, &err)) die("queue", &err);
