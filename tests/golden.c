@@ -417,7 +417,9 @@ static void run_model(char *dir, const char *models, const char *device)
         check(false, "%s", err.text);
         return;
     }
-    const double tol = (strstr(name, "qwen") ? 1e-9 : 1e-6) * (ref ? 1 : 10);
+    /* on tensor cores the factors of some products are halves */
+    const bool halves = !strcmp(device, "cuda");
+    const double tol = halves ? 1e-5 : (strstr(name, "qwen") ? 1e-9 : 1e-6) * (ref ? 1 : 10);
     golden_run(name, dir, path, tail ? target : NULL, dev, tol, &passed, &failed);
     ft_dev_close(dev);
 }

@@ -76,19 +76,24 @@ __device__ __forceinline__ void mma_bf16(float *c, const uint32_t *a, uint32_t b
 #endif
 }
 
-/* Half a unit of one tile times eight rows: b[plane]. The order of products is part of the sum. */
-template <class W>
-__device__ __forceinline__ void half_unit(float *c, const ft_frag *f, const uint4 *b)
+/* Half a unit of MT tiles times G groups of eight rows, v[group][plane]. The order of products is
+ * part of the sum; neighbours in time belong to different sums, so that none waits for the one
+ * before. */
+template <class W, int MT, int NT, int G>
+__device__ __forceinline__ void half_unit(float (*c)[NT][4], int at, const ft_frag (*f)[W::WP],
+                                          const uint4 (*v)[W::XP])
 {
-    mma_bf16(c, f[0].a[0], b[0].x, b[0].y);
-    mma_bf16(c, f[0].a[1], b[0].z, b[0].w);
-    if (W::XP > 1) {
-        mma_bf16(c, f[0].a[0], b[W::XP - 1].x, b[W::XP - 1].y);
-        mma_bf16(c, f[0].a[1], b[W::XP - 1].z, b[W::XP - 1].w);
-    }
-    if (W::WP > 1) {
-        mma_bf16(c, f[W::WP - 1].a[0], b[0].x, b[0].y);
-        mma_bf16(c, f[W::WP - 1].a[1], b[0].z, b[0].w);
+#pragma unroll
+    for (int q = 0; q < W::XP + W::WP - 1; q++) { /* (w0, x0), (w0, x1), (w1, x0) */
+        const int w = q >= W::XP ? q - W::XP + 1 : 0, x = q < W::XP ? q : 0;
+#pragma unroll
+        for (int step = 0; step < 2; step++)
+#pragma unroll
+            for (int i = 0; i < G; i++)
+#pragma unroll
+                for (int j = 0; j < MT; j++)
+                    mma_bf16(c[j][at + i], f[j][w].a[step], step ? v[i][x].z : v[i][x].x,
+                             step ? v[i][x].w : v[i][x].y);
     }
 }
 
@@ -177,11 +182,17 @@ __device__ __forceinline__ void prefetch(const uint8_t *p, int bytes, int lane)
 #endif
 }
 
+#ifndef X_MIN
+#define X_MIN 1
+#endif
 template <class W, int MT, int NT>
-__global__ void __launch_bounds__(32 * SPLIT_WARPS)
+__global__ void __launch_bounds__(32 * SPLIT_WARPS, NT == 1 ? X_MIN : 1)
     product_split(const __grid_constant__ ft_product p)
 {
-    enum { STEP = 16 * MT + 4 }; /* keeps the lanes of a store in different banks */
+    enum {
+        STEP = 16 * MT + 4, /* keeps the lanes of a store in different banks */
+        G = NT < 4 ? NT : 4
+    };
     __shared__ float red[PARTS][8][STEP];
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     block_of b;
@@ -197,10 +208,12 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS)
         w[j] = view_of(p.glu ? p.seg[j] : *b.s, b.expert);
         tile[j] = p.glu ? b.at : min(b.at * MT + j, (b.s->w.n + TILE_N - 1) / TILE_N - 1);
     }
+#ifndef X_NOPRE
     if (W::BYTES) /* the weights are on their way while the last kernel ends */
 #pragma unroll
         for (int j = 0; j < MT; j++)
             prefetch(unit_at(w[j], tile[j], u0, W::BYTES), (u1 - u0) * W::BYTES, lane);
+#endif
     if (!p.item) after_last();
     const uint16_t *x[NT];
 #pragma unroll
@@ -211,7 +224,11 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS)
     const size_t step = (size_t)p.x_T * 32;
 
     float c[MT][NT][4] = {};
-#pragma unroll 2
+#ifndef X_UNROLL
+#define X_UNROLL 2
+#endif
+    constexpr int unrolled = X_UNROLL;
+#pragma unroll unrolled
     for (int u = u0; u < u1; u++) {
         typename W::regs r[MT];
 #pragma unroll
@@ -222,14 +239,16 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS)
 #pragma unroll
             for (int j = 0; j < MT; j++) W::frag(f[j], r[j], h, lane);
 #pragma unroll
-            for (int i = 0; i < NT; i++) {
-                uint4 v[W::XP];
+            for (int at = 0; at < NT; at += G) {
+                uint4 v[G][W::XP];
 #pragma unroll
-                for (int q = 0; q < W::XP; q++)
-                    v[q] = x[i] ? ld16(x[i] + (size_t)q * p.x_plane + (size_t)(2 * u + h) * step)
-                                : make_uint4(0, 0, 0, 0);
+                for (int i = 0; i < G; i++)
 #pragma unroll
-                for (int j = 0; j < MT; j++) half_unit<W>(c[j][i], f[j], v);
+                    for (int q = 0; q < W::XP; q++)
+                        v[i][q] = x[at + i] ? ld16(x[at + i] + (size_t)q * p.x_plane +
+                                                   (size_t)(2 * u + h) * step)
+                                            : make_uint4(0, 0, 0, 0);
+                half_unit<W, MT, NT, G>(c, at, f, v);
             }
         }
     }
@@ -376,13 +395,15 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
 #pragma unroll
             for (int j = 0; j < 2; j++) W::frag(f[j], r[j], h, lane);
 #pragma unroll
-            for (int i = 0; i < ROWS_NT; i++) {
-                uint4 v[W::XP];
+            for (int at = 0; at < ROWS_NT; at += 4 / W::XP) {
+                uint4 v[4 / W::XP][W::XP];
 #pragma unroll
-                for (int q = 0; q < W::XP; q++)
-                    v[q] = *(const uint4 *)(in + q * ROWS_STAGE + (h * ROWS_TOKENS + 8 * i) * 64);
-                half_unit<W>(c[0][i], f[0], v);
-                half_unit<W>(c[1][i], f[1], v);
+                for (int i = 0; i < 4 / W::XP; i++)
+#pragma unroll
+                    for (int q = 0; q < W::XP; q++)
+                        v[i][q] = *(const uint4 *)(in + q * ROWS_STAGE +
+                                                   (h * ROWS_TOKENS + 8 * (at + i)) * 64);
+                half_unit<W, 2, ROWS_NT, 4 / W::XP>(c, at, f, v);
             }
         }
         if (--left && u + 1 < units) continue;

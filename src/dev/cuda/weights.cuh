@@ -109,7 +109,12 @@ struct Q4K {
             const uint32_t sc = dup_lo(s[i]), mn = dup_hi(s[i]);
 #pragma unroll
             for (int j = 0; j < 4; j++)
+#ifdef X_C16
+                f->a[j / 2][i + 2 * (j % 2)] =
+                    fma2(((j ? q[i] >> (4 * j - 3) : q[i] << 3) & 0x00780078u) | 0x41804180u, sc, mn);
+#else
                 f->a[j / 2][i + 2 * (j % 2)] = fma2(plus2(nib(q[i], j), MINUS_128), sc, mn);
+#endif
         }
     }
 };
