@@ -165,7 +165,7 @@ static void linear_job(const ft_part *p, const void *args)
 static ft_inputs cols_of(ft_cpu *c, ft_mat x, const ft_weight *w)
 {
     ft_inputs r = {.x = x, .n = x.T};
-    if (ft_cpu_wants8(c, w)) r.x8 = ft_rows8_of(c, x);
+    if (ft_cpu_wants8(c, w)) r.x8 = ft_rows8_of(c, x, w);
     return r;
 }
 

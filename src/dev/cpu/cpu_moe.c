@@ -48,7 +48,7 @@ enum { STRIP = 64 };
 
 typedef struct moe_args {
     ft_mat y, x, tmp;
-    ft_rows8 x8;
+    ft_rows8 x8, u8; /* u8: x for the up matrices, if they want it otherwise */
     ft_experts e;
     ft_route r;
     bool acc;
@@ -122,11 +122,12 @@ static void up_job(const ft_part *p, const void *args)
         const int first = s.first[e], n = s.first[e + 1] - first, cost = cost_of(s, e, e + 1);
         if (!n) continue;
         const ft_inputs x = {a->x, a->x8, s.row + first, 0, n};
+        const ft_inputs xu = {a->x, a->u8, s.row + first, 0, n};
         const int begin = lo > at ? (lo - at + cost - 1) / cost : 0;
         for (int j = begin; j < strips && at + j * cost < hi; j++) {
             const int o = j * STRIP, end = FT_MIN(F, o + STRIP);
             strip(p, g, wg, e, o, end, &x);
-            strip(p, u, wu, e, up_at + o, up_at + end, &x);
+            strip(p, u, wu, e, up_at + o, up_at + end, &xu);
             for (int i = 0; i < n; i++) {
                 float *to = ft_mat_head(a->tmp, s.choice[first + i], 0) + o;
                 const float *gi = g + (size_t)i * STRIP, *ui = u + (size_t)i * STRIP;
@@ -190,15 +191,16 @@ void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, 
     const ft_weight *wg = e->gate_up.data ? &e->gate_up : &e->gate;
     const ft_weight *wu = e->gate_up.data ? &e->gate_up : &e->up;
     const size_t n = (size_t)x.T * (size_t)r.K, strips = 2 * n * STRIP * sizeof(float);
-    moe_args a = {y, x, tmp, {.place = 0}, *e, r, acc};
-    const bool wants8 = ft_cpu_wants8(c, wg) || ft_cpu_wants8(c, wu);
-    if (wants8) a.x8 = ft_rows8_of(c, x);
+    moe_args a = {.y = y, .x = x, .tmp = tmp, .e = *e, .r = r, .acc = acc};
+    if (ft_cpu_wants8(c, wg)) a.x8 = ft_rows8_of(c, x, wg);
+    if (ft_cpu_wants8(c, wu)) a.u8 = ft_rows8_of(c, x, wu);
 
     reads_route(c, r, n);
     ft_job_shared(c, (2 * n + (size_t)e->E + 1) * sizeof(int32_t));
     FT_JOB(c, sort_job, a);
 
-    if (wants8) ft_job_reads8(c, a.x8);
+    if (ft_cpu_wants8(c, wg)) ft_job_reads8(c, a.x8);
+    if (ft_cpu_wants8(c, wu)) ft_job_reads8(c, a.u8);
     ft_job_reads(c, x);
     reads_route(c, r, n);
     ft_job_shared(c, 0);
@@ -206,7 +208,7 @@ void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, 
     ft_job_own(c, FT_MAX(ft_cpu_product_own(c, wg), ft_cpu_product_own(c, wu)) + strips);
     FT_JOB(c, up_job, a);
 
-    if (ft_cpu_wants8(c, &e->down)) a.x8 = ft_rows8_of(c, ft_cols(tmp, 0, e->F));
+    if (ft_cpu_wants8(c, &e->down)) a.x8 = ft_rows8_of(c, ft_cols(tmp, 0, e->F), &e->down);
     if (ft_cpu_wants8(c, &e->down)) ft_job_reads8(c, a.x8);
     ft_job_reads(c, tmp);
     reads_route(c, r, n);

@@ -6,6 +6,7 @@ void ft_kern_init(ft_kern *k, unsigned isa)
 {
     ft_kern_c(k);
     ft_kern_c_turbo(k);
+    ft_kern_c_tq(k);
 #if defined(__aarch64__)
     if (isa & FT_NEON) ft_kern_neon(k);
     if (isa & FT_DOTPROD) ft_kern_dotprod(k);

@@ -7,6 +7,7 @@ static inline int32x4_t dot16(int32x4_t acc, int8x16_t a, int8x16_t b)
     return vdotq_s32(acc, a, b);
 }
 
+#include "dev/cpu/arm/tq.h"
 #include "dev/cpu/arm/turbo.h"
 
 enum { PIECE = 4 };
@@ -151,6 +152,7 @@ void ft_kern_dotprod(ft_kern *k)
 {
     fill_dot8(k);
     fill_turbo(k);
+    fill_tq(k);
     fill_woven(k);
     k->spin = spin;
 }

@@ -7,6 +7,7 @@ static inline int32x4_t dot16(int32x4_t acc, int8x16_t a, int8x16_t b)
     return vpadalq_s16(acc, vmull_s8(vget_high_s8(a), vget_high_s8(b)));
 }
 
+#include "dev/cpu/arm/tq.h"
 #include "dev/cpu/arm/turbo.h"
 
 /* ---- f32 ---- */
@@ -501,6 +502,7 @@ void ft_kern_neon(ft_kern *k)
 {
     fill_dot8(k);
     fill_turbo(k);
+    fill_tq(k);
     k->dotf[FT_F32] = dot_f32;
     k->dotf[FT_F16] = dot_f16;
     k->dotf[FT_BF16] = dot_bf16;

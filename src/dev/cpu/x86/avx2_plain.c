@@ -46,6 +46,7 @@ static void quantise(int8_t *q, float *d, float *s, int32_t *t, const float *x, 
 void ft_kern_avx2_plain(ft_kern *k)
 {
     fill_plain(k);
-    k->dotf[FT_TQ4_1S] = dot_tq4_1s;
+    k->dotf[FT_TQ4_1S] = dot_tq4_1s; /* faster here than bytes in plain C */
+    k->dot8[FT_TQ4_1S] = NULL;
     k->quantise = quantise;
 }

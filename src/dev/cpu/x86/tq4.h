@@ -6,6 +6,7 @@
 #define FT_DEV_CPU_X86_TQ4_H
 
 #include "quant/family.h"
+#include "quant/turbo_weights.h"
 
 enum { TQ4_ROWS = 16, TQ4_RUN = 8 /* blocks rotated at a time */, TQ4_BYTES = 20 };
 
@@ -18,7 +19,7 @@ static void tq4_rotate(tq4_inputs *to, const float *const *x, int n, int b, int 
     for (int c = 0; c < n; c++)
         for (int u = 0; u < blocks; u++) {
             float v[32];
-            ft_tq_rotate(v, x[c] + 32 * (b + u));
+            ft_tq_turn(v, x[c] + 32 * (b + u), 32);
             for (int i = 0; i < 16; i++) {
                 to->x[c][u][0][i] = v[2 * i];
                 to->x[c][u][1][i] = v[2 * i + 1];
