@@ -89,6 +89,36 @@ int ft_keep_find(ft_lane *l, const ft_task *j, int longer)
     return n;
 }
 
+ft_status ft_lane_write(ft_lane *l, const char *path, int *n, ft_err *err)
+{
+    if (!l->e->prefix)
+        return ft_fail(err, FT_EUNSUPPORTED, "a lane can be saved only where prompts are kept");
+    *n = lane_len(l);
+    return ft_prefix_save(l->e->prefix, l->ids, *n, path, err);
+}
+
+ft_status ft_lane_read(ft_lane *l, const char *path, int *n, ft_err *err)
+{
+    if (!l->e->prefix)
+        return ft_fail(err, FT_EUNSUPPORTED, "a lane can be restored only where prompts are kept");
+    int32_t *ids;
+    const ft_status st = ft_prefix_load(l->e->prefix, path, &ids, n, err);
+    if (st) return st;
+    ft_lane_forget(l, NULL);
+    const ft_task t = {.prompt = ids, .n_prompt = *n + 1}; /* all of them, if they are there */
+    memcpy(l->ids, ids, sizeof *ids * (size_t)*n);
+    l->n_ids = ft_keep_find(l, &t, 0);
+    ft_free(ids);
+    return FT_OK;
+}
+
+void ft_lane_forget(ft_lane *l, int *n)
+{
+    if (n) *n = lane_len(l);
+    ft_seq_rewind(l->seq, 0);
+    l->fed = l->n_ids = 0;
+}
+
 static void keep(ft_lane *l, int len)
 {
     ft_engine *e = l->e;

@@ -129,7 +129,7 @@ static void tight(const law_model *m, uint64_t points)
     ft_engine_free(e);
     e = sharing(m, &p, budget, NULL);
     l = ft_lane_new(e);
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 8; i++) {
         const int len = 70 + i * 53 % 300;
         law_prompt(ids + 64, CTX - 64, m->m->V, (uint64_t)(i % 5));
         j.mark[0] = len - 3;
@@ -258,10 +258,10 @@ int main(void)
     };
     for (size_t i = 0; i < FT_COUNT(model); i++) {
         law_model m = law_model_golden(model[i][0], model[i][1], 1);
-        shared(&m, 0, FT_KV_F32, NULL);
         shared(&m, 3, FT_KV_F16, NULL);
-        shared(&m, 3, FT_KV_TURBO4, NULL);
         if (i == 0 || i == 4) {
+            shared(&m, 0, FT_KV_F32, NULL);
+            shared(&m, 3, FT_KV_TURBO4, NULL);
             refused(&m);
             tight(&m, 1);
             tight(&m, 3);

@@ -55,16 +55,24 @@ static inline layout layout_of(const attend_args *a, int D, int WM, int cc)
 
 /* ---- pages ---- */
 
+/* A page of rows as they are stored; f16 rows swizzled. A pass of all threads moves 4096 bytes. */
 template <int D>
-__device__ __forceinline__ void fetch(const kv_side &s, unsigned char *to, int page, int g)
+__device__ __forceinline__ void fetch(const kv_side &s, uint32_t to, int page, int g)
 {
-    const unsigned char *from = kv_page(s, page, g);
-    if (s.type == FT_KV_F16)
-        for (int i = threadIdx.x; i < PAGE * D / 8; i += THREADS)
-            copy_16(to + 16 * swizzled(i / (D / 8), i % (D / 8), D / 8), from + 16 * i);
-    else
-        for (int i = threadIdx.x; i < PAGE / 16 * s.row; i += THREADS)
-            copy_16(to + 16 * i, from + 16 * i);
+    enum { PIECES = D / 8, ROWS = THREADS / PIECES }; /* of a row, of a pass */
+    const int tid = threadIdx.x, r = tid / PIECES, c = tid % PIECES;
+    const unsigned char *from = kv_page(s, page, g) + 16 * tid;
+    if (s.type == FT_KV_F16) {
+#pragma unroll
+        for (int i = 0; i < PAGE / ROWS; i++) /* eight rows on, the swizzle is the same */
+            copy_16(to + 16 * swizzled(r + (ROWS < 8 ? i % 2 * ROWS : 0), c, PIECES) +
+                        (ROWS < 8 ? i / 2 * 8192 : i * 4096),
+                    from + 4096 * i);
+    } else {
+        to += 16 * tid;
+        for (int i = tid; i < PAGE / 16 * s.row; i += THREADS, to += 4096, from += 4096)
+            copy_16(to, from);
+    }
 }
 
 template <int D> __device__ constexpr int ring_of(void)
@@ -93,7 +101,7 @@ template <int D> __device__ __forceinline__ unsigned char *place(const walk &w, 
 template <int D> __device__ __forceinline__ void issue(const walk &w, int item)
 {
     if (item < 2 * w.pages)
-        fetch<D>(item & 1 ? w.a->v : w.a->k, place<D>(w, item), w.page[item / 2], w.g);
+        fetch<D>(item & 1 ? w.a->v : w.a->k, shared_at(place<D>(w, item)), w.page[item / 2], w.g);
     copy_commit();
 }
 
@@ -185,11 +193,13 @@ __device__ __forceinline__ void expand(const kv_side &s, unsigned char *to,
                                        const unsigned char *raw, const uint16_t *table)
 {
     uint4 *tile = (uint4 *)to;
+    enum { PIECES = D / 8, ROWS = THREADS / PIECES }; /* of a row, of a pass of all threads */
+    const int first = threadIdx.x / PIECES, c = threadIdx.x % PIECES, i = 8 * c;
+    const unsigned char *row = raw + first * s.row;
 #define EACH(eight)                                                                                \
-    for (int u = threadIdx.x; u < PAGE * D / 8; u += THREADS) {                                    \
-        const int r = u / (D / 8), c = u % (D / 8), i = 8 * c;                                     \
-        const unsigned char *row = raw + r * s.row;                                                \
-        tile[swizzled(r, c, D / 8)] = eight;                                                       \
+    _Pragma("unroll 4") for (int r = first; r < PAGE; r += ROWS, row += ROWS * s.row)              \
+    {                                                                                              \
+        tile[swizzled(r, c, PIECES)] = eight;                                                      \
     }
     switch (s.type) {
     case FT_KV_BF16: EACH(eight_bf16(row, i)); break;
@@ -296,24 +306,24 @@ template <int NO> __device__ __forceinline__ void reset(running<NO> &r)
         for (int i = 0; i < 4; i++) r.o[n][i] = 0;
 }
 
-/* o += weights times values, l += weights. */
+/* o += weights times values, l += weights. column: a multiple of NO, in groups of eight. */
 template <int D, int NO>
-__device__ __forceinline__ void add_values(running<NO> &r, const unsigned char *p,
-                                           const unsigned char *v, int m, int column)
+__device__ __forceinline__ void add_values(running<NO> &r, uint32_t p, uint32_t v, int m,
+                                           int column)
 {
-    const int lane = threadIdx.x & 31;
-    const uint32_t ones = 0x3c003c00;
+    const int lane = threadIdx.x & 31, x = lane & 7;
+    const uint32_t ones = 0x3c003c00, row = v + lane * 2 * D;
+    const uint32_t weights = p + (m + lane % 16) * 2 * PAGE;
 #pragma unroll
-    for (int kk = 0; kk < PAGE / 32; kk++) {
+    for (int k = 0; k < PAGE / 32; k++) {
         uint32_t a0[4], a1[4], b[4];
-        const int piece = 4 * kk + lane / 16;
-        load_frags(a0, p + 16 * swizzled(m + lane % 16, piece, PAGE / 8));
-        load_frags(a1, p + 16 * swizzled(m + lane % 16, piece + 2, PAGE / 8));
+        load_frags(a0, weights + 16 * ((4 * k + lane / 16) ^ x));
+        load_frags(a1, weights + 16 * ((4 * k + 2 + lane / 16) ^ x));
         mma_f16(r.l, a0, ones, ones);
         mma_f16(r.l, a1, ones, ones);
 #pragma unroll
         for (int n = 0; n < NO; n++) {
-            load_frags_turned(b, v + 16 * swizzled(32 * kk + lane, column + n, D / 8));
+            load_frags_turned(b, row + k * 32 * 2 * D + 16 * ((column + n) ^ x));
             mma_f16(r.o[n], a0, b[0], b[1]);
             mma_f16(r.o[n], a1, b[2], b[3]);
         }
@@ -430,7 +440,7 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
             page = sm + at.tile;
         }
         float s[NT][4] = {};
-        rows_by_rows<D>(s, sm + at.q, page, m, 8 * NT * wn);
+        rows_by_rows<D>(s, shared_at(sm + at.q), shared_at(page), m, 8 * NT * wn);
         weigh<NT, NO, WN>(r, s, a.scale, cell + 8 * NT * wn, lo, hi, (float *)(sm + at.red), m, wn,
                           M);
         issue<D>(w, 2 * i + RING); /* all warps are past their scores */
@@ -449,7 +459,7 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
             __syncthreads();
             page = sm + at.tile;
         }
-        add_values<D>(r, sm + at.p, page, m, NO * wn);
+        add_values<D>(r, shared_at(sm + at.p), shared_at(page), m, NO * wn);
         if (RING == 2) {
             __syncthreads();
             issue<D>(w, 2 * i + 3);

@@ -144,8 +144,8 @@ static __global__ void __launch_bounds__(THREADS) chunk_make_kernel(const delta_
     __syncthreads();
     uint16_t *tri = a.tri + ((size_t)piece * a.s.Hv + h) * 2 * TRI;
     float kk[N / 8][4] = {}, qk[N / 8][4] = {};
-    rows_by_rows<S>(kk, (unsigned char *)sh->k, (unsigned char *)sh->k, m, 0);
-    rows_by_rows<S>(qk, (unsigned char *)sh->q, (unsigned char *)sh->k, m, 0);
+    rows_by_rows<S>(kk, shared_at(sh->k), shared_at(sh->k), m, 0);
+    rows_by_rows<S>(qk, shared_at(sh->q), shared_at(sh->k), m, 0);
 #pragma unroll
     for (int t = 0; t < N / 8; t++)
 #pragma unroll
@@ -202,7 +202,8 @@ typedef struct walker {
 __device__ __forceinline__ void fetch_qk(const walker &w, int piece, int half)
 {
     const uint4 *from = (const uint4 *)w.a->qk + ((size_t)piece * w.a->s.Hk + w.kh) * 2 * (QK / 8);
-    for (int i = threadIdx.x; i < 2 * QK / 8; i += THREADS) copy_16(&w.sh->qk[half][i], from + i);
+    for (int i = threadIdx.x; i < 2 * QK / 8; i += THREADS)
+        copy_16(shared_at(&w.sh->qk[half][i]), from + i);
 }
 
 __device__ __forceinline__ void fetch_tri(const walker &w, int piece)
@@ -210,47 +211,54 @@ __device__ __forceinline__ void fetch_tri(const walker &w, int piece)
     const uint4 *from = (const uint4 *)w.a->tri + ((size_t)piece * w.a->s.Hv + w.h) * 2 * (TRI / 8);
     for (int i = threadIdx.x; i < 2 * TRI / 8; i += THREADS) {
         const int which = i / (TRI / 8), r = i % (TRI / 8) / (N / 8), c = i % (N / 8);
-        copy_16(&w.sh->tri[which][swizzled(r, c, N / 8)], from + i);
+        copy_16(shared_at(&w.sh->tri[which][swizzled(r, c, N / 8)]), from + i);
     }
 }
 
-/* s[16, 32] += rows [m, m + 16) of a swizzled tile, K wide, times b[K, 32] of rows PITCH apart. */
+/* s[16, 32] += rows [m, m + 16) of a swizzled tile, K wide, times b[upto, 32] of rows PITCH apart.
+ */
 template <int K>
-__device__ __forceinline__ void rows_by_columns(float (&s)[4][4], const uint4 *tile,
-                                                const unsigned char *b, int m, int upto)
+__device__ __forceinline__ void rows_by_columns(float (&s)[4][4], uint32_t tile, uint32_t b, int m,
+                                                int upto)
 {
-    const int lane = threadIdx.x & 31;
-#pragma unroll 4
-    for (int k = 0; k < upto; k += 32) {
-        uint32_t a0[4], a1[4], x[4];
-        load_frags(a0, tile + swizzled(m + lane % 16, k / 8 + lane / 16, K / 8));
-        load_frags(a1, tile + swizzled(m + lane % 16, k / 8 + 2 + lane / 16, K / 8));
+    const int lane = threadIdx.x & 31, x = lane & 7;
+    const uint32_t row = tile + (m + lane % 16) * 2 * K, column = b + lane * PITCH;
+    uint32_t at[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) at[i] = row + 16 * ((2 * i + lane / 16) ^ x);
+#pragma unroll
+    for (int k = 0; k < K; k += 32) {
+        uint32_t a0[4], a1[4], y[4];
+        if (k >= upto) break;
+        load_frags(a0, at[k / 16 % 4] + k / 64 * 128);
+        load_frags(a1, at[k / 16 % 4 + 1] + k / 64 * 128);
 #pragma unroll
         for (int n = 0; n < 4; n++) {
-            load_frags_turned(x, b + (k + lane) * PITCH + 16 * n);
-            mma_f16(s[n], a0, x[0], x[1]);
-            mma_f16(s[n], a1, x[2], x[3]);
+            load_frags_turned(y, column + k * PITCH + 16 * n);
+            mma_f16(s[n], a0, y[0], y[1]);
+            mma_f16(s[n], a1, y[2], y[3]);
         }
     }
 }
 
 /* z[16, 32] += columns [m, m + 16) of the keys, turned, times b[64, 32]. */
-__device__ __forceinline__ void keys_by_rows(float (&z)[4][4], const uint4 *keys,
-                                             const unsigned char *b, int m)
+__device__ __forceinline__ void keys_by_rows(float (&z)[4][4], uint32_t keys, uint32_t b, int m)
 {
     const int lane = threadIdx.x & 31;
+    /* matrices in the order of a fragment: rows 0 .. 7 and columns m .., m + 8 .., then rows 8 ..
+     */
+    const int r = lane % 8 + lane / 16 * 8, piece = m / 8 + lane / 8 % 2;
+    const uint32_t at = keys + 16 * swizzled(r, piece, S / 8), column = b + lane * PITCH;
 #pragma unroll
     for (int k = 0; k < N; k += 32) {
-        uint32_t a0[4], a1[4], x[4];
-        /* matrices in the order of a fragment: key rows k.. and columns m.., m + 8.., then k + 8 */
-        const int row = k + lane % 8 + lane / 16 * 8, piece = m / 8 + lane / 8 % 2;
-        load_frags_turned(a0, keys + swizzled(row, piece, S / 8));
-        load_frags_turned(a1, keys + swizzled(row + 16, piece, S / 8));
+        uint32_t a0[4], a1[4], y[4];
+        load_frags_turned(a0, at + k * 2 * S);
+        load_frags_turned(a1, at + (k + 16) * 2 * S);
 #pragma unroll
         for (int n = 0; n < 4; n++) {
-            load_frags_turned(x, b + (k + lane) * PITCH + 16 * n);
-            mma_f16(z[n], a0, x[0], x[1]);
-            mma_f16(z[n], a1, x[2], x[3]);
+            load_frags_turned(y, column + k * PITCH + 16 * n);
+            mma_f16(z[n], a0, y[0], y[1]);
+            mma_f16(z[n], a1, y[2], y[3]);
         }
     }
 }
@@ -269,7 +277,7 @@ __device__ __forceinline__ void put_rows(unsigned char *to, const float (&s)[4][
 }
 
 /* Rows [from, to) of the span: one chunk. z: this warp's 32 rows of the state. */
-__device__ __forceinline__ void one_chunk(const walker &w, float (&z)[2][4][4], const uint4 *qk,
+__device__ __forceinline__ void one_chunk(const walker &w, float (&z)[2][4][4], uint32_t qk,
                                           int piece, int from, int to)
 {
     const delta_args &a = *w.a;
@@ -286,8 +294,8 @@ __device__ __forceinline__ void one_chunk(const walker &w, float (&z)[2][4][4], 
 #pragma unroll
         for (int n = 0; n < 4; n++) v[j][n] = *(const float2 *)(row + 8 * n + 2 * (lane % 4));
     }
-    rows_by_columns<S>(kz, qk + QK / 8, sh->Z, m, S);
-    rows_by_columns<S>(o, qk, sh->Z, m, S);
+    rows_by_columns<S>(kz, qk + 2 * QK, shared_at(sh->Z), m, S);
+    rows_by_columns<S>(o, qk, shared_at(sh->Z), m, S);
 #pragma unroll
     for (int j = 0; j < 2; j++) {
         const bool there = from + m + lane / 4 + 8 * j < to;
@@ -304,11 +312,11 @@ __device__ __forceinline__ void one_chunk(const walker &w, float (&z)[2][4][4], 
     copy_wait<1>(); /* the triangles */
     __syncthreads();
     const int upto = m < 32 ? 32 : 64; /* what is right of the diagonal is zero */
-    rows_by_columns<N>(y, sh->tri[0], sh->R, m, upto);
+    rows_by_columns<N>(y, shared_at(sh->tri[0]), shared_at(sh->R), m, upto);
     put_rows(sh->Y, y, m, 1, 1);
     put_rows(sh->F, y, m, f0, f1);
     __syncthreads();
-    rows_by_columns<N>(o, sh->tri[1], sh->Y, m, upto);
+    rows_by_columns<N>(o, shared_at(sh->tri[1]), shared_at(sh->Y), m, upto);
 #pragma unroll
     for (int j = 0; j < 2; j++) {
         const int r = from + m + lane / 4 + 8 * j;
@@ -324,7 +332,7 @@ __device__ __forceinline__ void one_chunk(const walker &w, float (&z)[2][4][4], 
         for (int n = 0; n < 4; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) z[t][n][i] *= all;
-        keys_by_rows(z[t], qk + QK / 8, sh->F, 2 * m + 16 * t);
+        keys_by_rows(z[t], qk + 2 * QK, shared_at(sh->F), 2 * m + 16 * t);
         put_rows(sh->Z, z[t], 2 * m + 16 * t, 1, 1);
     }
 }
@@ -380,7 +388,7 @@ static __global__ void __launch_bounds__(THREADS, 2) chunk_walk_kernel(const del
         __syncthreads(); /* this chunk's queries and keys, and the state as halves */
         if (to < last) fetch_qk(w, piece + 1, half ^ 1);
         copy_commit();
-        one_chunk(w, z, w.sh->qk[half], piece, at, to);
+        one_chunk(w, z, shared_at(w.sh->qk[half]), piece, at, to);
         __syncthreads(); /* all are done with the triangles */
         if (to < last) fetch_tri(w, piece + 1);
         copy_commit();
