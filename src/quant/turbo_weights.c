@@ -101,7 +101,7 @@ static void rotate(float v[32], const float *src)
         const float finite = isfinite(src[i]) ? src[i] : 0.0f;
         x[i] = finite > limit ? limit : finite < -limit ? -limit : finite;
     }
-    ft_tq_rotate(v, x);
+    ft_tq_turn(v, x, 32);
 }
 
 /* Codes of one half for scale d: how many thresholds lie at or below each value. */

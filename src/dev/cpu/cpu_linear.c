@@ -187,7 +187,8 @@ void ft_cpu_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
         ft_job_writes(c, y);
     else
         ft_job_writes_cut(c, y, ft_cut_cols(y, FT_COL_GRAIN));
-    ft_job_own(c, ft_cpu_product_own(c, w) + (size_t)FT_MIN(x.T, NEAR) * STRIP * sizeof(float));
+    ft_job_own(c,
+               ft_cpu_product_own(c, w) + (size_t)FT_MIN(x.T, NEAR_ROWS) * STRIP * sizeof(float));
     FT_JOB(c, linear_job, a);
 }
 
