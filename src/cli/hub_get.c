@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli/hub.h"
 
-#if FT_HAVE_CURL
+#ifdef FT_HAVE_CURL
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
