@@ -124,9 +124,7 @@ static void geglu(const cfg *c, const layer *w, const act *a, ft_step *s, ft_mat
 {
     ft_mat g = ft_cols(a->g, 0, w->F), u = ft_cols(a->up, 0, w->F);
     ft_rmsnorm(s, a->xn, a->x, w->ffn_norm, c->eps);
-    ft_linear(s, g, a->xn, &w->gate);
-    ft_linear(s, u, a->xn, &w->up);
-    ft_act_mul(s, g, g, u, FT_GELU);
+    ft_glu(s, g, u, a->xn, &w->gate, &w->up, FT_GELU);
     ft_linear(s, y, g, &w->down);
 }
 

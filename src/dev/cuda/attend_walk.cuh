@@ -193,11 +193,13 @@ __device__ __forceinline__ void expand(const kv_side &s, unsigned char *to,
                                        const unsigned char *raw, const uint16_t *table)
 {
     uint4 *tile = (uint4 *)to;
+    enum { PIECES = D / 8, ROWS = THREADS / PIECES }; /* of a row, of a pass of all threads */
+    const int first = threadIdx.x / PIECES, c = threadIdx.x % PIECES, i = 8 * c;
+    const unsigned char *row = raw + first * s.row;
 #define EACH(eight)                                                                                \
-    for (int u = threadIdx.x; u < PAGE * D / 8; u += THREADS) {                                    \
-        const int r = u / (D / 8), c = u % (D / 8), i = 8 * c;                                     \
-        const unsigned char *row = raw + r * s.row;                                                \
-        tile[swizzled(r, c, D / 8)] = eight;                                                       \
+    _Pragma("unroll 4") for (int r = first; r < PAGE; r += ROWS, row += ROWS * s.row)              \
+    {                                                                                              \
+        tile[swizzled(r, c, PIECES)] = eight;                                                      \
     }
     switch (s.type) {
     case FT_KV_BF16: EACH(eight_bf16(row, i)); break;
