@@ -166,11 +166,11 @@ static void forward(const ft_model *m, ft_step *s)
     ft_rope_angles(s, a.cs_slide, &c->rope_slide);
     if (c->P) per_layer_inputs(c, &a, s);
     for (int l = 0; l < c->L; l++) {
-        ft_probe(s, "layer_in", l, a.x);
+        ft_layer_begin(s, l, a.x);
         block(c, &c->layer[l], &a, s, l);
     }
     ft_rmsnorm(s, s->hidden, a.x, c->out_norm, c->eps);
-    ft_probe(s, "layer_in", c->L, s->hidden);
+    ft_layer_begin(s, c->L, s->hidden);
     if (!s->n_out) return;
     ft_mat h = ft_take_rows(s, s->n_out, c->D);
     ft_gather_out(s, h, s->hidden);
