@@ -257,7 +257,7 @@ static int reusable(ft_lane *l, const ft_task *j)
     const int own = ft_cache_state_bytes(l->e->cache) ? 0 : ft_lane_match(l, j);
     int n = ft_keep_find(l, j, own);
     if (n) return n;
-    n = rewound(l, own);
+    n = rewound(l, FT_MIN(own, lane_len(l))); /* pages may have run out: nothing is left then */
     return n || !own ? n : ft_keep_find(l, j, 0);
 }
 

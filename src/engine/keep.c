@@ -80,6 +80,7 @@ int ft_keep_next(const ft_lane *l, int at)
 int ft_keep_find(ft_lane *l, const ft_task *j, int longer)
 {
     ft_engine *e = l->e;
+    ft_room_idle(l, j->n_prompt);
     const int n = ft_prefix_find(e->prefix, j->prompt, j->n_prompt, longer, l->seq, e->row);
     if (!n) return 0;
     if (row_bytes(e))
@@ -135,7 +136,8 @@ void ft_keep_round(ft_engine *e)
         if (!l->n_rows || !l->job.keep || l->finish == FT_FINISH_ERROR) continue;
         const int at = lane_len(l);
         if (l->state == LANE_PROMPT && at == ft_keep_next(l, at - 1)) keep(l, at);
-        /* Without delta nets the rows of a reply have the bits of a prompt's. */
-        if (l->state == LANE_IDLE && border(at)) keep(l, border(at));
+        /* Without delta nets the rows of a reply have the bits of a prompt's; with them not. */
+        const bool delta = ft_cache_state_bytes(e->cache) > 0;
+        if (l->state == LANE_IDLE && border(at) && !delta) keep(l, border(at));
     }
 }

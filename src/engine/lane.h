@@ -124,6 +124,7 @@ void ft_keep_round(ft_engine *e);
 
 /* engine/room.c: room for n more cells, made if need be: false: the lane is parked or has ended.
  * Parked lanes come back when there is room. */
+void ft_room_idle(ft_lane *l, int cells); /* from other idle lanes alone, as far as that goes */
 bool ft_room_for(ft_lane *l, int n);
 void ft_room_back(ft_engine *e);
 

@@ -10,11 +10,11 @@ static bool busy(const ft_lane *l)
 }
 
 /* Cells that a lane holds only in case that it is asked to go on. */
-static bool drop_idle(ft_engine *e)
+static bool drop_idle(ft_engine *e, const ft_lane *but)
 {
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
-        if (l->state != LANE_IDLE || !ft_seq_pages(l->seq)) continue;
+        if (l == but || l->state != LANE_IDLE || !ft_seq_pages(l->seq)) continue;
         ft_seq_rewind(l->seq, 0);
         l->fed = 0;
         return true;
@@ -48,12 +48,19 @@ static bool park(ft_lane *l)
     return l->parked != NULL;
 }
 
+void ft_room_idle(ft_lane *l, int cells)
+{
+    const int pages = cells / FT_PAGE_ROWS + 2;
+    while (ft_cache_free_pages(l->e->cache) + ft_seq_pages(l->seq) < pages && drop_idle(l->e, l)) {
+    }
+}
+
 bool ft_room_for(ft_lane *l, int n)
 {
     ft_engine *e = l->e;
     while (!ft_seq_reserve(l->seq, n)) {
         if (n > e->p.ctx - lane_len(l)) return false;
-        if (drop_idle(e)) continue;
+        if (drop_idle(e, NULL)) continue;
         ft_lane *last = latest(e);
         if (last && last != l && last->arrival > l->arrival && park(last)) continue;
         /* Older ones go first; without any there is nothing to wait for. */
@@ -79,7 +86,7 @@ void ft_room_back(ft_engine *e)
         int want = 1;
         for (int i = 0; i < e->p.lanes; i++) want += busy(&e->lane[i]);
         const int pages = ft_parked_pages(first->parked) + want;
-        while (ft_cache_free_pages(e->cache) < pages && drop_idle(e)) {
+        while (ft_cache_free_pages(e->cache) < pages && drop_idle(e, NULL)) {
         }
         if (others(e, first) && ft_cache_free_pages(e->cache) < pages) return;
         if (!ft_seq_unpark(first->seq, first->parked)) return;

@@ -85,6 +85,21 @@ start -ngl 999 --flash-attn on --cache-type-k q8_0 --cache-type-v turbo4 --spec-
 same "llama.cpp's options are taken" "$(curl -s -H 'X-Api-Key: k' "$url/v1/models" | field id)" '"mine"'
 same "the key is wanted" "$(curl -s -o /dev/null -w '%{http_code}' "$url/v1/models")" 401
 stop
+
+# lanes as files, vectors
+start --slot-save-path "$dir"
+ask /completion '{"prompt":"one two three four five","id_slot":0,"n_predict":4}' >/dev/null
+n=$(ask '/slots/0?action=save' '{"filename":"lane"}' | field n_saved)
+[ "${n:-0}" -gt 4 ] && [ -s "$dir/lane" ]
+ok "a lane is saved" $?
+ask '/slots/0?action=erase' '{}' >/dev/null
+same "and restored" "$(ask '/slots/0?action=restore' '{"filename":"lane"}' | field n_restored)" "$n"
+ask '/slots/0?action=restore' '{"filename":"../lane"}' | grep -q 'without a path'
+ok "but from its folder alone" $?
+ask /v1/embeddings '{"input":["one two","three"]}' | grep -q '"object":"embedding","index":1'
+ok "texts become vectors" $?
+same "a list of slots" "$(curl -s "$url/slots" | grep -o '"id":' | wc -l)" 4
+stop
 fails "--context-shift is refused" "larger --ctx-size" "$ft" serve -m "$model" --context-shift
 fails "--mmproj is refused" "text alone" "$ft" serve -m "$model" --mmproj x
 fails "a port that is none" "port" "$ft" serve -m "$model" --port 99999
