@@ -96,6 +96,11 @@ static void native(void **state)
     assert_int_equal(client_int(r.json, "tokens_predicted"), 0);
     same_text(client_text(r.json, "stop_type"), "limit");
     client_release(&r);
+    r = post("/completion", "{\"prompt\":\"say/20ms:a\\nb c d e f g h i j k l m n o p q r s t u v "
+                            "w x y z\",\"t_max_predict_ms\":60}");
+    same_text(client_text(r.json, "stop_type"), "limit");
+    assert_true(client_int(r.json, "tokens_predicted") < 25);
+    client_release(&r);
     refused("/completion", "{\"prompt\":true}", 400, "prompt is true");
     refused("/completion", "{\"prompt\":\"x\",\"response_fields\":7}", 400, "response_fields is 7");
     refused("/completion", "{\"prompt\":\"x\",\"n\":99}", 400, "n is 99");

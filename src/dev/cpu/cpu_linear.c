@@ -1,12 +1,12 @@
 /* Products with weights. Outputs are cut into strips; a strip of weights is read from memory once
- * and serves all rows, FT_COLS at a time, out of the nearest cache. */
+ * and serves all rows, a few at a time, out of the nearest cache. */
 #include "dev/cpu/cpu_dev.h"
 
 #include "quant/quant.h"
 
 #include <string.h>
 
-enum { STRIP = FT_COL_GRAIN, NEAR = 128 };
+enum { STRIP = FT_COL_GRAIN, NEAR_BYTES = 32 << 10, NEAR_ROWS = 256 };
 static_assert(STRIP % FT_PACK_ROWS == 0, "a strip is whole groups");
 
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w)
@@ -110,17 +110,15 @@ static int runs_of(int threads, int strips, int rows)
     return FT_MIN(want, most);
 }
 
-/* Rows [from, to) of one strip. */
-static void linear_strip(const ft_part *p, const linear_args *a, float *out, int strip, int from,
-                         int to)
+/* Outputs [o, o + n) of the rows x, by way of scratch: for sums, scales and ends of groups. */
+static void linear_strip(const ft_part *p, const linear_args *a, int o, int n, const ft_inputs *x)
 {
     const float scale = ft_weight_scale(&a->w, 0);
-    const int o = strip * STRIP, n = FT_MIN(STRIP, a->w.n - o);
-    const ft_inputs x = {a->x.x, a->x.x8, NULL, from, to - from};
-    ft_cpu_product(p, out, STRIP, &a->w, 0, o, o + n, &x);
-    for (int t = from; t < to; t++) {
-        float *y = ft_mat_head(a->y, t, 0) + o;
-        const float *r = out + (size_t)(t - from) * STRIP;
+    float *out = (float *)(void *)(p->own + ft_cpu_product_own(p->c, &a->w));
+    ft_cpu_product(p, out, STRIP, &a->w, 0, o, o + n, x);
+    for (int t = 0; t < x->n; t++) {
+        float *y = ft_mat_head(a->y, x->first + t, 0) + o;
+        const float *r = out + (size_t)t * STRIP;
         if (a->acc)
             for (int i = 0; i < n; i++) y[i] += r[i] * scale;
         else
@@ -128,20 +126,53 @@ static void linear_strip(const ft_part *p, const linear_args *a, float *out, int
     }
 }
 
-/* All strips of a thread take NEAR rows before the next rows come: those stay in its own cache. */
+/* Outputs that stay in the nearest cache while rows pass by; whole strips. */
+static int near_outputs(const linear_args *a, int left)
+{
+    const int rows = (int)(NEAR_BYTES / FT_MAX(1, a->w.row_bytes)) / STRIP * STRIP;
+    return FT_MIN(left, FT_MAX(rows, STRIP)) / STRIP * STRIP;
+}
+
+/* Outputs [lo, hi) of the rows x. */
+static void linear_rows(const ft_part *p, const linear_args *a, int lo, int hi, const ft_inputs *x)
+{
+    const bool straight = !a->acc && ft_weight_scale(&a->w, 0) == 1;
+    for (int o = lo, n; o < hi; o += n) {
+        n = straight ? near_outputs(a, hi - o) : 0;
+        if (n) {
+            ft_cpu_product(p, ft_mat_head(a->y, x->first, 0) + o, a->y.rs, &a->w, 0, o, o + n, x);
+            continue;
+        }
+        n = FT_MIN(STRIP, hi - o);
+        linear_strip(p, a, o, n, x);
+    }
+}
+
+/* Outputs [lo, hi) of rows [from, to): NEAR_ROWS rows meet all outputs before the next come, their
+ * bytes stay in a cache of the thread's own. */
+static void linear_part(const ft_part *p, const linear_args *a, int lo, int hi, int from, int to)
+{
+    for (int at = from; at < to; at += NEAR_ROWS) {
+        const ft_inputs x = {a->x.x, a->x.x8, NULL, at, FT_MIN(NEAR_ROWS, to - at)};
+        linear_rows(p, a, lo, hi, &x);
+    }
+}
+
 static void linear_job(const ft_part *p, const void *args)
 {
     const linear_args *a = args;
-    float *out = (float *)(void *)(p->own + ft_cpu_product_own(p->c, &a->w));
     const int T = a->x.n, strips = strips_of(&a->w), runs = runs_of(p->threads, strips, T);
     int lo, hi;
+    if (runs == 1) {
+        ft_share(p, a->w.n, FT_COL_GRAIN, &lo, &hi);
+        linear_part(p, a, lo, hi, 0, T);
+        return;
+    }
     ft_share(p, strips * runs, 1, &lo, &hi);
-    for (int at = 0; at < T; at += NEAR)
-        for (int i = lo; i < hi; i++) {
-            const int from = FT_MAX(at, T * (i % runs) / runs);
-            const int to = FT_MIN(at + NEAR, T * (i % runs + 1) / runs);
-            if (from < to) linear_strip(p, a, out, i / runs, from, to);
-        }
+    for (int i = lo; i < hi; i++) {
+        const int o = i / runs * STRIP, end = FT_MIN(a->w.n, o + STRIP);
+        linear_part(p, a, o, end, T * (i % runs) / runs, T * (i % runs + 1) / runs);
+    }
 }
 
 /* x as a product with w takes it; the quantising job comes first. */
@@ -170,7 +201,8 @@ void ft_cpu_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
         ft_job_writes(c, y);
     else
         ft_job_writes_cut(c, y, ft_cut_cols(y, FT_COL_GRAIN));
-    ft_job_own(c, ft_cpu_product_own(c, w) + (size_t)FT_MIN(x.T, NEAR) * STRIP * sizeof(float));
+    ft_job_own(c,
+               ft_cpu_product_own(c, w) + (size_t)FT_MIN(x.T, NEAR_ROWS) * STRIP * sizeof(float));
     FT_JOB(c, linear_job, a);
 }
 
