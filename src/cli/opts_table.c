@@ -396,6 +396,8 @@ const ft_opt ft_opt_table[] = {
      "tokens in the context before decoding starts"},
     {"repetitions", "-r", FT_OPT_INT, FT_CMD_BENCH, "5", "N", 1, 10000, NULL,
      "how often each is timed"},
+    {"layers", NULL, FT_OPT_FLAG, FT_CMD_BENCH, NULL, NULL, 0, 0, NULL,
+     "the time of a step layer by layer too"},
     {"spec", NULL, FT_OPT_FLAG, FT_CMD_BENCH, NULL, NULL, 0, 0, NULL,
      "what drafting earns: replies without drafts, governed, and with 1 to --spec-draft-n-max"},
     {"prompts", NULL, FT_OPT_TEXT, FT_CMD_BENCH, "bench/prompts", "DIR", 0, 0, NULL,
@@ -405,7 +407,8 @@ const ft_opt ft_opt_table[] = {
     {"n-prompts", NULL, FT_OPT_INT, FT_CMD_BENCH, "40", "N", 1, 10000, NULL,
      "with --spec: prompts of a class at most"},
     {"plot", NULL, FT_OPT_TEXT, FT_CMD_BENCH, NULL, "FILE", 0, 0, NULL,
-     "with --spec: draw speed over drafts, as SVG; dashed: governed"},
+     "draw decoding speed over the context's length up to --n-depth, as SVG; with --spec: over "
+     "drafts, governed dashed"},
 
     {NULL, NULL, FT_OPT_FLAG, 0, NULL, NULL, 0, 0, NULL, NULL},
 };

@@ -503,3 +503,8 @@ void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user)
 {
     ft_runner_probe(e->run, fn, user);
 }
+
+void ft_engine_meter(ft_engine *e, ft_meter *m)
+{
+    ft_runner_meter(e->run, m);
+}

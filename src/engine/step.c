@@ -19,6 +19,7 @@ struct ft_runner {
     int width;                 /* of the last pass's logits */
     ft_probe_fn *probe;
     void *probe_user;
+    ft_meter *meter;
 };
 
 /* ---- sizes ---- */
@@ -126,6 +127,11 @@ void ft_runner_probe(ft_runner *r, ft_probe_fn *fn, void *user)
     r->probe_user = user;
 }
 
+void ft_runner_meter(ft_runner *r, ft_meter *m)
+{
+    r->meter = m;
+}
+
 /* ---- rows ---- */
 
 ft_rowset *ft_runner_rows(ft_runner *r)
@@ -225,6 +231,8 @@ static ft_step begin(ft_runner *r, int width)
         .logits = ft_mat_at(r->logits, w->n_out, width),
         .probe = r->probe,
         .probe_user = r->probe_user,
+        .meter = r->meter,
+        .layer = -1,
     };
 }
 
@@ -248,7 +256,7 @@ static ft_mat hidden_part(const ft_runner *r, int first, int n)
 /* true: the device runs the pass from its own memory, with this step's batch. */
 static bool replayed(ft_runner *r, const void *pass)
 {
-    return !r->probe && r->dev->replay(r->dev, pass);
+    return !r->probe && !r->meter && r->dev->replay(r->dev, pass);
 }
 
 /* Where logits are far away, the device says which is the largest. */
@@ -260,6 +268,7 @@ static void find_best(ft_runner *r, ft_step *s)
 ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
 {
     ft_step s = begin(r, r->p.model->V);
+    if (r->meter) ft_meter_begin(r->meter, s.T);
     s.hidden = hidden_part(r, 0, s.T);
     if (replayed(r, &r->p.model)) return end(r, err);
     r->p.model->arch->forward(r->p.model, &s);
@@ -272,6 +281,7 @@ ft_status ft_runner_draft(ft_runner *r, ft_err *err)
 {
     const ft_model *m = r->p.drafter;
     ft_step s = begin(r, m->n_draft_ids ? m->n_draft_ids : m->V);
+    if (r->meter) ft_meter_begin(r->meter, 0); /* the trunk's steps are what is timed */
     if (replayed(r, &r->p.drafter)) return end(r, err);
     s.hidden_in = ft_take(&s, r->p.model->D);
     s.hidden = hidden_part(r, ft_hidden_draft(r, 0), s.n_out);

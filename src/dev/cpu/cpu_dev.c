@@ -1,5 +1,6 @@
 #include "dev/cpu/cpu_dev.h"
 
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "quant/turbo_weights.h"
 
@@ -320,6 +321,26 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
     return FT_OK;
 }
 
+static void spin(void *arg, int thread, int threads)
+{
+    const ft_cpu *c = arg;
+    (void)thread, (void)threads;
+    c->kern.spin(200000);
+}
+
+static double arithmetic(ft_dev *d)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    double best = 0;
+    for (int i = 0; i < 5; i++) {
+        const int64_t start = ft_now_ns();
+        ft_pool_run(c->pool, spin, c);
+        const double s = (double)(ft_now_ns() - start) * 1e-9;
+        best = fmax(best, c->kern.spin(0) * 200000 * ft_pool_threads(c->pool) / s);
+    }
+    return best;
+}
+
 static void close(ft_dev *d)
 {
     ft_cpu *c = (ft_cpu *)d;
@@ -380,6 +401,7 @@ ft_dev *ft_dev_cpu(int threads)
         .sync = sync,
         .room = ft_host_room,
         .read_rate = ft_host_read_rate,
+        .arithmetic = arithmetic,
         .close = close,
     };
     return &c->dev;

@@ -1,12 +1,12 @@
 /* Products with weights. Outputs are cut into strips; a strip of weights is read from memory once
- * and serves all rows, FT_COLS at a time, out of the nearest cache. */
+ * and serves all rows, a few at a time, out of the nearest cache. */
 #include "dev/cpu/cpu_dev.h"
 
 #include "quant/quant.h"
 
 #include <string.h>
 
-enum { STRIP = FT_COL_GRAIN };
+enum { STRIP = FT_COL_GRAIN, NEAR_BYTES = 32 << 10 };
 static_assert(STRIP % FT_PACK_ROWS == 0, "a strip is whole groups");
 
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w)
@@ -86,24 +86,43 @@ typedef struct linear_args {
     bool acc;
 } linear_args;
 
+/* Outputs [o, o + n), by way of scratch: for sums, scales and ends of groups. */
+static void linear_strip(const ft_part *p, const linear_args *a, int o, int n)
+{
+    const float scale = ft_weight_scale(&a->w, 0);
+    float *out = (float *)(void *)(p->own + ft_cpu_product_own(p->c, &a->w));
+    ft_cpu_product(p, out, STRIP, &a->w, 0, o, o + n, &a->x);
+    for (int t = 0; t < a->x.n; t++) {
+        float *y = ft_mat_head(a->y, t, 0) + o;
+        const float *r = out + (size_t)t * STRIP;
+        if (a->acc)
+            for (int i = 0; i < n; i++) y[i] += r[i] * scale;
+        else
+            for (int i = 0; i < n; i++) y[i] = r[i] * scale;
+    }
+}
+
+/* Outputs that stay in the nearest cache while all rows pass by; whole strips. */
+static int many(const linear_args *a, int left)
+{
+    const int rows = (int)(NEAR_BYTES / FT_MAX(1, a->w.row_bytes)) / STRIP * STRIP;
+    return FT_MIN(left, FT_MAX(rows, STRIP)) / STRIP * STRIP;
+}
+
 static void linear_job(const ft_part *p, const void *args)
 {
     const linear_args *a = args;
-    const float scale = ft_weight_scale(&a->w, 0);
-    float *out = (float *)(void *)(p->own + ft_cpu_product_own(p->c, &a->w));
+    const bool straight = !a->acc && ft_weight_scale(&a->w, 0) == 1;
     int lo, hi;
     ft_share(p, a->w.n, FT_COL_GRAIN, &lo, &hi);
-    for (int o = lo; o < hi; o += STRIP) {
-        const int n = FT_MIN(STRIP, hi - o);
-        ft_cpu_product(p, out, STRIP, &a->w, 0, o, o + n, &a->x);
-        for (int t = 0; t < a->x.n; t++) {
-            float *y = ft_mat_head(a->y, t, 0) + o;
-            const float *r = out + (size_t)t * STRIP;
-            if (a->acc)
-                for (int i = 0; i < n; i++) y[i] += r[i] * scale;
-            else
-                for (int i = 0; i < n; i++) y[i] = r[i] * scale;
+    for (int o = lo, n; o < hi; o += n) {
+        n = straight ? many(a, hi - o) : 0;
+        if (n) {
+            ft_cpu_product(p, ft_mat_head(a->y, 0, 0) + o, a->y.rs, &a->w, 0, o, o + n, &a->x);
+            continue;
         }
+        n = FT_MIN(STRIP, hi - o);
+        linear_strip(p, a, o, n);
     }
 }
 

@@ -86,6 +86,8 @@ typedef struct ft_kern {
                       const float *v, float decay, float beta, int S);
     /* Z = decay Z + k upd^T, in the rounding of delta_row. */
     void (*delta_advance)(float *Z, const float *k, const float *upd, float decay, int S);
+    /* n rounds of the best multiply-add in registers; returns the operations of one round. */
+    double (*spin)(int n);
 } ft_kern;
 
 void ft_kern_init(ft_kern *k, unsigned isa);

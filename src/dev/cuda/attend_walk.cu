@@ -9,7 +9,7 @@ enum {
 
 /* ---- after the walk ---- */
 
-enum { MERGE_THREADS = 128, AHEAD = 16 };
+enum { MERGE_THREADS = 256, AHEAD = 32 };
 
 /* The ranges of a row and head in order; a block for each. */
 static __global__ void __launch_bounds__(MERGE_THREADS) attend_merge_kernel(const attend_args a)

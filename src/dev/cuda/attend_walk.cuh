@@ -193,11 +193,13 @@ __device__ __forceinline__ void expand(const kv_side &s, unsigned char *to,
                                        const unsigned char *raw, const uint16_t *table)
 {
     uint4 *tile = (uint4 *)to;
+    enum { PIECES = D / 8, ROWS = THREADS / PIECES }; /* of a row, of a pass of all threads */
+    const int first = threadIdx.x / PIECES, c = threadIdx.x % PIECES, i = 8 * c;
+    const unsigned char *row = raw + first * s.row;
 #define EACH(eight)                                                                                \
-    for (int u = threadIdx.x; u < PAGE * D / 8; u += THREADS) {                                    \
-        const int r = u / (D / 8), c = u % (D / 8), i = 8 * c;                                     \
-        const unsigned char *row = raw + r * s.row;                                                \
-        tile[swizzled(r, c, D / 8)] = eight;                                                       \
+    _Pragma("unroll 4") for (int r = first; r < PAGE; r += ROWS, row += ROWS * s.row)              \
+    {                                                                                              \
+        tile[swizzled(r, c, PIECES)] = eight;                                                      \
     }
     switch (s.type) {
     case FT_KV_BF16: EACH(eight_bf16(row, i)); break;
@@ -386,6 +388,63 @@ __device__ __forceinline__ void put_sums(float *row, const running<NO> &r, int j
             make_float2(r.o[n][2 * j] * factor, r.o[n][2 * j + 1] * factor);
 }
 
+/* The weights of NT groups of eight cells as halves, where all warps see them. */
+template <int NT>
+__device__ __forceinline__ void put_weights(unsigned char *to, const float (&s)[NT][4], int m,
+                                            int group)
+{
+    const int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int n = 0; n < NT; n++)
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            const int piece = swizzled(m + lane / 4 + 8 * j, group + n, PAGE / 8);
+            *(uint32_t *)(to + 16 * piece + 4 * (lane % 4)) =
+                pack_half(s[n][2 * j], s[n][2 * j + 1]);
+        }
+}
+
+/* Adds a range to those before it. */
+template <int NO> __device__ __forceinline__ void fold(running<NO> &all, const running<NO> &r)
+{
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        float was, is;
+        merge(all.m[j], all.l[2 * j], r.m[j], r.l[2 * j], was, is);
+#pragma unroll
+        for (int n = 0; n < NO; n++) {
+            all.o[n][2 * j] = merged(all.o[n][2 * j], r.o[n][2 * j], was, is);
+            all.o[n][2 * j + 1] = merged(all.o[n][2 * j + 1], r.o[n][2 * j + 1], was, is);
+        }
+    }
+}
+
+/* What a block of one range leaves of a row that sees [lo, hi): the result where there is no other
+ * range, else a part of it. */
+template <int D, int NO>
+__device__ __forceinline__ void put_range(const attend_args &a, const tile &t, const running<NO> &r,
+                                          int row, int h, int j, int wn, int lo, int hi)
+{
+    const int first = lo / FT_RANGE, last = (hi - 1) / FT_RANGE;
+    float *to = mat_head(a.o, row, h);
+    if (lo >= hi) {
+        if (!blockIdx.y) put_sums(to, r, j, wn, 0.0f);
+        return;
+    }
+    if (t.lo >= hi || t.hi <= lo) return;
+    if (first == last && !a.v.turned) {
+        put_sums(to, r, j, wn, inverse_of(r.l[2 * j]));
+        return;
+    }
+    const size_t at = ((size_t)row * a.q.H + h) * a.ranges + t.lo / FT_RANGE - first;
+    float *part = a.part + at * (D + 2);
+    if (!wn && threadIdx.x % 4 == 0) {
+        part[0] = r.m[j];
+        part[1] = r.l[2 * j];
+    }
+    put_sums(part + 2, r, j, wn, 1.0f);
+}
+
 template <int D, int WM, bool LOOP>
 static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
     attend_walk_kernel(const attend_args a, const layout at)
@@ -442,13 +501,7 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
         weigh<NT, NO, WN>(r, s, a.scale, cell + 8 * NT * wn, lo, hi, (float *)(sm + at.red), m, wn,
                           M);
         issue<D>(w, 2 * i + RING); /* all warps are past their scores */
-#pragma unroll
-        for (int n = 0; n < NT; n++)
-#pragma unroll
-            for (int j = 0; j < 2; j++)
-                *(uint32_t *)(sm + at.p +
-                              16 * swizzled(m + lane / 4 + 8 * j, NT * wn + n, PAGE / 8) +
-                              4 * (lane % 4)) = pack_half(s[n][2 * j], s[n][2 * j + 1]);
+        put_weights(sm + at.p, s, m, NT * wn);
         copy_wait<RING - 1>();
         __syncthreads(); /* values are here, and the weights */
         page = place<D>(w, 2 * i + 1);
@@ -463,42 +516,19 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
             issue<D>(w, 2 * i + 3);
         }
         if (LOOP && (i + 1 == w.pages || (cell + PAGE) % FT_RANGE == 0)) {
-#pragma unroll
-            for (int j = 0; j < 2; j++) {
-                float was, is;
-                merge(all.m[j], all.l[2 * j], r.m[j], r.l[2 * j], was, is);
-#pragma unroll
-                for (int n = 0; n < NO; n++) {
-                    all.o[n][2 * j] = merged(all.o[n][2 * j], r.o[n][2 * j], was, is);
-                    all.o[n][2 * j + 1] = merged(all.o[n][2 * j + 1], r.o[n][2 * j + 1], was, is);
-                }
-            }
+            fold(all, r);
             reset(r);
         }
     }
 #pragma unroll
     for (int j = 0; j < 2; j++) {
-        const int i = m + lane / 4 + 8 * j, row = t.row + i / a.group,
-                  h = g * a.group + i % a.group;
+        const int i = m + lane / 4 + 8 * j, row = t.row + i / a.group;
+        const int h = g * a.group + i % a.group;
         if (i >= t.rows * a.group) continue;
-        const int range = lo[j] / FT_RANGE, last = (hi[j] - 1) / FT_RANGE;
-        if (LOOP) {
+        if (LOOP)
             put_sums(mat_head(a.o, row, h), all, j, wn, inverse_of(all.l[2 * j]));
-        } else if (lo[j] >= hi[j]) {
-            if (!blockIdx.y) put_sums(mat_head(a.o, row, h), r, j, wn, 0.0f);
-        } else if (t.lo < hi[j] && t.hi > lo[j]) {
-            if (range == last && !a.v.turned) {
-                put_sums(mat_head(a.o, row, h), r, j, wn, inverse_of(r.l[2 * j]));
-                continue;
-            }
-            float *part =
-                a.part + (((size_t)row * a.q.H + h) * a.ranges + t.lo / FT_RANGE - range) * (D + 2);
-            if (!wn && lane % 4 == 0) {
-                part[0] = r.m[j];
-                part[1] = r.l[2 * j];
-            }
-            put_sums(part + 2, r, j, wn, 1.0f);
-        }
+        else
+            put_range<D>(a, t, r, row, h, j, wn, lo[j], hi[j]);
     }
 }
 

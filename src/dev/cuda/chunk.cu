@@ -399,9 +399,10 @@ static __global__ void __launch_bounds__(THREADS, 2) chunk_walk_kernel(const del
 
 /* ---- launches ---- */
 
-/* Takes memory for the chunks of this step; 0 when there is none. */
+/* Takes memory for the chunks of this step; 0 when there is none, or too little of the shared. */
 size_t ft_cuda_chunk_scratch(ft_cuda *c, delta_args *a)
 {
+    if (c->smem < sizeof(walk_shared)) return 0;
     const size_t pieces = span_chunks(c->batch.T, FT_MAX(1, c->batch.S), N);
     const size_t qk = pieces * (size_t)a->s.Hk * 2 * QK * sizeof(uint16_t);
     const size_t tri = pieces * (size_t)a->s.Hv * 2 * TRI * sizeof(uint16_t);

@@ -245,7 +245,6 @@ template <int S>
 static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta_args a)
 {
     __shared__ delta_rows<S> rows;
-    after_last();
     const ft_delta &s = a.s;
     const ft_span sp = a.b.span[blockIdx.y];
     const int h = blockIdx.x / (S / COLS), col = blockIdx.x % (S / COLS) * COLS, kh = h % s.Hk;
@@ -253,16 +252,18 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta
     int from, to;
     pass_rows(sp, a.pass, &from, &to);
     const int replay = a.pass == LAST ? 0 : sp.replay;
-    if (from >= to && !replay) return;
     float *Z = state_of(a, sp.slot, h);
     columns<S> c;
     delta_raw<S> raw;
-    read_rows(raw, a, sp, from, to, h, col);
-    move_state<S, false>(c, Z, own);
+    if (a.pass != LAST) move_state<S, false>(c, Z, own); /* the step before left it: no wait */
     for (int r = 0; r < replay; r++)
         advance<S>(c, journal(s.j_k, s, sp.slot, sp.plane, r, s.Hk * S) + kh * S,
                    expf(journal(s.j_g, s, sp.slot, sp.plane, r, s.Hv)[h]),
                    journal(s.j_d, s, sp.slot, sp.plane, r, s.Hv * S)[h * S + own]);
+    after_last();
+    if (from >= to && !replay) return;
+    read_rows(raw, a, sp, from, to, h, col);
+    if (a.pass == LAST) move_state<S, false>(c, Z, own);
     if (replay && sp.tentative) move_state<S, true>(c, Z, own);
     for (; from < to; from += BATCH) {
         const int n = min(BATCH, to - from);

@@ -5,6 +5,38 @@
 
 /* ---- route ---- */
 
+/* Numbers whose order as integers is that of the floats, and back. */
+__device__ __forceinline__ uint32_t rising(float x)
+{
+    const uint32_t u = __float_as_uint(x);
+    return u >> 31 ? ~u : u | 0x80000000u;
+}
+
+__device__ __forceinline__ float risen(uint32_t k)
+{
+    return __uint_as_float(k >> 31 ? k & 0x7fffffffu : ~k);
+}
+
+__device__ __forceinline__ uint32_t warp_largest(uint32_t v)
+{
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(~0u, v);
+#else
+    for (int o = 16; o; o >>= 1) v = max(v, __shfl_xor_sync(~0u, v, o));
+    return v;
+#endif
+}
+
+__device__ __forceinline__ int warp_least(int v)
+{
+#if __CUDA_ARCH__ >= 800
+    return __reduce_min_sync(~0u, v);
+#else
+    for (int o = 16; o; o >>= 1) v = min(v, __shfl_xor_sync(~0u, v, o));
+    return v;
+#endif
+}
+
 /* The choice of one row by a warp: lane l looks at experts l, l + 32, ..., N of them. */
 template <int N>
 __device__ __forceinline__ void route_row(const ft_route &r, const ft_mat &x, int E, int t)
@@ -17,7 +49,7 @@ __device__ __forceinline__ void route_row(const ft_route &r, const ft_mat &x, in
 #pragma unroll
     for (int i = 0; i < N; i++) {
         const int e = lane + 32 * i;
-        v[i] = e < E ? row[e] : -INFINITY;
+        v[i] = e < E ? row[e] + 0.0f : -INFINITY; /* there is one zero */
         if (v[i] != v[i]) v[i] = -INFINITY;
         top = fmaxf(top, v[i]);
     }
@@ -29,23 +61,19 @@ __device__ __forceinline__ void route_row(const ft_route &r, const ft_mat &x, in
     uint32_t taken = 0;
     float picked = 0;
     for (int n = 0; n < r.K; n++) {
-        float best = -INFINITY;
+        uint32_t best = 0;
         int at = 0x7fffffff;
 #pragma unroll
-        for (int i = 0; i < N; i++) {
+        for (int i = N - 1; i >= 0; i--) {
             const int e = lane + 32 * i;
-            if (e < E && !(taken >> i & 1) && (v[i] > best || (v[i] == best && e < at)))
-                best = v[i], at = e;
+            const uint32_t k = rising(v[i]);
+            if (e < E && !(taken >> i & 1) && k >= best) best = k, at = e;
         }
-#pragma unroll
-        for (int o = 16; o; o >>= 1) {
-            const float b = __shfl_xor_sync(~0u, best, o);
-            const int k = __shfl_xor_sync(~0u, at, o);
-            if (b > best || (b == best && k < at)) best = b, at = k;
-        }
+        const uint32_t top_k = warp_largest(best);
+        at = warp_least(best == top_k ? at : 0x7fffffff);
         if (at >= E) at = 0;
         if (at % 32 == lane) taken |= 1u << at / 32;
-        const float p = expf(best - top) / all;
+        const float p = expf(risen(top_k) - top) / all;
         picked += p;
         if (!lane) {
             id[n] = at;
@@ -116,6 +144,41 @@ static __global__ void plan_kernel(plan p, const int32_t *id, int n, int tokens)
     make_plan(p, id, n, tokens);
 }
 
+enum { FEW_CHOICES = 512 };
+
+/* The same for few choices: each looks at all others, and the first of an expert speaks for it. */
+__device__ __forceinline__ void make_plan_few(const plan &p, const int32_t *id, int n, int tokens)
+{
+    __shared__ int expert[FEW_CHOICES], lead[FEW_CHOICES], count[FEW_CHOICES];
+    const int i = threadIdx.x;
+    if (i < n) expert[i] = id[i];
+    __syncthreads();
+    int first = n, all = 0;
+    for (int j = n - 1; i < n && j >= 0; j--)
+        if (expert[j] == expert[i]) first = j, all++;
+    if (i < n) {
+        lead[i] = first;
+        count[i] = first == i ? (all + tokens - 1) / tokens : 0; /* items */
+    }
+    __syncthreads();
+    if (i >= n) return;
+    int begin = 0, before = 0, item = 0, later = 0;
+    for (int j = 0; j < n; j++) {
+        begin += lead[j] < first;
+        before += lead[j] == first && j < i;
+        if (j < first)
+            item += count[j];
+        else
+            later += count[j];
+    }
+    p.list[begin + before] = i;
+    if (first == i)
+        for (int j = 0; j * tokens < all; j++)
+            p.item[item + j] =
+                ft_item{expert[i], begin + j * tokens, min(tokens, all - j * tokens)};
+    if (i == 0) *p.n_item = item + later;
+}
+
 /* Few rows: choosing and sorting in one go. */
 static __global__ void __launch_bounds__(PLAN_THREADS)
     route_plan_kernel(ft_route r, ft_mat x, int E, plan p, int tokens)
@@ -123,7 +186,7 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
     after_last();
     if ((int)threadIdx.x / 32 < x.T) route_any(r, x, E, threadIdx.x / 32);
     __syncthreads();
-    make_plan(p, r.id, x.T * r.K, tokens);
+    make_plan_few(p, r.id, x.T * r.K, tokens);
 }
 
 /* Rows of the busiest expert are unknown here: items are as wide as the average asks for. */
@@ -155,8 +218,10 @@ extern "C" void ft_cuda_route(ft_dev *d, ft_route r, ft_mat x)
     plan p;
     assert(E <= PLAN_THREADS);
     c->planned = NULL;
-    if (x.T <= PLAN_ROWS && plan_place(c, &p, x.T * r.K, E, tokens)) {
-        FT_LAUNCH_NEXT(c, route_plan_kernel, 1, PLAN_THREADS, 0, r, x, E, p, tokens);
+    const int n = x.T * r.K;
+    if (x.T <= PLAN_ROWS && n <= FEW_CHOICES && plan_place(c, &p, n, E, tokens)) {
+        const unsigned threads = 32 * FT_MAX((unsigned)x.T, ft_blocks((size_t)n, 32));
+        FT_LAUNCH_NEXT(c, route_plan_kernel, 1, threads, 0, r, x, E, p, tokens);
         c->planned = r.id; /* until the next one */
         return;
     }

@@ -182,11 +182,8 @@ __device__ __forceinline__ void prefetch(const uint8_t *p, int bytes, int lane)
 #endif
 }
 
-#ifndef X_MIN
-#define X_MIN 1
-#endif
 template <class W, int MT, int NT>
-__global__ void __launch_bounds__(32 * SPLIT_WARPS, NT == 1 ? X_MIN : 1)
+__global__ void __launch_bounds__(32 * SPLIT_WARPS, 1)
     product_split(const __grid_constant__ ft_product p)
 {
     enum {
@@ -208,47 +205,46 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, NT == 1 ? X_MIN : 1)
         w[j] = view_of(p.glu ? p.seg[j] : *b.s, b.expert);
         tile[j] = p.glu ? b.at : min(b.at * MT + j, (b.s->w.n + TILE_N - 1) / TILE_N - 1);
     }
-#ifndef X_NOPRE
-    if (W::BYTES) /* the weights are on their way while the last kernel ends */
+    const uint8_t *at[MT];
 #pragma unroll
-        for (int j = 0; j < MT; j++)
-            prefetch(unit_at(w[j], tile[j], u0, W::BYTES), (u1 - u0) * W::BYTES, lane);
-#endif
+    for (int j = 0; j < MT; j++) {
+        at[j] = unit_at(w[j], tile[j], u0, W::BYTES);
+        /* the weights are on their way while the last kernel ends */
+        if (W::BYTES) prefetch(at[j], (u1 - u0) * W::BYTES, lane);
+    }
     if (!p.item) after_last();
+    /* Rows behind the last one repeat it: their columns of c go nowhere. */
+    const size_t step = (size_t)p.x_T * 32;
     const uint16_t *x[NT];
 #pragma unroll
-    for (int i = 0; i < NT; i++) {
-        const int r = row_x(p, b, 8 * i + g);
-        x[i] = r < 0 ? NULL : p.x + (size_t)r * 32 + 8 * t;
-    }
-    const size_t step = (size_t)p.x_T * 32;
+    for (int i = 0; i < NT; i++)
+        x[i] = p.x + (size_t)row_x(p, b, min(8 * i + g, b.n - 1)) * 32 + 8 * t + 2 * u0 * step;
 
     float c[MT][NT][4] = {};
-#ifndef X_UNROLL
-#define X_UNROLL 2
-#endif
-    constexpr int unrolled = X_UNROLL;
-#pragma unroll unrolled
+#pragma unroll 2
     for (int u = u0; u < u1; u++) {
         typename W::regs r[MT];
 #pragma unroll
-        for (int j = 0; j < MT; j++) W::load(r[j], w[j], tile[j], u, lane);
+        for (int j = 0; j < MT; j++) {
+            W::load(r[j], at[j], w[j], tile[j], u, lane);
+            at[j] += W::BYTES;
+        }
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             ft_frag f[MT][W::WP];
 #pragma unroll
             for (int j = 0; j < MT; j++) W::frag(f[j], r[j], h, lane);
 #pragma unroll
-            for (int at = 0; at < NT; at += G) {
+            for (int from = 0; from < NT; from += G) {
                 uint4 v[G][W::XP];
 #pragma unroll
-                for (int i = 0; i < G; i++)
+                for (int i = 0; i < G; i++) {
 #pragma unroll
                     for (int q = 0; q < W::XP; q++)
-                        v[i][q] = x[at + i] ? ld16(x[at + i] + (size_t)q * p.x_plane +
-                                                   (size_t)(2 * u + h) * step)
-                                            : make_uint4(0, 0, 0, 0);
-                half_unit<W, MT, NT, G>(c, at, f, v);
+                        v[i][q] = ld16(x[from + i] + (size_t)q * p.x_plane);
+                    x[from + i] += step;
+                }
+                half_unit<W, MT, NT, G>(c, from, f, v);
             }
         }
     }
@@ -264,10 +260,10 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, NT == 1 ? X_MIN : 1)
             for (int q = 0; q < 4; q++)
                 red[warp][2 * t + (q & 1)][16 * j + g + 8 * (q >> 1)] = c[j][i][q];
         __syncthreads();
-        const int wide = p.glu ? 16 : 16 * MT;
-        for (int e = threadIdx.x; e < 8 * wide; e += 32 * SPLIT_WARPS) {
-            const int o = e % wide, tok = e / wide;
-            if (8 * i + tok >= b.n) continue;
+        const int bits = MT == 1 || p.glu ? 4 : 5; /* of the outputs a row of results has here */
+        const int rows = min(8, b.n - 8 * i);
+        for (int e = threadIdx.x; e < rows << bits; e += 32 * SPLIT_WARPS) {
+            const int o = e & ((1 << bits) - 1), tok = e >> bits;
             float sum = red[0][tok][o];
             for (int q = 1; q < parts; q++) sum += red[q][tok][o];
             const int row = row_y(p, b, 8 * i + tok);
@@ -373,7 +369,8 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
     }
     typename W::regs next[2];
 #pragma unroll
-    for (int j = 0; j < 2; j++) W::load(next[j], w[j], tile[j], 0, lane);
+    for (int j = 0; j < 2; j++)
+        W::load(next[j], unit_at(w[j], tile[j], 0, W::BYTES), w[j], tile[j], 0, lane);
 
     float c[2][ROWS_NT][4] = {};
     for (int u = 0, left = per; u < units; u++) {
@@ -386,7 +383,8 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
 #pragma unroll
         for (int j = 0; j < 2; j++) {
             r[j] = next[j];
-            W::load(next[j], w[j], tile[j], min(u + 1, units - 1), lane);
+            W::load(next[j], unit_at(w[j], tile[j], min(u + 1, units - 1), W::BYTES), w[j], tile[j],
+                    min(u + 1, units - 1), lane);
         }
         const unsigned char *in = ring + u % STAGES * ROWS_STAGE * W::XP + g * 64 + t * 16;
 #pragma unroll
@@ -451,7 +449,8 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
 template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
 {
     const bool large = tokens == ROWS_TOKENS;
-    const int mt = p->glu ? 1 : tokens == 8 ? 1 : 2; /* tiles of rows that a warp's results have */
+    const bool brief = p->seg[0].w.units <= 16; /* a warp has little to do: give it two tiles */
+    const int mt = p->glu || (tokens == 8 && !brief) ? 1 : 2; /* tiles of a block's results */
     const int each = large ? (p->glu ? 1 : 2) * ROWS_WARPS : mt;
     unsigned blocks = 0;
     for (int i = 0; i < p->n_seg; i++) {
@@ -475,7 +474,7 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
         FT_LAUNCH_NEXT(c, (product_split<W, 2, 8>), grid, 32 * SPLIT_WARPS, 0, *p);
     } else if (tokens == 16) {
         FT_LAUNCH_NEXT(c, (product_split<W, 2, 2>), grid, 32 * SPLIT_WARPS, 0, *p);
-    } else if (p->glu) {
+    } else if (p->glu || brief) {
         FT_LAUNCH_NEXT(c, (product_split<W, 2, 1>), grid, 32 * SPLIT_WARPS, 0, *p);
     } else {
         FT_LAUNCH_NEXT(c, (product_split<W, 1, 1>), grid, 32 * SPLIT_WARPS, 0, *p);
