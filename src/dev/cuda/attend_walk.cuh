@@ -215,6 +215,7 @@ __device__ __forceinline__ void expand(const kv_side &s, unsigned char *to,
 typedef struct tile {
     int row, rows; /* rows of q */
     int slot;
+    int past;   /* cells from here on are written in this step */
     int lo, hi; /* cells that any of them sees */
 } tile;
 
@@ -225,7 +226,9 @@ __device__ __forceinline__ bool find_tile(const attend_args &a, int i, tile *t)
         t->row = i;
         t->rows = 1;
         if (i >= a.q.T) return false;
-        t->slot = a.b.span[a.b.span_of[a.b.out_row[i]]].slot;
+        const ft_span *of = &a.b.span[a.b.span_of[a.b.out_row[i]]];
+        t->slot = of->slot;
+        t->past = of->past;
         return true;
     }
     int span, from;
@@ -234,6 +237,7 @@ __device__ __forceinline__ bool find_tile(const attend_args &a, int i, tile *t)
     t->row = sp->row + from;
     t->rows = min(a.rows, sp->n - from);
     t->slot = sp->slot;
+    t->past = sp->past;
     return true;
 }
 
@@ -457,20 +461,30 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
     uint16_t *table = (uint16_t *)(sm + at.table);
     int *seen_by = (int *)(sm + at.rows);
     tile t;
-    after_last();
-    if (!find_tile(a, blockIdx.x / a.k.G, &t)) return;
+    if (!find_tile(a, blockIdx.x / a.k.G, &t)) {
+        after_last();
+        return;
+    }
     tile_ranges(a, &t, seen_by, M);
     if (!LOOP) { /* one range of the tile's */
         const int first = t.lo / FT_RANGE + blockIdx.y;
-        if (blockIdx.y && first * FT_RANGE >= t.hi) return;
+        if (blockIdx.y && first * FT_RANGE >= t.hi) {
+            after_last();
+            return;
+        }
         t.lo = max(t.lo, first * FT_RANGE);
         t.hi = min(t.hi, (first + 1) * FT_RANGE);
     }
     const walk w = {&a,       sm + at.ring,
                     at.place, a.b.page[a.space] + (size_t)t.slot * a.b.pages_per_seq + t.lo / PAGE,
                     g,        t.lo < t.hi ? (t.hi - 1) / PAGE - t.lo / PAGE + 1 : 0};
+    /* an earlier step's page need not wait for the kernels before this one, which made the queries
+     */
+    const bool old = (t.lo / PAGE + 1) * PAGE <= t.past;
+    if (!old) after_last();
     issue<D>(w, 0);
     issue<D>(w, 1);
+    if (old) after_last();
     if (threadIdx.x < 32) {
         const kv_side &s = threadIdx.x < 16 ? a.k : a.v;
         table[threadIdx.x] = __half_as_ushort(__float2half_rn(s.f.value[threadIdx.x % 16]));
