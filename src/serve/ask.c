@@ -52,6 +52,7 @@ static const field TABLE[] = {
     {"speculative.p_min", REAL, AT(r.draft_p_min), 0, 1, true},
     {"stream", BOOLEAN, AT(stream), 0, 0, false},
     {"timings_per_token", BOOLEAN, AT(timings_per_token), 0, 0, false},
+    {"return_drafted", BOOLEAN, AT(return_drafted), 0, 0, false},
     {"return_tokens", BOOLEAN, AT(return_tokens), 0, 0, false},
     {"return_progress", BOOLEAN, AT(progress), 0, 0, false},
     {"post_sampling_probs", BOOLEAN, AT(post_probs), 0, 0, false},

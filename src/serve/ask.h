@@ -12,6 +12,7 @@ typedef struct ft_ask {
     ft_request r;
     int n; /* replies to each prompt */
     bool stream, include_usage, timings_per_token, return_tokens, progress, post_probs;
+    bool return_drafted;
     bool drop_thought, both_thoughts; /* as in ft_talk */
     int ping_s;
     int max_ms; /* of a reply that has begun a second line; 0: any */

@@ -77,6 +77,7 @@ static void piece(ft_talk *t, ft_choice *c, const ft_piece *p)
     }
     json_t *j = chunk(t, c, delta, NULL, p->logprobs);
     if (json_array_size(p->ids)) json_object_set_new(j, "tokens", json_copy(p->ids));
+    if (t->return_drafted) json_object_set_new(j, "drafted", json_boolean(p->drafted));
     live_timings(t, c, j);
     ft_talk_event(t, NULL, j);
 }

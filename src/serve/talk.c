@@ -46,8 +46,8 @@ static json_t *probs_json(const ft_talk *t, const ft_event *e)
 
 static void flush(ft_talk *t, ft_choice *c)
 {
-    const ft_piece p = {c->part,      c->part_call, ft_buf_z(&c->piece),
-                        c->piece.len, c->piece_ids, c->piece_probs};
+    const ft_piece p = {c->part,      c->part_call,   ft_buf_z(&c->piece), c->piece.len,
+                        c->piece_ids, c->piece_probs, c->piece_drafted};
     const bool tokens = json_array_size(p.ids) || json_array_size(p.logprobs);
     if (t->stream && (p.n || p.part == FT_PART_CALL || tokens)) t->shape->piece(t, c, &p);
     ft_buf_clear(&c->piece);
@@ -71,6 +71,7 @@ static void take_token(ft_talk *t, ft_choice *c, const ft_event *e)
 {
     if (c->first_s <= 0) c->first_s = ft_now_s();
     c->n_tokens++;
+    c->drafted = e->drafted;
     if (t->return_tokens) {
         json_array_append_new(c->ids, json_integer(e->id));
         json_array_append_new(c->piece_ids, json_integer(e->id));
@@ -92,11 +93,13 @@ static bool hidden(const ft_talk *t, const ft_choice *c, const ft_event *e)
 static void take_text(ft_talk *t, ft_choice *c, const ft_event *e)
 {
     const bool fresh = e->part == FT_PART_CALL;
-    if (fresh || e->part != c->part || e->call != c->part_call) {
+    const bool other = t->return_drafted && c->drafted != c->piece_drafted;
+    if (fresh || other || e->part != c->part || e->call != c->part_call) {
         if (c->piece.len || c->part == FT_PART_CALL) flush(t, c);
         c->part = e->part;
         c->part_call = e->call;
     }
+    c->piece_drafted = c->drafted;
     ft_buf_put(&c->piece, e->text, e->bytes);
     switch (e->part) {
     case FT_PART_THOUGHT:
@@ -294,6 +297,7 @@ static ft_talk *new_talk(ft_call *c, ft_served *d, const ft_shape *shape, const 
     t->include_usage = a->include_usage;
     t->timings_per_token = a->timings_per_token;
     t->return_tokens = a->return_tokens;
+    t->return_drafted = a->return_drafted;
     t->progress = a->progress;
     t->post_probs = a->post_probs;
     t->drop_thought = a->drop_thought;

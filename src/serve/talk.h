@@ -37,6 +37,7 @@ typedef struct ft_choice {
     /* what arrived and was not said yet: text of one part, and the tokens with it */
     ft_event_part part;
     int part_call;
+    bool drafted, piece_drafted; /* the newest token; those of the piece */
     ft_buf piece;
     json_t *piece_ids, *piece_probs;
     /* of the shape */
@@ -51,6 +52,7 @@ typedef struct ft_piece {
     const char *p; /* CALL: the name */
     size_t n;
     json_t *ids, *logprobs; /* arrays or NULL; borrowed */
+    bool drafted;           /* its tokens were drafted and agreed to */
 } ft_piece;
 
 typedef struct ft_shape {
@@ -75,6 +77,7 @@ struct ft_talk {
     ft_choice *choice;
     int n;
     bool stream, include_usage, timings_per_token, return_tokens, progress, post_probs, failed;
+    bool return_drafted; /* a piece holds drafted tokens or others, not both */
     bool finished;
     int max_ms;
     int top_logprobs;   /* < 0: none */

@@ -73,6 +73,32 @@ static void a_stream(void **state)
     client_release(&r);
 }
 
+/* Asked for, each chunk of text says whether its tokens were drafted; those of the script are by
+ * turns. */
+static void drafted_tokens(void **state)
+{
+    (void)state;
+    client_reply r = post(CHAT, ask("\"stream\":true,\"return_drafted\":true,", "say:a b c d"));
+    json_t *events = client_events(&r), *e;
+    size_t i;
+    int yes = 0, no = 0, last = -1;
+    json_array_foreach(events, i, e)
+    {
+        const json_t *d = json_object_get(e, "drafted");
+        if (!client_text(e, "choices.0.delta.content")) continue;
+        assert_true(json_is_boolean(d));
+        assert_int_not_equal(json_is_true(d), last);
+        last = json_is_true(d);
+        yes += last, no += !last;
+    }
+    assert_true(yes > 0 && no > 0);
+    json_decref(events);
+    client_release(&r);
+    r = post(CHAT, ask("\"stream\":true,", "say:a b c d"));
+    assert_null(strstr(ft_buf_z(&r.body), "\"drafted\""));
+    client_release(&r);
+}
+
 static void thoughts(void **state)
 {
     (void)state;
@@ -388,13 +414,21 @@ static void silence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_reply),       cmocka_unit_test(a_stream),
-        cmocka_unit_test(thoughts),      cmocka_unit_test(calls),
-        cmocka_unit_test(several),       cmocka_unit_test(limits_of_a_reply),
-        cmocka_unit_test(probabilities), cmocka_unit_test(prefill),
-        cmocka_unit_test(bad_requests),  cmocka_unit_test(too_long),
-        cmocka_unit_test(breaks_down),   cmocka_unit_test(control),
-        cmocka_unit_test(counts),        cmocka_unit_test(silence),
+        cmocka_unit_test(a_reply),
+        cmocka_unit_test(a_stream),
+        cmocka_unit_test(drafted_tokens),
+        cmocka_unit_test(thoughts),
+        cmocka_unit_test(calls),
+        cmocka_unit_test(several),
+        cmocka_unit_test(limits_of_a_reply),
+        cmocka_unit_test(probabilities),
+        cmocka_unit_test(prefill),
+        cmocka_unit_test(bad_requests),
+        cmocka_unit_test(too_long),
+        cmocka_unit_test(breaks_down),
+        cmocka_unit_test(control),
+        cmocka_unit_test(counts),
+        cmocka_unit_test(silence),
     };
     return cmocka_run_group_tests(tests, open_usual, close_usual);
 }
