@@ -43,7 +43,8 @@ static size_t arena_values(const ft_runner_params *p)
 uint64_t ft_runner_bytes(const ft_runner_params *p)
 {
     return sizeof(float) * (arena_values(p) + (uint64_t)hidden_rows(p) * (uint64_t)p->model->D +
-                            (uint64_t)p->out * (uint64_t)p->model->V);
+                            (uint64_t)p->out * (uint64_t)p->model->V) +
+           sizeof(int32_t) * (uint64_t)p->out;
 }
 
 /* ---- life ---- */
