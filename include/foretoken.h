@@ -384,6 +384,20 @@ ft_status ft_llm_perplexity(ft_llm *m, const int32_t *ids, size_t n_ids, int ctx
  * drafting off. Either may be 0. */
 ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *prompt_s,
                       double *gen_s, ft_err *err);
+/* What an op takes in a step: seconds (of the quickest), bytes that it has to move, operations. */
+typedef struct ft_op_time {
+    const char *op;
+    int layer; /* -1: before the first layer; as many as there are layers: behind the last */
+    double calls, seconds, bytes, flops;
+} ft_op_time;
+
+/* The same runs as ft_llm_time, waiting after every op: one of n_prompt and n_gen is 0. *out is
+ * yours: free(). *rows: of a step. */
+ft_status ft_llm_ops(ft_llm *m, int n_prompt, int n_gen, int depth, ft_op_time **out, int *n,
+                     int *rows, ft_err *err);
+/* Operations per second that the model's device does in its registers; 0: it does not say. */
+double ft_llm_arithmetic(ft_llm *m);
+
 /* What an encoding of the cache costs and saves, against f16 for keys and values. */
 typedef struct ft_kvbench_row {
     const char *type; /* as it was asked for */

@@ -1,9 +1,16 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and only those. Works as root and with sudo.
+# deps.sh cross: those of make check-cross instead.
 set -euo pipefail
 
 packages=(pkg-config libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libmicrohttpd-dev
           libcurl4-openssl-dev libedit-dev libcmocka-dev)
+
+if [ "${1:-}" = cross ]; then
+    other=x86-64
+    [ "$(uname -m)" = x86_64 ] && other=aarch64
+    packages=("gcc-$other-linux-gnu" qemu-user)
+fi
 
 if ! command -v dpkg-query >/dev/null; then
     echo "deps.sh: this is not a Debian system; install these yourself: ${packages[*]}" >&2

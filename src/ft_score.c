@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
+#include <limits.h>
 #include <math.h>
 
 /* ---- perplexity ---- */
@@ -128,6 +129,38 @@ ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *pro
         ft_lane_free(l);
     }
     return st;
+}
+
+ft_status ft_llm_ops(ft_llm *m, int n_prompt, int n_gen, int depth, ft_op_time **out, int *n,
+                     int *rows, ft_err *err)
+{
+    ft_meter *meter = ft_new(ft_meter);
+    double p, g;
+    meter->least = n_gen ? 1 : 2;
+    meter->most = n_gen ? 1 : INT_MAX;
+    ft_engine_meter(m->engine, meter);
+    ft_status st = FT_OK;
+    for (int i = 0; i < (n_gen ? 1 : 3) && !st; i++)
+        st = ft_llm_time(m, n_prompt, n_gen, depth, &p, &g, err);
+    ft_engine_meter(m->engine, NULL);
+    ft_meter_begin(meter, 0);
+    *out = st ? NULL : ft_new_n(ft_op_time, FT_METER_ROWS);
+    *n = st ? 0 : meter->n;
+    for (int i = 0; i < *n; i++) {
+        const ft_meter_row *r = &meter->row[i];
+        const double steps = meter->steps;
+        (*out)[i] = (ft_op_time){r->op,   r->layer,         r->calls / steps,
+                                 r->best, r->bytes / steps, r->flops / steps};
+    }
+    *rows = meter->rows / FT_MAX(1, meter->steps);
+    ft_free(meter);
+    return st;
+}
+
+double ft_llm_arithmetic(ft_llm *m)
+{
+    ft_dev *d = m->model->dev;
+    return d->arithmetic ? d->arithmetic(d) : 0;
 }
 
 double ft_llm_bandwidth(ft_llm *m)

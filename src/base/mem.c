@@ -59,6 +59,18 @@ void *ft_try_alloc_large(size_t bytes)
     return memset(p, 0, bytes);
 }
 
+void ft_want_large_pages(void *p, size_t bytes)
+{
+    enum { PAGE = 4096 };
+    const uintptr_t from = ft_round_up((uintptr_t)p, PAGE),
+                    to = ((uintptr_t)p + bytes) / PAGE * PAGE;
+#ifdef MADV_HUGEPAGE
+    if (from < to) madvise((void *)from, to - from, MADV_HUGEPAGE);
+#else
+    (void)from, (void)to;
+#endif
+}
+
 void ft_free(void *p)
 {
     free(p);

@@ -22,6 +22,8 @@ void *ft_alloc_aligned(size_t bytes, size_t align); /* zeroed, never NULL; ft_fr
 /* As ft_try_alloc, in large pages where the system has them: for tables that are read here and
  * there. */
 void *ft_try_alloc_large(size_t bytes);
+/* Asks for large pages under memory that is read from end to end; it may be ignored. */
+void ft_want_large_pages(void *p, size_t bytes);
 void ft_free(void *p);          /* accepts NULL */
 char *ft_strdup(const char *s); /* never NULL */
 

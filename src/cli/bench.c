@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "cli/bench_depth.h"
+#include "cli/bench_ops.h"
 #include "cli/bench_spec.h"
 #include "cli/cmd.h"
 #include "cli/model_opts.h"
@@ -19,7 +21,10 @@ typedef struct bench {
     int prompt, gen, depth, reps;
     double *prompt_s, *gen_s; /* sorted once all are there */
     double bandwidth;         /* bytes per second */
+    ft_bench_ops *prompt_ops, *gen_ops;
 } bench;
+
+enum { OPS_GEN = 16 }; /* tokens decoded op by op */
 
 static int by_value(const void *a, const void *b)
 {
@@ -55,7 +60,11 @@ static ft_status measure(bench *b, ft_llm *m, bool quiet, ft_err *err)
     qsort(b->prompt_s, (size_t)b->reps, sizeof *b->prompt_s, by_value);
     qsort(b->gen_s, (size_t)b->reps, sizeof *b->gen_s, by_value);
     b->bandwidth = ft_llm_bandwidth(m);
-    return FT_OK;
+    if (b->prompt > 1) st = ft_bench_ops_new(&b->prompt_ops, m, b->prompt, 0, 0, b->bandwidth, err);
+    if (b->gen && !st)
+        st = ft_bench_ops_new(&b->gen_ops, m, 0, FT_MIN(b->gen, OPS_GEN), b->depth, b->bandwidth,
+                              err);
+    return st;
 }
 
 /* ---- the machine ---- */
@@ -109,9 +118,14 @@ static json_t *model_json(const ft_llm_info *i)
 
 /* ---- results ---- */
 
-static double read_rate(const bench *b, const ft_llm_info *i)
+static double token_bytes(const bench *b)
 {
-    return (double)i->weight_bytes * rate(b->gen, median(b->gen_s, b->reps));
+    return b->gen_ops ? ft_bench_ops_bytes(b->gen_ops) : 0;
+}
+
+static double read_rate(const bench *b)
+{
+    return token_bytes(b) * rate(b->gen, median(b->gen_s, b->reps));
 }
 
 static void print_json(const bench *b, const ft_llm_info *i)
@@ -128,11 +142,13 @@ static void print_json(const bench *b, const ft_llm_info *i)
     json_object_set_new(j, "prompt_tps_best", json_real(rate(b->prompt, b->prompt_s[0])));
     json_object_set_new(j, "decode_tps", json_real(rate(b->gen, median(b->gen_s, b->reps))));
     json_object_set_new(j, "decode_tps_best", json_real(rate(b->gen, b->gen_s[0])));
-    json_object_set_new(j, "bytes_per_token", json_integer((json_int_t)i->weight_bytes));
-    json_object_set_new(j, "decode_bytes_per_second", json_real(read_rate(b, i)));
+    json_object_set_new(j, "bytes_per_token", json_real(token_bytes(b)));
+    json_object_set_new(j, "decode_bytes_per_second", json_real(read_rate(b)));
     json_object_set_new(j, "memory_bytes_per_second", json_real(b->bandwidth));
     json_object_set_new(j, "memory_percent",
-                        json_real(b->bandwidth > 0 ? 100 * read_rate(b, i) / b->bandwidth : 0));
+                        json_real(b->bandwidth > 0 ? 100 * read_rate(b) / b->bandwidth : 0));
+    if (b->prompt_ops) json_object_set_new(j, "prompt_step", ft_bench_ops_json(b->prompt_ops));
+    if (b->gen_ops) json_object_set_new(j, "decode_step", ft_bench_ops_json(b->gen_ops));
     char *s = json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
     puts(s);
     free(s);
@@ -154,8 +170,9 @@ static void print_text(const bench *b, const ft_llm_info *i)
            rate(b->gen, median(b->gen_s, b->reps)), rate(b->gen, b->gen_s[0]), b->reps);
     if (b->depth) printf(", after %d tokens", b->depth);
     putchar('\n');
-    printf("        %s of weights a token: %.2f GB/s, %.0f %% of the %.2f GB/s that memory gives\n",
-           size, read_rate(b, i) * 1e-9, 100 * read_rate(b, i) / b->bandwidth, b->bandwidth * 1e-9);
+    printf("        %s a token: %.2f GB/s, %.0f %% of the %.2f GB/s that memory gives\n",
+           ft_human_bytes(size, (uint64_t)token_bytes(b)), read_rate(b) * 1e-9,
+           100 * read_rate(b) / b->bandwidth, b->bandwidth * 1e-9);
 }
 
 static ft_status bench_model(const ft_opts *o, bench *b, ft_llm *m, ft_err *err)
@@ -167,6 +184,8 @@ static ft_status bench_model(const ft_opts *o, bench *b, ft_llm *m, ft_err *err)
         print_json(b, ft_llm_about(m));
     else
         print_text(b, ft_llm_about(m));
+    if (!json && b->prompt_ops) ft_bench_ops_print(b->prompt_ops, ft_opts_flag(o, "layers"));
+    if (!json && b->gen_ops) ft_bench_ops_print(b->gen_ops, ft_opts_flag(o, "layers"));
     if (fflush(stdout) && errno != EPIPE)
         return ft_fail_errno(err, "cannot write to standard output");
     return FT_OK;
@@ -176,6 +195,7 @@ int ft_cmd_bench(const ft_opts *o)
 {
     ft_err err;
     if (ft_opts_flag(o, "spec")) return ft_bench_spec(o);
+    if (ft_opts_text(o, "plot")) return ft_bench_depth(o);
     bench b = {.prompt = (int)ft_opts_int(o, "n-prompt"),
                .gen = (int)ft_opts_int(o, "n-gen"),
                .depth = (int)ft_opts_int(o, "n-depth"),
@@ -197,6 +217,8 @@ int ft_cmd_bench(const ft_opts *o)
     if (!st) st = bench_model(o, &b, m, &err);
     ft_llm_close(m);
     ft_model_opts_release(&mo);
+    ft_bench_ops_free(b.prompt_ops);
+    ft_bench_ops_free(b.gen_ops);
     ft_free(b.prompt_s);
     ft_free(b.gen_s);
     return st ? ft_die(&err) : 0;

@@ -33,5 +33,6 @@ int ft_cmd_serve(const ft_opts *o);
 int ft_cmd_perplexity(const ft_opts *o);
 int ft_cmd_bench(const ft_opts *o);
 int ft_cmd_kvbench(const ft_opts *o);
+int ft_cmd_pull(const ft_opts *o);
 
 #endif

@@ -15,6 +15,8 @@ const ft_cmd ft_cmd_table[] = {
     {"bench", FT_CMD_BENCH, ft_cmd_bench, "", "how fast a model is here", 0, 0},
     {"kvbench", FT_CMD_KVBENCH, ft_cmd_kvbench, "-f FILE [TYPE ...]",
      "what each cache encoding costs and saves", 0, 64},
+    {"pull", FT_CMD_PULL, ft_cmd_pull, "USER/NAME[:QUANT]",
+     "fetch a model by name, or list those that are here", 0, 1},
     {"convert", FT_CMD_CONVERT, ft_cmd_convert, "FOLDER OUT.gguf",
      "turn a Hugging Face folder into a GGUF file", 2, 2},
     {"tokenize", FT_CMD_TOKENIZE, ft_cmd_tokenize, "[TEXT ...]", "text to token ids and back", 0,

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "cli/hub.h"
 #include "cli/spec_opts.h"
 
 #include <stdlib.h>
@@ -46,10 +47,29 @@ static ft_status text_or_file(ft_model_opts *mo, const ft_opts *o, const char *n
 
 /* ---- the model ---- */
 
+/* The model's file: -m, or a name that is looked up and fetched. */
+static ft_status find_model(ft_model_opts *mo, const ft_opts *o, const char **out, ft_err *err)
+{
+    const char *name = ft_opts_text(o, "hf-repo");
+    *out = ft_opts_text(o, "model");
+    if (!name) return FT_OK;
+    if (*out)
+        return ft_fail(err, FT_EINVAL, "--model %s and --hf-repo %s are both given, want one", *out,
+                       name);
+    ft_hub_name hub;
+    char *path;
+    ft_status st = ft_hub_parse(&hub, name, ft_opts_text(o, "hf-file"), err);
+    if (!st)
+        st = ft_hub_take(&hub, ft_opts_flag(o, "offline"), ft_opts_flag(o, "quiet"), &path, err);
+    if (!st) *out = keep(mo, path);
+    return st;
+}
+
 ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_params *p, ft_err *err)
 {
     ft_llm_defaults(p);
-    p->model = ft_opts_text(o, "model");
+    ft_status st = find_model(mo, o, &p->model, err);
+    if (st) return st;
     p->device = ft_opts_text(o, "device");
     p->cache_k = ft_opts_text(o, "cache-type-k");
     p->cache_v = ft_opts_text(o, "cache-type-v");
@@ -64,7 +84,7 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
         p->draft_max = 0;
         return FT_OK;
     }
-    const ft_status st = ft_spec_opts(o, p, err);
+    st = ft_spec_opts(o, p, err);
     if (st || !ft_opts_has(o, "chat-template")) return st;
     return text_or_file(mo, o, "chat-template", "chat-template-file", &p->template_text, err);
 }

@@ -20,9 +20,10 @@ enum {
     FT_CMD_TOKENIZE = 1 << 9,
     FT_CMD_TEMPLATE = 1 << 10,
     FT_CMD_KVBENCH = 1 << 11,
+    FT_CMD_PULL = 1 << 12,
     FT_CMD_MODEL = FT_CMD_RUN | FT_CMD_CHAT | FT_CMD_SERVE | FT_CMD_BENCH | FT_CMD_PERPLEXITY |
                    FT_CMD_KVBENCH, /* all that load a model to run it */
-    FT_CMD_ANY = (1 << 12) - 1,
+    FT_CMD_ANY = (1 << 13) - 1,
 };
 
 typedef enum ft_opt_kind {

@@ -70,6 +70,14 @@ const ft_opt ft_opt_table[] = {
     /* tokenize, template */
     {"model", "-m", FT_OPT_TEXT, MODEL | FT_CMD_TOKENIZE | FT_CMD_TEMPLATE, NULL, "FILE", 0, 0,
      "LLAMA_ARG_MODEL", "GGUF file; programs that reply have one of their own"},
+    {"hf-repo", "-hf -hfr", FT_OPT_TEXT, MODEL, NULL, "USER/NAME[:QUANT]", 0, 0,
+     "LLAMA_ARG_HF_REPO", "a model by name, fetched unless it is here already (see pull)"},
+    {"hf-file", "-hff", FT_OPT_TEXT, MODEL | FT_CMD_PULL, NULL, "FILE", 0, 0, "LLAMA_ARG_HF_FILE",
+     "this file of it, instead of one chosen by QUANT"},
+    {"offline", NULL, FT_OPT_FLAG, MODEL | FT_CMD_PULL, NULL, NULL, 0, 0, "LLAMA_OFFLINE",
+     "models by name: only copies that are here"},
+    {"list", NULL, FT_OPT_FLAG, FT_CMD_PULL, NULL, NULL, 0, 0, NULL,
+     "list the copies that are here"},
     {"file", "-f", FT_OPT_TEXT,
      FT_CMD_TOKENIZE | FT_CMD_TEMPLATE | FT_CMD_RUN | FT_CMD_PERPLEXITY | FT_CMD_KVBENCH, NULL,
      "FILE", 0, 0, NULL, "the input, - or nothing: standard input; template: the Jinja template"},
@@ -394,6 +402,8 @@ const ft_opt ft_opt_table[] = {
      "tokens in the context before decoding starts"},
     {"repetitions", "-r", FT_OPT_INT, FT_CMD_BENCH, "5", "N", 1, 10000, NULL,
      "how often each is timed"},
+    {"layers", NULL, FT_OPT_FLAG, FT_CMD_BENCH, NULL, NULL, 0, 0, NULL,
+     "the time of a step layer by layer too"},
     {"spec", NULL, FT_OPT_FLAG, FT_CMD_BENCH, NULL, NULL, 0, 0, NULL,
      "what drafting earns: replies without drafts, governed, and with 1 to --spec-draft-n-max"},
     {"prompts", NULL, FT_OPT_TEXT, FT_CMD_BENCH, "bench/prompts", "DIR", 0, 0, NULL,
@@ -403,7 +413,8 @@ const ft_opt ft_opt_table[] = {
     {"n-prompts", NULL, FT_OPT_INT, FT_CMD_BENCH, "40", "N", 1, 10000, NULL,
      "with --spec: prompts of a class at most"},
     {"plot", NULL, FT_OPT_TEXT, FT_CMD_BENCH, NULL, "FILE", 0, 0, NULL,
-     "with --spec: draw speed over drafts, as SVG; dashed: governed"},
+     "draw decoding speed over the context's length up to --n-depth, as SVG; with --spec: over "
+     "drafts, governed dashed"},
 
     {NULL, NULL, FT_OPT_FLAG, 0, NULL, NULL, 0, 0, NULL, NULL},
 };

@@ -42,7 +42,7 @@ static void axes(ft_buf *b, const ft_plot *p, double top)
     }
     for (int x = 0; x < p->n_x; x++)
         ft_buf_printf(b, "<text x='%.1f' y='%d' text-anchor='middle'>%d</text>\n", x_of(p, x),
-                      H - BOTTOM + 20, x);
+                      H - BOTTOM + 20, p->x_name ? p->x_name[x] : x);
 }
 
 static void line(ft_buf *b, const ft_plot *p, int i, double top)

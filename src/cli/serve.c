@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #if FT_HAVE_HTTPD
@@ -118,6 +119,15 @@ static void queue_params(const ft_opts *o, ft_queue_params *q)
     q->cache_dir = ft_opts_text(o, "cache-dir");
 }
 
+/* Every connection is a file to the system, which is thrifty with them unless asked. */
+static void allow_files(void)
+{
+    struct rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l) || l.rlim_cur == l.rlim_max) return;
+    l.rlim_cur = l.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &l);
+}
+
 /* ---- life ---- */
 
 static void say_start(const serving *u)
@@ -187,6 +197,7 @@ int ft_cmd_serve(const ft_opts *o)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &set, NULL); /* every thread inherits it; they are waited for here */
+    allow_files();
     ft_log_to(log_line, NULL);
     ft_log_max(ft_opts_flag(o, "quiet") ? FT_LOG_WARN : FT_LOG_INFO);
     const ft_status st = start(&u, &err);

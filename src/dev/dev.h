@@ -48,6 +48,8 @@ struct ft_dev {
     uint64_t (*room)(ft_dev *);
     /* Bytes per second of a plain read of its memory, measured now. */
     double (*read_rate)(ft_dev *);
+    /* Operations per second out of registers: what no op can exceed. NULL: not measured. */
+    double (*arithmetic)(ft_dev *);
     void (*close)(ft_dev *);
 };
 

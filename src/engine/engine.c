@@ -133,6 +133,7 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
     e->drafter = drafter_of(m, drafter, p);
     e->kind = kind_of(m, e->drafter);
     e->lane = ft_new_n(ft_lane, (size_t)p->lanes);
+    e->seen = ft_new_n(bool, (size_t)p->lanes);
     int n;
     ft_layer_state *layer = layers_of(m, e->drafter, &n);
     const ft_cache_params cp = cache_params(m, layer, n, &e->p);
@@ -167,6 +168,7 @@ void ft_engine_free(ft_engine *e)
     ft_cache_free(e->second);
     ft_cache_free(e->cache);
     ft_free(e->lane);
+    ft_free(e->seen);
     ft_free(e);
 }
 
@@ -249,12 +251,13 @@ static int rewound(ft_lane *l, int same)
  * which the past of a delta net, with replies in it, has not. */
 static int reusable(ft_lane *l, const ft_task *j)
 {
+    if (j->hidden) return rewound(l, 0); /* every row is wanted */
     if (!l->e->prefix) return rewound(l, ft_lane_match(l, j));
     if (!j->keep) return rewound(l, 0);
     const int own = ft_cache_state_bytes(l->e->cache) ? 0 : ft_lane_match(l, j);
     int n = ft_keep_find(l, j, own);
     if (n) return n;
-    n = rewound(l, own);
+    n = rewound(l, FT_MIN(own, lane_len(l))); /* pages may have run out: nothing is left then */
     return n || !own ? n : ft_keep_find(l, j, 0);
 }
 
@@ -280,6 +283,11 @@ ft_status ft_task_check(const ft_engine *e, const ft_task *t, ft_err *err)
                        "the request has %d tokens, which is more than the maximum context length "
                        "of %d tokens leaves room for",
                        t->n_prompt, e->p.ctx);
+    if (t->n_prompt / FT_PAGE_ROWS >= ft_cache_all_pages(e->cache))
+        return ft_fail(err, FT_ECONTEXT,
+                       "the request has %d tokens, which is more than the maximum context length "
+                       "of %d tokens that all requests share",
+                       t->n_prompt, ft_cache_all_pages(e->cache) * FT_PAGE_ROWS);
     for (int i = 0; i < t->n_prompt; i++)
         if (t->prompt[i] < 0 || t->prompt[i] >= e->m->V)
             return ft_fail(err, FT_EINVAL, "token %d of the prompt is %d, want 0 to %d", i,
@@ -305,6 +313,8 @@ ft_status ft_lane_start(ft_lane *l, const ft_task *j, ft_err *err)
     for (int i = 0; i < j->n_prompt; i++) ft_sampler_accept(l->sampler, l->ids[i]);
     l->n_draft = l->next_max = l->n_rows = 0;
     l->held = false;
+    l->waited = 0;
+    l->arrival = ++l->e->arrivals;
     l->winner = -1;
     ft_gov_init(&l->gov, &e->costs, false);
     ft_gov_init(&l->gov_guess, &e->costs, true);
@@ -320,6 +330,12 @@ void ft_lane_end(ft_lane *l, ft_finish why)
 {
     if (l->state < LANE_PROMPT) return;
     l->state = LANE_IDLE;
+    if (l->parked) {
+        ft_parked_free(l->parked);
+        l->parked = NULL;
+        ft_seq_rewind(l->seq, 0);
+        l->fed = 0;
+    }
     l->finish = why;
     l->n_draft = 0;
     if (l->t_first) l->stats.predicted_s = (double)(ft_now_ns() - l->t_first) * 1e-9;
@@ -382,6 +398,17 @@ static void prompt_done(ft_lane *l)
         ft_spec_first(l);
 }
 
+static void give_hidden(ft_lane *l)
+{
+    ft_engine *e = l->e;
+    float *row = ft_new_n(float, (size_t)e->m->D);
+    for (int i = 0; i < l->n_rows; i++) {
+        ft_runner_hidden_get(e->run, ft_hidden_trunk(e->run, l->first_row + i), row);
+        l->job.hidden(l->job.user, l->past + i, row);
+    }
+    ft_free(row);
+}
+
 static void read_rows(ft_engine *e)
 {
     for (int i = 0; i < e->p.lanes; i++) {
@@ -391,6 +418,7 @@ static void read_rows(ft_engine *e)
             ft_spec_verify(l);
         } else if (l->state == LANE_PROMPT) {
             ft_seq_accept(l->seq, l->n_rows);
+            if (l->job.hidden) give_hidden(l);
             if (lane_len(l) == l->job.n_prompt) prompt_done(l);
         }
     }
@@ -408,7 +436,8 @@ static bool any_behind(const ft_engine *e)
 {
     for (int i = 0; i < e->p.lanes; i++) {
         const ft_lane *l = &e->lane[i];
-        if (l->state == LANE_PROMPT && lane_len(l) > 0 && l->fed <= lane_len(l)) return true;
+        if (l->state == LANE_PROMPT && !l->parked && lane_len(l) > 0 && l->fed <= lane_len(l))
+            return true;
     }
     return false;
 }
@@ -438,6 +467,7 @@ bool ft_engine_round(ft_engine *e)
     ft_err err;
     ft_status st = FT_OK;
     if (!any_busy(e)) return false;
+    const int64_t start = ft_now_ns();
     if (e->kind == FT_DRAFT_MTP && any_behind(e)) st = ft_spec_catch_up(e, &err);
     if (!st && ft_batch_fill(e)) {
         st = trunk(e, &err);
@@ -447,6 +477,7 @@ bool ft_engine_round(ft_engine *e)
         lane_fail(e, &err);
     else
         ft_keep_round(e);
+    ft_pace_round(e, e->rows_now, (double)(ft_now_ns() - start) * 1e-9);
     return any_busy(e);
 }
 
@@ -488,4 +519,9 @@ const ft_kv *ft_engine_kv(const ft_engine *e)
 void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user)
 {
     ft_runner_probe(e->run, fn, user);
+}
+
+void ft_engine_meter(ft_engine *e, ft_meter *m)
+{
+    ft_runner_meter(e->run, m);
 }

@@ -72,6 +72,9 @@ typedef struct ft_task {
     int draft_min;     /* fewer drafts than this are not worth a round */
     bool draft_fixed;  /* always draft_max of them: the governor is not asked */
     float draft_p_min; /* stop drafting below this probability */
+    /* Called for rows of the prompt, in order, with the hidden row [D] of each; NULL: not wanted.
+     */
+    void (*hidden)(void *user, int cell, const float *row);
     /* Called for every token in order; false ends the reply after it. */
     bool (*emit)(void *user, const ft_emit *e);
     void *user;
@@ -102,6 +105,7 @@ double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, doubl
 const ft_kv *ft_engine_kv(const ft_engine *e); /* of every layer */
 /* Reports named activations of every pass. */
 void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user);
+void ft_engine_meter(ft_engine *e, ft_meter *m); /* times every op; NULL: no longer */
 /* What each layer's cache is encoded as and what that takes: appends a table, and words[cap] gets
  * it in a line, special[cap] the layers that get more than was wished for (kv/plan.h). False: all
  * of it is f16. */
@@ -119,6 +123,10 @@ void ft_engine_trace(ft_engine *e, void (*fn)(void *user, const char *line), voi
 ft_status ft_engine_share(ft_engine *e, uint64_t bytes, const char *dir, ft_err *err);
 void ft_engine_unshare(ft_engine *e); /* returns when everything is written */
 
+/* A round with a prompt beside replies shall not take longer; 0: any time. */
+void ft_engine_pace(ft_engine *e, double ms);
+/* Whether there are pages for the task beside those who run; false: let it wait. */
+bool ft_engine_room(const ft_engine *e, const ft_task *t);
 /* Why a lane of this engine could not begin the task, without beginning it; from any thread. */
 ft_status ft_task_check(const ft_engine *e, const ft_task *t, ft_err *err);
 
@@ -132,6 +140,11 @@ ft_finish ft_lane_finish(const ft_lane *l);
 const char *ft_lane_error(const ft_lane *l);
 const ft_stats *ft_lane_stats(const ft_lane *l);
 int ft_lane_match(const ft_lane *l, const ft_task *t); /* cells of the prompt that it holds */
+/* What an idle lane holds, in a file; from there into what lanes share, and onto the lane; or
+ * forgotten. n: tokens. */
+ft_status ft_lane_write(ft_lane *l, const char *path, int *n, ft_err *err);
+ft_status ft_lane_read(ft_lane *l, const char *path, int *n, ft_err *err);
+void ft_lane_forget(ft_lane *l, int *n);
 void ft_lane_cancel(ft_lane *l); /* between rounds; the lane is idle afterwards */
 /* A held reply takes no part in rounds until it is let go. */
 void ft_lane_hold(ft_lane *l, bool hold);

@@ -80,12 +80,43 @@ int ft_keep_next(const ft_lane *l, int at)
 int ft_keep_find(ft_lane *l, const ft_task *j, int longer)
 {
     ft_engine *e = l->e;
+    ft_room_idle(l, j->n_prompt);
     const int n = ft_prefix_find(e->prefix, j->prompt, j->n_prompt, longer, l->seq, e->row);
     if (!n) return 0;
     if (row_bytes(e))
         ft_runner_hidden_set(e->run, ft_hidden_ring(e->run, ft_seq_slot(l->seq), n - 1), e->row);
     l->fed = n;
     return n;
+}
+
+ft_status ft_lane_write(ft_lane *l, const char *path, int *n, ft_err *err)
+{
+    if (!l->e->prefix)
+        return ft_fail(err, FT_EUNSUPPORTED, "a lane can be saved only where prompts are kept");
+    *n = lane_len(l);
+    return ft_prefix_save(l->e->prefix, l->ids, *n, path, err);
+}
+
+ft_status ft_lane_read(ft_lane *l, const char *path, int *n, ft_err *err)
+{
+    if (!l->e->prefix)
+        return ft_fail(err, FT_EUNSUPPORTED, "a lane can be restored only where prompts are kept");
+    int32_t *ids;
+    const ft_status st = ft_prefix_load(l->e->prefix, path, &ids, n, err);
+    if (st) return st;
+    ft_lane_forget(l, NULL);
+    const ft_task t = {.prompt = ids, .n_prompt = *n + 1}; /* all of them, if they are there */
+    memcpy(l->ids, ids, sizeof *ids * (size_t)*n);
+    l->n_ids = ft_keep_find(l, &t, 0);
+    ft_free(ids);
+    return FT_OK;
+}
+
+void ft_lane_forget(ft_lane *l, int *n)
+{
+    if (n) *n = lane_len(l);
+    ft_seq_rewind(l->seq, 0);
+    l->fed = l->n_ids = 0;
 }
 
 static void keep(ft_lane *l, int len)
@@ -105,7 +136,8 @@ void ft_keep_round(ft_engine *e)
         if (!l->n_rows || !l->job.keep || l->finish == FT_FINISH_ERROR) continue;
         const int at = lane_len(l);
         if (l->state == LANE_PROMPT && at == ft_keep_next(l, at - 1)) keep(l, at);
-        /* Without delta nets the rows of a reply have the bits of a prompt's. */
-        if (l->state == LANE_IDLE && border(at)) keep(l, border(at));
+        /* Without delta nets the rows of a reply have the bits of a prompt's; with them not. */
+        const bool delta = ft_cache_state_bytes(e->cache) > 0;
+        if (l->state == LANE_IDLE && border(at) && !delta) keep(l, border(at));
     }
 }

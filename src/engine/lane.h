@@ -5,13 +5,17 @@
 #include "engine/engine.h"
 #include "engine/governor.h"
 #include "kv/prefix.h"
+#include "kv/save.h"
 
 typedef enum lane_state { LANE_FREE, LANE_IDLE, LANE_PROMPT, LANE_REPLY } lane_state;
 
 struct ft_lane {
     ft_engine *e;
     lane_state state;
-    bool held; /* its reader stays behind: no rows until it is let go */
+    uint64_t arrival;  /* the earlier goes first */
+    ft_parked *parked; /* its pages, while others have the room; NULL: they are in the cache */
+    int waited;        /* rounds that brought its prompt no row */
+    bool held;         /* its reader stays behind: no rows until it is let go */
     ft_seq *seq;
     ft_task job;
     int32_t *ids;                 /* [ctx]: the first ft_seq_len are in the cache */
@@ -45,6 +49,14 @@ struct ft_lane {
     int64_t t_start, t_first;
 };
 
+/* How long rounds take, so that a prompt beside replies can be cut to measure. */
+typedef struct ft_pace {
+    double limit_s; /* of such a round; 0: none */
+    double plain_s; /* a round without prompt rows, lately; 0: not known */
+    double row_s;   /* what each row of a prompt adds; 0: not known */
+    int rows;       /* prompt rows of this round */
+} ft_pace;
+
 struct ft_engine {
     ft_model *m, *drafter; /* drafter: NULL, m itself, an assistant, or a second model */
     ft_drafter kind;       /* what the drafter is here */
@@ -55,7 +67,7 @@ struct ft_engine {
     ft_cache *second;     /* a second model's */
     ft_sample_scratch *scratch;
     ft_lane *lane;     /* [p.lanes] */
-    int turn;          /* which lane's prompt goes first */
+    bool *seen;        /* [p.lanes]: prompts that this round has been to */
     ft_prefix *prefix; /* what lanes share; NULL: nothing */
     float *row;        /* a hidden row on its way there or back */
     ft_guesser *guesser;
@@ -64,6 +76,8 @@ struct ft_engine {
     int rows_now;   /* reply rows of this round's step */
     bool pure;      /* it has no prompt rows */
     uint64_t steps; /* trunk passes so far */
+    uint64_t arrivals, preempted;
+    ft_pace pace;
     void (*trace)(void *user, const char *line);
     void *trace_user;
 };
@@ -107,6 +121,16 @@ void ft_keep_plan(ft_lane *l);
 int ft_keep_next(const ft_lane *l, int at); /* the next cut, or the prompt's end */
 int ft_keep_find(ft_lane *l, const ft_task *j, int longer);
 void ft_keep_round(ft_engine *e);
+
+/* engine/room.c: room for n more cells, made if need be: false: the lane is parked or has ended.
+ * Parked lanes come back when there is room. */
+void ft_room_idle(ft_lane *l, int cells); /* from other idle lanes alone, as far as that goes */
+bool ft_room_for(ft_lane *l, int n);
+void ft_room_back(ft_engine *e);
+
+/* engine/pace.c */
+int ft_pace_rows(const ft_engine *e, int replies); /* prompt rows that this round may have */
+void ft_pace_round(ft_engine *e, int replies, double seconds);
 
 /* engine/batch.c: this round's trunk rows. false when no lane has any. */
 bool ft_batch_fill(ft_engine *e);

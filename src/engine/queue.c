@@ -73,6 +73,7 @@ static void publish(ft_queue *q)
     t->pages = (uint64_t)ft_cache_all_pages(q->e->cache);
     t->pages_free = (uint64_t)ft_cache_free_pages(q->e->cache);
     t->steps = q->e->steps;
+    t->preempted = q->e->preempted;
     pthread_mutex_unlock(&q->lock);
 }
 
@@ -117,10 +118,10 @@ static ft_entry *take(ft_queue *q, bool only_cancelled)
     return NULL;
 }
 
-static ft_entry *take_locked(ft_queue *q, bool only_cancelled)
+static ft_entry *take_cancelled(ft_queue *q)
 {
     pthread_mutex_lock(&q->lock);
-    ft_entry *e = take(q, only_cancelled);
+    ft_entry *e = take(q, true);
     pthread_mutex_unlock(&q->lock);
     return e;
 }
@@ -167,15 +168,25 @@ static void start(ft_queue *q, ft_entry *e)
     q->running[i] = e;
 }
 
+/* The first that waits, if there is room for it; nobody overtakes it. */
+static ft_entry *next_in(ft_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    ft_entry *e = q->first;
+    if (e) e = ft_engine_room(q->e, &e->task) ? take(q, false) : NULL;
+    pthread_mutex_unlock(&q->lock);
+    return e;
+}
+
 static void admit(ft_queue *q)
 {
     ft_entry *e;
-    while ((e = take_locked(q, true))) {
+    while ((e = take_cancelled(q))) {
         e->cancelled = true;
         e->finish = FT_FINISH_STOP;
         give_back(q, e);
     }
-    while (any_idle(q) && (e = take_locked(q, false))) start(q, e);
+    while (any_idle(q) && (e = next_in(q))) start(q, e);
 }
 
 /* Cancels, holds and lets go; false when no lane can go on. */
@@ -257,7 +268,9 @@ static void *run(void *user)
         round_done(q);
     }
     ft_engine_unshare(q->e);
+    for (int i = 0; i < q->lanes; i++) ft_lane_free(q->lane[i]);
     pthread_mutex_lock(&q->lock);
+    q->lanes = 0; /* others may have them now */
     q->ended = true;
     q->calls = NULL; /* whoever still waits helps himself */
     pthread_cond_broadcast(&q->changed);
@@ -287,6 +300,7 @@ ft_status ft_queue_new(ft_queue **out, ft_engine *e, const ft_queue_params *p, f
         if (!(q->lane[i] = ft_lane_new(e)))
             st = ft_fail(err, FT_EINVAL, "a session has one of the %d lanes, want all of them",
                          q->lanes);
+    ft_engine_pace(e, p->step_ms);
     if (!st) st = ft_engine_share(e, p->prefix_bytes, p->cache_dir, err);
     if (!st) {
         q->ended = false;
@@ -332,7 +346,6 @@ void ft_queue_free(ft_queue *q)
     if (!q) return;
     ft_queue_stop(q, false);
     pthread_join(q->thread, NULL);
-    for (int i = 0; i < q->lanes; i++) ft_lane_free(q->lane[i]);
     pthread_mutex_destroy(&q->lock);
     pthread_cond_destroy(&q->work);
     pthread_cond_destroy(&q->changed);
@@ -411,9 +424,9 @@ void ft_queue_call(ft_queue *q, void (*fn)(void *user, ft_queue *q), void *user)
     pthread_mutex_unlock(&q->lock);
 }
 
-ft_engine *ft_queue_engine(ft_queue *q)
+int ft_queue_ctx(const ft_queue *q)
 {
-    return q->e;
+    return q->e->p.ctx;
 }
 
 ft_lane *ft_queue_lane(ft_queue *q, int i)

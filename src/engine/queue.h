@@ -58,7 +58,7 @@ int ft_queue_before(ft_queue *q, const ft_entry *e); /* entries that wait in fro
  * when it is done. */
 void ft_queue_call(ft_queue *q, void (*fn)(void *user, ft_queue *q), void *user);
 /* For fn. */
-ft_engine *ft_queue_engine(ft_queue *q);
+int ft_queue_ctx(const ft_queue *q);          /* cells of the longest sequence */
 ft_lane *ft_queue_lane(ft_queue *q, int i);   /* NULL when there is none */
 ft_entry *ft_queue_entry(ft_queue *q, int i); /* who has it; NULL: it is idle */
 

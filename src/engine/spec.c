@@ -330,7 +330,7 @@ ft_status ft_spec_catch_up(ft_engine *e, ft_err *err)
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         l->draft_out = -1;
-        if (l->state != LANE_PROMPT || l->fed > lane_len(l)) continue;
+        if (l->state != LANE_PROMPT || l->parked || l->fed > lane_len(l)) continue;
         l->next_max = l->n_rows = 0;
         feed_head(l, w);
     }

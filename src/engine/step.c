@@ -19,6 +19,7 @@ struct ft_runner {
     int width;                 /* of the last pass's logits */
     ft_probe_fn *probe;
     void *probe_user;
+    ft_meter *meter;
 };
 
 /* ---- sizes ---- */
@@ -44,7 +45,7 @@ uint64_t ft_runner_bytes(const ft_runner_params *p)
 {
     return sizeof(float) * (arena_values(p) + (uint64_t)hidden_rows(p) * (uint64_t)p->model->D +
                             (uint64_t)p->out * (uint64_t)p->model->V) +
-           sizeof(int32_t) * (uint64_t)p->out;
+           sizeof(int32_t) * (uint64_t)p->out; /* the best of each row */
 }
 
 /* ---- life ---- */
@@ -125,6 +126,11 @@ void ft_runner_probe(ft_runner *r, ft_probe_fn *fn, void *user)
 {
     r->probe = fn;
     r->probe_user = user;
+}
+
+void ft_runner_meter(ft_runner *r, ft_meter *m)
+{
+    r->meter = m;
 }
 
 /* ---- rows ---- */
@@ -226,6 +232,8 @@ static ft_step begin(ft_runner *r, int width)
         .logits = ft_mat_at(r->logits, w->n_out, width),
         .probe = r->probe,
         .probe_user = r->probe_user,
+        .meter = r->meter,
+        .layer = -1,
     };
 }
 
@@ -249,7 +257,7 @@ static ft_mat hidden_part(const ft_runner *r, int first, int n)
 /* true: the device runs the pass from its own memory, with this step's batch. */
 static bool replayed(ft_runner *r, const void *pass)
 {
-    return !r->probe && r->dev->replay(r->dev, pass);
+    return !r->probe && !r->meter && r->dev->replay(r->dev, pass);
 }
 
 /* Where logits are far away, the device says which is the largest. */
@@ -261,6 +269,7 @@ static void find_best(ft_runner *r, ft_step *s)
 ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
 {
     ft_step s = begin(r, r->p.model->V);
+    if (r->meter) ft_meter_begin(r->meter, s.T);
     s.hidden = hidden_part(r, 0, s.T);
     if (replayed(r, &r->p.model)) return end(r, err);
     r->p.model->arch->forward(r->p.model, &s);
@@ -273,6 +282,7 @@ ft_status ft_runner_draft(ft_runner *r, ft_err *err)
 {
     const ft_model *m = r->p.drafter;
     ft_step s = begin(r, m->n_draft_ids ? m->n_draft_ids : m->V);
+    if (r->meter) ft_meter_begin(r->meter, 0); /* the trunk's steps are what is timed */
     if (replayed(r, &r->p.drafter)) return end(r, err);
     s.hidden_in = ft_take(&s, r->p.model->D);
     s.hidden = hidden_part(r, ft_hidden_draft(r, 0), s.n_out);

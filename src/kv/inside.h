@@ -50,6 +50,10 @@ static inline const ft_kv *ft_cache_kv_in(const ft_cache *c, int l, int space)
 int ft_pages_for(int64_t cells);
 ft_delta_sizes ft_delta_sizes_of(const ft_layer_state *l, int J);
 
+/* All pages of a space back to the pool; pages from the pool up to `end`, which must be there. */
+void ft_seq_drop_pages(ft_seq *s, int which);
+void ft_seq_take_pages(ft_seq *s, int which, int end);
+
 /* The sequence's row of a page table. */
 static inline int32_t *ft_seq_table(const ft_seq *s, int which)
 {

@@ -258,6 +258,11 @@ int ft_cache_all_pages(const ft_cache *c)
     return c->space[FT_SPACE_FULL].n_page;
 }
 
+int ft_seq_pages(const ft_seq *s)
+{
+    return s->end_page[FT_SPACE_FULL];
+}
+
 int ft_cache_free_pages(const ft_cache *c)
 {
     return c->space[FT_SPACE_FULL].n_free;
@@ -308,10 +313,24 @@ static void release_pages(ft_seq *s, int which, int from, int to)
     }
 }
 
+void ft_seq_drop_pages(ft_seq *s, int which)
+{
+    release_pages(s, which, s->first_page[which], s->end_page[which]);
+    s->first_page[which] = s->end_page[which] = 0;
+}
+
+void ft_seq_take_pages(ft_seq *s, int which, int end)
+{
+    ft_space *sp = &s->c->space[which];
+    int32_t *table = ft_seq_table(s, which);
+    for (; s->end_page[which] < end; s->end_page[which]++)
+        table[s->end_page[which]] = sp->free[--sp->n_free];
+}
+
 void ft_seq_free(ft_seq *s)
 {
     if (!s) return;
-    for (int i = 0; i < 2; i++) release_pages(s, i, s->first_page[i], s->end_page[i]);
+    for (int i = 0; i < 2; i++) ft_seq_drop_pages(s, i);
     s->c->seq[s->slot] = NULL;
     ft_free(s);
 }
@@ -347,13 +366,8 @@ bool ft_seq_reserve(ft_seq *s, int n)
         const ft_space *sp = &s->c->space[i];
         if (sp->n_page && end - s->end_page[i] > sp->n_free) return false;
     }
-    for (int i = 0; i < 2; i++) {
-        ft_space *sp = &s->c->space[i];
-        if (!sp->n_page) continue;
-        int32_t *table = ft_seq_table(s, i);
-        for (; s->end_page[i] < end; s->end_page[i]++)
-            table[s->end_page[i]] = sp->free[--sp->n_free];
-    }
+    for (int i = 0; i < 2; i++)
+        if (s->c->space[i].n_page) ft_seq_take_pages(s, i, end);
     return true;
 }
 
@@ -379,10 +393,7 @@ bool ft_seq_rewind(ft_seq *s, int n)
 {
     assert(!s->span_n && n <= s->len);
     if (n == 0) {
-        for (int i = 0; i < 2; i++) {
-            release_pages(s, i, s->first_page[i], s->end_page[i]);
-            s->first_page[i] = s->end_page[i] = 0;
-        }
+        for (int i = 0; i < 2; i++) ft_seq_drop_pages(s, i);
         clear_states(s->c, s->slot);
         s->len = s->stored = s->replay = 0;
         return true;
@@ -403,7 +414,8 @@ bool ft_seq_adopt(ft_seq *s, int len, int window_first)
     ft_seq_rewind(s, 0);
     const bool window = s->c->space[FT_SPACE_WINDOW].n_page > 0;
     if (window) s->first_page[FT_SPACE_WINDOW] = s->end_page[FT_SPACE_WINDOW] = window_first;
-    if (!ft_seq_reserve(s, len)) {
+    /* One more: a draft head writes the cell behind them first. */
+    if (!ft_seq_reserve(s, FT_MIN(len + 1, s->c->p.cells))) {
         s->first_page[FT_SPACE_WINDOW] = s->end_page[FT_SPACE_WINDOW] = 0;
         return false;
     }

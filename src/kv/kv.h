@@ -64,6 +64,7 @@ ft_seq *ft_seq_new(ft_cache *c);
 void ft_seq_free(ft_seq *s);
 int ft_seq_len(const ft_seq *s); /* committed cells */
 int ft_seq_slot(const ft_seq *s);
+int ft_seq_pages(const ft_seq *s); /* that it holds of the full space */
 /* Makes room for n more cells; false when pages or cells run out (nothing has changed then). */
 bool ft_seq_reserve(ft_seq *s, int n);
 /* The sequence's next n rows as a span that begins at row `row` of the step. Between the span and

@@ -1,5 +1,7 @@
 #include "kv/prefix.h"
 
+#include "base/cursor.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "kv/inside.h"
@@ -144,9 +146,8 @@ static ft_key key_of(const ft_prefix *p, const int32_t *ids, int n)
     return (ft_key){h.low64, h.high64};
 }
 
-static void add(ft_prefix *p, node *parent, node *n)
+static void count_in(ft_prefix *p, const node *n)
 {
-    link_to(parent, n);
     p->n.bytes += node_bytes(p, n);
     p->n.points++;
 }
@@ -161,22 +162,34 @@ static node *find_key(node *at, ft_key k)
     return NULL;
 }
 
+/* Takes over a point from outside; NULL when what it hangs from is not there. */
+static node *adopt(ft_prefix *p, ft_point *pt)
+{
+    node *parent = pt->from ? find_key(&p->root, pt->parent) : &p->root;
+    if (!parent || parent->p.len != pt->from) {
+        ft_point_release(pt);
+        return NULL;
+    }
+    node *n = ft_new(node);
+    n->p = *pt;
+    n->used = ++p->clock;
+    link_to(parent, n);
+    return n;
+}
+
 /* A point of the folder; parents come before their children. */
 static void from_folder(void *user, ft_point *pt)
 {
     ft_prefix *p = user;
-    node *parent = pt->from ? find_key(&p->root, pt->parent) : &p->root;
-    if (!parent || parent->p.len != pt->from) {
-        ft_point_dir_remove(p->dir, pt->key);
-        ft_point_release(pt);
+    const ft_key key = pt->key;
+    node *n = adopt(p, pt);
+    if (!n) {
+        ft_point_dir_remove(p->dir, key);
         return;
     }
-    node *n = ft_new(node);
-    n->p = *pt;
     n->on_disk = true;
     n->has_state = true; /* until its file says otherwise */
-    n->used = ++p->clock;
-    add(p, parent, n);
+    count_in(p, n);
 }
 
 ft_status ft_prefix_new(ft_prefix **out, ft_cache *c, const ft_prefix_params *params, ft_err *err)
@@ -366,7 +379,8 @@ bool ft_prefix_keep(ft_prefix *p, const int32_t *ids, int len, const ft_seq *s, 
     n->p.state = state;
     n->has_state = true;
     if (fresh) {
-        add(p, at, n);
+        link_to(at, n);
+        count_in(p, n);
         regroup(p, at, n);
     } else {
         p->n.bytes += node_bytes(p, n);
@@ -376,4 +390,99 @@ bool ft_prefix_keep(ft_prefix *p, const int32_t *ids, int len, const ft_seq *s, 
     if (p->dir && n->p.pages) ft_point_dir_write(p->dir, &n->p);
     make_room(p, n);
     return true;
+}
+
+/* ---- one conversation in a file ---- */
+
+static const char lane_magic[8] = {'f', 't', 'l', 'a', 'n', 'e', '0', '1'};
+
+static int above(const node *n)
+{
+    int k = 0;
+    for (; n->parent; n = n->parent) k++;
+    return k;
+}
+
+/* From the root down, each as its file would be. */
+static void put_chain(const ft_prefix *p, ft_out *o, const node *n)
+{
+    if (!n->parent) return;
+    put_chain(p, o, n->parent);
+    const uint64_t bytes = ft_point_bytes(&n->p);
+    ft_out_write(o, &bytes, sizeof bytes);
+    ft_point_put(o, &n->p, &p->s);
+}
+
+ft_status ft_prefix_save(ft_prefix *p, const int32_t *ids, int n, const char *path, ft_err *err)
+{
+    node *last = deepest(&p->root, ids, n, true);
+    while (last && !load(p, last)) last = deepest(&p->root, ids, n, true);
+    ft_out *o;
+    const ft_status st = ft_out_open(&o, path, err);
+    if (st) return st;
+    const uint64_t digest = p->s.digest;
+    const uint32_t count[2] = {(uint32_t)n, last ? (uint32_t)above(last) : 0};
+    ft_out_write(o, lane_magic, sizeof lane_magic);
+    ft_out_write(o, &digest, sizeof digest);
+    ft_out_write(o, count, sizeof count);
+    ft_out_write(o, ids, sizeof *ids * (size_t)n);
+    if (last) put_chain(p, o, last);
+    return ft_out_commit(o, err);
+}
+
+/* One point of such a file into the tree, unless it is there. */
+static ft_status take_point(ft_prefix *p, ft_cursor *c, ft_err *err)
+{
+    const uint64_t bytes = ft_cursor_u64(c);
+    const void *at = bytes <= ft_cursor_left(c) ? ft_cursor_bytes(c, (size_t)bytes) : NULL;
+    if (!at) return ft_fail(err, FT_EFORMAT, "file ends inside a prefix");
+    ft_point pt;
+    const ft_status st = ft_point_parse(&pt, at, (size_t)bytes, bytes, &p->s, true, err);
+    if (st) return st;
+    node *here = find_key(&p->root, pt.key);
+    if (here && here->p.pages && (here->has_state || !pt.state)) {
+        ft_point_release(&pt);
+        return FT_OK;
+    }
+    node *n = adopt(p, &pt);
+    if (!n) return ft_fail(err, FT_EFORMAT, "a prefix that begins nowhere");
+    n->has_state = n->p.state != NULL;
+    n->on_disk = p->dir != NULL;
+    count_in(p, n);
+    if (p->dir) ft_point_dir_write(p->dir, &n->p);
+    return FT_OK;
+}
+
+ft_status ft_prefix_load(ft_prefix *p, const char *path, int32_t **ids, int *n, ft_err *err)
+{
+    ft_map map;
+    ft_status st = ft_map_open(&map, path, true, err);
+    if (st) return st;
+    ft_cursor c = ft_cursor_over(map.data, map.bytes);
+    const void *m = ft_cursor_bytes(&c, sizeof lane_magic);
+    const uint64_t digest = ft_cursor_u64(&c);
+    const uint32_t n_ids = ft_cursor_u32(&c), points = ft_cursor_u32(&c);
+    *ids = NULL;
+    if (!m || memcmp(m, lane_magic, sizeof lane_magic))
+        st = ft_fail(err, FT_EFORMAT, "not a saved lane");
+    else if (digest != p->s.digest)
+        st = ft_fail(err, FT_EUNSUPPORTED, "saved by another model or cache");
+    else if (n_ids > (uint32_t)p->s.cells)
+        st = ft_fail(err, FT_ELIMIT, "%u tokens, want at most %d", n_ids, p->s.cells);
+    const void *at = st ? NULL : ft_cursor_bytes(&c, sizeof **ids * (size_t)n_ids);
+    if (!st && !at) st = ft_fail(err, FT_EFORMAT, "file ends inside the tokens");
+    if (!st) {
+        *ids = ft_new_n(int32_t, (size_t)n_ids + 1);
+        memcpy(*ids, at, sizeof **ids * (size_t)n_ids);
+        *n = (int)n_ids;
+    }
+    for (uint32_t i = 0; i < points && !st; i++) st = take_point(p, &c, err);
+    make_room(p, NULL);
+    ft_map_close(&map);
+    if (st) {
+        ft_err_prefix(err, "%s", path);
+        ft_free(*ids);
+        *ids = NULL;
+    }
+    return st;
 }

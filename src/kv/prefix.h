@@ -40,6 +40,10 @@ int ft_prefix_find(ft_prefix *p, const int32_t *ids, int n, int longer, ft_seq *
 /* Makes a point of the sequence's first len cells, whose ids these are. extra NULL: zeros. false
  * when the sequence does not hold what that takes, or the budget is too small. */
 bool ft_prefix_keep(ft_prefix *p, const int32_t *ids, int len, const ft_seq *s, const void *extra);
+/* All points on the way to these ids in one file, with the ids; and back into the tree. *ids is the
+ * caller's (ft_free). The same checks as for files of the folder. */
+ft_status ft_prefix_save(ft_prefix *p, const int32_t *ids, int n, const char *path, ft_err *err);
+ft_status ft_prefix_load(ft_prefix *p, const char *path, int32_t **ids, int *n, ft_err *err);
 void ft_prefix_count(const ft_prefix *p, ft_prefix_counts *out);
 
 #endif

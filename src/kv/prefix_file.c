@@ -161,12 +161,14 @@ void ft_point_release(ft_point *p)
     *p = (ft_point){0};
 }
 
-static ft_status write_point(const char *path, const ft_point *p, const ft_point_shape *s,
-                             ft_err *err)
+uint64_t ft_point_bytes(const ft_point *p)
 {
-    ft_out *o;
-    ft_status st = ft_out_open(&o, path, err);
-    if (st) return st;
+    return sizeof(head) + sizeof *p->ids * (uint64_t)(p->len - p->from) + p->pages->bytes +
+           (p->state ? p->state->bytes : 0);
+}
+
+void ft_point_put(ft_out *o, const ft_point *p, const ft_point_shape *s)
+{
     const size_t n_ids = (size_t)(p->len - p->from), state = p->state ? p->state->bytes : 0;
     head h = {
         .version = VERSION,
@@ -187,6 +189,15 @@ static ft_status write_point(const char *path, const ft_point *p, const ft_point
     ft_out_write(o, p->ids, n_ids * sizeof *p->ids);
     ft_out_write(o, p->pages->data, p->pages->bytes);
     if (state) ft_out_write(o, p->state->data, state);
+}
+
+static ft_status write_point(const char *path, const ft_point *p, const ft_point_shape *s,
+                             ft_err *err)
+{
+    ft_out *o;
+    const ft_status st = ft_out_open(&o, path, err);
+    if (st) return st;
+    ft_point_put(o, p, s);
     return ft_out_commit(o, err);
 }
 

@@ -140,6 +140,57 @@ void ft_seq_journal_put(ft_seq *s, const void *in)
     states(s->c, s->slot, true, (unsigned char *)(uintptr_t)in, into);
 }
 
+/* ---- leaving and coming back ---- */
+
+struct ft_parked {
+    int first[2], end[2];
+    size_t at[2];
+    unsigned char data[];
+};
+
+ft_parked *ft_seq_park(ft_seq *s)
+{
+    assert(!s->span_n);
+    size_t bytes = 0, at[2];
+    for (int i = 0; i < 2; i++) {
+        at[i] = bytes;
+        bytes += (size_t)(s->end_page[i] - s->first_page[i]) * ft_cache_page_bytes(s->c, i);
+    }
+    ft_parked *p = ft_try_alloc(sizeof *p + bytes);
+    if (!p) return NULL;
+    for (int i = 0; i < 2; i++) {
+        p->at[i] = at[i];
+        p->first[i] = s->first_page[i];
+        p->end[i] = s->end_page[i];
+        ft_seq_pages_get(s, i, p->first[i], p->end[i], p->data + at[i]);
+        ft_seq_drop_pages(s, i);
+    }
+    return p;
+}
+
+bool ft_seq_unpark(ft_seq *s, ft_parked *p)
+{
+    for (int i = 0; i < 2; i++)
+        if (p->end[i] - p->first[i] > s->c->space[i].n_free) return false;
+    for (int i = 0; i < 2; i++) {
+        s->first_page[i] = s->end_page[i] = p->first[i];
+        ft_seq_take_pages(s, i, p->end[i]);
+        ft_seq_pages_put(s, i, p->first[i], p->end[i], p->data + p->at[i]);
+    }
+    ft_free(p);
+    return true;
+}
+
+int ft_parked_pages(const ft_parked *p)
+{
+    return p->end[FT_SPACE_FULL] - p->first[FT_SPACE_FULL];
+}
+
+void ft_parked_free(ft_parked *p)
+{
+    ft_free(p);
+}
+
 /* ---- places to go on from ---- */
 
 bool ft_seq_settled(const ft_seq *s)

@@ -18,6 +18,15 @@ void ft_seq_state_get(const ft_seq *s, void *out);
 void ft_seq_state_put(ft_seq *s, const void *in);
 void ft_seq_journal_get(const ft_seq *s, void *out);
 void ft_seq_journal_put(ft_seq *s, const void *in);
+/* The pages of a sequence moved to host memory, so that others can have them; its length, states
+ * and journal stay. Until they are back nothing else may be done with it but ft_seq_rewind to 0.
+ * NULL when memory is gone. */
+typedef struct ft_parked ft_parked;
+ft_parked *ft_seq_park(ft_seq *s);
+bool ft_seq_unpark(ft_seq *s, ft_parked *p); /* frees p; false: not enough pages, all as before */
+int ft_parked_pages(const ft_parked *p);     /* that it wants of the full space */
+void ft_parked_free(ft_parked *p);           /* accepts NULL */
+
 /* No rows wait in the journal: the stored state is that of the sequence's length. */
 bool ft_seq_settled(const ft_seq *s);
 /* The first page of windows that a sequence of len cells needs to go on. */

@@ -124,9 +124,7 @@ static void geglu(const cfg *c, const layer *w, const act *a, ft_step *s, ft_mat
 {
     ft_mat g = ft_cols(a->g, 0, w->F), u = ft_cols(a->up, 0, w->F);
     ft_rmsnorm(s, a->xn, a->x, w->ffn_norm, c->eps);
-    ft_linear(s, g, a->xn, &w->gate);
-    ft_linear(s, u, a->xn, &w->up);
-    ft_act_mul(s, g, g, u, FT_GELU);
+    ft_glu(s, g, u, a->xn, &w->gate, &w->up, FT_GELU);
     ft_linear(s, y, g, &w->down);
 }
 
@@ -168,11 +166,11 @@ static void forward(const ft_model *m, ft_step *s)
     ft_rope_angles(s, a.cs_slide, &c->rope_slide);
     if (c->P) per_layer_inputs(c, &a, s);
     for (int l = 0; l < c->L; l++) {
-        ft_probe(s, "layer_in", l, a.x);
+        ft_layer_begin(s, l, a.x);
         block(c, &c->layer[l], &a, s, l);
     }
     ft_rmsnorm(s, s->hidden, a.x, c->out_norm, c->eps);
-    ft_probe(s, "layer_in", c->L, s->hidden);
+    ft_layer_begin(s, c->L, s->hidden);
     if (!s->n_out) return;
     ft_mat h = ft_take_rows(s, s->n_out, c->D);
     ft_gather_out(s, h, s->hidden);

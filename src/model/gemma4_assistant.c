@@ -70,9 +70,7 @@ static void attn(const cfg *c, const layer *w, const act *a, ft_step *s)
 static void ffn(const cfg *c, const layer *w, const act *a, ft_step *s)
 {
     ft_rmsnorm(s, a->xn, a->x, w->ffn_norm, c->eps);
-    ft_linear(s, a->g, a->xn, &w->gate);
-    ft_linear(s, a->up, a->xn, &w->up);
-    ft_act_mul(s, a->g, a->g, a->up, FT_GELU);
+    ft_glu(s, a->g, a->up, a->xn, &w->gate, &w->up, FT_GELU);
     ft_linear(s, a->t, a->g, &w->down);
     ft_rmsnorm(s, a->t, a->t, w->post_ffn_norm, c->eps);
     ft_add(s, a->x, a->t, w->scale);

@@ -152,7 +152,7 @@ static void forward(const ft_model *m, ft_step *s)
     ft_rope_angles(s, a.cs, &c->rope);
     for (int l = 0; l < c->L; l++) {
         const layer *w = &c->layer[l];
-        ft_probe(s, "layer_in", l, a.x);
+        ft_layer_begin(s, l, a.x);
         ft_rmsnorm(s, a.xn, a.x, w->mix_norm, c->eps);
         if (w->kind == DELTA) {
             delta(c, w, &a, s, l);
@@ -163,7 +163,7 @@ static void forward(const ft_model *m, ft_step *s)
         ffn(c, w, &a, s);
     }
     ft_rmsnorm(s, s->hidden, a.x, c->out_norm, c->eps);
-    ft_probe(s, "layer_in", c->L, s->hidden);
+    ft_layer_begin(s, c->L, s->hidden);
     if (!s->n_out) return;
     ft_mat h = ft_take_rows(s, s->n_out, c->D);
     ft_gather_out(s, h, s->hidden);

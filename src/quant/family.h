@@ -46,6 +46,9 @@ static inline float wr_f16(uint8_t *p, float v)
 /* The sixteen steps of IQ4_NL and IQ4_XS, and twice the sixteen values of an FP4 number. */
 extern const int8_t ft_iq4_value[16], ft_fp4_value[16];
 
+/* What the codes of TQ4_1S stand for. */
+const float *ft_tq4_values(void); /* sixteen */
+
 /* 6-bit scale and min number b (0..7) of the twelve bytes in a Q4_K or Q5_K block. */
 static inline void ft_scale_min_k4(const uint8_t *s, int b, int *scale, int *min)
 {
@@ -56,6 +59,14 @@ static inline void ft_scale_min_k4(const uint8_t *s, int b, int *scale, int *min
         *scale = (s[b + 4] & 15) | s[b - 4] >> 6 << 4;
         *min = s[b + 4] >> 4 | s[b] >> 6 << 4;
     }
+}
+
+/* The signs of eight IQ2 or IQ3 values: seven bits are stored, the eighth makes the number of minus
+ * signs even. */
+static inline uint32_t ft_even_signs(uint32_t v)
+{
+    v &= 127;
+    return v | (uint32_t)(__builtin_popcount(v) & 1) << 7;
 }
 
 /* The f16 block scale of IQ1_M, spread over the top four bits of its four scale words. */

@@ -3,13 +3,6 @@
 #include "quant/family.h"
 #include "quant/grids.h"
 
-/* Seven sign bits are stored; the eighth makes the number of minus signs even. */
-static uint32_t even_signs(uint32_t v)
-{
-    v &= 127;
-    return v | (uint32_t)(__builtin_popcount(v) & 1) << 7;
-}
-
 static float sign(float x, uint32_t signs, int j)
 {
     return signs >> j & 1 ? -x : x;
@@ -28,7 +21,7 @@ void ft_decode_iq2_xxs(float *dst, const uint8_t *src, size_t blocks)
             const uint8_t *record = src + 2 + 8 * (k / 4);
             const uint32_t w = rd32(record + 4);
             const float scale = d * (0.5f + (float)(w >> 28)) * 0.25f;
-            put_iq2(dst + 8 * k, ft_grid_iq2xxs[record[k % 4]], even_signs(w >> 7 * (k % 4)),
+            put_iq2(dst + 8 * k, ft_grid_iq2xxs[record[k % 4]], ft_even_signs(w >> 7 * (k % 4)),
                     scale);
         }
     }
@@ -41,7 +34,7 @@ void ft_decode_iq2_xs(float *dst, const uint8_t *src, size_t blocks)
         for (int k = 0; k < 32; k++) {
             const uint32_t v = rd16(src + 2 + 2 * k);
             const int s = src[66 + k / 4] >> 4 * (k / 2 % 2) & 15;
-            put_iq2(dst + 8 * k, ft_grid_iq2xs[v & 511], even_signs(v >> 9),
+            put_iq2(dst + 8 * k, ft_grid_iq2xs[v & 511], ft_even_signs(v >> 9),
                     d * (0.5f + (float)s) * 0.25f);
         }
     }
@@ -66,7 +59,7 @@ void ft_decode_iq3_xxs(float *dst, const uint8_t *src, size_t blocks)
         const float d = rd_f16(src);
         for (int k = 0; k < 64; k++) {
             const uint32_t w = rd32(src + 66 + 4 * (k / 8));
-            const uint32_t signs = even_signs(w >> 7 * (k / 2 % 4)) >> 4 * (k % 2);
+            const uint32_t signs = ft_even_signs(w >> 7 * (k / 2 % 4)) >> 4 * (k % 2);
             const float scale = d * (0.5f + (float)(w >> 28)) * 0.5f;
             const uint16_t entry = ft_grid_iq3xxs[src[2 + k]];
             for (int j = 0; j < 4; j++)

@@ -1,6 +1,8 @@
 /* TQ3_1S and TQ4_1S: 32 weights are rotated by signs and a Walsh-Hadamard transform, after which
  * they look Gaussian; each half of 16 then has a scale and indices into a Gaussian codebook.
  * The encoder's order of sums is part of the format's reference: its bytes can be compared. */
+#include "quant/turbo_weights.h"
+
 #include "quant/family.h"
 #include "quant/lanes.h"
 
@@ -67,17 +69,39 @@ void ft_decode_tq4_1s(float *dst, const uint8_t *src, size_t blocks)
     }
 }
 
+const float *ft_tq4_values(void)
+{
+    return book4.value;
+}
+
+const ft_tq_book *ft_tq_book_of(ft_type t)
+{
+    static const ft_tq_book three = {{-113, -73, -42, -14, 13, 41, 72, 112}, 0.0177042916f};
+    static const ft_tq_book four = {
+        {-104, -79, -62, -48, -36, -25, -15, -5, 5, 15, 25, 36, 48, 62, 79, 104}, 0.0261686014f};
+    return t == FT_TQ3_1S ? &three : &four;
+}
+
+void ft_tq_turn(float *y, const float *x, int n)
+{
+    for (; n > 0; n -= 32, x += 32, y += 32) {
+        float v[32];
+        for (int i = 0; i < 32; i++) v[i] = minus_signs >> i & 1 ? -x[i] : x[i];
+        hadamard(v);
+        for (int i = 0; i < 32; i++) y[i] = v[i] * norm;
+    }
+}
+
 /* The limit is far above what an f16 scale can reach, and keeps the sums of squares finite. */
 static void rotate(float v[32], const float *src)
 {
     const float limit = 1e9f;
+    float x[32];
     for (int i = 0; i < 32; i++) {
         const float finite = isfinite(src[i]) ? src[i] : 0.0f;
-        const float x = finite > limit ? limit : finite < -limit ? -limit : finite;
-        v[i] = minus_signs >> i & 1 ? -x : x;
+        x[i] = finite > limit ? limit : finite < -limit ? -limit : finite;
     }
-    hadamard(v);
-    for (int i = 0; i < 32; i++) v[i] *= norm;
+    ft_tq_turn(v, x, 32);
 }
 
 /* Codes of one half for scale d: how many thresholds lie at or below each value. */

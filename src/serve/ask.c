@@ -56,6 +56,7 @@ static const field TABLE[] = {
     {"return_progress", BOOLEAN, AT(progress), 0, 0, false},
     {"post_sampling_probs", BOOLEAN, AT(post_probs), 0, 0, false},
     {"sse_ping_interval", WHOLE, AT(ping_s), -1, 3600, true},
+    {"t_max_predict_ms", WHOLE, AT(max_ms), 0, BIG, true},
     {"n", WHOLE, AT(n), 1, BIG, false},
     {"n_cmpl", WHOLE, AT(n), 1, BIG, false},
 };

@@ -14,6 +14,7 @@ typedef struct ft_ask {
     bool stream, include_usage, timings_per_token, return_tokens, progress, post_probs;
     bool drop_thought, both_thoughts; /* as in ft_talk */
     int ping_s;
+    int max_ms; /* of a reply that has begun a second line; 0: any */
     char **own; /* freed at the end */
     int n_own;
     const char *stop[FT_ASK_STOPS];

@@ -84,6 +84,30 @@ static bool check_calls(const json_t *calls, ft_bad *bad)
     return true;
 }
 
+/* The calls with objects for arguments, as templates read them. What is no object (cut off, or a
+ * plain text) is passed on as one. */
+static json_t *plain_calls(const json_t *calls)
+{
+    json_t *out = json_deep_copy(calls), *k;
+    size_t i;
+    json_array_foreach(out, i, k)
+    {
+        json_t *f = json_object_get(k, "function"), *args = ft_get(f, "arguments");
+        json_t *parsed = json_is_string(args) && json_string_length(args)
+                             ? json_loads(json_string_value(args), 0, NULL)
+                             : json_object();
+        if (json_is_object(args)) {
+            json_decref(parsed);
+        } else if (json_is_object(parsed)) {
+            json_object_set_new(f, "arguments", parsed);
+        } else {
+            json_decref(parsed);
+            json_object_set_new(f, "arguments", json_pack("{s:O}", "arguments", args));
+        }
+    }
+    return out;
+}
+
 static const char *role_of(const json_t *m, size_t i, ft_bad *bad)
 {
     static const char *const role[] = {"system",    "developer", "user",
@@ -128,7 +152,10 @@ static json_t *message(const json_t *m, size_t i, ft_bad *bad)
     json_object_foreach_safe(out, next, key, v) if (json_is_null(v)) json_object_del(out, key);
     json_object_set_new(out, "role", json_string(role));
     json_object_set_new(out, "content", text ? text : json_string(""));
-    if (calls && !json_array_size(calls)) json_object_del(out, "tool_calls");
+    if (json_array_size(calls))
+        json_object_set_new(out, "tool_calls", plain_calls(calls));
+    else
+        json_object_del(out, "tool_calls");
     return out;
 }
 

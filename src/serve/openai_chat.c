@@ -58,8 +58,8 @@ static void live_timings(const ft_talk *t, const ft_choice *c, json_t *j)
     const ft_reply so_far = {.prompt_tokens = p.prompt_tokens,
                              .cached_tokens = p.cached_tokens,
                              .reply_tokens = c->n_tokens,
-                             .reply_s = c->first_s ? ft_talk_now() - c->first_s : 0,
-                             .prompt_s = c->first_s ? c->first_s - t->c->begun_s : 0};
+                             .reply_s = c->first_s > 0 ? ft_talk_now() - c->first_s : 0,
+                             .prompt_s = c->first_s > 0 ? c->first_s - t->c->begun_s : 0};
     json_object_set_new(j, "timings", ft_timings(&so_far));
 }
 

@@ -35,7 +35,8 @@ static void put(maker *m, const char *role, json_t *content)
     json_array_append_new(m->list, one);
 }
 
-static void put_call(maker *m, const json_t *item, const char *args_key)
+/* A custom call has a text where others have JSON. */
+static void put_call(maker *m, const json_t *item, bool custom)
 {
     if (!is_assistant(last(m)) || m->thought) put(m, "assistant", json_string(""));
     json_t *to = last(m), *calls = json_object_get(to, "tool_calls");
@@ -43,11 +44,11 @@ static void put_call(maker *m, const json_t *item, const char *args_key)
         calls = json_array();
         json_object_set_new(to, "tool_calls", calls);
     }
-    json_t *args = ft_get(item, args_key);
-    json_array_append_new(
-        calls, json_pack("{s:O*, s:s, s:{s:O, s:O}}", "id", ft_get(item, "call_id"), "type",
-                         "function", "function", "name", ft_get(item, "name"), "arguments",
-                         json_is_string(args) ? args : json_object_get(item, "name")));
+    json_t *args = custom ? json_pack("{s:O*}", "input", ft_get(item, "input"))
+                          : json_incref(ft_get(item, "arguments"));
+    json_array_append_new(calls, json_pack("{s:O*, s:s, s:{s:O, s:o*}}", "id",
+                                           ft_get(item, "call_id"), "type", "function", "function",
+                                           "name", ft_get(item, "name"), "arguments", args));
 }
 
 static bool put_output(maker *m, const json_t *item, ft_bad *bad)
@@ -107,7 +108,7 @@ static bool put_item(maker *m, const json_t *item, size_t i, ft_bad *bad)
     if (is(item, "function_call_output") || is(item, "custom_tool_call_output"))
         return put_output(m, item, bad);
     if ((call || custom) && json_is_string(ft_get(item, "name"))) {
-        put_call(m, item, call ? "arguments" : "input");
+        put_call(m, item, custom);
         return true;
     }
     /* every new version of a client has one more */

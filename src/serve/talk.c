@@ -16,6 +16,7 @@ enum {
 
 static json_t *token_json(const ft_talk *t, const ft_token_prob *p)
 {
+    const double logprob = fmax((double)p->logprob, -1e4); /* JSON has no infinity */
     json_t *j = json_object(), *bytes = json_array();
     char *text;
     size_t n;
@@ -29,7 +30,7 @@ static json_t *token_json(const ft_talk *t, const ft_token_prob *p)
     json_object_set_new(j, "token", ft_say_text(text, n));
     json_object_set_new(j, "bytes", bytes);
     json_object_set_new(j, t->post_probs ? "prob" : "logprob",
-                        json_real(t->post_probs ? exp(p->logprob) : fmax(p->logprob, -1e4)));
+                        json_real(t->post_probs ? exp(logprob) : logprob));
     free(text);
     return j;
 }
@@ -68,7 +69,7 @@ static void begin_call(ft_choice *c, const ft_event *e)
 
 static void take_token(ft_talk *t, ft_choice *c, const ft_event *e)
 {
-    if (!c->first_s) c->first_s = ft_now_s();
+    if (c->first_s <= 0) c->first_s = ft_now_s();
     c->n_tokens++;
     if (t->return_tokens) {
         json_array_append_new(c->ids, json_integer(e->id));
@@ -120,13 +121,24 @@ static void take(ft_talk *t, ft_choice *c, const ft_event *e)
         ft_log(FT_LOG_DEBUG, "%s: %zu bytes behind a tool call were dropped", t->c->id, e->bytes);
 }
 
+/* A reply that takes too long ends, once it has a whole line. */
+static void look_at_clock(ft_talk *t, ft_choice *c)
+{
+    if (!t->max_ms || c->first_s <= 0 || c->time_up) return;
+    if ((ft_now_s() - c->first_s) * 1e3 < t->max_ms) return;
+    if (!memchr(ft_buf_z(&c->answer), '\n', c->answer.len)) return;
+    c->time_up = true;
+    ft_job_cancel(c->job);
+}
+
 /* ---- pumping ---- */
 
 static void end_choice(ft_talk *t, ft_choice *c)
 {
     c->done = true;
     c->st = ft_job_result(c->job, &c->reply, &c->err);
-    const double first = c->first_s ? c->first_s - t->c->begun_s : -1;
+    if (c->time_up && c->reply.reason == FT_REASON_CANCEL) c->reply.reason = FT_REASON_LENGTH;
+    const double first = c->first_s > 0 ? c->first_s - t->c->begun_s : -1;
     ft_metrics_reply(&t->c->s->metrics, &c->reply, first);
     if (!c->st && c->reply.reason == FT_REASON_CANCEL && !atomic_load(&t->c->gone))
         c->st = ft_fail(&c->err, FT_ECANCELLED, "the server is shutting down");
@@ -148,6 +160,7 @@ static void pump_choice(ft_talk *t, ft_choice *c)
     ft_event e;
     if (t->stream) say_progress(t, c);
     while ((!t->stream || t->c->out.len < PILE) && ft_job_next(c->job, &e)) take(t, c, &e);
+    look_at_clock(t, c);
     if (t->stream || ft_job_done(c->job)) flush(t, c);
     if (ft_job_done(c->job)) end_choice(t, c);
 }
@@ -161,7 +174,7 @@ static void note(ft_talk *t)
         r->reply_tokens > 1 && r->reply_s > 0 ? (r->reply_tokens - 1) / r->reply_s : 0;
     snprintf(t->c->note, sizeof t->c->note,
              "prompt %d cached %d reply %d first %.1f ms, %.1f tokens/s, %.2f a round, %s",
-             u.prompt, u.cached, u.reply, c->first_s ? (c->first_s - t->c->begun_s) * 1e3 : 0.0,
+             u.prompt, u.cached, u.reply, c->first_s > 0 ? (c->first_s - t->c->begun_s) * 1e3 : 0.0,
              rate, r->draft_rounds > 0 ? 1 + (double)r->accepted / (double)r->draft_rounds : 1.0,
              c->st ? "error" : ft_finish_reason(c));
 }
@@ -286,6 +299,7 @@ static ft_talk *new_talk(ft_call *c, ft_served *d, const ft_shape *shape, const 
     t->drop_thought = a->drop_thought;
     t->both_thoughts = a->both_thoughts;
     t->top_logprobs = a->r.top_logprobs;
+    t->max_ms = a->max_ms;
     t->done_tokens = -1;
     t->extra = extra;
     c->ping_s = a->ping_s;

@@ -33,6 +33,7 @@ typedef struct ft_choice {
     json_t *ids;      /* of the tokens, when asked for */
     json_t *logprobs; /* entries as the chat API has them, when asked for */
     double first_s;   /* when the first token came; 0: not yet */
+    bool time_up;     /* it was ended for max_ms */
     /* what arrived and was not said yet: text of one part, and the tokens with it */
     ft_event_part part;
     int part_call;
@@ -75,6 +76,7 @@ struct ft_talk {
     int n;
     bool stream, include_usage, timings_per_token, return_tokens, progress, post_probs, failed;
     bool finished;
+    int max_ms;
     int top_logprobs;   /* < 0: none */
     bool drop_thought;  /* reasoning is not shown */
     bool both_thoughts; /* deepseek-legacy: in the answer too */

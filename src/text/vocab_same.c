@@ -17,9 +17,10 @@ static const char *const keys[] = {
 static ft_str value(char *out, size_t bytes, const ft_gguf_kv *kv, uint64_t i)
 {
     ft_str s;
-    int64_t n;
+    int64_t n = 0;
     if (ft_gguf_kv_str(kv, i, &s)) return s;
-    snprintf(out, bytes, ft_gguf_kv_i64(kv, i, &n) ? "%lld" : "no number", (long long)n);
+    const bool number = ft_gguf_kv_i64(kv, i, &n);
+    snprintf(out, bytes, number ? "%lld" : "no number", (long long)n);
     return ft_str_of(out);
 }
 

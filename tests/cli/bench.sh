@@ -16,6 +16,20 @@ for key in commit cpu name threads weight_bytes; do
     [ -n "$(field "$key" <<<"$out")" ]
     ok "JSON names the $key" $?
 done
+for key in prompt_step decode_step; do
+    grep -q "\"$key\"" <<<"$out"
+    ok "JSON has a $key" $?
+done
+same "no op of a step without a time" "$(grep -c '"seconds": 0.0,*$' <<<"$out")" 0
+text=$("$ft" bench -m "$model" -p 32 -n 4 -r 1 -q --layers)
+same "a table for the prompt and one for decoding" "$(grep -c 'op by op' <<<"$text")" 2
+same "linear stands in both" "$(grep -c "^  linear " <<<"$text")" 2
+grep -q '^  layer 0 ' <<<"$text"
+ok "layers on demand" $?
+"$ft" bench -m "$model" -d 300 -r 1 --plot "$dir/depth.svg" >"$dir/depth.txt"
+same "speed at each depth" "$(grep -c '^after' "$dir/depth.txt")" 3
+grep -q '<polyline' "$dir/depth.svg" && grep -q '>300<' "$dir/depth.svg"
+ok "and a picture of it" $?
 same "no prompt asked for" "$("$ft" bench -m "$model" -p 0 -n 4 -r 1 -q | grep -c '^prompt')" 0
 "$ft" bench -m "$model" -p 0 -n 4 -r 1 -d 64 -q | grep -q 'after 64 tokens'
 ok "decoding in the middle of a text" $?

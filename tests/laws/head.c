@@ -291,7 +291,7 @@ static uint64_t allowance(const law_model *m, const ft_engine_params *p)
         }
     }
     const uint64_t rows = (uint64_t)p->rows + FT_RING_ROWS + 1;
-    sum += f * K1 * ((uint64_t)m->m->V + 2 * D);
+    sum += f * K1 * ((uint64_t)m->m->V + 2 * D + 1); /* logits, rows, the best id */
     sum += f * (FT_RING_ROWS + K1) * D + f * rows * (D + 16); /* ring, and rows gathered from it */
     return sum + f * m->m->arch->arena(m->m, 0, (int)K1);
 }

@@ -145,6 +145,65 @@ static void company(const law_model *m, int k)
     ft_engine_free(e);
 }
 
+/* Fewer pages than everyone wants: some wait with what they have, nobody loses anything. All start
+ * at once, where the queue would let some wait outside. */
+static void crowded(const law_model *m, int k, int64_t cells)
+{
+    enum { N = 4 };
+    ft_engine_params p = law_params(k);
+    p.lanes = N;
+    p.ctx = 400;
+    static law_reply want[N], got[N];
+    int32_t ids[N][150];
+    ft_task j = law_job(80, k);
+    for (int i = 0; i < N; i++) {
+        law_prompt(ids[i], 90 + 10 * i, m->m->V, (uint64_t)i + 9);
+        law_reply_alone(&want[i], m, &p, &j, ids[i], 90 + 10 * i);
+    }
+    p.cells = cells;
+    ft_engine *e = law_engine(m, &p);
+    const int pages = ft_cache_free_pages(e->cache);
+    ft_lane *l[N];
+    for (int i = 0; i < N; i++) l[i] = ft_lane_new(e);
+    for (int i = 0; i < N; i++) law_start(&got[i], l[i], &j, ids[i], 90 + 10 * i);
+    for (int n = 0; ft_engine_round(e); n++)
+        if (n == 30) ft_lane_cancel(l[2]); /* wherever it is then */
+    for (int i = 0; i < N; i++) {
+        law_done(&got[i]);
+        law(i == 2 || law_same(&got[i], &want[i]),
+            "%s, %d drafts, %d cells: reply %d differs at %d, ended %d", m->name, k, (int)cells, i,
+            law_parting(&got[i], &want[i]), got[i].finish);
+    }
+    law(e->preempted > 0, "%s, %d cells: nobody had to wait for pages", m->name, (int)cells);
+    for (int i = 0; i < N; i++) ft_lane_free(l[i]);
+    law(ft_cache_free_pages(e->cache) == pages, "%s: pages did not come back", m->name);
+    ft_engine_free(e);
+}
+
+/* One that does not fit even alone ends, and says why. */
+static void too_long(const law_model *m)
+{
+    ft_engine_params p = law_params(2);
+    p.ctx = 400;
+    p.cells = 64;
+    static law_reply r;
+    int32_t ids[100];
+    ft_err err;
+    law_prompt(ids, 100, m->m->V, 1);
+    ft_engine *e = law_engine(m, &p);
+    ft_lane *l = ft_lane_new(e);
+    const ft_task j = law_job(200, 2);
+    law_reply_on(&r, l, &j, ids, 100);
+    law(r.finish == FT_FINISH_CONTEXT && r.n > 100, "a reply without pages ended %d after %d",
+        r.finish, r.n - 100);
+    ft_task t = j;
+    int32_t many[200] = {0};
+    t.prompt = many;
+    t.n_prompt = 200;
+    law(ft_task_check(e, &t, &err) == FT_ECONTEXT, "a prompt that never fits was taken");
+    ft_engine_free(e);
+}
+
 /* The queue has an end; a drain finishes what is inside, a stop does not. */
 static void ends(const law_model *m)
 {
@@ -232,9 +291,12 @@ int main(void)
         law_model m = law_model_golden(model[i][0], model[i][1], 1);
         company(&m, 0);
         company(&m, 3);
+        crowded(&m, 0, 64 * 2);
+        crowded(&m, 3, 64 * 2);
         if (i == 0) {
             ends(&m);
             calls(&m);
+            too_long(&m);
         }
         law_model_close(&m);
     }

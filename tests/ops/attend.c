@@ -323,9 +323,72 @@ OPTEST(attend_newest, {4, 2, 64, 6, 6, 0, 0, 0, 300}, {4, 2, 64, 7, 6, 0, 0, 127
        {4, 2, 80, 7, 6, 0, 0, 500, 4}, {4, 2, 64, 5, 6, 100, 0, 300, 70},
        {2, 1, 64, 6, 6, 0, 400, 380, 40}, {4, 2, 192, 6, 7, 0, 0, 1030, 1})
 
+/* A needle in many cells: each row's query is one of the keys, and what it reads must be nearest to
+ * that cell's value. n[3]: of 33 needles that many may be lost. */
+static void attend_needle(ft_optest *t, const int *n)
+{
+    enum { ROWS = 33 };
+    const int d = n[0], type = n[1], cells = n[2];
+    const seq s = {cells - ROWS, ROWS};
+    const int pages = cells / FT_PAGE_ROWS + 1;
+    spans(t, &s, 1, pages);
+    const ft_kv kv = cache(t, type, type, 1, d, pages);
+    const size_t width = (size_t)((d + 15) / 16 * 16 + 16);
+    ft_mat k = t_uniform(t, cells, d, -1, 1), v = t_uniform(t, cells, d, -1, 1);
+    float *keys = ft_new_n(float, width *(size_t)cells),
+          *values = ft_new_n(float, width *(size_t)cells);
+    t->dev->download(t->dev, keys, k.p, sizeof(float) * width * (size_t)cells);
+    t->dev->download(t->dev, values, v.p, sizeof(float) * width * (size_t)cells);
+    const ft_batch rows = t->batch;
+    int32_t *cell = ft_new_n(int32_t, (size_t)cells), *zero = ft_new_n(int32_t, (size_t)cells);
+    const ft_span span = {.n = cells};
+    for (int c = 0; c < cells; c++) cell[c] = c;
+    t->batch.T = cells;
+    t->batch.cell = t_ints(t, cell, cells);
+    t->batch.span_of = t_ints(t, zero, cells);
+    t->batch.span = t_put(t, &span, sizeof span);
+    t->step->kv = &kv;
+    t_begin(t);
+    ft_kv_put(t->step, 0, ft_heads(k, 0, 1, d, d), ft_heads(v, 0, 1, d, d));
+    t_run(t);
+    t->batch = rows;
+    ft_mat q = t_output(t, ROWS, d), o = t_output(t, ROWS, d);
+    for (int r = 0; r < ROWS; r++)
+        t->dev->upload(t->dev, q.p + (size_t)r * (size_t)q.rs,
+                       keys + width * (size_t)(r * (cells - ROWS) / ROWS),
+                       sizeof(float) * (size_t)d);
+    t_begin(t);
+    ft_attend(t->step, 0, ft_heads(o, 0, 1, d, d), ft_heads(q, 0, 1, d, d), (ft_attn){.scale = 1});
+    t_expect(t, o, limit(t, type, type));
+    int lost = 0;
+    for (int r = 0; r < ROWS; r++) {
+        int best = -1;
+        double top = HUGE_VAL;
+        for (int c = 0; c < cells; c++) {
+            double e = 0;
+            for (int i = 0; i < d; i++) {
+                const double a =
+                    (double)t->kept[0].v[r * d + i] - (double)values[width * (size_t)c + (size_t)i];
+                e += a * a;
+            }
+            if (e < top) top = e, best = c;
+        }
+        lost += best != r * (cells - ROWS) / ROWS;
+    }
+    if (lost > n[3]) t_fail(t, "needles were lost", lost);
+    ft_free(keys);
+    ft_free(values);
+    ft_free(cell);
+    ft_free(zero);
+}
+OPTEST(attend_needle, {128, FT_KV_F16, 4096, 0}, {128, FT_KV_Q8_0, 4096, 0},
+       {128, FT_KV_TURBO4, 4096, 0}, {128, FT_KV_TURBO3, 4096, 0}, {128, FT_KV_TURBO2, 4096, 1},
+       {64, FT_KV_TURBO3, 4096, 1}, {256, FT_KV_TURBO3, 8192, 0})
+
 int main(int argc, char **argv)
 {
     const t_case *const all[] = {&attend_one_case,   &attend_many_case,    &attend_pair_case,
-                                 &attend_alone_case, &attend_centred_case, &attend_newest_case};
+                                 &attend_alone_case, &attend_centred_case, &attend_newest_case,
+                                 &attend_needle_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

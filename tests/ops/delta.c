@@ -56,6 +56,12 @@ static void step(ft_optest *t, const net *e, const ft_span *span, int S, int row
     t_run(t);
 }
 
+/* Chunks of a prompt run on tensor cores where there are any: their factors are halves. */
+static double limit(const ft_optest *t, int S, int rows)
+{
+    return !strcmp(t->dev->name, "cuda") && S == 128 && rows > FT_DECODE_ROWS ? 1e-6 : 1e-10;
+}
+
 static void expect_state(ft_optest *t, const net *e, double limit)
 {
     const ft_delta *s = &e->s;
@@ -71,20 +77,20 @@ static void delta(ft_optest *t, const int *n)
     const ft_span first = {.slot = 1, .n = rows, .past = past};
     step(t, &e, &first, 1, 0);
     t_cost(t, 0, 6.0 * rows * n[1] * n[2] * n[2]);
-    t_expect_rest(t, ft_rows(e.o, 0, rows), 1e-10);
+    t_expect_rest(t, ft_rows(e.o, 0, rows), limit(t, n[2], rows));
     const ft_span next = {.slot = 1, .n = 1, .past = past + rows};
     const double best = t->best_ns;
     step(t, &e, &next, 1, rows);
     t->best_ns = best;
     t_expect_rest(t, ft_rows(e.y, 0, rows), 1e-11);
-    t_expect_rest(t, e.o, 1e-10);
+    t_expect_rest(t, e.o, limit(t, n[2], rows));
     t_check_gaps(t, e.y);
     t_check_gaps(t, e.o);
-    expect_state(t, &e, 1e-10);
+    expect_state(t, &e, limit(t, n[2], rows));
 }
 OPTEST(delta, {1, 1, 4, 2, 1, 0}, {1, 2, 8, 4, 5, 0}, {2, 4, 16, 4, 16, 3}, {2, 6, 20, 3, 17, 0},
        {2, 2, 36, 4, 64, 0}, {1, 3, 32, 4, 97, 31}, {2, 4, 64, 4, 200, 7}, {1, 2, 128, 4, 130, 64},
-       {16, 32, 128, 4, 1, 0}, {3, 5, 7, 4, 70, 0})
+       {2, 6, 128, 4, 200, 60}, {1, 1, 128, 4, 90, 7}, {16, 32, 128, 4, 1, 0}, {3, 5, 7, 4, 70, 0})
 
 /* Several sequences in one step, with spans of every kind. */
 static void delta_many(ft_optest *t, const int *n)
@@ -95,17 +101,17 @@ static void delta_many(ft_optest *t, const int *n)
                           {.slot = 0, .row = 20, .n = 1},
                           {.slot = 3, .row = 21, .n = 5, .tentative = 1, .plane = 1}};
     step(t, &e, a, 3, 0);
-    expect_state(t, &e, 1e-10);
+    expect_state(t, &e, limit(t, n[2], 20));
     const ft_span b[3] = {
         {.slot = 3, .n = 4, .past = 3, .tentative = 1, .replay = 3},
         {.slot = 2, .row = 4, .n = 2, .past = 70, .tentative = 1},
         {.slot = 0, .row = 6, .n = 1, .past = 1},
     };
     step(t, &e, b, 3, 26);
-    expect_state(t, &e, 1e-10);
-    t_expect_rest(t, ft_rows(e.o, 0, 33), 1e-10);
+    expect_state(t, &e, limit(t, n[2], 20));
+    t_expect_rest(t, ft_rows(e.o, 0, 33), limit(t, n[2], 20));
 }
-OPTEST(delta_many, {1, 2, 16}, {2, 6, 32}, {3, 3, 12})
+OPTEST(delta_many, {1, 2, 16}, {2, 6, 32}, {3, 3, 12}, {1, 2, 128})
 
 /* The law of the journal: accepting m of n tentative rows and going on is the same, bit for bit, as
  * never having drafted. Played here for every m, in a second sequence beside the first. */
@@ -170,11 +176,12 @@ static void cut(ft_optest *t, const int *n)
     if (memcmp(x, x + state, state * sizeof(float))) t_fail(t, "state differs after a cut", at);
     if (memcmp(o.v, p.v, (size_t)(o.T * o.cols) * sizeof(float)))
         t_fail(t, "outputs differ after a cut", at);
-    t_expect_values(t, o, 1e-10);
+    t_expect_values(t, o, limit(t, S, rows));
     ft_free(p.v);
     ft_free(x);
 }
-OPTEST(cut, {16, 70, 64}, {32, 130, 64}, {32, 129, 128}, {16, 200, 128}, {64, 90, 64})
+OPTEST(cut, {16, 70, 64}, {32, 130, 64}, {32, 129, 128}, {16, 200, 128}, {64, 90, 64},
+       {128, 150, 64}, {128, 210, 128}, {128, 74, 64})
 
 int main(int argc, char **argv)
 {

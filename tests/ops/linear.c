@@ -68,7 +68,8 @@ OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32}
             OTHER(FT_IQ2_XS, 512), OTHER(FT_IQ3_XXS, 512), OTHER(FT_IQ1_S, 512),
             OTHER(FT_IQ3_S, 512), OTHER(FT_IQ2_S, 512), OTHER(FT_IQ1_M, 512), OTHER(FT_TQ1_0, 512),
             OTHER(FT_TQ2_0, 512), OTHER(FT_MXFP4, 96), OTHER(FT_NVFP4, 192), OTHER(FT_Q1_0, 256),
-            OTHER(FT_Q2_0, 192), OTHER(FT_TQ3_1S, 96), OTHER(FT_TQ4_1S, 96))
+            OTHER(FT_Q2_0, 192), BLOCK32(FT_TQ3_1S), BLOCK32(FT_TQ4_1S), {3, 352, 37, FT_TQ4_1S},
+            {300, 256, 40, FT_Q4_K}, {200, 64, 5, FT_Q8_0}) /* rows beyond what stays near */
 
 /* Several products of one x, of the same type and of others; then a pair joined by an activation.
  */
@@ -164,9 +165,10 @@ static void moe(ft_optest *t, const int *n)
         e.gate_up = t_weight(t, type, 2 * F, D, E);
     } else {
         e.gate = t_weight(t, type, F, D, E);
-        e.up = t_weight(t, type, F, D, E);
+        if (!n[8]) e.up = t_weight(t, type, F, D, E);
         e.gate.scale = t_vec(t, E, 0.5, 2).p;
     }
+    if (n[8]) e.up = t_weight(t, (ft_type)n[8], F, D, E); /* up matrices of another type */
     e.down = t_weight(t, type, D, F, E);
     e.down.scale = t_vec(t, E, 0.5, 2).p;
     const size_t all = (size_t)rows * (size_t)K;
@@ -185,7 +187,30 @@ static void moe(ft_optest *t, const int *n)
 OPTEST_ROWS(moe, {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3, FT_BF16, 1},
             {17, 96, 128, 16, 4, FT_Q8_0, 0, 1}, {3, 256, 256, 6, 2, FT_Q4_K, 1},
             {40, 512, 256, 5, 5, FT_Q6_K}, {7, 64, 96, 4, 2, FT_Q5_0, 0, 1},
-            {16, 128, 192, 32, 2, FT_Q8_0, 1})
+            {16, 128, 192, 32, 2, FT_Q8_0, 1}, {5, 128, 96, 4, 2, FT_TQ4_1S},
+            {3, 64, 96, 4, 2, FT_TQ4_1S, 0, 0, FT_Q8_0},
+            {3, 64, 96, 4, 2, FT_Q8_0, 0, 1, FT_TQ3_1S})
+
+/* One input, read by weights that want it turned and by others: each gets its own. */
+static void linear_mixed(ft_optest *t, const int *n)
+{
+    static const ft_type type[] = {FT_TQ4_1S, FT_Q8_0, FT_TQ3_1S, FT_F32, FT_TQ4_1S};
+    const int T = n[0], k = n[1], out = n[2];
+    ft_mat x = t_uniform(t, T, k, -1, 1), y[FT_COUNT(type)];
+    ft_weight w[FT_COUNT(type)];
+    t->batch.T = T;
+    for (size_t i = 0; i < FT_COUNT(type); i++) {
+        w[i] = t_weight(t, type[i], out, k, 1);
+        y[i] = t_output(t, T, out);
+    }
+    t_begin(t);
+    for (size_t i = 0; i < FT_COUNT(type); i++) ft_linear(t->step, y[i], x, &w[i]);
+    t_run(t);
+    /* activations of eight bits and the codebooks' own rounding */
+    for (size_t i = 0; i < FT_COUNT(type); i++) t_expect_rest(t, y[i], 6e-5);
+    t_expect_rest(t, x, 0);
+}
+OPTEST_ROWS(linear_mixed, {1, 512, 300}, {6, 1024, 200})
 
 static void centroid_head(ft_optest *t, const int *n)
 {
@@ -214,7 +239,8 @@ OPTEST_ROWS(centroid_head, {1, 64, 16, 8, 3, FT_F32}, {3, 64, 7, 9, 7, FT_Q8_0},
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&linear_case, &linears_case, &linear_large_case, &embed_case,
-                                 &route_case,  &moe_case,     &centroid_head_case};
+    const t_case *const all[] = {&linear_case,        &linears_case,     &linear_large_case,
+                                 &embed_case,         &route_case,       &moe_case,
+                                 &centroid_head_case, &linear_mixed_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "bench.h"
 
+#include <dirent.h>
+
 #define TALK(say) "[{\"role\":\"user\",\"content\":\"say:" say "\"}]"
 #define CALL                                                                                       \
     "Wait.\\n<tool_call>\\n<function=add>\\n<parameter=a>\\n1\\n</parameter>\\n<parameter=b>\\n"   \
@@ -93,6 +95,11 @@ static void native(void **state)
     r = post("/completion", "{\"prompt\":{\"prompt_string\":\"say:x\"},\"n_predict\":0}");
     assert_int_equal(client_int(r.json, "tokens_predicted"), 0);
     same_text(client_text(r.json, "stop_type"), "limit");
+    client_release(&r);
+    r = post("/completion", "{\"prompt\":\"say/20ms:a\\nb c d e f g h i j k l m n o p q r s t u v "
+                            "w x y z\",\"t_max_predict_ms\":60}");
+    same_text(client_text(r.json, "stop_type"), "limit");
+    assert_true(client_int(r.json, "tokens_predicted") < 25);
     client_release(&r);
     refused("/completion", "{\"prompt\":true}", 400, "prompt is true");
     refused("/completion", "{\"prompt\":\"x\",\"response_fields\":7}", 400, "response_fields is 7");
@@ -437,12 +444,38 @@ static void sums(void **state)
                      prompt);
 }
 
+/* What coding clients send, in shape and number of fields: no 4xx. */
+static void coding_clients(void **state)
+{
+    const char *folder = "tests/data/requests";
+    DIR *d = opendir(folder);
+    int n = 0;
+    (void)state;
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d));) {
+        char path[512];
+        if (e->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        json_t *j = json_load_file(path, 0, NULL);
+        char *body = json_dumps(json_object_get(j, "body"), 0);
+        client_reply r = post(client_text(j, "path"), body);
+        if (r.status != 200) fail_msg("%s: %d %s", e->d_name, r.status, ft_buf_z(&r.body));
+        client_release(&r);
+        free(body);
+        json_decref(j);
+        n++;
+    }
+    closedir(d);
+    assert_true(n >= 9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(completions), cmocka_unit_test(native), cmocka_unit_test(responses),
-        cmocka_unit_test(messages),    cmocka_unit_test(ollama), cmocka_unit_test(tokenizer),
-        cmocka_unit_test(embeddings),  cmocka_unit_test(facts),  cmocka_unit_test(sums),
+        cmocka_unit_test(completions),    cmocka_unit_test(native), cmocka_unit_test(responses),
+        cmocka_unit_test(messages),       cmocka_unit_test(ollama), cmocka_unit_test(tokenizer),
+        cmocka_unit_test(embeddings),     cmocka_unit_test(facts),  cmocka_unit_test(sums),
+        cmocka_unit_test(coding_clients),
     };
     return cmocka_run_group_tests(tests, open_usual, close_usual);
 }

@@ -51,6 +51,11 @@ static inline bool client_send(int fd, const char *p, size_t n, size_t step)
     return true;
 }
 
+static inline bool client_puts(int fd, const char *z)
+{
+    return client_send(fd, z, strlen(z), 0);
+}
+
 /* One more piece; false at the end, or after ms without one. */
 static inline bool client_more(int fd, ft_buf *raw, int ms)
 {

@@ -1,5 +1,6 @@
 /* Blocks in and out: tables, decoders against hand-made blocks, encoders against their bounds. */
 #include "quant/quant.h"
+#include "quant/turbo_weights.h"
 
 #include "base/file.h"
 #include "base/half.h"
@@ -287,6 +288,43 @@ static void round_trip_errors_are_bounded(void **state)
     ft_free(l);
 }
 
+/* The transform of TQ weights: signs from a multiplicative hash, orthogonal, the one of the
+ * decoder; and the codebooks in whole numbers. */
+static void turned_activations(void **state)
+{
+    (void)state;
+    enum { N = 256, REPEAT = 200 };
+    for (uint32_t i = 0; i < 32; i++) {
+        float x[32] = {0}, y[32];
+        x[i] = 1;
+        ft_tq_turn(y, x, 32);
+        const bool minus = i * 0x9E3779B9u >> 31;
+        assert_true(y[0] == (minus ? -0.17677669529663688f : 0.17677669529663688f));
+    }
+    static const ft_type types[] = {FT_TQ3_1S, FT_TQ4_1S};
+    for (size_t k = 0; k < FT_COUNT(types); k++) {
+        double error = 0, norm = 0;
+        for (int rep = 0; rep < REPEAT; rep++) {
+            float w[N], x[N], tw[N], tx[N];
+            uint8_t bytes[N];
+            gauss(w, N, (uint64_t)(100 + rep), 1);
+            gauss(x, N, (uint64_t)(900 + rep), 1);
+            ft_row_encode(types[k], bytes, w, N, NULL);
+            ft_row_decode(types[k], w, bytes, N);
+            ft_tq_turn(tw, w, N);
+            ft_tq_turn(tx, x, N);
+            double plain = 0, turned = 0;
+            for (int i = 0; i < N; i++) {
+                plain += (double)w[i] * (double)x[i];
+                turned += (double)tw[i] * (double)tx[i];
+            }
+            error += (plain - turned) * (plain - turned);
+            norm += plain * plain;
+        }
+        assert_true(error <= 1e-10 * norm);
+    }
+}
+
 /* Values that a block can hold exactly, both ends of its range in every sub-block. */
 static void representable_rows_come_back(void **state)
 {
@@ -497,6 +535,7 @@ int main(void)
         cmocka_unit_test(turbo_weights_match_the_reference_bytes),
         cmocka_unit_test(unaligned_bytes_give_the_same_values),
         cmocka_unit_test(round_trip_errors_are_bounded),
+        cmocka_unit_test(turned_activations),
         cmocka_unit_test(representable_rows_come_back),
         cmocka_unit_test(importance_lowers_the_weighted_error),
         cmocka_unit_test(odd_importances_do_no_harm),

@@ -219,7 +219,9 @@ static void scores(const ft_part *p, const tile *t, int from, int n)
         turbo_scores(p, t, rows, n);
         return;
     }
-    const bool as_is = kv->kt <= FT_KV_Q8_0;
+    /* Widened once for many queries: the sums are the same. Bytes are summed in another order. */
+    const bool wide = kv->kt == FT_KV_F32 || kv->kt == FT_KV_Q8_0;
+    const bool as_is = wide || (kv->kt <= FT_KV_BF16 && t->n <= 2 * FT_COLS);
     if (!as_is) decode_cells(p->k, kv->kt, t->keys, rows, kv->k_row, n, kv->d);
     for (int at = 0; at < t->n; at += FT_COLS) {
         float *y[FT_COLS];

@@ -9,7 +9,11 @@
 
 #include <string.h>
 
-enum { N = FT_CHUNK_ROWS };
+enum {
+    N = FT_CHUNK_ROWS,
+    R = 16 /* rows of a triangle that are taken together; what lies above its diagonal is left out
+            */
+};
 
 typedef struct work {
     float *KT;    /* [S, N] */
@@ -53,9 +57,14 @@ static void decays(const ft_kern *k, work *w, const float *g, int n)
 /* A and M: lower triangles of K K^T and Q K^T, weighted. */
 static void triangles(const ft_kern *k, work *w, const ft_chunk *c)
 {
+    const size_t S = (size_t)c->S;
     memset(w->A, 0, 2 * (size_t)N * N * sizeof(float)); /* M follows A */
-    k->mm(w->A, N, c->k, c->S, w->KT, N, c->n, c->n, c->S);
-    k->mm(w->M, N, c->q, c->S, w->KT, N, c->n, c->n, c->S);
+    for (int r = 0; r < c->n; r += R) {
+        const int rows = FT_MIN(R, c->n - r);
+        const size_t at = (size_t)r;
+        k->mm(w->A + at * N, N, c->k + at * S, c->S, w->KT, N, rows, r + rows, c->S);
+        k->mm(w->M + at * N, N, c->q + at * S, c->S, w->KT, N, rows, r + rows, c->S);
+    }
     for (int i = 0; i < c->n; i++) {
         float *a = w->A + (size_t)i * N, *m = w->M + (size_t)i * N;
         const float *d = w->D + (size_t)i * N;
@@ -65,7 +74,8 @@ static void triangles(const ft_kern *k, work *w, const ft_chunk *c)
     }
 }
 
-/* Y = V - ...: the state's part first, then row by row what earlier rows of the chunk changed. */
+/* Y = V - ...: the state's part first, then what earlier rows of the chunk changed: those above the
+ * rows that are taken together, then these one by one. */
 static void new_values(const ft_kern *k, work *w, const ft_chunk *c)
 {
     const int S = c->S;
@@ -75,7 +85,14 @@ static void new_values(const ft_kern *k, work *w, const ft_chunk *c)
         float *y = w->Y + (size_t)i * (size_t)S;
         const float *v = c->v + (size_t)i * (size_t)c->v_step;
         for (int j = 0; j < S; j++) y[j] = c->beta[i] * ft_fma(-w->fall[i], y[j], v[j]);
-        k->mm(y, S, w->A + (size_t)i * N, N, w->Y, S, 1, S, i);
+    }
+    for (int r = 0; r < c->n; r += R) {
+        const int end = FT_MIN(r + R, c->n);
+        float *first = w->Y + (size_t)r * (size_t)S;
+        k->mm(first, S, w->A + (size_t)r * N, N, w->Y, S, end - r, S, r);
+        for (int i = r + 1; i < end; i++)
+            k->mm(w->Y + (size_t)i * (size_t)S, S, w->A + (size_t)i * N + r, N, first, S, 1, S,
+                  i - r);
     }
 }
 
@@ -94,7 +111,11 @@ void ft_delta_chunk(const ft_kern *k, const ft_chunk *c, float *scratch)
     k->mm(c->o, c->o_step, c->q, S, c->Z, S, n, S, S);
     for (int i = 0; i < n; i++)
         for (int j = 0; j < S; j++) c->o[(size_t)i * (size_t)c->o_step + (size_t)j] *= w.fall[i];
-    k->mm(c->o, c->o_step, w.M, N, w.Y, S, n, S, n);
+    for (int r = 0; r < n; r += R) {
+        const int rows = FT_MIN(R, n - r);
+        k->mm(c->o + (size_t)r * (size_t)c->o_step, c->o_step, w.M + (size_t)r * N, N, w.Y, S, rows,
+              S, r + rows);
+    }
     for (int s = 0; s < S; s++)
         for (int j = 0; j < n; j++)
             w.KT[(size_t)s * N + (size_t)j] *= w.D[(size_t)(n - 1) * N + (size_t)j];

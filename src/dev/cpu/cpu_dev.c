@@ -1,6 +1,8 @@
 #include "dev/cpu/cpu_dev.h"
 
+#include "base/clock.h"
 #include "base/cpu.h"
+#include "quant/turbo_weights.h"
 
 #include <string.h>
 
@@ -139,11 +141,17 @@ void ft_job_own(ft_cpu *c, size_t bytes)
 /* Columns [lo, hi) of row t. */
 static void quantise_row(const ft_part *p, const ft_rows8 *r, int t, int lo, int hi)
 {
+    enum { PIECE = 256 };
     const ft_col8 to = ft_col8_at(p, r, t);
-    const int b = lo / FT_BLOCK8;
-    if (lo < hi)
-        p->k->quantise((int8_t *)to.q + lo, (float *)to.d + b, (float *)to.s + 2 * b,
-                       (int32_t *)to.t + 2 * b, ft_mat_head(r->x, t, 0) + lo, hi - lo);
+    const int step = r->turned ? PIECE : FT_MAX(1, hi - lo);
+    for (int at = lo; at < hi; at += step) {
+        const int b = at / FT_BLOCK8, n = FT_MIN(step, hi - at);
+        const float *x = ft_mat_head(r->x, t, 0) + at;
+        float turned[PIECE];
+        if (r->turned) ft_tq_turn(turned, x, n);
+        p->k->quantise((int8_t *)to.q + at, (float *)to.d + b, (float *)to.s + 2 * b,
+                       (int32_t *)to.t + 2 * b, r->turned ? turned : x, n);
+    }
 }
 
 static void quantise_job(const ft_part *p, const void *args)
@@ -195,15 +203,16 @@ static void place_grow(ft_place8 *to, size_t n)
     to->bytes = bytes;
 }
 
-ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x)
+ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x, const ft_weight *w)
 {
+    const bool turned = ft_tq_is(w->type);
     int best = 0;
     for (int i = 0; i < FT_PLACES8; i++) {
         ft_place8 *r = &c->place[i];
-        if (r->valid && r->x.p == x.p && r->x.T == x.T && r->x.rs == x.rs &&
+        if (r->valid && r->turned == turned && r->x.p == x.p && r->x.T == x.T && r->x.rs == x.rs &&
             ft_mat_cols(r->x) == ft_mat_cols(x)) {
             r->used = ++c->clock;
-            return (ft_rows8){.x = x, .place = i};
+            return (ft_rows8){.x = x, .place = i, .turned = turned};
         }
         if (r->used < c->place[best].used) best = i;
     }
@@ -211,8 +220,9 @@ ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x)
     place_grow(to, (size_t)x.T * (size_t)ft_mat_cols(x));
     to->x = x;
     to->valid = true;
+    to->turned = turned;
     to->used = ++c->clock;
-    const ft_rows8 r = {x, best, quantise_cut(c, x)};
+    const ft_rows8 r = {x, best, turned, quantise_cut(c, x)};
     ft_job_reads_cut(c, x, r.cut);
     ft_job_touches(c, to, 1, true);
     FT_JOB(c, quantise_job, r);
@@ -289,6 +299,7 @@ static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
     if (!w->packed)
         return ft_fail(err, FT_ENOMEM, "no memory for the packed copy of \"%s\" (%zu bytes wanted)",
                        w->name ? w->name : "?", groups * a.bytes);
+    ft_want_large_pages(w->packed, groups * a.bytes);
     ft_pool_each(c->pool, groups, pack_group, (void *)&a);
     return FT_OK;
 }
@@ -309,6 +320,26 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
     const size_t chosen = rows * (size_t)l->experts * (size_t)l->expert_k;
     for (int i = 0; i < FT_PLACES8; i++) place_grow(&c->place[i], FT_MAX(plain, chosen));
     return FT_OK;
+}
+
+static void spin(void *arg, int thread, int threads)
+{
+    const ft_cpu *c = arg;
+    (void)thread, (void)threads;
+    c->kern.spin(200000);
+}
+
+static double arithmetic(ft_dev *d)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    double best = 0;
+    for (int i = 0; i < 5; i++) {
+        const int64_t start = ft_now_ns();
+        ft_pool_run(c->pool, spin, c);
+        const double s = (double)(ft_now_ns() - start) * 1e-9;
+        best = fmax(best, c->kern.spin(0) * 200000 * ft_pool_threads(c->pool) / s);
+    }
+    return best;
 }
 
 static void close(ft_dev *d)
@@ -371,6 +402,7 @@ ft_dev *ft_dev_cpu(int threads)
         .sync = sync,
         .room = ft_host_room,
         .read_rate = ft_host_read_rate,
+        .arithmetic = arithmetic,
         .close = close,
     };
     return &c->dev;

@@ -36,13 +36,14 @@ typedef struct ft_cut {
 typedef struct ft_rows8 {
     ft_mat x;
     int place;
-    ft_cut cut; /* of the job that makes them */
+    bool turned; /* as TQ weights want them (quant/turbo_weights.h) */
+    ft_cut cut;  /* of the job that makes them */
 } ft_rows8;
 
 /* Such a place. Its bytes stay good until x is written again. */
 typedef struct ft_place8 {
     ft_mat x;
-    bool valid;
+    bool valid, turned;
     unsigned used; /* when last asked for */
     unsigned char *mem;
     size_t bytes;
@@ -97,9 +98,9 @@ void ft_job_add(ft_cpu *c, ft_job_fn *fn, const void *args, size_t bytes);
 void ft_job_shared(ft_cpu *c, size_t bytes);
 void ft_job_own(ft_cpu *c, size_t bytes);
 
-/* x as bytes, made by a job of its own unless they are still there. Asked for before the next job
- * says what it touches; that job then reads them. */
-ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x);
+/* x as bytes that a product with w takes, made by a job of its own unless they are still there.
+ * Asked for before the next job says what it touches; that job then reads them. */
+ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x, const ft_weight *w);
 void ft_job_reads8(ft_cpu *c, ft_rows8 r);
 
 /* ---- inside a job ---- */
@@ -158,12 +159,12 @@ static inline ft_col8 ft_col8_at(const ft_part *p, const ft_rows8 *r, int t)
 }
 
 /* Rows of activations that a product takes: bytes when the weight's kernel wants them, and always
- * as they are. row[i] picks the i-th, or i itself when row is NULL. */
+ * as they are. row[i] picks the i-th; they follow each other from `first` on when row is NULL. */
 typedef struct ft_inputs {
     ft_mat x;
     ft_rows8 x8;
     const int32_t *row;
-    int n;
+    int first, n;
 } ft_inputs;
 
 /* out[i * ld + o - lo] = W_e[o] . x_i for outputs o in [lo, hi), without the weight's scale. Behind

@@ -1,12 +1,12 @@
 /* Products with weights. Outputs are cut into strips; a strip of weights is read from memory once
- * and serves all rows, FT_COLS at a time, out of the nearest cache. */
+ * and serves all rows, a few at a time, out of the nearest cache. */
 #include "dev/cpu/cpu_dev.h"
 
 #include "quant/quant.h"
 
 #include <string.h>
 
-enum { STRIP = FT_COL_GRAIN };
+enum { STRIP = FT_COL_GRAIN, NEAR_ROWS = 128, NEAR_BYTES = 32 << 10 };
 static_assert(STRIP % FT_PACK_ROWS == 0, "a strip is whole groups");
 
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w)
@@ -25,20 +25,22 @@ typedef struct rows_of {
     const unsigned char *at;
     size_t step;
     int k, cols;
-    ft_dot8_fn *dot8;
+    ft_dot8_fn *dot8, *many;
     ft_dotf_fn *dotf;
 } rows_of;
 
-/* r->cols rows of x against n_rows rows of k weights, by the kernel for their type. */
-static void product_cols(const ft_part *p, float *out, int ld, const rows_of *r, int n_rows,
-                         const ft_inputs *x, int at)
+/* Some rows of x against n_rows rows of k weights, by the kernel for their type; returns how many.
+ */
+static int product_cols(const ft_part *p, float *out, int ld, const rows_of *r, int n_rows,
+                        const ft_inputs *x, int at)
 {
-    const int n = FT_MIN(r->cols, x->n - at);
+    const bool many = r->many && x->n - at > r->cols;
+    const int n = FT_MIN(many ? FT_PACK_COLS : r->cols, x->n - at);
     float *y[FT_PACK_COLS];
     ft_col8 col8[FT_PACK_COLS];
     const float *col[FT_COLS];
     for (int i = 0; i < n; i++) {
-        const int t = x->row ? x->row[at + i] : at + i;
+        const int t = x->row ? x->row[at + i] : x->first + at + i;
         y[i] = out + (size_t)(at + i) * (size_t)ld;
         if (r->dot8)
             col8[i] = ft_col8_at(p, &x->x8, t);
@@ -46,34 +48,42 @@ static void product_cols(const ft_part *p, float *out, int ld, const rows_of *r,
             col[i] = ft_mat_head(x->x, t, 0);
     }
     if (r->dot8)
-        r->dot8(y, r->at, r->step, n_rows, r->k, col8, n);
+        (many ? r->many : r->dot8)(y, r->at, r->step, n_rows, r->k, col8, n);
     else
         r->dotf(y, r->at, r->step, n_rows, r->k, col, n);
+    return n;
 }
 
 void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, int e, int lo, int hi,
                     const ft_inputs *x)
 {
     const ft_pack *pack = &p->k->pack[w->type];
-    rows_of r = {ft_weight_row(w, e, lo), w->row_bytes,       w->k, FT_COLS,
-                 p->k->dot8[w->type],     p->k->dotf[w->type]};
+    rows_of r = {.at = ft_weight_row(w, e, lo),
+                 .step = w->row_bytes,
+                 .k = w->k,
+                 .cols = FT_COLS,
+                 .dot8 = p->k->dot8[w->type],
+                 .dotf = p->k->dotf[w->type]};
     int rows = hi - lo;
     if (w->packed && lo % pack->group == 0 && (hi % pack->group == 0 || hi == w->n)) {
         const int groups = (w->n + pack->group - 1) / pack->group;
-        r = (rows_of){.step = pack->bytes(w->k), .k = w->k, .cols = pack->cols, .dot8 = pack->dot};
+        r = (rows_of){.step = pack->bytes(w->k),
+                      .k = w->k,
+                      .cols = pack->cols,
+                      .dot8 = pack->dot,
+                      .many = p->k->many[w->type]};
         r.at = (const unsigned char *)w->packed +
                ((size_t)e * (size_t)groups + (size_t)(lo / pack->group)) * r.step;
         rows = (rows + pack->group - 1) / pack->group * pack->group;
     }
     if (r.dot8 || r.dotf) {
-        for (int at = 0; at < x->n; at += r.cols) product_cols(p, out, ld, &r, rows, x, at);
+        for (int at = 0; at < x->n;) at += product_cols(p, out, ld, &r, rows, x, at);
         return;
     }
-    r = (rows_of){p->own, 0, w->k, FT_COLS, NULL, p->k->dotf[FT_F32]};
+    r = (rows_of){.at = p->own, .k = w->k, .cols = FT_COLS, .dotf = p->k->dotf[FT_F32]};
     for (int o = lo; o < hi; o++) { /* no kernel of its own: decoded once for all rows */
         ft_row_decode(w->type, (float *)(void *)p->own, ft_weight_row(w, e, o), (size_t)w->k);
-        for (int at = 0; at < x->n; at += FT_COLS)
-            product_cols(p, out + (o - lo), ld, &r, 1, x, at);
+        for (int at = 0; at < x->n;) at += product_cols(p, out + (o - lo), ld, &r, 1, x, at);
     }
 }
 
@@ -86,32 +96,76 @@ typedef struct linear_args {
     bool acc;
 } linear_args;
 
+static int strips_of(const ft_weight *w)
+{
+    return (w->n + STRIP - 1) / STRIP;
+}
+
+/* Into how many runs the rows are cut, so that a product with few outputs gives every thread work.
+ */
+static int runs_of(int threads, int strips, int rows)
+{
+    enum { LEAST = 32 }; /* rows that are worth reading the weights for */
+    const int want = (2 * threads + strips - 1) / strips, most = FT_MAX(1, rows / LEAST);
+    return FT_MIN(want, most);
+}
+
+/* How many strips from this one on go together: straight into y, and staying in the nearest cache
+ * while rows pass by. 0: the strip takes the way over scratch. */
+static int straight(const linear_args *a, int strip, int left)
+{
+    const int whole = a->w.n / STRIP - strip;
+    const int near = (int)(NEAR_BYTES / FT_MAX(1, a->w.row_bytes)) / STRIP;
+    if (a->acc || ft_weight_scale(&a->w, 0) != 1) return 0;
+    return FT_MIN(FT_MIN(left, whole), FT_MAX(1, near));
+}
+
+/* One strip by way of scratch: for sums, scales and ends of groups. */
+static void linear_strip(const ft_part *p, const linear_args *a, int strip, const ft_inputs *x)
+{
+    const float scale = ft_weight_scale(&a->w, 0);
+    const int o = strip * STRIP, n = FT_MIN(STRIP, a->w.n - o);
+    float *out = (float *)(void *)(p->own + ft_cpu_product_own(p->c, &a->w));
+    ft_cpu_product(p, out, STRIP, &a->w, 0, o, o + n, x);
+    for (int t = 0; t < x->n; t++) {
+        float *y = ft_mat_head(a->y, x->first + t, 0) + o;
+        const float *r = out + (size_t)t * STRIP;
+        if (a->acc)
+            for (int i = 0; i < n; i++) y[i] += r[i] * scale;
+        else
+            for (int i = 0; i < n; i++) y[i] = r[i] * scale;
+    }
+}
+
+/* All strips of a thread take NEAR_ROWS rows before the next rows come: those stay in its own
+ * cache. */
 static void linear_job(const ft_part *p, const void *args)
 {
     const linear_args *a = args;
-    const float scale = ft_weight_scale(&a->w, 0);
-    float *out = (float *)(void *)(p->own + ft_cpu_product_own(p->c, &a->w));
+    const int T = a->x.n, strips = strips_of(&a->w), runs = runs_of(p->threads, strips, T);
     int lo, hi;
-    ft_share(p, a->w.n, FT_COL_GRAIN, &lo, &hi);
-    for (int o = lo; o < hi; o += STRIP) {
-        const int n = FT_MIN(STRIP, hi - o);
-        ft_cpu_product(p, out, STRIP, &a->w, 0, o, o + n, &a->x);
-        for (int t = 0; t < a->x.n; t++) {
-            float *y = ft_mat_head(a->y, t, 0) + o;
-            const float *r = out + (size_t)t * STRIP;
-            if (a->acc)
-                for (int i = 0; i < n; i++) y[i] += r[i] * scale;
+    ft_share(p, strips * runs, 1, &lo, &hi);
+    for (int at = 0; at < T; at += NEAR_ROWS)
+        for (int i = lo, n; i < hi; i += FT_MAX(n, 1)) {
+            const int strip = i / runs, o = strip * STRIP;
+            const int from = FT_MAX(at, T * (i % runs) / runs);
+            const int to = FT_MIN(at + NEAR_ROWS, T * (i % runs + 1) / runs);
+            const ft_inputs x = {a->x.x, a->x.x8, NULL, from, to - from};
+            n = straight(a, strip, runs > 1 ? 1 : hi - i);
+            if (from >= to) continue;
+            if (n)
+                ft_cpu_product(p, ft_mat_head(a->y, from, 0) + o, a->y.rs, &a->w, 0, o,
+                               o + n * STRIP, &x);
             else
-                for (int i = 0; i < n; i++) y[i] = r[i] * scale;
+                linear_strip(p, a, strip, &x);
         }
-    }
 }
 
 /* x as a product with w takes it; the quantising job comes first. */
 static ft_inputs cols_of(ft_cpu *c, ft_mat x, const ft_weight *w)
 {
     ft_inputs r = {.x = x, .n = x.T};
-    if (ft_cpu_wants8(c, w)) r.x8 = ft_rows8_of(c, x);
+    if (ft_cpu_wants8(c, w)) r.x8 = ft_rows8_of(c, x, w);
     return r;
 }
 
@@ -129,8 +183,12 @@ void ft_cpu_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
     assert(x.hs == x.d && y.hs == y.d);
     const linear_args a = {y, cols_of(c, x, w), *w, acc};
     reads_cols(c, &a.x, w);
-    ft_job_writes_cut(c, y, ft_cut_cols(y, FT_COL_GRAIN));
-    ft_job_own(c, ft_cpu_product_own(c, w) + (size_t)x.T * STRIP * sizeof(float));
+    if (runs_of(ft_pool_threads(c->pool), strips_of(w), x.T) > 1)
+        ft_job_writes(c, y);
+    else
+        ft_job_writes_cut(c, y, ft_cut_cols(y, FT_COL_GRAIN));
+    ft_job_own(c,
+               ft_cpu_product_own(c, w) + (size_t)FT_MIN(x.T, NEAR_ROWS) * STRIP * sizeof(float));
     FT_JOB(c, linear_job, a);
 }
 
@@ -200,7 +258,7 @@ static void centroid_job(const ft_part *p, const void *args)
     ft_share(p, group, 1, &lo, &hi);
     for (int t = 0; t < a->y.T; t++) {
         const int32_t row = t;
-        const ft_inputs x = {a->x.x, a->x.x8, &row, 1};
+        const ft_inputs x = {a->x.x, a->x.x8, &row, 0, 1};
         for (int i = 0, c = -1; i < top; i++) {
             c = ft_next_best(ft_mat_head(a->score, t, 0), n_c, c);
             for (int j = lo; j < hi; j++) {

@@ -48,7 +48,7 @@ enum { STRIP = 64 };
 
 typedef struct moe_args {
     ft_mat y, x, tmp;
-    ft_rows8 x8;
+    ft_rows8 x8, u8; /* u8: x for the up matrices, if they want it otherwise */
     ft_experts e;
     ft_route r;
     bool acc;
@@ -95,6 +95,16 @@ static void strip(const ft_part *p, float *out, const ft_weight *w, int e, int l
         for (int o = 0; o < hi - lo; o++) out[(size_t)i * STRIP + (size_t)o] *= scale;
 }
 
+/* What a strip of each of the experts [from, to) costs: its rows, and reading its weights. */
+static int cost_of(sorted s, int from, int to)
+{
+    enum { READ = 8 };
+    int cost = 0;
+    for (int e = from; e < to; e++)
+        if (s.first[e + 1] > s.first[e]) cost += READ + s.first[e + 1] - s.first[e];
+    return cost;
+}
+
 /* act(gate x) * up x into the front half of tmp's rows: one strip of one expert at a time. */
 static void up_job(const ft_part *p, const void *args)
 {
@@ -106,17 +116,18 @@ static void up_job(const ft_part *p, const void *args)
     float *g = (float *)(void *)(p->own + FT_MAX(ft_cpu_product_own(p->c, wg),
                                                  ft_cpu_product_own(p->c, wu)));
     float *u = g + (size_t)a->x.T * (size_t)a->r.K * STRIP;
-    int used = 0, lo, hi;
-    for (int e = 0; e < a->e.E; e++) used += s.first[e + 1] > s.first[e];
-    ft_share(p, used * strips, 1, &lo, &hi);
+    int lo, hi;
+    ft_share(p, strips * cost_of(s, 0, a->e.E), 1, &lo, &hi);
     for (int e = 0, at = 0; e < a->e.E && at < hi; e++) {
-        const int first = s.first[e], n = s.first[e + 1] - first;
+        const int first = s.first[e], n = s.first[e + 1] - first, cost = cost_of(s, e, e + 1);
         if (!n) continue;
-        const ft_inputs x = {a->x, a->x8, s.row + first, n};
-        for (int j = FT_MAX(0, lo - at); j < strips && at + j < hi; j++) {
+        const ft_inputs x = {a->x, a->x8, s.row + first, 0, n};
+        const ft_inputs xu = {a->x, a->u8, s.row + first, 0, n};
+        const int begin = lo > at ? (lo - at + cost - 1) / cost : 0;
+        for (int j = begin; j < strips && at + j * cost < hi; j++) {
             const int o = j * STRIP, end = FT_MIN(F, o + STRIP);
             strip(p, g, wg, e, o, end, &x);
-            strip(p, u, wu, e, up_at + o, up_at + end, &x);
+            strip(p, u, wu, e, up_at + o, up_at + end, &xu);
             for (int i = 0; i < n; i++) {
                 float *to = ft_mat_head(a->tmp, s.choice[first + i], 0) + o;
                 const float *gi = g + (size_t)i * STRIP, *ui = u + (size_t)i * STRIP;
@@ -126,7 +137,7 @@ static void up_job(const ft_part *p, const void *args)
                     p->k->gelu_mul(to, gi, ui, end - o);
             }
         }
-        at += strips;
+        at += strips * cost;
     }
 }
 
@@ -145,7 +156,7 @@ static void down_job(const ft_part *p, const void *args)
         const int end = FT_MIN(hi, o + STRIP);
         for (int e = 0; e < a->e.E; e++) {
             const int first = s.first[e], n = s.first[e + 1] - first;
-            const ft_inputs x = {hidden, a->x8, s.choice + first, n};
+            const ft_inputs x = {hidden, a->x8, s.choice + first, 0, n};
             if (!n) continue;
             strip(p, out, w, e, o, end, &x);
             for (int i = 0; i < n; i++)
@@ -180,15 +191,16 @@ void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, 
     const ft_weight *wg = e->gate_up.data ? &e->gate_up : &e->gate;
     const ft_weight *wu = e->gate_up.data ? &e->gate_up : &e->up;
     const size_t n = (size_t)x.T * (size_t)r.K, strips = 2 * n * STRIP * sizeof(float);
-    moe_args a = {y, x, tmp, {.place = 0}, *e, r, acc};
-    const bool wants8 = ft_cpu_wants8(c, wg) || ft_cpu_wants8(c, wu);
-    if (wants8) a.x8 = ft_rows8_of(c, x);
+    moe_args a = {.y = y, .x = x, .tmp = tmp, .e = *e, .r = r, .acc = acc};
+    if (ft_cpu_wants8(c, wg)) a.x8 = ft_rows8_of(c, x, wg);
+    if (ft_cpu_wants8(c, wu)) a.u8 = ft_rows8_of(c, x, wu);
 
     reads_route(c, r, n);
     ft_job_shared(c, (2 * n + (size_t)e->E + 1) * sizeof(int32_t));
     FT_JOB(c, sort_job, a);
 
-    if (wants8) ft_job_reads8(c, a.x8);
+    if (ft_cpu_wants8(c, wg)) ft_job_reads8(c, a.x8);
+    if (ft_cpu_wants8(c, wu)) ft_job_reads8(c, a.u8);
     ft_job_reads(c, x);
     reads_route(c, r, n);
     ft_job_shared(c, 0);
@@ -196,7 +208,7 @@ void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, 
     ft_job_own(c, FT_MAX(ft_cpu_product_own(c, wg), ft_cpu_product_own(c, wu)) + strips);
     FT_JOB(c, up_job, a);
 
-    if (ft_cpu_wants8(c, &e->down)) a.x8 = ft_rows8_of(c, ft_cols(tmp, 0, e->F));
+    if (ft_cpu_wants8(c, &e->down)) a.x8 = ft_rows8_of(c, ft_cols(tmp, 0, e->F), &e->down);
     if (ft_cpu_wants8(c, &e->down)) ft_job_reads8(c, a.x8);
     ft_job_reads(c, tmp);
     reads_route(c, r, n);

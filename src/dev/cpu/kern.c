@@ -6,9 +6,14 @@ void ft_kern_init(ft_kern *k, unsigned isa)
 {
     ft_kern_c(k);
     ft_kern_c_turbo(k);
+    ft_kern_c_tq(k);
 #if defined(__aarch64__)
     if (isa & FT_NEON) ft_kern_neon(k);
     if (isa & FT_DOTPROD) ft_kern_dotprod(k);
+#elif defined(__x86_64__)
+    if (isa & FT_AVX2) ft_kern_avx2(k);
+    if (isa & FT_AVX512) ft_kern_avx512(k);
+    if (isa & FT_AMX) ft_kern_amx(k);
 #else
     (void)isa;
 #endif

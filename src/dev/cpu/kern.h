@@ -63,7 +63,8 @@ static inline int ft_turbo_plane(int bits, int i)
 typedef struct ft_kern {
     ft_kern_turbo turbo[FT_TURBO_MAX];
     ft_pack pack[FT_TYPE_MAX];     /* dot NULL: the file's layout is used */
-    ft_dot8_fn *dot8[FT_TYPE_MAX]; /* NULL: use dotf on the decoded row */
+    ft_dot8_fn *many[FT_TYPE_MAX]; /* as pack.dot, for more than its columns; or NULL */
+    ft_dot8_fn *dot8[FT_TYPE_MAX]; /* NULL: use dotf on the decoded row; TQ: x is turned */
     ft_dotf_fn *dotf[FT_TYPE_MAX]; /* F32, F16, BF16; Q8_0 of caches */
     void (*quantise)(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k);
     float (*dot)(const float *a, const float *b, int n);
@@ -86,13 +87,19 @@ typedef struct ft_kern {
                       const float *v, float decay, float beta, int S);
     /* Z = decay Z + k upd^T, in the rounding of delta_row. */
     void (*delta_advance)(float *Z, const float *k, const float *upd, float decay, int S);
+    /* n rounds of the best multiply-add in registers; returns the operations of one round. */
+    double (*spin)(int n);
 } ft_kern;
 
 void ft_kern_init(ft_kern *k, unsigned isa);
 void ft_kern_c(ft_kern *k);
 void ft_kern_c_turbo(ft_kern *k);
+void ft_kern_c_tq(ft_kern *k);
 void ft_kern_neon(ft_kern *k);
 void ft_kern_dotprod(ft_kern *k);
+void ft_kern_avx2(ft_kern *k);
+void ft_kern_avx512(ft_kern *k);
+void ft_kern_amx(ft_kern *k);
 
 /* Fused where the machine has it at hand, else two roundings: libm's emulation is very slow. */
 static inline float ft_fma(float a, float b, float c)

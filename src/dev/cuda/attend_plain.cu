@@ -11,6 +11,7 @@ static __global__ void __launch_bounds__(32 * WARPS) attend_plain_kernel(const a
     const int i = (blockIdx.x * WARPS + warp) / a.q.H, h = (blockIdx.x * WARPS + warp) % a.q.H;
     const int g = h / a.group, kw = a.k.width, vw = a.v.width, wide = max(kw, vw);
     float *query = (float *)attend_plain_shared + warp * 2 * wide, *sum = query + wide;
+    after_last();
     if (i >= a.q.T) return;
     const int row = batch_row(a, i), slot = a.b.span[a.b.span_of[row]].slot;
     const int32_t *pages = a.b.page[a.space] + slot * a.b.pages_per_seq;
@@ -60,6 +61,6 @@ static __global__ void __launch_bounds__(32 * WARPS) attend_plain_kernel(const a
 void ft_cuda_attend_plain(ft_cuda *c, const attend_args *a)
 {
     const size_t wide = (size_t)FT_MAX(a->k.width, a->v.width);
-    FT_LAUNCH(c, attend_plain_kernel, ft_blocks((size_t)a->q.T * a->q.H, WARPS), 32 * WARPS,
-              WARPS * 2 * wide * sizeof(float), *a);
+    FT_LAUNCH_NEXT(c, attend_plain_kernel, ft_blocks((size_t)a->q.T * a->q.H, WARPS), 32 * WARPS,
+                   WARPS * 2 * wide * sizeof(float), *a);
 }

@@ -9,7 +9,7 @@ enum {
 
 /* ---- after the walk ---- */
 
-enum { MERGE_THREADS = 128 };
+enum { MERGE_THREADS = 256, AHEAD = 32 };
 
 /* The ranges of a row and head in order; a block for each. */
 static __global__ void __launch_bounds__(MERGE_THREADS) attend_merge_kernel(const attend_args a)
@@ -17,6 +17,7 @@ static __global__ void __launch_bounds__(MERGE_THREADS) attend_merge_kernel(cons
     extern __shared__ float attend_merge_shared[];
     const int i = blockIdx.x / a.q.H, h = blockIdx.x % a.q.H, D = a.q.d;
     int lo, hi;
+    after_last();
     seen(a, batch_row(a, i), &lo, &hi);
     if (lo >= hi) return;
     const int n = (hi - 1) / FT_RANGE - lo / FT_RANGE + 1;
@@ -25,12 +26,22 @@ static __global__ void __launch_bounds__(MERGE_THREADS) attend_merge_kernel(cons
     float *to = mat_head(a.o, i, h);
     for (int c = threadIdx.x; c < D; c += MERGE_THREADS) {
         float M = -INFINITY, L = 0, O = 0;
-#pragma unroll 16
-        for (int r = 0; r < n; r++) {
-            const float *p = part + (size_t)r * (D + 2);
-            float was, is;
-            merge(M, L, p[0], p[1], was, is);
-            O = merged(O, p[2 + c], was, is);
+        for (int from = 0; from < n; from += AHEAD) {
+            float m[AHEAD], l[AHEAD], o[AHEAD]; /* all on their way before the first is used */
+#pragma unroll
+            for (int r = 0; r < AHEAD; r++) {
+                const float *p = part + (size_t)min(from + r, n - 1) * (D + 2);
+                m[r] = p[0];
+                l[r] = p[1];
+                o[r] = p[2 + c];
+            }
+#pragma unroll
+            for (int r = 0; r < AHEAD; r++) {
+                float was, is;
+                if (from + r >= n) break;
+                merge(M, L, m[r], l[r], was, is);
+                O = merged(O, o[r], was, is);
+            }
         }
         O *= inverse_of(L);
         if (a.v.turned)
@@ -51,6 +62,7 @@ static __global__ void __launch_bounds__(MERGE_THREADS) attend_back_kernel(const
     extern __shared__ float attend_back_shared[];
     const int i = blockIdx.x * (MERGE_THREADS / 32) + threadIdx.x / 32, D = a.q.d;
     float *x = attend_back_shared + threadIdx.x / 32 * D;
+    after_last();
     if (i >= a.o.T * a.o.H) return;
     float *to = mat_head(a.o, i / a.o.H, i % a.o.H);
     for (int c = threadIdx.x & 31; c < D; c += 32) x[c] = to[c];
@@ -84,8 +96,8 @@ static int ranges_of(const attend_args *a)
 static int widest(const ft_cuda *c, const attend_args *a)
 {
     int WM = 4;
-    while (WM &&
-           (!kernel_for(a->q.d, WM, true) || (size_t)layout_of(a, a->q.d, WM).bytes > c->smem))
+    while (WM && (!kernel_for(a->q.d, WM, true) ||
+                  (size_t)layout_of(a, a->q.d, WM, c->cc).bytes > c->smem))
         WM /= 2;
     return WM;
 }
@@ -101,23 +113,20 @@ bool ft_cuda_attend_walk(ft_cuda *c, attend_args *a)
     const bool loop = T > SPLIT_ROWS || part > SPLIT_BYTES;
     int WM = loop ? wide : 1;
     while (WM < wide && 16 * WM < FT_MAX(most, 1) * a->group) WM *= 2;
-    const layout l = layout_of(a, D, WM);
+    const layout l = layout_of(a, D, WM, c->cc);
     walk_kernel *attend_walk = kernel_for(D, WM, loop);
     a->rows = 16 * WM / a->group;
     a->ranges = loop ? 0 : ranges;
     a->part = loop ? NULL : (float *)ft_cuda_scratch(c, FT_PLACE_ATTEND, part);
-    ft_cuda_check(c,
-                  cudaFuncSetAttribute((const void *)attend_walk,
-                                       cudaFuncAttributeMaxDynamicSharedMemorySize, l.bytes),
-                  "attend");
+    ft_cuda_shared(c, (const void *)attend_walk, l.bytes);
     const unsigned tiles = a->out ? (unsigned)T : span_pieces(T, S, a->rows);
     const dim3 grid(tiles * (unsigned)G, loop ? 1u : (unsigned)ranges);
-    FT_LAUNCH(c, attend_walk, grid, THREADS, (size_t)l.bytes, *a, l);
+    FT_LAUNCH_NEXT(c, attend_walk, grid, THREADS, (size_t)l.bytes, *a, l);
     if (!loop && (ranges > 1 || a->v.turned))
-        FT_LAUNCH(c, attend_merge_kernel, (unsigned)(T * a->q.H), MERGE_THREADS,
-                  (size_t)D * sizeof(float), *a);
+        FT_LAUNCH_NEXT(c, attend_merge_kernel, (unsigned)(T * a->q.H), MERGE_THREADS,
+                       (size_t)D * sizeof(float), *a);
     if (loop && a->v.turned)
-        FT_LAUNCH(c, attend_back_kernel, ft_blocks((size_t)T * a->q.H, MERGE_THREADS / 32),
-                  MERGE_THREADS, MERGE_THREADS / 32 * (size_t)D * sizeof(float), *a);
+        FT_LAUNCH_NEXT(c, attend_back_kernel, ft_blocks((size_t)T * a->q.H, MERGE_THREADS / 32),
+                       MERGE_THREADS, MERGE_THREADS / 32 * (size_t)D * sizeof(float), *a);
     return true;
 }

@@ -14,34 +14,33 @@
 
 enum { PAGE = FT_PAGE_ROWS, THREADS = 256 };
 
+/* Pages of keys and of values take turns in a ring of places. Three let two be on their way at any
+ * time; where shared memory is short there are two. cc: compute capability times 10. */
+#define RING_OF(cc, D) ((D) <= 256 && ((cc) == 80 || (cc) == 90 || (cc) == 100) ? 3 : 2)
+
 /* What a block keeps in shared memory, in bytes from its start. */
 typedef struct layout {
-    int q, k, v, k_raw, v_raw, p, red, rows, table, bytes;
+    int q, tile, ring, place, p, red, rows, table, bytes; /* place: bytes of one of the ring's */
 } layout;
 
-static inline bool direct(const kv_side &s)
+static inline int place_bytes(const kv_side &s, int D)
 {
-    return s.type == FT_KV_F16;
+    return PAGE * (s.type == FT_KV_F16 ? 2 * D : s.row);
 }
 
-static inline layout layout_of(const attend_args *a, int D, int WM)
+static inline layout layout_of(const attend_args *a, int D, int WM, int cc)
 {
     layout l;
-    const int M = 16 * WM, tile = PAGE * D * 2;
+    const int M = 16 * WM;
+    const bool direct = a->k.type == FT_KV_F16 && a->v.type == FT_KV_F16;
     int at = 0;
     l.q = at;
     at += M * D * 2;
-    l.k = at;
-    at += tile;
-    l.v = l.k; /* two expanded sides take turns */
-    if (direct(a->k) || direct(a->v)) {
-        l.v = at;
-        at += tile;
-    }
-    l.k_raw = at;
-    if (!direct(a->k)) at += PAGE * a->k.row;
-    l.v_raw = at;
-    if (!direct(a->v)) at += PAGE * a->v.row;
+    l.tile = at; /* an expanded page */
+    if (!direct) at += PAGE * D * 2;
+    l.ring = at;
+    l.place = FT_MAX(place_bytes(a->k, D), place_bytes(a->v, D));
+    at += RING_OF(cc, D) * l.place;
     l.p = at;
     at += M * PAGE * 2;
     l.red = at;
@@ -56,24 +55,54 @@ static inline layout layout_of(const attend_args *a, int D, int WM)
 
 /* ---- pages ---- */
 
+/* A page of rows as they are stored; f16 rows swizzled. A pass of all threads moves 4096 bytes. */
 template <int D>
-__device__ __forceinline__ void fetch(const kv_side &s, unsigned char *to, int page, int g)
+__device__ __forceinline__ void fetch(const kv_side &s, uint32_t to, int page, int g)
 {
-    const unsigned char *from = kv_page(s, page, g);
-    if (s.type == FT_KV_F16)
-        for (int i = threadIdx.x; i < PAGE * D / 8; i += THREADS)
-            copy_16(to + 16 * swizzled(i / (D / 8), i % (D / 8), D / 8), from + 16 * i);
-    else
-        for (int i = threadIdx.x; i < PAGE / 16 * s.row; i += THREADS)
-            copy_16(to + 16 * i, from + 16 * i);
+    enum { PIECES = D / 8, ROWS = THREADS / PIECES }; /* of a row, of a pass */
+    const int tid = threadIdx.x, r = tid / PIECES, c = tid % PIECES;
+    const unsigned char *from = kv_page(s, page, g) + 16 * tid;
+    if (s.type == FT_KV_F16) {
+#pragma unroll
+        for (int i = 0; i < PAGE / ROWS; i++) /* eight rows on, the swizzle is the same */
+            copy_16(to + 16 * swizzled(r + (ROWS < 8 ? i % 2 * ROWS : 0), c, PIECES) +
+                        (ROWS < 8 ? i / 2 * 8192 : i * 4096),
+                    from + 4096 * i);
+    } else {
+        to += 16 * tid;
+        for (int i = tid; i < PAGE / 16 * s.row; i += THREADS, to += 4096, from += 4096)
+            copy_16(to, from);
+    }
 }
 
-__device__ __forceinline__ uint32_t pack_half(float a, float b)
+template <int D> __device__ constexpr int ring_of(void)
 {
-    const __half2 h = __floats2half2_rn(a, b);
-    uint32_t u;
-    memcpy(&u, &h, 4);
-    return u;
+#ifdef __CUDA_ARCH__
+    return RING_OF(__CUDA_ARCH__ / 10, D);
+#else
+    return 3;
+#endif
+}
+
+/* The pages that a block walks. Item 2 i of the ring is page i of keys, 2 i + 1 of values. */
+typedef struct walk {
+    const attend_args *a;
+    unsigned char *ring;
+    int bytes; /* of a place */
+    const int32_t *page;
+    int g, pages;
+} walk;
+
+template <int D> __device__ __forceinline__ unsigned char *place(const walk &w, int item)
+{
+    return w.ring + item % ring_of<D>() * w.bytes;
+}
+
+template <int D> __device__ __forceinline__ void issue(const walk &w, int item)
+{
+    if (item < 2 * w.pages)
+        fetch<D>(item & 1 ? w.a->v : w.a->k, shared_at(place<D>(w, item)), w.page[item / 2], w.g);
+    copy_commit();
 }
 
 __device__ __forceinline__ uint4 pack_eight(const float (&v)[8])
@@ -164,11 +193,13 @@ __device__ __forceinline__ void expand(const kv_side &s, unsigned char *to,
                                        const unsigned char *raw, const uint16_t *table)
 {
     uint4 *tile = (uint4 *)to;
+    enum { PIECES = D / 8, ROWS = THREADS / PIECES }; /* of a row, of a pass of all threads */
+    const int first = threadIdx.x / PIECES, c = threadIdx.x % PIECES, i = 8 * c;
+    const unsigned char *row = raw + first * s.row;
 #define EACH(eight)                                                                                \
-    for (int u = threadIdx.x; u < PAGE * D / 8; u += THREADS) {                                    \
-        const int r = u / (D / 8), c = u % (D / 8), i = 8 * c;                                     \
-        const unsigned char *row = raw + r * s.row;                                                \
-        tile[swizzled(r, c, D / 8)] = eight;                                                       \
+    _Pragma("unroll 4") for (int r = first; r < PAGE; r += ROWS, row += ROWS * s.row)              \
+    {                                                                                              \
+        tile[swizzled(r, c, PIECES)] = eight;                                                      \
     }
     switch (s.type) {
     case FT_KV_BF16: EACH(eight_bf16(row, i)); break;
@@ -184,6 +215,7 @@ __device__ __forceinline__ void expand(const kv_side &s, unsigned char *to,
 typedef struct tile {
     int row, rows; /* rows of q */
     int slot;
+    int past;   /* cells from here on are written in this step */
     int lo, hi; /* cells that any of them sees */
 } tile;
 
@@ -194,7 +226,9 @@ __device__ __forceinline__ bool find_tile(const attend_args &a, int i, tile *t)
         t->row = i;
         t->rows = 1;
         if (i >= a.q.T) return false;
-        t->slot = a.b.span[a.b.span_of[a.b.out_row[i]]].slot;
+        const ft_span *of = &a.b.span[a.b.span_of[a.b.out_row[i]]];
+        t->slot = of->slot;
+        t->past = of->past;
         return true;
     }
     int span, from;
@@ -203,6 +237,7 @@ __device__ __forceinline__ bool find_tile(const attend_args &a, int i, tile *t)
     t->row = sp->row + from;
     t->rows = min(a.rows, sp->n - from);
     t->slot = sp->slot;
+    t->past = sp->past;
     return true;
 }
 
@@ -275,45 +310,24 @@ template <int NO> __device__ __forceinline__ void reset(running<NO> &r)
         for (int i = 0; i < 4; i++) r.o[n][i] = 0;
 }
 
-/* s += queries times keys for NT groups of eight cells from `cell` on. */
-template <int D, int NT>
-__device__ __forceinline__ void scores(float (&s)[NT][4], const unsigned char *q,
-                                       const unsigned char *k, int m, int cell)
-{
-    const int lane = threadIdx.x & 31;
-#pragma unroll 4
-    for (int kk = 0; kk < D / 32; kk++) {
-        uint32_t a0[4], a1[4], b[4];
-        const int piece = 4 * kk + lane / 16;
-        load_frags(a0, q + 16 * swizzled(m + lane % 16, piece, D / 8));
-        load_frags(a1, q + 16 * swizzled(m + lane % 16, piece + 2, D / 8));
-#pragma unroll
-        for (int n = 0; n < NT; n++) {
-            load_frags(b, k + 16 * swizzled(cell + 8 * n + lane % 8, 4 * kk + lane / 8, D / 8));
-            mma_f16(s[n], a0, b[0], b[1]);
-            mma_f16(s[n], a1, b[2], b[3]);
-        }
-    }
-}
-
-/* o += weights times values, l += weights. */
+/* o += weights times values, l += weights. column: a multiple of NO, in groups of eight. */
 template <int D, int NO>
-__device__ __forceinline__ void add_values(running<NO> &r, const unsigned char *p,
-                                           const unsigned char *v, int m, int column)
+__device__ __forceinline__ void add_values(running<NO> &r, uint32_t p, uint32_t v, int m,
+                                           int column)
 {
-    const int lane = threadIdx.x & 31;
-    const uint32_t ones = 0x3c003c00;
+    const int lane = threadIdx.x & 31, x = lane & 7;
+    const uint32_t ones = 0x3c003c00, row = v + lane * 2 * D;
+    const uint32_t weights = p + (m + lane % 16) * 2 * PAGE;
 #pragma unroll
-    for (int kk = 0; kk < PAGE / 32; kk++) {
+    for (int k = 0; k < PAGE / 32; k++) {
         uint32_t a0[4], a1[4], b[4];
-        const int piece = 4 * kk + lane / 16;
-        load_frags(a0, p + 16 * swizzled(m + lane % 16, piece, PAGE / 8));
-        load_frags(a1, p + 16 * swizzled(m + lane % 16, piece + 2, PAGE / 8));
+        load_frags(a0, weights + 16 * ((4 * k + lane / 16) ^ x));
+        load_frags(a1, weights + 16 * ((4 * k + 2 + lane / 16) ^ x));
         mma_f16(r.l, a0, ones, ones);
         mma_f16(r.l, a1, ones, ones);
 #pragma unroll
         for (int n = 0; n < NO; n++) {
-            load_frags_turned(b, v + 16 * swizzled(32 * kk + lane, column + n, D / 8));
+            load_frags_turned(b, row + k * 32 * 2 * D + 16 * ((column + n) ^ x));
             mma_f16(r.o[n], a0, b[0], b[1]);
             mma_f16(r.o[n], a1, b[2], b[3]);
         }
@@ -378,11 +392,68 @@ __device__ __forceinline__ void put_sums(float *row, const running<NO> &r, int j
             make_float2(r.o[n][2 * j] * factor, r.o[n][2 * j + 1] * factor);
 }
 
+/* The weights of NT groups of eight cells as halves, where all warps see them. */
+template <int NT>
+__device__ __forceinline__ void put_weights(unsigned char *to, const float (&s)[NT][4], int m,
+                                            int group)
+{
+    const int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int n = 0; n < NT; n++)
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            const int piece = swizzled(m + lane / 4 + 8 * j, group + n, PAGE / 8);
+            *(uint32_t *)(to + 16 * piece + 4 * (lane % 4)) =
+                pack_half(s[n][2 * j], s[n][2 * j + 1]);
+        }
+}
+
+/* Adds a range to those before it. */
+template <int NO> __device__ __forceinline__ void fold(running<NO> &all, const running<NO> &r)
+{
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        float was, is;
+        merge(all.m[j], all.l[2 * j], r.m[j], r.l[2 * j], was, is);
+#pragma unroll
+        for (int n = 0; n < NO; n++) {
+            all.o[n][2 * j] = merged(all.o[n][2 * j], r.o[n][2 * j], was, is);
+            all.o[n][2 * j + 1] = merged(all.o[n][2 * j + 1], r.o[n][2 * j + 1], was, is);
+        }
+    }
+}
+
+/* What a block of one range leaves of a row that sees [lo, hi): the result where there is no other
+ * range, else a part of it. */
+template <int D, int NO>
+__device__ __forceinline__ void put_range(const attend_args &a, const tile &t, const running<NO> &r,
+                                          int row, int h, int j, int wn, int lo, int hi)
+{
+    const int first = lo / FT_RANGE, last = (hi - 1) / FT_RANGE;
+    float *to = mat_head(a.o, row, h);
+    if (lo >= hi) {
+        if (!blockIdx.y) put_sums(to, r, j, wn, 0.0f);
+        return;
+    }
+    if (t.lo >= hi || t.hi <= lo) return;
+    if (first == last && !a.v.turned) {
+        put_sums(to, r, j, wn, inverse_of(r.l[2 * j]));
+        return;
+    }
+    const size_t at = ((size_t)row * a.q.H + h) * a.ranges + t.lo / FT_RANGE - first;
+    float *part = a.part + at * (D + 2);
+    if (!wn && threadIdx.x % 4 == 0) {
+        part[0] = r.m[j];
+        part[1] = r.l[2 * j];
+    }
+    put_sums(part + 2, r, j, wn, 1.0f);
+}
+
 template <int D, int WM, bool LOOP>
 static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
     attend_walk_kernel(const attend_args a, const layout at)
 {
-    enum { WN = 8 / WM, NT = 8 / WN, NO = D / 8 / WN, M = 16 * WM };
+    enum { WN = 8 / WM, NT = 8 / WN, NO = D / 8 / WN, M = 16 * WM, RING = ring_of<D>() };
     extern __shared__ uint4 attend_walk_shared[];
     unsigned char *const sm = (unsigned char *)attend_walk_shared;
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, wn = warp % WN, m = warp / WN * 16;
@@ -390,26 +461,30 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
     uint16_t *table = (uint16_t *)(sm + at.table);
     int *seen_by = (int *)(sm + at.rows);
     tile t;
-    if (!find_tile(a, blockIdx.x / a.k.G, &t)) return;
+    if (!find_tile(a, blockIdx.x / a.k.G, &t)) {
+        after_last();
+        return;
+    }
     tile_ranges(a, &t, seen_by, M);
     if (!LOOP) { /* one range of the tile's */
         const int first = t.lo / FT_RANGE + blockIdx.y;
-        if (blockIdx.y && first * FT_RANGE >= t.hi) return;
+        if (blockIdx.y && first * FT_RANGE >= t.hi) {
+            after_last();
+            return;
+        }
         t.lo = max(t.lo, first * FT_RANGE);
         t.hi = min(t.hi, (first + 1) * FT_RANGE);
     }
-    const int32_t *pages = a.b.page[a.space] + (size_t)t.slot * a.b.pages_per_seq;
-    const bool k_direct = a.k.type == FT_KV_F16, v_direct = a.v.type == FT_KV_F16;
-    unsigned char *const k_to = sm + (k_direct ? at.k : at.k_raw);
-    unsigned char *const v_to = sm + (v_direct ? at.v : at.v_raw);
-    int cell = t.lo / PAGE * PAGE;
-    if (cell < t.hi) {
-        const int page = pages[cell / PAGE];
-        fetch<D>(a.k, k_to, page, g);
-        copy_commit();
-        fetch<D>(a.v, v_to, page, g);
-        copy_commit();
-    }
+    const walk w = {&a,       sm + at.ring,
+                    at.place, a.b.page[a.space] + (size_t)t.slot * a.b.pages_per_seq + t.lo / PAGE,
+                    g,        t.lo < t.hi ? (t.hi - 1) / PAGE - t.lo / PAGE + 1 : 0};
+    /* an earlier step's page need not wait for the kernels before this one, which made the queries
+     */
+    const bool old = (t.lo / PAGE + 1) * PAGE <= t.past;
+    if (!old) after_last();
+    issue<D>(w, 0);
+    issue<D>(w, 1);
+    if (old) after_last();
     if (threadIdx.x < 32) {
         const kv_side &s = threadIdx.x < 16 ? a.k : a.v;
         table[threadIdx.x] = __half_as_ushort(__float2half_rn(s.f.value[threadIdx.x % 16]));
@@ -424,83 +499,50 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
     running<NO> r, all;
     reset(r);
     if (LOOP) reset(all);
-    for (; cell < t.hi; cell += PAGE) {
-        const bool more = cell + PAGE < t.hi;
-        const int next = more ? pages[cell / PAGE + 1] : 0;
+    int cell = t.lo / PAGE * PAGE;
+    for (int i = 0; i < w.pages; i++, cell += PAGE) {
         copy_wait<1>();
         __syncthreads(); /* keys are here, and the queries */
-        if (!k_direct) {
-            expand<D>(a.k, sm + at.k, sm + at.k_raw, table);
+        if (RING == 3) issue<D>(w, 2 * i + 2);
+        const unsigned char *page = place<D>(w, 2 * i);
+        if (a.k.type != FT_KV_F16) {
+            expand<D>(a.k, sm + at.tile, page, table);
             __syncthreads();
-            if (more) fetch<D>(a.k, k_to, next, g);
-            copy_commit();
+            page = sm + at.tile;
         }
         float s[NT][4] = {};
-        scores<D>(s, sm + at.q, sm + at.k, m, 8 * NT * wn);
+        rows_by_rows<D>(s, shared_at(sm + at.q), shared_at(page), m, 8 * NT * wn);
         weigh<NT, NO, WN>(r, s, a.scale, cell + 8 * NT * wn, lo, hi, (float *)(sm + at.red), m, wn,
                           M);
-        if (k_direct) { /* all warps are past their scores */
-            if (more) fetch<D>(a.k, k_to, next, g);
-            copy_commit();
-        }
-#pragma unroll
-        for (int n = 0; n < NT; n++)
-#pragma unroll
-            for (int j = 0; j < 2; j++)
-                *(uint32_t *)(sm + at.p +
-                              16 * swizzled(m + lane / 4 + 8 * j, NT * wn + n, PAGE / 8) +
-                              4 * (lane % 4)) = pack_half(s[n][2 * j], s[n][2 * j + 1]);
-        copy_wait<1>();
+        issue<D>(w, 2 * i + RING); /* all warps are past their scores */
+        put_weights(sm + at.p, s, m, NT * wn);
+        copy_wait<RING - 1>();
         __syncthreads(); /* values are here, and the weights */
-        if (!v_direct) {
-            expand<D>(a.v, sm + at.v, sm + at.v_raw, table + 16);
+        page = place<D>(w, 2 * i + 1);
+        if (a.v.type != FT_KV_F16) {
+            expand<D>(a.v, sm + at.tile, page, table + 16);
             __syncthreads();
-            if (more) fetch<D>(a.v, v_to, next, g);
-            copy_commit();
+            page = sm + at.tile;
         }
-        add_values<D>(r, sm + at.p, sm + at.v, m, NO * wn);
-        if (v_direct) {
+        add_values<D>(r, shared_at(sm + at.p), shared_at(page), m, NO * wn);
+        if (RING == 2) {
             __syncthreads();
-            if (more) fetch<D>(a.v, v_to, next, g);
-            copy_commit();
+            issue<D>(w, 2 * i + 3);
         }
-        if (LOOP && (!more || (cell + PAGE) % FT_RANGE == 0)) {
-#pragma unroll
-            for (int j = 0; j < 2; j++) {
-                float was, is;
-                merge(all.m[j], all.l[2 * j], r.m[j], r.l[2 * j], was, is);
-#pragma unroll
-                for (int n = 0; n < NO; n++) {
-                    all.o[n][2 * j] = merged(all.o[n][2 * j], r.o[n][2 * j], was, is);
-                    all.o[n][2 * j + 1] = merged(all.o[n][2 * j + 1], r.o[n][2 * j + 1], was, is);
-                }
-            }
+        if (LOOP && (i + 1 == w.pages || (cell + PAGE) % FT_RANGE == 0)) {
+            fold(all, r);
             reset(r);
         }
     }
 #pragma unroll
     for (int j = 0; j < 2; j++) {
-        const int i = m + lane / 4 + 8 * j, row = t.row + i / a.group,
-                  h = g * a.group + i % a.group;
+        const int i = m + lane / 4 + 8 * j, row = t.row + i / a.group;
+        const int h = g * a.group + i % a.group;
         if (i >= t.rows * a.group) continue;
-        const int range = lo[j] / FT_RANGE, last = (hi[j] - 1) / FT_RANGE;
-        if (LOOP) {
+        if (LOOP)
             put_sums(mat_head(a.o, row, h), all, j, wn, inverse_of(all.l[2 * j]));
-        } else if (lo[j] >= hi[j]) {
-            if (!blockIdx.y) put_sums(mat_head(a.o, row, h), r, j, wn, 0.0f);
-        } else if (t.lo < hi[j] && t.hi > lo[j]) {
-            if (range == last && !a.v.turned) {
-                put_sums(mat_head(a.o, row, h), r, j, wn, inverse_of(r.l[2 * j]));
-                continue;
-            }
-            float *part =
-                a.part + (((size_t)row * a.q.H + h) * a.ranges + t.lo / FT_RANGE - range) * (D + 2);
-            if (!wn && lane % 4 == 0) {
-                part[0] = r.m[j];
-                part[1] = r.l[2 * j];
-            }
-            put_sums(part + 2, r, j, wn, 1.0f);
-        }
+        else
+            put_range<D>(a, t, r, row, h, j, wn, lo[j], hi[j]);
     }
 }
 

@@ -28,6 +28,7 @@ extern "C" {
 /* Scratch of an op family: grown on demand outside of captures, kept until close. */
 typedef enum ft_cuda_place {
     FT_PLACE_LINEAR,
+    FT_PLACE_PLAN,
     FT_PLACE_MOE,
     FT_PLACE_MOE_HIDDEN,
     FT_PLACE_ATTEND,
@@ -75,6 +76,7 @@ typedef struct ft_cuda {
     size_t place_bytes[FT_PLACE_COUNT];
     ft_shadow shadow[FT_CUDA_SHADOWS];
     unsigned clock;
+    const int32_t *planned; /* choices of experts that are sorted already */
 
     ft_cuda_graph graph[FT_CUDA_GRAPHS];
     int n_graph;

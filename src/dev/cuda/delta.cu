@@ -1,14 +1,7 @@
 /* The gated delta net, row by row: convolution and recurrence with their journals. Columns of a
  * state do not meet, so they are shared out; a block keeps its columns in registers from the first
  * row of a span to the last. A replay repeats the very operations of the rows it stands for. */
-#include "dev/cuda/spans.cuh"
-
-/* Row `row` of journal half `plane` of a slot, in an array of `width` values per row. */
-__device__ __forceinline__ float *journal(float *base, const ft_delta &s, int slot, int plane,
-                                          int row, int width)
-{
-    return base + (((size_t)slot * 2 + plane) * s.J + row) * width;
-}
+#include "dev/cuda/delta.cuh"
 
 /* ---- convolution ---- */
 
@@ -29,35 +22,58 @@ __device__ __forceinline__ float history_at(const history &h, int i)
     return h.u[(size_t)(i - h.replay) * h.step];
 }
 
-/* A block takes some channels of a piece of a span; the first piece moves the window. */
+/* A block takes some channels of a piece of a span; the first piece moves the window. C: taps. */
+template <int C>
 static __global__ void __launch_bounds__(CONV_CHANNELS)
     conv_kernel(ft_mat y, ft_mat u, ft_vec w, const ft_delta s, const ft_batch b)
 {
     int span, from;
     const int ch = blockIdx.y * CONV_CHANNELS + threadIdx.x;
+    after_last();
     if (!span_piece(b, blockIdx.x, CONV_ROWS, &span, &from) || ch >= s.CH) return;
     const ft_span sp = b.span[span];
-    float *window = s.conv + (size_t)sp.slot * (s.C - 1) * s.CH + ch;
+    float *window = s.conv + (size_t)sp.slot * (C - 1) * s.CH + ch;
     const history h = {window,
                        journal(s.j_conv, s, sp.slot, sp.plane, 0, s.CH) + ch,
                        mat_head(u, sp.row, 0) + ch,
-                       s.C,
+                       C,
                        sp.replay,
                        s.CH,
                        u.rs};
     const int to = min(from + CONV_ROWS, sp.n);
+    float tap[C], x[C]; /* x: the last C inputs */
+#pragma unroll
+    for (int k = 0; k < C; k++) tap[k] = w.p[(size_t)ch * C + k];
+#pragma unroll
+    for (int k = 0; k < C - 1; k++) x[k + 1] = history_at(h, sp.replay + from + k);
+#pragma unroll 8
     for (int r = from; r < to; r++) {
+#pragma unroll
+        for (int k = 0; k < C - 1; k++) x[k] = x[k + 1];
+        x[C - 1] = h.u[(size_t)r * u.rs];
         float sum = 0;
-        for (int k = 0; k < s.C; k++)
-            sum = fmaf(w.p[(size_t)ch * s.C + k], history_at(h, sp.replay + r + k), sum);
+#pragma unroll
+        for (int k = 0; k < C; k++) sum = fmaf(tap[k], x[k], sum);
         mat_head(y, sp.row + r, 0)[ch] = silu(sum);
-        if (sp.tentative)
-            journal(s.j_conv, s, sp.slot, 1 - sp.plane, r, s.CH)[ch] =
-                history_at(h, sp.replay + r + s.C - 1);
+        if (sp.tentative) journal(s.j_conv, s, sp.slot, 1 - sp.plane, r, s.CH)[ch] = x[C - 1];
     }
     const int shift = sp.replay + (sp.tentative ? 0 : sp.n);
     if (from || !shift) return;
-    for (int i = 0; i < s.C - 1; i++) window[(size_t)i * s.CH] = history_at(h, shift + i);
+    for (int i = 0; i < C - 1; i++) window[(size_t)i * s.CH] = history_at(h, shift + i);
+}
+
+typedef void conv_fn(ft_mat, ft_mat, ft_vec, const ft_delta, const ft_batch);
+
+/* Kernels of 2 to 16 taps, as far as a model may have them. */
+template <int C> static conv_fn *conv_of(int taps)
+{
+    if (taps == C) return conv_kernel<C>;
+    return conv_of<C + 1>(taps);
+}
+
+template <> conv_fn *conv_of<17>(int)
+{
+    return NULL;
 }
 
 extern "C" void ft_cuda_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s)
@@ -66,46 +82,11 @@ extern "C" void ft_cuda_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_d
     const dim3 grid(span_pieces(c->batch.T, c->batch.S, CONV_ROWS),
                     ft_blocks((size_t)s->CH, CONV_CHANNELS));
     ft_cuda_wrote(c, y);
-    FT_LAUNCH(c, conv_kernel, grid, CONV_CHANNELS, 0, y, u, w, *s, c->batch);
+    conv_fn *conv = conv_of<2>(s->C);
+    FT_LAUNCH_NEXT(c, conv, grid, CONV_CHANNELS, 0, y, u, w, *s, c->batch);
 }
 
 /* ---- recurrence ---- */
-
-typedef struct delta_args {
-    ft_batch b;
-    ft_mat o, y, a, beta;
-    const float *A, *dt;
-    ft_delta s;
-    float *copy; /* plain kernel: working states of tentative spans */
-} delta_args;
-
-__device__ __forceinline__ float log_decay(const delta_args &a, int t, int h)
-{
-    const float x = *mat_value(a.a, t, h) + a.dt[h];
-    return a.A[h] * (x > 20 ? x : log1pf(expf(x)));
-}
-
-__device__ __forceinline__ float beta_of(const delta_args &a, int t, int h)
-{
-    return 1.0f / (1.0f + expf(-*mat_value(a.beta, t, h)));
-}
-
-/* One value of Z = decay Z + k d^T */
-__device__ __forceinline__ float advanced(float z, float decay, float k, float d)
-{
-    return fmaf(k, d, __fmul_rn(decay, z));
-}
-
-/* d = beta (v - decay Z^T k) */
-__device__ __forceinline__ float update_of(float v, float decay, float zk, float beta)
-{
-    return __fmul_rn(beta, fmaf(-decay, zk, v));
-}
-
-__device__ __forceinline__ float *state_of(const delta_args &a, int slot, int h)
-{
-    return a.s.state + ((size_t)slot * a.s.Hv + h) * a.s.S * a.s.S;
-}
 
 enum { COLS = 32, BATCH = 16, DELTA_THREADS = 128 };
 
@@ -121,13 +102,13 @@ template <int S> struct delta_raw {
 
 template <int S>
 __device__ __forceinline__ void read_rows(delta_raw<S> &x, const delta_args &a, const ft_span &sp,
-                                          int from, int h, int col)
+                                          int from, int to, int h, int col)
 {
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, kh = h % a.s.Hk;
 #pragma unroll
     for (int i = 0; i < BATCH / 4; i++) {
         const int r = from + 4 * i + warp;
-        if (r >= sp.n) break;
+        if (r >= to) break;
         const float *in = mat_head(a.y, sp.row + r, 0);
 #pragma unroll
         for (int j = 0; j < S / 32; j++) {
@@ -268,22 +249,28 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta
     const ft_span sp = a.b.span[blockIdx.y];
     const int h = blockIdx.x / (S / COLS), col = blockIdx.x % (S / COLS) * COLS, kh = h % s.Hk;
     const int own = col + threadIdx.x / 32 * 8 + threadIdx.x % 8;
+    int from, to;
+    pass_rows(sp, a.pass, &from, &to);
+    const int replay = a.pass == LAST ? 0 : sp.replay;
     float *Z = state_of(a, sp.slot, h);
     columns<S> c;
     delta_raw<S> raw;
-    read_rows(raw, a, sp, 0, h, col);
-    move_state<S, false>(c, Z, own);
-    for (int r = 0; r < sp.replay; r++)
+    if (a.pass != LAST) move_state<S, false>(c, Z, own); /* the step before left it: no wait */
+    for (int r = 0; r < replay; r++)
         advance<S>(c, journal(s.j_k, s, sp.slot, sp.plane, r, s.Hk * S) + kh * S,
                    expf(journal(s.j_g, s, sp.slot, sp.plane, r, s.Hv)[h]),
                    journal(s.j_d, s, sp.slot, sp.plane, r, s.Hv * S)[h * S + own]);
-    if (sp.replay && sp.tentative) move_state<S, true>(c, Z, own);
-    for (int from = 0; from < sp.n; from += BATCH) {
-        const int n = min(BATCH, sp.n - from);
+    after_last();
+    if (from >= to && !replay) return;
+    read_rows(raw, a, sp, from, to, h, col);
+    if (a.pass == LAST) move_state<S, false>(c, Z, own);
+    if (replay && sp.tentative) move_state<S, true>(c, Z, own);
+    for (; from < to; from += BATCH) {
+        const int n = min(BATCH, to - from);
         __syncthreads(); /* the batch before is done */
         write_rows(&rows, raw, n);
         __syncthreads();
-        read_rows(raw, a, sp, from + BATCH, h, col); /* on their way while these run */
+        read_rows(raw, a, sp, from + BATCH, to, h, col); /* on their way while these run */
         run_rows(c, a, sp, &rows, from, n, h, col);
         if (sp.tentative && !col) journal_rows(a, sp, &rows, from, n, h);
     }
@@ -319,6 +306,7 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_plain_kernel(const
 {
     extern __shared__ float delta_plain_shared[];
     __shared__ float red[33];
+    after_last();
     const ft_delta &s = a.s;
     const ft_span sp = a.b.span[blockIdx.y];
     const int S = s.S, h = blockIdx.x, kh = h % s.Hk, plane = 1 - sp.plane;
@@ -357,17 +345,24 @@ extern "C" void ft_cuda_delta_rule(ft_dev *dev, ft_mat o, ft_mat y, ft_mat a, ft
                                    ft_vec dt, const ft_delta *s)
 {
     ft_cuda *c = (ft_cuda *)dev;
-    delta_args args = {c->batch, o, y, a, b, A.p, dt.p, *s, NULL};
+    delta_args args = {c->batch, o, y, a, b, A.p, dt.p, *s};
     const unsigned S = (unsigned)s->S, spans = (unsigned)FT_MAX(1, c->batch.S);
     const dim3 grid((unsigned)s->Hv * (S / COLS), spans);
     ft_cuda_wrote(c, o);
     switch (S) {
-    case 32: FT_LAUNCH(c, delta_kernel<32>, grid, DELTA_THREADS, 0, args); return;
-    case 64: FT_LAUNCH(c, delta_kernel<64>, grid, DELTA_THREADS, 0, args); return;
-    case 128: FT_LAUNCH(c, delta_kernel<128>, grid, DELTA_THREADS, 0, args); return;
+    case 32: FT_LAUNCH_NEXT(c, delta_kernel<32>, grid, DELTA_THREADS, 0, args); return;
+    case 64: FT_LAUNCH_NEXT(c, delta_kernel<64>, grid, DELTA_THREADS, 0, args); return;
+    case 128:
+        args.pass = c->batch.T > FT_DECODE_ROWS && ft_cuda_chunk_scratch(c, &args) ? FIRST : ALL;
+        FT_LAUNCH_NEXT(c, delta_kernel<128>, grid, DELTA_THREADS, 0, args);
+        if (args.pass == ALL) return;
+        ft_cuda_chunks(c, &args);
+        args.pass = LAST;
+        FT_LAUNCH_NEXT(c, delta_kernel<128>, grid, DELTA_THREADS, 0, args);
+        return;
     }
     args.copy =
         (float *)ft_cuda_scratch(c, FT_PLACE_DELTA, sizeof(float) * (size_t)spans * s->Hv * S * S);
-    FT_LAUNCH(c, delta_plain_kernel, dim3((unsigned)s->Hv, spans), DELTA_THREADS,
-              2 * S * sizeof(float), args);
+    FT_LAUNCH_NEXT(c, delta_plain_kernel, dim3((unsigned)s->Hv, spans), DELTA_THREADS,
+                   2 * S * sizeof(float), args);
 }

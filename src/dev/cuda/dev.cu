@@ -175,6 +175,7 @@ static void record(ft_dev *d, const ft_batch *b)
     const size_t i4 = sizeof(int32_t), T = (size_t)b->T, out = (size_t)b->n_out;
     const size_t pages = (size_t)b->slots * (size_t)b->pages_per_seq * i4;
     d->batch = b;
+    c->planned = NULL;
     for (int i = 0; i < FT_CUDA_SHADOWS; i++) c->shadow[i].valid = false;
     ft_cuda_check(c, cudaEventSynchronize(c->staged), "batch");
     stage_grow(c, sizeof(ft_batch) + 2 * pages + (9 * T + out) * i4 + sizeof(ft_span) * (T + 1) +

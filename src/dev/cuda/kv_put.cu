@@ -19,13 +19,12 @@ __device__ __forceinline__ float finite_or_zero(float x)
     return (__float_as_uint(x) & 0x7f800000u) == 0x7f800000u ? 0.0f : x;
 }
 
-/* Writes the nearest finite f16 and returns what a reader will see. */
+/* Writes the nearest finite f16 and returns what a reader will see. Blocks start at even addresses.
+ * (One store of two bytes: of two stores of one, nvcc 13.0 writes a wrong lower one.) */
 __device__ __forceinline__ float put_f16(unsigned char *to, float x)
 {
     const __half h = __float2half_rn(fminf(fmaxf(x, -65504.0f), 65504.0f));
-    const uint16_t u = __half_as_ushort(h);
-    to[0] = (unsigned char)u;
-    to[1] = (unsigned char)(u >> 8);
+    *(uint16_t *)to = __half_as_ushort(h);
     return __half2float(h);
 }
 
@@ -200,6 +199,7 @@ static __global__ void __launch_bounds__(32 * WARPS) kv_put_kernel(const put_arg
     const kv_side &s = a.side[which];
     const int padded = (s.d + 127) / 128 * 128;
     float *x = (float *)kv_put_shared + warp * (padded + 128 + 32), *square = x + padded;
+    after_last();
     if (t >= a.T) return;
     const int slot = a.b.span[a.b.span_of[t]].slot, cell = a.b.cell[t];
     const int page = a.b.page[a.space][slot * a.b.pages_per_seq + cell / FT_PAGE_ROWS];
@@ -228,5 +228,6 @@ extern "C" void ft_cuda_kv_put(ft_dev *dev, const ft_kv *kv, ft_mat k, ft_mat v)
     a.space = kv->space;
     a.T = k.T;
     const size_t shared = WARPS * sizeof(float) * ((size_t)(kv->d + 127) / 128 * 128 + 128 + 32);
-    FT_LAUNCH(c, kv_put_kernel, ft_blocks((size_t)k.T * kv->G * 2, WARPS), 32 * WARPS, shared, a);
+    FT_LAUNCH_NEXT(c, kv_put_kernel, ft_blocks((size_t)k.T * kv->G * 2, WARPS), 32 * WARPS, shared,
+                   a);
 }

@@ -29,32 +29,38 @@ static __device__ __forceinline__ void mma_f16(float (&c)[4], const uint32_t (&a
 #endif
 }
 
+/* An address in shared memory, for the functions below. */
+static __device__ __forceinline__ uint32_t shared_at(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
 /* Four 8x8 matrices of halves: lane l names row l % 8 of matrix l / 8 (16 bytes in shared memory)
  * and gets row l/4, columns 2 (l % 4) and + 1 of each; turned: of their transposes. */
-static __device__ __forceinline__ void load_frags(uint32_t (&r)[4], const void *row)
+static __device__ __forceinline__ void load_frags(uint32_t (&r)[4], uint32_t at)
 {
-    const uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(at));
 }
 
-static __device__ __forceinline__ void load_frags_turned(uint32_t (&r)[4], const void *row)
+static __device__ __forceinline__ void load_frags_turned(uint32_t (&r)[4], uint32_t at)
 {
-    const uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(at));
 }
 
 /* 16 bytes from global to shared memory, both aligned; done after copy_wait. */
-static __device__ __forceinline__ void copy_16(void *shared, const void *global)
+static __device__ __forceinline__ void copy_16(uint32_t at, const void *global)
 {
 #if __CUDA_ARCH__ >= 800
-    const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(global) : "memory");
 #else
-    *(uint4 *)shared = *(const uint4 *)global;
+    const uint4 v = *(const uint4 *)global;
+    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(v.x), "r"(v.y), "r"(v.z),
+                 "r"(v.w)
+                 : "memory");
 #endif
 }
 
@@ -85,6 +91,44 @@ static __device__ __forceinline__ float exp2_fast(float x)
 static __device__ __forceinline__ int swizzled(int r, int c, int pieces)
 {
     return r * pieces + (c ^ (r & 7));
+}
+
+/* s[16, 8 NT] += rows [m, m + 16) of a times rows [n, n + 8 NT) of b, both swizzled tiles of rows
+ * of D halves. In a row, 64 halves further on the swizzle repeats: all addresses are a few bases
+ * and constants. m and n are multiples of 8. */
+template <int D, int NT>
+static __device__ __forceinline__ void rows_by_rows(float (&s)[NT][4], uint32_t a, uint32_t b,
+                                                    int m, int n)
+{
+    const int lane = threadIdx.x & 31, x = lane & 7;
+    const uint32_t at = a + (m + lane % 16) * 2 * D, bt = b + (n + x) * 2 * D;
+    uint32_t pa[4], pb[2];
+#pragma unroll
+    for (int i = 0; i < 4; i++) pa[i] = at + 16 * ((2 * i + lane / 16) ^ x);
+#pragma unroll
+    for (int i = 0; i < 2; i++) pb[i] = bt + 16 * ((4 * i + lane / 8) ^ x);
+#pragma unroll 4
+    for (int k = 0; k < D / 64; k++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            uint32_t a0[4], a1[4], y[4];
+            load_frags(a0, pa[2 * i] + 128 * k);
+            load_frags(a1, pa[2 * i + 1] + 128 * k);
+#pragma unroll
+            for (int t = 0; t < NT; t++) {
+                load_frags(y, pb[i] + 128 * k + 8 * t * 2 * D);
+                mma_f16(s[t], a0, y[0], y[1]);
+                mma_f16(s[t], a1, y[2], y[3]);
+            }
+        }
+}
+
+static __device__ __forceinline__ uint32_t pack_half(float a, float b)
+{
+    const __half2 h = __floats2half2_rn(a, b);
+    uint32_t u;
+    memcpy(&u, &h, 4);
+    return u;
 }
 
 #endif

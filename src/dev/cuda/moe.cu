@@ -5,67 +5,103 @@
 
 /* ---- route ---- */
 
-/* A warp has one row; E values in registers of its lanes, 32 apart. */
-static __global__ void route_kernel(ft_route r, ft_mat x, int E)
+/* Numbers whose order as integers is that of the floats, and back. */
+__device__ __forceinline__ uint32_t rising(float x)
 {
-    after_last();
-    const int t = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5), lane = threadIdx.x & 31;
-    if (t >= x.T) return;
+    const uint32_t u = __float_as_uint(x);
+    return u >> 31 ? ~u : u | 0x80000000u;
+}
+
+__device__ __forceinline__ float risen(uint32_t k)
+{
+    return __uint_as_float(k >> 31 ? k & 0x7fffffffu : ~k);
+}
+
+__device__ __forceinline__ uint32_t warp_largest(uint32_t v)
+{
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(~0u, v);
+#else
+    for (int o = 16; o; o >>= 1) v = max(v, __shfl_xor_sync(~0u, v, o));
+    return v;
+#endif
+}
+
+__device__ __forceinline__ int warp_least(int v)
+{
+#if __CUDA_ARCH__ >= 800
+    return __reduce_min_sync(~0u, v);
+#else
+    for (int o = 16; o; o >>= 1) v = min(v, __shfl_xor_sync(~0u, v, o));
+    return v;
+#endif
+}
+
+/* The choice of one row by a warp: lane l looks at experts l, l + 32, ..., N of them. */
+template <int N>
+__device__ __forceinline__ void route_row(const ft_route &r, const ft_mat &x, int E, int t)
+{
+    const int lane = threadIdx.x & 31;
     const float *row = mat_head(x, t, 0);
     int32_t *id = r.id + (size_t)t * r.K;
     float *w = r.w + (size_t)t * r.K;
-    float v[32], top = -INFINITY;
-    for (int i = 0; i < 32; i++) {
+    float v[N], top = -INFINITY;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
         const int e = lane + 32 * i;
-        const float s = e < E ? row[e] : -INFINITY;
-        v[i] = s == s ? s : -INFINITY;
-        if (e >= E) v[i] = -INFINITY;
+        v[i] = e < E ? row[e] + 0.0f : -INFINITY; /* there is one zero */
+        if (v[i] != v[i]) v[i] = -INFINITY;
         top = fmaxf(top, v[i]);
     }
     top = warp_max(top);
     float all = 0;
-    for (int i = 0; i < 32; i++) all += expf(v[i] - top);
+#pragma unroll
+    for (int i = 0; i < N; i++) all += expf(v[i] - top);
     all = warp_sum(all);
     uint32_t taken = 0;
-    float picked = 0, mine = 0;
+    float picked = 0;
     for (int n = 0; n < r.K; n++) {
-        float best = -INFINITY;
+        uint32_t best = 0;
         int at = 0x7fffffff;
-        for (int i = 0; i < 32; i++) {
+#pragma unroll
+        for (int i = N - 1; i >= 0; i--) {
             const int e = lane + 32 * i;
-            if (e < E && !(taken >> i & 1) && (v[i] > best || (v[i] == best && e < at)))
-                best = v[i], at = e;
+            const uint32_t k = rising(v[i]);
+            if (e < E && !(taken >> i & 1) && k >= best) best = k, at = e;
         }
-        for (int o = 16; o; o >>= 1) {
-            const float b = __shfl_xor_sync(~0u, best, o);
-            const int k = __shfl_xor_sync(~0u, at, o);
-            if (b > best || (b == best && k < at)) best = b, at = k;
-        }
+        const uint32_t top_k = warp_largest(best);
+        at = warp_least(best == top_k ? at : 0x7fffffff);
         if (at >= E) at = 0;
         if (at % 32 == lane) taken |= 1u << at / 32;
-        const float p = expf(best - top) / all;
+        const float p = expf(risen(top_k) - top) / all;
         picked += p;
-        if (n % 32 == lane) mine = p;
-        if (!lane) id[n] = at;
-        if (n % 32 == 31 ||
-            n == r.K - 1) { /* weights wait for the sum: kept as they are till then */
-            const int from = n / 32 * 32;
-            if (from + lane <= n) w[from + lane] = mine;
+        if (!lane) {
+            id[n] = at;
+            w[n] = p;
         }
     }
-    const float scale = fmaxf(picked, 0x1p-14f);
     __syncwarp();
-    for (int n = lane; n < r.K; n += 32) w[n] /= scale;
+    for (int n = lane; n < r.K; n += 32) w[n] /= fmaxf(picked, 0x1p-14f);
 }
 
-extern "C" void ft_cuda_route(ft_dev *d, ft_route r, ft_mat x)
+__device__ __forceinline__ void route_any(const ft_route &r, const ft_mat &x, int E, int t)
 {
-    ft_cuda *c = (ft_cuda *)d;
-    assert(ft_mat_cols(x) <= 1024);
-    FT_LAUNCH_NEXT(c, route_kernel, ft_blocks((size_t)x.T, 4), 128, 0, r, x, ft_mat_cols(x));
+    if (E <= 256)
+        route_row<8>(r, x, E, t);
+    else
+        route_row<32>(r, x, E, t);
+}
+
+static __global__ void route_kernel(ft_route r, ft_mat x, int E)
+{
+    after_last();
+    const int t = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5);
+    if (t < x.T) route_any(r, x, E, t);
 }
 
 /* ---- which rows an expert has ---- */
+
+enum { PLAN_THREADS = 1024, PLAN_ROWS = PLAN_THREADS / 32 };
 
 typedef struct plan {
     ft_item *item;
@@ -74,36 +110,122 @@ typedef struct plan {
 } plan;
 
 /* One block: counts, places, then the list of choices by expert, cut into items of `tokens`. */
-static __global__ void plan_kernel(plan p, const int32_t *id, int n, int E, int tokens)
+__device__ __forceinline__ void make_plan(const plan &p, const int32_t *id, int n, int tokens)
 {
-    after_last();
-    __shared__ int count[1024], start[1024], items[1024];
-    for (int e = threadIdx.x; e < 1024; e += blockDim.x) count[e] = 0;
+    __shared__ int count[PLAN_THREADS], start[PLAN_THREADS], items[PLAN_THREADS];
+    const int e = threadIdx.x;
+    count[e] = 0;
     __syncthreads();
-    for (int i = threadIdx.x; i < n; i += blockDim.x) atomicAdd(&count[id[i]], 1);
+    for (int i = e; i < n; i += PLAN_THREADS) atomicAdd(&count[id[i]], 1);
     __syncthreads();
-    for (int e = threadIdx.x; e < 1024; e += blockDim.x) {
-        start[e] = count[e];
-        items[e] = (count[e] + tokens - 1) / tokens;
-    }
-    for (int o = 1; o < 1024; o *= 2) { /* running sums */
+    const int mine = count[e], cut = (mine + tokens - 1) / tokens;
+    start[e] = mine;
+    items[e] = cut;
+    for (int o = 1; o < PLAN_THREADS; o *= 2) { /* running sums */
         __syncthreads();
-        int a = 0, b = 0;
-        if ((int)threadIdx.x >= o) a = start[threadIdx.x - o], b = items[threadIdx.x - o];
+        const int a = e >= o ? start[e - o] : 0, b = e >= o ? items[e - o] : 0;
         __syncthreads();
-        start[threadIdx.x] += a;
-        items[threadIdx.x] += b;
+        start[e] += a;
+        items[e] += b;
     }
-    __syncthreads();
-    if (!threadIdx.x) *p.n_item = items[1023];
-    const int e = threadIdx.x, mine = count[e], first = start[e] - mine;
-    const int at = items[e] - (mine + tokens - 1) / tokens;
-    __syncthreads();
-    start[e] = first;
-    for (int i = 0; i * tokens < mine; i++)
+    const int first = start[e] - mine, at = items[e] - cut;
+    if (e == PLAN_THREADS - 1) *p.n_item = items[e];
+    for (int i = 0; i < cut; i++)
         p.item[at + i] = ft_item{e, first + i * tokens, min(tokens, mine - i * tokens)};
     __syncthreads();
-    for (int i = threadIdx.x; i < n; i += blockDim.x) p.list[atomicAdd(&start[id[i]], 1)] = i;
+    start[e] = first;
+    __syncthreads();
+    for (int i = e; i < n; i += PLAN_THREADS) p.list[atomicAdd(&start[id[i]], 1)] = i;
+}
+
+static __global__ void plan_kernel(plan p, const int32_t *id, int n, int tokens)
+{
+    after_last();
+    make_plan(p, id, n, tokens);
+}
+
+enum { FEW_CHOICES = 512 };
+
+/* The same for few choices: each looks at all others, and the first of an expert speaks for it. */
+__device__ __forceinline__ void make_plan_few(const plan &p, const int32_t *id, int n, int tokens)
+{
+    __shared__ int expert[FEW_CHOICES], lead[FEW_CHOICES], count[FEW_CHOICES];
+    const int i = threadIdx.x;
+    if (i < n) expert[i] = id[i];
+    __syncthreads();
+    int first = n, all = 0;
+    for (int j = n - 1; i < n && j >= 0; j--)
+        if (expert[j] == expert[i]) first = j, all++;
+    if (i < n) {
+        lead[i] = first;
+        count[i] = first == i ? (all + tokens - 1) / tokens : 0; /* items */
+    }
+    __syncthreads();
+    if (i >= n) return;
+    int begin = 0, before = 0, item = 0, later = 0;
+    for (int j = 0; j < n; j++) {
+        begin += lead[j] < first;
+        before += lead[j] == first && j < i;
+        if (j < first)
+            item += count[j];
+        else
+            later += count[j];
+    }
+    p.list[begin + before] = i;
+    if (first == i)
+        for (int j = 0; j * tokens < all; j++)
+            p.item[item + j] =
+                ft_item{expert[i], begin + j * tokens, min(tokens, all - j * tokens)};
+    if (i == 0) *p.n_item = item + later;
+}
+
+/* Few rows: choosing and sorting in one go. */
+static __global__ void __launch_bounds__(PLAN_THREADS)
+    route_plan_kernel(ft_route r, ft_mat x, int E, plan p, int tokens)
+{
+    after_last();
+    if ((int)threadIdx.x / 32 < x.T) route_any(r, x, E, threadIdx.x / 32);
+    __syncthreads();
+    make_plan_few(p, r.id, x.T * r.K, tokens);
+}
+
+/* Rows of the busiest expert are unknown here: items are as wide as the average asks for. */
+static int item_tokens(const ft_cuda *c, int choices, int E)
+{
+    const int average = choices / E;
+    if (average < 8) return 8;
+    if (average < 16) return 16;
+    return ft_product_tokens(c, average < 64 ? 64 : average);
+}
+
+/* Memory for the plan of n choices; false when there is none. */
+static bool plan_place(ft_cuda *c, plan *p, int n, int E, int tokens)
+{
+    p->items = FT_MIN(n, E + n / tokens);
+    const size_t head = ft_round_up(sizeof(ft_item) * (size_t)p->items, 16);
+    unsigned char *m = (unsigned char *)ft_cuda_scratch(c, FT_PLACE_PLAN,
+                                                        head + sizeof(int32_t) * ((size_t)n + 4));
+    p->item = (ft_item *)m;
+    p->n_item = (int32_t *)(m + head);
+    p->list = p->n_item + 4;
+    return m != NULL;
+}
+
+extern "C" void ft_cuda_route(ft_dev *d, ft_route r, ft_mat x)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    const int E = ft_mat_cols(x), tokens = item_tokens(c, x.T * r.K, E);
+    plan p;
+    assert(E <= PLAN_THREADS);
+    c->planned = NULL;
+    const int n = x.T * r.K;
+    if (x.T <= PLAN_ROWS && n <= FEW_CHOICES && plan_place(c, &p, n, E, tokens)) {
+        const unsigned threads = 32 * FT_MAX((unsigned)x.T, ft_blocks((size_t)n, 32));
+        FT_LAUNCH_NEXT(c, route_plan_kernel, 1, threads, 0, r, x, E, p, tokens);
+        c->planned = r.id; /* until the next one */
+        return;
+    }
+    FT_LAUNCH_NEXT(c, route_kernel, ft_blocks((size_t)x.T, 4), 128, 0, r, x, E);
 }
 
 /* ---- the experts ---- */
@@ -133,15 +255,6 @@ static __global__ void join_kernel(ft_mat tmp, int F, int act, uint16_t *s, size
         const float v = f < F ? act_of(g[f], act) * g[F + f] : 0.0f;
         shadow_put(s, plane, shadow_at(tmp.T, i, f), v);
     }
-}
-
-/* Rows of the busiest expert are unknown here: items are as wide as the average asks for. */
-static int item_tokens(const ft_cuda *c, int choices, int E)
-{
-    const int average = choices / E;
-    if (average < 8) return 8;
-    if (average < 16) return 16;
-    return ft_product_tokens(c, average < 64 ? 64 : average);
 }
 
 static ft_product over(const plan &p, const uint16_t *x, size_t plane, int rows, int div)
@@ -195,23 +308,14 @@ extern "C" void ft_cuda_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, 
     const int T = x.T, n = T * r.K, D = e->down.n, F = e->F;
     const int tokens = item_tokens(c, n, e->E);
     const uint16_t *xs = ft_product_x(c, x);
-    plan p = {};
-    p.items = FT_MIN(n, e->E + n / tokens);
-    const size_t head = ft_round_up(sizeof(ft_item) * (size_t)p.items, 16);
-    const size_t ints = sizeof(int32_t) * ((size_t)n + 4);
-    unsigned char *m = (unsigned char *)ft_cuda_scratch(
-        c, FT_PLACE_MOE, ft_round_up(head + ints, 256) + sizeof(float) * (size_t)n * (size_t)D);
+    plan p;
+    float *part = (float *)ft_cuda_scratch(c, FT_PLACE_MOE, sizeof(float) * (size_t)n * (size_t)D);
     const size_t plane = shadow_plane(n, F);
     uint16_t *h = (uint16_t *)ft_cuda_scratch(c, FT_PLACE_MOE_HIDDEN, 2 * plane * sizeof(uint16_t));
-    if (!xs || !m || !h) return;
-    p.item = (ft_item *)m;
-    p.n_item = (int32_t *)(m + head);
-    p.list = p.n_item + 4;
-    float *part = (float *)(m + ft_round_up(head + ints, 256));
-    FT_LAUNCH_NEXT(c, plan_kernel, 1, 1024, 0, p, r.id, n, e->E, tokens);
+    if (!xs || !part || !h || !plan_place(c, &p, n, e->E, tokens)) return;
+    if (c->planned != r.id) FT_LAUNCH_NEXT(c, plan_kernel, 1, PLAN_THREADS, 0, p, r.id, n, tokens);
 
-    ft_product up = over(p, xs, shadow_plane(T, e->down.n), T, r.K);
-    up.x_plane = shadow_plane(T, ft_mat_cols(x));
+    ft_product up = over(p, xs, shadow_plane(T, ft_mat_cols(x)), T, r.K);
     const bool fused = e->gate_up.data != NULL;
     const bool together = fused ? F % TILE_N == 0 : e->gate.type == e->up.type;
     if (together && F % UNIT_K == 0) {

@@ -76,19 +76,24 @@ __device__ __forceinline__ void mma_bf16(float *c, const uint32_t *a, uint32_t b
 #endif
 }
 
-/* Half a unit of one tile times eight rows: b[plane]. The order of products is part of the sum. */
-template <class W>
-__device__ __forceinline__ void half_unit(float *c, const ft_frag *f, const uint4 *b)
+/* Half a unit of MT tiles times G groups of eight rows, v[group][plane]. The order of products is
+ * part of the sum; neighbours in time belong to different sums, so that none waits for the one
+ * before. */
+template <class W, int MT, int NT, int G>
+__device__ __forceinline__ void half_unit(float (*c)[NT][4], int at, const ft_frag (*f)[W::WP],
+                                          const uint4 (*v)[W::XP])
 {
-    mma_bf16(c, f[0].a[0], b[0].x, b[0].y);
-    mma_bf16(c, f[0].a[1], b[0].z, b[0].w);
-    if (W::XP > 1) {
-        mma_bf16(c, f[0].a[0], b[W::XP - 1].x, b[W::XP - 1].y);
-        mma_bf16(c, f[0].a[1], b[W::XP - 1].z, b[W::XP - 1].w);
-    }
-    if (W::WP > 1) {
-        mma_bf16(c, f[W::WP - 1].a[0], b[0].x, b[0].y);
-        mma_bf16(c, f[W::WP - 1].a[1], b[0].z, b[0].w);
+#pragma unroll
+    for (int q = 0; q < W::XP + W::WP - 1; q++) { /* (w0, x0), (w0, x1), (w1, x0) */
+        const int w = q >= W::XP ? q - W::XP + 1 : 0, x = q < W::XP ? q : 0;
+#pragma unroll
+        for (int step = 0; step < 2; step++)
+#pragma unroll
+            for (int i = 0; i < G; i++)
+#pragma unroll
+                for (int j = 0; j < MT; j++)
+                    mma_bf16(c[j][at + i], f[j][w].a[step], step ? v[i][x].z : v[i][x].x,
+                             step ? v[i][x].w : v[i][x].y);
     }
 }
 
@@ -178,10 +183,13 @@ __device__ __forceinline__ void prefetch(const uint8_t *p, int bytes, int lane)
 }
 
 template <class W, int MT, int NT>
-__global__ void __launch_bounds__(32 * SPLIT_WARPS)
+__global__ void __launch_bounds__(32 * SPLIT_WARPS, 1)
     product_split(const __grid_constant__ ft_product p)
 {
-    enum { STEP = 16 * MT + 4 }; /* keeps the lanes of a store in different banks */
+    enum {
+        STEP = 16 * MT + 4, /* keeps the lanes of a store in different banks */
+        G = NT < 4 ? NT : 4
+    };
     __shared__ float red[PARTS][8][STEP];
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     block_of b;
@@ -197,39 +205,46 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS)
         w[j] = view_of(p.glu ? p.seg[j] : *b.s, b.expert);
         tile[j] = p.glu ? b.at : min(b.at * MT + j, (b.s->w.n + TILE_N - 1) / TILE_N - 1);
     }
-    if (W::BYTES) /* the weights are on their way while the last kernel ends */
+    const uint8_t *at[MT];
 #pragma unroll
-        for (int j = 0; j < MT; j++)
-            prefetch(unit_at(w[j], tile[j], u0, W::BYTES), (u1 - u0) * W::BYTES, lane);
+    for (int j = 0; j < MT; j++) {
+        at[j] = unit_at(w[j], tile[j], u0, W::BYTES);
+        /* the weights are on their way while the last kernel ends */
+        if (W::BYTES) prefetch(at[j], (u1 - u0) * W::BYTES, lane);
+    }
     if (!p.item) after_last();
+    /* Rows behind the last one repeat it: their columns of c go nowhere. */
+    const size_t step = (size_t)p.x_T * 32;
     const uint16_t *x[NT];
 #pragma unroll
-    for (int i = 0; i < NT; i++) {
-        const int r = row_x(p, b, 8 * i + g);
-        x[i] = r < 0 ? NULL : p.x + (size_t)r * 32 + 8 * t;
-    }
-    const size_t step = (size_t)p.x_T * 32;
+    for (int i = 0; i < NT; i++)
+        x[i] = p.x + (size_t)row_x(p, b, min(8 * i + g, b.n - 1)) * 32 + 8 * t + 2 * u0 * step;
 
     float c[MT][NT][4] = {};
 #pragma unroll 2
     for (int u = u0; u < u1; u++) {
         typename W::regs r[MT];
 #pragma unroll
-        for (int j = 0; j < MT; j++) W::load(r[j], w[j], tile[j], u, lane);
+        for (int j = 0; j < MT; j++) {
+            W::load(r[j], at[j], w[j], tile[j], u, lane);
+            at[j] += W::BYTES;
+        }
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             ft_frag f[MT][W::WP];
 #pragma unroll
             for (int j = 0; j < MT; j++) W::frag(f[j], r[j], h, lane);
 #pragma unroll
-            for (int i = 0; i < NT; i++) {
-                uint4 v[W::XP];
+            for (int from = 0; from < NT; from += G) {
+                uint4 v[G][W::XP];
 #pragma unroll
-                for (int q = 0; q < W::XP; q++)
-                    v[q] = x[i] ? ld16(x[i] + (size_t)q * p.x_plane + (size_t)(2 * u + h) * step)
-                                : make_uint4(0, 0, 0, 0);
+                for (int i = 0; i < G; i++) {
 #pragma unroll
-                for (int j = 0; j < MT; j++) half_unit<W>(c[j][i], f[j], v);
+                    for (int q = 0; q < W::XP; q++)
+                        v[i][q] = ld16(x[from + i] + (size_t)q * p.x_plane);
+                    x[from + i] += step;
+                }
+                half_unit<W, MT, NT, G>(c, from, f, v);
             }
         }
     }
@@ -245,10 +260,10 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS)
             for (int q = 0; q < 4; q++)
                 red[warp][2 * t + (q & 1)][16 * j + g + 8 * (q >> 1)] = c[j][i][q];
         __syncthreads();
-        const int wide = p.glu ? 16 : 16 * MT;
-        for (int e = threadIdx.x; e < 8 * wide; e += 32 * SPLIT_WARPS) {
-            const int o = e % wide, tok = e / wide;
-            if (8 * i + tok >= b.n) continue;
+        const int bits = MT == 1 || p.glu ? 4 : 5; /* of the outputs a row of results has here */
+        const int rows = min(8, b.n - 8 * i);
+        for (int e = threadIdx.x; e < rows << bits; e += 32 * SPLIT_WARPS) {
+            const int o = e & ((1 << bits) - 1), tok = e >> bits;
             float sum = red[0][tok][o];
             for (int q = 1; q < parts; q++) sum += red[q][tok][o];
             const int row = row_y(p, b, 8 * i + tok);
@@ -354,7 +369,8 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
     }
     typename W::regs next[2];
 #pragma unroll
-    for (int j = 0; j < 2; j++) W::load(next[j], w[j], tile[j], 0, lane);
+    for (int j = 0; j < 2; j++)
+        W::load(next[j], unit_at(w[j], tile[j], 0, W::BYTES), w[j], tile[j], 0, lane);
 
     float c[2][ROWS_NT][4] = {};
     for (int u = 0, left = per; u < units; u++) {
@@ -367,7 +383,8 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
 #pragma unroll
         for (int j = 0; j < 2; j++) {
             r[j] = next[j];
-            W::load(next[j], w[j], tile[j], min(u + 1, units - 1), lane);
+            W::load(next[j], unit_at(w[j], tile[j], min(u + 1, units - 1), W::BYTES), w[j], tile[j],
+                    min(u + 1, units - 1), lane);
         }
         const unsigned char *in = ring + u % STAGES * ROWS_STAGE * W::XP + g * 64 + t * 16;
 #pragma unroll
@@ -376,13 +393,15 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
 #pragma unroll
             for (int j = 0; j < 2; j++) W::frag(f[j], r[j], h, lane);
 #pragma unroll
-            for (int i = 0; i < ROWS_NT; i++) {
-                uint4 v[W::XP];
+            for (int at = 0; at < ROWS_NT; at += 4 / W::XP) {
+                uint4 v[4 / W::XP][W::XP];
 #pragma unroll
-                for (int q = 0; q < W::XP; q++)
-                    v[q] = *(const uint4 *)(in + q * ROWS_STAGE + (h * ROWS_TOKENS + 8 * i) * 64);
-                half_unit<W>(c[0][i], f[0], v);
-                half_unit<W>(c[1][i], f[1], v);
+                for (int i = 0; i < 4 / W::XP; i++)
+#pragma unroll
+                    for (int q = 0; q < W::XP; q++)
+                        v[i][q] = *(const uint4 *)(in + q * ROWS_STAGE +
+                                                   (h * ROWS_TOKENS + 8 * (at + i)) * 64);
+                half_unit<W, 2, ROWS_NT, 4 / W::XP>(c, at, f, v);
             }
         }
         if (--left && u + 1 < units) continue;
@@ -430,7 +449,8 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
 template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
 {
     const bool large = tokens == ROWS_TOKENS;
-    const int mt = p->glu ? 1 : tokens == 8 ? 1 : 2; /* tiles of rows that a warp's results have */
+    const bool brief = p->seg[0].w.units <= 16; /* a warp has little to do: give it two tiles */
+    const int mt = p->glu || (tokens == 8 && !brief) ? 1 : 2; /* tiles of a block's results */
     const int each = large ? (p->glu ? 1 : 2) * ROWS_WARPS : mt;
     unsigned blocks = 0;
     for (int i = 0; i < p->n_seg; i++) {
@@ -454,7 +474,7 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
         FT_LAUNCH_NEXT(c, (product_split<W, 2, 8>), grid, 32 * SPLIT_WARPS, 0, *p);
     } else if (tokens == 16) {
         FT_LAUNCH_NEXT(c, (product_split<W, 2, 2>), grid, 32 * SPLIT_WARPS, 0, *p);
-    } else if (p->glu) {
+    } else if (p->glu || brief) {
         FT_LAUNCH_NEXT(c, (product_split<W, 2, 1>), grid, 32 * SPLIT_WARPS, 0, *p);
     } else {
         FT_LAUNCH_NEXT(c, (product_split<W, 1, 1>), grid, 32 * SPLIT_WARPS, 0, *p);

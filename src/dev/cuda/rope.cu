@@ -5,6 +5,7 @@ enum { WARPS = 4 };
 
 static __global__ void angles_kernel(ft_mat cs, ft_rope r, ft_batch b)
 {
+    after_last();
     const int half = r.n / 2, i = blockIdx.x * blockDim.x + threadIdx.x, t = i / half, j = i % half;
     if (t >= cs.T) return;
     double sine, cosine;
@@ -19,8 +20,8 @@ extern "C" void ft_cuda_rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r)
     ft_cuda *c = (ft_cuda *)d;
     ft_cuda_wrote(c, cs);
     if (r->n < 2) return;
-    FT_LAUNCH(c, angles_kernel, ft_blocks((size_t)cs.T * (r->n / 2), 128), 128, 0, cs, *r,
-              c->batch);
+    FT_LAUNCH_NEXT(c, angles_kernel, ft_blocks((size_t)cs.T * (r->n / 2), 128), 128, 0, cs, *r,
+                   c->batch);
 }
 
 __device__ __forceinline__ float inverse_rms(const float *x, int d, float eps)
@@ -34,6 +35,7 @@ static __global__ void __launch_bounds__(32 * WARPS)
     norm_rope_kernel(ft_mat x, ft_vec w, float eps, ft_mat cs)
 {
     const int lane = threadIdx.x & 31, i = blockIdx.x * WARPS + threadIdx.x / 32;
+    after_last();
     const int t = i / x.H, n = cs.H * cs.d, half = n / 2;
     if (t >= x.T) return;
     float *v = mat_head(x, t, i % x.H);
@@ -54,8 +56,8 @@ extern "C" void ft_cuda_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_m
     ft_cuda *c = (ft_cuda *)d;
     if (eps < 0) w.p = NULL;
     ft_cuda_wrote(c, x);
-    FT_LAUNCH(c, norm_rope_kernel, ft_blocks((size_t)x.T * x.H, WARPS), 32 * WARPS, 0, x, w, eps,
-              cs);
+    FT_LAUNCH_NEXT(c, norm_rope_kernel, ft_blocks((size_t)x.T * x.H, WARPS), 32 * WARPS, 0, x, w,
+                   eps, cs);
 }
 
 /* The result goes into the next product: its shadow is written along, where there is one. */
@@ -64,16 +66,27 @@ static __global__ void __launch_bounds__(32 * WARPS)
 {
     const int lane = threadIdx.x & 31, i = blockIdx.x * WARPS + threadIdx.x / 32;
     const int t = i / o.H, h = i % o.H;
+    after_last();
     if (t >= o.T) return;
-    const float *in = mat_head(o, t, h);
+    const float *in = mat_head(o, t, h), *gate = mat_head(z, t, h);
+    float *out = mat_head(y, t, h);
     const float r = inverse_rms(in, o.d, eps);
     const size_t plane = shadow_plane(o.T, o.H * o.d);
     for (int j = lane; j < o.d; j += 32) {
-        const int c = h * o.d + j;
-        const float v = in[j] * r * w.p[j] * silu(*mat_value(z, t, c));
-        *mat_value(y, t, c) = v;
-        if (shadow) shadow_put(shadow, plane, shadow_at(o.T, t, c), v);
+        const float v = in[j] * r * w.p[j] * silu(gate[j]);
+        out[j] = v;
+        if (shadow) shadow_put(shadow, plane, shadow_at(o.T, t, h * o.d + j), v);
     }
+}
+
+/* m as H heads of d values. */
+static ft_mat as_heads(ft_mat m, int H, int d)
+{
+    assert(m.d == d || m.hs == m.d);
+    if (m.d != d) m.hs = d;
+    m.H = H;
+    m.d = d;
+    return m;
 }
 
 extern "C" void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps)
@@ -82,6 +95,6 @@ extern "C" void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_v
     bool found;
     ft_cuda_wrote(c, y);
     uint16_t *shadow = o.H * o.d % 32 ? NULL : ft_cuda_shadow(c, y, &found);
-    FT_LAUNCH(c, gated_norm_kernel, ft_blocks((size_t)o.T * o.H, WARPS), 32 * WARPS, 0, y, o, z, w,
-              eps, shadow);
+    FT_LAUNCH_NEXT(c, gated_norm_kernel, ft_blocks((size_t)o.T * o.H, WARPS), 32 * WARPS, 0,
+                   as_heads(y, o.H, o.d), o, as_heads(z, o.H, o.d), w, eps, shadow);
 }

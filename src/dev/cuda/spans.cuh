@@ -5,6 +5,18 @@
 
 #include "dev/cuda/common.cuh"
 
+/* Lets a kernel have this much shared memory, and its blocks as much as the chip has. */
+static inline void ft_cuda_shared(ft_cuda *c, const void *kernel, int bytes)
+{
+    ft_cuda_check(c,
+                  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+                  "shared memory");
+    ft_cuda_check(c,
+                  cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                       cudaSharedmemCarveoutMaxShared),
+                  "shared memory");
+}
+
 static inline unsigned span_pieces(int T, int S, int rows)
 {
     return (unsigned)FT_MAX(1, FT_MIN(T, (T + rows - 1) / rows + S - 1));
@@ -32,6 +44,43 @@ __device__ __forceinline__ bool span_piece(const ft_batch &b, int i, int rows, i
             return true;
         }
         i -= __shfl_sync(0xffffffffu, upto, 31);
+    }
+    return false;
+}
+
+/* The same for pieces that end at multiples of `rows` positions. */
+static inline unsigned span_chunks(int T, int S, int rows)
+{
+    return (unsigned)FT_MIN(T, T / rows + 2 * S);
+}
+
+__device__ __forceinline__ int chunks_of(const ft_span &sp, int rows)
+{
+    return (sp.past % rows + sp.n + rows - 1) / rows;
+}
+
+/* The number of a span's first chunk. */
+__device__ __forceinline__ int first_chunk(const ft_batch &b, int span, int rows)
+{
+    int sum = 0;
+    for (int i = 0; i < span; i++) sum += chunks_of(b.span[i], rows);
+    return sum;
+}
+
+/* Chunk i: its span and rows [from, to) in it. */
+__device__ __forceinline__ bool span_chunk(const ft_batch &b, int i, int rows, int *span, int *from,
+                                           int *to)
+{
+    for (int s = 0; s < b.S; s++) {
+        const ft_span &sp = b.span[s];
+        const int n = chunks_of(sp, rows);
+        if (i < n) {
+            *span = s;
+            *from = max(0, i * rows - sp.past % rows);
+            *to = min(sp.n, (i + 1) * rows - sp.past % rows);
+            return true;
+        }
+        i -= n;
     }
     return false;
 }

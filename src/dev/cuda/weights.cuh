@@ -77,7 +77,8 @@ __device__ __forceinline__ uint32_t nib(uint32_t v, int j)
     return (v >> 4 * j & 0x000f000fu) | MAGIC;
 }
 
-/* A unit of bytes at fixed distances: `load` fetches a lane's share, `frag` decodes half h. */
+/* Where a unit lies. Then `load` fetches a lane's share of the unit at p, and `frag` decodes half
+ * h. */
 __device__ __forceinline__ const uint8_t *unit_at(const ft_wview &w, int tile, int u, int bytes)
 {
     return w.p + ((size_t)tile * w.units + u) * bytes;
@@ -94,9 +95,9 @@ struct Q4K {
     struct regs {
         uint4 q, s;
     };
-    __device__ static void load(regs &r, const ft_wview &w, int tile, int u, int lane)
+    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
+                                int lane)
     {
-        const uint8_t *p = unit_at(w, tile, u, BYTES);
         r.q = ld16(p + 16 * lane);
         r.s = ld16(p + 512 + 16 * (lane >> 2));
     }
@@ -121,9 +122,9 @@ struct Q5K {
         uint4 q, s;
         uint32_t h;
     };
-    __device__ static void load(regs &r, const ft_wview &w, int tile, int u, int lane)
+    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
+                                int lane)
     {
-        const uint8_t *p = unit_at(w, tile, u, BYTES);
         r.q = ld16(p + 16 * lane);
         r.h = __ldg((const uint32_t *)(p + 512) + lane);
         r.s = ld16(p + 640 + 16 * (lane >> 2));
@@ -154,9 +155,9 @@ struct Q6K {
         uint4 q, s;
         uint2 h;
     };
-    __device__ static void load(regs &r, const ft_wview &w, int tile, int u, int lane)
+    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
+                                int lane)
     {
-        const uint8_t *p = unit_at(w, tile, u, BYTES);
         r.q = ld16(p + 16 * lane);
         r.h = __ldg((const uint2 *)(p + 512) + lane);
         r.s = ld16(p + 768 + 16 * (lane >> 2));
@@ -187,9 +188,9 @@ struct Q8 {
         uint4 q[2];
         uint2 s;
     };
-    __device__ static void load(regs &r, const ft_wview &w, int tile, int u, int lane)
+    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
+                                int lane)
     {
-        const uint8_t *p = unit_at(w, tile, u, BYTES);
         r.q[0] = ld16(p + 16 * lane);
         r.q[1] = ld16(p + 512 + 16 * lane);
         r.s = __ldg((const uint2 *)(p + 1024) + (lane >> 2));
@@ -217,9 +218,9 @@ struct Q40 {
         uint4 q;
         uint2 s;
     };
-    __device__ static void load(regs &r, const ft_wview &w, int tile, int u, int lane)
+    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
+                                int lane)
     {
-        const uint8_t *p = unit_at(w, tile, u, BYTES);
         r.q = ld16(p + 16 * lane);
         r.s = __ldg((const uint2 *)(p + 512) + (lane >> 2));
     }
@@ -278,9 +279,9 @@ template <class Table, int SCALES> struct Lut {
     struct regs {
         uint4 q, s;
     };
-    __device__ static void load(regs &r, const ft_wview &w, int tile, int u, int lane)
+    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
+                                int lane)
     {
-        const uint8_t *p = unit_at(w, tile, u, BYTES);
         r.q = ld16(p + 16 * lane);
         if (SCALES == 1) {
             const uint2 s = __ldg((const uint2 *)(p + 512) + (lane >> 2));
@@ -327,9 +328,10 @@ struct Bf16 {
     struct regs {
         uint4 v[4];
     };
-    __device__ static void load(regs &r, const ft_wview &w, int tile, int u, int lane)
+    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
+                                int lane)
     {
-        const uint8_t *p = unit_at(w, tile, u, BYTES) + 16 * lane;
+        p += 16 * lane;
 #pragma unroll
         for (int i = 0; i < 4; i++) r.v[i] = ld16(p + 512 * i);
     }
@@ -353,9 +355,10 @@ __device__ __forceinline__ void split2(float a, float b, uint32_t &hi, uint32_t 
 struct F16 {
     enum { BYTES = 2048, XP = 2, WP = 2 };
     typedef Bf16::regs regs;
-    __device__ static void load(regs &r, const ft_wview &w, int tile, int u, int lane)
+    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
+                                int lane)
     {
-        Bf16::load(r, w, tile, u, lane);
+        Bf16::load(r, p, w, tile, u, lane);
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -380,9 +383,10 @@ struct F32 {
     struct regs {
         uint4 v[8];
     };
-    __device__ static void load(regs &r, const ft_wview &w, int tile, int u, int lane)
+    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
+                                int lane)
     {
-        const uint8_t *p = unit_at(w, tile, u, BYTES) + 16 * lane;
+        p += 16 * lane;
 #pragma unroll
         for (int i = 0; i < 8; i++) r.v[i] = ld16(p + 512 * i);
     }
@@ -420,7 +424,8 @@ struct Generic {
         const uint16_t *grid;
         int type, k, K;
     };
-    __device__ static void load(regs &r, const ft_wview &w, int tile, int u, int lane)
+    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
+                                int lane)
     {
 #pragma unroll
         for (int i = 0; i < 2; i++) {

@@ -7,6 +7,7 @@ static inline int32x4_t dot16(int32x4_t acc, int8x16_t a, int8x16_t b)
     return vpadalq_s16(acc, vmull_s8(vget_high_s8(a), vget_high_s8(b)));
 }
 
+#include "dev/cpu/arm/tq.h"
 #include "dev/cpu/arm/turbo.h"
 
 /* ---- f32 ---- */
@@ -110,6 +111,11 @@ INLINE void wide(float *const *y, const unsigned char *w, size_t row_bytes, int 
     if (n == 1)
         for (; o + 2 <= rows; o += 2, w += 2 * row_bytes)
             tile(y, o, w, row_bytes, k, x, 2, 1, kind);
+    if (n == 4) /* two by two: as many products for a load on either side */
+        for (; o + 2 <= rows; o += 2, w += 2 * row_bytes) {
+            tile(y, o, w, row_bytes, k, x, 2, 2, kind);
+            tile(y + 2, o, w, row_bytes, k, x + 2, 2, 2, kind);
+        }
     for (; o < rows; o++, w += row_bytes) {
         if (n == 1) tile(y, o, w, row_bytes, k, x, 1, 1, kind);
         if (n == 2) tile(y, o, w, row_bytes, k, x, 1, 2, kind);
@@ -201,21 +207,38 @@ static void q8_0_to_f32(float *y, const unsigned char *x, int n)
     }
 }
 
+/* s += one row of b times lane `lane` of four values of each row of a */
+INLINE void mm_step(float32x4_t s[4][4], const float *b, const float32x4_t *a, const int lane,
+                    const int R, const int V)
+{
+    float32x4_t v[4];
+    UNROLL for (int j = 0; j < V; j++) v[j] = vld1q_f32(b + 4 * j);
+    UNROLL for (int i = 0; i < R; i++) UNROLL for (int j = 0; j < V; j++) s[i][j] =
+        lane == 0   ? vfmaq_laneq_f32(s[i][j], v[j], a[i], 0)
+        : lane == 1 ? vfmaq_laneq_f32(s[i][j], v[j], a[i], 1)
+        : lane == 2 ? vfmaq_laneq_f32(s[i][j], v[j], a[i], 2)
+                    : vfmaq_laneq_f32(s[i][j], v[j], a[i], 3);
+}
+
 /* R rows by 4 V columns of c, all of k. */
 INLINE void mm_tile(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int k,
                     const int R, const int V)
 {
-    float32x4_t s[4][4];
+    float32x4_t s[4][4], f[4];
+    int x = 0;
     UNROLL for (int i = 0; i < R; i++) UNROLL for (int j = 0; j < V; j++) s[i][j] =
         vld1q_f32(c + (size_t)i * (size_t)ldc + 4 * j);
-    for (int x = 0; x < k; x++, b += ldb) {
-        float32x4_t v[4];
-        UNROLL for (int j = 0; j < V; j++) v[j] = vld1q_f32(b + 4 * j);
-        UNROLL for (int i = 0; i < R; i++)
-        {
-            const float f = a[(size_t)i * (size_t)lda + (size_t)x];
-            UNROLL for (int j = 0; j < V; j++) s[i][j] = vfmaq_n_f32(s[i][j], v[j], f);
-        }
+    for (; x + 4 <= k; x += 4, b += 4 * (size_t)ldb) {
+        UNROLL for (int i = 0; i < R; i++) f[i] = vld1q_f32(a + (size_t)i * (size_t)lda + x);
+        mm_step(s, b, f, 0, R, V);
+        mm_step(s, b + (size_t)ldb, f, 1, R, V);
+        mm_step(s, b + 2 * (size_t)ldb, f, 2, R, V);
+        mm_step(s, b + 3 * (size_t)ldb, f, 3, R, V);
+    }
+    for (; x < k; x++, b += ldb) {
+        UNROLL for (int i = 0; i < R; i++) f[i] =
+            vdupq_n_f32(a[(size_t)i * (size_t)lda + (size_t)x]);
+        mm_step(s, b, f, 0, R, V);
     }
     UNROLL for (int i = 0; i < R; i++) UNROLL for (int j = 0; j < V; j++)
         vst1q_f32(c + (size_t)i * (size_t)ldc + 4 * j, s[i][j]);
@@ -270,8 +293,11 @@ static void f32_to_f16(unsigned char *y, const float *x, int n)
     }
 }
 
+/* Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits: conversions are dear. */
 static void quantise(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k)
 {
+    const float32x4_t round = vdupq_n_f32(12582912.0f);
+    const int8x16_t one = vdupq_n_s8(1);
     (void)t;
     for (int b = 0; b < k / FT_BLOCK8; b++, x += FT_BLOCK8, q += FT_BLOCK8) {
         float32x4_t v[8], top = vdupq_n_f32(0);
@@ -281,18 +307,124 @@ static void quantise(int8_t *q, float *d, float *s, int32_t *t, const float *x, 
             top = vmaxq_f32(top, vabsq_f32(v[j]));
         }
         const float amax = vmaxvq_f32(top), inv = amax > 0 ? 127.0f / amax : 0;
-        int8x8_t out[4];
-        d[b] = amax / 127.0f;
-        UNROLL for (int j = 0; j < 4; j++)
+        int8x16_t out[2];
+        UNROLL for (int j = 0; j < 8; j++) v[j] = vaddq_f32(vmulq_n_f32(v[j], inv), round);
+        UNROLL for (int h = 0; h < 2; h++)
         {
-            const int32x4_t lo = vcvtnq_s32_f32(vmulq_n_f32(v[2 * j], inv));
-            const int32x4_t hi = vcvtnq_s32_f32(vmulq_n_f32(v[2 * j + 1], inv));
-            out[j] = vqmovn_s16(vcombine_s16(vqmovn_s32(lo), vqmovn_s32(hi)));
-            vst1_s8(q + 8 * j, out[j]);
+            const int16x8_t lo =
+                vuzp1q_s16(vreinterpretq_s16_f32(v[4 * h]), vreinterpretq_s16_f32(v[4 * h + 1]));
+            const int16x8_t hi = vuzp1q_s16(vreinterpretq_s16_f32(v[4 * h + 2]),
+                                            vreinterpretq_s16_f32(v[4 * h + 3]));
+            out[h] = vuzp1q_s8(vreinterpretq_s8_s16(lo), vreinterpretq_s8_s16(hi));
+            vst1q_s8(q + 16 * h, out[h]);
         }
-        s[2 * b] = d[b] * (float)vaddlvq_s8(vcombine_s8(out[0], out[1]));
-        s[2 * b + 1] = d[b] * (float)vaddlvq_s8(vcombine_s8(out[2], out[3]));
+        d[b] = amax / 127.0f;
+        s[2 * b] = d[b] * (float)vaddvq_s32(dot16(vdupq_n_s32(0), out[0], one));
+        s[2 * b + 1] = d[b] * (float)vaddvq_s32(dot16(vdupq_n_s32(0), out[1], one));
     }
+}
+
+/* ---- exponentials ---- */
+
+/* x = n ln 2 + r: n as the low bits of *t, e^r as the result. The two halves of the polynomial do
+ * not wait for one another. */
+INLINE float32x4_t exp_reduced(float32x4_t x, int32x4_t *n)
+{
+    const float32x4_t round = vdupq_n_f32(12582912.0f); /* leaves an integer in the low bits */
+    const float32x4_t t = vfmaq_f32(round, x, vdupq_n_f32(1.44269504f)), f = vsubq_f32(t, round);
+    float32x4_t r = vfmsq_f32(x, f, vdupq_n_f32(0.693145752f));
+    r = vfmsq_f32(r, f, vdupq_n_f32(1.42860677e-6f));
+    const float32x4_t q = vmulq_f32(r, r);
+    float32x4_t a = vfmaq_f32(vdupq_n_f32(1.0f / 120), r, vdupq_n_f32(1.0f / 720));
+    float32x4_t b = vfmaq_f32(vdupq_n_f32(1.0f / 6), r, vdupq_n_f32(1.0f / 24));
+    a = vfmaq_f32(a, q, vdupq_n_f32(1.0f / 5040));
+    b = vfmaq_f32(b, q, a);
+    *n = vsubq_s32(vreinterpretq_s32_f32(t), vdupq_n_s32(0x4b400000));
+    return vaddq_f32(vfmaq_f32(r, q, vfmaq_f32(vdupq_n_f32(0.5f), r, b)), vdupq_n_f32(1.0f));
+}
+
+INLINE float32x4_t power_of_two(int32x4_t n)
+{
+    return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(n, vdupq_n_s32(127)), 23));
+}
+
+INLINE float32x4_t clamp(float32x4_t x, float lo, float hi)
+{
+    return vminq_f32(vmaxq_f32(x, vdupq_n_f32(lo)), vdupq_n_f32(hi));
+}
+
+/* The power of two in two steps, so that the ends run into subnormals and infinity. */
+INLINE float32x4_t exp4(float32x4_t x)
+{
+    int32x4_t n;
+    const float32x4_t p = exp_reduced(clamp(x, -104, 89), &n);
+    const int32x4_t half = vshrq_n_s32(n, 1);
+    return vmulq_f32(vmulq_f32(p, power_of_two(half)), power_of_two(vsubq_s32(n, half)));
+}
+
+INLINE float32x4_t sigmoid4(float32x4_t x)
+{
+    int32x4_t n;
+    const float32x4_t p = exp_reduced(clamp(vnegq_f32(x), -87, 88), &n);
+    const float32x4_t one = vdupq_n_f32(1);
+    return vdivq_f32(one, vfmaq_f32(one, p, power_of_two(n)));
+}
+
+INLINE float32x4_t gelu4(float32x4_t x)
+{
+    const float32x4_t k = vmulq_n_f32(x, 0.044715f);
+    const float32x4_t z = vmulq_f32(vmulq_n_f32(x, 1.59576912f), vfmaq_f32(vdupq_n_f32(1), k, x));
+    return vmulq_f32(x, sigmoid4(z));
+}
+
+typedef enum each { E_EXP, E_SILU, E_SIGMOID, E_GELU } each;
+
+/* One vector: x, and what it is multiplied with. */
+INLINE float32x4_t each4(float32x4_t x, float32x4_t u, const each f)
+{
+    if (f == E_EXP) return exp4(vsubq_f32(x, u));
+    if (f == E_SILU) return vmulq_f32(vmulq_f32(x, sigmoid4(x)), u);
+    if (f == E_SIGMOID) return vmulq_f32(u, sigmoid4(x));
+    return vmulq_f32(gelu4(x), u);
+}
+
+/* y = f(x, u); u == NULL: the constant c. The last few values go through a vector of their own. */
+INLINE void each_value(float *y, const float *x, const float *u, float c, int n, const each f)
+{
+    int i = 0;
+    for (; i + 4 <= n; i += 4)
+        vst1q_f32(y + i, each4(vld1q_f32(x + i), u ? vld1q_f32(u + i) : vdupq_n_f32(c), f));
+    if (i == n) return;
+    float a[4] = {0}, b[4] = {c, c, c, c};
+    memcpy(a, x + i, (size_t)(n - i) * sizeof *a);
+    if (u) memcpy(b, u + i, (size_t)(n - i) * sizeof *b);
+    vst1q_f32(a, each4(vld1q_f32(a), vld1q_f32(b), f));
+    memcpy(y + i, a, (size_t)(n - i) * sizeof *a);
+}
+
+static void exp_minus(float *y, const float *x, float m, int n)
+{
+    each_value(y, x, NULL, m, n, E_EXP);
+}
+
+static void silu(float *y, int n)
+{
+    each_value(y, y, NULL, 1, n, E_SILU);
+}
+
+static void silu_mul(float *y, const float *g, const float *u, int n)
+{
+    each_value(y, g, u, 0, n, E_SILU);
+}
+
+static void gelu_mul(float *y, const float *g, const float *u, int n)
+{
+    each_value(y, g, u, 0, n, E_GELU);
+}
+
+static void sigmoid_mul(float *y, const float *g, int n)
+{
+    each_value(y, g, y, 0, n, E_SIGMOID);
 }
 
 /* ---- delta net: 4 V value columns of the state at a time, all keys ---- */
@@ -315,8 +447,11 @@ INLINE void row_cols(float *Z, float *o, float *upd, const float *k, const float
     float32x4_t u[8], out[8];
     float *z = Z;
     UNROLL for (int j = 0; j < V; j++) u[j] = out[j] = vdupq_n_f32(0);
-    for (int i = 0; i < S; i++, z += S)
+    for (int i = 0; i < S; i++, z += S) {
+        __builtin_prefetch(z + 4 * V);
+        __builtin_prefetch(z + 4 * V + 16);
         UNROLL for (int j = 0; j < V; j++) u[j] = vfmaq_n_f32(u[j], vld1q_f32(z + 4 * j), k[i]);
+    }
     UNROLL for (int j = 0; j < V; j++)
     {
         u[j] = vmulq_n_f32(vfmsq_n_f32(vld1q_f32(v + 4 * j), u[j], decay), beta);
@@ -367,6 +502,7 @@ void ft_kern_neon(ft_kern *k)
 {
     fill_dot8(k);
     fill_turbo(k);
+    fill_tq(k);
     k->dotf[FT_F32] = dot_f32;
     k->dotf[FT_F16] = dot_f16;
     k->dotf[FT_BF16] = dot_bf16;
@@ -378,6 +514,11 @@ void ft_kern_neon(ft_kern *k)
     k->f16_to_f32 = f16_to_f32;
     k->f32_to_f16 = f32_to_f16;
     k->quantise = quantise;
+    k->exp_minus = exp_minus;
+    k->silu = silu;
+    k->silu_mul = silu_mul;
+    k->gelu_mul = gelu_mul;
+    k->sigmoid_mul = sigmoid_mul;
     k->delta_row = delta_row;
     k->delta_advance = delta_advance;
 }

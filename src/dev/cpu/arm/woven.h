@@ -1,7 +1,8 @@
 /* dev/cpu/arm/woven.h - weights repacked at bind: four rows woven into one another, so that a
  * product instruction fills its lanes with outputs and nothing is added across lanes. For the file
  * that includes this and has defined
- *     place     which of eight vectors, and which byte of it, holds value k of row r of a block
+ *     place     which of eight vectors, and which byte of it, holds value k of row r of a block;
+ *               PIECE values lie together
  *     tile_*    a block against n columns, minima against the sums of n columns, the end
  *
  * A block is 32 values of four rows: eight vectors of bytes once it is unpacked. The codes are
@@ -11,8 +12,8 @@
  * that the others leave over.
  *
  * A group of four rows holds
- *   blocks of 32    the scales of all blocks (four f16 each; four upper halves of floats for
- *                   MXFP4), then the codes of all
+ *   blocks of 32    in twos: their scales (four f16 each; four upper halves of floats for MXFP4),
+ *                   then their codes
  *   blocks of 256   one after the other: four f16 scales, four f16 minima, block scales, block
  *                   minima, the codes; block scales are bytes, biased where the format has signs */
 #ifndef FT_DEV_CPU_ARM_WOVEN_H
@@ -46,10 +47,10 @@ INLINE float32x4_t sum_end(int32x4_t i)
 static void weave(uint8_t to[8][16], const uint8_t code[ROWS][32])
 {
     for (int r = 0; r < ROWS; r++)
-        for (int k = 0; k < 32; k++) {
+        for (int k = 0; k < 32; k += PIECE) {
             int v, byte;
             place(r, k, &v, &byte);
-            to[v][byte] = code[r][k];
+            memcpy(to[v] + byte, code[r] + k, PIECE);
         }
 }
 
@@ -79,47 +80,39 @@ INLINE int bits_bytes(bits b)
 }
 
 /* n bits of a code from bit `at` of it on, moved to bit `to`. */
-static unsigned field(unsigned code, int at, int n, int to)
+static inline unsigned field(unsigned code, int at, int n, int to)
 {
     return (code >> at & ((1u << n) - 1)) << to;
 }
 
-static void pack_byte(unsigned char *to, const uint8_t v[8][16], int i, bits b)
+/* Vectors j and j + 1, ... of the stored bytes, made of whole codes and what is left over. */
+static void pack6(unsigned char *to, const uint8_t c[4][16])
 {
-    unsigned c[8];
-    for (int j = 0; j < 8; j++) c[j] = v[j][i];
-    switch (b) {
-    case BITS8:
-        for (int j = 0; j < 8; j++) to[16 * j + i] = (unsigned char)c[j];
-        break;
-    case BITS6:
-        for (int j = 0; j < 8; j++)
-            if (j % 4 < 3)
-                to[48 * (j / 4) + 16 * (j % 4) + i] =
-                    (unsigned char)(c[j] << 2 | field(c[j / 4 * 4 + 3], 4 - 2 * (j % 4), 2, 0));
-        break;
-    case BITS5: {
-        const unsigned low[5] = {field(c[5], 2, 3, 0), field(c[5], 0, 2, 0) | field(c[7], 1, 1, 2),
-                                 field(c[6], 2, 3, 0), field(c[6], 0, 2, 0) | field(c[7], 0, 1, 2),
-                                 field(c[7], 2, 3, 0)};
-        for (int j = 0; j < 5; j++) to[16 * j + i] = (unsigned char)(c[j] << 3 | low[j]);
-        break;
+    for (int j = 0; j < 3; j++)
+        for (int i = 0; i < 16; i++)
+            to[16 * j + i] = (unsigned char)(c[j][i] << 2 | field(c[3][i], 4 - 2 * j, 2, 0));
+}
+
+static void pack5(unsigned char *to, const uint8_t c[8][16])
+{
+    for (int i = 0; i < 16; i++) {
+        const unsigned x = c[5][i], y = c[6][i], z = c[7][i];
+        to[i] = (unsigned char)(c[0][i] << 3 | field(x, 2, 3, 0));
+        to[16 + i] = (unsigned char)(c[1][i] << 3 | field(x, 0, 2, 0) | field(z, 1, 1, 2));
+        to[32 + i] = (unsigned char)(c[2][i] << 3 | field(y, 2, 3, 0));
+        to[48 + i] = (unsigned char)(c[3][i] << 3 | field(y, 0, 2, 0) | field(z, 0, 1, 2));
+        to[64 + i] = (unsigned char)(c[4][i] << 3 | field(z, 2, 3, 0));
     }
-    case BITS4:
-        for (int j = 0; j < 4; j++) to[16 * j + i] = (unsigned char)(c[j] | c[j + 4] << 4);
-        break;
-    case BITS3: {
-        const unsigned low[3] = {field(c[6], 1, 2, 0), field(c[7], 1, 2, 0),
-                                 field(c[6], 0, 1, 1) | field(c[7], 0, 1, 0)};
-        for (int j = 0; j < 3; j++)
-            to[16 * j + i] = (unsigned char)(c[2 * j] << 5 | c[2 * j + 1] << 2 | low[j]);
-        break;
-    }
-    case BITS2:
-        for (int j = 0; j < 2; j++)
-            to[16 * j + i] = (unsigned char)(c[4 * j] << 6 | c[4 * j + 1] << 4 | c[4 * j + 2] << 2 |
-                                             c[4 * j + 3]);
-        break;
+}
+
+static void pack3(unsigned char *to, const uint8_t c[8][16])
+{
+    for (int i = 0; i < 16; i++) {
+        const unsigned y = c[6][i], z = c[7][i];
+        to[i] = (unsigned char)(c[0][i] << 5 | c[1][i] << 2 | field(y, 1, 2, 0));
+        to[16 + i] = (unsigned char)(c[2][i] << 5 | c[3][i] << 2 | field(z, 1, 2, 0));
+        to[32 + i] =
+            (unsigned char)(c[4][i] << 5 | c[5][i] << 2 | field(y, 0, 1, 1) | field(z, 0, 1, 0));
     }
 }
 
@@ -127,7 +120,26 @@ static void pack_codes(unsigned char *to, const uint8_t code[ROWS][32], bits b)
 {
     uint8_t v[8][16];
     weave(v, code);
-    for (int i = 0; i < 16; i++) pack_byte(to, v, i, b);
+    switch (b) {
+    case BITS8: memcpy(to, v, sizeof v); break;
+    case BITS6:
+        pack6(to, v);
+        pack6(to + 48, v + 4);
+        break;
+    case BITS5: pack5(to, v); break;
+    case BITS4:
+        for (int i = 0; i < 64; i++)
+            to[i] = (unsigned char)(v[i / 16][i % 16] | v[i / 16 + 4][i % 16] << 4);
+        break;
+    case BITS3: pack3(to, v); break;
+    case BITS2:
+        for (int i = 0; i < 32; i++) {
+            const int j = i / 16 * 4, at = i % 16;
+            to[i] = (unsigned char)(v[j][at] << 6 | v[j + 1][at] << 4 | v[j + 2][at] << 2 |
+                                    v[j + 3][at]);
+        }
+        break;
+    }
 }
 
 /* ---- unpacking ---- */
@@ -273,29 +285,49 @@ INLINE bits kind32_bits(kind32 t)
     return t == W_Q8_0 ? BITS8 : t == W_Q5_0 ? BITS5 : BITS4;
 }
 
-/* The codes begin behind the scales of all blocks, where vectors are aligned. */
-INLINE size_t codes32(int k)
+/* Two blocks lie together, both scales first: that keeps vectors aligned. */
+INLINE int pair32(kind32 t)
 {
-    return ((size_t)(k / 32) * 8 + 15) / 16 * 16;
+    return 16 + 2 * bits_bytes(kind32_bits(t));
+}
+
+INLINE size_t scale32(int b, kind32 t)
+{
+    return (size_t)(b / 2) * (size_t)pair32(t) + (size_t)(b % 2) * 8;
+}
+
+INLINE size_t codes32(int b, kind32 t)
+{
+    const size_t one = (size_t)bits_bytes(kind32_bits(t));
+    return (size_t)(b / 2) * (size_t)pair32(t) + 16 + (size_t)(b % 2) * one;
+}
+
+INLINE void block32_dot(float32x4_t *acc, const unsigned char *scale, const unsigned char *p,
+                        const ft_col8 *x, const int n, int b, const kind32 t)
+{
+    const int8x16_t table = vld1q_s8(t == W_MXFP4 ? fp4_steps : iq4_steps);
+    int8x16_t v[8];
+    float32x4_t s = t == W_MXFP4 ? upper_halves(scale) : f16x4_at(scale);
+    if (t == W_Q8_0) unpack8(v, p);
+    if (t == W_Q4_0) unpack4(v, p), s = vmulq_n_f32(s, 1.0f / 16);
+    if (t == W_Q5_0) unpack5(v, p), s = vmulq_n_f32(s, 1.0f / 8);
+    if (t == W_IQ4_NL || t == W_MXFP4) unpack_table(v, p, table);
+    tile_block(acc, v, s, x, n, b);
 }
 
 INLINE void woven32(float *const *y, const unsigned char *w, size_t group, int rows, int k,
                     const ft_col8 *x, const int n, const kind32 t)
 {
-    const int8x16_t table = vld1q_s8(t == W_MXFP4 ? fp4_steps : iq4_steps);
     for (int o = 0; o < rows; o += ROWS, w += group) {
-        const unsigned char *p = w + codes32(k);
+        const unsigned char *p = w;
         float32x4_t acc[COLS];
+        int b = 0;
         tile_zero(acc, n);
-        for (int b = 0; b < k / 32; b++, p += bits_bytes(kind32_bits(t))) {
-            int8x16_t v[8];
-            float32x4_t s = t == W_MXFP4 ? upper_halves(w + 8 * b) : f16x4_at(w + 8 * b);
-            if (t == W_Q8_0) unpack8(v, p);
-            if (t == W_Q4_0) unpack4(v, p), s = vmulq_n_f32(s, 1.0f / 16);
-            if (t == W_Q5_0) unpack5(v, p), s = vmulq_n_f32(s, 1.0f / 8);
-            if (t == W_IQ4_NL || t == W_MXFP4) unpack_table(v, p, table);
-            tile_block(acc, v, s, x, n, b);
+        for (; b + 2 <= k / 32; b += 2, p += pair32(t)) {
+            block32_dot(acc, p, p + 16, x, n, b, t);
+            block32_dot(acc, p + 8, p + 16 + bits_bytes(kind32_bits(t)), x, n, b + 1, t);
         }
+        if (b < k / 32) block32_dot(acc, p, p + 16, x, n, b, t);
         tile_store(y, o, acc, n);
     }
 }
@@ -574,18 +606,18 @@ static uint8_t code32(const unsigned char *f, int i, kind32 t)
 static void pack32(unsigned char *to, const unsigned char *from, size_t row_bytes, int k, kind32 t)
 {
     const int bytes = t == W_Q8_0 ? 34 : t == W_Q5_0 ? 22 : t == W_MXFP4 ? 17 : 18;
-    unsigned char *codes = to + codes32(k);
-    for (int b = 0; b < k / 32; b++, to += 8, from += bytes) {
+    for (int b = 0; b < k / 32; b++, from += bytes) {
+        unsigned char *scale = to + scale32(b, t);
         uint8_t code[ROWS][32];
         for (int r = 0; r < ROWS; r++) {
             const unsigned char *f = from + (size_t)r * row_bytes;
             for (int i = 0; i < 32; i++) code[r][i] = code32(f, i, t);
             if (t == W_MXFP4)
-                scale_mxfp4(to + 2 * r, f[0]);
+                scale_mxfp4(scale + 2 * r, f[0]);
             else
-                memcpy(to + 2 * r, f, 2);
+                memcpy(scale + 2 * r, f, 2);
         }
-        pack_codes(codes + bits_bytes(kind32_bits(t)) * b, code, kind32_bits(t));
+        pack_codes(to + codes32(b, t), code, kind32_bits(t));
     }
 }
 
@@ -623,7 +655,7 @@ static void pack32(unsigned char *to, const unsigned char *from, size_t row_byte
     }
 
 #define WOVEN32(name, kind)                                                                        \
-    WOVEN(name, codes32(k) + (size_t)(k / 32) * (size_t)bits_bytes(kind32_bits(kind)),             \
+    WOVEN(name, (size_t)((k / 32 + 1) / 2) * (size_t)pair32(kind),                                 \
           pack32(to, from, row_bytes, k, kind), name##_call)
 #define WOVEN256(name, kind)                                                                       \
     WOVEN(name, (size_t)(k / 256) * (size_t)shape_of(kind).bytes,                                  \

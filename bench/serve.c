@@ -1,0 +1,219 @@
+/* bench/serve.c - many streams at once through the queue: tokens per second of one and of many, and
+ * the gaps between the tokens of a running stream while a long prompt arrives.
+ *   build/bench/serve [MODEL [STREAMS [TOKENS [PROMPT]]]] */
+#define _GNU_SOURCE
+#include "base/clock.h"
+#include "base/mem.h"
+#include "foretoken.h"
+
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_GAPS = 1 << 16, REPS = 3 };
+
+typedef struct stream {
+    ft_job *j;
+    sem_t *sem;
+    int32_t *ids;
+    int n;
+    double *at; /* when something new came */
+    int n_at;
+} stream;
+
+static ft_llm *m;
+
+static void die(const char *what, const ft_err *err)
+{
+    fprintf(stderr, "serve: %s: %s\n", what, err->text);
+    exit(1);
+}
+
+static void wake(void *user)
+{
+    stream *s = user;
+    if (s->n_at < MAX_GAPS) s->at[s->n_at++] = ft_now_s();
+    sem_post(s->sem);
+}
+
+static void begin(stream *s, sem_t *sem, int seed, int n_prompt, int tokens)
+{
+    static const char *const asks[] = {"What does tar do?", "Define river.", "What is 3 + 4?",
+                                       "How do I list files by size?", "Say something kind."};
+    ft_request r;
+    ft_err err;
+    char text[200], *prompt = NULL;
+    ft_request_defaults(&r, m);
+    r.max_tokens = tokens;
+    r.ignore_eos = true;
+    r.sampling.temperature = seed % 2 ? 0.7f : 0;
+    r.sampling.seed = (uint64_t)seed;
+    r.cache_prompt = false;
+    int32_t *ids = NULL;
+    if (n_prompt) {
+        ids = ft_new_n(int32_t, (size_t)n_prompt);
+        for (int i = 0; i < n_prompt; i++) ids[i] = 300 + (i * 7919 + seed) % 9000;
+        r.ids = ids;
+        r.n_ids = n_prompt;
+    } else {
+        snprintf(text, sizeof text, "[{\"role\":\"user\",\"content\":\"%s (%d)\"}]", asks[seed % 5],
+                 seed);
+        if (ft_llm_render(m, text, NULL, &prompt, &r.in_thought, &err)) die("template", &err);
+        r.prompt = prompt;
+        r.prompt_bytes = strlen(prompt);
+    }
+    *s = (stream){.sem = sem};
+    s->ids = ft_new_n(int32_t, (size_t)tokens + 64);
+    s->at = ft_new_n(double, MAX_GAPS);
+    if (ft_job_new(&s->j, m, &r, wake, s, &err)) die("job", &err);
+    ft_free(ids);
+    free(prompt);
+}
+
+static bool drain(stream *s)
+{
+    ft_event e;
+    while (ft_job_next(s->j, &e))
+        if (e.id >= 0) s->ids[s->n++] = e.id;
+    return ft_job_done(s->j);
+}
+
+static void end(stream *s)
+{
+    ft_job_free(s->j);
+    ft_free(s->ids);
+    ft_free(s->at);
+}
+
+/* Seconds for these streams together; their ids in out[i]. */
+static double together(int first, int n, int tokens, int32_t **out, int *n_out)
+{
+    stream *s = ft_new_n(stream, (size_t)n);
+    sem_t sem;
+    sem_init(&sem, 0, 0);
+    const double start = ft_now_s();
+    for (int i = 0; i < n; i++) begin(&s[i], &sem, first + i, 0, tokens);
+    for (int left = n; left;) {
+        sem_wait(&sem);
+        left = 0;
+        for (int i = 0; i < n; i++) left += !drain(&s[i]);
+    }
+    const double seconds = ft_now_s() - start;
+    for (int i = 0; i < n; i++) {
+        if (out) {
+            out[i] = ft_new_n(int32_t, (size_t)tokens);
+            memcpy(out[i], s[i].ids, sizeof(int32_t) * (size_t)FT_MIN(tokens, s[i].n));
+            n_out[i] = s[i].n;
+        }
+        end(&s[i]);
+    }
+    sem_destroy(&sem);
+    ft_free(s);
+    return seconds;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void throughput(int streams, int tokens)
+{
+    int32_t **alone = ft_new_n(int32_t *, (size_t)streams),
+            **many = ft_new_n(int32_t *, (size_t)streams);
+    int *n_alone = ft_new_n(int, (size_t)streams), *n_many = ft_new_n(int, (size_t)streams);
+    int same = 0;
+    double one[REPS], all[REPS];
+    for (int i = 0; i < streams; i++) together(i, 1, tokens, &alone[i], &n_alone[i]);
+    for (int r = 0; r < REPS; r++) {
+        one[r] = together(0, 1, tokens, NULL, NULL);
+        all[r] = together(0, streams, tokens, r ? NULL : many, r ? NULL : n_many);
+    }
+    qsort(one, REPS, sizeof *one, by_value);
+    qsort(all, REPS, sizeof *all, by_value);
+    for (int i = 0; i < streams; i++) {
+        same += n_alone[i] == n_many[i] &&
+                !memcmp(alone[i], many[i], sizeof(int32_t) * (size_t)FT_MIN(tokens, n_many[i]));
+        ft_free(alone[i]);
+        ft_free(many[i]);
+    }
+    const double a = tokens / one[REPS / 2], b = streams * tokens / all[REPS / 2];
+    printf("one stream     %8.1f tokens/s\n", a);
+    printf("%3d streams    %8.1f tokens/s, %.2f x one; %d of %d with the ids they have alone\n",
+           streams, b, b / a, same, streams);
+    ft_free(alone);
+    ft_free(many);
+    ft_free(n_alone);
+    ft_free(n_many);
+}
+
+static void print_gaps(const char *what, double *gap, int n)
+{
+    if (!n) return;
+    qsort(gap, (size_t)n, sizeof *gap, by_value);
+    printf("%-14s %8.2f ms median, %.2f ms p99 (%.2f x), %.2f ms worst, %d gaps\n", what,
+           gap[n / 2] * 1e3, gap[n * 99 / 100] * 1e3, gap[n * 99 / 100] / gap[n / 2],
+           gap[n - 1] * 1e3, n);
+}
+
+/* A stream runs; a long prompt comes and goes. */
+static void gaps(int prompt, int tokens)
+{
+    stream s, p;
+    sem_t sem;
+    double *all = ft_new_n(double, MAX_GAPS), *during = ft_new_n(double, MAX_GAPS);
+    int n_all = 0, n_during = 0;
+    sem_init(&sem, 0, 0);
+    begin(&s, &sem, 2, 0, tokens);
+    while (s.n < tokens / 5) {
+        sem_wait(&sem);
+        drain(&s);
+    }
+    const double from = ft_now_s();
+    begin(&p, &sem, 1, prompt, 2);
+    double to = 0;
+    for (bool a = false, b = false; !a || !b;) {
+        sem_wait(&sem);
+        if (!a) a = drain(&s);
+        if (!b && (b = drain(&p))) to = ft_now_s();
+    }
+    for (int i = 1; i < s.n_at; i++) {
+        const double g = s.at[i] - s.at[i - 1];
+        all[n_all++] = g;
+        if (s.at[i] > from && s.at[i - 1] < to) during[n_during++] = g;
+    }
+    printf("a prompt of %d tokens took %.2f s beside a stream of %d tokens; gaps of the stream:\n",
+           prompt, to - from, tokens);
+    print_gaps("in all", all, n_all);
+    print_gaps("meanwhile", during, n_during);
+    end(&s);
+    end(&p);
+    ft_free(all);
+    ft_free(during);
+    sem_destroy(&sem);
+}
+
+int main(int argc, char **argv)
+{
+    const int streams = argc > 2 ? atoi(argv[2]) : 32, tokens = argc > 3 ? atoi(argv[3]) : 64;
+    const int prompt = argc > 4 ? atoi(argv[4]) : 4096;
+    ft_llm_params p;
+    ft_queue_params q;
+    ft_err err;
+    ft_llm_defaults(&p);
+    p.model = argc > 1 ? argv[1] : "models/foretoken-tiny.gguf";
+    p.lanes = FT_MAX(2, streams);
+    p.ctx = FT_MAX(2048, prompt + 64);
+    p.cells = (int64_t)p.ctx * 2 + (int64_t)streams * (tokens + 128);
+    p.quiet = true;
+    if (getenv("NO_DRAFT") && *getenv("NO_DRAFT")) p.draft_max = 0;
+    if (ft_llm_open(&m, &p, &err)) die(p.model, &err);
+    ft_queue_defaults(&q);
+    if (ft_llm_start(m, &q, &err)) die("queue", &err);
+    if (streams > 1) throughput(streams, tokens);
+    if (prompt) gaps(prompt, 600);
+    ft_llm_close(m);
+    return 0;
+}

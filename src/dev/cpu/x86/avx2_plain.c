@@ -1,0 +1,52 @@
+/* AVX2: everything in f32, and activations as bytes. */
+#include "dev/cpu/x86/avx2_vec.h"
+
+enum { TILE_ROWS = 2 };
+
+#include "dev/cpu/x86/plain.h"
+#include "dev/cpu/x86/tq4.h"
+
+/* The sum of sixteen bytes. */
+INLINE int sum16(__m128i v)
+{
+    const __m128i pairs = _mm_maddubs_epi16(_mm_set1_epi8(1), v);
+    __m128i s = _mm_madd_epi16(pairs, _mm_set1_epi16(1));
+    s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
+}
+
+/* The largest magnitude is found by its bits: a NaN is above every number and travels on. */
+static void quantise(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k)
+{
+    const vi magnitude = v_set32(0x7fffffff);
+    for (int b = 0; b < k / FT_BLOCK8; b++, x += FT_BLOCK8, q += FT_BLOCK8) {
+        vi top = v_zero(), out[4];
+        UNROLL for (int j = 0; j < 4; j++) top =
+            _mm256_max_epi32(top, v_and(v_load(x + W * j), magnitude));
+        __m128i m = _mm_max_epi32(_mm256_castsi256_si128(top), _mm256_extracti128_si256(top, 1));
+        m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+        m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
+        const float amax = _mm_cvtss_f32(_mm_castsi128_ps(m)), inv = amax > 0 ? 127.0f / amax : 0;
+        UNROLL for (int j = 0; j < 4; j++) out[j] =
+            _mm256_cvtps_epi32(f_mul(f_load(x + W * j), f_set1(inv)));
+        const vi words0 = _mm256_packs_epi32(out[0], out[1]);
+        const vi words1 = _mm256_packs_epi32(out[2], out[3]);
+        const vi bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(words0, words1),
+                                                     _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+        _mm256_storeu_si256((void *)q, bytes);
+        d[b] = amax / 127.0f;
+        for (int h = 0; h < 2; h++) {
+            const int total = sum16(_mm_loadu_si128((const void *)(q + 16 * h)));
+            s[2 * b + h] = d[b] * (float)total;
+            t[2 * b + h] = -128 * total;
+        }
+    }
+}
+
+void ft_kern_avx2_plain(ft_kern *k)
+{
+    fill_plain(k);
+    k->dotf[FT_TQ4_1S] = dot_tq4_1s; /* faster here than bytes in plain C */
+    k->dot8[FT_TQ4_1S] = NULL;
+    k->quantise = quantise;
+}

@@ -1,0 +1,154 @@
+/* dev/cpu/x86/avx2_vec.h - eight lanes, as packed.h, plain.h and turbo.h name them. */
+#ifndef FT_DEV_CPU_X86_AVX2_VEC_H
+#define FT_DEV_CPU_X86_AVX2_VEC_H
+
+#include "dev/cpu/x86/pack.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline, unused))
+#define UNROLL _Pragma("GCC unroll 16")
+
+enum { W = 8, PACKED_COLS = 4, BOOK_SIGNED = 1 };
+typedef __m256i vi;
+typedef __m256 vf;
+
+INLINE vi v_load(const void *p)
+{
+    return _mm256_loadu_si256(p);
+}
+INLINE vi v_zero(void)
+{
+    return _mm256_setzero_si256();
+}
+INLINE vi v_set8(int x)
+{
+    return _mm256_set1_epi8((char)x);
+}
+INLINE vi v_set32(int32_t x)
+{
+    return _mm256_set1_epi32(x);
+}
+INLINE vi v_and(vi a, vi b)
+{
+    return _mm256_and_si256(a, b);
+}
+INLINE vi v_or(vi a, vi b)
+{
+    return _mm256_or_si256(a, b);
+}
+INLINE vi v_xor(vi a, vi b)
+{
+    return _mm256_xor_si256(a, b);
+}
+INLINE vi v_add32(vi a, vi b)
+{
+    return _mm256_add_epi32(a, b);
+}
+INLINE vi v_shr(vi a, const int n)
+{
+    return _mm256_srli_epi16(a, n);
+}
+INLINE vi v_shl(vi a, const int n)
+{
+    return _mm256_slli_epi16(a, n);
+}
+INLINE vi v_sra32(vi a, const int n)
+{
+    return _mm256_srai_epi32(a, n);
+}
+INLINE vi v_book_load(const void *p)
+{
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128(p));
+}
+INLINE vi v_book(vi table, vi code)
+{
+    return _mm256_shuffle_epi8(table, code);
+}
+
+INLINE vi v_from_u8(const void *p) /* eight bytes */
+{
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64(p));
+}
+
+/* Sixteen floats to look up by the low four bits of a lane. */
+typedef struct v_table {
+    __m256 low, high;
+} v_table;
+INLINE v_table v_table_load(const float *p)
+{
+    return (v_table){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
+INLINE __m256 v_lookup(v_table t, vi code)
+{
+    const __m256 low = _mm256_permutevar8x32_ps(t.low, code);
+    const __m256 high = _mm256_permutevar8x32_ps(t.high, code);
+    return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(code, 28)));
+}
+
+INLINE vf f_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+INLINE vf f_set1(float x)
+{
+    return _mm256_set1_ps(x);
+}
+INLINE vf f_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+INLINE void f_store(float *p, vf v)
+{
+    _mm256_storeu_ps(p, v);
+}
+INLINE vf f_add(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+INLINE vf f_mul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+INLINE vf f_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+INLINE vf f_fnma(vf a, vf b, vf c) /* c - a b */
+{
+    return _mm256_fnmadd_ps(a, b, c);
+}
+INLINE vf f_from_i32(vi v)
+{
+    return _mm256_cvtepi32_ps(v);
+}
+INLINE vf f_from_f16(const void *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128(p));
+}
+INLINE vf f_from_bf16(const void *p)
+{
+    const vi wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+INLINE vf f_from_i8(const void *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));
+}
+INLINE void f_to_f16(void *p, vf v)
+{
+    _mm_storeu_si128(p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+INLINE vf f_halves(float a, float b)
+{
+    return _mm256_insertf128_ps(_mm256_set1_ps(a), _mm_set1_ps(b), 1);
+}
+INLINE float f_sum(vf v)
+{
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+#endif

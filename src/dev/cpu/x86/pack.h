@@ -1,0 +1,96 @@
+/* dev/cpu/x86/pack.h - the layout of packed weights on x86: sixteen rows woven into one another.
+ *
+ * A quad is four values of each of sixteen rows: 64 bytes, one vector of AVX-512 or two of AVX2,
+ * whose 32-bit sums belong to sixteen outputs. Thirty-two values of each row are eight quads. Their
+ * codes lie in planes of whole vectors:
+ *   PLANE_8   eight vectors, one per quad
+ *   PLANE_4   four vectors: quad j in the low nibbles of vector j, quad j + 4 in the high ones
+ *   PLANE_2   two vectors: quad j at bit 2 (j % 4) of vector j / 4
+ *   _1        one vector more: bit j is the next higher bit of quad j
+ *   _2        two vectors more, as PLANE_2: the next two bits
+ * In front of all planes of a group stand the scales: sixteen at a time, one for each row. Either
+ * two bytes each for every `sub` values (minima behind them), or for 256 values an f16 (and one for
+ * minima), then a signed byte for every `sub` values (and those of minima). */
+#ifndef FT_DEV_CPU_X86_PACK_H
+#define FT_DEV_CPU_X86_PACK_H
+
+#include "base/mem.h"
+#include "dev/cpu/kern.h"
+
+enum { PLANE_2, PLANE_2_1, PLANE_4, PLANE_4_1, PLANE_4_2, PLANE_8 };
+enum { BOOK_NONE, BOOK_IQ4, BOOK_FP4, BOOK_IQ2, BOOK_IQ3_XXS, BOOK_IQ3_S, BOOK_IQ1, BOOKS };
+enum { PACK_ROWS = 16 };
+/* What is known of the codes' bytes: below 32, below 64, nothing. */
+enum { BYTES_SMALL, BYTES_64, BYTES_ANY };
+
+typedef struct x86_format {
+    int plane, book; /* with a book a code stands for one of sixteen values */
+    int sub;         /* values under one scale: 16 or 32 */
+    bool super;      /* one scale for 256 values and a whole number for each `sub` */
+    bool bf16;       /* two-byte scales are bf16 rather than f16 */
+    bool min;        /* values are scale times code minus minimum */
+    int shift;       /* codes stand 128 >> shift above their values; -1: they do not */
+    float unit;      /* a factor on every scale */
+} x86_format;
+
+/* One line per layout; types with the same layout share their kernel. */
+static const x86_format x86_q8_0 = {PLANE_8, BOOK_NONE, 32, false, false, false, 0, 1},
+                        x86_q4_0 = {PLANE_4, BOOK_NONE, 32, false, false, false, 4, 1},
+                        x86_q4_1 = {PLANE_4, BOOK_NONE, 32, false, false, true, -1, 1},
+                        x86_q5_0 = {PLANE_4_1, BOOK_NONE, 32, false, false, false, 3, 1},
+                        x86_q5_1 = {PLANE_4_1, BOOK_NONE, 32, false, false, true, -1, 1},
+                        x86_q2_k = {PLANE_2, BOOK_NONE, 16, true, false, true, -1, 1},
+                        x86_q3_k = {PLANE_2_1, BOOK_NONE, 16, true, false, false, 5, 1},
+                        x86_q4_k = {PLANE_4, BOOK_NONE, 32, true, false, true, -1, 1},
+                        x86_q5_k = {PLANE_4_1, BOOK_NONE, 32, true, false, true, -1, 1},
+                        x86_q6_k = {PLANE_4_2, BOOK_NONE, 16, true, false, false, 2, 1},
+                        x86_iq4_nl = {PLANE_4, BOOK_IQ4, 32, false, false, false, 0, 1},
+                        x86_iq4_xs = {PLANE_4, BOOK_IQ4, 32, true, false, false, 0, 1},
+                        x86_iq3_xxs = {PLANE_4, BOOK_IQ3_XXS, 32, true, false, false, 0, 0.25f},
+                        x86_iq3_s = {PLANE_4, BOOK_IQ3_S, 32, true, false, false, 0, 1},
+                        x86_iq2_xxs = {PLANE_4, BOOK_IQ2, 32, true, false, false, 0, 0.125f},
+                        x86_iq2_s = {PLANE_4, BOOK_IQ2, 16, true, false, false, 0, 0.125f},
+                        x86_iq1_s = {PLANE_4, BOOK_IQ1, 32, true, false, false, 0, 0.125f},
+                        x86_iq1_m = {PLANE_4, BOOK_IQ1, 16, true, false, false, 0, 0.125f},
+                        x86_mxfp4 = {PLANE_4, BOOK_FP4, 32, false, true, false, 0, 1},
+                        x86_nvfp4 = {PLANE_4, BOOK_FP4, 16, false, false, false, 0, 1},
+                        x86_trits = {PLANE_2, BOOK_NONE, 32, false, false, false, 7, 1};
+
+extern const int8_t ft_x86_book[BOOKS][16];
+
+static inline size_t x86_plane_bytes(const int plane)
+{
+    return plane == PLANE_2     ? 128
+           : plane == PLANE_2_1 ? 192
+           : plane == PLANE_4   ? 256
+           : plane == PLANE_4_1 ? 320
+           : plane == PLANE_4_2 ? 384
+                                : 512;
+}
+
+/* Bytes of the scales of 256 values, or of 32 where there is no super block. */
+static inline size_t x86_scale_bytes(const x86_format f)
+{
+    const size_t kinds = f.min ? 2 : 1, subs = (size_t)((f.super ? 256 : 32) / f.sub);
+    return f.super ? kinds * PACK_ROWS * (2 + subs) : kinds * PACK_ROWS * 2 * subs;
+}
+
+/* Where the planes of a group of k values begin. */
+static inline size_t x86_planes_at(const x86_format f, int k)
+{
+    return ft_round_up((size_t)(k / (f.super ? 256 : 32)) * x86_scale_bytes(f), 64);
+}
+
+static inline size_t x86_group_bytes(const x86_format f, int k)
+{
+    return x86_planes_at(f, k) + (size_t)(k / 32) * x86_plane_bytes(f.plane);
+}
+
+/* Fills bytes and rows of every type's layout; the instruction sets add their kernels. */
+void ft_x86_pack(ft_kern *k);
+
+void ft_kern_avx2_plain(ft_kern *k);
+void ft_kern_avx2_turbo(ft_kern *k);
+void ft_kern_avx512_plain(ft_kern *k);
+
+#endif

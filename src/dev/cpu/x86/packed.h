@@ -1,0 +1,125 @@
+/* dev/cpu/x86/packed.h - products with packed rows (pack.h), for the file that includes this and
+ * has defined its vectors: W rows of 32 bits (vi, vf), how sixteen codes of W rows meet sixteen
+ * activations (half_sum), and whether a book's values stay signed there (BOOK_SIGNED).
+ *
+ * Every output is one lane with one accumulator; it takes its blocks in order. */
+#ifndef FT_DEV_CPU_X86_PACKED_H
+#define FT_DEV_CPU_X86_PACKED_H
+
+INLINE int kind_of(const x86_format f)
+{
+    if (f.plane == PLANE_8 || f.book) return BYTES_ANY;
+    return f.plane == PLANE_4_2 ? BYTES_64 : BYTES_SMALL;
+}
+
+/* Bytes that the book or PLANE_8 stand for: signed, or 128 higher. */
+INLINE vi book_of(const x86_format f)
+{
+    const vi b = v_book_load(ft_x86_book[f.book]);
+    return BOOK_SIGNED ? b : v_xor(b, v_set8(0x80));
+}
+
+/* Moves bit `from` of every byte to bit `to` and keeps those of mask. */
+INLINE vi bits_at(vi v, const int from, const int to, const int mask)
+{
+    const vi moved = from > to ? v_shr(v, from - to) : from < to ? v_shl(v, to - from) : v;
+    return v_and(moved, v_set8(mask));
+}
+
+/* Quads 4 h ... 4 h + 3 of the 32 values at p. */
+INLINE void quads(const x86_format f, vi *q, const unsigned char *p, const int h, vi book)
+{
+    UNROLL for (int j = 0; j < 4; j++)
+    {
+        if (f.plane == PLANE_8) {
+            q[j] = v_load(p + 64 * (4 * h + j));
+            if (BOOK_SIGNED) q[j] = v_xor(q[j], v_set8(0x80));
+        } else if (f.plane == PLANE_2 || f.plane == PLANE_2_1) {
+            q[j] = bits_at(v_load(p + 64 * h), 2 * j, 0, 3);
+            if (f.plane == PLANE_2_1) q[j] = v_or(q[j], bits_at(v_load(p + 128), 4 * h + j, 2, 4));
+        } else {
+            q[j] = bits_at(v_load(p + 64 * j), 4 * h, 0, 15);
+            if (f.plane == PLANE_4_1) q[j] = v_or(q[j], bits_at(v_load(p + 256), 4 * h + j, 4, 16));
+            if (f.plane == PLANE_4_2)
+                q[j] = v_or(q[j], bits_at(v_load(p + 256 + 64 * h), 2 * j, 4, 48));
+            if (f.book) q[j] = v_book(book, q[j]);
+        }
+    }
+}
+
+/* Scales and minima of a block for W rows: [1] belongs to the second half where sub is 16. */
+typedef struct scales {
+    vf d, d_min; /* of 256 values */
+    vf scale[2], min[2];
+} scales;
+
+INLINE vf two_bytes(const x86_format f, const unsigned char *p)
+{
+    return f.bf16 ? f_from_bf16(p) : f_from_f16(p);
+}
+
+/* Of block b; at: the first of the W rows. */
+INLINE void scales_of(const x86_format f, scales *s, const unsigned char *w, int b, int at)
+{
+    const int halves = 32 / f.sub;
+    if (!f.super) {
+        const unsigned char *p = w + (size_t)b * x86_scale_bytes(f) + 2 * at;
+        UNROLL for (int h = 0; h < halves; h++) s->scale[h] = two_bytes(f, p + 32 * h);
+        if (f.min) s->min[0] = two_bytes(f, p + 32 * halves);
+        return;
+    }
+    const unsigned char *p = w + (size_t)(b / 8) * x86_scale_bytes(f);
+    if (b % 8 == 0) {
+        s->d = f_from_f16(p + 2 * at);
+        if (f.unit != 1) s->d = f_mul(s->d, f_set1(f.unit));
+        if (f.min) s->d_min = f_from_f16(p + 32 + 2 * at);
+    }
+    p += (f.min ? 64 : 32) + 16 * (b % 8) * halves + at;
+    UNROLL for (int h = 0; h < halves; h++)
+    {
+        s->scale[h] = f_mul(s->d, f_from_i8(p + 16 * h));
+        if (f.min) s->min[h] = f_mul(s->d_min, f_from_i8(p + 16 * (8 * halves + h)));
+    }
+}
+
+/* W rows from row `at` of a group, n columns. */
+INLINE void packed_rows(const x86_format f, float *const *y, int o, const unsigned char *w, int at,
+                        int k, const ft_col8 *x, const int n)
+{
+    const unsigned char *p = w + x86_planes_at(f, k) + 4 * at;
+    const vi book = f.book ? book_of(f) : v_zero();
+    const bool raised = f.shift >= 0 && !(BOOK_SIGNED && kind_of(f) == BYTES_ANY);
+    const int last = 32 / f.sub - 1;
+    scales s = {.d = f_zero(), .d_min = f_zero()};
+    vf acc[PACKED_COLS];
+    UNROLL for (int c = 0; c < n; c++) acc[c] = f_zero();
+    for (int b = 0; b < k / 32; b++, p += x86_plane_bytes(f.plane)) {
+        vi sum[PACKED_COLS];
+        scales_of(f, &s, w, b, at);
+        UNROLL for (int h = 0; h < 2; h++)
+        {
+            vi q[4];
+            quads(f, q, p, h, book);
+            UNROLL for (int c = 0; c < n; c++)
+            {
+                vi start = h && f.sub == 32 ? sum[c] : v_zero();
+                if (raised) start = v_add32(start, v_sra32(v_set32(x[c].t[2 * b + h]), f.shift));
+                sum[c] = half_sum(start, q, x[c].q + 32 * b + 16 * h, kind_of(f));
+                if (h || f.sub == 16)
+                    acc[c] = f_fma(f_from_i32(sum[c]), f_mul(s.scale[h & last], f_set1(x[c].d[b])),
+                                   acc[c]);
+                if (f.min) acc[c] = f_fnma(s.min[h & last], f_set1(x[c].s[2 * b + h]), acc[c]);
+            }
+        }
+    }
+    UNROLL for (int c = 0; c < n; c++) f_store(y[c] + o + at, acc[c]);
+}
+
+INLINE void packed(const x86_format f, float *const *y, const unsigned char *w, size_t group,
+                   int rows, int k, const ft_col8 *x, const int n)
+{
+    for (int o = 0; o < rows; o += PACK_ROWS, w += group)
+        for (int at = 0; at < PACK_ROWS; at += W) packed_rows(f, y, o, w, at, k, x, n);
+}
+
+#endif

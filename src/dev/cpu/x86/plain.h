@@ -1,0 +1,274 @@
+/* dev/cpu/x86/plain.h - everything in f32, for the file that includes this after its vectors
+ * (avx2_vec.h, avx512_vec.h). An output has one accumulator of W lanes, however many rows and
+ * columns share a tile; TILE_ROWS is how many rows fit the registers with four columns. */
+#ifndef FT_DEV_CPU_X86_PLAIN_H
+#define FT_DEV_CPU_X86_PLAIN_H
+
+#include "dev/cpu/kern_loops.h"
+
+INLINE float f16_bits(const unsigned char *p)
+{
+    uint16_t h;
+    memcpy(&h, p, 2);
+    return _cvtsh_ss(h);
+}
+
+static float dot(const float *a, const float *b, int n)
+{
+    vf s[4] = {f_zero(), f_zero(), f_zero(), f_zero()};
+    int i = 0;
+    for (; i + 4 * W <= n; i += 4 * W)
+        UNROLL for (int j = 0; j < 4; j++) s[j] =
+            f_fma(f_load(a + i + W * j), f_load(b + i + W * j), s[j]);
+    for (; i + W <= n; i += W) s[0] = f_fma(f_load(a + i), f_load(b + i), s[0]);
+    float r = f_sum(f_add(f_add(s[0], s[1]), f_add(s[2], s[3])));
+    for (; i < n; i++) r = ft_fma(a[i], b[i], r);
+    return r;
+}
+
+static float sum(const float *x, int n)
+{
+    vf s[2] = {f_zero(), f_zero()};
+    int i = 0;
+    for (; i + 2 * W <= n; i += 2 * W)
+        UNROLL for (int j = 0; j < 2; j++) s[j] = f_add(s[j], f_load(x + i + W * j));
+    float r = f_sum(f_add(s[0], s[1]));
+    for (; i < n; i++) r += x[i];
+    return r;
+}
+
+/* ---- rows of numbers of 32 or 16 bits, and of Q8_0 ---- */
+
+enum { WIDE_F32, WIDE_F16, WIDE_BF16, WIDE_Q8_0 };
+
+INLINE vf wide_load(const unsigned char *w, int i, const int kind)
+{
+    if (kind == WIDE_F32) return f_load((const float *)(const void *)w + i);
+    if (kind == WIDE_F16) return f_from_f16(w + 2 * i);
+    if (kind == WIDE_BF16) return f_from_bf16(w + 2 * i);
+    const unsigned char *block = w + 34 * (i / 32);
+    return f_mul(f_from_i8(block + 2 + i % 32), f_set1(f16_bits(block)));
+}
+
+INLINE float wide_load1(const unsigned char *w, int i, const int kind)
+{
+    if (kind == WIDE_F32) return ((const float *)(const void *)w)[i];
+    if (kind == WIDE_F16) return f16_bits(w + 2 * i);
+    uint16_t h;
+    memcpy(&h, w + 2 * i, 2);
+    return ft_bf16_to_f32(h);
+}
+
+/* R rows by n columns. */
+INLINE void tile(float *const *y, int o, const unsigned char *w, size_t row_bytes, int k,
+                 const float *const *x, const int R, const int n, const int kind)
+{
+    vf s[16];
+    float r[16];
+    int i = 0;
+    UNROLL for (int p = 0; p < R * n; p++) s[p] = f_zero();
+    for (; i + W <= k; i += W) {
+        vf f[4];
+        UNROLL for (int c = 0; c < n; c++) f[c] = f_load(x[c] + i);
+        UNROLL for (int a = 0; a < R; a++)
+        {
+            const vf v = wide_load(w + (size_t)a * row_bytes, i, kind);
+            UNROLL for (int c = 0; c < n; c++) s[a * n + c] = f_fma(v, f[c], s[a * n + c]);
+        }
+    }
+    UNROLL for (int p = 0; p < R * n; p++) r[p] = f_sum(s[p]);
+    for (; i < k; i++) /* Q8_0 has no rest */
+        UNROLL for (int p = 0; p < R * n; p++) r[p] =
+            ft_fma(wide_load1(w + (size_t)(p / n) * row_bytes, i, kind), x[p % n][i], r[p]);
+    UNROLL for (int p = 0; p < R * n; p++) y[p % n][o + p / n] = r[p];
+}
+
+INLINE void wide_cols(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
+                      const float *const *x, const int R, const int n, const int kind)
+{
+    int o = 0;
+    for (; o + R <= rows; o += R)
+        tile(y, o, w + (size_t)o * row_bytes, row_bytes, k, x, R, n, kind);
+    for (; o < rows; o++) tile(y, o, w + (size_t)o * row_bytes, row_bytes, k, x, 1, n, kind);
+}
+
+#define WIDE(name, kind)                                                                           \
+    static void dot_##name(float *const *y, const unsigned char *w, size_t row_bytes, int rows,    \
+                           int k, const float *const *x, int n)                                    \
+    {                                                                                              \
+        if (n == 1) wide_cols(y, w, row_bytes, rows, k, x, 8, 1, kind);                            \
+        if (n == 2) wide_cols(y, w, row_bytes, rows, k, x, TILE_ROWS, 2, kind);                    \
+        if (n == 3) wide_cols(y, w, row_bytes, rows, k, x, TILE_ROWS, 3, kind);                    \
+        if (n == 4) wide_cols(y, w, row_bytes, rows, k, x, TILE_ROWS, 4, kind);                    \
+    }
+WIDE(f32, WIDE_F32)
+WIDE(f16, WIDE_F16)
+WIDE(bf16, WIDE_BF16)
+WIDE(q8_0, WIDE_Q8_0)
+
+static void q8_0_to_f32(float *y, const unsigned char *x, int n)
+{
+    for (int i = 0; i < n; i += W) f_store(y + i, wide_load(x, i, WIDE_Q8_0));
+}
+
+static void f16_to_f32(float *y, const unsigned char *x, int n)
+{
+    int i = 0;
+    for (; i + W <= n; i += W) f_store(y + i, f_from_f16(x + 2 * i));
+    for (; i < n; i++) y[i] = f16_bits(x + 2 * i);
+}
+
+static void f32_to_f16(unsigned char *y, const float *x, int n)
+{
+    int i = 0;
+    for (; i + W <= n; i += W) f_to_f16(y + 2 * i, f_load(x + i));
+    for (; i < n; i++) {
+        const uint16_t h = _cvtss_sh(x[i], _MM_FROUND_TO_NEAREST_INT);
+        memcpy(y + 2 * i, &h, 2);
+    }
+}
+
+/* ---- small matrices ---- */
+
+/* R rows by W V columns of c, all of k. */
+INLINE void mm_tile(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int k,
+                    const int R, const int V)
+{
+    vf s[TILE_ROWS][4];
+    UNROLL for (int i = 0; i < R; i++) UNROLL for (int j = 0; j < V; j++) s[i][j] =
+        f_load(c + (size_t)i * (size_t)ldc + W * j);
+    for (int x = 0; x < k; x++, b += ldb) {
+        vf v[4];
+        UNROLL for (int j = 0; j < V; j++) v[j] = f_load(b + W * j);
+        UNROLL for (int i = 0; i < R; i++)
+        {
+            const vf f = f_set1(a[(size_t)i * (size_t)lda + (size_t)x]);
+            UNROLL for (int j = 0; j < V; j++) s[i][j] = f_fma(v[j], f, s[i][j]);
+        }
+    }
+    UNROLL for (int i = 0; i < R; i++) UNROLL for (int j = 0; j < V; j++)
+        f_store(c + (size_t)i * (size_t)ldc + W * j, s[i][j]);
+}
+
+INLINE void mm_rows(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int n,
+                    int k, const int R)
+{
+    int j = 0;
+    for (; j + 4 * W <= n; j += 4 * W) mm_tile(c + j, ldc, a, lda, b + j, ldb, k, R, 4);
+    for (; j + W <= n; j += W) mm_tile(c + j, ldc, a, lda, b + j, ldb, k, R, 1);
+    for (; j < n; j++)
+        for (int i = 0; i < R; i++) {
+            float *to = c + (size_t)i * (size_t)ldc + j, s = *to;
+            for (int x = 0; x < k; x++)
+                s = ft_fma(a[(size_t)i * (size_t)lda + (size_t)x],
+                           b[(size_t)x * (size_t)ldb + (size_t)j], s);
+            *to = s;
+        }
+}
+
+static void mm(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int m, int n,
+               int k)
+{
+    int i = 0;
+    for (; i + TILE_ROWS <= m; i += TILE_ROWS)
+        mm_rows(c + (size_t)i * (size_t)ldc, ldc, a + (size_t)i * (size_t)lda, lda, b, ldb, n, k,
+                TILE_ROWS);
+    for (; i < m; i++)
+        mm_rows(c + (size_t)i * (size_t)ldc, ldc, a + (size_t)i * (size_t)lda, lda, b, ldb, n, k,
+                1);
+}
+
+/* ---- delta net: W V value columns of the state at a time, all keys: they stay in the nearest
+ * cache between the two passes ---- */
+
+INLINE void advance_cols(float *Z, const float *k, const float *upd, float decay, int S,
+                         const int V)
+{
+    const vf fade = f_set1(decay);
+    vf u[4];
+    UNROLL for (int j = 0; j < V; j++) u[j] = f_load(upd + W * j);
+    for (int i = 0; i < S; i++, Z += S) {
+        const vf key = f_set1(k[i]);
+        UNROLL for (int j = 0; j < V; j++)
+            f_store(Z + W * j, f_fma(u[j], key, f_mul(f_load(Z + W * j), fade)));
+    }
+}
+
+INLINE void row_cols(float *Z, float *o, float *upd, const float *k, const float *q, const float *v,
+                     float decay, float beta, int S, const int V)
+{
+    const vf fade = f_set1(decay), share = f_set1(beta);
+    vf u[4], out[4];
+    float *z = Z;
+    UNROLL for (int j = 0; j < V; j++) u[j] = out[j] = f_zero();
+    for (int i = 0; i < S; i++, z += S) {
+        const vf key = f_set1(k[i]);
+        UNROLL for (int j = 0; j < V; j++) u[j] = f_fma(f_load(z + W * j), key, u[j]);
+    }
+    UNROLL for (int j = 0; j < V; j++)
+    {
+        u[j] = f_mul(f_fnma(u[j], fade, f_load(v + W * j)), share);
+        f_store(upd + W * j, u[j]);
+    }
+    z = Z;
+    for (int i = 0; i < S; i++, z += S) {
+        const vf key = f_set1(k[i]), query = f_set1(q[i]);
+        UNROLL for (int j = 0; j < V; j++)
+        {
+            const vf c = f_fma(u[j], key, f_mul(f_load(z + W * j), fade));
+            f_store(z + W * j, c);
+            out[j] = f_fma(c, query, out[j]);
+        }
+    }
+    UNROLL for (int j = 0; j < V; j++) f_store(o + W * j, out[j]);
+}
+
+static void delta_advance(float *Z, const float *k, const float *upd, float decay, int S)
+{
+    int j = 0;
+    for (; j + 4 * W <= S; j += 4 * W) advance_cols(Z + j, k, upd + j, decay, S, 4);
+    for (; j + W <= S; j += W) advance_cols(Z + j, k, upd + j, decay, S, 1);
+    for (; j < S; j++)
+        for (int i = 0; i < S; i++) {
+            float *z = Z + (size_t)i * (size_t)S + j;
+            *z = ft_fma(k[i], upd[j], decay * *z);
+        }
+}
+
+static void delta_row(float *Z, float *o, float *upd, const float *k, const float *q,
+                      const float *v, float decay, float beta, int S)
+{
+    int j = 0;
+    for (; j + 4 * W <= S; j += 4 * W)
+        row_cols(Z + j, o + j, upd + j, k, q, v + j, decay, beta, S, 4);
+    for (; j + W <= S; j += W) row_cols(Z + j, o + j, upd + j, k, q, v + j, decay, beta, S, 1);
+    for (; j < S; j++) {
+        float u = 0, out = 0, *z = Z + j;
+        for (int i = 0; i < S; i++) u = ft_fma(z[(size_t)i * (size_t)S], k[i], u);
+        upd[j] = u = beta * ft_fma(-decay, u, v[j]);
+        for (int i = 0; i < S; i++, z += S) {
+            *z = ft_fma(k[i], u, decay * *z);
+            out = ft_fma(*z, q[i], out);
+        }
+        o[j] = out;
+    }
+}
+
+static void fill_plain(ft_kern *k)
+{
+    fill_loops(k);
+    k->dotf[FT_F32] = dot_f32;
+    k->dotf[FT_F16] = dot_f16;
+    k->dotf[FT_BF16] = dot_bf16;
+    k->dotf[FT_Q8_0] = dot_q8_0;
+    k->q8_0_to_f32 = q8_0_to_f32;
+    k->dot = dot;
+    k->sum = sum;
+    k->mm = mm;
+    k->f16_to_f32 = f16_to_f32;
+    k->f32_to_f16 = f32_to_f16;
+    k->delta_row = delta_row;
+    k->delta_advance = delta_advance;
+}
+
+#endif

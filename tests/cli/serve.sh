@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# foretoken serve: the program with a model of its own, its options, and how it ends.
+# shellcheck source=tests/cli/lib.bash
+. "$(dirname "$0")/lib.bash"
+"$ft" --version | grep -q microhttpd || { echo "0 passed, 0 failed"; exit 0; }
+
+start() { # options...: sets pid and url when it answers
+    "$ft" serve -m "$model" -c 256 -n 12 --temp 0 --port 0 "$@" >/dev/null 2>"$dir/log" &
+    pid=$!
+    url=
+    for _ in $(seq 600); do
+        url=$(sed -n 's/^ready at //p' "$dir/log")
+        [ -n "$url" ] && return
+        kill -0 $pid 2>/dev/null || return
+        sleep 0.05
+    done
+}
+stop() { # the exit code of a server that was asked to end
+    kill -TERM $pid
+    wait $pid
+}
+ask() { curl -s -m 60 "$url$1" -d "$2"; }
+
+start
+[ -n "$url" ]
+ok "it says where it listens" $?
+same "health" "$(curl -s "$url/health")" '{"status":"ok"}'
+alone=$("$ft" run -m "$model" --raw --json -n 12 --temp 0 one two | field ids)
+body='{"prompt":"one two","return_tokens":true}'
+same "the same ids as run" "$(ask /completion "$body" | field tokens)" "$alone"
+same "and without drafts" "$(ask /completion '{"prompt":"one two","return_tokens":true,"speculative.n_max":0}' | field tokens)" "$alone"
+same "and from the cache" "$(ask /completion "$body" | field tokens)" "$alone"
+same "a cut is made" "$(ask /completion "$body" | field tokens_predicted)" 12
+
+# 1 and 7 others at the same time do not change a reply
+for others in 1 7; do
+    load=()
+    for i in $(seq $others); do
+        ask /completion "{\"prompt\":\"number $i says $i$i\",\"n_predict\":30}" >/dev/null &
+        load+=($!)
+    done
+    same "the same ids beside $others others" "$(ask /completion "$body" | field tokens)" "$alone"
+    wait "${load[@]}"
+done
+
+# what the model writes follows what was asked for
+out=$(ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"max_tokens":400,"tool_choice":"required","parallel_tool_calls":false,"chat_template_kwargs":{"enable_thinking":false},"tools":[{"type":"function","function":{"name":"pick","parameters":{"type":"object","properties":{"n":{"type":"integer","minimum":1,"maximum":3}},"required":["n"],"additionalProperties":false}}}]}')
+grep -q '"name":"pick","arguments":"{\\"n\\":[123]}"' <<<"$out"
+ok "a call that is wanted is made, and fits" $?
+out=$(ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":{"enable_thinking":false},"response_format":{"type":"json_schema","json_schema":{"schema":{"enum":["left","right"]}}}}')
+grep -q '"content":"\\"\(left\|right\)\\""' <<<"$out"
+ok "an answer fits its schema" $?
+out=$(ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"max_tokens":60,"thinking_budget_tokens":3,"chat_template_kwargs":{"enable_thinking":true}}')
+[ "$(field reasoning_tokens <<<"$out")" -le 12 ]
+ok "a thought keeps to its budget" $?
+ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"grammar":"root ::= ("}' | grep -q '"code":400'
+ok "a broken grammar is 400" $?
+ask /completion "{\"prompt\":\"$(printf 'word %.0s' $(seq 400))\"}" | grep -q exceed_context_size_error
+ok "a prompt that is too long is refused" $?
+
+# a client that leaves frees its lane
+curl -s -N -m 0.3 "$url/completion" -d '{"prompt":"x","n_predict":-1,"ignore_eos":true,"stream":true}' >/dev/null
+for _ in $(seq 100); do
+    busy=$(curl -s "$url/metrics" | sed -n 's/^foretoken:requests_processing //p')
+    [ "$busy" = 0 ] && break
+    sleep 0.05
+done
+same "a reply nobody reads has ended" "$busy" 0
+
+# SIGTERM: a running reply finishes
+curl -s -N "$url/completion" -d '{"prompt":"one two","stream":true,"n_predict":12}' >"$dir/last" &
+reader=$!
+sleep 0.1
+stop
+same "SIGTERM ends it well" $? 0
+wait $reader
+grep -q '"stop":true' "$dir/last"
+ok "the last reply was finished" $?
+grep -q '/completion 200 prompt .* cached .* reply 12 .* length' "$dir/log"
+ok "the log has a line for a request" $?
+
+# options of other servers, as people type them
+start -ngl 999 --flash-attn on --cache-type-k q8_0 --cache-type-v turbo4 --spec-type draft-mtp --spec-draft-n-max 2 \
+    --jinja -cb -kvu -sps 0.5 --no-context-shift --api-key k --no-cache-prompt -a mine
+same "llama.cpp's options are taken" "$(curl -s -H 'X-Api-Key: k' "$url/v1/models" | field id)" '"mine"'
+same "the key is wanted" "$(curl -s -o /dev/null -w '%{http_code}' "$url/v1/models")" 401
+stop
+
+# lanes as files, vectors
+start --slot-save-path "$dir"
+ask /completion '{"prompt":"one two three four five","id_slot":0,"n_predict":4}' >/dev/null
+n=$(ask '/slots/0?action=save' '{"filename":"lane"}' | field n_saved)
+[ "${n:-0}" -gt 4 ] && [ -s "$dir/lane" ]
+ok "a lane is saved" $?
+ask '/slots/0?action=erase' '{}' >/dev/null
+same "and restored" "$(ask '/slots/0?action=restore' '{"filename":"lane"}' | field n_restored)" "$n"
+ask '/slots/0?action=restore' '{"filename":"../lane"}' | grep -q 'without a path'
+ok "but from its folder alone" $?
+ask /v1/embeddings '{"input":["one two","three"]}' | grep -q '"object":"embedding","index":1'
+ok "texts become vectors" $?
+same "a list of slots" "$(curl -s "$url/slots" | grep -o '"id":' | wc -l)" 4
+stop
+fails "--context-shift is refused" "larger --ctx-size" "$ft" serve -m "$model" --context-shift
+fails "--mmproj is refused" "text alone" "$ft" serve -m "$model" --mmproj x
+fails "a port that is none" "port" "$ft" serve -m "$model" --port 99999
+fails "a model that is not there" "nowhere.gguf" "$ft" serve -m nowhere.gguf --port 0 -q
+fails "a key file without keys" "no key" "$ft" serve -m "$model" --api-key-file /dev/null --port 0 -q
+finish

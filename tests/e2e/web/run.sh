@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# The page in a real browser, against a real server with the model that ships. Needs chromium (or
+# CHROMIUM=path), node and a network for npm. Screenshots go to $BUILD/e2e-web.
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+export BUILD=${BUILD:-build}
+chromium=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}
+if [ -z "$chromium" ]; then
+    echo "e2e/web: no chromium found; install it or set CHROMIUM" >&2
+    exit 1
+fi
+make --no-print-directory "BUILD=$BUILD" "$BUILD/foretoken"
+folder=$BUILD/e2e-web
+mkdir -p "$folder"
+cp tests/e2e/web/package.json tests/e2e/web/web.mjs "$folder/"
+(cd "$folder" && npm install --no-audit --no-fund --loglevel=error)
+"$BUILD/foretoken" serve --port 0 >"$folder/serve.log" 2>&1 &
+server=$!
+trap 'kill $server 2>/dev/null; wait $server 2>/dev/null || true' EXIT
+address=
+for _ in $(seq 300); do
+    address=$(sed -n 's/.*ready at \(http[^ ]*\).*/\1/p' "$folder/serve.log")
+    [ -n "$address" ] && break
+    sleep 0.1
+done
+[ -n "$address" ] || { cat "$folder/serve.log" >&2; exit 1; }
+node "$folder/web.mjs" "$address" "$chromium" "$folder"

@@ -1,0 +1,257 @@
+#define _GNU_SOURCE
+/* `foretoken pull` against a small host of models that also breaks off, lies and refuses. */
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/sha256.h"
+#include "unit.h"
+
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MAYBE __attribute__((unused)) /* without libcurl nothing is fetched */
+
+enum { FILE_BYTES = 300000 };
+
+static unsigned char content[FILE_BYTES];
+static char sum[65], folder[64];
+static int asked, ranged; /* times the file was asked for, and from its middle */
+static int break_after;   /* bytes of an answer that come before it breaks off; 0: all */
+static bool no_ranges;
+
+typedef struct answer {
+    size_t from, stop;
+} answer;
+
+static ssize_t give(void *user, uint64_t pos, char *out, size_t max)
+{
+    const answer *a = user;
+    const size_t at = a->from + (size_t)pos;
+    if (a->stop && at >= a->stop) return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (at >= FILE_BYTES) return MHD_CONTENT_READER_END_OF_STREAM;
+    const size_t end = a->stop ? a->stop : FILE_BYTES, n = FT_MIN(max, end - at);
+    memcpy(out, content + at, n);
+    return (ssize_t)n;
+}
+
+static enum MHD_Result text(struct MHD_Connection *c, unsigned status, const char *s)
+{
+    struct MHD_Response *r =
+        MHD_create_response_from_buffer(strlen(s), (void *)(uintptr_t)s, MHD_RESPMEM_MUST_COPY);
+    const enum MHD_Result ok = MHD_queue_response(c, status, r);
+    MHD_destroy_response(r);
+    return ok;
+}
+
+static enum MHD_Result listing(struct MHD_Connection *c, const char *name, const char *sha)
+{
+    char s[2000];
+    snprintf(s, sizeof s,
+             "[{\"type\":\"file\",\"path\":\"README.md\",\"size\":5},"
+             "{\"type\":\"file\",\"path\":\"../../escape-Q8_0.gguf\",\"size\":9},"
+             "{\"type\":\"file\",\"path\":\"mmproj-Q8_0.gguf\",\"size\":9},"
+             "{\"type\":\"file\",\"path\":\"%s-Q4_K_S.gguf\",\"size\":9},"
+             "{\"type\":\"file\",\"path\":\"%s-Q8_0.gguf\",\"size\":1,"
+             "\"lfs\":{\"oid\":\"%s\",\"size\":%d}}]",
+             name, name, sha, FILE_BYTES);
+    return text(c, 200, s);
+}
+
+static enum MHD_Result file(struct MHD_Connection *c)
+{
+    const char *range = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Range");
+    answer *a = ft_new(answer);
+    asked++;
+    if (range && !no_ranges) {
+        a->from = strtoul(range + 6, NULL, 10);
+        ranged++;
+    }
+    if (break_after) a->stop = FT_MIN(a->from + (size_t)break_after, (size_t)FILE_BYTES);
+    struct MHD_Response *r =
+        MHD_create_response_from_callback(FILE_BYTES - a->from, 4096, give, a, ft_free);
+    if (a->from) {
+        char s[100];
+        snprintf(s, sizeof s, "bytes %zu-%d/%d", a->from, FILE_BYTES - 1, FILE_BYTES);
+        MHD_add_response_header(r, "Content-Range", s);
+    }
+    const enum MHD_Result ok = MHD_queue_response(c, a->from ? 206 : 200, r);
+    MHD_destroy_response(r);
+    return ok;
+}
+
+static enum MHD_Result serve(void *cls, struct MHD_Connection *c, const char *url,
+                             const char *method, const char *version, const char *data, size_t *n,
+                             void **state)
+{
+    static const char *const wrong =
+        "0000000000000000000000000000000000000000000000000000000000000000";
+    (void)cls, (void)method, (void)version, (void)data, (void)n;
+    if (!*state) {
+        *state = (void *)(uintptr_t)1;
+        return MHD_YES;
+    }
+    if (!strcmp(url, "/api/models/me/good/tree/main")) return listing(c, "good", sum);
+    if (!strcmp(url, "/api/models/me/lies/tree/main")) return listing(c, "lies", wrong);
+    if (!strcmp(url, "/api/models/me/secret/tree/main")) return text(c, 401, "no");
+    if (!strcmp(url, "/api/models/me/noise/tree/main")) return text(c, 200, "<html>");
+    if (!strcmp(url, "/me/good/resolve/main/good-Q8_0.gguf")) return file(c);
+    if (!strcmp(url, "/me/lies/resolve/main/lies-Q8_0.gguf")) return file(c);
+    return text(c, 404, "not here");
+}
+
+/* Runs foretoken pull and gives its exit code; what it said is in out. */
+static int pull(const char *words, char out[2000])
+{
+    char cmd[600];
+    const char *build = getenv("BUILD");
+    snprintf(cmd, sizeof cmd, "%s/foretoken pull -q %s 2>&1", build ? build : "build", words);
+    FILE *f = popen(cmd, "r");
+    assert_non_null(f);
+    out[fread(out, 1, 1999, f)] = 0;
+    return WEXITSTATUS(pclose(f));
+}
+
+static bool is_content(const char *path)
+{
+    unsigned char *got = ft_alloc(FILE_BYTES + 1);
+    char name[200];
+    snprintf(name, sizeof name, "%s", path);
+    name[strcspn(name, "\n")] = 0;
+    FILE *f = fopen(name, "rb");
+    assert_non_null(f);
+    const bool same =
+        fread(got, 1, FILE_BYTES + 1, f) == FILE_BYTES && !memcmp(got, content, FILE_BYTES);
+    fclose(f);
+    ft_free(got);
+    return same;
+}
+
+static int fresh(void **state)
+{
+    char cmd[100];
+    (void)state;
+    snprintf(cmd, sizeof cmd, "rm -rf %s/*", folder);
+    asked = ranged = break_after = 0;
+    no_ranges = false;
+    return system(cmd);
+}
+
+MAYBE static void fetches_once(void **state)
+{
+    char out[2000];
+    (void)state;
+    assert_int_equal(pull("me/good:q8_0", out), 0);
+    assert_true(is_content(out));
+    assert_int_equal(pull("me/good", out), 0); /* Q8_0 is liked better than Q4_K_S */
+    assert_int_equal(asked, 1);
+    assert_int_equal(pull("--offline me/good:Q8_0", out), 0);
+    assert_true(is_content(out));
+    assert_int_equal(pull("--list", out), 0);
+    assert_non_null(strstr(out, "good-Q8_0.gguf"));
+    assert_non_null(strstr(out, "1 files"));
+}
+
+MAYBE static void goes_on_where_it_broke(void **state)
+{
+    char out[2000];
+    (void)state;
+    break_after = 110000;
+    assert_int_equal(pull("me/good:Q8_0", out), 0);
+    assert_true(is_content(out));
+    assert_int_equal(asked, 3);
+    assert_int_equal(ranged, 2);
+}
+
+MAYBE static void starts_over_without_ranges(void **state)
+{
+    char out[2000], path[300];
+    (void)state;
+    snprintf(path, sizeof path, "mkdir -p %s/me--good && head -c 1000 /dev/zero > %s/me--good/%s",
+             folder, folder, "good-Q8_0.gguf.part");
+    assert_int_equal(system(path), 0);
+    no_ranges = true;
+    assert_int_equal(pull("me/good:Q8_0", out), 0);
+    assert_true(is_content(out));
+}
+
+MAYBE static void refuses(void **state)
+{
+    static const struct {
+        const char *words, *says;
+    } bad[] = {
+        {"me/lies:Q8_0", "its SHA-256 is"},
+        {"me/secret", "set HF_TOKEN"},
+        {"me/absent", "status 404"},
+        {"me/noise", "no JSON array"},
+        {"me/good:Q2_K", "no file for Q2_K; there are good-Q4_K_S.gguf, good-Q8_0.gguf"},
+        {"good", "want USER/NAME"},
+        {"../x/y", "want USER/NAME"},
+        {"me/good:../x", "want one like"},
+        {"--hf-file ../../etc/passwd me/good", "want the path of a file"},
+        {"--hf-file absent.gguf me/good", "no such file"},
+        {"--offline me/other", "no copy here"},
+        {"", "want one"},
+    };
+    (void)state;
+    for (size_t i = 0; i < FT_COUNT(bad); i++) {
+        char out[2000];
+        assert_int_equal(pull(bad[i].words, out), 1);
+        if (!strstr(out, bad[i].says)) fail_msg("%s: says %s", bad[i].words, out);
+        assert_ptr_equal(strchr(out, '\n'), out + strlen(out) - 1); /* one line */
+    }
+    char path[200];
+    snprintf(path, sizeof path, "%s/me--lies/lies-Q8_0.gguf", folder);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+static void sums(void **state)
+{
+    char out[65];
+    ft_sha256 s;
+    (void)state;
+    ft_sha256_init(&s);
+    ft_sha256_add(&s, "abc", 3);
+    ft_sha256_hex(&s, out);
+    assert_string_equal(out, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    ft_sha256_init(&s);
+    for (int i = 0; i < 1000; i++) ft_sha256_add(&s, "aaaaaaaaaa", 10);
+    ft_sha256_hex(&s, out);
+    assert_string_equal(out, "27dd1f61b867b6a0f6e9d8a41c43231de52107e53ae424de8f847b821db4b711");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums),
+#ifdef FT_HAVE_CURL
+        cmocka_unit_test_setup(fetches_once, fresh),
+        cmocka_unit_test_setup(goes_on_where_it_broke, fresh),
+        cmocka_unit_test_setup(starts_over_without_ranges, fresh),
+        cmocka_unit_test_setup(refuses, fresh),
+#endif
+    };
+    char address[64];
+    ft_sha256 s;
+    for (int i = 0; i < FILE_BYTES; i++) content[i] = (unsigned char)(i * 7 + i / 251);
+    ft_sha256_init(&s);
+    ft_sha256_add(&s, content, FILE_BYTES);
+    ft_sha256_hex(&s, sum);
+    snprintf(folder, sizeof folder, "/tmp/ft-pull-XXXXXX");
+    if (!mkdtemp(folder)) return 1;
+    struct MHD_Daemon *d = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD, 0, NULL, NULL, serve,
+                                            NULL, MHD_OPTION_END);
+    if (!d) return 1;
+    snprintf(address, sizeof address, "http://127.0.0.1:%d",
+             (int)MHD_get_daemon_info(d, MHD_DAEMON_INFO_BIND_PORT)->port);
+    setenv("HF_ENDPOINT", address, 1);
+    setenv("FT_MODELS", folder, 1);
+    setenv("no_proxy", "127.0.0.1", 1);
+    unsetenv("HF_TOKEN");
+    const int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    MHD_stop_daemon(d);
+    fresh(NULL);
+    rmdir(folder);
+    return rc;
+}
