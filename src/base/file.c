@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -118,18 +119,24 @@ struct ft_out {
     uint64_t size, buf_at;
     size_t buf_len;
     char *path, *tmp;
-    ft_out *next;
+    int watch; /* its place in watched, or -1 */
     pthread_mutex_t lock;
     char buf[1 << 16];
 };
 
-/* Temporary files that exist now, so that a signal can remove them. */
-static ft_out *open_outs;
-static pthread_mutex_t open_outs_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Names of temporary files that exist now, so that a signal can remove them. They lie here and not
+ * in the files' own memory: the signal may come while another thread gives that back. A file that
+ * finds no place is left behind by a signal, no more. */
+static struct {
+    atomic_int state; /* FREE, TAKEN (being written), SHOWN */
+    char name[4096];
+} watched[32];
+enum { FREE, TAKEN, SHOWN };
 
 static void remove_on_signal(int sig)
 {
-    for (ft_out *o = open_outs; o; o = o->next) unlink(o->tmp);
+    for (size_t i = 0; i < FT_COUNT(watched); i++)
+        if (atomic_load(&watched[i].state) == SHOWN) unlink(watched[i].name);
     signal(sig, SIG_DFL);
     raise(sig);
 }
@@ -146,24 +153,23 @@ static void watch_signals(void)
     }
 }
 
-static void list_add(ft_out *o)
+static void watch(ft_out *o)
 {
-    pthread_mutex_lock(&open_outs_lock);
-    o->next = open_outs;
-    open_outs = o;
-    pthread_mutex_unlock(&open_outs_lock);
+    const size_t n = strlen(o->tmp) + 1;
+    o->watch = -1;
+    for (size_t i = 0; n <= sizeof watched[0].name && i < FT_COUNT(watched); i++) {
+        int was = FREE;
+        if (!atomic_compare_exchange_strong(&watched[i].state, &was, TAKEN)) continue;
+        memcpy(watched[i].name, o->tmp, n);
+        atomic_store(&watched[i].state, SHOWN);
+        o->watch = (int)i;
+        return;
+    }
 }
 
-static void list_remove(ft_out *o)
+static void unwatch(const ft_out *o)
 {
-    pthread_mutex_lock(&open_outs_lock);
-    for (ft_out **p = &open_outs; *p; p = &(*p)->next) {
-        if (*p == o) {
-            *p = o->next;
-            break;
-        }
-    }
-    pthread_mutex_unlock(&open_outs_lock);
+    if (o->watch >= 0) atomic_store(&watched[o->watch].state, FREE);
 }
 
 ft_status ft_out_open(ft_out **out, const char *path, ft_err *err)
@@ -188,7 +194,7 @@ ft_status ft_out_open(ft_out **out, const char *path, ft_err *err)
     const mode_t mask = umask(0);
     umask(mask);
     if (fchmod(o->fd, 0666 & ~mask)) o->error = errno;
-    list_add(o);
+    watch(o);
     watch_signals();
     *out = o;
     return FT_OK;
@@ -253,7 +259,7 @@ void ft_out_grow(ft_out *o, uint64_t bytes)
 static void out_free(ft_out *o)
 {
     if (o->fd >= 0) close(o->fd);
-    list_remove(o);
+    unwatch(o);
     pthread_mutex_destroy(&o->lock);
     ft_free(o->path);
     ft_free(o->tmp);
