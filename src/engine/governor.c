@@ -47,9 +47,9 @@ void ft_gov_trunk(ft_gov_costs *c, int rows, double seconds)
     put(&c->trunk[c->past][FT_MIN(rows, FT_GOV_ROWS)], seconds);
 }
 
-void ft_gov_draft(ft_gov_costs *c, bool first, double seconds)
+void ft_gov_draft(ft_gov_costs *c, int drafts, double seconds)
 {
-    put(first ? &c->first : &c->next, seconds);
+    put(&c->draft[FT_MIN(drafts, FT_GOV_DRAFTS)], seconds);
 }
 
 void ft_gov_behind(ft_gov_costs *c, int tokens, double seconds)
@@ -73,11 +73,18 @@ static double trunk_time(const ft_gov_costs *c, int rows)
     return a + (b - a) * (rows - lo) / (hi - lo);
 }
 
+/* The same for k drafts; beyond what was measured each takes as long as the others. */
 static double draft_time(const ft_gov_costs *c, int k)
 {
-    if (k == 0) return 0;
-    const double first = median(&c->first), next = c->next.n ? median(&c->next) : first;
-    return first + next * (k - 1);
+    const ft_gov_times *t = c->draft;
+    int lo = k, hi = k;
+    while (lo > 0 && !t[lo].n) lo--;
+    while (hi <= FT_GOV_DRAFTS && !t[hi].n) hi++;
+    if (hi > FT_GOV_DRAFTS) return lo ? median(&t[lo]) * k / lo : 0;
+    const double b = median(&t[hi]);
+    if (lo == 0) return b * k / hi;
+    const double a = median(&t[lo]);
+    return lo == hi ? a : a + (b - a) * (k - lo) / (hi - lo);
 }
 
 /* ---- one reply ---- */
@@ -115,6 +122,13 @@ static bool timed(const ft_gov_costs *c, int rows)
     return c->trunk[c->past][FT_MIN(rows, FT_GOV_ROWS)].n >= 3;
 }
 
+static bool draft_timed(const ft_gov_costs *c)
+{
+    int n = 0;
+    for (int k = 1; k <= FT_GOV_DRAFTS; k++) n += c->draft[k].n;
+    return n >= 3;
+}
+
 /* Parked: none, but a try when it is due. All tries together may cost half a percent, and what has
  * to be read for them one: a drafter that takes longer is not tried again in this reply. */
 static int park(ft_governor *g, const ft_gov_costs *c, int lanes)
@@ -133,7 +147,7 @@ int ft_gov_choose(ft_governor *g, const ft_gov_costs *c, int max, int lanes)
 {
     if (max <= 0) return g->k = 0;
     /* Both ends of the scale must have been timed before they can be compared. */
-    if ((!g->guess && c->first.n < 3) || !timed(c, lanes * (1 + max))) return g->k = max;
+    if ((!g->guess && !draft_timed(c)) || !timed(c, lanes * (1 + max))) return g->k = max;
     if (!timed(c, lanes)) return g->k = 0;
     int best = 0;
     double top = ft_gov_rate(g, c, 0, lanes);

@@ -31,10 +31,10 @@ typedef struct ft_gov_times {
 /* What rounds cost: one for an engine. */
 typedef struct ft_gov_costs {
     ft_gov_times trunk[FT_GOV_PASTS][FT_GOV_ROWS + 1]; /* by past and rows of the step */
-    ft_gov_times first, next;          /* the first draft pass of a round, and each further one */
-    double prior[FT_GOV_DRAFTS];       /* acceptance of earlier replies, where new ones begin */
-    double prior_guess[FT_GOV_DRAFTS]; /* the same for guessers */
-    int past;                          /* class of this step */
+    ft_gov_times draft[FT_GOV_DRAFTS + 1]; /* by drafts of a round: all its draft passes */
+    double prior[FT_GOV_DRAFTS];           /* acceptance of earlier replies, where new ones begin */
+    double prior_guess[FT_GOV_DRAFTS];     /* the same for guessers */
+    int past;                              /* class of this step */
     double behind; /* seconds for each token that a parked drafter has to read before a try */
 } ft_gov_costs;
 
@@ -52,7 +52,7 @@ void ft_gov_costs_init(ft_gov_costs *c);
 /* Cells that the rows of the next steps see, all together. */
 void ft_gov_past(ft_gov_costs *c, int64_t cells);
 void ft_gov_trunk(ft_gov_costs *c, int rows, double seconds);
-void ft_gov_draft(ft_gov_costs *c, bool first, double seconds);
+void ft_gov_draft(ft_gov_costs *c, int drafts, double seconds); /* of a round */
 /* A drafter that was parked took so long to read the tokens it had missed. */
 void ft_gov_behind(ft_gov_costs *c, int tokens, double seconds);
 

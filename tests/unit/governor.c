@@ -32,7 +32,7 @@ static double speed(const world *w, int n, int max, int fixed, ft_gov_costs *c, 
         int kept = 0;
         while (kept < k && ft_rng_f64(&r) < w->accept[kept]) kept++;
         ft_gov_trunk(c, 1 + k, t);
-        for (int i = 0; i < k; i++) ft_gov_draft(c, i == 0, w->draft);
+        if (k) ft_gov_draft(c, k, k * w->draft);
         ft_gov_accept(&g, c, k, kept);
         if (k && plain) ft_gov_behind(c, plain, plain * w->missed);
         s += t + k * w->draft + (k ? plain * w->missed : 0);
