@@ -271,7 +271,8 @@ static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
     for (bool first = true; w->T; first = false) {
         const int64_t start = ft_now_ns();
         /* Rows that a parked head had to catch up with are no cost of drafting. */
-        const bool pure = e->pure && w->n_out && w->T <= w->n_out * (1 + e->p.draft_max);
+        const int n = w->n_out;
+        const bool pure = e->pure && n && w->T <= n * (1 + e->p.draft_max);
         const ft_status st =
             e->kind == FT_DRAFT_MODEL ? ft_second_pass(e, err) : ft_runner_draft(e->run, err);
         if (st) return st;
@@ -282,7 +283,7 @@ static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
         w = ft_runner_rows(e->draft_run);
         for (int i = 0; i < e->p.lanes; i++)
             if (e->lane[i].draft_out >= 0) next_row(&e->lane[i], w);
-        if (pure) ft_gov_draft(&e->costs, first, (double)(ft_now_ns() - start) * 1e-9);
+        if (pure) ft_gov_draft(&e->costs, first, n, (double)(ft_now_ns() - start) * 1e-9);
     }
     return FT_OK;
 }
