@@ -5,6 +5,7 @@
  * row that does not. */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "engine/lane.h"
 
 #include <math.h>
@@ -105,15 +106,24 @@ static void learn(ft_lane *l, int drafted, int kept)
     l->iter++;
 }
 
+/* What row i gave instead of `drawn` when acceptance is simulated: its draft, or anything else. */
+static int32_t simulated(const ft_lane *l, int i, int32_t drawn)
+{
+    const uint64_t bits = ft_rng_at((uint64_t)lane_index(l), (uint64_t)l->n_ids, (uint32_t)i);
+    if (ft_unit_f64(bits) < l->job.sim_accept[i]) return l->draft[i];
+    return drawn == l->draft[i] ? (drawn + 1) % l->e->m->V : drawn;
+}
+
 void ft_spec_verify(ft_lane *l)
 {
     const int drafted = l->n_draft;
     int kept = 0;
     for (int i = 0;; i++) {
         const int out = l->first_out + i;
-        const int32_t id = i < drafted && l->drawn
-                               ? ft_reject_draw(l, ft_runner_logits(l->e->run, out), mask_of(l), i)
-                               : draw(l, out);
+        int32_t id = i < drafted && l->drawn
+                         ? ft_reject_draw(l, ft_runner_logits(l->e->run, out), mask_of(l), i)
+                         : draw(l, out);
+        if (l->job.sim_accept && i < drafted) id = simulated(l, i, id);
         const bool agreed = i < drafted && id == l->draft[i];
         if (agreed) kept++;
         if (!take(l, id, out, agreed) || !agreed) break;
