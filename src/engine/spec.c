@@ -300,7 +300,7 @@ static ft_rowset *next_rows(ft_engine *e)
     return w;
 }
 
-/* Pass after pass, each lane's draft read before its next row is made. Returns the passes. */
+/* Pass after pass, each lane's draft read before its next row is made. */
 static ft_status step_by_step(ft_engine *e, ft_rowset *w, int *passes, ft_err *err)
 {
     for (; w->T; w = next_rows(e), ++*passes) {
@@ -366,12 +366,17 @@ static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
 {
     const int64_t start = ft_now_ns();
     /* Rows that a parked head had to catch up with are no cost of drafting. */
-    const bool pure = e->pure && w->n_out && w->T <= w->n_out * (1 + e->p.draft_max);
+    const int n = w->n_out;
+    const bool pure = e->pure && n && w->T <= n * (1 + e->p.draft_max);
     int passes = 0;
     const ft_status st =
-        w->n_out && all_plain(e) ? chained(e, w, &passes, err) : step_by_step(e, w, &passes, err);
-    if (!st && pure) ft_gov_draft(&e->costs, passes, (double)(ft_now_ns() - start) * 1e-9);
-    return st;
+        n && all_plain(e) ? chained(e, w, &passes, err) : step_by_step(e, w, &passes, err);
+    if (st || !pure) return st;
+    /* Passes that follow one another cannot be told apart: each counts as long as the others. */
+    const double seconds = (double)(ft_now_ns() - start) * 1e-9 / passes;
+    ft_gov_draft(&e->costs, true, n, seconds);
+    if (passes > 1) ft_gov_draft(&e->costs, false, n, seconds);
+    return FT_OK;
 }
 
 /* The rows that make every lane's first draft. */
