@@ -5,6 +5,7 @@
  * row that does not. */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "engine/lane.h"
 
 #include <math.h>
@@ -105,15 +106,24 @@ static void learn(ft_lane *l, int drafted, int kept)
     l->iter++;
 }
 
+/* What row i gave instead of `drawn` when acceptance is simulated: its draft, or anything else. */
+static int32_t simulated(const ft_lane *l, int i, int32_t drawn)
+{
+    const uint64_t bits = ft_rng_at((uint64_t)lane_index(l), (uint64_t)l->n_ids, (uint32_t)i);
+    if (ft_unit_f64(bits) < l->job.sim_accept[i]) return l->draft[i];
+    return drawn == l->draft[i] ? (drawn + 1) % l->e->m->V : drawn;
+}
+
 void ft_spec_verify(ft_lane *l)
 {
     const int drafted = l->n_draft;
     int kept = 0;
     for (int i = 0;; i++) {
         const int out = l->first_out + i;
-        const int32_t id = i < drafted && l->drawn
-                               ? ft_reject_draw(l, ft_runner_logits(l->e->run, out), mask_of(l), i)
-                               : draw(l, out);
+        int32_t id = i < drafted && l->drawn
+                         ? ft_reject_draw(l, ft_runner_logits(l->e->run, out), mask_of(l), i)
+                         : draw(l, out);
+        if (l->job.sim_accept && i < drafted) id = simulated(l, i, id);
         const bool agreed = i < drafted && id == l->draft[i];
         if (agreed) kept++;
         if (!take(l, id, out, agreed) || !agreed) break;
@@ -271,7 +281,8 @@ static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
     for (bool first = true; w->T; first = false) {
         const int64_t start = ft_now_ns();
         /* Rows that a parked head had to catch up with are no cost of drafting. */
-        const bool pure = e->pure && w->n_out && w->T <= w->n_out * (1 + e->p.draft_max);
+        const int n = w->n_out;
+        const bool pure = e->pure && n && w->T <= n * (1 + e->p.draft_max);
         const ft_status st =
             e->kind == FT_DRAFT_MODEL ? ft_second_pass(e, err) : ft_runner_draft(e->run, err);
         if (st) return st;
@@ -282,7 +293,7 @@ static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
         w = ft_runner_rows(e->draft_run);
         for (int i = 0; i < e->p.lanes; i++)
             if (e->lane[i].draft_out >= 0) next_row(&e->lane[i], w);
-        if (pure) ft_gov_draft(&e->costs, first, (double)(ft_now_ns() - start) * 1e-9);
+        if (pure) ft_gov_draft(&e->costs, first, n, (double)(ft_now_ns() - start) * 1e-9);
     }
     return FT_OK;
 }
