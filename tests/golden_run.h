@@ -90,7 +90,8 @@ static ft_seq *golden_prompt(golden *g, int chunk, int beside, float *out, float
         const int first = ft_rows_span(w, s, n, false);
         for (int i = 0; i < n; i++) {
             w->token[first + i] = g->prompt[at + i];
-            w->dst_row[first + i] = ft_hidden_ring(g->run, ft_seq_slot(s), at + i);
+            if (i >= n - FT_RING_ROWS) /* no two rows to one place */
+                w->dst_row[first + i] = ft_hidden_ring(g->run, ft_seq_slot(s), at + i);
             ft_rows_out(w, first + i);
         }
         if (beside && ft_seq_reserve(other[0], 1))
