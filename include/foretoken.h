@@ -387,6 +387,23 @@ ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *pro
 /* Seconds of n steps of `rows` rows, as rounds with rows - 1 drafts have them, after `depth`
  * tokens; the model was opened for as many drafts. */
 ft_status ft_llm_steps(ft_llm *m, int rows, int depth, int n, double *seconds, ft_err *err);
+/* Decoding, many at once: each of seqs sequences gets `depth` random tokens, then all of them decode
+ * together until the first has made n_gen. The model must have been opened with as many lanes. */
+typedef struct ft_decode_params {
+    int seqs, depth, n_gen;
+    int draft_max;        /* of a round, always so many; 0: none; < 0: as many as pay */
+    const double *accept; /* simulated: draft i is agreed to with this probability, the last serves
+                           * all that follow, and the model is not asked; NULL: it is */
+    int n_accept;
+} ft_decode_params;
+
+typedef struct ft_decode_time {
+    double seconds;
+    int64_t tokens, rounds, drafted, accepted; /* of all sequences */
+    double draft_s, verify_s;                  /* parts of `seconds` */
+} ft_decode_time;
+
+ft_status ft_llm_decode(ft_llm *m, const ft_decode_params *p, ft_decode_time *out, ft_err *err);
 /* What an op takes in a step: seconds (of the quickest), bytes that it has to move, operations. */
 typedef struct ft_op_time {
     const char *op;

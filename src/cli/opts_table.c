@@ -400,6 +400,11 @@ const ft_opt ft_opt_table[] = {
      "also time decoding with N tokens in the context"},
     {"n-depth", "-d", FT_OPT_INT, FT_CMD_BENCH, "0", "N", 0, 1 << 24, NULL,
      "tokens in the context before decoding starts"},
+    {"seqs", "-np --parallel", FT_OPT_INT, FT_CMD_BENCH, "1", "N", 1, 4096, NULL,
+     "sequences that decode together; their tokens count in all"},
+    {"sim-accept", NULL, FT_OPT_TEXT, FT_CMD_BENCH, NULL, "P[,P2,P3]", 0, 0, NULL,
+     "what drafting would earn if draft i were agreed to with probability Pi after those before it: "
+     "the model's work is real, its say is not; for files whose weights mean nothing"},
     {"repetitions", "-r", FT_OPT_INT, FT_CMD_BENCH, "5", "N", 1, 10000, NULL,
      "how often each is timed"},
     {"rows", NULL, FT_OPT_INT, FT_CMD_BENCH, "1", "N", 1, 16, NULL,

@@ -448,7 +448,7 @@ static ft_status trunk(ft_engine *e, ft_err *err)
     int64_t cells = 0;
     for (int i = 0; i < e->p.lanes; i++)
         if (e->lane[i].state == LANE_REPLY) cells += lane_len(&e->lane[i]);
-    ft_gov_past(&e->costs, cells);
+    ft_gov_round(&e->costs, cells, !e->pure);
     const int64_t start = ft_now_ns();
     const int rows = e->rows_now;
     const ft_status st = ft_runner_trunk(e->run, err);

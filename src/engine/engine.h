@@ -72,6 +72,9 @@ typedef struct ft_task {
     int draft_min;     /* fewer drafts than this are not worth a round */
     bool draft_fixed;  /* always draft_max of them: the governor is not asked */
     float draft_p_min; /* stop drafting below this probability */
+    /* Measuring: draft i is agreed to with probability sim_accept[i] [FT_DRAFT_MAX], whatever the
+     * model says; the tokens then mean nothing. NULL: the model decides. */
+    const double *sim_accept;
     /* Called for rows of the prompt, in order, with the hidden row [D] of each; NULL: not wanted.
      */
     void (*hidden)(void *user, int cell, const float *row);

@@ -250,6 +250,16 @@ void ft_bind_rows(ft_binder *b, ft_weight *w, int n, int k, const char *name)
     b->rows = false;
 }
 
+void ft_bind_ends(ft_binder *b, ft_weight *embed, ft_weight *head, int V, int D)
+{
+    if (ft_bind_opt(b, head, V, D, "output.weight")) {
+        ft_bind_lookup(b, embed, V, D, "token_embd.weight");
+    } else {
+        ft_bind_rows(b, embed, V, D, "token_embd.weight");
+        *head = *embed;
+    }
+}
+
 void ft_bind_stack(ft_binder *b, ft_weight *w, int E, int n, int k, const char *fmt, ...)
 {
     NAME(name);
