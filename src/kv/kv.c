@@ -4,6 +4,8 @@
 #include "kv/inside.h"
 #include "kv/plan.h"
 
+#include <stdio.h>
+
 /* ---- sizes ---- */
 
 int ft_pages_for(int64_t cells)
@@ -152,6 +154,9 @@ static bool layer_alloc(ft_cache *c, int l)
 {
     const ft_layer_state *s = &c->layer[l];
     if (s->keep == FT_KEEP_NONE) return true;
+    char name[32];
+    snprintf(name, sizeof name, "blk.%d.cache", l);
+    ft_dev_aim(c->dev, name);
     if (s->keep == FT_KEEP_DELTA) {
         c->has_delta = true;
         return delta_alloc(c, &c->delta[l], s);

@@ -414,6 +414,7 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
     ft_dev *d = &c->dev;
     d->op = &ops;
     d->name = "cuda";
+    d->chains = true;
     d->no_tail = true;
     d->threads = 1;
     d->alloc = cuda_alloc;
