@@ -43,6 +43,9 @@ struct ft_dev {
     ft_status (*bind)(ft_dev *, ft_weight *w, const void *host, ft_err *err);
     void (*unbind)(ft_dev *, ft_weight *w);
     ft_status (*reserve)(ft_dev *, const ft_dev_limits *l, ft_err *err);
+    /* What a weight would take here, and what steps take beside their own buffers: for planning. */
+    uint64_t (*weight_bytes)(ft_dev *, const ft_weight *w);
+    uint64_t (*step_bytes)(ft_dev *, const ft_dev_limits *l);
     /* Begins a step. The batch's arrays are the host's; the device brings them over here, the only
      * host-to-device copy of a step. They stay unchanged until the step has run, or, where steps
      * chain, until commit. */

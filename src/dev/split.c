@@ -287,6 +287,19 @@ static ft_status sync(ft_dev *d, ft_err *err)
     return st ? st : s->half[1]->sync(s->half[1], err);
 }
 
+/* Of the fast side: the other's memory is not short. */
+static uint64_t weight_bytes(ft_dev *d, const ft_weight *w)
+{
+    ft_dev *fast = ((ft_split *)d)->half[FT_SPLIT_FAST];
+    return w->side == FT_SPLIT_FAST ? fast->weight_bytes(fast, w) : 0;
+}
+
+static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
+{
+    ft_dev *fast = ((ft_split *)d)->half[FT_SPLIT_FAST];
+    return fast->step_bytes(fast, l);
+}
+
 static uint64_t room(ft_dev *d)
 {
     ft_split *s = (ft_split *)d;
@@ -329,6 +342,8 @@ ft_dev *ft_dev_split(ft_dev *fast, ft_dev *host, const ft_split_rule *r)
         .bind = bind,
         .unbind = unbind,
         .reserve = reserve,
+        .weight_bytes = weight_bytes,
+        .step_bytes = step_bytes,
         .record = record,
         .replay = replay,
         .commit = commit,
