@@ -31,13 +31,17 @@ struct ft_dev {
     void *(*alloc)(ft_dev *, size_t bytes);
     void (*free)(ft_dev *, void *p);
     void (*upload)(ft_dev *, void *dst, const void *src, size_t bytes);
+    /* Waits for the steps before it. */
     void (*download)(ft_dev *, void *dst, const void *src, size_t bytes);
+    /* From one place of the device to another, in the order of steps; waits for nothing. */
+    void (*move)(ft_dev *, void *dst, const void *src, size_t bytes);
     /* Makes w->data usable by ops: keeps the mapped bytes, copies or repacks them. */
     ft_status (*bind)(ft_dev *, ft_weight *w, const void *host, ft_err *err);
     void (*unbind)(ft_dev *, ft_weight *w);
     ft_status (*reserve)(ft_dev *, const ft_dev_limits *l, ft_err *err);
     /* Begins a step. The batch's arrays are the host's; the device brings them over here, the only
-     * host-to-device copy of a step. They stay unchanged until the step has run. */
+     * host-to-device copy of a step. They stay unchanged until the step has run, or, with memory of
+     * its own (not unified), until commit: then a step may be recorded while another one runs. */
     void (*record)(ft_dev *, const ft_batch *b);
     /* Right after record: true when the device has run this pass with these shapes before and runs
      * it again from its own memory; the caller then calls no ops and goes on to sync. */

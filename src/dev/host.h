@@ -11,7 +11,7 @@ enum { FT_HOST_ALIGN = 64 }; /* a cache line, and the widest vector */
 
 void *ft_host_alloc(ft_dev *d, size_t bytes);
 void ft_host_free(ft_dev *d, void *p);
-void ft_host_copy(ft_dev *d, void *dst, const void *src, size_t bytes); /* upload and download */
+void ft_host_copy(ft_dev *d, void *dst, const void *src, size_t bytes); /* upload, download, move */
 /* Ops that these devices spell in smaller ones. */
 void ft_host_linears(ft_dev *d, const ft_out *o, int n, ft_mat x);
 void ft_host_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,

@@ -106,7 +106,7 @@ typedef struct ft_out {
 } ft_out;
 
 typedef struct ft_ops {
-    /* y[t] = scale * W[token[t]] */
+    /* y[t] = scale * W[ft_token_of(t)] */
     void (*embed)(ft_dev *, ft_mat y, const ft_weight *w, float scale);
     /* y = rms(x) * w per head (w: d values, or none). y may be x. */
     void (*rmsnorm)(ft_dev *, ft_mat y, ft_mat x, ft_vec w, float eps);

@@ -393,6 +393,7 @@ ft_dev *ft_dev_cpu(int threads)
         .free = ft_host_free,
         .upload = ft_host_copy,
         .download = ft_host_copy,
+        .move = ft_host_copy,
         .bind = bind,
         .unbind = unbind,
         .reserve = reserve,

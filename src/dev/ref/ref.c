@@ -91,6 +91,7 @@ ft_dev *ft_dev_ref(void)
         .free = ft_host_free,
         .upload = ft_host_copy,
         .download = ft_host_copy,
+        .move = ft_host_copy,
         .bind = ft_host_bind,
         .unbind = unbind,
         .reserve = reserve,
