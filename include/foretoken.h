@@ -358,7 +358,8 @@ void ft_llm_counts(ft_llm *m, ft_llm_stats *out);
 
 /* Renders messages (a JSON array of {role, content, ...}) with the model's chat template. options:
  * a JSON object with tools, enable_thinking, add_generation_prompt and whatever the template reads;
- * NULL: none. *prompt is yours: free(). *in_thought: the prompt ends inside a thought. */
+ * NULL: none. *prompt is yours: free(). It is without the BOS that the tokenizer adds to every text
+ * that is not raw. *in_thought: the prompt ends inside a thought. */
 ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *options, char **prompt,
                         bool *in_thought, ft_err *err);
 

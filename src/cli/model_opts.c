@@ -348,7 +348,6 @@ ft_status ft_model_opts_render(const ft_llm *m, const json_t *messages, const js
     if (st) return st;
     r->prompt = *prompt;
     r->prompt_bytes = strlen(*prompt);
-    r->raw = true; /* a template writes the beginning of the text itself */
     r->parse = true;
     return FT_OK;
 }
