@@ -184,6 +184,7 @@ static void print_text(const bench *b, const ft_llm_info *i)
     cpu_name(cpu);
     printf("%s (%s), %s, %s, %d threads\n", i->name, i->arch, ft_human_bytes(size, i->weight_bytes),
            cpu, i->threads);
+    if (i->place[0]) printf("%s\n", i->place);
     if (b->prompt)
         printf("prompt  %6d tokens  %10.2f tokens/s  (best %.2f of %d)\n", b->prompt,
                rate(b->prompt, median(b->prompt_s, b->reps)), rate(b->prompt, b->prompt_s[0]),

@@ -16,6 +16,8 @@ void ft_host_copy(ft_dev *d, void *dst, const void *src, size_t bytes); /* uploa
 void ft_host_linears(ft_dev *d, const ft_out *o, int n, ft_mat x);
 void ft_host_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
                  const ft_weight *up, ft_act act);
+uint64_t ft_host_weight_bytes(ft_dev *d, const ft_weight *w); /* as in the file */
+uint64_t ft_host_step_bytes(ft_dev *d, const ft_dev_limits *l);
 uint64_t ft_host_room(ft_dev *d);
 double ft_host_read_rate(ft_dev *d);
 bool ft_host_replay(ft_dev *d, const void *pass); /* never: ops are called in every step */

@@ -100,6 +100,11 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
 void ft_engine_free(ft_engine *e);
 /* Device memory for the cache and the buffers of a step. */
 uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_engine_params *p);
+/* The same where the cache of layers below `first` lies elsewhere. */
+uint64_t ft_engine_bytes_from(const ft_model *m, const ft_model *drafter, const ft_engine_params *p,
+                              int first);
+/* What its steps ask of a device, for the scratch that goes with it. */
+ft_dev_limits ft_engine_limits(const ft_model *m, const ft_engine_params *p);
 /* Bytes of the cache alone. */
 uint64_t ft_engine_cache_bytes(const ft_model *m, const ft_model *drafter,
                                const ft_engine_params *p);

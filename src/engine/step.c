@@ -77,6 +77,7 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     r->p = *p;
     rows_init(r);
     r->arena_cap = arena_values(p);
+    ft_dev_aim(d, NULL);
     r->arena = d->alloc(d, r->arena_cap * sizeof(float));
     r->hidden = d->alloc(d, (size_t)hidden_rows(p) * (size_t)p->model->D * sizeof(float));
     r->logits = d->alloc(d, (size_t)p->out * (size_t)p->model->V * sizeof(float));
@@ -305,7 +306,7 @@ ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
 
 bool ft_runner_chains(const ft_runner *r)
 {
-    return r->host_logits && r->p.drafter && !r->p.drafter->draft_ids;
+    return r->host_logits && r->dev->chains && r->p.drafter && !r->p.drafter->draft_ids;
 }
 
 ft_status ft_runner_draft(ft_runner *r, bool more, ft_err *err)

@@ -29,6 +29,7 @@ static void play(const law_model *m, bool unified, bool mixed, notes *out, law_r
     ft_engine_params p = law_params(4);
     p.lanes = LANES;
     m->dev->unified = unified;
+    m->dev->chains = !unified;
     ft_engine *e = law_engine(m, &p);
     ft_engine_trace(e, note, out);
     for (int i = 0; i < LANES; i++) {
@@ -43,6 +44,7 @@ static void play(const law_model *m, bool unified, bool mixed, notes *out, law_r
     for (int i = 0; i < LANES; i++) law_done(&r[i]);
     ft_engine_free(e);
     m->dev->unified = true;
+    m->dev->chains = false;
 }
 
 static void same_drafts(const char *name, const char *assistant)

@@ -397,6 +397,8 @@ ft_dev *ft_dev_cpu(int threads)
         .bind = bind,
         .unbind = unbind,
         .reserve = reserve,
+        .weight_bytes = ft_host_weight_bytes,
+        .step_bytes = ft_host_step_bytes,
         .record = record,
         .replay = ft_host_replay,
         .commit = commit,

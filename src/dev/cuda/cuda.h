@@ -139,6 +139,7 @@ void ft_cuda_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft
 /* weights.cu: file layout to the layout of the products. */
 ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err);
 void ft_cuda_unbind(ft_dev *d, ft_weight *w);
+uint64_t ft_cuda_weight_bytes(ft_dev *d, const ft_weight *w);
 
 #ifdef __cplusplus
 }

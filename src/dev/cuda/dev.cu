@@ -279,13 +279,34 @@ static ft_status sync(ft_dev *d, ft_err *err)
                    "the cuda device failed in %s: %s", c->where, cudaGetErrorString(c->error));
 }
 
-/* Scratch is sized when an op is first called: the first step of a shape is never captured. */
+static size_t shadow_bytes(const ft_dev_limits *l)
+{
+    const size_t rows = (size_t)l->rows, plain = rows * (size_t)l->k;
+    const size_t chosen = rows * (size_t)l->experts * (size_t)l->expert_k;
+    return 2 * sizeof(uint16_t) * FT_MAX(plain, chosen) + 128 * rows;
+}
+
+/* Shadows; scratch of experts (their sums and hidden values), of attention and delta nets; graphs,
+ * and what the driver loads with the kernels. */
+static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
+{
+    (void)d;
+    const uint64_t rows = (uint64_t)l->rows;
+    const uint64_t experts = rows * (uint64_t)l->experts * (uint64_t)l->expert_k * 8;
+    const uint64_t chunks = rows * (uint64_t)l->heads * (uint64_t)l->head_d * 8;
+    return FT_CUDA_SHADOWS * (uint64_t)shadow_bytes(l) + experts + chunks + ((uint64_t)256 << 20);
+}
+
+/* Scratch is sized when an op is first called: the first step of a shape is never captured. What
+ * weights needed on their way here is not needed any more. */
 static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
 {
     ft_cuda *c = (ft_cuda *)d;
-    const size_t rows = (size_t)l->rows, plain = rows * (size_t)l->k;
-    const size_t chosen = rows * (size_t)l->experts * (size_t)l->expert_k;
-    const size_t bytes = 2 * sizeof(uint16_t) * FT_MAX(plain, chosen) + 128 * rows;
+    const size_t bytes = shadow_bytes(l);
+    cudaStreamSynchronize(c->stream);
+    cudaFree(c->raw);
+    c->raw = NULL;
+    c->raw_bytes = 0;
     for (int i = 0; i < FT_CUDA_SHADOWS; i++) {
         ft_shadow *s = &c->shadow[i];
         if (bytes <= s->bytes) continue;
@@ -414,6 +435,7 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
     ft_dev *d = &c->dev;
     d->op = &ops;
     d->name = "cuda";
+    d->chains = true;
     d->no_tail = true;
     d->threads = 1;
     d->alloc = cuda_alloc;
@@ -424,6 +446,8 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
     d->bind = ft_cuda_bind;
     d->unbind = ft_cuda_unbind;
     d->reserve = reserve;
+    d->weight_bytes = ft_cuda_weight_bytes;
+    d->step_bytes = step_bytes;
     d->record = record;
     d->replay = replay;
     d->commit = commit;

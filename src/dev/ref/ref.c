@@ -95,6 +95,8 @@ ft_dev *ft_dev_ref(void)
         .bind = ft_host_bind,
         .unbind = unbind,
         .reserve = reserve,
+        .weight_bytes = ft_host_weight_bytes,
+        .step_bytes = ft_host_step_bytes,
         .record = record,
         .replay = ft_host_replay,
         .commit = commit,
