@@ -78,9 +78,12 @@ static ft_status reply(bench *b, const ft_request *given, int way, ids *out, ft_
     return st;
 }
 
+/* All ways take turns, and with each prompt another one begins: none is always the first to find
+ * its weights far away. */
 static ft_status prompt(bench *b, int class, const char *text, size_t n, ft_err *err)
 {
-    static ids off, on;
+    static ids out[WAYS];
+    const int ways = b->k_max + 2;
     ft_model_opts mo = {0};
     ft_request q;
     ft_request_defaults(&q, b->m);
@@ -93,15 +96,16 @@ static ft_status prompt(bench *b, int class, const char *text, size_t n, ft_err 
     json_object_set_new(options, "add_generation_prompt", json_true());
     char *rendered = NULL;
     ft_status st = ft_model_opts_render(b->m, list, options, &q, &rendered, err);
-    for (int way = 0; way < b->k_max + 2 && !st; way++) {
+    for (int i = 0; i < ways && !st; i++) {
+        const int way = (i + b->prompts[class]) % ways;
         ft_reply r;
-        st = reply(b, &q, way, way ? &on : &off, &r, err);
-        if (st) break;
-        sum *s = &b->s[class][way];
-        add(s, &r);
-        if (way && (on.n != off.n || memcmp(on.id, off.id, sizeof *on.id * (size_t)on.n)))
-            s->other_ids++;
+        st = reply(b, &q, way, &out[way], &r, err);
+        if (!st) add(&b->s[class][way], &r);
     }
+    for (int way = 1; way < ways && !st; way++)
+        b->s[class][way].other_ids +=
+            out[way].n != out[0].n ||
+            memcmp(out[way].id, out[0].id, sizeof *out[0].id * (size_t)out[0].n) != 0;
     b->prompts[class]++;
     json_decref(list);
     json_decref(options);
