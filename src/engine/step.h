@@ -66,6 +66,8 @@ const float *ft_runner_logits(ft_runner *r, int i);
 enum { FT_BEST_UNKNOWN = -2 };
 int32_t ft_runner_best(ft_runner *r, int i);
 int32_t ft_runner_chained(ft_runner *r, int pass, int i); /* the same of each pass of a chain */
+/* How far row i's largest logit is ahead of the next; only where the device's memory is ours. */
+float ft_runner_margin(ft_runner *r, int i);
 /* A hidden row by its index, copied out or in. */
 void ft_runner_hidden_get(ft_runner *r, int index, float *out);
 void ft_runner_hidden_set(ft_runner *r, int index, const float *row);
