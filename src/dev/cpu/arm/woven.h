@@ -20,6 +20,7 @@
 #define FT_DEV_CPU_ARM_WOVEN_H
 
 #include "dev/cpu/arm/dot8.h"
+#include "dev/cpu/iq.h"
 
 enum { ROWS = 4, COLS = 8 };
 
@@ -334,7 +335,19 @@ INLINE void woven32(float *const *y, const unsigned char *w, size_t group, int r
 
 /* ---- blocks of 256 ---- */
 
-typedef enum kind256 { W_Q4_K, W_Q5_K, W_Q6_K, W_Q3_K, W_Q2_K, W_IQ4_XS } kind256;
+typedef enum kind256 {
+    W_Q4_K,
+    W_Q5_K,
+    W_Q6_K,
+    W_Q3_K,
+    W_Q2_K,
+    W_IQ4_XS,
+    W_IQ3_XXS,
+    W_IQ3_S,
+    W_IQ2_XXS,
+    W_IQ2_XS,
+    W_IQ2_S,
+} kind256;
 
 /* Where things lie in a block of 256 of four rows: d at 0, dmin at 8 where there is one. */
 typedef struct shape256 {
@@ -349,6 +362,8 @@ INLINE shape256 shape_of(kind256 t)
     case W_Q6_K: return (shape256){16, 0, 80, 96, 848};
     case W_Q3_K: return (shape256){16, 0, 80, 48, 464};
     case W_Q2_K: return (shape256){16, 0, 80, 32, 336};
+    case W_IQ2_XS:
+    case W_IQ2_S: return (shape256){16, 0, 80, 64, 592};
     default: return (shape256){16, 0, 48, 64, 560};
     }
 }
@@ -429,26 +444,70 @@ INLINE void woven_half(float *const *y, const unsigned char *w, size_t group, in
     }
 }
 
-INLINE void woven_iq4_xs(float *const *y, const unsigned char *w, size_t group, int rows, int k,
-                         const ft_col8 *x, const int n)
+static const int8_t book_iq2[16] = {FT_BOOK_IQ2}, book_iq3_xxs[16] = {FT_BOOK_IQ3_XXS},
+                    book_iq3_s[16] = {FT_BOOK_IQ3_S};
+
+INLINE const int8_t *book_of(kind256 t)
 {
-    const shape256 at = shape_of(W_IQ4_XS);
-    const int8x16_t table = vld1q_s8(iq4_steps);
+    return t == W_IQ4_XS    ? iq4_steps
+           : t == W_IQ3_XXS ? book_iq3_xxs
+           : t == W_IQ3_S   ? book_iq3_s
+                            : book_iq2;
+}
+
+INLINE float unit_of(kind256 t)
+{
+    return t == W_IQ4_XS || t == W_IQ3_S ? 1 : t == W_IQ3_XXS ? 1.0f / 4 : 1.0f / 8;
+}
+
+/* IQ types: nibbles choose from a book; a scale for each block. */
+INLINE void woven_book(float *const *y, const unsigned char *w, size_t group, int rows, int k,
+                       const ft_col8 *x, const int n, const kind256 t)
+{
+    const shape256 at = shape_of(t);
+    const int8x16_t book = vld1q_s8(book_of(t));
     for (int o = 0; o < rows; o += ROWS, w += group) {
         const unsigned char *p = w;
         float32x4_t acc[COLS];
         tile_zero(acc, n);
         for (int b = 0; b < k / 32; b += 8, p += at.bytes) {
-            const float32x4_t d = f16x4_at(p);
+            const float32x4_t d = vmulq_n_f32(f16x4_at(p), unit_of(t));
             UNROLL for (int g = 0; g < 2; g++)
             {
                 float32x4_t s[4];
-                scale_bytes(s, vld1q_u8(p + at.scale + 16 * g), 32, d, d);
+                scale_bytes(s, vld1q_u8(p + at.scale + 16 * g), t == W_IQ4_XS ? 32 : 0, d, d);
                 UNROLL for (int j = 0; j < 4; j++)
                 {
                     int8x16_t v[8];
-                    unpack_table(v, p + at.code + 64 * (4 * g + j), table);
+                    unpack_table(v, p + at.code + 64 * (4 * g + j), book);
                     tile_block(acc, v, s[j], x, n, b + 4 * g + j);
+                }
+            }
+        }
+        tile_store(y, o, acc, n);
+    }
+}
+
+/* The same with a scale for each sixteen values. */
+INLINE void woven_book_half(float *const *y, const unsigned char *w, size_t group, int rows, int k,
+                            const ft_col8 *x, const int n, const kind256 t)
+{
+    const shape256 at = shape_of(t);
+    const int8x16_t book = vld1q_s8(book_of(t));
+    for (int o = 0; o < rows; o += ROWS, w += group) {
+        const unsigned char *p = w;
+        float32x4_t acc[COLS];
+        tile_zero(acc, n);
+        for (int b = 0; b < k / 32; b += 8, p += at.bytes) {
+            const float32x4_t d = vmulq_n_f32(f16x4_at(p), unit_of(t));
+            for (int g = 0; g < 4; g++) {
+                float32x4_t s[4];
+                scale_bytes(s, vld1q_u8(p + at.scale + 16 * g), 0, d, d);
+                UNROLL for (int j = 0; j < 2; j++)
+                {
+                    int8x16_t v[8];
+                    unpack_table(v, p + at.code + 64 * (2 * g + j), book);
+                    tile_halves(acc, v, s[2 * j], s[2 * j + 1], x, n, b + 2 * g + j);
                 }
             }
         }
@@ -518,6 +577,25 @@ static void codes_iq4_xs(row256 *r, const unsigned char *f)
     }
 }
 
+static void codes_iq(row256 *r, const unsigned char *f, kind256 t)
+{
+    for (int b = 0; b < 8; b++) {
+        ft_iq32 v;
+        switch (t) {
+        case W_IQ3_XXS: ft_iq3_xxs(&v, f, b); break;
+        case W_IQ3_S: ft_iq3_s(&v, f, b); break;
+        case W_IQ2_XXS: ft_iq2_xxs(&v, f, b); break;
+        case W_IQ2_XS: ft_iq2_xs(&v, f, b); break;
+        default: ft_iq2_s(&v, f, b); break;
+        }
+        memcpy(r->code[b], v.code, sizeof v.code);
+        if (t == W_IQ2_XS || t == W_IQ2_S)
+            memcpy(r->scale + 2 * b, v.scale, sizeof v.scale);
+        else
+            r->scale[b] = v.scale[0];
+    }
+}
+
 /* Where a file's block has its scale and, where there is one, the scale of its minima. */
 typedef struct file256 {
     int bytes, d, scales; /* scales: how many bytes of them */
@@ -533,7 +611,12 @@ static file256 file_of(kind256 t)
     case W_Q6_K: return (file256){210, 208, 16, false, BITS6};
     case W_Q3_K: return (file256){110, 108, 16, false, BITS3};
     case W_Q2_K: return (file256){84, 80, 16, true, BITS2};
-    default: return (file256){136, 0, 8, false, BITS4};
+    case W_IQ4_XS: return (file256){136, 0, 8, false, BITS4};
+    case W_IQ3_XXS: return (file256){98, 0, 8, false, BITS4};
+    case W_IQ3_S: return (file256){110, 0, 8, false, BITS4};
+    case W_IQ2_XXS: return (file256){66, 0, 8, false, BITS4};
+    case W_IQ2_XS: return (file256){74, 0, 16, false, BITS4};
+    default: return (file256){82, 0, 16, false, BITS4};
     }
 }
 
@@ -545,7 +628,8 @@ static void codes_of(kind256 t, row256 *r, const unsigned char *f)
     case W_Q6_K: codes_q6_k(r, f); break;
     case W_Q3_K: codes_q3_k(r, f); break;
     case W_Q2_K: codes_q2_k(r, f); break;
-    default: codes_iq4_xs(r, f); break;
+    case W_IQ4_XS: codes_iq4_xs(r, f); break;
+    default: codes_iq(r, f, t); break;
     }
 }
 
@@ -661,17 +745,22 @@ static void pack32(unsigned char *to, const unsigned char *from, size_t row_byte
     WOVEN(name, (size_t)(k / 256) * (size_t)shape_of(kind).bytes,                                  \
           pack256(to, from, row_bytes, k, kind), name##_call)
 
-#define q8_0_call(n)   woven32(y, w, group, rows, k, x, n, W_Q8_0)
-#define q4_0_call(n)   woven32(y, w, group, rows, k, x, n, W_Q4_0)
-#define q5_0_call(n)   woven32(y, w, group, rows, k, x, n, W_Q5_0)
-#define iq4_nl_call(n) woven32(y, w, group, rows, k, x, n, W_IQ4_NL)
-#define mxfp4_call(n)  woven32(y, w, group, rows, k, x, n, W_MXFP4)
-#define q4_k_call(n)   woven_min(y, w, group, rows, k, x, n, W_Q4_K)
-#define q5_k_call(n)   woven_min(y, w, group, rows, k, x, n, W_Q5_K)
-#define q6_k_call(n)   woven_half(y, w, group, rows, k, x, n, W_Q6_K)
-#define q3_k_call(n)   woven_half(y, w, group, rows, k, x, n, W_Q3_K)
-#define q2_k_call(n)   woven_half(y, w, group, rows, k, x, n, W_Q2_K)
-#define iq4_xs_call(n) woven_iq4_xs(y, w, group, rows, k, x, n)
+#define q8_0_call(n)    woven32(y, w, group, rows, k, x, n, W_Q8_0)
+#define q4_0_call(n)    woven32(y, w, group, rows, k, x, n, W_Q4_0)
+#define q5_0_call(n)    woven32(y, w, group, rows, k, x, n, W_Q5_0)
+#define iq4_nl_call(n)  woven32(y, w, group, rows, k, x, n, W_IQ4_NL)
+#define mxfp4_call(n)   woven32(y, w, group, rows, k, x, n, W_MXFP4)
+#define q4_k_call(n)    woven_min(y, w, group, rows, k, x, n, W_Q4_K)
+#define q5_k_call(n)    woven_min(y, w, group, rows, k, x, n, W_Q5_K)
+#define q6_k_call(n)    woven_half(y, w, group, rows, k, x, n, W_Q6_K)
+#define q3_k_call(n)    woven_half(y, w, group, rows, k, x, n, W_Q3_K)
+#define q2_k_call(n)    woven_half(y, w, group, rows, k, x, n, W_Q2_K)
+#define iq4_xs_call(n)  woven_book(y, w, group, rows, k, x, n, W_IQ4_XS)
+#define iq3_xxs_call(n) woven_book(y, w, group, rows, k, x, n, W_IQ3_XXS)
+#define iq3_s_call(n)   woven_book(y, w, group, rows, k, x, n, W_IQ3_S)
+#define iq2_xxs_call(n) woven_book(y, w, group, rows, k, x, n, W_IQ2_XXS)
+#define iq2_xs_call(n)  woven_book_half(y, w, group, rows, k, x, n, W_IQ2_XS)
+#define iq2_s_call(n)   woven_book_half(y, w, group, rows, k, x, n, W_IQ2_S)
 WOVEN32(q8_0, W_Q8_0)
 WOVEN32(q4_0, W_Q4_0)
 WOVEN32(q5_0, W_Q5_0)
@@ -683,6 +772,11 @@ WOVEN256(q6_k, W_Q6_K)
 WOVEN256(q3_k, W_Q3_K)
 WOVEN256(q2_k, W_Q2_K)
 WOVEN256(iq4_xs, W_IQ4_XS)
+WOVEN256(iq3_xxs, W_IQ3_XXS)
+WOVEN256(iq3_s, W_IQ3_S)
+WOVEN256(iq2_xxs, W_IQ2_XXS)
+WOVEN256(iq2_xs, W_IQ2_XS)
+WOVEN256(iq2_s, W_IQ2_S)
 
 static void fill_woven(ft_kern *k)
 {
@@ -697,6 +791,11 @@ static void fill_woven(ft_kern *k)
     k->pack[FT_Q3_K] = (ft_pack){ROWS, COLS, q3_k_bytes, q3_k_pack, q3_k_dot};
     k->pack[FT_Q2_K] = (ft_pack){ROWS, COLS, q2_k_bytes, q2_k_pack, q2_k_dot};
     k->pack[FT_IQ4_XS] = (ft_pack){ROWS, COLS, iq4_xs_bytes, iq4_xs_pack, iq4_xs_dot};
+    k->pack[FT_IQ3_XXS] = (ft_pack){ROWS, COLS, iq3_xxs_bytes, iq3_xxs_pack, iq3_xxs_dot};
+    k->pack[FT_IQ3_S] = (ft_pack){ROWS, COLS, iq3_s_bytes, iq3_s_pack, iq3_s_dot};
+    k->pack[FT_IQ2_XXS] = (ft_pack){ROWS, COLS, iq2_xxs_bytes, iq2_xxs_pack, iq2_xxs_dot};
+    k->pack[FT_IQ2_XS] = (ft_pack){ROWS, COLS, iq2_xs_bytes, iq2_xs_pack, iq2_xs_dot};
+    k->pack[FT_IQ2_S] = (ft_pack){ROWS, COLS, iq2_s_bytes, iq2_s_pack, iq2_s_dot};
 }
 
 #endif
