@@ -393,6 +393,11 @@ ft_status ft_llm_perplexity(ft_llm *m, const int32_t *ids, size_t n_ids, int ctx
  * drafting off. Either may be 0. */
 ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *prompt_s,
                       double *gen_s, ft_err *err);
+/* Seconds of n steps of `rows` rows, as rounds with rows - 1 drafts have them, after `depth`
+ * tokens; the model was opened for as many drafts. */
+ft_status ft_llm_steps(ft_llm *m, int rows, int depth, int n, double *seconds, ft_err *err);
+/* Decoding, many at once: each of seqs sequences gets `depth` random tokens, then all of them decode
+ * together until the first has made n_gen. The model must have been opened with as many lanes. */
 /* Decoding, many at once: each of seqs sequences gets `depth` random tokens, then all of them
  * decode together until the first has made n_gen. The model must have been opened with as many
  * lanes. */
@@ -419,7 +424,7 @@ typedef struct ft_op_time {
 } ft_op_time;
 
 /* The same runs as ft_llm_time, waiting after every op: one of n_prompt and n_gen is 0. *out is
- * yours: free(). *rows: of a step. */
+ * yours: free(). *rows: of a step; set before to more than 1, steps as those of ft_llm_steps. */
 ft_status ft_llm_ops(ft_llm *m, int n_prompt, int n_gen, int depth, ft_op_time **out, int *n,
                      int *rows, ft_err *err);
 /* Operations per second that the model's device does in its registers; 0: it does not say. */

@@ -417,6 +417,8 @@ const ft_opt ft_opt_table[] = {
      "the model's work is real, its say is not; for files whose weights mean nothing"},
     {"repetitions", "-r", FT_OPT_INT, FT_CMD_BENCH, "5", "N", 1, 10000, NULL,
      "how often each is timed"},
+    {"rows", NULL, FT_OPT_INT, FT_CMD_BENCH, "1", "N", 1, 16, NULL,
+     "steps of 1 to N rows, as rounds with drafts have them, in turns, and the ops of the last"},
     {"layers", NULL, FT_OPT_FLAG, FT_CMD_BENCH, NULL, NULL, 0, 0, NULL,
      "the time of a step layer by layer too"},
     {"spec", NULL, FT_OPT_FLAG, FT_CMD_BENCH, NULL, NULL, 0, 0, NULL,

@@ -527,6 +527,46 @@ ft_status ft_lane_score(ft_lane *l, const int32_t *ids, int n, int from,
     return st;
 }
 
+/* One step over `rows` tokens that repeat ids[0..n-1]. */
+static ft_status one_step(ft_lane *l, const int32_t *ids, int n, int rows, bool tentative,
+                          ft_err *err)
+{
+    ft_engine *e = l->e;
+    if (!ft_seq_reserve(l->seq, rows))
+        return ft_fail(err, FT_ELIMIT, "the cache has no room for %d tokens", lane_len(l) + rows);
+    ft_rowset *w = ft_runner_rows(e->run);
+    const int first = ft_rows_span(w, l->seq, rows, tentative);
+    for (int i = 0; i < rows; i++) w->token[first + i] = ids[(lane_len(l) + i) % n];
+    for (int i = tentative ? 0 : rows - 1; i < rows; i++) ft_rows_out(w, first + i);
+    return ft_runner_trunk(e->run, err);
+}
+
+ft_status ft_lane_steps(ft_lane *l, const int32_t *ids, int n, int rows, int steps, double *seconds,
+                        ft_err *err)
+{
+    const ft_engine *e = l->e;
+    assert(l->state == LANE_IDLE && n > 0);
+    if (rows < 1 || rows > most_drafts(&e->p) + 1)
+        return ft_fail(err, FT_EINVAL, "steps of %d rows, want 1 to %d", rows,
+                       most_drafts(&e->p) + 1);
+    ft_seq_rewind(l->seq, 0);
+    l->fed = l->n_ids = 0;
+    ft_status st = FT_OK;
+    while (lane_len(l) < n && !st) {
+        const int part = FT_MIN(n - lane_len(l), e->p.rows);
+        st = one_step(l, ids, n, part, false, err);
+        ft_seq_accept(l->seq, part);
+    }
+    for (int i = 0; i < steps && !st; i++) {
+        const int64_t start = ft_now_ns();
+        st = one_step(l, ids, n, rows, rows > 1, err);
+        seconds[i] = (double)(ft_now_ns() - start) * 1e-9;
+        ft_seq_accept(l->seq, 1 + i % rows);
+    }
+    ft_seq_rewind(l->seq, 0);
+    return st;
+}
+
 const ft_kv *ft_engine_kv(const ft_engine *e)
 {
     return ft_cache_kv(e->cache);

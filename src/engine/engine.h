@@ -160,6 +160,12 @@ void ft_lane_hold(ft_lane *l, bool hold);
 /* One round over all busy lanes; false when none is busy. */
 bool ft_engine_round(ft_engine *e);
 
+/* Times `steps` steps of `rows` tentative rows each, as rounds with rows - 1 drafts have them,
+ * after the n ids; of each step one row more is kept than of the one before. seconds[steps]. The
+ * lane must be idle; it is empty afterwards. */
+ft_status ft_lane_steps(ft_lane *l, const int32_t *ids, int n, int rows, int steps, double *seconds,
+                        ft_err *err);
+
 /* Scores a text: logits of every row in [from, n) of ids, through row(user, index, logits). The
  * lane must be idle; it is empty afterwards. */
 ft_status ft_lane_score(ft_lane *l, const int32_t *ids, int n, int from,
