@@ -77,16 +77,31 @@ static ft_runner_params runner_params(ft_model *m, ft_model *drafter, ft_cache *
 
 uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_engine_params *p)
 {
+    return ft_engine_bytes_from(m, drafter, p, 0);
+}
+
+uint64_t ft_engine_bytes_from(const ft_model *m, const ft_model *drafter, const ft_engine_params *p,
+                              int first)
+{
     ft_model *model = (ft_model *)(uintptr_t)m;
     ft_model *d = drafter_of(model, (ft_model *)(uintptr_t)drafter, p);
     int n;
     ft_layer_state *layer = layers_of(m, d, &n);
     const ft_cache_params cp = cache_params(m, layer, n, p);
     const ft_runner_params rp = runner_params(model, d, NULL, p);
-    uint64_t bytes = ft_cache_bytes(&cp) + ft_runner_bytes(&rp);
+    uint64_t bytes = ft_runner_bytes(&rp);
+    for (int l = first; l < n; l++) bytes += ft_cache_layer_bytes(&cp, l);
     if (kind_of(m, d) == FT_DRAFT_MODEL) bytes += ft_second_bytes(d, p);
     ft_free(layer);
     return bytes;
+}
+
+ft_dev_limits ft_engine_limits(const ft_model *m, const ft_engine_params *p)
+{
+    ft_dev_limits l = m->limits;
+    l.rows = runner_params((ft_model *)(uintptr_t)m, NULL, NULL, p).rows;
+    l.past = p->ctx;
+    return l;
 }
 
 uint64_t ft_engine_cache_bytes(const ft_model *m, const ft_model *drafter,
@@ -451,6 +466,7 @@ static ft_status trunk(ft_engine *e, ft_err *err)
     ft_gov_round(&e->costs, cells, !e->pure);
     const int64_t start = ft_now_ns();
     const int rows = e->rows_now;
+    ft_spec_want(e);
     const ft_status st = ft_runner_trunk(e->run, err);
     if (st) return st;
     e->steps++;
@@ -506,6 +522,46 @@ ft_status ft_lane_score(ft_lane *l, const int32_t *ids, int n, int from,
         ft_seq_accept(l->seq, step);
         for (int i = 0; i < step && at >= from && !st; i++)
             row(user, at + i, ft_runner_logits(e->run, i));
+    }
+    ft_seq_rewind(l->seq, 0);
+    return st;
+}
+
+/* One step over `rows` tokens that repeat ids[0..n-1]. */
+static ft_status one_step(ft_lane *l, const int32_t *ids, int n, int rows, bool tentative,
+                          ft_err *err)
+{
+    ft_engine *e = l->e;
+    if (!ft_seq_reserve(l->seq, rows))
+        return ft_fail(err, FT_ELIMIT, "the cache has no room for %d tokens", lane_len(l) + rows);
+    ft_rowset *w = ft_runner_rows(e->run);
+    const int first = ft_rows_span(w, l->seq, rows, tentative);
+    for (int i = 0; i < rows; i++) w->token[first + i] = ids[(lane_len(l) + i) % n];
+    for (int i = tentative ? 0 : rows - 1; i < rows; i++) ft_rows_out(w, first + i);
+    return ft_runner_trunk(e->run, err);
+}
+
+ft_status ft_lane_steps(ft_lane *l, const int32_t *ids, int n, int rows, int steps, double *seconds,
+                        ft_err *err)
+{
+    const ft_engine *e = l->e;
+    assert(l->state == LANE_IDLE && n > 0);
+    if (rows < 1 || rows > most_drafts(&e->p) + 1)
+        return ft_fail(err, FT_EINVAL, "steps of %d rows, want 1 to %d", rows,
+                       most_drafts(&e->p) + 1);
+    ft_seq_rewind(l->seq, 0);
+    l->fed = l->n_ids = 0;
+    ft_status st = FT_OK;
+    while (lane_len(l) < n && !st) {
+        const int part = FT_MIN(n - lane_len(l), e->p.rows);
+        st = one_step(l, ids, n, part, false, err);
+        ft_seq_accept(l->seq, part);
+    }
+    for (int i = 0; i < steps && !st; i++) {
+        const int64_t start = ft_now_ns();
+        st = one_step(l, ids, n, rows, rows > 1, err);
+        seconds[i] = (double)(ft_now_ns() - start) * 1e-9;
+        ft_seq_accept(l->seq, 1 + i % rows);
     }
     ft_seq_rewind(l->seq, 0);
     return st;

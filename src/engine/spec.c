@@ -18,6 +18,42 @@ static const uint32_t *mask_of(ft_lane *l)
     return k->user && k->allow(k->user, l->bits, l->e->m->V) ? l->bits : NULL;
 }
 
+/* Whether a short list of the largest logits may do for the next draws of a lane. */
+static bool short_does(const ft_lane *l, const ft_sampler *s)
+{
+    if (ft_sampler_plain(s) || ft_rejecting(l) || l->job.top_logprobs >= 0) return false;
+    const int needs = ft_sampler_needs(s);
+    return needs && needs + l->e->p.draft_max <= FT_TOP;
+}
+
+/* From the short list of a row, if there is one and it does; else FT_DRAW_MORE. */
+static int32_t draw_top(ft_runner *run, ft_sampler *s, int out, const uint32_t *mask, uint64_t at)
+{
+    const ft_row_top *t = ft_runner_top(run, out);
+    if (!t) return FT_DRAW_MORE;
+    return ft_sampler_draw_top(s, &(ft_top){t->id, t->x, t->n, t->n < FT_TOP}, mask, at);
+}
+
+void ft_spec_want(ft_engine *e)
+{
+    bool want = false;
+    for (int i = 0; i < e->p.lanes; i++) {
+        const ft_lane *l = &e->lane[i];
+        want = want || (l->n_rows && short_does(l, l->sampler));
+    }
+    ft_runner_want_top(e->run, want);
+}
+
+static void want_drafts(ft_engine *e)
+{
+    bool want = false;
+    for (int i = 0; i < e->p.lanes; i++) {
+        const ft_lane *l = &e->lane[i];
+        want = want || (l->next_max && l->job.draft_p_min <= 0 && short_does(l, l->drafting));
+    }
+    ft_runner_want_top(e->draft_run, want);
+}
+
 /* The token of out row `out`. Its logits are fetched only if they are needed. */
 static int32_t draw(ft_lane *l, int out)
 {
@@ -26,12 +62,18 @@ static int32_t draw(ft_lane *l, int out)
     const int32_t best =
         ft_sampler_plain(l->sampler) ? ft_runner_best(l->e->run, out) : FT_BEST_UNKNOWN;
     if (best >= 0 && (!k->user || k->allows(k->user, best))) return best;
+    const bool greedy = ft_sampler_greedy(l->sampler);
+    const uint32_t *mask = greedy ? NULL : mask_of(l);
+    if (!greedy || !k->user) {
+        const int32_t id = draw_top(l->e->run, l->sampler, out, mask, at);
+        if (id != FT_DRAW_MORE) return id;
+    }
     const float *logits = ft_runner_logits(l->e->run, out);
-    if (k->user && ft_sampler_greedy(l->sampler)) {
+    if (k->user && greedy) {
         const int32_t id = ft_sampler_draw(l->sampler, logits, NULL, at);
         if (id >= 0 && k->allows(k->user, id)) return id;
     }
-    return ft_sampler_draw(l->sampler, logits, mask_of(l), at);
+    return ft_sampler_draw(l->sampler, logits, greedy ? mask_of(l) : mask, at);
 }
 
 static bool is_eog(const ft_lane *l, int32_t id)
@@ -232,16 +274,31 @@ static void first_assistant(ft_lane *l, ft_rowset *w)
     ft_rows_out(w, row);
 }
 
+/* Takes a draft; false when the lane drafts no further. */
+static bool take_draft(ft_lane *l, int32_t id)
+{
+    if (id < 0) return false;
+    ft_sampler_accept(l->drafting, id);
+    l->draft[l->n_draft++] = id;
+    return l->n_draft < l->next_max && !is_eog(l, id);
+}
+
+static void begin_drafts(ft_lane *l)
+{
+    ft_sampler_copy(l->drafting, l->sampler);
+    l->drawn = ft_rejecting(l);
+}
+
 /* Reads the draft that this pass made for the lane; false when the lane drafts no further. */
 static bool read_draft(ft_lane *l)
 {
     ft_runner *run = l->e->draft_run;
-    if (l->n_draft == 0) {
-        ft_sampler_copy(l->drafting, l->sampler);
-        l->drawn = ft_rejecting(l);
-    }
-    int32_t id = !l->drawn && ft_sampler_plain(l->drafting) ? ft_runner_best(run, l->draft_out)
-                                                            : FT_BEST_UNKNOWN;
+    if (l->n_draft == 0) begin_drafts(l);
+    int32_t id = FT_BEST_UNKNOWN;
+    if (!l->drawn && ft_sampler_plain(l->drafting))
+        id = ft_runner_best(run, l->draft_out);
+    else if (!l->drawn)
+        id = draw_top(run, l->drafting, l->draft_out, NULL, (uint64_t)l->n_ids);
     const float *logits = NULL;
     if (id == FT_BEST_UNKNOWN || l->job.draft_p_min > 0)
         logits = ft_runner_logits(run, l->draft_out);
@@ -254,9 +311,7 @@ static bool read_draft(ft_lane *l)
         ft_logprobs(logits, l->e->m->V, id, 0, &p);
         if (p.logprob < logf(l->job.draft_p_min)) return false;
     }
-    ft_sampler_accept(l->drafting, id);
-    l->draft[l->n_draft++] = id;
-    return l->n_draft < l->next_max && !is_eog(l, id);
+    return take_draft(l, id);
 }
 
 /* The row of the draft after the last one. */
@@ -275,26 +330,98 @@ static void next_row(ft_lane *l, ft_rowset *w)
     ft_rows_out(w, row);
 }
 
-/* Runs the rows that are filled, then one further row for every lane that goes on drafting. */
-static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
+static ft_status pass(ft_engine *e, bool more, ft_err *err)
 {
-    for (bool first = true; w->T; first = false) {
-        const int64_t start = ft_now_ns();
-        /* Rows that a parked head had to catch up with are no cost of drafting. */
-        const int n = w->n_out;
-        const bool pure = e->pure && n && w->T <= n * (1 + e->p.draft_max);
-        const ft_status st =
-            e->kind == FT_DRAFT_MODEL ? ft_second_pass(e, err) : ft_runner_draft(e->run, err);
+    if (e->kind == FT_DRAFT_MODEL) return ft_second_pass(e, err);
+    return ft_runner_draft(e->run, more, err);
+}
+
+/* One further row for every lane that goes on drafting. */
+static ft_rowset *next_rows(ft_engine *e)
+{
+    ft_rowset *w = ft_runner_rows(e->draft_run);
+    for (int i = 0; i < e->p.lanes; i++)
+        if (e->lane[i].draft_out >= 0) next_row(&e->lane[i], w);
+    return w;
+}
+
+/* Pass after pass, each lane's draft read before its next row is made. */
+static ft_status step_by_step(ft_engine *e, ft_rowset *w, int *passes, ft_err *err)
+{
+    for (; w->T; w = next_rows(e), ++*passes) {
+        const ft_status st = pass(e, false, err);
         if (st) return st;
         for (int i = 0; i < e->p.lanes; i++) {
             ft_lane *l = &e->lane[i];
             if (l->draft_out >= 0 && !read_draft(l)) l->draft_out = -1;
         }
-        w = ft_runner_rows(e->draft_run);
-        for (int i = 0; i < e->p.lanes; i++)
-            if (e->lane[i].draft_out >= 0) next_row(&e->lane[i], w);
-        if (pure) ft_gov_draft(&e->costs, first, n, (double)(ft_now_ns() - start) * 1e-9);
     }
+    return FT_OK;
+}
+
+/* Whether every draft of this round is simply the head's best token, so that a pass can take it
+ * from the one before without anybody looking. */
+static bool all_plain(const ft_engine *e)
+{
+    if (!ft_runner_chains(e->draft_run)) return false;
+    for (int i = 0; i < e->p.lanes; i++) {
+        const ft_lane *l = &e->lane[i];
+        if (l->draft_out < 0) continue;
+        if (!ft_sampler_plain(l->drafting) || ft_rejecting(l) || l->job.draft_p_min > 0)
+            return false;
+    }
+    return true;
+}
+
+/* A lane's out row in each pass: those before it that draft as far have theirs first. */
+static int chain_out(const ft_lane *l, int pass_no)
+{
+    int out = 0;
+    for (const ft_lane *k = l->e->lane; k < l; k++) out += k->next_max > pass_no;
+    return out;
+}
+
+/* All passes one after the other on the device, then all drafts at once: the same ones. */
+static ft_status chained(ft_engine *e, ft_rowset *w, int *passes, ft_err *err)
+{
+    for (int i = 0; i < e->p.lanes; i++) *passes = FT_MAX(*passes, e->lane[i].next_max);
+    for (int k = 1; w->T; w = next_rows(e), k++) {
+        const ft_status st = pass(e, k < *passes, err);
+        if (st) return st;
+        for (int i = 0; i < e->p.lanes; i++) {
+            ft_lane *l = &e->lane[i];
+            if (l->draft_out < 0) continue;
+            l->draft[l->n_draft++] = ft_token_drawn(l->draft_out);
+            if (k == l->next_max) l->draft_out = -1;
+        }
+    }
+    for (int i = 0; i < e->p.lanes; i++) {
+        ft_lane *l = &e->lane[i];
+        if (!l->next_max) continue;
+        l->n_draft = 0;
+        begin_drafts(l);
+        for (int k = 0; take_draft(l, ft_runner_chained(e->run, k, chain_out(l, k))); k++) {
+        }
+    }
+    return FT_OK;
+}
+
+/* Runs the rows that are filled, and what follows from them. */
+static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
+{
+    const int64_t start = ft_now_ns();
+    /* Rows that a parked head had to catch up with are no cost of drafting. */
+    const int n = w->n_out;
+    const bool pure = e->pure && n && w->T <= n * (1 + e->p.draft_max);
+    int passes = 0;
+    want_drafts(e);
+    const ft_status st =
+        n && all_plain(e) ? chained(e, w, &passes, err) : step_by_step(e, w, &passes, err);
+    if (st || !pure) return st;
+    /* Passes that follow one another cannot be told apart: each counts as long as the others. */
+    const double seconds = (double)(ft_now_ns() - start) * 1e-9 / passes;
+    ft_gov_draft(&e->costs, true, n, seconds);
+    if (passes > 1) ft_gov_draft(&e->costs, false, n, seconds);
     return FT_OK;
 }
 

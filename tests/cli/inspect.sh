@@ -27,6 +27,8 @@ has "sizes per type" '^  Q4_0  *40 tensors'
 ok "--no-mmap says the same" $?
 "$ft" inspect "$dir/m.gguf" --json | grep -q '"memory":{"ctx":8192,"weights":[0-9]*,"kv_f16":1048576,'
 ok "--json" $?
+"$ft" inspect "$dir/m.gguf" --json --ctx 1000 | grep -q '"caches":.*"cache":"turbo3","bytes":[0-9]*,"token_bytes":[0-9.]*,"ratio_to_f16":'
+ok "--json has what caches take" $?
 "$ft" inspect "$dir/m.gguf" --check | grep -q '^check: every scale is finite'
 ok "--check" $?
 
