@@ -468,6 +468,7 @@ static ft_status trunk(ft_engine *e, ft_err *err)
     ft_gov_round(&e->costs, cells, !e->pure);
     const int64_t start = ft_now_ns();
     const int rows = e->rows_now;
+    ft_spec_want(e);
     const ft_status st = ft_runner_trunk(e->run, err);
     if (st) return st;
     e->steps++;

@@ -136,7 +136,9 @@ void ft_pace_round(ft_engine *e, int replies, double seconds);
 /* engine/batch.c: this round's trunk rows. false when no lane has any. */
 bool ft_batch_fill(ft_engine *e);
 
-/* engine/spec.c: what the rows' logits say, then the drafts for the next round. */
+/* engine/spec.c: whether short lists of logits do for this round; what the rows' logits say; then
+ * the drafts for the next round. */
+void ft_spec_want(ft_engine *e);
 void ft_spec_verify(ft_lane *l);
 /* Where the hidden row of a cell is: in this round's rows, or in the ring. */
 int ft_lane_hidden(const ft_lane *l, int cell);

@@ -294,7 +294,7 @@ static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
     const uint64_t rows = (uint64_t)l->rows;
     const uint64_t experts = rows * (uint64_t)l->experts * (uint64_t)l->expert_k * 8;
     const uint64_t chunks = rows * (uint64_t)l->heads * (uint64_t)l->head_d * 8;
-    return FT_CUDA_SHADOWS * (uint64_t)shadow_bytes(l) + experts + chunks + ((uint64_t)256 << 20);
+    return FT_CUDA_SHADOWS * (uint64_t)shadow_bytes(l) + experts + chunks + ((uint64_t)96 << 20);
 }
 
 /* Scratch is sized when an op is first called: the first step of a shape is never captured. What
@@ -396,7 +396,8 @@ static const ft_ops ops = {
     ft_cuda_embed,   ft_cuda_rmsnorm,       ft_cuda_linear,      ft_cuda_linears,
     ft_cuda_glu,     ft_cuda_rope_angles,   ft_cuda_norm_rope,   ft_cuda_kv_put,
     ft_cuda_attend,  ft_cuda_act_mul,       ft_cuda_sigmoid_mul, ft_cuda_add,
-    ft_cuda_softcap, ft_cuda_gather,        ft_cuda_argmax,      ft_cuda_scatter,
+    ft_cuda_softcap, ft_cuda_gather,        ft_cuda_argmax,      ft_cuda_top,
+    ft_cuda_scatter,
     ft_cuda_conv,    ft_cuda_delta_rule,    ft_cuda_gated_norm,  ft_cuda_route,
     ft_cuda_moe,     ft_cuda_centroid_head,
 };
