@@ -67,6 +67,11 @@ for _ in $(seq 100); do
 done
 same "a reply nobody reads has ended" "$busy" 0
 
+steps=$(curl -s "$url/metrics" | sed -n 's/^foretoken:step_seconds_count //p')
+last=$(curl -s "$url/metrics" | sed -n 's/^foretoken:step_seconds_bucket{le="+Inf"} //p')
+[ "${steps:-0}" -gt 20 ] && [ "$steps" = "$last" ]
+ok "rounds are timed" $?
+
 # SIGTERM: a running reply finishes
 curl -s -N "$url/completion" -d '{"prompt":"one two","stream":true,"n_predict":12}' >"$dir/last" &
 reader=$!
