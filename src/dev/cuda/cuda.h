@@ -89,6 +89,7 @@ typedef struct ft_cuda {
     ft_cuda_graph *capturing;
 
     unsigned char *pin[2]; /* staging of weights */
+    struct ft_pool *readers;
     cudaEvent_t pinned[2];
     uint16_t *grid; /* the tables of quant/grids.h, one after the other */
     void *raw;      /* a weight in file layout on its way to its own */

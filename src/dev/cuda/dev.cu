@@ -2,6 +2,10 @@
  * files of their families, weights in weights.cu. */
 #include "dev/cuda/cuda.h"
 
+extern "C" {
+#include "base/pool.h"
+}
+
 #include <stdio.h>
 #include <string.h>
 
@@ -323,6 +327,8 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
     cudaFree(c->raw);
     c->raw = NULL;
     c->raw_bytes = 0;
+    ft_pool_free(c->readers);
+    c->readers = NULL;
     for (int i = 0; i < FT_CUDA_SHADOWS; i++) {
         ft_shadow *s = &c->shadow[i];
         if (bytes <= s->bytes) continue;
@@ -398,6 +404,7 @@ static void close_dev(ft_dev *d)
         cudaFreeHost(c->pin[i]);
         if (c->pinned[i]) cudaEventDestroy(c->pinned[i]);
     }
+    ft_pool_free(c->readers);
     cudaFree(c->raw);
     cudaFree(c->grid);
     cudaFree(c->there);
