@@ -346,12 +346,16 @@ ft_status ft_lane_save(ft_llm *m, int lane, const char *path, int *n_tokens, ft_
 ft_status ft_lane_restore(ft_llm *m, int lane, const char *path, int *n_tokens, ft_err *err);
 ft_status ft_lane_erase(ft_llm *m, int lane, int *n_tokens, ft_err *err);
 
+enum { FT_STEP_BUCKETS = 16 };
+
 typedef struct ft_llm_stats {
     uint64_t prompt_tokens, cached_tokens, reply_tokens, steps, rounds, drafted, accepted;
     uint64_t preempted, cancelled, replies;
     double prompt_s, reply_s;
     int busy, waiting;
     uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, pages, pages_free;
+    uint64_t step_at[FT_STEP_BUCKETS + 1]; /* rounds that took up to 2^i / 4096 s; the last: more */
+    double step_s;                         /* of all rounds */
 } ft_llm_stats;
 
 void ft_llm_counts(ft_llm *m, ft_llm_stats *out);

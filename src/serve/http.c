@@ -285,6 +285,7 @@ static void end(ft_call *c)
                c->note[0] ? " " : "", c->note, s_all * 1e3,
                atomic_load(&c->gone) ? " (client left)" : "");
     if (c->release) c->release(c);
+    ft_served_drop(s, c->served);
     json_decref(c->body);
     ft_buf_release(&c->in);
     ft_buf_release(&c->out);
@@ -490,6 +491,7 @@ ft_status ft_server_open(ft_server **out, const ft_serve_params *p, ft_err *err)
     if (!s->p.threads) s->p.threads = 4;
     pthread_mutex_init(&s->lock, NULL);
     ft_metrics_init(&s->metrics);
+    s->models = ft_models_new(s);
     json_error_t je;
     s->kwargs = json_loads(p->template_kwargs ? p->template_kwargs : "{}", 0, &je);
     ft_status st = FT_OK;
@@ -553,7 +555,7 @@ void ft_server_close(ft_server *s)
     ft_free(s->unix_path);
     ft_free(s->tls_key);
     ft_free(s->tls_cert);
-    ft_free(s->served.name);
+    ft_models_free(s->models);
     ft_guard_release(&s->guard);
     ft_metrics_release(&s->metrics);
     json_decref(s->kwargs);
