@@ -24,6 +24,8 @@ ask() { curl -s -m 60 "$url$1" -d "$2"; }
 start
 [ -n "$url" ]
 ok "it says where it listens" $?
+grep -q '^cache: keys f16, values f16' "$dir/log"
+ok "and what its cache takes" $?
 same "health" "$(curl -s "$url/health")" '{"status":"ok"}'
 alone=$("$ft" run -m "$model" --raw --json -n 12 --temp 0 one two | field ids)
 body='{"prompt":"one two","return_tokens":true}'
