@@ -130,6 +130,7 @@ static void say_model(const ft_opts *o, const ft_llm *m, const ft_request *r)
     fprintf(stderr, "%s: %s, %s, context %d, %d replies at a time\n", i->path, i->arch, i->device,
             i->ctx, i->lanes);
     if (i->place[0]) fprintf(stderr, "%s\n", i->place);
+    fputs(i->cache, stderr);
     fprintf(stderr, "drafts: %s\n", i->drafter);
     fprintf(stderr, "sampling: temperature %g, top-k %d, top-p %g, min-p %g\n",
             (double)s->temperature, s->top_k, (double)s->top_p, (double)s->min_p);

@@ -98,6 +98,8 @@ typedef struct ft_stats {
 ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const ft_engine_params *p,
                         ft_err *err);
 void ft_engine_free(ft_engine *e);
+/* Before the first lane: runs the steps that replies consist of (engine/warm.c). */
+ft_status ft_engine_warm(ft_engine *e, ft_err *err);
 /* Device memory for the cache and the buffers of a step. */
 uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_engine_params *p);
 /* The same where the cache of layers below `first` lies elsewhere. */

@@ -316,7 +316,8 @@ static void load(ft_models *m, ft_served *d)
         snprintf(d->error, sizeof d->error, "%s", err.text);
         if (atomic_load(&m->s->ready)) ft_log(FT_LOG_WARN, "%s: %s", d->name, err.text);
     } else {
-        ft_log(FT_LOG_INFO, "loaded %s in %.1f s", d->name, d->info->load_s);
+        if (atomic_load(&m->s->ready))
+            ft_log(FT_LOG_INFO, "loaded %s in %.1f s", d->name, d->info->load_s);
     }
     wake_waiting(m, d);
 }

@@ -24,6 +24,8 @@ ask() { curl -s -m 60 "$url$1" -d "$2"; }
 start
 [ -n "$url" ]
 ok "it says where it listens" $?
+grep -q '^cache: keys f16, values f16' "$dir/log"
+ok "and what its cache takes" $?
 same "health" "$(curl -s "$url/health")" '{"status":"ok"}'
 alone=$("$ft" run -m "$model" --raw --json -n 12 --temp 0 one two | field ids)
 body='{"prompt":"one two","return_tokens":true}'
@@ -66,6 +68,11 @@ for _ in $(seq 100); do
     sleep 0.05
 done
 same "a reply nobody reads has ended" "$busy" 0
+
+steps=$(curl -s "$url/metrics" | sed -n 's/^foretoken:step_seconds_count //p')
+last=$(curl -s "$url/metrics" | sed -n 's/^foretoken:step_seconds_bucket{le="+Inf"} //p')
+[ "${steps:-0}" -gt 20 ] && [ "$steps" = "$last" ]
+ok "rounds are timed" $?
 
 # SIGTERM: a running reply finishes
 curl -s -N "$url/completion" -d '{"prompt":"one two","stream":true,"n_predict":12}' >"$dir/last" &

@@ -38,7 +38,7 @@ typedef enum ft_cuda_place {
     FT_PLACE_COUNT
 } ft_cuda_place;
 
-enum { FT_CUDA_SHADOWS = 6, FT_CUDA_GRAPHS = 128, FT_CUDA_STAGES = 4 };
+enum { FT_CUDA_SHADOWS = 6, FT_CUDA_GRAPHS = 256, FT_CUDA_STAGES = 4 };
 
 /* bf16 planes of a matrix x[T, k]: [plane][k / 32][T][32], k rounded up to a multiple of 64 and
  * filled with zeros. */
@@ -54,7 +54,8 @@ typedef struct ft_shadow {
 typedef struct ft_cuda_graph {
     const void *pass;
     int T, S, n_out, max_past;
-    int seen; /* steps of this shape so far; captured at the second one */
+    int seen;      /* steps of this shape so far; captured at the second one */
+    uint64_t used; /* when it was wanted last */
     cudaGraphExec_t exec;
 } ft_cuda_graph;
 
@@ -84,9 +85,11 @@ typedef struct ft_cuda {
 
     ft_cuda_graph graph[FT_CUDA_GRAPHS];
     int n_graph;
+    uint64_t turn;
     ft_cuda_graph *capturing;
 
     unsigned char *pin[2]; /* staging of weights */
+    struct ft_pool *readers;
     cudaEvent_t pinned[2];
     uint16_t *grid; /* the tables of quant/grids.h, one after the other */
     void *raw;      /* a weight in file layout on its way to its own */

@@ -2,6 +2,10 @@
  * files of their families, weights in weights.cu. */
 #include "dev/cuda/cuda.h"
 
+extern "C" {
+#include "base/pool.h"
+}
+
 #include <stdio.h>
 #include <string.h>
 
@@ -219,18 +223,34 @@ static void record(ft_dev *d, const ft_batch *b)
 
 enum { GRAPH_ROWS = 64 }; /* longer steps are worth their launches */
 
+/* A place for one more; the one that was not wanted for longest goes if need be. */
+static ft_cuda_graph *graph_place(ft_cuda *c)
+{
+    if (c->n_graph < FT_CUDA_GRAPHS) return &c->graph[c->n_graph++];
+    ft_cuda_graph *old = c->graph;
+    for (int i = 1; i < FT_CUDA_GRAPHS; i++)
+        if (c->graph[i].used < old->used) old = &c->graph[i];
+    if (old->exec) {
+        ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
+        cudaGraphExecDestroy(old->exec);
+    }
+    return old;
+}
+
 static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
 {
     const ft_batch *b = &c->batch;
     for (int i = 0; i < c->n_graph; i++) {
         ft_cuda_graph *g = &c->graph[i];
         if (g->pass == pass && g->T == b->T && g->S == b->S && g->n_out == b->n_out &&
-            g->max_past == b->max_past)
+            g->max_past == b->max_past) {
+            g->used = ++c->turn;
             return g;
+        }
     }
-    if (c->n_graph == FT_CUDA_GRAPHS) drop_graphs(c);
-    ft_cuda_graph *g = &c->graph[c->n_graph++];
+    ft_cuda_graph *g = graph_place(c);
     memset(g, 0, sizeof *g);
+    g->used = ++c->turn;
     g->pass = pass;
     g->T = b->T;
     g->S = b->S;
@@ -307,6 +327,8 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
     cudaFree(c->raw);
     c->raw = NULL;
     c->raw_bytes = 0;
+    ft_pool_free(c->readers);
+    c->readers = NULL;
     for (int i = 0; i < FT_CUDA_SHADOWS; i++) {
         ft_shadow *s = &c->shadow[i];
         if (bytes <= s->bytes) continue;
@@ -382,6 +404,7 @@ static void close_dev(ft_dev *d)
         cudaFreeHost(c->pin[i]);
         if (c->pinned[i]) cudaEventDestroy(c->pinned[i]);
     }
+    ft_pool_free(c->readers);
     cudaFree(c->raw);
     cudaFree(c->grid);
     cudaFree(c->there);
@@ -436,6 +459,7 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
     ft_dev *d = &c->dev;
     d->op = &ops;
     d->name = "cuda";
+    d->replays = true;
     d->chains = true;
     d->no_tail = true;
     d->threads = 1;
