@@ -1,13 +1,12 @@
 #define _GNU_SOURCE
 #include "cli/model_opts.h"
 
-#include "cli/cmd.h"
-
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "cli/cmd.h"
 #include "cli/hub.h"
 #include "cli/spec_opts.h"
 
