@@ -400,8 +400,6 @@ ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *pro
 /* Seconds of n steps of `rows` rows, as rounds with rows - 1 drafts have them, after `depth`
  * tokens; the model was opened for as many drafts. */
 ft_status ft_llm_steps(ft_llm *m, int rows, int depth, int n, double *seconds, ft_err *err);
-/* Decoding, many at once: each of seqs sequences gets `depth` random tokens, then all of them decode
- * together until the first has made n_gen. The model must have been opened with as many lanes. */
 /* Decoding, many at once: each of seqs sequences gets `depth` random tokens, then all of them
  * decode together until the first has made n_gen. The model must have been opened with as many
  * lanes. */

@@ -430,7 +430,7 @@ const ft_opt ft_opt_table[] = {
      "what drafting would earn if draft i were agreed to with probability Pi after those before it: "
      "the model's work is real, its say is not; for files whose weights mean nothing"},
     {"repetitions", "-r", FT_OPT_INT, FT_CMD_BENCH, "5", "N", 1, 10000, NULL,
-     "how often each is timed"},
+     "how often each is timed; with --spec: 1 unless given"},
     {"rows", NULL, FT_OPT_INT, FT_CMD_BENCH, "1", "N", 1, 16, NULL,
      "steps of 1 to N rows, as rounds with drafts have them, in turns, and the ops of the last"},
     {"layers", NULL, FT_OPT_FLAG, FT_CMD_BENCH, NULL, NULL, 0, 0, NULL,

@@ -166,6 +166,7 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
     }
     e->scratch = ft_sample_scratch_new(m->V);
     ft_gov_costs_init(&e->costs);
+    e->costs.margins = m->dev->unified; /* elsewhere logits stay where they are */
     *out = e;
     return FT_OK;
 }
@@ -331,6 +332,7 @@ ft_status ft_lane_start(ft_lane *l, const ft_task *j, ft_err *err)
     l->waited = 0;
     l->arrival = ++l->e->arrivals;
     l->winner = -1;
+    l->dropped = false;
     ft_gov_init(&l->gov, &e->costs, false);
     ft_gov_init(&l->gov_guess, &e->costs, true);
     l->finish = FT_FINISH_NONE;

@@ -139,6 +139,9 @@ bool ft_sampler_plain(const ft_sampler *s);
  * NULL. */
 int32_t ft_argmax(const float *x, const uint32_t *mask, int32_t V);
 
+/* How far the largest value is ahead of the next one; 0 when there are no two. */
+float ft_margin(const float *x, int32_t n);
+
 typedef struct ft_logprob {
     int32_t id;
     float logprob;

@@ -509,3 +509,28 @@ int32_t ft_argmax(const float *x, const uint32_t *mask, int32_t V)
     }
     return at;
 }
+
+/* Takes v for the largest or the next one. */
+static inline void rank(float *first, float *second, float v)
+{
+    const float low = v > *first ? *first : v;
+    *first = v > *first ? v : *first;
+    *second = low > *second ? low : *second;
+}
+
+float ft_margin(const float *x, int32_t n)
+{
+    enum { LANES = 16 }; /* a compiler finds its vectors */
+    float first[LANES], second[LANES];
+    int32_t i = 0;
+    for (int j = 0; j < LANES; j++) first[j] = second[j] = -INFINITY;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) rank(&first[j], &second[j], x[i + j]);
+    for (int j = 0; i < n; i++, j++) rank(&first[j], &second[j], x[i]);
+    float best = -INFINITY, next = -INFINITY;
+    for (int j = 0; j < LANES; j++) {
+        rank(&best, &next, first[j]);
+        next = FT_MAX(next, second[j]);
+    }
+    return next > -INFINITY ? best - next : 0;
+}

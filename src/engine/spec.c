@@ -160,17 +160,22 @@ void ft_spec_verify(ft_lane *l)
 {
     const int drafted = l->n_draft;
     int kept = 0;
+    int32_t last = -1;
     for (int i = 0;; i++) {
         const int out = l->first_out + i;
         int32_t id = i < drafted && l->drawn
                          ? ft_reject_draw(l, ft_runner_logits(l->e->run, out), mask_of(l), i)
                          : draw(l, out);
-        if (l->job.sim_accept && i < drafted) id = simulated(l, i, id);
+        if (l->job.sim_accept && i < drafted + l->dropped) id = simulated(l, i, id);
         const bool agreed = i < drafted && id == l->draft[i];
         if (agreed) kept++;
+        last = id;
         if (!take(l, id, out, agreed) || !agreed) break;
     }
+    if (kept == drafted && l->dropped)
+        ft_gov_dropped(&l->gov, &l->e->costs, last == l->draft[drafted]);
     l->n_draft = 0;
+    l->dropped = false;
     ft_seq_accept(l->seq, 1 + kept);
     learn(l, drafted, kept);
 }
@@ -311,7 +316,12 @@ static bool read_draft(ft_lane *l)
         ft_logprobs(logits, l->e->m->V, id, 0, &p);
         if (p.logprob < logf(l->job.draft_p_min)) return false;
     }
-    return take_draft(l, id);
+    if (id < 0 || !l->e->costs.margins || !governed(l)) return take_draft(l, id);
+    const ft_gov_next next =
+        ft_gov_drafted(&l->gov, &l->e->costs, ft_runner_margin(run, l->draft_out), replying(l->e));
+    l->dropped = next == FT_GOV_DROP;
+    if (l->dropped) l->draft[l->n_draft] = id;
+    return !l->dropped && take_draft(l, id) && next == FT_GOV_MORE;
 }
 
 /* The row of the draft after the last one. */
@@ -456,7 +466,10 @@ ft_status ft_spec_draft(ft_engine *e, ft_err *err)
         ft_lane *l = &e->lane[i];
         if (l->state != LANE_REPLY || !l->n_rows) continue;
         l->stats.draft_s += seconds;
-        if (l->n_draft < l->job.draft_min) l->n_draft = 0;
+        if (l->n_draft < l->job.draft_min) {
+            l->n_draft = 0;
+            l->dropped = false;
+        }
         if (l->n_draft) ft_trace_draft(l, seconds);
     }
     return st;

@@ -1,6 +1,7 @@
 #include "engine/step.h"
 
 #include "base/mem.h"
+#include "engine/sample.h"
 
 #include <math.h>
 
@@ -385,6 +386,12 @@ int32_t ft_runner_best(ft_runner *r, int i)
     const int32_t id = r->host_best[i];
     const bool narrow = r->width != r->p.model->V && r->p.drafter->draft_ids;
     return id >= 0 && narrow ? r->p.drafter->draft_ids[id] : id;
+}
+
+float ft_runner_margin(ft_runner *r, int i)
+{
+    assert(!r->host_logits);
+    return ft_margin(r->logits + (size_t)i * (size_t)r->width, r->width);
 }
 
 const ft_row_top *ft_runner_top(ft_runner *r, int i)

@@ -69,6 +69,8 @@ const float *ft_runner_logits(ft_runner *r, int i);
 enum { FT_BEST_UNKNOWN = -2 };
 int32_t ft_runner_best(ft_runner *r, int i);
 int32_t ft_runner_chained(ft_runner *r, int pass, int i); /* the same of each pass of a chain */
+/* How far row i's largest logit is ahead of the next; only where the device's memory is ours. */
+float ft_runner_margin(ft_runner *r, int i);
 /* The short list of row i; NULL when there is none. Valid until the next call. */
 typedef struct ft_row_top {
     int32_t id[FT_TOP];

@@ -681,10 +681,30 @@ static int bench(void)
     return 0;
 }
 
+/* The largest value against the next one, wherever they stand. */
+static void margin(void **state)
+{
+    (void)state;
+    float x[100];
+    for (int n = 2; n <= 100; n += 7)
+        for (int best = 0; best < n; best++) {
+            for (int i = 0; i < n; i++) x[i] = (float)-i;
+            x[best] = 9;
+            x[(best + 1 + best * 5 % (n - 1)) % n] = 7.5f;
+            assert_true(ft_margin(x, n) == 1.5f);
+        }
+    assert_true(ft_margin(x, 1) == 0);
+    x[0] = x[1] = 3;
+    assert_true(ft_margin(x, 2) == 0);
+    x[0] = NAN;
+    assert_true(ft_margin(x, 2) == 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "--bench")) return bench();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(margin),
         cmocka_unit_test(filters_are_what_they_say),
         cmocka_unit_test(ties_go_to_the_lower_id),
         cmocka_unit_test(order_matters),
