@@ -383,7 +383,7 @@ ft_status ft_queue_put(ft_queue *q, ft_entry *e, ft_err *err)
     if (q->stopping) {
         st = ft_fail(err, FT_ECANCELLED, "the engine is stopping");
     } else if (q->n_inside >= q->lanes + q->p.waiting) {
-        st = ft_fail(err, FT_ELIMIT, "%d requests run or wait, want at most %d", q->n_inside,
+        st = ft_fail(err, FT_EBUSY, "%d requests run or wait, want at most %d", q->n_inside,
                      q->lanes + q->p.waiting);
     } else {
         e->id = ++q->next_id;

@@ -104,7 +104,7 @@ static json_t *sleeping_props(ft_call *c)
     json_t *j = NULL;
     ft_served *d = atomic_load(&s->ready) ? ft_models_find(s, ft_call_query(c, "model")) : NULL;
     pthread_mutex_lock(&s->lock);
-    if (d && d->state == FT_SERVED_UNLOADED) j = json_deep_copy(d->props);
+    if (d && d->state < FT_SERVED_LOADED && d->props) j = json_deep_copy(d->props);
     pthread_mutex_unlock(&s->lock);
     return j;
 }

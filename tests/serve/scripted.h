@@ -421,7 +421,7 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
     for (; *end; end = &(*end)->next) live += !(*end)->ended;
     if (live >= m->lanes + m->waiting_max || m->stop) {
         pthread_mutex_unlock(&m->lock);
-        return ft_fail(err, m->stop ? FT_ECANCELLED : FT_ELIMIT, "%d requests wait already",
+        return ft_fail(err, m->stop ? FT_ECANCELLED : FT_EBUSY, "%d requests wait already",
                        m->waiting_max);
     }
     ft_job *j = ft_new(ft_job);
