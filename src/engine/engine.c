@@ -475,7 +475,7 @@ static ft_status trunk(ft_engine *e, ft_err *err)
     e->steps++;
     read_rows(e);
     const double seconds = (double)(ft_now_ns() - start) * 1e-9;
-    if (e->pure) ft_gov_trunk(&e->costs, rows, seconds);
+    if (e->pure && !ft_runner_fresh(e->run)) ft_gov_trunk(&e->costs, rows, seconds);
     for (int i = 0; i < e->p.lanes; i++)
         if (e->lane[i].n_rows) e->lane[i].stats.verify_s += seconds;
     return FT_OK;
