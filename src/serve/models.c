@@ -106,6 +106,7 @@ static void add_gauges(ft_llm_stats *to, const ft_llm_stats *n)
     to->pages_free += n->pages_free;
     to->prefix_bytes += n->prefix_bytes;
     to->prefix_entries += n->prefix_entries;
+    to->failed |= n->failed;
 }
 
 void ft_models_counts(ft_server *s, ft_llm_stats *out)
@@ -121,6 +122,14 @@ void ft_models_counts(ft_server *s, ft_llm_stats *out)
         add_gauges(out, &n);
     }
     pthread_mutex_unlock(&s->lock);
+}
+
+bool ft_server_failed(ft_server *s)
+{
+    ft_llm_stats n;
+    if (!atomic_load(&s->ready)) return false;
+    ft_models_counts(s, &n);
+    return n.failed;
 }
 
 /* ---- who uses them ---- */
