@@ -64,6 +64,11 @@ void ft_call_stream(ft_call *c, const char *type)
     answer(c, 200);
 }
 
+void ft_call_list(ft_call *c, bool in)
+{
+    (void)c, (void)in;
+}
+
 void ft_call_wake(ft_call *c)
 {
     (void)c;

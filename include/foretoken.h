@@ -28,6 +28,7 @@ typedef enum ft_status {
     FT_ECANCELLED = -8,
     FT_EDEVICE = -9,
     FT_ECONTEXT = -10, /* a prompt that is longer than the context */
+    FT_EBUSY = -11,    /* as many requests as may wait do so already */
 } ft_status;
 
 typedef struct ft_err {
@@ -281,7 +282,7 @@ ft_status ft_session_reply(ft_session *s, const ft_request *r, ft_reply *out, ft
 /* ---- many replies at once ------------------------------------------------------------------ */
 
 typedef struct ft_queue_params {
-    int waiting;           /* requests that may wait for a lane; more are refused with FT_ELIMIT */
+    int waiting;           /* requests that may wait for a lane; more are refused with FT_EBUSY */
     double step_ms;        /* a step with a prompt beside replies shall not take longer; 0: any */
     uint64_t prefix_bytes; /* memory for prompts read before, pages and snapshots; 0: none */
     const char *cache_dir; /* where they outlive the program; NULL: nowhere */
@@ -302,7 +303,8 @@ typedef struct ft_job ft_job;
 /* Copies all of the request. Text becomes ids on the calling thread, so a bad grammar or schema
  * fails here, and a prompt that is too long (FT_ECONTEXT); r->on_event is ignored. wake(user) is
  * called on the engine's thread when ft_job_next may have something new or the job is done; it must
- * neither block nor call ft_job_*. FT_ELIMIT: the queue is full; FT_ECANCELLED: it has stopped. */
+ * neither block nor call ft_job_*. FT_EBUSY: the queue is full; FT_ECANCELLED: it has stopped;
+ * FT_EDEVICE: the device has failed. */
 ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(void *user),
                      void *user, ft_err *err);
 /* The next event, borrowed until the next call; false: nothing now. Never waits. A reader that
@@ -356,6 +358,7 @@ typedef struct ft_llm_stats {
     uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, pages, pages_free;
     uint64_t step_at[FT_STEP_BUCKETS + 1]; /* rounds that took up to 2^i / 4096 s; the last: more */
     double step_s;                         /* of all rounds */
+    bool failed;                           /* the device did: nothing will be answered any more */
 } ft_llm_stats;
 
 void ft_llm_counts(ft_llm *m, ft_llm_stats *out);

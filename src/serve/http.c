@@ -171,7 +171,7 @@ void ft_call_stream(ft_call *c, const char *type)
 
 /* ---- a request, from its first header to its answer ---- */
 
-static void list(ft_call *c, bool in)
+void ft_call_list(ft_call *c, bool in)
 {
     ft_server *s = c->s;
     pthread_mutex_lock(&s->lock);
@@ -275,7 +275,7 @@ static ft_call *begin(ft_server *s, struct MHD_Connection *conn)
 static void end(ft_call *c)
 {
     ft_server *s = c->s;
-    list(c, false);
+    ft_call_list(c, false);
     in_call(s, c->conn, false);
     const double s_all = ft_now_s() - c->begun_s;
     const char *route = c->route ? c->route->path : "-";
@@ -342,7 +342,7 @@ static void run(ft_call *c, const char *method, const char *allow)
     }
     ft_buf_release(&c->in);
     c->route->run(c);
-    if (!c->response || c->stream) list(c, true);
+    if (!c->response || c->stream) ft_call_list(c, true);
 }
 
 /* Queues the answer, or waits for it without a thread. */

@@ -43,7 +43,7 @@ bool ft_models_one(const ft_server *s)
 
 const char *ft_served_words(const ft_served *d)
 {
-    static const char *const words[] = {"unloaded", "loading", "loaded", "loaded"};
+    static const char *const words[] = {"unloaded", "loading", "unloading", "loaded", "loaded"};
     return d->state == FT_SERVED_UNLOADED && d->error[0] ? "failed" : words[d->state];
 }
 
@@ -106,6 +106,7 @@ static void add_gauges(ft_llm_stats *to, const ft_llm_stats *n)
     to->pages_free += n->pages_free;
     to->prefix_bytes += n->prefix_bytes;
     to->prefix_entries += n->prefix_entries;
+    to->failed |= n->failed;
 }
 
 void ft_models_counts(ft_server *s, ft_llm_stats *out)
@@ -121,6 +122,14 @@ void ft_models_counts(ft_server *s, ft_llm_stats *out)
         add_gauges(out, &n);
     }
     pthread_mutex_unlock(&s->lock);
+}
+
+bool ft_server_failed(ft_server *s)
+{
+    ft_llm_stats n;
+    if (!atomic_load(&s->ready)) return false;
+    ft_models_counts(s, &n);
+    return n.failed;
 }
 
 /* ---- who uses them ---- */
@@ -172,7 +181,9 @@ static bool await(ft_call *c)
         ft_call_fail(c, &bad);
         return true;
     }
+    ft_call_list(c, false);
     c->route->run(c);
+    if (!c->response || c->stream) ft_call_list(c, true);
     if (!c->status) ft_call_wake(c); /* something may have happened before anybody listened */
     return c->status && !c->stream;
 }
@@ -218,34 +229,37 @@ ft_served *ft_call_model(ft_call *c, const char *name)
 
 /* ---- the thread that loads ---- */
 
-static void attach(ft_server *s, ft_served *d, ft_llm *m)
+/* Under the lock. */
+static void attach(ft_server *s, ft_served *d, ft_llm *m, const ft_request *r)
 {
+    d->llm = m;
     d->info = ft_llm_about(m);
     d->vocab = ft_llm_vocab(m);
+    d->defaults = *r;
     d->defaults.cache_prompt = s->p.cache_prompt;
     d->defaults.reasoning_budget = s->p.reasoning_budget;
     d->defaults.reasoning_message = s->p.reasoning_message;
     d->bytes = d->info->weight_bytes + d->info->cache_bytes;
-    d->llm = m;
+    d->state = FT_SERVED_LOADED;
     json_decref(d->props);
     d->props = ft_props_json(d, true);
 }
 
-/* The lock is held on the way in and out. */
+/* The lock is held on the way in and out, and nobody holds the model. */
 static void unload(ft_models *m, ft_served *d)
 {
     ft_llm *llm = d->llm;
     ft_llm_stats n;
-    d->state = FT_SERVED_LEAVING; /* nobody takes it meanwhile */
-    pthread_mutex_unlock(&m->s->lock);
     ft_llm_counts(llm, &n);
-    m->p.unload(m->p.user, d->index, llm);
-    ft_log(FT_LOG_INFO, "unloaded %s", d->name);
-    pthread_mutex_lock(&m->s->lock);
     add_counts(&m->past, &n);
     d->llm = NULL;
     d->info = NULL;
     d->vocab = NULL;
+    d->state = FT_SERVED_UNLOADING;
+    pthread_mutex_unlock(&m->s->lock);
+    m->p.unload(m->p.user, d->index, llm);
+    ft_log(FT_LOG_INFO, "unloaded %s", d->name);
+    pthread_mutex_lock(&m->s->lock);
     d->state = FT_SERVED_UNLOADED;
 }
 
@@ -300,25 +314,25 @@ static bool make_room(ft_models *m)
 static void load(ft_models *m, ft_served *d)
 {
     ft_llm *llm = NULL;
+    ft_request r;
     ft_err err;
     d->state = FT_SERVED_LOADING;
     pthread_mutex_unlock(&m->s->lock);
-    const ft_status st = m->p.load(m->p.user, d->index, &llm, &d->defaults, &err);
-    if (!st) attach(m->s, d, llm);
+    const ft_status st = m->p.load(m->p.user, d->index, &llm, &r, &err);
     pthread_mutex_lock(&m->s->lock);
-    d->state = st ? FT_SERVED_UNLOADED : FT_SERVED_LOADED;
+    d->state = FT_SERVED_UNLOADED;
     d->used_s = ft_now_s();
     d->error[0] = 0;
+    if (!st) attach(m->s, d, llm, &r);
     if (st == FT_ENOMEM && victim(m)) return; /* still wanted: once more, with fewer */
     d->wanted = false;
     if (st) {
         d->failures++;
         snprintf(d->error, sizeof d->error, "%s", err.text);
-        if (atomic_load(&m->s->ready)) ft_log(FT_LOG_WARN, "%s: %s", d->name, err.text);
-    } else {
-        if (atomic_load(&m->s->ready))
-            ft_log(FT_LOG_INFO, "loaded %s in %.1f s", d->name, d->info->load_s);
     }
+    if (atomic_load(&m->s->ready) && st) ft_log(FT_LOG_WARN, "%s: %s", d->name, err.text);
+    if (atomic_load(&m->s->ready) && !st)
+        ft_log(FT_LOG_INFO, "loaded %s in %.1f s", d->name, d->info->load_s);
     wake_waiting(m, d);
 }
 
@@ -411,9 +425,9 @@ void ft_server_attach(ft_server *s, ft_llm *llm)
     m->at = ft_new(ft_served);
     m->n = 1;
     m->at->name = first_name(s->p.alias && *s->p.alias ? s->p.alias : slash ? slash + 1 : path);
-    ft_request_defaults(&m->at->defaults, llm);
-    attach(s, m->at, llm);
-    m->at->state = FT_SERVED_LOADED;
+    ft_request r;
+    ft_request_defaults(&r, llm);
+    attach(s, m->at, llm, &r);
     atomic_store(&s->ready, true);
 }
 

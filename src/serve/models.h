@@ -15,11 +15,12 @@
 typedef enum ft_served_state {
     FT_SERVED_UNLOADED,
     FT_SERVED_LOADING,
-    FT_SERVED_LOADED,
+    FT_SERVED_UNLOADING,
+    FT_SERVED_LOADED,  /* from here on there is an llm */
     FT_SERVED_LEAVING, /* as soon as nobody holds it */
 } ft_served_state;
 
-/* A model. What stands below `llm` is there while it is held. */
+/* A model. Who does not hold it reads llm, info and vocab under the lock, from LOADED on. */
 typedef struct ft_served {
     int index;
     char *name;     /* the first alias, or the file's name */

@@ -51,6 +51,9 @@ struct ft_server {
     struct ft_work *work;
 };
 
+/* http.c: clocks and sockets of a call are watched, or not; while a route runs they are not. */
+void ft_call_list(ft_call *c, bool in);
+
 /* listen.c: a socket for p.host and p.port; fills listen_fd, port and address. */
 ft_status ft_listen(ft_server *s, ft_err *err);
 

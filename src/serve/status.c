@@ -12,11 +12,13 @@ enum { MAX_LANES = 1024 }; /* of which /slots tells */
 void ft_run_health(ft_call *c)
 {
     ft_bad bad;
-    if (atomic_load(&c->s->ready)) {
+    const bool ready = atomic_load(&c->s->ready);
+    if (ready && !ft_server_failed(c->s)) {
         ft_call_json(c, 200, json_pack("{s:s}", "status", "ok"));
         return;
     }
-    ft_bad_say(&bad, FT_P_UNAVAILABLE, NULL, "the model is loading");
+    ft_bad_say(&bad, FT_P_UNAVAILABLE, NULL, "%s",
+               ready ? "the device has failed" : "the model is loading");
     ft_call_fail(c, &bad);
 }
 
@@ -104,7 +106,7 @@ static json_t *sleeping_props(ft_call *c)
     json_t *j = NULL;
     ft_served *d = atomic_load(&s->ready) ? ft_models_find(s, ft_call_query(c, "model")) : NULL;
     pthread_mutex_lock(&s->lock);
-    if (d && d->state == FT_SERVED_UNLOADED) j = json_deep_copy(d->props);
+    if (d && d->state < FT_SERVED_LOADED && d->props) j = json_deep_copy(d->props);
     pthread_mutex_unlock(&s->lock);
     return j;
 }

@@ -57,6 +57,7 @@ out=$(ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"max
 ok "a thought keeps to its budget" $?
 ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"grammar":"root ::= ("}' | grep -q '"code":400'
 ok "a broken grammar is 400" $?
+same "so is one that is too large, not 429" "$(ask /completion '{"prompt":"x","grammar":"root ::= [a-z]{200000}"}' | field code)" 400
 ask /completion "{\"prompt\":\"$(printf 'word %.0s' $(seq 400))\"}" | grep -q exceed_context_size_error
 ok "a prompt that is too long is refused" $?
 

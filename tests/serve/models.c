@@ -141,6 +141,11 @@ static void *asker(void *arg)
 {
     const bool odd = *(const int *)arg % 2;
     for (int i = 0; i < 6; i++) {
+        client_reply list = get("/v1/models"), tags = get("/api/ps"), props = get("/props");
+        if (list.status != 200 || tags.status != 200 || props.status != 200) answered -= 100;
+        client_release(&list);
+        client_release(&tags);
+        client_release(&props);
         client_reply r =
             post(CHAT, (i + odd) % 2 ? SAY("one", "", "a b c") : SAY("two", "", "a b c"));
         if (r.status == 200 && strstr(ft_buf_z(&r.body), "[DONE]")) answered++;
