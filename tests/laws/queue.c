@@ -242,6 +242,42 @@ static void ends(const law_model *m)
     ft_engine_free(e);
 }
 
+static ft_status (*true_sync)(ft_dev *d, ft_err *err);
+static int syncs_left;
+
+static ft_status broken_sync(ft_dev *d, ft_err *err)
+{
+    if (syncs_left-- > 0) return true_sync(d, err);
+    return ft_fail(err, FT_EDEVICE, "the card has fallen off the bus");
+}
+
+/* A device that fails for good: who runs and who waits is told, and nobody is let in any more. */
+static void device_fails(const law_model *m)
+{
+    ft_engine_params p = law_params(2);
+    static job j[6];
+    ft_err err;
+    ft_llm_stats n;
+    ft_engine *e = law_engine(m, &p);
+    true_sync = m->dev->sync;
+    syncs_left = 5;
+    m->dev->sync = broken_sync;
+    ft_queue *q = queue_on(e, 6);
+    for (int i = 0; i < 6; i++) job_init(&j[i], m, i, 2);
+    for (int i = 0; i < 5; i++) put(q, &j[i]);
+    for (int i = 0; i < 5; i++) {
+        wait_for(&j[i]);
+        law(j[i].entry.finish == FT_FINISH_ERROR && strstr(j[i].entry.error, "bus"),
+            "job %d ended %d on a device that failed: %s", i, j[i].entry.finish, j[i].entry.error);
+    }
+    law(ft_queue_put(q, &j[5].entry, &err) == FT_EDEVICE, "a failed device takes requests");
+    ft_queue_counts(q, &n);
+    law(n.failed && !n.busy && !n.waiting, "a failed device says nothing of it");
+    ft_queue_free(q);
+    ft_engine_free(e);
+    m->dev->sync = true_sync;
+}
+
 static void count_up(void *user, ft_queue *q)
 {
     (void)q;
@@ -295,6 +331,7 @@ int main(void)
         crowded(&m, 3, 64 * 2);
         if (i == 0) {
             ends(&m);
+            device_fails(&m);
             calls(&m);
             too_long(&m);
         }
