@@ -48,6 +48,26 @@ __device__ __forceinline__ void after_last()
 #endif
 }
 
+/* The other way round: the kernel behind starts when everything before this one is done. It may
+ * read what those kernels wrote before it calls after_last() itself. */
+__device__ __forceinline__ void hold()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+/* Asks for what is read later and does not depend on the kernel before, by threads i of n: it waits
+ * in the second-level cache then. */
+__device__ __forceinline__ void expect(const void *p, int bytes, int i, int n)
+{
+#if __CUDA_ARCH__ >= 800
+    for (int at = 128 * i; at < bytes; at += 128 * n)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)p + at));
+#endif
+}
+
 static inline unsigned ft_blocks(size_t n, size_t per)
 {
     return (unsigned)((n + per - 1) / per);

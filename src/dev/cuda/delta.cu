@@ -29,7 +29,6 @@ static __global__ void __launch_bounds__(CONV_CHANNELS)
 {
     int span, from;
     const int ch = blockIdx.y * CONV_CHANNELS + threadIdx.x;
-    after_last();
     if (!span_piece(b, blockIdx.x, CONV_ROWS, &span, &from) || ch >= s.CH) return;
     const ft_span sp = b.span[span];
     float *window = s.conv + (size_t)sp.slot * (C - 1) * s.CH + ch;
@@ -44,8 +43,10 @@ static __global__ void __launch_bounds__(CONV_CHANNELS)
     float tap[C], x[C]; /* x: the last C inputs */
 #pragma unroll
     for (int k = 0; k < C; k++) tap[k] = w.p[(size_t)ch * C + k];
+    if (from) after_last(); /* the first piece's past is an earlier step's: it need not wait */
 #pragma unroll
     for (int k = 0; k < C - 1; k++) x[k + 1] = history_at(h, sp.replay + from + k);
+    if (!from) after_last();
 #pragma unroll 8
     for (int r = from; r < to; r++) {
 #pragma unroll
@@ -255,6 +256,7 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta
     float *Z = state_of(a, sp.slot, h);
     columns<S> c;
     delta_raw<S> raw;
+    if (threadIdx.x < 2) expect(threadIdx.x ? a.A + h : a.dt + h, 4, 0, 1);
     if (a.pass != LAST) move_state<S, false>(c, Z, own); /* the step before left it: no wait */
     for (int r = 0; r < replay; r++)
         advance<S>(c, journal(s.j_k, s, sp.slot, sp.plane, r, s.Hk * S) + kh * S,

@@ -335,6 +335,7 @@ extern "C" void ft_cuda_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, 
     ft_product down = over(p, h, plane, n, 1);
     down.seg[0] = ft_product_seg(c, &e->down, part, D);
     down.n_seg = 1;
+    down.item_old = true;
     ft_product_run(c, &down, e->down.type, tokens, p.items);
     ft_cuda_wrote(c, y);
     FT_LAUNCH_NEXT(c, combine_kernel, dim3((unsigned)T, ft_blocks((size_t)D, 256)), 256, 0, y, part,

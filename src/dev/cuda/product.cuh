@@ -14,6 +14,8 @@
 #ifndef FT_DEV_CUDA_PRODUCT_CUH
 #define FT_DEV_CUDA_PRODUCT_CUH
 
+#include "dev/cuda/mma.cuh"
+#include "dev/cuda/spans.cuh"
 #include "dev/cuda/weights.cuh"
 
 enum { PRODUCT_SEGS = 4, ROWS_TOKENS = 128, SPLIT_WARPS = PARTS };
@@ -48,6 +50,7 @@ typedef struct ft_product {
     int out_T;
     const ft_item *item; /* NULL: rows [0, T) in order */
     const int32_t *n_item, *list;
+    bool item_old; /* the items are known before the last kernel ends (hold) */
     int list_div; /* an entry of the list stands for row entry / list_div of x, and for row entry of
                      y */
 } ft_product;
@@ -173,46 +176,94 @@ __device__ __forceinline__ int part_units(int units)
 
 /* ---- few rows ---- */
 
-/* A warp's run of bytes, into the second-level cache. */
-__device__ __forceinline__ void prefetch(const uint8_t *p, int bytes, int lane)
+/* A warp's weights come through a ring of its own in shared memory, a unit of each of its MT tiles
+ * in a place. So much is on its way at any time that memory is never idle, and it begins while the
+ * kernel before still runs. The parts meet in the same memory. */
+constexpr int split_places(int place, int limit)
 {
-#if __CUDA_ARCH__ >= 800
-    for (int at = 128 * lane; at < bytes; at += 128 * 32)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(p + at));
-#endif
+    if (!place) return 1;
+    return limit / place >= 2 ? limit / place : 2 * place <= 8192 ? 2 : 1;
+}
+
+template <class W, int MT> struct split_shape {
+    enum {
+        STEP = 16 * MT + 4, /* keeps the lanes of a store in different banks */
+        PLACE = MT * W::BYTES,
+        PLACES = split_places(PLACE, MT == 4 ? 7680 : 6400), /* so that 2 or 3 blocks fit */
+        MEET = 8 * STEP * 4,
+        WARP = PLACES * PLACE > MEET ? PLACES *PLACE : MEET,
+        BYTES = PARTS * WARP
+    };
+};
+
+/* A unit of each tile, on its way. */
+template <class W, int MT>
+__device__ __forceinline__ void fetch_units(unsigned char *to, const uint8_t *const (&at)[MT],
+                                            int u, int lane)
+{
+#pragma unroll
+    for (int j = 0; j < MT; j++)
+#pragma unroll
+        for (int i = 0; i < W::BYTES; i += 512)
+            if (W::BYTES - i >= 512 || 16 * lane < W::BYTES - i)
+                copy_16(shared_at(to + j * W::BYTES + i + 16 * lane),
+                        at[j] + (size_t)u * W::BYTES + i + 16 * lane);
+}
+
+/* The rows of x that a lane reads for G groups of eight from `from` on: half h of unit u. */
+template <class W, int NT, int G>
+__device__ __forceinline__ void get_rows(uint4 (&v)[G][W::XP], const uint16_t *const (&x)[NT],
+                                         size_t at, size_t plane, int from)
+{
+#pragma unroll
+    for (int i = 0; i < G; i++)
+#pragma unroll
+        for (int q = 0; q < W::XP; q++) v[i][q] = ld16(x[from + i] + at + (size_t)q * plane);
 }
 
 template <class W, int MT, int NT>
-__global__ void __launch_bounds__(32 * SPLIT_WARPS, 1)
+__global__ void __launch_bounds__(32 * SPLIT_WARPS, NT > 2 || W::BYTES > 2000 ? 1
+                                                    : MT == 4                 ? 2
+                                                                              : 3)
     product_split(const __grid_constant__ ft_product p)
 {
+    typedef split_shape<W, MT> shape;
     enum {
-        STEP = 16 * MT + 4, /* keeps the lanes of a store in different banks */
-        G = NT < 4 ? NT : 4
+        STEP = shape::STEP,
+        PLACES = shape::PLACES,
+        G = NT < 4 ? NT : 4,
+        AHEAD = NT * W::XP >= 2 ? 1 : 2 / (NT * W::XP) /* units whose x is read together */
     };
-    __shared__ float red[PARTS][8][STEP];
+    extern __shared__ __align__(16) unsigned char smem[];
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    unsigned char *ring = smem + warp * shape::WARP;
     block_of b;
-    if (p.item) after_last(); /* the items are the last kernel's */
+    if (p.item && !p.item_old) hold(); /* the items are the last kernel's */
     if (!find_block(p, 8 * NT, b)) return;
     const int units = b.s->w.units, per = part_units(units), parts = (units + per - 1) / per;
-    const int u0 = warp * per, u1 = min(units, u0 + per);
+    const int u0 = warp * per, n = min(units, u0 + per) - u0; /* units of this part */
 
     ft_wview w[MT];
     int tile[MT];
-#pragma unroll
-    for (int j = 0; j < MT; j++) {
-        w[j] = view_of(p.glu ? p.seg[j] : *b.s, b.expert);
-        tile[j] = p.glu ? b.at : min(b.at * MT + j, (b.s->w.n + TILE_N - 1) / TILE_N - 1);
-    }
     const uint8_t *at[MT];
 #pragma unroll
     for (int j = 0; j < MT; j++) {
+        w[j] = view_of(p.glu ? p.seg[j % 2] : *b.s, b.expert);
+        tile[j] = min(p.glu ? b.at * (MT / 2) + j / 2 : b.at * MT + j,
+                      (b.s->w.n + TILE_N - 1) / TILE_N - 1);
         at[j] = unit_at(w[j], tile[j], u0, W::BYTES);
-        /* the weights are on their way while the last kernel ends */
-        if (W::BYTES) prefetch(at[j], (u1 - u0) * W::BYTES, lane);
     }
-    if (!p.item) after_last();
+    if (W::BYTES > 0) {
+        /* what a short ring has no place for waits nearer by */
+        for (int j = 0; j < MT && PLACES < 4; j++)
+            expect(at[j] + PLACES * W::BYTES, (n - PLACES) * W::BYTES, lane, 32);
+#pragma unroll
+        for (int i = 0; i < PLACES; i++) {
+            if (i < n) fetch_units<W, MT>(ring + i * shape::PLACE, at, i, lane);
+            copy_commit();
+        }
+    }
+    if (!p.item || p.item_old) after_last();
     /* Rows behind the last one repeat it: their columns of c go nowhere. */
     const size_t step = (size_t)p.x_T * 32;
     const uint16_t *x[NT];
@@ -221,36 +272,57 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, 1)
         x[i] = p.x + (size_t)row_x(p, b, min(8 * i + g, b.n - 1)) * 32 + 8 * t + 2 * u0 * step;
 
     float c[MT][NT][4] = {};
-#pragma unroll 2
-    for (int u = u0; u < u1; u++) {
-        typename W::regs r[MT];
+    int place = 0;
+    for (int from = 0; from < n; from += AHEAD) {
+        uint4 v[AHEAD][2][G][W::XP];
+        if (G == NT)
 #pragma unroll
-        for (int j = 0; j < MT; j++) {
-            W::load(r[j], at[j], w[j], tile[j], u, lane);
-            at[j] += W::BYTES;
-        }
+            for (int i = 0; i < 2 * AHEAD; i++)
+                get_rows<W, NT, G>(v[i / 2][i % 2], x, min(2 * from + i, 2 * n - 1) * step,
+                                   p.x_plane, 0);
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            ft_frag f[MT][W::WP];
+        for (int i = 0; i < AHEAD; i++) {
+            const int u = from + i;
+            if (AHEAD > 1 && u >= n) break;
+            typename W::regs r[MT];
+            if (W::BYTES > 0) {
+                copy_wait<PLACES - 1>();
+                __syncwarp();
+            }
 #pragma unroll
-            for (int j = 0; j < MT; j++) W::frag(f[j], r[j], h, lane);
+            for (int j = 0; j < MT; j++) {
+                if (W::BYTES > 0)
+                    W::template load<Shared>(r[j], ring + place * shape::PLACE + j * W::BYTES, w[j],
+                                             tile[j], u0 + u, lane);
+                else
+                    W::template load<Global>(r[j], at[j], w[j], tile[j], u0 + u, lane);
+            }
+            if (W::BYTES > 0) {
+                __syncwarp();
+                if (u + PLACES < n)
+                    fetch_units<W, MT>(ring + place * shape::PLACE, at, u + PLACES, lane);
+                copy_commit();
+                place = place + 1 == PLACES ? 0 : place + 1;
+            }
 #pragma unroll
-            for (int from = 0; from < NT; from += G) {
-                uint4 v[G][W::XP];
+            for (int h = 0; h < 2; h++) {
+                ft_frag f[MT][W::WP];
 #pragma unroll
-                for (int i = 0; i < G; i++) {
+                for (int j = 0; j < MT; j++) W::frag(f[j], r[j], h, lane);
 #pragma unroll
-                    for (int q = 0; q < W::XP; q++)
-                        v[i][q] = ld16(x[from + i] + (size_t)q * p.x_plane);
-                    x[from + i] += step;
+                for (int at_row = 0; at_row < NT; at_row += G) {
+                    if (G < NT)
+                        get_rows<W, NT, G>(v[i][h], x, (2 * u + h) * step, p.x_plane, at_row);
+                    half_unit<W, MT, NT, G>(c, at_row, f, v[i][h]);
                 }
-                half_unit<W, MT, NT, G>(c, from, f, v);
             }
         }
     }
 
     const float s0 = scale_of(p.glu ? p.seg[0] : *b.s, b.expert);
     const float s1 = p.glu ? scale_of(p.seg[1], b.expert) : 1.0f;
+    float *mine = (float *)ring;
+    __syncwarp();
 #pragma unroll
     for (int i = 0; i < NT; i++) {
         if (i && 8 * i >= b.n) break;
@@ -258,22 +330,26 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, 1)
         for (int j = 0; j < MT; j++)
 #pragma unroll
             for (int q = 0; q < 4; q++)
-                red[warp][2 * t + (q & 1)][16 * j + g + 8 * (q >> 1)] = c[j][i][q];
+                mine[(2 * t + (q & 1)) * STEP + 16 * j + g + 8 * (q >> 1)] = c[j][i][q];
         __syncthreads();
-        const int bits = MT == 1 || p.glu ? 4 : 5; /* of the outputs a row of results has here */
+        const int wide = p.glu ? 8 * MT : 16 * MT; /* outputs that a row of results has here */
         const int rows = min(8, b.n - 8 * i);
-        for (int e = threadIdx.x; e < rows << bits; e += 32 * SPLIT_WARPS) {
-            const int o = e & ((1 << bits) - 1), tok = e >> bits;
-            float sum = red[0][tok][o];
-            for (int q = 1; q < parts; q++) sum += red[q][tok][o];
-            const int row = row_y(p, b, 8 * i + tok);
-            if (p.glu) {
-                float up = red[0][tok][16 * (MT - 1) + o];
-                for (int q = 1; q < parts; q++) up += red[q][tok][16 * (MT - 1) + o];
-                put_pair(p, row, b.at * 16 + o, sum * s0, up * s1);
-            } else {
-                put_result(p, *b.s, row, b.at * 16 * MT + o, sum * s0);
+        for (int e = threadIdx.x; e < rows * wide; e += 32 * SPLIT_WARPS) {
+            const int o = e % wide, tok = e / wide;
+            const int at_gate = p.glu ? o + o / 16 * 16 : o; /* its partner is 16 further on */
+            const unsigned char *part = smem + (tok * STEP + at_gate) * 4;
+            const int far = p.glu ? 64 : 0;
+            float sum = *(const float *)part, up = *(const float *)(part + far);
+            for (int q = 1; q < parts; q++) {
+                part += shape::WARP;
+                sum += *(const float *)part;
+                up += *(const float *)(part + far);
             }
+            const int row = row_y(p, b, 8 * i + tok);
+            if (p.glu)
+                put_pair(p, row, b.at * 8 * MT + o, sum * s0, up * s1);
+            else
+                put_result(p, *b.s, row, b.at * 16 * MT + o, sum * s0);
         }
         __syncthreads();
     }
@@ -289,20 +365,6 @@ __device__ __forceinline__ void copy16(void *shared, const void *global, bool so
                  "r"(some ? 16 : 0));
 #else
     *(uint4 *)shared = some ? *(const uint4 *)global : make_uint4(0, 0, 0, 0);
-#endif
-}
-
-__device__ __forceinline__ void copy_commit()
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;");
-#endif
-}
-
-template <int N> __device__ __forceinline__ void copy_wait()
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(N));
 #endif
 }
 
@@ -346,7 +408,7 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
     unsigned char *ring = smem + ROWS_SUMS;
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     block_of b;
-    after_last();
+    hold();
     if (!find_block(p, ROWS_TOKENS, b)) return;
     if (threadIdx.x < ROWS_TOKENS) row[threadIdx.x] = row_x(p, b, threadIdx.x);
     __syncthreads();
@@ -370,7 +432,8 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
     typename W::regs next[2];
 #pragma unroll
     for (int j = 0; j < 2; j++)
-        W::load(next[j], unit_at(w[j], tile[j], 0, W::BYTES), w[j], tile[j], 0, lane);
+        W::template load<Global>(next[j], unit_at(w[j], tile[j], 0, W::BYTES), w[j], tile[j], 0,
+                                 lane);
 
     float c[2][ROWS_NT][4] = {};
     for (int u = 0, left = per; u < units; u++) {
@@ -383,8 +446,9 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
 #pragma unroll
         for (int j = 0; j < 2; j++) {
             r[j] = next[j];
-            W::load(next[j], unit_at(w[j], tile[j], min(u + 1, units - 1), W::BYTES), w[j], tile[j],
-                    min(u + 1, units - 1), lane);
+            W::template load<Global>(next[j],
+                                     unit_at(w[j], tile[j], min(u + 1, units - 1), W::BYTES), w[j],
+                                     tile[j], min(u + 1, units - 1), lane);
         }
         const unsigned char *in = ring + u % STAGES * ROWS_STAGE * W::XP + g * 64 + t * 16;
 #pragma unroll
@@ -444,14 +508,43 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
 
 /* ---- launching ---- */
 
+template <class W, int MT, int NT>
+static void split_launch(ft_cuda *c, const ft_product *p, dim3 grid)
+{
+    static bool wide;
+    if (!wide) ft_cuda_shared(c, (const void *)product_split<W, MT, NT>, split_shape<W, MT>::BYTES);
+    wide = true;
+    FT_LAUNCH_NEXT(c, (product_split<W, MT, NT>), grid, 32 * SPLIT_WARPS,
+                   (split_shape<W, MT>::BYTES), *p);
+}
+
+template <class W, int MT>
+static void split_rows(ft_cuda *c, const ft_product *p, dim3 grid, int tokens)
+{
+    if (tokens == 16)
+        split_launch<W, MT, 2>(c, p, grid);
+    else
+        split_launch<W, MT, 1>(c, p, grid);
+}
+
+/* Tiles of weights that a block of product_split takes. Short rows give a warp little to do for a
+ * tile, and many rows are read again for every block; but every multiprocessor wants its share. */
+template <class W> static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens)
+{
+    const int units = p->seg[0].w.units, tiles = p->seg[0].w.n / TILE_N * (p->glu ? 2 : 1);
+    const bool many = tiles >= 16 * c->sms;
+    if (tokens == 64) return 2;
+    if (W::BYTES > 0 && W::BYTES < 1024 && (tokens == 16 ? many : units <= 8)) return 4;
+    return p->glu || tokens == 16 || units <= 32 ? 2 : 1;
+}
+
 /* Sizes the grid and chooses the kernel: by rows without a list, by `tokens` of an item with one
  * (8, 16, 64 or ROWS_TOKENS) and at most `items` items. Filled in here: blocks of the segments. */
 template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
 {
     const bool large = tokens == ROWS_TOKENS;
-    const bool brief = p->seg[0].w.units <= 16; /* a warp has little to do: give it two tiles */
-    const int mt = p->glu || (tokens == 8 && !brief) ? 1 : 2; /* tiles of a block's results */
-    const int each = large ? (p->glu ? 1 : 2) * ROWS_WARPS : mt;
+    const int mt = large ? 2 * ROWS_WARPS : split_tiles<W>(c, p, tokens);
+    const int each = p->glu ? mt / 2 : mt; /* tiles of results */
     unsigned blocks = 0;
     for (int i = 0; i < p->n_seg; i++) {
         p->seg[i].blocks = (int)ft_blocks((size_t)(p->seg[i].w.n + TILE_N - 1) / TILE_N, each);
@@ -461,23 +554,17 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
     if (p->glu) p->n_seg = 1;
     if (large) {
         static bool wide;
-        if (!wide) {
-            ft_cuda_check(c,
-                          cudaFuncSetAttribute(product_rows<W>,
-                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                               rows_shape<W>::BYTES),
-                          "product_rows");
-            wide = true;
-        }
+        if (!wide) ft_cuda_shared(c, (const void *)product_rows<W>, rows_shape<W>::BYTES);
+        wide = true;
         FT_LAUNCH_NEXT(c, product_rows<W>, grid, 32 * ROWS_WARPS, rows_shape<W>::BYTES, *p);
     } else if (tokens == 64) {
-        FT_LAUNCH_NEXT(c, (product_split<W, 2, 8>), grid, 32 * SPLIT_WARPS, 0, *p);
-    } else if (tokens == 16) {
-        FT_LAUNCH_NEXT(c, (product_split<W, 2, 2>), grid, 32 * SPLIT_WARPS, 0, *p);
-    } else if (p->glu || brief) {
-        FT_LAUNCH_NEXT(c, (product_split<W, 2, 1>), grid, 32 * SPLIT_WARPS, 0, *p);
+        split_launch<W, 2, 8>(c, p, grid);
+    } else if (mt == 4) {
+        split_rows < W, W::BYTES &&W::BYTES<1024 ? 4 : 2>(c, p, grid, tokens);
+    } else if (mt == 2) {
+        split_rows<W, 2>(c, p, grid, tokens);
     } else {
-        FT_LAUNCH_NEXT(c, (product_split<W, 1, 1>), grid, 32 * SPLIT_WARPS, 0, *p);
+        split_launch<W, 1, 1>(c, p, grid);
     }
 }
 
