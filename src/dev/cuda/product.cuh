@@ -25,6 +25,8 @@ typedef struct ft_seg {
     ft_wview w;
     size_t stride;      /* bytes from one expert's matrix to the next */
     const float *scale; /* one a matrix, or NULL */
+    const uint8_t *own; /* the matrix of the expert that all rows use, and its scale */
+    const float *own_scale;
     float *y;
     int rs;
     int blocks; /* of the grid that belong to it */
@@ -50,7 +52,9 @@ typedef struct ft_product {
     int out_T;
     const ft_item *item; /* NULL: rows [0, T) in order */
     const int32_t *n_item, *list;
-    bool item_old; /* the items are known before the last kernel ends (hold) */
+    int own, own_T;   /* blocks of rows before the items, and rows, of an expert that all use... */
+    int own_x, own_y; /* ...and where these rows begin in x and y */
+    bool item_old;    /* the items are known before the last kernel ends (hold) */
     int list_div; /* an entry of the list stands for row entry / list_div of x, and for row entry of
                      y */
 } ft_product;
@@ -120,8 +124,15 @@ __device__ __forceinline__ bool find_block(const ft_product &p, int tokens, bloc
         b.n = min(tokens, p.T - b.first);
         return true;
     }
-    if ((int)blockIdx.y >= __ldg(p.n_item)) return false;
-    const ft_item it = p.item[blockIdx.y];
+    const int y = (int)blockIdx.y - p.own;
+    if (y < 0) {
+        b.expert = -1;
+        b.first = blockIdx.y * tokens;
+        b.n = min(tokens, p.own_T - b.first);
+        return true;
+    }
+    if (y >= __ldg(p.n_item)) return false;
+    const ft_item it = p.item[y];
     b.expert = it.expert;
     b.first = it.first;
     b.n = it.n;
@@ -132,24 +143,27 @@ __device__ __forceinline__ bool find_block(const ft_product &p, int tokens, bloc
 __device__ __forceinline__ int row_x(const ft_product &p, const block_of &b, int i)
 {
     if (i >= b.n) return -1;
+    if (b.expert < 0) return p.own_x + b.first + i;
     return p.item ? __ldg(p.list + b.first + i) / p.list_div : b.first + i;
 }
 
 __device__ __forceinline__ int row_y(const ft_product &p, const block_of &b, int i)
 {
+    if (b.expert < 0) return p.own_y + b.first + i;
     return p.item ? __ldg(p.list + b.first + i) : b.first + i;
 }
 
 __device__ __forceinline__ ft_wview view_of(const ft_seg &s, int expert)
 {
     ft_wview w = s.w;
-    w.p += (size_t)expert * s.stride;
+    w.p = expert < 0 ? s.own : w.p + (size_t)expert * s.stride;
     return w;
 }
 
 __device__ __forceinline__ float scale_of(const ft_seg &s, int expert)
 {
-    return s.scale ? __ldg(s.scale + expert) : 1.0f;
+    const float *at = expert < 0 ? s.own_scale : s.scale ? s.scale + expert : NULL;
+    return at ? __ldg(at) : 1.0f;
 }
 
 __device__ __forceinline__ void put_result(const ft_product &p, const ft_seg &s, int row, int o,
@@ -238,7 +252,8 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, NT > 2 || W::BYTES > 2000 ? 
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     unsigned char *ring = smem + warp * shape::WARP;
     block_of b;
-    if (p.item && !p.item_old) hold(); /* the items are the last kernel's */
+    const bool own = p.item && (int)blockIdx.y < p.own;
+    if (p.item && !p.item_old && !own) hold(); /* the items are the last kernel's */
     if (!find_block(p, 8 * NT, b)) return;
     const int units = b.s->w.units, per = part_units(units), parts = (units + per - 1) / per;
     const int u0 = warp * per, n = min(units, u0 + per) - u0; /* units of this part */
@@ -263,7 +278,10 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, NT > 2 || W::BYTES > 2000 ? 
             copy_commit();
         }
     }
-    if (!p.item || p.item_old) after_last();
+    if (!p.item || p.item_old)
+        after_last();
+    else if (own)
+        hold();
     /* Rows behind the last one repeat it: their columns of c go nowhere. */
     const size_t step = (size_t)p.x_T * 32;
     const uint16_t *x[NT];
@@ -518,6 +536,12 @@ static void split_launch(ft_cuda *c, const ft_product *p, dim3 grid)
                    (split_shape<W, MT>::BYTES), *p);
 }
 
+/* The most tiles that are worth their registers and shared memory. */
+constexpr int most_tiles(int bytes)
+{
+    return bytes > 0 && bytes < 1024 ? 4 : 2;
+}
+
 template <class W, int MT>
 static void split_rows(ft_cuda *c, const ft_product *p, dim3 grid, int tokens)
 {
@@ -534,7 +558,7 @@ template <class W> static int split_tiles(const ft_cuda *c, const ft_product *p,
     const int units = p->seg[0].w.units, tiles = p->seg[0].w.n / TILE_N * (p->glu ? 2 : 1);
     const bool many = tiles >= 16 * c->sms;
     if (tokens == 64) return 2;
-    if (W::BYTES > 0 && W::BYTES < 1024 && (tokens == 16 ? many : units <= 8)) return 4;
+    if (most_tiles(W::BYTES) == 4 && (tokens == 16 ? many : units <= 8)) return 4;
     return p->glu || tokens == 16 || units <= 32 ? 2 : 1;
 }
 
@@ -550,7 +574,8 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
         p->seg[i].blocks = (int)ft_blocks((size_t)(p->seg[i].w.n + TILE_N - 1) / TILE_N, each);
         if (!p->glu || i == 0) blocks += (unsigned)p->seg[i].blocks;
     }
-    const dim3 grid(blocks, p->item ? (unsigned)items : ft_blocks((size_t)p->T, (size_t)tokens));
+    const dim3 grid(blocks,
+                    p->item ? (unsigned)(items + p->own) : ft_blocks((size_t)p->T, (size_t)tokens));
     if (p->glu) p->n_seg = 1;
     if (large) {
         static bool wide;
