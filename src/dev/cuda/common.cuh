@@ -127,7 +127,7 @@ __device__ __forceinline__ void split_bf16(float x, __nv_bfloat16 &hi, __nv_bflo
 /* Where value c of row t lies in plane 0 of a shadow of T rows; plane 1 is shadow_plane behind. */
 __device__ __forceinline__ size_t shadow_at(int T, int t, int c)
 {
-    return ((size_t)(c >> 5) * T + t) * 32 + (c & 31);
+    return ((size_t)(c >> 6) * T + t) * 64 + (c & 63);
 }
 
 __host__ __device__ __forceinline__ size_t shadow_plane(int T, int k)

@@ -39,7 +39,7 @@ typedef enum ft_cuda_place {
 
 enum { FT_CUDA_SHADOWS = 6, FT_CUDA_GRAPHS = 128 };
 
-/* bf16 planes of a matrix x[T, k]: [plane][k / 32][T][32], k rounded up to a multiple of 64 and
+/* bf16 planes of a matrix x[T, k]: [plane][k / 64][T][64], k rounded up to a multiple of 64 and
  * filled with zeros. */
 typedef struct ft_shadow {
     ft_mat x;

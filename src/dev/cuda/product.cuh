@@ -190,19 +190,34 @@ __device__ __forceinline__ int part_units(int units)
 
 /* ---- few rows ---- */
 
-/* A warp's weights come through a ring of its own in shared memory, a unit of each of its MT tiles
- * in a place. So much is on its way at any time that memory is never idle, and it begins while the
- * kernel before still runs. The parts meet in the same memory. */
+/* A warp's weights come through a ring of its own in shared memory, CHUNK units of each of its MT
+ * tiles in a place. So much is on its way at any time that memory is never idle, and it begins
+ * while the kernel before still runs. The parts meet in the same memory. What limits this kernel is
+ * the number of instructions: a chunk is handled with as few as possible. */
+constexpr int split_chunk(int bytes)
+{
+    return bytes > 0 && bytes < 1024 ? 2 : 1;
+}
+
 constexpr int split_places(int place, int limit)
 {
     if (!place) return 1;
     return limit / place >= 2 ? limit / place : 2 * place <= 8192 ? 2 : 1;
 }
 
+/* Blocks that should share a multiprocessor, as far as registers count. */
+constexpr int split_blocks(int bytes, int tiles, int groups)
+{
+    if (groups > 2 || bytes > 2000) return 1;
+    return tiles == 4 ? 2 : tiles * groups == 1 ? 4 : 3;
+}
+
 template <class W, int MT> struct split_shape {
     enum {
         STEP = 16 * MT + 4, /* keeps the lanes of a store in different banks */
-        PLACE = MT * W::BYTES,
+        CHUNK = split_chunk(W::BYTES),
+        RUN = CHUNK * W::BYTES, /* bytes of a tile in a place */
+        PLACE = MT * RUN,
         PLACES = split_places(PLACE, MT == 4 ? 7680 : 6400), /* so that 2 or 3 blocks fit */
         MEET = 8 * STEP * 4,
         WARP = PLACES * PLACE > MEET ? PLACES *PLACE : MEET,
@@ -210,44 +225,61 @@ template <class W, int MT> struct split_shape {
     };
 };
 
-/* A unit of each tile, on its way. */
-template <class W, int MT>
-__device__ __forceinline__ void fetch_units(unsigned char *to, const uint8_t *const (&at)[MT],
-                                            int u, int lane)
+/* BYTES in a row on their way, 16 a lane at a time; from and to are the lane's own. */
+template <int BYTES>
+__device__ __forceinline__ void fetch_run(uint32_t to, const uint8_t *from, int lane)
 {
 #pragma unroll
-    for (int j = 0; j < MT; j++)
-#pragma unroll
-        for (int i = 0; i < W::BYTES; i += 512)
-            if (W::BYTES - i >= 512 || 16 * lane < W::BYTES - i)
-                copy_16(shared_at(to + j * W::BYTES + i + 16 * lane),
-                        at[j] + (size_t)u * W::BYTES + i + 16 * lane);
+    for (int i = 0; i < BYTES; i += 512)
+        if (BYTES - i >= 512 || 16 * lane < BYTES - i) copy_16(to + i, from + i);
 }
 
-/* The rows of x that a lane reads for G groups of eight from `from` on: half h of unit u. */
-template <class W, int NT, int G>
-__device__ __forceinline__ void get_rows(uint4 (&v)[G][W::XP], const uint16_t *const (&x)[NT],
-                                         size_t at, size_t plane, int from)
+/* The next chunk of each tile, of which `left` units are there. */
+template <class W, int MT>
+__device__ __forceinline__ void fetch_chunk(uint32_t to, const uint8_t *(&at)[MT], int left,
+                                            int lane)
+{
+    typedef split_shape<W, MT> shape;
+#pragma unroll
+    for (int j = 0; j < MT; j++) {
+        if (left >= shape::CHUNK)
+            fetch_run<shape::RUN>(to + j * shape::RUN, at[j], lane);
+        else if (left > 0)
+            fetch_run<W::BYTES>(to + j * shape::RUN, at[j], lane);
+        at[j] += shape::RUN;
+    }
+    copy_commit();
+}
+
+/* A unit of MT tiles, here already, times all rows. x: of both halves, where G == NT. */
+template <class W, int MT, int NT, int G>
+__device__ __forceinline__ void unit_product(float (*c)[NT][4], const typename W::regs (&r)[MT],
+                                             uint4 (&v)[2][G][W::XP], const char *const (&x)[NT],
+                                             size_t plane, int lane)
 {
 #pragma unroll
-    for (int i = 0; i < G; i++)
+    for (int h = 0; h < 2; h++) {
+        ft_frag f[MT][W::WP];
 #pragma unroll
-        for (int q = 0; q < W::XP; q++) v[i][q] = ld16(x[from + i] + at + (size_t)q * plane);
+        for (int j = 0; j < MT; j++) W::frag(f[j], r[j], h, lane);
+#pragma unroll
+        for (int from = 0; from < NT; from += G) {
+            if (G < NT)
+#pragma unroll
+                for (int i = 0; i < G * W::XP; i++)
+                    v[h][i / W::XP][i % W::XP] =
+                        ld16(x[from + i / W::XP] + 64 * h + i % W::XP * plane);
+            half_unit<W, MT, NT, G>(c, from, f, v[h]);
+        }
+    }
 }
 
 template <class W, int MT, int NT>
-__global__ void __launch_bounds__(32 * SPLIT_WARPS, NT > 2 || W::BYTES > 2000 ? 1
-                                                    : MT == 4                 ? 2
-                                                                              : 3)
+__global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, MT, NT))
     product_split(const __grid_constant__ ft_product p)
 {
     typedef split_shape<W, MT> shape;
-    enum {
-        STEP = shape::STEP,
-        PLACES = shape::PLACES,
-        G = NT < 4 ? NT : 4,
-        AHEAD = NT * W::XP >= 2 ? 1 : 2 / (NT * W::XP) /* units whose x is read together */
-    };
+    enum { STEP = shape::STEP, PLACES = shape::PLACES, CHUNK = shape::CHUNK, G = NT < 4 ? NT : 4 };
     extern __shared__ __align__(16) unsigned char smem[];
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     unsigned char *ring = smem + warp * shape::WARP;
@@ -266,74 +298,70 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, NT > 2 || W::BYTES > 2000 ? 
         w[j] = view_of(p.glu ? p.seg[j % 2] : *b.s, b.expert);
         tile[j] = min(p.glu ? b.at * (MT / 2) + j / 2 : b.at * MT + j,
                       (b.s->w.n + TILE_N - 1) / TILE_N - 1);
-        at[j] = unit_at(w[j], tile[j], u0, W::BYTES);
+        at[j] = unit_at(w[j], tile[j], u0, W::BYTES) + 16 * lane;
     }
+    const uint32_t to = shared_at(ring) + 16 * lane;
     if (W::BYTES > 0) {
         /* what a short ring has no place for waits nearer by */
-        for (int j = 0; j < MT && PLACES < 4; j++)
-            expect(at[j] + PLACES * W::BYTES, (n - PLACES) * W::BYTES, lane, 32);
+        for (int j = 0; j < MT && PLACES * CHUNK < 4; j++)
+            expect(at[j] + PLACES * shape::RUN, (n - PLACES * CHUNK) * W::BYTES, lane, 32);
 #pragma unroll
-        for (int i = 0; i < PLACES; i++) {
-            if (i < n) fetch_units<W, MT>(ring + i * shape::PLACE, at, i, lane);
-            copy_commit();
-        }
+        for (int i = 0; i < PLACES; i++)
+            fetch_chunk<W, MT>(to + i * shape::PLACE, at, n - i * CHUNK, lane);
     }
     if (!p.item || p.item_old)
         after_last();
     else if (own)
         hold();
     /* Rows behind the last one repeat it: their columns of c go nowhere. */
-    const size_t step = (size_t)p.x_T * 32;
-    const uint16_t *x[NT];
+    const uint32_t step = (uint32_t)p.x_T * 128;
+    const size_t plane = 2 * p.x_plane;
+    const char *x[NT];
 #pragma unroll
     for (int i = 0; i < NT; i++)
-        x[i] = p.x + (size_t)row_x(p, b, min(8 * i + g, b.n - 1)) * 32 + 8 * t + 2 * u0 * step;
+        x[i] = (const char *)p.x + (size_t)u0 * step +
+               (128 * row_x(p, b, min(8 * i + g, b.n - 1)) + 16 * t);
 
     float c[MT][NT][4] = {};
     int place = 0;
-    for (int from = 0; from < n; from += AHEAD) {
-        uint4 v[AHEAD][2][G][W::XP];
+    for (int left = n; left > 0; left -= CHUNK) {
+        uint4 v[CHUNK][2][G][W::XP];
         if (G == NT)
 #pragma unroll
-            for (int i = 0; i < 2 * AHEAD; i++)
-                get_rows<W, NT, G>(v[i / 2][i % 2], x, min(2 * from + i, 2 * n - 1) * step,
-                                   p.x_plane, 0);
+            for (int u = 0; u < CHUNK; u++) {
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            const int u = from + i;
-            if (AHEAD > 1 && u >= n) break;
-            typename W::regs r[MT];
-            if (W::BYTES > 0) {
-                copy_wait<PLACES - 1>();
-                __syncwarp();
+                for (int i = 0; i < NT * W::XP; i++)
+#pragma unroll
+                    for (int h = 0; h < 2; h++)
+                        if (u == 0 || left > u)
+                            v[u][h][i / W::XP][i % W::XP] =
+                                ld16(x[i / W::XP] + (u ? (size_t)u * step : 0) + 64 * h +
+                                     i % W::XP * plane);
             }
+        if (W::BYTES > 0) {
+            copy_wait<PLACES - 1>();
+            __syncwarp();
+        }
+#pragma unroll
+        for (int u = 0; u < CHUNK; u++) {
+            if (u && left <= u) break;
+            typename W::regs r[MT];
 #pragma unroll
             for (int j = 0; j < MT; j++) {
                 if (W::BYTES > 0)
-                    W::template load<Shared>(r[j], ring + place * shape::PLACE + j * W::BYTES, w[j],
-                                             tile[j], u0 + u, lane);
+                    W::template load<Shared>(r[j], ring + place + j * shape::RUN + u * W::BYTES,
+                                             w[j], tile[j], 0, lane);
                 else
-                    W::template load<Global>(r[j], at[j], w[j], tile[j], u0 + u, lane);
+                    W::template load<Global>(r[j], NULL, w[j], tile[j], u0 + n - left, lane);
             }
-            if (W::BYTES > 0) {
-                __syncwarp();
-                if (u + PLACES < n)
-                    fetch_units<W, MT>(ring + place * shape::PLACE, at, u + PLACES, lane);
-                copy_commit();
-                place = place + 1 == PLACES ? 0 : place + 1;
-            }
+            unit_product<W, MT, NT, G>(c, r, v[u], x, plane, lane);
 #pragma unroll
-            for (int h = 0; h < 2; h++) {
-                ft_frag f[MT][W::WP];
-#pragma unroll
-                for (int j = 0; j < MT; j++) W::frag(f[j], r[j], h, lane);
-#pragma unroll
-                for (int at_row = 0; at_row < NT; at_row += G) {
-                    if (G < NT)
-                        get_rows<W, NT, G>(v[i][h], x, (2 * u + h) * step, p.x_plane, at_row);
-                    half_unit<W, MT, NT, G>(c, at_row, f, v[i][h]);
-                }
-            }
+            for (int i = 0; i < NT; i++) x[i] += step;
+        }
+        if (W::BYTES > 0) {
+            __syncwarp();
+            fetch_chunk<W, MT>(to + place, at, left - PLACES * CHUNK, lane);
+            place = place + shape::PLACE == PLACES * shape::PLACE ? 0 : place + shape::PLACE;
         }
     }
 
@@ -409,7 +437,7 @@ __device__ __forceinline__ void fetch(const ft_product &p, unsigned char *to, co
 #pragma unroll
             for (int c = 0; c < 2; c++) {
                 const uint16_t *x = p.x + (size_t)q * p.x_plane +
-                                    ((size_t)(2 * u + h) * p.x_T + max(r, 0)) * 32 + 8 * (c0 + c);
+                                    ((size_t)u * p.x_T + max(r, 0)) * 64 + 32 * h + 8 * (c0 + c);
                 copy16(to + q * ROWS_STAGE + (h * ROWS_TOKENS + tok) * 64 + 16 * (c0 + c), x,
                        r >= 0);
             }
@@ -559,7 +587,8 @@ template <class W> static int split_tiles(const ft_cuda *c, const ft_product *p,
     const bool many = tiles >= 16 * c->sms;
     if (tokens == 64) return 2;
     if (most_tiles(W::BYTES) == 4 && (tokens == 16 ? many : units <= 8)) return 4;
-    return p->glu || tokens == 16 || units <= 32 ? 2 : 1;
+    if (p->glu || tokens == 16) return 2;
+    return W::BYTES < 1024 && (units <= 32 || tiles >= 6 * c->sms) ? 2 : 1;
 }
 
 /* Sizes the grid and chooses the kernel: by rows without a list, by `tokens` of an item with one

@@ -149,7 +149,7 @@ extern "C" void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_v
     ft_cuda *c = (ft_cuda *)d;
     bool found;
     ft_cuda_wrote(c, y);
-    uint16_t *shadow = o.H * o.d % 32 ? NULL : ft_cuda_shadow(c, y, &found);
+    uint16_t *shadow = o.H * o.d % 64 ? NULL : ft_cuda_shadow(c, y, &found);
     FT_LAUNCH_NEXT(c, gated_norm_kernel, ft_blocks((size_t)o.T * o.H, WARPS), 32 * WARPS, 0,
                    as_heads(y, o.H, o.d), o, as_heads(z, o.H, o.d), w, eps, shadow);
 }
