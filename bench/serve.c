@@ -1,6 +1,6 @@
 /* bench/serve.c - many streams at once through the queue: tokens per second of one and of many, and
  * the gaps between the tokens of a running stream while a long prompt arrives.
- *   build/bench/serve [MODEL [STREAMS [TOKENS [PROMPT]]]] */
+ *   build/bench/serve [MODEL [STREAMS [TOKENS [PROMPT [DEVICE [DRAFTS]]]]]] */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/mem.h"
@@ -208,7 +208,8 @@ int main(int argc, char **argv)
     p.ctx = FT_MAX(2048, prompt + 64);
     p.cells = (int64_t)p.ctx * 2 + (int64_t)streams * (tokens + 128);
     p.quiet = true;
-    if (getenv("NO_DRAFT") && *getenv("NO_DRAFT")) p.draft_max = 0;
+    if (argc > 5) p.device = argv[5];
+    if (argc > 6) p.draft_max = atoi(argv[6]);
     if (ft_llm_open(&m, &p, &err)) die(p.model, &err);
     ft_queue_defaults(&q);
     if (ft_llm_start(m, &q, &err)) die("queue", &err);

@@ -26,7 +26,6 @@ int main(int argc, char **argv)
     ft_request_defaults(&request, model);
     request.max_tokens = 64;
     request.on_event = print;
-    request.raw = true; /* the template has put everything there */
     char *prompt;
     ft_reply reply;
     if (ft_llm_render(model, "[{\"role\": \"user\", \"content\": \"Who are you?\"}]", NULL, &prompt,

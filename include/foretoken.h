@@ -90,12 +90,17 @@ typedef struct ft_llm_params {
     bool cache_exact;    /* these for every layer; else some layers get better ones */
     const char *template_text; /* a chat template instead of the file's own; NULL: the file's */
     int threads;               /* 0: one per core */
-    int ctx;                   /* tokens of a conversation; 0: as trained, at most 8192 */
-    int lanes;                 /* conversations at a time */
-    int64_t cells;             /* tokens of all of them together; 0: lanes * ctx */
-    int batch;                 /* prompt tokens of a step */
-    int draft_max;             /* most drafts of a round; 0: no drafting */
-    bool draft_fixed;          /* always that many; else the governor chooses */
+    int gpu_layers;   /* layers on the device, the last ones; the output counts as one; < 0: as many
+                       * as fit, INT_MAX: all */
+    int cpu_moe;      /* experts of so many layers, the first ones, stay on the processor; < 0: as
+                       * many as must */
+    int fit_target;   /* MiB of the device's memory to leave free */
+    int ctx;          /* tokens of a conversation; 0: as trained, at most 8192 */
+    int lanes;        /* conversations at a time */
+    int64_t cells;    /* tokens of all of them together; 0: lanes * ctx */
+    int batch;        /* prompt tokens of a step */
+    int draft_max;    /* most drafts of a round; 0: no drafting */
+    bool draft_fixed; /* always that many; else the governor chooses */
     /* Who drafts: "auto" (or NULL) for draft_model, or the model's head; "none"; or a list of
      * draft-mtp, draft-simple, ngram-simple, ngram-map-k, ngram-map-k4v, ngram-mod, ngram-cache. */
     const char *spec_type;
@@ -119,6 +124,7 @@ void ft_llm_close(ft_llm *m); /* accepts NULL; sessions must be gone */
 typedef struct ft_llm_info {
     const char *path, *name, *arch; /* arch in words: "Qwen3.5, dense" */
     const char *device;
+    const char *place;   /* what lies where, in words; "" where there is one place */
     const char *drafter; /* in words, or why there is none */
     const char *cache;   /* a table: what each layer's cache is encoded as, and what that takes */
     const char *cache_words; /* the same in a line */
@@ -130,6 +136,8 @@ typedef struct ft_llm_info {
     int layers, width, vocab, ctx, ctx_train, threads, lanes;
     uint64_t parameters, weight_bytes;
     uint64_t cache_bytes; /* cache and step buffers */
+    uint64_t
+        device_bytes; /* what was expected to lie on the device in all; 0: it was not counted */
     double load_s;
 } ft_llm_info;
 
@@ -350,7 +358,8 @@ void ft_llm_counts(ft_llm *m, ft_llm_stats *out);
 
 /* Renders messages (a JSON array of {role, content, ...}) with the model's chat template. options:
  * a JSON object with tools, enable_thinking, add_generation_prompt and whatever the template reads;
- * NULL: none. *prompt is yours: free(). *in_thought: the prompt ends inside a thought. */
+ * NULL: none. *prompt is yours: free(). It is without the BOS that the tokenizer adds to every text
+ * that is not raw. *in_thought: the prompt ends inside a thought. */
 ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *options, char **prompt,
                         bool *in_thought, ft_err *err);
 
@@ -384,6 +393,24 @@ ft_status ft_llm_perplexity(ft_llm *m, const int32_t *ids, size_t n_ids, int ctx
  * drafting off. Either may be 0. */
 ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *prompt_s,
                       double *gen_s, ft_err *err);
+/* Decoding, many at once: each of seqs sequences gets `depth` random tokens, then all of them
+ * decode together until the first has made n_gen. The model must have been opened with as many
+ * lanes. */
+typedef struct ft_decode_params {
+    int seqs, depth, n_gen;
+    int draft_max;        /* of a round, always so many; 0: none; < 0: as many as pay */
+    const double *accept; /* simulated: draft i is agreed to with this probability, the last serves
+                           * all that follow, and the model is not asked; NULL: it is */
+    int n_accept;
+} ft_decode_params;
+
+typedef struct ft_decode_time {
+    double seconds;
+    int64_t tokens, rounds, drafted, accepted; /* of all sequences */
+    double draft_s, verify_s;                  /* parts of `seconds` */
+} ft_decode_time;
+
+ft_status ft_llm_decode(ft_llm *m, const ft_decode_params *p, ft_decode_time *out, ft_err *err);
 /* What an op takes in a step: seconds (of the quickest), bytes that it has to move, operations. */
 typedef struct ft_op_time {
     const char *op;

@@ -70,8 +70,12 @@ ft_status ft_llm_open_drafter(ft_llm *m, const ft_llm_params *p, ft_drafters *d,
     }
     const ft_status st = choose_kind(m, path, d, err);
     if (st) return st;
-    const ft_model *target = d->kinds & FT_SPEC_MODEL ? NULL : m->model;
-    return ft_llm_open_file(&m->assistant, path, m->dev, target, p, err);
+    /* All of it on the fast side where there are two: it runs several times for a step. */
+    if (d->kinds & FT_SPEC_MODEL)
+        return ft_llm_open_file(&m->assistant, path, ft_split_half(m->dev, FT_SPLIT_FAST), NULL, p,
+                                err);
+    ft_split_follow(m->dev, &(ft_split_rule){.output = true});
+    return ft_llm_open_file(&m->assistant, path, m->dev, m->model, p, err);
 }
 
 /* ---- a narrow head ---- */

@@ -24,6 +24,9 @@ void ft_llm_defaults(ft_llm_params *p)
         .batch = 512,
         .draft_max = 3,
         .draft_vocab = -1,
+        .gpu_layers = -1,
+        .cpu_moe = -1,
+        .fit_target = 512,
         .spec_type = "auto",
     };
     ft_drafters d;
@@ -56,13 +59,14 @@ const char *ft_default_model(void)
 /* Refuses a context whose cache would not fit, and says which one would. */
 static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err *err)
 {
-    const uint64_t need = ft_engine_bytes(m->model, m->assistant, p), have = m->dev->room(m->dev);
+    const uint64_t need = ft_engine_bytes_from(m->model, m->assistant, p, m->first),
+                   have = m->dev->room(m->dev);
     if (!have || need <= have) return FT_OK;
     int lo = 0, hi = p->ctx;
     while (hi - lo > 64) {
         ft_engine_params q = *p;
         q.ctx = lo + (hi - lo) / 2;
-        if (ft_engine_bytes(m->model, m->assistant, &q) <= have)
+        if (ft_engine_bytes_from(m->model, m->assistant, &q, m->first) <= have)
             lo = q.ctx;
         else
             hi = q.ctx;
@@ -72,11 +76,6 @@ static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err
         err, FT_ENOMEM,
         "a context of %d tokens needs %s and %s are available; the largest that fits is %d", p->ctx,
         ft_human_bytes(a, need), ft_human_bytes(b, have), lo);
-}
-
-static ft_status open_device(ft_llm *m, const ft_llm_params *p, ft_err *err)
-{
-    return ft_dev_open(&m->dev, p->device, p->threads, err);
 }
 
 /* Binding reads and repacks every weight: a bar shows how far it is. Where nobody watches, only
@@ -171,7 +170,7 @@ static ft_status open_trace(ft_llm *m, const ft_llm_params *p, ft_err *err)
     return FT_OK;
 }
 
-static ft_status engine_params(ft_engine_params *e, const ft_llm *m, const ft_llm_params *p,
+ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_llm_params *p,
                                const ft_drafters *d, ft_err *err)
 {
     *e = (ft_engine_params){.lanes = p->lanes,
@@ -192,7 +191,7 @@ static ft_status engine_params(ft_engine_params *e, const ft_llm *m, const ft_ll
     if (p->draft_max < 0 || p->draft_max > FT_DRAFT_MAX)
         return ft_fail(err, FT_EINVAL, "%d drafts a round, want 0 to %d", p->draft_max,
                        FT_DRAFT_MAX);
-    e->ctx = p->ctx > 0 ? p->ctx : FT_MIN(m->model->ctx_train, 8192);
+    e->ctx = p->ctx > 0 ? p->ctx : FT_MIN(m->ctx_train, 8192);
     if (p->cells < 0 || p->cells > (int64_t)1 << 40)
         return ft_fail(err, FT_EINVAL, "%lld cells in all, want 0 to %lld", (long long)p->cells,
                        (long long)1 << 40);
@@ -222,6 +221,7 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
     i->name = m->name;
     i->arch = m->model->arch->words;
     i->device = m->dev->name;
+    i->place = m->place;
     i->drafts = e->draft_max > 0 && (ft_engine_drafts(m->engine) || d->kinds & FT_SPEC_NGRAMS);
     i->has_template = m->chat != NULL;
     i->template_text = m->template_text;
@@ -253,7 +253,8 @@ static ft_status load(ft_llm *m, const ft_llm_params *p, ft_drafters *d, ft_engi
 {
     ft_status st;
     if ((st = ft_drafters_of(d, p, err))) return st;
-    if ((st = open_device(m, p, err))) return st;
+    if ((st = ft_dev_open(&m->dev, p->device, p->threads, err))) return st;
+    if ((st = ft_llm_place(m, p, d, err))) return st;
     if ((st = ft_llm_open_file(&m->model, m->path, m->dev, NULL, p, err))) return st;
     if ((st = ft_llm_open_drafter(m, p, d, err))) return st;
     if ((st = open_vocab(m, err))) {
@@ -262,7 +263,7 @@ static ft_status load(ft_llm *m, const ft_llm_params *p, ft_drafters *d, ft_engi
     }
     if ((st = open_chat(m, p, err))) return st;
     if (d->kinds & FT_SPEC_HEAD && p->draft_max > 0 && (st = ft_llm_narrow(m, p, err))) return st;
-    if ((st = engine_params(e, m, p, d, err))) return st;
+    if ((st = ft_llm_engine_params(e, m->model, p, d, err))) return st;
     if ((st = measure_keys(m, p, e, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;

@@ -3,6 +3,7 @@
 #define FT_LLM_H
 
 #include "base/buf.h"
+#include "dev/split.h"
 #include "engine/drafters.h"
 #include "engine/gauge.h"
 #include "engine/queue.h"
@@ -30,6 +31,8 @@ struct ft_llm {
     char *path, *name, *drafter, *template_text, *bos, *eos;
     ft_buf cache_table;
     char cache_words[200];
+    char place[300]; /* what lies where, in words; "": there is one place */
+    int first;       /* layers below this are not on the device */
     ft_kv_gauge *gauge; /* of the keys; NULL: not measured */
 };
 
@@ -40,6 +43,12 @@ const ft_trie *ft_llm_trie(ft_llm *m);
 /* ft_llm.c: a model file, bound. */
 ft_status ft_llm_open_file(ft_model **out, const char *path, ft_dev *dev, const ft_model *target,
                            const ft_llm_params *p, ft_err *err);
+
+ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_llm_params *p,
+                               const ft_drafters *d, ft_err *err);
+/* ft_place.c: before the model is bound: the device becomes one of two where that is asked for, or
+ * where the model would not fit. */
+ft_status ft_llm_place(ft_llm *m, const ft_llm_params *p, const ft_drafters *d, ft_err *err);
 
 /* ft_drafter.c: what the parameters say; the drafter's file, if it has one, which may decide that
  * it drafts as a second model; fewer tokens to draft from; and all of that in words (yours). */

@@ -1,9 +1,12 @@
-/* tests/golden.c - the golden folders: builds each one's GGUF and checks what conversion made of
- * it. golden FOLDER...                  check; ends with "N passed, N failed" golden --keep OUT
- * FOLDER...       the same, and leave golden-NAME.gguf in OUT golden --folder TO FOLDER only write
- * the Hugging Face folder TO (config and weights) What is expected is said here a second time, from
- * the architecture and not from the converter's tables. */
+/* tests/golden.c - the golden folders: builds each one's GGUF, checks what conversion made of it,
+ * and runs it. What is expected is said here a second time, from the architecture and not from the
+ * converter's tables.
+ *
+ *   golden FOLDER...               check; ends with "N passed, N failed"
+ *   golden --keep OUT FOLDER...    the same, and leave golden-NAME.gguf in OUT
+ *   golden --folder TO FOLDER      only write the Hugging Face folder TO (config and weights) */
 #define _XOPEN_SOURCE 700
+#include "folder.h"
 #include "gguf/gguf.h"
 #include "golden_build.h"
 #include "golden_run.h"
@@ -452,8 +455,8 @@ int main(int argc, char **argv)
             return usage();
     }
     if (first >= argc) return usage();
-    char tmp[] = "/tmp/foretoken-golden-XXXXXX", path[4096];
-    if (!keep && !mkdtemp(tmp)) return 1;
+    char tmp[64], path[4096];
+    if (!keep) folder_new(tmp);
     const char *models = keep ? keep : tmp;
     for (int i = first; i < argc; i++) {
         snprintf(path, sizeof path, "%s/golden-%s.gguf", models, base_name(argv[i]));
@@ -464,11 +467,7 @@ int main(int argc, char **argv)
         if (!strcmp(dev, "cpu") || !strcmp(dev, "all")) run_model(argv[i], models, "cpu");
         if (!strcmp(dev, "cuda")) run_model(argv[i], models, "cuda");
     }
-    for (int i = first; i < argc && !keep; i++) {
-        snprintf(path, sizeof path, "%s/golden-%s.gguf", models, base_name(argv[i]));
-        unlink(path);
-    }
-    if (!keep) rmdir(tmp);
+    if (!keep) folder_free(tmp);
     printf("%d passed, %d failed\n", passed, failed);
     return failed > 0;
 }

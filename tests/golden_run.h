@@ -90,7 +90,8 @@ static ft_seq *golden_prompt(golden *g, int chunk, int beside, float *out, float
         const int first = ft_rows_span(w, s, n, false);
         for (int i = 0; i < n; i++) {
             w->token[first + i] = g->prompt[at + i];
-            w->dst_row[first + i] = ft_hidden_ring(g->run, ft_seq_slot(s), at + i);
+            if (i >= n - FT_RING_ROWS) /* no two rows to one place */
+                w->dst_row[first + i] = ft_hidden_ring(g->run, ft_seq_slot(s), at + i);
             ft_rows_out(w, first + i);
         }
         if (beside && ft_seq_reserve(other[0], 1))
@@ -145,7 +146,7 @@ static void golden_mtp(golden *g, ft_seq *s, const float *hid)
         w->src_row[first + j] = ft_hidden_trunk(g->run, j);
         ft_rows_out(w, first + j);
     }
-    if (ft_runner_draft(g->run, &err)) printf("  %s\n", err.text);
+    if (ft_runner_draft(g->run, false, &err)) printf("  %s\n", err.text);
     for (int j = 0; j < n;
          j++) /* a row at a time: a device may bring over only what is asked for */
         memcpy(got + (size_t)j * (size_t)V, ft_runner_logits(g->run, j), sizeof(float) * (size_t)V);
@@ -162,7 +163,7 @@ static void golden_mtp(golden *g, ft_seq *s, const float *hid)
         w->token[row] = id;
         w->src_row[row] = src;
         ft_rows_out(w, row);
-        if (ft_runner_draft(g->run, &err)) printf("  %s\n", err.text);
+        if (ft_runner_draft(g->run, false, &err)) printf("  %s\n", err.text);
         golden_compare(g, "draft_logits", ft_runner_logits(g->run, 0), want + (size_t)k * (size_t)V,
                        (size_t)V, g->tol);
         id = golden_argmax(ft_runner_logits(g->run, 0), V);
@@ -205,7 +206,7 @@ static void golden_assistant(golden *g, ft_seq *s, const float *hid)
         ft_runner_hidden_set(g->run, src,
                              k ? rows + (size_t)(k - 1) * (size_t)D
                                : hid + (size_t)(n - 1) * (size_t)D);
-        if (ft_runner_draft(g->run, &err)) printf("  %s\n", err.text);
+        if (ft_runner_draft(g->run, false, &err)) printf("  %s\n", err.text);
         const float *got = ft_runner_logits(g->run, 0), *want = logits + (size_t)k * (size_t)V;
         bool centroid = false;
         for (int i = 0; i < V; i++) centroid |= isinf(got[i]) != 0;

@@ -2,6 +2,8 @@
 #ifndef FT_TESTS_VOCAB_SMALL_H
 #define FT_TESTS_VOCAB_SMALL_H
 
+#include "folder.h"
+
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "gguf/writer.h"
@@ -66,13 +68,12 @@ static inline void small_merge(small_vocab *s, const char *rule)
 /* Writes it, opens the file and frees it. */
 static inline ft_status small_file(ft_gguf **g, small_vocab *s, ft_err *err)
 {
-    char path[] = "/tmp/ft-vocab-XXXXXX";
-    const int fd = mkstemp(path);
-    if (fd < 0) return ft_fail_errno(err, "mkstemp");
-    close(fd);
+    char dir[64], path[80];
+    folder_new(dir);
+    snprintf(path, sizeof path, "%s/vocab.gguf", dir);
     ft_gguf_writer *w;
     ft_status st = ft_gguf_writer_open(&w, path, err);
-    if (st) return st;
+    if (st) goto done;
     ft_gguf_put_str(w, "general.architecture", FT_STR("test"));
     if (s->model) ft_gguf_put_str(w, "tokenizer.ggml.model", ft_str_of(s->model));
     if (s->pre) ft_gguf_put_str(w, "tokenizer.ggml.pre", ft_str_of(s->pre));
@@ -86,7 +87,8 @@ static inline ft_status small_file(ft_gguf **g, small_vocab *s, ft_err *err)
     else
         st = ft_gguf_writer_commit(w, err);
     if (!st) st = ft_gguf_open(g, path, true, err);
-    unlink(path);
+done:
+    folder_free(dir);
     ft_free(s);
     return st;
 }

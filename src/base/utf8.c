@@ -76,3 +76,15 @@ size_t ft_utf8_partial(ft_str s)
     }
     return 0;
 }
+
+void ft_utf8_repair(ft_buf *out, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        int len;
+        if (ft_utf8_decode(p + i, n - i, &len) == FT_UTF8_BAD)
+            ft_buf_puts(out, "\xEF\xBF\xBD");
+        else
+            ft_buf_put(out, p + i, (size_t)len);
+        i += (size_t)len;
+    }
+}

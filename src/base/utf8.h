@@ -2,6 +2,7 @@
 #ifndef FT_BASE_UTF8_H
 #define FT_BASE_UTF8_H
 
+#include "base/buf.h"
 #include "base/str.h"
 
 #define FT_UTF8_BAD 0xFFFFFFFFu
@@ -13,6 +14,8 @@ uint32_t ft_utf8_decode(const char *p, size_t n, int *len);
 int ft_utf8_encode(uint32_t c, char out[4]);
 /* true when all of s is valid */
 bool ft_utf8_valid(ft_str s);
+/* Appends p[0..n), with U+FFFD for every byte that is not part of a valid character. */
+void ft_utf8_repair(ft_buf *out, const char *p, size_t n);
 /* Number of bytes at the end of s that begin a character which is not complete yet: 0..3. */
 size_t ft_utf8_partial(ft_str s);
 

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "cli/bench_depth.h"
 #include "cli/bench_ops.h"
+#include "cli/bench_sim.h"
 #include "cli/bench_spec.h"
 #include "cli/cmd.h"
 #include "cli/model_opts.h"
@@ -18,7 +19,7 @@
 #include <sys/utsname.h>
 
 typedef struct bench {
-    int prompt, gen, depth, reps;
+    int prompt, gen, depth, reps, seqs;
     double *prompt_s, *gen_s; /* sorted once all are there */
     double bandwidth;         /* bytes per second */
     ft_bench_ops *prompt_ops, *gen_ops;
@@ -42,13 +43,25 @@ static double rate(int tokens, double s)
     return s > 0 ? tokens / s : 0;
 }
 
+/* Seconds of a prompt, and of b->gen tokens of every sequence. */
+static ft_status time_once(const bench *b, ft_llm *m, double *p, double *g, ft_err *err)
+{
+    if (b->seqs == 1) return ft_llm_time(m, b->prompt, b->gen, b->depth, p, g, err);
+    ft_decode_time t = {0};
+    ft_status st = ft_llm_time(m, b->prompt, 0, 0, p, g, err);
+    if (!st && b->gen)
+        st = ft_llm_decode(m, &(ft_decode_params){b->seqs, b->depth, b->gen, 0, NULL, 0}, &t, err);
+    *g = t.tokens ? t.seconds * b->seqs * b->gen / (double)t.tokens : 0;
+    return st;
+}
+
 static ft_status measure(bench *b, ft_llm *m, bool quiet, ft_err *err)
 {
     ft_status st = FT_OK;
     ft_progress *bar = ft_progress_new("bench", (uint64_t)b->reps + 1, false, quiet);
     for (int i = -1; i < b->reps && !st; i++) { /* the first one warms up and does not count */
         double p, g;
-        st = ft_llm_time(m, b->prompt, b->gen, b->depth, &p, &g, err);
+        st = time_once(b, m, &p, &g, err);
         if (!st && i >= 0) {
             b->prompt_s[i] = p;
             b->gen_s[i] = g;
@@ -123,6 +136,13 @@ static double token_bytes(const bench *b)
     return b->gen_ops ? ft_bench_ops_bytes(b->gen_ops) : 0;
 }
 
+/* Of all sequences together. */
+static double decode_rate(const bench *b, double seconds)
+{
+    return rate(b->gen * b->seqs, seconds);
+}
+
+/* What one sequence reads: several share their weights. */
 static double read_rate(const bench *b)
 {
     return token_bytes(b) * rate(b->gen, median(b->gen_s, b->reps));
@@ -137,11 +157,12 @@ static void print_json(const bench *b, const ft_llm_info *i)
     json_object_set_new(j, "n_prompt", json_integer(b->prompt));
     json_object_set_new(j, "n_gen", json_integer(b->gen));
     json_object_set_new(j, "n_depth", json_integer(b->depth));
+    json_object_set_new(j, "sequences", json_integer(b->seqs));
     json_object_set_new(j, "repetitions", json_integer(b->reps));
     json_object_set_new(j, "prompt_tps", json_real(rate(b->prompt, median(b->prompt_s, b->reps))));
     json_object_set_new(j, "prompt_tps_best", json_real(rate(b->prompt, b->prompt_s[0])));
-    json_object_set_new(j, "decode_tps", json_real(rate(b->gen, median(b->gen_s, b->reps))));
-    json_object_set_new(j, "decode_tps_best", json_real(rate(b->gen, b->gen_s[0])));
+    json_object_set_new(j, "decode_tps", json_real(decode_rate(b, median(b->gen_s, b->reps))));
+    json_object_set_new(j, "decode_tps_best", json_real(decode_rate(b, b->gen_s[0])));
     json_object_set_new(j, "bytes_per_token", json_real(token_bytes(b)));
     json_object_set_new(j, "decode_bytes_per_second", json_real(read_rate(b)));
     json_object_set_new(j, "memory_bytes_per_second", json_real(b->bandwidth));
@@ -161,15 +182,18 @@ static void print_text(const bench *b, const ft_llm_info *i)
     cpu_name(cpu);
     printf("%s (%s), %s, %s, %d threads\n", i->name, i->arch, ft_human_bytes(size, i->weight_bytes),
            cpu, i->threads);
+    if (i->place[0]) printf("%s\n", i->place);
     if (b->prompt)
         printf("prompt  %6d tokens  %10.2f tokens/s  (best %.2f of %d)\n", b->prompt,
                rate(b->prompt, median(b->prompt_s, b->reps)), rate(b->prompt, b->prompt_s[0]),
                b->reps);
     if (!b->gen) return;
     printf("decode  %6d tokens  %10.2f tokens/s  (best %.2f of %d)", b->gen,
-           rate(b->gen, median(b->gen_s, b->reps)), rate(b->gen, b->gen_s[0]), b->reps);
+           decode_rate(b, median(b->gen_s, b->reps)), decode_rate(b, b->gen_s[0]), b->reps);
+    if (b->seqs > 1) printf(", %d sequences together", b->seqs);
     if (b->depth) printf(", after %d tokens", b->depth);
     putchar('\n');
+    if (b->seqs > 1) return; /* they share their weights: a token's bytes say nothing */
     printf("        %s a token: %.2f GB/s, %.0f %% of the %.2f GB/s that memory gives\n",
            ft_human_bytes(size, (uint64_t)token_bytes(b)), read_rate(b) * 1e-9,
            100 * read_rate(b) / b->bandwidth, b->bandwidth * 1e-9);
@@ -195,11 +219,13 @@ int ft_cmd_bench(const ft_opts *o)
 {
     ft_err err;
     if (ft_opts_flag(o, "spec")) return ft_bench_spec(o);
+    if (ft_opts_text(o, "sim-accept")) return ft_bench_sim(o);
     if (ft_opts_text(o, "plot")) return ft_bench_depth(o);
     bench b = {.prompt = (int)ft_opts_int(o, "n-prompt"),
                .gen = (int)ft_opts_int(o, "n-gen"),
                .depth = (int)ft_opts_int(o, "n-depth"),
-               .reps = (int)ft_opts_int(o, "repetitions")};
+               .reps = (int)ft_opts_int(o, "repetitions"),
+               .seqs = (int)ft_opts_int(o, "seqs")};
     if (!b.prompt && !b.gen) {
         ft_fail(&err, FT_EINVAL, "bench: 0 prompt tokens and 0 to decode, want some of either");
         return ft_die(&err);
@@ -211,6 +237,7 @@ int ft_cmd_bench(const ft_opts *o)
     b.gen_s = ft_new_n(double, (size_t)b.reps);
     ft_status st = ft_model_opts_params(&mo, o, &p, &err);
     p.draft_max = 0;
+    p.lanes = b.seqs;
     const int need = FT_MAX(b.prompt, FT_MAX(1, b.depth) + b.gen) + 2;
     p.ctx = FT_MAX(p.ctx, need);
     if (!st) st = ft_llm_open(&m, &p, &err);

@@ -169,6 +169,7 @@ static void stats(ft_chat *c, const char *arg)
     char a[24], b[24];
     printf("model    %s (%s), %s of weights on %s with %d threads\n", i->name, i->arch,
            ft_human_bytes(a, i->weight_bytes), i->device, i->threads);
+    if (i->place[0]) printf("         %s\n", i->place);
     printf("context  %d of %d tokens, cache and buffers %s\n", r->prompt_tokens + r->reply_tokens,
            i->ctx, ft_human_bytes(b, i->cache_bytes));
     printf("last     %d tokens at %.1f tokens/s; prompt %d, %d of them cached, %.1f tokens/s\n",

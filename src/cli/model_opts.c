@@ -9,6 +9,7 @@
 #include "cli/hub.h"
 #include "cli/spec_opts.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -65,12 +66,34 @@ static ft_status find_model(ft_model_opts *mo, const ft_opts *o, const char **ou
     return st;
 }
 
+/* What lies where: -ngl, --cpu-moe, --n-cpu-moe, --fit. */
+static ft_status place_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
+{
+    const char *layers = ft_opts_text(o, "gpu-layers");
+    char *end;
+    const long n = strtol(layers, &end, 10);
+    const bool number = *layers && !*end && n >= -1 && n <= INT_MAX;
+    if (!strcmp(layers, "all"))
+        p->gpu_layers = INT_MAX;
+    else if (number && n >= 0)
+        p->gpu_layers = (int)n;
+    else if (strcmp(layers, "auto") && !number)
+        return ft_fail(err, FT_EINVAL, "--gpu-layers %s, want a number, auto or all", layers);
+    else if (!strcmp(ft_opts_text(o, "fit"), "off"))
+        p->gpu_layers = INT_MAX;
+    p->cpu_moe = (int)ft_opts_int(o, "n-cpu-moe");
+    if (ft_opts_flag(o, "cpu-moe")) p->cpu_moe = INT_MAX;
+    p->fit_target = (int)ft_opts_int(o, "fit-target");
+    return FT_OK;
+}
+
 ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_params *p, ft_err *err)
 {
     ft_llm_defaults(p);
     ft_status st = find_model(mo, o, &p->model, err);
     if (st) return st;
     p->device = ft_opts_text(o, "device");
+    if ((st = place_opts(o, p, err))) return st;
     p->cache_k = ft_opts_text(o, "cache-type-k");
     p->cache_v = ft_opts_text(o, "cache-type-v");
     p->cache = ft_opts_has(o, "kv") ? ft_opts_text(o, "kv") : NULL;
@@ -325,7 +348,6 @@ ft_status ft_model_opts_render(const ft_llm *m, const json_t *messages, const js
     if (st) return st;
     r->prompt = *prompt;
     r->prompt_bytes = strlen(*prompt);
-    r->raw = true; /* a template writes the beginning of the text itself */
     r->parse = true;
     return FT_OK;
 }
@@ -352,6 +374,7 @@ ft_status ft_model_opts_ids(const ft_opts *o, const ft_llm *m, int32_t **ids, si
 void ft_model_opts_cache_note(const ft_opts *o, const ft_llm *m, const ft_term *t, bool notes)
 {
     const ft_llm_info *i = ft_llm_about(m);
+    if (i->place[0] && (notes || ft_opts_flag(o, "verbose"))) ft_term_note(t, "%s", i->place);
     if (ft_opts_flag(o, "verbose"))
         fputs(i->cache, stderr);
     else if (notes && i->cache_small)

@@ -113,6 +113,18 @@ const ft_opt ft_opt_table[] = {
     {"device", "-dev", FT_OPT_TEXT, MODEL, "cpu", "NAME", 0, 0, "LLAMA_ARG_DEVICE",
      "where to compute: cpu, cuda, auto (cuda where there is one), or ref for the plain and slow "
      "one"},
+    {"gpu-layers", "-ngl --n-gpu-layers", FT_OPT_TEXT, MODEL, "auto", "N", 0, 0,
+     "LLAMA_ARG_N_GPU_LAYERS",
+     "layers on the device, the last ones, the output as one of them; the others are the "
+     "processor's; auto = as many as fit, all"},
+    {"cpu-moe", "-cmoe", FT_OPT_FLAG, MODEL, NULL, NULL, 0, 0, "LLAMA_ARG_CPU_MOE",
+     "all experts stay on the processor"},
+    {"n-cpu-moe", "-ncmoe", FT_OPT_INT, MODEL, "-1", "N", -1, 4096, "LLAMA_ARG_N_CPU_MOE",
+     "the experts of the first N layers stay on the processor; -1 = as many as must"},
+    {"fit", "-fit", FT_OPT_CHOICE, MODEL, "on", "on|off", 0, 0, "LLAMA_ARG_FIT",
+     "what does not fit into the device's memory stays on the processor; off = all or nothing"},
+    {"fit-target", "-fitt", FT_OPT_INT, MODEL, "512", "MIB", 0, 1 << 24, "LLAMA_ARG_FIT_TARGET",
+     "memory of the device to leave free"},
     {"mmap", NULL, FT_OPT_FLAG, MODEL, "1", NULL, 0, 0, "LLAMA_ARG_MMAP",
      "map the file instead of reading it"},
     {"chat-template", NULL, FT_OPT_TEXT, REPLY, NULL, "TEXT", 0, 0, "LLAMA_ARG_CHAT_TEMPLATE",
@@ -359,15 +371,13 @@ const ft_opt ft_opt_table[] = {
      "tell the template to keep the thoughts of earlier turns"},
     {"log-disable", NULL, FT_OPT_FLAG, FT_CMD_SERVE, NULL, NULL, 0, 0, NULL,
      "no line for each request"},
-    {"gpu-layers", "-ngl --n-gpu-layers", FT_OPT_TEXT, FT_CMD_SERVE, NULL, "N", 0, 0,
-     "LLAMA_ARG_N_GPU_LAYERS", "accepted; a model is on its device as a whole"},
     {"flash-attn", "-fa", FT_OPT_TEXT, FT_CMD_SERVE, NULL, "on|off|auto", 0, 0,
      "LLAMA_ARG_FLASH_ATTN", "accepted; always on"},
     {"jinja", "-cb --cont-batching -kvu --kv-unified --perf --warmup", FT_OPT_FLAG, FT_CMD_SERVE,
      "1", NULL, 0, 0, NULL, "accepted; always on"},
     {"threads-batch",
      "-tb -sps --slot-prompt-similarity --cache-reuse --ctx-checkpoints -ctxcp "
-     "--checkpoint-min-step --fit -fit --fit-target -fitt --fit-ctx -fitc --keep --split-mode -sm "
+     "--checkpoint-min-step --fit-ctx -fitc --keep --split-mode -sm "
      "--main-gpu -mg --tensor-split -ts --numa",
      FT_OPT_LIST, FT_CMD_SERVE, NULL, "X", 0, 0, NULL, "accepted, without effect here"},
     {"context-shift", NULL, FT_OPT_FLAG, FT_CMD_SERVE, NULL, NULL, 0, 0, "LLAMA_ARG_CONTEXT_SHIFT",
@@ -400,6 +410,11 @@ const ft_opt ft_opt_table[] = {
      "also time decoding with N tokens in the context"},
     {"n-depth", "-d", FT_OPT_INT, FT_CMD_BENCH, "0", "N", 0, 1 << 24, NULL,
      "tokens in the context before decoding starts"},
+    {"seqs", "-np --parallel", FT_OPT_INT, FT_CMD_BENCH, "1", "N", 1, 4096, NULL,
+     "sequences that decode together; their tokens count in all"},
+    {"sim-accept", NULL, FT_OPT_TEXT, FT_CMD_BENCH, NULL, "P[,P2,P3]", 0, 0, NULL,
+     "what drafting would earn if draft i were agreed to with probability Pi after those before it: "
+     "the model's work is real, its say is not; for files whose weights mean nothing"},
     {"repetitions", "-r", FT_OPT_INT, FT_CMD_BENCH, "5", "N", 1, 10000, NULL,
      "how often each is timed"},
     {"layers", NULL, FT_OPT_FLAG, FT_CMD_BENCH, NULL, NULL, 0, 0, NULL,

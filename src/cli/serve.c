@@ -137,6 +137,7 @@ static void say_start(const serving *u)
     if (ft_opts_flag(u->o, "quiet")) return;
     fprintf(stderr, "%s: %s, %s, context %d, %d replies at a time\n", i->path, i->arch, i->device,
             i->ctx, i->lanes);
+    if (i->place[0]) fprintf(stderr, "%s\n", i->place);
     fprintf(stderr, "drafts: %s\n", i->drafter);
     fprintf(stderr, "sampling: temperature %g, top-k %d, top-p %g, min-p %g\n",
             (double)s->temperature, s->top_k, (double)s->top_p, (double)s->min_p);

@@ -27,7 +27,8 @@ typedef struct ft_batch {
     int T, S;               /* rows, spans */
     int n_out;              /* rows whose result is wanted */
     int max_past;           /* longest visible past of any row, for sizing scratch */
-    const int32_t *token;   /* [T] */
+    const int32_t *token;   /* [T]; below 0: drawn[-1 - token] */
+    const int32_t *drawn;   /* on the device: ids that a step before this one left; or NULL */
     const int32_t *pos[3];  /* [T] each: time, height, width; equal for text */
     const int32_t *cell;    /* [T] where a row's keys and values go */
     const int32_t *end;     /* [T] the row sees cells below this */
@@ -39,6 +40,19 @@ typedef struct ft_batch {
     const int32_t *page[2]; /* page tables of both spaces: page[space][slot * pages_per_seq + i] */
     int32_t pages_per_seq, slots;
 } ft_batch;
+
+/* Ids of the last argmax as tokens of this step; its host has not seen them. One that is none is
+ * token 0: whatever follows is not kept. */
+static inline int32_t ft_token_drawn(int i)
+{
+    return -1 - i;
+}
+
+static inline int32_t ft_token_of(const ft_batch *b, int t)
+{
+    const int32_t id = b->token[t] < 0 ? b->drawn[-1 - b->token[t]] : b->token[t];
+    return id < 0 ? 0 : id;
+}
 
 /* Page spaces: layers that keep everything, and layers that keep a window. */
 enum { FT_SPACE_FULL, FT_SPACE_WINDOW };

@@ -24,20 +24,31 @@ struct ft_dev {
     const char *name; /* "cpu", "cuda", "ref" */
     int threads;
     bool unified;          /* device memory is host memory: no copies needed to read results */
+    bool chains;           /* a step may be recorded while others run: record copies the batch */
     bool no_tail;          /* attend does not know ft_kv.newest: caches are made without */
     const ft_batch *batch; /* of the step being recorded */
 
+    /* The tensor whose parts are bound or allocated next, or whose layer's memory is; NULL: memory
+     * of steps. For devices that are made of several; else NULL itself. */
+    void (*aim)(ft_dev *, const char *tensor);
     /* Zeroed device memory, NULL when there is none left. */
     void *(*alloc)(ft_dev *, size_t bytes);
     void (*free)(ft_dev *, void *p);
     void (*upload)(ft_dev *, void *dst, const void *src, size_t bytes);
+    /* Waits for the steps before it. */
     void (*download)(ft_dev *, void *dst, const void *src, size_t bytes);
+    /* From one place of the device to another, in the order of steps; waits for nothing. */
+    void (*move)(ft_dev *, void *dst, const void *src, size_t bytes);
     /* Makes w->data usable by ops: keeps the mapped bytes, copies or repacks them. */
     ft_status (*bind)(ft_dev *, ft_weight *w, const void *host, ft_err *err);
     void (*unbind)(ft_dev *, ft_weight *w);
     ft_status (*reserve)(ft_dev *, const ft_dev_limits *l, ft_err *err);
+    /* What a weight would take here, and what steps take beside their own buffers: for planning. */
+    uint64_t (*weight_bytes)(ft_dev *, const ft_weight *w);
+    uint64_t (*step_bytes)(ft_dev *, const ft_dev_limits *l);
     /* Begins a step. The batch's arrays are the host's; the device brings them over here, the only
-     * host-to-device copy of a step. They stay unchanged until the step has run. */
+     * host-to-device copy of a step. They stay unchanged until the step has run, or, where steps
+     * chain, until commit. */
     void (*record)(ft_dev *, const ft_batch *b);
     /* Right after record: true when the device has run this pass with these shapes before and runs
      * it again from its own memory; the caller then calls no ops and goes on to sync. */
@@ -61,6 +72,11 @@ ft_status ft_dev_cuda(ft_dev **out, ft_err *err);
 
 /* By name: "cpu", "cuda", "ref", or "auto": cuda where there is one, else cpu. */
 ft_status ft_dev_open(ft_dev **out, const char *name, int threads, ft_err *err);
+
+static inline void ft_dev_aim(ft_dev *d, const char *tensor)
+{
+    if (d->aim) d->aim(d, tensor);
+}
 
 static inline void ft_dev_close(ft_dev *d)
 {

@@ -64,6 +64,19 @@ void ft_host_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
     d->op->act_mul(d, y, y, u, act);
 }
 
+uint64_t ft_host_weight_bytes(ft_dev *d, const ft_weight *w)
+{
+    (void)d;
+    return (uint64_t)w->row_bytes * (uint64_t)w->n * (uint64_t)w->E;
+}
+
+/* Activations as bytes beside themselves. */
+uint64_t ft_host_step_bytes(ft_dev *d, const ft_dev_limits *l)
+{
+    (void)d;
+    return (uint64_t)l->rows * (uint64_t)l->k * 4;
+}
+
 uint64_t ft_host_room(ft_dev *d)
 {
     (void)d;

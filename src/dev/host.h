@@ -11,11 +11,13 @@ enum { FT_HOST_ALIGN = 64 }; /* a cache line, and the widest vector */
 
 void *ft_host_alloc(ft_dev *d, size_t bytes);
 void ft_host_free(ft_dev *d, void *p);
-void ft_host_copy(ft_dev *d, void *dst, const void *src, size_t bytes); /* upload and download */
+void ft_host_copy(ft_dev *d, void *dst, const void *src, size_t bytes); /* upload, download, move */
 /* Ops that these devices spell in smaller ones. */
 void ft_host_linears(ft_dev *d, const ft_out *o, int n, ft_mat x);
 void ft_host_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
                  const ft_weight *up, ft_act act);
+uint64_t ft_host_weight_bytes(ft_dev *d, const ft_weight *w); /* as in the file */
+uint64_t ft_host_step_bytes(ft_dev *d, const ft_dev_limits *l);
 uint64_t ft_host_room(ft_dev *d);
 double ft_host_read_rate(ft_dev *d);
 bool ft_host_replay(ft_dev *d, const void *pass); /* never: ops are called in every step */

@@ -113,7 +113,7 @@ typedef struct ft_out {
 } ft_out;
 
 typedef struct ft_ops {
-    /* y[t] = scale * W[token[t]] */
+    /* y[t] = scale * W[ft_token_of(t)] */
     void (*embed)(ft_dev *, ft_mat y, const ft_weight *w, float scale);
     /* y = rms(x) * w per head (w: d values, or none). y may be x. */
     void (*rmsnorm)(ft_dev *, ft_mat y, ft_mat x, ft_vec w, float eps);
@@ -147,7 +147,7 @@ typedef struct ft_ops {
     /* id[t] = index of row t's largest value, the lowest among equals; -1 when none is above -inf.
      */
     void (*argmax)(ft_dev *, int32_t *id, ft_mat x);
-    /* y[dst_row[t]] = x[t] for the rows that have a place. */
+    /* y[dst_row[t]] = x[t] for the rows that have a place; no two have the same. */
     void (*scatter)(ft_dev *, ft_mat y, ft_mat x);
     /* Depth-wise causal convolution over time, then SiLU: y[T, CH] from u[T, CH], w[CH, C]. Moves
      * the window of each span's slot, or journals. */

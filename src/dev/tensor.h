@@ -30,6 +30,7 @@ typedef struct ft_weight {
     size_t row_bytes;   /* bytes of a row in file layout */
     const float *scale; /* E factors on the result of each matrix, or NULL */
     void *packed;       /* the device's own layout, or NULL; owned by the device */
+    int side;           /* of a device made of two: which one has it */
     bool lookup;        /* only embed reads it: no layout for products is made */
     bool rows;          /* single rows are read too, by embed or centroid_head */
     const char *name;   /* for messages and the per-op bench; borrowed */

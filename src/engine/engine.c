@@ -77,16 +77,31 @@ static ft_runner_params runner_params(ft_model *m, ft_model *drafter, ft_cache *
 
 uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_engine_params *p)
 {
+    return ft_engine_bytes_from(m, drafter, p, 0);
+}
+
+uint64_t ft_engine_bytes_from(const ft_model *m, const ft_model *drafter, const ft_engine_params *p,
+                              int first)
+{
     ft_model *model = (ft_model *)(uintptr_t)m;
     ft_model *d = drafter_of(model, (ft_model *)(uintptr_t)drafter, p);
     int n;
     ft_layer_state *layer = layers_of(m, d, &n);
     const ft_cache_params cp = cache_params(m, layer, n, p);
     const ft_runner_params rp = runner_params(model, d, NULL, p);
-    uint64_t bytes = ft_cache_bytes(&cp) + ft_runner_bytes(&rp);
+    uint64_t bytes = ft_runner_bytes(&rp);
+    for (int l = first; l < n; l++) bytes += ft_cache_layer_bytes(&cp, l);
     if (kind_of(m, d) == FT_DRAFT_MODEL) bytes += ft_second_bytes(d, p);
     ft_free(layer);
     return bytes;
+}
+
+ft_dev_limits ft_engine_limits(const ft_model *m, const ft_engine_params *p)
+{
+    ft_dev_limits l = m->limits;
+    l.rows = runner_params((ft_model *)(uintptr_t)m, NULL, NULL, p).rows;
+    l.past = p->ctx;
+    return l;
 }
 
 uint64_t ft_engine_cache_bytes(const ft_model *m, const ft_model *drafter,
@@ -448,7 +463,7 @@ static ft_status trunk(ft_engine *e, ft_err *err)
     int64_t cells = 0;
     for (int i = 0; i < e->p.lanes; i++)
         if (e->lane[i].state == LANE_REPLY) cells += lane_len(&e->lane[i]);
-    ft_gov_past(&e->costs, cells);
+    ft_gov_round(&e->costs, cells, !e->pure);
     const int64_t start = ft_now_ns();
     const int rows = e->rows_now;
     const ft_status st = ft_runner_trunk(e->run, err);

@@ -72,6 +72,9 @@ typedef struct ft_task {
     int draft_min;     /* fewer drafts than this are not worth a round */
     bool draft_fixed;  /* always draft_max of them: the governor is not asked */
     float draft_p_min; /* stop drafting below this probability */
+    /* Measuring: draft i is agreed to with probability sim_accept[i] [FT_DRAFT_MAX], whatever the
+     * model says; the tokens then mean nothing. NULL: the model decides. */
+    const double *sim_accept;
     /* Called for rows of the prompt, in order, with the hidden row [D] of each; NULL: not wanted.
      */
     void (*hidden)(void *user, int cell, const float *row);
@@ -97,6 +100,11 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
 void ft_engine_free(ft_engine *e);
 /* Device memory for the cache and the buffers of a step. */
 uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_engine_params *p);
+/* The same where the cache of layers below `first` lies elsewhere. */
+uint64_t ft_engine_bytes_from(const ft_model *m, const ft_model *drafter, const ft_engine_params *p,
+                              int first);
+/* What its steps ask of a device, for the scratch that goes with it. */
+ft_dev_limits ft_engine_limits(const ft_model *m, const ft_engine_params *p);
 /* Bytes of the cache alone. */
 uint64_t ft_engine_cache_bytes(const ft_model *m, const ft_model *drafter,
                                const ft_engine_params *p);

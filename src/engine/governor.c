@@ -8,10 +8,19 @@
 
 /* ---- costs ---- */
 
-static void put(ft_gov_times *t, double seconds)
+/* The class of steps of so many rows. */
+static int size_of(int rows)
 {
+    const int wide = (FT_MAX(rows - FT_GOV_ROWS, 0) + FT_GOV_WIDE - 1) / FT_GOV_WIDE;
+    return FT_MIN(FT_MIN(rows, FT_GOV_ROWS) + wide, FT_GOV_SIZES - 1);
+}
+
+static void put(ft_gov_times *table, int rows, double seconds)
+{
+    ft_gov_times *t = &table[size_of(rows)];
     t->sample[t->at] = (float)seconds;
     t->at = (uint8_t)((t->at + 1) % FT_GOV_SAMPLES);
+    t->rows = (int16_t)FT_MIN(rows, INT16_MAX);
     if (t->n < FT_GOV_SAMPLES) t->n++;
 }
 
@@ -36,20 +45,21 @@ void ft_gov_costs_init(ft_gov_costs *c)
     for (int j = 0; j < FT_GOV_DRAFTS; j++) c->prior[j] = c->prior_guess[j] = 0.7;
 }
 
-void ft_gov_past(ft_gov_costs *c, int64_t cells)
+void ft_gov_round(ft_gov_costs *c, int64_t cells, bool mixed)
 {
+    c->mixed = mixed;
     c->past = 0;
     for (int64_t limit = 2048; cells >= limit && c->past < FT_GOV_PASTS - 1; limit *= 4) c->past++;
 }
 
 void ft_gov_trunk(ft_gov_costs *c, int rows, double seconds)
 {
-    put(&c->trunk[c->past][FT_MIN(rows, FT_GOV_ROWS)], seconds);
+    put(c->trunk[c->past], rows, seconds);
 }
 
-void ft_gov_draft(ft_gov_costs *c, bool first, double seconds)
+void ft_gov_draft(ft_gov_costs *c, bool first, int replies, double seconds)
 {
-    put(first ? &c->first : &c->next, seconds);
+    put(first ? c->first : c->next, replies, seconds);
 }
 
 void ft_gov_behind(ft_gov_costs *c, int tokens, double seconds)
@@ -57,27 +67,59 @@ void ft_gov_behind(ft_gov_costs *c, int tokens, double seconds)
     c->behind = seconds / tokens;
 }
 
-/* Seconds of a step of so many rows: measured, or on the line between its measured neighbours. */
-static double trunk_time(const ft_gov_costs *c, int rows)
+/* Seconds of a pass of so many rows: measured, or on the line between its measured neighbours. */
+static double time_of(const ft_gov_times *t, int rows)
 {
-    const ft_gov_times *t = c->trunk[c->past];
-    rows = FT_MIN(rows, FT_GOV_ROWS);
-    int lo = rows, hi = rows;
+    int lo = size_of(rows), hi = lo;
     while (lo > 0 && !t[lo].n) lo--;
-    while (hi <= FT_GOV_ROWS && !t[hi].n) hi++;
-    if (lo == 0 && hi > FT_GOV_ROWS) return 0;
+    while (hi < FT_GOV_SIZES && !t[hi].n) hi++;
+    if (lo == 0 && hi == FT_GOV_SIZES) return 0;
     if (lo == 0) return median(&t[hi]);
-    if (hi > FT_GOV_ROWS) return median(&t[lo]) * (1 + 0.05 * (rows - lo));
-    if (lo == hi) return median(&t[lo]);
-    const double a = median(&t[lo]), b = median(&t[hi]);
-    return a + (b - a) * (rows - lo) / (hi - lo);
+    const double a = median(&t[lo]);
+    if (lo == hi) return a;
+    if (hi == FT_GOV_SIZES) return a * (1 + 0.05 * (rows - t[lo].rows));
+    return a + (median(&t[hi]) - a) * (rows - t[lo].rows) / (t[hi].rows - t[lo].rows);
 }
 
-static double draft_time(const ft_gov_costs *c, int k)
+/* Whether something from `lo` to `hi` rows was timed. */
+static bool timed(const ft_gov_times *t, int lo, int hi)
+{
+    for (int i = size_of(lo), last = size_of(hi); i <= last; i++)
+        if (t[i].n >= 3) return true;
+    return false;
+}
+
+/* Whether the time of so many rows is known well enough: about as many were timed, or some on both
+ * sides that are not far. Few rows must be timed themselves, they may cost nothing. */
+static bool known(const ft_gov_times *t, int rows)
+{
+    if (timed(t, rows - rows / 8, rows + rows / 8)) return true;
+    return rows > 8 && timed(t, rows / 2, rows) && timed(t, rows, 2 * rows);
+}
+
+/* Both ends of the scale must be known before they can be compared: what lies between them is on
+ * the line. */
+static bool ends_known(const ft_gov_times *t, int max, int lanes)
+{
+    const int most = lanes * (1 + max);
+    return known(t, lanes) && timed(t, most - most / 8, INT16_MAX);
+}
+
+/* Steps with about this past; or with a past a class away, before these are known. */
+static const ft_gov_times *steps_of(const ft_gov_costs *c, int max, int lanes)
+{
+    for (int d = 0; d < 3; d++) {
+        const int p = c->past + (d == 2) - (d == 1);
+        if (p >= 0 && p < FT_GOV_PASTS && ends_known(c->trunk[p], max, lanes)) return c->trunk[p];
+    }
+    return c->trunk[c->past];
+}
+
+static double draft_time(const ft_gov_costs *c, int k, int lanes)
 {
     if (k == 0) return 0;
-    const double first = median(&c->first), next = c->next.n ? median(&c->next) : first;
-    return first + next * (k - 1);
+    const double first = time_of(c->first, lanes), next = time_of(c->next, lanes);
+    return first + (next > 0 ? next : first) * (k - 1);
 }
 
 /* ---- one reply ---- */
@@ -101,49 +143,70 @@ void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept)
     if (n) g->rounds++;
 }
 
-double ft_gov_rate(const ft_governor *g, const ft_gov_costs *c, int k, int lanes)
+/* What a choice rests on. */
+typedef struct choice {
+    const ft_governor *g;
+    const ft_gov_costs *c;
+    const ft_gov_times *steps;
+    int lanes;
+} choice;
+
+/* Tokens per second that k drafts promise; 0 when nothing is known yet. */
+static double rate(const choice *o, int k)
 {
-    const double t = trunk_time(c, lanes * (1 + k)) + (g->guess ? 0 : draft_time(c, k));
+    const double t =
+        time_of(o->steps, o->lanes * (1 + k)) + (o->g->guess ? 0 : draft_time(o->c, k, o->lanes));
     if (t <= 0) return 0;
     double tokens = 1, reach = 1;
-    for (int j = 0; j < k; j++) tokens += reach *= g->accept[j];
+    for (int j = 0; j < k; j++) tokens += reach *= o->g->accept[j];
     return tokens / t;
-}
-
-static bool timed(const ft_gov_costs *c, int rows)
-{
-    return c->trunk[c->past][FT_MIN(rows, FT_GOV_ROWS)].n >= 3;
 }
 
 /* Parked: none, but a try when it is due. All tries together may cost half a percent, and what has
  * to be read for them one: a drafter that takes longer is not tried again in this reply. */
-static int park(ft_governor *g, const ft_gov_costs *c, int lanes)
+static int park(ft_governor *g, const choice *o)
 {
     g->k = 0;
     if (++g->parked < g->next_try) return 0;
-    const double none = ft_gov_rate(g, c, 0, lanes), one = ft_gov_rate(g, c, 1, lanes);
-    if (c->behind * none > 0.01) return 0;
+    const double none = rate(o, 0), one = rate(o, 1);
+    if (o->c->behind * none > 0.01) return 0;
     const double loss = one > 0 ? FT_MIN(none / one - 1, 10.0) : 0;
     g->parked = 0;
     g->next_try = FT_MAX(FT_GOV_PROBE, (int)(loss * 200));
     return 1;
 }
 
+/* What rounds cost must be learned first, the dear ones before the plain ones; not where prompts
+ * are read beside. What others draft may keep a round from ever having just the rows that are
+ * missing: after a while it must do. */
+static bool learn(ft_governor *g, const choice *o, int max)
+{
+    const bool drafts = g->guess || known(o->c->first, o->lanes);
+    if (drafts && ends_known(o->steps, max, o->lanes)) return false;
+    if (g->learning >= FT_GOV_LEARN) return false;
+    const int most = o->lanes * (1 + max);
+    g->k = drafts && timed(o->steps, most - most / 8, INT16_MAX) ? 0 : max;
+    if (o->c->mixed)
+        g->k = 0;
+    else
+        g->learning++;
+    return true;
+}
+
 int ft_gov_choose(ft_governor *g, const ft_gov_costs *c, int max, int lanes)
 {
     if (max <= 0) return g->k = 0;
-    /* Both ends of the scale must have been timed before they can be compared. */
-    if ((!g->guess && c->first.n < 3) || !timed(c, lanes * (1 + max))) return g->k = max;
-    if (!timed(c, lanes)) return g->k = 0;
+    const choice o = {g, c, steps_of(c, max, lanes), lanes};
+    if (learn(g, &o, max)) return g->k;
     int best = 0;
-    double top = ft_gov_rate(g, c, 0, lanes);
+    double top = rate(&o, 0);
     for (int k = 1; k <= max; k++) {
-        const double rate = ft_gov_rate(g, c, k, lanes) * (k == g->k ? 1.01 : 1.0);
-        if (rate <= top) continue;
-        top = rate;
+        const double r = rate(&o, k) * (k == g->k ? 1.01 : 1.0);
+        if (r <= top) continue;
+        top = r;
         best = k;
     }
-    if (best == 0) return park(g, c, lanes);
+    if (best == 0) return park(g, &o);
     g->parked = 0;
     g->next_try = FT_GOV_PROBE;
     g->k = best;

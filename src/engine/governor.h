@@ -16,25 +16,31 @@
 
 enum {
     FT_GOV_DRAFTS = 15,
-    FT_GOV_ROWS = 64, /* steps of more rows count as this many */
+    FT_GOV_ROWS = 64,  /* steps of up to so many rows are told apart ... */
+    FT_GOV_WIDE = 32,  /* ... and larger ones by so many */
+    FT_GOV_SIZES = 96, /* classes of steps: up to 1,056 rows */
     FT_GOV_SAMPLES = 5,
     FT_GOV_PASTS = 6,  /* classes of pasts, each four times as long as the one before */
     FT_GOV_PROBE = 32, /* rounds without drafts between two tries, at least */
     FT_GOV_PLAIN = 64, /* rounds with drafts between two without, to time one again */
+    FT_GOV_LEARN = 16, /* rounds of a reply at most that only learn what rounds cost */
 };
 
 typedef struct ft_gov_times {
     float sample[FT_GOV_SAMPLES];
     uint8_t n, at;
+    int16_t rows; /* of the last sample */
 } ft_gov_times;
 
 /* What rounds cost: one for an engine. */
 typedef struct ft_gov_costs {
-    ft_gov_times trunk[FT_GOV_PASTS][FT_GOV_ROWS + 1]; /* by past and rows of the step */
-    ft_gov_times first, next;          /* the first draft pass of a round, and each further one */
+    ft_gov_times trunk[FT_GOV_PASTS][FT_GOV_SIZES]; /* by past and rows of the step */
+    ft_gov_times first[FT_GOV_SIZES];  /* the first draft pass of a round, by replies that draft */
+    ft_gov_times next[FT_GOV_SIZES];   /* each further one */
     double prior[FT_GOV_DRAFTS];       /* acceptance of earlier replies, where new ones begin */
     double prior_guess[FT_GOV_DRAFTS]; /* the same for guessers */
     int past;                          /* class of this step */
+    bool mixed;                        /* it read prompts too: it says nothing about costs */
     double behind; /* seconds for each token that a parked drafter has to read before a try */
 } ft_gov_costs;
 
@@ -44,15 +50,17 @@ typedef struct ft_governor {
     int rounds;
     int parked, next_try; /* rounds without drafts, and at how many of them to try */
     int drafting;         /* rounds with drafts since the last without */
+    int learning;         /* rounds that were chosen to learn what they cost */
     bool guess;           /* the drafts cost nothing to make */
     int k;                /* of the last choice */
 } ft_governor;
 
 void ft_gov_costs_init(ft_gov_costs *c);
-/* Cells that the rows of the next steps see, all together. */
-void ft_gov_past(ft_gov_costs *c, int64_t cells);
+/* A round begins: the cells that its replies see, all together; mixed: prompts are read in it too.
+ */
+void ft_gov_round(ft_gov_costs *c, int64_t cells, bool mixed);
 void ft_gov_trunk(ft_gov_costs *c, int rows, double seconds);
-void ft_gov_draft(ft_gov_costs *c, bool first, double seconds);
+void ft_gov_draft(ft_gov_costs *c, bool first, int replies, double seconds);
 /* A drafter that was parked took so long to read the tokens it had missed. */
 void ft_gov_behind(ft_gov_costs *c, int tokens, double seconds);
 
@@ -62,7 +70,4 @@ void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept);
 /* Drafts for the next round, at most max, when `lanes` replies run at once (each is taken to draft
  * as many). */
 int ft_gov_choose(ft_governor *g, const ft_gov_costs *c, int max, int lanes);
-/* Tokens per second of this reply that k drafts promise; 0 when nothing is known yet. */
-double ft_gov_rate(const ft_governor *g, const ft_gov_costs *c, int k, int lanes);
-
 #endif

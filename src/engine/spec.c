@@ -5,6 +5,7 @@
  * row that does not. */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "engine/lane.h"
 
 #include <math.h>
@@ -105,15 +106,24 @@ static void learn(ft_lane *l, int drafted, int kept)
     l->iter++;
 }
 
+/* What row i gave instead of `drawn` when acceptance is simulated: its draft, or anything else. */
+static int32_t simulated(const ft_lane *l, int i, int32_t drawn)
+{
+    const uint64_t bits = ft_rng_at((uint64_t)lane_index(l), (uint64_t)l->n_ids, (uint32_t)i);
+    if (ft_unit_f64(bits) < l->job.sim_accept[i]) return l->draft[i];
+    return drawn == l->draft[i] ? (drawn + 1) % l->e->m->V : drawn;
+}
+
 void ft_spec_verify(ft_lane *l)
 {
     const int drafted = l->n_draft;
     int kept = 0;
     for (int i = 0;; i++) {
         const int out = l->first_out + i;
-        const int32_t id = i < drafted && l->drawn
-                               ? ft_reject_draw(l, ft_runner_logits(l->e->run, out), mask_of(l), i)
-                               : draw(l, out);
+        int32_t id = i < drafted && l->drawn
+                         ? ft_reject_draw(l, ft_runner_logits(l->e->run, out), mask_of(l), i)
+                         : draw(l, out);
+        if (l->job.sim_accept && i < drafted) id = simulated(l, i, id);
         const bool agreed = i < drafted && id == l->draft[i];
         if (agreed) kept++;
         if (!take(l, id, out, agreed) || !agreed) break;
@@ -222,14 +232,26 @@ static void first_assistant(ft_lane *l, ft_rowset *w)
     ft_rows_out(w, row);
 }
 
+/* Takes a draft; false when the lane drafts no further. */
+static bool take_draft(ft_lane *l, int32_t id)
+{
+    if (id < 0) return false;
+    ft_sampler_accept(l->drafting, id);
+    l->draft[l->n_draft++] = id;
+    return l->n_draft < l->next_max && !is_eog(l, id);
+}
+
+static void begin_drafts(ft_lane *l)
+{
+    ft_sampler_copy(l->drafting, l->sampler);
+    l->drawn = ft_rejecting(l);
+}
+
 /* Reads the draft that this pass made for the lane; false when the lane drafts no further. */
 static bool read_draft(ft_lane *l)
 {
     ft_runner *run = l->e->draft_run;
-    if (l->n_draft == 0) {
-        ft_sampler_copy(l->drafting, l->sampler);
-        l->drawn = ft_rejecting(l);
-    }
+    if (l->n_draft == 0) begin_drafts(l);
     int32_t id = !l->drawn && ft_sampler_plain(l->drafting) ? ft_runner_best(run, l->draft_out)
                                                             : FT_BEST_UNKNOWN;
     const float *logits = NULL;
@@ -244,9 +266,7 @@ static bool read_draft(ft_lane *l)
         ft_logprobs(logits, l->e->m->V, id, 0, &p);
         if (p.logprob < logf(l->job.draft_p_min)) return false;
     }
-    ft_sampler_accept(l->drafting, id);
-    l->draft[l->n_draft++] = id;
-    return l->n_draft < l->next_max && !is_eog(l, id);
+    return take_draft(l, id);
 }
 
 /* The row of the draft after the last one. */
@@ -265,25 +285,97 @@ static void next_row(ft_lane *l, ft_rowset *w)
     ft_rows_out(w, row);
 }
 
-/* Runs the rows that are filled, then one further row for every lane that goes on drafting. */
-static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
+static ft_status pass(ft_engine *e, bool more, ft_err *err)
 {
-    for (bool first = true; w->T; first = false) {
-        const int64_t start = ft_now_ns();
-        /* Rows that a parked head had to catch up with are no cost of drafting. */
-        const bool pure = e->pure && w->n_out && w->T <= w->n_out * (1 + e->p.draft_max);
-        const ft_status st =
-            e->kind == FT_DRAFT_MODEL ? ft_second_pass(e, err) : ft_runner_draft(e->run, err);
+    if (e->kind == FT_DRAFT_MODEL) return ft_second_pass(e, err);
+    return ft_runner_draft(e->run, more, err);
+}
+
+/* One further row for every lane that goes on drafting. */
+static ft_rowset *next_rows(ft_engine *e)
+{
+    ft_rowset *w = ft_runner_rows(e->draft_run);
+    for (int i = 0; i < e->p.lanes; i++)
+        if (e->lane[i].draft_out >= 0) next_row(&e->lane[i], w);
+    return w;
+}
+
+/* Pass after pass, each lane's draft read before its next row is made. */
+static ft_status step_by_step(ft_engine *e, ft_rowset *w, int *passes, ft_err *err)
+{
+    for (; w->T; w = next_rows(e), ++*passes) {
+        const ft_status st = pass(e, false, err);
         if (st) return st;
         for (int i = 0; i < e->p.lanes; i++) {
             ft_lane *l = &e->lane[i];
             if (l->draft_out >= 0 && !read_draft(l)) l->draft_out = -1;
         }
-        w = ft_runner_rows(e->draft_run);
-        for (int i = 0; i < e->p.lanes; i++)
-            if (e->lane[i].draft_out >= 0) next_row(&e->lane[i], w);
-        if (pure) ft_gov_draft(&e->costs, first, (double)(ft_now_ns() - start) * 1e-9);
     }
+    return FT_OK;
+}
+
+/* Whether every draft of this round is simply the head's best token, so that a pass can take it
+ * from the one before without anybody looking. */
+static bool all_plain(const ft_engine *e)
+{
+    if (!ft_runner_chains(e->draft_run)) return false;
+    for (int i = 0; i < e->p.lanes; i++) {
+        const ft_lane *l = &e->lane[i];
+        if (l->draft_out < 0) continue;
+        if (!ft_sampler_plain(l->drafting) || ft_rejecting(l) || l->job.draft_p_min > 0)
+            return false;
+    }
+    return true;
+}
+
+/* A lane's out row in each pass: those before it that draft as far have theirs first. */
+static int chain_out(const ft_lane *l, int pass_no)
+{
+    int out = 0;
+    for (const ft_lane *k = l->e->lane; k < l; k++) out += k->next_max > pass_no;
+    return out;
+}
+
+/* All passes one after the other on the device, then all drafts at once: the same ones. */
+static ft_status chained(ft_engine *e, ft_rowset *w, int *passes, ft_err *err)
+{
+    for (int i = 0; i < e->p.lanes; i++) *passes = FT_MAX(*passes, e->lane[i].next_max);
+    for (int k = 1; w->T; w = next_rows(e), k++) {
+        const ft_status st = pass(e, k < *passes, err);
+        if (st) return st;
+        for (int i = 0; i < e->p.lanes; i++) {
+            ft_lane *l = &e->lane[i];
+            if (l->draft_out < 0) continue;
+            l->draft[l->n_draft++] = ft_token_drawn(l->draft_out);
+            if (k == l->next_max) l->draft_out = -1;
+        }
+    }
+    for (int i = 0; i < e->p.lanes; i++) {
+        ft_lane *l = &e->lane[i];
+        if (!l->next_max) continue;
+        l->n_draft = 0;
+        begin_drafts(l);
+        for (int k = 0; take_draft(l, ft_runner_chained(e->run, k, chain_out(l, k))); k++) {
+        }
+    }
+    return FT_OK;
+}
+
+/* Runs the rows that are filled, and what follows from them. */
+static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
+{
+    const int64_t start = ft_now_ns();
+    /* Rows that a parked head had to catch up with are no cost of drafting. */
+    const int n = w->n_out;
+    const bool pure = e->pure && n && w->T <= n * (1 + e->p.draft_max);
+    int passes = 0;
+    const ft_status st =
+        n && all_plain(e) ? chained(e, w, &passes, err) : step_by_step(e, w, &passes, err);
+    if (st || !pure) return st;
+    /* Passes that follow one another cannot be told apart: each counts as long as the others. */
+    const double seconds = (double)(ft_now_ns() - start) * 1e-9 / passes;
+    ft_gov_draft(&e->costs, true, n, seconds);
+    if (passes > 1) ft_gov_draft(&e->costs, false, n, seconds);
     return FT_OK;
 }
 

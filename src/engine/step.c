@@ -14,9 +14,13 @@ struct ft_runner {
     size_t arena_cap;
     float *host_logits; /* only where the device's memory is not ours; rows come when asked for */
     bool *have;         /* [out]: of the last pass's rows, those that came */
-    int32_t *best, *host_best; /* [out]: the largest logit of each row, as the device found it */
-    float *wide;               /* [V]: a row of a narrow draft head, -inf where it has no output */
-    int width;                 /* of the last pass's logits */
+    /* [1 + FT_CHAIN_MAX][out]: the largest logit of each row, as the device found it: of the last
+     * pass, then of the passes of a chain. */
+    int32_t *best, *host_best;
+    int chain;     /* passes of the last chain before its last */
+    bool chaining; /* it goes on */
+    float *wide;   /* [V]: a row of a narrow draft head, -inf where it has no output */
+    int width;     /* of the last pass's logits */
     ft_probe_fn *probe;
     void *probe_user;
     ft_meter *meter;
@@ -41,11 +45,16 @@ static size_t arena_values(const ft_runner_params *p)
     return n;
 }
 
+static size_t best_bytes(const ft_runner_params *p)
+{
+    return sizeof(int32_t) * (size_t)(1 + FT_CHAIN_MAX) * (size_t)p->out;
+}
+
 uint64_t ft_runner_bytes(const ft_runner_params *p)
 {
     return sizeof(float) * (arena_values(p) + (uint64_t)hidden_rows(p) * (uint64_t)p->model->D +
                             (uint64_t)p->out * (uint64_t)p->model->V) +
-           sizeof(int32_t) * (uint64_t)p->out; /* the best of each row */
+           best_bytes(p);
 }
 
 /* ---- life ---- */
@@ -68,10 +77,11 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     r->p = *p;
     rows_init(r);
     r->arena_cap = arena_values(p);
+    ft_dev_aim(d, NULL);
     r->arena = d->alloc(d, r->arena_cap * sizeof(float));
     r->hidden = d->alloc(d, (size_t)hidden_rows(p) * (size_t)p->model->D * sizeof(float));
     r->logits = d->alloc(d, (size_t)p->out * (size_t)p->model->V * sizeof(float));
-    r->best = d->alloc(d, (size_t)p->out * sizeof(int32_t));
+    r->best = d->alloc(d, best_bytes(p));
     ft_status st = FT_OK;
     if (!r->arena || !r->hidden || !r->logits || !r->best) {
         char need[24];
@@ -101,7 +111,7 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     if (!d->unified) {
         r->host_logits = ft_new_n(float, (size_t)p->out *(size_t)p->model->V);
         r->have = ft_new_n(bool, (size_t)p->out);
-        r->host_best = ft_new_n(int32_t, (size_t)p->out);
+        r->host_best = ft_alloc(best_bytes(p));
     }
     *out = r;
     return FT_OK;
@@ -206,6 +216,7 @@ static ft_step begin(ft_runner *r, int width)
         .n_out = w->n_out,
         .max_past = past,
         .token = w->token,
+        .drawn = r->best,
         .pos = {w->pos, w->pos, w->pos},
         .cell = w->cell,
         .end = w->end,
@@ -237,14 +248,28 @@ static ft_step begin(ft_runner *r, int width)
     };
 }
 
+/* Waits once: for the best ids where there are any, which are all that most rounds need. */
 static ft_status end(ft_runner *r, ft_err *err)
 {
-    r->dev->commit(r->dev);
-    const ft_status st = r->dev->sync(r->dev, err);
-    const size_t n = (size_t)r->rows.n_out;
-    if (st || !r->host_logits || !n) return st;
-    memset(r->have, 0, n * sizeof *r->have);
-    r->dev->download(r->dev, r->host_best, r->best, n * sizeof *r->best);
+    ft_dev *d = r->dev;
+    const size_t n = (size_t)r->rows.n_out, out = (size_t)r->p.out;
+    d->commit(d);
+    if (r->host_logits && n) {
+        memset(r->have, 0, n * sizeof *r->have);
+        const size_t ids = r->chain ? out * (size_t)(1 + r->chain) : n;
+        d->download(d, r->host_best, r->best, ids * sizeof *r->best);
+    }
+    return d->sync(d, err);
+}
+
+/* The pass runs, and its best ids are put aside before the next one's take their place. */
+static ft_status go_on(ft_runner *r)
+{
+    ft_dev *d = r->dev;
+    d->commit(d);
+    assert(r->chain < FT_CHAIN_MAX);
+    d->move(d, r->best + (size_t)++r->chain * (size_t)r->p.out, r->best,
+            (size_t)r->rows.n_out * sizeof *r->best);
     return FT_OK;
 }
 
@@ -269,6 +294,7 @@ static void find_best(ft_runner *r, ft_step *s)
 ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
 {
     ft_step s = begin(r, r->p.model->V);
+    r->chain = 0;
     if (r->meter) ft_meter_begin(r->meter, s.T);
     s.hidden = hidden_part(r, 0, s.T);
     if (replayed(r, &r->p.model)) return end(r, err);
@@ -278,18 +304,26 @@ ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
     return end(r, err);
 }
 
-ft_status ft_runner_draft(ft_runner *r, ft_err *err)
+bool ft_runner_chains(const ft_runner *r)
+{
+    return r->host_logits && r->dev->chains && r->p.drafter && !r->p.drafter->draft_ids;
+}
+
+ft_status ft_runner_draft(ft_runner *r, bool more, ft_err *err)
 {
     const ft_model *m = r->p.drafter;
     ft_step s = begin(r, m->n_draft_ids ? m->n_draft_ids : m->V);
+    if (!r->chaining) r->chain = 0;
+    r->chaining = more;
     if (r->meter) ft_meter_begin(r->meter, 0); /* the trunk's steps are what is timed */
-    if (replayed(r, &r->p.drafter)) return end(r, err);
-    s.hidden_in = ft_take(&s, r->p.model->D);
-    s.hidden = hidden_part(r, ft_hidden_draft(r, 0), s.n_out);
-    ft_gather_src(&s, s.hidden_in, hidden_part(r, 0, hidden_rows(&r->p)));
-    r->p.drafter->arch->draft(r->p.drafter, &s);
-    find_best(r, &s);
-    return end(r, err);
+    if (!replayed(r, &r->p.drafter)) {
+        s.hidden_in = ft_take(&s, r->p.model->D);
+        s.hidden = hidden_part(r, ft_hidden_draft(r, 0), s.n_out);
+        ft_gather_src(&s, s.hidden_in, hidden_part(r, 0, hidden_rows(&r->p)));
+        r->p.drafter->arch->draft(r->p.drafter, &s);
+        find_best(r, &s);
+    }
+    return more ? go_on(r) : end(r, err);
 }
 
 const float *ft_runner_logits(ft_runner *r, int i)
@@ -305,6 +339,12 @@ const float *ft_runner_logits(ft_runner *r, int i)
     if (!m->draft_ids) memcpy(r->wide, row, sizeof *row * (size_t)r->width);
     for (int j = 0; m->draft_ids && j < r->width; j++) r->wide[m->draft_ids[j]] = row[j];
     return r->wide;
+}
+
+int32_t ft_runner_chained(ft_runner *r, int pass, int i)
+{
+    assert(ft_runner_chains(r) && pass <= r->chain);
+    return r->host_best[(size_t)(pass == r->chain ? 0 : pass + 1) * (size_t)r->p.out + (size_t)i];
 }
 
 int32_t ft_runner_best(ft_runner *r, int i)

@@ -10,7 +10,7 @@
 
 #include "model/model.h"
 
-enum { FT_RING_ROWS = 32 };
+enum { FT_RING_ROWS = 32, FT_CHAIN_MAX = 15 };
 
 /* The rows of a step, filled by the caller through ft_rows_*. */
 typedef struct ft_rowset {
@@ -51,9 +51,12 @@ int ft_hidden_trunk(const ft_runner *r, int row);           /* row of the last t
 int ft_hidden_ring(const ft_runner *r, int slot, int cell); /* one of the last cells of a slot */
 int ft_hidden_draft(const ft_runner *r, int out);           /* out row of the last draft pass */
 
-/* Both return when the results can be read. */
+/* Both return when the results can be read. A draft pass with `more` does not: the next draft pass
+ * follows it on the device, with its best ids as tokens (ft_token_drawn of an out row), and the
+ * last one of such a chain, of FT_CHAIN_MAX at most, waits for all. */
 ft_status ft_runner_trunk(ft_runner *r, ft_err *err);
-ft_status ft_runner_draft(ft_runner *r, ft_err *err);
+ft_status ft_runner_draft(ft_runner *r, bool more, ft_err *err);
+bool ft_runner_chains(const ft_runner *r); /* whether the device can do that, and gains by it */
 
 /* Logits of out row i of the last pass, one for every id; valid until the next pass and, of a
  * narrow draft head, until the next call. */
@@ -62,6 +65,7 @@ const float *ft_runner_logits(ft_runner *r, int i);
  * lowest among equals, -1 when none is above -inf; else FT_BEST_UNKNOWN. */
 enum { FT_BEST_UNKNOWN = -2 };
 int32_t ft_runner_best(ft_runner *r, int i);
+int32_t ft_runner_chained(ft_runner *r, int pass, int i); /* the same of each pass of a chain */
 /* A hidden row by its index, copied out or in. */
 void ft_runner_hidden_get(ft_runner *r, int index, float *out);
 void ft_runner_hidden_set(ft_runner *r, int index, const float *row);

@@ -4,6 +4,8 @@
 #include "kv/inside.h"
 #include "kv/plan.h"
 
+#include <stdio.h>
+
 /* ---- sizes ---- */
 
 int ft_pages_for(int64_t cells)
@@ -82,23 +84,27 @@ static bool newest_layout(ft_kv *kv, const ft_cache_params *p, int at)
     return true;
 }
 
+uint64_t ft_cache_layer_bytes(const ft_cache_params *p, int l)
+{
+    const ft_layer_state *s = &p->layer[l];
+    if (s->keep == FT_KEEP_NONE) return 0;
+    if (s->keep == FT_KEEP_DELTA) {
+        const ft_delta_sizes z = ft_delta_sizes_of(s, p->tentative);
+        return sizeof(float) * (uint64_t)p->slots *
+               (z.conv + z.state + z.j_conv + z.j_k + z.j_d + z.j_g);
+    }
+    ft_kv kv;
+    kv_layout(&kv, p, l);
+    uint64_t sum = (uint64_t)space_pages(p, kv.space) * (kv.k_page + kv.v_page);
+    if (newest_layout(&kv, p, l))
+        sum += (uint64_t)space_pages(p, kv.space) * (kv.k_page + kv.v_page);
+    return sum;
+}
+
 uint64_t ft_cache_bytes(const ft_cache_params *p)
 {
     uint64_t sum = 0;
-    for (int l = 0; l < p->n_layer; l++) {
-        const ft_layer_state *s = &p->layer[l];
-        if (s->keep == FT_KEEP_DELTA) {
-            const ft_delta_sizes z = ft_delta_sizes_of(s, p->tentative);
-            sum += sizeof(float) * (uint64_t)p->slots *
-                   (z.conv + z.state + z.j_conv + z.j_k + z.j_d + z.j_g);
-        } else if (s->keep != FT_KEEP_NONE) {
-            ft_kv kv;
-            kv_layout(&kv, p, l);
-            sum += (uint64_t)space_pages(p, kv.space) * (kv.k_page + kv.v_page);
-            if (newest_layout(&kv, p, l))
-                sum += (uint64_t)space_pages(p, kv.space) * (kv.k_page + kv.v_page);
-        }
-    }
+    for (int l = 0; l < p->n_layer; l++) sum += ft_cache_layer_bytes(p, l);
     return sum;
 }
 
@@ -152,6 +158,9 @@ static bool layer_alloc(ft_cache *c, int l)
 {
     const ft_layer_state *s = &c->layer[l];
     if (s->keep == FT_KEEP_NONE) return true;
+    char name[32];
+    snprintf(name, sizeof name, "blk.%d.cache", l);
+    ft_dev_aim(c->dev, name);
     if (s->keep == FT_KEEP_DELTA) {
         c->has_delta = true;
         return delta_alloc(c, &c->delta[l], s);

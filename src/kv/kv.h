@@ -48,6 +48,7 @@ typedef struct ft_seq ft_seq;
 
 /* Bytes that a cache with these parameters takes on the device. */
 uint64_t ft_cache_bytes(const ft_cache_params *p);
+uint64_t ft_cache_layer_bytes(const ft_cache_params *p, int l); /* of one layer */
 
 ft_status ft_cache_new(ft_cache **out, ft_dev *d, const ft_cache_params *p, ft_err *err);
 void ft_cache_free(ft_cache *c);                   /* every sequence must be gone */

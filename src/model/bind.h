@@ -35,6 +35,9 @@ bool ft_bind_opt(ft_binder *b, ft_weight *w, int n, int k, const char *fmt, ...)
 void ft_bind_lookup(ft_binder *b, ft_weight *w, int n, int k, const char *name);
 /* A matrix whose single rows are read too, by ft_embed or ft_centroid_head. */
 void ft_bind_rows(ft_binder *b, ft_weight *w, int n, int k, const char *name);
+/* Both ends of a trunk: tokens to rows and rows to logits. One matrix does both where the file has
+ * no output.weight. */
+void ft_bind_ends(ft_binder *b, ft_weight *embed, ft_weight *head, int V, int D);
 void ft_bind_stack(ft_binder *b, ft_weight *w, int E, int n, int k, const char *fmt, ...)
     FT_PRINTF(6, 7);
 bool ft_bind_stack_opt(ft_binder *b, ft_weight *w, int E, int n, int k, const char *fmt, ...)

@@ -341,12 +341,7 @@ static ft_status bind(ft_model *m, ft_err *err)
     c->layer = ft_new_n(layer, (size_t)c->L);
     read_layers(&b, c, c->L - shared);
     ft_gemma4_ropes(&b, &c->rope_full, &c->rope_slide);
-    if (ft_bind_opt(&b, &c->head, c->V, c->D, "output.weight")) {
-        ft_bind_lookup(&b, &c->embed, c->V, c->D, "token_embd.weight");
-    } else {
-        ft_bind_rows(&b, &c->embed, c->V, c->D, "token_embd.weight");
-        c->head = c->embed;
-    }
+    ft_bind_ends(&b, &c->embed, &c->head, c->V, c->D);
     ft_bind_vec(&b, &c->out_norm, c->D, 1, "output_norm.weight");
     if (c->P) {
         ft_bind_lookup(&b, &c->ple_embed, c->V, c->P * c->L, "per_layer_token_embd.weight");

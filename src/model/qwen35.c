@@ -471,12 +471,7 @@ static ft_status bind(ft_model *m, ft_err *err)
     m->layer = ft_new_n(ft_layer_state, (size_t)m->n_layer);
     c->layer = ft_new_n(layer, (size_t)m->n_layer);
     read_rope(&b, c);
-    if (ft_bind_opt(&b, &c->head, c->V, c->D, "output.weight")) {
-        ft_bind_lookup(&b, &c->embed, c->V, c->D, "token_embd.weight");
-    } else {
-        ft_bind_rows(&b, &c->embed, c->V, c->D, "token_embd.weight");
-        c->head = c->embed;
-    }
+    ft_bind_ends(&b, &c->embed, &c->head, c->V, c->D);
     ft_bind_vec(&b, &c->out_norm, c->D, 1, "output_norm.weight");
     for (int l = 0; l < c->L; l++)
         bind_block(&b, c, l, blocks, is_recurrent(&b, l, blocks, interval));

@@ -163,7 +163,6 @@ static json_t *whole(ft_talk *t)
 }
 
 const ft_shape ft_anthropic_shape = {
-    .stream_type = "text/event-stream",
     .piece = piece,
     .end = end,
     .ping = ping,

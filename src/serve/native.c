@@ -104,12 +104,9 @@ static json_t *whole(ft_talk *t)
 }
 
 static const ft_shape SHAPE = {
-    .stream_type = "text/event-stream",
     .piece = piece,
     .end = end,
-    .ping = ft_sse_ping,
     .progress = progress,
-    .error = ft_sse_error,
     .whole = whole,
 };
 

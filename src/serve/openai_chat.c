@@ -91,14 +91,7 @@ static void end(ft_talk *t, ft_choice *c)
 
 static void finish(ft_talk *t)
 {
-    if (t->include_usage) {
-        json_t *j = head(t, "chat.completion.chunk");
-        json_object_set_new(j, "choices", json_array());
-        json_object_set_new(j, "usage", ft_usage_openai(t));
-        json_object_set_new(j, "timings", ft_timings(&t->choice[0].reply));
-        ft_talk_event(t, NULL, j);
-    }
-    ft_buf_puts(&t->c->out, "data: [DONE]\n\n");
+    ft_openai_finish(t, head(t, "chat.completion.chunk"));
 }
 
 static void progress(ft_talk *t, ft_choice *c, const ft_job_progress *p)
@@ -126,23 +119,17 @@ static json_t *choice(const ft_talk *t, const ft_choice *c)
 
 static json_t *whole(ft_talk *t)
 {
-    json_t *j = head(t, "chat.completion"), *list = json_array();
+    json_t *list = json_array();
     for (int i = 0; i < t->n; i++) json_array_append_new(list, choice(t, &t->choice[i]));
-    json_object_set_new(j, "choices", list);
-    json_object_set_new(j, "usage", ft_usage_openai(t));
-    json_object_set_new(j, "timings", ft_timings(&t->choice[0].reply));
-    return j;
+    return ft_openai_whole(t, head(t, "chat.completion"), list);
 }
 
 static const ft_shape SHAPE = {
-    .stream_type = "text/event-stream",
     .begin = begin,
     .piece = piece,
     .end = end,
     .finish = finish,
-    .ping = ft_sse_ping,
     .progress = progress,
-    .error = ft_sse_error,
     .whole = whole,
 };
 

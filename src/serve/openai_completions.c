@@ -95,18 +95,12 @@ static void end(ft_talk *t, ft_choice *c)
 
 static void finish(ft_talk *t)
 {
-    if (t->include_usage) {
-        json_t *j = head(t);
-        json_object_set_new(j, "choices", json_array());
-        json_object_set_new(j, "usage", ft_usage_openai(t));
-        ft_talk_event(t, NULL, j);
-    }
-    ft_buf_puts(&t->c->out, "data: [DONE]\n\n");
+    ft_openai_finish(t, head(t));
 }
 
 static json_t *whole(ft_talk *t)
 {
-    json_t *j = head(t), *list = json_array();
+    json_t *list = json_array();
     for (int i = 0; i < t->n; i++) {
         const ft_choice *c = &t->choice[i];
         const json_t *echo = echo_of(t, c);
@@ -121,20 +115,14 @@ static json_t *whole(ft_talk *t)
                                      reason_of(c)));
         ft_buf_release(&b);
     }
-    json_object_set_new(j, "choices", list);
-    json_object_set_new(j, "usage", ft_usage_openai(t));
-    json_object_set_new(j, "timings", ft_timings(&t->choice[0].reply));
-    return j;
+    return ft_openai_whole(t, head(t), list);
 }
 
 static const ft_shape SHAPE = {
-    .stream_type = "text/event-stream",
     .begin = begin,
     .piece = piece,
     .end = end,
     .finish = finish,
-    .ping = ft_sse_ping,
-    .error = ft_sse_error,
     .whole = whole,
 };
 

@@ -228,11 +228,9 @@ static void error(ft_talk *t, const ft_bad *bad)
 }
 
 const ft_shape ft_responses_shape = {
-    .stream_type = "text/event-stream",
     .begin = begin,
     .piece = piece,
     .end = end,
-    .ping = ft_sse_ping,
     .error = error,
     .whole = whole,
 };

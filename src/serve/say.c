@@ -121,7 +121,19 @@ void ft_sse_ping(ft_talk *t)
     ft_buf_puts(&t->c->out, ":\n\n");
 }
 
-void ft_sse_error(ft_talk *t, const ft_bad *bad)
+json_t *ft_openai_whole(ft_talk *t, json_t *j, json_t *choices)
 {
-    ft_talk_event(t, NULL, ft_problem_openai(bad));
+    json_object_set_new(j, "choices", choices);
+    json_object_set_new(j, "usage", ft_usage_openai(t));
+    json_object_set_new(j, "timings", ft_timings(&t->choice[0].reply));
+    return j;
+}
+
+void ft_openai_finish(ft_talk *t, json_t *chunk)
+{
+    if (t->include_usage)
+        ft_talk_event(t, NULL, ft_openai_whole(t, chunk, json_array()));
+    else
+        json_decref(chunk);
+    ft_buf_puts(&t->c->out, "data: [DONE]\n\n");
 }

@@ -113,14 +113,7 @@ json_t *ft_say_text(const char *p, size_t n)
     if (t) return t;
     ft_buf b;
     ft_buf_init(&b, SIZE_MAX / 2);
-    for (size_t i = 0; i < n;) {
-        int len;
-        if (ft_utf8_decode(p + i, n - i, &len) == FT_UTF8_BAD)
-            ft_buf_puts(&b, "\xEF\xBF\xBD");
-        else
-            ft_buf_put(&b, p + i, (size_t)len);
-        i += (size_t)len;
-    }
+    ft_utf8_repair(&b, p, n);
     t = json_stringn(ft_buf_z(&b), b.len);
     ft_buf_release(&b);
     return t;

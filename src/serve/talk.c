@@ -190,6 +190,22 @@ static bool failure(const ft_talk *t, ft_bad *bad)
     return false;
 }
 
+static void say_error(ft_talk *t, const ft_bad *bad)
+{
+    if (t->shape->error)
+        t->shape->error(t, bad);
+    else
+        ft_talk_event(t, NULL, ft_problem_openai(bad));
+}
+
+static void say_ping(ft_talk *t)
+{
+    if (t->shape->ping)
+        t->shape->ping(t);
+    else
+        ft_sse_ping(t);
+}
+
 static void complete(ft_talk *t)
 {
     ft_bad bad;
@@ -197,7 +213,7 @@ static void complete(ft_talk *t)
     t->finished = true;
     if (failure(t, &bad)) {
         if (t->stream)
-            t->shape->error(t, &bad);
+            say_error(t, &bad);
         else
             ft_call_fail(t->c, &bad);
     } else if (!t->stream) {
@@ -216,9 +232,8 @@ static bool pump(ft_call *call)
         done &= t->choice[i].done;
     }
     if (done && !t->finished) complete(t);
-    if (atomic_exchange(&call->ping_due, false) && t->stream && !done && !call->out.len &&
-        t->shape->ping)
-        t->shape->ping(t);
+    if (atomic_exchange(&call->ping_due, false) && t->stream && !done && !call->out.len)
+        say_ping(t);
     return done;
 }
 
@@ -350,7 +365,7 @@ void ft_talk_start(ft_call *c, ft_served *d, const ft_shape *shape, const char *
     c->cancel = cancel;
     c->release = release;
     if (!t->stream) return;
-    ft_call_stream(c, shape->stream_type);
+    ft_call_stream(c, shape->stream_type ? shape->stream_type : "text/event-stream");
     if (shape->begin) shape->begin(t);
 }
 

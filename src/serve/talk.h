@@ -56,14 +56,14 @@ typedef struct ft_piece {
 } ft_piece;
 
 typedef struct ft_shape {
-    const char *stream_type;   /* Content-Type of a stream */
+    const char *stream_type;   /* Content-Type of a stream; NULL: server-sent events */
     void (*begin)(ft_talk *t); /* before anything; may be NULL */
     void (*piece)(ft_talk *t, ft_choice *c, const ft_piece *p);
-    void (*end)(ft_talk *t, ft_choice *c);                                /* a choice is complete */
-    void (*finish)(ft_talk *t);                                           /* all are; may be NULL */
-    void (*ping)(ft_talk *t);                                             /* silence; may be NULL */
+    void (*end)(ft_talk *t, ft_choice *c); /* a choice is complete */
+    void (*finish)(ft_talk *t);            /* all are; may be NULL */
+    void (*ping)(ft_talk *t);              /* silence; NULL: a comment line, which clients skip */
     void (*progress)(ft_talk *t, ft_choice *c, const ft_job_progress *p); /* may be NULL */
-    void (*error)(ft_talk *t, const ft_bad *bad); /* after the stream has begun */
+    void (*error)(ft_talk *t, const ft_bad *bad); /* in a stream; NULL: data: {"error": ...} */
     json_t *(*whole)(ft_talk *t);                 /* the unstreamed answer */
 } ft_shape;
 
@@ -121,8 +121,11 @@ json_t *ft_progress_json(const ft_talk *t, const ft_job_progress *p);
 double ft_talk_now(void);
 /* A comment line, which clients skip. */
 void ft_sse_ping(ft_talk *t);
-/* data: {"error": ...} */
-void ft_sse_error(ft_talk *t, const ft_bad *bad);
+/* How OpenAI's streams end: the sums in a chunk of their own if they were asked for (chunk is
+ * stolen), then [DONE]. */
+void ft_openai_finish(ft_talk *t, json_t *chunk);
+/* The same in one piece: j with choices, which are stolen, and the sums. */
+json_t *ft_openai_whole(ft_talk *t, json_t *j, json_t *choices);
 /* null when the text is empty and `call` is set */
 json_t *ft_choice_text(const ft_choice *c);
 /* [{id, type, function: {name, arguments}}] */

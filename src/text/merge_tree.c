@@ -45,6 +45,9 @@
 #define EARLY         1    /* slots per rule, at least */
 #define RUN           8    /* bytes of a token that is tried again first */
 #define OPEN_BLOCKS   16   /* the last ones, where room is looked for */
+#define MEMO_BITS     12   /* pairs that are remembered: 32 KB of them */
+#define MEMO          ((size_t)1 << MEMO_BITS)
+#define TRIAL         4096 /* pairs of a piece after which remembering is judged */
 
 /* How a token is made: all that the walk along a border reads, so in a list of its own. */
 typedef struct origin {
@@ -457,17 +460,37 @@ static void prepare(ft_tree_work *w, size_t n)
         w->id = ft_new_n(uint32_t, w->cap);
         w->spare = ft_new_n(uint16_t, w->cap);
         w->dead = ft_new_n(uint64_t, w->cap / 64 + 1);
+        w->memo = ft_new_n(uint64_t, MEMO);
+        memset(w->memo, 0xFF, MEMO * sizeof *w->memo); /* no pair */
     }
     memset(w->dead, 0, (n / 64 + 1) * sizeof *w->dead);
+    w->n_asked = n < TRIAL ? TRIAL : 0;
+    w->n_known = 0;
+}
+
+/* apart_inside, remembered. Pairs of words come again; those of random letters do not: a piece
+ * whose first pairs were mostly new is not asked any more. */
+static inline bool apart_again(const ft_merge_tree *t, ft_tree_work *w, uint32_t a, uint32_t b)
+{
+    if (w->n_asked == TRIAL && w->n_known < TRIAL / 4) return apart_inside(t, a, b);
+    const uint64_t key = (uint64_t)a << 32 | b;
+    uint64_t *m = &w->memo[(a * 0x9E3779B1u + b * 0x85EBCA6Bu) >> (32 - MEMO_BITS)];
+    const bool known = *m >> 1 == key;
+    if (w->n_asked < TRIAL) {
+        w->n_asked++;
+        w->n_known += known;
+    }
+    if (!known) *m = key << 1 | apart_inside(t, a, b);
+    return *m & 1;
 }
 
 /* Does the n-th token of the list stay apart from a token behind it? A rule that joins the two as
  * they are would make a token that begins where the n-th does: it is enough to look for one when
  * the tree reaches that far from there. */
-static inline bool holds(const ft_merge_tree *t, const ft_tree_work *w, size_t n, match next)
+static inline bool holds(const ft_merge_tree *t, ft_tree_work *w, size_t n, match next)
 {
     if (next.len <= w->spare[n]) return apart(t, w->id[n], next.id);
-    return apart_inside(t, w->id[n], next.id);
+    return apart_again(t, w, w->id[n], next.id);
 }
 
 /* In a long run of one character the answer is mostly one token again and again, and not the
@@ -520,5 +543,6 @@ void ft_tree_work_release(ft_tree_work *w)
     ft_free(w->id);
     ft_free(w->spare);
     ft_free(w->dead);
+    ft_free(w->memo);
     *w = (ft_tree_work){0};
 }

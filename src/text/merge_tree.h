@@ -24,9 +24,11 @@ void ft_merge_tree_free(ft_merge_tree *t);
 
 /* Working memory of one thread; belongs to one tree. */
 typedef struct ft_tree_work {
-    uint32_t *id;    /* the answer */
-    uint16_t *spare; /* how much longer the longest token from there is */
-    uint64_t *dead;  /* bits: places that lead nowhere */
+    uint32_t *id;              /* the answer */
+    uint16_t *spare;           /* how much longer the longest token from there is */
+    uint64_t *dead;            /* bits: places that lead nowhere */
+    uint64_t *memo;            /* pairs of tokens << 1 | do they stay apart */
+    uint32_t n_asked, n_known; /* of the first pairs of this piece */
     size_t cap;
 } ft_tree_work;
 

@@ -275,6 +275,7 @@ static void put_json(ft_buf *b, const ft_gguf *g, const ft_facts *f, const ft_in
                   f->words, "drafter", f->drafter, "has_drafter", (int)f->has_drafter, "memory",
                   memory_json(f, o->ctx), "warnings", warnings, "types", types_json(g), "keys",
                   keys_json(g), "tensors", tensors_json(g));
+    if (o->caches) json_object_set(r, "caches", o->caches);
     char *text = r ? json_dumps(r, JSON_COMPACT) : NULL;
     if (text) ft_buf_puts(b, text);
     ft_buf_putc(b, '\n');

@@ -5,6 +5,8 @@
 
 #include "base/buf.h"
 
+#include <jansson.h>
+
 typedef struct ft_inspect_opts {
     const char *path;
     bool use_mmap;
@@ -12,6 +14,7 @@ typedef struct ft_inspect_opts {
     bool json;
     bool check; /* read every tensor; a damaged one is an error after the report */
     int threads;
+    json_t *caches; /* for the JSON report: what caches take; NULL: not known */
 } ft_inspect_opts;
 
 /* Appends the report to out. With check, FT_EFORMAT names the first damaged block; the report is

@@ -33,6 +33,20 @@ ok "and a picture of it" $?
 same "no prompt asked for" "$("$ft" bench -m "$model" -p 0 -n 4 -r 1 -q | grep -c '^prompt')" 0
 "$ft" bench -m "$model" -p 0 -n 4 -r 1 -d 64 -q | grep -q 'after 64 tokens'
 ok "decoding in the middle of a text" $?
+"$ft" bench -m "$model" -p 0 -n 4 -r 1 -q --seqs 3 | grep -q '3 sequences together'
+ok "sequences that decode together" $?
+sim=$("$ft" bench -m "$model" -p 32 -n 48 -r 1 --sim-accept 1 --spec-draft-n-max 2 --json)
+same "a simulated acceptance is named" "$(grep -c '"simulated_acceptance"' <<<"$sim")" 1
+same "ways: off, governed, 1 and 2 drafts" "$(grep -c '"drafts"' <<<"$sim")" 4
+same "all drafts are agreed to with probability 1" \
+    "$(awk '/"draft_n"/ { d = $2 + 0 } /"draft_n_accepted"/ { print (d == $2 + 0) }' <<<"$sim" | sort -u)" 1
+same "and none with probability 0" \
+    "$("$ft" bench -m "$model" -p 0 -n 12 -r 1 --seqs 2 --sim-accept 0 --json | awk '/"draft_n_accepted"/ { n += $2 } END { print n + 0 }')" 0
+text=$("$ft" bench -m "$model" -p 0 -n 8 -r 1 -q --sim-accept 0.8,0.75)
+same "the table says that it is simulated" "$(grep -c '^SIMULATED acceptance: 0.8, 0.75 ' <<<"$text")" 1
+fails "an acceptance above 1" 'probabilities from 0 to 1' "$ft" bench -m "$model" --sim-accept 0.8,1.5
+fails "an acceptance that is no number" 'probabilities from 0 to 1' "$ft" bench -m "$model" --sim-accept high
+fails "no drafter to simulate" 'switched off' "$ft" bench -m "$model" --sim-accept 0.8 --spec-type none
 fails "nothing to measure" 'want some of either' "$ft" bench -m "$model" -p 0 -n 0
 fails "words" '1 words given' "$ft" bench -m "$model" fast
 fails "no such model" 'No such file' "$ft" bench -m "$dir/none.gguf"

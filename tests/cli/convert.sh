@@ -1,47 +1,22 @@
 #!/usr/bin/env bash
 # foretoken convert from the outside: what it says, what it returns, what it leaves behind.
-set -u
-cd "$(dirname "$0")/../.." || exit 1
-build=${BUILD:-build}
-ft=$build/foretoken
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0
-
-ok() { # name command...
-    local name=$1; shift
-    if "$@" >"$tmp/log" 2>&1; then passed=$((passed + 1)); else
-        failed=$((failed + 1)); echo "FAILED: $name"; cat "$tmp/log"
-    fi
-}
-
-# Exit code 1, one line on standard error with these words, nothing written.
-refuse() { # name "word|word" command...
-    local name=$1 words=$2 rc w bad=""; shift 2
-    "$@" >"$tmp/stdout" 2>"$tmp/stderr"
-    rc=$?
-    [ $rc -eq 1 ] || bad="exit code $rc"
-    [ "$(wc -l <"$tmp/stderr")" -eq 1 ] || bad="$bad; not one line"
-    while IFS= read -r w; do grep -qF -- "$w" "$tmp/stderr" || bad="$bad; no \"$w\""; done < <(tr '|' '\n' <<<"$words")
-    [ -z "$(ls "$tmp"/out* 2>/dev/null)" ] || bad="$bad; left $(ls "$tmp"/out*)"
-    rm -f "$tmp"/out*
-    if [ -z "$bad" ]; then passed=$((passed + 1)); else
-        failed=$((failed + 1)); echo "FAILED: $name:$bad"; cat "$tmp/stderr"
-    fi
-}
+# shellcheck source=tests/cli/plain.bash
+. "$(dirname "$0")/plain.bash"
+build=${BUILD:-build} tmp=$dir
 
 "$build/tests/golden" --folder "$tmp/hf" tests/golden/qwen35-gqa || exit 1
 out=$tmp/out.gguf
 
-ok "converts" "$ft" convert "$tmp/hf" "$out" --no-vocab
-cp "$tmp/log" "$tmp/said"
-ok "says so" grep -q 'out.gguf: qwen35, 71 tensors, BF16' "$tmp/said"
-ok "starts with the magic" test "$(head -c 4 "$out")" = GGUF
+works "converts" "$ft" convert "$tmp/hf" "$out" --no-vocab
+cp "$dir/.out" "$tmp/said"
+works "says so" grep -q 'out.gguf: qwen35, 71 tensors, BF16' "$tmp/said"
+works "starts with the magic" test "$(head -c 4 "$out")" = GGUF
 cp "$out" "$tmp/first"
-ok "one thread" "$ft" convert "$tmp/hf" "$out" --no-vocab -t 1 -q
-ok "quiet is quiet" test ! -s "$tmp/log"
-ok "gives the same bytes on one thread" cmp "$out" "$tmp/first"
-ok "is readable" test "$(stat -c %a "$out")" = "$(printf '%o' $((0666 & ~$(umask))))"
+works "one thread" "$ft" convert "$tmp/hf" "$out" --no-vocab -t 1 -q
+[ ! -s "$dir/.out" ]
+ok "quiet is quiet" $?
+works "gives the same bytes on one thread" cmp "$out" "$tmp/first"
+works "is readable" test "$(stat -c %a "$out")" = "$(printf '%o' $((0666 & ~$(umask))))"
 rm -f "$out"
 
 refuse "no tokenizer" "tokenizer.json|--no-vocab" "$ft" convert "$tmp/hf" "$out"
@@ -74,5 +49,4 @@ change 's/x/x/'; rm "$tmp/bad/model.safetensors"; bad "no weights" "$tmp/bad"
 change 's/x/x/'; rm "$tmp/bad/model.safetensors"
 head -c 100000 "$tmp/hf/model.safetensors" >"$tmp/bad/model.safetensors"; bad "weights cut off" "model.safetensors"
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+finish

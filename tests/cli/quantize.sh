@@ -1,34 +1,8 @@
 #!/usr/bin/env bash
 # foretoken quantize from the outside: what it says, what it returns, what it leaves behind.
-set -u
-cd "$(dirname "$0")/../.." || exit 1
-build=${BUILD:-build}
-ft=$build/foretoken
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0
-
-ok() { # name command...
-    local name=$1; shift
-    if "$@" >"$tmp/log" 2>&1; then passed=$((passed + 1)); else
-        failed=$((failed + 1)); echo "FAILED: $name"; cat "$tmp/log"
-    fi
-}
-
-# Exit code 1, one line on standard error with these words, nothing written.
-refuse() { # name "word|word" command...
-    local name=$1 words=$2 rc w bad=""; shift 2
-    "$@" >"$tmp/stdout" 2>"$tmp/stderr"
-    rc=$?
-    [ $rc -eq 1 ] || bad="exit code $rc"
-    [ "$(wc -l <"$tmp/stderr")" -eq 1 ] || bad="$bad; not one line"
-    while IFS= read -r w; do grep -qF -- "$w" "$tmp/stderr" || bad="$bad; no \"$w\""; done < <(tr '|' '\n' <<<"$words")
-    [ -z "$(ls "$tmp"/out* 2>/dev/null)" ] || bad="$bad; left $(ls "$tmp"/out*)"
-    rm -f "$tmp"/out*
-    if [ -z "$bad" ]; then passed=$((passed + 1)); else
-        failed=$((failed + 1)); echo "FAILED: $name:$bad"; cat "$tmp/stderr"
-    fi
-}
+# shellcheck source=tests/cli/plain.bash
+. "$(dirname "$0")/plain.bash"
+build=${BUILD:-build} tmp=$dir
 
 "$build/tests/golden" --folder "$tmp/hf" tests/golden/qwen35-moe || exit 1
 "$build/tests/golden" --folder "$tmp/as" tests/golden/gemma4-edge-assistant || exit 1
@@ -38,34 +12,34 @@ in=$tmp/in.gguf out=$tmp/out.gguf
 
 for t in F32 F16 BF16 Q8_0 Q6_K Q5_K_M Q5_K_S Q5_1 Q5_0 Q4_K_M Q4_K_S Q4_1 Q4_0 IQ4_NL IQ4_XS \
     Q3_K_L Q3_K_M Q3_K_S Q2_K Q2_K_S MXFP4 TQ4_1S TQ3_1S; do
-    ok "$t" "$ft" quantize "$in" "$tmp/$t.gguf" "$t" -q
-    ok "$t is there" test -s "$tmp/$t.gguf"
+    works "$t" "$ft" quantize "$in" "$tmp/$t.gguf" "$t" -q
+    works "$t is there" test -s "$tmp/$t.gguf"
 done
 smaller() { [ "$(stat -c %s "$tmp/$1.gguf")" -lt "$(stat -c %s "$tmp/$2.gguf")" ]; }
-ok "Q4_K_M is smaller than Q8_0" smaller Q4_K_M Q8_0
-ok "Q2_K is smaller than Q4_K_S" smaller Q2_K Q4_K_S
-ok "Q8_0 is smaller than BF16" smaller Q8_0 BF16
-ok "one thread" "$ft" quantize "$in" "$out" Q4_K_M -q -t 1
-ok "gives the same bytes on one thread" cmp "$out" "$tmp/Q4_K_M.gguf"
+works "Q4_K_M is smaller than Q8_0" smaller Q4_K_M Q8_0
+works "Q2_K is smaller than Q4_K_S" smaller Q2_K Q4_K_S
+works "Q8_0 is smaller than BF16" smaller Q8_0 BF16
+works "one thread" "$ft" quantize "$in" "$out" Q4_K_M -q -t 1
+works "gives the same bytes on one thread" cmp "$out" "$tmp/Q4_K_M.gguf"
 rm -f "$out"
 
 "$ft" quantize "$in" Q4_K_M --dry-run >"$tmp/table"
-ok "dry run names the MTP block" grep -q 'nextn.eh_proj.weight .*-> Q8_0' "$tmp/table"
-ok "dry run keeps the router" grep -q 'ffn_gate_inp.weight .*-> F32' "$tmp/table"
-ok "dry run sums up" grep -q 'in.gguf: Q4_K_M, 96 tensors,' "$tmp/table"
-ok "dry run has a line per tensor" test "$(wc -l <"$tmp/table")" -eq 97
+works "dry run names the MTP block" grep -q 'nextn.eh_proj.weight .*-> Q8_0' "$tmp/table"
+works "dry run keeps the router" grep -q 'ffn_gate_inp.weight .*-> F32' "$tmp/table"
+works "dry run sums up" grep -q 'in.gguf: Q4_K_M, 96 tensors,' "$tmp/table"
+works "dry run has a line per tensor" test "$(wc -l <"$tmp/table")" -eq 97
 "$ft" quantize "$in" Q4_K_M --dry-run --no-keep-mtp >"$tmp/table"
-ok "without keep-mtp" grep -q 'nextn.eh_proj.weight .*-> Q4_K' "$tmp/table"
+works "without keep-mtp" grep -q 'nextn.eh_proj.weight .*-> Q4_K' "$tmp/table"
 "$ft" quantize "$tmp/as.gguf" Q4_0 --dry-run >"$tmp/table"
-ok "ids stay ids" grep -q 'masked_embd_ordering .*I32 .*-> I32' "$tmp/table"
-ok "projections of a drafter" grep -q 'nextn.pre_projection.weight .*-> Q8_0' "$tmp/table"
-ok "blocks of a drafter" grep -q 'blk.0.ffn_up.weight .*-> Q4_0' "$tmp/table"
+works "ids stay ids" grep -q 'masked_embd_ordering .*I32 .*-> I32' "$tmp/table"
+works "projections of a drafter" grep -q 'nextn.pre_projection.weight .*-> Q8_0' "$tmp/table"
+works "blocks of a drafter" grep -q 'blk.0.ffn_up.weight .*-> Q4_0' "$tmp/table"
 printf '# comment\n\nffn_down_exps=q5_K\n' >"$tmp/types"
 "$ft" quantize "$in" Q4_K_M --dry-run --tensor-type-file "$tmp/types" --tensor-type 'blk\.0\.=iq4_nl' >"$tmp/table"
-ok "types from the command line first" grep -q 'blk.0.ffn_down_exps.weight .*-> IQ4_NL' "$tmp/table"
-ok "types from a file" grep -q 'blk.1.ffn_down_exps.weight .*-> Q5_K' "$tmp/table"
+works "types from the command line first" grep -q 'blk.0.ffn_down_exps.weight .*-> IQ4_NL' "$tmp/table"
+works "types from a file" grep -q 'blk.1.ffn_down_exps.weight .*-> Q5_K' "$tmp/table"
 "$ft" quantize "$in" Q4_K_M --dry-run --json >"$tmp/json"
-ok "JSON" grep -q '^{"type":"Q4_K_M","bytes_from":[0-9]*,"bytes_to":[0-9]*,"bits_per_weight":' "$tmp/json"
+works "JSON" grep -q '^{"type":"Q4_K_M","bytes_from":[0-9]*,"bytes_to":[0-9]*,"bits_per_weight":' "$tmp/json"
 
 refuse "unknown type" "Q7_X|Q4_K_M" "$ft" quantize "$in" "$out" Q7_X
 refuse "no such file" "nothing.gguf" "$ft" quantize "$tmp/nothing.gguf" "$out" Q8_0
@@ -82,7 +56,6 @@ full() { (trap '' XFSZ; ulimit -f 1000; "$@"); } # files of at most 1000 blocks:
 refuse "full disk" "$out|too large" full "$ft" quantize "$in" "$out" Q8_0 -q
 head -c 1000000 "$in" >"$tmp/cut.gguf"
 refuse "input cut off" "cut.gguf" "$ft" quantize "$tmp/cut.gguf" "$out" Q8_0
-ok "requantize when allowed" "$ft" quantize "$tmp/Q8_0.gguf" "$out" Q4_K_M --allow-requantize -q
+works "requantize when allowed" "$ft" quantize "$tmp/Q8_0.gguf" "$out" Q4_K_M --allow-requantize -q
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+finish

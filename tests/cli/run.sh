@@ -98,6 +98,14 @@ fails "grammar and schema" 'want one of them' "$ft" run -m "$model" --grammar 'r
 printf 'a\0b' >"$dir/zero"
 fails "a zero byte" 'zero byte' "$ft" run -m "$model" -f "$dir/zero"
 
+# a template's BOS reaches the model once
+"$ft" synth micro-gemma q8_0 "$dir/gemma.gguf" -q
+prompt=$(echo '{"messages": [{"role": "user", "content": "hi"}], "add_generation_prompt": true}' |
+    "$ft" template -m "$dir/gemma.gguf" --jsonl | sed 's/{"prompt"/{"text"/')
+same "a template with BOS" "${prompt:0:14}" '{"text": "<bos'
+same "BOS comes once" "$("$ft" run -m "$dir/gemma.gguf" --json -n 1 hi | field prompt_tokens)" \
+    "$("$ft" tokenize -m "$dir/gemma.gguf" --jsonl <<<"$prompt" | tr -cd ',' | wc -c | awk '{print $1 + 1}')"
+
 # endings
 run --raw -n 4000 -c 4096 --ignore-eos one 2>"$dir/.err" | head -c 5 >/dev/null
 same "a closed pipe is no error" "${PIPESTATUS[0]}:$(wc -c <"$dir/.err")" "0:0"

@@ -1,34 +1,10 @@
 #!/usr/bin/env bash
 # foretoken synth: every shape can be planned, small ones are written, and what cannot be done is one
 # line on standard error with nothing left behind.
-set -u
+# shellcheck source=tests/cli/plain.bash
+. "$(dirname "$0")/plain.bash"
 # looking for leaks costs seconds per process under the sanitizers: once, at the end, is enough
 export ASAN_OPTIONS=detect_leaks=0
-ft=${BUILD:-build}/foretoken
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-passed=0 failed=0
-
-ok() { # name, status
-    if [ "$2" -eq 0 ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "failed: $1"
-    fi
-}
-
-# fails NAME PATTERN command...: exit code 1, one line on standard error that matches, no file left
-fails() {
-    local name=$1 pattern=$2; shift 2
-    "$@" >"$dir/.out" 2>"$dir/.err"
-    local rc=$?
-    [ "$rc" -eq 1 ] && [ "$(wc -l <"$dir/.err")" -eq 1 ] && grep -q -- "$pattern" "$dir/.err" &&
-        [ ! -s "$dir/.out" ] && [ -z "$(find "$dir" -name '*.part' -o -name 'x.gguf')" ]
-    local st=$?
-    [ "$st" -eq 0 ] || sed "s/^/  rc $rc: /" "$dir/.err"
-    ok "$name" "$st"
-}
 
 for shape in 27b 35b-a3b 9b 4b 2b 0.8b tiny tiny-moe micro e2b e4b 12b 26b-a4b 31b micro-gemma \
     e2b-assistant e4b-assistant 12b-assistant 26b-a4b-assistant 31b-assistant \
@@ -87,5 +63,4 @@ if mkdir "$dir/small" && mount -t tmpfs -o size=128k none "$dir/small" 2>/dev/nu
 fi
 ASAN_OPTIONS=detect_leaks=1 "$ft" synth micro Q8_0 "$dir/a.gguf" -q
 ok "no leaks" $?
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+finish

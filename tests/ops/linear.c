@@ -125,6 +125,10 @@ static void embed(ft_optest *t, const int *n)
     ft_weight w = t_weight(t, (ft_type)n[3], V, D, 1);
     int32_t token[128];
     for (int i = 0; i < T; i++) token[i] = t_below(t, V);
+    /* every third one is an id that a step before left on the device, or left out */
+    const int32_t drawn[] = {t_below(t, V), -1, t_below(t, V)};
+    for (int i = 2; i < T; i += 3) token[i] = ft_token_drawn(i / 3 % 3);
+    t->batch.drawn = t_put(t, drawn, sizeof drawn);
     t->batch.T = rows;
     t->batch.token = t_ints(t, token + (t->pick >= 0 ? t->pick : 0), rows);
     ft_mat y = t_output(t, T, D);

@@ -10,6 +10,7 @@
 #include "base/type.h"
 #include "base/utf8.h"
 
+#include "folder.h"
 #include "unit.h"
 
 #include <math.h>
@@ -134,8 +135,8 @@ static void dict_finds_what_was_put(void **state)
 static void output_file_appears_only_when_complete(void **state)
 {
     (void)state;
-    char dir[] = "/tmp/ft-unit-XXXXXX", path[64];
-    assert_non_null(mkdtemp(dir));
+    char dir[64], path[80];
+    folder_new(dir);
     snprintf(path, sizeof path, "%s/out", dir);
     ft_err err;
     ft_out *o;

@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "text/detok.h"
 
+#include "folder.h"
 #include "unit.h"
 
 #include <pthread.h>
@@ -16,16 +17,15 @@
 /* A vocabulary out of tests/data; pre: take this split pattern instead of the file's. */
 static ft_vocab *open_json(const char *name, const char *pre)
 {
-    char dir[] = "/tmp/ft-bpe-XXXXXX", path[64], json[128];
+    char dir[64], path[80], json[128];
     ft_err err;
-    assert_non_null(mkdtemp(dir));
+    folder_new(dir);
     snprintf(path, sizeof path, "%s/vocab.gguf", dir);
     snprintf(json, sizeof json, DATA "%s.json", name);
     if (vj_write_as(json, path, pre, &err)) fail_msg("%s", err.text);
     ft_vocab *v;
     if (ft_vocab_load(&v, path, &err)) fail_msg("%s", err.text);
-    unlink(path);
-    rmdir(dir);
+    folder_free(dir);
     return v;
 }
 

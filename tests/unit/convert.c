@@ -5,6 +5,7 @@
 #include "golden_build.h"
 #include "quant/quant.h"
 
+#include "folder.h"
 #include "unit.h"
 
 #include <math.h>
@@ -21,8 +22,7 @@ typedef struct box { /* a folder of its own for each test */
 static int setup(void **state)
 {
     box *b = ft_new(box);
-    strcpy(b->dir, "/tmp/foretoken-convert-XXXXXX");
-    if (!mkdtemp(b->dir)) return -1;
+    folder_new(b->dir);
     snprintf(b->hf, sizeof b->hf, "%s/hf", b->dir);
     snprintf(b->out, sizeof b->out, "%s/out.gguf", b->dir);
     *state = b;

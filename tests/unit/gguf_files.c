@@ -7,6 +7,7 @@
 #include "gguf/writer.h"
 #include "gguf_bytes.h"
 
+#include "folder.h"
 #include "unit.h"
 
 #include <stdio.h>
@@ -19,16 +20,14 @@ static char folder[64];
 static int fresh(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/ft-gguf-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    folder_new(folder);
+    return 0;
 }
 
 static int done(void **state)
 {
     (void)state;
-    char cmd[96];
-    snprintf(cmd, sizeof cmd, "rm -rf %s", folder);
-    return system(cmd);
+    return folder_free(folder);
 }
 
 static const char *in_folder(const char *name)

@@ -9,6 +9,7 @@
 #include "tools/shapes.h"
 #include "tools/synth_blocks.h"
 
+#include "folder.h"
 #include "unit.h"
 
 #include <math.h>
@@ -16,20 +17,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static char path[64];
+static char dir[64], path[80];
 
 static int fresh(void **state)
 {
     (void)state;
-    strcpy(path, "/tmp/ft-inspect-XXXXXX");
-    const int fd = mkstemp(path);
-    return fd < 0 ? -1 : close(fd);
+    folder_new(dir);
+    snprintf(path, sizeof path, "%s/model.gguf", dir);
+    return 0;
 }
 
 static int done(void **state)
 {
     (void)state;
-    return unlink(path);
+    return folder_free(dir);
 }
 
 /* Every type: finite scales, mean zero, the deviation that was asked for. */

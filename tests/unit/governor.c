@@ -32,7 +32,7 @@ static double speed(const world *w, int n, int max, int fixed, ft_gov_costs *c, 
         int kept = 0;
         while (kept < k && ft_rng_f64(&r) < w->accept[kept]) kept++;
         ft_gov_trunk(c, 1 + k, t);
-        for (int i = 0; i < k; i++) ft_gov_draft(c, i == 0, w->draft);
+        for (int i = 0; i < k; i++) ft_gov_draft(c, i == 0, 1, w->draft);
         ft_gov_accept(&g, c, k, kept);
         if (k && plain) ft_gov_behind(c, plain, plain * w->missed);
         s += t + k * w->draft + (k ? plain * w->missed : 0);
@@ -72,6 +72,67 @@ static void never_loses(void **state)
     }
 }
 
+/* So many replies at once, each with a governor of its own: tokens per second of all, over n rounds
+ * that each of them takes part in. on: governed. */
+static double speed_of_many(const world *w, int lanes, int n, bool on, ft_gov_costs *c,
+                            uint64_t seed)
+{
+    enum { MOST = 64 };
+    ft_rng r = {seed};
+    ft_governor g[MOST];
+    double s = 0;
+    int tokens = 0;
+    for (int i = 0; i < lanes; i++) ft_gov_init(&g[i], c, false);
+    for (int at = 0; at < n; at++) {
+        int k[MOST], rows = lanes;
+        for (int i = 0; i < lanes; i++) rows += k[i] = on ? ft_gov_choose(&g[i], c, 3, lanes) : 0;
+        const double t = step(w, rows, &r);
+        ft_gov_trunk(c, rows, t);
+        s += t;
+        for (int j = 0; j < 3; j++) {
+            int drafting = 0;
+            for (int i = 0; i < lanes; i++) drafting += k[i] > j;
+            if (!drafting) break;
+            ft_gov_draft(c, j == 0, drafting, w->draft * drafting);
+            s += w->draft * drafting;
+        }
+        for (int i = 0; i < lanes; i++) {
+            int kept = 0;
+            while (kept < k[i] && ft_rng_f64(&r) < w->accept[kept]) kept++;
+            ft_gov_accept(&g[i], c, k[i], kept);
+            tokens += 1 + kept;
+        }
+    }
+    return tokens / s;
+}
+
+/* Drafts that pay for one reply do not when rows and drafts of many cost time each: what one was
+ * timed at says nothing about many, nor do the tries of a few among them. */
+static void many_replies(void **state)
+{
+    (void)state;
+    static const world worlds[] = {
+        {1, 0.3, 0.15, 0.1, {0.8, 0.7, 0.6, 0.5}, 0}, /* rows of many cost as much as they earn */
+        {1, 0.004, 0.002, 0.1, {0.8, 0.7, 0.6, 0.5}, 0}, /* they are nearly free */
+    };
+    for (size_t i = 0; i < FT_COUNT(worlds); i++)
+        for (int lanes = 2; lanes <= 48; lanes += 23) {
+            ft_gov_costs c;
+            ft_gov_costs_init(&c);
+            speed(&worlds[i], 500, 3, -1, &c, i + 1);
+            speed_of_many(&worlds[i], lanes, 40, true, &c, i + 2);
+            const double on = speed_of_many(&worlds[i], lanes, 600, true, &c, i + 3);
+            ft_gov_costs unused;
+            ft_gov_costs_init(&unused);
+            const double off = speed_of_many(&worlds[i], lanes, 600, false, &unused, i + 3);
+            if (on < 0.98 * off)
+                fail_msg("world %zu, %d replies: %.3f governed, %.3f without", i, lanes, on, off);
+            if (i == 1 && on < 1.3 * off)
+                fail_msg("world %zu, %d replies: %.3f governed, only %.3f without", i, lanes, on,
+                         off);
+        }
+}
+
 /* Acceptance that changes in the middle of a reply is noticed. */
 static void notices(void **state)
 {
@@ -91,6 +152,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(never_loses),
+        cmocka_unit_test(many_replies),
         cmocka_unit_test(notices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

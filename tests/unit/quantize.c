@@ -10,6 +10,7 @@
 #include "tools/imatrix.h"
 #include "tools/mix.h"
 
+#include "folder.h"
 #include "unit.h"
 
 #include <math.h>
@@ -28,8 +29,7 @@ typedef struct box {
 static int setup(void **state)
 {
     box *b = ft_new(box);
-    strcpy(b->dir, "/tmp/foretoken-quantize-XXXXXX");
-    if (!mkdtemp(b->dir)) return -1;
+    folder_new(b->dir);
     snprintf(b->in, sizeof b->in, "%s/in.gguf", b->dir);
     snprintf(b->out, sizeof b->out, "%s/out.gguf", b->dir);
     snprintf(b->im, sizeof b->im, "%s/im.gguf", b->dir);

@@ -5,6 +5,7 @@
 #include "base/half.h"
 #include "base/mem.h"
 
+#include "folder.h"
 #include "unit.h"
 
 #include <math.h>
@@ -18,16 +19,14 @@ static char folder[64];
 static int fresh(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/ft-st-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    folder_new(folder);
+    return 0;
 }
 
 static int done(void **state)
 {
     (void)state;
-    char cmd[96];
-    snprintf(cmd, sizeof cmd, "rm -rf %s", folder);
-    return system(cmd);
+    return folder_free(folder);
 }
 
 static void file_of(ft_buf *b, const char *header, const void *data, size_t n)

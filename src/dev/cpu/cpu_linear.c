@@ -212,7 +212,8 @@ static void embed_job(const ft_part *p, const void *args)
         const int t = i / pieces, at = i % pieces * grain, n = FT_MIN(grain, a->w.k - at);
         float *y = ft_mat_head(a->y, t, 0) + at;
         ft_row_decode(a->w.type, y,
-                      ft_weight_row(&a->w, 0, p->b->token[t]) + ft_type_row(a->w.type, (size_t)at),
+                      ft_weight_row(&a->w, 0, ft_token_of(p->b, t)) +
+                          ft_type_row(a->w.type, (size_t)at),
                       (size_t)n);
         for (int j = 0; j < n; j++) y[j] *= scale;
     }

@@ -37,7 +37,7 @@ typedef enum ft_cuda_place {
     FT_PLACE_COUNT
 } ft_cuda_place;
 
-enum { FT_CUDA_SHADOWS = 6, FT_CUDA_GRAPHS = 128 };
+enum { FT_CUDA_SHADOWS = 6, FT_CUDA_GRAPHS = 128, FT_CUDA_STAGES = 4 };
 
 /* bf16 planes of a matrix x[T, k]: [plane][k / 64][T][64], k rounded up to a multiple of 64 and
  * filled with zeros. */
@@ -67,10 +67,13 @@ typedef struct ft_cuda {
     size_t smem;        /* shared memory that a block may take */
     char words[128];
 
-    /* the batch on its way: pinned staging, and its place on the device */
-    unsigned char *stage, *there;
+    /* the batch on its way: pinned staging, and its place on the device. There are several, because
+     * a step may be recorded while the one before it still runs. */
+    unsigned char *stages[FT_CUDA_STAGES], *there;
+    cudaEvent_t staged[FT_CUDA_STAGES]; /* the copy out of it has happened */
+    unsigned char *stage;               /* of this step */
+    unsigned steps;
     size_t stage_bytes, stage_used;
-    cudaEvent_t staged; /* the copy out of stage has happened */
 
     void *place[FT_PLACE_COUNT];
     size_t place_bytes[FT_PLACE_COUNT];
@@ -138,6 +141,7 @@ void ft_cuda_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft
 /* weights.cu: file layout to the layout of the products. */
 ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err);
 void ft_cuda_unbind(ft_dev *d, ft_weight *w);
+uint64_t ft_cuda_weight_bytes(ft_dev *d, const ft_weight *w);
 
 #ifdef __cplusplus
 }

@@ -51,6 +51,12 @@ static void upload(ft_dev *d, void *dst, const void *src, size_t bytes)
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "upload");
 }
 
+static void move(ft_dev *d, void *dst, const void *src, size_t bytes)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_check(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, c->stream), "move");
+}
+
 static void download(ft_dev *d, void *dst, const void *src, size_t bytes)
 {
     ft_cuda *c = (ft_cuda *)d;
@@ -150,14 +156,17 @@ static void stage_grow(ft_cuda *c, size_t bytes)
     if (bytes <= c->stage_bytes) return;
     drop_graphs(c);
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
-    cudaFreeHost(c->stage);
+    cudaFreeHost(c->stages[0]);
     cudaFree(c->there);
-    c->stage = c->there = NULL;
+    c->stages[0] = c->there = NULL;
     c->stage_bytes = 0;
-    bytes += bytes / 2;
-    ft_cuda_check(c, cudaMallocHost((void **)&c->stage, bytes), "pinned memory");
+    bytes = ft_round_up(bytes + bytes / 2, 256);
+    ft_cuda_check(c, cudaMallocHost((void **)&c->stages[0], FT_CUDA_STAGES * bytes),
+                  "pinned memory");
     ft_cuda_check(c, cudaMalloc((void **)&c->there, bytes), "batch memory");
-    if (c->stage && c->there) c->stage_bytes = bytes;
+    if (!c->stages[0] || !c->there) return;
+    for (int i = 1; i < FT_CUDA_STAGES; i++) c->stages[i] = c->stages[0] + (size_t)i * bytes;
+    c->stage_bytes = bytes;
 }
 
 /* Cells that a launch is sized for: the same for a range of pasts, so that graphs are reused. */
@@ -177,10 +186,12 @@ static void record(ft_dev *d, const ft_batch *b)
     d->batch = b;
     c->planned = NULL;
     for (int i = 0; i < FT_CUDA_SHADOWS; i++) c->shadow[i].valid = false;
-    ft_cuda_check(c, cudaEventSynchronize(c->staged), "batch");
+    const unsigned turn = c->steps++ % FT_CUDA_STAGES;
+    ft_cuda_check(c, cudaEventSynchronize(c->staged[turn]), "batch");
     stage_grow(c, sizeof(ft_batch) + 2 * pages + (9 * T + out) * i4 + sizeof(ft_span) * (T + 1) +
                       16 * 16);
     if (!c->stage_bytes) return;
+    c->stage = c->stages[turn];
     c->stage_used = sizeof(ft_batch) + 16 - sizeof(ft_batch) % 16;
     ft_batch *n = &c->batch;
     *n = *b;
@@ -201,7 +212,7 @@ static void record(ft_dev *d, const ft_batch *b)
     ft_cuda_check(
         c, cudaMemcpyAsync(c->there, c->stage, c->stage_used, cudaMemcpyHostToDevice, c->stream),
         "batch");
-    ft_cuda_check(c, cudaEventRecord(c->staged, c->stream), "batch");
+    ft_cuda_check(c, cudaEventRecord(c->staged[turn], c->stream), "batch");
 }
 
 /* ---- steps as graphs ---- */
@@ -268,13 +279,34 @@ static ft_status sync(ft_dev *d, ft_err *err)
                    "the cuda device failed in %s: %s", c->where, cudaGetErrorString(c->error));
 }
 
-/* Scratch is sized when an op is first called: the first step of a shape is never captured. */
+static size_t shadow_bytes(const ft_dev_limits *l)
+{
+    const size_t rows = (size_t)l->rows, plain = rows * (size_t)l->k;
+    const size_t chosen = rows * (size_t)l->experts * (size_t)l->expert_k;
+    return 2 * sizeof(uint16_t) * FT_MAX(plain, chosen) + 128 * rows;
+}
+
+/* Shadows; scratch of experts (their sums and hidden values), of attention and delta nets; graphs,
+ * and what the driver loads with the kernels. */
+static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
+{
+    (void)d;
+    const uint64_t rows = (uint64_t)l->rows;
+    const uint64_t experts = rows * (uint64_t)l->experts * (uint64_t)l->expert_k * 8;
+    const uint64_t chunks = rows * (uint64_t)l->heads * (uint64_t)l->head_d * 8;
+    return FT_CUDA_SHADOWS * (uint64_t)shadow_bytes(l) + experts + chunks + ((uint64_t)256 << 20);
+}
+
+/* Scratch is sized when an op is first called: the first step of a shape is never captured. What
+ * weights needed on their way here is not needed any more. */
 static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
 {
     ft_cuda *c = (ft_cuda *)d;
-    const size_t rows = (size_t)l->rows, plain = rows * (size_t)l->k;
-    const size_t chosen = rows * (size_t)l->experts * (size_t)l->expert_k;
-    const size_t bytes = 2 * sizeof(uint16_t) * FT_MAX(plain, chosen) + 128 * rows;
+    const size_t bytes = shadow_bytes(l);
+    cudaStreamSynchronize(c->stream);
+    cudaFree(c->raw);
+    c->raw = NULL;
+    c->raw_bytes = 0;
     for (int i = 0; i < FT_CUDA_SHADOWS; i++) {
         ft_shadow *s = &c->shadow[i];
         if (bytes <= s->bytes) continue;
@@ -353,8 +385,9 @@ static void close_dev(ft_dev *d)
     cudaFree(c->raw);
     cudaFree(c->grid);
     cudaFree(c->there);
-    cudaFreeHost(c->stage);
-    if (c->staged) cudaEventDestroy(c->staged);
+    cudaFreeHost(c->stages[0]);
+    for (int i = 0; i < FT_CUDA_STAGES; i++)
+        if (c->staged[i]) cudaEventDestroy(c->staged[i]);
     cudaStreamDestroy(c->stream);
     ft_free(c);
 }
@@ -389,7 +422,8 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
                        p.major, p.minor);
     ft_cuda *c = ft_new(ft_cuda);
     e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
-    if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->staged, cudaEventDisableTiming);
+    for (int i = 0; i < FT_CUDA_STAGES && e == cudaSuccess; i++)
+        e = cudaEventCreateWithFlags(&c->staged[i], cudaEventDisableTiming);
     if (e != cudaSuccess) {
         ft_free(c);
         return no_gpu(err, e);
@@ -401,15 +435,19 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
     ft_dev *d = &c->dev;
     d->op = &ops;
     d->name = "cuda";
+    d->chains = true;
     d->no_tail = true;
     d->threads = 1;
     d->alloc = cuda_alloc;
     d->free = cuda_free;
     d->upload = upload;
+    d->move = move;
     d->download = download;
     d->bind = ft_cuda_bind;
     d->unbind = ft_cuda_unbind;
     d->reserve = reserve;
+    d->weight_bytes = ft_cuda_weight_bytes;
+    d->step_bytes = step_bytes;
     d->record = record;
     d->replay = replay;
     d->commit = commit;

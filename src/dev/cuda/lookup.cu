@@ -5,14 +5,16 @@
 
 /* A thread has eight columns of a row. */
 static __global__ void embed_kernel(ft_mat y, const uint8_t *w, size_t row_bytes, int type, int k,
-                                    const uint16_t *grid, const int32_t *token, float scale,
-                                    const float *w_scale)
+                                    const uint16_t *grid, const int32_t *token,
+                                    const int32_t *drawn, float scale, const float *w_scale)
 {
     after_last();
     const int t = blockIdx.x, i = (blockIdx.y * blockDim.x + threadIdx.x) * 8;
     if (i >= k) return;
+    int id = token[t];
+    if (id < 0) id = max(0, drawn[-1 - id]); /* as ft_token_of */
     float v[8];
-    decode8(type, w + (size_t)token[t] * row_bytes, i, k, v, grid);
+    decode8(type, w + (size_t)id * row_bytes, i, k, v, grid);
     const float s = scale * (w_scale ? *w_scale : 1.0f);
     for (int j = 0; j < 8 && i + j < k; j++) *mat_value(y, t, i + j) = s * v[j];
 }
@@ -24,7 +26,7 @@ extern "C" void ft_cuda_embed(ft_dev *d, ft_mat y, const ft_weight *w, float sca
     ft_cuda_wrote(c, y);
     const dim3 grid((unsigned)y.T, ft_blocks((size_t)w->k, 8 * 64));
     FT_LAUNCH_NEXT(c, embed_kernel, grid, 64, 0, y, (const uint8_t *)w->data, w->row_bytes,
-                   (int)w->type, w->k, c->grid, c->batch.token, scale, w->scale);
+                   (int)w->type, w->k, c->grid, c->batch.token, c->batch.drawn, scale, w->scale);
 }
 
 /* ---- centroid_head ---- */

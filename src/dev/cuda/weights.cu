@@ -299,6 +299,14 @@ extern "C" ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_
     return c->error == cudaSuccess ? FT_OK : d->sync(d, err);
 }
 
+extern "C" uint64_t ft_cuda_weight_bytes(ft_dev *d, const ft_weight *w)
+{
+    (void)d;
+    const uint64_t raw = (uint64_t)w->row_bytes * w->n * w->E;
+    const uint64_t packed = w->lookup ? 0 : (uint64_t)ft_packed_bytes(w->type, w->n, w->k) * w->E;
+    return packed + (w->lookup || w->rows || !packed ? raw : 0);
+}
+
 extern "C" void ft_cuda_unbind(ft_dev *d, ft_weight *w)
 {
     if (w->data != w->packed) d->free(d, (void *)w->data);

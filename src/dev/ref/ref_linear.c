@@ -16,7 +16,7 @@ static double dot(const float *a, const float *b, int n)
 void ft_ref_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale)
 {
     for (int t = 0; t < y.T; t++) {
-        const float *row = ft_ref_weight(d, w, 0, d->batch->token[t]);
+        const float *row = ft_ref_weight(d, w, 0, ft_token_of(d->batch, t));
         const float s = scale * ft_weight_scale(w, 0);
         for (int i = 0; i < w->k; i++) *ft_mat_value(y, t, i) = s * row[i];
     }

@@ -1,0 +1,210 @@
+#define _GNU_SOURCE
+#include "cli/bench_sim.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/cmd.h"
+#include "cli/model_opts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_K = 15, WAYS = MAX_K + 2 }; /* off, governed, 1, 2, ... */
+
+typedef struct bench {
+    int prompt, gen, depth, reps, seqs, k_max;
+    double accept[MAX_K];
+    int n_accept;
+    ft_decode_time way[WAYS]; /* the quickest run of each */
+    double prompt_s[2];       /* without a drafter, and with one that reads along */
+    char *name, *drafter;
+} bench;
+
+/* "0.8,0.75,0.7" */
+static ft_status parse(bench *b, const char *text, ft_err *err)
+{
+    for (const char *p = text;; p++) {
+        char *end;
+        const double v = strtod(p, &end);
+        if (end == p || (*end && *end != ',') || !(v >= 0 && v <= 1) || b->n_accept == MAX_K)
+            return ft_fail(err, FT_EINVAL,
+                           "--sim-accept %s, want 1 to %d probabilities from 0 to 1, with commas",
+                           text, MAX_K);
+        b->accept[b->n_accept++] = v;
+        if (!*end) return FT_OK;
+        p = end;
+    }
+}
+
+/* The first run of each kind warms up and does not count. */
+static ft_status prompts(bench *b, ft_llm *m, bool drafting, ft_err *err)
+{
+    ft_status st = FT_OK;
+    for (int i = -1; i < b->reps && b->prompt && !st; i++) {
+        double p, g;
+        st = ft_llm_time(m, b->prompt, 0, 0, &p, &g, err);
+        double *best = &b->prompt_s[drafting];
+        if (!st && i >= 0 && (!*best || p < *best)) *best = p;
+    }
+    return st;
+}
+
+static ft_status decode(bench *b, ft_llm *m, int way, ft_err *err)
+{
+    const ft_decode_params p = {.seqs = b->seqs,
+                                .depth = b->depth,
+                                .n_gen = b->gen,
+                                .draft_max = way == 0   ? 0
+                                             : way == 1 ? -1
+                                                        : way - 1,
+                                .accept = b->accept,
+                                .n_accept = b->n_accept};
+    ft_status st = FT_OK;
+    for (int i = -1; i < b->reps && !st; i++) {
+        ft_decode_time t, *best = &b->way[way];
+        st = ft_llm_decode(m, &p, &t, err);
+        if (!st && i >= 0 &&
+            (!best->tokens || (double)t.tokens / t.seconds > (double)best->tokens / best->seconds))
+            *best = t;
+    }
+    return st;
+}
+
+static ft_status measure(bench *b, const ft_llm_params *given, bool drafting, bool quiet,
+                         ft_err *err)
+{
+    ft_llm_params p = *given;
+    ft_llm *m = NULL;
+    if (!drafting) p.draft_max = 0;
+    ft_status st = ft_llm_open(&m, &p, err);
+    if (!st && drafting && !ft_llm_about(m)->drafts)
+        st = ft_fail(err, FT_EINVAL, "bench --sim-accept: %s", ft_llm_about(m)->drafter);
+    if (!st && drafting) {
+        b->name = ft_strdup(ft_llm_about(m)->name);
+        b->drafter = ft_strdup(ft_llm_about(m)->drafter);
+    }
+    if (!st) st = prompts(b, m, drafting, err);
+    const int from = drafting ? 1 : 0, to = drafting ? b->k_max + 2 : 1;
+    ft_progress *bar = ft_progress_new("bench", (uint64_t)(to - from), false, quiet);
+    for (int way = from; way < to && !st; way++) {
+        st = decode(b, m, way, err);
+        ft_progress_add(bar, 1);
+    }
+    ft_progress_free(bar);
+    ft_llm_close(m);
+    return st;
+}
+
+/* ---- results ---- */
+
+static double ratio(double a, double b)
+{
+    return b > 0 ? a / b : 0;
+}
+
+static double speed(const ft_decode_time *t)
+{
+    return ratio((double)t->tokens, t->seconds);
+}
+
+static void way_name(char out[16], int way)
+{
+    if (way < 2)
+        snprintf(out, 16, "%s", way ? "governed" : "off");
+    else
+        snprintf(out, 16, "K = %d", way - 1);
+}
+
+static double prompt_rate(const bench *b, int drafting)
+{
+    return ratio(b->prompt, b->prompt_s[drafting]);
+}
+
+static void print_table(const bench *b)
+{
+    printf("%s, drafts: %s\nSIMULATED acceptance:", b->name, b->drafter);
+    for (int i = 0; i < b->n_accept; i++) printf("%s %g", i ? "," : "", b->accept[i]);
+    printf(" of draft 1, 2, ... after those before it; the tokens mean nothing\n");
+    if (b->prompt)
+        printf("prompt of %d: %.1f tokens/s without a drafter, %.1f with one (%.2f %% more time)\n",
+               b->prompt, prompt_rate(b, 0), prompt_rate(b, 1),
+               100 * (ratio(b->prompt_s[1], b->prompt_s[0]) - 1));
+    printf("%-9s %9s %7s %9s %7s %7s %6s %12s %12s\n", "drafts", "tokens/s", "x off", "rounds/s",
+           "accept", "length", "K", "draft ms/rd", "verify ms/rd");
+    for (int w = 0; w < b->k_max + 2; w++) {
+        const ft_decode_time *t = &b->way[w];
+        const double rounds = (double)t->rounds / b->seqs;
+        char name[16];
+        way_name(name, w);
+        printf("%-9s %9.1f %7.3f %9.1f %7.3f %7.2f %6.2f %12.3f %12.3f\n", name, speed(t),
+               ratio(speed(t), speed(&b->way[0])), ratio(rounds, t->seconds),
+               ratio((double)t->accepted, (double)t->drafted),
+               ratio((double)t->tokens, (double)t->rounds),
+               ratio((double)t->drafted, (double)t->rounds), 1e3 * ratio(t->draft_s, rounds),
+               1e3 * ratio(t->verify_s, rounds));
+    }
+}
+
+static json_t *way_json(const bench *b, int way)
+{
+    const ft_decode_time *t = &b->way[way];
+    char name[16];
+    way_name(name, way);
+    return json_pack("{s:s, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "drafts", name,
+                     "tokens_per_second", speed(t), "against_off",
+                     ratio(speed(t), speed(&b->way[0])), "tokens", (json_int_t)t->tokens, "rounds",
+                     (json_int_t)t->rounds, "draft_n", (json_int_t)t->drafted, "draft_n_accepted",
+                     (json_int_t)t->accepted, "seconds", t->seconds, "draft_s", t->draft_s,
+                     "verify_s", t->verify_s);
+}
+
+static void print_json(const bench *b)
+{
+    json_t *j = json_object(), *accept = json_array(), *ways = json_array();
+    for (int i = 0; i < b->n_accept; i++) json_array_append_new(accept, json_real(b->accept[i]));
+    for (int w = 0; w < b->k_max + 2; w++) json_array_append_new(ways, way_json(b, w));
+    json_object_set_new(j, "model", json_string(b->name));
+    json_object_set_new(j, "drafter", json_string(b->drafter));
+    json_object_set_new(j, "simulated_acceptance", accept);
+    json_object_set_new(j, "sequences", json_integer(b->seqs));
+    json_object_set_new(j, "n_depth", json_integer(b->depth));
+    json_object_set_new(j, "n_prompt", json_integer(b->prompt));
+    json_object_set_new(j, "prompt_tps_off", json_real(prompt_rate(b, 0)));
+    json_object_set_new(j, "prompt_tps", json_real(prompt_rate(b, 1)));
+    json_object_set_new(j, "ways", ways);
+    char *text = json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    puts(text);
+    free(text);
+    json_decref(j);
+}
+
+int ft_bench_sim(const ft_opts *o)
+{
+    ft_err err;
+    ft_model_opts mo = {0};
+    ft_llm_params p;
+    const bool json = ft_opts_flag(o, "json"), quiet = json || ft_opts_flag(o, "quiet");
+    bench *b = ft_new(bench);
+    b->prompt = (int)ft_opts_int(o, "n-prompt");
+    b->gen = FT_MAX(1, (int)ft_opts_int(o, "n-gen"));
+    b->depth = (int)ft_opts_int(o, "n-depth");
+    b->reps = (int)ft_opts_int(o, "repetitions");
+    b->seqs = (int)ft_opts_int(o, "seqs");
+    ft_status st = parse(b, ft_opts_text(o, "sim-accept"), &err);
+    if (!st) st = ft_model_opts_params(&mo, o, &p, &err);
+    if (!st) {
+        b->k_max = p.draft_max;
+        p.lanes = b->seqs;
+        p.ctx = FT_MAX(p.ctx, FT_MAX(b->prompt, FT_MAX(1, b->depth) + b->gen) + MAX_K + 2);
+        st = measure(b, &p, true, quiet, &err); /* first: there may be no drafter */
+    }
+    if (!st) st = measure(b, &p, false, quiet, &err);
+    if (!st && json) print_json(b);
+    if (!st && !json) print_table(b);
+    ft_model_opts_release(&mo);
+    ft_free(b->name);
+    ft_free(b->drafter);
+    ft_free(b);
+    return st ? ft_die(&err) : 0;
+}

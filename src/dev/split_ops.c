@@ -1,0 +1,253 @@
+/* The ops of a split device: each chooses its side, brings its inputs there, and says what it
+ * wrote. */
+#include "dev/split_priv.h"
+
+#include <string.h>
+
+typedef enum use { READ, WRITE, CHANGE } use; /* CHANGE: what is there is read too */
+
+static size_t extent(ft_mat m)
+{
+    if (!m.T) return 0;
+    const size_t last = (size_t)(m.T - 1) * (size_t)m.rs + (size_t)(m.H - 1) * (size_t)m.hs;
+    return (last + (size_t)m.d) * sizeof(float);
+}
+
+/* A view has others' values between its own: they must not get lost with it. */
+static bool has_gaps(ft_mat m)
+{
+    return (m.H > 1 && m.hs != m.d) || (m.T > 1 && m.rs != m.H * m.d);
+}
+
+static void *bytes_on(ft_split *s, const void *p, size_t n, int side, use u)
+{
+    if (n && u != WRITE) ft_split_need(s, p, n, side);
+    if (n && u != READ) ft_split_wrote(s, p, n, side);
+    return ft_split_at(s, p, side);
+}
+
+/* The matrix on this side, for this use. */
+static ft_mat on(ft_split *s, ft_mat m, int side, use u)
+{
+    m.p = bytes_on(s, m.p, extent(m), side, u == WRITE && has_gaps(m) ? CHANGE : u);
+    return m;
+}
+
+/* Where a matrix is already; the fast side if it is on both. */
+static int where(const ft_split *s, ft_mat m)
+{
+    return ft_split_valid(s, m.p, extent(m), FT_SPLIT_FAST) ? FT_SPLIT_FAST : FT_SPLIT_HOST;
+}
+
+static int vec_side(const ft_split *s, ft_vec w, ft_mat m)
+{
+    return w.p ? ft_split_of(s, w.p) : where(s, m);
+}
+
+#define ENTER(SIDE)                                                                                \
+    ft_split *s = (ft_split *)d;                                                                   \
+    const int side = (SIDE);                                                                       \
+    ft_dev *h = s->half[side]
+
+/* ---- products ---- */
+
+static void embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale)
+{
+    ENTER(w->side);
+    h->op->embed(h, on(s, y, side, WRITE), w, scale);
+}
+
+static void linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
+{
+    ENTER(w->side);
+    const ft_mat from = on(s, x, side, READ);
+    h->op->linear(h, on(s, y, side, acc ? CHANGE : WRITE), from, w, acc);
+}
+
+static void linears(ft_dev *d, const ft_out *o, int n, ft_mat x)
+{
+    enum { MOST = 8 };
+    ft_out part[MOST];
+    for (int side = 0; side < 2; side++) {
+        ft_split *s = (ft_split *)d;
+        int m = 0;
+        assert(n <= MOST);
+        for (int i = 0; i < n; i++)
+            if (o[i].w->side == side) part[m++] = o[i];
+        if (!m) continue;
+        const ft_mat from = on(s, x, side, READ);
+        for (int i = 0; i < m; i++) part[i].y = on(s, part[i].y, side, WRITE);
+        s->half[side]->op->linears(s->half[side], part, m, from);
+    }
+}
+
+static void glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, const ft_weight *up,
+                ft_act act)
+{
+    ENTER(gate->side);
+    const ft_mat from = on(s, x, side, READ), scratch = on(s, u, side, WRITE);
+    h->op->glu(h, on(s, y, side, WRITE), scratch, from, gate, up, act);
+}
+
+static void route(ft_dev *d, ft_route r, ft_mat x)
+{
+    ENTER(where((const ft_split *)d, x));
+    const size_t n = (size_t)x.T * (size_t)r.K * 4;
+    const ft_mat from = on(s, x, side, READ);
+    r.id = bytes_on(s, r.id, n, side, WRITE);
+    r.w = bytes_on(s, r.w, n, side, WRITE);
+    h->op->route(h, r, from);
+}
+
+static void moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
+                bool acc)
+{
+    ENTER(e->down.side);
+    const size_t n = (size_t)x.T * (size_t)r.K * 4;
+    const ft_mat from = on(s, x, side, READ), scratch = on(s, tmp, side, WRITE);
+    r.id = bytes_on(s, r.id, n, side, READ);
+    r.w = bytes_on(s, r.w, n, side, READ);
+    h->op->moe(h, on(s, y, side, acc ? CHANGE : WRITE), from, e, r, scratch, acc);
+}
+
+static void centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
+                          const int32_t *order, int top)
+{
+    ENTER(w->side);
+    const ft_mat from = on(s, x, side, READ), scores = on(s, score, side, READ);
+    h->op->centroid_head(h, on(s, y, side, WRITE), from, scores, w, order, top);
+}
+
+/* ---- norms, positions, element by element ---- */
+
+static void rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps)
+{
+    ENTER(vec_side((const ft_split *)d, w, x));
+    const ft_mat from = on(s, x, side, READ);
+    h->op->rmsnorm(h, on(s, y, side, WRITE), from, w, eps);
+}
+
+static void gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps)
+{
+    ENTER(vec_side((const ft_split *)d, w, o));
+    const ft_mat from = on(s, o, side, READ), gate = on(s, z, side, READ);
+    h->op->gated_norm(h, on(s, y, side, WRITE), from, gate, w, eps);
+}
+
+static void rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r)
+{
+    ENTER(ft_split_of((const ft_split *)d, r->freq));
+    h->op->rope_angles(h, on(s, cs, side, WRITE), r);
+}
+
+static void norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
+{
+    ENTER(vec_side((const ft_split *)d, w, x));
+    const ft_mat angles = on(s, cs, side, READ);
+    h->op->norm_rope(h, on(s, x, side, CHANGE), w, eps, angles);
+}
+
+static void act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act)
+{
+    ENTER(where((const ft_split *)d, g));
+    const ft_mat a = on(s, g, side, READ), b = on(s, u, side, READ);
+    h->op->act_mul(h, on(s, y, side, WRITE), a, b, act);
+}
+
+static void sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
+{
+    ENTER(where((const ft_split *)d, y));
+    const ft_mat gate = on(s, g, side, READ);
+    h->op->sigmoid_mul(h, on(s, y, side, CHANGE), gate);
+}
+
+static void add(ft_dev *d, ft_mat y, ft_mat x, float scale)
+{
+    ENTER(where((const ft_split *)d, x));
+    const ft_mat from = on(s, x, side, READ);
+    h->op->add(h, on(s, y, side, CHANGE), from, scale);
+}
+
+static void softcap(ft_dev *d, ft_mat y, float c)
+{
+    ENTER(where((const ft_split *)d, y));
+    h->op->softcap(h, on(s, y, side, CHANGE), c);
+}
+
+static void gather(ft_dev *d, ft_mat y, ft_mat x, int which)
+{
+    ENTER(where((const ft_split *)d, x));
+    const ft_mat from = on(s, x, side, READ);
+    h->op->gather(h, on(s, y, side, WRITE), from, which);
+}
+
+static void scatter(ft_dev *d, ft_mat y, ft_mat x)
+{
+    ENTER(where((const ft_split *)d, x));
+    const ft_mat from = on(s, x, side, READ);
+    h->op->scatter(h, on(s, y, side, CHANGE), from);
+}
+
+static void argmax(ft_dev *d, int32_t *id, ft_mat x)
+{
+    ENTER(where((const ft_split *)d, x));
+    const ft_mat from = on(s, x, side, READ);
+    h->op->argmax(h, bytes_on(s, id, (size_t)x.T * sizeof *id, side, WRITE), from);
+}
+
+/* ---- what layers remember ---- */
+
+static void kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
+{
+    ENTER(ft_split_of((const ft_split *)d, kv->k));
+    const ft_mat keys = on(s, k, side, READ);
+    h->op->kv_put(h, kv, keys, on(s, v, side, READ));
+}
+
+static void attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
+{
+    ENTER(ft_split_of((const ft_split *)d, kv->k));
+    const ft_mat from = on(s, q, side, READ);
+    h->op->attend(h, on(s, o, side, WRITE), from, kv, p);
+}
+
+static void conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *m)
+{
+    ENTER(ft_split_of((const ft_split *)d, m->conv));
+    const ft_mat from = on(s, u, side, READ);
+    h->op->conv(h, on(s, y, side, WRITE), from, w, m);
+}
+
+static void delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,
+                       const ft_delta *m)
+{
+    ENTER(ft_split_of((const ft_split *)d, m->state));
+    const ft_mat in = on(s, y, side, READ), decay = on(s, a, side, READ);
+    const ft_mat beta = on(s, b, side, READ);
+    h->op->delta_rule(h, on(s, o, side, WRITE), in, decay, beta, A, dt, m);
+}
+
+const ft_ops ft_split_ops = {
+    .embed = embed,
+    .rmsnorm = rmsnorm,
+    .linear = linear,
+    .linears = linears,
+    .glu = glu,
+    .rope_angles = rope_angles,
+    .norm_rope = norm_rope,
+    .kv_put = kv_put,
+    .attend = attend,
+    .act_mul = act_mul,
+    .sigmoid_mul = sigmoid_mul,
+    .add = add,
+    .softcap = softcap,
+    .gather = gather,
+    .argmax = argmax,
+    .scatter = scatter,
+    .conv = conv,
+    .delta_rule = delta_rule,
+    .gated_norm = gated_norm,
+    .route = route,
+    .moe = moe,
+    .centroid_head = centroid_head,
+};
