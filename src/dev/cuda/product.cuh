@@ -614,7 +614,7 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
     } else if (tokens == 64) {
         split_launch<W, 2, 8>(c, p, grid);
     } else if (mt == 4) {
-        split_rows < W, W::BYTES &&W::BYTES<1024 ? 4 : 2>(c, p, grid, tokens);
+        split_rows<W, most_tiles(W::BYTES)>(c, p, grid, tokens);
     } else if (mt == 2) {
         split_rows<W, 2>(c, p, grid, tokens);
     } else {
