@@ -25,6 +25,7 @@ template <class... P, class... A>
 static inline void ft_launch_next(ft_cuda *c, void (*kernel)(P...), dim3 grid, dim3 block,
                                   size_t shared, const char *name, A... args)
 {
+    ft_cuda_alike(c, (const void *)kernel);
     cudaLaunchConfig_t g = {};
     cudaLaunchAttribute a[1];
     a[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;

@@ -194,31 +194,31 @@ __device__ __forceinline__ int part_units(int units)
  * tiles in a place. So much is on its way at any time that memory is never idle, and it begins
  * while the kernel before still runs. The parts meet in the same memory. What limits this kernel is
  * the number of instructions: a chunk is handled with as few as possible. */
-constexpr int split_chunk(int bytes)
+constexpr int split_chunk(int bytes, int tiles)
 {
-    return bytes > 0 && bytes < 1024 ? 2 : 1;
+    return bytes > 0 && bytes < 1024 ? 4 / tiles : 1;
 }
 
-constexpr int split_places(int place, int limit)
+constexpr int split_places(int place)
 {
     if (!place) return 1;
-    return limit / place >= 2 ? limit / place : 2 * place <= 8192 ? 2 : 1;
+    return 7680 / place >= 2 ? 7680 / place : 2 * place <= 8192 ? 2 : 1;
 }
 
 /* Blocks that should share a multiprocessor, as far as registers count. */
 constexpr int split_blocks(int bytes, int tiles, int groups)
 {
     if (groups > 2 || bytes > 2000) return 1;
-    return tiles == 4 ? 2 : tiles * groups == 1 ? 4 : 3;
+    return tiles == 4 || groups == 2 ? 2 : 3;
 }
 
 template <class W, int MT> struct split_shape {
     enum {
         STEP = 16 * MT + 4, /* keeps the lanes of a store in different banks */
-        CHUNK = split_chunk(W::BYTES),
+        CHUNK = split_chunk(W::BYTES, MT),
         RUN = CHUNK * W::BYTES, /* bytes of a tile in a place */
         PLACE = MT * RUN,
-        PLACES = split_places(PLACE, MT == 4 ? 7680 : 6400), /* so that 2 or 3 blocks fit */
+        PLACES = split_places(PLACE),
         MEET = 8 * STEP * 4,
         WARP = PLACES * PLACE > MEET ? PLACES *PLACE : MEET,
         BYTES = PARTS * WARP
@@ -244,11 +244,27 @@ __device__ __forceinline__ void fetch_chunk(uint32_t to, const uint8_t *(&at)[MT
     for (int j = 0; j < MT; j++) {
         if (left >= shape::CHUNK)
             fetch_run<shape::RUN>(to + j * shape::RUN, at[j], lane);
-        else if (left > 0)
-            fetch_run<W::BYTES>(to + j * shape::RUN, at[j], lane);
+        else
+            for (int u = 0; u < left; u++)
+                fetch_run<W::BYTES>(to + j * shape::RUN + u * W::BYTES, at[j] + u * W::BYTES, lane);
         at[j] += shape::RUN;
     }
     copy_commit();
+}
+
+/* What a lane reads of all rows for a unit, both halves: x lies there. */
+template <class W, int NT, int G>
+__device__ __forceinline__ void get_rows(uint4 (&v)[2][G][W::XP], const char *const (&x)[NT],
+                                         size_t ahead, size_t plane)
+{
+    if constexpr (G == NT) { /* more of them are read when they are needed */
+#pragma unroll
+        for (int i = 0; i < G * W::XP; i++)
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+                v[h][i / W::XP][i % W::XP] =
+                    ld16(x[i / W::XP] + ahead + 64 * h + i % W::XP * plane);
+    }
 }
 
 /* A unit of MT tiles, here already, times all rows. x: of both halves, where G == NT. */
@@ -323,21 +339,12 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, MT, N
                (128 * row_x(p, b, min(8 * i + g, b.n - 1)) + 16 * t);
 
     float c[MT][NT][4] = {};
+    uint4 v[CHUNK][2][G][W::XP];
+#pragma unroll
+    for (int u = 0; u < CHUNK; u++)
+        if (u < n) get_rows<W, NT, G>(v[u], x, u * step, plane);
     int place = 0;
     for (int left = n; left > 0; left -= CHUNK) {
-        uint4 v[CHUNK][2][G][W::XP];
-        if (G == NT)
-#pragma unroll
-            for (int u = 0; u < CHUNK; u++) {
-#pragma unroll
-                for (int i = 0; i < NT * W::XP; i++)
-#pragma unroll
-                    for (int h = 0; h < 2; h++)
-                        if (u == 0 || left > u)
-                            v[u][h][i / W::XP][i % W::XP] =
-                                ld16(x[i / W::XP] + (u ? (size_t)u * step : 0) + 64 * h +
-                                     i % W::XP * plane);
-            }
         if (W::BYTES > 0) {
             copy_wait<PLACES - 1>();
             __syncwarp();
@@ -355,6 +362,8 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, MT, N
                     W::template load<Global>(r[j], NULL, w[j], tile[j], u0 + n - left, lane);
             }
             unit_product<W, MT, NT, G>(c, r, v[u], x, plane, lane);
+            /* the same unit of the next chunk: its rows are on their way while others are used */
+            if (left > CHUNK + u) get_rows<W, NT, G>(v[u], x, CHUNK * step, plane);
 #pragma unroll
             for (int i = 0; i < NT; i++) x[i] += step;
         }
@@ -579,16 +588,20 @@ static void split_rows(ft_cuda *c, const ft_product *p, dim3 grid, int tokens)
         split_launch<W, MT, 1>(c, p, grid);
 }
 
-/* Tiles of weights that a block of product_split takes. Short rows give a warp little to do for a
- * tile, and many rows are read again for every block; but every multiprocessor wants its share. */
-template <class W> static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens)
+/* Tiles of weights that a block of product_split takes. A block has a price of its own, and rows
+ * are read again for each; but every multiprocessor wants its share. */
+template <class W>
+static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens, int items)
 {
-    const int units = p->seg[0].w.units, tiles = p->seg[0].w.n / TILE_N * (p->glu ? 2 : 1);
-    const bool many = tiles >= 16 * c->sms;
+    const int units = p->seg[0].w.units;
+    size_t tiles = 0; /* of all that is to do */
+    for (int i = 0; i < p->n_seg; i++) tiles += ft_blocks((size_t)p->seg[i].w.n, TILE_N);
+    if (p->item) tiles *= (size_t)items;
+    const size_t each = tiles / (size_t)c->sms; /* of a multiprocessor */
     if (tokens == 64) return 2;
-    if (most_tiles(W::BYTES) == 4 && (tokens == 16 ? many : units <= 8)) return 4;
-    if (p->glu || tokens == 16) return 2;
-    return W::BYTES < 1024 && (units <= 32 || tiles >= 6 * c->sms) ? 2 : 1;
+    if (most_tiles(W::BYTES) == 4 && (tokens == 16 ? each >= 16 : units <= 8 && each >= 4))
+        return 4;
+    return p->glu || each >= (units <= 32 ? 3u : 6u) ? 2 : 1;
 }
 
 /* Sizes the grid and chooses the kernel: by rows without a list, by `tokens` of an item with one
@@ -596,7 +609,7 @@ template <class W> static int split_tiles(const ft_cuda *c, const ft_product *p,
 template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
 {
     const bool large = tokens == ROWS_TOKENS;
-    const int mt = large ? 2 * ROWS_WARPS : split_tiles<W>(c, p, tokens);
+    const int mt = large ? 2 * ROWS_WARPS : split_tiles<W>(c, p, tokens, items);
     const int each = p->glu ? mt / 2 : mt; /* tiles of results */
     unsigned blocks = 0;
     for (int i = 0; i < p->n_seg; i++) {
@@ -618,7 +631,7 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
     } else if (mt == 2) {
         split_rows<W, 2>(c, p, grid, tokens);
     } else {
-        split_launch<W, 1, 1>(c, p, grid);
+        split_rows<W, 1>(c, p, grid, tokens);
     }
 }
 
