@@ -158,9 +158,6 @@ typedef struct ft_ops {
                        const ft_delta *s);
     /* y = rms(o) * w * silu(z) per head of z; y, o, z: [T, H, d]. y may be o. */
     void (*gated_norm)(ft_dev *, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps);
-    /* delta_rule into o, then gated_norm of it in place. NULL: a step calls the two. */
-    void (*delta_gated)(ft_dev *, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,
-                        const ft_delta *s, ft_mat z, ft_vec w, float eps);
     /* The K largest of softmax(x) per row, weights divided by max(their sum, 2^-14). Equal
      * probabilities: the lower index first. */
     void (*route)(ft_dev *, ft_route r, ft_mat x);

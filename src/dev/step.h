@@ -244,20 +244,15 @@ static inline void ft_conv(ft_step *s, int layer, ft_mat y, ft_mat u, ft_vec w)
     ft_took_values(s, "conv", y, ft_mat_values(u) + w.n, 2 * d->C + 20);
 }
 
-static inline void ft_took_delta(ft_step *s, const ft_delta *d, ft_mat o, ft_mat y)
-{
-    ft_took(s, "delta_rule",
-            8.0 * s->b->S * d->Hv * d->S * d->S + 4 * (ft_mat_values(y) + ft_mat_values(o)),
-            6.0 * o.T * d->Hv * d->S * d->S);
-}
-
 static inline void ft_delta_rule(ft_step *s, int layer, ft_mat o, ft_mat y, ft_mat a, ft_mat b,
                                  ft_vec A, ft_vec dt)
 {
     const ft_delta *d = &s->delta[layer];
     assert(o.H == d->Hv && o.d == d->S && ft_mat_cols(y) == d->CH && ft_mat_cols(a) == d->Hv);
     s->dev->op->delta_rule(s->dev, o, y, a, b, A, dt, d);
-    ft_took_delta(s, d, o, y);
+    ft_took(s, "delta_rule",
+            8.0 * s->b->S * d->Hv * d->S * d->S + 4 * (ft_mat_values(y) + ft_mat_values(o)),
+            6.0 * o.T * d->Hv * d->S * d->S);
 }
 
 static inline void ft_gated_norm(ft_step *s, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps)
@@ -265,22 +260,6 @@ static inline void ft_gated_norm(ft_step *s, ft_mat y, ft_mat o, ft_mat z, ft_ve
     assert(ft_same_shape(y, o) && ft_same_shape(y, z) && w.n == o.d);
     s->dev->op->gated_norm(s->dev, y, o, z, w, eps);
     ft_took_values(s, "gated_norm", y, 2 * ft_mat_values(y), 24);
-}
-
-/* The two of them: o = rms(delta_rule(y)) * w * silu(z). */
-static inline void ft_delta_gated(ft_step *s, int layer, ft_mat o, ft_mat y, ft_mat a, ft_mat b,
-                                  ft_vec A, ft_vec dt, ft_mat z, ft_vec w, float eps)
-{
-    const ft_delta *d = &s->delta[layer];
-    if (!s->dev->op->delta_gated) {
-        ft_delta_rule(s, layer, o, y, a, b, A, dt);
-        ft_gated_norm(s, o, o, z, w, eps);
-        return;
-    }
-    assert(o.H == d->Hv && o.d == d->S && ft_mat_cols(y) == d->CH && ft_mat_cols(a) == d->Hv);
-    assert(ft_same_shape(o, z) && w.n == o.d);
-    s->dev->op->delta_gated(s->dev, o, y, a, b, A, dt, d, z, w, eps);
-    ft_took_delta(s, d, o, y);
 }
 
 static inline void ft_route_top(ft_step *s, ft_route r, ft_mat x)

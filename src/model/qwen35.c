@@ -116,8 +116,8 @@ static void delta(const cfg *c, const layer *w, const act *a, ft_step *s, int l)
     const ft_out in[] = {{a->u, &w->wqkv}, {a->z, &w->wz}, {a->a, &w->wa}, {a->b, &w->wb}};
     ft_linears(s, in, 4, a->xn);
     ft_conv(s, l, a->y, a->u, w->conv);
-    ft_delta_gated(s, l, oh, a->y, a->a, a->b, w->A, w->dt, ft_heads(a->z, 0, c->Hv, c->S, c->S),
-                   w->o_norm, c->eps);
+    ft_delta_rule(s, l, oh, a->y, a->a, a->b, w->A, w->dt);
+    ft_gated_norm(s, oh, oh, ft_heads(a->z, 0, c->Hv, c->S, c->S), w->o_norm, c->eps);
     ft_linear_add(s, a->x, o, &w->wout);
 }
 

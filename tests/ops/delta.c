@@ -92,34 +92,6 @@ OPTEST(delta, {1, 1, 4, 2, 1, 0}, {1, 2, 8, 4, 5, 0}, {2, 4, 16, 4, 16, 3}, {2, 
        {2, 2, 36, 4, 64, 0}, {1, 3, 32, 4, 97, 31}, {2, 4, 64, 4, 200, 7}, {1, 2, 128, 4, 130, 64},
        {2, 6, 128, 4, 200, 60}, {1, 1, 128, 4, 90, 7}, {16, 32, 128, 4, 1, 0}, {3, 5, 7, 4, 70, 0})
 
-/* The gated norm behind the rule: in one op where a device has it, the same as in two. */
-static void delta_gated(ft_optest *t, const int *n)
-{
-    const int rows = n[3], Hv = n[1], S = n[2];
-    const net e = net_new(t, n[0], Hv, S, 4, 4, 1, rows);
-    const ft_span span = {.n = rows, .tentative = n[4]};
-    int32_t of[256] = {0};
-    ft_mat z = t_uniform(t, rows, Hv * S, -2, 2), twice = t_output(t, rows, Hv * S);
-    ft_vec w = t_vec(t, S, 0.5f, 1.5f);
-    t->batch = (ft_batch){.T = rows, .S = 1};
-    t->batch.span_of = t_ints(t, of, rows);
-    t->batch.span = t_keep(t, &span, sizeof span);
-    t->step->delta = &e.s;
-    ft_weight m = t_weight(t, FT_F32, Hv * S, Hv * S, 1); /* who reads it next */
-    t_begin(t);
-    ft_conv(t->step, 0, e.y, e.u, e.w);
-    ft_delta_gated(t->step, 0, ft_heads(e.o, 0, Hv, S, S), e.y, e.a, e.b, e.A, e.dt,
-                   ft_heads(z, 0, Hv, S, S), w, 1e-6f);
-    ft_linear(t->step, twice, e.o, &m);
-    t_run(t);
-    t_expect_rest(t, e.o, limit(t, S, rows));
-    t_expect_rest(t, twice, 1e-6);
-    t_check_gaps(t, e.o);
-    expect_state(t, &e, limit(t, S, rows));
-}
-OPTEST(delta_gated, {1, 2, 128, 1, 0}, {2, 6, 128, 4, 1}, {1, 3, 64, 16, 0}, {2, 4, 32, 9, 0},
-       {1, 2, 20, 3, 0}, {1, 2, 128, 80, 0})
-
 /* Several sequences in one step, with spans of every kind. */
 static void delta_many(ft_optest *t, const int *n)
 {
@@ -213,7 +185,6 @@ OPTEST(cut, {16, 70, 64}, {32, 130, 64}, {32, 129, 128}, {16, 200, 128}, {64, 90
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&delta_case, &delta_gated_case, &delta_many_case, &journal_case,
-                                 &cut_case};
+    const t_case *const all[] = {&delta_case, &delta_many_case, &journal_case, &cut_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

@@ -145,6 +145,20 @@ __device__ __forceinline__ void shadow_put(uint16_t *s, size_t plane, size_t at,
     s[plane + at] = __bfloat16_as_ushort(lo);
 }
 
+/* Four codes (one in each nibble of the low half of v) through a table of sixteen numbers of
+ * 16 bits, which lie in registers as low bytes l and high bytes h. */
+__device__ __forceinline__ void look_up(uint32_t v, const uint32_t l[4], const uint32_t h[4],
+                                        uint32_t &p0, uint32_t &p1)
+{
+    const uint32_t in8 = v & 0x7777u, pick = 0x3210u | (v >> 1 & 0x4444u);
+    const uint32_t lo =
+        __byte_perm(__byte_perm(l[0], l[1], in8), __byte_perm(l[2], l[3], in8), pick);
+    const uint32_t hi =
+        __byte_perm(__byte_perm(h[0], h[1], in8), __byte_perm(h[2], h[3], in8), pick);
+    p0 = __byte_perm(lo, hi, 0x5140);
+    p1 = __byte_perm(lo, hi, 0x7362);
+}
+
 __device__ __forceinline__ float silu(float x)
 {
     return x / (1.0f + expf(-x));

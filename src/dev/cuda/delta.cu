@@ -89,71 +89,48 @@ extern "C" void ft_cuda_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_d
 
 /* ---- recurrence ---- */
 
-enum { BATCH = 16, PLAIN_THREADS = 128 };
+enum { COLS = 32, BATCH = 16, DELTA_THREADS = 128 };
 
-/* A head's columns are a block's: eight a warp, four lanes to a column. */
-template <int S> struct delta_shape {
-    enum { THREADS = 4 * S, WARPS = S / 8, ROWS = BATCH / WARPS }; /* ROWS: of a batch, a warp's */
-};
-
-/* Inputs of some rows of a head, ready for the recurrence. v becomes the result. */
+/* Inputs of some rows of a head, ready for the recurrence. */
 template <int S> struct delta_rows {
-    float q[BATCH][S], k[BATCH][S], v[BATCH][S], decay[BATCH], beta[BATCH], g[BATCH];
+    float q[BATCH][S], k[BATCH][S], v[BATCH][COLS], decay[BATCH], beta[BATCH], g[BATCH];
 };
 
-/* What a warp will put into delta_rows: its rows' q, k and v, lane l holds every 32nd value. */
-template <int S> struct delta_raw {
-    enum { ROWS = delta_shape<S>::ROWS };
-    float q[ROWS][S / 32], k[ROWS][S / 32], v[ROWS][S / 32], a[ROWS], beta[ROWS];
-};
-
+/* Rows [from, from + n) of the span. A warp takes a row at a time, lane l every 32nd value: more at
+ * once would take registers that let a multiprocessor have one more block. */
 template <int S>
-__device__ __forceinline__ void read_rows(delta_raw<S> &x, const delta_args &a, const ft_span &sp,
-                                          int from, int to, int h)
+__device__ __forceinline__ void read_rows(delta_rows<S> *to, const delta_args &a, const ft_span &sp,
+                                          int from, int n, int h, int col)
 {
-    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, kh = h % a.s.Hk;
-#pragma unroll
-    for (int i = 0; i < delta_shape<S>::ROWS; i++) {
-        const int r = from + delta_shape<S>::WARPS * i + warp;
-        if (r >= to) break;
-        const float *in = mat_head(a.y, sp.row + r, 0);
+    const int lane = threadIdx.x & 31, kh = h % a.s.Hk;
+#pragma unroll 1
+    for (int r = threadIdx.x / 32; r < n; r += DELTA_THREADS / 32) {
+        const float *in = mat_head(a.y, sp.row + from + r, 0);
+        float q[S / 32], k[S / 32], qq = 0, kk = 0;
 #pragma unroll
         for (int j = 0; j < S / 32; j++) {
-            x.q[i][j] = in[kh * S + 32 * j + lane];
-            x.k[i][j] = in[(a.s.Hk + kh) * S + 32 * j + lane];
-            x.v[i][j] = in[(2 * a.s.Hk + h) * S + 32 * j + lane];
+            q[j] = in[kh * S + 32 * j + lane];
+            k[j] = in[(a.s.Hk + kh) * S + 32 * j + lane];
         }
-        x.a[i] = log_decay(a, sp.row + r, h);
-        x.beta[i] = beta_of(a, sp.row + r, h);
-    }
-}
-
-template <int S>
-__device__ __forceinline__ void write_rows(delta_rows<S> *to, const delta_raw<S> &x, int n)
-{
-    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
-#pragma unroll
-    for (int i = 0; i < delta_shape<S>::ROWS; i++) {
-        const int r = delta_shape<S>::WARPS * i + warp;
-        if (r >= n) break;
-        float qq = 0, kk = 0;
+        const float v = in[(2 * a.s.Hk + h) * S + col + lane];
+        const float g = log_decay(a, sp.row + from + r, h), beta = beta_of(a, sp.row + from + r, h);
 #pragma unroll
         for (int j = 0; j < S / 32; j++) {
-            qq = fmaf(x.q[i][j], x.q[i][j], qq);
-            kk = fmaf(x.k[i][j], x.k[i][j], kk);
+            qq = fmaf(q[j], q[j], qq);
+            kk = fmaf(k[j], k[j], kk);
         }
         const float fq = 1.0f / sqrtf(warp_sum(qq) + 1e-6f) / sqrtf((float)S);
         const float fk = 1.0f / sqrtf(warp_sum(kk) + 1e-6f);
 #pragma unroll
         for (int j = 0; j < S / 32; j++) {
-            to->q[r][32 * j + lane] = x.q[i][j] * fq;
-            to->k[r][32 * j + lane] = x.k[i][j] * fk;
-            to->v[r][32 * j + lane] = x.v[i][j];
+            to->q[r][32 * j + lane] = q[j] * fq;
+            to->k[r][32 * j + lane] = k[j] * fk;
         }
+        to->v[r][lane] = v;
         if (lane) continue;
-        to->g[r] = x.a[i];
-        to->decay[r] = expf(x.a[i]);
-        to->beta[r] = x.beta[i];
+        to->g[r] = g;
+        to->decay[r] = expf(g);
+        to->beta[r] = beta;
     }
 }
 
@@ -218,7 +195,7 @@ __device__ __forceinline__ void move_state(columns<S> &c, float *Z, int col)
 /* Rows [from, from + n) of the span, whose inputs stand in `in`. */
 template <int S>
 __device__ __forceinline__ void run_rows(columns<S> &c, const delta_args &a, const ft_span &sp,
-                                         delta_rows<S> *in, int from, int n, int h)
+                                         const delta_rows<S> *in, int from, int n, int h, int col)
 {
     const ft_delta &s = a.s;
     const int lane = threadIdx.x & 31, own = threadIdx.x / 32 * 8 + lane % 8;
@@ -228,71 +205,40 @@ __device__ __forceinline__ void run_rows(columns<S> &c, const delta_args &a, con
         advance<S>(c, in->k[r], decay, d);
         const float o = product<S>(c, in->q[r]);
         if (lane < 8) {
-            if (a.gated)
-                in->v[r][own] = o;
-            else
-                mat_head(a.o, sp.row + from + r, h)[own] = o;
+            mat_head(a.o, sp.row + from + r, h)[col + own] = o;
             if (sp.tentative)
-                journal(s.j_d, s, sp.slot, 1 - sp.plane, from + r, s.Hv * S)[h * S + own] = d;
+                journal(s.j_d, s, sp.slot, 1 - sp.plane, from + r, s.Hv * S)[h * S + col + own] = d;
         }
     }
 }
 
-/* What a head's columns share, for the next step. */
+/* The block of columns 0 journals what its head's blocks share. */
 template <int S>
 __device__ __forceinline__ void journal_rows(const delta_args &a, const ft_span &sp,
                                              const delta_rows<S> *in, int from, int n, int h)
 {
     const ft_delta &s = a.s;
-    for (int i = threadIdx.x; i < n * S && h < s.Hk; i += delta_shape<S>::THREADS)
+    for (int i = threadIdx.x; i < n * S && h < s.Hk; i += DELTA_THREADS)
         journal(s.j_k, s, sp.slot, 1 - sp.plane, from + i / S, s.Hk * S)[h * S + i % S] =
             in->k[i / S][i % S];
-    for (int r = threadIdx.x; r < n; r += delta_shape<S>::THREADS)
+    for (int r = threadIdx.x; r < n; r += DELTA_THREADS)
         journal(s.j_g, s, sp.slot, 1 - sp.plane, from + r, s.Hv)[h] = in->g[r];
 }
 
-/* The results in v, as gated_norm would leave them. A warp takes the rows that it read. */
 template <int S>
-__device__ __forceinline__ void gate_rows(const delta_args &a, const delta_rows<S> *in, int t,
-                                          int n, int h,
-                                          const float (&z)[delta_shape<S>::ROWS][S / 32])
-{
-    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
-    const size_t plane = shadow_plane(a.o.T, a.o.H * S);
-#pragma unroll
-    for (int i = 0; i < delta_shape<S>::ROWS; i++) {
-        const int r = delta_shape<S>::WARPS * i + warp;
-        if (r >= n) break;
-        float sum = 0;
-#pragma unroll
-        for (int j = 0; j < S / 32; j++)
-            sum = fmaf(in->v[r][32 * j + lane], in->v[r][32 * j + lane], sum);
-        const float f = 1.0f / sqrtf(warp_sum(sum) / (float)S + a.eps);
-#pragma unroll
-        for (int j = 0; j < S / 32; j++) {
-            const int at = 32 * j + lane;
-            const float v = in->v[r][at] * f * a.norm[at] * silu(z[i][j]);
-            mat_head(a.o, t + r, h)[at] = v;
-            if (a.shadow) shadow_put(a.shadow, plane, shadow_at(a.o.T, t + r, h * S + at), v);
-        }
-    }
-}
-
-/* A block has a head of a span. */
-template <int S> static __global__ void __launch_bounds__(4 * S) delta_kernel(const delta_args a)
+static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta_args a)
 {
     __shared__ delta_rows<S> rows;
     const ft_delta &s = a.s;
     const ft_span sp = a.b.span[blockIdx.y];
-    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
-    const int h = blockIdx.x, kh = h % s.Hk, own = warp * 8 + lane % 8;
+    const int h = blockIdx.x / (S / COLS), col = blockIdx.x % (S / COLS) * COLS, kh = h % s.Hk;
+    const int own = col + threadIdx.x / 32 * 8 + threadIdx.x % 8;
     int from, to;
     pass_rows(sp, a.pass, &from, &to);
     const int replay = a.pass == LAST ? 0 : sp.replay;
     float *Z = state_of(a, sp.slot, h);
     columns<S> c;
     if (threadIdx.x < 2) expect(threadIdx.x ? a.A + h : a.dt + h, 4, 0, 1);
-    if (a.gated) expect(a.norm, S * 4, threadIdx.x, delta_shape<S>::THREADS);
     if (a.pass != LAST) move_state<S, false>(c, Z, own); /* the step before left it: no wait */
     for (int r = 0; r < replay; r++)
         advance<S>(c, journal(s.j_k, s, sp.slot, sp.plane, r, s.Hk * S) + kh * S,
@@ -304,25 +250,11 @@ template <int S> static __global__ void __launch_bounds__(4 * S) delta_kernel(co
     if (replay && sp.tentative) move_state<S, true>(c, Z, own);
     for (; from < to; from += BATCH) {
         const int n = min(BATCH, to - from);
-        delta_raw<S> raw;
-        float z[delta_shape<S>::ROWS][S / 32];
-        read_rows(raw, a, sp, from, to, h);
         __syncthreads(); /* the batch before is done */
-        write_rows(&rows, raw, n);
+        read_rows(&rows, a, sp, from, n, h, col);
         __syncthreads();
-#pragma unroll
-        for (int i = 0; i < delta_shape<S>::ROWS; i++) {
-            const int r = delta_shape<S>::WARPS * i + warp;
-            if (!a.gated || r >= n) break;
-#pragma unroll
-            for (int j = 0; j < S / 32; j++)
-                z[i][j] = mat_head(a.z, sp.row + from + r, h)[32 * j + lane];
-        }
-        run_rows(c, a, sp, &rows, from, n, h);
-        if (sp.tentative) journal_rows(a, sp, &rows, from, n, h);
-        if (!a.gated) continue;
-        __syncthreads();
-        gate_rows<S>(a, &rows, sp.row + from, n, h, z);
+        run_rows(c, a, sp, &rows, from, n, h, col);
+        if (sp.tentative && !col) journal_rows(a, sp, &rows, from, n, h);
     }
     if (!sp.tentative) move_state<S, true>(c, Z, own);
 }
@@ -333,9 +265,9 @@ template <int S> static __global__ void __launch_bounds__(4 * S) delta_kernel(co
 __device__ void plain_unit(float *to, const float *x, int S, float scale, float *red)
 {
     float sum = 0;
-    for (int i = threadIdx.x; i < S; i += PLAIN_THREADS) sum = fmaf(x[i], x[i], sum);
+    for (int i = threadIdx.x; i < S; i += DELTA_THREADS) sum = fmaf(x[i], x[i], sum);
     const float f = 1.0f / sqrtf(block_sum(sum, red) + 1e-6f) * scale;
-    for (int i = threadIdx.x; i < S; i += PLAIN_THREADS) to[i] = x[i] * f;
+    for (int i = threadIdx.x; i < S; i += DELTA_THREADS) to[i] = x[i] * f;
 }
 
 __device__ void plain_column(float *Z, const float *q, const float *k, float v, float decay,
@@ -352,7 +284,7 @@ __device__ void plain_column(float *Z, const float *q, const float *k, float v, 
     *o = zq;
 }
 
-static __global__ void __launch_bounds__(PLAIN_THREADS) delta_plain_kernel(const delta_args a)
+static __global__ void __launch_bounds__(DELTA_THREADS) delta_plain_kernel(const delta_args a)
 {
     extern __shared__ float delta_plain_shared[];
     __shared__ float red[33];
@@ -362,7 +294,7 @@ static __global__ void __launch_bounds__(PLAIN_THREADS) delta_plain_kernel(const
     const int S = s.S, h = blockIdx.x, kh = h % s.Hk, plane = 1 - sp.plane;
     float *q = delta_plain_shared, *k = q + S, *Z = state_of(a, sp.slot, h), *work = Z;
     if (sp.tentative) work = a.copy + ((size_t)blockIdx.y * s.Hv + h) * S * S;
-    for (int j = threadIdx.x; j < S; j += PLAIN_THREADS)
+    for (int j = threadIdx.x; j < S; j += DELTA_THREADS)
         for (int i = 0; i < S; i++) {
             float z = Z[(size_t)i * S + j];
             for (int r = 0; r < sp.replay; r++)
@@ -378,7 +310,7 @@ static __global__ void __launch_bounds__(PLAIN_THREADS) delta_plain_kernel(const
         plain_unit(q, in + kh * S, S, 1.0f / sqrtf((float)S), red);
         plain_unit(k, in + (s.Hk + kh) * S, S, 1.0f, red);
         __syncthreads();
-        for (int j = threadIdx.x; j < S; j += PLAIN_THREADS) {
+        for (int j = threadIdx.x; j < S; j += DELTA_THREADS) {
             float o, d;
             plain_column(work + j, q, k, in[(2 * s.Hk + h) * S + j], decay, beta, S, &o, &d);
             mat_head(a.o, t, h)[j] = o;
@@ -391,72 +323,28 @@ static __global__ void __launch_bounds__(PLAIN_THREADS) delta_plain_kernel(const
     }
 }
 
-/* The kernel for this head size, NULL where there is none. */
-typedef void delta_fn(const delta_args);
-
-static delta_fn *delta_of(int S)
-{
-    switch (S) {
-    case 32: return delta_kernel<32>;
-    case 64: return delta_kernel<64>;
-    case 128: return delta_kernel<128>;
-    }
-    return NULL;
-}
-
-static void run_delta(ft_cuda *c, delta_args *args)
-{
-    const unsigned S = (unsigned)args->s.S, spans = (unsigned)FT_MAX(1, c->batch.S);
-    const dim3 grid((unsigned)args->s.Hv, spans);
-    delta_fn *delta = delta_of((int)S);
-    if (!delta) {
-        args->copy = (float *)ft_cuda_scratch(c, FT_PLACE_DELTA,
-                                              sizeof(float) * (size_t)spans * args->s.Hv * S * S);
-        FT_LAUNCH_NEXT(c, delta_plain_kernel, grid, PLAIN_THREADS, 2 * S * sizeof(float), *args);
-        return;
-    }
-    FT_LAUNCH_NEXT(c, delta, grid, 4 * S, 0, *args);
-    if (args->pass == ALL) return;
-    ft_cuda_chunks(c, args);
-    args->pass = LAST;
-    FT_LAUNCH_NEXT(c, delta, grid, 4 * S, 0, *args);
-}
-
-/* Which rows run how: chunks where there may be many rows of heads of 128 values. */
-static delta_args delta_args_of(ft_cuda *c, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A,
-                                ft_vec dt, const ft_delta *s)
-{
-    delta_args args = {c->batch, o, y, a, b, A.p, dt.p, *s};
-    if (s->S == 128 && c->batch.T > FT_DECODE_ROWS && ft_cuda_chunk_scratch(c, &args))
-        args.pass = FIRST;
-    return args;
-}
-
 extern "C" void ft_cuda_delta_rule(ft_dev *dev, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A,
                                    ft_vec dt, const ft_delta *s)
 {
     ft_cuda *c = (ft_cuda *)dev;
-    delta_args args = delta_args_of(c, o, y, a, b, A, dt, s);
+    delta_args args = {c->batch, o, y, a, b, A.p, dt.p, *s};
+    const unsigned S = (unsigned)s->S, spans = (unsigned)FT_MAX(1, c->batch.S);
+    const dim3 grid((unsigned)s->Hv * (S / COLS), spans);
     ft_cuda_wrote(c, o);
-    run_delta(c, &args);
-}
-
-extern "C" void ft_cuda_delta_gated(ft_dev *dev, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A,
-                                    ft_vec dt, const ft_delta *s, ft_mat z, ft_vec w, float eps)
-{
-    ft_cuda *c = (ft_cuda *)dev;
-    bool found;
-    delta_args args = delta_args_of(c, o, y, a, b, A, dt, s);
-    ft_cuda_wrote(c, o);
-    if (!delta_of(s->S) || args.pass != ALL) {
-        run_delta(c, &args);
-        ft_cuda_gated_norm(dev, o, o, z, w, eps);
+    switch (S) {
+    case 32: FT_LAUNCH_NEXT(c, delta_kernel<32>, grid, DELTA_THREADS, 0, args); return;
+    case 64: FT_LAUNCH_NEXT(c, delta_kernel<64>, grid, DELTA_THREADS, 0, args); return;
+    case 128:
+        args.pass = c->batch.T > FT_DECODE_ROWS && ft_cuda_chunk_scratch(c, &args) ? FIRST : ALL;
+        FT_LAUNCH_NEXT(c, delta_kernel<128>, grid, DELTA_THREADS, 0, args);
+        if (args.pass == ALL) return;
+        ft_cuda_chunks(c, &args);
+        args.pass = LAST;
+        FT_LAUNCH_NEXT(c, delta_kernel<128>, grid, DELTA_THREADS, 0, args);
         return;
     }
-    args.gated = true;
-    args.z = z;
-    args.norm = w.p;
-    args.eps = eps;
-    args.shadow = o.hs != o.d || o.H * o.d % 64 ? NULL : ft_cuda_shadow(c, o, &found);
-    run_delta(c, &args);
+    args.copy =
+        (float *)ft_cuda_scratch(c, FT_PLACE_DELTA, sizeof(float) * (size_t)spans * s->Hv * S * S);
+    FT_LAUNCH_NEXT(c, delta_plain_kernel, dim3((unsigned)s->Hv, spans), DELTA_THREADS,
+                   2 * S * sizeof(float), args);
 }

@@ -25,12 +25,6 @@ typedef struct delta_args {
     ft_delta s;
     float *copy; /* plain kernel: working states of tentative spans */
     int pass;    /* which rows: FIRST and LAST pieces, or ALL */
-    /* gated: the result becomes rms(o) * norm * silu(z), and its shadow is written along */
-    bool gated;
-    ft_mat z;
-    const float *norm;
-    float eps;
-    uint16_t *shadow; /* or NULL */
     /* chunks: what is made of them before they are walked, by number of the piece */
     uint16_t *qk;  /* [piece][Hk][2][64][128]: normalised queries, keys */
     uint16_t *tri; /* [piece][Hv][2][64][64]: what makes updates, what weighs them */

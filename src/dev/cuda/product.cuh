@@ -601,7 +601,8 @@ static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens, int it
     if (tokens == 64) return 2;
     if (most_tiles(W::BYTES) == 4 && (tokens == 16 ? each >= 16 : units <= 8 && each >= 4))
         return 4;
-    return p->glu || each >= (units <= 32 ? 3u : 6u) ? 2 : 1;
+    const bool wide = W::BYTES > 2000; /* a block of these has enough to do with one */
+    return p->glu || (tokens == 16 && !wide) || each >= (units <= 32 ? 3u : 6u) ? 2 : 1;
 }
 
 /* Sizes the grid and chooses the kernel: by rows without a list, by `tokens` of an item with one
