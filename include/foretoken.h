@@ -28,6 +28,7 @@ typedef enum ft_status {
     FT_ECANCELLED = -8,
     FT_EDEVICE = -9,
     FT_ECONTEXT = -10, /* a prompt that is longer than the context */
+    FT_EBUSY = -11,    /* as many requests as may wait do so already */
 } ft_status;
 
 typedef struct ft_err {
@@ -281,7 +282,7 @@ ft_status ft_session_reply(ft_session *s, const ft_request *r, ft_reply *out, ft
 /* ---- many replies at once ------------------------------------------------------------------ */
 
 typedef struct ft_queue_params {
-    int waiting;           /* requests that may wait for a lane; more are refused with FT_ELIMIT */
+    int waiting;           /* requests that may wait for a lane; more are refused with FT_EBUSY */
     double step_ms;        /* a step with a prompt beside replies shall not take longer; 0: any */
     uint64_t prefix_bytes; /* memory for prompts read before, pages and snapshots; 0: none */
     const char *cache_dir; /* where they outlive the program; NULL: nowhere */
@@ -302,7 +303,7 @@ typedef struct ft_job ft_job;
 /* Copies all of the request. Text becomes ids on the calling thread, so a bad grammar or schema
  * fails here, and a prompt that is too long (FT_ECONTEXT); r->on_event is ignored. wake(user) is
  * called on the engine's thread when ft_job_next may have something new or the job is done; it must
- * neither block nor call ft_job_*. FT_ELIMIT: the queue is full; FT_ECANCELLED: it has stopped. */
+ * neither block nor call ft_job_*. FT_EBUSY: the queue is full; FT_ECANCELLED: it has stopped. */
 ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(void *user),
                      void *user, ft_err *err);
 /* The next event, borrowed until the next call; false: nothing now. Never waits. A reader that
@@ -346,12 +347,16 @@ ft_status ft_lane_save(ft_llm *m, int lane, const char *path, int *n_tokens, ft_
 ft_status ft_lane_restore(ft_llm *m, int lane, const char *path, int *n_tokens, ft_err *err);
 ft_status ft_lane_erase(ft_llm *m, int lane, int *n_tokens, ft_err *err);
 
+enum { FT_STEP_BUCKETS = 16 };
+
 typedef struct ft_llm_stats {
     uint64_t prompt_tokens, cached_tokens, reply_tokens, steps, rounds, drafted, accepted;
     uint64_t preempted, cancelled, replies;
     double prompt_s, reply_s;
     int busy, waiting;
     uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, pages, pages_free;
+    uint64_t step_at[FT_STEP_BUCKETS + 1]; /* rounds that took up to 2^i / 4096 s; the last: more */
+    double step_s;                         /* of all rounds */
 } ft_llm_stats;
 
 void ft_llm_counts(ft_llm *m, ft_llm_stats *out);
@@ -393,6 +398,9 @@ ft_status ft_llm_perplexity(ft_llm *m, const int32_t *ids, size_t n_ids, int ctx
  * drafting off. Either may be 0. */
 ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *prompt_s,
                       double *gen_s, ft_err *err);
+/* Seconds of n steps of `rows` rows, as rounds with rows - 1 drafts have them, after `depth`
+ * tokens; the model was opened for as many drafts. */
+ft_status ft_llm_steps(ft_llm *m, int rows, int depth, int n, double *seconds, ft_err *err);
 /* Decoding, many at once: each of seqs sequences gets `depth` random tokens, then all of them
  * decode together until the first has made n_gen. The model must have been opened with as many
  * lanes. */
@@ -419,7 +427,7 @@ typedef struct ft_op_time {
 } ft_op_time;
 
 /* The same runs as ft_llm_time, waiting after every op: one of n_prompt and n_gen is 0. *out is
- * yours: free(). *rows: of a step. */
+ * yours: free(). *rows: of a step; set before to more than 1, steps as those of ft_llm_steps. */
 ft_status ft_llm_ops(ft_llm *m, int n_prompt, int n_gen, int depth, ft_op_time **out, int *n,
                      int *rows, ft_err *err);
 /* Operations per second that the model's device does in its registers; 0: it does not say. */

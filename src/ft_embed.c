@@ -63,7 +63,7 @@ static ft_status by_queue(embedding *m, ft_queue *q, ft_err *err)
 static ft_status here(embedding *m, ft_engine *e, ft_err *err)
 {
     ft_lane *l = ft_lane_new(e);
-    if (!l) return ft_fail(err, FT_ELIMIT, "every lane is taken");
+    if (!l) return ft_fail(err, FT_EBUSY, "every lane is taken");
     ft_status st = ft_lane_start(l, &m->entry.task, err);
     while (!st && ft_lane_busy(l)) ft_engine_round(e);
     if (!st && ft_lane_finish(l) == FT_FINISH_ERROR)

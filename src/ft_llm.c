@@ -267,6 +267,7 @@ static ft_status load(ft_llm *m, const ft_llm_params *p, ft_drafters *d, ft_engi
     if ((st = measure_keys(m, p, e, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;
+    if (m->dev->replays && (st = ft_engine_warm(m->engine, err))) return st;
     if (e->draft_max > 0 && (st = ft_drafters_add(m->engine, d, e->lanes, err))) return st;
     return open_trace(m, p, err);
 }

@@ -83,12 +83,18 @@ static bool go_on(void *user, const ft_emit *e)
     return true;
 }
 
+static int32_t *random_ids(int n, int V)
+{
+    int32_t *ids = ft_new_n(int32_t, (size_t)n);
+    ft_rng r = {(uint64_t)n};
+    for (int i = 0; i < n; i++) ids[i] = (int32_t)(ft_rng_u64(&r) % (uint64_t)V);
+    return ids;
+}
+
 ft_status ft_time_reply(ft_engine *e, int V, ft_lane *l, int n_prompt, int n_gen,
                         const ft_stats **stats, ft_err *err)
 {
-    int32_t *ids = ft_new_n(int32_t, (size_t)n_prompt);
-    ft_rng r = {(uint64_t)n_prompt};
-    for (int i = 0; i < n_prompt; i++) ids[i] = (int32_t)(ft_rng_u64(&r) % (uint64_t)V);
+    int32_t *ids = random_ids(n_prompt, V);
     ft_task j = {.prompt = ids,
                  .n_prompt = n_prompt,
                  .max_tokens = n_gen,
@@ -131,17 +137,33 @@ ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *pro
     return st;
 }
 
+ft_status ft_llm_steps(ft_llm *m, int rows, int depth, int n, double *seconds, ft_err *err)
+{
+    const int past = FT_MAX(1, depth);
+    ft_lane *l = ft_lane_new(m->engine);
+    if (!l) return ft_fail(err, FT_ELIMIT, "every lane is taken");
+    int32_t *ids = random_ids(past, m->model->V);
+    const ft_status st = ft_lane_steps(l, ids, past, rows, n, seconds, err);
+    ft_free(ids);
+    ft_lane_free(l);
+    return st;
+}
+
 ft_status ft_llm_ops(ft_llm *m, int n_prompt, int n_gen, int depth, ft_op_time **out, int *n,
                      int *rows, ft_err *err)
 {
     ft_meter *meter = ft_new(ft_meter);
     double p, g;
-    meter->least = n_gen ? 1 : 2;
-    meter->most = n_gen ? 1 : INT_MAX;
+    const int few = *rows; /* rows of a decode step */
+    meter->least = n_gen ? few : 2;
+    meter->most = n_gen ? few : INT_MAX;
     ft_engine_meter(m->engine, meter);
     ft_status st = FT_OK;
+    double *each = ft_new_n(double, (size_t)n_gen + 1);
     for (int i = 0; i < (n_gen ? 1 : 3) && !st; i++)
-        st = ft_llm_time(m, n_prompt, n_gen, depth, &p, &g, err);
+        st = n_gen && few > 1 ? ft_llm_steps(m, few, depth, n_gen, each, err)
+                              : ft_llm_time(m, n_prompt, n_gen, depth, &p, &g, err);
+    ft_free(each);
     ft_engine_meter(m->engine, NULL);
     ft_meter_begin(meter, 0);
     *out = st ? NULL : ft_new_n(ft_op_time, FT_METER_ROWS);

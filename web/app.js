@@ -1,7 +1,7 @@
 /* The page: conversations at the side, messages in the middle, one reply at a time. */
 import { render } from './markdown.js';
 import { dropChat, loadChats, loadSettings, newChat, saveChat, saveSettings, valid } from './store.js';
-import { ask, props } from './stream.js';
+import { ask, models, props } from './stream.js';
 
 const $ = (id) => document.getElementById(id);
 let settings = loadSettings();
@@ -345,8 +345,26 @@ function takeSettings(event) {
   about();
 }
 
+/* With several models one is chosen here; the choice is kept while the server has it. Returns what it
+ * is doing, for one that need not be loaded to say its name. */
+async function choose() {
+  const list = await models(settings);
+  const names = list.map((m) => m.id);
+  const several = list.length > 1 && (list.some((m) => m.status?.value !== 'loaded') || new Set(list.map((m) => JSON.stringify(m.meta))).size > 1);
+  $('choice').hidden = !several;
+  if (!several) settings.model = '';
+  else if (!names.includes(settings.model)) settings.model = (list.find((m) => m.status?.value === 'loaded') ?? list[0]).id;
+  $('choice').querySelector('select').replaceChildren(...names.map((n) => new Option(n, n)));
+  return several ? list.find((m) => m.id === settings.model).status?.value : 'loaded';
+}
+
 async function about() {
   try {
+    const state = await choose();
+    if (state !== 'loaded') {
+      $('model').textContent = `${settings.model} (${state})`;
+      return;
+    }
     const p = await props(settings);
     const name = p.model_alias || (p.model_path || '').split('/').pop();
     const d = p.speculative;

@@ -26,6 +26,7 @@ function body(messages, settings) {
   if (settings.draft_max !== undefined && settings.draft_max !== '') b.speculative = { n_max: Number(settings.draft_max) };
   if (settings.thinking) b.chat_template_kwargs = { enable_thinking: settings.thinking === 'on' };
   if (settings.tools) b.tools = JSON.parse(settings.tools);
+  if (settings.model) b.model = settings.model;
   return b;
 }
 
@@ -96,8 +97,11 @@ export async function ask(messages, settings, reply, changed, signal) {
   }
 }
 
-export async function props(settings) {
-  const response = await fetch('props', { headers: headers(settings) });
+async function get(path, settings) {
+  const response = await fetch(path, { headers: headers(settings) });
   if (!response.ok) throw new Error(await why(response));
   return response.json();
 }
+
+export const props = (settings) => get('props' + (settings.model ? '?model=' + encodeURIComponent(settings.model) : ''), settings);
+export const models = async (settings) => (await get('v1/models', settings)).data;

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "cli/bench_depth.h"
 #include "cli/bench_ops.h"
+#include "cli/bench_rows.h"
 #include "cli/bench_sim.h"
 #include "cli/bench_spec.h"
 #include "cli/cmd.h"
@@ -73,9 +74,10 @@ static ft_status measure(bench *b, ft_llm *m, bool quiet, ft_err *err)
     qsort(b->prompt_s, (size_t)b->reps, sizeof *b->prompt_s, by_value);
     qsort(b->gen_s, (size_t)b->reps, sizeof *b->gen_s, by_value);
     b->bandwidth = ft_llm_bandwidth(m);
-    if (b->prompt > 1) st = ft_bench_ops_new(&b->prompt_ops, m, b->prompt, 0, 0, b->bandwidth, err);
+    if (b->prompt > 1)
+        st = ft_bench_ops_new(&b->prompt_ops, m, b->prompt, 0, 1, 0, b->bandwidth, err);
     if (b->gen && !st)
-        st = ft_bench_ops_new(&b->gen_ops, m, 0, FT_MIN(b->gen, OPS_GEN), b->depth, b->bandwidth,
+        st = ft_bench_ops_new(&b->gen_ops, m, 0, FT_MIN(b->gen, OPS_GEN), 1, b->depth, b->bandwidth,
                               err);
     return st;
 }
@@ -219,6 +221,7 @@ int ft_cmd_bench(const ft_opts *o)
 {
     ft_err err;
     if (ft_opts_flag(o, "spec")) return ft_bench_spec(o);
+    if (ft_opts_set(o, "rows")) return ft_bench_rows(o);
     if (ft_opts_text(o, "sim-accept")) return ft_bench_sim(o);
     if (ft_opts_text(o, "plot")) return ft_bench_depth(o);
     bench b = {.prompt = (int)ft_opts_int(o, "n-prompt"),

@@ -48,11 +48,11 @@ static int by_layer(const void *a, const void *b)
     return ((const sum *)a)->layer - ((const sum *)b)->layer;
 }
 
-ft_status ft_bench_ops_new(ft_bench_ops **out, ft_llm *m, int n_prompt, int n_gen, int depth,
-                           double bandwidth, ft_err *err)
+ft_status ft_bench_ops_new(ft_bench_ops **out, ft_llm *m, int n_prompt, int n_gen, int rows,
+                           int depth, double bandwidth, ft_err *err)
 {
     ft_op_time *t;
-    int n, rows;
+    int n;
     *out = NULL;
     const ft_status st = ft_llm_ops(m, n_prompt, n_gen, depth, &t, &n, &rows, err);
     if (st) return st;

@@ -166,6 +166,23 @@ static ft_status parse_one(ft_opts *o, unsigned cmd, int argc, char **argv, int 
     return FT_OK;
 }
 
+/* Options and words from argv[from..] on. */
+static ft_status parse_all(ft_opts *o, int from, int argc, char **argv, ft_err *err)
+{
+    ft_status st = FT_OK;
+    bool only_words = false;
+    for (int i = from; i < argc && !st; i++) {
+        const bool dash = argv[i][0] == '-' && argv[i][1];
+        if (only_words || !dash)
+            o->word[o->n_word++] = argv[i];
+        else if (!strcmp(argv[i], "--"))
+            only_words = true;
+        else
+            st = parse_one(o, o->cmd, argc, argv, &i, err);
+    }
+    return st;
+}
+
 ft_status ft_opts_parse(ft_opts **out, unsigned cmd, int argc, char **argv, ft_err *err)
 {
     ft_opts *o = ft_new(ft_opts);
@@ -173,22 +190,32 @@ ft_status ft_opts_parse(ft_opts **out, unsigned cmd, int argc, char **argv, ft_e
     o->v = ft_new_n(value, (size_t)table_len());
     o->word = ft_new_n(const char *, (size_t)argc + 1);
     ft_status st = read_env(o, cmd, err);
-    bool only_words = false;
-    for (int i = 1; i < argc && !st; i++) {
-        const bool dash = argv[i][0] == '-' && argv[i][1];
-        if (only_words || !dash)
-            o->word[o->n_word++] = argv[i];
-        else if (!strcmp(argv[i], "--"))
-            only_words = true;
-        else
-            st = parse_one(o, cmd, argc, argv, &i, err);
-    }
+    if (!st) st = parse_all(o, 1, argc, argv, err);
     if (st) {
         ft_opts_free(o);
         return st;
     }
     *out = o;
     return FT_OK;
+}
+
+ft_status ft_opts_more(ft_opts **out, const ft_opts *o, int argc, char **argv, ft_err *err)
+{
+    ft_opts *more = ft_new(ft_opts);
+    more->cmd = o->cmd;
+    more->v = ft_new_n(value, (size_t)table_len());
+    for (int i = 0; i < table_len(); i++) {
+        more->v[i].from_user = o->v[i].from_user;
+        for (int k = 0; k < o->v[i].n; k++) add(&more->v[i], o->v[i].text[k]);
+    }
+    more->word = ft_new_n(const char *, (size_t)(o->n_word + argc + 1));
+    for (int i = 0; i < o->n_word; i++) more->word[more->n_word++] = o->word[i];
+    const ft_status st = parse_all(more, 0, argc, argv, err);
+    if (st)
+        ft_opts_free(more);
+    else
+        *out = more;
+    return st;
 }
 
 void ft_opts_free(ft_opts *o)

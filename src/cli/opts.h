@@ -54,6 +54,8 @@ typedef struct ft_opts ft_opts;
 /* Parses argv[1..] for the program `cmd`. Words that are not options are collected in order;
  * everything after "--" is one of them. "--name=value" and "--name value" are the same. */
 ft_status ft_opts_parse(ft_opts **out, unsigned cmd, int argc, char **argv, ft_err *err);
+/* The same options with further ones, argv[0..], behind them; both must live. */
+ft_status ft_opts_more(ft_opts **out, const ft_opts *o, int argc, char **argv, ft_err *err);
 void ft_opts_free(ft_opts *o);
 
 bool ft_opts_has(const ft_opts *o, const char *name); /* this program takes it */

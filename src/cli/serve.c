@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "cli/cmd.h"
 #include "cli/model_opts.h"
+#include "cli/serve_models.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -20,12 +21,10 @@
 
 typedef struct serving {
     const ft_opts *o;
-    ft_model_opts mo;
-    ft_llm *m;
     ft_server *s;
-    ft_request request;
+    ft_serve_list list;
+    ft_model_opts *mo; /* of each model, while it is loaded */
     char *kwargs;
-    bool started;
 } serving;
 
 static void log_line(void *user, ft_log_level level, const char *line)
@@ -49,11 +48,6 @@ static ft_status refuse(const ft_opts *o, ft_err *err)
         return ft_fail(err, FT_EUNSUPPORTED,
                        "--lora and the like are not supported: there are no adapters");
     return FT_OK;
-}
-
-static void defaults(void *user, ft_request *r)
-{
-    *r = ((serving *)user)->request;
 }
 
 static ft_status template_kwargs(serving *u, ft_err *err)
@@ -104,8 +98,6 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->template_kwargs = u->kwargs; /* --thinking is in there */
     p->cache_prompt = ft_opts_flag(o, "cache-prompt");
     p->seed = ft_opts_int(o, "seed");
-    p->defaults = defaults;
-    p->user = u;
 }
 
 static void queue_params(const ft_opts *o, ft_queue_params *q)
@@ -130,41 +122,98 @@ static void allow_files(void)
 
 /* ---- life ---- */
 
-static void say_start(const serving *u)
+static void say_model(const ft_opts *o, const ft_llm *m, const ft_request *r)
 {
-    const ft_llm_info *i = ft_llm_about(u->m);
-    const ft_sampling *s = &u->request.sampling;
-    if (ft_opts_flag(u->o, "quiet")) return;
+    const ft_llm_info *i = ft_llm_about(m);
+    const ft_sampling *s = &r->sampling;
+    if (ft_opts_flag(o, "quiet")) return;
     fprintf(stderr, "%s: %s, %s, context %d, %d replies at a time\n", i->path, i->arch, i->device,
             i->ctx, i->lanes);
     if (i->place[0]) fprintf(stderr, "%s\n", i->place);
+    fputs(i->cache, stderr);
     fprintf(stderr, "drafts: %s\n", i->drafter);
     fprintf(stderr, "sampling: temperature %g, top-k %d, top-p %g, min-p %g\n",
             (double)s->temperature, s->top_k, (double)s->top_p, (double)s->min_p);
-    fprintf(stderr, "ready at %s%s\n", ft_server_address(u->s),
-            ft_opts_text(u->o, "api-prefix") ? ft_opts_text(u->o, "api-prefix") : "");
+}
+
+static ft_status load(void *user, int i, ft_llm **out, ft_request *r, ft_err *err)
+{
+    serving *u = user;
+    const ft_opts *o = u->list.at[i].o;
+    ft_llm_params p;
+    ft_queue_params q;
+    ft_llm *m = NULL;
+    ft_status st = ft_model_opts_params(&u->mo[i], o, &p, err);
+    const int lanes = (int)ft_opts_int(o, "parallel");
+    p.lanes = lanes > 0 ? lanes : 4;
+    p.cells = ft_opts_int(o, "kv-cells");
+    queue_params(o, &q);
+    if (!st) st = ft_llm_open(&m, &p, err);
+    if (!st) st = ft_model_opts_request(&u->mo[i], o, m, r, err);
+    if (!st) st = ft_llm_start(m, &q, err);
+    if (st) {
+        ft_llm_close(m);
+        ft_model_opts_release(&u->mo[i]);
+        return st;
+    }
+    say_model(o, m, r);
+    *out = m;
+    return FT_OK;
+}
+
+static void unload(void *user, int i, ft_llm *m)
+{
+    serving *u = user;
+    ft_llm_stop(m, false);
+    ft_llm_close(m);
+    ft_model_opts_release(&u->mo[i]);
+}
+
+static void say_start(const serving *u)
+{
+    const char *prefix = ft_opts_text(u->o, "api-prefix");
+    if (ft_opts_flag(u->o, "quiet")) return;
+    if (u->list.n > 1) {
+        fprintf(stderr, "models:");
+        for (int i = 0; i < u->list.n; i++) fprintf(stderr, " %s", u->list.at[i].name);
+        fputc('\n', stderr);
+    }
+    fprintf(stderr, "ready at %s%s\n", ft_server_address(u->s), prefix ? prefix : "");
+}
+
+static ft_status start_models(serving *u, ft_err *err)
+{
+    const int n = u->list.n, idle = (int)ft_opts_int(u->o, "sleep-idle-seconds");
+    ft_models_params p = {
+        .n = n,
+        .max = (int)ft_opts_int(u->o, "models-max"),
+        .memory = (uint64_t)ft_opts_int(u->o, "models-memory") << 20,
+        .idle_s = FT_MAX(0, idle),
+        .no_autoload = !ft_opts_flag(u->o, "models-autoload"),
+        .load = load,
+        .unload = unload,
+        .user = u,
+    };
+    ft_served_model *at = ft_new_n(ft_served_model, (size_t)n);
+    for (int i = 0; i < n; i++) at[i] = (ft_served_model){u->list.at[i].name, u->list.at[i].bytes};
+    p.at = at;
+    ft_status st = ft_server_models(u->s, &p, err);
+    ft_free(at);
+    if (!st) st = ft_server_load(u->s, u->list.at_once, err);
+    return st;
 }
 
 static ft_status start(serving *u, ft_err *err)
 {
     ft_serve_params p;
-    ft_llm_params lp;
-    ft_queue_params q;
     ft_status st = refuse(u->o, err);
     if (!st) st = template_kwargs(u, err);
+    if (!st) st = ft_serve_list_find(&u->list, u->o, err);
     if (st) return st;
+    u->mo = ft_new_n(ft_model_opts, (size_t)u->list.n);
     serve_params(u, &p);
-    if ((st = ft_model_opts_params(&u->mo, u->o, &lp, err))) return st;
-    const int lanes = (int)ft_opts_int(u->o, "parallel");
-    lp.lanes = lanes > 0 ? lanes : 4;
-    lp.cells = ft_opts_int(u->o, "kv-cells");
-    queue_params(u->o, &q);
     if ((st = ft_server_open(&u->s, &p, err))) return st;
-    if ((st = ft_llm_open(&u->m, &lp, err))) return st;
-    if ((st = ft_model_opts_request(&u->mo, u->o, u->m, &u->request, err))) return st;
-    if ((st = ft_llm_start(u->m, &q, err))) return st;
-    u->started = true;
-    ft_server_attach(u->s, u->m);
+    if ((st = start_models(u, err))) return st;
     say_start(u);
     return FT_OK;
 }
@@ -207,9 +256,8 @@ int ft_cmd_serve(const ft_opts *o)
         drain(&u, &set);
     }
     ft_server_close(u.s);
-    if (u.started) ft_llm_stop(u.m, false);
-    ft_llm_close(u.m);
-    ft_model_opts_release(&u.mo);
+    ft_serve_list_release(&u.list);
+    ft_free(u.mo);
     free(u.kwargs);
     return st ? ft_die(&err) : 0;
 }

@@ -24,6 +24,7 @@ struct ft_dev {
     const char *name; /* "cpu", "cuda", "ref" */
     int threads;
     bool unified;          /* device memory is host memory: no copies needed to read results */
+    bool replays;          /* keeps steps: the first ones of a shape are slow */
     bool chains;           /* a step may be recorded while others run: record copies the batch */
     bool no_tail;          /* attend does not know ft_kv.newest: caches are made without */
     const ft_batch *batch; /* of the step being recorded */

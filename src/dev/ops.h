@@ -112,6 +112,12 @@ typedef struct ft_out {
     const ft_weight *w;
 } ft_out;
 
+/* A value of a row, and where it stands. */
+typedef struct ft_pick {
+    int32_t id;
+    float x;
+} ft_pick;
+
 typedef struct ft_ops {
     /* y[t] = scale * W[ft_token_of(t)] */
     void (*embed)(ft_dev *, ft_mat y, const ft_weight *w, float scale);
@@ -147,6 +153,11 @@ typedef struct ft_ops {
     /* id[t] = index of row t's largest value, the lowest among equals; -1 when none is above -inf.
      */
     void (*argmax)(ft_dev *, int32_t *id, ft_mat x);
+    /* y[t][n] = the n largest values of row t in ascending order of their index, id -1 behind the
+     * last. Of equal values the lower index is taken first; +inf counts as the largest number, -inf
+     * and NaN do not count. A device may leave a row out: its first id is -2 then. n: a power of
+     * two, at most 1024. NULL: rows are read whole. */
+    void (*top)(ft_dev *, ft_pick *y, int n, ft_mat x);
     /* y[dst_row[t]] = x[t] for the rows that have a place; no two have the same. */
     void (*scatter)(ft_dev *, ft_mat y, ft_mat x);
     /* Depth-wise causal convolution over time, then SiLU: y[T, CH] from u[T, CH], w[CH, C]. Moves

@@ -166,6 +166,7 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
     }
     e->scratch = ft_sample_scratch_new(m->V);
     ft_gov_costs_init(&e->costs);
+    e->costs.margins = m->dev->unified; /* elsewhere logits stay where they are */
     *out = e;
     return FT_OK;
 }
@@ -331,6 +332,7 @@ ft_status ft_lane_start(ft_lane *l, const ft_task *j, ft_err *err)
     l->waited = 0;
     l->arrival = ++l->e->arrivals;
     l->winner = -1;
+    l->dropped = false;
     ft_gov_init(&l->gov, &e->costs, false);
     ft_gov_init(&l->gov_guess, &e->costs, true);
     l->finish = FT_FINISH_NONE;
@@ -466,6 +468,7 @@ static ft_status trunk(ft_engine *e, ft_err *err)
     ft_gov_round(&e->costs, cells, !e->pure);
     const int64_t start = ft_now_ns();
     const int rows = e->rows_now;
+    ft_spec_want(e);
     const ft_status st = ft_runner_trunk(e->run, err);
     if (st) return st;
     e->steps++;
@@ -521,6 +524,46 @@ ft_status ft_lane_score(ft_lane *l, const int32_t *ids, int n, int from,
         ft_seq_accept(l->seq, step);
         for (int i = 0; i < step && at >= from && !st; i++)
             row(user, at + i, ft_runner_logits(e->run, i));
+    }
+    ft_seq_rewind(l->seq, 0);
+    return st;
+}
+
+/* One step over `rows` tokens that repeat ids[0..n-1]. */
+static ft_status one_step(ft_lane *l, const int32_t *ids, int n, int rows, bool tentative,
+                          ft_err *err)
+{
+    ft_engine *e = l->e;
+    if (!ft_seq_reserve(l->seq, rows))
+        return ft_fail(err, FT_ELIMIT, "the cache has no room for %d tokens", lane_len(l) + rows);
+    ft_rowset *w = ft_runner_rows(e->run);
+    const int first = ft_rows_span(w, l->seq, rows, tentative);
+    for (int i = 0; i < rows; i++) w->token[first + i] = ids[(lane_len(l) + i) % n];
+    for (int i = tentative ? 0 : rows - 1; i < rows; i++) ft_rows_out(w, first + i);
+    return ft_runner_trunk(e->run, err);
+}
+
+ft_status ft_lane_steps(ft_lane *l, const int32_t *ids, int n, int rows, int steps, double *seconds,
+                        ft_err *err)
+{
+    const ft_engine *e = l->e;
+    assert(l->state == LANE_IDLE && n > 0);
+    if (rows < 1 || rows > most_drafts(&e->p) + 1)
+        return ft_fail(err, FT_EINVAL, "steps of %d rows, want 1 to %d", rows,
+                       most_drafts(&e->p) + 1);
+    ft_seq_rewind(l->seq, 0);
+    l->fed = l->n_ids = 0;
+    ft_status st = FT_OK;
+    while (lane_len(l) < n && !st) {
+        const int part = FT_MIN(n - lane_len(l), e->p.rows);
+        st = one_step(l, ids, n, part, false, err);
+        ft_seq_accept(l->seq, part);
+    }
+    for (int i = 0; i < steps && !st; i++) {
+        const int64_t start = ft_now_ns();
+        st = one_step(l, ids, n, rows, rows > 1, err);
+        seconds[i] = (double)(ft_now_ns() - start) * 1e-9;
+        ft_seq_accept(l->seq, 1 + i % rows);
     }
     ft_seq_rewind(l->seq, 0);
     return st;

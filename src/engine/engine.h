@@ -98,6 +98,8 @@ typedef struct ft_stats {
 ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const ft_engine_params *p,
                         ft_err *err);
 void ft_engine_free(ft_engine *e);
+/* Before the first lane: runs the steps that replies consist of (engine/warm.c). */
+ft_status ft_engine_warm(ft_engine *e, ft_err *err);
 /* Device memory for the cache and the buffers of a step. */
 uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_engine_params *p);
 /* The same where the cache of layers below `first` lies elsewhere. */
@@ -159,6 +161,12 @@ void ft_lane_hold(ft_lane *l, bool hold);
 
 /* One round over all busy lanes; false when none is busy. */
 bool ft_engine_round(ft_engine *e);
+
+/* Times `steps` steps of `rows` tentative rows each, as rounds with rows - 1 drafts have them,
+ * after the n ids; of each step one row more is kept than of the one before. seconds[steps]. The
+ * lane must be idle; it is empty afterwards. */
+ft_status ft_lane_steps(ft_lane *l, const int32_t *ids, int n, int rows, int steps, double *seconds,
+                        ft_err *err);
 
 /* Scores a text: logits of every row in [from, n) of ids, through row(user, index, logits). The
  * lane must be idle; it is empty afterwards. */

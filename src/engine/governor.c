@@ -43,6 +43,9 @@ void ft_gov_costs_init(ft_gov_costs *c)
 {
     *c = (ft_gov_costs){0};
     for (int j = 0; j < FT_GOV_DRAFTS; j++) c->prior[j] = c->prior_guess[j] = 0.7;
+    static const double sure[FT_GOV_SURE] = {0.3, 0.4, 0.6, 0.8, 0.9, 0.95};
+    memcpy(c->sure, sure, sizeof sure);
+    for (int i = 0; i < FT_GOV_SURE; i++) c->share[i] = 1.0 / FT_GOV_SURE;
 }
 
 void ft_gov_round(ft_gov_costs *c, int64_t cells, bool mixed)
@@ -128,6 +131,22 @@ void ft_gov_init(ft_governor *g, const ft_gov_costs *c, bool guess)
 {
     *g = (ft_governor){.guess = guess, .next_try = FT_GOV_PROBE};
     memcpy(g->accept, guess ? c->prior_guess : c->prior, sizeof g->accept);
+    memcpy(g->sure, c->sure, sizeof g->sure);
+    memcpy(g->share, c->share, sizeof g->share);
+}
+
+/* A draft of this class was agreed to, or not, after all before it were. What earlier replies
+ * taught counts as a dozen rounds of this one. */
+static void learn_margin(ft_governor *g, ft_gov_costs *c, int class, bool hit)
+{
+    const double w = FT_MAX(1.0 / 32, 1.0 / (++g->seen[class] + 12));
+    g->sure[class] += w * (hit - g->sure[class]);
+    c->sure[class] += (hit - c->sure[class]) / 64;
+}
+
+void ft_gov_dropped(ft_governor *g, ft_gov_costs *c, bool right)
+{
+    if (g->made > 0) learn_margin(g, c, g->margin[g->made - 1], right);
 }
 
 void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept)
@@ -139,6 +158,7 @@ void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept)
         const double hit = j < kept;
         g->accept[j] += w * (hit - g->accept[j]);
         prior[j] += (hit - prior[j]) / 128;
+        if (j < g->made) learn_margin(g, c, g->margin[j], j < kept);
     }
     if (n) g->rounds++;
 }
@@ -163,18 +183,95 @@ static double rate(const choice *o, int k)
 }
 
 /* Parked: none, but a try when it is due. All tries together may cost half a percent, and what has
- * to be read for them one: a drafter that takes longer is not tried again in this reply. */
-static int park(ft_governor *g, const choice *o)
+ * to be read for them one: a drafter that takes longer is not tried again in this reply. Tries that
+ * keep failing become rare. loss: of a try, in rounds without drafts. */
+static int park(ft_governor *g, const choice *o, double loss)
 {
     g->k = 0;
     if (++g->parked < g->next_try) return 0;
-    const double none = rate(o, 0), one = rate(o, 1);
-    if (o->c->behind * none > 0.01) return 0;
-    const double loss = one > 0 ? FT_MIN(none / one - 1, 10.0) : 0;
+    if (o->c->behind * rate(o, 0) > 0.01) return 0;
     g->parked = 0;
-    g->next_try = FT_MAX(FT_GOV_PROBE, (int)(loss * 200));
+    g->next_try = FT_MAX(FT_GOV_PROBE, (int)(FT_MIN(loss, 10.0) * 200)) << FT_MIN(g->failed, 3);
+    g->failed++;
     return 1;
 }
+
+/* Drafts pay: best of them, but now and then none, to time that again. */
+static int go_on(ft_governor *g, int best)
+{
+    g->parked = g->failed = 0;
+    g->next_try = FT_GOV_PROBE;
+    g->k = best;
+    g->drafting = (g->drafting + 1) % FT_GOV_PLAIN;
+    return g->drafting ? best : 0;
+}
+
+/* ---- with margins ---- */
+
+/* Seconds that row number k of a reply adds to a round, for each of the replies. */
+static double row_time(const choice *o, int k)
+{
+    return (time_of(o->steps, o->lanes * (1 + k)) - time_of(o->steps, o->lanes * k)) / o->lanes;
+}
+
+/* What one more draft earns on average before it is made, when all before it are agreed to with
+ * probability `reach`: its token, less its row, where that is more than nothing. *tokens, *rows:
+ * what such a draft brings and costs. */
+static double earns(const choice *o, double reach, double token, double row, double *tokens,
+                    double *rows)
+{
+    const ft_governor *g = o->g;
+    *tokens = *rows = 0;
+    for (int i = 0; i < FT_GOV_SURE; i++) {
+        if (reach * g->sure[i] * token <= row) continue;
+        *tokens += g->share[i] * reach * g->sure[i];
+        *rows += g->share[i] * row;
+    }
+    return *tokens * token - *rows;
+}
+
+/* With one draft a round, verified where that pays. A token is worth what it costs that way. */
+static int choose_by_margin(ft_governor *g, const choice *o, int max)
+{
+    const double none = time_of(o->steps, o->lanes) / o->lanes, row = row_time(o, 1);
+    const double draft = draft_time(o->c, 1, o->lanes) / o->lanes;
+    double token = none, tokens, rows;
+    for (int i = 0; i < 3; i++) {
+        earns(o, 1, token, row, &tokens, &rows);
+        token = FT_MIN(none, (none + draft + rows) / (1 + tokens));
+    }
+    g->token = token;
+    if (token >= none * (g->k ? 1.0 : 0.99)) return FT_MIN(max, park(g, o, draft / none));
+    return go_on(g, max);
+}
+
+static int margin_class(float margin)
+{
+    static const float from[FT_GOV_SURE - 1] = {0.5f, 1, 2, 3.5f, 6};
+    int i = 0;
+    while (i < FT_GOV_SURE - 1 && margin >= from[i]) i++;
+    return i;
+}
+
+ft_gov_next ft_gov_drafted(ft_governor *g, ft_gov_costs *c, float margin, int lanes)
+{
+    const int class = margin_class(margin), k = g->made + 1;
+    for (int i = 0; i < FT_GOV_SURE; i++) {
+        g->share[i] += ((i == class) - g->share[i]) / 32;
+        c->share[i] += ((i == class) - c->share[i]) / 128;
+    }
+    g->margin[g->made++] = (uint8_t) class;
+    g->reach *= g->sure[class];
+    if (g->token <= 0) return FT_GOV_MORE; /* this round learns what drafts cost */
+    const choice o = {g, c, steps_of(c, FT_MAX(1, g->k), lanes), lanes};
+    if (g->reach * g->token <= row_time(&o, k)) return FT_GOV_DROP;
+    double tokens, rows;
+    const double gain = earns(&o, g->reach, g->token, row_time(&o, k + 1), &tokens, &rows);
+    const double next = (draft_time(c, 2, lanes) - draft_time(c, 1, lanes)) / lanes;
+    return gain > next ? FT_GOV_MORE : FT_GOV_STOP;
+}
+
+/* ---- the choice ---- */
 
 /* What rounds cost must be learned first, the dear ones before the plain ones; not where prompts
  * are read beside. What others draft may keep a round from ever having just the rows that are
@@ -195,9 +292,13 @@ static bool learn(ft_governor *g, const choice *o, int max)
 
 int ft_gov_choose(ft_governor *g, const ft_gov_costs *c, int max, int lanes)
 {
+    g->made = 0;
+    g->reach = 1;
+    g->token = 0;
     if (max <= 0) return g->k = 0;
     const choice o = {g, c, steps_of(c, max, lanes), lanes};
     if (learn(g, &o, max)) return g->k;
+    if (c->margins && !g->guess) return choose_by_margin(g, &o, max);
     int best = 0;
     double top = rate(&o, 0);
     for (int k = 1; k <= max; k++) {
@@ -206,10 +307,6 @@ int ft_gov_choose(ft_governor *g, const ft_gov_costs *c, int max, int lanes)
         top = r;
         best = k;
     }
-    if (best == 0) return park(g, &o);
-    g->parked = 0;
-    g->next_try = FT_GOV_PROBE;
-    g->k = best;
-    g->drafting = (g->drafting + 1) % FT_GOV_PLAIN;
-    return g->drafting ? best : 0;
+    const double none = rate(&o, 0), one = rate(&o, 1);
+    return best ? go_on(g, best) : park(g, &o, one > 0 ? none / one - 1 : 0);
 }

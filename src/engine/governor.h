@@ -7,7 +7,14 @@
  * of recent rounds with about as long a past, so one slow round changes nothing. A reply that does
  * not draft tries one draft now and then, to notice when it would pay again; seldom enough that the
  * tries cost little, whatever a try costs. One that drafts does without now and then, because the
- * machine may have become faster or slower since that was timed. */
+ * machine may have become faster or slower since that was timed.
+ *
+ * Where a drafter says how far its best token is ahead of the next (the margin of two logits), that
+ * tells more than any average: drafts far ahead are nearly always agreed to, close ones seldom.
+ * Then the governor decides draft by draft, with the acceptance of drafts of about this margin: a
+ * draft is verified if it earns more time than its row takes, and another is made if one that earns
+ * its row and its making is likely. A draft that was dropped still teaches: the token drawn in its
+ * place shows whether it was right. */
 #ifndef FT_ENGINE_GOVERNOR_H
 #define FT_ENGINE_GOVERNOR_H
 
@@ -24,6 +31,7 @@ enum {
     FT_GOV_PROBE = 32, /* rounds without drafts between two tries, at least */
     FT_GOV_PLAIN = 64, /* rounds with drafts between two without, to time one again */
     FT_GOV_LEARN = 16, /* rounds of a reply at most that only learn what rounds cost */
+    FT_GOV_SURE = 6,   /* classes of margins */
 };
 
 typedef struct ft_gov_times {
@@ -41,6 +49,9 @@ typedef struct ft_gov_costs {
     double prior_guess[FT_GOV_DRAFTS]; /* the same for guessers */
     int past;                          /* class of this step */
     bool mixed;                        /* it read prompts too: it says nothing about costs */
+    bool margins;                      /* the drafter tells them */
+    double sure[FT_GOV_SURE];          /* acceptance by margin: where new replies begin */
+    double share[FT_GOV_SURE];         /* how many drafts have such a margin */
     double behind; /* seconds for each token that a parked drafter has to read before a try */
 } ft_gov_costs;
 
@@ -51,8 +62,16 @@ typedef struct ft_governor {
     int parked, next_try; /* rounds without drafts, and at how many of them to try */
     int drafting;         /* rounds with drafts since the last without */
     int learning;         /* rounds that were chosen to learn what they cost */
+    int failed;           /* tries in a row that did not lead to drafts */
     bool guess;           /* the drafts cost nothing to make */
     int k;                /* of the last choice */
+    /* With margins: */
+    double sure[FT_GOV_SURE], share[FT_GOV_SURE];
+    int seen[FT_GOV_SURE];
+    double token;                  /* seconds that a token is worth in this round */
+    int made;                      /* drafts of this round so far, the last perhaps dropped; */
+    uint8_t margin[FT_GOV_DRAFTS]; /* the classes of their margins, */
+    double reach;                  /* and how likely it is that all of them are agreed to */
 } ft_governor;
 
 void ft_gov_costs_init(ft_gov_costs *c);
@@ -70,4 +89,12 @@ void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept);
 /* Drafts for the next round, at most max, when `lanes` replies run at once (each is taken to draft
  * as many). */
 int ft_gov_choose(ft_governor *g, const ft_gov_costs *c, int max, int lanes);
+
+/* With margins, what becomes of the draft just made: it is not worth a row, it is the last, or
+ * another is to be made. */
+typedef enum ft_gov_next { FT_GOV_DROP, FT_GOV_STOP, FT_GOV_MORE } ft_gov_next;
+ft_gov_next ft_gov_drafted(ft_governor *g, ft_gov_costs *c, float margin, int lanes);
+/* The token that was drawn where the dropped draft would have stood was this draft, or not. Before
+ * ft_gov_accept. */
+void ft_gov_dropped(ft_governor *g, ft_gov_costs *c, bool right);
 #endif

@@ -34,8 +34,9 @@ struct ft_lane {
     float *p, *q; /* rejection sampling: [V], and [draft_max][V] of what drafts were drawn from */
     bool drawn;   /* these drafts were */
     int winner;   /* which guesser made them; -1: the model's head */
-    int n_draft;  /* drafts waiting for verification behind the pending token */
-    int next_max; /* drafts to make for the next round */
+    bool dropped;          /* one more stands behind them that was not worth a row */
+    int n_draft;           /* drafts waiting for verification behind the pending token */
+    int next_max;          /* drafts to make for the next round */
     int first_row, n_rows; /* rows of this round's trunk pass; n_rows 0: none */
     int past;              /* cell of the first of them */
     int first_out;         /* its first out row */
@@ -135,7 +136,9 @@ void ft_pace_round(ft_engine *e, int replies, double seconds);
 /* engine/batch.c: this round's trunk rows. false when no lane has any. */
 bool ft_batch_fill(ft_engine *e);
 
-/* engine/spec.c: what the rows' logits say, then the drafts for the next round. */
+/* engine/spec.c: whether short lists of logits do for this round; what the rows' logits say; then
+ * the drafts for the next round. */
+void ft_spec_want(ft_engine *e);
 void ft_spec_verify(ft_lane *l);
 /* Where the hidden row of a cell is: in this round's rows, or in the ring. */
 int ft_lane_hidden(const ft_lane *l, int cell);

@@ -35,6 +35,9 @@ struct ft_queue {
     uint64_t next_id;
     bool kicked, stopping, ended;
     ft_llm_stats total; /* of entries that are done */
+
+    uint64_t step_at[FT_STEP_BUCKETS + 1]; /* the engine's thread alone */
+    double step_s;
 };
 
 /* ---- the engine's thread ---- */
@@ -74,6 +77,8 @@ static void publish(ft_queue *q)
     t->pages_free = (uint64_t)ft_cache_free_pages(q->e->cache);
     t->steps = q->e->steps;
     t->preempted = q->e->preempted;
+    memcpy(t->step_at, q->step_at, sizeof t->step_at);
+    t->step_s = q->step_s;
     pthread_mutex_unlock(&q->lock);
 }
 
@@ -256,6 +261,17 @@ static bool wait(ft_queue *q, bool can_go_on)
     return go;
 }
 
+static void timed_round(ft_queue *q)
+{
+    const int64_t start = ft_now_ns();
+    ft_engine_round(q->e);
+    const double s = (double)(ft_now_ns() - start) * 1e-9;
+    int i = 0;
+    while (i < FT_STEP_BUCKETS && s > (double)(1 << i) / 4096) i++;
+    q->step_at[i]++;
+    q->step_s += s;
+}
+
 static void *run(void *user)
 {
     ft_queue *q = user;
@@ -264,7 +280,7 @@ static void *run(void *user)
         admit(q);
         go = look(q);
         if (!go) continue;
-        ft_engine_round(q->e);
+        timed_round(q);
         round_done(q);
     }
     ft_engine_unshare(q->e);
@@ -367,7 +383,7 @@ ft_status ft_queue_put(ft_queue *q, ft_entry *e, ft_err *err)
     if (q->stopping) {
         st = ft_fail(err, FT_ECANCELLED, "the engine is stopping");
     } else if (q->n_inside >= q->lanes + q->p.waiting) {
-        st = ft_fail(err, FT_ELIMIT, "%d requests run or wait, want at most %d", q->n_inside,
+        st = ft_fail(err, FT_EBUSY, "%d requests run or wait, want at most %d", q->n_inside,
                      q->lanes + q->p.waiting);
     } else {
         e->id = ++q->next_id;

@@ -361,15 +361,38 @@ static bool tilted(const ft_sampler *s)
     return s->p.n_bias || (s->n && (s->wants_penalties || s->wants_dry));
 }
 
+/* The entry of an id; NULL when it is not in the list. */
+static float *entry(const ft_list *l, int32_t id)
+{
+    if (l->dense) return &l->x[id];
+    int32_t lo = 0, hi = l->n;
+    while (lo < hi) {
+        const int32_t mid = lo + (hi - lo) / 2;
+        if (l->id[mid] < id)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < l->n && l->id[lo] == id ? &l->x[lo] : NULL;
+}
+
+static void add_bias(ft_sampler *s)
+{
+    for (size_t i = 0; i < s->p.n_bias; i++) {
+        float *x = entry(s->l, s->bias[i].id);
+        if (x) *x += s->bias[i].bias;
+    }
+    for (size_t i = 0; i < s->p.n_bias; i++) { /* -inf + inf */
+        float *x = entry(s->l, s->bias[i].id);
+        if (x && isnan(*x)) *x = -INFINITY;
+        if (x && *x > FLT_MAX) *x = FLT_MAX;
+    }
+}
+
 static void load(ft_sampler *s, const float *logits, const uint32_t *mask)
 {
     ft_list_load(s->l, logits, mask);
-    for (size_t i = 0; i < s->p.n_bias; i++) s->l->x[s->bias[i].id] += s->bias[i].bias;
-    for (size_t i = 0; i < s->p.n_bias; i++) { /* -inf + inf */
-        float *x = &s->l->x[s->bias[i].id];
-        if (isnan(*x)) *x = -INFINITY;
-        if (*x > FLT_MAX) *x = FLT_MAX;
-    }
+    add_bias(s);
 }
 
 /* The penalties alone, in their order: all that a greedy draw and mirostat look at. */
@@ -412,9 +435,9 @@ static void apply(ft_sampler *s, ft_sampler_kind k, uint64_t position)
     }
 }
 
-static void chain(ft_sampler *s, const float *logits, const uint32_t *mask, uint64_t position)
+/* What the loaded list becomes. */
+static void chain(ft_sampler *s, uint64_t position)
 {
-    load(s, logits, mask);
     if (!s->p.mirostat) {
         for (int i = 0; i < s->p.n_order; i++) apply(s, s->p.order[i], position);
         return;
@@ -460,10 +483,42 @@ static int32_t walk(const ft_list *l, float max, double at)
     return last;
 }
 
-int32_t ft_sampler_draw(ft_sampler *s, const float *logits, const uint32_t *mask, uint64_t position)
+/* Edits that only lower a logit, and at most so many of them: -1 when one may raise one. */
+static int32_t lowered(const ft_sampler *s)
 {
-    if (ft_sampler_greedy(s)) return s->drawn = greedy(s, logits, mask);
-    chain(s, logits, mask, position);
+    const ft_sample_params *p = &s->p;
+    if (s->wants_penalties &&
+        (p->repeat_penalty < 1 || p->frequency_penalty < 0 || p->presence_penalty < 0))
+        return -1;
+    for (size_t i = 0; i < p->n_bias; i++)
+        if (s->bias[i].bias > 0) return -1;
+    int32_t n = (int32_t)p->n_bias;
+    if (s->wants_penalties) n += FT_MIN(s->n, p->penalty_last_n);
+    if (s->wants_dry) n += FT_MIN(s->n, p->dry_last_n);
+    return n;
+}
+
+/* The best k that are left after edits which lower m of them were among the best k + m before. */
+int32_t ft_sampler_needs(const ft_sampler *s)
+{
+    const ft_sample_params *p = &s->p;
+    const int32_t m = lowered(s);
+    if (m < 0 || p->mirostat) return 0;
+    if (ft_sampler_greedy(s)) return 1 + m;
+    for (int i = 0; i < p->n_order; i++) {
+        const ft_sampler_kind k = p->order[i];
+        const int32_t most = FT_MAX(p->top_k, p->min_keep);
+        if (k == FT_SAMPLE_TOP_K) return p->top_k > 0 && most < s->V ? most + m : 0;
+        const bool idle = k == FT_SAMPLE_TOP_N_SIGMA && p->top_n_sigma <= 0;
+        if (k != FT_SAMPLE_PENALTIES && k != FT_SAMPLE_DRY && !idle) return 0;
+    }
+    return 0;
+}
+
+/* From the loaded list. */
+static int32_t draw(ft_sampler *s, uint64_t position)
+{
+    chain(s, position);
     const ft_list *l = s->l;
     const float max = ft_list_max(l);
     if (max == -INFINITY) return s->drawn = -1;
@@ -472,6 +527,26 @@ int32_t ft_sampler_draw(ft_sampler *s, const float *logits, const uint32_t *mask
     const int32_t i = walk(l, max, u * total);
     s->drawn_bits = (float)(((double)(max - l->x[i]) + log(total)) / 0.693147180559945309);
     return s->drawn = ft_list_id(l, i);
+}
+
+int32_t ft_sampler_draw_top(ft_sampler *s, const ft_top *t, const uint32_t *mask, uint64_t position)
+{
+    const int32_t needs = ft_sampler_needs(s);
+    ft_list_load_top(s->l, t, mask);
+    if (!needs || (!t->all && s->l->n < needs)) return FT_DRAW_MORE;
+    add_bias(s);
+    ft_list_pack(s->l); /* as the whole row's list is once it was cut */
+    if (!ft_sampler_greedy(s)) return draw(s, position);
+    tilt(s);
+    const int32_t i = ft_argmax(s->l->x, NULL, s->l->n);
+    return s->drawn = i < 0 ? -1 : s->l->id[i];
+}
+
+int32_t ft_sampler_draw(ft_sampler *s, const float *logits, const uint32_t *mask, uint64_t position)
+{
+    if (ft_sampler_greedy(s)) return s->drawn = greedy(s, logits, mask);
+    load(s, logits, mask);
+    return draw(s, position);
 }
 
 bool ft_sampler_probs(ft_sampler *s, const float *logits, const uint32_t *mask, uint64_t position,
@@ -483,7 +558,8 @@ bool ft_sampler_probs(ft_sampler *s, const float *logits, const uint32_t *mask, 
         if (id >= 0) p[id] = 1;
         return id >= 0;
     }
-    chain(s, logits, mask, position);
+    load(s, logits, mask);
+    chain(s, position);
     const ft_list *l = s->l;
     const float max = ft_list_max(l);
     if (max == -INFINITY) return false;

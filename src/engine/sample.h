@@ -115,6 +115,20 @@ int32_t ft_sampler_draw(ft_sampler *s, const float *logits, const uint32_t *mask
 /* The distribution that ft_sampler_draw draws from: p[V], sums to 1. false when no id is left. */
 bool ft_sampler_probs(ft_sampler *s, const float *logits, const uint32_t *mask, uint64_t position,
                       float *p);
+/* The largest logits of a row, by ascending id. */
+typedef struct ft_top {
+    const int32_t *id;
+    const float *x;
+    int32_t n;
+    bool all; /* the others are -inf */
+} ft_top;
+
+/* How many of the largest logits the next draw depends on at most; 0: on all of them. */
+int32_t ft_sampler_needs(const ft_sampler *s);
+/* The same draw as from the whole row, to the bit; FT_DRAW_MORE when these are too few for it. */
+enum { FT_DRAW_MORE = -2 };
+int32_t ft_sampler_draw_top(ft_sampler *s, const ft_top *t, const uint32_t *mask,
+                            uint64_t position);
 bool ft_sampler_greedy(const ft_sampler *s); /* every draw is an arg-max */
 /* A draw is the largest logit and nothing else: no bias, no penalty is in the way. */
 bool ft_sampler_plain(const ft_sampler *s);
@@ -124,6 +138,9 @@ bool ft_sampler_plain(const ft_sampler *s);
 /* The lowest index of the largest value, NaN left out, -1 when all are -inf or NaN. mask may be
  * NULL. */
 int32_t ft_argmax(const float *x, const uint32_t *mask, int32_t V);
+
+/* How far the largest value is ahead of the next one; 0 when there are no two. */
+float ft_margin(const float *x, int32_t n);
 
 typedef struct ft_logprob {
     int32_t id;

@@ -67,6 +67,18 @@ void ft_list_load(ft_list *l, const float *logits, const uint32_t *mask)
     l->dense = true;
 }
 
+void ft_list_load_top(ft_list *l, const ft_top *t, const uint32_t *mask)
+{
+    l->n = 0;
+    l->dense = false;
+    for (int32_t i = 0; i < t->n; i++) {
+        const int32_t id = t->id[i];
+        if (mask && !(mask[id / 32] >> id % 32 & 1)) continue;
+        l->x[l->n] = t->x[i] > FLT_MAX ? FLT_MAX : t->x[i];
+        l->id[l->n++] = id;
+    }
+}
+
 float ft_list_max(const ft_list *l)
 {
     v4f top[2] = {{-INFINITY, -INFINITY, -INFINITY, -INFINITY},
@@ -115,8 +127,7 @@ double ft_sum_exp(const float *x, int32_t n, float max)
     return sum;
 }
 
-/* Drops what is -inf and goes from dense to listed. */
-static void pack(ft_list *l)
+void ft_list_pack(ft_list *l)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < l->n; i++) {
@@ -290,10 +301,10 @@ void ft_list_top_k(ft_list *l, int32_t k)
         if (have == k)
             keep(l, (cut){l->x[h[0]], ft_list_id(l, h[0])});
         else
-            pack(l);
+            ft_list_pack(l);
         return;
     }
-    pack(l);
+    ft_list_pack(l);
     if (k >= l->n) return;
     for (int32_t i = 0; i < l->n; i++) {
         l->key[i] = l->x[i];
@@ -374,7 +385,7 @@ static double entropy(const ft_list *l, double lse)
 void ft_list_typical(ft_list *l, float p, int32_t min_keep)
 {
     if (!(p < 1.0f)) return;
-    pack(l);
+    ft_list_pack(l);
     if (l->n <= 1) return;
     const double lse = log_sum(l), h = entropy(l, lse);
     for (int32_t i = 0; i < l->n; i++) {
@@ -398,7 +409,7 @@ void ft_list_typical(ft_list *l, float p, int32_t min_keep)
 void ft_list_top_n_sigma(ft_list *l, float n)
 {
     if (!(n > 0.0f)) return;
-    pack(l);
+    ft_list_pack(l);
     if (l->n <= 1) return;
     double mean = 0, var = 0;
     for (int32_t i = 0; i < l->n; i++) mean += (double)l->x[i];
@@ -413,7 +424,7 @@ void ft_list_top_n_sigma(ft_list *l, float n)
 
 void ft_list_xtc(ft_list *l, float threshold, int32_t min_keep)
 {
-    pack(l);
+    ft_list_pack(l);
     if (l->n < 2) return;
     const double lse = log_sum(l);
     cut least = {INFINITY, -1};
@@ -445,7 +456,7 @@ void ft_list_temperature(ft_list *l, float t)
 
 void ft_list_dynatemp(ft_list *l, float t, float range, float exponent)
 {
-    pack(l);
+    ft_list_pack(l);
     if (l->n <= 1) return;
     const double low = FT_MAX(0.0, (double)t - (double)range), high = (double)t + (double)range;
     const double share = entropy(l, log_sum(l)) / log((double)l->n);
@@ -458,7 +469,7 @@ void ft_list_dynatemp(ft_list *l, float t, float range, float exponent)
 
 void ft_list_surprise(ft_list *l, float mu)
 {
-    pack(l);
+    ft_list_pack(l);
     if (l->n <= 1) return;
     const double floor = log_sum(l) - (double)mu * 0.693147180559945309;
     const float max = ft_list_max(l);
@@ -497,4 +508,29 @@ int32_t ft_argmax(const float *x, const uint32_t *mask, int32_t V)
             if ((bits >> (j - i) & 1) && x[j] > best) best = x[j], at = j;
     }
     return at;
+}
+
+/* Takes v for the largest or the next one. */
+static inline void rank(float *first, float *second, float v)
+{
+    const float low = v > *first ? *first : v;
+    *first = v > *first ? v : *first;
+    *second = low > *second ? low : *second;
+}
+
+float ft_margin(const float *x, int32_t n)
+{
+    enum { LANES = 16 }; /* a compiler finds its vectors */
+    float first[LANES], second[LANES];
+    int32_t i = 0;
+    for (int j = 0; j < LANES; j++) first[j] = second[j] = -INFINITY;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) rank(&first[j], &second[j], x[i + j]);
+    for (int j = 0; i < n; i++, j++) rank(&first[j], &second[j], x[i]);
+    float best = -INFINITY, next = -INFINITY;
+    for (int j = 0; j < LANES; j++) {
+        rank(&best, &next, first[j]);
+        next = FT_MAX(next, second[j]);
+    }
+    return next > -INFINITY ? best - next : 0;
 }

@@ -47,6 +47,8 @@ static inline float ft_exp_neg(float x)
 }
 
 void ft_list_load(ft_list *l, const float *logits, const uint32_t *mask);
+void ft_list_load_top(ft_list *l, const ft_top *t, const uint32_t *mask); /* not dense */
+void ft_list_pack(ft_list *l);                           /* drops what is -inf; dense no more */
 float ft_list_max(const ft_list *l);                     /* -inf when empty */
 double ft_sum_exp(const float *x, int32_t n, float max); /* sum of exp(x - max), NaN left out */
 void ft_list_top_k(ft_list *l, int32_t k);

@@ -18,6 +18,42 @@ static const uint32_t *mask_of(ft_lane *l)
     return k->user && k->allow(k->user, l->bits, l->e->m->V) ? l->bits : NULL;
 }
 
+/* Whether a short list of the largest logits may do for the next draws of a lane. */
+static bool short_does(const ft_lane *l, const ft_sampler *s)
+{
+    if (ft_sampler_plain(s) || ft_rejecting(l) || l->job.top_logprobs >= 0) return false;
+    const int needs = ft_sampler_needs(s);
+    return needs && needs + l->e->p.draft_max <= FT_TOP;
+}
+
+/* From the short list of a row, if there is one and it does; else FT_DRAW_MORE. */
+static int32_t draw_top(ft_runner *run, ft_sampler *s, int out, const uint32_t *mask, uint64_t at)
+{
+    const ft_row_top *t = ft_runner_top(run, out);
+    if (!t) return FT_DRAW_MORE;
+    return ft_sampler_draw_top(s, &(ft_top){t->id, t->x, t->n, t->n < FT_TOP}, mask, at);
+}
+
+void ft_spec_want(ft_engine *e)
+{
+    bool want = false;
+    for (int i = 0; i < e->p.lanes; i++) {
+        const ft_lane *l = &e->lane[i];
+        want = want || (l->n_rows && short_does(l, l->sampler));
+    }
+    ft_runner_want_top(e->run, want);
+}
+
+static void want_drafts(ft_engine *e)
+{
+    bool want = false;
+    for (int i = 0; i < e->p.lanes; i++) {
+        const ft_lane *l = &e->lane[i];
+        want = want || (l->next_max && l->job.draft_p_min <= 0 && short_does(l, l->drafting));
+    }
+    ft_runner_want_top(e->draft_run, want);
+}
+
 /* The token of out row `out`. Its logits are fetched only if they are needed. */
 static int32_t draw(ft_lane *l, int out)
 {
@@ -26,12 +62,18 @@ static int32_t draw(ft_lane *l, int out)
     const int32_t best =
         ft_sampler_plain(l->sampler) ? ft_runner_best(l->e->run, out) : FT_BEST_UNKNOWN;
     if (best >= 0 && (!k->user || k->allows(k->user, best))) return best;
+    const bool greedy = ft_sampler_greedy(l->sampler);
+    const uint32_t *mask = greedy ? NULL : mask_of(l);
+    if (!greedy || !k->user) {
+        const int32_t id = draw_top(l->e->run, l->sampler, out, mask, at);
+        if (id != FT_DRAW_MORE) return id;
+    }
     const float *logits = ft_runner_logits(l->e->run, out);
-    if (k->user && ft_sampler_greedy(l->sampler)) {
+    if (k->user && greedy) {
         const int32_t id = ft_sampler_draw(l->sampler, logits, NULL, at);
         if (id >= 0 && k->allows(k->user, id)) return id;
     }
-    return ft_sampler_draw(l->sampler, logits, mask_of(l), at);
+    return ft_sampler_draw(l->sampler, logits, greedy ? mask_of(l) : mask, at);
 }
 
 static bool is_eog(const ft_lane *l, int32_t id)
@@ -118,17 +160,22 @@ void ft_spec_verify(ft_lane *l)
 {
     const int drafted = l->n_draft;
     int kept = 0;
+    int32_t last = -1;
     for (int i = 0;; i++) {
         const int out = l->first_out + i;
         int32_t id = i < drafted && l->drawn
                          ? ft_reject_draw(l, ft_runner_logits(l->e->run, out), mask_of(l), i)
                          : draw(l, out);
-        if (l->job.sim_accept && i < drafted) id = simulated(l, i, id);
+        if (l->job.sim_accept && i < drafted + l->dropped) id = simulated(l, i, id);
         const bool agreed = i < drafted && id == l->draft[i];
         if (agreed) kept++;
+        last = id;
         if (!take(l, id, out, agreed) || !agreed) break;
     }
+    if (kept == drafted && l->dropped)
+        ft_gov_dropped(&l->gov, &l->e->costs, last == l->draft[drafted]);
     l->n_draft = 0;
+    l->dropped = false;
     ft_seq_accept(l->seq, 1 + kept);
     learn(l, drafted, kept);
 }
@@ -252,8 +299,11 @@ static bool read_draft(ft_lane *l)
 {
     ft_runner *run = l->e->draft_run;
     if (l->n_draft == 0) begin_drafts(l);
-    int32_t id = !l->drawn && ft_sampler_plain(l->drafting) ? ft_runner_best(run, l->draft_out)
-                                                            : FT_BEST_UNKNOWN;
+    int32_t id = FT_BEST_UNKNOWN;
+    if (!l->drawn && ft_sampler_plain(l->drafting))
+        id = ft_runner_best(run, l->draft_out);
+    else if (!l->drawn)
+        id = draw_top(run, l->drafting, l->draft_out, NULL, (uint64_t)l->n_ids);
     const float *logits = NULL;
     if (id == FT_BEST_UNKNOWN || l->job.draft_p_min > 0)
         logits = ft_runner_logits(run, l->draft_out);
@@ -266,7 +316,12 @@ static bool read_draft(ft_lane *l)
         ft_logprobs(logits, l->e->m->V, id, 0, &p);
         if (p.logprob < logf(l->job.draft_p_min)) return false;
     }
-    return take_draft(l, id);
+    if (id < 0 || !l->e->costs.margins || !governed(l)) return take_draft(l, id);
+    const ft_gov_next next =
+        ft_gov_drafted(&l->gov, &l->e->costs, ft_runner_margin(run, l->draft_out), replying(l->e));
+    l->dropped = next == FT_GOV_DROP;
+    if (l->dropped) l->draft[l->n_draft] = id;
+    return !l->dropped && take_draft(l, id) && next == FT_GOV_MORE;
 }
 
 /* The row of the draft after the last one. */
@@ -369,6 +424,7 @@ static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
     const int n = w->n_out;
     const bool pure = e->pure && n && w->T <= n * (1 + e->p.draft_max);
     int passes = 0;
+    want_drafts(e);
     const ft_status st =
         n && all_plain(e) ? chained(e, w, &passes, err) : step_by_step(e, w, &passes, err);
     if (st || !pure) return st;
@@ -410,7 +466,10 @@ ft_status ft_spec_draft(ft_engine *e, ft_err *err)
         ft_lane *l = &e->lane[i];
         if (l->state != LANE_REPLY || !l->n_rows) continue;
         l->stats.draft_s += seconds;
-        if (l->n_draft < l->job.draft_min) l->n_draft = 0;
+        if (l->n_draft < l->job.draft_min) {
+            l->n_draft = 0;
+            l->dropped = false;
+        }
         if (l->n_draft) ft_trace_draft(l, seconds);
     }
     return st;

@@ -1,6 +1,7 @@
 #include "engine/step.h"
 
 #include "base/mem.h"
+#include "engine/sample.h"
 
 #include <math.h>
 
@@ -17,10 +18,13 @@ struct ft_runner {
     /* [1 + FT_CHAIN_MAX][out]: the largest logit of each row, as the device found it: of the last
      * pass, then of the passes of a chain. */
     int32_t *best, *host_best;
-    int chain;     /* passes of the last chain before its last */
-    bool chaining; /* it goes on */
-    float *wide;   /* [V]: a row of a narrow draft head, -inf where it has no output */
-    int width;     /* of the last pass's logits */
+    int chain;               /* passes of the last chain before its last */
+    bool chaining;           /* it goes on */
+    ft_pick *top, *host_top; /* [out][FT_TOP] the largest logits of each row; NULL: never */
+    bool want_top, have_top; /* in the next passes; the last one's are here */
+    ft_row_top row_top;
+    float *wide; /* [V]: a row of a narrow draft head, -inf where it has no output */
+    int width;   /* of the last pass's logits */
     ft_probe_fn *probe;
     void *probe_user;
     ft_meter *meter;
@@ -50,11 +54,22 @@ static size_t best_bytes(const ft_runner_params *p)
     return sizeof(int32_t) * (size_t)(1 + FT_CHAIN_MAX) * (size_t)p->out;
 }
 
+static size_t top_bytes(const ft_runner_params *p)
+{
+    return sizeof(ft_pick) * FT_TOP * (size_t)p->out;
+}
+
+/* Where logits are far away and the device can find the largest. */
+static bool tops(const ft_runner_params *p)
+{
+    return !p->model->dev->unified && p->model->dev->op->top;
+}
+
 uint64_t ft_runner_bytes(const ft_runner_params *p)
 {
     return sizeof(float) * (arena_values(p) + (uint64_t)hidden_rows(p) * (uint64_t)p->model->D +
                             (uint64_t)p->out * (uint64_t)p->model->V) +
-           best_bytes(p);
+           best_bytes(p) + (tops(p) ? top_bytes(p) : 0);
 }
 
 /* ---- life ---- */
@@ -82,8 +97,9 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     r->hidden = d->alloc(d, (size_t)hidden_rows(p) * (size_t)p->model->D * sizeof(float));
     r->logits = d->alloc(d, (size_t)p->out * (size_t)p->model->V * sizeof(float));
     r->best = d->alloc(d, best_bytes(p));
+    r->top = tops(p) ? d->alloc(d, top_bytes(p)) : NULL;
     ft_status st = FT_OK;
-    if (!r->arena || !r->hidden || !r->logits || !r->best) {
+    if (!r->arena || !r->hidden || !r->logits || !r->best || (tops(p) && !r->top)) {
         char need[24];
         st = ft_fail(err, FT_ENOMEM, "no memory for a step of %d rows: %s wanted", p->rows,
                      ft_human_bytes(need, ft_runner_bytes(p)));
@@ -112,6 +128,7 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
         r->host_logits = ft_new_n(float, (size_t)p->out *(size_t)p->model->V);
         r->have = ft_new_n(bool, (size_t)p->out);
         r->host_best = ft_alloc(best_bytes(p));
+        if (r->top) r->host_top = ft_alloc(top_bytes(p));
     }
     *out = r;
     return FT_OK;
@@ -120,12 +137,13 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
 void ft_runner_free(ft_runner *r)
 {
     if (!r) return;
-    void *const held[] = {r->arena, r->hidden, r->logits, r->best};
+    void *const held[] = {r->arena, r->hidden, r->logits, r->best, r->top};
     for (size_t i = 0; i < FT_COUNT(held); i++)
         if (held[i]) r->dev->free(r->dev, held[i]);
     ft_free(r->host_logits);
     ft_free(r->have);
     ft_free(r->host_best);
+    ft_free(r->host_top);
     ft_free(r->wide);
     ft_free(r->ints);
     ft_free(r->rows.span);
@@ -258,6 +276,7 @@ static ft_status end(ft_runner *r, ft_err *err)
         memset(r->have, 0, n * sizeof *r->have);
         const size_t ids = r->chain ? out * (size_t)(1 + r->chain) : n;
         d->download(d, r->host_best, r->best, ids * sizeof *r->best);
+        if (r->have_top) d->download(d, r->host_top, r->top, n * FT_TOP * sizeof *r->top);
     }
     return d->sync(d, err);
 }
@@ -285,10 +304,24 @@ static bool replayed(ft_runner *r, const void *pass)
     return !r->probe && !r->meter && r->dev->replay(r->dev, pass);
 }
 
-/* Where logits are far away, the device says which is the largest. */
+/* Where logits are far away, the device says which is the largest, or which are. */
 static void find_best(ft_runner *r, ft_step *s)
 {
     if (r->host_logits && s->n_out) ft_argmax_rows(s, r->best, s->logits);
+    if (r->have_top) ft_top_rows(s, r->top, FT_TOP, s->logits);
+}
+
+/* A pass with short lists is another one to a device that replays it. */
+static const void *key(ft_runner *r, ft_model *const *model)
+{
+    r->have_top = r->want_top && r->rows.n_out;
+    return r->have_top ? (const void *)(model == &r->p.model ? &r->top : &r->host_top)
+                       : (const void *)model;
+}
+
+void ft_runner_want_top(ft_runner *r, bool want)
+{
+    r->want_top = want && r->top;
 }
 
 ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
@@ -297,7 +330,7 @@ ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
     r->chain = 0;
     if (r->meter) ft_meter_begin(r->meter, s.T);
     s.hidden = hidden_part(r, 0, s.T);
-    if (replayed(r, &r->p.model)) return end(r, err);
+    if (replayed(r, key(r, &r->p.model))) return end(r, err);
     r->p.model->arch->forward(r->p.model, &s);
     if (r->p.drafter) ft_scatter(&s, hidden_part(r, 0, hidden_rows(&r->p)), s.hidden);
     find_best(r, &s);
@@ -316,7 +349,7 @@ ft_status ft_runner_draft(ft_runner *r, bool more, ft_err *err)
     if (!r->chaining) r->chain = 0;
     r->chaining = more;
     if (r->meter) ft_meter_begin(r->meter, 0); /* the trunk's steps are what is timed */
-    if (!replayed(r, &r->p.drafter)) {
+    if (!replayed(r, key(r, &r->p.drafter))) {
         s.hidden_in = ft_take(&s, r->p.model->D);
         s.hidden = hidden_part(r, ft_hidden_draft(r, 0), s.n_out);
         ft_gather_src(&s, s.hidden_in, hidden_part(r, 0, hidden_rows(&r->p)));
@@ -353,6 +386,26 @@ int32_t ft_runner_best(ft_runner *r, int i)
     const int32_t id = r->host_best[i];
     const bool narrow = r->width != r->p.model->V && r->p.drafter->draft_ids;
     return id >= 0 && narrow ? r->p.drafter->draft_ids[id] : id;
+}
+
+float ft_runner_margin(ft_runner *r, int i)
+{
+    assert(!r->host_logits);
+    return ft_margin(r->logits + (size_t)i * (size_t)r->width, r->width);
+}
+
+const ft_row_top *ft_runner_top(ft_runner *r, int i)
+{
+    if (!r->have_top) return NULL;
+    const ft_pick *p = r->host_top + (size_t)i * FT_TOP;
+    const int32_t *names = r->width != r->p.model->V ? r->p.drafter->draft_ids : NULL;
+    if (p[0].id == -2) return NULL;
+    ft_row_top *t = &r->row_top;
+    for (t->n = 0; t->n < FT_TOP && p[t->n].id >= 0; t->n++) {
+        t->id[t->n] = names ? names[p[t->n].id] : p[t->n].id;
+        t->x[t->n] = p[t->n].x;
+    }
+    return t;
 }
 
 void ft_runner_hidden_get(ft_runner *r, int index, float *out)

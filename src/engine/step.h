@@ -10,7 +10,7 @@
 
 #include "model/model.h"
 
-enum { FT_RING_ROWS = 32, FT_CHAIN_MAX = 15 };
+enum { FT_RING_ROWS = 32, FT_CHAIN_MAX = 15, FT_TOP = 256 };
 
 /* The rows of a step, filled by the caller through ft_rows_*. */
 typedef struct ft_rowset {
@@ -51,6 +51,9 @@ int ft_hidden_trunk(const ft_runner *r, int row);           /* row of the last t
 int ft_hidden_ring(const ft_runner *r, int slot, int cell); /* one of the last cells of a slot */
 int ft_hidden_draft(const ft_runner *r, int out);           /* out row of the last draft pass */
 
+/* Whether rows of the next passes shall come as short lists too: their FT_TOP largest logits. Where
+ * logits are at hand anyway, nothing happens. */
+void ft_runner_want_top(ft_runner *r, bool want);
 /* Both return when the results can be read. A draft pass with `more` does not: the next draft pass
  * follows it on the device, with its best ids as tokens (ft_token_drawn of an out row), and the
  * last one of such a chain, of FT_CHAIN_MAX at most, waits for all. */
@@ -66,6 +69,15 @@ const float *ft_runner_logits(ft_runner *r, int i);
 enum { FT_BEST_UNKNOWN = -2 };
 int32_t ft_runner_best(ft_runner *r, int i);
 int32_t ft_runner_chained(ft_runner *r, int pass, int i); /* the same of each pass of a chain */
+/* How far row i's largest logit is ahead of the next; only where the device's memory is ours. */
+float ft_runner_margin(ft_runner *r, int i);
+/* The short list of row i; NULL when there is none. Valid until the next call. */
+typedef struct ft_row_top {
+    int32_t id[FT_TOP];
+    float x[FT_TOP];
+    int32_t n; /* fewer than FT_TOP: the others are -inf */
+} ft_row_top;
+const ft_row_top *ft_runner_top(ft_runner *r, int i);
 /* A hidden row by its index, copied out or in. */
 void ft_runner_hidden_get(ft_runner *r, int index, float *out);
 void ft_runner_hidden_set(ft_runner *r, int index, const float *row);

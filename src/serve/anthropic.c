@@ -265,9 +265,9 @@ static void run(ft_call *c, bool count)
     ft_bad bad;
     ft_ask a;
     ft_chat_prompt p = {0};
-    ft_served *d = ft_call_model(c, json_string_value(ft_get(c->body, "model")));
+    ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
-    ft_ask_init(&a, c->s);
+    ft_ask_init(&a, c->s, d);
     if (!ft_want_text(c->body, "model", &model, &bad) || !read(c, d, &a, &p, &bad)) {
         ft_call_fail(c, &bad);
     } else if (count) {

@@ -393,11 +393,11 @@ static bool few_enough(const ft_ask *a, const ft_served *d, ft_bad *bad)
 
 /* ---- all of it ---- */
 
-void ft_ask_init(ft_ask *a, ft_server *s)
+void ft_ask_init(ft_ask *a, ft_server *s, const ft_served *d)
 {
     *a = (ft_ask){.n = 1, .ping_s = s->p.ping_s};
     pthread_mutex_lock(&s->lock);
-    a->r = s->defaults;
+    a->r = d->defaults;
     pthread_mutex_unlock(&s->lock);
     char letters[9];
     ft_random_id(letters, "", 8);

@@ -27,7 +27,7 @@ typedef struct ft_ask {
 } ft_ask;
 
 /* The server's defaults and a random seed. */
-void ft_ask_init(ft_ask *a, ft_server *s);
+void ft_ask_init(ft_ask *a, ft_server *s, const ft_served *d);
 void ft_ask_release(ft_ask *a);
 /* Keeps p, which ft_ask_release frees. */
 char *ft_ask_keep(ft_ask *a, char *p);

@@ -33,10 +33,12 @@ typedef struct ft_route {
 struct ft_call {
     struct ft_server *s;
     const ft_route *route;
-    char id[72];       /* X-Request-Id */
-    char part[32];     /* of the path, where the route has one */
-    json_t *body;      /* an object; NULL for a GET */
-    const char *model; /* that the request named; for the log */
+    char id[72];                       /* X-Request-Id */
+    char part[32];                     /* of the path, where the route has one */
+    json_t *body;                      /* an object; NULL for a GET */
+    const char *model;                 /* that the request named; for the log */
+    struct ft_served *served, *awaits; /* the model that it holds, or waits for (models.h) */
+    uint64_t failures;                 /* to load it, when it began to wait */
 
     /* ---- an answer that takes its time ---- */
     bool (*pump)(ft_call *c);   /* true: complete */

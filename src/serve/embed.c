@@ -158,7 +158,7 @@ static void start(ft_call *c, form f)
 {
     static const ft_errand errand = {run, answer, drop};
     ft_bad bad;
-    ft_served *d = ft_call_model(c, json_string_value(ft_get(c->body, "model")));
+    ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
     embedding *e = ft_new(embedding);
     *e = (embedding){.d = d, .form = f, .dims = d->info->width, .norm = 2};

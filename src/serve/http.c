@@ -171,7 +171,7 @@ void ft_call_stream(ft_call *c, const char *type)
 
 /* ---- a request, from its first header to its answer ---- */
 
-static void list(ft_call *c, bool in)
+void ft_call_list(ft_call *c, bool in)
 {
     ft_server *s = c->s;
     pthread_mutex_lock(&s->lock);
@@ -275,7 +275,7 @@ static ft_call *begin(ft_server *s, struct MHD_Connection *conn)
 static void end(ft_call *c)
 {
     ft_server *s = c->s;
-    list(c, false);
+    ft_call_list(c, false);
     in_call(s, c->conn, false);
     const double s_all = ft_now_s() - c->begun_s;
     const char *route = c->route ? c->route->path : "-";
@@ -285,6 +285,7 @@ static void end(ft_call *c)
                c->note[0] ? " " : "", c->note, s_all * 1e3,
                atomic_load(&c->gone) ? " (client left)" : "");
     if (c->release) c->release(c);
+    ft_served_drop(s, c->served);
     json_decref(c->body);
     ft_buf_release(&c->in);
     ft_buf_release(&c->out);
@@ -341,7 +342,7 @@ static void run(ft_call *c, const char *method, const char *allow)
     }
     ft_buf_release(&c->in);
     c->route->run(c);
-    if (!c->response || c->stream) list(c, true);
+    if (!c->response || c->stream) ft_call_list(c, true);
 }
 
 /* Queues the answer, or waits for it without a thread. */
@@ -490,6 +491,7 @@ ft_status ft_server_open(ft_server **out, const ft_serve_params *p, ft_err *err)
     if (!s->p.threads) s->p.threads = 4;
     pthread_mutex_init(&s->lock, NULL);
     ft_metrics_init(&s->metrics);
+    s->models = ft_models_new(s);
     json_error_t je;
     s->kwargs = json_loads(p->template_kwargs ? p->template_kwargs : "{}", 0, &je);
     ft_status st = FT_OK;
@@ -553,7 +555,7 @@ void ft_server_close(ft_server *s)
     ft_free(s->unix_path);
     ft_free(s->tls_key);
     ft_free(s->tls_cert);
-    ft_free(s->served.name);
+    ft_models_free(s->models);
     ft_guard_release(&s->guard);
     ft_metrics_release(&s->metrics);
     json_decref(s->kwargs);

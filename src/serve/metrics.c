@@ -157,6 +157,22 @@ static void cache(const ft_llm_stats *c, ft_buf *out)
     ft_buf_printf(out, "foretoken:preemptions_total %llu\n", (unsigned long long)c->preempted);
 }
 
+/* The engine counts these itself. */
+static void steps(const ft_llm_stats *c, ft_buf *out)
+{
+    const char *name = "foretoken:step_seconds";
+    uint64_t sum = 0;
+    head(out, name, "histogram", "A round of the engine: every reply's rows and some of prompts.");
+    for (int i = 0; i < FT_STEP_BUCKETS; i++) {
+        sum += c->step_at[i];
+        ft_buf_printf(out, "%s_bucket{le=\"%.9g\"} %llu\n", name, (double)(1 << i) / 4096,
+                      (unsigned long long)sum);
+    }
+    sum += c->step_at[FT_STEP_BUCKETS];
+    ft_buf_printf(out, "%s_bucket{le=\"+Inf\"} %llu\n%s_sum %.9g\n%s_count %llu\n", name,
+                  (unsigned long long)sum, name, c->step_s, name, (unsigned long long)sum);
+}
+
 void ft_metrics_write(ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
 {
     pthread_mutex_lock(&m->lock);
@@ -168,6 +184,7 @@ void ft_metrics_write(ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
             rate((double)c->rounds, (double)c->steps));
         drafts(m, c, out);
         cache(c, out);
+        steps(c, out);
     }
     histogram(out, "foretoken:time_to_first_token_seconds", "From the request to its first token.",
               &m->first_token);

@@ -21,37 +21,54 @@ static json_t *details(const ft_served *d)
                      "quantization_level", "unknown");
 }
 
-static json_t *entry(const ft_call *c, const ft_served *d)
+/* Under the server's lock; a model that is not loaded has a name and a size. */
+static json_t *entry(const ft_served *d)
 {
     char when[40], digest[72];
-    snprintf(digest, sizeof digest, "%016llx%016llx", (unsigned long long)d->info->weight_bytes,
-             (unsigned long long)d->info->parameters);
-    (void)c;
-    return json_pack("{s:s, s:s, s:s, s:I, s:s, s:o}", "name", d->name, "model", d->name,
-                     "modified_at", ft_ollama_time(when), "size", (json_int_t)d->info->weight_bytes,
-                     "digest", digest, "details", details(d));
+    const bool there = d->state >= FT_SERVED_LOADED;
+    snprintf(digest, sizeof digest, "%016llx%016llx", (unsigned long long)d->bytes,
+             (unsigned long long)(there ? d->info->parameters : 0));
+    json_t *j = json_pack("{s:s, s:s, s:s, s:I, s:s}", "name", d->name, "model", d->name,
+                          "modified_at", ft_ollama_time(when), "size",
+                          (json_int_t)(there ? d->info->weight_bytes : d->bytes), "digest", digest);
+    json_object_set_new(j, "details", there ? details(d) : json_pack("{s:s}", "format", "gguf"));
+    return j;
+}
+
+/* All models, or those that are loaded. */
+static void list_models(ft_call *c, bool loaded)
+{
+    ft_server *s = c->s;
+    json_t *list = json_array();
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; atomic_load(&s->ready) && i < ft_models_count(s); i++) {
+        const ft_served *d = ft_models_at(s, i);
+        if (loaded && d->state < FT_SERVED_LOADED) continue;
+        json_t *e = entry(d);
+        json_array_append_new(list, e);
+        if (!loaded) continue;
+        json_object_set_new(e, "size_vram", json_integer(0));
+        json_object_set_new(e, "context_length", json_integer(d->info->ctx));
+        json_object_set_new(e, "expires_at", json_string("2318-01-01T00:00:00Z"));
+    }
+    pthread_mutex_unlock(&s->lock);
+    ft_call_json(c, 200, json_pack("{s:o}", "models", list));
 }
 
 void ft_run_ollama_tags(ft_call *c)
 {
-    ft_served *d = ft_call_model(c, NULL);
-    if (d) ft_call_json(c, 200, json_pack("{s:[o]}", "models", entry(c, d)));
+    list_models(c, false);
 }
 
 void ft_run_ollama_ps(ft_call *c)
 {
-    ft_served *d = ft_call_model(c, NULL);
-    if (!d) return;
-    json_t *e = entry(c, d);
-    json_object_set_new(e, "size_vram", json_integer(0));
-    json_object_set_new(e, "context_length", json_integer(d->info->ctx));
-    json_object_set_new(e, "expires_at", json_string("2318-01-01T00:00:00Z"));
-    ft_call_json(c, 200, json_pack("{s:[o]}", "models", e));
+    list_models(c, true);
 }
 
 void ft_run_ollama_show(ft_call *c)
 {
-    ft_served *d = ft_call_model(c, NULL);
+    const char *name = json_string_value(ft_get(c->body, "model"));
+    ft_served *d = ft_call_model(c, name ? name : json_string_value(ft_get(c->body, "name")));
     if (!d) return;
     const char *template = d->info->template_text ? d->info->template_text : "";
     json_t *info = json_pack("{s:s, s:I, s:i}", "general.architecture", d->info->arch,
@@ -156,7 +173,7 @@ static void run(ft_call *c, bool chat)
 {
     const char *model = NULL, *text = NULL;
     ft_bad bad;
-    ft_served *d = ft_call_model(c, json_string_value(ft_get(c->body, "model")));
+    ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
     if (!ft_want_text(c->body, "model", &model, &bad) ||
         !ft_want_text(c->body, "prompt", &text, &bad)) {
@@ -169,7 +186,7 @@ static void run(ft_call *c, bool chat)
     }
     ft_ask a;
     ft_chat_prompt p = {0};
-    ft_ask_init(&a, c->s);
+    ft_ask_init(&a, c->s, d);
     json_t *body = chat_body(c->body, chat ? messages_of(c->body) : prompt_messages(c->body));
     if (read(c, d, &a, body, &p, &bad)) {
         a.r.top_logprobs = -1;

@@ -165,7 +165,7 @@ void ft_run_chat(ft_call *c)
     }
     ft_served *d = ft_call_model(c, model);
     if (!d) return;
-    ft_ask_init(&a, c->s);
+    ft_ask_init(&a, c->s, d);
     if (ft_chat_read(&a, c->s, d, c->body, &p, &bad) && chat_logprobs(&a, c->body, &bad)) {
         ft_talk_start(c, d, &SHAPE, "chatcmpl-", &a, &p.ids, 1, model, NULL);
         ft_chat_release(&p);

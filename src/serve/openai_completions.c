@@ -168,9 +168,9 @@ void ft_run_completions(ft_call *c)
     ft_bad bad;
     ft_ask a;
     ft_prompts p = {0};
-    ft_served *d = ft_call_model(c, json_string_value(ft_get(c->body, "model")));
+    ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
-    ft_ask_init(&a, c->s);
+    ft_ask_init(&a, c->s, d);
     if (ft_want_text(c->body, "model", &model, &bad) && ft_ask_fields(&a, d, c->body, &bad) &&
         fields(&a, c->body, &echo, &bad) &&
         ft_prompts_read(d, ft_get(c->body, "prompt"), "prompt", &p, &bad))

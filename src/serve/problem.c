@@ -41,8 +41,9 @@ bool ft_bad_from(ft_bad *bad, ft_status st, const char *param, const ft_err *err
     switch (st) {
     case FT_EINVAL:
     case FT_EFORMAT:
+    case FT_ELIMIT: /* a grammar or a template's work: asking again would not help */
     case FT_EUNSUPPORTED: kind = FT_P_INVALID; break;
-    case FT_ELIMIT: kind = FT_P_BUSY; break;
+    case FT_EBUSY: kind = FT_P_BUSY; break;
     case FT_ENOTFOUND: kind = FT_P_UNSUPPORTED; break;
     case FT_ECANCELLED: kind = FT_P_UNAVAILABLE; break;
     default: break;

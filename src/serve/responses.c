@@ -191,10 +191,10 @@ static void run(ft_call *c, bool count)
     ft_bad bad;
     ft_ask a;
     ft_chat_prompt p = {0};
-    ft_served *d = ft_call_model(c, json_string_value(ft_get(c->body, "model")));
+    ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
     json_t *chat = NULL;
-    ft_ask_init(&a, c->s);
+    ft_ask_init(&a, c->s, d);
     const bool ok = ft_want_text(c->body, "model", &model, &bad) &&
                     (chat = ft_responses_body(c->body, &bad)) != NULL &&
                     ft_chat_read(&a, c->s, d, chat, &p, &bad);

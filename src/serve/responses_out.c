@@ -49,6 +49,18 @@ static json_t *item(const ft_talk *t, const ft_choice *c, ft_event_part kind, co
                      done ? json_pack("[o]", text_part("output_text", &c->answer)) : json_array());
 }
 
+static bool cut_short(const ft_choice *c)
+{
+    return c->reply.reason == FT_REASON_LENGTH;
+}
+
+/* The item that a reply was in when its tokens ran out. */
+static json_t *last_item(const ft_choice *c, json_t *j)
+{
+    if (j && cut_short(c)) json_object_set_new(j, "status", json_string("incomplete"));
+    return j;
+}
+
 static json_t *output(const ft_talk *t, const ft_choice *c)
 {
     json_t *list = json_array();
@@ -57,6 +69,7 @@ static json_t *output(const ft_talk *t, const ft_choice *c)
         json_array_append_new(list, item(t, c, FT_PART_ANSWER, NULL, true));
     for (int i = 0; i < c->n_call; i++)
         json_array_append_new(list, item(t, c, FT_PART_CALL, &c->call[i], true));
+    last_item(c, json_array_get(list, json_array_size(list) - 1));
     return list;
 }
 
@@ -90,11 +103,6 @@ static json_t *response(const ft_talk *t, const char *status, json_t *list)
     echo(t, j, "top_p", json_null());
     json_object_set_new(j, "usage", json_null());
     return j;
-}
-
-static bool cut_short(const ft_choice *c)
-{
-    return c->reply.reason == FT_REASON_LENGTH;
 }
 
 static json_t *whole(ft_talk *t)
@@ -177,9 +185,9 @@ static void close_item(ft_talk *t, ft_choice *c)
         with(t, "response.content_part.done", about(t, c, true), "part",
              text_part("output_text", &c->answer));
     }
-    event(
-        t, "response.output_item.done",
-        json_pack("{s:i, s:o}", "output_index", c->n_block - 1, "item", item(t, c, kind, k, true)));
+    event(t, "response.output_item.done",
+          json_pack("{s:i, s:o}", "output_index", c->n_block - 1, "item",
+                    last_item(c, item(t, c, kind, k, true))));
     c->block = -1;
 }
 

@@ -19,6 +19,8 @@ static const ft_route TABLE[] = {
     {"GET", "/v1/health", ft_run_health, OPEN},
     {"GET", "/v1/models", ft_run_models, OPENAI},
     {"GET", "/models", ft_run_models, OPENAI},
+    {"POST", "/models/load", ft_run_models_load, OPENAI},
+    {"POST", "/models/unload", ft_run_models_unload, OPENAI},
     {"GET", "/props", ft_run_props, OPENAI},
     {"POST", "/props", ft_run_props_set, OPENAI},
     {"GET", "/slots", ft_run_slots, OPENAI},

@@ -6,6 +6,8 @@
 
 void ft_run_health(ft_call *c);
 void ft_run_models(ft_call *c);
+void ft_run_models_load(ft_call *c);
+void ft_run_models_unload(ft_call *c);
 void ft_run_props(ft_call *c);
 void ft_run_props_set(ft_call *c);
 void ft_run_slots(ft_call *c);

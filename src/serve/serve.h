@@ -1,6 +1,7 @@
 /* serve/serve.h - the HTTP server, as the program that starts it sees it.
- * It listens from ft_server_open() on and says that the model is loading until it is given one.
- * The model must have its queue running (ft_llm_start) and must outlive the server. */
+ * It listens from ft_server_open() on and says that the model is loading until it is given one, or
+ * the means to load some. A model that it is given must have its queue running (ft_llm_start) and
+ * must outlive the server. */
 #ifndef FT_SERVE_H
 #define FT_SERVE_H
 
@@ -36,15 +37,37 @@ typedef struct ft_serve_params {
     const char *reasoning_message; /* said when the budget is used up; NULL: nothing */
     bool cache_prompt;             /* unless a request says otherwise */
     int64_t seed;                  /* the same; < 0: random */
-    void (*defaults)(void *user, ft_request *r); /* applied to ft_request_defaults; may be NULL */
-    void *user;
 } ft_serve_params;
+
+typedef struct ft_served_model {
+    const char *name; /* what requests call it */
+    uint64_t bytes;   /* of its file */
+} ft_served_model;
+
+/* Models that the server may load and unload. */
+typedef struct ft_models_params {
+    const ft_served_model *at;
+    int n;
+    int max;          /* loaded at a time; 0: any number */
+    uint64_t memory;  /* bytes of all that are loaded; 0: as much as there is */
+    int idle_s;       /* unload after so long without a request; 0: never */
+    bool no_autoload; /* only POST /models/load loads */
+    /* Opens model i, starts its queue and says how its requests begin; and the other way round.
+     * From one thread, one at a time. FT_ENOMEM: others have to go first. */
+    ft_status (*load)(void *user, int i, ft_llm **out, ft_request *defaults, ft_err *err);
+    void (*unload)(void *user, int i, ft_llm *m);
+    void *user;
+} ft_models_params;
 
 void ft_serve_defaults(ft_serve_params *p);
 /* Texts in p must live as long as the server. FT_EUNSUPPORTED: built without libmicrohttpd. */
 ft_status ft_server_open(ft_server **out, const ft_serve_params *p, ft_err *err);
-/* From now on requests are answered. */
+/* From now on requests are answered: by this model, */
 void ft_server_attach(ft_server *s, ft_llm *m);
+/* or by these. Once ft_server_load has loaded one, or with
+ * i < 0 without, the others follow when somebody asks for them. */
+ft_status ft_server_models(ft_server *s, const ft_models_params *p, ft_err *err);
+ft_status ft_server_load(ft_server *s, int i, ft_err *err);
 /* Where it listens: "http://127.0.0.1:8080". Borrowed. */
 const char *ft_server_address(const ft_server *s);
 int ft_server_port(const ft_server *s);

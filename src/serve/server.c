@@ -39,30 +39,6 @@ void ft_serve_defaults(ft_serve_params *p)
     };
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-void ft_server_attach(ft_server *s, ft_llm *m)
-{
-    ft_served *d = &s->served;
-    d->llm = m;
-    d->info = ft_llm_about(m);
-    d->vocab = ft_llm_vocab(m);
-    const char *name = s->p.alias && *s->p.alias ? s->p.alias : base_name(d->info->path);
-    const size_t n = strcspn(name, ",");
-    d->name = ft_alloc(n + 1);
-    memcpy(d->name, name, n);
-    ft_request_defaults(&s->defaults, m);
-    if (s->p.defaults) s->p.defaults(s->p.user, &s->defaults);
-    s->defaults.cache_prompt = s->p.cache_prompt;
-    s->defaults.reasoning_budget = s->p.reasoning_budget;
-    s->defaults.reasoning_message = s->p.reasoning_message;
-    atomic_store(&s->ready, true);
-}
-
 const char *ft_server_address(const ft_server *s)
 {
     return s->address;
@@ -76,16 +52,6 @@ int ft_server_port(const ft_server *s)
 int ft_server_busy(ft_server *s)
 {
     return atomic_load(&s->metrics.active);
-}
-
-ft_served *ft_call_model(ft_call *c, const char *name)
-{
-    ft_bad bad;
-    c->model = name;
-    if (atomic_load(&c->s->ready)) return &c->s->served; /* one model answers to any name */
-    ft_bad_say(&bad, FT_P_UNAVAILABLE, NULL, "the model is loading");
-    ft_call_fail(c, &bad);
-    return NULL;
 }
 
 void ft_random_id(char *out, const char *prefix, int n)

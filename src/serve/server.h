@@ -1,13 +1,14 @@
 /* serve/server.h - the inside of the server, shared by its files.
  * Threads: libmicrohttpd's pool runs the routes; one thread watches clocks and sockets (watch.c);
  * a few run what has to wait (work.c); the engine's thread only ever calls ft_call_wake. `lock`
- * guards the two lists; nothing that waits is called while it is held. */
+ * guards the two lists and who holds which model; nothing that waits is called while it is held. */
 #ifndef FT_SERVE_SERVER_H
 #define FT_SERVE_SERVER_H
 
 #include "serve/call.h"
 #include "serve/guard.h"
 #include "serve/metrics.h"
+#include "serve/models.h"
 #include "serve/serve.h"
 
 enum {
@@ -24,14 +25,6 @@ typedef struct ft_peer {
     struct ft_peer *prev, *next;
 } ft_peer;
 
-/* A model that answers. */
-typedef struct ft_served {
-    ft_llm *llm;
-    const ft_llm_info *info;
-    const ft_vocab *vocab;
-    char *name; /* the first alias, or the file's name */
-} ft_served;
-
 struct ft_work;
 
 struct ft_server {
@@ -47,9 +40,8 @@ struct ft_server {
     int64_t created; /* seconds since 1970 */
     double begun_s;
 
-    ft_served served;
+    struct ft_models *models;
     atomic_bool ready, draining, closing, stop;
-    ft_request defaults; /* of a request, once ready; POST /props changes it under lock */
 
     pthread_mutex_t lock;
     ft_call *calls; /* requests that are not answered yet */
@@ -58,6 +50,9 @@ struct ft_server {
     pthread_t watch;
     struct ft_work *work;
 };
+
+/* http.c: clocks and sockets of a call are watched, or not; while a route runs they are not. */
+void ft_call_list(ft_call *c, bool in);
 
 /* listen.c: a socket for p.host and p.port; fills listen_fd, port and address. */
 ft_status ft_listen(ft_server *s, ft_err *err);
@@ -82,10 +77,6 @@ typedef struct ft_errand {
 void ft_errand_start(ft_call *c, const ft_errand *e, void *arg);
 struct ft_work *ft_work_new(int threads);
 void ft_work_free(struct ft_work *w); /* after what was put is done */
-
-/* The model for a request, or NULL after it was answered (loading, no such model). name may be
- * NULL. */
-ft_served *ft_call_model(ft_call *c, const char *name);
 
 /* prefix and n letters and digits that nobody can guess. out holds strlen(prefix) + n + 1. */
 void ft_random_id(char *out, const char *prefix, int n);

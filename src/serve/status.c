@@ -1,16 +1,23 @@
 /* serve/status.c - what the server and its model are, and what they are doing. */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "serve/props.h"
 #include "serve/routes.h"
 #include "serve/settings.h"
 
 #include <stdlib.h>
 
-enum { MAX_LANES = 1024 };
+enum { MAX_LANES = 1024 }; /* of which /slots tells */
 
 void ft_run_health(ft_call *c)
 {
-    if (ft_call_model(c, NULL)) ft_call_json(c, 200, json_pack("{s:s}", "status", "ok"));
+    ft_bad bad;
+    if (atomic_load(&c->s->ready)) {
+        ft_call_json(c, 200, json_pack("{s:s}", "status", "ok"));
+        return;
+    }
+    ft_bad_say(&bad, FT_P_UNAVAILABLE, NULL, "the model is loading");
+    ft_call_fail(c, &bad);
 }
 
 /* ---- models ---- */
@@ -23,21 +30,35 @@ static json_t *meta(const ft_served *d)
                      (json_int_t)d->info->weight_bytes);
 }
 
+static json_t *model_entry(const ft_server *s, const char *name, size_t n, const ft_served *d)
+{
+    json_t *status = json_pack("{s:s}", "value", d ? ft_served_words(d) : "loading");
+    if (d && d->error[0]) json_object_set_new(status, "error", json_string(d->error));
+    const bool there = d && d->state >= FT_SERVED_LOADED;
+    return json_pack("{s:o, s:s, s:I, s:s, s:o, s:o}", "id", ft_say_text(name, n), "object",
+                     "model", "created", (json_int_t)s->created, "owned_by", "foretoken", "status",
+                     status, "meta", there ? meta(d) : json_null());
+}
+
 void ft_run_models(ft_call *c)
 {
     ft_server *s = c->s;
     const bool ready = atomic_load(&s->ready);
-    const ft_served *d = &s->served;
-    const char *names = s->p.alias && *s->p.alias ? s->p.alias : ready ? d->name : "loading";
+    const int n = ready ? ft_models_count(s) : 0;
     json_t *list = json_array();
-    while (*names) {
-        const size_t n = strcspn(names, ",");
-        json_array_append_new(list, json_pack("{s:o, s:s, s:I, s:s, s:o}", "id",
-                                              ft_say_text(names, n), "object", "model", "created",
-                                              (json_int_t)s->created, "owned_by", "foretoken",
-                                              "meta", ready ? meta(d) : json_null()));
-        names += n + (names[n] == ',');
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; i < n && n > 1; i++) {
+        const ft_served *d = ft_models_at(s, i);
+        json_array_append_new(list, model_entry(s, d->name, strlen(d->name), d));
     }
+    const ft_served *d = n == 1 ? ft_models_at(s, 0) : NULL; /* it has as many as it has names */
+    const char *names = s->p.alias && *s->p.alias ? s->p.alias : d ? d->name : "loading";
+    while (n < 2 && *names) {
+        const size_t len = strcspn(names, ",");
+        json_array_append_new(list, model_entry(s, names, len, d));
+        names += len + (names[len] == ',');
+    }
+    pthread_mutex_unlock(&s->lock);
     ft_call_json(c, 200, json_pack("{s:s, s:o}", "object", "list", "data", list));
 }
 
@@ -58,27 +79,46 @@ static json_t *speculative(const ft_served *d, const ft_request *r)
     return j;
 }
 
-void ft_run_props(ft_call *c)
+json_t *ft_props_json(const ft_served *d, bool sleeping)
 {
-    ft_served *d = ft_call_model(c, ft_call_query(c, "model"));
-    if (!d) return;
-    pthread_mutex_lock(&c->s->lock);
-    const ft_request r = c->s->defaults;
-    pthread_mutex_unlock(&c->s->lock);
+    const ft_request r = d->defaults;
     const ft_llm_info *i = d->info;
-    const int lanes = d->info->lanes;
-    json_t *j =
-        json_pack("{s:{s:i, s:o}, s:i, s:s, s:s, s:{s:b, s:b}, s:s, s:b, s:o}",
-                  "default_generation_settings", "n_ctx", i->ctx, "params",
-                  ft_settings_json(&r, r.sampling.seed), "total_slots", lanes, "model_path",
-                  base_name(i->path), "model_alias", d->name, "modalities", "vision", 0, "audio", 0,
-                  "build_info", ft_version(), "is_sleeping", 0, "speculative", speculative(d, &r));
+    json_t *j = json_pack("{s:{s:i, s:o}, s:i, s:s, s:s, s:{s:b, s:b}, s:s, s:b, s:o}",
+                          "default_generation_settings", "n_ctx", i->ctx, "params",
+                          ft_settings_json(&r, r.sampling.seed), "total_slots", i->lanes,
+                          "model_path", base_name(i->path), "model_alias", d->name, "modalities",
+                          "vision", 0, "audio", 0, "build_info", ft_version(), "is_sleeping",
+                          sleeping, "speculative", speculative(d, &r));
     json_object_set_new(j, "chat_template", json_string(i->template_text ? i->template_text : ""));
     json_object_set_new(j, "chat_template_caps", json_pack("{s:b}", "tools", i->has_template));
     json_object_set_new(j, "bos_token", json_string(i->bos ? i->bos : ""));
     json_object_set_new(j, "eos_token", json_string(i->eos ? i->eos : ""));
     json_object_set_new(j, "model_arch", json_string(i->arch));
-    ft_call_json(c, 200, j);
+    return j;
+}
+
+/* A model that sleeps is not woken for this. */
+static json_t *sleeping_props(ft_call *c)
+{
+    ft_server *s = c->s;
+    json_t *j = NULL;
+    ft_served *d = atomic_load(&s->ready) ? ft_models_find(s, ft_call_query(c, "model")) : NULL;
+    pthread_mutex_lock(&s->lock);
+    if (d && d->state < FT_SERVED_LOADED && d->props) j = json_deep_copy(d->props);
+    pthread_mutex_unlock(&s->lock);
+    return j;
+}
+
+void ft_run_props(ft_call *c)
+{
+    json_t *j = c->served ? NULL : sleeping_props(c);
+    ft_served *d = j ? NULL : ft_call_model(c, NULL);
+    if (d) {
+        pthread_mutex_lock(&c->s->lock);
+        j = ft_props_json(d, false);
+        pthread_mutex_unlock(&c->s->lock);
+    }
+    if (j) ft_call_json(c, 200, j);
 }
 
 /* Changes the server's defaults: sampling fields, as in a request. */
@@ -94,12 +134,12 @@ void ft_run_props_set(ft_call *c)
     }
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
-    ft_ask_init(&a, c->s);
+    ft_ask_init(&a, c->s, d);
     if (!ft_ask_fields(&a, d, c->body, &bad)) {
         ft_call_fail(c, &bad);
     } else {
         pthread_mutex_lock(&c->s->lock);
-        ft_settings_keep(&c->s->defaults, &a.r);
+        ft_settings_keep(&d->defaults, &a.r);
         pthread_mutex_unlock(&c->s->lock);
         ft_call_json(c, 200, json_pack("{s:b}", "success", 1));
     }
@@ -119,8 +159,52 @@ static json_t *slot(const ft_served *d, const ft_lane_info *l, const ft_request 
     return j;
 }
 
+/* The engine is asked between two rounds, and a round may take long: no server thread waits. */
+typedef struct look {
+    ft_served *d;
+    ft_lane_info *at;
+    int n;
+} look;
+
+static void take_look(void *arg)
+{
+    look *l = arg;
+    l->n = FT_MIN(ft_llm_lanes(l->d->llm, l->at, MAX_LANES), (int)MAX_LANES);
+}
+
+static void say_slots(ft_call *c, void *arg)
+{
+    const look *l = arg;
+    ft_bad bad;
+    pthread_mutex_lock(&c->s->lock);
+    const ft_request r = l->d->defaults;
+    pthread_mutex_unlock(&c->s->lock);
+    json_t *list = json_array();
+    bool free_one = false;
+    for (int i = 0; i < l->n; i++) {
+        free_one |= !l->at[i].busy;
+        json_array_append_new(list, slot(l->d, &l->at[i], &r));
+    }
+    const char *q = ft_call_query(c, "fail_on_no_slot");
+    if (!q || !strcmp(q, "0") || free_one) {
+        ft_call_json(c, 200, list);
+        return;
+    }
+    json_decref(list);
+    ft_bad_say(&bad, FT_P_UNAVAILABLE, NULL, "no slot is free, all %d are busy", l->n);
+    ft_call_fail(c, &bad);
+}
+
+static void drop_look(void *arg)
+{
+    look *l = arg;
+    ft_free(l->at);
+    ft_free(l);
+}
+
 void ft_run_slots(ft_call *c)
 {
+    static const ft_errand errand = {take_look, say_slots, drop_look};
     ft_bad bad;
     if (!c->s->p.slots) {
         ft_bad_say(&bad, FT_P_UNSUPPORTED, NULL,
@@ -128,28 +212,12 @@ void ft_run_slots(ft_call *c)
         ft_call_fail(c, &bad);
         return;
     }
-    ft_served *d = ft_call_model(c, ft_call_query(c, "model"));
+    ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
-    ft_lane_info *l = ft_new_n(ft_lane_info, MAX_LANES);
-    const int n = FT_MIN(ft_llm_lanes(d->llm, l, MAX_LANES), (int)MAX_LANES);
-    pthread_mutex_lock(&c->s->lock);
-    const ft_request r = c->s->defaults;
-    pthread_mutex_unlock(&c->s->lock);
-    json_t *list = json_array();
-    bool free_one = false;
-    for (int i = 0; i < n; i++) {
-        free_one |= !l[i].busy;
-        json_array_append_new(list, slot(d, &l[i], &r));
-    }
-    ft_free(l);
-    const char *q = ft_call_query(c, "fail_on_no_slot");
-    if (q && strcmp(q, "0") && !free_one) {
-        json_decref(list);
-        ft_bad_say(&bad, FT_P_UNAVAILABLE, NULL, "no slot is free, all %d are busy", n);
-        ft_call_fail(c, &bad);
-        return;
-    }
-    ft_call_json(c, 200, list);
+    look *l = ft_new(look);
+    l->d = d;
+    l->at = ft_new_n(ft_lane_info, MAX_LANES);
+    ft_errand_start(c, &errand, l);
 }
 
 /* ---- saving and restoring a slot ---- */
@@ -268,7 +336,7 @@ void ft_run_metrics(ft_call *c)
         return;
     }
     const bool ready = atomic_load(&c->s->ready);
-    if (ready) ft_llm_counts(c->s->served.llm, &n);
+    if (ready) ft_models_counts(c->s, &n);
     ft_buf b;
     ft_buf_init(&b, 1 << 20);
     ft_metrics_write(&c->s->metrics, ready ? &n : NULL, &b);

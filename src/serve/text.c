@@ -92,7 +92,7 @@ static void template_of(ft_call *c, bool count)
     ft_chat_prompt p;
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
-    ft_ask_init(&a, c->s);
+    ft_ask_init(&a, c->s, d);
     if (!ft_chat_read(&a, c->s, d, c->body, &p, &bad))
         ft_call_fail(c, &bad);
     else if (count)

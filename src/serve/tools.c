@@ -118,7 +118,7 @@ static bool constrain(ft_ask *a, const ft_served *d, bool required, const char *
     const char *schema = required ? NULL : a->r.json_schema;
     const ft_tool_rules rules = {name, !parallel, schema};
     const ft_status st = ft_llm_tool_grammar(d->llm, a->r.tools, &rules, &gbnf, &a->trigger, &err);
-    if (st) return ft_bad_from(bad, st == FT_ELIMIT ? FT_EINVAL : st, "tools", &err);
+    if (st) return ft_bad_from(bad, st, "tools", &err);
     a->r.grammar = ft_ask_keep(a, gbnf);
     a->r.json_schema = NULL;
     if (required || schema) return true;

@@ -8,6 +8,8 @@ enum { MAX_WAITING = 256 };
 typedef struct item {
     const ft_errand *e;
     void *arg;
+    ft_server *s;
+    ft_served *d; /* the work may outlive the call, its model may not go before */
     pthread_mutex_t lock;
     ft_call *c; /* NULL: the call has ended */
     bool done;
@@ -26,6 +28,7 @@ struct ft_work {
 static void drop(item *i)
 {
     i->e->drop(i->arg);
+    ft_served_drop(i->s, i->d);
     pthread_mutex_destroy(&i->lock);
     ft_free(i);
 }
@@ -122,6 +125,9 @@ void ft_errand_start(ft_call *c, const ft_errand *e, void *arg)
     i->e = e;
     i->arg = arg;
     i->c = c;
+    i->s = c->s;
+    i->d = c->served;
+    if (i->d) ft_served_hold(c->s, i->d);
     pthread_mutex_init(&i->lock, NULL);
     if (put(c->s->work, i)) {
         c->user = i;

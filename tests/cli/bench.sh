@@ -30,6 +30,13 @@ ok "layers on demand" $?
 same "speed at each depth" "$(grep -c '^after' "$dir/depth.txt")" 3
 grep -q '<polyline' "$dir/depth.svg" && grep -q '>300<' "$dir/depth.svg"
 ok "and a picture of it" $?
+rows=$("$ft" bench -m "$model" --rows 3 -r 1 -q)
+same "steps of 1, 2 and 3 rows" "$(grep -c ' ms a step ' <<<"$rows")" 3
+grep -q 'a step of 3 rows, op by op' <<<"$rows"
+ok "and the ops of the last" $?
+"$ft" bench -m "$model" --rows 2 -r 1 --json | grep -q '"against_one"'
+ok "the same as JSON" $?
+fails "too many rows" 'from 1 to 16' "$ft" bench -m "$model" --rows 17
 same "no prompt asked for" "$("$ft" bench -m "$model" -p 0 -n 4 -r 1 -q | grep -c '^prompt')" 0
 "$ft" bench -m "$model" -p 0 -n 4 -r 1 -d 64 -q | grep -q 'after 64 tokens'
 ok "decoding in the middle of a text" $?

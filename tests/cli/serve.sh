@@ -24,6 +24,8 @@ ask() { curl -s -m 60 "$url$1" -d "$2"; }
 start
 [ -n "$url" ]
 ok "it says where it listens" $?
+grep -q '^cache: keys f16, values f16' "$dir/log"
+ok "and what its cache takes" $?
 same "health" "$(curl -s "$url/health")" '{"status":"ok"}'
 alone=$("$ft" run -m "$model" --raw --json -n 12 --temp 0 one two | field ids)
 body='{"prompt":"one two","return_tokens":true}'
@@ -55,6 +57,7 @@ out=$(ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"max
 ok "a thought keeps to its budget" $?
 ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"grammar":"root ::= ("}' | grep -q '"code":400'
 ok "a broken grammar is 400" $?
+same "so is one that is too large, not 429" "$(ask /completion '{"prompt":"x","grammar":"root ::= [a-z]{200000}"}' | field code)" 400
 ask /completion "{\"prompt\":\"$(printf 'word %.0s' $(seq 400))\"}" | grep -q exceed_context_size_error
 ok "a prompt that is too long is refused" $?
 
@@ -66,6 +69,11 @@ for _ in $(seq 100); do
     sleep 0.05
 done
 same "a reply nobody reads has ended" "$busy" 0
+
+steps=$(curl -s "$url/metrics" | sed -n 's/^foretoken:step_seconds_count //p')
+last=$(curl -s "$url/metrics" | sed -n 's/^foretoken:step_seconds_bucket{le="+Inf"} //p')
+[ "${steps:-0}" -gt 20 ] && [ "$steps" = "$last" ]
+ok "rounds are timed" $?
 
 # SIGTERM: a running reply finishes
 curl -s -N "$url/completion" -d '{"prompt":"one two","stream":true,"n_predict":12}' >"$dir/last" &
@@ -100,6 +108,90 @@ ask /v1/embeddings '{"input":["one two","three"]}' | grep -q '"object":"embeddin
 ok "texts become vectors" $?
 same "a list of slots" "$(curl -s "$url/slots" | grep -o '"id":' | wc -l)" 4
 stop
+# several models: a folder, a preset with options of its own
+mkdir "$dir/models"
+cp "$model" "$dir/models/first.gguf"
+cp "$model" "$dir/models/second.gguf"
+echo nonsense >"$dir/models/third.gguf"
+serve_many() { # options...: as start, without -m
+    "$ft" serve -c 256 -n 12 --temp 0 --port 0 "$@" >/dev/null 2>"$dir/log" &
+    pid=$!
+    url=
+    for _ in $(seq 600); do
+        url=$(sed -n 's/^ready at //p' "$dir/log")
+        [ -n "$url" ] && return
+        kill -0 $pid 2>/dev/null || return
+        sleep 0.05
+    done
+}
+named() { ask /completion "{\"model\":\"$1\",\"prompt\":\"one two\",\"return_tokens\":true}"; }
+status_of() { curl -s "$url/v1/models" | grep -o "\"id\":\"$1\"[^}]*}" | field value; }
+serve_many --models-dir "$dir/models" --models-max 1
+same "nothing is loaded before somebody asks" "$(status_of first)" '"unloaded"'
+same "a model by its name" "$(named second | field tokens)" "$alone"
+same "it is loaded" "$(status_of second)" '"loaded"'
+same "another by its own" "$(named first | field tokens)" "$alone"
+same "the first had to go" "$(status_of second)" '"unloaded"'
+named third | grep -q '"code":500.*third'
+ok "a file that is no model says so" $?
+same "and the others still answer" "$(named first | field tokens)" "$alone"
+same "no such model" "$(named fourth | field code)" 404
+stop
+same "several models end well" $? 0
+cat >"$dir/preset.ini" <<INI
+; options of all
+[*]
+n-predict = 5
+[short]
+model = $dir/models/first.gguf
+[shorter]
+model = $dir/models/second.gguf
+n-predict = 2
+cache-prompt = false
+INI
+serve_many --models-preset "$dir/preset.ini" --sleep-idle-seconds 1
+same "a preset's option for all" "$(named short | field tokens_predicted)" 5
+same "and for one" "$(named shorter | field tokens_predicted)" 2
+for _ in $(seq 100); do
+    [ "$(status_of short)" = '"unloaded"' ] && break
+    sleep 0.1
+done
+same "a model that nobody asks sleeps" "$(status_of short)" '"unloaded"'
+same "and wakes" "$(named short | field tokens_predicted)" 5
+stop
+serve_many -m "$dir/models/first.gguf" -m "$dir/models/second.gguf"
+same "two -m: the first is there" "$(status_of first)" '"loaded"'
+same "the second when it is asked" "$(named second | field tokens)" "$alone"
+stop
+fails "two models of one name" "two models are called first" "$ft" serve -m "$dir/models/first.gguf" -m "$dir/models/first.gguf" --port 0 -q
+mkdir "$dir/none"
+fails "an empty folder of models" "no .gguf" "$ft" serve --models-dir "$dir/none" --port 0 -q
+echo "port" >"$dir/preset.ini"
+fails "a preset that is none" "line 1 of the preset" "$ft" serve --models-preset "$dir/preset.ini" --port 0 -q
+
+# TLS: a real handshake, a reply and a stream
+if command -v openssl >/dev/null && openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost \
+    -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout "$dir/key.pem" -out "$dir/cert.pem" 2>/dev/null; then
+    start --ssl-key-file "$dir/key.pem" --ssl-cert-file "$dir/cert.pem"
+    same "TLS: it says so" "${url%%:*}" https
+    tls() { curl -s -m 60 --cacert "$dir/cert.pem" "$url$1" "${@:2}"; }
+    same "a certificate that is verified" "$(tls /health)" '{"status":"ok"}'
+    same "a reply behind it" "$(tls /completion -d "$body" | field tokens)" "$alone"
+    tls /v1/chat/completions -N -d '{"stream":true,"messages":[{"role":"user","content":"x"}]}' | tail -n 2 | grep -q '^data: \[DONE\]'
+    ok "a stream behind it" $?
+    openssl s_client -connect "${url#https://}" -CAfile "$dir/cert.pem" -verify_return_error </dev/null 2>/dev/null | grep -q 'TLSv1\.[23]'
+    ok "the version of the protocol" $?
+    curl -s -m 5 -o /dev/null "$url/health"
+    same "a certificate that nobody vouches for" $? 60
+    curl -s -m 5 -o /dev/null "http://${url#https://}/health"
+    [ $? -ne 0 ]
+    ok "no plain HTTP there" $?
+    stop
+    same "TLS ends well" $? 0
+else
+    echo "no openssl: TLS is not tested"
+fi
+fails "a key without its certificate" "want both" "$ft" serve -m "$model" --ssl-key-file "$dir/key.pem" --port 0 -q
 fails "--context-shift is refused" "larger --ctx-size" "$ft" serve -m "$model" --context-shift
 fails "--mmproj is refused" "text alone" "$ft" serve -m "$model" --mmproj x
 fails "a port that is none" "port" "$ft" serve -m "$model" --port 99999

@@ -1,8 +1,9 @@
 /* tests/serve/scripted.h - a model that says what it is told: the part of foretoken.h that the
  * server uses, without weights. A prompt that holds "say:" is answered with what follows, up to the
  * end of the turn; "say/20ms:" waits so long before each token, "say/fail:" breaks down at its end,
- * "say/hold:" begins when ft_scripted_go is called. Vocabulary, template, stop texts and the parser
- * of replies are the real ones. Include it in one file of a program. */
+ * "say/hold:" begins when ft_scripted_go is called, "say/step:" gives one token each time its
+ * reader has read everything, which makes a stream the same every time. Vocabulary, template, stop
+ * texts and the parser of replies are the real ones. Include it in one file of a program. */
 #ifndef FT_TESTS_SCRIPTED_H
 #define FT_TESTS_SCRIPTED_H
 
@@ -41,7 +42,7 @@ struct ft_job {
     char *stop_word[64];
     int n_stop, max_tokens, top_logprobs, n_prompt, cached;
     double pace_s, due_s;
-    bool fail, hold;
+    bool fail, hold, step;
     /* on the way */
     int lane; /* -1: waits */
     size_t at;
@@ -53,6 +54,7 @@ struct ft_job {
     int first, n;
     script_event out; /* given out last */
     ft_event now;     /* of the token at hand */
+    bool hungry;      /* the reader has found nothing */
     bool told, stopped, cancelled, end_thought, ended, freed, thinking;
     int n_out, n_thought;
     double first_s, last_s;
@@ -180,6 +182,8 @@ static inline bool script_step(ft_job *j, double now)
     }
     if (m->hurry) now = 1e300;
     if (j->lane < 0 || (j->hold && !m->go) || now < j->due_s) return false;
+    if (j->step && !j->hungry) return false;
+    j->hungry = false;
     bool news = false;
     while (j->n < SCRIPT_EVENTS / 2 && !j->ended && now >= j->due_s) {
         const bool over = j->at >= j->reply.n || j->stopped || j->n_out == j->max_tokens;
@@ -188,6 +192,7 @@ static inline bool script_step(ft_job *j, double now)
         else
             script_token(j);
         news = true;
+        if (j->step) break;
     }
     return news;
 }
@@ -374,6 +379,7 @@ static inline void script_read(ft_job *j, const char *text, size_t n)
         if (text[at] == '/') {
             j->fail = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("fail"));
             j->hold = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("hold"));
+            j->step = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("step"));
             j->pace_s = strtod(text + at + 1, NULL) * 1e-3;
             at = ft_str_find(t, FT_STR(":"), at);
         }
@@ -415,7 +421,7 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
     for (; *end; end = &(*end)->next) live += !(*end)->ended;
     if (live >= m->lanes + m->waiting_max || m->stop) {
         pthread_mutex_unlock(&m->lock);
-        return ft_fail(err, m->stop ? FT_ECANCELLED : FT_ELIMIT, "%d requests wait already",
+        return ft_fail(err, m->stop ? FT_ECANCELLED : FT_EBUSY, "%d requests wait already",
                        m->waiting_max);
     }
     ft_job *j = ft_new(ft_job);
@@ -457,6 +463,7 @@ bool ft_job_next(ft_job *j, ft_event *e)
 {
     pthread_mutex_lock(&j->lock);
     const bool any = j->n > 0;
+    j->hungry |= !any;
     if (any) {
         ft_free(j->out.text);
         j->out = j->event[j->first];

@@ -133,6 +133,103 @@ static void many_replies(void **state)
         }
 }
 
+/* A machine whose drafter tells margins: a draft is close or far ahead, in turns of chance, and
+ * agreed to accordingly. fixed < 0: governed. *dropped: drafts that were made and not verified. */
+static double speed_by_margin(const world *w, double close, double far, int n, int max, int fixed,
+                              ft_gov_costs *c, int *dropped, uint64_t seed)
+{
+    ft_rng r = {seed};
+    ft_governor g;
+    ft_gov_init(&g, c, false);
+    double s = 0;
+    int tokens = 0;
+    *dropped = 0;
+    while (tokens < n) {
+        const int most = fixed >= 0 ? fixed : ft_gov_choose(&g, c, max, 1);
+        bool right[4];
+        int k = 0, kept = 0;
+        bool dropping = false;
+        for (ft_gov_next next = FT_GOV_MORE; next == FT_GOV_MORE && k < most;) {
+            const bool ahead = ft_rng_f64(&r) < 0.5;
+            right[k] = ft_rng_f64(&r) < (ahead ? far : close);
+            if (fixed < 0) next = ft_gov_drafted(&g, c, ahead ? 4 : 0.2f, 1);
+            dropping = next == FT_GOV_DROP;
+            k += !dropping;
+        }
+        const int made = k + dropping;
+        *dropped += dropping;
+        while (kept < k && right[kept]) kept++;
+        const double t = step(w, 1 + k, &r);
+        ft_gov_trunk(c, 1 + k, t);
+        for (int i = 0; i < made; i++) ft_gov_draft(c, i == 0, 1, w->draft);
+        if (dropping && kept == k) ft_gov_dropped(&g, c, right[k]);
+        if (fixed < 0) ft_gov_accept(&g, c, k, kept);
+        s += t + made * w->draft;
+        tokens += 1 + kept;
+    }
+    return tokens / s;
+}
+
+/* Margins that tell something make drafting better than any fixed number of drafts; those that tell
+ * nothing do not make it worse than none. */
+static void margins(void **state)
+{
+    (void)state;
+    static const struct {
+        world w;
+        double close, far, gain; /* gain: over the best fixed number */
+    } cases[] = {
+        {{1, 0.3, 0.15, 0.1, {0}, 0}, 0.1, 0.98, 1.04}, /* close ones are a waste */
+        {{1, 0.3, 0.15, 0.1, {0}, 0}, 0.8, 0.8, 0.93},  /* no difference */
+        {{1, 0.3, 0.15, 0.1, {0}, 0}, 0.1, 0.1, 0.97},  /* no use */
+        {{1, 1.0, 0.5, 0.1, {0}, 0}, 0.1, 0.98, 0.97},  /* a row costs a step */
+        {{1, 0.02, 0.05, 0.1, {0}, 0}, 0.4, 0.98, 1.0}, /* rows are nearly free */
+    };
+    for (size_t i = 0; i < FT_COUNT(cases); i++) {
+        ft_gov_costs c, unused;
+        int dropped, none;
+        ft_gov_costs_init(&c);
+        c.margins = true;
+        speed_by_margin(&cases[i].w, cases[i].close, cases[i].far, 300, 3, -1, &c, &dropped, i + 1);
+        const double on = speed_by_margin(&cases[i].w, cases[i].close, cases[i].far, 4000, 3, -1,
+                                          &c, &dropped, i + 50);
+        double best = 0, off = 0;
+        for (int k = 0; k <= 3; k++) {
+            ft_gov_costs_init(&unused);
+            const double s = speed_by_margin(&cases[i].w, cases[i].close, cases[i].far, 4000, 3, k,
+                                             &unused, &none, i + 50);
+            best = FT_MAX(best, s);
+            if (k == 0) off = s;
+        }
+        if (on < 0.98 * off) fail_msg("case %zu: %.3f governed, %.3f without drafts", i, on, off);
+        if (on < cases[i].gain * best)
+            fail_msg("case %zu: %.3f governed, the best fixed number gives %.3f", i, on, best);
+        if (i == 0) assert_true(dropped > 100);
+    }
+}
+
+/* Tries that keep failing become rarer. */
+static void backs_off(void **state)
+{
+    (void)state;
+    world w = {1, 1.0, 0.5, 0, {0.05, 0.05, 0.05, 0.05}, 0};
+    ft_gov_costs c;
+    ft_governor g;
+    ft_gov_costs_init(&c);
+    speed(&w, 300, 3, -1, &c, 1);
+    ft_gov_init(&g, &c, false);
+    int tries[2] = {0, 0};
+    for (int i = 0; i < 4000; i++) {
+        const int k = ft_gov_choose(&g, &c, 3, 1);
+        tries[i / 2000] += k > 0;
+        ft_gov_trunk(&c, 1 + k, 1 + k);
+        ft_gov_accept(&g, &c, k, 0);
+    }
+    assert_true(tries[0] >= 2);
+    assert_true(tries[1] >= 1);
+    assert_true(tries[1] < tries[0]);
+}
+
 /* Acceptance that changes in the middle of a reply is noticed. */
 static void notices(void **state)
 {
@@ -151,9 +248,8 @@ static void notices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(never_loses),
-        cmocka_unit_test(many_replies),
-        cmocka_unit_test(notices),
+        cmocka_unit_test(never_loses), cmocka_unit_test(many_replies), cmocka_unit_test(margins),
+        cmocka_unit_test(backs_off),   cmocka_unit_test(notices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

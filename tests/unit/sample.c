@@ -568,6 +568,85 @@ static void time_one(const char *name, ft_sample_params p, const float *x, int V
     ft_sampler_free(s);
 }
 
+/* The n largest of x by rising id, as a device hands them over. */
+static int short_list(const float *x, int V, int n, int32_t *id, float *out)
+{
+    static entry e[V_MAX];
+    int all = 0, got = 0;
+    for (int i = 0; i < V; i++)
+        if (x[i] > -INFINITY) e[all++] = (entry){.id = i, .x = (double)fminf(x[i], 3e38f)};
+    sort_by_x(e, all);
+    static bool in[V_MAX];
+    memset(in, 0, sizeof in);
+    for (int i = 0; i < n && i < all; i++) in[e[i].id] = true;
+    for (int i = 0; i < V; i++)
+        if (in[i]) id[got] = i, out[got++] = x[i];
+    return got;
+}
+
+/* A draw from enough of the largest logits is the draw from all of them, to the last bit of what
+ * the sampler remembers; from too few it is refused. */
+static void a_short_list_is_enough(void **state)
+{
+    (void)state;
+    ft_rng r = {77};
+    int drawn = 0, refused = 0;
+    for (int round = 0; round < 400; round++) {
+        ft_sample_params p;
+        ft_sample_defaults(&p);
+        const ft_logit_bias bias[] = {{3, -2}, {9, -INFINITY}, {200, -0.5f}};
+        p.top_k = 1 + (int)(ft_rng_u64(&r) % 60);
+        p.top_p = 0.3f + 0.7f * (float)ft_rng_f64(&r);
+        p.seed = (uint64_t)round;
+        if (round % 2) p.repeat_penalty = 1.3f;
+        if (round % 3 == 0) p.dry_multiplier = 0.8f;
+        if (round % 5 == 0) p.bias = bias, p.n_bias = 3;
+        if (round % 7 == 0) p.temperature = 0;
+        ft_sampler *a, *b;
+        assert_int_equal(ft_sampler_new(&a, &p, V_MAX, NULL, NULL), FT_OK);
+        assert_int_equal(ft_sampler_new(&b, &p, V_MAX, NULL, NULL), FT_OK);
+        float x[V_MAX], top[V_MAX];
+        int32_t id[V_MAX];
+        uint32_t mask[V_MAX / 32 + 1];
+        for (int step = 0; step < 24; step++) {
+            for (int i = 0; i < V_MAX; i++) x[i] = roundf((float)ft_rng_normal(&r) * 24) / 8;
+            if (round % 11 == 0)
+                for (int i = 60; i < V_MAX; i++) x[i] = -INFINITY;
+            for (size_t i = 0; i < FT_COUNT(mask); i++) mask[i] = (uint32_t)ft_rng_u64(&r);
+            const int needs = ft_sampler_needs(b);
+            assert_true(needs > 0);
+            const int n = short_list(x, V_MAX, needs + (round % 4 == 1 ? 90 : 0), id, top);
+            const uint32_t *m = round % 4 == 1 ? mask : NULL;
+            const int32_t want = ft_sampler_draw(a, x, m, (uint64_t)step);
+            const ft_top t = {id, top, n, n < needs};
+            int32_t got = ft_sampler_draw_top(b, &t, m, (uint64_t)step);
+            drawn += got != FT_DRAW_MORE;
+            refused += got == FT_DRAW_MORE;
+            if (got == FT_DRAW_MORE) got = ft_sampler_draw(b, x, m, (uint64_t)step);
+            assert_int_equal(got, want);
+            if (want < 0) continue;
+            ft_sampler_accept(a, want);
+            ft_sampler_accept(b, got);
+        }
+        ft_sampler_free(a);
+        ft_sampler_free(b);
+    }
+    assert_true(drawn > 8000 && refused > 10);
+    ft_sample_params p;
+    ft_sampler *s;
+    for (int i = 0; i < 4; i++) { /* what depends on all of them says so */
+        ft_sample_defaults(&p);
+        const ft_logit_bias up = {3, 1};
+        if (i == 0) p.top_k = 0;
+        if (i == 1) p.mirostat = 2;
+        if (i == 2) p.bias = &up, p.n_bias = 1;
+        if (i == 3) p.top_n_sigma = 1;
+        assert_int_equal(ft_sampler_new(&s, &p, V_MAX, NULL, NULL), FT_OK);
+        assert_int_equal(ft_sampler_needs(s), 0);
+        ft_sampler_free(s);
+    }
+}
+
 static int bench(void)
 {
     const int V = 248320;
@@ -602,10 +681,30 @@ static int bench(void)
     return 0;
 }
 
+/* The largest value against the next one, wherever they stand. */
+static void margin(void **state)
+{
+    (void)state;
+    float x[100];
+    for (int n = 2; n <= 100; n += 7)
+        for (int best = 0; best < n; best++) {
+            for (int i = 0; i < n; i++) x[i] = (float)-i;
+            x[best] = 9;
+            x[(best + 1 + best * 5 % (n - 1)) % n] = 7.5f;
+            assert_true(ft_margin(x, n) == 1.5f);
+        }
+    assert_true(ft_margin(x, 1) == 0);
+    x[0] = x[1] = 3;
+    assert_true(ft_margin(x, 2) == 0);
+    x[0] = NAN;
+    assert_true(ft_margin(x, 2) == 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "--bench")) return bench();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(margin),
         cmocka_unit_test(filters_are_what_they_say),
         cmocka_unit_test(ties_go_to_the_lower_id),
         cmocka_unit_test(order_matters),
@@ -620,6 +719,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(dynatemp_reaches_both_ends),
         cmocka_unit_test(logprobs_are_of_the_raw_logits),
         cmocka_unit_test(bad_parameters_are_named),
+        cmocka_unit_test(a_short_list_is_enough),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

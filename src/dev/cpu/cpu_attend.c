@@ -72,12 +72,15 @@ typedef struct attend_args {
     ft_kv kv, newest; /* newest: only if kv has it */
     ft_attn p;
     int ranges; /* > 0: each range is an item of its own and leaves a partial result */
+    int heads;  /* query heads of a tile: those of a kv head, or some of them */
 } attend_args;
 
-/* Consecutive rows of one sequence and one kv head: the query vectors that walk together. */
+/* Consecutive rows of one sequence and query heads of one kv head: the query vectors that walk
+ * together. */
 typedef struct tile {
     const attend_args *a;
-    int row, rows, g, slot, group, n; /* n = rows * group */
+    int row, rows, g, slot;
+    int head, group, n;               /* the first query head, how many; n = rows * group */
     const ft_kv *kv;                  /* what is walked now ... */
     int kw, vw;                       /* ... values of a key and of a value as they are read */
     int lo[TILE_ROWS], hi[TILE_ROWS]; /* ... and what each row sees of it */
@@ -178,7 +181,7 @@ static void decode_cells(const ft_kern *k, ft_kv_type type, float *to, const uns
 
 static const float *query_at(const tile *t, int i)
 {
-    return ft_mat_head(t->a->q, t->row + i / t->group, t->g * t->group + i % t->group);
+    return ft_mat_head(t->a->q, t->row + i / t->group, t->head + i % t->group);
 }
 
 /* The tile's queries as turbo keys want them. */
@@ -430,13 +433,13 @@ static void whole_tile(const ft_part *p, tile *t)
         merge_ranges(p, t);
     }
     for (int i = 0; i < t->n; i++)
-        finish(ft_mat_head(t->a->o, t->row + i / t->group, t->g * t->group + i % t->group), t->L[i],
+        finish(ft_mat_head(t->a->o, t->row + i / t->group, t->head + i % t->group), t->L[i],
                t->O + (size_t)i * (size_t)d, d);
 }
 
 static float *partial_of(const ft_part *p, const tile *t, int i, int as)
 {
-    return partial_at(p, t->a, t->row + i / t->group, t->g * t->group + i % t->group, as);
+    return partial_at(p, t->a, t->row + i / t->group, t->head + i % t->group, as);
 }
 
 /* What query vector i has found in a range, as its partial result number `as`. */
@@ -475,11 +478,13 @@ static void newest_of_tile(const ft_part *p, tile *t)
 static void attend_job(const ft_part *p, const void *args)
 {
     const attend_args *a = args;
-    tile t = {.a = a, .group = a->q.H / a->kv.G};
+    const int group = a->q.H / a->kv.G;
+    tile t = {.a = a, .group = a->heads};
     int item = 0; /* dealt out in turn: later rows see more */
     for (int i = 0; i < a->q.T; i += t.rows) {
         tile_open(p, &t, i);
-        for (t.g = 0; t.g < a->kv.G; t.g++) {
+        for (t.head = 0; t.head < a->q.H; t.head += t.group) {
+            t.g = t.head / group;
             bool ready = !ft_kv_turned(a->kv.kt);
             tile_walk(p, &t, false);
             tile_place(&t, (float *)(void *)p->own);
@@ -518,6 +523,23 @@ static void merge_job(const ft_part *p, const void *args)
     }
 }
 
+static int tiles_of(ft_mat q, const ft_kv *kv)
+{
+    return (q.T * (q.H / kv->G) + TILE_Q - 1) / TILE_Q * kv->G;
+}
+
+/* Query heads of a tile: of all that share a kv head, unless threads would be left without work;
+ * each of them reads the keys and values then. */
+static int heads_of(const ft_cpu *c, ft_mat q, const ft_kv *kv, int ranges)
+{
+    const int group = q.H / kv->G, tiles = tiles_of(q, kv);
+    int heads = group;
+    while (!ranges && group / heads * tiles < ft_pool_threads(c->pool) && heads > 1) do
+            heads--;
+        while (group % heads);
+    return heads;
+}
+
 /* Ranges to deal out one by one: only for pasts so long and rows so few that whole tiles would
  * leave threads without work. */
 static int split(const ft_cpu *c, ft_mat q, const ft_kv *kv)
@@ -525,7 +547,7 @@ static int split(const ft_cpu *c, ft_mat q, const ft_kv *kv)
     int end = 0;
     for (int t = 0; t < c->dev.batch->T; t++) end = FT_MAX(end, c->dev.batch->end[t]);
     const int ranges = (end + RANGE - 1) / RANGE, threads = ft_pool_threads(c->pool);
-    const int tiles = (q.T * (q.H / kv->G) + TILE_Q - 1) / TILE_Q * kv->G;
+    const int tiles = tiles_of(q, kv);
     return threads > 1 && ranges > 1 && tiles < 4 * threads && q.T <= TILE_Q ? ranges : 0;
 }
 
@@ -533,6 +555,7 @@ void ft_cpu_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
 {
     ft_cpu *c = (ft_cpu *)d;
     attend_args a = {.o = o, .q = q, .kv = *kv, .p = p, .ranges = split(c, q, kv)};
+    a.heads = heads_of(c, q, kv, a.ranges);
     if (kv->newest) a.newest = *kv->newest;
     const int kw = ft_kv_row_width(kv->kt, kv->d), vw = ft_kv_row_width(kv->vt, kv->d);
     const size_t part = (size_t)q.T * (size_t)q.H * ((size_t)vw + 2) * sizeof(float);

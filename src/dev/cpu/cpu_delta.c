@@ -120,16 +120,16 @@ typedef struct head {
     int h, kh;
     float *q, *k;    /* [FT_CHUNK_ROWS, S], normalised */
     float *g, *beta; /* [FT_CHUNK_ROWS] */
-    float *upd;      /* [S] */
-    float *copy;     /* [S, S]: the working state of tentative rows */
+    float *upd;      /* [FT_DECODE_ROWS, S] */
+    float *cols;     /* [S, FT_DELTA_COLS]: the working state of tentative rows */
     float *chunk;
 } head;
 
 static size_t head_floats(int S)
 {
     const size_t n = (size_t)S;
-    return 2 * FT_CHUNK_ROWS * n + 2 * FT_CHUNK_ROWS + ft_round_up(n, 16) + n * n +
-           ft_delta_chunk_own(S);
+    return 2 * FT_CHUNK_ROWS * n + 2 * FT_CHUNK_ROWS + ft_round_up(FT_DECODE_ROWS * n, 16) +
+           FT_DELTA_COLS * n + ft_delta_chunk_own(S);
 }
 
 static void head_place(head *e, float *m)
@@ -140,8 +140,8 @@ static void head_place(head *e, float *m)
     e->g = e->k + FT_CHUNK_ROWS * S;
     e->beta = e->g + FT_CHUNK_ROWS;
     e->upd = e->beta + FT_CHUNK_ROWS;
-    e->copy = e->upd + ft_round_up(S, 16);
-    e->chunk = e->copy + S * S;
+    e->cols = e->upd + ft_round_up(FT_DECODE_ROWS * S, 16);
+    e->chunk = e->cols + FT_DELTA_COLS * S;
 }
 
 /* Row r of the span as row i of the scratch: normalised q and k, log decay and beta. */
@@ -165,10 +165,11 @@ static void write_journal(const head *e, int r)
     const int slot = e->sp->slot, plane = 1 - e->sp->plane;
     const size_t S = (size_t)s->S, bytes = S * sizeof(float);
     if (e->h == e->kh) /* the first of the value heads that share this key */
-        memcpy(journal(s->j_k, s, slot, plane, r, (size_t)s->Hk * S) + (size_t)e->kh * S, e->k,
-               bytes);
-    memcpy(journal(s->j_d, s, slot, plane, r, (size_t)s->Hv * S) + (size_t)e->h * S, e->upd, bytes);
-    journal(s->j_g, s, slot, plane, r, (size_t)s->Hv)[e->h] = e->g[0];
+        memcpy(journal(s->j_k, s, slot, plane, r, (size_t)s->Hk * S) + (size_t)e->kh * S,
+               e->k + (size_t)r * S, bytes);
+    memcpy(journal(s->j_d, s, slot, plane, r, (size_t)s->Hv * S) + (size_t)e->h * S,
+           e->upd + (size_t)r * S, bytes);
+    journal(s->j_g, s, slot, plane, r, (size_t)s->Hv)[e->h] = e->g[r];
 }
 
 static const float *value_at(const head *e, int r)
@@ -177,26 +178,42 @@ static const float *value_at(const head *e, int r)
     return ft_mat_head(e->a->y, e->sp->row + r, 0) + (2 * s->Hk + e->h) * s->S;
 }
 
-static void replay(const ft_part *p, const head *e, float *Z)
+/* Rows [from, to) one after the other, at most FT_DECODE_ROWS; before them the entries of the
+ * journal that are to be applied. */
+static void rows_in_turn(const ft_part *p, const head *e, float *Z, int replay, int from, int to)
 {
     const ft_delta *s = &e->a->s;
+    const ft_span *sp = e->sp;
     const size_t S = (size_t)s->S;
-    const int slot = e->sp->slot, plane = e->sp->plane;
-    for (int r = 0; r < e->sp->replay; r++)
-        p->k->delta_advance(
-            Z, journal(s->j_k, s, slot, plane, r, (size_t)s->Hk * S) + (size_t)e->kh * S,
-            journal(s->j_d, s, slot, plane, r, (size_t)s->Hv * S) + (size_t)e->h * S,
-            expf(journal(s->j_g, s, slot, plane, r, (size_t)s->Hv)[e->h]), s->S);
-}
-
-static void rows_in_turn(const ft_part *p, const head *e, float *Z, int from, int to)
-{
+    float decay[FT_DECODE_ROWS], j_decay[FT_DECODE_ROWS];
+    assert(to - from <= FT_DECODE_ROWS && replay <= FT_DECODE_ROWS);
+    for (int r = 0; r < replay; r++)
+        j_decay[r] = expf(journal(s->j_g, s, sp->slot, sp->plane, r, (size_t)s->Hv)[e->h]);
     for (int r = from; r < to; r++) {
-        prepare(p, e, r, 0);
-        p->k->delta_row(Z, ft_mat_head(e->a->o, e->sp->row + r, e->h), e->upd, e->k, e->q,
-                        value_at(e, r), expf(e->g[0]), e->beta[0], e->a->s.S);
-        if (e->sp->tentative) write_journal(e, r);
+        prepare(p, e, r, r - from);
+        decay[r - from] = expf(e->g[r - from]);
     }
+    const ft_delta_rows rows = {
+        .S = s->S,
+        .replay = replay,
+        .n = to - from,
+        .jk = journal(s->j_k, s, sp->slot, sp->plane, 0, (size_t)s->Hk * S) + (size_t)e->kh * S,
+        .jd = journal(s->j_d, s, sp->slot, sp->plane, 0, (size_t)s->Hv * S) + (size_t)e->h * S,
+        .j_decay = j_decay,
+        .jk_step = s->Hk * s->S,
+        .jd_step = s->Hv * s->S,
+        .q = e->q,
+        .k = e->k,
+        .v = value_at(e, from),
+        .o = ft_mat_head(e->a->o, sp->row + from, e->h),
+        .upd = e->upd,
+        .v_step = e->a->y.rs,
+        .o_step = e->a->o.rs,
+        .decay = decay,
+        .beta = e->beta,
+        .keep = !sp->tentative,
+    };
+    p->k->delta_rows(Z, &rows, e->cols);
 }
 
 static void rows_in_chunk(const ft_part *p, const head *e, float *Z, int from, int to)
@@ -225,18 +242,20 @@ static void delta_head(const ft_part *p, const head *e)
     const size_t n = (size_t)s->S * (size_t)s->S;
     float *Z = s->state + ((size_t)sp->slot * (size_t)s->Hv + (size_t)e->h) * n;
     assert(!sp->tentative || sp->n <= s->J);
-    replay(p, e, Z);
     if (sp->tentative) {
-        memcpy(e->copy, Z, n * sizeof(float));
-        rows_in_turn(p, e, e->copy, 0, sp->n);
+        rows_in_turn(p, e, Z, sp->replay, 0, sp->n);
+        for (int r = 0; r < sp->n; r++) write_journal(e, r);
         return;
     }
-    for (int r = 0, to; r < sp->n; r = to) {
+    int replay = sp->replay;
+    for (int r = 0, to; r < sp->n; r = to, replay = 0) {
         to = FT_MIN(sp->n, r + FT_CHUNK_ROWS - (sp->past + r) % FT_CHUNK_ROWS);
-        if (to - r <= FT_DECODE_ROWS)
-            rows_in_turn(p, e, Z, r, to);
-        else
+        if (to - r <= FT_DECODE_ROWS) {
+            rows_in_turn(p, e, Z, replay, r, to);
+        } else {
+            if (replay) rows_in_turn(p, e, Z, replay, r, r);
             rows_in_chunk(p, e, Z, r, to);
+        }
     }
 }
 

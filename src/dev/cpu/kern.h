@@ -60,6 +60,26 @@ static inline int ft_turbo_plane(int bits, int i)
     return i - in + in % 16 * per + in / 16;
 }
 
+enum { FT_DELTA_COLS = 64 }; /* of a state, at most so many at a time */
+
+/* What happens to the state of one head of a delta net. First entries of a journal are applied:
+ *     Z = decay Z + k d^T
+ * and stored; then n rows run from there:
+ *     upd = beta (v - decay Z^T k), Z = decay Z + k upd^T, o = Z^T q
+ * keep: their state is stored too. A row leaves the same bits as its entry. */
+typedef struct ft_delta_rows {
+    int S, replay, n;
+    const float *jk, *jd, *j_decay; /* of entry e: jk + e jk_step, ... */
+    int jk_step, jd_step;
+    const float *q, *k; /* [n, S] */
+    const float *v;     /* rows v_step apart */
+    float *o;           /* rows o_step apart */
+    float *upd;         /* [n, S] */
+    int v_step, o_step;
+    const float *decay, *beta; /* [n] */
+    bool keep;
+} ft_delta_rows;
+
 typedef struct ft_kern {
     ft_kern_turbo turbo[FT_TURBO_MAX];
     ft_pack pack[FT_TYPE_MAX];     /* dot NULL: the file's layout is used */
@@ -81,12 +101,8 @@ typedef struct ft_kern {
     void (*gelu_mul)(float *y, const float *g, const float *u, int n);
     void (*sigmoid_mul)(float *y, const float *g, int n);
     void (*softcap)(float *y, float c, int n);
-    /* The update of one row: upd = beta (v - decay Z^T k), then as delta_advance, then o = Z^T q.
-     */
-    void (*delta_row)(float *Z, float *o, float *upd, const float *k, const float *q,
-                      const float *v, float decay, float beta, int S);
-    /* Z = decay Z + k upd^T, in the rounding of delta_row. */
-    void (*delta_advance)(float *Z, const float *k, const float *upd, float decay, int S);
+    /* Z: the state of a head, [S, S]; own: scratch of FT_DELTA_COLS columns of it. */
+    void (*delta_rows)(float *Z, const ft_delta_rows *r, float *own);
     /* n rounds of the best multiply-add in registers; returns the operations of one round. */
     double (*spin)(int n);
 } ft_kern;

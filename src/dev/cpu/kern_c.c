@@ -166,26 +166,21 @@ static void f32_to_f16(unsigned char *y, const float *x, int n)
     }
 }
 
-/* ---- delta net ---- */
+/* ---- delta net: a value at a time; a compiler may find its vectors in a block ---- */
 
-static void delta_advance(float *Z, const float *k, const float *upd, float decay, int S)
-{
-    for (int i = 0; i < S; i++) {
-        float *restrict z = Z + (size_t)i * (size_t)S;
-        for (int j = 0; j < S; j++) z[j] = ft_fma(k[i], upd[j], decay * z[j]);
-    }
-}
-
-static void delta_row(float *Z, float *o, float *upd, const float *k, const float *q,
-                      const float *v, float decay, float beta, int S)
-{
-    memset(upd, 0, (size_t)S * sizeof(float));
-    mm(upd, S, k, S, Z, S, 1, S, S);
-    for (int j = 0; j < S; j++) upd[j] = beta * ft_fma(-decay, upd[j], v[j]);
-    delta_advance(Z, k, upd, decay, S);
-    memset(o, 0, (size_t)S * sizeof(float));
-    mm(o, S, q, S, Z, S, 1, S, S);
-}
+#define INLINE static inline
+#define UNROLL
+typedef float vf;
+enum { W = 1, DELTA_V = 16 };
+#define f_load(p)       (*(p))
+#define f_store(p, v)   (*(p) = (v))
+#define f_set1(x)       (x)
+#define f_spread(p)     (*(p))
+#define f_zero()        0.0f
+#define f_mul(a, b)     ((a) * (b))
+#define f_fma(a, b, c)  ft_fma(a, b, c)
+#define f_fnma(a, b, c) ft_fma(-(a), b, c)
+#include "dev/cpu/kern_delta.h"
 
 static double spin(int n)
 {
@@ -209,8 +204,7 @@ void ft_kern_c(ft_kern *k)
         .f16_to_f32 = f16_to_f32,
         .q8_0_to_f32 = q8_0_to_f32,
         .f32_to_f16 = f32_to_f16,
-        .delta_row = delta_row,
-        .delta_advance = delta_advance,
+        .delta_rows = delta_rows,
         .spin = spin,
     };
     fill_loops(k);

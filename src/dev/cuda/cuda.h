@@ -34,10 +34,11 @@ typedef enum ft_cuda_place {
     FT_PLACE_ATTEND,
     FT_PLACE_ATTEND_MORE,
     FT_PLACE_DELTA,
+    FT_PLACE_TOP,
     FT_PLACE_COUNT
 } ft_cuda_place;
 
-enum { FT_CUDA_SHADOWS = 6, FT_CUDA_GRAPHS = 128, FT_CUDA_STAGES = 4, FT_CUDA_KERNELS = 256 };
+enum { FT_CUDA_SHADOWS = 6, FT_CUDA_GRAPHS = 256, FT_CUDA_STAGES = 4, FT_CUDA_KERNELS = 256 };
 
 /* bf16 planes of a matrix x[T, k]: [plane][k / 64][T][64], k rounded up to a multiple of 64 and
  * filled with zeros. */
@@ -53,7 +54,8 @@ typedef struct ft_shadow {
 typedef struct ft_cuda_graph {
     const void *pass;
     int T, S, n_out, max_past;
-    int seen; /* steps of this shape so far; captured at the second one */
+    int seen;      /* steps of this shape so far; captured at the second one */
+    uint64_t used; /* when it was wanted last */
     cudaGraphExec_t exec;
 } ft_cuda_graph;
 
@@ -83,9 +85,11 @@ typedef struct ft_cuda {
 
     ft_cuda_graph graph[FT_CUDA_GRAPHS];
     int n_graph;
+    uint64_t turn;
     ft_cuda_graph *capturing;
 
     unsigned char *pin[2]; /* staging of weights */
+    struct ft_pool *readers;
     cudaEvent_t pinned[2];
     uint16_t *grid; /* the tables of quant/grids.h, one after the other */
     void *raw;      /* a weight in file layout on its way to its own */
@@ -131,6 +135,7 @@ void ft_cuda_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
 void ft_cuda_softcap(ft_dev *d, ft_mat y, float c);
 void ft_cuda_gather(ft_dev *d, ft_mat y, ft_mat x, int which);
 void ft_cuda_argmax(ft_dev *d, int32_t *id, ft_mat x);
+void ft_cuda_top(ft_dev *d, ft_pick *y, int n, ft_mat x);
 void ft_cuda_scatter(ft_dev *d, ft_mat y, ft_mat x);
 void ft_cuda_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s);
 void ft_cuda_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,

@@ -2,6 +2,10 @@
  * files of their families, weights in weights.cu. */
 #include "dev/cuda/cuda.h"
 
+extern "C" {
+#include "base/pool.h"
+}
+
 #include <stdio.h>
 #include <string.h>
 
@@ -230,18 +234,34 @@ static void record(ft_dev *d, const ft_batch *b)
 
 enum { GRAPH_ROWS = 64 }; /* longer steps are worth their launches */
 
+/* A place for one more; the one that was not wanted for longest goes if need be. */
+static ft_cuda_graph *graph_place(ft_cuda *c)
+{
+    if (c->n_graph < FT_CUDA_GRAPHS) return &c->graph[c->n_graph++];
+    ft_cuda_graph *old = c->graph;
+    for (int i = 1; i < FT_CUDA_GRAPHS; i++)
+        if (c->graph[i].used < old->used) old = &c->graph[i];
+    if (old->exec) {
+        ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
+        cudaGraphExecDestroy(old->exec);
+    }
+    return old;
+}
+
 static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
 {
     const ft_batch *b = &c->batch;
     for (int i = 0; i < c->n_graph; i++) {
         ft_cuda_graph *g = &c->graph[i];
         if (g->pass == pass && g->T == b->T && g->S == b->S && g->n_out == b->n_out &&
-            g->max_past == b->max_past)
+            g->max_past == b->max_past) {
+            g->used = ++c->turn;
             return g;
+        }
     }
-    if (c->n_graph == FT_CUDA_GRAPHS) drop_graphs(c);
-    ft_cuda_graph *g = &c->graph[c->n_graph++];
+    ft_cuda_graph *g = graph_place(c);
     memset(g, 0, sizeof *g);
+    g->used = ++c->turn;
     g->pass = pass;
     g->T = b->T;
     g->S = b->S;
@@ -305,7 +325,7 @@ static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
     const uint64_t rows = (uint64_t)l->rows;
     const uint64_t experts = rows * (uint64_t)l->experts * (uint64_t)l->expert_k * 8;
     const uint64_t chunks = rows * (uint64_t)l->heads * (uint64_t)l->head_d * 8;
-    return FT_CUDA_SHADOWS * (uint64_t)shadow_bytes(l) + experts + chunks + ((uint64_t)256 << 20);
+    return FT_CUDA_SHADOWS * (uint64_t)shadow_bytes(l) + experts + chunks + ((uint64_t)96 << 20);
 }
 
 /* Scratch is sized when an op is first called: the first step of a shape is never captured. What
@@ -318,6 +338,8 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
     cudaFree(c->raw);
     c->raw = NULL;
     c->raw_bytes = 0;
+    ft_pool_free(c->readers);
+    c->readers = NULL;
     for (int i = 0; i < FT_CUDA_SHADOWS; i++) {
         ft_shadow *s = &c->shadow[i];
         if (bytes <= s->bytes) continue;
@@ -393,6 +415,7 @@ static void close_dev(ft_dev *d)
         cudaFreeHost(c->pin[i]);
         if (c->pinned[i]) cudaEventDestroy(c->pinned[i]);
     }
+    ft_pool_free(c->readers);
     cudaFree(c->raw);
     cudaFree(c->grid);
     cudaFree(c->there);
@@ -407,7 +430,8 @@ static const ft_ops ops = {
     ft_cuda_embed,   ft_cuda_rmsnorm,       ft_cuda_linear,      ft_cuda_linears,
     ft_cuda_glu,     ft_cuda_rope_angles,   ft_cuda_norm_rope,   ft_cuda_kv_put,
     ft_cuda_attend,  ft_cuda_act_mul,       ft_cuda_sigmoid_mul, ft_cuda_add,
-    ft_cuda_softcap, ft_cuda_gather,        ft_cuda_argmax,      ft_cuda_scatter,
+    ft_cuda_softcap, ft_cuda_gather,        ft_cuda_argmax,      ft_cuda_top,
+    ft_cuda_scatter,
     ft_cuda_conv,    ft_cuda_delta_rule,    ft_cuda_gated_norm,  ft_cuda_route,
     ft_cuda_moe,     ft_cuda_moe_shared,    ft_cuda_centroid_head,
 };
@@ -446,6 +470,7 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
     ft_dev *d = &c->dev;
     d->op = &ops;
     d->name = "cuda";
+    d->replays = true;
     d->chains = true;
     d->no_tail = true;
     d->threads = 1;

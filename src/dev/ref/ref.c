@@ -70,6 +70,7 @@ static const ft_ops ops = {
     .softcap = ft_ref_softcap,
     .gather = ft_ref_gather,
     .argmax = ft_ref_argmax,
+    .top = ft_ref_top,
     .scatter = ft_ref_scatter,
     .conv = ft_ref_conv,
     .delta_rule = ft_ref_delta_rule,

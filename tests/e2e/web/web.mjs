@@ -163,6 +163,24 @@ await test('settings reach the request; bad tools are refused', {}, async (page)
   assert.deepEqual(asked[0].messages[0], { role: 'system', content: 'Be brief.' });
 });
 
+await test('one of several models is chosen', {}, async (page) => {
+  const model = (id, value) => ({ id, object: 'model', status: { value }, meta: null });
+  await page.route('**/v1/models', (route) => route.fulfill({ json: { object: 'list', data: [model('small', 'unloaded'), model('large', 'unloaded')] } }));
+  await page.reload();
+  await page.waitForFunction(() => document.getElementById('model').textContent === 'small (unloaded)');
+  const asked = await script(page, [chunk({ content: 'ok' }, { finish: 'stop' })]);
+  await page.click('#settings-open');
+  await page.selectOption('[name=model]', 'large');
+  await page.screenshot({ path: path.join(folder, 'models.png') });
+  await page.click('#settings-save');
+  await page.waitForFunction(() => document.getElementById('model').textContent === 'large (unloaded)');
+  await say(page, 'x');
+  await done(page);
+  assert.equal(asked[0].model, 'large');
+  await page.reload();
+  await page.waitForFunction(() => document.getElementById('model').textContent === 'large (unloaded)');
+});
+
 await test('an error of the server is shown in its words', {}, async (page) => {
   await page.route('**/v1/chat/completions', (r) => r.fulfill({ status: 429, contentType: 'application/json', body: '{"error":{"message":"the queue is full"}}' }));
   await say(page, 'x');

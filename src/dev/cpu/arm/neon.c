@@ -427,76 +427,52 @@ static void sigmoid_mul(float *y, const float *g, int n)
     each_value(y, g, y, 0, n, E_SIGMOID);
 }
 
-/* ---- delta net: 4 V value columns of the state at a time, all keys ---- */
+/* ---- delta net ---- */
 
-INLINE void advance_cols(float *Z, const float *k, const float *upd, float decay, int S,
-                         const int V)
+typedef float32x4_t vf;
+enum { W = 4, DELTA_V = 8 };
+
+INLINE vf f_load(const float *p)
 {
-    float32x4_t u[8];
-    UNROLL for (int j = 0; j < V; j++) u[j] = vld1q_f32(upd + 4 * j);
-    for (int i = 0; i < S; i++, Z += S) UNROLL for (int j = 0; j < V; j++)
-        {
-            const float32x4_t z = vmulq_n_f32(vld1q_f32(Z + 4 * j), decay);
-            vst1q_f32(Z + 4 * j, vfmaq_n_f32(z, u[j], k[i]));
-        }
+    return vld1q_f32(p);
 }
 
-INLINE void row_cols(float *Z, float *o, float *upd, const float *k, const float *q, const float *v,
-                     float decay, float beta, int S, const int V)
+INLINE void f_store(float *p, vf v)
 {
-    float32x4_t u[8], out[8];
-    float *z = Z;
-    UNROLL for (int j = 0; j < V; j++) u[j] = out[j] = vdupq_n_f32(0);
-    for (int i = 0; i < S; i++, z += S) {
-        __builtin_prefetch(z + 4 * V);
-        __builtin_prefetch(z + 4 * V + 16);
-        UNROLL for (int j = 0; j < V; j++) u[j] = vfmaq_n_f32(u[j], vld1q_f32(z + 4 * j), k[i]);
-    }
-    UNROLL for (int j = 0; j < V; j++)
-    {
-        u[j] = vmulq_n_f32(vfmsq_n_f32(vld1q_f32(v + 4 * j), u[j], decay), beta);
-        vst1q_f32(upd + 4 * j, u[j]);
-    }
-    z = Z;
-    for (int i = 0; i < S; i++, z += S) UNROLL for (int j = 0; j < V; j++)
-        {
-            float32x4_t c = vmulq_n_f32(vld1q_f32(z + 4 * j), decay);
-            c = vfmaq_n_f32(c, u[j], k[i]);
-            vst1q_f32(z + 4 * j, c);
-            out[j] = vfmaq_n_f32(out[j], c, q[i]);
-        }
-    UNROLL for (int j = 0; j < V; j++) vst1q_f32(o + 4 * j, out[j]);
+    vst1q_f32(p, v);
 }
 
-static void delta_advance(float *Z, const float *k, const float *upd, float decay, int S)
+INLINE vf f_set1(float x)
 {
-    int j = 0;
-    for (; j + 32 <= S; j += 32) advance_cols(Z + j, k, upd + j, decay, S, 8);
-    for (; j + 4 <= S; j += 4) advance_cols(Z + j, k, upd + j, decay, S, 1);
-    for (; j < S; j++)
-        for (int i = 0; i < S; i++) {
-            float *z = Z + (size_t)i * (size_t)S + j;
-            *z = ft_fma(k[i], upd[j], decay * *z);
-        }
+    return vdupq_n_f32(x);
 }
 
-static void delta_row(float *Z, float *o, float *upd, const float *k, const float *q,
-                      const float *v, float decay, float beta, int S)
+INLINE vf f_spread(const float *p)
 {
-    int j = 0;
-    for (; j + 32 <= S; j += 32) row_cols(Z + j, o + j, upd + j, k, q, v + j, decay, beta, S, 8);
-    for (; j + 4 <= S; j += 4) row_cols(Z + j, o + j, upd + j, k, q, v + j, decay, beta, S, 1);
-    for (; j < S; j++) {
-        float u = 0, out = 0, *z = Z + j;
-        for (int i = 0; i < S; i++) u = ft_fma(z[(size_t)i * (size_t)S], k[i], u);
-        upd[j] = u = beta * ft_fma(-decay, u, v[j]);
-        for (int i = 0; i < S; i++, z += S) {
-            *z = ft_fma(k[i], u, decay * *z);
-            out = ft_fma(*z, q[i], out);
-        }
-        o[j] = out;
-    }
+    return vld1q_dup_f32(p);
 }
+
+INLINE vf f_zero(void)
+{
+    return vdupq_n_f32(0);
+}
+
+INLINE vf f_mul(vf a, vf b)
+{
+    return vmulq_f32(a, b);
+}
+
+INLINE vf f_fma(vf a, vf b, vf c)
+{
+    return vfmaq_f32(c, a, b);
+}
+
+INLINE vf f_fnma(vf a, vf b, vf c)
+{
+    return vfmsq_f32(c, a, b);
+}
+
+#include "dev/cpu/kern_delta.h"
 
 void ft_kern_neon(ft_kern *k)
 {
@@ -519,6 +495,5 @@ void ft_kern_neon(ft_kern *k)
     k->silu_mul = silu_mul;
     k->gelu_mul = gelu_mul;
     k->sigmoid_mul = sigmoid_mul;
-    k->delta_row = delta_row;
-    k->delta_advance = delta_advance;
+    k->delta_rows = delta_rows;
 }

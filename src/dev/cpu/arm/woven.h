@@ -3,25 +3,14 @@
  * that includes this and has defined
  *     place     which of eight vectors, and which byte of it, holds value k of row r of a block;
  *               PIECE values lie together
- *     tile_*    a block against n columns, minima against the sums of n columns, the end
- *
- * A block is 32 values of four rows: eight vectors of bytes once it is unpacked. The codes are
- * stored so that unpacking is mostly masking: a code sits in the upper bits of its byte and reads
- * as a signed multiple of itself (a nibble times 16), which the scale makes up for; an offset of
- * the format goes into the minimum. Vectors that do not divide a byte are built from the bits
- * that the others leave over.
- *
- * A group of four rows holds
- *   blocks of 32    in twos: their scales (four f16 each; four upper halves of floats for MXFP4),
- *                   then their codes
- *   blocks of 256   one after the other: four f16 scales, four f16 minima, block scales, block
- *                   minima, the codes; block scales are bytes, biased where the format has signs */
+ *     tile_*    a block against n columns, minima against the sums of n columns, the end */
 #ifndef FT_DEV_CPU_ARM_WOVEN_H
 #define FT_DEV_CPU_ARM_WOVEN_H
 
 #include "dev/cpu/arm/dot8.h"
+#include "dev/cpu/arm/woven_pack.h"
 
-enum { ROWS = 4, COLS = 8 };
+enum { COLS = 8 };
 
 /* Adding 1.5 * 2^23 to a small integer leaves it in the low bits of a float: a sum that begins
  * with these bits is a float at once. The conversion instruction is four times as dear on many
@@ -39,107 +28,6 @@ INLINE int32x4_t sum_begin(void)
 INLINE float32x4_t sum_end(int32x4_t i)
 {
     return vsubq_f32(vreinterpretq_f32_s32(i), vdupq_n_f32(12582912.0f));
-}
-
-/* ---- packing ---- */
-
-/* The codes of a block: [row][value] to [vector][byte]. */
-static void weave(uint8_t to[8][16], const uint8_t code[ROWS][32])
-{
-    for (int r = 0; r < ROWS; r++)
-        for (int k = 0; k < 32; k += PIECE) {
-            int v, byte;
-            place(r, k, &v, &byte);
-            memcpy(to[v] + byte, code[r] + k, PIECE);
-        }
-}
-
-static void weave_bytes(unsigned char *to, const unsigned char *from, size_t row_bytes, int n)
-{
-    for (int r = 0; r < ROWS; r++) memcpy(to + n * r, from + (size_t)r * row_bytes, (size_t)n);
-}
-
-/* How the codes of a block are kept; the bytes of a block in brackets. */
-typedef enum bits {
-    BITS8, /* [128] */
-    BITS6, /* [96] four codes in three bytes, twice: three in upper bits, one in the rest */
-    BITS5, /* [80] eight codes in five bytes */
-    BITS4, /* [64] vector v low, v + 4 high */
-    BITS3, /* [48] eight codes in three bytes */
-    BITS2, /* [32] four codes in a byte, twice */
-} bits;
-
-INLINE int bits_bytes(bits b)
-{
-    return b == BITS8   ? 128
-           : b == BITS6 ? 96
-           : b == BITS5 ? 80
-           : b == BITS4 ? 64
-           : b == BITS3 ? 48
-                        : 32;
-}
-
-/* n bits of a code from bit `at` of it on, moved to bit `to`. */
-static inline unsigned field(unsigned code, int at, int n, int to)
-{
-    return (code >> at & ((1u << n) - 1)) << to;
-}
-
-/* Vectors j and j + 1, ... of the stored bytes, made of whole codes and what is left over. */
-static void pack6(unsigned char *to, const uint8_t c[4][16])
-{
-    for (int j = 0; j < 3; j++)
-        for (int i = 0; i < 16; i++)
-            to[16 * j + i] = (unsigned char)(c[j][i] << 2 | field(c[3][i], 4 - 2 * j, 2, 0));
-}
-
-static void pack5(unsigned char *to, const uint8_t c[8][16])
-{
-    for (int i = 0; i < 16; i++) {
-        const unsigned x = c[5][i], y = c[6][i], z = c[7][i];
-        to[i] = (unsigned char)(c[0][i] << 3 | field(x, 2, 3, 0));
-        to[16 + i] = (unsigned char)(c[1][i] << 3 | field(x, 0, 2, 0) | field(z, 1, 1, 2));
-        to[32 + i] = (unsigned char)(c[2][i] << 3 | field(y, 2, 3, 0));
-        to[48 + i] = (unsigned char)(c[3][i] << 3 | field(y, 0, 2, 0) | field(z, 0, 1, 2));
-        to[64 + i] = (unsigned char)(c[4][i] << 3 | field(z, 2, 3, 0));
-    }
-}
-
-static void pack3(unsigned char *to, const uint8_t c[8][16])
-{
-    for (int i = 0; i < 16; i++) {
-        const unsigned y = c[6][i], z = c[7][i];
-        to[i] = (unsigned char)(c[0][i] << 5 | c[1][i] << 2 | field(y, 1, 2, 0));
-        to[16 + i] = (unsigned char)(c[2][i] << 5 | c[3][i] << 2 | field(z, 1, 2, 0));
-        to[32 + i] =
-            (unsigned char)(c[4][i] << 5 | c[5][i] << 2 | field(y, 0, 1, 1) | field(z, 0, 1, 0));
-    }
-}
-
-static void pack_codes(unsigned char *to, const uint8_t code[ROWS][32], bits b)
-{
-    uint8_t v[8][16];
-    weave(v, code);
-    switch (b) {
-    case BITS8: memcpy(to, v, sizeof v); break;
-    case BITS6:
-        pack6(to, v);
-        pack6(to + 48, v + 4);
-        break;
-    case BITS5: pack5(to, v); break;
-    case BITS4:
-        for (int i = 0; i < 64; i++)
-            to[i] = (unsigned char)(v[i / 16][i % 16] | v[i / 16 + 4][i % 16] << 4);
-        break;
-    case BITS3: pack3(to, v); break;
-    case BITS2:
-        for (int i = 0; i < 32; i++) {
-            const int j = i / 16 * 4, at = i % 16;
-            to[i] = (unsigned char)(v[j][at] << 6 | v[j + 1][at] << 4 | v[j + 2][at] << 2 |
-                                    v[j + 3][at]);
-        }
-        break;
-    }
 }
 
 /* ---- unpacking ---- */
@@ -276,31 +164,7 @@ INLINE void min_offset(float32x4_t *m, float32x4_t s)
 
 /* ---- blocks of 32 with a scale of their own ---- */
 
-typedef enum kind32 { W_Q8_0, W_Q4_0, W_Q5_0, W_IQ4_NL, W_MXFP4 } kind32;
-
 static const int8_t fp4_steps[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
-INLINE bits kind32_bits(kind32 t)
-{
-    return t == W_Q8_0 ? BITS8 : t == W_Q5_0 ? BITS5 : BITS4;
-}
-
-/* Two blocks lie together, both scales first: that keeps vectors aligned. */
-INLINE int pair32(kind32 t)
-{
-    return 16 + 2 * bits_bytes(kind32_bits(t));
-}
-
-INLINE size_t scale32(int b, kind32 t)
-{
-    return (size_t)(b / 2) * (size_t)pair32(t) + (size_t)(b % 2) * 8;
-}
-
-INLINE size_t codes32(int b, kind32 t)
-{
-    const size_t one = (size_t)bits_bytes(kind32_bits(t));
-    return (size_t)(b / 2) * (size_t)pair32(t) + 16 + (size_t)(b % 2) * one;
-}
 
 INLINE void block32_dot(float32x4_t *acc, const unsigned char *scale, const unsigned char *p,
                         const ft_col8 *x, const int n, int b, const kind32 t)
@@ -308,9 +172,14 @@ INLINE void block32_dot(float32x4_t *acc, const unsigned char *scale, const unsi
     const int8x16_t table = vld1q_s8(t == W_MXFP4 ? fp4_steps : iq4_steps);
     int8x16_t v[8];
     float32x4_t s = t == W_MXFP4 ? upper_halves(scale) : f16x4_at(scale);
+    if (has_min32(t)) {
+        const float32x4_t m = vfmaq_n_f32(f16x4_at(scale + 16), s, t == W_Q4_1 ? 8 : 16);
+        UNROLL for (int c = 0; c < n; c++) acc[c] =
+            vfmaq_n_f32(acc[c], m, x[c].s[2 * b] + x[c].s[2 * b + 1]);
+    }
     if (t == W_Q8_0) unpack8(v, p);
-    if (t == W_Q4_0) unpack4(v, p), s = vmulq_n_f32(s, 1.0f / 16);
-    if (t == W_Q5_0) unpack5(v, p), s = vmulq_n_f32(s, 1.0f / 8);
+    if (t == W_Q4_0 || t == W_Q4_1) unpack4(v, p), s = vmulq_n_f32(s, 1.0f / 16);
+    if (t == W_Q5_0 || t == W_Q5_1) unpack5(v, p), s = vmulq_n_f32(s, 1.0f / 8);
     if (t == W_IQ4_NL || t == W_MXFP4) unpack_table(v, p, table);
     tile_block(acc, v, s, x, n, b);
 }
@@ -324,34 +193,16 @@ INLINE void woven32(float *const *y, const unsigned char *w, size_t group, int r
         int b = 0;
         tile_zero(acc, n);
         for (; b + 2 <= k / 32; b += 2, p += pair32(t)) {
-            block32_dot(acc, p, p + 16, x, n, b, t);
-            block32_dot(acc, p + 8, p + 16 + bits_bytes(kind32_bits(t)), x, n, b + 1, t);
+            const unsigned char *code = p + head32(t);
+            block32_dot(acc, p, code, x, n, b, t);
+            block32_dot(acc, p + 8, code + bits_bytes(kind32_bits(t)), x, n, b + 1, t);
         }
-        if (b < k / 32) block32_dot(acc, p, p + 16, x, n, b, t);
+        if (b < k / 32) block32_dot(acc, p, p + head32(t), x, n, b, t);
         tile_store(y, o, acc, n);
     }
 }
 
 /* ---- blocks of 256 ---- */
-
-typedef enum kind256 { W_Q4_K, W_Q5_K, W_Q6_K, W_Q3_K, W_Q2_K, W_IQ4_XS } kind256;
-
-/* Where things lie in a block of 256 of four rows: d at 0, dmin at 8 where there is one. */
-typedef struct shape256 {
-    int scale, min, code, block, bytes; /* offsets; bytes of a block of 32 and of all */
-} shape256;
-
-INLINE shape256 shape_of(kind256 t)
-{
-    switch (t) {
-    case W_Q4_K: return (shape256){16, 48, 80, 64, 592};
-    case W_Q5_K: return (shape256){16, 48, 80, 80, 720};
-    case W_Q6_K: return (shape256){16, 0, 80, 96, 848};
-    case W_Q3_K: return (shape256){16, 0, 80, 48, 464};
-    case W_Q2_K: return (shape256){16, 0, 80, 32, 336};
-    default: return (shape256){16, 0, 48, 64, 560};
-    }
-}
 
 /* Q4_K and Q5_K: a scale and a minimum for each block. */
 INLINE void woven_min(float *const *y, const unsigned char *w, size_t group, int rows, int k,
@@ -429,25 +280,42 @@ INLINE void woven_half(float *const *y, const unsigned char *w, size_t group, in
     }
 }
 
-INLINE void woven_iq4_xs(float *const *y, const unsigned char *w, size_t group, int rows, int k,
-                         const ft_col8 *x, const int n)
+static const int8_t book_iq2[16] = {FT_BOOK_IQ2}, book_iq3_xxs[16] = {FT_BOOK_IQ3_XXS},
+                    book_iq3_s[16] = {FT_BOOK_IQ3_S};
+
+INLINE const int8_t *book_of(kind256 t)
 {
-    const shape256 at = shape_of(W_IQ4_XS);
-    const int8x16_t table = vld1q_s8(iq4_steps);
+    return t == W_IQ4_XS    ? iq4_steps
+           : t == W_IQ3_XXS ? book_iq3_xxs
+           : t == W_IQ3_S   ? book_iq3_s
+                            : book_iq2;
+}
+
+INLINE float unit_of(kind256 t)
+{
+    return t == W_IQ4_XS || t == W_IQ3_S ? 1 : t == W_IQ3_XXS ? 1.0f / 4 : 1.0f / 8;
+}
+
+/* IQ types: nibbles choose from a book; a scale for each block. */
+INLINE void woven_book(float *const *y, const unsigned char *w, size_t group, int rows, int k,
+                       const ft_col8 *x, const int n, const kind256 t)
+{
+    const shape256 at = shape_of(t);
+    const int8x16_t book = vld1q_s8(book_of(t));
     for (int o = 0; o < rows; o += ROWS, w += group) {
         const unsigned char *p = w;
         float32x4_t acc[COLS];
         tile_zero(acc, n);
         for (int b = 0; b < k / 32; b += 8, p += at.bytes) {
-            const float32x4_t d = f16x4_at(p);
+            const float32x4_t d = vmulq_n_f32(f16x4_at(p), unit_of(t));
             UNROLL for (int g = 0; g < 2; g++)
             {
                 float32x4_t s[4];
-                scale_bytes(s, vld1q_u8(p + at.scale + 16 * g), 32, d, d);
+                scale_bytes(s, vld1q_u8(p + at.scale + 16 * g), t == W_IQ4_XS ? 32 : 0, d, d);
                 UNROLL for (int j = 0; j < 4; j++)
                 {
                     int8x16_t v[8];
-                    unpack_table(v, p + at.code + 64 * (4 * g + j), table);
+                    unpack_table(v, p + at.code + 64 * (4 * g + j), book);
                     tile_block(acc, v, s[j], x, n, b + 4 * g + j);
                 }
             }
@@ -456,168 +324,30 @@ INLINE void woven_iq4_xs(float *const *y, const unsigned char *w, size_t group, 
     }
 }
 
-/* ---- packing, type by type: the codes of block j of each row, then what scales them ---- */
-
-typedef struct row256 {
-    uint8_t code[8][32], scale[16], min[8];
-} row256;
-
-static void codes_k4(row256 *r, const unsigned char *f, bool five)
-{
-    const unsigned char *qs = f + (five ? 48 : 16), *m = f + 4;
-    for (int b = 0; b < 8; b++) {
-        const int lo = b < 4;
-        r->scale[b] = (uint8_t)(lo ? m[b] & 63 : (m[b + 4] & 15) | m[b - 4] >> 6 << 4);
-        r->min[b] = (uint8_t)(lo ? m[b + 4] & 63 : m[b + 4] >> 4 | m[b] >> 6 << 4);
-        for (int i = 0; i < 32; i++) {
-            const int q = qs[32 * (b / 2) + i] >> 4 * (b % 2) & 15;
-            r->code[b][i] = (uint8_t)(five    ? (q | (f[16 + i] >> b & 1) << 4) ^ 16
-                                      : b % 2 ? q ^ 8
-                                              : q);
-        }
-    }
-}
-
-static void codes_q6_k(row256 *r, const unsigned char *f)
-{
-    for (int b = 0; b < 8; b++)
-        for (int i = 0; i < 32; i++) {
-            const int n = b / 4, g = b % 4;
-            const int lo = f[64 * n + 32 * (g % 2) + i] >> 4 * (g / 2) & 15;
-            r->code[b][i] = (uint8_t)((lo | (f[128 + 32 * n + i] >> 2 * g & 3) << 4) ^ 32);
-        }
-    for (int i = 0; i < 16; i++) r->scale[i] = (uint8_t)(f[192 + i] + 128);
-}
-
-static void codes_q3_k(row256 *r, const unsigned char *f)
-{
-    for (int b = 0; b < 8; b++)
-        for (int i = 0; i < 32; i++) {
-            const int low = f[32 + 32 * (b / 4) + i] >> 2 * (b % 4) & 3, top = f[i] >> b & 1;
-            r->code[b][i] = (uint8_t)((low | top << 2) ^ 4);
-        }
-    for (int i = 0; i < 16; i++)
-        r->scale[i] = (uint8_t)((f[96 + i % 8] >> 4 * (i / 8) & 15) |
-                                (f[104 + i % 4] >> 2 * (i / 4) & 3) << 4);
-}
-
-static void codes_q2_k(row256 *r, const unsigned char *f)
-{
-    for (int b = 0; b < 8; b++)
-        for (int i = 0; i < 32; i++)
-            r->code[b][i] = (uint8_t)((f[16 + 32 * (b / 4) + i] >> 2 * (b % 4) & 3) ^ 2);
-    memcpy(r->scale, f, 16);
-}
-
-static void codes_iq4_xs(row256 *r, const unsigned char *f)
-{
-    const int high = f[2] | f[3] << 8;
-    for (int b = 0; b < 8; b++) {
-        for (int i = 0; i < 32; i++) r->code[b][i] = f[8 + 16 * b + i % 16] >> 4 * (i / 16) & 15;
-        r->scale[b] = (uint8_t)((f[4 + b / 2] >> 4 * (b % 2) & 15) | (high >> 2 * b & 3) << 4);
-    }
-}
-
-/* Where a file's block has its scale and, where there is one, the scale of its minima. */
-typedef struct file256 {
-    int bytes, d, scales; /* scales: how many bytes of them */
-    bool mins;
-    bits bits;
-} file256;
-
-static file256 file_of(kind256 t)
-{
-    switch (t) {
-    case W_Q4_K: return (file256){144, 0, 8, true, BITS4};
-    case W_Q5_K: return (file256){176, 0, 8, true, BITS5};
-    case W_Q6_K: return (file256){210, 208, 16, false, BITS6};
-    case W_Q3_K: return (file256){110, 108, 16, false, BITS3};
-    case W_Q2_K: return (file256){84, 80, 16, true, BITS2};
-    default: return (file256){136, 0, 8, false, BITS4};
-    }
-}
-
-static void codes_of(kind256 t, row256 *r, const unsigned char *f)
-{
-    switch (t) {
-    case W_Q4_K: codes_k4(r, f, false); break;
-    case W_Q5_K: codes_k4(r, f, true); break;
-    case W_Q6_K: codes_q6_k(r, f); break;
-    case W_Q3_K: codes_q3_k(r, f); break;
-    case W_Q2_K: codes_q2_k(r, f); break;
-    default: codes_iq4_xs(r, f); break;
-    }
-}
-
-/* Two blocks of Q4_K in the nibbles of eight vectors. */
-static void pack_pair(unsigned char *to, const uint8_t a[ROWS][32], const uint8_t b[ROWS][32])
-{
-    uint8_t lo[8][16], hi[8][16];
-    weave(lo, a);
-    weave(hi, b);
-    for (int i = 0; i < 128; i++)
-        to[i] = (unsigned char)(lo[i / 16][i % 16] | hi[i / 16][i % 16] << 4);
-}
-
-static void pack256(unsigned char *to, const unsigned char *from, size_t row_bytes, int k,
-                    kind256 t)
+/* The same with a scale for each sixteen values. */
+INLINE void woven_book_half(float *const *y, const unsigned char *w, size_t group, int rows, int k,
+                            const ft_col8 *x, const int n, const kind256 t)
 {
     const shape256 at = shape_of(t);
-    const file256 file = file_of(t);
-    for (int s = 0; s < k / 256; s++, to += at.bytes, from += file.bytes) {
-        row256 row[ROWS];
-        uint8_t code[8][ROWS][32];
-        weave_bytes(to, from + file.d, row_bytes, 2);
-        if (file.mins) weave_bytes(to + 8, from + file.d + 2, row_bytes, 2);
-        for (int r = 0; r < ROWS; r++) {
-            codes_of(t, &row[r], from + (size_t)r * row_bytes);
-            for (int j = 0; j < file.scales; j++) to[at.scale + ROWS * j + r] = row[r].scale[j];
-            for (int j = 0; at.min && j < 8; j++) to[at.min + ROWS * j + r] = row[r].min[j];
-            for (int j = 0; j < 8; j++) memcpy(code[j][r], row[r].code[j], 32);
+    const int8x16_t book = vld1q_s8(book_of(t));
+    for (int o = 0; o < rows; o += ROWS, w += group) {
+        const unsigned char *p = w;
+        float32x4_t acc[COLS];
+        tile_zero(acc, n);
+        for (int b = 0; b < k / 32; b += 8, p += at.bytes) {
+            const float32x4_t d = vmulq_n_f32(f16x4_at(p), unit_of(t));
+            for (int g = 0; g < 4; g++) {
+                float32x4_t s[4];
+                scale_bytes(s, vld1q_u8(p + at.scale + 16 * g), 0, d, d);
+                UNROLL for (int j = 0; j < 2; j++)
+                {
+                    int8x16_t v[8];
+                    unpack_table(v, p + at.code + 64 * (2 * g + j), book);
+                    tile_halves(acc, v, s[2 * j], s[2 * j + 1], x, n, b + 2 * g + j);
+                }
+            }
         }
-        for (int j = 0; j < 8; j++)
-            if (t != W_Q4_K)
-                pack_codes(to + at.code + at.block * j, code[j], file.bits);
-            else if (j % 2)
-                pack_pair(to + at.code + 128 * (j / 2), code[j - 1], code[j]);
-    }
-}
-
-/* The upper half of the float that is a block's scale: half of 2^(e - 127). */
-static void scale_mxfp4(unsigned char *to, unsigned char e)
-{
-    const uint16_t h = (uint16_t)(e < 2 ? 0x20 << e : (e - 1) << 7);
-    memcpy(to, &h, sizeof h);
-}
-
-static uint8_t code32(const unsigned char *f, int i, kind32 t)
-{
-    const int nibble = 4 * (i / 16);
-    switch (t) {
-    case W_Q8_0: return f[2 + i];
-    case W_Q4_0: return (uint8_t)((f[2 + i % 16] >> nibble & 15) ^ 8);
-    case W_Q5_0:
-        return (uint8_t)(((f[6 + i % 16] >> nibble & 15) | (f[2 + i / 8] >> i % 8 & 1) << 4) ^ 16);
-    case W_IQ4_NL: return f[2 + i % 16] >> nibble & 15;
-    default: return f[1 + i % 16] >> nibble & 15;
-    }
-}
-
-static void pack32(unsigned char *to, const unsigned char *from, size_t row_bytes, int k, kind32 t)
-{
-    const int bytes = t == W_Q8_0 ? 34 : t == W_Q5_0 ? 22 : t == W_MXFP4 ? 17 : 18;
-    for (int b = 0; b < k / 32; b++, from += bytes) {
-        unsigned char *scale = to + scale32(b, t);
-        uint8_t code[ROWS][32];
-        for (int r = 0; r < ROWS; r++) {
-            const unsigned char *f = from + (size_t)r * row_bytes;
-            for (int i = 0; i < 32; i++) code[r][i] = code32(f, i, t);
-            if (t == W_MXFP4)
-                scale_mxfp4(scale + 2 * r, f[0]);
-            else
-                memcpy(scale + 2 * r, f, 2);
-        }
-        pack_codes(to + codes32(b, t), code, kind32_bits(t));
+        tile_store(y, o, acc, n);
     }
 }
 
@@ -661,21 +391,30 @@ static void pack32(unsigned char *to, const unsigned char *from, size_t row_byte
     WOVEN(name, (size_t)(k / 256) * (size_t)shape_of(kind).bytes,                                  \
           pack256(to, from, row_bytes, k, kind), name##_call)
 
-#define q8_0_call(n)   woven32(y, w, group, rows, k, x, n, W_Q8_0)
-#define q4_0_call(n)   woven32(y, w, group, rows, k, x, n, W_Q4_0)
-#define q5_0_call(n)   woven32(y, w, group, rows, k, x, n, W_Q5_0)
-#define iq4_nl_call(n) woven32(y, w, group, rows, k, x, n, W_IQ4_NL)
-#define mxfp4_call(n)  woven32(y, w, group, rows, k, x, n, W_MXFP4)
-#define q4_k_call(n)   woven_min(y, w, group, rows, k, x, n, W_Q4_K)
-#define q5_k_call(n)   woven_min(y, w, group, rows, k, x, n, W_Q5_K)
-#define q6_k_call(n)   woven_half(y, w, group, rows, k, x, n, W_Q6_K)
-#define q3_k_call(n)   woven_half(y, w, group, rows, k, x, n, W_Q3_K)
-#define q2_k_call(n)   woven_half(y, w, group, rows, k, x, n, W_Q2_K)
-#define iq4_xs_call(n) woven_iq4_xs(y, w, group, rows, k, x, n)
+#define q8_0_call(n)    woven32(y, w, group, rows, k, x, n, W_Q8_0)
+#define q4_0_call(n)    woven32(y, w, group, rows, k, x, n, W_Q4_0)
+#define q5_0_call(n)    woven32(y, w, group, rows, k, x, n, W_Q5_0)
+#define iq4_nl_call(n)  woven32(y, w, group, rows, k, x, n, W_IQ4_NL)
+#define q4_1_call(n)    woven32(y, w, group, rows, k, x, n, W_Q4_1)
+#define q5_1_call(n)    woven32(y, w, group, rows, k, x, n, W_Q5_1)
+#define mxfp4_call(n)   woven32(y, w, group, rows, k, x, n, W_MXFP4)
+#define q4_k_call(n)    woven_min(y, w, group, rows, k, x, n, W_Q4_K)
+#define q5_k_call(n)    woven_min(y, w, group, rows, k, x, n, W_Q5_K)
+#define q6_k_call(n)    woven_half(y, w, group, rows, k, x, n, W_Q6_K)
+#define q3_k_call(n)    woven_half(y, w, group, rows, k, x, n, W_Q3_K)
+#define q2_k_call(n)    woven_half(y, w, group, rows, k, x, n, W_Q2_K)
+#define iq4_xs_call(n)  woven_book(y, w, group, rows, k, x, n, W_IQ4_XS)
+#define iq3_xxs_call(n) woven_book(y, w, group, rows, k, x, n, W_IQ3_XXS)
+#define iq3_s_call(n)   woven_book(y, w, group, rows, k, x, n, W_IQ3_S)
+#define iq2_xxs_call(n) woven_book(y, w, group, rows, k, x, n, W_IQ2_XXS)
+#define iq2_xs_call(n)  woven_book_half(y, w, group, rows, k, x, n, W_IQ2_XS)
+#define iq2_s_call(n)   woven_book_half(y, w, group, rows, k, x, n, W_IQ2_S)
 WOVEN32(q8_0, W_Q8_0)
 WOVEN32(q4_0, W_Q4_0)
 WOVEN32(q5_0, W_Q5_0)
 WOVEN32(iq4_nl, W_IQ4_NL)
+WOVEN32(q4_1, W_Q4_1)
+WOVEN32(q5_1, W_Q5_1)
 WOVEN32(mxfp4, W_MXFP4)
 WOVEN256(q4_k, W_Q4_K)
 WOVEN256(q5_k, W_Q5_K)
@@ -683,6 +422,11 @@ WOVEN256(q6_k, W_Q6_K)
 WOVEN256(q3_k, W_Q3_K)
 WOVEN256(q2_k, W_Q2_K)
 WOVEN256(iq4_xs, W_IQ4_XS)
+WOVEN256(iq3_xxs, W_IQ3_XXS)
+WOVEN256(iq3_s, W_IQ3_S)
+WOVEN256(iq2_xxs, W_IQ2_XXS)
+WOVEN256(iq2_xs, W_IQ2_XS)
+WOVEN256(iq2_s, W_IQ2_S)
 
 static void fill_woven(ft_kern *k)
 {
@@ -690,6 +434,8 @@ static void fill_woven(ft_kern *k)
     k->pack[FT_Q4_0] = (ft_pack){ROWS, COLS, q4_0_bytes, q4_0_pack, q4_0_dot};
     k->pack[FT_Q5_0] = (ft_pack){ROWS, COLS, q5_0_bytes, q5_0_pack, q5_0_dot};
     k->pack[FT_IQ4_NL] = (ft_pack){ROWS, COLS, iq4_nl_bytes, iq4_nl_pack, iq4_nl_dot};
+    k->pack[FT_Q4_1] = (ft_pack){ROWS, COLS, q4_1_bytes, q4_1_pack, q4_1_dot};
+    k->pack[FT_Q5_1] = (ft_pack){ROWS, COLS, q5_1_bytes, q5_1_pack, q5_1_dot};
     k->pack[FT_MXFP4] = (ft_pack){ROWS, COLS, mxfp4_bytes, mxfp4_pack, mxfp4_dot};
     k->pack[FT_Q4_K] = (ft_pack){ROWS, COLS, q4_k_bytes, q4_k_pack, q4_k_dot};
     k->pack[FT_Q5_K] = (ft_pack){ROWS, COLS, q5_k_bytes, q5_k_pack, q5_k_dot};
@@ -697,6 +443,11 @@ static void fill_woven(ft_kern *k)
     k->pack[FT_Q3_K] = (ft_pack){ROWS, COLS, q3_k_bytes, q3_k_pack, q3_k_dot};
     k->pack[FT_Q2_K] = (ft_pack){ROWS, COLS, q2_k_bytes, q2_k_pack, q2_k_dot};
     k->pack[FT_IQ4_XS] = (ft_pack){ROWS, COLS, iq4_xs_bytes, iq4_xs_pack, iq4_xs_dot};
+    k->pack[FT_IQ3_XXS] = (ft_pack){ROWS, COLS, iq3_xxs_bytes, iq3_xxs_pack, iq3_xxs_dot};
+    k->pack[FT_IQ3_S] = (ft_pack){ROWS, COLS, iq3_s_bytes, iq3_s_pack, iq3_s_dot};
+    k->pack[FT_IQ2_XXS] = (ft_pack){ROWS, COLS, iq2_xxs_bytes, iq2_xxs_pack, iq2_xxs_dot};
+    k->pack[FT_IQ2_XS] = (ft_pack){ROWS, COLS, iq2_xs_bytes, iq2_xs_pack, iq2_xs_dot};
+    k->pack[FT_IQ2_S] = (ft_pack){ROWS, COLS, iq2_s_bytes, iq2_s_pack, iq2_s_dot};
 }
 
 #endif

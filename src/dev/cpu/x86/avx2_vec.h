@@ -95,6 +95,11 @@ INLINE vf f_set1(float x)
 {
     return _mm256_set1_ps(x);
 }
+
+INLINE vf f_spread(const float *p)
+{
+    return f_set1(*p);
+}
 INLINE vf f_load(const float *p)
 {
     return _mm256_loadu_ps(p);

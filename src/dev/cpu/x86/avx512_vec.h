@@ -91,6 +91,11 @@ INLINE vf f_set1(float x)
 {
     return _mm512_set1_ps(x);
 }
+
+INLINE vf f_spread(const float *p)
+{
+    return f_set1(*p);
+}
 INLINE vf f_load(const float *p)
 {
     return _mm512_loadu_ps(p);

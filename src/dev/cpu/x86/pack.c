@@ -2,15 +2,14 @@
  * codes, scales, minima; the rest is common. */
 #include "dev/cpu/x86/pack.h"
 
-#include "quant/family.h"
-#include "quant/grids.h"
+#include "dev/cpu/iq.h"
 
 const int8_t ft_x86_book[BOOKS][16] = {
     [BOOK_IQ4] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
     [BOOK_FP4] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},
-    [BOOK_IQ2] = {8, 25, 43, 0, 0, 0, 0, 0, -8, -25, -43},
-    [BOOK_IQ3_XXS] = {4, 12, 20, 28, 36, 44, 52, 62, -4, -12, -20, -28, -36, -44, -52, -62},
-    [BOOK_IQ3_S] = {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15},
+    [BOOK_IQ2] = {FT_BOOK_IQ2},
+    [BOOK_IQ3_XXS] = {FT_BOOK_IQ3_XXS},
+    [BOOK_IQ3_S] = {FT_BOOK_IQ3_S},
     [BOOK_IQ1] = {-7, 1, 9, 0, 0, 0, 0, 0, -9, -1, 7},
 };
 
@@ -176,63 +175,25 @@ static void iq4_xs(piece *p, const uint8_t *s, int b)
 
 /* ---- vectors from a table ---- */
 
-/* n codes of `bits` bits, with 8 added where the value is negative */
-static void grid(uint8_t *code, uint16_t entry, uint32_t signs, int n, int bits)
-{
-    for (int j = 0; j < n; j++)
-        code[j] = (uint8_t)((entry >> bits * j & ((1 << bits) - 1)) | (signs >> j & 1) << 3);
-}
-
-static void iq2_xxs(piece *p, const uint8_t *s, int b)
-{
-    const uint8_t *record = s + 2 + 8 * b;
-    const uint32_t w = rd32(record + 4);
-    p->scale[0] = rd16(s);
-    p->sub[0] = (int8_t)(2 * (w >> 28) + 1);
-    for (int k = 0; k < 4; k++)
-        grid(p->code + 8 * k, ft_grid_iq2xxs[record[k]], ft_even_signs(w >> 7 * k), 8, 2);
-}
-
-static void iq2_xs(piece *p, const uint8_t *s, int b)
+static void iq(piece *p, const uint8_t *s, const ft_iq32 *v)
 {
     p->scale[0] = rd16(s);
-    for (int h = 0; h < 2; h++) p->sub[h] = (int8_t)(2 * (s[66 + b] >> 4 * h & 15) + 1);
-    for (int k = 0; k < 4; k++) {
-        const uint32_t v = rd16(s + 2 + 2 * (4 * b + k));
-        grid(p->code + 8 * k, ft_grid_iq2xs[v & 511], ft_even_signs(v >> 9), 8, 2);
+    memcpy(p->code, v->code, sizeof p->code);
+    for (int h = 0; h < 2; h++) p->sub[h] = (int8_t)v->scale[h];
+}
+
+#define IQ(name)                                                                                   \
+    static void name(piece *p, const uint8_t *s, int b)                                            \
+    {                                                                                              \
+        ft_iq32 v;                                                                                 \
+        ft_##name(&v, s, b);                                                                       \
+        iq(p, s, &v);                                                                              \
     }
-}
-
-static void iq2_s(piece *p, const uint8_t *s, int b)
-{
-    p->scale[0] = rd16(s);
-    for (int h = 0; h < 2; h++) p->sub[h] = (int8_t)(2 * (s[74 + b] >> 4 * h & 15) + 1);
-    for (int k = 0; k < 4; k++) {
-        const int at = 4 * b + k, index = s[2 + at] | (s[66 + b] >> 2 * k & 3) << 8;
-        grid(p->code + 8 * k, ft_grid_iq2s[index], s[34 + at], 8, 2);
-    }
-}
-
-static void iq3_xxs(piece *p, const uint8_t *s, int b)
-{
-    const uint32_t w = rd32(s + 66 + 4 * b);
-    p->scale[0] = rd16(s);
-    p->sub[0] = (int8_t)(2 * (w >> 28) + 1);
-    for (int k = 0; k < 8; k++)
-        grid(p->code + 4 * k, ft_grid_iq3xxs[s[2 + 8 * b + k]],
-             ft_even_signs(w >> 7 * (k / 2)) >> 4 * (k % 2), 4, 3);
-}
-
-static void iq3_s(piece *p, const uint8_t *s, int b)
-{
-    p->scale[0] = rd16(s);
-    p->sub[0] = (int8_t)(2 * (s[106 + b / 2] >> 4 * (b % 2) & 15) + 1);
-    for (int k = 0; k < 8; k++) {
-        const int index = s[2 + 8 * b + k] | (s[66 + b] >> k & 1) << 8;
-        grid(p->code + 4 * k, ft_grid_iq3s[index], (uint32_t)s[74 + 4 * b + k / 2] >> 4 * (k % 2),
-             4, 3);
-    }
-}
+IQ(iq2_xxs)
+IQ(iq2_xs)
+IQ(iq2_s)
+IQ(iq3_xxs)
+IQ(iq3_s)
 
 static void iq1_s(piece *p, const uint8_t *s, int b)
 {
@@ -240,8 +201,8 @@ static void iq1_s(piece *p, const uint8_t *s, int b)
     p->scale[0] = rd16(s);
     p->sub[0] = (int8_t)(2 * (h >> 12 & 7) + 1);
     for (int k = 0; k < 4; k++)
-        grid(p->code + 8 * k, ft_grid_iq1s[s[2 + 4 * b + k] | (h >> 3 * k & 7) << 8],
-             h & 0x8000 ? 255 : 0, 8, 2);
+        ft_iq_codes(p->code + 8 * k, ft_grid_iq1s[s[2 + 4 * b + k] | (h >> 3 * k & 7) << 8],
+                    h & 0x8000 ? 255 : 0, 8, 2);
 }
 
 static void iq1_m(piece *p, const uint8_t *s, int b)
@@ -251,7 +212,8 @@ static void iq1_m(piece *p, const uint8_t *s, int b)
         p->sub[h] = (int8_t)(2 * (rd16(s + 48 + 2 * (b / 2)) >> 3 * (2 * (b % 2) + h) & 7) + 1);
     for (int k = 0; k < 4; k++) {
         const int at = 4 * b + k, nibble = s[32 + at / 2] >> 4 * (at % 2) & 15;
-        grid(p->code + 8 * k, ft_grid_iq1s[s[at] | (nibble & 7) << 8], nibble & 8 ? 255 : 0, 8, 2);
+        ft_iq_codes(p->code + 8 * k, ft_grid_iq1s[s[at] | (nibble & 7) << 8], nibble & 8 ? 255 : 0,
+                    8, 2);
     }
 }
 

@@ -178,81 +178,11 @@ static void mm(float *c, int ldc, const float *a, int lda, const float *b, int l
                 1);
 }
 
-/* ---- delta net: W V value columns of the state at a time, all keys: they stay in the nearest
- * cache between the two passes ---- */
+/* ---- delta net ---- */
 
-INLINE void advance_cols(float *Z, const float *k, const float *upd, float decay, int S,
-                         const int V)
-{
-    const vf fade = f_set1(decay);
-    vf u[4];
-    UNROLL for (int j = 0; j < V; j++) u[j] = f_load(upd + W * j);
-    for (int i = 0; i < S; i++, Z += S) {
-        const vf key = f_set1(k[i]);
-        UNROLL for (int j = 0; j < V; j++)
-            f_store(Z + W * j, f_fma(u[j], key, f_mul(f_load(Z + W * j), fade)));
-    }
-}
+enum { DELTA_V = 4 };
 
-INLINE void row_cols(float *Z, float *o, float *upd, const float *k, const float *q, const float *v,
-                     float decay, float beta, int S, const int V)
-{
-    const vf fade = f_set1(decay), share = f_set1(beta);
-    vf u[4], out[4];
-    float *z = Z;
-    UNROLL for (int j = 0; j < V; j++) u[j] = out[j] = f_zero();
-    for (int i = 0; i < S; i++, z += S) {
-        const vf key = f_set1(k[i]);
-        UNROLL for (int j = 0; j < V; j++) u[j] = f_fma(f_load(z + W * j), key, u[j]);
-    }
-    UNROLL for (int j = 0; j < V; j++)
-    {
-        u[j] = f_mul(f_fnma(u[j], fade, f_load(v + W * j)), share);
-        f_store(upd + W * j, u[j]);
-    }
-    z = Z;
-    for (int i = 0; i < S; i++, z += S) {
-        const vf key = f_set1(k[i]), query = f_set1(q[i]);
-        UNROLL for (int j = 0; j < V; j++)
-        {
-            const vf c = f_fma(u[j], key, f_mul(f_load(z + W * j), fade));
-            f_store(z + W * j, c);
-            out[j] = f_fma(c, query, out[j]);
-        }
-    }
-    UNROLL for (int j = 0; j < V; j++) f_store(o + W * j, out[j]);
-}
-
-static void delta_advance(float *Z, const float *k, const float *upd, float decay, int S)
-{
-    int j = 0;
-    for (; j + 4 * W <= S; j += 4 * W) advance_cols(Z + j, k, upd + j, decay, S, 4);
-    for (; j + W <= S; j += W) advance_cols(Z + j, k, upd + j, decay, S, 1);
-    for (; j < S; j++)
-        for (int i = 0; i < S; i++) {
-            float *z = Z + (size_t)i * (size_t)S + j;
-            *z = ft_fma(k[i], upd[j], decay * *z);
-        }
-}
-
-static void delta_row(float *Z, float *o, float *upd, const float *k, const float *q,
-                      const float *v, float decay, float beta, int S)
-{
-    int j = 0;
-    for (; j + 4 * W <= S; j += 4 * W)
-        row_cols(Z + j, o + j, upd + j, k, q, v + j, decay, beta, S, 4);
-    for (; j + W <= S; j += W) row_cols(Z + j, o + j, upd + j, k, q, v + j, decay, beta, S, 1);
-    for (; j < S; j++) {
-        float u = 0, out = 0, *z = Z + j;
-        for (int i = 0; i < S; i++) u = ft_fma(z[(size_t)i * (size_t)S], k[i], u);
-        upd[j] = u = beta * ft_fma(-decay, u, v[j]);
-        for (int i = 0; i < S; i++, z += S) {
-            *z = ft_fma(k[i], u, decay * *z);
-            out = ft_fma(*z, q[i], out);
-        }
-        o[j] = out;
-    }
-}
+#include "dev/cpu/kern_delta.h"
 
 static void fill_plain(ft_kern *k)
 {
@@ -267,8 +197,7 @@ static void fill_plain(ft_kern *k)
     k->mm = mm;
     k->f16_to_f32 = f16_to_f32;
     k->f32_to_f16 = f32_to_f16;
-    k->delta_row = delta_row;
-    k->delta_advance = delta_advance;
+    k->delta_rows = delta_rows;
 }
 
 #endif

@@ -1,0 +1,392 @@
+/* dev/cpu/arm/woven_pack.h - how weights lie when four rows are woven into one another, and from
+ * the blocks of a file to that. For woven.h; place and PIECE are those of the file that includes
+ * it.
+ *
+ * A block is 32 values of four rows: eight vectors of bytes once it is unpacked. The codes are
+ * stored so that unpacking is mostly masking: a code sits in the upper bits of its byte and reads
+ * as a signed multiple of itself (a nibble times 16), which the scale makes up for; an offset of
+ * the format goes into the minimum. Vectors that do not divide a byte are built from the bits
+ * that the others leave over.
+ *
+ * A group of four rows holds
+ *   blocks of 32    in twos: their scales (four f16 each; four upper halves of floats for MXFP4),
+ *                   their minima where there are some, then their codes
+ *   blocks of 256   one after the other: four f16 scales, four f16 minima, block scales, block
+ *                   minima, the codes; block scales are bytes, biased where the format has signs */
+#ifndef FT_DEV_CPU_ARM_WOVEN_PACK_H
+#define FT_DEV_CPU_ARM_WOVEN_PACK_H
+
+#include "dev/cpu/arm/dot8.h"
+#include "dev/cpu/iq.h"
+
+enum { ROWS = 4 };
+
+/* ---- codes ---- */
+
+/* The codes of a block: [row][value] to [vector][byte]. */
+static void weave(uint8_t to[8][16], const uint8_t code[ROWS][32])
+{
+    for (int r = 0; r < ROWS; r++)
+        for (int k = 0; k < 32; k += PIECE) {
+            int v, byte;
+            place(r, k, &v, &byte);
+            memcpy(to[v] + byte, code[r] + k, PIECE);
+        }
+}
+
+static void weave_bytes(unsigned char *to, const unsigned char *from, size_t row_bytes, int n)
+{
+    for (int r = 0; r < ROWS; r++) memcpy(to + n * r, from + (size_t)r * row_bytes, (size_t)n);
+}
+
+/* How the codes of a block are kept; the bytes of a block in brackets. */
+typedef enum bits {
+    BITS8, /* [128] */
+    BITS6, /* [96] four codes in three bytes, twice: three in upper bits, one in the rest */
+    BITS5, /* [80] eight codes in five bytes */
+    BITS4, /* [64] vector v low, v + 4 high */
+    BITS3, /* [48] eight codes in three bytes */
+    BITS2, /* [32] four codes in a byte, twice */
+} bits;
+
+INLINE int bits_bytes(bits b)
+{
+    return b == BITS8   ? 128
+           : b == BITS6 ? 96
+           : b == BITS5 ? 80
+           : b == BITS4 ? 64
+           : b == BITS3 ? 48
+                        : 32;
+}
+
+/* n bits of a code from bit `at` of it on, moved to bit `to`. */
+static inline unsigned field(unsigned code, int at, int n, int to)
+{
+    return (code >> at & ((1u << n) - 1)) << to;
+}
+
+/* Vectors j and j + 1, ... of the stored bytes, made of whole codes and what is left over. */
+static void pack6(unsigned char *to, const uint8_t c[4][16])
+{
+    for (int j = 0; j < 3; j++)
+        for (int i = 0; i < 16; i++)
+            to[16 * j + i] = (unsigned char)(c[j][i] << 2 | field(c[3][i], 4 - 2 * j, 2, 0));
+}
+
+static void pack5(unsigned char *to, const uint8_t c[8][16])
+{
+    for (int i = 0; i < 16; i++) {
+        const unsigned x = c[5][i], y = c[6][i], z = c[7][i];
+        to[i] = (unsigned char)(c[0][i] << 3 | field(x, 2, 3, 0));
+        to[16 + i] = (unsigned char)(c[1][i] << 3 | field(x, 0, 2, 0) | field(z, 1, 1, 2));
+        to[32 + i] = (unsigned char)(c[2][i] << 3 | field(y, 2, 3, 0));
+        to[48 + i] = (unsigned char)(c[3][i] << 3 | field(y, 0, 2, 0) | field(z, 0, 1, 2));
+        to[64 + i] = (unsigned char)(c[4][i] << 3 | field(z, 2, 3, 0));
+    }
+}
+
+static void pack3(unsigned char *to, const uint8_t c[8][16])
+{
+    for (int i = 0; i < 16; i++) {
+        const unsigned y = c[6][i], z = c[7][i];
+        to[i] = (unsigned char)(c[0][i] << 5 | c[1][i] << 2 | field(y, 1, 2, 0));
+        to[16 + i] = (unsigned char)(c[2][i] << 5 | c[3][i] << 2 | field(z, 1, 2, 0));
+        to[32 + i] =
+            (unsigned char)(c[4][i] << 5 | c[5][i] << 2 | field(y, 0, 1, 1) | field(z, 0, 1, 0));
+    }
+}
+
+static void pack_codes(unsigned char *to, const uint8_t code[ROWS][32], bits b)
+{
+    uint8_t v[8][16];
+    weave(v, code);
+    switch (b) {
+    case BITS8: memcpy(to, v, sizeof v); break;
+    case BITS6:
+        pack6(to, v);
+        pack6(to + 48, v + 4);
+        break;
+    case BITS5: pack5(to, v); break;
+    case BITS4:
+        for (int i = 0; i < 64; i++)
+            to[i] = (unsigned char)(v[i / 16][i % 16] | v[i / 16 + 4][i % 16] << 4);
+        break;
+    case BITS3: pack3(to, v); break;
+    case BITS2:
+        for (int i = 0; i < 32; i++) {
+            const int j = i / 16 * 4, at = i % 16;
+            to[i] = (unsigned char)(v[j][at] << 6 | v[j + 1][at] << 4 | v[j + 2][at] << 2 |
+                                    v[j + 3][at]);
+        }
+        break;
+    }
+}
+
+/* ---- blocks of 32 with a scale of their own ---- */
+
+typedef enum kind32 { W_Q8_0, W_Q4_0, W_Q4_1, W_Q5_0, W_Q5_1, W_IQ4_NL, W_MXFP4 } kind32;
+
+INLINE bits kind32_bits(kind32 t)
+{
+    return t == W_Q8_0 ? BITS8 : t == W_Q5_0 || t == W_Q5_1 ? BITS5 : BITS4;
+}
+
+INLINE bool has_min32(kind32 t)
+{
+    return t == W_Q4_1 || t == W_Q5_1;
+}
+
+/* Two blocks lie together, what scales both first: that keeps vectors aligned. */
+INLINE int head32(kind32 t)
+{
+    return has_min32(t) ? 32 : 16;
+}
+
+INLINE int pair32(kind32 t)
+{
+    return head32(t) + 2 * bits_bytes(kind32_bits(t));
+}
+
+INLINE size_t scale32(int b, kind32 t)
+{
+    return (size_t)(b / 2) * (size_t)pair32(t) + (size_t)(b % 2) * 8;
+}
+
+INLINE size_t codes32(int b, kind32 t)
+{
+    const size_t one = (size_t)bits_bytes(kind32_bits(t));
+    return (size_t)(b / 2) * (size_t)pair32(t) + (size_t)head32(t) + (size_t)(b % 2) * one;
+}
+
+/* ---- blocks of 256 ---- */
+
+typedef enum kind256 {
+    W_Q4_K,
+    W_Q5_K,
+    W_Q6_K,
+    W_Q3_K,
+    W_Q2_K,
+    W_IQ4_XS,
+    W_IQ3_XXS,
+    W_IQ3_S,
+    W_IQ2_XXS,
+    W_IQ2_XS,
+    W_IQ2_S,
+} kind256;
+
+/* Where things lie in a block of 256 of four rows: d at 0, dmin at 8 where there is one. */
+typedef struct shape256 {
+    int scale, min, code, block, bytes; /* offsets; bytes of a block of 32 and of all */
+} shape256;
+
+INLINE shape256 shape_of(kind256 t)
+{
+    switch (t) {
+    case W_Q4_K: return (shape256){16, 48, 80, 64, 592};
+    case W_Q5_K: return (shape256){16, 48, 80, 80, 720};
+    case W_Q6_K: return (shape256){16, 0, 80, 96, 848};
+    case W_Q3_K: return (shape256){16, 0, 80, 48, 464};
+    case W_Q2_K: return (shape256){16, 0, 80, 32, 336};
+    case W_IQ2_XS:
+    case W_IQ2_S: return (shape256){16, 0, 80, 64, 592};
+    default: return (shape256){16, 0, 48, 64, 560};
+    }
+}
+
+/* The codes of block j of each row, then what scales them. */
+
+typedef struct row256 {
+    uint8_t code[8][32], scale[16], min[8];
+} row256;
+
+static void codes_k4(row256 *r, const unsigned char *f, bool five)
+{
+    const unsigned char *qs = f + (five ? 48 : 16), *m = f + 4;
+    for (int b = 0; b < 8; b++) {
+        const int lo = b < 4;
+        r->scale[b] = (uint8_t)(lo ? m[b] & 63 : (m[b + 4] & 15) | m[b - 4] >> 6 << 4);
+        r->min[b] = (uint8_t)(lo ? m[b + 4] & 63 : m[b + 4] >> 4 | m[b] >> 6 << 4);
+        for (int i = 0; i < 32; i++) {
+            const int q = qs[32 * (b / 2) + i] >> 4 * (b % 2) & 15;
+            r->code[b][i] = (uint8_t)(five    ? (q | (f[16 + i] >> b & 1) << 4) ^ 16
+                                      : b % 2 ? q ^ 8
+                                              : q);
+        }
+    }
+}
+
+static void codes_q6_k(row256 *r, const unsigned char *f)
+{
+    for (int b = 0; b < 8; b++)
+        for (int i = 0; i < 32; i++) {
+            const int n = b / 4, g = b % 4;
+            const int lo = f[64 * n + 32 * (g % 2) + i] >> 4 * (g / 2) & 15;
+            r->code[b][i] = (uint8_t)((lo | (f[128 + 32 * n + i] >> 2 * g & 3) << 4) ^ 32);
+        }
+    for (int i = 0; i < 16; i++) r->scale[i] = (uint8_t)(f[192 + i] + 128);
+}
+
+static void codes_q3_k(row256 *r, const unsigned char *f)
+{
+    for (int b = 0; b < 8; b++)
+        for (int i = 0; i < 32; i++) {
+            const int low = f[32 + 32 * (b / 4) + i] >> 2 * (b % 4) & 3, top = f[i] >> b & 1;
+            r->code[b][i] = (uint8_t)((low | top << 2) ^ 4);
+        }
+    for (int i = 0; i < 16; i++)
+        r->scale[i] = (uint8_t)((f[96 + i % 8] >> 4 * (i / 8) & 15) |
+                                (f[104 + i % 4] >> 2 * (i / 4) & 3) << 4);
+}
+
+static void codes_q2_k(row256 *r, const unsigned char *f)
+{
+    for (int b = 0; b < 8; b++)
+        for (int i = 0; i < 32; i++)
+            r->code[b][i] = (uint8_t)((f[16 + 32 * (b / 4) + i] >> 2 * (b % 4) & 3) ^ 2);
+    memcpy(r->scale, f, 16);
+}
+
+static void codes_iq4_xs(row256 *r, const unsigned char *f)
+{
+    const int high = f[2] | f[3] << 8;
+    for (int b = 0; b < 8; b++) {
+        for (int i = 0; i < 32; i++) r->code[b][i] = f[8 + 16 * b + i % 16] >> 4 * (i / 16) & 15;
+        r->scale[b] = (uint8_t)((f[4 + b / 2] >> 4 * (b % 2) & 15) | (high >> 2 * b & 3) << 4);
+    }
+}
+
+static void codes_iq(row256 *r, const unsigned char *f, kind256 t)
+{
+    for (int b = 0; b < 8; b++) {
+        ft_iq32 v;
+        switch (t) {
+        case W_IQ3_XXS: ft_iq3_xxs(&v, f, b); break;
+        case W_IQ3_S: ft_iq3_s(&v, f, b); break;
+        case W_IQ2_XXS: ft_iq2_xxs(&v, f, b); break;
+        case W_IQ2_XS: ft_iq2_xs(&v, f, b); break;
+        default: ft_iq2_s(&v, f, b); break;
+        }
+        memcpy(r->code[b], v.code, sizeof v.code);
+        if (t == W_IQ2_XS || t == W_IQ2_S)
+            memcpy(r->scale + 2 * b, v.scale, sizeof v.scale);
+        else
+            r->scale[b] = v.scale[0];
+    }
+}
+
+/* Where a file's block has its scale and, where there is one, the scale of its minima. */
+typedef struct file256 {
+    int bytes, d, scales; /* scales: how many bytes of them */
+    bool mins;
+    bits bits;
+} file256;
+
+static file256 file_of(kind256 t)
+{
+    switch (t) {
+    case W_Q4_K: return (file256){144, 0, 8, true, BITS4};
+    case W_Q5_K: return (file256){176, 0, 8, true, BITS5};
+    case W_Q6_K: return (file256){210, 208, 16, false, BITS6};
+    case W_Q3_K: return (file256){110, 108, 16, false, BITS3};
+    case W_Q2_K: return (file256){84, 80, 16, true, BITS2};
+    case W_IQ4_XS: return (file256){136, 0, 8, false, BITS4};
+    case W_IQ3_XXS: return (file256){98, 0, 8, false, BITS4};
+    case W_IQ3_S: return (file256){110, 0, 8, false, BITS4};
+    case W_IQ2_XXS: return (file256){66, 0, 8, false, BITS4};
+    case W_IQ2_XS: return (file256){74, 0, 16, false, BITS4};
+    default: return (file256){82, 0, 16, false, BITS4};
+    }
+}
+
+static void codes_of(kind256 t, row256 *r, const unsigned char *f)
+{
+    switch (t) {
+    case W_Q4_K: codes_k4(r, f, false); break;
+    case W_Q5_K: codes_k4(r, f, true); break;
+    case W_Q6_K: codes_q6_k(r, f); break;
+    case W_Q3_K: codes_q3_k(r, f); break;
+    case W_Q2_K: codes_q2_k(r, f); break;
+    case W_IQ4_XS: codes_iq4_xs(r, f); break;
+    default: codes_iq(r, f, t); break;
+    }
+}
+
+/* Two blocks of Q4_K in the nibbles of eight vectors. */
+static void pack_pair(unsigned char *to, const uint8_t a[ROWS][32], const uint8_t b[ROWS][32])
+{
+    uint8_t lo[8][16], hi[8][16];
+    weave(lo, a);
+    weave(hi, b);
+    for (int i = 0; i < 128; i++)
+        to[i] = (unsigned char)(lo[i / 16][i % 16] | hi[i / 16][i % 16] << 4);
+}
+
+static void pack256(unsigned char *to, const unsigned char *from, size_t row_bytes, int k,
+                    kind256 t)
+{
+    const shape256 at = shape_of(t);
+    const file256 file = file_of(t);
+    for (int s = 0; s < k / 256; s++, to += at.bytes, from += file.bytes) {
+        row256 row[ROWS];
+        uint8_t code[8][ROWS][32];
+        weave_bytes(to, from + file.d, row_bytes, 2);
+        if (file.mins) weave_bytes(to + 8, from + file.d + 2, row_bytes, 2);
+        for (int r = 0; r < ROWS; r++) {
+            codes_of(t, &row[r], from + (size_t)r * row_bytes);
+            for (int j = 0; j < file.scales; j++) to[at.scale + ROWS * j + r] = row[r].scale[j];
+            for (int j = 0; at.min && j < 8; j++) to[at.min + ROWS * j + r] = row[r].min[j];
+            for (int j = 0; j < 8; j++) memcpy(code[j][r], row[r].code[j], 32);
+        }
+        for (int j = 0; j < 8; j++)
+            if (t != W_Q4_K)
+                pack_codes(to + at.code + at.block * j, code[j], file.bits);
+            else if (j % 2)
+                pack_pair(to + at.code + 128 * (j / 2), code[j - 1], code[j]);
+    }
+}
+
+/* The upper half of the float that is a block's scale: half of 2^(e - 127). */
+static void scale_mxfp4(unsigned char *to, unsigned char e)
+{
+    const uint16_t h = (uint16_t)(e < 2 ? 0x20 << e : (e - 1) << 7);
+    memcpy(to, &h, sizeof h);
+}
+
+static uint8_t code32(const unsigned char *f, int i, kind32 t)
+{
+    const int nibble = 4 * (i / 16);
+    switch (t) {
+    case W_Q8_0: return f[2 + i];
+    case W_Q4_0:
+    case W_Q4_1: return (uint8_t)((f[2 + i % 16] >> nibble & 15) ^ 8);
+    case W_Q5_0:
+    case W_Q5_1:
+        return (uint8_t)(((f[6 + i % 16] >> nibble & 15) | (f[2 + i / 8] >> i % 8 & 1) << 4) ^ 16);
+    case W_IQ4_NL: return f[2 + i % 16] >> nibble & 15;
+    default: return f[1 + i % 16] >> nibble & 15;
+    }
+}
+
+static void pack32(unsigned char *to, const unsigned char *from, size_t row_bytes, int k, kind32 t)
+{
+    static const int file_bytes[] = {[W_Q8_0] = 34, [W_Q4_0] = 18,   [W_Q4_1] = 20, [W_Q5_0] = 22,
+                                     [W_Q5_1] = 24, [W_IQ4_NL] = 18, [W_MXFP4] = 17};
+    const int bytes = file_bytes[t];
+    for (int b = 0; b < k / 32; b++, from += bytes) {
+        unsigned char *scale = to + scale32(b, t);
+        uint8_t code[ROWS][32];
+        for (int r = 0; r < ROWS; r++) {
+            const unsigned char *f = from + (size_t)r * row_bytes;
+            const unsigned char *q = f + (has_min32(t) ? 2 : 0); /* then all is as without */
+            for (int i = 0; i < 32; i++) code[r][i] = code32(q, i, t);
+            if (t == W_MXFP4)
+                scale_mxfp4(scale + 2 * r, f[0]);
+            else
+                memcpy(scale + 2 * r, f, 2);
+            if (has_min32(t)) memcpy(scale + 16 + 2 * r, f + 2, 2);
+        }
+        pack_codes(to + codes32(b, t), code, kind32_bits(t));
+    }
+}
+
+#endif

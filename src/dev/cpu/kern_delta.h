@@ -1,0 +1,152 @@
+/* dev/cpu/kern_delta.h - the recurrence of a delta net over a few rows, for the file that includes
+ * this and has defined
+ *     vf, W            a vector of W floats; f_load f_store f_set1 f_zero f_mul; f_spread: one
+ *                      float of memory in all of it
+ *     f_fma, f_fnma    a b + c, c - a b
+ *     DELTA_V          vectors of a block
+ *
+ * Value columns of a state do not meet: a block of them goes through everything that a span asks
+ * for, journal entries and rows, while it lies in the nearest cache. It is read from memory once.
+ * The pass that makes a row's state also takes the product with the next row's key, and the state
+ * behind the last tentative row is never stored. Each value has one order of operations, whatever
+ * passes are joined. */
+#ifndef FT_DEV_CPU_KERN_DELTA_H
+#define FT_DEV_CPU_KERN_DELTA_H
+
+#include "dev/cpu/kern.h"
+
+/* What a pass over the keys does with each row z of the state: */
+enum {
+    DELTA_UPDATE = 1, /* z = decay z + k u */
+    DELTA_HOLD = 2,   /* stored in scratch */
+    DELTA_STORE = 4,  /* stored in the state */
+    DELTA_OUT = 8,    /* out += z q */
+    DELTA_NEXT = 16,  /* next += z n */
+    DELTA_AHEAD = 32, /* the block beside this one is asked for */
+};
+
+typedef struct delta_pass {
+    const float *from; /* rows `step` apart */
+    int step, S;
+    float *hold, *state; /* rows W V and S apart */
+    const float *k, *q, *n;
+    float decay;
+} delta_pass;
+
+/* u: the update in; the products with n out. */
+INLINE void delta_walk(const delta_pass *p, vf *u, float *o, const int does, const int V)
+{
+    const float *from = p->from;
+    float *hold = p->hold, *state = p->state;
+    const int step = p->step, S = p->S;
+    const vf fade = f_set1(p->decay);
+    vf out[DELTA_V], next[DELTA_V];
+    UNROLL for (int j = 0; j < V; j++) out[j] = next[j] = f_zero();
+    for (int i = 0; i < S; i++, from += step, hold += W * V, state += S) {
+        if (does & DELTA_AHEAD) {
+            __builtin_prefetch(from + W * V);
+            __builtin_prefetch(from + W * V + 16);
+        }
+        const vf k = does & DELTA_UPDATE ? f_spread(p->k + i) : f_zero();
+        const vf q = does & DELTA_OUT ? f_spread(p->q + i) : f_zero();
+        const vf n = does & DELTA_NEXT ? f_spread(p->n + i) : f_zero();
+        UNROLL for (int j = 0; j < V; j++)
+        {
+            vf z = f_load(from + W * j);
+            if (does & DELTA_UPDATE) z = f_fma(u[j], k, f_mul(z, fade));
+            if (does & DELTA_HOLD) f_store(hold + W * j, z);
+            if (does & DELTA_STORE) f_store(state + W * j, z);
+            if (does & DELTA_OUT) out[j] = f_fma(z, q, out[j]);
+            if (does & DELTA_NEXT) next[j] = f_fma(z, n, next[j]);
+        }
+    }
+    UNROLL for (int j = 0; j < V; j++)
+    {
+        if (does & DELTA_OUT) f_store(o + W * j, out[j]);
+        if (does & DELTA_NEXT) u[j] = next[j];
+    }
+}
+
+/* The entries, and the product with the first row's key in u. */
+INLINE void delta_enter(delta_pass *p, const ft_delta_rows *r, int j, vf *u, const int V)
+{
+    p->n = r->k;
+    if (!r->replay) delta_walk(p, u, NULL, DELTA_NEXT | DELTA_AHEAD, V);
+    for (int e = 0; e < r->replay; e++) {
+        p->k = r->jk + e * r->jk_step;
+        p->decay = r->j_decay[e];
+        UNROLL for (int c = 0; c < V; c++) u[c] = f_load(r->jd + e * r->jd_step + j + W * c);
+        if (e + 1 < r->replay || !r->n)
+            delta_walk(p, u, NULL, DELTA_UPDATE | DELTA_STORE | DELTA_AHEAD, V);
+        else
+            delta_walk(p, u, NULL, DELTA_UPDATE | DELTA_STORE | DELTA_NEXT | DELTA_AHEAD, V);
+    }
+}
+
+/* V vectors of columns from j on. Rows of a state lie a power of two apart, so that few sets of a
+ * cache hold a block of it: between rows it stays in scratch, key behind key. */
+INLINE void delta_block(float *Z, const ft_delta_rows *r, int j, float *own, const int V)
+{
+    const int S = r->S;
+    delta_pass p = {.from = Z + j, .step = S, .S = S, .hold = own, .state = Z + j};
+    vf u[DELTA_V];
+    UNROLL for (int c = 0; c < V; c++) u[c] = f_zero();
+    delta_enter(&p, r, j, u, V);
+    for (int t = 0; t < r->n; t++) {
+        const float *v = r->v + (size_t)t * (size_t)r->v_step + j;
+        float *o = r->o + (size_t)t * (size_t)r->o_step + j, *upd = r->upd + t * S + j;
+        const vf fade = f_set1(r->decay[t]), share = f_set1(r->beta[t]);
+        UNROLL for (int c = 0; c < V; c++)
+        {
+            u[c] = f_mul(f_fnma(u[c], fade, f_load(v + W * c)), share);
+            f_store(upd + W * c, u[c]);
+        }
+        p.k = r->k + t * S;
+        p.q = r->q + t * S;
+        p.n = p.k + S;
+        p.decay = r->decay[t];
+        if (t + 1 < r->n)
+            delta_walk(&p, u, o, DELTA_UPDATE | DELTA_HOLD | DELTA_OUT | DELTA_NEXT, V);
+        else if (r->keep)
+            delta_walk(&p, u, o, DELTA_UPDATE | DELTA_STORE | DELTA_OUT, V);
+        else
+            delta_walk(&p, u, o, DELTA_UPDATE | DELTA_OUT, V);
+        p.from = own;
+        p.step = W * V;
+    }
+}
+
+/* One column that no vector takes. */
+static void delta_column(float *Z, const ft_delta_rows *r, int j, float *z)
+{
+    const int S = r->S;
+    for (int i = 0; i < S; i++) {
+        float *at = Z + (size_t)i * (size_t)S + j;
+        for (int e = 0; e < r->replay; e++)
+            *at = ft_fma(r->jd[e * r->jd_step + j], r->jk[e * r->jk_step + i], *at * r->j_decay[e]);
+        z[i] = *at;
+    }
+    for (int t = 0; t < r->n; t++) {
+        const float *k = r->k + (size_t)t * (size_t)S, *q = r->q + (size_t)t * (size_t)S;
+        float u = 0, out = 0;
+        for (int i = 0; i < S; i++) u = ft_fma(z[i], k[i], u);
+        u = ft_fma(-u, r->decay[t], r->v[(size_t)t * (size_t)r->v_step + (size_t)j]) * r->beta[t];
+        r->upd[t * S + j] = u;
+        for (int i = 0; i < S; i++) {
+            z[i] = ft_fma(u, k[i], z[i] * r->decay[t]);
+            out = ft_fma(z[i], q[i], out);
+        }
+        r->o[(size_t)t * (size_t)r->o_step + (size_t)j] = out;
+    }
+    for (int i = 0; r->keep && i < S; i++) Z[(size_t)i * (size_t)S + (size_t)j] = z[i];
+}
+
+static void delta_rows(float *Z, const ft_delta_rows *r, float *own)
+{
+    int j = 0;
+    for (; j + DELTA_V * W <= r->S; j += DELTA_V * W) delta_block(Z, r, j, own, DELTA_V);
+    for (; j + W <= r->S; j += W) delta_block(Z, r, j, own, 1);
+    for (; j < r->S; j++) delta_column(Z, r, j, own);
+}
+
+#endif

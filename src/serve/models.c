@@ -1,0 +1,530 @@
+#define _GNU_SOURCE
+#include "serve/models.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "serve/ask.h"
+#include "serve/props.h"
+#include "serve/routes.h"
+#include "serve/server.h"
+
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct ft_models {
+    ft_server *s;
+    ft_models_params p;
+    ft_served *at;
+    int n;
+    ft_llm_stats past; /* of models that were unloaded */
+    pthread_t thread;
+    pthread_cond_t change; /* with the server's lock */
+    bool running, stop;
+} ft_models;
+
+/* ---- what they are ---- */
+
+int ft_models_count(const ft_server *s)
+{
+    return s->models->n;
+}
+
+ft_served *ft_models_at(ft_server *s, int i)
+{
+    return &s->models->at[i];
+}
+
+bool ft_models_one(const ft_server *s)
+{
+    return s->models->n == 1;
+}
+
+const char *ft_served_words(const ft_served *d)
+{
+    static const char *const words[] = {"unloaded", "loading", "unloading", "loaded", "loaded"};
+    return d->state == FT_SERVED_UNLOADED && d->error[0] ? "failed" : words[d->state];
+}
+
+static bool named(const ft_served *d, const char *name)
+{
+    const size_t n = strlen(d->name);
+    return !strncmp(d->name, name, n) && (!name[n] || !strcmp(name + n, ":latest"));
+}
+
+/* The one that was used last, if it is still there; else the first. */
+static ft_served *usual(ft_models *m)
+{
+    ft_served *best = &m->at[0];
+    for (int i = 0; i < m->n; i++)
+        if (m->at[i].state == FT_SERVED_LOADED &&
+            (best->state != FT_SERVED_LOADED || m->at[i].used_s > best->used_s))
+            best = &m->at[i];
+    return best;
+}
+
+ft_served *ft_models_find(ft_server *s, const char *name)
+{
+    ft_models *m = s->models;
+    if (m->n == 1) return &m->at[0];
+    for (int i = 0; name && *name && i < m->n; i++)
+        if (named(&m->at[i], name)) return &m->at[i];
+    if (!m->n || (name && *name)) return NULL;
+    pthread_mutex_lock(&s->lock);
+    ft_served *d = usual(m);
+    pthread_mutex_unlock(&s->lock);
+    return d;
+}
+
+/* Counters grow and are kept; what is only now is not. */
+static void add_counts(ft_llm_stats *to, const ft_llm_stats *n)
+{
+    to->prompt_tokens += n->prompt_tokens;
+    to->cached_tokens += n->cached_tokens;
+    to->reply_tokens += n->reply_tokens;
+    to->rounds += n->rounds;
+    to->drafted += n->drafted;
+    to->accepted += n->accepted;
+    to->replies += n->replies;
+    to->cancelled += n->cancelled;
+    to->preempted += n->preempted;
+    to->steps += n->steps;
+    to->prefix_hits += n->prefix_hits;
+    to->prefix_misses += n->prefix_misses;
+    to->prompt_s += n->prompt_s;
+    to->reply_s += n->reply_s;
+    for (int i = 0; i <= FT_STEP_BUCKETS; i++) to->step_at[i] += n->step_at[i];
+    to->step_s += n->step_s;
+}
+
+static void add_gauges(ft_llm_stats *to, const ft_llm_stats *n)
+{
+    to->busy += n->busy;
+    to->waiting += n->waiting;
+    to->pages += n->pages;
+    to->pages_free += n->pages_free;
+    to->prefix_bytes += n->prefix_bytes;
+    to->prefix_entries += n->prefix_entries;
+}
+
+void ft_models_counts(ft_server *s, ft_llm_stats *out)
+{
+    ft_models *m = s->models;
+    pthread_mutex_lock(&s->lock);
+    *out = m->past;
+    for (int i = 0; i < m->n; i++) {
+        ft_llm_stats n;
+        if (m->at[i].state < FT_SERVED_LOADED) continue;
+        ft_llm_counts(m->at[i].llm, &n);
+        add_counts(out, &n);
+        add_gauges(out, &n);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- who uses them ---- */
+
+void ft_served_hold(ft_server *s, ft_served *d)
+{
+    pthread_mutex_lock(&s->lock);
+    d->holders++;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void ft_served_drop(ft_server *s, ft_served *d)
+{
+    if (!d) return;
+    pthread_mutex_lock(&s->lock);
+    d->holders--;
+    d->used_s = ft_now_s();
+    pthread_cond_signal(&s->models->change);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Under the lock: the call holds its model, if that is there. */
+static bool take(ft_call *c, ft_served *d)
+{
+    if (d->state != FT_SERVED_LOADED) return false;
+    d->holders++;
+    c->served = d;
+    return true;
+}
+
+/* Each time the call is woken: goes on with its route, fails, or waits on. */
+static bool await(ft_call *c)
+{
+    ft_server *s = c->s;
+    ft_served *d = c->awaits;
+    ft_bad bad;
+    pthread_mutex_lock(&s->lock);
+    const bool here = c->served || take(c, d), failed = !here && d->failures != c->failures;
+    if (failed)
+        ft_bad_say(&bad, FT_P_SERVER, "model", "the model %.80s could not be loaded: %.300s",
+                   d->name, d->error);
+    if (!here && !failed) d->wanted = true;
+    pthread_cond_signal(&s->models->change);
+    pthread_mutex_unlock(&s->lock);
+    if (!here && !failed) return false;
+    c->pump = NULL;
+    c->awaits = NULL;
+    if (failed) {
+        ft_call_fail(c, &bad);
+        return true;
+    }
+    ft_call_list(c, false);
+    c->route->run(c);
+    if (!c->response || c->stream) ft_call_list(c, true);
+    if (!c->status) ft_call_wake(c); /* something may have happened before anybody listened */
+    return c->status && !c->stream;
+}
+
+static ft_served *refuse(ft_call *c, ft_problem kind, const char *words, const char *name)
+{
+    ft_bad bad;
+    if (name)
+        ft_bad_say(&bad, kind, "model", "the model %.80s %s", name, words);
+    else
+        ft_bad_say(&bad, kind, NULL, "%s", words);
+    ft_call_fail(c, &bad);
+    return NULL;
+}
+
+ft_served *ft_call_model(ft_call *c, const char *name)
+{
+    ft_server *s = c->s;
+    if (!name && c->body) name = json_string_value(ft_get(c->body, "model"));
+    if (!name) name = ft_call_query(c, "model");
+    c->model = name;
+    if (c->served) return c->served; /* it waited for this */
+    if (!atomic_load(&s->ready)) return refuse(c, FT_P_UNAVAILABLE, "the model is loading", NULL);
+    ft_served *d = ft_models_find(s, name);
+    if (!d)
+        return refuse(c, FT_P_NOT_FOUND, "is not there; GET /v1/models lists those that are",
+                      name ? name : "");
+    pthread_mutex_lock(&s->lock);
+    const bool here = take(c, d);
+    const bool load = d->state != FT_SERVED_UNLOADED || !s->models->p.no_autoload;
+    c->failures = d->failures;
+    if (!here && load) {
+        d->wanted = true;
+        c->awaits = d;
+        c->pump = await;
+        pthread_cond_signal(&s->models->change);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (!here && !load)
+        return refuse(c, FT_P_INVALID, "is not loaded; POST /models/load does that", d->name);
+    return here ? d : NULL;
+}
+
+/* ---- the thread that loads ---- */
+
+/* Under the lock. */
+static void attach(ft_server *s, ft_served *d, ft_llm *m, const ft_request *r)
+{
+    d->llm = m;
+    d->info = ft_llm_about(m);
+    d->vocab = ft_llm_vocab(m);
+    d->defaults = *r;
+    d->defaults.cache_prompt = s->p.cache_prompt;
+    d->defaults.reasoning_budget = s->p.reasoning_budget;
+    d->defaults.reasoning_message = s->p.reasoning_message;
+    d->bytes = d->info->weight_bytes + d->info->cache_bytes;
+    d->state = FT_SERVED_LOADED;
+    json_decref(d->props);
+    d->props = ft_props_json(d, true);
+}
+
+/* The lock is held on the way in and out, and nobody holds the model. */
+static void unload(ft_models *m, ft_served *d)
+{
+    ft_llm *llm = d->llm;
+    ft_llm_stats n;
+    ft_llm_counts(llm, &n);
+    add_counts(&m->past, &n);
+    d->llm = NULL;
+    d->info = NULL;
+    d->vocab = NULL;
+    d->state = FT_SERVED_UNLOADING;
+    pthread_mutex_unlock(&m->s->lock);
+    m->p.unload(m->p.user, d->index, llm);
+    ft_log(FT_LOG_INFO, "unloaded %s", d->name);
+    pthread_mutex_lock(&m->s->lock);
+    d->state = FT_SERVED_UNLOADED;
+}
+
+/* Those who wait hold it at once: nobody can send it away between. */
+static void wake_waiting(ft_models *m, ft_served *d)
+{
+    for (ft_call *c = m->s->calls; c; c = c->next) {
+        if (c->awaits != d) continue;
+        if (!c->served) take(c, d);
+        ft_call_wake(c);
+    }
+}
+
+static bool fits(const ft_models *m, const ft_served *d)
+{
+    int n = 1;
+    uint64_t bytes = d->bytes;
+    for (int i = 0; i < m->n; i++) {
+        if (m->at[i].state < FT_SERVED_LOADED) continue;
+        n++;
+        bytes += m->at[i].bytes;
+    }
+    return (m->p.max <= 0 || n <= m->p.max) && (!m->p.memory || bytes <= m->p.memory);
+}
+
+/* Of those that are loaded the one that was idle longest; else the one that was least used. */
+static ft_served *victim(ft_models *m)
+{
+    ft_served *best = NULL;
+    for (int i = 0; i < m->n; i++) {
+        ft_served *d = &m->at[i];
+        if (d->state == FT_SERVED_LEAVING) return d;
+        if (d->state != FT_SERVED_LOADED) continue;
+        if (!best || !!d->holders < !!best->holders ||
+            (!d->holders == !best->holders && d->used_s < best->used_s))
+            best = d;
+    }
+    return best;
+}
+
+/* Sends one away if it can; true: go on, false: wait until somebody lets go of it. */
+static bool make_room(ft_models *m)
+{
+    ft_served *d = victim(m);
+    if (!d) return true;
+    d->state = FT_SERVED_LEAVING;
+    if (d->holders) return false;
+    unload(m, d);
+    return true;
+}
+
+static void load(ft_models *m, ft_served *d)
+{
+    ft_llm *llm = NULL;
+    ft_request r;
+    ft_err err;
+    d->state = FT_SERVED_LOADING;
+    pthread_mutex_unlock(&m->s->lock);
+    const ft_status st = m->p.load(m->p.user, d->index, &llm, &r, &err);
+    pthread_mutex_lock(&m->s->lock);
+    d->state = FT_SERVED_UNLOADED;
+    d->used_s = ft_now_s();
+    d->error[0] = 0;
+    if (!st) attach(m->s, d, llm, &r);
+    if (st == FT_ENOMEM && victim(m)) return; /* still wanted: once more, with fewer */
+    d->wanted = false;
+    if (st) {
+        d->failures++;
+        snprintf(d->error, sizeof d->error, "%s", err.text);
+    }
+    if (atomic_load(&m->s->ready) && st) ft_log(FT_LOG_WARN, "%s: %s", d->name, err.text);
+    if (atomic_load(&m->s->ready) && !st)
+        ft_log(FT_LOG_INFO, "loaded %s in %.1f s", d->name, d->info->load_s);
+    wake_waiting(m, d);
+}
+
+static ft_served *next_wanted(ft_models *m)
+{
+    for (int i = 0; i < m->n; i++)
+        if (m->at[i].wanted && m->at[i].state == FT_SERVED_UNLOADED) return &m->at[i];
+    return NULL;
+}
+
+/* One that was told to go and may, or has slept for long enough. */
+static ft_served *next_leaving(ft_models *m)
+{
+    const double now = ft_now_s();
+    for (int i = 0; i < m->n; i++) {
+        ft_served *d = &m->at[i];
+        const bool tired =
+            d->state == FT_SERVED_LOADED && m->p.idle_s > 0 && now - d->used_s >= m->p.idle_s;
+        if (!d->holders && (d->state == FT_SERVED_LEAVING || tired)) return d;
+    }
+    return NULL;
+}
+
+static void wait(ft_models *m)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_nsec += 100 * 1000 * 1000;
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    if (m->p.idle_s > 0)
+        pthread_cond_timedwait(&m->change, &m->s->lock, &t);
+    else
+        pthread_cond_wait(&m->change, &m->s->lock);
+}
+
+static void *run(void *user)
+{
+    ft_models *m = user;
+    bool short_of_memory = false;
+    pthread_mutex_lock(&m->s->lock);
+    while (!m->stop) {
+        ft_served *d = next_leaving(m);
+        if (d) {
+            unload(m, d);
+            continue;
+        }
+        d = next_wanted(m);
+        if (!d) {
+            wait(m);
+            continue;
+        }
+        if (!fits(m, d) || short_of_memory) {
+            const bool alone = !victim(m);
+            if (!alone && !make_room(m)) {
+                wait(m);
+                continue;
+            }
+            if (!alone && !short_of_memory) continue;
+        }
+        load(m, d);
+        short_of_memory = d->wanted;
+    }
+    pthread_mutex_unlock(&m->s->lock);
+    return NULL;
+}
+
+/* ---- life ---- */
+
+struct ft_models *ft_models_new(ft_server *s)
+{
+    ft_models *m = ft_new(ft_models);
+    m->s = s;
+    pthread_cond_init(&m->change, NULL);
+    return m;
+}
+
+static char *first_name(const char *names)
+{
+    const size_t n = strcspn(names, ",");
+    char *p = ft_alloc(n + 1);
+    memcpy(p, names, n);
+    return p;
+}
+
+void ft_server_attach(ft_server *s, ft_llm *llm)
+{
+    ft_models *m = s->models;
+    const char *path = ft_llm_about(llm)->path, *slash = strrchr(path, '/');
+    m->at = ft_new(ft_served);
+    m->n = 1;
+    m->at->name = first_name(s->p.alias && *s->p.alias ? s->p.alias : slash ? slash + 1 : path);
+    ft_request r;
+    ft_request_defaults(&r, llm);
+    attach(s, m->at, llm, &r);
+    atomic_store(&s->ready, true);
+}
+
+ft_status ft_server_models(ft_server *s, const ft_models_params *p, ft_err *err)
+{
+    ft_models *m = s->models;
+    m->p = *p;
+    m->n = p->n;
+    m->at = ft_new_n(ft_served, (size_t)FT_MAX(1, p->n));
+    for (int i = 0; i < p->n; i++) {
+        m->at[i].index = i;
+        m->at[i].name = first_name(p->at[i].name);
+        m->at[i].bytes = p->at[i].bytes;
+        for (int k = 0; k < i; k++)
+            if (!strcmp(m->at[k].name, m->at[i].name))
+                return ft_fail(err, FT_EINVAL, "two models are called %s, want different names",
+                               m->at[i].name);
+    }
+    if (pthread_create(&m->thread, NULL, run, m))
+        return ft_fail(err, FT_EIO, "the thread that loads models could not be started");
+    m->running = true;
+    return FT_OK;
+}
+
+ft_status ft_server_load(ft_server *s, int i, ft_err *err)
+{
+    ft_models *m = s->models;
+    ft_served *d = i >= 0 ? &m->at[i] : NULL;
+    ft_status st = FT_OK;
+    pthread_mutex_lock(&s->lock);
+    if (d) d->wanted = true;
+    pthread_cond_signal(&m->change);
+    while (d && d->wanted) {
+        pthread_mutex_unlock(&s->lock);
+        usleep(5000);
+        pthread_mutex_lock(&s->lock);
+    }
+    if (d && d->failures) st = ft_fail(err, FT_EFORMAT, "%s", d->error);
+    pthread_mutex_unlock(&s->lock);
+    if (!st) atomic_store(&s->ready, true);
+    return st;
+}
+
+void ft_models_free(ft_models *m)
+{
+    if (!m) return;
+    if (m->running) {
+        pthread_mutex_lock(&m->s->lock);
+        m->stop = true;
+        pthread_cond_signal(&m->change);
+        pthread_mutex_unlock(&m->s->lock);
+        pthread_join(m->thread, NULL);
+    }
+    for (int i = 0; i < m->n; i++) {
+        if (m->at[i].llm && m->p.unload) m->p.unload(m->p.user, i, m->at[i].llm);
+        ft_free(m->at[i].name);
+        json_decref(m->at[i].props);
+    }
+    pthread_cond_destroy(&m->change);
+    ft_free(m->at);
+    ft_free(m);
+}
+
+/* ---- routes ---- */
+
+static ft_served *asked_for(ft_call *c)
+{
+    ft_bad bad;
+    const char *name = NULL;
+    if (!ft_want_text(c->body, "model", &name, &bad)) {
+        ft_call_fail(c, &bad);
+        return NULL;
+    }
+    if (!name) return refuse(c, FT_P_INVALID, "model is missing, want the name of one", NULL);
+    ft_served *d = atomic_load(&c->s->ready) ? ft_models_find(c->s, name) : NULL;
+    if (!d || !c->s->models->running)
+        return refuse(c, FT_P_NOT_FOUND, "is not one that can be loaded and unloaded", name);
+    return d;
+}
+
+void ft_run_models_load(ft_call *c)
+{
+    ft_served *d = asked_for(c);
+    if (!d) return;
+    pthread_mutex_lock(&c->s->lock);
+    const bool there = d->state == FT_SERVED_LOADED;
+    if (!there) d->wanted = true;
+    pthread_cond_signal(&c->s->models->change);
+    pthread_mutex_unlock(&c->s->lock);
+    if (there)
+        refuse(c, FT_P_INVALID, "is loaded already", d->name);
+    else
+        ft_call_json(c, 200, json_pack("{s:b}", "success", 1));
+}
+
+void ft_run_models_unload(ft_call *c)
+{
+    ft_served *d = asked_for(c);
+    if (!d) return;
+    pthread_mutex_lock(&c->s->lock);
+    const bool there = d->state >= FT_SERVED_LOADED;
+    if (there) d->state = FT_SERVED_LEAVING; /* when running replies are done */
+    pthread_cond_signal(&c->s->models->change);
+    pthread_mutex_unlock(&c->s->lock);
+    if (!there)
+        refuse(c, FT_P_INVALID, "is not loaded", d->name);
+    else
+        ft_call_json(c, 200, json_pack("{s:b}", "success", 1));
+}

@@ -1,0 +1,314 @@
+/* Several models: loaded when somebody asks, sent away when others need the room, and never a
+ * request lost. */
+#define _GNU_SOURCE
+#include "bench.h"
+
+#include <stdatomic.h>
+
+#define CHAT "/v1/chat/completions"
+#define SAY(model, how, what)                                                                      \
+    "{\"model\":\"" model                                                                          \
+    "\",\"stream\":true,\"chat_template_kwargs\":{\"enable_thinking\":false}"                      \
+    ",\"messages\":[{\"role\":\"user\",\"content\":\"say" how ":" what "\"}]}"
+
+enum { MODELS = 3 };
+
+/* What the loader saw, and how it shall behave. */
+static struct {
+    atomic_int loaded, most, loads[MODELS];
+    atomic_bool fail, tight;
+    int slow_us;
+} seen;
+
+static ft_status load(void *user, int i, ft_llm **out, ft_request *r, ft_err *err)
+{
+    (void)user;
+    usleep((useconds_t)seen.slow_us);
+    if (seen.fail) return ft_fail(err, FT_EFORMAT, "this file is no model");
+    if (seen.tight && seen.loaded) return ft_fail(err, FT_ENOMEM, "there is room for one");
+    *out = ft_scripted_open("models/foretoken-tiny.gguf", 4, 64);
+    ft_request_defaults(r, *out);
+    seen.loads[i]++;
+    const int n = ++seen.loaded;
+    if (n > seen.most) seen.most = n;
+    return FT_OK;
+}
+
+static void unload(void *user, int i, ft_llm *m)
+{
+    (void)user, (void)i;
+    ft_scripted_close(m);
+    seen.loaded--;
+}
+
+static void open_models(const ft_models_params *more)
+{
+    static const ft_served_model names[MODELS] = {{"one", 100}, {"two", 100}, {"three", 100}};
+    ft_models_params p = *more;
+    ft_serve_params sp;
+    ft_err err;
+    memset(&seen, 0, sizeof seen);
+    ft_log_to(quiet, NULL);
+    ft_serve_defaults(&sp);
+    sp.port = 0;
+    p.at = names;
+    p.n = MODELS;
+    p.load = load;
+    p.unload = unload;
+    if (ft_server_open(&server, &sp, &err) || ft_server_models(server, &p, &err) ||
+        ft_server_load(server, -1, &err))
+        fail_msg("%s", err.text);
+    port = ft_server_port(server);
+}
+
+static void close_models(void)
+{
+    ft_server_close(server);
+    server = NULL;
+    assert_int_equal(seen.loaded, 0);
+}
+
+/* The text of a streamed reply, which must be whole. */
+static void says(const char *body, const char *want)
+{
+    client_reply r = post(CHAT, body);
+    json_t *events = client_events(&r);
+    char *text = client_join(events, "choices.0.delta.content");
+    if (r.status != 200 || strcmp(text, want) || !strstr(ft_buf_z(&r.body), "[DONE]"))
+        fail_msg("%s\n  found  %d %s\n  wanted %s", body, r.status, ft_buf_z(&r.body), want);
+    free(text);
+    json_decref(events);
+    client_release(&r);
+}
+
+static void status_is(int i, const char *want)
+{
+    char path[64];
+    snprintf(path, sizeof path, "data.%d.status.value", i);
+    const char *found = NULL;
+    for (int k = 0; k < 500; k++) { /* a model leaves a moment after its last request */
+        client_reply r = get("/v1/models");
+        found = client_text(r.json, path);
+        const bool same = found && !strcmp(found, want);
+        client_release(&r);
+        if (same) return;
+        usleep(10000);
+    }
+    fail_msg("model %d never was %s", i, want);
+}
+
+static void by_name(void **state)
+{
+    (void)state;
+    open_models(&(ft_models_params){.max = 2});
+    status_is(0, "unloaded");
+    client_reply r = get("/health");
+    assert_int_equal(r.status, 200);
+    client_release(&r);
+    says(SAY("two", "", "hello"), "hello");
+    status_is(1, "loaded");
+    status_is(0, "unloaded");
+    refused(CHAT, "{\"model\":\"four\",\"messages\":[]}", 404, "the model four");
+    says("{\"stream\":true,\"chat_template_kwargs\":{\"enable_thinking\":false},\"messages\":[{"
+         "\"role\":\"user\",\"content\":\"say:the one used last\"}]}",
+         "the one used last");
+    assert_int_equal(seen.loads[1], 1);
+    says(SAY("one:latest", "", "as Ollama says it"), "as Ollama says it");
+    says(SAY("three", "", "room for two"), "room for two");
+    status_is(1, "unloaded"); /* it was unused for longest */
+    status_is(0, "loaded");
+    assert_int_equal(seen.most, 2);
+    r = post("/tokenize", "{\"model\":\"one\",\"content\":\"one two\"}");
+    assert_int_equal(r.status, 200);
+    client_release(&r);
+    r = get("/slots?model=three");
+    assert_int_equal(json_array_size(r.json), 4);
+    client_release(&r);
+    r = get("/api/tags");
+    assert_int_equal(json_array_size(client_at(r.json, "models")), 3);
+    client_release(&r);
+    r = get("/api/ps");
+    assert_int_equal(json_array_size(client_at(r.json, "models")), 2);
+    client_release(&r);
+    close_models();
+}
+
+/* ---- taking turns ---- */
+
+static atomic_int answered;
+
+static void *asker(void *arg)
+{
+    const bool odd = *(const int *)arg % 2;
+    for (int i = 0; i < 6; i++) {
+        client_reply list = get("/v1/models"), tags = get("/api/ps"), props = get("/props");
+        if (list.status != 200 || tags.status != 200 || props.status != 200) answered -= 100;
+        client_release(&list);
+        client_release(&tags);
+        client_release(&props);
+        client_reply r =
+            post(CHAT, (i + odd) % 2 ? SAY("one", "", "a b c") : SAY("two", "", "a b c"));
+        if (r.status == 200 && strstr(ft_buf_z(&r.body), "[DONE]")) answered++;
+        client_release(&r);
+    }
+    return NULL;
+}
+
+/* Two models where one fits, and everybody wants both. */
+static void turns(void **state)
+{
+    (void)state;
+    pthread_t t[6];
+    int id[6];
+    open_models(&(ft_models_params){.max = 1});
+    answered = 0;
+    for (int i = 0; i < 6; i++) {
+        id[i] = i;
+        pthread_create(&t[i], NULL, asker, &id[i]);
+    }
+    for (int i = 0; i < 6; i++) pthread_join(t[i], NULL);
+    assert_int_equal(answered, 36);
+    assert_int_equal(seen.most, 1);
+    client_reply r = get("/metrics"); /* of all, also of those that left */
+    assert_non_null(strstr(ft_buf_z(&r.body), "foretoken:tokens_predicted_total 1"));
+    client_release(&r);
+    close_models();
+}
+
+static int begin(const char *body)
+{
+    ft_buf b;
+    client_request(&b, "POST", CHAT, "Connection: close\r\n", body);
+    const int fd = client_connect(port);
+    assert_true(fd >= 0 && client_send(fd, ft_buf_z(&b), b.len, 0));
+    ft_buf_release(&b);
+    return fd;
+}
+
+static void ends_with_done(int fd)
+{
+    client_reply r;
+    client_read(fd, &r);
+    close(fd);
+    if (r.status != 200 || !strstr(ft_buf_z(&r.body), "[DONE]"))
+        fail_msg("status %d: %s", r.status, ft_buf_z(&r.body));
+    client_release(&r);
+}
+
+/* A reply that runs while its model has to leave ends as it would have; those who ask for the model
+ * meanwhile wait for it to come back. */
+static void in_flight(void **state)
+{
+    (void)state;
+    open_models(&(ft_models_params){.max = 1});
+    const int slow = begin(SAY("one", "/20ms", "a b c d e f g h i j k l m n o p q r s t"));
+    status_is(0, "loaded");
+    const int other = begin(SAY("two", "", "hello"));
+    usleep(50000);
+    const int again = begin(SAY("one", "", "once more"));
+    ends_with_done(slow);
+    ends_with_done(other);
+    ends_with_done(again);
+    assert_int_equal(seen.loads[0], 2);
+    assert_int_equal(seen.most, 1);
+    close_models();
+}
+
+static void on_demand(void **state)
+{
+    (void)state;
+    open_models(&(ft_models_params){.no_autoload = true});
+    refused(CHAT, SAY("one", "", "x"), 400, "is not loaded");
+    refused("/models/unload", "{\"model\":\"one\"}", 400, "is not loaded");
+    refused("/models/load", "{\"model\":\"four\"}", 404, "four");
+    refused("/models/load", "{\"model\":7}", 400, "model");
+    refused("/models/load", "{}", 400, "missing");
+    client_reply r = post("/models/load", "{\"model\":\"one\"}");
+    assert_int_equal(r.status, 200);
+    assert_true(json_is_true(client_at(r.json, "success")));
+    client_release(&r);
+    status_is(0, "loaded");
+    refused("/models/load", "{\"model\":\"one\"}", 400, "is loaded already");
+    const int slow = begin(SAY("one", "/20ms", "a b c d e f g h i j"));
+    usleep(50000);
+    r = post("/models/unload", "{\"model\":\"one\"}");
+    assert_int_equal(r.status, 200);
+    client_release(&r);
+    ends_with_done(slow);
+    status_is(0, "unloaded");
+    close_models();
+}
+
+/* ---- when it does not work ---- */
+
+static void failures(void **state)
+{
+    (void)state;
+    open_models(&(ft_models_params){.max = 0});
+    seen.fail = true;
+    refused(CHAT, SAY("one", "", "x"), 500, "this file is no model");
+    status_is(0, "failed");
+    seen.fail = false;
+    says(SAY("one", "", "it was mended"), "it was mended");
+    status_is(0, "loaded");
+    /* no memory for two: the other goes, although any number may be loaded */
+    seen.tight = true;
+    says(SAY("two", "", "hello"), "hello");
+    assert_int_equal(seen.most, 1);
+    status_is(0, "unloaded");
+    const int slow = begin(SAY("two", "/20ms", "a b c d e f g h i j"));
+    const int waits = begin(SAY("three", "", "hello"));
+    ends_with_done(slow);
+    ends_with_done(waits);
+    close_models();
+    /* a bound in bytes, of which the model knows more once it was loaded */
+    open_models(&(ft_models_params){.memory = 150});
+    says(SAY("one", "", "a"), "a");
+    says(SAY("two", "", "b"), "b");
+    assert_int_equal(seen.most, 1);
+    close_models();
+}
+
+/* Clients that leave while they wait, and a server that ends meanwhile. */
+static void leaving(void **state)
+{
+    (void)state;
+    open_models(&(ft_models_params){.max = 1});
+    seen.slow_us = 300000;
+    for (int i = 0; i < 4; i++) close(begin(i % 2 ? SAY("one", "", "x") : SAY("two", "", "x")));
+    says(SAY("three", "", "still here"), "still here");
+    const int fd = begin(SAY("one", "", "x"));
+    usleep(50000);
+    close_models();
+    close(fd);
+}
+
+static void sleeping(void **state)
+{
+    (void)state;
+    open_models(&(ft_models_params){.idle_s = 1});
+    says(SAY("one", "", "hello"), "hello");
+    client_reply r = get("/props?model=one");
+    assert_true(json_is_false(client_at(r.json, "is_sleeping")));
+    client_release(&r);
+    status_is(0, "unloaded");
+    r = get("/props?model=one"); /* does not wake it */
+    assert_int_equal(r.status, 200);
+    assert_true(json_is_true(client_at(r.json, "is_sleeping")));
+    same_text(client_text(r.json, "model_alias"), "one");
+    client_release(&r);
+    status_is(0, "unloaded");
+    says(SAY("one", "", "awake"), "awake");
+    assert_int_equal(seen.loads[0], 2);
+    close_models();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(by_name),   cmocka_unit_test(turns),    cmocka_unit_test(in_flight),
+        cmocka_unit_test(on_demand), cmocka_unit_test(failures), cmocka_unit_test(leaving),
+        cmocka_unit_test(sleeping),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
