@@ -193,7 +193,13 @@ __device__ __forceinline__ int part_units(int units)
 /* A warp's weights come through a ring of its own in shared memory, CHUNK units of each of its MT
  * tiles in a place. So much is on its way at any time that memory is never idle, and it begins
  * while the kernel before still runs. The parts meet in the same memory. What limits this kernel is
- * the number of instructions: a chunk is handled with as few as possible. */
+ * the number of instructions: a chunk is handled with as few as possible.
+ *
+ * On an H200, one row, Q4_K (of 4.66 TB/s that a plain read reaches): 248320 x 5120 3.5 TB/s, 75 %;
+ * 16480 x 5120 3.2 TB/s; gate and up 2 x 17408 x 5120 2.9 TB/s; 5120 x 6144 and 5120 x 17408
+ * together 2.2 TB/s, 48 %: 320 tiles do not divide among 132 multiprocessors. About 90 instructions
+ * decode and multiply a unit of a tile, 70 of them decode; a block of one tile has some 450 more a
+ * warp; and 2 us pass between two kernels that wait for one another. */
 constexpr int split_chunk(int bytes, int tiles)
 {
     return bytes > 0 && bytes < 1024 ? 4 / tiles : 1;
