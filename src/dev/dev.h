@@ -23,6 +23,7 @@ struct ft_dev {
     const ft_ops *op;
     const char *name; /* "cpu", "cuda", "ref" */
     int threads;
+    bool again;            /* measuring: commit keeps its list, so that it can run once more */
     bool unified;          /* device memory is host memory: no copies needed to read results */
     bool replays;          /* keeps steps: the first ones of a shape are slow */
     bool fresh;            /* set by replay: the step is one of those */
