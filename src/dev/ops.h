@@ -92,6 +92,13 @@ typedef struct ft_experts {
     ft_act act;
 } ft_experts;
 
+/* An expert that every row uses, and what it counts for: sigmoid(s), s: [T, 1]. */
+typedef struct ft_shared {
+    const ft_weight *gate, *up, *down;
+    ft_mat s;
+    ft_mat g, u; /* scratch: [T, its width] */
+} ft_shared;
+
 /* Which experts each row chose, best first, and their weights. */
 typedef struct ft_route {
     int32_t *id; /* [T, K] */
@@ -169,6 +176,10 @@ typedef struct ft_ops {
      * acc. tmp: [T * K, 2F] scratch. */
     void (*moe)(ft_dev *, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
                 bool acc);
+    /* y += sigmoid(s) down(act(gate x) * up x) of the shared expert, then moe with acc. NULL: a
+     * step calls the smaller ops. */
+    void (*moe_shared)(ft_dev *, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
+                       const ft_shared *sh);
     /* y[T, V] = W x for the tokens of the top centroids by score, -inf for the rest. score: [T,
      * n_c]; order: V ids, V / n_c per centroid. Equal scores: the lower index first. */
     void (*centroid_head)(ft_dev *, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,

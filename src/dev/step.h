@@ -275,14 +275,20 @@ static inline void ft_route_top(ft_step *s, ft_route r, ft_mat x)
     ft_took(s, "route", 4 * ft_mat_values(x) + 8.0 * x.T * r.K, 20 * ft_mat_values(x));
 }
 
-/* As if no two rows chose the same expert, until all of them are chosen. */
-static inline void ft_took_experts(ft_step *s, ft_mat y, const ft_experts *e, ft_route r)
+/* As if no two rows chose the same expert, until all of them are chosen. sh: or NULL. */
+static inline void ft_took_experts(ft_step *s, ft_mat y, const ft_experts *e, ft_route r,
+                                   const ft_shared *sh)
 {
     const ft_weight *up = e->gate_up.data ? &e->gate_up : &e->up;
     const double chosen = (double)y.T * r.K, used = chosen < e->E ? chosen : e->E;
     const double both = (double)up->row_bytes * 2 * e->F, D = ft_mat_cols(y);
-    ft_took(s, "moe", used * (both + (double)e->down.row_bytes * D) + 8 * ft_mat_values(y),
-            chosen * 6 * D * e->F);
+    double bytes = used * (both + (double)e->down.row_bytes * D) + 8 * ft_mat_values(y);
+    double flops = chosen * 6 * D * e->F;
+    if (sh) {
+        bytes += 2.0 * (double)sh->up->row_bytes * sh->up->n + (double)sh->down->row_bytes * D;
+        flops += y.T * 6.0 * D * sh->up->n;
+    }
+    ft_took(s, "moe", bytes, flops);
 }
 
 static inline void ft_moe(ft_step *s, ft_mat y, ft_mat x, const ft_experts *e, ft_route r,
@@ -290,7 +296,23 @@ static inline void ft_moe(ft_step *s, ft_mat y, ft_mat x, const ft_experts *e, f
 {
     assert(tmp.T == y.T * r.K && ft_mat_cols(tmp) == 2 * e->F);
     s->dev->op->moe(s->dev, y, x, e, r, tmp, acc);
-    ft_took_experts(s, y, e, r);
+    ft_took_experts(s, y, e, r, NULL);
+}
+
+static inline void ft_moe_shared(ft_step *s, ft_mat y, ft_mat x, const ft_experts *e, ft_route r,
+                                 ft_mat tmp, const ft_shared *sh)
+{
+    assert(tmp.T == y.T * r.K && ft_mat_cols(tmp) == 2 * e->F);
+    assert(ft_mat_cols(sh->s) == 1 && ft_mat_cols(sh->g) == sh->gate->n && sh->g.T == y.T);
+    if (!s->dev->op->moe_shared) {
+        ft_glu(s, sh->g, sh->u, x, sh->gate, sh->up, e->act);
+        ft_sigmoid_mul(s, sh->g, sh->s); /* down is linear, so the factor may come first */
+        ft_linear_add(s, y, sh->g, sh->down);
+        ft_moe(s, y, x, e, r, tmp, true);
+        return;
+    }
+    s->dev->op->moe_shared(s->dev, y, x, e, r, tmp, sh);
+    ft_took_experts(s, y, e, r, sh);
 }
 
 static inline void ft_centroid_head(ft_step *s, ft_mat y, ft_mat x, ft_mat score,

@@ -125,18 +125,16 @@ static void ffn(const cfg *c, const layer *w, const act *a, ft_step *s)
 {
     ft_mat g = ft_cols(a->g, 0, w->gate.n), u = ft_cols(a->up, 0, w->gate.n);
     ft_rmsnorm(s, a->xn, a->x, w->ffn_norm, c->eps);
-    ft_glu(s, g, u, a->xn, &w->gate, &w->up, FT_SILU);
     if (!c->E) {
+        ft_glu(s, g, u, a->xn, &w->gate, &w->up, FT_SILU);
         ft_linear_add(s, a->x, g, &w->down);
         return;
     }
     const ft_out o[] = {{a->router, &w->router}, {a->sg, &w->shared_gate}};
+    const ft_shared shared = {&w->gate, &w->up, &w->down, a->sg, g, u};
     ft_linears(s, o, 2, a->xn);
-    ft_sigmoid_mul(s, g,
-                   a->sg); /* the shared expert's gate: down is linear, so it may come first */
-    ft_linear_add(s, a->x, g, &w->down);
     ft_route_top(s, a->route, a->router);
-    ft_moe(s, a->x, a->xn, &w->experts, a->route, a->tmp, true);
+    ft_moe_shared(s, a->x, a->xn, &w->experts, a->route, a->tmp, &shared);
 }
 
 static ft_attn causal(const cfg *c)

@@ -195,6 +195,40 @@ OPTEST_ROWS(moe, {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3, FT_BF16, 1},
             {3, 64, 96, 4, 2, FT_TQ4_1S, 0, 0, FT_Q8_0},
             {3, 64, 96, 4, 2, FT_Q8_0, 0, 1, FT_TQ3_1S})
 
+/* An expert that all rows use: like the others, of another width, of another type. */
+static void moe_shared(ft_optest *t, const int *n)
+{
+    const int T = n[0], D = n[1], F = n[2], E = n[3], K = n[4], Fs = n[6];
+    const int rows = t->pick >= 0 ? 1 : T;
+    const ft_type type = (ft_type)n[5], own = n[7] ? (ft_type)n[7] : type;
+    ft_experts e = {.E = E, .F = F, .act = FT_SILU};
+    e.gate = t_weight(t, type, F, D, E);
+    e.up = t_weight(t, type, F, D, E);
+    e.down = t_weight(t, type, D, F, E);
+    ft_weight gate = t_weight(t, own, Fs, D, 1), up = t_weight(t, own, Fs, D, 1);
+    ft_weight down = t_weight(t, own, D, Fs, 1);
+    down.scale = t_vec(t, 1, 0.5, 2).p;
+    const size_t all = (size_t)rows * (size_t)K;
+    ft_route r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
+    ft_mat score = t_uniform(t, T, E, -3, 3), x = t_uniform(t, T, D, -2, 2);
+    ft_mat y = t_uniform(t, T, D, -1, 1), s = t_uniform(t, T, 1, -2, 2);
+    ft_mat tmp = ft_mat_at(t_alloc(t, all * 2 * (size_t)F * sizeof(float)), (int)all, 2 * F);
+    const size_t wide = (size_t)rows * (size_t)Fs * sizeof(float);
+    const ft_shared sh = {&gate,
+                          &up,
+                          &down,
+                          s,
+                          ft_mat_at(t_alloc(t, wide), rows, Fs),
+                          ft_mat_at(t_alloc(t, wide), rows, Fs)};
+    t_begin(t);
+    ft_route_top(t->step, r, score);
+    ft_moe_shared(t->step, y, x, &e, r, tmp, &sh);
+    t_expect(t, y, limit(t, type, T * D) * 2.5);
+}
+OPTEST_ROWS(moe_shared, {1, 256, 256, 6, 2, FT_Q4_K, 256}, {21, 128, 64, 8, 3, FT_BF16, 64},
+            {5, 128, 64, 4, 2, FT_Q8_0, 96}, {3, 64, 64, 4, 2, FT_Q8_0, 64, FT_F32},
+            {300, 256, 256, 4, 2, FT_Q4_K, 256})
+
 /* One input, read by weights that want it turned and by others: each gets its own. */
 static void linear_mixed(ft_optest *t, const int *n)
 {
@@ -243,8 +277,8 @@ OPTEST_ROWS(centroid_head, {1, 64, 16, 8, 3, FT_F32}, {3, 64, 7, 9, 7, FT_Q8_0},
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&linear_case,        &linears_case,     &linear_large_case,
-                                 &embed_case,         &route_case,       &moe_case,
-                                 &centroid_head_case, &linear_mixed_case};
+    const t_case *const all[] = {&linear_case,     &linears_case,       &linear_large_case,
+                                 &embed_case,      &route_case,         &moe_case,
+                                 &moe_shared_case, &centroid_head_case, &linear_mixed_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

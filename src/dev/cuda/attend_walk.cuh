@@ -157,9 +157,26 @@ __device__ __forceinline__ uint4 eight_q4_0(const unsigned char *row, int i)
     return pack_eight(v);
 }
 
+/* A table of sixteen halves in registers, for look_up. */
+typedef struct codebook {
+    uint32_t low[4], high[4];
+} codebook;
+
+__device__ __forceinline__ codebook codebook_of(const uint16_t *table)
+{
+    codebook b;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const uint2 v = ((const uint2 *)table)[i];
+        b.low[i] = __byte_perm(v.x, v.y, 0x6420);
+        b.high[i] = __byte_perm(v.x, v.y, 0x7531);
+    }
+    return b;
+}
+
 template <int D>
 __device__ __forceinline__ uint4 eight_turbo(const unsigned char *row, int i, int bits, int head,
-                                             int group_bytes, const uint16_t *table)
+                                             int group_bytes, const codebook &book)
 {
     enum { GROUP = D % 128 ? 64 : 128 };
     const unsigned char *b = row + i / GROUP * group_bytes, *codes = b + head;
@@ -175,12 +192,12 @@ __device__ __forceinline__ uint4 eight_turbo(const unsigned char *row, int i, in
         for (int j = 0; j < 8; j++) code |= ((low >> 2 * j & 3) | (third >> j & 1) << 2) << 4 * j;
     }
     uint32_t out[4];
+    look_up(code, book.low, book.high, out[0], out[1]);
+    look_up(code >> 16, book.low, book.high, out[2], out[3]);
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-        const uint32_t two = table[code >> 8 * j & 15] | (uint32_t)table[code >> (8 * j + 4) & 15]
-                                                             << 16;
         __half2 h;
-        memcpy(&h, &two, 4);
+        memcpy(&h, &out[j], 4);
         h = __hmul2(h, scale);
         memcpy(&out[j], &h, 4);
     }
@@ -205,7 +222,10 @@ __device__ __forceinline__ void expand(const kv_side &s, unsigned char *to,
     case FT_KV_BF16: EACH(eight_bf16(row, i)); break;
     case FT_KV_Q8_0: EACH(eight_q8_0(row, i)); break;
     case FT_KV_Q4_0: EACH(eight_q4_0(row, i)); break;
-    default: EACH(eight_turbo<D>(row, i, s.f.bits, s.f.head, s.group_bytes, table)); break;
+    default: {
+        const codebook book = codebook_of(table);
+        EACH(eight_turbo<D>(row, i, s.f.bits, s.f.head, s.group_bytes, book));
+    }
     }
 #undef EACH
 }

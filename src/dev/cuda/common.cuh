@@ -25,6 +25,7 @@ template <class... P, class... A>
 static inline void ft_launch_next(ft_cuda *c, void (*kernel)(P...), dim3 grid, dim3 block,
                                   size_t shared, const char *name, A... args)
 {
+    ft_cuda_alike(c, (const void *)kernel);
     cudaLaunchConfig_t g = {};
     cudaLaunchAttribute a[1];
     a[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -45,6 +46,26 @@ __device__ __forceinline__ void after_last()
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
     asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* The other way round: the kernel behind starts when everything before this one is done. It may
+ * read what those kernels wrote before it calls after_last() itself. */
+__device__ __forceinline__ void hold()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+/* Asks for what is read later and does not depend on the kernel before, by threads i of n: it waits
+ * in the second-level cache then. */
+__device__ __forceinline__ void expect(const void *p, int bytes, int i, int n)
+{
+#if __CUDA_ARCH__ >= 800
+    for (int at = 128 * i; at < bytes; at += 128 * n)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)p + at));
 #endif
 }
 
@@ -107,7 +128,7 @@ __device__ __forceinline__ void split_bf16(float x, __nv_bfloat16 &hi, __nv_bflo
 /* Where value c of row t lies in plane 0 of a shadow of T rows; plane 1 is shadow_plane behind. */
 __device__ __forceinline__ size_t shadow_at(int T, int t, int c)
 {
-    return ((size_t)(c >> 5) * T + t) * 32 + (c & 31);
+    return ((size_t)(c >> 6) * T + t) * 64 + (c & 63);
 }
 
 __host__ __device__ __forceinline__ size_t shadow_plane(int T, int k)
@@ -122,6 +143,20 @@ __device__ __forceinline__ void shadow_put(uint16_t *s, size_t plane, size_t at,
     split_bf16(v, hi, lo);
     s[at] = __bfloat16_as_ushort(hi);
     s[plane + at] = __bfloat16_as_ushort(lo);
+}
+
+/* Four codes (one in each nibble of the low half of v) through a table of sixteen numbers of
+ * 16 bits, which lie in registers as low bytes l and high bytes h. */
+__device__ __forceinline__ void look_up(uint32_t v, const uint32_t l[4], const uint32_t h[4],
+                                        uint32_t &p0, uint32_t &p1)
+{
+    const uint32_t in8 = v & 0x7777u, pick = 0x3210u | (v >> 1 & 0x4444u);
+    const uint32_t lo =
+        __byte_perm(__byte_perm(l[0], l[1], in8), __byte_perm(l[2], l[3], in8), pick);
+    const uint32_t hi =
+        __byte_perm(__byte_perm(h[0], h[1], in8), __byte_perm(h[2], h[3], in8), pick);
+    p0 = __byte_perm(lo, hi, 0x5140);
+    p1 = __byte_perm(lo, hi, 0x7362);
 }
 
 __device__ __forceinline__ float silu(float x)

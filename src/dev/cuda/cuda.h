@@ -38,9 +38,9 @@ typedef enum ft_cuda_place {
     FT_PLACE_COUNT
 } ft_cuda_place;
 
-enum { FT_CUDA_SHADOWS = 6, FT_CUDA_GRAPHS = 256, FT_CUDA_STAGES = 4 };
+enum { FT_CUDA_SHADOWS = 6, FT_CUDA_GRAPHS = 256, FT_CUDA_STAGES = 4, FT_CUDA_KERNELS = 256 };
 
-/* bf16 planes of a matrix x[T, k]: [plane][k / 32][T][32], k rounded up to a multiple of 64 and
+/* bf16 planes of a matrix x[T, k]: [plane][k / 64][T][64], k rounded up to a multiple of 64 and
  * filled with zeros. */
 typedef struct ft_shadow {
     ft_mat x;
@@ -95,6 +95,8 @@ typedef struct ft_cuda {
     void *raw;      /* a weight in file layout on its way to its own */
     size_t raw_bytes;
 
+    const void *kernel[FT_CUDA_KERNELS]; /* that ft_cuda_alike has seen, by a hash of the address */
+
     cudaError_t error; /* the first fault; nothing is launched on purpose after it */
     const char *where; /* what was being done */
 } ft_cuda;
@@ -103,6 +105,10 @@ typedef struct ft_cuda {
 void ft_cuda_check(ft_cuda *c, cudaError_t e, const char *where);
 /* At least `bytes` of memory; contents do not survive the next op of the same family. */
 void *ft_cuda_scratch(ft_cuda *c, ft_cuda_place which, size_t bytes);
+
+/* Asks for this kernel what all of them get: as much shared memory on a multiprocessor as there can
+ * be. One that wants it otherwise must wait until those before it have left. */
+void ft_cuda_alike(ft_cuda *c, const void *kernel);
 
 /* m was written: its shadow, and any that overlaps, is stale. */
 void ft_cuda_wrote(ft_cuda *c, ft_mat m);
@@ -138,6 +144,8 @@ void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float
 void ft_cuda_route(ft_dev *d, ft_route r, ft_mat x);
 void ft_cuda_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
                  bool acc);
+void ft_cuda_moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
+                        const ft_shared *sh);
 void ft_cuda_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
                            const int32_t *order, int top);
 

@@ -29,7 +29,6 @@ static __global__ void __launch_bounds__(CONV_CHANNELS)
 {
     int span, from;
     const int ch = blockIdx.y * CONV_CHANNELS + threadIdx.x;
-    after_last();
     if (!span_piece(b, blockIdx.x, CONV_ROWS, &span, &from) || ch >= s.CH) return;
     const ft_span sp = b.span[span];
     float *window = s.conv + (size_t)sp.slot * (C - 1) * s.CH + ch;
@@ -44,8 +43,10 @@ static __global__ void __launch_bounds__(CONV_CHANNELS)
     float tap[C], x[C]; /* x: the last C inputs */
 #pragma unroll
     for (int k = 0; k < C; k++) tap[k] = w.p[(size_t)ch * C + k];
+    if (from) after_last(); /* the first piece's past is an earlier step's: it need not wait */
 #pragma unroll
     for (int k = 0; k < C - 1; k++) x[k + 1] = history_at(h, sp.replay + from + k);
+    if (!from) after_last();
 #pragma unroll 8
     for (int r = from; r < to; r++) {
 #pragma unroll
@@ -95,58 +96,41 @@ template <int S> struct delta_rows {
     float q[BATCH][S], k[BATCH][S], v[BATCH][COLS], decay[BATCH], beta[BATCH], g[BATCH];
 };
 
-/* What a warp will put into delta_rows: its rows' q and k, lane l holds every 32nd value. */
-template <int S> struct delta_raw {
-    float q[BATCH / 4][S / 32], k[BATCH / 4][S / 32], v[BATCH / 4], a[BATCH / 4], beta[BATCH / 4];
-};
-
+/* Rows [from, from + n) of the span. A warp takes a row at a time, lane l every 32nd value: more at
+ * once would take registers that let a multiprocessor have one more block. */
 template <int S>
-__device__ __forceinline__ void read_rows(delta_raw<S> &x, const delta_args &a, const ft_span &sp,
-                                          int from, int to, int h, int col)
+__device__ __forceinline__ void read_rows(delta_rows<S> *to, const delta_args &a, const ft_span &sp,
+                                          int from, int n, int h, int col)
 {
-    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, kh = h % a.s.Hk;
-#pragma unroll
-    for (int i = 0; i < BATCH / 4; i++) {
-        const int r = from + 4 * i + warp;
-        if (r >= to) break;
-        const float *in = mat_head(a.y, sp.row + r, 0);
+    const int lane = threadIdx.x & 31, kh = h % a.s.Hk;
+#pragma unroll 1
+    for (int r = threadIdx.x / 32; r < n; r += DELTA_THREADS / 32) {
+        const float *in = mat_head(a.y, sp.row + from + r, 0);
+        float q[S / 32], k[S / 32], qq = 0, kk = 0;
 #pragma unroll
         for (int j = 0; j < S / 32; j++) {
-            x.q[i][j] = in[kh * S + 32 * j + lane];
-            x.k[i][j] = in[(a.s.Hk + kh) * S + 32 * j + lane];
+            q[j] = in[kh * S + 32 * j + lane];
+            k[j] = in[(a.s.Hk + kh) * S + 32 * j + lane];
         }
-        x.v[i] = in[(2 * a.s.Hk + h) * S + col + lane];
-        x.a[i] = log_decay(a, sp.row + r, h);
-        x.beta[i] = beta_of(a, sp.row + r, h);
-    }
-}
-
-template <int S>
-__device__ __forceinline__ void write_rows(delta_rows<S> *to, const delta_raw<S> &x, int n)
-{
-    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
-#pragma unroll
-    for (int i = 0; i < BATCH / 4; i++) {
-        const int r = 4 * i + warp;
-        if (r >= n) break;
-        float qq = 0, kk = 0;
+        const float v = in[(2 * a.s.Hk + h) * S + col + lane];
+        const float g = log_decay(a, sp.row + from + r, h), beta = beta_of(a, sp.row + from + r, h);
 #pragma unroll
         for (int j = 0; j < S / 32; j++) {
-            qq = fmaf(x.q[i][j], x.q[i][j], qq);
-            kk = fmaf(x.k[i][j], x.k[i][j], kk);
+            qq = fmaf(q[j], q[j], qq);
+            kk = fmaf(k[j], k[j], kk);
         }
         const float fq = 1.0f / sqrtf(warp_sum(qq) + 1e-6f) / sqrtf((float)S);
         const float fk = 1.0f / sqrtf(warp_sum(kk) + 1e-6f);
 #pragma unroll
         for (int j = 0; j < S / 32; j++) {
-            to->q[r][32 * j + lane] = x.q[i][j] * fq;
-            to->k[r][32 * j + lane] = x.k[i][j] * fk;
+            to->q[r][32 * j + lane] = q[j] * fq;
+            to->k[r][32 * j + lane] = k[j] * fk;
         }
-        to->v[r][lane] = x.v[i];
+        to->v[r][lane] = v;
         if (lane) continue;
-        to->g[r] = x.a[i];
-        to->decay[r] = expf(x.a[i]);
-        to->beta[r] = x.beta[i];
+        to->g[r] = g;
+        to->decay[r] = expf(g);
+        to->beta[r] = beta;
     }
 }
 
@@ -254,7 +238,7 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta
     const int replay = a.pass == LAST ? 0 : sp.replay;
     float *Z = state_of(a, sp.slot, h);
     columns<S> c;
-    delta_raw<S> raw;
+    if (threadIdx.x < 2) expect(threadIdx.x ? a.A + h : a.dt + h, 4, 0, 1);
     if (a.pass != LAST) move_state<S, false>(c, Z, own); /* the step before left it: no wait */
     for (int r = 0; r < replay; r++)
         advance<S>(c, journal(s.j_k, s, sp.slot, sp.plane, r, s.Hk * S) + kh * S,
@@ -262,15 +246,13 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta
                    journal(s.j_d, s, sp.slot, sp.plane, r, s.Hv * S)[h * S + own]);
     after_last();
     if (from >= to && !replay) return;
-    read_rows(raw, a, sp, from, to, h, col);
     if (a.pass == LAST) move_state<S, false>(c, Z, own);
     if (replay && sp.tentative) move_state<S, true>(c, Z, own);
     for (; from < to; from += BATCH) {
         const int n = min(BATCH, to - from);
         __syncthreads(); /* the batch before is done */
-        write_rows(&rows, raw, n);
+        read_rows(&rows, a, sp, from, n, h, col);
         __syncthreads();
-        read_rows(raw, a, sp, from + BATCH, to, h, col); /* on their way while these run */
         run_rows(c, a, sp, &rows, from, n, h, col);
         if (sp.tentative && !col) journal_rows(a, sp, &rows, from, n, h);
     }

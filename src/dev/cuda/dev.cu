@@ -84,6 +84,17 @@ void *ft_cuda_scratch(ft_cuda *c, ft_cuda_place which, size_t bytes)
     return c->place[which];
 }
 
+void ft_cuda_alike(ft_cuda *c, const void *kernel)
+{
+    const void **at = &c->kernel[((uintptr_t)kernel >> 4) * 2654435761u % FT_CUDA_KERNELS];
+    if (*at == kernel) return;
+    *at = kernel; /* one that was there before is asked for again: it costs little */
+    ft_cuda_check(c,
+                  cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                       cudaSharedmemCarveoutMaxShared),
+                  "shared memory");
+}
+
 /* ---- shadows ---- */
 
 static size_t extent(ft_mat m)
@@ -424,7 +435,7 @@ static const ft_ops ops = {
     ft_cuda_softcap, ft_cuda_gather,        ft_cuda_argmax,      ft_cuda_top,
     ft_cuda_scatter,
     ft_cuda_conv,    ft_cuda_delta_rule,    ft_cuda_gated_norm,  ft_cuda_route,
-    ft_cuda_moe,     ft_cuda_centroid_head,
+    ft_cuda_moe,     ft_cuda_moe_shared,    ft_cuda_centroid_head,
 };
 
 static ft_status no_gpu(ft_err *err, cudaError_t e)

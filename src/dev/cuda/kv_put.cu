@@ -199,19 +199,19 @@ static __global__ void __launch_bounds__(32 * WARPS) kv_put_kernel(const put_arg
     const kv_side &s = a.side[which];
     const int padded = (s.d + 127) / 128 * 128;
     float *x = (float *)kv_put_shared + warp * (padded + 128 + 32), *square = x + padded;
-    after_last();
     if (t >= a.T) return;
     const int slot = a.b.span[a.b.span_of[t]].slot, cell = a.b.cell[t];
     const int page = a.b.page[a.space][slot * a.b.pages_per_seq + cell / FT_PAGE_ROWS];
     const float *from = mat_head(a.x[which], t, g);
     const float *mean = which ? NULL : a.mean;
+    unsigned char *to = kv_page(s, page, g) + (cell % FT_PAGE_ROWS) * s.row;
+    after_last();
     for (int j = lane; j < padded; j += 32) {
         const float v = j < s.d ? from[j] : 0.0f;
         x[j] = mean && j < s.d ? __fsub_rn(v, mean[g * s.d + j]) : v;
     }
     __syncwarp();
-    put_row(s, a.turn, kv_page(s, page, g) + (cell % FT_PAGE_ROWS) * s.row, x, square,
-            (unsigned char *)(square + 128));
+    put_row(s, a.turn, to, x, square, (unsigned char *)(square + 128));
 }
 
 extern "C" void ft_cuda_kv_put(ft_dev *dev, const ft_kv *kv, ft_mat k, ft_mat v)

@@ -230,17 +230,21 @@ extern "C" void ft_cuda_route(ft_dev *d, ft_route r, ft_mat x)
 
 /* ---- the experts ---- */
 
-/* y[t] = sum over i of w[i] * part[t K + i], in this order. */
-static __global__ void combine_kernel(ft_mat y, const float *part, ft_route r, bool acc)
+/* y[t] = sum over i of w[i] * part[t K + i], in this order, behind what the shared expert left in
+ * part[T K + t]. */
+static __global__ void combine_kernel(ft_mat y, const float *part, ft_route r, bool acc,
+                                      const float *gate, int gate_rs)
 {
     after_last();
     const int t = blockIdx.x, n = y.H * y.d;
+    const float own = gate ? 1.0f / (1.0f + expf(-gate[(size_t)t * gate_rs])) : 0.0f;
     for (int c = blockIdx.y * blockDim.x + threadIdx.x; c < n; c += blockDim.x * gridDim.y) {
         float sum = 0;
         for (int i = 0; i < r.K; i++)
             sum = fmaf(r.w[(size_t)t * r.K + i], part[((size_t)t * r.K + i) * n + c], sum);
-        float *at = mat_value(y, t, c);
-        *at = acc ? *at + sum : sum;
+        float *at = mat_value(y, t, c), old = acc ? *at : 0.0f;
+        if (gate) old = fmaf(own, part[((size_t)y.T * r.K + t) * n + c], old);
+        *at = old + sum;
     }
 }
 
@@ -301,42 +305,87 @@ static void hidden_apart(ft_cuda *c, const ft_experts *e, const ft_product *base
                    e->F, (int)e->act, h, plane);
 }
 
-extern "C" void ft_cuda_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r,
-                            ft_mat tmp, bool acc)
+/* Whether an expert's pair of matrices can be multiplied in one launch. */
+static bool in_pairs(const ft_experts *e)
 {
-    ft_cuda *c = (ft_cuda *)d;
-    const int T = x.T, n = T * r.K, D = e->down.n, F = e->F;
+    const bool fused = e->gate_up.data != NULL;
+    return (fused ? e->F % TILE_N == 0 : e->gate.type == e->up.type) && e->F % UNIT_K == 0;
+}
+
+/* The matrix that all rows use, beside those of the experts. */
+static void add_own(const ft_cuda *c, ft_seg *s, const ft_weight *w)
+{
+    const ft_seg own = ft_product_seg(c, w, NULL, 0);
+    s->own = own.w.p;
+    s->own_scale = w->scale;
+}
+
+/* moe, with the shared expert as one more whose rows are all (sh: or NULL). Its results lie behind
+ * the others'. */
+static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
+                        bool acc, const ft_shared *sh)
+{
+    const int T = x.T, n = T * r.K, D = e->down.n, F = e->F, rows = n + (sh ? T : 0);
     const int tokens = item_tokens(c, n, e->E);
     const uint16_t *xs = ft_product_x(c, x);
     plan p;
-    float *part = (float *)ft_cuda_scratch(c, FT_PLACE_MOE, sizeof(float) * (size_t)n * (size_t)D);
-    const size_t plane = shadow_plane(n, F);
+    float *part =
+        (float *)ft_cuda_scratch(c, FT_PLACE_MOE, sizeof(float) * (size_t)rows * (size_t)D);
+    const size_t plane = shadow_plane(rows, F);
     uint16_t *h = (uint16_t *)ft_cuda_scratch(c, FT_PLACE_MOE_HIDDEN, 2 * plane * sizeof(uint16_t));
     if (!xs || !part || !h || !plan_place(c, &p, n, e->E, tokens)) return;
     if (c->planned != r.id) FT_LAUNCH_NEXT(c, plan_kernel, 1, PLAN_THREADS, 0, p, r.id, n, tokens);
 
     ft_product up = over(p, xs, shadow_plane(T, ft_mat_cols(x)), T, r.K);
-    const bool fused = e->gate_up.data != NULL;
-    const bool together = fused ? F % TILE_N == 0 : e->gate.type == e->up.type;
-    if (together && F % UNIT_K == 0) {
+    ft_product down = over(p, h, plane, rows, 1);
+    down.seg[0] = ft_product_seg(c, &e->down, part, D);
+    down.n_seg = 1;
+    down.item_old = true;
+    if (in_pairs(e)) {
         pair_of(c, e, up.seg);
         up.n_seg = 2;
         up.glu = true;
         up.act = e->act;
         up.out = h;
         up.out_plane = plane;
-        up.out_T = n;
-        ft_product_run(c, &up, fused ? e->gate_up.type : e->gate.type, tokens, p.items);
+        up.out_T = rows;
+        if (sh) {
+            add_own(c, &up.seg[0], sh->gate);
+            add_own(c, &up.seg[1], sh->up);
+            add_own(c, &down.seg[0], sh->down);
+            up.own = down.own = (int)ft_blocks((size_t)T, (size_t)tokens);
+            up.own_T = down.own_T = T;
+            up.own_y = down.own_x = down.own_y = n;
+        }
+        ft_product_run(c, &up, e->gate_up.data ? e->gate_up.type : e->gate.type, tokens, p.items);
     } else {
         hidden_apart(c, e, &up, tmp, h, plane, tokens, p.items);
     }
     ft_cuda_wrote(c, tmp);
-
-    ft_product down = over(p, h, plane, n, 1);
-    down.seg[0] = ft_product_seg(c, &e->down, part, D);
-    down.n_seg = 1;
     ft_product_run(c, &down, e->down.type, tokens, p.items);
     ft_cuda_wrote(c, y);
     FT_LAUNCH_NEXT(c, combine_kernel, dim3((unsigned)T, ft_blocks((size_t)D, 256)), 256, 0, y, part,
-                   r, acc);
+                   r, acc, sh ? sh->s.p : NULL, sh ? sh->s.rs : 0);
+}
+
+extern "C" void ft_cuda_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r,
+                            ft_mat tmp, bool acc)
+{
+    run_experts((ft_cuda *)d, y, x, e, r, tmp, acc, NULL);
+}
+
+/* In the same launches where it has the shape and types of the others. */
+extern "C" void ft_cuda_moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r,
+                                   ft_mat tmp, const ft_shared *sh)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    const ft_type type = e->gate_up.data ? e->gate_up.type : e->gate.type;
+    const bool alike = in_pairs(e) && sh->gate->n == e->F && sh->gate->type == type &&
+                       sh->up->type == type && sh->down->type == e->down.type;
+    if (!alike) {
+        ft_cuda_glu(d, sh->g, sh->u, x, sh->gate, sh->up, e->act);
+        ft_cuda_sigmoid_mul(d, sh->g, sh->s);
+        ft_cuda_linear(d, y, sh->g, sh->down, true);
+    }
+    run_experts(c, y, x, e, r, tmp, true, alike ? sh : NULL);
 }

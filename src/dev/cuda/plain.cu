@@ -48,12 +48,17 @@ enum { NORM_FOURS = 4 }; /* of a thread, at most */
 static __global__ void rmsnorm_row_kernel(ft_mat y, ft_mat x, const float *w, float eps,
                                           out_shadow s)
 {
-    after_last();
     __shared__ float sums[33];
     const int t = blockIdx.x, n = x.d / 4;
     const float4 *in = (const float4 *)mat_head(x, t, 0);
-    float4 v[NORM_FOURS];
+    float4 v[NORM_FOURS], f[NORM_FOURS];
     float sum = 0;
+#pragma unroll
+    for (int k = 0; k < NORM_FOURS; k++) { /* weights need not wait for the last kernel */
+        const int i = threadIdx.x + k * blockDim.x;
+        f[k] = w && i < n ? __ldg((const float4 *)w + i) : make_float4(1, 1, 1, 1);
+    }
+    after_last();
 #pragma unroll
     for (int k = 0; k < NORM_FOURS; k++) {
         const int i = threadIdx.x + k * blockDim.x;
@@ -66,8 +71,8 @@ static __global__ void rmsnorm_row_kernel(ft_mat y, ft_mat x, const float *w, fl
     for (int k = 0; k < NORM_FOURS; k++) {
         const int i = threadIdx.x + k * blockDim.x;
         if (i >= n) break;
-        const float4 f = w ? __ldg((const float4 *)w + i) : make_float4(1, 1, 1, 1);
-        const float o[4] = {v[k].x * r * f.x, v[k].y * r * f.y, v[k].z * r * f.z, v[k].w * r * f.w};
+        const float o[4] = {v[k].x * r * f[k].x, v[k].y * r * f[k].y, v[k].z * r * f[k].z,
+                            v[k].w * r * f[k].w};
         ((float4 *)mat_head(y, t, 0))[i] = make_float4(o[0], o[1], o[2], o[3]);
         if (!s.p) continue;
         ushort4 hi, lo;
@@ -275,6 +280,6 @@ extern "C" void ft_cuda_argmax(ft_dev *d, int32_t *id, ft_mat x)
     float2 *part =
         (float2 *)ft_cuda_scratch(c, FT_PLACE_LINEAR, (size_t)x.T * ARGMAX_PIECES * sizeof *part);
     if (!part || !x.T) return;
-    FT_LAUNCH_NEXT(c, argmax_kernel, dim3((unsigned)x.T, ARGMAX_PIECES), 256, 0, part, x);
+    FT_LAUNCH_NEXT(c, argmax_kernel, dim3((unsigned)x.T, ARGMAX_PIECES), 1024, 0, part, x);
     FT_LAUNCH_NEXT(c, argmax_join_kernel, (unsigned)x.T, ARGMAX_PIECES, 0, id, part);
 }

@@ -14,6 +14,8 @@
 #ifndef FT_DEV_CUDA_PRODUCT_CUH
 #define FT_DEV_CUDA_PRODUCT_CUH
 
+#include "dev/cuda/mma.cuh"
+#include "dev/cuda/spans.cuh"
 #include "dev/cuda/weights.cuh"
 
 enum { PRODUCT_SEGS = 4, ROWS_TOKENS = 128, SPLIT_WARPS = PARTS };
@@ -23,6 +25,8 @@ typedef struct ft_seg {
     ft_wview w;
     size_t stride;      /* bytes from one expert's matrix to the next */
     const float *scale; /* one a matrix, or NULL */
+    const uint8_t *own; /* the matrix of the expert that all rows use, and its scale */
+    const float *own_scale;
     float *y;
     int rs;
     int blocks; /* of the grid that belong to it */
@@ -48,6 +52,9 @@ typedef struct ft_product {
     int out_T;
     const ft_item *item; /* NULL: rows [0, T) in order */
     const int32_t *n_item, *list;
+    int own, own_T;   /* blocks of rows before the items, and rows, of an expert that all use... */
+    int own_x, own_y; /* ...and where these rows begin in x and y */
+    bool item_old;    /* the items are known before the last kernel ends (hold) */
     int list_div; /* an entry of the list stands for row entry / list_div of x, and for row entry of
                      y */
 } ft_product;
@@ -117,8 +124,15 @@ __device__ __forceinline__ bool find_block(const ft_product &p, int tokens, bloc
         b.n = min(tokens, p.T - b.first);
         return true;
     }
-    if ((int)blockIdx.y >= __ldg(p.n_item)) return false;
-    const ft_item it = p.item[blockIdx.y];
+    const int y = (int)blockIdx.y - p.own;
+    if (y < 0) {
+        b.expert = -1;
+        b.first = blockIdx.y * tokens;
+        b.n = min(tokens, p.own_T - b.first);
+        return true;
+    }
+    if (y >= __ldg(p.n_item)) return false;
+    const ft_item it = p.item[y];
     b.expert = it.expert;
     b.first = it.first;
     b.n = it.n;
@@ -129,24 +143,27 @@ __device__ __forceinline__ bool find_block(const ft_product &p, int tokens, bloc
 __device__ __forceinline__ int row_x(const ft_product &p, const block_of &b, int i)
 {
     if (i >= b.n) return -1;
+    if (b.expert < 0) return p.own_x + b.first + i;
     return p.item ? __ldg(p.list + b.first + i) / p.list_div : b.first + i;
 }
 
 __device__ __forceinline__ int row_y(const ft_product &p, const block_of &b, int i)
 {
+    if (b.expert < 0) return p.own_y + b.first + i;
     return p.item ? __ldg(p.list + b.first + i) : b.first + i;
 }
 
 __device__ __forceinline__ ft_wview view_of(const ft_seg &s, int expert)
 {
     ft_wview w = s.w;
-    w.p += (size_t)expert * s.stride;
+    w.p = expert < 0 ? s.own : w.p + (size_t)expert * s.stride;
     return w;
 }
 
 __device__ __forceinline__ float scale_of(const ft_seg &s, int expert)
 {
-    return s.scale ? __ldg(s.scale + expert) : 1.0f;
+    const float *at = expert < 0 ? s.own_scale : s.scale ? s.scale + expert : NULL;
+    return at ? __ldg(at) : 1.0f;
 }
 
 __device__ __forceinline__ void put_result(const ft_product &p, const ft_seg &s, int row, int o,
@@ -173,84 +190,200 @@ __device__ __forceinline__ int part_units(int units)
 
 /* ---- few rows ---- */
 
-/* A warp's run of bytes, into the second-level cache. */
-__device__ __forceinline__ void prefetch(const uint8_t *p, int bytes, int lane)
+/* A warp's weights come through a ring of its own in shared memory, CHUNK units of each of its MT
+ * tiles in a place. So much is on its way at any time that memory is never idle, and it begins
+ * while the kernel before still runs. The parts meet in the same memory. What limits this kernel is
+ * the number of instructions: a chunk is handled with as few as possible.
+ *
+ * On an H200, one row, Q4_K (of 4.66 TB/s that a plain read reaches): 248320 x 5120 3.5 TB/s, 75 %;
+ * 16480 x 5120 3.2 TB/s; gate and up 2 x 17408 x 5120 2.9 TB/s; 5120 x 6144 and 5120 x 17408
+ * together 2.2 TB/s, 48 %: 320 tiles do not divide among 132 multiprocessors. About 90 instructions
+ * decode and multiply a unit of a tile, 70 of them decode; a block of one tile has some 450 more a
+ * warp; and 2 us pass between two kernels that wait for one another. */
+constexpr int split_chunk(int bytes, int tiles)
 {
-#if __CUDA_ARCH__ >= 800
-    for (int at = 128 * lane; at < bytes; at += 128 * 32)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(p + at));
-#endif
+    return bytes > 0 && bytes < 1024 ? 4 / tiles : 1;
+}
+
+constexpr int split_places(int place)
+{
+    if (!place) return 1;
+    return 7680 / place >= 2 ? 7680 / place : 2 * place <= 8192 ? 2 : 1;
+}
+
+/* Blocks that should share a multiprocessor, as far as registers count. */
+constexpr int split_blocks(int bytes, int tiles, int groups)
+{
+    if (groups > 2 || bytes > 2000) return 1;
+    return tiles == 4 || groups == 2 ? 2 : 3;
+}
+
+template <class W, int MT> struct split_shape {
+    enum {
+        STEP = 16 * MT + 4, /* keeps the lanes of a store in different banks */
+        CHUNK = split_chunk(W::BYTES, MT),
+        RUN = CHUNK * W::BYTES, /* bytes of a tile in a place */
+        PLACE = MT * RUN,
+        PLACES = split_places(PLACE),
+        MEET = 8 * STEP * 4,
+        WARP = PLACES * PLACE > MEET ? PLACES *PLACE : MEET,
+        BYTES = PARTS * WARP
+    };
+};
+
+/* BYTES in a row on their way, 16 a lane at a time; from and to are the lane's own. */
+template <int BYTES>
+__device__ __forceinline__ void fetch_run(uint32_t to, const uint8_t *from, int lane)
+{
+#pragma unroll
+    for (int i = 0; i < BYTES; i += 512)
+        if (BYTES - i >= 512 || 16 * lane < BYTES - i) copy_16(to + i, from + i);
+}
+
+/* The next chunk of each tile, of which `left` units are there. */
+template <class W, int MT>
+__device__ __forceinline__ void fetch_chunk(uint32_t to, const uint8_t *(&at)[MT], int left,
+                                            int lane)
+{
+    typedef split_shape<W, MT> shape;
+#pragma unroll
+    for (int j = 0; j < MT; j++) {
+        if (left >= shape::CHUNK)
+            fetch_run<shape::RUN>(to + j * shape::RUN, at[j], lane);
+        else
+            for (int u = 0; u < left; u++)
+                fetch_run<W::BYTES>(to + j * shape::RUN + u * W::BYTES, at[j] + u * W::BYTES, lane);
+        at[j] += shape::RUN;
+    }
+    copy_commit();
+}
+
+/* What a lane reads of all rows for a unit, both halves: x lies there. */
+template <class W, int NT, int G>
+__device__ __forceinline__ void get_rows(uint4 (&v)[2][G][W::XP], const char *const (&x)[NT],
+                                         size_t ahead, size_t plane)
+{
+    if constexpr (G == NT) { /* more of them are read when they are needed */
+#pragma unroll
+        for (int i = 0; i < G * W::XP; i++)
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+                v[h][i / W::XP][i % W::XP] =
+                    ld16(x[i / W::XP] + ahead + 64 * h + i % W::XP * plane);
+    }
+}
+
+/* A unit of MT tiles, here already, times all rows. x: of both halves, where G == NT. */
+template <class W, int MT, int NT, int G>
+__device__ __forceinline__ void unit_product(float (*c)[NT][4], const typename W::regs (&r)[MT],
+                                             uint4 (&v)[2][G][W::XP], const char *const (&x)[NT],
+                                             size_t plane, int lane)
+{
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        ft_frag f[MT][W::WP];
+#pragma unroll
+        for (int j = 0; j < MT; j++) W::frag(f[j], r[j], h, lane);
+#pragma unroll
+        for (int from = 0; from < NT; from += G) {
+            if (G < NT)
+#pragma unroll
+                for (int i = 0; i < G * W::XP; i++)
+                    v[h][i / W::XP][i % W::XP] =
+                        ld16(x[from + i / W::XP] + 64 * h + i % W::XP * plane);
+            half_unit<W, MT, NT, G>(c, from, f, v[h]);
+        }
+    }
 }
 
 template <class W, int MT, int NT>
-__global__ void __launch_bounds__(32 * SPLIT_WARPS, 1)
+__global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, MT, NT))
     product_split(const __grid_constant__ ft_product p)
 {
-    enum {
-        STEP = 16 * MT + 4, /* keeps the lanes of a store in different banks */
-        G = NT < 4 ? NT : 4
-    };
-    __shared__ float red[PARTS][8][STEP];
+    typedef split_shape<W, MT> shape;
+    enum { STEP = shape::STEP, PLACES = shape::PLACES, CHUNK = shape::CHUNK, G = NT < 4 ? NT : 4 };
+    extern __shared__ __align__(16) unsigned char smem[];
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    unsigned char *ring = smem + warp * shape::WARP;
     block_of b;
-    if (p.item) after_last(); /* the items are the last kernel's */
+    const bool own = p.item && (int)blockIdx.y < p.own;
+    if (p.item && !p.item_old && !own) hold(); /* the items are the last kernel's */
     if (!find_block(p, 8 * NT, b)) return;
     const int units = b.s->w.units, per = part_units(units), parts = (units + per - 1) / per;
-    const int u0 = warp * per, u1 = min(units, u0 + per);
+    const int u0 = warp * per, n = min(units, u0 + per) - u0; /* units of this part */
 
     ft_wview w[MT];
     int tile[MT];
-#pragma unroll
-    for (int j = 0; j < MT; j++) {
-        w[j] = view_of(p.glu ? p.seg[j] : *b.s, b.expert);
-        tile[j] = p.glu ? b.at : min(b.at * MT + j, (b.s->w.n + TILE_N - 1) / TILE_N - 1);
-    }
     const uint8_t *at[MT];
 #pragma unroll
     for (int j = 0; j < MT; j++) {
-        at[j] = unit_at(w[j], tile[j], u0, W::BYTES);
-        /* the weights are on their way while the last kernel ends */
-        if (W::BYTES) prefetch(at[j], (u1 - u0) * W::BYTES, lane);
+        w[j] = view_of(p.glu ? p.seg[j % 2] : *b.s, b.expert);
+        tile[j] = min(p.glu ? b.at * (MT / 2) + j / 2 : b.at * MT + j,
+                      (b.s->w.n + TILE_N - 1) / TILE_N - 1);
+        at[j] = unit_at(w[j], tile[j], u0, W::BYTES) + 16 * lane;
     }
-    if (!p.item) after_last();
+    const uint32_t to = shared_at(ring) + 16 * lane;
+    if (W::BYTES > 0) {
+        /* what a short ring has no place for waits nearer by */
+        for (int j = 0; j < MT && PLACES * CHUNK < 4; j++)
+            expect(at[j] + PLACES * shape::RUN, (n - PLACES * CHUNK) * W::BYTES, lane, 32);
+#pragma unroll
+        for (int i = 0; i < PLACES; i++)
+            fetch_chunk<W, MT>(to + i * shape::PLACE, at, n - i * CHUNK, lane);
+    }
+    if (!p.item || p.item_old)
+        after_last();
+    else if (own)
+        hold();
     /* Rows behind the last one repeat it: their columns of c go nowhere. */
-    const size_t step = (size_t)p.x_T * 32;
-    const uint16_t *x[NT];
+    const uint32_t step = (uint32_t)p.x_T * 128;
+    const size_t plane = 2 * p.x_plane;
+    const char *x[NT];
 #pragma unroll
     for (int i = 0; i < NT; i++)
-        x[i] = p.x + (size_t)row_x(p, b, min(8 * i + g, b.n - 1)) * 32 + 8 * t + 2 * u0 * step;
+        x[i] = (const char *)p.x + (size_t)u0 * step +
+               (128 * row_x(p, b, min(8 * i + g, b.n - 1)) + 16 * t);
 
     float c[MT][NT][4] = {};
-#pragma unroll 2
-    for (int u = u0; u < u1; u++) {
-        typename W::regs r[MT];
+    uint4 v[CHUNK][2][G][W::XP];
 #pragma unroll
-        for (int j = 0; j < MT; j++) {
-            W::load(r[j], at[j], w[j], tile[j], u, lane);
-            at[j] += W::BYTES;
+    for (int u = 0; u < CHUNK; u++)
+        if (u < n) get_rows<W, NT, G>(v[u], x, u * step, plane);
+    int place = 0;
+    for (int left = n; left > 0; left -= CHUNK) {
+        if (W::BYTES > 0) {
+            copy_wait<PLACES - 1>();
+            __syncwarp();
         }
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            ft_frag f[MT][W::WP];
+        for (int u = 0; u < CHUNK; u++) {
+            if (u && left <= u) break;
+            typename W::regs r[MT];
 #pragma unroll
-            for (int j = 0; j < MT; j++) W::frag(f[j], r[j], h, lane);
-#pragma unroll
-            for (int from = 0; from < NT; from += G) {
-                uint4 v[G][W::XP];
-#pragma unroll
-                for (int i = 0; i < G; i++) {
-#pragma unroll
-                    for (int q = 0; q < W::XP; q++)
-                        v[i][q] = ld16(x[from + i] + (size_t)q * p.x_plane);
-                    x[from + i] += step;
-                }
-                half_unit<W, MT, NT, G>(c, from, f, v);
+            for (int j = 0; j < MT; j++) {
+                if (W::BYTES > 0)
+                    W::template load<Shared>(r[j], ring + place + j * shape::RUN + u * W::BYTES,
+                                             w[j], tile[j], 0, lane);
+                else
+                    W::template load<Global>(r[j], NULL, w[j], tile[j], u0 + n - left, lane);
             }
+            unit_product<W, MT, NT, G>(c, r, v[u], x, plane, lane);
+            /* the same unit of the next chunk: its rows are on their way while others are used */
+            if (left > CHUNK + u) get_rows<W, NT, G>(v[u], x, CHUNK * step, plane);
+#pragma unroll
+            for (int i = 0; i < NT; i++) x[i] += step;
+        }
+        if (W::BYTES > 0) {
+            __syncwarp();
+            fetch_chunk<W, MT>(to + place, at, left - PLACES * CHUNK, lane);
+            place = place + shape::PLACE == PLACES * shape::PLACE ? 0 : place + shape::PLACE;
         }
     }
 
     const float s0 = scale_of(p.glu ? p.seg[0] : *b.s, b.expert);
     const float s1 = p.glu ? scale_of(p.seg[1], b.expert) : 1.0f;
+    float *mine = (float *)ring;
+    __syncwarp();
 #pragma unroll
     for (int i = 0; i < NT; i++) {
         if (i && 8 * i >= b.n) break;
@@ -258,22 +391,26 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, 1)
         for (int j = 0; j < MT; j++)
 #pragma unroll
             for (int q = 0; q < 4; q++)
-                red[warp][2 * t + (q & 1)][16 * j + g + 8 * (q >> 1)] = c[j][i][q];
+                mine[(2 * t + (q & 1)) * STEP + 16 * j + g + 8 * (q >> 1)] = c[j][i][q];
         __syncthreads();
-        const int bits = MT == 1 || p.glu ? 4 : 5; /* of the outputs a row of results has here */
+        const int wide = p.glu ? 8 * MT : 16 * MT; /* outputs that a row of results has here */
         const int rows = min(8, b.n - 8 * i);
-        for (int e = threadIdx.x; e < rows << bits; e += 32 * SPLIT_WARPS) {
-            const int o = e & ((1 << bits) - 1), tok = e >> bits;
-            float sum = red[0][tok][o];
-            for (int q = 1; q < parts; q++) sum += red[q][tok][o];
-            const int row = row_y(p, b, 8 * i + tok);
-            if (p.glu) {
-                float up = red[0][tok][16 * (MT - 1) + o];
-                for (int q = 1; q < parts; q++) up += red[q][tok][16 * (MT - 1) + o];
-                put_pair(p, row, b.at * 16 + o, sum * s0, up * s1);
-            } else {
-                put_result(p, *b.s, row, b.at * 16 * MT + o, sum * s0);
+        for (int e = threadIdx.x; e < rows * wide; e += 32 * SPLIT_WARPS) {
+            const int o = e % wide, tok = e / wide;
+            const int at_gate = p.glu ? o + o / 16 * 16 : o; /* its partner is 16 further on */
+            const unsigned char *part = smem + (tok * STEP + at_gate) * 4;
+            const int far = p.glu ? 64 : 0;
+            float sum = *(const float *)part, up = *(const float *)(part + far);
+            for (int q = 1; q < parts; q++) {
+                part += shape::WARP;
+                sum += *(const float *)part;
+                up += *(const float *)(part + far);
             }
+            const int row = row_y(p, b, 8 * i + tok);
+            if (p.glu)
+                put_pair(p, row, b.at * 8 * MT + o, sum * s0, up * s1);
+            else
+                put_result(p, *b.s, row, b.at * 16 * MT + o, sum * s0);
         }
         __syncthreads();
     }
@@ -289,20 +426,6 @@ __device__ __forceinline__ void copy16(void *shared, const void *global, bool so
                  "r"(some ? 16 : 0));
 #else
     *(uint4 *)shared = some ? *(const uint4 *)global : make_uint4(0, 0, 0, 0);
-#endif
-}
-
-__device__ __forceinline__ void copy_commit()
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;");
-#endif
-}
-
-template <int N> __device__ __forceinline__ void copy_wait()
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(N));
 #endif
 }
 
@@ -329,7 +452,7 @@ __device__ __forceinline__ void fetch(const ft_product &p, unsigned char *to, co
 #pragma unroll
             for (int c = 0; c < 2; c++) {
                 const uint16_t *x = p.x + (size_t)q * p.x_plane +
-                                    ((size_t)(2 * u + h) * p.x_T + max(r, 0)) * 32 + 8 * (c0 + c);
+                                    ((size_t)u * p.x_T + max(r, 0)) * 64 + 32 * h + 8 * (c0 + c);
                 copy16(to + q * ROWS_STAGE + (h * ROWS_TOKENS + tok) * 64 + 16 * (c0 + c), x,
                        r >= 0);
             }
@@ -346,7 +469,7 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
     unsigned char *ring = smem + ROWS_SUMS;
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     block_of b;
-    after_last();
+    hold();
     if (!find_block(p, ROWS_TOKENS, b)) return;
     if (threadIdx.x < ROWS_TOKENS) row[threadIdx.x] = row_x(p, b, threadIdx.x);
     __syncthreads();
@@ -370,7 +493,8 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
     typename W::regs next[2];
 #pragma unroll
     for (int j = 0; j < 2; j++)
-        W::load(next[j], unit_at(w[j], tile[j], 0, W::BYTES), w[j], tile[j], 0, lane);
+        W::template load<Global>(next[j], unit_at(w[j], tile[j], 0, W::BYTES), w[j], tile[j], 0,
+                                 lane);
 
     float c[2][ROWS_NT][4] = {};
     for (int u = 0, left = per; u < units; u++) {
@@ -383,8 +507,9 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
 #pragma unroll
         for (int j = 0; j < 2; j++) {
             r[j] = next[j];
-            W::load(next[j], unit_at(w[j], tile[j], min(u + 1, units - 1), W::BYTES), w[j], tile[j],
-                    min(u + 1, units - 1), lane);
+            W::template load<Global>(next[j],
+                                     unit_at(w[j], tile[j], min(u + 1, units - 1), W::BYTES), w[j],
+                                     tile[j], min(u + 1, units - 1), lane);
         }
         const unsigned char *in = ring + u % STAGES * ROWS_STAGE * W::XP + g * 64 + t * 16;
 #pragma unroll
@@ -444,40 +569,76 @@ __global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
 
 /* ---- launching ---- */
 
+template <class W, int MT, int NT>
+static void split_launch(ft_cuda *c, const ft_product *p, dim3 grid)
+{
+    static bool wide;
+    if (!wide) ft_cuda_shared(c, (const void *)product_split<W, MT, NT>, split_shape<W, MT>::BYTES);
+    wide = true;
+    FT_LAUNCH_NEXT(c, (product_split<W, MT, NT>), grid, 32 * SPLIT_WARPS,
+                   (split_shape<W, MT>::BYTES), *p);
+}
+
+/* The most tiles that are worth their registers and shared memory. */
+constexpr int most_tiles(int bytes)
+{
+    return bytes > 0 && bytes < 1024 ? 4 : 2;
+}
+
+template <class W, int MT>
+static void split_rows(ft_cuda *c, const ft_product *p, dim3 grid, int tokens)
+{
+    if (tokens == 16)
+        split_launch<W, MT, 2>(c, p, grid);
+    else
+        split_launch<W, MT, 1>(c, p, grid);
+}
+
+/* Tiles of weights that a block of product_split takes. A block has a price of its own, and rows
+ * are read again for each; but every multiprocessor wants its share. */
+template <class W>
+static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens, int items)
+{
+    const int units = p->seg[0].w.units;
+    size_t tiles = 0; /* of all that is to do */
+    for (int i = 0; i < p->n_seg; i++) tiles += ft_blocks((size_t)p->seg[i].w.n, TILE_N);
+    if (p->item) tiles *= (size_t)items;
+    const size_t each = tiles / (size_t)c->sms; /* of a multiprocessor */
+    if (tokens == 64) return 2;
+    if (most_tiles(W::BYTES) == 4 && (tokens == 16 ? each >= 16 : units <= 8 && each >= 4))
+        return 4;
+    const bool wide = W::BYTES > 2000; /* a block of these has enough to do with one */
+    return p->glu || (tokens == 16 && !wide) || each >= (units <= 32 ? 3u : 6u) ? 2 : 1;
+}
+
 /* Sizes the grid and chooses the kernel: by rows without a list, by `tokens` of an item with one
  * (8, 16, 64 or ROWS_TOKENS) and at most `items` items. Filled in here: blocks of the segments. */
 template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
 {
     const bool large = tokens == ROWS_TOKENS;
-    const bool brief = p->seg[0].w.units <= 16; /* a warp has little to do: give it two tiles */
-    const int mt = p->glu || (tokens == 8 && !brief) ? 1 : 2; /* tiles of a block's results */
-    const int each = large ? (p->glu ? 1 : 2) * ROWS_WARPS : mt;
+    const int mt = large ? 2 * ROWS_WARPS : split_tiles<W>(c, p, tokens, items);
+    const int each = p->glu ? mt / 2 : mt; /* tiles of results */
     unsigned blocks = 0;
     for (int i = 0; i < p->n_seg; i++) {
         p->seg[i].blocks = (int)ft_blocks((size_t)(p->seg[i].w.n + TILE_N - 1) / TILE_N, each);
         if (!p->glu || i == 0) blocks += (unsigned)p->seg[i].blocks;
     }
-    const dim3 grid(blocks, p->item ? (unsigned)items : ft_blocks((size_t)p->T, (size_t)tokens));
+    const dim3 grid(blocks,
+                    p->item ? (unsigned)(items + p->own) : ft_blocks((size_t)p->T, (size_t)tokens));
     if (p->glu) p->n_seg = 1;
     if (large) {
         static bool wide;
-        if (!wide) {
-            ft_cuda_check(c,
-                          cudaFuncSetAttribute(product_rows<W>,
-                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                               rows_shape<W>::BYTES),
-                          "product_rows");
-            wide = true;
-        }
+        if (!wide) ft_cuda_shared(c, (const void *)product_rows<W>, rows_shape<W>::BYTES);
+        wide = true;
         FT_LAUNCH_NEXT(c, product_rows<W>, grid, 32 * ROWS_WARPS, rows_shape<W>::BYTES, *p);
     } else if (tokens == 64) {
-        FT_LAUNCH_NEXT(c, (product_split<W, 2, 8>), grid, 32 * SPLIT_WARPS, 0, *p);
-    } else if (tokens == 16) {
-        FT_LAUNCH_NEXT(c, (product_split<W, 2, 2>), grid, 32 * SPLIT_WARPS, 0, *p);
-    } else if (p->glu || brief) {
-        FT_LAUNCH_NEXT(c, (product_split<W, 2, 1>), grid, 32 * SPLIT_WARPS, 0, *p);
+        split_launch<W, 2, 8>(c, p, grid);
+    } else if (mt == 4) {
+        split_rows<W, most_tiles(W::BYTES)>(c, p, grid, tokens);
+    } else if (mt == 2) {
+        split_rows<W, 2>(c, p, grid, tokens);
     } else {
-        FT_LAUNCH_NEXT(c, (product_split<W, 1, 1>), grid, 32 * SPLIT_WARPS, 0, *p);
+        split_rows<W, 1>(c, p, grid, tokens);
     }
 }
 

@@ -51,13 +51,67 @@ static __global__ void __launch_bounds__(32 * WARPS)
     for (int j = n + lane; j < x.d; j += 32) v[j] = v[j] * r * (w.p ? w.p[j] : 1.0f);
 }
 
+/* The same for heads of 32 N values whose pairs meet in a lane: everything is read at once. */
+template <int N>
+static __global__ void __launch_bounds__(32 * WARPS)
+    norm_rope_lanes_kernel(ft_mat x, ft_vec w, float eps, ft_mat cs)
+{
+    const int lane = threadIdx.x & 31, i = blockIdx.x * WARPS + threadIdx.x / 32;
+    const int t = i / x.H, half = cs.H * cs.d / 64;
+    float f[N], v[N], c[N / 2], s[N / 2], sum = 0;
+#pragma unroll
+    for (int j = 0; j < N; j++) f[j] = w.p ? __ldg(w.p + lane + 32 * j) : 1.0f;
+    after_last();
+    if (t >= x.T) return;
+    float *at = mat_head(x, t, i % x.H) + lane;
+    const float *turn = mat_head(cs, t, 0) + lane;
+#pragma unroll
+    for (int j = 0; j < N; j++) v[j] = at[32 * j];
+#pragma unroll
+    for (int j = 0; j < N / 2; j++) {
+        c[j] = j < half ? turn[32 * j] : 1.0f;
+        s[j] = j < half ? turn[32 * (j + half)] : 0.0f;
+    }
+#pragma unroll
+    for (int j = 0; j < N; j++) sum = fmaf(v[j], v[j], sum);
+    const float r = eps >= 0 ? 1.0f / sqrtf(warp_sum(sum) / (float)x.d + eps) : 1.0f;
+#pragma unroll
+    for (int j = 0; j < N; j++) v[j] = v[j] * r * f[j];
+#pragma unroll
+    for (int h = 1; h <= N / 2; h++) { /* its value is only known when it runs: try all */
+        if (h != half) continue;
+#pragma unroll
+        for (int j = 0; j < h; j++) {
+            const float a = v[j], b = v[j + h];
+            v[j] = a * c[j] - b * s[j];
+            v[j + h] = b * c[j] + a * s[j];
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < N; j++) at[32 * j] = v[j];
+}
+
+typedef void norm_rope_fn(ft_mat x, ft_vec w, float eps, ft_mat cs);
+
+static norm_rope_fn *norm_rope_of(int d, int turned)
+{
+    if (turned % 64) return norm_rope_kernel;
+    switch (d) {
+    case 64: return norm_rope_lanes_kernel<2>;
+    case 128: return norm_rope_lanes_kernel<4>;
+    case 256: return norm_rope_lanes_kernel<8>;
+    case 512: return norm_rope_lanes_kernel<16>;
+    }
+    return norm_rope_kernel;
+}
+
 extern "C" void ft_cuda_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
 {
     ft_cuda *c = (ft_cuda *)d;
     if (eps < 0) w.p = NULL;
     ft_cuda_wrote(c, x);
-    FT_LAUNCH_NEXT(c, norm_rope_kernel, ft_blocks((size_t)x.T * x.H, WARPS), 32 * WARPS, 0, x, w,
-                   eps, cs);
+    norm_rope_fn *norm_rope = norm_rope_of(x.d, ft_mat_cols(cs));
+    FT_LAUNCH_NEXT(c, norm_rope, ft_blocks((size_t)x.T * x.H, WARPS), 32 * WARPS, 0, x, w, eps, cs);
 }
 
 /* The result goes into the next product: its shadow is written along, where there is one. */
@@ -66,6 +120,7 @@ static __global__ void __launch_bounds__(32 * WARPS)
 {
     const int lane = threadIdx.x & 31, i = blockIdx.x * WARPS + threadIdx.x / 32;
     const int t = i / o.H, h = i % o.H;
+    expect(w.p, o.d * 4, lane, 32);
     after_last();
     if (t >= o.T) return;
     const float *in = mat_head(o, t, h), *gate = mat_head(z, t, h);
@@ -94,7 +149,7 @@ extern "C" void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_v
     ft_cuda *c = (ft_cuda *)d;
     bool found;
     ft_cuda_wrote(c, y);
-    uint16_t *shadow = o.H * o.d % 32 ? NULL : ft_cuda_shadow(c, y, &found);
+    uint16_t *shadow = o.H * o.d % 64 ? NULL : ft_cuda_shadow(c, y, &found);
     FT_LAUNCH_NEXT(c, gated_norm_kernel, ft_blocks((size_t)o.T * o.H, WARPS), 32 * WARPS, 0,
                    as_heads(y, o.H, o.d), o, as_heads(z, o.H, o.d), w, eps, shadow);
 }

@@ -77,8 +77,8 @@ __device__ __forceinline__ uint32_t nib(uint32_t v, int j)
     return (v >> 4 * j & 0x000f000fu) | MAGIC;
 }
 
-/* Where a unit lies. Then `load` fetches a lane's share of the unit at p, and `frag` decodes half
- * h. */
+/* Where a unit lies. Then `load` fetches a lane's share of the unit at p, which is in global or in
+ * shared memory (From), and `frag` decodes half h. */
 __device__ __forceinline__ const uint8_t *unit_at(const ft_wview &w, int tile, int u, int bytes)
 {
     return w.p + ((size_t)tile * w.units + u) * bytes;
@@ -89,17 +89,37 @@ __device__ __forceinline__ uint4 ld16(const void *p)
     return __ldg((const uint4 *)p);
 }
 
+struct Global {
+    template <class V> __device__ __forceinline__ static V get(const V *p)
+    {
+        return __ldg(p);
+    }
+};
+
+struct Shared {
+    template <class V> __device__ __forceinline__ static V get(const V *p)
+    {
+        return *p;
+    }
+};
+
+template <class From> __device__ __forceinline__ uint4 get16(const void *p)
+{
+    return From::get((const uint4 *)p);
+}
+
 /* Q4_K: codes, then for each row and half s and -m. */
 struct Q4K {
     enum { BYTES = 640, XP = 1, WP = 1 };
     struct regs {
         uint4 q, s;
     };
+    template <class From>
     __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
                                 int lane)
     {
-        r.q = ld16(p + 16 * lane);
-        r.s = ld16(p + 512 + 16 * (lane >> 2));
+        r.q = get16<From>(p + 16 * lane);
+        r.s = get16<From>(p + 512 + 16 * (lane >> 2));
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -122,12 +142,13 @@ struct Q5K {
         uint4 q, s;
         uint32_t h;
     };
+    template <class From>
     __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
                                 int lane)
     {
-        r.q = ld16(p + 16 * lane);
-        r.h = __ldg((const uint32_t *)(p + 512) + lane);
-        r.s = ld16(p + 640 + 16 * (lane >> 2));
+        r.q = get16<From>(p + 16 * lane);
+        r.h = From::get((const uint32_t *)(p + 512) + lane);
+        r.s = get16<From>(p + 640 + 16 * (lane >> 2));
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -155,12 +176,13 @@ struct Q6K {
         uint4 q, s;
         uint2 h;
     };
+    template <class From>
     __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
                                 int lane)
     {
-        r.q = ld16(p + 16 * lane);
-        r.h = __ldg((const uint2 *)(p + 512) + lane);
-        r.s = ld16(p + 768 + 16 * (lane >> 2));
+        r.q = get16<From>(p + 16 * lane);
+        r.h = From::get((const uint2 *)(p + 512) + lane);
+        r.s = get16<From>(p + 768 + 16 * (lane >> 2));
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -188,12 +210,13 @@ struct Q8 {
         uint4 q[2];
         uint2 s;
     };
+    template <class From>
     __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
                                 int lane)
     {
-        r.q[0] = ld16(p + 16 * lane);
-        r.q[1] = ld16(p + 512 + 16 * lane);
-        r.s = __ldg((const uint2 *)(p + 1024) + (lane >> 2));
+        r.q[0] = get16<From>(p + 16 * lane);
+        r.q[1] = get16<From>(p + 512 + 16 * lane);
+        r.s = From::get((const uint2 *)(p + 1024) + (lane >> 2));
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -218,11 +241,12 @@ struct Q40 {
         uint4 q;
         uint2 s;
     };
+    template <class From>
     __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
                                 int lane)
     {
-        r.q = ld16(p + 16 * lane);
-        r.s = __ldg((const uint2 *)(p + 512) + (lane >> 2));
+        r.q = get16<From>(p + 16 * lane);
+        r.s = From::get((const uint2 *)(p + 512) + (lane >> 2));
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -236,20 +260,6 @@ struct Q40 {
         }
     }
 };
-
-/* Four codes (one in each nibble of the low half of v) through a table of sixteen bf16 numbers,
- * which lie in registers as low bytes l and high bytes h. */
-__device__ __forceinline__ void look_up(uint32_t v, const uint32_t l[4], const uint32_t h[4],
-                                        uint32_t &p0, uint32_t &p1)
-{
-    const uint32_t in8 = v & 0x7777u, pick = 0x3210u | (v >> 1 & 0x4444u);
-    const uint32_t lo =
-        __byte_perm(__byte_perm(l[0], l[1], in8), __byte_perm(l[2], l[3], in8), pick);
-    const uint32_t hi =
-        __byte_perm(__byte_perm(h[0], h[1], in8), __byte_perm(h[2], h[3], in8), pick);
-    p0 = __byte_perm(lo, hi, 0x5140);
-    p1 = __byte_perm(lo, hi, 0x7362);
-}
 
 struct Iq4Table {
     /* bf16 of -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113 */
@@ -279,15 +289,16 @@ template <class Table, int SCALES> struct Lut {
     struct regs {
         uint4 q, s;
     };
+    template <class From>
     __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
                                 int lane)
     {
-        r.q = ld16(p + 16 * lane);
+        r.q = get16<From>(p + 16 * lane);
         if (SCALES == 1) {
-            const uint2 s = __ldg((const uint2 *)(p + 512) + (lane >> 2));
+            const uint2 s = From::get((const uint2 *)(p + 512) + (lane >> 2));
             r.s.x = s.x, r.s.y = s.y;
         } else {
-            r.s = ld16(p + 512 + 16 * (lane >> 2));
+            r.s = get16<From>(p + 512 + 16 * (lane >> 2));
         }
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
@@ -328,12 +339,13 @@ struct Bf16 {
     struct regs {
         uint4 v[4];
     };
+    template <class From>
     __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
                                 int lane)
     {
         p += 16 * lane;
 #pragma unroll
-        for (int i = 0; i < 4; i++) r.v[i] = ld16(p + 512 * i);
+        for (int i = 0; i < 4; i++) r.v[i] = get16<From>(p + 512 * i);
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -355,10 +367,11 @@ __device__ __forceinline__ void split2(float a, float b, uint32_t &hi, uint32_t 
 struct F16 {
     enum { BYTES = 2048, XP = 2, WP = 2 };
     typedef Bf16::regs regs;
+    template <class From>
     __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
                                 int lane)
     {
-        Bf16::load(r, p, w, tile, u, lane);
+        Bf16::load<From>(r, p, w, tile, u, lane);
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -383,12 +396,13 @@ struct F32 {
     struct regs {
         uint4 v[8];
     };
+    template <class From>
     __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
                                 int lane)
     {
         p += 16 * lane;
 #pragma unroll
-        for (int i = 0; i < 8; i++) r.v[i] = ld16(p + 512 * i);
+        for (int i = 0; i < 8; i++) r.v[i] = get16<From>(p + 512 * i);
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -424,6 +438,7 @@ struct Generic {
         const uint16_t *grid;
         int type, k, K;
     };
+    template <class From>
     __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
                                 int lane)
     {
