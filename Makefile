@@ -150,10 +150,6 @@ $(BUILD)/fuzz/replay-%: fuzz/%.c fuzz/replay.c $(LIB)
 	@mkdir -p $(@D)
 	@$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-$(BUILD)/bench/%: bench/%.c $(LIB) $(BUILD)/flags
-	@mkdir -p $(@D)
-	@$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $< $(LIB) $(LDLIBS) -o $@
-
 deps:
 	@$(if $(DEPS),true,scripts/deps.sh)
 check: deps
