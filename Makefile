@@ -87,7 +87,7 @@ LIB_OBJ  += $(CU_SRC:%.cu=$(BUILD)/%.cu.o)
 LDLIBS   += -L$(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)) -lcudart_static -ldl -lrt -lstdc++
 endif
 
-.PHONY: all e2e bench-tokenize run check check-cuda check-fast check-ops check-cross cross-ops fuzz fuzz-build tidy format layers install install-files uninstall clean deps bench
+.PHONY: all e2e bench-tokenize run check check-build check-cuda check-fast check-ops check-cross cross-ops fuzz fuzz-build tidy format layers install install-files uninstall clean deps bench
 all: $(BIN) $(BUILD)/libforetoken.so
 
 # A change of flags or commit rebuilds what depends on it. The text is taken here, once: inside a rule
@@ -152,14 +152,19 @@ $(BUILD)/fuzz/replay-%: fuzz/%.c fuzz/replay.c $(LIB)
 
 deps:
 	@$(if $(DEPS),true,scripts/deps.sh)
+# all cores compile, unless -j says otherwise
+ALL_CORES = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 check: deps
-	@$(MAKE) --no-print-directory layers check-cuda check-fast
+	@$(MAKE) --no-print-directory layers
+	@$(MAKE) --no-print-directory $(ALL_CORES) check-build
+	@$(MAKE) --no-print-directory check-cuda check-fast
 # where there is an nvcc, the CUDA device must build, and say what it misses where there is no card
 check-cuda:
 	@if ! command -v nvcc >/dev/null; then echo 'no nvcc: the CUDA device is not built'; else \
-	$(MAKE) --no-print-directory CUDA=1 CUDA_ARCH=90a BUILD=build-cuda build-cuda/foretoken && \
+	$(MAKE) --no-print-directory $(ALL_CORES) CUDA=1 CUDA_ARCH=90a BUILD=build-cuda build-cuda/foretoken && \
 	bash tests/cuda.sh build-cuda/foretoken; fi
-check-fast: all $(TEST_BIN) $(FUZZ_REPLAY)
+check-build: all $(TEST_BIN) $(FUZZ_REPLAY)
+check-fast: check-build
 	@BUILD=$(BUILD) scripts/check.sh
 tests: $(TEST_BIN)
 # every op against ref: make check-ops DEV=cpu; with BENCH=1 times them instead
@@ -181,7 +186,7 @@ $(BUILD)/cross/%: tests/ops/%.c $(DEV_OBJ) $(wildcard tests/*.h) $(BUILD)/flags
 	@echo '  test $<'
 	@$(CC) $(CPPFLAGS) -Itests $(CFLAGS) $(LDFLAGS) $< $(DEV_OBJ) -lm -lpthread -o $@
 run: deps
-	@$(MAKE) --no-print-directory $(BIN)
+	@$(MAKE) --no-print-directory $(ALL_CORES) $(BIN)
 	@scripts/greet.sh $(BIN)
 
 # libFuzzer needs clang: make fuzz FUZZ=gguf SECONDS=1800
