@@ -303,7 +303,8 @@ typedef struct ft_job ft_job;
 /* Copies all of the request. Text becomes ids on the calling thread, so a bad grammar or schema
  * fails here, and a prompt that is too long (FT_ECONTEXT); r->on_event is ignored. wake(user) is
  * called on the engine's thread when ft_job_next may have something new or the job is done; it must
- * neither block nor call ft_job_*. FT_EBUSY: the queue is full; FT_ECANCELLED: it has stopped. */
+ * neither block nor call ft_job_*. FT_EBUSY: the queue is full; FT_ECANCELLED: it has stopped;
+ * FT_EDEVICE: the device has failed. */
 ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(void *user),
                      void *user, ft_err *err);
 /* The next event, borrowed until the next call; false: nothing now. Never waits. A reader that
@@ -357,6 +358,7 @@ typedef struct ft_llm_stats {
     uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, pages, pages_free;
     uint64_t step_at[FT_STEP_BUCKETS + 1]; /* rounds that took up to 2^i / 4096 s; the last: more */
     double step_s;                         /* of all rounds */
+    bool failed;                           /* the device did: nothing will be answered any more */
 } ft_llm_stats;
 
 void ft_llm_counts(ft_llm *m, ft_llm_stats *out);

@@ -68,14 +68,16 @@ ft_status ft_llm_open_drafter(ft_llm *m, const ft_llm_params *p, ft_drafters *d,
         return ft_fail(err, FT_EUNSUPPORTED, "%s is the model itself, and %s", path,
                        m->model->no_draft ? m->model->no_draft : "it has no draft head");
     }
-    const ft_status st = choose_kind(m, path, d, err);
+    ft_status st = choose_kind(m, path, d, err);
     if (st) return st;
     /* All of it on the fast side where there are two: it runs several times for a step. */
     if (d->kinds & FT_SPEC_MODEL)
         return ft_llm_open_file(&m->assistant, path, ft_split_half(m->dev, FT_SPLIT_FAST), NULL, p,
                                 err);
     ft_split_follow(m->dev, &(ft_split_rule){.output = true});
-    return ft_llm_open_file(&m->assistant, path, m->dev, m->model, p, err);
+    st = ft_llm_open_file(&m->assistant, path, m->dev, m->model, p, err);
+    ft_split_follow(m->dev, &m->rule);
+    return st;
 }
 
 /* ---- a narrow head ---- */

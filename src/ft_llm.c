@@ -59,14 +59,14 @@ const char *ft_default_model(void)
 /* Refuses a context whose cache would not fit, and says which one would. */
 static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err *err)
 {
-    const uint64_t need = ft_engine_bytes_from(m->model, m->assistant, p, m->first),
+    const uint64_t need = ft_engine_bytes_from(m->model, m->assistant, p, m->rule.first),
                    have = m->dev->room(m->dev);
     if (!have || need <= have) return FT_OK;
     int lo = 0, hi = p->ctx;
     while (hi - lo > 64) {
         ft_engine_params q = *p;
         q.ctx = lo + (hi - lo) / 2;
-        if (ft_engine_bytes_from(m->model, m->assistant, &q, m->first) <= have)
+        if (ft_engine_bytes_from(m->model, m->assistant, &q, m->rule.first) <= have)
             lo = q.ctx;
         else
             hi = q.ctx;

@@ -31,8 +31,8 @@ struct ft_llm {
     char *path, *name, *drafter, *template_text, *bos, *eos;
     ft_buf cache_table;
     char cache_words[200];
-    char place[300]; /* what lies where, in words; "": there is one place */
-    int first;       /* layers below this are not on the device */
+    char place[300];    /* what lies where, in words; "": there is one place */
+    ft_split_rule rule; /* which layers are not on the device; all zero: none */
     ft_kv_gauge *gauge; /* of the keys; NULL: not measured */
 };
 

@@ -109,7 +109,7 @@ static ft_status place(ft_llm *m, const plan *p, const ft_llm_params *q, ft_err 
     if (st) return st;
     say(m, p, &r, split);
     if (split) m->dev = ft_dev_split(m->dev, ft_dev_cpu(q->threads), &r);
-    m->first = split ? r.first : 0;
+    if (split) m->rule = r;
     return FT_OK;
 }
 

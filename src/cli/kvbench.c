@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CHUNK = 512, GEN = 32, MAX_TYPES = 64 };
+enum { GEN = 32, MAX_TYPES = 64 };
 
 static void show(void *user, const char *what, int done, int all)
 {
@@ -155,18 +155,13 @@ static ft_status measure(const ft_opts *o, ft_llm *m, int ctx, ft_err *err)
     return st;
 }
 
+static void prepare(ft_llm_params *p, int ctx)
+{
+    (void)ctx;
+    p->ctx = 64; /* the measurement brings caches of its own */
+}
+
 int ft_cmd_kvbench(const ft_opts *o)
 {
-    ft_err err;
-    ft_model_opts mo = {0};
-    ft_llm *m = NULL;
-    ft_llm_params p;
-    const int asked = (int)ft_opts_int(o, "ctx-size"), ctx = asked ? asked : CHUNK;
-    ft_status st = ft_model_opts_params(&mo, o, &p, &err);
-    p.ctx = 64; /* the measurement brings caches of its own */
-    if (!st) st = ft_llm_open(&m, &p, &err);
-    if (!st) st = measure(o, m, ctx, &err);
-    ft_llm_close(m);
-    ft_model_opts_release(&mo);
-    return st ? ft_die(&err) : 0;
+    return ft_model_opts_chunks(o, prepare, measure);
 }

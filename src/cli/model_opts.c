@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "cli/cmd.h"
 #include "cli/hub.h"
 #include "cli/spec_opts.h"
 
@@ -369,6 +370,24 @@ ft_status ft_model_opts_ids(const ft_opts *o, const ft_llm *m, int32_t **ids, si
                          err);
     ft_free(text);
     return st;
+}
+
+int ft_model_opts_chunks(const ft_opts *o, void (*prepare)(ft_llm_params *p, int ctx),
+                         ft_status (*fn)(const ft_opts *o, ft_llm *m, int ctx, ft_err *err))
+{
+    enum { CHUNK = 512 };
+    ft_err err;
+    ft_model_opts mo = {0};
+    ft_llm *m = NULL;
+    ft_llm_params p;
+    const int asked = (int)ft_opts_int(o, "ctx-size"), ctx = asked ? asked : CHUNK;
+    ft_status st = ft_model_opts_params(&mo, o, &p, &err);
+    if (!st) prepare(&p, ctx);
+    if (!st) st = ft_llm_open(&m, &p, &err);
+    if (!st) st = fn(o, m, ctx, &err);
+    ft_llm_close(m);
+    ft_model_opts_release(&mo);
+    return st ? ft_die(&err) : 0;
 }
 
 void ft_model_opts_cache_note(const ft_opts *o, const ft_llm *m, const ft_term *t, bool notes)

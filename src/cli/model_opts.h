@@ -34,6 +34,10 @@ ft_status ft_model_opts_prompt(ft_model_opts *mo, const ft_opts *o, bool from_st
 /* The ids of the text that -f names, or of standard input. ft_free. */
 ft_status ft_model_opts_ids(const ft_opts *o, const ft_llm *m, int32_t **ids, size_t *n,
                             ft_err *err);
+/* Measures a text in chunks of --ctx-size tokens, or of 512: opens the model as the options and
+ * `prepare` say, calls fn, closes it. Returns the exit code. */
+int ft_model_opts_chunks(const ft_opts *o, void (*prepare)(ft_llm_params *p, int ctx),
+                         ft_status (*fn)(const ft_opts *o, ft_llm *m, int ctx, ft_err *err));
 /* What a user wants to know when a model is open: with -v the table of its cache, else one line
  * where that is no plain f16 cache and notes are wanted. */
 void ft_model_opts_cache_note(const ft_opts *o, const ft_llm *m, const ft_term *t, bool notes);

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 enum {
-    CHUNK = 512,     /* tokens, when none are asked for */
     SCORE_ROWS = 64, /* rows whose logits are kept at a time: 64 MB for a vocabulary of 250,000 */
 };
 
@@ -66,19 +65,13 @@ static ft_status measure(const ft_opts *o, ft_llm *m, int ctx, ft_err *err)
     return FT_OK;
 }
 
+static void prepare(ft_llm_params *p, int ctx)
+{
+    p->ctx = ctx;
+    p->score_rows = SCORE_ROWS;
+}
+
 int ft_cmd_perplexity(const ft_opts *o)
 {
-    ft_err err;
-    ft_model_opts mo = {0};
-    ft_llm *m = NULL;
-    ft_llm_params p;
-    const int asked = (int)ft_opts_int(o, "ctx-size"), ctx = asked ? asked : CHUNK;
-    ft_status st = ft_model_opts_params(&mo, o, &p, &err);
-    p.ctx = ctx;
-    p.score_rows = SCORE_ROWS;
-    if (!st) st = ft_llm_open(&m, &p, &err);
-    if (!st) st = measure(o, m, ctx, &err);
-    ft_llm_close(m);
-    ft_model_opts_release(&mo);
-    return st ? ft_die(&err) : 0;
+    return ft_model_opts_chunks(o, prepare, measure);
 }

@@ -218,12 +218,12 @@ static ft_status start(serving *u, ft_err *err)
     return FT_OK;
 }
 
-/* The next signal, or 0 after so many seconds; < 0: however long it takes. */
+/* The next signal, or 0 after so many seconds. */
 static int next_signal(const sigset_t *set, double s)
 {
     const struct timespec t = {(time_t)s, (long)((s - (double)(time_t)s) * 1e9)};
     for (;;) {
-        const int sig = s < 0 ? sigwaitinfo(set, NULL) : sigtimedwait(set, NULL, &t);
+        const int sig = sigtimedwait(set, NULL, &t);
         if (sig > 0) return sig;
         if (errno != EINTR) return 0;
     }
@@ -250,9 +250,10 @@ int ft_cmd_serve(const ft_opts *o)
     allow_files();
     ft_log_to(log_line, NULL);
     ft_log_max(ft_opts_flag(o, "quiet") ? FT_LOG_WARN : FT_LOG_INFO);
-    const ft_status st = start(&u, &err);
+    ft_status st = start(&u, &err);
     if (!st) {
-        next_signal(&set, -1);
+        while (!ft_server_failed(u.s) && !next_signal(&set, 1)) continue;
+        if (ft_server_failed(u.s)) st = ft_fail(&err, FT_EDEVICE, "the device has failed");
         drain(&u, &set);
     }
     ft_server_close(u.s);

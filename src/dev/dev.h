@@ -23,8 +23,10 @@ struct ft_dev {
     const ft_ops *op;
     const char *name; /* "cpu", "cuda", "ref" */
     int threads;
+    bool again;            /* measuring: commit keeps its list, so that it can run once more */
     bool unified;          /* device memory is host memory: no copies needed to read results */
     bool replays;          /* keeps steps: the first ones of a shape are slow */
+    bool fresh;            /* set by replay: the step is one of those */
     bool chains;           /* a step may be recorded while others run: record copies the batch */
     bool no_tail;          /* attend does not know ft_kv.newest: caches are made without */
     const ft_batch *batch; /* of the step being recorded */

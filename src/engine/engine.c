@@ -392,6 +392,7 @@ void ft_lane_hold(ft_lane *l, bool hold)
 
 static void lane_fail(ft_engine *e, const ft_err *err)
 {
+    if (!e->fault[0]) snprintf(e->fault, sizeof e->fault, "%s", err->text);
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         if (l->state < LANE_PROMPT) continue;
@@ -474,7 +475,7 @@ static ft_status trunk(ft_engine *e, ft_err *err)
     e->steps++;
     read_rows(e);
     const double seconds = (double)(ft_now_ns() - start) * 1e-9;
-    if (e->pure) ft_gov_trunk(&e->costs, rows, seconds);
+    if (e->pure && !ft_runner_fresh(e->run)) ft_gov_trunk(&e->costs, rows, seconds);
     for (int i = 0; i < e->p.lanes; i++)
         if (e->lane[i].n_rows) e->lane[i].stats.verify_s += seconds;
     return FT_OK;
@@ -497,6 +498,11 @@ bool ft_engine_round(ft_engine *e)
         ft_keep_round(e);
     ft_pace_round(e, e->rows_now, (double)(ft_now_ns() - start) * 1e-9);
     return any_busy(e);
+}
+
+const char *ft_engine_fault(const ft_engine *e)
+{
+    return e->fault[0] ? e->fault : NULL;
 }
 
 ft_status ft_lane_score(ft_lane *l, const int32_t *ids, int n, int from,

@@ -168,6 +168,9 @@ bool ft_engine_round(ft_engine *e);
 ft_status ft_lane_steps(ft_lane *l, const int32_t *ids, int n, int rows, int steps, double *seconds,
                         ft_err *err);
 
+/* Why the device failed; NULL: it did not. */
+const char *ft_engine_fault(const ft_engine *e);
+
 /* Scores a text: logits of every row in [from, n) of ids, through row(user, index, logits). The
  * lane must be idle; it is empty afterwards. */
 ft_status ft_lane_score(ft_lane *l, const int32_t *ids, int n, int from,

@@ -78,6 +78,7 @@ struct ft_engine {
     bool pure;      /* it has no prompt rows */
     uint64_t steps; /* trunk passes so far */
     uint64_t arrivals, preempted;
+    char fault[500]; /* why a pass failed: a device remembers, no other will succeed */
     ft_pace pace;
     void (*trace)(void *user, const char *line);
     void *trace_user;

@@ -194,6 +194,22 @@ static void admit(ft_queue *q)
     while (any_idle(q) && (e = next_in(q))) start(q, e);
 }
 
+/* The device has failed, and will go on failing: nobody waits for it in vain. */
+static void give_up(ft_queue *q)
+{
+    ft_entry *e;
+    do {
+        pthread_mutex_lock(&q->lock);
+        q->total.failed = true;
+        e = take(q, false);
+        pthread_mutex_unlock(&q->lock);
+        if (!e) return;
+        e->finish = FT_FINISH_ERROR;
+        snprintf(e->error, sizeof e->error, "%s", ft_engine_fault(q->e));
+        give_back(q, e);
+    } while (true);
+}
+
 /* Cancels, holds and lets go; false when no lane can go on. */
 static bool look(ft_queue *q)
 {
@@ -282,6 +298,7 @@ static void *run(void *user)
         if (!go) continue;
         timed_round(q);
         round_done(q);
+        if (ft_engine_fault(q->e)) give_up(q);
     }
     ft_engine_unshare(q->e);
     for (int i = 0; i < q->lanes; i++) ft_lane_free(q->lane[i]);
@@ -382,6 +399,8 @@ ft_status ft_queue_put(ft_queue *q, ft_entry *e, ft_err *err)
     pthread_mutex_lock(&q->lock);
     if (q->stopping) {
         st = ft_fail(err, FT_ECANCELLED, "the engine is stopping");
+    } else if (q->total.failed) {
+        st = ft_fail(err, FT_EDEVICE, "the device has failed");
     } else if (q->n_inside >= q->lanes + q->p.waiting) {
         st = ft_fail(err, FT_EBUSY, "%d requests run or wait, want at most %d", q->n_inside,
                      q->lanes + q->p.waiting);

@@ -356,11 +356,12 @@ static ft_rowset *next_rows(ft_engine *e)
 }
 
 /* Pass after pass, each lane's draft read before its next row is made. */
-static ft_status step_by_step(ft_engine *e, ft_rowset *w, int *passes, ft_err *err)
+static ft_status step_by_step(ft_engine *e, ft_rowset *w, int *passes, bool *fresh, ft_err *err)
 {
     for (; w->T; w = next_rows(e), ++*passes) {
         const ft_status st = pass(e, false, err);
         if (st) return st;
+        *fresh = *fresh || ft_runner_fresh(e->draft_run);
         for (int i = 0; i < e->p.lanes; i++) {
             ft_lane *l = &e->lane[i];
             if (l->draft_out >= 0 && !read_draft(l)) l->draft_out = -1;
@@ -392,7 +393,7 @@ static int chain_out(const ft_lane *l, int pass_no)
 }
 
 /* All passes one after the other on the device, then all drafts at once: the same ones. */
-static ft_status chained(ft_engine *e, ft_rowset *w, int *passes, ft_err *err)
+static ft_status chained(ft_engine *e, ft_rowset *w, int *passes, bool *fresh, ft_err *err)
 {
     for (int i = 0; i < e->p.lanes; i++) *passes = FT_MAX(*passes, e->lane[i].next_max);
     for (int k = 1; w->T; w = next_rows(e), k++) {
@@ -405,6 +406,7 @@ static ft_status chained(ft_engine *e, ft_rowset *w, int *passes, ft_err *err)
             if (k == l->next_max) l->draft_out = -1;
         }
     }
+    *fresh = ft_runner_fresh(e->run);
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         if (!l->next_max) continue;
@@ -424,10 +426,11 @@ static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
     const int n = w->n_out;
     const bool pure = e->pure && n && w->T <= n * (1 + e->p.draft_max);
     int passes = 0;
+    bool fresh = false;
     want_drafts(e);
-    const ft_status st =
-        n && all_plain(e) ? chained(e, w, &passes, err) : step_by_step(e, w, &passes, err);
-    if (st || !pure) return st;
+    const ft_status st = n && all_plain(e) ? chained(e, w, &passes, &fresh, err)
+                                           : step_by_step(e, w, &passes, &fresh, err);
+    if (st || !pure || fresh) return st;
     /* Passes that follow one another cannot be told apart: each counts as long as the others. */
     const double seconds = (double)(ft_now_ns() - start) * 1e-9 / passes;
     ft_gov_draft(&e->costs, true, n, seconds);

@@ -20,6 +20,7 @@ struct ft_runner {
     int32_t *best, *host_best;
     int chain;               /* passes of the last chain before its last */
     bool chaining;           /* it goes on */
+    bool fresh;              /* a pass of it was the first of its shape */
     ft_pick *top, *host_top; /* [out][FT_TOP] the largest logits of each row; NULL: never */
     bool want_top, have_top; /* in the next passes; the last one's are here */
     ft_row_top row_top;
@@ -301,7 +302,14 @@ static ft_mat hidden_part(const ft_runner *r, int first, int n)
 /* true: the device runs the pass from its own memory, with this step's batch. */
 static bool replayed(ft_runner *r, const void *pass)
 {
-    return !r->probe && !r->meter && r->dev->replay(r->dev, pass);
+    const bool again = !r->probe && !r->meter && r->dev->replay(r->dev, pass);
+    r->fresh = (r->chain > 0 && r->fresh) || r->dev->fresh;
+    return again;
+}
+
+bool ft_runner_fresh(const ft_runner *r)
+{
+    return r->fresh;
 }
 
 /* Where logits are far away, the device says which is the largest, or which are. */

@@ -59,6 +59,8 @@ void ft_runner_want_top(ft_runner *r, bool want);
  * last one of such a chain, of FT_CHAIN_MAX at most, waits for all. */
 ft_status ft_runner_trunk(ft_runner *r, ft_err *err);
 ft_status ft_runner_draft(ft_runner *r, bool more, ft_err *err);
+/* The last pass, or one of its chain, was slower than others of its shape will be. */
+bool ft_runner_fresh(const ft_runner *r);
 bool ft_runner_chains(const ft_runner *r); /* whether the device can do that, and gains by it */
 
 /* Logits of out row i of the last pass, one for every id; valid until the next pass and, of a

@@ -106,6 +106,7 @@ static void add_gauges(ft_llm_stats *to, const ft_llm_stats *n)
     to->pages_free += n->pages_free;
     to->prefix_bytes += n->prefix_bytes;
     to->prefix_entries += n->prefix_entries;
+    to->failed |= n->failed;
 }
 
 void ft_models_counts(ft_server *s, ft_llm_stats *out)
@@ -121,6 +122,14 @@ void ft_models_counts(ft_server *s, ft_llm_stats *out)
         add_gauges(out, &n);
     }
     pthread_mutex_unlock(&s->lock);
+}
+
+bool ft_server_failed(ft_server *s)
+{
+    ft_llm_stats n;
+    if (!atomic_load(&s->ready)) return false;
+    ft_models_counts(s, &n);
+    return n.failed;
 }
 
 /* ---- who uses them ---- */
@@ -140,6 +149,13 @@ void ft_served_drop(ft_server *s, ft_served *d)
     d->used_s = ft_now_s();
     pthread_cond_signal(&s->models->change);
     pthread_mutex_unlock(&s->lock);
+}
+
+/* Under the lock: it shall be loaded. */
+static void want(ft_served *d)
+{
+    if (!d->wanted) d->wanted_s = ft_now_s();
+    d->wanted = true;
 }
 
 /* Under the lock: the call holds its model, if that is there. */
@@ -162,7 +178,7 @@ static bool await(ft_call *c)
     if (failed)
         ft_bad_say(&bad, FT_P_SERVER, "model", "the model %.80s could not be loaded: %.300s",
                    d->name, d->error);
-    if (!here && !failed) d->wanted = true;
+    if (!here && !failed) want(d);
     pthread_cond_signal(&s->models->change);
     pthread_mutex_unlock(&s->lock);
     if (!here && !failed) return false;
@@ -207,7 +223,7 @@ ft_served *ft_call_model(ft_call *c, const char *name)
     const bool load = d->state != FT_SERVED_UNLOADED || !s->models->p.no_autoload;
     c->failures = d->failures;
     if (!here && load) {
-        d->wanted = true;
+        want(d);
         c->awaits = d;
         c->pump = await;
         pthread_cond_signal(&s->models->change);
@@ -291,17 +307,6 @@ static ft_served *victim(ft_models *m)
     return best;
 }
 
-/* Sends one away if it can; true: go on, false: wait until somebody lets go of it. */
-static bool make_room(ft_models *m)
-{
-    ft_served *d = victim(m);
-    if (!d) return true;
-    d->state = FT_SERVED_LEAVING;
-    if (d->holders) return false;
-    unload(m, d);
-    return true;
-}
-
 static void load(ft_models *m, ft_served *d)
 {
     ft_llm *llm = NULL;
@@ -327,11 +332,16 @@ static void load(ft_models *m, ft_served *d)
     wake_waiting(m, d);
 }
 
+/* Who has waited for longest comes first. */
 static ft_served *next_wanted(ft_models *m)
 {
-    for (int i = 0; i < m->n; i++)
-        if (m->at[i].wanted && m->at[i].state == FT_SERVED_UNLOADED) return &m->at[i];
-    return NULL;
+    ft_served *best = NULL;
+    for (int i = 0; i < m->n; i++) {
+        ft_served *d = &m->at[i];
+        if (!d->wanted || d->state != FT_SERVED_UNLOADED) continue;
+        if (!best || d->wanted_s < best->wanted_s) best = d;
+    }
+    return best;
 }
 
 /* One that was told to go and may, or has slept for long enough. */
@@ -363,29 +373,23 @@ static void wait(ft_models *m)
 static void *run(void *user)
 {
     ft_models *m = user;
-    bool short_of_memory = false;
+    bool tight = false; /* the last attempt found too little memory */
     pthread_mutex_lock(&m->s->lock);
     while (!m->stop) {
-        ft_served *d = next_leaving(m);
+        ft_served *d = next_leaving(m), *other = victim(m);
         if (d) {
             unload(m, d);
+            tight = false;
             continue;
         }
         d = next_wanted(m);
-        if (!d) {
-            wait(m);
+        if (d && (!other || (fits(m, d) && !tight))) {
+            load(m, d);
+            tight = d->wanted;
             continue;
         }
-        if (!fits(m, d) || short_of_memory) {
-            const bool alone = !victim(m);
-            if (!alone && !make_room(m)) {
-                wait(m);
-                continue;
-            }
-            if (!alone && !short_of_memory) continue;
-        }
-        load(m, d);
-        short_of_memory = d->wanted;
+        if (d) other->state = FT_SERVED_LEAVING;
+        if (!d || other->holders) wait(m);
     }
     pthread_mutex_unlock(&m->s->lock);
     return NULL;
@@ -449,7 +453,7 @@ ft_status ft_server_load(ft_server *s, int i, ft_err *err)
     ft_served *d = i >= 0 ? &m->at[i] : NULL;
     ft_status st = FT_OK;
     pthread_mutex_lock(&s->lock);
-    if (d) d->wanted = true;
+    if (d) want(d);
     pthread_cond_signal(&m->change);
     while (d && d->wanted) {
         pthread_mutex_unlock(&s->lock);
@@ -505,7 +509,7 @@ void ft_run_models_load(ft_call *c)
     if (!d) return;
     pthread_mutex_lock(&c->s->lock);
     const bool there = d->state == FT_SERVED_LOADED;
-    if (!there) d->wanted = true;
+    if (!there) want(d);
     pthread_cond_signal(&c->s->models->change);
     pthread_mutex_unlock(&c->s->lock);
     if (there)

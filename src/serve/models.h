@@ -32,7 +32,8 @@ typedef struct ft_served {
     /* under the server's lock */
     ft_served_state state;
     int holders;
-    bool wanted;       /* somebody waits for it */
+    bool wanted;       /* somebody waits for it, */
+    double wanted_s;   /* since then */
     double used_s;     /* when it was last let go */
     uint64_t failures; /* to load it, so far */
     char error[512];   /* of the last one */

@@ -74,6 +74,8 @@ int ft_server_port(const ft_server *s);
 /* Accepts no more connections, answers new requests with 503. */
 void ft_server_drain(ft_server *s);
 int ft_server_busy(ft_server *s); /* requests that are not answered yet */
+/* A model's device has failed: only another process will do better. */
+bool ft_server_failed(ft_server *s);
 /* Ends what is still running. accepts NULL */
 void ft_server_close(ft_server *s);
 

@@ -12,11 +12,13 @@ enum { MAX_LANES = 1024 }; /* of which /slots tells */
 void ft_run_health(ft_call *c)
 {
     ft_bad bad;
-    if (atomic_load(&c->s->ready)) {
+    const bool ready = atomic_load(&c->s->ready);
+    if (ready && !ft_server_failed(c->s)) {
         ft_call_json(c, 200, json_pack("{s:s}", "status", "ok"));
         return;
     }
-    ft_bad_say(&bad, FT_P_UNAVAILABLE, NULL, "the model is loading");
+    ft_bad_say(&bad, FT_P_UNAVAILABLE, NULL, "%s",
+               ready ? "the device has failed" : "the model is loading");
     ft_call_fail(c, &bad);
 }
 

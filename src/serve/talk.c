@@ -354,6 +354,7 @@ void ft_talk_start(ft_call *c, ft_served *d, const ft_shape *shape, const char *
         k->index = i;
         k->prompt = i / a->n;
         if ((st = start(t, k, a, &prompt[k->prompt], &err))) ok = ft_bad_from(&bad, st, NULL, &err);
+        if (st == FT_EDEVICE) bad.kind = FT_P_UNAVAILABLE; /* it never began */
     }
     if (!ok) {
         free_talk(t);

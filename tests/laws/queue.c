@@ -4,6 +4,7 @@
 #include "engine/queue.h"
 #include "laws.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -242,6 +243,42 @@ static void ends(const law_model *m)
     ft_engine_free(e);
 }
 
+static ft_status (*true_sync)(ft_dev *d, ft_err *err);
+static int syncs_left;
+
+static ft_status broken_sync(ft_dev *d, ft_err *err)
+{
+    if (syncs_left-- > 0) return true_sync(d, err);
+    return ft_fail(err, FT_EDEVICE, "the card has fallen off the bus");
+}
+
+/* A device that fails for good: who runs and who waits is told, and nobody is let in any more. */
+static void device_fails(const law_model *m)
+{
+    ft_engine_params p = law_params(2);
+    static job j[6];
+    ft_err err;
+    ft_llm_stats n;
+    ft_engine *e = law_engine(m, &p);
+    true_sync = m->dev->sync;
+    syncs_left = 5;
+    m->dev->sync = broken_sync;
+    ft_queue *q = queue_on(e, 6);
+    for (int i = 0; i < 6; i++) job_init(&j[i], m, i, 2);
+    for (int i = 0; i < 5; i++) put(q, &j[i]);
+    for (int i = 0; i < 5; i++) {
+        wait_for(&j[i]);
+        law(j[i].entry.finish == FT_FINISH_ERROR && strstr(j[i].entry.error, "bus"),
+            "job %d ended %d on a device that failed: %s", i, j[i].entry.finish, j[i].entry.error);
+    }
+    law(ft_queue_put(q, &j[5].entry, &err) == FT_EDEVICE, "a failed device takes requests");
+    ft_queue_counts(q, &n);
+    law(n.failed && !n.busy && !n.waiting, "a failed device says nothing of it");
+    ft_queue_free(q);
+    ft_engine_free(e);
+    m->dev->sync = true_sync;
+}
+
 static void count_up(void *user, ft_queue *q)
 {
     (void)q;
@@ -281,6 +318,53 @@ static void calls(const law_model *m)
     ft_engine_free(e);
 }
 
+static void forget_all(void *user, ft_queue *q)
+{
+    (void)user;
+    for (ft_lane *l; (l = ft_queue_lane(q, *(int *)user)); ++*(int *)user) ft_lane_forget(l, NULL);
+}
+
+/* Thousands of short requests, some of which leave: pages come back, what is kept stays within its
+ * budget, and the heap is as it was. */
+static void thousands(const law_model *m, int n)
+{
+    enum { AT_ONCE = 8, BUDGET = 2 << 20 };
+    ft_engine_params p = law_params(2);
+    static job j[AT_ONCE];
+    ft_err err;
+    ft_queue *q = NULL;
+    const ft_queue_params qp = {.waiting = AT_ONCE, .prefix_bytes = BUDGET};
+    p.lanes = LANES;
+    ft_engine *e = law_engine(m, &p);
+    if (ft_queue_new(&q, e, &qp, &err)) law(false, "%s", err.text);
+    size_t early = 0;
+    for (int i = 0; i < n; i += AT_ONCE) {
+        for (int k = 0; k < AT_ONCE; k++) {
+            job_init(&j[k], m, (i + k) % 5, 2);
+            j[k].entry.task.max_tokens = 1 + (i + k) % 3;
+            j[k].entry.task.keep = true;
+            j[k].leave_after = (i + k) % 7 == 3;
+            j[k].prompt[(i + k) % 5] = (i / 3 + k) % m->m->V; /* few are the same */
+            put(q, &j[k]);
+        }
+        for (int k = 0; k < AT_ONCE; k++) wait_for(&j[k]);
+        if (i < n / 2) early = mallinfo2().uordblks;
+    }
+    const size_t late = mallinfo2().uordblks;
+    int lane = 0;
+    ft_llm_stats s;
+    ft_queue_call(q, forget_all, &lane);
+    law(ft_cache_free_pages(e->cache) == ft_cache_all_pages(e->cache),
+        "%s: %d of %d pages are free after %d requests", m->name, ft_cache_free_pages(e->cache),
+        ft_cache_all_pages(e->cache), n);
+    ft_queue_counts(q, &s);
+    law(s.replies == (uint64_t)n && !s.busy && !s.waiting && s.prefix_bytes <= BUDGET,
+        "%s: %d replies of %d, %d bytes kept", m->name, (int)s.replies, n, (int)s.prefix_bytes);
+    law(late < early + (64 << 10), "%s: the heap grew from %zu to %zu bytes", m->name, early, late);
+    ft_queue_free(q);
+    ft_engine_free(e);
+}
+
 int main(void)
 {
     static const char *const model[][2] = {{"qwen35-dense", NULL},
@@ -295,8 +379,10 @@ int main(void)
         crowded(&m, 3, 64 * 2);
         if (i == 0) {
             ends(&m);
+            device_fails(&m);
             calls(&m);
             too_long(&m);
+            thousands(&m, 1000);
         }
         law_model_close(&m);
     }

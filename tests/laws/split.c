@@ -31,9 +31,9 @@ static law_model open_split(const char *name, const char *assistant, ft_split_ru
     ft_dev *fast = ft_dev_cpu(1);
     law_model m = {.name = name, .dev = ft_dev_split(fast, ft_dev_cpu(2), &r)};
     m.m = law_golden(name, m.dev, NULL);
-    r = (ft_split_rule){.output = true};
-    ft_split_follow(m.dev, &r);
+    ft_split_follow(m.dev, &(ft_split_rule){.output = true}); /* a drafter on the fast side */
     if (assistant) m.assistant = law_golden(assistant, m.dev, m.m);
+    ft_split_follow(m.dev, &r);
     return m;
 }
 

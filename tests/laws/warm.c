@@ -1,4 +1,5 @@
-/* tests/laws/warm.c - an engine that has run its steps before the first reply gives the same ones. */
+/* tests/laws/warm.c - an engine that has run its steps before the first reply gives the same ones.
+ */
 #define _XOPEN_SOURCE 700
 #include "laws.h"
 
@@ -26,11 +27,45 @@ static void same(const char *name, const char *assistant)
     law_model_close(&m);
 }
 
+static bool fresh;
+
+static bool play_fresh(ft_dev *d, const void *pass)
+{
+    (void)pass;
+    d->fresh = fresh;
+    return false;
+}
+
+/* The governor does not take the first steps of a shape for what a step costs. */
+static void first_steps_are_not_timed(void)
+{
+    static law_reply r;
+    law_model m = law_model_golden("qwen35-dense", NULL, 1);
+    if (!m.dev->replays) m.dev->replay = play_fresh;
+    for (int i = 0; i < 2 && !m.dev->replays; i++) {
+        ft_engine_params p = law_params(3);
+        int32_t ids[20];
+        law_prompt(ids, 20, m.m->V, 2);
+        const ft_task j = law_job(12, 3);
+        fresh = i == 0;
+        ft_engine *e = law_engine(&m, &p);
+        law_reply_on(&r, ft_lane_new(e), &j, ids, 20);
+        int times = 0;
+        for (int k = 0; k < FT_GOV_SIZES; k++)
+            times += e->costs.trunk[0][k].n + e->costs.first[k].n + e->costs.next[k].n;
+        law(fresh ? times == 0 : times > 4, "%d times of %s steps", times,
+            fresh ? "fresh" : "settled");
+        ft_engine_free(e);
+    }
+    law_model_close(&m);
+}
+
 int main(void)
 {
     same("qwen35-dense", NULL);
     same("qwen35-moe", NULL);
     same("gemma4-edge", "gemma4-edge-assistant");
     same("gemma4-gqa", "gemma4-gqa-assistant");
+    first_steps_are_not_timed();
     return law_end();
 }

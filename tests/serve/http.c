@@ -519,6 +519,28 @@ static void refused_starts(void **state)
     assert_int_equal(ft_server_open(&s, &p, &err), FT_EINVAL);
 }
 
+/* The device fails in the middle of a reply: that one is told, the next ones are not let in, and the
+ * program that runs the server hears of it. */
+static void device_fails(void **state)
+{
+    (void)state;
+    ft_serve_params p;
+    usual(&p);
+    open_server(&p, 4, 64);
+    assert_false(ft_server_failed(server));
+    client_reply r = post(CHAT, SAY("/die", "half a reply"));
+    assert_int_equal(r.status, 200);
+    assert_non_null(strstr(ft_buf_z(&r.body), "the script says so"));
+    assert_null(strstr(ft_buf_z(&r.body), "[DONE]"));
+    client_release(&r);
+    refused(CHAT, SAY("", "x"), 503, "the device has failed");
+    r = get("/health");
+    assert_int_equal(r.status, 503);
+    client_release(&r);
+    assert_true(ft_server_failed(server));
+    close_server();
+}
+
 int main(void)
 {
     const struct CMUnitTest one[] = {
@@ -535,6 +557,7 @@ int main(void)
         cmocka_unit_test(unix_socket),
         cmocka_unit_test(beginning_and_end),
         cmocka_unit_test(torn_down),
+        cmocka_unit_test(device_fails),
         cmocka_unit_test(refused_starts),
     };
     int failed = cmocka_run_group_tests_name("one server", one, open_usual, close_usual);

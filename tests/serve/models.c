@@ -261,6 +261,19 @@ static void failures(void **state)
     ends_with_done(slow);
     ends_with_done(waits);
     close_models();
+    /* of two, one goes: the other has done nothing */
+    open_models(&(ft_models_params){.max = 2});
+    says(SAY("one", "", "a"), "a");
+    const int busy[] = {begin(SAY("one", "/20ms", "a b c d e f g h i j")),
+                        begin(SAY("two", "/20ms", "a b c d e f g h i j k l m n"))};
+    status_is(1, "loaded");
+    says(SAY("three", "", "hello"), "hello");
+    ends_with_done(busy[0]);
+    ends_with_done(busy[1]);
+    client_reply r = get("/api/ps");
+    assert_int_equal(json_array_size(client_at(r.json, "models")), 2);
+    client_release(&r);
+    close_models();
     /* a bound in bytes, of which the model knows more once it was loaded */
     open_models(&(ft_models_params){.memory = 150});
     says(SAY("one", "", "a"), "a");

@@ -1,9 +1,10 @@
 /* tests/serve/scripted.h - a model that says what it is told: the part of foretoken.h that the
  * server uses, without weights. A prompt that holds "say:" is answered with what follows, up to the
  * end of the turn; "say/20ms:" waits so long before each token, "say/fail:" breaks down at its end,
- * "say/hold:" begins when ft_scripted_go is called, "say/step:" gives one token each time its
- * reader has read everything, which makes a stream the same every time. Vocabulary, template, stop
- * texts and the parser of replies are the real ones. Include it in one file of a program. */
+ * "say/die:" for good, "say/hold:" begins when ft_scripted_go is called, "say/step:" gives one
+ * token each time its reader has read everything, which makes a stream the same every time.
+ * Vocabulary, template, stop texts and the parser of replies are the real ones. Include it in one
+ * file of a program. */
 #ifndef FT_TESTS_SCRIPTED_H
 #define FT_TESTS_SCRIPTED_H
 
@@ -42,7 +43,7 @@ struct ft_job {
     char *stop_word[64];
     int n_stop, max_tokens, top_logprobs, n_prompt, cached;
     double pace_s, due_s;
-    bool fail, hold, step;
+    bool fail, die, hold, step;
     /* on the way */
     int lane; /* -1: waits */
     size_t at;
@@ -139,6 +140,8 @@ static inline void script_end(ft_job *j)
     }
     ft_buf_release(&b);
     j->ended = true;
+    j->fail |= j->die;
+    j->m->n.failed |= j->die;
     if (j->lane >= 0) j->m->lane_busy[j->lane] = false;
     j->m->n.replies++;
     j->m->n.cancelled += j->cancelled;
@@ -378,6 +381,7 @@ static inline void script_read(ft_job *j, const char *text, size_t n)
     if (at != SIZE_MAX) {
         if (text[at] == '/') {
             j->fail = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("fail"));
+            j->die = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("die"));
             j->hold = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("hold"));
             j->step = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("step"));
             j->pace_s = strtod(text + at + 1, NULL) * 1e-3;
@@ -416,6 +420,10 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
     ft_status st = script_checks(r, err);
     if (st) return st;
     pthread_mutex_lock(&m->lock);
+    if (m->n.failed) {
+        pthread_mutex_unlock(&m->lock);
+        return ft_fail(err, FT_EDEVICE, "the device has failed");
+    }
     int live = 0;
     ft_job **end = &m->jobs;
     for (; *end; end = &(*end)->next) live += !(*end)->ended;

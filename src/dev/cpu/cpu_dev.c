@@ -254,7 +254,8 @@ static void commit(ft_dev *d)
 {
     ft_cpu *c = (ft_cpu *)d;
     if (c->n_job) ft_pool_run(c->pool, run_jobs, c);
-    c->n_job = c->n_touch = c->n_old = 0; /* a probe commits in the middle of a step */
+    if (!d->again)
+        c->n_job = c->n_touch = c->n_old = 0; /* a probe commits in the middle of a step */
 }
 
 static ft_status sync(ft_dev *d, ft_err *err)

@@ -7,6 +7,7 @@
 #ifndef FT_DEV_CPU_KERN_H
 #define FT_DEV_CPU_KERN_H
 
+#include "base/half.h"
 #include "dev/tensor.h"
 #include "quant/turbo.h"
 
@@ -52,6 +53,16 @@ typedef struct ft_kern_turbo {
     /* y[rows, group]: what the codes of one group of each row stand for, without its scale */
     void (*values)(float *y, const unsigned char *group, size_t row_bytes, int rows, int n);
 } ft_kern_turbo;
+
+/* The upper halves of the codebook's floats, rounded: their lower and their upper bytes. */
+static inline void ft_turbo_upper(uint8_t low[16], uint8_t high[16], ft_turbo t)
+{
+    for (int i = 0; i < 16; i++) {
+        const uint32_t b = ft_f32_bits(ft_turbo_of(t)->value[i]) + 0x8000;
+        low[i] = (uint8_t)(b >> 16);
+        high[i] = (uint8_t)(b >> 24);
+    }
+}
 
 /* The value in a row that stands at place i of the planes. */
 static inline int ft_turbo_plane(int bits, int i)

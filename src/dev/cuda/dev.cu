@@ -274,8 +274,10 @@ static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
 static bool replay(ft_dev *d, const void *pass)
 {
     ft_cuda *c = (ft_cuda *)d;
+    d->fresh = false;
     if (c->error != cudaSuccess || c->batch.T > GRAPH_ROWS) return false;
     ft_cuda_graph *g = graph_of(c, pass);
+    d->fresh = !g->exec;
     if (g->exec) {
         ft_cuda_check(c, cudaGraphLaunch(g->exec, c->stream), "cudaGraphLaunch");
         return true;

@@ -12,6 +12,8 @@ static inline int32x4_t dot16(int32x4_t acc, int8x16_t a, int8x16_t b)
 
 /* ---- f32 ---- */
 
+enum { W = 4, TILE_ROWS = 4 }; /* of a vector, of a tile of mm */
+
 static float dot(const float *a, const float *b, int n)
 {
     float32x4_t s[4] = {vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0)};
@@ -244,36 +246,7 @@ INLINE void mm_tile(float *c, int ldc, const float *a, int lda, const float *b, 
         vst1q_f32(c + (size_t)i * (size_t)ldc + 4 * j, s[i][j]);
 }
 
-INLINE void mm_rows(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int n,
-                    int k, const int R)
-{
-    int j = 0;
-    for (; j + 16 <= n; j += 16) mm_tile(c + j, ldc, a, lda, b + j, ldb, k, R, 4);
-    for (; j + 4 <= n; j += 4) mm_tile(c + j, ldc, a, lda, b + j, ldb, k, R, 1);
-    for (; j < n; j++)
-        for (int i = 0; i < R; i++) {
-            float *to = c + (size_t)i * (size_t)ldc + j, s = *to;
-            for (int x = 0; x < k; x++)
-                s = ft_fma(a[(size_t)i * (size_t)lda + (size_t)x],
-                           b[(size_t)x * (size_t)ldb + (size_t)j], s);
-            *to = s;
-        }
-}
-
-static void mm(float *c, int ldc, const float *a, int lda, const float *b, int ldb, int m, int n,
-               int k)
-{
-    int i = 0;
-    for (; i + 4 <= m; i += 4)
-        mm_rows(c + (size_t)i * (size_t)ldc, ldc, a + (size_t)i * (size_t)lda, lda, b, ldb, n, k,
-                4);
-    for (; i + 2 <= m; i += 2)
-        mm_rows(c + (size_t)i * (size_t)ldc, ldc, a + (size_t)i * (size_t)lda, lda, b, ldb, n, k,
-                2);
-    if (i < m)
-        mm_rows(c + (size_t)i * (size_t)ldc, ldc, a + (size_t)i * (size_t)lda, lda, b, ldb, n, k,
-                1);
-}
+#include "dev/cpu/kern_mm.h"
 
 static void f16_to_f32(float *y, const unsigned char *x, int n)
 {
@@ -430,7 +403,7 @@ static void sigmoid_mul(float *y, const float *g, int n)
 /* ---- delta net ---- */
 
 typedef float32x4_t vf;
-enum { W = 4, DELTA_V = 8 };
+enum { DELTA_V = 8 };
 
 INLINE vf f_load(const float *p)
 {

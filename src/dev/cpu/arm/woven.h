@@ -202,6 +202,22 @@ INLINE void woven32(float *const *y, const unsigned char *w, size_t group, int r
     }
 }
 
+#include "dev/cpu/arm/q8_rows.h"
+
+/* Q8_0 against any columns; those of a step that verifies drafts by hand. */
+INLINE void woven_q8_0(float *const *y, const unsigned char *w, size_t group, int rows, int k,
+                       const ft_col8 *x, const int n)
+{
+    if (n == 1 || n > 4 || k % 64)
+        woven32(y, w, group, rows, k, x, n, W_Q8_0);
+    else if (n == 2)
+        q8_rows2(y, w, group, rows, k, x);
+    else if (n == 3)
+        q8_rows3(y, w, group, rows, k, x);
+    else
+        q8_rows4(y, w, group, rows, k, x);
+}
+
 /* ---- blocks of 256 ---- */
 
 /* Q4_K and Q5_K: a scale and a minimum for each block. */
@@ -391,7 +407,7 @@ INLINE void woven_book_half(float *const *y, const unsigned char *w, size_t grou
     WOVEN(name, (size_t)(k / 256) * (size_t)shape_of(kind).bytes,                                  \
           pack256(to, from, row_bytes, k, kind), name##_call)
 
-#define q8_0_call(n)    woven32(y, w, group, rows, k, x, n, W_Q8_0)
+#define q8_0_call(n)    woven_q8_0(y, w, group, rows, k, x, n)
 #define q4_0_call(n)    woven32(y, w, group, rows, k, x, n, W_Q4_0)
 #define q5_0_call(n)    woven32(y, w, group, rows, k, x, n, W_Q5_0)
 #define iq4_nl_call(n)  woven32(y, w, group, rows, k, x, n, W_IQ4_NL)

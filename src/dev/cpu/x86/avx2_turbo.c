@@ -88,15 +88,11 @@ INLINE void turbo_dot(const turbo t, float *const *y, const unsigned char *w, si
     }
 }
 
-/* The upper halves of the codebook's floats, rounded, as two tables of bytes. */
+/* The upper halves of the codebook's floats as two tables of bytes. */
 INLINE void turbo_book(vi *low, vi *high, ft_turbo t)
 {
     uint8_t l[16], h[16];
-    for (int i = 0; i < 16; i++) {
-        const uint32_t b = ft_f32_bits(ft_turbo_of(t)->value[i]) + 0x8000;
-        l[i] = (uint8_t)(b >> 16);
-        h[i] = (uint8_t)(b >> 24);
-    }
+    ft_turbo_upper(l, h, t);
     *low = v_book_load(l);
     *high = v_book_load(h);
 }
