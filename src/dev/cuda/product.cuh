@@ -59,6 +59,30 @@ typedef struct ft_product {
                      y */
 } ft_product;
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+/* The same product by exchange: right, and slow. A call, or compiling would be slow too. */
+__device__ __noinline__ static float4 mma_exchange(float4 c, uint4 a, uint32_t b0, uint32_t b1)
+{
+    const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    const uint32_t all[4] = {a.x, a.y, a.z, a.w};
+    float sum[4] = {c.x, c.y, c.z, c.w};
+#pragma unroll
+    for (int k = 0; k < 8; k++) {
+        const int from = k & 3, up = k >> 2;
+        const uint32_t b = __shfl_sync(~0u, up ? b1 : b0, 8 * t + from);
+        const uint32_t d = __shfl_sync(~0u, up ? b1 : b0, 8 * t + 4 + from);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const uint32_t w = __shfl_sync(~0u, all[2 * up + i], 4 * g + from);
+            const float w0 = __uint_as_float(w << 16), w1 = __uint_as_float(w & 0xffff0000u);
+            sum[2 * i] += w0 * __uint_as_float(b << 16) + w1 * __uint_as_float(b & 0xffff0000u);
+            sum[2 * i + 1] += w0 * __uint_as_float(d << 16) + w1 * __uint_as_float(d & 0xffff0000u);
+        }
+    }
+    return make_float4(sum[0], sum[1], sum[2], sum[3]);
+}
+#endif
+
 __device__ __forceinline__ void mma_bf16(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
 {
 #if __CUDA_ARCH__ >= 800
@@ -66,20 +90,10 @@ __device__ __forceinline__ void mma_bf16(float *c, const uint32_t *a, uint32_t b
         "{%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-#else
-    /* the same product by exchange: right, and slow */
-    const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    for (int k = 0; k < 8; k++) {
-        const int from = k & 3, up = k >> 2;
-        const uint32_t b = __shfl_sync(~0u, up ? b1 : b0, 8 * t + from);
-        const uint32_t d = __shfl_sync(~0u, up ? b1 : b0, 8 * t + 4 + from);
-        for (int i = 0; i < 2; i++) {
-            const uint32_t w = __shfl_sync(~0u, a[2 * up + i], 4 * g + from);
-            const float w0 = __uint_as_float(w << 16), w1 = __uint_as_float(w & 0xffff0000u);
-            c[2 * i] += w0 * __uint_as_float(b << 16) + w1 * __uint_as_float(b & 0xffff0000u);
-            c[2 * i + 1] += w0 * __uint_as_float(d << 16) + w1 * __uint_as_float(d & 0xffff0000u);
-        }
-    }
+#elif defined(__CUDA_ARCH__)
+    const float4 r = mma_exchange(make_float4(c[0], c[1], c[2], c[3]),
+                                  make_uint4(a[0], a[1], a[2], a[3]), b0, b1);
+    c[0] = r.x, c[1] = r.y, c[2] = r.z, c[3] = r.w;
 #endif
 }
 

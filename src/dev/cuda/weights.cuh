@@ -34,17 +34,24 @@ __device__ __forceinline__ uint32_t bf2(float lo, float hi)
     return *(const uint32_t *)&v;
 }
 
+/* Two bf16 numbers at a time; cards before 8.0 take the way over f32. */
 __device__ __forceinline__ uint32_t fma2(uint32_t a, uint32_t b, uint32_t c)
 {
+#if __CUDA_ARCH__ >= 800
     const __nv_bfloat162 r = __hfma2(*(const __nv_bfloat162 *)&a, *(const __nv_bfloat162 *)&b,
                                      *(const __nv_bfloat162 *)&c);
     return *(const uint32_t *)&r;
+#else
+    const uint32_t high = 0xffff0000u;
+    return bf2(
+        fmaf(__uint_as_float(a << 16), __uint_as_float(b << 16), __uint_as_float(c << 16)),
+        fmaf(__uint_as_float(a & high), __uint_as_float(b & high), __uint_as_float(c & high)));
+#endif
 }
 
 __device__ __forceinline__ uint32_t mul2(uint32_t a, uint32_t b)
 {
-    const __nv_bfloat162 r = __hmul2(*(const __nv_bfloat162 *)&a, *(const __nv_bfloat162 *)&b);
-    return *(const uint32_t *)&r;
+    return fma2(a, b, 0x80008000u); /* minus zero: the sign of a zero product stays */
 }
 
 /* a * 1 + c: an addition that every card from 8.0 on has */
