@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "cli/bench_way.h"
 #include "cli/cmd.h"
 #include "cli/model_opts.h"
 
@@ -98,22 +99,9 @@ static ft_status measure(bench *b, const ft_llm_params *given, bool drafting, bo
 
 /* ---- results ---- */
 
-static double ratio(double a, double b)
-{
-    return b > 0 ? a / b : 0;
-}
-
 static double speed(const ft_decode_time *t)
 {
     return ratio((double)t->tokens, t->seconds);
-}
-
-static void way_name(char out[16], int way)
-{
-    if (way < 2)
-        snprintf(out, 16, "%s", way ? "governed" : "off");
-    else
-        snprintf(out, 16, "K = %d", way - 1);
 }
 
 static double prompt_rate(const bench *b, int drafting)

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "cli/bench_way.h"
 #include "cli/cmd.h"
 #include "cli/json_text.h"
 #include "cli/model_opts.h"
@@ -149,22 +150,9 @@ static ft_status class_run(bench *b, int class, const char *dir, ft_progress *ba
 
 /* ---- results ---- */
 
-static double ratio(double a, double b)
-{
-    return b > 0 ? a / b : 0;
-}
-
 static double speed(const sum *s)
 {
     return ratio((double)s->tokens, s->seconds);
-}
-
-static void way_name(char out[16], int way)
-{
-    if (way < 2)
-        snprintf(out, 16, "%s", way ? "governed" : "off");
-    else
-        snprintf(out, 16, "K = %d", way - 1);
 }
 
 static json_t *sum_json(const sum *s, const sum *off, int way)

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/mem.h"
+#include "folder.h"
 #include "foretoken.h"
 #include "laws.h"
 
@@ -345,12 +346,12 @@ static void conversation(ft_llm *cold)
 {
     static const char *const asks2[] = {"What does tar do?", "Define river.", "What is 3 + 4?",
                                         "How do I list files by size?"};
-    char dir[] = "/tmp/foretoken-law-jobs-XXXXXX", command[100];
+    char dir[64];
     talk t = {0};
     ft_queue_params p;
     ft_err err;
     ft_buf_init(&t.messages, 1 << 20);
-    if (!mkdtemp(dir)) exit(1);
+    folder_new(dir);
     ft_queue_defaults(&p);
     p.cache_dir = dir;
     p.prefix_bytes = 64 << 20;
@@ -377,8 +378,7 @@ static void conversation(ft_llm *cold)
     ft_llm_close(m);
     ft_llm_stop(cold, true);
     ft_buf_release(&t.messages);
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    if (system(command)) puts(command);
+    if (folder_free(dir)) perror(dir);
 }
 
 /* ---- lanes and vectors ---- */

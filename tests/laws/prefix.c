@@ -3,6 +3,7 @@
  * after a restart, and whatever happens to the files. */
 #define _GNU_SOURCE
 #include "engine/queue.h"
+#include "folder.h"
 #include "kv/save.h"
 #include "laws.h"
 
@@ -279,14 +280,14 @@ static int found_again(const law_model *m, int k, const char *dir, const law_rep
 
 static void restarted(const law_model *m, int k)
 {
-    char dir[] = "/tmp/foretoken-law-prefix-XXXXXX", command[100];
+    char dir[64];
     const ft_engine_params p = params(k, FT_KV_F16);
     const ft_task j = task(k);
     static law_reply cold;
     int32_t a[FIRST], b[SECOND];
     prompts(a, b, m->m->V);
     law_reply_alone(&cold, m, &p, &j, b, SECOND);
-    if (!mkdtemp(dir)) exit(1);
+    folder_new(dir);
     shared(m, k, FT_KV_F16, dir);
     n_files = 0;
     each_file(dir, count_file);
@@ -299,8 +300,7 @@ static void restarted(const law_model *m, int k)
     law(found_again(m, k, dir, &cold) >= 0, "%s: damaged files", m->name);
     each_file(dir, remove_file);
     law(found_again(m, k, dir, &cold) == 0, "%s: found in an empty folder", m->name);
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    if (system(command)) puts(command);
+    if (folder_free(dir)) perror(dir);
 }
 
 /* A folder that cannot be. */

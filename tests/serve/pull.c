@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/sha256.h"
+#include "folder.h"
 #include "unit.h"
 
 #include <microhttpd.h>
@@ -238,8 +239,7 @@ int main(void)
     ft_sha256_init(&s);
     ft_sha256_add(&s, content, FILE_BYTES);
     ft_sha256_hex(&s, sum);
-    snprintf(folder, sizeof folder, "/tmp/ft-pull-XXXXXX");
-    if (!mkdtemp(folder)) return 1;
+    folder_new(folder);
     struct MHD_Daemon *d = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD, 0, NULL, NULL, serve,
                                             NULL, MHD_OPTION_END);
     if (!d) return 1;
@@ -251,7 +251,6 @@ int main(void)
     unsetenv("HF_TOKEN");
     const int rc = cmocka_run_group_tests(tests, NULL, NULL);
     MHD_stop_daemon(d);
-    fresh(NULL);
-    rmdir(folder);
+    folder_free(folder);
     return rc;
 }
