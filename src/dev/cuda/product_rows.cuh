@@ -226,25 +226,29 @@ __device__ __forceinline__ void rows_part(float (&c)[64], rows_ring &r, const ft
 __device__ __forceinline__ void rows_put(const ft_product &p, const block_of &b,
                                          const float (&v)[64])
 {
-    const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, n = b.s->w.n;
     const int o = (b.at * ROWS_TILES + (threadIdx.x >> 5)) * TILE_N + g;
     const float scale = scale_of(*b.s, b.expert);
-    const bool in[2] = {o < b.s->w.n, o + 8 < b.s->w.n};
+    const int first = min(o, n - 1), second = min(o + 8, n - 1);
 #pragma unroll
-    for (int i = 0; i < 16; i += 2) {
-        float *at[4], old[8];
+    for (int part = 0; part < 32; part += 16) {
+        float old[32];
+        if (p.acc) /* all on their way before the first is used */
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-            const int tok = 8 * i + 8 * (j / 2) + 2 * t + j % 2;
-            at[j] = tok < b.n ? b.s->y + (size_t)row_y(p, b, tok) * b.s->rs + o : NULL;
+            for (int k = 0; k < 16; k++) {
+                const int tok = min(4 * (part + k & ~1) + 2 * t + k % 2, b.n - 1);
+                const float *y = b.s->y + (size_t)row_y(p, b, tok) * b.s->rs;
+                old[2 * k] = y[first];
+                old[2 * k + 1] = y[second];
+            }
 #pragma unroll
-            for (int e = 0; e < 2; e++)
-                old[2 * j + e] = p.acc && at[j] && in[e] ? at[j][8 * e] : 0.0f;
-        }
-#pragma unroll
-        for (int j = 0; j < 8; j++) {
-            const float x = v[4 * i + 4 * (j / 4) + j / 2 % 2 + 2 * (j % 2)] * scale;
-            if (at[j / 2] && in[j % 2]) at[j / 2][8 * (j % 2)] = p.acc ? old[j] + x : x;
+        for (int k = 0; k < 16; k++) {
+            const int i = part + k >> 1, tok = 8 * i + 2 * t + k % 2;
+            if (tok >= b.n) continue;
+            float *y = b.s->y + (size_t)row_y(p, b, tok) * b.s->rs + o;
+            const float a = v[4 * i + k % 2] * scale, z = v[4 * i + k % 2 + 2] * scale;
+            if (o < n) y[0] = p.acc ? old[2 * k] + a : a;
+            if (o + 8 < n) y[8] = p.acc ? old[2 * k + 1] + z : z;
         }
     }
 }
