@@ -138,20 +138,34 @@ void ft_job_own(ft_cpu *c, size_t bytes)
 
 /* ---- activations as bytes ---- */
 
+/* Columns [lo, hi) of a row, turned. */
+static void quantise_turned(ft_col8 to, const float *x, int lo, int hi)
+{
+    for (int at = lo; at < hi; at += FT_BLOCK8) {
+        float v[FT_BLOCK8];
+        ft_tq_turn(v, x + at, FT_BLOCK8);
+        for (int i = 0; i < FT_BLOCK8; i += FT_TURNED8) {
+            float top = 0;
+            for (int j = i; j < i + FT_TURNED8; j++) top = FT_MAX(top, fabsf(v[j]));
+            const float by = top > 0 ? 127 / top : 0;
+            int8_t *q = (int8_t *)to.q + at;
+            for (int j = i; j < i + FT_TURNED8; j++) q[j] = (int8_t)rintf(v[j] * by);
+            ((float *)to.d)[(at + i) / FT_TURNED8] = top / 127;
+        }
+    }
+}
+
 /* Columns [lo, hi) of row t. */
 static void quantise_row(const ft_part *p, const ft_rows8 *r, int t, int lo, int hi)
 {
-    enum { PIECE = 256 };
     const ft_col8 to = ft_col8_at(p, r, t);
-    const int step = r->turned ? PIECE : FT_MAX(1, hi - lo);
-    for (int at = lo; at < hi; at += step) {
-        const int b = at / FT_BLOCK8, n = FT_MIN(step, hi - at);
-        const float *x = ft_mat_head(r->x, t, 0) + at;
-        float turned[PIECE];
-        if (r->turned) ft_tq_turn(turned, x, n);
-        p->k->quantise((int8_t *)to.q + at, (float *)to.d + b, (float *)to.s + 2 * b,
-                       (int32_t *)to.t + 2 * b, r->turned ? turned : x, n);
-    }
+    const float *x = ft_mat_head(r->x, t, 0);
+    const int b = lo / FT_BLOCK8;
+    if (r->turned)
+        quantise_turned(to, x, lo, hi);
+    else
+        p->k->quantise((int8_t *)to.q + lo, (float *)to.d + b, (float *)to.s + 2 * b,
+                       (int32_t *)to.t + 2 * b, x + lo, hi - lo);
 }
 
 static void quantise_job(const ft_part *p, const void *args)
@@ -194,9 +208,10 @@ void ft_job_reads8(ft_cpu *c, ft_rows8 r)
 }
 
 /* Room for n activations as bytes, with their scales and sums. */
-static void place_grow(ft_place8 *to, size_t n)
+static void place_grow(ft_place8 *to, size_t n, bool turned)
 {
-    const size_t bytes = ft_rows8_t(n) + n / 16 * sizeof(int32_t);
+    const size_t bytes = turned ? ft_rows8_d(n) + n / FT_TURNED8 * sizeof(float)
+                                : ft_rows8_t(n) + n / 16 * sizeof(int32_t);
     if (bytes <= to->bytes) return;
     ft_free(to->mem);
     to->mem = ft_alloc_aligned(bytes, FT_HOST_ALIGN);
@@ -217,7 +232,7 @@ ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x, const ft_weight *w)
         if (r->used < c->place[best].used) best = i;
     }
     ft_place8 *to = &c->place[best];
-    place_grow(to, (size_t)x.T * (size_t)ft_mat_cols(x));
+    place_grow(to, (size_t)x.T * (size_t)ft_mat_cols(x), turned);
     to->x = x;
     to->valid = true;
     to->turned = turned;
@@ -319,7 +334,7 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
     (void)err;
     const size_t rows = (size_t)l->rows, plain = rows * (size_t)l->k;
     const size_t chosen = rows * (size_t)l->experts * (size_t)l->expert_k;
-    for (int i = 0; i < FT_PLACES8; i++) place_grow(&c->place[i], FT_MAX(plain, chosen));
+    for (int i = 0; i < FT_PLACES8; i++) place_grow(&c->place[i], FT_MAX(plain, chosen), false);
     return FT_OK;
 }
 
