@@ -20,7 +20,7 @@ typedef struct run {
     int n, groups, passes;
     unsigned char **w; /* of each thread */
     float **y;
-    ft_col8 x[COLS];
+    ft_col8 x[COLS], wide[COLS]; /* a scale for 32 activations, and for 256 */
 } run;
 
 /* One group at a time, as a strip of outputs is taken. */
@@ -34,7 +34,8 @@ static void multiply(void *arg, int thread, int threads)
     for (int c = 0; c < COLS; c++) y[c] = r->y[thread] + c * FT_PACK_ROWS * 4;
     for (int i = 0; i < r->passes; i++)
         for (int g = 0; g + 4 <= r->groups; g += 4)
-            p->dot(y, r->w[thread] + (size_t)g * step, step, 4 * p->group, K, r->x, r->n);
+            p->dot(y, r->w[thread] + (size_t)g * step, step, 4 * p->group, K,
+                   p->wide ? r->wide : r->x, r->n);
 }
 
 static double seconds(ft_pool *pool, run *r)
@@ -68,16 +69,26 @@ static void measure(ft_pool *pool, run *r)
     }
 }
 
+static ft_col8 column(const ft_kern *k, const float *x, bool wide)
+{
+    float *d = ft_new_n(float, K / 32), *s = ft_new_n(float, K / 16);
+    int8_t *q = ft_alloc_aligned(K, 64);
+    int32_t *t = ft_alloc_aligned(K / FT_BLOCK8 * FT_ROOM8 * sizeof *t, 64);
+    if (wide)
+        k->quantise_wide(q, d, s, (ft_wide8 *)(void *)t, x, K);
+    else
+        k->quantise(q, d, s, t, x, K);
+    return (ft_col8){q, d, s, t};
+}
+
 static void columns(run *r)
 {
     ft_rng g = {1};
     for (int c = 0; c < COLS; c++) {
-        float x[K], *d = ft_new_n(float, K / 32), *s = ft_new_n(float, K / 16);
-        int8_t *q = ft_alloc_aligned(K, 64);
-        int32_t *t = ft_new_n(int32_t, K / 16);
+        float x[K];
         for (int i = 0; i < K; i++) x[i] = (float)ft_rng_f64(&g) - 0.5f;
-        r->k.quantise(q, d, s, t, x, K);
-        r->x[c] = (ft_col8){q, d, s, t};
+        r->x[c] = column(&r->k, x, false);
+        if (r->k.quantise_wide) r->wide[c] = column(&r->k, x, true);
     }
 }
 

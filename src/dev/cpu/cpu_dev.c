@@ -159,13 +159,16 @@ static void quantise_turned(ft_col8 to, const float *x, int lo, int hi)
 static void quantise_row(const ft_part *p, const ft_rows8 *r, int t, int lo, int hi)
 {
     const ft_col8 to = ft_col8_at(p, r, t);
-    const float *x = ft_mat_head(r->x, t, 0);
-    const int b = lo / FT_BLOCK8;
-    if (r->turned)
-        quantise_turned(to, x, lo, hi);
+    const float *x = ft_mat_head(r->x, t, 0) + lo;
+    const int b = lo / FT_BLOCK8, n = hi - lo;
+    int8_t *q = (int8_t *)to.q + lo;
+    float *d = (float *)to.d + b, *s = (float *)to.s + 2 * b;
+    if (r->form == FT_FORM_TURNED)
+        quantise_turned(to, ft_mat_head(r->x, t, 0), lo, hi);
+    else if (r->form == FT_FORM_WIDE)
+        p->k->quantise_wide(q, d, s, (ft_wide8 *)(void *)to.t + lo / FT_WIDE8, x, n);
     else
-        p->k->quantise((int8_t *)to.q + lo, (float *)to.d + b, (float *)to.s + 2 * b,
-                       (int32_t *)to.t + 2 * b, x + lo, hi - lo);
+        p->k->quantise(q, d, s, (int32_t *)to.t + 2 * b, x, n);
 }
 
 static void quantise_job(const ft_part *p, const void *args)
@@ -185,18 +188,18 @@ static void quantise_job(const ft_part *p, const void *args)
 
 /* The cut of the job that wrote x, if no thread's part of it ends inside a block; else rows where
  * there are enough of them, else columns. */
-static ft_cut quantise_cut(const ft_cpu *c, ft_mat x)
+static ft_cut quantise_cut(const ft_cpu *c, ft_mat x, ft_form8 form)
 {
+    const int block = form == FT_FORM_WIDE ? FT_WIDE8 : FT_BLOCK8;
     const ft_touch of = touch_of(x, false, (ft_cut){0});
-    const ft_cut rows = ft_cut_rows(x), cols = ft_cut_cols(x, FT_BLOCK8);
+    const ft_cut rows = ft_cut_rows(x), cols = ft_cut_cols(x, block);
     for (int i = c->n_touch - 1; i >= 0; i--) {
         const ft_touch *t = &c->touch[i];
         if (!t->write || !overlap(*t, of)) continue;
         if (t->lo != of.lo || t->hi != of.hi || t->rs != of.rs) break;
         if (alike(c, t->cut, rows)) return rows;
         if (alike(c, t->cut, cols)) return cols;
-        if (t->cut.by == FT_CUT_HEADS && x.d % FT_BLOCK8 == 0 && t->cut.n == x.T * x.H)
-            return t->cut;
+        if (t->cut.by == FT_CUT_HEADS && x.d % block == 0 && t->cut.n == x.T * x.H) return t->cut;
         break;
     }
     return x.T >= ft_pool_threads(c->pool) ? rows : cols;
@@ -208,10 +211,9 @@ void ft_job_reads8(ft_cpu *c, ft_rows8 r)
 }
 
 /* Room for n activations as bytes, with their scales and sums. */
-static void place_grow(ft_place8 *to, size_t n, bool turned)
+static void place_grow(ft_place8 *to, size_t n)
 {
-    const size_t bytes = turned ? ft_rows8_d(n) + n / FT_TURNED8 * sizeof(float)
-                                : ft_rows8_t(n) + n / 16 * sizeof(int32_t);
+    const size_t bytes = ft_rows8_t(n) + n / FT_BLOCK8 * FT_ROOM8 * sizeof(int32_t);
     if (bytes <= to->bytes) return;
     ft_free(to->mem);
     to->mem = ft_alloc_aligned(bytes, FT_HOST_ALIGN);
@@ -220,24 +222,26 @@ static void place_grow(ft_place8 *to, size_t n, bool turned)
 
 ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x, const ft_weight *w)
 {
-    const bool turned = ft_tq_is(w->type);
+    const ft_form8 form = ft_tq_is(w->type)                         ? FT_FORM_TURNED
+                          : w->packed && c->kern.pack[w->type].wide ? FT_FORM_WIDE
+                                                                    : FT_FORM_PLAIN;
     int best = 0;
     for (int i = 0; i < FT_PLACES8; i++) {
         ft_place8 *r = &c->place[i];
-        if (r->valid && r->turned == turned && r->x.p == x.p && r->x.T == x.T && r->x.rs == x.rs &&
+        if (r->valid && r->form == form && r->x.p == x.p && r->x.T == x.T && r->x.rs == x.rs &&
             ft_mat_cols(r->x) == ft_mat_cols(x)) {
             r->used = ++c->clock;
-            return (ft_rows8){.x = x, .place = i, .turned = turned};
+            return (ft_rows8){.x = x, .place = i, .form = form};
         }
         if (r->used < c->place[best].used) best = i;
     }
     ft_place8 *to = &c->place[best];
-    place_grow(to, (size_t)x.T * (size_t)ft_mat_cols(x), turned);
+    place_grow(to, (size_t)x.T * (size_t)ft_mat_cols(x));
     to->x = x;
     to->valid = true;
-    to->turned = turned;
+    to->form = form;
     to->used = ++c->clock;
-    const ft_rows8 r = {x, best, turned, quantise_cut(c, x)};
+    const ft_rows8 r = {x, best, form, quantise_cut(c, x, form)};
     ft_job_reads_cut(c, x, r.cut);
     ft_job_touches(c, to, 1, true);
     FT_JOB(c, quantise_job, r);
@@ -334,7 +338,7 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
     (void)err;
     const size_t rows = (size_t)l->rows, plain = rows * (size_t)l->k;
     const size_t chosen = rows * (size_t)l->experts * (size_t)l->expert_k;
-    for (int i = 0; i < FT_PLACES8; i++) place_grow(&c->place[i], FT_MAX(plain, chosen), false);
+    for (int i = 0; i < FT_PLACES8; i++) place_grow(&c->place[i], FT_MAX(plain, chosen));
     return FT_OK;
 }
 

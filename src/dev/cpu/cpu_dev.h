@@ -32,18 +32,23 @@ typedef struct ft_cut {
     int n, grain; /* columns, rows, or rows times heads, as ft_share takes them */
 } ft_cut;
 
+/* How weights want activations as bytes: a scale for 32, one for 256, or turned before as those of
+ * TQ weights are (quant/turbo_weights.h). */
+typedef enum ft_form8 { FT_FORM_PLAIN, FT_FORM_WIDE, FT_FORM_TURNED } ft_form8;
+
 /* Activations as bytes: what they stand for, and which of the device's places holds them. */
 typedef struct ft_rows8 {
     ft_mat x;
     int place;
-    bool turned; /* as TQ weights want them (quant/turbo_weights.h) */
-    ft_cut cut;  /* of the job that makes them */
+    ft_form8 form;
+    ft_cut cut; /* of the job that makes them */
 } ft_rows8;
 
 /* Such a place. Its bytes stay good until x is written again. */
 typedef struct ft_place8 {
     ft_mat x;
-    bool valid, turned;
+    bool valid;
+    ft_form8 form;
     unsigned used; /* when last asked for */
     unsigned char *mem;
     size_t bytes;
@@ -152,14 +157,15 @@ static inline ft_col8 ft_col8_at(const ft_part *p, const ft_rows8 *r, int t)
 {
     const size_t k = (size_t)ft_mat_cols(r->x), n = k * (size_t)r->x.T, at = k * (size_t)t;
     const unsigned char *mem = p->c->place[r->place].mem;
-    if (r->turned)
+    if (r->form == FT_FORM_TURNED)
         return (ft_col8){(const int8_t *)mem + at,
                          (const float *)(const void *)(mem + ft_rows8_d(n)) + at / FT_TURNED8, NULL,
                          NULL};
     return (ft_col8){(const int8_t *)mem + at,
                      (const float *)(const void *)(mem + ft_rows8_d(n)) + at / FT_BLOCK8,
                      (const float *)(const void *)(mem + ft_rows8_s(n)) + at / 16,
-                     (const int32_t *)(const void *)(mem + ft_rows8_t(n)) + at / 16};
+                     (const int32_t *)(const void *)(mem + ft_rows8_t(n)) +
+                         at / FT_BLOCK8 * FT_ROOM8};
 }
 
 /* Rows of activations that a product takes: bytes when the weight's kernel wants them, and always

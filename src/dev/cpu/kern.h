@@ -18,18 +18,29 @@ enum {
     FT_PACK_COLS = 16, /* and of one on packed rows */
     FT_PACK_ROWS = 16, /* most rows of a packed group */
     FT_BLOCK8 = 32,    /* activations that share a scale, */
-    FT_TURNED8 = 4,    /* and turned ones */
+    FT_WIDE8 = 256,    /* or so many, */
+    FT_TURNED8 = 4,    /* or, turned, so few, */
+    FT_ROOM8 = 6,      /* and room for numbers behind FT_BLOCK8 of them */
 };
 
 /* A row of activations as bytes: x[i] = d[i / 32] * q[i]; s[i / 16] is d times the sum of sixteen
  * q, for weights that have a minimum; t[i / 16] is -128 times that sum, for kernels that multiply
- * unsigned bytes (those of Arm leave it alone). A turned row has neither, and d[i / 4]: its values
- * meet a codebook that is rounded too, and both errors together shall stay small. */
+ * unsigned bytes (those of Arm leave it alone, or find ft_wide8 there). A turned row has neither,
+ * and d[i / 4]: its values meet a codebook that is rounded too, and both errors together shall stay
+ * small. */
 typedef struct ft_col8 {
     const int8_t *q;
     const float *d, *s;
     const int32_t *t;
 } ft_col8;
+
+/* What a pack that is `wide` finds at t for each 256 activations, which then share one scale. Sums
+ * of activations come as 128 hi + lo, lo below 128. */
+typedef struct ft_wide8 {
+    int32_t start[8][4];              /* a sum's bias and 128 times those of 32, four times */
+    int8_t sum16[2][16], sum32[2][8]; /* hi, lo */
+    float d, unused[3];
+} ft_wide8;
 
 /* y[c][o] = W[o] . x[c] for `rows` rows of k weights that lie row_bytes apart; n <= FT_COLS, or
  * what the layout says. */
@@ -45,6 +56,7 @@ typedef struct ft_pack {
     size_t (*bytes)(int k); /* of a group */
     void (*rows)(unsigned char *to, const unsigned char *from, size_t row_bytes, int k);
     ft_dot8_fn *dot; /* w: the first group, row_bytes: of a group, rows: a multiple of it */
+    bool wide;       /* activations come from quantise_wide */
 } ft_pack;
 
 /* Rows of a turbo cache. The codes of sixteen bytes at a time come out in planes: the first of each
@@ -100,6 +112,7 @@ typedef struct ft_kern {
     ft_dot8_fn *dot8[FT_TYPE_MAX]; /* NULL: use dotf on the decoded row; TQ: x is turned */
     ft_dotf_fn *dotf[FT_TYPE_MAX]; /* F32, F16, BF16; Q8_0 of caches */
     void (*quantise)(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k);
+    void (*quantise_wide)(int8_t *q, float *d, float *s, ft_wide8 *w, const float *x, int k);
     float (*dot)(const float *a, const float *b, int n);
     float (*sum)(const float *x, int n);
     /* c[m, n] += a[m, k] b[k, n], each output summed in the order of k. */

@@ -90,55 +90,6 @@ INLINE void tile_block(float32x4_t *acc, const int8x16_t *v, float32x4_t s, cons
     few_block(acc, v, s, x, n, b);
 }
 
-INLINE void few_halves(float32x4_t *acc, const int8x16_t *v, float32x4_t s, float32x4_t t,
-                       const ft_col8 *x, const int n, int b)
-{
-    int32x4_t i[8], k[8];
-    UNROLL for (int c = 0; c < n; c++) i[c] = sum_begin();
-    dot_half(i, v, x, n, 32 * b);
-    UNROLL for (int c = 0; c < n; c++) k[c] = sum_begin();
-    dot_half(k, v + 4, x, n, 32 * b + 16);
-    UNROLL for (int c = 0; c < n; c++) acc[c] =
-        vfmaq_n_f32(acc[c], vfmaq_f32(vmulq_f32(sum_end(i[c]), s), sum_end(k[c]), t), x[c].d[b]);
-}
-
-/* Block b, its halves scaled by s and t. */
-INLINE void tile_halves(float32x4_t *acc, const int8x16_t *v, float32x4_t s, float32x4_t t,
-                        const ft_col8 *x, const int n, int b)
-{
-    few_halves(acc, v, s, t, x, n, b);
-}
-
-INLINE float32x4_t less_lane(float32x4_t acc, float32x4_t m, float32x4_t s, const int lane)
-{
-    return lane == 0   ? vfmsq_laneq_f32(acc, m, s, 0)
-           : lane == 1 ? vfmsq_laneq_f32(acc, m, s, 1)
-           : lane == 2 ? vfmsq_laneq_f32(acc, m, s, 2)
-                       : vfmsq_laneq_f32(acc, m, s, 3);
-}
-
-/* The minima of eight blocks from b on. */
-INLINE void tile_min32(float32x4_t *acc, const float32x4_t *m, const ft_col8 *x, const int n, int b)
-{
-    UNROLL for (int c = 0; c < n; c++)
-    {
-        const float *s = x[c].s + 2 * b;
-        const float32x4_t lo = vpaddq_f32(vld1q_f32(s), vld1q_f32(s + 4));
-        const float32x4_t hi = vpaddq_f32(vld1q_f32(s + 8), vld1q_f32(s + 12));
-        UNROLL for (int j = 0; j < 8; j++) acc[c] = less_lane(acc[c], m[j], j < 4 ? lo : hi, j % 4);
-    }
-}
-
-/* The minima of the four halves of two blocks. */
-INLINE void tile_min16(float32x4_t *acc, const float32x4_t *m, const ft_col8 *x, const int n, int b)
-{
-    UNROLL for (int c = 0; c < n; c++)
-    {
-        const float32x4_t s = vld1q_f32(x[c].s + 2 * b);
-        UNROLL for (int j = 0; j < 4; j++) acc[c] = less_lane(acc[c], m[j], s, j);
-    }
-}
-
 #include "dev/cpu/arm/woven.h"
 
 /* Sixteen sums: more than the instruction's latency times its rate. */

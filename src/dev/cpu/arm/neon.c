@@ -273,33 +273,66 @@ static void f32_to_f16(unsigned char *y, const float *x, int n)
 }
 
 /* Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits: conversions are dear. */
-static void quantise(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k)
+/* The largest magnitude of 32 values. */
+INLINE float32x4_t largest(float32x4_t top, const float *x)
+{
+    UNROLL for (int j = 0; j < 8; j++) top = vmaxq_f32(top, vabsq_f32(vld1q_f32(x + 4 * j)));
+    return top;
+}
+
+/* 32 values times inv as bytes; total: what each sixteen of them add up to. */
+INLINE void bytes32(int8_t *q, int total[2], const float *x, float inv)
 {
     const float32x4_t round = vdupq_n_f32(12582912.0f);
-    const int8x16_t one = vdupq_n_s8(1);
+    float32x4_t v[8];
+    UNROLL for (int j = 0; j < 8; j++) v[j] =
+        vaddq_f32(vmulq_n_f32(vld1q_f32(x + 4 * j), inv), round);
+    UNROLL for (int h = 0; h < 2; h++)
+    {
+        const int16x8_t lo =
+            vuzp1q_s16(vreinterpretq_s16_f32(v[4 * h]), vreinterpretq_s16_f32(v[4 * h + 1]));
+        const int16x8_t hi =
+            vuzp1q_s16(vreinterpretq_s16_f32(v[4 * h + 2]), vreinterpretq_s16_f32(v[4 * h + 3]));
+        const int8x16_t out = vuzp1q_s8(vreinterpretq_s8_s16(lo), vreinterpretq_s8_s16(hi));
+        vst1q_s8(q + 16 * h, out);
+        total[h] = vaddvq_s32(dot16(vdupq_n_s32(0), out, vdupq_n_s8(1)));
+    }
+}
+
+static void quantise(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k)
+{
     (void)t;
     for (int b = 0; b < k / FT_BLOCK8; b++, x += FT_BLOCK8, q += FT_BLOCK8) {
-        float32x4_t v[8], top = vdupq_n_f32(0);
-        UNROLL for (int j = 0; j < 8; j++)
-        {
-            v[j] = vld1q_f32(x + 4 * j);
-            top = vmaxq_f32(top, vabsq_f32(v[j]));
-        }
-        const float amax = vmaxvq_f32(top), inv = amax > 0 ? 127.0f / amax : 0;
-        int8x16_t out[2];
-        UNROLL for (int j = 0; j < 8; j++) v[j] = vaddq_f32(vmulq_n_f32(v[j], inv), round);
-        UNROLL for (int h = 0; h < 2; h++)
-        {
-            const int16x8_t lo =
-                vuzp1q_s16(vreinterpretq_s16_f32(v[4 * h]), vreinterpretq_s16_f32(v[4 * h + 1]));
-            const int16x8_t hi = vuzp1q_s16(vreinterpretq_s16_f32(v[4 * h + 2]),
-                                            vreinterpretq_s16_f32(v[4 * h + 3]));
-            out[h] = vuzp1q_s8(vreinterpretq_s8_s16(lo), vreinterpretq_s8_s16(hi));
-            vst1q_s8(q + 16 * h, out[h]);
-        }
+        const float amax = vmaxvq_f32(largest(vdupq_n_f32(0), x));
+        int total[2];
+        bytes32(q, total, x, amax > 0 ? 127.0f / amax : 0);
         d[b] = amax / 127.0f;
-        s[2 * b] = d[b] * (float)vaddvq_s32(dot16(vdupq_n_s32(0), out[0], one));
-        s[2 * b + 1] = d[b] * (float)vaddvq_s32(dot16(vdupq_n_s32(0), out[1], one));
+        s[2 * b] = d[b] * (float)total[0];
+        s[2 * b + 1] = d[b] * (float)total[1];
+    }
+}
+
+static void quantise_wide(int8_t *q, float *d, float *s, ft_wide8 *w, const float *x, int k)
+{
+    for (int b = 0; b < k / FT_BLOCK8; b += 8, x += FT_WIDE8, q += FT_WIDE8, w++) {
+        float32x4_t top = vdupq_n_f32(0);
+        for (int j = 0; j < 8; j++) top = largest(top, x + FT_BLOCK8 * j);
+        const float amax = vmaxvq_f32(top), inv = amax > 0 ? 127.0f / amax : 0;
+        w->d = amax / 127.0f;
+        for (int j = 0; j < 8; j++) {
+            int total[2];
+            bytes32(q + FT_BLOCK8 * j, total, x + FT_BLOCK8 * j, inv);
+            const int sum = total[0] + total[1];
+            vst1q_s32(w->start[j], vdupq_n_s32(0x4b100000 + 128 * sum));
+            w->sum32[0][j] = (int8_t)(sum >> 7);
+            w->sum32[1][j] = (int8_t)(sum & 127);
+            d[b + j] = w->d;
+            for (int h = 0; h < 2; h++) {
+                w->sum16[0][2 * j + h] = (int8_t)(total[h] >> 7);
+                w->sum16[1][2 * j + h] = (int8_t)(total[h] & 127);
+                s[2 * (b + j) + h] = w->d * (float)total[h];
+            }
+        }
     }
 }
 
@@ -469,6 +502,7 @@ void ft_kern_neon(ft_kern *k)
     k->f16_to_f32 = f16_to_f32;
     k->f32_to_f16 = f32_to_f16;
     k->quantise = quantise;
+    k->quantise_wide = quantise_wide;
     k->exp_minus = exp_minus;
     k->silu = silu;
     k->silu_mul = silu_mul;

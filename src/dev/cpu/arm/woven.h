@@ -42,21 +42,6 @@ INLINE void unpack8(int8x16_t *v, const unsigned char *p)
     UNROLL for (int j = 0; j < 8; j++) v[j] = vld1q_s8((const int8_t *)p + 16 * j);
 }
 
-/* 4 (q - 32) */
-INLINE void unpack6(int8x16_t *v, const unsigned char *p)
-{
-    const uint8x16_t upper = vdupq_n_u8(0xfc);
-    UNROLL for (int h = 0; h < 2; h++)
-    {
-        const uint8x16_t a = vld1q_u8(p + 48 * h), b = vld1q_u8(p + 48 * h + 16);
-        const uint8x16_t c = vld1q_u8(p + 48 * h + 32);
-        v[4 * h] = s8(vandq_u8(a, upper));
-        v[4 * h + 1] = s8(vandq_u8(b, upper));
-        v[4 * h + 2] = s8(vandq_u8(c, upper));
-        v[4 * h + 3] = s8(vsliq_n_u8(vsliq_n_u8(vshlq_n_u8(c, 2), b, 4), a, 6));
-    }
-}
-
 /* 8 (q - 16) */
 INLINE void unpack5(int8x16_t *v, const unsigned char *p)
 {
@@ -71,35 +56,6 @@ INLINE void unpack5(int8x16_t *v, const unsigned char *p)
     v[6] = s8(vsliq_n_u8(vshlq_n_u8(b[3], 3), b[2], 5));
     const uint8x16_t two = vbslq_u8(vdupq_n_u8(0x10), vshlq_n_u8(b[1], 2), vshlq_n_u8(b[3], 1));
     v[7] = s8(vandq_u8(vsliq_n_u8(two, b[4], 5), upper));
-}
-
-/* 32 (q - 4) */
-INLINE void unpack3(int8x16_t *v, const unsigned char *p)
-{
-    const uint8x16_t upper = vdupq_n_u8(0xe0);
-    uint8x16_t b[3];
-    UNROLL for (int j = 0; j < 3; j++)
-    {
-        b[j] = vld1q_u8(p + 16 * j);
-        v[2 * j] = s8(vandq_u8(b[j], upper));
-        v[2 * j + 1] = s8(vandq_u8(vshlq_n_u8(b[j], 3), upper));
-    }
-    v[6] = s8(vandq_u8(vsliq_n_u8(vshlq_n_u8(b[2], 4), b[0], 6), upper));
-    v[7] = s8(vsliq_n_u8(vshlq_n_u8(b[2], 5), b[1], 6));
-}
-
-/* 64 (q - 2) */
-INLINE void unpack2(int8x16_t *v, const unsigned char *p)
-{
-    const uint8x16_t upper = vdupq_n_u8(0xc0);
-    UNROLL for (int h = 0; h < 2; h++)
-    {
-        const uint8x16_t b = vld1q_u8(p + 16 * h);
-        v[4 * h] = s8(vandq_u8(b, upper));
-        v[4 * h + 1] = s8(vandq_u8(vshlq_n_u8(b, 2), upper));
-        v[4 * h + 2] = s8(vandq_u8(vshlq_n_u8(b, 4), upper));
-        v[4 * h + 3] = s8(vshlq_n_u8(b, 6));
-    }
 }
 
 /* What sixteen nibbles stand for; all of them, each in four bits. */
@@ -124,13 +80,6 @@ INLINE void unpack4(int8x16_t *v, const unsigned char *p)
     }
 }
 
-/* Two blocks in the nibbles of eight vectors: q of the first, 16 (q - 8) of the second. */
-INLINE void unpack_pair(int8x16_t *v, const unsigned char *p, const int second)
-{
-    const uint8x16_t mask = vdupq_n_u8(second ? 0xf0 : 0x0f);
-    UNROLL for (int j = 0; j < 8; j++) v[j] = s8(vandq_u8(vld1q_u8(p + 16 * j), mask));
-}
-
 INLINE float32x4_t f16x4_at(const unsigned char *p)
 {
     return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
@@ -140,26 +89,6 @@ INLINE float32x4_t f16x4_at(const unsigned char *p)
 INLINE float32x4_t upper_halves(const unsigned char *p)
 {
     return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(p)), 16));
-}
-
-/* Sixteen bytes, less a bias, as four vectors of floats times d, every other one times e. */
-INLINE void scale_bytes(float32x4_t *to, uint8x16_t b, float bias, float32x4_t d, float32x4_t e)
-{
-    const uint8x16_t zero = vdupq_n_u8(0);
-    const uint16x8_t top = vdupq_n_u16(0x4b00); /* the upper half of 2^23 */
-    const float32x4_t base = vdupq_n_f32(8388608.0f + bias);
-    const uint16x8_t lo = vreinterpretq_u16_u8(vzip1q_u8(b, zero));
-    const uint16x8_t hi = vreinterpretq_u16_u8(vzip2q_u8(b, zero));
-    const uint16x8_t w[4] = {vzip1q_u16(lo, top), vzip2q_u16(lo, top), vzip1q_u16(hi, top),
-                             vzip2q_u16(hi, top)};
-    UNROLL for (int j = 0; j < 4; j++) to[j] =
-        vmulq_f32(vsubq_f32(vreinterpretq_f32_u16(w[j]), base), j % 2 ? e : d);
-}
-
-/* An offset of half the codes' range is 128 units of the scale, whatever their size. */
-INLINE void min_offset(float32x4_t *m, float32x4_t s)
-{
-    *m = vfmsq_n_f32(*m, s, 128);
 }
 
 /* ---- blocks of 32 with a scale of their own ---- */
@@ -218,154 +147,7 @@ INLINE void woven_q8_0(float *const *y, const unsigned char *w, size_t group, in
         q8_rows4(y, w, group, rows, k, x);
 }
 
-/* ---- blocks of 256 ---- */
-
-/* Q4_K and Q5_K: a scale and a minimum for each block. */
-INLINE void woven_min(float *const *y, const unsigned char *w, size_t group, int rows, int k,
-                      const ft_col8 *x, const int n, const kind256 t)
-{
-    const shape256 at = shape_of(t);
-    for (int o = 0; o < rows; o += ROWS, w += group) {
-        const unsigned char *p = w;
-        float32x4_t acc[COLS];
-        tile_zero(acc, n);
-        for (int b = 0; b < k / 32; b += 8, p += at.bytes) {
-            const float32x4_t one = f16x4_at(p), dm = f16x4_at(p + 8);
-            const float32x4_t e = vmulq_n_f32(one, t == W_Q4_K ? 1.0f / 16 : 1.0f / 8);
-            const float32x4_t d = t == W_Q4_K ? one : e;
-            float32x4_t s[8], m[8];
-            UNROLL for (int g = 0; g < 2; g++)
-            {
-                scale_bytes(s + 4 * g, vld1q_u8(p + at.scale + 16 * g), 0, d, e);
-                scale_bytes(m + 4 * g, vld1q_u8(p + at.min + 16 * g), 0, dm, dm);
-            }
-            UNROLL for (int j = 0; j < 8; j++) if (t == W_Q5_K || j % 2) min_offset(&m[j], s[j]);
-            tile_min32(acc, m, x, n, b);
-            UNROLL for (int j = 0; j < 8; j++)
-            {
-                int8x16_t v[8];
-                if (t == W_Q4_K)
-                    unpack_pair(v, p + at.code + 128 * (j / 2), j % 2);
-                else
-                    unpack5(v, p + at.code + 80 * j);
-                tile_block(acc, v, s[j], x, n, b + j);
-            }
-        }
-        tile_store(y, o, acc, n);
-    }
-}
-
-/* Q6_K, Q3_K, Q2_K: a scale for each sixteen values, and in Q2_K a minimum. */
-INLINE void woven_half(float *const *y, const unsigned char *w, size_t group, int rows, int k,
-                       const ft_col8 *x, const int n, const kind256 t)
-{
-    const shape256 at = shape_of(t);
-    const float unit = t == W_Q6_K ? 1.0f / 4 : t == W_Q3_K ? 1.0f / 32 : 1.0f / 64;
-    const float bias = t == W_Q6_K ? 128 : t == W_Q3_K ? 32 : 0;
-    for (int o = 0; o < rows; o += ROWS, w += group) {
-        const unsigned char *p = w;
-        float32x4_t acc[COLS];
-        tile_zero(acc, n);
-        for (int b = 0; b < k / 32; b += 8, p += at.bytes) {
-            const float32x4_t d = vmulq_n_f32(f16x4_at(p), unit);
-            for (int g = 0; g < 4; g++) { /* two blocks: their scales are sixteen bytes */
-                float32x4_t s[4], m[4];
-                uint8x16_t sc = vld1q_u8(p + at.scale + 16 * g);
-                if (t == W_Q2_K) {
-                    const float32x4_t dm = f16x4_at(p + 8);
-                    scale_bytes(m, vshrq_n_u8(sc, 4), 0, dm, dm);
-                    sc = vandq_u8(sc, vdupq_n_u8(15));
-                }
-                scale_bytes(s, sc, bias, d, d);
-                if (t == W_Q2_K) {
-                    UNROLL for (int j = 0; j < 4; j++) min_offset(&m[j], s[j]);
-                    tile_min16(acc, m, x, n, b + 2 * g);
-                }
-                UNROLL for (int j = 0; j < 2; j++)
-                {
-                    int8x16_t v[8];
-                    const unsigned char *q = p + at.code + at.block * (2 * g + j);
-                    if (t == W_Q6_K) unpack6(v, q);
-                    if (t == W_Q3_K) unpack3(v, q);
-                    if (t == W_Q2_K) unpack2(v, q);
-                    tile_halves(acc, v, s[2 * j], s[2 * j + 1], x, n, b + 2 * g + j);
-                }
-            }
-        }
-        tile_store(y, o, acc, n);
-    }
-}
-
-static const int8_t book_iq2[16] = {FT_BOOK_IQ2}, book_iq3_xxs[16] = {FT_BOOK_IQ3_XXS},
-                    book_iq3_s[16] = {FT_BOOK_IQ3_S};
-
-INLINE const int8_t *book_of(kind256 t)
-{
-    return t == W_IQ4_XS    ? iq4_steps
-           : t == W_IQ3_XXS ? book_iq3_xxs
-           : t == W_IQ3_S   ? book_iq3_s
-                            : book_iq2;
-}
-
-INLINE float unit_of(kind256 t)
-{
-    return t == W_IQ4_XS || t == W_IQ3_S ? 1 : t == W_IQ3_XXS ? 1.0f / 4 : 1.0f / 8;
-}
-
-/* IQ types: nibbles choose from a book; a scale for each block. */
-INLINE void woven_book(float *const *y, const unsigned char *w, size_t group, int rows, int k,
-                       const ft_col8 *x, const int n, const kind256 t)
-{
-    const shape256 at = shape_of(t);
-    const int8x16_t book = vld1q_s8(book_of(t));
-    for (int o = 0; o < rows; o += ROWS, w += group) {
-        const unsigned char *p = w;
-        float32x4_t acc[COLS];
-        tile_zero(acc, n);
-        for (int b = 0; b < k / 32; b += 8, p += at.bytes) {
-            const float32x4_t d = vmulq_n_f32(f16x4_at(p), unit_of(t));
-            UNROLL for (int g = 0; g < 2; g++)
-            {
-                float32x4_t s[4];
-                scale_bytes(s, vld1q_u8(p + at.scale + 16 * g), t == W_IQ4_XS ? 32 : 0, d, d);
-                UNROLL for (int j = 0; j < 4; j++)
-                {
-                    int8x16_t v[8];
-                    unpack_table(v, p + at.code + 64 * (4 * g + j), book);
-                    tile_block(acc, v, s[j], x, n, b + 4 * g + j);
-                }
-            }
-        }
-        tile_store(y, o, acc, n);
-    }
-}
-
-/* The same with a scale for each sixteen values. */
-INLINE void woven_book_half(float *const *y, const unsigned char *w, size_t group, int rows, int k,
-                            const ft_col8 *x, const int n, const kind256 t)
-{
-    const shape256 at = shape_of(t);
-    const int8x16_t book = vld1q_s8(book_of(t));
-    for (int o = 0; o < rows; o += ROWS, w += group) {
-        const unsigned char *p = w;
-        float32x4_t acc[COLS];
-        tile_zero(acc, n);
-        for (int b = 0; b < k / 32; b += 8, p += at.bytes) {
-            const float32x4_t d = vmulq_n_f32(f16x4_at(p), unit_of(t));
-            for (int g = 0; g < 4; g++) {
-                float32x4_t s[4];
-                scale_bytes(s, vld1q_u8(p + at.scale + 16 * g), 0, d, d);
-                UNROLL for (int j = 0; j < 2; j++)
-                {
-                    int8x16_t v[8];
-                    unpack_table(v, p + at.code + 64 * (2 * g + j), book);
-                    tile_halves(acc, v, s[2 * j], s[2 * j + 1], x, n, b + 2 * g + j);
-                }
-            }
-        }
-        tile_store(y, o, acc, n);
-    }
-}
+#include "dev/cpu/arm/woven_k.h"
 
 /* ---- the table ---- */
 
@@ -404,8 +186,8 @@ INLINE void woven_book_half(float *const *y, const unsigned char *w, size_t grou
     WOVEN(name, (size_t)((k / 32 + 1) / 2) * (size_t)pair32(kind),                                 \
           pack32(to, from, row_bytes, k, kind), name##_call)
 #define WOVEN256(name, kind)                                                                       \
-    WOVEN(name, (size_t)(k / 256) * (size_t)shape_of(kind).bytes,                                  \
-          pack256(to, from, row_bytes, k, kind), name##_call)
+    WOVEN(name, (size_t)(k / 256) * (size_t)bytes256(kind), pack256(to, from, row_bytes, k, kind), \
+          name##_call)
 
 #define q8_0_call(n)    woven_q8_0(y, w, group, rows, k, x, n)
 #define q4_0_call(n)    woven32(y, w, group, rows, k, x, n, W_Q4_0)
@@ -414,17 +196,17 @@ INLINE void woven_book_half(float *const *y, const unsigned char *w, size_t grou
 #define q4_1_call(n)    woven32(y, w, group, rows, k, x, n, W_Q4_1)
 #define q5_1_call(n)    woven32(y, w, group, rows, k, x, n, W_Q5_1)
 #define mxfp4_call(n)   woven32(y, w, group, rows, k, x, n, W_MXFP4)
-#define q4_k_call(n)    woven_min(y, w, group, rows, k, x, n, W_Q4_K)
-#define q5_k_call(n)    woven_min(y, w, group, rows, k, x, n, W_Q5_K)
-#define q6_k_call(n)    woven_half(y, w, group, rows, k, x, n, W_Q6_K)
-#define q3_k_call(n)    woven_half(y, w, group, rows, k, x, n, W_Q3_K)
-#define q2_k_call(n)    woven_half(y, w, group, rows, k, x, n, W_Q2_K)
-#define iq4_xs_call(n)  woven_book(y, w, group, rows, k, x, n, W_IQ4_XS)
-#define iq3_xxs_call(n) woven_book(y, w, group, rows, k, x, n, W_IQ3_XXS)
-#define iq3_s_call(n)   woven_book(y, w, group, rows, k, x, n, W_IQ3_S)
-#define iq2_xxs_call(n) woven_book(y, w, group, rows, k, x, n, W_IQ2_XXS)
-#define iq2_xs_call(n)  woven_book_half(y, w, group, rows, k, x, n, W_IQ2_XS)
-#define iq2_s_call(n)   woven_book_half(y, w, group, rows, k, x, n, W_IQ2_S)
+#define q4_k_call(n)    woven256(y, w, group, rows, k, x, n, W_Q4_K)
+#define q5_k_call(n)    woven256(y, w, group, rows, k, x, n, W_Q5_K)
+#define q6_k_call(n)    woven256(y, w, group, rows, k, x, n, W_Q6_K)
+#define q3_k_call(n)    woven256(y, w, group, rows, k, x, n, W_Q3_K)
+#define q2_k_call(n)    woven256(y, w, group, rows, k, x, n, W_Q2_K)
+#define iq4_xs_call(n)  woven256(y, w, group, rows, k, x, n, W_IQ4_XS)
+#define iq3_xxs_call(n) woven256(y, w, group, rows, k, x, n, W_IQ3_XXS)
+#define iq3_s_call(n)   woven256(y, w, group, rows, k, x, n, W_IQ3_S)
+#define iq2_xxs_call(n) woven256(y, w, group, rows, k, x, n, W_IQ2_XXS)
+#define iq2_xs_call(n)  woven256(y, w, group, rows, k, x, n, W_IQ2_XS)
+#define iq2_s_call(n)   woven256(y, w, group, rows, k, x, n, W_IQ2_S)
 WOVEN32(q8_0, W_Q8_0)
 WOVEN32(q4_0, W_Q4_0)
 WOVEN32(q5_0, W_Q5_0)
@@ -446,24 +228,24 @@ WOVEN256(iq2_s, W_IQ2_S)
 
 static void fill_woven(ft_kern *k)
 {
-    k->pack[FT_Q8_0] = (ft_pack){ROWS, COLS, q8_0_bytes, q8_0_pack, q8_0_dot};
-    k->pack[FT_Q4_0] = (ft_pack){ROWS, COLS, q4_0_bytes, q4_0_pack, q4_0_dot};
-    k->pack[FT_Q5_0] = (ft_pack){ROWS, COLS, q5_0_bytes, q5_0_pack, q5_0_dot};
-    k->pack[FT_IQ4_NL] = (ft_pack){ROWS, COLS, iq4_nl_bytes, iq4_nl_pack, iq4_nl_dot};
-    k->pack[FT_Q4_1] = (ft_pack){ROWS, COLS, q4_1_bytes, q4_1_pack, q4_1_dot};
-    k->pack[FT_Q5_1] = (ft_pack){ROWS, COLS, q5_1_bytes, q5_1_pack, q5_1_dot};
-    k->pack[FT_MXFP4] = (ft_pack){ROWS, COLS, mxfp4_bytes, mxfp4_pack, mxfp4_dot};
-    k->pack[FT_Q4_K] = (ft_pack){ROWS, COLS, q4_k_bytes, q4_k_pack, q4_k_dot};
-    k->pack[FT_Q5_K] = (ft_pack){ROWS, COLS, q5_k_bytes, q5_k_pack, q5_k_dot};
-    k->pack[FT_Q6_K] = (ft_pack){ROWS, COLS, q6_k_bytes, q6_k_pack, q6_k_dot};
-    k->pack[FT_Q3_K] = (ft_pack){ROWS, COLS, q3_k_bytes, q3_k_pack, q3_k_dot};
-    k->pack[FT_Q2_K] = (ft_pack){ROWS, COLS, q2_k_bytes, q2_k_pack, q2_k_dot};
-    k->pack[FT_IQ4_XS] = (ft_pack){ROWS, COLS, iq4_xs_bytes, iq4_xs_pack, iq4_xs_dot};
-    k->pack[FT_IQ3_XXS] = (ft_pack){ROWS, COLS, iq3_xxs_bytes, iq3_xxs_pack, iq3_xxs_dot};
-    k->pack[FT_IQ3_S] = (ft_pack){ROWS, COLS, iq3_s_bytes, iq3_s_pack, iq3_s_dot};
-    k->pack[FT_IQ2_XXS] = (ft_pack){ROWS, COLS, iq2_xxs_bytes, iq2_xxs_pack, iq2_xxs_dot};
-    k->pack[FT_IQ2_XS] = (ft_pack){ROWS, COLS, iq2_xs_bytes, iq2_xs_pack, iq2_xs_dot};
-    k->pack[FT_IQ2_S] = (ft_pack){ROWS, COLS, iq2_s_bytes, iq2_s_pack, iq2_s_dot};
+    k->pack[FT_Q8_0] = (ft_pack){ROWS, COLS, q8_0_bytes, q8_0_pack, q8_0_dot, false};
+    k->pack[FT_Q4_0] = (ft_pack){ROWS, COLS, q4_0_bytes, q4_0_pack, q4_0_dot, false};
+    k->pack[FT_Q5_0] = (ft_pack){ROWS, COLS, q5_0_bytes, q5_0_pack, q5_0_dot, false};
+    k->pack[FT_IQ4_NL] = (ft_pack){ROWS, COLS, iq4_nl_bytes, iq4_nl_pack, iq4_nl_dot, false};
+    k->pack[FT_Q4_1] = (ft_pack){ROWS, COLS, q4_1_bytes, q4_1_pack, q4_1_dot, false};
+    k->pack[FT_Q5_1] = (ft_pack){ROWS, COLS, q5_1_bytes, q5_1_pack, q5_1_dot, false};
+    k->pack[FT_MXFP4] = (ft_pack){ROWS, COLS, mxfp4_bytes, mxfp4_pack, mxfp4_dot, false};
+    k->pack[FT_Q4_K] = (ft_pack){ROWS, COLS, q4_k_bytes, q4_k_pack, q4_k_dot, true};
+    k->pack[FT_Q5_K] = (ft_pack){ROWS, COLS, q5_k_bytes, q5_k_pack, q5_k_dot, true};
+    k->pack[FT_Q6_K] = (ft_pack){ROWS, COLS, q6_k_bytes, q6_k_pack, q6_k_dot, true};
+    k->pack[FT_Q3_K] = (ft_pack){ROWS, COLS, q3_k_bytes, q3_k_pack, q3_k_dot, true};
+    k->pack[FT_Q2_K] = (ft_pack){ROWS, COLS, q2_k_bytes, q2_k_pack, q2_k_dot, true};
+    k->pack[FT_IQ4_XS] = (ft_pack){ROWS, COLS, iq4_xs_bytes, iq4_xs_pack, iq4_xs_dot, true};
+    k->pack[FT_IQ3_XXS] = (ft_pack){ROWS, COLS, iq3_xxs_bytes, iq3_xxs_pack, iq3_xxs_dot, true};
+    k->pack[FT_IQ3_S] = (ft_pack){ROWS, COLS, iq3_s_bytes, iq3_s_pack, iq3_s_dot, true};
+    k->pack[FT_IQ2_XXS] = (ft_pack){ROWS, COLS, iq2_xxs_bytes, iq2_xxs_pack, iq2_xxs_dot, true};
+    k->pack[FT_IQ2_XS] = (ft_pack){ROWS, COLS, iq2_xs_bytes, iq2_xs_pack, iq2_xs_dot, true};
+    k->pack[FT_IQ2_S] = (ft_pack){ROWS, COLS, iq2_s_bytes, iq2_s_pack, iq2_s_dot, true};
 }
 
 #endif

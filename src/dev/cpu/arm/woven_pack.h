@@ -11,8 +11,7 @@
  * A group of four rows holds
  *   blocks of 32    in twos: their scales (four f16 each; four upper halves of floats for MXFP4),
  *                   their minima where there are some, then their codes
- *   blocks of 256   one after the other: four f16 scales, four f16 minima, block scales, block
- *                   minima, the codes; block scales are bytes, biased where the format has signs */
+ *   blocks of 256   one after the other; woven_k.h says how */
 #ifndef FT_DEV_CPU_ARM_WOVEN_PACK_H
 #define FT_DEV_CPU_ARM_WOVEN_PACK_H
 
@@ -20,6 +19,10 @@
 #include "dev/cpu/iq.h"
 
 enum { ROWS = 4 };
+
+/* A sum of a block of 256 begins with the bits of this float: then the whole number in its low bits
+ * is a float at once, as long as it is below 2^20. */
+#define SUM_BIAS 9437184.0f /* 1.125 * 2^23 */
 
 /* ---- codes ---- */
 
@@ -115,7 +118,7 @@ static void pack_codes(unsigned char *to, const uint8_t code[ROWS][32], bits b)
     case BITS2:
         for (int i = 0; i < 32; i++) {
             const int j = i / 16 * 4, at = i % 16;
-            to[i] = (unsigned char)(v[j][at] << 6 | v[j + 1][at] << 4 | v[j + 2][at] << 2 |
+            to[i] = (unsigned char)(v[j][at] << 4 | v[j + 1][at] << 6 | v[j + 2][at] << 2 |
                                     v[j + 3][at]);
         }
         break;
@@ -174,29 +177,53 @@ typedef enum kind256 {
     W_IQ2_S,
 } kind256;
 
-/* Where things lie in a block of 256 of four rows: d at 0, dmin at 8 where there is one. */
+/* Where things lie in a block of 256 of four rows: d and dmin as f16 at 0 and 8, what sums begin
+ * with (woven_k.h) as f32 at 16, then
+ *   scale   upper halves of floats: the whole numbers that scale 32 values, or 16
+ *   min     bytes, where there are minima: those of four blocks of a row lie together
+ *   code    the codes of 32 values at a time */
 typedef struct shape256 {
-    int scale, min, code, block, bytes; /* offsets; bytes of a block of 32 and of all */
+    int scales, mins; /* of a row */
+    bits bits;
 } shape256;
 
 INLINE shape256 shape_of(kind256 t)
 {
     switch (t) {
-    case W_Q4_K: return (shape256){16, 48, 80, 64, 592};
-    case W_Q5_K: return (shape256){16, 48, 80, 80, 720};
-    case W_Q6_K: return (shape256){16, 0, 80, 96, 848};
-    case W_Q3_K: return (shape256){16, 0, 80, 48, 464};
-    case W_Q2_K: return (shape256){16, 0, 80, 32, 336};
+    case W_Q4_K: return (shape256){8, 8, BITS4};
+    case W_Q5_K: return (shape256){8, 8, BITS5};
+    case W_Q6_K: return (shape256){16, 0, BITS6};
+    case W_Q3_K: return (shape256){16, 0, BITS3};
+    case W_Q2_K: return (shape256){16, 16, BITS2};
     case W_IQ2_XS:
-    case W_IQ2_S: return (shape256){16, 0, 80, 64, 592};
-    default: return (shape256){16, 0, 48, 64, 560};
+    case W_IQ2_S: return (shape256){16, 0, BITS4};
+    default: return (shape256){8, 0, BITS4};
     }
+}
+
+enum { SUMS_AT = 16, SCALES_AT = 32 };
+
+INLINE int mins_at(shape256 s)
+{
+    return SCALES_AT + 2 * ROWS * s.scales;
+}
+
+INLINE int codes_at(shape256 s)
+{
+    return mins_at(s) + ROWS * s.mins;
+}
+
+INLINE int bytes256(kind256 t)
+{
+    const shape256 s = shape_of(t);
+    return codes_at(s) + 8 * bits_bytes(s.bits);
 }
 
 /* The codes of block j of each row, then what scales them. */
 
 typedef struct row256 {
-    uint8_t code[8][32], scale[16], min[8];
+    uint8_t code[8][32], min[16];
+    int8_t scale[16];
 } row256;
 
 static void codes_k4(row256 *r, const unsigned char *f, bool five)
@@ -204,13 +231,11 @@ static void codes_k4(row256 *r, const unsigned char *f, bool five)
     const unsigned char *qs = f + (five ? 48 : 16), *m = f + 4;
     for (int b = 0; b < 8; b++) {
         const int lo = b < 4;
-        r->scale[b] = (uint8_t)(lo ? m[b] & 63 : (m[b + 4] & 15) | m[b - 4] >> 6 << 4);
+        r->scale[b] = (int8_t)(lo ? m[b] & 63 : (m[b + 4] & 15) | m[b - 4] >> 6 << 4);
         r->min[b] = (uint8_t)(lo ? m[b + 4] & 63 : m[b + 4] >> 4 | m[b] >> 6 << 4);
         for (int i = 0; i < 32; i++) {
             const int q = qs[32 * (b / 2) + i] >> 4 * (b % 2) & 15;
-            r->code[b][i] = (uint8_t)(five    ? (q | (f[16 + i] >> b & 1) << 4) ^ 16
-                                      : b % 2 ? q ^ 8
-                                              : q);
+            r->code[b][i] = (uint8_t)(five ? (q | (f[16 + i] >> b & 1) << 4) ^ 16 : q ^ 8);
         }
     }
 }
@@ -223,7 +248,7 @@ static void codes_q6_k(row256 *r, const unsigned char *f)
             const int lo = f[64 * n + 32 * (g % 2) + i] >> 4 * (g / 2) & 15;
             r->code[b][i] = (uint8_t)((lo | (f[128 + 32 * n + i] >> 2 * g & 3) << 4) ^ 32);
         }
-    for (int i = 0; i < 16; i++) r->scale[i] = (uint8_t)(f[192 + i] + 128);
+    memcpy(r->scale, f + 192, 16);
 }
 
 static void codes_q3_k(row256 *r, const unsigned char *f)
@@ -234,16 +259,19 @@ static void codes_q3_k(row256 *r, const unsigned char *f)
             r->code[b][i] = (uint8_t)((low | top << 2) ^ 4);
         }
     for (int i = 0; i < 16; i++)
-        r->scale[i] = (uint8_t)((f[96 + i % 8] >> 4 * (i / 8) & 15) |
-                                (f[104 + i % 4] >> 2 * (i / 4) & 3) << 4);
+        r->scale[i] = (int8_t)(((f[96 + i % 8] >> 4 * (i / 8) & 15) |
+                                (f[104 + i % 4] >> 2 * (i / 4) & 3) << 4) -
+                               32);
 }
 
 static void codes_q2_k(row256 *r, const unsigned char *f)
 {
     for (int b = 0; b < 8; b++)
-        for (int i = 0; i < 32; i++)
-            r->code[b][i] = (uint8_t)((f[16 + 32 * (b / 4) + i] >> 2 * (b % 4) & 3) ^ 2);
-    memcpy(r->scale, f, 16);
+        for (int i = 0; i < 32; i++) r->code[b][i] = f[16 + 32 * (b / 4) + i] >> 2 * (b % 4) & 3;
+    for (int i = 0; i < 16; i++) {
+        r->scale[i] = f[i] & 15;
+        r->min[i] = f[i] >> 4;
+    }
 }
 
 static void codes_iq4_xs(row256 *r, const unsigned char *f)
@@ -251,7 +279,8 @@ static void codes_iq4_xs(row256 *r, const unsigned char *f)
     const int high = f[2] | f[3] << 8;
     for (int b = 0; b < 8; b++) {
         for (int i = 0; i < 32; i++) r->code[b][i] = f[8 + 16 * b + i % 16] >> 4 * (i / 16) & 15;
-        r->scale[b] = (uint8_t)((f[4 + b / 2] >> 4 * (b % 2) & 15) | (high >> 2 * b & 3) << 4);
+        r->scale[b] =
+            (int8_t)(((f[4 + b / 2] >> 4 * (b % 2) & 15) | (high >> 2 * b & 3) << 4) - 32);
     }
 }
 
@@ -270,31 +299,29 @@ static void codes_iq(row256 *r, const unsigned char *f, kind256 t)
         if (t == W_IQ2_XS || t == W_IQ2_S)
             memcpy(r->scale + 2 * b, v.scale, sizeof v.scale);
         else
-            r->scale[b] = v.scale[0];
+            r->scale[b] = (int8_t)v.scale[0];
     }
 }
 
-/* Where a file's block has its scale and, where there is one, the scale of its minima. */
+/* Bytes of a file's block, and where it has its scale; that of its minima follows. */
 typedef struct file256 {
-    int bytes, d, scales; /* scales: how many bytes of them */
-    bool mins;
-    bits bits;
+    int bytes, d;
 } file256;
 
 static file256 file_of(kind256 t)
 {
     switch (t) {
-    case W_Q4_K: return (file256){144, 0, 8, true, BITS4};
-    case W_Q5_K: return (file256){176, 0, 8, true, BITS5};
-    case W_Q6_K: return (file256){210, 208, 16, false, BITS6};
-    case W_Q3_K: return (file256){110, 108, 16, false, BITS3};
-    case W_Q2_K: return (file256){84, 80, 16, true, BITS2};
-    case W_IQ4_XS: return (file256){136, 0, 8, false, BITS4};
-    case W_IQ3_XXS: return (file256){98, 0, 8, false, BITS4};
-    case W_IQ3_S: return (file256){110, 0, 8, false, BITS4};
-    case W_IQ2_XXS: return (file256){66, 0, 8, false, BITS4};
-    case W_IQ2_XS: return (file256){74, 0, 16, false, BITS4};
-    default: return (file256){82, 0, 16, false, BITS4};
+    case W_Q4_K: return (file256){144, 0};
+    case W_Q5_K: return (file256){176, 0};
+    case W_Q6_K: return (file256){210, 208};
+    case W_Q3_K: return (file256){110, 108};
+    case W_Q2_K: return (file256){84, 80};
+    case W_IQ4_XS: return (file256){136, 0};
+    case W_IQ3_XXS: return (file256){98, 0};
+    case W_IQ3_S: return (file256){110, 0};
+    case W_IQ2_XXS: return (file256){66, 0};
+    case W_IQ2_XS: return (file256){74, 0};
+    default: return (file256){82, 0};
     }
 }
 
@@ -311,14 +338,19 @@ static void codes_of(kind256 t, row256 *r, const unsigned char *f)
     }
 }
 
-/* Two blocks of Q4_K in the nibbles of eight vectors. */
-static void pack_pair(unsigned char *to, const uint8_t a[ROWS][32], const uint8_t b[ROWS][32])
+/* What scales row r of a block: its whole numbers, their sum times that of SUM_BIAS, minima. */
+static void pack_scales(unsigned char *to, const row256 *row, int r, shape256 at)
 {
-    uint8_t lo[8][16], hi[8][16];
-    weave(lo, a);
-    weave(hi, b);
-    for (int i = 0; i < 128; i++)
-        to[i] = (unsigned char)(lo[i / 16][i % 16] | hi[i / 16][i % 16] << 4);
+    float sum = 0;
+    for (int j = 0; j < at.scales; j++) {
+        const float scale = row->scale[j];
+        const uint16_t half = (uint16_t)(ft_f32_bits(scale) >> 16);
+        memcpy(to + SCALES_AT + 2 * (ROWS * j + r), &half, sizeof half);
+        sum -= SUM_BIAS * scale;
+    }
+    memcpy(to + SUMS_AT + (int)sizeof sum * r, &sum, sizeof sum);
+    for (int j = 0; j < at.mins; j++)
+        to[mins_at(at) + 4 * ROWS * (j / 4) + 4 * r + j % 4] = row->min[j];
 }
 
 static void pack256(unsigned char *to, const unsigned char *from, size_t row_bytes, int k,
@@ -326,22 +358,18 @@ static void pack256(unsigned char *to, const unsigned char *from, size_t row_byt
 {
     const shape256 at = shape_of(t);
     const file256 file = file_of(t);
-    for (int s = 0; s < k / 256; s++, to += at.bytes, from += file.bytes) {
-        row256 row[ROWS];
+    for (int s = 0; s < k / 256; s++, to += bytes256(t), from += file.bytes) {
         uint8_t code[8][ROWS][32];
         weave_bytes(to, from + file.d, row_bytes, 2);
-        if (file.mins) weave_bytes(to + 8, from + file.d + 2, row_bytes, 2);
+        if (at.mins) weave_bytes(to + 8, from + file.d + 2, row_bytes, 2);
         for (int r = 0; r < ROWS; r++) {
-            codes_of(t, &row[r], from + (size_t)r * row_bytes);
-            for (int j = 0; j < file.scales; j++) to[at.scale + ROWS * j + r] = row[r].scale[j];
-            for (int j = 0; at.min && j < 8; j++) to[at.min + ROWS * j + r] = row[r].min[j];
-            for (int j = 0; j < 8; j++) memcpy(code[j][r], row[r].code[j], 32);
+            row256 row;
+            codes_of(t, &row, from + (size_t)r * row_bytes);
+            pack_scales(to, &row, r, at);
+            for (int j = 0; j < 8; j++) memcpy(code[j][r], row.code[j], 32);
         }
         for (int j = 0; j < 8; j++)
-            if (t != W_Q4_K)
-                pack_codes(to + at.code + at.block * j, code[j], file.bits);
-            else if (j % 2)
-                pack_pair(to + at.code + 128 * (j / 2), code[j - 1], code[j]);
+            pack_codes(to + codes_at(at) + bits_bytes(at.bits) * j, code[j], at.bits);
     }
 }
 

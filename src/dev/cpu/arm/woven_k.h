@@ -1,0 +1,247 @@
+/* dev/cpu/arm/woven_k.h - woven weights in blocks of 256 against activations that have one scale
+ * for as many values (ft_wide8 in kern.h). For woven.h.
+ *
+ * With one scale for both, a block of 256 is a sum of whole numbers: scale times product of bytes,
+ * for each 32 values or each 16. The products come out of SDOT with the bits of SUM_BIAS below
+ * them, which makes them floats without a conversion, and one multiply-add takes them into the
+ * block's sum; what the biases add up to is known when weights are packed, and the block's sum
+ * begins with its negative. That sum is rounded in units of 2^-24 of the bias and not of itself:
+ * codes are multiplied by their highest bits' place (16 for a nibble), so that this is a hundredth
+ * of what rounding activations to bytes costs. Codes are signed then; where the format has them
+ * unsigned, sums begin with what the offset makes of the activations.
+ *
+ * Minima are bytes, and so are the two halves of what 32 activations add up to: SDOT again.
+ *
+ * pin() and volatile keep instructions in the order they are written in: columns take turns, codes
+ * are unpacked between the products of those before. Compilers put the products of a column one
+ * behind the other, where each waits for the one before. */
+#ifndef FT_DEV_CPU_ARM_WOVEN_K_H
+#define FT_DEV_CPU_ARM_WOVEN_K_H
+
+#include "dev/cpu/arm/woven_pack.h"
+
+#define pin(v) __asm__ volatile("" : : "w"(v))
+/* From memory at this place: a copy of a register would take a turn of the units that multiply. */
+#define load_here(v, p)                                                                            \
+    __asm__ volatile("ldr %q0, %1" : "=w"(v) : "m"(*(const char(*)[16])(const void *)(p)))
+
+/* The sums of minima begin with an eighth of a bias's bits: they are moved up once. */
+enum { MIN_SHIFT = 7 };
+static const int32_t min_start[4] = {0x4b400000 >> MIN_SHIFT, 0x4b400000 >> MIN_SHIFT,
+                                     0x4b400000 >> MIN_SHIFT, 0x4b400000 >> MIN_SHIFT};
+static const int32_t bias_start[4] = {0x4b100000, 0x4b100000, 0x4b100000, 0x4b100000};
+
+static const int8_t book_iq2[16] = {FT_BOOK_IQ2}, book_iq3_xxs[16] = {FT_BOOK_IQ3_XXS},
+                    book_iq3_s[16] = {FT_BOOK_IQ3_S};
+
+/* ---- codes ---- */
+
+INLINE bool has_book(kind256 t)
+{
+    return t >= W_IQ4_XS;
+}
+
+/* Books of small numbers are taken times a power of two. */
+INLINE int8x16_t book_of(kind256 t)
+{
+    return t == W_IQ4_XS    ? vld1q_s8(iq4_steps)
+           : t == W_IQ3_XXS ? vshlq_n_s8(vld1q_s8(book_iq3_xxs), 1)
+           : t == W_IQ3_S   ? vshlq_n_s8(vld1q_s8(book_iq3_s), 3)
+                            : vshlq_n_s8(vld1q_s8(book_iq2), 1);
+}
+
+/* One over what codes are multiplied by. */
+INLINE float unit_of(kind256 t)
+{
+    switch (t) {
+    case W_Q4_K:
+    case W_Q2_K: return 1.0f / 16;
+    case W_Q5_K: return 1.0f / 8;
+    case W_Q6_K: return 1.0f / 4;
+    case W_Q3_K: return 1.0f / 32;
+    case W_IQ4_XS: return 1;
+    case W_IQ3_S:
+    case W_IQ3_XXS: return 1.0f / 8;
+    default: return 1.0f / 16;
+    }
+}
+
+/* Codes whose sums begin with the activations': they are unsigned in the file. */
+INLINE bool has_offset(kind256 t)
+{
+    return t == W_Q4_K || t == W_Q5_K;
+}
+
+/* The bits of a code in its byte. */
+INLINE uint8x16_t mask_of(kind256 t)
+{
+    return vdupq_n_u8(t == W_Q6_K   ? 0xfc
+                      : t == W_Q5_K ? 0xf8
+                      : t == W_Q3_K ? 0xe0
+                      : t == W_Q2_K ? 0x30
+                      : has_book(t) ? 0x0f
+                                    : 0xf0);
+}
+
+INLINE uint8x16_t code6(const uint8x16_t *b, const int e, uint8x16_t mask)
+{
+    const uint8x16_t *h = b + e / 4 * 3;
+    if (e % 4 < 3) return vandq_u8(h[e % 4], mask);
+    return vsliq_n_u8(vsliq_n_u8(vshlq_n_u8(h[2], 2), h[1], 4), h[0], 6);
+}
+
+INLINE uint8x16_t code5(const uint8x16_t *b, const int e, uint8x16_t mask)
+{
+    if (e < 5) return vandq_u8(b[e], mask);
+    if (e == 5) return vsliq_n_u8(vshlq_n_u8(b[1], 3), b[0], 5);
+    if (e == 6) return vsliq_n_u8(vshlq_n_u8(b[3], 3), b[2], 5);
+    const uint8x16_t two = vbslq_u8(vdupq_n_u8(0x10), vshlq_n_u8(b[1], 2), vshlq_n_u8(b[3], 1));
+    return vandq_u8(vsliq_n_u8(two, b[4], 5), mask);
+}
+
+INLINE uint8x16_t code3(const uint8x16_t *b, const int e, uint8x16_t mask)
+{
+    if (e == 6) return vandq_u8(vsliq_n_u8(vshlq_n_u8(b[2], 4), b[0], 6), mask);
+    if (e == 7) return vsliq_n_u8(vshlq_n_u8(b[2], 5), b[1], 6);
+    return vandq_u8(e % 2 ? vshlq_n_u8(b[e / 2], 3) : b[e / 2], mask);
+}
+
+INLINE uint8x16_t code2(const uint8x16_t *b, const int e, uint8x16_t mask)
+{
+    const uint8x16_t v = b[e / 4];
+    return vandq_u8(e % 4 == 0   ? v
+                    : e % 4 == 1 ? vshrq_n_u8(v, 2)
+                    : e % 4 == 2 ? vshlq_n_u8(v, 2)
+                                 : vshlq_n_u8(v, 4),
+                    mask);
+}
+
+/* Vector e of the eight of a block, of its stored bytes. */
+INLINE int8x16_t code_of(const uint8x16_t *b, const int e, uint8x16_t mask, int8x16_t book,
+                         const kind256 t)
+{
+    if (has_book(t))
+        return vqtbl1q_s8(book, e < 4 ? vandq_u8(b[e], mask) : vshrq_n_u8(b[e - 4], 4));
+    if (t == W_Q4_K) return s8(e < 4 ? vshlq_n_u8(b[e], 4) : vandq_u8(b[e - 4], mask));
+    return s8(t == W_Q6_K   ? code6(b, e, mask)
+              : t == W_Q5_K ? code5(b, e, mask)
+              : t == W_Q3_K ? code3(b, e, mask)
+                            : code2(b, e, mask));
+}
+
+/* ---- sums ---- */
+
+typedef struct cols256 {
+    const int8_t *q[COLS];
+    const ft_wide8 *w[COLS];
+} cols256;
+
+/* i[c] += a vector of codes times lane j of n columns' bytes, in turns */
+INLINE void dots(int32x4_t *i, int8x16_t v, const int8x16_t *q, const int n, const int j)
+{
+    UNROLL for (int c = 0; c < n; c++) __asm__ volatile("sdot %0.4s, %1.16b, %2.4b[%3]" :
+                                                        "+w"(i[c]) : "w"(v), "w"(q[c]), "i"(j));
+}
+
+/* a[c] += i[c] f */
+INLINE void add_products(float32x4_t *a, const int32x4_t *i, float32x4_t f, const int n)
+{
+    UNROLL for (int c = 0; c < n;
+                c++) __asm__ volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(a[c]) : "w"(i[c]), "w"(f));
+}
+
+/* Scale i of a block of 256. */
+INLINE float32x4_t scale256(const unsigned char *p, const int i)
+{
+    const uint16x8_t v = vld1q_u16((const uint16_t *)(const void *)(p + SCALES_AT) + i / 2 * 8);
+    const uint16x8_t zero = vdupq_n_u16(0);
+    return vreinterpretq_f32_u16(i % 2 ? vzip2q_u16(zero, v) : vzip1q_u16(zero, v));
+}
+
+/* a[c] += the products of block j, each 32 or 16 of them times their scale */
+INLINE void block256(float32x4_t *a, const unsigned char *p, const cols256 *x, const int n,
+                     const int j, const kind256 t)
+{
+    const shape256 at = shape_of(t);
+    const int stored = bits_bytes(at.bits) / 16, run = at.scales == 16 ? 4 : 8;
+    const int8x16_t book = book_of(t);
+    const uint8x16_t mask = mask_of(t);
+    uint8x16_t b[8];
+    int8x16_t v, next, q[COLS];
+    int32x4_t i[COLS];
+    UNROLL for (int e = 0; e < stored; e++)
+        load_here(b[e], p + codes_at(at) + 16 * (stored * j + e));
+    next = code_of(b, 0, mask, book, t);
+    pin(next);
+    UNROLL for (int e = 0; e < 8; e++)
+    {
+        v = next;
+        if (e < 7) {
+            next = code_of(b, e + 1, mask, book, t);
+            pin(next);
+        }
+        if (e % 4 == 0)
+            UNROLL for (int c = 0; c < n; c++) load_here(q[c], x->q[c] + 32 * j + 4 * e);
+        if (e % run == 0)
+            UNROLL for (int c = 0; c < n; c++)
+                load_here(i[c], has_offset(t) ? x->w[c]->start[j] : bias_start);
+        dots(i, v, q, n, e % 4);
+        if (e % run == run - 1) add_products(a, i, scale256(p, (8 * j + e) / run), n);
+    }
+}
+
+/* m[c]: the sum of minima times what the activations below them add up to */
+INLINE void mins256(float32x4_t *m, const unsigned char *p, const cols256 *x, const int n,
+                    const kind256 t)
+{
+    const shape256 at = shape_of(t);
+    const int parts = at.mins / 4;
+    int8x16_t q[COLS], v[4];
+    int32x4_t i[COLS];
+    UNROLL for (int e = 0; e < parts; e++) v[e] =
+        vld1q_s8((const int8_t *)p + mins_at(at) + 16 * e);
+    UNROLL for (int c = 0; c < n; c++) load_here(i[c], min_start);
+    UNROLL for (int h = 0; h < 2; h++)
+    {
+        UNROLL for (int c = 0; c < n; c++)
+            load_here(q[c], parts == 2 ? x->w[c]->sum32[0] : x->w[c]->sum16[h]);
+        UNROLL for (int e = 0; e < parts; e++) dots(i, v[e], q, n, parts == 2 ? 2 * h + e : e);
+        if (h == 0) UNROLL for (int c = 0; c < n; c++) i[c] = vshlq_n_s32(i[c], MIN_SHIFT);
+    }
+    UNROLL for (int c = 0; c < n; c++) m[c] =
+        vsubq_f32(vreinterpretq_f32_s32(i[c]), vdupq_n_f32(12582912.0f));
+}
+
+INLINE void woven256(float *const *y, const unsigned char *w, size_t group, int rows, int k,
+                     const ft_col8 *x, const int n, const kind256 t)
+{
+    for (int o = 0; o < rows; o += ROWS, w += group) {
+        const unsigned char *p = w;
+        float32x4_t acc[COLS];
+        cols256 at;
+        UNROLL for (int c = 0; c < n; c++)
+        {
+            acc[c] = vdupq_n_f32(0);
+            at.q[c] = x[c].q;
+            at.w[c] = (const ft_wide8 *)(const void *)x[c].t;
+        }
+        for (int b = 0; b < k / 256; b++, p += bytes256(t)) {
+            float32x4_t a[COLS], m[COLS];
+            UNROLL for (int c = 0; c < n; c++) load_here(a[c], p + SUMS_AT);
+            UNROLL for (int j = 0; j < 8; j++) block256(a, p, &at, n, j, t);
+            if (shape_of(t).mins) mins256(m, p, &at, n, t);
+            const float32x4_t d = vmulq_n_f32(f16x4_at(p), unit_of(t)), dm = f16x4_at(p + 8);
+            UNROLL for (int c = 0; c < n; c++)
+            {
+                float32x4_t r = vmulq_f32(a[c], d);
+                if (shape_of(t).mins) r = vfmsq_f32(r, m[c], dm);
+                acc[c] = vfmaq_n_f32(acc[c], r, at.w[c]->d);
+                at.q[c] += 256;
+                at.w[c]++;
+            }
+        }
+        UNROLL for (int c = 0; c < n; c++) vst1q_f32(y[c] + o, acc[c]);
+    }
+}
+
+#endif
