@@ -125,10 +125,20 @@ __device__ __forceinline__ void split_bf16(float x, __nv_bfloat16 &hi, __nv_bflo
     lo = __float2bfloat16_rn(isfinite(x) ? rest : 0.0f);
 }
 
-/* Where value c of row t lies in plane 0 of a shadow of T rows; plane 1 is shadow_plane behind. */
-__device__ __forceinline__ size_t shadow_at(int T, int t, int c)
+/* Shadows of many rows (ft_cuda_wide) have the 64 columns of a unit as product_rows.cuh wants them
+ * in shared memory: of each 32, columns 8 i + j (i < 4, j < 8) stand in the order (j / 2, i, j %
+ * 2), which makes a tensor core's sixteen neighbours; and the eight pieces of 16 bytes are swizzled
+ * by the row. Pairs of columns stay together. */
+__device__ __forceinline__ int wide_column(int t, int c)
 {
-    return ((size_t)(c >> 6) * T + t) * 64 + (c & 63);
+    const int piece = c >> 3 & 4 | c >> 1 & 3;
+    return (piece ^ (t & 7)) << 3 | c >> 2 & 6 | c & 1;
+}
+
+/* Where value c of row t lies in plane 0 of a shadow of T rows; plane 1 is shadow_plane behind. */
+__device__ __forceinline__ size_t shadow_at(int T, bool wide, int t, int c)
+{
+    return ((size_t)(c >> 6) * T + t) * 64 + (wide ? wide_column(t, c & 63) : c & 63);
 }
 
 __host__ __device__ __forceinline__ size_t shadow_plane(int T, int k)

@@ -41,7 +41,7 @@ typedef enum ft_cuda_place {
 enum { FT_CUDA_SHADOWS = 6, FT_CUDA_GRAPHS = 256, FT_CUDA_STAGES = 4, FT_CUDA_KERNELS = 256 };
 
 /* bf16 planes of a matrix x[T, k]: [plane][k / 64][T][64], k rounded up to a multiple of 64 and
- * filled with zeros. */
+ * filled with zeros. The order of the 64 depends on ft_cuda_wide. */
 typedef struct ft_shadow {
     ft_mat x;
     bool valid;
@@ -100,6 +100,12 @@ typedef struct ft_cuda {
     cudaError_t error; /* the first fault; nothing is launched on purpose after it */
     const char *where; /* what was being done */
 } ft_cuda;
+
+/* Whether T rows are many: products of them run on warpgroups then. */
+static inline bool ft_cuda_wide(const ft_cuda *c, int T)
+{
+    return c->cc == 90 && T > 64;
+}
 
 /* Remembers the first fault. */
 void ft_cuda_check(ft_cuda *c, cudaError_t e, const char *where);

@@ -3,15 +3,23 @@
 #include "dev/cuda/product.cuh"
 
 /* Both planes of x; columns behind its width are zeros. A thread has eight of a row. */
-static __global__ void shadow_kernel(uint16_t *s, size_t plane, ft_mat x, int k, int eights)
+static __global__ void shadow_kernel(uint16_t *s, size_t plane, ft_mat x, int k, int eights,
+                                     bool wide)
 {
     after_last();
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= eights * x.T) return;
     const int t = i / eights, c = i % eights * 8;
     const float *in = x.p + (size_t)t * x.rs;
-    const size_t at = shadow_at(x.T, t, c);
-    for (int j = 0; j < 8; j++) shadow_put(s, plane, at + j, c + j < k ? in[c + j] : 0.0f);
+    for (int j = 0; j < 8; j++)
+        shadow_put(s, plane, shadow_at(x.T, wide, t, c + j), c + j < k ? in[c + j] : 0.0f);
+}
+
+static void make_shadow(ft_cuda *c, uint16_t *s, ft_mat x, bool wide)
+{
+    const int k = ft_mat_cols(x), eights = (k + 63) / 64 * 8;
+    FT_LAUNCH_NEXT(c, shadow_kernel, ft_blocks((size_t)eights * x.T, 128), 128, 0, s,
+                   shadow_plane(x.T, k), x, k, eights, wide);
 }
 
 const uint16_t *ft_product_x(ft_cuda *c, ft_mat x)
@@ -19,11 +27,13 @@ const uint16_t *ft_product_x(ft_cuda *c, ft_mat x)
     bool found;
     assert(x.hs == x.d || x.H == 1);
     uint16_t *s = ft_cuda_shadow(c, x, &found);
-    if (!s || found) return s;
-    const int k = ft_mat_cols(x), eights = (k + 63) / 64 * 8;
-    FT_LAUNCH_NEXT(c, shadow_kernel, ft_blocks((size_t)eights * x.T, 128), 128, 0, s,
-                   shadow_plane(x.T, k), x, k, eights);
+    if (s && !found) make_shadow(c, s, x, ft_cuda_wide(c, x.T));
     return s;
+}
+
+void ft_product_narrow(ft_cuda *c, uint16_t *p, ft_mat x)
+{
+    make_shadow(c, p, x, false);
 }
 
 ft_seg ft_product_seg(const ft_cuda *c, const ft_weight *w, float *y, int rs)
@@ -63,13 +73,12 @@ void ft_product_run(ft_cuda *c, ft_product *p, ft_type type, int tokens, int ite
     }
 }
 
-/* Rows that a block takes at a time. The kernel for many rows wants a card with 227 KB of shared
- * memory a block. */
+/* Rows that a block takes at a time. */
 int ft_product_tokens(const ft_cuda *c, int rows)
 {
     if (rows <= 8) return 8;
     if (rows <= 16) return 16;
-    return rows <= 64 || c->smem < (228u - 1u) * 1024u ? 64 : ROWS_TOKENS;
+    return ft_cuda_wide(c, rows) ? ROWS_TOKENS : 64;
 }
 
 /* Products of x: the segments are filled in by the caller. */

@@ -250,14 +250,14 @@ static __global__ void combine_kernel(ft_mat y, const float *part, ft_route r, b
 
 /* act(gate) * up where the two could not share a launch: tmp's halves, and the planes of the
  * result. */
-static __global__ void join_kernel(ft_mat tmp, int F, int act, uint16_t *s, size_t plane)
+static __global__ void join_kernel(ft_mat tmp, int F, int act, uint16_t *s, size_t plane, bool wide)
 {
     after_last();
-    const int i = blockIdx.x, wide = (F + 63) / 64 * 64;
-    for (int f = blockIdx.y * blockDim.x + threadIdx.x; f < wide; f += blockDim.x * gridDim.y) {
+    const int i = blockIdx.x, cols = (F + 63) / 64 * 64;
+    for (int f = blockIdx.y * blockDim.x + threadIdx.x; f < cols; f += blockDim.x * gridDim.y) {
         const float *g = tmp.p + (size_t)i * tmp.rs;
         const float v = f < F ? act_of(g[f], act) * g[F + f] : 0.0f;
-        shadow_put(s, plane, shadow_at(tmp.T, i, f), v);
+        shadow_put(s, plane, shadow_at(tmp.T, wide, i, f), v);
     }
 }
 
@@ -302,7 +302,7 @@ static void hidden_apart(ft_cuda *c, const ft_experts *e, const ft_product *base
         ft_product_run(c, &p, w[i]->type, tokens, items);
     }
     FT_LAUNCH_NEXT(c, join_kernel, dim3((unsigned)tmp.T, ft_blocks((size_t)e->F, 256)), 256, 0, tmp,
-                   e->F, (int)e->act, h, plane);
+                   e->F, (int)e->act, h, plane, tokens == ROWS_TOKENS);
 }
 
 /* Whether an expert's pair of matrices can be multiplied in one launch. */
@@ -327,16 +327,20 @@ static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_
 {
     const int T = x.T, n = T * r.K, D = e->down.n, F = e->F, rows = n + (sh ? T : 0);
     const int tokens = item_tokens(c, n, e->E);
-    const uint16_t *xs = ft_product_x(c, x);
+    /* many rows in all, and few of each expert */
+    const bool narrow = ft_cuda_wide(c, T) && tokens < ROWS_TOKENS;
     plan p;
     float *part =
         (float *)ft_cuda_scratch(c, FT_PLACE_MOE, sizeof(float) * (size_t)rows * (size_t)D);
-    const size_t plane = shadow_plane(rows, F);
-    uint16_t *h = (uint16_t *)ft_cuda_scratch(c, FT_PLACE_MOE_HIDDEN, 2 * plane * sizeof(uint16_t));
+    const size_t plane = shadow_plane(rows, F), x_plane = shadow_plane(T, ft_mat_cols(x));
+    uint16_t *h = (uint16_t *)ft_cuda_scratch(
+        c, FT_PLACE_MOE_HIDDEN, 2 * (plane + (narrow ? x_plane : 0)) * sizeof(uint16_t));
+    const uint16_t *xs = narrow ? h + 2 * plane : ft_product_x(c, x);
     if (!xs || !part || !h || !plan_place(c, &p, n, e->E, tokens)) return;
+    if (narrow) ft_product_narrow(c, h + 2 * plane, x);
     if (c->planned != r.id) FT_LAUNCH_NEXT(c, plan_kernel, 1, PLAN_THREADS, 0, p, r.id, n, tokens);
 
-    ft_product up = over(p, xs, shadow_plane(T, ft_mat_cols(x)), T, r.K);
+    ft_product up = over(p, xs, x_plane, T, r.K);
     ft_product down = over(p, h, plane, rows, 1);
     down.seg[0] = ft_product_seg(c, &e->down, part, D);
     down.n_seg = 1;

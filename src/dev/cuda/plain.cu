@@ -7,22 +7,24 @@ typedef struct out_shadow {
     uint16_t *p;
     size_t plane;
     int T;
+    bool wide;
 } out_shadow;
 
 static out_shadow shadow_of(ft_cuda *c, ft_mat y)
 {
     if (y.H > 1 && y.hs != y.d) {
         ft_cuda_wrote(c, y);
-        return out_shadow{NULL, 0, 0};
+        return out_shadow{};
     }
-    return out_shadow{ft_cuda_wrote_both(c, y), shadow_plane(y.T, ft_mat_cols(y)), y.T};
+    return out_shadow{ft_cuda_wrote_both(c, y), shadow_plane(y.T, ft_mat_cols(y)), y.T,
+                      ft_cuda_wide(c, y.T)};
 }
 
 /* Value c of row t, and its planes. */
 __device__ __forceinline__ void put(const ft_mat &y, const out_shadow &s, int t, int c, float v)
 {
     *mat_value(y, t, c) = v;
-    if (s.p) shadow_put(s.p, s.plane, shadow_at(s.T, t, c), v);
+    if (s.p) shadow_put(s.p, s.plane, shadow_at(s.T, s.wide, t, c), v);
 }
 
 /* ---- norms ---- */
@@ -81,9 +83,12 @@ static __global__ void rmsnorm_row_kernel(ft_mat y, ft_mat x, const float *w, fl
         split_bf16(o[1], a, b), hi.y = __bfloat16_as_ushort(a), lo.y = __bfloat16_as_ushort(b);
         split_bf16(o[2], a, b), hi.z = __bfloat16_as_ushort(a), lo.z = __bfloat16_as_ushort(b);
         split_bf16(o[3], a, b), hi.w = __bfloat16_as_ushort(a), lo.w = __bfloat16_as_ushort(b);
-        const size_t at = shadow_at(s.T, t, 4 * i);
-        *(ushort4 *)(s.p + at) = hi;
-        *(ushort4 *)(s.p + s.plane + at) = lo;
+        const size_t at = shadow_at(s.T, s.wide, t, 4 * i);
+        const size_t next = shadow_at(s.T, s.wide, t, 4 * i + 2); /* pairs stay together */
+        *(ushort2 *)(s.p + at) = make_ushort2(hi.x, hi.y);
+        *(ushort2 *)(s.p + next) = make_ushort2(hi.z, hi.w);
+        *(ushort2 *)(s.p + s.plane + at) = make_ushort2(lo.x, lo.y);
+        *(ushort2 *)(s.p + s.plane + next) = make_ushort2(lo.z, lo.w);
     }
 }
 

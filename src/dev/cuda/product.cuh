@@ -5,9 +5,8 @@
  *
  *   product_split  few rows: a block has 1 or 2 tiles of weights, a warp computes one part. Every
  *                  weight is read once for up to 64 rows; the parts meet in shared memory.
- *   product_rows   many rows: a warp has 2 tiles of weights and 128 rows of activations, which a
- *                  block's 8 warps share in shared memory; it walks through the parts itself and
- *                  keeps their sum in shared memory too.
+ *   product_rows   many rows: a warpgroup has 4 tiles of weights and 128 rows of activations; it
+ *                  walks through the parts itself.
  *
  * Both serve one matrix, several that read the same x, a pair (gate, up) whose results are joined
  * by an activation, and experts: then a block's rows are given by an item of a list. */
@@ -126,22 +125,23 @@ struct block_of {
     int n;             /* rows */
 };
 
-__device__ __forceinline__ bool find_block(const ft_product &p, int tokens, block_of &b)
+__device__ __forceinline__ bool find_block(const ft_product &p, int tokens, int bx, int by,
+                                           block_of &b)
 {
-    int bx = blockIdx.x, i = 0;
+    int i = 0;
     while (i + 1 < p.n_seg && bx >= p.seg[i].blocks) bx -= p.seg[i++].blocks;
     b.s = &p.seg[i];
     b.at = bx;
     b.expert = 0;
     if (!p.item) {
-        b.first = blockIdx.y * tokens;
+        b.first = by * tokens;
         b.n = min(tokens, p.T - b.first);
         return true;
     }
-    const int y = (int)blockIdx.y - p.own;
+    const int y = by - p.own;
     if (y < 0) {
         b.expert = -1;
-        b.first = blockIdx.y * tokens;
+        b.first = by * tokens;
         b.n = min(tokens, p.own_T - b.first);
         return true;
     }
@@ -194,7 +194,7 @@ __device__ __forceinline__ void put_pair(const ft_product &p, int row, int o, fl
     if (o >= s.w.n) return;
     const float v = act_of(gate, p.act) * up;
     if (s.y) s.y[(size_t)row * s.rs + o] = v;
-    if (p.out) shadow_put(p.out, p.out_plane, shadow_at(p.out_T, row, o), v);
+    if (p.out) shadow_put(p.out, p.out_plane, shadow_at(p.out_T, false, row, o), v);
 }
 
 __device__ __forceinline__ int part_units(int units)
@@ -322,7 +322,7 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, MT, N
     block_of b;
     const bool own = p.item && (int)blockIdx.y < p.own;
     if (p.item && !p.item_old && !own) hold(); /* the items are the last kernel's */
-    if (!find_block(p, 8 * NT, b)) return;
+    if (!find_block(p, 8 * NT, blockIdx.x, blockIdx.y, b)) return;
     const int units = b.s->w.units, per = part_units(units), parts = (units + per - 1) / per;
     const int u0 = warp * per, n = min(units, u0 + per) - u0; /* units of this part */
 
@@ -430,156 +430,7 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, MT, N
     }
 }
 
-/* ---- many rows ---- */
-
-__device__ __forceinline__ void copy16(void *shared, const void *global, bool some)
-{
-#if __CUDA_ARCH__ >= 800
-    const uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
-                 "r"(some ? 16 : 0));
-#else
-    *(uint4 *)shared = some ? *(const uint4 *)global : make_uint4(0, 0, 0, 0);
-#endif
-}
-
-enum {
-    ROWS_WARPS = 8,
-    ROWS_NT = ROWS_TOKENS / 8,
-    ROWS_SUMS = ROWS_WARPS * 32 * 2 * ROWS_NT * 4 * 4, /* bytes */
-    ROWS_STAGE = 2 * ROWS_TOKENS * 64,                 /* a unit of one plane */
-};
-
-template <class W> struct rows_shape {
-    enum { STAGES = W::XP == 1 ? 4 : 3, BYTES = ROWS_SUMS + STAGES * ROWS_STAGE * W::XP };
-};
-
-/* A unit of activations on its way: [plane][half][row][32]. */
-template <class W>
-__device__ __forceinline__ void fetch(const ft_product &p, unsigned char *to, const int *row, int u)
-{
-    const int tok = threadIdx.x >> 1, c0 = (threadIdx.x & 1) * 2, r = row[tok];
-#pragma unroll
-    for (int q = 0; q < W::XP; q++)
-#pragma unroll
-        for (int h = 0; h < 2; h++)
-#pragma unroll
-            for (int c = 0; c < 2; c++) {
-                const uint16_t *x = p.x + (size_t)q * p.x_plane +
-                                    ((size_t)u * p.x_T + max(r, 0)) * 64 + 32 * h + 8 * (c0 + c);
-                copy16(to + q * ROWS_STAGE + (h * ROWS_TOKENS + tok) * 64 + 16 * (c0 + c), x,
-                       r >= 0);
-            }
-}
-
-template <class W>
-__global__ void __launch_bounds__(32 * ROWS_WARPS, 1)
-    product_rows(const __grid_constant__ ft_product p)
-{
-    extern __shared__ __align__(16) unsigned char smem[];
-    __shared__ int row[ROWS_TOKENS];
-    enum { STAGES = rows_shape<W>::STAGES };
-    float4 *sums = (float4 *)smem + threadIdx.x; /* one for each four values of c, 256 apart */
-    unsigned char *ring = smem + ROWS_SUMS;
-    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    block_of b;
-    hold();
-    if (!find_block(p, ROWS_TOKENS, b)) return;
-    if (threadIdx.x < ROWS_TOKENS) row[threadIdx.x] = row_x(p, b, threadIdx.x);
-    __syncthreads();
-
-    const int units = b.s->w.units, per = part_units(units),
-              n_tile = (b.s->w.n + TILE_N - 1) / TILE_N;
-    ft_wview w[2];
-    int tile[2];
-    const int first = b.at * ROWS_WARPS + warp;
-#pragma unroll
-    for (int j = 0; j < 2; j++) {
-        w[j] = view_of(p.glu ? p.seg[j] : *b.s, b.expert);
-        tile[j] = min(p.glu ? first : 2 * first + j, n_tile - 1);
-    }
-
-#pragma unroll
-    for (int s = 0; s < STAGES - 1; s++) {
-        if (s < units) fetch<W>(p, ring + s * ROWS_STAGE * W::XP, row, s);
-        copy_commit();
-    }
-    typename W::regs next[2];
-#pragma unroll
-    for (int j = 0; j < 2; j++)
-        W::template load<Global>(next[j], unit_at(w[j], tile[j], 0, W::BYTES), w[j], tile[j], 0,
-                                 lane);
-
-    float c[2][ROWS_NT][4] = {};
-    for (int u = 0, left = per; u < units; u++) {
-        copy_wait<STAGES - 2>();
-        __syncthreads();
-        const int ahead = u + STAGES - 1;
-        if (ahead < units) fetch<W>(p, ring + ahead % STAGES * ROWS_STAGE * W::XP, row, ahead);
-        copy_commit();
-        typename W::regs r[2];
-#pragma unroll
-        for (int j = 0; j < 2; j++) {
-            r[j] = next[j];
-            W::template load<Global>(next[j],
-                                     unit_at(w[j], tile[j], min(u + 1, units - 1), W::BYTES), w[j],
-                                     tile[j], min(u + 1, units - 1), lane);
-        }
-        const unsigned char *in = ring + u % STAGES * ROWS_STAGE * W::XP + g * 64 + t * 16;
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            ft_frag f[2][W::WP];
-#pragma unroll
-            for (int j = 0; j < 2; j++) W::frag(f[j], r[j], h, lane);
-#pragma unroll
-            for (int at = 0; at < ROWS_NT; at += 4 / W::XP) {
-                uint4 v[4 / W::XP][W::XP];
-#pragma unroll
-                for (int i = 0; i < 4 / W::XP; i++)
-#pragma unroll
-                    for (int q = 0; q < W::XP; q++)
-                        v[i][q] = *(const uint4 *)(in + q * ROWS_STAGE +
-                                                   (h * ROWS_TOKENS + 8 * (at + i)) * 64);
-                half_unit<W, 2, ROWS_NT, 4 / W::XP>(c, at, f, v);
-            }
-        }
-        if (--left && u + 1 < units) continue;
-        left = per; /* a part ends: it joins the sum */
-        const bool only = u < per;
-#pragma unroll
-        for (int i = 0; i < 2 * ROWS_NT; i++) {
-            float *v = c[i / ROWS_NT][i % ROWS_NT];
-            float4 s = make_float4(v[0], v[1], v[2], v[3]);
-            if (!only) {
-                const float4 old = sums[i * 256];
-                s = make_float4(old.x + v[0], old.y + v[1], old.z + v[2], old.w + v[3]);
-            }
-            sums[i * 256] = s;
-            v[0] = v[1] = v[2] = v[3] = 0;
-        }
-    }
-
-    const float s0 = scale_of(p.glu ? p.seg[0] : *b.s, b.expert);
-    const float s1 = p.glu ? scale_of(p.seg[1], b.expert) : s0;
-#pragma unroll
-    for (int i = 0; i < ROWS_NT; i++) {
-        const float4 a = sums[i * 256], d = sums[(ROWS_NT + i) * 256];
-        const float lo[4] = {a.x * s0, a.y * s0, a.z * s0, a.w * s0};
-        const float hi[4] = {d.x * s1, d.y * s1, d.z * s1, d.w * s1};
-#pragma unroll
-        for (int q = 0; q < 4; q++) {
-            const int tok = 8 * i + 2 * t + (q & 1), o = g + 8 * (q >> 1);
-            if (tok >= b.n) continue;
-            const int to = row_y(p, b, tok);
-            if (p.glu) {
-                if (first < n_tile) put_pair(p, to, first * 16 + o, lo[q], hi[q]);
-            } else {
-                put_result(p, *b.s, to, first * 32 + o, lo[q]);
-                put_result(p, *b.s, to, first * 32 + 16 + o, hi[q]);
-            }
-        }
-    }
-}
+#include "dev/cuda/product_rows.cuh"
 
 /* ---- launching ---- */
 
@@ -630,7 +481,7 @@ static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens, int it
 template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
 {
     const bool large = tokens == ROWS_TOKENS;
-    const int mt = large ? 2 * ROWS_WARPS : split_tiles<W>(c, p, tokens, items);
+    const int mt = large ? ROWS_TILES : split_tiles<W>(c, p, tokens, items);
     const int each = p->glu ? mt / 2 : mt; /* tiles of results */
     unsigned blocks = 0;
     for (int i = 0; i < p->n_seg; i++) {
@@ -644,7 +495,9 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
         static bool wide;
         if (!wide) ft_cuda_shared(c, (const void *)product_rows<W>, rows_shape<W>::BYTES);
         wide = true;
-        FT_LAUNCH_NEXT(c, product_rows<W>, grid, 32 * ROWS_WARPS, rows_shape<W>::BYTES, *p);
+        const unsigned tiles = grid.x * grid.y; /* a block on each multiprocessor takes its share */
+        FT_LAUNCH_NEXT(c, product_rows<W>, FT_MIN(tiles, (unsigned)c->sms), ROWS_THREADS,
+                       rows_shape<W>::BYTES, *p);
     } else if (tokens == 64) {
         split_launch<W, 2, 8>(c, p, grid);
     } else if (mt == 4) {
@@ -668,7 +521,9 @@ void ft_product_run(ft_cuda *c, ft_product *p, ft_type type, int tokens, int ite
 ft_seg ft_product_seg(const ft_cuda *c, const ft_weight *w, float *y, int rs);
 /* Rows that a block should take at a time where there are so many. */
 int ft_product_tokens(const ft_cuda *c, int rows);
-/* The shadow of x, made if it is not there. */
+/* The shadow of x, made if it is not there: in the order for many rows if it has many. */
 const uint16_t *ft_product_x(ft_cuda *c, ft_mat x);
+/* One in the order for few, whatever it has: in p, made in any case. */
+void ft_product_narrow(ft_cuda *c, uint16_t *p, ft_mat x);
 
 #endif

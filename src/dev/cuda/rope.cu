@@ -116,7 +116,8 @@ extern "C" void ft_cuda_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_m
 
 /* The result goes into the next product: its shadow is written along, where there is one. */
 static __global__ void __launch_bounds__(32 * WARPS)
-    gated_norm_kernel(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, uint16_t *shadow)
+    gated_norm_kernel(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, uint16_t *shadow,
+                      bool wide)
 {
     const int lane = threadIdx.x & 31, i = blockIdx.x * WARPS + threadIdx.x / 32;
     const int t = i / o.H, h = i % o.H;
@@ -130,7 +131,7 @@ static __global__ void __launch_bounds__(32 * WARPS)
     for (int j = lane; j < o.d; j += 32) {
         const float v = in[j] * r * w.p[j] * silu(gate[j]);
         out[j] = v;
-        if (shadow) shadow_put(shadow, plane, shadow_at(o.T, t, h * o.d + j), v);
+        if (shadow) shadow_put(shadow, plane, shadow_at(o.T, wide, t, h * o.d + j), v);
     }
 }
 
@@ -151,5 +152,6 @@ extern "C" void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_v
     ft_cuda_wrote(c, y);
     uint16_t *shadow = o.H * o.d % 64 ? NULL : ft_cuda_shadow(c, y, &found);
     FT_LAUNCH_NEXT(c, gated_norm_kernel, ft_blocks((size_t)o.T * o.H, WARPS), 32 * WARPS, 0,
-                   as_heads(y, o.H, o.d), o, as_heads(z, o.H, o.d), w, eps, shadow);
+                   as_heads(y, o.H, o.d), o, as_heads(z, o.H, o.d), w, eps, shadow,
+                   ft_cuda_wide(c, o.T));
 }
