@@ -1,116 +1,70 @@
 /* dev/cpu/arm/woven.h - weights repacked at bind: four rows woven into one another, so that a
- * product instruction fills its lanes with outputs and nothing is added across lanes. For the file
- * that includes this and has defined
- *     place     which of eight vectors, and which byte of it, holds value k of row r of a block;
- *               PIECE values lie together
- *     tile_*    a block against n columns, minima against the sums of n columns, the end */
+ * product instruction fills its lanes with outputs and nothing is added across lanes. Blocks of 32
+ * are here, those of 256 in woven_k.h; then the table of all. */
 #ifndef FT_DEV_CPU_ARM_WOVEN_H
 #define FT_DEV_CPU_ARM_WOVEN_H
 
-#include "dev/cpu/arm/dot8.h"
+#include "dev/cpu/arm/woven_codes.h"
 #include "dev/cpu/arm/woven_pack.h"
-
-enum { COLS = 8 };
 
 /* Adding 1.5 * 2^23 to a small integer leaves it in the low bits of a float: a sum that begins
  * with these bits is a float at once. The conversion instruction is four times as dear on many
  * cores. A block's sums are below 2^22. */
 static const int32_t sum_start[4] = {0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000};
 
-/* From memory: a copy of a register would take a turn of the units that multiply. */
-INLINE int32x4_t sum_begin(void)
-{
-    int32x4_t r;
-    __asm__ volatile("ldr %q0, %1" : "=w"(r) : "m"(sum_start));
-    return r;
-}
-
 INLINE float32x4_t sum_end(int32x4_t i)
 {
     return vsubq_f32(vreinterpretq_f32_s32(i), vdupq_n_f32(12582912.0f));
 }
 
-/* ---- unpacking ---- */
-
-INLINE int8x16_t s8(uint8x16_t v)
-{
-    return vreinterpretq_s8_u8(v);
-}
-
-INLINE void unpack8(int8x16_t *v, const unsigned char *p)
-{
-    UNROLL for (int j = 0; j < 8; j++) v[j] = vld1q_s8((const int8_t *)p + 16 * j);
-}
-
-/* 8 (q - 16) */
-INLINE void unpack5(int8x16_t *v, const unsigned char *p)
-{
-    const uint8x16_t upper = vdupq_n_u8(0xf8);
-    uint8x16_t b[5];
-    UNROLL for (int j = 0; j < 5; j++)
-    {
-        b[j] = vld1q_u8(p + 16 * j);
-        v[j] = s8(vandq_u8(b[j], upper));
-    }
-    v[5] = s8(vsliq_n_u8(vshlq_n_u8(b[1], 3), b[0], 5));
-    v[6] = s8(vsliq_n_u8(vshlq_n_u8(b[3], 3), b[2], 5));
-    const uint8x16_t two = vbslq_u8(vdupq_n_u8(0x10), vshlq_n_u8(b[1], 2), vshlq_n_u8(b[3], 1));
-    v[7] = s8(vandq_u8(vsliq_n_u8(two, b[4], 5), upper));
-}
-
-/* What sixteen nibbles stand for; all of them, each in four bits. */
-INLINE void unpack_table(int8x16_t *v, const unsigned char *p, int8x16_t table)
-{
-    UNROLL for (int j = 0; j < 4; j++)
-    {
-        const uint8x16_t b = vld1q_u8(p + 16 * j);
-        v[j] = vqtbl1q_s8(table, vandq_u8(b, vdupq_n_u8(15)));
-        v[j + 4] = vqtbl1q_s8(table, vshrq_n_u8(b, 4));
-    }
-}
-
-/* 16 q of signed nibbles */
-INLINE void unpack4(int8x16_t *v, const unsigned char *p)
-{
-    UNROLL for (int j = 0; j < 4; j++)
-    {
-        const uint8x16_t b = vld1q_u8(p + 16 * j);
-        v[j] = s8(vshlq_n_u8(b, 4));
-        v[j + 4] = s8(vandq_u8(b, vdupq_n_u8(0xf0)));
-    }
-}
-
-INLINE float32x4_t f16x4_at(const unsigned char *p)
-{
-    return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
-}
-
-/* Four floats whose lower halves are zero. */
-INLINE float32x4_t upper_halves(const unsigned char *p)
-{
-    return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(p)), 16));
-}
-
 /* ---- blocks of 32 with a scale of their own ---- */
 
-static const int8_t fp4_steps[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+INLINE int8x16_t book32(kind32 t)
+{
+    return vld1q_s8(t == W_MXFP4 ? fp4_steps : iq4_steps);
+}
 
+/* acc[c] += minimum times sum of block b */
+INLINE void min32(float32x4_t *acc, const unsigned char *scale, const ft_col8 *x, const int n,
+                  int b, const kind32 t)
+{
+    const float32x4_t m = vfmaq_n_f32(f16x4_at(scale + 16), f16x4_at(scale), t == W_Q4_1 ? 8 : 16);
+    UNROLL for (int c = 0; c < n; c++) acc[c] =
+        vfmaq_n_f32(acc[c], m, x[c].s[2 * b] + x[c].s[2 * b + 1]);
+}
+
+/* acc[c] += the products of block b times its scale and the column's */
 INLINE void block32_dot(float32x4_t *acc, const unsigned char *scale, const unsigned char *p,
                         const ft_col8 *x, const int n, int b, const kind32 t)
 {
-    const int8x16_t table = vld1q_s8(t == W_MXFP4 ? fp4_steps : iq4_steps);
-    int8x16_t v[8];
+    const bits k = kind32_bits(t);
+    const int stored = bits_bytes(k) / 16;
+    const int8x16_t book = book32(t);
+    const uint8x16_t mask = mask_of(k);
     float32x4_t s = t == W_MXFP4 ? upper_halves(scale) : f16x4_at(scale);
-    if (has_min32(t)) {
-        const float32x4_t m = vfmaq_n_f32(f16x4_at(scale + 16), s, t == W_Q4_1 ? 8 : 16);
-        UNROLL for (int c = 0; c < n; c++) acc[c] =
-            vfmaq_n_f32(acc[c], m, x[c].s[2 * b] + x[c].s[2 * b + 1]);
+    uint8x16_t u[8];
+    int8x16_t v, next, q[COLS];
+    int32x4_t i[COLS];
+    if (unit_of(k) != 1) s = vmulq_n_f32(s, unit_of(k));
+    if (has_min32(t)) min32(acc, scale, x, n, b, t);
+    UNROLL for (int e = 0; e < stored && k != BITS8; e++) load_here(u[e], p + 16 * e);
+    if (k == BITS8) load_here(u[0], p);
+    next = code_of(u, 0, mask, book, k);
+    pin(next);
+    UNROLL for (int e = 0; e < 8; e++)
+    {
+        v = next;
+        if (e < 7) {
+            if (k == BITS8) load_here(u[e + 1], p + 16 * (e + 1));
+            next = code_of(u, e + 1, mask, book, k);
+            pin(next);
+        }
+        if (e % 4 == 0) UNROLL for (int c = 0; c < n; c++) load_here(q[c], x[c].q + 32 * b + 4 * e);
+        if (e == 0) UNROLL for (int c = 0; c < n; c++) load_here(i[c], sum_start);
+        dots(i, v, q, n, e % 4);
     }
-    if (t == W_Q8_0) unpack8(v, p);
-    if (t == W_Q4_0 || t == W_Q4_1) unpack4(v, p), s = vmulq_n_f32(s, 1.0f / 16);
-    if (t == W_Q5_0 || t == W_Q5_1) unpack5(v, p), s = vmulq_n_f32(s, 1.0f / 8);
-    if (t == W_IQ4_NL || t == W_MXFP4) unpack_table(v, p, table);
-    tile_block(acc, v, s, x, n, b);
+    UNROLL for (int c = 0; c < n; c++) acc[c] =
+        vfmaq_n_f32(acc[c], vmulq_f32(sum_end(i[c]), s), x[c].d[b]);
 }
 
 INLINE void woven32(float *const *y, const unsigned char *w, size_t group, int rows, int k,
@@ -120,14 +74,14 @@ INLINE void woven32(float *const *y, const unsigned char *w, size_t group, int r
         const unsigned char *p = w;
         float32x4_t acc[COLS];
         int b = 0;
-        tile_zero(acc, n);
+        UNROLL for (int c = 0; c < n; c++) acc[c] = vdupq_n_f32(0);
         for (; b + 2 <= k / 32; b += 2, p += pair32(t)) {
             const unsigned char *code = p + head32(t);
             block32_dot(acc, p, code, x, n, b, t);
             block32_dot(acc, p + 8, code + bits_bytes(kind32_bits(t)), x, n, b + 1, t);
         }
         if (b < k / 32) block32_dot(acc, p, p + head32(t), x, n, b, t);
-        tile_store(y, o, acc, n);
+        UNROLL for (int c = 0; c < n; c++) vst1q_f32(y[c] + o, acc[c]);
     }
 }
 

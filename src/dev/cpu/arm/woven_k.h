@@ -10,20 +10,11 @@
  * of what rounding activations to bytes costs. Codes are signed then; where the format has them
  * unsigned, sums begin with what the offset makes of the activations.
  *
- * Minima are bytes, and so are the two halves of what 32 activations add up to: SDOT again.
- *
- * pin() and volatile keep instructions in the order they are written in: columns take turns, codes
- * are unpacked between the products of those before. Compilers put the products of a column one
- * behind the other, where each waits for the one before. */
+ * Minima are bytes, and so are the two halves of what 32 activations add up to: SDOT again. */
 #ifndef FT_DEV_CPU_ARM_WOVEN_K_H
 #define FT_DEV_CPU_ARM_WOVEN_K_H
 
-#include "dev/cpu/arm/woven_pack.h"
-
-#define pin(v) __asm__ volatile("" : : "w"(v))
-/* From memory at this place: a copy of a register would take a turn of the units that multiply. */
-#define load_here(v, p)                                                                            \
-    __asm__ volatile("ldr %q0, %1" : "=w"(v) : "m"(*(const char(*)[16])(const void *)(p)))
+#include "dev/cpu/arm/woven_codes.h"
 
 /* The sums of minima begin with an eighth of a bias's bits: they are moved up once. */
 enum { MIN_SHIFT = 7 };
@@ -31,117 +22,16 @@ static const int32_t min_start[4] = {0x4b400000 >> MIN_SHIFT, 0x4b400000 >> MIN_
                                      0x4b400000 >> MIN_SHIFT, 0x4b400000 >> MIN_SHIFT};
 static const int32_t bias_start[4] = {0x4b100000, 0x4b100000, 0x4b100000, 0x4b100000};
 
-static const int8_t book_iq2[16] = {FT_BOOK_IQ2}, book_iq3_xxs[16] = {FT_BOOK_IQ3_XXS},
-                    book_iq3_s[16] = {FT_BOOK_IQ3_S};
-
-/* ---- codes ---- */
-
-INLINE bool has_book(kind256 t)
-{
-    return t >= W_IQ4_XS;
-}
-
-/* Books of small numbers are taken times a power of two. */
-INLINE int8x16_t book_of(kind256 t)
-{
-    return t == W_IQ4_XS    ? vld1q_s8(iq4_steps)
-           : t == W_IQ3_XXS ? vshlq_n_s8(vld1q_s8(book_iq3_xxs), 1)
-           : t == W_IQ3_S   ? vshlq_n_s8(vld1q_s8(book_iq3_s), 3)
-                            : vshlq_n_s8(vld1q_s8(book_iq2), 1);
-}
-
-/* One over what codes are multiplied by. */
-INLINE float unit_of(kind256 t)
-{
-    switch (t) {
-    case W_Q4_K:
-    case W_Q2_K: return 1.0f / 16;
-    case W_Q5_K: return 1.0f / 8;
-    case W_Q6_K: return 1.0f / 4;
-    case W_Q3_K: return 1.0f / 32;
-    case W_IQ4_XS: return 1;
-    case W_IQ3_S:
-    case W_IQ3_XXS: return 1.0f / 8;
-    default: return 1.0f / 16;
-    }
-}
-
 /* Codes whose sums begin with the activations': they are unsigned in the file. */
 INLINE bool has_offset(kind256 t)
 {
     return t == W_Q4_K || t == W_Q5_K;
 }
 
-/* The bits of a code in its byte. */
-INLINE uint8x16_t mask_of(kind256 t)
-{
-    return vdupq_n_u8(t == W_Q6_K   ? 0xfc
-                      : t == W_Q5_K ? 0xf8
-                      : t == W_Q3_K ? 0xe0
-                      : t == W_Q2_K ? 0x30
-                      : has_book(t) ? 0x0f
-                                    : 0xf0);
-}
-
-INLINE uint8x16_t code6(const uint8x16_t *b, const int e, uint8x16_t mask)
-{
-    const uint8x16_t *h = b + e / 4 * 3;
-    if (e % 4 < 3) return vandq_u8(h[e % 4], mask);
-    return vsliq_n_u8(vsliq_n_u8(vshlq_n_u8(h[2], 2), h[1], 4), h[0], 6);
-}
-
-INLINE uint8x16_t code5(const uint8x16_t *b, const int e, uint8x16_t mask)
-{
-    if (e < 5) return vandq_u8(b[e], mask);
-    if (e == 5) return vsliq_n_u8(vshlq_n_u8(b[1], 3), b[0], 5);
-    if (e == 6) return vsliq_n_u8(vshlq_n_u8(b[3], 3), b[2], 5);
-    const uint8x16_t two = vbslq_u8(vdupq_n_u8(0x10), vshlq_n_u8(b[1], 2), vshlq_n_u8(b[3], 1));
-    return vandq_u8(vsliq_n_u8(two, b[4], 5), mask);
-}
-
-INLINE uint8x16_t code3(const uint8x16_t *b, const int e, uint8x16_t mask)
-{
-    if (e == 6) return vandq_u8(vsliq_n_u8(vshlq_n_u8(b[2], 4), b[0], 6), mask);
-    if (e == 7) return vsliq_n_u8(vshlq_n_u8(b[2], 5), b[1], 6);
-    return vandq_u8(e % 2 ? vshlq_n_u8(b[e / 2], 3) : b[e / 2], mask);
-}
-
-INLINE uint8x16_t code2(const uint8x16_t *b, const int e, uint8x16_t mask)
-{
-    const uint8x16_t v = b[e / 4];
-    return vandq_u8(e % 4 == 0   ? v
-                    : e % 4 == 1 ? vshrq_n_u8(v, 2)
-                    : e % 4 == 2 ? vshlq_n_u8(v, 2)
-                                 : vshlq_n_u8(v, 4),
-                    mask);
-}
-
-/* Vector e of the eight of a block, of its stored bytes. */
-INLINE int8x16_t code_of(const uint8x16_t *b, const int e, uint8x16_t mask, int8x16_t book,
-                         const kind256 t)
-{
-    if (has_book(t))
-        return vqtbl1q_s8(book, e < 4 ? vandq_u8(b[e], mask) : vshrq_n_u8(b[e - 4], 4));
-    if (t == W_Q4_K) return s8(e < 4 ? vshlq_n_u8(b[e], 4) : vandq_u8(b[e - 4], mask));
-    return s8(t == W_Q6_K   ? code6(b, e, mask)
-              : t == W_Q5_K ? code5(b, e, mask)
-              : t == W_Q3_K ? code3(b, e, mask)
-                            : code2(b, e, mask));
-}
-
-/* ---- sums ---- */
-
 typedef struct cols256 {
     const int8_t *q[COLS];
     const ft_wide8 *w[COLS];
 } cols256;
-
-/* i[c] += a vector of codes times lane j of n columns' bytes, in turns */
-INLINE void dots(int32x4_t *i, int8x16_t v, const int8x16_t *q, const int n, const int j)
-{
-    UNROLL for (int c = 0; c < n; c++) __asm__ volatile("sdot %0.4s, %1.16b, %2.4b[%3]" :
-                                                        "+w"(i[c]) : "w"(v), "w"(q[c]), "i"(j));
-}
 
 /* a[c] += i[c] f */
 INLINE void add_products(float32x4_t *a, const int32x4_t *i, float32x4_t f, const int n)
@@ -164,20 +54,20 @@ INLINE void block256(float32x4_t *a, const unsigned char *p, const cols256 *x, c
 {
     const shape256 at = shape_of(t);
     const int stored = bits_bytes(at.bits) / 16, run = at.scales == 16 ? 4 : 8;
-    const int8x16_t book = book_of(t);
-    const uint8x16_t mask = mask_of(t);
+    const int8x16_t book = book256(t);
+    const uint8x16_t mask = mask_of(at.bits);
     uint8x16_t b[8];
     int8x16_t v, next, q[COLS];
     int32x4_t i[COLS];
     UNROLL for (int e = 0; e < stored; e++)
         load_here(b[e], p + codes_at(at) + 16 * (stored * j + e));
-    next = code_of(b, 0, mask, book, t);
+    next = code_of(b, 0, mask, book, at.bits);
     pin(next);
     UNROLL for (int e = 0; e < 8; e++)
     {
         v = next;
         if (e < 7) {
-            next = code_of(b, e + 1, mask, book, t);
+            next = code_of(b, e + 1, mask, book, at.bits);
             pin(next);
         }
         if (e % 4 == 0)
@@ -230,7 +120,7 @@ INLINE void woven256(float *const *y, const unsigned char *w, size_t group, int 
             UNROLL for (int c = 0; c < n; c++) load_here(a[c], p + SUMS_AT);
             UNROLL for (int j = 0; j < 8; j++) block256(a, p, &at, n, j, t);
             if (shape_of(t).mins) mins256(m, p, &at, n, t);
-            const float32x4_t d = vmulq_n_f32(f16x4_at(p), unit_of(t)), dm = f16x4_at(p + 8);
+            const float32x4_t d = vmulq_n_f32(f16x4_at(p), unit256(t)), dm = f16x4_at(p + 8);
             UNROLL for (int c = 0; c < n; c++)
             {
                 float32x4_t r = vmulq_f32(a[c], d);

@@ -1,28 +1,9 @@
-/* dev/cpu/arm/woven_pack.h - how weights lie when four rows are woven into one another, and from
- * the blocks of a file to that. For woven.h; place and PIECE are those of the file that includes
- * it.
- *
- * A block is 32 values of four rows: eight vectors of bytes once it is unpacked. The codes are
- * stored so that unpacking is mostly masking: a code sits in the upper bits of its byte and reads
- * as a signed multiple of itself (a nibble times 16), which the scale makes up for; an offset of
- * the format goes into the minimum. Vectors that do not divide a byte are built from the bits
- * that the others leave over.
- *
- * A group of four rows holds
- *   blocks of 32    in twos: their scales (four f16 each; four upper halves of floats for MXFP4),
- *                   their minima where there are some, then their codes
- *   blocks of 256   one after the other; woven_k.h says how */
+/* dev/cpu/arm/woven_pack.h - from the blocks of a file to woven ones (woven_codes.h). For woven.h.
+ */
 #ifndef FT_DEV_CPU_ARM_WOVEN_PACK_H
 #define FT_DEV_CPU_ARM_WOVEN_PACK_H
 
-#include "dev/cpu/arm/dot8.h"
-#include "dev/cpu/iq.h"
-
-enum { ROWS = 4 };
-
-/* A sum of a block of 256 begins with the bits of this float: then the whole number in its low bits
- * is a float at once, as long as it is below 2^20. */
-#define SUM_BIAS 9437184.0f /* 1.125 * 2^23 */
+#include "dev/cpu/arm/woven_codes.h"
 
 /* ---- codes ---- */
 
@@ -30,36 +11,12 @@ enum { ROWS = 4 };
 static void weave(uint8_t to[8][16], const uint8_t code[ROWS][32])
 {
     for (int r = 0; r < ROWS; r++)
-        for (int k = 0; k < 32; k += PIECE) {
-            int v, byte;
-            place(r, k, &v, &byte);
-            memcpy(to[v] + byte, code[r] + k, PIECE);
-        }
+        for (int v = 0; v < 8; v++) memcpy(to[v] + 4 * r, code[r] + 4 * v, 4);
 }
 
 static void weave_bytes(unsigned char *to, const unsigned char *from, size_t row_bytes, int n)
 {
     for (int r = 0; r < ROWS; r++) memcpy(to + n * r, from + (size_t)r * row_bytes, (size_t)n);
-}
-
-/* How the codes of a block are kept; the bytes of a block in brackets. */
-typedef enum bits {
-    BITS8, /* [128] */
-    BITS6, /* [96] four codes in three bytes, twice: three in upper bits, one in the rest */
-    BITS5, /* [80] eight codes in five bytes */
-    BITS4, /* [64] vector v low, v + 4 high */
-    BITS3, /* [48] eight codes in three bytes */
-    BITS2, /* [32] four codes in a byte, twice */
-} bits;
-
-INLINE int bits_bytes(bits b)
-{
-    return b == BITS8   ? 128
-           : b == BITS6 ? 96
-           : b == BITS5 ? 80
-           : b == BITS4 ? 64
-           : b == BITS3 ? 48
-                        : 32;
 }
 
 /* n bits of a code from bit `at` of it on, moved to bit `to`. */
@@ -111,6 +68,7 @@ static void pack_codes(unsigned char *to, const uint8_t code[ROWS][32], bits b)
         break;
     case BITS5: pack5(to, v); break;
     case BITS4:
+    case BOOK4:
         for (int i = 0; i < 64; i++)
             to[i] = (unsigned char)(v[i / 16][i % 16] | v[i / 16 + 4][i % 16] << 4);
         break;
@@ -123,100 +81,6 @@ static void pack_codes(unsigned char *to, const uint8_t code[ROWS][32], bits b)
         }
         break;
     }
-}
-
-/* ---- blocks of 32 with a scale of their own ---- */
-
-typedef enum kind32 { W_Q8_0, W_Q4_0, W_Q4_1, W_Q5_0, W_Q5_1, W_IQ4_NL, W_MXFP4 } kind32;
-
-INLINE bits kind32_bits(kind32 t)
-{
-    return t == W_Q8_0 ? BITS8 : t == W_Q5_0 || t == W_Q5_1 ? BITS5 : BITS4;
-}
-
-INLINE bool has_min32(kind32 t)
-{
-    return t == W_Q4_1 || t == W_Q5_1;
-}
-
-/* Two blocks lie together, what scales both first: that keeps vectors aligned. */
-INLINE int head32(kind32 t)
-{
-    return has_min32(t) ? 32 : 16;
-}
-
-INLINE int pair32(kind32 t)
-{
-    return head32(t) + 2 * bits_bytes(kind32_bits(t));
-}
-
-INLINE size_t scale32(int b, kind32 t)
-{
-    return (size_t)(b / 2) * (size_t)pair32(t) + (size_t)(b % 2) * 8;
-}
-
-INLINE size_t codes32(int b, kind32 t)
-{
-    const size_t one = (size_t)bits_bytes(kind32_bits(t));
-    return (size_t)(b / 2) * (size_t)pair32(t) + (size_t)head32(t) + (size_t)(b % 2) * one;
-}
-
-/* ---- blocks of 256 ---- */
-
-typedef enum kind256 {
-    W_Q4_K,
-    W_Q5_K,
-    W_Q6_K,
-    W_Q3_K,
-    W_Q2_K,
-    W_IQ4_XS,
-    W_IQ3_XXS,
-    W_IQ3_S,
-    W_IQ2_XXS,
-    W_IQ2_XS,
-    W_IQ2_S,
-} kind256;
-
-/* Where things lie in a block of 256 of four rows: d and dmin as f16 at 0 and 8, what sums begin
- * with (woven_k.h) as f32 at 16, then
- *   scale   upper halves of floats: the whole numbers that scale 32 values, or 16
- *   min     bytes, where there are minima: those of four blocks of a row lie together
- *   code    the codes of 32 values at a time */
-typedef struct shape256 {
-    int scales, mins; /* of a row */
-    bits bits;
-} shape256;
-
-INLINE shape256 shape_of(kind256 t)
-{
-    switch (t) {
-    case W_Q4_K: return (shape256){8, 8, BITS4};
-    case W_Q5_K: return (shape256){8, 8, BITS5};
-    case W_Q6_K: return (shape256){16, 0, BITS6};
-    case W_Q3_K: return (shape256){16, 0, BITS3};
-    case W_Q2_K: return (shape256){16, 16, BITS2};
-    case W_IQ2_XS:
-    case W_IQ2_S: return (shape256){16, 0, BITS4};
-    default: return (shape256){8, 0, BITS4};
-    }
-}
-
-enum { SUMS_AT = 16, SCALES_AT = 32 };
-
-INLINE int mins_at(shape256 s)
-{
-    return SCALES_AT + 2 * ROWS * s.scales;
-}
-
-INLINE int codes_at(shape256 s)
-{
-    return mins_at(s) + ROWS * s.mins;
-}
-
-INLINE int bytes256(kind256 t)
-{
-    const shape256 s = shape_of(t);
-    return codes_at(s) + 8 * bits_bytes(s.bits);
 }
 
 /* The codes of block j of each row, then what scales them. */
