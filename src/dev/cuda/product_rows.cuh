@@ -21,7 +21,6 @@
 enum {
     ROWS_TILES = 8,             /* of weights in a block's tile */
     ROWS_SPAN = 8,              /* tiles of rows that take turns */
-    ROWS_FEW = 32,              /* that are not worth products of 128 */
     ROWS_X = ROWS_TOKENS * 128, /* bytes of a unit of rows, one plane */
     ROWS_WARPS = 8,             /* that multiply */
     ROWS_THREADS = 384,
@@ -36,7 +35,7 @@ template <class W> struct rows_shape {
         PLACE = X + (ROWS_TILES * W::BYTES + 1023) / 1024 * 1024,
         FIT = (ROWS_SHARED - 2 * ROWS_OUT) / PLACE,
         PLACES = FIT < 8 ? FIT : 8,
-        LATE = PLACES < 4 ? PLACES - 2 : 2, /* places on their way before the first is waited for */
+        LATE = PLACES - 2, /* places on their way before the first is waited for */
         OUT = PLACES * PLACE,
         BYTES = OUT + 2 * ROWS_OUT + 1024
     };
@@ -74,8 +73,8 @@ __device__ __forceinline__ bool rows_tile(const ft_product &p, int i, block_of &
     if (p.item) return find_block(p, ROWS_TOKENS, i % across, i / across, b);
     const int all = (p.T + ROWS_TOKENS - 1) / ROWS_TOKENS, span = i / (across * ROWS_SPAN);
     const int first = span * ROWS_SPAN, rows = min(ROWS_SPAN, all - first);
-    if (rows <= 0) return false;
     i -= span * across * ROWS_SPAN;
+    if (i >= across * rows) return false;
     return find_block(p, ROWS_TOKENS, i / rows, first + i % rows, b);
 }
 
@@ -189,9 +188,9 @@ template <class W> __device__ __forceinline__ void rows_feed(const ft_product &p
 /* ---- the multiplying warpgroups ---- */
 
 /* A unit's products are on their way; f must stay as it is until they are done. */
-template <class W, int N>
-__device__ __forceinline__ void rows_unit(float (&c)[N], ft_frag (&f)[2][W::WP], const rows_ring &r,
-                                          const ft_wview &w, int tile, int u)
+template <class W>
+__device__ __forceinline__ void rows_unit(float (&c)[64], ft_frag (&f)[2][W::WP],
+                                          const rows_ring &r, const ft_wview &w, int tile, int u)
 {
     typedef rows_shape<W> shape;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -227,18 +226,18 @@ template <class W> __device__ __forceinline__ void free_place(const rows_ring &r
 
 /* One part: c = units [from, to). Two units take turns, so that one is decoded while the other is
  * multiplied. */
-template <class W, int N>
-__device__ __forceinline__ void rows_part(float (&c)[N], rows_ring &r, const ft_wview &w, int tile,
+template <class W>
+__device__ __forceinline__ void rows_part(float (&c)[64], rows_ring &r, const ft_wview &w, int tile,
                                           int from, int to)
 {
     ft_frag f[2][2][W::WP];
     int u = from;
 #pragma unroll
-    for (int i = 0; i < N; i++) c[i] = 0;
+    for (int i = 0; i < 64; i++) c[i] = 0;
     for (; u + 1 < to; u += 2)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            rows_unit<W, N>(c, f[h], r, w, tile, u + h);
+            rows_unit<W>(c, f[h], r, w, tile, u + h);
             group_wait<1>();
             if (h || u > from) free_place<W>(r);
             next_place<W>(r);
@@ -246,7 +245,7 @@ __device__ __forceinline__ void rows_part(float (&c)[N], rows_ring &r, const ft_
     if (u < to) {
         group_wait<0>();
         if (u > from) free_place<W>(r);
-        rows_unit<W, N>(c, f[0], r, w, tile, u);
+        rows_unit<W>(c, f[0], r, w, tile, u);
         next_place<W>(r);
     }
     group_wait<0>();
@@ -255,12 +254,12 @@ __device__ __forceinline__ void rows_part(float (&c)[N], rows_ring &r, const ft_
 
 /* A warpgroup's results, as [row][output]. Row 8 i + 2 t + (q & 1) and output g + 8 (q >> 1) of the
  * warp's 16 are value 4 i + q. */
-template <int N> __device__ __forceinline__ void rows_spread(float *out, const float (&v)[N])
+__device__ __forceinline__ void rows_spread(float *out, const float (&v)[64])
 {
     const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     out += 2 * t * ROWS_PITCH + (threadIdx.x >> 5 & 3) * TILE_N + g;
 #pragma unroll
-    for (int k = 0; k < N; k++) out[(8 * (k / 4) + k % 2) * ROWS_PITCH + 8 * (k / 2 % 2)] = v[k];
+    for (int k = 0; k < 64; k++) out[(8 * (k / 4) + k % 2) * ROWS_PITCH + 8 * (k / 2 % 2)] = v[k];
 }
 
 /* Both warpgroups wait for one another, or each for itself. */
@@ -342,38 +341,27 @@ __device__ __forceinline__ void rows_put_pair(const ft_product &p, const block_o
     }
 }
 
-/* A tile's sums of up to 2 N rows, into shared memory. */
-template <class W, int N>
-__device__ __forceinline__ void rows_sums(const ft_product &p, const block_of &b, rows_ring &r,
-                                          float *out)
-{
-    ft_wview w;
-    const int tile = rows_weights(p, b, threadIdx.x >> 5, w), per = part_units(w.units);
-    const int group = threadIdx.x >> 7;
-    float c[N], sum[N];
-    for (int from = 0; from < w.units; from += per) {
-        rows_part<W, N>(c, r, w, tile, from, min(w.units, from + per));
-#pragma unroll
-        for (int k = 0; k < N; k++) sum[k] = from ? sum[k] + c[k] : c[k];
-    }
-    rows_meet(p.glu, group); /* the tile before has been read */
-    rows_spread<N>(out + group * ROWS_OUT / 4, sum);
-    rows_meet(p.glu, group);
-}
-
 template <class W> __device__ __forceinline__ void rows_multiply(const ft_product &p, rows_ring r)
 {
-    float *out = (float *)(r.at + rows_shape<W>::OUT);
     block_of b;
     for (int i = blockIdx.x; rows_tile(p, i, b); i += gridDim.x) {
-        if (b.n <= ROWS_FEW)
-            rows_sums<W, ROWS_FEW / 2>(p, b, r, out);
-        else
-            rows_sums<W, ROWS_TOKENS / 2>(p, b, r, out);
+        ft_wview w;
+        const int tile = rows_weights(p, b, threadIdx.x >> 5, w), per = part_units(w.units);
+        float c[64], sum[64];
+        for (int from = 0; from < w.units; from += per) {
+            rows_part<W>(c, r, w, tile, from, min(w.units, from + per));
+#pragma unroll
+            for (int k = 0; k < 64; k++) sum[k] = from ? sum[k] + c[k] : c[k];
+        }
+        const int group = threadIdx.x >> 7;
+        float *out = (float *)(r.at + rows_shape<W>::OUT);
+        rows_meet(p.glu, group); /* the tile before has been read */
+        rows_spread(out + group * ROWS_OUT / 4, sum);
+        rows_meet(p.glu, group);
         if (p.glu)
             rows_put_pair(p, b, out);
         else
-            rows_put(p, b, out + (threadIdx.x >> 7) * ROWS_OUT / 4);
+            rows_put(p, b, out + group * ROWS_OUT / 4);
     }
 }
 #endif

@@ -81,7 +81,13 @@ __device__ __forceinline__ uint32_t dup_hi(uint32_t w)
 /* Pair j of eight 4-bit codes: value 2j at bit 4j, value 2j + 1 at bit 16 + 4j; 128 too large. */
 __device__ __forceinline__ uint32_t nib(uint32_t v, int j)
 {
+#ifdef __CUDA_ARCH__
+    uint32_t r; /* one instruction; two constants in C make it two */
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(r) : "r"(v >> 4 * j), "r"(0x000f000fu), "r"(MAGIC));
+    return r;
+#else
     return (v >> 4 * j & 0x000f000fu) | MAGIC;
+#endif
 }
 
 /* Where a unit lies. Then `load` fetches a lane's share of the unit at p, which is in global or in
