@@ -110,9 +110,9 @@ const ft_opt ft_opt_table[] = {
     {"kv-exact", NULL, FT_OPT_FLAG, MODEL, NULL, NULL, 0, 0, NULL,
      "turbo encodings for every layer: no f16 for windows, no q8_0 for keys that many query heads "
      "share or for the first and last layers of turbo2"},
-    {"device", "-dev", FT_OPT_TEXT, MODEL, "cpu", "NAME", 0, 0, "LLAMA_ARG_DEVICE",
-     "where to compute: cpu, cuda, auto (cuda where there is one), or ref for the plain and slow "
-     "one"},
+    {"device", "-dev", FT_OPT_TEXT, MODEL, "auto", "NAME", 0, 0, "LLAMA_ARG_DEVICE",
+     "where to compute: auto (a CUDA card where there is one and this build can use it, else the "
+     "processor), cpu, cuda, or ref for the plain and slow one"},
     {"gpu-layers", "-ngl --n-gpu-layers", FT_OPT_TEXT, MODEL, "auto", "N", 0, 0,
      "LLAMA_ARG_N_GPU_LAYERS",
      "layers on the device, the last ones, the output as one of them; the others are the "
@@ -427,7 +427,8 @@ const ft_opt ft_opt_table[] = {
     {"seqs", "-np --parallel", FT_OPT_INT, FT_CMD_BENCH, "1", "N", 1, 4096, NULL,
      "sequences that decode together; their tokens count in all"},
     {"sim-accept", NULL, FT_OPT_TEXT, FT_CMD_BENCH, NULL, "P[,P2,P3]", 0, 0, NULL,
-     "what drafting would earn if draft i were agreed to with probability Pi after those before it: "
+     "what drafting would earn if draft i were agreed to with probability Pi after those before "
+     "it: "
      "the model's work is real, its say is not; for files whose weights mean nothing"},
     {"repetitions", "-r", FT_OPT_INT, FT_CMD_BENCH, "5", "N", 1, 10000, NULL,
      "how often each is timed; with --spec: 1 unless given"},
