@@ -51,7 +51,8 @@ static __global__ void __launch_bounds__(MERGE_THREADS) attend_merge_kernel(cons
     }
     if (!a.v.turned) return;
     __syncthreads();
-    if (threadIdx.x < 32) turn_vector(attend_merge_shared, D, a.turn, true);
+    const int group = a.turn.group, at = threadIdx.x / 32 * group; /* a warp for each */
+    if (at < D) turn_vector(attend_merge_shared + at, group, a.turn, true);
     __syncthreads();
     for (int c = threadIdx.x; c < D; c += MERGE_THREADS) to[c] = attend_merge_shared[c];
 }
