@@ -19,23 +19,27 @@
 /* The same for a kernel that begins with after_last(): it is started while the kernel before it
  * still runs, and can do what does not depend on it. */
 #define FT_LAUNCH_NEXT(c, kernel, grid, block, shared, ...)                                        \
-    ft_launch_next((c), kernel, (grid), (block), (shared), #kernel, __VA_ARGS__)
+    ft_launch_next((c), kernel, (grid), (block), (shared), 1, #kernel, __VA_ARGS__)
 
+/* cluster: blocks in a row that see one another's shared memory, from compute capability 9.0 on */
 template <class... P, class... A>
 static inline void ft_launch_next(ft_cuda *c, void (*kernel)(P...), dim3 grid, dim3 block,
-                                  size_t shared, const char *name, A... args)
+                                  size_t shared, unsigned cluster, const char *name, A... args)
 {
     ft_cuda_alike(c, (const void *)kernel);
     cudaLaunchConfig_t g = {};
-    cudaLaunchAttribute a[1];
+    cudaLaunchAttribute a[2];
     a[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     a[0].val.programmaticStreamSerializationAllowed = 1;
+    a[1].id = cudaLaunchAttributeClusterDimension;
+    a[1].val.clusterDim.x = cluster;
+    a[1].val.clusterDim.y = a[1].val.clusterDim.z = 1;
     g.gridDim = grid;
     g.blockDim = block;
     g.dynamicSmemBytes = shared;
     g.stream = c->stream;
     g.attrs = a;
-    g.numAttrs = c->cc >= 90;
+    g.numAttrs = c->cc < 90 ? 0 : cluster > 1 ? 2 : 1;
     ft_cuda_check(c, cudaLaunchKernelEx(&g, kernel, P(args)...), name);
 }
 
