@@ -9,47 +9,45 @@ enum {
 
 /* ---- after the walk ---- */
 
-enum { BACK_THREADS = 256, MERGE_COLS = 128, AHEAD = 16 };
+enum { BACK_THREADS = 256, MERGE_COLS = 128, AHEAD = 64 };
 
 /* What the ranges of a row and head do to its sum: it is multiplied by `was` and gets `is` times a
  * range's own. */
 typedef struct merging {
-    float was[MERGE_COLS], is[MERGE_COLS], l[MERGE_COLS], top[MERGE_COLS / 32], all;
+    float was[AHEAD], is[AHEAD], l[AHEAD], top[AHEAD / 32];
 } merging;
 
-/* The factors of ranges [from, from + threads), one a thread; M: the largest score before them.
+/* The factors of ranges from..., one a thread of the first AHEAD; M: the largest score so far.
  * Running maxima may be taken side by side; the sums may not. */
-__device__ __forceinline__ void merge_factors(merging *s, const float *part, int step, int from,
-                                              int n, float M)
+__device__ __forceinline__ void merge_factors(merging *s, float m, float l, float &M)
 {
-    const int r = from + threadIdx.x, lane = threadIdx.x & 31, warp = threadIdx.x / 32;
-    const float m = r < n ? part[(size_t)r * step] : -INFINITY;
-    const float l = r < n ? part[(size_t)r * step + 1] : 0.0f;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
     float upto = m;
 #pragma unroll
     for (int o = 1; o < 32; o *= 2) {
-        const float before = __shfl_up_sync(0xffffffffu, upto, o);
-        if (lane >= o) upto = fmaxf(upto, before);
+        const float other = __shfl_up_sync(0xffffffffu, upto, o);
+        if (lane >= o) upto = fmaxf(upto, other);
     }
-    __syncthreads(); /* those before are used up */
-    if (lane == 31) s->top[warp] = upto;
     const float left = __shfl_up_sync(0xffffffffu, upto, 1);
+    __syncthreads(); /* those before are used up */
+    if (threadIdx.x < AHEAD && lane == 31) s->top[warp] = upto;
     __syncthreads();
-    float before = M;
-    for (int w = 0; w < warp; w++) before = fmaxf(before, s->top[w]);
-    if (lane) before = fmaxf(before, left);
-    const float top = fmaxf(before, m);
-    const bool none = m == -INFINITY;
-    s->was[threadIdx.x] = none ? 1.0f : exp2_fast(before - top);
-    s->is[threadIdx.x] = none ? 0.0f : exp2_fast(m - top);
-    s->l[threadIdx.x] = l;
-    if (threadIdx.x == blockDim.x - 1) s->all = top;
+    if (threadIdx.x < AHEAD) {
+        float before = warp ? fmaxf(M, s->top[0]) : M;
+        if (lane) before = fmaxf(before, left);
+        const float top = fmaxf(before, m);
+        const bool none = m == -INFINITY;
+        s->was[threadIdx.x] = none ? 1.0f : exp2_fast(before - top);
+        s->is[threadIdx.x] = none ? 0.0f : exp2_fast(m - top);
+        s->l[threadIdx.x] = l;
+    }
+    M = fmaxf(M, fmaxf(s->top[0], s->top[1]));
     __syncthreads();
 }
 
 /* The ranges of a row and head in order. A thread has a column, a block as many as are turned
- * together. On an H200, 63 ranges of 24 heads of 256: 1.6 MB, which is nothing; what takes the time
- * is two waits for memory and the chain of sums. */
+ * together. There is little to read; what takes the time is waiting for it, so that everything is
+ * asked for at once. */
 static __global__ void __launch_bounds__(MERGE_COLS) attend_merge_kernel(const attend_args a)
 {
     __shared__ merging s;
@@ -64,23 +62,22 @@ static __global__ void __launch_bounds__(MERGE_COLS) attend_merge_kernel(const a
     if (n == 1 && !a.v.turned) return;
     const float *part = a.part + ((size_t)i * a.q.H + h) * a.ranges * (D + 2);
     float M = -INFINITY, L = 0, O = 0;
-    for (int from = 0; from < n; from += blockDim.x) {
-        const int some = min(n - from, (int)blockDim.x);
-        merge_factors(&s, part, D + 2, from, n, M);
-        for (int r = 0; r < some; r += AHEAD) {
-            float o[AHEAD]; /* all on their way before the first is used */
+    for (int from = 0; from < n; from += AHEAD, part += AHEAD * (D + 2)) {
+        const int some = min(n - from, (int)AHEAD);
+        const bool mine = (int)threadIdx.x < some;
+        const float m = mine ? part[(int)threadIdx.x * (D + 2)] : -INFINITY;
+        const float l = mine ? part[(int)threadIdx.x * (D + 2) + 1] : 0.0f;
+        float o[AHEAD];
 #pragma unroll
-            for (int k = 0; k < AHEAD; k++)
-                o[k] = part[(size_t)(from + min(r + k, some - 1)) * (D + 2) + 2 + c];
+        for (int k = 0; k < AHEAD; k++) o[k] = k < some ? part[k * (D + 2) + 2 + c] : 0.0f;
+        merge_factors(&s, m, l, M);
 #pragma unroll
-            for (int k = 0; k < AHEAD; k++) {
-                if (r + k >= some) break;
-                const float was = s.was[r + k], is = s.is[r + k];
-                L = fmaf(s.l[r + k], is, __fmul_rn(L, was));
-                O = merged(O, o[k], was, is);
-            }
+        for (int k = 0; k < AHEAD; k++) {
+            if (k >= some) break;
+            const float was = s.was[k], is = s.is[k];
+            L = fmaf(s.l[k], is, __fmul_rn(L, was));
+            O = merged(O, o[k], was, is);
         }
-        M = s.all;
     }
     O *= inverse_of(L);
     if (a.v.turned) {

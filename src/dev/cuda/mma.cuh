@@ -79,40 +79,6 @@ template <int N> static __device__ __forceinline__ void copy_wait(void)
 #endif
 }
 
-/* ---- blocks of a cluster, from compute capability 9.0 on ---- */
-
-/* A barrier of all threads of a cluster in two steps. */
-static __device__ __forceinline__ void cluster_arrive(void)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-#endif
-}
-
-static __device__ __forceinline__ void cluster_wait(void)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-#endif
-}
-
-/* Where `at` of this block's shared memory lies in that of the cluster's first block. */
-static __device__ __forceinline__ uint32_t first_block_at(uint32_t at)
-{
-    uint32_t there = at;
-#if __CUDA_ARCH__ >= 900
-    asm("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(there) : "r"(at));
-#endif
-    return there;
-}
-
-static __device__ __forceinline__ void put_there(uint32_t at, float v)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(at), "f"(v) : "memory");
-#endif
-}
-
 static __device__ __forceinline__ float exp2_fast(float x)
 {
     float y;

@@ -229,14 +229,11 @@ constexpr int split_places(int place)
 constexpr int split_blocks(int bytes, int tiles, int groups)
 {
     if (groups > 2 || bytes > 2000) return 1;
-    return tiles == 4 || groups == 2 ? 2 : 3;
+    return groups == 2 ? 2 : 3;
 }
 
-/* H: blocks of a tile. Two of them, a cluster, have half of the parts each, which meet behind the
- * rings of the first one. */
-template <class W, int MT, int H> struct split_shape {
+template <class W, int MT> struct split_shape {
     enum {
-        WARPS = SPLIT_WARPS / H,
         STEP = 16 * MT + 4, /* keeps the lanes of a store in different banks */
         CHUNK = split_chunk(W::BYTES, MT),
         RUN = CHUNK * W::BYTES, /* bytes of a tile in a place */
@@ -244,8 +241,7 @@ template <class W, int MT, int H> struct split_shape {
         PLACES = split_places(PLACE),
         MEET = 8 * STEP * 4,
         WARP = PLACES * PLACE > MEET ? PLACES *PLACE : MEET,
-        FAR = H > 1 ? MEET : WARP, /* from a part to the next */
-        BYTES = WARPS * WARP + (H > 1 ? PARTS * MEET : 0)
+        BYTES = PARTS * WARP
     };
 };
 
@@ -263,7 +259,7 @@ template <class W, int MT>
 __device__ __forceinline__ void fetch_chunk(uint32_t to, const uint8_t *(&at)[MT], int left,
                                             int lane)
 {
-    typedef split_shape<W, MT, 1> shape;
+    typedef split_shape<W, MT> shape;
 #pragma unroll
     for (int j = 0; j < MT; j++) {
         if (left >= shape::CHUNK)
@@ -314,34 +310,21 @@ __device__ __forceinline__ void unit_product(float (*c)[NT][4], const typename W
     }
 }
 
-/* The parts of eight rows are there: in this block, or in the first of the cluster. */
-template <int H> __device__ __forceinline__ void parts_meet(void)
-{
-    if (H > 1) {
-        cluster_arrive();
-        cluster_wait();
-    } else {
-        __syncthreads();
-    }
-}
-
-template <class W, int MT, int NT, int H>
-__global__ void __launch_bounds__(32 * SPLIT_WARPS / H, H *split_blocks(W::BYTES, MT, NT))
+template <class W, int MT, int NT>
+__global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, MT, NT))
     product_split(const __grid_constant__ ft_product p)
 {
-    typedef split_shape<W, MT, H> shape;
+    typedef split_shape<W, MT> shape;
     enum { STEP = shape::STEP, PLACES = shape::PLACES, CHUNK = shape::CHUNK, G = NT < 4 ? NT : 4 };
     extern __shared__ __align__(16) unsigned char smem[];
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    const int half = H > 1 ? blockIdx.x % H : 0, which = half * shape::WARPS + warp; /* part */
     unsigned char *ring = smem + warp * shape::WARP;
-    if (H > 1) cluster_arrive(); /* this block is there */
     block_of b;
     const bool own = p.item && (int)blockIdx.y < p.own;
     if (p.item && !p.item_old && !own) hold(); /* the items are the last kernel's */
-    if (!find_block(p, 8 * NT, blockIdx.x / H, blockIdx.y, b)) return;
+    if (!find_block(p, 8 * NT, blockIdx.x, blockIdx.y, b)) return;
     const int units = b.s->w.units, per = part_units(units), parts = (units + per - 1) / per;
-    const int u0 = which * per, n = min(units, u0 + per) - u0; /* units of this part */
+    const int u0 = warp * per, n = min(units, u0 + per) - u0; /* units of this part */
 
     ft_wview w[MT];
     int tile[MT];
@@ -413,35 +396,27 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS / H, H *split_blocks(W::BYTES
 
     const float s0 = scale_of(p.glu ? p.seg[0] : *b.s, b.expert);
     const float s1 = p.glu ? scale_of(p.seg[1], b.expert) : 1.0f;
-    unsigned char *const meet = H > 1 ? smem + shape::WARPS * shape::WARP : smem;
-    float *const mine = (float *)(meet + which * shape::FAR);
-    const uint32_t there = H > 1 ? first_block_at(shared_at(mine)) : 0;
+    float *mine = (float *)ring;
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < NT; i++) {
         if (i && 8 * i >= b.n) break;
-        if (H > 1) cluster_wait(); /* the rows before these are done with */
 #pragma unroll
         for (int j = 0; j < MT; j++)
 #pragma unroll
-            for (int q = 0; q < 4; q++) {
-                const int o = (2 * t + (q & 1)) * STEP + 16 * j + g + 8 * (q >> 1);
-                if (H > 1)
-                    put_there(there + 4 * o, c[j][i][q]);
-                else
-                    mine[o] = c[j][i][q];
-            }
-        parts_meet<H>();
+            for (int q = 0; q < 4; q++)
+                mine[(2 * t + (q & 1)) * STEP + 16 * j + g + 8 * (q >> 1)] = c[j][i][q];
+        __syncthreads();
         const int wide = p.glu ? 8 * MT : 16 * MT; /* outputs that a row of results has here */
         const int rows = min(8, b.n - 8 * i);
-        for (int e = threadIdx.x; e < rows * wide && !half; e += 32 * shape::WARPS) {
+        for (int e = threadIdx.x; e < rows * wide; e += 32 * SPLIT_WARPS) {
             const int o = e % wide, tok = e / wide;
             const int at_gate = p.glu ? o + o / 16 * 16 : o; /* its partner is 16 further on */
-            const unsigned char *part = meet + (tok * STEP + at_gate) * 4;
+            const unsigned char *part = smem + (tok * STEP + at_gate) * 4;
             const int far = p.glu ? 64 : 0;
             float sum = *(const float *)part, up = *(const float *)(part + far);
             for (int q = 1; q < parts; q++) {
-                part += shape::FAR;
+                part += shape::WARP;
                 sum += *(const float *)part;
                 up += *(const float *)(part + far);
             }
@@ -451,37 +426,24 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS / H, H *split_blocks(W::BYTES
             else
                 put_result(p, *b.s, row, b.at * 16 * MT + o, sum * s0);
         }
-        if (H > 1)
-            cluster_arrive();
-        else
-            __syncthreads();
+        __syncthreads();
     }
-    if (H > 1) cluster_wait();
 }
 
 #include "dev/cuda/product_rows.cuh"
 
+#include "dev/cuda/product_short.cuh"
+
 /* ---- launching ---- */
 
-template <class W, int MT, int NT, int H>
+template <class W, int MT, int NT>
 static void split_launch(ft_cuda *c, const ft_product *p, dim3 grid)
 {
-    typedef split_shape<W, MT, H> shape;
     static bool wide;
-    if (!wide) ft_cuda_shared(c, (const void *)product_split<W, MT, NT, H>, shape::BYTES);
+    if (!wide) ft_cuda_shared(c, (const void *)product_split<W, MT, NT>, split_shape<W, MT>::BYTES);
     wide = true;
-    grid.x *= H;
-    ft_launch_next(c, product_split<W, MT, NT, H>, grid, dim3(32 * shape::WARPS), shape::BYTES, H,
-                   "product_split", *p);
-}
-
-/* Whether two blocks should share a tile: whole ones would leave some multiprocessors with much
- * less to do than others. */
-static inline bool in_halves(const ft_cuda *c, dim3 grid, int slots)
-{
-    const unsigned sms = (unsigned)c->sms, whole = 2 * ft_blocks(grid.x, sms);
-    if (grid.y > 1 || c->cc < 90 || c->cc >= 120 || grid.x > sms * (unsigned)slots) return false;
-    return 10 * whole > 11 * ft_blocks(2 * grid.x, sms);
+    FT_LAUNCH_NEXT(c, (product_split<W, MT, NT>), grid, 32 * SPLIT_WARPS,
+                   (split_shape<W, MT>::BYTES), *p);
 }
 
 /* The most tiles that are worth their registers and shared memory. */
@@ -493,13 +455,10 @@ constexpr int most_tiles(int bytes)
 template <class W, int MT>
 static void split_rows(ft_cuda *c, const ft_product *p, dim3 grid, int tokens)
 {
-    if constexpr (MT == 1 && W::BYTES > 0 && W::BYTES < 1200)
-        if (tokens == 8 && !p->item && in_halves(c, grid, split_blocks(W::BYTES, 1, 1)))
-            return split_launch<W, 1, 1, 2>(c, p, grid);
     if (tokens == 16)
-        split_launch<W, MT, 2, 1>(c, p, grid);
+        split_launch<W, MT, 2>(c, p, grid);
     else
-        split_launch<W, MT, 1, 1>(c, p, grid);
+        split_launch<W, MT, 1>(c, p, grid);
 }
 
 /* Tiles of weights that a block of product_split takes. A block has a price of its own, and rows
@@ -513,7 +472,11 @@ static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens, int it
     if (p->item) tiles *= (size_t)items;
     const size_t each = tiles / (size_t)c->sms; /* of a multiprocessor */
     if (tokens == 64) return 2;
-    if (most_tiles(W::BYTES) == 4 && (tokens == 16 ? each >= 16 : units <= 8 && each >= 4))
+    if (most_tiles(W::BYTES) == 4 && tokens == 8 && getenv("FT_X_MT4") &&
+        each >= (size_t)atoi(getenv("FT_X_MT4")))
+        return 4;
+    if (most_tiles(W::BYTES) == 4 &&
+        (tokens == 16 ? each >= 16 : (units <= 8 && each >= 4) || (p->item && each >= 24)))
         return 4;
     const bool wide = W::BYTES > 2000; /* a block of these has enough to do with one */
     return p->glu || (tokens == 16 && !wide) || each >= (units <= 32 ? 3u : 6u) ? 2 : 1;
@@ -524,6 +487,8 @@ static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens, int it
 template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
 {
     const bool large = tokens == ROWS_TOKENS;
+    if constexpr (short_type(W::BYTES))
+        if (is_short(c, p, tokens, items)) return short_launch<W>(c, p, tokens, items);
     const int mt = large ? ROWS_TILES : split_tiles<W>(c, p, tokens, items);
     const int each = p->glu ? mt / 2 : mt; /* tiles of results */
     unsigned blocks = 0;
@@ -542,7 +507,7 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
         FT_LAUNCH_NEXT(c, product_rows<W>, FT_MIN(tiles, (unsigned)c->sms), ROWS_THREADS,
                        rows_shape<W>::BYTES, *p);
     } else if (tokens == 64) {
-        split_launch<W, 2, 8, 1>(c, p, grid);
+        split_launch<W, 2, 8>(c, p, grid);
     } else if (mt == 4) {
         split_rows<W, most_tiles(W::BYTES)>(c, p, grid, tokens);
     } else if (mt == 2) {
