@@ -476,7 +476,7 @@ static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens, int it
         each >= (size_t)atoi(getenv("FT_X_MT4")))
         return 4;
     if (most_tiles(W::BYTES) == 4 &&
-        (tokens == 16 ? each >= 16 : (units <= 8 && each >= 4) || (p->item && each >= 24)))
+        (tokens == 16 ? each >= 16 : (units <= 8 && each >= 4) || (p->item && each >= 24 && !getenv("FT_X_NOITEM4"))))
         return 4;
     const bool wide = W::BYTES > 2000; /* a block of these has enough to do with one */
     return p->glu || (tokens == 16 && !wide) || each >= (units <= 32 ? 3u : 6u) ? 2 : 1;
