@@ -1,7 +1,12 @@
 /* dev/cuda/product_short.cuh - products of few rows and few columns: the second ones of experts. A
  * part is one unit at most, so that parts are no work to share out: a warp has a tile of its own,
  * walks through its parts and adds them in their order. No warp waits for another, and a block's
- * eight tiles have the price of one start. The sums are those of product_split. */
+ * eight tiles have the price of one start. The sums are those of product_split, behind which
+ * product.cuh includes this.
+ *
+ * On an H200, 16 rows of 8 experts each of 256 (about 100 of them and the shared one: 66 MB of 2048
+ * x 512 Q4_K): 27 us, 2.5 TB/s, 53 % of a plain read; product_split took 41. Every block waits for
+ * its tiles once, and nothing is asked for while it multiplies. */
 #ifndef FT_DEV_CUDA_PRODUCT_SHORT_CUH
 #define FT_DEV_CUDA_PRODUCT_SHORT_CUH
 
@@ -84,7 +89,6 @@ __global__ void __launch_bounds__(32 * SHORT_WARPS, NT == 1 ? 4 : 2)
 /* Whether a product is one of these, with so much to do that a warp for each tile is enough. */
 static inline bool is_short(const ft_cuda *c, const ft_product *p, int tokens, int items)
 {
-    if (getenv("FT_X_NOSHORT")) return false;
     const size_t tiles = ft_blocks((size_t)p->seg[0].w.n, TILE_N);
     return p->item && !p->glu && p->seg[0].w.units <= PARTS && tokens <= 16 &&
            tiles * (size_t)items >= SHORT_WARPS * (size_t)c->sms;
