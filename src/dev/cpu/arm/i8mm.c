@@ -2,7 +2,10 @@
  * sums at once and twice the products of SDOT. For more columns than four; weights lie as they do
  * for SDOT (woven_codes.h), two vectors of four rows by four values become two of two rows by
  * eight. Sums are the same whole numbers, and what is done to them is the same in the same order:
- * a row's result has the bits that SDOT gives it. */
+ * a row's result has the bits that SDOT gives it.
+ *
+ * Columns are put in pairs for 256 values at a time, which all rows of a call then share; so y
+ * holds the sums of the values before. */
 #include "dev/cpu/arm/woven_k.h"
 
 enum { PAIRS = COLS / 2 };
@@ -20,16 +23,6 @@ INLINE pair twice(float32x4_t v)
     return (pair){{vzip1q_f32(v, v), vzip2q_f32(v, v)}};
 }
 
-INLINE int8x16_t low64(int8x16_t a, int8x16_t b)
-{
-    return vreinterpretq_s8_s64(vzip1q_s64(vreinterpretq_s64_s8(a), vreinterpretq_s64_s8(b)));
-}
-
-INLINE int8x16_t high64(int8x16_t a, int8x16_t b)
-{
-    return vreinterpretq_s8_s64(vzip2q_s64(vreinterpretq_s64_s8(a), vreinterpretq_s64_s8(b)));
-}
-
 /* Rows 0 and 1, or 2 and 3, of eight values in two vectors of four. */
 INLINE int8x16_t two_rows(int8x16_t a, int8x16_t b, const int h)
 {
@@ -37,21 +30,33 @@ INLINE int8x16_t two_rows(int8x16_t a, int8x16_t b, const int h)
     return vreinterpretq_s8_s32(h ? vzip2q_s32(x, y) : vzip1q_s32(x, y));
 }
 
-/* i += half a block (sixteen values) for n pairs of columns, whose bytes begin at q[c] + at */
-INLINE void half_block(int32x4_t (*i)[2], const int8x16_t *v, const int8_t *const *q, int at,
+/* 256 values of up to eight columns in pairs: bytes by eights, and for each 32 of them what their
+ * sums begin with, their scales and what they add up to. */
+typedef struct paired {
+    int8x16_t q[32][PAIRS];
+    int32x4_t start[8][PAIRS];
+    float32x4_t d[8][PAIRS], s[8][PAIRS];
+} paired;
+
+INLINE void pair_bytes(paired *to, const ft_col8 *x, const int n, int at, int values)
+{
+    for (int i = 0; i < values / 16; i++) UNROLL for (int p = 0; p < n; p++)
+        {
+            const int64x2_t a = vreinterpretq_s64_s8(vld1q_s8(x[2 * p].q + at + 16 * i));
+            const int64x2_t b = vreinterpretq_s64_s8(vld1q_s8(x[2 * p + 1].q + at + 16 * i));
+            to->q[2 * i][p] = vreinterpretq_s8_s64(vzip1q_s64(a, b));
+            to->q[2 * i + 1][p] = vreinterpretq_s8_s64(vzip2q_s64(a, b));
+        }
+}
+
+/* i += half a block (sixteen values) for n pairs of columns */
+INLINE void half_block(int32x4_t (*i)[2], const int8x16_t *v, const int8x16_t (*q)[PAIRS],
                        const int n)
 {
-    int8x16_t x[PAIRS][2];
-    UNROLL for (int p = 0; p < n; p++)
-    {
-        const int8x16_t a = vld1q_s8(q[2 * p] + at), b = vld1q_s8(q[2 * p + 1] + at);
-        x[p][0] = low64(a, b);
-        x[p][1] = high64(a, b);
-    }
     UNROLL for (int e = 0; e < 2; e++) UNROLL for (int h = 0; h < 2; h++)
     {
         const int8x16_t w = two_rows(v[2 * e], v[2 * e + 1], h);
-        UNROLL for (int p = 0; p < n; p++) multiply(i[p][h], w, x[p][e]);
+        UNROLL for (int p = 0; p < n; p++) multiply(i[p][h], w, q[e][p]);
     }
 }
 
@@ -64,13 +69,12 @@ INLINE void half_codes(int8x16_t *v, const uint8x16_t *b, const int half, int8x1
 
 /* ---- blocks of 256 ---- */
 
-INLINE void block_pairs(pair *a, const unsigned char *p, const cols256 *x, const int n, const int j,
+INLINE void block_pairs(pair *a, const unsigned char *p, const paired *x, const int n, const int j,
                         const kind256 t)
 {
     const shape256 at = shape_of(t);
     const int stored = bits_bytes(at.bits) / 16;
     const bool halves = at.scales == 16;
-    const int8x16_t book = book256(t);
     uint8x16_t b[8];
     int32x4_t i[PAIRS][2];
     UNROLL for (int e = 0; e < stored; e++) b[e] =
@@ -78,15 +82,11 @@ INLINE void block_pairs(pair *a, const unsigned char *p, const cols256 *x, const
     UNROLL for (int h = 0; h < 2; h++)
     {
         int8x16_t v[4];
-        half_codes(v, b, h, book, at.bits);
-        if (h == 0 || halves) UNROLL for (int c = 0; c < n; c++)
-            {
-                const int32x4_t one = vld1q_s32(has_offset(t) ? x->w[2 * c]->start[j] : bias_start);
-                const int32x4_t two =
-                    vld1q_s32(has_offset(t) ? x->w[2 * c + 1]->start[j] : bias_start);
-                i[c][0] = i[c][1] = vzip1q_s32(one, two);
-            }
-        half_block(i, v, x->q, 32 * j + 16 * h, n);
+        half_codes(v, b, h, book256(t), at.bits);
+        if (h == 0 || halves)
+            UNROLL for (int c = 0; c < n; c++) UNROLL for (int r = 0; r < 2; r++)
+                load_here(i[c][r], has_offset(t) ? (const void *)&x->start[j][c] : bias_start);
+        half_block(i, v, x->q + 4 * j + 2 * h, n);
         if (h == 0 && !halves) continue;
         const pair f = twice(scale256(p, halves ? 2 * j + h : j));
         UNROLL for (int c = 0; c < n; c++) UNROLL for (int r = 0; r < 2; r++) a[c].h[r] =
@@ -94,34 +94,45 @@ INLINE void block_pairs(pair *a, const unsigned char *p, const cols256 *x, const
     }
 }
 
-/* n pairs of columns, of which the last may be the same column twice. */
+/* Block b of n pairs of columns, of which the last may be the same column twice. */
+INLINE void rows_pairs(float *const *y, const unsigned char *w, size_t group, int rows,
+                       const paired *x, const cols256 *at, const int n, int b, const kind256 t)
+{
+    for (int o = 0; o < rows; o += ROWS, w += group) {
+        pair a[PAIRS];
+        float32x4_t sum[COLS], acc[COLS];
+        cols256 here = *at;
+        UNROLL for (int c = 0; c < n; c++) a[c] =
+            twice(vld1q_f32((const float *)(const void *)(w + SUMS_AT)));
+        UNROLL for (int j = 0; j < 8; j++) block_pairs(a, w, x, n, j, t);
+        UNROLL for (int c = 0; c < n; c++)
+        {
+            sum[2 * c] = vuzp1q_f32(a[c].h[0], a[c].h[1]);
+            sum[2 * c + 1] = vuzp2q_f32(a[c].h[0], a[c].h[1]);
+        }
+        UNROLL for (int c = 0; c < 2 * n; c++) acc[c] = b ? vld1q_f32(y[c] + o) : vdupq_n_f32(0);
+        end256(acc, sum, w, &here, 2 * n, t);
+        UNROLL for (int c = 0; c < 2 * n; c++) vst1q_f32(y[c] + o, acc[c]);
+    }
+}
+
 INLINE void pairs256(float *const *y, const unsigned char *w, size_t group, int rows, int k,
                      const ft_col8 *x, const int n, const kind256 t)
 {
-    for (int o = 0; o < rows; o += ROWS, w += group) {
-        const unsigned char *p = w;
-        float32x4_t acc[COLS];
+    for (int b = 0; b < k / 256; b++, w += bytes256(t)) {
+        paired in;
         cols256 at;
         UNROLL for (int c = 0; c < 2 * n; c++)
         {
-            acc[c] = vdupq_n_f32(0);
-            at.q[c] = x[c].q;
-            at.w[c] = (const ft_wide8 *)(const void *)x[c].t;
+            at.q[c] = x[c].q + 256 * b;
+            at.w[c] = (const ft_wide8 *)(const void *)x[c].t + b;
         }
-        for (int b = 0; b < k / 256; b++, p += bytes256(t)) {
-            pair a[PAIRS];
-            float32x4_t sum[COLS];
-            UNROLL for (int c = 0; c < n; c++) a[c] =
-                twice(vld1q_f32((const float *)(const void *)(p + SUMS_AT)));
-            UNROLL for (int j = 0; j < 8; j++) block_pairs(a, p, &at, n, j, t);
-            UNROLL for (int c = 0; c < n; c++)
-            {
-                sum[2 * c] = vuzp1q_f32(a[c].h[0], a[c].h[1]);
-                sum[2 * c + 1] = vuzp2q_f32(a[c].h[0], a[c].h[1]);
-            }
-            end256(acc, sum, p, &at, 2 * n, t);
-        }
-        UNROLL for (int c = 0; c < 2 * n; c++) vst1q_f32(y[c] + o, acc[c]);
+        pair_bytes(&in, x, n, 256 * b, 256);
+        if (has_offset(t))
+            for (int j = 0; j < 8; j++)
+                UNROLL for (int c = 0; c < n; c++) in.start[j][c] = vzip1q_s32(
+                    vld1q_s32(at.w[2 * c]->start[j]), vld1q_s32(at.w[2 * c + 1]->start[j]));
+        rows_pairs(y, w, group, rows, &in, &at, n, b, t);
     }
 }
 
@@ -133,9 +144,9 @@ INLINE float32x4_t both(float a, float b)
     return vsetq_lane_f32(b, v, 3);
 }
 
+/* acc += block number j of those in pairs */
 INLINE void block32_pairs(pair *acc, const unsigned char *scale, const unsigned char *p,
-                          const ft_col8 *x, const int8_t *const *q, const int n, int b,
-                          const kind32 t)
+                          const paired *x, const int n, int j, const kind32 t)
 {
     const bits k = kind32_bits(t);
     const pair s = twice(scale_of32(scale, t));
@@ -143,44 +154,59 @@ INLINE void block32_pairs(pair *acc, const unsigned char *scale, const unsigned 
     int32x4_t i[PAIRS][2];
     if (has_min32(t)) {
         const pair m = twice(min_of32(scale, t));
-        UNROLL for (int c = 0; c < n; c++)
-        {
-            const float *d = x[2 * c].s + 2 * b, *e = x[2 * c + 1].s + 2 * b;
-            const float32x4_t sum = both(d[0] + d[1], e[0] + e[1]);
-            UNROLL for (int r = 0; r < 2; r++) acc[c].h[r] = vfmaq_f32(acc[c].h[r], m.h[r], sum);
-        }
+        UNROLL for (int c = 0; c < n; c++) UNROLL for (int r = 0; r < 2; r++) acc[c].h[r] =
+            vfmaq_f32(acc[c].h[r], m.h[r], x->s[j][c]);
     }
     UNROLL for (int e = 0; e < bits_bytes(k) / 16; e++) u[e] = vld1q_u8(p + 16 * e);
-    UNROLL for (int c = 0; c < n; c++) i[c][0] = i[c][1] = vld1q_s32(sum_start);
+    UNROLL for (int c = 0; c < n; c++) UNROLL for (int r = 0; r < 2; r++)
+        load_here(i[c][r], sum_start);
     UNROLL for (int h = 0; h < 2; h++)
     {
         int8x16_t v[4];
         half_codes(v, u, h, book32(t), k);
-        half_block(i, v, q, 32 * b + 16 * h, n);
+        half_block(i, v, x->q + 4 * j + 2 * h, n);
     }
-    UNROLL for (int c = 0; c < n; c++)
-    {
-        const float32x4_t d = both(x[2 * c].d[b], x[2 * c + 1].d[b]);
-        UNROLL for (int r = 0; r < 2; r++) acc[c].h[r] =
-            vfmaq_f32(acc[c].h[r], vmulq_f32(sum_end(i[c][r]), s.h[r]), d);
+    UNROLL for (int c = 0; c < n; c++) UNROLL for (int r = 0; r < 2; r++) acc[c].h[r] =
+        vfmaq_f32(acc[c].h[r], vmulq_f32(sum_end(i[c][r]), s.h[r]), x->d[j][c]);
+}
+
+/* Blocks [from, to) of all rows. */
+INLINE void rows_pairs32(float *const *y, const unsigned char *w, size_t group, int rows,
+                         const paired *x, const int n, int from, int to, const kind32 t)
+{
+    for (int o = 0; o < rows; o += ROWS, w += group) {
+        pair acc[PAIRS];
+        UNROLL for (int c = 0; c < n; c++)
+        {
+            const float32x4_t a = from ? vld1q_f32(y[2 * c] + o) : vdupq_n_f32(0);
+            const float32x4_t b = from ? vld1q_f32(y[2 * c + 1] + o) : vdupq_n_f32(0);
+            acc[c] = (pair){{vzip1q_f32(a, b), vzip2q_f32(a, b)}};
+        }
+        for (int b = from; b < to; b++)
+            block32_pairs(acc, w + scale32(b, t), w + codes32(b, t), x, n, b - from, t);
+        UNROLL for (int c = 0; c < n; c++)
+        {
+            vst1q_f32(y[2 * c] + o, vuzp1q_f32(acc[c].h[0], acc[c].h[1]));
+            vst1q_f32(y[2 * c + 1] + o, vuzp2q_f32(acc[c].h[0], acc[c].h[1]));
+        }
     }
 }
 
 INLINE void pairs32(float *const *y, const unsigned char *w, size_t group, int rows, int k,
                     const ft_col8 *x, const int n, const kind32 t)
 {
-    const int8_t *q[COLS];
-    UNROLL for (int c = 0; c < 2 * n; c++) q[c] = x[c].q;
-    for (int o = 0; o < rows; o += ROWS, w += group) {
-        pair acc[PAIRS];
-        UNROLL for (int c = 0; c < n; c++) acc[c] = twice(vdupq_n_f32(0));
-        for (int b = 0; b < k / 32; b++)
-            block32_pairs(acc, w + scale32(b, t), w + codes32(b, t), x, q, n, b, t);
-        UNROLL for (int c = 0; c < n; c++)
-        {
-            vst1q_f32(y[2 * c] + o, vuzp1q_f32(acc[c].h[0], acc[c].h[1]));
-            vst1q_f32(y[2 * c + 1] + o, vuzp2q_f32(acc[c].h[0], acc[c].h[1]));
-        }
+    for (int b = 0; b < k / 32; b += 8) {
+        const int to = b + 8 < k / 32 ? b + 8 : k / 32;
+        paired in;
+        pair_bytes(&in, x, n, 32 * b, 32 * (to - b));
+        for (int j = 0; j < to - b; j++) UNROLL for (int c = 0; c < n; c++)
+            {
+                const ft_col8 *u = &x[2 * c], *v = &x[2 * c + 1];
+                const int i = 2 * (b + j);
+                in.d[j][c] = both(u->d[b + j], v->d[b + j]);
+                if (has_min32(t)) in.s[j][c] = both(u->s[i] + u->s[i + 1], v->s[i] + v->s[i + 1]);
+            }
+        rows_pairs32(y, w, group, rows, &in, n, b, to, t);
     }
 }
 
