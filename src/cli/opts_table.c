@@ -110,6 +110,9 @@ const ft_opt ft_opt_table[] = {
     {"kv-exact", NULL, FT_OPT_FLAG, MODEL, NULL, NULL, 0, 0, NULL,
      "turbo encodings for every layer: no f16 for windows, no q8_0 for keys that many query heads "
      "share or for the first and last layers of turbo2"},
+    {"kv-tail", NULL, FT_OPT_CHOICE, MODEL, "auto", "auto|on|off", 0, 0, NULL,
+     "the newest 128 cells of turbo layers as q8_0 too, which costs some memory and makes up for "
+     "most of the loss; auto: with --kv quality and balanced"},
     {"device", "-dev", FT_OPT_TEXT, MODEL, "cpu", "NAME", 0, 0, "LLAMA_ARG_DEVICE",
      "where to compute: cpu, cuda, auto (cuda where there is one), or ref for the plain and slow "
      "one"},
@@ -427,7 +430,8 @@ const ft_opt ft_opt_table[] = {
     {"seqs", "-np --parallel", FT_OPT_INT, FT_CMD_BENCH, "1", "N", 1, 4096, NULL,
      "sequences that decode together; their tokens count in all"},
     {"sim-accept", NULL, FT_OPT_TEXT, FT_CMD_BENCH, NULL, "P[,P2,P3]", 0, 0, NULL,
-     "what drafting would earn if draft i were agreed to with probability Pi after those before it: "
+     "what drafting would earn if draft i were agreed to with probability Pi after those before "
+     "it: "
      "the model's work is real, its say is not; for files whose weights mean nothing"},
     {"repetitions", "-r", FT_OPT_INT, FT_CMD_BENCH, "5", "N", 1, 10000, NULL,
      "how often each is timed; with --spec: 1 unless given"},

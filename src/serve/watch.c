@@ -38,24 +38,43 @@ static void look_at_calls(ft_server *s, double now)
     ft_free(f);
 }
 
+/* What lies in a socket unread has been sent in time: then it is the server who is late. */
+static bool unread(int fd)
+{
+    struct pollfd f = {.fd = fd, .events = POLLIN};
+    return poll(&f, 1, 0) > 0 && f.revents & POLLIN;
+}
+
 /* Who does not get a request across in time is shut out; libmicrohttpd then closes the socket. */
 static void look_at_peers(ft_server *s, double now)
 {
     for (ft_peer *p = s->peers; p; p = p->next) {
         if (p->in_call) continue;
         const double limit = p->served ? FT_IDLE_S : s->p.header_s;
-        if (now - p->since_s > limit || (atomic_load(&s->draining) && p->served))
+        if ((now - p->since_s > limit && !unread(p->fd)) ||
+            (atomic_load(&s->draining) && p->served))
             shutdown(p->fd, SHUT_RDWR);
     }
+}
+
+/* A tick that comes late means that this machine was busy or this program stopped. Nobody's time
+ * ran meanwhile. */
+static void forgive(ft_server *s, double late)
+{
+    if (late < FT_TICK_MS * 1e-3) return;
+    for (ft_peer *p = s->peers; p; p = p->next) p->since_s += late;
 }
 
 static void *run(void *arg)
 {
     ft_server *s = arg;
     const struct timespec tick = {0, FT_TICK_MS * 1000000L};
+    double last = ft_now_s();
     while (!atomic_load(&s->stop)) {
         pthread_mutex_lock(&s->lock);
         const double now = ft_now_s();
+        forgive(s, now - last - FT_TICK_MS * 1e-3);
+        last = now;
         look_at_calls(s, now);
         look_at_peers(s, now);
         pthread_mutex_unlock(&s->lock);

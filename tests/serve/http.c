@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "bench.h"
 
+#include <signal.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #define CHAT "/v1/chat/completions"
 #define SAY(how, what)                                                                             \
@@ -160,13 +162,11 @@ static void bad_bodies(void **state)
 static void gone(void **state)
 {
     (void)state;
-    int fd = begin(
-        CHAT, SAY("/50ms", "a b c d e f g h i j k l m n o p q r s t u v w x y z")); /* decoding */
+    int fd = begin(CHAT, SAY("/stay", "a b c")); /* decoding */
     assert_true(busy_becomes(1));
     close(fd);
     assert_true(busy_becomes(0));
-    fd = begin("/v1/completions",
-               "{\"prompt\":\"say/50ms:a b c d e f g h i j k l m n o p q r s t u v w x y z\"}");
+    fd = begin("/v1/completions", "{\"prompt\":\"say/stay:a b c\"}");
     assert_true(busy_becomes(1)); /* and nothing sent yet */
     close(fd);
     assert_true(busy_becomes(0));
@@ -357,6 +357,20 @@ static void full(void **state)
     close_server();
 }
 
+/* Stops this program for longer than a header may take. */
+static void stop_for_a_while(void)
+{
+    const pid_t me = getpid(), helper = fork();
+    if (!helper) {
+        kill(me, SIGSTOP);
+        usleep(1500000);
+        kill(me, SIGCONT);
+        _exit(0);
+    }
+    assert_true(helper > 0);
+    waitpid(helper, NULL, 0);
+}
+
 static void small_limits(void **state)
 {
     ft_serve_params p;
@@ -402,8 +416,17 @@ static void small_limits(void **state)
     r = get("/llm/props");
     assert_int_equal(client_int(r.json, "default_generation_settings.params.top_k"), 7);
     client_release(&r);
-    /* who does not get his headers across in time is shut out, drop by drop or not */
-    const int fd = client_connect(port);
+    /* a second for the headers, but not one in which the server does nothing */
+    int fd = client_connect(port);
+    client_puts(fd, "GET /llm/health HTTP/1.1\r\nHost: x\r\n");
+    stop_for_a_while();
+    client_puts(fd, "Connection: close\r\n\r\n");
+    client_read(fd, &r);
+    assert_int_equal(r.status, 200);
+    client_release(&r);
+    close(fd);
+    /* who does not get them across in time is shut out, drop by drop or not */
+    fd = client_connect(port);
     const double from = ft_now_s();
     ft_buf raw;
     ft_buf_init(&raw, 4096);
@@ -464,10 +487,11 @@ static void beginning_and_end(void **state)
     assert_int_equal(r.status, 200);
     client_release(&r);
 
-    const int fd = begin(CHAT, SAY("/20ms", "a b c d e f g h i j")), idle = client_connect(port);
+    const int fd = begin(CHAT, SAY("/stay", "a b c d e f g h i j")), idle = client_connect(port);
     assert_true(busy_becomes(1));
     ft_server_drain(server);
     assert_true(client_connect(port) < 0); /* nobody new */
+    ft_scripted_go(model);
     ft_buf raw;
     ft_buf_init(&raw, 1 << 20);
     while (!strstr(ft_buf_z(&raw), "[DONE]") && client_more(fd, &raw, 5000)) continue;
@@ -519,8 +543,8 @@ static void refused_starts(void **state)
     assert_int_equal(ft_server_open(&s, &p, &err), FT_EINVAL);
 }
 
-/* The device fails in the middle of a reply: that one is told, the next ones are not let in, and the
- * program that runs the server hears of it. */
+/* The device fails in the middle of a reply: that one is told, the next ones are not let in, and
+ * the program that runs the server hears of it. */
 static void device_fails(void **state)
 {
     (void)state;

@@ -1,8 +1,9 @@
 /* tests/serve/scripted.h - a model that says what it is told: the part of foretoken.h that the
  * server uses, without weights. A prompt that holds "say:" is answered with what follows, up to the
  * end of the turn; "say/20ms:" waits so long before each token, "say/fail:" breaks down at its end,
- * "say/die:" for good, "say/hold:" begins when ft_scripted_go is called, "say/step:" gives one
- * token each time its reader has read everything, which makes a stream the same every time.
+ * "say/die:" for good, "say/hold:" begins and "say/stay:" ends when ft_scripted_go is called,
+ * "say/step:" gives one token each time its reader has read everything, which makes a stream the
+ * same every time.
  * Vocabulary, template, stop texts and the parser of replies are the real ones. Include it in one
  * file of a program. */
 #ifndef FT_TESTS_SCRIPTED_H
@@ -43,7 +44,7 @@ struct ft_job {
     char *stop_word[64];
     int n_stop, max_tokens, top_logprobs, n_prompt, cached;
     double pace_s, due_s;
-    bool fail, die, hold, step;
+    bool fail, die, hold, stay, step;
     /* on the way */
     int lane; /* -1: waits */
     size_t at;
@@ -190,6 +191,7 @@ static inline bool script_step(ft_job *j, double now)
     bool news = false;
     while (j->n < SCRIPT_EVENTS / 2 && !j->ended && now >= j->due_s) {
         const bool over = j->at >= j->reply.n || j->stopped || j->n_out == j->max_tokens;
+        if (over && j->stay && !m->go) break;
         if (over)
             script_end(j);
         else
@@ -383,6 +385,7 @@ static inline void script_read(ft_job *j, const char *text, size_t n)
             j->fail = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("fail"));
             j->die = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("die"));
             j->hold = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("hold"));
+            j->stay = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("stay"));
             j->step = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("step"));
             j->pace_s = strtod(text + at + 1, NULL) * 1e-3;
             at = ft_str_find(t, FT_STR(":"), at);
