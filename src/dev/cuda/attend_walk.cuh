@@ -5,7 +5,12 @@
  * hands in shared memory.
  *
  * Every sum's order is that of the cells (or of the head's values), whatever the tile: a row has
- * the same bits alone, in a window of drafts and in a prompt. */
+ * the same bits alone, in a window of drafts and in a prompt.
+ *
+ * One row behind 32,000 cells on an H200 (27b: 4 key heads of 256, 6 query heads each): f16 131 MB
+ * in 34 us, 3.9 TB/s, 84 % of a plain read; turbo4 35 MB in 46 us, 16 %: some 40 instructions make
+ * eight values of their codes, and scores, weights and sums wait for them in turn, with two blocks
+ * a multiprocessor to fill the gaps. Merging the ranges takes 4 to 6 us more. */
 #ifndef FT_CUDA_ATTEND_WALK_CUH
 #define FT_CUDA_ATTEND_WALK_CUH
 

@@ -1,6 +1,12 @@
 /* Experts. route chooses; moe sorts the choices by expert, so that an expert's weights are read
  * once for all of its rows, multiplies, and adds each row's results in the order of its own choice.
- * All of it is on the device: how many rows an expert has is known to the kernels alone. */
+ * All of it is on the device: how many rows an expert has is known to the kernels alone.
+ *
+ * On an H200, a layer of 35b-a3b (256 experts of 2048 x 512, 8 chosen): one row 10 us for gate and
+ * up, 6 for down (18 MB: 1.1 TB/s, 24 % of a plain read), choosing 4, adding 2: waits for one
+ * another. 16 rows: 59 us for gate and up of about 100 experts and the shared one, 27 for down
+ * (199 MB: 2.3 TB/s, 50 %), choosing 7 in a single block, adding 4. Held back by the price of a
+ * block, which has 64 units of a pair of matrices here, and by its wait for the first of them. */
 #include "dev/cuda/product.cuh"
 
 /* ---- route ---- */
