@@ -383,21 +383,43 @@ const ft_opt ft_opt_table[] = {
      "given to the chat template; none = no thinking"},
     {"reasoning-preserve", NULL, FT_OPT_FLAG, FT_CMD_SERVE, NULL, NULL, 0, 0, NULL,
      "tell the template to keep the thoughts of earlier turns"},
+    {"normalize-prompts", NULL, FT_OPT_FLAG, FT_CMD_SERVE, NULL, NULL, 0, 0, NULL,
+     "drop lines of system messages that are known to change with each request (billing headers, "
+     "token counts), so that what stands behind them is found again"},
     {"log-disable", NULL, FT_OPT_FLAG, FT_CMD_SERVE, NULL, NULL, 0, 0, NULL,
      "no line for each request"},
+    {"log-prompts-dir", NULL, FT_OPT_TEXT, FT_CMD_SERVE, NULL, "DIR", 0, 0, NULL,
+     "keep the body of every request there; otherwise what people say is not written down"},
+    {"webui", "--ui", FT_OPT_FLAG, FT_CMD_SERVE, "1", NULL, 0, 0, "LLAMA_ARG_WEBUI",
+     "the page at /"},
     {"flash-attn", "-fa", FT_OPT_TEXT, FT_CMD_SERVE, NULL, "on|off|auto", 0, 0,
      "LLAMA_ARG_FLASH_ATTN", "accepted; always on"},
-    {"jinja", "-cb --cont-batching -kvu --kv-unified --perf --warmup", FT_OPT_FLAG, FT_CMD_SERVE,
-     "1", NULL, 0, 0, NULL, "accepted; always on"},
+    {"jinja", "-cb --cont-batching -kvu --kv-unified --perf --warmup --escape -e", FT_OPT_FLAG,
+     FT_CMD_SERVE, "1", NULL, 0, 0, NULL, "accepted; always on"},
     {"threads-batch",
      "-tb -sps --slot-prompt-similarity --cache-reuse --ctx-checkpoints -ctxcp "
      "--checkpoint-min-step --fit-ctx -fitc --keep --split-mode -sm "
-     "--main-gpu -mg --tensor-split -ts --numa",
+     "--main-gpu -mg --tensor-split -ts --numa --defrag-thold -dt --prio --poll --log-verbosity "
+     "-lv",
      FT_OPT_LIST, FT_CMD_SERVE, NULL, "X", 0, 0, NULL, "accepted, without effect here"},
+    {"mlock",
+     "--check-tensors --swa-full --spm-infill --embedding --embeddings --verbose -v --log-colors "
+     "--log-prefix --log-timestamps",
+     FT_OPT_FLAG, FT_CMD_SERVE, NULL, NULL, 0, 0, NULL, "accepted, without effect here"},
     {"context-shift", NULL, FT_OPT_FLAG, FT_CMD_SERVE, NULL, NULL, 0, 0, "LLAMA_ARG_CONTEXT_SHIFT",
      "refused: a full context ends the reply"},
     {"mmproj", "-mm --mmproj-url -mmu --media-path --image-min-tokens --image-max-tokens",
      FT_OPT_LIST, FT_CMD_SERVE, NULL, "X", 0, 0, "LLAMA_ARG_MMPROJ", "refused: text alone"},
+    {"override-kv",
+     "--rope-scaling --rope-scale --rope-freq-base --rope-freq-scale --yarn-orig-ctx "
+     "--yarn-ext-factor --yarn-attn-factor --yarn-beta-slow --yarn-beta-fast",
+     FT_OPT_LIST, FT_CMD_SERVE, NULL, "X", 0, 0, NULL, "refused: what the model file says holds"},
+    {"pooling", NULL, FT_OPT_TEXT, FT_CMD_SERVE, NULL, "X", 0, 0, NULL,
+     "refused: embeddings are the mean over the text"},
+    {"rerank", "--reranking", FT_OPT_FLAG, FT_CMD_SERVE, NULL, NULL, 0, 0, NULL,
+     "refused: no model that ranks documents is known here"},
+    {"log-file", NULL, FT_OPT_TEXT, FT_CMD_SERVE, NULL, "FILE", 0, 0, NULL,
+     "refused: the log goes to stderr"},
     {"lora", "--lora-scaled --control-vector --control-vector-scaled", FT_OPT_LIST, FT_CMD_SERVE,
      NULL, "X", 0, 0, NULL, "refused: there are no adapters"},
 
@@ -427,7 +449,8 @@ const ft_opt ft_opt_table[] = {
     {"seqs", "-np --parallel", FT_OPT_INT, FT_CMD_BENCH, "1", "N", 1, 4096, NULL,
      "sequences that decode together; their tokens count in all"},
     {"sim-accept", NULL, FT_OPT_TEXT, FT_CMD_BENCH, NULL, "P[,P2,P3]", 0, 0, NULL,
-     "what drafting would earn if draft i were agreed to with probability Pi after those before it: "
+     "what drafting would earn if draft i were agreed to with probability Pi after those before "
+     "it: "
      "the model's work is real, its say is not; for files whose weights mean nothing"},
     {"repetitions", "-r", FT_OPT_INT, FT_CMD_BENCH, "5", "N", 1, 10000, NULL,
      "how often each is timed; with --spec: 1 unless given"},

@@ -340,6 +340,7 @@ static void run(ft_call *c, const char *method, const char *allow)
         ft_call_fail(c, &bad);
         return;
     }
+    if (c->body) ft_record(c, ft_buf_str(&c->in));
     ft_buf_release(&c->in);
     c->route->run(c);
     if (!c->response || c->stream) ft_call_list(c, true);

@@ -39,6 +39,10 @@ static void a_reply(void **state)
                      p);
     assert_true(client_int(r.json, "timings.draft_n") > 0);
     client_release(&r);
+    r = post(CHAT, ask("\"response_fields\":[\"object\",\"usage/total_tokens\"],", "Hello."));
+    assert_int_equal(json_object_size(r.json), 2);
+    assert_true(client_int(r.json, "total_tokens") > 5);
+    client_release(&r);
 }
 
 static void a_stream(void **state)
@@ -264,6 +268,13 @@ static void bad_requests(void **state)
     refused(CHAT, ask("\"stream\":1,", "x"), 400, "want true or false");
     refused(CHAT, ask("\"n\":0,", "x"), 400, "n is 0");
     refused(CHAT, ask("\"stop\":{},", "x"), 400, "stop is {}");
+    ft_buf b;
+    ft_buf_init(&b, 4096);
+    ft_buf_puts(&b, "\"stop\":[\"a\"");
+    for (int i = 0; i < 64; i++) ft_buf_puts(&b, ",\"a\"");
+    ft_buf_puts(&b, "],");
+    refused(CHAT, ask(ft_buf_z(&b), "x"), 400, "stop has 65 texts, the maximum is 64");
+    ft_buf_release(&b);
     refused(CHAT, ask("\"seed\":1.5,", "x"), 400, "seed is 1.5");
     refused(CHAT, ask("\"logit_bias\":{\"99999999\":1},", "x"), 400, "logit_bias names the token");
     refused(CHAT, ask("\"samplers\":[3],", "x"), 400, "samplers is [3]");
@@ -282,6 +293,7 @@ static void bad_requests(void **state)
     refused(CHAT, ask("\"response_format\":{\"type\":\"xml\"},", "x"), 400,
             "response_format.type is \"xml\"");
     refused(CHAT, ask("\"json_schema\":{\"uniqueItems\":true},", "x"), 400, "uniqueItems");
+    refused(CHAT, ask("\"response_fields\":[1],", "x"), 400, "response_fields is");
     refused(CHAT, ask("\"reasoning_format\":\"loud\",", "x"), 400, "reasoning_format is \"loud\"");
     refused(CHAT,
             "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"chat_template_kwargs\":{"
