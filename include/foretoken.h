@@ -386,6 +386,8 @@ typedef struct ft_tool_rules {
 
 /* A grammar for calls of the tools (a JSON array), in the model's own syntax. *gbnf is yours:
  * free(). *trigger: the text that a call begins with, for ft_request.grammar_trigger. */
+/* Whether texts can be held to a schema's "format" with such bounds on their length. */
+bool ft_schema_holds_format(const char *format, int64_t min, int64_t max);
 ft_status ft_llm_tool_grammar(const ft_llm *m, const char *tools, const ft_tool_rules *rules,
                               char **gbnf, const char **trigger, ft_err *err);
 

@@ -1,6 +1,7 @@
 #include "serve/ask.h"
 
 #include "base/mem.h"
+#include "serve/soften.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -324,7 +325,10 @@ bool ft_ask_schema(ft_ask *a, const json_t *schema, const char *param, ft_bad *b
 {
     if (!json_is_object(schema) && !json_is_boolean(schema))
         return wrong(param, schema, "a JSON schema", bad);
-    char *text = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
+    json_t *soft = json_deep_copy(schema);
+    ft_soften(soft, a->ignored, sizeof a->ignored);
+    char *text = json_dumps(soft, JSON_COMPACT | JSON_ENCODE_ANY);
+    json_decref(soft);
     if (!text) return ft_bad_say(bad, FT_P_INVALID, param, "%s cannot be written as text", param);
     a->r.json_schema = ft_ask_keep(a, text);
     if (strlen(text) <= FT_ASK_SOURCE) return true;

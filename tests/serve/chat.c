@@ -248,6 +248,30 @@ static void prefill(void **state)
         400, "no assistant message");
 }
 
+/* A format that no grammar has only narrows: it is left out, and that is said. */
+static void formats(void **state)
+{
+    (void)state;
+    client_reply r = post(
+        CHAT, ask("\"json_schema\":{\"properties\":{\"a\":{\"type\":\"string\",\"format\":\"json-"
+                  "pointer\"},\"format\":{\"type\":\"string\",\"format\":\"uuid\"},\"c\":{\"type\":"
+                  "\"string\",\"format\":\"email\",\"maxLength\":9},\"d\":{\"enum\":[{\"format\":"
+                  "\"x\"}]}}},\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\","
+                  "\"parameters\":{\"properties\":{\"p\":{\"format\":\"odd\"}}}}}],",
+                  "x"));
+    assert_int_equal(r.status, 200);
+    same_text(
+        client_header(&r, "X-Schema-Ignored"),
+        "format json-pointer at #/properties/a, format email at #/properties/c, format odd at "
+        "#/0/function/parameters/properties/p");
+    client_release(&r);
+    r = post(
+        CHAT,
+        ask("\"json_schema\":{\"type\":\"string\",\"format\":\"uuid\",\"maxLength\":36},", "x"));
+    assert_null(client_header(&r, "X-Schema-Ignored"));
+    client_release(&r);
+}
+
 static void bad_requests(void **state)
 {
     (void)state;
@@ -436,6 +460,7 @@ int main(void)
         cmocka_unit_test(probabilities),
         cmocka_unit_test(prefill),
         cmocka_unit_test(bad_requests),
+        cmocka_unit_test(formats),
         cmocka_unit_test(too_long),
         cmocka_unit_test(breaks_down),
         cmocka_unit_test(control),
