@@ -1,6 +1,6 @@
-/* bench/serve.c - many streams at once through the queue: tokens per second of one and of many, and
- * the gaps between the tokens of a running stream while a long prompt arrives.
- *   build/bench/serve [MODEL [STREAMS [TOKENS [PROMPT [DEVICE [DRAFTS]]]]]] */
+/* bench/serve.c - many streams at once through the queue: tokens per second of one and of many,
+ * with drafting and without in turns, and the gaps between the tokens of a running stream while a
+ * long prompt arrives. build/bench/serve [MODEL [STREAMS [TOKENS [PROMPT [DEVICE]]]]] */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/mem.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_GAPS = 1 << 16, REPS = 3 };
+enum { MAX_GAPS = 1 << 16, REPS = 5 };
 
 typedef struct stream {
     ft_job *j;
@@ -22,7 +22,7 @@ typedef struct stream {
     int n_at;
 } stream;
 
-static ft_llm *m;
+static ft_llm *m; /* drafting, or not */
 
 static void die(const char *what, const ft_err *err)
 {
@@ -119,34 +119,64 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void throughput(int streams, int tokens)
+static double median(double *v)
 {
-    int32_t **alone = ft_new_n(int32_t *, (size_t)streams),
-            **many = ft_new_n(int32_t *, (size_t)streams);
-    int *n_alone = ft_new_n(int, (size_t)streams), *n_many = ft_new_n(int, (size_t)streams);
+    qsort(v, REPS, sizeof *v, by_value);
+    return v[REPS / 2];
+}
+
+/* How many streams have the same ids in both. */
+static int same_ids(int streams, int tokens, int32_t **a, const int *n_a, int32_t **b,
+                    const int *n_b)
+{
     int same = 0;
-    double one[REPS], all[REPS];
+    for (int i = 0; i < streams; i++)
+        same += n_a[i] == n_b[i] &&
+                !memcmp(a[i], b[i], sizeof(int32_t) * (size_t)FT_MIN(tokens, n_b[i]));
+    return same;
+}
+
+static void throughput(ft_llm *const way[2], int streams, int tokens)
+{
+    static const char *const name[2] = {"drafting", "without"};
+    const size_t n = (size_t)streams;
+    int32_t **alone = ft_new_n(int32_t *, n), **many[2];
+    int *n_alone = ft_new_n(int, n), *n_many[2];
+    double one[2][REPS], all[2][REPS], rate[2];
+    m = way[0];
     for (int i = 0; i < streams; i++) together(i, 1, tokens, &alone[i], &n_alone[i]);
-    for (int r = 0; r < REPS; r++) {
-        one[r] = together(0, 1, tokens, NULL, NULL);
-        all[r] = together(0, streams, tokens, r ? NULL : many, r ? NULL : n_many);
+    for (int w = 0; w < 2; w++) {
+        m = way[w];
+        many[w] = ft_new_n(int32_t *, n);
+        n_many[w] = ft_new_n(int, n);
+        together(0, streams, tokens, many[w], n_many[w]);
     }
-    qsort(one, REPS, sizeof *one, by_value);
-    qsort(all, REPS, sizeof *all, by_value);
+    for (int i = 0; i < 2 * REPS; i++) {
+        m = way[i % 2];
+        one[i % 2][i / 2] = together(0, 1, tokens, NULL, NULL);
+        all[i % 2][i / 2] = together(0, streams, tokens, NULL, NULL);
+    }
+    for (int w = 0; w < 2; w++) {
+        const double a = tokens / median(one[w]);
+        rate[w] = streams * tokens / median(all[w]);
+        printf("%-9s one stream %7.1f tokens/s, %d streams %7.1f (%.2f x one), %d of them with the "
+               "ids they have alone\n",
+               name[w], a, streams, rate[w], rate[w] / a,
+               same_ids(streams, tokens, alone, n_alone, many[w], n_many[w]));
+    }
+    printf("drafting / without: one stream %.3f, %d streams %.3f\n",
+           median(one[1]) / median(one[0]), streams, rate[0] / rate[1]);
     for (int i = 0; i < streams; i++) {
-        same += n_alone[i] == n_many[i] &&
-                !memcmp(alone[i], many[i], sizeof(int32_t) * (size_t)FT_MIN(tokens, n_many[i]));
         ft_free(alone[i]);
-        ft_free(many[i]);
+        ft_free(many[0][i]);
+        ft_free(many[1][i]);
     }
-    const double a = tokens / one[REPS / 2], b = streams * tokens / all[REPS / 2];
-    printf("one stream     %8.1f tokens/s\n", a);
-    printf("%3d streams    %8.1f tokens/s, %.2f x one; %d of %d with the ids they have alone\n",
-           streams, b, b / a, same, streams);
     ft_free(alone);
-    ft_free(many);
     ft_free(n_alone);
-    ft_free(n_many);
+    for (int w = 0; w < 2; w++) {
+        ft_free(many[w]);
+        ft_free(n_many[w]);
+    }
 }
 
 static void print_gaps(const char *what, double *gap, int n)
@@ -209,12 +239,16 @@ int main(int argc, char **argv)
     p.cells = (int64_t)p.ctx * 2 + (int64_t)streams * (tokens + 128);
     p.quiet = true;
     if (argc > 5) p.device = argv[5];
-    if (argc > 6) p.draft_max = atoi(argv[6]);
-    if (ft_llm_open(&m, &p, &err)) die(p.model, &err);
     ft_queue_defaults(&q);
-    if (ft_llm_start(m, &q, &err)) die("queue", &err);
-    if (streams > 1) throughput(streams, tokens);
+    ft_llm *way[2];
+    for (int i = 0; i < 2; i++) {
+        if (i) p.draft_max = 0;
+        if (ft_llm_open(&way[i], &p, &err)) die(p.model, &err);
+        if (ft_llm_start(way[i], &q, &err)) die("queue", &err);
+    }
+    if (streams > 1) throughput(way, streams, tokens);
+    m = way[0];
     if (prompt) gaps(prompt, 600);
-    ft_llm_close(m);
+    for (int i = 0; i < 2; i++) ft_llm_close(way[i]);
     return 0;
 }

@@ -89,6 +89,8 @@ typedef struct ft_llm_params {
     const char *cache_v; /* and of values */
     const char *cache;   /* quality, balanced or compact: a pair for both; NULL: as above */
     bool cache_exact;    /* these for every layer; else some layers get better ones */
+    int cache_tail;      /* 1: the newest cells of turbo layers as q8_0 too; 0: not; < 0: with the
+                          * pairs quality and balanced */
     const char *template_text; /* a chat template instead of the file's own; NULL: the file's */
     int threads;               /* 0: one per core */
     int gpu_layers;   /* layers on the device, the last ones; the output counts as one; < 0: as many
@@ -460,6 +462,7 @@ typedef struct ft_kvbench_params {
     const char *const *type; /* "turbo3", "q8_0/turbo4" (keys/values), or a preset */
     int n_type;
     bool exact; /* as in ft_llm_params */
+    int tail;
     const int32_t *ids;
     size_t n_ids;
     int ctx, chunks;  /* as in ft_llm_perplexity */

@@ -50,7 +50,8 @@ static ft_status choose_kind(const ft_llm *m, const char *path, ft_drafters *d, 
     if (d->kinds & FT_SPEC_MODEL && !whole)
         st = ft_fail(err, FT_EUNSUPPORTED,
                      "%s is a draft head or an assistant, draft-simple wants a whole model", path);
-    else if (d->kinds & FT_SPEC_MODEL && (st = ft_vocab_same(g, m->model->file, err)))
+    else if (d->kinds & FT_SPEC_MODEL &&
+             (st = ft_vocab_same(g, m->model->file, FT_DRAFT_APART, err)))
         ft_err_prefix(err, "%s", path);
     ft_gguf_close(g);
     return st;

@@ -20,6 +20,7 @@ void ft_llm_defaults(ft_llm_params *p)
         .device = "cpu",
         .cache_k = "f16",
         .cache_v = "f16",
+        .cache_tail = -1,
         .lanes = 1,
         .batch = 512,
         .draft_max = 3,
@@ -138,6 +139,8 @@ static ft_status open_chat(ft_llm *m, const ft_llm_params *p, ft_err *err)
 static ft_status cache_types(ft_engine_params *e, const ft_llm_params *p, ft_err *err)
 {
     e->kv_exact = p->cache_exact;
+    e->kv_tail =
+        p->cache_tail < 0 ? p->cache && ft_kv_pair_tail(ft_str_of(p->cache)) : p->cache_tail > 0;
     if (p->cache) {
         if (ft_kv_pair_find(ft_str_of(p->cache), &e->kt, &e->vt)) return FT_OK;
         return ft_fail(err, FT_EINVAL,

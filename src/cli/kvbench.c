@@ -135,6 +135,7 @@ static ft_status measure(const ft_opts *o, ft_llm *m, int ctx, ft_err *err)
     ft_kvbench_params p = {.type = type,
                            .n_type = n,
                            .exact = ft_opts_flag(o, "kv-exact"),
+                           .tail = ft_model_opts_tail(o),
                            .ctx = ctx,
                            .chunks = (int)ft_opts_int(o, "chunks"),
                            .depth = (int)ft_opts_int(o, "speed-depth")};

@@ -12,6 +12,7 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -88,6 +89,12 @@ static ft_status place_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
     return FT_OK;
 }
 
+int ft_model_opts_tail(const ft_opts *o)
+{
+    const char *tail = ft_opts_text(o, "kv-tail");
+    return !strcmp(tail, "auto") ? -1 : !strcmp(tail, "on");
+}
+
 ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_params *p, ft_err *err)
 {
     ft_llm_defaults(p);
@@ -99,6 +106,7 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
     p->cache_v = ft_opts_text(o, "cache-type-v");
     p->cache = ft_opts_has(o, "kv") ? ft_opts_text(o, "kv") : NULL;
     p->cache_exact = ft_opts_flag(o, "kv-exact");
+    p->cache_tail = ft_model_opts_tail(o);
     p->threads = (int)ft_opts_int(o, "threads");
     p->ctx = (int)ft_opts_int(o, "ctx-size");
     p->batch = (int)ft_opts_int(o, "batch-size");

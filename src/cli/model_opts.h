@@ -31,6 +31,7 @@ ft_status ft_model_opts_system(ft_model_opts *mo, const ft_opts *o, const char *
 ft_status ft_model_opts_prompt(ft_model_opts *mo, const ft_opts *o, bool from_stdin, char **out,
                                size_t *bytes, ft_err *err);
 
+int ft_model_opts_tail(const ft_opts *o); /* --kv-tail: as ft_llm_params.cache_tail */
 /* The ids of the text that -f names, or of standard input. ft_free. */
 ft_status ft_model_opts_ids(const ft_opts *o, const ft_llm *m, int32_t **ids, size_t *n,
                             ft_err *err);

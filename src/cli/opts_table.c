@@ -110,6 +110,9 @@ const ft_opt ft_opt_table[] = {
     {"kv-exact", NULL, FT_OPT_FLAG, MODEL, NULL, NULL, 0, 0, NULL,
      "turbo encodings for every layer: no f16 for windows, no q8_0 for keys that many query heads "
      "share or for the first and last layers of turbo2"},
+    {"kv-tail", NULL, FT_OPT_CHOICE, MODEL, "auto", "auto|on|off", 0, 0, NULL,
+     "the newest 128 cells of turbo layers as q8_0 too, which costs some memory and makes up for "
+     "most of the loss; auto: with --kv quality and balanced"},
     {"device", "-dev", FT_OPT_TEXT, MODEL, "cpu", "NAME", 0, 0, "LLAMA_ARG_DEVICE",
      "where to compute: cpu, cuda, auto (cuda where there is one), or ref for the plain and slow "
      "one"},

@@ -56,7 +56,7 @@ static ft_cache_params cache_params(const ft_model *m, const ft_layer_state *lay
         .cells = p->ctx,
         .total = p->cells,
         .rows = FT_MAX(p->rows, p->score_rows),
-        .no_tail = m->dev->no_tail,
+        .tail = p->kv_tail && !m->dev->no_tail,
         .tentative = most_drafts(p) + 1,
     };
 }

@@ -18,8 +18,9 @@ typedef struct ft_engine ft_engine;
 typedef struct ft_lane ft_lane;
 
 enum {
-    FT_DRAFT_MAX = 15, /* drafts of a round; with the pending token a decode-class step */
-    FT_MARKS = 4,      /* places of a prompt where another may part from it */
+    FT_DRAFT_MAX = 15,    /* drafts of a round; with the pending token a decode-class step */
+    FT_DRAFT_APART = 128, /* ids that a draft model's vocabulary may have more or less */
+    FT_MARKS = 4,         /* places of a prompt where another may part from it */
 };
 
 typedef struct ft_engine_params {
@@ -29,6 +30,7 @@ typedef struct ft_engine_params {
     int rows;                 /* prompt rows of a step */
     ft_kv_type kt, vt;        /* encodings of the cache; kv/plan.h refines them ... */
     bool kv_exact;            /* ... unless this is set */
+    bool kv_tail;             /* the newest cells of turbo layers apart */
     const ft_kv_gauge *gauge; /* of the model's keys, or NULL; outlives the engine */
     int draft_max;            /* most drafts of a round; 0: no drafting at all */
     int guess_max;            /* the same for guessers, whose drafts are free; 0: draft_max */

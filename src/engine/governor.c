@@ -3,7 +3,6 @@
 #include "base/mem.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- costs ---- */
@@ -24,19 +23,12 @@ static void put(ft_gov_times *table, int rows, double seconds)
     if (t->n < FT_GOV_SAMPLES) t->n++;
 }
 
-static int by_value(const void *a, const void *b)
+/* The shortest of the samples: what disturbs a pass only makes it longer. */
+static double least(const ft_gov_times *t)
 {
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const ft_gov_times *t)
-{
-    if (!t->n) return 0;
-    float s[FT_GOV_SAMPLES];
-    memcpy(s, t->sample, sizeof *s * t->n);
-    qsort(s, t->n, sizeof *s, by_value);
-    return (double)s[t->n / 2];
+    float s = t->n ? t->sample[0] : 0;
+    for (int i = 1; i < t->n; i++) s = FT_MIN(s, t->sample[i]);
+    return (double)s;
 }
 
 void ft_gov_costs_init(ft_gov_costs *c)
@@ -58,6 +50,7 @@ void ft_gov_round(ft_gov_costs *c, int64_t cells, bool mixed)
 void ft_gov_trunk(ft_gov_costs *c, int rows, double seconds)
 {
     put(c->trunk[c->past], rows, seconds);
+    c->steps++;
 }
 
 void ft_gov_draft(ft_gov_costs *c, bool first, int replies, double seconds)
@@ -77,11 +70,11 @@ static double time_of(const ft_gov_times *t, int rows)
     while (lo > 0 && !t[lo].n) lo--;
     while (hi < FT_GOV_SIZES && !t[hi].n) hi++;
     if (lo == 0 && hi == FT_GOV_SIZES) return 0;
-    if (lo == 0) return median(&t[hi]);
-    const double a = median(&t[lo]);
+    if (lo == 0) return least(&t[hi]);
+    const double a = least(&t[lo]);
     if (lo == hi) return a;
     if (hi == FT_GOV_SIZES) return a * (1 + 0.05 * (rows - t[lo].rows));
-    return a + (median(&t[hi]) - a) * (rows - t[lo].rows) / (t[hi].rows - t[lo].rows);
+    return a + (least(&t[hi]) - a) * (rows - t[lo].rows) / (t[hi].rows - t[lo].rows);
 }
 
 /* Whether something from `lo` to `hi` rows was timed. */
@@ -182,13 +175,26 @@ static double rate(const choice *o, int k)
     return tokens / t;
 }
 
+/* Whether drafts would pay if all of them were agreed to. */
+static bool could_pay(const choice *o, int max)
+{
+    const double none = time_of(o->steps, o->lanes);
+    for (int k = 1; k <= max; k++) {
+        const double drafts = o->g->guess ? 0 : draft_time(o->c, k, o->lanes);
+        if (time_of(o->steps, o->lanes * (1 + k)) + drafts < none * (1 + k)) return true;
+    }
+    return false;
+}
+
 /* Parked: none, but a try when it is due. All tries together may cost half a percent, and what has
  * to be read for them one: a drafter that takes longer is not tried again in this reply. Tries that
- * keep failing become rare. loss: of a try, in rounds without drafts. */
-static int park(ft_governor *g, const choice *o, double loss)
+ * keep failing become rare. Where no acceptance would make drafts pay, all replies try together and
+ * seldom, only to see whether that is still so. loss: of a try, in rounds without drafts. */
+static int park(ft_governor *g, const choice *o, int max, double loss)
 {
-    g->k = 0;
+    g->k = g->drafting = 0;
     if (++g->parked < g->next_try) return 0;
+    if (o->c->steps % FT_GOV_AGAIN && !could_pay(o, max)) return 0;
     if (o->c->behind * rate(o, 0) > 0.01) return 0;
     g->parked = 0;
     g->next_try = FT_MAX(FT_GOV_PROBE, (int)(FT_MIN(loss, 10.0) * 200)) << FT_MIN(g->failed, 3);
@@ -196,14 +202,25 @@ static int park(ft_governor *g, const choice *o, double loss)
     return 1;
 }
 
-/* Drafts pay: best of them, but now and then none, to time that again. */
+/* Drafts pay: best of them, but now and then none, to time that again: soon after the first,
+ * because a few slow rounds without drafts may have been why they seemed to pay. */
 static int go_on(ft_governor *g, int best)
 {
     g->parked = g->failed = 0;
     g->next_try = FT_GOV_PROBE;
     g->k = best;
-    g->drafting = (g->drafting + 1) % FT_GOV_PLAIN;
-    return g->drafting ? best : 0;
+    const int n = ++g->drafting;
+    const bool plain = n < FT_GOV_PLAIN ? n > 1 && !(n & (n - 1)) : n % FT_GOV_PLAIN == 0;
+    return plain ? 0 : best;
+}
+
+/* Now and then one more or one less than the best, to time those again too. */
+static int around(const ft_governor *g, int k, int max)
+{
+    const int turn = g->drafting % (2 * FT_GOV_PLAIN);
+    if (turn == FT_GOV_PLAIN * 3 / 4) return FT_MIN(k + 1, max);
+    if (turn == FT_GOV_PLAIN * 7 / 4) return FT_MAX(k - 1, 1);
+    return k;
 }
 
 /* ---- with margins ---- */
@@ -211,7 +228,8 @@ static int go_on(ft_governor *g, int best)
 /* Seconds that row number k of a reply adds to a round, for each of the replies. */
 static double row_time(const choice *o, int k)
 {
-    return (time_of(o->steps, o->lanes * (1 + k)) - time_of(o->steps, o->lanes * k)) / o->lanes;
+    const double more = time_of(o->steps, o->lanes * (1 + k)) - time_of(o->steps, o->lanes * k);
+    return FT_MAX(0.0, more) / o->lanes;
 }
 
 /* What one more draft earns on average before it is made, when all before it are agreed to with
@@ -241,7 +259,7 @@ static int choose_by_margin(ft_governor *g, const choice *o, int max)
         token = FT_MIN(none, (none + draft + rows) / (1 + tokens));
     }
     g->token = token;
-    if (token >= none * (g->k ? 1.0 : 0.99)) return FT_MIN(max, park(g, o, draft / none));
+    if (token >= none * (g->k ? 1.0 : 0.99)) return park(g, o, max, draft / none);
     return go_on(g, max);
 }
 
@@ -308,5 +326,5 @@ int ft_gov_choose(ft_governor *g, const ft_gov_costs *c, int max, int lanes)
         best = k;
     }
     const double none = rate(&o, 0), one = rate(&o, 1);
-    return best ? go_on(g, best) : park(g, &o, one > 0 ? none / one - 1 : 0);
+    return best ? around(g, go_on(g, best), max) : park(g, &o, max, one > 0 ? none / one - 1 : 0);
 }

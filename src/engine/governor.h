@@ -3,11 +3,11 @@
  *
  * A round with K drafts takes t(K + 1 rows) + d(K) seconds and yields 1 + a1 + a1 a2 + ... tokens,
  * a_j being the share of rounds that agreed to draft j after agreeing to all before it. The best K
- * is the one with the most tokens per second; none is a candidate like any other. Times are medians
- * of recent rounds with about as long a past, so one slow round changes nothing. A reply that does
- * not draft tries one draft now and then, to notice when it would pay again; seldom enough that the
- * tries cost little, whatever a try costs. One that drafts does without now and then, because the
- * machine may have become faster or slower since that was timed.
+ * is the one with the most tokens per second; none is a candidate like any other. Times are the
+ * shortest of recent rounds with about as long a past, so slow rounds change nothing. A reply that
+ * does not draft tries one draft now and then, to notice when it would pay again; seldom enough
+ * that the tries cost little, whatever a try costs. One that drafts does without now and then,
+ * because the machine may have become faster or slower since that was timed.
  *
  * Where a drafter says how far its best token is ahead of the next (the margin of two logits), that
  * tells more than any average: drafts far ahead are nearly always agreed to, close ones seldom.
@@ -26,12 +26,13 @@ enum {
     FT_GOV_ROWS = 64,  /* steps of up to so many rows are told apart ... */
     FT_GOV_WIDE = 32,  /* ... and larger ones by so many */
     FT_GOV_SIZES = 96, /* classes of steps: up to 1,056 rows */
-    FT_GOV_SAMPLES = 5,
-    FT_GOV_PASTS = 6,  /* classes of pasts, each four times as long as the one before */
-    FT_GOV_PROBE = 32, /* rounds without drafts between two tries, at least */
-    FT_GOV_PLAIN = 64, /* rounds with drafts between two without, to time one again */
-    FT_GOV_LEARN = 16, /* rounds of a reply at most that only learn what rounds cost */
-    FT_GOV_SURE = 6,   /* classes of margins */
+    FT_GOV_SAMPLES = 8,
+    FT_GOV_PASTS = 6,   /* classes of pasts, each four times as long as the one before */
+    FT_GOV_PROBE = 32,  /* rounds without drafts between two tries, at least */
+    FT_GOV_AGAIN = 512, /* steps between two tries where drafts cannot pay */
+    FT_GOV_PLAIN = 64,  /* rounds with drafts between two without, to time one again */
+    FT_GOV_LEARN = 16,  /* rounds of a reply at most that only learn what rounds cost */
+    FT_GOV_SURE = 6,    /* classes of margins */
 };
 
 typedef struct ft_gov_times {
@@ -48,6 +49,7 @@ typedef struct ft_gov_costs {
     double prior[FT_GOV_DRAFTS];       /* acceptance of earlier replies, where new ones begin */
     double prior_guess[FT_GOV_DRAFTS]; /* the same for guessers */
     int past;                          /* class of this step */
+    unsigned steps;                    /* that were timed */
     bool mixed;                        /* it read prompts too: it says nothing about costs */
     bool margins;                      /* the drafter tells them */
     double sure[FT_GOV_SURE];          /* acceptance by margin: where new replies begin */

@@ -34,9 +34,9 @@ struct ft_lane {
     float *p, *q; /* rejection sampling: [V], and [draft_max][V] of what drafts were drawn from */
     bool drawn;   /* these drafts were */
     int winner;   /* which guesser made them; -1: the model's head */
-    bool dropped;          /* one more stands behind them that was not worth a row */
-    int n_draft;           /* drafts waiting for verification behind the pending token */
-    int next_max;          /* drafts to make for the next round */
+    bool dropped; /* one more stands behind them that was not worth a row */
+    int n_draft;  /* drafts waiting for verification behind the pending token */
+    int next_max; /* drafts to make for the next round */
     int first_row, n_rows; /* rows of this round's trunk pass; n_rows 0: none */
     int past;              /* cell of the first of them */
     int first_out;         /* its first out row */

@@ -9,6 +9,8 @@
 #include "base/mem.h"
 #include "engine/lane.h"
 
+#include <stdlib.h>
+
 enum { LAST_ROWS = FT_RING_ROWS }; /* rows that the pass of the first draft reads at most */
 
 static ft_cache_params cache_params(const ft_model *m, const ft_engine_params *p)
@@ -20,6 +22,7 @@ static ft_cache_params cache_params(const ft_model *m, const ft_engine_params *p
         .kt = p->kt,
         .vt = p->vt,
         .exact = p->kv_exact,
+        .tail = p->kv_tail && !m->dev->no_tail,
         .slots = p->lanes,
         .cells = p->ctx,
         .total = p->cells,
@@ -27,7 +30,7 @@ static ft_cache_params cache_params(const ft_model *m, const ft_engine_params *p
     };
 }
 
-static ft_runner_params runner_params(ft_model *m, ft_cache *c, const ft_engine_params *p)
+static ft_runner_params runner_params(ft_model *m, ft_cache *c, const ft_engine_params *p, int ids)
 {
     return (ft_runner_params){
         .model = m,
@@ -36,26 +39,28 @@ static ft_runner_params runner_params(ft_model *m, ft_cache *c, const ft_engine_
         .rows = p->rows + p->lanes * (LAST_ROWS + 1),
         .out = p->lanes,
         .cells = p->ctx,
+        .ids = ids,
     };
 }
 
 uint64_t ft_second_bytes(const ft_model *m, const ft_engine_params *p)
 {
     const ft_cache_params cp = cache_params(m, p);
-    const ft_runner_params rp = runner_params((ft_model *)(uintptr_t)m, NULL, p);
+    const ft_runner_params rp = runner_params((ft_model *)(uintptr_t)m, NULL, p, m->V);
     return ft_cache_bytes(&cp) + ft_runner_bytes(&rp);
 }
 
 ft_status ft_second_new(ft_engine *e, ft_err *err)
 {
     ft_model *m = e->drafter;
-    if (m->V != e->m->V)
-        return ft_fail(err, FT_EUNSUPPORTED, "the draft model has %d tokens, the target %d", m->V,
-                       e->m->V);
+    if (abs(m->V - e->m->V) > FT_DRAFT_APART)
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "the draft model has %d tokens, the target %d; want at most %d apart", m->V,
+                       e->m->V, FT_DRAFT_APART);
     const ft_cache_params cp = cache_params(m, &e->p);
     const ft_status st = ft_cache_new(&e->second, m->dev, &cp, err);
     if (st) return st;
-    const ft_runner_params rp = runner_params(m, e->second, &e->p);
+    const ft_runner_params rp = runner_params(m, e->second, &e->p, e->m->V);
     return ft_runner_new(&e->draft_run, &rp, err);
 }
 
@@ -79,12 +84,14 @@ int ft_second_missed(const ft_engine *e)
     return missed;
 }
 
-/* Adds the lane's next n rows; false when its cache has no room. */
+/* Adds the lane's next n rows; false when its cache has no room. An id that only the target has
+ * reads as the first. */
 static bool add_rows(ft_lane *l, ft_rowset *w, const int32_t *ids, int n, bool tentative)
 {
     if (!ft_seq_reserve(l->second, n)) return false;
     const int row = ft_rows_span(w, l->second, n, tentative);
-    memcpy(w->token + row, ids, sizeof *ids * (size_t)n);
+    const int V = l->e->drafter->V;
+    for (int i = 0; i < n; i++) w->token[row + i] = ids[i] < V ? ids[i] : 0;
     l->second_rows = n;
     l->second_kept = tentative ? 0 : n;
     return true;

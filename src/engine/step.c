@@ -24,7 +24,8 @@ struct ft_runner {
     ft_pick *top, *host_top; /* [out][FT_TOP] the largest logits of each row; NULL: never */
     bool want_top, have_top; /* in the next passes; the last one's are here */
     ft_row_top row_top;
-    float *wide; /* [V]: a row of a narrow draft head, -inf where it has no output */
+    float *wide; /* [ids]: a row of a narrow draft head, -inf where it has no output */
+    int ids;     /* that callers know */
     int width;   /* of the last pass's logits */
     ft_probe_fn *probe;
     void *probe_user;
@@ -91,6 +92,7 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     ft_runner *r = ft_new(ft_runner);
     ft_dev *d = r->dev = p->model->dev;
     r->p = *p;
+    r->ids = p->ids ? p->ids : p->model->V;
     rows_init(r);
     r->arena_cap = arena_values(p);
     ft_dev_aim(d, NULL);
@@ -121,9 +123,9 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
         ft_runner_free(r);
         return st;
     }
-    if (p->drafter && p->drafter->n_draft_ids) {
-        r->wide = ft_new_n(float, (size_t)p->model->V);
-        for (int i = 0; i < p->model->V; i++) r->wide[i] = -INFINITY;
+    if ((p->drafter && p->drafter->n_draft_ids) || r->ids > p->model->V) {
+        r->wide = ft_new_n(float, (size_t)r->ids);
+        for (int i = 0; i < r->ids; i++) r->wide[i] = -INFINITY;
     }
     if (!d->unified) {
         r->host_logits = ft_new_n(float, (size_t)p->out *(size_t)p->model->V);
@@ -367,6 +369,12 @@ ft_status ft_runner_draft(ft_runner *r, bool more, ft_err *err)
     return more ? go_on(r) : end(r, err);
 }
 
+/* The ids of the last pass's logits where it was a narrow head's; NULL: they are in order. */
+static const int32_t *names_of(const ft_runner *r)
+{
+    return r->width == r->p.model->V ? NULL : r->p.drafter->draft_ids;
+}
+
 const float *ft_runner_logits(ft_runner *r, int i)
 {
     const size_t n = (size_t)r->width, at = (size_t)i * n;
@@ -375,10 +383,10 @@ const float *ft_runner_logits(ft_runner *r, int i)
         r->dev->download(r->dev, r->host_logits + at, r->logits + at, n * sizeof(float));
         r->have[i] = true;
     }
-    if (r->width == r->p.model->V) return row;
-    const ft_model *m = r->p.drafter;
-    if (!m->draft_ids) memcpy(r->wide, row, sizeof *row * (size_t)r->width);
-    for (int j = 0; m->draft_ids && j < r->width; j++) r->wide[m->draft_ids[j]] = row[j];
+    if (r->width >= r->ids) return row;
+    const int32_t *names = names_of(r);
+    if (!names) memcpy(r->wide, row, sizeof *row * (size_t)r->width);
+    for (int j = 0; names && j < r->width; j++) r->wide[names[j]] = row[j];
     return r->wide;
 }
 
@@ -391,9 +399,9 @@ int32_t ft_runner_chained(ft_runner *r, int pass, int i)
 int32_t ft_runner_best(ft_runner *r, int i)
 {
     if (!r->host_logits) return FT_BEST_UNKNOWN;
-    const int32_t id = r->host_best[i];
-    const bool narrow = r->width != r->p.model->V && r->p.drafter->draft_ids;
-    return id >= 0 && narrow ? r->p.drafter->draft_ids[id] : id;
+    const int32_t id = r->host_best[i], *names = names_of(r);
+    if (id >= 0 && names) return names[id];
+    return id < r->ids ? id : -1;
 }
 
 float ft_runner_margin(ft_runner *r, int i)
@@ -406,11 +414,12 @@ const ft_row_top *ft_runner_top(ft_runner *r, int i)
 {
     if (!r->have_top) return NULL;
     const ft_pick *p = r->host_top + (size_t)i * FT_TOP;
-    const int32_t *names = r->width != r->p.model->V ? r->p.drafter->draft_ids : NULL;
+    const int32_t *names = names_of(r);
     if (p[0].id == -2) return NULL;
     ft_row_top *t = &r->row_top;
     for (t->n = 0; t->n < FT_TOP && p[t->n].id >= 0; t->n++) {
         t->id[t->n] = names ? names[p[t->n].id] : p[t->n].id;
+        if (t->id[t->n] >= r->ids) return NULL;
         t->x[t->n] = p[t->n].x;
     }
     return t;

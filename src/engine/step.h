@@ -27,6 +27,7 @@ typedef struct ft_runner_params {
     ft_cache *cache;
     int slots, rows, out; /* most sequences, rows and out rows of a step */
     int cells;            /* longest sequence */
+    int ids;              /* as many as callers know, where that is not the model's V; else 0 */
 } ft_runner_params;
 
 ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err);
@@ -63,8 +64,8 @@ ft_status ft_runner_draft(ft_runner *r, bool more, ft_err *err);
 bool ft_runner_fresh(const ft_runner *r);
 bool ft_runner_chains(const ft_runner *r); /* whether the device can do that, and gains by it */
 
-/* Logits of out row i of the last pass, one for every id; valid until the next pass and, of a
- * narrow draft head, until the next call. */
+/* Logits of out row i of the last pass, one for every id that callers know; valid until the next
+ * pass and, of a narrow draft head, until the next call. */
 const float *ft_runner_logits(ft_runner *r, int i);
 /* The id of row i's largest logit where the device has found it, without the logits themselves: the
  * lowest among equals, -1 when none is above -inf; else FT_BEST_UNKNOWN. */

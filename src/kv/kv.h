@@ -39,7 +39,7 @@ typedef struct ft_cache_params {
     int cells;     /* longest sequence */
     int64_t total; /* cells of all sequences together; 0 = slots * cells */
     int rows;      /* most rows of a sequence in one step; 0: 2048 */
-    bool no_tail;  /* the device's attend does not know ft_kv.newest */
+    bool tail;     /* the newest cells of turbo layers shall be kept apart; the device can do it */
     int tentative; /* most rows that a step may take back: the journal's length */
 } ft_cache_params;
 

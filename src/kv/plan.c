@@ -53,7 +53,7 @@ ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l)
         c.vt = FT_KV_Q8_0;
         c.why = c.why ? "keys and boundary" : "boundary";
     }
-    c.tail = l < p->trunk && !p->no_tail && (ft_kv_turned(c.kt) || ft_kv_turned(c.vt));
+    c.tail = l < p->trunk && p->tail && (ft_kv_turned(c.kt) || ft_kv_turned(c.vt));
     c.nt = ft_kv_row_fits(FT_KV_Q8_0, s->d) ? FT_KV_Q8_0 : FT_KV_F16;
     return c;
 }
@@ -61,6 +61,11 @@ ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l)
 bool ft_kv_pair_measured(ft_str name)
 {
     return ft_str_is(name, "compact");
+}
+
+bool ft_kv_pair_tail(ft_str name)
+{
+    return ft_str_is(name, "quality") || ft_str_is(name, "balanced");
 }
 
 bool ft_kv_pair_find(ft_str name, ft_kv_type *kt, ft_kv_type *vt)

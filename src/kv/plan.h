@@ -9,8 +9,9 @@
  *     the few bits;
  *   - with turbo2 values, the values of the first and last two layers that keep every cell become
  *     q8_0;
- *   - the newest FT_KV_TAIL cells of layers of the trunk with a turbo side are kept as q8_0 (or
- *     f16) too and read there: most of what a few bits cost is lost on near cells.
+ *   - if that is wished for, the newest FT_KV_TAIL cells of layers of the trunk with a turbo side
+ *     are kept as q8_0 (or f16) too and read there: most of what a few bits cost is lost on near
+ *     cells.
  * The choice looks at the trunk alone, so that it is the same with and without a drafter. */
 #ifndef FT_KV_PLAN_H
 #define FT_KV_PLAN_H
@@ -43,6 +44,8 @@ ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l);
 bool ft_kv_pair_find(ft_str name, ft_kv_type *kt, ft_kv_type *vt);
 /* A preset that wants the keys measured first: compact. */
 bool ft_kv_pair_measured(ft_str name);
+/* One that keeps the newest cells apart: quality, balanced. */
+bool ft_kv_pair_tail(ft_str name);
 
 /* Bytes of the trunk's cache for one token that every layer sees; *f16: if all were f16. */
 double ft_kv_token_bytes(const ft_cache_params *p, double *f16);

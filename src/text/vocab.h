@@ -31,8 +31,10 @@ typedef struct ft_vocab_ids {
  * of different lengths, two tokens of one text, a merge whose parts or result are no tokens.
  * Special ids outside the vocabulary count as absent. */
 ft_status ft_vocab_open(ft_vocab **out, const ft_gguf *g, ft_err *err);
-/* Whether a draft model's file means the same by every id as the target's; if not, what differs. */
-ft_status ft_vocab_same(const ft_gguf *draft, const ft_gguf *target, ft_err *err);
+/* Whether a draft model's file means the same by every id as the target's; if not, what differs.
+ * One of them may have up to `apart` ids more at its end, and the first five, which some files use
+ * for special tokens under other names, may read differently. */
+ft_status ft_vocab_same(const ft_gguf *draft, const ft_gguf *target, int apart, ft_err *err);
 void ft_vocab_free(ft_vocab *v);
 
 int32_t ft_vocab_count(const ft_vocab *v);

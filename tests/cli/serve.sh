@@ -5,6 +5,7 @@
 "$ft" --version | grep -q microhttpd || { echo "0 passed, 0 failed"; exit 0; }
 
 serve_any() { # options...: sets pid and url when it answers
+    : >"$dir/log" # the child empties it too, but perhaps after we have read the last server's
     "$ft" serve -c 256 -n 12 --temp 0 --port 0 "$@" >/dev/null 2>"$dir/log" &
     pid=$!
     url=

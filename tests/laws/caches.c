@@ -17,6 +17,7 @@ static ft_engine_params params_of(ft_kv_type kt, ft_kv_type vt, bool exact, int 
     p.kt = kt;
     p.vt = vt;
     p.kv_exact = exact;
+    p.kv_tail = true;
     return p;
 }
 

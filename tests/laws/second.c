@@ -2,6 +2,7 @@
  * model that drafts for itself is agreed to; one that fell behind catches up; memory is announced.
  */
 #define _XOPEN_SOURCE 700
+#include "gguf/writer.h"
 #include "laws.h"
 
 /* The target, and a whole model beside it; the same name twice: a model that drafts for itself. */
@@ -169,6 +170,75 @@ static void all(const char *name, const char *second)
     law_model_close(&m);
 }
 
+static void check(ft_status st, const ft_err *err)
+{
+    if (!st) return;
+    printf("%s\n", err->text);
+    exit(1);
+}
+
+/* Rows of Q8_0 from `at` on: those from the beginning again, twice as long. */
+static void more_rows(ft_gguf_writer *w, size_t tensor, const ft_gguf_tensor *t, size_t bytes)
+{
+    enum { BLOCK = 34 };
+    for (size_t at = t->bytes; at < bytes; at += BLOCK) {
+        uint8_t block[BLOCK];
+        memcpy(block, (const uint8_t *)t->data + (at - t->bytes), BLOCK);
+        block[1] += 4; /* the exponent of the scale */
+        ft_gguf_writer_data(w, tensor, at, block, BLOCK);
+    }
+}
+
+/* The golden model with V rows in its vocabulary's matrices: fewer, or more that are often the
+ * largest. */
+static ft_model *resized(const char *name, int V, ft_dev *dev)
+{
+    char path[128], other[160];
+    ft_gguf *g = NULL;
+    ft_gguf_writer *w = NULL;
+    ft_err err;
+    law_golden_file(name, path);
+    snprintf(other, sizeof other, "%s.resized", path);
+    check(ft_gguf_open(&g, path, true, &err), &err);
+    check(ft_gguf_writer_open(&w, other, &err), &err);
+    for (size_t i = 0; i < ft_gguf_n_kv(g); i++) ft_gguf_put_kv(w, ft_gguf_kv_at(g, i));
+    for (size_t i = 0; i < ft_gguf_n_tensor(g); i++) {
+        const ft_gguf_tensor *t = ft_gguf_tensor_at(g, i);
+        const bool ids =
+            ft_str_is(t->name, "token_embd.weight") || ft_str_is(t->name, "output.weight");
+        const int64_t n[4] = {t->n[0], ids ? V : t->n[1], t->n[2], t->n[3]};
+        law(!ids || t->type == FT_Q8_0, "%s is %s, want q8_0", t->name.p, ft_type_name(t->type));
+        ft_gguf_put_tensor(w, t->name.p, t->type, t->n_dims, n);
+    }
+    check(ft_gguf_writer_begin(w, &err), &err);
+    for (size_t i = 0; i < ft_gguf_n_tensor(g); i++) {
+        const ft_gguf_tensor *t = ft_gguf_tensor_at(g, i);
+        const size_t bytes = ft_gguf_writer_tensor_bytes(w, i);
+        ft_gguf_writer_data(w, i, 0, t->data, FT_MIN(bytes, t->bytes));
+        more_rows(w, i, t, bytes);
+    }
+    check(ft_gguf_writer_commit(w, &err), &err);
+    ft_gguf_close(g);
+    ft_model *m = law_open(other, dev, NULL);
+    unlink(path);
+    unlink(other);
+    return m;
+}
+
+/* A draft model that has a few ids less or more than the target. */
+static void other_sizes(void)
+{
+    static const int sizes[] = {390, 512 + 128};
+    for (size_t i = 0; i < FT_COUNT(sizes); i++) {
+        law_model m = law_model_golden("qwen35-dense", NULL, 1);
+        m.assistant = resized("qwen35-dense", sizes[i], m.dev);
+        law(m.assistant->V == sizes[i], "a model of %d tokens, want %d", m.assistant->V, sizes[i]);
+        same_ids(&m, false);
+        company(&m);
+        law_model_close(&m);
+    }
+}
+
 /* Another vocabulary: both sizes are named. */
 static void refused(void)
 {
@@ -188,6 +258,7 @@ int main(void)
     all("qwen35-moe", "qwen35-gqa");
     all("gemma4-edge", "gemma4-edge");
     all("gemma4-moe", "gemma4-gqa");
+    other_sizes();
     refused();
     return law_end();
 }

@@ -1,5 +1,6 @@
 /* Products with weights of every type, and the ops built on them. */
 #include "optest.h"
+#include "quant/turbo_weights.h"
 
 static bool plain_type(ft_type type)
 {
@@ -12,7 +13,10 @@ static double limit(const ft_optest *t, ft_type type, int outputs)
 {
     /* on cuda both factors are two bf16 numbers */
     const double plain = strcmp(t->dev->name, "cuda") ? 1e-11 : 2e-10;
-    return plain_type(type) ? plain : outputs < 32 ? 5e-3 : 2e-4;
+    if (plain_type(type)) return plain;
+    if (outputs < 32) return 5e-3;
+    if (ft_tq_is(type)) return outputs < 512 ? 4e-5 : 5e-3 * 5e-3;
+    return 2e-4;
 }
 
 static void linear(ft_optest *t, const int *n)

@@ -11,11 +11,13 @@ typedef struct world {
     double row1, row, draft, noise;
     double accept[4];
     double missed; /* seconds to read one token that the drafter missed while it was parked */
+    double slow;   /* share of the steps that something else makes five times as long */
 } world;
 
 static double step(const world *w, int rows, ft_rng *r)
 {
-    return (w->row1 + w->row * (rows - 1)) * (1 + w->noise * ft_rng_f64(r));
+    const double t = (w->row1 + w->row * (rows - 1)) * (1 + w->noise * ft_rng_f64(r));
+    return w->slow > 0 && ft_rng_f64(r) < w->slow ? 5 * t : t;
 }
 
 /* Tokens per second over n tokens, drafting at most max; fixed < 0: governed. */
@@ -46,13 +48,15 @@ static void never_loses(void **state)
 {
     (void)state;
     static const world worlds[] = {
-        {1, 0.0, 0.1, 0.1, {0.8, 0.8, 0.8, 0.8}, 0},   /* rows are free: all drafts pay */
-        {1, 0.3, 0.2, 0.1, {0.8, 0.7, 0.6, 0.5}, 0},   /* a few pay */
-        {1, 0.3, 0.2, 0.1, {0.3, 0.3, 0.2, 0.2}, 0},   /* none pays */
-        {1, 1.0, 0.5, 0.1, {0.9, 0.9, 0.9, 0.9}, 0},   /* a row costs a step */
-        {1, 1.0, 1.0, 0.3, {0.1, 0.1, 0.1, 0.1}, 0},   /* as bad as it gets */
-        {1, 0.1, 0.1, 0.5, {0.5, 0.5, 0.5, 0.5}, 0},   /* a noisy machine */
-        {1, 1.0, 1.0, 0.1, {0.1, 0.1, 0.1, 0.1}, 0.1}, /* a large draft model that is no use */
+        {1, 0.0, 0.1, 0.1, {0.8, 0.8, 0.8, 0.8}, 0, 0},    /* rows are free: all drafts pay */
+        {1, 0.3, 0.2, 0.1, {0.8, 0.7, 0.6, 0.5}, 0, 0},    /* a few pay */
+        {1, 0.3, 0.2, 0.1, {0.3, 0.3, 0.2, 0.2}, 0, 0},    /* none pays */
+        {1, 1.0, 0.5, 0.1, {0.9, 0.9, 0.9, 0.9}, 0, 0},    /* a row costs a step */
+        {1, 1.0, 1.0, 0.3, {0.1, 0.1, 0.1, 0.1}, 0, 0},    /* as bad as it gets */
+        {1, 0.1, 0.1, 0.5, {0.5, 0.5, 0.5, 0.5}, 0, 0},    /* a noisy machine */
+        {1, 1.0, 1.0, 0.1, {0.1, 0.1, 0.1, 0.1}, 0.1, 0},  /* a large draft model that is no use */
+        {1, 0.1, 0.1, 0.1, {0.8, 0.8, 0.8, 0.8}, 0, 0.25}, /* other programs take turns */
+        {1, 1.0, 0.5, 0.1, {0.9, 0.9, 0.9, 0.9}, 0, 0.25}, /* they do, and a row costs a step */
     };
     for (size_t i = 0; i < FT_COUNT(worlds); i++) {
         ft_gov_costs c;
@@ -106,14 +110,32 @@ static double speed_of_many(const world *w, int lanes, int n, bool on, ft_gov_co
     return tokens / s;
 }
 
+/* Where no acceptance could make drafts pay, tries are as rare for many replies as for one. */
+static void hopeless(void **state)
+{
+    (void)state;
+    const world w = {1, 1.0, 0.3, 0.1, {0.9, 0.9, 0.9, 0.9}, 0, 0};
+    ft_gov_costs c, unused;
+    ft_gov_costs_init(&c);
+    ft_gov_costs_init(&unused);
+    for (int i = 0; i < 3; i++) speed_of_many(&w, 32, 200, true, &c, 1);
+    double on = 0, off = 0;
+    for (int i = 0; i < 10; i++) {
+        on += speed_of_many(&w, 32, 200, true, &c, 2);
+        off += speed_of_many(&w, 32, 200, false, &unused, 2);
+    }
+    if (on < 0.995 * off) fail_msg("32 replies: %.4f governed, %.4f without", on, off);
+}
+
 /* Drafts that pay for one reply do not when rows and drafts of many cost time each: what one was
  * timed at says nothing about many, nor do the tries of a few among them. */
 static void many_replies(void **state)
 {
     (void)state;
     static const world worlds[] = {
-        {1, 0.3, 0.15, 0.1, {0.8, 0.7, 0.6, 0.5}, 0}, /* rows of many cost as much as they earn */
-        {1, 0.004, 0.002, 0.1, {0.8, 0.7, 0.6, 0.5}, 0}, /* they are nearly free */
+        {1, 0.3, 0.15, 0.1, {0.8, 0.7, 0.6, 0.5}, 0, 0}, /* rows of many cost as much as they earn
+                                                          */
+        {1, 0.004, 0.002, 0.1, {0.8, 0.7, 0.6, 0.5}, 0, 0}, /* they are nearly free */
     };
     for (size_t i = 0; i < FT_COUNT(worlds); i++)
         for (int lanes = 2; lanes <= 48; lanes += 23) {
@@ -179,11 +201,11 @@ static void margins(void **state)
         world w;
         double close, far, gain; /* gain: over the best fixed number */
     } cases[] = {
-        {{1, 0.3, 0.15, 0.1, {0}, 0}, 0.1, 0.98, 1.04}, /* close ones are a waste */
-        {{1, 0.3, 0.15, 0.1, {0}, 0}, 0.8, 0.8, 0.93},  /* no difference */
-        {{1, 0.3, 0.15, 0.1, {0}, 0}, 0.1, 0.1, 0.97},  /* no use */
-        {{1, 1.0, 0.5, 0.1, {0}, 0}, 0.1, 0.98, 0.97},  /* a row costs a step */
-        {{1, 0.02, 0.05, 0.1, {0}, 0}, 0.4, 0.98, 1.0}, /* rows are nearly free */
+        {{1, 0.3, 0.15, 0.1, {0}, 0, 0}, 0.1, 0.98, 1.04},  /* close ones are a waste */
+        {{1, 0.3, 0.15, 0.1, {0}, 0, 0}, 0.8, 0.8, 0.93},   /* no difference */
+        {{1, 0.3, 0.15, 0.1, {0}, 0, 0}, 0.1, 0.1, 0.97},   /* no use */
+        {{1, 1.0, 0.5, 0.1, {0}, 0, 0}, 0.1, 0.98, 0.97},   /* a row costs a step */
+        {{1, 0.02, 0.05, 0.1, {0}, 0, 0}, 0.4, 0.98, 0.96}, /* rows are nearly free */
     };
     for (size_t i = 0; i < FT_COUNT(cases); i++) {
         ft_gov_costs c, unused;
@@ -212,7 +234,7 @@ static void margins(void **state)
 static void backs_off(void **state)
 {
     (void)state;
-    world w = {1, 1.0, 0.5, 0, {0.05, 0.05, 0.05, 0.05}, 0};
+    world w = {1, 1.0, 0.5, 0, {0.05, 0.05, 0.05, 0.05}, 0, 0};
     ft_gov_costs c;
     ft_governor g;
     ft_gov_costs_init(&c);
@@ -234,7 +256,7 @@ static void backs_off(void **state)
 static void notices(void **state)
 {
     (void)state;
-    world w = {1, 0.2, 0.1, 0.05, {0.05, 0.05, 0.05, 0.05}, 0};
+    world w = {1, 0.2, 0.1, 0.05, {0.05, 0.05, 0.05, 0.05}, 0, 0};
     ft_gov_costs c;
     ft_gov_costs_init(&c);
     speed(&w, 600, 4, -1, &c, 3);
@@ -248,8 +270,8 @@ static void notices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(never_loses), cmocka_unit_test(many_replies), cmocka_unit_test(margins),
-        cmocka_unit_test(backs_off),   cmocka_unit_test(notices),
+        cmocka_unit_test(never_loses), cmocka_unit_test(many_replies), cmocka_unit_test(hopeless),
+        cmocka_unit_test(margins),     cmocka_unit_test(backs_off),    cmocka_unit_test(notices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

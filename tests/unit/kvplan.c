@@ -100,6 +100,8 @@ static void newest_cells(void **state)
     (void)state;
     ft_layer_state layer[L];
     ft_cache_params p = params(layer, FT_KV_TURBO3, FT_KV_TURBO3, 2);
+    assert_false(ft_kv_plan(&p, 2).tail);
+    p.tail = true;
     assert_true(ft_kv_plan(&p, 2).tail && ft_kv_plan(&p, 2).nt == FT_KV_Q8_0);
     assert_false(ft_kv_plan(&p, 1).tail);  /* a window is f16 anyway */
     assert_false(ft_kv_plan(&p, 12).tail); /* a drafter's layer may lag behind */
@@ -115,13 +117,15 @@ static void newest_cells(void **state)
     p.cells = 32768;
     p.rows = 512;
     const uint64_t with = ft_cache_bytes(&p);
-    p.no_tail = true;
+    p.tail = false;
     assert_false(ft_kv_plan(&p, 2).tail);
     const uint64_t without = ft_cache_bytes(&p);
     assert_true(with > without && (double)with < 1.08 * (double)without);
-    p.no_tail = false;
+    p.tail = true;
     p.exact = true;
     assert_true(ft_cache_bytes(&p) == without);
+    assert_true(ft_kv_pair_tail(FT_STR("quality")) && ft_kv_pair_tail(FT_STR("balanced")));
+    assert_false(ft_kv_pair_tail(FT_STR("compact")) || ft_kv_pair_tail(FT_STR("turbo3")));
 }
 
 static void boundaries_of_turbo2(void **state)

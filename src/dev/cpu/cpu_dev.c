@@ -138,24 +138,37 @@ void ft_job_own(ft_cpu *c, size_t bytes)
 
 /* ---- activations as bytes ---- */
 
+/* Columns [lo, hi) of a row, turned. */
+static void quantise_turned(ft_col8 to, const float *x, int lo, int hi)
+{
+    for (int at = lo; at < hi; at += FT_BLOCK8) {
+        float v[FT_BLOCK8];
+        ft_tq_turn(v, x + at, FT_BLOCK8);
+        for (int i = 0; i < FT_BLOCK8; i += FT_TURNED8) {
+            float top = 0;
+            for (int j = i; j < i + FT_TURNED8; j++) top = FT_MAX(top, fabsf(v[j]));
+            const float by = top > 0 ? 127 / top : 0;
+            int8_t *q = (int8_t *)to.q + at;
+            for (int j = i; j < i + FT_TURNED8; j++) q[j] = (int8_t)rintf(v[j] * by);
+            ((float *)to.d)[(at + i) / FT_TURNED8] = top / 127;
+        }
+    }
+}
+
 /* Columns [lo, hi) of row t. */
 static void quantise_row(const ft_part *p, const ft_rows8 *r, int t, int lo, int hi)
 {
-    enum { PIECE = 256 };
     const ft_col8 to = ft_col8_at(p, r, t);
-    const bool turn = r->form == FT_FORM_TURNED;
-    const int step = turn ? PIECE : FT_MAX(1, hi - lo);
-    for (int at = lo; at < hi; at += step) {
-        const int b = at / FT_BLOCK8, n = FT_MIN(step, hi - at);
-        const float *x = ft_mat_head(r->x, t, 0) + at;
-        int8_t *q = (int8_t *)to.q + at;
-        float turned[PIECE], *d = (float *)to.d + b, *s = (float *)to.s + 2 * b;
-        if (turn) ft_tq_turn(turned, x, n);
-        if (r->form == FT_FORM_WIDE)
-            p->k->quantise_wide(q, d, s, (ft_wide8 *)(void *)to.t + at / FT_WIDE8, x, n);
-        else
-            p->k->quantise(q, d, s, (int32_t *)to.t + 2 * b, turn ? turned : x, n);
-    }
+    const float *x = ft_mat_head(r->x, t, 0) + lo;
+    const int b = lo / FT_BLOCK8, n = hi - lo;
+    int8_t *q = (int8_t *)to.q + lo;
+    float *d = (float *)to.d + b, *s = (float *)to.s + 2 * b;
+    if (r->form == FT_FORM_TURNED)
+        quantise_turned(to, ft_mat_head(r->x, t, 0), lo, hi);
+    else if (r->form == FT_FORM_WIDE)
+        p->k->quantise_wide(q, d, s, (ft_wide8 *)(void *)to.t + lo / FT_WIDE8, x, n);
+    else
+        p->k->quantise(q, d, s, (int32_t *)to.t + 2 * b, x, n);
 }
 
 static void quantise_job(const ft_part *p, const void *args)

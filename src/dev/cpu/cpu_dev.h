@@ -157,6 +157,10 @@ static inline ft_col8 ft_col8_at(const ft_part *p, const ft_rows8 *r, int t)
 {
     const size_t k = (size_t)ft_mat_cols(r->x), n = k * (size_t)r->x.T, at = k * (size_t)t;
     const unsigned char *mem = p->c->place[r->place].mem;
+    if (r->form == FT_FORM_TURNED)
+        return (ft_col8){(const int8_t *)mem + at,
+                         (const float *)(const void *)(mem + ft_rows8_d(n)) + at / FT_TURNED8, NULL,
+                         NULL};
     return (ft_col8){(const int8_t *)mem + at,
                      (const float *)(const void *)(mem + ft_rows8_d(n)) + at / FT_BLOCK8,
                      (const float *)(const void *)(mem + ft_rows8_s(n)) + at / 16,

@@ -19,12 +19,15 @@ enum {
     FT_PACK_ROWS = 16, /* most rows of a packed group */
     FT_BLOCK8 = 32,    /* activations that share a scale, */
     FT_WIDE8 = 256,    /* or so many, */
+    FT_TURNED8 = 4,    /* or, turned, so few, */
     FT_ROOM8 = 6,      /* and room for numbers behind FT_BLOCK8 of them */
 };
 
 /* A row of activations as bytes: x[i] = d[i / 32] * q[i]; s[i / 16] is d times the sum of sixteen
  * q, for weights that have a minimum; t[i / 16] is -128 times that sum, for kernels that multiply
- * unsigned bytes (those of Arm leave it alone, or find ft_wide8 there). */
+ * unsigned bytes (those of Arm leave it alone, or find ft_wide8 there). A turned row has neither,
+ * and d[i / 4]: its values meet a codebook that is rounded too, and both errors together shall stay
+ * small. */
 typedef struct ft_col8 {
     const int8_t *q;
     const float *d, *s;

@@ -29,10 +29,12 @@ static inline void dot(const ft_type type, const int bits, float *const *y, cons
             for (int i = 0; i < 32; i++) v[i] = book->small[code_at(p + HEAD, i, bits)];
             for (int c = 0; c < n; c++) {
                 const int8_t *q = x[c].q + 32 * b;
-                int32_t s[2] = {0, 0};
-                for (int i = 0; i < 32; i++) s[i / 16] += v[i] * q[i];
-                sum[c] = ft_fma((float)s[0], ft_f16_to_f32(h[0]) * x[c].d[b], sum[c]);
-                sum[c] = ft_fma((float)s[1], ft_f16_to_f32(h[1]) * x[c].d[b], sum[c]);
+                for (int i = 0; i < 32; i += FT_TURNED8) {
+                    int32_t s = 0;
+                    for (int j = i; j < i + FT_TURNED8; j++) s += v[j] * q[j];
+                    const float d = x[c].d[(32 * b + i) / FT_TURNED8];
+                    sum[c] = ft_fma((float)s, ft_f16_to_f32(h[i / 16]) * d, sum[c]);
+                }
             }
         }
         for (int c = 0; c < n; c++) y[c][o] = sum[c] * book->step;

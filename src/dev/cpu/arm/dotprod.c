@@ -7,6 +7,11 @@ static inline int32x4_t dot16(int32x4_t acc, int8x16_t a, int8x16_t b)
     return vdotq_s32(acc, a, b);
 }
 
+static inline int32x4_t fours16(int8x16_t a, int8x16_t b)
+{
+    return vdotq_s32(vdupq_n_s32(0), a, b);
+}
+
 #include "dev/cpu/arm/tq.h"
 #include "dev/cpu/arm/turbo.h"
 

@@ -7,6 +7,12 @@ static inline int32x4_t dot16(int32x4_t acc, int8x16_t a, int8x16_t b)
     return vpadalq_s16(acc, vmull_s8(vget_high_s8(a), vget_high_s8(b)));
 }
 
+static inline int32x4_t fours16(int8x16_t a, int8x16_t b)
+{
+    return vpaddq_s32(vpaddlq_s16(vmull_s8(vget_low_s8(a), vget_low_s8(b))),
+                      vpaddlq_s16(vmull_s8(vget_high_s8(a), vget_high_s8(b))));
+}
+
 #include "dev/cpu/arm/tq.h"
 #include "dev/cpu/arm/turbo.h"
 

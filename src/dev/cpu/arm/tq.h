@@ -1,5 +1,7 @@
 /* dev/cpu/arm/tq.h - TQ3_1S and TQ4_1S weights, for the file that includes this and has defined
- * dot16 (see dot8.h). Codes become bytes of the codebook by one look-up. */
+ * dot16 (see dot8.h) and the products of four times four bytes next to each other:
+ *     static inline int32x4_t fours16(int8x16_t a, int8x16_t b)
+ * Codes become bytes of the codebook by one look-up. */
 #ifndef FT_DEV_CPU_ARM_TQ_H
 #define FT_DEV_CPU_ARM_TQ_H
 
@@ -48,11 +50,11 @@ INLINE void tq_dot(const ft_type type, float *const *y, const unsigned char *w, 
             UNROLL for (int c = 0; c < n; c++)
             {
                 const int8_t *q = x[c].q + 32 * i;
-                const float d = x[c].d[i];
-                low[c] = vfmaq_n_f32(low[c], vcvtq_f32_s32(dot16(vdupq_n_s32(0), v0, vld1q_s8(q))),
-                                     d0 * d);
-                high[c] = vfmaq_n_f32(
-                    high[c], vcvtq_f32_s32(dot16(vdupq_n_s32(0), v1, vld1q_s8(q + 16))), d1 * d);
+                const float *d = x[c].d + 8 * i; /* one for each lane */
+                low[c] = vfmaq_f32(low[c], vcvtq_f32_s32(fours16(v0, vld1q_s8(q))),
+                                   vmulq_n_f32(vld1q_f32(d), d0));
+                high[c] = vfmaq_f32(high[c], vcvtq_f32_s32(fours16(v1, vld1q_s8(q + 16))),
+                                    vmulq_n_f32(vld1q_f32(d + 4), d1));
             }
         }
         UNROLL for (int c = 0; c < n; c++) y[c][o] =
