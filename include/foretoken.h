@@ -83,7 +83,8 @@ typedef struct ft_llm_params {
     const char *model; /* a GGUF file; NULL: the model that ships with the program */
     const char
         *draft_model;    /* a Gemma assistant, a Qwen draft head or a smaller model; NULL: none */
-    const char *device;  /* "cpu", "cuda", "auto", or "ref" for the plain one */
+    const char *device;  /* "auto": a CUDA card if there is one, else the processor; "cpu", "cuda",
+                            or  "ref" for the plain one */
     const char *cache_k; /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0, turbo2, turbo3,
                           * turbo4, turbo4-legacy */
     const char *cache_v; /* and of values */

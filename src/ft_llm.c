@@ -17,7 +17,7 @@
 void ft_llm_defaults(ft_llm_params *p)
 {
     *p = (ft_llm_params){
-        .device = "cpu",
+        .device = "auto",
         .cache_k = "f16",
         .cache_v = "f16",
         .cache_tail = -1,

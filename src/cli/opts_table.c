@@ -113,9 +113,9 @@ const ft_opt ft_opt_table[] = {
     {"kv-tail", NULL, FT_OPT_CHOICE, MODEL, "auto", "auto|on|off", 0, 0, NULL,
      "the newest 128 cells of turbo layers as q8_0 too, which costs some memory and makes up for "
      "most of the loss; auto: with --kv quality and balanced"},
-    {"device", "-dev", FT_OPT_TEXT, MODEL, "cpu", "NAME", 0, 0, "LLAMA_ARG_DEVICE",
-     "where to compute: cpu, cuda, auto (cuda where there is one), or ref for the plain and slow "
-     "one"},
+    {"device", "-dev", FT_OPT_TEXT, MODEL, "auto", "NAME", 0, 0, "LLAMA_ARG_DEVICE",
+     "where to compute: auto (a CUDA card where there is one and this build can use it, else the "
+     "processor), cpu, cuda, or ref for the plain and slow one"},
     {"gpu-layers", "-ngl --n-gpu-layers", FT_OPT_TEXT, MODEL, "auto", "N", 0, 0,
      "LLAMA_ARG_N_GPU_LAYERS",
      "layers on the device, the last ones, the output as one of them; the others are the "
