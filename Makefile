@@ -87,7 +87,7 @@ LIB_OBJ  += $(CU_SRC:%.cu=$(BUILD)/%.cu.o)
 LDLIBS   += -L$(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)) -lcudart_static -ldl -lrt -lstdc++
 endif
 
-.PHONY: all e2e bench-tokenize run check check-build check-cuda check-fast check-ops check-cross cross-ops fuzz fuzz-build tidy format layers install install-files uninstall clean deps bench
+.PHONY: all e2e bench-tokenize run check check-build check-cuda check-fast check-ops check-cross cross-build fuzz fuzz-build tidy format layers install install-files uninstall clean deps bench
 all: $(BIN) $(BUILD)/libforetoken.so
 
 # A change of flags or commit rebuilds what depends on it. The text is taken here, once: inside a rule
@@ -103,7 +103,7 @@ $(BUILD)/src/ft.o: $(BUILD)/commit
 $(BUILD)/commit: FORCE
 	@mkdir -p $(BUILD)
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
-$(BUILD)/src/dev/open.o: CPPFLAGS += $(if $(CUDA),-DFT_HAVE_CUDA=1)
+$(BUILD)/src/dev/open.o $(BUILD)/src/cli/main.o: CPPFLAGS += $(if $(CUDA),-DFT_HAVE_CUDA=1)
 $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
 $(BUILD)/src/serve/ui.o: $(wildcard web/*) # baked in
 $(BUILD)/src/dev/%.o: CFLAGS += $(KERNEL)
@@ -112,7 +112,6 @@ $(BUILD)/src/dev/cpu/%.o: KERNEL += -ffp-contract=off
 $(BUILD)/src/quant/%.o: CFLAGS += -O3 -ffp-contract=off -fno-trapping-math -funroll-loops
 $(BUILD)/src/dev/cpu/arm/dotprod.o: CFLAGS += -march=armv8.2-a+dotprod+fp16
 $(BUILD)/src/dev/cpu/arm/i8mm.o: CFLAGS += -march=armv8.2-a+dotprod+fp16+i8mm
-$(BUILD)/src/dev/cpu/arm/sve.o: CFLAGS += -march=armv8.2-a+sve
 $(BUILD)/src/dev/cpu/x86/avx2.o $(BUILD)/src/dev/cpu/x86/avx2_%.o: CFLAGS += -mavx2 -mfma -mf16c
 $(BUILD)/src/dev/cpu/x86/avx512.o $(BUILD)/src/dev/cpu/x86/avx512_%.o: CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
 $(BUILD)/src/dev/cpu/x86/amx.o: CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16
@@ -171,16 +170,21 @@ tests: $(TEST_BIN)
 DEV     ?= cpu
 check-ops: $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/ops/*.c))
 	@for t in $^; do $$t --dev $(DEV) $(if $(BENCH),--bench) || exit 1; done
-# The other architecture's kernels, compiled by its compiler and run by qemu's user mode: op tests need
-# no library but libc. AVX-512, AMX, i8mm and SVE are tested where they exist.
+# Kernels this machine cannot run, under qemu's user mode: those of the other architecture, compiled by its
+# compiler (op tests need no library but libc), and on Arm those that need i8mm. AVX-512 and AMX are tested
+# where they exist.
 OTHER    := $(if $(filter x86_64,$(ARCH)),aarch64,x86_64)
 DEV_OBJ  := $(filter $(BUILD)/src/base/% $(BUILD)/src/quant/% $(BUILD)/src/dev/%,$(LIB_OBJ))
-OPS      := $(patsubst tests/ops/%.c,$(BUILD)/cross/%,$(wildcard tests/ops/*.c))
+OPS_NAMES := $(patsubst tests/ops/%.c,%,$(wildcard tests/ops/*.c))
 check-cross:
 	@scripts/deps.sh cross
-	@$(MAKE) --no-print-directory CC=$(OTHER)-linux-gnu-gcc BUILD=build-$(OTHER) DEPS=none cross-ops
-cross-ops: $(OPS)
-	@for t in $^; do qemu-$(ARCH) -L /usr/$(ARCH)-linux-gnu -cpu max $$t --dev cpu || exit 1; done
+	@$(MAKE) --no-print-directory $(ALL_CORES) CC=$(OTHER)-linux-gnu-gcc BUILD=build-$(OTHER) DEPS=none cross-build
+	@for t in $(OPS_NAMES); do echo "$(OTHER) $$t"; qemu-$(OTHER) -L /usr/$(OTHER)-linux-gnu -cpu max build-$(OTHER)/cross/$$t --dev cpu || exit 1; done
+ifeq ($(ARCH),aarch64)
+	@$(MAKE) --no-print-directory $(ALL_CORES) $(BUILD)/tests/ops/linear
+	@echo 'i8mm linear'; qemu-aarch64 -cpu max $(BUILD)/tests/ops/linear --dev cpu
+endif
+cross-build: $(OPS_NAMES:%=$(BUILD)/cross/%)
 $(BUILD)/cross/%: tests/ops/%.c $(DEV_OBJ) $(wildcard tests/*.h) $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo '  test $<'

@@ -164,30 +164,63 @@ static inline int32_t *t_ints(ft_optest *t, const int32_t *v, int n)
     return t_keep(t, v, (size_t)n * sizeof *v);
 }
 
+static inline void t_draw_row(ft_optest *t, unsigned char *to, ft_type type, int k, float *v)
+{
+    const ft_type_info *info = ft_type_of(type);
+    if (ft_type_encodes(type)) {
+        for (int i = 0; i < k; i++) v[i] = (float)ft_rng_normal(&t->rng) * 0.1f;
+        ft_row_encode(type, to, v, (size_t)k, NULL);
+        return;
+    }
+    for (size_t b = 0; b < ft_type_row(type, (size_t)k); b += info->bytes) {
+        size_t at;
+        do {
+            for (size_t i = 0; i < info->bytes; i++) to[b + i] = (unsigned char)ft_rng_u64(&t->rng);
+        } while (!ft_row_finite(type, to + b, info->elems, &at));
+    }
+}
+
+/* Weights drawn before: a shape is played many times with the same ones, and drawing and encoding
+ * them takes longer than most ops. */
+typedef struct t_drawn {
+    uint64_t from, to; /* the stream before and after */
+    ft_type type;
+    size_t bytes;
+    int k;
+    unsigned char *raw;
+} t_drawn;
+
+static inline void t_draw_rows(ft_optest *t, unsigned char *raw, ft_type type, size_t rows, int k)
+{
+    static t_drawn kept[8]; /* as many as a test binds */
+    static int next;
+    const size_t row = ft_type_row(type, (size_t)k), bytes = rows * row;
+    for (size_t i = 0; i < FT_COUNT(kept); i++) {
+        const t_drawn *d = &kept[i];
+        if (d->raw && d->from == t->rng.state && d->type == type && d->k == k &&
+            d->bytes == bytes) {
+            memcpy(raw, d->raw, bytes);
+            t->rng.state = d->to;
+            return;
+        }
+    }
+    t_drawn *d = &kept[next++ % (int)FT_COUNT(kept)];
+    float *v = ft_new_n(float, (size_t)k);
+    ft_free(d->raw);
+    *d = (t_drawn){.from = t->rng.state, .type = type, .bytes = bytes, .k = k};
+    for (size_t r = 0; r < rows; r++) t_draw_row(t, raw + r * row, type, k, v);
+    d->to = t->rng.state;
+    d->raw = memcpy(ft_alloc(bytes), raw, bytes);
+    ft_free(v);
+}
+
 /* E matrices of n rows of k random weights, written by the type's encoder; for types without one,
  * random blocks whose scales are finite. */
 static inline ft_weight t_weight(ft_optest *t, ft_type type, int n, int k, int E)
 {
-    const ft_type_info *info = ft_type_of(type);
-    const size_t row = ft_type_row(type, (size_t)k), rows = (size_t)n * (size_t)E;
-    unsigned char *raw = t_host(t, rows * row);
-    float *v = ft_new_n(float, (size_t)k);
-    for (size_t r = 0; r < rows; r++) {
-        unsigned char *to = raw + r * row;
-        if (ft_type_encodes(type)) {
-            for (int i = 0; i < k; i++) v[i] = (float)ft_rng_normal(&t->rng) * 0.1f;
-            ft_row_encode(type, to, v, (size_t)k, NULL);
-            continue;
-        }
-        for (size_t b = 0; b < row; b += info->bytes) {
-            size_t at;
-            do {
-                for (size_t i = 0; i < info->bytes; i++)
-                    to[b + i] = (unsigned char)ft_rng_u64(&t->rng);
-            } while (!ft_row_finite(type, to + b, info->elems, &at));
-        }
-    }
-    ft_free(v);
+    const size_t rows = (size_t)n * (size_t)E;
+    unsigned char *raw = t_host(t, rows * ft_type_row(type, (size_t)k));
+    t_draw_rows(t, raw, type, rows, k);
     ft_weight w = {.type = type, .n = n, .k = k, .E = E, .rows = t->rows, .name = "test"};
     ft_err err;
     if (t->dev->bind(t->dev, &w, raw, &err)) t_fail(t, err.text, 0);

@@ -17,9 +17,10 @@
 
 enum {
     BLOCK = FT_PAGE_ROWS,
-    RANGE = 512,   /* cells, a multiple of BLOCK */
-    TILE_Q = 32,   /* query vectors of a tile, unless one row's group is larger */
-    TILE_ROWS = 16 /* rows of a tile */
+    RANGE = 512,    /* cells, a multiple of BLOCK */
+    TILE_Q = 64,    /* query vectors of a tile, unless one row's group is larger */
+    TILE_ROWS = 32, /* rows of a tile */
+    NEAR_KEYS = 16  /* widened keys that stay in the nearest cache while queries pass */
 };
 
 /* ---- kv_put ---- */
@@ -85,7 +86,7 @@ typedef struct tile {
     int kw, vw;                       /* ... values of a key and of a value as they are read */
     int lo[TILE_ROWS], hi[TILE_ROWS]; /* ... and what each row sees of it */
     /* own scratch */
-    float *s, *keys, *values; /* [n, BLOCK], [BLOCK, kw], [BLOCK, vw] */
+    float *s, *keys, *values; /* [n, BLOCK], [NEAR_KEYS, kw], [BLOCK, vw] */
     float *m, *l, *o;         /* running softmax of a range: [n], [n], [n, vw] */
     float *M, *L, *O;         /* merged ranges */
     float *fold;              /* [n, BLOCK]: weights times a group's scales */
@@ -101,7 +102,7 @@ static int tile_q(int group)
 static size_t tile_floats(int group, int kw, int vw)
 {
     const size_t n = (size_t)tile_q(group), k = (size_t)kw, v = (size_t)vw;
-    const size_t softmax = 2 * n * BLOCK + BLOCK * (k + v) + 4 * n + 2 * n * v;
+    const size_t softmax = 2 * n * BLOCK + NEAR_KEYS * k + BLOCK * v + 4 * n + 2 * n * v;
     return softmax + FT_MAX(k, v) + n * (k / 64 + 1) + n * k / sizeof(float);
 }
 
@@ -111,7 +112,7 @@ static void tile_place(tile *t, float *m)
     t->s = m;
     t->fold = t->s + n * BLOCK;
     t->keys = t->fold + n * BLOCK;
-    t->values = t->keys + BLOCK * k;
+    t->values = t->keys + NEAR_KEYS * k;
     t->o = t->values + BLOCK * v;
     t->O = t->o + n * v;
     t->m = t->O + n * v;
@@ -211,6 +212,22 @@ static void turbo_scores(const ft_part *p, const tile *t, const unsigned char *r
     }
 }
 
+/* s[i, at + c] = q_i . k_c for n keys of a type that has a kernel */
+static void plain_scores(const ft_part *p, const tile *t, ft_type type, const unsigned char *keys,
+                         size_t row, int at, int n)
+{
+    for (int i = 0; i < t->n; i += FT_COLS) {
+        float *y[FT_COLS];
+        const float *x[FT_COLS];
+        const int cols = FT_MIN(FT_COLS, t->n - i);
+        for (int c = 0; c < cols; c++) {
+            y[c] = t->s + (size_t)(i + c) * BLOCK + at;
+            x[c] = query_at(t, i + c);
+        }
+        p->k->dotf[type](y, keys, row, n, t->kv->d, x, cols);
+    }
+}
+
 /* s[i, c - from] = q_i . k_c for cells [from, from + n) of one page */
 static void scores(const ft_part *p, const tile *t, int from, int n)
 {
@@ -222,24 +239,41 @@ static void scores(const ft_part *p, const tile *t, int from, int n)
         turbo_scores(p, t, rows, n);
         return;
     }
-    /* Widened once for many queries: the sums are the same. Bytes are summed in another order. */
+    /* Widened once for many queries, as many as stay near: the sums are the same. Bytes are summed
+     * in another order. */
     const bool wide = kv->kt == FT_KV_F32 || kv->kt == FT_KV_Q8_0;
-    const bool as_is = wide || (kv->kt <= FT_KV_BF16 && t->n <= 2 * FT_COLS);
-    if (!as_is) decode_cells(p->k, kv->kt, t->keys, rows, kv->k_row, n, kv->d);
-    for (int at = 0; at < t->n; at += FT_COLS) {
-        float *y[FT_COLS];
-        const float *x[FT_COLS];
-        const int cols = FT_MIN(FT_COLS, t->n - at);
-        for (int i = 0; i < cols; i++) {
-            y[i] = t->s + (size_t)(at + i) * BLOCK;
-            x[i] = query_at(t, at + i);
-        }
-        if (as_is)
-            p->k->dotf[plain[kv->kt]](y, rows, kv->k_row, n, kv->d, x, cols);
-        else
-            p->k->dotf[FT_F32](y, (const unsigned char *)t->keys, (size_t)kv->d * sizeof(float), n,
-                               kv->d, x, cols);
+    if (wide || (kv->kt <= FT_KV_BF16 && t->n <= 2 * FT_COLS)) {
+        plain_scores(p, t, plain[kv->kt], rows, kv->k_row, 0, n);
+        return;
     }
+    for (int at = 0; at < n; at += NEAR_KEYS, rows += NEAR_KEYS * kv->k_row) {
+        const int near = FT_MIN(NEAR_KEYS, n - at);
+        decode_cells(p->k, kv->kt, t->keys, rows, kv->k_row, near, kv->d);
+        plain_scores(p, t, FT_F32, (const unsigned char *)t->keys, (size_t)kv->d * sizeof(float),
+                     at, near);
+    }
+}
+
+/* s *= scale; returns the largest of them and `top`. In lanes, which a compiler makes vectors of.
+ */
+static float scale_top(float *s, int n, float scale, float top)
+{
+    enum { LANES = 8 };
+    float most[LANES];
+    int c = 0;
+    for (int j = 0; j < LANES; j++) most[j] = top;
+    for (; c + LANES <= n; c += LANES)
+        for (int j = 0; j < LANES; j++) {
+            const float v = s[c + j] * scale;
+            s[c + j] = v;
+            most[j] = v > most[j] ? v : most[j];
+        }
+    for (; c < n; c++) {
+        s[c] *= scale;
+        most[0] = s[c] > most[0] ? s[c] : most[0];
+    }
+    for (int j = 0; j < LANES; j++) top = most[j] > top ? most[j] : top;
+    return top;
 }
 
 /* Query vector i sees cells [from, to) of the block that starts at `at`: s becomes their weights.
@@ -248,11 +282,7 @@ static void softmax_step(const ft_part *p, const tile *t, int i, int at, int fro
 {
     float *s = t->s + (size_t)i * BLOCK + (from - at), *o = t->o + (size_t)i * (size_t)t->vw;
     const int n = to - from;
-    float top = t->m[i];
-    for (int c = 0; c < n; c++) {
-        s[c] *= t->a->p.scale;
-        top = s[c] > top ? s[c] : top;
-    }
+    const float top = scale_top(s, n, t->a->p.scale, t->m[i]);
     float fade;
     p->k->exp_minus(&fade, &t->m[i], top, 1);
     p->k->exp_minus(s, s, top, n);

@@ -139,6 +139,7 @@ void ft_kern_c_turbo(ft_kern *k);
 void ft_kern_c_tq(ft_kern *k);
 void ft_kern_neon(ft_kern *k);
 void ft_kern_dotprod(ft_kern *k);
+void ft_kern_i8mm(ft_kern *k);
 void ft_kern_avx2(ft_kern *k);
 void ft_kern_avx512(ft_kern *k);
 void ft_kern_amx(ft_kern *k);

@@ -7,13 +7,9 @@
 #define FT_DEV_CPU_ARM_DOT8_H
 
 #include "base/half.h"
-#include "dev/cpu/kern.h"
+#include "dev/cpu/arm/vec.h"
 
-#include <arm_neon.h>
 #include <string.h>
-
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 8")
 
 typedef struct sums {
     float32x4_t even[FT_COLS], odd[FT_COLS], scale[FT_COLS], min[FT_COLS];
@@ -111,9 +107,6 @@ INLINE int8x16x2_t block32(const unsigned char *p, const int kind, int8x16_t tab
     return (int8x16x2_t){
         {vsubq_s8(vreinterpretq_s8_u8(lo), eight), vsubq_s8(vreinterpretq_s8_u8(hi), eight)}};
 }
-
-static const int8_t iq4_steps[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                     1,    13,   25,  38,  53,  69,  89,  113};
 
 INLINE void simple(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
                    const ft_col8 *x, const int n, const int kind, const int bytes)

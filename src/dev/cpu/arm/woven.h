@@ -7,28 +7,13 @@
 #include "dev/cpu/arm/woven_codes.h"
 #include "dev/cpu/arm/woven_pack.h"
 
-/* Adding 1.5 * 2^23 to a small integer leaves it in the low bits of a float: a sum that begins
- * with these bits is a float at once. The conversion instruction is four times as dear on many
- * cores. A block's sums are below 2^22. */
-static const int32_t sum_start[4] = {0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000};
-
-INLINE float32x4_t sum_end(int32x4_t i)
-{
-    return vsubq_f32(vreinterpretq_f32_s32(i), vdupq_n_f32(12582912.0f));
-}
-
 /* ---- blocks of 32 with a scale of their own ---- */
-
-INLINE int8x16_t book32(kind32 t)
-{
-    return vld1q_s8(t == W_MXFP4 ? fp4_steps : iq4_steps);
-}
 
 /* acc[c] += minimum times sum of block b */
 INLINE void min32(float32x4_t *acc, const unsigned char *scale, const ft_col8 *x, const int n,
                   int b, const kind32 t)
 {
-    const float32x4_t m = vfmaq_n_f32(f16x4_at(scale + 16), f16x4_at(scale), t == W_Q4_1 ? 8 : 16);
+    const float32x4_t m = min_of32(scale, t);
     UNROLL for (int c = 0; c < n; c++) acc[c] =
         vfmaq_n_f32(acc[c], m, x[c].s[2 * b] + x[c].s[2 * b + 1]);
 }
@@ -41,11 +26,10 @@ INLINE void block32_dot(float32x4_t *acc, const unsigned char *scale, const unsi
     const int stored = bits_bytes(k) / 16;
     const int8x16_t book = book32(t);
     const uint8x16_t mask = mask_of(k);
-    float32x4_t s = t == W_MXFP4 ? upper_halves(scale) : f16x4_at(scale);
+    const float32x4_t s = scale_of32(scale, t);
     uint8x16_t u[8];
     int8x16_t v, next, q[COLS];
     int32x4_t i[COLS];
-    if (unit_of(k) != 1) s = vmulq_n_f32(s, unit_of(k));
     if (has_min32(t)) min32(acc, scale, x, n, b, t);
     UNROLL for (int e = 0; e < stored && k != BITS8; e++) load_here(u[e], p + 16 * e);
     if (k == BITS8) load_here(u[0], p);

@@ -14,7 +14,7 @@
 #ifndef FT_DEV_CPU_ARM_WOVEN_CODES_H
 #define FT_DEV_CPU_ARM_WOVEN_CODES_H
 
-#include "dev/cpu/arm/dot8.h"
+#include "dev/cpu/arm/vec.h"
 #include "dev/cpu/iq.h"
 
 enum { ROWS = 4, COLS = 8 };
@@ -245,6 +245,36 @@ INLINE float32x4_t f16x4_at(const unsigned char *p)
 INLINE float32x4_t upper_halves(const unsigned char *p)
 {
     return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(p)), 16));
+}
+
+/* ---- blocks of 32 ---- */
+
+/* Adding 1.5 * 2^23 to a small integer leaves it in the low bits of a float: a sum that begins
+ * with these bits is a float at once. The conversion instruction is four times as dear on many
+ * cores. A block's sums are below 2^22. */
+static const int32_t sum_start[4] = {0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000};
+
+INLINE float32x4_t sum_end(int32x4_t i)
+{
+    return vsubq_f32(vreinterpretq_f32_s32(i), vdupq_n_f32(12582912.0f));
+}
+
+INLINE int8x16_t book32(kind32 t)
+{
+    return vld1q_s8(t == W_MXFP4 ? fp4_steps : iq4_steps);
+}
+
+/* At a block's scale: that of its codes as they are unpacked, and its minimum. */
+INLINE float32x4_t scale_of32(const unsigned char *p, kind32 t)
+{
+    const float32x4_t s = t == W_MXFP4 ? upper_halves(p) : f16x4_at(p);
+    const float unit = unit_of(kind32_bits(t));
+    return unit == 1 ? s : vmulq_n_f32(s, unit);
+}
+
+INLINE float32x4_t min_of32(const unsigned char *p, kind32 t)
+{
+    return vfmaq_n_f32(f16x4_at(p + 16), f16x4_at(p), t == W_Q4_1 ? 8 : 16);
 }
 
 /* ---- instructions in the order they are written in ----

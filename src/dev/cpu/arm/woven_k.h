@@ -102,6 +102,24 @@ INLINE void mins256(float32x4_t *m, const unsigned char *p, const cols256 *x, co
         vsubq_f32(vreinterpretq_f32_s32(i[c]), vdupq_n_f32(12582912.0f));
 }
 
+/* acc[c] += a block's sums and minima times the scales of weights and columns; on to the next */
+INLINE void end256(float32x4_t *acc, const float32x4_t *a, const unsigned char *p, cols256 *x,
+                   const int n, const kind256 t)
+{
+    const bool mins = shape_of(t).mins > 0;
+    const float32x4_t d = vmulq_n_f32(f16x4_at(p), unit256(t)), dm = f16x4_at(p + 8);
+    float32x4_t m[COLS];
+    if (mins) mins256(m, p, x, n, t);
+    UNROLL for (int c = 0; c < n; c++)
+    {
+        float32x4_t r = vmulq_f32(a[c], d);
+        if (mins) r = vfmsq_f32(r, m[c], dm);
+        acc[c] = vfmaq_n_f32(acc[c], r, x->w[c]->d);
+        x->q[c] += 256;
+        x->w[c]++;
+    }
+}
+
 INLINE void woven256(float *const *y, const unsigned char *w, size_t group, int rows, int k,
                      const ft_col8 *x, const int n, const kind256 t)
 {
@@ -116,19 +134,10 @@ INLINE void woven256(float *const *y, const unsigned char *w, size_t group, int 
             at.w[c] = (const ft_wide8 *)(const void *)x[c].t;
         }
         for (int b = 0; b < k / 256; b++, p += bytes256(t)) {
-            float32x4_t a[COLS], m[COLS];
+            float32x4_t a[COLS];
             UNROLL for (int c = 0; c < n; c++) load_here(a[c], p + SUMS_AT);
             UNROLL for (int j = 0; j < 8; j++) block256(a, p, &at, n, j, t);
-            if (shape_of(t).mins) mins256(m, p, &at, n, t);
-            const float32x4_t d = vmulq_n_f32(f16x4_at(p), unit256(t)), dm = f16x4_at(p + 8);
-            UNROLL for (int c = 0; c < n; c++)
-            {
-                float32x4_t r = vmulq_f32(a[c], d);
-                if (shape_of(t).mins) r = vfmsq_f32(r, m[c], dm);
-                acc[c] = vfmaq_n_f32(acc[c], r, at.w[c]->d);
-                at.q[c] += 256;
-                at.w[c]++;
-            }
+            end256(acc, a, p, &at, n, t);
         }
         UNROLL for (int c = 0; c < n; c++) vst1q_f32(y[c] + o, acc[c]);
     }

@@ -1,0 +1,16 @@
+/* dev/cpu/arm/vec.h - what every kernel of this folder begins with. */
+#ifndef FT_DEV_CPU_ARM_VEC_H
+#define FT_DEV_CPU_ARM_VEC_H
+
+#include "dev/cpu/kern.h"
+
+#include <arm_neon.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 8")
+
+/* What the nibbles of IQ4 types stand for. */
+static const int8_t iq4_steps[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                     1,    13,   25,  38,  53,  69,  89,  113};
+
+#endif
