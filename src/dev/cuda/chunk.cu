@@ -184,12 +184,7 @@ static __global__ void __launch_bounds__(THREADS) chunk_make_kernel(const delta_
 
 /* ---- the walk ---- */
 
-/* A warp has 16 of a chunk's rows (32 of the state's) and 16 of the block's columns. */
-enum {
-    PITCH = 80, /* bytes of a row of 32 halves: eight rows meet different banks */
-    WALK_THREADS = 256,
-    NC = 2, /* groups of eight columns of a warp */
-};
+enum { PITCH = 80 }; /* bytes of a row of 32 halves: eight rows meet different banks */
 
 typedef struct walk_shared {
     uint4 qk[2][2 * QK / 8]; /* this chunk's queries and keys, and the next one's */
@@ -201,30 +196,29 @@ typedef struct walker {
     walk_shared *sh;
     const delta_args *a;
     ft_span sp;
-    int h, kh, col; /* col: the warp's first */
-    int m, side;    /* its rows, and where its columns begin in a row of halves, in bytes */
+    int h, kh, col;
 } walker;
 
 __device__ __forceinline__ void fetch_qk(const walker &w, int piece, int half)
 {
     const uint4 *from = (const uint4 *)w.a->qk + ((size_t)piece * w.a->s.Hk + w.kh) * 2 * (QK / 8);
-    for (int i = threadIdx.x; i < 2 * QK / 8; i += WALK_THREADS)
+    for (int i = threadIdx.x; i < 2 * QK / 8; i += THREADS)
         copy_16(shared_at(&w.sh->qk[half][i]), from + i);
 }
 
 __device__ __forceinline__ void fetch_tri(const walker &w, int piece)
 {
     const uint4 *from = (const uint4 *)w.a->tri + ((size_t)piece * w.a->s.Hv + w.h) * 2 * (TRI / 8);
-    for (int i = threadIdx.x; i < 2 * TRI / 8; i += WALK_THREADS) {
+    for (int i = threadIdx.x; i < 2 * TRI / 8; i += THREADS) {
         const int which = i / (TRI / 8), r = i % (TRI / 8) / (N / 8), c = i % (N / 8);
         copy_16(shared_at(&w.sh->tri[which][swizzled(r, c, N / 8)]), from + i);
     }
 }
 
-/* s[16, 16] += rows [m, m + 16) of a swizzled tile, K wide, times b[upto, 16] of rows PITCH apart.
+/* s[16, 32] += rows [m, m + 16) of a swizzled tile, K wide, times b[upto, 32] of rows PITCH apart.
  */
 template <int K>
-__device__ __forceinline__ void rows_by_columns(float (&s)[NC][4], uint32_t tile, uint32_t b, int m,
+__device__ __forceinline__ void rows_by_columns(float (&s)[4][4], uint32_t tile, uint32_t b, int m,
                                                 int upto)
 {
     const int lane = threadIdx.x & 31, x = lane & 7;
@@ -239,7 +233,7 @@ __device__ __forceinline__ void rows_by_columns(float (&s)[NC][4], uint32_t tile
         load_frags(a0, at[k / 16 % 4] + k / 64 * 128);
         load_frags(a1, at[k / 16 % 4 + 1] + k / 64 * 128);
 #pragma unroll
-        for (int n = 0; n < NC; n++) {
+        for (int n = 0; n < 4; n++) {
             load_frags_turned(y, column + k * PITCH + 16 * n);
             mma_f16(s[n], a0, y[0], y[1]);
             mma_f16(s[n], a1, y[2], y[3]);
@@ -247,8 +241,8 @@ __device__ __forceinline__ void rows_by_columns(float (&s)[NC][4], uint32_t tile
     }
 }
 
-/* z[16, 16] += columns [m, m + 16) of the keys, turned, times b[64, 16]. */
-__device__ __forceinline__ void keys_by_rows(float (&z)[NC][4], uint32_t keys, uint32_t b, int m)
+/* z[16, 32] += columns [m, m + 16) of the keys, turned, times b[64, 32]. */
+__device__ __forceinline__ void keys_by_rows(float (&z)[4][4], uint32_t keys, uint32_t b, int m)
 {
     const int lane = threadIdx.x & 31;
     /* matrices in the order of a fragment: rows 0 .. 7 and columns m .., m + 8 .., then rows 8 ..
@@ -261,7 +255,7 @@ __device__ __forceinline__ void keys_by_rows(float (&z)[NC][4], uint32_t keys, u
         load_frags_turned(a0, at + k * 2 * S);
         load_frags_turned(a1, at + (k + 16) * 2 * S);
 #pragma unroll
-        for (int n = 0; n < NC; n++) {
+        for (int n = 0; n < 4; n++) {
             load_frags_turned(y, column + k * PITCH + 16 * n);
             mma_f16(z[n], a0, y[0], y[1]);
             mma_f16(z[n], a1, y[2], y[3]);
@@ -269,89 +263,89 @@ __device__ __forceinline__ void keys_by_rows(float (&z)[NC][4], uint32_t keys, u
     }
 }
 
-/* Rows m + lane / 4 and + 8, 16 columns, as halves; each row times its factor. */
-__device__ __forceinline__ void put_rows(unsigned char *to, const float (&s)[NC][4], int m,
-                                         float f0, float f1)
+/* Rows m + lane / 4 and + 8, 32 columns, as halves; each row times its factor. */
+__device__ __forceinline__ void put_rows(unsigned char *to, const float (&s)[4][4], int m, float f0,
+                                         float f1)
 {
     const int lane = threadIdx.x & 31;
     unsigned char *row = to + (m + lane / 4) * PITCH + 4 * (lane % 4);
 #pragma unroll
-    for (int n = 0; n < NC; n++) {
+    for (int n = 0; n < 4; n++) {
         *(uint32_t *)(row + 16 * n) = pack_half(s[n][0] * f0, s[n][1] * f0);
         *(uint32_t *)(row + 8 * PITCH + 16 * n) = pack_half(s[n][2] * f1, s[n][3] * f1);
     }
 }
 
-/* Rows [from, to) of the span: one chunk. z: this warp's part of the state. */
-__device__ __forceinline__ void one_chunk(const walker &w, float (&z)[2][NC][4], uint32_t qk,
+/* Rows [from, to) of the span: one chunk. z: this warp's 32 rows of the state. */
+__device__ __forceinline__ void one_chunk(const walker &w, float (&z)[2][4][4], uint32_t qk,
                                           int piece, int from, int to)
 {
     const delta_args &a = *w.a;
     walk_shared *sh = w.sh;
-    const int lane = threadIdx.x & 31, m = w.m, side = w.side;
+    const int lane = threadIdx.x & 31, m = threadIdx.x / 32 * 16;
     const float *fall = a.fall + ((size_t)piece * a.s.Hv + w.h) * 3 * N + m + lane / 4;
     const float e0 = fall[0], e1 = fall[8], f0 = fall[N], f1 = fall[N + 8], all = fall[2 * N];
-    float kz[NC][4] = {}, o[NC][4] = {}, y[NC][4] = {};
-    float2 v[2][NC]; /* on their way during the products */
+    float kz[4][4] = {}, o[4][4] = {}, y[4][4] = {};
+    float2 v[2][4]; /* on their way during the products */
 #pragma unroll
     for (int j = 0; j < 2; j++) {
         const int r = min(from + m + lane / 4 + 8 * j, to - 1);
         const float *row = mat_head(a.y, w.sp.row + r, 0) + (2 * a.s.Hk + w.h) * S + w.col;
 #pragma unroll
-        for (int n = 0; n < NC; n++) v[j][n] = *(const float2 *)(row + 8 * n + 2 * (lane % 4));
+        for (int n = 0; n < 4; n++) v[j][n] = *(const float2 *)(row + 8 * n + 2 * (lane % 4));
     }
-    rows_by_columns<S>(kz, qk + 2 * QK, shared_at(sh->Z) + side, m, S);
-    rows_by_columns<S>(o, qk, shared_at(sh->Z) + side, m, S);
+    rows_by_columns<S>(kz, qk + 2 * QK, shared_at(sh->Z), m, S);
+    rows_by_columns<S>(o, qk, shared_at(sh->Z), m, S);
 #pragma unroll
     for (int j = 0; j < 2; j++) {
         const bool there = from + m + lane / 4 + 8 * j < to;
         const float e = j ? e1 : e0;
 #pragma unroll
-        for (int n = 0; n < NC; n++) {
+        for (int n = 0; n < 4; n++) {
             kz[n][2 * j] = there ? fmaf(-e, kz[n][2 * j], v[j][n].x) : 0.0f;
             kz[n][2 * j + 1] = there ? fmaf(-e, kz[n][2 * j + 1], v[j][n].y) : 0.0f;
             o[n][2 * j] *= e;
             o[n][2 * j + 1] *= e;
         }
     }
-    put_rows(sh->R + side, kz, m, 1, 1);
+    put_rows(sh->R, kz, m, 1, 1);
     copy_wait<1>(); /* the triangles */
     __syncthreads();
     const int upto = m < 32 ? 32 : 64; /* what is right of the diagonal is zero */
-    rows_by_columns<N>(y, shared_at(sh->tri[0]), shared_at(sh->R) + side, m, upto);
-    put_rows(sh->Y + side, y, m, 1, 1);
-    put_rows(sh->F + side, y, m, f0, f1);
+    rows_by_columns<N>(y, shared_at(sh->tri[0]), shared_at(sh->R), m, upto);
+    put_rows(sh->Y, y, m, 1, 1);
+    put_rows(sh->F, y, m, f0, f1);
     __syncthreads();
-    rows_by_columns<N>(o, shared_at(sh->tri[1]), shared_at(sh->Y) + side, m, upto);
+    rows_by_columns<N>(o, shared_at(sh->tri[1]), shared_at(sh->Y), m, upto);
 #pragma unroll
     for (int j = 0; j < 2; j++) {
         const int r = from + m + lane / 4 + 8 * j;
         float *row = mat_head(a.o, w.sp.row + r, w.h) + w.col + 2 * (lane % 4);
         if (r >= to) continue;
 #pragma unroll
-        for (int n = 0; n < NC; n++)
+        for (int n = 0; n < 4; n++)
             *(float2 *)(row + 8 * n) = make_float2(o[n][2 * j], o[n][2 * j + 1]);
     }
 #pragma unroll
     for (int t = 0; t < 2; t++) {
 #pragma unroll
-        for (int n = 0; n < NC; n++)
+        for (int n = 0; n < 4; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) z[t][n][i] *= all;
-        keys_by_rows(z[t], qk + 2 * QK, shared_at(sh->F) + side, 2 * m + 16 * t);
-        put_rows(sh->Z + side, z[t], 2 * m + 16 * t, 1, 1);
+        keys_by_rows(z[t], qk + 2 * QK, shared_at(sh->F), 2 * m + 16 * t);
+        put_rows(sh->Z, z[t], 2 * m + 16 * t, 1, 1);
     }
 }
 
-/* The state's part of this warp: rows m .., columns col .., as fragments. */
+/* The state's part of this warp: rows 32 warp .., as fragments. */
 template <bool STORE>
-__device__ __forceinline__ void move_part(float (&z)[2][NC][4], float *Z, int m, int col)
+__device__ __forceinline__ void move_part(float (&z)[2][4][4], float *Z, int col)
 {
-    const int lane = threadIdx.x & 31;
+    const int lane = threadIdx.x & 31, m = threadIdx.x / 32 * 32;
 #pragma unroll
     for (int t = 0; t < 2; t++)
 #pragma unroll
-        for (int n = 0; n < NC; n++)
+        for (int n = 0; n < 4; n++)
 #pragma unroll
             for (int j = 0; j < 2; j++) {
                 float2 *at = (float2 *)(Z + (size_t)(m + 16 * t + lane / 4 + 8 * j) * S + col +
@@ -366,7 +360,7 @@ __device__ __forceinline__ void move_part(float (&z)[2][NC][4], float *Z, int m,
             }
 }
 
-static __global__ void __launch_bounds__(WALK_THREADS, 2) chunk_walk_kernel(const delta_args a)
+static __global__ void __launch_bounds__(THREADS, 2) chunk_walk_kernel(const delta_args a)
 {
     extern __shared__ uint4 chunk_walk_shared[];
     walker w;
@@ -376,21 +370,18 @@ static __global__ void __launch_bounds__(WALK_THREADS, 2) chunk_walk_kernel(cons
     w.sp = a.b.span[blockIdx.y];
     w.h = blockIdx.x / (S / COLS);
     w.kh = w.h % a.s.Hk;
-    const int warp = threadIdx.x / 32;
-    w.m = 16 * (warp % 4);
-    w.side = warp / 4 * 2 * 8 * NC;
-    w.col = blockIdx.x % (S / COLS) * COLS + warp / 4 * 8 * NC;
+    w.col = blockIdx.x % (S / COLS) * COLS;
     int at, last;
     pass_rows(w.sp, CHUNKS, &at, &last);
     if (at >= last) return;
     int piece = first_chunk(a.b, blockIdx.y, N) + (w.sp.past % N + at) / N;
-    float *Z = state_of(a, w.sp.slot, w.h), z[2][NC][4];
+    float *Z = state_of(a, w.sp.slot, w.h), z[2][4][4];
     fetch_qk(w, piece, 0);
     copy_commit();
     fetch_tri(w, piece);
     copy_commit();
-    move_part<false>(z, Z, 2 * w.m, w.col);
-    for (int t = 0; t < 2; t++) put_rows(w.sh->Z + w.side, z[t], 2 * w.m + 16 * t, 1, 1);
+    move_part<false>(z, Z, w.col);
+    for (int t = 0; t < 2; t++) put_rows(w.sh->Z, z[t], threadIdx.x / 32 * 32 + 16 * t, 1, 1);
     for (int half = 0; at < last; piece++, half ^= 1) {
         const int to = min(last, at + N - (w.sp.past + at) % N);
         copy_wait<1>();
@@ -403,7 +394,7 @@ static __global__ void __launch_bounds__(WALK_THREADS, 2) chunk_walk_kernel(cons
         copy_commit();
         at = to;
     }
-    move_part<true>(z, Z, 2 * w.m, w.col);
+    move_part<true>(z, Z, w.col);
 }
 
 /* ---- launches ---- */
@@ -431,5 +422,5 @@ void ft_cuda_chunks(ft_cuda *c, const delta_args *a)
     ft_cuda_shared(c, (const void *)chunk_make_kernel, (int)sizeof(make_shared));
     ft_cuda_shared(c, (const void *)chunk_walk_kernel, (int)sizeof(walk_shared));
     FT_LAUNCH_NEXT(c, chunk_make_kernel, all, THREADS, sizeof(make_shared), *a);
-    FT_LAUNCH_NEXT(c, chunk_walk_kernel, walks, WALK_THREADS, sizeof(walk_shared), *a);
+    FT_LAUNCH_NEXT(c, chunk_walk_kernel, walks, THREADS, sizeof(walk_shared), *a);
 }
