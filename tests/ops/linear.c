@@ -222,7 +222,9 @@ OPTEST_ROWS(moe, {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3, FT_BF16, 1},
             {40, 512, 256, 5, 5, FT_Q6_K}, {7, 64, 96, 4, 2, FT_Q5_0, 0, 1},
             {16, 128, 192, 32, 2, FT_Q8_0, 1}, {5, 128, 96, 4, 2, FT_TQ4_1S},
             {3, 64, 96, 4, 2, FT_TQ4_1S, 0, 0, FT_Q8_0},
-            {3, 64, 96, 4, 2, FT_Q8_0, 0, 1, FT_TQ3_1S})
+            {3, 64, 96, 4, 2, FT_Q8_0, 0, 1, FT_TQ3_1S}, {100, 256, 256, 8, 2, FT_Q4_K, 1},
+            {90, 64, 128, 32, 2, FT_Q8_0}, {130, 64, 96, 4, 2, FT_Q5_0, 0, 1},
+            {140, 64, 64, 2, 2, FT_BF16}, {100, 64, 96, 4, 2, FT_Q8_0, 0, 1, FT_F32})
 
 /* An expert that all rows use: like the others, of another width, of another type. */
 static void moe_shared(ft_optest *t, const int *n)
