@@ -6,7 +6,12 @@
  *   Z    = e^(G_n) Z + sum over j of e^(G_n - G_j) k_j Y_j^T
  * What does not depend on Z is made for all chunks at once (chunk_make). Then a block walks the
  * chunks of a span with 32 columns of a state (chunk_walk), which stays in registers in f32;
- * factors of products are halves, sums f32. No exponent is positive. */
+ * factors of products are halves, sums f32. No exponent is positive.
+ *
+ * On an H200, 4096 rows of the 27b's 48 heads: 425 us, 45 TFLOP/s, 4 % of a prompt's time. The walk
+ * is 64 chunks one after the other by 192 blocks of four warps, five products of a chunk that wait
+ * for one another: latency. Eight warps a block with half the columns each were 10 % slower, since
+ * each reads the same queries, keys and triangles from shared memory again. */
 #include "dev/cuda/delta.cuh"
 
 enum { N = FT_CHUNK_ROWS, S = 128, COLS = 32, THREADS = 128, TRI = N * N, QK = N * S };
