@@ -223,9 +223,11 @@ constexpr int split_chunk(int bytes, int tiles)
     return bytes > 0 && bytes < 1024 ? 4 / tiles : 1;
 }
 
-constexpr int split_places(int place)
+/* F32 is for routers: their few tiles should be here as a whole when the rows come. */
+constexpr int split_places(int bytes, int place)
 {
     if (!place) return 1;
+    if (bytes > 4000 && place == bytes) return 4;
     return 7680 / place >= 2 ? 7680 / place : 2 * place <= 8192 ? 2 : 1;
 }
 
@@ -242,7 +244,7 @@ template <class W, int MT> struct split_shape {
         CHUNK = split_chunk(W::BYTES, MT),
         RUN = CHUNK * W::BYTES, /* bytes of a tile in a place */
         PLACE = MT * RUN,
-        PLACES = split_places(PLACE),
+        PLACES = split_places(W::BYTES, PLACE),
         MEET = 8 * STEP * 4,
         WARP = PLACES * PLACE > MEET ? PLACES *PLACE : MEET,
         BYTES = PARTS * WARP
@@ -480,7 +482,8 @@ static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens, int it
         (tokens == 16 ? each >= 16 : (units <= 8 && each >= 4) || (p->item && each >= 24)))
         return 4;
     const bool wide = W::BYTES > 2000; /* a block of these has enough to do with one */
-    return p->glu || (tokens == 16 && !wide) || each >= (units <= 32 ? 3u : 6u) ? 2 : 1;
+    return p->glu || (tokens == 16 && !wide && each >= 2) || each >= (units <= 32 ? 3u : 6u) ? 2
+                                                                                             : 1;
 }
 
 /* Sizes the grid and chooses the kernel: by rows without a list, by `tokens` of an item with one
