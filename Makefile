@@ -103,7 +103,7 @@ $(BUILD)/src/ft.o: $(BUILD)/commit
 $(BUILD)/commit: FORCE
 	@mkdir -p $(BUILD)
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
-$(BUILD)/src/dev/open.o: CPPFLAGS += $(if $(CUDA),-DFT_HAVE_CUDA=1)
+$(BUILD)/src/dev/open.o $(BUILD)/src/cli/main.o: CPPFLAGS += $(if $(CUDA),-DFT_HAVE_CUDA=1)
 $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
 $(BUILD)/src/serve/ui.o: $(wildcard web/*) # baked in
 $(BUILD)/src/dev/%.o: CFLAGS += $(KERNEL)

@@ -83,7 +83,8 @@ typedef struct ft_llm_params {
     const char *model; /* a GGUF file; NULL: the model that ships with the program */
     const char
         *draft_model;    /* a Gemma assistant, a Qwen draft head or a smaller model; NULL: none */
-    const char *device;  /* "cpu", "cuda", "auto", or "ref" for the plain one */
+    const char *device;  /* "auto": a CUDA card if there is one, else the processor; "cpu", "cuda",
+                            or  "ref" for the plain one */
     const char *cache_k; /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0, turbo2, turbo3,
                           * turbo4, turbo4-legacy */
     const char *cache_v; /* and of values */
@@ -127,18 +128,22 @@ void ft_llm_close(ft_llm *m); /* accepts NULL; sessions must be gone */
 typedef struct ft_llm_info {
     const char *path, *name, *arch; /* arch in words: "Qwen3.5, dense" */
     const char *device;
-    const char *place;   /* what lies where, in words; "" where there is one place */
-    const char *drafter; /* in words, or why there is none */
-    const char *cache;   /* a table: what each layer's cache is encoded as, and what that takes */
+    const char *place;      /* what lies where, in words; "" where there is one place */
+    const char *drafter;    /* in words, or why there is none */
+    const char *draft_type; /* as --spec-type has it; "none": nobody drafts */
+    const char *cache; /* a table: what each layer's cache is encoded as, and what that takes */
     const char *cache_words; /* the same in a line */
     bool cache_small;        /* some layer's is not f16 */
     bool drafts;
+    bool draft_adapts; /* as many drafts as pay; else always draft_max */
+    int draft_max;     /* of a round */
     bool has_template;
     const char *template_text; /* the chat template's source; NULL: none */
     const char *bos, *eos;     /* the texts of these tokens; "" where there is none */
     int layers, width, vocab, ctx, ctx_train, threads, lanes;
     uint64_t parameters, weight_bytes;
-    uint64_t cache_bytes; /* cache and step buffers */
+    const char *weight_type; /* that most of them have: "Q4_K" */
+    uint64_t cache_bytes;    /* cache and step buffers */
     uint64_t
         device_bytes; /* what was expected to lie on the device in all; 0: it was not counted */
     double load_s;
@@ -342,6 +347,8 @@ typedef struct ft_lane_info {
     bool busy;
     int ctx, prompt_tokens, reply_tokens, cached_tokens;
     uint64_t job; /* 0: none yet */
+    double accept_len,
+        draft_mean; /* tokens and drafts of a round that drafted; 0: there was none */
 } ft_lane_info;
 
 int ft_llm_lanes(ft_llm *m, ft_lane_info *out, int cap); /* how many there are */
@@ -358,6 +365,7 @@ typedef struct ft_llm_stats {
     double prompt_s, reply_s;
     int busy, waiting;
     uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, pages, pages_free;
+    uint64_t pages_cached;                 /* of those in use: held by lanes that are idle */
     uint64_t step_at[FT_STEP_BUCKETS + 1]; /* rounds that took up to 2^i / 4096 s; the last: more */
     double step_s;                         /* of all rounds */
     bool failed;                           /* the device did: nothing will be answered any more */
@@ -381,6 +389,8 @@ typedef struct ft_tool_rules {
 
 /* A grammar for calls of the tools (a JSON array), in the model's own syntax. *gbnf is yours:
  * free(). *trigger: the text that a call begins with, for ft_request.grammar_trigger. */
+/* Whether texts can be held to a schema's "format" with such bounds on their length. */
+bool ft_schema_holds_format(const char *format, int64_t min, int64_t max);
 ft_status ft_llm_tool_grammar(const ft_llm *m, const char *tools, const ft_tool_rules *rules,
                               char **gbnf, const char **trigger, ft_err *err);
 

@@ -162,6 +162,17 @@ static const char *who_drafts(const ft_llm *m, const ft_drafters *d)
     return m->assistant->drafter == FT_DRAFT_MTP ? "an MTP head of its own file" : "assistant";
 }
 
+/* As --spec-type would say it. */
+void ft_drafter_type(const ft_llm *m, const ft_drafters *d, char *out, size_t bytes)
+{
+    char names[120];
+    ft_drafters_names(d->kinds, names, sizeof names);
+    const char *head = !ft_engine_drafts(m->engine) ? ""
+                       : d->kinds & FT_SPEC_MODEL   ? "draft-simple"
+                                                    : "draft-mtp";
+    snprintf(out, bytes, "%s%s%s", names, *names && *head ? ", " : "", head);
+}
+
 char *ft_drafter_words(const ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
                        const ft_engine_params *e)
 {

@@ -28,6 +28,10 @@ static void tell_lanes(void *user, ft_queue *q)
             .reply_tokens = s->predicted_n,
             .cached_tokens = s->cached_n,
             .job = e ? e->id : 0,
+            .accept_len = s->draft_rounds
+                              ? (double)(s->accepted + s->draft_rounds) / (double)s->draft_rounds
+                              : 0,
+            .draft_mean = s->draft_rounds ? (double)s->drafted / (double)s->draft_rounds : 0,
         };
     }
 }

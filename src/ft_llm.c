@@ -17,7 +17,7 @@
 void ft_llm_defaults(ft_llm_params *p)
 {
     *p = (ft_llm_params){
-        .device = "cpu",
+        .device = "auto",
         .cache_k = "f16",
         .cache_v = "f16",
         .cache_tail = -1,
@@ -212,6 +212,20 @@ static ft_status measure_keys(ft_llm *m, const ft_llm_params *p, ft_engine_param
     return st;
 }
 
+/* The type that most bytes of the weights have. */
+static const char *most_weights(const ft_gguf *g)
+{
+    uint64_t bytes[FT_TYPE_MAX] = {0};
+    int best = 0;
+    for (size_t i = 0; i < ft_gguf_n_tensor(g); i++) {
+        const ft_gguf_tensor *t = ft_gguf_tensor_at(g, i);
+        bytes[t->type] += t->bytes;
+    }
+    for (int i = 0; i < FT_TYPE_MAX; i++)
+        if (bytes[i] > bytes[best]) best = i;
+    return ft_type_of((ft_type)best)->name;
+}
+
 static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
                       const ft_engine_params *e, int64_t start)
 {
@@ -231,6 +245,10 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
     i->bos = m->bos;
     i->eos = m->eos;
     i->drafter = m->drafter = ft_drafter_words(m, p, d, e);
+    ft_drafter_type(m, d, m->draft_type, sizeof m->draft_type);
+    i->draft_type = i->drafts ? m->draft_type : "none";
+    i->draft_adapts = e->adapt;
+    i->draft_max = i->drafts ? e->draft_max : 0;
     ft_buf_init(&m->cache_table, 1 << 20);
     char special[sizeof m->cache_words];
     i->cache_small = ft_engine_cache_table(&m->cache_table, m->cache_words, special, sizeof special,
@@ -246,6 +264,7 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
     i->lanes = e->lanes;
     i->parameters = m->model->weight_count + (m->assistant ? m->assistant->weight_count : 0);
     i->weight_bytes = m->model->weight_bytes + (m->assistant ? m->assistant->weight_bytes : 0);
+    i->weight_type = most_weights(m->model->file);
     i->cache_bytes = ft_engine_bytes(m->model, m->assistant, e);
     i->load_s = (double)(ft_now_ns() - start) * 1e-9;
     m->draft_max = i->drafts ? e->draft_max : 0;

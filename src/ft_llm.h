@@ -30,7 +30,7 @@ struct ft_llm {
     ft_llm_info info;
     char *path, *name, *drafter, *template_text, *bos, *eos;
     ft_buf cache_table;
-    char cache_words[200];
+    char cache_words[200], draft_type[160];
     char place[300];    /* what lies where, in words; "": there is one place */
     ft_split_rule rule; /* which layers are not on the device; all zero: none */
     ft_kv_gauge *gauge; /* of the keys; NULL: not measured */
@@ -55,6 +55,7 @@ ft_status ft_llm_place(ft_llm *m, const ft_llm_params *p, const ft_drafters *d, 
 ft_status ft_drafters_of(ft_drafters *d, const ft_llm_params *p, ft_err *err);
 ft_status ft_llm_open_drafter(ft_llm *m, const ft_llm_params *p, ft_drafters *d, ft_err *err);
 ft_status ft_llm_narrow(ft_llm *m, const ft_llm_params *p, ft_err *err);
+void ft_drafter_type(const ft_llm *m, const ft_drafters *d, char *out, size_t bytes);
 char *ft_drafter_words(const ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
                        const ft_engine_params *e);
 

@@ -420,11 +420,12 @@ static void run_model(char *dir, const char *models, const char *device)
         check(false, "%s", err.text);
         return;
     }
-    /* On tensor cores the factors of some products are halves (squared error about 4e-7), and a
-     * near tie between two experts may fall the other way. */
-    const bool halves = !strcmp(device, "cuda"), moe = strstr(name, "moe");
+    /* On tensor cores the factors of some products are halves: 6e-6 is the worst that was seen on a
+     * card. Of qwen35-moe one row has two experts whose scores are equal to four digits, and takes
+     * the other: 7e-4. */
+    const bool halves = !strcmp(device, "cuda"), tie = !strcmp(name, "qwen35-moe");
     const double tol =
-        halves ? (moe ? 1e-3 : 1e-5) : (strstr(name, "qwen") ? 1e-9 : 1e-6) * (ref ? 1 : 10);
+        halves ? (tie ? 1e-3 : 1e-5) : (strstr(name, "qwen") ? 1e-9 : 1e-6) * (ref ? 1 : 10);
     golden_run(name, dir, path, tail ? target : NULL, dev, tol, &passed, &failed);
     ft_dev_close(dev);
 }

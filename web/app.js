@@ -55,7 +55,7 @@ function numbers(m) {
   if (t.cache_n) part.push(`${t.cache_n} from the cache`);
   if (t.draft_n) {
     part.push(`${Math.round(100 * t.draft_n_accepted / t.draft_n)} % of ${t.draft_n} drafts agreed`);
-    if (t.draft_accept_len) part.push(`${t.draft_accept_len.toFixed(2)} tokens a round`);
+    if (t.draft_accept_len) part.push(`${t.draft_accept_len.toFixed(2)} a round`);
   }
   if (m.finish === 'length') part.push('cut: token limit');
   if (m.finish === 'stopped') part.push('stopped');

@@ -49,7 +49,11 @@ static int usage(void)
 static int version(void)
 {
     printf("foretoken %s\n", ft_version());
+#ifdef FT_HAVE_CUDA
+    printf("devices: cpu, cuda\n");
+#else
     printf("devices: cpu\n");
+#endif
     printf("instruction sets: %s\n", ft_cpu_isa_names());
     printf("libraries: %s\n", FT_LIBRARIES);
     return 0;

@@ -113,9 +113,9 @@ const ft_opt ft_opt_table[] = {
     {"kv-tail", NULL, FT_OPT_CHOICE, MODEL, "auto", "auto|on|off", 0, 0, NULL,
      "the newest 128 cells of turbo layers as q8_0 too, which costs some memory and makes up for "
      "most of the loss; auto: with --kv quality and balanced"},
-    {"device", "-dev", FT_OPT_TEXT, MODEL, "cpu", "NAME", 0, 0, "LLAMA_ARG_DEVICE",
-     "where to compute: cpu, cuda, auto (cuda where there is one), or ref for the plain and slow "
-     "one"},
+    {"device", "-dev", FT_OPT_TEXT, MODEL, "auto", "NAME", 0, 0, "LLAMA_ARG_DEVICE",
+     "where to compute: auto (a CUDA card where there is one and this build can use it, else the "
+     "processor), cpu, cuda, or ref for the plain and slow one"},
     {"gpu-layers", "-ngl --n-gpu-layers", FT_OPT_TEXT, MODEL, "auto", "N", 0, 0,
      "LLAMA_ARG_N_GPU_LAYERS",
      "layers on the device, the last ones, the output as one of them; the others are the "
@@ -386,21 +386,43 @@ const ft_opt ft_opt_table[] = {
      "given to the chat template; none = no thinking"},
     {"reasoning-preserve", NULL, FT_OPT_FLAG, FT_CMD_SERVE, NULL, NULL, 0, 0, NULL,
      "tell the template to keep the thoughts of earlier turns"},
+    {"normalize-prompts", NULL, FT_OPT_FLAG, FT_CMD_SERVE, NULL, NULL, 0, 0, NULL,
+     "drop lines of system messages that are known to change with each request (billing headers, "
+     "token counts), so that what stands behind them is found again"},
     {"log-disable", NULL, FT_OPT_FLAG, FT_CMD_SERVE, NULL, NULL, 0, 0, NULL,
      "no line for each request"},
+    {"log-prompts-dir", NULL, FT_OPT_TEXT, FT_CMD_SERVE, NULL, "DIR", 0, 0, NULL,
+     "keep the body of every request there; otherwise what people say is not written down"},
+    {"webui", "--ui", FT_OPT_FLAG, FT_CMD_SERVE, "1", NULL, 0, 0, "LLAMA_ARG_WEBUI",
+     "the page at /"},
     {"flash-attn", "-fa", FT_OPT_TEXT, FT_CMD_SERVE, NULL, "on|off|auto", 0, 0,
      "LLAMA_ARG_FLASH_ATTN", "accepted; always on"},
-    {"jinja", "-cb --cont-batching -kvu --kv-unified --perf --warmup", FT_OPT_FLAG, FT_CMD_SERVE,
-     "1", NULL, 0, 0, NULL, "accepted; always on"},
+    {"jinja", "-cb --cont-batching -kvu --kv-unified --perf --warmup --escape -e", FT_OPT_FLAG,
+     FT_CMD_SERVE, "1", NULL, 0, 0, NULL, "accepted; always on"},
     {"threads-batch",
      "-tb -sps --slot-prompt-similarity --cache-reuse --ctx-checkpoints -ctxcp "
      "--checkpoint-min-step --fit-ctx -fitc --keep --split-mode -sm "
-     "--main-gpu -mg --tensor-split -ts --numa",
+     "--main-gpu -mg --tensor-split -ts --numa --defrag-thold -dt --prio --poll --log-verbosity "
+     "-lv",
      FT_OPT_LIST, FT_CMD_SERVE, NULL, "X", 0, 0, NULL, "accepted, without effect here"},
+    {"mlock",
+     "--check-tensors --swa-full --spm-infill --embedding --embeddings --verbose -v --log-colors "
+     "--log-prefix --log-timestamps",
+     FT_OPT_FLAG, FT_CMD_SERVE, NULL, NULL, 0, 0, NULL, "accepted, without effect here"},
     {"context-shift", NULL, FT_OPT_FLAG, FT_CMD_SERVE, NULL, NULL, 0, 0, "LLAMA_ARG_CONTEXT_SHIFT",
      "refused: a full context ends the reply"},
     {"mmproj", "-mm --mmproj-url -mmu --media-path --image-min-tokens --image-max-tokens",
      FT_OPT_LIST, FT_CMD_SERVE, NULL, "X", 0, 0, "LLAMA_ARG_MMPROJ", "refused: text alone"},
+    {"override-kv",
+     "--rope-scaling --rope-scale --rope-freq-base --rope-freq-scale --yarn-orig-ctx "
+     "--yarn-ext-factor --yarn-attn-factor --yarn-beta-slow --yarn-beta-fast",
+     FT_OPT_LIST, FT_CMD_SERVE, NULL, "X", 0, 0, NULL, "refused: what the model file says holds"},
+    {"pooling", NULL, FT_OPT_TEXT, FT_CMD_SERVE, NULL, "X", 0, 0, NULL,
+     "refused: embeddings are the mean over the text"},
+    {"rerank", "--reranking", FT_OPT_FLAG, FT_CMD_SERVE, NULL, NULL, 0, 0, NULL,
+     "refused: no model that ranks documents is known here"},
+    {"log-file", NULL, FT_OPT_TEXT, FT_CMD_SERVE, NULL, "FILE", 0, 0, NULL,
+     "refused: the log goes to stderr"},
     {"lora", "--lora-scaled --control-vector --control-vector-scaled", FT_OPT_LIST, FT_CMD_SERVE,
      NULL, "X", 0, 0, NULL, "refused: there are no adapters"},
 

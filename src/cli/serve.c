@@ -44,6 +44,19 @@ static ft_status refuse(const ft_opts *o, ft_err *err)
     if (ft_opts_set(o, "mmproj"))
         return ft_fail(err, FT_EUNSUPPORTED,
                        "--mmproj and the like are not supported: models read text alone");
+    if (ft_opts_set(o, "override-kv"))
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "--override-kv, --rope-scaling, --yarn-orig-ctx and the like are not "
+                       "supported: what the model file says holds");
+    if (ft_opts_set(o, "pooling"))
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "--pooling is not supported: embeddings are the mean over the text");
+    if (ft_opts_set(o, "log-file"))
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "--log-file is not supported: the log goes to stderr, want 2>FILE");
+    if (ft_opts_flag(o, "rerank"))
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "--rerank is not supported: no model that ranks documents is known here");
     if (ft_opts_set(o, "lora"))
         return ft_fail(err, FT_EUNSUPPORTED,
                        "--lora and the like are not supported: there are no adapters");
@@ -90,6 +103,9 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->slots = ft_opts_flag(o, "slots");
     p->metrics = ft_opts_flag(o, "metrics");
     p->props = ft_opts_flag(o, "props");
+    p->no_page = !ft_opts_flag(o, "webui");
+    p->prompts_dir = ft_opts_text(o, "log-prompts-dir");
+    p->normalize = ft_opts_flag(o, "normalize-prompts");
     p->log_requests = !ft_opts_flag(o, "log-disable") && !ft_opts_flag(o, "quiet");
     p->reasoning_format = ft_opts_text(o, "reasoning-format");
     p->reasoning_budget = (int)ft_opts_int(o, "reasoning-budget");

@@ -75,6 +75,9 @@ static void publish(ft_queue *q)
     t->prefix_misses = n.misses;
     t->pages = (uint64_t)ft_cache_all_pages(q->e->cache);
     t->pages_free = (uint64_t)ft_cache_free_pages(q->e->cache);
+    t->pages_cached = 0;
+    for (int i = 0; i < q->lanes; i++)
+        if (!q->running[i]) t->pages_cached += (uint64_t)ft_seq_pages(q->lane[i]->seq);
     t->steps = q->e->steps;
     t->preempted = q->e->preempted;
     memcpy(t->step_at, q->step_at, sizeof t->step_at);

@@ -1,6 +1,7 @@
 #include "serve/ask.h"
 
 #include "base/mem.h"
+#include "serve/soften.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -148,8 +149,6 @@ static bool one_stop(ft_ask *a, const char *name, const json_t *v, ft_bad *bad)
         return ft_bad_say(bad, FT_P_INVALID, name, "%s has a text of %zu bytes, the maximum is %d",
                           name, json_string_length(v), FT_ASK_STOP_BYTES);
     if (!json_string_length(v)) return true;
-    if (a->r.n_stop >= FT_ASK_STOPS)
-        return ft_bad_say(bad, FT_P_INVALID, name, "%s has more than %d texts", name, FT_ASK_STOPS);
     a->stop[a->r.n_stop++] = json_string_value(v);
     return true;
 }
@@ -163,6 +162,9 @@ static bool stops(ft_ask *a, const json_t *body, const char *name, ft_bad *bad)
     a->r.stop = a->stop;
     if (json_is_string(v)) return one_stop(a, name, v, bad);
     if (!json_is_array(v)) return wrong(name, v, "a text or an array of texts", bad);
+    if (json_array_size(v) > FT_ASK_STOPS)
+        return ft_bad_say(bad, FT_P_INVALID, name, "%s has %zu texts, the maximum is %d", name,
+                          json_array_size(v), FT_ASK_STOPS);
     json_array_foreach(v, i, one) if (!one_stop(a, name, one, bad)) return false;
     return true;
 }
@@ -323,7 +325,10 @@ bool ft_ask_schema(ft_ask *a, const json_t *schema, const char *param, ft_bad *b
 {
     if (!json_is_object(schema) && !json_is_boolean(schema))
         return wrong(param, schema, "a JSON schema", bad);
-    char *text = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
+    json_t *soft = json_deep_copy(schema);
+    ft_soften(soft, a->ignored, sizeof a->ignored);
+    char *text = json_dumps(soft, JSON_COMPACT | JSON_ENCODE_ANY);
+    json_decref(soft);
     if (!text) return ft_bad_say(bad, FT_P_INVALID, param, "%s cannot be written as text", param);
     a->r.json_schema = ft_ask_keep(a, text);
     if (strlen(text) <= FT_ASK_SOURCE) return true;
@@ -433,6 +438,10 @@ bool ft_ask_fields(ft_ask *a, const ft_served *d, const json_t *body, ft_bad *ba
     if (json_is_number(adaptive) && json_number_value(adaptive) >= 0)
         return ft_bad_say(bad, FT_P_INVALID, "adaptive_target",
                           "adaptive_target is not supported, want -1");
+    const json_t *decay = ft_get(body, "adaptive_decay");
+    if (decay && (json_number_value(decay) < 0 || json_number_value(decay) > 0.99))
+        return wrong("adaptive_decay", decay, "a number from 0 to 0.99", bad);
+    if (!ft_want_text(body, "reasoning_budget_message", &a->r.reasoning_message, bad)) return false;
     const json_t *options = ft_get(body, "stream_options");
     if (options && !ft_want_bool(options, "include_usage", &a->include_usage, bad)) return false;
     return few_enough(a, d, bad) && max_tokens(a, body, bad) && stops(a, body, "stop", bad) &&

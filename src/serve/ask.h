@@ -24,6 +24,7 @@ typedef struct ft_ask {
     int32_t *bias_id;
     float *bias;
     char samplers[256];
+    char ignored[FT_IGNORED]; /* what of schemas is not held to, in words */
 } ft_ask;
 
 /* The server's defaults and a random seed. */

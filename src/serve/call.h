@@ -16,6 +16,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+enum { FT_IGNORED = 400 }; /* bytes for what is said about schemas */
+
 typedef struct ft_call ft_call;
 struct ft_server;
 struct MHD_Connection;
@@ -63,8 +65,9 @@ struct ft_call {
     size_t sent;
     int fd;
     double begun_s;
-    atomic_llong spoke_ns; /* when out last grew */
-    pthread_mutex_t lock;  /* suspended, woken */
+    char ignored[FT_IGNORED]; /* X-Schema-Ignored, or "" */
+    atomic_llong spoke_ns;    /* when out last grew */
+    pthread_mutex_t lock;     /* suspended, woken */
     bool suspended, woken;
     bool listed;
     ft_call *prev, *next;

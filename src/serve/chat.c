@@ -159,7 +159,33 @@ static json_t *message(const json_t *m, size_t i, ft_bad *bad)
     return out;
 }
 
-static bool messages(const json_t *body, json_t **out, ft_bad *bad)
+/* Lines that some clients put before everything else and that change with each request: what was
+ * read of such a prompt could never be used again. */
+static bool noise(const char *line)
+{
+    static const char *const begin[] = {"x-anthropic-billing-header:", "Token usage:"};
+    for (size_t i = 0; i < FT_COUNT(begin); i++)
+        if (!strncmp(line, begin[i], strlen(begin[i]))) return true;
+    return false;
+}
+
+static void normalize(json_t *m)
+{
+    const char *role = json_string_value(json_object_get(m, "role"));
+    const char *p = json_string_value(json_object_get(m, "content"));
+    ft_buf b;
+    if (strcmp(role, "system") && strcmp(role, "developer")) return;
+    ft_buf_init(&b, SIZE_MAX / 2);
+    while (*p) {
+        const size_t n = strcspn(p, "\n"), line = n + (p[n] == '\n');
+        if (!noise(p)) ft_buf_put(&b, p, line);
+        p += line;
+    }
+    json_object_set_new(m, "content", json_stringn(ft_buf_z(&b), b.len));
+    ft_buf_release(&b);
+}
+
+static bool messages(const ft_server *s, const json_t *body, json_t **out, ft_bad *bad)
 {
     const json_t *list = ft_get(body, "messages"), *m;
     char brief[72];
@@ -181,6 +207,7 @@ static bool messages(const json_t *body, json_t **out, ft_bad *bad)
             *out = NULL;
             return false;
         }
+        if (s->p.normalize) normalize(one);
         json_array_append_new(*out, one);
     }
     return true;
@@ -308,7 +335,7 @@ bool ft_chat_read(ft_ask *a, ft_server *s, const ft_served *d, const json_t *bod
 {
     json_t *list = NULL, *begun = NULL, *o = json_deep_copy(s->kwargs);
     *out = (ft_chat_prompt){0};
-    const bool ok = ft_ask_fields(a, d, body, bad) && messages(body, &list, bad) &&
+    const bool ok = ft_ask_fields(a, d, body, bad) && messages(s, body, &list, bad) &&
                     reasoning_format(a, s, body, bad) && template_options(s, body, o, bad) &&
                     prefill(body, list, o, &begun, bad) && ft_tools_read(a, d, body, o, bad) &&
                     render(a, d, list, o, begun, out, bad) && ft_tools_constrain(a, d, body, bad);

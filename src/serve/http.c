@@ -50,6 +50,7 @@ static void common_headers(ft_call *c)
     const ft_serve_params *p = &c->s->p;
     ft_call_add_header(c, "Server", "foretoken");
     ft_call_add_header(c, "X-Request-Id", c->id);
+    if (c->ignored[0]) ft_call_add_header(c, "X-Schema-Ignored", c->ignored);
     const char *origin = ft_call_header(c, "Origin");
     if (!origin || !ft_guard_origin(&c->s->guard, origin)) return;
     ft_call_add_header(c, "Access-Control-Allow-Origin", origin);
@@ -340,6 +341,7 @@ static void run(ft_call *c, const char *method, const char *allow)
         ft_call_fail(c, &bad);
         return;
     }
+    if (c->body) ft_record(c, ft_buf_str(&c->in));
     ft_buf_release(&c->in);
     c->route->run(c);
     if (!c->response || c->stream) ft_call_list(c, true);

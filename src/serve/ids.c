@@ -117,3 +117,54 @@ void ft_prompts_release(ft_prompts *p)
     ft_free(p->at);
     *p = (ft_prompts){0};
 }
+
+/* ---- infill ---- */
+
+static void put_token(ft_prompt *p, int32_t id)
+{
+    p->ids = ft_realloc(p->ids, sizeof *p->ids * (size_t)(p->n + 1));
+    p->ids[p->n++] = id;
+}
+
+static bool put_plain(const ft_served *d, ft_prompt *p, const char *text, ft_bad *bad)
+{
+    int32_t *ids;
+    size_t n;
+    ft_err err;
+    const ft_status st = ft_vocab_encode(d->vocab, text, strlen(text), 0, &ids, &n, &err);
+    if (st) return ft_bad_from(bad, st, "input_prefix", &err);
+    p->ids = ft_realloc(p->ids, sizeof *p->ids * ((size_t)p->n + n + 1));
+    if (n) memcpy(p->ids + p->n, ids, sizeof *ids * n);
+    p->n += (int)n;
+    free(ids);
+    return true;
+}
+
+bool ft_prompt_infill(const ft_served *d, const json_t *extra, const char *prefix, const char *more,
+                      const char *suffix, ft_prompt *p, ft_bad *bad)
+{
+    const ft_infill_ids k = ft_vocab_infill(d->vocab);
+    const json_t *f;
+    size_t i;
+    if (k.prefix < 0 || k.suffix < 0 || k.middle < 0)
+        return ft_bad_say(bad, FT_P_UNSUPPORTED, NULL,
+                          "this model has no tokens for infill (FIM prefix, suffix and middle)");
+    json_array_foreach(extra, i, f)
+    {
+        const char *name = json_string_value(ft_get(f, "filename"));
+        const char *text = json_string_value(ft_get(f, "text"));
+        if (!text)
+            return ft_bad_say(bad, FT_P_INVALID, "input_extra",
+                              "input_extra[%zu] has no text, want {filename, text}", i);
+        if (k.file >= 0) put_token(p, k.file);
+        if (!put_plain(d, p, name ? name : "extra", bad) || !put_plain(d, p, "\n", bad) ||
+            !put_plain(d, p, text, bad))
+            return false;
+    }
+    put_token(p, k.prefix);
+    if (!put_plain(d, p, prefix, bad) || !put_plain(d, p, more, bad)) return false;
+    put_token(p, k.suffix);
+    if (!put_plain(d, p, suffix, bad)) return false;
+    put_token(p, k.middle);
+    return true;
+}

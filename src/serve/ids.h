@@ -21,4 +21,9 @@ bool ft_prompts_read(const ft_served *d, const json_t *v, const char *param, ft_
                      ft_bad *bad);
 void ft_prompts_release(ft_prompts *p);
 
+/* What asks for the text between prefix + more and suffix: other files first, {filename, text}
+ * each, and what follows the middle mark is the reply. p->ids is yours: free(). */
+bool ft_prompt_infill(const ft_served *d, const json_t *extra, const char *prefix, const char *more,
+                      const char *suffix, ft_prompt *p, ft_bad *bad);
+
 #endif

@@ -137,11 +137,19 @@ static void drafts(const ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
 
 static void cache(const ft_llm_stats *c, ft_buf *out)
 {
-    const double used = (double)(c->pages - c->pages_free);
-    head(out, "foretoken:pages", "gauge", "Pages of the cache.");
-    ft_buf_printf(out,
-                  "foretoken:pages{state=\"used\"} %.9g\nforetoken:pages{state=\"free\"} %llu\n",
-                  used, (unsigned long long)c->pages_free);
+    const struct {
+        const char *name, *help;
+        uint64_t n;
+    } page[] = {
+        {"foretoken:pages_used", "Pages of replies that run.",
+         c->pages - c->pages_free - c->pages_cached},
+        {"foretoken:pages_free", "Pages that nobody holds.", c->pages_free},
+        {"foretoken:pages_cached", "Pages of lanes that are idle.", c->pages_cached},
+    };
+    for (size_t i = 0; i < FT_COUNT(page); i++) {
+        head(out, page[i].name, "gauge", page[i].help);
+        ft_buf_printf(out, "%s %llu\n", page[i].name, (unsigned long long)page[i].n);
+    }
     head(out, "foretoken:snapshots_bytes", "gauge", "Memory of prompts read before.");
     ft_buf_printf(out, "foretoken:snapshots_bytes{tier=\"host\"} %llu\n",
                   (unsigned long long)c->prefix_bytes);

@@ -104,6 +104,7 @@ static void add_gauges(ft_llm_stats *to, const ft_llm_stats *n)
     to->waiting += n->waiting;
     to->pages += n->pages;
     to->pages_free += n->pages_free;
+    to->pages_cached += n->pages_cached;
     to->prefix_bytes += n->prefix_bytes;
     to->prefix_entries += n->prefix_entries;
     to->failed |= n->failed;

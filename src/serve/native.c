@@ -16,38 +16,6 @@ static const char *stop_type(const ft_choice *c)
     return c->reply.stop_text ? "word" : c->reply.reason == FT_REASON_STOP ? "eos" : "none";
 }
 
-/* Follows "a/b" into the object. */
-static json_t *at_path(json_t *j, const char *path)
-{
-    char key[128];
-    while (j && *path) {
-        const size_t n = strcspn(path, "/");
-        if (n >= sizeof key) return NULL;
-        memcpy(key, path, n);
-        key[n] = 0;
-        j = json_object_get(j, key);
-        path += n + (path[n] == '/');
-    }
-    return j;
-}
-
-/* response_fields: only these, under the last part of their path. j is stolen. */
-static json_t *only(const ft_talk *t, json_t *j)
-{
-    const json_t *fields = json_object_get(t->extra, "fields"), *f;
-    size_t i;
-    if (!json_array_size(fields)) return j;
-    json_t *out = json_object();
-    json_array_foreach(fields, i, f)
-    {
-        const char *path = json_string_value(f), *slash = strrchr(path, '/');
-        json_t *v = at_path(j, path);
-        if (v) json_object_set(out, slash ? slash + 1 : path, v);
-    }
-    json_decref(j);
-    return out;
-}
-
 static json_t *final_object(const ft_talk *t, const ft_choice *c)
 {
     const ft_reply *r = &c->reply;
@@ -66,7 +34,7 @@ static json_t *final_object(const ft_talk *t, const ft_choice *c)
         "tokens_cached", r->prompt_tokens + r->reply_tokens, "timings", ft_timings(r));
     if (t->top_logprobs >= 0 && !t->stream)
         json_object_set(j, "completion_probabilities", c->logprobs);
-    return only(t, j);
+    return ft_only_fields(t, j);
 }
 
 static void piece(ft_talk *t, ft_choice *c, const ft_piece *p)
@@ -112,21 +80,6 @@ static const ft_shape SHAPE = {
 
 /* ---- what comes in ---- */
 
-static bool response_fields(const json_t *body, json_t *extra, ft_bad *bad)
-{
-    json_t *v = ft_get(body, "response_fields"), *f;
-    char brief[72];
-    size_t i;
-    if (!v) return true;
-    bool ok = json_is_array(v);
-    json_array_foreach(v, i, f) ok &= json_is_string(f);
-    if (!ok)
-        return ft_bad_say(bad, FT_P_INVALID, "response_fields",
-                          "response_fields is %s, want an array of texts", ft_json_brief(v, brief));
-    json_object_set(extra, "fields", v);
-    return true;
-}
-
 /* n_probs, under any of its names. */
 static bool n_probs(ft_ask *a, const json_t *body, ft_bad *bad)
 {
@@ -158,7 +111,7 @@ static void run(ft_call *c, ft_served *d, ft_ask *a, const ft_prompts *p, const 
                 ft_bad *bad)
 {
     json_t *extra = json_object();
-    if (!response_fields(c->body, extra, bad) || !n_probs(a, c->body, bad)) {
+    if (!ft_response_fields(c->body, extra, bad) || !n_probs(a, c->body, bad)) {
         json_decref(extra);
         ft_call_fail(c, bad);
         return;
@@ -189,36 +142,9 @@ void ft_run_native(ft_call *c)
 
 /* ---- infill ---- */
 
-static void put_token(ft_prompt *p, int32_t id)
-{
-    p->ids = ft_realloc(p->ids, sizeof *p->ids * (size_t)(p->n + 1));
-    p->ids[p->n++] = id;
-}
-
-static bool put_plain(const ft_served *d, ft_prompt *p, const char *text, ft_bad *bad)
-{
-    int32_t *ids;
-    size_t n;
-    ft_err err;
-    const ft_status st = ft_vocab_encode(d->vocab, text, strlen(text), 0, &ids, &n, &err);
-    if (st) return ft_bad_from(bad, st, "input_prefix", &err);
-    p->ids = ft_realloc(p->ids, sizeof *p->ids * ((size_t)p->n + n + 1));
-    if (n) memcpy(p->ids + p->n, ids, sizeof *ids * n);
-    p->n += (int)n;
-    free(ids);
-    return true;
-}
-
-/* Other files first, then the prefix, the suffix, and what follows the middle mark is the reply. */
 static bool infill_prompt(const ft_served *d, const json_t *body, ft_prompt *p, ft_bad *bad)
 {
     const char *prefix = NULL, *suffix = NULL, *prompt = "";
-    const json_t *extra = ft_get(body, "input_extra"), *f;
-    size_t i;
-    const ft_infill_ids k = ft_vocab_infill(d->vocab);
-    if (k.prefix < 0 || k.suffix < 0 || k.middle < 0)
-        return ft_bad_say(bad, FT_P_UNSUPPORTED, NULL,
-                          "this model has no tokens for infill (FIM prefix, suffix and middle)");
     if (!ft_want_text(body, "input_prefix", &prefix, bad) ||
         !ft_want_text(body, "input_suffix", &suffix, bad) ||
         !ft_want_text(body, "prompt", &prompt, bad))
@@ -226,24 +152,7 @@ static bool infill_prompt(const ft_served *d, const json_t *body, ft_prompt *p, 
     if (!prefix || !suffix)
         return ft_bad_say(bad, FT_P_INVALID, prefix ? "input_suffix" : "input_prefix",
                           "%s is missing, want a text", prefix ? "input_suffix" : "input_prefix");
-    json_array_foreach(extra, i, f)
-    {
-        const char *name = json_string_value(ft_get(f, "filename"));
-        const char *text = json_string_value(ft_get(f, "text"));
-        if (!text)
-            return ft_bad_say(bad, FT_P_INVALID, "input_extra",
-                              "input_extra[%zu] has no text, want {filename, text}", i);
-        if (k.file >= 0) put_token(p, k.file);
-        if (!put_plain(d, p, name ? name : "extra", bad) || !put_plain(d, p, "\n", bad) ||
-            !put_plain(d, p, text, bad))
-            return false;
-    }
-    put_token(p, k.prefix);
-    if (!put_plain(d, p, prefix, bad) || !put_plain(d, p, prompt, bad)) return false;
-    put_token(p, k.suffix);
-    if (!put_plain(d, p, suffix, bad)) return false;
-    put_token(p, k.middle);
-    return true;
+    return ft_prompt_infill(d, ft_get(body, "input_extra"), prefix, prompt, suffix, p, bad);
 }
 
 void ft_run_infill(ft_call *c)

@@ -121,7 +121,7 @@ static json_t *whole(ft_talk *t)
 {
     json_t *list = json_array();
     for (int i = 0; i < t->n; i++) json_array_append_new(list, choice(t, &t->choice[i]));
-    return ft_openai_whole(t, head(t, "chat.completion"), list);
+    return ft_only_fields(t, ft_openai_whole(t, head(t, "chat.completion"), list));
 }
 
 static const ft_shape SHAPE = {
@@ -166,10 +166,13 @@ void ft_run_chat(ft_call *c)
     ft_served *d = ft_call_model(c, model);
     if (!d) return;
     ft_ask_init(&a, c->s, d);
-    if (ft_chat_read(&a, c->s, d, c->body, &p, &bad) && chat_logprobs(&a, c->body, &bad)) {
-        ft_talk_start(c, d, &SHAPE, "chatcmpl-", &a, &p.ids, 1, model, NULL);
+    json_t *extra = json_object();
+    if (ft_chat_read(&a, c->s, d, c->body, &p, &bad) && chat_logprobs(&a, c->body, &bad) &&
+        ft_response_fields(c->body, extra, &bad)) {
+        ft_talk_start(c, d, &SHAPE, "chatcmpl-", &a, &p.ids, 1, model, extra);
         ft_chat_release(&p);
     } else {
+        json_decref(extra);
         ft_chat_release(&p);
         ft_call_fail(c, &bad);
     }

@@ -145,20 +145,26 @@ static json_t *echo_texts(const ft_served *d, const ft_prompts *p)
 static bool fields(ft_ask *a, const json_t *body, bool *echo, ft_bad *bad)
 {
     int top = -1, best = -1;
-    const char *suffix = NULL;
     if (!ft_want_int(body, "logprobs", 0, 5, &top, bad) || !ft_want_bool(body, "echo", echo, bad) ||
-        !ft_want_int(body, "best_of", 1, 1 << 20, &best, bad) ||
-        !ft_want_text(body, "suffix", &suffix, bad))
+        !ft_want_int(body, "best_of", 1, 1 << 20, &best, bad))
         return false;
     if (best > 0 && best != a->n)
         return ft_bad_say(bad, FT_P_INVALID, "best_of", "best_of is %d, want %d as n has it", best,
                           a->n);
-    if (suffix && *suffix)
-        return ft_bad_say(bad, FT_P_INVALID, "suffix",
-                          "suffix is not supported here, want POST /infill");
     a->r.top_logprobs = top;
     a->r.parse = false;
     return true;
+}
+
+/* With a suffix the reply is what stands between: one prompt, a text. */
+static bool prompts(const ft_served *d, const json_t *body, ft_prompts *p, ft_bad *bad)
+{
+    const char *suffix = NULL, *prefix = "";
+    if (!ft_want_text(body, "suffix", &suffix, bad)) return false;
+    if (!suffix || !*suffix) return ft_prompts_read(d, ft_get(body, "prompt"), "prompt", p, bad);
+    *p = (ft_prompts){ft_new(ft_prompt), 1};
+    return ft_want_text(body, "prompt", &prefix, bad) &&
+           ft_prompt_infill(d, NULL, prefix, "", suffix, p->at, bad);
 }
 
 void ft_run_completions(ft_call *c)
@@ -172,8 +178,7 @@ void ft_run_completions(ft_call *c)
     if (!d) return;
     ft_ask_init(&a, c->s, d);
     if (ft_want_text(c->body, "model", &model, &bad) && ft_ask_fields(&a, d, c->body, &bad) &&
-        fields(&a, c->body, &echo, &bad) &&
-        ft_prompts_read(d, ft_get(c->body, "prompt"), "prompt", &p, &bad))
+        fields(&a, c->body, &echo, &bad) && prompts(d, c->body, &p, &bad))
         ft_talk_start(c, d, &SHAPE, "cmpl-", &a, p.at, p.n, model, echo ? echo_texts(d, &p) : NULL);
     else
         ft_call_fail(c, &bad);

@@ -121,6 +121,54 @@ void ft_sse_ping(ft_talk *t)
     ft_buf_puts(&t->c->out, ":\n\n");
 }
 
+/* ---- response_fields ---- */
+
+bool ft_response_fields(const json_t *body, json_t *extra, ft_bad *bad)
+{
+    json_t *v = ft_get(body, "response_fields"), *f;
+    char brief[72];
+    size_t i;
+    if (!v) return true;
+    bool ok = json_is_array(v);
+    json_array_foreach(v, i, f) ok &= json_is_string(f);
+    if (!ok)
+        return ft_bad_say(bad, FT_P_INVALID, "response_fields",
+                          "response_fields is %s, want an array of texts", ft_json_brief(v, brief));
+    json_object_set(extra, "fields", v);
+    return true;
+}
+
+/* Follows "a/b" into the object. */
+static json_t *at_path(json_t *j, const char *path)
+{
+    char key[128];
+    while (j && *path) {
+        const size_t n = strcspn(path, "/");
+        if (n >= sizeof key) return NULL;
+        memcpy(key, path, n);
+        key[n] = 0;
+        j = json_object_get(j, key);
+        path += n + (path[n] == '/');
+    }
+    return j;
+}
+
+json_t *ft_only_fields(const ft_talk *t, json_t *j)
+{
+    const json_t *fields = json_object_get(t->extra, "fields"), *f;
+    size_t i;
+    if (!json_array_size(fields)) return j;
+    json_t *out = json_object();
+    json_array_foreach(fields, i, f)
+    {
+        const char *path = json_string_value(f), *slash = strrchr(path, '/');
+        json_t *v = at_path(j, path);
+        if (v) json_object_set(out, slash ? slash + 1 : path, v);
+    }
+    json_decref(j);
+    return out;
+}
+
 json_t *ft_openai_whole(ft_talk *t, json_t *j, json_t *choices)
 {
     json_object_set_new(j, "choices", choices);

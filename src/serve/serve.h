@@ -28,7 +28,10 @@ typedef struct ft_serve_params {
     size_t body_max;
     const char *slot_save_path;    /* NULL: slots cannot be saved */
     bool slots, metrics, props;    /* routes; props: POST changes the defaults */
+    bool no_page;                  /* no web page at / */
     bool log_requests;             /* one line for each */
+    const char *prompts_dir;       /* the bodies of requests are kept there; NULL: nowhere */
+    bool normalize;                /* lines that change with each request leave system messages */
     const char *thinking;          /* "on", "off", "auto" */
     const char *reasoning_format;  /* "none", "deepseek", "deepseek-legacy", "auto" */
     const char *reasoning_effort;  /* for the template; NULL: none */

@@ -62,6 +62,9 @@ ft_status ft_listen(ft_server *s, ft_err *err);
 const ft_route *ft_route_find(const ft_server *s, const char *method, const char *path,
                               char part[32], char allow[64], ft_bad *bad);
 
+/* record.c: what came, kept where the server was told to. */
+void ft_record(const ft_call *c, ft_str body);
+
 /* watch.c */
 ft_status ft_watch_start(ft_server *s, ft_err *err);
 void ft_watch_stop(ft_server *s);

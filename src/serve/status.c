@@ -26,10 +26,10 @@ void ft_run_health(ft_call *c)
 
 static json_t *meta(const ft_served *d)
 {
-    return json_pack("{s:i, s:i, s:i, s:i, s:I, s:I}", "n_vocab", d->info->vocab, "n_ctx",
+    return json_pack("{s:i, s:i, s:i, s:i, s:I, s:I, s:s}", "n_vocab", d->info->vocab, "n_ctx",
                      d->info->ctx, "n_ctx_train", d->info->ctx_train, "n_embd", d->info->width,
                      "n_params", (json_int_t)d->info->parameters, "size",
-                     (json_int_t)d->info->weight_bytes);
+                     (json_int_t)d->info->weight_bytes, "ftype", d->info->weight_type);
 }
 
 static json_t *model_entry(const ft_server *s, const char *name, size_t n, const ft_served *d)
@@ -75,10 +75,10 @@ static const char *base_name(const char *path)
 static json_t *speculative(const ft_served *d, const ft_request *r)
 {
     const ft_llm_info *i = d->info;
-    json_t *j = json_pack("{s:s, s:b, s:i, s:f}", "type", i->drafts ? i->drafter : "none", "active",
-                          i->drafts, "n_max", r->draft_max, "p_min", (double)r->draft_p_min);
-    if (!i->drafts) json_object_set_new(j, "reason", json_string(i->drafter));
-    return j;
+    const int most = r->draft_max < 0 ? i->draft_max : FT_MIN(r->draft_max, i->draft_max);
+    return json_pack("{s:s, s:b, s:i, s:f, s:b, s:s}", "type", i->draft_type, "active", i->drafts,
+                     "n_max", most, "p_min", (double)r->draft_p_min, "adapt", i->draft_adapts,
+                     i->drafts ? "description" : "reason", i->drafter);
 }
 
 json_t *ft_props_json(const ft_served *d, bool sleeping)
@@ -153,9 +153,10 @@ void ft_run_props_set(ft_call *c)
 static json_t *slot(const ft_served *d, const ft_lane_info *l, const ft_request *r)
 {
     json_t *j = json_pack(
-        "{s:i, s:I, s:i, s:b, s:b, s:i, s:i, s:o, s:[{s:b, s:i, s:i}]}", "id", l->id, "id_task",
-        (json_int_t)l->job, "n_ctx", l->ctx, "speculative", d->info->drafts, "is_processing",
-        l->busy, "n_prompt", l->prompt_tokens, "n_cached", l->cached_tokens, "params",
+        "{s:i, s:I, s:i, s:b, s:b, s:i, s:i, s:f, s:f, s:o, s:[{s:b, s:i, s:i}]}", "id", l->id,
+        "id_task", (json_int_t)l->job, "n_ctx", l->ctx, "speculative", d->info->drafts,
+        "is_processing", l->busy, "n_prompt", l->prompt_tokens, "n_cached", l->cached_tokens,
+        "accept_len", l->accept_len, "k", l->draft_mean, "params",
         ft_settings_json(r, r->sampling.seed), "next_token", "has_next_token", l->busy, "n_remain",
         l->ctx - l->prompt_tokens - l->reply_tokens, "n_decoded", l->reply_tokens);
     return j;
@@ -275,9 +276,13 @@ static bool action_path(action *a, const json_t *body, const char *folder, ft_ba
     if (!folder)
         return ft_bad_say(bad, FT_P_UNSUPPORTED, NULL,
                           "slots cannot be saved; start the server with --slot-save-path");
-    if (!name || !*name || strchr(name, '/') || name[0] == '.' || strlen(name) > 200)
+    if (name && (strchr(name, '/') || name[0] == '.'))
+        return ft_bad_say(bad, FT_P_FORBIDDEN, "filename",
+                          "filename is \"%.60s\", want a name without a path", name);
+    if (!name || !*name || strlen(name) > 200)
         return ft_bad_say(bad, FT_P_INVALID, "filename",
-                          "filename is \"%.60s\", want a name without a path", name ? name : "");
+                          "filename has %zu bytes, want a name of 1 to 200",
+                          name ? strlen(name) : 0);
     ft_buf b;
     ft_buf_init(&b, 4096);
     ft_buf_printf(&b, "%s/%s", folder, name);

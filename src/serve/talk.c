@@ -361,6 +361,7 @@ void ft_talk_start(ft_call *c, ft_served *d, const ft_shape *shape, const char *
         ft_call_fail(c, &bad);
         return;
     }
+    memcpy(c->ignored, a->ignored, sizeof c->ignored);
     c->user = t;
     c->pump = pump;
     c->cancel = cancel;

@@ -124,6 +124,10 @@ void ft_sse_ping(ft_talk *t);
 /* How OpenAI's streams end: the sums in a chunk of their own if they were asked for (chunk is
  * stolen), then [DONE]. */
 void ft_openai_finish(ft_talk *t, json_t *chunk);
+/* response_fields: reads them into extra; of an answer leaves only these, each under the last part
+ * of its path. j is stolen. */
+bool ft_response_fields(const json_t *body, json_t *extra, ft_bad *bad);
+json_t *ft_only_fields(const ft_talk *t, json_t *j);
 /* The same in one piece: j with choices, which are stolen, and the sums. */
 json_t *ft_openai_whole(ft_talk *t, json_t *j, json_t *choices);
 /* null when the text is empty and `call` is set */

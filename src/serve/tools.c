@@ -1,6 +1,7 @@
 #include "serve/tools.h"
 
 #include "serve/chat.h"
+#include "serve/soften.h"
 
 #include <stdlib.h>
 
@@ -86,8 +87,11 @@ bool ft_tools_read(ft_ask *a, const ft_served *d, const json_t *body, json_t *op
             return ft_bad_say(bad, FT_P_INVALID, "grammar",
                               "tools and a grammar, want one of them");
         }
+        json_t *soft = json_deep_copy(f); /* the template shows what was asked for */
+        ft_soften(soft, a->ignored, sizeof a->ignored);
         a->r.no_calls = false;
-        a->r.tools = ft_ask_keep(a, json_dumps(f, JSON_COMPACT));
+        a->r.tools = ft_ask_keep(a, json_dumps(soft, JSON_COMPACT));
+        json_decref(soft);
         json_object_set(options, "tools", f);
     }
     json_decref(f);

@@ -1,6 +1,7 @@
 /* serve/ui.c - the page at "/": the files of web/, baked into the program. They need no key, since
  * they hold nothing that is not public; what they ask of the server does. */
 #include "serve/routes.h"
+#include "serve/server.h"
 
 #include <string.h>
 
@@ -36,6 +37,13 @@ static const page PAGE[] = {
 
 void ft_run_page(ft_call *c)
 {
+    if (c->s->p.no_page) {
+        ft_bad bad;
+        ft_bad_say(&bad, FT_P_NOT_FOUND, NULL,
+                   "the page is off; start the server without --no-webui");
+        ft_call_fail(c, &bad);
+        return;
+    }
     const char *name = strrchr(c->route->path, '/') + 1;
     const page *p = PAGE;
     while (strcmp(p->path, name)) p++; /* route.c has no row for a page that is not here */

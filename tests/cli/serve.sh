@@ -57,6 +57,9 @@ ok "an answer fits its schema" $?
 out=$(ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"max_tokens":60,"thinking_budget_tokens":3,"chat_template_kwargs":{"enable_thinking":true}}')
 [ "$(field reasoning_tokens <<<"$out")" -le 12 ]
 ok "a thought keeps to its budget" $?
+out=$(ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"max_tokens":60,"thinking_budget_tokens":3,"reasoning_budget_message":"that will do","chat_template_kwargs":{"enable_thinking":true}}')
+grep -q '"reasoning_content":"[^"]*that will do"' <<<"$out"
+ok "and ends with the words of the request" $?
 ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"grammar":"root ::= ("}' | grep -q '"code":400'
 ok "a broken grammar is 400" $?
 same "so is one that is too large, not 429" "$(ask /completion '{"prompt":"x","grammar":"root ::= [a-z]{200000}"}' | field code)" 400
@@ -104,7 +107,7 @@ n=$(ask '/slots/0?action=save' '{"filename":"lane"}' | field n_saved)
 ok "a lane is saved" $?
 ask '/slots/0?action=erase' '{}' >/dev/null
 same "and restored" "$(ask '/slots/0?action=restore' '{"filename":"lane"}' | field n_restored)" "$n"
-ask '/slots/0?action=restore' '{"filename":"../lane"}' | grep -q 'without a path'
+ask '/slots/0?action=restore' '{"filename":"../lane"}' | grep -q '"code":403.*without a path'
 ok "but from its folder alone" $?
 ask /v1/embeddings '{"input":["one two","three"]}' | grep -q '"object":"embedding","index":1'
 ok "texts become vectors" $?

@@ -231,7 +231,8 @@ static void moe_shared(ft_optest *t, const int *n)
 }
 OPTEST_ROWS(moe_shared, {1, 256, 256, 6, 2, FT_Q4_K, 256}, {21, 128, 64, 8, 3, FT_BF16, 64},
             {5, 128, 64, 4, 2, FT_Q8_0, 96}, {3, 64, 64, 4, 2, FT_Q8_0, 64, FT_F32},
-            {300, 256, 256, 4, 2, FT_Q4_K, 256})
+            {300, 256, 256, 4, 2, FT_Q4_K, 256}, {4, 1024, 256, 20, 6, FT_Q4_K, 256},
+            {16, 1024, 128, 24, 8, FT_Q8_0, 128})
 
 /* One input, read by weights that want it turned and by others: each gets its own. */
 static void linear_mixed(ft_optest *t, const int *n)

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "bench.h"
 
+#include "base/file.h"
+
 #include <dirent.h>
 
 #define TALK(say) "[{\"role\":\"user\",\"content\":\"say:" say "\"}]"
@@ -56,6 +58,33 @@ static void completions(void **state)
     refused("/v1/completions", "{\"prompt\":\"x\",\"logprobs\":9}", 400, "logprobs is 9");
     refused("/v1/completions", "{\"prompt\":\"x\",\"best_of\":3}", 400, "best_of is 3");
     refused("/v1/completions", "{\"prompt\":[99999999]}", 400, "token ids");
+    r = post("/v1/completions", "{\"prompt\":\"say:one\",\"suffix\":\" two\",\"max_tokens\":3}");
+    assert_int_equal(strncmp(client_text(r.json, "choices.0.text"), "one", 3), 0); /* as /infill */
+    client_release(&r);
+    refused("/v1/completions", "{\"prompt\":[1],\"suffix\":\"x\"}", 400, "prompt is");
+}
+
+/* Every name that the dashboard asks for is there. */
+static void dashboard(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t n, found = 0;
+    assert_int_equal(ft_file_read(&text, &n, "deploy/grafana.json", 1 << 20, NULL), FT_OK);
+    client_reply r = get("/metrics");
+    for (const char *p = text; (p = strstr(p, "foretoken:")); found++) {
+        char line[100], kind[120];
+        const size_t len = strspn(p + 10, "abcdefghijklmnopqrstuvwxyz_") + 10;
+        snprintf(line, sizeof line, "\n%.*s", (int)len, p);
+        snprintf(kind, sizeof kind, "# TYPE %s ", line + 1); /* and perhaps nothing counted yet */
+        const char *at = strstr(ft_buf_z(&r.body), line);
+        if (!strstr(ft_buf_z(&r.body), kind) && (!at || !strchr(" {", at[len + 1])))
+            fail_msg("/metrics has no %s", line + 1);
+        p += len;
+    }
+    assert_true(found > 20);
+    client_release(&r);
+    ft_free(text);
 }
 
 static void native(void **state)
@@ -101,6 +130,10 @@ static void native(void **state)
     same_text(client_text(r.json, "stop_type"), "limit");
     assert_true(client_int(r.json, "tokens_predicted") < 25);
     client_release(&r);
+    r = post("/completion", "{\"prompt\":\"say:x\",\"adaptive_decay\":0.5}");
+    assert_int_equal(r.status, 200);
+    client_release(&r);
+    refused("/completion", "{\"prompt\":\"x\",\"adaptive_decay\":2}", 400, "adaptive_decay is 2");
     refused("/completion", "{\"prompt\":true}", 400, "prompt is true");
     refused("/completion", "{\"prompt\":\"x\",\"response_fields\":7}", 400, "response_fields is 7");
     refused("/completion", "{\"prompt\":\"x\",\"n\":99}", 400, "n is 99");
@@ -472,10 +505,10 @@ static void coding_clients(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(completions),    cmocka_unit_test(native), cmocka_unit_test(responses),
-        cmocka_unit_test(messages),       cmocka_unit_test(ollama), cmocka_unit_test(tokenizer),
-        cmocka_unit_test(embeddings),     cmocka_unit_test(facts),  cmocka_unit_test(sums),
-        cmocka_unit_test(coding_clients),
+        cmocka_unit_test(completions),    cmocka_unit_test(native),    cmocka_unit_test(responses),
+        cmocka_unit_test(messages),       cmocka_unit_test(ollama),    cmocka_unit_test(tokenizer),
+        cmocka_unit_test(embeddings),     cmocka_unit_test(facts),     cmocka_unit_test(sums),
+        cmocka_unit_test(coding_clients), cmocka_unit_test(dashboard),
     };
     return cmocka_run_group_tests(tests, open_usual, close_usual);
 }

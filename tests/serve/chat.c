@@ -39,6 +39,10 @@ static void a_reply(void **state)
                      p);
     assert_true(client_int(r.json, "timings.draft_n") > 0);
     client_release(&r);
+    r = post(CHAT, ask("\"response_fields\":[\"object\",\"usage/total_tokens\"],", "Hello."));
+    assert_int_equal(json_object_size(r.json), 2);
+    assert_true(client_int(r.json, "total_tokens") > 5);
+    client_release(&r);
 }
 
 static void a_stream(void **state)
@@ -244,6 +248,30 @@ static void prefill(void **state)
         400, "no assistant message");
 }
 
+/* A format that no grammar has only narrows: it is left out, and that is said. */
+static void formats(void **state)
+{
+    (void)state;
+    client_reply r = post(
+        CHAT, ask("\"json_schema\":{\"properties\":{\"a\":{\"type\":\"string\",\"format\":\"json-"
+                  "pointer\"},\"format\":{\"type\":\"string\",\"format\":\"uuid\"},\"c\":{\"type\":"
+                  "\"string\",\"format\":\"email\",\"maxLength\":9},\"d\":{\"enum\":[{\"format\":"
+                  "\"x\"}]}}},\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\","
+                  "\"parameters\":{\"properties\":{\"p\":{\"format\":\"odd\"}}}}}],",
+                  "x"));
+    assert_int_equal(r.status, 200);
+    same_text(
+        client_header(&r, "X-Schema-Ignored"),
+        "format json-pointer at #/properties/a, format email at #/properties/c, format odd at "
+        "#/0/function/parameters/properties/p");
+    client_release(&r);
+    r = post(
+        CHAT,
+        ask("\"json_schema\":{\"type\":\"string\",\"format\":\"uuid\",\"maxLength\":36},", "x"));
+    assert_null(client_header(&r, "X-Schema-Ignored"));
+    client_release(&r);
+}
+
 static void bad_requests(void **state)
 {
     (void)state;
@@ -264,6 +292,13 @@ static void bad_requests(void **state)
     refused(CHAT, ask("\"stream\":1,", "x"), 400, "want true or false");
     refused(CHAT, ask("\"n\":0,", "x"), 400, "n is 0");
     refused(CHAT, ask("\"stop\":{},", "x"), 400, "stop is {}");
+    ft_buf b;
+    ft_buf_init(&b, 4096);
+    ft_buf_puts(&b, "\"stop\":[\"a\"");
+    for (int i = 0; i < 64; i++) ft_buf_puts(&b, ",\"a\"");
+    ft_buf_puts(&b, "],");
+    refused(CHAT, ask(ft_buf_z(&b), "x"), 400, "stop has 65 texts, the maximum is 64");
+    ft_buf_release(&b);
     refused(CHAT, ask("\"seed\":1.5,", "x"), 400, "seed is 1.5");
     refused(CHAT, ask("\"logit_bias\":{\"99999999\":1},", "x"), 400, "logit_bias names the token");
     refused(CHAT, ask("\"samplers\":[3],", "x"), 400, "samplers is [3]");
@@ -282,6 +317,7 @@ static void bad_requests(void **state)
     refused(CHAT, ask("\"response_format\":{\"type\":\"xml\"},", "x"), 400,
             "response_format.type is \"xml\"");
     refused(CHAT, ask("\"json_schema\":{\"uniqueItems\":true},", "x"), 400, "uniqueItems");
+    refused(CHAT, ask("\"response_fields\":[1],", "x"), 400, "response_fields is");
     refused(CHAT, ask("\"reasoning_format\":\"loud\",", "x"), 400, "reasoning_format is \"loud\"");
     refused(CHAT,
             "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"chat_template_kwargs\":{"
@@ -424,6 +460,7 @@ int main(void)
         cmocka_unit_test(probabilities),
         cmocka_unit_test(prefill),
         cmocka_unit_test(bad_requests),
+        cmocka_unit_test(formats),
         cmocka_unit_test(too_long),
         cmocka_unit_test(breaks_down),
         cmocka_unit_test(control),

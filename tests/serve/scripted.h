@@ -270,7 +270,10 @@ static inline ft_llm *ft_scripted_open(const char *gguf, int lanes, int waiting)
                             .device = "none",
                             .drafter = "every second token",
                             .cache = "",
+                            .draft_type = "draft-mtp",
                             .drafts = true,
+                            .draft_adapts = true,
+                            .draft_max = 3,
                             .has_template = true,
                             .template_text = m->source,
                             .bos = "",
@@ -281,6 +284,7 @@ static inline ft_llm *ft_scripted_open(const char *gguf, int lanes, int waiting)
                             .ctx = SCRIPT_CTX,
                             .ctx_train = SCRIPT_CTX,
                             .lanes = lanes,
+                            .weight_type = "F32",
                             .parameters = 1000,
                             .weight_bytes = 2000};
     ft_ids_init(&m->last, 1 << 26);

@@ -9,58 +9,92 @@ enum {
 
 /* ---- after the walk ---- */
 
-enum { MERGE_THREADS = 256, AHEAD = 32 };
+enum { BACK_THREADS = 256, MERGE_COLS = 128, AHEAD = 64 };
 
-/* The ranges of a row and head in order; a block for each. */
-static __global__ void __launch_bounds__(MERGE_THREADS) attend_merge_kernel(const attend_args a)
+/* What the ranges of a row and head do to its sum: it is multiplied by `was` and gets `is` times a
+ * range's own. */
+typedef struct merging {
+    float was[AHEAD], is[AHEAD], l[AHEAD], top[AHEAD / 32];
+} merging;
+
+/* The factors of ranges from..., one a thread of the first AHEAD; M: the largest score so far.
+ * Running maxima may be taken side by side; the sums may not. */
+__device__ __forceinline__ void merge_factors(merging *s, float m, float l, float &M)
 {
-    extern __shared__ float attend_merge_shared[];
+    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    float upto = m;
+#pragma unroll
+    for (int o = 1; o < 32; o *= 2) {
+        const float other = __shfl_up_sync(0xffffffffu, upto, o);
+        if (lane >= o) upto = fmaxf(upto, other);
+    }
+    const float left = __shfl_up_sync(0xffffffffu, upto, 1);
+    __syncthreads(); /* those before are used up */
+    if (threadIdx.x < AHEAD && lane == 31) s->top[warp] = upto;
+    __syncthreads();
+    if (threadIdx.x < AHEAD) {
+        float before = warp ? fmaxf(M, s->top[0]) : M;
+        if (lane) before = fmaxf(before, left);
+        const float top = fmaxf(before, m);
+        const bool none = m == -INFINITY;
+        s->was[threadIdx.x] = none ? 1.0f : exp2_fast(before - top);
+        s->is[threadIdx.x] = none ? 0.0f : exp2_fast(m - top);
+        s->l[threadIdx.x] = l;
+    }
+    M = fmaxf(M, fmaxf(s->top[0], s->top[1]));
+    __syncthreads();
+}
+
+/* The ranges of a row and head in order. A thread has a column, a block as many as are turned
+ * together. There is little to read; what takes the time is waiting for it, so that everything is
+ * asked for at once. */
+static __global__ void __launch_bounds__(MERGE_COLS) attend_merge_kernel(const attend_args a)
+{
+    __shared__ merging s;
+    __shared__ float x[MERGE_COLS];
     const int i = blockIdx.x / a.q.H, h = blockIdx.x % a.q.H, D = a.q.d;
+    const int c = blockIdx.y * blockDim.x + threadIdx.x;
     int lo, hi;
+    seen(a, batch_row(a, i), &lo, &hi); /* of the batch, which is older than the last kernel */
     after_last();
-    seen(a, batch_row(a, i), &lo, &hi);
     if (lo >= hi) return;
     const int n = (hi - 1) / FT_RANGE - lo / FT_RANGE + 1;
     if (n == 1 && !a.v.turned) return;
     const float *part = a.part + ((size_t)i * a.q.H + h) * a.ranges * (D + 2);
-    float *to = mat_head(a.o, i, h);
-    for (int c = threadIdx.x; c < D; c += MERGE_THREADS) {
-        float M = -INFINITY, L = 0, O = 0;
-        for (int from = 0; from < n; from += AHEAD) {
-            float m[AHEAD], l[AHEAD], o[AHEAD]; /* all on their way before the first is used */
+    float M = -INFINITY, L = 0, O = 0;
+    for (int from = 0; from < n; from += AHEAD, part += AHEAD * (D + 2)) {
+        const int some = min(n - from, (int)AHEAD);
+        const bool mine = (int)threadIdx.x < some;
+        const float m = mine ? part[(int)threadIdx.x * (D + 2)] : -INFINITY;
+        const float l = mine ? part[(int)threadIdx.x * (D + 2) + 1] : 0.0f;
+        float o[AHEAD];
 #pragma unroll
-            for (int r = 0; r < AHEAD; r++) {
-                const float *p = part + (size_t)min(from + r, n - 1) * (D + 2);
-                m[r] = p[0];
-                l[r] = p[1];
-                o[r] = p[2 + c];
-            }
+        for (int k = 0; k < AHEAD; k++) o[k] = k < some ? part[k * (D + 2) + 2 + c] : 0.0f;
+        merge_factors(&s, m, l, M);
 #pragma unroll
-            for (int r = 0; r < AHEAD; r++) {
-                float was, is;
-                if (from + r >= n) break;
-                merge(M, L, m[r], l[r], was, is);
-                O = merged(O, o[r], was, is);
-            }
+        for (int k = 0; k < AHEAD; k++) {
+            if (k >= some) break;
+            const float was = s.was[k], is = s.is[k];
+            L = fmaf(s.l[k], is, __fmul_rn(L, was));
+            O = merged(O, o[k], was, is);
         }
-        O *= inverse_of(L);
-        if (a.v.turned)
-            attend_merge_shared[c] = O;
-        else
-            to[c] = O;
     }
-    if (!a.v.turned) return;
-    __syncthreads();
-    if (threadIdx.x < 32) turn_vector(attend_merge_shared, D, a.turn, true);
-    __syncthreads();
-    for (int c = threadIdx.x; c < D; c += MERGE_THREADS) to[c] = attend_merge_shared[c];
+    O *= inverse_of(L);
+    if (a.v.turned) {
+        x[threadIdx.x] = O;
+        __syncthreads();
+        if (threadIdx.x < 32) turn_vector(x, blockDim.x, a.turn, true);
+        __syncthreads();
+        O = x[threadIdx.x];
+    }
+    mat_head(a.o, i, h)[c] = O;
 }
 
 /* Sums of turned values come back, in place. */
-static __global__ void __launch_bounds__(MERGE_THREADS) attend_back_kernel(const attend_args a)
+static __global__ void __launch_bounds__(BACK_THREADS) attend_back_kernel(const attend_args a)
 {
     extern __shared__ float attend_back_shared[];
-    const int i = blockIdx.x * (MERGE_THREADS / 32) + threadIdx.x / 32, D = a.q.d;
+    const int i = blockIdx.x * (BACK_THREADS / 32) + threadIdx.x / 32, D = a.q.d;
     float *x = attend_back_shared + threadIdx.x / 32 * D;
     after_last();
     if (i >= a.o.T * a.o.H) return;
@@ -123,10 +157,11 @@ bool ft_cuda_attend_walk(ft_cuda *c, attend_args *a)
     const dim3 grid(tiles * (unsigned)G, loop ? 1u : (unsigned)ranges);
     FT_LAUNCH_NEXT(c, attend_walk, grid, THREADS, (size_t)l.bytes, *a, l);
     if (!loop && (ranges > 1 || a->v.turned))
-        FT_LAUNCH_NEXT(c, attend_merge_kernel, (unsigned)(T * a->q.H), MERGE_THREADS,
-                       (size_t)D * sizeof(float), *a);
+        FT_LAUNCH_NEXT(c, attend_merge_kernel,
+                       dim3((unsigned)(T * a->q.H), (unsigned)(D / a->turn.group)),
+                       (unsigned)a->turn.group, 0, *a);
     if (loop && a->v.turned)
-        FT_LAUNCH_NEXT(c, attend_back_kernel, ft_blocks((size_t)T * a->q.H, MERGE_THREADS / 32),
-                       MERGE_THREADS, MERGE_THREADS / 32 * (size_t)D * sizeof(float), *a);
+        FT_LAUNCH_NEXT(c, attend_back_kernel, ft_blocks((size_t)T * a->q.H, BACK_THREADS / 32),
+                       BACK_THREADS, BACK_THREADS / 32 * (size_t)D * sizeof(float), *a);
     return true;
 }

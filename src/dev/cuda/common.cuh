@@ -155,12 +155,22 @@ __device__ __forceinline__ void shadow_put(uint16_t *s, size_t plane, size_t at,
     s[plane + at] = __bfloat16_as_ushort(lo);
 }
 
+/* (v & mask) | bits as one instruction: left to itself the compiler makes two of it, because both
+ * numbers are constants and an instruction has room for one. What decoding waits for is the unit
+ * that does these. */
+__device__ __forceinline__ uint32_t and_or(uint32_t v, uint32_t mask, uint32_t bits)
+{
+    uint32_t r;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(r) : "r"(v), "r"(mask), "r"(bits));
+    return r;
+}
+
 /* Four codes (one in each nibble of the low half of v) through a table of sixteen numbers of
  * 16 bits, which lie in registers as low bytes l and high bytes h. */
 __device__ __forceinline__ void look_up(uint32_t v, const uint32_t l[4], const uint32_t h[4],
                                         uint32_t &p0, uint32_t &p1)
 {
-    const uint32_t in8 = v & 0x7777u, pick = 0x3210u | (v >> 1 & 0x4444u);
+    const uint32_t in8 = v & 0x7777u, pick = and_or(v >> 1, 0x4444u, 0x3210u);
     const uint32_t lo =
         __byte_perm(__byte_perm(l[0], l[1], in8), __byte_perm(l[2], l[3], in8), pick);
     const uint32_t hi =

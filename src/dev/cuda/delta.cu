@@ -1,6 +1,11 @@
 /* The gated delta net, row by row: convolution and recurrence with their journals. Columns of a
  * state do not meet, so they are shared out; a block keeps its columns in registers from the first
- * row of a span to the last. A replay repeats the very operations of the rows it stands for. */
+ * row of a span to the last. A replay repeats the very operations of the rows it stands for.
+ *
+ * Bytes: every state once in and once out. On an H200 (4.66 TB/s by a plain read), 16 sequences of
+ * one row: 101 MB of the 27b's shape in 35 us, 2.9 TB/s, 62 %; 67 MB of the 35b-a3b's in 21, 69 %.
+ * One sequence: 6.3 MB in 5 us, 27 %: most of it is the way from the convolution's end to here, and
+ * a wait for the rows. */
 #include "dev/cuda/delta.cuh"
 
 /* ---- convolution ---- */

@@ -1,4 +1,5 @@
-/* Ops that read single rows of a weight in file layout: embed and centroid_head. */
+/* Ops that read single rows of a weight in file layout: embed and centroid_head. A row is a few
+ * kilobytes: 2.5 us for an embedding on an H200, all of it latency. */
 #include "dev/cuda/quant.cuh"
 
 /* ---- embed ---- */

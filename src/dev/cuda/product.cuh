@@ -1,15 +1,18 @@
-/* dev/cuda/product.cuh - y = x W^T on tensor cores, two kernels over one order of sums.
+/* dev/cuda/product.cuh - y = x W^T on tensor cores, three kernels over one order of sums.
  * The columns of a product are cut into PARTS runs of units. A part is one chain of m16n8k16
  * products, unit after unit; the parts are then added in their order. Which kernel computes a row,
  * how many rows ride along and which of them share a tile changes nothing: bit for bit.
  *
  *   product_split  few rows: a block has 1 or 2 tiles of weights, a warp computes one part. Every
  *                  weight is read once for up to 64 rows; the parts meet in shared memory.
+ *   product_short  few rows and at most eight units of columns: a warp walks through all parts of a
+ *                  tile of its own.
  *   product_rows   many rows: a warpgroup has 4 tiles of weights and 128 rows of activations; it
  *                  walks through the parts itself.
  *
- * Both serve one matrix, several that read the same x, a pair (gate, up) whose results are joined
- * by an activation, and experts: then a block's rows are given by an item of a list. */
+ * The first and the last serve one matrix, several that read the same x, a pair (gate, up) whose
+ * results are joined by an activation, and experts: then a block's rows are given by an item of a
+ * list. */
 #ifndef FT_DEV_CUDA_PRODUCT_CUH
 #define FT_DEV_CUDA_PRODUCT_CUH
 
@@ -209,11 +212,12 @@ __device__ __forceinline__ int part_units(int units)
  * while the kernel before still runs. The parts meet in the same memory. What limits this kernel is
  * the number of instructions: a chunk is handled with as few as possible.
  *
- * On an H200, one row, Q4_K (of 4.66 TB/s that a plain read reaches): 248320 x 5120 3.5 TB/s, 75 %;
- * 16480 x 5120 3.2 TB/s; gate and up 2 x 17408 x 5120 2.9 TB/s; 5120 x 6144 and 5120 x 17408
- * together 2.2 TB/s, 48 %: 320 tiles do not divide among 132 multiprocessors. About 90 instructions
- * decode and multiply a unit of a tile, 70 of them decode; a block of one tile has some 450 more a
- * warp; and 2 us pass between two kernels that wait for one another. */
+ * On an H200, one row, Q4_K (of 4.66 TB/s that a plain read reaches): 248320 x 5120 4.1 TB/s, 89 %;
+ * 16480 x 5120 3.3 TB/s, 71 %; gate and up 2 x 17408 x 5120 3.4 TB/s, 72 %; 5120 x 6144 and 5120 x
+ * 17408 together 2.6 TB/s, 55 %. A unit of a tile takes 83 instructions, 68 of them decode, a block
+ * some 380 a warp; schedulers issue in 67 of 100 cycles. Short products are waits for the most
+ * part: 2 us pass between two kernels that need one another, and 320 tiles do not divide among 132
+ * multiprocessors. What did not help is in docs/why/0006. */
 constexpr int split_chunk(int bytes, int tiles)
 {
     return bytes > 0 && bytes < 1024 ? 4 / tiles : 1;
@@ -226,10 +230,10 @@ constexpr int split_places(int place)
 }
 
 /* Blocks that should share a multiprocessor, as far as registers count. */
-constexpr int split_blocks(int bytes, int tiles, int groups)
+constexpr int split_blocks(int bytes, int groups)
 {
     if (groups > 2 || bytes > 2000) return 1;
-    return tiles == 4 || groups == 2 ? 2 : 3;
+    return groups == 2 ? 2 : 3;
 }
 
 template <class W, int MT> struct split_shape {
@@ -311,7 +315,7 @@ __device__ __forceinline__ void unit_product(float (*c)[NT][4], const typename W
 }
 
 template <class W, int MT, int NT>
-__global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, MT, NT))
+__global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
     product_split(const __grid_constant__ ft_product p)
 {
     typedef split_shape<W, MT> shape;
@@ -432,6 +436,8 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, MT, N
 
 #include "dev/cuda/product_rows.cuh"
 
+#include "dev/cuda/product_short.cuh"
+
 /* ---- launching ---- */
 
 template <class W, int MT, int NT>
@@ -470,7 +476,8 @@ static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens, int it
     if (p->item) tiles *= (size_t)items;
     const size_t each = tiles / (size_t)c->sms; /* of a multiprocessor */
     if (tokens == 64) return 2;
-    if (most_tiles(W::BYTES) == 4 && (tokens == 16 ? each >= 16 : units <= 8 && each >= 4))
+    if (most_tiles(W::BYTES) == 4 &&
+        (tokens == 16 ? each >= 16 : (units <= 8 && each >= 4) || (p->item && each >= 24)))
         return 4;
     const bool wide = W::BYTES > 2000; /* a block of these has enough to do with one */
     return p->glu || (tokens == 16 && !wide) || each >= (units <= 32 ? 3u : 6u) ? 2 : 1;
@@ -481,6 +488,8 @@ static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens, int it
 template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
 {
     const bool large = tokens == ROWS_TOKENS;
+    if constexpr (short_type(W::BYTES))
+        if (is_short(c, p, tokens, items)) return short_launch<W>(c, p, tokens, items);
     const int mt = large ? ROWS_TILES : split_tiles<W>(c, p, tokens, items);
     const int each = p->glu ? mt / 2 : mt; /* tiles of results */
     unsigned blocks = 0;

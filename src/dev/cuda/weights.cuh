@@ -68,20 +68,25 @@ enum : uint32_t {
     TIMES_16 = 0x41804180u,
 };
 
+/* One half twice. Written so, it costs nothing: fma2 takes a half for both of its lanes. */
 __device__ __forceinline__ uint32_t dup_lo(uint32_t w)
 {
-    return __byte_perm(w, w, 0x1010);
+    uint32_t r;
+    asm("{.reg .b16 a, b;\n\tmov.b32 {a, b}, %1;\n\tmov.b32 %0, {a, a};}" : "=r"(r) : "r"(w));
+    return r;
 }
 
 __device__ __forceinline__ uint32_t dup_hi(uint32_t w)
 {
-    return __byte_perm(w, w, 0x3232);
+    uint32_t r;
+    asm("{.reg .b16 a, b;\n\tmov.b32 {a, b}, %1;\n\tmov.b32 %0, {b, b};}" : "=r"(r) : "r"(w));
+    return r;
 }
 
 /* Pair j of eight 4-bit codes: value 2j at bit 4j, value 2j + 1 at bit 16 + 4j; 128 too large. */
 __device__ __forceinline__ uint32_t nib(uint32_t v, int j)
 {
-    return (v >> 4 * j & 0x000f000fu) | MAGIC;
+    return and_or(v >> 4 * j, 0x000f000fu, MAGIC);
 }
 
 /* Where a unit lies. Then `load` fetches a lane's share of the unit at p, which is in global or in
@@ -169,7 +174,7 @@ struct Q5K {
             for (int j = 0; j < 4; j++) {
                 const int at = 4 * i + j;
                 const uint32_t t = at < 4 ? top << (4 - at) : top >> (at - 4);
-                const uint32_t v = nib(q[i], j) | (t & 0x00100010u);
+                const uint32_t v = and_or(t, 0x00100010u, nib(q[i], j));
                 f->a[j / 2][i + 2 * (j % 2)] = fma2(plus2(v, MINUS_128), sc, mn);
             }
         }
@@ -203,7 +208,7 @@ struct Q6K {
             for (int j = 0; j < 4; j++) {
                 const int at = 8 * i + 2 * j;
                 const uint32_t t = at < 4 ? top << (4 - at) : top >> (at - 4);
-                const uint32_t v = nib(q[i], j) | (t & 0x00300030u);
+                const uint32_t v = and_or(t, 0x00300030u, nib(q[i], j));
                 f->a[j / 2][i + 2 * (j % 2)] = mul2(plus2(v, MINUS_160), sc);
             }
         }

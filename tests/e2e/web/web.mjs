@@ -71,7 +71,7 @@ await test('stop keeps what came', {}, async (page) => {
   assert.ok((await answer(page).locator('.body').textContent()).length > 0);
 });
 
-await test('Markdown, code and a copy button', {}, async (page) => {
+await test('Markdown, code and a copy button', { colorScheme: 'dark' }, async (page) => {
   await script(page, [chunk({ content: '# Head\n\nSome **bold**, `code` and [a link](https://example.org).\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n- one\n- two\n  - three\n\n```c\nint x;\n```\n<script>alert(1)</script>' }, { finish: 'stop' })]);
   await say(page, 'x');
   await done(page);
@@ -84,6 +84,7 @@ await test('Markdown, code and a copy button', {}, async (page) => {
   assert.equal(await a.locator('.code button').textContent(), 'Copy');
   assert.equal(await a.locator('script').count(), 0);
   assert.equal(await a.locator('a').getAttribute('href'), 'https://example.org');
+  await page.screenshot({ path: path.join(folder, 'markdown.png') });
 });
 
 await test('drafted tokens are marked, also inside bold', {}, async (page) => {
@@ -108,6 +109,7 @@ await test('a tool call is shown, and its result goes back', {}, async (page) =>
   await say(page, 'x');
   await done(page);
   assert.match(await answer(page).locator('.call pre').textContent(), /"a": 1/);
+  await page.screenshot({ path: path.join(folder, 'call.png') });
   await answer(page).locator('.call textarea').fill('2');
   await answer(page).getByText('Give result').click();
   await page.waitForFunction(() => document.querySelectorAll('article.assistant').length === 2);
@@ -196,8 +198,10 @@ await test('on a phone, in the dark', { viewport: { width: 390, height: 780 }, c
   await done(page);
   const wide = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(wide <= 390, `the page is ${wide} wide`);
+  await page.screenshot({ path: path.join(folder, 'phone-reply.png') });
   await page.click('#menu');
   assert.equal(await page.getAttribute('#menu', 'aria-expanded'), 'true');
+  await page.waitForTimeout(300); /* it slides in */
   await page.screenshot({ path: path.join(folder, 'phone.png') });
 });
 
