@@ -360,7 +360,9 @@ static void thousands(const law_model *m, int n)
     ft_queue_counts(q, &s);
     law(s.replies == (uint64_t)n && !s.busy && !s.waiting && s.prefix_bytes <= BUDGET,
         "%s: %d replies of %d, %d bytes kept", m->name, (int)s.replies, n, (int)s.prefix_bytes);
-    law(late < early + (64 << 10), "%s: the heap grew from %zu to %zu bytes", m->name, early, late);
+    /* A device that keeps steps may still meet a new shape. */
+    const size_t more = m->dev->replays ? 4 << 20 : 64 << 10;
+    law(late < early + more, "%s: the heap grew from %zu to %zu bytes", m->name, early, late);
     ft_queue_free(q);
     ft_engine_free(e);
 }
