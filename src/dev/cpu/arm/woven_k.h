@@ -7,8 +7,9 @@
  * block's sum; what the biases add up to is known when weights are packed, and the block's sum
  * begins with its negative. That sum is rounded in units of 2^-24 of the bias and not of itself:
  * codes are multiplied by their highest bits' place (16 for a nibble), so that this is a hundredth
- * of what rounding activations to bytes costs. Codes are signed then; where the format has them
- * unsigned, sums begin with what the offset makes of the activations.
+ * of what rounding activations to bytes costs (a tenth for Q2_K, whose codes are smallest). Codes
+ * are signed then; where the format has them unsigned, sums begin with what the offset makes of the
+ * activations.
  *
  * Minima are bytes, and so are the two halves of what 32 activations add up to: SDOT again. */
 #ifndef FT_DEV_CPU_ARM_WOVEN_K_H
@@ -16,7 +17,8 @@
 
 #include "dev/cpu/arm/woven_codes.h"
 
-/* The sums of minima begin with an eighth of a bias's bits: they are moved up once. */
+/* The sums of minima begin with a bias's bits moved down: they are moved up once, between the high
+ * halves and the low ones. */
 enum { MIN_SHIFT = 7 };
 static const int32_t min_start[4] = {0x4b400000 >> MIN_SHIFT, 0x4b400000 >> MIN_SHIFT,
                                      0x4b400000 >> MIN_SHIFT, 0x4b400000 >> MIN_SHIFT};
