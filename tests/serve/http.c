@@ -337,6 +337,62 @@ static void keys(void **state)
     close_server();
 }
 
+/* Every other route: 401 without the key, and with it whatever it says to nothing. */
+static void keys_everywhere(void **state)
+{
+    static const char *const gets[] = {"/models", "/api/version", "/api/ps"};
+    static const char *const posts[] = {
+        "/models/load",
+        "/models/unload",
+        "/props",
+        "/slots/0?action=erase",
+        "/chat/completions",
+        "/v1/chat/completions/input_tokens",
+        "/v1/chat/completions/control",
+        "/completions",
+        "/infill",
+        "/responses",
+        "/v1/responses/input_tokens",
+        "/v1/messages/count_tokens",
+        "/detokenize",
+        "/apply-template",
+        "/embedding",
+        "/embeddings",
+        "/rerank",
+        "/v1/rerank",
+        "/reranking",
+        "/v1/reranking",
+        "/api/show",
+        "/api/generate",
+        "/api/embed",
+    };
+    static const char *const pages[] = {"/",         "/style.css", "/app.js", "/markdown.js",
+                                        "/store.js", "/stream.js"};
+    ft_serve_params p;
+    (void)state;
+    usual(&p);
+    p.api_key = "k1";
+    open_server(&p, 4, 64);
+    for (size_t i = 0; i < FT_COUNT(gets) + FT_COUNT(posts); i++) {
+        const bool reads = i < FT_COUNT(gets);
+        const char *path = reads ? gets[i] : posts[i - FT_COUNT(gets)];
+        for (int k = 0; k < 3; k++) {
+            static const char *const key[] = {NULL, "X-Api-Key: k\r\n", "X-Api-Key: k1\r\n"};
+            client_reply r =
+                client_call(port, reads ? "GET" : "POST", path, key[k], reads ? NULL : "{}");
+            if ((r.status == 401) != (k < 2) || r.status == 404 || r.status == 405 || !r.status)
+                fail_msg("%s with %s: %d", path, key[k] ? key[k] : "no key", r.status);
+            client_release(&r);
+        }
+    }
+    for (size_t i = 0; i < FT_COUNT(pages); i++) {
+        client_reply r = get(pages[i]);
+        assert_int_equal(r.status, 200);
+        client_release(&r);
+    }
+    close_server();
+}
+
 static void full(void **state)
 {
     ft_serve_params p;
@@ -621,10 +677,15 @@ int main(void)
     const struct CMUnitTest many[] = {cmocka_unit_test(idle_connections),
                                       cmocka_unit_test(streams)};
     const struct CMUnitTest own[] = {
-        cmocka_unit_test(keys),           cmocka_unit_test(full),
-        cmocka_unit_test(small_limits),   cmocka_unit_test(side_matters),
-        cmocka_unit_test(unix_socket),    cmocka_unit_test(beginning_and_end),
-        cmocka_unit_test(torn_down),      cmocka_unit_test(device_fails),
+        cmocka_unit_test(keys),
+        cmocka_unit_test(keys_everywhere),
+        cmocka_unit_test(full),
+        cmocka_unit_test(small_limits),
+        cmocka_unit_test(side_matters),
+        cmocka_unit_test(unix_socket),
+        cmocka_unit_test(beginning_and_end),
+        cmocka_unit_test(torn_down),
+        cmocka_unit_test(device_fails),
         cmocka_unit_test(refused_starts),
     };
     int failed = cmocka_run_group_tests_name("one server", one, open_usual, close_usual);
