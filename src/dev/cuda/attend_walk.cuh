@@ -12,8 +12,8 @@
  * eight values of their codes, and scores, weights and sums wait for them in turn, with two blocks
  * a multiprocessor to fill the gaps. Merging the ranges takes 4 to 6 us more.
  *
- * A prompt of 4096 rows (f16, the same heads): 1.4 ms, 148 TFLOP/s, a fifth of what the tensor cores
- * give: one block of eight warps a multiprocessor, whose warps meet three times a page. */
+ * A prompt of 4096 rows (f16, the same heads): 1.4 ms, 148 TFLOP/s, a fifth of what the tensor
+ * cores give: one block of eight warps a multiprocessor, whose warps meet three times a page. */
 #ifndef FT_CUDA_ATTEND_WALK_CUH
 #define FT_CUDA_ATTEND_WALK_CUH
 
