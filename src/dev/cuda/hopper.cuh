@@ -30,12 +30,6 @@ static __device__ __forceinline__ void barrier_expect(uint32_t bar, int bytes)
                  : "memory");
 }
 
-/* Arrives as soon as this thread's copies so far (copy_16) are done. */
-static __device__ __forceinline__ void barrier_arrive_copied(uint32_t bar)
-{
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(bar) : "memory");
-}
-
 /* Until the phase of this parity is over. */
 static __device__ __forceinline__ void barrier_wait(uint32_t bar, int parity)
 {

@@ -212,12 +212,12 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
 }
 
 /* Rows of the busiest expert are unknown here: items are as wide as the average asks for. */
-static int item_tokens(const ft_cuda *c, int T, int K, int E)
+static int item_tokens(const ft_cuda *c, int choices, int E)
 {
-    const int average = T * K / E;
+    const int average = choices / E;
     if (average < 8) return 8;
     if (average < 16) return 16;
-    return ft_cuda_wide(c, T) ? ROWS_TOKENS : 64; /* even if most of the rows are none */
+    return ft_product_tokens(c, average < 64 ? 64 : average);
 }
 
 /* Memory for the plan of n choices; false when there is none. */
@@ -236,7 +236,7 @@ static bool plan_place(ft_cuda *c, plan *p, int n, int E, int tokens)
 extern "C" void ft_cuda_route(ft_dev *d, ft_route r, ft_mat x)
 {
     ft_cuda *c = (ft_cuda *)d;
-    const int E = ft_mat_cols(x), tokens = item_tokens(c, x.T, r.K, E);
+    const int E = ft_mat_cols(x), tokens = item_tokens(c, x.T * r.K, E);
     plan p;
     assert(E <= PLAN_THREADS);
     c->planned = NULL;
@@ -358,7 +358,7 @@ static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_
                         bool acc, const ft_shared *sh)
 {
     const int T = x.T, n = T * r.K, D = e->down.n, F = e->F, rows = n + (sh ? T : 0);
-    const int tokens = item_tokens(c, T, r.K, e->E);
+    const int tokens = item_tokens(c, n, e->E);
     /* many rows in all, and few of each expert */
     const bool narrow = ft_cuda_wide(c, T) && tokens < ROWS_TOKENS;
     plan p;

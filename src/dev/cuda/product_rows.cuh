@@ -169,17 +169,13 @@ template <class W> __device__ __forceinline__ void rows_feed(const ft_product &p
             }
             if (listed) bring_listed<W>(to, x, 2 * p.x_plane, l, b.n);
             bring_weights<W>(to + shape::X, weights);
-            if (!listed) {
-                barrier_arrive_copied(bar);
+            copy_commit();
+            if (late == shape::LATE) {
+                copy_wait<shape::LATE>();
+                if (listed) shared_written();
+                barrier_arrive(barrier_back<W>(r.full, r, late));
             } else {
-                copy_commit();
-                if (late == shape::LATE) {
-                    copy_wait<shape::LATE>();
-                    shared_written();
-                    barrier_arrive(barrier_back<W>(r.full, r, late));
-                } else {
-                    late++;
-                }
+                late++;
             }
             weights[0] += W::BYTES;
             weights[1] += W::BYTES;
@@ -188,7 +184,7 @@ template <class W> __device__ __forceinline__ void rows_feed(const ft_product &p
         }
     }
     copy_wait<0>();
-    shared_written();
+    if (listed) shared_written();
     for (; late; late--) barrier_arrive(barrier_back<W>(r.full, r, late));
 }
 
