@@ -107,6 +107,31 @@ OPTEST_ROWS(linears, {1, 64, 48, FT_F32, FT_BF16}, {3, 256, 128, FT_Q4_K, FT_F32
             {17, 512, 96, FT_Q6_K, FT_Q8_0, 1, 1}, {130, 256, 272, FT_Q4_K, FT_Q5_0},
             {5, 512, 40, FT_Q5_K, FT_IQ4_XS, 1}, {64, 192, 64, FT_NVFP4, FT_MXFP4})
 
+/* What other ops leave for a product to read, and not their results themselves. */
+static void products_of(ft_optest *t, const int *n)
+{
+    const int T = n[0], H = n[1], d = n[2], k = H * d;
+    ft_weight w[4];
+    ft_mat x = t_uniform(t, T, k, -1, 1), g = t_uniform(t, T, k, -2, 2), y[4], z[4];
+    ft_vec v = t_vec(t, k, 0.5f, 1.5f), own = t_vec(t, d, 0.5f, 1.5f);
+    for (int i = 0; i < 4; i++) {
+        w[i] = t_weight(t, i % 2 ? FT_F32 : FT_BF16, 24, k, 1);
+        y[i] = i == 3 ? t_uniform(t, T, k, -1, 1) : t_output(t, T, k);
+        z[i] = t_output(t, T, 24);
+    }
+    t->batch.T = t->pick >= 0 ? 1 : T;
+    t_begin(t);
+    ft_rmsnorm(t->step, y[0], x, v, 1e-6f);
+    ft_gated_norm(t->step, ft_heads(y[1], 0, H, d, d), ft_heads(x, 0, H, d, d),
+                  ft_heads(g, 0, H, d, d), own, 1e-6f);
+    ft_act_mul(t->step, y[2], g, x, FT_SILU);
+    ft_sigmoid_mul(t->step, y[3], g);
+    for (int i = 0; i < 4; i++) ft_linear(t->step, z[i], y[i], &w[i]);
+    t_run(t);
+    for (int i = 0; i < 4; i++) t_expect_rest(t, z[i], 10 * limit(t, FT_F32, T * 24));
+}
+OPTEST_ROWS(products_of, {1, 2, 64}, {5, 1, 192}, {64, 2, 128}, {65, 2, 128}, {131, 3, 64})
+
 /* Shapes of real layers, for the bench. */
 #define LARGE(type)                                                                                \
     {1, 4096, 4096, type}, {4, 4096, 4096, type},                                                  \
@@ -282,8 +307,8 @@ OPTEST_ROWS(centroid_head, {1, 64, 16, 8, 3, FT_F32}, {3, 64, 7, 9, 7, FT_Q8_0},
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&linear_case,     &linears_case,       &linear_large_case,
-                                 &embed_case,      &route_case,         &moe_case,
-                                 &moe_shared_case, &centroid_head_case, &linear_mixed_case};
+    const t_case *const all[] = {
+        &linear_case, &linears_case, &products_of_case, &linear_large_case,  &embed_case,
+        &route_case,  &moe_case,     &moe_shared_case,  &centroid_head_case, &linear_mixed_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

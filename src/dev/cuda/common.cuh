@@ -85,6 +85,12 @@ __device__ __forceinline__ float *mat_value(const ft_mat &m, int t, int c)
     return m.p + (size_t)t * m.rs + (size_t)(c / m.d) * m.hs + c % m.d;
 }
 
+/* Whether values 2 i and 2 i + 1 of a row can be read at once. */
+static inline bool mat_in_twos(ft_mat m)
+{
+    return m.d % 2 == 0 && m.rs % 2 == 0 && (m.hs % 2 == 0 || m.H == 1) && (uintptr_t)m.p % 8 == 0;
+}
+
 __device__ __forceinline__ float warp_sum(float v)
 {
 #pragma unroll
@@ -153,6 +159,17 @@ __device__ __forceinline__ void shadow_put(uint16_t *s, size_t plane, size_t at,
     split_bf16(v, hi, lo);
     s[at] = __bfloat16_as_ushort(hi);
     s[plane + at] = __bfloat16_as_ushort(lo);
+}
+
+/* Values c and c + 1 of a row, c even: neighbours in every order. */
+__device__ __forceinline__ void shadow_put_two(uint16_t *s, size_t plane, size_t at, float2 v)
+{
+    __nv_bfloat16 x, y, x_rest, y_rest;
+    split_bf16(v.x, x, x_rest);
+    split_bf16(v.y, y, y_rest);
+    *(ushort2 *)(s + at) = make_ushort2(__bfloat16_as_ushort(x), __bfloat16_as_ushort(y));
+    *(ushort2 *)(s + plane + at) =
+        make_ushort2(__bfloat16_as_ushort(x_rest), __bfloat16_as_ushort(y_rest));
 }
 
 /* (v & mask) | bits as one instruction: left to itself the compiler makes two of it, because both

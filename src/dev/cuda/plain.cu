@@ -79,18 +79,9 @@ static __global__ void rmsnorm_row_kernel(ft_mat y, ft_mat x, const float *w, fl
                             v[k].w * r * f[k].w};
         ((float4 *)mat_head(y, t, 0))[i] = make_float4(o[0], o[1], o[2], o[3]);
         if (!s.p) continue;
-        ushort4 hi, lo;
-        __nv_bfloat16 a, b;
-        split_bf16(o[0], a, b), hi.x = __bfloat16_as_ushort(a), lo.x = __bfloat16_as_ushort(b);
-        split_bf16(o[1], a, b), hi.y = __bfloat16_as_ushort(a), lo.y = __bfloat16_as_ushort(b);
-        split_bf16(o[2], a, b), hi.z = __bfloat16_as_ushort(a), lo.z = __bfloat16_as_ushort(b);
-        split_bf16(o[3], a, b), hi.w = __bfloat16_as_ushort(a), lo.w = __bfloat16_as_ushort(b);
-        const size_t at = shadow_at(s.T, s.wide, t, 4 * i);
-        const size_t next = shadow_at(s.T, s.wide, t, 4 * i + 2); /* pairs stay together */
-        *(ushort2 *)(s.p + at) = make_ushort2(hi.x, hi.y);
-        *(ushort2 *)(s.p + next) = make_ushort2(hi.z, hi.w);
-        *(ushort2 *)(s.p + s.plane + at) = make_ushort2(lo.x, lo.y);
-        *(ushort2 *)(s.p + s.plane + next) = make_ushort2(lo.z, lo.w);
+        for (int j = 0; j < 4; j += 2)
+            shadow_put_two(s.p, s.plane, shadow_at(s.T, s.wide, t, 4 * i + j),
+                           make_float2(o[j], o[j + 1]));
     }
 }
 
@@ -142,6 +133,26 @@ extern "C" void ft_cuda_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act 
     FT_LAUNCH_NEXT(c, act_mul_kernel, each_grid(y), EACH_THREADS, 0, y, g, u, (int)act, s);
 }
 
+__device__ __forceinline__ float sigmoid(float x)
+{
+    return 1.0f / (1.0f + expf(-x));
+}
+
+/* g of y's shape, two values at a time. */
+static __global__ void sigmoid_mul_twos_kernel(ft_mat y, ft_mat g, out_shadow s)
+{
+    after_last();
+    const int t = blockIdx.x;
+    FOR_COLUMNS(i, y.H * y.d / 2)
+    {
+        const float2 x = *(const float2 *)mat_value(g, t, 2 * i);
+        float2 *at = (float2 *)mat_value(y, t, 2 * i), v = *at;
+        v = make_float2(v.x * sigmoid(x.x), v.y * sigmoid(x.y));
+        *at = v;
+        if (s.p) shadow_put_two(s.p, s.plane, shadow_at(s.T, s.wide, t, 2 * i), v);
+    }
+}
+
 static __global__ void sigmoid_mul_kernel(ft_mat y, ft_mat g, out_shadow s)
 {
     after_last();
@@ -150,7 +161,7 @@ static __global__ void sigmoid_mul_kernel(ft_mat y, ft_mat g, out_shadow s)
     FOR_COLUMNS(c, y.H * y.d)
     {
         const float x = *mat_value(g, t, whole_row ? 0 : c);
-        put(y, s, t, c, *mat_value(y, t, c) * (1.0f / (1.0f + expf(-x))));
+        put(y, s, t, c, *mat_value(y, t, c) * sigmoid(x));
     }
 }
 
@@ -158,6 +169,11 @@ extern "C" void ft_cuda_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
 {
     ft_cuda *c = (ft_cuda *)d;
     const out_shadow s = shadow_of(c, y);
+    if (ft_mat_cols(g) > 1 && mat_in_twos(y) && mat_in_twos(g)) {
+        const dim3 grid((unsigned)y.T, ft_blocks((size_t)ft_mat_cols(y) / 2, EACH_THREADS));
+        FT_LAUNCH_NEXT(c, sigmoid_mul_twos_kernel, grid, EACH_THREADS, 0, y, g, s);
+        return;
+    }
     FT_LAUNCH_NEXT(c, sigmoid_mul_kernel, each_grid(y), EACH_THREADS, 0, y, g, s);
 }
 

@@ -9,8 +9,11 @@
  * of many rows have the columns in another order (wide_column). The sums are the same bit for bit.
  *
  * On an H200, 4096 rows, Q4_K (a library reaches 790 TFLOP/s with bf16 numbers): gate and up
- * 2 x 17408 x 5120 502 TFLOP/s, 16480 x 5120 492, 5120 x 17408 459, 5120 x 6144 335. The tensor
- * cores wait where tiles end: results leave from registers, with nothing else to multiply.
+ * 2 x 17408 x 5120 560 TFLOP/s, 16480 x 5120 524, 5120 x 17408 559, 5120 x 6144 471. Tensor cores
+ * are busy 55 % of the time. None of the parts is the brake: without decoding it is 600, without
+ * fetching rows no more, without storing results 5 % more. Each scheduler has two warps that
+ * multiply, and while both decode or wait the tensor core idles; a third would need the registers
+ * that the sums of parts take.
  *
  * A part of product.cuh, behind what both kernels share. */
 #ifndef FT_DEV_CUDA_PRODUCT_ROWS_CUH
@@ -24,7 +27,8 @@ enum {
     ROWS_X = ROWS_TOKENS * 128, /* bytes of a unit of rows, one plane */
     ROWS_WARPS = 8,             /* that multiply */
     ROWS_THREADS = 384,
-    ROWS_JOIN = 64 * 128 * 4, /* bytes in which gate meets up */
+    ROWS_PITCH = 64 + 4, /* floats of a row of a warpgroup's results: stores meet different banks */
+    ROWS_OUT = ROWS_TOKENS * ROWS_PITCH * 4,
     ROWS_SHARED = 225 * 1024
 };
 
@@ -32,10 +36,11 @@ template <class W> struct rows_shape {
     enum {
         X = ROWS_X * W::XP,
         PLACE = X + (ROWS_TILES * W::BYTES + 1023) / 1024 * 1024,
-        FIT = (ROWS_SHARED - ROWS_JOIN) / PLACE,
+        FIT = (ROWS_SHARED - 2 * ROWS_OUT) / PLACE,
         PLACES = FIT < 8 ? FIT : 8,
-        LATE = PLACES > 4 ? 2 : 1, /* places on their way before the first is waited for */
-        BYTES = PLACES * PLACE + ROWS_JOIN + 1024
+        LATE = PLACES < 4 ? PLACES - 2 : 2, /* places on their way before the first is waited for */
+        OUT = PLACES * PLACE,
+        BYTES = OUT + 2 * ROWS_OUT + 1024
     };
 };
 
@@ -71,8 +76,8 @@ __device__ __forceinline__ bool rows_tile(const ft_product &p, int i, block_of &
     if (p.item) return find_block(p, ROWS_TOKENS, i % across, i / across, b);
     const int all = (p.T + ROWS_TOKENS - 1) / ROWS_TOKENS, span = i / (across * ROWS_SPAN);
     const int first = span * ROWS_SPAN, rows = min(ROWS_SPAN, all - first);
-    if (rows <= 0) return false;
     i -= span * across * ROWS_SPAN;
+    if (i >= across * rows) return false;
     return find_block(p, ROWS_TOKENS, i / rows, first + i % rows, b);
 }
 
@@ -103,55 +108,83 @@ __device__ __forceinline__ void find_listed(const ft_product &p, const block_of 
     }
 }
 
-/* One warp feeds rows that lie in a row; all four of the group bring rows of a list. */
+template <class W>
+__device__ __forceinline__ void bring_listed(uint32_t to, const char *x, size_t plane,
+                                             const rows_listed &l, int rows)
+{
+#pragma unroll
+    for (int j = 0; j < 8 * W::XP; j++)
+        if (16 * (j % 8) < rows)
+            copy_16(to + j / 8 * ROWS_X + 2048 * (j % 8) + l.to, x + j / 8 * plane + l.from[j % 8]);
+}
+
+/* A unit of a warp's two tiles of weights. */
+template <class W>
+__device__ __forceinline__ void bring_weights(uint32_t to, const uint8_t *const (&from)[2])
+{
+    const int lane = threadIdx.x & 31, first = 2 * (threadIdx.x >> 5 & 3);
+#pragma unroll
+    for (int j = 0; j < 2; j++)
+#pragma unroll
+        for (int i = 16 * lane; i < W::BYTES; i += 512)
+            copy_16(to + (first + j) * W::BYTES + i, from[j] + i);
+}
+
+/* Results that this tile is added to are asked for. */
+__device__ __forceinline__ void expect_results(const ft_product &p, const block_of &b)
+{
+    const int i = threadIdx.x & 127, o = b.at * ROWS_TILES * TILE_N;
+    const int wide = min(ROWS_TILES * TILE_N, b.s->w.n - o);
+    if (p.acc && i < b.n) expect(b.s->y + (size_t)row_y(p, b, i) * b.s->rs + o, 4 * wide, 0, 1);
+}
+
+/* Rows that lie in a row are one copy of one thread; rows of a list, and weights, are copies of
+ * all: a place is theirs too until they say that they are done. */
 template <class W> __device__ __forceinline__ void rows_feed(const ft_product &p, rows_ring r)
 {
     typedef rows_shape<W> shape;
-    const int lane = threadIdx.x & 31;
-    const bool first = threadIdx.x / 32 == ROWS_WARPS, listed = p.item != NULL;
-    if (!first && !listed) return;
+    const bool first = threadIdx.x == 32 * ROWS_WARPS, listed = p.item != NULL;
     int late = 0;
     block_of b;
     for (int i = blockIdx.x; rows_tile(p, i, b); i += gridDim.x) {
+        const uint8_t *weights[2];
         ft_wview w;
-        const int tile = rows_weights(p, b, lane % ROWS_TILES, w), units = w.units;
-        const uint8_t *weights = unit_at(w, tile, 0, W::BYTES);
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            const int tile = rows_weights(p, b, 2 * (threadIdx.x >> 5 & 3) + j, w);
+            weights[j] = unit_at(w, tile, 0, W::BYTES);
+        }
         const char *x = (const char *)p.x + (listed ? 0 : (size_t)b.first * 128);
         rows_listed l;
         if (listed) find_listed(p, b, l);
-        for (int u = 0; u < units; u++) {
+        expect_results(p, b);
+        for (int u = 0; u < w.units; u++) {
             const uint32_t to = shared_at(r.at) + r.place * shape::PLACE,
                            bar = r.full + 8 * r.place;
             barrier_wait(r.empty + 8 * r.place, r.parity ^ 1);
-            if (first && lane == 0) {
-                barrier_expect(bar, (listed ? 0 : b.n * 128 * W::XP) + ROWS_TILES * W::BYTES);
-                for (int q = 0; q < W::XP && !listed; q++)
+            if (first && !listed) {
+                barrier_expect(bar, b.n * 128 * W::XP);
+                for (int q = 0; q < W::XP; q++)
                     copy_run(to + q * ROWS_X, x + 2 * q * p.x_plane, b.n * 128, bar);
             }
-            __syncwarp();
-            if (first && lane < ROWS_TILES && W::BYTES)
-                copy_run(to + shape::X + lane * W::BYTES, weights, W::BYTES, bar);
-            if (listed) {
-#pragma unroll
-                for (int j = 0; j < 8 * W::XP; j++)
-                    copy_16(to + j / 8 * ROWS_X + 2048 * (j % 8) + l.to,
-                            x + 2 * (j / 8) * p.x_plane + l.from[j % 8]);
-                copy_commit();
-                if (late == shape::LATE) {
-                    copy_wait<shape::LATE>();
-                    shared_written();
-                    barrier_arrive(barrier_back<W>(r.full, r, late));
-                } else {
-                    late++;
-                }
+            if (listed) bring_listed<W>(to, x, 2 * p.x_plane, l, b.n);
+            bring_weights<W>(to + shape::X, weights);
+            copy_commit();
+            if (late == shape::LATE) {
+                copy_wait<shape::LATE>();
+                if (listed) shared_written();
+                barrier_arrive(barrier_back<W>(r.full, r, late));
+            } else {
+                late++;
             }
-            weights += W::BYTES;
+            weights[0] += W::BYTES;
+            weights[1] += W::BYTES;
             x += (size_t)p.x_T * 128;
             next_place<W>(r);
         }
     }
     copy_wait<0>();
-    shared_written();
+    if (listed) shared_written();
     for (; late; late--) barrier_arrive(barrier_back<W>(r.full, r, late));
 }
 
@@ -222,86 +255,92 @@ __device__ __forceinline__ void rows_part(float (&c)[64], rows_ring &r, const ft
     free_place<W>(r);
 }
 
-/* Row 8 i + 2 t + (q & 1) and output g + 8 (q >> 1) of the warp's 16 are value 4 i + q. */
-__device__ __forceinline__ void rows_put(const ft_product &p, const block_of &b,
-                                         const float (&v)[64])
+/* A warpgroup's results, as [row][output]. Row 8 i + 2 t + (q & 1) and output g + 8 (q >> 1) of the
+ * warp's 16 are value 4 i + q. */
+__device__ __forceinline__ void rows_spread(float *out, const float (&v)[64])
 {
     const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    const int o = (b.at * ROWS_TILES + (threadIdx.x >> 5)) * TILE_N + g;
+    out += 2 * t * ROWS_PITCH + (threadIdx.x >> 5 & 3) * TILE_N + g;
+#pragma unroll
+    for (int k = 0; k < 64; k++) out[(8 * (k / 4) + k % 2) * ROWS_PITCH + 8 * (k / 2 % 2)] = v[k];
+}
+
+/* Both warpgroups wait for one another, or each for itself. */
+__device__ __forceinline__ void rows_meet(bool both, int group)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(both ? 1 : 2 + group), "r"(both ? 256 : 128) : "memory");
+}
+
+__device__ __forceinline__ float4 sum_of(float4 a, float4 b)
+{
+    return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
+/* Four outputs of sixteen rows a thread, where they are aligned. */
+__device__ __forceinline__ void rows_put_fours(const ft_product &p, const block_of &b, float *y,
+                                               const float *out, int row, float scale)
+{
+    enum { AHEAD = 8 };
+    for (int from = row; from < b.n; from += 8 * AHEAD) {
+        float4 *at[AHEAD], old[AHEAD];
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) { /* all on their way before the first is used */
+            at[i] = (float4 *)(y + (size_t)row_y(p, b, min(from + 8 * i, b.n - 1)) * b.s->rs);
+            if (p.acc) old[i] = *at[i];
+        }
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            float4 v = *(const float4 *)(out + (from + 8 * i) * ROWS_PITCH);
+            v = make_float4(v.x * scale, v.y * scale, v.z * scale, v.w * scale);
+            if (from + 8 * i < b.n) *at[i] = p.acc ? sum_of(old[i], v) : v;
+        }
+    }
+}
+
+/* A warpgroup's 64 outputs of all rows. */
+__device__ __forceinline__ void rows_put(const ft_product &p, const block_of &b, const float *out)
+{
+    const int me = threadIdx.x & 127, row = me >> 4, c = 4 * (me & 15), n = b.s->w.n;
+    const int o = (b.at * 2 + (threadIdx.x >> 7)) * 64 + c;
     const float scale = scale_of(*b.s, b.expert);
-    const bool in[2] = {o < b.s->w.n, o + 8 < b.s->w.n};
-#pragma unroll
-    for (int i = 0; i < 16; i += 2) {
-        float *at[4], old[8];
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            const int tok = 8 * i + 8 * (j / 2) + 2 * t + j % 2;
-            at[j] = tok < b.n ? b.s->y + (size_t)row_y(p, b, tok) * b.s->rs + o : NULL;
-#pragma unroll
-            for (int e = 0; e < 2; e++)
-                old[2 * j + e] = p.acc && at[j] && in[e] ? at[j][8 * e] : 0.0f;
-        }
-#pragma unroll
-        for (int j = 0; j < 8; j++) {
-            const float x = v[4 * i + 4 * (j / 4) + j / 2 % 2 + 2 * (j % 2)] * scale;
-            if (at[j / 2] && in[j % 2]) at[j / 2][8 * (j % 2)] = p.acc ? old[j] + x : x;
-        }
+    float *y = b.s->y + o;
+    out += c;
+    if (o + 4 <= n && b.s->rs % 4 == 0 && (uintptr_t)y % 16 == 0) {
+        rows_put_fours(p, b, y, out, row, scale);
+        return;
     }
+    for (int i = row; i < b.n; i += 8)
+        for (int j = 0; j < 4; j++)
+            put_result(p, *b.s, row_y(p, b, i), o + j, out[i * ROWS_PITCH + j] * scale);
 }
 
-/* Both planes of outputs o and o + 1, o even, and the results themselves. */
-__device__ __forceinline__ void put_two(const ft_product &p, int row, int o, float v0, float v1)
-{
-    const ft_seg &s = p.seg[0];
-    if (s.y && o < s.w.n) s.y[(size_t)row * s.rs + o] = v0;
-    if (s.y && o + 1 < s.w.n) s.y[(size_t)row * s.rs + o + 1] = v1;
-    if (!p.out || o >= s.w.n) return;
-    uint32_t hi, lo;
-    split2(v0, v1, hi, lo);
-    const size_t at = shadow_at(p.out_T, true, row, o);
-    *(uint32_t *)(p.out + at) = hi;
-    *(uint32_t *)(p.out + p.out_plane + at) = lo;
-}
-
-/* The two warpgroups have gate and up of the same outputs. Each gives the other half of its rows
- * away. Then neighbours change places too, so that a thread has pairs of outputs. */
+/* Gates and ups lie side by side. A thread makes 16 bytes of a row's shadow: the pairs of outputs
+ * that are neighbours there. */
 __device__ __forceinline__ void rows_put_pair(const ft_product &p, const block_of &b,
-                                              const float (&v)[64], float4 *join)
+                                              const float *out)
 {
-    const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, me = threadIdx.x & 127;
-    const int group = threadIdx.x >> 7, o = b.at * 64 + (threadIdx.x >> 5 & 3) * TILE_N + g;
-    const float s0 = scale_of(p.seg[0], b.expert), s1 = scale_of(p.seg[1], b.expert);
-    const bool odd = g & 1;
-    asm volatile("bar.sync 1, 256;" ::: "memory"); /* the tile before has been read */
+    const int me = threadIdx.x, piece = me & 7, c = (piece & 4) << 3 | (piece & 3) << 1;
+    const ft_seg &s = p.seg[0];
+    const int o = b.at * 64 + c;
+    const float s0 = scale_of(s, b.expert), s1 = scale_of(p.seg[1], b.expert);
+    for (int i = me >> 3; i < b.n; i += 32) {
+        const int row = row_y(p, b, i);
+        const float *gate = out + i * ROWS_PITCH + c, *up = gate + ROWS_OUT / 4;
+        float *y = s.y ? s.y + (size_t)row * s.rs + o : NULL;
+        uint32_t hi[4], lo[4];
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        float4 give;
-        give.x = group ? v[4 * i] : v[32 + 4 * i];
-        give.y = group ? v[4 * i + 1] : v[33 + 4 * i];
-        give.z = group ? v[4 * i + 2] : v[34 + 4 * i];
-        give.w = group ? v[4 * i + 3] : v[35 + 4 * i];
-        join[(group * 8 + i) * 128 + me] = give;
-    }
-    asm volatile("bar.sync 1, 256;" ::: "memory");
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        const float4 got = join[((1 - group) * 8 + i) * 128 + me];
-        const float theirs[4] = {got.x, got.y, got.z, got.w};
-        float r[4];
-#pragma unroll
-        for (int q = 0; q < 4; q++) {
-            const float mine = group ? v[32 + 4 * i + q] : v[4 * i + q];
-            r[q] =
-                act_of((group ? theirs[q] : mine) * s0, p.act) * ((group ? mine : theirs[q]) * s1);
+        for (int k = 0; k < 4; k++) {
+            const float2 g = *(const float2 *)(gate + 8 * k), u = *(const float2 *)(up + 8 * k);
+            const float v0 = act_of(g.x * s0, p.act) * (u.x * s1);
+            const float v1 = act_of(g.y * s0, p.act) * (u.y * s1);
+            split2(v0, v1, hi[k], lo[k]);
+            if (y && o + 8 * k < s.w.n) y[8 * k] = v0;
+            if (y && o + 8 * k + 1 < s.w.n) y[8 * k + 1] = v1;
         }
-        const int tok = 64 * group + 8 * i + 2 * t + odd;
-        const int row = tok < b.n ? row_y(p, b, tok) : -1;
-#pragma unroll
-        for (int q = 0; q < 4; q += 2) {
-            const float other = __shfl_xor_sync(~0u, odd ? r[q] : r[q + 1], 4);
-            if (row >= 0)
-                put_two(p, row, (o & ~1) + 4 * q, odd ? other : r[q], odd ? r[q + 1] : other);
-        }
+        if (!p.out || b.at * 64 >= s.w.n) continue;
+        const size_t at = shadow_at(p.out_T, true, row, o);
+        *(uint4 *)(p.out + at) = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+        *(uint4 *)(p.out + p.out_plane + at) = make_uint4(lo[0], lo[1], lo[2], lo[3]);
     }
 }
 
@@ -317,11 +356,15 @@ template <class W> __device__ __forceinline__ void rows_multiply(const ft_produc
 #pragma unroll
             for (int k = 0; k < 64; k++) sum[k] = from ? sum[k] + c[k] : c[k];
         }
+        const int group = threadIdx.x >> 7;
+        float *out = (float *)(r.at + rows_shape<W>::OUT);
+        rows_meet(p.glu, group); /* the tile before has been read */
+        rows_spread(out + group * ROWS_OUT / 4, sum);
+        rows_meet(p.glu, group);
         if (p.glu)
-            rows_put_pair(p, b, sum,
-                          (float4 *)(r.at + rows_shape<W>::PLACES * rows_shape<W>::PLACE));
+            rows_put_pair(p, b, out);
         else
-            rows_put(p, b, sum);
+            rows_put(p, b, out + group * ROWS_OUT / 4);
     }
 }
 #endif
@@ -338,7 +381,7 @@ __global__ void __launch_bounds__(ROWS_THREADS, 1)
                    shared_at(bars + shape::PLACES), 0, 0};
     if (threadIdx.x == 0) {
         for (int i = 0; i < shape::PLACES; i++) {
-            barrier_init(r.full + 8 * i, p.item ? 1 + 128 : 1);
+            barrier_init(r.full + 8 * i, p.item ? 128 : 128 + 1);
             barrier_init(r.empty + 8 * i, ROWS_WARPS);
         }
         shared_written();

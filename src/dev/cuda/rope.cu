@@ -136,6 +136,51 @@ static __global__ void __launch_bounds__(32 * WARPS)
     }
 }
 
+/* The same for heads of 64 N values: everything is read at once. */
+template <int N>
+static __global__ void __launch_bounds__(32 * WARPS)
+    gated_norm_lanes_kernel(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, uint16_t *shadow,
+                            bool wide)
+{
+    const int lane = threadIdx.x & 31, i = blockIdx.x * WARPS + threadIdx.x / 32;
+    const int t = i / o.H, h = i % o.H;
+    float2 f[N], v[N], gate[N];
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < N; j++) f[j] = __ldg((const float2 *)w.p + lane + 32 * j);
+    after_last();
+    if (t >= o.T) return;
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        v[j] = ((const float2 *)mat_head(o, t, h))[lane + 32 * j];
+        gate[j] = ((const float2 *)mat_head(z, t, h))[lane + 32 * j];
+    }
+#pragma unroll
+    for (int j = 0; j < N; j++) sum = fmaf(v[j].y, v[j].y, fmaf(v[j].x, v[j].x, sum));
+    const float r = 1.0f / sqrtf(warp_sum(sum) / (float)o.d + eps);
+    const size_t plane = shadow_plane(o.T, o.H * o.d);
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        const float2 u = make_float2(v[j].x * r * f[j].x * silu(gate[j].x),
+                                     v[j].y * r * f[j].y * silu(gate[j].y));
+        const int c = 2 * lane + 64 * j;
+        *(float2 *)(mat_head(y, t, h) + c) = u;
+        if (shadow) shadow_put_two(shadow, plane, shadow_at(o.T, wide, t, h * o.d + c), u);
+    }
+}
+
+typedef void gated_norm_fn(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, uint16_t *shadow,
+                           bool wide);
+
+static gated_norm_fn *gated_norm_of(ft_mat y, ft_mat o, ft_mat z, ft_vec w)
+{
+    const bool twos = mat_in_twos(y) && mat_in_twos(o) && mat_in_twos(z) && (uintptr_t)w.p % 8 == 0;
+    if (twos && o.d == 64) return gated_norm_lanes_kernel<1>;
+    if (twos && o.d == 128) return gated_norm_lanes_kernel<2>;
+    if (twos && o.d == 256) return gated_norm_lanes_kernel<4>;
+    return gated_norm_kernel;
+}
+
 /* m as H heads of d values. */
 static ft_mat as_heads(ft_mat m, int H, int d)
 {
@@ -152,7 +197,9 @@ extern "C" void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_v
     bool found;
     ft_cuda_wrote(c, y);
     uint16_t *shadow = o.H * o.d % 64 ? NULL : ft_cuda_shadow(c, y, &found);
-    FT_LAUNCH_NEXT(c, gated_norm_kernel, ft_blocks((size_t)o.T * o.H, WARPS), 32 * WARPS, 0,
-                   as_heads(y, o.H, o.d), o, as_heads(z, o.H, o.d), w, eps, shadow,
-                   ft_cuda_wide(c, o.T));
+    y = as_heads(y, o.H, o.d);
+    z = as_heads(z, o.H, o.d);
+    gated_norm_fn *gated_norm = gated_norm_of(y, o, z, w);
+    FT_LAUNCH_NEXT(c, gated_norm, ft_blocks((size_t)o.T * o.H, WARPS), 32 * WARPS, 0, y, o, z, w,
+                   eps, shadow, ft_cuda_wide(c, o.T));
 }
