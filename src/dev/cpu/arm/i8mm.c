@@ -69,12 +69,14 @@ INLINE void half_codes(int8x16_t *v, const uint8x16_t *b, const int half, int8x1
 
 /* ---- blocks of 256 ---- */
 
-INLINE void block_pairs(pair *a, const unsigned char *p, const paired *x, const int n, const int j,
-                        const kind256 t)
+INLINE void block_pairs(pair *a, const unsigned char *p, const paired *x, const int n, int even,
+                        const int odd, const kind256 t)
 {
+    const int j = even + odd;
     const shape256 at = shape_of(t);
     const int stored = bits_bytes(at.bits) / 16;
     const bool halves = at.scales == 16;
+    const unsigned char *scales = p + SCALES_AT + ROWS * at.scales / 4 * even;
     uint8x16_t b[8];
     int32x4_t i[PAIRS][2];
     UNROLL for (int e = 0; e < stored; e++) b[e] =
@@ -88,7 +90,7 @@ INLINE void block_pairs(pair *a, const unsigned char *p, const paired *x, const 
                 load_here(i[c][r], has_offset(t) ? (const void *)&x->start[j][c] : bias_start);
         half_block(i, v, x->q + 4 * j + 2 * h, n);
         if (h == 0 && !halves) continue;
-        const pair f = twice(scale256(p, halves ? 2 * j + h : j));
+        const pair f = twice(scale256(scales, halves ? 2 * odd + h : odd));
         UNROLL for (int c = 0; c < n; c++) UNROLL for (int r = 0; r < 2; r++) a[c].h[r] =
             vfmaq_f32(a[c].h[r], vreinterpretq_f32_s32(i[c][r]), f.h[r]);
     }
@@ -104,7 +106,10 @@ INLINE void rows_pairs(float *const *y, const unsigned char *w, size_t group, in
         cols256 here = *at;
         UNROLL for (int c = 0; c < n; c++) a[c] =
             twice(vld1q_f32((const float *)(const void *)(w + SUMS_AT)));
-        UNROLL for (int j = 0; j < 8; j++) block_pairs(a, w, x, n, j, t);
+        for (int j = 0; j < 8; j += 2) {
+            block_pairs(a, w, x, n, j, 0, t);
+            block_pairs(a, w, x, n, j, 1, t);
+        }
         UNROLL for (int c = 0; c < n; c++)
         {
             sum[2 * c] = vuzp1q_f32(a[c].h[0], a[c].h[1]);

@@ -115,7 +115,7 @@ INLINE void tile(float *const *y, int o, const unsigned char *w, size_t row_byte
 INLINE void wide(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
                  const float *const *x, int n, const int kind)
 {
-    int o = 0; /* a row at a time for one column: memory is read in one stream */
+    int o = 0;  /* a row at a time for one column: memory is read in one stream */
     if (n == 4) /* two by two: as many products for a load on either side */
         for (; o + 2 <= rows; o += 2, w += 2 * row_bytes) {
             tile(y, o, w, row_bytes, k, x, 2, 2, kind);

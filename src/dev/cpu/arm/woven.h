@@ -98,26 +98,19 @@ INLINE void woven_q8_0(float *const *y, const unsigned char *w, size_t group, in
     {                                                                                              \
         pack;                                                                                      \
     }                                                                                              \
-    static void name##_cols(float *const *y, const unsigned char *w, size_t group, int rows,       \
-                            int k, const ft_col8 *x, int n)                                        \
-    {                                                                                              \
-        switch (n) {                                                                               \
-        case 1: call(1); break;                                                                    \
-        case 2: call(2); break;                                                                    \
-        case 3: call(3); break;                                                                    \
-        case 4: call(4); break;                                                                    \
-        default: call(8); break;                                                                   \
-        }                                                                                          \
-    }                                                                                              \
     static void name##_dot(float *const *y, const unsigned char *w, size_t group, int rows, int k, \
                            const ft_col8 *x, int n)                                                \
     {                                                                                              \
-        if (n <= 4 || n == 8) {                                                                    \
-            name##_cols(y, w, group, rows, k, x, n);                                               \
-            return;                                                                                \
+        for (int left = n; left > 0; left -= n, y += n, x += n) {                                  \
+            n = left == 8 ? 8 : left < 4 ? left : 4;                                               \
+            switch (n) {                                                                           \
+            case 1: call(1); break;                                                                \
+            case 2: call(2); break;                                                                \
+            case 3: call(3); break;                                                                \
+            case 4: call(4); break;                                                                \
+            default: call(8); break;                                                               \
+            }                                                                                      \
         }                                                                                          \
-        name##_cols(y, w, group, rows, k, x, 4);                                                   \
-        name##_cols(y + 4, w, group, rows, k, x + 4, n - 4);                                       \
     }
 
 #define WOVEN32(name, kind)                                                                        \

@@ -7,8 +7,9 @@
  * block's sum; what the biases add up to is known when weights are packed, and the block's sum
  * begins with its negative. That sum is rounded in units of 2^-24 of the bias and not of itself:
  * codes are multiplied by their highest bits' place (16 for a nibble), so that this is a hundredth
- * of what rounding activations to bytes costs. Codes are signed then; where the format has them
- * unsigned, sums begin with what the offset makes of the activations.
+ * of what rounding activations to bytes costs (a tenth for Q2_K, whose codes are smallest). Codes
+ * are signed then; where the format has them unsigned, sums begin with what the offset makes of the
+ * activations.
  *
  * Minima are bytes, and so are the two halves of what 32 activations add up to: SDOT again. */
 #ifndef FT_DEV_CPU_ARM_WOVEN_K_H
@@ -16,7 +17,8 @@
 
 #include "dev/cpu/arm/woven_codes.h"
 
-/* The sums of minima begin with an eighth of a bias's bits: they are moved up once. */
+/* The sums of minima begin with a bias's bits moved down: they are moved up once, between the high
+ * halves and the low ones. */
 enum { MIN_SHIFT = 7 };
 static const int32_t min_start[4] = {0x4b400000 >> MIN_SHIFT, 0x4b400000 >> MIN_SHIFT,
                                      0x4b400000 >> MIN_SHIFT, 0x4b400000 >> MIN_SHIFT};
@@ -40,20 +42,23 @@ INLINE void add_products(float32x4_t *a, const int32x4_t *i, float32x4_t f, cons
                 c++) __asm__ volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(a[c]) : "w"(i[c]), "w"(f));
 }
 
-/* Scale i of a block of 256. */
-INLINE float32x4_t scale256(const unsigned char *p, const int i)
+/* Scale i of those from `at` on. */
+INLINE float32x4_t scale256(const unsigned char *at, const int i)
 {
-    const uint16x8_t v = vld1q_u16((const uint16_t *)(const void *)(p + SCALES_AT) + i / 2 * 8);
+    const uint16x8_t v = vld1q_u16((const uint16_t *)(const void *)at + i / 2 * 8);
     const uint16x8_t zero = vdupq_n_u16(0);
     return vreinterpretq_f32_u16(i % 2 ? vzip2q_u16(zero, v) : vzip1q_u16(zero, v));
 }
 
-/* a[c] += the products of block j, each 32 or 16 of them times their scale */
+/* a[c] += the products of block `even` or the one behind it, each 32 or 16 of them times their
+ * scale */
 INLINE void block256(float32x4_t *a, const unsigned char *p, const cols256 *x, const int n,
-                     const int j, const kind256 t)
+                     int even, const int odd, const kind256 t)
 {
+    const int j = even + odd;
     const shape256 at = shape_of(t);
     const int stored = bits_bytes(at.bits) / 16, run = at.scales == 16 ? 4 : 8;
+    const unsigned char *scales = p + SCALES_AT + ROWS * at.scales / 4 * even;
     const int8x16_t book = book256(t);
     const uint8x16_t mask = mask_of(at.bits);
     uint8x16_t b[8];
@@ -76,7 +81,7 @@ INLINE void block256(float32x4_t *a, const unsigned char *p, const cols256 *x, c
             UNROLL for (int c = 0; c < n; c++)
                 load_here(i[c], has_offset(t) ? x->w[c]->start[j] : bias_start);
         dots(i, v, q, n, e % 4);
-        if (e % run == run - 1) add_products(a, i, scale256(p, (8 * j + e) / run), n);
+        if (e % run == run - 1) add_products(a, i, scale256(scales, (8 * odd + e) / run), n);
     }
 }
 
@@ -136,7 +141,11 @@ INLINE void woven256(float *const *y, const unsigned char *w, size_t group, int 
         for (int b = 0; b < k / 256; b++, p += bytes256(t)) {
             float32x4_t a[COLS];
             UNROLL for (int c = 0; c < n; c++) load_here(a[c], p + SUMS_AT);
-            UNROLL for (int j = 0; j < 8; j++) block256(a, p, &at, n, j, t);
+            UNROLL for (int j = 0; j < 8; j += 2)
+            {
+                block256(a, p, &at, n, j, 0, t);
+                block256(a, p, &at, n, j, 1, t);
+            }
             end256(acc, a, p, &at, n, t);
         }
         UNROLL for (int c = 0; c < n; c++) vst1q_f32(y[c] + o, acc[c]);
