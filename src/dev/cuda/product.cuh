@@ -223,9 +223,23 @@ constexpr int split_chunk(int bytes, int tiles)
     return bytes > 0 && bytes < 1024 ? 4 / tiles : 1;
 }
 
-constexpr int split_places(int place)
+/* Compute capabilities (times ten) of cards with more than 160 KB of shared memory a block. */
+constexpr bool is_roomy(int cc)
+{
+    return cc == 80 || cc == 90 || cc == 100;
+}
+
+#ifdef __CUDA_ARCH__
+enum { ROOMY_HERE = is_roomy(__CUDA_ARCH__ / 10) };
+#else
+enum { ROOMY_HERE = 1 };
+#endif
+
+/* F32 is for routers: their few tiles should be here as a whole when the rows come. */
+constexpr int split_places(int bytes, int place, bool roomy)
 {
     if (!place) return 1;
+    if (roomy && bytes > 4000 && place == bytes) return 4;
     return 7680 / place >= 2 ? 7680 / place : 2 * place <= 8192 ? 2 : 1;
 }
 
@@ -236,13 +250,13 @@ constexpr int split_blocks(int bytes, int groups)
     return groups == 2 ? 2 : 3;
 }
 
-template <class W, int MT> struct split_shape {
+template <class W, int MT, bool ROOMY> struct split_shape {
     enum {
         STEP = 16 * MT + 4, /* keeps the lanes of a store in different banks */
         CHUNK = split_chunk(W::BYTES, MT),
         RUN = CHUNK * W::BYTES, /* bytes of a tile in a place */
         PLACE = MT * RUN,
-        PLACES = split_places(PLACE),
+        PLACES = split_places(W::BYTES, PLACE, ROOMY),
         MEET = 8 * STEP * 4,
         WARP = PLACES * PLACE > MEET ? PLACES *PLACE : MEET,
         BYTES = PARTS * WARP
@@ -263,7 +277,7 @@ template <class W, int MT>
 __device__ __forceinline__ void fetch_chunk(uint32_t to, const uint8_t *(&at)[MT], int left,
                                             int lane)
 {
-    typedef split_shape<W, MT> shape;
+    typedef split_shape<W, MT, ROOMY_HERE> shape;
 #pragma unroll
     for (int j = 0; j < MT; j++) {
         if (left >= shape::CHUNK)
@@ -318,7 +332,7 @@ template <class W, int MT, int NT>
 __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
     product_split(const __grid_constant__ ft_product p)
 {
-    typedef split_shape<W, MT> shape;
+    typedef split_shape<W, MT, ROOMY_HERE> shape;
     enum { STEP = shape::STEP, PLACES = shape::PLACES, CHUNK = shape::CHUNK, G = NT < 4 ? NT : 4 };
     extern __shared__ __align__(16) unsigned char smem[];
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
@@ -444,10 +458,11 @@ template <class W, int MT, int NT>
 static void split_launch(ft_cuda *c, const ft_product *p, dim3 grid)
 {
     static bool wide;
-    if (!wide) ft_cuda_shared(c, (const void *)product_split<W, MT, NT>, split_shape<W, MT>::BYTES);
+    const int bytes =
+        is_roomy(c->cc) ? split_shape<W, MT, true>::BYTES : split_shape<W, MT, false>::BYTES;
+    if (!wide) ft_cuda_shared(c, (const void *)product_split<W, MT, NT>, bytes);
     wide = true;
-    FT_LAUNCH_NEXT(c, (product_split<W, MT, NT>), grid, 32 * SPLIT_WARPS,
-                   (split_shape<W, MT>::BYTES), *p);
+    FT_LAUNCH_NEXT(c, (product_split<W, MT, NT>), grid, 32 * SPLIT_WARPS, bytes, *p);
 }
 
 /* The most tiles that are worth their registers and shared memory. */
@@ -480,7 +495,8 @@ static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens, int it
         (tokens == 16 ? each >= 16 : (units <= 8 && each >= 4) || (p->item && each >= 24)))
         return 4;
     const bool wide = W::BYTES > 2000; /* a block of these has enough to do with one */
-    return p->glu || (tokens == 16 && !wide) || each >= (units <= 32 ? 3u : 6u) ? 2 : 1;
+    return p->glu || (tokens == 16 && !wide && each >= 2) || each >= (units <= 32 ? 3u : 6u) ? 2
+                                                                                             : 1;
 }
 
 /* Sizes the grid and chooses the kernel: by rows without a list, by `tokens` of an item with one
@@ -489,7 +505,7 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
 {
     const bool large = tokens == ROWS_TOKENS;
     if constexpr (short_type(W::BYTES))
-        if (is_short(c, p, tokens, items)) return short_launch<W>(c, p, tokens, items);
+        if (is_short(c, p, W::BYTES, tokens, items)) return short_launch<W>(c, p, tokens, items);
     const int mt = large ? ROWS_TILES : split_tiles<W>(c, p, tokens, items);
     const int each = p->glu ? mt / 2 : mt; /* tiles of results */
     unsigned blocks = 0;

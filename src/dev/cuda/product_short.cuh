@@ -12,10 +12,16 @@
 
 enum { SHORT_WARPS = 8 };
 
-/* Types whose tiles have room in shared memory several blocks at a time. */
-constexpr bool short_type(int bytes)
+/* Shared memory of a block. */
+constexpr int short_bytes(int unit)
 {
-    return bytes > 0 && bytes <= 1100;
+    return SHORT_WARPS * PARTS * unit;
+}
+
+/* Types of which several blocks have room on a multiprocessor. */
+constexpr bool short_type(int unit)
+{
+    return unit > 0 && unit <= 1100;
 }
 
 template <class W, int NT>
@@ -87,17 +93,18 @@ __global__ void __launch_bounds__(32 * SHORT_WARPS, NT == 1 ? 4 : 2)
 }
 
 /* Whether a product is one of these, with so much to do that a warp for each tile is enough. */
-static inline bool is_short(const ft_cuda *c, const ft_product *p, int tokens, int items)
+static inline bool is_short(const ft_cuda *c, const ft_product *p, int unit, int tokens, int items)
 {
     const size_t tiles = ft_blocks((size_t)p->seg[0].w.n, TILE_N);
-    return p->item && !p->glu && p->seg[0].w.units <= PARTS && tokens <= 16 &&
+    return p->item && (size_t)short_bytes(unit) <= c->smem && !p->glu &&
+           p->seg[0].w.units <= PARTS && tokens <= 16 &&
            tiles * (size_t)items >= SHORT_WARPS * (size_t)c->sms;
 }
 
 template <class W> static void short_launch(ft_cuda *c, ft_product *p, int tokens, int items)
 {
     static bool wide;
-    const int bytes = SHORT_WARPS * PARTS * W::BYTES;
+    const int bytes = short_bytes(W::BYTES);
     if (!wide) {
         ft_cuda_shared(c, (const void *)product_short<W, 1>, bytes);
         ft_cuda_shared(c, (const void *)product_short<W, 2>, bytes);
