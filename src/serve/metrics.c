@@ -52,7 +52,6 @@ void ft_metrics_reply(ft_metrics *m, const ft_reply *r, double first_s)
     m->spec_rounds += (uint64_t)r->draft_rounds;
     for (int i = 0; i < 16; i++) m->spec_at[i] += (uint64_t)r->accepted_at[i];
     m->tokens_max = FT_MAX(m->tokens_max, r->prompt_tokens + r->reply_tokens);
-    if (r->reason == FT_REASON_CANCEL) m->cancelled++;
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -163,6 +162,8 @@ static void cache(const ft_llm_stats *c, ft_buf *out)
                   (unsigned long long)c->prompt_tokens);
     head(out, "foretoken:preemptions_total", "counter", "Replies put back to wait for pages.");
     ft_buf_printf(out, "foretoken:preemptions_total %llu\n", (unsigned long long)c->preempted);
+    head(out, "foretoken:cancelled_total", "counter", "Replies whose client left.");
+    ft_buf_printf(out, "foretoken:cancelled_total %llu\n", (unsigned long long)c->cancelled);
 }
 
 /* The engine counts these itself. */
@@ -198,8 +199,6 @@ void ft_metrics_write(ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
               &m->first_token);
     histogram(out, "foretoken:inter_token_seconds", "Between two tokens of a reply, its mean.",
               &m->between_tokens);
-    head(out, "foretoken:cancelled_total", "counter", "Replies whose client left.");
-    ft_buf_printf(out, "foretoken:cancelled_total %llu\n", (unsigned long long)m->cancelled);
     head(out, "foretoken:http_requests_total", "counter", "Requests answered.");
     for (int i = 0; i < m->n_request; i++)
         ft_buf_printf(out, "foretoken:http_requests_total{route=\"%s\",code=\"%d\"} %llu\n",

@@ -25,7 +25,6 @@ typedef struct ft_metrics {
     int n_request;
     uint64_t spec_rounds, spec_at[16];
     int tokens_max; /* of one sequence */
-    uint64_t cancelled;
     /* for the rates since the last time somebody asked */
     uint64_t last_prompt, last_reply;
     double last_prompt_s, last_reply_s;

@@ -183,7 +183,10 @@ static void gone(void **state)
     close(lane[4]);
     for (int i = 0; i < 4; i++) close(lane[i]);
     assert_true(busy_becomes(0));
-    client_reply r = get("/health");
+    client_reply r = get("/metrics"); /* of this server, whose other clients stayed */
+    assert_non_null(strstr(ft_buf_z(&r.body), "\nforetoken:cancelled_total 8\n"));
+    client_release(&r);
+    r = get("/health");
     assert_int_equal(r.status, 200);
     client_release(&r);
 }

@@ -90,8 +90,8 @@ typedef struct tile {
     float *m, *l, *o;         /* running softmax of a range: [n], [n], [n, vw] */
     float *M, *L, *O;         /* merged ranges */
     float *fold;              /* [n, BLOCK]: weights times a group's scales */
-    float *turned, *q_scale;  /* [max(kw, vw)], [n, groups]: queries for turbo keys ... */
-    int8_t *q8;               /* ... [n, kw] in planes */
+    float *turned, *q_scale;  /* [max(kw, vw)], and as bytes for turbo keys [n, groups] ... */
+    int8_t *q8;               /* ... [n, kw] in planes, or for q8_0 [n, 2, d / 32], [n, 2, d] */
 } tile;
 
 static int tile_q(int group)
@@ -103,7 +103,7 @@ static size_t tile_floats(int group, int kw, int vw)
 {
     const size_t n = (size_t)tile_q(group), k = (size_t)kw, v = (size_t)vw;
     const size_t softmax = 2 * n * BLOCK + NEAR_KEYS * k + BLOCK * v + 4 * n + 2 * n * v;
-    return softmax + FT_MAX(k, v) + n * (k / 64 + 1) + n * k / sizeof(float);
+    return softmax + FT_MAX(k, v) + n * (k / 16 + 1) + n * 2 * k / sizeof(float);
 }
 
 static void tile_place(tile *t, float *m)
@@ -121,7 +121,7 @@ static void tile_place(tile *t, float *m)
     t->L = t->M + n;
     t->turned = t->L + n;
     t->q_scale = t->turned + FT_MAX(k, v);
-    t->q8 = (int8_t *)(t->q_scale + n * (k / 64 + 1));
+    t->q8 = (int8_t *)(t->q_scale + n * (k / 16 + 1));
 }
 
 static int batch_row(const ft_part *p, const attend_args *a, int i)
@@ -195,6 +195,60 @@ static void turn_queries(const tile *t)
                            t->turned, query_at(t, i), ft_kv_turbo(kv->kt), kv->d);
 }
 
+/* Keys of q8_0 meet bytes where there is a kernel for that: a query is two of them, and what the
+ * first leaves over is the second, so that nothing of it is lost. */
+static bool splits(const ft_part *p, const ft_kv *kv)
+{
+    return kv->kt == FT_KV_Q8_0 && p->k->dot8[FT_Q8_0];
+}
+
+static void split_queries(const tile *t)
+{
+    const int d = t->kv->d, blocks = d / FT_BLOCK8;
+    for (int i = 0; i < t->n; i++) {
+        const float *x = query_at(t, i);
+        int8_t *q = t->q8 + 2 * (size_t)i * (size_t)d;
+        float *scale = t->q_scale + 2 * i * blocks;
+        for (int b = 0; b < blocks; b++, x += FT_BLOCK8, q += FT_BLOCK8) {
+            float top = 0;
+            for (int j = 0; j < FT_BLOCK8; j++) top = FT_MAX(top, fabsf(x[j]));
+            const float s = top / 127, by = top > 0 ? 127 / top : 0, more = 254 * by;
+            for (int j = 0; j < FT_BLOCK8; j++) {
+                const float whole = rintf(x[j] * by);
+                q[j] = (int8_t)whole;
+                q[d + j] = (int8_t)rintf(ft_fma(-whole, s, x[j]) * more);
+            }
+            scale[b] = s;
+            scale[blocks + b] = s / 254;
+        }
+    }
+}
+
+static void split_scores(const ft_part *p, const tile *t, const unsigned char *rows, int n)
+{
+    enum { PAIR = FT_COLS / 2 };
+    const size_t d = (size_t)t->kv->d, blocks = d / FT_BLOCK8;
+    for (int at = 0; at < t->n; at += PAIR) {
+        float *y[FT_COLS];
+        ft_col8 x[FT_COLS];
+        const int queries = FT_MIN(PAIR, t->n - at);
+        for (int i = 0; i < 2 * queries; i++) {
+            const size_t v = (size_t)(2 * at + i);
+            y[i] = (i % 2 ? t->fold : t->s) + v / 2 * BLOCK;
+            x[i] = (ft_col8){t->q8 + v * d, t->q_scale + v * blocks, NULL, NULL};
+        }
+        p->k->dot8[FT_Q8_0](y, rows, t->kv->k_row, n, (int)d, x, 2 * queries);
+        for (int i = 0; i < 2 * queries; i += 2)
+            for (int c = 0; c < n; c++) y[i][c] += y[i + 1][c];
+    }
+}
+
+static void prepare_queries(const ft_part *p, const tile *t)
+{
+    if (ft_kv_turned(t->kv->kt)) turn_queries(t);
+    if (splits(p, t->kv)) split_queries(t);
+}
+
 static void turbo_scores(const ft_part *p, const tile *t, const unsigned char *rows, int n)
 {
     const ft_kv *kv = t->kv;
@@ -237,6 +291,10 @@ static void scores(const ft_part *p, const tile *t, int from, int n)
     const unsigned char *rows = cells_at(p, t, from, false);
     if (ft_kv_turned(kv->kt)) {
         turbo_scores(p, t, rows, n);
+        return;
+    }
+    if (splits(p, kv)) {
+        split_scores(p, t, rows, n);
         return;
     }
     /* Widened once for many queries, as many as stay near: the sums are the same. Bytes are summed
@@ -460,6 +518,7 @@ static void whole_tile(const ft_part *p, tile *t)
     }
     if (t->a->kv.newest) {
         tile_walk(p, t, true);
+        prepare_queries(p, t);
         merge_ranges(p, t);
     }
     for (int i = 0; i < t->n; i++)
@@ -493,6 +552,7 @@ static void newest_of_tile(const ft_part *p, tile *t)
 {
     int r, end;
     tile_walk(p, t, true);
+    prepare_queries(p, t);
     for (int i = 0; i < t->n * NEWEST_RANGES; i++)
         partial_of(p, t, i / NEWEST_RANGES, t->a->ranges + i % NEWEST_RANGES)[0] = -INFINITY;
     for (tile_ranges(t, &r, &end); r < end; r++) {
@@ -515,12 +575,12 @@ static void attend_job(const ft_part *p, const void *args)
         tile_open(p, &t, i);
         for (t.head = 0; t.head < a->q.H; t.head += t.group) {
             t.g = t.head / group;
-            bool ready = !ft_kv_turned(a->kv.kt);
+            bool ready = false;
             tile_walk(p, &t, false);
             tile_place(&t, (float *)(void *)p->own);
             for (int r = 0; r < FT_MAX(1, a->ranges); r++) {
                 if (item++ % p->threads != p->thread) continue;
-                if (!ready) turn_queries(&t);
+                if (!ready) prepare_queries(p, &t);
                 ready = true;
                 if (a->ranges)
                     part_of_tile(p, &t, r);

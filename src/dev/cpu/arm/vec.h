@@ -7,7 +7,12 @@
 #include <arm_neon.h>
 
 #define INLINE static inline __attribute__((always_inline))
+/* All of a loop whose end is known, so that arrays become registers; each compiler has its word. */
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
 #define UNROLL _Pragma("GCC unroll 8")
+#endif
 
 /* What the nibbles of IQ4 types stand for. */
 static const int8_t iq4_steps[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
