@@ -102,7 +102,7 @@ typedef struct ft_llm_params {
     int ctx;          /* tokens of a conversation; 0: as trained, at most 8192 */
     int lanes;        /* conversations at a time */
     int64_t cells;    /* tokens of all of them together; 0: lanes * ctx */
-    int batch;        /* prompt tokens of a step */
+    int batch;        /* prompt tokens of a step; 0: 512, and 2048 on a card */
     int draft_max;    /* most drafts of a round; 0: no drafting */
     bool draft_fixed; /* always that many; else the governor chooses */
     /* Who drafts: "auto" (or NULL) for draft_model, or the model's head; "none"; or a list of

@@ -22,7 +22,6 @@ void ft_llm_defaults(ft_llm_params *p)
         .cache_v = "f16",
         .cache_tail = -1,
         .lanes = 1,
-        .batch = 512,
         .draft_max = 3,
         .draft_vocab = -1,
         .gpu_layers = -1,
@@ -173,12 +172,18 @@ static ft_status open_trace(ft_llm *m, const ft_llm_params *p, ft_err *err)
     return FT_OK;
 }
 
+/* A card wants many rows at a time: experts have few of them each. */
+static int batch_of(const ft_llm_params *p, const ft_dev *dev)
+{
+    return p->batch ? p->batch : dev->replays ? 2048 : 512;
+}
+
 ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_llm_params *p,
                                const ft_drafters *d, ft_err *err)
 {
     *e = (ft_engine_params){.lanes = p->lanes,
                             .cells = p->cells,
-                            .rows = p->batch,
+                            .rows = batch_of(p, m->dev),
                             .draft_max = d->kinds ? p->draft_max : 0,
                             .guess_max = d->kinds & FT_SPEC_NGRAMS ? FT_DRAFT_MAX : 0,
                             .no_head = !(d->kinds & (FT_SPEC_HEAD | FT_SPEC_MODEL)),
@@ -189,8 +194,8 @@ ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_
     if ((st = cache_types(e, p, err))) return st;
     if (p->lanes < 1 || p->lanes > 4096)
         return ft_fail(err, FT_EINVAL, "%d lanes, want 1 to 4096", p->lanes);
-    if (p->batch < FT_CHUNK_ROWS || p->batch > 8192)
-        return ft_fail(err, FT_EINVAL, "a batch of %d, want %d to 8192", p->batch, FT_CHUNK_ROWS);
+    if (e->rows < FT_CHUNK_ROWS || e->rows > 8192)
+        return ft_fail(err, FT_EINVAL, "a batch of %d, want %d to 8192", e->rows, FT_CHUNK_ROWS);
     if (p->draft_max < 0 || p->draft_max > FT_DRAFT_MAX)
         return ft_fail(err, FT_EINVAL, "%d drafts a round, want 0 to %d", p->draft_max,
                        FT_DRAFT_MAX);
@@ -305,7 +310,8 @@ ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int
     ft_status st = ft_llm_open_file(&m, path, dev, NULL, &p, err);
     for (int i = 0; i < n && !st; i++) {
         p.cache = type[i];
-        ft_engine_params e = {.lanes = 1, .ctx = ctx, .rows = p.batch, .draft_max = p.draft_max};
+        ft_engine_params e = {
+            .lanes = 1, .ctx = ctx, .rows = batch_of(&p, dev), .draft_max = p.draft_max};
         if ((st = cache_types(&e, &p, err))) break;
         double f16;
         out[i].token_bytes = ft_engine_token_bytes(m, &e, &f16);

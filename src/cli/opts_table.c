@@ -98,8 +98,8 @@ const ft_opt ft_opt_table[] = {
     /* models: what is loaded, and how */
     {"ctx-size", "-c", FT_OPT_INT, MODEL, NULL, "N", 0, 1 << 24, "LLAMA_ARG_CTX_SIZE",
      "tokens of a conversation; 0 = as trained, at most 8192; perplexity: 512"},
-    {"batch-size", "-b -ub --ubatch-size", FT_OPT_INT, MODEL, "512", "N", 64, 8192,
-     "LLAMA_ARG_BATCH", "prompt tokens of a step"},
+    {"batch-size", "-b -ub --ubatch-size", FT_OPT_INT, MODEL, "0", "N", 0, 8192, "LLAMA_ARG_BATCH",
+     "prompt tokens of a step, 64 or more; 0 = 512, and 2048 on a card"},
     {"cache-type-k", "-ctk", FT_OPT_TEXT, MODEL, "f16", "TYPE", 0, 0, "LLAMA_ARG_CACHE_TYPE_K",
      "encoding of cached keys: f32, f16, bf16, q8_0, q4_0, turbo2, turbo3, turbo4 or "
      "turbo4-legacy"},
