@@ -183,7 +183,7 @@ ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_
 {
     *e = (ft_engine_params){.lanes = p->lanes,
                             .cells = p->cells,
-                            .rows = batch_of(p, m->dev),
+                            .rows = p->batch,
                             .draft_max = d->kinds ? p->draft_max : 0,
                             .guess_max = d->kinds & FT_SPEC_NGRAMS ? FT_DRAFT_MAX : 0,
                             .no_head = !(d->kinds & (FT_SPEC_HEAD | FT_SPEC_MODEL)),
@@ -275,12 +275,12 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_drafters *d,
     m->draft_max = i->drafts ? e->draft_max : 0;
 }
 
-static ft_status load(ft_llm *m, const ft_llm_params *p, ft_drafters *d, ft_engine_params *e,
-                      ft_err *err)
+static ft_status load(ft_llm *m, ft_llm_params *p, ft_drafters *d, ft_engine_params *e, ft_err *err)
 {
     ft_status st;
     if ((st = ft_drafters_of(d, p, err))) return st;
     if ((st = ft_dev_open(&m->dev, p->device, p->threads, err))) return st;
+    p->batch = batch_of(p, m->dev);
     if ((st = ft_llm_place(m, p, d, err))) return st;
     if ((st = ft_llm_open_file(&m->model, m->path, m->dev, NULL, p, err))) return st;
     if ((st = ft_llm_open_drafter(m, p, d, err))) return st;
@@ -340,7 +340,8 @@ ft_status ft_llm_open(ft_llm **out, const ft_llm_params *p, ft_err *err)
     m->path = ft_strdup(path);
     ft_engine_params e;
     ft_drafters d;
-    const ft_status st = load(m, p, &d, &e, err);
+    ft_llm_params q = *p;
+    const ft_status st = load(m, &q, &d, &e, err);
     if (st) {
         ft_llm_close(m);
         return st;
