@@ -193,6 +193,7 @@ static bool could_pay(const choice *o, int max)
 static int park(ft_governor *g, const choice *o, int max, double loss)
 {
     g->k = g->drafting = 0;
+    g->was_parked = true;
     if (++g->parked < g->next_try) return 0;
     if (o->c->steps % FT_GOV_AGAIN && !could_pay(o, max)) return 0;
     if (o->c->behind * rate(o, 0) > 0.01) return 0;
@@ -202,16 +203,16 @@ static int park(ft_governor *g, const choice *o, int max, double loss)
     return 1;
 }
 
-/* Drafts pay: best of them, but now and then none, to time that again: soon after the first,
- * because a few slow rounds without drafts may have been why they seemed to pay. */
+/* Drafts pay: best of them, but now and then none, to time that again: soon after the first of a
+ * reply that did without, because a few slow rounds may have been why drafts seemed to pay. */
 static int go_on(ft_governor *g, int best)
 {
     g->parked = g->failed = 0;
     g->next_try = FT_GOV_PROBE;
     g->k = best;
     const int n = ++g->drafting;
-    const bool plain = n < FT_GOV_PLAIN ? n > 1 && !(n & (n - 1)) : n % FT_GOV_PLAIN == 0;
-    return plain ? 0 : best;
+    const bool soon = g->was_parked && n < FT_GOV_PLAIN && n > 1 && !(n & (n - 1));
+    return soon || n % FT_GOV_PLAIN == 0 ? 0 : best;
 }
 
 /* Now and then one more or one less than the best, to time those again too. */

@@ -63,6 +63,7 @@ typedef struct ft_governor {
     int rounds;
     int parked, next_try; /* rounds without drafts, and at how many of them to try */
     int drafting;         /* rounds with drafts since the last without */
+    bool was_parked;      /* it did without at some time */
     int learning;         /* rounds that were chosen to learn what they cost */
     int failed;           /* tries in a row that did not lead to drafts */
     bool guess;           /* the drafts cost nothing to make */
