@@ -458,8 +458,8 @@ template <class W, int MT, int NT>
 static void split_launch(ft_cuda *c, const ft_product *p, dim3 grid)
 {
     static bool wide;
-    const int bytes =
-        is_roomy(c->cc) ? split_shape<W, MT, true>::BYTES : split_shape<W, MT, false>::BYTES;
+    const int bytes = is_roomy(c->cc) ? (int)split_shape<W, MT, true>::BYTES
+                                      : (int)split_shape<W, MT, false>::BYTES;
     if (!wide) ft_cuda_shared(c, (const void *)product_split<W, MT, NT>, bytes);
     wide = true;
     FT_LAUNCH_NEXT(c, (product_split<W, MT, NT>), grid, 32 * SPLIT_WARPS, bytes, *p);
