@@ -101,13 +101,17 @@ static bool ends_known(const ft_gov_times *t, int max, int lanes)
     return known(t, lanes) && timed(t, most - most / 8, INT16_MAX);
 }
 
-/* Steps with about this past; or with a past a class away, before these are known. */
+/* Steps with about this past; or with a past a class away, before these are known. With many
+ * replies, where it is dear to learn what steps cost, with the nearest past that is known. */
 static const ft_gov_times *steps_of(const ft_gov_costs *c, int max, int lanes)
 {
-    for (int d = 0; d < 3; d++) {
-        const int p = c->past + (d == 2) - (d == 1);
-        if (p >= 0 && p < FT_GOV_PASTS && ends_known(c->trunk[p], max, lanes)) return c->trunk[p];
-    }
+    const int far = lanes > FT_GOV_MANY ? FT_GOV_PASTS : 2;
+    for (int d = 0; d < far; d++)
+        for (int side = -1; side <= 1; side += 2) {
+            const int p = c->past + side * d;
+            if (p >= 0 && p < FT_GOV_PASTS && ends_known(c->trunk[p], max, lanes))
+                return c->trunk[p];
+        }
     return c->trunk[c->past];
 }
 
