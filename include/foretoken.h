@@ -84,7 +84,7 @@ typedef struct ft_llm_params {
     const char
         *draft_model;    /* a Gemma assistant, a Qwen draft head or a smaller model; NULL: none */
     const char *device;  /* "auto": a CUDA card if there is one, else the processor; "cpu", "cuda",
-                            or  "ref" for the plain one */
+                          * or "ref" for the plain one */
     const char *cache_k; /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0, turbo2, turbo3,
                           * turbo4, turbo4-legacy */
     const char *cache_v; /* and of values */
@@ -387,10 +387,10 @@ typedef struct ft_tool_rules {
     const char *answer_schema; /* JSON of this schema may come instead; NULL: calls alone */
 } ft_tool_rules;
 
-/* A grammar for calls of the tools (a JSON array), in the model's own syntax. *gbnf is yours:
- * free(). *trigger: the text that a call begins with, for ft_request.grammar_trigger. */
 /* Whether texts can be held to a schema's "format" with such bounds on their length. */
 bool ft_schema_holds_format(const char *format, int64_t min, int64_t max);
+/* A grammar for calls of the tools (a JSON array), in the model's own syntax. *gbnf is yours:
+ * free(). *trigger: the text that a call begins with, for ft_request.grammar_trigger. */
 ft_status ft_llm_tool_grammar(const ft_llm *m, const char *tools, const ft_tool_rules *rules,
                               char **gbnf, const char **trigger, ft_err *err);
 

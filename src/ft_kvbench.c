@@ -149,9 +149,7 @@ static ft_status open_trial(bench *b, int i, int ctx, ft_err *err)
         return ft_fail(err, FT_EINVAL,
                        "cache \"%s\", want quality, balanced, compact, or one or two (K/V) of %s",
                        b->p->type[i - 1], ft_kv_type_names());
-    if (i)
-        t->e.kv_tail =
-            b->p->tail < 0 ? ft_kv_pair_tail(ft_str_of(b->p->type[i - 1])) : b->p->tail > 0;
+    if (i) t->e.kv_tail = ft_kv_tail_wanted(b->p->tail, b->p->type[i - 1]);
     if (i && !b->p->exact && ft_kv_pair_measured(ft_str_of(b->p->type[i - 1]))) {
         const ft_status st =
             b->gauge ? FT_OK : ft_llm_gauge(&b->gauge, b->m, t->e.kt, b->p->ctx, err);

@@ -138,8 +138,7 @@ static ft_status open_chat(ft_llm *m, const ft_llm_params *p, ft_err *err)
 static ft_status cache_types(ft_engine_params *e, const ft_llm_params *p, ft_err *err)
 {
     e->kv_exact = p->cache_exact;
-    e->kv_tail =
-        p->cache_tail < 0 ? p->cache && ft_kv_pair_tail(ft_str_of(p->cache)) : p->cache_tail > 0;
+    e->kv_tail = ft_kv_tail_wanted(p->cache_tail, p->cache);
     if (p->cache) {
         if (ft_kv_pair_find(ft_str_of(p->cache), &e->kt, &e->vt)) return FT_OK;
         return ft_fail(err, FT_EINVAL,

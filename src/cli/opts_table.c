@@ -453,8 +453,7 @@ const ft_opt ft_opt_table[] = {
      "sequences that decode together; their tokens count in all"},
     {"sim-accept", NULL, FT_OPT_TEXT, FT_CMD_BENCH, NULL, "P[,P2,P3]", 0, 0, NULL,
      "what drafting would earn if draft i were agreed to with probability Pi after those before "
-     "it: "
-     "the model's work is real, its say is not; for files whose weights mean nothing"},
+     "it: the model's work is real, its say is not; for files whose weights mean nothing"},
     {"repetitions", "-r", FT_OPT_INT, FT_CMD_BENCH, "5", "N", 1, 10000, NULL,
      "how often each is timed; with --spec: 1 unless given"},
     {"rows", NULL, FT_OPT_INT, FT_CMD_BENCH, "1", "N", 1, 16, NULL,

@@ -37,29 +37,29 @@ static void log_line(void *user, ft_log_level level, const char *line)
 
 static ft_status refuse(const ft_opts *o, ft_err *err)
 {
-    if (ft_opts_flag(o, "context-shift"))
-        return ft_fail(err, FT_EUNSUPPORTED,
-                       "--context-shift is not supported: a reply ends when "
-                       "the context is full; want a larger --ctx-size");
-    if (ft_opts_set(o, "mmproj"))
-        return ft_fail(err, FT_EUNSUPPORTED,
-                       "--mmproj and the like are not supported: models read text alone");
-    if (ft_opts_set(o, "override-kv"))
-        return ft_fail(err, FT_EUNSUPPORTED,
-                       "--override-kv, --rope-scaling, --yarn-orig-ctx and the like are not "
-                       "supported: what the model file says holds");
-    if (ft_opts_set(o, "pooling"))
-        return ft_fail(err, FT_EUNSUPPORTED,
-                       "--pooling is not supported: embeddings are the mean over the text");
-    if (ft_opts_set(o, "log-file"))
-        return ft_fail(err, FT_EUNSUPPORTED,
-                       "--log-file is not supported: the log goes to stderr, want 2>FILE");
-    if (ft_opts_flag(o, "rerank"))
-        return ft_fail(err, FT_EUNSUPPORTED,
-                       "--rerank is not supported: no model that ranks documents is known here");
-    if (ft_opts_set(o, "lora"))
-        return ft_fail(err, FT_EUNSUPPORTED,
-                       "--lora and the like are not supported: there are no adapters");
+    static const struct {
+        const char *option, *why;
+        bool flag;
+    } refused[] = {
+        {"context-shift",
+         "--context-shift is not supported: a reply ends when the context is full; want a larger "
+         "--ctx-size",
+         true},
+        {"mmproj", "--mmproj and the like are not supported: models read text alone", false},
+        {"override-kv",
+         "--override-kv, --rope-scaling, --yarn-orig-ctx and the like are not supported: what the "
+         "model file says holds",
+         false},
+        {"pooling", "--pooling is not supported: embeddings are the mean over the text", false},
+        {"log-file", "--log-file is not supported: the log goes to stderr, want 2>FILE", false},
+        {"rerank", "--rerank is not supported: no model that ranks documents is known here", true},
+        {"lora", "--lora and the like are not supported: there are no adapters", false},
+    };
+    for (size_t i = 0; i < FT_COUNT(refused); i++) {
+        const char *name = refused[i].option;
+        if (refused[i].flag ? ft_opts_flag(o, name) : ft_opts_set(o, name))
+            return ft_fail(err, FT_EUNSUPPORTED, "%s", refused[i].why);
+    }
     return FT_OK;
 }
 

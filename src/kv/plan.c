@@ -63,9 +63,11 @@ bool ft_kv_pair_measured(ft_str name)
     return ft_str_is(name, "compact");
 }
 
-bool ft_kv_pair_tail(ft_str name)
+bool ft_kv_tail_wanted(int wish, const char *name)
 {
-    return ft_str_is(name, "quality") || ft_str_is(name, "balanced");
+    if (wish >= 0) return wish;
+    const ft_str pair = ft_str_of(name ? name : "");
+    return ft_str_is(pair, "quality") || ft_str_is(pair, "balanced");
 }
 
 bool ft_kv_pair_find(ft_str name, ft_kv_type *kt, ft_kv_type *vt)

@@ -44,8 +44,9 @@ ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l);
 bool ft_kv_pair_find(ft_str name, ft_kv_type *kt, ft_kv_type *vt);
 /* A preset that wants the keys measured first: compact. */
 bool ft_kv_pair_measured(ft_str name);
-/* One that keeps the newest cells apart: quality, balanced. */
-bool ft_kv_pair_tail(ft_str name);
+/* Whether the newest cells are kept apart: 1 yes, 0 no, < 0: with the presets quality and balanced.
+ * name: NULL where no pair was named. */
+bool ft_kv_tail_wanted(int wish, const char *name);
 
 /* Bytes of the trunk's cache for one token that every layer sees; *f16: if all were f16. */
 double ft_kv_token_bytes(const ft_cache_params *p, double *f16);

@@ -124,8 +124,10 @@ static void newest_cells(void **state)
     p.tail = true;
     p.exact = true;
     assert_true(ft_cache_bytes(&p) == without);
-    assert_true(ft_kv_pair_tail(FT_STR("quality")) && ft_kv_pair_tail(FT_STR("balanced")));
-    assert_false(ft_kv_pair_tail(FT_STR("compact")) || ft_kv_pair_tail(FT_STR("turbo3")));
+    assert_true(ft_kv_tail_wanted(-1, "quality") && ft_kv_tail_wanted(-1, "balanced"));
+    assert_false(ft_kv_tail_wanted(-1, "compact") || ft_kv_tail_wanted(-1, "turbo3"));
+    assert_true(ft_kv_tail_wanted(1, NULL) && !ft_kv_tail_wanted(0, "quality"));
+    assert_false(ft_kv_tail_wanted(-1, NULL));
 }
 
 static void boundaries_of_turbo2(void **state)
