@@ -6,6 +6,7 @@
 #ifndef FT_DEV_BATCH_H
 #define FT_DEV_BATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -39,6 +40,7 @@ typedef struct ft_batch {
     const ft_span *span;    /* [S] */
     const int32_t *page[2]; /* page tables of both spaces: page[space][slot * pages_per_seq + i] */
     int32_t pages_per_seq, slots;
+    bool loose; /* how its rows lie in spans is not worth a shape of its own (dev/shape.h) */
 } ft_batch;
 
 /* Ids of the last argmax as tokens of this step; its host has not seen them. One that is none is

@@ -2,6 +2,7 @@
 #ifndef FT_ENGINE_LANE_H
 #define FT_ENGINE_LANE_H
 
+#include "base/mem.h"
 #include "engine/engine.h"
 #include "engine/governor.h"
 #include "kv/prefix.h"
@@ -95,7 +96,23 @@ static inline int lane_index(const ft_lane *l)
     return (int)(l - l->e->lane);
 }
 
+/* The most drafts that a round can bring. */
+static inline int ft_most_drafts(const ft_engine_params *p)
+{
+    return p->draft_max > 0 ? FT_MAX(p->draft_max, p->guess_max) : 0;
+}
+
 void ft_lane_end(ft_lane *l, ft_finish why);
+
+/* engine/warm.c: which steps a device keeps before the first reply, and how many they are: trunk
+ * passes and draft passes. */
+typedef struct ft_warm_plan {
+    int lanes, ctx;
+    int window, draft_window; /* rows of a reply in a trunk pass, in a draft pass; 0: none */
+    bool loose;               /* how rows lie in spans makes no difference to draft passes */
+} ft_warm_plan;
+ft_warm_plan ft_warm_plan_of(const ft_engine_params *p, ft_drafter kind);
+void ft_warm_count(const ft_warm_plan *p, int *trunk, int *draft);
 
 /* engine/trace.c */
 void ft_trace_draft(const ft_lane *l, double seconds);

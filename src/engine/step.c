@@ -1,6 +1,7 @@
 #include "engine/step.h"
 
 #include "base/mem.h"
+#include "dev/shape.h"
 #include "engine/sample.h"
 
 #include <math.h>
@@ -224,17 +225,29 @@ int ft_hidden_draft(const ft_runner *r, int out)
 
 /* ---- passes ---- */
 
-static ft_step begin(ft_runner *r, int width)
+/* Where steps are kept under their shapes, out rows are rounded up: the last one comes again. */
+static int padded_out(ft_runner *r)
+{
+    ft_rowset *w = &r->rows;
+    if (!r->dev->replays || !w->n_out) return w->n_out;
+    const int n = FT_MIN(ft_shape_out(w->n_out, w->T), r->p.out);
+    for (int i = w->n_out; i < n; i++) w->out_row[i] = w->out_row[w->n_out - 1];
+    return n;
+}
+
+/* draft: only out rows look at more than themselves. */
+static ft_step begin(ft_runner *r, int width, bool draft)
 {
     const ft_rowset *w = &r->rows;
     r->width = width;
     assert(w->T > 0 && w->T <= r->p.rows && w->n_out <= r->p.out);
+    const int n_out = padded_out(r);
     int past = 0;
     for (int t = 0; t < w->T; t++) past = FT_MAX(past, w->end[t]);
     r->batch = (ft_batch){
         .T = w->T,
         .S = w->S,
-        .n_out = w->n_out,
+        .n_out = n_out,
         .max_past = past,
         .token = w->token,
         .drawn = r->best,
@@ -250,18 +263,19 @@ static ft_step begin(ft_runner *r, int width)
                  ft_cache_pages(r->p.cache, FT_SPACE_WINDOW)},
         .pages_per_seq = ft_cache_pages_per_seq(r->p.cache),
         .slots = r->p.slots,
+        .loose = draft,
     };
     r->dev->record(r->dev, &r->batch);
     return (ft_step){
         .dev = r->dev,
         .b = &r->batch,
         .T = w->T,
-        .n_out = w->n_out,
+        .n_out = n_out,
         .arena = r->arena,
         .arena_cap = r->arena_cap,
         .kv = ft_cache_kv(r->p.cache),
         .delta = ft_cache_delta(r->p.cache),
-        .logits = ft_mat_at(r->logits, w->n_out, width),
+        .logits = ft_mat_at(r->logits, n_out, width),
         .probe = r->probe,
         .probe_user = r->probe_user,
         .meter = r->meter,
@@ -336,7 +350,7 @@ void ft_runner_want_top(ft_runner *r, bool want)
 
 ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
 {
-    ft_step s = begin(r, r->p.model->V);
+    ft_step s = begin(r, r->p.model->V, false);
     r->chain = 0;
     if (r->meter) ft_meter_begin(r->meter, s.T);
     s.hidden = hidden_part(r, 0, s.T);
@@ -355,7 +369,7 @@ bool ft_runner_chains(const ft_runner *r)
 ft_status ft_runner_draft(ft_runner *r, bool more, ft_err *err)
 {
     const ft_model *m = r->p.drafter;
-    ft_step s = begin(r, m->n_draft_ids ? m->n_draft_ids : m->V);
+    ft_step s = begin(r, m->n_draft_ids ? m->n_draft_ids : m->V, true);
     if (!r->chaining) r->chain = 0;
     r->chaining = more;
     if (r->meter) ft_meter_begin(r->meter, 0); /* the trunk's steps are what is timed */

@@ -19,10 +19,10 @@ typedef struct attend_args {
     float scale; /* times log2(e) */
     int window, first, space;
     bool out;
-    int group;   /* query heads of a key head */
-    int rows;    /* rows of a tile */
-    int ranges;  /* partial results of a row and head; 0: a block walks all of its rows' ranges */
-    float *part; /* [row][head][ranges]: m, l, then the sum */
+    int group;              /* query heads of a key head */
+    int rows;               /* rows of a tile */
+    const int32_t *part_of; /* [batch row]: its first partial result */
+    float *part;            /* [partial result][head]: m, l, then the sum */
 } attend_args;
 
 /* attend_walk.cu: on tensor cores. false: no kernel for this shape and device. */
@@ -43,6 +43,12 @@ __device__ __forceinline__ void seen(const attend_args &a, int row, int *lo, int
     if (from < a.first) from = a.first;
     *lo = from;
     *hi = max(end, from);
+}
+
+/* Partial result k of a row and head. */
+__device__ __forceinline__ float *part_at(const attend_args &a, int i, int h, int k)
+{
+    return a.part + ((size_t)(a.part_of[batch_row(a, i)] + k) * a.q.H + h) * (a.q.d + 2);
 }
 
 /* Adds the softmax (m, l) of later cells to (M, L); the sums follow with the two factors. */

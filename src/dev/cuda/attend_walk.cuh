@@ -253,26 +253,82 @@ typedef struct tile {
     int lo, hi; /* cells that any of them sees */
 } tile;
 
+__device__ __forceinline__ void tile_of(const attend_args &a, int row, int rows, int span, tile *t)
+{
+    const ft_span *of = &a.b.span[span];
+    t->row = row;
+    t->rows = rows;
+    t->slot = of->slot;
+    t->past = of->past;
+}
+
 /* Tile number i: a piece of a span, or one of the out rows. Every warp finds it by itself. */
 __device__ __forceinline__ bool find_tile(const attend_args &a, int i, tile *t)
 {
     if (a.out) {
-        t->row = i;
-        t->rows = 1;
         if (i >= a.q.T) return false;
-        const ft_span *of = &a.b.span[a.b.span_of[a.b.out_row[i]]];
-        t->slot = of->slot;
-        t->past = of->past;
+        tile_of(a, i, 1, a.b.span_of[a.b.out_row[i]], t);
         return true;
     }
     int span, from;
     if (!span_piece(a.b, i, a.rows, &span, &from)) return false;
-    const ft_span *sp = &a.b.span[span];
-    t->row = sp->row + from;
-    t->rows = min(a.rows, sp->n - from);
-    t->slot = sp->slot;
-    t->past = sp->past;
+    const ft_span &sp = a.b.span[span];
+    tile_of(a, sp.row + from, min(a.rows, sp.n - from), span, t);
     return true;
+}
+
+/* The first range that rows [row, row + n) of q see, and how many there are up to the last: ends do
+ * not fall within a span. Rows that see nothing have one as well. */
+__device__ __forceinline__ int ranges_of(const attend_args &a, int row, int n, int *first)
+{
+    int lo, hi, later;
+    seen(a, batch_row(a, row + n - 1), &later, &hi);
+    seen(a, batch_row(a, row), &lo, &later);
+    *first = lo / FT_RANGE;
+    return hi > lo ? (hi - 1) / FT_RANGE - *first + 1 : 1;
+}
+
+/* Range number i of all tiles in order: its tile, and which range of cells it is. One lane counts
+ * those of a span (or of an out row). */
+__device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t, int *range)
+{
+    const int lane = threadIdx.x & 31, spans = a.out ? a.q.T : a.b.S;
+    for (int from = 0; from < spans; from += 32) {
+        const int own = from + lane;
+        const bool there = own < spans;
+        const int row = a.out || !there ? own : a.b.span[own].row;
+        const int n = a.out || !there ? there : a.b.span[own].n;
+        int sum = 0, first;
+        for (int r = 0; r < n; r += a.rows)
+            sum += ranges_of(a, row + r, min(a.rows, n - r), &first);
+        int upto = sum;
+#pragma unroll
+        for (int o = 1; o < 32; o *= 2) {
+            const int before = __shfl_up_sync(0xffffffffu, upto, o);
+            if (lane >= o) upto += before;
+        }
+        const unsigned beyond = __ballot_sync(0xffffffffu, i < upto);
+        if (!beyond) {
+            i -= __shfl_sync(0xffffffffu, upto, 31);
+            continue;
+        }
+        const int at = __ffs(beyond) - 1;
+        i -= __shfl_sync(0xffffffffu, upto - sum, at);
+        const int start = __shfl_sync(0xffffffffu, row, at);
+        const int rows = __shfl_sync(0xffffffffu, n, at);
+        for (int r = 0;; r += a.rows) {
+            const int some = min(a.rows, rows - r), k = ranges_of(a, start + r, some, &first);
+            if (i >= k) {
+                i -= k;
+                continue;
+            }
+            const int span = a.out ? a.b.span_of[a.b.out_row[start]] : from + at;
+            tile_of(a, start + r, some, span, t);
+            *range = first + i;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* What each query vector of the tile sees, into shared memory; nothing where there is no vector. */
@@ -466,7 +522,7 @@ __device__ __forceinline__ void put_range(const attend_args &a, const tile &t, c
     const int first = lo / FT_RANGE, last = (hi - 1) / FT_RANGE;
     float *to = mat_head(a.o, row, h);
     if (lo >= hi) {
-        if (!blockIdx.y) put_sums(to, r, j, wn, 0.0f);
+        put_sums(to, r, j, wn, 0.0f); /* any of the tile's blocks may say so */
         return;
     }
     if (t.lo >= hi || t.hi <= lo) return;
@@ -474,8 +530,7 @@ __device__ __forceinline__ void put_range(const attend_args &a, const tile &t, c
         put_sums(to, r, j, wn, inverse_of(r.l[2 * j]));
         return;
     }
-    const size_t at = ((size_t)row * a.q.H + h) * a.ranges + t.lo / FT_RANGE - first;
-    float *part = a.part + at * (D + 2);
+    float *part = part_at(a, row, h, t.lo / FT_RANGE - first);
     if (!wn && threadIdx.x % 4 == 0) {
         part[0] = r.m[j];
         part[1] = r.l[2 * j];
@@ -483,46 +538,26 @@ __device__ __forceinline__ void put_range(const attend_args &a, const tile &t, c
     put_sums(part + 2, r, j, wn, 1.0f);
 }
 
+/* The cells [t.lo, t.hi) for a tile. *waited: the kernels before this one are done. */
 template <int D, int WM, bool LOOP>
-static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
-    attend_walk_kernel(const attend_args a, const layout at)
+__device__ __forceinline__ void walk_tile(const attend_args &a, const layout &at, unsigned char *sm,
+                                          const tile &t, int g, bool *waited)
 {
     enum { WN = 8 / WM, NT = 8 / WN, NO = D / 8 / WN, M = 16 * WM, RING = ring_of<D>() };
-    extern __shared__ uint4 attend_walk_shared[];
-    unsigned char *const sm = (unsigned char *)attend_walk_shared;
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, wn = warp % WN, m = warp / WN * 16;
-    const int g = blockIdx.x % a.k.G;
-    uint16_t *table = (uint16_t *)(sm + at.table);
-    int *seen_by = (int *)(sm + at.rows);
-    tile t;
-    if (!find_tile(a, blockIdx.x / a.k.G, &t)) {
-        after_last();
-        return;
-    }
-    tile_ranges(a, &t, seen_by, M);
-    if (!LOOP) { /* one range of the tile's */
-        const int first = t.lo / FT_RANGE + blockIdx.y;
-        if (blockIdx.y && first * FT_RANGE >= t.hi) {
-            after_last();
-            return;
-        }
-        t.lo = max(t.lo, first * FT_RANGE);
-        t.hi = min(t.hi, (first + 1) * FT_RANGE);
-    }
+    const uint16_t *table = (const uint16_t *)(sm + at.table);
+    const int *seen_by = (const int *)(sm + at.rows);
     const walk w = {&a,       sm + at.ring,
                     at.place, a.b.page[a.space] + (size_t)t.slot * a.b.pages_per_seq + t.lo / PAGE,
                     g,        t.lo < t.hi ? (t.hi - 1) / PAGE - t.lo / PAGE + 1 : 0};
     /* an earlier step's page need not wait for the kernels before this one, which made the queries
      */
-    const bool old = (t.lo / PAGE + 1) * PAGE <= t.past;
-    if (!old) after_last();
+    const bool wait = !*waited, old = (t.lo / PAGE + 1) * PAGE <= t.past;
+    *waited = true;
+    if (wait && !old) after_last();
     issue<D>(w, 0);
     issue<D>(w, 1);
-    if (old) after_last();
-    if (threadIdx.x < 32) {
-        const kv_side &s = threadIdx.x < 16 ? a.k : a.v;
-        table[threadIdx.x] = __half_as_ushort(__float2half_rn(s.f.value[threadIdx.x % 16]));
-    }
+    if (wait && old) after_last();
     load_queries<D>(a, t, g, sm + at.q, M);
     int lo[2], hi[2];
 #pragma unroll
@@ -578,6 +613,37 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
         else
             put_range<D>(a, t, r, row, h, j, wn, lo[j], hi[j]);
     }
+}
+
+/* LOOP: a block for each tile and key head. Otherwise ranges of tiles are shared out among as many
+ * blocks as the card holds, however many there are: the launch does not depend on the pasts. */
+template <int D, int WM, bool LOOP>
+static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
+    attend_walk_kernel(const attend_args a, const layout at)
+{
+    extern __shared__ uint4 attend_walk_shared[];
+    unsigned char *const sm = (unsigned char *)attend_walk_shared;
+    const int G = a.k.G;
+    bool waited = false;
+    if (threadIdx.x < 32) {
+        const kv_side &s = threadIdx.x < 16 ? a.k : a.v;
+        ((uint16_t *)(sm + at.table))[threadIdx.x] =
+            __half_as_ushort(__float2half_rn(s.f.value[threadIdx.x % 16]));
+    }
+    for (int i = blockIdx.x;; i += gridDim.x) {
+        tile t;
+        int range = 0;
+        if (!(LOOP ? find_tile(a, i / G, &t) : find_range(a, i / G, &t, &range))) break;
+        tile_ranges(a, &t, (int *)(sm + at.rows), 16 * WM);
+        if (!LOOP) {
+            t.lo = max(t.lo, range * FT_RANGE);
+            t.hi = min(t.hi, (range + 1) * FT_RANGE);
+        }
+        walk_tile<D, WM, LOOP>(a, at, sm, t, i % G, &waited);
+        if (LOOP) return;
+        __syncthreads(); /* all are done with what the next one overwrites */
+    }
+    if (!waited) after_last();
 }
 
 typedef void walk_kernel(const attend_args, const layout);
