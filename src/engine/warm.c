@@ -40,7 +40,7 @@ static ft_status out_rows(const ft_warm_plan *p, step s, visit_fn *visit, void *
     const int most = FT_MIN(p->lanes, s.T);
     ft_status st = FT_OK;
     s.out = 0;
-    if (s.T % (FT_RING_ROWS / 2) == 0) st = visit(user, &s, err);
+    if (s.T >= FT_RING_ROWS / 2) st = visit(user, &s, err);
     for (int out = 1; s.out < most && !st; out *= 2) {
         s.out = FT_MIN(out, most);
         st = visit(user, &s, err);
