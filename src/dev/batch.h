@@ -32,7 +32,8 @@ typedef struct ft_batch {
     const int32_t *drawn;   /* on the device: ids that a step before this one left; or NULL */
     const int32_t *pos[3];  /* [T] each: time, height, width; equal for text */
     const int32_t *cell;    /* [T] where a row's keys and values go */
-    const int32_t *end;     /* [T] the row sees cells below this */
+    const int32_t *end;     /* [T] the row sees cells below this; in a span the same, or one more
+                               with each row */
     const int32_t *span_of; /* [T] index into span */
     const int32_t *out_row; /* [n_out] */
     const int32_t *src_row; /* [T] row of another buffer that a gather takes */

@@ -20,7 +20,7 @@ typedef struct ft_shape {
     int T, n_out;
     int S;    /* spans: as many as rows, those beyond the batch's own being empty, or its own */
     int rows; /* of the longest span, rounded up */
-    int past; /* FT_SHAPE_NEAR, or any */
+    int past; /* FT_SHAPE_NEAR, or any: to few rows it is worth a shape of its own */
 } ft_shape;
 
 static inline int ft_longest_span(const ft_batch *b)
@@ -50,7 +50,8 @@ static inline ft_shape ft_shape_of(const ft_batch *b)
     const int longest = ft_longest_span(b);
     ft_shape s = {b->T, b->n_out, b->S, longest, b->max_past};
     if (b->T > FT_SHAPE_ROWS) return s;
-    s.past = b->max_past <= FT_SHAPE_NEAR ? FT_SHAPE_NEAR : INT_MAX;
+    const bool near = b->T <= FT_DECODE_ROWS && b->max_past <= FT_SHAPE_NEAR;
+    s.past = near ? (int)FT_SHAPE_NEAR : INT_MAX;
     if (longest > FT_DECODE_ROWS) return s; /* a prompt: it does not come again */
     s.S = b->T;
     s.rows = ft_shape_rows(b->loose ? (int)FT_DECODE_ROWS : longest, b->T);

@@ -39,6 +39,7 @@ static ft_status out_rows(const ft_warm_plan *p, step s, visit_fn *visit, void *
 {
     const int most = FT_MIN(p->lanes, s.T);
     ft_status st = FT_OK;
+    if (p->draft_window == 1) return visit(user, &s, err); /* a lane's only row is wanted */
     s.out = 0;
     if (s.T >= FT_RING_ROWS / 2) st = visit(user, &s, err);
     for (int out = 1; s.out < most && !st; out *= 2) {
@@ -56,9 +57,10 @@ static ft_status steps_of(const ft_warm_plan *p, bool draft, int T, visit_fn *vi
     ft_status st = FT_OK;
     for (int up = draft && p->loose ? (int)FT_DECODE_ROWS : 2; !st && window; up *= 2) {
         step s = {.T = T, .longest = FT_MIN(up, window), .out = T, .draft = draft};
-        for (int far = 0; far <= (p->ctx > FT_SHAPE_NEAR) && !st; far++) {
+        for (int far = 0; far < 2 && !st; far++) {
             s.far = far;
-            if (s.longest * p->lanes < T) continue;
+            const bool few = T <= FT_DECODE_ROWS;
+            if (s.longest * p->lanes < T || (far ? few && p->ctx <= FT_SHAPE_NEAR : !few)) continue;
             st = draft ? out_rows(p, s, visit, user, err) : visit(user, &s, err);
         }
         if (up >= window) break;

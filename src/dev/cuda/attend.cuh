@@ -21,6 +21,7 @@ typedef struct attend_args {
     bool out;
     int group;              /* query heads of a key head */
     int rows;               /* rows of a tile */
+    const ft_reach *reach;  /* [b.S] */
     const int32_t *part_of; /* [batch row]: its first partial result */
     float *part;            /* [partial result][head]: m, l, then the sum */
 } attend_args;
@@ -35,10 +36,9 @@ __device__ __forceinline__ int batch_row(const attend_args &a, int i)
     return a.out ? a.b.out_row[i] : i;
 }
 
-/* The cells [lo, hi) that a row of the batch sees. */
-__device__ __forceinline__ void seen(const attend_args &a, int row, int *lo, int *hi)
+/* The cells [lo, hi) that a row with this end sees. */
+__device__ __forceinline__ void seen(const attend_args &a, int end, int *lo, int *hi)
 {
-    const int end = a.b.end[row];
     int from = a.window && end > a.window ? end - a.window : 0;
     if (from < a.first) from = a.first;
     *lo = from;

@@ -50,7 +50,7 @@ static __global__ void __launch_bounds__(MERGE_COLS) attend_merge_kernel(const a
     const int i = blockIdx.x / a.q.H, h = blockIdx.x % a.q.H, D = a.q.d;
     const int c = blockIdx.y * blockDim.x + threadIdx.x;
     int lo, hi;
-    seen(a, batch_row(a, i), &lo, &hi); /* of the batch, which is older than the last kernel */
+    seen(a, a.b.end[batch_row(a, i)], &lo, &hi); /* of the batch, which is older than the last kernel */
     after_last();
     if (lo >= hi) return;
     const int n = (hi - 1) / FT_RANGE - lo / FT_RANGE + 1;
@@ -140,6 +140,7 @@ bool ft_cuda_attend_walk(ft_cuda *c, attend_args *a)
     const int wide = exact ? 0 : widest(c, a), most = a->out ? 1 : FT_MAX(1, c->shape.rows);
     if (a->group > 16 * wide) return false;
     a->part_of = c->part_of;
+    a->reach = c->reach;
     a->part = parts_of(c, a);
     const bool loop = !a->part, near = c->shape.past <= FT_RANGE;
     int WM = loop ? wide : 1;

@@ -249,84 +249,108 @@ __device__ __forceinline__ void expand(const kv_side &s, unsigned char *to,
 typedef struct tile {
     int row, rows; /* rows of q */
     int slot;
-    int past;   /* cells from here on are written in this step */
-    int lo, hi; /* cells that any of them sees */
+    int past;      /* cells from here on are written in this step */
+    int end, rise; /* row r of the tile sees cells below end + r * rise */
+    int lo, hi;    /* cells that any of them sees */
 } tile;
 
-__device__ __forceinline__ void tile_of(const attend_args &a, int row, int rows, int span, tile *t)
+/* One of the out rows. */
+__device__ __forceinline__ void out_tile(const attend_args &a, int i, tile *t)
 {
-    const ft_span *of = &a.b.span[span];
-    t->row = row;
-    t->rows = rows;
-    t->slot = of->slot;
-    t->past = of->past;
+    const int row = a.b.out_row[i];
+    const ft_span *of = &a.b.span[a.b.span_of[row]];
+    *t = {i, 1, of->slot, of->past, a.b.end[row], 0, 0, 0};
+}
+
+__device__ __forceinline__ void piece_tile(const attend_args &a, const ft_reach &s, int from,
+                                           tile *t)
+{
+    *t = {
+        s.row + from, min(a.rows, s.n - from), s.slot, s.past, s.end + from * s.rise, s.rise, 0, 0};
 }
 
 /* Tile number i: a piece of a span, or one of the out rows. Every warp finds it by itself. */
 __device__ __forceinline__ bool find_tile(const attend_args &a, int i, tile *t)
 {
-    if (a.out) {
-        if (i >= a.q.T) return false;
-        tile_of(a, i, 1, a.b.span_of[a.b.out_row[i]], t);
-        return true;
-    }
     int span, from;
-    if (!span_piece(a.b, i, a.rows, &span, &from)) return false;
-    const ft_span &sp = a.b.span[span];
-    tile_of(a, sp.row + from, min(a.rows, sp.n - from), span, t);
+    if (a.out ? i >= a.q.T : !span_piece(a.b, i, a.rows, &span, &from)) return false;
+    if (a.out)
+        out_tile(a, i, t);
+    else
+        piece_tile(a, a.reach[span], from, t);
     return true;
 }
 
-/* The first range that rows [row, row + n) of q see, and how many there are up to the last: ends do
- * not fall within a span. Rows that see nothing have one as well. */
-__device__ __forceinline__ int ranges_of(const attend_args &a, int row, int n, int *first)
+/* The first range that rows with ends from...to see, and how many there are up to the last. Rows
+ * that see nothing have one as well. */
+__device__ __forceinline__ int ranges_of(const attend_args &a, int from, int to, int *first)
 {
-    int lo, hi, later;
-    seen(a, batch_row(a, row + n - 1), &later, &hi);
-    seen(a, batch_row(a, row), &lo, &later);
+    int lo, hi, none;
+    seen(a, from, &lo, &none);
+    seen(a, to, &none, &hi);
     *first = lo / FT_RANGE;
     return hi > lo ? (hi - 1) / FT_RANGE - *first + 1 : 1;
 }
 
-/* Range number i of all tiles in order: its tile, and which range of cells it is. One lane counts
- * those of a span (or of an out row). */
-__device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t, int *range)
+__device__ __forceinline__ int piece_ranges(const attend_args &a, const ft_reach &s, int from,
+                                            int *first)
+{
+    const int last = min(from + a.rows, s.n) - 1;
+    return ranges_of(a, s.end + from * s.rise, s.end + last * s.rise, first);
+}
+
+/* What lane `at` of the warp holds. */
+__device__ __forceinline__ ft_reach reach_of(const ft_reach &s, int at)
+{
+    const unsigned all = 0xffffffffu;
+    return {__shfl_sync(all, s.row, at),
+            __shfl_sync(all, s.n, at),
+            __shfl_sync(all, s.slot, at),
+            __shfl_sync(all, s.past, at),
+            __shfl_sync(all, s.end, at),
+            __shfl_sync(all, s.rise, at),
+            {0, 0}};
+}
+
+/* Range number i of all tiles in order: its tile, and which range of cells it is. A lane counts
+ * those of a span, or of an out row. *count: how many there are, once that is known. */
+__device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t, int *range,
+                                           int *count)
 {
     const int lane = threadIdx.x & 31, spans = a.out ? a.q.T : a.b.S;
-    for (int from = 0; from < spans; from += 32) {
+    for (int from = 0, before = 0; from < spans; from += 32) {
         const int own = from + lane;
-        const bool there = own < spans;
-        const int row = a.out || !there ? own : a.b.span[own].row;
-        const int n = a.out || !there ? there : a.b.span[own].n;
+        ft_reach s = {};
         int sum = 0, first;
-        for (int r = 0; r < n; r += a.rows)
-            sum += ranges_of(a, row + r, min(a.rows, n - r), &first);
+        if (own < spans && a.out) {
+            s = {own, 1, 0, 0, a.b.end[a.b.out_row[own]], 0, {0, 0}};
+        } else if (own < spans) {
+            *(int4 *)&s.row = *(const int4 *)&a.reach[own].row;
+            *(int4 *)&s.end = *(const int4 *)&a.reach[own].end;
+        }
+        for (int r = 0; r < s.n; r += a.rows) sum += piece_ranges(a, s, r, &first);
         int upto = sum;
 #pragma unroll
         for (int o = 1; o < 32; o *= 2) {
-            const int before = __shfl_up_sync(0xffffffffu, upto, o);
-            if (lane >= o) upto += before;
+            const int left = __shfl_up_sync(0xffffffffu, upto, o);
+            if (lane >= o) upto += left;
         }
+        upto += before;
+        before = __shfl_sync(0xffffffffu, upto, 31);
+        if (from + 32 >= spans) *count = before;
         const unsigned beyond = __ballot_sync(0xffffffffu, i < upto);
-        if (!beyond) {
-            i -= __shfl_sync(0xffffffffu, upto, 31);
-            continue;
-        }
+        if (!beyond) continue;
         const int at = __ffs(beyond) - 1;
         i -= __shfl_sync(0xffffffffu, upto - sum, at);
-        const int start = __shfl_sync(0xffffffffu, row, at);
-        const int rows = __shfl_sync(0xffffffffu, n, at);
-        for (int r = 0;; r += a.rows) {
-            const int some = min(a.rows, rows - r), k = ranges_of(a, start + r, some, &first);
-            if (i >= k) {
-                i -= k;
-                continue;
-            }
-            const int span = a.out ? a.b.span_of[a.b.out_row[start]] : from + at;
-            tile_of(a, start + r, some, span, t);
-            *range = first + i;
-            return true;
-        }
+        s = reach_of(s, at);
+        int r = 0;
+        for (int k; i >= (k = piece_ranges(a, s, r, &first)); r += a.rows) i -= k;
+        *range = first + i;
+        if (a.out)
+            out_tile(a, s.row, t);
+        else
+            piece_tile(a, s, r, t);
+        return true;
     }
     return false;
 }
@@ -334,27 +358,17 @@ __device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t,
 /* What each query vector of the tile sees, into shared memory; nothing where there is no vector. */
 __device__ __forceinline__ void tile_ranges(const attend_args &a, tile *t, int *seen_by, int M)
 {
-    const int lane = threadIdx.x & 31;
     for (int i = threadIdx.x; i < M; i += THREADS) {
         int lo = 0, hi = 0;
-        if (i < t->rows * a.group) seen(a, batch_row(a, t->row + i / a.group), &lo, &hi);
+        if (i < t->rows * a.group) seen(a, t->end + i / a.group * t->rise, &lo, &hi);
         seen_by[2 * i] = lo;
         seen_by[2 * i + 1] = hi;
     }
-    __syncthreads();
-    t->lo = INT_MAX;
-    t->hi = 0;
-    for (int i = lane; i < M; i += 32) {
-        if (seen_by[2 * i] >= seen_by[2 * i + 1]) continue;
-        t->lo = min(t->lo, seen_by[2 * i]);
-        t->hi = max(t->hi, seen_by[2 * i + 1]);
-    }
-#pragma unroll
-    for (int o = 16; o; o /= 2) {
-        t->lo = min(t->lo, __shfl_xor_sync(0xffffffffu, t->lo, o));
-        t->hi = max(t->hi, __shfl_xor_sync(0xffffffffu, t->hi, o));
-    }
+    int none;
+    seen(a, t->end, &t->lo, &none);
+    seen(a, t->end + (t->rows - 1) * t->rise, &none, &t->hi);
     t->lo = min(t->lo, t->hi);
+    __syncthreads();
 }
 
 /* The tile's queries as halves, turned if the keys are. A warp takes a vector. */
@@ -624,16 +638,17 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
     extern __shared__ uint4 attend_walk_shared[];
     unsigned char *const sm = (unsigned char *)attend_walk_shared;
     const int G = a.k.G;
+    int count = INT_MAX / G;
     bool waited = false;
     if (threadIdx.x < 32) {
         const kv_side &s = threadIdx.x < 16 ? a.k : a.v;
         ((uint16_t *)(sm + at.table))[threadIdx.x] =
             __half_as_ushort(__float2half_rn(s.f.value[threadIdx.x % 16]));
     }
-    for (int i = blockIdx.x;; i += gridDim.x) {
+    for (int i = blockIdx.x; i < count * G; i += gridDim.x) {
         tile t;
         int range = 0;
-        if (!(LOOP ? find_tile(a, i / G, &t) : find_range(a, i / G, &t, &range))) break;
+        if (!(LOOP ? find_tile(a, i / G, &t) : find_range(a, i / G, &t, &range, &count))) break;
         tile_ranges(a, &t, (int *)(sm + at.rows), 16 * WM);
         if (!LOOP) {
             t.lo = max(t.lo, range * FT_RANGE);

@@ -44,6 +44,7 @@ enum {
     FT_CUDA_GRAPHS = 2048, /* most that are kept */
     FT_CUDA_STAGES = 4,
     FT_CUDA_KERNELS = 256,
+    FT_CUDA_BLOCK = 2 << 20,        /* memory is given out in these, small pieces share one */
     FT_CUDA_PART_BYTES = 256 << 20, /* most that partial results of an attention may take */
 };
 
@@ -56,6 +57,13 @@ typedef struct ft_shadow {
     uint16_t *p;
     size_t bytes;
 } ft_shadow;
+
+/* Where the rows of a span lie and what they see, so that attention finds it at one look: row r
+ * sees cells below end + r * rise. */
+typedef struct ft_reach {
+    int32_t row, n, slot, past;
+    int32_t end, rise, unused[2];
+} ft_reach;
 
 /* A captured step. */
 typedef struct ft_cuda_graph {
@@ -93,6 +101,7 @@ typedef struct ft_cuda {
 
     /* partial results of an attention: one for every row and range of cells that it sees */
     const int32_t *part_of; /* on the device, [T]: a row's first */
+    const ft_reach *reach;  /* on the device, [S] */
     int parts_now, parts;   /* of this step; most that memory is kept for, 0: nobody said */
     bool crowded;           /* this step has more */
 

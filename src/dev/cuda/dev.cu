@@ -206,6 +206,19 @@ static const ft_span *stage_spans(ft_cuda *c, const ft_batch *b)
     return (const ft_span *)on_device(c, at);
 }
 
+static const ft_reach *stage_reach(ft_cuda *c, const ft_batch *b)
+{
+    const size_t all = sizeof(ft_reach) * (size_t)c->shape.S;
+    ft_reach *at = (ft_reach *)stage_take(c, all);
+    memset(at, 0, all);
+    for (int i = 0; i < b->S && b->end; i++) {
+        const ft_span *s = &b->span[i];
+        const int32_t end = b->end[s->row], rise = s->n > 1 && b->end[s->row + 1] > end;
+        at[i] = ft_reach{s->row, s->n, s->slot, s->past, end, rise, {0, 0}};
+    }
+    return (const ft_reach *)on_device(c, at);
+}
+
 /* Arrays lie at the same places for the same shape: graphs hold addresses. */
 static void stage_batch(ft_cuda *c, const ft_batch *b)
 {
@@ -225,6 +238,7 @@ static void stage_batch(ft_cuda *c, const ft_batch *b)
     n->out_row = stage(c, b->out_row, b->n_out);
     c->part_of = stage_parts(c, b);
     n->span = stage_spans(c, b);
+    c->reach = stage_reach(c, b);
 }
 
 static void record(ft_dev *d, const ft_batch *b)
@@ -260,9 +274,11 @@ static ft_status sync(ft_dev *d, ft_err *err)
                    "the cuda device failed in %s: %s", c->where, cudaGetErrorString(c->error));
 }
 
+/* What was seen on an H200 with driver 580 (docs/bench.md). */
 enum {
-    GRAPH_BYTES = 16 << 10,  /* of a layer in a kept step */
-    KERNEL_BYTES = 96 << 20, /* what the driver loads */
+    GRAPH_BYTES = 100 << 10, /* of a kept step, */
+    LAYER_BYTES = 46 << 10,  /* and of each layer in it */
+    KERNEL_BYTES = 32 << 20, /* what the driver loads */
 };
 
 static size_t shadow_bytes(const ft_dev_limits *l)
@@ -280,19 +296,26 @@ static int parts_of(const ft_dev_limits *l)
     return (int)FT_MIN(FT_SHAPE_ROWS * ranges, FT_CUDA_PART_BYTES / FT_MAX(each, (size_t)1));
 }
 
-/* Shadows; scratch of experts (their sums and hidden values), of attention and delta nets; graphs,
- * and what the driver loads with the kernels. */
+static uint64_t graph_bytes(const ft_dev_limits *l)
+{
+    const uint64_t whole = GRAPH_BYTES + (uint64_t)l->layers * LAYER_BYTES;
+    return (uint64_t)l->kept * whole + (uint64_t)l->kept_short * (GRAPH_BYTES + LAYER_BYTES);
+}
+
+/* Shadows; scratch of experts (their sums and hidden values), of delta nets (3.5 bytes for each
+ * value of a row) and attention; graphs; what the driver loads with the kernels; and what is lost
+ * in the blocks of FT_CUDA_BLOCK that the caches of a layer end in. */
 static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
 {
     (void)d;
-    const uint64_t rows = (uint64_t)l->rows;
-    const uint64_t experts = rows * (uint64_t)l->experts * (uint64_t)l->expert_k * 8;
-    const uint64_t chunks = rows * (uint64_t)l->heads * (uint64_t)l->head_d * 8;
+    const uint64_t rows = (uint64_t)l->rows, values = (uint64_t)l->heads * (uint64_t)l->head_d;
+    const uint64_t experts = rows * (uint64_t)l->experts * (uint64_t)l->expert_k * 6;
+    const uint64_t chunks = rows * values * 7 / 2;
     const uint64_t parts =
         (uint64_t)parts_of(l) * (uint64_t)l->heads * (uint64_t)(l->head_d + 2) * sizeof(float);
-    const uint64_t graphs = (uint64_t)(l->kept * (l->layers + 1) + l->kept_short) * GRAPH_BYTES;
-    return FT_CUDA_SHADOWS * (uint64_t)shadow_bytes(l) + experts + chunks + parts + graphs +
-           KERNEL_BYTES;
+    const uint64_t lost = (uint64_t)l->layers * FT_CUDA_BLOCK / 2;
+    return FT_CUDA_SHADOWS * (uint64_t)shadow_bytes(l) + experts + chunks + parts + lost +
+           graph_bytes(l) + KERNEL_BYTES;
 }
 
 /* Other scratch is sized when an op is first called. What weights needed on their way here is not
