@@ -199,24 +199,41 @@ int ft_lane_hidden(const ft_lane *l, int cell)
     return ft_hidden_ring(l->e->run, ft_seq_slot(l->seq), cell);
 }
 
+/* Tokens that the draft head has not read yet. */
+static int unread(const ft_lane *l)
+{
+    return FT_MIN(lane_len(l) + 1, l->n_ids) - FT_MAX(1, l->fed);
+}
+
 /* Rows that bring the draft head up to date: cell c takes token c and hidden row c - 1, for every
- * token that is known. The row of the pending token is the first draft. A reply that does not
- * draft, or has just ended, may fall behind a little, a prompt never: its next chunk would
- * overwrite the ring. */
+ * token that is known. The row of the pending token is the first draft. */
 static void feed_head(ft_lane *l, ft_rowset *w)
 {
-    const int known = FT_MIN(lane_len(l) + 1, l->n_ids);
-    const int from = FT_MAX(1, l->fed), n = known - from;
-    if (n <= 0 || (l->state != LANE_PROMPT && !l->next_max && n < FT_RING_ROWS / 2)) return;
+    const int from = FT_MAX(1, l->fed), n = unread(l);
+    if (n <= 0) return;
     const int row = ft_rows_draft(w, ft_seq_slot(l->seq), from, n, from + 1, false);
     for (int i = 0; i < n; i++) {
         w->token[row + i] = l->ids[from + i];
         w->src_row[row + i] = ft_lane_hidden(l, from + i - 1);
     }
-    l->fed = known;
+    l->fed = from + n;
     if (!l->next_max) return;
     l->draft_out = w->n_out;
     ft_rows_out(w, row + n - 1);
+}
+
+/* A reply that does not draft, or has just ended, may fall behind a little; when one of them has
+ * fallen behind enough, all catch up: one pass of many rows is faster than many of a few. A prompt
+ * may not: its next chunk would overwrite the ring. */
+static void feed_heads(ft_engine *e, ft_rowset *w)
+{
+    bool due = false;
+    for (int i = 0; i < e->p.lanes; i++)
+        due = due || (e->lane[i].n_rows && unread(&e->lane[i]) >= FT_RING_ROWS / 2);
+    for (int i = 0; i < e->p.lanes; i++) {
+        ft_lane *l = &e->lane[i];
+        if (l->n_rows && (due || l->next_max || l->state == LANE_PROMPT)) feed_head(l, w);
+    }
 }
 
 /* An assistant keeps nothing: one row at the pending token's position. */
@@ -396,10 +413,10 @@ static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
 static ft_rowset *first_rows(ft_engine *e)
 {
     ft_rowset *w = ft_runner_rows(e->draft_run);
+    if (e->kind == FT_DRAFT_MTP) feed_heads(e, w);
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         if (!l->n_rows) continue;
-        if (e->kind == FT_DRAFT_MTP) feed_head(l, w);
         if (e->kind == FT_DRAFT_ASSISTANT) first_assistant(l, w);
         if (e->kind == FT_DRAFT_MODEL) ft_second_first(l, w);
     }
