@@ -118,7 +118,7 @@ static void draw(ft_optest *t, const int *n)
 }
 OPTEST_ROWS(draw, {12, 10}, {12, 1000}, {24, 5000, 1}, {12, 5000, 2}, {12, 9000, 3}, {12, 40000, 4},
             {12, 20000, 5}, {3, 300, 6}, {12, 100000}, {1, 65537, 0, 2}, {2, 65537, 5, 3},
-            {64, 3000, 0, 5})
+            {64, 3000, 0, 5}, {16, 248320, 5})
 
 /* The steps of greedy draws are shorter. */
 static void draw_greedy(ft_optest *t, const int *n)
