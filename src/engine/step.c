@@ -30,6 +30,7 @@ struct ft_runner {
     int n_draw, n_aside;          /* in that step */
     int n_drawn;                  /* of this pass, in that step and before it */
     bool sampled;                 /* not all of that step are greedy */
+    char draw_pass[2][2];         /* names of such passes: greedy or not, from narrow rows or not */
     float *wide; /* [ids]: a row of a narrow draft head, -inf where it has no output */
     int ids;     /* that callers know */
     int width;   /* of the last pass's logits */
@@ -351,11 +352,17 @@ void ft_runner_draft_begin(ft_runner *r, bool more)
     if (more) go_on(r);
 }
 
+/* The ids of the last pass's logits where it was a narrow head's; NULL: they are in order. */
+static const int32_t *names_of(const ft_runner *r)
+{
+    return r->width == r->p.model->V ? NULL : r->p.drafter->draft_ids;
+}
+
 /* ---- draws ---- */
 
 bool ft_runner_draws(const ft_runner *r)
 {
-    return r->host_logits && r->dev->op->draw && r->width == r->p.model->V;
+    return r->host_logits && r->dev->op->draw && !names_of(r);
 }
 
 /* Runs the step of draws that is filled. Their number is rounded up, so that few steps serve all.
@@ -371,7 +378,7 @@ static void draw_now(ft_runner *r)
         .T = T, .draw = r->draw, .aside = r->aside, .n_aside = r->n_aside, .sampled = r->sampled};
     d->record(d, &r->batch);
     const bool fresh = r->fresh;
-    if (!replayed(r, r->sampled ? (const void *)&r->drawn : (const void *)&r->draw)) {
+    if (!replayed(r, &r->draw_pass[r->sampled][r->width == r->p.model->V])) {
         ft_step s = {.dev = d, .b = &r->batch, .T = T, .meter = r->meter, .layer = -1};
         ft_mat x = ft_mat_at(r->logits, r->p.out, r->width);
         x.d = FT_MIN(r->width, r->ids);
@@ -424,12 +431,6 @@ ft_status ft_runner_wait(ft_runner *r, ft_err *err)
 }
 
 /* ---- results ---- */
-
-/* The ids of the last pass's logits where it was a narrow head's; NULL: they are in order. */
-static const int32_t *names_of(const ft_runner *r)
-{
-    return r->width == r->p.model->V ? NULL : r->p.drafter->draft_ids;
-}
 
 const float *ft_runner_logits(ft_runner *r, int i)
 {

@@ -121,11 +121,13 @@ static void count_draws(ft_dev *d, ft_drawn *y, ft_mat x)
             y[b->draw[t].to].id = FT_DRAW_MORE; /* a row that the device leaves out now and then */
 }
 
-static void same(const char *name, const char *assistant)
+static void same(const char *name, const char *assistant, bool narrow)
 {
     static far_reply near[LANES], far[LANES];
     law_model m = law_model_golden(name, assistant, 1);
     ft_dev *ref = ft_dev_ref();
+    ft_err err;
+    if (narrow) law(!ft_model_narrow(m.m, NULL, 4 * FT_NARROW, &err), "%s", err.text);
     ft_ops ops = *m.dev->op;
     ref_draw = ref->op->draw;
     ops.draw = count_draws;
@@ -139,6 +141,9 @@ static void same(const char *name, const char *assistant)
         for (int i = 0; i < LANES; i++) {
             law(law_same(&near[i].r, &far[i].r), "%s, way %d, sequence %d: another id at %d", name,
                 way, i, law_parting(&near[i].r, &far[i].r));
+            law(near[i].r.stats.drafted == far[i].r.stats.drafted &&
+                    near[i].r.stats.accepted == far[i].r.stats.accepted,
+                "%s, way %d, sequence %d: other drafts", name, way, i);
             law(near[i].n_p == far[i].n_p && !memcmp(near[i].p, far[i].p, sizeof near[i].p),
                 "%s, way %d, sequence %d: other logprobs", name, way, i);
         }
@@ -150,7 +155,8 @@ static void same(const char *name, const char *assistant)
 int main(void)
 {
     if (getenv("FT_TEST_DEV") && strcmp(getenv("FT_TEST_DEV"), "cpu")) return law_end();
-    same("qwen35-dense", NULL);
-    same("gemma4-edge", "gemma4-edge-assistant");
+    same("qwen35-dense", NULL, false);
+    same("qwen35-dense", NULL, true);
+    same("gemma4-edge", "gemma4-edge-assistant", false);
     return law_end();
 }
