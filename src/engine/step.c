@@ -179,6 +179,7 @@ void ft_runner_meter(ft_runner *r, ft_meter *m)
 ft_rowset *ft_runner_rows(ft_runner *r)
 {
     r->rows.T = r->rows.S = r->rows.n_out = 0;
+    r->n_drawn = 0;
     return &r->rows;
 }
 
@@ -238,7 +239,6 @@ static ft_step begin(ft_runner *r, int width)
 {
     const ft_rowset *w = &r->rows;
     r->width = width;
-    r->n_drawn = 0;
     assert(w->T > 0 && w->T <= r->p.rows && w->n_out <= r->p.out);
     int past = 0;
     for (int t = 0; t < w->T; t++) past = FT_MAX(past, w->end[t]);

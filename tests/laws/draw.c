@@ -102,6 +102,8 @@ static void play(const law_model *m, bool near, int way, far_reply *f)
     p.lanes = LANES;
     m->dev->unified = near;
     ft_engine *e = law_engine(m, &p);
+    ft_err err;
+    law(near || !ft_engine_warm(e, &err), "%s: %s", m->name, err.text);
     for (int i = 0; i < LANES; i++) start(&f[i], ft_lane_new(e), i, way, m->m->V);
     while (ft_engine_round(e)) continue;
     for (int i = 0; i < LANES; i++) law_done(&f[i].r);

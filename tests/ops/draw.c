@@ -94,7 +94,7 @@ static void draw(ft_optest *t, const int *n)
         d[i].row = T - 1 - i;
         d[i].to = t->pick >= 0 ? 0 : i;
     }
-    if (T > 4 && t->pick < 0) d[3].row = -1; /* nobody's */
+    if (T > 4 && t->pick < 0) d[1].row = -1; /* nobody's; never picked */
     t->batch = (ft_batch){.T = rows,
                           .draw = t_keep(t, d + first, sizeof *d * (size_t)rows),
                           .aside = t_keep(t, aside, sizeof *aside * (size_t)(used + 1)),

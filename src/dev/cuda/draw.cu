@@ -139,12 +139,14 @@ __device__ static void load_chunk(float *v, const ft_batch *b, const ft_draw &d,
     const float *row = x.p + (size_t)d.row * x.rs + from;
     const uint32_t *mask = d.mask < 0 ? NULL : b->aside + d.mask + from / 32;
     const ft_edit *e = (const ft_edit *)(b->aside + d.edit);
-    for (int i = threadIdx.x; i < CHUNK; i += blockDim.x) {
+#pragma unroll
+    for (int k = 0; k < EACH; k++) { /* all of a thread's reads at once */
+        const int i = k * THREADS + threadIdx.x;
         const bool in = i < n && (!mask || (mask[i / 32] >> i % 32 & 1));
         v[i] = in ? ft_counted(row[i]) : -INFINITY;
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < d.n_edit; i += blockDim.x) {
+    for (int i = threadIdx.x; i < d.n_edit; i += THREADS) {
         const int at = e[i].id - from;
         if (at >= 0 && at < n) v[at] = ft_edited(v[at], e[i], &d);
     }
@@ -190,31 +192,58 @@ __device__ static u64 row_best(const draw_place &p, int t, u64 *shared)
     return block_largest(best, shared);
 }
 
-/* Counts and weighs: in shared memory first. */
+/* What is counted in shared memory first. There are only 32-bit additions there: a weight goes in
+ * as two numbers, whose sums over a chunk have room. Most logits of a row that is not flat lie in
+ * the last bin, which is therefore not there. */
+typedef struct chunk_bins {
+    uint32_t count[BINS], high[BINS], low[BINS];
+} chunk_bins;
+enum { LOW_BITS = 20 };
+
+__device__ __forceinline__ void put_weight(chunk_bins *to, int at, u64 w)
+{
+    if (w >> LOW_BITS) atomicAdd(&to->high[at], (uint32_t)(w >> LOW_BITS));
+    atomicAdd(&to->low[at], (uint32_t)w & ((1u << LOW_BITS) - 1));
+}
+
+/* Counts and, where that is asked for, weighs. */
 static __global__ void draw_weigh_kernel(draw_place p, const ft_batch *b, ft_mat x)
 {
     after_last();
     __shared__ float v[CHUNK];
-    __shared__ u64 shared[33], mass[BINS];
-    __shared__ uint32_t count[BINS];
+    __shared__ u64 shared[33];
+    __shared__ chunk_bins in;
     const int t = blockIdx.x;
     const ft_draw d = b->draw[t];
     if (d.row < 0 || greedy(d)) return;
-    for (int i = threadIdx.x; i < BINS; i += THREADS) mass[i] = 0, count[i] = 0;
+    const bool weighs = d.top_k <= 0 || d.list >= 0;
+    for (int i = threadIdx.x; i < BINS; i += THREADS) in.count[i] = in.high[i] = in.low[i] = 0;
     load_chunk(v, b, d, x, blockIdx.y);
     const u64 best = row_best(p, t, shared);
     const float max = key_value(best);
+    u64 last = 0, last_mass = 0;
     for (int i = threadIdx.x; i < CHUNK && best; i += THREADS) {
         if (!(v[i] > -INFINITY)) continue;
         const int at = bin_of(v[i], max);
-        const u64 w = ft_weigh(v[i] - max);
-        atomicAdd(&count[at], 1u);
-        if (w) atomicAdd(&mass[at], w);
+        const u64 w = weighs ? ft_weigh(v[i] - max) : 0;
+        if (at == BINS - 1) {
+            last++;
+            last_mass += w;
+            continue;
+        }
+        atomicAdd(&in.count[at], 1u);
+        if (w) put_weight(&in, at, w);
     }
-    __syncthreads();
+    block_before(last, shared, &last);
+    block_before(last_mass, shared, &last_mass);
+    u64 *mass = p.mass + (size_t)t * BINS;
+    uint32_t *count = p.count + (size_t)t * BINS;
     for (int i = threadIdx.x; i < BINS; i += THREADS) {
-        if (count[i]) atomicAdd(&p.count[(size_t)t * BINS + i], count[i]);
-        if (mass[i]) atomicAdd(&p.mass[(size_t)t * BINS + i], mass[i]);
+        const bool at_end = i == BINS - 1;
+        const uint32_t n = at_end ? (uint32_t)last : in.count[i];
+        const u64 w = at_end ? last_mass : ((u64)in.high[i] << LOW_BITS) + in.low[i];
+        if (n) atomicAdd(&count[i], n);
+        if (w) atomicAdd(&mass[i], w);
     }
 }
 
@@ -224,12 +253,13 @@ __device__ static void write_id(ft_drawn *y, const ft_draw &d, ft_mat x, int id)
     if (id >= 0) y->x = x.p[(size_t)d.row * x.rs + id];
 }
 
-/* The bins that matter: up to the one with the cut of top_k or top_p in it, or where min_p ends. */
+/* The bins that matter. Where top_k cuts, all that it keeps is collected, and the samplers behind
+ * it cut there. Else the last one is that with the cut of top_p in it, or where min_p ends. */
 typedef struct bins {
-    int last;        /* that holds anything that is kept */
-    bool by_k, by_p; /* what cuts there */
-    u64 before;      /* mass of the bins above it */
-    int upto, in;    /* logits of all bins down to it, and in it */
+    int last;
+    bool by_p;    /* top_p cuts in it */
+    u64 before;   /* mass of the bins above it */
+    int upto, in; /* logits of all bins down to it, and in it */
 } bins;
 
 /* One block, two bins a thread. */
@@ -237,36 +267,30 @@ __device__ static bins find_bins(const ft_draw &d, const u64 *mass, const uint32
                                  float max, u64 *sum, u64 *goal, u64 *shared)
 {
     __shared__ bins r;
-    __shared__ int by_k, by_p;
+    __shared__ int cut;
     const int i = 2 * threadIdx.x;
-    const u64 m[2] = {mass[i], mass[i + 1]};
-    const int c[2] = {(int)count[i], (int)count[i + 1]};
+    const u64 m[2] = {mass[i], mass[i + 1]}, c[2] = {count[i], count[i + 1]};
     u64 all;
-    u64 logits = block_before((u64)(c[0] + c[1]), shared, &all);
-    const bool few = d.top_k <= 0 || all <= (u64)d.top_k;
-    u64 weight = block_before(m[0] + m[1], shared, sum);
+    const u64 logits = block_before(c[0] + c[1], shared, &all);
+    const u64 weight = block_before(m[0] + m[1], shared, sum);
     *goal = ft_top_p_goal(d.top_p, *sum);
-    const u64 from = weight, from_count = logits;
-    if (!threadIdx.x) by_k = by_p = BINS - 1;
+    if (!threadIdx.x) cut = BINS - 1;
     __syncthreads();
     for (int k = 0; k < 2; k++) {
-        if (!few && logits < (u64)d.top_k && logits + c[k] >= (u64)d.top_k) by_k = i + k;
-        if (few && d.top_p < 1 && c[k] && weight + m[k] >= *goal && (weight < *goal || !logits))
-            by_p = i + k;
-        logits += c[k];
-        weight += m[k];
+        const u64 n = logits + (k ? c[0] : 0), w = weight + (k ? m[0] : 0);
+        const bool by_k = n < (u64)d.top_k && n + c[k] >= (u64)d.top_k;
+        const bool by_p = c[k] && w + m[k] >= *goal && (w < *goal || !n);
+        if (d.top_k > 0 ? by_k : d.top_p < 1 && by_p) cut = i + k;
     }
     __syncthreads();
-    const int floor = few ? bin_of(max + d.log_min_p, max) : BINS - 1;
-    const int last = min(min(by_k, by_p), floor);
-    if (i == last || i + 1 == last) {
-        const int k = last - i;
+    const int floor = d.top_k > 0 ? BINS - 1 : bin_of(max + d.log_min_p, max);
+    const int last = min(cut, floor), k = last - i;
+    if (k == 0 || k == 1) {
         r.last = last;
-        r.by_k = !few;
-        r.by_p = few && d.top_p < 1 && by_p <= floor;
-        r.before = from + (k ? m[0] : 0);
-        r.in = c[k];
-        r.upto = (int)from_count + c[0] + (k ? c[1] : 0);
+        r.by_p = d.top_k <= 0 && d.top_p < 1 && cut <= floor;
+        r.before = weight + (k ? m[0] : 0);
+        r.in = (int)c[k];
+        r.upto = (int)(logits + c[0] + (k ? c[1] : 0));
     }
     __syncthreads();
     return r;
@@ -295,7 +319,7 @@ static __global__ __launch_bounds__(BINS / 2) void draw_bound_kernel(draw_place 
             s.above = r.before;
             s.first = r.by_p ? r.last : BINS;
             s.way = r.by_p ? CUT : WIDE;
-            if (r.by_k || (r.by_p && r.in > PICKS)) id = FT_DRAW_MORE, s.way = DONE;
+            if (d.top_k > 0 || (r.by_p && r.in > PICKS)) id = FT_DRAW_MORE, s.way = DONE;
         }
     }
     if (threadIdx.x) return;
