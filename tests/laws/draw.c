@@ -96,6 +96,8 @@ static void start(far_reply *f, ft_lane *l, int i, int way, int V)
     if (ft_lane_start(l, &j, &err)) law(false, "%s", err.text);
 }
 
+static int draws; /* that were asked for */
+
 static void play(const law_model *m, bool near, int way, far_reply *f)
 {
     ft_engine_params p = law_params(3);
@@ -104,6 +106,7 @@ static void play(const law_model *m, bool near, int way, far_reply *f)
     ft_engine *e = law_engine(m, &p);
     ft_err err;
     law(near || !ft_engine_warm(e, &err), "%s: %s", m->name, err.text);
+    draws = 0;
     for (int i = 0; i < LANES; i++) start(&f[i], ft_lane_new(e), i, way, m->m->V);
     while (ft_engine_round(e)) continue;
     for (int i = 0; i < LANES; i++) law_done(&f[i].r);
@@ -111,7 +114,6 @@ static void play(const law_model *m, bool near, int way, far_reply *f)
     m->dev->unified = true;
 }
 
-static int draws; /* that were asked for */
 static void (*ref_draw)(ft_dev *, ft_drawn *, ft_mat);
 
 static void count_draws(ft_dev *d, ft_drawn *y, ft_mat x)
