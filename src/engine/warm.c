@@ -108,13 +108,14 @@ static ft_status rehearse(void *user, const step *s, ft_err *err)
     return ft_runner_trunk(run, err);
 }
 
-/* The longest steps, which nobody keeps: scratch has its size after them. */
+/* The longest steps, which nobody keeps: scratch has its size after them. And draws. */
 static ft_status settle(ft_engine *e, const ft_warm_plan *p, ft_err *err)
 {
     const int T = e->p.rows, spans = FT_MIN(p->lanes, T / (FT_DECODE_ROWS + 1));
     step s = {.T = T, .longest = (T + spans - 1) / spans, .out = FT_MIN(T, p->lanes * p->window)};
     ft_status st = rehearse(e, &s, err);
-    if (st || !p->draft_window) return st;
+    if (!st) st = ft_draw_warm(e, err); /* from rows as wide as the last pass left them */
+    if (st || p->draft_window <= 1) return st;
     s.draft = true;
     s.out = FT_MIN(T, p->lanes);
     return rehearse(e, &s, err);
@@ -123,15 +124,11 @@ static ft_status settle(ft_engine *e, const ft_warm_plan *p, ft_err *err)
 ft_status ft_engine_warm(ft_engine *e, ft_err *err)
 {
     ft_dev *d = e->m->dev;
-    ft_warm_plan p = ft_warm_plan_of(&e->p, e->kind);
+    const ft_warm_plan p = ft_warm_plan_of(&e->p, e->kind);
     if (!d->rehearse) return FT_OK;
     d->rehearse(d, true);
     ft_status st = settle(e, &p, err);
     if (!st) st = each_step(&p, rehearse, e, err);
-    ft_runner_want_top(e->run, true); /* drawn, not best: the trunk alone */
-    p.draft_window = 0;
-    if (!st) st = each_step(&p, rehearse, e, err);
-    ft_runner_want_top(e->run, false);
     d->rehearse(d, false);
     return st;
 }

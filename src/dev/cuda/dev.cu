@@ -157,12 +157,17 @@ static const void *on_device(const ft_cuda *c, const void *staged)
     return c->there + ((const unsigned char *)staged - c->stage);
 }
 
+static const void *stage_bytes(ft_cuda *c, const void *src, size_t bytes)
+{
+    if (!src) return NULL;
+    void *to = stage_take(c, bytes);
+    if (bytes) memcpy(to, src, bytes);
+    return on_device(c, to);
+}
+
 static const int32_t *stage(ft_cuda *c, const int32_t *src, int n)
 {
-    const size_t bytes = (size_t)n * sizeof *src;
-    void *to = stage_take(c, bytes);
-    if (src && n) memcpy(to, src, bytes);
-    return src ? (const int32_t *)on_device(c, to) : NULL;
+    return (const int32_t *)stage_bytes(c, src, (size_t)n * sizeof *src);
 }
 
 static void stage_grow(ft_cuda *c, size_t bytes)
@@ -223,6 +228,7 @@ static const ft_reach *stage_reach(ft_cuda *c, const ft_batch *b)
 static void stage_batch(ft_cuda *c, const ft_batch *b)
 {
     const int pages = b->slots * b->pages_per_seq;
+    void *head = stage_take(c, sizeof *b);
     ft_batch *n = &c->batch;
     *n = *b;
     n->S = c->shape.S;
@@ -239,6 +245,10 @@ static void stage_batch(ft_cuda *c, const ft_batch *b)
     c->part_of = stage_parts(c, b);
     n->span = stage_spans(c, b);
     c->reach = stage_reach(c, b);
+    n->draw = (const ft_draw *)stage_bytes(c, b->draw, (size_t)b->T * sizeof *b->draw);
+    n->aside = (const uint32_t *)stage_bytes(c, b->aside, (size_t)b->n_aside * sizeof *b->aside);
+    memcpy(head, n, sizeof *n);
+    c->on = (const ft_batch *)on_device(c, head);
 }
 
 static void record(ft_dev *d, const ft_batch *b)
@@ -252,8 +262,9 @@ static void record(ft_dev *d, const ft_batch *b)
     for (int i = 0; i < FT_CUDA_SHADOWS; i++) c->shadow[i].valid = false;
     const unsigned turn = c->steps++ % FT_CUDA_STAGES;
     ft_cuda_check(c, cudaEventSynchronize(c->staged[turn]), "batch");
-    stage_grow(c,
-               2 * pages + (10 * T + (size_t)b->n_out) * i4 + sizeof(ft_span) * (T + 1) + 16 * 16);
+    const size_t draws = b->draw ? T * sizeof(ft_draw) : 0, aside = (size_t)b->n_aside * i4;
+    stage_grow(c, sizeof(ft_batch) + 2 * pages + (10 * T + (size_t)b->n_out) * i4 + draws + aside +
+                      (sizeof(ft_span) + sizeof(ft_reach)) * (T + 1) + 21 * 16);
     if (!c->stage_bytes) return;
     c->stage = c->stages[turn];
     c->stage_used = 0;
@@ -324,6 +335,7 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
 {
     ft_cuda *c = (ft_cuda *)d;
     const size_t bytes = shadow_bytes(l);
+    stage_grow(c, sizeof(uint32_t) * ft_draw_words(l->vocab)); /* graphs go when it grows later */
     cudaStreamSynchronize(c->stream);
     cudaFree(c->raw);
     c->raw = NULL;
@@ -423,7 +435,7 @@ static const ft_ops ops = {
     ft_cuda_embed,   ft_cuda_rmsnorm,     ft_cuda_linear,      ft_cuda_linears,
     ft_cuda_glu,     ft_cuda_rope_angles, ft_cuda_norm_rope,   ft_cuda_kv_put,
     ft_cuda_attend,  ft_cuda_act_mul,     ft_cuda_sigmoid_mul, ft_cuda_add,
-    ft_cuda_softcap, ft_cuda_gather,      ft_cuda_argmax,      ft_cuda_top,
+    ft_cuda_softcap, ft_cuda_gather,      ft_cuda_argmax,      ft_cuda_draw,
     ft_cuda_scatter, ft_cuda_conv,        ft_cuda_delta_rule,  ft_cuda_gated_norm,
     ft_cuda_route,   ft_cuda_moe,         ft_cuda_moe_shared,  ft_cuda_centroid_head,
 };
