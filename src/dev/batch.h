@@ -6,7 +6,7 @@
 #ifndef FT_DEV_BATCH_H
 #define FT_DEV_BATCH_H
 
-#include <stdint.h>
+#include "dev/draw.h"
 
 enum {
     FT_PAGE_ROWS = 64,   /* cells of a page */
@@ -39,6 +39,11 @@ typedef struct ft_batch {
     const ft_span *span;    /* [S] */
     const int32_t *page[2]; /* page tables of both spaces: page[space][slot * pages_per_seq + i] */
     int32_t pages_per_seq, slots;
+    /* a step of draws has nothing of the above but T */
+    const ft_draw *draw;   /* [T] */
+    const uint32_t *aside; /* [n_aside]: the draws' masks and edits */
+    int32_t n_aside;
+    int32_t sampled; /* 1: not all of them are greedy, or lists are wanted */
 } ft_batch;
 
 /* Ids of the last argmax as tokens of this step; its host has not seen them. One that is none is

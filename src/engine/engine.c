@@ -230,6 +230,7 @@ ft_lane *ft_lane_new(ft_engine *e)
 void ft_lane_free(ft_lane *l)
 {
     if (!l || l->state == LANE_FREE) return;
+    if (l->ahead) l->job.mask.free(l->ahead);
     ft_seq_free(l->seq);
     if (l->second) ft_seq_free(l->second);
     ft_sampler_free(l->sampler);
@@ -343,6 +344,12 @@ ft_status ft_lane_start(ft_lane *l, const ft_task *j, ft_err *err)
     return FT_OK;
 }
 
+static void forget_ahead(ft_lane *l)
+{
+    if (l->ahead) l->job.mask.free(l->ahead);
+    l->ahead = NULL;
+}
+
 void ft_lane_end(ft_lane *l, ft_finish why)
 {
     if (l->state < LANE_PROMPT) return;
@@ -355,6 +362,7 @@ void ft_lane_end(ft_lane *l, ft_finish why)
     }
     l->finish = why;
     l->n_draft = 0;
+    forget_ahead(l);
     if (l->t_first) l->stats.predicted_s = (double)(ft_now_ns() - l->t_first) * 1e-9;
 }
 
@@ -469,8 +477,9 @@ static ft_status trunk(ft_engine *e, ft_err *err)
     ft_gov_round(&e->costs, cells, !e->pure);
     const int64_t start = ft_now_ns();
     const int rows = e->rows_now;
-    ft_spec_want(e);
-    const ft_status st = ft_runner_trunk(e->run, err);
+    ft_runner_trunk_begin(e->run);
+    ft_draw_plan(e);
+    const ft_status st = ft_runner_wait(e->run, err);
     if (st) return st;
     e->steps++;
     read_rows(e);

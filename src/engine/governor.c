@@ -93,26 +93,48 @@ static bool known(const ft_gov_times *t, int rows)
     return rows > 8 && timed(t, rows / 2, rows) && timed(t, rows, 2 * rows);
 }
 
+/* Whether a step as large as the largest was timed. */
+static bool most_known(const ft_gov_times *t, int max, int lanes)
+{
+    const int most = lanes * (1 + max);
+    return timed(t, most - most / 8, INT16_MAX);
+}
+
 /* Both ends of the scale must be known before they can be compared: what lies between them is on
  * the line. */
 static bool ends_known(const ft_gov_times *t, int max, int lanes)
 {
-    const int most = lanes * (1 + max);
-    return known(t, lanes) && timed(t, most - most / 8, INT16_MAX);
+    return known(t, lanes) && most_known(t, max, lanes);
 }
 
-/* Steps with about this past; or with a past a class away, before these are known. With many
- * replies, where it is dear to learn what steps cost, with the nearest past that is known. */
-static const ft_gov_times *steps_of(const ft_gov_costs *c, int max, int lanes)
+/* Whether the time of a draft pass for so many replies is known well enough. With many replies it
+ * is dear to find out, and lies on the line to that of more. */
+static bool drafts_known(const ft_gov_times *t, int lanes)
 {
-    const int far = lanes > FT_GOV_MANY ? FT_GOV_PASTS : 2;
+    return known(t, lanes) || (lanes > FT_GOV_MANY && timed(t, lanes, INT16_MAX));
+}
+
+/* The nearest past, at most `far` classes away, of which that is known; else NULL. */
+static const ft_gov_times *nearest(const ft_gov_costs *c, int max, int lanes, int far,
+                                   bool (*is_known)(const ft_gov_times *, int, int))
+{
     for (int d = 0; d < far; d++)
         for (int side = -1; side <= 1; side += 2) {
             const int p = c->past + side * d;
-            if (p >= 0 && p < FT_GOV_PASTS && ends_known(c->trunk[p], max, lanes))
-                return c->trunk[p];
+            if (p >= 0 && p < FT_GOV_PASTS && is_known(c->trunk[p], max, lanes)) return c->trunk[p];
         }
-    return c->trunk[c->past];
+    return NULL;
+}
+
+/* Steps with about this past; or with a past a class away, before these are known. With many
+ * replies, where it is dear to learn what steps cost, with any past, and be it that only the large
+ * ones are known: what small ones cost is learned at no cost. */
+static const ft_gov_times *steps_of(const ft_gov_costs *c, int max, int lanes)
+{
+    const bool many = lanes > FT_GOV_MANY;
+    const ft_gov_times *t = nearest(c, max, lanes, many ? FT_GOV_PASTS : 2, ends_known);
+    if (!t && many) t = nearest(c, max, lanes, FT_GOV_PASTS, most_known);
+    return t ? t : c->trunk[c->past];
 }
 
 static double draft_time(const ft_gov_costs *c, int k, int lanes)
@@ -199,7 +221,8 @@ static int park(ft_governor *g, const choice *o, int max, double loss)
     g->k = g->drafting = 0;
     g->was_parked = true;
     if (++g->parked < g->next_try) return 0;
-    if (o->c->steps % FT_GOV_AGAIN && !could_pay(o, max)) return 0;
+    const unsigned again = o->lanes > FT_GOV_MANY ? FT_GOV_AGAIN_MANY : FT_GOV_AGAIN;
+    if (o->c->steps % again && !could_pay(o, max)) return 0;
     if (o->c->behind * rate(o, 0) > 0.01) return 0;
     g->parked = 0;
     g->next_try = FT_MAX(FT_GOV_PROBE, (int)(FT_MIN(loss, 10.0) * 200)) << FT_MIN(g->failed, 3);
@@ -301,11 +324,10 @@ ft_gov_next ft_gov_drafted(ft_governor *g, ft_gov_costs *c, float margin, int la
  * missing: after a while it must do. */
 static bool learn(ft_governor *g, const choice *o, int max)
 {
-    const bool drafts = g->guess || known(o->c->first, o->lanes);
+    const bool drafts = g->guess || drafts_known(o->c->first, o->lanes);
     if (drafts && ends_known(o->steps, max, o->lanes)) return false;
     if (g->learning >= FT_GOV_LEARN) return false;
-    const int most = o->lanes * (1 + max);
-    g->k = drafts && timed(o->steps, most - most / 8, INT16_MAX) ? 0 : max;
+    g->k = drafts && most_known(o->steps, max, o->lanes) ? 0 : max;
     if (o->c->mixed)
         g->k = 0;
     else

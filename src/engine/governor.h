@@ -27,13 +27,14 @@ enum {
     FT_GOV_WIDE = 32,  /* ... and larger ones by so many */
     FT_GOV_SIZES = 96, /* classes of steps: up to 1,056 rows */
     FT_GOV_SAMPLES = 8,
-    FT_GOV_PASTS = 6,   /* classes of pasts, each four times as long as the one before */
-    FT_GOV_MANY = 8,    /* with more replies costs are not learned for each class */
-    FT_GOV_PROBE = 32,  /* rounds without drafts between two tries, at least */
-    FT_GOV_AGAIN = 512, /* steps between two tries where drafts cannot pay */
-    FT_GOV_PLAIN = 64,  /* rounds with drafts between two without, to time one again */
-    FT_GOV_LEARN = 16,  /* rounds of a reply at most that only learn what rounds cost */
-    FT_GOV_SURE = 6,    /* classes of margins */
+    FT_GOV_PASTS = 6,         /* classes of pasts, each four times as long as the one before */
+    FT_GOV_MANY = 8,          /* with more replies costs are not learned for each class */
+    FT_GOV_PROBE = 32,        /* rounds without drafts between two tries, at least */
+    FT_GOV_AGAIN = 512,       /* steps between two tries where drafts cannot pay; ... */
+    FT_GOV_AGAIN_MANY = 2048, /* ... of many replies, which all try at once */
+    FT_GOV_PLAIN = 64,        /* rounds with drafts between two without, to time one again */
+    FT_GOV_LEARN = 16,        /* rounds of a reply at most that only learn what rounds cost */
+    FT_GOV_SURE = 6,          /* classes of margins */
 };
 
 typedef struct ft_gov_times {

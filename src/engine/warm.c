@@ -5,6 +5,7 @@
 #include "engine/lane.h"
 
 enum {
+    FIRST = 256,    /* the shortest past that a device tells apart */
     LONGEST = 4096, /* past that is prepared for; longer ones are captured when they come */
     TURNS = 2,      /* until a step is captured */
 };
@@ -43,11 +44,8 @@ static ft_status windows(ft_engine *e, int slot, int past, ft_err *err)
     const bool drafts = e->kind == FT_DRAFT_MTP || e->kind == FT_DRAFT_ASSISTANT;
     ft_status st = FT_OK;
     for (int n = 1; n <= most && !st; n++) {
-        for (int top = 0; top < 2 && !st; top++) {
-            ft_runner_want_top(e->run, top);
-            st = trunk(e, slot, n, past, err);
-        }
-        ft_runner_want_top(e->run, false);
+        st = trunk(e, slot, n, past, err);
+        if (!st && n == 1 && past == FIRST) st = ft_draw_warm(e, err);
         const bool wanted = drafts && (n == 1 || e->kind == FT_DRAFT_MTP);
         if (!st && wanted) st = draft(e, slot, n, past, err);
     }
@@ -59,7 +57,7 @@ ft_status ft_engine_warm(ft_engine *e, ft_err *err)
     const int longest = FT_MIN(e->p.ctx, LONGEST);
     ft_seq *seq = ft_seq_new(e->cache);
     ft_status st = FT_OK;
-    for (int past = 256, done = 0; done < longest && !st; past *= 2) {
+    for (int past = FIRST, done = 0; done < longest && !st; past *= 2) {
         const int cells = FT_MIN(past, longest);
         if (cells <= e->p.draft_max || !ft_seq_reserve(seq, cells)) break;
         st = windows(e, ft_seq_slot(seq), cells, err);

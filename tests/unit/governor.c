@@ -130,6 +130,24 @@ static void hopeless(void **state)
     if (all < 0.995) fail_msg("32 replies: %.4f of the speed without drafts", all);
 }
 
+/* When the many become fewer, and pasts longer, nobody drafts only to learn what that costs. */
+static void fewer_replies(void **state)
+{
+    (void)state;
+    const world w = {1, 1.0, 0.3, 0.1, {0.9, 0.9, 0.9, 0.9}, 0, 0};
+    ft_gov_costs c;
+    ft_gov_costs_init(&c);
+    speed(&w, 300, 3, -1, &c, 1);
+    speed_of_many(&w, 32, 200, true, &c, 1);
+    ft_gov_round(&c, 5000, false);
+    for (int lanes = 31; lanes > FT_GOV_MANY; lanes--) {
+        ft_governor g;
+        ft_gov_init(&g, &c, false);
+        const int k = ft_gov_choose(&g, &c, 3, lanes);
+        if (k) fail_msg("%d replies of what were 32 draft %d tokens each", lanes, k);
+    }
+}
+
 /* Drafts that pay for one reply do not when rows and drafts of many cost time each: what one was
  * timed at says nothing about many, nor do the tries of a few among them. */
 static void many_replies(void **state)
@@ -273,8 +291,10 @@ static void notices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(never_loses), cmocka_unit_test(many_replies), cmocka_unit_test(hopeless),
-        cmocka_unit_test(margins),     cmocka_unit_test(backs_off),    cmocka_unit_test(notices),
+        cmocka_unit_test(never_loses), cmocka_unit_test(many_replies),
+        cmocka_unit_test(hopeless),    cmocka_unit_test(fewer_replies),
+        cmocka_unit_test(margins),     cmocka_unit_test(backs_off),
+        cmocka_unit_test(notices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ typedef enum ft_cuda_place {
     FT_PLACE_ATTEND,
     FT_PLACE_ATTEND_MORE,
     FT_PLACE_DELTA,
-    FT_PLACE_TOP,
+    FT_PLACE_DRAW,
     FT_PLACE_COUNT
 } ft_cuda_place;
 
@@ -141,7 +141,7 @@ void ft_cuda_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
 void ft_cuda_softcap(ft_dev *d, ft_mat y, float c);
 void ft_cuda_gather(ft_dev *d, ft_mat y, ft_mat x, int which);
 void ft_cuda_argmax(ft_dev *d, int32_t *id, ft_mat x);
-void ft_cuda_top(ft_dev *d, ft_pick *y, int n, ft_mat x);
+void ft_cuda_draw(ft_dev *d, ft_drawn *y, ft_mat x);
 void ft_cuda_scatter(ft_dev *d, ft_mat y, ft_mat x);
 void ft_cuda_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s);
 void ft_cuda_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,

@@ -203,8 +203,9 @@ static void record(ft_dev *d, const ft_batch *b)
     for (int i = 0; i < FT_CUDA_SHADOWS; i++) c->shadow[i].valid = false;
     const unsigned turn = c->steps++ % FT_CUDA_STAGES;
     ft_cuda_check(c, cudaEventSynchronize(c->staged[turn]), "batch");
+    const size_t draws = b->draw ? T * sizeof(ft_draw) : 0, aside = (size_t)b->n_aside * i4;
     stage_grow(c, sizeof(ft_batch) + 2 * pages + (9 * T + out) * i4 + sizeof(ft_span) * (T + 1) +
-                      16 * 16);
+                      draws + aside + 18 * 16);
     if (!c->stage_bytes) return;
     c->stage = c->stages[turn];
     c->stage_used = sizeof(ft_batch) + 16 - sizeof(ft_batch) % 16;
@@ -222,6 +223,8 @@ static void record(ft_dev *d, const ft_batch *b)
     n->dst_row = (const int32_t *)stage(c, b->dst_row, T * i4);
     n->out_row = (const int32_t *)stage(c, b->out_row, out * i4);
     n->span = (const ft_span *)stage(c, b->span, sizeof(ft_span) * (size_t)b->S);
+    n->draw = (const ft_draw *)stage(c, b->draw, draws);
+    n->aside = (const uint32_t *)stage(c, b->aside, aside);
     memcpy(c->stage, n, sizeof *n);
     c->on = (const ft_batch *)c->there;
     ft_cuda_check(
@@ -336,6 +339,7 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
 {
     ft_cuda *c = (ft_cuda *)d;
     const size_t bytes = shadow_bytes(l);
+    stage_grow(c, sizeof(uint32_t) * ft_draw_words(l->vocab)); /* graphs go when it grows later */
     cudaStreamSynchronize(c->stream);
     cudaFree(c->raw);
     c->raw = NULL;
@@ -432,7 +436,7 @@ static const ft_ops ops = {
     ft_cuda_embed,   ft_cuda_rmsnorm,       ft_cuda_linear,      ft_cuda_linears,
     ft_cuda_glu,     ft_cuda_rope_angles,   ft_cuda_norm_rope,   ft_cuda_kv_put,
     ft_cuda_attend,  ft_cuda_act_mul,       ft_cuda_sigmoid_mul, ft_cuda_add,
-    ft_cuda_softcap, ft_cuda_gather,        ft_cuda_argmax,      ft_cuda_top,
+    ft_cuda_softcap, ft_cuda_gather,        ft_cuda_argmax,      ft_cuda_draw,
     ft_cuda_scatter,
     ft_cuda_conv,    ft_cuda_delta_rule,    ft_cuda_gated_norm,  ft_cuda_route,
     ft_cuda_moe,     ft_cuda_moe_shared,    ft_cuda_centroid_head,
