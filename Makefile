@@ -108,7 +108,7 @@ $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wco
 $(BUILD)/src/serve/ui.o: $(wildcard web/*) # baked in
 $(BUILD)/src/dev/%.o: CFLAGS += $(KERNEL)
 # the same sum in two kernels must round alike: there a fused product is written out
-$(BUILD)/src/dev/cpu/%.o: KERNEL += -ffp-contract=off
+$(BUILD)/src/dev/cpu/%.o $(BUILD)/src/dev/ref/ref_draw.o: KERNEL += -ffp-contract=off
 $(BUILD)/src/quant/%.o: CFLAGS += -O3 -ffp-contract=off -fno-trapping-math -funroll-loops
 $(BUILD)/src/dev/cpu/arm/dotprod.o: CFLAGS += -march=armv8.2-a+dotprod+fp16
 $(BUILD)/src/dev/cpu/arm/i8mm.o: CFLAGS += -march=armv8.2-a+dotprod+fp16+i8mm

@@ -424,6 +424,7 @@ typedef struct ft_decode_params {
     const double *accept; /* simulated: draft i is agreed to with this probability, the last serves
                            * all that follow, and the model is not asked; NULL: it is */
     int n_accept;
+    const ft_sampling *sampling; /* NULL: greedy */
 } ft_decode_params;
 
 typedef struct ft_decode_time {

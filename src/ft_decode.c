@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "ft_llm.h"
+#include "ft_sampling.h"
 
 typedef struct many {
     ft_llm *m;
@@ -10,6 +10,7 @@ typedef struct many {
     ft_lane **lane;
     int64_t *tokens; /* of each lane */
     double accept[FT_DRAFT_MAX];
+    ft_sample_setup sampling;
 } many;
 
 static bool count(void *user, const ft_emit *e)
@@ -31,10 +32,17 @@ static ft_task task_of(const many *b, const ft_decode_params *p, const int32_t *
                  .sim_accept = p->accept ? b->accept : NULL,
                  .emit = count,
                  .user = &b->tokens[i]};
-    ft_sample_defaults(&j.sampling);
-    j.sampling.temperature = 0;
-    j.sampling.penalty_last_n = 0;
+    j.sampling = b->sampling.p;
+    j.sampling.seed += (uint64_t)i;
     return j;
+}
+
+static ft_status sampling(many *b, const ft_decode_params *p, ft_err *err)
+{
+    if (p->sampling) return ft_sample_setup_init(&b->sampling, p->sampling, b->m, err);
+    ft_sample_defaults(&b->sampling.p);
+    b->sampling.p.temperature = 0;
+    return FT_OK;
 }
 
 /* Reads lane i's prompt and holds the lane at its first token, until all are there. */
@@ -97,7 +105,7 @@ ft_status ft_llm_decode(ft_llm *m, const ft_decode_params *p, ft_decode_time *ou
     b.tokens = ft_new_n(int64_t, (size_t)p->seqs);
     for (int i = 0; i < FT_DRAFT_MAX && p->n_accept > 0; i++)
         b.accept[i] = p->accept[FT_MIN(i, p->n_accept - 1)];
-    ft_status st = FT_OK;
+    ft_status st = sampling(&b, p, err);
     while (b.n < p->seqs && !st) {
         if (!(b.lane[b.n] = ft_lane_new(m->engine)))
             st = ft_fail(err, FT_ELIMIT, "every lane is taken");
@@ -109,6 +117,7 @@ ft_status ft_llm_decode(ft_llm *m, const ft_decode_params *p, ft_decode_time *ou
         ft_lane_cancel(b.lane[i]);
         ft_lane_free(b.lane[i]);
     }
+    ft_sample_setup_release(&b.sampling);
     ft_free(b.lane);
     ft_free(b.tokens);
     return st;

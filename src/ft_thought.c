@@ -99,6 +99,39 @@ static void accept(void *user, int32_t id)
     if (inner) t->inner.accept(t->inner.user, id);
 }
 
+/* A clone has its own place, tail and grammar; the texts that it says are the first one's. */
+static void copy(void *user, const void *from)
+{
+    ft_thought *t = user;
+    const ft_thought *f = from;
+    void *const inner = t->inner.user;
+    const ft_buf tail = t->tail;
+    *t = *f;
+    t->inner.user = inner;
+    t->tail = tail;
+    ft_buf_clear(&t->tail);
+    ft_buf_put_str(&t->tail, ft_buf_str(&f->tail));
+    if (inner) t->inner.copy(inner, f->inner.user);
+}
+
+static void *clone(void *user)
+{
+    const ft_thought *f = user;
+    ft_thought *t = ft_new(ft_thought);
+    ft_buf_init(&t->tail, MAX_TAIL);
+    if (f->inner.user) t->inner.user = f->inner.clone(f->inner.user);
+    copy(t, f);
+    return t;
+}
+
+static void free_clone(void *user)
+{
+    ft_thought *t = user;
+    ft_buf_release(&t->tail);
+    if (t->inner.user) t->inner.free(t->inner.user);
+    ft_free(t);
+}
+
 /* ---- life ---- */
 
 static ft_status encode(const ft_llm *m, const char *text, ft_ids *out, ft_err *err)
@@ -134,7 +167,7 @@ ft_status ft_thought_init(ft_thought *t, const ft_llm *m, const ft_request *r, f
     t->open = f == FT_CHAT_QWEN ? FT_STR("<think>") : FT_STR("<|channel>thought");
     t->close = f == FT_CHAT_QWEN ? FT_STR("</think>") : FT_STR("<channel|>");
     ft_buf_init(&t->tail, MAX_TAIL);
-    *mask = (ft_mask){.user = t, .allow = allow, .allows = allows, .accept = accept};
+    *mask = (ft_mask){t, allow, allows, accept, clone, copy, free_clone};
     return closing(t, r, f == FT_CHAT_QWEN, err);
 }
 

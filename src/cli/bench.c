@@ -21,8 +21,9 @@
 
 typedef struct bench {
     int prompt, gen, depth, reps, seqs;
-    double *prompt_s, *gen_s; /* sorted once all are there */
-    double bandwidth;         /* bytes per second */
+    const ft_sampling *sampling; /* NULL: greedy */
+    double *prompt_s, *gen_s;    /* sorted once all are there */
+    double bandwidth;            /* bytes per second */
     ft_bench_ops *prompt_ops, *gen_ops;
 } bench;
 
@@ -47,11 +48,15 @@ static double rate(int tokens, double s)
 /* Seconds of a prompt, and of b->gen tokens of every sequence. */
 static ft_status time_once(const bench *b, ft_llm *m, double *p, double *g, ft_err *err)
 {
-    if (b->seqs == 1) return ft_llm_time(m, b->prompt, b->gen, b->depth, p, g, err);
+    if (b->seqs == 1 && !b->sampling) return ft_llm_time(m, b->prompt, b->gen, b->depth, p, g, err);
     ft_decode_time t = {0};
     ft_status st = ft_llm_time(m, b->prompt, 0, 0, p, g, err);
     if (!st && b->gen)
-        st = ft_llm_decode(m, &(ft_decode_params){b->seqs, b->depth, b->gen, 0, NULL, 0}, &t, err);
+        st = ft_llm_decode(
+            m,
+            &(ft_decode_params){
+                .seqs = b->seqs, .depth = b->depth, .n_gen = b->gen, .sampling = b->sampling},
+            &t, err);
     *g = t.tokens ? t.seconds * b->seqs * b->gen / (double)t.tokens : 0;
     return st;
 }
@@ -204,6 +209,8 @@ static void print_text(const bench *b, const ft_llm_info *i)
 static ft_status bench_model(const ft_opts *o, bench *b, ft_llm *m, ft_err *err)
 {
     const bool json = ft_opts_flag(o, "json");
+    ft_sampling sampling;
+    b->sampling = ft_model_opts_bench_sampling(o, m, &sampling);
     const ft_status st = measure(b, m, json || ft_opts_flag(o, "quiet"), err);
     if (st) return st;
     if (json)

@@ -20,6 +20,8 @@ typedef struct bench {
     ft_decode_time way[WAYS]; /* the quickest run of each */
     double prompt_s[2];       /* without a drafter, and with one that reads along */
     char *name, *drafter;
+    const ft_opts *opts;
+    const ft_sampling *sampling; /* of the model that is open; NULL: greedy */
 } bench;
 
 /* "0.8,0.75,0.7" */
@@ -60,7 +62,8 @@ static ft_status decode(bench *b, ft_llm *m, int way, ft_err *err)
                                              : way == 1 ? -1
                                                         : way - 1,
                                 .accept = b->accept,
-                                .n_accept = b->n_accept};
+                                .n_accept = b->n_accept,
+                                .sampling = b->sampling};
     ft_status st = FT_OK;
     for (int i = -1; i < b->reps && !st; i++) {
         ft_decode_time t, *best = &b->way[way];
@@ -85,6 +88,8 @@ static ft_status measure(bench *b, const ft_llm_params *given, bool drafting, bo
         b->name = ft_strdup(ft_llm_about(m)->name);
         b->drafter = ft_strdup(ft_llm_about(m)->drafter);
     }
+    ft_sampling sampling;
+    b->sampling = st ? NULL : ft_model_opts_bench_sampling(b->opts, m, &sampling);
     if (!st) st = prompts(b, m, drafting, err);
     const int from = drafting ? 1 : 0, to = drafting ? b->k_max + 2 : 1;
     ft_progress *bar = ft_progress_new("bench", (uint64_t)(to - from), false, quiet);
@@ -174,6 +179,7 @@ int ft_bench_sim(const ft_opts *o)
     ft_llm_params p;
     const bool json = ft_opts_flag(o, "json"), quiet = json || ft_opts_flag(o, "quiet");
     bench *b = ft_new(bench);
+    b->opts = o;
     b->prompt = (int)ft_opts_int(o, "n-prompt");
     b->gen = FT_MAX(1, (int)ft_opts_int(o, "n-gen"));
     b->depth = (int)ft_opts_int(o, "n-depth");

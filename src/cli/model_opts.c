@@ -203,20 +203,33 @@ static void breakers(ft_model_opts *mo, const ft_opts *o, ft_sampling *s)
     if (s->n_dry_breakers == 1 && !strcmp(s->dry_breakers[0], "none")) s->n_dry_breakers = 0;
 }
 
-static ft_status sampling(ft_model_opts *mo, const ft_opts *o, ft_sampling *s, ft_err *err)
+static void main_samplers(const ft_opts *o, ft_sampling *s)
 {
-    s->seed = seed(o);
     set_float(o, "temp", &s->temperature);
     set_int(o, "top-k", &s->top_k);
     set_float(o, "top-p", &s->top_p);
     set_float(o, "min-p", &s->min_p);
+    set_float(o, "repeat-penalty", &s->repeat_penalty);
+}
+
+const ft_sampling *ft_model_opts_bench_sampling(const ft_opts *o, const ft_llm *m, ft_sampling *s)
+{
+    if (!ft_opts_set(o, "temp")) return NULL;
+    ft_sampling_defaults(s, m);
+    main_samplers(o, s);
+    return s;
+}
+
+static ft_status sampling(ft_model_opts *mo, const ft_opts *o, ft_sampling *s, ft_err *err)
+{
+    s->seed = seed(o);
+    main_samplers(o, s);
     set_float(o, "typical", &s->typical_p);
     set_float(o, "top-nsigma", &s->top_n_sigma);
     set_float(o, "xtc-probability", &s->xtc_probability);
     set_float(o, "xtc-threshold", &s->xtc_threshold);
     set_float(o, "dynatemp-range", &s->dynatemp_range);
     set_float(o, "dynatemp-exp", &s->dynatemp_exponent);
-    set_float(o, "repeat-penalty", &s->repeat_penalty);
     set_int(o, "repeat-last-n", &s->repeat_last_n);
     set_float(o, "presence-penalty", &s->presence_penalty);
     set_float(o, "frequency-penalty", &s->frequency_penalty);

@@ -22,6 +22,9 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
 /* The same for a request. A seed that was not given is drawn at random. */
 ft_status ft_model_opts_request(ft_model_opts *mo, const ft_opts *o, const ft_llm *m, ft_request *r,
                                 ft_err *err);
+/* What bench decodes with: *s filled from the options; NULL, and greedy, where --temp is not one.
+ */
+const ft_sampling *ft_model_opts_bench_sampling(const ft_opts *o, const ft_llm *m, ft_sampling *s);
 /* The object that a template reads: enable_thinking and --chat-template-kwargs. */
 ft_status ft_model_opts_template(const ft_opts *o, json_t **out, ft_err *err);
 /* --system-prompt or its file; NULL when there is none. Belongs to mo. */

@@ -256,17 +256,17 @@ const ft_opt ft_opt_table[] = {
     {"json-schema-file", "-jf", FT_OPT_TEXT, REPLY, NULL, "FILE", 0, 0, NULL,
      "the same, from a file"},
 
-    /* sampling: where nothing is given, the model file's recommendation, then the value in brackets
-     */
+    /* sampling: where nothing is given, the model file's recommendation, then the value in
+     * brackets; bench: greedy unless --temp is given */
     {"seed", "-s", FT_OPT_INT, REPLY, "-1", "N", -1, 4294967295.0, NULL,
      "for a reply that can be repeated; -1 = random"},
-    {"temp", "--temperature", FT_OPT_FLOAT, REPLY, NULL, "X", 0, 100, NULL,
+    {"temp", "--temperature", FT_OPT_FLOAT, DRAFT, NULL, "X", 0, 100, NULL,
      "0 = always the most likely token [0.8]"},
-    {"top-k", NULL, FT_OPT_INT, REPLY, NULL, "N", 0, 1 << 20, "LLAMA_ARG_TOP_K",
+    {"top-k", NULL, FT_OPT_INT, DRAFT, NULL, "N", 0, 1 << 20, "LLAMA_ARG_TOP_K",
      "draw from the N most likely; 0 = off [40]"},
-    {"top-p", NULL, FT_OPT_FLOAT, REPLY, NULL, "P", 0, 1, NULL,
+    {"top-p", NULL, FT_OPT_FLOAT, DRAFT, NULL, "P", 0, 1, NULL,
      "draw from the most likely that sum to P; 1 = off [0.95]"},
-    {"min-p", NULL, FT_OPT_FLOAT, REPLY, NULL, "P", 0, 1, NULL,
+    {"min-p", NULL, FT_OPT_FLOAT, DRAFT, NULL, "P", 0, 1, NULL,
      "drop what is P times less likely than the first; 0 = off [0.05]"},
     {"typical", "--typical-p", FT_OPT_FLOAT, REPLY, NULL, "P", 0, 1, NULL,
      "locally typical sampling; 1 = off [1]"},
@@ -279,7 +279,7 @@ const ft_opt ft_opt_table[] = {
     {"dynatemp-range", NULL, FT_OPT_FLOAT, REPLY, NULL, "X", 0, 100, NULL,
      "temperature moves within temp +- X with the entropy; 0 = off [0]"},
     {"dynatemp-exp", NULL, FT_OPT_FLOAT, REPLY, NULL, "X", 0, 100, NULL, "and how steeply [1]"},
-    {"repeat-penalty", NULL, FT_OPT_FLOAT, REPLY, NULL, "X", 0, 100, NULL,
+    {"repeat-penalty", NULL, FT_OPT_FLOAT, DRAFT, NULL, "X", 0, 100, NULL,
      "divides the logits of recent tokens; 1 = off [1]"},
     {"repeat-last-n", NULL, FT_OPT_INT, REPLY, NULL, "N", -1, 1 << 24, NULL,
      "recent tokens that penalties see; 0 = off, -1 = the context [64]"},

@@ -112,12 +112,6 @@ typedef struct ft_out {
     const ft_weight *w;
 } ft_out;
 
-/* A value of a row, and where it stands. */
-typedef struct ft_pick {
-    int32_t id;
-    float x;
-} ft_pick;
-
 typedef struct ft_ops {
     /* y[t] = scale * W[ft_token_of(t)] */
     void (*embed)(ft_dev *, ft_mat y, const ft_weight *w, float scale);
@@ -153,11 +147,13 @@ typedef struct ft_ops {
     /* id[t] = index of row t's largest value, the lowest among equals; -1 when none is above -inf.
      */
     void (*argmax)(ft_dev *, int32_t *id, ft_mat x);
-    /* y[t][n] = the n largest values of row t in ascending order of their index, id -1 behind the
-     * last. Of equal values the lower index is taken first; +inf counts as the largest number, -inf
-     * and NaN do not count. A device may leave a row out: its first id is -2 then. n: a power of
-     * two, at most 1024. NULL: rows are read whole. */
-    void (*top)(ft_dev *, ft_pick *y, int n, ft_mat x);
+    /* y[to] = what each draw of the batch gives (dev/draw.h), in a step of draws alone. Its row of
+     * x, masked and edited, as the best top_k of it, of those the best whose weights reach top_p of
+     * their sum, of those that are at most log_min_p below the largest; from their weights, divided
+     * by the temperature, the first id in rising order that passes u. Equal logits: the lower index
+     * is the better one. Every bit is as the host's sampler has it. A device may leave a row to the
+     * host (FT_DRAW_MORE). NULL: all rows are. */
+    void (*draw)(ft_dev *, ft_drawn *y, ft_mat x);
     /* y[dst_row[t]] = x[t] for the rows that have a place; no two have the same. */
     void (*scatter)(ft_dev *, ft_mat y, ft_mat x);
     /* Depth-wise causal convolution over time, then SiLU: y[T, CH] from u[T, CH], w[CH, C]. Moves

@@ -229,10 +229,12 @@ static inline void ft_argmax_rows(ft_step *s, int32_t *id, ft_mat x)
     ft_took(s, "argmax", 4 * ft_mat_values(x), ft_mat_values(x));
 }
 
-static inline void ft_top_rows(ft_step *s, ft_pick *y, int n, ft_mat x)
+static inline void ft_draw_rows(ft_step *s, ft_drawn *y, ft_mat x)
 {
-    s->dev->op->top(s->dev, y, n, x);
-    ft_took(s, "top", 8 * ft_mat_values(x), 2 * ft_mat_values(x));
+    assert(x.H == 1 && s->b->T <= FT_DRAW_ROWS);
+    s->dev->op->draw(s->dev, y, x);
+    const double values = (double)s->b->T * ft_mat_cols(x);
+    ft_took(s, "draw", (s->b->sampled ? 12 : 4) * values, 20 * values);
 }
 
 static inline void ft_scatter(ft_step *s, ft_mat y, ft_mat x)

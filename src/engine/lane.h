@@ -2,6 +2,7 @@
 #ifndef FT_ENGINE_LANE_H
 #define FT_ENGINE_LANE_H
 
+#include "base/mem.h"
 #include "engine/engine.h"
 #include "engine/governor.h"
 #include "kv/prefix.h"
@@ -9,7 +10,7 @@
 
 typedef enum lane_state { LANE_FREE, LANE_IDLE, LANE_PROMPT, LANE_REPLY } lane_state;
 
-enum { FT_FEED_ROWS = FT_RING_FEW }; /* that a lane brings along to a draft pass, at most */
+enum { FT_FEED_ROWS = FT_DECODE_ROWS }; /* that a lane brings along to a draft pass, at most */
 
 struct ft_lane {
     ft_engine *e;
@@ -31,7 +32,11 @@ struct ft_lane {
     ft_sampler *sampler,
         *drafting; /* drafting: the same penalties; greedy unless drafts are drawn */
     uint32_t *bits;
+    void *ahead; /* a clone of the task's mask, behind drafts; NULL: none was needed so far */
     ft_logprob *logprob;
+    /* Draws of this pass on the device: of the first n_far of its rows, from number far_first on;
+     * and lists of the best. Of a draft pass, the same for its one row. */
+    int far_first, n_far, list_first, n_lists;
 
     int32_t draft[FT_DRAFT_MAX];
     float *p, *q; /* rejection sampling: [V], and [draft_max][V] of what drafts were drawn from */
@@ -100,7 +105,31 @@ static inline int lane_index(const ft_lane *l)
     return (int)(l - l->e->lane);
 }
 
+/* The most drafts that a round can bring. */
+static inline int ft_most_drafts(const ft_engine_params *p)
+{
+    return p->draft_max > 0 ? FT_MAX(p->draft_max, p->guess_max) : 0;
+}
+
+/* Whether an id ends the reply. */
+static inline bool ft_lane_eog(const ft_lane *l, int32_t id)
+{
+    for (int i = 0; !l->job.ignore_eog && i < l->job.n_eog; i++)
+        if (l->job.eog[i] == id) return true;
+    return false;
+}
+
 void ft_lane_end(ft_lane *l, ft_finish why);
+
+/* engine/warm.c: which steps a device keeps before the first reply, and how many they are: trunk
+ * passes and draft passes. */
+typedef struct ft_warm_plan {
+    int lanes, ctx;
+    int window, draft_window; /* rows of a reply in a trunk pass, in a draft pass; 0: none */
+    bool loose;               /* how rows lie in spans makes no difference to draft passes */
+} ft_warm_plan;
+ft_warm_plan ft_warm_plan_of(const ft_engine_params *p, ft_drafter kind);
+void ft_warm_count(const ft_warm_plan *p, int *trunk, int *draft);
 
 /* engine/trace.c */
 void ft_trace_draft(const ft_lane *l, double seconds);
@@ -121,7 +150,7 @@ int ft_second_missed(const ft_engine *e); /* tokens of lanes that draft now and 
 ft_status ft_second_catch_up(ft_engine *e, ft_err *err);
 void ft_second_first(ft_lane *l, ft_rowset *w);
 void ft_second_next(ft_lane *l, ft_rowset *w);
-ft_status ft_second_pass(ft_engine *e, ft_err *err);
+void ft_second_pass(ft_engine *e); /* begins it */
 
 /* engine/keep.c: where the prompt is cut, what others have read of it, and what they get. */
 void ft_keep_plan(ft_lane *l);
@@ -142,9 +171,19 @@ void ft_pace_round(ft_engine *e, int replies, double seconds);
 /* engine/batch.c: this round's trunk rows. false when no lane has any. */
 bool ft_batch_fill(ft_engine *e);
 
-/* engine/spec.c: whether short lists of logits do for this round; what the rows' logits say; then
- * the drafts for the next round. */
-void ft_spec_want(ft_engine *e);
+/* engine/draw.c: draws of the pass that was begun, for all lanes that the device can draw for.
+ * Then, of row i: its id, FT_DRAW_MORE where it was not drawn; a draw that turned out to be needed
+ * only now; logprobs, into l->logprob. The same of drafts. And the first such steps. */
+void ft_draw_plan(ft_engine *e);
+int32_t ft_draw_id(const ft_lane *l, int i);
+int32_t ft_draw_late(ft_lane *l, int i, const uint32_t *mask);
+int ft_draw_logprobs(ft_lane *l, int i, int32_t id);
+void ft_draw_plan_drafts(ft_engine *e);
+int32_t ft_draw_draft(const ft_lane *l);
+float ft_draw_draft_logprob(ft_lane *l, int32_t id);
+ft_status ft_draw_warm(ft_engine *e, ft_err *err); /* behind a trunk pass */
+
+/* engine/spec.c: what the rows' logits say; then the drafts for the next round. */
 void ft_spec_verify(ft_lane *l);
 /* Where the hidden row of a cell is: in this round's rows, or in the ring. */
 int ft_lane_hidden(const ft_lane *l, int cell);

@@ -259,6 +259,11 @@ void ft_sampler_accept(ft_sampler *s, int32_t id)
     s->drawn = -1;
 }
 
+static double unit(const ft_sampler *s, uint64_t position, uint32_t stream)
+{
+    return ft_unit_f64(ft_rng_at(s->p.seed, position, stream));
+}
+
 /* The id that was accepted i tokens ago; 0 is the newest. */
 static int32_t past(const ft_sampler *s, int32_t i)
 {
@@ -294,8 +299,8 @@ static int32_t place(ft_sampler *s, int32_t id, int32_t *n_uniq)
 
 static void penalize(const ft_sampler *s, float *x, int32_t u)
 {
-    *x = *x <= 0 ? *x * s->p.repeat_penalty : *x / s->p.repeat_penalty;
-    *x -= (float)s->count[u] * s->p.frequency_penalty + s->p.presence_penalty;
+    *x = ft_penalized(*x, s->count[u], s->p.repeat_penalty, s->p.frequency_penalty,
+                      s->p.presence_penalty);
 }
 
 static void penalties(ft_sampler *s)
@@ -361,32 +366,11 @@ static bool tilted(const ft_sampler *s)
     return s->p.n_bias || (s->n && (s->wants_penalties || s->wants_dry));
 }
 
-/* The entry of an id; NULL when it is not in the list. */
-static float *entry(const ft_list *l, int32_t id)
-{
-    if (l->dense) return &l->x[id];
-    int32_t lo = 0, hi = l->n;
-    while (lo < hi) {
-        const int32_t mid = lo + (hi - lo) / 2;
-        if (l->id[mid] < id)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < l->n && l->id[lo] == id ? &l->x[lo] : NULL;
-}
-
 static void add_bias(ft_sampler *s)
 {
-    for (size_t i = 0; i < s->p.n_bias; i++) {
-        float *x = entry(s->l, s->bias[i].id);
-        if (x) *x += s->bias[i].bias;
-    }
-    for (size_t i = 0; i < s->p.n_bias; i++) { /* -inf + inf */
-        float *x = entry(s->l, s->bias[i].id);
-        if (x && isnan(*x)) *x = -INFINITY;
-        if (x && *x > FLT_MAX) *x = FLT_MAX;
-    }
+    float *x = s->l->x; /* dense */
+    for (size_t i = 0; i < s->p.n_bias; i++)
+        x[s->bias[i].id] = ft_biased(x[s->bias[i].id], s->bias[i].bias);
 }
 
 static void load(ft_sampler *s, const float *logits, const uint32_t *mask)
@@ -422,7 +406,7 @@ static void apply(ft_sampler *s, ft_sampler_kind k, uint64_t position)
     case FT_SAMPLE_MIN_P: ft_list_min_p(l, p->min_p, p->min_keep); break;
     case FT_SAMPLE_XTC:
         if (p->xtc_probability > 0.0f && p->xtc_threshold <= 0.5f &&
-            ft_unit_f64(ft_rng_at(p->seed, position, STREAM_XTC)) < (double)p->xtc_probability)
+            unit(s, position, STREAM_XTC) < (double)p->xtc_probability)
             ft_list_xtc(l, p->xtc_threshold, p->min_keep);
         break;
     case FT_SAMPLE_TEMPERATURE:
@@ -469,50 +453,12 @@ static int32_t greedy(ft_sampler *s, const float *logits, const uint32_t *mask)
 }
 
 /* The first entry at which the cumulated weight passes `at`. */
-static int32_t walk(const ft_list *l, float max, double at)
+static int32_t walk(const ft_list *l, float max, uint64_t at)
 {
-    double sum = 0;
-    int32_t last = 0;
-    for (int32_t i = 0; i < l->n; i++) {
-        const float e = ft_exp_neg(l->x[i] - max);
-        if (e == 0.0f) continue;
-        last = i;
-        sum += (double)e;
-        if (sum > at) break;
-    }
-    return last;
-}
-
-/* Edits that only lower a logit, and at most so many of them: -1 when one may raise one. */
-static int32_t lowered(const ft_sampler *s)
-{
-    const ft_sample_params *p = &s->p;
-    if (s->wants_penalties &&
-        (p->repeat_penalty < 1 || p->frequency_penalty < 0 || p->presence_penalty < 0))
-        return -1;
-    for (size_t i = 0; i < p->n_bias; i++)
-        if (s->bias[i].bias > 0) return -1;
-    int32_t n = (int32_t)p->n_bias;
-    if (s->wants_penalties) n += FT_MIN(s->n, p->penalty_last_n);
-    if (s->wants_dry) n += FT_MIN(s->n, p->dry_last_n);
-    return n;
-}
-
-/* The best k that are left after edits which lower m of them were among the best k + m before. */
-int32_t ft_sampler_needs(const ft_sampler *s)
-{
-    const ft_sample_params *p = &s->p;
-    const int32_t m = lowered(s);
-    if (m < 0 || p->mirostat) return 0;
-    if (ft_sampler_greedy(s)) return 1 + m;
-    for (int i = 0; i < p->n_order; i++) {
-        const ft_sampler_kind k = p->order[i];
-        const int32_t most = FT_MAX(p->top_k, p->min_keep);
-        if (k == FT_SAMPLE_TOP_K) return p->top_k > 0 && most < s->V ? most + m : 0;
-        const bool idle = k == FT_SAMPLE_TOP_N_SIGMA && p->top_n_sigma <= 0;
-        if (k != FT_SAMPLE_PENALTIES && k != FT_SAMPLE_DRY && !idle) return 0;
-    }
-    return 0;
+    uint64_t sum = 0;
+    int32_t i = 0;
+    while ((sum += ft_weigh(l->x[i] - max)) <= at && i + 1 < l->n) i++;
+    return i;
 }
 
 /* From the loaded list. */
@@ -522,24 +468,11 @@ static int32_t draw(ft_sampler *s, uint64_t position)
     const ft_list *l = s->l;
     const float max = ft_list_max(l);
     if (max == -INFINITY) return s->drawn = -1;
-    const double total = ft_sum_exp(l->x, l->n, max);
-    const double u = ft_unit_f64(ft_rng_at(s->p.seed, position, STREAM_DRAW));
-    const int32_t i = walk(l, max, u * total);
-    s->drawn_bits = (float)(((double)(max - l->x[i]) + log(total)) / 0.693147180559945309);
+    const uint64_t total = ft_sum_exp(l->x, l->n, max);
+    const int32_t i = walk(l, max, ft_draw_at(unit(s, position, STREAM_DRAW), total));
+    s->drawn_bits =
+        (float)(((double)(max - l->x[i]) + ft_log_weight(total)) / 0.693147180559945309);
     return s->drawn = ft_list_id(l, i);
-}
-
-int32_t ft_sampler_draw_top(ft_sampler *s, const ft_top *t, const uint32_t *mask, uint64_t position)
-{
-    const int32_t needs = ft_sampler_needs(s);
-    ft_list_load_top(s->l, t, mask);
-    if (!needs || (!t->all && s->l->n < needs)) return FT_DRAW_MORE;
-    add_bias(s);
-    ft_list_pack(s->l); /* as the whole row's list is once it was cut */
-    if (!ft_sampler_greedy(s)) return draw(s, position);
-    tilt(s);
-    const int32_t i = ft_argmax(s->l->x, NULL, s->l->n);
-    return s->drawn = i < 0 ? -1 : s->l->id[i];
 }
 
 int32_t ft_sampler_draw(ft_sampler *s, const float *logits, const uint32_t *mask, uint64_t position)
@@ -563,27 +496,115 @@ bool ft_sampler_probs(ft_sampler *s, const float *logits, const uint32_t *mask, 
     const ft_list *l = s->l;
     const float max = ft_list_max(l);
     if (max == -INFINITY) return false;
-    const double total = ft_sum_exp(l->x, l->n, max);
+    const double total = (double)ft_sum_exp(l->x, l->n, max);
     for (int32_t i = 0; i < l->n; i++)
-        p[ft_list_id(l, i)] = (float)((double)ft_exp_neg(l->x[i] - max) / total);
+        p[ft_list_id(l, i)] = (float)((double)ft_weigh(l->x[i] - max) / total);
     return true;
 }
 
+/* ---- for a device that draws ---- */
+
+/* Where a sampler stands in the one order that devices know; 0: it does nothing to this chain. */
+static int rank(const ft_sampler *s, ft_sampler_kind k)
+{
+    const ft_sample_params *p = &s->p;
+    switch (k) {
+    case FT_SAMPLE_PENALTIES: return s->wants_penalties ? 1 : 0;
+    case FT_SAMPLE_TOP_K: return p->top_k > 0 ? 2 : 0;
+    case FT_SAMPLE_TOP_P: return p->top_p < 1 ? 3 : 0;
+    case FT_SAMPLE_MIN_P: return p->min_p > 0 ? 4 : 0;
+    case FT_SAMPLE_TEMPERATURE: return 5;
+    case FT_SAMPLE_DRY: return s->wants_dry ? -1 : 0;
+    case FT_SAMPLE_TOP_N_SIGMA: return p->top_n_sigma > 0 ? -1 : 0;
+    case FT_SAMPLE_TYP_P: return p->typical_p < 1 ? -1 : 0;
+    case FT_SAMPLE_XTC: return p->xtc_probability > 0 ? -1 : 0;
+    case FT_SAMPLE_KINDS: break;
+    }
+    return -1;
+}
+
+static bool biases_differ(const ft_sampler *s)
+{
+    for (size_t i = 0; i < s->p.n_bias; i++)
+        for (size_t j = 0; j < i; j++)
+            if (s->bias[i].id == s->bias[j].id) return false;
+    return true;
+}
+
+bool ft_sampler_far(const ft_sampler *s)
+{
+    const ft_sample_params *p = &s->p;
+    const size_t edits = p->n_bias + (s->wants_penalties ? (size_t)p->penalty_last_n : 0);
+    if (p->mirostat || edits > FT_DRAW_EDITS || !biases_differ(s)) return false;
+    if (ft_sampler_greedy(s)) return !s->wants_dry;
+    if (p->min_keep > 1 || p->top_k > FT_DRAW_K || p->min_p > 1 || p->dynatemp_range > 0)
+        return false;
+    int last = 0;
+    for (int i = 0; i < p->n_order; i++) {
+        const int at = rank(s, p->order[i]);
+        if (at && at < last) return false;
+        last = FT_MAX(last, at);
+    }
+    return true;
+}
+
+/* The ids of the penalties' window with their counts, when n_more ids follow the history. */
+static int32_t count_past(ft_sampler *s, const int32_t *more, int32_t n_more, ft_edit *e)
+{
+    int32_t n_uniq = 0;
+    const int32_t n = s->wants_penalties ? FT_MIN(s->n + n_more, s->p.penalty_last_n) : 0;
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t id = i < n_more ? more[n_more - 1 - i] : past(s, i - n_more);
+        const int32_t u = place(s, id, &n_uniq);
+        if (u >= 0) s->count[u]++;
+    }
+    for (int32_t u = 0; u < n_uniq; u++) e[u] = (ft_edit){s->uniq[u], s->count[u], 0};
+    return n_uniq;
+}
+
+void ft_sampler_put(ft_sampler *s, const int32_t *more, int32_t n_more, uint64_t position,
+                    ft_draw *d, ft_edit *e)
+{
+    const ft_sample_params *p = &s->p;
+    const int32_t counted = count_past(s, more, n_more, e);
+    int32_t n = counted;
+    for (size_t i = 0; i < p->n_bias; i++) {
+        const int32_t id = s->bias[i].id, u = s->l->mark[id];
+        if (u)
+            e[u - 1].bias = s->bias[i].bias;
+        else
+            e[n++] = (ft_edit){id, 0, s->bias[i].bias};
+    }
+    for (int32_t u = 0; u < counted; u++) s->l->mark[s->uniq[u]] = 0;
+    const bool cold = ft_sampler_greedy(s) || has(p, FT_SAMPLE_TEMPERATURE);
+    d->temperature = cold ? p->temperature : 1;
+    d->top_k = has(p, FT_SAMPLE_TOP_K) ? FT_MAX(p->top_k, 0) : 0;
+    d->top_p = has(p, FT_SAMPLE_TOP_P) ? p->top_p : 1;
+    d->log_min_p = has(p, FT_SAMPLE_MIN_P) && p->min_p > 0 ? logf(p->min_p) : -INFINITY;
+    d->repeat = p->repeat_penalty;
+    d->frequency = p->frequency_penalty;
+    d->presence = p->presence_penalty;
+    d->u = unit(s, position, STREAM_DRAW);
+    d->n_edit = n;
+}
+
 /* ---- helpers ---- */
+
+float ft_logprob_of(float x, float max, uint64_t sum)
+{
+    if (x != x || !sum) return -INFINITY;
+    return (float)((double)FT_MIN(x, max) - ((double)max + ft_log_weight(sum)));
+}
 
 int32_t ft_logprobs(const float *logits, int32_t V, int32_t id, int32_t top_n, ft_logprob *out)
 {
     const int32_t best = ft_argmax(logits, NULL, V);
     const float max = best < 0 ? 0 : FT_MIN(logits[best], FLT_MAX);
-    const double sum = ft_sum_exp(logits, V, max);
-    const double lse = (double)max + log(sum);
+    const uint64_t sum = ft_sum_exp(logits, V, max);
     int32_t top[FT_LOGPROBS_MAX];
     const int32_t n = 1 + ft_top_n(logits, V, FT_MIN(top_n, FT_LOGPROBS_MAX), top);
     out[0].id = id;
     for (int32_t i = 1; i < n; i++) out[i].id = top[i - 1];
-    for (int32_t i = 0; i < n; i++) {
-        const float x = logits[out[i].id];
-        out[i].logprob = x == x && sum > 0 ? (float)((double)FT_MIN(x, max) - lse) : -INFINITY;
-    }
+    for (int32_t i = 0; i < n; i++) out[i].logprob = ft_logprob_of(logits[out[i].id], max, sum);
     return n;
 }

@@ -17,6 +17,7 @@
 #define FT_ENGINE_SAMPLE_H
 
 #include "base/err.h"
+#include "dev/draw.h"
 
 /* ---- the constraint: how a grammar reaches the sampler without the engine seeing a string ---- */
 
@@ -115,20 +116,12 @@ int32_t ft_sampler_draw(ft_sampler *s, const float *logits, const uint32_t *mask
 /* The distribution that ft_sampler_draw draws from: p[V], sums to 1. false when no id is left. */
 bool ft_sampler_probs(ft_sampler *s, const float *logits, const uint32_t *mask, uint64_t position,
                       float *p);
-/* The largest logits of a row, by ascending id. */
-typedef struct ft_top {
-    const int32_t *id;
-    const float *x;
-    int32_t n;
-    bool all; /* the others are -inf */
-} ft_top;
-
-/* How many of the largest logits the next draw depends on at most; 0: on all of them. */
-int32_t ft_sampler_needs(const ft_sampler *s);
-/* The same draw as from the whole row, to the bit; FT_DRAW_MORE when these are too few for it. */
-enum { FT_DRAW_MORE = -2 };
-int32_t ft_sampler_draw_top(ft_sampler *s, const ft_top *t, const uint32_t *mask,
-                            uint64_t position);
+/* Whether a device can draw as this sampler does (dev/ops.h, draw): a matter of the parameters. */
+bool ft_sampler_far(const ft_sampler *s);
+/* Such a draw at `position`, when the ids of `more` have followed the history: all of *d but its
+ * row, mask, list and where its edits are; and these, FT_DRAW_EDITS at most. */
+void ft_sampler_put(ft_sampler *s, const int32_t *more, int32_t n_more, uint64_t position,
+                    ft_draw *d, ft_edit *e);
 bool ft_sampler_greedy(const ft_sampler *s); /* every draw is an arg-max */
 /* A draw is the largest logit and nothing else: no bias, no penalty is in the way. */
 bool ft_sampler_plain(const ft_sampler *s);
@@ -148,6 +141,9 @@ typedef struct ft_logprob {
 } ft_logprob;
 
 #define FT_LOGPROBS_MAX 1024
+
+/* Of a logit, where the largest is max and the weights of all sum to `sum` (dev/draw.h). */
+float ft_logprob_of(float x, float max, uint64_t sum);
 
 /* log-softmax of the raw logits: out[0] is id, out[1..] the top_n largest (at most FT_LOGPROBS_MAX,
  * none that is -inf), largest first. out has room for 1 + top_n. Returns the number written. */

@@ -20,6 +20,7 @@ typedef struct cut {
 
 typedef float v4f __attribute__((vector_size(16)));
 typedef int32_t v4i __attribute__((vector_size(16)));
+typedef int64_t v4l __attribute__((vector_size(32)));
 
 static v4f load4(const float *x)
 {
@@ -67,18 +68,6 @@ void ft_list_load(ft_list *l, const float *logits, const uint32_t *mask)
     l->dense = true;
 }
 
-void ft_list_load_top(ft_list *l, const ft_top *t, const uint32_t *mask)
-{
-    l->n = 0;
-    l->dense = false;
-    for (int32_t i = 0; i < t->n; i++) {
-        const int32_t id = t->id[i];
-        if (mask && !(mask[id / 32] >> id % 32 & 1)) continue;
-        l->x[l->n] = t->x[i] > FLT_MAX ? FLT_MAX : t->x[i];
-        l->id[l->n++] = id;
-    }
-}
-
 float ft_list_max(const ft_list *l)
 {
     v4f top[2] = {{-INFINITY, -INFINITY, -INFINITY, -INFINITY},
@@ -100,8 +89,8 @@ float ft_list_max(const ft_list *l)
 static v4f exp4(v4f x)
 {
     const v4f low = {-87.0f, -87.0f, -87.0f, -87.0f};
-    const v4i in = x > low;
-    x = (v4f)((in & (v4i)x) | (~in & (v4i)low));
+    const v4i in = x > low, over = x > 0;
+    x = (v4f)(~over & ((in & (v4i)x) | (~in & (v4i)low)));
     const v4f n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
     const v4f r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
     v4f y = r * 1.38888889e-3f + 8.33333333e-3f;
@@ -114,17 +103,20 @@ static v4f exp4(v4f x)
     return (v4f)((v4i)(y * (v4f)bits) & in);
 }
 
-double ft_sum_exp(const float *x, int32_t n, float max)
+uint64_t ft_sum_exp(const float *x, int32_t n, float max)
 {
-    double sum = 0;
+    v4l sum = {0, 0, 0, 0};
     int32_t i = 0;
-    for (; i + BLOCK <= n; i += BLOCK) {
-        const v4f e = (exp4(load4(x + i) - max) + exp4(load4(x + i + 4) - max)) +
-                      (exp4(load4(x + i + 8) - max) + exp4(load4(x + i + 12) - max));
-        sum += (double)((e[0] + e[1]) + (e[2] + e[3]));
-    }
-    for (; i < n; i++) sum += x[i] == x[i] ? (double)ft_exp_neg(x[i] - max) : 0;
-    return sum;
+    for (; i + 4 <= n; i += 4)
+        sum += __builtin_convertvector(exp4(load4(x + i) - max) * FT_WEIGHT_ONE, v4l);
+    uint64_t all = (uint64_t)(sum[0] + sum[1] + sum[2] + sum[3]);
+    for (; i < n; i++) all += ft_weigh(x[i] > max ? 0 : x[i] - max);
+    return all;
+}
+
+double ft_log_weight(uint64_t sum)
+{
+    return log((double)sum / (double)FT_WEIGHT_ONE);
 }
 
 void ft_list_pack(ft_list *l)
@@ -236,18 +228,18 @@ static void swap(ft_list *l, int32_t a, int32_t b)
 }
 
 typedef struct goal {
-    double mass;
+    uint64_t mass;
     bool strict; /* more than mass, else at least */
     int32_t count;
 } goal;
 
-static bool reached(goal g, double mass, int32_t count)
+static bool reached(goal g, uint64_t mass, int32_t count)
 {
     return (g.strict ? mass > g.mass : mass >= g.mass) && count >= g.count;
 }
 
 /* Better entries than the one in the middle go before it; returns where it ends up. */
-static int32_t partition(ft_list *l, int32_t lo, int32_t hi, double *mass)
+static int32_t partition(ft_list *l, int32_t lo, int32_t hi, uint64_t *mass)
 {
     const int32_t mid = lo + (hi - lo) / 2;
     if (better(l, mid, lo)) swap(l, mid, lo);
@@ -255,10 +247,10 @@ static int32_t partition(ft_list *l, int32_t lo, int32_t hi, double *mass)
     if (better(l, hi - 1, mid)) swap(l, hi - 1, mid);
     swap(l, mid, hi - 1);
     int32_t m = lo;
-    *mass = (double)l->weight[hi - 1];
+    *mass = ft_weight_of(l->weight[hi - 1]);
     for (int32_t i = lo; i < hi - 1; i++) {
         if (!better(l, i, hi - 1)) continue;
-        *mass += (double)l->weight[i];
+        *mass += ft_weight_of(l->weight[i]);
         swap(l, i, m++);
     }
     swap(l, m, hi - 1);
@@ -270,14 +262,14 @@ static int32_t partition(ft_list *l, int32_t lo, int32_t hi, double *mass)
 static cut select_mass(ft_list *l, int32_t n, goal g)
 {
     int32_t lo = 0, hi = n;
-    double acc = 0;
+    uint64_t acc = 0;
     while (hi - lo > 24) {
-        double mass;
+        uint64_t mass;
         const int32_t m = partition(l, lo, hi, &mass);
         if (!reached(g, acc + mass, m + 1)) {
             acc += mass;
             lo = m + 1;
-        } else if (reached(g, acc + mass - (double)l->weight[m], m)) {
+        } else if (reached(g, acc + mass - ft_weight_of(l->weight[m]), m)) {
             hi = m;
         } else {
             return (cut){l->key[m], l->tie[m]};
@@ -286,7 +278,7 @@ static cut select_mass(ft_list *l, int32_t n, goal g)
     for (int32_t i = lo + 1; i < hi; i++)
         for (int32_t j = i; j > lo && better(l, j, j - 1); j--) swap(l, j, j - 1);
     for (; lo < hi - 1; lo++) {
-        acc += (double)l->weight[lo];
+        acc += ft_weight_of(l->weight[lo]);
         if (reached(g, acc, lo + 1)) break;
     }
     return lo < n ? (cut){l->key[lo], l->tie[lo]} : (cut){-INFINITY, INT32_MAX};
@@ -311,13 +303,13 @@ void ft_list_top_k(ft_list *l, int32_t k)
         l->weight[i] = 1;
         l->tie[i] = l->id[i];
     }
-    keep(l, select_mass(l, l->n, (goal){.mass = k}));
+    keep(l, select_mass(l, l->n, (goal){.mass = (uint64_t)k * ft_weight_of(1)}));
 }
 
 /* Takes entries down to `depth` below the maximum; returns their mass. */
-static double gather(ft_list *l, float max, float depth, int32_t *count)
+static uint64_t gather(ft_list *l, float max, float depth, int32_t *count)
 {
-    double mass = 0;
+    uint64_t mass = 0;
     int32_t n = 0;
     const float floor = max - depth;
     for (int32_t i = 0; i < l->n;) {
@@ -331,7 +323,7 @@ static double gather(ft_list *l, float max, float depth, int32_t *count)
             l->key[n] = l->x[i];
             l->weight[n] = ft_exp_neg(l->x[i] - max);
             l->tie[n] = ft_list_id(l, i);
-            mass += (double)l->weight[n++];
+            mass += ft_weight_of(l->weight[n++]);
         }
     }
     *count = n;
@@ -343,7 +335,8 @@ void ft_list_top_p(ft_list *l, float p, int32_t min_keep)
     if (!(p < 1.0f) || l->n <= 1) return;
     const float max = ft_list_max(l);
     if (max == -INFINITY) return;
-    const goal g = {.mass = (double)p * ft_sum_exp(l->x, l->n, max), .count = FT_MAX(min_keep, 1)};
+    const goal g = {.mass = ft_top_p_goal(p, ft_sum_exp(l->x, l->n, max)),
+                    .count = FT_MAX(min_keep, 1)};
     static const float depth[] = {6, 12, 24, INFINITY};
     int32_t n = 0;
     for (size_t d = 0; d < FT_COUNT(depth); d++)
@@ -369,7 +362,7 @@ void ft_list_min_p(ft_list *l, float p, int32_t min_keep)
 static double log_sum(const ft_list *l)
 {
     const float max = ft_list_max(l);
-    return (double)max + log(ft_sum_exp(l->x, l->n, max));
+    return (double)max + ft_log_weight(ft_sum_exp(l->x, l->n, max));
 }
 
 static double entropy(const ft_list *l, double lse)
@@ -394,7 +387,8 @@ void ft_list_typical(ft_list *l, float p, int32_t min_keep)
         l->weight[i] = (float)exp(lp);
         l->tie[i] = l->id[i];
     }
-    const goal g = {.mass = (double)p, .strict = true, .count = FT_MAX(min_keep, 1)};
+    const goal g = {
+        .mass = ft_weight_of(FT_MAX(p, 0)), .strict = true, .count = FT_MAX(min_keep, 1)};
     const cut c = select_mass(l, l->n, g);
     int32_t n = 0;
     for (int32_t i = 0; i < l->n; i++) {
@@ -447,11 +441,7 @@ void ft_list_xtc(ft_list *l, float threshold, int32_t min_keep)
 void ft_list_temperature(ft_list *l, float t)
 {
     if (t == 1.0f) return;
-    const float most = FLT_MAX / 2;
-    for (int32_t i = 0; i < l->n; i++) {
-        const float v = l->x[i] / t;
-        l->x[i] = v > most ? most : v;
-    }
+    for (int32_t i = 0; i < l->n; i++) l->x[i] = ft_tempered(l->x[i], t);
 }
 
 void ft_list_dynatemp(ft_list *l, float t, float range, float exponent)

@@ -25,32 +25,12 @@ static inline int32_t ft_list_id(const ft_list *l, int32_t i)
     return l->dense ? i : l->id[i];
 }
 
-/* e^x for x <= 0, relative error below 3e-7; 0 from about -87 down. The same on every machine. */
-static inline float ft_exp_neg(float x)
-{
-    union {
-        float f;
-        int32_t i;
-    } s;
-    x = x < -87.0f ? -87.0f : x;
-    const float n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
-    const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
-    float y = 1.38888889e-3f;
-    y = y * r + 8.33333333e-3f;
-    y = y * r + 4.16666667e-2f;
-    y = y * r + 1.66666667e-1f;
-    y = y * r + 0.5f;
-    y = y * r + 1.0f;
-    y = y * r + 1.0f;
-    s.i = ((int32_t)n + 127) << 23;
-    return x <= -87.0f ? 0.0f : y * s.f;
-}
-
 void ft_list_load(ft_list *l, const float *logits, const uint32_t *mask);
-void ft_list_load_top(ft_list *l, const ft_top *t, const uint32_t *mask); /* not dense */
-void ft_list_pack(ft_list *l);                           /* drops what is -inf; dense no more */
-float ft_list_max(const ft_list *l);                     /* -inf when empty */
-double ft_sum_exp(const float *x, int32_t n, float max); /* sum of exp(x - max), NaN left out */
+void ft_list_pack(ft_list *l);       /* drops what is -inf; dense no more */
+float ft_list_max(const ft_list *l); /* -inf when empty */
+/* Sum of ft_weigh(x - max); NaN is left out, and what is above max counts as max. */
+uint64_t ft_sum_exp(const float *x, int32_t n, float max);
+double ft_log_weight(uint64_t sum); /* the logarithm of what it stands for */
 void ft_list_top_k(ft_list *l, int32_t k);
 void ft_list_top_p(ft_list *l, float p, int32_t min_keep);
 void ft_list_min_p(ft_list *l, float p, int32_t min_keep);

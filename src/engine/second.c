@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { LAST_ROWS = FT_FEED_ROWS }; /* rows that the pass of the first draft reads at most */
+enum { LAST_ROWS = FT_RING_FEW }; /* rows that the pass of the first draft reads at most */
 
 static ft_cache_params cache_params(const ft_model *m, const ft_engine_params *p)
 {
@@ -97,15 +97,14 @@ static bool add_rows(ft_lane *l, ft_rowset *w, const int32_t *ids, int n, bool t
     return true;
 }
 
-ft_status ft_second_pass(ft_engine *e, ft_err *err)
+void ft_second_pass(ft_engine *e)
 {
-    const ft_status st = ft_runner_trunk(e->draft_run, err);
+    ft_runner_trunk_begin(e->draft_run);
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         if (l->second_rows) ft_seq_accept(l->second, l->second_kept);
         l->second_rows = 0;
     }
-    return st;
 }
 
 /* Rows of a prompt that fit, up to the borders that the target's chunks have. */
@@ -127,7 +126,8 @@ ft_status ft_second_catch_up(ft_engine *e, ft_err *err)
             if (n && !add_rows(l, w, l->ids + ft_seq_len(l->second), n, false)) l->next_max = 0;
         }
         if (!w->T) return FT_OK;
-        if ((st = ft_second_pass(e, err))) return st;
+        ft_second_pass(e);
+        if ((st = ft_runner_wait(e->draft_run, err))) return st;
     }
 }
 

@@ -18,73 +18,26 @@ static const uint32_t *mask_of(ft_lane *l)
     return k->user && k->allow(k->user, l->bits, l->e->m->V) ? l->bits : NULL;
 }
 
-/* Whether a short list of the largest logits may do for the next draws of a lane. */
-static bool short_does(const ft_lane *l, const ft_sampler *s)
+/* The token of row i. Its logits are fetched only if they are needed. */
+static int32_t draw(ft_lane *l, int i)
 {
-    if (ft_sampler_plain(s) || ft_rejecting(l) || l->job.top_logprobs >= 0) return false;
-    const int needs = ft_sampler_needs(s);
-    return needs && needs + l->e->p.draft_max <= FT_TOP;
-}
-
-/* From the short list of a row, if there is one and it does; else FT_DRAW_MORE. */
-static int32_t draw_top(ft_runner *run, ft_sampler *s, int out, const uint32_t *mask, uint64_t at)
-{
-    const ft_row_top *t = ft_runner_top(run, out);
-    if (!t) return FT_DRAW_MORE;
-    return ft_sampler_draw_top(s, &(ft_top){t->id, t->x, t->n, t->n < FT_TOP}, mask, at);
-}
-
-void ft_spec_want(ft_engine *e)
-{
-    bool want = false;
-    for (int i = 0; i < e->p.lanes; i++) {
-        const ft_lane *l = &e->lane[i];
-        want = want || (l->n_rows && short_does(l, l->sampler));
-    }
-    ft_runner_want_top(e->run, want);
-}
-
-static void want_drafts(ft_engine *e)
-{
-    bool want = false;
-    for (int i = 0; i < e->p.lanes; i++) {
-        const ft_lane *l = &e->lane[i];
-        want = want || (l->next_max && l->job.draft_p_min <= 0 && short_does(l, l->drafting));
-    }
-    ft_runner_want_top(e->draft_run, want);
-}
-
-/* The token of out row `out`. Its logits are fetched only if they are needed. */
-static int32_t draw(ft_lane *l, int out)
-{
-    ft_mask *k = &l->job.mask;
+    const ft_mask *k = &l->job.mask;
     const uint64_t at = (uint64_t)l->n_ids;
-    const int32_t best =
-        ft_sampler_plain(l->sampler) ? ft_runner_best(l->e->run, out) : FT_BEST_UNKNOWN;
-    if (best >= 0 && (!k->user || k->allows(k->user, best))) return best;
-    const bool greedy = ft_sampler_greedy(l->sampler);
-    const uint32_t *mask = greedy ? NULL : mask_of(l);
-    if (!greedy || !k->user) {
-        const int32_t id = draw_top(l->e->run, l->sampler, out, mask, at);
-        if (id != FT_DRAW_MORE) return id;
-    }
-    const float *logits = ft_runner_logits(l->e->run, out);
-    if (k->user && greedy) {
-        const int32_t id = ft_sampler_draw(l->sampler, logits, NULL, at);
+    const int out = l->first_out + i;
+    int32_t id = ft_sampler_plain(l->sampler) ? ft_runner_best(l->e->run, out) : ft_draw_id(l, i);
+    if (id >= 0 && (!k->user || k->allows(k->user, id))) return id;
+    if (k->user && id == FT_DRAW_MORE && ft_sampler_greedy(l->sampler)) {
+        id = ft_sampler_draw(l->sampler, ft_runner_logits(l->e->run, out), NULL, at);
         if (id >= 0 && k->allows(k->user, id)) return id;
     }
-    return ft_sampler_draw(l->sampler, logits, greedy ? mask_of(l) : mask, at);
+    const uint32_t *mask = mask_of(l);
+    id = ft_draw_late(l, i, mask);
+    if (id != FT_DRAW_MORE) return id;
+    return ft_sampler_draw(l->sampler, ft_runner_logits(l->e->run, out), mask, at);
 }
 
-static bool is_eog(const ft_lane *l, int32_t id)
-{
-    for (int i = 0; !l->job.ignore_eog && i < l->job.n_eog; i++)
-        if (l->job.eog[i] == id) return true;
-    return false;
-}
-
-/* Takes a drawn token: history, limits, and the caller. false when the reply ends with it. */
-static bool take(ft_lane *l, int32_t id, int out, bool drafted)
+/* Takes the token of row i: history, limits, and the caller. false when the reply ends with it. */
+static bool take(ft_lane *l, int32_t id, int i, bool drafted)
 {
     if (id < 0) {
         const bool masked = l->job.mask.user != NULL;
@@ -97,15 +50,14 @@ static bool take(ft_lane *l, int32_t id, int out, bool drafted)
     ft_sampler_accept(l->sampler, id);
     if (l->job.mask.user) l->job.mask.accept(l->job.mask.user, id);
     l->ids[l->n_ids++] = id;
-    if (is_eog(l, id)) {
+    if (ft_lane_eog(l, id)) {
         ft_lane_end(l, FT_FINISH_EOG);
         return false;
     }
     l->stats.predicted_n++;
     ft_emit e = {.id = id, .drafted = drafted};
     if (l->job.top_logprobs >= 0) {
-        const float *logits = ft_runner_logits(l->e->run, out);
-        e.n_logprob = ft_logprobs(logits, l->e->m->V, id, l->job.top_logprobs, l->logprob);
+        e.n_logprob = ft_draw_logprobs(l, i, id);
         e.logprob = l->logprob;
     }
     if (!l->job.emit(l->job.user, &e))
@@ -120,7 +72,7 @@ static bool take(ft_lane *l, int32_t id, int out, bool drafted)
 void ft_spec_first(ft_lane *l)
 {
     l->state = LANE_REPLY;
-    take(l, draw(l, l->first_out), l->first_out, false);
+    take(l, draw(l, 0), 0, false);
 }
 
 static const char *reason(const ft_lane *l, int drafted, int kept)
@@ -162,15 +114,15 @@ void ft_spec_verify(ft_lane *l)
     int kept = 0;
     int32_t last = -1;
     for (int i = 0;; i++) {
-        const int out = l->first_out + i;
-        int32_t id = i < drafted && l->drawn
-                         ? ft_reject_draw(l, ft_runner_logits(l->e->run, out), mask_of(l), i)
-                         : draw(l, out);
+        int32_t id =
+            i < drafted && l->drawn
+                ? ft_reject_draw(l, ft_runner_logits(l->e->run, l->first_out + i), mask_of(l), i)
+                : draw(l, i);
         if (l->job.sim_accept && i < drafted + l->dropped) id = simulated(l, i, id);
         const bool agreed = i < drafted && id == l->draft[i];
         if (agreed) kept++;
         last = id;
-        if (!take(l, id, out, agreed) || !agreed) break;
+        if (!take(l, id, i, agreed) || !agreed) break;
     }
     if (kept == drafted && l->dropped)
         ft_gov_dropped(&l->gov, &l->e->costs, last == l->draft[drafted]);
@@ -294,16 +246,19 @@ static void feed_head(ft_lane *l, ft_rowset *w)
     ft_rows_out(w, last);
 }
 
-/* Passes that let heads read what their lanes say, as many rows at a time as a prompt may have. */
+/* Passes that let heads read what their lanes say, as many rows at a time as a prompt may have, in
+ * spans as short as those of drafts: to the device they are nothing new. */
 static ft_status feed(ft_engine *e, ft_err *err)
 {
     for (;;) {
         ft_rowset *w = ft_runner_rows(e->run);
         for (int i = 0; i < e->p.lanes; i++) {
             ft_lane *l = &e->lane[i];
-            const int n = FT_MIN(l->to_feed, e->p.rows - w->T);
-            if (n > 0) feed_rows(l, w, n);
-            l->to_feed -= FT_MAX(0, n);
+            while (l->to_feed && w->T < e->p.rows) {
+                const int n = FT_MIN(FT_MIN(l->to_feed, (int)FT_FEED_ROWS), e->p.rows - w->T);
+                feed_rows(l, w, n);
+                l->to_feed -= n;
+            }
         }
         const ft_status st = w->T ? ft_runner_draft(e->run, false, err) : FT_OK;
         if (st || !w->T) return st;
@@ -347,7 +302,7 @@ static bool take_draft(ft_lane *l, int32_t id)
     if (id < 0) return false;
     ft_sampler_accept(l->drafting, id);
     l->draft[l->n_draft++] = id;
-    return l->n_draft < l->next_max && !is_eog(l, id);
+    return l->n_draft < l->next_max && !ft_lane_eog(l, id);
 }
 
 static void begin_drafts(ft_lane *l)
@@ -360,24 +315,17 @@ static void begin_drafts(ft_lane *l)
 static bool read_draft(ft_lane *l)
 {
     ft_runner *run = l->e->draft_run;
-    if (l->n_draft == 0) begin_drafts(l);
-    int32_t id = FT_BEST_UNKNOWN;
-    if (!l->drawn && ft_sampler_plain(l->drafting))
-        id = ft_runner_best(run, l->draft_out);
-    else if (!l->drawn)
-        id = draw_top(run, l->drafting, l->draft_out, NULL, (uint64_t)l->n_ids);
-    const float *logits = NULL;
-    if (id == FT_BEST_UNKNOWN || l->job.draft_p_min > 0)
-        logits = ft_runner_logits(run, l->draft_out);
-    if (id == FT_BEST_UNKNOWN)
+    int32_t id = FT_DRAW_MORE;
+    if (!l->drawn)
+        id = ft_sampler_plain(l->drafting) ? ft_runner_best(run, l->draft_out) : ft_draw_draft(l);
+    if (id == FT_DRAW_MORE) {
+        const float *logits = ft_runner_logits(run, l->draft_out);
         id = l->drawn ? ft_reject_draft(l, logits)
                       : ft_sampler_draw(l->drafting, logits, NULL, (uint64_t)l->n_ids);
-    if (id < 0) return false;
-    if (l->job.draft_p_min > 0) {
-        ft_logprob p;
-        ft_logprobs(logits, l->e->m->V, id, 0, &p);
-        if (p.logprob < logf(l->job.draft_p_min)) return false;
     }
+    if (id < 0) return false;
+    if (l->job.draft_p_min > 0 && ft_draw_draft_logprob(l, id) < logf(l->job.draft_p_min))
+        return false;
     l->gov.gain = INFINITY;
     if (!l->e->costs.margins || !governed(l)) return take_draft(l, id);
     const ft_gov_next next =
@@ -403,10 +351,13 @@ static void next_row(ft_lane *l, ft_rowset *w)
     ft_rows_out(w, row);
 }
 
-static ft_status pass(ft_engine *e, bool more, ft_err *err)
+/* Begins it. */
+static void pass(ft_engine *e, bool more)
 {
-    if (e->kind == FT_DRAFT_MODEL) return ft_second_pass(e, err);
-    return ft_runner_draft(e->run, more, err);
+    if (e->kind == FT_DRAFT_MODEL)
+        ft_second_pass(e);
+    else
+        ft_runner_draft_begin(e->run, more);
 }
 
 /* One further row for every lane that goes on drafting. */
@@ -442,7 +393,13 @@ static ft_status step_by_step(ft_engine *e, ft_rowset *w, bool pure, ft_err *err
     for (bool first = true; w->T; w = next_rows(e), first = false) {
         const int64_t start = ft_now_ns();
         const int n = w->n_out;
-        const ft_status st = pass(e, false, err);
+        pass(e, false);
+        for (int i = 0; i < e->p.lanes; i++) {
+            ft_lane *l = &e->lane[i];
+            if (l->draft_out >= 0 && !l->n_draft) begin_drafts(l);
+        }
+        ft_draw_plan_drafts(e);
+        const ft_status st = ft_runner_wait(e->draft_run, err);
         if (st) return st;
         read_drafts(e);
         if (n && (pure || !first) && !ft_runner_fresh(e->draft_run))
@@ -481,7 +438,8 @@ static ft_status chained(ft_engine *e, ft_rowset *w, bool pure, ft_err *err)
     int passes = 0;
     for (int i = 0; i < e->p.lanes; i++) passes = FT_MAX(passes, e->lane[i].next_max);
     for (int k = 1; w->T; w = next_rows(e), k++) {
-        const ft_status st = pass(e, k < passes, err);
+        pass(e, k < passes);
+        const ft_status st = k < passes ? FT_OK : ft_runner_wait(e->run, err);
         if (st) return st;
         for (int i = 0; i < e->p.lanes; i++) {
             ft_lane *l = &e->lane[i];
@@ -511,7 +469,6 @@ static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
 {
     /* Rows that a parked head had to catch up with are no cost of drafting. */
     const bool pure = e->pure && w->n_out && w->T <= w->n_out * (1 + e->p.draft_max);
-    want_drafts(e);
     return w->n_out && all_plain(e) ? chained(e, w, pure, err) : step_by_step(e, w, pure, err);
 }
 

@@ -1,9 +1,12 @@
 #include "engine/step.h"
 
 #include "base/mem.h"
+#include "dev/shape.h"
 #include "engine/sample.h"
 
 #include <math.h>
+
+enum { DRAWS = 3 }; /* of an out row */
 
 struct ft_runner {
     ft_runner_params p;
@@ -16,14 +19,19 @@ struct ft_runner {
     float *host_logits; /* only where the device's memory is not ours; rows come when asked for */
     bool *have;         /* [out]: of the last pass's rows, those that came */
     /* [1 + FT_CHAIN_MAX][out]: the largest logit of each row, as the device found it: of the last
-     * pass, then of the passes of a chain. */
+     * pass, then of the passes of a chain. Behind them drawn. */
     int32_t *best, *host_best;
-    int chain;               /* passes of the last chain before its last */
-    bool chaining;           /* it goes on */
-    bool fresh;              /* a pass of it was the first of its shape */
-    ft_pick *top, *host_top; /* [out][FT_TOP] the largest logits of each row; NULL: never */
-    bool want_top, have_top; /* in the next passes; the last one's are here */
-    ft_row_top row_top;
+    int chain;     /* passes of the last chain before its last */
+    bool chaining; /* it goes on */
+    bool fresh;    /* a pass of it was the first of its shape */
+
+    ft_drawn *drawn, *host_drawn; /* [DRAWS * out] */
+    ft_draw *draw;                /* [FT_DRAW_ROWS]: the next step of draws */
+    uint32_t *aside;              /* their masks and edits */
+    int n_draw, n_aside;          /* in that step */
+    int n_drawn;                  /* of this pass, in that step and before it */
+    bool sampled;                 /* not all of that step are greedy */
+    char draw_pass[2][2];         /* names of such passes: greedy or not, from narrow rows or not */
     float *wide; /* [ids]: a row of a narrow draft head, -inf where it has no output */
     int ids;     /* that callers know */
     int width;   /* of the last pass's logits */
@@ -58,28 +66,28 @@ static size_t arena_values(const ft_runner_params *p)
 
 static size_t best_bytes(const ft_runner_params *p)
 {
-    return sizeof(int32_t) * (size_t)(1 + FT_CHAIN_MAX) * (size_t)p->out;
+    return ft_round_up(sizeof(int32_t) * (size_t)(1 + FT_CHAIN_MAX) * (size_t)p->out, 16);
 }
 
-static size_t top_bytes(const ft_runner_params *p)
+/* Ids that passes and draws leave. */
+static size_t found_bytes(const ft_runner_params *p, int drawn)
 {
-    return sizeof(ft_pick) * FT_TOP * (size_t)p->out;
-}
-
-/* Where logits are far away and the device can find the largest. */
-static bool tops(const ft_runner_params *p)
-{
-    return !p->model->dev->unified && p->model->dev->op->top;
+    return best_bytes(p) + sizeof(ft_drawn) * (size_t)drawn;
 }
 
 uint64_t ft_runner_bytes(const ft_runner_params *p)
 {
     return sizeof(float) * (arena_values(p) + (uint64_t)hidden_rows(p) * (uint64_t)p->model->D +
                             (uint64_t)p->out * (uint64_t)p->model->V) +
-           best_bytes(p) + (tops(p) ? top_bytes(p) : 0);
+           found_bytes(p, DRAWS * p->out);
 }
 
 /* ---- life ---- */
+
+static ft_drawn *drawn_behind(int32_t *best, const ft_runner_params *p)
+{
+    return best ? (ft_drawn *)(void *)((unsigned char *)best + best_bytes(p)) : NULL;
+}
 
 static void rows_init(ft_runner *r)
 {
@@ -104,10 +112,10 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     r->arena = d->alloc(d, r->arena_cap * sizeof(float));
     r->hidden = d->alloc(d, (size_t)hidden_rows(p) * (size_t)p->model->D * sizeof(float));
     r->logits = d->alloc(d, (size_t)p->out * (size_t)p->model->V * sizeof(float));
-    r->best = d->alloc(d, best_bytes(p));
-    r->top = tops(p) ? d->alloc(d, top_bytes(p)) : NULL;
+    r->best = d->alloc(d, found_bytes(p, DRAWS * p->out));
+    r->drawn = drawn_behind(r->best, p);
     ft_status st = FT_OK;
-    if (!r->arena || !r->hidden || !r->logits || !r->best || (tops(p) && !r->top)) {
+    if (!r->arena || !r->hidden || !r->logits || !r->best) {
         char need[24];
         st = ft_fail(err, FT_ENOMEM, "no memory for a step of %d rows: %s wanted", p->rows,
                      ft_human_bytes(need, ft_runner_bytes(p)));
@@ -135,8 +143,10 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     if (!d->unified) {
         r->host_logits = ft_new_n(float, (size_t)p->out *(size_t)p->model->V);
         r->have = ft_new_n(bool, (size_t)p->out);
-        r->host_best = ft_alloc(best_bytes(p));
-        if (r->top) r->host_top = ft_alloc(top_bytes(p));
+        r->host_best = ft_alloc(found_bytes(p, DRAWS * p->out));
+        r->host_drawn = drawn_behind(r->host_best, p);
+        r->draw = ft_new_n(ft_draw, FT_DRAW_ROWS);
+        r->aside = ft_new_n(uint32_t, ft_draw_words(p->model->V));
     }
     *out = r;
     return FT_OK;
@@ -145,13 +155,14 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
 void ft_runner_free(ft_runner *r)
 {
     if (!r) return;
-    void *const held[] = {r->arena, r->hidden, r->logits, r->best, r->top};
+    void *const held[] = {r->arena, r->hidden, r->logits, r->best};
     for (size_t i = 0; i < FT_COUNT(held); i++)
         if (held[i]) r->dev->free(r->dev, held[i]);
     ft_free(r->host_logits);
     ft_free(r->have);
     ft_free(r->host_best);
-    ft_free(r->host_top);
+    ft_free(r->draw);
+    ft_free(r->aside);
     ft_free(r->wide);
     ft_free(r->ints);
     ft_free(r->rows.span);
@@ -174,6 +185,7 @@ void ft_runner_meter(ft_runner *r, ft_meter *m)
 ft_rowset *ft_runner_rows(ft_runner *r)
 {
     r->rows.T = r->rows.S = r->rows.n_out = 0;
+    r->n_drawn = 0;
     return &r->rows;
 }
 
@@ -235,17 +247,29 @@ int ft_hidden_draft(const ft_runner *r, int out)
 
 /* ---- passes ---- */
 
-static ft_step begin(ft_runner *r, int width)
+/* Where steps are kept under their shapes, out rows are rounded up: the last one comes again. */
+static int padded_out(ft_runner *r)
+{
+    ft_rowset *w = &r->rows;
+    if (!r->dev->replays || !w->n_out) return w->n_out;
+    const int n = FT_MIN(ft_shape_out(w->n_out, w->T), r->p.out);
+    for (int i = w->n_out; i < n; i++) w->out_row[i] = w->out_row[w->n_out - 1];
+    return n;
+}
+
+/* draft: only out rows look at more than themselves. */
+static ft_step begin(ft_runner *r, int width, bool draft)
 {
     const ft_rowset *w = &r->rows;
     r->width = width;
     assert(w->T > 0 && w->T <= r->p.rows && w->n_out <= r->p.out);
+    const int n_out = padded_out(r);
     int past = 0;
     for (int t = 0; t < w->T; t++) past = FT_MAX(past, w->end[t]);
     r->batch = (ft_batch){
         .T = w->T,
         .S = w->S,
-        .n_out = w->n_out,
+        .n_out = n_out,
         .max_past = past,
         .token = w->token,
         .drawn = r->best,
@@ -261,18 +285,20 @@ static ft_step begin(ft_runner *r, int width)
                  ft_cache_pages(r->p.cache, FT_SPACE_WINDOW)},
         .pages_per_seq = ft_cache_pages_per_seq(r->p.cache),
         .slots = r->p.slots,
+        .loose = draft,
     };
+    if (r->have) memset(r->have, 0, (size_t)w->n_out * sizeof *r->have);
     r->dev->record(r->dev, &r->batch);
     return (ft_step){
         .dev = r->dev,
         .b = &r->batch,
         .T = w->T,
-        .n_out = w->n_out,
+        .n_out = n_out,
         .arena = r->arena,
         .arena_cap = r->arena_cap,
         .kv = ft_cache_kv(r->p.cache),
         .delta = ft_cache_delta(r->p.cache),
-        .logits = ft_mat_at(r->logits, w->n_out, width),
+        .logits = ft_mat_at(r->logits, n_out, width),
         .probe = r->probe,
         .probe_user = r->probe_user,
         .meter = r->meter,
@@ -280,30 +306,13 @@ static ft_step begin(ft_runner *r, int width)
     };
 }
 
-/* Waits once: for the best ids where there are any, which are all that most rounds need. */
-static ft_status end(ft_runner *r, ft_err *err)
-{
-    ft_dev *d = r->dev;
-    const size_t n = (size_t)r->rows.n_out, out = (size_t)r->p.out;
-    d->commit(d);
-    if (r->host_logits && n) {
-        memset(r->have, 0, n * sizeof *r->have);
-        const size_t ids = r->chain ? out * (size_t)(1 + r->chain) : n;
-        d->download(d, r->host_best, r->best, ids * sizeof *r->best);
-        if (r->have_top) d->download(d, r->host_top, r->top, n * FT_TOP * sizeof *r->top);
-    }
-    return d->sync(d, err);
-}
-
 /* The pass runs, and its best ids are put aside before the next one's take their place. */
-static ft_status go_on(ft_runner *r)
+static void go_on(ft_runner *r)
 {
     ft_dev *d = r->dev;
-    d->commit(d);
     assert(r->chain < FT_CHAIN_MAX);
     d->move(d, r->best + (size_t)++r->chain * (size_t)r->p.out, r->best,
             (size_t)r->rows.n_out * sizeof *r->best);
-    return FT_OK;
 }
 
 static ft_mat hidden_part(const ft_runner *r, int first, int n)
@@ -325,37 +334,24 @@ bool ft_runner_fresh(const ft_runner *r)
     return r->fresh;
 }
 
-/* Where logits are far away, the device says which is the largest, or which are. */
+/* Where logits are far away, the device says which is the largest. */
 static void find_best(ft_runner *r, ft_step *s)
 {
     if (r->host_logits && s->n_out) ft_argmax_rows(s, r->best, s->logits);
-    if (r->have_top) ft_top_rows(s, r->top, FT_TOP, s->logits);
 }
 
-/* A pass with short lists is another one to a device that replays it. */
-static const void *key(ft_runner *r, ft_model *const *model)
+void ft_runner_trunk_begin(ft_runner *r)
 {
-    r->have_top = r->want_top && r->rows.n_out;
-    return r->have_top ? (const void *)(model == &r->p.model ? &r->top : &r->host_top)
-                       : (const void *)model;
-}
-
-void ft_runner_want_top(ft_runner *r, bool want)
-{
-    r->want_top = want && r->top;
-}
-
-ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
-{
-    ft_step s = begin(r, r->p.model->V);
+    ft_step s = begin(r, r->p.model->V, false);
     r->chain = 0;
     if (r->meter) ft_meter_begin(r->meter, s.T);
     s.hidden = hidden_part(r, 0, s.T);
-    if (replayed(r, key(r, &r->p.model))) return end(r, err);
-    r->p.model->arch->forward(r->p.model, &s);
-    if (r->p.drafter) ft_scatter(&s, hidden_part(r, 0, hidden_rows(&r->p)), s.hidden);
-    find_best(r, &s);
-    return end(r, err);
+    if (!replayed(r, &r->p.model)) {
+        r->p.model->arch->forward(r->p.model, &s);
+        if (r->p.drafter) ft_scatter(&s, hidden_part(r, 0, hidden_rows(&r->p)), s.hidden);
+        find_best(r, &s);
+    }
+    r->dev->commit(r->dev);
 }
 
 bool ft_runner_chains(const ft_runner *r)
@@ -363,21 +359,22 @@ bool ft_runner_chains(const ft_runner *r)
     return r->host_logits && r->dev->chains && r->p.drafter && !r->p.drafter->draft_ids;
 }
 
-ft_status ft_runner_draft(ft_runner *r, bool more, ft_err *err)
+void ft_runner_draft_begin(ft_runner *r, bool more)
 {
     const ft_model *m = r->p.drafter;
-    ft_step s = begin(r, m->n_draft_ids ? m->n_draft_ids : m->V);
+    ft_step s = begin(r, m->n_draft_ids ? m->n_draft_ids : m->V, true);
     if (!r->chaining) r->chain = 0;
     r->chaining = more;
     if (r->meter) ft_meter_begin(r->meter, 0); /* the trunk's steps are what is timed */
-    if (!replayed(r, key(r, &r->p.drafter))) {
+    if (!replayed(r, &r->p.drafter)) {
         s.hidden_in = ft_take(&s, r->p.model->D);
         s.hidden = hidden_part(r, ft_hidden_draft(r, 0), s.n_out);
         ft_gather_src(&s, s.hidden_in, hidden_part(r, 0, hidden_rows(&r->p)));
         r->p.drafter->arch->draft(r->p.drafter, &s);
         find_best(r, &s);
     }
-    return more ? go_on(r) : end(r, err);
+    r->dev->commit(r->dev);
+    if (more) go_on(r);
 }
 
 /* The ids of the last pass's logits where it was a narrow head's; NULL: they are in order. */
@@ -385,6 +382,80 @@ static const int32_t *names_of(const ft_runner *r)
 {
     return r->width == r->p.model->V ? NULL : r->p.drafter->draft_ids;
 }
+
+/* ---- draws ---- */
+
+bool ft_runner_draws(const ft_runner *r)
+{
+    return r->host_logits && r->dev->op->draw && !names_of(r);
+}
+
+/* Runs the step of draws that is filled. Their number is rounded up, so that few steps serve all.
+ */
+static void draw_now(ft_runner *r)
+{
+    ft_dev *d = r->dev;
+    int T = 1;
+    if (!r->n_draw) return;
+    while (T < r->n_draw) T *= 2;
+    for (int i = r->n_draw; i < T; i++) r->draw[i].row = -1;
+    r->batch = (ft_batch){
+        .T = T, .draw = r->draw, .aside = r->aside, .n_aside = r->n_aside, .sampled = r->sampled};
+    d->record(d, &r->batch);
+    const bool fresh = r->fresh;
+    if (!replayed(r, &r->draw_pass[r->sampled][r->width == r->p.model->V])) {
+        ft_step s = {.dev = d, .b = &r->batch, .T = T, .meter = r->meter, .layer = -1};
+        ft_mat x = ft_mat_at(r->logits, r->p.out, r->width);
+        x.d = FT_MIN(r->width, r->ids);
+        ft_draw_rows(&s, r->drawn, x);
+    }
+    d->commit(d);
+    r->fresh = r->fresh || fresh;
+    r->n_draw = r->n_aside = 0;
+    r->sampled = false;
+}
+
+int ft_runner_draw(ft_runner *r, int i, const ft_draw *d, const ft_edit *e, const uint32_t *mask)
+{
+    const size_t edits = sizeof *e * (size_t)d->n_edit, bits = mask ? FT_MASK_WORDS(r->ids) : 0;
+    const size_t words = edits / sizeof *r->aside + bits;
+    assert(ft_runner_draws(r) && r->n_drawn < DRAWS * r->p.out);
+    if (r->n_draw == FT_DRAW_ROWS || (size_t)r->n_aside + words > ft_draw_words(r->p.model->V))
+        draw_now(r);
+    ft_draw *to = &r->draw[r->n_draw++];
+    *to = *d;
+    to->row = i;
+    to->to = r->n_drawn;
+    to->edit = r->n_aside;
+    to->mask = mask ? r->n_aside + (int32_t)(edits / sizeof *r->aside) : -1;
+    if (edits) memcpy(r->aside + to->edit, e, edits);
+    if (mask) memcpy(r->aside + to->mask, mask, bits * sizeof *mask);
+    r->n_aside += (int32_t)words;
+    r->sampled = r->sampled || d->temperature > 0 || d->list >= 0;
+    return r->n_drawn++;
+}
+
+const ft_drawn *ft_runner_drawn(const ft_runner *r, int number)
+{
+    assert(number < r->n_drawn);
+    return &r->host_drawn[number];
+}
+
+/* Waits once: for ids where there are any, which are all that most rounds need. */
+ft_status ft_runner_wait(ft_runner *r, ft_err *err)
+{
+    ft_dev *d = r->dev;
+    const size_t n = (size_t)r->rows.n_out, out = (size_t)r->p.out;
+    draw_now(r);
+    if (r->host_logits && n) {
+        const size_t ids = r->chain ? out * (size_t)(1 + r->chain) : n;
+        d->download(d, r->host_best, r->best,
+                    r->n_drawn ? found_bytes(&r->p, r->n_drawn) : ids * sizeof *r->best);
+    }
+    return d->sync(d, err);
+}
+
+/* ---- results ---- */
 
 const float *ft_runner_logits(ft_runner *r, int i)
 {
@@ -419,21 +490,6 @@ float ft_runner_margin(ft_runner *r, int i)
 {
     assert(!r->host_logits);
     return ft_margin(r->logits + (size_t)i * (size_t)r->width, r->width);
-}
-
-const ft_row_top *ft_runner_top(ft_runner *r, int i)
-{
-    if (!r->have_top) return NULL;
-    const ft_pick *p = r->host_top + (size_t)i * FT_TOP;
-    const int32_t *names = names_of(r);
-    if (p[0].id == -2) return NULL;
-    ft_row_top *t = &r->row_top;
-    for (t->n = 0; t->n < FT_TOP && p[t->n].id >= 0; t->n++) {
-        t->id[t->n] = names ? names[p[t->n].id] : p[t->n].id;
-        if (t->id[t->n] >= r->ids) return NULL;
-        t->x[t->n] = p[t->n].x;
-    }
-    return t;
 }
 
 void ft_runner_hidden_get(ft_runner *r, int index, float *out)

@@ -10,7 +10,7 @@
 
 #include "model/model.h"
 
-enum { FT_RING_ROWS = 512, FT_RING_FEW = 32, FT_CHAIN_MAX = 15, FT_TOP = 256 };
+enum { FT_RING_ROWS = 512, FT_RING_FEW = 32, FT_CHAIN_MAX = 15 };
 
 /* The rows of a step, filled by the caller through ft_rows_*. */
 typedef struct ft_rowset {
@@ -53,14 +53,33 @@ int ft_hidden_ring(const ft_runner *r, int slot, int cell); /* one of the last c
 int ft_ring_rows(const ft_runner *r);                       /* that the ring of a slot has */
 int ft_hidden_draft(const ft_runner *r, int out);           /* out row of the last draft pass */
 
-/* Whether rows of the next passes shall come as short lists too: their FT_TOP largest logits. Where
- * logits are at hand anyway, nothing happens. */
-void ft_runner_want_top(ft_runner *r, bool want);
-/* Both return when the results can be read. A draft pass with `more` does not: the next draft pass
- * follows it on the device, with its best ids as tokens (ft_token_drawn of an out row), and the
- * last one of such a chain, of FT_CHAIN_MAX at most, waits for all. */
-ft_status ft_runner_trunk(ft_runner *r, ft_err *err);
-ft_status ft_runner_draft(ft_runner *r, bool more, ft_err *err);
+/* Begins a pass; ft_runner_wait returns when the results can be read. A draft pass with `more`
+ * needs no wait: the next draft pass follows it on the device, with its best ids as tokens
+ * (ft_token_drawn of an out row), and waiting for the last one of such a chain, of FT_CHAIN_MAX at
+ * most, is waiting for all. */
+void ft_runner_trunk_begin(ft_runner *r);
+void ft_runner_draft_begin(ft_runner *r, bool more);
+ft_status ft_runner_wait(ft_runner *r, ft_err *err);
+
+static inline ft_status ft_runner_trunk(ft_runner *r, ft_err *err)
+{
+    ft_runner_trunk_begin(r);
+    return ft_runner_wait(r, err);
+}
+
+static inline ft_status ft_runner_draft(ft_runner *r, bool more, ft_err *err)
+{
+    ft_runner_draft_begin(r, more);
+    return more ? FT_OK : ft_runner_wait(r, err);
+}
+
+/* Whether the device draws ids from rows of its logits: where they are far away. */
+bool ft_runner_draws(const ft_runner *r);
+/* One more draw from out row i of the pass that was begun or waited for last: *d without its row
+ * and places, its edits, its mask or NULL. The next wait is for it too; returns its number. Three
+ * for each out row at most. */
+int ft_runner_draw(ft_runner *r, int i, const ft_draw *d, const ft_edit *e, const uint32_t *mask);
+const ft_drawn *ft_runner_drawn(const ft_runner *r, int number); /* until the next pass begins */
 /* The last pass, or one of its chain, was slower than others of its shape will be. */
 bool ft_runner_fresh(const ft_runner *r);
 bool ft_runner_chains(const ft_runner *r); /* whether the device can do that, and gains by it */
@@ -75,13 +94,6 @@ int32_t ft_runner_best(ft_runner *r, int i);
 int32_t ft_runner_chained(ft_runner *r, int pass, int i); /* the same of each pass of a chain */
 /* How far row i's largest logit is ahead of the next; only where the device's memory is ours. */
 float ft_runner_margin(ft_runner *r, int i);
-/* The short list of row i; NULL when there is none. Valid until the next call. */
-typedef struct ft_row_top {
-    int32_t id[FT_TOP];
-    float x[FT_TOP];
-    int32_t n; /* fewer than FT_TOP: the others are -inf */
-} ft_row_top;
-const ft_row_top *ft_runner_top(ft_runner *r, int i);
 /* A hidden row by its index, copied out or in. */
 void ft_runner_hidden_get(ft_runner *r, int index, float *out);
 void ft_runner_hidden_set(ft_runner *r, int index, const float *row);

@@ -301,7 +301,7 @@ static uint64_t allowance(const law_model *m, const ft_engine_params *p)
             sum += 2 * f * (uint64_t)(s->G * s->d) * (uint64_t)(p->ctx + 2 * FT_PAGE_ROWS);
         }
     }
-    const uint64_t rows = (uint64_t)p->rows + FT_RING_FEW + 1;
+    const uint64_t rows = (uint64_t)p->rows + FT_FEED_ROWS + 1;
     sum += f * K1 * ((uint64_t)m->m->V + 2 * D + 1);          /* logits, rows, the best id */
     sum += f * (FT_RING_ROWS + K1) * D + f * rows * (D + 16); /* ring, and rows gathered from it */
     return sum + f * m->m->arch->arena(m->m, 0, (int)K1);

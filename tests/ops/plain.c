@@ -144,38 +144,6 @@ static void argmax(ft_optest *t, const int *n)
 }
 OPTEST_ROWS(argmax, {1, 1}, {3, 100}, {17, 5000}, {2, 65536}, {4, 777, 1}, {2, 300, 0, 1})
 
-/* Values that are rounded stand often: the cut goes through equal ones. */
-static void top(ft_optest *t, const int *n)
-{
-    const int T = n[0], V = n[1], most = n[2], rows = t->pick >= 0 ? 1 : T;
-    float *v = ft_new_n(float, (size_t)T *(size_t)V);
-    for (int i = 0; i < T * V; i++) {
-        v[i] = t_draw(t, -8, 8);
-        if (n[3] == 1) v[i] = roundf(v[i] * 64) / 64;
-        if (n[3] == 2 && t_below(t, 100)) v[i] = t_below(t, 2) ? -INFINITY : NAN;
-        if (n[3] == 3 && !t_below(t, 200)) v[i] = INFINITY;
-    }
-    ft_mat x = ft_mat_at(
-        t_put(t, v + (t->pick > 0 ? t->pick * V : 0), sizeof *v * (size_t)(rows * V)), rows, V);
-    ft_free(v);
-    ft_pick *y = t_alloc(t, sizeof *y * (size_t)(rows * most)), *got;
-    if (!t->dev->op->top) return;
-    t_begin(t);
-    ft_top_rows(t->step, y, most, x);
-    t_run(t);
-    got = ft_new_n(ft_pick, (size_t)(rows * most));
-    t->dev->download(t->dev, got, y, sizeof *got * (size_t)(rows * most));
-    float *out = ft_new_n(float, 2 * (size_t)(rows * most)); /* released with the result */
-    for (int i = 0; i < rows * most; i++) {
-        out[2 * i] = (float)got[i].id;
-        out[2 * i + 1] = got[i].id < 0 ? 0 : FT_MIN(got[i].x, 1e30f);
-    }
-    ft_free(got);
-    t_expect_values(t, (t_result){out, rows, 2 * most}, 0);
-}
-OPTEST_ROWS(top, {1, 10, 16}, {3, 1000, 64}, {5, 16000, 256}, {2, 100000, 256}, {4, 5000, 256, 1},
-            {3, 60000, 128, 1}, {3, 20000, 256, 2}, {2, 9000, 32, 3})
-
 static void rope(ft_optest *t, const int *n)
 {
     const int T = n[0], H = n[1], d = n[2], rot = n[3], rows = t->pick >= 0 ? 1 : T;
@@ -213,6 +181,6 @@ int main(int argc, char **argv)
     const t_case *const all[] = {&rmsnorm_case, &rmsnorm_heads_case, &gated_norm_case,
                                  &act_mul_case, &sigmoid_mul_case,   &add_case,
                                  &softcap_case, &gather_case,        &argmax_case,
-                                 &top_case,     &rope_case};
+                                 &rope_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "dev/dev.h"
 
 #include "unit.h"
 
@@ -568,81 +569,113 @@ static void time_one(const char *name, ft_sample_params p, const float *x, int V
     ft_sampler_free(s);
 }
 
-/* The n largest of x by rising id, as a device hands them over. */
-static int short_list(const float *x, int V, int n, int32_t *id, float *out)
+/* A chain that devices know; which samplers are on depends on the round. */
+static ft_sample_params far_chain(ft_rng *r, int round, const ft_logit_bias *bias)
 {
-    static entry e[V_MAX];
-    int all = 0, got = 0;
-    for (int i = 0; i < V; i++)
-        if (x[i] > -INFINITY) e[all++] = (entry){.id = i, .x = (double)fminf(x[i], 3e38f)};
-    sort_by_x(e, all);
-    static bool in[V_MAX];
-    memset(in, 0, sizeof in);
-    for (int i = 0; i < n && i < all; i++) in[e[i].id] = true;
-    for (int i = 0; i < V; i++)
-        if (in[i]) id[got] = i, out[got++] = x[i];
-    return got;
+    ft_sample_params p;
+    ft_sample_defaults(&p);
+    p.seed = (uint64_t)round;
+    p.top_k = round % 3 ? 1 + (int)(ft_rng_u64(r) % 60) : 0;
+    p.top_p = round % 4 == 3 ? 1 : 0.3f + 0.7f * (float)ft_rng_f64(r);
+    p.min_p = round % 5 < 2 ? 0 : 0.2f * (float)ft_rng_f64(r);
+    p.temperature = round % 7 ? 0.2f + 2 * (float)ft_rng_f64(r) : 0;
+    if (round % 2) p.repeat_penalty = 0.9f + 0.4f * (float)ft_rng_f64(r);
+    if (round % 6 == 1) p.frequency_penalty = 0.3f, p.presence_penalty = -0.1f;
+    if (round % 5 == 0) p.bias = bias, p.n_bias = 3;
+    if (round % 9 == 8) ft_sample_order_parse(&p, "top_p;min_p", NULL);
+    p.penalty_last_n = round % 8 == 1 ? 5 : 64;
+    return p;
 }
 
-/* A draw from enough of the largest logits is the draw from all of them, to the last bit of what
- * the sampler remembers; from too few it is refused. */
-static void a_short_list_is_enough(void **state)
+static ft_drawn far_draw(ft_dev *d, ft_draw *w, const ft_edit *e, const float *x,
+                         const uint32_t *mask)
+{
+    uint32_t aside[V_MAX / 32 + 1 + 3 * FT_DRAW_EDITS];
+    ft_drawn y;
+    memcpy(aside, e, sizeof *e * (size_t)w->n_edit);
+    w->mask = mask ? 3 * w->n_edit : -1;
+    if (mask) memcpy(aside + w->mask, mask, sizeof *mask * (V_MAX / 32 + 1));
+    const ft_batch b = {.T = 1, .draw = w, .aside = aside, .sampled = 1};
+    d->record(d, &b);
+    d->op->draw(d, &y, ft_mat_at((float *)(uintptr_t)x, 1, V_MAX));
+    return y;
+}
+
+/* What the sampler hands over gives the id that it draws itself, also for a place that lies a few
+ * ids ahead; and a list says what logprobs say. */
+static void a_device_draws_the_same(void **state)
 {
     (void)state;
     ft_rng r = {77};
-    int drawn = 0, refused = 0;
-    for (int round = 0; round < 400; round++) {
-        ft_sample_params p;
-        ft_sample_defaults(&p);
-        const ft_logit_bias bias[] = {{3, -2}, {9, -INFINITY}, {200, -0.5f}};
-        p.top_k = 1 + (int)(ft_rng_u64(&r) % 60);
-        p.top_p = 0.3f + 0.7f * (float)ft_rng_f64(&r);
-        p.seed = (uint64_t)round;
-        if (round % 2) p.repeat_penalty = 1.3f;
-        if (round % 3 == 0) p.dry_multiplier = 0.8f;
-        if (round % 5 == 0) p.bias = bias, p.n_bias = 3;
-        if (round % 7 == 0) p.temperature = 0;
+    ft_dev *d = ft_dev_ref();
+    ft_edit e[FT_DRAW_EDITS];
+    for (int round = 0; round < 500; round++) {
+        const ft_logit_bias bias[] = {{3, 2}, {9, -INFINITY}, {200, -0.5f}};
+        const ft_sample_params p = far_chain(&r, round, bias);
         ft_sampler *a, *b;
         assert_int_equal(ft_sampler_new(&a, &p, V_MAX, NULL, NULL), FT_OK);
         assert_int_equal(ft_sampler_new(&b, &p, V_MAX, NULL, NULL), FT_OK);
-        float x[V_MAX], top[V_MAX];
-        int32_t id[V_MAX];
+        assert_true(ft_sampler_far(b));
+        float x[V_MAX];
         uint32_t mask[V_MAX / 32 + 1];
+        int32_t more[4];
+        int n_more = 0;
         for (int step = 0; step < 24; step++) {
-            for (int i = 0; i < V_MAX; i++) x[i] = roundf((float)ft_rng_normal(&r) * 24) / 8;
+            for (int i = 0; i < V_MAX; i++)
+                x[i] = roundf((float)ft_rng_normal(&r) * 24) / (round % 2 ? 8 : 7.3f);
             if (round % 11 == 0)
-                for (int i = 60; i < V_MAX; i++) x[i] = -INFINITY;
+                for (int i = 60; i < V_MAX; i++) x[i] = i % 2 ? -INFINITY : NAN;
             for (size_t i = 0; i < FT_COUNT(mask); i++) mask[i] = (uint32_t)ft_rng_u64(&r);
-            const int needs = ft_sampler_needs(b);
-            assert_true(needs > 0);
-            const int n = short_list(x, V_MAX, needs + (round % 4 == 1 ? 90 : 0), id, top);
             const uint32_t *m = round % 4 == 1 ? mask : NULL;
             const int32_t want = ft_sampler_draw(a, x, m, (uint64_t)step);
-            const ft_top t = {id, top, n, n < needs};
-            int32_t got = ft_sampler_draw_top(b, &t, m, (uint64_t)step);
-            drawn += got != FT_DRAW_MORE;
-            refused += got == FT_DRAW_MORE;
-            if (got == FT_DRAW_MORE) got = ft_sampler_draw(b, x, m, (uint64_t)step);
-            assert_int_equal(got, want);
+            ft_draw w = {.list = -1};
+            ft_sampler_put(b, more, n_more, (uint64_t)step, &w, e);
+            const ft_drawn got = far_draw(d, &w, e, x, m);
+            assert_int_equal(got.id, want);
             if (want < 0) continue;
             ft_sampler_accept(a, want);
-            ft_sampler_accept(b, got);
+            more[n_more++] = want;
+            for (int i = 0; n_more == 4 && i < 4; i++) ft_sampler_accept(b, more[i]);
+            n_more %= 4;
+
+            ft_logprob lp[21];
+            const int n = ft_logprobs(x, V_MAX, want, 20, lp);
+            ft_draw l = {.temperature = 1, .top_p = 1, .log_min_p = -INFINITY, .list = 20};
+            const ft_drawn list = far_draw(d, &l, e, x, NULL);
+            assert_int_equal(1 + list.n, n);
+            assert_true(ft_logprob_of(got.x, list.max, list.sum) == lp[0].logprob);
+            for (int i = 1; i < n; i++) {
+                assert_int_equal(list.top[i - 1].id, lp[i].id);
+                assert_true(ft_logprob_of(list.top[i - 1].x, list.max, list.sum) == lp[i].logprob);
+            }
         }
         ft_sampler_free(a);
         ft_sampler_free(b);
     }
-    assert_true(drawn > 8000 && refused > 10);
-    ft_sample_params p;
-    ft_sampler *s;
-    for (int i = 0; i < 4; i++) { /* what depends on all of them says so */
+    ft_dev_close(d);
+}
+
+static void what_a_device_does_not_know(void **state)
+{
+    (void)state;
+    const ft_logit_bias twice[] = {{3, 1}, {4, 1}, {3, 1}};
+    for (int i = 0; i < 12; i++) {
+        ft_sample_params p;
+        ft_sampler *s;
         ft_sample_defaults(&p);
-        const ft_logit_bias up = {3, 1};
-        if (i == 0) p.top_k = 0;
-        if (i == 1) p.mirostat = 2;
-        if (i == 2) p.bias = &up, p.n_bias = 1;
-        if (i == 3) p.top_n_sigma = 1;
+        if (i == 0) p.mirostat = 2;
+        if (i == 1) p.dry_multiplier = 0.5f;
+        if (i == 2) p.top_n_sigma = 1;
+        if (i == 3) p.typical_p = 0.9f;
+        if (i == 4) p.xtc_probability = 0.1f;
+        if (i == 5) p.dynatemp_range = 0.1f;
+        if (i == 6) p.bias = twice, p.n_bias = 3;
+        if (i == 7) p.min_keep = 2;
+        if (i == 8) p.top_k = FT_DRAW_K + 1;
+        if (i == 9) p.penalty_last_n = FT_DRAW_EDITS + 1, p.repeat_penalty = 1.1f;
+        if (i == 10) ft_sample_order_parse(&p, "temperature;top_p", NULL);
         assert_int_equal(ft_sampler_new(&s, &p, V_MAX, NULL, NULL), FT_OK);
-        assert_int_equal(ft_sampler_needs(s), 0);
+        assert_int_equal(ft_sampler_far(s), i == 11);
         ft_sampler_free(s);
     }
 }
@@ -719,7 +752,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(dynatemp_reaches_both_ends),
         cmocka_unit_test(logprobs_are_of_the_raw_logits),
         cmocka_unit_test(bad_parameters_are_named),
-        cmocka_unit_test(a_short_list_is_enough),
+        cmocka_unit_test(a_device_draws_the_same),
+        cmocka_unit_test(what_a_device_does_not_know),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ void ft_ref_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
 void ft_ref_softcap(ft_dev *d, ft_mat y, float c);
 void ft_ref_gather(ft_dev *d, ft_mat y, ft_mat x, int which);
 void ft_ref_argmax(ft_dev *d, int32_t *id, ft_mat x);
-void ft_ref_top(ft_dev *d, ft_pick *y, int n, ft_mat x);
+void ft_ref_draw(ft_dev *d, ft_drawn *y, ft_mat x);
 void ft_ref_scatter(ft_dev *d, ft_mat y, ft_mat x);
 void ft_ref_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps);
 double ft_ref_sigmoid(double x);

@@ -1,7 +1,6 @@
 /* Norms and everything element by element. */
 #include "dev/ref/ref.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -114,37 +113,4 @@ void ft_ref_argmax(ft_dev *d, int32_t *id, ft_mat x)
 {
     (void)d;
     for (int t = 0; t < x.T; t++) id[t] = ft_best_of(ft_mat_head(x, t, 0), ft_mat_cols(x));
-}
-
-static float counted(float x)
-{
-    return x > FLT_MAX ? FLT_MAX : x;
-}
-
-static bool larger(ft_pick a, ft_pick b)
-{
-    return counted(a.x) > counted(b.x) || (counted(a.x) == counted(b.x) && a.id < b.id);
-}
-
-/* The best so far stand in falling order; a better one pushes the last out. */
-void ft_ref_top(ft_dev *d, ft_pick *y, int n, ft_mat x)
-{
-    (void)d;
-    for (int t = 0; t < x.T; t++, y += n) {
-        int got = 0;
-        for (int i = 0; i < ft_mat_cols(x); i++) {
-            const ft_pick p = {i, *ft_mat_value(x, t, i)};
-            if (!(p.x > -INFINITY) || (got == n && !larger(p, y[n - 1]))) continue;
-            int at = got < n ? got++ : n - 1;
-            for (; at > 0 && larger(p, y[at - 1]); at--) y[at] = y[at - 1];
-            y[at] = p;
-        }
-        for (int i = 1; i < got; i++) { /* by index */
-            const ft_pick p = y[i];
-            int at = i;
-            for (; at > 0 && y[at - 1].id > p.id; at--) y[at] = y[at - 1];
-            y[at] = p;
-        }
-        for (int i = got; i < n; i++) y[i] = (ft_pick){-1, -INFINITY};
-    }
 }

@@ -1,0 +1,557 @@
+/* Draws from rows of a quarter of a million logits: what leaves the device is an id.
+ *
+ * A row is cut into chunks, a block for each. Where a sampler cuts is found in two steps: logits
+ * are counted and weighed in bins by how far they lie below the largest, and those of the bin with
+ * the cut in it are collected and sorted. Mostly few stand above that bin; then they are collected
+ * too, and one block does the rest (NEAR). Of a flat row (WIDE) only that bin is, and the draw
+ * walks through the chunks' sums. Weights are whole numbers: no order of adding them matters, and
+ * none is kept. A row whose bin holds too many is left to the host. */
+#include "dev/cuda/common.cuh"
+
+enum {
+    CHUNK = 2048,  /* logits of a block */
+    THREADS = 256, /* of such a block */
+    EACH = CHUNK / THREADS,
+    BINS = 2048, /* the last one has all that lie below */
+    BINS_PER_ONE = 128,
+    PICKS = 4096,   /* that can be sorted */
+    SORTERS = 1024, /* threads of a block that sorts */
+};
+
+typedef unsigned long long u64;
+
+typedef enum way { DONE, NEAR, CUT, WIDE } way;
+
+/* What is known of a row's draw so far. */
+typedef struct row_state {
+    u64 best;            /* the largest: its key, then its index turned round */
+    u64 sum;             /* of all weights */
+    u64 above;           /* of those in bins before the first that is collected */
+    u64 goal;            /* of top_p, unless top_k cuts first */
+    u64 cut;             /* WIDE: the last that is kept, as in best */
+    int32_t first, last; /* bins that are collected */
+    int32_t found;
+    int32_t way;
+} row_state;
+
+/* A place for everything, of T rows in n chunks. */
+typedef struct draw_place {
+    row_state *row;  /* [T] */
+    u64 *best;       /* [T][n]: the largest of each chunk */
+    u64 *kept;       /* [T][n]: the sum of its weights after all cuts */
+    u64 *mass;       /* [T][BINS] */
+    uint32_t *count; /* [T][BINS] */
+    u64 *pick;       /* [T][PICKS] */
+    int n;
+} draw_place;
+
+/* Larger logits have larger keys; 0: not to be drawn. Both zeros are the same. */
+__device__ __forceinline__ u64 key_of(float x, int id)
+{
+    if (!(x > -INFINITY)) return 0;
+    const uint32_t b = __float_as_uint(x + 0.0f);
+    return (u64)(b & 0x80000000u ? ~b : b | 0x80000000u) << 32 | (uint32_t)~id;
+}
+
+__device__ __forceinline__ float key_value(u64 key)
+{
+    const uint32_t b = (uint32_t)(key >> 32);
+    return __uint_as_float(b & 0x80000000u ? b & 0x7fffffffu : ~b);
+}
+
+__device__ __forceinline__ int key_id(u64 key)
+{
+    return (int)~(uint32_t)key;
+}
+
+/* A lower logit has no lower bin. */
+__device__ __forceinline__ int bin_of(float x, float max)
+{
+    return (int)fminf((max - x) * BINS_PER_ONE, BINS - 1.0f);
+}
+
+__device__ __forceinline__ u64 warp_total(u64 v)
+{
+#pragma unroll
+    for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(0xffffffffu, v, o);
+    return v;
+}
+
+__device__ __forceinline__ u64 warp_largest(u64 v)
+{
+#pragma unroll
+    for (int o = 16; o; o >>= 1) {
+        const u64 w = __shfl_xor_sync(0xffffffffu, v, o);
+        v = w > v ? w : v;
+    }
+    return v;
+}
+
+/* Over all threads of a block, for each of them. shared: a number for each warp and one more. */
+__device__ static u64 block_largest(u64 v, u64 *shared)
+{
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
+    v = warp_largest(v);
+    __syncthreads(); /* of an earlier use */
+    if (!lane) shared[warp] = v;
+    __syncthreads();
+    return warp_largest(lane < warps ? shared[lane] : 0);
+}
+
+/* The sum of the threads before this one, and of all. */
+__device__ static u64 block_before(u64 v, u64 *shared, u64 *all)
+{
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
+    u64 upto = v;
+#pragma unroll
+    for (int o = 1; o < 32; o <<= 1) {
+        const u64 w = __shfl_up_sync(0xffffffffu, upto, o);
+        if (lane >= o) upto += w;
+    }
+    __syncthreads(); /* of an earlier use */
+    if (lane == 31) shared[warp] = upto;
+    __syncthreads();
+    const u64 w = lane < warps ? shared[lane] : 0;
+    *all = warp_total(w);
+    return upto - v + warp_total(lane < warp ? w : 0);
+}
+
+/* Sorts n values, a power of two, in falling order; the block's threads together. */
+__device__ static void sort_falling(u64 *v, int n)
+{
+    for (int k = 2; k <= n; k *= 2)
+        for (int j = k / 2; j; j /= 2) {
+            __syncthreads();
+            for (int i = threadIdx.x; i < n / 2; i += blockDim.x) {
+                const int a = 2 * i - (i & (j - 1)), b = a + j;
+                const u64 x = v[a], y = v[b];
+                if ((x < y) == !(a & k)) v[a] = y, v[b] = x;
+            }
+        }
+    __syncthreads();
+}
+
+/* The logits of a chunk as the draw has them. */
+__device__ static void load_chunk(float *v, const ft_batch *b, const ft_draw &d, ft_mat x,
+                                  int chunk)
+{
+    const int from = chunk * CHUNK, n = min(CHUNK, x.d - from);
+    const float *row = x.p + (size_t)d.row * x.rs + from;
+    const uint32_t *mask = d.mask < 0 ? NULL : b->aside + d.mask + from / 32;
+    const ft_edit *e = (const ft_edit *)(b->aside + d.edit);
+#pragma unroll
+    for (int k = 0; k < EACH; k++) { /* all of a thread's reads at once */
+        const int i = k * THREADS + threadIdx.x;
+        const bool in = i < n && (!mask || (mask[i / 32] >> i % 32 & 1));
+        v[i] = in ? ft_counted(row[i]) : -INFINITY;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < d.n_edit; i += THREADS) {
+        const int at = e[i].id - from;
+        if (at >= 0 && at < n) v[at] = ft_edited(v[at], e[i], &d);
+    }
+    __syncthreads();
+}
+
+__device__ __forceinline__ bool greedy(const ft_draw &d)
+{
+    return d.temperature <= 0 && d.list < 0;
+}
+
+/* The largest of each chunk; and what the next kernels count in is cleared. */
+static __global__ void draw_best_kernel(draw_place p, const ft_batch *b, ft_mat x)
+{
+    after_last();
+    __shared__ float v[CHUNK];
+    __shared__ u64 shared[33];
+    const int t = blockIdx.x, chunk = blockIdx.y;
+    const ft_draw d = b->draw[t];
+    if (d.row < 0) return;
+    load_chunk(v, b, d, x, chunk);
+    u64 best = 0;
+    for (int i = threadIdx.x; i < CHUNK; i += THREADS) {
+        const u64 k = key_of(v[i], chunk * CHUNK + i);
+        best = k > best ? k : best;
+    }
+    best = block_largest(best, shared);
+    if (!threadIdx.x) p.best[(size_t)t * p.n + chunk] = best;
+    for (int i = chunk * THREADS + threadIdx.x; i < BINS; i += p.n * THREADS) {
+        p.mass[(size_t)t * BINS + i] = 0;
+        p.count[(size_t)t * BINS + i] = 0;
+    }
+}
+
+/* The largest of the row, from those of its chunks. */
+__device__ static u64 row_best(const draw_place &p, int t, u64 *shared)
+{
+    u64 best = 0;
+    for (int i = threadIdx.x; i < p.n; i += blockDim.x) {
+        const u64 k = p.best[(size_t)t * p.n + i];
+        best = k > best ? k : best;
+    }
+    return block_largest(best, shared);
+}
+
+/* What is counted in shared memory first. There are only 32-bit additions there: a weight goes in
+ * as two numbers, whose sums over a chunk have room. Most logits of a row that is not flat lie in
+ * the last bin, which is therefore not there. */
+typedef struct chunk_bins {
+    uint32_t count[BINS], high[BINS], low[BINS];
+} chunk_bins;
+enum { LOW_BITS = 20 };
+
+__device__ __forceinline__ void put_weight(chunk_bins *to, int at, u64 w)
+{
+    if (w >> LOW_BITS) atomicAdd(&to->high[at], (uint32_t)(w >> LOW_BITS));
+    atomicAdd(&to->low[at], (uint32_t)w & ((1u << LOW_BITS) - 1));
+}
+
+/* Counts and, where that is asked for, weighs. */
+static __global__ void draw_weigh_kernel(draw_place p, const ft_batch *b, ft_mat x)
+{
+    after_last();
+    __shared__ float v[CHUNK];
+    __shared__ u64 shared[33];
+    __shared__ chunk_bins in;
+    const int t = blockIdx.x;
+    const ft_draw d = b->draw[t];
+    if (d.row < 0 || greedy(d)) return;
+    const bool weighs = d.top_k <= 0 || d.list >= 0;
+    for (int i = threadIdx.x; i < BINS; i += THREADS) in.count[i] = in.high[i] = in.low[i] = 0;
+    load_chunk(v, b, d, x, blockIdx.y);
+    const u64 best = row_best(p, t, shared);
+    const float max = key_value(best);
+    u64 last = 0, last_mass = 0;
+    for (int i = threadIdx.x; i < CHUNK && best; i += THREADS) {
+        if (!(v[i] > -INFINITY)) continue;
+        const int at = bin_of(v[i], max);
+        const u64 w = weighs ? ft_weigh(v[i] - max) : 0;
+        if (at == BINS - 1) {
+            last++;
+            last_mass += w;
+            continue;
+        }
+        atomicAdd(&in.count[at], 1u);
+        if (w) put_weight(&in, at, w);
+    }
+    block_before(last, shared, &last);
+    block_before(last_mass, shared, &last_mass);
+    u64 *mass = p.mass + (size_t)t * BINS;
+    uint32_t *count = p.count + (size_t)t * BINS;
+    for (int i = threadIdx.x; i < BINS; i += THREADS) {
+        const bool at_end = i == BINS - 1;
+        const uint32_t n = at_end ? (uint32_t)last : in.count[i];
+        const u64 w = at_end ? last_mass : ((u64)in.high[i] << LOW_BITS) + in.low[i];
+        if (n) atomicAdd(&count[i], n);
+        if (w) atomicAdd(&mass[i], w);
+    }
+}
+
+__device__ static void write_id(ft_drawn *y, const ft_draw &d, ft_mat x, int id)
+{
+    y->id = id;
+    if (id >= 0) y->x = x.p[(size_t)d.row * x.rs + id];
+}
+
+/* The bins that matter. Where top_k cuts, all that it keeps is collected, and the samplers behind
+ * it cut there. Else the last one is that with the cut of top_p in it, or where min_p ends. */
+typedef struct bins {
+    int last;
+    bool by_p;    /* top_p cuts in it */
+    u64 before;   /* mass of the bins above it */
+    int upto, in; /* logits of all bins down to it, and in it */
+} bins;
+
+/* One block, two bins a thread. */
+__device__ static bins find_bins(const ft_draw &d, const u64 *mass, const uint32_t *count,
+                                 float max, u64 *sum, u64 *goal, u64 *shared)
+{
+    __shared__ bins r;
+    __shared__ int cut;
+    const int i = 2 * threadIdx.x;
+    const u64 m[2] = {mass[i], mass[i + 1]}, c[2] = {count[i], count[i + 1]};
+    u64 all;
+    const u64 logits = block_before(c[0] + c[1], shared, &all);
+    const u64 weight = block_before(m[0] + m[1], shared, sum);
+    *goal = ft_top_p_goal(d.top_p, *sum);
+    if (!threadIdx.x) cut = BINS - 1;
+    __syncthreads();
+    for (int k = 0; k < 2; k++) {
+        const u64 n = logits + (k ? c[0] : 0), w = weight + (k ? m[0] : 0);
+        const bool by_k = n < (u64)d.top_k && n + c[k] >= (u64)d.top_k;
+        const bool by_p = c[k] && w + m[k] >= *goal && (w < *goal || !n);
+        if (d.top_k > 0 ? by_k : d.top_p < 1 && by_p) cut = i + k;
+    }
+    __syncthreads();
+    const int floor = d.top_k > 0 ? BINS - 1 : bin_of(max + d.log_min_p, max);
+    const int last = min(cut, floor), k = last - i;
+    if (k == 0 || k == 1) {
+        r.last = last;
+        r.by_p = d.top_k <= 0 && d.top_p < 1 && cut <= floor;
+        r.before = weight + (k ? m[0] : 0);
+        r.in = (int)c[k];
+        r.upto = (int)(logits + c[0] + (k ? c[1] : 0));
+    }
+    __syncthreads();
+    return r;
+}
+
+/* Which logits are to be collected; of greedy draws, the id. One block for a row. */
+static __global__ __launch_bounds__(BINS / 2) void draw_bound_kernel(draw_place p, ft_drawn *y,
+                                                                     const ft_batch *b, ft_mat x)
+{
+    after_last();
+    __shared__ u64 shared[33];
+    const int t = blockIdx.x;
+    const ft_draw d = b->draw[t];
+    if (d.row < 0) return;
+    row_state s = {};
+    s.best = row_best(p, t, shared);
+    s.way = DONE;
+    int id = s.best ? key_id(s.best) : -1;
+    if (s.best && !greedy(d)) {
+        const float max = key_value(s.best);
+        const bins r = find_bins(d, p.mass + (size_t)t * BINS, p.count + (size_t)t * BINS, max,
+                                 &s.sum, &s.goal, shared);
+        s.last = r.last;
+        s.way = NEAR;
+        if (r.upto > PICKS) {
+            s.above = r.before;
+            s.first = r.by_p ? r.last : BINS;
+            s.way = r.by_p ? CUT : WIDE;
+            if (d.top_k > 0 || (r.by_p && r.in > PICKS)) id = FT_DRAW_MORE, s.way = DONE;
+        }
+    }
+    if (threadIdx.x) return;
+    p.row[t] = s;
+    y[d.to].max = s.best ? key_value(s.best) : -INFINITY;
+    y[d.to].sum = d.list >= 0 ? s.sum : 0;
+    y[d.to].n = 0;
+    if (s.way == DONE) write_id(&y[d.to], d, x, id);
+}
+
+static __global__ void draw_collect_kernel(draw_place p, const ft_batch *b, ft_mat x)
+{
+    after_last();
+    __shared__ float v[CHUNK];
+    const int t = blockIdx.x, chunk = blockIdx.y;
+    const ft_draw d = b->draw[t];
+    if (d.row < 0) return;
+    row_state *s = &p.row[t];
+    if (s->way != NEAR && s->way != CUT) return;
+    const float max = key_value(s->best);
+    const int first = s->first, last = s->last;
+    load_chunk(v, b, d, x, chunk);
+    for (int i = threadIdx.x; i < CHUNK; i += THREADS) {
+        if (!(v[i] > -INFINITY)) continue;
+        const int at = bin_of(v[i], max);
+        if (at < first || at > last) continue;
+        const int k = atomicAdd(&s->found, 1); /* PICKS at most: they were counted */
+        p.pick[(size_t)t * PICKS + k] = key_of(v[i], chunk * CHUNK + i);
+    }
+}
+
+/* The first of n sorted picks at which their mass, `above` and all up to it, reaches the goal; n -
+ * 1 when none does. */
+__device__ static int reach(const u64 *v, int n, float max, u64 above, u64 goal, u64 *shared)
+{
+    __shared__ int at;
+    const int each = PICKS / SORTERS, from = threadIdx.x * each;
+    u64 sum = 0, all;
+    if (!threadIdx.x) at = n - 1;
+    for (int i = from; i < min(from + each, n); i++) sum += ft_weigh(key_value(v[i]) - max);
+    u64 before = above + block_before(sum, shared, &all);
+    for (int i = from; i < min(from + each, n); i++) {
+        const u64 upto = before + ft_weigh(key_value(v[i]) - max);
+        if (upto >= goal && (before < goal || !i)) at = i;
+        before = upto;
+    }
+    __syncthreads();
+    const int r = at;
+    __syncthreads();
+    return r;
+}
+
+/* The id that is drawn from the n best. */
+__device__ static int draw_near(u64 *v, int n, const ft_draw &d, u64 *shared)
+{
+    __shared__ int id;
+    const float max = ft_tempered(key_value(v[0]), d.temperature);
+    int m = 1;
+    while (m < n) m *= 2;
+    __syncthreads();
+    for (int i = threadIdx.x; i < m; i += SORTERS) v[i] = i < n ? v[i] << 32 | v[i] >> 32 : 0;
+    sort_falling(v, m); /* falling in turned round indices: rising */
+    const int each = PICKS / SORTERS, from = threadIdx.x * each;
+    u64 w[PICKS / SORTERS], sum = 0, all;
+    for (int i = 0; i < each; i++) {
+        const float x = from + i < n ? key_value(v[from + i] << 32) : -INFINITY;
+        w[i] = ft_weigh(ft_tempered(x, d.temperature) - max);
+        sum += w[i];
+    }
+    u64 before = block_before(sum, shared, &all);
+    const u64 at = ft_draw_at(d.u, all);
+    for (int i = 0; i < each; i++) {
+        if (before <= at && before + w[i] > at) id = key_id(v[from + i] >> 32);
+        before += w[i];
+    }
+    __syncthreads();
+    return id;
+}
+
+/* Of how many of the best the draw is: sorted picks of everything that is kept. */
+__device__ static int keep_near(const u64 *v, int n, const ft_draw &d, const row_state &s,
+                                u64 *shared)
+{
+    __shared__ int kept;
+    const float max = key_value(s.best), floor = max + d.log_min_p;
+    u64 goal = s.goal;
+    if (d.top_k > 0) {
+        n = min(n, d.top_k);
+        u64 sum = 0, all;
+        for (int i = threadIdx.x; i < n; i += SORTERS) sum += ft_weigh(key_value(v[i]) - max);
+        block_before(sum, shared, &all);
+        goal = ft_top_p_goal(d.top_p, all);
+    }
+    if (d.top_p < 1) n = reach(v, n, max, 0, goal, shared) + 1;
+    if (!threadIdx.x) kept = 1;
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += SORTERS)
+        if (key_value(v[i]) >= floor && (i + 1 == n || key_value(v[i + 1]) < floor)) kept = i + 1;
+    __syncthreads();
+    return kept;
+}
+
+/* Sorts what was collected. NEAR: draws. CUT: finds where top_p ends. One block for a row. */
+static __global__ __launch_bounds__(SORTERS) void draw_sort_kernel(draw_place p, ft_drawn *y,
+                                                                   const ft_batch *b, ft_mat x)
+{
+    after_last();
+    __shared__ u64 v[PICKS], shared[33];
+    const int t = blockIdx.x;
+    const ft_draw d = b->draw[t];
+    if (d.row < 0) return;
+    const row_state s = p.row[t];
+    if (s.way != NEAR && s.way != CUT) return;
+    int m = 1;
+    while (m < s.found) m *= 2;
+    for (int i = threadIdx.x; i < m; i += SORTERS)
+        v[i] = i < s.found ? p.pick[(size_t)t * PICKS + i] : 0;
+    sort_falling(v, m);
+    if (s.way == CUT) {
+        const int at = reach(v, s.found, key_value(s.best), s.above, s.goal, shared);
+        if (threadIdx.x) return;
+        p.row[t].cut = v[at];
+        p.row[t].way = WIDE;
+        return;
+    }
+    const int list = min(d.list, s.found);
+    if ((int)threadIdx.x < list)
+        y[d.to].top[threadIdx.x] = ft_pick{key_id(v[threadIdx.x]), key_value(v[threadIdx.x])};
+    int id = key_id(v[0]);
+    if (d.temperature > 0) id = draw_near(v, keep_near(v, s.found, d, s, shared), d, shared);
+    if (threadIdx.x) return;
+    y[d.to].n = max(list, 0);
+    write_id(&y[d.to], d, x, id);
+}
+
+/* A logit's weight in the draw from a wide row. */
+__device__ __forceinline__ u64 wide_weight(float x, int id, const ft_draw &d, const row_state &s)
+{
+    const float max = key_value(s.best);
+    if (!(x >= max + d.log_min_p) || key_of(x, id) < s.cut) return 0;
+    return ft_weigh(ft_tempered(x, d.temperature) - ft_tempered(max, d.temperature));
+}
+
+static __global__ void draw_sum_kernel(draw_place p, const ft_batch *b, ft_mat x)
+{
+    after_last();
+    __shared__ float v[CHUNK];
+    __shared__ u64 shared[33];
+    const int t = blockIdx.x, chunk = blockIdx.y;
+    const ft_draw d = b->draw[t];
+    if (d.row < 0 || p.row[t].way != WIDE) return;
+    const row_state s = p.row[t];
+    load_chunk(v, b, d, x, chunk);
+    u64 sum = 0, all;
+    for (int i = threadIdx.x; i < CHUNK; i += THREADS)
+        sum += wide_weight(v[i], chunk * CHUNK + i, d, s);
+    block_before(sum, shared, &all);
+    if (!threadIdx.x) p.kept[(size_t)t * p.n + chunk] = all;
+}
+
+/* The chunk that `at` falls into; what is left of it there. */
+__device__ static int find_chunk(const u64 *kept, int n, u64 *at)
+{
+    int i = 0;
+    while (i + 1 < n && kept[i] <= *at) *at -= kept[i++];
+    return i;
+}
+
+/* One block for a wide row. */
+static __global__ void draw_walk_kernel(draw_place p, ft_drawn *y, const ft_batch *b, ft_mat x)
+{
+    after_last();
+    __shared__ float v[CHUNK];
+    __shared__ u64 shared[33], rest;
+    __shared__ int chunk;
+    const int t = blockIdx.x;
+    const ft_draw d = b->draw[t];
+    if (d.row < 0 || p.row[t].way != WIDE) return;
+    const row_state s = p.row[t];
+    const u64 *kept = p.kept + (size_t)t * p.n;
+    u64 sum = 0, all;
+    for (int i = threadIdx.x; i < p.n; i += THREADS) sum += kept[i];
+    block_before(sum, shared, &all);
+    if (!threadIdx.x) {
+        u64 at = ft_draw_at(d.u, all);
+        chunk = find_chunk(kept, p.n, &at);
+        rest = at;
+    }
+    __syncthreads();
+    load_chunk(v, b, d, x, chunk);
+    const int from = threadIdx.x * EACH, first = chunk * CHUNK + from;
+    u64 w[EACH];
+    sum = 0;
+    for (int i = 0; i < EACH; i++) sum += w[i] = wide_weight(v[from + i], first + i, d, s);
+    u64 before = block_before(sum, shared, &all);
+    for (int i = 0; i < EACH; i++) {
+        if (before <= rest && before + w[i] > rest) write_id(&y[d.to], d, x, first + i);
+        before += w[i];
+    }
+}
+
+static draw_place draw_places(ft_cuda *c, size_t T, size_t n)
+{
+    const size_t wide = T * (2 * n + BINS + PICKS) * sizeof(u64);
+    const size_t bytes = wide + T * (BINS * sizeof(uint32_t) + sizeof(row_state));
+    u64 *at = (u64 *)ft_cuda_scratch(c, FT_PLACE_DRAW, bytes);
+    draw_place p = {};
+    if (!at) return p;
+    p.row = (row_state *)at;
+    p.best = (u64 *)(p.row + T);
+    p.kept = p.best + T * n;
+    p.mass = p.kept + T * n;
+    p.pick = p.mass + T * BINS;
+    p.count = (uint32_t *)(p.pick + T * PICKS);
+    p.n = (int)n;
+    return p;
+}
+
+/* Rows of one number are scratched for the most there can be: it stays where it is. */
+extern "C" void ft_cuda_draw(ft_dev *d, ft_drawn *y, ft_mat x)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    const unsigned T = (unsigned)c->batch.T, n = ft_blocks((size_t)x.d, CHUNK);
+    const draw_place p = draw_places(c, FT_DRAW_ROWS, n);
+    const dim3 chunks(T, n);
+    if (!p.row || !T) return;
+    FT_LAUNCH_NEXT(c, draw_best_kernel, chunks, THREADS, 0, p, c->on, x);
+    if (c->batch.sampled) FT_LAUNCH_NEXT(c, draw_weigh_kernel, chunks, THREADS, 0, p, c->on, x);
+    FT_LAUNCH_NEXT(c, draw_bound_kernel, T, BINS / 2, 0, p, y, c->on, x);
+    if (!c->batch.sampled) return;
+    FT_LAUNCH_NEXT(c, draw_collect_kernel, chunks, THREADS, 0, p, c->on, x);
+    FT_LAUNCH_NEXT(c, draw_sort_kernel, T, SORTERS, 0, p, y, c->on, x);
+    FT_LAUNCH_NEXT(c, draw_sum_kernel, chunks, THREADS, 0, p, c->on, x);
+    FT_LAUNCH_NEXT(c, draw_walk_kernel, T, THREADS, 0, p, y, c->on, x);
+}
