@@ -63,7 +63,7 @@ static ft_runner_params runner_params(ft_model *m, ft_model *drafter, ft_cache *
         .drafter = kind_of(m, drafter) == FT_DRAFT_MODEL ? NULL : drafter,
         .cache = c,
         .slots = p->lanes,
-        .rows = p->rows + p->lanes * (FT_RING_ROWS + 1),
+        .rows = p->rows + p->lanes * (FT_FEED_ROWS + 1),
         .out = FT_MAX(p->lanes * (1 + ft_most_drafts(p)), p->score_rows),
         .cells = p->ctx,
     };
@@ -147,6 +147,7 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
     e->kind = kind_of(m, e->drafter);
     e->lane = ft_new_n(ft_lane, (size_t)p->lanes);
     e->seen = ft_new_n(bool, (size_t)p->lanes);
+    e->turn = ft_new_n(ft_gov_turn, (size_t)p->lanes);
     int n;
     ft_layer_state *layer = layers_of(m, e->drafter, &n);
     const ft_cache_params cp = cache_params(m, layer, n, &e->p);
@@ -183,6 +184,7 @@ void ft_engine_free(ft_engine *e)
     ft_cache_free(e->cache);
     ft_free(e->lane);
     ft_free(e->seen);
+    ft_free(e->turn);
     ft_free(e);
 }
 

@@ -10,6 +10,8 @@
 
 typedef enum lane_state { LANE_FREE, LANE_IDLE, LANE_PROMPT, LANE_REPLY } lane_state;
 
+enum { FT_FEED_ROWS = FT_DECODE_ROWS }; /* that a lane brings along to a draft pass, at most */
+
 struct ft_lane {
     ft_engine *e;
     lane_state state;
@@ -23,6 +25,7 @@ struct ft_lane {
     int n_ids;                    /* known ids: the prompt, then what was drawn */
     int cut[FT_MARKS + 1], n_cut; /* where chunks of the prompt end, to be kept there */
     int fed;                      /* the draft head has keys and values of cells [1, fed) */
+    int to_feed;                  /* tokens that it reads before this round's draft passes */
     ft_seq *second;               /* what a second model has read of them; NULL: none drafts */
     int second_rows, second_kept; /* rows of its open span, and how many of them stay */
 
@@ -42,6 +45,7 @@ struct ft_lane {
     bool dropped; /* one more stands behind them that was not worth a row */
     int n_draft;  /* drafts waiting for verification behind the pending token */
     int next_max; /* drafts to make for the next round */
+    int turn;     /* its place in the engine's turns of this round, -1: none */
     int first_row, n_rows; /* rows of this round's trunk pass; n_rows 0: none */
     int past;              /* cell of the first of them */
     int first_out;         /* its first out row */
@@ -79,9 +83,10 @@ struct ft_engine {
     ft_guesser *guesser;
     int n_guesser;
     ft_gov_costs costs;
-    int rows_now;   /* reply rows of this round's step */
-    bool pure;      /* it has no prompt rows */
-    uint64_t steps; /* trunk passes so far */
+    ft_gov_turn *turn; /* [p.lanes]: replies whose drafts the governor chooses */
+    int rows_now;      /* reply rows of this round's step */
+    bool pure;         /* it has no prompt rows */
+    uint64_t steps;    /* trunk passes so far */
     uint64_t arrivals, preempted;
     char fault[500]; /* why a pass failed: a device remembers, no other will succeed */
     ft_pace pace;

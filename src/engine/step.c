@@ -42,9 +42,14 @@ struct ft_runner {
 
 /* ---- sizes ---- */
 
+static int ring_rows(const ft_runner_params *p)
+{
+    return p->drafter && p->drafter->drafter == FT_DRAFT_MTP ? FT_RING_ROWS : FT_RING_FEW;
+}
+
 static int hidden_rows(const ft_runner_params *p)
 {
-    return p->rows + p->slots * FT_RING_ROWS + p->out;
+    return p->rows + p->slots * ring_rows(p) + p->out;
 }
 
 static size_t arena_values(const ft_runner_params *p)
@@ -226,12 +231,18 @@ int ft_hidden_trunk(const ft_runner *r, int row)
 
 int ft_hidden_ring(const ft_runner *r, int slot, int cell)
 {
-    return r->p.rows + slot * FT_RING_ROWS + cell % FT_RING_ROWS;
+    const int n = ring_rows(&r->p);
+    return r->p.rows + slot * n + cell % n;
+}
+
+int ft_ring_rows(const ft_runner *r)
+{
+    return ring_rows(&r->p);
 }
 
 int ft_hidden_draft(const ft_runner *r, int out)
 {
-    return r->p.rows + r->p.slots * FT_RING_ROWS + out;
+    return r->p.rows + r->p.slots * ring_rows(&r->p) + out;
 }
 
 /* ---- passes ---- */

@@ -18,7 +18,7 @@ typedef struct step {
 
 typedef ft_status visit_fn(void *user, const step *s, ft_err *err);
 
-/* A head may read what it missed, sixteen tokens of a lane at a time (engine/spec.c). */
+/* A head reads what it missed in spans of FT_FEED_ROWS tokens. */
 ft_warm_plan ft_warm_plan_of(const ft_engine_params *p, ft_drafter kind)
 {
     const int window = 1 + ft_most_drafts(p);
@@ -26,7 +26,7 @@ ft_warm_plan ft_warm_plan_of(const ft_engine_params *p, ft_drafter kind)
     return (ft_warm_plan){.lanes = p->lanes,
                           .ctx = p->ctx,
                           .window = window,
-                          .draft_window = head                         ? FT_RING_ROWS / 2
+                          .draft_window = head                         ? FT_FEED_ROWS
                                           : kind == FT_DRAFT_ASSISTANT ? 1
                                           : kind == FT_DRAFT_MODEL     ? window
                                                                        : 0,
@@ -41,7 +41,7 @@ static ft_status out_rows(const ft_warm_plan *p, step s, visit_fn *visit, void *
     ft_status st = FT_OK;
     if (p->draft_window == 1) return visit(user, &s, err); /* a lane's only row is wanted */
     s.out = 0;
-    if (s.T >= FT_RING_ROWS / 2) st = visit(user, &s, err);
+    if (p->loose) st = visit(user, &s, err);
     for (int out = 1; s.out < most && !st; out *= 2) {
         s.out = FT_MIN(out, most);
         st = visit(user, &s, err);
