@@ -101,7 +101,7 @@ static ft_status rehearse(void *user, const step *s, ft_err *err)
     ft_engine *e = user;
     ft_runner *run = s->draft ? e->draft_run : e->run;
     ft_rowset *w = ft_runner_rows(run);
-    const int past = s->far ? FT_SHAPE_NEAR : 0;
+    const int past = s->far && e->p.ctx > FT_SHAPE_NEAR ? FT_SHAPE_NEAR : 0;
     while (w->T < s->T) ft_rows_draft(w, 0, past, FT_MIN(s->longest, s->T - w->T), past + 1, true);
     for (int i = s->T - s->out; i < s->T; i++) ft_rows_out(w, i);
     if (s->draft && e->kind != FT_DRAFT_MODEL) return ft_runner_draft(run, false, err);

@@ -19,11 +19,11 @@ typedef struct attend_args {
     float scale; /* times log2(e) */
     int window, first, space;
     bool out;
-    int group;              /* query heads of a key head */
-    int rows;               /* rows of a tile */
-    const ft_reach *reach;  /* [b.S] */
-    const int32_t *part_of; /* [batch row]: its first partial result */
-    float *part;            /* [partial result][head]: m, l, then the sum */
+    int group;               /* query heads of a key head */
+    int rows;                /* rows of a tile */
+    const ft_reach *reach;   /* [b.S] */
+    const ft_parts *part_of; /* [batch row] */
+    float *part;             /* [partial result]: m, l, then the sum */
 } attend_args;
 
 /* attend_walk.cu: on tensor cores. false: no kernel for this shape and device. */
@@ -45,10 +45,10 @@ __device__ __forceinline__ void seen(const attend_args &a, int end, int *lo, int
     *hi = max(end, from);
 }
 
-/* Partial result k of a row and head. */
-__device__ __forceinline__ float *part_at(const attend_args &a, int i, int h, int k)
+/* Partial result 0 of a row and head; the others of the head follow it. */
+__device__ __forceinline__ float *part_at(const attend_args &a, ft_parts p, int h)
 {
-    return a.part + ((size_t)(a.part_of[batch_row(a, i)] + k) * a.q.H + h) * (a.q.d + 2);
+    return a.part + ((size_t)p.first * a.q.H + (size_t)h * p.n) * (a.q.d + 2);
 }
 
 /* Adds the softmax (m, l) of later cells to (M, L); the sums follow with the two factors. */

@@ -49,23 +49,22 @@ static __global__ void __launch_bounds__(MERGE_COLS) attend_merge_kernel(const a
     __shared__ float x[MERGE_COLS];
     const int i = blockIdx.x / a.q.H, h = blockIdx.x % a.q.H, D = a.q.d;
     const int c = blockIdx.y * blockDim.x + threadIdx.x;
-    int lo, hi;
-    seen(a, a.b.end[batch_row(a, i)], &lo, &hi); /* of the batch, which is older than the last kernel */
+    int lo, hi; /* of the batch, which is older than the last kernel */
+    seen(a, a.b.end[batch_row(a, i)], &lo, &hi);
+    const float *part = part_at(a, a.part_of[batch_row(a, i)], h);
     after_last();
     if (lo >= hi) return;
     const int n = (hi - 1) / FT_RANGE - lo / FT_RANGE + 1;
     if (n == 1 && !a.v.turned) return;
-    const int next = a.q.H * (D + 2); /* values from one range to the next */
-    const float *part = part_at(a, i, h, 0);
     float M = -INFINITY, L = 0, O = 0;
-    for (int from = 0; from < n; from += AHEAD, part += (size_t)AHEAD * next) {
+    for (int from = 0; from < n; from += AHEAD, part += AHEAD * (D + 2)) {
         const int some = min(n - from, (int)AHEAD);
         const bool mine = (int)threadIdx.x < some;
-        const float m = mine ? part[(int)threadIdx.x * next] : -INFINITY;
-        const float l = mine ? part[(int)threadIdx.x * next + 1] : 0.0f;
+        const float m = mine ? part[(int)threadIdx.x * (D + 2)] : -INFINITY;
+        const float l = mine ? part[(int)threadIdx.x * (D + 2) + 1] : 0.0f;
         float o[AHEAD];
 #pragma unroll
-        for (int k = 0; k < AHEAD; k++) o[k] = k < some ? part[k * next + 2 + c] : 0.0f;
+        for (int k = 0; k < AHEAD; k++) o[k] = k < some ? part[k * (D + 2) + 2 + c] : 0.0f;
         merge_factors(&s, m, l, M);
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {

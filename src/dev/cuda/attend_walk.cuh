@@ -251,6 +251,7 @@ typedef struct tile {
     int slot;
     int past;      /* cells from here on are written in this step */
     int end, rise; /* row r of the tile sees cells below end + r * rise */
+    ft_parts part; /* of the first row */
     int lo, hi;    /* cells that any of them sees */
 } tile;
 
@@ -259,14 +260,15 @@ __device__ __forceinline__ void out_tile(const attend_args &a, int i, tile *t)
 {
     const int row = a.b.out_row[i];
     const ft_span *of = &a.b.span[a.b.span_of[row]];
-    *t = {i, 1, of->slot, of->past, a.b.end[row], 0, 0, 0};
+    *t = {i, 1, of->slot, of->past, a.b.end[row], 0, a.part_of[row], 0, 0};
 }
 
 __device__ __forceinline__ void piece_tile(const attend_args &a, const ft_reach &s, int from,
                                            tile *t)
 {
-    *t = {
-        s.row + from, min(a.rows, s.n - from), s.slot, s.past, s.end + from * s.rise, s.rise, 0, 0};
+    const ft_parts part = {s.part.first + from * s.part.n, s.part.n};
+    const int rows = min(a.rows, s.n - from), end = s.end + from * s.rise;
+    *t = {s.row + from, rows, s.slot, s.past, end, s.rise, part, 0, 0};
 }
 
 /* Tile number i: a piece of a span, or one of the out rows. Every warp finds it by itself. */
@@ -309,7 +311,7 @@ __device__ __forceinline__ ft_reach reach_of(const ft_reach &s, int at)
             __shfl_sync(all, s.past, at),
             __shfl_sync(all, s.end, at),
             __shfl_sync(all, s.rise, at),
-            {0, 0}};
+            {__shfl_sync(all, s.part.first, at), __shfl_sync(all, s.part.n, at)}};
 }
 
 /* Range number i of all tiles in order: its tile, and which range of cells it is. A lane counts
@@ -544,7 +546,8 @@ __device__ __forceinline__ void put_range(const attend_args &a, const tile &t, c
         put_sums(to, r, j, wn, inverse_of(r.l[2 * j]));
         return;
     }
-    float *part = part_at(a, row, h, t.lo / FT_RANGE - first);
+    const ft_parts own = {t.part.first + (row - t.row) * t.part.n, t.part.n};
+    float *part = part_at(a, own, h) + (t.lo / FT_RANGE - first) * (D + 2);
     if (!wn && threadIdx.x % 4 == 0) {
         part[0] = r.m[j];
         part[1] = r.l[2 * j];

@@ -58,11 +58,18 @@ typedef struct ft_shadow {
     size_t bytes;
 } ft_shadow;
 
+/* Partial results of a row in an attention's scratch: n for each head, one for every range of
+ * cells, behind `first` for each head of the rows before it. */
+typedef struct ft_parts {
+    int32_t first, n;
+} ft_parts;
+
 /* Where the rows of a span lie and what they see, so that attention finds it at one look: row r
  * sees cells below end + r * rise. */
 typedef struct ft_reach {
     int32_t row, n, slot, past;
-    int32_t end, rise, unused[2];
+    int32_t end, rise;
+    ft_parts part; /* of the first row; n is the same for all */
 } ft_reach;
 
 /* A captured step. */
@@ -101,10 +108,10 @@ typedef struct ft_cuda {
     const int32_t *planned; /* choices of experts that are sorted already */
 
     /* partial results of an attention: one for every row and range of cells that it sees */
-    const int32_t *part_of; /* on the device, [T]: a row's first */
-    const ft_reach *reach;  /* on the device, [S] */
-    int parts_now, parts;   /* of this step; most that memory is kept for, 0: nobody said */
-    bool crowded;           /* this step has more */
+    const ft_parts *part_of; /* on the device, [T] */
+    const ft_reach *reach;   /* on the device, [S] */
+    int parts_now, parts;    /* of this step; most that memory is kept for, 0: nobody said */
+    bool crowded;            /* this step has more */
 
     /* graph.cu */
     ft_cuda_graph graph[FT_CUDA_GRAPHS];

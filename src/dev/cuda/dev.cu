@@ -188,20 +188,6 @@ static void stage_grow(ft_cuda *c, size_t bytes)
     c->stage_bytes = bytes;
 }
 
-/* A row's partial results lie behind those of the rows before it: one for each range of cells up to
- * the row's end, whatever a window leaves of them. */
-static const int32_t *stage_parts(ft_cuda *c, const ft_batch *b)
-{
-    int32_t *at = (int32_t *)stage_take(c, (size_t)b->T * sizeof *at), sum = 0;
-    for (int t = 0; t < b->T; t++) {
-        at[t] = sum;
-        sum += b->end ? FT_MAX(1, (b->end[t] + FT_SHAPE_NEAR - 1) / FT_SHAPE_NEAR) : 1;
-    }
-    c->parts_now = sum;
-    c->crowded = c->parts && sum > c->parts && b->T <= FT_SHAPE_ROWS;
-    return (const int32_t *)on_device(c, at);
-}
-
 static const ft_span *stage_spans(ft_cuda *c, const ft_batch *b)
 {
     const size_t own = sizeof(ft_span) * (size_t)b->S, all = sizeof(ft_span) * (size_t)c->shape.S;
@@ -211,17 +197,28 @@ static const ft_span *stage_spans(ft_cuda *c, const ft_batch *b)
     return (const ft_span *)on_device(c, at);
 }
 
-static const ft_reach *stage_reach(ft_cuda *c, const ft_batch *b)
+/* Every row of a span has as many partial results as the last one, whatever a window leaves of
+ * them: one for each range of cells up to its end. */
+static void stage_reach(ft_cuda *c, const ft_batch *b)
 {
-    const size_t all = sizeof(ft_reach) * (size_t)c->shape.S;
-    ft_reach *at = (ft_reach *)stage_take(c, all);
-    memset(at, 0, all);
+    const size_t rows = sizeof(ft_parts) * (size_t)b->T;
+    const size_t spans = sizeof(ft_reach) * (size_t)c->shape.S;
+    ft_parts *part = (ft_parts *)stage_take(c, rows);
+    ft_reach *reach = (ft_reach *)stage_take(c, spans);
+    int32_t sum = 0;
+    memset(part, 0, rows);
+    memset(reach, 0, spans);
     for (int i = 0; i < b->S && b->end; i++) {
         const ft_span *s = &b->span[i];
-        const int32_t end = b->end[s->row], rise = s->n > 1 && b->end[s->row + 1] > end;
-        at[i] = ft_reach{s->row, s->n, s->slot, s->past, end, rise, {0, 0}};
+        const int32_t end = b->end[s->row], last = b->end[s->row + s->n - 1];
+        const int32_t n = FT_MAX(1, (last + FT_SHAPE_NEAR - 1) / FT_SHAPE_NEAR);
+        reach[i] = ft_reach{s->row, s->n, s->slot, s->past, end, last > end, {sum, n}};
+        for (int r = 0; r < s->n; r++, sum += n) part[s->row + r] = ft_parts{sum, n};
     }
-    return (const ft_reach *)on_device(c, at);
+    c->parts_now = sum;
+    c->crowded = c->parts && sum > c->parts && b->T <= FT_SHAPE_ROWS;
+    c->part_of = (const ft_parts *)on_device(c, part);
+    c->reach = (const ft_reach *)on_device(c, reach);
 }
 
 /* Arrays lie at the same places for the same shape: graphs hold addresses. */
@@ -242,9 +239,8 @@ static void stage_batch(ft_cuda *c, const ft_batch *b)
     n->src_row = stage(c, b->src_row, b->T);
     n->dst_row = stage(c, b->dst_row, b->T);
     n->out_row = stage(c, b->out_row, b->n_out);
-    c->part_of = stage_parts(c, b);
     n->span = stage_spans(c, b);
-    c->reach = stage_reach(c, b);
+    stage_reach(c, b);
     n->draw = (const ft_draw *)stage_bytes(c, b->draw, (size_t)b->T * sizeof *b->draw);
     n->aside = (const uint32_t *)stage_bytes(c, b->aside, (size_t)b->n_aside * sizeof *b->aside);
     memcpy(head, n, sizeof *n);
@@ -263,7 +259,7 @@ static void record(ft_dev *d, const ft_batch *b)
     const unsigned turn = c->steps++ % FT_CUDA_STAGES;
     ft_cuda_check(c, cudaEventSynchronize(c->staged[turn]), "batch");
     const size_t draws = b->draw ? T * sizeof(ft_draw) : 0, aside = (size_t)b->n_aside * i4;
-    stage_grow(c, sizeof(ft_batch) + 2 * pages + (10 * T + (size_t)b->n_out) * i4 + draws + aside +
+    stage_grow(c, sizeof(ft_batch) + 2 * pages + (11 * T + (size_t)b->n_out) * i4 + draws + aside +
                       (sizeof(ft_span) + sizeof(ft_reach)) * (T + 1) + 21 * 16);
     if (!c->stage_bytes) return;
     c->stage = c->stages[turn];
