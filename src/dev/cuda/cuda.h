@@ -104,7 +104,7 @@ typedef struct ft_cuda {
 /* Whether T rows are many: products of them run on warpgroups then. */
 static inline bool ft_cuda_wide(const ft_cuda *c, int T)
 {
-    return c->cc == 90 && T > 64;
+    return c->cc == 90 && T > 16;
 }
 
 /* Remembers the first fault. */

@@ -5,7 +5,8 @@
  * Bytes: every state once in and once out. On an H200 (4.66 TB/s by a plain read), 16 sequences of
  * one row: 101 MB of the 27b's shape in 35 us, 2.9 TB/s, 62 %; 67 MB of the 35b-a3b's in 21, 69 %.
  * One sequence: 6.3 MB in 5 us, 27 %: most of it is the way from the convolution's end to here, and
- * a wait for the rows. */
+ * a wait for the rows. The convolution of a prompt of 2048 rows (10240 channels): 92 us, 168 MB,
+ * 40 %; a thread has one channel, and each of its rows is a load that waits. */
 #include "dev/cuda/delta.cuh"
 
 /* ---- convolution ---- */

@@ -30,6 +30,12 @@ static __device__ __forceinline__ void barrier_expect(uint32_t bar, int bytes)
                  : "memory");
 }
 
+/* Arrives as soon as this thread's copies so far (copy_16) are done. */
+static __device__ __forceinline__ void barrier_arrive_copied(uint32_t bar)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(bar) : "memory");
+}
+
 /* Until the phase of this parity is over. */
 static __device__ __forceinline__ void barrier_wait(uint32_t bar, int parity)
 {
@@ -40,7 +46,8 @@ static __device__ __forceinline__ void barrier_wait(uint32_t bar, int parity)
                  : "memory");
 }
 
-/* What this thread wrote to shared memory can be read by products and copies. */
+/* What was written to shared memory, by this thread or one that it waited for, can be read by its
+ * products and copies from here on. */
 static __device__ __forceinline__ void shared_written(void)
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -80,12 +87,12 @@ template <int N> static __device__ __forceinline__ void group_wait(void)
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
+#define FOUR(i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
 /* c[64, 128] += a[64, 16] b[128, 16]^T. Warp w of the group has rows 16 w ..: its fragments of a
  * and c are those of m16n8k16 products, and so are the sums, bit for bit. */
 static __device__ __forceinline__ void group_product(float (&c)[64], const uint32_t (&a)[4],
                                                      uint64_t b)
 {
-#define FOUR(i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
     asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
                  "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,"
                  "%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,"
@@ -94,8 +101,19 @@ static __device__ __forceinline__ void group_product(float (&c)[64], const uint3
                  : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28),
                    FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-#undef FOUR
 }
+
+/* The same for 64 rows of b. */
+static __device__ __forceinline__ void group_product(float (&c)[32], const uint32_t (&a)[4],
+                                                     uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+                 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,"
+                 "%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, 1, 1, 1, 0;"
+                 : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+#undef FOUR
 
 /* Registers of this warpgroup's threads from here on. */
 template <int N> static __device__ __forceinline__ void registers_less(void)

@@ -1,7 +1,9 @@
 /* Keys and values on their way into the cache, byte for byte as quant/ writes them: where a sum
  * decides about a byte, it runs over ascending indices and nothing is fused. A warp writes a row,
  * or a group of a turbo row: two sums of 128 values, one after the other, are what it waits for.
- * A few kilobytes a step: 3 us for f16 and 8 for turbo4 on an H200, all of them latency. */
+ * A few kilobytes a step: 3 us for f16 and 8 for turbo4 on an H200, all of them latency. A prompt's
+ * 2048 rows of the 27b take 33 us (25 MB, 17 % of a plain read; 0.2 % of the step): a warp has 1.5
+ * KB to move and looks up where to. */
 #include "dev/cuda/kv.cuh"
 
 enum { WARPS = 4 };

@@ -78,7 +78,7 @@ int ft_product_tokens(const ft_cuda *c, int rows)
 {
     if (rows <= 8) return 8;
     if (rows <= 16) return 16;
-    return ft_cuda_wide(c, rows) ? ROWS_TOKENS : 64;
+    return ft_cuda_wide(c, rows) && rows > ROWS_FEW ? ROWS_MANY : ROWS_FEW;
 }
 
 /* Products of x: the segments are filled in by the caller. */
@@ -88,6 +88,7 @@ static ft_product over(ft_cuda *c, ft_mat x)
     p.x = ft_product_x(c, x);
     p.x_plane = shadow_plane(x.T, ft_mat_cols(x));
     p.x_T = p.T = x.T;
+    p.wide = ft_cuda_wide(c, x.T);
     return p;
 }
 

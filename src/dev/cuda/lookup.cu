@@ -1,5 +1,7 @@
 /* Ops that read single rows of a weight in file layout: embed and centroid_head. A row is a few
- * kilobytes: 2.5 us for an embedding on an H200, all of it latency. */
+ * kilobytes: 2.5 us for an embedding on an H200, all of it latency. 2048 rows of 5120 take 126 us
+ * (48 MB, 8 % of a plain read; 0.06 % of a prompt): each thread decodes its block's scales again.
+ */
 #include "dev/cuda/quant.cuh"
 
 /* ---- embed ---- */

@@ -6,7 +6,8 @@
  * up, 6 for down (18 MB: 1.1 TB/s, 24 % of a plain read), choosing 4, adding 2: waits for one
  * another. 16 rows: 59 us for gate and up of about 100 experts and the shared one, 27 for down
  * (199 MB: 2.3 TB/s, 50 %), choosing 7 in a single block, adding 4. Held back by the price of a
- * block, which has 64 units of a pair of matrices here, and by its wait for the first of them. */
+ * block, which has 64 units of a pair of matrices here, and by its wait for the first of them.
+ * 2048 rows: 326 and 227 us (product_rows.cuh), two fifths of a prompt. */
 #include "dev/cuda/product.cuh"
 
 /* ---- route ---- */
@@ -211,13 +212,13 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
     make_plan_few(p, r.id, x.T * r.K, tokens);
 }
 
-/* Rows of the busiest expert are unknown here: items are as wide as the average asks for. */
-static int item_tokens(const ft_cuda *c, int choices, int E)
+/* Rows of the busiest expert are unknown here: items are as wide as the average asks for. With 16
+ * rows an expert takes as long on warpgroups as it does without. */
+static int item_tokens(const ft_cuda *c, int T, int K, int E)
 {
-    const int average = choices / E;
+    const int average = T * K / E;
     if (average < 8) return 8;
-    if (average < 16) return 16;
-    return ft_product_tokens(c, average < 64 ? 64 : average);
+    return ft_cuda_wide(c, T) && average > 16 ? ROWS_FEW : 16;
 }
 
 /* Memory for the plan of n choices; false when there is none. */
@@ -236,7 +237,7 @@ static bool plan_place(ft_cuda *c, plan *p, int n, int E, int tokens)
 extern "C" void ft_cuda_route(ft_dev *d, ft_route r, ft_mat x)
 {
     ft_cuda *c = (ft_cuda *)d;
-    const int E = ft_mat_cols(x), tokens = item_tokens(c, x.T * r.K, E);
+    const int E = ft_mat_cols(x), tokens = item_tokens(c, x.T, r.K, E);
     plan p;
     assert(E <= PLAN_THREADS);
     c->planned = NULL;
@@ -293,12 +294,13 @@ static __global__ void join_kernel(ft_mat tmp, int F, int act, uint16_t *s, size
     }
 }
 
-static ft_product over(const plan &p, const uint16_t *x, size_t plane, int rows, int div)
+static ft_product over(const plan &p, const uint16_t *x, size_t plane, int rows, bool wide, int div)
 {
     ft_product q = {};
     q.x = x;
     q.x_plane = plane;
     q.x_T = q.T = rows;
+    q.wide = wide;
     q.item = p.item;
     q.n_item = p.n_item;
     q.list = p.list;
@@ -334,7 +336,7 @@ static void hidden_apart(ft_cuda *c, const ft_experts *e, const ft_product *base
         ft_product_run(c, &p, w[i]->type, tokens, items);
     }
     FT_LAUNCH_NEXT(c, join_kernel, dim3((unsigned)tmp.T, ft_blocks((size_t)e->F, 256)), 256, 0, tmp,
-                   e->F, (int)e->act, h, plane, tokens == ROWS_TOKENS);
+                   e->F, (int)e->act, h, plane, base->wide);
 }
 
 /* Whether an expert's pair of matrices can be multiplied in one launch. */
@@ -358,9 +360,10 @@ static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_
                         bool acc, const ft_shared *sh)
 {
     const int T = x.T, n = T * r.K, D = e->down.n, F = e->F, rows = n + (sh ? T : 0);
-    const int tokens = item_tokens(c, n, e->E);
-    /* many rows in all, and few of each expert */
-    const bool narrow = ft_cuda_wide(c, T) && tokens < ROWS_TOKENS;
+    const int tokens = item_tokens(c, T, r.K, e->E);
+    /* narrow: many rows in all, and few of each expert */
+    const bool wide = ft_cuda_wide(c, T) && tokens == ROWS_FEW;
+    const bool narrow = ft_cuda_wide(c, T) && !wide;
     plan p;
     float *part =
         (float *)ft_cuda_scratch(c, FT_PLACE_MOE, sizeof(float) * (size_t)rows * (size_t)D);
@@ -372,8 +375,8 @@ static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_
     if (narrow) ft_product_narrow(c, h + 2 * plane, x);
     if (c->planned != r.id) FT_LAUNCH_NEXT(c, plan_kernel, 1, PLAN_THREADS, 0, p, r.id, n, tokens);
 
-    ft_product up = over(p, xs, x_plane, T, r.K);
-    ft_product down = over(p, h, plane, rows, 1);
+    ft_product up = over(p, xs, x_plane, T, wide, r.K);
+    ft_product down = over(p, h, plane, rows, wide, 1);
     down.seg[0] = ft_product_seg(c, &e->down, part, D);
     down.n_seg = 1;
     down.item_old = true;

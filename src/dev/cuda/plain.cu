@@ -1,7 +1,9 @@
 /* Norms and what is done element by element. All of it is bound by memory: bytes are those of the
  * inputs and outputs, once. Results that products will read get their shadow here. In a step of few
- * rows there are next to none: a norm of 5120 values takes 2.3 us on an H200, of 2048 1.5, which are
- * the wait for the kernel before, one read, a sum over the block and one write. */
+ * rows there are next to none: a norm of 5120 values takes 2.3 us on an H200, of 2048 1.5, which
+ * are the wait for the kernel before, one read, a sum over the block and one write. In a prompt of
+ * 2048 rows a norm takes 52 us with its shadow (126 MB, 2.4 TB/s, 52 % of a plain read: a block
+ * reads, waits for its sum, then writes), sigmoid_mul 66 (201 MB, 65 %). */
 #include "dev/cuda/common.cuh"
 
 /* Where the columns of a matrix with its heads side by side go in its shadow, if it has one. */

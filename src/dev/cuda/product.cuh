@@ -7,8 +7,8 @@
  *                  weight is read once for up to 64 rows; the parts meet in shared memory.
  *   product_short  few rows and at most eight units of columns: a warp walks through all parts of a
  *                  tile of its own.
- *   product_rows   many rows: a warpgroup has 4 tiles of weights and 128 rows of activations; it
- *                  walks through the parts itself.
+ *   product_rows   many rows: a warpgroup has 4 tiles of weights and 64 or 128 rows of activations;
+ *                  it walks through the parts itself.
  *
  * The first and the last serve one matrix, several that read the same x, a pair (gate, up) whose
  * results are joined by an activation, and experts: then a block's rows are given by an item of a
@@ -20,7 +20,8 @@
 #include "dev/cuda/spans.cuh"
 #include "dev/cuda/weights.cuh"
 
-enum { PRODUCT_SEGS = 4, ROWS_TOKENS = 128, SPLIT_WARPS = PARTS };
+/* ROWS_: rows of a tile on warpgroups. */
+enum { PRODUCT_SEGS = 4, ROWS_MANY = 128, ROWS_FEW = 64, SPLIT_WARPS = PARTS };
 
 /* One matrix (or a stack of them) and where its results go. */
 typedef struct ft_seg {
@@ -48,6 +49,7 @@ typedef struct ft_product {
     const uint16_t *x; /* shadow of x */
     size_t x_plane;
     int x_T;       /* its rows */
+    bool wide;     /* it has the order of many (ft_cuda_wide): so does `out` */
     int T;         /* rows to compute, without a list */
     uint16_t *out; /* shadow of the result of a pair, or NULL */
     size_t out_plane;
@@ -499,14 +501,23 @@ static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens, int it
                                                                                              : 1;
 }
 
+template <class S> static void rows_launch(ft_cuda *c, const ft_product *p, dim3 grid)
+{
+    static bool wide;
+    if (!wide) ft_cuda_shared(c, (const void *)product_rows<S>, S::BYTES);
+    wide = true;
+    const unsigned tiles = grid.x * grid.y; /* a block on each multiprocessor takes its share */
+    FT_LAUNCH_NEXT(c, product_rows<S>, FT_MIN(tiles, (unsigned)c->sms), ROWS_THREADS, S::BYTES, *p);
+}
+
 /* Sizes the grid and chooses the kernel: by rows without a list, by `tokens` of an item with one
- * (8, 16, 64 or ROWS_TOKENS) and at most `items` items. Filled in here: blocks of the segments. */
+ * (8, 16 or 64; ROWS_FEW where x is wide) and at most `items` items. Filled in here: blocks of
+ * the segments. */
 template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
 {
-    const bool large = tokens == ROWS_TOKENS;
     if constexpr (short_type(W::BYTES))
         if (is_short(c, p, W::BYTES, tokens, items)) return short_launch<W>(c, p, tokens, items);
-    const int mt = large ? ROWS_TILES : split_tiles<W>(c, p, tokens, items);
+    const int mt = p->wide ? ROWS_TILES : split_tiles<W>(c, p, tokens, items);
     const int each = p->glu ? mt / 2 : mt; /* tiles of results */
     unsigned blocks = 0;
     for (int i = 0; i < p->n_seg; i++) {
@@ -516,13 +527,12 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
     const dim3 grid(blocks,
                     p->item ? (unsigned)(items + p->own) : ft_blocks((size_t)p->T, (size_t)tokens));
     if (p->glu) p->n_seg = 1;
-    if (large) {
-        static bool wide;
-        if (!wide) ft_cuda_shared(c, (const void *)product_rows<W>, rows_shape<W>::BYTES);
-        wide = true;
-        const unsigned tiles = grid.x * grid.y; /* a block on each multiprocessor takes its share */
-        FT_LAUNCH_NEXT(c, product_rows<W>, FT_MIN(tiles, (unsigned)c->sms), ROWS_THREADS,
-                       rows_shape<W>::BYTES, *p);
+    if (p->wide && p->item) {
+        rows_launch<rows_shape<W, ROWS_FEW, true>>(c, p, grid);
+    } else if (p->wide && tokens == ROWS_FEW) {
+        rows_launch<rows_shape<W, ROWS_FEW, false>>(c, p, grid);
+    } else if (p->wide) {
+        rows_launch<rows_shape<W, ROWS_MANY, false>>(c, p, grid);
     } else if (tokens == 64) {
         split_launch<W, 2, 8>(c, p, grid);
     } else if (mt == 4) {

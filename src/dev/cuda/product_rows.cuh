@@ -1,8 +1,9 @@
 /* dev/cuda/product_rows.cuh - products of many rows, on warpgroups (compute capability 9.0).
- * A block works on tiles of 128 outputs by 128 rows, one after the other. Two warpgroups multiply,
- * 64 outputs each: a warp decodes a tile of 16 into registers, which are the left operand as they
- * are; the right one, the rows, lies in shared memory and is shared. A third warpgroup feeds them
- * through a ring: a place has a unit (64 columns) of the rows and of the eight tiles of weights.
+ * A block works on tiles of 128 outputs by 128 rows, or 64 where there are no more and for experts,
+ * one after the other. Two warpgroups multiply, 64 outputs each: a warp decodes a tile of 16 into
+ * registers, which are the left operand as they are; the right one, the rows, lies in shared memory
+ * and is shared. A third warpgroup feeds them through a ring: a place has a unit (64 columns) of
+ * the rows and of the eight tiles of weights.
  *
  * A warpgroup's products take 16 columns of the right operand from 32 bytes in a row, where a lane
  * of a warp's own products (product_split) takes eight columns for two of them from 16: so shadows
@@ -15,6 +16,11 @@
  * multiply, and while both decode or wait the tensor core idles; a third would need the registers
  * that the sums of parts take.
  *
+ * Experts (256 of 2048 x 512, 8 chosen, one layer): 1024 rows 221 us for gate and up and 158 for
+ * down, of which reading the weights would take 72 and 36; 4096 rows 548 and 387, 220 TFLOP/s. With
+ * 64 rows a tile of weights is decoded as often as multiplied: schedulers issue in 52 of 100
+ * cycles, half of it bit operations, of which they do one in two cycles.
+ *
  * A part of product.cuh, behind what both kernels share. */
 #ifndef FT_DEV_CUDA_PRODUCT_ROWS_CUH
 #define FT_DEV_CUDA_PRODUCT_ROWS_CUH
@@ -22,25 +28,30 @@
 #include "dev/cuda/hopper.cuh"
 
 enum {
-    ROWS_TILES = 8,             /* of weights in a block's tile */
-    ROWS_SPAN = 8,              /* tiles of rows that take turns */
-    ROWS_X = ROWS_TOKENS * 128, /* bytes of a unit of rows, one plane */
-    ROWS_WARPS = 8,             /* that multiply */
+    ROWS_TILES = 8, /* of weights in a block's tile */
+    ROWS_SPAN = 8,  /* tiles of rows that take turns */
+    ROWS_WARPS = 8, /* that multiply */
     ROWS_THREADS = 384,
     ROWS_PITCH = 64 + 4, /* floats of a row of a warpgroup's results: stores meet different banks */
-    ROWS_OUT = ROWS_TOKENS * ROWS_PITCH * 4,
     ROWS_SHARED = 225 * 1024
 };
 
-template <class W> struct rows_shape {
+/* What a kernel takes: weights of type W, R rows a tile; rows as they lie or, LISTED, an expert's.
+ */
+template <class W, int ROWS, bool LISTED> struct rows_shape {
+    typedef W weights;
     enum {
-        X = ROWS_X * W::XP,
+        listed = LISTED,
+        R = ROWS,
+        SUMS = R / 2,    /* of a thread */
+        PLANE = R * 128, /* bytes of a unit of rows, one plane */
+        X = PLANE * W::XP,
         PLACE = X + (ROWS_TILES * W::BYTES + 1023) / 1024 * 1024,
-        FIT = (ROWS_SHARED - 2 * ROWS_OUT) / PLACE,
+        RESULTS = R * ROWS_PITCH, /* floats of a warpgroup */
+        FIT = (ROWS_SHARED - 8 * RESULTS) / PLACE,
         PLACES = FIT < 8 ? FIT : 8,
-        LATE = PLACES < 4 ? PLACES - 2 : 2, /* places on their way before the first is waited for */
         OUT = PLACES * PLACE,
-        BYTES = OUT + 2 * ROWS_OUT + 1024
+        BYTES = OUT + 8 * RESULTS + 1024
     };
 };
 
@@ -53,32 +64,25 @@ struct rows_ring {
     int place, parity;
 };
 
-template <class W> __device__ __forceinline__ void next_place(rows_ring &r)
+template <class S> __device__ __forceinline__ void next_place(rows_ring &r)
 {
-    if (++r.place < rows_shape<W>::PLACES) return;
+    if (++r.place < S::PLACES) return;
     r.place = 0;
     r.parity ^= 1;
 }
 
-/* The barrier `back` places before. */
-template <class W>
-__device__ __forceinline__ uint32_t barrier_back(uint32_t first, const rows_ring &r, int back)
-{
-    const int at = r.place - back;
-    return first + 8 * (at < 0 ? at + rows_shape<W>::PLACES : at);
-}
-
 /* Tile number i of the launch. Blocks that run at the same time share much of what they read. */
+template <class S>
 __device__ __forceinline__ bool rows_tile(const ft_product &p, int i, block_of &b)
 {
     int across = 0;
     for (int s = 0; s < p.n_seg; s++) across += p.seg[s].blocks;
-    if (p.item) return find_block(p, ROWS_TOKENS, i % across, i / across, b);
-    const int all = (p.T + ROWS_TOKENS - 1) / ROWS_TOKENS, span = i / (across * ROWS_SPAN);
+    if (S::listed) return find_block(p, S::R, i % across, i / across, b);
+    const int all = (p.T + S::R - 1) / S::R, span = i / (across * ROWS_SPAN);
     const int first = span * ROWS_SPAN, rows = min(ROWS_SPAN, all - first);
     i -= span * across * ROWS_SPAN;
     if (i >= across * rows) return false;
-    return find_block(p, ROWS_TOKENS, i / rows, first + i % rows, b);
+    return find_block(p, S::R, i / rows, first + i % rows, b);
 }
 
 /* Tile j of the eight, and the matrix it belongs to: of a pair, four are gates and four are ups. */
@@ -94,7 +98,7 @@ __device__ __forceinline__ int rows_weights(const ft_product &p, const block_of 
 
 /* Rows of a list: thread i brings piece i % 8 of rows i / 8, + 16, ... */
 struct rows_listed {
-    uint32_t from[8], to;
+    uint32_t from[ROWS_FEW / 16], to;
 };
 
 __device__ __forceinline__ void find_listed(const ft_product &p, const block_of &b, rows_listed &l)
@@ -102,20 +106,22 @@ __device__ __forceinline__ void find_listed(const ft_product &p, const block_of 
     const int i = threadIdx.x & 127, piece = i & 7, first = i >> 3;
     l.to = 128 * first + 16 * (piece ^ (first & 7));
 #pragma unroll
-    for (int j = 0; j < 8; j++) {
+    for (int j = 0; j < ROWS_FEW / 16; j++) {
         const int row = row_x(p, b, min(first + 16 * j, b.n - 1));
         l.from[j] = 128u * row + 16 * (piece ^ (row & 7));
     }
 }
 
-template <class W>
+template <class S>
 __device__ __forceinline__ void bring_listed(uint32_t to, const char *x, size_t plane,
                                              const rows_listed &l, int rows)
 {
 #pragma unroll
-    for (int j = 0; j < 8 * W::XP; j++)
-        if (16 * (j % 8) < rows)
-            copy_16(to + j / 8 * ROWS_X + 2048 * (j % 8) + l.to, x + j / 8 * plane + l.from[j % 8]);
+    for (int q = 0; q < S::weights::XP; q++)
+#pragma unroll
+        for (int j = 0; j < ROWS_FEW / 16; j++)
+            if (16 * j < rows)
+                copy_16(to + q * S::PLANE + 2048 * j + l.to, x + q * plane + l.from[j]);
 }
 
 /* A unit of a warp's two tiles of weights. */
@@ -139,14 +145,13 @@ __device__ __forceinline__ void expect_results(const ft_product &p, const block_
 }
 
 /* Rows that lie in a row are one copy of one thread; rows of a list, and weights, are copies of
- * all: a place is theirs too until they say that they are done. */
-template <class W> __device__ __forceinline__ void rows_feed(const ft_product &p, rows_ring r)
+ * all. Whoever multiplies hears of a place when all of its copies are done. */
+template <class S> __device__ __forceinline__ void rows_feed(const ft_product &p, rows_ring r)
 {
-    typedef rows_shape<W> shape;
-    const bool first = threadIdx.x == 32 * ROWS_WARPS, listed = p.item != NULL;
-    int late = 0;
+    typedef typename S::weights W;
+    const bool first = threadIdx.x == 32 * ROWS_WARPS;
     block_of b;
-    for (int i = blockIdx.x; rows_tile(p, i, b); i += gridDim.x) {
+    for (int i = blockIdx.x; rows_tile<S>(p, i, b); i += gridDim.x) {
         const uint8_t *weights[2];
         ft_wview w;
 #pragma unroll
@@ -154,60 +159,53 @@ template <class W> __device__ __forceinline__ void rows_feed(const ft_product &p
             const int tile = rows_weights(p, b, 2 * (threadIdx.x >> 5 & 3) + j, w);
             weights[j] = unit_at(w, tile, 0, W::BYTES);
         }
-        const char *x = (const char *)p.x + (listed ? 0 : (size_t)b.first * 128);
+        const char *x = (const char *)p.x + (S::listed ? 0 : (size_t)b.first * 128);
         rows_listed l;
-        if (listed) find_listed(p, b, l);
+        if (S::listed) find_listed(p, b, l);
         expect_results(p, b);
         for (int u = 0; u < w.units; u++) {
-            const uint32_t to = shared_at(r.at) + r.place * shape::PLACE,
-                           bar = r.full + 8 * r.place;
+            const uint32_t to = shared_at(r.at) + r.place * S::PLACE, bar = r.full + 8 * r.place;
             barrier_wait(r.empty + 8 * r.place, r.parity ^ 1);
-            if (first && !listed) {
+            if (S::listed) {
+                bring_listed<S>(to, x, 2 * p.x_plane, l, b.n);
+            } else if (first) {
                 barrier_expect(bar, b.n * 128 * W::XP);
                 for (int q = 0; q < W::XP; q++)
-                    copy_run(to + q * ROWS_X, x + 2 * q * p.x_plane, b.n * 128, bar);
+                    copy_run(to + q * S::PLANE, x + 2 * q * p.x_plane, b.n * 128, bar);
             }
-            if (listed) bring_listed<W>(to, x, 2 * p.x_plane, l, b.n);
-            bring_weights<W>(to + shape::X, weights);
-            copy_commit();
-            if (late == shape::LATE) {
-                copy_wait<shape::LATE>();
-                if (listed) shared_written();
-                barrier_arrive(barrier_back<W>(r.full, r, late));
-            } else {
-                late++;
-            }
+            bring_weights<W>(to + S::X, weights);
+            barrier_arrive_copied(bar);
             weights[0] += W::BYTES;
             weights[1] += W::BYTES;
             x += (size_t)p.x_T * 128;
-            next_place<W>(r);
+            next_place<S>(r);
         }
     }
+    copy_commit();
     copy_wait<0>();
-    if (listed) shared_written();
-    for (; late; late--) barrier_arrive(barrier_back<W>(r.full, r, late));
 }
 
 /* ---- the multiplying warpgroups ---- */
 
 /* A unit's products are on their way; f must stay as it is until they are done. */
-template <class W>
-__device__ __forceinline__ void rows_unit(float (&c)[64], ft_frag (&f)[2][W::WP],
+template <class S>
+__device__ __forceinline__ void rows_unit(float (&c)[S::SUMS], ft_frag (&f)[2][S::weights::WP],
                                           const rows_ring &r, const ft_wview &w, int tile, int u)
 {
-    typedef rows_shape<W> shape;
+    typedef typename S::weights W;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const unsigned char *at = r.at + r.place * shape::PLACE;
+    const unsigned char *at = r.at + r.place * S::PLACE;
     typename W::regs v;
     if (!W::BYTES) W::template load<Global>(v, NULL, w, tile, u, lane);
     barrier_wait(r.full + 8 * r.place, r.parity);
-    if (W::BYTES) W::template load<Shared>(v, at + shape::X + warp * W::BYTES, w, tile, u, lane);
+    if (W::BYTES) W::template load<Shared>(v, at + S::X + warp * W::BYTES, w, tile, u, lane);
 #pragma unroll
     for (int h = 0; h < 2; h++) W::frag(f[h], v, h, lane);
 #pragma unroll
     for (int i = 0; i < 16 * W::WP; i++) /* all of it is there before the first product */
         asm volatile("" : "+r"(f[i / 8 % 2][i / 16].a[i / 4 % 2][i % 4])::"memory");
     const uint64_t x = group_operand(shared_at(at));
+    if (S::listed) shared_written(); /* these rows are ordinary copies of others */
     group_begin();
 #pragma unroll
     for (int h = 0; h < 2; h++)
@@ -216,53 +214,90 @@ __device__ __forceinline__ void rows_unit(float (&c)[64], ft_frag (&f)[2][W::WP]
             const int wp = q >= W::XP ? q - W::XP + 1 : 0, xp = q < W::XP ? q : 0;
 #pragma unroll
             for (int step = 0; step < 2; step++)
-                group_product(c, f[h][wp].a[step], x + (xp * ROWS_X + 64 * h + 32 * step) / 16);
+                group_product(c, f[h][wp].a[step], x + (xp * S::PLANE + 64 * h + 32 * step) / 16);
         }
     group_commit();
 }
 
 /* This warp is done with the place before. */
-template <class W> __device__ __forceinline__ void free_place(const rows_ring &r)
+template <class S> __device__ __forceinline__ void free_place(const rows_ring &r)
 {
-    if (threadIdx.x % 32 == 0) barrier_arrive(barrier_back<W>(r.empty, r, 1));
+    const int before = r.place ? r.place - 1 : S::PLACES - 1;
+    if (threadIdx.x % 32 == 0) barrier_arrive(r.empty + 8 * before);
+}
+
+template <int N> __device__ __forceinline__ void clear(float (&c)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++) c[i] = 0;
+}
+
+/* sum += c, or = if c is the first part. */
+template <int N>
+__device__ __forceinline__ void add_part(float (&sum)[N], const float (&c)[N], int u)
+{
+#pragma unroll
+    for (int i = 0; i < N; i++) sum[i] = u ? sum[i] + c[i] : c[i];
 }
 
 /* One part: c = units [from, to). Two units take turns, so that one is decoded while the other is
  * multiplied. */
-template <class W>
-__device__ __forceinline__ void rows_part(float (&c)[64], rows_ring &r, const ft_wview &w, int tile,
-                                          int from, int to)
+template <class S>
+__device__ __forceinline__ void rows_part(float (&c)[S::SUMS], rows_ring &r, const ft_wview &w,
+                                          int tile, int from, int to)
 {
-    ft_frag f[2][2][W::WP];
+    ft_frag f[2][2][S::weights::WP];
     int u = from;
-#pragma unroll
-    for (int i = 0; i < 64; i++) c[i] = 0;
+    clear(c);
     for (; u + 1 < to; u += 2)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            rows_unit<W>(c, f[h], r, w, tile, u + h);
+            rows_unit<S>(c, f[h], r, w, tile, u + h);
             group_wait<1>();
-            if (h || u > from) free_place<W>(r);
-            next_place<W>(r);
+            if (h || u > from) free_place<S>(r);
+            next_place<S>(r);
         }
     if (u < to) {
         group_wait<0>();
-        if (u > from) free_place<W>(r);
-        rows_unit<W>(c, f[0], r, w, tile, u);
-        next_place<W>(r);
+        if (u > from) free_place<S>(r);
+        rows_unit<S>(c, f[0], r, w, tile, u);
+        next_place<S>(r);
     }
     group_wait<0>();
-    free_place<W>(r);
+    free_place<S>(r);
+}
+
+/* Parts of one unit each, an even number of them: two take turns. */
+template <class S>
+__device__ __forceinline__ void rows_units(float (&sum)[S::SUMS], rows_ring &r, const ft_wview &w,
+                                           int tile)
+{
+    ft_frag f[2][2][S::weights::WP];
+    float c[2][S::SUMS];
+    for (int u = 0; u < w.units; u += 2) {
+        clear(c[0]);
+        clear(c[1]);
+        rows_unit<S>(c[0], f[0], r, w, tile, u);
+        next_place<S>(r);
+        rows_unit<S>(c[1], f[1], r, w, tile, u + 1);
+        group_wait<1>();
+        free_place<S>(r);
+        add_part(sum, c[0], u);
+        next_place<S>(r);
+        group_wait<0>();
+        free_place<S>(r);
+        add_part(sum, c[1], 1);
+    }
 }
 
 /* A warpgroup's results, as [row][output]. Row 8 i + 2 t + (q & 1) and output g + 8 (q >> 1) of the
  * warp's 16 are value 4 i + q. */
-__device__ __forceinline__ void rows_spread(float *out, const float (&v)[64])
+template <int N> __device__ __forceinline__ void rows_spread(float *out, const float (&v)[N])
 {
     const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     out += 2 * t * ROWS_PITCH + (threadIdx.x >> 5 & 3) * TILE_N + g;
 #pragma unroll
-    for (int k = 0; k < 64; k++) out[(8 * (k / 4) + k % 2) * ROWS_PITCH + 8 * (k / 2 % 2)] = v[k];
+    for (int k = 0; k < N; k++) out[(8 * (k / 4) + k % 2) * ROWS_PITCH + 8 * (k / 2 % 2)] = v[k];
 }
 
 /* Both warpgroups wait for one another, or each for itself. */
@@ -317,7 +352,7 @@ __device__ __forceinline__ void rows_put(const ft_product &p, const block_of &b,
 /* Gates and ups lie side by side. A thread makes 16 bytes of a row's shadow: the pairs of outputs
  * that are neighbours there. */
 __device__ __forceinline__ void rows_put_pair(const ft_product &p, const block_of &b,
-                                              const float *out)
+                                              const float *out, int results)
 {
     const int me = threadIdx.x, piece = me & 7, c = (piece & 4) << 3 | (piece & 3) << 1;
     const ft_seg &s = p.seg[0];
@@ -325,7 +360,7 @@ __device__ __forceinline__ void rows_put_pair(const ft_product &p, const block_o
     const float s0 = scale_of(s, b.expert), s1 = scale_of(p.seg[1], b.expert);
     for (int i = me >> 3; i < b.n; i += 32) {
         const int row = row_y(p, b, i);
-        const float *gate = out + i * ROWS_PITCH + c, *up = gate + ROWS_OUT / 4;
+        const float *gate = out + i * ROWS_PITCH + c, *up = gate + results;
         float *y = s.y ? s.y + (size_t)row * s.rs + o : NULL;
         uint32_t hi[4], lo[4];
 #pragma unroll
@@ -344,44 +379,47 @@ __device__ __forceinline__ void rows_put_pair(const ft_product &p, const block_o
     }
 }
 
-template <class W> __device__ __forceinline__ void rows_multiply(const ft_product &p, rows_ring r)
+template <class S> __device__ __forceinline__ void rows_multiply(const ft_product &p, rows_ring r)
 {
     block_of b;
-    for (int i = blockIdx.x; rows_tile(p, i, b); i += gridDim.x) {
+    for (int i = blockIdx.x; rows_tile<S>(p, i, b); i += gridDim.x) {
         ft_wview w;
         const int tile = rows_weights(p, b, threadIdx.x >> 5, w), per = part_units(w.units);
-        float c[64], sum[64];
-        for (int from = 0; from < w.units; from += per) {
-            rows_part<W>(c, r, w, tile, from, min(w.units, from + per));
-#pragma unroll
-            for (int k = 0; k < 64; k++) sum[k] = from ? sum[k] + c[k] : c[k];
+        float sum[S::SUMS];
+        if (S::listed && per == 1 && w.units % 2 == 0) {
+            if constexpr (S::listed) rows_units<S>(sum, r, w, tile);
+        } else {
+            float c[S::SUMS];
+            for (int from = 0; from < w.units; from += per) {
+                rows_part<S>(c, r, w, tile, from, min(w.units, from + per));
+                add_part(sum, c, from);
+            }
         }
         const int group = threadIdx.x >> 7;
-        float *out = (float *)(r.at + rows_shape<W>::OUT);
+        float *out = (float *)(r.at + S::OUT);
         rows_meet(p.glu, group); /* the tile before has been read */
-        rows_spread(out + group * ROWS_OUT / 4, sum);
+        rows_spread(out + group * S::RESULTS, sum);
         rows_meet(p.glu, group);
         if (p.glu)
-            rows_put_pair(p, b, out);
+            rows_put_pair(p, b, out, S::RESULTS);
         else
-            rows_put(p, b, out + group * ROWS_OUT / 4);
+            rows_put(p, b, out + group * S::RESULTS);
     }
 }
 #endif
 
-template <class W>
+template <class S>
 __global__ void __launch_bounds__(ROWS_THREADS, 1)
     product_rows(const __grid_constant__ ft_product p)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
-    typedef rows_shape<W> shape;
     extern __shared__ unsigned char smem[];
-    __shared__ uint64_t bars[2 * shape::PLACES];
-    rows_ring r = {smem + (-(uintptr_t)smem & 1023), shared_at(bars),
-                   shared_at(bars + shape::PLACES), 0, 0};
+    __shared__ uint64_t bars[2 * S::PLACES];
+    rows_ring r = {smem + (-(uintptr_t)smem & 1023), shared_at(bars), shared_at(bars + S::PLACES),
+                   0, 0};
     if (threadIdx.x == 0) {
-        for (int i = 0; i < shape::PLACES; i++) {
-            barrier_init(r.full + 8 * i, p.item ? 128 : 128 + 1);
+        for (int i = 0; i < S::PLACES; i++) {
+            barrier_init(r.full + 8 * i, S::listed ? 128 : 128 + 1);
             barrier_init(r.empty + 8 * i, ROWS_WARPS);
         }
         shared_written();
@@ -390,10 +428,10 @@ __global__ void __launch_bounds__(ROWS_THREADS, 1)
     __syncthreads();
     if (threadIdx.x >= 32 * ROWS_WARPS) {
         registers_less<56>();
-        rows_feed<W>(p, r);
+        rows_feed<S>(p, r);
     } else {
         registers_more<224>();
-        rows_multiply<W>(p, r);
+        rows_multiply<S>(p, r);
     }
 #endif
 }

@@ -1,5 +1,7 @@
 /* Positions, and the two norms that have more to do than a norm. A warp takes a head of a row. In a
- * step of few rows 1.3 us (norm and turn) and 3 us (gated norm) on an H200: latency, no bytes. */
+ * step of few rows 1.3 us (norm and turn) and 3 us (gated norm) on an H200: latency, no bytes. In a
+ * prompt, 2048 rows of the 27b: 27 us (59 MB, 48 % of a plain read: short vectors, of which a warp
+ * has one) and 66 us (201 MB with the shadow, 65 %). */
 #include "dev/cuda/common.cuh"
 
 enum { WARPS = 4 };
