@@ -9,7 +9,7 @@
 #include "dev/cuda/common.cuh"
 
 enum {
-    CHUNK = 2048,  /* logits of a block */
+    CHUNK = 2048,  /* logits that a block takes at a time */
     THREADS = 256, /* of such a block */
     EACH = CHUNK / THREADS,
     BINS = 2048, /* the last one has all that lie below */
