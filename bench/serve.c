@@ -136,6 +136,21 @@ static int same_ids(int streams, int tokens, int32_t **a, const int *n_a, int32_
     return same;
 }
 
+/* What many streams have added up to in all their turns. */
+typedef struct work {
+    uint64_t steps, rounds, drafted, accepted;
+} work;
+
+static void count(work *w, bool begins)
+{
+    ft_llm_stats s;
+    ft_llm_counts(m, &s);
+    const work now = {s.steps, s.rounds, s.drafted, s.accepted};
+    const uint64_t *from = (const uint64_t *)&now;
+    uint64_t *to = (uint64_t *)w;
+    for (size_t i = 0; i < sizeof now / sizeof *from; i++) to[i] += begins ? -from[i] : from[i];
+}
+
 static void throughput(ft_llm *const way[2], int streams, int tokens)
 {
     static const char *const name[2] = {"drafting", "without"};
@@ -143,6 +158,7 @@ static void throughput(ft_llm *const way[2], int streams, int tokens)
     int32_t **alone = ft_new_n(int32_t *, n), **many[2];
     int *n_alone = ft_new_n(int, n), *n_many[2];
     double one[2][REPS], all[2][REPS], rate[2];
+    work done[2] = {{0}, {0}};
     m = way[0];
     for (int i = 0; i < streams; i++) together(i, 1, tokens, &alone[i], &n_alone[i]);
     for (int w = 0; w < 2; w++) {
@@ -154,7 +170,9 @@ static void throughput(ft_llm *const way[2], int streams, int tokens)
     for (int i = 0; i < 2 * REPS; i++) {
         m = way[i % 2];
         one[i % 2][i / 2] = together(0, 1, tokens, NULL, NULL);
+        count(&done[i % 2], true);
         all[i % 2][i / 2] = together(0, streams, tokens, NULL, NULL);
+        count(&done[i % 2], false);
     }
     for (int w = 0; w < 2; w++) {
         const double a = tokens / median(one[w]);
@@ -164,6 +182,11 @@ static void throughput(ft_llm *const way[2], int streams, int tokens)
                name[w], a, streams, rate[w], rate[w] / a,
                same_ids(streams, tokens, alone, n_alone, many[w], n_many[w]));
     }
+    printf("many: %.2f tokens a step drafting, %.2f without; %.2f drafts a round, %.2f of them kept\n",
+           (double)tokens * streams * REPS / (double)done[0].steps,
+           (double)tokens * streams * REPS / (double)done[1].steps,
+           (double)done[0].drafted / (double)done[0].rounds,
+           (double)done[0].accepted / FT_MAX(1.0, (double)done[0].drafted));
     printf("drafting / without: one stream %.3f, %d streams %.3f\n",
            median(one[1]) / median(one[0]), streams, rate[0] / rate[1]);
     for (int i = 0; i < streams; i++) {

@@ -20,7 +20,8 @@ typedef struct plan {
 /* Bytes on the device; no rule: all of the model. */
 static uint64_t bytes_on(const plan *p, const ft_split_rule *r)
 {
-    const ft_dev_limits l = ft_engine_limits(p->model, p->engine);
+    ft_dev_limits l = ft_engine_limits(p->model, p->engine);
+    if (r) l.kept = l.kept_short = 0; /* steps of two devices are not kept */
     uint64_t sum = p->drafter + p->dev->step_bytes(p->dev, &l) +
                    ft_engine_bytes_from(p->model, NULL, p->engine, r ? r->first : 0);
     for (int i = 0; i < p->model->n_weights; i++) {

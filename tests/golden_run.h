@@ -90,7 +90,7 @@ static ft_seq *golden_prompt(golden *g, int chunk, int beside, float *out, float
         const int first = ft_rows_span(w, s, n, false);
         for (int i = 0; i < n; i++) {
             w->token[first + i] = g->prompt[at + i];
-            if (i >= n - FT_RING_ROWS) /* no two rows to one place */
+            if (i >= n - ft_ring_rows(g->run)) /* no two rows to one place */
                 w->dst_row[first + i] = ft_hidden_ring(g->run, ft_seq_slot(s), at + i);
             ft_rows_out(w, first + i);
         }

@@ -8,6 +8,8 @@
 
 #include "dev/draw.h"
 
+#include <stdbool.h>
+
 enum {
     FT_PAGE_ROWS = 64,   /* cells of a page */
     FT_DECODE_ROWS = 16, /* up to this many rows of a span, delta nets run row by row */
@@ -31,7 +33,8 @@ typedef struct ft_batch {
     const int32_t *drawn;   /* on the device: ids that a step before this one left; or NULL */
     const int32_t *pos[3];  /* [T] each: time, height, width; equal for text */
     const int32_t *cell;    /* [T] where a row's keys and values go */
-    const int32_t *end;     /* [T] the row sees cells below this */
+    const int32_t *end;     /* [T] the row sees cells below this; in a span the same, or one more
+                               with each row */
     const int32_t *span_of; /* [T] index into span */
     const int32_t *out_row; /* [n_out] */
     const int32_t *src_row; /* [T] row of another buffer that a gather takes */
@@ -39,6 +42,7 @@ typedef struct ft_batch {
     const ft_span *span;    /* [S] */
     const int32_t *page[2]; /* page tables of both spaces: page[space][slot * pages_per_seq + i] */
     int32_t pages_per_seq, slots;
+    bool loose; /* how its rows lie in spans is not worth a shape of its own (dev/shape.h) */
     /* a step of draws has nothing of the above but T */
     const ft_draw *draw;   /* [T] */
     const uint32_t *aside; /* [n_aside]: the draws' masks and edits */

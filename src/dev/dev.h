@@ -17,6 +17,8 @@ typedef struct ft_dev_limits {
     int head_d;   /* widest head */
     int past;     /* cells of a sequence */
     int vocab;    /* widest output */
+    int layers;
+    int kept, kept_short; /* steps of all layers, and of a drafter's one, that are rehearsed */
 } ft_dev_limits;
 
 struct ft_dev {
@@ -53,10 +55,14 @@ struct ft_dev {
      * host-to-device copy of a step. They stay unchanged until the step has run, or, where steps
      * chain, until commit. */
     void (*record)(ft_dev *, const ft_batch *b);
-    /* Right after record: true when the device has run this pass with these shapes before and runs
-     * it again from its own memory; the caller then calls no ops and goes on to sync. */
+    /* Right after record: true when the device has kept this pass with a batch of this shape
+     * (dev/shape.h) and runs it from its own memory; the caller then calls no ops and goes on to
+     * sync. */
     bool (*replay)(ft_dev *, const void *pass);
     void (*commit)(ft_dev *);
+    /* While it is on, steps are recorded and kept under their shapes, but do not run: nothing of
+     * what they would compute is there. NULL: a device that does not replay. */
+    void (*rehearse)(ft_dev *, bool on);
     ft_status (*sync)(ft_dev *, ft_err *err);
     /* Bytes of memory that it could still give; 0 when nobody knows. */
     uint64_t (*room)(ft_dev *);

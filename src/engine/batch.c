@@ -7,7 +7,7 @@
 /* The last rows of a span leave their hidden rows in the lane's ring. */
 static void keep_hidden(const ft_engine *e, const ft_lane *l, ft_rowset *w, int first, int n)
 {
-    for (int i = FT_MAX(0, n - FT_RING_ROWS); i < n; i++)
+    for (int i = FT_MAX(0, n - ft_ring_rows(e->run)); i < n; i++)
         w->dst_row[first + i] = ft_hidden_ring(e->run, ft_seq_slot(l->seq), w->cell[first + i]);
 }
 

@@ -165,14 +165,13 @@ float ft_draw_draft_logprob(ft_lane *l, int32_t id)
 
 ft_status ft_draw_warm(ft_engine *e, ft_err *err)
 {
-    enum { TURNS = 2 }; /* until a step is captured */
     ft_status st = FT_OK;
     if (!ft_runner_draws(e->run)) return st;
     const int most = FT_MIN(FT_DRAW_ROWS, e->p.lanes * (1 + e->p.draft_max));
     for (int n = 1; n < 2 * most && !st; n *= 2)
-        for (int i = 0; i < 2 * TURNS && !st; i++) {
+        for (int sampled = 0; sampled < 2 && !st; sampled++) {
             const ft_draw d = {
-                .temperature = i % 2, .top_p = 1, .log_min_p = -INFINITY, .list = -1};
+                .temperature = sampled, .top_p = 1, .log_min_p = -INFINITY, .list = -1};
             ft_runner_rows(e->run);
             for (int k = 0; k < FT_MIN(n, most); k++) ft_runner_draw(e->run, k, &d, NULL, NULL);
             st = ft_runner_wait(e->run, err);

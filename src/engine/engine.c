@@ -23,12 +23,6 @@ static ft_drafter kind_of(const ft_model *m, const ft_model *drafter)
     return drafter != m && !drafter->target ? FT_DRAFT_MODEL : drafter->drafter;
 }
 
-/* The most drafts that a round can bring. */
-static int most_drafts(const ft_engine_params *p)
-{
-    return p->draft_max > 0 ? FT_MAX(p->draft_max, p->guess_max) : 0;
-}
-
 /* The layers that keep something: the model's, and the head's last. The list is the caller's. */
 static ft_layer_state *layers_of(const ft_model *m, const ft_model *drafter, int *n)
 {
@@ -57,7 +51,7 @@ static ft_cache_params cache_params(const ft_model *m, const ft_layer_state *lay
         .total = p->cells,
         .rows = FT_MAX(p->rows, p->score_rows),
         .tail = p->kv_tail && !m->dev->no_tail,
-        .tentative = most_drafts(p) + 1,
+        .tentative = ft_most_drafts(p) + 1,
     };
 }
 
@@ -69,8 +63,8 @@ static ft_runner_params runner_params(ft_model *m, ft_model *drafter, ft_cache *
         .drafter = kind_of(m, drafter) == FT_DRAFT_MODEL ? NULL : drafter,
         .cache = c,
         .slots = p->lanes,
-        .rows = p->rows + p->lanes * (FT_RING_ROWS + 1),
-        .out = FT_MAX(p->lanes * (1 + most_drafts(p)), p->score_rows),
+        .rows = p->rows + p->lanes * (FT_FEED_ROWS + 1),
+        .out = FT_MAX(p->lanes * (1 + ft_most_drafts(p)), p->score_rows),
         .cells = p->ctx,
     };
 }
@@ -98,9 +92,13 @@ uint64_t ft_engine_bytes_from(const ft_model *m, const ft_model *drafter, const 
 
 ft_dev_limits ft_engine_limits(const ft_model *m, const ft_engine_params *p)
 {
+    ft_model *model = (ft_model *)(uintptr_t)m;
+    const ft_warm_plan w = ft_warm_plan_of(p, kind_of(m, drafter_of(model, NULL, p)));
     ft_dev_limits l = m->limits;
-    l.rows = runner_params((ft_model *)(uintptr_t)m, NULL, NULL, p).rows;
+    l.rows = runner_params(model, NULL, NULL, p).rows;
     l.past = p->ctx;
+    l.layers = m->L;
+    ft_warm_count(&w, &l.kept, &l.kept_short);
     return l;
 }
 
@@ -141,7 +139,7 @@ bool ft_engine_cache_table(ft_buf *out, char *words, char *special, size_t cap, 
 ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const ft_engine_params *p,
                         ft_err *err)
 {
-    assert(p->lanes > 0 && p->rows >= FT_CHUNK_ROWS && most_drafts(p) <= FT_DRAFT_MAX);
+    assert(p->lanes > 0 && p->rows >= FT_CHUNK_ROWS && ft_most_drafts(p) <= FT_DRAFT_MAX);
     ft_engine *e = ft_new(ft_engine);
     e->m = m;
     e->p = *p;
@@ -149,6 +147,7 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
     e->kind = kind_of(m, e->drafter);
     e->lane = ft_new_n(ft_lane, (size_t)p->lanes);
     e->seen = ft_new_n(bool, (size_t)p->lanes);
+    e->turn = ft_new_n(ft_gov_turn, (size_t)p->lanes);
     int n;
     ft_layer_state *layer = layers_of(m, e->drafter, &n);
     const ft_cache_params cp = cache_params(m, layer, n, &e->p);
@@ -185,6 +184,7 @@ void ft_engine_free(ft_engine *e)
     ft_cache_free(e->cache);
     ft_free(e->lane);
     ft_free(e->seen);
+    ft_free(e->turn);
     ft_free(e);
 }
 
@@ -563,9 +563,9 @@ ft_status ft_lane_steps(ft_lane *l, const int32_t *ids, int n, int rows, int ste
 {
     const ft_engine *e = l->e;
     assert(l->state == LANE_IDLE && n > 0);
-    if (rows < 1 || rows > most_drafts(&e->p) + 1)
+    if (rows < 1 || rows > ft_most_drafts(&e->p) + 1)
         return ft_fail(err, FT_EINVAL, "steps of %d rows, want 1 to %d", rows,
-                       most_drafts(&e->p) + 1);
+                       ft_most_drafts(&e->p) + 1);
     ft_seq_rewind(l->seq, 0);
     l->fed = l->n_ids = 0;
     ft_status st = FT_OK;

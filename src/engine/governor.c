@@ -77,6 +77,14 @@ static double time_of(const ft_gov_times *t, int rows)
     return a + (least(&t[hi]) - a) * (rows - t[lo].rows) / (t[hi].rows - t[lo].rows);
 }
 
+/* The same where the number of rows is an average. */
+static double time_about(const ft_gov_times *t, double rows)
+{
+    const int lo = (int)rows;
+    const double a = time_of(t, lo);
+    return rows > lo ? a + (rows - lo) * (time_of(t, lo + 1) - a) : a;
+}
+
 /* Whether something from `lo` to `hi` rows was timed. */
 static bool timed(const ft_gov_times *t, int lo, int hi)
 {
@@ -137,11 +145,17 @@ static const ft_gov_times *steps_of(const ft_gov_costs *c, int max, int lanes)
     return t ? t : c->trunk[c->past];
 }
 
-static double draft_time(const ft_gov_costs *c, int k, int lanes)
+/* Seconds of a draft pass for n replies that is not the first. */
+static double next_time(const ft_gov_costs *c, int n)
 {
-    if (k == 0) return 0;
-    const double first = time_of(c->first, lanes), next = time_of(c->next, lanes);
-    return first + (next > 0 ? next : first) * (k - 1);
+    const double next = time_of(c->next, n);
+    return next > 0 ? next : time_of(c->first, n);
+}
+
+/* Seconds of k draft passes for n replies. */
+static double draft_time(const ft_gov_costs *c, int k, int n)
+{
+    return k ? time_of(c->first, n) + next_time(c, n) * (k - 1) : 0;
 }
 
 /* ---- one reply ---- */
@@ -184,62 +198,74 @@ void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept)
 
 /* What a choice rests on. */
 typedef struct choice {
-    const ft_governor *g;
     const ft_gov_costs *c;
     const ft_gov_times *steps;
     int lanes;
+    bool guess; /* drafts cost nothing to make */
 } choice;
 
-/* Tokens per second that k drafts promise; 0 when nothing is known yet. */
-static double rate(const choice *o, int k)
+static double making(const choice *o, int k, int n)
 {
-    const double t =
-        time_of(o->steps, o->lanes * (1 + k)) + (o->g->guess ? 0 : draft_time(o->c, k, o->lanes));
-    if (t <= 0) return 0;
-    double tokens = 1, reach = 1;
-    for (int j = 0; j < k; j++) tokens += reach *= o->g->accept[j];
-    return tokens / t;
+    return o->guess ? 0 : draft_time(o->c, k, n);
 }
 
-/* Whether drafts would pay if all of them were agreed to. */
+/* Tokens that k drafts of a reply add on average. */
+static double adds(const ft_governor *g, int k)
+{
+    double sum = 0, reach = 1;
+    for (int j = 0; j < k; j++) sum += reach *= g->accept[j];
+    return sum;
+}
+
+/* Whether drafts of one reply or of all would pay if all of them were agreed to. */
 static bool could_pay(const choice *o, int max)
 {
-    const double none = time_of(o->steps, o->lanes);
-    for (int k = 1; k <= max; k++) {
-        const double drafts = o->g->guess ? 0 : draft_time(o->c, k, o->lanes);
-        if (time_of(o->steps, o->lanes * (1 + k)) + drafts < none * (1 + k)) return true;
-    }
+    const double token = time_of(o->steps, o->lanes) / o->lanes;
+    for (int k = 1; k <= max; k++)
+        for (int n = 1;; n = o->lanes) {
+            const int rows = o->lanes + n * k;
+            if (time_of(o->steps, rows) + making(o, k, n) < token * rows) return true;
+            if (n == o->lanes) break;
+        }
     return false;
 }
 
 /* Parked: none, but a try when it is due. All tries together may cost half a percent, and what has
- * to be read for them one: a drafter that takes longer is not tried again in this reply. Tries that
- * keep failing become rare. Where no acceptance would make drafts pay, all replies try together and
- * seldom, only to see whether that is still so. loss: of a try, in rounds without drafts. */
-static int park(ft_governor *g, const choice *o, int max, double loss)
+ * to be read for them one: a drafter that takes longer is not tried again in this reply. The more
+ * replies there are the seldomer each tries: its head must read first what it put off, which is
+ * dear where a step costs as much as its rows. Tries that keep failing become rare. Where no
+ * acceptance would make drafts pay, all replies try together and seldom, only to see whether that
+ * is still so. loss: of a try, in rounds without drafts. */
+static int park(ft_governor *g, const choice *o, bool hopeless, double loss)
 {
     g->k = g->drafting = 0;
     g->was_parked = true;
-    if (++g->parked < g->next_try) return 0;
+    if (++g->parked < g->next_try * FT_MIN(o->lanes, 16)) return 0;
     const unsigned again = o->lanes > FT_GOV_MANY ? FT_GOV_AGAIN_MANY : FT_GOV_AGAIN;
-    if (o->c->steps % again && !could_pay(o, max)) return 0;
-    if (o->c->behind * rate(o, 0) > 0.01) return 0;
+    if (hopeless && o->c->steps % again) return 0;
+    if (o->c->behind > 0.01 * time_of(o->steps, o->lanes)) return 0;
     g->parked = 0;
     g->next_try = FT_MAX(FT_GOV_PROBE, (int)(FT_MIN(loss, 10.0) * 200)) << FT_MIN(g->failed, 3);
     g->failed++;
     return 1;
 }
 
-/* Drafts pay: best of them, but now and then none, to time that again: soon after the first of a
- * reply that did without, because a few slow rounds may have been why drafts seemed to pay. */
-static int go_on(ft_governor *g, int best)
+/* Drafts pay: k of them. */
+static void go_on(ft_governor *g, int k)
 {
     g->parked = g->failed = 0;
     g->next_try = FT_GOV_PROBE;
-    g->k = best;
-    const int n = ++g->drafting;
+    g->k = k;
+    g->drafting++;
+}
+
+/* Now and then none, to time that again: soon after the first of a reply that did without, because
+ * a few slow rounds may have been why drafts seemed to pay. */
+static bool plain_now(const ft_governor *g)
+{
+    const int n = g->drafting;
     const bool soon = g->was_parked && n < FT_GOV_PLAIN && n > 1 && !(n & (n - 1));
-    return soon || n % FT_GOV_PLAIN == 0 ? 0 : best;
+    return soon || n % FT_GOV_PLAIN == 0;
 }
 
 /* Now and then one more or one less than the best, to time those again too. */
@@ -251,6 +277,80 @@ static int around(const ft_governor *g, int k, int max)
     return k;
 }
 
+/* ---- who drafts ---- */
+
+enum { TOGETHER = 64 }; /* replies that are chosen from; others do without */
+
+/* A reply that might draft: tokens that this adds and rows that it takes, on average. */
+typedef struct candidate {
+    int at; /* its turn */
+    double tokens, rows;
+    double worth; /* who has more comes first */
+} candidate;
+
+/* Who drafts in how many passes, and the seconds of a token then. */
+typedef struct plan {
+    int at[TOGETHER], n, passes;
+    double rows; /* more than one for each reply */
+    double token;
+} plan;
+
+static void sort(candidate *v, int n)
+{
+    for (int i = 1; i < n; i++) {
+        const candidate x = v[i];
+        int j = i;
+        for (; j > 0 && v[j - 1].worth < x.worth; j--) v[j] = v[j - 1];
+        v[j] = x;
+    }
+}
+
+/* The plan becomes the best of the candidates, as many as make for the least time of a token with
+ * so many passes, if that is less than it has. */
+static void best_of(plan *p, const choice *o, candidate *v, int n, int passes)
+{
+    double tokens = o->lanes, rows = 0;
+    int best = 0;
+    sort(v, n);
+    for (int m = 1; m <= n; m++) {
+        tokens += v[m - 1].tokens;
+        rows += v[m - 1].rows;
+        const double step = time_about(o->steps, o->lanes + rows);
+        const double token = (step + making(o, passes, m)) / tokens;
+        if (token >= p->token) continue;
+        p->token = token;
+        p->rows = rows;
+        best = m;
+    }
+    if (!best) return;
+    p->passes = passes;
+    p->n = best;
+    for (int i = 0; i < best; i++) p->at[i] = v[i].at;
+}
+
+/* By what drafts of each reply were worth on average. */
+static plan plan_by_average(const ft_gov_turn *t, const int *at, int n, const choice *o)
+{
+    plan best = {.token = time_of(o->steps, o->lanes) / o->lanes};
+    int most = 0;
+    for (int i = 0; i < n; i++) most = FT_MAX(most, t[at[i]].max);
+    for (int k = 1; k <= most; k++) {
+        candidate v[TOGETHER];
+        bool last = false;
+        for (int i = 0; i < n; i++) {
+            const ft_gov_turn *x = &t[at[i]];
+            const int rows = FT_MIN(k, x->max);
+            v[i] = (candidate){at[i], adds(x->g, rows), rows, adds(x->g, rows) / rows};
+            last = last || x->g->k == k;
+        }
+        plan p = {.token = INFINITY};
+        best_of(&p, o, v, n, k);
+        p.token /= last ? 1.01 : 1.0;
+        if (p.token < best.token) best = p;
+    }
+    return best;
+}
+
 /* ---- with margins ---- */
 
 /* Seconds that row number k of a reply adds to a round, for each of the replies. */
@@ -260,35 +360,50 @@ static double row_time(const choice *o, int k)
     return FT_MAX(0.0, more) / o->lanes;
 }
 
+/* Seconds of each row that a plan adds: steps of a few rows more may cost as much as of many more.
+ */
+static double plan_row(const choice *o, const plan *p)
+{
+    const double none = time_of(o->steps, o->lanes);
+    return FT_MAX(0.0, time_about(o->steps, o->lanes + p->rows) - none) / p->rows;
+}
+
 /* What one more draft earns on average before it is made, when all before it are agreed to with
  * probability `reach`: its token, less its row, where that is more than nothing. *tokens, *rows:
  * what such a draft brings and costs. */
-static double earns(const choice *o, double reach, double token, double row, double *tokens,
+static double earns(const ft_governor *g, double reach, double token, double row, double *tokens,
                     double *rows)
 {
-    const ft_governor *g = o->g;
     *tokens = *rows = 0;
     for (int i = 0; i < FT_GOV_SURE; i++) {
         if (reach * g->sure[i] * token <= row) continue;
         *tokens += g->share[i] * reach * g->sure[i];
-        *rows += g->share[i] * row;
+        *rows += g->share[i];
     }
-    return *tokens * token - *rows;
+    return *tokens * token - *rows * row;
 }
 
-/* With one draft a round, verified where that pays. A token is worth what it costs that way. */
-static int choose_by_margin(ft_governor *g, const choice *o, int max)
+/* With one draft each, verified where that pays. A token is worth what it costs that way. */
+static plan plan_by_margin(const ft_gov_turn *t, const int *at, int n, const choice *o)
 {
-    const double none = time_of(o->steps, o->lanes) / o->lanes, row = row_time(o, 1);
-    const double draft = draft_time(o->c, 1, o->lanes) / o->lanes;
-    double token = none, tokens, rows;
-    for (int i = 0; i < 3; i++) {
-        earns(o, 1, token, row, &tokens, &rows);
-        token = FT_MIN(none, (none + draft + rows) / (1 + tokens));
+    const double none = time_of(o->steps, o->lanes) / o->lanes;
+    double row = row_time(o, 1);
+    plan p = {.token = none};
+    bool drafted = false;
+    for (int turn = 0; turn < 3; turn++) {
+        candidate v[TOGETHER];
+        const double token = p.token;
+        p = (plan){.token = none};
+        for (int i = 0; i < n; i++) {
+            v[i].at = at[i];
+            v[i].worth = earns(t[at[i]].g, 1, token, row, &v[i].tokens, &v[i].rows);
+        }
+        best_of(&p, o, v, n, 1);
+        if (p.n) row = plan_row(o, &p);
     }
-    g->token = token;
-    if (token >= none * (g->k ? 1.0 : 0.99)) return park(g, o, max, draft / none);
-    return go_on(g, max);
+    for (int i = 0; i < p.n; i++) drafted = drafted || t[p.at[i]].g->k;
+    if (!drafted && p.token >= none * 0.99) p.n = 0;
+    return p;
 }
 
 static int margin_class(float margin)
@@ -308,13 +423,18 @@ ft_gov_next ft_gov_drafted(ft_governor *g, ft_gov_costs *c, float margin, int la
     }
     g->margin[g->made++] = (uint8_t) class;
     g->reach *= g->sure[class];
+    g->gain = INFINITY;
     if (g->token <= 0) return FT_GOV_MORE; /* this round learns what drafts cost */
-    const choice o = {g, c, steps_of(c, FT_MAX(1, g->k), lanes), lanes};
-    if (g->reach * g->token <= row_time(&o, k)) return FT_GOV_DROP;
+    const choice o = {c, steps_of(c, FT_MAX(1, g->k), lanes), lanes, false};
+    if (g->reach * g->token <= (k == 1 ? g->row : row_time(&o, k))) return FT_GOV_DROP;
     double tokens, rows;
-    const double gain = earns(&o, g->reach, g->token, row_time(&o, k + 1), &tokens, &rows);
-    const double next = (draft_time(c, 2, lanes) - draft_time(c, 1, lanes)) / lanes;
-    return gain > next ? FT_GOV_MORE : FT_GOV_STOP;
+    g->gain = earns(g, g->reach, g->token, row_time(&o, k + 1), &tokens, &rows);
+    return g->gain > 0 ? FT_GOV_MORE : FT_GOV_STOP;
+}
+
+bool ft_gov_pays(const ft_gov_costs *c, double gain, int n)
+{
+    return gain > next_time(c, n);
 }
 
 /* ---- the choice ---- */
@@ -324,7 +444,7 @@ ft_gov_next ft_gov_drafted(ft_governor *g, ft_gov_costs *c, float margin, int la
  * missing: after a while it must do. */
 static bool learn(ft_governor *g, const choice *o, int max)
 {
-    const bool drafts = g->guess || drafts_known(o->c->first, o->lanes);
+    const bool drafts = o->guess || drafts_known(o->c->first, o->lanes);
     if (drafts && ends_known(o->steps, max, o->lanes)) return false;
     if (g->learning >= FT_GOV_LEARN) return false;
     g->k = drafts && most_known(o->steps, max, o->lanes) ? 0 : max;
@@ -335,23 +455,59 @@ static bool learn(ft_governor *g, const choice *o, int max)
     return true;
 }
 
-int ft_gov_choose(ft_governor *g, const ft_gov_costs *c, int max, int lanes)
+/* The replies of the plan draft, the first of them decides when to do without; all others wait. */
+static void carry_out(const plan *p, ft_gov_turn *t, const int *at, int n, const choice *o,
+                      bool hopeless)
 {
-    g->made = 0;
-    g->reach = 1;
-    g->token = 0;
-    if (max <= 0) return g->k = 0;
-    const choice o = {g, c, steps_of(c, max, lanes), lanes};
-    if (learn(g, &o, max)) return g->k;
-    if (c->margins && !g->guess) return choose_by_margin(g, &o, max);
-    int best = 0;
-    double top = rate(&o, 0);
-    for (int k = 1; k <= max; k++) {
-        const double r = rate(&o, k) * (k == g->k ? 1.01 : 1.0);
-        if (r <= top) continue;
-        top = r;
-        best = k;
+    const bool margins = o->c->margins && !o->guess;
+    const double none = time_of(o->steps, o->lanes);
+    bool in[TOGETHER] = {false};
+    int k = p->passes;
+    for (int i = 0; i < p->n; i++)
+        for (int j = 0; j < n; j++) in[j] = in[j] || at[j] == p->at[i];
+    bool led = false;
+    for (int i = 0; i < n; i++) {
+        ft_gov_turn *x = &t[at[i]];
+        x->g->token = margins ? p->token : 0;
+        x->g->row = p->n ? plan_row(o, p) : row_time(o, 1);
+        if (!in[i]) {
+            const double one = time_of(o->steps, 2 * o->lanes) + making(o, 1, o->lanes);
+            const double loss =
+                margins ? making(o, 1, o->lanes) / none : one / none / (1 + x->g->accept[0]) - 1;
+            x->k = park(x->g, o, hopeless, loss);
+            continue;
+        }
+        go_on(x->g, margins ? x->max : p->passes);
+        if (!led) k = plain_now(x->g) ? 0 : margins ? INT16_MAX : around(x->g, k, x->max);
+        led = true;
+        x->k = FT_MIN(k, x->max);
     }
-    const double none = rate(&o, 0), one = rate(&o, 1);
-    return best ? around(g, go_on(g, best), max) : park(g, &o, max, one > 0 ? none / one - 1 : 0);
+}
+
+void ft_gov_choose(ft_gov_turn *t, int n, const ft_gov_costs *c, int lanes)
+{
+    int at[TOGETHER], m = 0, max = 0;
+    choice o = {.c = c, .lanes = lanes};
+    for (int i = 0; i < n; i++) {
+        ft_governor *g = t[i].g;
+        g->made = 0;
+        g->reach = 1;
+        g->token = 0;
+        t[i].k = g->k = t[i].max > 0 ? g->k : 0;
+        if (t[i].max <= 0) continue;
+        o.guess = g->guess;
+        if (t[i].max != max) o.steps = steps_of(c, max = t[i].max, lanes);
+        if (learn(g, &o, max))
+            t[i].k = g->k;
+        else if (m < TOGETHER)
+            at[m++] = i;
+        else
+            t[i].k = 0;
+    }
+    if (!m) return;
+    const bool hopeless = !could_pay(&o, max);
+    plan p = {.token = time_of(o.steps, lanes) / lanes};
+    if (!hopeless)
+        p = c->margins && !o.guess ? plan_by_margin(t, at, m, &o) : plan_by_average(t, at, m, &o);
+    carry_out(&p, t, at, m, &o, hopeless);
 }

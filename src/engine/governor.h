@@ -3,11 +3,12 @@
  *
  * A round with K drafts takes t(K + 1 rows) + d(K) seconds and yields 1 + a1 + a1 a2 + ... tokens,
  * a_j being the share of rounds that agreed to draft j after agreeing to all before it. The best K
- * is the one with the most tokens per second; none is a candidate like any other. Times are the
- * shortest of recent rounds with about as long a past, so slow rounds change nothing. A reply that
- * does not draft tries one draft now and then, to notice when it would pay again; seldom enough
- * that the tries cost little, whatever a try costs. One that drafts does without now and then,
- * because the machine may have become faster or slower since that was timed.
+ * is the one with the most tokens per second; none is a candidate like any other. Of several
+ * replies those draft that add most, as many of them as are worth the passes they share. Times are
+ * the shortest of recent rounds with about as long a past, so slow rounds change nothing. A reply
+ * that does not draft tries one draft now and then, to notice when it would pay again; seldom
+ * enough that the tries cost little, whatever a try costs. One that drafts does without now and
+ * then, because the machine may have become faster or slower since that was timed.
  *
  * Where a drafter says how far its best token is ahead of the next (the margin of two logits), that
  * tells more than any average: drafts far ahead are nearly always agreed to, close ones seldom.
@@ -73,10 +74,11 @@ typedef struct ft_governor {
     /* With margins: */
     double sure[FT_GOV_SURE], share[FT_GOV_SURE];
     int seen[FT_GOV_SURE];
-    double token;                  /* seconds that a token is worth in this round */
+    double token, row;             /* seconds that a token is worth in this round, and a row */
     int made;                      /* drafts of this round so far, the last perhaps dropped; */
     uint8_t margin[FT_GOV_DRAFTS]; /* the classes of their margins, */
     double reach;                  /* and how likely it is that all of them are agreed to */
+    double gain;                   /* seconds that one more is likely to save */
 } ft_governor;
 
 void ft_gov_costs_init(ft_gov_costs *c);
@@ -91,14 +93,22 @@ void ft_gov_behind(ft_gov_costs *c, int tokens, double seconds);
 void ft_gov_init(ft_governor *g, const ft_gov_costs *c, bool guess);
 /* A round that proposed n drafts and kept `kept` of them. */
 void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept);
-/* Drafts for the next round, at most max, when `lanes` replies run at once (each is taken to draft
- * as many). */
-int ft_gov_choose(ft_governor *g, const ft_gov_costs *c, int max, int lanes);
+/* One reply's part in the next round: drafts that it may make at most, and that it shall. */
+typedef struct ft_gov_turn {
+    ft_governor *g;
+    int max, k;
+} ft_gov_turn;
+
+/* Chooses k for n replies that draft together, when `lanes` replies run at once: who drafts shares
+ * the passes that make drafts, so it is decided for all of them. */
+void ft_gov_choose(ft_gov_turn *t, int n, const ft_gov_costs *c, int lanes);
 
 /* With margins, what becomes of the draft just made: it is not worth a row, it is the last, or
- * another is to be made. */
+ * another would be worth making, if it cost nothing; g->gain says by how much. */
 typedef enum ft_gov_next { FT_GOV_DROP, FT_GOV_STOP, FT_GOV_MORE } ft_gov_next;
 ft_gov_next ft_gov_drafted(ft_governor *g, ft_gov_costs *c, float margin, int lanes);
+/* Whether a pass that makes one more draft for each of n replies is worth it; gain: of all. */
+bool ft_gov_pays(const ft_gov_costs *c, double gain, int n);
 /* The token that was drawn where the dropped draft would have stood was this draft, or not. Before
  * ft_gov_accept. */
 void ft_gov_dropped(ft_governor *g, ft_gov_costs *c, bool right);

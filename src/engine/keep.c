@@ -122,8 +122,9 @@ void ft_lane_forget(ft_lane *l, int *n)
 static void keep(ft_lane *l, int len)
 {
     ft_engine *e = l->e;
-    const bool row = row_bytes(e) && len == lane_len(l);
-    if (row_bytes(e) && !row) return; /* the hidden row there is gone */
+    const bool row = row_bytes(e) && len == lane_len(l) && l->fed >= len;
+    if (row_bytes(e) && !row)
+        return; /* the hidden row there is gone, or the head has not read it */
     if (row)
         ft_runner_hidden_get(e->run, ft_hidden_ring(e->run, ft_seq_slot(l->seq), len - 1), e->row);
     ft_prefix_keep(e->prefix, l->ids, len, l->seq, row ? e->row : NULL);

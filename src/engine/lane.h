@@ -2,12 +2,15 @@
 #ifndef FT_ENGINE_LANE_H
 #define FT_ENGINE_LANE_H
 
+#include "base/mem.h"
 #include "engine/engine.h"
 #include "engine/governor.h"
 #include "kv/prefix.h"
 #include "kv/save.h"
 
 typedef enum lane_state { LANE_FREE, LANE_IDLE, LANE_PROMPT, LANE_REPLY } lane_state;
+
+enum { FT_FEED_ROWS = FT_DECODE_ROWS }; /* that a lane brings along to a draft pass, at most */
 
 struct ft_lane {
     ft_engine *e;
@@ -22,6 +25,7 @@ struct ft_lane {
     int n_ids;                    /* known ids: the prompt, then what was drawn */
     int cut[FT_MARKS + 1], n_cut; /* where chunks of the prompt end, to be kept there */
     int fed;                      /* the draft head has keys and values of cells [1, fed) */
+    int to_feed;                  /* tokens that it reads before this round's draft passes */
     ft_seq *second;               /* what a second model has read of them; NULL: none drafts */
     int second_rows, second_kept; /* rows of its open span, and how many of them stay */
 
@@ -41,6 +45,7 @@ struct ft_lane {
     bool dropped; /* one more stands behind them that was not worth a row */
     int n_draft;  /* drafts waiting for verification behind the pending token */
     int next_max; /* drafts to make for the next round */
+    int turn;     /* its place in the engine's turns of this round, -1: none */
     int first_row, n_rows; /* rows of this round's trunk pass; n_rows 0: none */
     int past;              /* cell of the first of them */
     int first_out;         /* its first out row */
@@ -78,9 +83,10 @@ struct ft_engine {
     ft_guesser *guesser;
     int n_guesser;
     ft_gov_costs costs;
-    int rows_now;   /* reply rows of this round's step */
-    bool pure;      /* it has no prompt rows */
-    uint64_t steps; /* trunk passes so far */
+    ft_gov_turn *turn; /* [p.lanes]: replies whose drafts the governor chooses */
+    int rows_now;      /* reply rows of this round's step */
+    bool pure;         /* it has no prompt rows */
+    uint64_t steps;    /* trunk passes so far */
     uint64_t arrivals, preempted;
     char fault[500]; /* why a pass failed: a device remembers, no other will succeed */
     ft_pace pace;
@@ -99,6 +105,12 @@ static inline int lane_index(const ft_lane *l)
     return (int)(l - l->e->lane);
 }
 
+/* The most drafts that a round can bring. */
+static inline int ft_most_drafts(const ft_engine_params *p)
+{
+    return p->draft_max > 0 ? FT_MAX(p->draft_max, p->guess_max) : 0;
+}
+
 /* Whether an id ends the reply. */
 static inline bool ft_lane_eog(const ft_lane *l, int32_t id)
 {
@@ -108,6 +120,16 @@ static inline bool ft_lane_eog(const ft_lane *l, int32_t id)
 }
 
 void ft_lane_end(ft_lane *l, ft_finish why);
+
+/* engine/warm.c: which steps a device keeps before the first reply, and how many they are: trunk
+ * passes and draft passes. */
+typedef struct ft_warm_plan {
+    int lanes, ctx;
+    int window, draft_window; /* rows of a reply in a trunk pass, in a draft pass; 0: none */
+    bool loose;               /* how rows lie in spans makes no difference to draft passes */
+} ft_warm_plan;
+ft_warm_plan ft_warm_plan_of(const ft_engine_params *p, ft_drafter kind);
+void ft_warm_count(const ft_warm_plan *p, int *trunk, int *draft);
 
 /* engine/trace.c */
 void ft_trace_draft(const ft_lane *l, double seconds);
@@ -159,7 +181,7 @@ int ft_draw_logprobs(ft_lane *l, int i, int32_t id);
 void ft_draw_plan_drafts(ft_engine *e);
 int32_t ft_draw_draft(const ft_lane *l);
 float ft_draw_draft_logprob(ft_lane *l, int32_t id);
-ft_status ft_draw_warm(ft_engine *e, ft_err *err); /* after a trunk pass */
+ft_status ft_draw_warm(ft_engine *e, ft_err *err); /* behind a trunk pass */
 
 /* engine/spec.c: what the rows' logits say; then the drafts for the next round. */
 void ft_spec_verify(ft_lane *l);

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { LAST_ROWS = FT_RING_ROWS }; /* rows that the pass of the first draft reads at most */
+enum { LAST_ROWS = FT_RING_FEW }; /* rows that the pass of the first draft reads at most */
 
 static ft_cache_params cache_params(const ft_model *m, const ft_engine_params *p)
 {

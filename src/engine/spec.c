@@ -167,7 +167,11 @@ static void guess(ft_lane *l)
     ft_engine *e = l->e;
     int max = budget(l, true);
     if (!e->n_guesser || max <= 0) return;
-    if (governed(l)) max = ft_gov_choose(&l->gov_guess, &e->costs, max, replying(e));
+    if (governed(l)) {
+        ft_gov_turn t = {&l->gov_guess, max, 0};
+        ft_gov_choose(&t, 1, &e->costs, replying(e));
+        max = t.k;
+    }
     for (int i = 0; i < e->n_guesser && max > 0; i++) {
         const ft_guesser *g = &e->guesser[i];
         const int n = g->draft(g->state, lane_index(l), l->ids, l->n_ids, max, l->draft);
@@ -181,15 +185,27 @@ static void guess(ft_lane *l)
     }
 }
 
-/* How many drafts the model's head shall make for this lane: those that no guesser made. */
-static int head_drafts(ft_lane *l)
+/* How many drafts the model's head shall make for each lane: those that no guesser made. */
+static void choose_drafts(ft_engine *e)
 {
-    const ft_engine *e = l->e;
-    l->winner = -1;
-    guess(l);
-    if (l->n_draft || !e->drafter) return 0;
-    const int max = budget(l, false);
-    return governed(l) ? ft_gov_choose(&l->gov, &e->costs, max, replying(e)) : max;
+    int n = 0;
+    for (int i = 0; i < e->p.lanes; i++) {
+        ft_lane *l = &e->lane[i];
+        l->draft_out = l->turn = -1;
+        l->next_max = 0;
+        if (!l->n_rows) continue; /* idle, or held with its drafts */
+        l->winner = -1;
+        guess(l);
+        if (l->n_draft || !e->drafter) continue;
+        l->next_max = budget(l, false);
+        if (!governed(l)) continue;
+        e->turn[l->turn = n++] = (ft_gov_turn){&l->gov, l->next_max, 0};
+    }
+    ft_gov_choose(e->turn, n, &e->costs, replying(e));
+    for (int i = 0; i < e->p.lanes; i++) {
+        ft_lane *l = &e->lane[i];
+        if (l->turn >= 0) l->next_max = e->turn[l->turn].k;
+    }
 }
 
 int ft_lane_hidden(const ft_lane *l, int cell)
@@ -205,34 +221,66 @@ static int unread(const ft_lane *l)
     return FT_MIN(lane_len(l) + 1, l->n_ids) - FT_MAX(1, l->fed);
 }
 
-/* Rows that bring the draft head up to date: cell c takes token c and hidden row c - 1, for every
- * token that is known. The row of the pending token is the first draft. */
-static void feed_head(ft_lane *l, ft_rowset *w)
+/* Rows that bring the draft head n tokens further: cell c takes token c and hidden row c - 1.
+ * Returns the last one. */
+static int feed_rows(ft_lane *l, ft_rowset *w, int n)
 {
-    const int from = FT_MAX(1, l->fed), n = unread(l);
-    if (n <= 0) return;
+    const int from = FT_MAX(1, l->fed);
     const int row = ft_rows_draft(w, ft_seq_slot(l->seq), from, n, from + 1, false);
     for (int i = 0; i < n; i++) {
         w->token[row + i] = l->ids[from + i];
         w->src_row[row + i] = ft_lane_hidden(l, from + i - 1);
     }
     l->fed = from + n;
-    if (!l->next_max) return;
-    l->draft_out = w->n_out;
-    ft_rows_out(w, row + n - 1);
+    return row + n - 1;
 }
 
-/* A reply that does not draft, or has just ended, may fall behind a little; when one of them has
- * fallen behind enough, all catch up: one pass of many rows is faster than many of a few. A prompt
- * may not: its next chunk would overwrite the ring. */
-static void feed_heads(ft_engine *e, ft_rowset *w)
+/* All that is known; the row of the pending token is the first draft. */
+static void feed_head(ft_lane *l, ft_rowset *w)
 {
-    bool due = false;
-    for (int i = 0; i < e->p.lanes; i++)
-        due = due || (e->lane[i].n_rows && unread(&e->lane[i]) >= FT_RING_ROWS / 2);
+    const int n = unread(l);
+    if (n <= 0) return;
+    const int last = feed_rows(l, w, n);
+    if (!l->next_max) return;
+    l->draft_out = w->n_out;
+    ft_rows_out(w, last);
+}
+
+/* Passes that let heads read what their lanes say, as many rows at a time as a prompt may have, in
+ * spans as short as those of drafts: to the device they are nothing new. */
+static ft_status feed(ft_engine *e, ft_err *err)
+{
+    for (;;) {
+        ft_rowset *w = ft_runner_rows(e->run);
+        for (int i = 0; i < e->p.lanes; i++) {
+            ft_lane *l = &e->lane[i];
+            while (l->to_feed && w->T < e->p.rows) {
+                const int n = FT_MIN(FT_MIN(l->to_feed, (int)FT_FEED_ROWS), e->p.rows - w->T);
+                feed_rows(l, w, n);
+                l->to_feed -= n;
+            }
+        }
+        const ft_status st = w->T ? ft_runner_draft(e->run, false, err) : FT_OK;
+        if (st || !w->T) return st;
+    }
+}
+
+/* A reply that does not draft may fall behind: should it end so, its head has cost nothing. It
+ * catches up when it drafts again, or when its ring is about to be full: a few at a time, lest all
+ * do in one round. */
+static void plan_feeding(ft_engine *e)
+{
+    int room = e->p.rows;
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
-        if (l->n_rows && (due || l->next_max || l->state == LANE_PROMPT)) feed_head(l, w);
+        l->to_feed = 0;
+        if (!l->n_rows || l->state == LANE_PROMPT) continue;
+        const int n = unread(l);
+        if (l->next_max)
+            l->to_feed = FT_MAX(0, n - FT_FEED_ROWS);
+        else if (n >= FT_RING_ROWS - FT_FEED_ROWS || (n >= FT_RING_ROWS * 3 / 4 && n <= room))
+            l->to_feed = n;
+        room -= l->to_feed;
     }
 }
 
@@ -278,6 +326,7 @@ static bool read_draft(ft_lane *l)
     if (id < 0) return false;
     if (l->job.draft_p_min > 0 && ft_draw_draft_logprob(l, id) < logf(l->job.draft_p_min))
         return false;
+    l->gov.gain = INFINITY;
     if (!l->e->costs.margins || !governed(l)) return take_draft(l, id);
     const ft_gov_next next =
         ft_gov_drafted(&l->gov, &l->e->costs, ft_runner_margin(run, l->draft_out), replying(l->e));
@@ -320,10 +369,30 @@ static ft_rowset *next_rows(ft_engine *e)
     return w;
 }
 
-/* Pass after pass, each lane's draft read before its next row is made. */
-static ft_status step_by_step(ft_engine *e, ft_rowset *w, int *passes, bool *fresh, ft_err *err)
+/* Reads the drafts of a pass; those lanes go on for which one more is worth making, all together.
+ */
+static void read_drafts(ft_engine *e)
 {
-    for (; w->T; w = next_rows(e), ++*passes) {
+    double gain = 0;
+    int n = 0;
+    for (int i = 0; i < e->p.lanes; i++) {
+        ft_lane *l = &e->lane[i];
+        if (l->draft_out >= 0 && !read_draft(l)) l->draft_out = -1;
+        if (l->draft_out < 0) continue;
+        gain += l->gov.gain;
+        n++;
+    }
+    if (!n || ft_gov_pays(&e->costs, gain, n)) return;
+    for (int i = 0; i < e->p.lanes; i++) e->lane[i].draft_out = -1;
+}
+
+/* Pass after pass, each lane's draft read before its next row is made. pure: the first pass says
+ * what such a pass costs. */
+static ft_status step_by_step(ft_engine *e, ft_rowset *w, bool pure, ft_err *err)
+{
+    for (bool first = true; w->T; w = next_rows(e), first = false) {
+        const int64_t start = ft_now_ns();
+        const int n = w->n_out;
         pass(e, false);
         for (int i = 0; i < e->p.lanes; i++) {
             ft_lane *l = &e->lane[i];
@@ -332,11 +401,9 @@ static ft_status step_by_step(ft_engine *e, ft_rowset *w, int *passes, bool *fre
         ft_draw_plan_drafts(e);
         const ft_status st = ft_runner_wait(e->draft_run, err);
         if (st) return st;
-        *fresh = *fresh || ft_runner_fresh(e->draft_run);
-        for (int i = 0; i < e->p.lanes; i++) {
-            ft_lane *l = &e->lane[i];
-            if (l->draft_out >= 0 && !read_draft(l)) l->draft_out = -1;
-        }
+        read_drafts(e);
+        if (n && (pure || !first) && !ft_runner_fresh(e->draft_run))
+            ft_gov_draft(&e->costs, first, n, (double)(ft_now_ns() - start) * 1e-9);
     }
     return FT_OK;
 }
@@ -364,12 +431,15 @@ static int chain_out(const ft_lane *l, int pass_no)
 }
 
 /* All passes one after the other on the device, then all drafts at once: the same ones. */
-static ft_status chained(ft_engine *e, ft_rowset *w, int *passes, bool *fresh, ft_err *err)
+static ft_status chained(ft_engine *e, ft_rowset *w, bool pure, ft_err *err)
 {
-    for (int i = 0; i < e->p.lanes; i++) *passes = FT_MAX(*passes, e->lane[i].next_max);
+    const int64_t start = ft_now_ns();
+    const int n = w->n_out;
+    int passes = 0;
+    for (int i = 0; i < e->p.lanes; i++) passes = FT_MAX(passes, e->lane[i].next_max);
     for (int k = 1; w->T; w = next_rows(e), k++) {
-        pass(e, k < *passes);
-        const ft_status st = k < *passes ? FT_OK : ft_runner_wait(e->run, err);
+        pass(e, k < passes);
+        const ft_status st = k < passes ? FT_OK : ft_runner_wait(e->run, err);
         if (st) return st;
         for (int i = 0; i < e->p.lanes; i++) {
             ft_lane *l = &e->lane[i];
@@ -378,7 +448,6 @@ static ft_status chained(ft_engine *e, ft_rowset *w, int *passes, bool *fresh, f
             if (k == l->next_max) l->draft_out = -1;
         }
     }
-    *fresh = ft_runner_fresh(e->run);
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         if (!l->next_max) continue;
@@ -387,21 +456,7 @@ static ft_status chained(ft_engine *e, ft_rowset *w, int *passes, bool *fresh, f
         for (int k = 0; take_draft(l, ft_runner_chained(e->run, k, chain_out(l, k))); k++) {
         }
     }
-    return FT_OK;
-}
-
-/* Runs the rows that are filled, and what follows from them. */
-static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
-{
-    const int64_t start = ft_now_ns();
-    /* Rows that a parked head had to catch up with are no cost of drafting. */
-    const int n = w->n_out;
-    const bool pure = e->pure && n && w->T <= n * (1 + e->p.draft_max);
-    int passes = 0;
-    bool fresh = false;
-    const ft_status st = n && all_plain(e) ? chained(e, w, &passes, &fresh, err)
-                                           : step_by_step(e, w, &passes, &fresh, err);
-    if (st || !pure || fresh) return st;
+    if (!pure || ft_runner_fresh(e->run)) return FT_OK;
     /* Passes that follow one another cannot be told apart: each counts as long as the others. */
     const double seconds = (double)(ft_now_ns() - start) * 1e-9 / passes;
     ft_gov_draft(&e->costs, true, n, seconds);
@@ -409,14 +464,24 @@ static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
     return FT_OK;
 }
 
+/* Runs the rows that are filled, and what follows from them. */
+static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
+{
+    /* Rows that a parked head had to catch up with are no cost of drafting. */
+    const bool pure = e->pure && w->n_out && w->T <= w->n_out * (1 + e->p.draft_max);
+    return w->n_out && all_plain(e) ? chained(e, w, pure, err) : step_by_step(e, w, pure, err);
+}
+
 /* The rows that make every lane's first draft. */
 static ft_rowset *first_rows(ft_engine *e)
 {
     ft_rowset *w = ft_runner_rows(e->draft_run);
-    if (e->kind == FT_DRAFT_MTP) feed_heads(e, w);
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
         if (!l->n_rows) continue;
+        /* A prompt never falls behind: its next chunk would overwrite the hidden rows. */
+        const bool reads = l->next_max || l->state == LANE_PROMPT;
+        if (e->kind == FT_DRAFT_MTP && reads) feed_head(l, w);
         if (e->kind == FT_DRAFT_ASSISTANT) first_assistant(l, w);
         if (e->kind == FT_DRAFT_MODEL) ft_second_first(l, w);
     }
@@ -426,13 +491,13 @@ static ft_rowset *first_rows(ft_engine *e)
 ft_status ft_spec_draft(ft_engine *e, ft_err *err)
 {
     const int64_t start = ft_now_ns();
-    for (int i = 0; i < e->p.lanes; i++) {
-        ft_lane *l = &e->lane[i];
-        l->draft_out = -1;
-        l->next_max = l->n_rows ? head_drafts(l) : 0; /* no rows: idle, or held with its drafts */
-    }
+    choose_drafts(e);
     const int missed = ft_second_missed(e);
     ft_status st = e->kind == FT_DRAFT_MODEL ? ft_second_catch_up(e, err) : FT_OK;
+    if (e->kind == FT_DRAFT_MTP) {
+        plan_feeding(e);
+        st = feed(e, err);
+    }
     if (!st) st = chain(e, first_rows(e), err);
     const double seconds = (double)(ft_now_ns() - start) * 1e-9;
     if (missed && e->pure) ft_gov_behind(&e->costs, missed, seconds);
@@ -451,13 +516,13 @@ ft_status ft_spec_draft(ft_engine *e, ft_err *err)
 
 ft_status ft_spec_catch_up(ft_engine *e, ft_err *err)
 {
-    ft_rowset *w = ft_runner_rows(e->run);
     for (int i = 0; i < e->p.lanes; i++) {
         ft_lane *l = &e->lane[i];
-        l->draft_out = -1;
-        if (l->state != LANE_PROMPT || l->parked || l->fed > lane_len(l)) continue;
-        l->next_max = l->n_rows = 0;
-        feed_head(l, w);
+        const bool behind = l->state == LANE_PROMPT && !l->parked && l->fed <= lane_len(l);
+        l->to_feed = 0;
+        if (!behind) continue;
+        l->n_rows = 0; /* of the last round: all hidden rows are in the ring */
+        l->to_feed = FT_MAX(0, unread(l));
     }
-    return chain(e, w, err);
+    return feed(e, err);
 }

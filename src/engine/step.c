@@ -1,6 +1,7 @@
 #include "engine/step.h"
 
 #include "base/mem.h"
+#include "dev/shape.h"
 #include "engine/sample.h"
 
 #include <math.h>
@@ -41,9 +42,14 @@ struct ft_runner {
 
 /* ---- sizes ---- */
 
+static int ring_rows(const ft_runner_params *p)
+{
+    return p->drafter && p->drafter->drafter == FT_DRAFT_MTP ? FT_RING_ROWS : FT_RING_FEW;
+}
+
 static int hidden_rows(const ft_runner_params *p)
 {
-    return p->rows + p->slots * FT_RING_ROWS + p->out;
+    return p->rows + p->slots * ring_rows(p) + p->out;
 }
 
 static size_t arena_values(const ft_runner_params *p)
@@ -225,27 +231,45 @@ int ft_hidden_trunk(const ft_runner *r, int row)
 
 int ft_hidden_ring(const ft_runner *r, int slot, int cell)
 {
-    return r->p.rows + slot * FT_RING_ROWS + cell % FT_RING_ROWS;
+    const int n = ring_rows(&r->p);
+    return r->p.rows + slot * n + cell % n;
+}
+
+int ft_ring_rows(const ft_runner *r)
+{
+    return ring_rows(&r->p);
 }
 
 int ft_hidden_draft(const ft_runner *r, int out)
 {
-    return r->p.rows + r->p.slots * FT_RING_ROWS + out;
+    return r->p.rows + r->p.slots * ring_rows(&r->p) + out;
 }
 
 /* ---- passes ---- */
 
-static ft_step begin(ft_runner *r, int width)
+/* Where steps are kept under their shapes, out rows are rounded up: the last one comes again. */
+static int padded_out(ft_runner *r)
+{
+    ft_rowset *w = &r->rows;
+    if (!r->dev->replays || !w->n_out) return w->n_out;
+    const int n = FT_MIN(ft_shape_out(w->n_out, w->T), r->p.out);
+    for (int i = w->n_out; i < n; i++) w->out_row[i] = w->out_row[w->n_out - 1];
+    return n;
+}
+
+/* draft: only out rows look at more than themselves. */
+static ft_step begin(ft_runner *r, int width, bool draft)
 {
     const ft_rowset *w = &r->rows;
     r->width = width;
     assert(w->T > 0 && w->T <= r->p.rows && w->n_out <= r->p.out);
+    const int n_out = padded_out(r);
     int past = 0;
     for (int t = 0; t < w->T; t++) past = FT_MAX(past, w->end[t]);
     r->batch = (ft_batch){
         .T = w->T,
         .S = w->S,
-        .n_out = w->n_out,
+        .n_out = n_out,
         .max_past = past,
         .token = w->token,
         .drawn = r->best,
@@ -261,6 +285,7 @@ static ft_step begin(ft_runner *r, int width)
                  ft_cache_pages(r->p.cache, FT_SPACE_WINDOW)},
         .pages_per_seq = ft_cache_pages_per_seq(r->p.cache),
         .slots = r->p.slots,
+        .loose = draft,
     };
     if (r->have) memset(r->have, 0, (size_t)w->n_out * sizeof *r->have);
     r->dev->record(r->dev, &r->batch);
@@ -268,12 +293,12 @@ static ft_step begin(ft_runner *r, int width)
         .dev = r->dev,
         .b = &r->batch,
         .T = w->T,
-        .n_out = w->n_out,
+        .n_out = n_out,
         .arena = r->arena,
         .arena_cap = r->arena_cap,
         .kv = ft_cache_kv(r->p.cache),
         .delta = ft_cache_delta(r->p.cache),
-        .logits = ft_mat_at(r->logits, w->n_out, width),
+        .logits = ft_mat_at(r->logits, n_out, width),
         .probe = r->probe,
         .probe_user = r->probe_user,
         .meter = r->meter,
@@ -317,7 +342,7 @@ static void find_best(ft_runner *r, ft_step *s)
 
 void ft_runner_trunk_begin(ft_runner *r)
 {
-    ft_step s = begin(r, r->p.model->V);
+    ft_step s = begin(r, r->p.model->V, false);
     r->chain = 0;
     if (r->meter) ft_meter_begin(r->meter, s.T);
     s.hidden = hidden_part(r, 0, s.T);
@@ -337,7 +362,7 @@ bool ft_runner_chains(const ft_runner *r)
 void ft_runner_draft_begin(ft_runner *r, bool more)
 {
     const ft_model *m = r->p.drafter;
-    ft_step s = begin(r, m->n_draft_ids ? m->n_draft_ids : m->V);
+    ft_step s = begin(r, m->n_draft_ids ? m->n_draft_ids : m->V, true);
     if (!r->chaining) r->chain = 0;
     r->chaining = more;
     if (r->meter) ft_meter_begin(r->meter, 0); /* the trunk's steps are what is timed */

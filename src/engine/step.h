@@ -3,14 +3,14 @@
  * Who fills the rows decides what they mean; nothing here knows of requests or sampling.
  *
  * Hidden rows live in one buffer of three parts: the rows of the last trunk pass, a ring of the
- * last FT_RING_ROWS cells of every slot, and the out rows of the last draft pass. A draft pass
- * takes its hidden rows from there by index. */
+ * last cells of every slot (FT_RING_ROWS where a draft head reads them, else FT_RING_FEW), and the
+ * out rows of the last draft pass. A draft pass takes its hidden rows from there by index. */
 #ifndef FT_ENGINE_STEP_H
 #define FT_ENGINE_STEP_H
 
 #include "model/model.h"
 
-enum { FT_RING_ROWS = 32, FT_CHAIN_MAX = 15 };
+enum { FT_RING_ROWS = 512, FT_RING_FEW = 32, FT_CHAIN_MAX = 15 };
 
 /* The rows of a step, filled by the caller through ft_rows_*. */
 typedef struct ft_rowset {
@@ -50,6 +50,7 @@ void ft_rows_out(ft_rowset *rows, int row); /* this row's logits are wanted */
 /* Index into the hidden buffer. */
 int ft_hidden_trunk(const ft_runner *r, int row);           /* row of the last trunk pass */
 int ft_hidden_ring(const ft_runner *r, int slot, int cell); /* one of the last cells of a slot */
+int ft_ring_rows(const ft_runner *r);                       /* that the ring of a slot has */
 int ft_hidden_draft(const ft_runner *r, int out);           /* out row of the last draft pass */
 
 /* Begins a pass; ft_runner_wait returns when the results can be read. A draft pass with `more`

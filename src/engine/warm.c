@@ -1,69 +1,134 @@
-/* engine/warm.c - the steps that replies consist of, run before there is one. A device that replays
- * steps runs the first of each shape slowly, and captures the second: nobody's reply shall wait for
- * that, nor the governor take it for what a step costs. */
+/* engine/warm.c - the steps that replies consist of, kept by the device before there is one. A
+ * device that replays steps runs the first of a shape slowly, and takes its time to keep it:
+ * nobody's reply shall wait for that, nor the governor take it for what a step costs.
+ *
+ * Replies of up to `lanes` sequences, each with a window of its own, make steps of few shapes
+ * (dev/shape.h): how many rows there are, how long the longest window is, and whether a past is
+ * longer than one range. They are kept in the order of their rows, so that single replies come
+ * first. */
 #include "base/mem.h"
+#include "dev/shape.h"
 #include "engine/lane.h"
 
-enum {
-    FIRST = 256,    /* the shortest past that a device tells apart */
-    LONGEST = 4096, /* past that is prepared for; longer ones are captured when they come */
-    TURNS = 2,      /* until a step is captured */
-};
+/* T rows in windows of up to `longest`; `out` rows are wanted. */
+typedef struct step {
+    int T, longest, out;
+    bool far, draft;
+} step;
 
-/* n rows that see `past` cells, twice. Nothing stays of them but garbage in cells of nobody. */
-static ft_status trunk(ft_engine *e, int slot, int n, int past, ft_err *err)
+typedef ft_status visit_fn(void *user, const step *s, ft_err *err);
+
+/* A head reads what it missed in spans of FT_FEED_ROWS tokens. */
+ft_warm_plan ft_warm_plan_of(const ft_engine_params *p, ft_drafter kind)
 {
+    const int window = 1 + ft_most_drafts(p);
+    const bool head = kind == FT_DRAFT_MTP;
+    return (ft_warm_plan){.lanes = p->lanes,
+                          .ctx = p->ctx,
+                          .window = window,
+                          .draft_window = head                         ? FT_FEED_ROWS
+                                          : kind == FT_DRAFT_ASSISTANT ? 1
+                                          : kind == FT_DRAFT_MODEL     ? window
+                                                                       : 0,
+                          .loose = kind != FT_DRAFT_MODEL};
+}
+
+/* In draft passes a row of each lane that drafts is wanted; of a head that reads what it missed,
+ * none. */
+static ft_status out_rows(const ft_warm_plan *p, step s, visit_fn *visit, void *user, ft_err *err)
+{
+    const int most = FT_MIN(p->lanes, s.T);
     ft_status st = FT_OK;
-    for (int i = 0; i < TURNS && !st; i++) {
-        ft_rowset *w = ft_runner_rows(e->run);
-        const int row = ft_rows_draft(w, slot, past - n, n, past - n + 1, false);
-        w->span[0].tentative = 1;
-        for (int k = 0; k < n; k++) ft_rows_out(w, row + k);
-        st = ft_runner_trunk(e->run, err);
+    if (p->draft_window == 1) return visit(user, &s, err); /* a lane's only row is wanted */
+    s.out = 0;
+    if (p->loose) st = visit(user, &s, err);
+    for (int out = 1; s.out < most && !st; out *= 2) {
+        s.out = FT_MIN(out, most);
+        st = visit(user, &s, err);
     }
     return st;
 }
 
-static ft_status draft(ft_engine *e, int slot, int n, int past, ft_err *err)
+/* All steps of T rows, of trunk passes or of draft passes. */
+static ft_status steps_of(const ft_warm_plan *p, bool draft, int T, visit_fn *visit, void *user,
+                          ft_err *err)
 {
-    const bool constant = e->kind == FT_DRAFT_ASSISTANT;
+    const int window = FT_MIN(T, draft ? p->draft_window : p->window);
     ft_status st = FT_OK;
-    for (int i = 0; i < TURNS && !st; i++) {
-        ft_rowset *w = ft_runner_rows(e->run);
-        const int row = ft_rows_draft(w, slot, past - n, n, past - n + 1, constant);
-        ft_rows_out(w, row + n - 1);
-        st = ft_runner_draft(e->run, false, err);
+    for (int up = draft && p->loose ? (int)FT_DECODE_ROWS : 2; !st && window; up *= 2) {
+        step s = {.T = T, .longest = FT_MIN(up, window), .out = T, .draft = draft};
+        for (int far = 0; far < 2 && !st; far++) {
+            s.far = far;
+            const bool few = T <= FT_DECODE_ROWS;
+            if (s.longest * p->lanes < T || (far ? few && p->ctx <= FT_SHAPE_NEAR : !few)) continue;
+            st = draft ? out_rows(p, s, visit, user, err) : visit(user, &s, err);
+        }
+        if (up >= window) break;
     }
     return st;
 }
 
-/* All windows of one reply with about this past: greedy, drawn, and the drafts for the next. */
-static ft_status windows(ft_engine *e, int slot, int past, ft_err *err)
+static ft_status each_step(const ft_warm_plan *p, visit_fn *visit, void *user, ft_err *err)
 {
-    const int most = 1 + e->p.draft_max;
-    const bool drafts = e->kind == FT_DRAFT_MTP || e->kind == FT_DRAFT_ASSISTANT;
     ft_status st = FT_OK;
-    for (int n = 1; n <= most && !st; n++) {
-        st = trunk(e, slot, n, past, err);
-        if (!st && n == 1 && past == FIRST) st = ft_draw_warm(e, err);
-        const bool wanted = drafts && (n == 1 || e->kind == FT_DRAFT_MTP);
-        if (!st && wanted) st = draft(e, slot, n, past, err);
+    for (int T = 1; T <= FT_SHAPE_ROWS && !st; T++) {
+        st = steps_of(p, false, T, visit, user, err);
+        if (!st) st = steps_of(p, true, T, visit, user, err);
     }
     return st;
+}
+
+static ft_status count(void *user, const step *s, ft_err *err)
+{
+    (void)err;
+    ((int *)user)[s->draft]++;
+    return FT_OK;
+}
+
+void ft_warm_count(const ft_warm_plan *p, int *trunk, int *draft)
+{
+    int n[2] = {0};
+    each_step(p, count, n, NULL);
+    *trunk = n[0];
+    *draft = n[1];
+}
+
+/* ---- rehearsals ---- */
+
+/* Rows of nobody: what they would read and write does not matter, because they do not run. */
+static ft_status rehearse(void *user, const step *s, ft_err *err)
+{
+    ft_engine *e = user;
+    ft_runner *run = s->draft ? e->draft_run : e->run;
+    ft_rowset *w = ft_runner_rows(run);
+    const int past = s->far ? FT_SHAPE_NEAR : 0;
+    while (w->T < s->T) ft_rows_draft(w, 0, past, FT_MIN(s->longest, s->T - w->T), past + 1, true);
+    for (int i = s->T - s->out; i < s->T; i++) ft_rows_out(w, i);
+    if (s->draft && e->kind != FT_DRAFT_MODEL) return ft_runner_draft(run, false, err);
+    return ft_runner_trunk(run, err);
+}
+
+/* The longest steps, which nobody keeps: scratch has its size after them. And draws. */
+static ft_status settle(ft_engine *e, const ft_warm_plan *p, ft_err *err)
+{
+    const int T = e->p.rows, spans = FT_MIN(p->lanes, T / (FT_DECODE_ROWS + 1));
+    step s = {.T = T, .longest = (T + spans - 1) / spans, .out = FT_MIN(T, p->lanes * p->window)};
+    ft_status st = rehearse(e, &s, err);
+    if (!st) st = ft_draw_warm(e, err); /* from rows as wide as the last pass left them */
+    if (st || p->draft_window <= 1) return st;
+    s.draft = true;
+    s.out = FT_MIN(T, p->lanes);
+    return rehearse(e, &s, err);
 }
 
 ft_status ft_engine_warm(ft_engine *e, ft_err *err)
 {
-    const int longest = FT_MIN(e->p.ctx, LONGEST);
-    ft_seq *seq = ft_seq_new(e->cache);
-    ft_status st = FT_OK;
-    for (int past = FIRST, done = 0; done < longest && !st; past *= 2) {
-        const int cells = FT_MIN(past, longest);
-        if (cells <= e->p.draft_max || !ft_seq_reserve(seq, cells)) break;
-        st = windows(e, ft_seq_slot(seq), cells, err);
-        done = cells;
-    }
-    ft_seq_rewind(seq, 0);
-    ft_seq_free(seq);
+    ft_dev *d = e->m->dev;
+    const ft_warm_plan p = ft_warm_plan_of(&e->p, e->kind);
+    if (!d->rehearse) return FT_OK;
+    d->rehearse(d, true);
+    ft_status st = settle(e, &p, err);
+    if (!st) st = each_step(&p, rehearse, e, err);
+    d->rehearse(d, false);
     return st;
 }

@@ -112,6 +112,14 @@ static ft_engine *long_engine(const law_model *m, int k, int rows)
     return law_engine(m, &p);
 }
 
+/* The lane's next prompt begins with all it has said: its head reads what it had put off. */
+static void ask_on(const law_reply *r)
+{
+    static law_reply next;
+    const ft_task j = law_job(1, 0);
+    law_reply_on(&next, r->l, &j, r->id, r->n);
+}
+
 /* Rounds, 200 of them for the small models, of random acceptance against a reply that never
  * drafted. */
 static void random_rounds(const law_model *m, int tokens, double tolerance)
@@ -142,6 +150,8 @@ static void random_rounds(const law_model *m, int tokens, double tolerance)
             m->name, heard[i].accepted, heard[i].drafted, heard[i].wrong, (long long)s->accepted,
             (long long)s->drafted);
         if (!mtp) continue;
+        if (i == 0) ask_on(&off);
+        ask_on(&on[i]);
         const int n = FT_MIN(off.l->fed, on[i].l->fed);
         law(n > tokens && distance(on[i].l, off.l, n) <= 0,
             "%s: the head's cells differ by %g from those of a reply without drafts", m->name,
@@ -161,6 +171,7 @@ static void random_rounds(const law_model *m, int tokens, double tolerance)
         j.max_tokens = 1;
         ft_engine *f = long_engine(m, DRAFTS, 512);
         law_reply_on(&fresh, ft_lane_new(f), &j, off.id, off.n - 1);
+        ask_on(&fresh);
         const int n = FT_MIN(fresh.l->fed, on[0].l->fed);
         const double far = distance(on[0].l, fresh.l, n);
         law(n > tokens && far < tolerance, "%s: %g from fresh ingestion", m->name, far);
@@ -290,8 +301,8 @@ static uint64_t allowance(const law_model *m, const ft_engine_params *p)
             sum += 2 * f * (uint64_t)(s->G * s->d) * (uint64_t)(p->ctx + 2 * FT_PAGE_ROWS);
         }
     }
-    const uint64_t rows = (uint64_t)p->rows + FT_RING_ROWS + 1;
-    sum += f * K1 * ((uint64_t)m->m->V + 2 * D + 1); /* logits, rows, the best id */
+    const uint64_t rows = (uint64_t)p->rows + FT_FEED_ROWS + 1;
+    sum += f * K1 * ((uint64_t)m->m->V + 2 * D + 1);          /* logits, rows, the best id */
     sum += f * (FT_RING_ROWS + K1) * D + f * rows * (D + 16); /* ring, and rows gathered from it */
     return sum + f * m->m->arch->arena(m->m, 0, (int)K1);
 }

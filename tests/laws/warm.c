@@ -1,7 +1,10 @@
-/* tests/laws/warm.c - an engine that has run its steps before the first reply gives the same ones.
+/* tests/laws/warm.c - an engine whose steps were rehearsed before the first reply gives the same
+ * ones, and meets no step that was not. Where the device keeps no steps, one is played that does.
  */
 #define _XOPEN_SOURCE 700
 #include "laws.h"
+
+#include "dev/shape.h"
 
 static void same(const char *name, const char *assistant)
 {
@@ -26,6 +29,98 @@ static void same(const char *name, const char *assistant)
     }
     law_model_close(&m);
 }
+
+/* ---- a device that keeps steps, played by one that does not ---- */
+
+static struct {
+    bool (*replay)(ft_dev *, const void *); /* the device's own; NULL: it is played */
+    bool rehearsing;
+    int kept, steps, fresh;
+    struct {
+        const void *pass;
+        ft_shape shape;
+    } step[4096];
+} seen;
+
+static bool is_kept(const void *pass, const ft_shape *s)
+{
+    for (int i = 0; i < seen.kept; i++)
+        if (seen.step[i].pass == pass && ft_shape_same(&seen.step[i].shape, s)) return true;
+    return false;
+}
+
+/* Keeps what is rehearsed, and nothing else; what is rehearsed does not run. */
+static bool played(ft_dev *d, const void *pass)
+{
+    const ft_shape s = ft_shape_of(d->batch);
+    const bool again = is_kept(pass, &s);
+    d->fresh = !seen.rehearsing && !again && s.T <= FT_SHAPE_ROWS;
+    if (seen.rehearsing && !again && s.T <= FT_SHAPE_ROWS && seen.kept < (int)FT_COUNT(seen.step)) {
+        seen.step[seen.kept].pass = pass;
+        seen.step[seen.kept++].shape = s;
+    }
+    return seen.rehearsing;
+}
+
+static bool counted(ft_dev *d, const void *pass)
+{
+    const bool again = seen.replay ? seen.replay(d, pass) : played(d, pass);
+    if (!seen.rehearsing && ft_longest_span(d->batch) <= FT_DECODE_ROWS) { /* no prompt */
+        seen.steps++;
+        seen.fresh += d->fresh;
+    }
+    return again;
+}
+
+static void play_rehearse(ft_dev *d, bool on)
+{
+    (void)d;
+    seen.rehearsing = on;
+}
+
+static void watch(ft_dev *d)
+{
+    memset(&seen, 0, sizeof seen);
+    if (d->replays) seen.replay = d->replay;
+    d->replay = counted;
+    if (!d->replays) d->rehearse = play_rehearse;
+    d->replays = true;
+}
+
+/* Four prompts in one step, then replies that draft as they like: none of their steps is the first
+ * of its shape. They part from one another in depth, in length and in whether they draw. */
+static void load(law_model m, int ctx, bool warm)
+{
+    enum { LANES = 4, PROMPT = 70 };
+    static law_reply r[LANES];
+    static int32_t ids[LANES][400];
+    const char *name = m.name;
+    ft_err err;
+    watch(m.dev);
+    ft_engine_params p = law_params(3);
+    p.lanes = LANES;
+    p.ctx = ctx;
+    p.rows = 2048;
+    ft_engine *e = law_engine(&m, &p);
+    if (warm && ft_engine_warm(e, &err)) law(false, "%s: %s", name, err.text);
+    for (int i = 0; i < LANES; i++) {
+        ft_task j = law_job(24 + 7 * i, i);
+        const int n = ctx > 512 ? 360 + 10 * i : PROMPT + i;
+        if (i == 2) j.sampling.temperature = 0.8f;
+        law_prompt(ids[i], n, m.m->V, i);
+        law_start(&r[i], ft_lane_new(e), &j, ids[i], n);
+    }
+    while (ft_engine_round(e)) {
+    }
+    for (int i = 0; i < LANES; i++) law_done(&r[i]);
+    law(seen.steps > 30, "%s: %d steps, want more", name, seen.steps);
+    law(warm ? !seen.fresh : seen.fresh > 3, "%s, context %d: %d of %d steps %s", name, ctx,
+        seen.fresh, seen.steps, warm ? "were not rehearsed" : "were the first, want more");
+    ft_engine_free(e);
+    law_model_close(&m);
+}
+
+/* ---- time ---- */
 
 static bool fresh;
 
@@ -66,6 +161,15 @@ int main(void)
     same("qwen35-moe", NULL);
     same("gemma4-edge", "gemma4-edge-assistant");
     same("gemma4-gqa", "gemma4-gqa-assistant");
+    for (int ctx = 256; ctx <= 1024; ctx += 768) {
+        load(law_model_golden("qwen35-dense", NULL, 1), ctx, true);
+        load(law_model_golden("qwen35-moe", NULL, 1), ctx, true);
+        load(law_model_golden("gemma4-edge", "gemma4-edge-assistant", 1), ctx, true);
+    }
+    law_model two = law_model_golden("qwen35-moe", NULL, 1);
+    two.assistant = law_golden("qwen35-gqa", two.dev, NULL);
+    load(two, 1024, true);
+    load(law_model_golden("qwen35-dense", NULL, 1), 256, false);
     first_steps_are_not_timed();
     return law_end();
 }

@@ -6,6 +6,8 @@
 #include "base/rng.h"
 #include "engine/governor.h"
 
+#include <math.h>
+
 /* A machine: seconds of a step by rows and of a draft; and how often draft j is agreed to. */
 typedef struct world {
     double row1, row, draft, noise;
@@ -20,6 +22,14 @@ static double step(const world *w, int rows, ft_rng *r)
     return w->slow > 0 && ft_rng_f64(r) < w->slow ? 5 * t : t;
 }
 
+/* Drafts of one reply when so many run at once. */
+static int choose(ft_governor *g, const ft_gov_costs *c, int max, int lanes)
+{
+    ft_gov_turn t = {g, max, 0};
+    ft_gov_choose(&t, 1, c, lanes);
+    return t.k;
+}
+
 /* Tokens per second over n tokens, drafting at most max; fixed < 0: governed. */
 static double speed(const world *w, int n, int max, int fixed, ft_gov_costs *c, uint64_t seed)
 {
@@ -29,7 +39,7 @@ static double speed(const world *w, int n, int max, int fixed, ft_gov_costs *c, 
     double s = 0;
     int tokens = 0, plain = 0;
     while (tokens < n) {
-        const int k = fixed >= 0 ? fixed : ft_gov_choose(&g, c, max, 1);
+        const int k = fixed >= 0 ? fixed : choose(&g, c, max, 1);
         const double t = step(w, 1 + k, &r);
         int kept = 0;
         while (kept < k && ft_rng_f64(&r) < w->accept[kept]) kept++;
@@ -89,7 +99,10 @@ static double speed_of_many(const world *w, int lanes, int n, bool on, ft_gov_co
     for (int i = 0; i < lanes; i++) ft_gov_init(&g[i], c, false);
     for (int at = 0; at < n; at++) {
         int k[MOST], rows = lanes;
-        for (int i = 0; i < lanes; i++) rows += k[i] = on ? ft_gov_choose(&g[i], c, 3, lanes) : 0;
+        ft_gov_turn turn[MOST];
+        for (int i = 0; i < lanes; i++) turn[i] = (ft_gov_turn){&g[i], 3, 0};
+        if (on) ft_gov_choose(turn, lanes, c, lanes);
+        for (int i = 0; i < lanes; i++) rows += k[i] = turn[i].k;
         const double t = step(w, rows, &r);
         ft_gov_trunk(c, rows, t);
         s += t;
@@ -143,7 +156,7 @@ static void fewer_replies(void **state)
     for (int lanes = 31; lanes > FT_GOV_MANY; lanes--) {
         ft_governor g;
         ft_gov_init(&g, &c, false);
-        const int k = ft_gov_choose(&g, &c, 3, lanes);
+        const int k = choose(&g, &c, 3, lanes);
         if (k) fail_msg("%d replies of what were 32 draft %d tokens each", lanes, k);
     }
 }
@@ -176,6 +189,97 @@ static void many_replies(void **state)
         }
 }
 
+/* Four replies of which some are easy to draft, on a machine whose draft passes cost the same
+ * however many they serve, and where a step of five rows is as dear as one of seven. */
+enum { FOUR = 4 };
+
+static double step_of_four(int rows, double kink)
+{
+    return 1.5 + 0.4 * rows + (rows > FOUR ? kink : 0);
+}
+
+/* Their tokens per second over n rounds. ahead: the drafter tells margins, small ones of drafts
+ * that are wrong. */
+static double speed_of_four(const double *accept, double draft, double kink, bool margins, int n,
+                            bool on, ft_gov_costs *c)
+{
+    ft_rng r = {7};
+    ft_governor g[FOUR];
+    double s = 0;
+    int tokens = 0;
+    for (int i = 0; i < FOUR; i++) ft_gov_init(&g[i], c, false);
+    for (int at = 0; at < n; at++) {
+        ft_gov_turn turn[FOUR];
+        int made[FOUR] = {0}, kept[FOUR] = {0}, rows = FOUR, left = 0;
+        bool going[FOUR], right[FOUR] = {true, true, true, true};
+        for (int i = 0; i < FOUR; i++) turn[i] = (ft_gov_turn){&g[i], 3, 0};
+        if (on) ft_gov_choose(turn, FOUR, c, FOUR);
+        for (int i = 0; i < FOUR; i++) left += going[i] = turn[i].k > 0;
+        for (int pass = 0; left; pass++) {
+            const int served = left;
+            double gain = 0;
+            for (int i = 0; i < FOUR; i++) {
+                if (!going[i]) continue;
+                const bool hit = ft_rng_f64(&r) < accept[i];
+                ft_gov_next next = made[i] + 1 < turn[i].k ? FT_GOV_MORE : FT_GOV_STOP;
+                g[i].gain = INFINITY;
+                if (margins) {
+                    const ft_gov_next says = ft_gov_drafted(&g[i], c, hit ? 4 : 0.7f, FOUR);
+                    next = says == FT_GOV_MORE ? next : says;
+                }
+                if (next == FT_GOV_DROP) ft_gov_dropped(&g[i], c, hit);
+                made[i] += next != FT_GOV_DROP;
+                kept[i] += next != FT_GOV_DROP && (right[i] = right[i] && hit);
+                going[i] = next == FT_GOV_MORE;
+                left -= !going[i];
+                if (going[i]) gain += g[i].gain;
+            }
+            s += draft;
+            ft_gov_draft(c, pass == 0, served, draft);
+            if (left && !ft_gov_pays(c, gain, left)) left = 0;
+        }
+        for (int i = 0; i < FOUR; i++) rows += made[i];
+        const double t = step_of_four(rows, kink);
+        ft_gov_trunk(c, rows, t);
+        s += t;
+        for (int i = 0; i < FOUR; i++) {
+            if (on) ft_gov_accept(&g[i], c, made[i], kept[i]);
+            tokens += 1 + kept[i];
+        }
+    }
+    return tokens / s;
+}
+
+/* Who shares a pass must earn it together, and whoever does not earn his rows stays away. */
+static void some_of_many(void **state)
+{
+    (void)state;
+    static const struct {
+        double accept[FOUR], draft, kink;
+        double gain; /* over no drafts, at least */
+    } cases[] = {
+        {{0.9, 0.1, 0.1, 0.1}, 1.0, 0, 0.98},   /* one cannot pay for a pass */
+        {{0.9, 0.1, 0.1, 0.1}, 0.02, 0, 1.04},  /* one can */
+        {{0.95, 0.95, 0.1, 0.1}, 0.05, 0, 1.1}, /* two can */
+        {{0.9, 0.9, 0.9, 0.9}, 0.6, 0.9, 0.98}, /* the fifth row costs more than the sixth */
+    };
+    for (size_t i = 0; i < FT_COUNT(cases); i++)
+        for (int margins = 0; margins < 2; margins++) {
+            ft_gov_costs c, unused;
+            ft_gov_costs_init(&c);
+            ft_gov_costs_init(&unused);
+            c.margins = margins;
+            speed_of_four(cases[i].accept, cases[i].draft, cases[i].kink, margins, 150, true, &c);
+            const double on = speed_of_four(cases[i].accept, cases[i].draft, cases[i].kink, margins,
+                                            1500, true, &c),
+                         off = speed_of_four(cases[i].accept, cases[i].draft, cases[i].kink,
+                                             margins, 1500, false, &unused);
+            if (on < cases[i].gain * off)
+                fail_msg("case %zu%s: %.4f governed, %.4f without", i, margins ? ", margins" : "",
+                         on, off);
+        }
+}
+
 /* A machine whose drafter tells margins: a draft is close or far ahead, in turns of chance, and
  * agreed to accordingly. fixed < 0: governed. *dropped: drafts that were made and not verified. */
 static double speed_by_margin(const world *w, double close, double far, int n, int max, int fixed,
@@ -188,7 +292,7 @@ static double speed_by_margin(const world *w, double close, double far, int n, i
     int tokens = 0;
     *dropped = 0;
     while (tokens < n) {
-        const int most = fixed >= 0 ? fixed : ft_gov_choose(&g, c, max, 1);
+        const int most = fixed >= 0 ? fixed : choose(&g, c, max, 1);
         bool right[4];
         int k = 0, kept = 0;
         bool dropping = false;
@@ -263,7 +367,7 @@ static void backs_off(void **state)
     ft_gov_init(&g, &c, false);
     int tries[2] = {0, 0};
     for (int i = 0; i < 4000; i++) {
-        const int k = ft_gov_choose(&g, &c, 3, 1);
+        const int k = choose(&g, &c, 3, 1);
         tries[i / 2000] += k > 0;
         ft_gov_trunk(&c, 1 + k, 1 + k);
         ft_gov_accept(&g, &c, k, 0);
@@ -294,7 +398,7 @@ int main(void)
         cmocka_unit_test(never_loses), cmocka_unit_test(many_replies),
         cmocka_unit_test(hopeless),    cmocka_unit_test(fewer_replies),
         cmocka_unit_test(margins),     cmocka_unit_test(backs_off),
-        cmocka_unit_test(notices),
+        cmocka_unit_test(notices),     cmocka_unit_test(some_of_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,10 +19,11 @@ typedef struct attend_args {
     float scale; /* times log2(e) */
     int window, first, space;
     bool out;
-    int group;   /* query heads of a key head */
-    int rows;    /* rows of a tile */
-    int ranges;  /* partial results of a row and head; 0: a block walks all of its rows' ranges */
-    float *part; /* [row][head][ranges]: m, l, then the sum */
+    int group;              /* query heads of a key head */
+    int rows;               /* rows of a tile */
+    const ft_reach *reach;  /* [b.S] */
+    const int32_t *part_of; /* [batch row]: its first partial result */
+    float *part;            /* [partial result][head]: m, l, then the sum */
 } attend_args;
 
 /* attend_walk.cu: on tensor cores. false: no kernel for this shape and device. */
@@ -35,14 +36,19 @@ __device__ __forceinline__ int batch_row(const attend_args &a, int i)
     return a.out ? a.b.out_row[i] : i;
 }
 
-/* The cells [lo, hi) that a row of the batch sees. */
-__device__ __forceinline__ void seen(const attend_args &a, int row, int *lo, int *hi)
+/* The cells [lo, hi) that a row with this end sees. */
+__device__ __forceinline__ void seen(const attend_args &a, int end, int *lo, int *hi)
 {
-    const int end = a.b.end[row];
     int from = a.window && end > a.window ? end - a.window : 0;
     if (from < a.first) from = a.first;
     *lo = from;
     *hi = max(end, from);
+}
+
+/* Partial result k of a row and head. */
+__device__ __forceinline__ float *part_at(const attend_args &a, int i, int h, int k)
+{
+    return a.part + ((size_t)(a.part_of[batch_row(a, i)] + k) * a.q.H + h) * (a.q.d + 2);
 }
 
 /* Adds the softmax (m, l) of later cells to (M, L); the sums follow with the two factors. */

@@ -2,11 +2,6 @@
  */
 #include "dev/cuda/attend_walk.cuh"
 
-enum {
-    SPLIT_ROWS = 64,        /* up to this many rows, a range of a long past is a block of its own */
-    SPLIT_BYTES = 256 << 20 /* most that partial results may take */
-};
-
 /* ---- after the walk ---- */
 
 enum { BACK_THREADS = 256, MERGE_COLS = 128, AHEAD = 64 };
@@ -55,21 +50,22 @@ static __global__ void __launch_bounds__(MERGE_COLS) attend_merge_kernel(const a
     const int i = blockIdx.x / a.q.H, h = blockIdx.x % a.q.H, D = a.q.d;
     const int c = blockIdx.y * blockDim.x + threadIdx.x;
     int lo, hi;
-    seen(a, batch_row(a, i), &lo, &hi); /* of the batch, which is older than the last kernel */
+    seen(a, a.b.end[batch_row(a, i)], &lo, &hi); /* of the batch, which is older than the last kernel */
     after_last();
     if (lo >= hi) return;
     const int n = (hi - 1) / FT_RANGE - lo / FT_RANGE + 1;
     if (n == 1 && !a.v.turned) return;
-    const float *part = a.part + ((size_t)i * a.q.H + h) * a.ranges * (D + 2);
+    const int next = a.q.H * (D + 2); /* values from one range to the next */
+    const float *part = part_at(a, i, h, 0);
     float M = -INFINITY, L = 0, O = 0;
-    for (int from = 0; from < n; from += AHEAD, part += AHEAD * (D + 2)) {
+    for (int from = 0; from < n; from += AHEAD, part += (size_t)AHEAD * next) {
         const int some = min(n - from, (int)AHEAD);
         const bool mine = (int)threadIdx.x < some;
-        const float m = mine ? part[(int)threadIdx.x * (D + 2)] : -INFINITY;
-        const float l = mine ? part[(int)threadIdx.x * (D + 2) + 1] : 0.0f;
+        const float m = mine ? part[(int)threadIdx.x * next] : -INFINITY;
+        const float l = mine ? part[(int)threadIdx.x * next + 1] : 0.0f;
         float o[AHEAD];
 #pragma unroll
-        for (int k = 0; k < AHEAD; k++) o[k] = k < some ? part[k * (D + 2) + 2 + c] : 0.0f;
+        for (int k = 0; k < AHEAD; k++) o[k] = k < some ? part[k * next + 2 + c] : 0.0f;
         merge_factors(&s, m, l, M);
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
@@ -118,14 +114,6 @@ static walk_kernel *kernel_for(int D, int WM, bool loop)
     return NULL;
 }
 
-/* Ranges that a row of this step may touch. */
-static int ranges_of(const attend_args *a)
-{
-    int cells = a->b.max_past;
-    if (a->window) cells = FT_MIN(cells, a->window + SPLIT_ROWS + FT_RANGE);
-    return FT_MAX(1, (cells + FT_RANGE - 1) / FT_RANGE);
-}
-
 /* The largest tile that has kernels for prompts too and fits into shared memory, in 16 vectors. */
 static int widest(const ft_cuda *c, const attend_args *a)
 {
@@ -136,27 +124,36 @@ static int widest(const ft_cuda *c, const attend_args *a)
     return WM;
 }
 
+/* Memory for the partial results of this step's shape; NULL: too many, a block walks all ranges. */
+static float *parts_of(ft_cuda *c, const attend_args *a)
+{
+    const size_t rows = (size_t)FT_MAX(c->parts, c->parts_now);
+    const size_t bytes = sizeof(float) * rows * (size_t)a->q.H * (size_t)(a->q.d + 2);
+    if (c->shape.T > FT_SHAPE_ROWS || c->crowded || bytes > FT_CUDA_PART_BYTES) return NULL;
+    return (float *)ft_cuda_scratch(c, FT_PLACE_ATTEND, bytes);
+}
+
 bool ft_cuda_attend_walk(ft_cuda *c, attend_args *a)
 {
-    const int D = a->q.d, T = a->q.T, G = a->k.G, S = a->out ? T : FT_MAX(1, a->b.S);
+    const int D = a->q.d, T = a->q.T, S = FT_MAX(1, c->shape.S);
     const bool exact = a->k.type == FT_KV_F32 || a->v.type == FT_KV_F32;
-    const int wide = exact ? 0 : widest(c, a);
+    const int wide = exact ? 0 : widest(c, a), most = a->out ? 1 : FT_MAX(1, c->shape.rows);
     if (a->group > 16 * wide) return false;
-    const int ranges = ranges_of(a), most = a->out ? 1 : T - S + 1; /* rows of one sequence */
-    const size_t part = sizeof(float) * (size_t)T * a->q.H * (size_t)ranges * (size_t)(D + 2);
-    const bool loop = T > SPLIT_ROWS || part > SPLIT_BYTES;
+    a->part_of = c->part_of;
+    a->reach = c->reach;
+    a->part = parts_of(c, a);
+    const bool loop = !a->part, near = c->shape.past <= FT_RANGE;
     int WM = loop ? wide : 1;
-    while (WM < wide && 16 * WM < FT_MAX(most, 1) * a->group) WM *= 2;
+    while (WM < wide && 16 * WM < most * a->group) WM *= 2;
     const layout l = layout_of(a, D, WM, c->cc);
     walk_kernel *attend_walk = kernel_for(D, WM, loop);
     a->rows = 16 * WM / a->group;
-    a->ranges = loop ? 0 : ranges;
-    a->part = loop ? NULL : (float *)ft_cuda_scratch(c, FT_PLACE_ATTEND, part);
     ft_cuda_shared(c, (const void *)attend_walk, l.bytes);
-    const unsigned tiles = a->out ? (unsigned)T : span_pieces(T, S, a->rows);
-    const dim3 grid(tiles * (unsigned)G, loop ? 1u : (unsigned)ranges);
-    FT_LAUNCH_NEXT(c, attend_walk, grid, THREADS, (size_t)l.bytes, *a, l);
-    if (!loop && (ranges > 1 || a->v.turned))
+    const unsigned tiles = (a->out ? (unsigned)T : span_pieces(T, S, a->rows)) * (unsigned)a->k.G;
+    const unsigned held = 2 * (unsigned)c->sms;
+    const unsigned blocks = loop ? tiles : near ? FT_MIN(tiles, held) : held;
+    FT_LAUNCH_NEXT(c, attend_walk, blocks, THREADS, (size_t)l.bytes, *a, l);
+    if (!loop && (!near || a->v.turned))
         FT_LAUNCH_NEXT(c, attend_merge_kernel,
                        dim3((unsigned)(T * a->q.H), (unsigned)(D / a->turn.group)),
                        (unsigned)a->turn.group, 0, *a);

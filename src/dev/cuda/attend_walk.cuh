@@ -249,56 +249,126 @@ __device__ __forceinline__ void expand(const kv_side &s, unsigned char *to,
 typedef struct tile {
     int row, rows; /* rows of q */
     int slot;
-    int past;   /* cells from here on are written in this step */
-    int lo, hi; /* cells that any of them sees */
+    int past;      /* cells from here on are written in this step */
+    int end, rise; /* row r of the tile sees cells below end + r * rise */
+    int lo, hi;    /* cells that any of them sees */
 } tile;
+
+/* One of the out rows. */
+__device__ __forceinline__ void out_tile(const attend_args &a, int i, tile *t)
+{
+    const int row = a.b.out_row[i];
+    const ft_span *of = &a.b.span[a.b.span_of[row]];
+    *t = {i, 1, of->slot, of->past, a.b.end[row], 0, 0, 0};
+}
+
+__device__ __forceinline__ void piece_tile(const attend_args &a, const ft_reach &s, int from,
+                                           tile *t)
+{
+    *t = {
+        s.row + from, min(a.rows, s.n - from), s.slot, s.past, s.end + from * s.rise, s.rise, 0, 0};
+}
 
 /* Tile number i: a piece of a span, or one of the out rows. Every warp finds it by itself. */
 __device__ __forceinline__ bool find_tile(const attend_args &a, int i, tile *t)
 {
-    if (a.out) {
-        t->row = i;
-        t->rows = 1;
-        if (i >= a.q.T) return false;
-        const ft_span *of = &a.b.span[a.b.span_of[a.b.out_row[i]]];
-        t->slot = of->slot;
-        t->past = of->past;
+    int span, from;
+    if (a.out ? i >= a.q.T : !span_piece(a.b, i, a.rows, &span, &from)) return false;
+    if (a.out)
+        out_tile(a, i, t);
+    else
+        piece_tile(a, a.reach[span], from, t);
+    return true;
+}
+
+/* The first range that rows with ends from...to see, and how many there are up to the last. Rows
+ * that see nothing have one as well. */
+__device__ __forceinline__ int ranges_of(const attend_args &a, int from, int to, int *first)
+{
+    int lo, hi, none;
+    seen(a, from, &lo, &none);
+    seen(a, to, &none, &hi);
+    *first = lo / FT_RANGE;
+    return hi > lo ? (hi - 1) / FT_RANGE - *first + 1 : 1;
+}
+
+__device__ __forceinline__ int piece_ranges(const attend_args &a, const ft_reach &s, int from,
+                                            int *first)
+{
+    const int last = min(from + a.rows, s.n) - 1;
+    return ranges_of(a, s.end + from * s.rise, s.end + last * s.rise, first);
+}
+
+/* What lane `at` of the warp holds. */
+__device__ __forceinline__ ft_reach reach_of(const ft_reach &s, int at)
+{
+    const unsigned all = 0xffffffffu;
+    return {__shfl_sync(all, s.row, at),
+            __shfl_sync(all, s.n, at),
+            __shfl_sync(all, s.slot, at),
+            __shfl_sync(all, s.past, at),
+            __shfl_sync(all, s.end, at),
+            __shfl_sync(all, s.rise, at),
+            {0, 0}};
+}
+
+/* Range number i of all tiles in order: its tile, and which range of cells it is. A lane counts
+ * those of a span, or of an out row. *count: how many there are, once that is known. */
+__device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t, int *range,
+                                           int *count)
+{
+    const int lane = threadIdx.x & 31, spans = a.out ? a.q.T : a.b.S;
+    for (int from = 0, before = 0; from < spans; from += 32) {
+        const int own = from + lane;
+        ft_reach s = {};
+        int sum = 0, first;
+        if (own < spans && a.out) {
+            s = {own, 1, 0, 0, a.b.end[a.b.out_row[own]], 0, {0, 0}};
+        } else if (own < spans) {
+            *(int4 *)&s.row = *(const int4 *)&a.reach[own].row;
+            *(int4 *)&s.end = *(const int4 *)&a.reach[own].end;
+        }
+        for (int r = 0; r < s.n; r += a.rows) sum += piece_ranges(a, s, r, &first);
+        int upto = sum;
+#pragma unroll
+        for (int o = 1; o < 32; o *= 2) {
+            const int left = __shfl_up_sync(0xffffffffu, upto, o);
+            if (lane >= o) upto += left;
+        }
+        upto += before;
+        before = __shfl_sync(0xffffffffu, upto, 31);
+        if (from + 32 >= spans) *count = before;
+        const unsigned beyond = __ballot_sync(0xffffffffu, i < upto);
+        if (!beyond) continue;
+        const int at = __ffs(beyond) - 1;
+        i -= __shfl_sync(0xffffffffu, upto - sum, at);
+        s = reach_of(s, at);
+        int r = 0;
+        for (int k; i >= (k = piece_ranges(a, s, r, &first)); r += a.rows) i -= k;
+        *range = first + i;
+        if (a.out)
+            out_tile(a, s.row, t);
+        else
+            piece_tile(a, s, r, t);
         return true;
     }
-    int span, from;
-    if (!span_piece(a.b, i, a.rows, &span, &from)) return false;
-    const ft_span *sp = &a.b.span[span];
-    t->row = sp->row + from;
-    t->rows = min(a.rows, sp->n - from);
-    t->slot = sp->slot;
-    t->past = sp->past;
-    return true;
+    return false;
 }
 
 /* What each query vector of the tile sees, into shared memory; nothing where there is no vector. */
 __device__ __forceinline__ void tile_ranges(const attend_args &a, tile *t, int *seen_by, int M)
 {
-    const int lane = threadIdx.x & 31;
     for (int i = threadIdx.x; i < M; i += THREADS) {
         int lo = 0, hi = 0;
-        if (i < t->rows * a.group) seen(a, batch_row(a, t->row + i / a.group), &lo, &hi);
+        if (i < t->rows * a.group) seen(a, t->end + i / a.group * t->rise, &lo, &hi);
         seen_by[2 * i] = lo;
         seen_by[2 * i + 1] = hi;
     }
-    __syncthreads();
-    t->lo = INT_MAX;
-    t->hi = 0;
-    for (int i = lane; i < M; i += 32) {
-        if (seen_by[2 * i] >= seen_by[2 * i + 1]) continue;
-        t->lo = min(t->lo, seen_by[2 * i]);
-        t->hi = max(t->hi, seen_by[2 * i + 1]);
-    }
-#pragma unroll
-    for (int o = 16; o; o /= 2) {
-        t->lo = min(t->lo, __shfl_xor_sync(0xffffffffu, t->lo, o));
-        t->hi = max(t->hi, __shfl_xor_sync(0xffffffffu, t->hi, o));
-    }
+    int none;
+    seen(a, t->end, &t->lo, &none);
+    seen(a, t->end + (t->rows - 1) * t->rise, &none, &t->hi);
     t->lo = min(t->lo, t->hi);
+    __syncthreads();
 }
 
 /* The tile's queries as halves, turned if the keys are. A warp takes a vector. */
@@ -466,7 +536,7 @@ __device__ __forceinline__ void put_range(const attend_args &a, const tile &t, c
     const int first = lo / FT_RANGE, last = (hi - 1) / FT_RANGE;
     float *to = mat_head(a.o, row, h);
     if (lo >= hi) {
-        if (!blockIdx.y) put_sums(to, r, j, wn, 0.0f);
+        put_sums(to, r, j, wn, 0.0f); /* any of the tile's blocks may say so */
         return;
     }
     if (t.lo >= hi || t.hi <= lo) return;
@@ -474,8 +544,7 @@ __device__ __forceinline__ void put_range(const attend_args &a, const tile &t, c
         put_sums(to, r, j, wn, inverse_of(r.l[2 * j]));
         return;
     }
-    const size_t at = ((size_t)row * a.q.H + h) * a.ranges + t.lo / FT_RANGE - first;
-    float *part = a.part + at * (D + 2);
+    float *part = part_at(a, row, h, t.lo / FT_RANGE - first);
     if (!wn && threadIdx.x % 4 == 0) {
         part[0] = r.m[j];
         part[1] = r.l[2 * j];
@@ -483,46 +552,26 @@ __device__ __forceinline__ void put_range(const attend_args &a, const tile &t, c
     put_sums(part + 2, r, j, wn, 1.0f);
 }
 
+/* The cells [t.lo, t.hi) for a tile. *waited: the kernels before this one are done. */
 template <int D, int WM, bool LOOP>
-static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
-    attend_walk_kernel(const attend_args a, const layout at)
+__device__ __forceinline__ void walk_tile(const attend_args &a, const layout &at, unsigned char *sm,
+                                          const tile &t, int g, bool *waited)
 {
     enum { WN = 8 / WM, NT = 8 / WN, NO = D / 8 / WN, M = 16 * WM, RING = ring_of<D>() };
-    extern __shared__ uint4 attend_walk_shared[];
-    unsigned char *const sm = (unsigned char *)attend_walk_shared;
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, wn = warp % WN, m = warp / WN * 16;
-    const int g = blockIdx.x % a.k.G;
-    uint16_t *table = (uint16_t *)(sm + at.table);
-    int *seen_by = (int *)(sm + at.rows);
-    tile t;
-    if (!find_tile(a, blockIdx.x / a.k.G, &t)) {
-        after_last();
-        return;
-    }
-    tile_ranges(a, &t, seen_by, M);
-    if (!LOOP) { /* one range of the tile's */
-        const int first = t.lo / FT_RANGE + blockIdx.y;
-        if (blockIdx.y && first * FT_RANGE >= t.hi) {
-            after_last();
-            return;
-        }
-        t.lo = max(t.lo, first * FT_RANGE);
-        t.hi = min(t.hi, (first + 1) * FT_RANGE);
-    }
+    const uint16_t *table = (const uint16_t *)(sm + at.table);
+    const int *seen_by = (const int *)(sm + at.rows);
     const walk w = {&a,       sm + at.ring,
                     at.place, a.b.page[a.space] + (size_t)t.slot * a.b.pages_per_seq + t.lo / PAGE,
                     g,        t.lo < t.hi ? (t.hi - 1) / PAGE - t.lo / PAGE + 1 : 0};
     /* an earlier step's page need not wait for the kernels before this one, which made the queries
      */
-    const bool old = (t.lo / PAGE + 1) * PAGE <= t.past;
-    if (!old) after_last();
+    const bool wait = !*waited, old = (t.lo / PAGE + 1) * PAGE <= t.past;
+    *waited = true;
+    if (wait && !old) after_last();
     issue<D>(w, 0);
     issue<D>(w, 1);
-    if (old) after_last();
-    if (threadIdx.x < 32) {
-        const kv_side &s = threadIdx.x < 16 ? a.k : a.v;
-        table[threadIdx.x] = __half_as_ushort(__float2half_rn(s.f.value[threadIdx.x % 16]));
-    }
+    if (wait && old) after_last();
     load_queries<D>(a, t, g, sm + at.q, M);
     int lo[2], hi[2];
 #pragma unroll
@@ -578,6 +627,38 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
         else
             put_range<D>(a, t, r, row, h, j, wn, lo[j], hi[j]);
     }
+}
+
+/* LOOP: a block for each tile and key head. Otherwise ranges of tiles are shared out among as many
+ * blocks as the card holds, however many there are: the launch does not depend on the pasts. */
+template <int D, int WM, bool LOOP>
+static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
+    attend_walk_kernel(const attend_args a, const layout at)
+{
+    extern __shared__ uint4 attend_walk_shared[];
+    unsigned char *const sm = (unsigned char *)attend_walk_shared;
+    const int G = a.k.G;
+    int count = INT_MAX / G;
+    bool waited = false;
+    if (threadIdx.x < 32) {
+        const kv_side &s = threadIdx.x < 16 ? a.k : a.v;
+        ((uint16_t *)(sm + at.table))[threadIdx.x] =
+            __half_as_ushort(__float2half_rn(s.f.value[threadIdx.x % 16]));
+    }
+    for (int i = blockIdx.x; i < count * G; i += gridDim.x) {
+        tile t;
+        int range = 0;
+        if (!(LOOP ? find_tile(a, i / G, &t) : find_range(a, i / G, &t, &range, &count))) break;
+        tile_ranges(a, &t, (int *)(sm + at.rows), 16 * WM);
+        if (!LOOP) {
+            t.lo = max(t.lo, range * FT_RANGE);
+            t.hi = min(t.hi, (range + 1) * FT_RANGE);
+        }
+        walk_tile<D, WM, LOOP>(a, at, sm, t, i % G, &waited);
+        if (LOOP) return;
+        __syncthreads(); /* all are done with what the next one overwrites */
+    }
+    if (!waited) after_last();
 }
 
 typedef void walk_kernel(const attend_args, const layout);

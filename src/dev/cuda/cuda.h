@@ -1,8 +1,8 @@
 /* dev/cuda/cuda.h - the cuda device inside, as its op files see it.
  * One stream runs everything in order. An op launches kernels on c->stream and returns; the batch's
  * arrays lie on the device at addresses that stay the same from step to step, so that a captured
- * step can be replayed. An op's launch may depend on shapes alone: T, S, n_out and max_past of
- * c->batch, never on what the host's arrays hold.
+ * step can be replayed. An op's launch may depend on c->shape alone (dev/shape.h), never on what
+ * the host's arrays hold.
  *
  * Activations are f32. A product multiplies two bf16 planes of them (high part, rest), which are
  * made once for all products that read the same rows: a shadow. Every op that writes a matrix says
@@ -15,6 +15,7 @@ extern "C" {
 #endif
 #include "base/mem.h"
 #include "dev/dev.h"
+#include "dev/shape.h"
 #ifdef __cplusplus
 }
 #endif
@@ -25,7 +26,7 @@ extern "C" {
 extern "C" {
 #endif
 
-/* Scratch of an op family: grown on demand outside of captures, kept until close. */
+/* Scratch of an op family: grown on demand, kept until close. */
 typedef enum ft_cuda_place {
     FT_PLACE_LINEAR,
     FT_PLACE_PLAN,
@@ -38,7 +39,14 @@ typedef enum ft_cuda_place {
     FT_PLACE_COUNT
 } ft_cuda_place;
 
-enum { FT_CUDA_SHADOWS = 6, FT_CUDA_GRAPHS = 256, FT_CUDA_STAGES = 4, FT_CUDA_KERNELS = 256 };
+enum {
+    FT_CUDA_SHADOWS = 6,
+    FT_CUDA_GRAPHS = 2048, /* most that are kept */
+    FT_CUDA_STAGES = 4,
+    FT_CUDA_KERNELS = 256,
+    FT_CUDA_BLOCK = 2 << 20,        /* memory is given out in these, small pieces share one */
+    FT_CUDA_PART_BYTES = 256 << 20, /* most that partial results of an attention may take */
+};
 
 /* bf16 planes of a matrix x[T, k]: [plane][k / 64][T][64], k rounded up to a multiple of 64 and
  * filled with zeros. The order of the 64 depends on ft_cuda_wide. */
@@ -50,11 +58,19 @@ typedef struct ft_shadow {
     size_t bytes;
 } ft_shadow;
 
+/* Where the rows of a span lie and what they see, so that attention finds it at one look: row r
+ * sees cells below end + r * rise. */
+typedef struct ft_reach {
+    int32_t row, n, slot, past;
+    int32_t end, rise, unused[2];
+} ft_reach;
+
 /* A captured step. */
 typedef struct ft_cuda_graph {
     const void *pass;
-    int T, S, n_out, max_past;
-    int seen;      /* steps of this shape so far; captured at the second one */
+    ft_shape shape;
+    bool crowded;
+    int seen;      /* steps of this shape so far */
     uint64_t used; /* when it was wanted last */
     cudaGraphExec_t exec;
 } ft_cuda_graph;
@@ -62,8 +78,9 @@ typedef struct ft_cuda_graph {
 typedef struct ft_cuda {
     ft_dev dev;
     cudaStream_t stream;
-    ft_batch batch; /* shapes as the host gave them (max_past rounded up), arrays on the device */
+    ft_batch batch; /* arrays on the device; S as in the shape, spans beyond the host's are empty */
     const ft_batch *on; /* the same struct on the device, always at this address */
+    ft_shape shape;     /* of this step */
     int sms;            /* multiprocessors */
     int cc;             /* compute capability times 10: 90 */
     size_t smem;        /* shared memory that a block may take */
@@ -83,10 +100,22 @@ typedef struct ft_cuda {
     unsigned clock;
     const int32_t *planned; /* choices of experts that are sorted already */
 
+    /* partial results of an attention: one for every row and range of cells that it sees */
+    const int32_t *part_of; /* on the device, [T]: a row's first */
+    const ft_reach *reach;  /* on the device, [S] */
+    int parts_now, parts;   /* of this step; most that memory is kept for, 0: nobody said */
+    bool crowded;           /* this step has more */
+
+    /* graph.cu */
     ft_cuda_graph graph[FT_CUDA_GRAPHS];
+    uint32_t hash[FT_CUDA_GRAPHS]; /* of their keys */
     int n_graph;
     uint64_t turn;
-    ft_cuda_graph *capturing;
+    bool rehearsing;           /* steps are kept and do not run */
+    bool capturing;            /* this step is being captured, */
+    ft_cuda_graph *capture_to; /* to be kept here; NULL: for the scratch that it takes */
+    void **retired;            /* scratch that grew: graphs hold its address */
+    int n_retired;
 
     unsigned char *pin[2]; /* staging of weights */
     struct ft_pool *readers;
@@ -111,6 +140,14 @@ static inline bool ft_cuda_wide(const ft_cuda *c, int T)
 void ft_cuda_check(ft_cuda *c, cudaError_t e, const char *where);
 /* At least `bytes` of memory; contents do not survive the next op of the same family. */
 void *ft_cuda_scratch(ft_cuda *c, ft_cuda_place which, size_t bytes);
+
+/* graph.cu: steps as graphs. What replay, commit and rehearse of dev.h say. */
+bool ft_cuda_replay(ft_dev *d, const void *pass);
+void ft_cuda_commit(ft_dev *d);
+void ft_cuda_rehearse(ft_dev *d, bool on);
+void ft_cuda_drop_graphs(ft_cuda *c);
+/* Memory that graphs may hold the address of: it goes when they do. */
+void ft_cuda_retire(ft_cuda *c, void *p);
 
 /* Asks for this kernel what all of them get: as much shared memory on a multiprocessor as there can
  * be. One that wants it otherwise must wait until those before it have left. */

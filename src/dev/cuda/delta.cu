@@ -237,6 +237,7 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta
     __shared__ delta_rows<S> rows;
     const ft_delta &s = a.s;
     const ft_span sp = a.b.span[blockIdx.y];
+    if (!sp.n) return; /* there are as many as rows */
     const int h = blockIdx.x / (S / COLS), col = blockIdx.x % (S / COLS) * COLS, kh = h % s.Hk;
     const int own = col + threadIdx.x / 32 * 8 + threadIdx.x % 8;
     int from, to;
@@ -297,6 +298,7 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_plain_kernel(const
     after_last();
     const ft_delta &s = a.s;
     const ft_span sp = a.b.span[blockIdx.y];
+    if (!sp.n) return;
     const int S = s.S, h = blockIdx.x, kh = h % s.Hk, plane = 1 - sp.plane;
     float *q = delta_plain_shared, *k = q + S, *Z = state_of(a, sp.slot, h), *work = Z;
     if (sp.tentative) work = a.copy + ((size_t)blockIdx.y * s.Hv + h) * S * S;
@@ -341,7 +343,7 @@ extern "C" void ft_cuda_delta_rule(ft_dev *dev, ft_mat o, ft_mat y, ft_mat a, ft
     case 32: FT_LAUNCH_NEXT(c, delta_kernel<32>, grid, DELTA_THREADS, 0, args); return;
     case 64: FT_LAUNCH_NEXT(c, delta_kernel<64>, grid, DELTA_THREADS, 0, args); return;
     case 128:
-        args.pass = c->batch.T > FT_DECODE_ROWS && ft_cuda_chunk_scratch(c, &args) ? FIRST : ALL;
+        args.pass = c->shape.rows > FT_DECODE_ROWS && ft_cuda_chunk_scratch(c, &args) ? FIRST : ALL;
         FT_LAUNCH_NEXT(c, delta_kernel<128>, grid, DELTA_THREADS, 0, args);
         if (args.pass == ALL) return;
         ft_cuda_chunks(c, &args);

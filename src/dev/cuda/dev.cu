@@ -1,5 +1,5 @@
-/* The cuda device: memory, the way of a batch to the device, steps as graphs. The ops are in the
- * files of their families, weights in weights.cu. */
+/* The cuda device: memory, the way of a batch to the device, scratch. The ops are in the files
+ * of their families, weights in weights.cu, steps as graphs in graph.cu. */
 #include "dev/cuda/cuda.h"
 
 extern "C" {
@@ -18,13 +18,6 @@ void ft_cuda_check(ft_cuda *c, cudaError_t e, const char *where)
 
 /* ---- memory ---- */
 
-static void drop_graphs(ft_cuda *c)
-{
-    for (int i = 0; i < c->n_graph; i++)
-        if (c->graph[i].exec) cudaGraphExecDestroy(c->graph[i].exec);
-    c->n_graph = 0;
-}
-
 static void *cuda_alloc(ft_dev *d, size_t bytes)
 {
     ft_cuda *c = (ft_cuda *)d;
@@ -42,7 +35,7 @@ static void cuda_free(ft_dev *d, void *p)
     ft_cuda *c = (ft_cuda *)d;
     if (!p) return;
     for (int i = 0; i < FT_CUDA_SHADOWS; i++) c->shadow[i].valid = false;
-    drop_graphs(c); /* a graph may hold the address */
+    ft_cuda_drop_graphs(c); /* a graph may hold the address */
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
     cudaFree(p);
 }
@@ -72,10 +65,7 @@ static void download(ft_dev *d, void *dst, const void *src, size_t bytes)
 void *ft_cuda_scratch(ft_cuda *c, ft_cuda_place which, size_t bytes)
 {
     if (bytes <= c->place_bytes[which]) return c->place[which];
-    assert(!c->capturing); /* the step before this one had the same shapes */
-    drop_graphs(c);
-    ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
-    cudaFree(c->place[which]);
+    ft_cuda_retire(c, c->place[which]);
     c->place[which] = NULL;
     c->place_bytes[which] = 0;
     const cudaError_t e = cudaMalloc(&c->place[which], bytes);
@@ -132,10 +122,7 @@ uint16_t *ft_cuda_shadow(ft_cuda *c, ft_mat m, bool *found)
     const size_t bytes = 2 * k * (size_t)m.T * sizeof(uint16_t);
     *found = false;
     if (bytes > s->bytes) {
-        assert(!c->capturing);
-        drop_graphs(c);
-        ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
-        cudaFree(s->p);
+        ft_cuda_retire(c, s->p);
         s->p = NULL;
         s->bytes = 0;
         ft_cuda_check(c, cudaMalloc((void **)&s->p, bytes), "scratch memory");
@@ -157,19 +144,36 @@ uint16_t *ft_cuda_wrote_both(ft_cuda *c, ft_mat m)
 
 /* ---- the batch ---- */
 
-/* n values of src behind what is staged; returns where they will lie on the device. */
-static const void *stage(ft_cuda *c, const void *src, size_t bytes)
+/* The next bytes of what is staged, and where they will lie on the device. */
+static void *stage_take(ft_cuda *c, size_t bytes)
 {
-    const size_t at = c->stage_used;
+    void *p = c->stage + c->stage_used;
     c->stage_used += ft_round_up(bytes, 16);
-    if (src && bytes) memcpy(c->stage + at, src, bytes);
-    return src ? c->there + at : NULL;
+    return p;
+}
+
+static const void *on_device(const ft_cuda *c, const void *staged)
+{
+    return c->there + ((const unsigned char *)staged - c->stage);
+}
+
+static const void *stage_bytes(ft_cuda *c, const void *src, size_t bytes)
+{
+    if (!src) return NULL;
+    void *to = stage_take(c, bytes);
+    if (bytes) memcpy(to, src, bytes);
+    return on_device(c, to);
+}
+
+static const int32_t *stage(ft_cuda *c, const int32_t *src, int n)
+{
+    return (const int32_t *)stage_bytes(c, src, (size_t)n * sizeof *src);
 }
 
 static void stage_grow(ft_cuda *c, size_t bytes)
 {
     if (bytes <= c->stage_bytes) return;
-    drop_graphs(c);
+    ft_cuda_drop_graphs(c);
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
     cudaFreeHost(c->stages[0]);
     cudaFree(c->there);
@@ -184,126 +188,92 @@ static void stage_grow(ft_cuda *c, size_t bytes)
     c->stage_bytes = bytes;
 }
 
-/* Cells that a launch is sized for: the same for a range of pasts, so that graphs are reused. */
-static int past_bucket(int past)
+/* A row's partial results lie behind those of the rows before it: one for each range of cells up to
+ * the row's end, whatever a window leaves of them. */
+static const int32_t *stage_parts(ft_cuda *c, const ft_batch *b)
 {
-    int b = 256;
-    while (b < past) b *= 2;
-    return b;
+    int32_t *at = (int32_t *)stage_take(c, (size_t)b->T * sizeof *at), sum = 0;
+    for (int t = 0; t < b->T; t++) {
+        at[t] = sum;
+        sum += b->end ? FT_MAX(1, (b->end[t] + FT_SHAPE_NEAR - 1) / FT_SHAPE_NEAR) : 1;
+    }
+    c->parts_now = sum;
+    c->crowded = c->parts && sum > c->parts && b->T <= FT_SHAPE_ROWS;
+    return (const int32_t *)on_device(c, at);
 }
 
-/* Arrays are laid out for the same T, S and tables at the same places: graphs hold addresses. */
+static const ft_span *stage_spans(ft_cuda *c, const ft_batch *b)
+{
+    const size_t own = sizeof(ft_span) * (size_t)b->S, all = sizeof(ft_span) * (size_t)c->shape.S;
+    unsigned char *at = (unsigned char *)stage_take(c, all);
+    if (own) memcpy(at, b->span, own);
+    memset(at + own, 0, all - own);
+    return (const ft_span *)on_device(c, at);
+}
+
+static const ft_reach *stage_reach(ft_cuda *c, const ft_batch *b)
+{
+    const size_t all = sizeof(ft_reach) * (size_t)c->shape.S;
+    ft_reach *at = (ft_reach *)stage_take(c, all);
+    memset(at, 0, all);
+    for (int i = 0; i < b->S && b->end; i++) {
+        const ft_span *s = &b->span[i];
+        const int32_t end = b->end[s->row], rise = s->n > 1 && b->end[s->row + 1] > end;
+        at[i] = ft_reach{s->row, s->n, s->slot, s->past, end, rise, {0, 0}};
+    }
+    return (const ft_reach *)on_device(c, at);
+}
+
+/* Arrays lie at the same places for the same shape: graphs hold addresses. */
+static void stage_batch(ft_cuda *c, const ft_batch *b)
+{
+    const int pages = b->slots * b->pages_per_seq;
+    void *head = stage_take(c, sizeof *b);
+    ft_batch *n = &c->batch;
+    *n = *b;
+    n->S = c->shape.S;
+    n->max_past = c->shape.past;
+    for (int i = 0; i < 2; i++) n->page[i] = stage(c, b->page[i], pages);
+    n->token = stage(c, b->token, b->T);
+    for (int i = 0; i < 3; i++) n->pos[i] = stage(c, b->pos[i], b->T);
+    n->cell = stage(c, b->cell, b->T);
+    n->end = stage(c, b->end, b->T);
+    n->span_of = stage(c, b->span_of, b->T);
+    n->src_row = stage(c, b->src_row, b->T);
+    n->dst_row = stage(c, b->dst_row, b->T);
+    n->out_row = stage(c, b->out_row, b->n_out);
+    c->part_of = stage_parts(c, b);
+    n->span = stage_spans(c, b);
+    c->reach = stage_reach(c, b);
+    n->draw = (const ft_draw *)stage_bytes(c, b->draw, (size_t)b->T * sizeof *b->draw);
+    n->aside = (const uint32_t *)stage_bytes(c, b->aside, (size_t)b->n_aside * sizeof *b->aside);
+    memcpy(head, n, sizeof *n);
+    c->on = (const ft_batch *)on_device(c, head);
+}
+
 static void record(ft_dev *d, const ft_batch *b)
 {
     ft_cuda *c = (ft_cuda *)d;
-    const size_t i4 = sizeof(int32_t), T = (size_t)b->T, out = (size_t)b->n_out;
+    const size_t i4 = sizeof(int32_t), T = (size_t)b->T;
     const size_t pages = (size_t)b->slots * (size_t)b->pages_per_seq * i4;
     d->batch = b;
     c->planned = NULL;
+    c->shape = ft_shape_of(b);
     for (int i = 0; i < FT_CUDA_SHADOWS; i++) c->shadow[i].valid = false;
     const unsigned turn = c->steps++ % FT_CUDA_STAGES;
     ft_cuda_check(c, cudaEventSynchronize(c->staged[turn]), "batch");
     const size_t draws = b->draw ? T * sizeof(ft_draw) : 0, aside = (size_t)b->n_aside * i4;
-    stage_grow(c, sizeof(ft_batch) + 2 * pages + (9 * T + out) * i4 + sizeof(ft_span) * (T + 1) +
-                      draws + aside + 18 * 16);
+    stage_grow(c, sizeof(ft_batch) + 2 * pages + (10 * T + (size_t)b->n_out) * i4 + draws + aside +
+                      (sizeof(ft_span) + sizeof(ft_reach)) * (T + 1) + 21 * 16);
     if (!c->stage_bytes) return;
     c->stage = c->stages[turn];
-    c->stage_used = sizeof(ft_batch) + 16 - sizeof(ft_batch) % 16;
-    ft_batch *n = &c->batch;
-    *n = *b;
-    n->max_past = past_bucket(b->max_past);
-    n->page[0] = (const int32_t *)stage(c, b->page[0], pages);
-    n->page[1] = (const int32_t *)stage(c, b->page[1], pages);
-    n->token = (const int32_t *)stage(c, b->token, T * i4);
-    for (int i = 0; i < 3; i++) n->pos[i] = (const int32_t *)stage(c, b->pos[i], T * i4);
-    n->cell = (const int32_t *)stage(c, b->cell, T * i4);
-    n->end = (const int32_t *)stage(c, b->end, T * i4);
-    n->span_of = (const int32_t *)stage(c, b->span_of, T * i4);
-    n->src_row = (const int32_t *)stage(c, b->src_row, T * i4);
-    n->dst_row = (const int32_t *)stage(c, b->dst_row, T * i4);
-    n->out_row = (const int32_t *)stage(c, b->out_row, out * i4);
-    n->span = (const ft_span *)stage(c, b->span, sizeof(ft_span) * (size_t)b->S);
-    n->draw = (const ft_draw *)stage(c, b->draw, draws);
-    n->aside = (const uint32_t *)stage(c, b->aside, aside);
-    memcpy(c->stage, n, sizeof *n);
-    c->on = (const ft_batch *)c->there;
+    c->stage_used = 0;
+    stage_batch(c, b);
+    if (c->rehearsing) return;
     ft_cuda_check(
         c, cudaMemcpyAsync(c->there, c->stage, c->stage_used, cudaMemcpyHostToDevice, c->stream),
         "batch");
     ft_cuda_check(c, cudaEventRecord(c->staged[turn], c->stream), "batch");
-}
-
-/* ---- steps as graphs ---- */
-
-enum { GRAPH_ROWS = 64 }; /* longer steps are worth their launches */
-
-/* A place for one more; the one that was not wanted for longest goes if need be. */
-static ft_cuda_graph *graph_place(ft_cuda *c)
-{
-    if (c->n_graph < FT_CUDA_GRAPHS) return &c->graph[c->n_graph++];
-    ft_cuda_graph *old = c->graph;
-    for (int i = 1; i < FT_CUDA_GRAPHS; i++)
-        if (c->graph[i].used < old->used) old = &c->graph[i];
-    if (old->exec) {
-        ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
-        cudaGraphExecDestroy(old->exec);
-    }
-    return old;
-}
-
-static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
-{
-    const ft_batch *b = &c->batch;
-    for (int i = 0; i < c->n_graph; i++) {
-        ft_cuda_graph *g = &c->graph[i];
-        if (g->pass == pass && g->T == b->T && g->S == b->S && g->n_out == b->n_out &&
-            g->max_past == b->max_past) {
-            g->used = ++c->turn;
-            return g;
-        }
-    }
-    ft_cuda_graph *g = graph_place(c);
-    memset(g, 0, sizeof *g);
-    g->used = ++c->turn;
-    g->pass = pass;
-    g->T = b->T;
-    g->S = b->S;
-    g->n_out = b->n_out;
-    g->max_past = b->max_past;
-    return g;
-}
-
-/* The first step of a shape runs as it is and settles the scratch; the second is captured. */
-static bool replay(ft_dev *d, const void *pass)
-{
-    ft_cuda *c = (ft_cuda *)d;
-    d->fresh = false;
-    if (c->error != cudaSuccess || c->batch.T > GRAPH_ROWS) return false;
-    ft_cuda_graph *g = graph_of(c, pass);
-    d->fresh = !g->exec;
-    if (g->exec) {
-        ft_cuda_check(c, cudaGraphLaunch(g->exec, c->stream), "cudaGraphLaunch");
-        return true;
-    }
-    if (g->seen++ == 0) return false;
-    ft_cuda_check(c, cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal),
-                  "cudaStreamBeginCapture");
-    c->capturing = g;
-    return false;
-}
-
-static void commit(ft_dev *d)
-{
-    ft_cuda *c = (ft_cuda *)d;
-    ft_cuda_graph *g = c->capturing;
-    if (!g) return;
-    cudaGraph_t graph = NULL;
-    c->capturing = NULL;
-    ft_cuda_check(c, cudaStreamEndCapture(c->stream, &graph), "cudaStreamEndCapture");
-    if (!graph) return;
-    ft_cuda_check(c, cudaGraphInstantiate(&g->exec, graph, 0), "cudaGraphInstantiate");
-    cudaGraphDestroy(graph);
-    if (g->exec) ft_cuda_check(c, cudaGraphLaunch(g->exec, c->stream), "cudaGraphLaunch");
 }
 
 static ft_status sync(ft_dev *d, ft_err *err)
@@ -315,6 +285,13 @@ static ft_status sync(ft_dev *d, ft_err *err)
                    "the cuda device failed in %s: %s", c->where, cudaGetErrorString(c->error));
 }
 
+/* What was seen on an H200 with driver 580 (docs/bench.md). */
+enum {
+    GRAPH_BYTES = 100 << 10, /* of a kept step, */
+    LAYER_BYTES = 46 << 10,  /* and of each layer in it */
+    KERNEL_BYTES = 32 << 20, /* what the driver loads */
+};
+
 static size_t shadow_bytes(const ft_dev_limits *l)
 {
     const size_t rows = (size_t)l->rows, plain = rows * (size_t)l->k;
@@ -322,19 +299,38 @@ static size_t shadow_bytes(const ft_dev_limits *l)
     return 2 * sizeof(uint16_t) * FT_MAX(plain, chosen) + 128 * rows;
 }
 
-/* Shadows; scratch of experts (their sums and hidden values), of attention and delta nets; graphs,
- * and what the driver loads with the kernels. */
+/* Rows and ranges that partial results of an attention have room for. */
+static int parts_of(const ft_dev_limits *l)
+{
+    const size_t ranges = ((size_t)l->past + FT_SHAPE_NEAR - 1) / FT_SHAPE_NEAR;
+    const size_t each = sizeof(float) * (size_t)l->heads * (size_t)(l->head_d + 2);
+    return (int)FT_MIN(FT_SHAPE_ROWS * ranges, FT_CUDA_PART_BYTES / FT_MAX(each, (size_t)1));
+}
+
+static uint64_t graph_bytes(const ft_dev_limits *l)
+{
+    const uint64_t whole = GRAPH_BYTES + (uint64_t)l->layers * LAYER_BYTES;
+    return (uint64_t)l->kept * whole + (uint64_t)l->kept_short * (GRAPH_BYTES + LAYER_BYTES);
+}
+
+/* Shadows; scratch of experts (their sums and hidden values), of delta nets (3.5 bytes for each
+ * value of a row) and attention; graphs; what the driver loads with the kernels; and what is lost
+ * in the blocks of FT_CUDA_BLOCK that the caches of a layer end in. */
 static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
 {
     (void)d;
-    const uint64_t rows = (uint64_t)l->rows;
-    const uint64_t experts = rows * (uint64_t)l->experts * (uint64_t)l->expert_k * 8;
-    const uint64_t chunks = rows * (uint64_t)l->heads * (uint64_t)l->head_d * 8;
-    return FT_CUDA_SHADOWS * (uint64_t)shadow_bytes(l) + experts + chunks + ((uint64_t)96 << 20);
+    const uint64_t rows = (uint64_t)l->rows, values = (uint64_t)l->heads * (uint64_t)l->head_d;
+    const uint64_t experts = rows * (uint64_t)l->experts * (uint64_t)l->expert_k * 6;
+    const uint64_t chunks = rows * values * 7 / 2;
+    const uint64_t parts =
+        (uint64_t)parts_of(l) * (uint64_t)l->heads * (uint64_t)(l->head_d + 2) * sizeof(float);
+    const uint64_t lost = (uint64_t)l->layers * FT_CUDA_BLOCK / 2;
+    return FT_CUDA_SHADOWS * (uint64_t)shadow_bytes(l) + experts + chunks + parts + lost +
+           graph_bytes(l) + KERNEL_BYTES;
 }
 
-/* Scratch is sized when an op is first called: the first step of a shape is never captured. What
- * weights needed on their way here is not needed any more. */
+/* Other scratch is sized when an op is first called. What weights needed on their way here is not
+ * needed any more. */
 static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
 {
     ft_cuda *c = (ft_cuda *)d;
@@ -346,6 +342,8 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
     c->raw_bytes = 0;
     ft_pool_free(c->readers);
     c->readers = NULL;
+    ft_cuda_drop_graphs(c);
+    c->parts = parts_of(l);
     for (int i = 0; i < FT_CUDA_SHADOWS; i++) {
         ft_shadow *s = &c->shadow[i];
         if (bytes <= s->bytes) continue;
@@ -414,7 +412,8 @@ static void close_dev(ft_dev *d)
 {
     ft_cuda *c = (ft_cuda *)d;
     cudaStreamSynchronize(c->stream);
-    drop_graphs(c);
+    ft_cuda_drop_graphs(c);
+    ft_free(c->retired);
     for (int i = 0; i < FT_PLACE_COUNT; i++) cudaFree(c->place[i]);
     for (int i = 0; i < FT_CUDA_SHADOWS; i++) cudaFree(c->shadow[i].p);
     for (int i = 0; i < 2; i++) {
@@ -433,13 +432,12 @@ static void close_dev(ft_dev *d)
 }
 
 static const ft_ops ops = {
-    ft_cuda_embed,   ft_cuda_rmsnorm,       ft_cuda_linear,      ft_cuda_linears,
-    ft_cuda_glu,     ft_cuda_rope_angles,   ft_cuda_norm_rope,   ft_cuda_kv_put,
-    ft_cuda_attend,  ft_cuda_act_mul,       ft_cuda_sigmoid_mul, ft_cuda_add,
-    ft_cuda_softcap, ft_cuda_gather,        ft_cuda_argmax,      ft_cuda_draw,
-    ft_cuda_scatter,
-    ft_cuda_conv,    ft_cuda_delta_rule,    ft_cuda_gated_norm,  ft_cuda_route,
-    ft_cuda_moe,     ft_cuda_moe_shared,    ft_cuda_centroid_head,
+    ft_cuda_embed,   ft_cuda_rmsnorm,     ft_cuda_linear,      ft_cuda_linears,
+    ft_cuda_glu,     ft_cuda_rope_angles, ft_cuda_norm_rope,   ft_cuda_kv_put,
+    ft_cuda_attend,  ft_cuda_act_mul,     ft_cuda_sigmoid_mul, ft_cuda_add,
+    ft_cuda_softcap, ft_cuda_gather,      ft_cuda_argmax,      ft_cuda_draw,
+    ft_cuda_scatter, ft_cuda_conv,        ft_cuda_delta_rule,  ft_cuda_gated_norm,
+    ft_cuda_route,   ft_cuda_moe,         ft_cuda_moe_shared,  ft_cuda_centroid_head,
 };
 
 static ft_status no_gpu(ft_err *err, cudaError_t e)
@@ -491,8 +489,9 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
     d->weight_bytes = ft_cuda_weight_bytes;
     d->step_bytes = step_bytes;
     d->record = record;
-    d->replay = replay;
-    d->commit = commit;
+    d->replay = ft_cuda_replay;
+    d->commit = ft_cuda_commit;
+    d->rehearse = ft_cuda_rehearse;
     d->sync = sync;
     d->room = room;
     d->read_rate = read_rate;

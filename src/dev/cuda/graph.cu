@@ -1,0 +1,127 @@
+/* Steps as graphs. A step is captured while its ops are called, and launched from then on without
+ * them. Nothing runs during a capture, so that steps can be captured ahead of time: rehearsed. */
+#include "dev/cuda/cuda.h"
+
+#include <string.h>
+
+/* ---- memory ---- */
+
+void ft_cuda_retire(ft_cuda *c, void *p)
+{
+    if (!p) return;
+    if (!c->n_graph && !c->capturing) {
+        ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
+        cudaFree(p);
+        return;
+    }
+    c->retired = (void **)ft_realloc(c->retired, sizeof *c->retired * (size_t)(c->n_retired + 1));
+    c->retired[c->n_retired++] = p;
+}
+
+void ft_cuda_drop_graphs(ft_cuda *c)
+{
+    if (c->n_graph || c->n_retired)
+        ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
+    for (int i = 0; i < c->n_graph; i++)
+        if (c->graph[i].exec) cudaGraphExecDestroy(c->graph[i].exec);
+    for (int i = 0; i < c->n_retired; i++) cudaFree(c->retired[i]);
+    c->n_graph = c->n_retired = 0;
+}
+
+/* ---- the graph of a shape ---- */
+
+static uint32_t hash_of(const ft_cuda *c, const void *pass)
+{
+    const ft_shape *s = &c->shape;
+    const uint64_t words[] = {(uint64_t)(uintptr_t)pass, (uint64_t)s->T << 32 | (uint32_t)s->n_out,
+                              (uint64_t)s->S << 32 | (uint32_t)s->rows,
+                              (uint64_t)s->past << 1 | c->crowded};
+    uint64_t h = 0;
+    for (size_t i = 0; i < FT_COUNT(words); i++) h = (h ^ words[i]) * 0x9e3779b97f4a7c15u;
+    return (uint32_t)(h >> 32);
+}
+
+/* A place for one more; the one that was not wanted for longest goes if need be. */
+static int free_place(ft_cuda *c)
+{
+    if (c->n_graph < FT_CUDA_GRAPHS) return c->n_graph++;
+    int old = 0;
+    for (int i = 1; i < FT_CUDA_GRAPHS; i++)
+        if (c->graph[i].used < c->graph[old].used) old = i;
+    if (c->graph[old].exec) {
+        ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
+        cudaGraphExecDestroy(c->graph[old].exec);
+    }
+    return old;
+}
+
+static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
+{
+    const uint32_t hash = hash_of(c, pass);
+    for (int i = 0; i < c->n_graph; i++) {
+        ft_cuda_graph *g = &c->graph[i];
+        if (c->hash[i] == hash && g->pass == pass && ft_shape_same(&g->shape, &c->shape) &&
+            g->crowded == c->crowded) {
+            g->used = ++c->turn;
+            return g;
+        }
+    }
+    const int at = free_place(c);
+    ft_cuda_graph *g = &c->graph[at];
+    c->hash[at] = hash;
+    memset(g, 0, sizeof *g);
+    g->used = ++c->turn;
+    g->pass = pass;
+    g->shape = c->shape;
+    g->crowded = c->crowded;
+    return g;
+}
+
+/* ---- steps ---- */
+
+/* The first step of a shape that was not rehearsed runs as it is: most of them do not come again,
+ * and a capture takes longer than the launches. The second is captured. */
+bool ft_cuda_replay(ft_dev *d, const void *pass)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    const bool kept = c->shape.T <= FT_SHAPE_ROWS;
+    d->fresh = false;
+    if (c->error != cudaSuccess || (!kept && !c->rehearsing)) return false;
+    ft_cuda_graph *g = kept ? graph_of(c, pass) : NULL;
+    if (g && g->exec) {
+        if (!c->rehearsing)
+            ft_cuda_check(c, cudaGraphLaunch(g->exec, c->stream), "cudaGraphLaunch");
+        return true;
+    }
+    d->fresh = !c->rehearsing;
+    if (!c->rehearsing && g->seen++ == 0) return false;
+    /* relaxed: scratch may grow, and kernels may be loaded */
+    ft_cuda_check(c, cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeRelaxed),
+                  "cudaStreamBeginCapture");
+    c->capturing = true;
+    c->capture_to = g;
+    return false;
+}
+
+void ft_cuda_commit(ft_dev *d)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    if (!c->capturing) return;
+    ft_cuda_graph *g = c->capture_to;
+    cudaGraph_t graph = NULL;
+    c->capturing = false;
+    ft_cuda_check(c, cudaStreamEndCapture(c->stream, &graph), "cudaStreamEndCapture");
+    if (!graph) return;
+    if (g) ft_cuda_check(c, cudaGraphInstantiate(&g->exec, graph, 0), "cudaGraphInstantiate");
+    cudaGraphDestroy(graph);
+    if (!g || !g->exec) return;
+    if (c->rehearsing)
+        ft_cuda_check(c, cudaGraphUpload(g->exec, c->stream), "cudaGraphUpload");
+    else
+        ft_cuda_check(c, cudaGraphLaunch(g->exec, c->stream), "cudaGraphLaunch");
+}
+
+void ft_cuda_rehearse(ft_dev *d, bool on)
+{
+    ((ft_cuda *)d)->rehearsing = on;
+}
