@@ -13,7 +13,9 @@ enum {
     THREADS = 256, /* of such a block */
     EACH = CHUNK / THREADS,
     BINS = 2048, /* the last one has all that lie below */
-    BINS_PER_ONE = 128,
+    FINE = 12,   /* so far below the largest they are 1/128 wide, from there on 1/8 */
+    FINE_BINS = 128,
+    COARSE_BINS = 8,
     PICKS = 4096,   /* that can be sorted */
     RESIDENT = 4,   /* blocks of a multiprocessor at a time */
     SORTERS = 1024, /* threads of a block that sorts */
@@ -65,10 +67,18 @@ __device__ __forceinline__ int key_id(u64 key)
     return (int)~(uint32_t)key;
 }
 
-/* A lower logit has no lower bin. */
+/* A lower logit has no lower bin. The mass that top_p cuts lies near the largest; the best of top_k
+ * may lie far from it. */
 __device__ __forceinline__ int bin_of(float x, float max)
 {
-    return (int)fminf((max - x) * BINS_PER_ONE, BINS - 1.0f);
+    const float below = max - x, far = (below - FINE) * COARSE_BINS + FINE * FINE_BINS;
+    return (int)fminf(below < FINE ? below * FINE_BINS : far, BINS - 1.0f);
+}
+
+/* So far below the largest the last bin begins. */
+__device__ __forceinline__ float last_below()
+{
+    return FINE + (BINS - 1.0f - FINE * FINE_BINS) / COARSE_BINS;
 }
 
 __device__ __forceinline__ u64 warp_total(u64 v)
@@ -316,6 +326,13 @@ __device__ static bins find_bins(const ft_draw &d, const u64 *mass, const uint32
     return r;
 }
 
+/* Whether what lies in the last bin weighs nothing, for top_p and in the draw; and nothing else is
+ * asked of it. Only where top_k cuts: all bins above it have few logits then. */
+__device__ static bool weightless(const ft_draw &d)
+{
+    return d.top_k > 0 && d.list <= 0 && last_below() > 28 * fmaxf(d.temperature, 1.0f);
+}
+
 /* Which logits are to be collected; of greedy draws, the id. One block for a row. */
 static __global__ __launch_bounds__(BINS / 2) void draw_bound_kernel(draw_place p, ft_drawn *y,
                                                                      const ft_batch *b, ft_mat x)
@@ -335,7 +352,9 @@ static __global__ __launch_bounds__(BINS / 2) void draw_bound_kernel(draw_place 
                                  &s.sum, &s.goal, shared);
         s.last = r.last;
         s.way = NEAR;
-        if (r.upto > PICKS) {
+        if (r.last == BINS - 1 && weightless(d)) {
+            s.last--; /* what lies there is never drawn */
+        } else if (r.upto > PICKS) {
             s.above = r.before;
             s.first = r.by_p ? r.last : BINS;
             s.way = r.by_p ? CUT : WIDE;
@@ -577,6 +596,7 @@ extern "C" void ft_cuda_draw(ft_dev *d, ft_drawn *y, ft_mat x)
     if (!c->batch.sampled) return;
     FT_LAUNCH_NEXT(c, draw_collect_kernel, chunks, THREADS, 0, p, c->on, x);
     FT_LAUNCH_NEXT(c, draw_sort_kernel, T, SORTERS, 0, p, y, c->on, x);
+    if (c->batch.sampled < 2) return; /* where top_k cuts, no row is wide */
     FT_LAUNCH_NEXT(c, draw_sum_kernel, chunks, THREADS, 0, p, c->on, x);
     FT_LAUNCH_NEXT(c, draw_walk_kernel, T, THREADS, 0, p, y, c->on, x);
 }
