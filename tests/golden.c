@@ -421,12 +421,17 @@ static void run_model(char *dir, const char *models, const char *device)
         return;
     }
     /* On tensor cores the factors of some products are halves: 6e-6 is the worst that was seen on a
-     * card. Of qwen35-moe one row has two experts whose scores are equal to four digits, and takes
-     * the other: 7e-4. */
-    const bool halves = !strcmp(device, "cuda"), tie = !strcmp(name, "qwen35-moe");
-    const double tol =
-        halves ? (tie ? 1e-3 : 1e-5) : (strstr(name, "qwen") ? 1e-9 : 1e-6) * (ref ? 1 : 10);
-    golden_run(name, dir, path, tail ? target : NULL, dev, tol, &passed, &failed);
+     * card. A delta net's chunks (4e-7 of the squared norm, 3e-8 to 1.2e-7 from each of its
+     * factors) move the scores of experts by up to 1e-3. In qwen35-moe the fourth and the fifth
+     * best are nearer to one another in six rows: 0.167356 and 0.166754 in row 6 of the second
+     * layer, 0.232167 and 0.231555 in row 41 of the last, 0.288019 and 0.287551 in row 57 of the
+     * head. A row that takes the other expert is off by 1e-2, and those behind it see it: 7e-4 of
+     * the whole. Rows in turn have no halves and meet a limit that no other expert would. */
+    const bool halves = !strcmp(device, "cuda"), qwen = strstr(name, "qwen") != NULL;
+    const double exact = (qwen ? 1e-9 : 1e-6) * (ref ? 1 : 10);
+    const double tol = !halves ? exact : !strcmp(name, "qwen35-moe") ? 1e-3 : 1e-5;
+    const double in_turn = halves ? qwen ? 1e-8 : tol : exact;
+    golden_run(name, dir, path, tail ? target : NULL, dev, tol, in_turn, &passed, &failed);
     ft_dev_close(dev);
 }
 

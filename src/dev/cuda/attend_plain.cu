@@ -1,5 +1,6 @@
 /* Attention for every shape, in f32, one value at a time: a warp takes a row and a head and walks
- * its cells 32 at a time, a lane for each cell's score, then a lane for every 32nd value. */
+ * its cells 32 at a time, a lane for each cell's score, then a lane for every 32nd value. For f32
+ * caches and head sizes that no model has: right, and never timed. */
 #include "dev/cuda/attend.cuh"
 
 enum { WARPS = 4 };

@@ -133,7 +133,7 @@ typedef struct ft_cuda {
 /* Whether T rows are many: products of them run on warpgroups then. */
 static inline bool ft_cuda_wide(const ft_cuda *c, int T)
 {
-    return c->cc == 90 && T > 16;
+    return c->cc == 90 && T > 32;
 }
 
 /* Remembers the first fault. */

@@ -1,5 +1,5 @@
 /* linear, and what products need around them: shadows, segments, the choice of a kernel.
- * Bytes of a product: the packed weights once for every 8, 16, 64 or 128 rows. */
+ * Bytes of a product: the packed weights once for every 8, 16, 32, 64 or 128 rows. */
 #include "dev/cuda/product.cuh"
 
 /* Both planes of x; columns behind its width are zeros. A thread has eight of a row. */
@@ -78,6 +78,7 @@ int ft_product_tokens(const ft_cuda *c, int rows)
 {
     if (rows <= 8) return 8;
     if (rows <= 16) return 16;
+    if (rows <= 32) return 32;
     return ft_cuda_wide(c, rows) && rows > ROWS_FEW ? ROWS_MANY : ROWS_FEW;
 }
 

@@ -248,8 +248,8 @@ constexpr int split_places(int bytes, int place, bool roomy)
 /* Blocks that should share a multiprocessor, as far as registers count. */
 constexpr int split_blocks(int bytes, int groups)
 {
-    if (groups > 2 || bytes > 2000) return 1;
-    return groups == 2 ? 2 : 3;
+    if (groups > 4 || bytes > 2000) return 1;
+    return groups > 1 ? 2 : 3;
 }
 
 template <class W, int MT, bool ROOMY> struct split_shape {
@@ -379,9 +379,10 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
                (128 * row_x(p, b, min(8 * i + g, b.n - 1)) + 16 * t);
 
     float c[MT][NT][4] = {};
-    uint4 v[CHUNK][2][G][W::XP];
+    enum { AHEAD = NT < 4 ? CHUNK : 1 }; /* units whose rows are on their way */
+    uint4 v[AHEAD][2][G][W::XP];
 #pragma unroll
-    for (int u = 0; u < CHUNK; u++)
+    for (int u = 0; u < AHEAD; u++)
         if (u < n) get_rows<W, NT, G>(v[u], x, u * step, plane);
     int place = 0;
     for (int left = n; left > 0; left -= CHUNK) {
@@ -401,9 +402,9 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
                 else
                     W::template load<Global>(r[j], NULL, w[j], tile[j], u0 + n - left, lane);
             }
-            unit_product<W, MT, NT, G>(c, r, v[u], x, plane, lane);
-            /* the same unit of the next chunk: its rows are on their way while others are used */
-            if (left > CHUNK + u) get_rows<W, NT, G>(v[u], x, CHUNK * step, plane);
+            unit_product<W, MT, NT, G>(c, r, v[u % AHEAD], x, plane, lane);
+            /* rows of a later unit are on their way while others are used */
+            if (left > AHEAD + u) get_rows<W, NT, G>(v[u % AHEAD], x, AHEAD * step, plane);
 #pragma unroll
             for (int i = 0; i < NT; i++) x[i] += step;
         }
@@ -492,7 +493,7 @@ static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens, int it
     for (int i = 0; i < p->n_seg; i++) tiles += ft_blocks((size_t)p->seg[i].w.n, TILE_N);
     if (p->item) tiles *= (size_t)items;
     const size_t each = tiles / (size_t)c->sms; /* of a multiprocessor */
-    if (tokens == 64) return 2;
+    if (tokens >= 32) return 2;
     if (most_tiles(W::BYTES) == 4 &&
         (tokens == 16 ? each >= 16 : (units <= 8 && each >= 4) || (p->item && each >= 24)))
         return 4;
@@ -511,7 +512,7 @@ template <class S> static void rows_launch(ft_cuda *c, const ft_product *p, dim3
 }
 
 /* Sizes the grid and chooses the kernel: by rows without a list, by `tokens` of an item with one
- * (8, 16 or 64; ROWS_FEW where x is wide) and at most `items` items. Filled in here: blocks of
+ * (8 or 16; ROWS_FEW where x is wide) and at most `items` items. Filled in here: blocks of
  * the segments. */
 template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
 {
@@ -535,6 +536,8 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
         rows_launch<rows_shape<W, ROWS_MANY, false>>(c, p, grid);
     } else if (tokens == 64) {
         split_launch<W, 2, 8>(c, p, grid);
+    } else if (tokens == 32) {
+        split_launch<W, 2, 4>(c, p, grid);
     } else if (mt == 4) {
         split_rows<W, most_tiles(W::BYTES)>(c, p, grid, tokens);
     } else if (mt == 2) {
