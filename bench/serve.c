@@ -1,6 +1,7 @@
-/* bench/serve.c - many streams at once through the queue: tokens per second of one and of many,
- * with drafting and without in turns, and the gaps between the tokens of a running stream while a
- * long prompt arrives. build/bench/serve [MODEL [STREAMS [TOKENS [PROMPT [DEVICE]]]]] */
+/* bench/serve.c - many streams at once through the queue: tokens per second of one reader and of
+ * many, each asking again when answered, with drafting and without in turns; and the gaps between
+ * the tokens of a running stream while a long prompt arrives. build/bench/serve [MODEL [STREAMS
+ * [TOKENS [PROMPT [DEVICE]]]]] */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/mem.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_GAPS = 1 << 16, REPS = 5 };
+enum { MAX_GAPS = 1 << 16, REPS = 3, ASKS = 3 };
 
 typedef struct stream {
     ft_job *j;
@@ -86,31 +87,42 @@ static void end(stream *s)
     ft_free(s->at);
 }
 
-/* Seconds for these streams together; their ids in out[i]. */
-static double together(int first, int n, int tokens, int32_t **out, int *n_out)
+/* Tokens per second of n readers, each of whom asks `asks` times, one reply after the other, while
+ * all of them read. The ids of the first replies in out[i]. */
+static double together(int first, int n, int tokens, int asks, int32_t **out, int *n_out)
 {
     stream *s = ft_new_n(stream, (size_t)n);
+    int *asked = ft_new_n(int, (size_t)n), read = 0, left = n;
+    double rate = 0;
     sem_t sem;
     sem_init(&sem, 0, 0);
     const double start = ft_now_s();
     for (int i = 0; i < n; i++) begin(&s[i], &sem, first + i, 0, tokens);
-    for (int left = n; left;) {
+    while (left) {
         sem_wait(&sem);
-        left = 0;
-        for (int i = 0; i < n; i++) left += !drain(&s[i]);
-    }
-    const double seconds = ft_now_s() - start;
-    for (int i = 0; i < n; i++) {
-        if (out) {
-            out[i] = ft_new_n(int32_t, (size_t)tokens);
-            memcpy(out[i], s[i].ids, sizeof(int32_t) * (size_t)FT_MIN(tokens, s[i].n));
-            n_out[i] = s[i].n;
+        for (int i = 0; i < n; i++) {
+            if (asked[i] == asks) continue;
+            const int before = s[i].n;
+            const bool done = drain(&s[i]);
+            read += s[i].n - before;
+            if (!done) continue;
+            if (out && !asked[i]) {
+                out[i] = ft_new_n(int32_t, (size_t)tokens);
+                memcpy(out[i], s[i].ids, sizeof(int32_t) * (size_t)FT_MIN(tokens, s[i].n));
+                n_out[i] = s[i].n;
+            }
+            end(&s[i]);
+            if (++asked[i] < asks) {
+                begin(&s[i], &sem, first + i + asked[i] * n, 0, tokens);
+                continue;
+            }
+            if (left-- == n) rate = read / (ft_now_s() - start);
         }
-        end(&s[i]);
     }
     sem_destroy(&sem);
     ft_free(s);
-    return seconds;
+    ft_free(asked);
+    return rate;
 }
 
 static int by_value(const void *a, const void *b)
@@ -138,14 +150,14 @@ static int same_ids(int streams, int tokens, int32_t **a, const int *n_a, int32_
 
 /* What many streams have added up to in all their turns. */
 typedef struct work {
-    uint64_t steps, rounds, drafted, accepted;
+    uint64_t steps, rounds, drafted, accepted, tokens;
 } work;
 
 static void count(work *w, bool begins)
 {
     ft_llm_stats s;
     ft_llm_counts(m, &s);
-    const work now = {s.steps, s.rounds, s.drafted, s.accepted};
+    const work now = {s.steps, s.rounds, s.drafted, s.accepted, s.reply_tokens};
     const uint64_t *from = (const uint64_t *)&now;
     uint64_t *to = (uint64_t *)w;
     for (size_t i = 0; i < sizeof now / sizeof *from; i++) to[i] += begins ? -from[i] : from[i];
@@ -160,35 +172,36 @@ static void throughput(ft_llm *const way[2], int streams, int tokens)
     double one[2][REPS], all[2][REPS], rate[2];
     work done[2] = {{0}, {0}};
     m = way[0];
-    for (int i = 0; i < streams; i++) together(i, 1, tokens, &alone[i], &n_alone[i]);
+    for (int i = 0; i < streams; i++) together(i, 1, tokens, 1, &alone[i], &n_alone[i]);
     for (int w = 0; w < 2; w++) {
         m = way[w];
         many[w] = ft_new_n(int32_t *, n);
         n_many[w] = ft_new_n(int, n);
-        together(0, streams, tokens, many[w], n_many[w]);
+        together(0, streams, tokens, 1, many[w], n_many[w]);
     }
     for (int i = 0; i < 2 * REPS; i++) {
         m = way[i % 2];
-        one[i % 2][i / 2] = together(0, 1, tokens, NULL, NULL);
+        one[i % 2][i / 2] = together(0, 1, tokens, ASKS, NULL, NULL);
         count(&done[i % 2], true);
-        all[i % 2][i / 2] = together(0, streams, tokens, NULL, NULL);
+        all[i % 2][i / 2] = together(0, streams, tokens, ASKS, NULL, NULL);
         count(&done[i % 2], false);
     }
     for (int w = 0; w < 2; w++) {
-        const double a = tokens / median(one[w]);
-        rate[w] = streams * tokens / median(all[w]);
+        const double a = median(one[w]);
+        rate[w] = median(all[w]);
         printf("%-9s one stream %7.1f tokens/s, %d streams %7.1f (%.2f x one), %d of them with the "
                "ids they have alone\n",
                name[w], a, streams, rate[w], rate[w] / a,
                same_ids(streams, tokens, alone, n_alone, many[w], n_many[w]));
     }
-    printf("many: %.2f tokens a step drafting, %.2f without; %.2f drafts a round, %.2f of them kept\n",
-           (double)tokens * streams * REPS / (double)done[0].steps,
-           (double)tokens * streams * REPS / (double)done[1].steps,
-           (double)done[0].drafted / (double)done[0].rounds,
-           (double)done[0].accepted / FT_MAX(1.0, (double)done[0].drafted));
+    printf(
+        "many: %.2f tokens a step drafting, %.2f without; %.2f drafts a round, %.2f of them kept\n",
+        (double)done[0].tokens / (double)done[0].steps,
+        (double)done[1].tokens / (double)done[1].steps,
+        (double)done[0].drafted / (double)done[0].rounds,
+        (double)done[0].accepted / FT_MAX(1.0, (double)done[0].drafted));
     printf("drafting / without: one stream %.3f, %d streams %.3f\n",
-           median(one[1]) / median(one[0]), streams, rate[0] / rate[1]);
+           median(one[0]) / median(one[1]), streams, rate[0] / rate[1]);
     for (int i = 0; i < streams; i++) {
         ft_free(alone[i]);
         ft_free(many[0][i]);

@@ -47,7 +47,7 @@ typedef struct ft_batch {
     const ft_draw *draw;   /* [T] */
     const uint32_t *aside; /* [n_aside]: the draws' masks and edits */
     int32_t n_aside;
-    int32_t sampled; /* 1: not all of them are greedy, or lists are wanted */
+    int32_t sampled; /* the most that one of them asks for: ft_draw_kind */
 } ft_batch;
 
 /* Ids of the last argmax as tokens of this step; its host has not seen them. One that is none is

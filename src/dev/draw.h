@@ -35,7 +35,7 @@ typedef struct ft_edit {
 /* One draw of a step of draws. */
 typedef struct ft_draw {
     int32_t row;                       /* of the logits; -1: nobody's draw */
-    int32_t to;                        /* where its result goes */
+    int32_t to;                        /* where its result goes, from y on; may be below 0 */
     float temperature;                 /* <= 0: the largest, whatever the next three say */
     int32_t top_k;                     /* 0: off; at most FT_DRAW_K */
     float top_p;                       /* 1 and more: off */
@@ -61,6 +61,13 @@ typedef struct ft_drawn {
     uint64_t sum; /* of the weights of all that may be, before top_k and what follows it */
     ft_pick top[FT_DRAW_TOP]; /* the best of them, falling; equal ones by rising id */
 } ft_drawn;
+
+/* 0: the largest; 1: a cut by top_k, or a list; 2: a draw that may reach through the whole row. */
+static inline int ft_draw_kind(const ft_draw *d)
+{
+    if (d->temperature <= 0 && d->list < 0) return 0;
+    return d->top_k > 0 ? 1 : 2;
+}
 
 /* Words that the masks and edits of a step may take: all masks, and the edits of most. */
 static inline size_t ft_draw_words(int V)

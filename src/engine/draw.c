@@ -91,7 +91,8 @@ int32_t ft_draw_id(const ft_lane *l, int i)
 int32_t ft_draw_late(ft_lane *l, int i, const uint32_t *mask)
 {
     ft_runner *run = l->e->run;
-    if (!ft_runner_draws(run) || ft_rejecting(l) || !ft_sampler_far(l->sampler))
+    const bool left = i < l->n_far && ft_draw_id(l, i) == FT_DRAW_MORE; /* it would be again */
+    if (left || !ft_runner_draws(run) || ft_rejecting(l) || !ft_sampler_far(l->sampler))
         return FT_DRAW_MORE;
     const int at = add_draw(run, l->first_out + i, l->sampler, NULL, 0, (uint64_t)l->n_ids, mask);
     return ft_runner_wait(run, NULL) ? FT_DRAW_MORE : ft_runner_drawn(run, at)->id;
@@ -169,9 +170,12 @@ ft_status ft_draw_warm(ft_engine *e, ft_err *err)
     if (!ft_runner_draws(e->run)) return st;
     const int most = FT_MIN(FT_DRAW_ROWS, e->p.lanes * (1 + e->p.draft_max));
     for (int n = 1; n < 2 * most && !st; n *= 2)
-        for (int sampled = 0; sampled < 2 && !st; sampled++) {
-            const ft_draw d = {
-                .temperature = sampled, .top_p = 1, .log_min_p = -INFINITY, .list = -1};
+        for (int kind = 0; kind < 3 && !st; kind++) {
+            const ft_draw d = {.temperature = kind > 0,
+                               .top_k = kind == 1,
+                               .top_p = 1,
+                               .log_min_p = -INFINITY,
+                               .list = -1};
             ft_runner_rows(e->run);
             for (int k = 0; k < FT_MIN(n, most); k++) ft_runner_draw(e->run, k, &d, NULL, NULL);
             st = ft_runner_wait(e->run, err);

@@ -472,8 +472,12 @@ static bool any_behind(const ft_engine *e)
 static ft_status trunk(ft_engine *e, ft_err *err)
 {
     int64_t cells = 0;
-    for (int i = 0; i < e->p.lanes; i++)
-        if (e->lane[i].state == LANE_REPLY) cells += lane_len(&e->lane[i]);
+    int lanes = 0;
+    for (int i = 0; i < e->p.lanes; i++) {
+        if (e->lane[i].state != LANE_REPLY) continue;
+        cells += lane_len(&e->lane[i]);
+        lanes += e->lane[i].n_rows > 0;
+    }
     ft_gov_round(&e->costs, cells, !e->pure);
     const int64_t start = ft_now_ns();
     const int rows = e->rows_now;
@@ -484,7 +488,7 @@ static ft_status trunk(ft_engine *e, ft_err *err)
     e->steps++;
     read_rows(e);
     const double seconds = (double)(ft_now_ns() - start) * 1e-9;
-    if (e->pure && !ft_runner_fresh(e->run)) ft_gov_trunk(&e->costs, rows, seconds);
+    if (e->pure && !ft_runner_fresh(e->run)) ft_gov_trunk(&e->costs, lanes, rows, seconds);
     for (int i = 0; i < e->p.lanes; i++)
         if (e->lane[i].n_rows) e->lane[i].stats.verify_s += seconds;
     return FT_OK;

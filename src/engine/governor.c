@@ -47,9 +47,16 @@ void ft_gov_round(ft_gov_costs *c, int64_t cells, bool mixed)
     for (int64_t limit = 2048; cells >= limit && c->past < FT_GOV_PASTS - 1; limit *= 4) c->past++;
 }
 
-void ft_gov_trunk(ft_gov_costs *c, int rows, double seconds)
+static int crowd_of(int lanes)
 {
-    put(c->trunk[c->past], rows, seconds);
+    int i = 0;
+    while (i < FT_GOV_CROWDS - 1 && 1 << i < lanes) i++;
+    return i;
+}
+
+void ft_gov_trunk(ft_gov_costs *c, int lanes, int rows, double seconds)
+{
+    put(c->trunk[crowd_of(lanes)][c->past], rows, seconds);
     c->steps++;
 }
 
@@ -63,14 +70,15 @@ void ft_gov_behind(ft_gov_costs *c, int tokens, double seconds)
     c->behind = seconds / tokens;
 }
 
-/* Seconds of a pass of so many rows: measured, or on the line between its measured neighbours. */
+/* Seconds of a pass of so many rows: measured, or on the line between its measured neighbours;
+ * below the least of them as if rows cost their share. */
 static double time_of(const ft_gov_times *t, int rows)
 {
     int lo = size_of(rows), hi = lo;
     while (lo > 0 && !t[lo].n) lo--;
     while (hi < FT_GOV_SIZES && !t[hi].n) hi++;
     if (lo == 0 && hi == FT_GOV_SIZES) return 0;
-    if (lo == 0) return least(&t[hi]);
+    if (lo == 0) return least(&t[hi]) * rows / t[hi].rows;
     const double a = least(&t[lo]);
     if (lo == hi) return a;
     if (hi == FT_GOV_SIZES) return a * (1 + 0.05 * (rows - t[lo].rows));
@@ -122,40 +130,54 @@ static bool drafts_known(const ft_gov_times *t, int lanes)
     return known(t, lanes) || (lanes > FT_GOV_MANY && timed(t, lanes, INT16_MAX));
 }
 
+typedef bool known_fn(const ft_gov_times *t, int max, int lanes);
+
 /* The nearest past, at most `far` classes away, of which that is known; else NULL. */
-static const ft_gov_times *nearest(const ft_gov_costs *c, int max, int lanes, int far,
-                                   bool (*is_known)(const ft_gov_times *, int, int))
+static const ft_gov_times *nearest(const ft_gov_costs *c, int crowd, int max, int lanes, int far,
+                                   known_fn *is_known)
 {
     for (int d = 0; d < far; d++)
         for (int side = -1; side <= 1; side += 2) {
             const int p = c->past + side * d;
-            if (p >= 0 && p < FT_GOV_PASTS && is_known(c->trunk[p], max, lanes)) return c->trunk[p];
+            if (p < 0 || p >= FT_GOV_PASTS) continue;
+            const ft_gov_times *t = c->trunk[crowd][p];
+            if (is_known(t, max, lanes)) return t;
         }
     return NULL;
 }
 
-/* Steps with about this past; or with a past a class away, before these are known. With many
- * replies, where it is dear to learn what steps cost, with any past, and be it that only the large
- * ones are known: what small ones cost is learned at no cost. */
+/* Steps of about as many replies with about this past; or with a past a class away, before these
+ * are known. With many replies, where it is dear to learn what steps cost, with any past and any
+ * number of replies, and be it that only the large ones are known: what small ones cost is learned
+ * at no cost. */
 static const ft_gov_times *steps_of(const ft_gov_costs *c, int max, int lanes)
 {
+    const int crowd = crowd_of(lanes);
     const bool many = lanes > FT_GOV_MANY;
-    const ft_gov_times *t = nearest(c, max, lanes, many ? FT_GOV_PASTS : 2, ends_known);
-    if (!t && many) t = nearest(c, max, lanes, FT_GOV_PASTS, most_known);
-    return t ? t : c->trunk[c->past];
+    const ft_gov_times *t = nearest(c, crowd, max, lanes, many ? FT_GOV_PASTS : 2, ends_known);
+    for (int i = FT_GOV_CROWDS - 1; !t && many && i > crowd_of(FT_GOV_MANY); i--)
+        t = nearest(c, i, max, lanes, FT_GOV_PASTS, most_known);
+    return t ? t : c->trunk[crowd][c->past];
 }
 
-/* Seconds of a draft pass for n replies that is not the first. */
+/* Seconds of a draft pass for n replies: for fewer than were ever timed no less than for those. */
+static double pass_time(const ft_gov_times *t, int n)
+{
+    int least_n = 1;
+    while (least_n < FT_GOV_SIZES - 1 && !t[least_n].n) least_n++;
+    return time_of(t, FT_MAX(n, least_n));
+}
+
 static double next_time(const ft_gov_costs *c, int n)
 {
-    const double next = time_of(c->next, n);
-    return next > 0 ? next : time_of(c->first, n);
+    const double next = pass_time(c->next, n);
+    return next > 0 ? next : pass_time(c->first, n);
 }
 
 /* Seconds of k draft passes for n replies. */
 static double draft_time(const ft_gov_costs *c, int k, int n)
 {
-    return k ? time_of(c->first, n) + next_time(c, n) * (k - 1) : 0;
+    return k ? pass_time(c->first, n) + next_time(c, n) * (k - 1) : 0;
 }
 
 /* ---- one reply ---- */
@@ -230,6 +252,13 @@ static bool could_pay(const choice *o, int max)
     return false;
 }
 
+/* At times that become rare: what was timed when the machine was busy is timed again before long.
+ */
+static bool early(const ft_gov_costs *c)
+{
+    return c->steps >= 16 && !(c->steps & (c->steps - 1)) && !c->mixed;
+}
+
 /* Parked: none, but a try when it is due. All tries together may cost half a percent, and what has
  * to be read for them one: a drafter that takes longer is not tried again in this reply. The more
  * replies there are the seldomer each tries: its head must read first what it put off, which is
@@ -240,9 +269,9 @@ static int park(ft_governor *g, const choice *o, bool hopeless, double loss)
 {
     g->k = g->drafting = 0;
     g->was_parked = true;
-    if (++g->parked < g->next_try * FT_MIN(o->lanes, 16)) return 0;
     const unsigned again = o->lanes > FT_GOV_MANY ? FT_GOV_AGAIN_MANY : FT_GOV_AGAIN;
-    if (hopeless && o->c->steps % again) return 0;
+    const bool due = ++g->parked >= g->next_try * FT_MIN(o->lanes, 16);
+    if (hopeless ? !early(o->c) && (!due || o->c->steps % again) : !due) return 0;
     if (o->c->behind > 0.01 * time_of(o->steps, o->lanes)) return 0;
     g->parked = 0;
     g->next_try = FT_MAX(FT_GOV_PROBE, (int)(FT_MIN(loss, 10.0) * 200)) << FT_MIN(g->failed, 3);
@@ -268,11 +297,13 @@ static bool plain_now(const ft_governor *g)
     return soon || n % FT_GOV_PLAIN == 0;
 }
 
-/* Now and then one more or one less than the best, to time those again too. */
+/* Now and then one more or one less than the best, to time those again too; one more also soon
+ * after the first, because the first steps of an engine were slow. */
 static int around(const ft_governor *g, int k, int max)
 {
     const int turn = g->drafting % (2 * FT_GOV_PLAIN);
-    if (turn == FT_GOV_PLAIN * 3 / 4) return FT_MIN(k + 1, max);
+    const bool soon = g->drafting == 6 || g->drafting == 20;
+    if (soon || turn == FT_GOV_PLAIN * 3 / 4) return FT_MIN(k + 1, max);
     if (turn == FT_GOV_PLAIN * 7 / 4) return FT_MAX(k - 1, 1);
     return k;
 }
@@ -445,7 +476,12 @@ bool ft_gov_pays(const ft_gov_costs *c, double gain, int n)
 static bool learn(ft_governor *g, const choice *o, int max)
 {
     const bool drafts = o->guess || drafts_known(o->c->first, o->lanes);
-    if (drafts && ends_known(o->steps, max, o->lanes)) return false;
+    if (drafts && ends_known(o->steps, max, o->lanes)) {
+        const bool few = o->steps[size_of(o->lanes * (1 + max))].n < FT_GOV_SAMPLES;
+        if (o->lanes > FT_GOV_MANY || !few || !early(o->c)) return false;
+        g->k = max;
+        return true;
+    }
     if (g->learning >= FT_GOV_LEARN) return false;
     g->k = drafts && most_known(o->steps, max, o->lanes) ? 0 : max;
     if (o->c->mixed)

@@ -28,10 +28,11 @@ enum {
     FT_GOV_WIDE = 32,  /* ... and larger ones by so many */
     FT_GOV_SIZES = 96, /* classes of steps: up to 1,056 rows */
     FT_GOV_SAMPLES = 8,
-    FT_GOV_PASTS = 6,         /* classes of pasts, each four times as long as the one before */
-    FT_GOV_MANY = 8,          /* with more replies costs are not learned for each class */
-    FT_GOV_PROBE = 32,        /* rounds without drafts between two tries, at least */
-    FT_GOV_AGAIN = 512,       /* steps between two tries where drafts cannot pay; ... */
+    FT_GOV_CROWDS = 6,  /* classes of replies at once: rows of one cost less than rows of many */
+    FT_GOV_PASTS = 6,   /* classes of pasts, each four times as long as the one before */
+    FT_GOV_MANY = 8,    /* with more replies costs are not learned for each class */
+    FT_GOV_PROBE = 32,  /* rounds without drafts between two tries, at least */
+    FT_GOV_AGAIN = 512, /* steps between two tries where drafts cannot pay; ... */
     FT_GOV_AGAIN_MANY = 2048, /* ... of many replies, which all try at once */
     FT_GOV_PLAIN = 64,        /* rounds with drafts between two without, to time one again */
     FT_GOV_LEARN = 16,        /* rounds of a reply at most that only learn what rounds cost */
@@ -46,7 +47,8 @@ typedef struct ft_gov_times {
 
 /* What rounds cost: one for an engine. */
 typedef struct ft_gov_costs {
-    ft_gov_times trunk[FT_GOV_PASTS][FT_GOV_SIZES]; /* by past and rows of the step */
+    /* by replies at once, past and rows of the step */
+    ft_gov_times trunk[FT_GOV_CROWDS][FT_GOV_PASTS][FT_GOV_SIZES];
     ft_gov_times first[FT_GOV_SIZES];  /* the first draft pass of a round, by replies that draft */
     ft_gov_times next[FT_GOV_SIZES];   /* each further one */
     double prior[FT_GOV_DRAFTS];       /* acceptance of earlier replies, where new ones begin */
@@ -85,7 +87,7 @@ void ft_gov_costs_init(ft_gov_costs *c);
 /* A round begins: the cells that its replies see, all together; mixed: prompts are read in it too.
  */
 void ft_gov_round(ft_gov_costs *c, int64_t cells, bool mixed);
-void ft_gov_trunk(ft_gov_costs *c, int rows, double seconds);
+void ft_gov_trunk(ft_gov_costs *c, int lanes, int rows, double seconds);
 void ft_gov_draft(ft_gov_costs *c, bool first, int replies, double seconds);
 /* A drafter that was parked took so long to read the tokens it had missed. */
 void ft_gov_behind(ft_gov_costs *c, int tokens, double seconds);

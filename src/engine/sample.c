@@ -22,7 +22,7 @@ struct ft_sampler {
     ft_id_seq *breaker;
     int32_t *breaker_ids;
     int32_t *z, *uniq, *count; /* scratch as long as the history */
-    bool wants_penalties, wants_dry;
+    bool wants_penalties, wants_dry, far;
     /* state */
     int32_t *ring; /* the newest is ring[(head - 1) mod cap] */
     int32_t cap, head, n;
@@ -186,6 +186,51 @@ static void copy_lists(ft_sampler *s)
     s->p.dry_breakers = s->breaker;
 }
 
+/* Where a sampler stands in the one order that devices know; 0: it does nothing to this chain. */
+static int rank(const ft_sampler *s, ft_sampler_kind k)
+{
+    const ft_sample_params *p = &s->p;
+    switch (k) {
+    case FT_SAMPLE_PENALTIES: return s->wants_penalties ? 1 : 0;
+    case FT_SAMPLE_TOP_K: return p->top_k > 0 ? 2 : 0;
+    case FT_SAMPLE_TOP_P: return p->top_p < 1 ? 3 : 0;
+    case FT_SAMPLE_MIN_P: return p->min_p > 0 ? 4 : 0;
+    case FT_SAMPLE_TEMPERATURE: return 5;
+    case FT_SAMPLE_DRY: return s->wants_dry ? -1 : 0;
+    case FT_SAMPLE_TOP_N_SIGMA: return p->top_n_sigma > 0 ? -1 : 0;
+    case FT_SAMPLE_TYP_P: return p->typical_p < 1 ? -1 : 0;
+    case FT_SAMPLE_XTC: return p->xtc_probability > 0 ? -1 : 0;
+    case FT_SAMPLE_KINDS: break;
+    }
+    return -1;
+}
+
+static bool biases_differ(const ft_sampler *s)
+{
+    for (size_t i = 0; i < s->p.n_bias; i++)
+        for (size_t j = 0; j < i; j++)
+            if (s->bias[i].id == s->bias[j].id) return false;
+    return true;
+}
+
+/* What ft_sampler_far says. */
+static bool knows(const ft_sampler *s)
+{
+    const ft_sample_params *p = &s->p;
+    const size_t edits = p->n_bias + (s->wants_penalties ? (size_t)p->penalty_last_n : 0);
+    if (p->mirostat || edits > FT_DRAW_EDITS || !biases_differ(s)) return false;
+    if (ft_sampler_greedy(s)) return !s->wants_dry;
+    if (p->min_keep > 1 || p->top_k > FT_DRAW_K || p->min_p > 1 || p->dynatemp_range > 0)
+        return false;
+    int last = 0;
+    for (int i = 0; i < p->n_order; i++) {
+        const int at = rank(s, p->order[i]);
+        if (at && at < last) return false;
+        last = FT_MAX(last, at);
+    }
+    return true;
+}
+
 ft_status ft_sampler_new(ft_sampler **out, const ft_sample_params *p, int32_t V,
                          ft_sample_scratch *scratch, ft_err *err)
 {
@@ -201,6 +246,7 @@ ft_status ft_sampler_new(ft_sampler **out, const ft_sample_params *p, int32_t V,
         has(p, FT_SAMPLE_PENALTIES) && p->penalty_last_n > 0 &&
         (p->repeat_penalty != 1.0f || p->frequency_penalty != 0.0f || p->presence_penalty != 0.0f);
     s->wants_dry = has(p, FT_SAMPLE_DRY) && p->dry_multiplier > 0.0f && p->dry_last_n > 0;
+    s->far = knows(s);
     if (s->wants_penalties) s->cap = p->penalty_last_n;
     if (s->wants_dry) s->cap = FT_MAX(s->cap, p->dry_last_n);
     const size_t cap = (size_t)s->cap;
@@ -504,48 +550,9 @@ bool ft_sampler_probs(ft_sampler *s, const float *logits, const uint32_t *mask, 
 
 /* ---- for a device that draws ---- */
 
-/* Where a sampler stands in the one order that devices know; 0: it does nothing to this chain. */
-static int rank(const ft_sampler *s, ft_sampler_kind k)
-{
-    const ft_sample_params *p = &s->p;
-    switch (k) {
-    case FT_SAMPLE_PENALTIES: return s->wants_penalties ? 1 : 0;
-    case FT_SAMPLE_TOP_K: return p->top_k > 0 ? 2 : 0;
-    case FT_SAMPLE_TOP_P: return p->top_p < 1 ? 3 : 0;
-    case FT_SAMPLE_MIN_P: return p->min_p > 0 ? 4 : 0;
-    case FT_SAMPLE_TEMPERATURE: return 5;
-    case FT_SAMPLE_DRY: return s->wants_dry ? -1 : 0;
-    case FT_SAMPLE_TOP_N_SIGMA: return p->top_n_sigma > 0 ? -1 : 0;
-    case FT_SAMPLE_TYP_P: return p->typical_p < 1 ? -1 : 0;
-    case FT_SAMPLE_XTC: return p->xtc_probability > 0 ? -1 : 0;
-    case FT_SAMPLE_KINDS: break;
-    }
-    return -1;
-}
-
-static bool biases_differ(const ft_sampler *s)
-{
-    for (size_t i = 0; i < s->p.n_bias; i++)
-        for (size_t j = 0; j < i; j++)
-            if (s->bias[i].id == s->bias[j].id) return false;
-    return true;
-}
-
 bool ft_sampler_far(const ft_sampler *s)
 {
-    const ft_sample_params *p = &s->p;
-    const size_t edits = p->n_bias + (s->wants_penalties ? (size_t)p->penalty_last_n : 0);
-    if (p->mirostat || edits > FT_DRAW_EDITS || !biases_differ(s)) return false;
-    if (ft_sampler_greedy(s)) return !s->wants_dry;
-    if (p->min_keep > 1 || p->top_k > FT_DRAW_K || p->min_p > 1 || p->dynatemp_range > 0)
-        return false;
-    int last = 0;
-    for (int i = 0; i < p->n_order; i++) {
-        const int at = rank(s, p->order[i]);
-        if (at && at < last) return false;
-        last = FT_MAX(last, at);
-    }
-    return true;
+    return s->far;
 }
 
 /* The ids of the penalties' window with their counts, when n_more ids follow the history. */

@@ -19,22 +19,22 @@ struct ft_runner {
     float *host_logits; /* only where the device's memory is not ours; rows come when asked for */
     bool *have;         /* [out]: of the last pass's rows, those that came */
     /* [1 + FT_CHAIN_MAX][out]: the largest logit of each row, as the device found it: of the last
-     * pass, then of the passes of a chain. Behind them drawn. */
+     * pass, then of the passes of a chain. Right before them stands what was drawn, the last first:
+     * one copy brings the draws and the last pass's ids. */
     int32_t *best, *host_best;
     int chain;     /* passes of the last chain before its last */
     bool chaining; /* it goes on */
     bool fresh;    /* a pass of it was the first of its shape */
 
-    ft_drawn *drawn, *host_drawn; /* [DRAWS * out] */
-    ft_draw *draw;                /* [FT_DRAW_ROWS]: the next step of draws */
-    uint32_t *aside;              /* their masks and edits */
-    int n_draw, n_aside;          /* in that step */
-    int n_drawn;                  /* of this pass, in that step and before it */
-    bool sampled;                 /* not all of that step are greedy */
-    char draw_pass[2][2];         /* names of such passes: greedy or not, from narrow rows or not */
-    float *wide; /* [ids]: a row of a narrow draft head, -inf where it has no output */
-    int ids;     /* that callers know */
-    int width;   /* of the last pass's logits */
+    ft_draw *draw;        /* [FT_DRAW_ROWS]: the next step of draws */
+    uint32_t *aside;      /* their masks and edits */
+    int n_draw, n_aside;  /* in that step */
+    int n_drawn;          /* of this pass, in that step and before it */
+    int sampled;          /* the most that one of that step asks for */
+    char draw_pass[3][2]; /* names of such passes: what they ask for, from narrow rows or not */
+    float *wide;          /* [ids]: a row of a narrow draft head, -inf where it has no output */
+    int ids;              /* that callers know */
+    int width;            /* of the last pass's logits */
     ft_probe_fn *probe;
     void *probe_user;
     ft_meter *meter;
@@ -69,24 +69,35 @@ static size_t best_bytes(const ft_runner_params *p)
     return ft_round_up(sizeof(int32_t) * (size_t)(1 + FT_CHAIN_MAX) * (size_t)p->out, 16);
 }
 
-/* Ids that passes and draws leave. */
-static size_t found_bytes(const ft_runner_params *p, int drawn)
+static size_t drawn_bytes(int n)
 {
-    return best_bytes(p) + sizeof(ft_drawn) * (size_t)drawn;
+    return sizeof(ft_drawn) * (size_t)n;
+}
+
+/* Ids that draws and passes leave. */
+static size_t found_bytes(const ft_runner_params *p)
+{
+    return drawn_bytes(DRAWS * p->out) + best_bytes(p);
 }
 
 uint64_t ft_runner_bytes(const ft_runner_params *p)
 {
     return sizeof(float) * (arena_values(p) + (uint64_t)hidden_rows(p) * (uint64_t)p->model->D +
                             (uint64_t)p->out * (uint64_t)p->model->V) +
-           found_bytes(p, DRAWS * p->out);
+           found_bytes(p);
 }
 
 /* ---- life ---- */
 
-static ft_drawn *drawn_behind(int32_t *best, const ft_runner_params *p)
+/* Where the best ids are in memory of found_bytes, and where that began. */
+static int32_t *best_in(void *found, const ft_runner_params *p)
 {
-    return best ? (ft_drawn *)(void *)((unsigned char *)best + best_bytes(p)) : NULL;
+    return found ? (int32_t *)(void *)((unsigned char *)found + drawn_bytes(DRAWS * p->out)) : NULL;
+}
+
+static void *found_of(int32_t *best, const ft_runner_params *p)
+{
+    return best ? (unsigned char *)best - drawn_bytes(DRAWS * p->out) : NULL;
 }
 
 static void rows_init(ft_runner *r)
@@ -112,8 +123,7 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     r->arena = d->alloc(d, r->arena_cap * sizeof(float));
     r->hidden = d->alloc(d, (size_t)hidden_rows(p) * (size_t)p->model->D * sizeof(float));
     r->logits = d->alloc(d, (size_t)p->out * (size_t)p->model->V * sizeof(float));
-    r->best = d->alloc(d, found_bytes(p, DRAWS * p->out));
-    r->drawn = drawn_behind(r->best, p);
+    r->best = best_in(d->alloc(d, found_bytes(p)), p);
     ft_status st = FT_OK;
     if (!r->arena || !r->hidden || !r->logits || !r->best) {
         char need[24];
@@ -143,8 +153,7 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     if (!d->unified) {
         r->host_logits = ft_new_n(float, (size_t)p->out *(size_t)p->model->V);
         r->have = ft_new_n(bool, (size_t)p->out);
-        r->host_best = ft_alloc(found_bytes(p, DRAWS * p->out));
-        r->host_drawn = drawn_behind(r->host_best, p);
+        r->host_best = best_in(ft_alloc(found_bytes(p)), p);
         r->draw = ft_new_n(ft_draw, FT_DRAW_ROWS);
         r->aside = ft_new_n(uint32_t, ft_draw_words(p->model->V));
     }
@@ -155,12 +164,12 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
 void ft_runner_free(ft_runner *r)
 {
     if (!r) return;
-    void *const held[] = {r->arena, r->hidden, r->logits, r->best};
+    void *const held[] = {r->arena, r->hidden, r->logits, found_of(r->best, &r->p)};
     for (size_t i = 0; i < FT_COUNT(held); i++)
         if (held[i]) r->dev->free(r->dev, held[i]);
     ft_free(r->host_logits);
     ft_free(r->have);
-    ft_free(r->host_best);
+    ft_free(found_of(r->host_best, &r->p));
     ft_free(r->draw);
     ft_free(r->aside);
     ft_free(r->wide);
@@ -407,12 +416,12 @@ static void draw_now(ft_runner *r)
         ft_step s = {.dev = d, .b = &r->batch, .T = T, .meter = r->meter, .layer = -1};
         ft_mat x = ft_mat_at(r->logits, r->p.out, r->width);
         x.d = FT_MIN(r->width, r->ids);
-        ft_draw_rows(&s, r->drawn, x);
+        ft_draw_rows(&s, (ft_drawn *)(void *)r->best, x);
     }
     d->commit(d);
     r->fresh = r->fresh || fresh;
     r->n_draw = r->n_aside = 0;
-    r->sampled = false;
+    r->sampled = 0;
 }
 
 int ft_runner_draw(ft_runner *r, int i, const ft_draw *d, const ft_edit *e, const uint32_t *mask)
@@ -425,20 +434,20 @@ int ft_runner_draw(ft_runner *r, int i, const ft_draw *d, const ft_edit *e, cons
     ft_draw *to = &r->draw[r->n_draw++];
     *to = *d;
     to->row = i;
-    to->to = r->n_drawn;
+    to->to = -1 - r->n_drawn;
     to->edit = r->n_aside;
     to->mask = mask ? r->n_aside + (int32_t)(edits / sizeof *r->aside) : -1;
     if (edits) memcpy(r->aside + to->edit, e, edits);
     if (mask) memcpy(r->aside + to->mask, mask, bits * sizeof *mask);
     r->n_aside += (int32_t)words;
-    r->sampled = r->sampled || d->temperature > 0 || d->list >= 0;
+    r->sampled = FT_MAX(r->sampled, ft_draw_kind(d));
     return r->n_drawn++;
 }
 
 const ft_drawn *ft_runner_drawn(const ft_runner *r, int number)
 {
     assert(number < r->n_drawn);
-    return &r->host_drawn[number];
+    return (const ft_drawn *)(const void *)r->host_best - 1 - number;
 }
 
 /* Waits once: for ids where there are any, which are all that most rounds need. */
@@ -449,8 +458,9 @@ ft_status ft_runner_wait(ft_runner *r, ft_err *err)
     draw_now(r);
     if (r->host_logits && n) {
         const size_t ids = r->chain ? out * (size_t)(1 + r->chain) : n;
-        d->download(d, r->host_best, r->best,
-                    r->n_drawn ? found_bytes(&r->p, r->n_drawn) : ids * sizeof *r->best);
+        const size_t drawn = drawn_bytes(r->n_drawn);
+        d->download(d, (unsigned char *)r->host_best - drawn, (unsigned char *)r->best - drawn,
+                    drawn + ids * sizeof *r->best);
     }
     return d->sync(d, err);
 }

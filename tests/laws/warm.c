@@ -147,7 +147,7 @@ static void first_steps_are_not_timed(void)
         law_reply_on(&r, ft_lane_new(e), &j, ids, 20);
         int times = 0;
         for (int k = 0; k < FT_GOV_SIZES; k++)
-            times += e->costs.trunk[0][k].n + e->costs.first[k].n + e->costs.next[k].n;
+            times += e->costs.trunk[0][0][k].n + e->costs.first[k].n + e->costs.next[k].n;
         law(fresh ? times == 0 : times > 4, "%d times of %s steps", times,
             fresh ? "fresh" : "settled");
         ft_engine_free(e);

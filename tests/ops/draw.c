@@ -40,7 +40,8 @@ static ft_draw draw_of(ft_optest *t, int way, int V, uint32_t *aside, int *used)
 }
 
 /* kind 1: rounded values stand often, and cuts go through equal ones. 2: few are numbers.
- * 3: infinities. 4: a flat row: many in few bins. 5: a few far above the rest. 6: none at all. */
+ * 3: infinities. 4: a flat row: many in few bins. 5: a few above the rest. 6: none at all. 7: a few
+ * far above it. 8: all but a few far below. */
 static float value(ft_optest *t, int kind)
 {
     float v = (float)ft_rng_normal(&t->rng) * (kind == 4 ? 0.02f : 3);
@@ -48,6 +49,8 @@ static float value(ft_optest *t, int kind)
     if (kind == 2 && t_below(t, 100)) v = t_below(t, 2) ? -INFINITY : NAN;
     if (kind == 3 && !t_below(t, 200)) v = INFINITY;
     if (kind == 5 && !t_below(t, 400)) v += 12;
+    if (kind == 7 && !t_below(t, 2000)) v += 40;
+    if (kind == 8 && t_below(t, 2000)) v = -1e30f;
     return kind == 6 ? -INFINITY : v;
 }
 
@@ -92,6 +95,7 @@ static void draw(ft_optest *t, const int *n)
     for (int i = 0; i < T; i++) {
         d[i] = draw_of(t, (i + n[3]) % WAYS, V, aside, &used);
         d[i].row = T - 1 - i;
+        if (n[4] && !d[i].top_k) d[i].top_k = 10 + i;
         d[i].to = t->pick >= 0 ? 0 : i;
     }
     if (T > 4 && t->pick < 0) d[1].row = -1; /* nobody's; never picked */
@@ -99,17 +103,18 @@ static void draw(ft_optest *t, const int *n)
                           .draw = t_keep(t, d + first, sizeof *d * (size_t)rows),
                           .aside = t_keep(t, aside, sizeof *aside * (size_t)(used + 1)),
                           .n_aside = used + 1,
-                          .sampled = 1};
+                          .sampled = n[4] ? 1 : 2};
     ft_drawn *y = t_alloc(t, sizeof *y * (size_t)rows), *got = ft_new_n(ft_drawn, (size_t)rows);
     t_begin(t);
     ft_draw_rows(t->step, y, x);
     t_run(t);
     t->dev->download(t->dev, got, y, sizeof *got * (size_t)rows);
     float *out = ft_new_n(float, (size_t)(rows * cols)); /* released with the result */
-    for (int i = 0; i < rows; i++)
-        if (t->batch.draw[i].row >= 0)
-            put_result(t, out + i * cols, &got[i], i, &t->batch.draw[i],
-                       kind == 1 || kind == 3 || kind == 4);
+    for (int i = 0; i < rows; i++) {
+        const ft_draw *w = &t->batch.draw[i];
+        const bool leaves = kind == 1 || kind == 3 || kind == 4 || (kind == 8 && w->list > 0);
+        if (w->row >= 0) put_result(t, out + i * cols, &got[i], i, w, leaves);
+    }
     t_cost(t, 16.0 * T * V, 20.0 * T * V);
     ft_free(got);
     ft_free(d);
@@ -118,7 +123,7 @@ static void draw(ft_optest *t, const int *n)
 }
 OPTEST_ROWS(draw, {12, 10}, {12, 1000}, {24, 5000, 1}, {12, 5000, 2}, {12, 9000, 3}, {12, 40000, 4},
             {12, 20000, 5}, {3, 300, 6}, {12, 100000}, {1, 65537, 0, 2}, {2, 65537, 5, 3},
-            {64, 3000, 0, 5}, {16, 248320, 5})
+            {64, 3000, 0, 5}, {16, 248320, 5}, {12, 30000, 7}, {12, 30000, 8}, {12, 20000, 5, 0, 1})
 
 /* The steps of greedy draws are shorter. */
 static void draw_greedy(ft_optest *t, const int *n)

@@ -43,7 +43,7 @@ static double speed(const world *w, int n, int max, int fixed, ft_gov_costs *c, 
         const double t = step(w, 1 + k, &r);
         int kept = 0;
         while (kept < k && ft_rng_f64(&r) < w->accept[kept]) kept++;
-        ft_gov_trunk(c, 1 + k, t);
+        ft_gov_trunk(c, 1, 1 + k, t);
         for (int i = 0; i < k; i++) ft_gov_draft(c, i == 0, 1, w->draft);
         ft_gov_accept(&g, c, k, kept);
         if (k && plain) ft_gov_behind(c, plain, plain * w->missed);
@@ -104,7 +104,7 @@ static double speed_of_many(const world *w, int lanes, int n, bool on, ft_gov_co
         if (on) ft_gov_choose(turn, lanes, c, lanes);
         for (int i = 0; i < lanes; i++) rows += k[i] = turn[i].k;
         const double t = step(w, rows, &r);
-        ft_gov_trunk(c, rows, t);
+        ft_gov_trunk(c, lanes, rows, t);
         s += t;
         for (int j = 0; j < 3; j++) {
             int drafting = 0;
@@ -240,7 +240,7 @@ static double speed_of_four(const double *accept, double draft, double kink, boo
         }
         for (int i = 0; i < FOUR; i++) rows += made[i];
         const double t = step_of_four(rows, kink);
-        ft_gov_trunk(c, rows, t);
+        ft_gov_trunk(c, FOUR, rows, t);
         s += t;
         for (int i = 0; i < FOUR; i++) {
             if (on) ft_gov_accept(&g[i], c, made[i], kept[i]);
@@ -307,7 +307,7 @@ static double speed_by_margin(const world *w, double close, double far, int n, i
         *dropped += dropping;
         while (kept < k && right[kept]) kept++;
         const double t = step(w, 1 + k, &r);
-        ft_gov_trunk(c, 1 + k, t);
+        ft_gov_trunk(c, 1, 1 + k, t);
         for (int i = 0; i < made; i++) ft_gov_draft(c, i == 0, 1, w->draft);
         if (dropping && kept == k) ft_gov_dropped(&g, c, right[k]);
         if (fixed < 0) ft_gov_accept(&g, c, k, kept);
@@ -369,12 +369,52 @@ static void backs_off(void **state)
     for (int i = 0; i < 4000; i++) {
         const int k = choose(&g, &c, 3, 1);
         tries[i / 2000] += k > 0;
-        ft_gov_trunk(&c, 1 + k, 1 + k);
+        ft_gov_trunk(&c, 1, 1 + k, 1 + k);
         ft_gov_accept(&g, &c, k, 0);
     }
     assert_true(tries[0] >= 2);
     assert_true(tries[1] >= 1);
     assert_true(tries[1] < tries[0]);
+}
+
+/* Rows of many replies cost more than as many of one: what they took does not keep the one that is
+ * left from drafting. */
+static void one_of_many(void **state)
+{
+    (void)state;
+    const world w = {1, 0.2, 0.1, 0.05, {0.8, 0.8, 0.8, 0.8}, 0, 0};
+    ft_gov_costs c;
+    ft_gov_costs_init(&c);
+    speed(&w, 300, 3, -1, &c, 1);
+    for (int rows = 1; rows <= 16; rows++)
+        for (int i = 0; i < FT_GOV_SAMPLES; i++) ft_gov_trunk(&c, rows, rows, rows);
+    ft_gov_costs unused = c;
+    const double on = speed(&w, 200, 3, -1, &c, 2), off = speed(&w, 200, 3, 0, &unused, 2);
+    if (on < 1.3 * off) fail_msg("%.3f governed, %.3f without", on, off);
+}
+
+/* The first steps of an engine are timed while something else runs: that does not count for long.
+ */
+static void slow_start(void **state)
+{
+    (void)state;
+    const world slow = {6, 2.0, 1.0, 0.05, {0.8, 0.8, 0.8, 0.8}, 0, 0},
+                w = {1, 0.2, 0.1, 0.05, {0.8, 0.8, 0.8, 0.8}, 0, 0};
+    ft_gov_costs c;
+    ft_gov_costs_init(&c);
+    ft_governor g;
+    ft_gov_init(&g, &c, false);
+    ft_rng r = {1};
+    for (int i = 0, k; i < 6; i++) {
+        k = choose(&g, &c, 3, 1);
+        ft_gov_trunk(&c, 1, 1 + k, step(k ? &slow : &w, 1 + k, &r));
+        for (int j = 0; j < k; j++) ft_gov_draft(&c, j == 0, 1, slow.draft);
+        ft_gov_accept(&g, &c, k, k);
+    }
+    ft_gov_costs unused = c;
+    speed(&w, 200, 3, -1, &c, 2);
+    const double on = speed(&w, 300, 3, -1, &c, 2), off = speed(&w, 300, 3, 0, &unused, 2);
+    if (on < 1.5 * off) fail_msg("%.3f governed, %.3f without", on, off);
 }
 
 /* Acceptance that changes in the middle of a reply is noticed. */
@@ -399,6 +439,7 @@ int main(void)
         cmocka_unit_test(hopeless),    cmocka_unit_test(fewer_replies),
         cmocka_unit_test(margins),     cmocka_unit_test(backs_off),
         cmocka_unit_test(notices),     cmocka_unit_test(some_of_many),
+        cmocka_unit_test(one_of_many), cmocka_unit_test(slow_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

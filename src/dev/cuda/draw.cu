@@ -1,20 +1,23 @@
 /* Draws from rows of a quarter of a million logits: what leaves the device is an id.
  *
- * A row is cut into chunks, a block for each. Where a sampler cuts is found in two steps: logits
- * are counted and weighed in bins by how far they lie below the largest, and those of the bin with
- * the cut in it are collected and sorted. Mostly few stand above that bin; then they are collected
- * too, and one block does the rest (NEAR). Of a flat row (WIDE) only that bin is, and the draw
- * walks through the chunks' sums. Weights are whole numbers: no order of adding them matters, and
- * none is kept. A row whose bin holds too many is left to the host. */
+ * A row is cut into chunks, shared out among blocks. Where a sampler cuts is found in two steps:
+ * logits are counted and weighed in bins by how far they lie below the largest, and those of the
+ * bin with the cut in it are collected and sorted. Mostly few stand above that bin; then they are
+ * collected too, and one block does the rest (NEAR). Of a flat row (WIDE) only that bin is, and the
+ * draw walks through the chunks' sums. Weights are whole numbers: no order of adding them matters,
+ * and none is kept. A row whose bin holds too many is left to the host. */
 #include "dev/cuda/common.cuh"
 
 enum {
-    CHUNK = 2048,  /* logits of a block */
+    CHUNK = 2048,  /* logits that a block takes at a time */
     THREADS = 256, /* of such a block */
     EACH = CHUNK / THREADS,
     BINS = 2048, /* the last one has all that lie below */
-    BINS_PER_ONE = 128,
+    FINE = 12,   /* so far below the largest they are 1/128 wide, from there on 1/8 */
+    FINE_BINS = 128,
+    COARSE_BINS = 8,
     PICKS = 4096,   /* that can be sorted */
+    RESIDENT = 4,   /* blocks of a multiprocessor at a time */
     SORTERS = 1024, /* threads of a block that sorts */
 };
 
@@ -37,12 +40,12 @@ typedef struct row_state {
 /* A place for everything, of T rows in n chunks. */
 typedef struct draw_place {
     row_state *row;  /* [T] */
-    u64 *best;       /* [T][n]: the largest of each chunk */
+    u64 *best;       /* [T][blocks]: the largest of each block's chunks */
     u64 *kept;       /* [T][n]: the sum of its weights after all cuts */
     u64 *mass;       /* [T][BINS] */
     uint32_t *count; /* [T][BINS] */
     u64 *pick;       /* [T][PICKS] */
-    int n;
+    int n, blocks;
 } draw_place;
 
 /* Larger logits have larger keys; 0: not to be drawn. Both zeros are the same. */
@@ -64,10 +67,18 @@ __device__ __forceinline__ int key_id(u64 key)
     return (int)~(uint32_t)key;
 }
 
-/* A lower logit has no lower bin. */
+/* A lower logit has no lower bin. The mass that top_p cuts lies near the largest; the best of top_k
+ * may lie far from it. */
 __device__ __forceinline__ int bin_of(float x, float max)
 {
-    return (int)fminf((max - x) * BINS_PER_ONE, BINS - 1.0f);
+    const float below = max - x, far = (below - FINE) * COARSE_BINS + FINE * FINE_BINS;
+    return (int)fminf(below < FINE ? below * FINE_BINS : far, BINS - 1.0f);
+}
+
+/* So far below the largest the last bin begins. */
+__device__ __forceinline__ float last_below()
+{
+    return FINE + (BINS - 1.0f - FINE * FINE_BINS) / COARSE_BINS;
 }
 
 __device__ __forceinline__ u64 warp_total(u64 v)
@@ -158,47 +169,49 @@ __device__ __forceinline__ bool greedy(const ft_draw &d)
     return d.temperature <= 0 && d.list < 0;
 }
 
-/* The largest of each chunk; and what the next kernels count in is cleared. */
+/* The largest of each block's chunks; and what the next kernels count in is cleared. */
 static __global__ void draw_best_kernel(draw_place p, const ft_batch *b, ft_mat x)
 {
     after_last();
     __shared__ float v[CHUNK];
     __shared__ u64 shared[33];
-    const int t = blockIdx.x, chunk = blockIdx.y;
-    const ft_draw d = b->draw[t];
+    const int t = blockIdx.x;
+    const ft_draw &d = b->draw[t];
     if (d.row < 0) return;
-    load_chunk(v, b, d, x, chunk);
     u64 best = 0;
-    for (int i = threadIdx.x; i < CHUNK; i += THREADS) {
-        const u64 k = key_of(v[i], chunk * CHUNK + i);
-        best = k > best ? k : best;
+    for (int chunk = blockIdx.y; chunk < p.n; chunk += p.blocks) {
+        load_chunk(v, b, d, x, chunk);
+        for (int i = threadIdx.x; i < CHUNK; i += THREADS) {
+            const u64 k = key_of(v[i], chunk * CHUNK + i);
+            best = k > best ? k : best;
+        }
     }
     best = block_largest(best, shared);
-    if (!threadIdx.x) p.best[(size_t)t * p.n + chunk] = best;
-    for (int i = chunk * THREADS + threadIdx.x; i < BINS; i += p.n * THREADS) {
+    if (!threadIdx.x) p.best[(size_t)t * p.blocks + blockIdx.y] = best;
+    for (int i = blockIdx.y * THREADS + threadIdx.x; i < BINS; i += p.blocks * THREADS) {
         p.mass[(size_t)t * BINS + i] = 0;
         p.count[(size_t)t * BINS + i] = 0;
     }
 }
 
-/* The largest of the row, from those of its chunks. */
+/* The largest of the row. */
 __device__ static u64 row_best(const draw_place &p, int t, u64 *shared)
 {
     u64 best = 0;
-    for (int i = threadIdx.x; i < p.n; i += blockDim.x) {
-        const u64 k = p.best[(size_t)t * p.n + i];
+    for (int i = threadIdx.x; i < p.blocks; i += blockDim.x) {
+        const u64 k = p.best[(size_t)t * p.blocks + i];
         best = k > best ? k : best;
     }
     return block_largest(best, shared);
 }
 
 /* What is counted in shared memory first. There are only 32-bit additions there: a weight goes in
- * as two numbers, whose sums over a chunk have room. Most logits of a row that is not flat lie in
- * the last bin, which is therefore not there. */
+ * as two numbers, whose sums over a chunk have room, and are taken out behind each. Most logits of
+ * a row that is not flat lie in the last bin, which is therefore not there. */
 typedef struct chunk_bins {
     uint32_t count[BINS], high[BINS], low[BINS];
 } chunk_bins;
-enum { LOW_BITS = 20 };
+enum { LOW_BITS = 20, OWN = BINS / THREADS };
 
 __device__ __forceinline__ void put_weight(chunk_bins *to, int at, u64 w)
 {
@@ -206,44 +219,61 @@ __device__ __forceinline__ void put_weight(chunk_bins *to, int at, u64 w)
     atomicAdd(&to->low[at], (uint32_t)w & ((1u << LOW_BITS) - 1));
 }
 
+/* Adds a thread's own bins to its sums and empties them. */
+__device__ static void take_weights(chunk_bins *from, u64 *own)
+{
+#pragma unroll
+    for (int k = 0; k < OWN; k++) {
+        const int i = k * THREADS + threadIdx.x;
+        own[k] += ((u64)from->high[i] << LOW_BITS) + from->low[i];
+        from->high[i] = from->low[i] = 0;
+    }
+}
+
 /* Counts and, where that is asked for, weighs. */
-static __global__ void draw_weigh_kernel(draw_place p, const ft_batch *b, ft_mat x)
+static __global__ __launch_bounds__(THREADS, RESIDENT) void draw_weigh_kernel(draw_place p,
+                                                                              const ft_batch *b,
+                                                                              ft_mat x)
 {
     after_last();
     __shared__ float v[CHUNK];
     __shared__ u64 shared[33];
     __shared__ chunk_bins in;
     const int t = blockIdx.x;
-    const ft_draw d = b->draw[t];
+    const ft_draw &d = b->draw[t];
     if (d.row < 0 || greedy(d)) return;
     const bool weighs = d.top_k <= 0 || d.list >= 0;
     for (int i = threadIdx.x; i < BINS; i += THREADS) in.count[i] = in.high[i] = in.low[i] = 0;
-    load_chunk(v, b, d, x, blockIdx.y);
     const u64 best = row_best(p, t, shared);
     const float max = key_value(best);
-    u64 last = 0, last_mass = 0;
-    for (int i = threadIdx.x; i < CHUNK && best; i += THREADS) {
-        if (!(v[i] > -INFINITY)) continue;
-        const int at = bin_of(v[i], max);
-        const u64 w = weighs ? ft_weigh(v[i] - max) : 0;
-        if (at == BINS - 1) {
-            last++;
-            last_mass += w;
-            continue;
+    u64 own[OWN] = {}, last = 0, last_mass = 0;
+    for (int chunk = blockIdx.y; chunk < p.n && best; chunk += p.blocks) {
+        load_chunk(v, b, d, x, chunk);
+#pragma unroll 2
+        for (int i = threadIdx.x; i < CHUNK; i += THREADS) {
+            if (!(v[i] > -INFINITY)) continue;
+            const int at = bin_of(v[i], max);
+            const u64 w = weighs ? ft_weigh(v[i] - max) : 0;
+            if (at == BINS - 1) {
+                last++;
+                last_mass += w;
+                continue;
+            }
+            atomicAdd(&in.count[at], 1u);
+            if (w) put_weight(&in, at, w);
         }
-        atomicAdd(&in.count[at], 1u);
-        if (w) put_weight(&in, at, w);
+        __syncthreads();
+        if (weighs) take_weights(&in, own); /* the next chunk begins with a barrier */
     }
     block_before(last, shared, &last);
     block_before(last_mass, shared, &last_mass);
-    u64 *mass = p.mass + (size_t)t * BINS;
-    uint32_t *count = p.count + (size_t)t * BINS;
-    for (int i = threadIdx.x; i < BINS; i += THREADS) {
+    for (int k = 0; k < OWN; k++) {
+        const int i = k * THREADS + threadIdx.x;
         const bool at_end = i == BINS - 1;
         const uint32_t n = at_end ? (uint32_t)last : in.count[i];
-        const u64 w = at_end ? last_mass : ((u64)in.high[i] << LOW_BITS) + in.low[i];
-        if (n) atomicAdd(&count[i], n);
-        if (w) atomicAdd(&mass[i], w);
+        const u64 w = at_end ? last_mass : own[k];
+        if (n) atomicAdd(&p.count[(size_t)t * BINS + i], n);
+        if (w) atomicAdd(&p.mass[(size_t)t * BINS + i], w);
     }
 }
 
@@ -296,6 +326,13 @@ __device__ static bins find_bins(const ft_draw &d, const u64 *mass, const uint32
     return r;
 }
 
+/* Whether what lies in the last bin weighs nothing, for top_p and in the draw; and nothing else is
+ * asked of it. Only where top_k cuts: all bins above it have few logits then. */
+__device__ static bool weightless(const ft_draw &d)
+{
+    return d.top_k > 0 && d.list <= 0 && last_below() > 28 * fmaxf(d.temperature, 1.0f);
+}
+
 /* Which logits are to be collected; of greedy draws, the id. One block for a row. */
 static __global__ __launch_bounds__(BINS / 2) void draw_bound_kernel(draw_place p, ft_drawn *y,
                                                                      const ft_batch *b, ft_mat x)
@@ -303,7 +340,7 @@ static __global__ __launch_bounds__(BINS / 2) void draw_bound_kernel(draw_place 
     after_last();
     __shared__ u64 shared[33];
     const int t = blockIdx.x;
-    const ft_draw d = b->draw[t];
+    const ft_draw &d = b->draw[t];
     if (d.row < 0) return;
     row_state s = {};
     s.best = row_best(p, t, shared);
@@ -315,7 +352,9 @@ static __global__ __launch_bounds__(BINS / 2) void draw_bound_kernel(draw_place 
                                  &s.sum, &s.goal, shared);
         s.last = r.last;
         s.way = NEAR;
-        if (r.upto > PICKS) {
+        if (r.last == BINS - 1 && weightless(d)) {
+            s.last--; /* what lies there is never drawn */
+        } else if (r.upto > PICKS) {
             s.above = r.before;
             s.first = r.by_p ? r.last : BINS;
             s.way = r.by_p ? CUT : WIDE;
@@ -334,20 +373,22 @@ static __global__ void draw_collect_kernel(draw_place p, const ft_batch *b, ft_m
 {
     after_last();
     __shared__ float v[CHUNK];
-    const int t = blockIdx.x, chunk = blockIdx.y;
-    const ft_draw d = b->draw[t];
+    const int t = blockIdx.x;
+    const ft_draw &d = b->draw[t];
     if (d.row < 0) return;
     row_state *s = &p.row[t];
     if (s->way != NEAR && s->way != CUT) return;
     const float max = key_value(s->best);
     const int first = s->first, last = s->last;
-    load_chunk(v, b, d, x, chunk);
-    for (int i = threadIdx.x; i < CHUNK; i += THREADS) {
-        if (!(v[i] > -INFINITY)) continue;
-        const int at = bin_of(v[i], max);
-        if (at < first || at > last) continue;
-        const int k = atomicAdd(&s->found, 1); /* PICKS at most: they were counted */
-        p.pick[(size_t)t * PICKS + k] = key_of(v[i], chunk * CHUNK + i);
+    for (int chunk = blockIdx.y; chunk < p.n; chunk += p.blocks) {
+        load_chunk(v, b, d, x, chunk);
+        for (int i = threadIdx.x; i < CHUNK; i += THREADS) {
+            if (!(v[i] > -INFINITY)) continue;
+            const int at = bin_of(v[i], max);
+            if (at < first || at > last) continue;
+            const int k = atomicAdd(&s->found, 1); /* PICKS at most: they were counted */
+            p.pick[(size_t)t * PICKS + k] = key_of(v[i], chunk * CHUNK + i);
+        }
     }
 }
 
@@ -429,7 +470,7 @@ static __global__ __launch_bounds__(SORTERS) void draw_sort_kernel(draw_place p,
     after_last();
     __shared__ u64 v[PICKS], shared[33];
     const int t = blockIdx.x;
-    const ft_draw d = b->draw[t];
+    const ft_draw &d = b->draw[t];
     if (d.row < 0) return;
     const row_state s = p.row[t];
     if (s.way != NEAR && s.way != CUT) return;
@@ -468,16 +509,18 @@ static __global__ void draw_sum_kernel(draw_place p, const ft_batch *b, ft_mat x
     after_last();
     __shared__ float v[CHUNK];
     __shared__ u64 shared[33];
-    const int t = blockIdx.x, chunk = blockIdx.y;
-    const ft_draw d = b->draw[t];
+    const int t = blockIdx.x;
+    const ft_draw &d = b->draw[t];
     if (d.row < 0 || p.row[t].way != WIDE) return;
     const row_state s = p.row[t];
-    load_chunk(v, b, d, x, chunk);
-    u64 sum = 0, all;
-    for (int i = threadIdx.x; i < CHUNK; i += THREADS)
-        sum += wide_weight(v[i], chunk * CHUNK + i, d, s);
-    block_before(sum, shared, &all);
-    if (!threadIdx.x) p.kept[(size_t)t * p.n + chunk] = all;
+    for (int chunk = blockIdx.y; chunk < p.n; chunk += p.blocks) {
+        load_chunk(v, b, d, x, chunk);
+        u64 sum = 0, all;
+        for (int i = threadIdx.x; i < CHUNK; i += THREADS)
+            sum += wide_weight(v[i], chunk * CHUNK + i, d, s);
+        block_before(sum, shared, &all);
+        if (!threadIdx.x) p.kept[(size_t)t * p.n + chunk] = all;
+    }
 }
 
 /* The chunk that `at` falls into; what is left of it there. */
@@ -496,7 +539,7 @@ static __global__ void draw_walk_kernel(draw_place p, ft_drawn *y, const ft_batc
     __shared__ u64 shared[33], rest;
     __shared__ int chunk;
     const int t = blockIdx.x;
-    const ft_draw d = b->draw[t];
+    const ft_draw &d = b->draw[t];
     if (d.row < 0 || p.row[t].way != WIDE) return;
     const row_state s = p.row[t];
     const u64 *kept = p.kept + (size_t)t * p.n;
@@ -543,15 +586,17 @@ extern "C" void ft_cuda_draw(ft_dev *d, ft_drawn *y, ft_mat x)
 {
     ft_cuda *c = (ft_cuda *)d;
     const unsigned T = (unsigned)c->batch.T, n = ft_blocks((size_t)x.d, CHUNK);
-    const draw_place p = draw_places(c, FT_DRAW_ROWS, n);
-    const dim3 chunks(T, n);
+    draw_place p = draw_places(c, FT_DRAW_ROWS, n);
     if (!p.row || !T) return;
+    p.blocks = (int)FT_MIN(n, ft_blocks((size_t)c->sms * RESIDENT, T));
+    const dim3 chunks(T, (unsigned)p.blocks);
     FT_LAUNCH_NEXT(c, draw_best_kernel, chunks, THREADS, 0, p, c->on, x);
     if (c->batch.sampled) FT_LAUNCH_NEXT(c, draw_weigh_kernel, chunks, THREADS, 0, p, c->on, x);
     FT_LAUNCH_NEXT(c, draw_bound_kernel, T, BINS / 2, 0, p, y, c->on, x);
     if (!c->batch.sampled) return;
     FT_LAUNCH_NEXT(c, draw_collect_kernel, chunks, THREADS, 0, p, c->on, x);
     FT_LAUNCH_NEXT(c, draw_sort_kernel, T, SORTERS, 0, p, y, c->on, x);
+    if (c->batch.sampled < 2) return; /* where top_k cuts, no row is wide */
     FT_LAUNCH_NEXT(c, draw_sum_kernel, chunks, THREADS, 0, p, c->on, x);
     FT_LAUNCH_NEXT(c, draw_walk_kernel, T, THREADS, 0, p, y, c->on, x);
 }
