@@ -522,7 +522,7 @@ static void carry_out(const plan *p, ft_gov_turn *t, const int *at, int n, const
 
 void ft_gov_choose(ft_gov_turn *t, int n, const ft_gov_costs *c, int lanes)
 {
-    int at[TOGETHER], m = 0, max = 0;
+    int at[TOGETHER], m = 0, max = 0, most = 0;
     choice o = {.c = c, .lanes = lanes};
     for (int i = 0; i < n; i++) {
         ft_governor *g = t[i].g;
@@ -533,15 +533,18 @@ void ft_gov_choose(ft_gov_turn *t, int n, const ft_gov_costs *c, int lanes)
         if (t[i].max <= 0) continue;
         o.guess = g->guess;
         if (t[i].max != max) o.steps = steps_of(c, max = t[i].max, lanes);
-        if (learn(g, &o, max))
+        if (learn(g, &o, max)) {
             t[i].k = g->k;
-        else if (m < TOGETHER)
+        } else if (m < TOGETHER) {
             at[m++] = i;
-        else
+            most = FT_MAX(most, max);
+        } else {
             t[i].k = 0;
+        }
     }
     if (!m) return;
-    const bool hopeless = !could_pay(&o, max);
+    o.steps = steps_of(c, most, lanes);
+    const bool hopeless = !could_pay(&o, most);
     plan p = {.token = time_of(o.steps, lanes) / lanes};
     if (!hopeless)
         p = c->margins && !o.guess ? plan_by_margin(t, at, m, &o) : plan_by_average(t, at, m, &o);

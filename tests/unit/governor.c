@@ -280,6 +280,28 @@ static void some_of_many(void **state)
         }
 }
 
+/* Three drafts pay where one does not: that the other reply may have only one changes nothing. */
+static void different_limits(void **state)
+{
+    (void)state;
+    ft_gov_costs c;
+    ft_governor g[2];
+    ft_gov_costs_init(&c);
+    for (int i = 0; i < FT_GOV_SAMPLES; i++) {
+        for (int rows = 2; rows <= 8; rows++) ft_gov_trunk(&c, 2, rows, 1);
+        ft_gov_draft(&c, true, 2, 1.1);
+        ft_gov_draft(&c, false, 2, 0.05);
+    }
+    for (int j = 0; j < 3; j++) c.prior[j] = 0.95;
+    for (int i = 0; i < 2; i++) ft_gov_init(&g[i], &c, false);
+    for (int last = 0; last < 2; last++) {
+        ft_gov_turn t[2] = {{&g[0], last ? 3 : 1, 0}, {&g[1], last ? 1 : 3, 0}};
+        ft_gov_choose(t, 2, &c, 2);
+        assert_int_equal(t[last ? 0 : 1].k, 3);
+        assert_int_equal(t[last ? 1 : 0].k, 1);
+    }
+}
+
 /* A machine whose drafter tells margins: a draft is close or far ahead, in turns of chance, and
  * agreed to accordingly. fixed < 0: governed. *dropped: drafts that were made and not verified. */
 static double speed_by_margin(const world *w, double close, double far, int n, int max, int fixed,
@@ -435,11 +457,12 @@ static void notices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(never_loses), cmocka_unit_test(many_replies),
-        cmocka_unit_test(hopeless),    cmocka_unit_test(fewer_replies),
-        cmocka_unit_test(margins),     cmocka_unit_test(backs_off),
-        cmocka_unit_test(notices),     cmocka_unit_test(some_of_many),
-        cmocka_unit_test(one_of_many), cmocka_unit_test(slow_start),
+        cmocka_unit_test(never_loses),      cmocka_unit_test(many_replies),
+        cmocka_unit_test(hopeless),         cmocka_unit_test(fewer_replies),
+        cmocka_unit_test(margins),          cmocka_unit_test(backs_off),
+        cmocka_unit_test(notices),          cmocka_unit_test(some_of_many),
+        cmocka_unit_test(one_of_many),      cmocka_unit_test(slow_start),
+        cmocka_unit_test(different_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
