@@ -219,7 +219,9 @@ __device__ __forceinline__ void rows_unit(float (&c)[S::SUMS], ft_frag (&f)[2][S
     group_commit();
 }
 
-/* This warp is done with the place before. */
+/* This warp is done with the place before. One lane says so for all of them: they had read it before
+ * the products that all of them issue at once, and that were waited for. compute-sanitizer's
+ * racecheck does not take a product for a meeting of lanes, and reports their reads. */
 template <class S> __device__ __forceinline__ void free_place(const rows_ring &r)
 {
     const int before = r.place ? r.place - 1 : S::PLACES - 1;
