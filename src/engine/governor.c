@@ -70,6 +70,11 @@ void ft_gov_behind(ft_gov_costs *c, int tokens, double seconds)
     c->behind = seconds / tokens;
 }
 
+void ft_gov_read(ft_gov_costs *c, int tokens, double seconds)
+{
+    c->put_off = seconds / tokens;
+}
+
 /* Seconds of a pass of so many rows: measured, or on the line between its measured neighbours;
  * below the least of them as if rows cost their share. */
 static double time_of(const ft_gov_times *t, int rows)
@@ -261,8 +266,7 @@ static bool early(const ft_gov_costs *c)
 
 /* Parked: none, but a try when it is due. All tries together may cost half a percent, and what has
  * to be read for them one: a drafter that takes longer is not tried again in this reply. The more
- * replies there are the seldomer each tries: its head must read first what it put off, which is
- * dear where a step costs as much as its rows. Tries that keep failing become rare. Where no
+ * replies there are the seldomer each tries. Tries that keep failing become rare. Where no
  * acceptance would make drafts pay, all replies try together and seldom, only to see whether that
  * is still so. loss: of a try, in rounds without drafts. */
 static int park(ft_governor *g, const choice *o, bool hopeless, double loss)
@@ -272,7 +276,8 @@ static int park(ft_governor *g, const choice *o, bool hopeless, double loss)
     const unsigned again = o->lanes > FT_GOV_MANY ? FT_GOV_AGAIN_MANY : FT_GOV_AGAIN;
     const bool due = ++g->parked >= g->next_try * FT_MIN(o->lanes, 16);
     if (hopeless ? !early(o->c) && (!due || o->c->steps % again) : !due) return 0;
-    if (o->c->behind > 0.01 * time_of(o->steps, o->lanes)) return 0;
+    const double several = o->lanes > 1 ? o->c->put_off * o->lanes : 0;
+    if (FT_MAX(o->c->behind, several) > 0.01 * time_of(o->steps, o->lanes)) return 0;
     g->parked = 0;
     g->next_try = FT_MAX(FT_GOV_PROBE, (int)(FT_MIN(loss, 10.0) * 200)) << FT_MIN(g->failed, 3);
     g->failed++;
@@ -420,7 +425,6 @@ static plan plan_by_margin(const ft_gov_turn *t, const int *at, int n, const cho
     const double none = time_of(o->steps, o->lanes) / o->lanes;
     double row = row_time(o, 1);
     plan p = {.token = none};
-    bool drafted = false;
     for (int turn = 0; turn < 3; turn++) {
         candidate v[TOGETHER];
         const double token = p.token;
@@ -432,8 +436,6 @@ static plan plan_by_margin(const ft_gov_turn *t, const int *at, int n, const cho
         best_of(&p, o, v, n, 1);
         if (p.n) row = plan_row(o, &p);
     }
-    for (int i = 0; i < p.n; i++) drafted = drafted || t[p.at[i]].g->k;
-    if (!drafted && p.token >= none * 0.99) p.n = 0;
     return p;
 }
 
@@ -489,6 +491,19 @@ static bool learn(ft_governor *g, const choice *o, int max)
     else
         g->learning++;
     return true;
+}
+
+/* Whether a plan is good enough. Times are the shortest ones, which flatters the many parts of a
+ * round with drafts more than a plain step: with margins, where a plan also counts on drafts that
+ * are dropped in time, several replies want a few percent, more to begin. */
+static bool promises(const plan *p, const ft_gov_turn *t, const choice *o)
+{
+    const double none = time_of(o->steps, o->lanes) / o->lanes;
+    bool drafted = false;
+    if (!o->c->margins) return p->token < none;
+    for (int i = 0; i < p->n; i++) drafted = drafted || t[p->at[i]].g->k;
+    const double one = drafted ? 1.0 : 0.99, many = drafted ? 0.96 : 0.94;
+    return p->token < none * (o->lanes > 1 ? many : one);
 }
 
 /* The replies of the plan draft, the first of them decides when to do without; all others wait. */
@@ -548,5 +563,6 @@ void ft_gov_choose(ft_gov_turn *t, int n, const ft_gov_costs *c, int lanes)
     plan p = {.token = time_of(o.steps, lanes) / lanes};
     if (!hopeless)
         p = c->margins && !o.guess ? plan_by_margin(t, at, m, &o) : plan_by_average(t, at, m, &o);
+    if (!promises(&p, t, &o)) p.n = 0;
     carry_out(&p, t, at, m, &o, hopeless);
 }

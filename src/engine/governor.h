@@ -59,7 +59,8 @@ typedef struct ft_gov_costs {
     bool margins;                      /* the drafter tells them */
     double sure[FT_GOV_SURE];          /* acceptance by margin: where new replies begin */
     double share[FT_GOV_SURE];         /* how many drafts have such a margin */
-    double behind; /* seconds for each token that a parked drafter has to read before a try */
+    double behind;  /* seconds for each token that a parked drafter has to read before a try */
+    double put_off; /* the same for a head of several replies: what it put off */
 } ft_gov_costs;
 
 /* How one reply's drafts fare. */
@@ -89,8 +90,10 @@ void ft_gov_costs_init(ft_gov_costs *c);
 void ft_gov_round(ft_gov_costs *c, int64_t cells, bool mixed);
 void ft_gov_trunk(ft_gov_costs *c, int lanes, int rows, double seconds);
 void ft_gov_draft(ft_gov_costs *c, bool first, int replies, double seconds);
-/* A drafter that was parked took so long to read the tokens it had missed. */
+/* A drafter that was parked took so long to read the tokens it had missed; or heads those that they
+ * had put off. */
 void ft_gov_behind(ft_gov_costs *c, int tokens, double seconds);
+void ft_gov_read(ft_gov_costs *c, int tokens, double seconds);
 
 void ft_gov_init(ft_governor *g, const ft_gov_costs *c, bool guess);
 /* A round that proposed n drafts and kept `kept` of them. */

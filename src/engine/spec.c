@@ -260,8 +260,13 @@ static ft_status feed(ft_engine *e, ft_err *err)
                 l->to_feed -= n;
             }
         }
-        const ft_status st = w->T ? ft_runner_draft(e->run, false, err) : FT_OK;
-        if (st || !w->T) return st;
+        if (!w->T) return FT_OK;
+        const int64_t start = ft_now_ns();
+        const int n = w->T;
+        const ft_status st = ft_runner_draft(e->run, false, err);
+        if (st) return st;
+        if (!ft_runner_fresh(e->run))
+            ft_gov_read(&e->costs, n, (double)(ft_now_ns() - start) * 1e-9);
     }
 }
 

@@ -439,6 +439,33 @@ static void slow_start(void **state)
     if (on < 1.5 * off) fail_msg("%.3f governed, %.3f without", on, off);
 }
 
+/* Two replies that wait try now and then, but not where their heads would have much to read for it.
+ */
+static void dear_reading(void **state)
+{
+    (void)state;
+    for (int dear = 0; dear < 2; dear++) {
+        ft_gov_costs c;
+        ft_governor g[2];
+        int tries = 0;
+        ft_gov_costs_init(&c);
+        for (int j = 0; j < 3; j++) c.prior[j] = 0.05;
+        for (int i = 0; i < FT_GOV_SAMPLES; i++) {
+            for (int rows = 2; rows <= 8; rows++) ft_gov_trunk(&c, 2, rows, 1 + 0.2 * rows);
+            for (int n = 1; n <= 2; n++) ft_gov_draft(&c, true, n, 0.1);
+        }
+        ft_gov_read(&c, 100, dear ? 2 : 0.1);
+        for (int i = 0; i < 2; i++) ft_gov_init(&g[i], &c, false);
+        for (int at = 0; at < 1000; at++) {
+            ft_gov_turn t[2] = {{&g[0], 3, 0}, {&g[1], 3, 0}};
+            ft_gov_choose(t, 2, &c, 2);
+            tries += t[0].k > 0;
+            ft_gov_accept(&g[0], &c, t[0].k, 0);
+        }
+        assert_true(dear ? tries == 0 : tries > 1);
+    }
+}
+
 /* Acceptance that changes in the middle of a reply is noticed. */
 static void notices(void **state)
 {
@@ -462,7 +489,7 @@ int main(void)
         cmocka_unit_test(margins),          cmocka_unit_test(backs_off),
         cmocka_unit_test(notices),          cmocka_unit_test(some_of_many),
         cmocka_unit_test(one_of_many),      cmocka_unit_test(slow_start),
-        cmocka_unit_test(different_limits),
+        cmocka_unit_test(different_limits), cmocka_unit_test(dear_reading),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
