@@ -500,7 +500,7 @@ static bool promises(const plan *p, const ft_gov_turn *t, const choice *o)
 {
     const double none = time_of(o->steps, o->lanes) / o->lanes;
     bool drafted = false;
-    if (!o->c->margins) return p->token < none;
+    if (!o->c->margins || o->guess) return p->token < none;
     for (int i = 0; i < p->n; i++) drafted = drafted || t[p->at[i]].g->k;
     const double one = drafted ? 1.0 : 0.99, many = drafted ? 0.96 : 0.94;
     return p->token < none * (o->lanes > 1 ? many : one);
