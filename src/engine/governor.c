@@ -511,20 +511,19 @@ static void carry_out(const plan *p, ft_gov_turn *t, const int *at, int n, const
                       bool hopeless)
 {
     const bool margins = o->c->margins && !o->guess;
-    const double none = time_of(o->steps, o->lanes);
-    bool in[TOGETHER] = {false};
+    const double none = time_of(o->steps, o->lanes), making_one = making(o, 1, o->lanes);
+    const double one = (time_of(o->steps, 2 * o->lanes) + making_one) / none;
+    const double token = margins ? p->token : 0, row = p->n ? plan_row(o, p) : row_time(o, 1);
+    bool in[TOGETHER] = {false}, led = false;
     int k = p->passes;
     for (int i = 0; i < p->n; i++)
         for (int j = 0; j < n; j++) in[j] = in[j] || at[j] == p->at[i];
-    bool led = false;
     for (int i = 0; i < n; i++) {
         ft_gov_turn *x = &t[at[i]];
-        x->g->token = margins ? p->token : 0;
-        x->g->row = p->n ? plan_row(o, p) : row_time(o, 1);
+        x->g->token = token;
+        x->g->row = row;
         if (!in[i]) {
-            const double one = time_of(o->steps, 2 * o->lanes) + making(o, 1, o->lanes);
-            const double loss =
-                margins ? making(o, 1, o->lanes) / none : one / none / (1 + x->g->accept[0]) - 1;
+            const double loss = margins ? making_one / none : one / (1 + x->g->accept[0]) - 1;
             x->k = park(x->g, o, hopeless, loss);
             continue;
         }
@@ -544,8 +543,11 @@ void ft_gov_choose(ft_gov_turn *t, int n, const ft_gov_costs *c, int lanes)
         g->made = 0;
         g->reach = 1;
         g->token = 0;
-        t[i].k = g->k = t[i].max > 0 ? g->k : 0;
-        if (t[i].max <= 0) continue;
+        t[i].k = 0;
+        if (t[i].max <= 0) {
+            g->k = 0;
+            continue;
+        }
         o.guess = g->guess;
         if (t[i].max != max) o.steps = steps_of(c, max = t[i].max, lanes);
         if (learn(g, &o, max)) {
@@ -553,8 +555,6 @@ void ft_gov_choose(ft_gov_turn *t, int n, const ft_gov_costs *c, int lanes)
         } else if (m < TOGETHER) {
             at[m++] = i;
             most = FT_MAX(most, max);
-        } else {
-            t[i].k = 0;
         }
     }
     if (!m) return;
