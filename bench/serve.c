@@ -150,17 +150,19 @@ static int same_ids(int streams, int tokens, int32_t **a, const int *n_a, int32_
 
 /* What many streams have added up to in all their turns. */
 typedef struct work {
-    uint64_t steps, rounds, drafted, accepted, tokens;
+    double steps, rounds, drafted, accepted, tokens;
 } work;
 
-static void count(work *w, bool begins)
+/* sign: -1 before them, 1 after. */
+static void count(work *w, int sign)
 {
     ft_llm_stats s;
     ft_llm_counts(m, &s);
-    const work now = {s.steps, s.rounds, s.drafted, s.accepted, s.reply_tokens};
-    const uint64_t *from = (const uint64_t *)&now;
-    uint64_t *to = (uint64_t *)w;
-    for (size_t i = 0; i < sizeof now / sizeof *from; i++) to[i] += begins ? -from[i] : from[i];
+    w->steps += sign * (double)s.steps;
+    w->rounds += sign * (double)s.rounds;
+    w->drafted += sign * (double)s.drafted;
+    w->accepted += sign * (double)s.accepted;
+    w->tokens += sign * (double)s.reply_tokens;
 }
 
 static void throughput(ft_llm *const way[2], int streams, int tokens)
@@ -170,7 +172,7 @@ static void throughput(ft_llm *const way[2], int streams, int tokens)
     int32_t **alone = ft_new_n(int32_t *, n), **many[2];
     int *n_alone = ft_new_n(int, n), *n_many[2];
     double one[2][REPS], all[2][REPS], rate[2];
-    work done[2] = {{0}, {0}};
+    work done[2] = {{.steps = 0}, {.steps = 0}};
     m = way[0];
     for (int i = 0; i < streams; i++) together(i, 1, tokens, 1, &alone[i], &n_alone[i]);
     for (int w = 0; w < 2; w++) {
@@ -182,9 +184,9 @@ static void throughput(ft_llm *const way[2], int streams, int tokens)
     for (int i = 0; i < 2 * REPS; i++) {
         m = way[i % 2];
         one[i % 2][i / 2] = together(0, 1, tokens, ASKS, NULL, NULL);
-        count(&done[i % 2], true);
+        count(&done[i % 2], -1);
         all[i % 2][i / 2] = together(0, streams, tokens, ASKS, NULL, NULL);
-        count(&done[i % 2], false);
+        count(&done[i % 2], 1);
     }
     for (int w = 0; w < 2; w++) {
         const double a = median(one[w]);
@@ -196,10 +198,8 @@ static void throughput(ft_llm *const way[2], int streams, int tokens)
     }
     printf(
         "many: %.2f tokens a step drafting, %.2f without; %.2f drafts a round, %.2f of them kept\n",
-        (double)done[0].tokens / (double)done[0].steps,
-        (double)done[1].tokens / (double)done[1].steps,
-        (double)done[0].drafted / (double)done[0].rounds,
-        (double)done[0].accepted / FT_MAX(1.0, (double)done[0].drafted));
+        done[0].tokens / done[0].steps, done[1].tokens / done[1].steps,
+        done[0].drafted / done[0].rounds, done[0].accepted / FT_MAX(1.0, done[0].drafted));
     printf("drafting / without: one stream %.3f, %d streams %.3f\n",
            median(one[0]) / median(one[1]), streams, rate[0] / rate[1]);
     for (int i = 0; i < streams; i++) {
