@@ -78,10 +78,11 @@ BIN      := $(BUILD)/foretoken
 ifdef CUDA
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(or $(shell command -v nvcc),/usr/local/cuda/bin/nvcc))
 NVCC     ?= $(CUDA_HOME)/bin/nvcc
-# machine code for each of these, and for newer cards what their driver compiles from the last one
+# machine code for each of these, and for newer cards what their driver compiles from the last one;
+# 80/90: the code of 8.0 for cards of 9.0, to try on one what others run
 CUDA_ARCH ?= 75 80 86 89 90a 120
 NVFLAGS  := -std=c++17 -O3 -g -lineinfo -Isrc -Iinclude -Xcompiler -fPIC,-fno-exceptions,-Wall,-Wno-unused-function --expt-relaxed-constexpr \
-            $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) $(if $(filter 120,$(CUDA_ARCH)),-gencode arch=compute_120$(comma)code=compute_120)
+            $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(firstword $(subst /, ,$(a)))$(comma)code=sm_$(lastword $(subst /, ,$(a)))) $(if $(filter 120,$(CUDA_ARCH)),-gencode arch=compute_120$(comma)code=compute_120)
 CU_SRC   := $(wildcard src/dev/cuda/*.cu)
 LIB_OBJ  += $(CU_SRC:%.cu=$(BUILD)/%.cu.o)
 LDLIBS   += -L$(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)) -lcudart_static -ldl -lrt -lstdc++

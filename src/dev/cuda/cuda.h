@@ -89,7 +89,7 @@ typedef struct ft_cuda {
     const ft_batch *on; /* the same struct on the device, always at this address */
     ft_shape shape;     /* of this step */
     int sms;            /* multiprocessors */
-    int cc;             /* compute capability times 10: 90 */
+    int cc;             /* compute capability that the kernels were compiled for, times 10: 90 */
     size_t smem;        /* shared memory that a block may take */
     char words[128];
 

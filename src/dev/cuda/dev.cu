@@ -455,6 +455,14 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
         return ft_fail(err, FT_EUNSUPPORTED,
                        "CUDA device \"%s\" has compute capability %d.%d, want 7.5 or newer", p.name,
                        p.major, p.minor);
+    cudaFuncAttributes code;
+    if (cudaFuncGetAttributes(&code, read_kernel) != cudaSuccess) {
+        cudaGetLastError();
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "CUDA device \"%s\" has compute capability %d.%d, for which this build has "
+                       "no code: want one made with it in CUDA_ARCH",
+                       p.name, p.major, p.minor);
+    }
     ft_cuda *c = ft_new(ft_cuda);
     e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
     for (int i = 0; i < FT_CUDA_STAGES && e == cudaSuccess; i++)
@@ -464,7 +472,7 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
         return no_gpu(err, e);
     }
     c->sms = p.multiProcessorCount;
-    c->cc = p.major * 10 + p.minor;
+    c->cc = code.ptxVersion;
     c->smem = p.sharedMemPerBlockOptin;
     snprintf(c->words, sizeof c->words, "cuda: %.100s", p.name);
     ft_dev *d = &c->dev;
