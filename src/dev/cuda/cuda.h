@@ -143,6 +143,13 @@ static inline bool ft_cuda_wide(const ft_cuda *c, int T)
     return c->cc == 90 && T > 32;
 }
 
+/* Whether a card without warpgroups multiplies many rows tile by tile: before 8.0 it has no product
+ * of bf16 numbers. */
+static inline bool ft_cuda_tiled(const ft_cuda *c)
+{
+    return c->cc >= 80 && c->cc != 90;
+}
+
 /* Remembers the first fault. */
 void ft_cuda_check(ft_cuda *c, cudaError_t e, const char *where);
 /* At least `bytes` of memory; contents do not survive the next op of the same family. */

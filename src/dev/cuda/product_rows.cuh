@@ -28,8 +28,6 @@
 #include "dev/cuda/hopper.cuh"
 
 enum {
-    ROWS_TILES = 8, /* of weights in a block's tile */
-    ROWS_SPAN = 8,  /* tiles of rows that take turns */
     ROWS_WARPS = 8, /* that multiply */
     ROWS_THREADS = 384,
     ROWS_PITCH = 64 + 4, /* floats of a row of a warpgroup's results: stores meet different banks */
@@ -69,20 +67,6 @@ template <class S> __device__ __forceinline__ void next_place(rows_ring &r)
     if (++r.place < S::PLACES) return;
     r.place = 0;
     r.parity ^= 1;
-}
-
-/* Tile number i of the launch. Blocks that run at the same time share much of what they read. */
-template <class S>
-__device__ __forceinline__ bool rows_tile(const ft_product &p, int i, block_of &b)
-{
-    int across = 0;
-    for (int s = 0; s < p.n_seg; s++) across += p.seg[s].blocks;
-    if (S::listed) return find_block(p, S::R, i % across, i / across, b);
-    const int all = (p.T + S::R - 1) / S::R, span = i / (across * ROWS_SPAN);
-    const int first = span * ROWS_SPAN, rows = min(ROWS_SPAN, all - first);
-    i -= span * across * ROWS_SPAN;
-    if (i >= across * rows) return false;
-    return find_block(p, S::R, i / rows, first + i % rows, b);
 }
 
 /* Tile j of the eight, and the matrix it belongs to: of a pair, four are gates and four are ups. */
@@ -151,7 +135,7 @@ template <class S> __device__ __forceinline__ void rows_feed(const ft_product &p
     typedef typename S::weights W;
     const bool first = threadIdx.x == 32 * ROWS_WARPS;
     block_of b;
-    for (int i = blockIdx.x; rows_tile<S>(p, i, b); i += gridDim.x) {
+    for (int i = blockIdx.x; tile_at<S>(p, i, b); i += gridDim.x) {
         const uint8_t *weights[2];
         ft_wview w;
 #pragma unroll
@@ -219,8 +203,8 @@ __device__ __forceinline__ void rows_unit(float (&c)[S::SUMS], ft_frag (&f)[2][S
     group_commit();
 }
 
-/* This warp is done with the place before. One lane says so for all of them: they had read it before
- * the products that all of them issue at once, and that were waited for. compute-sanitizer's
+/* This warp is done with the place before. One lane says so for all of them: they had read it
+ * before the products that all of them issue at once, and that were waited for. compute-sanitizer's
  * racecheck does not take a product for a meeting of lanes, and reports their reads. */
 template <class S> __device__ __forceinline__ void free_place(const rows_ring &r)
 {
@@ -384,7 +368,7 @@ __device__ __forceinline__ void rows_put_pair(const ft_product &p, const block_o
 template <class S> __device__ __forceinline__ void rows_multiply(const ft_product &p, rows_ring r)
 {
     block_of b;
-    for (int i = blockIdx.x; rows_tile<S>(p, i, b); i += gridDim.x) {
+    for (int i = blockIdx.x; tile_at<S>(p, i, b); i += gridDim.x) {
         ft_wview w;
         const int tile = rows_weights(p, b, threadIdx.x >> 5, w), per = part_units(w.units);
         float sum[S::SUMS];
