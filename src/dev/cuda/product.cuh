@@ -564,7 +564,7 @@ template <class W> static bool product_tiled(ft_cuda *c, ft_product *p, int toke
     if (p->wide || tokens != (p->item ? ROWS_FEW : ROWS_MANY)) return false;
     if (!(p->item ? warps_fit<listed>() : warps_fit<many>())) return false;
     const dim3 grid = product_grid(p, ROWS_TILES, tokens, items);
-    if (!p->item && 2 * grid.x * grid.y < (unsigned)c->sms) return false;
+    if (!p->item && 4 * grid.x * grid.y < (unsigned)c->sms) return false;
     if (p->glu) p->n_seg = 1;
     if constexpr (warps_fit<listed>())
         if (p->item) warps_launch<listed>(c, p, grid);
