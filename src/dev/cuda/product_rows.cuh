@@ -203,8 +203,8 @@ __device__ __forceinline__ void rows_unit(float (&c)[S::SUMS], ft_frag (&f)[2][S
     group_commit();
 }
 
-/* This thread is done with the place before. Each says so for itself: one lane for its warp takes 1 %
- * longer, and compute-sanitizer's racecheck does not see that the others are done too. */
+/* This thread is done with the place before. Each says so for itself: one lane for its warp takes 1
+ * % longer, and compute-sanitizer's racecheck does not see that the others are done too. */
 template <class S> __device__ __forceinline__ void free_place(const rows_ring &r)
 {
     const int before = r.place ? r.place - 1 : S::PLACES - 1;
