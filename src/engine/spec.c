@@ -362,7 +362,7 @@ static bool read_draft(ft_lane *l)
     if (id < 0) return false;
     if (l->job.draft_p_min > 0 && ft_draw_draft_logprob(l, id) < logf(l->job.draft_p_min))
         return false;
-    l->gov.gain = INFINITY;
+    l->gov.gain = (double)INFINITY;
     if (!l->e->costs.margins || !governed(l)) return take_draft(l, id);
     const ft_gov_next next =
         ft_gov_drafted(&l->gov, &l->e->costs, ft_runner_margin(run, l->draft_out), replying(l->e));
