@@ -131,8 +131,8 @@ FT_BOTH uint64_t ft_weigh(float below)
 /* What NaN and +inf count as. */
 FT_BOTH float ft_counted(float x)
 {
-    if (x > FLT_MAX) return FLT_MAX;
-    return x == x ? x : -INFINITY;
+    const float y = x > FLT_MAX ? FLT_MAX : x;
+    return y == y ? y : -INFINITY;
 }
 
 FT_BOTH float ft_biased(float x, float bias)

@@ -40,19 +40,17 @@ static bool look_ahead(ft_lane *l, int i, void **state)
     else if (i == 1)
         k->copy(l->ahead, k->user);
     *state = l->ahead;
-    if (!k->allows(l->ahead, l->draft[i - 1])) return false;
+    if (!ft_lane_allows(l, l->ahead, l->draft[i - 1])) return false;
     k->accept(l->ahead, l->draft[i - 1]);
     return true;
 }
 
 static void plan_rows(ft_lane *l, int rows)
 {
-    const ft_mask *k = &l->job.mask;
     void *state;
     for (int i = 0; i < rows && look_ahead(l, i, &state); i++) {
-        const bool masked = state && k->allow(state, l->bits, l->e->m->V);
         const int at = add_draw(l->e->run, l->first_out + i, l->sampler, l->draft, i,
-                                (uint64_t)(l->n_ids + i), masked ? l->bits : NULL);
+                                (uint64_t)(l->n_ids + i), ft_lane_allow(l, state));
         if (!i) l->far_first = at;
         l->n_far++;
     }

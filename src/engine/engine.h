@@ -68,7 +68,7 @@ typedef struct ft_task {
     ft_mask mask;
     const int32_t *eog; /* ids that end a reply; they are not emitted */
     int n_eog;
-    bool ignore_eog;
+    bool ignore_eog;   /* they do not; a mask that leaves nothing else does */
     int top_logprobs;  /* < 0: none */
     int draft_max;     /* drafts of a round; 0: none; bounded by the engine's */
     int draft_min;     /* fewer drafts than this are not worth a round */

@@ -379,7 +379,7 @@ static plan plan_by_average(const ft_gov_turn *t, const int *at, int n, const ch
             v[i] = (candidate){at[i], adds(x->g, rows), rows, adds(x->g, rows) / rows};
             last = last || x->g->k == k;
         }
-        plan p = {.token = INFINITY};
+        plan p = {.token = (double)INFINITY};
         best_of(&p, o, v, n, k);
         p.token /= last ? 1.01 : 1.0;
         if (p.token < best.token) best = p;
@@ -456,7 +456,7 @@ ft_gov_next ft_gov_drafted(ft_governor *g, ft_gov_costs *c, float margin, int la
     }
     g->margin[g->made++] = (uint8_t) class;
     g->reach *= g->sure[class];
-    g->gain = INFINITY;
+    g->gain = (double)INFINITY;
     if (g->token <= 0) return FT_GOV_MORE; /* this round learns what drafts cost */
     const choice o = {c, steps_of(c, FT_MAX(1, g->k), lanes), lanes, false};
     if (g->reach * g->token <= (k == 1 ? g->row : row_time(&o, k))) return FT_GOV_DROP;

@@ -111,12 +111,18 @@ static inline int ft_most_drafts(const ft_engine_params *p)
     return p->draft_max > 0 ? FT_MAX(p->draft_max, p->guess_max) : 0;
 }
 
+/* Whether an id means the end of a reply. */
+static inline bool ft_lane_end_id(const ft_lane *l, int32_t id)
+{
+    for (int i = 0; i < l->job.n_eog; i++)
+        if (l->job.eog[i] == id) return true;
+    return false;
+}
+
 /* Whether an id ends the reply. */
 static inline bool ft_lane_eog(const ft_lane *l, int32_t id)
 {
-    for (int i = 0; !l->job.ignore_eog && i < l->job.n_eog; i++)
-        if (l->job.eog[i] == id) return true;
-    return false;
+    return !l->job.ignore_eog && ft_lane_end_id(l, id);
 }
 
 void ft_lane_end(ft_lane *l, ft_finish why);
@@ -183,7 +189,12 @@ int32_t ft_draw_draft(const ft_lane *l);
 float ft_draw_draft_logprob(ft_lane *l, int32_t id);
 ft_status ft_draw_warm(ft_engine *e, ft_err *err); /* behind a trunk pass */
 
-/* engine/spec.c: what the rows' logits say; then the drafts for the next round. */
+/* engine/spec.c: the constraint at one of its states. The ids that may come next, in l->bits, or
+ * NULL for all; may this one, where no means only that the former is to be asked. An end that is
+ * ignored may not: a grammar cannot go on behind it. */
+const uint32_t *ft_lane_allow(ft_lane *l, void *state);
+bool ft_lane_allows(const ft_lane *l, void *state, int32_t id);
+/* What the rows' logits say; then the drafts for the next round. */
 void ft_spec_verify(ft_lane *l);
 /* Where the hidden row of a cell is: in this round's rows, or in the ring. */
 int ft_lane_hidden(const ft_lane *l, int cell);

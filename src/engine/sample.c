@@ -94,6 +94,7 @@ ft_sample_scratch *ft_sample_scratch_new(int32_t V)
     l->key = ft_new_n(float, n);
     l->weight = ft_new_n(float, n);
     l->tie = ft_new_n(int32_t, n);
+    l->part = ft_new_n(uint64_t, n / FT_LIST_PART);
     return l;
 }
 
@@ -106,6 +107,7 @@ void ft_sample_scratch_free(ft_sample_scratch *l)
     ft_free(l->key);
     ft_free(l->weight);
     ft_free(l->tie);
+    ft_free(l->part);
     ft_free(l);
 }
 
@@ -498,24 +500,15 @@ static int32_t greedy(ft_sampler *s, const float *logits, const uint32_t *mask)
     return ft_argmax(s->l->x, NULL, s->V);
 }
 
-/* The first entry at which the cumulated weight passes `at`. */
-static int32_t walk(const ft_list *l, float max, uint64_t at)
-{
-    uint64_t sum = 0;
-    int32_t i = 0;
-    while ((sum += ft_weigh(l->x[i] - max)) <= at && i + 1 < l->n) i++;
-    return i;
-}
-
 /* From the loaded list. */
 static int32_t draw(ft_sampler *s, uint64_t position)
 {
     chain(s, position);
-    const ft_list *l = s->l;
+    ft_list *l = s->l;
     const float max = ft_list_max(l);
     if (max == -INFINITY) return s->drawn = -1;
-    const uint64_t total = ft_sum_exp(l->x, l->n, max);
-    const int32_t i = walk(l, max, ft_draw_at(unit(s, position, STREAM_DRAW), total));
+    const uint64_t total = ft_list_sum(l, max);
+    const int32_t i = ft_list_at(l, max, ft_draw_at(unit(s, position, STREAM_DRAW), total));
     s->drawn_bits =
         (float)(((double)(max - l->x[i]) + ft_log_weight(total)) / 0.693147180559945309);
     return s->drawn = ft_list_id(l, i);
@@ -542,7 +535,7 @@ bool ft_sampler_probs(ft_sampler *s, const float *logits, const uint32_t *mask, 
     const ft_list *l = s->l;
     const float max = ft_list_max(l);
     if (max == -INFINITY) return false;
-    const double total = (double)ft_sum_exp(l->x, l->n, max);
+    const double total = (double)ft_sum_exp(l->x, l->n, max, NULL);
     for (int32_t i = 0; i < l->n; i++)
         p[ft_list_id(l, i)] = (float)((double)ft_weigh(l->x[i] - max) / total);
     return true;
@@ -607,7 +600,7 @@ int32_t ft_logprobs(const float *logits, int32_t V, int32_t id, int32_t top_n, f
 {
     const int32_t best = ft_argmax(logits, NULL, V);
     const float max = best < 0 ? 0 : FT_MIN(logits[best], FLT_MAX);
-    const uint64_t sum = ft_sum_exp(logits, V, max);
+    const uint64_t sum = ft_sum_exp(logits, V, max, NULL);
     int32_t top[FT_LOGPROBS_MAX];
     const int32_t n = 1 + ft_top_n(logits, V, FT_MIN(top_n, FT_LOGPROBS_MAX), top);
     out[0].id = id;

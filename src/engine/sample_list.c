@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Entries are looked at in blocks of this many; a block with nothing above a threshold is skipped.
- */
+/* Entries are looked at in blocks of this many: a compiler finds its vectors, and a block with
+ * nothing above a threshold is skipped. */
 #define BLOCK 16
 /* Up to this many, a heap beats a selection over everything. */
 #define HEAP_MAX 256
@@ -20,7 +20,7 @@ typedef struct cut {
 
 typedef float v4f __attribute__((vector_size(16)));
 typedef int32_t v4i __attribute__((vector_size(16)));
-typedef int64_t v4l __attribute__((vector_size(32)));
+typedef uint32_t v4u __attribute__((vector_size(16)));
 
 static v4f load4(const float *x)
 {
@@ -40,58 +40,67 @@ static bool any_from(const float *x, float t, bool strictly)
     return (w[0] | w[1]) != 0;
 }
 
+static void copy_counted(float *restrict to, const float *restrict x, int32_t n)
+{
+    int32_t i = 0;
+    for (; i + BLOCK <= n; i += BLOCK)
+        for (int j = 0; j < BLOCK; j++) to[i + j] = ft_counted(x[i + j]);
+    for (; i < n; i++) to[i] = ft_counted(x[i]);
+}
+
 void ft_list_load(ft_list *l, const float *logits, const uint32_t *mask)
 {
     const int32_t V = l->V;
-    const v4f most = {FLT_MAX, FLT_MAX, FLT_MAX, FLT_MAX};
-    const v4f none = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
-    int32_t i = 0;
-    for (; i + 4 <= V; i += 4) {
-        const v4f v = load4(logits + i);
-        const v4i over = v > most, fine = v <= most;
-        const v4f w = (v4f)((over & (v4i)most) | (fine & (v4i)v) | (~(over | fine) & (v4i)none));
-        memcpy(l->x + i, &w, sizeof w);
-    }
-    for (; i < V; i++) {
-        const float v = logits[i] > FLT_MAX ? FLT_MAX : logits[i];
-        l->x[i] = v == v ? v : -INFINITY;
-    }
+    copy_counted(l->x, logits, V);
     if (mask) {
         for (int32_t w = 0; w < V; w += 32) {
             const uint32_t m = mask[w / 32];
             if (m == UINT32_MAX) continue;
             const int32_t end = FT_MIN(w + 32, V);
-            for (i = w; i < end; i++) l->x[i] = m >> (i - w) & 1 ? l->x[i] : -INFINITY;
+            for (int32_t i = w; i < end; i++) l->x[i] = m >> (i - w) & 1 ? l->x[i] : -INFINITY;
         }
     }
     l->n = V;
     l->dense = true;
 }
 
+static v4f larger(v4f a, v4f b)
+{
+    const v4i m = a > b;
+    return (v4f)((m & (v4i)a) | (~m & (v4i)b));
+}
+
 float ft_list_max(const ft_list *l)
 {
-    v4f top[2] = {{-INFINITY, -INFINITY, -INFINITY, -INFINITY},
-                  {-INFINITY, -INFINITY, -INFINITY, -INFINITY}};
+    const float *x = l->x;
+    v4f a = {-INFINITY, -INFINITY, -INFINITY, -INFINITY}, b = a, c = a, d = a;
     int32_t i = 0;
-    for (; i + 8 <= l->n; i += 8)
-        for (int k = 0; k < 2; k++) {
-            const v4f v = load4(l->x + i + 4 * k);
-            const v4i m = v > top[k];
-            top[k] = (v4f)((m & (v4i)v) | (~m & (v4i)top[k]));
-        }
+    for (; i + BLOCK <= l->n; i += BLOCK) {
+        a = larger(load4(x + i), a);
+        b = larger(load4(x + i + 4), b);
+        c = larger(load4(x + i + 8), c);
+        d = larger(load4(x + i + 12), d);
+    }
+    a = larger(larger(a, b), larger(c, d));
     float max = -INFINITY;
-    for (int k = 0; k < 8; k++) max = top[k / 4][k % 4] > max ? top[k / 4][k % 4] : max;
-    for (; i < l->n; i++) max = l->x[i] > max ? l->x[i] : max;
+    for (int k = 0; k < 4; k++) max = a[k] > max ? a[k] : max;
+    for (; i < l->n; i++) max = x[i] > max ? x[i] : max;
     return max;
 }
 
-/* ft_exp_neg, four at a time: the same operations in the same order. NaN gives 0. */
-static v4f exp4(v4f x)
+/* What is added to this is rounded to multiples of 2^24; how many, the last bits say. */
+#define COARSE 0x1.8p47f
+
+/* ft_weigh, four at a time: the same operations in the same order; what is above 0 counts as 0, NaN
+ * as nothing. Processors have no vectors of conversions to 64 bits. So a weight is its nearest
+ * multiple of 2^24 and the rest, within 2^23: less than 0 only for weights without a fraction. */
+static inline void weigh4(v4f below, v4u *multiple, v4i *rest)
 {
     const v4f low = {-87.0f, -87.0f, -87.0f, -87.0f};
-    const v4i in = x > low, over = x > 0;
-    x = (v4f)(~over & ((in & (v4i)x) | (~in & (v4i)low)));
-    const v4f n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
+    const v4i in = below > low, over = below > 0;
+    const v4f x = (v4f)(~over & ((in & (v4i)below) | (~in & (v4i)low)));
+    const v4f shifted = x * 1.44269504f + 12582912.0f; /* its last bits are n */
+    const v4f n = shifted - 12582912.0f;
     const v4f r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
     v4f y = r * 1.38888889e-3f + 8.33333333e-3f;
     y = y * r + 4.16666667e-2f;
@@ -99,19 +108,56 @@ static v4f exp4(v4f x)
     y = y * r + 0.5f;
     y = y * r + 1.0f;
     y = y * r + 1.0f;
-    const v4i bits = (__builtin_convertvector(n, v4i) + 127) << 23;
-    return (v4f)((v4i)(y * (v4f)bits) & in);
+    y *= (v4f)(((v4u)shifted << 23) + ((127u + 40) << 23)); /* 2^(n + 40) */
+    const v4f coarse = y + COARSE;
+    *multiple += (v4u)coarse;
+    *rest += __builtin_convertvector(y - (coarse - COARSE), v4i);
 }
 
-uint64_t ft_sum_exp(const float *x, int32_t n, float max)
+/* Of FT_LIST_PART values, so few that no lane can overflow. Four vectors at a time keep a processor
+ * busy while each waits for itself. */
+static uint64_t sum_part(const float *x, float max)
 {
-    v4l sum = {0, 0, 0, 0};
+    const v4u none = (v4u)(v4f){COARSE, COARSE, COARSE, COARSE};
+    v4u mul = none * (0u - FT_LIST_PART / 4);
+    v4i rest = {0};
+    for (int i = 0; i < FT_LIST_PART; i += BLOCK) {
+        weigh4(load4(x + i) - max, &mul, &rest);
+        weigh4(load4(x + i + 4) - max, &mul, &rest);
+        weigh4(load4(x + i + 8) - max, &mul, &rest);
+        weigh4(load4(x + i + 12) - max, &mul, &rest);
+    }
+    int64_t sum = 0;
+    for (int k = 0; k < 4; k++) sum += ((int64_t)mul[k] << 24) + rest[k];
+    return (uint64_t)sum;
+}
+
+uint64_t ft_sum_exp(const float *x, int32_t n, float max, uint64_t *part)
+{
+    uint64_t all = 0;
     int32_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        sum += __builtin_convertvector(exp4(load4(x + i) - max) * FT_WEIGHT_ONE, v4l);
-    uint64_t all = (uint64_t)(sum[0] + sum[1] + sum[2] + sum[3]);
+    for (; i + FT_LIST_PART <= n; i += FT_LIST_PART) {
+        const uint64_t sum = sum_part(x + i, max);
+        if (part) part[i / FT_LIST_PART] = sum;
+        all += sum;
+    }
     for (; i < n; i++) all += ft_weigh(x[i] > max ? 0 : x[i] - max);
     return all;
+}
+
+uint64_t ft_list_sum(ft_list *l, float max)
+{
+    return ft_sum_exp(l->x, l->n, max, l->part);
+}
+
+int32_t ft_list_at(const ft_list *l, float max, uint64_t at)
+{
+    uint64_t sum = 0;
+    int32_t i = 0;
+    for (; i + FT_LIST_PART < l->n && sum + l->part[i / FT_LIST_PART] <= at; i += FT_LIST_PART)
+        sum += l->part[i / FT_LIST_PART];
+    while ((sum += ft_weigh(l->x[i] - max)) <= at && i + 1 < l->n) i++;
+    return i;
 }
 
 double ft_log_weight(uint64_t sum)
@@ -335,7 +381,7 @@ void ft_list_top_p(ft_list *l, float p, int32_t min_keep)
     if (!(p < 1.0f) || l->n <= 1) return;
     const float max = ft_list_max(l);
     if (max == -INFINITY) return;
-    const goal g = {.mass = ft_top_p_goal(p, ft_sum_exp(l->x, l->n, max)),
+    const goal g = {.mass = ft_top_p_goal(p, ft_sum_exp(l->x, l->n, max, NULL)),
                     .count = FT_MAX(min_keep, 1)};
     static const float depth[] = {6, 12, 24, INFINITY};
     int32_t n = 0;
@@ -362,7 +408,7 @@ void ft_list_min_p(ft_list *l, float p, int32_t min_keep)
 static double log_sum(const ft_list *l)
 {
     const float max = ft_list_max(l);
-    return (double)max + ft_log_weight(ft_sum_exp(l->x, l->n, max));
+    return (double)max + ft_log_weight(ft_sum_exp(l->x, l->n, max, NULL));
 }
 
 static double entropy(const ft_list *l, double lse)
@@ -441,7 +487,11 @@ void ft_list_xtc(ft_list *l, float threshold, int32_t min_keep)
 void ft_list_temperature(ft_list *l, float t)
 {
     if (t == 1.0f) return;
-    for (int32_t i = 0; i < l->n; i++) l->x[i] = ft_tempered(l->x[i], t);
+    float *x = l->x;
+    int32_t i = 0;
+    for (; i + BLOCK <= l->n; i += BLOCK)
+        for (int j = 0; j < BLOCK; j++) x[i + j] = ft_tempered(x[i + j], t);
+    for (; i < l->n; i++) x[i] = ft_tempered(x[i], t);
 }
 
 void ft_list_dynatemp(ft_list *l, float t, float range, float exponent)

@@ -8,13 +8,16 @@
 
 #include "engine/sample.h"
 
+enum { FT_LIST_PART = 256 };
+
 struct ft_sample_scratch {
     int32_t V;
     float *x;      /* [V] logits of the list */
     int32_t *id;   /* [V] ids of the list, when not dense */
     int32_t *mark; /* [V] all zero between uses */
     float *key, *weight;
-    int32_t *tie; /* [V] each: what a selection permutes */
+    int32_t *tie;   /* [V] each: what a selection permutes */
+    uint64_t *part; /* [V / FT_LIST_PART] sums of weights, of ft_list_sum */
     int32_t n;
     bool dense;
 };
@@ -28,8 +31,12 @@ static inline int32_t ft_list_id(const ft_list *l, int32_t i)
 void ft_list_load(ft_list *l, const float *logits, const uint32_t *mask);
 void ft_list_pack(ft_list *l);       /* drops what is -inf; dense no more */
 float ft_list_max(const ft_list *l); /* -inf when empty */
-/* Sum of ft_weigh(x - max); NaN is left out, and what is above max counts as max. */
-uint64_t ft_sum_exp(const float *x, int32_t n, float max);
+/* Sum of ft_weigh(x - max); NaN is left out, and what is above max counts as max. part: the sums of
+ * all whole FT_LIST_PART values in turn, or NULL. */
+uint64_t ft_sum_exp(const float *x, int32_t n, float max, uint64_t *part);
+/* That of the list; then the first entry at which the cumulated weight passes `at`. */
+uint64_t ft_list_sum(ft_list *l, float max);
+int32_t ft_list_at(const ft_list *l, float max, uint64_t at);
 double ft_log_weight(uint64_t sum); /* the logarithm of what it stands for */
 void ft_list_top_k(ft_list *l, int32_t k);
 void ft_list_top_p(ft_list *l, float p, int32_t min_keep);

@@ -11,40 +11,74 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The ids that may come next, or NULL for all. */
-static const uint32_t *mask_of(ft_lane *l)
+const uint32_t *ft_lane_allow(ft_lane *l, void *state)
 {
-    ft_mask *k = &l->job.mask;
-    return k->user && k->allow(k->user, l->bits, l->e->m->V) ? l->bits : NULL;
+    const ft_task *j = &l->job;
+    if (!state || !j->mask.allow(state, l->bits, l->e->m->V)) return NULL;
+    for (int i = 0; j->ignore_eog && i < j->n_eog; i++)
+        l->bits[j->eog[i] / 32] &= ~(1u << j->eog[i] % 32);
+    return l->bits;
+}
+
+bool ft_lane_allows(const ft_lane *l, void *state, int32_t id)
+{
+    if (!state) return true;
+    return l->job.mask.allows(state, id) && !(l->job.ignore_eog && ft_lane_end_id(l, id));
+}
+
+/* Whether the text may end here. */
+static bool complete(const ft_lane *l)
+{
+    const ft_mask *k = &l->job.mask;
+    for (int i = 0; k->user && i < l->job.n_eog; i++)
+        if (k->allows(k->user, l->job.eog[i])) return true;
+    return false;
 }
 
 /* The token of row i. Its logits are fetched only if they are needed. */
 static int32_t draw(ft_lane *l, int i)
 {
-    const ft_mask *k = &l->job.mask;
+    void *const state = l->job.mask.user;
     const uint64_t at = (uint64_t)l->n_ids;
     const int out = l->first_out + i;
     int32_t id = ft_sampler_plain(l->sampler) ? ft_runner_best(l->e->run, out) : ft_draw_id(l, i);
-    if (id >= 0 && (!k->user || k->allows(k->user, id))) return id;
-    if (k->user && id == FT_DRAW_MORE && ft_sampler_greedy(l->sampler)) {
+    if (id >= 0 && ft_lane_allows(l, state, id)) return id;
+    if (state && id == FT_DRAW_MORE && ft_sampler_greedy(l->sampler)) {
         id = ft_sampler_draw(l->sampler, ft_runner_logits(l->e->run, out), NULL, at);
-        if (id >= 0 && k->allows(k->user, id)) return id;
+        if (id >= 0 && ft_lane_allows(l, state, id)) return id;
     }
-    const uint32_t *mask = mask_of(l);
+    const uint32_t *mask = ft_lane_allow(l, state);
     id = ft_draw_late(l, i, mask);
     if (id != FT_DRAW_MORE) return id;
     return ft_sampler_draw(l->sampler, ft_runner_logits(l->e->run, out), mask, at);
+}
+
+/* The same where draft i was drawn, for rejection sampling. */
+static int32_t draw_or_keep(ft_lane *l, int i)
+{
+    const uint32_t *mask = ft_lane_allow(l, l->job.mask.user);
+    return ft_reject_draw(l, ft_runner_logits(l->e->run, l->first_out + i), mask, i);
+}
+
+/* No id is left. Where all has been said and only the end was banned, that is the end. */
+static void exhausted(ft_lane *l)
+{
+    if (complete(l)) {
+        ft_lane_end(l, FT_FINISH_EOG);
+        return;
+    }
+    const bool masked = l->job.mask.user != NULL;
+    snprintf(l->error, sizeof l->error,
+             masked ? "no token satisfies the grammar here"
+                    : "the model's logits are not numbers: the weights are damaged");
+    ft_lane_end(l, FT_FINISH_ERROR);
 }
 
 /* Takes the token of row i: history, limits, and the caller. false when the reply ends with it. */
 static bool take(ft_lane *l, int32_t id, int i, bool drafted)
 {
     if (id < 0) {
-        const bool masked = l->job.mask.user != NULL;
-        snprintf(l->error, sizeof l->error,
-                 masked ? "no token satisfies the grammar here"
-                        : "the model's logits are not numbers: the weights are damaged");
-        ft_lane_end(l, FT_FINISH_ERROR);
+        exhausted(l);
         return false;
     }
     ft_sampler_accept(l->sampler, id);
@@ -114,10 +148,7 @@ void ft_spec_verify(ft_lane *l)
     int kept = 0;
     int32_t last = -1;
     for (int i = 0;; i++) {
-        int32_t id =
-            i < drafted && l->drawn
-                ? ft_reject_draw(l, ft_runner_logits(l->e->run, l->first_out + i), mask_of(l), i)
-                : draw(l, i);
+        int32_t id = i < drafted && l->drawn ? draw_or_keep(l, i) : draw(l, i);
         if (l->job.sim_accept && i < drafted + l->dropped) id = simulated(l, i, id);
         const bool agreed = i < drafted && id == l->draft[i];
         if (agreed) kept++;
@@ -331,7 +362,7 @@ static bool read_draft(ft_lane *l)
     if (id < 0) return false;
     if (l->job.draft_p_min > 0 && ft_draw_draft_logprob(l, id) < logf(l->job.draft_p_min))
         return false;
-    l->gov.gain = INFINITY;
+    l->gov.gain = (double)INFINITY;
     if (!l->e->costs.margins || !governed(l)) return take_draft(l, id);
     const ft_gov_next next =
         ft_gov_drafted(&l->gov, &l->e->costs, ft_runner_margin(run, l->draft_out), replying(l->e));

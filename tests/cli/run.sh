@@ -79,6 +79,12 @@ out=$(run --raw --json --stop "${text:6:2}" one two)
 same "a stop text ends the reply" "$(field finish_reason <<<"$out"):$(field predicted_n <<<"$out" | grep -c '^12$')" '"stop":0'
 same "a grammar is followed" "$(run --raw --grammar 'root ::= "yes" | "no"' one | grep -c -x -e yes -e no)" 1
 same "so is a schema" "$(run --raw --json-schema '{"type": "boolean"}' one | grep -c -x -e true -e false)" 1
+for draft in "" "--draft-max 0"; do
+    # shellcheck disable=SC2086
+    out=$(run --raw --json --ignore-eos $draft --grammar 'root ::= "yes"{1,2}' one)
+    same "an end that is ignored waits for the grammar's ($draft)" \
+        "$(field text <<<"$out"):$(field finish_reason <<<"$out")" '"yesyes":"stop"'
+done
 
 # what cannot be done
 fails "a grammar that is none" 'grammar' "$ft" run -m "$model" --grammar 'root ::= (' one

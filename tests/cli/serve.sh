@@ -60,6 +60,12 @@ ok "a thought keeps to its budget" $?
 out=$(ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"max_tokens":60,"thinking_budget_tokens":3,"reasoning_budget_message":"that will do","chat_template_kwargs":{"enable_thinking":true}}')
 grep -q '"reasoning_content":"[^"]*that will do"' <<<"$out"
 ok "and ends with the words of the request" $?
+out=$(ask /completion '{"prompt":"x","ignore_eos":true,"grammar":"root ::= [0-9]{1,3}"}')
+grep -q '"content":"[0-9]\{3\}"' <<<"$out"
+ok "an end that is ignored waits for the grammar's" $?
+same "and is one" "$(field stop_type <<<"$out")" '"eos"'
+out=$(ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"ignore_eos":true,"chat_template_kwargs":{"enable_thinking":false},"response_format":{"type":"json_schema","json_schema":{"schema":{"enum":["left","right"]}}}}')
+same "of a schema too" "$(field finish_reason <<<"$out")" '"stop"'
 ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"grammar":"root ::= ("}' | grep -q '"code":400'
 ok "a broken grammar is 400" $?
 same "so is one that is too large, not 429" "$(ask /completion '{"prompt":"x","grammar":"root ::= [a-z]{200000}"}' | field code)" 400

@@ -174,7 +174,7 @@ static void tree_follows_the_rule(void **state)
         assert_true(ft_merges_init(&m, r.n));
         for (uint32_t i = 0; i < r.n; i++) ft_merges_put(&m, r.a[i], r.b[i], r.id[i]);
         ft_base_sym base[5];
-        for (uint32_t i = 0; i < letters; i++) base[i] = (ft_base_sym){{"abcde" + i, 1}, i};
+        for (uint32_t i = 0; i < letters; i++) base[i] = (ft_base_sym){{&"abcde"[i], 1}, i};
         ft_merge_tree *t = ft_merge_tree_new(&m, base, letters, letters + 400);
         ft_merges_release(&m);
         refused += !t;

@@ -222,7 +222,7 @@ static double speed_of_four(const double *accept, double draft, double kink, boo
                 if (!going[i]) continue;
                 const bool hit = ft_rng_f64(&r) < accept[i];
                 ft_gov_next next = made[i] + 1 < turn[i].k ? FT_GOV_MORE : FT_GOV_STOP;
-                g[i].gain = INFINITY;
+                g[i].gain = (double)INFINITY;
                 if (margins) {
                     const ft_gov_next says = ft_gov_drafted(&g[i], c, hit ? 4 : 0.7f, FOUR);
                     next = says == FT_GOV_MORE ? next : says;

@@ -514,7 +514,7 @@ static void damaged_scales_are_found(void **state)
     assert_false(ft_row_finite(FT_MXFP4, m, 32, NULL));
     assert_true(ft_row_finite(FT_NVFP4, m, 64, NULL));
     const float x[3] = {1, 2, NAN};
-    const double y[2] = {1, INFINITY};
+    const double y[2] = {1, (double)INFINITY};
     size_t at = 9;
     assert_false(ft_row_finite(FT_F32, x, 3, &at));
     assert_int_equal(at, 2);
