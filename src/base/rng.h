@@ -4,6 +4,8 @@
 #ifndef FT_BASE_RNG_H
 #define FT_BASE_RNG_H
 
+#include "base/both.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,7 +13,7 @@ typedef struct ft_rng {
     uint64_t state;
 } ft_rng;
 
-static inline uint64_t ft_mix64(uint64_t z)
+FT_BOTH uint64_t ft_mix64(uint64_t z)
 {
     z ^= z >> 30;
     z *= 0xBF58476D1CE4E5B9u;
@@ -25,7 +27,7 @@ static inline uint64_t ft_rng_u64(ft_rng *r)
     return ft_mix64(r->state += 0x9E3779B97F4A7C15u);
 }
 
-static inline double ft_unit_f64(uint64_t bits) /* [0, 1) */
+FT_BOTH double ft_unit_f64(uint64_t bits) /* [0, 1) */
 {
     return (double)(bits >> 11) * 0x1p-53;
 }
@@ -36,7 +38,7 @@ static inline double ft_rng_f64(ft_rng *r) /* [0, 1) */
 }
 
 /* The draw number `stream` at a position: 64 well-mixed bits of (seed, position, stream). */
-static inline uint64_t ft_rng_at(uint64_t seed, uint64_t position, uint32_t stream)
+FT_BOTH uint64_t ft_rng_at(uint64_t seed, uint64_t position, uint32_t stream)
 {
     const uint64_t a = ft_mix64(seed + 0x9E3779B97F4A7C15u * (position + 1));
     return ft_mix64(a ^ ft_mix64(0xD1B54A32D192ED03u * ((uint64_t)stream + 1) + seed));

@@ -4,16 +4,13 @@
 #ifndef FT_DEV_DRAW_H
 #define FT_DEV_DRAW_H
 
+#include "base/rng.h"
+
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __CUDACC__
-#define FT_BOTH __host__ __device__ static __forceinline__
-#else
-#define FT_BOTH static inline
-#endif
 #ifdef __clang__
 #pragma STDC FP_CONTRACT OFF
 #endif
@@ -25,6 +22,9 @@ enum {
     FT_DRAW_TOP = 32,     /* longest list of the best */
     FT_DRAW_MORE = -2,    /* instead of an id: this row is for the host to draw from */
 };
+
+/* Which of the random numbers of a position. */
+enum { FT_STREAM_DRAW, FT_STREAM_XTC };
 
 /* A logit that the sampler changes: bias first, then what having stood `count` times costs. */
 typedef struct ft_edit {
@@ -41,7 +41,7 @@ typedef struct ft_draw {
     float top_p;                       /* 1 and more: off */
     float log_min_p;                   /* at most 0; -inf: off */
     float repeat, frequency, presence; /* the penalties */
-    double u;                          /* the random number, in [0, 1) */
+    uint64_t seed, position;           /* what the random number is made of */
     int32_t mask;                      /* its bits are at this word of `aside`; -1: none */
     int32_t edit, n_edit;              /* ft_edit at this word of `aside`; each id once */
     int32_t list;                      /* how many of the best are wanted; -1: nor sum */
@@ -165,8 +165,9 @@ FT_BOTH uint64_t ft_top_p_goal(float p, uint64_t sum)
 }
 
 /* The first id, in rising order, whose cumulated weight is above this is drawn. */
-FT_BOTH uint64_t ft_draw_at(double u, uint64_t sum)
+FT_BOTH uint64_t ft_draw_at(uint64_t seed, uint64_t position, uint64_t sum)
 {
+    const double u = ft_unit_f64(ft_rng_at(seed, position, FT_STREAM_DRAW));
     const uint64_t at = (uint64_t)(u * (double)sum);
     return at < sum ? at : sum - 1;
 }

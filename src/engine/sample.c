@@ -11,8 +11,6 @@
 #include <float.h>
 #include <math.h>
 
-enum { STREAM_DRAW, STREAM_XTC }; /* which of the random numbers of a position */
-
 struct ft_sampler {
     ft_sample_params p;
     int32_t V;
@@ -307,11 +305,6 @@ void ft_sampler_accept(ft_sampler *s, int32_t id)
     s->drawn = -1;
 }
 
-static double unit(const ft_sampler *s, uint64_t position, uint32_t stream)
-{
-    return ft_unit_f64(ft_rng_at(s->p.seed, position, stream));
-}
-
 /* The id that was accepted i tokens ago; 0 is the newest. */
 static int32_t past(const ft_sampler *s, int32_t i)
 {
@@ -454,7 +447,7 @@ static void apply(ft_sampler *s, ft_sampler_kind k, uint64_t position)
     case FT_SAMPLE_MIN_P: ft_list_min_p(l, p->min_p, p->min_keep); break;
     case FT_SAMPLE_XTC:
         if (p->xtc_probability > 0.0f && p->xtc_threshold <= 0.5f &&
-            unit(s, position, STREAM_XTC) < (double)p->xtc_probability)
+            ft_unit_f64(ft_rng_at(p->seed, position, FT_STREAM_XTC)) < (double)p->xtc_probability)
             ft_list_xtc(l, p->xtc_threshold, p->min_keep);
         break;
     case FT_SAMPLE_TEMPERATURE:
@@ -508,7 +501,7 @@ static int32_t draw(ft_sampler *s, uint64_t position)
     const float max = ft_list_max(l);
     if (max == -INFINITY) return s->drawn = -1;
     const uint64_t total = ft_list_sum(l, max);
-    const int32_t i = ft_list_at(l, max, ft_draw_at(unit(s, position, STREAM_DRAW), total));
+    const int32_t i = ft_list_at(l, max, ft_draw_at(s->p.seed, position, total));
     s->drawn_bits =
         (float)(((double)(max - l->x[i]) + ft_log_weight(total)) / 0.693147180559945309);
     return s->drawn = ft_list_id(l, i);
@@ -584,7 +577,8 @@ void ft_sampler_put(ft_sampler *s, const int32_t *more, int32_t n_more, uint64_t
     d->repeat = p->repeat_penalty;
     d->frequency = p->frequency_penalty;
     d->presence = p->presence_penalty;
-    d->u = unit(s, position, STREAM_DRAW);
+    d->seed = s->p.seed;
+    d->position = position;
     d->n_edit = n;
 }
 

@@ -3,6 +3,36 @@
 
 enum { WAYS = 12, WORDS = 4096 };
 
+static uint64_t unshift(uint64_t z, int by)
+{
+    uint64_t x = z;
+    for (int n = by; n < 64; n += by) x = z ^ x >> by;
+    return x;
+}
+
+static uint64_t inverse(uint64_t odd)
+{
+    uint64_t x = odd;
+    for (int i = 0; i < 6; i++) x *= 2 - odd * x;
+    return x;
+}
+
+static uint64_t unmix(uint64_t z)
+{
+    z = unshift(unshift(z, 31) * inverse(0x94D049BB133111EBu), 27);
+    return unshift(z * inverse(0xBF58476D1CE4E5B9u), 30);
+}
+
+/* The position at which a seed's random number is the largest that there is: ft_rng_at backwards.
+ */
+static uint64_t position_of_last(uint64_t seed)
+{
+    const uint64_t a = unmix(UINT64_MAX) ^ ft_mix64(0xD1B54A32D192ED03u + seed);
+    const uint64_t at = (unmix(a) - seed) * inverse(0x9E3779B97F4A7C15u) - 1;
+    assert(ft_rng_at(seed, at, FT_STREAM_DRAW) == UINT64_MAX);
+    return at;
+}
+
 /* Row t's draw: all that a chain can have, by turns. */
 static ft_draw draw_of(ft_optest *t, int way, int V, uint32_t *aside, int *used)
 {
@@ -13,14 +43,15 @@ static ft_draw draw_of(ft_optest *t, int way, int V, uint32_t *aside, int *used)
                  .repeat = t_draw(t, 0.8f, 1.5f),
                  .frequency = t_draw(t, -0.1f, 0.4f),
                  .presence = t_draw(t, -0.1f, 0.4f),
-                 .u = ft_rng_f64(&t->rng),
+                 .seed = ft_rng_u64(&t->rng),
+                 .position = (uint64_t)t_below(t, 100000),
                  .mask = -1,
                  .list = -1};
     if (way % 6 == 5) d.temperature = 0;
     if (way == 7) d.top_k = FT_MIN(FT_DRAW_K, V);
     if (way == 8) d.list = 20, d.top_k = 20, d.top_p = 1;
     if (way == 10) d.list = 0;
-    if (way == 11) d.temperature = 1, d.u = 1 - 1e-16;
+    if (way == 11) d.temperature = 1, d.position = position_of_last(d.seed);
     if (way % 4 == 3) { /* ids once each */
         d.edit = *used;
         d.n_edit = FT_MIN(90, V / 3);

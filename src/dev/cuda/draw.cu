@@ -431,7 +431,7 @@ __device__ static int draw_near(u64 *v, int n, const ft_draw &d, u64 *shared)
         sum += w[i];
     }
     u64 before = block_before(sum, shared, &all);
-    const u64 at = ft_draw_at(d.u, all);
+    const u64 at = ft_draw_at(d.seed, d.position, all);
     for (int i = 0; i < each; i++) {
         if (before <= at && before + w[i] > at) id = key_id(v[from + i] >> 32);
         before += w[i];
@@ -547,7 +547,7 @@ static __global__ void draw_walk_kernel(draw_place p, ft_drawn *y, const ft_batc
     for (int i = threadIdx.x; i < p.n; i += THREADS) sum += kept[i];
     block_before(sum, shared, &all);
     if (!threadIdx.x) {
-        u64 at = ft_draw_at(d.u, all);
+        u64 at = ft_draw_at(d.seed, d.position, all);
         chunk = find_chunk(kept, p.n, &at);
         rest = at;
     }

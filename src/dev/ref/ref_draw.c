@@ -72,7 +72,7 @@ static void draw_one(const ft_batch *b, const ft_draw *d, ft_mat x, ft_pick *p, 
         for (int i = 0; i < n; i++) p[i].x = ft_tempered(p[i].x, d->temperature);
         const float max = p[0].x;
         uint64_t mass = 0;
-        const uint64_t at = ft_draw_at(d->u, sum(p, n, max));
+        const uint64_t at = ft_draw_at(d->seed, d->position, sum(p, n, max));
         qsort(p, (size_t)n, sizeof *p, rising_id);
         int i = 0;
         while ((mass += ft_weigh(p[i].x - max)) <= at) i++;

@@ -1,0 +1,11 @@
+/* base/both.h - FT_BOTH: a function of a header that processors and cards compute alike. */
+#ifndef FT_BASE_BOTH_H
+#define FT_BASE_BOTH_H
+
+#ifdef __CUDACC__
+#define FT_BOTH __host__ __device__ static __forceinline__
+#else
+#define FT_BOTH static inline
+#endif
+
+#endif
