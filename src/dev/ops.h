@@ -112,6 +112,14 @@ typedef struct ft_out {
     const ft_weight *w;
 } ft_out;
 
+/* One of several norms of the same rows. */
+typedef struct ft_normed {
+    ft_mat y;
+    ft_vec w;
+} ft_normed;
+
+enum { FT_NORMS = 3 }; /* of one op, at most */
+
 typedef struct ft_ops {
     /* y[t] = scale * W[ft_token_of(t)] */
     void (*embed)(ft_dev *, ft_mat y, const ft_weight *w, float scale);
@@ -140,6 +148,9 @@ typedef struct ft_ops {
     void (*sigmoid_mul)(ft_dev *, ft_mat y, ft_mat g);
     /* y = (y + x) * scale. */
     void (*add)(ft_dev *, ft_mat y, ft_mat x, float scale);
+    /* y = (y + rms(x) * w) * scale; then o.y = rms(y) * o.w for each of n. One head a row. */
+    void (*norm_add)(ft_dev *, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
+                     const ft_normed *o, int n);
     /* y = c * tanh(y / c). */
     void (*softcap)(ft_dev *, ft_mat y, float c);
     /* y[i] = x[idx[i]]: idx is the batch's out_row (FT_OUT) or src_row (FT_SRC). */

@@ -168,6 +168,22 @@ static void add(ft_dev *d, ft_mat y, ft_mat x, float scale)
     h->op->add(h, on(s, y, side, CHANGE), from, scale);
 }
 
+/* Norms whose weights lie on the other side, that of the next layer, are made there. */
+static void norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
+                     const ft_normed *o, int n)
+{
+    ENTER(vec_side((const ft_split *)d, w, x));
+    ft_normed here[FT_NORMS];
+    int m = 0;
+    const ft_mat from = on(s, x, side, READ), to = on(s, y, side, CHANGE);
+    for (int i = 0; i < n; i++)
+        if (vec_side(s, o[i].w, y) == side)
+            here[m++] = (ft_normed){on(s, o[i].y, side, WRITE), o[i].w};
+    h->op->norm_add(h, to, from, w, eps, scale, here, m);
+    for (int i = 0; i < n; i++)
+        if (vec_side(s, o[i].w, y) != side) rmsnorm(d, o[i].y, y, o[i].w, eps);
+}
+
 static void softcap(ft_dev *d, ft_mat y, float c)
 {
     ENTER(where((const ft_split *)d, y));
@@ -240,6 +256,7 @@ const ft_ops ft_split_ops = {
     .act_mul = act_mul,
     .sigmoid_mul = sigmoid_mul,
     .add = add,
+    .norm_add = norm_add,
     .softcap = softcap,
     .gather = gather,
     .argmax = argmax,

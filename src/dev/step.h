@@ -202,6 +202,16 @@ static inline void ft_add(ft_step *s, ft_mat y, ft_mat x, float scale)
     ft_took_values(s, "add", y, 2 * ft_mat_values(y), 2);
 }
 
+static inline void ft_norm_add(ft_step *s, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
+                               const ft_normed *o, int n)
+{
+    assert(ft_same_shape(y, x) && y.H == 1 && x.H == 1 && w.n == x.d && n <= FT_NORMS);
+    for (int i = 0; i < n; i++)
+        assert(ft_same_shape(y, o[i].y) && o[i].y.H == 1 && o[i].w.n == y.d);
+    s->dev->op->norm_add(s->dev, y, x, w, eps, scale, o, n);
+    ft_took_values(s, "norm_add", y, (2 + n) * ft_mat_values(y), 8 + 4 * n);
+}
+
 static inline void ft_softcap(ft_step *s, ft_mat y, float c)
 {
     s->dev->op->softcap(s->dev, y, c);

@@ -2,11 +2,12 @@
  *                                                                       docs/arch/gemma4.md
  *   x  = sqrt(D) E[token]
  *   x += rms(attn_l(rms(x)))      sliding layers, and global ones with other heads
- *   x += rms(ffn_l(x))            GELU-gated; some models add the experts a router chose
+ *   x += rms(ffn_l(rms(x)))       GELU-gated; some models add the experts a router chose
  *   x += rms(proj(gelu(gate x) * ple_l))         where the model has per-layer inputs
  *   x *= scale_l
  *   h  = rms(x), logits = cap(W_out h)
- * Norms are plain multipliers; attention is not scaled (the query norm carries it). */
+ * Norms are plain multipliers; attention is not scaled (the query norm carries it). What is added
+ * to x goes through norm_add, which makes the norms that are read next as well. */
 #include "model/gemma4.h"
 #include "base/mem.h"
 
@@ -44,11 +45,11 @@ typedef struct cfg {
 } cfg;
 
 typedef struct act {
-    ft_mat x, xn, t, cs_full, cs_slide;
+    ft_mat x, xn, t, cs_full, cs_slide; /* xn: x as the next products read it */
     ft_mat q, k, v, o;
     ft_mat g, up;
     ft_mat ple, ple_b, ple_g;
-    ft_mat router, tmp, dense;
+    ft_mat xr, xe, router, tmp, moe; /* xr, xe: as the router and the experts read it */
     ft_route route;
 } act;
 
@@ -74,9 +75,11 @@ static act lay_out(const cfg *c, ft_step *s, int T)
         a.ple_g = ft_take_rows(s, T, c->P);
     }
     if (c->moe) {
+        a.xr = ft_take_rows(s, T, c->D);
+        a.xe = ft_take_rows(s, T, c->D);
         a.router = ft_take_rows(s, T, c->E);
         a.tmp = ft_take_rows(s, T * c->K, 2 * c->Fe);
-        a.dense = ft_take_rows(s, T, c->D);
+        a.moe = ft_take_rows(s, T, c->D);
         a.route.K = c->K;
         a.route.id = (int32_t *)ft_take_rows(s, T, c->K).p;
         a.route.w = ft_take_rows(s, T, c->K).p;
@@ -95,66 +98,67 @@ static void per_layer_inputs(const cfg *c, const act *a, ft_step *s)
     ft_add(s, a->ple, a->ple_b, 1 / sqrtf(2));
 }
 
+/* t = attn(xn) */
 static void attn(const cfg *c, const layer *w, const act *a, ft_step *s, int l)
 {
     const ft_mat cs = w->sliding ? a->cs_slide : a->cs_full;
     ft_mat q = ft_cols(a->q, 0, w->H * w->d), qh = ft_heads(q, 0, w->H, w->d, w->d);
+    ft_mat k = ft_cols(a->k, 0, w->G * w->d), kh = ft_heads(k, 0, w->G, w->d, w->d);
+    ft_mat v = ft_cols(a->v, 0, w->G * w->d), vh = ft_heads(v, 0, w->G, w->d, w->d);
     ft_mat o = ft_cols(a->o, 0, w->H * w->d), oh = ft_heads(o, 0, w->H, w->d, w->d);
-    const ft_vec none = {NULL, 0};
-    ft_rmsnorm(s, a->xn, a->x, w->attn_norm, c->eps);
-    ft_linear(s, q, a->xn, &w->wq);
+    const ft_out in[] = {{q, &w->wq}, {k, &w->wk}, {v, &w->wv}};
+    const bool own = w->source == l;
+    ft_linears(s, in, !own ? 1 : w->wv.data ? 3 : 2, a->xn);
     ft_norm_rope(s, qh, w->q_norm, c->eps, cs);
-    if (w->source == l) {
-        ft_mat k = ft_cols(a->k, 0, w->G * w->d), kh = ft_heads(k, 0, w->G, w->d, w->d);
-        ft_mat v = ft_cols(a->v, 0, w->G * w->d), vh = ft_heads(v, 0, w->G, w->d, w->d);
-        ft_linear(s, k, a->xn, &w->wk);
-        if (w->wv.data) ft_linear(s, v, a->xn, &w->wv);
+    if (own) {
+        const ft_vec none = {NULL, 0};
         ft_rmsnorm(s, vh, w->wv.data ? vh : kh, none, c->eps); /* before the keys are turned */
         ft_norm_rope(s, kh, w->k_norm, c->eps, cs);
         ft_kv_put(s, l, kh, vh);
     }
     ft_attend(s, w->source, oh, qh, (ft_attn){.scale = 1, .window = w->sliding ? c->W : 0});
     ft_linear(s, a->t, o, &w->wo);
-    ft_rmsnorm(s, a->t, a->t, w->post_attn_norm, c->eps);
-    ft_add(s, a->x, a->t, 1);
 }
 
-/* y = down(gelu(gate rms(x)) * up rms(x)) */
-static void geglu(const cfg *c, const layer *w, const act *a, ft_step *s, ft_mat y)
-{
-    ft_mat g = ft_cols(a->g, 0, w->F), u = ft_cols(a->up, 0, w->F);
-    ft_rmsnorm(s, a->xn, a->x, w->ffn_norm, c->eps);
-    ft_glu(s, g, u, a->xn, &w->gate, &w->up, FT_GELU);
-    ft_linear(s, y, g, &w->down);
-}
-
+/* t = down(gelu(gate xn) * up xn), and rms(t) + rms(experts(xe)) where there are some. */
 static void ffn(const cfg *c, const layer *w, const act *a, ft_step *s)
 {
-    geglu(c, w, a, s, a->t);
+    ft_mat g = ft_cols(a->g, 0, w->F), u = ft_cols(a->up, 0, w->F);
     if (w->router.data) {
-        ft_rmsnorm(s, a->dense, a->t, w->post_dense, c->eps);
-        ft_rmsnorm(s, a->xn, a->x, w->router_norm, c->eps); /* rms0(x) / sqrt(D) * its scale */
-        ft_linear(s, a->router, a->xn, &w->router);
+        ft_linear(s, a->router, a->xr, &w->router);
         ft_route_top(s, a->route, a->router);
-        ft_rmsnorm(s, a->xn, a->x, w->expert_norm, c->eps);
-        ft_moe(s, a->t, a->xn, &w->experts, a->route, a->tmp, false);
-        ft_rmsnorm(s, a->t, a->t, w->post_expert, c->eps);
-        ft_add(s, a->t, a->dense, 1);
+        ft_moe(s, a->moe, a->xe, &w->experts, a->route, a->tmp, false);
     }
-    ft_rmsnorm(s, a->t, a->t, w->post_ffn_norm, c->eps);
+    ft_glu(s, g, u, a->xn, &w->gate, &w->up, FT_GELU);
+    ft_linear(s, a->t, g, &w->down);
+    if (!w->router.data) return;
+    ft_rmsnorm(s, a->t, a->t, w->post_dense, c->eps);
+    ft_norm_add(s, a->t, a->moe, w->post_expert, c->eps, 1, NULL, 0);
 }
 
-static void block(const cfg *c, const layer *w, const act *a, ft_step *s, int l)
+/* t = proj(gelu(gate x) * ple_l) */
+static void per_layer(const cfg *c, const layer *w, const act *a, ft_step *s, int l)
 {
-    attn(c, w, a, s, l);
-    ffn(c, w, a, s);
-    ft_add(s, a->x, a->t, c->P ? 1 : w->scale);
-    if (!c->P) return;
     ft_linear(s, a->ple_g, a->x, &w->ple_gate);
     ft_act_mul(s, a->ple_g, a->ple_g, ft_cols(a->ple, l * c->P, c->P), FT_GELU);
     ft_linear(s, a->t, a->ple_g, &w->ple_proj);
-    ft_rmsnorm(s, a->t, a->t, w->ple_norm, c->eps);
-    ft_add(s, a->x, a->t, w->scale);
+}
+
+/* next: what is read of x behind this layer. */
+static void block(const cfg *c, const layer *w, const act *a, ft_step *s, int l, ft_normed next)
+{
+    /* the router's norm is rms0(x) / sqrt(D) * its scale */
+    const ft_normed in[] = {{a->xn, w->ffn_norm}, {a->xr, w->router_norm}, {a->xe, w->expert_norm}};
+    attn(c, w, a, s, l);
+    ft_norm_add(s, a->x, a->t, w->post_attn_norm, c->eps, 1, in, w->router.data ? 3 : 1);
+    ffn(c, w, a, s);
+    if (!c->P) {
+        ft_norm_add(s, a->x, a->t, w->post_ffn_norm, c->eps, w->scale, &next, 1);
+        return;
+    }
+    ft_norm_add(s, a->x, a->t, w->post_ffn_norm, c->eps, 1, NULL, 0);
+    per_layer(c, w, a, s, l);
+    ft_norm_add(s, a->x, a->t, w->ple_norm, c->eps, w->scale, &next, 1);
 }
 
 static void forward(const ft_model *m, ft_step *s)
@@ -165,11 +169,14 @@ static void forward(const ft_model *m, ft_step *s)
     ft_rope_angles(s, a.cs_full, &c->rope_full);
     ft_rope_angles(s, a.cs_slide, &c->rope_slide);
     if (c->P) per_layer_inputs(c, &a, s);
+    ft_rmsnorm(s, a.xn, a.x, c->layer[0].attn_norm, c->eps);
     for (int l = 0; l < c->L; l++) {
+        const bool last = l + 1 == c->L;
         ft_layer_begin(s, l, a.x);
-        block(c, &c->layer[l], &a, s, l);
+        block(c, &c->layer[l], &a, s, l,
+              last ? (ft_normed){s->hidden, c->out_norm}
+                   : (ft_normed){a.xn, c->layer[l + 1].attn_norm});
     }
-    ft_rmsnorm(s, s->hidden, a.x, c->out_norm, c->eps);
     ft_layer_begin(s, c->L, s->hidden);
     if (!s->n_out) return;
     ft_mat h = ft_take_rows(s, s->n_out, c->D);

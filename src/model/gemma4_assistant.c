@@ -52,28 +52,27 @@ static act lay_out(const cfg *c, ft_step *s, int T)
     };
 }
 
-/* The window counts from the newest stored cell and takes one more than the target's own. */
+/* t = attn(xn). The window counts from the newest stored cell and takes one more than the target's
+ * own. */
 static void attn(const cfg *c, const layer *w, const act *a, ft_step *s)
 {
     ft_mat q = ft_cols(a->q, 0, w->H * w->d), qh = ft_heads(q, 0, w->H, w->d, w->d);
     ft_mat o = ft_cols(a->o, 0, w->H * w->d), oh = ft_heads(o, 0, w->H, w->d, w->d);
-    ft_rmsnorm(s, a->xn, a->x, w->attn_norm, c->eps);
     ft_linear(s, q, a->xn, &w->wq);
     ft_norm_rope(s, qh, w->q_norm, c->eps, w->sliding ? a->cs_slide : a->cs_full);
     ft_attend(s, w->source, oh, qh,
               (ft_attn){.scale = 1, .window = w->sliding ? w->window + 1 : 0});
     ft_linear(s, a->t, o, &w->wo);
-    ft_rmsnorm(s, a->t, a->t, w->post_attn_norm, c->eps);
-    ft_add(s, a->x, a->t, 1);
 }
 
-static void ffn(const cfg *c, const layer *w, const act *a, ft_step *s)
+/* next: what is read of x behind this layer. */
+static void block(const cfg *c, const layer *w, const act *a, ft_step *s, ft_normed next)
 {
-    ft_rmsnorm(s, a->xn, a->x, w->ffn_norm, c->eps);
+    attn(c, w, a, s);
+    ft_norm_add(s, a->x, a->t, w->post_attn_norm, c->eps, 1, &(ft_normed){a->xn, w->ffn_norm}, 1);
     ft_glu(s, a->g, a->up, a->xn, &w->gate, &w->up, FT_GELU);
     ft_linear(s, a->t, a->g, &w->down);
-    ft_rmsnorm(s, a->t, a->t, w->post_ffn_norm, c->eps);
-    ft_add(s, a->x, a->t, w->scale);
+    ft_norm_add(s, a->x, a->t, w->post_ffn_norm, c->eps, w->scale, &next, 1);
 }
 
 /* All rows are out rows: an assistant keeps nothing. */
@@ -87,11 +86,11 @@ static void draft(const ft_model *m, ft_step *s)
     ft_linear(s, a.x, a.eh, &c->pre);
     ft_rope_angles(s, a.cs_full, &c->rope_full);
     ft_rope_angles(s, a.cs_slide, &c->rope_slide);
-    for (int l = 0; l < c->L; l++) {
-        attn(c, &c->layer[l], &a, s);
-        ffn(c, &c->layer[l], &a, s);
-    }
-    ft_rmsnorm(s, a.m, a.x, c->out_norm, c->eps);
+    ft_rmsnorm(s, a.xn, a.x, c->layer[0].attn_norm, c->eps);
+    for (int l = 0; l < c->L; l++)
+        block(c, &c->layer[l], &a, s,
+              l + 1 == c->L ? (ft_normed){a.m, c->out_norm}
+                            : (ft_normed){a.xn, c->layer[l + 1].attn_norm});
     ft_linear(s, s->hidden, a.m, &c->post);
     if (c->order) {
         ft_linear(s, a.score, a.m, &c->centroid);

@@ -118,11 +118,12 @@ OPTEST_ROWS(linears, {1, 64, 48, FT_F32, FT_BF16}, {3, 256, 128, FT_Q4_K, FT_F32
 /* What other ops leave for a product to read, and not their results themselves. */
 static void products_of(ft_optest *t, const int *n)
 {
+    enum { OPS = 6 };
     const int T = n[0], H = n[1], d = n[2], k = H * d;
-    ft_weight w[4];
-    ft_mat x = t_uniform(t, T, k, -1, 1), g = t_uniform(t, T, k, -2, 2), y[4], z[4];
+    ft_weight w[OPS];
+    ft_mat x = t_uniform(t, T, k, -1, 1), g = t_uniform(t, T, k, -2, 2), y[OPS], z[OPS];
     ft_vec v = t_vec(t, k, 0.5f, 1.5f), own = t_vec(t, d, 0.5f, 1.5f);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < OPS; i++) {
         w[i] = t_weight(t, i % 2 ? FT_F32 : FT_BF16, 24, k, 1);
         y[i] = i == 3 ? t_uniform(t, T, k, -1, 1) : t_output(t, T, k);
         z[i] = t_output(t, T, 24);
@@ -134,9 +135,10 @@ static void products_of(ft_optest *t, const int *n)
                   ft_heads(g, 0, H, d, d), own, 1e-6f);
     ft_act_mul(t->step, y[2], g, x, FT_SILU);
     ft_sigmoid_mul(t->step, y[3], g);
-    for (int i = 0; i < 4; i++) ft_linear(t->step, z[i], y[i], &w[i]);
+    ft_norm_add(t->step, x, g, v, 1e-6f, 0.5f, (ft_normed[]){{y[4], v}, {y[5], v}}, 2);
+    for (int i = 0; i < OPS; i++) ft_linear(t->step, z[i], y[i], &w[i]);
     t_run(t);
-    for (int i = 0; i < 4; i++) t_expect_rest(t, z[i], 10 * limit(t, FT_F32, T * 24));
+    for (int i = 0; i < OPS; i++) t_expect_rest(t, z[i], 10 * limit(t, FT_F32, T * 24));
 }
 OPTEST_ROWS(products_of, {1, 2, 64}, {5, 1, 192}, {64, 2, 128}, {65, 2, 128}, {131, 3, 64})
 

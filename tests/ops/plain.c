@@ -93,6 +93,26 @@ static void add(ft_optest *t, const int *n)
 }
 OPTEST_ROWS(add, {1, 1}, {3, 777}, {64, 2560})
 
+static void norm_add(ft_optest *t, const int *n)
+{
+    const int T = n[0], D = n[1];
+    ft_mat y = t_uniform(t, T, D, -3, 3), x = t_uniform(t, T, D, -5, 5);
+    ft_vec w = t_vec(t, D, 0.5, 1.5);
+    ft_normed o[FT_NORMS];
+    for (int i = 0; i < n[2]; i++) o[i] = (ft_normed){t_output(t, T, D), t_vec(t, D, -1, 1)};
+    t_begin(t);
+    ft_norm_add(t->step, y, x, w, 1e-6f, 0.75f, o, n[2]);
+    t_cost(t, 4.0 * T * D * (3 + n[2]), 0);
+    t_expect(t, y, 1e-12);
+    for (int i = 0; i < n[2]; i++) {
+        t_expect_rest(t, o[i].y, 1e-12);
+        t_check_gaps(t, o[i].y);
+    }
+    t_expect_rest(t, x, 0);
+}
+OPTEST_ROWS(norm_add, {1, 1, 0}, {3, 17, 1}, {1, 2816, 3}, {5, 5376, 1}, {17, 260, 2},
+            {70, 1536, 3}, {2, 8192, 1}, {2, 8196, 2})
+
 static void softcap(ft_optest *t, const int *n)
 {
     const int T = n[0], V = n[1];
@@ -178,9 +198,9 @@ OPTEST_ROWS(rope, {1, 1, 8, 8}, {3, 4, 64, 16}, {17, 5, 80, 40}, {64, 8, 256, 64
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&rmsnorm_case, &rmsnorm_heads_case, &gated_norm_case,
-                                 &act_mul_case, &sigmoid_mul_case,   &add_case,
-                                 &softcap_case, &gather_case,        &argmax_case,
-                                 &rope_case};
+    const t_case *const all[] = {&rmsnorm_case,  &rmsnorm_heads_case, &gated_norm_case,
+                                 &norm_add_case, &act_mul_case,       &sigmoid_mul_case,
+                                 &add_case,      &softcap_case,       &gather_case,
+                                 &argmax_case,   &rope_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

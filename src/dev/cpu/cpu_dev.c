@@ -387,6 +387,7 @@ static const ft_ops ops = {
     .act_mul = ft_cpu_act_mul,
     .sigmoid_mul = ft_cpu_sigmoid_mul,
     .add = ft_cpu_add,
+    .norm_add = ft_cpu_norm_add,
     .softcap = ft_cpu_softcap,
     .gather = ft_cpu_gather,
     .argmax = ft_cpu_argmax,

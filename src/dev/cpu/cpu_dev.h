@@ -204,6 +204,8 @@ void ft_cpu_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps);
 void ft_cpu_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act);
 void ft_cpu_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
 void ft_cpu_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
+void ft_cpu_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
+                     const ft_normed *o, int n);
 void ft_cpu_softcap(ft_dev *d, ft_mat y, float c);
 void ft_cpu_gather(ft_dev *d, ft_mat y, ft_mat x, int which);
 void ft_cpu_argmax(ft_dev *d, int32_t *id, ft_mat x);

@@ -74,6 +74,48 @@ void ft_cpu_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float 
     FT_JOB(c, gated_norm_job, a);
 }
 
+typedef struct norm_add_args {
+    ft_mat y, x;
+    ft_vec w;
+    float eps, scale;
+    ft_normed o[FT_NORMS];
+    int n;
+} norm_add_args;
+
+static void norm_add_row(const ft_kern *k, const norm_add_args *a, int t)
+{
+    const int d = a->x.d;
+    const float *x = ft_mat_head(a->x, t, 0), *w = a->w.p;
+    float *y = ft_mat_head(a->y, t, 0);
+    const float r = 1.0f / sqrtf(k->dot(x, x, d) / (float)d + a->eps);
+    for (int i = 0; i < d; i++) y[i] = (y[i] + x[i] * r * w[i]) * a->scale;
+    for (int i = 0; i < a->n; i++)
+        norm_head(k, ft_mat_head(a->o[i].y, t, 0), y, a->o[i].w.p, d, a->eps);
+}
+
+static void norm_add_job(const ft_part *p, const void *args)
+{
+    const norm_add_args *a = args;
+    int lo, hi;
+    ft_share(p, a->x.T, 1, &lo, &hi);
+    for (int t = lo; t < hi; t++) norm_add_row(p->k, a, t);
+}
+
+void ft_cpu_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
+                     const ft_normed *o, int n)
+{
+    ft_cpu *c = (ft_cpu *)d;
+    norm_add_args a = {.y = y, .x = x, .w = w, .eps = eps, .scale = scale, .n = n};
+    const ft_cut rows = ft_cut_rows(y);
+    ft_job_reads_cut(c, x, rows);
+    ft_job_writes_cut(c, y, rows);
+    for (int i = 0; i < n; i++) {
+        a.o[i] = o[i];
+        ft_job_writes_cut(c, o[i].y, rows);
+    }
+    FT_JOB(c, norm_add_job, a);
+}
+
 /* ---- element by element ---- */
 
 typedef void run_fn(const ft_kern *k, const plain_args *a, float *y, const float *x, const float *u,

@@ -197,6 +197,8 @@ void ft_cuda_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p);
 void ft_cuda_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act);
 void ft_cuda_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
 void ft_cuda_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
+void ft_cuda_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
+                      const ft_normed *o, int n);
 void ft_cuda_softcap(ft_dev *d, ft_mat y, float c);
 void ft_cuda_gather(ft_dev *d, ft_mat y, ft_mat x, int which);
 void ft_cuda_argmax(ft_dev *d, int32_t *id, ft_mat x);

@@ -399,12 +399,13 @@ static void close_dev(ft_dev *d)
 }
 
 static const ft_ops ops = {
-    ft_cuda_embed,   ft_cuda_rmsnorm,     ft_cuda_linear,      ft_cuda_linears,
-    ft_cuda_glu,     ft_cuda_rope_angles, ft_cuda_norm_rope,   ft_cuda_kv_put,
-    ft_cuda_attend,  ft_cuda_act_mul,     ft_cuda_sigmoid_mul, ft_cuda_add,
-    ft_cuda_softcap, ft_cuda_gather,      ft_cuda_argmax,      ft_cuda_draw,
-    ft_cuda_scatter, ft_cuda_conv,        ft_cuda_delta_rule,  ft_cuda_gated_norm,
-    ft_cuda_route,   ft_cuda_moe,         ft_cuda_moe_shared,  ft_cuda_centroid_head,
+    ft_cuda_embed,         ft_cuda_rmsnorm,     ft_cuda_linear,      ft_cuda_linears,
+    ft_cuda_glu,           ft_cuda_rope_angles, ft_cuda_norm_rope,   ft_cuda_kv_put,
+    ft_cuda_attend,        ft_cuda_act_mul,     ft_cuda_sigmoid_mul, ft_cuda_add,
+    ft_cuda_norm_add,      ft_cuda_softcap,     ft_cuda_gather,      ft_cuda_argmax,
+    ft_cuda_draw,          ft_cuda_scatter,     ft_cuda_conv,        ft_cuda_delta_rule,
+    ft_cuda_gated_norm,    ft_cuda_route,       ft_cuda_moe,         ft_cuda_moe_shared,
+    ft_cuda_centroid_head,
 };
 
 static ft_status no_gpu(ft_err *err, cudaError_t e)

@@ -48,6 +48,26 @@ static __global__ void rmsnorm_kernel(ft_mat y, ft_mat x, const float *w, float 
         put(y, s, t, h * x.d + i, in[i] * r * (w ? w[i] : 1.0f));
 }
 
+__device__ __forceinline__ float4 times(float4 a, float r, float4 b)
+{
+    return make_float4(a.x * r * b.x, a.y * r * b.y, a.z * r * b.z, a.w * r * b.w);
+}
+
+__device__ __forceinline__ float square(float4 v)
+{
+    return v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
+}
+
+/* Four values of row t, from 4 i on, and their planes. */
+__device__ __forceinline__ void put_four(const ft_mat &y, const out_shadow &s, int t, int i,
+                                         float4 v)
+{
+    ((float4 *)mat_head(y, t, 0))[i] = v;
+    if (!s.p) return;
+    shadow_put_two(s.p, s.plane, shadow_at(s.T, s.wide, t, 4 * i), make_float2(v.x, v.y));
+    shadow_put_two(s.p, s.plane, shadow_at(s.T, s.wide, t, 4 * i + 2), make_float2(v.z, v.w));
+}
+
 /* The same for whole rows in steps of four values, each read once. */
 enum { NORM_FOURS = 4 }; /* of a thread, at most */
 
@@ -69,21 +89,14 @@ static __global__ void rmsnorm_row_kernel(ft_mat y, ft_mat x, const float *w, fl
     for (int k = 0; k < NORM_FOURS; k++) {
         const int i = threadIdx.x + k * blockDim.x;
         v[k] = i < n ? in[i] : make_float4(0, 0, 0, 0);
-        sum += v[k].x * v[k].x + v[k].y * v[k].y + v[k].z * v[k].z + v[k].w * v[k].w;
+        sum += square(v[k]);
     }
     sum = block_sum(sum, sums);
     const float r = 1.0f / sqrtf(sum / (float)x.d + eps);
 #pragma unroll
     for (int k = 0; k < NORM_FOURS; k++) {
         const int i = threadIdx.x + k * blockDim.x;
-        if (i >= n) break;
-        const float o[4] = {v[k].x * r * f[k].x, v[k].y * r * f[k].y, v[k].z * r * f[k].z,
-                            v[k].w * r * f[k].w};
-        ((float4 *)mat_head(y, t, 0))[i] = make_float4(o[0], o[1], o[2], o[3]);
-        if (!s.p) continue;
-        for (int j = 0; j < 4; j += 2)
-            shadow_put_two(s.p, s.plane, shadow_at(s.T, s.wide, t, 4 * i + j),
-                           make_float2(o[j], o[j + 1]));
+        if (i < n) put_four(y, s, t, i, times(v[k], r, f[k]));
     }
 }
 
@@ -92,19 +105,132 @@ static bool in_fours(ft_mat m)
     return m.H == 1 && m.d % 4 == 0 && m.rs % 4 == 0 && (uintptr_t)m.p % 16 == 0;
 }
 
+/* Threads for a row of fours. */
+static int norm_threads(int d)
+{
+    return d > 2048 ? 512 : 256;
+}
+
+/* Whether rows of x, and weights of as many values, are read in fours and kept. */
+static bool fits_fours(ft_mat x, const float *w)
+{
+    return in_fours(x) && (uintptr_t)w % 16 == 0 && x.d >= 256 &&
+           x.d <= 4 * NORM_FOURS * norm_threads(x.d);
+}
+
 extern "C" void ft_cuda_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps)
 {
     ft_cuda *c = (ft_cuda *)d;
     const int threads = x.d <= 32 ? 32 : x.d <= 256 ? 128 : x.d <= 2048 ? 512 : 1024;
     const out_shadow s = shadow_of(c, y);
-    const int wide = x.d > 2048 ? 512 : 256;
-    if (in_fours(x) && in_fours(y) && (uintptr_t)w.p % 16 == 0 && x.d >= 256 &&
-        x.d <= 4 * NORM_FOURS * wide) {
-        FT_LAUNCH_NEXT(c, rmsnorm_row_kernel, (unsigned)x.T, (unsigned)wide, 0, y, x, w.p, eps, s);
+    if (fits_fours(x, w.p) && in_fours(y)) {
+        FT_LAUNCH_NEXT(c, rmsnorm_row_kernel, (unsigned)x.T, (unsigned)norm_threads(x.d), 0, y, x,
+                       w.p, eps, s);
         return;
     }
     FT_LAUNCH_NEXT(c, rmsnorm_kernel, (unsigned)(x.T * x.H), (unsigned)threads, 0, y, x, w.p, eps,
                    s);
+}
+
+/* The norms that follow from a row. */
+typedef struct norm_outs {
+    ft_mat y[FT_NORMS];
+    const float *w[FT_NORMS];
+    out_shadow s[FT_NORMS];
+    int n;
+} norm_outs;
+
+/* A block has a row; its threads depend on d alone, and each rereads only what it wrote itself. */
+static __global__ void norm_add_kernel(ft_mat y, ft_mat x, const float *w, float eps, float scale,
+                                       norm_outs o)
+{
+    after_last();
+    __shared__ float sums[33];
+    const int t = blockIdx.x, d = x.d;
+    const float *in = mat_head(x, t, 0);
+    float *at = mat_head(y, t, 0), sum = 0, all = 0;
+    for (int i = threadIdx.x; i < d; i += blockDim.x) sum += in[i] * in[i];
+    sum = block_sum(sum, sums);
+    const float r = 1.0f / sqrtf(sum / (float)d + eps);
+    for (int i = threadIdx.x; i < d; i += blockDim.x) {
+        const float v = (at[i] + in[i] * r * w[i]) * scale;
+        at[i] = v;
+        all += v * v;
+    }
+    if (!o.n) return;
+    all = block_sum(all, sums);
+    const float q = 1.0f / sqrtf(all / (float)d + eps);
+    for (int k = 0; k < o.n; k++)
+        for (int i = threadIdx.x; i < d; i += blockDim.x)
+            put(o.y[k], o.s[k], t, i, at[i] * q * o.w[k][i]);
+}
+
+/* The same in steps of four values, each read once and kept. */
+static __global__ void norm_add_row_kernel(ft_mat y, ft_mat x, const float *w, float eps,
+                                           float scale, norm_outs o)
+{
+    __shared__ float sums[33];
+    const int t = blockIdx.x, n = x.d / 4;
+    float4 v[NORM_FOURS], old[NORM_FOURS], f[NORM_FOURS];
+    float sum = 0, all = 0;
+#pragma unroll
+    for (int k = 0; k < NORM_FOURS; k++) { /* weights need not wait for the last kernel */
+        const int i = threadIdx.x + k * blockDim.x;
+        f[k] = i < n ? __ldg((const float4 *)w + i) : make_float4(0, 0, 0, 0);
+        for (int j = 0; j < o.n; j++)
+            if (i < n && !(i & 7)) expect(o.w[j] + 4 * i, 4, 0, 1);
+    }
+    after_last();
+#pragma unroll
+    for (int k = 0; k < NORM_FOURS; k++) {
+        const int i = threadIdx.x + k * blockDim.x;
+        v[k] = i < n ? ((const float4 *)mat_head(x, t, 0))[i] : make_float4(0, 0, 0, 0);
+        old[k] = i < n ? ((const float4 *)mat_head(y, t, 0))[i] : make_float4(0, 0, 0, 0);
+        sum += square(v[k]);
+    }
+    sum = block_sum(sum, sums);
+    const float r = 1.0f / sqrtf(sum / (float)x.d + eps);
+#pragma unroll
+    for (int k = 0; k < NORM_FOURS; k++) {
+        const int i = threadIdx.x + k * blockDim.x;
+        const float4 a = times(v[k], r, f[k]);
+        v[k] = make_float4((old[k].x + a.x) * scale, (old[k].y + a.y) * scale,
+                           (old[k].z + a.z) * scale, (old[k].w + a.w) * scale);
+        if (i < n) ((float4 *)mat_head(y, t, 0))[i] = v[k];
+        all += square(v[k]);
+    }
+    if (!o.n) return;
+    all = block_sum(all, sums);
+    const float q = 1.0f / sqrtf(all / (float)x.d + eps);
+    for (int j = 0; j < o.n; j++)
+#pragma unroll
+        for (int k = 0; k < NORM_FOURS; k++) {
+            const int i = threadIdx.x + k * blockDim.x;
+            if (i < n)
+                put_four(o.y[j], o.s[j], t, i, times(v[k], q, __ldg((const float4 *)o.w[j] + i)));
+        }
+}
+
+extern "C" void ft_cuda_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
+                                 const ft_normed *o, int n)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    norm_outs outs = {};
+    const int wide = norm_threads(x.d);
+    bool fours = fits_fours(x, w.p) && in_fours(y);
+    ft_cuda_wrote(c, y);
+    for (outs.n = 0; outs.n < n; outs.n++) {
+        outs.y[outs.n] = o[outs.n].y;
+        outs.w[outs.n] = o[outs.n].w.p;
+        outs.s[outs.n] = shadow_of(c, o[outs.n].y);
+        fours = fours && in_fours(o[outs.n].y) && (uintptr_t)o[outs.n].w.p % 16 == 0;
+    }
+    if (fours)
+        FT_LAUNCH_NEXT(c, norm_add_row_kernel, (unsigned)x.T, (unsigned)wide, 0, y, x, w.p, eps,
+                       scale, outs);
+    else
+        FT_LAUNCH_NEXT(c, norm_add_kernel, (unsigned)x.T, (unsigned)wide, 0, y, x, w.p, eps, scale,
+                       outs);
 }
 
 /* ---- element by element ---- */

@@ -67,6 +67,7 @@ static const ft_ops ops = {
     .act_mul = ft_ref_act_mul,
     .sigmoid_mul = ft_ref_sigmoid_mul,
     .add = ft_ref_add,
+    .norm_add = ft_ref_norm_add,
     .softcap = ft_ref_softcap,
     .gather = ft_ref_gather,
     .argmax = ft_ref_argmax,

@@ -28,6 +28,8 @@ void ft_ref_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps);
 void ft_ref_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act);
 void ft_ref_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
 void ft_ref_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
+void ft_ref_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
+                     const ft_normed *o, int n);
 void ft_ref_softcap(ft_dev *d, ft_mat y, float c);
 void ft_ref_gather(ft_dev *d, ft_mat y, ft_mat x, int which);
 void ft_ref_argmax(ft_dev *d, int32_t *id, ft_mat x);

@@ -67,6 +67,19 @@ void ft_ref_add(ft_dev *d, ft_mat y, ft_mat x, float scale)
         }
 }
 
+void ft_ref_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
+                     const ft_normed *o, int n)
+{
+    for (int t = 0; t < y.T; t++) {
+        const float *in = ft_mat_head(x, t, 0);
+        float *at = ft_mat_head(y, t, 0);
+        const double r = inv_rms(in, x.d, eps);
+        for (int i = 0; i < y.d; i++)
+            at[i] = (float)(((double)at[i] + (double)in[i] * r * (double)w.p[i]) * (double)scale);
+    }
+    for (int i = 0; i < n; i++) ft_ref_rmsnorm(d, o[i].y, y, o[i].w, eps);
+}
+
 void ft_ref_softcap(ft_dev *d, ft_mat y, float c)
 {
     (void)d;
