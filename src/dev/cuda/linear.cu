@@ -56,7 +56,7 @@ ft_seg ft_product_seg(const ft_cuda *c, const ft_weight *w, float *y, int rs)
 
 void ft_product_run(ft_cuda *c, ft_product *p, ft_type type, int tokens, int items)
 {
-    switch (type) {
+    switch (packed_as(type)) {
     case FT_Q4_K: ft_product_q4k(c, p, tokens, items); break;
     case FT_Q5_K: ft_product_q5k(c, p, tokens, items); break;
     case FT_Q6_K: ft_product_q6k(c, p, tokens, items); break;

@@ -130,6 +130,23 @@ __device__ static void codes(int type, const piece &p, int *q, float &s, float &
         }
         return;
     }
+    case FT_Q4_1: {
+        const uint8_t *x = p.row + (size_t)20 * b32;
+        s = rd_f16(x);
+        m = rd_f16(x + 2);
+        for (int j = 0; j < 8; j++) q[j] = x[4 + at + j] >> up & 15;
+        return;
+    }
+    case FT_Q5_0:
+    case FT_Q5_1: {
+        const bool one = type == FT_Q5_1; /* it has an offset of its own */
+        const uint8_t *x = p.row + (size_t)(one ? 24 : 22) * b32, *h = x + (one ? 4 : 2);
+        const uint32_t high = rd32(h) >> i32;
+        s = rd_f16(x);
+        m = one ? rd_f16(x + 2) : -16 * s;
+        for (int j = 0; j < 8; j++) q[j] = (h[4 + at + j] >> up & 15) | (int)(high >> j & 1) << 4;
+        return;
+    }
     case FT_Q6_K: {
         const int b16 = i / 16, g = b16 / 2 % 4;
         const uint8_t *x = p.row + (size_t)210 * b, *lo = x + 64 * (b16 / 8) + 32 * (g % 2) + i32;
@@ -179,7 +196,7 @@ __device__ static void codes(int type, const piece &p, int *q, float &s, float &
 __device__ static void pack_codes(int type, uint8_t *u, const piece p[2][2], int lane)
 {
     uint32_t *q = (uint32_t *)u + 4 * lane, high[2] = {0, 0};
-    const int g = lane >> 2, t = lane & 3;
+    const int g = lane >> 2, t = lane & 3, as = packed_as(type);
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < 2; i++) {
             int c[8], top[8];
@@ -188,11 +205,11 @@ __device__ static void pack_codes(int type, uint8_t *u, const piece p[2][2], int
             for (int j = 0; j < 8; j++) top[j] = c[j] >> 4;
             uint32_t v = pack_nib(c);
             uint16_t *sc;
-            switch (type) {
+            switch (as) {
             case FT_Q4_K:
             case FT_Q5_K:
                 if (!t)
-                    ((uint32_t *)(u + (type == FT_Q4_K ? 512 : 640)))[4 * g + 2 * i + h] =
+                    ((uint32_t *)(u + (as == FT_Q4_K ? 512 : 640)))[4 * g + 2 * i + h] =
                         bf_bits(s) | bf_bits(m) << 16;
                 for (int j = 0; j < 8; j++)
                     high[0] |= (uint32_t)(top[j] & 1) << (8 * h + 4 * i + j / 2 + 16 * (j % 2));
@@ -224,7 +241,7 @@ __device__ static void pack_codes(int type, uint8_t *u, const piece p[2][2], int
             }
             q[2 * h + i] = v;
         }
-    if (type == FT_Q5_K) ((uint32_t *)(u + 512))[lane] = high[0];
+    if (as == FT_Q5_K) ((uint32_t *)(u + 512))[lane] = high[0];
     if (type == FT_Q6_K) ((uint2 *)(u + 512))[lane] = make_uint2(high[0], high[1]);
 }
 

@@ -120,7 +120,7 @@ template <class From> __device__ __forceinline__ uint4 get16(const void *p)
     return From::get((const uint4 *)p);
 }
 
-/* Q4_K: codes, then for each row and half s and -m. */
+/* Q4_K, and Q4_1: codes, then for each row and half s and -m. */
 struct Q4K {
     enum { BYTES = 640, XP = 1, WP = 1 };
     struct regs {
@@ -147,7 +147,8 @@ struct Q4K {
     }
 };
 
-/* Q5_K: the fifth bits behind the codes; bit 4c + j of a half-word is pair j of row half c. */
+/* Q5_K, Q5_1 and Q5_0 (m = 16 s): the fifth bits behind the codes; bit 4c + j of a half-word is
+ * pair j of row half c. */
 struct Q5K {
     enum { BYTES = 768, XP = 1, WP = 1 };
     struct regs {
@@ -475,10 +476,16 @@ typedef Lut<Iq4Table, 1> Iq4;
 typedef Lut<Fp4Table, 1> Mxfp4;
 typedef Lut<Fp4Table, 2> Nvfp4;
 
+/* The type whose layout a type is packed into: its own, mostly. */
+__host__ __device__ __forceinline__ int packed_as(int type)
+{
+    return type == FT_Q4_1 ? FT_Q4_K : type == FT_Q5_0 || type == FT_Q5_1 ? FT_Q5_K : type;
+}
+
 /* Bytes of a unit of a type that is packed; 0: it stays in file layout. */
 static inline int ft_unit_bytes(ft_type t)
 {
-    switch (t) {
+    switch (packed_as(t)) {
     case FT_Q4_K: return Q4K::BYTES;
     case FT_Q5_K: return Q5K::BYTES;
     case FT_Q6_K: return Q6K::BYTES;
