@@ -9,26 +9,36 @@
 #include <stdio.h>
 
 typedef struct plan {
-    const ft_model *model; /* bound where it costs nothing */
+    const ft_model *model;   /* bound where it costs nothing */
+    const ft_model *drafter; /* the same, of a file of its own; NULL: there is none */
     const ft_engine_params *engine;
     ft_dev *dev;
-    uint64_t drafter; /* bytes of its file */
     uint64_t room;
     bool experts;
 } plan;
 
-/* Bytes on the device; no rule: all of the model. */
-static uint64_t bytes_on(const plan *p, const ft_split_rule *r)
+/* Bytes of a model's weights on the device; no rule: all of them. Vectors are so few that nobody
+ * asks where. */
+static uint64_t weights_on(const plan *p, const ft_model *m, const ft_split_rule *r)
 {
-    ft_dev_limits l = ft_engine_limits(p->model, p->engine);
-    if (r) l.kept = l.kept_short = 0; /* steps of two devices are not kept */
-    uint64_t sum = p->drafter + p->dev->step_bytes(p->dev, &l) +
-                   ft_engine_bytes_from(p->model, NULL, p->engine, r ? r->first : 0);
-    for (int i = 0; i < p->model->n_weights; i++) {
-        const ft_weight *w = p->model->weights[i];
+    uint64_t sum = m->table_bytes;
+    for (int i = 0; i < m->n_weights; i++) {
+        const ft_weight *w = m->weights[i];
         if (!r || ft_split_side(r, w->name, w->lookup) == FT_SPLIT_FAST)
             sum += p->dev->weight_bytes(p->dev, w);
     }
+    return sum;
+}
+
+/* Bytes on the device; no rule: all of the model. A drafter is always there. */
+static uint64_t bytes_on(const plan *p, const ft_split_rule *r)
+{
+    static const ft_split_rule whole = {.output = true};
+    ft_dev_limits l = ft_engine_limits(p->model, p->drafter, p->engine);
+    if (r) l.kept = l.kept_short = 0; /* steps of two devices are not kept */
+    uint64_t sum = p->dev->step_bytes(p->dev, &l) + weights_on(p, p->model, r) +
+                   ft_engine_bytes_from(p->model, p->drafter, p->engine, r ? r->first : 0);
+    if (p->drafter) sum += weights_on(p, p->drafter, r && p->drafter->target ? &whole : NULL);
     return sum;
 }
 
@@ -127,16 +137,35 @@ static bool nothing_to_place(const ft_llm *m, const ft_llm_params *p)
     return true;
 }
 
-/* What -md names, unless it is the model itself or cannot be read, which is said later. */
-static uint64_t drafter_bytes(const ft_model *m, const ft_llm_params *p)
+/* Binds the model, and what -md names, where it costs nothing, and asks what they would take. A
+ * drafter that cannot be read is said later. */
+static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p, const ft_drafters *d,
+                            ft_err *err)
 {
-    ft_gguf *g = NULL;
-    if (!p->draft_model || p->draft_max <= 0 || ft_gguf_same_file(m->file, p->draft_model))
-        return 0;
-    if (ft_gguf_open(&g, p->draft_model, true, NULL)) return 0;
-    const uint64_t bytes = ft_gguf_file_bytes(g);
-    ft_gguf_close(g);
-    return bytes;
+    ft_llm seen = {.dev = none};
+    ft_llm_params q = *p;
+    ft_drafters kinds = *d;
+    ft_engine_params e;
+    q.quiet = true;
+    q.no_mmap = false;
+    ft_status st = ft_llm_open_file(&seen.model, m->path, none, NULL, &q, err);
+    if (!st) (void)ft_llm_open_drafter(&seen, &q, &kinds, NULL);
+    if (!st) st = ft_llm_engine_params(&e, seen.model, p, &kinds, err);
+    if (!st) {
+        const uint64_t room = m->dev->room(m->dev), spare = (uint64_t)p->fit_target << 20;
+        const plan a = {.model = seen.model,
+                        .drafter = seen.assistant,
+                        .engine = &e,
+                        .dev = m->dev,
+                        .room = room > spare ? room - spare
+                                : room       ? 1
+                                             : 0,
+                        .experts = has_experts(seen.model)};
+        st = place(m, &a, p, err);
+    }
+    ft_model_close(seen.assistant);
+    ft_model_close(seen.model);
+    return st;
 }
 
 ft_status ft_llm_place(ft_llm *m, const ft_llm_params *p, const ft_drafters *d, ft_err *err)
@@ -149,21 +178,8 @@ ft_status ft_llm_place(ft_llm *m, const ft_llm_params *p, const ft_drafters *d, 
         return FT_OK;
     }
     ft_dev *none = ft_dev_ref();
-    ft_model *t = NULL;
-    ft_llm_params q = *p;
-    ft_engine_params e;
-    q.quiet = true;
-    q.no_mmap = false;
-    ft_status st = ft_llm_open_file(&t, m->path, none, NULL, &q, err);
-    if (!st) st = ft_llm_engine_params(&e, t, p, d, err);
-    if (!st) {
-        plan a = {.model = t, .engine = &e, .dev = m->dev, .experts = has_experts(t)};
-        const uint64_t room = m->dev->room(m->dev), spare = (uint64_t)p->fit_target << 20;
-        a.room = room > spare ? room - spare : room ? 1 : 0;
-        a.drafter = drafter_bytes(t, p);
-        st = place(m, &a, p, err);
-    }
-    ft_model_close(t);
+    none->no_tail = m->dev->no_tail;
+    const ft_status st = place_file(m, none, p, d, err);
     ft_dev_close(none);
     return st;
 }

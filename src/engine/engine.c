@@ -90,10 +90,12 @@ uint64_t ft_engine_bytes_from(const ft_model *m, const ft_model *drafter, const 
     return bytes;
 }
 
-ft_dev_limits ft_engine_limits(const ft_model *m, const ft_engine_params *p)
+ft_dev_limits ft_engine_limits(const ft_model *m, const ft_model *drafter,
+                               const ft_engine_params *p)
 {
     ft_model *model = (ft_model *)(uintptr_t)m;
-    const ft_warm_plan w = ft_warm_plan_of(p, kind_of(m, drafter_of(model, NULL, p)));
+    const ft_model *d = drafter_of(model, (ft_model *)(uintptr_t)drafter, p);
+    const ft_warm_plan w = ft_warm_plan_of(p, kind_of(m, d));
     ft_dev_limits l = m->limits;
     l.rows = runner_params(model, NULL, NULL, p).rows;
     l.past = p->ctx;

@@ -108,7 +108,8 @@ uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_en
 uint64_t ft_engine_bytes_from(const ft_model *m, const ft_model *drafter, const ft_engine_params *p,
                               int first);
 /* What its steps ask of a device, for the scratch that goes with it. */
-ft_dev_limits ft_engine_limits(const ft_model *m, const ft_engine_params *p);
+ft_dev_limits ft_engine_limits(const ft_model *m, const ft_model *drafter,
+                               const ft_engine_params *p);
 /* Bytes of the cache alone. */
 uint64_t ft_engine_cache_bytes(const ft_model *m, const ft_model *drafter,
                                const ft_engine_params *p);

@@ -132,6 +132,7 @@ const void *ft_bind_table(ft_binder *b, const void *host, size_t bytes)
         return NULL;
     }
     d->upload(d, p, host, bytes);
+    b->m->table_bytes += bytes;
     return keep(b, p);
 }
 

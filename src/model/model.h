@@ -63,6 +63,7 @@ struct ft_model {
     ft_weight **weights;   /* every bound weight, for unbinding */
     void **memory;         /* device memory of vectors and tables */
     int n_weights, n_memory;
+    uint64_t table_bytes; /* of memory */
 };
 
 /* Knows the architectures. target: the model an assistant drafts for, else NULL. On success the

@@ -1,32 +1,64 @@
 /* tests/laws/place.c - a model that does not fit onto its device: what lies there then is as much
- * as fits, it was counted beforehand, and the ids stay. The device is ref with a made-up memory. */
+ * as fits, it was counted beforehand, and the ids stay; afterwards nothing lies there any more. The
+ * device is ref with a made-up memory, in which pieces lie as on a card. */
 #define _XOPEN_SOURCE 700
 #include "laws.h"
 
+#include "dev/arena.h"
 #include "dev/host.h"
 #include "ft_llm.h"
 
 #include <limits.h>
 
-static uint64_t have, taken;
+enum { BLOCK = 4096, RANGE = 256 << 20 };
+
+static uint64_t have;
+static unsigned char *base; /* of the card's addresses */
+static ft_arena *arena;
+
+static bool map(void *owner, uint64_t at, uint64_t bytes)
+{
+    (void)owner, (void)at;
+    return ft_arena_mapped(arena) + bytes <= have;
+}
+
+static void unmap(void *owner, uint64_t at, uint64_t bytes)
+{
+    (void)owner;
+    memset(base + at, 0xff, bytes);
+}
 
 static uint64_t room(ft_dev *d)
 {
     (void)d;
-    return have - taken;
+    return have - ft_arena_mapped(arena) + ft_arena_idle(arena);
 }
 
-static void *count_alloc(ft_dev *d, size_t bytes)
+static void *card_alloc(ft_dev *d, size_t bytes)
 {
-    taken += bytes;
-    return ft_host_alloc(d, bytes);
+    (void)d;
+    uint64_t at;
+    return ft_arena_take(arena, bytes, &at) ? memset(base + at, 0, bytes) : NULL;
 }
 
-static ft_status count_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
+static void card_free(ft_dev *d, void *p)
 {
-    const ft_status st = ft_host_bind(d, w, host, err);
-    taken += ft_host_weight_bytes(d, w);
-    return st;
+    (void)d;
+    ft_arena_give(arena, (uint64_t)((unsigned char *)p - base));
+}
+
+static ft_status card_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
+{
+    const uint64_t bytes = ft_host_weight_bytes(d, w);
+    void *p = d->alloc(d, bytes);
+    if (!p) return ft_fail(err, FT_ENOMEM, "no device memory for %s", w->name);
+    memcpy(p, host, bytes);
+    return ft_host_bind(d, w, p, err);
+}
+
+static void card_unbind(ft_dev *d, ft_weight *w)
+{
+    d->free(d, (void *)(uintptr_t)w->data);
 }
 
 static uint64_t no_scratch(ft_dev *d, const ft_dev_limits *l)
@@ -38,13 +70,16 @@ static uint64_t no_scratch(ft_dev *d, const ft_dev_limits *l)
 static ft_dev *card(uint64_t bytes)
 {
     ft_dev *d = ft_dev_ref();
+    const ft_arena_way way = {BLOCK, 16 * BLOCK, map, unmap, NULL};
     have = bytes;
-    taken = 0;
+    arena = ft_arena_new(RANGE, &way);
     d->name = "card";
     d->unified = false;
     d->room = room;
-    d->alloc = count_alloc;
-    d->bind = count_bind;
+    d->alloc = card_alloc;
+    d->free = card_free;
+    d->bind = card_bind;
+    d->unbind = card_unbind;
     d->step_bytes = no_scratch;
     return d;
 }
@@ -72,21 +107,27 @@ static uint64_t reply_on(const ft_llm_params *p, uint64_t bytes, law_reply *r, c
     ft_status st = ft_drafters_of(&d, p, &err);
     if (!st) st = ft_llm_place(&m, p, &d, &err);
     if (!st) st = ft_llm_open_file(&m.model, m.path, m.dev, NULL, p, &err);
+    if (!st) st = ft_llm_open_drafter(&m, p, &d, &err);
     if (!st) st = ft_llm_engine_params(&e, m.model, p, &d, &err);
-    if (!st) st = ft_engine_new(&m.engine, m.model, NULL, &e, &err);
+    if (!st) st = ft_engine_new(&m.engine, m.model, m.assistant, &e, &err);
     snprintf(words, 500, "%s", st ? err.text : m.place);
     if (!st) {
         int32_t ids[40];
         law_prompt(ids, 40, m.model->V, 1);
         const ft_task j = law_job(16, 3);
         law_reply_on(r, ft_lane_new(m.engine), &j, ids, 40);
+        const uint64_t taken = ft_arena_mapped(arena);
         const double off = (double)m.info.device_bytes / (double)taken - 1;
         law(off < 0.03 && off > -0.03, "%s: %llu bytes expected, %llu taken", words,
             (unsigned long long)m.info.device_bytes, (unsigned long long)taken);
     }
     ft_engine_free(m.engine);
+    ft_model_close(m.assistant);
     ft_model_close(m.model);
+    law(!ft_arena_mapped(arena), "%s: %llu bytes stay behind", words,
+        (unsigned long long)ft_arena_mapped(arena));
     ft_dev_close(m.dev);
+    ft_arena_free(arena);
     return m.info.device_bytes;
 }
 
@@ -147,6 +188,7 @@ static void asked(void)
             law(!ft_drafters_of(&d, &p, NULL) && !ft_llm_place(&m, &p, &d, NULL), "no layers");
             snprintf(words, sizeof words, "%s", m.place);
             ft_dev_close(m.dev);
+            ft_arena_free(arena);
         }
         law(strstr(words, want[i].words) != NULL, "-ngl %d: \"%s\", want \"%s\"", want[i].layers,
             words, want[i].words);
@@ -154,12 +196,42 @@ static void asked(void)
     unlink(path);
 }
 
+/* A drafter in a file of its own is counted as what it takes: weights, cache, buffers. */
+static void drafters(void)
+{
+    static const char *const pair[][2] = {{"gemma4-dense", "gemma4-dense-assistant"},
+                                          {"qwen35-dense", "qwen35-gqa"}};
+    static law_reply alone, r;
+    char path[128], draft[128], words[500];
+    for (size_t i = 0; i < FT_COUNT(pair); i++) {
+        law_golden_file(pair[i][0], path);
+        law_golden_file(pair[i][1], draft);
+        ft_llm_params p = params(path);
+        const uint64_t bare = reply_on(&p, UINT64_MAX / 2, &alone, words);
+        p.draft_model = draft;
+        if (i) p.spec_type = "draft-simple";
+        const uint64_t both = reply_on(&p, UINT64_MAX / 2, &r, words);
+        law(strstr(words, "all of the model") != NULL, "%s: %s", pair[i][1], words);
+        law(both > bare, "%s: %llu bytes with a drafter, %llu without", pair[i][1],
+            (unsigned long long)both, (unsigned long long)bare);
+        law(law_same(&alone, &r), "%s: another id at %d", pair[i][1], law_parting(&alone, &r));
+        reply_on(&p, both - 1, &r, words);
+        law(strstr(words, "cpu: layers 0 to") != NULL, "%s: %s", pair[i][1], words);
+        unlink(path);
+        unlink(draft);
+    }
+}
+
 int main(void)
 {
     if (getenv("FT_TEST_DEV") && strcmp(getenv("FT_TEST_DEV"), "cpu")) return law_end();
+    unsigned char *memory = ft_alloc(RANGE + BLOCK);
+    base = memory + (BLOCK - (uintptr_t)memory % BLOCK);
     shrinking("qwen35-dense", "cpu: layers 0 to 0");
     shrinking("qwen35-moe", "experts of layers 0 to 0");
     shrinking("gemma4-dense", "cpu: layers 0 to 0");
     asked();
+    drafters();
+    ft_free(memory);
     return law_end();
 }

@@ -63,6 +63,11 @@ static void linear(ft_optest *t, const int *n)
     {                                                                                              \
         17, k, 9, type                                                                             \
     }
+/* So many blocks of many rows that a card is full. */
+#define MANY(type, k)                                                                              \
+    {                                                                                              \
+        390, k, 1100, type                                                                         \
+    }
 OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32},
             {2, 1023, 3, FT_F32}, ROWS(FT_F16, 200, 37), {1, 1, 1, FT_F16}, {3, 21, 5, FT_F16},
             ROWS(FT_BF16, 200, 37), {1, 1, 1, FT_BF16}, {3, 21, 5, FT_BF16}, BLOCK32(FT_Q8_0),
@@ -73,7 +78,9 @@ OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32}
             OTHER(FT_IQ3_S, 512), OTHER(FT_IQ2_S, 512), OTHER(FT_IQ1_M, 512), OTHER(FT_TQ1_0, 512),
             OTHER(FT_TQ2_0, 512), OTHER(FT_MXFP4, 96), OTHER(FT_NVFP4, 192), OTHER(FT_Q1_0, 256),
             OTHER(FT_Q2_0, 192), BLOCK32(FT_TQ3_1S), BLOCK32(FT_TQ4_1S), {3, 352, 37, FT_TQ4_1S},
-            {300, 256, 40, FT_Q4_K}, {200, 64, 5, FT_Q8_0}) /* rows beyond what stays near */
+            {300, 256, 40, FT_Q4_K}, {200, 64, 5, FT_Q8_0}, /* rows beyond what stays near */
+            MANY(FT_Q4_K, 768), MANY(FT_Q6_K, 256), MANY(FT_Q8_0, 96), MANY(FT_BF16, 200),
+            MANY(FT_F16, 200), MANY(FT_Q5_1, 96))
 
 /* Several products of one x, of the same type and of others; then a pair joined by an activation.
  */
@@ -105,7 +112,8 @@ static void linears(ft_optest *t, const int *n)
 }
 OPTEST_ROWS(linears, {1, 64, 48, FT_F32, FT_BF16}, {3, 256, 128, FT_Q4_K, FT_F32},
             {17, 512, 96, FT_Q6_K, FT_Q8_0, 1, 1}, {130, 256, 272, FT_Q4_K, FT_Q5_0},
-            {5, 512, 40, FT_Q5_K, FT_IQ4_XS, 1}, {64, 192, 64, FT_NVFP4, FT_MXFP4})
+            {5, 512, 40, FT_Q5_K, FT_IQ4_XS, 1}, {64, 192, 64, FT_NVFP4, FT_MXFP4},
+            {390, 256, 600, FT_Q4_K, FT_Q8_0})
 
 /* What other ops leave for a product to read, and not their results themselves. */
 static void products_of(ft_optest *t, const int *n)

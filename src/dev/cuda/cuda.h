@@ -44,7 +44,7 @@ enum {
     FT_CUDA_GRAPHS = 2048, /* most that are kept */
     FT_CUDA_STAGES = 4,
     FT_CUDA_KERNELS = 256,
-    FT_CUDA_BLOCK = 2 << 20,        /* memory is given out in these, small pieces share one */
+    FT_CUDA_BLOCK = 2 << 20,        /* cudaMalloc rounds up to these, unless a piece is small */
     FT_CUDA_PART_BYTES = 256 << 20, /* most that partial results of an attention may take */
 };
 
@@ -124,7 +124,8 @@ typedef struct ft_cuda {
     void **retired;            /* scratch that grew: graphs hold its address */
     int n_retired;
 
-    unsigned char *pin[2]; /* staging of weights */
+    struct ft_cuda_memory *memory; /* memory.cu */
+    unsigned char *pin[2];         /* staging of weights */
     struct ft_pool *readers;
     cudaEvent_t pinned[2];
     uint16_t *grid; /* the tables of quant/grids.h, one after the other */
@@ -143,10 +144,24 @@ static inline bool ft_cuda_wide(const ft_cuda *c, int T)
     return c->cc == 90 && T > 32;
 }
 
+/* Whether a card without warpgroups multiplies many rows tile by tile: before 8.0 it has no product
+ * of bf16 numbers. */
+static inline bool ft_cuda_tiled(const ft_cuda *c)
+{
+    return c->cc >= 80 && c->cc != 90;
+}
+
 /* Remembers the first fault. */
 void ft_cuda_check(ft_cuda *c, cudaError_t e, const char *where);
 /* At least `bytes` of memory; contents do not survive the next op of the same family. */
 void *ft_cuda_scratch(ft_cuda *c, ft_cuda_place which, size_t bytes);
+
+/* memory.cu: alloc, free and room of dev.h. */
+void ft_cuda_memory_open(ft_cuda *c, size_t card_bytes);
+void ft_cuda_memory_close(ft_cuda *c);
+void *ft_cuda_alloc(ft_dev *d, size_t bytes);
+void ft_cuda_free(ft_dev *d, void *p);
+uint64_t ft_cuda_room(ft_dev *d);
 
 /* graph.cu: steps as graphs. What replay, commit and rehearse of dev.h say. */
 bool ft_cuda_replay(ft_dev *d, const void *pass);

@@ -1,5 +1,5 @@
-/* The cuda device: memory, the way of a batch to the device, scratch. The ops are in the files
- * of their families, weights in weights.cu, steps as graphs in graph.cu. */
+/* The cuda device: copies, the way of a batch to the device, scratch. The ops are in the files of
+ * their families, memory in memory.cu, weights in weights.cu, steps as graphs in graph.cu. */
 #include "dev/cuda/cuda.h"
 
 extern "C" {
@@ -16,29 +16,7 @@ void ft_cuda_check(ft_cuda *c, cudaError_t e, const char *where)
     c->where = where;
 }
 
-/* ---- memory ---- */
-
-static void *cuda_alloc(ft_dev *d, size_t bytes)
-{
-    ft_cuda *c = (ft_cuda *)d;
-    void *p = NULL;
-    if (cudaMalloc(&p, bytes ? bytes : 1) != cudaSuccess) {
-        cudaGetLastError(); /* being out of memory is the caller's to say, and no fault */
-        return NULL;
-    }
-    ft_cuda_check(c, cudaMemsetAsync(p, 0, bytes, c->stream), "cudaMemset");
-    return p;
-}
-
-static void cuda_free(ft_dev *d, void *p)
-{
-    ft_cuda *c = (ft_cuda *)d;
-    if (!p) return;
-    for (int i = 0; i < FT_CUDA_SHADOWS; i++) c->shadow[i].valid = false;
-    ft_cuda_drop_graphs(c); /* a graph may hold the address */
-    ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
-    cudaFree(p);
-}
+/* ---- copies ---- */
 
 static void upload(ft_dev *d, void *dst, const void *src, size_t bytes)
 {
@@ -284,8 +262,8 @@ static ft_status sync(ft_dev *d, ft_err *err)
 /* What was seen on an H200 with driver 580 (docs/bench.md). */
 enum {
     GRAPH_BYTES = 100 << 10, /* of a kept step, */
-    LAYER_BYTES = 46 << 10,  /* and of each layer in it */
-    KERNEL_BYTES = 32 << 20, /* what the driver loads */
+    LAYER_BYTES = 38 << 10,  /* and of each layer in it */
+    KERNEL_BYTES = 10 << 20, /* what the driver loads */
 };
 
 static size_t shadow_bytes(const ft_dev_limits *l)
@@ -310,8 +288,8 @@ static uint64_t graph_bytes(const ft_dev_limits *l)
 }
 
 /* Shadows; scratch of experts (their sums and hidden values), of delta nets (3.5 bytes for each
- * value of a row) and attention; graphs; what the driver loads with the kernels; and what is lost
- * in the blocks of FT_CUDA_BLOCK that the caches of a layer end in. */
+ * value of a row) and attention; graphs; what the driver loads with the kernels. Weights, caches
+ * and buffers lose nothing (memory.cu) but the end of their last block. */
 static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
 {
     (void)d;
@@ -320,9 +298,8 @@ static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
     const uint64_t chunks = rows * values * 7 / 2;
     const uint64_t parts =
         (uint64_t)parts_of(l) * (uint64_t)l->heads * (uint64_t)(l->head_d + 2) * sizeof(float);
-    const uint64_t lost = (uint64_t)l->layers * FT_CUDA_BLOCK / 2;
-    return FT_CUDA_SHADOWS * (uint64_t)shadow_bytes(l) + experts + chunks + parts + lost +
-           graph_bytes(l) + KERNEL_BYTES;
+    return FT_CUDA_SHADOWS * (uint64_t)ft_round_up(shadow_bytes(l), FT_CUDA_BLOCK) + experts +
+           chunks + parts + graph_bytes(l) + KERNEL_BYTES + FT_CUDA_BLOCK;
 }
 
 /* Other scratch is sized when an op is first called. What weights needed on their way here is not
@@ -356,13 +333,6 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
     return FT_OK;
 }
 
-static uint64_t room(ft_dev *d)
-{
-    (void)d;
-    size_t free_bytes = 0, all = 0;
-    return cudaMemGetInfo(&free_bytes, &all) == cudaSuccess ? free_bytes : 0;
-}
-
 static __global__ void read_kernel(const uint4 *p, size_t n, uint32_t *out)
 {
     uint32_t sum = 0;
@@ -381,7 +351,7 @@ static __global__ void read_kernel(const uint4 *p, size_t n, uint32_t *out)
 static double read_rate(ft_dev *d)
 {
     ft_cuda *c = (ft_cuda *)d;
-    const size_t bytes = (size_t)FT_MIN((uint64_t)2 << 30, room(d) / 2) / 16 * 16;
+    const size_t bytes = (size_t)FT_MIN((uint64_t)2 << 30, ft_cuda_room(d) / 2) / 16 * 16;
     void *p = bytes ? d->alloc(d, bytes) : NULL;
     cudaEvent_t from, to;
     double best = 0;
@@ -423,6 +393,7 @@ static void close_dev(ft_dev *d)
     cudaFreeHost(c->stages[0]);
     for (int i = 0; i < FT_CUDA_STAGES; i++)
         if (c->staged[i]) cudaEventDestroy(c->staged[i]);
+    ft_cuda_memory_close(c);
     cudaStreamDestroy(c->stream);
     ft_free(c);
 }
@@ -471,6 +442,7 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
         ft_free(c);
         return no_gpu(err, e);
     }
+    ft_cuda_memory_open(c, p.totalGlobalMem);
     c->sms = p.multiProcessorCount;
     c->cc = code.ptxVersion;
     c->smem = p.sharedMemPerBlockOptin;
@@ -482,8 +454,8 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
     d->chains = true;
     d->no_tail = true;
     d->threads = 1;
-    d->alloc = cuda_alloc;
-    d->free = cuda_free;
+    d->alloc = ft_cuda_alloc;
+    d->free = ft_cuda_free;
     d->upload = upload;
     d->move = move;
     d->download = download;
@@ -497,7 +469,7 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
     d->commit = ft_cuda_commit;
     d->rehearse = ft_cuda_rehearse;
     d->sync = sync;
-    d->room = room;
+    d->room = ft_cuda_room;
     d->read_rate = read_rate;
     d->close = close_dev;
     *out = d;

@@ -79,7 +79,7 @@ int ft_product_tokens(const ft_cuda *c, int rows)
     if (rows <= 8) return 8;
     if (rows <= 16) return 16;
     if (rows <= 32) return 32;
-    return ft_cuda_wide(c, rows) && rows > ROWS_FEW ? ROWS_MANY : ROWS_FEW;
+    return (ft_cuda_wide(c, rows) || ft_cuda_tiled(c)) && rows > ROWS_FEW ? ROWS_MANY : ROWS_FEW;
 }
 
 /* Products of x: the segments are filled in by the caller. */

@@ -218,7 +218,7 @@ static int item_tokens(const ft_cuda *c, int T, int K, int E)
 {
     const int average = T * K / E;
     if (average < 8) return 8;
-    return ft_cuda_wide(c, T) && average > 16 ? ROWS_FEW : 16;
+    return (ft_cuda_wide(c, T) || ft_cuda_tiled(c)) && average > 16 ? ROWS_FEW : 16;
 }
 
 /* Memory for the plan of n choices; false when there is none. */

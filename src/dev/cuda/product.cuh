@@ -1,4 +1,4 @@
-/* dev/cuda/product.cuh - y = x W^T on tensor cores, three kernels over one order of sums.
+/* dev/cuda/product.cuh - y = x W^T on tensor cores, four kernels over one order of sums.
  * The columns of a product are cut into PARTS runs of units. A part is one chain of m16n8k16
  * products, unit after unit; the parts are then added in their order. Which kernel computes a row,
  * how many rows ride along and which of them share a tile changes nothing: bit for bit.
@@ -9,8 +9,9 @@
  *                  tile of its own.
  *   product_rows   many rows: a warpgroup has 4 tiles of weights and 64 or 128 rows of activations;
  *                  it walks through the parts itself.
+ *   product_warps  many rows on cards without warpgroups: a warp has 2 tiles and 32 or 64 rows.
  *
- * The first and the last serve one matrix, several that read the same x, a pair (gate, up) whose
+ * All but the second serve one matrix, several that read the same x, a pair (gate, up) whose
  * results are joined by an activation, and experts: then a block's rows are given by an item of a
  * list. */
 #ifndef FT_DEV_CUDA_PRODUCT_CUH
@@ -20,8 +21,14 @@
 #include "dev/cuda/spans.cuh"
 #include "dev/cuda/weights.cuh"
 
-/* ROWS_: rows of a tile on warpgroups. */
-enum { PRODUCT_SEGS = 4, ROWS_MANY = 128, ROWS_FEW = 64, SPLIT_WARPS = PARTS };
+enum {
+    PRODUCT_SEGS = 4,
+    SPLIT_WARPS = PARTS,
+    ROWS_MANY = 128, /* rows of a block's tile where there are many... */
+    ROWS_FEW = 64,   /* ...of an expert, or no more than these */
+    ROWS_TILES = 8,  /* tiles of weights that such a tile has */
+    ROWS_SPAN = 8    /* tiles of rows that take turns */
+};
 
 /* One matrix (or a stack of them) and where its results go. */
 typedef struct ft_seg {
@@ -205,6 +212,21 @@ __device__ __forceinline__ void put_pair(const ft_product &p, int row, int o, fl
 __device__ __forceinline__ int part_units(int units)
 {
     return (units + PARTS - 1) / PARTS;
+}
+
+/* ---- many rows ---- */
+
+/* Tile number i of the launch. Blocks that run at the same time share much of what they read. */
+template <class S> __device__ __forceinline__ bool tile_at(const ft_product &p, int i, block_of &b)
+{
+    int across = 0;
+    for (int s = 0; s < p.n_seg; s++) across += p.seg[s].blocks;
+    if (S::listed) return find_block(p, S::R, i % across, i / across, b);
+    const int all = (p.T + S::R - 1) / S::R, span = i / (across * ROWS_SPAN);
+    const int first = span * ROWS_SPAN, rows = min(ROWS_SPAN, all - first);
+    i -= span * across * ROWS_SPAN;
+    if (i >= across * rows) return false;
+    return find_block(p, S::R, i / rows, first + i % rows, b);
 }
 
 /* ---- few rows ---- */
@@ -455,6 +477,8 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
 
 #include "dev/cuda/product_short.cuh"
 
+#include "dev/cuda/product_warps.cuh"
+
 /* ---- launching ---- */
 
 template <class W, int MT, int NT>
@@ -511,22 +535,54 @@ template <class S> static void rows_launch(ft_cuda *c, const ft_product *p, dim3
     FT_LAUNCH_NEXT(c, product_rows<S>, FT_MIN(tiles, (unsigned)c->sms), ROWS_THREADS, S::BYTES, *p);
 }
 
-/* Sizes the grid and chooses the kernel: by rows without a list, by `tokens` of an item with one
- * (8 or 16; ROWS_FEW where x is wide) and at most `items` items. Filled in here: blocks of
- * the segments. */
-template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
+template <class S> static void warps_launch(ft_cuda *c, const ft_product *p, dim3 grid)
 {
-    if constexpr (short_type(W::BYTES))
-        if (is_short(c, p, W::BYTES, tokens, items)) return short_launch<W>(c, p, tokens, items);
-    const int mt = p->wide ? ROWS_TILES : split_tiles<W>(c, p, tokens, items);
+    static bool wide;
+    if (!wide) ft_cuda_shared(c, (const void *)product_warps<S>, S::BYTES);
+    wide = true;
+    FT_LAUNCH_NEXT(c, product_warps<S>, grid.x * grid.y, WARPS_THREADS, S::BYTES, *p);
+}
+
+/* The grid for blocks of `mt` tiles of weights. Filled in here: blocks of the segments. */
+static dim3 product_grid(ft_product *p, int mt, int tokens, int items)
+{
     const int each = p->glu ? mt / 2 : mt; /* tiles of results */
     unsigned blocks = 0;
     for (int i = 0; i < p->n_seg; i++) {
         p->seg[i].blocks = (int)ft_blocks((size_t)(p->seg[i].w.n + TILE_N - 1) / TILE_N, each);
         if (!p->glu || i == 0) blocks += (unsigned)p->seg[i].blocks;
     }
-    const dim3 grid(blocks,
-                    p->item ? (unsigned)(items + p->own) : ft_blocks((size_t)p->T, (size_t)tokens));
+    return dim3(blocks,
+                p->item ? (unsigned)(items + p->own) : ft_blocks((size_t)p->T, (size_t)tokens));
+}
+
+/* Many rows without warpgroups, if these are some and fill the card; or false. */
+template <class W> static bool product_tiled(ft_cuda *c, ft_product *p, int tokens, int items)
+{
+    typedef warps_shape<W, ROWS_MANY, false> many;
+    typedef warps_shape<W, ROWS_FEW, true> listed;
+    if (p->wide || tokens != (p->item ? ROWS_FEW : ROWS_MANY)) return false;
+    if (!(p->item ? warps_fit<listed>() : warps_fit<many>())) return false;
+    const dim3 grid = product_grid(p, ROWS_TILES, tokens, items);
+    if (!p->item && 4 * grid.x * grid.y < (unsigned)c->sms) return false;
+    if (p->glu) p->n_seg = 1;
+    if constexpr (warps_fit<listed>())
+        if (p->item) warps_launch<listed>(c, p, grid);
+    if constexpr (warps_fit<many>())
+        if (!p->item) warps_launch<many>(c, p, grid);
+    return true;
+}
+
+/* Chooses the kernel and sizes the grid: by rows without a list, by `tokens` of an item with one
+ * (8 or 16; ROWS_FEW where they are many) and at most `items` items. */
+template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
+{
+    if constexpr (short_type(W::BYTES))
+        if (is_short(c, p, W::BYTES, tokens, items)) return short_launch<W>(c, p, tokens, items);
+    if (product_tiled<W>(c, p, tokens, items)) return;
+    if (!p->wide) tokens = FT_MIN(tokens, 64);
+    const int mt = p->wide ? ROWS_TILES : split_tiles<W>(c, p, tokens, items);
+    const dim3 grid = product_grid(p, mt, tokens, items);
     if (p->glu) p->n_seg = 1;
     if (p->wide && p->item) {
         rows_launch<rows_shape<W, ROWS_FEW, true>>(c, p, grid);

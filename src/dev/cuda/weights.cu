@@ -7,6 +7,7 @@
 
 extern "C" {
 #include "base/pool.h"
+#include "dev/arena.h"
 #include "quant/grids.h"
 }
 
@@ -337,8 +338,8 @@ extern "C" uint64_t ft_cuda_weight_bytes(ft_dev *d, const ft_weight *w)
     (void)d;
     const uint64_t raw = (uint64_t)w->row_bytes * w->n * w->E;
     const uint64_t packed = w->lookup ? 0 : (uint64_t)ft_packed_bytes(w->type, w->n, w->k) * w->E;
-    const uint64_t all = packed + (w->lookup || w->rows || !packed ? raw : 0);
-    return all > FT_CUDA_BLOCK / 2 ? ft_round_up(all, FT_CUDA_BLOCK) : all;
+    return (packed ? ft_arena_piece(packed) : 0) +
+           (w->lookup || w->rows || !packed ? ft_arena_piece(raw) : 0);
 }
 
 extern "C" void ft_cuda_unbind(ft_dev *d, ft_weight *w)

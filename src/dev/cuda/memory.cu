@@ -1,0 +1,156 @@
+/* The device's memory: pieces in an arena (dev/arena.h). The driver gives memory in blocks of 2 MB;
+ * cudaMalloc rounds every large piece up to them. Here a range of addresses is reserved when the
+ * device is opened, and the driver's memory is mapped under it as pieces need it. Where the driver
+ * cannot do that every piece is cudaMalloc's. Scratch, which may grow while a step is captured, is
+ * cudaMalloc's too. */
+#include "dev/cuda/cuda.h"
+
+extern "C" {
+#include "dev/arena.h"
+}
+
+#include <cuda.h>
+
+enum {
+    MOST = 64 << 20, /* mapped at once; what stays when the last piece on it stays */
+    RANGES = 2,      /* addresses for so many times the card's memory: holes may be unmapped */
+};
+
+/* Functions of the driver, asked for by name: the program starts without one, too. */
+struct driver {
+    decltype(cuMemGetAllocationGranularity) *granularity;
+    decltype(cuMemAddressReserve) *reserve;
+    decltype(cuMemAddressFree) *unreserve;
+    decltype(cuMemCreate) *create;
+    decltype(cuMemRelease) *release;
+    decltype(cuMemMap) *map;
+    decltype(cuMemUnmap) *unmap;
+    decltype(cuMemSetAccess) *access;
+};
+
+struct ft_cuda_memory {
+    driver f;
+    CUmemAllocationProp kind;
+    CUdeviceptr base;
+    size_t bytes; /* of the range */
+    ft_arena *arena;
+};
+
+template <class F> static bool find(F **f, const char *name)
+{
+    void *p = NULL;
+#if CUDART_VERSION >= 12050
+    const cudaError_t e = cudaGetDriverEntryPointByVersion(name, &p, 11000, cudaEnableDefault);
+#else
+    const cudaError_t e = cudaGetDriverEntryPoint(name, &p, cudaEnableDefault);
+#endif
+    if (e != cudaSuccess) cudaGetLastError();
+    *f = (F *)p;
+    return e == cudaSuccess && p;
+}
+
+static bool find_all(driver *f)
+{
+    return find(&f->granularity, "cuMemGetAllocationGranularity") &&
+           find(&f->reserve, "cuMemAddressReserve") && find(&f->unreserve, "cuMemAddressFree") &&
+           find(&f->create, "cuMemCreate") && find(&f->release, "cuMemRelease") &&
+           find(&f->map, "cuMemMap") && find(&f->unmap, "cuMemUnmap") &&
+           find(&f->access, "cuMemSetAccess");
+}
+
+/* ---- what the arena asks for ---- */
+
+static bool map(void *owner, uint64_t at, uint64_t bytes)
+{
+    const ft_cuda_memory *m = (const ft_cuda_memory *)owner;
+    CUmemGenericAllocationHandle h;
+    CUmemAccessDesc may = {};
+    may.location = m->kind.location;
+    may.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    cudaSetDevice(0); /* a thread that has not called the runtime yet has no context */
+    if (m->f.create(&h, bytes, &m->kind, 0) != CUDA_SUCCESS) return false;
+    bool ok = m->f.map(m->base + at, bytes, 0, h, 0) == CUDA_SUCCESS;
+    if (ok && m->f.access(m->base + at, bytes, &may, 1) != CUDA_SUCCESS) {
+        m->f.unmap(m->base + at, bytes);
+        ok = false;
+    }
+    m->f.release(h); /* the memory stays for as long as it is mapped */
+    return ok;
+}
+
+static void unmap(void *owner, uint64_t at, uint64_t bytes)
+{
+    const ft_cuda_memory *m = (const ft_cuda_memory *)owner;
+    m->f.unmap(m->base + at, bytes);
+}
+
+/* ---- life ---- */
+
+void ft_cuda_memory_open(ft_cuda *c, size_t card_bytes)
+{
+    int can = 0;
+    size_t block = 0;
+    ft_cuda_memory *m = c->memory = ft_new(ft_cuda_memory);
+    m->kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    m->kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    decltype(cuDeviceGetAttribute) *attribute;
+    if (!find(&attribute, "cuDeviceGetAttribute") || !find_all(&m->f)) return;
+    if (attribute(&can, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0) || !can) return;
+    if (m->f.granularity(&block, &m->kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM)) return;
+    if (!block || (block & (block - 1)) || block > MOST || block < FT_ARENA_ALIGN) return;
+    m->bytes = RANGES * ft_round_up(card_bytes, block);
+    if (m->f.reserve(&m->base, m->bytes, 0, 0, 0) != CUDA_SUCCESS) return;
+    const ft_arena_way way = {block, MOST, map, unmap, m};
+    m->arena = ft_arena_new(m->bytes, &way);
+}
+
+void ft_cuda_memory_close(ft_cuda *c)
+{
+    ft_cuda_memory *m = c->memory;
+    if (!m) return;
+    if (m->arena) {
+        ft_arena_free(m->arena);
+        m->f.unreserve(m->base, m->bytes);
+    }
+    ft_free(m);
+    c->memory = NULL;
+}
+
+static void *piece(const ft_cuda_memory *m, size_t bytes)
+{
+    uint64_t at;
+    void *p = NULL;
+    if (m->arena) return ft_arena_take(m->arena, bytes, &at) ? (void *)(m->base + at) : NULL;
+    if (cudaMalloc(&p, bytes ? bytes : 1) == cudaSuccess) return p;
+    cudaGetLastError(); /* being out of memory is the caller's to say, and no fault */
+    return NULL;
+}
+
+void *ft_cuda_alloc(ft_dev *d, size_t bytes)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    void *p = piece(c->memory, bytes);
+    if (p) ft_cuda_check(c, cudaMemsetAsync(p, 0, bytes, c->stream), "cudaMemset");
+    return p;
+}
+
+void ft_cuda_free(ft_dev *d, void *p)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    if (!p) return;
+    for (int i = 0; i < FT_CUDA_SHADOWS; i++) c->shadow[i].valid = false;
+    ft_cuda_drop_graphs(c); /* a graph may hold the address */
+    ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
+    if (c->memory->arena)
+        ft_arena_give(c->memory->arena, (CUdeviceptr)p - c->memory->base);
+    else
+        cudaFree(p);
+}
+
+uint64_t ft_cuda_room(ft_dev *d)
+{
+    const ft_cuda_memory *m = ((ft_cuda *)d)->memory;
+    size_t free_bytes = 0, all = 0;
+    if (cudaMemGetInfo(&free_bytes, &all) != cudaSuccess) return 0;
+    return free_bytes + (m->arena ? ft_arena_idle(m->arena) : 0);
+}
