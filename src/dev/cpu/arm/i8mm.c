@@ -154,11 +154,11 @@ INLINE void block32_pairs(pair *acc, const unsigned char *scale, const unsigned 
                           const paired *x, const int n, int j, const kind32 t)
 {
     const bits k = kind32_bits(t);
-    const pair s = twice(scale_of32(scale, t));
+    const pair s = twice(in_unit32(scale_of32(scale, t), t));
     uint8x16_t u[8];
     int32x4_t i[PAIRS][2];
     if (has_min32(t)) {
-        const pair m = twice(min_of32(scale, t));
+        const pair m = twice(min_of32(scale));
         UNROLL for (int c = 0; c < n; c++) UNROLL for (int r = 0; r < 2; r++) acc[c].h[r] =
             vfmaq_f32(acc[c].h[r], m.h[r], x->s[j][c]);
     }

@@ -11,9 +11,9 @@
 
 /* acc[c] += minimum times sum of block b */
 INLINE void min32(float32x4_t *acc, const unsigned char *scale, const ft_col8 *x, const int n,
-                  int b, const kind32 t)
+                  int b)
 {
-    const float32x4_t m = min_of32(scale, t);
+    const float32x4_t m = min_of32(scale);
     UNROLL for (int c = 0; c < n; c++) acc[c] =
         vfmaq_n_f32(acc[c], m, x[c].s[2 * b] + x[c].s[2 * b + 1]);
 }
@@ -30,7 +30,7 @@ INLINE void block32_dot(float32x4_t *acc, const unsigned char *scale, const unsi
     uint8x16_t u[8];
     int8x16_t v, next, q[COLS];
     int32x4_t i[COLS];
-    if (has_min32(t)) min32(acc, scale, x, n, b, t);
+    if (has_min32(t)) min32(acc, scale, x, n, b);
     UNROLL for (int e = 0; e < stored && k != BITS8; e++) load_here(u[e], p + 16 * e);
     if (k == BITS8) load_here(u[0], p);
     next = code_of(u, 0, mask, book, k);
@@ -65,7 +65,7 @@ INLINE void woven32(float *const *y, const unsigned char *w, size_t group, int r
             block32_dot(acc, p + 8, code + bits_bytes(kind32_bits(t)), x, n, b + 1, t);
         }
         if (b < k / 32) block32_dot(acc, p, p + head32(t), x, n, b, t);
-        UNROLL for (int c = 0; c < n; c++) vst1q_f32(y[c] + o, acc[c]);
+        UNROLL for (int c = 0; c < n; c++) vst1q_f32(y[c] + o, in_unit32(acc[c], t));
     }
 }
 

@@ -4,8 +4,9 @@
  * A block is 32 values of four rows: eight vectors of bytes once it is unpacked, each with four
  * values of each row. The codes are stored so that unpacking is mostly masking: a code sits in the
  * upper bits of its byte and reads as a signed multiple of itself (a nibble times 16), which the
- * scale makes up for; an offset of the format goes elsewhere. Vectors that do not divide a byte are
- * built from the bits that the others leave over.
+ * scale makes up for; an offset of the format goes elsewhere. Formats with a minimum and a scale
+ * for every 32 values need neither: their codes sit in the lower bits and are what they are.
+ * Vectors that do not divide a byte are built from the bits that the others leave over.
  *
  * A group of four rows holds
  *   blocks of 32    in twos: their scales (four f16 each; four upper halves of floats for MXFP4),
@@ -26,6 +27,8 @@ typedef enum bits {
     BITS5, /* [80] eight codes in five bytes */
     BITS4, /* [64] vector v low, v + 4 high */
     BOOK4, /* [64] the same; codes choose from a book of sixteen numbers */
+    LOW5,  /* [80] eight codes in five bytes, in lower bits */
+    LOW4,  /* [64] as BITS4 */
     BITS3, /* [48] eight codes in three bytes */
     BITS2, /* [32] four codes in a byte, twice */
 } bits;
@@ -35,10 +38,10 @@ INLINE int bits_bytes(bits b)
     return b == BITS8   ? 128
            : b == BITS6 ? 96
            : b == BITS5 ? 80
-           : b == BITS4 ? 64
-           : b == BOOK4 ? 64
+           : b == LOW5  ? 80
            : b == BITS3 ? 48
-                        : 32;
+           : b == BITS2 ? 32
+                        : 64;
 }
 
 /* ---- blocks of 32 with a scale of their own ---- */
@@ -48,7 +51,9 @@ typedef enum kind32 { W_Q8_0, W_Q4_0, W_Q4_1, W_Q5_0, W_Q5_1, W_IQ4_NL, W_MXFP4 
 INLINE bits kind32_bits(kind32 t)
 {
     return t == W_Q8_0                     ? BITS8
-           : t == W_Q5_0 || t == W_Q5_1    ? BITS5
+           : t == W_Q5_0                   ? BITS5
+           : t == W_Q5_1                   ? LOW5
+           : t == W_Q4_1                   ? LOW4
            : t == W_IQ4_NL || t == W_MXFP4 ? BOOK4
                                            : BITS4;
 }
@@ -151,8 +156,9 @@ INLINE uint8x16_t mask_of(bits b)
                       : b == BITS5 ? 0xf8
                       : b == BITS3 ? 0xe0
                       : b == BITS2 ? 0x30
-                      : b == BOOK4 ? 0x0f
-                                   : 0xf0);
+                      : b == LOW5  ? 0x1f
+                      : b == BITS4 ? 0xf0
+                                   : 0x0f);
 }
 
 INLINE uint8x16_t code6(const uint8x16_t *b, const int e, uint8x16_t mask)
@@ -169,6 +175,21 @@ INLINE uint8x16_t code5(const uint8x16_t *b, const int e, uint8x16_t mask)
     if (e == 6) return vsliq_n_u8(vshlq_n_u8(b[3], 3), b[2], 5);
     const uint8x16_t two = vbslq_u8(vdupq_n_u8(0x10), vshlq_n_u8(b[1], 2), vshlq_n_u8(b[3], 1));
     return vandq_u8(vsliq_n_u8(two, b[4], 5), mask);
+}
+
+INLINE uint8x16_t low5(const uint8x16_t *b, const int e, uint8x16_t mask)
+{
+    if (e < 5) return vandq_u8(b[e], mask);
+    if (e == 5) return vsriq_n_u8(vshrq_n_u8(b[0], 3), b[1], 6);
+    if (e == 6) return vsriq_n_u8(vshrq_n_u8(b[2], 3), b[3], 6);
+    const uint8x16_t two = vsriq_n_u8(vshlq_n_u8(b[1], 2), vshlq_n_u8(b[3], 2), 1);
+    return vsriq_n_u8(vshrq_n_u8(b[4], 3), two, 6);
+}
+
+/* Nibbles as they are. */
+INLINE uint8x16_t low4(const uint8x16_t *b, const int e, uint8x16_t mask)
+{
+    return e < 4 ? vandq_u8(b[e], mask) : vshrq_n_u8(b[e - 4], 4);
 }
 
 INLINE uint8x16_t code3(const uint8x16_t *b, const int e, uint8x16_t mask)
@@ -192,10 +213,12 @@ INLINE uint8x16_t code2(const uint8x16_t *b, const int e, uint8x16_t mask)
 INLINE int8x16_t code_of(const uint8x16_t *b, const int e, uint8x16_t mask, int8x16_t book,
                          const bits k)
 {
-    if (k == BOOK4) return vqtbl1q_s8(book, e < 4 ? vandq_u8(b[e], mask) : vshrq_n_u8(b[e - 4], 4));
+    if (k == BOOK4) return vqtbl1q_s8(book, low4(b, e, mask));
     return vreinterpretq_s8_u8(k == BITS8   ? b[e]
                                : k == BITS6 ? code6(b, e, mask)
                                : k == BITS5 ? code5(b, e, mask)
+                               : k == LOW5  ? low5(b, e, mask)
+                               : k == LOW4  ? low4(b, e, mask)
                                : k == BITS3 ? code3(b, e, mask)
                                : k == BITS2 ? code2(b, e, mask)
                                : e < 4      ? vshlq_n_u8(b[e], 4)
@@ -264,17 +287,23 @@ INLINE int8x16_t book32(kind32 t)
     return vld1q_s8(t == W_MXFP4 ? fp4_steps : iq4_steps);
 }
 
-/* At a block's scale: that of its codes as they are unpacked, and its minimum. */
+/* At a block's scale: that of its codes, and its minimum. What is scaled so has yet to be
+ * brought into its unit. */
 INLINE float32x4_t scale_of32(const unsigned char *p, kind32 t)
 {
-    const float32x4_t s = t == W_MXFP4 ? upper_halves(p) : f16x4_at(p);
-    const float unit = unit_of(kind32_bits(t));
-    return unit == 1 ? s : vmulq_n_f32(s, unit);
+    return t == W_MXFP4 ? upper_halves(p) : f16x4_at(p);
 }
 
-INLINE float32x4_t min_of32(const unsigned char *p, kind32 t)
+/* A power of two, so that it makes no difference when. */
+INLINE float32x4_t in_unit32(float32x4_t v, kind32 t)
 {
-    return vfmaq_n_f32(f16x4_at(p + 16), f16x4_at(p), t == W_Q4_1 ? 8 : 16);
+    const float unit = unit_of(kind32_bits(t));
+    return unit == 1 ? v : vmulq_n_f32(v, unit);
+}
+
+INLINE float32x4_t min_of32(const unsigned char *p)
+{
+    return f16x4_at(p + 16);
 }
 
 /* ---- instructions in the order they are written in ----

@@ -45,6 +45,18 @@ static void pack5(unsigned char *to, const uint8_t c[8][16])
     }
 }
 
+static void pack_low5(unsigned char *to, const uint8_t c[8][16])
+{
+    for (int i = 0; i < 16; i++) {
+        const unsigned x = c[5][i], y = c[6][i], z = c[7][i];
+        to[i] = (unsigned char)(c[0][i] | field(x, 2, 3, 5));
+        to[16 + i] = (unsigned char)(c[1][i] | field(x, 0, 2, 6) | field(z, 1, 1, 5));
+        to[32 + i] = (unsigned char)(c[2][i] | field(y, 2, 3, 5));
+        to[48 + i] = (unsigned char)(c[3][i] | field(y, 0, 2, 6) | field(z, 0, 1, 5));
+        to[64 + i] = (unsigned char)(c[4][i] | field(z, 2, 3, 5));
+    }
+}
+
 static void pack3(unsigned char *to, const uint8_t c[8][16])
 {
     for (int i = 0; i < 16; i++) {
@@ -67,8 +79,10 @@ static void pack_codes(unsigned char *to, const uint8_t code[ROWS][32], bits b)
         pack6(to + 48, v + 4);
         break;
     case BITS5: pack5(to, v); break;
+    case LOW5: pack_low5(to, v); break;
     case BITS4:
     case BOOK4:
+    case LOW4:
         for (int i = 0; i < 64; i++)
             to[i] = (unsigned char)(v[i / 16][i % 16] | v[i / 16 + 4][i % 16] << 4);
         break;
@@ -249,11 +263,13 @@ static uint8_t code32(const unsigned char *f, int i, kind32 t)
     const int nibble = 4 * (i / 16);
     switch (t) {
     case W_Q8_0: return f[2 + i];
-    case W_Q4_0:
-    case W_Q4_1: return (uint8_t)((f[2 + i % 16] >> nibble & 15) ^ 8);
+    case W_Q4_0: return (uint8_t)((f[2 + i % 16] >> nibble & 15) ^ 8);
     case W_Q5_0:
-    case W_Q5_1:
-        return (uint8_t)(((f[6 + i % 16] >> nibble & 15) | (f[2 + i / 8] >> i % 8 & 1) << 4) ^ 16);
+    case W_Q5_1: {
+        const int q = (f[6 + i % 16] >> nibble & 15) | (f[2 + i / 8] >> i % 8 & 1) << 4;
+        return (uint8_t)(t == W_Q5_0 ? q ^ 16 : q);
+    }
+    case W_Q4_1:
     case W_IQ4_NL: return f[2 + i % 16] >> nibble & 15;
     default: return f[1 + i % 16] >> nibble & 15;
     }
