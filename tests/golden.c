@@ -420,8 +420,9 @@ static void run_model(char *dir, const char *models, const char *device)
         check(false, "%s", err.text);
         return;
     }
-    /* On tensor cores the factors of some products are halves: 6e-6 is the worst that was seen on a
-     * card. A delta net's chunks (4e-7 of the squared norm, 3e-8 to 1.2e-7 from each of its
+    /* On tensor cores the factors of some products are halves. Gemma's scores are not scaled, and a
+     * query's rounding moves them most: 1.3e-5 is the worst that was seen, in one row of an
+     * assistant. A delta net's chunks (4e-7 of the squared norm, 3e-8 to 1.2e-7 from each of its
      * factors) move the scores of experts by up to 1e-3. In qwen35-moe the fourth and the fifth
      * best are nearer to one another in six rows: 0.167356 and 0.166754 in row 6 of the second
      * layer, 0.232167 and 0.231555 in row 41 of the last, 0.288019 and 0.287551 in row 57 of the
@@ -429,7 +430,7 @@ static void run_model(char *dir, const char *models, const char *device)
      * the whole. Rows in turn have no halves and meet a limit that no other expert would. */
     const bool halves = !strcmp(device, "cuda"), qwen = strstr(name, "qwen") != NULL;
     const double exact = (qwen ? 1e-9 : 1e-6) * (ref ? 1 : 10);
-    const double tol = !halves ? exact : !strcmp(name, "qwen35-moe") ? 1e-3 : 1e-5;
+    const double tol = !halves ? exact : !strcmp(name, "qwen35-moe") ? 1e-3 : qwen ? 1e-5 : 3e-5;
     const double in_turn = halves ? qwen ? 1e-8 : tol : exact;
     golden_run(name, dir, path, tail ? target : NULL, dev, tol, in_turn, &passed, &failed);
     ft_dev_close(dev);
