@@ -71,33 +71,49 @@ __device__ __forceinline__ void put_four(const ft_mat &y, const out_shadow &s, i
 /* The same for whole rows in steps of four values, each read once. */
 enum { NORM_FOURS = 4 }; /* of a thread, at most */
 
+/* A thread's fours of the n of a row; zeros behind the last. */
+__device__ __forceinline__ void get_fours(float4 (&v)[NORM_FOURS], const float *p, int n)
+{
+#pragma unroll
+    for (int k = 0; k < NORM_FOURS; k++) {
+        const int i = threadIdx.x + k * blockDim.x;
+        v[k] = i < n ? ((const float4 *)p)[i] : make_float4(0, 0, 0, 0);
+    }
+}
+
+__device__ __forceinline__ float inverse_rms(const float4 (&v)[NORM_FOURS], int d, float eps,
+                                             float *sums)
+{
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < NORM_FOURS; k++) sum += square(v[k]);
+    return 1.0f / sqrtf(block_sum(sum, sums) / (float)d + eps);
+}
+
+/* y = v * r * f */
+__device__ __forceinline__ void put_fours(const ft_mat &y, const out_shadow &s, int t,
+                                          const float4 (&v)[NORM_FOURS], float r,
+                                          const float4 (&f)[NORM_FOURS])
+{
+#pragma unroll
+    for (int k = 0; k < NORM_FOURS; k++) {
+        const int i = threadIdx.x + k * blockDim.x;
+        if (i < y.d / 4) put_four(y, s, t, i, times(v[k], r, f[k]));
+    }
+}
+
 static __global__ void rmsnorm_row_kernel(ft_mat y, ft_mat x, const float *w, float eps,
                                           out_shadow s)
 {
     __shared__ float sums[33];
     const int t = blockIdx.x, n = x.d / 4;
-    const float4 *in = (const float4 *)mat_head(x, t, 0);
     float4 v[NORM_FOURS], f[NORM_FOURS];
-    float sum = 0;
 #pragma unroll
-    for (int k = 0; k < NORM_FOURS; k++) { /* weights need not wait for the last kernel */
-        const int i = threadIdx.x + k * blockDim.x;
-        f[k] = w && i < n ? __ldg((const float4 *)w + i) : make_float4(1, 1, 1, 1);
-    }
+    for (int k = 0; k < NORM_FOURS; k++) f[k] = make_float4(1, 1, 1, 1);
+    if (w) get_fours(f, w, n); /* weights need not wait for the last kernel */
     after_last();
-#pragma unroll
-    for (int k = 0; k < NORM_FOURS; k++) {
-        const int i = threadIdx.x + k * blockDim.x;
-        v[k] = i < n ? in[i] : make_float4(0, 0, 0, 0);
-        sum += square(v[k]);
-    }
-    sum = block_sum(sum, sums);
-    const float r = 1.0f / sqrtf(sum / (float)x.d + eps);
-#pragma unroll
-    for (int k = 0; k < NORM_FOURS; k++) {
-        const int i = threadIdx.x + k * blockDim.x;
-        if (i < n) put_four(y, s, t, i, times(v[k], r, f[k]));
-    }
+    get_fours(v, mat_head(x, t, 0), n);
+    put_fours(y, s, t, v, inverse_rms(v, x.d, eps, sums), f);
 }
 
 static bool in_fours(ft_mat m)
@@ -172,24 +188,12 @@ static __global__ void norm_add_row_kernel(ft_mat y, ft_mat x, const float *w, f
     __shared__ float sums[33];
     const int t = blockIdx.x, n = x.d / 4;
     float4 v[NORM_FOURS], old[NORM_FOURS], f[NORM_FOURS];
-    float sum = 0, all = 0;
-#pragma unroll
-    for (int k = 0; k < NORM_FOURS; k++) { /* weights need not wait for the last kernel */
-        const int i = threadIdx.x + k * blockDim.x;
-        f[k] = i < n ? __ldg((const float4 *)w + i) : make_float4(0, 0, 0, 0);
-        for (int j = 0; j < o.n; j++)
-            if (i < n && !(i & 7)) expect(o.w[j] + 4 * i, 4, 0, 1);
-    }
+    get_fours(f, w, n); /* weights need not wait for the last kernel */
+    for (int j = 0; j < o.n; j++) expect(o.w[j], 4 * x.d, threadIdx.x, blockDim.x);
     after_last();
-#pragma unroll
-    for (int k = 0; k < NORM_FOURS; k++) {
-        const int i = threadIdx.x + k * blockDim.x;
-        v[k] = i < n ? ((const float4 *)mat_head(x, t, 0))[i] : make_float4(0, 0, 0, 0);
-        old[k] = i < n ? ((const float4 *)mat_head(y, t, 0))[i] : make_float4(0, 0, 0, 0);
-        sum += square(v[k]);
-    }
-    sum = block_sum(sum, sums);
-    const float r = 1.0f / sqrtf(sum / (float)x.d + eps);
+    get_fours(v, mat_head(x, t, 0), n);
+    get_fours(old, mat_head(y, t, 0), n);
+    const float r = inverse_rms(v, x.d, eps, sums);
 #pragma unroll
     for (int k = 0; k < NORM_FOURS; k++) {
         const int i = threadIdx.x + k * blockDim.x;
@@ -197,18 +201,13 @@ static __global__ void norm_add_row_kernel(ft_mat y, ft_mat x, const float *w, f
         v[k] = make_float4((old[k].x + a.x) * scale, (old[k].y + a.y) * scale,
                            (old[k].z + a.z) * scale, (old[k].w + a.w) * scale);
         if (i < n) ((float4 *)mat_head(y, t, 0))[i] = v[k];
-        all += square(v[k]);
     }
     if (!o.n) return;
-    all = block_sum(all, sums);
-    const float q = 1.0f / sqrtf(all / (float)x.d + eps);
-    for (int j = 0; j < o.n; j++)
-#pragma unroll
-        for (int k = 0; k < NORM_FOURS; k++) {
-            const int i = threadIdx.x + k * blockDim.x;
-            if (i < n)
-                put_four(o.y[j], o.s[j], t, i, times(v[k], q, __ldg((const float4 *)o.w[j] + i)));
-        }
+    const float q = inverse_rms(v, x.d, eps, sums);
+    for (int j = 0; j < o.n; j++) {
+        get_fours(f, o.w[j], n);
+        put_fours(o.y[j], o.s[j], t, v, q, f);
+    }
 }
 
 extern "C" void ft_cuda_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
