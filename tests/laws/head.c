@@ -71,16 +71,21 @@ static void hear(void *user, const char *line)
 
 /* ---- the head's cells ---- */
 
-/* Keys and values of a cell of the draft block, f32. */
-static const float *cell(const ft_lane *l, int c, bool value)
+enum { MOST_VALUES = 512 };
+
+/* The first head's key or value of a cell of the draft block, f32. */
+static void cell(float *to, const ft_lane *l, int c, bool value)
 {
     const ft_cache *cache = l->e->cache;
     const ft_kv *kv = &ft_cache_kv(cache)[l->e->m->L];
     const int32_t *table =
         ft_cache_pages(cache, kv->space) + ft_seq_slot(l->seq) * ft_cache_pages_per_seq(cache);
     const size_t page = (size_t)table[c / FT_PAGE_ROWS], row = (size_t)(c % FT_PAGE_ROWS);
-    return (const float *)(const void *)(value ? kv->v + page * kv->v_page + row * kv->v_row
-                                               : kv->k + page * kv->k_page + row * kv->k_row);
+    assert(kv->d <= MOST_VALUES);
+    l->e->m->dev->download(l->e->m->dev, to,
+                           value ? kv->v + page * kv->v_page + row * kv->v_row
+                                 : kv->k + page * kv->k_page + row * kv->k_row,
+                           (size_t)kv->d * sizeof *to);
 }
 
 /* Largest squared difference of two lanes' cells [1, n), over the squares of the second. */
@@ -90,8 +95,10 @@ static double distance(const ft_lane *a, const ft_lane *b, int n)
     double worst = 0;
     for (int c = 1; c < n; c++)
         for (int v = 0; v < 2; v++) {
-            const float *x = cell(a, c, v), *y = cell(b, c, v);
+            float x[MOST_VALUES], y[MOST_VALUES];
             double e = 0, s = 0;
+            cell(x, a, c, v);
+            cell(y, b, c, v);
             for (int i = 0; i < d; i++) {
                 const double diff = (double)x[i] - (double)y[i];
                 e += diff * diff;
