@@ -162,6 +162,8 @@ void ft_cuda_memory_close(ft_cuda *c);
 void *ft_cuda_alloc(ft_dev *d, size_t bytes);
 void ft_cuda_free(ft_dev *d, void *p);
 uint64_t ft_cuda_room(ft_dev *d);
+/* What a piece of so many bytes takes. */
+uint64_t ft_cuda_piece(const ft_cuda *c, uint64_t bytes);
 
 /* graph.cu: steps as graphs. What replay, commit and rehearse of dev.h say. */
 bool ft_cuda_replay(ft_dev *d, const void *pass);

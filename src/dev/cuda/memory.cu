@@ -147,6 +147,12 @@ void ft_cuda_free(ft_dev *d, void *p)
         cudaFree(p);
 }
 
+uint64_t ft_cuda_piece(const ft_cuda *c, uint64_t bytes)
+{
+    if (c->memory->arena) return ft_arena_piece(bytes);
+    return bytes < FT_CUDA_BLOCK / 2 ? bytes : ft_round_up(bytes, FT_CUDA_BLOCK);
+}
+
 uint64_t ft_cuda_room(ft_dev *d)
 {
     const ft_cuda_memory *m = ((ft_cuda *)d)->memory;

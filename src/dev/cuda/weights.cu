@@ -7,7 +7,6 @@
 
 extern "C" {
 #include "base/pool.h"
-#include "dev/arena.h"
 #include "quant/grids.h"
 }
 
@@ -352,11 +351,11 @@ extern "C" ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_
 
 extern "C" uint64_t ft_cuda_weight_bytes(ft_dev *d, const ft_weight *w)
 {
-    (void)d;
+    const ft_cuda *c = (const ft_cuda *)d;
     const uint64_t raw = (uint64_t)w->row_bytes * w->n * w->E;
     const uint64_t packed = w->lookup ? 0 : (uint64_t)ft_packed_bytes(w->type, w->n, w->k) * w->E;
-    return (packed ? ft_arena_piece(packed) : 0) +
-           (w->lookup || w->rows || !packed ? ft_arena_piece(raw) : 0);
+    return (packed ? ft_cuda_piece(c, packed) : 0) +
+           (w->lookup || w->rows || !packed ? ft_cuda_piece(c, raw) : 0);
 }
 
 extern "C" void ft_cuda_unbind(ft_dev *d, ft_weight *w)
