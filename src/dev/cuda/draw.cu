@@ -5,7 +5,12 @@
  * bin with the cut in it are collected and sorted. Mostly few stand above that bin; then they are
  * collected too, and one block does the rest (NEAR). Of a flat row (WIDE) only that bin is, and the
  * draw walks through the chunks' sums. Weights are whole numbers: no order of adding them matters,
- * and none is kept. A row whose bin holds too many is left to the host. */
+ * and none is kept. A row whose bin holds too many is left to the host.
+ *
+ * On an H200, 16 rows of 248,320 logits without top_k, in the order of the kernels (a profiler's
+ * times, at its lower clock): 5, 11, 7, 5, 37, 5 and 6 us. Reading the 16 MB from memory would take
+ * 3.4; they come from the second-level cache, where the pass before left them. Half of the time is
+ * the sort, in which a row has a block and most of the card nothing to do. */
 #include "dev/cuda/common.cuh"
 
 enum {

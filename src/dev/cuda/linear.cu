@@ -2,7 +2,9 @@
  * Bytes of a product: the packed weights once for every 8, 16, 32, 64 or 128 rows. */
 #include "dev/cuda/product.cuh"
 
-/* Both planes of x; columns behind its width are zeros. A thread has eight of a row. */
+/* Both planes of x; columns behind its width are zeros. A thread has eight of a row. For what no op
+ * left a shadow of: Gemma's attention. One row takes 3.5 us on an H200 (a profiler's time): a wait
+ * and a launch. */
 static __global__ void shadow_kernel(uint16_t *s, size_t plane, ft_mat x, int k, int eights,
                                      bool wide)
 {

@@ -3,7 +3,8 @@
  * rows there are next to none: a norm of 5120 values takes 2.3 us on an H200, of 2048 1.5, which
  * are the wait for the kernel before, one read, a sum over the block and one write. In a prompt of
  * 2048 rows a norm takes 52 us with its shadow (126 MB, 2.4 TB/s, 52 % of a plain read: a block
- * reads, waits for its sum, then writes), sigmoid_mul 66 (201 MB, 65 %). */
+ * reads, waits for its sum, then writes), norm_add of 5376 values with one norm behind it 96 (220
+ * MB, 49 %, for the same reason, twice), sigmoid_mul 66 (201 MB, 65 %). */
 #include "dev/cuda/common.cuh"
 
 /* Where the columns of a matrix with its heads side by side go in its shadow, if it has one. */
