@@ -257,7 +257,7 @@ typedef struct ft_request {
     const char *json_schema; /* or NULL */
     const char *const *stop; /* texts that end the reply */
     int n_stop;
-    bool ignore_eos;  /* but a grammar ends where nothing else can follow */
+    bool ignore_eos;  /* the end is banned, but a grammar ends where nothing else can follow */
     bool special;     /* print control tokens */
     int top_logprobs; /* < 0: none */
     int draft_max;    /* drafts of a round; < 0: as the model was opened */

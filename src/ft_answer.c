@@ -153,7 +153,7 @@ ft_status ft_answer_init(ft_answer *a, ft_llm *m, const ft_request *r, ft_event_
 {
     *a = (ft_answer){.m = m, .r = r, .tell = fn, .user = user};
     ft_status st = open_prompt(a, err);
-    if (!st) st = ft_sample_setup_init(&a->setup, &r->sampling, m, err);
+    if (!st) st = ft_sample_setup_init(&a->setup, &r->sampling, m, r->ignore_eos, err);
     if (!st) st = open_grammar(a, m, err);
     if (!st) st = ft_thought_init(&a->thought, m, r, &a->mask, err);
     if (!st) st = open_text(a, err);

@@ -39,7 +39,7 @@ static ft_task task_of(const many *b, const ft_decode_params *p, const int32_t *
 
 static ft_status sampling(many *b, const ft_decode_params *p, ft_err *err)
 {
-    if (p->sampling) return ft_sample_setup_init(&b->sampling, p->sampling, b->m, err);
+    if (p->sampling) return ft_sample_setup_init(&b->sampling, p->sampling, b->m, false, err);
     ft_sample_defaults(&b->sampling.p);
     b->sampling.p.temperature = 0;
     return FT_OK;

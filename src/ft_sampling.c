@@ -66,11 +66,20 @@ static ft_status breakers(ft_sample_setup *out, const ft_sampling *s, const ft_v
     return FT_OK;
 }
 
-static ft_status biases(ft_sample_setup *out, const ft_sampling *s, const ft_llm *m, ft_err *err)
+/* Adds ids that are never drawn. */
+static void ban(ft_sample_setup *out, const int32_t *id, size_t n, int V)
+{
+    for (size_t i = 0; i < n; i++)
+        if (id[i] >= 0 && id[i] < V) out->bias[out->p.n_bias++] = (ft_logit_bias){id[i], -INFINITY};
+}
+
+static ft_status biases(ft_sample_setup *out, const ft_sampling *s, const ft_llm *m, bool endless,
+                        ft_err *err)
 {
     size_t n_never;
     const int32_t *never = ft_vocab_suppressed(m->vocab, &n_never);
-    const size_t n = (size_t)s->n_bias + n_never;
+    const size_t n_end = endless ? (size_t)m->n_eog : 0;
+    const size_t n = (size_t)s->n_bias + n_never + n_end;
     if (!n) return FT_OK;
     out->bias = ft_new_n(ft_logit_bias, n);
     for (int i = 0; i < s->n_bias; i++) {
@@ -79,17 +88,15 @@ static ft_status biases(ft_sample_setup *out, const ft_sampling *s, const ft_llm
                            m->model->V - 1);
         out->bias[i] = (ft_logit_bias){s->bias_id[i], s->bias[i]};
     }
-    size_t k = (size_t)s->n_bias;
-    for (size_t i = 0; i < n_never; i++)
-        if (never[i] >= 0 && never[i] < m->model->V)
-            out->bias[k++] = (ft_logit_bias){never[i], -INFINITY};
     out->p.bias = out->bias;
-    out->p.n_bias = k;
+    out->p.n_bias = (size_t)s->n_bias;
+    ban(out, never, n_never, m->model->V);
+    ban(out, m->eog, n_end, m->model->V);
     return FT_OK;
 }
 
 ft_status ft_sample_setup_init(ft_sample_setup *out, const ft_sampling *s, const ft_llm *m,
-                               ft_err *err)
+                               bool endless, ft_err *err)
 {
     *out = (ft_sample_setup){0};
     ft_sample_params *p = &out->p;
@@ -119,7 +126,7 @@ ft_status ft_sample_setup_init(ft_sample_setup *out, const ft_sampling *s, const
     ft_status st = FT_OK;
     if (s->samplers) st = ft_sample_order_parse(p, s->samplers, err);
     if (!st) st = breakers(out, s, m->vocab, err);
-    if (!st) st = biases(out, s, m, err);
+    if (!st) st = biases(out, s, m, endless, err);
     if (st) ft_sample_setup_release(out);
     return st;
 }

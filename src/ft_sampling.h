@@ -13,8 +13,9 @@ typedef struct ft_sample_setup {
     int n_seq;
 } ft_sample_setup;
 
+/* endless: what ends a reply is banned. */
 ft_status ft_sample_setup_init(ft_sample_setup *out, const ft_sampling *s, const ft_llm *m,
-                               ft_err *err);
+                               bool endless, ft_err *err);
 void ft_sample_setup_release(ft_sample_setup *s);
 
 #endif

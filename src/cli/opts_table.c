@@ -244,7 +244,7 @@ const ft_opt ft_opt_table[] = {
     {"stop", "-r --reverse-prompt", FT_OPT_LIST, TALK, NULL, "TEXT", 0, 0, NULL,
      "end the reply before TEXT; may be given many times"},
     {"ignore-eos", NULL, FT_OPT_FLAG, REPLY, NULL, NULL, 0, 0, NULL,
-     "go on when the model ends the reply; a grammar ends it only when nothing else can follow"},
+     "the model may not end the reply; a grammar ends it when nothing else can follow"},
     {"special", "-sp", FT_OPT_FLAG, REPLY, NULL, NULL, 0, 0, NULL, "print control tokens too"},
     {"logprobs", "--n-probs", FT_OPT_INT, FT_CMD_RUN, NULL, "N", 0, 100, NULL,
      "with --json: log probability of each token and of the N most likely"},

@@ -17,6 +17,7 @@ struct ft_sampler {
     ft_list *l;
     bool own_list;
     ft_logit_bias *bias;
+    size_t n_bans; /* of them */
     ft_id_seq *breaker;
     int32_t *breaker_ids;
     int32_t *z, *uniq, *count; /* scratch as long as the history */
@@ -171,6 +172,7 @@ static void copy_lists(ft_sampler *s)
     const ft_sample_params *p = &s->p;
     s->bias = ft_new_n(ft_logit_bias, p->n_bias);
     if (p->n_bias) memcpy(s->bias, p->bias, p->n_bias * sizeof *s->bias);
+    for (size_t i = 0; i < p->n_bias; i++) s->n_bans += s->bias[i].bias == -INFINITY;
     size_t ids = 0;
     for (size_t i = 0; i < p->n_dry_breakers; i++) ids += p->dry_breakers[i].n;
     s->breaker = ft_new_n(ft_id_seq, p->n_dry_breakers);
@@ -402,9 +404,14 @@ static void dry(ft_sampler *s)
     edit(s, n_uniq, dry_penalize);
 }
 
+static bool penalised(const ft_sampler *s)
+{
+    return s->n && (s->wants_penalties || s->wants_dry);
+}
+
 static bool tilted(const ft_sampler *s)
 {
-    return s->p.n_bias || (s->n && (s->wants_penalties || s->wants_dry));
+    return s->p.n_bias || penalised(s);
 }
 
 static void add_bias(ft_sampler *s)
@@ -482,7 +489,15 @@ bool ft_sampler_greedy(const ft_sampler *s)
 
 bool ft_sampler_plain(const ft_sampler *s)
 {
-    return ft_sampler_greedy(s) && !tilted(s);
+    return ft_sampler_greedy(s) && s->p.n_bias == s->n_bans && !penalised(s);
+}
+
+bool ft_sampler_bans(const ft_sampler *s, int32_t id)
+{
+    if (!s->n_bans) return false;
+    for (size_t i = 0; i < s->p.n_bias; i++)
+        if (s->bias[i].id == id && s->bias[i].bias == -INFINITY) return true;
+    return false;
 }
 
 static int32_t greedy(ft_sampler *s, const float *logits, const uint32_t *mask)

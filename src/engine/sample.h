@@ -123,8 +123,11 @@ bool ft_sampler_far(const ft_sampler *s);
 void ft_sampler_put(ft_sampler *s, const int32_t *more, int32_t n_more, uint64_t position,
                     ft_draw *d, ft_edit *e);
 bool ft_sampler_greedy(const ft_sampler *s); /* every draw is an arg-max */
-/* A draw is the largest logit and nothing else: no bias, no penalty is in the way. */
+/* A draw is the largest logit, unless that is banned: no penalty and no other bias is in the way.
+ */
 bool ft_sampler_plain(const ft_sampler *s);
+/* It has a bias of -inf: it is never drawn. */
+bool ft_sampler_bans(const ft_sampler *s, int32_t id);
 
 /* ---- helpers that need no sampler ---- */
 

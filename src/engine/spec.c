@@ -42,7 +42,7 @@ static int32_t draw(ft_lane *l, int i)
     const uint64_t at = (uint64_t)l->n_ids;
     const int out = l->first_out + i;
     int32_t id = ft_sampler_plain(l->sampler) ? ft_runner_best(l->e->run, out) : ft_draw_id(l, i);
-    if (id >= 0 && ft_lane_allows(l, state, id)) return id;
+    if (id >= 0 && !ft_sampler_bans(l->sampler, id) && ft_lane_allows(l, state, id)) return id;
     if (state && id == FT_DRAW_MORE && ft_sampler_greedy(l->sampler)) {
         id = ft_sampler_draw(l->sampler, ft_runner_logits(l->e->run, out), NULL, at);
         if (id >= 0 && ft_lane_allows(l, state, id)) return id;
@@ -335,7 +335,7 @@ static void first_assistant(ft_lane *l, ft_rowset *w)
 /* Takes a draft; false when the lane drafts no further. */
 static bool take_draft(ft_lane *l, int32_t id)
 {
-    if (id < 0) return false;
+    if (id < 0 || ft_sampler_bans(l->drafting, id)) return false;
     ft_sampler_accept(l->drafting, id);
     l->draft[l->n_draft++] = id;
     return l->n_draft < l->next_max && !ft_lane_eog(l, id);
@@ -359,7 +359,7 @@ static bool read_draft(ft_lane *l)
         id = l->drawn ? ft_reject_draft(l, logits)
                       : ft_sampler_draw(l->drafting, logits, NULL, (uint64_t)l->n_ids);
     }
-    if (id < 0) return false;
+    if (id < 0 || ft_sampler_bans(l->drafting, id)) return false;
     if (l->job.draft_p_min > 0 && ft_draw_draft_logprob(l, id) < logf(l->job.draft_p_min))
         return false;
     l->gov.gain = (double)INFINITY;

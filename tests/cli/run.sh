@@ -86,6 +86,16 @@ for draft in "" "--draft-max 0"; do
         "$(field text <<<"$out"):$(field finish_reason <<<"$out")" '"yesyes":"stop"'
 done
 
+tiny=models/foretoken-tiny.gguf
+out=$("$ft" run -m "$tiny" -n 40 --temp 0 --json Hi)
+same "a model ends its reply" "$(field finish_reason <<<"$out")" '"stop"'
+for draft in "" "--draft-max 0"; do
+    # shellcheck disable=SC2086
+    out=$("$ft" run -m "$tiny" -n 40 --temp 0 --json --ignore-eos $draft Hi)
+    same "an end that is ignored is not said ($draft)" \
+        "$(field finish_reason <<<"$out"):$(field predicted_n <<<"$out"):$(field ids <<<"$out" | grep -c -e '\[2,' -e ',2,' -e ',2\]')" '"length":40:0'
+done
+
 # what cannot be done
 fails "a grammar that is none" 'grammar' "$ft" run -m "$model" --grammar 'root ::= (' one
 fails "an empty prompt" 'prompt is empty' "$ft" run -m "$model" ''

@@ -1,6 +1,7 @@
 /* tests/laws/ending.c - a constraint that comes to its end while the end is ignored: whatever draws
  * and drafts, the reply goes on as far as the constraint can and is complete then. The cpu draws
- * from rows that are near, then plays a device whose memory is far away, and ref draws for it. */
+ * from rows that are near, then plays a device whose memory is far away, and ref draws for it. And
+ * ids that are banned: what is said instead does not depend on drafts either. */
 #define _XOPEN_SOURCE 700
 #include "laws.h"
 
@@ -142,6 +143,49 @@ static void otherwise(const law_model *m)
     whole(m->name, "banned by hand", &r);
 }
 
+/* ---- bans ---- */
+
+enum { FREE = 40, BANS = 6 };
+
+/* A reply without a constraint. */
+static void freely(law_reply *r, const law_model *m, int drafts, const ft_logit_bias *bias, int n,
+                   const law_reply *truth)
+{
+    int32_t ids[PROMPT];
+    ft_task j = law_job(FREE, drafts);
+    ft_engine_params p = law_params(drafts);
+    j.sampling.bias = bias;
+    j.sampling.n_bias = (size_t)n;
+    law_prompt(ids, PROMPT, m->m->V, 3);
+    law_oracle o = {.silent = 3, .rng = {(uint64_t)drafts}};
+    if (truth)
+        law_reply_oracle(r, &o, truth, m, &p, &j);
+    else
+        law_reply_alone(r, m, &p, &j, ids, PROMPT);
+}
+
+static void bans(const law_model *m)
+{
+    static law_reply off, on;
+    ft_logit_bias never[BANS];
+    freely(&off, m, 0, NULL, 0, NULL);
+    for (int i = 0; i < BANS; i++) never[i] = (ft_logit_bias){off.id[PROMPT + i], -INFINITY};
+    freely(&off, m, 0, never, BANS, NULL);
+    for (int i = PROMPT; i < off.n; i++)
+        for (int k = 0; k < BANS; k++)
+            law(off.id[i] != never[k].id, "%s: the banned id %d at %d", m->name, off.id[i],
+                i - PROMPT);
+    const bool near = m->dev->unified;
+    for (int far = !near; far < 2; far++)
+        for (int drafts = 0; drafts < 9; drafts += drafts + 1) {
+            m->dev->unified = !far;
+            freely(&on, m, drafts, never, BANS, drafts ? &off : NULL);
+            m->dev->unified = near;
+            law(law_same(&off, &on), "%s, bans, %d drafts, %s: another id at %d", m->name, drafts,
+                far ? "far" : "near", law_parting(&off, &on));
+        }
+}
+
 static void model(const char *name, const char *assistant)
 {
     law_model m = law_model_golden(name, assistant, 1);
@@ -155,6 +199,7 @@ static void model(const char *name, const char *assistant)
     same(&m, 0.9F);
     rejecting(&m);
     otherwise(&m);
+    bans(&m);
     law_model_close(&m);
     ft_dev_close(ref);
 }

@@ -440,6 +440,27 @@ static void greedy_is_the_largest(void **state)
     }
 }
 
+/* What may be left to an arg-max over the raw row: bans are looked at afterwards. */
+static void bans_are_plain(void **state)
+{
+    (void)state;
+    enum { V = 50 };
+    float x[V];
+    for (int i = 0; i < V; i++) x[i] = (float)i;
+    const ft_logit_bias bias[] = {{V - 1, -INFINITY}, {V - 2, -INFINITY}, {7, 0.5f}};
+    for (size_t n = 0; n <= FT_COUNT(bias); n++) {
+        ft_sample_params p;
+        ft_sample_defaults(&p);
+        p.temperature = 0, p.bias = bias, p.n_bias = n;
+        ft_sampler *s = make(&p, V);
+        assert_int_equal(ft_sampler_plain(s), n < 3);
+        for (int i = 0; i < V; i++)
+            assert_int_equal(ft_sampler_bans(s, i), i > V - 1 - (int)FT_MIN(n, 2u));
+        assert_int_equal(ft_sampler_draw(s, x, NULL, 0), V - 1 - (int)FT_MIN(n, 2u));
+        ft_sampler_free(s);
+    }
+}
+
 static void copies_go_the_same_way(void **state)
 {
     (void)state;
@@ -747,6 +768,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(dry_is_exact),
         cmocka_unit_test(masks_and_biases_hold),
         cmocka_unit_test(greedy_is_the_largest),
+        cmocka_unit_test(bans_are_plain),
         cmocka_unit_test(copies_go_the_same_way),
         cmocka_unit_test(mirostat_holds_its_target),
         cmocka_unit_test(dynatemp_reaches_both_ends),
