@@ -4,7 +4,9 @@
 #define _XOPEN_SOURCE 700
 #include "laws.h"
 
-enum { LANES = 3 };
+enum { LANES = 3, BANS = 5 };
+
+typedef enum way { PLAIN, MIXED, BANNED, WAYS } way; /* MIXED: the last lane must look */
 
 /* The drafts of all rounds, out of the trace. */
 typedef struct notes {
@@ -23,8 +25,9 @@ static void note(void *user, const char *line)
     for (; *from; from++) s->drafts += *from == '[' || *from == ',';
 }
 
-/* Lanes that draft 4, 2 and 1 tokens a round; the last one with a sampler that must look. */
-static void play(const law_model *m, bool unified, bool mixed, notes *out, law_reply *r)
+/* Lanes that draft 4, 2 and 1 tokens a round. */
+static void play(const law_model *m, bool unified, way w, const ft_logit_bias *never, notes *out,
+                 law_reply *r)
 {
     ft_engine_params p = law_params(4);
     p.lanes = LANES;
@@ -37,7 +40,8 @@ static void play(const law_model *m, bool unified, bool mixed, notes *out, law_r
         const int n = 20 + 20 * i;
         law_prompt(ids, n, m->m->V, 7 + (uint64_t)i);
         ft_task j = law_job(24, 4 >> i);
-        if (mixed && i == LANES - 1) j.sampling.repeat_penalty = 1.2f;
+        if (w == MIXED && i == LANES - 1) j.sampling.repeat_penalty = 1.2f;
+        if (w == BANNED) j.sampling.bias = never, j.sampling.n_bias = BANS;
         law_start(&r[i], ft_lane_new(e), &j, ids, n);
     }
     while (ft_engine_round(e)) continue;
@@ -52,10 +56,13 @@ static void same_drafts(const char *name, const char *assistant)
     static notes one, all;
     static law_reply a[LANES], b[LANES];
     law_model m = law_model_golden(name, assistant, 1);
-    for (int mixed = 0; mixed < 2; mixed++) {
+    ft_logit_bias never[BANS] = {0};
+    for (way w = PLAIN; w < WAYS; w++) {
         one = all = (notes){0};
-        play(&m, true, mixed, &one, a);
-        play(&m, false, mixed, &all, b);
+        play(&m, true, w, never, &one, a);
+        play(&m, false, w, never, &all, b);
+        for (int i = 0; i < BANS; i++) /* what a head drafts, too: it is a part of this model */
+            never[i] = (ft_logit_bias){a[0].id[a[0].n - 1 - i], -INFINITY};
         law(one.drafts > 30, "%s: %d drafts, want some", name, one.drafts);
         law(!strcmp(one.text, all.text), "%s: other drafts when they follow one another", name);
         for (int i = 0; i < LANES; i++)
