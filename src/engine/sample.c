@@ -409,11 +409,6 @@ static bool penalised(const ft_sampler *s)
     return s->n && (s->wants_penalties || s->wants_dry);
 }
 
-static bool tilted(const ft_sampler *s)
-{
-    return s->p.n_bias || penalised(s);
-}
-
 static void add_bias(ft_sampler *s)
 {
     float *x = s->l->x; /* dense */
@@ -502,7 +497,10 @@ bool ft_sampler_bans(const ft_sampler *s, int32_t id)
 
 static int32_t greedy(ft_sampler *s, const float *logits, const uint32_t *mask)
 {
-    if (!tilted(s)) return ft_argmax(logits, mask, s->V);
+    if (ft_sampler_plain(s)) {
+        const int32_t id = ft_argmax(logits, mask, s->V);
+        if (!ft_sampler_bans(s, id)) return id;
+    }
     load(s, logits, mask);
     tilt(s);
     return ft_argmax(s->l->x, NULL, s->V);
