@@ -196,10 +196,12 @@ void ft_gov_init(ft_governor *g, const ft_gov_costs *c, bool guess)
 }
 
 /* A draft of this class was agreed to, or not, after all before it were. What earlier replies
- * taught counts as a dozen rounds of this one. */
+ * taught counts as a dozen drafts of this one, whose own are believed half at first: what a reply
+ * begins with is not what it goes on with (dialogue 1.305 x off, believed whole 1.278). */
 static void learn_margin(ft_governor *g, ft_gov_costs *c, int class, bool hit)
 {
-    const double w = FT_MAX(1.0 / 32, 1.0 / (++g->seen[class] + 12));
+    g->seen[class]++;
+    const double w = FT_MAX(1.0 / 32, 1.0 / (2 * g->seen[class] + 12));
     g->sure[class] += w * (hit - g->sure[class]);
     c->sure[class] += (hit - c->sure[class]) / 64;
 }
