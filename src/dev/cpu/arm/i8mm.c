@@ -127,10 +127,12 @@ INLINE void pairs256(float *const *y, const unsigned char *w, size_t group, int 
     for (int b = 0; b < k / 256; b++, w += bytes256(t)) {
         paired in;
         cols256 at;
-        UNROLL for (int c = 0; c < 2 * n; c++)
+        UNROLL for (int c = 0; c < n; c++)
         {
-            at.q[c] = x[c].q + 256 * b;
-            at.w[c] = (const ft_wide8 *)(const void *)x[c].t + b;
+            at.q[2 * c] = x[2 * c].q + 256 * b;
+            at.q[2 * c + 1] = x[2 * c + 1].q + 256 * b;
+            at.w[2 * c] = (const ft_wide8 *)(const void *)x[2 * c].t + b;
+            at.w[2 * c + 1] = (const ft_wide8 *)(const void *)x[2 * c + 1].t + b;
         }
         pair_bytes(&in, x, n, 256 * b, 256);
         if (has_offset(t))
