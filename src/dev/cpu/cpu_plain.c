@@ -13,13 +13,23 @@ typedef struct plain_args {
     int mode;
 } plain_args;
 
-static void norm_head(const ft_kern *k, float *y, const float *x, const float *w, int n, float eps)
+static float inverse_rms(const ft_kern *k, const float *x, int n, float eps)
 {
-    const float r = 1.0f / sqrtf(k->dot(x, x, n) / (float)n + eps);
+    return 1.0f / sqrtf(k->dot(x, x, n) / (float)n + eps);
+}
+
+/* y = x r w; w may be NULL. */
+static void scale_head(float *y, const float *x, float r, const float *w, int n)
+{
     if (w)
         for (int i = 0; i < n; i++) y[i] = x[i] * r * w[i];
     else
         for (int i = 0; i < n; i++) y[i] = x[i] * r;
+}
+
+static void norm_head(const ft_kern *k, float *y, const float *x, const float *w, int n, float eps)
+{
+    scale_head(y, x, inverse_rms(k, x, n, eps), w, n);
 }
 
 static void rmsnorm_job(const ft_part *p, const void *args)
@@ -87,10 +97,11 @@ static void norm_add_row(const ft_kern *k, const norm_add_args *a, int t)
     const int d = a->x.d;
     const float *x = ft_mat_head(a->x, t, 0), *w = a->w.p;
     float *y = ft_mat_head(a->y, t, 0);
-    const float r = 1.0f / sqrtf(k->dot(x, x, d) / (float)d + a->eps);
+    const float r = inverse_rms(k, x, d, a->eps);
     for (int i = 0; i < d; i++) y[i] = (y[i] + x[i] * r * w[i]) * a->scale;
-    for (int i = 0; i < a->n; i++)
-        norm_head(k, ft_mat_head(a->o[i].y, t, 0), y, a->o[i].w.p, d, a->eps);
+    if (!a->n) return;
+    const float q = inverse_rms(k, y, d, a->eps);
+    for (int i = 0; i < a->n; i++) scale_head(ft_mat_head(a->o[i].y, t, 0), y, q, a->o[i].w.p, d);
 }
 
 static void norm_add_job(const ft_part *p, const void *args)
