@@ -161,9 +161,9 @@ typedef struct ft_ops {
     /* y[to] = what each draw of the batch gives (dev/draw.h), in a step of draws alone. Its row of
      * x, masked and edited, as the best top_k of it, of those the best whose weights reach top_p of
      * their sum, of those that are at most log_min_p below the largest; from their weights, divided
-     * by the temperature, the first id in rising order that passes u. Equal logits: the lower index
-     * is the better one. Every bit is as the host's sampler has it. A device may leave a row to the
-     * host (FT_DRAW_MORE). NULL: all rows are. */
+     * by the temperature, the first id in rising order that passes the random number. Equal logits:
+     * the lower index is the better one. Every bit is as the host's sampler has it. A device may
+     * leave a row to the host (FT_DRAW_MORE). NULL: all rows are. */
     void (*draw)(ft_dev *, ft_drawn *y, ft_mat x);
     /* y[dst_row[t]] = x[t] for the rows that have a place; no two have the same. */
     void (*scatter)(ft_dev *, ft_mat y, ft_mat x);

@@ -63,7 +63,7 @@ static void same_drafts(const char *name, const char *assistant)
         one = all = (notes){0};
         play(&m, true, w, never, &one, a);
         play(&m, false, w, never, &all, b);
-        for (int i = 0; i < BANS; i++) /* what a head drafts, too: it is a part of this model */
+        for (int i = 0; i < BANS; i++) /* said by one lane, and drafted by others here and there */
             never[i] = (ft_logit_bias){a[0].id[a[0].n - 1 - i], -INFINITY};
         law(one.drafts > 30, "%s: %d drafts, want some", name, one.drafts);
         law(w == BANNED || !strcmp(one.text, all.text),

@@ -1,6 +1,6 @@
 /* Attention on tensor cores: which kernel walks (attend_walk.cuh), and what is left to do after it.
  * On an H200, one row of the 27b behind 32,000 cells: merging takes 5 us beside 40 for the walk (a
- * profiler's times). Its 2 MB are in the cache, so that all of it is waiting. */
+ * profiler's times). Its 1.6 MB are in the cache, so that all of it is waiting. */
 #include "dev/cuda/attend_walk.cuh"
 
 /* ---- after the walk ---- */
