@@ -213,19 +213,25 @@ static void give_up(ft_queue *q)
     } while (true);
 }
 
-/* Cancels, holds and lets go; false when no lane can go on. */
-static bool look(ft_queue *q)
+/* Ends the running entries that were cancelled. */
+static void end_cancelled(ft_queue *q)
+{
+    for (int i = 0; i < q->lanes; i++) {
+        ft_entry *e = q->running[i];
+        if (!e || !cancelled(q, e)) continue;
+        e->cancelled = true;
+        ft_lane_cancel(q->lane[i]);
+        finish(q, i);
+    }
+}
+
+/* Pauses the entries whose reader is behind and resumes the others; false when none can run. */
+static bool update_pauses(ft_queue *q)
 {
     bool any = false;
     for (int i = 0; i < q->lanes; i++) {
         ft_entry *e = q->running[i];
         if (!e) continue;
-        if (cancelled(q, e)) {
-            e->cancelled = true;
-            ft_lane_cancel(q->lane[i]);
-            finish(q, i);
-            continue;
-        }
         const bool ready = e->ready(e);
         ft_lane_hold(q->lane[i], !ready);
         any |= ready;
@@ -296,8 +302,9 @@ static void *run(void *user)
     ft_queue *q = user;
     for (bool go = false; wait(q, go);) {
         run_calls(q);
+        end_cancelled(q); /* before admit: what they held is free for those that wait */
         admit(q);
-        go = look(q);
+        go = update_pauses(q);
         if (!go) continue;
         timed_round(q);
         round_done(q);

@@ -1,6 +1,7 @@
 /* tests/laws/queue.c - many replies through the queue: each has the ids it has alone, whoever else
  * runs, waits, stays behind or leaves. */
 #define _XOPEN_SOURCE 700
+#include "base/clock.h"
 #include "engine/queue.h"
 #include "laws.h"
 
@@ -367,6 +368,29 @@ static void thousands(const law_model *m, int n)
     ft_engine_free(e);
 }
 
+/* The only running entry is cancelled while it is paused and another waits: the slot it leaves goes
+ * to the one that waits, without anything else waking the engine thread. */
+static void cancelled_before_waiting(const law_model *m)
+{
+    static job j[2];
+    ft_engine_params p = law_params(0);
+    p.lanes = 1;
+    ft_engine *e = law_engine(m, &p);
+    ft_queue *q = queue_on(e, 2);
+    for (int i = 0; i < 2; i++) job_init(&j[i], m, i, 0);
+    j[0].slow = true; /* its reader never takes a token, so it is paused */
+    for (int i = 0; i < 2; i++) put(q, &j[i]);
+    while (atomic_load(&j[0].entry.lane) < 0) nap();
+    for (int i = 0; i < 100; i++) nap(); /* the engine thread sleeps by now */
+    ft_queue_cancel(q, &j[0].entry);
+    const int64_t limit = ft_now_ns() + 20 * (int64_t)1000000000;
+    while (!atomic_load(&j[1].over) && ft_now_ns() < limit) nap();
+    law(atomic_load(&j[0].over), "%s: the cancelled request did not end", m->name);
+    law(atomic_load(&j[1].over), "%s: the waiting request was never started", m->name);
+    ft_queue_free(q);
+    ft_engine_free(e);
+}
+
 int main(void)
 {
     static const char *const model[][2] = {{"qwen35-dense", NULL},
@@ -381,6 +405,7 @@ int main(void)
         crowded(&m, 3, 64 * 2);
         if (i == 0) {
             ends(&m);
+            cancelled_before_waiting(&m);
             device_fails(&m);
             calls(&m);
             too_long(&m);
