@@ -13,28 +13,35 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+/* The functions of this header, and no others, are exported from the shared library. */
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
+#endif
 
 /* ---- errors -------------------------------------------------------------------------------- */
 
+#ifndef FT_STATUS_DEFINED /* src/base/status.h has these lines too; `make layers` compares them */
+#define FT_STATUS_DEFINED
 typedef enum ft_status {
     FT_OK = 0,
     FT_EFORMAT = -1,      /* bytes that do not follow their format */
-    FT_EUNSUPPORTED = -2, /* well formed, but nothing we can use */
-    FT_ELIMIT = -3,       /* larger than a limit we set */
+    FT_EUNSUPPORTED = -2, /* well formed, but not supported */
+    FT_ELIMIT = -3,       /* larger than the limit for it */
     FT_ENOMEM = -4,
-    FT_EIO = -5,    /* the operating system said no */
+    FT_EIO = -5,    /* an operating system call failed */
     FT_EINVAL = -6, /* a wrong argument or option */
     FT_ENOTFOUND = -7,
     FT_ECANCELLED = -8,
     FT_EDEVICE = -9,
-    FT_ECONTEXT = -10, /* a prompt that is longer than the context */
-    FT_EBUSY = -11,    /* as many requests as may wait do so already */
+    FT_ECONTEXT = -10, /* the prompt is longer than the context */
+    FT_EBUSY = -11,    /* the queue of waiting requests is full */
 } ft_status;
 
 typedef struct ft_err {
     ft_status code;
     char text[500]; /* one sentence, lower case, no newline */
 } ft_err;
+#endif
 
 /* ---- version ------------------------------------------------------------------------------- */
 
@@ -492,6 +499,9 @@ void ft_template_free(ft_template *t); /* accepts NULL */
 ft_status ft_template_render(const ft_template *t, const char *json, size_t bytes, char **text,
                              size_t *text_bytes, ft_err *err);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -361,7 +361,7 @@ void ft_llm_close(ft_llm *m)
     ft_model_close(m->model);
     ft_chat_free(m->chat);
     ft_trie_free(m->trie);
-    ft_vocab_free(m->vocab);
+    ft_vocab_close(m->vocab);
     ft_dev_close(m->dev);
     ft_free(m->eog);
     ft_free(m->path);

@@ -7,6 +7,7 @@
 #include "engine/drafters.h"
 #include "engine/gauge.h"
 #include "engine/queue.h"
+#include "foretoken.h"
 #include "text/chat.h"
 #include "text/grammar.h"
 #include "text/vocab.h"

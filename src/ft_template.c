@@ -1,5 +1,6 @@
 /* ft_template.c - chat templates for programs outside: JSON text in, prompt out. */
 #include "base/mem.h"
+#include "foretoken.h"
 #include "gguf/gguf.h"
 #include "text/jinja.h"
 

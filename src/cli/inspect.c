@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "cli/cmd.h"
+#include "foretoken.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* cli/main.c - finds the program that the first word names. */
 #include "base/cpu.h"
 #include "cli/cmd.h"
+#include "foretoken.h"
 
 #include <signal.h>
 #include <stdio.h>

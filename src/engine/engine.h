@@ -131,7 +131,7 @@ void ft_engine_add_guesser(ft_engine *e, ft_guesser g);
 /* One line of JSON for every draft and every acceptance; fn NULL: none. */
 void ft_engine_trace(ft_engine *e, void (*fn)(void *user, const char *line), void *user);
 
-/* From now on lanes share what they read, in so many bytes; dir as in ft_queue_params. 0: nothing
+/* From now on lanes share what they read, in so many bytes; dir as in ft_queue_limits. 0: nothing
  * happens. */
 ft_status ft_engine_share(ft_engine *e, uint64_t bytes, const char *dir, ft_err *err);
 void ft_engine_unshare(ft_engine *e); /* returns when everything is written */
