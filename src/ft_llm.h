@@ -20,8 +20,8 @@ struct ft_llm {
     ft_model *model, *assistant;
     ft_engine *engine;
     ft_vocab *vocab;
-    ft_chat *chat; /* NULL: the model has no template */
-    ft_trie *trie; /* for grammars; made when the first one comes, under the lock */
+    ft_chat_template *chat; /* NULL: the model has no template */
+    ft_trie *trie;          /* for grammars; made when the first one comes, under the lock */
     pthread_mutex_t lock;
     ft_queue *queue; /* NULL: nobody has started it */
     int32_t *eog;    /* ids that end a reply */

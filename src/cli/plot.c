@@ -62,7 +62,7 @@ static void line(ft_buf *b, const ft_plot *p, int i, double top)
 ft_status ft_plot_write(const ft_plot *p, const char *path, ft_err *err)
 {
     ft_buf b;
-    ft_out *out;
+    ft_out_file *out;
     const double top = top_of(p);
     ft_buf_init(&b, 1 << 20);
     ft_buf_printf(&b,

@@ -7,6 +7,6 @@
 
 /* The body as a chat body, or NULL with bad filled. Shares parts of what it was made from. */
 json_t *ft_anthropic_body(const json_t *body, ft_bad *bad);
-extern const ft_shape ft_anthropic_shape;
+extern const ft_api_format ft_anthropic_shape;
 
 #endif

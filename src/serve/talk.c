@@ -299,7 +299,7 @@ static ft_status start(ft_talk *t, ft_choice *c, const ft_ask *a, const ft_promp
     return ft_job_new(&c->job, t->d->llm, &r, wake, t->c, err);
 }
 
-static ft_talk *new_talk(ft_call *c, ft_served *d, const ft_shape *shape, const ft_ask *a,
+static ft_talk *new_talk(ft_call *c, ft_served *d, const ft_api_format *shape, const ft_ask *a,
                          const char *model, json_t *extra)
 {
     ft_talk *t = ft_new(ft_talk);
@@ -338,8 +338,9 @@ static bool fits(const ft_served *d, const ft_prompt *p, ft_bad *bad)
     return false;
 }
 
-void ft_talk_start(ft_call *c, ft_served *d, const ft_shape *shape, const char *prefix, ft_ask *a,
-                   const ft_prompt *prompt, int n_prompt, const char *model, json_t *extra)
+void ft_talk_start(ft_call *c, ft_served *d, const ft_api_format *shape, const char *prefix,
+                   ft_ask *a, const ft_prompt *prompt, int n_prompt, const char *model,
+                   json_t *extra)
 {
     ft_talk *t = new_talk(c, d, shape, a, model, extra);
     ft_bad bad;

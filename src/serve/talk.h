@@ -55,7 +55,7 @@ typedef struct ft_piece {
     bool drafted;           /* its tokens were drafted and agreed to */
 } ft_piece;
 
-typedef struct ft_shape {
+typedef struct ft_api_format {
     const char *stream_type;   /* Content-Type of a stream; NULL: server-sent events */
     void (*begin)(ft_talk *t); /* before anything; may be NULL */
     void (*piece)(ft_talk *t, ft_choice *c, const ft_piece *p);
@@ -65,12 +65,12 @@ typedef struct ft_shape {
     void (*progress)(ft_talk *t, ft_choice *c, const ft_job_progress *p); /* may be NULL */
     void (*error)(ft_talk *t, const ft_bad *bad); /* in a stream; NULL: data: {"error": ...} */
     json_t *(*whole)(ft_talk *t);                 /* the unstreamed answer */
-} ft_shape;
+} ft_api_format;
 
 struct ft_talk {
     ft_call *c;
     ft_served *d;
-    const ft_shape *shape;
+    const ft_api_format *shape;
     char id[64];
     int64_t created;
     char *model; /* as the request named it */
@@ -96,8 +96,9 @@ typedef struct ft_prompt {
 
 /* Makes a->n jobs for each prompt and hands the call over to them, or answers with an error. extra
  * is stolen (may be NULL). The ask may be released afterwards. */
-void ft_talk_start(ft_call *c, ft_served *d, const ft_shape *shape, const char *prefix, ft_ask *a,
-                   const ft_prompt *prompt, int n_prompt, const char *model, json_t *extra);
+void ft_talk_start(ft_call *c, ft_served *d, const ft_api_format *shape, const char *prefix,
+                   ft_ask *a, const ft_prompt *prompt, int n_prompt, const char *model,
+                   json_t *extra);
 
 /* Ends the thought of a running reply. false: there is no such reply. */
 bool ft_talk_end_thought(ft_server *s, const char *id);

@@ -65,7 +65,7 @@ struct ft_job {
 struct ft_llm {
     bool hurry; /* scripts wait for nothing */
     ft_vocab *vocab;
-    ft_chat *chat;
+    ft_chat_template *chat;
     char *source;
     ft_llm_info info;
     pthread_mutex_t lock;

@@ -54,7 +54,7 @@ static int teardown(void **state)
 static void put(const box *b, const char *name, const char *text)
 {
     char path[160];
-    ft_out *out;
+    ft_out_file *out;
     snprintf(path, sizeof path, "%s/%s", b->hf, name);
     assert_int_equal(ft_out_open(&out, path, NULL), FT_OK);
     ft_out_write(out, text, strlen(text));
