@@ -52,7 +52,7 @@ const char *ft_default_model(void)
             if (ft_file_exists(path)) return path;
         }
     }
-    snprintf(path, sizeof path, "%s/share/foretoken/foretoken-tiny.gguf", FT_PREFIX);
+    snprintf(path, sizeof path, "%s/foretoken/foretoken-tiny.gguf", FT_DATADIR);
     return ft_file_exists(path) ? path : NULL;
 }
 

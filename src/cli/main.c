@@ -57,6 +57,7 @@ static int version(void)
 #endif
     printf("instruction sets: %s\n", ft_cpu_isa_names());
     printf("libraries: %s\n", FT_LIBRARIES);
+    if (FT_ABSENT[0]) printf("built without: %s\n", FT_ABSENT);
     return 0;
 }
 
