@@ -5,6 +5,7 @@
 #   make run            install missing Debian packages, build, and generate a first answer
 #   make check          install missing Debian packages, build, and run every test
 #   make check-fast     run the tests only; JOBS=N runs N at a time
+#   make check-unit     build and run tests/unit and the test of the exported symbols
 #   make check-ops      every op against the reference device: DEV=cpu or cuda; BENCH=1 times them
 #   make check-cross    kernels of other CPUs under qemu's user mode
 #   make fuzz           fuzz the parsers (needs clang): FUZZ="gguf bpe" SECONDS=1800
@@ -25,7 +26,7 @@
 #   DEPS=DIR            headers and libraries from an unpacked folder; needs no pkg-config
 #   PKG_CONFIG=NAME     the pkg-config program
 #   WITHOUT="libcurl"   leave out these optional libraries: libcurl libedit libmicrohttpd
-#   PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR UNITDIR DESTDIR   where to install
+#   PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR ZSHDIR UNITDIR DESTDIR   where to install
 
 VERSION   := $(shell cat VERSION)
 SOVERSION := 0
@@ -44,6 +45,7 @@ LIBDIR     ?= $(or $(libdir),$(PREFIX)/lib)
 INCLUDEDIR ?= $(or $(includedir),$(PREFIX)/include)
 DATADIR    ?= $(or $(datadir),$(PREFIX)/share)
 MANDIR     ?= $(or $(mandir),$(DATADIR)/man)
+ZSHDIR     ?= $(DATADIR)/zsh/site-functions
 UNITDIR    ?= $(PREFIX)/lib/systemd/system
 DESTDIR    ?=
 
@@ -120,7 +122,7 @@ SYS_LIBS  += -L$(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)) -lcu
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: all help run deps check check-build check-fast check-cuda check-ops check-cross cross-build tests fuzz fuzz-build \
+.PHONY: all help run deps check check-build check-fast check-unit check-cuda check-ops check-cross cross-build tests fuzz fuzz-build \
         e2e bench-tokenize tidy format layers install install-files uninstall dist clean
 all: $(BIN) $(SO)
 
@@ -216,6 +218,8 @@ tests: $(TEST_BIN)
 check-build: all $(TEST_BIN) $(FUZZ_REPLAY)
 check-fast: check-build
 	@BUILD='$(BUILD)' CC='$(CC)' scripts/check.sh
+check-unit: all $(filter $(BUILD)/tests/unit/%,$(TEST_BIN))
+	@BUILD='$(BUILD)' CC='$(CC)' scripts/check.sh unit
 # Where there is an nvcc, the CUDA device must build, and report a missing GPU.
 check-cuda:
 	@if ! command -v nvcc >/dev/null; then echo 'no nvcc: the CUDA device is not built'; else \
@@ -272,7 +276,7 @@ layers:
 # ---- installation: uninstall removes the same files ----
 INSTALLED := $(BINDIR)/foretoken $(INCLUDEDIR)/foretoken.h $(LIBDIR)/libforetoken.a $(LIBDIR)/libforetoken.so \
              $(LIBDIR)/libforetoken.so.$(SOVERSION) $(LIBDIR)/libforetoken.so.$(VERSION) $(LIBDIR)/pkgconfig/foretoken.pc \
-             $(DATADIR)/bash-completion/completions/foretoken $(DATADIR)/zsh/site-functions/_foretoken \
+             $(DATADIR)/bash-completion/completions/foretoken $(ZSHDIR)/_foretoken \
              $(DATADIR)/fish/vendor_completions.d/foretoken.fish $(DATADIR)/foretoken/foretoken-tiny.gguf \
              $(UNITDIR)/foretoken.service
 install: all
@@ -292,7 +296,7 @@ install-files:
 	    include/foretoken.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/foretoken.pc
 	install -m 644 $(BUILD)/man/*.1 $(DESTDIR)$(MANDIR)/man1/
 	install -m 644 completions/foretoken.bash $(DESTDIR)$(DATADIR)/bash-completion/completions/foretoken
-	install -m 644 completions/_foretoken $(DESTDIR)$(DATADIR)/zsh/site-functions/
+	install -m 644 completions/_foretoken $(DESTDIR)$(ZSHDIR)/
 	install -m 644 completions/foretoken.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/
 	install -m 644 models/foretoken-tiny.gguf $(DESTDIR)$(DATADIR)/foretoken/
 	sed 's|/usr/local/bin|$(BINDIR)|' deploy/foretoken.service > $(DESTDIR)$(UNITDIR)/foretoken.service
