@@ -133,7 +133,6 @@ int main(int argc, char **argv)
     p.lanes = lanes;
     p.device = argc > 4 ? argv[4] : "auto";
     p.ctx = argc > 5 ? atoi(argv[5]) : 4096;
-    p.quiet = true;
     if (ft_dev_open(&d, p.device, 1, &err)) die(p.device, &err);
     const double opened = ft_now_s(), room = (double)d->room(d);
     ft_queue_defaults(&q);

@@ -48,6 +48,12 @@ typedef struct ft_err {
 /* "0.1.0 (commit)". Never NULL. */
 const char *ft_version(void);
 
+/* ---- messages ------------------------------------------------------------------------------ */
+
+/* The library never prints. fn gets its messages: level is 0 for errors, 1 for warnings, 2 for
+ * information, 3 for debugging. Lines have no newline. fn NULL (the default): they are dropped. */
+void ft_log_set(void (*fn)(void *user, int level, const char *line), void *user);
+
 /* ---- vocabulary ---------------------------------------------------------------------------- */
 
 /* The tokens of a model. It never changes, so many threads may use one at once. */
@@ -121,10 +127,16 @@ typedef struct ft_llm_params {
     int draft_vocab;  /* draft from this many frequent tokens alone; 0: all, < 0: as it pays */
     const char *draft_vocab_text; /* the text they are counted in; NULL: the file's own order */
     const char *lookup_static, *lookup_dynamic; /* files of ngram-cache; NULL: none */
-    const char *spec_trace; /* NDJSON about every draft: a file, or "1": standard error */
-    int score_rows;         /* > 0: ft_llm_perplexity will be called */
-    bool no_mmap;           /* read the file instead of mapping it */
-    bool quiet;             /* no progress bar while loading */
+    const char *spec_trace; /* a file that gets a line of JSON for every draft; NULL: none */
+    void (*trace)(void *user, const char *line); /* gets these lines instead; may be NULL */
+    void *trace_user;
+    int score_rows; /* > 0: ft_llm_perplexity will be called */
+    bool no_mmap;   /* read the file instead of mapping it */
+    /* Called while a file is loaded, with the bytes loaded so far and in all, and once more with
+     * what = NULL when it is loaded or has failed. On any thread, one call at a time; may be NULL.
+     */
+    void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
+    void *progress_user;
 } ft_llm_params;
 
 void ft_llm_defaults(ft_llm_params *p);

@@ -2,7 +2,8 @@
 # Checks the structure of src/:
 #   - includes between modules follow the table below;
 #   - a type name that other files can see (ft_...) is defined once;
-#   - foretoken.h and base/status.h define the same status codes.
+#   - foretoken.h and base/status.h define the same status codes;
+#   - only the programs (cli/ and serve/) print.
 # layers.sh [--table] [ROOT]     --table prints the table and checks nothing
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -88,6 +89,8 @@ bad=$(
         { file[$1] = file[$1] " " $2; count[$1]++ }
         END { for (name in count) if (count[name] > 1) print "layers: type " name " is defined more than once:" file[name] }' |
         sort
+    grep -rnE '\b(stdout|stderr|STDOUT_FILENO|STDERR_FILENO)\b|\b(perror|puts|putchar|printf|vprintf) *\(' src |
+        grep -vE '^src/(cli|serve)/' | sed -E 's/^([^:]*:[0-9]*):.*/layers: \1: only cli\/ and serve\/ print/'
     status() { sed -n '/^#define FT_STATUS_DEFINED/,/^#endif/p' "$1"; }
     [ -n "$(status src/base/status.h)" ] && [ "$(status include/foretoken.h)" = "$(status src/base/status.h)" ] ||
         echo "layers: the status codes of include/foretoken.h and src/base/status.h differ"

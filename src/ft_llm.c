@@ -78,22 +78,20 @@ static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err
         ft_human_bytes(a, need), ft_human_bytes(b, have), lo);
 }
 
-/* Binding reads and repacks every weight: a bar shows how far it is. Where nobody watches, only
- * files that take a while say so. */
+/* Binding reads and repacks every weight, which takes a while: p->progress is told. */
 ft_status ft_llm_open_file(ft_model **out, const char *path, ft_dev *dev, const ft_model *target,
                            const ft_llm_params *p, ft_err *err)
 {
     ft_gguf *g = NULL;
     ft_status st = ft_gguf_open(&g, path, !p->no_mmap, err);
     if (st) return st;
-    const uint64_t bytes = ft_gguf_file_bytes(g);
-    const uint64_t worth = isatty(STDERR_FILENO) ? 64u << 20 : 1u << 30;
-    ft_progress *bar = ft_progress_new("loading", bytes, true, p->quiet || bytes < worth);
-    if ((st = ft_model_open(out, g, dev, target, bar, err))) {
+    ft_progress *progress =
+        ft_progress_new("loading", ft_gguf_file_bytes(g), p->progress, p->progress_user);
+    if ((st = ft_model_open(out, g, dev, target, progress, err))) {
         ft_err_prefix(err, "%s", path);
         ft_gguf_close(g);
     }
-    ft_progress_free(bar);
+    ft_progress_free(progress);
     return st;
 }
 
@@ -164,8 +162,9 @@ static void trace_line(void *user, const char *line)
 static ft_status open_trace(ft_llm *m, const ft_llm_params *p, ft_err *err)
 {
     const char *to = p->spec_trace;
-    if (!to || !*to || !strcmp(to, "0")) return FT_OK;
-    m->trace = !strcmp(to, "1") ? stderr : fopen(to, "a");
+    if (p->trace) ft_engine_trace(m->engine, p->trace, p->trace_user);
+    if (p->trace || !to || !*to) return FT_OK;
+    m->trace = fopen(to, "a");
     if (!m->trace) return ft_fail_errno(err, "%s", to);
     ft_engine_trace(m->engine, trace_line, m->trace);
     return FT_OK;
@@ -305,7 +304,6 @@ ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int
     ft_model *m = NULL;
     ft_llm_params p;
     ft_llm_defaults(&p);
-    p.quiet = true;
     ft_status st = ft_llm_open_file(&m, path, dev, NULL, &p, err);
     for (int i = 0; i < n && !st; i++) {
         p.cache = type[i];
@@ -356,7 +354,7 @@ void ft_llm_close(ft_llm *m)
     ft_queue_free(m->queue);
     ft_engine_free(m->engine);
     ft_gauge_free(m->gauge, m->model);
-    if (m->trace && m->trace != stderr) fclose(m->trace);
+    if (m->trace) fclose(m->trace);
     ft_model_close(m->assistant);
     ft_model_close(m->model);
     ft_chat_free(m->chat);

@@ -146,7 +146,7 @@ static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p, con
     ft_llm_params q = *p;
     ft_drafters kinds = *d;
     ft_engine_params e;
-    q.quiet = true;
+    q.progress = NULL;
     q.no_mmap = false;
     ft_status st = ft_llm_open_file(&seen.model, m->path, none, NULL, &q, err);
     if (!st) (void)ft_llm_open_drafter(&seen, &q, &kinds, NULL);

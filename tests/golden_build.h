@@ -172,7 +172,7 @@ static inline ft_status golden_gguf(const char *dir, const char *path, const cha
     char tmp[4200], file[4300];
     snprintf(tmp, sizeof tmp, "%s.hf", path);
     ft_status st = golden_folder(dir, tmp, err);
-    const ft_convert_opts o = {.outtype = outtype, .no_vocab = true, .quiet = true};
+    const ft_convert_opts o = {.outtype = outtype, .no_vocab = true};
     if (!st) st = ft_convert(tmp, path, &o, NULL, err);
     snprintf(file, sizeof file, "%s/model.safetensors", tmp);
     unlink(file);

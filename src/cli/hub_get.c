@@ -8,7 +8,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "base/sha256.h"
+#include "cli/progress.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -256,7 +258,7 @@ ft_status ft_hub_fetch(const char *url, const char *path, uint64_t bytes, const 
     if (flock(fd, LOCK_EX | LOCK_NB))
         st = ft_fail(err, FT_EIO, "%s: another program is fetching it", path);
     const char *name = strrchr(path, '/');
-    d.bar = ft_progress_new(name ? name + 1 : path, bytes, true, quiet);
+    d.bar = ft_progress_new(name ? name + 1 : path, bytes, quiet ? NULL : ft_bar_download, NULL);
     if (!st) st = resume(&d, part, err);
     if (!st && d.have > bytes) st = start_over(&d, part, err);
     if (!st) st = room(part, bytes - d.have, err);

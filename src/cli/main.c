@@ -1,5 +1,6 @@
 /* cli/main.c - finds the program that the first word names. */
 #include "base/cpu.h"
+#include "base/log.h"
 #include "cli/cmd.h"
 #include "foretoken.h"
 
@@ -83,8 +84,15 @@ static int run(const ft_cmd *c, int argc, char **argv)
     return rc;
 }
 
+static void print_log(void *user, ft_log_level level, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "%s%s\n", level == FT_LOG_WARN ? "warning: " : "", line);
+}
+
 int main(int argc, char **argv)
 {
+    ft_log_to(print_log, NULL);
     signal(SIGPIPE, SIG_IGN);
     const char *name = argc > 1 ? argv[1] : "--help";
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return usage();

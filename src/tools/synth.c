@@ -204,9 +204,7 @@ static ft_status write_file(ft_synth_result *out, job *j, const ft_model_shape *
         return st;
     }
     const uint64_t data = plan(j, n);
-    /* what is written in a moment needs no bar */
-    const bool quiet = j->o->quiet || out->bytes < (uint64_t)64 << 20;
-    j->progress = ft_progress_new(s->name, data, true, quiet);
+    j->progress = ft_progress_new(s->name, data, j->o->progress, NULL);
     out->bytes = ft_gguf_writer_file_bytes(j->w);
     ft_pool *pool = ft_pool_new(j->o->threads, 0);
     ft_pool_each(pool, j->n_piece, write_piece, j);

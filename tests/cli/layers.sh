@@ -44,6 +44,9 @@ fresh
 printf 'typedef int (*ft_tensor)(void);\n' >"$tree/src/cli/a.h"
 finds "a function type of the same name" 'type ft_tensor is defined more than once'
 fresh
+echo '    fprintf(stderr, "x");' >"$tree/src/engine/a.c"
+finds "a module that prints" 'engine/a.c:1: only cli/ and serve/ print'
+fresh
 printf 'typedef struct ft_tensor ft_tensor;\n' >"$tree/src/cli/a.h"
 same "an opaque declaration is no definition" "$(scripts/layers.sh "$tree"):$?" ":0"
 sed -i 's/FT_EIO = -5/FT_EIO = -50/' "$tree/src/base/status.h"

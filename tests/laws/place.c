@@ -92,7 +92,6 @@ static ft_llm_params params(const char *path)
     p.ctx = 256;
     p.batch = 64;
     p.threads = 1;
-    p.quiet = true;
     p.fit_target = 0;
     return p;
 }

@@ -63,7 +63,6 @@ static void put(const box *b, const char *name, const char *text)
 
 static ft_status convert(box *b, ft_convert_opts o)
 {
-    o.quiet = true;
     o.threads = 2;
     const ft_status st = ft_convert(b->hf, b->out, &o, NULL, &b->err);
     ft_gguf_close(b->g);
