@@ -70,6 +70,9 @@ $(call optional,libcurl,curl/curl.h,-lcurl,FT_HAVE_CURL,no downloads)
 $(call optional,libedit,editline/readline.h,-ledit,FT_HAVE_EDIT,no line editing)
 $(call optional,libmicrohttpd,microhttpd.h,-lmicrohttpd,FT_HAVE_HTTPD,no serve)
 
+# The shared library has neither the server nor the file tools, and needs fewer libraries.
+PROGRAM_ONLY := libcurl libedit libmicrohttpd
+LIB_PACKAGES := $(filter-out $(PROGRAM_ONLY),$(PACKAGES))
 SERVE     := $(if $(filter libmicrohttpd,$(PACKAGES)),serve)
 SYS_LIBS  := -lm -lpthread
 ifdef DEPS
@@ -102,6 +105,7 @@ LIB_SRC  := $(wildcard src/*.c $(MODULES:%=src/%/*.c))
 CLI_SRC  := $(wildcard src/cli/*.c)
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/%.o)
+SO_OBJ    = $(filter-out $(BUILD)/src/serve/% $(BUILD)/src/tools/%,$(LIB_OBJ))
 LIB      := $(BUILD)/libforetoken.a
 SO       := $(BUILD)/libforetoken.so
 BIN      := $(BUILD)/foretoken
@@ -180,10 +184,10 @@ $(LIB): $(LIB_OBJ)
 	@$(AR) rcs $@ $^
 $(BUILD)/libforetoken.map: include/foretoken.h scripts/exports.sh $(BUILD)/flags
 	@CC='$(CC)' scripts/exports.sh $< FORETOKEN_$(SOVERSION) > $@
-$(SO): $(LIB_OBJ) $(BUILD)/libforetoken.map
+$(SO): $(SO_OBJ) $(BUILD)/libforetoken.map
 	@echo '  link $@'
 	@$(CC) -shared -Wl,-soname,libforetoken.so.$(SOVERSION) -Wl,--version-script=$(BUILD)/libforetoken.map \
-	$(if $(SAN),,-Wl,-z,defs) $(ALL_LDFLAGS) $(LIB_OBJ) $(ALL_LIBS) -o $@
+	-Wl,--as-needed $(if $(SAN),,-Wl,-z,defs) $(ALL_LDFLAGS) $(SO_OBJ) $(ALL_LIBS) -o $@
 	@ln -sf $(@F) $@.$(SOVERSION)
 $(BIN): $(CLI_OBJ) $(LIB)
 	@echo '  link $@'
@@ -292,7 +296,7 @@ install-files:
 	ln -sf libforetoken.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libforetoken.so.$(SOVERSION)
 	ln -sf libforetoken.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libforetoken.so
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
-	    -e 's|@PACKAGES@|$(if $(DEPS),,$(strip $(PACKAGES)))|' -e 's|@LIBS@|$(strip $(if $(DEPS),$(DEPS_LIBS)) $(SYS_LIBS))|' \
+	    -e 's|@PACKAGES@|$(if $(DEPS),,$(LIB_PACKAGES))|' -e 's|@LIBS@|$(strip $(if $(DEPS),$(DEPS_LIBS)) $(SYS_LIBS))|' \
 	    include/foretoken.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/foretoken.pc
 	install -m 644 $(BUILD)/man/*.1 $(DESTDIR)$(MANDIR)/man1/
 	install -m 644 completions/foretoken.bash $(DESTDIR)$(DATADIR)/bash-completion/completions/foretoken

@@ -50,6 +50,12 @@ LD_LIBRARY_PATH=$root$libdir "$dir/hello" "$model" >"$dir/.out" 2>&1
 same "and runs" $? 0
 grep -q '^([0-9]* tokens in' "$dir/.out"
 ok "and replies" $?
+if command -v pkg-config >/dev/null; then
+    flags=$(PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$pc pkg-config --static --libs foretoken)
+    # shellcheck disable=SC2086
+    $cc $san -Iinclude examples/hello.c ${flags/-lforetoken/-l:libforetoken.a} -o "$dir/static" >"$dir/.out" 2>&1
+    same "the example links the static library" "$?:$(head -c 200 "$dir/.out")" "0:"
+fi
 LD_LIBRARY_PATH=$root$libdir "$dir/hello" "$dir/none.gguf" >"$dir/.out" 2>&1
 same "or says what is wrong" "$?:$(grep -c 'No such file' "$dir/.out")" "1:1"
 
