@@ -30,7 +30,6 @@
 
 VERSION   := $(shell cat VERSION)
 SOVERSION := 0
-COMMIT    := $(if $(wildcard .git),$(shell git rev-parse --short=12 HEAD 2>/dev/null))
 ifeq ($(origin CC),default)
 CC        := gcc
 endif
@@ -38,6 +37,8 @@ comma     := ,
 BUILD     ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 TRIPLE    := $(shell $(CC) -dumpmachine)
 ARCH      := $(firstword $(subst -, ,$(TRIPLE)))
+# Empty outside of a checkout. Where git refuses, as for another user's files under sudo, the last one.
+COMMIT    := $(if $(wildcard .git),$(shell git rev-parse --short=12 HEAD 2>/dev/null || cat $(BUILD)/commit 2>/dev/null))
 
 PREFIX     ?= $(or $(prefix),/usr/local)
 BINDIR     ?= $(or $(bindir),$(PREFIX)/bin)
@@ -136,22 +137,27 @@ help:
 # Every object depends on $(BUILD)/flags, which changes when the flags do. Its rule also reports the
 # libraries that were not found.
 NOT_FOUND = foretoken needs $(strip $(MISSING)): $(if $(DEPS),no headers in $(DEPS)/usr/include,not found by $(PKG_CONFIG)); README.md names the packages
-$(BUILD)/flags: export FLAGS := $(CC) $(WARN) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS) without $(ABSENT) $(DATADIR) $(if $(CUDA),cuda $(CUDA_ARCH))
+$(BUILD)/flags: export FLAGS := $(CC) $(WARN) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS) without $(ABSENT) $(if $(CUDA),cuda $(CUDA_ARCH))
 $(BUILD)/flags: FORCE
 	@$(if $(MISSING),echo '$(NOT_FOUND)'; exit 1)
 	@mkdir -p $(BUILD)
 	@if ! printf '%s\n' "$$FLAGS" | cmp -s - $@; then printf '%s\n' "$$FLAGS" > $@$(if $(ABSENT),; echo 'building without $(ABSENT)'); fi
 FORCE:
 
-# The version is a file of its own, so that a commit recompiles one source and not all.
-VERSION_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(shell grep -l FT_VERSION $(wildcard src/*.c src/api/*.c)))
+# A new commit, or another DATADIR, recompiles the sources that name it and not all of them.
+uses         = $(patsubst %.c,$(BUILD)/%.o,$(shell grep -lw $(1) $(wildcard src/*.c src/api/*.c)))
+VERSION_OBJ := $(call uses,FT_VERSION)
+DATADIR_OBJ := $(call uses,FT_DATADIR)
 $(VERSION_OBJ): FILE_CPPFLAGS += -DFT_VERSION='"$(VERSION)$(if $(COMMIT), ($(COMMIT)))"'
 $(VERSION_OBJ): VERSION $(BUILD)/commit
-$(BUILD)/commit: FORCE
+$(DATADIR_OBJ): FILE_CPPFLAGS += -DFT_DATADIR='"$(DATADIR)"'
+$(DATADIR_OBJ): $(BUILD)/datadir
+$(BUILD)/commit: STAMP = $(COMMIT)
+$(BUILD)/datadir: STAMP = $(DATADIR)
+$(BUILD)/commit $(BUILD)/datadir: FORCE
 	@mkdir -p $(BUILD)
-	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
+	@echo '$(STAMP)' | cmp -s - $@ || echo '$(STAMP)' > $@
 
-$(BUILD)/src/ft_%.o $(BUILD)/src/api/%.o: FILE_CPPFLAGS += -DFT_DATADIR='"$(DATADIR)"'
 $(BUILD)/src/cli/main.o: FILE_CPPFLAGS += -DFT_LIBRARIES='"$(patsubst lib%,%,$(PACKAGES:-8=))"' -DFT_ABSENT='"$(ABSENT)"'
 $(BUILD)/src/dev/open.o $(BUILD)/src/cli/main.o: FILE_CPPFLAGS += $(if $(CUDA),-DFT_HAVE_CUDA=1)
 $(BUILD)/src/serve/ui.o: $(wildcard web/*) # the web page is part of the program
@@ -271,7 +277,7 @@ $(BUILD)/bench/%: bench/%.c $(LIB) $(BUILD)/flags
 	@$(COMPILE) $(ALL_LDFLAGS) $< $(LIB) $(ALL_LIBS) -o $@
 
 tidy:
-	clang-tidy --quiet $(LIB_SRC) $(CLI_SRC) -- -std=c11 $(ALL_CPPFLAGS)
+	clang-tidy --quiet $(LIB_SRC) $(CLI_SRC) -- -std=c11 $(ALL_CPPFLAGS) $(foreach m,VERSION DATADIR LIBRARIES ABSENT,-DFT_$(m)='""')
 format:
 	clang-format -i $$(git ls-files '*.c' '*.h' '*.cu' '*.cuh')
 layers:

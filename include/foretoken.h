@@ -45,7 +45,7 @@ typedef struct ft_err {
 
 /* ---- version ------------------------------------------------------------------------------- */
 
-/* "0.1.0 (commit)". Never NULL. */
+/* "0.1.0 (commit)", or "0.1.0" when it was not built in a git checkout. Never NULL. */
 const char *ft_version(void);
 
 /* ---- messages ------------------------------------------------------------------------------ */
