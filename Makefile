@@ -63,7 +63,7 @@ LDFLAGS  += $(if $(SAN),-fsanitize=$(SAN))
 KERNEL   := $(if $(SAN),-O1,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
 # ---- sources: every .c file belongs to its room ----
-LIB_SRC  := $(wildcard src/*.c $(foreach r,base gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE),src/$(r)/*.c))
+LIB_SRC  := $(wildcard src/api/*.c $(foreach r,base gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE),src/$(r)/*.c))
 ifeq ($(ARCH),aarch64)
 LIB_SRC  += $(wildcard src/dev/cpu/arm/*.c)
 else ifeq ($(ARCH),x86_64)
@@ -99,8 +99,8 @@ $(BUILD)/flags: FORCE
 	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
 FORCE:
 
-$(BUILD)/src/ft.o: CPPFLAGS += -DFT_VERSION='"$(VERSION) ($(COMMIT))"'
-$(BUILD)/src/ft.o: $(BUILD)/commit
+$(BUILD)/src/api/version.o: CPPFLAGS += -DFT_VERSION='"$(VERSION) ($(COMMIT))"'
+$(BUILD)/src/api/version.o: $(BUILD)/commit
 $(BUILD)/commit: FORCE
 	@mkdir -p $(BUILD)
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
@@ -137,7 +137,7 @@ $(BIN): $(CLI_OBJ) $(LIB)
 	@$(CC) $(LDFLAGS) $(CLI_OBJ) $(LIB) $(LDLIBS) -o $@
 
 # ---- tests: tests/unit/*.c are programs; tests/cli/*.sh drive the built program ----
-TEST_SRC := $(wildcard tests/*.c tests/unit/*.c tests/ops/*.c tests/laws/*.c $(if $(SERVE),tests/serve/*.c))
+TEST_SRC := $(wildcard tests/*.c tests/unit/*.c tests/ops/*.c tests/invariants/*.c $(if $(SERVE),tests/serve/*.c))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 FUZZ_SRC := $(filter-out fuzz/replay.c,$(wildcard fuzz/*.c))
 FUZZ_REPLAY := $(FUZZ_SRC:fuzz/%.c=$(BUILD)/fuzz/replay-%)

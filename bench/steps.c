@@ -49,7 +49,7 @@ static void open_cache(bench *b, ft_kv_type kv, int slots, int cells)
                                 .exact = true,
                                 .slots = slots,
                                 .cells = cells,
-                                                                .tentative = JOURNAL};
+                                .tentative = JOURNAL};
     stop_on(ft_cache_new(&b->cache, b->dev, &cp, &err), &err);
     const ft_runner_params rp = {
         .model = b->m, .cache = b->cache, .slots = slots, .rows = 256, .out = 256, .cells = cells};

@@ -70,7 +70,8 @@ typedef struct ft_infill_ids {
 
 ft_infill_ids ft_vocab_infill(const ft_vocab *v);
 
-/* ---- a model, ready to reply --------------------------------------------------------------- */
+/* ---- a model, ready to response ---------------------------------------------------------------
+ */
 
 typedef struct ft_llm ft_llm;
 
@@ -83,15 +84,15 @@ typedef struct ft_llm_params {
     const char *model; /* a GGUF file; NULL: the model that ships with the program */
     const char
         *draft_model;    /* a Gemma assistant, a Qwen draft head or a smaller model; NULL: none */
-    const char *device;  /* "auto": a CUDA card if there is one, else the processor; "cpu", "cuda",
+    const char *device;  /* "auto": a CUDA GPU if there is one, else the processor; "cpu", "cuda",
                           * or "ref" for the plain one */
     const char *cache_k; /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0, turbo2, turbo3,
                           * turbo4, turbo4-legacy */
     const char *cache_v; /* and of values */
     const char *cache;   /* quality, balanced or compact: a pair for both; NULL: as above */
     bool cache_exact;    /* these for every layer; else some layers get better ones */
-    int cache_tail;      /* 1: the newest cells of turbo layers as q8_0 too; 0: not; < 0: with the
-                          * pairs quality and balanced */
+    int cache_tail; /* 1: the most recent positions of turbo layers as q8_0 too; 0: not; < 0: with
+                     * the pairs quality and balanced */
     const char *template_text; /* a chat template instead of the file's own; NULL: the file's */
     int threads;               /* 0: one per core */
     int gpu_layers;   /* layers on the device, the last ones; the output counts as one; < 0: as many
@@ -100,10 +101,10 @@ typedef struct ft_llm_params {
                        * many as must */
     int fit_target;   /* MiB of the device's memory to leave free */
     int ctx;          /* tokens of a conversation; 0: as trained, at most 8192 */
-    int lanes;        /* conversations at a time */
-    int64_t cells;    /* tokens of all of them together; 0: lanes * ctx */
-    int batch;        /* prompt tokens of a step; 0: 512, and 2048 on a card */
-    int draft_max;    /* most drafts of a round; 0: no drafting */
+    int slots;        /* conversations at a time */
+    int64_t cells;    /* tokens of all of them together; 0: slots * ctx */
+    int batch;        /* prompt tokens of a step; 0: 512, and 2048 on a GPU */
+    int draft_max;    /* most drafts of a step; 0: no drafting */
     bool draft_fixed; /* always that many; else the governor chooses */
     /* Who drafts: "auto" (or NULL) for draft_model, or the model's head; "none"; or a list of
      * draft-mtp, draft-simple, ngram-simple, ngram-map-k, ngram-map-k4v, ngram-mod, ngram-cache. */
@@ -132,15 +133,15 @@ typedef struct ft_llm_info {
     const char *drafter;    /* in words, or why there is none */
     const char *draft_type; /* as --spec-type has it; "none": nobody drafts */
     const char *cache; /* a table: what each layer's cache is encoded as, and what that takes */
-    const char *cache_words; /* the same in a line */
-    bool cache_small;        /* some layer's is not f16 */
+    const char *cache_summary; /* the same in a line */
+    bool cache_small;          /* some layer's is not f16 */
     bool drafts;
     bool draft_adapts; /* as many drafts as pay; else always draft_max */
-    int draft_max;     /* of a round */
+    int draft_max;     /* of a step */
     bool has_template;
     const char *template_text; /* the chat template's source; NULL: none */
     const char *bos, *eos;     /* the texts of these tokens; "" where there is none */
-    int layers, width, vocab, ctx, ctx_train, threads, lanes;
+    int layers, width, vocab, ctx, ctx_train, threads, slots;
     uint64_t parameters, weight_bytes;
     const char *weight_type; /* that most of them have: "Q4_K" */
     uint64_t cache_bytes;    /* cache and step buffers */
@@ -166,13 +167,13 @@ const ft_vocab *ft_llm_vocab(const ft_llm *m);
  * NULL when there is none. */
 const char *ft_default_model(void);
 
-/* ---- replies ------------------------------------------------------------------------------- */
+/* ---- responses ------------------------------------------------------------------------------- */
 
-/* A conversation's place in the cache. One reply at a time; what a prompt has in common with what
- * the session holds is not read again. */
+/* A conversation's place in the cache. One response at a time; what a prompt has in common with
+ * what the session holds is not read again. */
 typedef struct ft_session ft_session;
 
-ft_session *ft_session_new(ft_llm *m); /* NULL when every lane is taken */
+ft_session *ft_session_new(ft_llm *m); /* NULL when every slot is taken */
 void ft_session_free(ft_session *s);   /* accepts NULL */
 
 typedef struct ft_sampling {
@@ -211,39 +212,39 @@ typedef struct ft_token_prob {
     float logprob;
 } ft_token_prob;
 
-/* Something new in a reply. Text arrives in whole characters; a token whose text waits for the next
- * one comes with none. */
+/* Something new in a response. Text arrives in whole characters; a token whose text waits for the
+ * next one comes with none. */
 typedef struct ft_event {
     const char *text;
     size_t bytes;
     ft_event_part part;
     int call;     /* which tool call: of CALL (text is its name) and ARGS (a piece of its JSON) */
     int32_t id;   /* the token that caused it; -1 for further text of the same one */
-    bool drafted; /* the token was drafted and agreed to */
+    bool drafted; /* the token was drafted and accepted */
     const ft_token_prob *probs; /* [0] is the token, then the most likely; NULL unless asked for */
     int n_probs;
 } ft_event;
 
 typedef enum ft_reason {
-    FT_REASON_STOP,   /* the model ended the reply, or a stop text was met */
+    FT_REASON_STOP,   /* the model ended the response, or a stop text was met */
     FT_REASON_LENGTH, /* max_tokens, or the context is full */
     FT_REASON_CANCEL, /* the callback said so */
 } ft_reason;
 
-typedef struct ft_reply {
+typedef struct ft_response {
     ft_reason reason;
     const char *stop_text; /* the stop text that was met, or NULL; borrowed from the request */
     bool context_full;
-    int prompt_tokens, cached_tokens, reply_tokens;
-    int thought_tokens;                      /* of the reply's, those of its thoughts */
-    int lane;                                /* where it ran; -1: nowhere */
-    double wait_s;                           /* until a lane was free: of jobs */
-    double prompt_s, reply_s;                /* reply_s starts at the first token */
-    int64_t rounds, draft_rounds;            /* rounds of the reply, and those that had drafts */
-    int64_t drafted, accepted;               /* draft tokens proposed, and agreed to */
+    int prompt_tokens, cached_tokens, output_tokens;
+    int thought_tokens;                      /* of the response's, those of its thoughts */
+    int slot;                                /* where it ran; -1: nowhere */
+    double wait_s;                           /* until a slot was free: of jobs */
+    double prompt_s, output_s;               /* output_s starts at the first token */
+    int64_t decode_steps, draft_steps;       /* steps of the response, and those that had drafts */
+    int64_t drafted, accepted;               /* draft tokens proposed, and accepted */
     double draft_s, verify_s;                /* spent drafting and in the model */
-    int64_t drafted_at[16], accepted_at[16]; /* rounds that proposed, and agreed to, draft i */
-} ft_reply;
+    int64_t drafted_at[16], accepted_at[16]; /* steps that proposed, and accepted, draft i */
+} ft_response;
 
 typedef struct ft_request {
     const char *prompt; /* text; or ids below */
@@ -255,12 +256,12 @@ typedef struct ft_request {
     ft_sampling sampling;
     const char *grammar;     /* GBNF, or NULL */
     const char *json_schema; /* or NULL */
-    const char *const *stop; /* texts that end the reply */
+    const char *const *stop; /* texts that end the response */
     int n_stop;
     bool ignore_eos;  /* the end is banned, but a grammar ends where nothing else can follow */
     bool special;     /* print control tokens */
     int top_logprobs; /* < 0: none */
-    int draft_max;    /* drafts of a round; < 0: as the model was opened */
+    int draft_max;    /* drafts of a step; < 0: as the model was opened */
     int draft_min;    /* fewer drafts than this are dropped */
     bool draft_fixed; /* always draft_max of them; else as the model was opened */
     float draft_p_min;
@@ -276,61 +277,62 @@ typedef struct ft_request {
     int reasoning_budget;          /* tokens of thought before it is closed; < 0: any number */
     const char *reasoning_message; /* said before a thought is closed for its budget; NULL: none */
     bool cache_prompt;             /* of jobs: look for the prompt's beginning, and keep it */
-    int lane;                      /* of jobs: wished for; -1: any */
+    int slot;                      /* of jobs: wished for; -1: any */
     bool progress;                 /* of jobs: wake also while the prompt is read */
     bool (*on_event)(void *user, const ft_event *e); /* false cancels; may be NULL */
     void *user;
 } ft_request;
 
 void ft_request_defaults(ft_request *r, const ft_llm *m);
-/* Returns when the reply is complete. */
-ft_status ft_session_reply(ft_session *s, const ft_request *r, ft_reply *out, ft_err *err);
+/* Returns when the response is complete. */
+ft_status ft_session_generate(ft_session *s, const ft_request *r, ft_response *out, ft_err *err);
 
-/* ---- many replies at once ------------------------------------------------------------------ */
+/* ---- many responses at once ------------------------------------------------------------------ */
 
 typedef struct ft_queue_params {
-    int waiting;           /* requests that may wait for a lane; more are refused with FT_EBUSY */
-    double step_ms;        /* a step with a prompt beside replies shall not take longer; 0: any */
+    int waiting;           /* requests that may wait for a slot; more are refused with FT_EBUSY */
+    double step_ms;        /* a step with a prompt beside responses shall not take longer; 0: any */
     uint64_t prefix_bytes; /* memory for prompts read before, pages and snapshots; 0: none */
     const char *cache_dir; /* where they outlive the program; NULL: nowhere */
 } ft_queue_params;
 
 void ft_queue_defaults(ft_queue_params *p);
-/* Starts the thread that runs the model, on all lanes. From here on any thread may call the
+/* Starts the thread that runs the model, on all slots. From here on any thread may call the
  * functions below; ft_session_new gives NULL. */
 ft_status ft_llm_start(ft_llm *m, const ft_queue_params *p, ft_err *err);
-/* drain: running and waiting replies finish first; else they end with FT_REASON_CANCEL. Returns
+/* drain: running and waiting responses finish first; else they end with FT_REASON_CANCEL. Returns
  * when the thread has ended and the cache directory is written. A second call, from another thread
  * and without drain, ends a drain that takes too long. */
 void ft_llm_stop(ft_llm *m, bool drain);
 
-/* A reply in the making. Its owner is one thread at a time; it must be freed before the model. */
+/* A response in the making. Its owner is one thread at a time; it must be freed before the model.
+ */
 typedef struct ft_job ft_job;
 
 /* Copies all of the request. Text becomes ids on the calling thread, so a bad grammar or schema
  * fails here, and a prompt that is too long (FT_ECONTEXT); r->on_event is ignored. wake(user) is
- * called on the engine's thread when ft_job_next may have something new or the job is done; it must
+ * called on the engine thread when ft_job_next may have something new or the job is done; it must
  * neither block nor call ft_job_*. FT_EBUSY: the queue is full; FT_ECANCELLED: it has stopped;
  * FT_EDEVICE: the device has failed. */
 ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(void *user),
                      void *user, ft_err *err);
 /* The next event, borrowed until the next call; false: nothing now. Never waits. A reader that
- * stays behind pauses its own reply only. */
+ * stays behind pauses its own response only. */
 bool ft_job_next(ft_job *j, ft_event *e);
 bool ft_job_done(ft_job *j); /* no event is left and none will come */
 /* After ft_job_done: how it ended. */
-ft_status ft_job_result(ft_job *j, ft_reply *out, ft_err *err);
+ft_status ft_job_result(ft_job *j, ft_response *out, ft_err *err);
 
 typedef struct ft_job_progress {
     int prompt_tokens, cached_tokens;
     int done_tokens;    /* of the prompt, those found in the cache included */
-    int waiting_before; /* requests in front of it while it waits for a lane */
-    int lane;           /* < 0: it waits */
-    uint64_t id;        /* as ft_lane_info.job has it */
+    int waiting_before; /* requests in front of it while it waits for a slot */
+    int slot;           /* < 0: it waits */
+    uint64_t id;        /* as ft_slot_info.job has it */
 } ft_job_progress;
 
 void ft_job_look(ft_job *j, ft_job_progress *out);
-void ft_job_cancel(ft_job *j);      /* within a round; from any thread */
+void ft_job_cancel(ft_job *j);      /* within a step; from any thread */
 void ft_job_end_thought(ft_job *j); /* a thought is closed at its next token; from any thread */
 /* Cancels; accepts NULL; never waits for the engine. wake is not called any more. */
 void ft_job_free(ft_job *j);
@@ -338,36 +340,35 @@ void ft_job_free(ft_job *j);
 typedef enum ft_pooling { FT_POOL_MEAN, FT_POOL_LAST } ft_pooling;
 
 /* Hidden rows of the ids after the final norm, pooled and normalised to length one. out: [width].
- * With a started queue it runs between two rounds; returns when done. */
+ * With a started queue it runs between two steps; returns when done. */
 ft_status ft_llm_embed(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling, float *out,
                        ft_err *err);
 
-typedef struct ft_lane_info {
+typedef struct ft_slot_info {
     int id;
     bool busy;
-    int ctx, prompt_tokens, reply_tokens, cached_tokens;
-    uint64_t job; /* 0: none yet */
-    double accept_len,
-        draft_mean; /* tokens and drafts of a round that drafted; 0: there was none */
-} ft_lane_info;
+    int ctx, prompt_tokens, output_tokens, cached_tokens;
+    uint64_t job;                  /* 0: none yet */
+    double accept_len, draft_mean; /* tokens and drafts of a step that drafted; 0: there was none */
+} ft_slot_info;
 
-int ft_llm_lanes(ft_llm *m, ft_lane_info *out, int cap); /* how many there are */
-/* The prompt and reply that an idle lane holds, with all that is needed to go on from there. */
-ft_status ft_lane_save(ft_llm *m, int lane, const char *path, int *n_tokens, ft_err *err);
-ft_status ft_lane_restore(ft_llm *m, int lane, const char *path, int *n_tokens, ft_err *err);
-ft_status ft_lane_erase(ft_llm *m, int lane, int *n_tokens, ft_err *err);
+int ft_llm_slots(ft_llm *m, ft_slot_info *out, int cap); /* how many there are */
+/* The prompt and response that an idle slot holds, with all that is needed to go on from there. */
+ft_status ft_slot_save(ft_llm *m, int slot, const char *path, int *n_tokens, ft_err *err);
+ft_status ft_slot_restore(ft_llm *m, int slot, const char *path, int *n_tokens, ft_err *err);
+ft_status ft_slot_erase(ft_llm *m, int slot, int *n_tokens, ft_err *err);
 
 enum { FT_STEP_BUCKETS = 16 };
 
 typedef struct ft_llm_stats {
-    uint64_t prompt_tokens, cached_tokens, reply_tokens, steps, rounds, drafted, accepted;
-    uint64_t preempted, cancelled, replies;
-    double prompt_s, reply_s;
+    uint64_t prompt_tokens, cached_tokens, output_tokens, steps, decode_steps, drafted, accepted;
+    uint64_t preempted, cancelled, responses;
+    double prompt_s, output_s;
     int busy, waiting;
     uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, pages, pages_free;
-    uint64_t pages_cached;                 /* of those in use: held by lanes that are idle */
-    uint64_t step_at[FT_STEP_BUCKETS + 1]; /* rounds that took up to 2^i / 4096 s; the last: more */
-    double step_s;                         /* of all rounds */
+    uint64_t pages_cached;                 /* of those in use: held by slots that are idle */
+    uint64_t step_at[FT_STEP_BUCKETS + 1]; /* steps that took up to 2^i / 4096 s; the last: more */
+    double step_s;                         /* of all steps */
     bool failed;                           /* the device did: nothing will be answered any more */
 } ft_llm_stats;
 
@@ -412,16 +413,16 @@ ft_status ft_llm_perplexity(ft_llm *m, const int32_t *ids, size_t n_ids, int ctx
  * drafting off. Either may be 0. */
 ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *prompt_s,
                       double *gen_s, ft_err *err);
-/* Seconds of n steps of `rows` rows, as rounds with rows - 1 drafts have them, after `depth`
+/* Seconds of n steps of `rows` rows, as steps with rows - 1 drafts have them, after `depth`
  * tokens; the model was opened for as many drafts. */
 ft_status ft_llm_steps(ft_llm *m, int rows, int depth, int n, double *seconds, ft_err *err);
 /* Decoding, many at once: each of seqs sequences gets `depth` random tokens, then all of them
  * decode together until the first has made n_gen. The model must have been opened with as many
- * lanes. */
+ * slots. */
 typedef struct ft_decode_params {
     int seqs, depth, n_gen;
-    int draft_max;        /* of a round, always so many; 0: none; < 0: as many as pay */
-    const double *accept; /* simulated: draft i is agreed to with this probability, the last serves
+    int draft_max;        /* of a step, always so many; 0: none; < 0: as many as pay */
+    const double *accept; /* simulated: draft i is accepted with this probability, the last serves
                            * all that follow, and the model is not asked; NULL: it is */
     int n_accept;
     const ft_sampling *sampling; /* NULL: greedy */
@@ -429,8 +430,8 @@ typedef struct ft_decode_params {
 
 typedef struct ft_decode_time {
     double seconds;
-    int64_t tokens, rounds, drafted, accepted; /* of all sequences */
-    double draft_s, verify_s;                  /* parts of `seconds` */
+    int64_t tokens, decode_steps, drafted, accepted; /* of all sequences */
+    double draft_s, verify_s;                        /* parts of `seconds` */
 } ft_decode_time;
 
 ft_status ft_llm_decode(ft_llm *m, const ft_decode_params *p, ft_decode_time *out, ft_err *err);

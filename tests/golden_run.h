@@ -1,5 +1,6 @@
 /* tests/golden_run.h - runs a converted golden model and compares every stored array.
- * The law beside it: the prompt in one chunk, in chunks, or beside other sequences gives the same.
+ * The invariant beside it: the prompt in one chunk, in chunks, or beside other sequences gives the
+ * same.
  */
 #ifndef FT_TESTS_GOLDEN_RUN_H
 #define FT_TESTS_GOLDEN_RUN_H

@@ -247,7 +247,7 @@ int ft_cmd_bench(const ft_opts *o)
     b.gen_s = ft_new_n(double, (size_t)b.reps);
     ft_status st = ft_model_opts_params(&mo, o, &p, &err);
     p.draft_max = 0;
-    p.lanes = b.seqs;
+    p.slots = b.seqs;
     const int need = FT_MAX(b.prompt, FT_MAX(1, b.depth) + b.gen) + 2;
     p.ctx = FT_MAX(p.ctx, need);
     if (!st) st = ft_llm_open(&m, &p, &err);

@@ -14,7 +14,7 @@ static int size_of(int rows)
     return FT_MIN(FT_MIN(rows, FT_GOV_ROWS) + wide, FT_GOV_SIZES - 1);
 }
 
-static void put(ft_gov_times *table, int rows, double seconds)
+static void put_time(ft_gov_times *table, int rows, double seconds)
 {
     ft_gov_times *t = &table[size_of(rows)];
     t->sample[t->at] = (float)seconds;
@@ -34,45 +34,46 @@ static double least(const ft_gov_times *t)
 void ft_gov_costs_init(ft_gov_costs *c)
 {
     *c = (ft_gov_costs){0};
-    for (int j = 0; j < FT_GOV_DRAFTS; j++) c->prior[j] = c->prior_guess[j] = 0.7;
-    static const double sure[FT_GOV_SURE] = {0.3, 0.4, 0.6, 0.8, 0.9, 0.95};
-    memcpy(c->sure, sure, sizeof sure);
-    for (int i = 0; i < FT_GOV_SURE; i++) c->share[i] = 1.0 / FT_GOV_SURE;
+    for (int j = 0; j < FT_GOV_DRAFTS; j++) c->prior[j] = c->prior_ngram[j] = 0.7;
+    static const double margin_accept[FT_GOV_MARGINS] = {0.3, 0.4, 0.6, 0.8, 0.9, 0.95};
+    memcpy(c->margin_accept, margin_accept, sizeof margin_accept);
+    for (int i = 0; i < FT_GOV_MARGINS; i++) c->share[i] = 1.0 / FT_GOV_MARGINS;
 }
 
 void ft_gov_round(ft_gov_costs *c, int64_t cells, bool mixed)
 {
     c->mixed = mixed;
-    c->past = 0;
-    for (int64_t limit = 2048; cells >= limit && c->past < FT_GOV_PASTS - 1; limit *= 4) c->past++;
+    c->context = 0;
+    for (int64_t limit = 2048; cells >= limit && c->context < FT_GOV_CONTEXTS - 1; limit *= 4)
+        c->context++;
 }
 
-static int crowd_of(int lanes)
+static int crowd_of(int slots)
 {
     int i = 0;
-    while (i < FT_GOV_CROWDS - 1 && 1 << i < lanes) i++;
+    while (i < FT_GOV_BATCHES - 1 && 1 << i < slots) i++;
     return i;
 }
 
-void ft_gov_trunk(ft_gov_costs *c, int lanes, int rows, double seconds)
+void ft_gov_trunk(ft_gov_costs *c, int slots, int rows, double seconds)
 {
-    put(c->trunk[crowd_of(lanes)][c->past], rows, seconds);
+    put_time(c->trunk[crowd_of(slots)][c->context], rows, seconds);
     c->steps++;
 }
 
-void ft_gov_draft(ft_gov_costs *c, bool first, int replies, double seconds)
+void ft_gov_draft(ft_gov_costs *c, bool first, int responses, double seconds)
 {
-    put(first ? c->first : c->next, replies, seconds);
+    put_time(first ? c->first : c->next, responses, seconds);
 }
 
-void ft_gov_behind(ft_gov_costs *c, int tokens, double seconds)
+void ft_gov_catch_up(ft_gov_costs *c, int tokens, double seconds)
 {
-    c->behind = seconds / tokens;
+    c->catch_up_s = seconds / tokens;
 }
 
-void ft_gov_read(ft_gov_costs *c, int tokens, double seconds)
+void ft_gov_feed(ft_gov_costs *c, int tokens, double seconds)
 {
-    c->put_off = seconds / tokens;
+    c->deferred_s = seconds / tokens;
 }
 
 /* Seconds of a pass of so many rows: measured, or on the line between its measured neighbours;
@@ -115,57 +116,58 @@ static bool known(const ft_gov_times *t, int rows)
 }
 
 /* Whether a step as large as the largest was timed. */
-static bool most_known(const ft_gov_times *t, int max, int lanes)
+static bool most_known(const ft_gov_times *t, int max, int slots)
 {
-    const int most = lanes * (1 + max);
+    const int most = slots * (1 + max);
     return timed(t, most - most / 8, INT16_MAX);
 }
 
 /* Both ends of the scale must be known before they can be compared: what lies between them is on
  * the line. */
-static bool ends_known(const ft_gov_times *t, int max, int lanes)
+static bool ends_known(const ft_gov_times *t, int max, int slots)
 {
-    return known(t, lanes) && most_known(t, max, lanes);
+    return known(t, slots) && most_known(t, max, slots);
 }
 
-/* Whether the time of a draft pass for so many replies is known well enough. With many replies it
- * is dear to find out, and lies on the line to that of more. */
-static bool drafts_known(const ft_gov_times *t, int lanes)
+/* Whether the time of a draft pass for so many responses is known well enough. With many responses
+ * it is dear to find out, and lies on the line to that of more. */
+static bool drafts_known(const ft_gov_times *t, int slots)
 {
-    return known(t, lanes) || (lanes > FT_GOV_MANY && timed(t, lanes, INT16_MAX));
+    return known(t, slots) || (slots > FT_GOV_MANY && timed(t, slots, INT16_MAX));
 }
 
-typedef bool known_fn(const ft_gov_times *t, int max, int lanes);
+typedef bool known_fn(const ft_gov_times *t, int max, int slots);
 
-/* The nearest past, at most `far` classes away, of which that is known; else NULL. */
-static const ft_gov_times *nearest(const ft_gov_costs *c, int crowd, int max, int lanes, int far,
+/* The nearest context, at most `far` classes away, of which that is known; else NULL. */
+static const ft_gov_times *nearest(const ft_gov_costs *c, int crowd, int max, int slots, int far,
                                    known_fn *is_known)
 {
     for (int d = 0; d < far; d++)
         for (int side = -1; side <= 1; side += 2) {
-            const int p = c->past + side * d;
-            if (p < 0 || p >= FT_GOV_PASTS) continue;
+            const int p = c->context + side * d;
+            if (p < 0 || p >= FT_GOV_CONTEXTS) continue;
             const ft_gov_times *t = c->trunk[crowd][p];
-            if (is_known(t, max, lanes)) return t;
+            if (is_known(t, max, slots)) return t;
         }
     return NULL;
 }
 
-/* Steps of about as many replies with about this past; or with a past a class away, before these
- * are known. With many replies, where it is dear to learn what steps cost, with any past and any
- * number of replies, and be it that only the large ones are known: what small ones cost is learned
- * at no cost. */
-static const ft_gov_times *steps_of(const ft_gov_costs *c, int max, int lanes)
+/* Steps of about as many responses with about this context; or with a context a class away, before
+ * these are known. With many responses, where it is dear to learn what steps cost, with any context
+ * and any number of responses, and be it that only the large ones are known: what small ones cost
+ * is learned at no cost. */
+static const ft_gov_times *steps_of(const ft_gov_costs *c, int max, int slots)
 {
-    const int crowd = crowd_of(lanes);
-    const bool many = lanes > FT_GOV_MANY;
-    const ft_gov_times *t = nearest(c, crowd, max, lanes, many ? FT_GOV_PASTS : 2, ends_known);
-    for (int i = FT_GOV_CROWDS - 1; !t && many && i > crowd_of(FT_GOV_MANY); i--)
-        t = nearest(c, i, max, lanes, FT_GOV_PASTS, most_known);
-    return t ? t : c->trunk[crowd][c->past];
+    const int crowd = crowd_of(slots);
+    const bool many = slots > FT_GOV_MANY;
+    const ft_gov_times *t = nearest(c, crowd, max, slots, many ? FT_GOV_CONTEXTS : 2, ends_known);
+    for (int i = FT_GOV_BATCHES - 1; !t && many && i > crowd_of(FT_GOV_MANY); i--)
+        t = nearest(c, i, max, slots, FT_GOV_CONTEXTS, most_known);
+    return t ? t : c->trunk[crowd][c->context];
 }
 
-/* Seconds of a draft pass for n replies: for fewer than were ever timed no less than for those. */
+/* Seconds of a draft pass for n responses: for fewer than were ever timed no less than for those.
+ */
 static double pass_time(const ft_gov_times *t, int n)
 {
     int least_n = 1;
@@ -179,31 +181,31 @@ static double next_time(const ft_gov_costs *c, int n)
     return next > 0 ? next : pass_time(c->first, n);
 }
 
-/* Seconds of k draft passes for n replies. */
+/* Seconds of k draft passes for n responses. */
 static double draft_time(const ft_gov_costs *c, int k, int n)
 {
     return k ? pass_time(c->first, n) + next_time(c, n) * (k - 1) : 0;
 }
 
-/* ---- one reply ---- */
+/* ---- one response ---- */
 
-void ft_gov_init(ft_governor *g, const ft_gov_costs *c, bool guess)
+void ft_gov_init(ft_governor *g, const ft_gov_costs *c, bool ngram)
 {
-    *g = (ft_governor){.guess = guess, .next_try = FT_GOV_PROBE};
-    memcpy(g->accept, guess ? c->prior_guess : c->prior, sizeof g->accept);
-    memcpy(g->sure, c->sure, sizeof g->sure);
+    *g = (ft_governor){.ngram = ngram, .next_try = FT_GOV_PROBE};
+    memcpy(g->accept, ngram ? c->prior_ngram : c->prior, sizeof g->accept);
+    memcpy(g->margin_accept, c->margin_accept, sizeof g->margin_accept);
     memcpy(g->share, c->share, sizeof g->share);
 }
 
-/* A draft of this class was agreed to, or not, after all before it were. What earlier replies
- * taught counts as a dozen drafts of this one, whose own are believed half at first: what a reply
- * begins with is not what it goes on with (dialogue 1.305 x off, believed whole 1.278). */
+/* A draft of this class was accepted, or not, after all before it were. What earlier responses
+ * taught counts as a dozen drafts of this one, whose own are believed half at first: what a
+ * response begins with is not what it goes on with (dialogue 1.305 x off, believed whole 1.278). */
 static void learn_margin(ft_governor *g, ft_gov_costs *c, int class, bool hit)
 {
     g->seen[class]++;
     const double w = FT_MAX(1.0 / 32, 1.0 / (2 * g->seen[class] + 12));
-    g->sure[class] += w * (hit - g->sure[class]);
-    c->sure[class] += (hit - c->sure[class]) / 64;
+    g->margin_accept[class] += w * (hit - g->margin_accept[class]);
+    c->margin_accept[class] += (hit - c->margin_accept[class]) / 64;
 }
 
 void ft_gov_dropped(ft_governor *g, ft_gov_costs *c, bool right)
@@ -213,9 +215,9 @@ void ft_gov_dropped(ft_governor *g, ft_gov_costs *c, bool right)
 
 void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept)
 {
-    /* Fast at first, then over about 32 rounds; the prior follows over about 128. */
+    /* Fast at first, then over about 32 steps; the prior follows over about 128. */
     const double w = FT_MAX(1.0 / 32, 1.0 / (g->rounds + 4));
-    double *prior = g->guess ? c->prior_guess : c->prior;
+    double *prior = g->ngram ? c->prior_ngram : c->prior;
     for (int j = 0; j < n && j <= kept; j++) {
         const double hit = j < kept;
         g->accept[j] += w * (hit - g->accept[j]);
@@ -229,16 +231,16 @@ void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept)
 typedef struct choice {
     const ft_gov_costs *c;
     const ft_gov_times *steps;
-    int lanes;
-    bool guess; /* drafts cost nothing to make */
+    int slots;
+    bool ngram; /* drafts cost nothing to make */
 } choice;
 
 static double making(const choice *o, int k, int n)
 {
-    return o->guess ? 0 : draft_time(o->c, k, n);
+    return o->ngram ? 0 : draft_time(o->c, k, n);
 }
 
-/* Tokens that k drafts of a reply add on average. */
+/* Tokens that k drafts of a response add on average. */
 static double adds(const ft_governor *g, int k)
 {
     double sum = 0, reach = 1;
@@ -246,15 +248,15 @@ static double adds(const ft_governor *g, int k)
     return sum;
 }
 
-/* Whether drafts of one reply or of all would pay if all of them were agreed to. */
+/* Whether drafts of one response or of all would pay if all of them were accepted. */
 static bool could_pay(const choice *o, int max)
 {
-    const double token = time_of(o->steps, o->lanes) / o->lanes;
+    const double token = time_of(o->steps, o->slots) / o->slots;
     for (int k = 1; k <= max; k++)
-        for (int n = 1;; n = o->lanes) {
-            const int rows = o->lanes + n * k;
+        for (int n = 1;; n = o->slots) {
+            const int rows = o->slots + n * k;
             if (time_of(o->steps, rows) + making(o, k, n) < token * rows) return true;
-            if (n == o->lanes) break;
+            if (n == o->slots) break;
         }
     return false;
 }
@@ -267,20 +269,20 @@ static bool early(const ft_gov_costs *c)
 }
 
 /* Parked: none, but a try when it is due. All tries together may cost half a percent, and what has
- * to be read for them one: a drafter that takes longer is not tried again in this reply. The more
- * replies there are the seldomer each tries. Tries that keep failing become rare. Where no
- * acceptance would make drafts pay, all replies try together and seldom, only to see whether that
- * is still so. loss: of a try, in rounds without drafts. */
+ * to be read for them one: a drafter that takes longer is not tried again in this response. The
+ * more responses there are the seldomer each tries. Tries that keep failing become rare. Where no
+ * acceptance would make drafts pay, all responses try together and seldom, only to see whether that
+ * is still so. loss: of a try, in steps without drafts. */
 static int park(ft_governor *g, const choice *o, bool hopeless, double loss)
 {
     g->k = g->drafting = 0;
-    g->was_parked = true;
-    const unsigned again = o->lanes > FT_GOV_MANY ? FT_GOV_AGAIN_MANY : FT_GOV_AGAIN;
-    const bool due = ++g->parked >= g->next_try * FT_MIN(o->lanes, 16);
+    g->was_paused = true;
+    const unsigned again = o->slots > FT_GOV_MANY ? FT_GOV_AGAIN_MANY : FT_GOV_AGAIN;
+    const bool due = ++g->paused >= g->next_try * FT_MIN(o->slots, 16);
     if (hopeless ? !early(o->c) && (!due || o->c->steps % again) : !due) return 0;
-    const double several = o->lanes > 1 ? o->c->put_off * o->lanes : 0;
-    if (FT_MAX(o->c->behind, several) > 0.01 * time_of(o->steps, o->lanes)) return 0;
-    g->parked = 0;
+    const double several = o->slots > 1 ? o->c->deferred_s * o->slots : 0;
+    if (FT_MAX(o->c->catch_up_s, several) > 0.01 * time_of(o->steps, o->slots)) return 0;
+    g->paused = 0;
     g->next_try = FT_MAX(FT_GOV_PROBE, (int)(FT_MIN(loss, 10.0) * 200)) << FT_MIN(g->failed, 3);
     g->failed++;
     return 1;
@@ -289,18 +291,18 @@ static int park(ft_governor *g, const choice *o, bool hopeless, double loss)
 /* Drafts pay: k of them. */
 static void go_on(ft_governor *g, int k)
 {
-    g->parked = g->failed = 0;
+    g->paused = g->failed = 0;
     g->next_try = FT_GOV_PROBE;
     g->k = k;
     g->drafting++;
 }
 
-/* Now and then none, to time that again: soon after the first of a reply that did without, because
- * a few slow rounds may have been why drafts seemed to pay. */
+/* Now and then none, to time that again: soon after the first of a response that did without,
+ * because a few slow steps may have been why drafts seemed to pay. */
 static bool plain_now(const ft_governor *g)
 {
     const int n = g->drafting;
-    const bool soon = g->was_parked && n < FT_GOV_PLAIN && n > 1 && !(n & (n - 1));
+    const bool soon = g->was_paused && n < FT_GOV_PLAIN && n > 1 && !(n & (n - 1));
     return soon || n % FT_GOV_PLAIN == 0;
 }
 
@@ -317,9 +319,9 @@ static int around(const ft_governor *g, int k, int max)
 
 /* ---- who drafts ---- */
 
-enum { TOGETHER = 64 }; /* replies that are chosen from; others do without */
+enum { TOGETHER = 64 }; /* responses that are chosen from; others do without */
 
-/* A reply that might draft: tokens that this adds and rows that it takes, on average. */
+/* A response that might draft: tokens that this adds and rows that it takes, on average. */
 typedef struct candidate {
     int at; /* its turn */
     double tokens, rows;
@@ -329,7 +331,7 @@ typedef struct candidate {
 /* Who drafts in how many passes, and the seconds of a token then. */
 typedef struct plan {
     int at[TOGETHER], n, passes;
-    double rows; /* more than one for each reply */
+    double rows; /* more than one for each response */
     double token;
 } plan;
 
@@ -347,13 +349,13 @@ static void sort(candidate *v, int n)
  * so many passes, if that is less than it has. */
 static void best_of(plan *p, const choice *o, candidate *v, int n, int passes)
 {
-    double tokens = o->lanes, rows = 0;
+    double tokens = o->slots, rows = 0;
     int best = 0;
     sort(v, n);
     for (int m = 1; m <= n; m++) {
         tokens += v[m - 1].tokens;
         rows += v[m - 1].rows;
-        const double step = time_about(o->steps, o->lanes + rows);
+        const double step = time_about(o->steps, o->slots + rows);
         const double token = (step + making(o, passes, m)) / tokens;
         if (token >= p->token) continue;
         p->token = token;
@@ -366,17 +368,17 @@ static void best_of(plan *p, const choice *o, candidate *v, int n, int passes)
     for (int i = 0; i < best; i++) p->at[i] = v[i].at;
 }
 
-/* By what drafts of each reply were worth on average. */
-static plan plan_by_average(const ft_gov_turn *t, const int *at, int n, const choice *o)
+/* By what drafts of each response were worth on average. */
+static plan plan_by_average(const ft_gov_choice *t, const int *at, int n, const choice *o)
 {
-    plan best = {.token = time_of(o->steps, o->lanes) / o->lanes};
+    plan best = {.token = time_of(o->steps, o->slots) / o->slots};
     int most = 0;
     for (int i = 0; i < n; i++) most = FT_MAX(most, t[at[i]].max);
     for (int k = 1; k <= most; k++) {
         candidate v[TOGETHER];
         bool last = false;
         for (int i = 0; i < n; i++) {
-            const ft_gov_turn *x = &t[at[i]];
+            const ft_gov_choice *x = &t[at[i]];
             const int rows = FT_MIN(k, x->max);
             v[i] = (candidate){at[i], adds(x->g, rows), rows, adds(x->g, rows) / rows};
             last = last || x->g->k == k;
@@ -391,40 +393,40 @@ static plan plan_by_average(const ft_gov_turn *t, const int *at, int n, const ch
 
 /* ---- with margins ---- */
 
-/* Seconds that row number k of a reply adds to a round, for each of the replies. */
+/* Seconds that row number k of a response adds to a step, for each of the responses. */
 static double row_time(const choice *o, int k)
 {
-    const double more = time_of(o->steps, o->lanes * (1 + k)) - time_of(o->steps, o->lanes * k);
-    return FT_MAX(0.0, more) / o->lanes;
+    const double more = time_of(o->steps, o->slots * (1 + k)) - time_of(o->steps, o->slots * k);
+    return FT_MAX(0.0, more) / o->slots;
 }
 
 /* Seconds of each row that a plan adds: steps of a few rows more may cost as much as of many more.
  */
 static double plan_row(const choice *o, const plan *p)
 {
-    const double none = time_of(o->steps, o->lanes);
-    return FT_MAX(0.0, time_about(o->steps, o->lanes + p->rows) - none) / p->rows;
+    const double none = time_of(o->steps, o->slots);
+    return FT_MAX(0.0, time_about(o->steps, o->slots + p->rows) - none) / p->rows;
 }
 
-/* What one more draft earns on average before it is made, when all before it are agreed to with
+/* What one more draft earns on average before it is made, when all before it are accepted with
  * probability `reach`: its token, less its row, where that is more than nothing. *tokens, *rows:
  * what such a draft brings and costs. */
 static double earns(const ft_governor *g, double reach, double token, double row, double *tokens,
                     double *rows)
 {
     *tokens = *rows = 0;
-    for (int i = 0; i < FT_GOV_SURE; i++) {
-        if (reach * g->sure[i] * token <= row) continue;
-        *tokens += g->share[i] * reach * g->sure[i];
+    for (int i = 0; i < FT_GOV_MARGINS; i++) {
+        if (reach * g->margin_accept[i] * token <= row) continue;
+        *tokens += g->share[i] * reach * g->margin_accept[i];
         *rows += g->share[i];
     }
     return *tokens * token - *rows * row;
 }
 
 /* With one draft each, verified where that pays. A token is worth what it costs that way. */
-static plan plan_by_margin(const ft_gov_turn *t, const int *at, int n, const choice *o)
+static plan plan_by_margin(const ft_gov_choice *t, const int *at, int n, const choice *o)
 {
-    const double none = time_of(o->steps, o->lanes) / o->lanes;
+    const double none = time_of(o->steps, o->slots) / o->slots;
     double row = row_time(o, 1);
     plan p = {.token = none};
     for (int turn = 0; turn < 3; turn++) {
@@ -443,51 +445,51 @@ static plan plan_by_margin(const ft_gov_turn *t, const int *at, int n, const cho
 
 static int margin_class(float margin)
 {
-    static const float from[FT_GOV_SURE - 1] = {0.5f, 1, 2, 3.5f, 6};
+    static const float from[FT_GOV_MARGINS - 1] = {0.5f, 1, 2, 3.5f, 6};
     int i = 0;
-    while (i < FT_GOV_SURE - 1 && margin >= from[i]) i++;
+    while (i < FT_GOV_MARGINS - 1 && margin >= from[i]) i++;
     return i;
 }
 
-ft_gov_next ft_gov_drafted(ft_governor *g, ft_gov_costs *c, float margin, int lanes)
+ft_gov_next ft_gov_drafted(ft_governor *g, ft_gov_costs *c, float margin, int slots)
 {
     const int class = margin_class(margin), k = g->made + 1;
-    for (int i = 0; i < FT_GOV_SURE; i++) {
+    for (int i = 0; i < FT_GOV_MARGINS; i++) {
         g->share[i] += ((i == class) - g->share[i]) / 32;
         c->share[i] += ((i == class) - c->share[i]) / 128;
     }
     g->margin[g->made++] = (uint8_t) class;
-    g->reach *= g->sure[class];
+    g->reach *= g->margin_accept[class];
     g->gain = (double)INFINITY;
-    if (g->token <= 0) return FT_GOV_MORE; /* this round learns what drafts cost */
-    const choice o = {c, steps_of(c, FT_MAX(1, g->k), lanes), lanes, false};
+    if (g->token <= 0) return FT_GOV_MORE; /* this step learns what drafts cost */
+    const choice o = {c, steps_of(c, FT_MAX(1, g->k), slots), slots, false};
     if (g->reach * g->token <= (k == 1 ? g->row : row_time(&o, k))) return FT_GOV_DROP;
     double tokens, rows;
     g->gain = earns(g, g->reach, g->token, row_time(&o, k + 1), &tokens, &rows);
     return g->gain > 0 ? FT_GOV_MORE : FT_GOV_STOP;
 }
 
-bool ft_gov_pays(const ft_gov_costs *c, double gain, int n)
+bool ft_gov_pass_pays(const ft_gov_costs *c, double gain, int n)
 {
     return gain > next_time(c, n);
 }
 
 /* ---- the choice ---- */
 
-/* What rounds cost must be learned first, the dear ones before the plain ones; not where prompts
- * are read beside. What others draft may keep a round from ever having just the rows that are
+/* What steps cost must be learned first, the dear ones before the plain ones; not where prompts
+ * are read beside. What others draft may keep a step from ever having just the rows that are
  * missing: after a while it must do. */
 static bool learn(ft_governor *g, const choice *o, int max)
 {
-    const bool drafts = o->guess || drafts_known(o->c->first, o->lanes);
-    if (drafts && ends_known(o->steps, max, o->lanes)) {
-        const bool few = o->steps[size_of(o->lanes * (1 + max))].n < FT_GOV_SAMPLES;
-        if (o->lanes > FT_GOV_MANY || !few || !early(o->c)) return false;
+    const bool drafts = o->ngram || drafts_known(o->c->first, o->slots);
+    if (drafts && ends_known(o->steps, max, o->slots)) {
+        const bool few = o->steps[size_of(o->slots * (1 + max))].n < FT_GOV_SAMPLES;
+        if (o->slots > FT_GOV_MANY || !few || !early(o->c)) return false;
         g->k = max;
         return true;
     }
     if (g->learning >= FT_GOV_LEARN) return false;
-    g->k = drafts && most_known(o->steps, max, o->lanes) ? 0 : max;
+    g->k = drafts && most_known(o->steps, max, o->slots) ? 0 : max;
     if (o->c->mixed)
         g->k = 0;
     else
@@ -496,32 +498,33 @@ static bool learn(ft_governor *g, const choice *o, int max)
 }
 
 /* Whether a plan is good enough. Times are the shortest ones, which flatters the many parts of a
- * round with drafts more than a plain step: with margins, where a plan also counts on drafts that
- * are dropped in time, several replies want a few percent, more to begin. */
-static bool promises(const plan *p, const ft_gov_turn *t, const choice *o)
+ * step with drafts more than a plain step: with margins, where a plan also counts on drafts that
+ * are dropped in time, several responses want a few percent, more to begin. */
+static bool promises(const plan *p, const ft_gov_choice *t, const choice *o)
 {
-    const double none = time_of(o->steps, o->lanes) / o->lanes;
+    const double none = time_of(o->steps, o->slots) / o->slots;
     bool drafted = false;
-    if (!o->c->margins || o->guess) return p->token < none;
+    if (!o->c->margins || o->ngram) return p->token < none;
     for (int i = 0; i < p->n; i++) drafted = drafted || t[p->at[i]].g->k;
     const double one = drafted ? 1.0 : 0.99, many = drafted ? 0.96 : 0.94;
-    return p->token < none * (o->lanes > 1 ? many : one);
+    return p->token < none * (o->slots > 1 ? many : one);
 }
 
-/* The replies of the plan draft, the first of them decides when to do without; all others wait. */
-static void carry_out(const plan *p, ft_gov_turn *t, const int *at, int n, const choice *o,
+/* The responses of the plan draft, the first of them decides when to do without; all others wait.
+ */
+static void carry_out(const plan *p, ft_gov_choice *t, const int *at, int n, const choice *o,
                       bool hopeless)
 {
-    const bool margins = o->c->margins && !o->guess;
-    const double none = time_of(o->steps, o->lanes), making_one = making(o, 1, o->lanes);
-    const double one = (time_of(o->steps, 2 * o->lanes) + making_one) / none;
+    const bool margins = o->c->margins && !o->ngram;
+    const double none = time_of(o->steps, o->slots), making_one = making(o, 1, o->slots);
+    const double one = (time_of(o->steps, 2 * o->slots) + making_one) / none;
     const double token = margins ? p->token : 0, row = p->n ? plan_row(o, p) : row_time(o, 1);
     bool in[TOGETHER] = {false}, led = false;
     int k = p->passes;
     for (int i = 0; i < p->n; i++)
         for (int j = 0; j < n; j++) in[j] = in[j] || at[j] == p->at[i];
     for (int i = 0; i < n; i++) {
-        ft_gov_turn *x = &t[at[i]];
+        ft_gov_choice *x = &t[at[i]];
         x->g->token = token;
         x->g->row = row;
         if (!in[i]) {
@@ -536,10 +539,10 @@ static void carry_out(const plan *p, ft_gov_turn *t, const int *at, int n, const
     }
 }
 
-void ft_gov_choose(ft_gov_turn *t, int n, const ft_gov_costs *c, int lanes)
+void ft_gov_choose(ft_gov_choice *t, int n, const ft_gov_costs *c, int slots)
 {
     int at[TOGETHER], m = 0, max = 0, most = 0;
-    choice o = {.c = c, .lanes = lanes};
+    choice o = {.c = c, .slots = slots};
     for (int i = 0; i < n; i++) {
         ft_governor *g = t[i].g;
         g->made = 0;
@@ -550,8 +553,8 @@ void ft_gov_choose(ft_gov_turn *t, int n, const ft_gov_costs *c, int lanes)
             g->k = 0;
             continue;
         }
-        o.guess = g->guess;
-        if (t[i].max != max) o.steps = steps_of(c, max = t[i].max, lanes);
+        o.ngram = g->ngram;
+        if (t[i].max != max) o.steps = steps_of(c, max = t[i].max, slots);
         if (learn(g, &o, max)) {
             t[i].k = g->k;
         } else if (m < TOGETHER) {
@@ -560,11 +563,11 @@ void ft_gov_choose(ft_gov_turn *t, int n, const ft_gov_costs *c, int lanes)
         }
     }
     if (!m) return;
-    o.steps = steps_of(c, most, lanes);
+    o.steps = steps_of(c, most, slots);
     const bool hopeless = !could_pay(&o, most);
-    plan p = {.token = time_of(o.steps, lanes) / lanes};
+    plan p = {.token = time_of(o.steps, slots) / slots};
     if (!hopeless)
-        p = c->margins && !o.guess ? plan_by_margin(t, at, m, &o) : plan_by_average(t, at, m, &o);
+        p = c->margins && !o.ngram ? plan_by_margin(t, at, m, &o) : plan_by_average(t, at, m, &o);
     if (!promises(&p, t, &o)) p.n = 0;
     carry_out(&p, t, at, m, &o, hopeless);
 }

@@ -89,7 +89,7 @@ ft_sample_scratch *ft_sample_scratch_new(int32_t V)
     l->V = V;
     l->x = ft_new_n(float, n);
     l->id = ft_new_n(int32_t, n);
-    l->mark = ft_new_n(int32_t, n);
+    l->checkpoint = ft_new_n(int32_t, n);
     l->key = ft_new_n(float, n);
     l->weight = ft_new_n(float, n);
     l->tie = ft_new_n(int32_t, n);
@@ -102,7 +102,7 @@ void ft_sample_scratch_free(ft_sample_scratch *l)
     if (!l) return;
     ft_free(l->x);
     ft_free(l->id);
-    ft_free(l->mark);
+    ft_free(l->checkpoint);
     ft_free(l->key);
     ft_free(l->weight);
     ft_free(l->tie);
@@ -215,7 +215,7 @@ static bool biases_differ(const ft_sampler *s)
     return true;
 }
 
-/* What ft_sampler_far says. */
+/* What ft_sampler_on_device says. */
 static bool knows(const ft_sampler *s)
 {
     const ft_sample_params *p = &s->p;
@@ -324,20 +324,20 @@ static void edit(ft_sampler *s, int32_t n_uniq, edit_fn *fn)
         for (int32_t u = 0; u < n_uniq; u++) fn(s, &l->x[s->uniq[u]], u);
     else
         for (int32_t i = 0; i < l->n; i++)
-            if (l->mark[l->id[i]]) fn(s, &l->x[i], l->mark[l->id[i]] - 1);
-    for (int32_t u = 0; u < n_uniq; u++) l->mark[s->uniq[u]] = 0;
+            if (l->checkpoint[l->id[i]]) fn(s, &l->x[i], l->checkpoint[l->id[i]] - 1);
+    for (int32_t u = 0; u < n_uniq; u++) l->checkpoint[s->uniq[u]] = 0;
 }
 
 /* The place of id in uniq, made when new; -1 for an id outside the vocabulary. */
 static int32_t place(ft_sampler *s, int32_t id, int32_t *n_uniq)
 {
     if (id < 0 || id >= s->V) return -1;
-    if (!s->l->mark[id]) {
+    if (!s->l->checkpoint[id]) {
         s->uniq[*n_uniq] = id;
         s->count[*n_uniq] = 0;
-        s->l->mark[id] = ++*n_uniq;
+        s->l->checkpoint[id] = ++*n_uniq;
     }
-    return s->l->mark[id] - 1;
+    return s->l->checkpoint[id] - 1;
 }
 
 static void penalize(const ft_sampler *s, float *x, int32_t u)
@@ -416,7 +416,7 @@ static void add_bias(ft_sampler *s)
         x[s->bias[i].id] = ft_biased(x[s->bias[i].id], s->bias[i].bias);
 }
 
-static void load(ft_sampler *s, const float *logits, const uint32_t *mask)
+static void load_logits(ft_sampler *s, const float *logits, const uint32_t *mask)
 {
     ft_list_load(s->l, logits, mask);
     add_bias(s);
@@ -501,7 +501,7 @@ static int32_t greedy(ft_sampler *s, const float *logits, const uint32_t *mask)
         const int32_t id = ft_argmax(logits, mask, s->V);
         if (!ft_sampler_bans(s, id)) return id;
     }
-    load(s, logits, mask);
+    load_logits(s, logits, mask);
     tilt(s);
     return ft_argmax(s->l->x, NULL, s->V);
 }
@@ -523,7 +523,7 @@ static int32_t draw(ft_sampler *s, uint64_t position)
 int32_t ft_sampler_draw(ft_sampler *s, const float *logits, const uint32_t *mask, uint64_t position)
 {
     if (ft_sampler_greedy(s)) return s->drawn = greedy(s, logits, mask);
-    load(s, logits, mask);
+    load_logits(s, logits, mask);
     return draw(s, position);
 }
 
@@ -536,7 +536,7 @@ bool ft_sampler_probs(ft_sampler *s, const float *logits, const uint32_t *mask, 
         if (id >= 0) p[id] = 1;
         return id >= 0;
     }
-    load(s, logits, mask);
+    load_logits(s, logits, mask);
     chain(s, position);
     const ft_list *l = s->l;
     const float max = ft_list_max(l);
@@ -549,7 +549,7 @@ bool ft_sampler_probs(ft_sampler *s, const float *logits, const uint32_t *mask, 
 
 /* ---- for a device that draws ---- */
 
-bool ft_sampler_far(const ft_sampler *s)
+bool ft_sampler_on_device(const ft_sampler *s)
 {
     return s->far;
 }
@@ -575,13 +575,13 @@ void ft_sampler_put(ft_sampler *s, const int32_t *more, int32_t n_more, uint64_t
     const int32_t counted = count_past(s, more, n_more, e);
     int32_t n = counted;
     for (size_t i = 0; i < p->n_bias; i++) {
-        const int32_t id = s->bias[i].id, u = s->l->mark[id];
+        const int32_t id = s->bias[i].id, u = s->l->checkpoint[id];
         if (u)
             e[u - 1].bias = s->bias[i].bias;
         else
             e[n++] = (ft_edit){id, 0, s->bias[i].bias};
     }
-    for (int32_t u = 0; u < counted; u++) s->l->mark[s->uniq[u]] = 0;
+    for (int32_t u = 0; u < counted; u++) s->l->checkpoint[s->uniq[u]] = 0;
     const bool cold = ft_sampler_greedy(s) || has(p, FT_SAMPLE_TEMPERATURE);
     d->temperature = cold ? p->temperature : 1;
     d->top_k = has(p, FT_SAMPLE_TOP_K) ? FT_MAX(p->top_k, 0) : 0;

@@ -117,7 +117,7 @@ int32_t ft_sampler_draw(ft_sampler *s, const float *logits, const uint32_t *mask
 bool ft_sampler_probs(ft_sampler *s, const float *logits, const uint32_t *mask, uint64_t position,
                       float *p);
 /* Whether a device can draw as this sampler does (dev/ops.h, draw): a matter of the parameters. */
-bool ft_sampler_far(const ft_sampler *s);
+bool ft_sampler_on_device(const ft_sampler *s);
 /* Such a draw at `position`, when the ids of `more` have followed the history: all of *d but its
  * row, mask, list and where its edits are; and these, FT_DRAW_EDITS at most. */
 void ft_sampler_put(ft_sampler *s, const int32_t *more, int32_t n_more, uint64_t position,

@@ -114,7 +114,7 @@ static inline void weigh4(v4f below, v4u *multiple, v4i *rest)
     *rest += __builtin_convertvector(y - (coarse - COARSE), v4i);
 }
 
-/* Of FT_LIST_PART values, so few that no lane can overflow. Four vectors at a time keep a processor
+/* Of FT_LIST_PART values, so few that no slot can overflow. Four vectors at a time keep a processor
  * busy while each waits for itself. */
 static uint64_t sum_part(const float *x, float max)
 {
@@ -560,15 +560,15 @@ static inline void rank(float *first, float *second, float v)
 
 float ft_margin(const float *x, int32_t n)
 {
-    enum { LANES = 16 }; /* a compiler finds its vectors */
-    float first[LANES], second[LANES];
+    enum { SLOTS = 16 }; /* a compiler finds its vectors */
+    float first[SLOTS], second[SLOTS];
     int32_t i = 0;
-    for (int j = 0; j < LANES; j++) first[j] = second[j] = -INFINITY;
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++) rank(&first[j], &second[j], x[i + j]);
+    for (int j = 0; j < SLOTS; j++) first[j] = second[j] = -INFINITY;
+    for (; i + SLOTS <= n; i += SLOTS)
+        for (int j = 0; j < SLOTS; j++) rank(&first[j], &second[j], x[i + j]);
     for (int j = 0; i < n; i++, j++) rank(&first[j], &second[j], x[i]);
     float best = -INFINITY, next = -INFINITY;
-    for (int j = 0; j < LANES; j++) {
+    for (int j = 0; j < SLOTS; j++) {
         rank(&best, &next, first[j]);
         next = FT_MAX(next, second[j]);
     }

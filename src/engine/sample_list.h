@@ -12,9 +12,9 @@ enum { FT_LIST_PART = 256 };
 
 struct ft_sample_scratch {
     int32_t V;
-    float *x;      /* [V] logits of the list */
-    int32_t *id;   /* [V] ids of the list, when not dense */
-    int32_t *mark; /* [V] all zero between uses */
+    float *x;            /* [V] logits of the list */
+    int32_t *id;         /* [V] ids of the list, when not dense */
+    int32_t *checkpoint; /* [V] all zero between uses */
     float *key, *weight;
     int32_t *tie;   /* [V] each: what a selection permutes */
     uint64_t *part; /* [V / FT_LIST_PART] sums of weights, of ft_list_sum */

@@ -164,9 +164,9 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
 void ft_runner_free(ft_runner *r)
 {
     if (!r) return;
-    void *const held[] = {r->arena, r->hidden, r->logits, found_of(r->best, &r->p)};
-    for (size_t i = 0; i < FT_COUNT(held); i++)
-        if (held[i]) r->dev->free(r->dev, held[i]);
+    void *const paused[] = {r->arena, r->hidden, r->logits, found_of(r->best, &r->p)};
+    for (size_t i = 0; i < FT_COUNT(paused); i++)
+        if (paused[i]) r->dev->free(r->dev, paused[i]);
     ft_free(r->host_logits);
     ft_free(r->have);
     ft_free(found_of(r->host_best, &r->p));
@@ -267,7 +267,7 @@ static int padded_out(ft_runner *r)
 }
 
 /* draft: only out rows look at more than themselves. */
-static ft_step begin(ft_runner *r, int width, bool draft)
+static ft_step begin_pass(ft_runner *r, int width, bool draft)
 {
     const ft_rowset *w = &r->rows;
     r->width = width;
@@ -351,7 +351,7 @@ static void find_best(ft_runner *r, ft_step *s)
 
 void ft_runner_trunk_begin(ft_runner *r)
 {
-    ft_step s = begin(r, r->p.model->V, false);
+    ft_step s = begin_pass(r, r->p.model->V, false);
     r->chain = 0;
     if (r->meter) ft_meter_begin(r->meter, s.T);
     s.hidden = hidden_part(r, 0, s.T);
@@ -371,7 +371,7 @@ bool ft_runner_chains(const ft_runner *r)
 void ft_runner_draft_begin(ft_runner *r, bool more)
 {
     const ft_model *m = r->p.drafter;
-    ft_step s = begin(r, m->n_draft_ids ? m->n_draft_ids : m->V, true);
+    ft_step s = begin_pass(r, m->n_draft_ids ? m->n_draft_ids : m->V, true);
     if (!r->chaining) r->chain = 0;
     r->chaining = more;
     if (r->meter) ft_meter_begin(r->meter, 0); /* the trunk's steps are what is timed */
@@ -450,7 +450,7 @@ const ft_drawn *ft_runner_drawn(const ft_runner *r, int number)
     return (const ft_drawn *)(const void *)r->host_best - 1 - number;
 }
 
-/* Waits once: for ids where there are any, which are all that most rounds need. */
+/* Waits once: for ids where there are any, which are all that most steps need. */
 ft_status ft_runner_wait(ft_runner *r, ft_err *err)
 {
     ft_dev *d = r->dev;

@@ -1,7 +1,7 @@
 #include "kv/kv.h"
 
 #include "base/mem.h"
-#include "kv/inside.h"
+#include "kv/kv_priv.h"
 #include "kv/plan.h"
 
 #include <stdio.h>
@@ -26,14 +26,15 @@ static int window_pages(const ft_cache_params *p, int window)
     return FT_MIN(span, ft_pages_for(p->cells));
 }
 
-/* The newest cells of a full layer are a window too; their page-wise cut makes it a page longer. */
+/* The most recent positions of a full layer are a window too; their page-wise cut makes it a page
+ * longer. */
 static int widest_window(const ft_cache_params *p)
 {
     int w = 0;
     for (int l = 0; l < p->n_layer; l++) {
         const ft_layer_state *s = &p->layer[l];
-        if (s->keep == FT_KEEP_WINDOW) w = FT_MAX(w, s->window);
-        if (s->keep == FT_KEEP_FULL && ft_kv_plan(p, l).tail)
+        if (s->keep == FT_STATE_WINDOW) w = FT_MAX(w, s->window);
+        if (s->keep == FT_STATE_FULL && ft_kv_plan(p, l).tail)
             w = FT_MAX(w, FT_KV_TAIL + FT_PAGE_ROWS);
     }
     return w;
@@ -64,14 +65,14 @@ static void kv_layout(ft_kv *kv, const ft_cache_params *p, int at)
     const ft_kv_choice c = ft_kv_plan(p, at);
     *kv = (ft_kv){.kt = c.kt, .vt = c.vt, .G = l->G, .d = l->d};
     const size_t rows = (size_t)l->G * FT_PAGE_ROWS;
-    kv->space = l->keep == FT_KEEP_WINDOW ? FT_SPACE_WINDOW : FT_SPACE_FULL;
+    kv->space = l->keep == FT_STATE_WINDOW ? FT_SPACE_WINDOW : FT_SPACE_FULL;
     kv->k_row = ft_kv_row_bytes(kv->kt, l->d);
     kv->v_row = ft_kv_row_bytes(kv->vt, l->d);
     kv->k_page = kv->k_row * rows;
     kv->v_page = kv->v_row * rows;
 }
 
-/* The same for the newest cells of a layer that keeps them apart. */
+/* The same for the most recent positions of a layer that keeps them apart. */
 static bool newest_layout(ft_kv *kv, const ft_cache_params *p, int at)
 {
     const ft_layer_state *l = &p->layer[at];
@@ -87,8 +88,8 @@ static bool newest_layout(ft_kv *kv, const ft_cache_params *p, int at)
 uint64_t ft_cache_layer_bytes(const ft_cache_params *p, int l)
 {
     const ft_layer_state *s = &p->layer[l];
-    if (s->keep == FT_KEEP_NONE) return 0;
-    if (s->keep == FT_KEEP_DELTA) {
+    if (s->keep == FT_STATE_NONE) return 0;
+    if (s->keep == FT_STATE_DELTA) {
         const ft_delta_sizes z = ft_delta_sizes_of(s, p->tentative);
         return sizeof(float) * (uint64_t)p->slots *
                (z.conv + z.state + z.j_conv + z.j_k + z.j_d + z.j_g);
@@ -150,18 +151,18 @@ static bool mean_alloc(ft_cache *c, int l)
     const size_t bytes = (size_t)c->kv[l].G * (size_t)c->kv[l].d * sizeof(float);
     float *mean = c->dev->alloc(c->dev, bytes);
     c->kv[l].mean = mean;
-    if (mean) c->dev->upload(c->dev, mean, c->p.gauge[l].mean, bytes);
+    if (mean) c->dev->upload(c->dev, mean, c->p.calibration[l].mean, bytes);
     return mean != NULL;
 }
 
 static bool layer_alloc(ft_cache *c, int l)
 {
     const ft_layer_state *s = &c->layer[l];
-    if (s->keep == FT_KEEP_NONE) return true;
+    if (s->keep == FT_STATE_NONE) return true;
     char name[32];
     snprintf(name, sizeof name, "blk.%d.cache", l);
     ft_dev_aim(c->dev, name);
-    if (s->keep == FT_KEEP_DELTA) {
+    if (s->keep == FT_STATE_DELTA) {
         c->has_delta = true;
         return delta_alloc(c, &c->delta[l], s);
     }
@@ -178,7 +179,7 @@ ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft
 {
     for (int l = 0; l < p->n_layer; l++) {
         const ft_layer_state *s = &p->layer[l];
-        if (s->keep != FT_KEEP_FULL && s->keep != FT_KEEP_WINDOW) continue;
+        if (s->keep != FT_STATE_FULL && s->keep != FT_STATE_WINDOW) continue;
         const ft_kv_choice w = ft_kv_plan(p, l);
         const ft_kv_type bad = ft_kv_row_fits(w.kt, s->d) ? w.vt : w.kt;
         if (!ft_kv_row_fits(bad, s->d))
@@ -290,7 +291,7 @@ static void zero(ft_dev *d, void *p, size_t bytes)
 static void clear_states(ft_cache *c, int slot)
 {
     for (int l = 0; l < c->p.n_layer; l++) {
-        if (c->layer[l].keep != FT_KEEP_DELTA) continue;
+        if (c->layer[l].keep != FT_STATE_DELTA) continue;
         const ft_delta_sizes z = ft_delta_sizes_of(&c->layer[l], c->p.tentative);
         zero(c->dev, c->delta[l].conv + (size_t)slot * z.conv, z.conv * sizeof(float));
         zero(c->dev, c->delta[l].state + (size_t)slot * z.state, z.state * sizeof(float));

@@ -1,6 +1,6 @@
 /* kv/kv.h - what sequences remember: pages of keys and values, delta-net states, journals.
  * Each layer says what it keeps; a sequence is page tables and a slot over that list. All memory is
- * taken when the cache is made: a reply allocates nothing. Only the engine thread comes here.
+ * taken when the cache is made: a response allocates nothing. Only the engine thread comes here.
  *
  * Keys and values are append-only, so rewinding is setting a length. A delta net keeps its stored
  * state and a short journal of tentative rows: accepting some of them is setting a number, and the
@@ -10,17 +10,17 @@
 
 #include "dev/dev.h"
 #include "dev/kv_row.h"
-#include "kv/gauge.h"
+#include "kv/calibrate.h"
 
-typedef enum ft_keep {
-    FT_KEEP_NONE,   /* nothing, or another layer's keys and values */
-    FT_KEEP_FULL,   /* every cell */
-    FT_KEEP_WINDOW, /* the last `window` cells */
-    FT_KEEP_DELTA,  /* a delta-net state */
-} ft_keep;
+typedef enum ft_state_kind {
+    FT_STATE_NONE,   /* nothing, or another layer's keys and values */
+    FT_STATE_FULL,   /* every cell */
+    FT_STATE_WINDOW, /* the last `window` cells */
+    FT_STATE_DELTA,  /* a delta-net state */
+} ft_state_kind;
 
 typedef struct ft_layer_state {
-    ft_keep keep;
+    ft_state_kind keep;
     int G, d;         /* FULL, WINDOW */
     int group;        /* FULL, WINDOW: query heads per key head */
     int window;       /* WINDOW */
@@ -34,12 +34,13 @@ typedef struct ft_cache_params {
     ft_kv_type kt, vt; /* wished for; kv/plan.h says what each layer gets */
     bool exact;        /* every layer gets just these */
     /* What was measured of the trunk's keys, [trunk], or NULL. Borrowed as long as the cache. */
-    const ft_kv_gauge *gauge;
+    const ft_kv_calibration *calibration;
     int slots;     /* sequences at a time */
     int cells;     /* longest sequence */
     int64_t total; /* cells of all sequences together; 0 = slots * cells */
     int rows;      /* most rows of a sequence in one step; 0: 2048 */
-    bool tail;     /* the newest cells of turbo layers shall be kept apart; the device can do it */
+    bool tail; /* the most recent positions of turbo layers shall be kept apart; the device can do
+                  it */
     int tentative; /* most rows that a step may take back: the journal's length */
 } ft_cache_params;
 

@@ -10,7 +10,7 @@ static int full_layers(const ft_cache_params *p, int l, int *before)
     int n = 0;
     *before = 0;
     for (int i = 0; i < p->trunk; i++) {
-        if (p->layer[i].keep != FT_KEEP_FULL) continue;
+        if (p->layer[i].keep != FT_STATE_FULL) continue;
         if (i < l) ++*before;
         n++;
     }
@@ -20,7 +20,7 @@ static int full_layers(const ft_cache_params *p, int l, int *before)
 /* What was measured decides; the number of query heads stands in for it where nothing was. */
 static void plan_keys(ft_kv_choice *c, const ft_cache_params *p, int l)
 {
-    const ft_kv_gauge *g = p->gauge && l < p->trunk ? &p->gauge[l] : NULL;
+    const ft_kv_calibration *g = p->calibration && l < p->trunk ? &p->calibration[l] : NULL;
     if (!g || !g->measured) {
         if (!ft_kv_turned(c->vt) || p->layer[l].group < FT_KV_MANY_HEADS) return;
         c->kt = FT_KV_Q8_0;
@@ -39,7 +39,7 @@ ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l)
     ft_kv_choice c = {.kt = p->kt, .vt = p->vt};
     const bool kt = ft_kv_turned(c.kt), vt = ft_kv_turned(c.vt);
     if (p->exact || (!kt && !vt)) return c;
-    if (s->keep == FT_KEEP_WINDOW) {
+    if (s->keep == FT_STATE_WINDOW) {
         if (kt) c.kt = FT_KV_F16;
         if (vt) c.vt = FT_KV_F16;
         c.why = "window";
@@ -97,7 +97,7 @@ bool ft_kv_pair_find(ft_str name, ft_kv_type *kt, ft_kv_type *vt)
 
 static bool keeps(const ft_layer_state *s)
 {
-    return s->keep == FT_KEEP_FULL || s->keep == FT_KEEP_WINDOW;
+    return s->keep == FT_STATE_FULL || s->keep == FT_STATE_WINDOW;
 }
 
 static bool alike(const ft_cache_params *p, int a, int b)
@@ -140,7 +140,7 @@ void ft_kv_plan_table(ft_buf *out, const ft_cache_params *p)
         for (int i = l; i < p->n_layer; i++) n += i == l || alike(p, l, i);
         const ft_kv_choice c = ft_kv_plan(p, l);
         char cells[24] = "all", heads[24];
-        if (s->keep == FT_KEEP_WINDOW) snprintf(cells, sizeof cells, "last %d", s->window);
+        if (s->keep == FT_STATE_WINDOW) snprintf(cells, sizeof cells, "last %d", s->window);
         snprintf(heads, sizeof heads, "%d of %d", s->G, s->d);
         const double bytes = (double)n * (double)token_bytes(s, c.kt, c.vt);
         ft_buf_printf(out, "%-7d %-12s %-10s %-14s %-14s %12.0f  %s%s%s\n", n, cells, heads,
@@ -149,7 +149,7 @@ void ft_kv_plan_table(ft_buf *out, const ft_cache_params *p)
                       c.why ? c.why : "");
     }
     char words[200];
-    ft_kv_plan_words(words, sizeof words, p);
+    ft_kv_plan_summary(words, sizeof words, p);
     ft_buf_printf(out, "%s\n", words);
 }
 
@@ -170,7 +170,7 @@ void ft_kv_plan_special(char *to, size_t cap, const ft_cache_params *p)
     }
 }
 
-bool ft_kv_plan_words(char *to, size_t cap, const ft_cache_params *p)
+bool ft_kv_plan_summary(char *to, size_t cap, const ft_cache_params *p)
 {
     double sum = 0, f16 = 0;
     bool plain = true, tail = false;

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "kv/inside.h"
+#include "kv/kv_priv.h"
 #include "kv/prefix_file.h"
 #include "kv/save.h"
 
@@ -237,9 +237,9 @@ void ft_prefix_count(const ft_prefix *p, ft_prefix_counts *out)
 
 /* Brings the node and all above it into memory; false when a file is not what it was: then it and
  * all below it are gone. */
-static bool load(ft_prefix *p, node *n)
+static bool load_node(ft_prefix *p, node *n)
 {
-    if (n->parent->parent && !load(p, n->parent)) return false;
+    if (n->parent->parent && !load_node(p, n->parent)) return false;
     if (n->p.pages) return true;
     ft_err err;
     const ft_status st = ft_point_dir_load(p->dir, &n->p, &err);
@@ -272,7 +272,7 @@ int ft_prefix_find(ft_prefix *p, const int32_t *ids, int n, int longer, ft_seq *
     node *best;
     do { /* a point whose file is damaged goes, and another may do */
         best = deepest(&p->root, ids, n - 1, true);
-    } while (best && !(load(p, best) && best->has_state));
+    } while (best && !(load_node(p, best) && best->has_state));
     if (!best || best->p.len <= longer) {
         p->n.misses++;
         return 0;
@@ -359,7 +359,7 @@ static size_t least_bytes(const ft_prefix *p, const node *at, int len)
     return sum;
 }
 
-bool ft_prefix_keep(ft_prefix *p, const int32_t *ids, int len, const ft_seq *s, const void *extra)
+bool ft_prefix_put(ft_prefix *p, const int32_t *ids, int len, const ft_seq *s, const void *extra)
 {
     if (!ft_seq_holds(s, len)) return false;
     node *at = deepest(&p->root, ids, len, false);
@@ -394,7 +394,7 @@ bool ft_prefix_keep(ft_prefix *p, const int32_t *ids, int len, const ft_seq *s, 
 
 /* ---- one conversation in a file ---- */
 
-static const char lane_magic[8] = {'f', 't', 'l', 'a', 'n', 'e', '0', '1'};
+static const char slot_magic[8] = {'f', 't', 'l', 'a', 'n', 'e', '0', '1'};
 
 static int above(const node *n)
 {
@@ -416,13 +416,13 @@ static void put_chain(const ft_prefix *p, ft_out *o, const node *n)
 ft_status ft_prefix_save(ft_prefix *p, const int32_t *ids, int n, const char *path, ft_err *err)
 {
     node *last = deepest(&p->root, ids, n, true);
-    while (last && !load(p, last)) last = deepest(&p->root, ids, n, true);
+    while (last && !load_node(p, last)) last = deepest(&p->root, ids, n, true);
     ft_out *o;
     const ft_status st = ft_out_open(&o, path, err);
     if (st) return st;
     const uint64_t digest = p->s.digest;
     const uint32_t count[2] = {(uint32_t)n, last ? (uint32_t)above(last) : 0};
-    ft_out_write(o, lane_magic, sizeof lane_magic);
+    ft_out_write(o, slot_magic, sizeof slot_magic);
     ft_out_write(o, &digest, sizeof digest);
     ft_out_write(o, count, sizeof count);
     ft_out_write(o, ids, sizeof *ids * (size_t)n);
@@ -459,11 +459,11 @@ ft_status ft_prefix_load(ft_prefix *p, const char *path, int32_t **ids, int *n, 
     ft_status st = ft_map_open(&map, path, true, err);
     if (st) return st;
     ft_cursor c = ft_cursor_over(map.data, map.bytes);
-    const void *m = ft_cursor_bytes(&c, sizeof lane_magic);
+    const void *m = ft_cursor_bytes(&c, sizeof slot_magic);
     const uint64_t digest = ft_cursor_u64(&c);
     const uint32_t n_ids = ft_cursor_u32(&c), points = ft_cursor_u32(&c);
     *ids = NULL;
-    if (!m || memcmp(m, lane_magic, sizeof lane_magic))
+    if (!m || memcmp(m, slot_magic, sizeof slot_magic))
         st = ft_fail(err, FT_EFORMAT, "not a saved lane");
     else if (digest != p->s.digest)
         st = ft_fail(err, FT_EUNSUPPORTED, "saved by another model or cache");

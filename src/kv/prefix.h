@@ -11,7 +11,7 @@
  * tokens for its bytes, the longer unused the sooner; a point that others hang from loses its
  * states before its pages. With a folder every point has a file there (kv/prefix_file.h).
  *
- * Only the engine's thread comes here. */
+ * Only the engine thread comes here. */
 #ifndef FT_KV_PREFIX_H
 #define FT_KV_PREFIX_H
 
@@ -39,7 +39,7 @@ void ft_prefix_free(ft_prefix *p); /* accepts NULL; returns when every file is w
 int ft_prefix_find(ft_prefix *p, const int32_t *ids, int n, int longer, ft_seq *s, void *extra);
 /* Makes a point of the sequence's first len cells, whose ids these are. extra NULL: zeros. false
  * when the sequence does not hold what that takes, or the budget is too small. */
-bool ft_prefix_keep(ft_prefix *p, const int32_t *ids, int len, const ft_seq *s, const void *extra);
+bool ft_prefix_put(ft_prefix *p, const int32_t *ids, int len, const ft_seq *s, const void *extra);
 /* All points on the way to these ids in one file, with the ids; and back into the tree. *ids is the
  * caller's (ft_free). The same checks as for files of the folder. */
 ft_status ft_prefix_save(ft_prefix *p, const int32_t *ids, int n, const char *path, ft_err *err);

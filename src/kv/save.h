@@ -21,11 +21,11 @@ void ft_seq_journal_put(ft_seq *s, const void *in);
 /* The pages of a sequence moved to host memory, so that others can have them; its length, states
  * and journal stay. Until they are back nothing else may be done with it but ft_seq_rewind to 0.
  * NULL when memory is gone. */
-typedef struct ft_parked ft_parked;
-ft_parked *ft_seq_park(ft_seq *s);
-bool ft_seq_unpark(ft_seq *s, ft_parked *p); /* frees p; false: not enough pages, all as before */
-int ft_parked_pages(const ft_parked *p);     /* that it wants of the full space */
-void ft_parked_free(ft_parked *p);           /* accepts NULL */
+typedef struct ft_swapped ft_swapped;
+ft_swapped *ft_seq_swap_out(ft_seq *s);
+bool ft_seq_swap_in(ft_seq *s, ft_swapped *p); /* frees p; false: not enough pages, all as before */
+int ft_swapped_pages(const ft_swapped *p);     /* that it wants of the full space */
+void ft_swapped_free(ft_swapped *p);           /* accepts NULL */
 
 /* No rows wait in the journal: the stored state is that of the sequence's length. */
 bool ft_seq_settled(const ft_seq *s);

@@ -299,7 +299,7 @@ static void read_layers(ft_binder *b, cfg *c, int owners)
                          "layer %d: %d query heads are not a multiple of %d key heads", l, w->H,
                          w->G);
         if (l < owners)
-            b->m->layer[l] = (ft_layer_state){.keep = w->sliding ? FT_KEEP_WINDOW : FT_KEEP_FULL,
+            b->m->layer[l] = (ft_layer_state){.keep = w->sliding ? FT_STATE_WINDOW : FT_STATE_FULL,
                                               .G = w->G,
                                               .d = w->d,
                                               .group = w->H / w->G,

@@ -4,7 +4,7 @@
  *   x += rms(ffn_l(rms(x)))
  *   x *= scale_l
  *   m  = rms(x), h' = W_post m, logits = W_out m, or over the tokens of the best centroids
- * Every draft of a round stands at the same position, that of the pending token. */
+ * Every draft of a step stands at the same position, that of the pending token. */
 #include "base/mem.h"
 #include "model/gemma4.h"
 
