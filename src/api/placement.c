@@ -9,8 +9,8 @@
 #include <stdio.h>
 
 typedef struct plan {
-    const ft_model *model;   /* bound where it costs nothing */
-    const ft_model *drafter; /* the same, of a file of its own; NULL: there is none */
+    ft_model *model;   /* bound where it costs nothing */
+    ft_model *drafter; /* the same, of a file of its own; NULL: there is none */
     const ft_engine_params *engine;
     ft_dev *dev;
     uint64_t room;

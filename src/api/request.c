@@ -65,9 +65,9 @@ void ft_request_copy(ft_request *out, const ft_request *r)
 void ft_request_release(ft_request *r)
 {
     const ft_sampling *s = &r->sampling;
-    const void *const paused[] = {r->prompt, r->ids,      r->grammar, r->json_schema,      r->tools,
+    const void *const owned[] = {r->prompt, r->ids,      r->grammar, r->json_schema,      r->tools,
                                   s->bias,   s->samplers, s->bias_id, r->reasoning_message};
-    for (size_t i = 0; i < FT_COUNT(paused); i++) ft_free((void *)(uintptr_t)paused[i]);
+    for (size_t i = 0; i < FT_COUNT(owned); i++) ft_free((void *)(uintptr_t)owned[i]);
     free_texts(r->stop, r->n_stop);
     free_texts(r->grammar_trigger, r->n_grammar_trigger);
     free_texts(s->dry_breakers, s->n_dry_breakers);

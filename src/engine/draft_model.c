@@ -8,26 +8,19 @@
  * certain rows, in the next step's first pass. */
 #include "base/mem.h"
 #include "engine/slot.h"
+#include "kv/plan.h"
 
 #include <stdlib.h>
 
 enum { LAST_ROWS = FT_RING_FEW }; /* rows that the pass of the first draft reads at most */
 
-static ft_cache_params cache_params(const ft_model *m, const ft_engine_params *p)
+/* Release its plan with ft_free. */
+static ft_cache_params cache_params_init(const ft_model *m, const ft_engine_params *p)
 {
-    return (ft_cache_params){
-        .layer = m->layer,
-        .n_layer = m->L,
-        .trunk = m->L,
-        .kt = p->kt,
-        .vt = p->vt,
-        .exact = p->kv_exact,
-        .tail = p->kv_tail && !m->dev->no_tail,
-        .slots = p->slots,
-        .cells = p->ctx,
-        .total = p->cells,
-        .tentative = p->draft_max + 1,
-    };
+    ft_cache_params c = ft_engine_cache_params(m, p);
+    c.tentative = p->draft_max + 1;
+    c.plan = ft_kv_plan_new(&c);
+    return c;
 }
 
 static ft_runner_params runner_params(ft_model *m, ft_cache *c, const ft_engine_params *p, int ids)
@@ -43,11 +36,13 @@ static ft_runner_params runner_params(ft_model *m, ft_cache *c, const ft_engine_
     };
 }
 
-uint64_t ft_draft_model_bytes(const ft_model *m, const ft_engine_params *p)
+uint64_t ft_draft_model_bytes(ft_model *m, const ft_engine_params *p)
 {
-    const ft_cache_params cp = cache_params(m, p);
-    const ft_runner_params rp = runner_params((ft_model *)(uintptr_t)m, NULL, p, m->V);
-    return ft_cache_bytes(&cp) + ft_runner_bytes(&rp);
+    const ft_cache_params cp = cache_params_init(m, p);
+    const ft_runner_params rp = runner_params(m, NULL, p, m->V);
+    const uint64_t bytes = ft_cache_bytes(&cp) + ft_runner_bytes(&rp);
+    ft_free(cp.plan);
+    return bytes;
 }
 
 ft_status ft_draft_model_new(ft_engine *e, ft_err *err)
@@ -57,8 +52,9 @@ ft_status ft_draft_model_new(ft_engine *e, ft_err *err)
         return ft_fail(err, FT_EUNSUPPORTED,
                        "the draft model has %d tokens, the target %d; want at most %d apart", m->V,
                        e->m->V, FT_DRAFT_VOCAB_DIFF_MAX);
-    const ft_cache_params cp = cache_params(m, &e->p);
+    const ft_cache_params cp = cache_params_init(m, &e->p);
     const ft_status st = ft_cache_new(&e->draft_cache, m->dev, &cp, err);
+    ft_free(cp.plan);
     if (st) return st;
     const ft_runner_params rp = runner_params(m, e->draft_cache, &e->p, e->m->V);
     return ft_runner_new(&e->draft_runner, &rp, err);

@@ -105,16 +105,13 @@ void ft_engine_free(ft_engine *e);
 /* Before the first slot: runs the steps that responses consist of (engine/warmup.c). */
 ft_status ft_engine_warm_up(ft_engine *e, ft_err *err);
 /* Device memory for the cache and the buffers of a step. */
-uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_engine_params *p);
+uint64_t ft_engine_bytes(ft_model *m, ft_model *drafter, const ft_engine_params *p);
 /* The same where the cache of layers below `first` lies elsewhere. */
-uint64_t ft_engine_bytes_from(const ft_model *m, const ft_model *drafter, const ft_engine_params *p,
-                              int first);
+uint64_t ft_engine_bytes_from(ft_model *m, ft_model *drafter, const ft_engine_params *p, int first);
 /* What its steps ask of a device, for the scratch that goes with it. */
-ft_dev_limits ft_engine_limits(const ft_model *m, const ft_model *drafter,
-                               const ft_engine_params *p);
+ft_dev_limits ft_engine_limits(ft_model *m, ft_model *drafter, const ft_engine_params *p);
 /* Bytes of the cache alone. */
-uint64_t ft_engine_cache_bytes(const ft_model *m, const ft_model *drafter,
-                               const ft_engine_params *p);
+uint64_t ft_engine_cache_bytes(ft_model *m, ft_model *drafter, const ft_engine_params *p);
 /* Bytes of the model's own cache for one token; *f16: if all of it were f16. */
 double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, double *f16);
 const ft_kv *ft_engine_kv(const ft_engine *e); /* of every layer */
@@ -124,8 +121,8 @@ void ft_engine_meter(ft_engine *e, ft_meter *m); /* times every op; NULL: no lon
 /* What each layer's cache is encoded as and what that takes: appends a table, and words[cap] gets
  * it in a line, special[cap] the layers that get more than was wished for (kv/plan.h). False: all
  * of it is f16. */
-bool ft_engine_cache_table(ft_buf *out, char *words, char *special, size_t cap, const ft_model *m,
-                           const ft_model *drafter, const ft_engine_params *p);
+bool ft_engine_cache_table(ft_buf *out, char *words, char *special, size_t cap, ft_model *m,
+                           ft_model *drafter, const ft_engine_params *p);
 bool ft_engine_drafts(const ft_engine *e);
 /* Adds a n-gram drafter behind those that are there; the engine owns its state from now on. Before
  * the first slot. */

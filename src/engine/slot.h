@@ -138,6 +138,9 @@ static inline bool ft_slot_ends_at(const ft_slot *s, int32_t id)
 
 void ft_slot_end(ft_slot *s, ft_finish why);
 
+/* engine/engine.c: what the caches of the model and of a draft model have in common. */
+ft_cache_params ft_engine_cache_params(const ft_model *m, const ft_engine_params *p);
+
 /* engine/warmup.c: which steps a device keeps before the first response, and how many they are:
  * trunk passes and draft passes. */
 typedef struct ft_warmup_plan {
@@ -160,7 +163,7 @@ int32_t ft_reject_draw(ft_slot *s, const float *logits, const uint32_t *mask, in
 /* engine/draft_model.c: a second model that drafts. Bytes of its cache and its steps; what it can
  * keep of its past for a new prompt; passes that read what it missed; rows of the first draft and
  * of each further one; and the pass over such rows. */
-uint64_t ft_draft_model_bytes(const ft_model *m, const ft_engine_params *p);
+uint64_t ft_draft_model_bytes(ft_model *m, const ft_engine_params *p);
 ft_status ft_draft_model_new(ft_engine *e, ft_err *err);
 void ft_draft_model_start(ft_slot *s, const ft_task *j);
 int ft_draft_model_backlog(
@@ -202,18 +205,22 @@ int32_t ft_draw_draft(const ft_slot *s);
 float ft_draw_draft_logprob(ft_slot *s, int32_t id);
 ft_status ft_draw_warm_up(ft_engine *e, ft_err *err); /* behind a trunk pass */
 
-/* engine/spec.c: the constraint at one of its states. The ids that may come next, in s->bits, or
- * NULL for all; may this one, where no means only that the former is to be asked. An end that is
- * ignored may not: a grammar cannot go on behind it. */
+/* engine/verify.c: the token constraint (grammar) in one of its states. The tokens that are allowed
+ * next, in s->bits, or NULL for all; whether this one is, where false only means that the mask has
+ * to be computed. An end token that is ignored is never allowed. */
 const uint32_t *ft_slot_token_mask(ft_slot *s, void *state);
 bool ft_slot_token_allowed(const ft_slot *s, void *state, int32_t id);
-/* What the rows' logits say; then the drafts for the next step. */
-void ft_spec_verify(ft_slot *s);
-/* Where the hidden row of a cell is: in this step's rows, or in the ring. */
-int ft_slot_hidden_row(const ft_slot *s, int cell);
-void ft_spec_first(ft_slot *s); /* the prompt is read: draws the first token */
-ft_status ft_spec_draft(ft_engine *e, ft_err *err);
-/* Before a prompt: what the draft head had not yet seen of the slot's past. */
-ft_status ft_spec_catch_up(ft_engine *e, ft_err *err);
+void ft_verify(ft_slot *s);       /* samples this step's rows and accepts draft tokens */
+void ft_verify_first(ft_slot *s); /* the prompt is complete: samples the first token */
+
+/* engine/draft.c */
+ft_status ft_draft(ft_engine *e, ft_err *err); /* draft tokens for the next step, of all slots */
+
+/* engine/draft_head.c */
+int ft_slot_hidden_row(const ft_slot *s, int cell); /* in this step's rows or in the ring */
+void ft_head_first_row(ft_slot *s, ft_rowset *w);   /* rows that make the first draft token */
+ft_status ft_head_feed(ft_engine *e, ft_err *err);  /* reads what has fallen far behind */
+/* Before a prompt chunk: reads what the head has not read yet of the slot's sequence. */
+ft_status ft_head_catch_up(ft_engine *e, ft_err *err);
 
 #endif

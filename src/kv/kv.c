@@ -34,8 +34,7 @@ static int widest_window(const ft_cache_params *p)
     for (int l = 0; l < p->n_layer; l++) {
         const ft_layer_state *s = &p->layer[l];
         if (s->keep == FT_STATE_WINDOW) w = FT_MAX(w, s->window);
-        if (s->keep == FT_STATE_FULL && ft_kv_plan(p, l).tail)
-            w = FT_MAX(w, FT_KV_TAIL + FT_PAGE_ROWS);
+        if (s->keep == FT_STATE_FULL && p->plan[l].tail) w = FT_MAX(w, FT_KV_TAIL + FT_PAGE_ROWS);
     }
     return w;
 }
@@ -62,7 +61,7 @@ ft_delta_sizes ft_delta_sizes_of(const ft_layer_state *l, int J)
 static void kv_layout(ft_kv *kv, const ft_cache_params *p, int at)
 {
     const ft_layer_state *l = &p->layer[at];
-    const ft_kv_choice c = ft_kv_plan(p, at);
+    const ft_kv_choice c = p->plan[at];
     *kv = (ft_kv){.kt = c.kt, .vt = c.vt, .G = l->G, .d = l->d};
     const size_t rows = (size_t)l->G * FT_PAGE_ROWS;
     kv->space = l->keep == FT_STATE_WINDOW ? FT_SPACE_WINDOW : FT_SPACE_FULL;
@@ -76,7 +75,7 @@ static void kv_layout(ft_kv *kv, const ft_cache_params *p, int at)
 static bool newest_layout(ft_kv *kv, const ft_cache_params *p, int at)
 {
     const ft_layer_state *l = &p->layer[at];
-    const ft_kv_choice c = ft_kv_plan(p, at);
+    const ft_kv_choice c = p->plan[at];
     if (!c.tail) return false;
     const size_t row = ft_kv_row_bytes(c.nt, l->d), page = row * (size_t)l->G * FT_PAGE_ROWS;
     *kv = (ft_kv){.kt = c.nt, .vt = c.nt, .G = l->G, .d = l->d, .space = FT_SPACE_WINDOW};
@@ -147,7 +146,7 @@ static bool pages_alloc(ft_cache *c, ft_kv *kv)
 
 static bool mean_alloc(ft_cache *c, int l)
 {
-    if (!ft_kv_plan(&c->p, l).centred) return true;
+    if (!c->plan[l].centred) return true;
     const size_t bytes = (size_t)c->kv[l].G * (size_t)c->kv[l].d * sizeof(float);
     float *mean = c->dev->alloc(c->dev, bytes);
     c->kv[l].mean = mean;
@@ -180,7 +179,7 @@ ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft
     for (int l = 0; l < p->n_layer; l++) {
         const ft_layer_state *s = &p->layer[l];
         if (s->keep != FT_STATE_FULL && s->keep != FT_STATE_WINDOW) continue;
-        const ft_kv_choice w = ft_kv_plan(p, l);
+        const ft_kv_choice w = p->plan[l];
         const ft_kv_type bad = ft_kv_row_fits(w.kt, s->d) ? w.vt : w.kt;
         if (!ft_kv_row_fits(bad, s->d))
             return ft_fail(err, FT_EUNSUPPORTED,
@@ -193,6 +192,9 @@ ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft
     c->layer = ft_new_n(ft_layer_state, (size_t)p->n_layer);
     memcpy(c->layer, p->layer, sizeof *c->layer * (size_t)p->n_layer);
     c->p.layer = c->layer;
+    c->plan = ft_new_n(ft_kv_choice, (size_t)p->n_layer);
+    memcpy(c->plan, p->plan, sizeof *c->plan * (size_t)p->n_layer);
+    c->p.plan = c->plan;
     c->kv = ft_new_n(ft_kv, (size_t)p->n_layer);
     c->newest = ft_new_n(ft_kv, (size_t)p->n_layer);
     c->delta = ft_new_n(ft_delta, (size_t)p->n_layer);
@@ -217,25 +219,26 @@ void ft_cache_free(ft_cache *c)
     if (!c) return;
     for (int l = 0; l < c->p.n_layer; l++) {
         ft_delta *d = &c->delta[l];
-        void *const held[] = {c->kv[l].k,
-                              c->kv[l].v,
-                              d->conv,
-                              d->state,
-                              d->j_conv,
-                              d->j_k,
-                              d->j_d,
-                              d->j_g,
-                              c->newest[l].k,
-                              c->newest[l].v,
-                              (void *)(uintptr_t)c->kv[l].mean};
-        for (size_t i = 0; i < FT_COUNT(held); i++)
-            if (held[i]) c->dev->free(c->dev, held[i]);
+        void *const taken[] = {c->kv[l].k,
+                               c->kv[l].v,
+                               d->conv,
+                               d->state,
+                               d->j_conv,
+                               d->j_k,
+                               d->j_d,
+                               d->j_g,
+                               c->newest[l].k,
+                               c->newest[l].v,
+                               (void *)(uintptr_t)c->kv[l].mean};
+        for (size_t i = 0; i < FT_COUNT(taken); i++)
+            if (taken[i]) c->dev->free(c->dev, taken[i]);
     }
     for (int i = 0; i < 2; i++) {
         ft_free(c->space[i].free);
         ft_free(c->space[i].table);
     }
     ft_free(c->layer);
+    ft_free(c->plan);
     ft_free(c->kv);
     ft_free(c->newest);
     ft_free(c->delta);

@@ -28,7 +28,7 @@ typedef struct ft_layer_state {
 } ft_layer_state;
 
 typedef struct ft_cache_params {
-    const ft_layer_state *layer;
+    ft_layer_state *layer;
     int n_layer;
     int trunk;         /* layers of the model itself; those of a drafter come after them */
     ft_kv_type kt, vt; /* wished for; kv/plan.h says what each layer gets */
@@ -42,6 +42,8 @@ typedef struct ft_cache_params {
     bool tail; /* the most recent positions of turbo layers shall be kept apart; the device can do
                   it */
     int tentative; /* most rows that a step may take back: the journal's length */
+    /* [n_layer], made by ft_kv_plan_new from the fields above: the encodings of each layer. */
+    struct ft_kv_choice *plan;
 } ft_cache_params;
 
 typedef struct ft_cache ft_cache;

@@ -17,6 +17,7 @@ struct ft_cache {
     ft_dev *dev;
     ft_cache_params p;
     ft_layer_state *layer;
+    struct ft_kv_choice *plan;
     ft_kv *kv, *newest; /* newest: of layers whose most recent positions are kept apart */
     ft_delta *delta;
     ft_space space[2];

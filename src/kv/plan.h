@@ -36,8 +36,11 @@ typedef struct ft_kv_choice {
     const char *why; /* in a few words, NULL: as wished for */
 } ft_kv_choice;
 
-/* Of layer l, which keeps keys and values. */
-ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l);
+/* The plan of a cache, [n_layer], for ft_cache_params.plan. It is computed once, from the other
+ * fields, and everything that needs an encoding reads it from there. Free it with ft_free. */
+ft_kv_choice *ft_kv_plan_new(const ft_cache_params *p);
+/* The rule for one layer that stores keys and values. */
+ft_kv_choice ft_kv_plan_layer(const ft_cache_params *p, int l);
 
 /* The pair that a name means: a preset (quality, balanced, compact), one encoding for both, or
  * KEYS/VALUES. */

@@ -1,173 +1,13 @@
-/* engine/spec.c - logits to ids: draws row by row, keeps the drafts that agree, and drafts again.
+/* engine/draft.c - makes the draft tokens of the next step.
  *
- * At row i the sampler has seen everything up to draft i, so a draw is the same as without drafts;
- * a draft is kept while the draw repeats it. One token is drawn per row that counts and none for a
- * row that does not. */
+ * For each generating slot the governor chooses how many draft tokens to make. N-gram drafters are
+ * asked first; the draft head, assistant or draft model drafts for the slots where none of them
+ * proposed anything, all slots together, one pass per draft position. */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/rng.h"
 #include "engine/slot.h"
 
 #include <math.h>
-#include <stdio.h>
-
-const uint32_t *ft_slot_token_mask(ft_slot *s, void *state)
-{
-    const ft_task *j = &s->task;
-    if (!state || !j->mask.allow(state, s->bits, s->e->m->V)) return NULL;
-    for (int i = 0; j->ignore_eog && i < j->n_eog; i++)
-        s->bits[j->eog[i] / 32] &= ~(1u << j->eog[i] % 32);
-    return s->bits;
-}
-
-bool ft_slot_token_allowed(const ft_slot *s, void *state, int32_t id)
-{
-    if (!state) return true;
-    return s->task.mask.allows(state, id) && !(s->task.ignore_eog && ft_slot_is_end_id(s, id));
-}
-
-/* Whether the text may end here. */
-static bool complete(const ft_slot *s)
-{
-    const ft_mask *k = &s->task.mask;
-    for (int i = 0; k->user && i < s->task.n_eog; i++)
-        if (k->allows(k->user, s->task.eog[i])) return true;
-    return false;
-}
-
-/* The token of row i. Its logits are fetched only if they are needed. */
-static int32_t draw_token(ft_slot *s, int i)
-{
-    void *const state = s->task.mask.user;
-    const uint64_t at = (uint64_t)s->n_ids;
-    const int out = s->rows.first_out + i;
-    int32_t id =
-        ft_sampler_plain(s->sampler) ? ft_runner_best(s->e->runner, out) : ft_draw_id(s, i);
-    if (id >= 0 && !ft_sampler_bans(s->sampler, id) && ft_slot_token_allowed(s, state, id))
-        return id;
-    if (state && id == FT_DRAW_MORE && ft_sampler_greedy(s->sampler)) {
-        id = ft_sampler_draw(s->sampler, ft_runner_logits(s->e->runner, out), NULL, at);
-        if (id >= 0 && ft_slot_token_allowed(s, state, id)) return id;
-    }
-    const uint32_t *mask = ft_slot_token_mask(s, state);
-    id = ft_draw_late(s, i, mask);
-    if (id != FT_DRAW_MORE) return id;
-    return ft_sampler_draw(s->sampler, ft_runner_logits(s->e->runner, out), mask, at);
-}
-
-/* The same where draft i was drawn, for rejection sampling. */
-static int32_t draw_or_keep(ft_slot *s, int i)
-{
-    const uint32_t *mask = ft_slot_token_mask(s, s->task.mask.user);
-    return ft_reject_draw(s, ft_runner_logits(s->e->runner, s->rows.first_out + i), mask, i);
-}
-
-/* No id is left. Where all has been said and only the end was banned, that is the end. */
-static void end_without_token(ft_slot *s)
-{
-    if (complete(s)) {
-        ft_slot_end(s, FT_FINISH_EOG);
-        return;
-    }
-    const bool masked = s->task.mask.user != NULL;
-    snprintf(s->error, sizeof s->error,
-             masked ? "no token satisfies the grammar here"
-                    : "the model's logits are not numbers: the weights are damaged");
-    ft_slot_end(s, FT_FINISH_ERROR);
-}
-
-/* Takes the token of row i: history, limits, and the caller. false when the response ends with it.
- */
-static bool take_token(ft_slot *s, int32_t id, int i, bool drafted)
-{
-    if (id < 0) {
-        end_without_token(s);
-        return false;
-    }
-    ft_sampler_accept(s->sampler, id);
-    if (s->task.mask.user) s->task.mask.accept(s->task.mask.user, id);
-    s->ids[s->n_ids++] = id;
-    if (ft_slot_ends_at(s, id)) {
-        ft_slot_end(s, FT_FINISH_EOG);
-        return false;
-    }
-    s->stats.predicted_n++;
-    ft_emit e = {.id = id, .drafted = drafted};
-    if (s->task.top_logprobs >= 0) {
-        e.n_logprob = ft_draw_logprobs(s, i, id);
-        e.logprob = s->logprob;
-    }
-    if (!s->task.emit(s->task.user, &e))
-        ft_slot_end(s, FT_FINISH_STOP);
-    else if (s->task.max_tokens >= 0 && s->stats.predicted_n >= s->task.max_tokens)
-        ft_slot_end(s, FT_FINISH_LENGTH);
-    else if (s->n_ids >= s->e->p.ctx)
-        ft_slot_end(s, FT_FINISH_CONTEXT);
-    return s->state == SLOT_DECODE;
-}
-
-void ft_spec_first(ft_slot *s)
-{
-    s->state = SLOT_DECODE;
-    take_token(s, draw_token(s, 0), 0, false);
-}
-
-static const char *reason(const ft_slot *s, int drafted, int kept)
-{
-    if (s->state == SLOT_DECODE) return kept == drafted ? "full" : "mismatch";
-    return s->finish == FT_FINISH_EOG ? "eos" : s->finish == FT_FINISH_STOP ? "stop" : "limit";
-}
-
-/* What a step of `drafted` drafts, `kept` of them, means for everyone who counts. */
-static void record_step(ft_slot *slot, int drafted, int kept)
-{
-    ft_engine *e = slot->e;
-    ft_stats *s = &slot->stats;
-    s->decode_steps++;
-    s->draft_steps += drafted > 0;
-    s->drafted += drafted;
-    s->accepted += kept;
-    for (int i = 0; i < drafted; i++) s->drafted_at[i]++;
-    for (int i = 0; i < kept; i++) s->accepted_at[i]++;
-    ft_gov_accept(slot->draft.method >= 0 ? &slot->gov.ngram : &slot->gov.head, &e->costs, drafted,
-                  kept);
-    for (int i = 0; i < e->n_ngram_drafter; i++)
-        e->ngram_drafter[i].accept(e->ngram_drafter[i].state, slot_index(slot), drafted, kept,
-                                   drafted && i == slot->draft.method);
-    if (drafted) ft_trace_accept(slot, drafted, kept, reason(slot, drafted, kept));
-    slot->iter++;
-}
-
-/* What row i gave instead of `drawn` when acceptance is simulated: its draft, or anything else. */
-static int32_t simulated(const ft_slot *s, int i, int32_t drawn)
-{
-    const uint64_t bits = ft_rng_at((uint64_t)slot_index(s), (uint64_t)s->n_ids, (uint32_t)i);
-    if (ft_unit_f64(bits) < s->task.sim_accept[i]) return s->draft.id[i];
-    return drawn == s->draft.id[i] ? (drawn + 1) % s->e->m->V : drawn;
-}
-
-void ft_spec_verify(ft_slot *s)
-{
-    const int drafted = s->draft.n;
-    int kept = 0;
-    int32_t last = -1;
-    for (int i = 0;; i++) {
-        int32_t id = i < drafted && s->draft.sampled ? draw_or_keep(s, i) : draw_token(s, i);
-        if (s->task.sim_accept && i < drafted + s->draft.dropped) id = simulated(s, i, id);
-        const bool agreed = i < drafted && id == s->draft.id[i];
-        if (agreed) kept++;
-        last = id;
-        if (!take_token(s, id, i, agreed) || !agreed) break;
-    }
-    if (kept == drafted && s->draft.dropped)
-        ft_gov_dropped(&s->gov.head, &s->e->costs, last == s->draft.id[drafted]);
-    s->draft.n = 0;
-    s->draft.dropped = false;
-    ft_seq_accept(s->seq, 1 + kept);
-    record_step(s, drafted, kept);
-}
-
-/* ---- drafting ---- */
 
 static int generating(const ft_engine *e)
 {
@@ -197,7 +37,7 @@ static bool governed(const ft_slot *s)
 }
 
 /* Asks the n-gram drafters; the first proposal is taken. */
-static void ngram(ft_slot *s)
+static void draft_ngram(ft_slot *s)
 {
     ft_engine *e = s->e;
     int max = budget(s, true);
@@ -230,7 +70,7 @@ static void choose_drafts(ft_engine *e)
         s->draft.next_max = 0;
         if (!s->rows.n) continue; /* idle, or paused with its drafts */
         s->draft.method = -1;
-        ngram(s);
+        draft_ngram(s);
         if (s->draft.n || !e->drafter) continue;
         s->draft.next_max = budget(s, false);
         if (!governed(s)) continue;
@@ -240,87 +80,6 @@ static void choose_drafts(ft_engine *e)
     for (int i = 0; i < e->p.slots; i++) {
         ft_slot *s = &e->slot[i];
         if (s->draft.choice >= 0) s->draft.next_max = e->choice[s->draft.choice].k;
-    }
-}
-
-int ft_slot_hidden_row(const ft_slot *s, int cell)
-{
-    const int i = cell - s->rows.first_pos;
-    if (i >= 0 && i < s->rows.n) return ft_hidden_trunk(s->e->runner, s->rows.first + i);
-    return ft_hidden_ring(s->e->runner, ft_seq_slot(s->seq), cell);
-}
-
-/* Tokens that the draft head has not read yet. */
-static int unread(const ft_slot *s)
-{
-    return FT_MIN(slot_len(s) + 1, s->n_ids) - FT_MAX(1, s->head.fed);
-}
-
-/* Rows that bring the draft head n tokens further: cell c takes token c and hidden row c - 1.
- * Returns the last one. */
-static int feed_rows(ft_slot *s, ft_rowset *w, int n)
-{
-    const int from = FT_MAX(1, s->head.fed);
-    const int row = ft_rows_draft(w, ft_seq_slot(s->seq), from, n, from + 1, false);
-    for (int i = 0; i < n; i++) {
-        w->token[row + i] = s->ids[from + i];
-        w->src_row[row + i] = ft_slot_hidden_row(s, from + i - 1);
-    }
-    s->head.fed = from + n;
-    return row + n - 1;
-}
-
-/* All that is known; the row of the pending token is the first draft. */
-static void feed_head(ft_slot *s, ft_rowset *w)
-{
-    const int n = unread(s);
-    if (n <= 0) return;
-    const int last = feed_rows(s, w, n);
-    if (!s->draft.next_max) return;
-    s->draft.out = w->n_out;
-    ft_rows_out(w, last);
-}
-
-/* Passes that let heads read what their slots say, as many rows at a time as a prompt may have, in
- * spans as short as those of drafts: to the device they are nothing new. */
-static ft_status feed_heads(ft_engine *e, ft_err *err)
-{
-    for (;;) {
-        ft_rowset *w = ft_runner_rows(e->runner);
-        for (int i = 0; i < e->p.slots; i++) {
-            ft_slot *s = &e->slot[i];
-            while (s->head.to_feed && w->T < e->p.rows) {
-                const int n = FT_MIN(FT_MIN(s->head.to_feed, (int)FT_FEED_ROWS), e->p.rows - w->T);
-                feed_rows(s, w, n);
-                s->head.to_feed -= n;
-            }
-        }
-        if (!w->T) return FT_OK;
-        const int64_t start = ft_now_ns();
-        const int n = w->T;
-        const ft_status st = ft_runner_draft(e->runner, false, err);
-        if (st) return st;
-        if (!ft_runner_fresh(e->runner))
-            ft_gov_feed(&e->costs, n, (double)(ft_now_ns() - start) * 1e-9);
-    }
-}
-
-/* A response that does not draft may fall behind: should it end so, its head has cost nothing. It
- * catches up when it drafts again, or when its ring is about to be full: a few at a time, lest all
- * do in one step. */
-static void plan_feeding(ft_engine *e)
-{
-    int room = e->p.rows;
-    for (int i = 0; i < e->p.slots; i++) {
-        ft_slot *s = &e->slot[i];
-        s->head.to_feed = 0;
-        if (!s->rows.n || s->state == SLOT_PREFILL) continue;
-        const int n = unread(s);
-        if (s->draft.next_max)
-            s->head.to_feed = FT_MAX(0, n - FT_FEED_ROWS);
-        else if (n >= FT_RING_ROWS - FT_FEED_ROWS || (n >= FT_RING_ROWS * 3 / 4 && n <= room))
-            s->head.to_feed = n;
-        room -= s->head.to_feed;
     }
 }
 
@@ -393,7 +152,7 @@ static void next_row(ft_slot *s, ft_rowset *w)
 }
 
 /* Begins it. */
-static void pass(ft_engine *e, bool more)
+static void begin_pass(ft_engine *e, bool more)
 {
     if (e->kind == FT_DRAFT_MODEL)
         ft_draft_model_pass(e);
@@ -434,7 +193,7 @@ static ft_status step_by_step(ft_engine *e, ft_rowset *w, bool pure, ft_err *err
     for (bool first = true; w->T; w = next_rows(e), first = false) {
         const int64_t start = ft_now_ns();
         const int n = w->n_out;
-        pass(e, false);
+        begin_pass(e, false);
         for (int i = 0; i < e->p.slots; i++) {
             ft_slot *s = &e->slot[i];
             if (s->draft.out >= 0 && !s->draft.n) begin_drafts(s);
@@ -479,7 +238,7 @@ static ft_status chained(ft_engine *e, ft_rowset *w, bool pure, ft_err *err)
     int passes = 0;
     for (int i = 0; i < e->p.slots; i++) passes = FT_MAX(passes, e->slot[i].draft.next_max);
     for (int k = 1; w->T; w = next_rows(e), k++) {
-        pass(e, k < passes);
+        begin_pass(e, k < passes);
         const ft_status st = k < passes ? FT_OK : ft_runner_wait(e->runner, err);
         if (st) return st;
         for (int i = 0; i < e->p.slots; i++) {
@@ -522,23 +281,20 @@ static ft_rowset *first_rows(ft_engine *e)
         if (!s->rows.n) continue;
         /* A prompt never falls behind: its next chunk would overwrite the hidden rows. */
         const bool reads = s->draft.next_max || s->state == SLOT_PREFILL;
-        if (e->kind == FT_DRAFT_MTP && reads) feed_head(s, w);
+        if (e->kind == FT_DRAFT_MTP && reads) ft_head_first_row(s, w);
         if (e->kind == FT_DRAFT_ASSISTANT) first_assistant(s, w);
         if (e->kind == FT_DRAFT_MODEL) ft_draft_model_first(s, w);
     }
     return w;
 }
 
-ft_status ft_spec_draft(ft_engine *e, ft_err *err)
+ft_status ft_draft(ft_engine *e, ft_err *err)
 {
     const int64_t start = ft_now_ns();
     choose_drafts(e);
     const int missed = ft_draft_model_backlog(e);
     ft_status st = e->kind == FT_DRAFT_MODEL ? ft_draft_model_catch_up(e, err) : FT_OK;
-    if (e->kind == FT_DRAFT_MTP) {
-        plan_feeding(e);
-        st = feed_heads(e, err);
-    }
+    if (e->kind == FT_DRAFT_MTP) st = ft_head_feed(e, err);
     if (!st) st = chain(e, first_rows(e), err);
     const double seconds = (double)(ft_now_ns() - start) * 1e-9;
     if (missed && e->pure) ft_gov_catch_up(&e->costs, missed, seconds);
@@ -553,17 +309,4 @@ ft_status ft_spec_draft(ft_engine *e, ft_err *err)
         if (s->draft.n) ft_trace_draft(s, seconds);
     }
     return st;
-}
-
-ft_status ft_spec_catch_up(ft_engine *e, ft_err *err)
-{
-    for (int i = 0; i < e->p.slots; i++) {
-        ft_slot *s = &e->slot[i];
-        const bool behind = s->state == SLOT_PREFILL && !s->swapped && s->head.fed <= slot_len(s);
-        s->head.to_feed = 0;
-        if (!behind) continue;
-        s->rows.n = 0; /* of the last step: all hidden rows are in the ring */
-        s->head.to_feed = FT_MAX(0, unread(s));
-    }
-    return feed_heads(e, err);
 }
