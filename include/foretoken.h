@@ -136,7 +136,7 @@ typedef struct ft_llm_info {
     bool cache_small;          /* some layer uses a type other than f16 */
     bool drafts;
     bool draft_adapts; /* the number of draft tokens is adaptive; false: always draft_max */
-    int draft_max;     /* of a step */
+    int draft_max;     /* draft tokens per step */
     bool has_template;
     const char *template_text; /* source of the chat template; NULL: none */
     const char *bos, *eos;     /* text of these tokens; "" if there is none */
@@ -331,15 +331,15 @@ typedef struct ft_job_progress {
 } ft_job_progress;
 
 void ft_job_look(ft_job *j, ft_job_progress *out);
-void ft_job_cancel(ft_job *j);      /* within a step; from any thread */
+void ft_job_cancel(ft_job *j);      /* takes effect within one step; from any thread */
 void ft_job_end_thought(ft_job *j); /* ends the reasoning at the next token; from any thread */
 /* Cancels the job. Accepts NULL and never waits for the engine. wake is not called afterwards. */
 void ft_job_free(ft_job *j);
 
 typedef enum ft_pooling { FT_POOL_MEAN, FT_POOL_LAST } ft_pooling;
 
-/* Hidden rows of the ids after the final norm, pooled and normalised to length one. out: [width].
- * With a started queue it runs between two steps; returns when done. */
+/* Hidden rows of the ids after the final norm, pooled and normalized to length one. out: [width].
+ * With a started engine thread it runs between two steps. Returns when done. */
 ft_status ft_llm_embed(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling, float *out,
                        ft_err *err);
 
@@ -347,8 +347,9 @@ typedef struct ft_slot_info {
     int id;
     bool busy;
     int ctx, prompt_tokens, output_tokens, cached_tokens;
-    uint64_t job;                  /* 0: none */
-    double accept_len, draft_mean; /* tokens and drafts of a step that drafted; 0: there was none */
+    uint64_t job; /* 0: none */
+    double accept_len,
+        draft_mean; /* tokens and draft tokens per step with drafting; 0: no such step */
 } ft_slot_info;
 
 int ft_llm_slots(ft_llm *m, ft_slot_info *out, int cap); /* returns the number of slots */
@@ -366,10 +367,11 @@ typedef struct ft_llm_stats {
     double prompt_s, output_s;
     int busy, waiting;
     uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, pages, pages_free;
-    uint64_t pages_cached;                 /* pages in use by idle slots */
-    uint64_t step_at[FT_STEP_BUCKETS + 1]; /* steps that took up to 2^i / 4096 s; the last: more */
-    double step_s;                         /* of all steps */
-    bool failed;                           /* the device has failed; no request will be served */
+    uint64_t pages_cached; /* pages in use by idle slots */
+    uint64_t step_at[FT_STEP_BUCKETS +
+                     1]; /* number of steps that took up to 2^i / 4096 s; the last: longer ones */
+    double step_s;       /* duration of all steps */
+    bool failed;         /* the device has failed; no request will be served */
 } ft_llm_stats;
 
 void ft_llm_counts(ft_llm *m, ft_llm_stats *out);
@@ -416,14 +418,14 @@ ft_status ft_llm_perplexity(ft_llm *m, const int32_t *ids, size_t n_ids, int ctx
  * n_gen tokens at a context length of `depth`. Either may be 0. */
 ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *prompt_s,
                       double *gen_s, ft_err *err);
-/* Seconds of n steps of `rows` rows, as steps with rows - 1 drafts have them, after `depth`
- * tokens; the model was opened for as many drafts. */
+/* Measures the seconds of n verification steps with rows - 1 draft tokens at a context length of
+ * `depth`. ft_llm_params.draft_max must be at least rows - 1. */
 ft_status ft_llm_steps(ft_llm *m, int rows, int depth, int n, double *seconds, ft_err *err);
 /* Measures decoding of several sequences: each gets `depth` random tokens, then all of them decode
  * until the first has generated n_gen. The model needs as many slots. */
 typedef struct ft_decode_params {
     int seqs, depth, n_gen;
-    int draft_max;        /* of a step, always so many; 0: none; < 0: as many as pay */
+    int draft_max;        /* fixed number of draft tokens per step; 0: none; < 0: adaptive */
     const double *accept; /* simulated acceptance: probability for draft token i, the last one for
                              all further ones; NULL: real acceptance */
     int n_accept;
