@@ -45,12 +45,20 @@ works "bench --json is a record" "$page" "$dir/rec" "$dir/out"
 same "and becomes a row" "$(grep -c "^|.* %.*| $(date -u +%Y)-" "$dir/out/bench.md")" 1
 
 # pages
-pages=$(git ls-files README.md CHANGELOG.md CONTRIBUTING.md 'docs/*.md' 'models/*.md' 'bench/*.md' 'tests/*.md')
+pages=$(git ls-files README.md CHANGELOG.md CONTRIBUTING.md 'docs/*.md' 'models/*.md' 'bench/*.md' 'tests/*.md' |
+    grep -v docs/bench/intro.md) # its links are those of bench.md
 same "lines of text have at most 100 columns" \
     "$(for f in $pages; do grep -nE '^.{101}' "$f" | grep -vE '^[0-9]+:(\||    |!\[|<)' | sed "s|^|$f:|"; done | cut -c1-80)" ""
 same "links lead to files" "$(for f in $pages; do
     grep -oE '\]\([^)#:]+[)#]' "$f" | sed 's/^](//; s/[)#]$//' | sort -u | while read -r to; do
         [ -e "$(dirname "$f")/$to" ] || echo "$f: $to"
+    done
+done)" ""
+# `engine/queue.c` means src/engine/queue.c, `queue.c` any file of that name; docs/log is history
+git ls-files >"$dir/files"
+same "source files that are named exist" "$(for f in $(grep -vE '^(docs/log/|CHANGELOG)' <<<"$pages"); do
+    grep -oE '`[a-z0-9_./-]+\.(c|h|cu|cuh|def|sh|py|mjs)`' "$f" | tr -d '\`' | sort -u | while read -r name; do
+        grep -qE "(^|/)${name//./\\.}\$" "$dir/files" || echo "$f: $name"
     done
 done)" ""
 same "anchors lead to headings" "$(for f in $pages; do
