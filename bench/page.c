@@ -36,6 +36,26 @@ static const char *need(const json_t *j, const char *file, const char *key, cons
     return s && *s ? s : NULL;
 }
 
+/* "" where there is no text. */
+static const char *text_of(const json_t *j)
+{
+    const char *s = json_string_value(j);
+    return s ? s : "";
+}
+
+static const char *text_at(const json_t *j, const char *key)
+{
+    return text_of(json_object_get(j, key));
+}
+
+/* An array of texts, or NULL. */
+static bool all_texts(const json_t *array)
+{
+    for (size_t i = 0; i < json_array_size(array); i++)
+        if (!json_is_string(json_array_get(array, i))) return false;
+    return true;
+}
+
 static bool is_date(const char *s)
 {
     for (int i = 0; i < 10; i++) {
@@ -58,11 +78,16 @@ static ft_status check_record(const json_t *j, const char *file, ft_err *err)
     if (!is_date(date))
         return ft_fail(err, FT_EFORMAT, "%s: date is \"%.40s\", want YYYY-MM-DD", file, date);
     if (json_object_get(j, "decode_tps")) return FT_OK;
-    if (!need(j, file, "section", "a heading", err) || !need(j, file, "title", "a heading", err))
+    if (!need(j, file, "machine", "the machine in words", err) ||
+        !need(j, file, "section", "a heading", err) || !need(j, file, "title", "a heading", err))
         return FT_EFORMAT;
     const json_t *columns = json_object_get(j, "columns"), *rows = json_object_get(j, "rows");
     if (!json_array_size(columns) || !json_array_size(rows))
         return ft_fail(err, FT_EFORMAT, "%s: want arrays \"columns\" and \"rows\"", file);
+    if (!all_texts(columns) || !all_texts(json_object_get(j, "notes")) ||
+        !all_texts(json_object_get(json_object_get(j, "chart"), "series")))
+        return ft_fail(err, FT_EFORMAT, "%s: want texts in \"columns\", \"notes\" and \"series\"",
+                       file);
     for (size_t i = 0; i < json_array_size(rows); i++)
         if (json_array_size(json_array_get(rows, i)) != json_array_size(columns))
             return ft_fail(err, FT_EFORMAT, "%s: row %zu has %zu cells, want %zu", file, i,
@@ -147,14 +172,13 @@ static ft_status draw_chart(const page *p, const json_t *j, const char *file, co
     const json_t *chart = json_object_get(j, "chart"), *columns = json_object_get(j, "columns");
     const json_t *rows = json_object_get(j, "rows"), *only = json_object_get(chart, "rows");
     const json_t *series = json_object_get(chart, "series");
-    const char *group = json_string_value(json_object_get(chart, "group"));
-    const int at = group ? column_of(columns, group) : -1;
+    const char *group = text_at(chart, "group");
+    const int at = column_of(columns, group);
     ft_bars bars = {.title = need(chart, file, "title", "a title for the chart", err),
                     .unit = need(chart, file, "unit", "the unit of the chart", err)};
     if (!bars.title || !bars.unit) return FT_EFORMAT;
     if (at < 0)
-        return ft_fail(err, FT_EFORMAT, "%s: chart group \"%.60s\" is no column", file,
-                       group ? group : "");
+        return ft_fail(err, FT_EFORMAT, "%s: chart group \"%.60s\" is no column", file, group);
     for (size_t s = 0; s < json_array_size(series) && s < FT_BARS_SERIES; s++)
         bars.series[bars.n_series++] = json_string_value(json_array_get(series, s));
     const size_t n = only ? json_array_size(only) : json_array_size(rows);
@@ -192,15 +216,13 @@ static ft_status put_table(page *p, const json_t *j, const char *file, ft_err *e
 {
     ft_buf *b = &p->text;
     char svg[300];
-    put_section(p, json_string_value(json_object_get(j, "section")));
-    ft_buf_printf(b, "### %s\n\n", json_string_value(json_object_get(j, "title")));
+    put_section(p, text_at(j, "section"));
+    ft_buf_printf(b, "### %s\n\n", text_at(j, "title"));
     if (json_object_get(j, "chart")) {
         snprintf(svg, sizeof svg, "bench-%.*s.svg", (int)(strlen(file) - 5), file);
         const ft_status st = draw_chart(p, j, file, svg, err);
         if (st) return st;
-        ft_buf_printf(b, "![%s](img/%s)\n\n",
-                      json_string_value(json_object_get(json_object_get(j, "chart"), "title")),
-                      svg);
+        ft_buf_printf(b, "![%s](img/%s)\n\n", text_at(json_object_get(j, "chart"), "title"), svg);
     }
     put_row(b, json_object_get(j, "columns"));
     put_rule(b, json_array_size(json_object_get(j, "columns")));
@@ -209,12 +231,10 @@ static ft_status put_table(page *p, const json_t *j, const char *file, ft_err *e
     ft_buf_putc(b, '\n');
     put_notes(b, json_object_get(j, "notes"));
     char line[2000];
-    snprintf(line, sizeof line, "Machine: %s. Recorded %s, commit %s.",
-             json_string_value(json_object_get(j, "machine")),
-             json_string_value(json_object_get(j, "date")),
-             json_string_value(json_object_get(j, "commit")));
+    snprintf(line, sizeof line, "Machine: %s. Recorded %s, commit %s.", text_at(j, "machine"),
+             text_at(j, "date"), text_at(j, "commit"));
     put_paragraph(b, line);
-    ft_buf_printf(b, "    %s\n\n", json_string_value(json_object_get(j, "command")));
+    ft_buf_printf(b, "    %s\n\n", text_at(j, "command"));
     return FT_OK;
 }
 
@@ -228,17 +248,15 @@ static void put_bench(page *p, const json_t *j)
                     "| model | machine | threads | prompt, tokens/s | decode, tokens/s | "
                     "of memory bandwidth | date | commit |\n|---|---|---|---|---|---|---|---|\n");
     p->bench_head = true;
-    const char *device = json_string_value(json_object_get(machine, "device"));
-    const char *cpu = json_string_value(json_object_get(machine, "cpu"));
+    const char *device = text_at(machine, "device");
+    const char *cpu = text_at(machine, "cpu");
     ft_buf_printf(&p->text, "| %s | %s, %s | %d | %.5g | %.5g | %.0f %% | %s | %s |\n",
-                  json_string_value(json_object_get(model, "name")), cpu ? cpu : "?",
-                  device ? device : "?",
+                  text_at(model, "name"), cpu, device,
                   (int)json_integer_value(json_object_get(machine, "threads")),
                   json_number_value(json_object_get(j, "prompt_tps")),
                   json_number_value(json_object_get(j, "decode_tps")),
-                  json_number_value(json_object_get(j, "memory_percent")),
-                  json_string_value(json_object_get(j, "date")),
-                  json_string_value(json_object_get(j, "commit")));
+                  json_number_value(json_object_get(j, "memory_percent")), text_at(j, "date"),
+                  text_at(j, "commit"));
 }
 
 static ft_status add_record(page *p, const char *folder, const char *file, ft_err *err)
