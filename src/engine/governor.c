@@ -7,7 +7,7 @@
 
 /* ---- costs ---- */
 
-/* The class of steps of so many rows. */
+/* The class of steps with this many rows. */
 static int size_of(int rows)
 {
     const int wide = (FT_MAX(rows - FT_GOV_ROWS, 0) + FT_GOV_WIDE - 1) / FT_GOV_WIDE;
@@ -23,7 +23,7 @@ static void put_time(ft_gov_times *table, int rows, double seconds)
     if (t->n < FT_GOV_SAMPLES) t->n++;
 }
 
-/* The shortest of the samples: what disturbs a pass only makes it longer. */
+/* The shortest sample: disturbances only make a pass longer. */
 static double least(const ft_gov_times *t)
 {
     float s = t->n ? t->sample[0] : 0;
@@ -76,8 +76,8 @@ void ft_gov_feed(ft_gov_costs *c, int tokens, double seconds)
     c->deferred_s = seconds / tokens;
 }
 
-/* Seconds of a pass of so many rows: measured, or on the line between its measured neighbours;
- * below the least of them as if rows cost their share. */
+/* Seconds of a pass with this many rows: measured, or interpolated between measured neighbours;
+ * below the smallest one, proportional to the rows. */
 static double time_of(const ft_gov_times *t, int rows)
 {
     int lo = size_of(rows), hi = lo;
@@ -99,7 +99,7 @@ static double time_about(const ft_gov_times *t, double rows)
     return rows > lo ? a + (rows - lo) * (time_of(t, lo + 1) - a) : a;
 }
 
-/* Whether something from `lo` to `hi` rows was timed. */
+/* Whether any size from `lo` to `hi` rows was timed. */
 static bool timed(const ft_gov_times *t, int lo, int hi)
 {
     for (int i = size_of(lo), last = size_of(hi); i <= last; i++)
@@ -107,8 +107,9 @@ static bool timed(const ft_gov_times *t, int lo, int hi)
     return false;
 }
 
-/* Whether the time of so many rows is known well enough: about as many were timed, or some on both
- * sides that are not far. Few rows must be timed themselves, they may cost nothing. */
+/* Whether the time of this many rows is known well enough: a similar size was timed, or sizes
+ * not far away on both sides. Small steps must be timed themselves, because extra rows may be
+ * free. */
 static bool known(const ft_gov_times *t, int rows)
 {
     if (timed(t, rows - rows / 8, rows + rows / 8)) return true;
@@ -122,15 +123,15 @@ static bool most_known(const ft_gov_times *t, int max, int slots)
     return timed(t, most - most / 8, INT16_MAX);
 }
 
-/* Both ends of the scale must be known before they can be compared: what lies between them is on
- * the line. */
+/* Both ends of the range must be known before they can be compared; what lies between is
+ * interpolated. */
 static bool ends_known(const ft_gov_times *t, int max, int slots)
 {
     return known(t, slots) && most_known(t, max, slots);
 }
 
-/* Whether the time of a draft pass for so many responses is known well enough. With many responses
- * it is dear to find out, and lies on the line to that of more. */
+/* Whether the time of a draft pass for this many responses is known well enough. With many
+ * responses it is expensive to measure, and is interpolated. */
 static bool drafts_known(const ft_gov_times *t, int slots)
 {
     return known(t, slots) || (slots > FT_GOV_MANY && timed(t, slots, INT16_MAX));
@@ -138,7 +139,7 @@ static bool drafts_known(const ft_gov_times *t, int slots)
 
 typedef bool known_fn(const ft_gov_times *t, int max, int slots);
 
-/* The nearest context, at most `far` classes away, of which that is known; else NULL. */
+/* The nearest context class, at most `far` classes away, for which that is known; else NULL. */
 static const ft_gov_times *nearest(const ft_gov_costs *c, int crowd, int max, int slots, int far,
                                    known_fn *is_known)
 {
@@ -152,10 +153,9 @@ static const ft_gov_times *nearest(const ft_gov_costs *c, int crowd, int max, in
     return NULL;
 }
 
-/* Steps of about as many responses with about this context; or with a context a class away, before
- * these are known. With many responses, where it is dear to learn what steps cost, with any context
- * and any number of responses, and be it that only the large ones are known: what small ones cost
- * is learned at no cost. */
+/* Steps with about as many responses and a similar context; or a context one class away until
+ * those are known. With many responses, where measuring is expensive, any context and any number
+ * of responses, even if only large steps are known: small steps are measured at no cost. */
 static const ft_gov_times *steps_of(const ft_gov_costs *c, int max, int slots)
 {
     const int crowd = crowd_of(slots);
@@ -166,8 +166,7 @@ static const ft_gov_times *steps_of(const ft_gov_costs *c, int max, int slots)
     return t ? t : c->trunk[crowd][c->context];
 }
 
-/* Seconds of a draft pass for n responses: for fewer than were ever timed no less than for those.
- */
+/* Seconds of a draft pass for n responses; at least as long as the smallest that was timed. */
 static double pass_time(const ft_gov_times *t, int n)
 {
     int least_n = 1;
@@ -197,9 +196,10 @@ void ft_gov_init(ft_governor *g, const ft_gov_costs *c, bool ngram)
     memcpy(g->share, c->share, sizeof g->share);
 }
 
-/* A draft of this class was accepted, or not, after all before it were. What earlier responses
- * taught counts as a dozen drafts of this one, whose own are believed half at first: what a
- * response begins with is not what it goes on with (dialogue 1.305 x off, believed whole 1.278). */
+/* Records whether a draft token of this margin class was accepted, given that all before it
+ * were. Earlier responses count as a dozen draft tokens of this one, and the first tokens of a
+ * response count half: its beginning is not representative (dialogue 1.305 x off; counted fully
+ * 1.278). */
 static void learn_margin(ft_governor *g, ft_gov_costs *c, int class, bool hit)
 {
     g->seen[class]++;
@@ -215,7 +215,7 @@ void ft_gov_dropped(ft_governor *g, ft_gov_costs *c, bool right)
 
 void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept)
 {
-    /* Fast at first, then over about 32 steps; the prior follows over about 128. */
+    /* Adapts fast at first, then over about 32 steps; the prior over about 128. */
     const double w = FT_MAX(1.0 / 32, 1.0 / (g->rounds + 4));
     double *prior = g->ngram ? c->prior_ngram : c->prior;
     for (int j = 0; j < n && j <= kept; j++) {
@@ -227,12 +227,12 @@ void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept)
     if (n) g->rounds++;
 }
 
-/* What a choice rests on. */
+/* The inputs of a choice. */
 typedef struct choice {
     const ft_gov_costs *c;
     const ft_gov_times *steps;
     int slots;
-    bool ngram; /* drafts cost nothing to make */
+    bool ngram; /* draft tokens cost nothing to make */
 } choice;
 
 static double making(const choice *o, int k, int n)
@@ -240,7 +240,7 @@ static double making(const choice *o, int k, int n)
     return o->ngram ? 0 : draft_time(o->c, k, n);
 }
 
-/* Tokens that k drafts of a response add on average. */
+/* Tokens that k draft tokens of a response add on average. */
 static double adds(const ft_governor *g, int k)
 {
     double sum = 0, reach = 1;
@@ -248,7 +248,7 @@ static double adds(const ft_governor *g, int k)
     return sum;
 }
 
-/* Whether drafts of one response or of all would pay if all of them were accepted. */
+/* Whether drafting by one response or by all would be faster if every draft token were accepted. */
 static bool could_pay(const choice *o, int max)
 {
     const double token = time_of(o->steps, o->slots) / o->slots;
@@ -261,18 +261,18 @@ static bool could_pay(const choice *o, int max)
     return false;
 }
 
-/* At times that become rare: what was timed when the machine was busy is timed again before long.
- */
+/* True at intervals that grow: costs measured while the machine was busy are soon measured
+ * again. */
 static bool early(const ft_gov_costs *c)
 {
     return c->steps >= 16 && !(c->steps & (c->steps - 1)) && !c->mixed;
 }
 
-/* Parked: none, but a try when it is due. All tries together may cost half a percent, and what has
- * to be read for them one: a drafter that takes longer is not tried again in this response. The
- * more responses there are the seldomer each tries. Tries that keep failing become rare. Where no
- * acceptance would make drafts pay, all responses try together and seldom, only to see whether that
- * is still so. loss: of a try, in steps without drafts. */
+/* Not drafting, except for a trial when it is due. All trials together may cost half a percent,
+ * and catching up for them one percent: a drafter that takes longer is not tried again in this
+ * response. With more responses each one tries more rarely, and trials that keep failing become
+ * rare. Where drafting cannot be faster at any acceptance rate, all responses try together and
+ * rarely, only to check that. loss: cost of a trial, in plain steps. */
 static int park(ft_governor *g, const choice *o, bool hopeless, double loss)
 {
     g->k = g->drafting = 0;
@@ -288,7 +288,7 @@ static int park(ft_governor *g, const choice *o, bool hopeless, double loss)
     return 1;
 }
 
-/* Drafts pay: k of them. */
+/* Drafting is faster: k draft tokens. */
 static void go_on(ft_governor *g, int k)
 {
     g->paused = g->failed = 0;
@@ -297,8 +297,8 @@ static void go_on(ft_governor *g, int k)
     g->drafting++;
 }
 
-/* Now and then none, to time that again: soon after the first of a response that did without,
- * because a few slow steps may have been why drafts seemed to pay. */
+/* From time to time none, to time a plain step again; soon after the first steps of a response
+ * that had paused, because a few slow steps may have made drafting look faster. */
 static bool plain_now(const ft_governor *g)
 {
     const int n = g->drafting;
@@ -306,8 +306,8 @@ static bool plain_now(const ft_governor *g)
     return soon || n % FT_GOV_PLAIN == 0;
 }
 
-/* Now and then one more or one less than the best, to time those again too; one more also soon
- * after the first, because the first steps of an engine were slow. */
+/* From time to time one more or one less than the best, to time those again; one more also soon
+ * after the start, because the first steps of an engine are slow. */
 static int around(const ft_governor *g, int k, int max)
 {
     const int turn = g->drafting % (2 * FT_GOV_PLAIN);
@@ -317,21 +317,21 @@ static int around(const ft_governor *g, int k, int max)
     return k;
 }
 
-/* ---- who drafts ---- */
+/* ---- which responses draft ---- */
 
-enum { TOGETHER = 64 }; /* responses that are chosen from; others do without */
+enum { TOGETHER = 64 }; /* responses that are considered; others do not draft */
 
-/* A response that might draft: tokens that this adds and rows that it takes, on average. */
+/* A response that might draft: the tokens that this adds and the rows that it takes, on average. */
 typedef struct candidate {
-    int at; /* its turn */
+    int at; /* its index in the choices */
     double tokens, rows;
-    double worth; /* who has more comes first */
+    double worth; /* larger is chosen first */
 } candidate;
 
-/* Who drafts in how many passes, and the seconds of a token then. */
+/* Which responses draft in how many passes, and the resulting seconds per token. */
 typedef struct plan {
     int at[TOGETHER], n, passes;
-    double rows; /* more than one for each response */
+    double rows; /* rows beyond one per response */
     double token;
 } plan;
 
@@ -345,8 +345,8 @@ static void sort(candidate *v, int n)
     }
 }
 
-/* The plan becomes the best of the candidates, as many as make for the least time of a token with
- * so many passes, if that is less than it has. */
+/* Replaces the plan by the best set of candidates for this number of passes, if that needs less
+ * time per token. */
 static void best_of(plan *p, const choice *o, candidate *v, int n, int passes)
 {
     double tokens = o->slots, rows = 0;
@@ -368,7 +368,7 @@ static void best_of(plan *p, const choice *o, candidate *v, int n, int passes)
     for (int i = 0; i < best; i++) p->at[i] = v[i].at;
 }
 
-/* By what drafts of each response were worth on average. */
+/* By the average gain of each response. */
 static plan plan_by_average(const ft_gov_choice *t, const int *at, int n, const choice *o)
 {
     plan best = {.token = time_of(o->steps, o->slots) / o->slots};
@@ -393,24 +393,23 @@ static plan plan_by_average(const ft_gov_choice *t, const int *at, int n, const 
 
 /* ---- with margins ---- */
 
-/* Seconds that row number k of a response adds to a step, for each of the responses. */
+/* Seconds that row k of a response adds to a step, per response. */
 static double row_time(const choice *o, int k)
 {
     const double more = time_of(o->steps, o->slots * (1 + k)) - time_of(o->steps, o->slots * k);
     return FT_MAX(0.0, more) / o->slots;
 }
 
-/* Seconds of each row that a plan adds: steps of a few rows more may cost as much as of many more.
- */
+/* Seconds per row that a plan adds: a few more rows may cost as much as many more. */
 static double plan_row(const choice *o, const plan *p)
 {
     const double none = time_of(o->steps, o->slots);
     return FT_MAX(0.0, time_about(o->steps, o->slots + p->rows) - none) / p->rows;
 }
 
-/* What one more draft earns on average before it is made, when all before it are accepted with
- * probability `reach`: its token, less its row, where that is more than nothing. *tokens, *rows:
- * what such a draft brings and costs. */
+/* The expected gain of one more draft token before it is made, when all before it are accepted
+ * with probability `reach`: its token minus its row, if positive. *tokens, *rows: what it adds
+ * on average. */
 static double earns(const ft_governor *g, double reach, double token, double row, double *tokens,
                     double *rows)
 {
@@ -423,7 +422,7 @@ static double earns(const ft_governor *g, double reach, double token, double row
     return *tokens * token - *rows * row;
 }
 
-/* With one draft each, verified where that pays. A token is worth what it costs that way. */
+/* One draft token each, verified if worthwhile. The value of a token is what it costs that way. */
 static plan plan_by_margin(const ft_gov_choice *t, const int *at, int n, const choice *o)
 {
     const double none = time_of(o->steps, o->slots) / o->slots;
@@ -461,7 +460,7 @@ ft_gov_next ft_gov_drafted(ft_governor *g, ft_gov_costs *c, float margin, int sl
     g->margin[g->made++] = (uint8_t) class;
     g->reach *= g->margin_accept[class];
     g->gain = (double)INFINITY;
-    if (g->token <= 0) return FT_GOV_MORE; /* this step learns what drafts cost */
+    if (g->token <= 0) return FT_GOV_MORE; /* this step measures what drafting costs */
     const choice o = {c, steps_of(c, FT_MAX(1, g->k), slots), slots, false};
     if (g->reach * g->token <= (k == 1 ? g->row : row_time(&o, k))) return FT_GOV_DROP;
     double tokens, rows;
@@ -476,9 +475,9 @@ bool ft_gov_pass_pays(const ft_gov_costs *c, double gain, int n)
 
 /* ---- the choice ---- */
 
-/* What steps cost must be learned first, the dear ones before the plain ones; not where prompts
- * are read beside. What others draft may keep a step from ever having just the rows that are
- * missing: after a while it must do. */
+/* Costs must be measured first, larger steps before plain ones; not in steps with prompt rows.
+ * Other responses may keep a step from ever having exactly the missing number of rows: after a
+ * while it must do. */
 static bool learn(ft_governor *g, const choice *o, int max)
 {
     const bool drafts = o->ngram || drafts_known(o->c->first, o->slots);
@@ -497,9 +496,9 @@ static bool learn(ft_governor *g, const choice *o, int max)
     return true;
 }
 
-/* Whether a plan is good enough. Times are the shortest ones, which flatters the many parts of a
- * step with drafts more than a plain step: with margins, where a plan also counts on drafts that
- * are dropped in time, several responses want a few percent, more to begin. */
+/* Whether a plan is good enough. Times are minima, which favours the many parts of a step with
+ * drafting: with margins, where a plan also counts on dropped draft tokens, several responses
+ * need a gain of a few percent, more to begin. */
 static bool promises(const plan *p, const ft_gov_choice *t, const choice *o)
 {
     const double none = time_of(o->steps, o->slots) / o->slots;
@@ -510,8 +509,8 @@ static bool promises(const plan *p, const ft_gov_choice *t, const choice *o)
     return p->token < none * (o->slots > 1 ? many : one);
 }
 
-/* The responses of the plan draft, the first of them decides when to do without; all others wait.
- */
+/* The responses of the plan draft; the first of them decides when to run a plain step; all
+ * others do not draft. */
 static void carry_out(const plan *p, ft_gov_choice *t, const int *at, int n, const choice *o,
                       bool hopeless)
 {
