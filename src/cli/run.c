@@ -89,7 +89,7 @@ static ft_status prepare(run *u, ft_err *err)
     if ((st = ft_model_opts_request(&u->mo, u->o, u->m, &u->r, err))) return st;
     if ((st = raw ? encode(u, prompt, n, err) : render(u, prompt, n, err))) return st;
     u->s = ft_session_new(u->m);
-    return u->s ? FT_OK : ft_fail(err, FT_ELIMIT, "every lane is taken");
+    return u->s ? FT_OK : ft_fail(err, FT_ELIMIT, "all slots are in use");
 }
 
 /* ---- JSON ---- */

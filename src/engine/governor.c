@@ -5,6 +5,56 @@
 #include <math.h>
 #include <string.h>
 
+/* All constants of the policy. */
+static const struct {
+    double prior;                          /* acceptance rate before anything is known */
+    double margin_prior[FT_GOV_MARGINS];   /* the same by class of logit margin */
+    float margin_from[FT_GOV_MARGINS - 1]; /* where the next class of margins begins */
+    int context_first;                     /* first class of context length; each next is 4 x */
+    double row_share; /* assumed cost of a row beyond all timed sizes, as a share of the step */
+    double accept_window, accept_start; /* steps over which acceptance is averaged, and at first */
+    double margin_window, margin_start; /* the same for each class of margins, in draft tokens */
+    double prior_window, margin_prior_window; /* the same for the start values of new responses */
+    int probe;             /* minimum plain steps between two trials of a response */
+    int again, again_many; /* steps between two trials where drafting cannot be faster */
+    int plain;             /* steps with draft tokens between two plain steps that are timed */
+    int learn;             /* steps of a response at most that only measure costs */
+    int trial_loss; /* plain steps per plain step that a trial costs: 200 is half a percent */
+    double trial_loss_max;
+    double catch_up;    /* maximum cost of catching up for a trial, as a share of a step */
+    int trial_slots;    /* trials become rarer with the number of responses, up to this many */
+    int failed_max;     /* failed trials that double the time until the next one */
+    double switch_gain; /* gain that another number of draft tokens needs */
+    double start_one, start_many; /* share of a plain step's time that a plan must beat to begin */
+    double go_on_many;            /* and to continue, with several responses */
+} tune = {
+    .prior = 0.7,
+    .margin_prior = {0.3, 0.4, 0.6, 0.8, 0.9, 0.95},
+    .margin_from = {0.5F, 1, 2, 3.5F, 6},
+    .context_first = 2048,
+    .row_share = 0.05,
+    .accept_window = 32,
+    .accept_start = 4,
+    .margin_window = 32,
+    .margin_start = 12,
+    .prior_window = 128,
+    .margin_prior_window = 64,
+    .probe = 32,
+    .again = 512,
+    .again_many = 2048,
+    .plain = 64,
+    .learn = 16,
+    .trial_loss = 200,
+    .trial_loss_max = 10,
+    .catch_up = 0.01,
+    .trial_slots = 16,
+    .failed_max = 3,
+    .switch_gain = 1.01,
+    .start_one = 0.99,
+    .start_many = 0.94,
+    .go_on_many = 0.96,
+};
+
 /* ---- costs ---- */
 
 /* The class of steps with this many rows. */
@@ -34,9 +84,8 @@ static double least(const ft_gov_times *t)
 void ft_gov_costs_init(ft_gov_costs *c)
 {
     *c = (ft_gov_costs){0};
-    for (int j = 0; j < FT_GOV_DRAFTS; j++) c->prior[j] = c->prior_ngram[j] = 0.7;
-    static const double margin_accept[FT_GOV_MARGINS] = {0.3, 0.4, 0.6, 0.8, 0.9, 0.95};
-    memcpy(c->margin_accept, margin_accept, sizeof margin_accept);
+    for (int j = 0; j < FT_GOV_DRAFTS; j++) c->prior[j] = c->prior_ngram[j] = tune.prior;
+    memcpy(c->margin_accept, tune.margin_prior, sizeof tune.margin_prior);
     for (int i = 0; i < FT_GOV_MARGINS; i++) c->share[i] = 1.0 / FT_GOV_MARGINS;
 }
 
@@ -44,11 +93,12 @@ void ft_gov_round(ft_gov_costs *c, int64_t cells, bool mixed)
 {
     c->mixed = mixed;
     c->context = 0;
-    for (int64_t limit = 2048; cells >= limit && c->context < FT_GOV_CONTEXTS - 1; limit *= 4)
+    for (int64_t limit = tune.context_first; cells >= limit && c->context < FT_GOV_CONTEXTS - 1;
+         limit *= 4)
         c->context++;
 }
 
-static int crowd_of(int slots)
+static int batch_class(int slots)
 {
     int i = 0;
     while (i < FT_GOV_BATCHES - 1 && 1 << i < slots) i++;
@@ -57,7 +107,7 @@ static int crowd_of(int slots)
 
 void ft_gov_trunk(ft_gov_costs *c, int slots, int rows, double seconds)
 {
-    put_time(c->trunk[crowd_of(slots)][c->context], rows, seconds);
+    put_time(c->trunk[batch_class(slots)][c->context], rows, seconds);
     c->steps++;
 }
 
@@ -87,7 +137,7 @@ static double time_of(const ft_gov_times *t, int rows)
     if (lo == 0) return least(&t[hi]) * rows / t[hi].rows;
     const double a = least(&t[lo]);
     if (lo == hi) return a;
-    if (hi == FT_GOV_SIZES) return a * (1 + 0.05 * (rows - t[lo].rows));
+    if (hi == FT_GOV_SIZES) return a * (1 + tune.row_share * (rows - t[lo].rows));
     return a + (least(&t[hi]) - a) * (rows - t[lo].rows) / (t[hi].rows - t[lo].rows);
 }
 
@@ -140,14 +190,14 @@ static bool drafts_known(const ft_gov_times *t, int slots)
 typedef bool known_fn(const ft_gov_times *t, int max, int slots);
 
 /* The nearest context class, at most `far` classes away, for which that is known; else NULL. */
-static const ft_gov_times *nearest(const ft_gov_costs *c, int crowd, int max, int slots, int far,
+static const ft_gov_times *nearest(const ft_gov_costs *c, int batch, int max, int slots, int far,
                                    known_fn *is_known)
 {
     for (int d = 0; d < far; d++)
         for (int side = -1; side <= 1; side += 2) {
             const int p = c->context + side * d;
             if (p < 0 || p >= FT_GOV_CONTEXTS) continue;
-            const ft_gov_times *t = c->trunk[crowd][p];
+            const ft_gov_times *t = c->trunk[batch][p];
             if (is_known(t, max, slots)) return t;
         }
     return NULL;
@@ -158,12 +208,12 @@ static const ft_gov_times *nearest(const ft_gov_costs *c, int crowd, int max, in
  * of responses, even if only large steps are known: small steps are measured at no cost. */
 static const ft_gov_times *steps_of(const ft_gov_costs *c, int max, int slots)
 {
-    const int crowd = crowd_of(slots);
+    const int batch = batch_class(slots);
     const bool many = slots > FT_GOV_MANY;
-    const ft_gov_times *t = nearest(c, crowd, max, slots, many ? FT_GOV_CONTEXTS : 2, ends_known);
-    for (int i = FT_GOV_BATCHES - 1; !t && many && i > crowd_of(FT_GOV_MANY); i--)
+    const ft_gov_times *t = nearest(c, batch, max, slots, many ? FT_GOV_CONTEXTS : 2, ends_known);
+    for (int i = FT_GOV_BATCHES - 1; !t && many && i > batch_class(FT_GOV_MANY); i--)
         t = nearest(c, i, max, slots, FT_GOV_CONTEXTS, most_known);
-    return t ? t : c->trunk[crowd][c->context];
+    return t ? t : c->trunk[batch][c->context];
 }
 
 /* Seconds of a draft pass for n responses; at least as long as the smallest that was timed. */
@@ -190,7 +240,7 @@ static double draft_time(const ft_gov_costs *c, int k, int n)
 
 void ft_gov_init(ft_governor *g, const ft_gov_costs *c, bool ngram)
 {
-    *g = (ft_governor){.ngram = ngram, .next_try = FT_GOV_PROBE};
+    *g = (ft_governor){.ngram = ngram, .next_try = tune.probe};
     memcpy(g->accept, ngram ? c->prior_ngram : c->prior, sizeof g->accept);
     memcpy(g->margin_accept, c->margin_accept, sizeof g->margin_accept);
     memcpy(g->share, c->share, sizeof g->share);
@@ -203,9 +253,9 @@ void ft_gov_init(ft_governor *g, const ft_gov_costs *c, bool ngram)
 static void learn_margin(ft_governor *g, ft_gov_costs *c, int class, bool hit)
 {
     g->seen[class]++;
-    const double w = FT_MAX(1.0 / 32, 1.0 / (2 * g->seen[class] + 12));
+    const double w = FT_MAX(1 / tune.margin_window, 1 / (2 * g->seen[class] + tune.margin_start));
     g->margin_accept[class] += w * (hit - g->margin_accept[class]);
-    c->margin_accept[class] += (hit - c->margin_accept[class]) / 64;
+    c->margin_accept[class] += (hit - c->margin_accept[class]) / tune.margin_prior_window;
 }
 
 void ft_gov_dropped(ft_governor *g, ft_gov_costs *c, bool right)
@@ -216,15 +266,15 @@ void ft_gov_dropped(ft_governor *g, ft_gov_costs *c, bool right)
 void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept)
 {
     /* Adapts fast at first, then over about 32 steps; the prior over about 128. */
-    const double w = FT_MAX(1.0 / 32, 1.0 / (g->rounds + 4));
+    const double w = FT_MAX(1 / tune.accept_window, 1 / (g->steps + tune.accept_start));
     double *prior = g->ngram ? c->prior_ngram : c->prior;
     for (int j = 0; j < n && j <= kept; j++) {
         const double hit = j < kept;
         g->accept[j] += w * (hit - g->accept[j]);
-        prior[j] += (hit - prior[j]) / 128;
+        prior[j] += (hit - prior[j]) / tune.prior_window;
         if (j < g->made) learn_margin(g, c, g->margin[j], j < kept);
     }
-    if (n) g->rounds++;
+    if (n) g->steps++;
 }
 
 /* The inputs of a choice. */
@@ -273,26 +323,27 @@ static bool early(const ft_gov_costs *c)
  * response. With more responses each one tries more rarely, and trials that keep failing become
  * rare. Where drafting cannot be faster at any acceptance rate, all responses try together and
  * rarely, only to check that. loss: cost of a trial, in plain steps. */
-static int park(ft_governor *g, const choice *o, bool hopeless, double loss)
+static int pause_drafting(ft_governor *g, const choice *o, bool hopeless, double loss)
 {
     g->k = g->drafting = 0;
     g->was_paused = true;
-    const unsigned again = o->slots > FT_GOV_MANY ? FT_GOV_AGAIN_MANY : FT_GOV_AGAIN;
-    const bool due = ++g->paused >= g->next_try * FT_MIN(o->slots, 16);
+    const unsigned again = (unsigned)(o->slots > FT_GOV_MANY ? tune.again_many : tune.again);
+    const bool due = ++g->paused >= g->next_try * FT_MIN(o->slots, tune.trial_slots);
     if (hopeless ? !early(o->c) && (!due || o->c->steps % again) : !due) return 0;
     const double several = o->slots > 1 ? o->c->deferred_s * o->slots : 0;
-    if (FT_MAX(o->c->catch_up_s, several) > 0.01 * time_of(o->steps, o->slots)) return 0;
+    if (FT_MAX(o->c->catch_up_s, several) > tune.catch_up * time_of(o->steps, o->slots)) return 0;
     g->paused = 0;
-    g->next_try = FT_MAX(FT_GOV_PROBE, (int)(FT_MIN(loss, 10.0) * 200)) << FT_MIN(g->failed, 3);
+    g->next_try = FT_MAX(tune.probe, (int)(FT_MIN(loss, tune.trial_loss_max) * tune.trial_loss))
+                  << FT_MIN(g->failed, tune.failed_max);
     g->failed++;
     return 1;
 }
 
 /* Drafting is faster: k draft tokens. */
-static void go_on(ft_governor *g, int k)
+static void start_drafting(ft_governor *g, int k)
 {
     g->paused = g->failed = 0;
-    g->next_try = FT_GOV_PROBE;
+    g->next_try = tune.probe;
     g->k = k;
     g->drafting++;
 }
@@ -302,18 +353,18 @@ static void go_on(ft_governor *g, int k)
 static bool plain_now(const ft_governor *g)
 {
     const int n = g->drafting;
-    const bool soon = g->was_paused && n < FT_GOV_PLAIN && n > 1 && !(n & (n - 1));
-    return soon || n % FT_GOV_PLAIN == 0;
+    const bool soon = g->was_paused && n < tune.plain && n > 1 && !(n & (n - 1));
+    return soon || n % tune.plain == 0;
 }
 
 /* From time to time one more or one less than the best, to time those again; one more also soon
  * after the start, because the first steps of an engine are slow. */
 static int around(const ft_governor *g, int k, int max)
 {
-    const int turn = g->drafting % (2 * FT_GOV_PLAIN);
+    const int at = g->drafting % (2 * tune.plain);
     const bool soon = g->drafting == 6 || g->drafting == 20;
-    if (soon || turn == FT_GOV_PLAIN * 3 / 4) return FT_MIN(k + 1, max);
-    if (turn == FT_GOV_PLAIN * 7 / 4) return FT_MAX(k - 1, 1);
+    if (soon || at == tune.plain * 3 / 4) return FT_MIN(k + 1, max);
+    if (at == tune.plain * 7 / 4) return FT_MAX(k - 1, 1);
     return k;
 }
 
@@ -385,7 +436,7 @@ static plan plan_by_average(const ft_gov_choice *t, const int *at, int n, const 
         }
         plan p = {.token = (double)INFINITY};
         best_of(&p, o, v, n, k);
-        p.token /= last ? 1.01 : 1.0;
+        p.token /= last ? tune.switch_gain : 1.0;
         if (p.token < best.token) best = p;
     }
     return best;
@@ -444,9 +495,8 @@ static plan plan_by_margin(const ft_gov_choice *t, const int *at, int n, const c
 
 static int margin_class(float margin)
 {
-    static const float from[FT_GOV_MARGINS - 1] = {0.5f, 1, 2, 3.5f, 6};
     int i = 0;
-    while (i < FT_GOV_MARGINS - 1 && margin >= from[i]) i++;
+    while (i < FT_GOV_MARGINS - 1 && margin >= tune.margin_from[i]) i++;
     return i;
 }
 
@@ -487,7 +537,7 @@ static bool learn(ft_governor *g, const choice *o, int max)
         g->k = max;
         return true;
     }
-    if (g->learning >= FT_GOV_LEARN) return false;
+    if (g->learning >= tune.learn) return false;
     g->k = drafts && most_known(o->steps, max, o->slots) ? 0 : max;
     if (o->c->mixed)
         g->k = 0;
@@ -505,7 +555,8 @@ static bool promises(const plan *p, const ft_gov_choice *t, const choice *o)
     bool drafted = false;
     if (!o->c->margins || o->ngram) return p->token < none;
     for (int i = 0; i < p->n; i++) drafted = drafted || t[p->at[i]].g->k;
-    const double one = drafted ? 1.0 : 0.99, many = drafted ? 0.96 : 0.94;
+    const double one = drafted ? 1.0 : tune.start_one;
+    const double many = drafted ? tune.go_on_many : tune.start_many;
     return p->token < none * (o->slots > 1 ? many : one);
 }
 
@@ -528,10 +579,10 @@ static void carry_out(const plan *p, ft_gov_choice *t, const int *at, int n, con
         x->g->row = row;
         if (!in[i]) {
             const double loss = margins ? making_one / none : one / (1 + x->g->accept[0]) - 1;
-            x->k = park(x->g, o, hopeless, loss);
+            x->k = pause_drafting(x->g, o, hopeless, loss);
             continue;
         }
-        go_on(x->g, margins ? x->max : p->passes);
+        start_drafting(x->g, margins ? x->max : p->passes);
         if (!led) k = plain_now(x->g) ? 0 : margins ? INT16_MAX : around(x->g, k, x->max);
         led = true;
         x->k = FT_MIN(k, x->max);

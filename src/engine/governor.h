@@ -20,21 +20,16 @@
 #include <stdint.h>
 
 enum {
-    FT_GOV_DRAFTS = 15,
-    FT_GOV_ROWS = 64,  /* steps of up to this many rows have a class each ... */
-    FT_GOV_WIDE = 32,  /* ... and larger ones are grouped by this many */
-    FT_GOV_SIZES = 96, /* classes of step sizes: up to 1,056 rows */
+    FT_GOV_DRAFTS = 15, /* FT_DRAFT_MAX */
+    FT_GOV_ROWS = 64,   /* steps of up to this many rows have a class each ... */
+    FT_GOV_WIDE = 32,   /* ... and larger ones are grouped by this many */
+    FT_GOV_SIZES = 96,  /* classes of step sizes: up to 1,056 rows */
     FT_GOV_SAMPLES = 8,
-    FT_GOV_BATCHES = 6,       /* classes of batch size: a row costs less in a batch of one than of
-                               * many */
-    FT_GOV_CONTEXTS = 6,      /* classes of context length, each four times the previous */
-    FT_GOV_MANY = 8,          /* above this many responses, costs are not learned for each class */
-    FT_GOV_PROBE = 32,        /* minimum number of steps without draft tokens between two trials */
-    FT_GOV_AGAIN = 512,       /* steps between two trials if drafting cannot be faster; ... */
-    FT_GOV_AGAIN_MANY = 2048, /* ... with many responses, which all try in the same step */
-    FT_GOV_PLAIN = 64,        /* steps with draft tokens between two plain steps that are timed */
-    FT_GOV_LEARN = 16,        /* maximum number of steps of one response that only measure costs */
-    FT_GOV_MARGINS = 6,       /* classes of logit margins */
+    FT_GOV_MANY = 8,     /* above this many responses, costs are not measured for each class */
+    FT_GOV_BATCHES = 6,  /* classes of batch size: a row costs less in a batch of one than of
+                          * many */
+    FT_GOV_CONTEXTS = 6, /* classes of context length, each four times the previous */
+    FT_GOV_MARGINS = 6,  /* classes of logit margins */
 };
 
 typedef struct ft_gov_times {
@@ -68,7 +63,7 @@ typedef struct ft_gov_costs {
 /* Draft statistics of one response. */
 typedef struct ft_governor {
     double accept[FT_GOV_DRAFTS]; /* a_j */
-    int rounds;
+    int steps;                    /* with draft tokens */
     int paused, next_try; /* steps without draft tokens, and after how many of them to try again */
     int drafting;         /* steps with draft tokens since the last plain one */
     bool was_paused;      /* it was paused at some time */

@@ -95,7 +95,8 @@ int ft_reuse_find(ft_slot *s, const ft_task *j, int longer)
 ft_status ft_slot_write(ft_slot *s, const char *path, int *n, ft_err *err)
 {
     if (!s->e->prefix)
-        return ft_fail(err, FT_EUNSUPPORTED, "a lane can be saved only where prompts are kept");
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "a slot can only be saved with the prompt cache enabled");
     *n = slot_len(s);
     return ft_prefix_save(s->e->prefix, s->ids, *n, path, err);
 }
@@ -103,7 +104,8 @@ ft_status ft_slot_write(ft_slot *s, const char *path, int *n, ft_err *err)
 ft_status ft_slot_read(ft_slot *s, const char *path, int *n, ft_err *err)
 {
     if (!s->e->prefix)
-        return ft_fail(err, FT_EUNSUPPORTED, "a lane can be restored only where prompts are kept");
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "a slot can only be restored with the prompt cache enabled");
     int32_t *ids;
     const ft_status st = ft_prefix_load(s->e->prefix, path, &ids, n, err);
     if (st) return st;

@@ -130,7 +130,7 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     ft_status st = FT_OK;
     if (!r->arena || !r->hidden || !r->logits || !r->best) {
         char need[24];
-        st = ft_fail(err, FT_ENOMEM, "no memory for a step of %d rows: %s wanted", p->rows,
+        st = ft_fail(err, FT_ENOMEM, "not enough memory for a step of %d rows: %s needed", p->rows,
                      ft_human_bytes(need, ft_runner_bytes(p)));
     }
     ft_dev_limits l = p->model->limits;

@@ -9,7 +9,7 @@ static bool stores_kv(const ft_layer_state *s)
     return s->keep == FT_STATE_FULL || s->keep == FT_STATE_WINDOW;
 }
 
-/* Number of layers that keep every cell, and in *before how many of them come before l. */
+/* Number of full-attention layers, and in *before how many of them precede l. */
 static int full_layers(const ft_cache_params *p, int l, int *before)
 {
     int n = 0;
@@ -22,7 +22,7 @@ static int full_layers(const ft_cache_params *p, int l, int *before)
     return n;
 }
 
-/* What was measured decides; the number of query heads stands in for it where nothing was. */
+/* Measured statistics decide; without them, the number of query heads per key head does. */
 static void plan_keys(ft_kv_choice *c, const ft_cache_params *p, int l)
 {
     const ft_kv_calibration *g = p->calibration && l < p->trunk ? &p->calibration[l] : NULL;
@@ -193,7 +193,7 @@ bool ft_kv_plan_summary(char *to, size_t cap, const ft_cache_params *p)
     }
     char total[24], newest[48] = "";
     if (tail)
-        snprintf(newest, sizeof newest, "; the newest %d cells as %s", FT_KV_TAIL,
+        snprintf(newest, sizeof newest, "; the most recent %d positions as %s", FT_KV_TAIL,
                  ft_kv_type_name(nt));
     snprintf(
         to, cap,

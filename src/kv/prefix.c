@@ -464,7 +464,7 @@ ft_status ft_prefix_load(ft_prefix *p, const char *path, int32_t **ids, int *n, 
     const uint32_t n_ids = ft_cursor_u32(&c), points = ft_cursor_u32(&c);
     *ids = NULL;
     if (!m || memcmp(m, slot_magic, sizeof slot_magic))
-        st = ft_fail(err, FT_EFORMAT, "not a saved lane");
+        st = ft_fail(err, FT_EFORMAT, "not a saved slot");
     else if (digest != p->s.digest)
         st = ft_fail(err, FT_EUNSUPPORTED, "saved by another model or cache");
     else if (n_ids > (uint32_t)p->s.cells)
