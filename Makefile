@@ -11,6 +11,7 @@
 #   make fuzz           fuzz the parsers (needs clang): FUZZ="gguf bpe" SECONDS=1800
 #   make install        into PREFIX (/usr/local); make uninstall removes it again
 #   make dist           build/foretoken-VERSION.tar.gz from the current commit
+#   make docs           docs/bench.md and its charts, from docs/bench/*.json
 #   make layers         check the includes between modules and the names of types
 #   make tidy format    clang-tidy, clang-format
 #   make clean          remove build/ and build-*/
@@ -102,7 +103,7 @@ COMPILE       = $(CC) $(ALL_CPPFLAGS) $(FILE_CPPFLAGS) $(WARN) $(ALL_CFLAGS) $(F
 # ---- sources: every .c file of a module belongs to the library, those of cli/ to the program ----
 MODULES  := api base gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE)
 MODULES  += $(if $(filter aarch64,$(ARCH)),dev/cpu/arm) $(if $(filter x86_64,$(ARCH)),dev/cpu/x86)
-LIB_SRC  := $(wildcard src/*.c $(MODULES:%=src/%/*.c))
+LIB_SRC  := $(wildcard $(MODULES:%=src/%/*.c))
 CLI_SRC  := $(wildcard src/cli/*.c)
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/%.o)
@@ -127,7 +128,7 @@ SYS_LIBS  += -L$(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)) -lcu
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: all help run deps check check-build check-fast check-unit check-cuda check-ops check-cross cross-build tests fuzz fuzz-build \
+.PHONY: all docs help run deps check check-build check-fast check-unit check-cuda check-ops check-cross cross-build tests fuzz fuzz-build \
         e2e bench-tokenize tidy format layers install install-files uninstall dist clean
 all: $(BIN) $(SO)
 
@@ -145,7 +146,7 @@ $(BUILD)/flags: FORCE
 FORCE:
 
 # A new commit, or another DATADIR, recompiles the sources that name it and not all of them.
-uses         = $(patsubst %.c,$(BUILD)/%.o,$(shell grep -lw $(1) $(wildcard src/*.c src/api/*.c)))
+uses         = $(patsubst %.c,$(BUILD)/%.o,$(shell grep -lw $(1) $(wildcard src/api/*.c)))
 VERSION_OBJ := $(call uses,FT_VERSION)
 DATADIR_OBJ := $(call uses,FT_DATADIR)
 $(VERSION_OBJ): FILE_CPPFLAGS += -DFT_VERSION='"$(VERSION)$(if $(COMMIT), ($(COMMIT)))"'
@@ -200,7 +201,7 @@ $(BIN): $(CLI_OBJ) $(LIB)
 	@$(CC) $(ALL_LDFLAGS) $(CLI_OBJ) $(LIB) $(ALL_LIBS) -o $@
 
 # ---- tests: a .c file is a program; tests/cli/*.sh test the built program ----
-TEST_SRC := $(wildcard tests/*.c tests/unit/*.c tests/ops/*.c tests/laws/*.c tests/invariants/*.c $(if $(SERVE),tests/serve/*.c))
+TEST_SRC := $(wildcard tests/*.c tests/unit/*.c tests/ops/*.c tests/invariants/*.c $(if $(SERVE),tests/serve/*.c))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 FUZZ_SRC := $(filter-out fuzz/replay.c,$(wildcard fuzz/*.c))
 FUZZ_REPLAY := $(FUZZ_SRC:fuzz/%.c=$(BUILD)/fuzz/replay-%)
@@ -225,7 +226,7 @@ check: deps
 	@$(MAKE) --no-print-directory $(ALL_CORES) check-build
 	@$(MAKE) --no-print-directory check-cuda check-fast
 tests: $(TEST_BIN)
-check-build: all $(TEST_BIN) $(FUZZ_REPLAY)
+check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page
 check-fast: check-build
 	@BUILD='$(BUILD)' CC='$(CC)' scripts/check.sh
 check-unit: all $(filter $(BUILD)/tests/unit/%,$(TEST_BIN))
@@ -272,6 +273,12 @@ fuzz: fuzz-build
 e2e:
 	@for t in tests/e2e/*/run.sh; do BUILD=$(BUILD) bash $$t || exit 1; done
 bench-tokenize: $(BUILD)/bench/tokenize
+# docs/bench.md and its charts, from the records in docs/bench
+docs: $(BUILD)/bench/page
+	@$(BUILD)/bench/page docs/bench docs
+$(BUILD)/bench/page: bench/page.c $(BUILD)/src/cli/plot.o $(LIB) $(BUILD)/flags
+	@mkdir -p $(@D)
+	@$(COMPILE) $(ALL_LDFLAGS) $< $(BUILD)/src/cli/plot.o $(LIB) $(ALL_LIBS) -o $@
 $(BUILD)/bench/%: bench/%.c $(LIB) $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(COMPILE) $(ALL_LDFLAGS) $< $(LIB) $(ALL_LIBS) -o $@

@@ -59,7 +59,7 @@ run_programs unit
 if [ "${1:-}" = unit ]; then
     queue cli/symbols bash tests/cli/symbols.sh
 else
-    run_programs ops laws invariants serve
+    run_programs ops invariants serve
     [ -x "$build/tests/dequant" ] && queue dequant "$build/tests/dequant" tests/data/dequant
     [ -x "$build/tests/golden" ] && queue golden "$build/tests/golden" tests/golden/*/
     for t in tests/cli/*.sh; do

@@ -5,7 +5,7 @@
 #include "cli/opts.h"
 
 /* Opens the model twice, with a drafter and without, so that what is measured without is not
- * burdened by it; then decodes without drafts, governed, and with 1 to n_max drafts a round. */
+ * burdened by it; then decodes without drafts, governed, and with 1 to n_max drafts a step. */
 int ft_bench_sim(const ft_opts *o);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "cli/opts.h"
 
-/* Every prompt of every class without drafts, governed, and with 1 to n_max drafts a round, one
+/* Every prompt of every class without drafts, governed, and with 1 to n_max drafts a step, one
  * after the other, so that whatever disturbs the machine disturbs all of them. */
 int ft_bench_spec(const ft_opts *o);
 

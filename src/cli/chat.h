@@ -1,9 +1,9 @@
-/* cli/chat.h - a conversation: what was said, and what makes the next reply. */
+/* cli/chat.h - a conversation: what was said, and what makes the next response. */
 #ifndef FT_CLI_CHAT_H
 #define FT_CLI_CHAT_H
 
 #include "cli/model_opts.h"
-#include "cli/reply.h"
+#include "cli/response.h"
 
 typedef struct ft_chat {
     const ft_opts *o;
@@ -14,9 +14,9 @@ typedef struct ft_chat {
     ft_request r;
     json_t *messages; /* with the system's, when there is one, in front */
     json_t *options;  /* for the template */
-    ft_reply last;    /* of the latest reply; all zero before the first */
-    ft_reply sum;     /* of all replies: tokens, seconds, drafts */
-    bool failed;      /* some reply did */
+    ft_response last; /* of the latest response; all zero before the first */
+    ft_response sum;  /* of all responses: tokens, seconds, drafts */
+    bool failed;      /* some response did */
     bool over;
 } ft_chat;
 
@@ -27,8 +27,8 @@ void ft_chat_system(ft_chat *c, const char *text);
 /* Drops everything behind the last message of the user, and that one too when asked. false when
  * the user has said nothing. */
 bool ft_chat_back(ft_chat *c, bool user_too);
-/* Replies to the messages as they are; an error is printed and leaves them as they are. */
-bool ft_chat_reply(ft_chat *c);
+/* Responses to the messages as they are; an error is printed and leaves them as they are. */
+bool ft_chat_generate(ft_chat *c);
 
 /* A line that begins with a slash: does what it says. */
 void ft_chat_command(ft_chat *c, const char *line);

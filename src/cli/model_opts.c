@@ -113,7 +113,7 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
     p->batch = (int)ft_opts_int(o, "batch-size");
     p->no_mmap = !ft_opts_flag(o, "mmap");
     p->progress = ft_opts_flag(o, "quiet") ? NULL : ft_bar_load;
-    if (!ft_opts_has(o, "spec-type")) { /* a program that makes no replies */
+    if (!ft_opts_has(o, "spec-type")) { /* a program that makes no responses */
         p->draft_max = 0;
         return FT_OK;
     }
@@ -419,5 +419,5 @@ void ft_model_opts_cache_note(const ft_opts *o, const ft_llm *m, const ft_term *
     if (ft_opts_flag(o, "verbose"))
         fputs(i->cache, stderr);
     else if (notes && i->cache_small)
-        ft_term_note(t, "%s", i->cache_words);
+        ft_term_note(t, "%s", i->cache_summary);
 }

@@ -1,5 +1,5 @@
 /* cli/model_opts.h - from options to what foretoken.h takes: a model to open, a request to make.
- * Every program that replies reads the same options the same way, here. Options that the user did
+ * Every program that responses reads the same options the same way, here. Options that the user did
  * not give leave the library's value, which for sampling is the model file's recommendation. */
 #ifndef FT_CLI_MODEL_OPTS_H
 #define FT_CLI_MODEL_OPTS_H

@@ -238,7 +238,7 @@ const ft_opt ft_opt_table[] = {
      "LLAMA_ARG_REASONING", "let the model think first; auto = as its template says"},
     {"no-thinking", NULL, FT_OPT_FLAG, REPLY, NULL, NULL, 0, 0, NULL, "the same as --thinking off"},
 
-    /* replies */
+    /* responses */
     {"predict", "-n --n-predict", FT_OPT_INT, REPLY, "-1", "N", -1, 1 << 30, "LLAMA_ARG_N_PREDICT",
      "most tokens of a reply; -1 = until the context is full"},
     {"stop", "-r --reverse-prompt", FT_OPT_LIST, TALK, NULL, "TEXT", 0, 0, NULL,

@@ -1,10 +1,10 @@
-/* cli/run.c - one prompt, one reply: as text while it comes, or as one JSON object. */
+/* cli/run.c - one prompt, one response: as text while it comes, or as one JSON object. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/mem.h"
 #include "cli/cmd.h"
 #include "cli/json_text.h"
 #include "cli/model_opts.h"
-#include "cli/reply.h"
+#include "cli/response.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -89,23 +89,23 @@ static ft_status prepare(run *u, ft_err *err)
     if ((st = ft_model_opts_request(&u->mo, u->o, u->m, &u->r, err))) return st;
     if ((st = raw ? encode(u, prompt, n, err) : render(u, prompt, n, err))) return st;
     u->s = ft_session_new(u->m);
-    return u->s ? FT_OK : ft_fail(err, FT_ELIMIT, "every lane is taken");
+    return u->s ? FT_OK : ft_fail(err, FT_ELIMIT, "all slots are in use");
 }
 
 /* ---- JSON ---- */
 
-static json_t *usage_json(const ft_reply *r)
+static json_t *usage_json(const ft_response *r)
 {
     json_t *j = json_object(), *details = json_object();
     json_object_set_new(details, "cached_tokens", json_integer(r->cached_tokens));
     json_object_set_new(j, "prompt_tokens", json_integer(r->prompt_tokens));
-    json_object_set_new(j, "completion_tokens", json_integer(r->reply_tokens));
-    json_object_set_new(j, "total_tokens", json_integer(r->prompt_tokens + r->reply_tokens));
+    json_object_set_new(j, "completion_tokens", json_integer(r->output_tokens));
+    json_object_set_new(j, "total_tokens", json_integer(r->prompt_tokens + r->output_tokens));
     json_object_set_new(j, "prompt_tokens_details", details);
     return j;
 }
 
-static void print_json(const run *u, const ft_reply *r)
+static void print_json(const run *u, const ft_response *r)
 {
     const ft_printer *p = &u->printer;
     json_t *j = json_object();
@@ -117,7 +117,7 @@ static void print_json(const run *u, const ft_reply *r)
                             ft_json_text(ft_buf_z(&p->thought), p->thought.len));
     if (p->call.len)
         json_object_set_new(j, "tool_calls_text", ft_json_text(ft_buf_z(&p->call), p->call.len));
-    json_object_set_new(j, "finish_reason", json_string(ft_reason_word(r->reason)));
+    json_object_set_new(j, "finish_reason", json_string(ft_reason_name(r->reason)));
     if (r->stop_text) json_object_set_new(j, "stop_text", json_string(r->stop_text));
     json_object_set_new(j, "truncated", json_boolean(r->context_full));
     json_object_set_new(j, "seed", json_integer((json_int_t)u->r.sampling.seed));
@@ -143,7 +143,7 @@ static ft_status written(const run *u, ft_err *err)
     return ft_fail_errno(err, "cannot write to standard output");
 }
 
-static ft_status reply(run *u, bool *stopped, ft_err *err)
+static ft_status response(run *u, bool *stopped, ft_err *err)
 {
     const bool json = ft_opts_flag(u->o, "json");
     ft_printer *p = &u->printer;
@@ -151,8 +151,8 @@ static ft_status reply(run *u, bool *stopped, ft_err *err)
     p->interruptible = true;
     p->show_drafts = ft_opts_flag(u->o, "show-drafts");
     ft_printer_attach(p, &u->r);
-    ft_reply r;
-    const ft_status st = ft_session_reply(u->s, &u->r, &r, err);
+    ft_response r;
+    const ft_status st = ft_session_generate(u->s, &u->r, &r, err);
     *stopped = ft_interrupted();
     const bool good = ft_printer_finish(p);
     if (st) return st;
@@ -162,7 +162,7 @@ static ft_status reply(run *u, bool *stopped, ft_err *err)
     }
     if (good && (notes_wanted(u) || ft_opts_flag(u->o, "show-timings"))) {
         ft_term_note(&u->term, "[drafts: %s]", ft_llm_about(u->m)->drafter);
-        ft_reply_note(&u->term, &r);
+        ft_response_note(&u->term, &r);
     }
     return written(u, err);
 }
@@ -172,11 +172,11 @@ int ft_cmd_run(const ft_opts *o)
     ft_err err;
     run u = {.o = o, .term = ft_term_open(ft_opts_text(o, "color"))};
     bool stopped = false;
-    ft_interrupt_mode(FT_INTERRUPT_EXITS); /* until the reply begins there is nothing to save */
+    ft_interrupt_mode(FT_INTERRUPT_EXITS); /* until the response begins there is nothing to save */
     ft_status st = prepare(&u, &err);
     if (!st) {
         ft_printer_init(&u.printer, &u.term, ft_llm_vocab(u.m));
-        st = reply(&u, &stopped, &err);
+        st = response(&u, &stopped, &err);
         ft_printer_release(&u.printer);
     }
     ft_session_free(u.s);

@@ -120,8 +120,8 @@ static void use_the_library(seen *s, seen *failed, int *lines)
     r.n_ids = 3;
     r.max_tokens = 8;
     r.ignore_eos = true;
-    ft_reply reply;
-    assert_int_equal(ft_session_reply(session, &r, &reply, &err), FT_OK);
+    ft_response response;
+    assert_int_equal(ft_session_generate(session, &r, &response, &err), FT_OK);
     ft_session_free(session);
     ft_llm_close(m);
 
