@@ -83,7 +83,7 @@ NVCC     ?= $(CUDA_HOME)/bin/nvcc
 CUDA_ARCH ?= 75 80 86 89 90a 120
 NVFLAGS  := -std=c++17 -O3 -g -lineinfo -Isrc -Iinclude -Xcompiler -fPIC,-fno-exceptions,-Wall,-Wno-unused-function --expt-relaxed-constexpr \
             $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(firstword $(subst /, ,$(a)))$(comma)code=sm_$(lastword $(subst /, ,$(a)))) $(if $(filter 120,$(CUDA_ARCH)),-gencode arch=compute_120$(comma)code=compute_120)
-CU_SRC   := $(wildcard src/dev/cuda/*.cu)
+CU_SRC   := $(wildcard src/dev/cuda/*.cu src/dev/cuda/*/*.cu)
 LIB_OBJ  += $(CU_SRC:%.cu=$(BUILD)/%.cu.o)
 LDLIBS   += -L$(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)) -lcudart_static -ldl -lrt -lstdc++
 endif

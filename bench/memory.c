@@ -67,8 +67,8 @@ static void seq_init(seq *s, int rows, int past, int pages)
         of[i] = 0;
     }
     for (int i = 0; i < pages; i++) page[i] = i;
-    s->span = (ft_span){.n = rows, .past = past};
-    s->b = (ft_batch){.T = rows, .S = 1, .n_out = 1, .max_past = past + rows};
+    s->span = (ft_span){.n = rows, .start = past};
+    s->b = (ft_batch){.T = rows, .S = 1, .n_out = 1, .max_ctx = past + rows};
     s->b.cell = cell;
     s->b.end = end;
     s->b.span_of = s->b.out_row = of;

@@ -244,7 +244,7 @@ static inline void t_run(ft_optest *t)
 {
     ft_err err;
     const int64_t limit = ft_now_ns() + (t->bench ? 150000000 : 0);
-    t->dev->again = t->bench;
+    t->dev->keep_ops = t->bench;
     do {
         const int64_t start = ft_now_ns();
         t->dev->commit(t->dev);
@@ -252,7 +252,7 @@ static inline void t_run(ft_optest *t)
         const double ns = (double)(ft_now_ns() - start);
         if (t->best_ns == 0 || ns < t->best_ns) t->best_ns = ns;
     } while (ft_now_ns() < limit);
-    t->dev->again = false;
+    t->dev->keep_ops = false;
     if (t->bench) t->dev->commit(t->dev); /* and its list is gone */
 }
 

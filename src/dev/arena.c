@@ -17,7 +17,7 @@ typedef struct runs {
 } runs;
 
 struct ft_arena {
-    ft_arena_way way;
+    ft_arena_memory way;
     uint64_t size;
     runs piece; /* multiples of FT_ARENA_ALIGN */
     runs map;   /* whole blocks; some piece lies on each of them */
@@ -131,10 +131,10 @@ static void consider(const ft_arena *a, offer *best, offer o)
     *best = o;
 }
 
-bool ft_arena_take(ft_arena *a, uint64_t bytes, uint64_t *at)
+bool ft_arena_alloc(ft_arena *a, uint64_t bytes, uint64_t *at)
 {
     if (bytes > a->size) return false;
-    const uint64_t n = ft_arena_piece(bytes);
+    const uint64_t n = ft_arena_alloc_size(bytes);
     offer best = {0};
     uint64_t lo = 0;
     for (int i = 0; i <= a->piece.n; i++) {
@@ -158,7 +158,7 @@ bool ft_arena_take(ft_arena *a, uint64_t bytes, uint64_t *at)
     return true;
 }
 
-void ft_arena_give(ft_arena *a, uint64_t at)
+void ft_arena_dealloc(ft_arena *a, uint64_t at)
 {
     const int i = first_behind(&a->piece, at);
     assert(i < a->piece.n && a->piece.v[i].at == at);
@@ -177,7 +177,7 @@ uint64_t ft_arena_idle(const ft_arena *a)
 
 /* ---- life ---- */
 
-ft_arena *ft_arena_new(uint64_t size, const ft_arena_way *way)
+ft_arena *ft_arena_new(uint64_t size, const ft_arena_memory *way)
 {
     const uint64_t mask = way->block - 1;
     assert(way->block >= FT_ARENA_ALIGN && !(way->block & mask));

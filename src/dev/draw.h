@@ -129,30 +129,31 @@ FT_BOTH uint64_t ft_weigh(float below)
 }
 
 /* What NaN and +inf count as. */
-FT_BOTH float ft_counted(float x)
+FT_BOTH float ft_logit_finite(float x)
 {
     const float y = x > FLT_MAX ? FLT_MAX : x;
     return y == y ? y : -INFINITY;
 }
 
-FT_BOTH float ft_biased(float x, float bias)
+FT_BOTH float ft_logit_biased(float x, float bias)
 {
-    return ft_counted(x + bias);
+    return ft_logit_finite(x + bias);
 }
 
-FT_BOTH float ft_penalized(float x, int32_t count, float repeat, float frequency, float presence)
+FT_BOTH float ft_logit_penalized(float x, int32_t count, float repeat, float frequency,
+                                 float presence)
 {
     x = x <= 0 ? x * repeat : ft_divide(x, repeat);
     return x - ft_mul_add((float)count, frequency, presence);
 }
 
-FT_BOTH float ft_edited(float x, ft_edit e, const ft_draw *d)
+FT_BOTH float ft_logit_edited(float x, ft_edit e, const ft_draw *d)
 {
-    if (e.bias != 0) x = ft_biased(x, e.bias);
-    return e.count ? ft_penalized(x, e.count, d->repeat, d->frequency, d->presence) : x;
+    if (e.bias != 0) x = ft_logit_biased(x, e.bias);
+    return e.count ? ft_logit_penalized(x, e.count, d->repeat, d->frequency, d->presence) : x;
 }
 
-FT_BOTH float ft_tempered(float x, float temperature)
+FT_BOTH float ft_logit_tempered(float x, float temperature)
 {
     const float most = FLT_MAX / 2, v = temperature == 1.0f ? x : ft_divide(x, temperature);
     return temperature != 1.0f && v > most ? most : v;

@@ -51,7 +51,7 @@ bool ft_host_replay(ft_dev *d, const void *pass)
     return false;
 }
 
-void ft_host_linears(ft_dev *d, const ft_out *o, int n, ft_mat x)
+void ft_host_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
 {
     for (int i = 0; i < n; i++) d->op->linear(d, o[i].y, x, o[i].w, false);
 }
@@ -77,7 +77,7 @@ uint64_t ft_host_step_bytes(ft_dev *d, const ft_dev_limits *l)
     return (uint64_t)l->rows * (uint64_t)l->k * 4;
 }
 
-uint64_t ft_host_room(ft_dev *d)
+uint64_t ft_host_free_bytes(ft_dev *d)
 {
     (void)d;
     FILE *f = fopen("/proc/meminfo", "r");

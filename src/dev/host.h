@@ -13,12 +13,12 @@ void *ft_host_alloc(ft_dev *d, size_t bytes);
 void ft_host_free(ft_dev *d, void *p);
 void ft_host_copy(ft_dev *d, void *dst, const void *src, size_t bytes); /* upload, download, move */
 /* Ops that these devices spell in smaller ones. */
-void ft_host_linears(ft_dev *d, const ft_out *o, int n, ft_mat x);
+void ft_host_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x);
 void ft_host_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
                  const ft_weight *up, ft_act act);
 uint64_t ft_host_weight_bytes(ft_dev *d, const ft_weight *w); /* as in the file */
 uint64_t ft_host_step_bytes(ft_dev *d, const ft_dev_limits *l);
-uint64_t ft_host_room(ft_dev *d);
+uint64_t ft_host_free_bytes(ft_dev *d);
 double ft_host_read_rate(ft_dev *d);
 bool ft_host_replay(ft_dev *d, const void *pass); /* never: ops are called in every step */
 /* Leaves the weight where it is mapped. */
@@ -74,7 +74,7 @@ static inline void ft_attn_range(const ft_batch *b, ft_attn p, int row, int *lo,
 }
 
 /* The first of the largest values of a row; -1 when none is above -inf. */
-static inline int ft_best_of(const float *x, int n)
+static inline int ft_argmax_row(const float *x, int n)
 {
     float top = -INFINITY;
     int best = -1;
@@ -85,7 +85,7 @@ static inline int ft_best_of(const float *x, int n)
 
 /* The index that follows `last` (-1: none yet) when s is sorted by falling value, then by rising
  * index. A NaN sorts last, so that damaged numbers cannot lead out of the array. */
-static inline int ft_next_best(const float *s, int n, int last)
+static inline int ft_next_largest(const float *s, int n, int last)
 {
     int best = -1;
     const float bound = last < 0 ? INFINITY : s[last] == s[last] ? s[last] : -INFINITY;

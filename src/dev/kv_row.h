@@ -12,7 +12,7 @@ const char *ft_kv_type_name(ft_kv_type t);
 bool ft_kv_type_find(ft_str name, ft_kv_type *out); /* "f16", "q8_0", "turbo3", ... */
 /* All names, for messages: "f32, f16, ... or turbo4-legacy". */
 const char *ft_kv_type_names(void);
-bool ft_kv_turned(ft_kv_type t);
+bool ft_kv_is_turbo(ft_kv_type t);
 ft_turbo ft_kv_turbo(ft_kv_type t); /* of a turned encoding */
 
 /* false when rows of d values cannot have this encoding: d is no multiple of its blocks */

@@ -20,20 +20,20 @@ int ft_split_side(const ft_split_rule *r, const char *tensor, bool looked_up)
     return l < r->experts && strstr(tensor, "_exps") ? FT_SPLIT_HOST : FT_SPLIT_FAST;
 }
 
-static void aim(ft_dev *d, const char *tensor)
+static void alloc_for(ft_dev *d, const char *tensor)
 {
     ft_split *s = (ft_split *)d;
-    snprintf(s->aim, sizeof s->aim, "%s", tensor ? tensor : "");
+    snprintf(s->alloc_for, sizeof s->alloc_for, "%s", tensor ? tensor : "");
 }
 
-void ft_split_follow(ft_dev *d, const ft_split_rule *r)
+void ft_split_set_rule(ft_dev *d, const ft_split_rule *r)
 {
-    if (d->aim == aim) ((ft_split *)d)->rule = *r;
+    if (d->alloc_for == alloc_for) ((ft_split *)d)->rule = *r;
 }
 
-ft_dev *ft_split_half(ft_dev *d, int side)
+ft_dev *ft_split_device(ft_dev *d, int side)
 {
-    return d->aim == aim ? ((ft_split *)d)->half[side] : d;
+    return d->alloc_for == alloc_for ? ((ft_split *)d)->half[side] : d;
 }
 
 /* ---- memory ---- */
@@ -83,7 +83,7 @@ static void *split_alloc(ft_dev *d, size_t bytes)
 {
     ft_split *s = (ft_split *)d;
     ft_split_mem m = {.bytes = bytes, .side = -1};
-    if (s->aim[0]) m.side = ft_split_side(&s->rule, s->aim, false);
+    if (s->alloc_for[0]) m.side = ft_split_side(&s->rule, s->alloc_for, false);
     for (int i = 0; i < 2; i++) {
         if (m.side >= 0 && m.side != i) continue;
         m.p[i] = s->half[i]->alloc(s->half[i], bytes);
@@ -243,7 +243,7 @@ static void move(ft_dev *d, void *dst, const void *src, size_t bytes)
 static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
 {
     ft_split *s = (ft_split *)d;
-    const char *name = s->aim[0] ? s->aim : w->name ? w->name : "";
+    const char *name = s->alloc_for[0] ? s->alloc_for : w->name ? w->name : "";
     w->side = w->scale ? ft_split_of(s, w->scale) : ft_split_side(&s->rule, name, w->lookup);
     return s->half[w->side]->bind(s->half[w->side], w, host, err);
 }
@@ -300,10 +300,10 @@ static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
     return fast->step_bytes(fast, l);
 }
 
-static uint64_t room(ft_dev *d)
+static uint64_t free_bytes(ft_dev *d)
 {
     ft_split *s = (ft_split *)d;
-    return s->half[FT_SPLIT_FAST]->room(s->half[FT_SPLIT_FAST]);
+    return s->half[FT_SPLIT_FAST]->free_bytes(s->half[FT_SPLIT_FAST]);
 }
 
 static double read_rate(ft_dev *d)
@@ -332,8 +332,8 @@ ft_dev *ft_dev_split(ft_dev *fast, ft_dev *host, const ft_split_rule *r)
         .op = &ft_split_ops,
         .name = s->words,
         .threads = host->threads,
-        .no_tail = fast->no_tail || host->no_tail,
-        .aim = aim,
+        .no_recent = fast->no_recent || host->no_recent,
+        .alloc_for = alloc_for,
         .alloc = split_alloc,
         .free = split_free,
         .upload = upload,
@@ -348,7 +348,7 @@ ft_dev *ft_dev_split(ft_dev *fast, ft_dev *host, const ft_split_rule *r)
         .replay = replay,
         .commit = commit,
         .sync = sync,
-        .room = room,
+        .free_bytes = free_bytes,
         .read_rate = read_rate,
         .close = close,
     };

@@ -26,8 +26,8 @@ int ft_split_side(const ft_split_rule *r, const char *tensor, bool looked_up);
 /* Takes both devices; `host` must be unified. */
 ft_dev *ft_dev_split(ft_dev *fast, ft_dev *host, const ft_split_rule *r);
 /* The side itself where d is split, else d: for a model that lies on one side as a whole. */
-ft_dev *ft_split_half(ft_dev *d, int side);
+ft_dev *ft_split_device(ft_dev *d, int side);
 /* The rule from now on; nothing happens where d is not split. */
-void ft_split_follow(ft_dev *d, const ft_split_rule *r);
+void ft_split_set_rule(ft_dev *d, const ft_split_rule *r);
 
 #endif

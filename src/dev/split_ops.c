@@ -6,13 +6,6 @@
 
 typedef enum use { READ, WRITE, CHANGE } use; /* CHANGE: what is there is read too */
 
-static size_t extent(ft_mat m)
-{
-    if (!m.T) return 0;
-    const size_t last = (size_t)(m.T - 1) * (size_t)m.rs + (size_t)(m.H - 1) * (size_t)m.hs;
-    return (last + (size_t)m.d) * sizeof(float);
-}
-
 /* A view has others' values between its own: they must not get lost with it. */
 static bool has_gaps(ft_mat m)
 {
@@ -29,14 +22,14 @@ static void *bytes_on(ft_split *s, const void *p, size_t n, int side, use u)
 /* The matrix on this side, for this use. */
 static ft_mat on(ft_split *s, ft_mat m, int side, use u)
 {
-    m.p = bytes_on(s, m.p, extent(m), side, u == WRITE && has_gaps(m) ? CHANGE : u);
+    m.p = bytes_on(s, m.p, ft_mat_extent(m), side, u == WRITE && has_gaps(m) ? CHANGE : u);
     return m;
 }
 
 /* Where a matrix is already; the fast side if it is on both. */
 static int where(const ft_split *s, ft_mat m)
 {
-    return ft_split_valid(s, m.p, extent(m), FT_SPLIT_FAST) ? FT_SPLIT_FAST : FT_SPLIT_HOST;
+    return ft_split_valid(s, m.p, ft_mat_extent(m), FT_SPLIT_FAST) ? FT_SPLIT_FAST : FT_SPLIT_HOST;
 }
 
 static int vec_side(const ft_split *s, ft_vec w, ft_mat m)
@@ -64,10 +57,10 @@ static void linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
     h->op->linear(h, on(s, y, side, acc ? CHANGE : WRITE), from, w, acc);
 }
 
-static void linears(ft_dev *d, const ft_out *o, int n, ft_mat x)
+static void linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
 {
     enum { MOST = 8 };
-    ft_out part[MOST];
+    ft_product_out part[MOST];
     for (int side = 0; side < 2; side++) {
         ft_split *s = (ft_split *)d;
         int m = 0;
@@ -89,7 +82,7 @@ static void glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, 
     h->op->glu(h, on(s, y, side, WRITE), scratch, from, gate, up, act);
 }
 
-static void route(ft_dev *d, ft_route r, ft_mat x)
+static void route(ft_dev *d, ft_expert_choice r, ft_mat x)
 {
     ENTER(where((const ft_split *)d, x));
     const size_t n = (size_t)x.T * (size_t)r.K * 4;
@@ -99,7 +92,7 @@ static void route(ft_dev *d, ft_route r, ft_mat x)
     h->op->route(h, r, from);
 }
 
-static void moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
+static void moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                 bool acc)
 {
     ENTER(e->down.side);
@@ -170,15 +163,15 @@ static void add(ft_dev *d, ft_mat y, ft_mat x, float scale)
 
 /* Norms whose weights lie on the other side, that of the next layer, are made there. */
 static void norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
-                     const ft_normed *o, int n)
+                     const ft_norm_out *o, int n)
 {
     ENTER(vec_side((const ft_split *)d, w, x));
-    ft_normed here[FT_NORMS];
+    ft_norm_out here[FT_NORMS];
     int m = 0;
     const ft_mat from = on(s, x, side, READ), to = on(s, y, side, CHANGE);
     for (int i = 0; i < n; i++)
         if (vec_side(s, o[i].w, y) == side)
-            here[m++] = (ft_normed){on(s, o[i].y, side, WRITE), o[i].w};
+            here[m++] = (ft_norm_out){on(s, o[i].y, side, WRITE), o[i].w};
     h->op->norm_add(h, to, from, w, eps, scale, here, m);
     for (int i = 0; i < n; i++)
         if (vec_side(s, o[i].w, y) != side) rmsnorm(d, o[i].y, y, o[i].w, eps);

@@ -24,7 +24,7 @@ typedef struct ft_split {
     ft_dev dev;
     ft_dev *half[2];
     ft_split_rule rule;
-    char aim[96]; /* the tensor that is being bound; "": none, memory of steps */
+    char alloc_for[96]; /* the tensor that is being bound; "": none, memory of steps */
     ft_split_mem *mem;
     int n_mem, cap_mem; /* sorted by the address that callers know */
     char words[64];

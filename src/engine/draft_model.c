@@ -22,7 +22,7 @@ static ft_cache_params cache_params(const ft_model *m, const ft_engine_params *p
         .kt = p->kt,
         .vt = p->vt,
         .exact = p->kv_exact,
-        .tail = p->kv_tail && !m->dev->no_tail,
+        .tail = p->kv_tail && !m->dev->no_recent,
         .slots = p->slots,
         .cells = p->ctx,
         .total = p->cells,

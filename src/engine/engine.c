@@ -50,7 +50,7 @@ static ft_cache_params cache_params(const ft_model *m, const ft_layer_state *lay
         .cells = p->ctx,
         .total = p->cells,
         .rows = FT_MAX(p->rows, p->score_rows),
-        .tail = p->kv_tail && !m->dev->no_tail,
+        .tail = p->kv_tail && !m->dev->no_recent,
         .tentative = ft_most_drafts(p) + 1,
     };
 }
@@ -98,9 +98,9 @@ ft_dev_limits ft_engine_limits(const ft_model *m, const ft_model *drafter,
     const ft_warmup_plan w = ft_warmup_plan_of(p, kind_of(m, d));
     ft_dev_limits l = m->limits;
     l.rows = runner_params(model, NULL, NULL, p).rows;
-    l.past = p->ctx;
+    l.ctx = p->ctx;
     l.layers = m->L;
-    ft_warmup_count(&w, &l.kept, &l.kept_short);
+    ft_warmup_count(&w, &l.graphs, &l.draft_graphs);
     return l;
 }
 
@@ -603,7 +603,7 @@ void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user)
     ft_runner_probe(e->runner, fn, user);
 }
 
-void ft_engine_meter(ft_engine *e, ft_meter *m)
+void ft_engine_meter(ft_engine *e, ft_profile *m)
 {
     ft_runner_meter(e->runner, m);
 }

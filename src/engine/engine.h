@@ -120,7 +120,7 @@ double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, doubl
 const ft_kv *ft_engine_kv(const ft_engine *e); /* of every layer */
 /* Reports named activations of every pass. */
 void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user);
-void ft_engine_meter(ft_engine *e, ft_meter *m); /* times every op; NULL: no longer */
+void ft_engine_meter(ft_engine *e, ft_profile *m); /* times every op; NULL: no longer */
 /* What each layer's cache is encoded as and what that takes: appends a table, and words[cap] gets
  * it in a line, special[cap] the layers that get more than was wished for (kv/plan.h). False: all
  * of it is f16. */

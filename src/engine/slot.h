@@ -143,7 +143,7 @@ void ft_slot_end(ft_slot *s, ft_finish why);
 typedef struct ft_warmup_plan {
     int slots, ctx;
     int window, draft_window; /* rows of a response in a trunk pass, in a draft pass; 0: none */
-    bool loose;               /* how rows lie in spans makes no difference to draft passes */
+    bool pad_spans;           /* how rows lie in spans makes no difference to draft passes */
 } ft_warmup_plan;
 ft_warmup_plan ft_warmup_plan_of(const ft_engine_params *p, ft_drafter kind);
 void ft_warmup_count(const ft_warmup_plan *p, int *trunk, int *draft);

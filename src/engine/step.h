@@ -35,7 +35,7 @@ void ft_runner_free(ft_runner *r);
 uint64_t ft_runner_bytes(const ft_runner_params *p); /* device memory that it takes */
 /* Reports named activations of every pass. */
 void ft_runner_probe(ft_runner *r, ft_probe_fn *fn, void *user);
-void ft_runner_meter(ft_runner *r, ft_meter *m); /* times every op; NULL: no longer */
+void ft_runner_meter(ft_runner *r, ft_profile *m); /* times every op; NULL: no longer */
 
 /* An empty set of rows to fill for the next pass. */
 ft_rowset *ft_runner_rows(ft_runner *r);

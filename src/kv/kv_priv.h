@@ -17,7 +17,7 @@ struct ft_cache {
     ft_dev *dev;
     ft_cache_params p;
     ft_layer_state *layer;
-    ft_kv *kv, *newest; /* newest: of layers whose most recent positions are kept apart */
+    ft_kv *kv, *recent; /* recent: of layers with a recent-token window in a second encoding */
     ft_delta *delta;
     ft_space space[2];
     int pages_per_seq;
@@ -44,7 +44,7 @@ static inline const ft_kv *ft_cache_kv_in(const ft_cache *c, int l, int space)
 {
     const ft_state_kind keep = c->layer[l].keep;
     if (keep == (space == FT_SPACE_WINDOW ? FT_STATE_WINDOW : FT_STATE_FULL)) return &c->kv[l];
-    return keep == FT_STATE_FULL ? c->kv[l].newest : NULL;
+    return keep == FT_STATE_FULL ? c->kv[l].recent : NULL;
 }
 
 int ft_pages_for(int64_t cells);

@@ -9,7 +9,7 @@
  *     the few bits;
  *   - with turbo2 values, the values of the first and last two layers that keep every cell become
  *     q8_0;
- *   - if that is wished for, the newest FT_KV_TAIL cells of layers of the trunk with a turbo side
+ *   - if that is wished for, the newest FT_KV_RECENT cells of layers of the trunk with a turbo side
  *     are kept as q8_0 (or f16) too and read there: most of what a few bits cost is lost on near
  *     cells.
  * The choice looks at the trunk alone, so that it is the same with and without a drafter. */

@@ -13,7 +13,7 @@ static void spans(ft_optest *t, const seq *s, int S, int pages_per_seq)
     static ft_span span[8];
     int T = 0;
     for (int i = 0; i < S; i++) {
-        span[i] = (ft_span){.slot = S - 1 - i, .row = T, .n = s[i].n, .past = s[i].past};
+        span[i] = (ft_span){.slot = S - 1 - i, .row = T, .n = s[i].n, .start = s[i].past};
         for (int r = 0; r < s[i].n; r++, T++) {
             cell[T] = s[i].past + r;
             end[T] = cell[T] + 1;
@@ -34,7 +34,7 @@ static void spans(ft_optest *t, const seq *s, int S, int pages_per_seq)
     ft_batch *b = &t->batch;
     *b = (ft_batch){.T = T, .S = S, .n_out = n_out, .pages_per_seq = pages_per_seq};
     b->slots = S;
-    b->max_past = pages_per_seq * FT_PAGE_ROWS;
+    b->max_ctx = pages_per_seq * FT_PAGE_ROWS;
     b->cell = t_ints(t, cell, T);
     b->end = t_ints(t, end, T);
     b->span_of = t_ints(t, of, T);
@@ -207,7 +207,7 @@ static void attend_alone(ft_optest *t, const int *n)
     t_run(t);
     const ft_batch all = t->batch;
     for (int r = 0; r < rows; r++) {
-        const ft_span span = {.n = 1, .past = past + r};
+        const ft_span span = {.n = 1, .start = past + r};
         const int32_t zero = 0;
         t->batch.T = t->batch.n_out = 1;
         t->batch.cell = all.cell + r;
@@ -285,13 +285,13 @@ static void attend_newest(ft_optest *t, const int *n)
 {
     const int H = n[0], G = n[1], d = n[2], kt = n[3], vt = n[4], past = n[7], rows = n[8];
     const seq s[2] = {{past, rows}, {130, 2}};
-    if (t->dev->no_tail) return; /* its caches are made without */
+    if (t->dev->no_recent) return; /* its caches are made without */
     const int T = rows + 2, pages = (FT_MAX(past, 130) + rows) / FT_PAGE_ROWS + 1;
     spans(t, s, 2, pages);
     ft_kv kv = cache(t, kt, vt, G, d, 2 * pages);
     const int best = d % 32 ? FT_KV_F16 : FT_KV_Q8_0;
     const ft_kv newest = cache(t, best, best, G, d, 2 * pages);
-    kv.newest = &newest;
+    kv.recent = &newest;
     fill_past(t, &kv, s, 2);
     ft_mat q = t_uniform(t, T, H * d, -2, 2), k = t_uniform(t, T, G * d, -1, 1);
     ft_mat o = t_output(t, T, H * d), one = t_output(t, 1, H * d);
@@ -304,7 +304,7 @@ static void attend_newest(ft_optest *t, const int *n)
     t_check_gaps(t, o);
     const ft_batch all = t->batch;
     for (int r = 0; r < rows; r += FT_MAX(1, rows / 4)) {
-        const ft_span span = {.slot = 1, .n = 1, .past = past + r};
+        const ft_span span = {.slot = 1, .n = 1, .start = past + r};
         const int32_t zero = 0;
         t->batch.T = t->batch.S = t->batch.n_out = 1;
         t->batch.cell = all.cell + r;

@@ -74,11 +74,11 @@ static void delta(ft_optest *t, const int *n)
 {
     const int rows = n[4], past = n[5];
     const net e = net_new(t, n[0], n[1], n[2], n[3], 4, 2, rows + 1);
-    const ft_span first = {.slot = 1, .n = rows, .past = past};
+    const ft_span first = {.slot = 1, .n = rows, .start = past};
     step(t, &e, &first, 1, 0);
     t_cost(t, 0, 6.0 * rows * n[1] * n[2] * n[2]);
     t_expect_rest(t, ft_rows(e.o, 0, rows), limit(t, n[2], rows));
-    const ft_span next = {.slot = 1, .n = 1, .past = past + rows};
+    const ft_span next = {.slot = 1, .n = 1, .start = past + rows};
     const double best = t->best_ns;
     step(t, &e, &next, 1, rows);
     t->best_ns = best;
@@ -97,15 +97,15 @@ static void delta_many(ft_optest *t, const int *n)
 {
     const int J = 6;
     const net e = net_new(t, n[0], n[1], n[2], 4, J, 4, 60);
-    const ft_span a[3] = {{.slot = 2, .n = 20, .past = 50},
+    const ft_span a[3] = {{.slot = 2, .n = 20, .start = 50},
                           {.slot = 0, .row = 20, .n = 1},
                           {.slot = 3, .row = 21, .n = 5, .tentative = 1, .plane = 1}};
     step(t, &e, a, 3, 0);
     expect_state(t, &e, limit(t, n[2], 20));
     const ft_span b[3] = {
-        {.slot = 3, .n = 4, .past = 3, .tentative = 1, .replay = 3},
-        {.slot = 2, .row = 4, .n = 2, .past = 70, .tentative = 1},
-        {.slot = 0, .row = 6, .n = 1, .past = 1},
+        {.slot = 3, .n = 4, .start = 3, .tentative = 1, .replay = 3},
+        {.slot = 2, .row = 4, .n = 2, .start = 70, .tentative = 1},
+        {.slot = 0, .row = 6, .n = 1, .start = 1},
     };
     step(t, &e, b, 3, 26);
     expect_state(t, &e, limit(t, n[2], 20));
@@ -129,10 +129,10 @@ static void journal(ft_optest *t, const int *n)
         /* drafted: certain rows, tentative rows, accept m of them, two tentative, accept one */
         const int plane = m % 2;
         const ft_span d0 = {.slot = 0, .n = lead};
-        const ft_span d1 = {.slot = 0, .n = rows, .past = lead, .plane = plane, .tentative = 1};
+        const ft_span d1 = {.slot = 0, .n = rows, .start = lead, .plane = plane, .tentative = 1};
         const ft_span d2 = {
-            .slot = 0, .n = 2, .past = lead + m, .replay = m, .plane = 1 - plane, .tentative = 1};
-        const ft_span d3 = {.slot = 0, .n = 1, .past = lead + m + 1, .replay = 1, .plane = plane};
+            .slot = 0, .n = 2, .start = lead + m, .replay = m, .plane = 1 - plane, .tentative = 1};
+        const ft_span d3 = {.slot = 0, .n = 1, .start = lead + m + 1, .replay = 1, .plane = plane};
         step(t, &e, &d0, 1, 0);
         step(t, &e, &d1, 1, lead);
         step(t, &e, &d2, 1, lead + m);
@@ -140,7 +140,7 @@ static void journal(ft_optest *t, const int *n)
         t_result o = t_read(t, ft_rows(e.o, 0, lead + m + 2));
         /* plain: every row a step of its own */
         for (int r = 0; r < lead + m + 2; r++) {
-            const ft_span s = {.slot = 1, .n = 1, .past = r};
+            const ft_span s = {.slot = 1, .n = 1, .start = r};
             step(t, &e, &s, 1, r);
         }
         t_result p = t_read(t, ft_rows(e.o, 0, lead + m + 2));
@@ -164,7 +164,7 @@ static void cut(ft_optest *t, const int *n)
     const int Hk = 1, Hv = 2, S = n[0], rows = n[1], at = n[2];
     const net e = net_new(t, Hk, Hv, S, 4, 1, 2, rows);
     const ft_span whole = {.slot = 0, .n = rows};
-    const ft_span head = {.slot = 1, .n = at}, tail = {.slot = 1, .n = rows - at, .past = at};
+    const ft_span head = {.slot = 1, .n = at}, tail = {.slot = 1, .n = rows - at, .start = at};
     step(t, &e, &whole, 1, 0);
     t_result o = t_read(t, e.o);
     step(t, &e, &head, 1, 0);

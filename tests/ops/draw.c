@@ -132,8 +132,8 @@ static void draw(ft_optest *t, const int *n)
     if (T > 4 && t->pick < 0) d[1].row = -1; /* nobody's; never picked */
     t->batch = (ft_batch){.T = rows,
                           .draw = t_keep(t, d + first, sizeof *d * (size_t)rows),
-                          .aside = t_keep(t, aside, sizeof *aside * (size_t)(used + 1)),
-                          .n_aside = used + 1,
+                          .draw_words = t_keep(t, aside, sizeof *aside * (size_t)(used + 1)),
+                          .n_draw_words = used + 1,
                           .sampled = n[4] ? 1 : 2};
     ft_drawn *y = t_alloc(t, sizeof *y * (size_t)rows), *got = ft_new_n(ft_drawn, (size_t)rows);
     t_begin(t);
@@ -170,8 +170,8 @@ static void draw_greedy(ft_optest *t, const int *n)
         d[i] = (ft_draw){.row = i, .to = i, .mask = i % 3 ? i * words : -1, .list = -1, .top_p = 1};
     t->batch = (ft_batch){.T = T,
                           .draw = t_keep(t, d, sizeof *d * (size_t)T),
-                          .aside = t_keep(t, aside, sizeof *aside * (size_t)(T * words)),
-                          .n_aside = T * words};
+                          .draw_words = t_keep(t, aside, sizeof *aside * (size_t)(T * words)),
+                          .n_draw_words = T * words};
     ft_drawn *y = t_alloc(t, sizeof *y * (size_t)T), got[FT_DRAW_ROWS];
     t_begin(t);
     ft_draw_rows(t->step, y, x);

@@ -94,8 +94,8 @@ static void linears(ft_optest *t, const int *n)
     ft_weight down = t_weight(t, FT_F32, 5, F, 1);
     ft_mat x = t_uniform(t, T, k, -1, 1), g = t_output(t, T, F), u = t_output(t, T, F);
     ft_mat z = t_output(t, T, 5);
-    ft_out o[4];
-    for (int i = 0; i < 4; i++) o[i] = (ft_out){t_output(t, T, w[i].n), &w[i]};
+    ft_product_out o[4];
+    for (int i = 0; i < 4; i++) o[i] = (ft_product_out){t_output(t, T, w[i].n), &w[i]};
     t->batch.T = t->pick >= 0 ? 1 : T;
     t_begin(t);
     ft_linears(t->step, o, 4, x);
@@ -135,7 +135,7 @@ static void products_of(ft_optest *t, const int *n)
                   ft_heads(g, 0, H, d, d), own, 1e-6f);
     ft_act_mul(t->step, y[2], g, x, FT_SILU);
     ft_sigmoid_mul(t->step, y[3], g);
-    ft_norm_add(t->step, x, g, v, 1e-6f, 0.5f, (ft_normed[]){{y[4], v}, {y[5], v}}, 2);
+    ft_norm_add(t->step, x, g, v, 1e-6f, 0.5f, (ft_norm_out[]){{y[4], v}, {y[5], v}}, 2);
     for (int i = 0; i < OPS; i++) ft_linear(t->step, z[i], y[i], &w[i]);
     t_run(t);
     for (int i = 0; i < OPS; i++) t_expect_rest(t, z[i], 10 * limit(t, FT_F32, T * 24));
@@ -185,7 +185,7 @@ static void route(ft_optest *t, const int *n)
     ft_mat x = t_uniform(t, T, E, -6, 6);
     if (n[3]) x = t_uniform(t, T, E, 0, 0); /* all equal: the lower index wins */
     const size_t all = (size_t)rows * (size_t)K;
-    ft_route r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
+    ft_expert_choice r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
     t_begin(t);
     ft_route_top(t->step, r, x);
     t_expect(t, ft_mat_at(r.w, rows, K), 1e-11);
@@ -215,7 +215,7 @@ static void moe(ft_optest *t, const int *n)
     e.down = t_weight(t, type, D, F, E);
     e.down.scale = t_vec(t, E, 0.5, 2).p;
     const size_t all = (size_t)rows * (size_t)K;
-    ft_route r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
+    ft_expert_choice r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
     ft_mat score = t_uniform(t, T, E, -3, 3), x = t_uniform(t, T, D, -2, 2);
     ft_mat y = t_output(t, T, D), z = t_uniform(t, T, D, -1, 1);
     ft_mat tmp = ft_mat_at(t_alloc(t, all * 2 * (size_t)F * sizeof(float)), (int)all, 2 * F);
@@ -250,17 +250,17 @@ static void moe_shared(ft_optest *t, const int *n)
     ft_weight down = t_weight(t, own, D, Fs, 1);
     down.scale = t_vec(t, 1, 0.5, 2).p;
     const size_t all = (size_t)rows * (size_t)K;
-    ft_route r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
+    ft_expert_choice r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
     ft_mat score = t_uniform(t, T, E, -3, 3), x = t_uniform(t, T, D, -2, 2);
     ft_mat y = t_uniform(t, T, D, -1, 1), s = t_uniform(t, T, 1, -2, 2);
     ft_mat tmp = ft_mat_at(t_alloc(t, all * 2 * (size_t)F * sizeof(float)), (int)all, 2 * F);
     const size_t wide = (size_t)rows * (size_t)Fs * sizeof(float);
-    const ft_shared sh = {&gate,
-                          &up,
-                          &down,
-                          s,
-                          ft_mat_at(t_alloc(t, wide), rows, Fs),
-                          ft_mat_at(t_alloc(t, wide), rows, Fs)};
+    const ft_shared_expert sh = {&gate,
+                                 &up,
+                                 &down,
+                                 s,
+                                 ft_mat_at(t_alloc(t, wide), rows, Fs),
+                                 ft_mat_at(t_alloc(t, wide), rows, Fs)};
     t_begin(t);
     ft_route_top(t->step, r, score);
     ft_moe_shared(t->step, y, x, &e, r, tmp, &sh);

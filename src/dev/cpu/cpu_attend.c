@@ -70,7 +70,7 @@ void ft_cpu_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
 
 typedef struct attend_args {
     ft_mat o, q;
-    ft_kv kv, newest; /* newest: only if kv has it */
+    ft_kv kv, recent; /* recent: only if kv.recent is set */
     ft_attn p;
     int ranges; /* > 0: each range is an item of its own and leaves a partial result */
     int heads;  /* query heads of a tile: those of a kv head, or some of them */
@@ -130,18 +130,18 @@ static int batch_row(const ft_part *p, const attend_args *a, int i)
 }
 
 /* Which of the two caches is walked next, and how much of it each row sees. */
-static void tile_walk(const ft_part *p, tile *t, bool newest)
+static void tile_walk(const ft_part *p, tile *t, bool recent)
 {
     const attend_args *a = t->a;
-    t->kv = newest ? &a->newest : &a->kv;
+    t->kv = recent ? &a->recent : &a->kv;
     t->kw = ft_kv_row_width(t->kv->kt, t->kv->d);
     t->vw = ft_kv_row_width(t->kv->vt, t->kv->d);
     for (int i = 0; i < t->rows; i++) {
         int lo, hi;
         ft_attn_range(p->b, a->p, batch_row(p, a, t->row + i), &lo, &hi);
-        const int cut = ft_kv_cut(&a->kv, hi);
-        t->lo[i] = newest ? FT_MAX(lo, cut) : lo;
-        t->hi[i] = newest ? hi : FT_MIN(hi, cut);
+        const int cut = ft_kv_recent_start(&a->kv, hi);
+        t->lo[i] = recent ? FT_MAX(lo, cut) : lo;
+        t->hi[i] = recent ? hi : FT_MIN(hi, cut);
     }
 }
 
@@ -245,7 +245,7 @@ static void split_scores(const ft_part *p, const tile *t, const unsigned char *r
 
 static void prepare_queries(const ft_part *p, const tile *t)
 {
-    if (ft_kv_turned(t->kv->kt)) turn_queries(t);
+    if (ft_kv_is_turbo(t->kv->kt)) turn_queries(t);
     if (splits(p, t->kv)) split_queries(t);
 }
 
@@ -289,7 +289,7 @@ static void scores(const ft_part *p, const tile *t, int from, int n)
         [FT_KV_F32] = FT_F32, [FT_KV_F16] = FT_F16, [FT_KV_BF16] = FT_BF16, [FT_KV_Q8_0] = FT_Q8_0};
     const ft_kv *kv = t->kv;
     const unsigned char *rows = cells_at(p, t, from, false);
-    if (ft_kv_turned(kv->kt)) {
+    if (ft_kv_is_turbo(kv->kt)) {
         turbo_scores(p, t, rows, n);
         return;
     }
@@ -389,7 +389,7 @@ static void block(const ft_part *p, const tile *t, int at, int lo, int hi)
 {
     const ft_kv *kv = t->kv;
     const unsigned char *rows = cells_at(p, t, lo, true);
-    const bool turned = ft_kv_turned(kv->vt), as_is = kv->vt == FT_KV_F32;
+    const bool turned = ft_kv_is_turbo(kv->vt), as_is = kv->vt == FT_KV_F32;
     scores(p, t, lo, hi - lo);
     if (!turned && !as_is) decode_cells(p->k, kv->vt, t->values, rows, kv->v_row, hi - lo, kv->d);
     for (int r = 0, n; r < t->rows; r += n) { /* rows that see the same cells go together */
@@ -453,7 +453,7 @@ static void merge(const ft_kern *k, float *M, float *L, float *O, float m, float
 /* turned: as many values as O has, for caches whose sums must be turned back */
 static void turn_back(const ft_kv *kv, float *o, float *O, float *turned)
 {
-    if (ft_kv_turned(kv->vt)) ft_cpu_turbo_back(o, turned, O, ft_kv_turbo(kv->vt), kv->d);
+    if (ft_kv_is_turbo(kv->vt)) ft_cpu_turbo_back(o, turned, O, ft_kv_turbo(kv->vt), kv->d);
 }
 
 static void finish(float *y, float L, const float *O, int d)
@@ -464,11 +464,11 @@ static void finish(float *y, float L, const float *O, int d)
 
 /* The newest cells of a row lie in two ranges at most: they leave as many partial results. */
 enum { NEWEST_RANGES = 2 };
-static_assert(FT_KV_TAIL + BLOCK <= RANGE, "the newest cells of a row lie in two ranges");
+static_assert(FT_KV_RECENT + BLOCK <= RANGE, "the newest cells of a row lie in two ranges");
 
 static int partials(const attend_args *a)
 {
-    return a->ranges + (a->kv.newest ? NEWEST_RANGES : 0);
+    return a->ranges + (a->kv.recent ? NEWEST_RANGES : 0);
 }
 
 /* Where a partial result lies: m, l, then the sum. */
@@ -516,7 +516,7 @@ static void whole_tile(const ft_part *p, tile *t)
         float *o = t->O + (size_t)i * (size_t)d;
         turn_back(t->kv, o, t->O + (size_t)i * width, t->turned);
     }
-    if (t->a->kv.newest) {
+    if (t->a->kv.recent) {
         tile_walk(p, t, true);
         prepare_queries(p, t);
         merge_ranges(p, t);
@@ -548,7 +548,7 @@ static void part_of_tile(const ft_part *p, const tile *t, int r)
 }
 
 /* A row's own ranges count: the rows of a tile may lie far apart. */
-static void newest_of_tile(const ft_part *p, tile *t)
+static void recent_of_tile(const ft_part *p, tile *t)
 {
     int r, end;
     tile_walk(p, t, true);
@@ -587,8 +587,8 @@ static void attend_job(const ft_part *p, const void *args)
                 else
                     whole_tile(p, &t);
             }
-            if (a->ranges && a->kv.newest && item++ % p->threads == p->thread)
-                newest_of_tile(p, &t);
+            if (a->ranges && a->kv.recent && item++ % p->threads == p->thread)
+                recent_of_tile(p, &t);
         }
     }
 }
@@ -608,7 +608,7 @@ static void merge_job(const ft_part *p, const void *args)
             if (r == a->ranges) turn_back(&a->kv, O, O, O + width);
             merge(p->k, &M, &L, O, part[0], part[1], part + 2, r < a->ranges ? width : d);
         }
-        if (!a->kv.newest) turn_back(&a->kv, O, O, O + width);
+        if (!a->kv.recent) turn_back(&a->kv, O, O, O + width);
         finish(ft_mat_head(a->o, i / a->q.H, i % a->q.H), L, O, d);
     }
 }
@@ -646,12 +646,12 @@ void ft_cpu_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
     ft_cpu *c = (ft_cpu *)d;
     attend_args a = {.o = o, .q = q, .kv = *kv, .p = p, .ranges = split(c, q, kv)};
     a.heads = heads_of(c, q, kv, a.ranges);
-    if (kv->newest) a.newest = *kv->newest;
+    if (kv->recent) a.recent = *kv->recent;
     const int kw = ft_kv_row_width(kv->kt, kv->d), vw = ft_kv_row_width(kv->vt, kv->d);
     const size_t part = (size_t)q.T * (size_t)q.H * ((size_t)vw + 2) * sizeof(float);
     ft_job_reads(c, q);
     ft_job_touches(c, kv->k, 1, false);
-    if (kv->newest) ft_job_touches(c, kv->newest->k, 1, false);
+    if (kv->recent) ft_job_touches(c, kv->recent->k, 1, false);
     if (a.ranges)
         ft_job_shared(c, part * (size_t)partials(&a));
     else

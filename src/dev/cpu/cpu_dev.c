@@ -23,16 +23,9 @@ void ft_job_touches(ft_cpu *c, const void *p, size_t bytes, bool write)
     if (p) touch(c, (ft_touch){.lo = (uintptr_t)p, .hi = (uintptr_t)p + bytes, .write = write});
 }
 
-static size_t extent(ft_mat m)
-{
-    if (!m.T) return 0;
-    const size_t last = (size_t)(m.T - 1) * (size_t)m.rs + (size_t)(m.H - 1) * (size_t)m.hs;
-    return (last + (size_t)m.d) * sizeof(float);
-}
-
 static ft_touch touch_of(ft_mat m, bool write, ft_cut cut)
 {
-    return (ft_touch){(uintptr_t)m.p, (uintptr_t)m.p + extent(m), write, cut, m.rs};
+    return (ft_touch){(uintptr_t)m.p, (uintptr_t)m.p + ft_mat_extent(m), write, cut, m.rs};
 }
 
 static bool overlap(ft_touch a, ft_touch b)
@@ -273,7 +266,7 @@ static void commit(ft_dev *d)
 {
     ft_cpu *c = (ft_cpu *)d;
     if (c->n_job) ft_pool_run(c->pool, run_jobs, c);
-    if (!d->again)
+    if (!d->keep_ops)
         c->n_job = c->n_touch = c->n_old = 0; /* a probe commits in the middle of a step */
 }
 
@@ -424,7 +417,7 @@ ft_dev *ft_dev_cpu(int threads)
         .replay = ft_host_replay,
         .commit = commit,
         .sync = sync,
-        .room = ft_host_room,
+        .free_bytes = ft_host_free_bytes,
         .read_rate = ft_host_read_rate,
         .arithmetic = arithmetic,
         .close = close,

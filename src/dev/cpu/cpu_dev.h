@@ -197,15 +197,15 @@ void ft_cpu_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale);
 void ft_cpu_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc);
 void ft_cpu_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
                           const int32_t *order, int top);
-void ft_cpu_route(ft_dev *d, ft_route r, ft_mat x);
-void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
+void ft_cpu_route(ft_dev *d, ft_expert_choice r, ft_mat x);
+void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                 bool acc);
 void ft_cpu_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps);
 void ft_cpu_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act);
 void ft_cpu_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
 void ft_cpu_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
 void ft_cpu_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
-                     const ft_normed *o, int n);
+                     const ft_norm_out *o, int n);
 void ft_cpu_softcap(ft_dev *d, ft_mat y, float c);
 void ft_cpu_gather(ft_dev *d, ft_mat y, ft_mat x, int which);
 void ft_cpu_argmax(ft_dev *d, int32_t *id, ft_mat x);

@@ -261,7 +261,7 @@ static void centroid_job(const ft_part *p, const void *args)
         const int32_t row = t;
         const ft_inputs x = {a->x.x, a->x.x8, &row, 0, 1};
         for (int i = 0, c = -1; i < top; i++) {
-            c = ft_next_best(ft_mat_head(a->score, t, 0), n_c, c);
+            c = ft_next_largest(ft_mat_head(a->score, t, 0), n_c, c);
             for (int j = lo; j < hi; j++) {
                 const int id = a->order[(size_t)c * (size_t)group + (size_t)j];
                 float r[FT_PACK_ROWS];

@@ -7,7 +7,7 @@
 /* ---- choosing ---- */
 
 typedef struct route_args {
-    ft_route r;
+    ft_expert_choice r;
     ft_mat x;
 } route_args;
 
@@ -22,7 +22,7 @@ static void route_job(const ft_part *p, const void *args)
         const float *x = ft_mat_head(a->x, t, 0);
         int32_t *id = a->r.id + (size_t)t * (size_t)K;
         float *w = a->r.w + (size_t)t * (size_t)K, picked = 0;
-        for (int i = 0; i < K; i++) id[i] = ft_next_best(x, E, i ? id[i - 1] : -1);
+        for (int i = 0; i < K; i++) id[i] = ft_next_largest(x, E, i ? id[i - 1] : -1);
         p->k->exp_minus(e, x, x[id[0]], E);
         const float all = p->k->sum(e, E);
         for (int i = 0; i < K; i++) picked += e[id[i]] / all;
@@ -30,7 +30,7 @@ static void route_job(const ft_part *p, const void *args)
     }
 }
 
-void ft_cpu_route(ft_dev *d, ft_route r, ft_mat x)
+void ft_cpu_route(ft_dev *d, ft_expert_choice r, ft_mat x)
 {
     ft_cpu *c = (ft_cpu *)d;
     const route_args a = {r, x};
@@ -50,7 +50,7 @@ typedef struct moe_args {
     ft_mat y, x, tmp;
     ft_rows8 x8, u8; /* u8: x for the up matrices, if they want it otherwise */
     ft_experts e;
-    ft_route r;
+    ft_expert_choice r;
     bool acc;
 } moe_args;
 
@@ -177,13 +177,13 @@ static void down_job(const ft_part *p, const void *args)
     }
 }
 
-static void reads_route(ft_cpu *c, ft_route r, size_t n)
+static void reads_route(ft_cpu *c, ft_expert_choice r, size_t n)
 {
     ft_job_touches(c, r.id, n * sizeof *r.id, false);
     ft_job_touches(c, r.w, n * sizeof *r.w, false);
 }
 
-void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
+void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                 bool acc)
 {
     ft_cpu *c = (ft_cpu *)d;

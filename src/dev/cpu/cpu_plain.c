@@ -88,7 +88,7 @@ typedef struct norm_add_args {
     ft_mat y, x;
     ft_vec w;
     float eps, scale;
-    ft_normed o[FT_NORMS];
+    ft_norm_out o[FT_NORMS];
     int n;
 } norm_add_args;
 
@@ -113,7 +113,7 @@ static void norm_add_job(const ft_part *p, const void *args)
 }
 
 void ft_cpu_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
-                     const ft_normed *o, int n)
+                     const ft_norm_out *o, int n)
 {
     ft_cpu *c = (ft_cpu *)d;
     norm_add_args a = {.y = y, .x = x, .w = w, .eps = eps, .scale = scale, .n = n};
@@ -385,7 +385,8 @@ static void argmax_job(const ft_part *p, const void *args)
     const argmax_args *a = args;
     int lo, hi;
     ft_share(p, a->x.T, 1, &lo, &hi);
-    for (int t = lo; t < hi; t++) a->id[t] = ft_best_of(ft_mat_head(a->x, t, 0), ft_mat_cols(a->x));
+    for (int t = lo; t < hi; t++)
+        a->id[t] = ft_argmax_row(ft_mat_head(a->x, t, 0), ft_mat_cols(a->x));
 }
 
 void ft_cpu_argmax(ft_dev *d, int32_t *id, ft_mat x)

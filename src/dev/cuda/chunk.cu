@@ -4,7 +4,7 @@
  *   Y    = (1 + A)^-1 diag(beta) (V - diag(e^G) K Z)
  *   o_i  = e^(G_i) Z^T q_i + sum over j <= i of (q_i . k_j) D_ij Y_j
  *   Z    = e^(G_n) Z + sum over j of e^(G_n - G_j) k_j Y_j^T
- * What does not depend on Z is made for all chunks at once (chunk_make). Then a block walks the
+ * What does not depend on Z is made for all chunks at once (chunk_make). Then a block grid the
  * chunks of a span with 32 columns of a state (chunk_walk), which stays in registers in f32;
  * factors of products are halves, sums f32. No exponent is positive.
  *
@@ -137,7 +137,7 @@ static __global__ void __launch_bounds__(THREADS) chunk_make_kernel(const delta_
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, m = 16 * warp;
     const int h = blockIdx.y, kh = h % a.s.Hk, piece = blockIdx.x;
     int span, from, to, first, last;
-    after_last();
+    wait_for_previous_kernel();
     if (!span_chunk(a.b, piece, N, &span, &from, &to)) return;
     const ft_span sp = a.b.span[span];
     pass_rows(sp, CHUNKS, &first, &last);
@@ -191,27 +191,27 @@ static __global__ void __launch_bounds__(THREADS) chunk_make_kernel(const delta_
 
 enum { PITCH = 80 }; /* bytes of a row of 32 halves: eight rows meet different banks */
 
-typedef struct walk_shared {
+typedef struct scan_shared {
     uint4 qk[2][2 * QK / 8]; /* this chunk's queries and keys, and the next one's */
     uint4 tri[2][TRI / 8];   /* swizzled */
     unsigned char Z[S * PITCH], R[N * PITCH], Y[N * PITCH], F[N * PITCH];
-} walk_shared;
+} scan_shared;
 
-typedef struct walker {
-    walk_shared *sh;
+typedef struct chunk_scan {
+    scan_shared *sh;
     const delta_args *a;
     ft_span sp;
     int h, kh, col;
-} walker;
+} chunk_scan;
 
-__device__ __forceinline__ void fetch_qk(const walker &w, int piece, int half)
+__device__ __forceinline__ void fetch_qk(const chunk_scan &w, int piece, int half)
 {
     const uint4 *from = (const uint4 *)w.a->qk + ((size_t)piece * w.a->s.Hk + w.kh) * 2 * (QK / 8);
     for (int i = threadIdx.x; i < 2 * QK / 8; i += THREADS)
         copy_16(shared_at(&w.sh->qk[half][i]), from + i);
 }
 
-__device__ __forceinline__ void fetch_tri(const walker &w, int piece)
+__device__ __forceinline__ void fetch_tri(const chunk_scan &w, int piece)
 {
     const uint4 *from = (const uint4 *)w.a->tri + ((size_t)piece * w.a->s.Hv + w.h) * 2 * (TRI / 8);
     for (int i = threadIdx.x; i < 2 * TRI / 8; i += THREADS) {
@@ -282,11 +282,11 @@ __device__ __forceinline__ void put_rows(unsigned char *to, const float (&s)[4][
 }
 
 /* Rows [from, to) of the span: one chunk. z: this warp's 32 rows of the state. */
-__device__ __forceinline__ void one_chunk(const walker &w, float (&z)[2][4][4], uint32_t qk,
-                                          int piece, int from, int to)
+__device__ __forceinline__ void scan_chunk(const chunk_scan &w, float (&z)[2][4][4], uint32_t qk,
+                                           int piece, int from, int to)
 {
     const delta_args &a = *w.a;
-    walk_shared *sh = w.sh;
+    scan_shared *sh = w.sh;
     const int lane = threadIdx.x & 31, m = threadIdx.x / 32 * 16;
     const float *fall = a.fall + ((size_t)piece * a.s.Hv + w.h) * 3 * N + m + lane / 4;
     const float e0 = fall[0], e1 = fall[8], f0 = fall[N], f1 = fall[N + 8], all = fall[2 * N];
@@ -365,12 +365,12 @@ __device__ __forceinline__ void move_part(float (&z)[2][4][4], float *Z, int col
             }
 }
 
-static __global__ void __launch_bounds__(THREADS, 2) chunk_walk_kernel(const delta_args a)
+static __global__ void __launch_bounds__(THREADS, 2) chunk_scan_kernel(const delta_args a)
 {
-    extern __shared__ uint4 chunk_walk_shared[];
-    walker w;
-    after_last();
-    w.sh = (walk_shared *)chunk_walk_shared;
+    extern __shared__ uint4 chunk_scan_shared[];
+    chunk_scan w;
+    wait_for_previous_kernel();
+    w.sh = (scan_shared *)chunk_scan_shared;
     w.a = &a;
     w.sp = a.b.span[blockIdx.y];
     w.h = blockIdx.x / (S / COLS);
@@ -379,7 +379,7 @@ static __global__ void __launch_bounds__(THREADS, 2) chunk_walk_kernel(const del
     int at, last;
     pass_rows(w.sp, CHUNKS, &at, &last);
     if (at >= last) return;
-    int piece = first_chunk(a.b, blockIdx.y, N) + (w.sp.past % N + at) / N;
+    int piece = first_chunk(a.b, blockIdx.y, N) + (w.sp.start % N + at) / N;
     float *Z = state_of(a, w.sp.slot, w.h), z[2][4][4];
     fetch_qk(w, piece, 0);
     copy_commit();
@@ -388,12 +388,12 @@ static __global__ void __launch_bounds__(THREADS, 2) chunk_walk_kernel(const del
     move_part<false>(z, Z, w.col);
     for (int t = 0; t < 2; t++) put_rows(w.sh->Z, z[t], threadIdx.x / 32 * 32 + 16 * t, 1, 1);
     for (int half = 0; at < last; piece++, half ^= 1) {
-        const int to = min(last, at + N - (w.sp.past + at) % N);
+        const int to = min(last, at + N - (w.sp.start + at) % N);
         copy_wait<1>();
         __syncthreads(); /* this chunk's queries and keys, and the state as halves */
         if (to < last) fetch_qk(w, piece + 1, half ^ 1);
         copy_commit();
-        one_chunk(w, z, shared_at(w.sh->qk[half]), piece, at, to);
+        scan_chunk(w, z, shared_at(w.sh->qk[half]), piece, at, to);
         __syncthreads(); /* all are done with the triangles */
         if (to < last) fetch_tri(w, piece + 1);
         copy_commit();
@@ -407,12 +407,12 @@ static __global__ void __launch_bounds__(THREADS, 2) chunk_walk_kernel(const del
 /* Takes memory for the chunks of this step; 0 when there is none, or too little of the shared. */
 size_t ft_cuda_chunk_scratch(ft_cuda *c, delta_args *a)
 {
-    if (c->smem < sizeof(walk_shared)) return 0;
+    if (c->smem < sizeof(scan_shared)) return 0;
     const size_t pieces = span_chunks(c->batch.T, FT_MAX(1, c->batch.S), N);
     const size_t qk = pieces * (size_t)a->s.Hk * 2 * QK * sizeof(uint16_t);
     const size_t tri = pieces * (size_t)a->s.Hv * 2 * TRI * sizeof(uint16_t);
     const size_t fall = pieces * (size_t)a->s.Hv * 3 * N * sizeof(float);
-    unsigned char *p = (unsigned char *)ft_cuda_scratch(c, FT_PLACE_DELTA, qk + tri + fall);
+    unsigned char *p = (unsigned char *)ft_cuda_scratch(c, FT_SCRATCH_DELTA, qk + tri + fall);
     a->qk = (uint16_t *)p;
     a->tri = (uint16_t *)(p + qk);
     a->fall = (float *)(p + qk + tri);
@@ -423,9 +423,9 @@ void ft_cuda_chunks(ft_cuda *c, const delta_args *a)
 {
     const unsigned spans = (unsigned)FT_MAX(1, c->batch.S);
     const dim3 all(span_chunks(c->batch.T, (int)spans, N), (unsigned)a->s.Hv);
-    const dim3 walks((unsigned)a->s.Hv * (S / COLS), spans);
+    const dim3 grid((unsigned)a->s.Hv * (S / COLS), spans);
     ft_cuda_shared(c, (const void *)chunk_make_kernel, (int)sizeof(make_shared));
-    ft_cuda_shared(c, (const void *)chunk_walk_kernel, (int)sizeof(walk_shared));
+    ft_cuda_shared(c, (const void *)chunk_scan_kernel, (int)sizeof(scan_shared));
     FT_LAUNCH_NEXT(c, chunk_make_kernel, all, THREADS, sizeof(make_shared), *a);
-    FT_LAUNCH_NEXT(c, chunk_walk_kernel, walks, THREADS, sizeof(walk_shared), *a);
+    FT_LAUNCH_NEXT(c, chunk_scan_kernel, grid, THREADS, sizeof(scan_shared), *a);
 }

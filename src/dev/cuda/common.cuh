@@ -16,8 +16,8 @@
         ft_cuda_check((c), cudaGetLastError(), #kernel);                                           \
     } while (0)
 
-/* The same for a kernel that begins with after_last(): it is started while the kernel before it
- * still runs, and can do what does not depend on it. */
+/* The same for a kernel that begins with wait_for_previous_kernel(): it is started while the kernel
+ * before it still runs, and can do what does not depend on it. */
 #define FT_LAUNCH_NEXT(c, kernel, grid, block, shared, ...)                                        \
     ft_launch_next((c), kernel, (grid), (block), (shared), #kernel, __VA_ARGS__)
 
@@ -25,7 +25,7 @@ template <class... P, class... A>
 static inline void ft_launch_next(ft_cuda *c, void (*kernel)(P...), dim3 grid, dim3 block,
                                   size_t shared, const char *name, A... args)
 {
-    ft_cuda_alike(c, (const void *)kernel);
+    ft_cuda_max_carveout(c, (const void *)kernel);
     cudaLaunchConfig_t g = {};
     cudaLaunchAttribute a[1];
     a[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -41,7 +41,7 @@ static inline void ft_launch_next(ft_cuda *c, void (*kernel)(P...), dim3 grid, d
 
 /* Lets the kernel behind this one start, then waits until everything before this one is done. Its
  * memory may be touched from here on. */
-__device__ __forceinline__ void after_last()
+__device__ __forceinline__ void wait_for_previous_kernel()
 {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
@@ -50,8 +50,8 @@ __device__ __forceinline__ void after_last()
 }
 
 /* The other way round: the kernel behind starts when everything before this one is done. It may
- * read what those kernels wrote before it calls after_last() itself. */
-__device__ __forceinline__ void hold()
+ * read what those kernels wrote before it calls wait_for_previous_kernel() itself. */
+__device__ __forceinline__ void wait_then_start_next()
 {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -61,7 +61,7 @@ __device__ __forceinline__ void hold()
 
 /* Asks for what is read later and does not depend on the kernel before, by threads i of n: it waits
  * in the second-level cache then. */
-__device__ __forceinline__ void expect(const void *p, int bytes, int i, int n)
+__device__ __forceinline__ void prefetch_l2(const void *p, int bytes, int i, int n)
 {
 #if __CUDA_ARCH__ >= 800
     for (int at = 128 * i; at < bytes; at += 128 * n)
@@ -86,7 +86,7 @@ __device__ __forceinline__ float *mat_value(const ft_mat &m, int t, int c)
 }
 
 /* Whether values 2 i and 2 i + 1 of a row can be read at once. */
-static inline bool mat_in_twos(ft_mat m)
+static inline bool mat_even(ft_mat m)
 {
     return m.d % 2 == 0 && m.rs % 2 == 0 && (m.hs % 2 == 0 || m.H == 1) && (uintptr_t)m.p % 8 == 0;
 }
@@ -131,29 +131,29 @@ __device__ __forceinline__ void split_bf16(float x, __nv_bfloat16 &hi, __nv_bflo
     lo = __float2bfloat16_rn(isfinite(x) ? rest : 0.0f);
 }
 
-/* Shadows of many rows (ft_cuda_wide) have the 64 columns of a unit as product_rows.cuh wants them
- * in shared memory: of each 32, columns 8 i + j (i < 4, j < 8) stand in the order (j / 2, i, j %
- * 2), which makes a tensor core's sixteen neighbours; and the eight pieces of 16 bytes are swizzled
- * by the row. Pairs of columns stay together. */
+/* bf16 copies of many rows (ft_cuda_wide) have the 64 columns of a unit as rows_wgmma.cuh wants
+ * them in shared memory: of each 32, columns 8 i + j (i < 4, j < 8) stand in the order (j / 2, i, j
+ * % 2), which makes a tensor core's sixteen neighbours; and the eight pieces of 16 bytes are
+ * swizzled by the row. Pairs of columns stay together. */
 __device__ __forceinline__ int wide_column(int t, int c)
 {
     const int piece = c >> 3 & 4 | c >> 1 & 3;
     return (piece ^ (t & 7)) << 3 | c >> 2 & 6 | c & 1;
 }
 
-/* Where value c of row t lies in plane 0 of a shadow of T rows; plane 1 is shadow_plane behind. */
-__device__ __forceinline__ size_t shadow_at(int T, bool wide, int t, int c)
+/* Where value c of row t lies in plane 0 of a bf16 copy of T rows; plane 1 is bf16_plane behind. */
+__device__ __forceinline__ size_t bf16_index(int T, bool wide, int t, int c)
 {
     return ((size_t)(c >> 6) * T + t) * 64 + (wide ? wide_column(t, c & 63) : c & 63);
 }
 
-__host__ __device__ __forceinline__ size_t shadow_plane(int T, int k)
+__host__ __device__ __forceinline__ size_t bf16_plane(int T, int k)
 {
     return (size_t)((k + 63) / 64) * 64 * T;
 }
 
 /* Writes a value's two planes. */
-__device__ __forceinline__ void shadow_put(uint16_t *s, size_t plane, size_t at, float v)
+__device__ __forceinline__ void bf16_put(uint16_t *s, size_t plane, size_t at, float v)
 {
     __nv_bfloat16 hi, lo;
     split_bf16(v, hi, lo);
@@ -162,7 +162,7 @@ __device__ __forceinline__ void shadow_put(uint16_t *s, size_t plane, size_t at,
 }
 
 /* Values c and c + 1 of a row, c even: neighbours in every order. */
-__device__ __forceinline__ void shadow_put_two(uint16_t *s, size_t plane, size_t at, float2 v)
+__device__ __forceinline__ void bf16_put_pair(uint16_t *s, size_t plane, size_t at, float2 v)
 {
     __nv_bfloat16 x, y, x_rest, y_rest;
     split_bf16(v.x, x, x_rest);

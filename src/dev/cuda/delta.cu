@@ -49,10 +49,12 @@ static __global__ void __launch_bounds__(CONV_CHANNELS)
     float tap[C], x[C]; /* x: the last C inputs */
 #pragma unroll
     for (int k = 0; k < C; k++) tap[k] = w.p[(size_t)ch * C + k];
-    if (from) after_last(); /* the first piece's past is an earlier step's: it need not wait */
+    if (from)
+        wait_for_previous_kernel(); /* the first piece's past is an earlier step's: it need not wait
+                                     */
 #pragma unroll
     for (int k = 0; k < C - 1; k++) x[k + 1] = history_at(h, sp.replay + from + k);
-    if (!from) after_last();
+    if (!from) wait_for_previous_kernel();
     for (int r = from; r < to; r += CONV_AHEAD) {
         float v[CONV_AHEAD]; /* all on their way before the first is used */
 #pragma unroll
@@ -251,13 +253,13 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta
     const int replay = a.pass == LAST ? 0 : sp.replay;
     float *Z = state_of(a, sp.slot, h);
     columns<S> c;
-    if (threadIdx.x < 2) expect(threadIdx.x ? a.A + h : a.dt + h, 4, 0, 1);
+    if (threadIdx.x < 2) prefetch_l2(threadIdx.x ? a.A + h : a.dt + h, 4, 0, 1);
     if (a.pass != LAST) move_state<S, false>(c, Z, own); /* the step before left it: no wait */
     for (int r = 0; r < replay; r++)
         advance<S>(c, journal(s.j_k, s, sp.slot, sp.plane, r, s.Hk * S) + kh * S,
                    expf(journal(s.j_g, s, sp.slot, sp.plane, r, s.Hv)[h]),
                    journal(s.j_d, s, sp.slot, sp.plane, r, s.Hv * S)[h * S + own]);
-    after_last();
+    wait_for_previous_kernel();
     if (from >= to && !replay) return;
     if (a.pass == LAST) move_state<S, false>(c, Z, own);
     if (replay && sp.tentative) move_state<S, true>(c, Z, own);
@@ -301,7 +303,7 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_plain_kernel(const
 {
     extern __shared__ float delta_plain_shared[];
     __shared__ float red[33];
-    after_last();
+    wait_for_previous_kernel();
     const ft_delta &s = a.s;
     const ft_span sp = a.b.span[blockIdx.y];
     if (!sp.n) return;
@@ -357,8 +359,8 @@ extern "C" void ft_cuda_delta_rule(ft_dev *dev, ft_mat o, ft_mat y, ft_mat a, ft
         FT_LAUNCH_NEXT(c, delta_kernel<128>, grid, DELTA_THREADS, 0, args);
         return;
     }
-    args.copy =
-        (float *)ft_cuda_scratch(c, FT_PLACE_DELTA, sizeof(float) * (size_t)spans * s->Hv * S * S);
+    args.copy = (float *)ft_cuda_scratch(c, FT_SCRATCH_DELTA,
+                                         sizeof(float) * (size_t)spans * s->Hv * S * S);
     FT_LAUNCH_NEXT(c, delta_plain_kernel, dim3((unsigned)s->Hv, spans), DELTA_THREADS,
                    2 * S * sizeof(float), args);
 }

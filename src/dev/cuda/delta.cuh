@@ -64,8 +64,8 @@ enum { ALL, FIRST, LAST, CHUNKS };
 /* The rows [from, to) of a span that a pass runs. */
 __device__ __forceinline__ void pass_rows(const ft_span &sp, int pass, int *from, int *to)
 {
-    const int head = min(sp.n, FT_CHUNK_ROWS - sp.past % FT_CHUNK_ROWS);
-    const int tail = min(sp.n - head, (sp.past + sp.n - 1) % FT_CHUNK_ROWS + 1);
+    const int head = min(sp.n, FT_CHUNK_ROWS - sp.start % FT_CHUNK_ROWS);
+    const int tail = min(sp.n - head, (sp.start + sp.n - 1) % FT_CHUNK_ROWS + 1);
     int a = sp.tentative ? sp.n : head <= FT_DECODE_ROWS ? head : 0;
     int b = !sp.tentative && tail <= FT_DECODE_ROWS ? sp.n - tail : sp.n;
     if (pass == ALL) a = b = sp.n;

@@ -153,18 +153,18 @@ __device__ static void load_chunk(float *v, const ft_batch *b, const ft_draw &d,
 {
     const int from = chunk * CHUNK, n = min(CHUNK, x.d - from);
     const float *row = x.p + (size_t)d.row * x.rs + from;
-    const uint32_t *mask = d.mask < 0 ? NULL : b->aside + d.mask + from / 32;
-    const ft_edit *e = (const ft_edit *)(b->aside + d.edit);
+    const uint32_t *mask = d.mask < 0 ? NULL : b->draw_words + d.mask + from / 32;
+    const ft_edit *e = (const ft_edit *)(b->draw_words + d.edit);
 #pragma unroll
     for (int k = 0; k < EACH; k++) { /* all of a thread's reads at once */
         const int i = k * THREADS + threadIdx.x;
         const bool in = i < n && (!mask || (mask[i / 32] >> i % 32 & 1));
-        v[i] = in ? ft_counted(row[i]) : -INFINITY;
+        v[i] = in ? ft_logit_finite(row[i]) : -INFINITY;
     }
     __syncthreads();
     for (int i = threadIdx.x; i < d.n_edit; i += THREADS) {
         const int at = e[i].id - from;
-        if (at >= 0 && at < n) v[at] = ft_edited(v[at], e[i], &d);
+        if (at >= 0 && at < n) v[at] = ft_logit_edited(v[at], e[i], &d);
     }
     __syncthreads();
 }
@@ -177,7 +177,7 @@ __device__ __forceinline__ bool greedy(const ft_draw &d)
 /* The largest of each block's chunks; and what the next kernels count in is cleared. */
 static __global__ void draw_best_kernel(draw_place p, const ft_batch *b, ft_mat x)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ float v[CHUNK];
     __shared__ u64 shared[33];
     const int t = blockIdx.x;
@@ -240,7 +240,7 @@ static __global__ __launch_bounds__(THREADS, RESIDENT) void draw_weigh_kernel(dr
                                                                               const ft_batch *b,
                                                                               ft_mat x)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ float v[CHUNK];
     __shared__ u64 shared[33];
     __shared__ chunk_bins in;
@@ -342,7 +342,7 @@ __device__ static bool weightless(const ft_draw &d)
 static __global__ __launch_bounds__(BINS / 2) void draw_bound_kernel(draw_place p, ft_drawn *y,
                                                                      const ft_batch *b, ft_mat x)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ u64 shared[33];
     const int t = blockIdx.x;
     const ft_draw &d = b->draw[t];
@@ -376,7 +376,7 @@ static __global__ __launch_bounds__(BINS / 2) void draw_bound_kernel(draw_place 
 
 static __global__ void draw_collect_kernel(draw_place p, const ft_batch *b, ft_mat x)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ float v[CHUNK];
     const int t = blockIdx.x;
     const ft_draw &d = b->draw[t];
@@ -422,7 +422,7 @@ __device__ static int reach(const u64 *v, int n, float max, u64 above, u64 goal,
 __device__ static int draw_near(u64 *v, int n, const ft_draw &d, u64 *shared)
 {
     __shared__ int id;
-    const float max = ft_tempered(key_value(v[0]), d.temperature);
+    const float max = ft_logit_tempered(key_value(v[0]), d.temperature);
     int m = 1;
     while (m < n) m *= 2;
     __syncthreads();
@@ -432,7 +432,7 @@ __device__ static int draw_near(u64 *v, int n, const ft_draw &d, u64 *shared)
     u64 w[PICKS / SORTERS], sum = 0, all;
     for (int i = 0; i < each; i++) {
         const float x = from + i < n ? key_value(v[from + i] << 32) : -INFINITY;
-        w[i] = ft_weigh(ft_tempered(x, d.temperature) - max);
+        w[i] = ft_weigh(ft_logit_tempered(x, d.temperature) - max);
         sum += w[i];
     }
     u64 before = block_before(sum, shared, &all);
@@ -472,7 +472,7 @@ __device__ static int keep_near(const u64 *v, int n, const ft_draw &d, const row
 static __global__ __launch_bounds__(SORTERS) void draw_sort_kernel(draw_place p, ft_drawn *y,
                                                                    const ft_batch *b, ft_mat x)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ u64 v[PICKS], shared[33];
     const int t = blockIdx.x;
     const ft_draw &d = b->draw[t];
@@ -506,12 +506,12 @@ __device__ __forceinline__ u64 wide_weight(float x, int id, const ft_draw &d, co
 {
     const float max = key_value(s.best);
     if (!(x >= max + d.log_min_p) || key_of(x, id) < s.cut) return 0;
-    return ft_weigh(ft_tempered(x, d.temperature) - ft_tempered(max, d.temperature));
+    return ft_weigh(ft_logit_tempered(x, d.temperature) - ft_logit_tempered(max, d.temperature));
 }
 
 static __global__ void draw_sum_kernel(draw_place p, const ft_batch *b, ft_mat x)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ float v[CHUNK];
     __shared__ u64 shared[33];
     const int t = blockIdx.x;
@@ -537,9 +537,9 @@ __device__ static int find_chunk(const u64 *kept, int n, u64 *at)
 }
 
 /* One block for a wide row. */
-static __global__ void draw_walk_kernel(draw_place p, ft_drawn *y, const ft_batch *b, ft_mat x)
+static __global__ void draw_choose_kernel(draw_place p, ft_drawn *y, const ft_batch *b, ft_mat x)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ float v[CHUNK];
     __shared__ u64 shared[33], rest;
     __shared__ int chunk;
@@ -573,7 +573,7 @@ static draw_place draw_places(ft_cuda *c, size_t T, size_t n)
 {
     const size_t wide = T * (2 * n + BINS + PICKS) * sizeof(u64);
     const size_t bytes = wide + T * (BINS * sizeof(uint32_t) + sizeof(row_state));
-    u64 *at = (u64 *)ft_cuda_scratch(c, FT_PLACE_DRAW, bytes);
+    u64 *at = (u64 *)ft_cuda_scratch(c, FT_SCRATCH_DRAW, bytes);
     draw_place p = {};
     if (!at) return p;
     p.row = (row_state *)at;
@@ -603,5 +603,5 @@ extern "C" void ft_cuda_draw(ft_dev *d, ft_drawn *y, ft_mat x)
     FT_LAUNCH_NEXT(c, draw_sort_kernel, T, SORTERS, 0, p, y, c->on, x);
     if (c->batch.sampled < 2) return; /* where top_k cuts, no row is wide */
     FT_LAUNCH_NEXT(c, draw_sum_kernel, chunks, THREADS, 0, p, c->on, x);
-    FT_LAUNCH_NEXT(c, draw_walk_kernel, T, THREADS, 0, p, y, c->on, x);
+    FT_LAUNCH_NEXT(c, draw_choose_kernel, T, THREADS, 0, p, y, c->on, x);
 }

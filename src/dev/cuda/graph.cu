@@ -32,10 +32,10 @@ void ft_cuda_drop_graphs(ft_cuda *c)
 
 static uint32_t hash_of(const ft_cuda *c, const void *pass)
 {
-    const ft_shape *s = &c->shape;
+    const ft_batch_shape *s = &c->shape;
     const uint64_t words[] = {(uint64_t)(uintptr_t)pass, (uint64_t)s->T << 32 | (uint32_t)s->n_out,
                               (uint64_t)s->S << 32 | (uint32_t)s->rows,
-                              (uint64_t)s->past << 1 | c->crowded};
+                              (uint64_t)s->ctx << 1 | c->parts_overflow};
     uint64_t h = 0;
     for (size_t i = 0; i < FT_COUNT(words); i++) h = (h ^ words[i]) * 0x9e3779b97f4a7c15u;
     return (uint32_t)(h >> 32);
@@ -60,9 +60,9 @@ static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
     const uint32_t hash = hash_of(c, pass);
     for (int i = 0; i < c->n_graph; i++) {
         ft_cuda_graph *g = &c->graph[i];
-        if (c->hash[i] == hash && g->pass == pass && ft_shape_same(&g->shape, &c->shape) &&
-            g->crowded == c->crowded) {
-            g->used = ++c->turn;
+        if (c->hash[i] == hash && g->pass == pass && ft_batch_shape_same(&g->shape, &c->shape) &&
+            g->parts_overflow == c->parts_overflow) {
+            g->used = ++c->graph_clock;
             return g;
         }
     }
@@ -70,10 +70,10 @@ static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
     ft_cuda_graph *g = &c->graph[at];
     c->hash[at] = hash;
     memset(g, 0, sizeof *g);
-    g->used = ++c->turn;
+    g->used = ++c->graph_clock;
     g->pass = pass;
     g->shape = c->shape;
-    g->crowded = c->crowded;
+    g->parts_overflow = c->parts_overflow;
     return g;
 }
 
@@ -85,16 +85,16 @@ bool ft_cuda_replay(ft_dev *d, const void *pass)
 {
     ft_cuda *c = (ft_cuda *)d;
     const bool kept = c->shape.T <= FT_SHAPE_ROWS;
-    d->fresh = false;
-    if (c->error != cudaSuccess || (!kept && !c->rehearsing)) return false;
+    d->uncaptured = false;
+    if (c->error != cudaSuccess || (!kept && !c->capture_only)) return false;
     ft_cuda_graph *g = kept ? graph_of(c, pass) : NULL;
     if (g && g->exec) {
-        if (!c->rehearsing)
+        if (!c->capture_only)
             ft_cuda_check(c, cudaGraphLaunch(g->exec, c->stream), "cudaGraphLaunch");
         return true;
     }
-    d->fresh = !c->rehearsing;
-    if (!c->rehearsing && g->seen++ == 0) return false;
+    d->uncaptured = !c->capture_only;
+    if (!c->capture_only && g->seen++ == 0) return false;
     /* relaxed: scratch may grow, and kernels may be loaded */
     ft_cuda_check(c, cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeRelaxed),
                   "cudaStreamBeginCapture");
@@ -115,13 +115,13 @@ void ft_cuda_commit(ft_dev *d)
     if (g) ft_cuda_check(c, cudaGraphInstantiate(&g->exec, graph, 0), "cudaGraphInstantiate");
     cudaGraphDestroy(graph);
     if (!g || !g->exec) return;
-    if (c->rehearsing)
+    if (c->capture_only)
         ft_cuda_check(c, cudaGraphUpload(g->exec, c->stream), "cudaGraphUpload");
     else
         ft_cuda_check(c, cudaGraphLaunch(g->exec, c->stream), "cudaGraphLaunch");
 }
 
-void ft_cuda_rehearse(ft_dev *d, bool on)
+void ft_cuda_capture(ft_dev *d, bool on)
 {
-    ((ft_cuda *)d)->rehearsing = on;
+    ((ft_cuda *)d)->capture_only = on;
 }

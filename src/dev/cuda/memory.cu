@@ -86,7 +86,7 @@ static void unmap(void *owner, uint64_t at, uint64_t bytes)
 
 /* ---- life ---- */
 
-void ft_cuda_memory_open(ft_cuda *c, size_t card_bytes)
+void ft_cuda_memory_open(ft_cuda *c, size_t gpu_bytes)
 {
     int can = 0;
     size_t block = 0;
@@ -98,9 +98,9 @@ void ft_cuda_memory_open(ft_cuda *c, size_t card_bytes)
     if (attribute(&can, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0) || !can) return;
     if (m->f.granularity(&block, &m->kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM)) return;
     if (!block || (block & (block - 1)) || block > MOST || block < FT_ARENA_ALIGN) return;
-    m->bytes = RANGES * ft_round_up(card_bytes, block);
+    m->bytes = RANGES * ft_round_up(gpu_bytes, block);
     if (m->f.reserve(&m->base, m->bytes, 0, 0, 0) != CUDA_SUCCESS) return;
-    const ft_arena_way way = {block, MOST, map, unmap, m};
+    const ft_arena_memory way = {block, MOST, map, unmap, m};
     m->arena = ft_arena_new(m->bytes, &way);
 }
 
@@ -120,7 +120,7 @@ static void *piece(const ft_cuda_memory *m, size_t bytes)
 {
     uint64_t at;
     void *p = NULL;
-    if (m->arena) return ft_arena_take(m->arena, bytes, &at) ? (void *)(m->base + at) : NULL;
+    if (m->arena) return ft_arena_alloc(m->arena, bytes, &at) ? (void *)(m->base + at) : NULL;
     if (cudaMalloc(&p, bytes ? bytes : 1) == cudaSuccess) return p;
     cudaGetLastError(); /* being out of memory is the caller's to say, and no fault */
     return NULL;
@@ -138,22 +138,22 @@ void ft_cuda_free(ft_dev *d, void *p)
 {
     ft_cuda *c = (ft_cuda *)d;
     if (!p) return;
-    for (int i = 0; i < FT_CUDA_SHADOWS; i++) c->shadow[i].valid = false;
+    for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) c->bf16[i].valid = false;
     ft_cuda_drop_graphs(c); /* a graph may hold the address */
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
     if (c->memory->arena)
-        ft_arena_give(c->memory->arena, (CUdeviceptr)p - c->memory->base);
+        ft_arena_dealloc(c->memory->arena, (CUdeviceptr)p - c->memory->base);
     else
         cudaFree(p);
 }
 
-uint64_t ft_cuda_piece(const ft_cuda *c, uint64_t bytes)
+uint64_t ft_cuda_alloc_size(const ft_cuda *c, uint64_t bytes)
 {
-    if (c->memory->arena) return ft_arena_piece(bytes);
+    if (c->memory->arena) return ft_arena_alloc_size(bytes);
     return bytes < FT_CUDA_BLOCK / 2 ? bytes : ft_round_up(bytes, FT_CUDA_BLOCK);
 }
 
-uint64_t ft_cuda_room(ft_dev *d)
+uint64_t ft_cuda_free_bytes(ft_dev *d)
 {
     const ft_cuda_memory *m = ((ft_cuda *)d)->memory;
     size_t free_bytes = 0, all = 0;

@@ -56,7 +56,7 @@ static inline unsigned span_chunks(int T, int S, int rows)
 
 __device__ __forceinline__ int chunks_of(const ft_span &sp, int rows)
 {
-    return (sp.past % rows + sp.n + rows - 1) / rows;
+    return (sp.start % rows + sp.n + rows - 1) / rows;
 }
 
 /* The number of a span's first chunk. */
@@ -76,8 +76,8 @@ __device__ __forceinline__ bool span_chunk(const ft_batch &b, int i, int rows, i
         const int n = chunks_of(sp, rows);
         if (i < n) {
             *span = s;
-            *from = max(0, i * rows - sp.past % rows);
-            *to = min(sp.n, (i + 1) * rows - sp.past % rows);
+            *from = max(0, i * rows - sp.start % rows);
+            *to = min(sp.n, (i + 1) * rows - sp.start % rows);
             return true;
         }
         i -= n;

@@ -66,7 +66,7 @@ static double walk_keys(ft_dev *d, const walk *w, const float *q, float *query, 
     const ft_kv *kv = w->kv;
     const int kw = ft_kv_row_width(kv->kt, kv->d);
     double top = -HUGE_VAL;
-    if (ft_kv_turned(kv->kt))
+    if (ft_kv_is_turbo(kv->kt))
         ft_turbo_turn(query, q, kv->d);
     else
         memcpy(query, q, (size_t)kv->d * sizeof *q);
@@ -96,7 +96,7 @@ static void walk_values(ft_dev *d, const walk *w, float *o, float *line, double 
         for (int i = 0; i < vw; i++) sum[i] += e * (double)line[i];
     }
     for (int i = 0; i < vw; i++) line[i] = (float)(sum[i] / all);
-    if (ft_kv_turned(kv->vt)) ft_turbo_turn_back(line, line, kv->d);
+    if (ft_kv_is_turbo(kv->vt)) ft_turbo_turn_back(line, line, kv->d);
     for (int i = 0; i < kv->d; i++) o[i] += line[i];
 }
 
@@ -109,8 +109,9 @@ static void attend_head(ft_dev *d, float *o, const float *q, const ft_kv *kv, ft
         (size_t)FT_MAX(ft_kv_row_width(kv->kt, kv->d), ft_kv_row_width(kv->vt, kv->d));
     int lo, hi;
     ft_attn_range(b, p, row, &lo, &hi);
-    const int cut = FT_MIN(hi, FT_MAX(lo, ft_kv_cut(kv, hi))), slot = b->span[b->span_of[row]].slot;
-    const walk w[2] = {{kv, slot, g, lo, cut, p.scale}, {kv->newest, slot, g, cut, hi, p.scale}};
+    const int cut = FT_MIN(hi, FT_MAX(lo, ft_kv_recent_start(kv, hi))),
+              slot = b->span[b->span_of[row]].slot;
+    const walk w[2] = {{kv, slot, g, lo, cut, p.scale}, {kv->recent, slot, g, cut, hi, p.scale}};
     const size_t n = (size_t)(hi - lo);
     float *line = ft_ref_row(d, 4 * width + 2 * n), *query = line + width;
     double *sum = (double *)(void *)(line + 2 * width), *score = sum + width;

@@ -1,12 +1,12 @@
 /* The SMMLA instruction: two rows of eight weights times two columns of eight activations, four
  * sums at once and twice the products of SDOT. For more columns than four; weights lie as they do
- * for SDOT (woven_codes.h), two vectors of four rows by four values become two of two rows by
+ * for SDOT (interleaved_codes.h), two vectors of four rows by four values become two of two rows by
  * eight. Sums are the same whole numbers, and what is done to them is the same in the same order:
  * a row's result has the bits that SDOT gives it.
  *
  * Columns are put in pairs for 256 values at a time, which all rows of a call then share; so y
  * holds the sums of the values before. */
-#include "dev/cpu/arm/woven_k.h"
+#include "dev/cpu/arm/interleaved_k.h"
 
 enum { PAIRS = COLS / 2 };
 

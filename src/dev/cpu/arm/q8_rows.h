@@ -1,5 +1,5 @@
 /* dev/cpu/arm/q8_rows.h - woven Q8_0 weights against 2, 3 and 4 columns: the rows of a step that
- * verifies drafts. The same sums as woven32 in woven.h, bit for bit, written out by hand.
+ * verifies drafts. The same sums as woven32 in interleaved.h, bit for bit, written out by hand.
  *
  * Weights come in at the speed of memory, and on a Neoverse-N1 two columns of arithmetic already
  * take as long. What compilers make of woven32 loses a fifth of the turns: the tail of a block,
