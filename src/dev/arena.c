@@ -9,7 +9,7 @@ typedef struct run {
     uint64_t at, end;
 } run;
 
-/* Runs that do not overlap, in the order of their addresses. */
+/* Runs that do not overlap, sorted by address. */
 typedef struct runs {
     run *v;
     int n, cap;
@@ -20,12 +20,12 @@ struct ft_arena {
     ft_arena_memory way;
     uint64_t size;
     runs piece; /* multiples of FT_ARENA_ALIGN */
-    runs map;   /* whole blocks; some piece lies on each of them */
+    runs map;   /* whole blocks; each has at least one allocation in it */
 };
 
 /* ---- runs ---- */
 
-/* The first that ends behind `at`. */
+/* The first that ends after `at`. */
 static int first_behind(const runs *r, uint64_t at)
 {
     int lo = 0, hi = r->n;
@@ -65,7 +65,7 @@ static run blocks_of(const ft_arena *a, run x)
     return (run){x.at & ~mask, (x.end + mask) & ~mask};
 }
 
-/* Bytes of these blocks that have no memory yet. */
+/* Bytes of these blocks that are not mapped yet. */
 static uint64_t missing(const ft_arena *a, run b)
 {
     uint64_t n = b.end - b.at;
@@ -99,7 +99,7 @@ static bool empty(const ft_arena *a, run m)
     return i == a->piece.n || a->piece.v[i].at >= m.end;
 }
 
-/* What was mapped under these blocks leaves, unless a piece lies on it. */
+/* Unmaps the mappings of these blocks that contain no allocation. */
 static void sweep(ft_arena *a, run b)
 {
     for (int i = first_behind(&a->map, b.at); i < a->map.n && a->map.v[i].at < b.end;) {
@@ -112,13 +112,13 @@ static void sweep(ft_arena *a, run b)
     }
 }
 
-/* ---- pieces ---- */
+/* ---- allocations ---- */
 
-/* A hole to put a piece into, and what it costs there. */
+/* A hole for an allocation, and the bytes to be mapped for it. */
 typedef struct offer {
     bool some;
     run to;
-    int i; /* of the piece behind it */
+    int i; /* index of the allocation after it */
     uint64_t missing, hole;
 } offer;
 
@@ -141,7 +141,7 @@ bool ft_arena_alloc(ft_arena *a, uint64_t bytes, uint64_t *at)
         const bool last = i == a->piece.n;
         const uint64_t hi = last ? a->size : a->piece.v[i].at;
         if (hi - lo >= n) {
-            /* either end of a hole may have memory that its neighbour did not need */
+            /* either end of a hole may be mapped already */
             consider(a, &best, (offer){true, {lo, lo + n}, i, 0, hi - lo});
             if (!last) consider(a, &best, (offer){true, {hi - n, hi}, i, 0, hi - lo});
         }
@@ -175,7 +175,7 @@ uint64_t ft_arena_idle(const ft_arena *a)
     return a->map.sum - a->piece.sum;
 }
 
-/* ---- life ---- */
+/* ---- new and free ---- */
 
 ft_arena *ft_arena_new(uint64_t size, const ft_arena_memory *way)
 {

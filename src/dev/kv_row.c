@@ -10,8 +10,8 @@ enum { FT_KV_COUNT = FT_KV_TURBO4_LEGACY + 1 };
 
 static const struct {
     const char *name;
-    ft_type type; /* of the blocks, unless turned */
-    bool turned;
+    ft_type type; /* of the blocks, unless turbo */
+    bool is_turbo;
     ft_turbo turbo;
 } encoding[FT_KV_COUNT] = {
     [FT_KV_F32] = {"f32", FT_F32, false, 0},
@@ -48,7 +48,7 @@ const char *ft_kv_type_names(void)
 
 bool ft_kv_is_turbo(ft_kv_type t)
 {
-    return encoding[t].turned;
+    return encoding[t].is_turbo;
 }
 
 ft_turbo ft_kv_turbo(ft_kv_type t)

@@ -17,7 +17,7 @@ void ft_profile_begin(ft_profile *m, int T)
     m->mark = ft_now_ns();
 }
 
-/* Names are literals of dev/step.h: one pointer each, or at worst a second row of the same name. */
+/* Names are literals of dev/step.h: pointers are compared; at worst a name has two rows. */
 static ft_profile_row *row_of(ft_profile *m, const char *op, int layer)
 {
     for (int i = 0; i < m->n; i++)
@@ -31,7 +31,7 @@ void ft_profile_op(ft_profile *m, ft_dev *d, const char *op, int layer, double b
 {
     if (!m->on) return;
     d->commit(d);
-    d->sync(d, NULL); /* a fault stays with the device and ends the step */
+    d->sync(d, NULL); /* the device keeps the error and the step fails */
     ft_profile_row *r = row_of(m, op, layer);
     const int64_t now = ft_now_ns();
     if (r) {

@@ -8,12 +8,12 @@
 
 enum { BOTH = 3 };
 
-/* ---- the rule ---- */
+/* ---- placement ---- */
 
 int ft_split_side(const ft_split_rule *r, const char *tensor, bool looked_up)
 {
     int l;
-    if (looked_up) return FT_SPLIT_HOST; /* a row a token: not worth the fast side's memory */
+    if (looked_up) return FT_SPLIT_HOST; /* one row per token: not worth GPU memory */
     if (sscanf(tensor, "blk.%d.", &l) != 1 || l >= r->layers)
         return r->output ? FT_SPLIT_FAST : FT_SPLIT_HOST;
     if (l < r->first) return FT_SPLIT_HOST;
@@ -117,9 +117,9 @@ static void split_free(ft_dev *d, void *p)
     memmove(m, m + 1, sizeof *m * (size_t)(s->mem + --s->n_mem - m));
 }
 
-/* ---- what is valid where ---- */
+/* ---- validity ---- */
 
-/* The run that begins at `at`, cut out of the one it lies in if need be. */
+/* The run that begins at `at`; splits the run that contains it if need be. */
 static int run_from(ft_split_mem *m, size_t at)
 {
     int i = 0;
@@ -144,16 +144,16 @@ static void join_runs(ft_split_mem *m)
     m->n_run = n;
 }
 
-/* Everything recorded so far has run. */
+/* Waits until everything recorded so far has run. */
 static void finish(ft_split *s)
 {
     for (int i = 0; i < 2; i++) {
         s->half[i]->commit(s->half[i]);
-        s->half[i]->sync(s->half[i], NULL); /* a fault stays with its device */
+        s->half[i]->sync(s->half[i], NULL); /* the device keeps the error */
     }
 }
 
-/* Both sides have run what they had: what was read there before this has been read. */
+/* Both sides are idle: earlier reads of the destination have finished. */
 static void copy(ft_split *s, const ft_split_mem *m, size_t from, size_t to, int side)
 {
     ft_dev *fast = s->half[FT_SPLIT_FAST];
@@ -193,7 +193,7 @@ void ft_split_need(ft_split *s, const void *from, size_t n, int side)
         m->run[i].mask = BOTH;
     }
     join_runs(m);
-    /* A device may keep its activations in other forms too: these are stale now. */
+    /* A device may cache its activations in other forms: invalidates them. */
     if (s->half[side]->unified) s->half[side]->record(s->half[side], s->half[side]->batch);
 }
 
@@ -287,7 +287,7 @@ static ft_status sync(ft_dev *d, ft_err *err)
     return st ? st : s->half[1]->sync(s->half[1], err);
 }
 
-/* Of the fast side: the other's memory is not short. */
+/* Of the fast side only: host memory is not scarce. */
 static uint64_t weight_bytes(ft_dev *d, const ft_weight *w)
 {
     ft_dev *fast = ((ft_split *)d)->half[FT_SPLIT_FAST];

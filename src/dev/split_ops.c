@@ -1,12 +1,12 @@
-/* The ops of a split device: each chooses its side, brings its inputs there, and says what it
- * wrote. */
+/* The ops of a split device: each chooses its side, copies its inputs there if needed, and marks
+ * what it wrote. */
 #include "dev/split_priv.h"
 
 #include <string.h>
 
-typedef enum use { READ, WRITE, CHANGE } use; /* CHANGE: what is there is read too */
+typedef enum use { READ, WRITE, CHANGE } use; /* CHANGE: read and written */
 
-/* A view has others' values between its own: they must not get lost with it. */
+/* A view with gaps: the values in between belong to other matrices and must stay valid. */
 static bool has_gaps(ft_mat m)
 {
     return (m.H > 1 && m.hs != m.d) || (m.T > 1 && m.rs != m.H * m.d);
@@ -26,7 +26,7 @@ static ft_mat on(ft_split *s, ft_mat m, int side, use u)
     return m;
 }
 
-/* Where a matrix is already; the fast side if it is on both. */
+/* The side on which a matrix is valid; the fast side if both. */
 static int where(const ft_split *s, ft_mat m)
 {
     return ft_split_valid(s, m.p, ft_mat_extent(m), FT_SPLIT_FAST) ? FT_SPLIT_FAST : FT_SPLIT_HOST;
@@ -111,7 +111,7 @@ static void centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_
     h->op->centroid_head(h, on(s, y, side, WRITE), from, scores, w, order, top);
 }
 
-/* ---- norms, positions, element by element ---- */
+/* ---- norms, RoPE, element-wise ops ---- */
 
 static void rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps)
 {
@@ -161,7 +161,7 @@ static void add(ft_dev *d, ft_mat y, ft_mat x, float scale)
     h->op->add(h, on(s, y, side, CHANGE), from, scale);
 }
 
-/* Norms whose weights lie on the other side, that of the next layer, are made there. */
+/* Norms whose weights are on the other side (that of the next layer) are computed there. */
 static void norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
                      const ft_norm_out *o, int n)
 {
@@ -204,7 +204,7 @@ static void argmax(ft_dev *d, int32_t *id, ft_mat x)
     h->op->argmax(h, bytes_on(s, id, (size_t)x.T * sizeof *id, side, WRITE), from);
 }
 
-/* ---- what layers remember ---- */
+/* ---- caches and states ---- */
 
 static void kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
 {

@@ -69,7 +69,7 @@ static void stored_keys(float *to, const ft_kv_sample *s, int g, ft_kv_type t, c
         ft_kv_row_encode(t, bytes, to, s->d);
         ft_kv_row_decode(t, line, bytes, s->d);
         if (ft_kv_is_turbo(t))
-            ft_turbo_turn_back(to, line, s->d);
+            ft_turbo_hadamard_inverse(to, line, s->d);
         else
             memcpy(to, line, sizeof *to * (size_t)s->d);
     }

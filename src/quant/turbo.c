@@ -102,8 +102,8 @@ static inline float signed_by(const uint32_t *minus, int i, float x)
 }
 
 /* y = scale * signs(to) H signs(from) x for one group */
-static void turn(float *y, const float *x, int n, const uint32_t *from, const uint32_t *to,
-                 float scale)
+static void signed_hadamard(float *y, const float *x, int n, const uint32_t *from,
+                            const uint32_t *to, float scale)
 {
     for (int i = 0; i < n; i++) y[i] = signed_by(from, i, x[i]);
     hadamard(y, n);
@@ -120,20 +120,20 @@ float ft_turbo_root(int group)
     return group == MOST ? root128 : root64;
 }
 
-void ft_turbo_turn(float *y, const float *x, int d)
+void ft_turbo_hadamard(float *y, const float *x, int d)
 {
     const int width = ft_turbo_width(d), group = ft_turbo_group(d);
     if (y != x) memcpy(y, x, (size_t)d * sizeof *y);
     for (int i = d; i < width; i++) y[i] = 0;
     for (int i = 0; i < width; i += group)
-        turn(y + i, y + i, group, before, after, ft_turbo_root(group));
+        signed_hadamard(y + i, y + i, group, before, after, ft_turbo_root(group));
 }
 
-void ft_turbo_turn_back(float *x, float *y, int d)
+void ft_turbo_hadamard_inverse(float *x, float *y, int d)
 {
     const int width = ft_turbo_width(d), group = ft_turbo_group(d);
     for (int i = 0; i < width; i += group)
-        turn(y + i, y + i, group, after, before, ft_turbo_root(group));
+        signed_hadamard(y + i, y + i, group, after, before, ft_turbo_root(group));
     if (x != y) memcpy(x, y, (size_t)d * sizeof *x);
 }
 
@@ -188,7 +188,7 @@ static void encode_group(const ft_turbo_format *f, uint8_t *dst, const float *x,
     norm = sqrtf(norm);
     const float inverse = norm > 1e-10f ? 1.0f / norm : 0.0f;
     for (int i = 0; i < n; i++) y[i] = x[i] * inverse;
-    turn(y, y, n, before, after, root128);
+    signed_hadamard(y, y, n, before, after, root128);
     choose(f, code, y, n);
     for (int i = 0; i < n; i++) size += f->value[code[i]] * f->value[code[i]];
     memset(dst, 0, (size_t)f->head);

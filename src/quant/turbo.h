@@ -46,9 +46,9 @@ const uint32_t *ft_turbo_signs(int after);
 float ft_turbo_root(int group);
 
 /* y[ft_turbo_width(d)] = x[d] turned. y may be x where nothing is padded. */
-void ft_turbo_turn(float *y, const float *x, int d);
+void ft_turbo_hadamard(float *y, const float *x, int d);
 /* The way back: x[d] from y[ft_turbo_width(d)], which is destroyed unless it is x. */
-void ft_turbo_turn_back(float *x, float *y, int d);
+void ft_turbo_hadamard_inverse(float *x, float *y, int d);
 
 /* Values that are not finite count as zero. dst and src may be unaligned. */
 void ft_turbo_encode(ft_turbo t, void *dst, const float *x, int d);

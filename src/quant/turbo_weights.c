@@ -82,7 +82,7 @@ const ft_tq_book *ft_tq_book_of(ft_type t)
     return t == FT_TQ3_1S ? &three : &four;
 }
 
-void ft_tq_turn(float *y, const float *x, int n)
+void ft_tq_hadamard(float *y, const float *x, int n)
 {
     for (; n > 0; n -= 32, x += 32, y += 32) {
         float v[32];
@@ -101,7 +101,7 @@ static void rotate(float v[32], const float *src)
         const float finite = isfinite(src[i]) ? src[i] : 0.0f;
         x[i] = finite > limit ? limit : finite < -limit ? -limit : finite;
     }
-    ft_tq_turn(v, x, 32);
+    ft_tq_hadamard(v, x, 32);
 }
 
 /* Codes of one half for scale d: how many thresholds lie at or below each value. */

@@ -19,6 +19,6 @@ static inline bool ft_tq_is(ft_type t)
 
 const ft_tq_book *ft_tq_book_of(ft_type t);
 /* y = x turned, n a multiple of 32. y may be x. */
-void ft_tq_turn(float *y, const float *x, int n);
+void ft_tq_hadamard(float *y, const float *x, int n);
 
 #endif

@@ -1,5 +1,5 @@
-/* The cuda device: copies, the way of a batch to the device, scratch. The ops are in the files of
- * their families, memory in memory.cu, weights in weights.cu, steps as graphs in graph.cu. */
+/* The CUDA device: copies, upload of the batch, scratch memory. The ops are in the files of their
+ * families, memory in memory.cu, weights in product/weights.cu, captured steps in graph.cu. */
 #include "dev/cuda/cuda.h"
 
 extern "C" {
@@ -56,7 +56,7 @@ void ft_cuda_max_carveout(ft_cuda *c, const void *kernel)
 {
     const void **at = &c->kernel[((uintptr_t)kernel >> 4) * 2654435761u % FT_CUDA_KERNELS];
     if (*at == kernel) return;
-    *at = kernel; /* one that was there before is asked for again: it costs little */
+    *at = kernel; /* a hash collision only repeats the call */
     ft_cuda_check(c,
                   cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                        cudaSharedmemCarveoutMaxShared),
@@ -115,7 +115,7 @@ uint16_t *ft_cuda_wrote_with_bf16(ft_cuda *c, ft_mat m)
 
 /* ---- the batch ---- */
 
-/* The next bytes of what is staged, and where they will lie on the device. */
+/* Reserves the next bytes of the staging buffer. */
 static void *stage_take(ft_cuda *c, size_t bytes)
 {
     void *p = c->stage + c->stage_used;
@@ -168,31 +168,31 @@ static const ft_span *stage_spans(ft_cuda *c, const ft_batch *b)
     return (const ft_span *)on_device(c, at);
 }
 
-/* Every row of a span has as many partial results as the last one, whatever a window leaves of
- * them: one for each range of cells up to its end. */
+/* Every row of a span has as many partial results as its last row, one for each range of positions
+ * up to its end, even if a sliding window skips some of them. */
 static void stage_span_ranges(ft_cuda *c, const ft_batch *b)
 {
     const size_t rows = sizeof(ft_attn_parts) * (size_t)b->T;
     const size_t spans = sizeof(ft_span_range) * (size_t)c->shape.S;
     ft_attn_parts *part = (ft_attn_parts *)stage_take(c, rows);
-    ft_span_range *reach = (ft_span_range *)stage_take(c, spans);
+    ft_span_range *range = (ft_span_range *)stage_take(c, spans);
     int32_t sum = 0;
     memset(part, 0, rows);
-    memset(reach, 0, spans);
+    memset(range, 0, spans);
     for (int i = 0; i < b->S && b->end; i++) {
         const ft_span *s = &b->span[i];
         const int32_t end = b->end[s->row], last = b->end[s->row + s->n - 1];
         const int32_t n = FT_MAX(1, (last + FT_SHAPE_SHORT_CTX - 1) / FT_SHAPE_SHORT_CTX);
-        reach[i] = ft_span_range{s->row, s->n, s->slot, s->start, end, last > end, {sum, n}};
+        range[i] = ft_span_range{s->row, s->n, s->slot, s->start, end, last > end, {sum, n}};
         for (int r = 0; r < s->n; r++, sum += n) part[s->row + r] = ft_attn_parts{sum, n};
     }
     c->parts_now = sum;
     c->parts_overflow = c->parts && sum > c->parts && b->T <= FT_SHAPE_ROWS;
     c->part_of = (const ft_attn_parts *)on_device(c, part);
-    c->span_range = (const ft_span_range *)on_device(c, reach);
+    c->span_range = (const ft_span_range *)on_device(c, range);
 }
 
-/* Arrays lie at the same places for the same shape: graphs hold addresses. */
+/* For one shape the arrays are at fixed addresses, because graphs contain them. */
 static void stage_batch(ft_cuda *c, const ft_batch *b)
 {
     const int pages = b->slots * b->pages_per_seq;
@@ -254,11 +254,11 @@ static ft_status sync(ft_dev *d, ft_err *err)
                    "the cuda device failed in %s: %s", c->where, cudaGetErrorString(c->error));
 }
 
-/* What was seen on an H200 with driver 580 (docs/bench.md). */
+/* Measured on an H200 with driver 580 (docs/bench.md). */
 enum {
-    GRAPH_BYTES = 100 << 10, /* of a kept step, */
-    LAYER_BYTES = 38 << 10,  /* and of each layer in it */
-    KERNEL_BYTES = 10 << 20, /* what the driver loads */
+    GRAPH_BYTES = 100 << 10, /* of a captured step, */
+    LAYER_BYTES = 38 << 10,  /* plus this for each of its layers */
+    KERNEL_BYTES = 10 << 20, /* code and data that the driver loads */
 };
 
 static size_t bf16_copy_bytes(const ft_dev_limits *l)
@@ -268,7 +268,7 @@ static size_t bf16_copy_bytes(const ft_dev_limits *l)
     return 2 * sizeof(uint16_t) * FT_MAX(plain, chosen) + 128 * rows;
 }
 
-/* Rows and ranges that partial results of an attention have room for. */
+/* Upper bound of the rows times ranges with partial results of attention. */
 static int parts_of(const ft_dev_limits *l)
 {
     const size_t ranges = ((size_t)l->ctx + FT_SHAPE_SHORT_CTX - 1) / FT_SHAPE_SHORT_CTX;
@@ -282,9 +282,9 @@ static uint64_t graph_bytes(const ft_dev_limits *l)
     return (uint64_t)l->graphs * whole + (uint64_t)l->draft_graphs * (GRAPH_BYTES + LAYER_BYTES);
 }
 
-/* bf16 copies; scratch of experts (their sums and hidden values), of delta nets (3.5 bytes for each
- * value of a row) and attention; graphs; what the driver loads with the kernels. Weights, caches
- * and buffers lose nothing (memory.cu) but the end of their last block. */
+/* bf16 copies; scratch of experts (sums and hidden values), of delta nets (3.5 bytes per value of a
+ * row) and of attention; graphs; memory that the driver uses for the kernels. Weights, caches and
+ * buffers are packed without gaps (memory.cu), except for the end of the last block. */
 static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
 {
     (void)d;
@@ -297,13 +297,15 @@ static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
            experts + chunks + parts + graph_bytes(l) + KERNEL_BYTES + FT_CUDA_BLOCK;
 }
 
-/* Other scratch is sized when an op is first called. What weights needed on their way here is not
- * needed any more. */
+/* Other scratch is allocated when an op is first called. Buffers for the upload of weights are
+ * freed. */
 static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
 {
     ft_cuda *c = (ft_cuda *)d;
     const size_t bytes = bf16_copy_bytes(l);
-    stage_grow(c, sizeof(uint32_t) * ft_draw_words(l->vocab)); /* graphs go when it grows later */
+    stage_grow(c,
+               sizeof(uint32_t) *
+                   ft_draw_words(l->vocab)); /* growing it later would drop the captured graphs */
     cudaStreamSynchronize(c->stream);
     cudaFree(c->raw);
     c->raw = NULL;
@@ -339,10 +341,10 @@ static __global__ void read_kernel(const uint4 *p, size_t n, uint32_t *out)
             if (at < n) sum += p[at].x ^ p[at].y ^ p[at].z ^ p[at].w;
         }
     }
-    if (sum == 1) *out = sum; /* never, but the reads must count */
+    if (sum == 1) *out = sum; /* never true; keeps the compiler from removing the reads */
 }
 
-/* Over memory several times the size of the cache, or less where there is less. */
+/* Reads memory several times the size of the L2 cache, or less if less is free. */
 static double read_rate(ft_dev *d)
 {
     ft_cuda *c = (ft_cuda *)d;
@@ -425,6 +427,36 @@ static ft_ops cuda_ops(void)
     return o;
 }
 
+static void fill_device(ft_cuda *c)
+{
+    ft_dev *d = &c->dev;
+    c->ops = cuda_ops();
+    d->op = &c->ops;
+    d->name = "cuda";
+    d->captures = true;
+    d->pipelined = true;
+    d->no_recent = true;
+    d->threads = 1;
+    d->alloc = ft_cuda_alloc;
+    d->free = ft_cuda_free;
+    d->upload = upload;
+    d->move = move;
+    d->download = download;
+    d->bind = ft_cuda_bind;
+    d->unbind = ft_cuda_unbind;
+    d->reserve = reserve;
+    d->weight_bytes = ft_cuda_weight_bytes;
+    d->step_bytes = step_bytes;
+    d->record = record;
+    d->replay = ft_cuda_replay;
+    d->commit = ft_cuda_commit;
+    d->capture = ft_cuda_capture;
+    d->sync = sync;
+    d->free_bytes = ft_cuda_free_bytes;
+    d->read_rate = read_rate;
+    d->close = close_dev;
+}
+
 static ft_status no_gpu(ft_err *err, cudaError_t e)
 {
     cudaGetLastError();
@@ -464,33 +496,7 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
     c->sms = p.multiProcessorCount;
     c->cc = code.ptxVersion;
     c->smem = p.sharedMemPerBlockOptin;
-    snprintf(c->words, sizeof c->words, "cuda: %.100s", p.name);
-    ft_dev *d = &c->dev;
-    c->ops = cuda_ops();
-    d->op = &c->ops;
-    d->name = "cuda";
-    d->captures = true;
-    d->pipelined = true;
-    d->no_recent = true;
-    d->threads = 1;
-    d->alloc = ft_cuda_alloc;
-    d->free = ft_cuda_free;
-    d->upload = upload;
-    d->move = move;
-    d->download = download;
-    d->bind = ft_cuda_bind;
-    d->unbind = ft_cuda_unbind;
-    d->reserve = reserve;
-    d->weight_bytes = ft_cuda_weight_bytes;
-    d->step_bytes = step_bytes;
-    d->record = record;
-    d->replay = ft_cuda_replay;
-    d->commit = ft_cuda_commit;
-    d->capture = ft_cuda_capture;
-    d->sync = sync;
-    d->free_bytes = ft_cuda_free_bytes;
-    d->read_rate = read_rate;
-    d->close = close_dev;
-    *out = d;
+    fill_device(c);
+    *out = &c->dev;
     return FT_OK;
 }

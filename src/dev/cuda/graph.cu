@@ -1,5 +1,6 @@
-/* Steps as graphs. A step is captured while its ops are called, and launched from then on without
- * them. Nothing runs during a capture, so that steps can be captured ahead of time: rehearsed. */
+/* Steps as CUDA graphs. A step is captured while its ops are called; from then on the graph is
+ * launched instead of the ops. Kernels do not run during capture, so steps can be captured at
+ * start-up. */
 #include "dev/cuda/cuda.h"
 
 #include <string.h>
@@ -41,7 +42,7 @@ static uint32_t hash_of(const ft_cuda *c, const void *pass)
     return (uint32_t)(h >> 32);
 }
 
-/* A place for one more; the one that was not wanted for longest goes if need be. */
+/* An entry for one more graph; the least recently used one is evicted if need be. */
 static int free_place(ft_cuda *c)
 {
     if (c->n_graph < FT_CUDA_GRAPHS) return c->n_graph++;
@@ -79,8 +80,8 @@ static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
 
 /* ---- steps ---- */
 
-/* The first step of a shape that was not rehearsed runs as it is: most of them do not come again,
- * and a capture takes longer than the launches. The second is captured. */
+/* The first step of a shape that was not captured at start-up runs uncaptured: most of these shapes
+ * do not repeat, and a capture takes longer than the launches. The second one is captured. */
 bool ft_cuda_replay(ft_dev *d, const void *pass)
 {
     ft_cuda *c = (ft_cuda *)d;
@@ -95,7 +96,7 @@ bool ft_cuda_replay(ft_dev *d, const void *pass)
     }
     d->uncaptured = !c->capture_only;
     if (!c->capture_only && g->seen++ == 0) return false;
-    /* relaxed: scratch may grow, and kernels may be loaded */
+    /* relaxed mode: scratch may be allocated and kernels may be loaded during capture */
     ft_cuda_check(c, cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeRelaxed),
                   "cudaStreamBeginCapture");
     c->capturing = true;

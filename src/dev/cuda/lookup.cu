@@ -1,7 +1,7 @@
-/* Ops that read single rows of a weight in file layout: embed and centroid_head. A row is a few
- * kilobytes: 2.5 us for an embedding on an H200, all of it latency. 2048 rows of 5120 take 126 us
- * (48 MB, 8 % of a plain read; 0.06 % of a prompt): each thread decodes its block's scales again.
- */
+/* Ops that read single rows of a weight in file layout: embed and centroid_head. A row has a few
+ * kilobytes: 2.5 us for an embedding on an H200, all of it latency. 2048 rows of 5120 values take
+ * 126 us (48 MB, 8 % of a plain read; 0.06 % of a prompt): each thread decodes the scales of its
+ * block again. */
 #include "dev/cuda/quant.cuh"
 
 /* ---- embed ---- */
@@ -15,7 +15,7 @@ static __global__ void embed_kernel(ft_mat y, const uint8_t *w, size_t row_bytes
     const int t = blockIdx.x, i = (blockIdx.y * blockDim.x + threadIdx.x) * 8;
     if (i >= k) return;
     int id = token[t];
-    if (id < 0) id = max(0, drawn[-1 - id]); /* as ft_token_of */
+    if (id < 0) id = max(0, drawn[-1 - id]); /* same as ft_token_of */
     float v[8];
     decode8(type, w + (size_t)id * row_bytes, i, k, v, grid);
     const float s = scale * (w_scale ? *w_scale : 1.0f);
@@ -34,7 +34,7 @@ extern "C" void ft_cuda_embed(ft_dev *d, ft_mat y, const ft_weight *w, float sca
 
 /* ---- centroid_head ---- */
 
-/* Which of two scores comes first: the larger, then the lower index; a NaN counts as -inf. */
+/* Sort order of scores: the larger first, then the lower index; a NaN counts as -inf. */
 __device__ __forceinline__ bool before(float a, int i, float b, int j)
 {
     return a > b || (a == b && i < j);
@@ -45,7 +45,7 @@ __device__ __forceinline__ float number(float x)
     return x == x ? x : -INFINITY;
 }
 
-/* The centroids of a row in falling order, as many as are wanted; a block has one row. */
+/* The `top` centroids of a row in descending order; a block has one row. */
 static __global__ void centroids_kernel(int32_t *chosen, ft_mat score, int n_c, int top)
 {
     wait_for_previous_kernel();

@@ -1,13 +1,13 @@
-/* Norms and what is done element by element. All of it is bound by memory: bytes are those of the
- * inputs and outputs, once. Results that products will read get their bf16 copy here. In a step of
- * few rows there are next to none: a norm of 5120 values takes 2.3 us on an H200, of 2048 1.5,
- * which are the wait for the kernel before, one read, a sum over the block and one write. In a
- * prompt of 2048 rows a norm takes 52 us with its bf16 copy (126 MB, 2.4 TB/s, 52 % of a plain
- * read: a block reads, waits for its sum, then writes), norm_add of 5376 values with one norm
- * behind it 96 (220 MB, 49 %, for the same reason, twice), sigmoid_mul 66 (201 MB, 65 %). */
+/* Norms and element-wise ops. All of them are bound by memory: the traffic is that of the inputs
+ * and outputs, once. Results that products will read get their bf16 copy here. In a step of few
+ * rows latency dominates: a norm of 5120 values takes 2.3 us on an H200, of 2048 values 1.5 us: the
+ * wait for the previous kernel, one read, a sum over the block and one write. In a prompt of 2048
+ * rows a norm takes 52 us with its bf16 copy (126 MB, 2.4 TB/s, 52 % of a plain read: a block
+ * reads, waits for its sum, then writes), norm_add of 5376 values with one following norm 96 us
+ * (220 MB, 49 %, for the same reason, twice), sigmoid_mul 66 us (201 MB, 65 %). */
 #include "dev/cuda/common.cuh"
 
-/* Where the columns of a matrix with its heads side by side go in its bf16 copy, if it has one. */
+/* Address of the bf16 copy of a matrix with contiguous heads; p == NULL: it has none. */
 typedef struct out_bf16 {
     uint16_t *p;
     size_t plane;
@@ -25,7 +25,7 @@ static out_bf16 out_bf16_of(ft_cuda *c, ft_mat y)
                     ft_cuda_wide(c, y.T)};
 }
 
-/* Value c of row t, and its planes. */
+/* Writes value c of row t and its bf16 planes. */
 __device__ __forceinline__ void put(const ft_mat &y, const out_bf16 &s, int t, int c, float v)
 {
     *mat_value(y, t, c) = v;
@@ -34,7 +34,8 @@ __device__ __forceinline__ void put(const ft_mat &y, const out_bf16 &s, int t, i
 
 /* ---- norms ---- */
 
-/* A block has one head of one row; its threads, and so the order of the sum, depend on d alone. */
+/* A block computes one head of one row. The number of threads, and so the order of the sum, depends
+ * on d only. */
 static __global__ void rmsnorm_kernel(ft_mat y, ft_mat x, const float *w, float eps, out_bf16 s)
 {
     wait_for_previous_kernel();
@@ -59,7 +60,7 @@ __device__ __forceinline__ float square(float4 v)
     return v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
 }
 
-/* Four values of row t, from 4 i on, and their planes. */
+/* Writes four values of row t, from 4 i on, and their bf16 planes. */
 __device__ __forceinline__ void put_four(const ft_mat &y, const out_bf16 &s, int t, int i, float4 v)
 {
     ((float4 *)mat_head(y, t, 0))[i] = v;
@@ -68,10 +69,10 @@ __device__ __forceinline__ void put_four(const ft_mat &y, const out_bf16 &s, int
     bf16_put_pair(s.p, s.plane, bf16_index(s.T, s.wide, t, 4 * i + 2), make_float2(v.z, v.w));
 }
 
-/* The same for whole rows in steps of four values, each read once. */
-enum { NORM_FOURS = 4 }; /* of a thread, at most */
+/* The same for whole rows with float4 loads, each value read once. */
+enum { NORM_FOURS = 4 }; /* maximum float4 values per thread */
 
-/* A thread's fours of the n of a row; zeros behind the last. */
+/* A thread's float4 values of the n of a row; zeros beyond the end. */
 __device__ __forceinline__ void get_fours(float4 (&v)[NORM_FOURS], const float *p, int n)
 {
 #pragma unroll
@@ -109,7 +110,7 @@ static __global__ void rmsnorm_row_kernel(ft_mat y, ft_mat x, const float *w, fl
     float4 v[NORM_FOURS], f[NORM_FOURS];
 #pragma unroll
     for (int k = 0; k < NORM_FOURS; k++) f[k] = make_float4(1, 1, 1, 1);
-    if (w) get_fours(f, w, n); /* weights need not wait for the last kernel */
+    if (w) get_fours(f, w, n); /* weights do not depend on the previous kernel */
     wait_for_previous_kernel();
     get_fours(v, mat_head(x, t, 0), n);
     put_fours(y, s, t, v, inverse_rms(v, x.d, eps, sums), f);
@@ -120,13 +121,14 @@ static bool in_fours(ft_mat m)
     return m.H == 1 && m.d % 4 == 0 && m.rs % 4 == 0 && (uintptr_t)m.p % 16 == 0;
 }
 
-/* Threads for a row of fours. */
+/* Threads for a row that is read as float4. */
 static int norm_threads(int d)
 {
     return d > 2048 ? 512 : 256;
 }
 
-/* Whether rows of x, and weights of as many values, are read in fours and kept. */
+/* Whether rows of x, and weights of the same length, can be read as float4 and kept in registers.
+ */
 static bool fits_fours(ft_mat x, const float *w)
 {
     return in_fours(x) && (uintptr_t)w % 16 == 0 && x.d >= 256 &&
@@ -147,7 +149,7 @@ extern "C" void ft_cuda_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float e
                    s);
 }
 
-/* The norms that follow from a row. */
+/* The norms computed from the resulting row. */
 typedef struct norm_outs {
     ft_mat y[FT_NORMS];
     const float *w[FT_NORMS];
@@ -155,7 +157,8 @@ typedef struct norm_outs {
     int n;
 } norm_outs;
 
-/* A block has a row; its threads depend on d alone, and each rereads only what it wrote itself. */
+/* A block computes a row. The number of threads depends on d only, and each thread rereads only
+ * values that it wrote itself. */
 static __global__ void norm_add_kernel(ft_mat y, ft_mat x, const float *w, float eps, float scale,
                                        norm_outs o)
 {
@@ -180,14 +183,14 @@ static __global__ void norm_add_kernel(ft_mat y, ft_mat x, const float *w, float
             put(o.y[k], o.s[k], t, i, at[i] * q * o.w[k][i]);
 }
 
-/* The same in steps of four values, each read once and kept. */
+/* The same with float4 loads, each value read once and kept in registers. */
 static __global__ void norm_add_row_kernel(ft_mat y, ft_mat x, const float *w, float eps,
                                            float scale, norm_outs o)
 {
     __shared__ float sums[33];
     const int t = blockIdx.x, n = x.d / 4;
     float4 v[NORM_FOURS], old[NORM_FOURS], f[NORM_FOURS];
-    get_fours(f, w, n); /* weights need not wait for the last kernel */
+    get_fours(f, w, n); /* weights do not depend on the previous kernel */
     for (int j = 0; j < o.n; j++) prefetch_l2(o.w[j], 4 * x.d, threadIdx.x, blockDim.x);
     wait_for_previous_kernel();
     get_fours(v, mat_head(x, t, 0), n);
@@ -231,7 +234,7 @@ extern "C" void ft_cuda_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float 
                        outs);
 }
 
-/* ---- element by element ---- */
+/* ---- element-wise ops ---- */
 
 enum { EACH_THREADS = 256 };
 
@@ -264,7 +267,7 @@ __device__ __forceinline__ float sigmoid(float x)
     return 1.0f / (1.0f + expf(-x));
 }
 
-/* g of y's shape, two values at a time. */
+/* g has y's shape; two values at a time. */
 static __global__ void sigmoid_mul_twos_kernel(ft_mat y, ft_mat g, out_bf16 s)
 {
     wait_for_previous_kernel();
@@ -377,7 +380,7 @@ extern "C" void ft_cuda_scatter(ft_dev *d, ft_mat y, ft_mat x)
 
 enum { ARGMAX_PIECES = 32 };
 
-/* Order of choice: the larger, then the lower index. A NaN is never larger. */
+/* The larger value wins, then the lower index. A NaN is never larger. */
 __device__ __forceinline__ void better(float &v, int &i, float w, int j)
 {
     if (w > v || (w == v && j < i)) v = w, i = j;
@@ -390,7 +393,7 @@ __device__ __forceinline__ void warp_best(float &v, int &i)
         better(v, i, __shfl_xor_sync(0xffffffffu, v, o), __shfl_xor_sync(0xffffffffu, i, o));
 }
 
-/* A block has a piece of a row; the pieces' winners meet in the next kernel. */
+/* A block has a piece of a row; the next kernel reduces the pieces. */
 static __global__ void argmax_kernel(float2 *part, ft_mat x)
 {
     wait_for_previous_kernel();

@@ -1,5 +1,5 @@
-/* dev/ref/ref.h - every op in plain C, one value at a time, sums in double: the truth that the
- * other devices are compared with. An op runs when it is called; nothing is recorded. */
+/* dev/ref/ref.h - every op in plain C, one value at a time, sums in double: the reference that the
+ * other devices are tested against. An op runs when it is called; nothing is recorded. */
 #ifndef FT_DEV_REF_H
 #define FT_DEV_REF_H
 

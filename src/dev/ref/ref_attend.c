@@ -1,4 +1,4 @@
-/* Positions, caches and attention. */
+/* RoPE, KV cache and attention. */
 #include "base/mem.h"
 #include "dev/ref/ref.h"
 
@@ -52,14 +52,14 @@ void ft_ref_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
     }
 }
 
-/* One row and head over some cells of one cache. */
+/* One row and head over some positions of one cache. */
 typedef struct walk {
     const ft_kv *kv;
     int slot, g, lo, hi;
     float scale;
 } walk;
 
-/* The query goes into the basis of the keys. Scores go to score[hi - lo]; returns the highest. */
+/* Transforms the query like the keys. Scores go to score[hi - lo]; returns the largest. */
 static double walk_keys(ft_dev *d, const walk *w, const float *q, float *query, float *line,
                         double *score)
 {
@@ -67,7 +67,7 @@ static double walk_keys(ft_dev *d, const walk *w, const float *q, float *query, 
     const int kw = ft_kv_row_width(kv->kt, kv->d);
     double top = -HUGE_VAL;
     if (ft_kv_is_turbo(kv->kt))
-        ft_turbo_turn(query, q, kv->d);
+        ft_turbo_hadamard(query, q, kv->d);
     else
         memcpy(query, q, (size_t)kv->d * sizeof *q);
     for (int c = w->lo; c < w->hi; c++) {
@@ -81,7 +81,7 @@ static double walk_keys(ft_dev *d, const walk *w, const float *q, float *query, 
     return top;
 }
 
-/* o += sum of e^(score - top) / all times the values; the sum comes back from their basis. */
+/* o += sum of e^(score - top) / all times the values; the sum is transformed back. */
 static void walk_values(ft_dev *d, const walk *w, float *o, float *line, double *sum,
                         const double *score, double top, double all)
 {
@@ -96,11 +96,11 @@ static void walk_values(ft_dev *d, const walk *w, float *o, float *line, double 
         for (int i = 0; i < vw; i++) sum[i] += e * (double)line[i];
     }
     for (int i = 0; i < vw; i++) line[i] = (float)(sum[i] / all);
-    if (ft_kv_is_turbo(kv->vt)) ft_turbo_turn_back(line, line, kv->d);
+    if (ft_kv_is_turbo(kv->vt)) ft_turbo_hadamard_inverse(line, line, kv->d);
     for (int i = 0; i < kv->d; i++) o[i] += line[i];
 }
 
-/* One row and head: the older cells, then the newest ones if they are kept apart. */
+/* One row and head: the older positions, then the recent-token window if there is one. */
 static void attend_head(ft_dev *d, float *o, const float *q, const ft_kv *kv, ft_attn p, int row,
                         int g)
 {

@@ -1,4 +1,4 @@
-/* Draws: everything that may be drawn is sorted, cut, and walked through. */
+/* Sampling: all candidates are sorted, filtered, and cumulated. */
 #include "base/mem.h"
 #include "dev/ref/ref.h"
 
@@ -16,7 +16,7 @@ static int rising_id(const void *a, const void *b)
     return ((const ft_pick *)a)->id > ((const ft_pick *)b)->id ? 1 : -1;
 }
 
-/* The row as it may be drawn from, best first; returns how many there are. */
+/* The candidates of a row, largest first; returns their number. */
 static int load(const ft_batch *b, const ft_draw *d, ft_mat x, ft_pick *p)
 {
     const int V = ft_mat_cols(x);
@@ -42,7 +42,7 @@ static uint64_t sum(const ft_pick *p, int n, float max)
     return all;
 }
 
-/* How many of the best n are left. */
+/* How many of the first n candidates remain after filtering. */
 static int cut(const ft_draw *d, const ft_pick *p, int n)
 {
     const float max = p[0].x;

@@ -1,4 +1,4 @@
-/* Products with weights: embed, linear, and the ops that choose which rows of them to use. */
+/* Products with weights: embed, linear, and the ops that select rows or matrices. */
 #include "dev/ref/ref.h"
 
 #include "quant/quant.h"

@@ -1,4 +1,4 @@
-/* Norms and everything element by element. */
+/* Norms and element-wise ops. */
 #include "dev/ref/ref.h"
 
 #include <math.h>

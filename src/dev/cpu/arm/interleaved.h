@@ -1,13 +1,13 @@
-/* dev/cpu/arm/interleaved.h - weights repacked at bind: four rows woven into one another, so that a
- * product instruction fills its lanes with outputs and nothing is added across lanes. Blocks of 32
- * are here, those of 256 in interleaved_k.h; then the table of all. */
-#ifndef FT_DEV_CPU_ARM_WOVEN_H
-#define FT_DEV_CPU_ARM_WOVEN_H
+/* dev/cpu/arm/interleaved.h - weights repacked at bind: four rows are interleaved, so that the
+ * lanes of a product instruction are four outputs and no horizontal additions are needed. Blocks of
+ * 32 are here, those of 256 in interleaved_k.h; then the table of all types. */
+#ifndef FT_DEV_CPU_ARM_INTERLEAVED_H
+#define FT_DEV_CPU_ARM_INTERLEAVED_H
 
 #include "dev/cpu/arm/interleaved_codes.h"
 #include "dev/cpu/arm/interleaved_pack.h"
 
-/* ---- blocks of 32 with a scale of their own ---- */
+/* ---- blocks of 32 with their own scale ---- */
 
 /* acc[c] += minimum times sum of block b */
 INLINE void min32(float32x4_t *acc, const unsigned char *scale, const ft_col8 *x, const int n,
@@ -18,7 +18,7 @@ INLINE void min32(float32x4_t *acc, const unsigned char *scale, const ft_col8 *x
         vfmaq_n_f32(acc[c], m, x[c].s[2 * b] + x[c].s[2 * b + 1]);
 }
 
-/* acc[c] += the products of block b times its scale and the column's */
+/* acc[c] += the products of block b times its scale and that of the column */
 INLINE void block32_dot(float32x4_t *acc, const unsigned char *scale, const unsigned char *p,
                         const ft_col8 *x, const int n, int b, const kind32 t)
 {
@@ -51,8 +51,8 @@ INLINE void block32_dot(float32x4_t *acc, const unsigned char *scale, const unsi
         vfmaq_n_f32(acc[c], vmulq_f32(sum_end(i[c]), s), x[c].d[b]);
 }
 
-INLINE void woven32(float *const *y, const unsigned char *w, size_t group, int rows, int k,
-                    const ft_col8 *x, const int n, const kind32 t)
+INLINE void interleaved32(float *const *y, const unsigned char *w, size_t group, int rows, int k,
+                          const ft_col8 *x, const int n, const kind32 t)
 {
     for (int o = 0; o < rows; o += ROWS, w += group) {
         const unsigned char *p = w;
@@ -71,12 +71,13 @@ INLINE void woven32(float *const *y, const unsigned char *w, size_t group, int r
 
 #include "dev/cpu/arm/q8_rows.h"
 
-/* Q8_0 against any columns; those of a step that verifies drafts by hand. */
-INLINE void woven_q8_0(float *const *y, const unsigned char *w, size_t group, int rows, int k,
-                       const ft_col8 *x, const int n)
+/* Q8_0 for any number of columns; two to four, typical for verifying draft tokens, use q8_rows.h.
+ */
+INLINE void interleaved_q8_0(float *const *y, const unsigned char *w, size_t group, int rows, int k,
+                             const ft_col8 *x, const int n)
 {
     if (n == 1 || n > 4 || k % 64)
-        woven32(y, w, group, rows, k, x, n, W_Q8_0);
+        interleaved32(y, w, group, rows, k, x, n, W_Q8_0);
     else if (n == 2)
         q8_rows2(y, w, group, rows, k, x);
     else if (n == 3)
@@ -89,7 +90,7 @@ INLINE void woven_q8_0(float *const *y, const unsigned char *w, size_t group, in
 
 /* ---- the table ---- */
 
-#define WOVEN(name, size, pack, call)                                                              \
+#define INTERLEAVED(name, size, pack, call)                                                        \
     static size_t name##_bytes(int k)                                                              \
     {                                                                                              \
         return size;                                                                               \
@@ -113,51 +114,51 @@ INLINE void woven_q8_0(float *const *y, const unsigned char *w, size_t group, in
         }                                                                                          \
     }
 
-#define WOVEN32(name, kind)                                                                        \
-    WOVEN(name, (size_t)((k / 32 + 1) / 2) * (size_t)pair32(kind),                                 \
-          pack32(to, from, row_bytes, k, kind), name##_call)
-#define WOVEN256(name, kind)                                                                       \
-    WOVEN(name, (size_t)(k / 256) * (size_t)bytes256(kind), pack256(to, from, row_bytes, k, kind), \
-          name##_call)
+#define INTERLEAVED32(name, kind)                                                                  \
+    INTERLEAVED(name, (size_t)((k / 32 + 1) / 2) * (size_t)pair32(kind),                           \
+                pack32(to, from, row_bytes, k, kind), name##_call)
+#define INTERLEAVED256(name, kind)                                                                 \
+    INTERLEAVED(name, (size_t)(k / 256) * (size_t)bytes256(kind),                                  \
+                pack256(to, from, row_bytes, k, kind), name##_call)
 
-#define q8_0_call(n)    woven_q8_0(y, w, group, rows, k, x, n)
-#define q4_0_call(n)    woven32(y, w, group, rows, k, x, n, W_Q4_0)
-#define q5_0_call(n)    woven32(y, w, group, rows, k, x, n, W_Q5_0)
-#define iq4_nl_call(n)  woven32(y, w, group, rows, k, x, n, W_IQ4_NL)
-#define q4_1_call(n)    woven32(y, w, group, rows, k, x, n, W_Q4_1)
-#define q5_1_call(n)    woven32(y, w, group, rows, k, x, n, W_Q5_1)
-#define mxfp4_call(n)   woven32(y, w, group, rows, k, x, n, W_MXFP4)
-#define q4_k_call(n)    woven256(y, w, group, rows, k, x, n, W_Q4_K)
-#define q5_k_call(n)    woven256(y, w, group, rows, k, x, n, W_Q5_K)
-#define q6_k_call(n)    woven256(y, w, group, rows, k, x, n, W_Q6_K)
-#define q3_k_call(n)    woven256(y, w, group, rows, k, x, n, W_Q3_K)
-#define q2_k_call(n)    woven256(y, w, group, rows, k, x, n, W_Q2_K)
-#define iq4_xs_call(n)  woven256(y, w, group, rows, k, x, n, W_IQ4_XS)
-#define iq3_xxs_call(n) woven256(y, w, group, rows, k, x, n, W_IQ3_XXS)
-#define iq3_s_call(n)   woven256(y, w, group, rows, k, x, n, W_IQ3_S)
-#define iq2_xxs_call(n) woven256(y, w, group, rows, k, x, n, W_IQ2_XXS)
-#define iq2_xs_call(n)  woven256(y, w, group, rows, k, x, n, W_IQ2_XS)
-#define iq2_s_call(n)   woven256(y, w, group, rows, k, x, n, W_IQ2_S)
-WOVEN32(q8_0, W_Q8_0)
-WOVEN32(q4_0, W_Q4_0)
-WOVEN32(q5_0, W_Q5_0)
-WOVEN32(iq4_nl, W_IQ4_NL)
-WOVEN32(q4_1, W_Q4_1)
-WOVEN32(q5_1, W_Q5_1)
-WOVEN32(mxfp4, W_MXFP4)
-WOVEN256(q4_k, W_Q4_K)
-WOVEN256(q5_k, W_Q5_K)
-WOVEN256(q6_k, W_Q6_K)
-WOVEN256(q3_k, W_Q3_K)
-WOVEN256(q2_k, W_Q2_K)
-WOVEN256(iq4_xs, W_IQ4_XS)
-WOVEN256(iq3_xxs, W_IQ3_XXS)
-WOVEN256(iq3_s, W_IQ3_S)
-WOVEN256(iq2_xxs, W_IQ2_XXS)
-WOVEN256(iq2_xs, W_IQ2_XS)
-WOVEN256(iq2_s, W_IQ2_S)
+#define q8_0_call(n)    interleaved_q8_0(y, w, group, rows, k, x, n)
+#define q4_0_call(n)    interleaved32(y, w, group, rows, k, x, n, W_Q4_0)
+#define q5_0_call(n)    interleaved32(y, w, group, rows, k, x, n, W_Q5_0)
+#define iq4_nl_call(n)  interleaved32(y, w, group, rows, k, x, n, W_IQ4_NL)
+#define q4_1_call(n)    interleaved32(y, w, group, rows, k, x, n, W_Q4_1)
+#define q5_1_call(n)    interleaved32(y, w, group, rows, k, x, n, W_Q5_1)
+#define mxfp4_call(n)   interleaved32(y, w, group, rows, k, x, n, W_MXFP4)
+#define q4_k_call(n)    interleaved256(y, w, group, rows, k, x, n, W_Q4_K)
+#define q5_k_call(n)    interleaved256(y, w, group, rows, k, x, n, W_Q5_K)
+#define q6_k_call(n)    interleaved256(y, w, group, rows, k, x, n, W_Q6_K)
+#define q3_k_call(n)    interleaved256(y, w, group, rows, k, x, n, W_Q3_K)
+#define q2_k_call(n)    interleaved256(y, w, group, rows, k, x, n, W_Q2_K)
+#define iq4_xs_call(n)  interleaved256(y, w, group, rows, k, x, n, W_IQ4_XS)
+#define iq3_xxs_call(n) interleaved256(y, w, group, rows, k, x, n, W_IQ3_XXS)
+#define iq3_s_call(n)   interleaved256(y, w, group, rows, k, x, n, W_IQ3_S)
+#define iq2_xxs_call(n) interleaved256(y, w, group, rows, k, x, n, W_IQ2_XXS)
+#define iq2_xs_call(n)  interleaved256(y, w, group, rows, k, x, n, W_IQ2_XS)
+#define iq2_s_call(n)   interleaved256(y, w, group, rows, k, x, n, W_IQ2_S)
+INTERLEAVED32(q8_0, W_Q8_0)
+INTERLEAVED32(q4_0, W_Q4_0)
+INTERLEAVED32(q5_0, W_Q5_0)
+INTERLEAVED32(iq4_nl, W_IQ4_NL)
+INTERLEAVED32(q4_1, W_Q4_1)
+INTERLEAVED32(q5_1, W_Q5_1)
+INTERLEAVED32(mxfp4, W_MXFP4)
+INTERLEAVED256(q4_k, W_Q4_K)
+INTERLEAVED256(q5_k, W_Q5_K)
+INTERLEAVED256(q6_k, W_Q6_K)
+INTERLEAVED256(q3_k, W_Q3_K)
+INTERLEAVED256(q2_k, W_Q2_K)
+INTERLEAVED256(iq4_xs, W_IQ4_XS)
+INTERLEAVED256(iq3_xxs, W_IQ3_XXS)
+INTERLEAVED256(iq3_s, W_IQ3_S)
+INTERLEAVED256(iq2_xxs, W_IQ2_XXS)
+INTERLEAVED256(iq2_xs, W_IQ2_XS)
+INTERLEAVED256(iq2_s, W_IQ2_S)
 
-static void fill_woven(ft_kern *k)
+static void fill_interleaved(ft_kern *k)
 {
     k->pack[FT_Q8_0] = (ft_pack){ROWS, COLS, q8_0_bytes, q8_0_pack, q8_0_dot, false};
     k->pack[FT_Q4_0] = (ft_pack){ROWS, COLS, q4_0_bytes, q4_0_pack, q4_0_dot, false};

@@ -1,34 +1,34 @@
-/* dev/cpu/arm/interleaved_codes.h - how weights lie when four rows are woven into one another, and
- * from there to bytes that can be multiplied.
+/* dev/cpu/arm/interleaved_codes.h - layout of weights with four interleaved rows, and how they are
+ * unpacked to bytes that can be multiplied.
  *
  * A block is 32 values of four rows: eight vectors of bytes once it is unpacked, each with four
- * values of each row. The codes are stored so that unpacking is mostly masking: a code sits in the
- * upper bits of its byte and reads as a signed multiple of itself (a nibble times 16), which the
- * scale makes up for; an offset of the format goes elsewhere. Formats with a minimum and a scale
- * for every 32 values need neither: their codes sit in the lower bits and are what they are.
- * Vectors that do not divide a byte are built from the bits that the others leave over.
+ * values of each row. The codes are stored so that unpacking is mostly masking: a code is in the
+ * upper bits of its byte and so is a signed multiple of its value (a nibble times 16), which the
+ * scale compensates; an offset of the format is handled separately. Formats with a minimum and a
+ * scale for every 32 values need neither: their codes are in the lower bits. Vectors that do not
+ * divide a byte evenly are built from the bits that the others leave unused.
  *
  * A group of four rows holds
- *   blocks of 32    in twos: their scales (four f16 each; four upper halves of floats for MXFP4),
- *                   their minima where there are some, then their codes
- *   blocks of 256   one after the other, see shape256 */
-#ifndef FT_DEV_CPU_ARM_WOVEN_CODES_H
-#define FT_DEV_CPU_ARM_WOVEN_CODES_H
+ *   blocks of 32 in pairs: their scales (four f16 each; four upper halves of floats for MXFP4),
+ *                   their minima if there are any, then their codes
+ *   blocks of 256 one after the other, see shape256 */
+#ifndef FT_DEV_CPU_ARM_INTERLEAVED_CODES_H
+#define FT_DEV_CPU_ARM_INTERLEAVED_CODES_H
 
 #include "dev/cpu/arm/vec.h"
 #include "dev/cpu/iq.h"
 
 enum { ROWS = 4, COLS = 8 };
 
-/* How the codes of a block are kept; the bytes of a block in brackets. */
+/* How the codes of a block are stored; the bytes of a block in brackets. */
 typedef enum bits {
     BITS8, /* [128] */
-    BITS6, /* [96] four codes in three bytes, twice: three in upper bits, one in the rest */
+    BITS6, /* [96] four codes in three bytes, twice: three in the upper bits, one in the rest */
     BITS5, /* [80] eight codes in five bytes */
     BITS4, /* [64] vector v low, v + 4 high */
-    BOOK4, /* [64] the same; codes choose from a book of sixteen numbers */
-    LOW5,  /* [80] eight codes in five bytes, in lower bits */
-    LOW4,  /* [64] as BITS4 */
+    BOOK4, /* [64] the same; codes are indices into a table of sixteen numbers */
+    LOW5,  /* [80] eight codes in five bytes, in the lower bits */
+    LOW4,  /* [64] like BITS4 */
     BITS3, /* [48] eight codes in three bytes */
     BITS2, /* [32] four codes in a byte, twice */
 } bits;
@@ -44,7 +44,7 @@ INLINE int bits_bytes(bits b)
                         : 64;
 }
 
-/* ---- blocks of 32 with a scale of their own ---- */
+/* ---- blocks of 32 with their own scale ---- */
 
 typedef enum kind32 { W_Q8_0, W_Q4_0, W_Q4_1, W_Q5_0, W_Q5_1, W_IQ4_NL, W_MXFP4 } kind32;
 
@@ -63,7 +63,7 @@ INLINE bool has_min32(kind32 t)
     return t == W_Q4_1 || t == W_Q5_1;
 }
 
-/* Two blocks lie together, what scales both first: that keeps vectors aligned. */
+/* Two blocks are stored together, the scales of both first: that keeps vectors aligned. */
 INLINE int head32(kind32 t)
 {
     return has_min32(t) ? 32 : 16;
@@ -101,11 +101,11 @@ typedef enum kind256 {
     W_IQ2_S,
 } kind256;
 
-/* Where things lie in a block of 256 of four rows: d and dmin as f16 at 0 and 8, what sums begin
- * with (interleaved_k.h) as f32 at 16, then
- *   scale   upper halves of floats: the whole numbers that scale 32 values, or 16
- *   min     bytes, where there are minima: those of four blocks of a row lie together
- *   code    the codes of 32 values at a time */
+/* Layout of a block of 256 of four rows: d and dmin as f16 at 0 and 8, the initial value of the
+ * sums (interleaved_k.h) as f32 at 16, then
+ *   scale upper halves of floats: the integer scales of 32 values, or 16
+ *   min bytes, if there are minima: those of four blocks of a row are adjacent
+ *   code the codes of 32 values at a time */
 typedef struct shape256 {
     int scales, mins; /* of a row */
     bits bits;
@@ -143,8 +143,8 @@ INLINE int bytes256(kind256 t)
     return codes_at(s) + 8 * bits_bytes(s.bits);
 }
 
-/* A sum of a block of 256 begins with the bits of this float: then the whole number in its low bits
- * is a float at once, as long as it is below 2^20. */
+/* The initial value of a sum of a block of 256 has the bits of this float: then the integer in its
+ * low bits makes a valid float without conversion, as long as it is below 2^20. */
 #define SUM_BIAS 9437184.0f /* 1.125 * 2^23 */
 
 /* ---- unpacking ---- */
@@ -186,7 +186,7 @@ INLINE uint8x16_t low5(const uint8x16_t *b, const int e, uint8x16_t mask)
     return vsriq_n_u8(vshrq_n_u8(b[4], 3), two, 6);
 }
 
-/* Nibbles as they are. */
+/* Nibbles, unsigned. */
 INLINE uint8x16_t low4(const uint8x16_t *b, const int e, uint8x16_t mask)
 {
     return e < 4 ? vandq_u8(b[e], mask) : vshrq_n_u8(b[e - 4], 4);
@@ -209,7 +209,7 @@ INLINE uint8x16_t code2(const uint8x16_t *b, const int e, uint8x16_t mask)
                     mask);
 }
 
-/* Vector e of the eight of a block, of its stored bytes. */
+/* Vector e of the eight of a block, from its stored bytes. */
 INLINE int8x16_t code_of(const uint8x16_t *b, const int e, uint8x16_t mask, int8x16_t book,
                          const bits k)
 {
@@ -225,7 +225,7 @@ INLINE int8x16_t code_of(const uint8x16_t *b, const int e, uint8x16_t mask, int8
                                             : vandq_u8(b[e - 4], mask));
 }
 
-/* One over what such codes are multiplied by. */
+/* The inverse of the factor by which such codes are multiplied. */
 INLINE float unit_of(bits b)
 {
     return b == BITS4 || b == BITS2 ? 1.0f / 16
@@ -235,14 +235,14 @@ INLINE float unit_of(bits b)
                                     : 1;
 }
 
-/* ---- books ---- */
+/* ---- codebooks ---- */
 
 static const int8_t fp4_steps[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 static const int8_t book_iq2[16] = {FT_BOOK_IQ2}, book_iq3_xxs[16] = {FT_BOOK_IQ3_XXS},
                     book_iq3_s[16] = {FT_BOOK_IQ3_S};
 
-/* Those of small numbers are taken times a power of two. */
+/* Small numbers are multiplied by a power of two. */
 INLINE int8x16_t book256(kind256 t)
 {
     return t == W_IQ3_XXS   ? vshlq_n_s8(vld1q_s8(book_iq3_xxs), 1)
@@ -251,7 +251,7 @@ INLINE int8x16_t book256(kind256 t)
                             : vld1q_s8(iq4_steps);
 }
 
-/* What the block's scale has to be multiplied by. */
+/* Factor for the scale of the block. */
 INLINE float unit256(kind256 t)
 {
     return t == W_IQ3_XXS || t == W_IQ3_S ? 1.0f / 8
@@ -272,9 +272,9 @@ INLINE float32x4_t upper_halves(const unsigned char *p)
 
 /* ---- blocks of 32 ---- */
 
-/* Adding 1.5 * 2^23 to a small integer leaves it in the low bits of a float: a sum that begins
- * with these bits is a float at once. The conversion instruction is four times as dear on many
- * cores. A block's sums are below 2^22. */
+/* Adding 1.5 * 2^23 to a small integer leaves it in the low bits of a float: a sum that starts with
+ * these bits is a float without conversion. The conversion instruction is four times as slow on
+ * many cores. A block's sums are below 2^22. */
 static const int32_t sum_start[4] = {0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000};
 
 INLINE float32x4_t sum_end(int32x4_t i)
@@ -287,14 +287,14 @@ INLINE int8x16_t book32(kind32 t)
     return vld1q_s8(t == W_MXFP4 ? fp4_steps : iq4_steps);
 }
 
-/* At a block's scale: that of its codes, and its minimum. What is scaled so has yet to be
- * brought into its unit. */
+/* Scales a block's sum: by the scale of its codes, and adds its minimum. The result still has to be
+ * multiplied by the unit of the type. */
 INLINE float32x4_t scale_of32(const unsigned char *p, kind32 t)
 {
     return t == W_MXFP4 ? upper_halves(p) : f16x4_at(p);
 }
 
-/* A power of two, so that it makes no difference when. */
+/* A power of two, so it can be applied at any point without changing the result. */
 INLINE float32x4_t in_unit32(float32x4_t v, kind32 t)
 {
     const float unit = unit_of(kind32_bits(t));
@@ -307,18 +307,19 @@ INLINE float32x4_t min_of32(const unsigned char *p)
 }
 
 /* ---- instructions in the order they are written in ----
- * Columns take turns, codes are unpacked between the products of those before. Compilers put the
- * products of a column one behind the other, where each waits for the one before. */
+ * Columns are interleaved, and codes are unpacked between the products of the previous codes.
+ * Compilers put the products of a column one after the other, where each waits for the one before.
+ */
 
 #define pin(v) __asm__ volatile("" : : "w"(v))
-/* From memory at this place: a copy of a register would take a turn of the units that multiply. */
+/* Loads from memory at this point: a register copy would use the multiply units. */
 #define load_here(v, p)                                                                            \
     __asm__ volatile("ldr %q0, %1" : "=w"(v) : "m"(*(const char(*)[16])(const void *)(p)))
 
 #define dot_lane(i, v, q, lane)                                                                    \
     __asm__ volatile("sdot %0.4s, %1.16b, %2.4b[" #lane "]" : "+w"(i) : "w"(v), "w"(q))
 
-/* i[c] += a vector of codes times lane j of n columns' bytes, in turns */
+/* i[c] += a vector of codes times lane j of the bytes of n columns, interleaved */
 INLINE void dots(int32x4_t *i, int8x16_t v, const int8x16_t *q, const int n, const int j)
 {
     UNROLL for (int c = 0; c < n; c++)

@@ -1,30 +1,31 @@
-/* dev/cpu/arm/interleaved_k.h - woven weights in blocks of 256 against activations that have one
- * scale for as many values (ft_wide8 in kern.h). For interleaved.h.
+/* dev/cpu/arm/interleaved_k.h - interleaved weights in blocks of 256, times activations with one
+ * scale per 256 values (ft_wide8 in kern.h). For interleaved.h.
  *
- * With one scale for both, a block of 256 is a sum of whole numbers: scale times product of bytes,
- * for each 32 values or each 16. The products come out of SDOT with the bits of SUM_BIAS below
- * them, which makes them floats without a conversion, and one multiply-add takes them into the
- * block's sum; what the biases add up to is known when weights are packed, and the block's sum
- * begins with its negative. That sum is rounded in units of 2^-24 of the bias and not of itself:
- * codes are multiplied by their highest bits' place (16 for a nibble), so that this is a hundredth
- * of what rounding activations to bytes costs (a tenth for Q2_K, whose codes are smallest). Codes
- * are signed then; where the format has them unsigned, sums begin with what the offset makes of the
+ * With one scale for both, a block of 256 is a sum of integers: scale times products of bytes, for
+ * each 32 values or each 16. SDOT accumulates on top of the bits of SUM_BIAS, which makes the sums
+ * floats without a conversion, and one multiply-add adds them to the block's sum; the total of the
+ * biases is known when weights are packed, and the block's sum starts with its negative. That sum
+ * is rounded in units of 2^-24 of the bias and not of itself: codes are multiplied by the place
+ * value of their highest bits (16 for a nibble), so that this error is a hundredth of that of
+ * rounding activations to bytes (a tenth for Q2_K, whose codes are smallest). Codes are signed
+ * then; where the format has them unsigned, the initial value of the sums includes offset times
  * activations.
  *
- * Minima are bytes, and so are the two halves of what 32 activations add up to: SDOT again. */
-#ifndef FT_DEV_CPU_ARM_WOVEN_K_H
-#define FT_DEV_CPU_ARM_WOVEN_K_H
+ * Minima are bytes, and so are the two halves of the sum of 32 activations: SDOT again. */
+#ifndef FT_DEV_CPU_ARM_INTERLEAVED_K_H
+#define FT_DEV_CPU_ARM_INTERLEAVED_K_H
 
 #include "dev/cpu/arm/interleaved_codes.h"
 
-/* The sums of minima begin with a bias's bits moved down: they are moved up once, between the high
- * halves and the low ones. */
+/* The sums of minima start with the bits of a bias shifted down: they are shifted up once, between
+ * the high halves and the low ones. */
 enum { MIN_SHIFT = 7 };
 static const int32_t min_start[4] = {0x4b400000 >> MIN_SHIFT, 0x4b400000 >> MIN_SHIFT,
                                      0x4b400000 >> MIN_SHIFT, 0x4b400000 >> MIN_SHIFT};
 static const int32_t bias_start[4] = {0x4b100000, 0x4b100000, 0x4b100000, 0x4b100000};
 
-/* Codes whose sums begin with the activations': they are unsigned in the file. */
+/* Codes that are unsigned in the file: the initial value of their sums depends on the activations.
+ */
 INLINE bool has_offset(kind256 t)
 {
     return t == W_Q4_K || t == W_Q5_K;
@@ -50,8 +51,8 @@ INLINE float32x4_t scale256(const unsigned char *at, const int i)
     return vreinterpretq_f32_u16(i % 2 ? vzip2q_u16(zero, v) : vzip1q_u16(zero, v));
 }
 
-/* a[c] += the products of block `even` or the one behind it, each 32 or 16 of them times their
- * scale */
+/* a[c] += the products of block `even` or the one after it, each 32 or 16 of them times their scale
+ */
 INLINE void block256(float32x4_t *a, const unsigned char *p, const cols256 *x, const int n,
                      int even, const int odd, const kind256 t)
 {
@@ -85,7 +86,7 @@ INLINE void block256(float32x4_t *a, const unsigned char *p, const cols256 *x, c
     }
 }
 
-/* m[c]: the sum of minima times what the activations below them add up to */
+/* m[c]: the sum of minima times the sums of their activations */
 INLINE void mins256(float32x4_t *m, const unsigned char *p, const cols256 *x, const int n,
                     const kind256 t)
 {
@@ -107,7 +108,8 @@ INLINE void mins256(float32x4_t *m, const unsigned char *p, const cols256 *x, co
         vsubq_f32(vreinterpretq_f32_s32(i[c]), vdupq_n_f32(12582912.0f));
 }
 
-/* acc[c] += a block's sums and minima times the scales of weights and columns; on to the next */
+/* acc[c] += a block's sums and minima times the scales of weights and columns; then the next block
+ */
 INLINE void end256(float32x4_t *acc, const float32x4_t *a, const unsigned char *p, cols256 *x,
                    const int n, const kind256 t)
 {
@@ -125,8 +127,8 @@ INLINE void end256(float32x4_t *acc, const float32x4_t *a, const unsigned char *
     }
 }
 
-INLINE void woven256(float *const *y, const unsigned char *w, size_t group, int rows, int k,
-                     const ft_col8 *x, const int n, const kind256 t)
+INLINE void interleaved256(float *const *y, const unsigned char *w, size_t group, int rows, int k,
+                           const ft_col8 *x, const int n, const kind256 t)
 {
     for (int o = 0; o < rows; o += ROWS, w += group) {
         const unsigned char *p = w;

@@ -1,8 +1,7 @@
-/* dev/cpu/arm/interleaved_pack.h - from the blocks of a file to woven ones (interleaved_codes.h).
- * For interleaved.h.
- */
-#ifndef FT_DEV_CPU_ARM_WOVEN_PACK_H
-#define FT_DEV_CPU_ARM_WOVEN_PACK_H
+/* dev/cpu/arm/interleaved_pack.h - repacks blocks in file layout to interleaved ones
+ * (interleaved_codes.h). For interleaved.h. */
+#ifndef FT_DEV_CPU_ARM_INTERLEAVED_PACK_H
+#define FT_DEV_CPU_ARM_INTERLEAVED_PACK_H
 
 #include "dev/cpu/arm/interleaved_codes.h"
 
@@ -26,7 +25,7 @@ static inline unsigned field(unsigned code, int at, int n, int to)
     return (code >> at & ((1u << n) - 1)) << to;
 }
 
-/* Vectors j and j + 1, ... of the stored bytes, made of whole codes and what is left over. */
+/* Vectors j and j + 1, ... of the stored bytes: whole codes, and the bits left over. */
 static void pack6(unsigned char *to, const uint8_t c[4][16])
 {
     for (int j = 0; j < 3; j++)
@@ -98,7 +97,7 @@ static void pack_codes(unsigned char *to, const uint8_t code[ROWS][32], bits b)
     }
 }
 
-/* The codes of block j of each row, then what scales them. */
+/* The codes of block j of each row, then their scales. */
 
 typedef struct row256 {
     uint8_t code[8][32], min[16];
@@ -182,7 +181,7 @@ static void codes_iq(row256 *r, const unsigned char *f, kind256 t)
     }
 }
 
-/* Bytes of a file's block, and where it has its scale; that of its minima follows. */
+/* Bytes of a block in the file, and the offset of its scale; that of the minima follows. */
 typedef struct file256 {
     int bytes, d;
 } file256;
@@ -217,7 +216,7 @@ static void codes_of(kind256 t, row256 *r, const unsigned char *f)
     }
 }
 
-/* What scales row r of a block: its whole numbers, their sum times that of SUM_BIAS, minima. */
+/* The scales of row r of a block: its integer scales, their sum times SUM_BIAS, minima. */
 static void pack_scales(unsigned char *to, const row256 *row, int r, shape256 at)
 {
     float sum = 0;
@@ -286,7 +285,7 @@ static void pack32(unsigned char *to, const unsigned char *from, size_t row_byte
         uint8_t code[ROWS][32];
         for (int r = 0; r < ROWS; r++) {
             const unsigned char *f = from + (size_t)r * row_bytes;
-            const unsigned char *q = f + (has_min32(t) ? 2 : 0); /* then all is as without */
+            const unsigned char *q = f + (has_min32(t) ? 2 : 0); /* the same as without */
             for (int i = 0; i < 32; i++) code[r][i] = code32(q, i, t);
             if (t == W_MXFP4)
                 scale_mxfp4(scale + 2 * r, f[0]);

@@ -1,5 +1,5 @@
-/* Attention: the way in. Heads of 64 to 512 values over half-precision or quantised caches go to
- * the tensor cores (attend_mma.cu); all else is computed plainly (attend_scalar.cu). */
+/* Attention: chooses the kernel. Heads of 64 to 512 values over f16, bf16 or quantised caches use
+ * tensor cores (attend_mma.cu); everything else is computed by attend_scalar.cu. */
 #include "dev/cuda/attend/attend.cuh"
 
 extern "C" void ft_cuda_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)

@@ -1,9 +1,10 @@
-/* dev/cuda/attend/attend.cuh - what the ways through an attention share.
+/* dev/cuda/attend/attend.cuh - shared by the attention kernels.
  *
- * A row's result is defined without its companions: cells are taken in pages at absolute cell
- * numbers with a running softmax inside a range of FT_RANGE cells; the ranges of a row are merged
- * in order. Whether one block walks all ranges or each has its own block does not show. Scores are
- * kept times log2(e), so that exponentials are powers of two. */
+ * A row's result does not depend on the other rows: positions are processed page by page, in pages
+ * at absolute positions, with a running softmax inside a range of FT_RANGE positions; the ranges of
+ * a row are merged in order. Whether one block computes all ranges or each range has its own block
+ * makes no difference to the result. Scores are multiplied by log2(e), so that exponentials are
+ * powers of two. */
 #ifndef FT_CUDA_ATTEND_CUH
 #define FT_CUDA_ATTEND_CUH
 
@@ -19,7 +20,7 @@ typedef struct attend_args {
     float scale; /* times log2(e) */
     int window, first, space;
     bool out;
-    int group;                       /* query heads of a key head */
+    int group;                       /* query heads per KV head */
     int rows;                        /* rows of a tile */
     const ft_span_range *span_range; /* [b.S] */
     const ft_attn_parts *part_of;    /* [batch row] */
@@ -36,7 +37,7 @@ __device__ __forceinline__ int batch_row(const attend_args &a, int i)
     return a.out ? a.b.out_row[i] : i;
 }
 
-/* The cells [lo, hi) that a row with this end sees. */
+/* The positions [lo, hi) that a row with this end sees. */
 __device__ __forceinline__ void seen(const attend_args &a, int end, int *lo, int *hi)
 {
     int from = a.window && end > a.window ? end - a.window : 0;
@@ -51,7 +52,8 @@ __device__ __forceinline__ float *part_at(const attend_args &a, ft_attn_parts p,
     return a.part + ((size_t)p.first * a.q.H + (size_t)h * p.n) * (a.q.d + 2);
 }
 
-/* Adds the softmax (m, l) of later cells to (M, L); the sums follow with the two factors. */
+/* Merges the softmax (m, l) of later positions into (M, L), and returns the two factors for the
+ * sums. */
 __device__ __forceinline__ void merge(float &M, float &L, float m, float l, float &was, float &is)
 {
     if (m == -INFINITY) {
@@ -60,8 +62,8 @@ __device__ __forceinline__ void merge(float &M, float &L, float m, float l, floa
         return;
     }
     const float top = fmaxf(M, m);
-    was = exp2_fast(M - top);
-    is = exp2_fast(m - top);
+    was = exp2_approx(M - top);
+    is = exp2_approx(m - top);
     M = top;
     L = fmaf(l, is, __fmul_rn(L, was));
 }

@@ -1,20 +1,20 @@
-/* Attention on tensor cores: which kernel walks (attend_mma.cuh), and what is left to do after it.
- * On an H200, one row of the 27b behind 32,000 cells: merging takes 5 us beside 40 for the walk (a
- * profiler's times). Its 1.6 MB are in the cache, so that all of it is waiting. */
+/* Attention on tensor cores: the choice of the kernel (attend_mma.cuh), and merging of the ranges
+ * afterwards. On an H200, one row of the 27b with a context of 32,000: merging takes 5 us after 40
+ * us of attention (times of a profiler). Its 1.6 MB are in the L2 cache: all of it is latency. */
 #include "dev/cuda/attend/attend_mma.cuh"
 
-/* ---- after the walk ---- */
+/* ---- merging ---- */
 
 enum { BACK_THREADS = 256, MERGE_COLS = 128, AHEAD = 64 };
 
-/* What the ranges of a row and head do to its sum: it is multiplied by `was` and gets `is` times a
- * range's own. */
+/* Factors for merging a range into the sum of a row and head: the sum is multiplied by `was`, and
+ * `is` times the sum of the range is added. */
 typedef struct merging {
     float was[AHEAD], is[AHEAD], l[AHEAD], top[AHEAD / 32];
 } merging;
 
-/* The factors of ranges from..., one a thread of the first AHEAD; M: the largest score so far.
- * Running maxima may be taken side by side; the sums may not. */
+/* The factors of the ranges from..., one per thread of the first AHEAD; M: the largest score so
+ * far. The running maxima may be computed in parallel; the sums may not. */
 __device__ __forceinline__ void merge_factors(merging *s, float m, float l, float &M)
 {
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
@@ -25,7 +25,7 @@ __device__ __forceinline__ void merge_factors(merging *s, float m, float l, floa
         if (lane >= o) upto = fmaxf(upto, other);
     }
     const float left = __shfl_up_sync(0xffffffffu, upto, 1);
-    __syncthreads(); /* those before are used up */
+    __syncthreads(); /* the factors of the previous ranges have been used */
     if (threadIdx.x < AHEAD && lane == 31) s->top[warp] = upto;
     __syncthreads();
     if (threadIdx.x < AHEAD) {
@@ -33,24 +33,24 @@ __device__ __forceinline__ void merge_factors(merging *s, float m, float l, floa
         if (lane) before = fmaxf(before, left);
         const float top = fmaxf(before, m);
         const bool none = m == -INFINITY;
-        s->was[threadIdx.x] = none ? 1.0f : exp2_fast(before - top);
-        s->is[threadIdx.x] = none ? 0.0f : exp2_fast(m - top);
+        s->was[threadIdx.x] = none ? 1.0f : exp2_approx(before - top);
+        s->is[threadIdx.x] = none ? 0.0f : exp2_approx(m - top);
         s->l[threadIdx.x] = l;
     }
     M = fmaxf(M, fmaxf(s->top[0], s->top[1]));
     __syncthreads();
 }
 
-/* The ranges of a row and head in order. A thread has a column, a block as many as are turned
- * together. There is little to read; what takes the time is waiting for it, so that everything is
- * asked for at once. */
+/* Merges the ranges of a row and head in order. A thread has a column, a block as many columns as a
+ * Hadamard transform has. There is little to read and latency dominates, so all loads are issued at
+ * once. */
 static __global__ void __launch_bounds__(MERGE_COLS) attend_merge_kernel(const attend_args a)
 {
     __shared__ merging s;
     __shared__ float x[MERGE_COLS];
     const int i = blockIdx.x / a.q.H, h = blockIdx.x % a.q.H, D = a.q.d;
     const int c = blockIdx.y * blockDim.x + threadIdx.x;
-    int lo, hi; /* of the batch, which is older than the last kernel */
+    int lo, hi; /* part of the batch, which was uploaded before the previous kernel */
     seen(a, a.b.end[batch_row(a, i)], &lo, &hi);
     const float *part = part_at(a, a.part_of[batch_row(a, i)], h);
     wait_for_previous_kernel();
@@ -86,7 +86,7 @@ static __global__ void __launch_bounds__(MERGE_COLS) attend_merge_kernel(const a
     mat_head(a.o, i, h)[c] = O;
 }
 
-/* Sums of turned values come back, in place. */
+/* Transforms sums of Hadamard-transformed values back, in place. */
 static __global__ void __launch_bounds__(BACK_THREADS) attend_back_kernel(const attend_args a)
 {
     extern __shared__ float attend_back_shared[];
@@ -114,7 +114,8 @@ static attend_mma_fn *kernel_for(int D, int WM, bool loop)
     return NULL;
 }
 
-/* The largest tile that has kernels for prompts too and fits into shared memory, in 16 vectors. */
+/* The largest tile that also has kernels for prompts and fits into shared memory, in units of 16
+ * vectors. */
 static int widest(const ft_cuda *c, const attend_args *a)
 {
     int WM = 4;
@@ -124,7 +125,8 @@ static int widest(const ft_cuda *c, const attend_args *a)
     return WM;
 }
 
-/* Memory for the partial results of this step's shape; NULL: too many, a block walks all ranges. */
+/* Memory for the partial results of this step's shape; NULL: too many, one block computes all
+ * ranges. */
 static float *parts_of(ft_cuda *c, const attend_args *a)
 {
     const size_t rows = (size_t)FT_MAX(c->parts, c->parts_now);

@@ -1,19 +1,19 @@
-/* dev/cuda/attend/attend_mma.cuh - attention on tensor cores. A block takes a tile: 16 WM query
- * vectors, the query heads of one key head over consecutive rows of a sequence. Keys and values of
- * a page come into shared memory as they are stored, while the page before is worked on; what is
- * not f16 is expanded there. Eight warps share the scores by cells and the sums by columns; weights
- * change hands in shared memory.
+/* dev/cuda/attend/attend_mma.cuh - attention on tensor cores. A block computes a tile: 16 WM query
+ * vectors, the query heads of one KV head over consecutive rows of a sequence. Keys and values of a
+ * page are copied to shared memory in their stored encoding while the previous page is processed;
+ * encodings other than f16 are expanded there. Eight warps divide the scores by positions and the
+ * sums by columns; softmax weights are exchanged through shared memory.
  *
- * Every sum's order is that of the cells (or of the head's values), whatever the tile: a row has
- * the same bits alone, in a window of drafts and in a prompt.
+ * Every sum is in the order of the positions (or of the head's values), whatever the tile: a row
+ * has the same bits alone, in a batch with draft tokens and in a prompt.
  *
- * One row behind 32,000 cells on an H200 (27b: 4 key heads of 256, 6 query heads each): f16 131 MB
- * in 34 us, 3.9 TB/s, 84 % of a plain read; turbo4 35 MB in 46 us, 16 %: some 40 instructions make
- * eight values of their codes, and scores, weights and sums wait for them in turn, with two blocks
- * a multiprocessor to fill the gaps. Merging the ranges takes 4 to 6 us more.
+ * One row with a context of 32,000 on an H200 (27b: 4 KV heads of 256, 6 query heads each): f16 131
+ * MB in 34 us, 3.9 TB/s, 84 % of a plain read; turbo4 35 MB in 46 us, 16 %: decoding takes about 40
+ * instructions per eight values, and scores, weights and sums depend on one another, with only two
+ * blocks per multiprocessor to hide the latency. Merging the ranges takes 4 to 6 us more.
  *
- * A prompt of 4096 rows (f16, the same heads): 1.4 ms, 148 TFLOP/s, a fifth of what the tensor
- * cores give: one block of eight warps a multiprocessor, whose warps meet three times a page. */
+ * A prompt of 4096 rows (f16, the same heads): 1.4 ms, 148 TFLOP/s, a fifth of the tensor core
+ * peak: one block of eight warps per multiprocessor, with three barriers per page. */
 #ifndef FT_CUDA_ATTEND_WALK_CUH
 #define FT_CUDA_ATTEND_WALK_CUH
 
@@ -22,13 +22,15 @@
 
 enum { PAGE = FT_PAGE_ROWS, THREADS = 256 };
 
-/* Pages of keys and of values take turns in a ring of places. Three let two be on their way at any
- * time; where shared memory is short there are two. cc: compute capability times 10. */
+/* Pages of keys and of values alternate in a ring buffer. With three entries two copies are in
+ * flight at any time; where shared memory is short there are two entries. cc: compute capability
+ * times 10. */
 #define RING_OF(cc, D) ((D) <= 256 && ((cc) == 80 || (cc) == 90 || (cc) == 100) ? 3 : 2)
 
-/* What a block keeps in shared memory, in bytes from its start. */
+/* Layout of a block's shared memory: byte offsets. */
 typedef struct layout {
-    int q, tile, ring, place, p, red, rows, table, bytes; /* place: bytes of one of the ring's */
+    int q, tile, ring, place, p, red, rows, table,
+        bytes; /* place: bytes of one entry of the ring */
 } layout;
 
 static inline int scratch_bytes(const kv_side &s, int D)
@@ -63,7 +65,8 @@ static inline layout layout_of(const attend_args *a, int D, int WM, int cc)
 
 /* ---- pages ---- */
 
-/* A page of rows as they are stored; f16 rows swizzled. A pass of all threads moves 4096 bytes. */
+/* A page of rows in their stored encoding; f16 rows are swizzled. One pass of all threads copies
+ * 4096 bytes. */
 template <int D>
 __device__ __forceinline__ void fetch(const kv_side &s, uint32_t to, int page, int g)
 {
@@ -72,7 +75,7 @@ __device__ __forceinline__ void fetch(const kv_side &s, uint32_t to, int page, i
     const unsigned char *from = kv_page(s, page, g) + 16 * tid;
     if (s.type == FT_KV_F16) {
 #pragma unroll
-        for (int i = 0; i < PAGE / ROWS; i++) /* eight rows on, the swizzle is the same */
+        for (int i = 0; i < PAGE / ROWS; i++) /* eight rows further the swizzle is the same */
             copy_16(to + 16 * swizzled(r + (ROWS < 8 ? i % 2 * ROWS : 0), c, PIECES) +
                         (ROWS < 8 ? i / 2 * 8192 : i * 4096),
                     from + 4096 * i);
@@ -92,11 +95,12 @@ template <int D> __device__ constexpr int ring_of(void)
 #endif
 }
 
-/* The pages that a block walks. Item 2 i of the ring is page i of keys, 2 i + 1 of values. */
+/* The pages that a block processes. Entry 2 i of the ring is page i of the keys, 2 i + 1 of the
+ * values. */
 typedef struct page_ring {
     const attend_args *a;
     unsigned char *ring;
-    int bytes; /* of a place */
+    int bytes; /* of an entry */
     const int32_t *page;
     int g, pages;
 } page_ring;
@@ -124,7 +128,7 @@ __device__ __forceinline__ uint32_t two_bytes(const unsigned char *p)
     return *(const uint16_t *)p;
 }
 
-/* Values i .. i + 7 of a row, as halves. Rows start at even addresses. */
+/* Values i .. i + 7 of a row, as halves. Rows have even addresses. */
 __device__ __forceinline__ uint4 eight_bf16(const unsigned char *row, int i)
 {
     float v[8];
@@ -212,7 +216,7 @@ __device__ __forceinline__ uint4 eight_turbo(const unsigned char *row, int i, in
     return make_uint4(out[0], out[1], out[2], out[3]);
 }
 
-/* A page of rows as a tile of halves. */
+/* Expands a page of rows to a tile of halves. */
 template <int D>
 __device__ __forceinline__ void expand(const kv_side &s, unsigned char *to,
                                        const unsigned char *raw, const uint16_t *table)
@@ -249,13 +253,13 @@ __device__ __forceinline__ void expand(const kv_side &s, unsigned char *to,
 typedef struct tile {
     int row, rows; /* rows of q */
     int slot;
-    int start;          /* cells from here on are written in this step */
-    int end, rise;      /* row r of the tile sees cells below end + r * rise */
+    int start;          /* positions from here on are written in this step */
+    int end, rise;      /* row r of the tile sees the positions below end + r * rise */
     ft_attn_parts part; /* of the first row */
-    int lo, hi;         /* cells that any of them sees */
+    int lo, hi;         /* positions that any of its rows sees */
 } tile;
 
-/* One of the out rows. */
+/* One of the output rows. */
 __device__ __forceinline__ void out_tile(const attend_args &a, int i, tile *t)
 {
     const int row = a.b.out_row[i];
@@ -271,7 +275,7 @@ __device__ __forceinline__ void piece_tile(const attend_args &a, const ft_span_r
     *t = {s.row + from, rows, s.slot, s.start, end, s.rise, part, 0, 0};
 }
 
-/* Tile number i: a piece of a span, or one of the out rows. Every warp finds it by itself. */
+/* Tile number i: a piece of a span, or one of the output rows. Every warp computes it. */
 __device__ __forceinline__ bool find_tile(const attend_args &a, int i, tile *t)
 {
     int span, from;
@@ -283,8 +287,8 @@ __device__ __forceinline__ bool find_tile(const attend_args &a, int i, tile *t)
     return true;
 }
 
-/* The first range that rows with ends from...to see, and how many there are up to the last. Rows
- * that see nothing have one as well. */
+/* The first range that rows with ends from...to see, and the number of ranges up to the last. Rows
+ * that see nothing have one range. */
 __device__ __forceinline__ int ranges_of(const attend_args &a, int from, int to, int *first)
 {
     int lo, hi, none;
@@ -301,8 +305,8 @@ __device__ __forceinline__ int piece_ranges(const attend_args &a, const ft_span_
     return ranges_of(a, s.end + from * s.rise, s.end + last * s.rise, first);
 }
 
-/* What lane `at` of the warp holds. */
-__device__ __forceinline__ ft_span_range reach_of(const ft_span_range &s, int at)
+/* The value that lane `at` of the warp holds. */
+__device__ __forceinline__ ft_span_range span_range_of(const ft_span_range &s, int at)
 {
     const unsigned all = 0xffffffffu;
     return {__shfl_sync(all, s.row, at),
@@ -314,8 +318,8 @@ __device__ __forceinline__ ft_span_range reach_of(const ft_span_range &s, int at
             {__shfl_sync(all, s.part.first, at), __shfl_sync(all, s.part.n, at)}};
 }
 
-/* Range number i of all tiles in order: its tile, and which range of cells it is. A lane counts
- * those of a span, or of an out row. *count: how many there are, once that is known. */
+/* Range number i of all tiles in order: its tile, and which range of positions it is. A lane counts
+ * the ranges of a span, or of an output row. *count: their number, once it is known. */
 __device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t, int *range,
                                            int *count)
 {
@@ -344,7 +348,7 @@ __device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t,
         if (!beyond) continue;
         const int at = __ffs(beyond) - 1;
         i -= __shfl_sync(0xffffffffu, upto - sum, at);
-        s = reach_of(s, at);
+        s = span_range_of(s, at);
         int r = 0;
         for (int k; i >= (k = piece_ranges(a, s, r, &first)); r += a.rows) i -= k;
         *range = first + i;
@@ -357,7 +361,7 @@ __device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t,
     return false;
 }
 
-/* What each query vector of the tile sees, into shared memory; nothing where there is no vector. */
+/* The positions that each query vector of the tile sees, into shared memory; none for padding. */
 __device__ __forceinline__ void tile_ranges(const attend_args &a, tile *t, int *seen_by, int M)
 {
     for (int i = threadIdx.x; i < M; i += THREADS) {
@@ -373,7 +377,7 @@ __device__ __forceinline__ void tile_ranges(const attend_args &a, tile *t, int *
     __syncthreads();
 }
 
-/* The tile's queries as halves, turned if the keys are. A warp takes a vector. */
+/* The tile's queries as halves, Hadamard-transformed if the keys are. A warp takes a vector. */
 template <int D>
 __device__ __forceinline__ void load_queries(const attend_args &a, const tile &t, int g,
                                              unsigned char *to, int M)
@@ -398,10 +402,10 @@ __device__ __forceinline__ void load_queries(const attend_args &a, const tile &t
     }
 }
 
-/* ---- the walk ---- */
+/* ---- softmax and sums ---- */
 
-/* A thread's part of the tile's softmax: rows lane / 4 and + 8 of its warp's 16, the columns of its
- * warp. l stands in the first and third value of a fragment of its own. */
+/* A thread's part of the tile's softmax: rows lane / 4 and + 8 of the 16 of its warp, the columns
+ * of its warp. l is the first and third value of a fragment. */
 template <int NO> struct running {
     float m[2], l[4], o[NO][4];
 };
@@ -434,15 +438,15 @@ __device__ __forceinline__ void add_values(running<NO> &r, uint32_t p, uint32_t 
         mma_f16(r.l, a1, ones, ones);
 #pragma unroll
         for (int n = 0; n < NO; n++) {
-            load_frags_turned(b, row + k * 32 * 2 * D + 16 * ((column + n) ^ x));
+            load_frags_transposed(b, row + k * 32 * 2 * D + 16 * ((column + n) ^ x));
             mma_f16(r.o[n], a0, b[0], b[1]);
             mma_f16(r.o[n], a1, b[2], b[3]);
         }
     }
 }
 
-/* Scores of cells from `cell` on become weights; keeps the largest score so far in r.m. red is
- * where the warps that share rows meet. */
+/* Turns the scores of the positions from `cell` on into weights; r.m is the largest score so far.
+ * The warps that share rows exchange their maxima through red. */
 template <int NT, int NO, int WN>
 __device__ __forceinline__ void weigh(running<NO> &r, float (&s)[NT][4], float scale, int cell,
                                       const int (&lo)[2], const int (&hi)[2], float *red, int m,
@@ -470,7 +474,7 @@ __device__ __forceinline__ void weigh(running<NO> &r, float (&s)[NT][4], float s
         float all = r.m[j];
 #pragma unroll
         for (int w = 0; w < WN; w++) all = fmaxf(all, red[w * M + m + lane / 4 + 8 * j]);
-        const float use = all == -INFINITY ? 0.0f : all, fade = exp2_fast(r.m[j] - use);
+        const float use = all == -INFINITY ? 0.0f : all, fade = exp2_approx(r.m[j] - use);
         r.m[j] = all;
         r.l[2 * j] *= fade;
         r.l[2 * j + 1] *= fade;
@@ -481,13 +485,13 @@ __device__ __forceinline__ void weigh(running<NO> &r, float (&s)[NT][4], float s
         }
 #pragma unroll
         for (int n = 0; n < NT; n++) {
-            s[n][2 * j] = exp2_fast(s[n][2 * j] - use);
-            s[n][2 * j + 1] = exp2_fast(s[n][2 * j + 1] - use);
+            s[n][2 * j] = exp2_approx(s[n][2 * j] - use);
+            s[n][2 * j + 1] = exp2_approx(s[n][2 * j + 1] - use);
         }
     }
 }
 
-/* Where a thread's values go: row j (0 or 1), eight-column group n of its warp. */
+/* Where a thread's values are stored: row j (0 or 1), eight-column group n of its warp. */
 template <int NO>
 __device__ __forceinline__ void put_sums(float *row, const running<NO> &r, int j, int wn,
                                          float factor)
@@ -499,7 +503,7 @@ __device__ __forceinline__ void put_sums(float *row, const running<NO> &r, int j
             make_float2(r.o[n][2 * j] * factor, r.o[n][2 * j + 1] * factor);
 }
 
-/* The weights of NT groups of eight cells as halves, where all warps see them. */
+/* Stores the weights of NT groups of eight positions as halves, for all warps. */
 template <int NT>
 __device__ __forceinline__ void put_weights(unsigned char *to, const float (&s)[NT][4], int m,
                                             int group)
@@ -515,7 +519,7 @@ __device__ __forceinline__ void put_weights(unsigned char *to, const float (&s)[
         }
 }
 
-/* Adds a range to those before it. */
+/* Merges a range into the previous ones. */
 template <int NO> __device__ __forceinline__ void fold(running<NO> &all, const running<NO> &r)
 {
 #pragma unroll
@@ -530,8 +534,8 @@ template <int NO> __device__ __forceinline__ void fold(running<NO> &all, const r
     }
 }
 
-/* What a block of one range leaves of a row that sees [lo, hi): the result where there is no other
- * range, else a part of it. */
+/* Stores the result of one range for a row that sees [lo, hi): the final result if there is no
+ * other range, else a partial result. */
 template <int D, int NO>
 __device__ __forceinline__ void put_range(const attend_args &a, const tile &t, const running<NO> &r,
                                           int row, int h, int j, int wn, int lo, int hi)
@@ -539,7 +543,7 @@ __device__ __forceinline__ void put_range(const attend_args &a, const tile &t, c
     const int first = lo / FT_RANGE, last = (hi - 1) / FT_RANGE;
     float *to = mat_head(a.o, row, h);
     if (lo >= hi) {
-        put_sums(to, r, j, wn, 0.0f); /* any of the tile's blocks may say so */
+        put_sums(to, r, j, wn, 0.0f); /* any of the tile's blocks may write it */
         return;
     }
     if (t.lo >= hi || t.hi <= lo) return;
@@ -556,7 +560,37 @@ __device__ __forceinline__ void put_range(const attend_args &a, const tile &t, c
     put_sums(part + 2, r, j, wn, 1.0f);
 }
 
-/* The cells [t.lo, t.hi) for a tile. *waited: the kernels before this one are done. */
+/* A page as halves: the page itself, or expanded into `tile`. */
+template <int D>
+__device__ __forceinline__ const unsigned char *
+half_page(const kv_side &s, const unsigned char *page, unsigned char *tile, const uint16_t *table)
+{
+    if (s.type == FT_KV_F16) return page;
+    expand<D>(s, tile, page, table);
+    __syncthreads();
+    return tile;
+}
+
+/* Stores a thread's two rows: the result, or without LOOP that of the range. */
+template <int D, bool LOOP, int NO>
+__device__ __forceinline__ void put_tile(const attend_args &a, const tile &t, const running<NO> &r,
+                                         int g, int m, int wn, const int (&lo)[2],
+                                         const int (&hi)[2])
+{
+    const int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        const int i = m + lane / 4 + 8 * j, row = t.row + i / a.group;
+        const int h = g * a.group + i % a.group;
+        if (i >= t.rows * a.group) continue;
+        if (LOOP)
+            put_sums(mat_head(a.o, row, h), r, j, wn, inverse_of(r.l[2 * j]));
+        else
+            put_range<D>(a, t, r, row, h, j, wn, lo[j], hi[j]);
+    }
+}
+
+/* The positions [t.lo, t.hi) for a tile. *waited: the previous kernels have finished. */
 template <int D, int WM, bool LOOP>
 __device__ __forceinline__ void attend_tile(const attend_args &a, const layout &at,
                                             unsigned char *sm, const tile &t, int g, bool *waited)
@@ -569,8 +603,8 @@ __device__ __forceinline__ void attend_tile(const attend_args &a, const layout &
         &a,       sm + at.ring,
         at.place, a.b.page[a.space] + (size_t)t.slot * a.b.pages_per_seq + t.lo / PAGE,
         g,        t.lo < t.hi ? (t.hi - 1) / PAGE - t.lo / PAGE + 1 : 0};
-    /* an earlier step's page need not wait for the kernels before this one, which made the queries
-     */
+    /* a page written by an earlier step does not depend on the previous kernels, which computed the
+     * queries */
     const bool wait = !*waited, old = (t.lo / PAGE + 1) * PAGE <= t.start;
     *waited = true;
     if (wait && !old) wait_for_previous_kernel();
@@ -590,28 +624,18 @@ __device__ __forceinline__ void attend_tile(const attend_args &a, const layout &
     int cell = t.lo / PAGE * PAGE;
     for (int i = 0; i < w.pages; i++, cell += PAGE) {
         copy_wait<1>();
-        __syncthreads(); /* keys are here, and the queries */
+        __syncthreads(); /* keys and queries are in shared memory */
         if (RING == 3) issue<D>(w, 2 * i + 2);
-        const unsigned char *page = place<D>(w, 2 * i);
-        if (a.k.type != FT_KV_F16) {
-            expand<D>(a.k, sm + at.tile, page, table);
-            __syncthreads();
-            page = sm + at.tile;
-        }
+        const unsigned char *page = half_page<D>(a.k, place<D>(w, 2 * i), sm + at.tile, table);
         float s[NT][4] = {};
         rows_by_rows<D>(s, shared_at(sm + at.q), shared_at(page), m, 8 * NT * wn);
         weigh<NT, NO, WN>(r, s, a.scale, cell + 8 * NT * wn, lo, hi, (float *)(sm + at.red), m, wn,
                           M);
-        issue<D>(w, 2 * i + RING); /* all warps are past their scores */
+        issue<D>(w, 2 * i + RING); /* all warps have computed their scores */
         put_weights(sm + at.p, s, m, NT * wn);
         copy_wait<RING - 1>();
-        __syncthreads(); /* values are here, and the weights */
-        page = place<D>(w, 2 * i + 1);
-        if (a.v.type != FT_KV_F16) {
-            expand<D>(a.v, sm + at.tile, page, table + 16);
-            __syncthreads();
-            page = sm + at.tile;
-        }
+        __syncthreads(); /* values and weights are in shared memory */
+        page = half_page<D>(a.v, place<D>(w, 2 * i + 1), sm + at.tile, table + 16);
         add_values<D>(r, shared_at(sm + at.p), shared_at(page), m, NO * wn);
         if (RING == 2) {
             __syncthreads();
@@ -622,20 +646,11 @@ __device__ __forceinline__ void attend_tile(const attend_args &a, const layout &
             reset(r);
         }
     }
-#pragma unroll
-    for (int j = 0; j < 2; j++) {
-        const int i = m + lane / 4 + 8 * j, row = t.row + i / a.group;
-        const int h = g * a.group + i % a.group;
-        if (i >= t.rows * a.group) continue;
-        if (LOOP)
-            put_sums(mat_head(a.o, row, h), all, j, wn, inverse_of(all.l[2 * j]));
-        else
-            put_range<D>(a, t, r, row, h, j, wn, lo[j], hi[j]);
-    }
+    put_tile<D, LOOP>(a, t, LOOP ? all : r, g, m, wn, lo, hi);
 }
 
-/* LOOP: a block for each tile and key head. Otherwise ranges of tiles are shared out among as many
- * blocks as the card holds, however many there are: the launch does not depend on the pasts. */
+/* LOOP: one block per tile and KV head. Otherwise the ranges of all tiles are distributed over as
+ * many blocks as the GPU runs at a time: the launch does not depend on the context lengths. */
 template <int D, int WM, bool LOOP>
 static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
     attend_mma_kernel(const attend_args a, const layout at)
@@ -661,14 +676,14 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
         }
         attend_tile<D, WM, LOOP>(a, at, sm, t, i % G, &waited);
         if (LOOP) return;
-        __syncthreads(); /* all are done with what the next one overwrites */
+        __syncthreads(); /* the next tile overwrites shared memory */
     }
     if (!waited) wait_for_previous_kernel();
 }
 
 typedef void attend_mma_fn(const attend_args, const layout);
 
-/* The kernel for tiles of 16 WM vectors, NULL where there is none. Each head size is a file. */
+/* The kernel for tiles of 16 WM vectors; NULL: there is none. Each head size has its own file. */
 attend_mma_fn *ft_cuda_attend_mma_64(int WM, bool loop);
 attend_mma_fn *ft_cuda_attend_mma_128(int WM, bool loop);
 attend_mma_fn *ft_cuda_attend_mma_256(int WM, bool loop);

@@ -1,6 +1,6 @@
-/* Attention for every shape, in f32, one value at a time: a warp takes a row and a head and walks
- * its cells 32 at a time, a lane for each cell's score, then a lane for every 32nd value. For f32
- * caches and head sizes that no model has: right, and never timed. */
+/* Attention for every shape, in f32 and without tensor cores: a warp takes a row and a head and
+ * processes positions 32 at a time, one lane per score, then one lane per 32nd value. For f32
+ * caches and head sizes that no supported model has; not optimised. */
 #include "dev/cuda/attend/attend.cuh"
 
 enum { WARPS = 4 };

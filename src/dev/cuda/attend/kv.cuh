@@ -1,6 +1,6 @@
-/* dev/cuda/attend/kv.cuh - one side of a layer's cache, keys or values, as kernels see it: where a
- * row lies, what its encoding is made of, and the turn of turbo encodings (quant/turbo.h). A warp
- * turns a group; lane l holds its values E l .. E l + E - 1. */
+/* dev/cuda/attend/kv.cuh - keys or values of a layer's KV cache as kernels see them: address of a
+ * row, encoding, and the Hadamard transform of turbo encodings (quant/turbo.h). A warp transforms a
+ * group; lane l holds its values E l .. E l + E - 1. */
 #ifndef FT_CUDA_KV_CUH
 #define FT_CUDA_KV_CUH
 
@@ -12,7 +12,7 @@ extern "C" {
 
 typedef struct kv_hadamard {
     uint32_t before[4], after[4];
-    float root, root_128; /* 1 / sqrt(group); what encoders take for groups of either size */
+    float root, root_128; /* 1 / sqrt(group); the encoders use it for groups of either size */
     int group;
 } kv_hadamard;
 
@@ -59,7 +59,7 @@ static inline kv_side kv_side_of(const ft_kv *kv, bool values)
     return s;
 }
 
-/* The cells of one head in a page. */
+/* The rows of one head in a page. */
 __device__ __forceinline__ unsigned char *kv_page(const kv_side &s, int page, int g)
 {
     return s.p + (size_t)page * s.page + (size_t)(g * FT_PAGE_ROWS) * s.row;
@@ -97,7 +97,7 @@ __device__ __forceinline__ void hadamard_group(float (&v)[E], const uint32_t *fr
     for (int e = 0; e < E; e++) v[e] = signed_by(to, E * lane + e, __fmul_rn(v[e], root));
 }
 
-/* A vector of whole groups in shared memory, in place, by a warp. */
+/* Transforms a vector of whole groups in shared memory, in place, by a warp. */
 __device__ __forceinline__ void hadamard_vector(float *x, int width, const kv_hadamard &t,
                                                 bool back)
 {
@@ -134,7 +134,7 @@ __device__ __forceinline__ int turbo_code(const unsigned char *codes, int bits, 
     return bits == 2 ? low : low | (codes[group / 4 + i / 8] >> i % 8 & 1) << 2;
 }
 
-/* Value i of a row, one at a time: for shapes that no faster way covers. */
+/* Value i of a row, one at a time: used by attend_scalar.cu. */
 __device__ __forceinline__ float kv_value(const kv_side &s, const unsigned char *row, int group,
                                           int i)
 {

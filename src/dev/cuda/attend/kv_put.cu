@@ -1,9 +1,9 @@
-/* Keys and values on their way into the cache, byte for byte as quant/ writes them: where a sum
- * decides about a byte, it runs over ascending indices and nothing is fused. A warp writes a row,
- * or a group of a turbo row: two sums of 128 values, one after the other, are what it waits for.
- * A few kilobytes a step: 3 us for f16 and 8 for turbo4 on an H200, all of them latency. A prompt's
- * 2048 rows of the 27b take 33 us (25 MB, 17 % of a plain read; 0.2 % of the step): a warp has 1.5
- * KB to move and looks up where to. */
+/* Stores keys and values in the KV cache, byte for byte as quant/ encodes them: sums that decide
+ * about a byte run over ascending indices, and multiply-adds are not fused. A warp writes a row, or
+ * a group of a turbo row, whose time is that of two dependent sums of 128 values. A few kilobytes
+ * per step: 3 us for f16 and 8 us for turbo4 on an H200, all of it latency. A prompt's 2048 rows of
+ * the 27b take 33 us (25 MB, 17 % of a plain read; 0.2 % of the step): a warp has 1.5 KB to copy
+ * after it has looked up the page. */
 #include "dev/cuda/attend/kv.cuh"
 
 enum { WARPS = 4 };
@@ -15,7 +15,7 @@ typedef struct put_args {
     ft_mat x[2];
     const float *mean; /* [G, d] of the keys, or NULL */
     int space, T;
-    int groups; /* warps of a row */
+    int groups; /* warps per row */
 } put_args;
 
 __device__ __forceinline__ float finite_or_zero(float x)
@@ -23,8 +23,9 @@ __device__ __forceinline__ float finite_or_zero(float x)
     return (__float_as_uint(x) & 0x7f800000u) == 0x7f800000u ? 0.0f : x;
 }
 
-/* Writes the nearest finite f16 and returns what a reader will see. Blocks start at even addresses.
- * (One store of two bytes: of two stores of one, nvcc 13.0 writes a wrong lower one.) */
+/* Writes the nearest finite f16 and returns the value that decoding gives. Blocks have even
+ * addresses. (One store of two bytes: with two stores of one byte, nvcc 13.0 writes a wrong lower
+ * one.) */
 __device__ __forceinline__ float put_f16(unsigned char *to, float x)
 {
     const __half h = __float2half_rn(fminf(fmaxf(x, -65504.0f), 65504.0f));
@@ -40,7 +41,7 @@ __device__ __forceinline__ uint16_t bf16_of(float x)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-/* The low eight bits of the nearest whole number to v in [lo, hi]. */
+/* The low eight bits of the integer nearest to v in [lo, hi]. */
 __device__ __forceinline__ unsigned char whole_of(float v, float lo, float hi)
 {
     v = v > lo ? v : lo;
@@ -67,8 +68,9 @@ __device__ void put_q8_0(unsigned char *to, const float *x, int d)
     }
 }
 
-/* A block by one lane: the scale that fits best after one rounding. Values are first brought into
- * [1, 2) by a power of two, which changes no byte and keeps the sums in range. */
+/* Encodes a block by one lane: the scale with the least squared error after one rounding. Values
+ * are first scaled into [1, 2) by a power of two, which changes no byte and keeps the sums in
+ * range. */
 __device__ void put_q4_0_block(unsigned char *to, const float *x)
 {
     uint32_t top = 0;
@@ -128,12 +130,12 @@ __device__ __forceinline__ unsigned char code_byte(const unsigned char *code, in
         const unsigned char *c = code + 4 * i;
         return (c[0] & 3) | (c[1] & 3) << 2 | (c[2] & 3) << 4 | (c[3] & 3) << 6;
     }
-    int bits_3 = 0; /* the third bits behind all pairs */
+    int bits_3 = 0; /* the third bits follow all pairs */
     for (int j = 0; j < 8; j++) bits_3 |= code[8 * (i - n / 4) + j] >> 2 << j;
     return (unsigned char)bits_3;
 }
 
-/* A group of 32 E values. square: as many floats of scratch, code: as many bytes. */
+/* A group of 32 E values. square: that many floats of scratch, code: that many bytes. */
 template <int E>
 __device__ void put_group(unsigned char *to, const float *x, const ft_turbo_format &f,
                           const kv_hadamard &t, float *square, unsigned char *code)

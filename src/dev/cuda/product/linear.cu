@@ -1,10 +1,10 @@
-/* linear, and what products need around them: bf16 copies, segments, the choice of a kernel.
- * Bytes of a product: the packed weights once for every 8, 16, 32, 64 or 128 rows. */
+/* linear and glu: bf16 copies, segments, and the choice of a product kernel. Memory traffic of a
+ * product: the packed weights once for every 8, 16, 32, 64 or 128 rows. */
 #include "dev/cuda/product/product.cuh"
 
-/* Both planes of x; columns behind its width are zeros. A thread has eight of a row. For what no op
- * left a bf16 copy of: Gemma's attention. One row takes 3.5 us on an H200 (a profiler's time): a
- * wait and a launch. */
+/* Writes both planes of x; columns beyond its width are zeros. A thread has eight columns of a row.
+ * For inputs whose op wrote no bf16 copy, such as Gemma's attention. One row takes 3.5 us on an
+ * H200 (time of a profiler), all of it latency. */
 static __global__ void bf16_copy_kernel(uint16_t *s, size_t plane, ft_mat x, int k, int eights,
                                         bool wide)
 {
@@ -75,7 +75,7 @@ void ft_product_run(ft_cuda *c, ft_product *p, ft_type type, int tokens, int ite
     }
 }
 
-/* Rows that a block takes at a time. */
+/* Rows per block. */
 int ft_product_tokens(const ft_cuda *c, int rows)
 {
     if (rows <= 8) return 8;
@@ -112,7 +112,7 @@ extern "C" void ft_cuda_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w
     ft_product_run(c, &p, w->type, ft_product_tokens(c, x.T), 0);
 }
 
-/* Those of one type go in one launch. */
+/* Products with weights of the same type share a launch. */
 extern "C" void ft_cuda_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
 {
     ft_cuda *c = (ft_cuda *)d;

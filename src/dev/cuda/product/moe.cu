@@ -1,18 +1,18 @@
-/* Experts. route chooses; moe sorts the choices by expert, so that an expert's weights are read
- * once for all of its rows, multiplies, and adds each row's results in the order of its own choice.
- * All of it is on the device: how many rows an expert has is known to the kernels alone.
+/* Experts. route chooses them; moe sorts the choices by expert, so that an expert's weights are
+ * read once for all of its rows, multiplies, and adds each row's results in the order of its
+ * choices. All of it is on the device: the number of rows per expert is known to the kernels only.
  *
  * On an H200, a layer of 35b-a3b (256 experts of 2048 x 512, 8 chosen): one row 10 us for gate and
- * up, 6 for down (18 MB: 1.1 TB/s, 24 % of a plain read), choosing 4, adding 2: waits for one
- * another. 16 rows: 59 us for gate and up of about 100 experts and the shared one, 27 for down
- * (199 MB: 2.3 TB/s, 50 %), choosing 7 in a single block, adding 4. Held back by the price of a
- * block, which has 64 units of a pair of matrices here, and by its wait for the first of them.
- * 2048 rows: 326 and 227 us (rows_wgmma.cuh), two fifths of a prompt. */
+ * up, 6 for down (18 MB: 1.1 TB/s, 24 % of a plain read), routing 4, adding 2: dependent kernels,
+ * bound by latency. 16 rows: 59 us for gate and up of about 100 experts and the shared one, 27 for
+ * down (199 MB: 2.3 TB/s, 50 %), routing 7 in a single block, adding 4. The limit is the start-up
+ * cost of a block, which has 64 units of a pair of matrices here, and its wait for the first of
+ * them. 2048 rows: 326 and 227 us (rows_wgmma.cuh), two fifths of a prompt. */
 #include "dev/cuda/product/product.cuh"
 
 /* ---- route ---- */
 
-/* Numbers whose order as integers is that of the floats, and back. */
+/* Integers whose order is that of the floats, and back. */
 __device__ __forceinline__ uint32_t rising(float x)
 {
     const uint32_t u = __float_as_uint(x);
@@ -44,7 +44,7 @@ __device__ __forceinline__ int warp_least(int v)
 #endif
 }
 
-/* The choice of one row by a warp: lane l looks at experts l, l + 32, ..., N of them. */
+/* Routing of one row by a warp: lane l has experts l, l + 32, ..., N of them. */
 template <int N>
 __device__ __forceinline__ void route_row(const ft_expert_choice &r, const ft_mat &x, int E, int t)
 {
@@ -56,7 +56,7 @@ __device__ __forceinline__ void route_row(const ft_expert_choice &r, const ft_ma
 #pragma unroll
     for (int i = 0; i < N; i++) {
         const int e = lane + 32 * i;
-        v[i] = e < E ? row[e] + 0.0f : -INFINITY; /* there is one zero */
+        v[i] = e < E ? row[e] + 0.0f : -INFINITY; /* turns -0 into +0 */
         if (v[i] != v[i]) v[i] = -INFINITY;
         top = fmaxf(top, v[i]);
     }
@@ -106,17 +106,18 @@ static __global__ void route_kernel(ft_expert_choice r, ft_mat x, int E)
     if (t < x.T) route_any(r, x, E, t);
 }
 
-/* ---- which rows an expert has ---- */
+/* ---- sorting rows by expert ---- */
 
 enum { PLAN_THREADS = 1024, PLAN_ROWS = PLAN_THREADS / 32 };
 
 typedef struct plan {
     ft_item *item;
     int32_t *n_item, *list;
-    int items; /* at most so many */
+    int items; /* maximum */
 } plan;
 
-/* One block: counts, places, then the list of choices by expert, cut into items of `tokens`. */
+/* One block: counts, offsets, then the list of choices by expert, cut into items of `tokens` rows.
+ */
 __device__ __forceinline__ void make_plan(const plan &p, const int32_t *id, int n, int tokens)
 {
     __shared__ int count[PLAN_THREADS], start[PLAN_THREADS], items[PLAN_THREADS];
@@ -153,7 +154,7 @@ static __global__ void plan_kernel(plan p, const int32_t *id, int n, int tokens)
 
 enum { FEW_CHOICES = 256 };
 
-enum { LOOKERS = 4 }; /* threads of a choice */
+enum { LOOKERS = 4 }; /* threads per choice */
 
 __device__ __forceinline__ int lookers_sum(int v)
 {
@@ -161,8 +162,8 @@ __device__ __forceinline__ int lookers_sum(int v)
     return v + __shfl_xor_sync(~0u, v, 2);
 }
 
-/* The same for few choices: each looks at all others, with four threads, and the first of an expert
- * speaks for it. */
+/* The same for few choices: each is compared with all others, by four threads, and the first choice
+ * of an expert writes its item. */
 __device__ __forceinline__ void make_plan_few(const plan &p, const int32_t *id, int n, int tokens)
 {
     __shared__ int expert[FEW_CHOICES], lead[FEW_CHOICES], count[FEW_CHOICES];
@@ -170,10 +171,10 @@ __device__ __forceinline__ void make_plan_few(const plan &p, const int32_t *id, 
     for (int j = threadIdx.x; j < n; j += blockDim.x) expert[j] = id[j];
     __syncthreads();
     int first = n, all = 0;
-    const int own = expert[i];
+    const int mine = expert[i];
 #pragma unroll 8
     for (int j = part; j < n; j += LOOKERS)
-        if (expert[j] == own) first = min(first, j), all++;
+        if (expert[j] == mine) first = min(first, j), all++;
     first = min(first, __shfl_xor_sync(~0u, first, 1));
     first = min(first, __shfl_xor_sync(~0u, first, 2));
     all = lookers_sum(all);
@@ -202,7 +203,7 @@ __device__ __forceinline__ void make_plan_few(const plan &p, const int32_t *id, 
     if (i == 0) *p.n_item = item + later;
 }
 
-/* Few rows: choosing and sorting in one go. */
+/* Few rows: routing and sorting in one kernel. */
 static __global__ void __launch_bounds__(PLAN_THREADS)
     route_plan_kernel(ft_expert_choice r, ft_mat x, int E, plan p, int tokens)
 {
@@ -212,8 +213,8 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
     make_plan_few(p, r.id, x.T * r.K, tokens);
 }
 
-/* Rows of the busiest expert are unknown here: items are as wide as the average asks for. With 16
- * rows an expert takes as long on warpgroups as it does without. */
+/* The rows of the busiest expert are not known here: the item size follows the average. With 16
+ * rows an expert takes as long on warpgroups as without. */
 static int item_tokens(const ft_cuda *c, int T, int K, int E)
 {
     const int average = T * K / E;
@@ -221,7 +222,7 @@ static int item_tokens(const ft_cuda *c, int T, int K, int E)
     return (ft_cuda_wide(c, T) || ft_cuda_tiled(c)) && average > 16 ? ROWS_FEW : 16;
 }
 
-/* Memory for the plan of n choices; false when there is none. */
+/* Memory for the sorted list of n choices; false: no memory. */
 static bool plan_place(ft_cuda *c, plan *p, int n, int E, int tokens)
 {
     p->items = FT_MIN(n, E + n / tokens);
@@ -245,7 +246,7 @@ extern "C" void ft_cuda_route(ft_dev *d, ft_expert_choice r, ft_mat x)
     if (x.T <= PLAN_ROWS && n * LOOKERS <= PLAN_THREADS && plan_place(c, &p, n, E, tokens)) {
         const unsigned threads = 32 * FT_MAX((unsigned)x.T, ft_blocks((size_t)n * LOOKERS, 32));
         FT_LAUNCH_NEXT(c, route_plan_kernel, 1, threads, 0, r, x, E, p, tokens);
-        c->planned = r.id; /* until the next one */
+        c->planned = r.id; /* until the next step */
         return;
     }
     FT_LAUNCH_NEXT(c, route_kernel, ft_blocks((size_t)x.T, 4), 128, 0, r, x, E);
@@ -253,20 +254,20 @@ extern "C" void ft_cuda_route(ft_dev *d, ft_expert_choice r, ft_mat x)
 
 /* ---- the experts ---- */
 
-/* y[t] = sum over i of w[i] * part[t K + i], in this order, behind what the shared expert left in
+/* y[t] = sum over i of w[i] * part[t K + i], in this order, after the shared expert's result in
  * part[T K + t]. */
 static __global__ void combine_kernel(ft_mat y, const float *part, ft_expert_choice r, bool acc,
                                       const float *gate, int gate_rs)
 {
     wait_for_previous_kernel();
     const int t = blockIdx.x, n = y.H * y.d;
-    const float own = gate ? 1.0f / (1.0f + expf(-gate[(size_t)t * gate_rs])) : 0.0f;
+    const float shared_weight = gate ? 1.0f / (1.0f + expf(-gate[(size_t)t * gate_rs])) : 0.0f;
     for (int c = blockIdx.y * blockDim.x + threadIdx.x; c < n; c += blockDim.x * gridDim.y) {
         const float *from = part + (size_t)t * r.K * n + c;
         float *at = mat_value(y, t, c), old = acc ? *at : 0.0f, sum = 0;
         const float shared = gate ? part[((size_t)y.T * r.K + t) * n + c] : 0.0f;
         for (int first = 0; first < r.K; first += 8, from += (size_t)8 * n) {
-            float v[8], w[8]; /* all on their way before the first is used */
+            float v[8], w[8]; /* all loads are issued before the first value is used */
 #pragma unroll
             for (int i = 0; i < 8; i++) {
                 v[i] = first + i < r.K ? from[(size_t)i * n] : 0.0f;
@@ -276,13 +277,13 @@ static __global__ void combine_kernel(ft_mat y, const float *part, ft_expert_cho
             for (int i = 0; i < 8; i++)
                 if (first + i < r.K) sum = fmaf(w[i], v[i], sum);
         }
-        if (gate) old = fmaf(own, shared, old);
+        if (gate) old = fmaf(shared_weight, shared, old);
         *at = old + sum;
     }
 }
 
-/* act(gate) * up where the two could not share a launch: tmp's halves, and the planes of the
- * result. */
+/* act(gate) * up where the two could not share a launch: from the two halves of tmp to the bf16
+ * planes of the result. */
 static __global__ void join_kernel(ft_mat tmp, int F, int act, uint16_t *s, size_t plane, bool wide)
 {
     wait_for_previous_kernel();
@@ -308,7 +309,7 @@ static ft_product over(const plan &p, const uint16_t *x, size_t plane, int rows,
     return q;
 }
 
-/* Both halves of an expert's first product as segments. */
+/* Gate and up of the experts as segments. */
 static void pair_of(const ft_cuda *c, const ft_experts *e, ft_seg s[2])
 {
     if (!e->gate_up.data) {
@@ -323,7 +324,8 @@ static void pair_of(const ft_cuda *c, const ft_experts *e, ft_seg s[2])
                      : e->gate_up.row_bytes * (size_t)e->F;
 }
 
-/* The pair's products apart, into tmp, then joined: types differ, or tiles do not divide. */
+/* Gate and up as separate products into tmp, then joined: their types differ, or the tiles do not
+ * divide. */
 static void hidden_apart(ft_cuda *c, const ft_experts *e, const ft_product *base, ft_mat tmp,
                          uint16_t *h, size_t plane, int tokens, int items)
 {
@@ -339,29 +341,29 @@ static void hidden_apart(ft_cuda *c, const ft_experts *e, const ft_product *base
                    e->F, (int)e->act, h, plane, base->wide);
 }
 
-/* Whether an expert's pair of matrices can be multiplied in one launch. */
+/* Whether gate and up can be multiplied in one launch. */
 static bool in_pairs(const ft_experts *e)
 {
     const bool fused = e->gate_up.data != NULL;
     return (fused ? e->F % TILE_N == 0 : e->gate.type == e->up.type) && e->F % UNIT_K == 0;
 }
 
-/* The matrix that all rows use, beside those of the experts. */
+/* Adds the matrix of the shared expert to a segment. */
 static void add_own(const ft_cuda *c, ft_seg *s, const ft_weight *w)
 {
-    const ft_seg own = ft_product_seg(c, w, NULL, 0);
-    s->own = own.w.p;
-    s->own_scale = w->scale;
+    const ft_seg shared = ft_product_seg(c, w, NULL, 0);
+    s->shared_w = shared.w.p;
+    s->shared_scale = w->scale;
 }
 
-/* moe, with the shared expert as one more whose rows are all (sh: or NULL). Its results lie behind
- * the others'. */
+/* moe, with the shared expert as one more expert that has all rows (sh: or NULL). Its results
+ * follow the others'. */
 static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
                         ft_mat tmp, bool acc, const ft_shared_expert *sh)
 {
     const int T = x.T, n = T * r.K, D = e->down.n, F = e->F, rows = n + (sh ? T : 0);
     const int tokens = item_tokens(c, T, r.K, e->E);
-    /* narrow: many rows in all, and few of each expert */
+    /* narrow: many rows in total, but few per expert */
     const bool wide = ft_cuda_wide(c, T) && tokens == ROWS_FEW;
     const bool narrow = ft_cuda_wide(c, T) && !wide;
     plan p;
@@ -392,9 +394,9 @@ static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_
             add_own(c, &up.seg[0], sh->gate);
             add_own(c, &up.seg[1], sh->up);
             add_own(c, &down.seg[0], sh->down);
-            up.own = down.own = (int)ft_blocks((size_t)T, (size_t)tokens);
-            up.own_T = down.own_T = T;
-            up.own_y = down.own_x = down.own_y = n;
+            up.shared_blocks = down.shared_blocks = (int)ft_blocks((size_t)T, (size_t)tokens);
+            up.shared_T = down.shared_T = T;
+            up.shared_y = down.shared_x = down.shared_y = n;
         }
         ft_product_run(c, &up, e->gate_up.data ? e->gate_up.type : e->gate.type, tokens, p.items);
     } else {
@@ -413,7 +415,7 @@ extern "C" void ft_cuda_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, 
     run_experts((ft_cuda *)d, y, x, e, r, tmp, acc, NULL);
 }
 
-/* In the same launches where it has the shape and types of the others. */
+/* In the same launches if its shape and types are those of the routed experts. */
 extern "C" void ft_cuda_moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e,
                                    ft_expert_choice r, ft_mat tmp, const ft_shared_expert *sh)
 {

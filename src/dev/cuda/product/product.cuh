@@ -1,17 +1,20 @@
-/* dev/cuda/product/product.cuh - y = x W^T on tensor cores, four kernels over one order of sums.
- * The columns of a product are cut into PARTS runs of units. A part is one chain of m16n8k16
- * products, unit after unit; the parts are then added in their order. Which kernel computes a row,
- * how many rows ride along and which of them share a tile changes nothing: bit for bit.
+/* dev/cuda/product/product.cuh - y = x W^T on tensor cores: four kernels with the same order of
+ * sums. The columns of a product are cut into PARTS runs of units. A part is one chain of m16n8k16
+ * products, unit after unit; the parts are then added in order. Which kernel computes a row, how
+ * many other rows there are and which of them share a tile does not change the result: it is
+ * bit-identical.
  *
- *   product_split  few rows: a block has 1 or 2 tiles of weights, a warp computes one part. Every
- *                  weight is read once for up to 64 rows; the parts meet in shared memory.
- *   product_short  few rows and at most eight units of columns: a warp walks through all parts of a
- *                  tile of its own.
- *   product_rows   many rows: a warpgroup has 4 tiles of weights and 64 or 128 rows of activations;
- *                  it walks through the parts itself.
- *   product_warps  many rows on cards without warpgroups: a warp has 2 tiles and 32 or 64 rows.
+ *   product_split few rows: a block has 1 or 2 tiles of weights, a warp computes one part.
+ *                       Every weight is read once for up to 64 rows; the parts are added in shared
+ *                       memory.
+ *   product_short few rows and at most eight units of columns: a warp computes all parts of a
+ *                       tile.
+ *   product_rows_wgmma many rows: a warpgroup has 4 tiles of weights and 64 or 128 rows of
+ *                       activations; it computes all parts.
+ *   product_rows_mma many rows on GPUs without warpgroup instructions: a warp has 2 tiles and 32 or
+ *                       64 rows.
  *
- * All but the second serve one matrix, several that read the same x, a pair (gate, up) whose
+ * All but the second support one matrix, several that read the same x, a pair (gate, up) whose
  * results are joined by an activation, and experts: then a block's rows are given by an item of a
  * list. */
 #ifndef FT_DEV_CUDA_PRODUCT_CUH
@@ -24,22 +27,22 @@
 enum {
     PRODUCT_SEGS = 4,
     SPLIT_WARPS = PARTS,
-    ROWS_MANY = 128, /* rows of a block's tile where there are many... */
-    ROWS_FEW = 64,   /* ...of an expert, or no more than these */
-    ROWS_TILES = 8,  /* tiles of weights that such a tile has */
-    ROWS_SPAN = 8    /* tiles of rows that take turns */
+    ROWS_MANY = 128, /* rows of a block's tile if there are many... */
+    ROWS_FEW = 64,   /* ...for experts, or if there are no more rows than this */
+    ROWS_TILES = 8,  /* tiles of weights in such a tile */
+    ROWS_SPAN = 8    /* tiles of rows that are computed together */
 };
 
-/* One matrix (or a stack of them) and where its results go. */
+/* A matrix (or a stack of them) and its output. */
 typedef struct ft_seg {
     ft_wview w;
-    size_t stride;      /* bytes from one expert's matrix to the next */
-    const float *scale; /* one a matrix, or NULL */
-    const uint8_t *own; /* the matrix of the expert that all rows use, and its scale */
-    const float *own_scale;
+    size_t stride;           /* bytes from one expert's matrix to the next */
+    const float *scale;      /* one per matrix, or NULL */
+    const uint8_t *shared_w; /* the matrix of the shared expert, and its scale */
+    const float *shared_scale;
     float *y;
     int rs;
-    int blocks; /* of the grid that belong to it */
+    int blocks; /* blocks of the grid that compute it */
 } ft_seg;
 
 /* Rows of an expert: entries [first, first + n) of the list. */
@@ -56,22 +59,23 @@ typedef struct ft_product {
     const uint16_t *x; /* bf16 copy of x */
     size_t x_plane;
     int x_T;       /* its rows */
-    bool wide;     /* it has the order of many (ft_cuda_wide): so does `out` */
+    bool wide;     /* in the column order of ft_cuda_wide; `out` too */
     int T;         /* rows to compute, without a list */
     uint16_t *out; /* bf16 copy of the result of a pair, or NULL */
     size_t out_plane;
     int out_T;
     const ft_item *item; /* NULL: rows [0, T) in order */
     const int32_t *n_item, *list;
-    int own, own_T;   /* blocks of rows before the items, and rows, of an expert that all use... */
-    int own_x, own_y; /* ...and where these rows begin in x and y */
-    bool item_old;    /* the items are known before the last kernel ends (hold) */
-    int list_div; /* an entry of the list stands for row entry / list_div of x, and for row entry of
-                     y */
+    int shared_blocks,
+        shared_T;           /* blocks of rows before the items, and rows, of the shared expert... */
+    int shared_x, shared_y; /* ...and the index of its first row in x and y */
+    bool item_old; /* the items were computed before the previous kernel (wait_then_start_next) */
+    int list_div;  /* an entry of the list is row entry / list_div of x, and row entry of y */
 } ft_product;
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-/* The same product by exchange: right, and slow. A call, or compiling would be slow too. */
+/* The same product with shuffles, for GPUs without the instruction: slow. A function call keeps
+ * compile time short. */
 __device__ __noinline__ static float4 mma_exchange(float4 c, uint4 a, uint32_t b0, uint32_t b1)
 {
     const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
@@ -108,9 +112,9 @@ __device__ __forceinline__ void mma_bf16(float *c, const uint32_t *a, uint32_t b
 #endif
 }
 
-/* Half a unit of MT tiles times G groups of eight rows, v[group][plane]. The order of products is
- * part of the sum; neighbours in time belong to different sums, so that none waits for the one
- * before. */
+/* Half a unit of MT tiles times G groups of eight rows, v[group][plane]. The order of the products
+ * is part of the order of sums; consecutive instructions belong to different sums, so that none
+ * waits for the previous one. */
 template <class W, int MT, int NT, int G>
 __device__ __forceinline__ void half_unit(float (*c)[NT][4], int at, const ft_frag (*f)[W::WP],
                                           const uint4 (*v)[W::XP])
@@ -129,7 +133,7 @@ __device__ __forceinline__ void half_unit(float (*c)[NT][4], int at, const ft_fr
     }
 }
 
-/* What a block works on. */
+/* The part of the product that a block computes. */
 struct block_of {
     const ft_seg *s;
     int at;            /* block within the segment */
@@ -150,11 +154,11 @@ __device__ __forceinline__ bool find_block(const ft_product &p, int tokens, int 
         b.n = min(tokens, p.T - b.first);
         return true;
     }
-    const int y = by - p.own;
+    const int y = by - p.shared_blocks;
     if (y < 0) {
         b.expert = -1;
         b.first = by * tokens;
-        b.n = min(tokens, p.own_T - b.first);
+        b.n = min(tokens, p.shared_T - b.first);
         return true;
     }
     if (y >= __ldg(p.n_item)) return false;
@@ -165,30 +169,30 @@ __device__ __forceinline__ bool find_block(const ft_product &p, int tokens, int 
     return true;
 }
 
-/* Row of x, and of y, for row i of a block; -1 behind its last. */
+/* Row of x, and of y, for row i of a block; -1 beyond its last row. */
 __device__ __forceinline__ int row_x(const ft_product &p, const block_of &b, int i)
 {
     if (i >= b.n) return -1;
-    if (b.expert < 0) return p.own_x + b.first + i;
+    if (b.expert < 0) return p.shared_x + b.first + i;
     return p.item ? __ldg(p.list + b.first + i) / p.list_div : b.first + i;
 }
 
 __device__ __forceinline__ int row_y(const ft_product &p, const block_of &b, int i)
 {
-    if (b.expert < 0) return p.own_y + b.first + i;
+    if (b.expert < 0) return p.shared_y + b.first + i;
     return p.item ? __ldg(p.list + b.first + i) : b.first + i;
 }
 
 __device__ __forceinline__ ft_wview view_of(const ft_seg &s, int expert)
 {
     ft_wview w = s.w;
-    w.p = expert < 0 ? s.own : w.p + (size_t)expert * s.stride;
+    w.p = expert < 0 ? s.shared_w : w.p + (size_t)expert * s.stride;
     return w;
 }
 
 __device__ __forceinline__ float scale_of(const ft_seg &s, int expert)
 {
-    const float *at = expert < 0 ? s.own_scale : s.scale ? s.scale + expert : NULL;
+    const float *at = expert < 0 ? s.shared_scale : s.scale ? s.scale + expert : NULL;
     return at ? __ldg(at) : 1.0f;
 }
 
@@ -231,39 +235,39 @@ template <class S> __device__ __forceinline__ bool tile_at(const ft_product &p, 
 
 /* ---- few rows ---- */
 
-/* A warp's weights come through a ring of its own in shared memory, CHUNK units of each of its MT
- * tiles in a place. So much is on its way at any time that memory is never idle, and it begins
- * while the kernel before still runs. The parts meet in the same memory. What limits this kernel is
- * the number of instructions: a chunk is handled with as few as possible.
+/* A warp reads its weights through a ring buffer in shared memory; an entry holds CHUNK units of
+ * each of its MT tiles. Enough copies are in flight to keep memory busy, and the first start while
+ * the previous kernel still runs. The parts are added in the same shared memory. The limit of this
+ * kernel is its number of instructions: a chunk is handled with as few as possible.
  *
- * On an H200, one row, Q4_K (of 4.66 TB/s that a plain read reaches): 248320 x 5120 4.1 TB/s, 89 %;
- * 16480 x 5120 3.3 TB/s, 71 %; gate and up 2 x 17408 x 5120 3.4 TB/s, 72 %; 5120 x 6144 and 5120 x
- * 17408 together 2.6 TB/s, 55 %. A unit of a tile takes 83 instructions, 68 of them decode, a block
- * some 380 a warp; schedulers issue in 67 of 100 cycles. Short products are waits for the most
- * part: 2 us pass between two kernels that need one another, and 320 tiles do not divide among 132
- * multiprocessors. What did not help is in docs/why/0006. */
+ * On an H200, one row, Q4_K (a plain read reaches 4.66 TB/s): 248320 x 5120 4.1 TB/s, 89 %; 16480 x
+ * 5120 3.3 TB/s, 71 %; gate and up 2 x 17408 x 5120 3.4 TB/s, 72 %; 5120 x 6144 and 5120 x 17408
+ * together 2.6 TB/s, 55 %. A unit of a tile takes 83 instructions, 68 of them for decoding, a block
+ * about 380 per warp; schedulers issue in 67 of 100 cycles. Short products are mostly latency: 2 us
+ * pass between two dependent kernels, and 320 tiles do not divide evenly among 132 multiprocessors.
+ * docs/why/0006 lists what did not help. */
 constexpr int split_chunk(int bytes, int tiles)
 {
     return bytes > 0 && bytes < 1024 ? 4 / tiles : 1;
 }
 
 /* Compute capabilities (times ten) of cards with more than 160 KB of shared memory a block. */
-constexpr bool is_roomy(int cc)
+constexpr bool has_large_smem(int cc)
 {
     return cc == 80 || cc == 90 || cc == 100;
 }
 
 #ifdef __CUDA_ARCH__
-enum { ROOMY_HERE = is_roomy(__CUDA_ARCH__ / 10) };
+enum { LARGE_SMEM_HERE = has_large_smem(__CUDA_ARCH__ / 10) };
 #else
-enum { ROOMY_HERE = 1 };
+enum { LARGE_SMEM_HERE = 1 };
 #endif
 
 /* F32 is for routers: their few tiles should be here as a whole when the rows come. */
-constexpr int split_places(int bytes, int place, bool roomy)
+constexpr int split_places(int bytes, int place, bool large_smem)
 {
     if (!place) return 1;
-    if (roomy && bytes > 4000 && place == bytes) return 4;
+    if (large_smem && bytes > 4000 && place == bytes) return 4;
     return 7680 / place >= 2 ? 7680 / place : 2 * place <= 8192 ? 2 : 1;
 }
 
@@ -274,20 +278,20 @@ constexpr int split_blocks(int bytes, int groups)
     return groups > 1 ? 2 : 3;
 }
 
-template <class W, int MT, bool ROOMY> struct split_shape {
+template <class W, int MT, bool LARGE_SMEM> struct split_shape {
     enum {
         STEP = 16 * MT + 4, /* keeps the lanes of a store in different banks */
         CHUNK = split_chunk(W::BYTES, MT),
-        RUN = CHUNK * W::BYTES, /* bytes of a tile in a place */
+        RUN = CHUNK * W::BYTES, /* bytes of a tile in an entry */
         PLACE = MT * RUN,
-        PLACES = split_places(W::BYTES, PLACE, ROOMY),
+        PLACES = split_places(W::BYTES, PLACE, LARGE_SMEM),
         MEET = 8 * STEP * 4,
         WARP = PLACES * PLACE > MEET ? PLACES *PLACE : MEET,
         BYTES = PARTS * WARP
     };
 };
 
-/* BYTES in a row on their way, 16 a lane at a time; from and to are the lane's own. */
+/* Starts copying BYTES, 16 per lane at a time; from and to are those of the lane. */
 template <int BYTES>
 __device__ __forceinline__ void fetch_run(uint32_t to, const uint8_t *from, int lane)
 {
@@ -296,12 +300,12 @@ __device__ __forceinline__ void fetch_run(uint32_t to, const uint8_t *from, int 
         if (BYTES - i >= 512 || 16 * lane < BYTES - i) copy_16(to + i, from + i);
 }
 
-/* The next chunk of each tile, of which `left` units are there. */
+/* Copies the next chunk of each tile; `left` units remain. */
 template <class W, int MT>
 __device__ __forceinline__ void fetch_chunk(uint32_t to, const uint8_t *(&at)[MT], int left,
                                             int lane)
 {
-    typedef split_shape<W, MT, ROOMY_HERE> shape;
+    typedef split_shape<W, MT, LARGE_SMEM_HERE> shape;
 #pragma unroll
     for (int j = 0; j < MT; j++) {
         if (left >= shape::CHUNK)
@@ -314,12 +318,12 @@ __device__ __forceinline__ void fetch_chunk(uint32_t to, const uint8_t *(&at)[MT
     copy_commit();
 }
 
-/* What a lane reads of all rows for a unit, both halves: x lies there. */
+/* What a lane reads of all rows for a unit, both halves: x points there. */
 template <class W, int NT, int G>
 __device__ __forceinline__ void get_rows(uint4 (&v)[2][G][W::XP], const char *const (&x)[NT],
                                          size_t ahead, size_t plane)
 {
-    if constexpr (G == NT) { /* more of them are read when they are needed */
+    if constexpr (G == NT) { /* the others are read when they are needed */
 #pragma unroll
         for (int i = 0; i < G * W::XP; i++)
 #pragma unroll
@@ -329,7 +333,8 @@ __device__ __forceinline__ void get_rows(uint4 (&v)[2][G][W::XP], const char *co
     }
 }
 
-/* A unit of MT tiles, here already, times all rows. x: of both halves, where G == NT. */
+/* A unit of MT tiles, already in shared memory, times all rows. x: of both halves, where G == NT.
+ */
 template <class W, int MT, int NT, int G>
 __device__ __forceinline__ void unit_product(float (*c)[NT][4], const typename W::regs (&r)[MT],
                                              uint4 (&v)[2][G][W::XP], const char *const (&x)[NT],
@@ -352,94 +357,37 @@ __device__ __forceinline__ void unit_product(float (*c)[NT][4], const typename W
     }
 }
 
-template <class W, int MT, int NT>
-__global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
-    product_split(const __grid_constant__ ft_product p)
-{
-    typedef split_shape<W, MT, ROOMY_HERE> shape;
-    enum { STEP = shape::STEP, PLACES = shape::PLACES, CHUNK = shape::CHUNK, G = NT < 4 ? NT : 4 };
-    extern __shared__ __align__(16) unsigned char smem[];
-    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    unsigned char *ring = smem + warp * shape::WARP;
-    block_of b;
-    const bool own = p.item && (int)blockIdx.y < p.own;
-    if (p.item && !p.item_old && !own) wait_then_start_next(); /* the items are the last kernel's */
-    if (!find_block(p, 8 * NT, blockIdx.x, blockIdx.y, b)) return;
-    const int units = b.s->w.units, per = part_units(units), parts = (units + per - 1) / per;
-    const int u0 = warp * per, n = min(units, u0 + per) - u0; /* units of this part */
-
+/* The MT tiles of weights of a block: of a pair, gate and up alternate. */
+template <class W, int MT> struct weight_tiles {
     ft_wview w[MT];
     int tile[MT];
-    const uint8_t *at[MT];
+    const uint8_t *at[MT]; /* this lane's part of unit u0 */
+};
+
+template <class W, int MT>
+__device__ __forceinline__ void find_tiles(weight_tiles<W, MT> &s, const ft_product &p,
+                                           const block_of &b, int u0, int lane)
+{
 #pragma unroll
     for (int j = 0; j < MT; j++) {
-        w[j] = view_of(p.glu ? p.seg[j % 2] : *b.s, b.expert);
-        tile[j] = min(p.glu ? b.at * (MT / 2) + j / 2 : b.at * MT + j,
-                      (b.s->w.n + TILE_N - 1) / TILE_N - 1);
-        at[j] = unit_at(w[j], tile[j], u0, W::BYTES) + 16 * lane;
+        s.w[j] = view_of(p.glu ? p.seg[j % 2] : *b.s, b.expert);
+        s.tile[j] = min(p.glu ? b.at * (MT / 2) + j / 2 : b.at * MT + j,
+                        (b.s->w.n + TILE_N - 1) / TILE_N - 1);
+        s.at[j] = unit_at(s.w[j], s.tile[j], u0, W::BYTES) + 16 * lane;
     }
-    const uint32_t to = shared_at(ring) + 16 * lane;
-    if (W::BYTES > 0) {
-        /* what a short ring has no place for waits nearer by */
-        for (int j = 0; j < MT && PLACES * CHUNK < 4; j++)
-            prefetch_l2(at[j] + PLACES * shape::RUN, (n - PLACES * CHUNK) * W::BYTES, lane, 32);
-#pragma unroll
-        for (int i = 0; i < PLACES; i++)
-            fetch_chunk<W, MT>(to + i * shape::PLACE, at, n - i * CHUNK, lane);
-    }
-    if (!p.item || p.item_old)
-        wait_for_previous_kernel();
-    else if (own)
-        wait_then_start_next();
-    /* Rows behind the last one repeat it: their columns of c go nowhere. */
-    const uint32_t step = (uint32_t)p.x_T * 128;
-    const size_t plane = 2 * p.x_plane;
-    const char *x[NT];
-#pragma unroll
-    for (int i = 0; i < NT; i++)
-        x[i] = (const char *)p.x + (size_t)u0 * step +
-               (128 * row_x(p, b, min(8 * i + g, b.n - 1)) + 16 * t);
+}
 
-    float c[MT][NT][4] = {};
-    enum { AHEAD = NT < 4 ? CHUNK : 1 }; /* units whose rows are on their way */
-    uint4 v[AHEAD][2][G][W::XP];
-#pragma unroll
-    for (int u = 0; u < AHEAD; u++)
-        if (u < n) get_rows<W, NT, G>(v[u], x, u * step, plane);
-    int place = 0;
-    for (int left = n; left > 0; left -= CHUNK) {
-        if (W::BYTES > 0) {
-            copy_wait<PLACES - 1>();
-            __syncwarp();
-        }
-#pragma unroll
-        for (int u = 0; u < CHUNK; u++) {
-            if (u && left <= u) break;
-            typename W::regs r[MT];
-#pragma unroll
-            for (int j = 0; j < MT; j++) {
-                if (W::BYTES > 0)
-                    W::template load<Shared>(r[j], ring + place + j * shape::RUN + u * W::BYTES,
-                                             w[j], tile[j], 0, lane);
-                else
-                    W::template load<Global>(r[j], NULL, w[j], tile[j], u0 + n - left, lane);
-            }
-            unit_product<W, MT, NT, G>(c, r, v[u % AHEAD], x, plane, lane);
-            /* rows of a later unit are on their way while others are used */
-            if (left > AHEAD + u) get_rows<W, NT, G>(v[u % AHEAD], x, AHEAD * step, plane);
-#pragma unroll
-            for (int i = 0; i < NT; i++) x[i] += step;
-        }
-        if (W::BYTES > 0) {
-            __syncwarp();
-            fetch_chunk<W, MT>(to + place, at, left - PLACES * CHUNK, lane);
-            place = place + shape::PLACE == PLACES * shape::PLACE ? 0 : place + shape::PLACE;
-        }
-    }
-
+/* Adds the parts in their order and stores the results. c: this warp's part. */
+template <class W, int MT, int NT>
+__device__ __forceinline__ void add_parts(const ft_product &p, const block_of &b,
+                                          const float (&c)[MT][NT][4], unsigned char *smem,
+                                          float *mine, int parts)
+{
+    typedef split_shape<W, MT, LARGE_SMEM_HERE> shape;
+    enum { STEP = shape::STEP };
+    const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     const float s0 = scale_of(p.glu ? p.seg[0] : *b.s, b.expert);
     const float s1 = p.glu ? scale_of(p.seg[1], b.expert) : 1.0f;
-    float *mine = (float *)ring;
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < NT; i++) {
@@ -450,11 +398,11 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
             for (int q = 0; q < 4; q++)
                 mine[(2 * t + (q & 1)) * STEP + 16 * j + g + 8 * (q >> 1)] = c[j][i][q];
         __syncthreads();
-        const int wide = p.glu ? 8 * MT : 16 * MT; /* outputs that a row of results has here */
+        const int wide = p.glu ? 8 * MT : 16 * MT; /* outputs per row of results */
         const int rows = min(8, b.n - 8 * i);
         for (int e = threadIdx.x; e < rows * wide; e += 32 * SPLIT_WARPS) {
             const int o = e % wide, tok = e / wide;
-            const int at_gate = p.glu ? o + o / 16 * 16 : o; /* its partner is 16 further on */
+            const int at_gate = p.glu ? o + o / 16 * 16 : o; /* its partner is 16 values further */
             const unsigned char *part = smem + (tok * STEP + at_gate) * 4;
             const int far = p.glu ? 64 : 0;
             float sum = *(const float *)part, up = *(const float *)(part + far);
@@ -473,26 +421,117 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
     }
 }
 
+/* One part: c += n units of the tiles from u0 on times the rows x, through the ring. */
+template <class W, int MT, int NT>
+__device__ __forceinline__ void multiply_part(float (&c)[MT][NT][4], const ft_product &p,
+                                              weight_tiles<W, MT> &s, const char *(&x)[NT],
+                                              unsigned char *ring, int u0, int n)
+{
+    typedef split_shape<W, MT, LARGE_SMEM_HERE> shape;
+    enum { PLACES = shape::PLACES, CHUNK = shape::CHUNK, G = NT < 4 ? NT : 4 };
+    enum { AHEAD = NT < 4 ? CHUNK : 1 }; /* units whose rows are being loaded */
+    const int lane = threadIdx.x & 31;
+    const uint32_t to = shared_at(ring) + 16 * lane, step = (uint32_t)p.x_T * 128;
+    const size_t plane = 2 * p.x_plane;
+    uint4 v[AHEAD][2][G][W::XP];
+#pragma unroll
+    for (int u = 0; u < AHEAD; u++)
+        if (u < n) get_rows<W, NT, G>(v[u], x, u * step, plane);
+    int place = 0;
+    for (int left = n; left > 0; left -= CHUNK) {
+        if (W::BYTES > 0) {
+            copy_wait<PLACES - 1>();
+            __syncwarp();
+        }
+#pragma unroll
+        for (int u = 0; u < CHUNK; u++) {
+            if (u && left <= u) break;
+            typename W::regs r[MT];
+#pragma unroll
+            for (int j = 0; j < MT; j++) {
+                if (W::BYTES > 0)
+                    W::template load<Shared>(r[j], ring + place + j * shape::RUN + u * W::BYTES,
+                                             s.w[j], s.tile[j], 0, lane);
+                else
+                    W::template load<Global>(r[j], NULL, s.w[j], s.tile[j], u0 + n - left, lane);
+            }
+            unit_product<W, MT, NT, G>(c, r, v[u % AHEAD], x, plane, lane);
+            /* rows of a later unit are loaded while others are used */
+            if (left > AHEAD + u) get_rows<W, NT, G>(v[u % AHEAD], x, AHEAD * step, plane);
+#pragma unroll
+            for (int i = 0; i < NT; i++) x[i] += step;
+        }
+        if (W::BYTES > 0) {
+            __syncwarp();
+            fetch_chunk<W, MT>(to + place, s.at, left - PLACES * CHUNK, lane);
+            place = place + shape::PLACE == PLACES * shape::PLACE ? 0 : place + shape::PLACE;
+        }
+    }
+}
+
+template <class W, int MT, int NT>
+__global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
+    product_split(const __grid_constant__ ft_product p)
+{
+    typedef split_shape<W, MT, LARGE_SMEM_HERE> shape;
+    enum { PLACES = shape::PLACES, CHUNK = shape::CHUNK };
+    extern __shared__ __align__(16) unsigned char smem[];
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    unsigned char *ring = smem + warp * shape::WARP;
+    block_of b;
+    const bool is_shared = p.item && (int)blockIdx.y < p.shared_blocks;
+    if (p.item && !p.item_old && !is_shared)
+        wait_then_start_next(); /* the items were computed by the previous kernel */
+    if (!find_block(p, 8 * NT, blockIdx.x, blockIdx.y, b)) return;
+    const int units = b.s->w.units, per = part_units(units), parts = (units + per - 1) / per;
+    const int u0 = warp * per, n = min(units, u0 + per) - u0; /* units of this part */
+
+    weight_tiles<W, MT> s;
+    find_tiles(s, p, b, u0, lane);
+    if (W::BYTES > 0) {
+        /* prefetches into L2 what a short ring has no entry for */
+        for (int j = 0; j < MT && PLACES * CHUNK < 4; j++)
+            prefetch_l2(s.at[j] + PLACES * shape::RUN, (n - PLACES * CHUNK) * W::BYTES, lane, 32);
+#pragma unroll
+        for (int i = 0; i < PLACES; i++)
+            fetch_chunk<W, MT>(shared_at(ring) + 16 * lane + i * shape::PLACE, s.at, n - i * CHUNK,
+                               lane);
+    }
+    if (!p.item || p.item_old)
+        wait_for_previous_kernel();
+    else if (is_shared)
+        wait_then_start_next();
+    /* Rows beyond the last one repeat it: their columns of c are discarded. */
+    const char *x[NT];
+#pragma unroll
+    for (int i = 0; i < NT; i++)
+        x[i] = (const char *)p.x + (size_t)u0 * ((uint32_t)p.x_T * 128) +
+               (128 * row_x(p, b, min(8 * i + g, b.n - 1)) + 16 * t);
+    float c[MT][NT][4] = {};
+    multiply_part<W, MT, NT>(c, p, s, x, ring, u0, n);
+    add_parts<W, MT, NT>(p, b, c, smem, (float *)ring, parts);
+}
+
 #include "dev/cuda/product/rows_wgmma.cuh"
 
 #include "dev/cuda/product/short.cuh"
 
 #include "dev/cuda/product/rows_mma.cuh"
 
-/* ---- launching ---- */
+/* ---- launch ---- */
 
 template <class W, int MT, int NT>
 static void split_launch(ft_cuda *c, const ft_product *p, dim3 grid)
 {
     static bool wide;
-    const int bytes = is_roomy(c->cc) ? (int)split_shape<W, MT, true>::BYTES
-                                      : (int)split_shape<W, MT, false>::BYTES;
+    const int bytes = has_large_smem(c->cc) ? (int)split_shape<W, MT, true>::BYTES
+                                            : (int)split_shape<W, MT, false>::BYTES;
     if (!wide) ft_cuda_shared(c, (const void *)product_split<W, MT, NT>, bytes);
     wide = true;
     FT_LAUNCH_NEXT(c, (product_split<W, MT, NT>), grid, 32 * SPLIT_WARPS, bytes, *p);
 }
 
-/* The most tiles that are worth their registers and shared memory. */
+/* The number of tiles above which registers or shared memory limit the occupancy. */
 constexpr int most_tiles(int bytes)
 {
     return bytes > 0 && bytes < 1024 ? 4 : 2;
@@ -507,21 +546,21 @@ static void split_rows(ft_cuda *c, const ft_product *p, dim3 grid, int tokens)
         split_launch<W, MT, 1>(c, p, grid);
 }
 
-/* Tiles of weights that a block of product_split takes. A block has a price of its own, and rows
- * are read again for each; but every multiprocessor wants its share. */
+/* Tiles of weights per block of product_split. Each block has a start-up cost and reads the rows
+ * again; but every multiprocessor must have work. */
 template <class W>
-static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens, int items)
+static int split_tile_count(const ft_cuda *c, const ft_product *p, int tokens, int items)
 {
     const int units = p->seg[0].w.units;
-    size_t tiles = 0; /* of all that is to do */
+    size_t tiles = 0; /* in total */
     for (int i = 0; i < p->n_seg; i++) tiles += ft_blocks((size_t)p->seg[i].w.n, TILE_N);
     if (p->item) tiles *= (size_t)items;
-    const size_t each = tiles / (size_t)c->sms; /* of a multiprocessor */
+    const size_t each = tiles / (size_t)c->sms; /* per multiprocessor */
     if (tokens >= 32) return 2;
     if (most_tiles(W::BYTES) == 4 &&
         (tokens == 16 ? each >= 16 : (units <= 8 && each >= 4) || (p->item && each >= 24)))
         return 4;
-    const bool wide = W::BYTES > 2000; /* a block of these has enough to do with one */
+    const bool wide = W::BYTES > 2000; /* a block of these has enough work with one tile */
     return p->glu || (tokens == 16 && !wide && each >= 2) || each >= (units <= 32 ? 3u : 6u) ? 2
                                                                                              : 1;
 }
@@ -529,21 +568,22 @@ static int split_tiles(const ft_cuda *c, const ft_product *p, int tokens, int it
 template <class S> static void rows_launch(ft_cuda *c, const ft_product *p, dim3 grid)
 {
     static bool wide;
-    if (!wide) ft_cuda_shared(c, (const void *)product_rows<S>, S::BYTES);
+    if (!wide) ft_cuda_shared(c, (const void *)product_rows_wgmma<S>, S::BYTES);
     wide = true;
-    const unsigned tiles = grid.x * grid.y; /* a block on each multiprocessor takes its share */
-    FT_LAUNCH_NEXT(c, product_rows<S>, FT_MIN(tiles, (unsigned)c->sms), ROWS_THREADS, S::BYTES, *p);
+    const unsigned tiles = grid.x * grid.y; /* one block per multiprocessor */
+    FT_LAUNCH_NEXT(c, product_rows_wgmma<S>, FT_MIN(tiles, (unsigned)c->sms), ROWS_THREADS,
+                   S::BYTES, *p);
 }
 
 template <class S> static void warps_launch(ft_cuda *c, const ft_product *p, dim3 grid)
 {
     static bool wide;
-    if (!wide) ft_cuda_shared(c, (const void *)product_warps<S>, S::BYTES);
+    if (!wide) ft_cuda_shared(c, (const void *)product_rows_mma<S>, S::BYTES);
     wide = true;
-    FT_LAUNCH_NEXT(c, product_warps<S>, grid.x * grid.y, WARPS_THREADS, S::BYTES, *p);
+    FT_LAUNCH_NEXT(c, product_rows_mma<S>, grid.x * grid.y, WARPS_THREADS, S::BYTES, *p);
 }
 
-/* The grid for blocks of `mt` tiles of weights. Filled in here: blocks of the segments. */
+/* The grid for blocks of `mt` tiles of weights; also sets the blocks of the segments. */
 static dim3 product_grid(ft_product *p, int mt, int tokens, int items)
 {
     const int each = p->glu ? mt / 2 : mt; /* tiles of results */
@@ -552,11 +592,11 @@ static dim3 product_grid(ft_product *p, int mt, int tokens, int items)
         p->seg[i].blocks = (int)ft_blocks((size_t)(p->seg[i].w.n + TILE_N - 1) / TILE_N, each);
         if (!p->glu || i == 0) blocks += (unsigned)p->seg[i].blocks;
     }
-    return dim3(blocks,
-                p->item ? (unsigned)(items + p->own) : ft_blocks((size_t)p->T, (size_t)tokens));
+    return dim3(blocks, p->item ? (unsigned)(items + p->shared_blocks)
+                                : ft_blocks((size_t)p->T, (size_t)tokens));
 }
 
-/* Many rows without warpgroups, if these are some and fill the card; or false. */
+/* Many rows without warpgroup instructions, if the tiles fill the GPU; else false. */
 template <class W> static bool product_tiled(ft_cuda *c, ft_product *p, int tokens, int items)
 {
     typedef warps_shape<W, ROWS_MANY, false> many;
@@ -573,15 +613,15 @@ template <class W> static bool product_tiled(ft_cuda *c, ft_product *p, int toke
     return true;
 }
 
-/* Chooses the kernel and sizes the grid: by rows without a list, by `tokens` of an item with one
- * (8 or 16; ROWS_FEW where they are many) and at most `items` items. */
+/* Chooses the kernel and sizes the grid: by rows without a list; with one, by items of `tokens`
+ * rows (8 or 16; ROWS_FEW if there are many) and at most `items` of them. */
 template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tokens, int items)
 {
     if constexpr (short_type(W::BYTES))
         if (is_short(c, p, W::BYTES, tokens, items)) return short_launch<W>(c, p, tokens, items);
     if (product_tiled<W>(c, p, tokens, items)) return;
     if (!p->wide) tokens = FT_MIN(tokens, 64);
-    const int mt = p->wide ? ROWS_TILES : split_tiles<W>(c, p, tokens, items);
+    const int mt = p->wide ? ROWS_TILES : split_tile_count<W>(c, p, tokens, items);
     const dim3 grid = product_grid(p, mt, tokens, items);
     if (p->glu) p->n_seg = 1;
     if (p->wide && p->item) {
@@ -603,21 +643,21 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
     }
 }
 
-/* One for each way to keep weights, in files of their own. */
+/* One for each weight layout, in files of their own to compile in parallel. */
 typedef void ft_product_fn(ft_cuda *c, ft_product *p, int tokens, int items);
 ft_product_fn ft_product_q4k, ft_product_q5k, ft_product_q6k, ft_product_q8, ft_product_q40;
 ft_product_fn ft_product_iq4, ft_product_mxfp4, ft_product_nvfp4;
 ft_product_fn ft_product_bf16, ft_product_f16, ft_product_f32, ft_product_generic;
 
-/* linear.cu: by the type of the first segment; all have the same. */
+/* linear.cu: by the type of the first segment; all segments have the same. */
 void ft_product_run(ft_cuda *c, ft_product *p, ft_type type, int tokens, int items);
 /* A segment over matrices of w; y may be NULL for the second of a pair. */
 ft_seg ft_product_seg(const ft_cuda *c, const ft_weight *w, float *y, int rs);
-/* Rows that a block should take at a time where there are so many. */
+/* Rows per block for so many rows. */
 int ft_product_tokens(const ft_cuda *c, int rows);
-/* The bf16 copy of x, made if it is not there: in the order for many rows if it has many. */
+/* The bf16 copy of x, made if there is none: in the column order for many rows if it has many. */
 const uint16_t *ft_product_x(ft_cuda *c, ft_mat x);
-/* One in the order for few, whatever it has: in p, made in any case. */
+/* A bf16 copy in the column order for few rows, in p. */
 void ft_product_narrow(ft_cuda *c, uint16_t *p, ft_mat x);
 
 #endif

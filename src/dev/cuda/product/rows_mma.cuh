@@ -1,34 +1,34 @@
-/* dev/cuda/product/rows_mma.cuh - products of many rows on cards that have no warpgroups (8.0, 8.6,
- * 8.9, 12.0). A block has a tile of 128 outputs by 128 rows, or by 64 for experts. Its units come
- * through a ring in shared memory, rows and packed weights side by side; of the eight warps four
- * share the outputs, 32 each, and two the rows. A warp decodes its two tiles of weights into
- * registers and multiplies them with 64 (32) rows: so each weight is decoded twice, and each row
- * read from shared memory four times, for 64 products of a warp. A pair's gate and up are the two
- * tiles of one warp: their results meet in a thread.
+/* dev/cuda/product/rows_mma.cuh - products of many rows on GPUs without warpgroup instructions
+ * (compute capability 8.0, 8.6, 8.9, 12.0). A block has a tile of 128 outputs by 128 rows, or by 64
+ * for experts. Units of rows and of packed weights come through a ring buffer in shared memory; of
+ * the eight warps four divide the outputs, 32 each, and two the rows. A warp decodes its two tiles
+ * of weights into registers and multiplies them with 64 (32) rows: each weight is decoded twice,
+ * and each row read from shared memory four times, for 64 products of a warp. Gate and up of a pair
+ * are the two tiles of one warp, so that a thread has both results.
  *
  * On an H200 with the code of 8.0 (CUDA_ARCH=80/90), 2048 rows, Q4_K: gate and up 2 x 17408 x 5120
  * 289 TFLOP/s, all products of the 27b 281; product_split gives 159. Schedulers issue in 36 of 100
- * cycles: they have two warps each, and what those wait for is one another's products (a fifth of
- * the time), the answers of shared memory (an eighth) and the block's meeting at every unit (a
- * fourteenth). More warps would need the registers that the sums of parts take. That is 650
- * multiplications a cycle of a multiprocessor; 8.0 has 1024, and 8.6, 8.9 and 12.0 have 256 or 512,
- * so that there the products themselves should be the brake. It has run on none of them.
+ * cycles: each has two warps, which wait for the results of products (a fifth of the time), for
+ * shared memory (an eighth) and at the barrier of every unit (a fourteenth). More warps would need
+ * the registers that hold the sums of parts. That is 650 multiplications per cycle and
+ * multiprocessor; 8.0 can do 1024, and 8.6, 8.9 and 12.0 can do 256 or 512, so that there the
+ * products themselves should be the limit. Not tested on any of these GPUs.
  *
- * The products and their order are those of product_split, behind which product.cuh includes
- * this. */
+ * The products and their order are those of product_split; product.cuh includes this file after it.
+ */
 #ifndef FT_DEV_CUDA_PRODUCT_WARPS_CUH
 #define FT_DEV_CUDA_PRODUCT_WARPS_CUH
 
 enum {
-    WARPS_ACROSS = 4, /* warps that share the outputs... */
+    WARPS_ACROSS = 4, /* warps that divide the outputs... */
     WARPS_DOWN = 2,   /* ...and the rows */
     WARPS_THREADS = 32 * WARPS_ACROSS * WARPS_DOWN,
-    WARPS_SHARED = 99 * 1024 /* the least that one of these cards gives a block */
+    WARPS_SHARED = 99 * 1024 /* shared memory per block that all of these GPUs have */
 };
 static_assert(ROWS_TILES == 2 * WARPS_ACROSS, "a warp has two tiles of weights");
 
-/* What a kernel takes: weights of type W, R rows a tile; rows as they lie or, LISTED, an expert's.
- */
+/* Parameters of a kernel: weights of type W, R rows per tile; rows in order or, LISTED, those of an
+ * expert. */
 template <class W, int ROWS, bool LISTED> struct warps_shape {
     typedef W weights;
     enum {
@@ -45,7 +45,7 @@ template <class W, int ROWS, bool LISTED> struct warps_shape {
     };
 };
 
-/* Types of which two units are there at a time: one is multiplied while the other comes. */
+/* Types with two units in shared memory: one is multiplied while the other is copied. */
 template <class S> constexpr bool warps_fit()
 {
     return S::PLACES >= 2;
@@ -64,7 +64,7 @@ __device__ __forceinline__ int warps_weights(const ft_product &p, const block_of
     return min(warps_tile(p, b, j), (w.n + TILE_N - 1) / TILE_N - 1);
 }
 
-/* What a thread brings of each unit: 16 bytes of every 32nd row, and some of one tile. */
+/* What a thread copies of each unit: 16 bytes of every 32nd row, and some of one tile. */
 template <class S> struct warps_feed {
     const char *x;
     uint32_t row[S::R / 32], row_to;
@@ -90,7 +90,7 @@ __device__ __forceinline__ void feed_begin(warps_feed<S> &f, const ft_product &p
     f.left = w.units;
 }
 
-/* The next unit is on its way to a place. */
+/* Starts copying the next unit to an entry of the ring. */
 template <class S>
 __device__ __forceinline__ void feed_next(warps_feed<S> &f, const ft_product &p, int place)
 {
@@ -111,7 +111,7 @@ __device__ __forceinline__ void feed_next(warps_feed<S> &f, const ft_product &p,
     copy_commit();
 }
 
-/* A unit's products: c += two tiles of weights times a warp's rows, all of it at `at`. */
+/* The products of a unit: c += two tiles of weights times a warp's rows, all of it at `at`. */
 template <class S>
 __device__ __forceinline__ void warps_unit(float (&c)[2][S::GROUPS][4], const unsigned char *at,
                                            const ft_wview (&w)[2], const int (&tile)[2], int u)
@@ -147,7 +147,7 @@ __device__ __forceinline__ void warps_unit(float (&c)[2][S::GROUPS][4], const un
     }
 }
 
-/* A warp's results, from its registers. */
+/* Stores a warp's results. */
 template <class S>
 __device__ __forceinline__ void warps_put(const ft_product &p, const block_of &b,
                                           const float (&sum)[2][S::GROUPS][4])
@@ -179,7 +179,7 @@ __device__ __forceinline__ void warps_put(const ft_product &p, const block_of &b
 
 template <class S>
 __global__ void __launch_bounds__(WARPS_THREADS, S::BLOCKS)
-    product_warps(const __grid_constant__ ft_product p)
+    product_rows_mma(const __grid_constant__ ft_product p)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && __CUDA_ARCH__ != 900
     extern __shared__ __align__(16) unsigned char smem[];
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(WARPS_THREADS, S::BLOCKS)
         float c[2][S::GROUPS][4] = {};
         for (int u = from; u < min(units, from + per); u++) {
             copy_wait<S::PLACES - 2>();
-            __syncthreads(); /* this unit is here, and all are done with the one before */
+            __syncthreads(); /* this unit is in shared memory, and the previous one has been used */
             feed_next<S>(f, p, place ? place - 1 : S::PLACES - 1);
             warps_unit<S>(c, smem + place * S::PLACE, w, tile, u);
             place = place + 1 < S::PLACES ? place + 1 : 0;

@@ -1,42 +1,41 @@
-/* dev/cuda/product/rows_wgmma.cuh - products of many rows, on warpgroups (compute capability 9.0).
- * A block works on tiles of 128 outputs by 128 rows, or 64 where there are no more and for experts,
- * one after the other. Two warpgroups multiply, 64 outputs each: a warp decodes a tile of 16 into
- * registers, which are the left operand as they are; the right one, the rows, lies in shared memory
- * and is shared. A third warpgroup feeds them through a ring: a place has a unit (64 columns) of
- * the rows and of the eight tiles of weights.
+/* dev/cuda/product/rows_wgmma.cuh - products of many rows with warpgroup instructions (compute
+ * capability 9.0). A block computes tiles of 128 outputs by 128 rows, or by 64 for experts and if
+ * there are no more rows, one after the other. Two warpgroups multiply, 64 outputs each: a warp
+ * decodes a tile of 16 into registers, which are the left operand; the right operand, the rows, is
+ * in shared memory and used by both. A third warpgroup copies to a ring buffer: an entry has a unit
+ * (64 columns) of the rows and of the eight tiles of weights.
  *
- * A warpgroup's products take 16 columns of the right operand from 32 bytes in a row, where a lane
- * of a warp's own products (product_split) takes eight columns for two of them from 16: so bf16
- * copies of many rows have the columns in another order (wide_column). The sums are the same bit
- * for bit.
+ * A warpgroup instruction takes 16 columns of the right operand from 32 contiguous bytes, whereas
+ * in product_split a lane takes eight columns for two instructions from 16 bytes. So the bf16
+ * copies of many rows have the columns in another order (wide_column). The sums are bit-identical.
  *
- * On an H200, 4096 rows, Q4_K (a library reaches 790 TFLOP/s with bf16 numbers): gate and up
- * 2 x 17408 x 5120 560 TFLOP/s, 16480 x 5120 524, 5120 x 17408 559, 5120 x 6144 471. Tensor cores
- * are busy 55 % of the time. None of the parts is the brake: without decoding it is 600, without
- * fetching rows no more, without storing results 5 % more. Each scheduler has two warps that
- * multiply, and while both decode or wait the tensor core idles; a third would need the registers
- * that the sums of parts take.
+ * On an H200, 4096 rows, Q4_K (cuBLAS reaches 790 TFLOP/s with bf16): gate and up 2 x 17408 x 5120
+ * 560 TFLOP/s, 16480 x 5120 524, 5120 x 17408 559, 5120 x 6144 471. Tensor cores are busy 55 % of
+ * the time. There is no single bottleneck: without decoding it is 600, without loading rows no
+ * more, without storing results 5 % more. Each scheduler has two warps that multiply, and while
+ * both decode or wait the tensor core is idle; a third would need the registers that hold the sums
+ * of parts.
  *
  * Experts (256 of 2048 x 512, 8 chosen, one layer): 1024 rows 221 us for gate and up and 158 for
  * down, of which reading the weights would take 72 and 36; 4096 rows 548 and 387, 220 TFLOP/s. With
- * 64 rows a tile of weights is decoded as often as multiplied: schedulers issue in 52 of 100
- * cycles, half of it bit operations, of which they do one in two cycles.
+ * 64 rows a tile of weights is decoded as often as it is multiplied: schedulers issue in 52 of 100
+ * cycles, half of it bit operations, of which they can do one in two cycles.
  *
- * A part of product.cuh, behind what both kernels share. */
+ * Included by product.cuh. */
 #ifndef FT_DEV_CUDA_PRODUCT_ROWS_CUH
 #define FT_DEV_CUDA_PRODUCT_ROWS_CUH
 
 #include "dev/cuda/product/wgmma.cuh"
 
 enum {
-    ROWS_WARPS = 8, /* that multiply */
+    ROWS_WARPS = 8, /* warpgroups that multiply */
     ROWS_THREADS = 384,
-    ROWS_PITCH = 64 + 4, /* floats of a row of a warpgroup's results: stores meet different banks */
+    ROWS_PITCH = 64 + 4, /* floats of a row of a warpgroup's results: avoids bank conflicts */
     ROWS_SHARED = 225 * 1024
 };
 
-/* What a kernel takes: weights of type W, R rows a tile; rows as they lie or, LISTED, an expert's.
- */
+/* Parameters of a kernel: weights of type W, R rows per tile; rows in order or, LISTED, those of an
+ * expert. */
 template <class W, int ROWS, bool LISTED> struct rows_shape {
     typedef W weights;
     enum {
@@ -56,7 +55,7 @@ template <class W, int ROWS, bool LISTED> struct rows_shape {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 
-/* The ring, and where a thread stands in it. */
+/* The ring buffer, and a thread's position in it. */
 struct rows_ring {
     unsigned char *at;
     uint32_t full, empty; /* barriers */
@@ -79,9 +78,9 @@ __device__ __forceinline__ int rows_weights(const ft_product &p, const block_of 
     return min(tile, (w.n + TILE_N - 1) / TILE_N - 1);
 }
 
-/* ---- the feeding warpgroup ---- */
+/* ---- the producer warpgroup ---- */
 
-/* Rows of a list: thread i brings piece i % 8 of rows i / 8, + 16, ... */
+/* Rows of a list: thread i copies piece i % 8 of rows i / 8, + 16, ... */
 struct rows_listed {
     uint32_t from[ROWS_FEW / 16], to;
 };
@@ -109,7 +108,7 @@ __device__ __forceinline__ void bring_listed(uint32_t to, const char *x, size_t 
                 copy_16(to + q * S::PLANE + 2048 * j + l.to, x + q * plane + l.from[j]);
 }
 
-/* A unit of a warp's two tiles of weights. */
+/* Copies a unit of a warp's two tiles of weights. */
 template <class W>
 __device__ __forceinline__ void bring_weights(uint32_t to, const uint8_t *const (&from)[2])
 {
@@ -121,7 +120,7 @@ __device__ __forceinline__ void bring_weights(uint32_t to, const uint8_t *const 
             copy_16(to + (first + j) * W::BYTES + i, from[j] + i);
 }
 
-/* Results that this tile is added to are asked for. */
+/* Prefetches the results that this tile is added to. */
 __device__ __forceinline__ void expect_results(const ft_product &p, const block_of &b)
 {
     const int i = threadIdx.x & 127, o = b.at * ROWS_TILES * TILE_N;
@@ -130,8 +129,8 @@ __device__ __forceinline__ void expect_results(const ft_product &p, const block_
         prefetch_l2(b.s->y + (size_t)row_y(p, b, i) * b.s->rs + o, 4 * wide, 0, 1);
 }
 
-/* Rows that lie in a row are one copy of one thread; rows of a list, and weights, are copies of
- * all. Whoever multiplies hears of a place when all of its copies are done. */
+/* Contiguous rows are one copy by one thread; rows of a list, and weights, are copied by all
+ * threads. The barrier of an entry completes when all of its copies have. */
 template <class S> __device__ __forceinline__ void rows_feed(const ft_product &p, rows_ring r)
 {
     typedef typename S::weights W;
@@ -171,9 +170,9 @@ template <class S> __device__ __forceinline__ void rows_feed(const ft_product &p
     copy_wait<0>();
 }
 
-/* ---- the multiplying warpgroups ---- */
+/* ---- the consumer warpgroups ---- */
 
-/* A unit's products are on their way; f must stay as it is until they are done. */
+/* Issues the products of a unit; f must not change until they are complete. */
 template <class S>
 __device__ __forceinline__ void rows_unit(float (&c)[S::SUMS], ft_frag (&f)[2][S::weights::WP],
                                           const rows_ring &r, const ft_wview &w, int tile, int u)
@@ -188,10 +187,11 @@ __device__ __forceinline__ void rows_unit(float (&c)[S::SUMS], ft_frag (&f)[2][S
 #pragma unroll
     for (int h = 0; h < 2; h++) W::frag(f[h], v, h, lane);
 #pragma unroll
-    for (int i = 0; i < 16 * W::WP; i++) /* all of it is there before the first product */
+    for (int i = 0; i < 16 * W::WP; i++) /* all of it is in registers before the first product */
         asm volatile("" : "+r"(f[i / 8 % 2][i / 16].a[i / 4 % 2][i % 4])::"memory");
     const uint64_t x = group_operand(shared_at(at));
-    if (S::listed) shared_written(); /* these rows are ordinary copies of others */
+    if (S::listed)
+        shared_written(); /* these rows were copied by other threads with ordinary copies */
     group_begin();
 #pragma unroll
     for (int h = 0; h < 2; h++)
@@ -205,8 +205,8 @@ __device__ __forceinline__ void rows_unit(float (&c)[S::SUMS], ft_frag (&f)[2][S
     group_commit();
 }
 
-/* This thread is done with the place before. Each says so for itself: one lane for its warp takes 1
- * % longer, and compute-sanitizer's racecheck does not see that the others are done too. */
+/* This thread has used the previous entry. Every thread arrives by itself: one lane for its warp
+ * takes 1 % longer, and compute-sanitizer's racecheck does not recognise it. */
 template <class S> __device__ __forceinline__ void free_place(const rows_ring &r)
 {
     const int before = r.place ? r.place - 1 : S::PLACES - 1;
@@ -227,7 +227,7 @@ __device__ __forceinline__ void add_part(float (&sum)[N], const float (&c)[N], i
     for (int i = 0; i < N; i++) sum[i] = u ? sum[i] + c[i] : c[i];
 }
 
-/* One part: c = units [from, to). Two units take turns, so that one is decoded while the other is
+/* One part: c = units [from, to). Two units alternate, so that one is decoded while the other is
  * multiplied. */
 template <class S>
 __device__ __forceinline__ void rows_part(float (&c)[S::SUMS], rows_ring &r, const ft_wview &w,
@@ -254,7 +254,7 @@ __device__ __forceinline__ void rows_part(float (&c)[S::SUMS], rows_ring &r, con
     free_place<S>(r);
 }
 
-/* Parts of one unit each, an even number of them: two take turns. */
+/* Parts of one unit each, an even number of them: two alternate. */
 template <class S>
 __device__ __forceinline__ void rows_units(float (&sum)[S::SUMS], rows_ring &r, const ft_wview &w,
                                            int tile)
@@ -287,7 +287,7 @@ template <int N> __device__ __forceinline__ void rows_spread(float *out, const f
     for (int k = 0; k < N; k++) out[(8 * (k / 4) + k % 2) * ROWS_PITCH + 8 * (k / 2 % 2)] = v[k];
 }
 
-/* Both warpgroups wait for one another, or each for itself. */
+/* A barrier of both warpgroups, or of one. */
 __device__ __forceinline__ void rows_meet(bool both, int group)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(both ? 1 : 2 + group), "r"(both ? 256 : 128) : "memory");
@@ -298,7 +298,7 @@ __device__ __forceinline__ float4 sum_of(float4 a, float4 b)
     return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
-/* Four outputs of sixteen rows a thread, where they are aligned. */
+/* Four outputs of sixteen rows per thread, where they are aligned. */
 __device__ __forceinline__ void rows_put_fours(const ft_product &p, const block_of &b, float *y,
                                                const float *out, int row, float scale)
 {
@@ -306,7 +306,7 @@ __device__ __forceinline__ void rows_put_fours(const ft_product &p, const block_
     for (int from = row; from < b.n; from += 8 * AHEAD) {
         float4 *at[AHEAD], old[AHEAD];
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) { /* all on their way before the first is used */
+        for (int i = 0; i < AHEAD; i++) { /* all loads are issued before the first value is used */
             at[i] = (float4 *)(y + (size_t)row_y(p, b, min(from + 8 * i, b.n - 1)) * b.s->rs);
             if (p.acc) old[i] = *at[i];
         }
@@ -319,7 +319,7 @@ __device__ __forceinline__ void rows_put_fours(const ft_product &p, const block_
     }
 }
 
-/* A warpgroup's 64 outputs of all rows. */
+/* Stores a warpgroup's 64 outputs of all rows. */
 __device__ __forceinline__ void rows_put(const ft_product &p, const block_of &b, const float *out)
 {
     const int me = threadIdx.x & 127, row = me >> 4, c = 4 * (me & 15), n = b.s->w.n;
@@ -336,8 +336,8 @@ __device__ __forceinline__ void rows_put(const ft_product &p, const block_of &b,
             put_result(p, *b.s, row_y(p, b, i), o + j, out[i * ROWS_PITCH + j] * scale);
 }
 
-/* Gates and ups lie side by side. A thread makes 16 bytes of a row's bf16 copy: the pairs of
- * outputs that are neighbours there. */
+/* Gates and ups are adjacent. A thread makes 16 bytes of a row's bf16 copy: the pairs of outputs
+ * that are adjacent there. */
 __device__ __forceinline__ void rows_put_pair(const ft_product &p, const block_of &b,
                                               const float *out, int results)
 {
@@ -384,7 +384,7 @@ template <class S> __device__ __forceinline__ void rows_multiply(const ft_produc
         }
         const int group = threadIdx.x >> 7;
         float *out = (float *)(r.at + S::OUT);
-        rows_meet(p.glu, group); /* the tile before has been read */
+        rows_meet(p.glu, group); /* the previous tile has been read */
         rows_spread(out + group * S::RESULTS, sum);
         rows_meet(p.glu, group);
         if (p.glu)
@@ -397,7 +397,7 @@ template <class S> __device__ __forceinline__ void rows_multiply(const ft_produc
 
 template <class S>
 __global__ void __launch_bounds__(ROWS_THREADS, 1)
-    product_rows(const __grid_constant__ ft_product p)
+    product_rows_wgmma(const __grid_constant__ ft_product p)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
     extern __shared__ unsigned char smem[];

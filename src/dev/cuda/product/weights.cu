@@ -1,8 +1,7 @@
-/* Weights: from the file to the device. The copy goes through two pinned buffers, so that reading
- * the file, by several threads, and the link work at the same time; types that have a layout of
- * their own (weights.cuh) are packed on the device, behind the copy. Beside an H200, 14.3 GiB that
- * are in the page cache arrive at 15.9 GiB/s, a quarter of what the link could do: the threads that
- * copy them out of the page cache hold it back. */
+/* Upload of weights. The copy goes through two pinned buffers, so that several threads read the
+ * file while the bus transfers; types with a packed layout (weights.cuh) are repacked on the
+ * device. With an H200, 14.3 GiB in the page cache are uploaded at 15.9 GiB/s, a quarter of the bus
+ * bandwidth: the threads that copy from the page cache are the limit. */
 #include "dev/cuda/product/weights.cuh"
 
 extern "C" {
@@ -14,8 +13,8 @@ extern "C" {
 
 enum {
     PIN_BYTES = 32 << 20,
-    READERS = 8,     /* one thread copies 6 GB/s out of the page cache, the link takes 50 */
-    SMALL = 1 << 20, /* not worth waking them */
+    READERS = 8,     /* one thread copies 6 GB/s out of the page cache, the bus transfers 50 */
+    SMALL = 1 << 20, /* below this size one thread is enough */
     READ_GRAIN = 4096,
 };
 
@@ -55,7 +54,7 @@ static bool pin_ready(ft_cuda *c)
     return c->error == cudaSuccess;
 }
 
-/* dst on the device = src of the host. Returns when src is read. */
+/* Copies from the host to dst on the device. Returns when src has been read. */
 static void send(ft_cuda *c, unsigned char *dst, const unsigned char *src, size_t bytes)
 {
     if (!pin_ready(c)) return;
@@ -84,7 +83,7 @@ static void grids_ready(ft_cuda *c)
              (size_t)part[i].n * sizeof(uint16_t));
 }
 
-/* ---- packing ---- */
+/* ---- repacking ---- */
 
 /* Eight 4-bit codes as nib() reads them. */
 __device__ __forceinline__ uint32_t pack_nib(const int *q)
@@ -99,20 +98,16 @@ __device__ __forceinline__ uint32_t bf_bits(float x)
     return __bfloat16_as_ushort(__float2bfloat16_rn(x));
 }
 
-/* What a lane packs: columns [k, k + 8) of a row, which may be behind the matrix. */
+/* What a lane packs: columns [k, k + 8) of a row, which may be outside the matrix. */
 struct piece {
     const uint8_t *row; /* NULL: zeros */
     int k;
 };
 
-/* Codes of a piece, its scale and its offset (w = q * s + m), in the type's own words. */
-__device__ static void codes(int type, const piece &p, int *q, float &s, float &m)
+/* Codes, scale and offset (w = q * s + m) of eight values: types with blocks of 256. */
+__device__ static void codes_256(int type, const piece &p, int *q, float &s, float &m)
 {
-    s = m = 0;
-    for (int j = 0; j < 8; j++) q[j] = type == FT_Q8_0 ? 128 : 0;
-    if (!p.row) return;
-    const int b32 = p.k / 32, i32 = p.k % 32, at = i32 % 16, up = 4 * (i32 / 16);
-    const int b = p.k / 256, i = p.k % 256;
+    const int b = p.k / 256, i = p.k % 256, i32 = p.k % 32;
     switch (type) {
     case FT_Q4_K:
     case FT_Q5_K: {
@@ -129,6 +124,30 @@ __device__ static void codes(int type, const piece &p, int *q, float &s, float &
         }
         return;
     }
+    case FT_Q6_K: {
+        const int b16 = i / 16, g = b16 / 2 % 4;
+        const uint8_t *x = p.row + (size_t)210 * b, *lo = x + 64 * (b16 / 8) + 32 * (g % 2) + i32;
+        const uint8_t *hi = x + 128 + 32 * (b16 / 8) + i32;
+        s = rd_f16(x + 208) * (float)(int8_t)x[192 + b16];
+        for (int j = 0; j < 8; j++) q[j] = (lo[j] >> 4 * (g / 2) & 15) | (hi[j] >> 2 * g & 3) << 4;
+        return;
+    }
+    case FT_IQ4_XS: {
+        const uint8_t *x = p.row + (size_t)136 * b, *c = x + 8 + 16 * (i / 32) + i32 % 16;
+        const int ls = (x[4 + i / 64] >> 4 * (i / 32 % 2) & 15) | (rd16(x + 2) >> 2 * (i / 32) & 3)
+                                                                      << 4;
+        s = rd_f16(x) * (float)(ls - 32);
+        for (int j = 0; j < 8; j++) q[j] = c[j] >> 4 * (i32 / 16) & 15;
+        return;
+    }
+    }
+}
+
+/* The same for types with blocks of 32, and NVFP4. */
+__device__ static void codes_32(int type, const piece &p, int *q, float &s, float &m)
+{
+    const int b32 = p.k / 32, i32 = p.k % 32, at = i32 % 16, up = 4 * (i32 / 16);
+    switch (type) {
     case FT_Q4_1: {
         const uint8_t *x = p.row + (size_t)20 * b32;
         s = rd_f16(x);
@@ -138,20 +157,12 @@ __device__ static void codes(int type, const piece &p, int *q, float &s, float &
     }
     case FT_Q5_0:
     case FT_Q5_1: {
-        const bool one = type == FT_Q5_1; /* it has an offset of its own */
+        const bool one = type == FT_Q5_1; /* it stores an offset */
         const uint8_t *x = p.row + (size_t)(one ? 24 : 22) * b32, *h = x + (one ? 4 : 2);
         const uint32_t high = rd32(h) >> i32;
         s = rd_f16(x);
         m = one ? rd_f16(x + 2) : -16 * s;
         for (int j = 0; j < 8; j++) q[j] = (h[4 + at + j] >> up & 15) | (int)(high >> j & 1) << 4;
-        return;
-    }
-    case FT_Q6_K: {
-        const int b16 = i / 16, g = b16 / 2 % 4;
-        const uint8_t *x = p.row + (size_t)210 * b, *lo = x + 64 * (b16 / 8) + 32 * (g % 2) + i32;
-        const uint8_t *hi = x + 128 + 32 * (b16 / 8) + i32;
-        s = rd_f16(x + 208) * (float)(int8_t)x[192 + b16];
-        for (int j = 0; j < 8; j++) q[j] = (lo[j] >> 4 * (g / 2) & 15) | (hi[j] >> 2 * g & 3) << 4;
         return;
     }
     case FT_Q8_0: {
@@ -165,14 +176,6 @@ __device__ static void codes(int type, const piece &p, int *q, float &s, float &
         const uint8_t *x = p.row + (size_t)18 * b32;
         s = rd_f16(x);
         for (int j = 0; j < 8; j++) q[j] = x[2 + at + j] >> up & 15;
-        return;
-    }
-    case FT_IQ4_XS: {
-        const uint8_t *x = p.row + (size_t)136 * b, *c = x + 8 + 16 * (i / 32) + at;
-        const int ls = (x[4 + i / 64] >> 4 * (i / 32 % 2) & 15) | (rd16(x + 2) >> 2 * (i / 32) & 3)
-                                                                      << 4;
-        s = rd_f16(x) * (float)(ls - 32);
-        for (int j = 0; j < 8; j++) q[j] = c[j] >> up & 15;
         return;
     }
     case FT_MXFP4: {
@@ -191,7 +194,19 @@ __device__ static void codes(int type, const piece &p, int *q, float &s, float &
     }
 }
 
-/* Codes and scales of both halves and rows of a lane, into a unit of the type. */
+__device__ static void codes(int type, const piece &p, int *q, float &s, float &m)
+{
+    s = m = 0;
+    for (int j = 0; j < 8; j++) q[j] = type == FT_Q8_0 ? 128 : 0;
+    if (!p.row) return;
+    const bool k = type == FT_Q4_K || type == FT_Q5_K || type == FT_Q6_K || type == FT_IQ4_XS;
+    if (k)
+        codes_256(type, p, q, s, m);
+    else
+        codes_32(type, p, q, s, m);
+}
+
+/* Writes codes and scales of both halves and rows of a lane to a unit of the type. */
 __device__ static void pack_codes(int type, uint8_t *u, const piece p[2][2], int lane)
 {
     uint32_t *q = (uint32_t *)u + 4 * lane, high[2] = {0, 0};
@@ -244,7 +259,7 @@ __device__ static void pack_codes(int type, uint8_t *u, const piece p[2][2], int
     if (type == FT_Q6_K) ((uint2 *)(u + 512))[lane] = make_uint2(high[0], high[1]);
 }
 
-/* Plain numbers: copied, zeros behind the matrix. */
+/* Plain numbers: copied, zeros outside the matrix. */
 __device__ static void pack_plain(int type, uint8_t *u, const piece p[2][2], int K, int lane)
 {
     for (int h = 0; h < 2; h++)
@@ -261,7 +276,7 @@ __device__ static void pack_plain(int type, uint8_t *u, const piece p[2][2], int
             }
 }
 
-/* A warp packs a unit. Experts lie one after the other, each in whole tiles. */
+/* A warp packs a unit. Experts are stored one after the other, each in whole tiles. */
 static __global__ void pack_kernel(uint8_t *dst, const uint8_t *src, ft_wview w, int bytes,
                                    int tiles, size_t all)
 {
@@ -307,7 +322,8 @@ static ft_status no_memory(const ft_weight *w, size_t bytes, ft_err *err)
                    w->name ? w->name : "?", bytes);
 }
 
-/* Room for a weight in file layout while it is packed; grows, and goes when the device closes. */
+/* Memory for a weight in file layout while it is repacked; grows on demand, freed when the device
+ * is closed. */
 static void *raw_room(ft_cuda *c, size_t bytes)
 {
     if (bytes <= c->raw_bytes) return c->raw;
@@ -323,7 +339,7 @@ static void *raw_room(ft_cuda *c, size_t bytes)
     return c->raw;
 }
 
-/* Products read the packed copy; rows that are looked up need the file's own. */
+/* Products read the packed copy; lookups of single rows need the file layout. */
 extern "C" ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
 {
     ft_cuda *c = (ft_cuda *)d;
@@ -345,7 +361,7 @@ extern "C" ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_
         }
         pack(c, w, raw);
     }
-    w->data = stays ? raw : w->packed; /* never NULL: that means "no such weight" */
+    w->data = stays ? raw : w->packed; /* never NULL, which would mean "no such weight" */
     return c->error == cudaSuccess ? FT_OK : d->sync(d, err);
 }
 

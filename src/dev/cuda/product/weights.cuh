@@ -1,14 +1,14 @@
-/* dev/cuda/product/weights.cuh - how weights lie on the device, and how they become tensor-core
- * operands. A matrix is cut into tiles of 16 rows; a tile into units of 64 columns; a unit is what
- * one warp loads at a time, 16 bytes a lane where possible. In a unit's half of 32 columns lane (g,
- * t) = (lane / 4, lane % 4) owns columns [8t, 8t + 8) of rows g and g + 8: those eight, in this
- * order, are its share of two m16n8k16 products. Which column a product calls "k" is our own
- * choice, as long as the activations (a bf16 copy, common.cuh) are read the same way: sixteen bytes
- * a lane too.
+/* dev/cuda/product/weights.cuh - the packed layout of weights, and decoding to tensor core
+ * operands. A matrix is cut into tiles of 16 rows, a tile into units of 64 columns; a warp loads
+ * one unit at a time, 16 bytes per lane where possible. In each half of 32 columns lane (g, t) =
+ * (lane / 4, lane % 4) has columns [8t, 8t + 8) of rows g and g + 8: those eight, in this order,
+ * are its operands of two m16n8k16 products. The order of columns inside a product is arbitrary as
+ * long as the activations (a bf16 copy, common.cuh) are read in the same order: also sixteen bytes
+ * per lane.
  *
- * A weight is decoded to bf16: w = round(q * s - m) with s and m rounded to bf16 when it was
- * packed. The squared error of that is about 3e-6 of the weights' own, far below their types'.
- * Numbers (BF16, F16, F32) are kept whole: F16 and F32 as two bf16 parts. */
+ * A weight is decoded to bf16: w = round(q * s - m), with s and m rounded to bf16 when it was
+ * packed. The squared error of that is about 3e-6 of the squared weights, far below the
+ * quantisation error. Plain numbers are exact: BF16 as it is, F16 and F32 as two bf16 parts. */
 #ifndef FT_DEV_CUDA_WEIGHTS_CUH
 #define FT_DEV_CUDA_WEIGHTS_CUH
 
@@ -35,7 +35,7 @@ __device__ __forceinline__ uint32_t bf2(float lo, float hi)
     return *(const uint32_t *)&v;
 }
 
-/* Two bf16 numbers at a time; cards before 8.0 take the way over f32. */
+/* Two bf16 numbers at a time; before compute capability 8.0 by way of f32. */
 __device__ __forceinline__ uint32_t fma2(uint32_t a, uint32_t b, uint32_t c)
 {
 #if __CUDA_ARCH__ >= 800
@@ -52,10 +52,10 @@ __device__ __forceinline__ uint32_t fma2(uint32_t a, uint32_t b, uint32_t c)
 
 __device__ __forceinline__ uint32_t mul2(uint32_t a, uint32_t b)
 {
-    return fma2(a, b, 0x80008000u); /* minus zero: the sign of a zero product stays */
+    return fma2(a, b, 0x80008000u); /* minus zero: keeps the sign of a zero product */
 }
 
-/* a * 1 + c: an addition that every card from 8.0 on has */
+/* a * 1 + c: an addition that all GPUs from 8.0 on have */
 __device__ __forceinline__ uint32_t plus2(uint32_t a, uint32_t c)
 {
     return fma2(a, 0x3f803f80u, c);
@@ -63,13 +63,13 @@ __device__ __forceinline__ uint32_t plus2(uint32_t a, uint32_t c)
 
 enum : uint32_t {
     MAGIC = 0x43004300u,     /* 128 | small: 128 + small */
-    MINUS_128 = 0xc300c300u, /* and what makes it small again */
+    MINUS_128 = 0xc300c300u, /* subtracts the 128 again */
     MINUS_136 = 0xc308c308u,
     MINUS_160 = 0xc320c320u,
     TIMES_16 = 0x41804180u,
 };
 
-/* One half twice. Written so, it costs nothing: fma2 takes a half for both of its lanes. */
+/* The same half twice. This form is free: fma2 can take one half for both operands. */
 __device__ __forceinline__ uint32_t dup_lo(uint32_t w)
 {
     uint32_t r;
@@ -90,8 +90,8 @@ __device__ __forceinline__ uint32_t nib(uint32_t v, int j)
     return and_or(v >> 4 * j, 0x000f000fu, MAGIC);
 }
 
-/* Where a unit lies. Then `load` fetches a lane's share of the unit at p, which is in global or in
- * shared memory (From), and `frag` decodes half h. */
+/* Address of a unit. Then `load` fetches a lane's part of the unit at p, in global or in shared
+ * memory (From), and `frag` decodes half h. */
 __device__ __forceinline__ const uint8_t *unit_at(const ft_wview &w, int tile, int u, int bytes)
 {
     return w.p + ((size_t)tile * w.units + u) * bytes;
@@ -148,7 +148,7 @@ struct Q4K {
     }
 };
 
-/* Q5_K, Q5_1 and Q5_0 (m = 16 s): the fifth bits behind the codes; bit 4c + j of a half-word is
+/* Q5_K, Q5_1 and Q5_0 (m = 16 s): the fifth bits follow the codes; bit 4c + j of a half-word is
  * pair j of row half c. */
 struct Q5K {
     enum { BYTES = 768, XP = 1, WP = 1 };
@@ -217,7 +217,7 @@ struct Q6K {
     }
 };
 
-/* Q8_0: q + 128 as two nibbles each: low ones of a row, high ones of a row. */
+/* Q8_0: q + 128 as two nibbles each: low nibbles of a row, high nibbles of a row. */
 struct Q8 {
     enum { BYTES = 1088, XP = 1, WP = 1 };
     struct regs {
@@ -347,7 +347,7 @@ __device__ __forceinline__ void frag_row(ft_frag *f, int i, uint4 v)
     f->a[1][i + 2] = v.w;
 }
 
-/* BF16: as it is, for each half and row eight values a lane. */
+/* BF16: unchanged, for each half and row eight values per lane. */
 struct Bf16 {
     enum { BYTES = 2048, XP = 2, WP = 1 };
     struct regs {
@@ -435,7 +435,7 @@ struct F32 {
     }
 };
 
-/* decode8 as a call: it is long, and these types are not in a hurry. */
+/* decode8 as a function call: it is long, and these types are not critical. */
 __device__ __noinline__ static uint4 decode8_bf16(int type, const uint8_t *row, int k, int K,
                                                   const uint16_t *grid)
 {
@@ -444,7 +444,7 @@ __device__ __noinline__ static uint4 decode8_bf16(int type, const uint8_t *row, 
     return make_uint4(bf2(v[0], v[1]), bf2(v[2], v[3]), bf2(v[4], v[5]), bf2(v[6], v[7]));
 }
 
-/* Every other type: decoded from file layout as it is needed. */
+/* All other types: decoded from file layout when they are read. */
 struct Generic {
     enum { BYTES = 0, XP = 1, WP = 1 };
     struct regs {
@@ -477,13 +477,13 @@ typedef Lut<Iq4Table, 1> Iq4;
 typedef Lut<Fp4Table, 1> Mxfp4;
 typedef Lut<Fp4Table, 2> Nvfp4;
 
-/* The type whose layout a type is packed into: its own, mostly. */
+/* The type whose layout a type is packed into: mostly the type itself. */
 __host__ __device__ __forceinline__ int packed_as(int type)
 {
     return type == FT_Q4_1 ? FT_Q4_K : type == FT_Q5_0 || type == FT_Q5_1 ? FT_Q5_K : type;
 }
 
-/* Bytes of a unit of a type that is packed; 0: it stays in file layout. */
+/* Bytes of a unit of a packed type; 0: it stays in file layout. */
 static inline int ft_unit_bytes(ft_type t)
 {
     switch (packed_as(t)) {

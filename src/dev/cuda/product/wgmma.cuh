@@ -1,6 +1,6 @@
-/* dev/cuda/product/wgmma.cuh - instructions of compute capability 9.0 alone: products by a
- * warpgroup (four warps) whose right operand lies in shared memory, copies of whole runs of memory,
- * and the barriers on which both are waited for. They need a build for 90a. */
+/* dev/cuda/product/wgmma.cuh - wrappers of instructions of compute capability 9.0: matrix products
+ * of a warpgroup (four warps) whose right operand is in shared memory, bulk copies, and the
+ * barriers that both are waited for with. They need a build for 90a. */
 #ifndef FT_CUDA_HOPPER_CUH
 #define FT_CUDA_HOPPER_CUH
 
@@ -23,20 +23,20 @@ static __device__ __forceinline__ void barrier_arrive(uint32_t bar)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
 
-/* Arrives, and lets the barrier wait for so many bytes of copies too. */
+/* Arrives, and makes the barrier wait for this many bytes of bulk copies too. */
 static __device__ __forceinline__ void barrier_expect(uint32_t bar, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
                  : "memory");
 }
 
-/* Arrives as soon as this thread's copies so far (copy_16) are done. */
+/* Arrives when this thread's copies so far (copy_16) are complete. */
 static __device__ __forceinline__ void barrier_arrive_copied(uint32_t bar)
 {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(bar) : "memory");
 }
 
-/* Until the phase of this parity is over. */
+/* Waits until the phase of this parity is over. */
 static __device__ __forceinline__ void barrier_wait(uint32_t bar, int parity)
 {
     asm volatile("{\n.reg .pred p;\n"
@@ -46,14 +46,14 @@ static __device__ __forceinline__ void barrier_wait(uint32_t bar, int parity)
                  : "memory");
 }
 
-/* What was written to shared memory, by this thread or one that it waited for, can be read by its
- * products and copies from here on. */
+/* Makes shared memory written by this thread, or by one that it waited for, visible to its products
+ * and bulk copies. */
 static __device__ __forceinline__ void shared_written(void)
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* A run of memory, a multiple of 16 bytes, aligned so; the barrier hears of it. */
+/* Copies contiguous memory, size and addresses multiples of 16 bytes; completes on the barrier. */
 static __device__ __forceinline__ void copy_run(uint32_t to, const void *global, int bytes,
                                                 uint32_t bar)
 {
@@ -65,8 +65,8 @@ static __device__ __forceinline__ void copy_run(uint32_t to, const void *global,
 
 /* ---- products ---- */
 
-/* A tile of rows of 128 bytes, 1024 bytes aligned, 16-byte pieces swizzled: piece c of row r lies
- * at c ^ (r % 8). The operand is 16 values of each row, from multiples of 32 bytes on. */
+/* Descriptor of a tile of rows of 128 bytes, aligned to 1024 bytes, 16-byte pieces swizzled: piece
+ * c of row r is at c ^ (r % 8). The operand is 16 values of each row, at multiples of 32 bytes. */
 static __device__ __forceinline__ uint64_t group_operand(uint32_t at)
 {
     return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 16 | at >> 4;
@@ -89,7 +89,7 @@ template <int N> static __device__ __forceinline__ void group_wait(void)
 
 #define FOUR(i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
 /* c[64, 128] += a[64, 16] b[128, 16]^T. Warp w of the group has rows 16 w ..: its fragments of a
- * and c are those of m16n8k16 products, and so are the sums, bit for bit. */
+ * and c are those of m16n8k16 products, and the sums are bit-identical to theirs. */
 static __device__ __forceinline__ void group_product(float (&c)[64], const uint32_t (&a)[4],
                                                      uint64_t b)
 {
@@ -115,7 +115,7 @@ static __device__ __forceinline__ void group_product(float (&c)[32], const uint3
 }
 #undef FOUR
 
-/* Registers of this warpgroup's threads from here on. */
+/* Sets the number of registers per thread of this warpgroup. */
 template <int N> static __device__ __forceinline__ void registers_less(void)
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
