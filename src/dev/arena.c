@@ -17,7 +17,7 @@ typedef struct runs {
 } runs;
 
 struct ft_arena {
-    ft_arena_memory way;
+    ft_arena_memory memory;
     uint64_t size;
     runs piece; /* multiples of FT_ARENA_ALIGN */
     runs map;   /* whole blocks; each has at least one allocation in it */
@@ -61,7 +61,7 @@ static run cut(runs *r, int i)
 /* The blocks that a run touches. */
 static run blocks_of(const ft_arena *a, run x)
 {
-    const uint64_t mask = a->way.block - 1;
+    const uint64_t mask = a->memory.block - 1;
     return (run){x.at & ~mask, (x.end + mask) & ~mask};
 }
 
@@ -76,7 +76,7 @@ static uint64_t missing(const ft_arena *a, run b)
     return n;
 }
 
-static bool fill(ft_arena *a, run b)
+static bool map_blocks(ft_arena *a, run b)
 {
     while (b.at < b.end) {
         const int i = first_behind(&a->map, b.at);
@@ -85,30 +85,30 @@ static bool fill(ft_arena *a, run b)
             b.at = a->map.v[i].end;
             continue;
         }
-        const run m = {b.at, FT_MIN(b.at + a->way.most, FT_MIN(next, b.end))};
-        if (!a->way.map(a->way.owner, m.at, m.end - m.at)) return false;
+        const run m = {b.at, FT_MIN(b.at + a->memory.most, FT_MIN(next, b.end))};
+        if (!a->memory.map(a->memory.owner, m.at, m.end - m.at)) return false;
         insert(&a->map, i, m);
         b.at = m.end;
     }
     return true;
 }
 
-static bool empty(const ft_arena *a, run m)
+static bool is_unused(const ft_arena *a, run m)
 {
     const int i = first_behind(&a->piece, m.at);
     return i == a->piece.n || a->piece.v[i].at >= m.end;
 }
 
 /* Unmaps the mappings of these blocks that contain no allocation. */
-static void sweep(ft_arena *a, run b)
+static void unmap_unused(ft_arena *a, run b)
 {
     for (int i = first_behind(&a->map, b.at); i < a->map.n && a->map.v[i].at < b.end;) {
-        if (!empty(a, a->map.v[i])) {
+        if (!is_unused(a, a->map.v[i])) {
             i++;
             continue;
         }
         const run m = cut(&a->map, i);
-        a->way.unmap(a->way.owner, m.at, m.end - m.at);
+        a->memory.unmap(a->memory.owner, m.at, m.end - m.at);
     }
 }
 
@@ -149,8 +149,8 @@ bool ft_arena_alloc(ft_arena *a, uint64_t bytes, uint64_t *at)
     }
     if (!best.some) return false;
     const run blocks = blocks_of(a, best.to);
-    if (!fill(a, blocks)) {
-        sweep(a, blocks);
+    if (!map_blocks(a, blocks)) {
+        unmap_unused(a, blocks);
         return false;
     }
     insert(&a->piece, best.i, best.to);
@@ -162,7 +162,7 @@ void ft_arena_dealloc(ft_arena *a, uint64_t at)
 {
     const int i = first_behind(&a->piece, at);
     assert(i < a->piece.n && a->piece.v[i].at == at);
-    sweep(a, blocks_of(a, cut(&a->piece, i)));
+    unmap_unused(a, blocks_of(a, cut(&a->piece, i)));
 }
 
 uint64_t ft_arena_mapped(const ft_arena *a)
@@ -177,14 +177,14 @@ uint64_t ft_arena_idle(const ft_arena *a)
 
 /* ---- new and free ---- */
 
-ft_arena *ft_arena_new(uint64_t size, const ft_arena_memory *way)
+ft_arena *ft_arena_new(uint64_t size, const ft_arena_memory *memory)
 {
-    const uint64_t mask = way->block - 1;
-    assert(way->block >= FT_ARENA_ALIGN && !(way->block & mask));
-    assert(way->most && !(way->most & mask) && !(size & mask));
+    const uint64_t mask = memory->block - 1;
+    assert(memory->block >= FT_ARENA_ALIGN && !(memory->block & mask));
+    assert(memory->most && !(memory->most & mask) && !(size & mask));
     ft_arena *a = ft_new(ft_arena);
     a->size = size;
-    a->way = *way;
+    a->memory = *memory;
     return a;
 }
 
@@ -192,7 +192,7 @@ void ft_arena_free(ft_arena *a)
 {
     if (!a) return;
     a->piece.n = 0;
-    sweep(a, (run){0, a->size});
+    unmap_unused(a, (run){0, a->size});
     ft_free(a->piece.v);
     ft_free(a->map.v);
     ft_free(a);

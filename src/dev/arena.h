@@ -27,7 +27,7 @@ enum {
 }; /* of every allocation: kernels read up to 16 bytes at once, a cache line has 128 */
 
 /* size of the address range in bytes; whole blocks. */
-ft_arena *ft_arena_new(uint64_t size, const ft_arena_memory *way);
+ft_arena *ft_arena_new(uint64_t size, const ft_arena_memory *memory);
 /* Unmaps everything; accepts NULL. */
 void ft_arena_free(ft_arena *a);
 

@@ -44,7 +44,7 @@ static unsigned char *known_as(const ft_split_mem *m)
 }
 
 /* The first entry whose address is above p. */
-static int above(const ft_split *s, const void *p)
+static int index_above(const ft_split *s, const void *p)
 {
     int lo = 0, hi = s->n_mem;
     while (lo < hi) {
@@ -59,7 +59,7 @@ static int above(const ft_split *s, const void *p)
 
 ft_split_mem *ft_split_find(const ft_split *s, const void *p)
 {
-    const int i = above(s, p) - 1;
+    const int i = index_above(s, p) - 1;
     if (i < 0) return NULL;
     ft_split_mem *m = &s->mem[i];
     return (uintptr_t)p - (uintptr_t)known_as(m) < FT_MAX(m->bytes, 1u) ? m : NULL;
@@ -98,7 +98,7 @@ static void *split_alloc(ft_dev *d, size_t bytes)
     }
     if (s->n_mem == s->cap_mem)
         s->mem = ft_realloc(s->mem, sizeof m * (size_t)(s->cap_mem = 2 * s->cap_mem + 64));
-    const int at = above(s, known_as(&m));
+    const int at = index_above(s, known_as(&m));
     memmove(s->mem + at + 1, s->mem + at, sizeof m * (size_t)(s->n_mem - at));
     s->mem[at] = m;
     s->n_mem++;
@@ -145,7 +145,7 @@ static void join_runs(ft_split_mem *m)
 }
 
 /* Waits until everything recorded so far has run. */
-static void finish(ft_split *s)
+static void wait_for_both(ft_split *s)
 {
     for (int i = 0; i < 2; i++) {
         s->half[i]->commit(s->half[i]);
@@ -154,7 +154,7 @@ static void finish(ft_split *s)
 }
 
 /* Both sides are idle: earlier reads of the destination have finished. */
-static void copy(ft_split *s, const ft_split_mem *m, size_t from, size_t to, int side)
+static void copy_run(ft_split *s, const ft_split_mem *m, size_t from, size_t to, int side)
 {
     ft_dev *fast = s->half[FT_SPLIT_FAST];
     unsigned char *f = m->p[FT_SPLIT_FAST] + from, *h = m->p[FT_SPLIT_HOST] + from;
@@ -184,12 +184,12 @@ void ft_split_need(ft_split *s, const void *from, size_t n, int side)
 {
     ft_split_mem *m = ft_split_find(s, from);
     if (ft_split_valid(s, from, n, side)) return;
-    finish(s);
+    wait_for_both(s);
     const size_t lo = offset_in(m, from), hi = lo + n;
     const int first = run_from(m, lo), last = run_from(m, hi);
     for (int i = first; i < last; i++) {
         if (!(m->run[i].mask >> side & 1))
-            copy(s, m, i ? m->run[i - 1].end : 0, m->run[i].end, side);
+            copy_run(s, m, i ? m->run[i - 1].end : 0, m->run[i].end, side);
         m->run[i].mask = BOTH;
     }
     join_runs(m);
@@ -213,7 +213,7 @@ static void upload(ft_dev *d, void *dst, const void *src, size_t bytes)
     const ft_split_mem *m = ft_split_find(s, dst);
     assert(m);
     const int side = m->side >= 0 ? m->side : FT_SPLIT_HOST;
-    finish(s);
+    wait_for_both(s);
     s->half[side]->upload(s->half[side], ft_split_at(s, dst, side), src, bytes);
     ft_split_wrote(s, dst, bytes, side);
 }
@@ -225,7 +225,7 @@ static void download(ft_dev *d, void *dst, const void *src, size_t bytes)
     assert(m);
     const int side = m->side >= 0 ? m->side : FT_SPLIT_HOST;
     ft_split_need(s, src, bytes, side);
-    finish(s);
+    wait_for_both(s);
     s->half[side]->download(s->half[side], dst, ft_split_at(s, src, side), bytes);
 }
 

@@ -1,5 +1,5 @@
-/* Every sum here runs over ascending indices into one float and nothing is fused, so that the bytes
- * are those of other encoders of these formats. */
+/* All sums here run over ascending indices into one float, and multiply-adds are not fused, so that
+ * the bytes are identical to those of other encoders of these formats. */
 #include "quant/turbo.h"
 
 #include "quant/family.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Tables for coordinates of variance 1/128. small is 127 times the share of the largest centre. */
+/* Tables for coordinates of variance 1/128. small is 127 times the ratio to the largest centre. */
 static const ft_turbo_format format[FT_TURBO_MAX] = {
     [FT_TURBO2] = {2,
                    2,
@@ -150,7 +150,7 @@ static void pack(const ft_turbo_format *f, uint8_t *dst, const uint8_t *code, in
         dst[i] = (uint8_t)((c[0] & 3) | (c[1] & 3) << 2 | (c[2] & 3) << 4 | (c[3] & 3) << 6);
     }
     if (f->bits == 2) return;
-    for (int i = 0; i < n / 8; i++) { /* the third bits behind all pairs */
+    for (int i = 0; i < n / 8; i++) { /* the third bits follow all pairs */
         int bits = 0;
         for (int j = 0; j < 8; j++) bits |= code[8 * i + j] >> 2 << j;
         dst[n / 4 + i] = (uint8_t)bits;
@@ -164,8 +164,8 @@ static int code_at(const ft_turbo_format *f, const uint8_t *src, int i, int n)
     return f->bits == 2 ? low : low | (src[n / 4 + i / 8] >> i % 8 & 1) << 2;
 }
 
-/* How many thresholds lie at or below each value. They mirror each other around zero: a negative
- * value counts those that it is strictly beyond. */
+/* The number of thresholds at or below each value. They are symmetric around zero: for a negative
+ * value those that it is strictly beyond are counted. */
 static void choose(const ft_turbo_format *f, uint8_t *code, const float *y, int n)
 {
     const int half = 1 << (f->bits - 1);
@@ -178,8 +178,8 @@ static void choose(const ft_turbo_format *f, uint8_t *code, const float *y, int 
     for (int i = 0; i < n; i++) code[i] = (uint8_t)above[i];
 }
 
-/* A group of 64 is scaled like one of 128 as well, so that it meets the same tables; what is stored
- * is the ratio of two norms and takes it back. */
+/* A group of 64 is scaled like one of 128, so that the same tables apply; the stored scale is the
+ * ratio of two norms and compensates. */
 static void encode_group(const ft_turbo_format *f, uint8_t *dst, const float *x, int n)
 {
     float y[MOST], norm = 0, size = 0;

@@ -1,4 +1,4 @@
-/* Draws, compared with ref to the bit. */
+/* Sampling, compared with ref bit for bit. */
 #include "optest.h"
 
 enum { WAYS = 12, WORDS = 4096 };
@@ -23,8 +23,7 @@ static uint64_t unmix(uint64_t z)
     return unshift(z * inverse(0xBF58476D1CE4E5B9u), 30);
 }
 
-/* The position at which a seed's random number is the largest that there is: ft_rng_at backwards.
- */
+/* The position at which a seed gives the largest random number: the inverse of ft_rng_at. */
 static uint64_t position_of_last(uint64_t seed)
 {
     const uint64_t a = unmix(UINT64_MAX) ^ ft_mix64(0xD1B54A32D192ED03u + seed);
@@ -33,7 +32,7 @@ static uint64_t position_of_last(uint64_t seed)
     return at;
 }
 
-/* Row t's draw: all that a chain can have, by turns. */
+/* Row t's draw: different combinations of samplers. */
 static ft_draw draw_of(ft_optest *t, int way, int V, uint32_t *aside, int *used)
 {
     ft_draw d = {.temperature = t_draw(t, 0.3f, 2),
@@ -70,9 +69,9 @@ static ft_draw draw_of(ft_optest *t, int way, int V, uint32_t *aside, int *used)
     return d;
 }
 
-/* kind 1: rounded values stand often, and cuts go through equal ones. 2: few are numbers.
- * 3: infinities. 4: a flat row: many in few bins. 5: a few above the rest. 6: none at all. 7: a few
- * far above it. 8: all but a few far below. */
+/* kind 1: rounded values with many ties at the thresholds. 2: few are numbers. 3: infinities. 4: a
+ * flat row: many in few bins. 5: a few above the rest. 6: none at all. 7: a few far above it. 8:
+ * all but a few far below. */
 static float value(ft_optest *t, int kind)
 {
     float v = (float)ft_rng_normal(&t->rng) * (kind == 4 ? 0.02f : 3);
@@ -85,8 +84,8 @@ static float value(ft_optest *t, int kind)
     return kind == 6 ? -INFINITY : v;
 }
 
-/* What a row's draw says, as numbers; a row that the device left to the host agrees with anything
- * where that is allowed. */
+/* A row's result as numbers; a row that the device left to the host matches anything where that is
+ * allowed. */
 static void put_result(ft_optest *t, float *to, const ft_drawn *y, int row, const ft_draw *d,
                        bool leaves)
 {
@@ -129,7 +128,7 @@ static void draw(ft_optest *t, const int *n)
         if (n[4] && !d[i].top_k) d[i].top_k = 10 + i;
         d[i].to = t->pick >= 0 ? 0 : i;
     }
-    if (T > 4 && t->pick < 0) d[1].row = -1; /* nobody's; never picked */
+    if (T > 4 && t->pick < 0) d[1].row = -1; /* unused draw */
     t->batch = (ft_batch){.T = rows,
                           .draw = t_keep(t, d + first, sizeof *d * (size_t)rows),
                           .draw_words = t_keep(t, aside, sizeof *aside * (size_t)(used + 1)),

@@ -1,4 +1,4 @@
-/* Norms and what is done element by element. */
+/* Norms and element-wise ops. */
 #include "optest.h"
 
 static void rmsnorm(ft_optest *t, const int *n)

@@ -459,7 +459,7 @@ static void transform_back(const ft_kv *kv, float *o, float *O, float *back)
     if (ft_kv_is_turbo(kv->vt)) ft_cpu_turbo_back(o, back, O, ft_kv_turbo(kv->vt), kv->d);
 }
 
-static void finish(float *y, float L, const float *O, int d)
+static void store_result(float *y, float L, const float *O, int d)
 {
     const float inv = L > 0 ? 1.0f / L : 0;
     for (int j = 0; j < d; j++) y[j] = O[j] * inv;
@@ -468,7 +468,7 @@ static void finish(float *y, float L, const float *O, int d)
 /* The recent positions of a row lie in at most two ranges: they leave at most two partial results.
  */
 enum { NEWEST_RANGES = 2 };
-static_assert(FT_KV_RECENT + BLOCK <= RANGE, "the newest cells of a row lie in two ranges");
+static_assert(FT_KV_RECENT + BLOCK <= RANGE, "the recent positions of a row lie in two ranges");
 
 static int partials(const attend_args *a)
 {
@@ -526,8 +526,8 @@ static void whole_tile(const ft_part *p, tile *t)
         merge_ranges(p, t);
     }
     for (int i = 0; i < t->n; i++)
-        finish(ft_mat_head(t->a->o, t->row + i / t->group, t->head + i % t->group), t->L[i],
-               t->O + (size_t)i * (size_t)d, d);
+        store_result(ft_mat_head(t->a->o, t->row + i / t->group, t->head + i % t->group), t->L[i],
+                     t->O + (size_t)i * (size_t)d, d);
 }
 
 static float *partial_of(const ft_part *p, const tile *t, int i, int as)
@@ -613,7 +613,7 @@ static void merge_job(const ft_part *p, const void *args)
             merge(p->k, &M, &L, O, part[0], part[1], part + 2, r < a->ranges ? width : d);
         }
         if (!a->kv.recent) transform_back(&a->kv, O, O, O + width);
-        finish(ft_mat_head(a->o, i / a->q.H, i % a->q.H), L, O, d);
+        store_result(ft_mat_head(a->o, i / a->q.H, i % a->q.H), L, O, d);
     }
 }
 

@@ -100,8 +100,8 @@ void ft_cuda_memory_open(ft_cuda *c, size_t gpu_bytes)
     if (!block || (block & (block - 1)) || block > MOST || block < FT_ARENA_ALIGN) return;
     m->bytes = RANGES * ft_round_up(gpu_bytes, block);
     if (m->f.reserve(&m->base, m->bytes, 0, 0, 0) != CUDA_SUCCESS) return;
-    const ft_arena_memory way = {block, MOST, map, unmap, m};
-    m->arena = ft_arena_new(m->bytes, &way);
+    const ft_arena_memory memory = {block, MOST, map, unmap, m};
+    m->arena = ft_arena_new(m->bytes, &memory);
 }
 
 void ft_cuda_memory_close(ft_cuda *c)

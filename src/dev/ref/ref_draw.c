@@ -17,7 +17,7 @@ static int rising_id(const void *a, const void *b)
 }
 
 /* The candidates of a row, largest first; returns their number. */
-static int load(const ft_batch *b, const ft_draw *d, ft_mat x, ft_pick *p)
+static int load_candidates(const ft_batch *b, const ft_draw *d, ft_mat x, ft_pick *p)
 {
     const int V = ft_mat_cols(x);
     const uint32_t *mask = d->mask < 0 ? NULL : b->draw_words + d->mask;
@@ -60,7 +60,7 @@ static int cut(const ft_draw *d, const ft_pick *p, int n)
 
 static void draw_one(const ft_batch *b, const ft_draw *d, ft_mat x, ft_pick *p, ft_drawn *y)
 {
-    int n = load(b, d, x, p);
+    int n = load_candidates(b, d, x, p);
     *y = (ft_drawn){.id = -1, .max = -INFINITY};
     if (!n) return;
     y->id = p[0].id;

@@ -85,7 +85,7 @@ int ft_product_tokens(const ft_cuda *c, int rows)
 }
 
 /* Products of x: the segments are filled in by the caller. */
-static ft_product over(ft_cuda *c, ft_mat x)
+static ft_product product_of(ft_cuda *c, ft_mat x)
 {
     ft_product p = {};
     p.x = ft_product_x(c, x);
@@ -105,7 +105,7 @@ static void add_seg(ft_cuda *c, ft_product *p, ft_mat y, const ft_weight *w)
 extern "C" void ft_cuda_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
 {
     ft_cuda *c = (ft_cuda *)d;
-    ft_product p = over(c, x);
+    ft_product p = product_of(c, x);
     if (!p.x) return;
     p.acc = acc;
     add_seg(c, &p, y, w);
@@ -116,7 +116,7 @@ extern "C" void ft_cuda_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w
 extern "C" void ft_cuda_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
 {
     ft_cuda *c = (ft_cuda *)d;
-    ft_product base = over(c, x);
+    ft_product base = product_of(c, x);
     assert(n <= 32);
     if (!base.x) return;
     uint32_t done = 0;
@@ -142,7 +142,7 @@ extern "C" void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_we
         ft_cuda_act_mul(d, y, y, u, act);
         return;
     }
-    ft_product p = over(c, x);
+    ft_product p = product_of(c, x);
     if (!p.x) return;
     assert(y.hs == y.d || y.H == 1);
     p.seg[0] = ft_product_seg(c, gate, y.p, y.rs);

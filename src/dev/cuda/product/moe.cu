@@ -295,7 +295,8 @@ static __global__ void join_kernel(ft_mat tmp, int F, int act, uint16_t *s, size
     }
 }
 
-static ft_product over(const plan &p, const uint16_t *x, size_t plane, int rows, bool wide, int div)
+static ft_product expert_product(const plan &p, const uint16_t *x, size_t plane, int rows,
+                                 bool wide, int div)
 {
     ft_product q = {};
     q.x = x;
@@ -377,8 +378,8 @@ static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_
     if (narrow) ft_product_narrow(c, h + 2 * plane, x);
     if (c->planned != r.id) FT_LAUNCH_NEXT(c, plan_kernel, 1, PLAN_THREADS, 0, p, r.id, n, tokens);
 
-    ft_product up = over(p, xs, x_plane, T, wide, r.K);
-    ft_product down = over(p, h, plane, rows, wide, 1);
+    ft_product up = expert_product(p, xs, x_plane, T, wide, r.K);
+    ft_product down = expert_product(p, h, plane, rows, wide, 1);
     down.seg[0] = ft_product_seg(c, &e->down, part, D);
     down.n_seg = 1;
     down.item_old = true;

@@ -251,7 +251,7 @@ constexpr int split_chunk(int bytes, int tiles)
     return bytes > 0 && bytes < 1024 ? 4 / tiles : 1;
 }
 
-/* Compute capabilities (times ten) of cards with more than 160 KB of shared memory a block. */
+/* Compute capabilities (times ten) of GPUs with more than 160 KB of shared memory per block. */
 constexpr bool has_large_smem(int cc)
 {
     return cc == 80 || cc == 90 || cc == 100;
