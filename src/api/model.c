@@ -60,7 +60,7 @@ const char *ft_default_model(void)
 static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err *err)
 {
     const uint64_t need = ft_engine_bytes_from(m->model, m->assistant, p, m->rule.first),
-                   have = m->dev->room(m->dev);
+                   have = m->dev->free_bytes(m->dev);
     if (!have || need <= have) return FT_OK;
     int lo = 0, hi = p->ctx;
     while (hi - lo > 64) {
@@ -173,7 +173,7 @@ static ft_status open_trace(ft_llm *m, const ft_llm_params *p, ft_err *err)
 /* GPUs need many rows per step: with experts, each expert gets only a few of them. */
 static int batch_of(const ft_llm_params *p, const ft_dev *dev)
 {
-    return p->batch ? p->batch : dev->replays ? 2048 : 512;
+    return p->batch ? p->batch : dev->captures ? 2048 : 512;
 }
 
 ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_llm_params *p,
@@ -293,7 +293,7 @@ static ft_status load_files(ft_llm *m, ft_llm_params *p, ft_draft_methods *d, ft
     if ((st = measure_keys(m, p, e, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;
-    if (m->dev->replays && (st = ft_engine_warm_up(m->engine, err))) return st;
+    if (m->dev->captures && (st = ft_engine_warm_up(m->engine, err))) return st;
     if (e->draft_max > 0 && (st = ft_draft_methods_add(m->engine, d, e->slots, err))) return st;
     return open_trace(m, p, err);
 }

@@ -126,7 +126,7 @@ double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, doubl
 const ft_kv *ft_engine_kv(const ft_engine *e); /* of every layer */
 /* Reports named activations of every pass. */
 void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user);
-void ft_engine_meter(ft_engine *e, ft_meter *m); /* times every op; NULL: stop */
+void ft_engine_meter(ft_engine *e, ft_profile *m); /* times every op; NULL: stop */
 /* The encoding and size of each layer's cache: appends a table to out; words[cap] receives a
  * one-line summary, special[cap] the layers with a better encoding than requested (kv/plan.h).
  * Returns false if all layers are f16. */

@@ -363,7 +363,7 @@ static void thousands(const inv_model *m, int n)
     check(s.responses == (uint64_t)n && !s.busy && !s.waiting && s.prefix_bytes <= BUDGET,
           "%s: %d replies of %d, %d bytes kept", m->name, (int)s.responses, n, (int)s.prefix_bytes);
     /* A device that keeps steps may still meet a new shape. */
-    const size_t more = m->dev->replays ? 4 << 20 : 64 << 10;
+    const size_t more = m->dev->captures ? 4 << 20 : 64 << 10;
     check(late < early + more, "%s: the heap grew from %zu to %zu bytes", m->name, early, late);
     ft_queue_free(q);
     ft_engine_free(e);
