@@ -24,7 +24,7 @@ static const char *const class_name[CLASSES] = {"code", "dialogue", "prose", "re
 typedef struct sum {
     int64_t tokens, rounds, draft_rounds, drafted, accepted;
     double seconds, draft_s, verify_s;
-    int64_t drafted_at[16], accepted_at[16];
+    int64_t drafted_at[FT_DRAFT_MAX], accepted_at[FT_DRAFT_MAX];
     int other_ids; /* replies that differ from those without drafts */
 } sum;
 
@@ -169,7 +169,7 @@ static json_t *sum_json(const sum *s, const sum *off, int way)
     json_object_set_new(j, "draft_n", json_integer(s->drafted));
     json_object_set_new(j, "draft_n_accepted", json_integer(s->accepted));
     json_object_set_new(j, "acceptance", json_real(ratio((double)s->accepted, (double)s->drafted)));
-    for (int i = 0; i < 16 && s->drafted_at[i]; i++)
+    for (int i = 0; i < FT_DRAFT_MAX && s->drafted_at[i]; i++)
         json_array_append_new(
             at, json_real(ratio((double)s->accepted_at[i], (double)s->drafted_at[i])));
     json_object_set_new(j, "acceptance_at", at);
@@ -219,7 +219,7 @@ static void print_table(const bench *b)
                 ratio((double)s->accepted, (double)s->drafted),
                 ratio((double)s->tokens, (double)s->rounds),
                 ratio((double)s->drafted, (double)s->rounds), s->draft_s * 1e3, s->verify_s * 1e3);
-            for (int i = 0; i < 16 && s->drafted_at[i]; i++)
+            for (int i = 0; i < FT_DRAFT_MAX && s->drafted_at[i]; i++)
                 printf(" %.3f", ratio((double)s->accepted_at[i], (double)s->drafted_at[i]));
             if (s->other_ids) printf("  %d replies differ", s->other_ids);
             putchar('\n');

@@ -192,7 +192,7 @@ json_t *ft_timings_json(const ft_reply *r)
     json_object_set_new(j, "draft_ms", json_real(r->draft_s * 1e3));
     json_object_set_new(j, "verify_ms", json_real(r->verify_s * 1e3));
     json_t *at = json_array();
-    for (int i = 0; i < 16 && r->drafted_at[i]; i++)
+    for (int i = 0; i < FT_DRAFT_MAX && r->drafted_at[i]; i++)
         json_array_append_new(at, json_real(ratio((double)r->accepted_at[i], rounds)));
     json_object_set_new(j, "draft_accepted_at", at);
     return j;

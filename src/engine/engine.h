@@ -14,11 +14,12 @@
 #include "engine/sample.h"
 #include "engine/step.h"
 
+_Static_assert(FT_DRAFT_MAX + 1 <= FT_DECODE_ROWS, "a verification step is a decode step");
+
 typedef struct ft_engine ft_engine;
 typedef struct ft_lane ft_lane;
 
 enum {
-    FT_DRAFT_MAX = 15,    /* drafts of a round; with the pending token a decode-class step */
     FT_DRAFT_APART = 128, /* ids that a draft model's vocabulary may have more or less */
     FT_MARKS = 4,         /* places of a prompt where another may part from it */
 };

@@ -34,7 +34,7 @@ static double least(const ft_gov_times *t)
 void ft_gov_costs_init(ft_gov_costs *c)
 {
     *c = (ft_gov_costs){0};
-    for (int j = 0; j < FT_GOV_DRAFTS; j++) c->prior[j] = c->prior_guess[j] = 0.7;
+    for (int j = 0; j < FT_DRAFT_MAX; j++) c->prior[j] = c->prior_guess[j] = 0.7;
     static const double sure[FT_GOV_SURE] = {0.3, 0.4, 0.6, 0.8, 0.9, 0.95};
     memcpy(c->sure, sure, sizeof sure);
     for (int i = 0; i < FT_GOV_SURE; i++) c->share[i] = 1.0 / FT_GOV_SURE;

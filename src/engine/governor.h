@@ -19,11 +19,9 @@
 #ifndef FT_ENGINE_GOVERNOR_H
 #define FT_ENGINE_GOVERNOR_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/err.h"
 
 enum {
-    FT_GOV_DRAFTS = 15,
     FT_GOV_ROWS = 64,  /* steps of up to so many rows are told apart ... */
     FT_GOV_WIDE = 32,  /* ... and larger ones by so many */
     FT_GOV_SIZES = 96, /* classes of steps: up to 1,056 rows */
@@ -49,23 +47,23 @@ typedef struct ft_gov_times {
 typedef struct ft_gov_costs {
     /* by replies at once, past and rows of the step */
     ft_gov_times trunk[FT_GOV_CROWDS][FT_GOV_PASTS][FT_GOV_SIZES];
-    ft_gov_times first[FT_GOV_SIZES];  /* the first draft pass of a round, by replies that draft */
-    ft_gov_times next[FT_GOV_SIZES];   /* each further one */
-    double prior[FT_GOV_DRAFTS];       /* acceptance of earlier replies, where new ones begin */
-    double prior_guess[FT_GOV_DRAFTS]; /* the same for guessers */
-    int past;                          /* class of this step */
-    unsigned steps;                    /* that were timed */
-    bool mixed;                        /* it read prompts too: it says nothing about costs */
-    bool margins;                      /* the drafter tells them */
-    double sure[FT_GOV_SURE];          /* acceptance by margin: where new replies begin */
-    double share[FT_GOV_SURE];         /* how many drafts have such a margin */
+    ft_gov_times first[FT_GOV_SIZES]; /* the first draft pass of a round, by replies that draft */
+    ft_gov_times next[FT_GOV_SIZES];  /* each further one */
+    double prior[FT_DRAFT_MAX];       /* acceptance of earlier replies, where new ones begin */
+    double prior_guess[FT_DRAFT_MAX]; /* the same for guessers */
+    int past;                         /* class of this step */
+    unsigned steps;                   /* that were timed */
+    bool mixed;                       /* it read prompts too: it says nothing about costs */
+    bool margins;                     /* the drafter tells them */
+    double sure[FT_GOV_SURE];         /* acceptance by margin: where new replies begin */
+    double share[FT_GOV_SURE];        /* how many drafts have such a margin */
     double behind;  /* seconds for each token that a parked drafter has to read before a try */
     double put_off; /* the same for a head of several replies: what it put off */
 } ft_gov_costs;
 
 /* How one reply's drafts fare. */
 typedef struct ft_governor {
-    double accept[FT_GOV_DRAFTS]; /* a_j */
+    double accept[FT_DRAFT_MAX]; /* a_j */
     int rounds;
     int parked, next_try; /* rounds without drafts, and at how many of them to try */
     int drafting;         /* rounds with drafts since the last without */
@@ -77,11 +75,11 @@ typedef struct ft_governor {
     /* With margins: */
     double sure[FT_GOV_SURE], share[FT_GOV_SURE];
     int seen[FT_GOV_SURE];
-    double token, row;             /* seconds that a token is worth in this round, and a row */
-    int made;                      /* drafts of this round so far, the last perhaps dropped; */
-    uint8_t margin[FT_GOV_DRAFTS]; /* the classes of their margins, */
-    double reach;                  /* and how likely it is that all of them are agreed to */
-    double gain;                   /* seconds that one more is likely to save */
+    double token, row;            /* seconds that a token is worth in this round, and a row */
+    int made;                     /* drafts of this round so far, the last perhaps dropped; */
+    uint8_t margin[FT_DRAFT_MAX]; /* the classes of their margins, */
+    double reach;                 /* and how likely it is that all of them are agreed to */
+    double gain;                  /* seconds that one more is likely to save */
 } ft_governor;
 
 void ft_gov_costs_init(ft_gov_costs *c);

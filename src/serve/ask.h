@@ -1,6 +1,7 @@
-/* serve/ask.h - the fields that all APIs share, from JSON to ft_request.
- * One table says which field has which type, range and home; absent and null mean the server's
- * default. What an ask points to lives until ft_ask_release or is part of the body. */
+/* serve/ask.h - parses the fields that all APIs share from JSON into an ft_request.
+ * The rows of base/request.def say how a field is spelled, its type and its range; absent and null
+ * mean the server's default. What an ft_ask points to lives until ft_ask_release or is part of the
+ * body. */
 #ifndef FT_SERVE_ASK_H
 #define FT_SERVE_ASK_H
 
@@ -10,21 +11,21 @@ enum { FT_ASK_STOPS = 64, FT_ASK_STOP_BYTES = 256, FT_ASK_SOURCE = 1 << 20, FT_A
 
 typedef struct ft_ask {
     ft_request r;
-    int n; /* replies to each prompt */
+    int n; /* responses to each prompt */
     bool stream, include_usage, timings_per_token, return_tokens, progress, post_probs;
     bool return_drafted;
     bool drop_thought, both_thoughts; /* as in ft_talk */
     int ping_s;
-    int max_ms; /* of a reply that has begun a second line; 0: any */
-    char **own; /* freed at the end */
+    int max_ms; /* time limit for a response that has begun a second line; 0: none */
+    char **own; /* freed by ft_ask_release */
     int n_own;
     const char *stop[FT_ASK_STOPS];
-    const char *trigger; /* of the grammar for calls */
+    const char *trigger; /* of the grammar for tool calls */
     const char **breaker;
     int32_t *bias_id;
     float *bias;
     char samplers[256];
-    char ignored[FT_IGNORED]; /* what of schemas is not held to, in words */
+    char ignored[FT_IGNORED]; /* parts of schemas that are not enforced, for X-Schema-Ignored */
 } ft_ask;
 
 /* The server's defaults and a random seed. */
@@ -33,13 +34,12 @@ void ft_ask_release(ft_ask *a);
 /* Keeps p, which ft_ask_release frees. */
 char *ft_ask_keep(ft_ask *a, char *p);
 
-/* Every field of the table that the object has, and stop, seed, biases, samplers, grammar, schema,
- * drafting and the limits on tokens. */
+/* Reads every field that the object has. */
 bool ft_ask_fields(ft_ask *a, const ft_served *d, const json_t *body, ft_bad *bad);
 /* A schema for the answer. */
 bool ft_ask_schema(ft_ask *a, const json_t *schema, const char *param, ft_bad *bad);
 
-/* Plain values, checked: true when absent (and *out untouched) or fine. */
+/* Checked values: true when the field is absent (*out is untouched) or valid. */
 bool ft_want_int(const json_t *body, const char *name, int64_t lo, int64_t hi, int *out,
                  ft_bad *bad);
 bool ft_want_bool(const json_t *body, const char *name, bool *out, ft_bad *bad);

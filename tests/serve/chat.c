@@ -297,7 +297,7 @@ static void bad_requests(void **state)
     ft_buf_puts(&b, "\"stop\":[\"a\"");
     for (int i = 0; i < 64; i++) ft_buf_puts(&b, ",\"a\"");
     ft_buf_puts(&b, "],");
-    refused(CHAT, ask(ft_buf_z(&b), "x"), 400, "stop has 65 texts, the maximum is 64");
+    refused(CHAT, ask(ft_buf_z(&b), "x"), 400, "stop has 65 strings, the maximum is 64");
     ft_buf_release(&b);
     refused(CHAT, ask("\"seed\":1.5,", "x"), 400, "seed is 1.5");
     refused(CHAT, ask("\"logit_bias\":{\"99999999\":1},", "x"), 400, "logit_bias names the token");
