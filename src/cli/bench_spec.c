@@ -15,17 +15,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CLASSES = 4, MAX_K = 15, WAYS = MAX_K + 2, MAX_IDS = 4096 }; /* off, governed, 1, 2, ... */
+enum { CLASSES = 4, MAX_K = FT_DRAFT_MAX, WAYS = MAX_K + 2 }; /* off, adaptive, 1, 2, ... */
+enum { MAX_IDS = 4096 };
 enum { MAX_REPS = 64 };
 
 static const char *const class_name[CLASSES] = {"code", "dialogue", "prose", "repetition"};
 
-/* Sums over the prompts of a class, drafted in one way. */
+/* Sums over the prompts of a class, for one way of drafting. */
 typedef struct sum {
     int64_t tokens, rounds, draft_rounds, drafted, accepted;
     double seconds, draft_s, verify_s;
     int64_t drafted_at[FT_DRAFT_MAX], accepted_at[FT_DRAFT_MAX];
-    int other_ids; /* replies that differ from those without drafts */
+    int other_ids; /* responses that differ from those without drafts */
 } sum;
 
 typedef struct bench {
@@ -58,13 +59,13 @@ static void add(sum *s, const ft_reply *r)
     s->accepted += r->accepted;
     s->draft_s += r->draft_s;
     s->verify_s += r->verify_s;
-    for (int i = 0; i < 16; i++) {
+    for (int i = 0; i < FT_DRAFT_MAX; i++) {
         s->drafted_at[i] += r->drafted_at[i];
         s->accepted_at[i] += r->accepted_at[i];
     }
 }
 
-/* One reply on an empty conversation. */
+/* One response in a new session. */
 static ft_status reply(bench *b, const ft_request *given, int way, ids *out, ft_reply *r,
                        ft_err *err)
 {
@@ -86,9 +87,8 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* All ways take turns, as often as was asked for, and of each way the reply of median time counts.
- * With each prompt and each turn another way begins: none is always the first to find its weights
- * far away. */
+/* The ways are interleaved, b->reps times, and the response of median time counts. Each prompt and
+ * each repetition begins with another way, so that none always runs with cold caches. */
 static ft_status measure(bench *b, int class, const ft_request *q, ft_err *err)
 {
     static ids out[WAYS];
@@ -205,14 +205,15 @@ static void print_json(const bench *b)
 
 static void print_table(const bench *b)
 {
-    printf("%s, drafts: %s\n", ft_llm_about(b->m)->name, ft_llm_about(b->m)->drafter);
+    printf("%s, drafter: %s\n", ft_llm_about(b->m)->name, ft_llm_about(b->m)->drafter);
     printf("%-10s %-9s %9s %7s %9s %7s %7s %6s %9s %9s  %s\n", "prompts", "drafts", "tokens/s",
-           "x off", "rounds/s", "accept", "length", "K", "draft ms", "verify ms", "by position");
+           "x off", "steps/s", "accept", "tok/stp", "drafts", "draft ms", "verify ms",
+           "by position");
     for (int c = 0; c < CLASSES; c++)
         for (int w = 0; w < b->k_max + 2 && b->prompts[c]; w++) {
             const sum *s = &b->s[c][w];
             char name[16];
-            way_name(name, w);
+            way_title(name, w);
             printf(
                 "%-10s %-9s %9.1f %7.3f %9.1f %7.3f %7.2f %6.2f %9.1f %9.1f ", class_name[c], name,
                 speed(s), ratio(speed(s), speed(&b->s[c][0])), ratio((double)s->rounds, s->seconds),
@@ -221,16 +222,15 @@ static void print_table(const bench *b)
                 ratio((double)s->drafted, (double)s->rounds), s->draft_s * 1e3, s->verify_s * 1e3);
             for (int i = 0; i < FT_DRAFT_MAX && s->drafted_at[i]; i++)
                 printf(" %.3f", ratio((double)s->accepted_at[i], (double)s->drafted_at[i]));
-            if (s->other_ids) printf("  %d replies differ", s->other_ids);
+            if (s->other_ids) printf("  %d responses differ", s->other_ids);
             putchar('\n');
         }
 }
 
-/* Speed over the number of drafts, one line for each class; the dots at "gov" are the governor's.
- */
+/* Speed over the number of draft tokens, one line per class; dashed: adaptive drafting. */
 static ft_status plot(const bench *b, const char *path, ft_err *err)
 {
-    ft_plot p = {.title = "tokens per second over drafts of a round", .n_x = b->k_max + 1};
+    ft_plot p = {.title = "tokens per second over draft tokens per step", .n_x = b->k_max + 1};
     for (int c = 0; c < CLASSES; c++) {
         if (!b->prompts[c]) continue;
         ft_plot_line *l = &p.line[p.n_line++];
@@ -242,7 +242,7 @@ static ft_status plot(const bench *b, const char *path, ft_err *err)
     return ft_plot_write(&p, path, err);
 }
 
-static ft_status run(bench *b, ft_err *err)
+static ft_status run_classes(bench *b, ft_err *err)
 {
     const char *only = ft_opts_text(b->o, "class"), *svg = ft_opts_text(b->o, "plot");
     const bool json = ft_opts_flag(b->o, "json");
@@ -276,7 +276,7 @@ int ft_bench_spec(const ft_opts *o)
     if (!st) st = ft_llm_open(&b->m, &p, &err);
     if (!st && !ft_llm_about(b->m)->drafts)
         st = ft_fail(&err, FT_EINVAL, "bench --spec: %s", ft_llm_about(b->m)->drafter);
-    if (!st) st = run(b, &err);
+    if (!st) st = run_classes(b, &err);
     ft_llm_close(b->m);
     ft_model_opts_release(&mo);
     ft_free(b);

@@ -15,7 +15,7 @@ typedef struct ft_plot_line {
 typedef struct ft_plot {
     const char *title;
     int n_x, n_line;
-    const int *x_name; /* what stands below x = 0, 1, 2, ...; NULL: these numbers */
+    const int *x_name; /* labels of x = 0, 1, 2, ...; NULL: these numbers */
     ft_plot_line line[FT_PLOT_LINES];
 } ft_plot;
 
