@@ -80,8 +80,9 @@ static int run_program(const ft_cmd *c, int argc, char **argv)
         ft_opts_help(c->bit, all);
         rc = 0;
     } else if (ft_opts_n_word(o) < c->min_words || ft_opts_n_word(o) > c->max_words) {
-        ft_fail(&err, FT_EINVAL, "%s has %d arguments, want: foretoken %s %s", c->name,
-                ft_opts_n_word(o), c->name, c->words);
+        const int n = ft_opts_n_word(o);
+        ft_fail(&err, FT_EINVAL, "%s has %d argument%s, want: foretoken %s %s%s[options]", c->name,
+                n, n == 1 ? "" : "s", c->name, c->words, *c->words ? " " : "");
         rc = ft_die(&err);
     } else {
         rc = c->run(o);

@@ -31,8 +31,9 @@ same "LLAMA_ARG_DRAFT_MAX" "$(LLAMA_ARG_DRAFT_MAX=2 run --spec-adapt off | draft
 same "LLAMA_ARG_SPEC_DRAFT_N_MAX" "$(LLAMA_ARG_SPEC_DRAFT_N_MAX=2 run --spec-adapt off | drafted)" "$two"
 same "the command line comes first" "$(LLAMA_ARG_DRAFT_MAX=9 run --spec-adapt off --draft 2 | drafted)" "$two"
 same "LLAMA_ARG_SPEC_TYPE" "$(LLAMA_ARG_SPEC_TYPE=none run | drafted)" ""
-same "options about another device are accepted" \
-    "$(run -ngld 99 -devd cuda --draft-p-split 0.1 -td 3 -q --no-spec-draft-backend-sampling | field ids)" "$ids"
+same "options about the drafter's device are accepted" \
+    "$(run -ngld 99 -devd cuda --draft-p-split 0.1 -td 3 -q --no-spec-draft-backend-sampling 2>"$dir/err" | field ids)" "$ids"
+same "with a warning for each" "$(grep -c 'warning: .* has no effect' "$dir/err")" 5
 
 # a head in a file of its own, and the same file twice
 "$ft" inspect "$model" --extract-mtp "$dir/head.gguf" -q
