@@ -53,7 +53,7 @@ text=$("$ft" bench -m "$model" -p 0 -n 8 -r 1 -q --sim-accept 0.8,0.75)
 same "the table says that it is simulated" "$(grep -c '^SIMULATED acceptance: 0.8, 0.75 ' <<<"$text")" 1
 fails "an acceptance above 1" 'probabilities from 0 to 1' "$ft" bench -m "$model" --sim-accept 0.8,1.5
 fails "an acceptance that is no number" 'probabilities from 0 to 1' "$ft" bench -m "$model" --sim-accept high
-fails "no drafter to simulate" 'switched off' "$ft" bench -m "$model" --sim-accept 0.8 --spec-type none
+fails "no drafter to simulate" 'none: disabled' "$ft" bench -m "$model" --sim-accept 0.8 --spec-type none
 fails "nothing to measure" 'want at least one above 0' "$ft" bench -m "$model" -p 0 -n 0
 fails "words" 'bench has 1 argument, want' "$ft" bench -m "$model" fast
 fails "no such model" 'No such file' "$ft" bench -m "$dir/none.gguf"
