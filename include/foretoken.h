@@ -201,6 +201,9 @@ typedef struct ft_sampling {
     /* Keep tokens whose logit is within X standard deviations of the largest (-1: disabled).
      * Default -1; from -1 to 1000. */
     float top_n_sigma;
+    /* Minimum number of tokens that the samplers above and XTC leave. Default 0 tokens; from 0
+     * to 1048576. */
+    int min_keep;
     /* XTC: probability with which the most likely tokens are left out, all but the last above
      * the threshold (0: disabled). Default 0; from 0 to 1. */
     float xtc_probability;

@@ -64,7 +64,6 @@ typedef struct ft_sample_params {
     uint64_t seed;
 #define FT_SAMPLING(type, field, number, ...) type field;
 #include "base/request.def"
-    int32_t min_keep; /* 0: how many tokens top_p, min_p, typical_p and xtc must leave */
     const ft_id_seq *dry_breakers; /* copied; a repetition does not extend across one */
     size_t n_dry_breakers;
     const ft_logit_bias *bias; /* copied */
