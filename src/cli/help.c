@@ -71,6 +71,13 @@ static bool explained(const ft_param *p)
     return strstr(p->help, with[0]) || strstr(p->help, with[1]);
 }
 
+static void put_unit(ft_buf *b, const ft_param *p)
+{
+    const size_t n = strlen(p->unit);
+    const bool one = !strcmp(p->def, "1") && p->unit[n - 1] == 's'; /* 1 row, 2 rows */
+    ft_buf_printf(b, " %.*s", (int)(n - one), p->unit);
+}
+
 static void put_default(ft_buf *b, const ft_param *p)
 {
     if (p->def_note) {
@@ -81,7 +88,7 @@ static void put_default(ft_buf *b, const ft_param *p)
     } else if (p->def) {
         ft_buf_printf(b, "default: %s%s", p->gguf ? "what the model file recommends, else " : "",
                       p->def);
-        if (p->unit && !explained(p)) ft_buf_printf(b, " %s", p->unit);
+        if (p->unit && !explained(p)) put_unit(b, p);
     }
 }
 
@@ -172,7 +179,7 @@ void ft_opts_help(unsigned cmd, bool all)
     for (int g = 0; g < FT_GROUPS; g++) {
         bool begun = false;
         for (int i = 0; (p = ft_opt_row(i)); i++) {
-            more |= listed(p, cmd, g, true) && !listed(p, cmd, g, all);
+            more |= listed(p, cmd, g, true) && !listed(p, cmd, g, all) && g != FT_GROUP_GENERAL;
             if (!listed(p, cmd, g, all)) continue;
             if (!begun) printf("\n%s:\n", title[g]);
             if (!begun && g == FT_GROUP_SAMPLING && cmd == FT_CMD_BENCH)

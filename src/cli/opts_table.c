@@ -1,8 +1,8 @@
 /* cli/opts_table.c - all options: the families of rows as one list. A new option is a row in one of
  * the files named here; nothing else lists options.
  *
- * Apart from the variables in these rows the environment is read for three debug switches only:
- * FT_CPU, FT_LOG and FT_PROBE. */
+ * Apart from the variables in these rows the environment is read for the model cache (cli/hub.h),
+ * the terminal (TERM, COLUMNS) and two debug switches: FT_CPU and FT_LOG. */
 #include "cli/opts.h"
 #include "cli/opts_rows.h"
 
