@@ -51,7 +51,7 @@ static bool keep_id(void *user, const ft_event *e)
 
 static void add(sum *s, const ft_reply *r)
 {
-    s->tokens += FT_MAX(0, r->reply_tokens - 1); /* the clock starts at the first token */
+    s->tokens += FT_MAX(0, r->reply_tokens - 1); /* time is measured from the first token on */
     s->seconds += r->reply_s;
     s->rounds += r->rounds;
     s->draft_rounds += r->draft_rounds;

@@ -125,7 +125,7 @@ static void put_text(ft_buf *b, const ft_param *p)
 /* ---- wrapped ---- */
 
 /* Prints words from column `at` on, in lines that begin at `indent` and end before `right`. Returns
- * the column behind the last word. */
+ * the column after the last word. */
 static int wrap(const char *text, int at, int indent, int right)
 {
     bool first = true;

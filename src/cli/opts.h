@@ -10,7 +10,7 @@
 #include "base/params.h"
 
 /* Row i of all options, request parameters without an option included (their programs are 0); NULL
- * behind the last. */
+ * after the last. */
 const ft_param *ft_opt_row(int i);
 
 typedef struct ft_opts ft_opts;

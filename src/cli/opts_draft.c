@@ -98,7 +98,7 @@ const ft_param ft_opts_draft[] = {
      NGRAM,
      .def = "48",
      .unit = "tokens",
-     .help = "maximum number of tokens copied from behind the earlier occurrence"},
+     .help = "maximum number of tokens copied after the earlier occurrence"},
     {.name = "spec-ngram-min-hits",
      FT_IS_INT("N", 0, 1024),
      NGRAM,

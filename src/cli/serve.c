@@ -87,7 +87,7 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->reasoning_budget = (int)ft_opts_int(o, "reasoning-budget");
     p->reasoning_message = ft_opts_text(o, "reasoning-budget-message");
     p->reasoning_effort = ft_opts_text(o, "reasoning-effort");
-    p->template_kwargs = u->kwargs; /* --thinking is in there */
+    p->template_kwargs = u->kwargs; /* includes --thinking */
     p->cache_prompt = ft_opts_flag(o, "cache-prompt");
     p->seed = ft_opts_int(o, "seed");
 }
