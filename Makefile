@@ -63,7 +63,7 @@ LDFLAGS  += $(if $(SAN),-fsanitize=$(SAN))
 KERNEL   := $(if $(SAN),-O1,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
 # ---- sources: every .c file belongs to its room ----
-LIB_SRC  := $(wildcard src/*.c $(foreach r,base gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE),src/$(r)/*.c))
+LIB_SRC  := $(wildcard src/api/*.c $(foreach r,base gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE),src/$(r)/*.c))
 ifeq ($(ARCH),aarch64)
 LIB_SRC  += $(wildcard src/dev/cpu/arm/*.c)
 else ifeq ($(ARCH),x86_64)
@@ -88,7 +88,7 @@ LIB_OBJ  += $(CU_SRC:%.cu=$(BUILD)/%.cu.o)
 LDLIBS   += -L$(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)) -lcudart_static -ldl -lrt -lstdc++
 endif
 
-.PHONY: all e2e bench-tokenize run check check-build check-cuda check-fast check-ops check-cross cross-build fuzz fuzz-build tidy format layers install install-files uninstall clean deps bench
+.PHONY: all docs e2e bench-tokenize run check check-build check-cuda check-fast check-ops check-cross cross-build fuzz fuzz-build tidy format layers install install-files uninstall clean deps bench
 all: $(BIN) $(BUILD)/libforetoken.so
 
 # A change of flags or commit rebuilds what depends on it. The text is taken here, once: inside a rule
@@ -99,8 +99,8 @@ $(BUILD)/flags: FORCE
 	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
 FORCE:
 
-$(BUILD)/src/ft.o: CPPFLAGS += -DFT_VERSION='"$(VERSION) ($(COMMIT))"'
-$(BUILD)/src/ft.o: $(BUILD)/commit
+$(BUILD)/src/api/version.o: CPPFLAGS += -DFT_VERSION='"$(VERSION) ($(COMMIT))"'
+$(BUILD)/src/api/version.o: $(BUILD)/commit
 $(BUILD)/commit: FORCE
 	@mkdir -p $(BUILD)
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
@@ -137,7 +137,7 @@ $(BIN): $(CLI_OBJ) $(LIB)
 	@$(CC) $(LDFLAGS) $(CLI_OBJ) $(LIB) $(LDLIBS) -o $@
 
 # ---- tests: tests/unit/*.c are programs; tests/cli/*.sh drive the built program ----
-TEST_SRC := $(wildcard tests/*.c tests/unit/*.c tests/ops/*.c tests/laws/*.c $(if $(SERVE),tests/serve/*.c))
+TEST_SRC := $(wildcard tests/*.c tests/unit/*.c tests/ops/*.c tests/invariants/*.c $(if $(SERVE),tests/serve/*.c))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 FUZZ_SRC := $(filter-out fuzz/replay.c,$(wildcard fuzz/*.c))
 FUZZ_REPLAY := $(FUZZ_SRC:fuzz/%.c=$(BUILD)/fuzz/replay-%)
@@ -163,7 +163,7 @@ check-cuda:
 	@if ! command -v nvcc >/dev/null; then echo 'no nvcc: the CUDA device is not built'; else \
 	$(MAKE) --no-print-directory $(ALL_CORES) CUDA=1 CUDA_ARCH=90a BUILD=build-cuda build-cuda/foretoken && \
 	bash tests/cuda.sh build-cuda/foretoken; fi
-check-build: all $(TEST_BIN) $(FUZZ_REPLAY)
+check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page
 check-fast: check-build
 	@BUILD=$(BUILD) scripts/check.sh
 tests: $(TEST_BIN)
@@ -209,6 +209,12 @@ fuzz: fuzz-build
 e2e:
 	@for t in tests/e2e/*/run.sh; do BUILD=$(BUILD) bash $$t || exit 1; done
 bench-tokenize: $(BUILD)/bench/tokenize
+# docs/bench.md and its charts, from the records in docs/bench
+docs: $(BUILD)/bench/page
+	@$(BUILD)/bench/page docs/bench docs
+$(BUILD)/bench/page: bench/page.c $(BUILD)/src/cli/plot.o $(LIB) $(BUILD)/flags
+	@mkdir -p $(@D)
+	@$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $< $(BUILD)/src/cli/plot.o $(LIB) $(LDLIBS) -o $@
 $(BUILD)/bench/%: bench/%.c $(LIB) $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $< $(LIB) $(LDLIBS) -o $@

@@ -1,7 +1,7 @@
 /* bench/first.c - the first minutes of a server: how long until it is ready, how far its memory is
- * from what was expected, and what the first replies wait for. LANES streams at a time, REPLIES in
- * all, each with a prompt and a length of its own, half of them drawn, all drafting as they like.
- *   build/bench/first MODEL [LANES [REPLIES [DEVICE [CONTEXT]]]] */
+ * from what was expected, and what the first responses wait for. SLOTS streams at a time, REPLIES
+ * in all, each with a prompt and a length of its own, half of them drawn, all drafting as they
+ * like. build/bench/first MODEL [SLOTS [REPLIES [DEVICE [CONTEXT]]]] */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/mem.h"
@@ -42,7 +42,7 @@ static void put(times *t, double v)
     if (t->n < MAX_TIMES) t->v[t->n++] = v;
 }
 
-/* On the engine's thread. */
+/* On the engine thread. */
 static void wake(void *user)
 {
     stream *s = user;
@@ -80,16 +80,16 @@ static bool done(stream *s)
     return ft_job_done(s->j);
 }
 
-static void replies(ft_llm *m, int lanes, int n)
+static void responses(ft_llm *m, int slots, int n)
 {
-    stream *s = ft_new_n(stream, (size_t)lanes);
+    stream *s = ft_new_n(stream, (size_t)slots);
     sem_t sem;
     sem_init(&sem, 0, 0);
     int started = 0, busy = 0;
-    for (; started < lanes && started < n; started++, busy++) begin(&s[started], m, started, &sem);
+    for (; started < slots && started < n; started++, busy++) begin(&s[started], m, started, &sem);
     while (busy) {
         sem_wait(&sem);
-        for (int i = 0; i < lanes; i++) {
+        for (int i = 0; i < slots; i++) {
             if (!s[i].j || !done(&s[i])) continue;
             ft_job_free(s[i].j);
             s[i].j = NULL;
@@ -122,7 +122,7 @@ static void say(times *t)
 int main(int argc, char **argv)
 {
     const double start = ft_now_s();
-    const int lanes = argc > 2 ? atoi(argv[2]) : 4, n = argc > 3 ? atoi(argv[3]) : 40;
+    const int slots = argc > 2 ? atoi(argv[2]) : 4, n = argc > 3 ? atoi(argv[3]) : 40;
     ft_llm_params p;
     ft_queue_params q;
     ft_err err;
@@ -130,7 +130,7 @@ int main(int argc, char **argv)
     ft_dev *d; /* for a look at the memory */
     ft_llm_defaults(&p);
     p.model = argc > 1 ? argv[1] : "models/foretoken-tiny.gguf";
-    p.lanes = lanes;
+    p.slots = slots;
     p.device = argc > 4 ? argv[4] : "auto";
     p.ctx = argc > 5 ? atoi(argv[5]) : 4096;
     p.quiet = true;
@@ -140,10 +140,10 @@ int main(int argc, char **argv)
     if (ft_llm_open(&m, &p, &err)) die(p.model, &err);
     if (ft_llm_start(m, &q, &err)) die("queue", &err);
     const ft_llm_info *i = ft_llm_about(m);
-    printf("%d lanes, context %d: ready in %.2f s, %.2f of them the device's; ", lanes, p.ctx,
+    printf("%d lanes, context %d: ready in %.2f s, %.2f of them the device's; ", slots, p.ctx,
            ft_now_s() - start, opened - start);
     const double ready = room - (double)d->room(d), expected = (double)i->device_bytes;
-    replies(m, lanes, n);
+    responses(m, slots, n);
     const double taken = room - (double)d->room(d);
     printf("%.1f MB expected, %.1f taken when ready, %.1f after %d replies (%+.2f %%)\n",
            expected * 1e-6, ready * 1e-6, taken * 1e-6, n, (taken / expected - 1) * 100);

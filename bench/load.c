@@ -1,9 +1,8 @@
-/* bench/load.c - mixed load on a server for as long as you like: replies read to their end, clients
- * that leave at any moment, requests that are wrong in every way, schemas, tools, long prompts, and
- * too few pages for all of them. Starts the server itself, checks every answer, and at the end that
- * nothing is left over and memory did not grow.
- *   build/bench/load [SECONDS [PROGRAM [CLIENTS [MODEL]]]]
- *   build/bench/load 3600 build-address-undefined/foretoken 6 */
+/* bench/load.c - mixed load on a server for as long as you like: responses read to their end,
+ * clients that leave at any moment, requests that are wrong in every way, schemas, tools, long
+ * prompts, and too few pages for all of them. Starts the server itself, checks every answer, and at
+ * the end that nothing is left over and memory did not grow. build/bench/load [SECONDS [PROGRAM
+ * [CLIENTS [MODEL]]]] build/bench/load 3600 build-address-undefined/foretoken 6 */
 #define _GNU_SOURCE
 #include "../tests/serve/client.h"
 
@@ -14,7 +13,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-enum { MAX_CLIENTS = 64, SAMPLES = 64, LANES = 4, CTX = 4096, CELLS = 6144, WAIT_MS = 1800000 };
+enum { MAX_CLIENTS = 64, SAMPLES = 64, SLOTS = 4, CTX = 4096, CELLS = 6144, WAIT_MS = 1800000 };
 
 static int port;
 static pid_t server;
@@ -112,7 +111,7 @@ static int below(client *c, int n)
 
 static _Thread_local double asked_s; /* when this client last asked something */
 
-static void complain(const char *what, const client_reply *r)
+static void complain(const char *what, const client_response *r)
 {
     fprintf(stderr, "load: %s: status %d after %.0f s, %.300s\n", what, r->status,
             ft_now_s() - asked_s, ft_buf_z(&r->body));
@@ -122,9 +121,9 @@ static void complain(const char *what, const client_reply *r)
 /* ---- clients ---- */
 
 /* Sends a request and reads its answer, at most `most` bytes of it; < 0: to its end. */
-static client_reply send_and_read(const shot *s, long most)
+static client_response send_and_read(const shot *s, long most)
 {
-    client_reply r;
+    client_response r;
     ft_buf b;
     asked_s = ft_now_s();
     client_init(&r);
@@ -140,7 +139,7 @@ static client_reply send_and_read(const shot *s, long most)
 
 static void whole(const shot *s)
 {
-    client_reply r = send_and_read(s, -1);
+    client_response r = send_and_read(s, -1);
     if (r.status != s->status || (s->has && !strstr(ft_buf_z(&r.body), s->has)))
         complain(s->name, &r);
     client_release(&r);
@@ -153,7 +152,7 @@ static void leave(client *c, const shot *s)
     const int how = below(c, 3);
     atomic_fetch_add(&left, 1);
     if (how == 0) {
-        client_reply r = send_and_read(s, 1 + below(c, 4000));
+        client_response r = send_and_read(s, 1 + below(c, 4000));
         client_release(&r);
         return;
     }
@@ -171,7 +170,7 @@ static void leave(client *c, const shot *s)
 static void long_prompt(client *c)
 {
     ft_buf b;
-    client_reply r;
+    client_response r;
     const int words = below(c, 10) ? 100 + below(c, 2400) : 2 * CTX;
     const int kind = below(c, 3);
     ft_buf_init(&b, 1 << 20);
@@ -228,8 +227,8 @@ static void *run(void *user)
 static void start(const char *program, const char *model)
 {
     int fd[2];
-    char lanes[16], ctx[16], cells[16];
-    snprintf(lanes, sizeof lanes, "%d", LANES);
+    char slots[16], ctx[16], cells[16];
+    snprintf(slots, sizeof slots, "%d", SLOTS);
     snprintf(ctx, sizeof ctx, "%d", CTX);
     snprintf(cells, sizeof cells, "%d", CELLS);
     setenv("ASAN_OPTIONS", "quarantine_size_mb=16:malloc_context_size=12", 0);
@@ -239,7 +238,7 @@ static void start(const char *program, const char *model)
         dup2(fd[1], 2);
         close(fd[0]);
         close(fd[1]);
-        execl(program, program, "serve", "--port", "0", "-np", lanes, "-c", ctx, "--kv-cells",
+        execl(program, program, "serve", "--port", "0", "-np", slots, "-c", ctx, "--kv-cells",
               cells, "--cache-ram", "24", "--log-disable", "-m", model, (char *)NULL);
         exit(127);
     }
@@ -276,7 +275,7 @@ static long resident(void)
 static double metric(const char *name)
 {
     const shot s = {name, "/metrics", NULL, 200, NULL};
-    client_reply r = send_and_read(&s, -1);
+    client_response r = send_and_read(&s, -1);
     const char *at = strstr(ft_buf_z(&r.body), name);
     const double v = at ? atof(at + strlen(name)) : -1;
     client_release(&r);
@@ -290,20 +289,20 @@ static void expect(bool ok, const char *what, double found, double want)
     atomic_fetch_add(&wrong, 1);
 }
 
-/* Nobody is asked anything any more: all lanes are idle, and give their pages when told to. */
+/* Nobody is asked anything any more: all slots are idle, and give their pages when told to. */
 static void leftovers(void)
 {
     for (int i = 0; i < 200 && metric("\nforetoken:requests_processing ") > 0; i++) usleep(100000);
     expect(metric("\nforetoken:requests_processing ") == 0, "replies that still run",
            metric("\nforetoken:requests_processing "), 0);
-    for (int i = 0; i < LANES; i++) {
+    for (int i = 0; i < SLOTS; i++) {
         char path[64];
         snprintf(path, sizeof path, "/slots/%d?action=erase", i);
         const shot s = {"erase", path, "{}", 200, "n_erased"};
         whole(&s);
     }
     const shot last = {"one more", "/completion", "{\"prompt\":\"x\",\"n_predict\":1}", 200, NULL};
-    whole(&last); /* counts of pages are brought up to date when a reply ends */
+    whole(&last); /* counts of pages are brought up to date when a response ends */
     const double pages = metric("\nforetoken:pages_used ") + metric("\nforetoken:pages_cached ");
     expect(pages <= 2, "pages in use", pages, 2);
 }

@@ -87,8 +87,8 @@ static void end(stream *s)
     ft_free(s->at);
 }
 
-/* Tokens per second of n readers, each of whom asks `asks` times, one reply after the other, while
- * all of them read. The ids of the first replies in out[i]. */
+/* Tokens per second of n readers, each of whom asks `asks` times, one response after the other,
+ * while all of them read. The ids of the first responses in out[i]. */
 static double together(int first, int n, int tokens, int asks, int32_t **out, int *n_out)
 {
     stream *s = ft_new_n(stream, (size_t)n);
@@ -150,7 +150,7 @@ static int same_ids(int streams, int tokens, int32_t **a, const int *n_a, int32_
 
 /* What many streams have added up to in all their turns. */
 typedef struct work {
-    double steps, rounds, drafted, accepted, tokens;
+    double steps, decode_steps, drafted, accepted, tokens;
 } work;
 
 /* sign: -1 before them, 1 after. */
@@ -159,10 +159,10 @@ static void count(work *w, int sign)
     ft_llm_stats s;
     ft_llm_counts(m, &s);
     w->steps += sign * (double)s.steps;
-    w->rounds += sign * (double)s.rounds;
+    w->decode_steps += sign * (double)s.decode_steps;
     w->drafted += sign * (double)s.drafted;
     w->accepted += sign * (double)s.accepted;
-    w->tokens += sign * (double)s.reply_tokens;
+    w->tokens += sign * (double)s.output_tokens;
 }
 
 static void throughput(ft_llm *const way[2], int streams, int tokens)
@@ -199,7 +199,7 @@ static void throughput(ft_llm *const way[2], int streams, int tokens)
     printf(
         "many: %.2f tokens a step drafting, %.2f without; %.2f drafts a round, %.2f of them kept\n",
         done[0].tokens / done[0].steps, done[1].tokens / done[1].steps,
-        done[0].drafted / done[0].rounds, done[0].accepted / FT_MAX(1.0, done[0].drafted));
+        done[0].drafted / done[0].decode_steps, done[0].accepted / FT_MAX(1.0, done[0].drafted));
     printf("drafting / without: one stream %.3f, %d streams %.3f\n",
            median(one[0]) / median(one[1]), streams, rate[0] / rate[1]);
     for (int i = 0; i < streams; i++) {
@@ -270,7 +270,7 @@ int main(int argc, char **argv)
     ft_err err;
     ft_llm_defaults(&p);
     p.model = argc > 1 ? argv[1] : "models/foretoken-tiny.gguf";
-    p.lanes = FT_MAX(2, streams);
+    p.slots = FT_MAX(2, streams);
     p.ctx = FT_MAX(2048, prompt + 64);
     p.cells = (int64_t)p.ctx * 2 + (int64_t)streams * (tokens + 128);
     p.quiet = true;

@@ -1,4 +1,4 @@
-/* hello.c - asks a model one question and prints the answer as it comes.
+/* hello.c - sends one question to a model and prints the answer while it is generated.
  *   cc hello.c $(pkg-config --cflags --libs foretoken) -o hello && ./hello [MODEL.gguf] */
 #include <foretoken.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@ static bool print(void *user, const ft_event *e)
 {
     (void)user;
     fwrite(e->text, 1, e->bytes, stdout);
-    return fflush(stdout) == 0; /* false would end the reply */
+    return fflush(stdout) == 0; /* false cancels the response */
 }
 
 int main(int argc, char **argv)
@@ -27,15 +27,15 @@ int main(int argc, char **argv)
     request.max_tokens = 64;
     request.on_event = print;
     char *prompt;
-    ft_reply reply;
+    ft_response response;
     if (ft_llm_render(model, "[{\"role\": \"user\", \"content\": \"Who are you?\"}]", NULL, &prompt,
                       &request.in_thought, &err))
         return fprintf(stderr, "hello: %s\n", err.text), 1;
     request.prompt = prompt;
     for (request.prompt_bytes = 0; prompt[request.prompt_bytes];) request.prompt_bytes++;
-    if (ft_session_reply(session, &request, &reply, &err))
+    if (ft_session_generate(session, &request, &response, &err))
         return fprintf(stderr, "hello: %s\n", err.text), 1;
-    printf("\n(%d tokens in %.2f s)\n", reply.reply_tokens, reply.reply_s);
+    printf("\n(%d tokens in %.2f s)\n", response.output_tokens, response.output_s);
 
     free(prompt);
     ft_session_free(session);

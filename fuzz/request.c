@@ -49,12 +49,12 @@ void ft_call_bytes(ft_call *c, int status, const char *type, const void *p, size
     answer(c, status);
 }
 
-void ft_call_fail(ft_call *c, const ft_bad *bad)
+void ft_call_fail(ft_call *c, const ft_http_error *bad)
 {
     if (!bad->text[0]) abort();
-    json_decref(ft_problem_anthropic(bad, c->id));
-    json_decref(ft_problem_ollama(bad));
-    ft_call_json(c, ft_problem_http(bad->kind), ft_problem_openai(bad));
+    json_decref(ft_error_anthropic(bad, c->id));
+    json_decref(ft_error_ollama(bad));
+    ft_call_json(c, ft_error_http_status(bad->kind), ft_error_openai(bad));
 }
 
 void ft_call_stream(ft_call *c, const char *type)
@@ -141,7 +141,7 @@ static const ft_route *route_of(unsigned char k, char part[32])
                                        "/v1/responses/input_tokens",
                                        "/api/show"};
     char allow[64];
-    ft_bad bad;
+    ft_http_error bad;
     return ft_route_find(server, "POST", path[k % FT_COUNT(path)], part, allow, &bad);
 }
 
@@ -150,7 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     if (!server) start();
     if (!n) return 0;
-    ft_bad bad;
+    ft_http_error bad;
     ft_call *c = ft_new(ft_call);
     c->s = server;
     strcpy(c->id, "req_fuzz");

@@ -1,4 +1,4 @@
-/* The same reply whole, byte by byte and in pieces that the input chooses: the same deltas. The
+/* The same response whole, byte by byte and in pieces that the input chooses: the same deltas. The
  * arguments of every call are JSON, and all but tags and white space comes out again. */
 #include "text/stream.h"
 #include "base/buf.h"

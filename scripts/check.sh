@@ -45,7 +45,7 @@ queue() { # name command...
     run_one "$count" "$@" &
 }
 
-for t in "$build"/tests/unit/* "$build"/tests/ops/* "$build"/tests/laws/* "$build"/tests/serve/*; do
+for t in "$build"/tests/unit/* "$build"/tests/ops/* "$build"/tests/invariants/* "$build"/tests/serve/*; do
     [ -x "$t" ] && [ -f "$t" ] && queue "${t#"$build"/tests/}" "$t"
 done
 [ -x "$build/tests/dequant" ] && queue dequant "$build/tests/dequant" tests/data/dequant

@@ -1,5 +1,6 @@
 /* tests/golden_run.h - runs a converted golden model and compares every stored array.
- * The law beside it: the prompt in one chunk, in chunks, or beside other sequences gives the same.
+ * The invariant beside it: the prompt in one chunk, in chunks, or beside other sequences gives the
+ * same.
  */
 #ifndef FT_TESTS_GOLDEN_RUN_H
 #define FT_TESTS_GOLDEN_RUN_H
@@ -7,6 +8,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "engine/step.h"
+#include "kv/plan.h"
 #include "gguf/safetensors.h"
 
 #include <jansson.h>
@@ -296,14 +298,18 @@ static bool golden_open(golden *g, const char *dir, const char *gguf, const char
         if (ft_gguf_open(&f, gguf, true, err)) return false;
         if (ft_model_open(&g->drafter, f, dev, g->m, NULL, err)) return ft_gguf_close(f), false;
     }
-    const ft_cache_params cp = {.layer = g->m->layer,
+    ft_cache_params cp = {.layer = g->m->layer,
                                 .n_layer = g->m->n_layer,
                                 .kt = FT_KV_F32,
                                 .vt = FT_KV_F32,
                                 .slots = GOLDEN_SLOTS,
                                 .cells = GOLDEN_CELLS,
                                 .tentative = 9};
-    if (ft_cache_new(&g->cache, dev, &cp, err)) return false;
+    ft_kv_choice *plan = ft_kv_plan_new(&cp);
+    cp.plan = plan;
+    const ft_status st = ft_cache_new(&g->cache, dev, &cp, err);
+    ft_free(plan);
+    if (st) return false;
     const ft_runner_params rp = {.model = g->m,
                                  .drafter = target          ? g->drafter
                                             : g->m->drafter ? g->m

@@ -1,8 +1,8 @@
 /* The server over the scripted model as a program of its own, for clients in other languages:
- * serve_scripted PORT [LANES]. It ends with its standard input. */
+ * serve_scripted PORT [SLOTS]. It ends with its standard input. */
 #define _GNU_SOURCE
-#include "serve/serve.h"
 #include "serve/scripted.h"
+#include "serve/serve.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* base/both.h - FT_BOTH: a function of a header that processors and cards compute alike. */
+/* base/both.h - FT_BOTH: a function of a header that processors and GPUs compute alike. */
 #ifndef FT_BASE_BOTH_H
 #define FT_BASE_BOTH_H
 

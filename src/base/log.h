@@ -1,4 +1,4 @@
-/* base/log.h - what the rooms below the programs want to say, and how far they are.
+/* base/log.h - what the modules below the programs want to say, and how far they are.
  * Nothing below cli/ and serve/ prints. They call these, and a program decides what becomes of it:
  * by default warnings go to standard error and everything else is dropped. */
 #ifndef FT_BASE_LOG_H

@@ -2,7 +2,7 @@
  *
  * A parameter is one row. The row says what it is called on the command line, in the environment
  * and in the request bodies of each API, its type, range, default and unit, and what --help prints.
- * The command line (cli/opts.c), the server (serve/ask.c, serve/settings.c), the sampler's struct
+ * The command line (cli/opts.c), the server (serve/params.c, serve/settings.c), the sampler's struct
  * (engine/sample.h), the block of ft_sampling in foretoken.h, the manual pages, the shell
  * completions and the field tables of docs/api.md all read these rows or are compared with them by
  * tests/unit/opts_table.c.

@@ -128,15 +128,15 @@ static void print_table(const bench *b)
            "accept", "tok/step", "drafts", "draft ms/st", "verify ms/st");
     for (int w = 0; w < b->k_max + 2; w++) {
         const ft_decode_time *t = &b->way[w];
-        const double rounds = (double)t->rounds / b->seqs;
+        const double decode_steps = (double)t->decode_steps / b->seqs;
         char name[16];
         way_title(name, w);
         printf("%-9s %9.1f %7.3f %9.1f %7.3f %7.2f %6.2f %12.3f %12.3f\n", name, speed(t),
-               ratio(speed(t), speed(&b->way[0])), ratio(rounds, t->seconds),
+               ratio(speed(t), speed(&b->way[0])), ratio(decode_steps, t->seconds),
                ratio((double)t->accepted, (double)t->drafted),
-               ratio((double)t->tokens, (double)t->rounds),
-               ratio((double)t->drafted, (double)t->rounds), 1e3 * ratio(t->draft_s, rounds),
-               1e3 * ratio(t->verify_s, rounds));
+               ratio((double)t->tokens, (double)t->decode_steps),
+               ratio((double)t->drafted, (double)t->decode_steps),
+               1e3 * ratio(t->draft_s, decode_steps), 1e3 * ratio(t->verify_s, decode_steps));
     }
 }
 
@@ -148,9 +148,9 @@ static json_t *way_json(const bench *b, int way)
     return json_pack("{s:s, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "drafts", name,
                      "tokens_per_second", speed(t), "against_off",
                      ratio(speed(t), speed(&b->way[0])), "tokens", (json_int_t)t->tokens, "rounds",
-                     (json_int_t)t->rounds, "draft_n", (json_int_t)t->drafted, "draft_n_accepted",
-                     (json_int_t)t->accepted, "seconds", t->seconds, "draft_s", t->draft_s,
-                     "verify_s", t->verify_s);
+                     (json_int_t)t->decode_steps, "draft_n", (json_int_t)t->drafted,
+                     "draft_n_accepted", (json_int_t)t->accepted, "seconds", t->seconds, "draft_s",
+                     t->draft_s, "verify_s", t->verify_s);
 }
 
 static void print_json(const bench *b)
@@ -190,7 +190,7 @@ int ft_bench_sim(const ft_opts *o)
     if (!st) st = ft_model_opts_params(&mo, o, &p, &err);
     if (!st) {
         b->k_max = p.draft_max;
-        p.lanes = b->seqs;
+        p.slots = b->seqs;
         p.ctx = FT_MAX(p.ctx, FT_MAX(b->prompt, FT_MAX(1, b->depth) + b->gen) + MAX_K + 2);
         st = measure(b, &p, true, quiet, &err); /* first, because it fails if there is no drafter */
     }

@@ -23,7 +23,7 @@ static const char *const class_name[CLASSES] = {"code", "dialogue", "prose", "re
 
 /* Sums over the prompts of a class, for one way of drafting. */
 typedef struct sum {
-    int64_t tokens, rounds, draft_rounds, drafted, accepted;
+    int64_t tokens, decode_steps, draft_steps, drafted, accepted;
     double seconds, draft_s, verify_s;
     int64_t drafted_at[FT_DRAFT_MAX], accepted_at[FT_DRAFT_MAX];
     int other_ids; /* responses that differ from those without drafts */
@@ -49,12 +49,12 @@ static bool keep_id(void *user, const ft_event *e)
     return true;
 }
 
-static void add(sum *s, const ft_reply *r)
+static void add(sum *s, const ft_response *r)
 {
-    s->tokens += FT_MAX(0, r->reply_tokens - 1); /* time is measured from the first token on */
-    s->seconds += r->reply_s;
-    s->rounds += r->rounds;
-    s->draft_rounds += r->draft_rounds;
+    s->tokens += FT_MAX(0, r->output_tokens - 1); /* time is measured from the first token on */
+    s->seconds += r->output_s;
+    s->decode_steps += r->decode_steps;
+    s->draft_steps += r->draft_steps;
     s->drafted += r->drafted;
     s->accepted += r->accepted;
     s->draft_s += r->draft_s;
@@ -66,8 +66,8 @@ static void add(sum *s, const ft_reply *r)
 }
 
 /* One response in a new session. */
-static ft_status reply(bench *b, const ft_request *given, int way, ids *out, ft_reply *r,
-                       ft_err *err)
+static ft_status response(bench *b, const ft_request *given, int way, ids *out, ft_response *r,
+                          ft_err *err)
 {
     ft_session *s = ft_session_new(b->m);
     ft_request q = *given;
@@ -76,14 +76,14 @@ static ft_status reply(bench *b, const ft_request *given, int way, ids *out, ft_
     q.draft_fixed = way > 1;
     q.on_event = keep_id;
     q.user = out;
-    const ft_status st = ft_session_reply(s, &q, r, err);
+    const ft_status st = ft_session_generate(s, &q, r, err);
     ft_session_free(s);
     return st;
 }
 
 static int by_time(const void *a, const void *b)
 {
-    const double x = ((const ft_reply *)a)->reply_s, y = ((const ft_reply *)b)->reply_s;
+    const double x = ((const ft_response *)a)->output_s, y = ((const ft_response *)b)->output_s;
     return (x > y) - (x < y);
 }
 
@@ -92,12 +92,12 @@ static int by_time(const void *a, const void *b)
 static ft_status measure(bench *b, int class, const ft_request *q, ft_err *err)
 {
     static ids out[WAYS];
-    static ft_reply r[WAYS][MAX_REPS];
+    static ft_response r[WAYS][MAX_REPS];
     const int ways = b->k_max + 2;
     ft_status st = FT_OK;
     for (int i = 0; i < ways * b->reps && !st; i++) {
         const int turn = i / ways, way = (i + turn + b->prompts[class]) % ways;
-        st = reply(b, q, way, &out[way], &r[way][turn], err);
+        st = response(b, q, way, &out[way], &r[way][turn], err);
     }
     for (int way = 0; way < ways && !st; way++) {
         sum *s = &b->s[class][way];
@@ -163,9 +163,10 @@ static json_t *sum_json(const sum *s, const sum *off, int way)
     json_object_set_new(j, "drafts", json_string(name));
     json_object_set_new(j, "tokens_per_second", json_real(speed(s)));
     json_object_set_new(j, "against_off", json_real(ratio(speed(s), speed(off))));
-    json_object_set_new(j, "rounds_per_second", json_real(ratio((double)s->rounds, s->seconds)));
+    json_object_set_new(j, "rounds_per_second",
+                        json_real(ratio((double)s->decode_steps, s->seconds)));
     json_object_set_new(j, "tokens", json_integer(s->tokens));
-    json_object_set_new(j, "rounds", json_integer(s->rounds));
+    json_object_set_new(j, "rounds", json_integer(s->decode_steps));
     json_object_set_new(j, "draft_n", json_integer(s->drafted));
     json_object_set_new(j, "draft_n_accepted", json_integer(s->accepted));
     json_object_set_new(j, "acceptance", json_real(ratio((double)s->accepted, (double)s->drafted)));
@@ -173,8 +174,9 @@ static json_t *sum_json(const sum *s, const sum *off, int way)
         json_array_append_new(
             at, json_real(ratio((double)s->accepted_at[i], (double)s->drafted_at[i])));
     json_object_set_new(j, "acceptance_at", at);
-    json_object_set_new(j, "accept_len", json_real(ratio((double)s->tokens, (double)s->rounds)));
-    json_object_set_new(j, "k_mean", json_real(ratio((double)s->drafted, (double)s->rounds)));
+    json_object_set_new(j, "accept_len",
+                        json_real(ratio((double)s->tokens, (double)s->decode_steps)));
+    json_object_set_new(j, "k_mean", json_real(ratio((double)s->drafted, (double)s->decode_steps)));
     json_object_set_new(j, "draft_ms", json_real(s->draft_s * 1e3));
     json_object_set_new(j, "verify_ms", json_real(s->verify_s * 1e3));
     json_object_set_new(j, "other_ids", json_integer(s->other_ids));
@@ -214,12 +216,13 @@ static void print_table(const bench *b)
             const sum *s = &b->s[c][w];
             char name[16];
             way_title(name, w);
-            printf(
-                "%-10s %-9s %9.1f %7.3f %9.1f %7.3f %7.2f %6.2f %9.1f %9.1f ", class_name[c], name,
-                speed(s), ratio(speed(s), speed(&b->s[c][0])), ratio((double)s->rounds, s->seconds),
-                ratio((double)s->accepted, (double)s->drafted),
-                ratio((double)s->tokens, (double)s->rounds),
-                ratio((double)s->drafted, (double)s->rounds), s->draft_s * 1e3, s->verify_s * 1e3);
+            printf("%-10s %-9s %9.1f %7.3f %9.1f %7.3f %7.2f %6.2f %9.1f %9.1f ", class_name[c],
+                   name, speed(s), ratio(speed(s), speed(&b->s[c][0])),
+                   ratio((double)s->decode_steps, s->seconds),
+                   ratio((double)s->accepted, (double)s->drafted),
+                   ratio((double)s->tokens, (double)s->decode_steps),
+                   ratio((double)s->drafted, (double)s->decode_steps), s->draft_s * 1e3,
+                   s->verify_s * 1e3);
             for (int i = 0; i < FT_DRAFT_MAX && s->drafted_at[i]; i++)
                 printf(" %.3f", ratio((double)s->accepted_at[i], (double)s->drafted_at[i]));
             if (s->other_ids) printf("  %d responses differ", s->other_ids);

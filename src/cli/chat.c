@@ -51,15 +51,15 @@ bool ft_chat_back(ft_chat *c, bool user_too)
 
 /* ---- responses ---- */
 
-static void add_up(ft_reply *sum, const ft_reply *r)
+static void add_up(ft_response *sum, const ft_response *r)
 {
     sum->prompt_tokens += r->prompt_tokens;
     sum->cached_tokens += r->cached_tokens;
-    sum->reply_tokens += r->reply_tokens;
+    sum->output_tokens += r->output_tokens;
     sum->prompt_s += r->prompt_s;
-    sum->reply_s += r->reply_s;
-    sum->rounds += r->rounds;
-    sum->draft_rounds += r->draft_rounds;
+    sum->output_s += r->output_s;
+    sum->decode_steps += r->decode_steps;
+    sum->draft_steps += r->draft_steps;
     sum->drafted += r->drafted;
     sum->accepted += r->accepted;
     for (size_t i = 0; i < FT_COUNT(sum->drafted_at); i++) {
@@ -86,31 +86,31 @@ static void print_end(const ft_chat *c)
         ft_term_note(&c->term,
                      "(the context of %d tokens is full; /clear starts a new conversation)",
                      ft_llm_about(c->m)->ctx);
-    if (watched || ft_opts_flag(c->o, "show-timings")) ft_reply_note(&c->term, &c->last);
+    if (watched || ft_opts_flag(c->o, "show-timings")) ft_response_note(&c->term, &c->last);
 }
 
-static ft_status reply(ft_chat *c, ft_printer *p, ft_err *err)
+static ft_status response(ft_chat *c, ft_printer *p, ft_err *err)
 {
     char *prompt;
     ft_status st = ft_model_opts_render(c->m, c->messages, c->options, &c->r, &prompt, err);
     if (st) return st;
     ft_printer_attach(p, &c->r);
     ft_interrupt_mode(FT_INTERRUPT_STOPS);
-    st = ft_session_reply(c->s, &c->r, &c->last, err);
+    st = ft_session_generate(c->s, &c->r, &c->last, err);
     ft_free(prompt);
     if (!ft_printer_finish(p)) c->over = true;
     return st;
 }
 
-bool ft_chat_reply(ft_chat *c)
+bool ft_chat_generate(ft_chat *c)
 {
     ft_err err;
     ft_printer p;
     ft_printer_init(&p, &c->term, ft_llm_vocab(c->m));
     p.show_drafts = ft_opts_flag(c->o, "show-drafts");
-    const ft_status st = reply(c, &p, &err);
+    const ft_status st = response(c, &p, &err);
     if (st) {
-        c->last = (ft_reply){0};
+        c->last = (ft_response){0};
         c->failed = true;
         ft_die(&err);
     } else {
@@ -146,7 +146,7 @@ static void turn(ft_chat *c, const char *text, size_t n)
     }
     if (!n) return;
     ft_chat_say(c, "user", text + slash, n - slash); /* // is not a command */
-    if (!ft_chat_reply(c)) ft_chat_back(c, true);
+    if (!ft_chat_generate(c)) ft_chat_back(c, true);
 }
 
 static void converse(ft_chat *c)

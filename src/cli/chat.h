@@ -3,7 +3,7 @@
 #define FT_CLI_CHAT_H
 
 #include "cli/model_opts.h"
-#include "cli/reply.h"
+#include "cli/response.h"
 
 typedef struct ft_chat {
     const ft_opts *o;
@@ -14,8 +14,8 @@ typedef struct ft_chat {
     ft_request r;
     json_t *messages; /* the system message first, if there is one */
     json_t *options;  /* for the template */
-    ft_reply last;    /* statistics of the latest response; zero before the first */
-    ft_reply sum;     /* of all responses: tokens, seconds, draft tokens */
+    ft_response last; /* statistics of the latest response; zero before the first */
+    ft_response sum;  /* of all responses: tokens, seconds, draft tokens */
     bool failed;      /* some response or command failed */
     bool over;
 } ft_chat;
@@ -28,7 +28,7 @@ void ft_chat_system(ft_chat *c, const char *text);
  * there is no user message. */
 bool ft_chat_back(ft_chat *c, bool user_too);
 /* Generates a response to the messages; an error is printed and leaves them unchanged. */
-bool ft_chat_reply(ft_chat *c);
+bool ft_chat_generate(ft_chat *c);
 
 /* Runs a command: a line that begins with a slash. */
 void ft_chat_command(ft_chat *c, const char *line);

@@ -71,7 +71,7 @@ static void retry(ft_chat *c, const char *arg)
         return;
     }
     c->r.sampling.seed++; /* the same seed would give the same response */
-    ft_chat_reply(c);
+    ft_chat_generate(c);
 }
 
 static void undo(ft_chat *c, const char *arg)
@@ -142,7 +142,7 @@ static ft_status load_messages(const char *path, json_t **out, ft_err *err)
     return st;
 }
 
-static void load(ft_chat *c, const char *path)
+static void load_conversation(ft_chat *c, const char *path)
 {
     ft_err err;
     json_t *list = NULL;
@@ -166,24 +166,24 @@ static void stats(ft_chat *c, const char *arg)
 {
     (void)arg;
     const ft_llm_info *i = ft_llm_about(c->m);
-    const ft_reply *r = &c->last, *sum = &c->sum;
+    const ft_response *r = &c->last, *sum = &c->sum;
     char a[24], b[24];
     printf("model     %s (%s), weights %s, device %s, %d threads\n", i->name, i->arch,
            ft_human_bytes(a, i->weight_bytes), i->device, i->threads);
     if (i->place[0]) printf("          %s\n", i->place);
-    printf("context   %d of %d tokens, cache and buffers %s\n", r->prompt_tokens + r->reply_tokens,
+    printf("context   %d of %d tokens, cache and buffers %s\n", r->prompt_tokens + r->output_tokens,
            i->ctx, ft_human_bytes(b, i->cache_bytes));
     printf("last      %d tokens, %.1f tok/s; prompt %d tokens (%d cached), %.1f tok/s\n",
-           r->reply_tokens, ft_reply_rate(r), r->prompt_tokens, r->cached_tokens,
+           r->output_tokens, ft_response_rate(r), r->prompt_tokens, r->cached_tokens,
            ft_prompt_rate(r));
-    printf("total     %d tokens in %.1f s, prompts %d tokens in %.1f s\n", sum->reply_tokens,
-           sum->reply_s, sum->prompt_tokens - sum->cached_tokens, sum->prompt_s);
+    printf("total     %d tokens in %.1f s, prompts %d tokens in %.1f s\n", sum->output_tokens,
+           sum->output_s, sum->prompt_tokens - sum->cached_tokens, sum->prompt_s);
     fputs(i->cache, stdout);
     printf("drafter   %s\n", i->drafter);
     if (!sum->drafted) return;
     printf("          accepted %lld of %lld in %lld steps, %.2f tokens per step; by position:",
-           (long long)sum->accepted, (long long)sum->drafted, (long long)sum->draft_rounds,
-           sum->draft_rounds ? 1 + (double)sum->accepted / (double)sum->draft_rounds : 0);
+           (long long)sum->accepted, (long long)sum->drafted, (long long)sum->draft_steps,
+           sum->draft_steps ? 1 + (double)sum->accepted / (double)sum->draft_steps : 0);
     for (size_t k = 0; k < FT_COUNT(sum->drafted_at) && sum->drafted_at[k]; k++)
         printf(" %.0f %%", 100 * (double)sum->accepted_at[k] / (double)sum->drafted_at[k]);
     putchar('\n');
@@ -207,7 +207,7 @@ static const command table[] = {
     {"/retry", "", retry, "generate another response to your last message"},
     {"/undo", "", undo, "remove your last message and its response"},
     {"/save", "FILE", save, "write the conversation to FILE as JSON"},
-    {"/load", "FILE", load, "continue a saved conversation"},
+    {"/load", "FILE", load_conversation, "continue a saved conversation"},
     {"/stats", "", stats, "print the model, its memory and its speed"},
     {"/quit", "", quit, "end the program, as Ctrl-D does"},
 };

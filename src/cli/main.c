@@ -64,7 +64,7 @@ static int version(void)
     return 0;
 }
 
-static int run_program(const ft_cmd *c, int argc, char **argv)
+static int run_command(const ft_cmd *c, int argc, char **argv)
 {
     ft_err err;
     ft_opts *o = NULL;
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return usage();
     if (!strcmp(name, "--version") || !strcmp(name, "version")) return version();
     for (const ft_cmd *c = ft_cmd_table; c->name; c++)
-        if (!strcmp(c->name, name)) return run_program(c, argc - 1, argv + 1);
+        if (!strcmp(c->name, name)) return run_command(c, argc - 1, argv + 1);
     ft_err err;
     ft_fail(&err, FT_EINVAL, "unknown program \"%s\" (foretoken --help lists the programs)", name);
     return ft_die(&err);

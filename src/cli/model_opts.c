@@ -411,5 +411,5 @@ void ft_model_opts_cache_note(const ft_opts *o, const ft_llm *m, const ft_term *
     if (ft_opts_flag(o, "verbose"))
         fputs(i->cache, stderr);
     else if (notes && i->cache_small)
-        ft_term_note(t, "%s", i->cache_words);
+        ft_term_note(t, "%s", i->cache_summary);
 }

@@ -5,7 +5,7 @@
 #include "cli/cmd.h"
 #include "cli/json_text.h"
 #include "cli/model_opts.h"
-#include "cli/reply.h"
+#include "cli/response.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -99,18 +99,18 @@ static ft_status prepare(run_state *u, ft_err *err)
 
 /* ---- JSON ---- */
 
-static json_t *usage_json(const ft_reply *r)
+static json_t *usage_json(const ft_response *r)
 {
     json_t *j = json_object(), *details = json_object();
     json_object_set_new(details, "cached_tokens", json_integer(r->cached_tokens));
     json_object_set_new(j, "prompt_tokens", json_integer(r->prompt_tokens));
-    json_object_set_new(j, "completion_tokens", json_integer(r->reply_tokens));
-    json_object_set_new(j, "total_tokens", json_integer(r->prompt_tokens + r->reply_tokens));
+    json_object_set_new(j, "completion_tokens", json_integer(r->output_tokens));
+    json_object_set_new(j, "total_tokens", json_integer(r->prompt_tokens + r->output_tokens));
     json_object_set_new(j, "prompt_tokens_details", details);
     return j;
 }
 
-static void print_json(const run_state *u, const ft_reply *r)
+static void print_json(const run_state *u, const ft_response *r)
 {
     const ft_printer *p = &u->printer;
     json_t *j = json_object();
@@ -122,7 +122,7 @@ static void print_json(const run_state *u, const ft_reply *r)
                             ft_json_text(ft_buf_z(&p->thought), p->thought.len));
     if (p->call.len)
         json_object_set_new(j, "tool_calls_text", ft_json_text(ft_buf_z(&p->call), p->call.len));
-    json_object_set_new(j, "finish_reason", json_string(ft_reason_word(r->reason)));
+    json_object_set_new(j, "finish_reason", json_string(ft_reason_name(r->reason)));
     if (r->stop_text) json_object_set_new(j, "stop_text", json_string(r->stop_text));
     json_object_set_new(j, "truncated", json_boolean(r->context_full));
     json_object_set_new(j, "seed", json_integer((json_int_t)u->r.sampling.seed));
@@ -148,7 +148,7 @@ static ft_status written(const run_state *u, ft_err *err)
     return ft_fail_errno(err, "cannot write to standard output");
 }
 
-static ft_status reply(run_state *u, bool *stopped, ft_err *err)
+static ft_status response(run_state *u, bool *stopped, ft_err *err)
 {
     const bool json = ft_opts_flag(u->o, "json");
     ft_printer *p = &u->printer;
@@ -156,8 +156,8 @@ static ft_status reply(run_state *u, bool *stopped, ft_err *err)
     p->interruptible = true;
     p->show_drafts = ft_opts_flag(u->o, "show-drafts");
     ft_printer_attach(p, &u->r);
-    ft_reply r;
-    const ft_status st = ft_session_reply(u->s, &u->r, &r, err);
+    ft_response r;
+    const ft_status st = ft_session_generate(u->s, &u->r, &r, err);
     *stopped = ft_interrupted();
     const bool good = ft_printer_finish(p);
     if (st) return st;
@@ -167,7 +167,7 @@ static ft_status reply(run_state *u, bool *stopped, ft_err *err)
     }
     if (good && (notes_wanted(u) || ft_opts_flag(u->o, "show-timings"))) {
         ft_term_note(&u->term, "[drafter: %s]", ft_llm_about(u->m)->drafter);
-        ft_reply_note(&u->term, &r);
+        ft_response_note(&u->term, &r);
     }
     return written(u, err);
 }
@@ -181,7 +181,7 @@ int ft_cmd_run(const ft_opts *o)
     ft_status st = prepare(&u, &err);
     if (!st) {
         ft_printer_init(&u.printer, &u.term, ft_llm_vocab(u.m));
-        st = reply(&u, &stopped, &err);
+        st = response(&u, &stopped, &err);
         ft_printer_release(&u.printer);
     }
     ft_session_free(u.s);

@@ -120,7 +120,7 @@ static void print_model(const ft_opts *o, const ft_llm *m, const ft_request *r)
     const ft_sampling *s = &r->sampling;
     if (ft_opts_flag(o, "quiet")) return;
     fprintf(stderr, "%s: %s, device %s, context %d tokens, %d slots\n", i->path, i->arch, i->device,
-            i->ctx, i->lanes);
+            i->ctx, i->slots);
     if (i->place[0]) fprintf(stderr, "%s\n", i->place);
     fputs(i->cache, stderr);
     fprintf(stderr, "drafter: %s\n", i->drafter);
@@ -136,8 +136,8 @@ static ft_status load_model(void *user, int i, ft_llm **out, ft_request *r, ft_e
     ft_queue_params q;
     ft_llm *m = NULL;
     ft_status st = ft_model_opts_params(&u->mo[i], o, &p, err);
-    const int lanes = (int)ft_opts_int(o, "parallel");
-    p.lanes = lanes > 0 ? lanes : 4;
+    const int slots = (int)ft_opts_int(o, "parallel");
+    p.slots = slots > 0 ? slots : 4;
     p.cells = ft_opts_int(o, "kv-cells");
     queue_params(o, &q);
     if (!st) st = ft_llm_open(&m, &p, err);
@@ -195,7 +195,7 @@ static ft_status start_models(serving *u, ft_err *err)
     return st;
 }
 
-static ft_status start(serving *u, ft_err *err)
+static ft_status start_server(serving *u, ft_err *err)
 {
     ft_serve_params p;
     ft_status st = template_kwargs(u, err);
@@ -242,7 +242,7 @@ int ft_cmd_serve(const ft_opts *o)
     allow_files();
     ft_log_to(log_line, NULL);
     ft_log_max(ft_opts_flag(o, "quiet") ? FT_LOG_WARN : FT_LOG_INFO);
-    ft_status st = start(&u, &err);
+    ft_status st = start_server(&u, &err);
     if (!st) {
         while (!ft_server_failed(u.s) && !next_signal(&set, 1)) continue;
         if (ft_server_failed(u.s)) st = ft_fail(&err, FT_EDEVICE, "the device has failed");

@@ -33,8 +33,8 @@ static uint64_t file_bytes(const char *path)
 }
 
 /* Adds a model, with its own options after those of the program. */
-static ft_status put(ft_serve_list *l, const char *name, const ft_opts *o, int argc, char **argv,
-                     ft_err *err)
+static ft_status put_model(ft_serve_list *l, const char *name, const ft_opts *o, int argc,
+                           char **argv, ft_err *err)
 {
     ft_opts *own;
     if (l->n == MAX_MODELS)
@@ -53,7 +53,7 @@ static ft_status put_file(ft_serve_list *l, const char *name, const char *path, 
                           ft_err *err)
 {
     char *argv[] = {"--model", keep(l, ft_strdup(path))};
-    return put(l, name, o, 2, argv, err);
+    return put_model(l, name, o, 2, argv, err);
 }
 
 static const char *base_name(const char *path)
@@ -141,7 +141,7 @@ static ft_status end_section(ft_serve_list *l, section *s, const ft_opts *o, ft_
     if (s->name && !strcmp(s->name, "*"))
         s->shared = s->n;
     else if (s->name)
-        st = put(l, s->name, o, s->n, s->argv, err);
+        st = put_model(l, s->name, o, s->n, s->argv, err);
     s->n = s->shared;
     return st;
 }
@@ -200,11 +200,11 @@ ft_status ft_serve_list_find(ft_serve_list *l, const ft_opts *o, ft_err *err)
         }
     } else if (n == 1 || (!dir && !preset)) {
         const char *path = ft_opts_text(o, "model");
-        st = put(l,
-                 alias && *alias ? alias
-                 : path          ? base_name(path)
-                                 : "foretoken-tiny.gguf",
-                 o, 0, NULL, err);
+        st = put_model(l,
+                       alias && *alias ? alias
+                       : path          ? base_name(path)
+                                       : "foretoken-tiny.gguf",
+                       o, 0, NULL, err);
     }
     if (!st && l->n) l->at_once = 0;
     if (!st && dir) st = from_folder(l, dir, o, err);

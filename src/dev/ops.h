@@ -51,8 +51,8 @@ typedef struct ft_kv {
     /* [G, d] on the device, or NULL. kv_put stores k - mean. The scores of a query all move by the
      * same q . mean, which a softmax does not see: attend need not know. */
     const float *mean;
-    /* The newest cells a second time, in a better encoding and pages of the window space; NULL:
-     * none. A row reads the cells from ft_kv_cut on there, those below here. */
+    /* The most recent positions a second time, in a better encoding and pages of the window space;
+     * NULL: none. A row reads the cells from ft_kv_cut on there, those below here. */
     const struct ft_kv *newest;
 } ft_kv;
 

@@ -1,8 +1,8 @@
 /* dev/shape.h - what of a batch the launches of a step may depend on.
  * A device that keeps steps keeps them under their shape: two batches of one shape are served by
  * the same launches, whatever else they hold. There are few shapes, so that all of those that
- * replies can have are kept before the first reply comes (engine/warm.c): how many sequences the
- * rows belong to is not in it, nor how long the pasts are beyond the first range of cells. */
+ * responses can have are kept before the first response comes (engine/warmup.c): how many sequences
+ * the rows belong to is not in it, nor how long the pasts are beyond the first range of cells. */
 #ifndef FT_DEV_SHAPE_H
 #define FT_DEV_SHAPE_H
 

@@ -1,95 +1,95 @@
-/* engine/batch.c - which rows run now: every reply's pending token with its drafts, then prompt
+/* engine/batch.c - which rows run now: every response's pending token with its drafts, then prompt
  * chunks in the rows that are left. Chunks end at multiples of FT_CHUNK_ROWS, so that a prompt is
  * computed the same way however it was cut. */
 #include "base/mem.h"
-#include "engine/lane.h"
+#include "engine/slot.h"
 
-/* The last rows of a span leave their hidden rows in the lane's ring. */
-static void keep_hidden(const ft_engine *e, const ft_lane *l, ft_rowset *w, int first, int n)
+/* The last rows of a span leave their hidden rows in the slot's ring. */
+static void keep_hidden(const ft_engine *e, const ft_slot *s, ft_rowset *w, int first, int n)
 {
-    for (int i = FT_MAX(0, n - ft_ring_rows(e->run)); i < n; i++)
-        w->dst_row[first + i] = ft_hidden_ring(e->run, ft_seq_slot(l->seq), w->cell[first + i]);
+    for (int i = FT_MAX(0, n - ft_ring_rows(e->runner)); i < n; i++)
+        w->dst_row[first + i] = ft_hidden_ring(e->runner, ft_seq_slot(s->seq), w->cell[first + i]);
 }
 
 /* Cells for this window and for the scratch rows of the next one's drafts. */
-static bool reply_room(ft_engine *e, ft_lane *l)
+static bool response_room(ft_engine *e, ft_slot *s)
 {
-    const int n = 1 + l->n_draft, left = e->p.ctx - lane_len(l);
-    if (left >= n) return ft_room_for(l, FT_MIN(left, n + e->p.draft_max + 1));
-    ft_lane_end(l, FT_FINISH_CONTEXT);
+    const int n = 1 + s->draft.n, left = e->p.ctx - slot_len(s);
+    if (left >= n) return ft_preempt_reserve(s, FT_MIN(left, n + e->p.draft_max + 1));
+    ft_slot_end(s, FT_FINISH_CONTEXT);
     return false;
 }
 
-static void reply_rows(ft_engine *e, ft_lane *l, ft_rowset *w)
+static void response_rows(ft_engine *e, ft_slot *s, ft_rowset *w)
 {
-    const int n = 1 + l->n_draft;
-    l->first_row = ft_rows_span(w, l->seq, n, l->n_draft > 0);
-    l->n_rows = n;
-    l->past = w->cell[l->first_row];
-    l->first_out = w->n_out;
-    w->token[l->first_row] = l->ids[l->n_ids - 1];
-    for (int i = 1; i < n; i++) w->token[l->first_row + i] = l->draft[i - 1];
-    for (int i = 0; i < n; i++) ft_rows_out(w, l->first_row + i);
-    keep_hidden(e, l, w, l->first_row, n);
+    const int n = 1 + s->draft.n;
+    s->rows.first = ft_rows_span(w, s->seq, n, s->draft.n > 0);
+    s->rows.n = n;
+    s->rows.first_pos = w->cell[s->rows.first];
+    s->rows.first_out = w->n_out;
+    w->token[s->rows.first] = s->ids[s->n_ids - 1];
+    for (int i = 1; i < n; i++) w->token[s->rows.first + i] = s->draft.id[i - 1];
+    for (int i = 0; i < n; i++) ft_rows_out(w, s->rows.first + i);
+    keep_hidden(e, s, w, s->rows.first, n);
 }
 
-/* Rows of this lane's prompt that fit: all up to where it is kept, or up to a chunk border. */
-static int prompt_chunk(const ft_lane *l, int room)
+/* Rows of this slot's prompt that fit: all up to where it is kept, or up to a chunk border. */
+static int prompt_chunk(const ft_slot *s, int room)
 {
-    const int at = lane_len(l), rest = ft_keep_next(l, at) - at;
+    const int at = slot_len(s), rest = ft_reuse_next_checkpoint(s, at) - at;
     if (rest <= room) return rest;
     const int border = (at + room) / FT_CHUNK_ROWS * FT_CHUNK_ROWS;
     return FT_MAX(0, border - at);
 }
 
-static void prompt_rows(ft_engine *e, ft_lane *l, ft_rowset *w, int room)
+static void prompt_rows(ft_engine *e, ft_slot *s, ft_rowset *w, int room)
 {
-    const int n = prompt_chunk(l, room), at = lane_len(l);
-    if (n == 0 || !ft_room_for(l, FT_MIN(e->p.ctx - at, n + e->p.draft_max + 1))) return;
-    l->first_row = ft_rows_span(w, l->seq, n, false);
-    l->n_rows = n;
-    l->waited = 0;
-    l->past = w->cell[l->first_row];
-    l->first_out = w->n_out;
-    memcpy(w->token + l->first_row, l->ids + at, sizeof(int32_t) * (size_t)n);
-    if (at + n == l->job.n_prompt) ft_rows_out(w, l->first_row + n - 1);
-    keep_hidden(e, l, w, l->first_row, n);
+    const int n = prompt_chunk(s, room), at = slot_len(s);
+    if (n == 0 || !ft_preempt_reserve(s, FT_MIN(e->p.ctx - at, n + e->p.draft_max + 1))) return;
+    s->rows.first = ft_rows_span(w, s->seq, n, false);
+    s->rows.n = n;
+    s->waited = 0;
+    s->rows.first_pos = w->cell[s->rows.first];
+    s->rows.first_out = w->n_out;
+    memcpy(w->token + s->rows.first, s->ids + at, sizeof(int32_t) * (size_t)n);
+    if (at + n == s->task.n_prompt) ft_rows_out(w, s->rows.first + n - 1);
+    keep_hidden(e, s, w, s->rows.first, n);
 }
 
-static bool replies_now(const ft_lane *l)
+static bool responses_now(const ft_slot *s)
 {
-    return l->state == LANE_REPLY && !l->held && !l->parked;
+    return s->state == SLOT_DECODE && !s->paused && !s->swapped;
 }
 
 /* Room is made in the order of arrival, before anyone has rows. */
-static int reserve_replies(ft_engine *e)
+static int reserve_responses(ft_engine *e)
 {
     int n = 0;
     for (uint64_t after = 0;;) {
-        ft_lane *next = NULL;
-        for (int i = 0; i < e->p.lanes; i++) {
-            ft_lane *l = &e->lane[i];
-            if (replies_now(l) && l->arrival > after && (!next || l->arrival < next->arrival))
-                next = l;
+        ft_slot *next = NULL;
+        for (int i = 0; i < e->p.slots; i++) {
+            ft_slot *s = &e->slot[i];
+            if (responses_now(s) && s->arrival > after && (!next || s->arrival < next->arrival))
+                next = s;
         }
         if (!next) return n;
         after = next->arrival;
-        n += reply_room(e, next);
+        n += response_room(e, next);
     }
 }
 
-/* The prompt with the fewest rows to go; each round that passes one over brings it forward, so that
+/* The prompt with the fewest rows to go; each step that passes one over brings it forward, so that
  * a long one is not put off for ever. */
-static ft_lane *next_prompt(ft_engine *e, const bool *seen)
+static ft_slot *next_prompt(ft_engine *e, const bool *seen)
 {
-    ft_lane *best = NULL;
+    ft_slot *best = NULL;
     int64_t least = 0;
-    for (int i = 0; i < e->p.lanes; i++) {
-        ft_lane *l = &e->lane[i];
-        if (l->state != LANE_PROMPT || l->parked || seen[i]) continue;
-        const int64_t key = l->job.n_prompt - lane_len(l) - (int64_t)l->waited * FT_CHUNK_ROWS;
-        if (!best || key < least || (key == least && l->arrival < best->arrival)) {
-            best = l;
+    for (int i = 0; i < e->p.slots; i++) {
+        ft_slot *s = &e->slot[i];
+        if (s->state != SLOT_PREFILL || s->swapped || seen[i]) continue;
+        const int64_t key = s->task.n_prompt - slot_len(s) - (int64_t)s->waited * FT_CHUNK_ROWS;
+        if (!best || key < least || (key == least && s->arrival < best->arrival)) {
+            best = s;
             least = key;
         }
     }
@@ -98,27 +98,27 @@ static ft_lane *next_prompt(ft_engine *e, const bool *seen)
 
 static void prompts(ft_engine *e, ft_rowset *w, int room)
 {
-    memset(e->seen, 0, sizeof *e->seen * (size_t)e->p.lanes);
-    for (ft_lane *l; room > 0 && (l = next_prompt(e, e->seen));) {
-        e->seen[lane_index(l)] = true;
-        l->waited++;
+    memset(e->seen, 0, sizeof *e->seen * (size_t)e->p.slots);
+    for (ft_slot *s; room > 0 && (s = next_prompt(e, e->seen));) {
+        e->seen[slot_index(s)] = true;
+        s->waited++;
         const int before = w->T;
-        prompt_rows(e, l, w, room);
+        prompt_rows(e, s, w, room);
         room -= w->T - before;
     }
 }
 
 bool ft_batch_fill(ft_engine *e)
 {
-    ft_rowset *w = ft_runner_rows(e->run);
-    for (int i = 0; i < e->p.lanes; i++) e->lane[i].n_rows = 0;
-    ft_room_back(e);
-    const int replies = reserve_replies(e);
-    for (int i = 0; i < e->p.lanes; i++)
-        if (replies_now(&e->lane[i])) reply_rows(e, &e->lane[i], w);
+    ft_rowset *w = ft_runner_rows(e->runner);
+    for (int i = 0; i < e->p.slots; i++) e->slot[i].rows.n = 0;
+    ft_preempt_restore(e);
+    const int responses = reserve_responses(e);
+    for (int i = 0; i < e->p.slots; i++)
+        if (responses_now(&e->slot[i])) response_rows(e, &e->slot[i], w);
     e->rows_now = w->T;
-    prompts(e, w, FT_MIN(e->p.rows - w->T, ft_pace_rows(e, replies)));
+    prompts(e, w, FT_MIN(e->p.rows - w->T, ft_prefill_rows(e, responses)));
     e->pure = w->T == e->rows_now;
-    e->pace.rows = w->T - e->rows_now;
+    e->prefill.rows = w->T - e->rows_now;
     return w->T > 0;
 }

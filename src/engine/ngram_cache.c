@@ -9,12 +9,12 @@ enum {
     LONGEST = 4,
     DRAFTS = 8,
     STATIC = 2,          /* ids of an n-gram of the corpus */
-    NODES_MAX = 1 << 24, /* n-grams, and followers of all of them */
+    NODES_MAX = 1 << 24, /* maximum n-grams, and followers of all of them */
     FILE_MAX = 1 << 30,
 };
 
 typedef struct follower {
-    int32_t id, count, next; /* next: index of another one, -1: none */
+    int32_t id, count, next; /* next: index of another follower, -1: none */
 } follower;
 
 typedef struct node {
@@ -22,7 +22,7 @@ typedef struct node {
     int32_t first;        /* follower */
 } node;
 
-/* n-grams by open addressing; an empty slot has index -1. */
+/* n-grams by open addressing; an empty entry has index -1. */
 typedef struct counts {
     node *node;
     follower *f;
@@ -31,11 +31,11 @@ typedef struct counts {
 } counts;
 
 typedef struct lookup {
-    counts corpus, replies;
-    counts *lane; /* what this conversation had */
+    counts corpus, responses;
+    counts *slot; /* counts of this sequence */
     int *done;    /* ids that are counted */
-    int lanes;
-    char *path; /* of replies; NULL: they are not kept */
+    int slots;
+    char *path; /* of the responses file; NULL: not saved */
 } lookup;
 
 /* ---- counts ---- */
@@ -171,7 +171,7 @@ static ft_status parse(counts *c, const char *p, size_t n, const char *path, ft_
     return FT_OK;
 }
 
-static ft_status load(counts *c, const char *path, ft_err *err)
+static ft_status load_counts(counts *c, const char *path, ft_err *err)
 {
     char *text;
     size_t n;
@@ -201,31 +201,32 @@ static void save(const counts *c, const char *path)
 
 /* ---- drafting ---- */
 
-static void observe(lookup *s, int lane, const int32_t *ids, int n)
+static void observe(lookup *s, int slot, const int32_t *ids, int n)
 {
-    for (int i = FT_MAX(1, s->done[lane]); i < n; i++)
+    for (int i = FT_MAX(1, s->done[slot]); i < n; i++)
         for (int k = 1; k <= FT_MIN(i, LONGEST); k++) {
             int32_t key[LONGEST];
             key_of(key, ids + i, k);
-            add(&s->lane[lane], key, ids[i], 1);
+            add(&s->slot[slot], key, ids[i], 1);
         }
-    s->done[lane] = n;
+    s->done[slot] = n;
 }
 
-static void forget(lookup *s, int lane)
+static void forget(lookup *s, int slot)
 {
-    if (s->path) merge(&s->replies, &s->lane[lane]);
-    counts_release(&s->lane[lane]);
-    s->done[lane] = 0;
+    if (s->path) merge(&s->responses, &s->slot[slot]);
+    counts_release(&s->slot[slot]);
+    s->done[slot] = 0;
 }
 
-static void cache_begin(void *state, int lane, const int32_t *ids, int n)
+static void cache_begin(void *state, int slot, const int32_t *ids, int n)
 {
-    forget(state, lane);
-    observe(state, lane, ids, n);
+    forget(state, slot);
+    observe(state, slot, ids, n);
 }
 
-/* The best follower of a node, weighed by the corpus; -1 when samples or share do not do. */
+/* The best follower of a node, weighted by the corpus; -1 when there are too few samples or none
+ * is frequent enough. */
 static int32_t best(const lookup *s, const counts *c, const node *n, const node *corpus, int sample,
                     int share)
 {
@@ -243,7 +244,7 @@ static int32_t best(const lookup *s, const counts *c, const node *n, const node 
     return id >= 0 && sum >= sample && 100 * top_count >= share * sum ? id : -1;
 }
 
-static int32_t next_id(const lookup *s, int lane, const int32_t *end, int n)
+static int32_t next_id(const lookup *s, int slot, const int32_t *end, int n)
 {
     static const int here[2][LONGEST] = {{2, 2, 1, 1}, {66, 50, 50, 50}};
     static const int before[2][LONGEST] = {{4, 3, 2, 2}, {75, 66, 66, 66}};
@@ -251,7 +252,7 @@ static int32_t next_id(const lookup *s, int lane, const int32_t *end, int n)
     key_of(k, end, STATIC);
     const node *corpus = n >= STATIC ? find(&s->corpus, k) : NULL;
     for (int source = 0; source < 2; source++) {
-        const counts *c = source ? &s->replies : &s->lane[lane];
+        const counts *c = source ? &s->responses : &s->slot[slot];
         const int(*need)[LONGEST] = source ? before : here;
         for (int i = FT_MIN(n, LONGEST); i >= 1; i--) {
             key_of(k, end, i);
@@ -262,54 +263,55 @@ static int32_t next_id(const lookup *s, int lane, const int32_t *end, int n)
     return best(s, &s->corpus, corpus, NULL, 2, 50);
 }
 
-static int cache_draft(void *state, int lane, const int32_t *ids, int n, int max, int32_t *out)
+static int cache_draft(void *state, int slot, const int32_t *ids, int n, int max, int32_t *out)
 {
     lookup *s = state;
     int32_t w[LONGEST + DRAFTS];
-    observe(s, lane, ids, n);
+    observe(s, slot, ids, n);
     const int had = FT_MIN(n, LONGEST);
     memcpy(w, ids + n - had, sizeof *w * (size_t)had);
     int c = 0;
     for (; c < FT_MIN(max, DRAFTS); c++) {
-        const int32_t id = next_id(s, lane, w + had + c, had + c);
+        const int32_t id = next_id(s, slot, w + had + c, had + c);
         if (id < 0) break;
         w[had + c] = out[c] = id;
     }
     return c;
 }
 
-static void cache_accept(void *state, int lane, int drafted, int accepted, bool mine)
+static void cache_accept(void *state, int slot, int drafted, int accepted, bool mine)
 {
-    (void)state, (void)lane, (void)drafted, (void)accepted, (void)mine;
+    (void)state, (void)slot, (void)drafted, (void)accepted, (void)mine;
 }
 
 static void cache_free(void *state)
 {
     lookup *s = state;
-    for (int i = 0; i < s->lanes; i++) forget(s, i);
-    if (s->path) save(&s->replies, s->path);
+    for (int i = 0; i < s->slots; i++) forget(s, i);
+    if (s->path) save(&s->responses, s->path);
     counts_release(&s->corpus);
-    counts_release(&s->replies);
-    ft_free(s->lane);
+    counts_release(&s->responses);
+    ft_free(s->slot);
     ft_free(s->done);
     ft_free(s->path);
     ft_free(s);
 }
 
-ft_status ft_ngram_cache(ft_guesser *out, const char *corpus, const char *replies, int lanes,
-                         ft_err *err)
+ft_status ft_ngram_cache(ft_ngram_drafter *out, const char *corpus, const char *responses,
+                         int slots, ft_err *err)
 {
     lookup *s = ft_new(lookup);
-    s->lanes = lanes;
-    s->lane = ft_new_n(counts, (size_t)lanes);
-    s->done = ft_new_n(int, (size_t)lanes);
-    ft_status st = corpus ? load(&s->corpus, corpus, err) : FT_OK;
-    if (!st && replies && ft_file_exists(replies)) st = load(&s->replies, replies, err);
+    s->slots = slots;
+    s->slot = ft_new_n(counts, (size_t)slots);
+    s->done = ft_new_n(int, (size_t)slots);
+    ft_status st = corpus ? load_counts(&s->corpus, corpus, err) : FT_OK;
+    if (!st && responses && ft_file_exists(responses))
+        st = load_counts(&s->responses, responses, err);
     if (st) {
         cache_free(s);
         return st;
     }
-    s->path = replies ? ft_strdup(replies) : NULL;
-    *out = (ft_guesser){"ngram-cache", s, cache_begin, cache_draft, cache_accept, cache_free};
+    s->path = responses ? ft_strdup(responses) : NULL;
+    *out = (ft_ngram_drafter){"ngram-cache", s, cache_begin, cache_draft, cache_accept, cache_free};
     return FT_OK;
 }

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "engine/lane.h"
+#include "engine/slot.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -18,14 +18,14 @@ typedef struct call {
 struct ft_queue {
     ft_engine *e;
     ft_queue_params p;
-    int lanes;
-    ft_lane **lane;      /* [lanes] */
-    ft_entry **running;  /* [lanes], NULL: idle; the engine's thread alone */
-    int64_t *idle_since; /* [lanes] */
+    int slots;
+    ft_slot **slot;      /* [slots] */
+    ft_entry **running;  /* [slots], NULL: idle; the engine thread alone */
+    int64_t *idle_since; /* [slots] */
 
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t work;    /* for the engine's thread */
+    pthread_cond_t work;    /* for the engine thread */
     pthread_cond_t changed; /* for those who wait for it */
     atomic_bool hurry;      /* everything is cancelled */
     /* all under the lock */
@@ -36,33 +36,33 @@ struct ft_queue {
     bool kicked, stopping, ended;
     ft_llm_stats total; /* of entries that are done */
 
-    uint64_t step_at[FT_STEP_BUCKETS + 1]; /* the engine's thread alone */
+    uint64_t step_at[FT_STEP_BUCKETS + 1]; /* the engine thread alone */
     double step_s;
 };
 
-/* ---- the engine's thread ---- */
+/* ---- the engine thread ---- */
 
 static bool cancelled(const ft_queue *q, const ft_entry *e)
 {
     return atomic_load(&e->cancel) || atomic_load(&q->hurry);
 }
 
-static void count(ft_llm_stats *t, const ft_entry *e)
+static void count_entry(ft_llm_stats *t, const ft_entry *e)
 {
     const ft_stats *s = &e->stats;
     t->prompt_tokens += (uint64_t)s->prompt_n;
     t->cached_tokens += (uint64_t)s->cached_n;
-    t->reply_tokens += (uint64_t)s->predicted_n;
-    t->rounds += (uint64_t)s->rounds;
+    t->output_tokens += (uint64_t)s->predicted_n;
+    t->decode_steps += (uint64_t)s->decode_steps;
     t->drafted += (uint64_t)s->drafted;
     t->accepted += (uint64_t)s->accepted;
     t->prompt_s += s->prompt_s;
-    t->reply_s += s->predicted_s;
+    t->output_s += s->predicted_s;
     t->cancelled += e->cancelled;
-    t->replies++;
+    t->responses++;
 }
 
-/* What only the engine's thread may read, for those who ask. */
+/* What only the engine thread may read, for those who ask. */
 static void publish(ft_queue *q)
 {
     ft_prefix_counts n = {0};
@@ -76,8 +76,8 @@ static void publish(ft_queue *q)
     t->pages = (uint64_t)ft_cache_all_pages(q->e->cache);
     t->pages_free = (uint64_t)ft_cache_free_pages(q->e->cache);
     t->pages_cached = 0;
-    for (int i = 0; i < q->lanes; i++)
-        if (!q->running[i]) t->pages_cached += (uint64_t)ft_seq_pages(q->lane[i]->seq);
+    for (int i = 0; i < q->slots; i++)
+        if (!q->running[i]) t->pages_cached += (uint64_t)ft_seq_pages(q->slot[i]->seq);
     t->steps = q->e->steps;
     t->preempted = q->e->preempted;
     memcpy(t->step_at, q->step_at, sizeof t->step_at);
@@ -91,25 +91,25 @@ static void give_back(ft_queue *q, ft_entry *e)
     publish(q);
     pthread_mutex_lock(&q->lock);
     q->n_inside--;
-    count(&q->total, e);
+    count_entry(&q->total, e);
     pthread_mutex_unlock(&q->lock);
     e->done(e);
 }
 
-static void finish(ft_queue *q, int i)
+static void finish_entry(ft_queue *q, int i)
 {
     ft_entry *e = q->running[i];
-    const ft_lane *l = q->lane[i];
+    const ft_slot *s = q->slot[i];
     q->running[i] = NULL;
     q->idle_since[i] = ft_now_ns();
-    e->finish = ft_lane_finish(l);
-    e->stats = *ft_lane_stats(l);
-    snprintf(e->error, sizeof e->error, "%s", ft_lane_error(l));
+    e->finish = ft_slot_finish(s);
+    e->stats = *ft_slot_stats(s);
+    snprintf(e->error, sizeof e->error, "%s", ft_slot_error(s));
     give_back(q, e);
 }
 
 /* Takes the first entry that waits, or a cancelled one wherever it stands. Under the lock. */
-static ft_entry *take(ft_queue *q, bool only_cancelled)
+static ft_entry *take_waiting(ft_queue *q, bool only_cancelled)
 {
     ft_entry *before = NULL;
     for (ft_entry *e = q->first; e; before = e, e = e->next) {
@@ -129,20 +129,20 @@ static ft_entry *take(ft_queue *q, bool only_cancelled)
 static ft_entry *take_cancelled(ft_queue *q)
 {
     pthread_mutex_lock(&q->lock);
-    ft_entry *e = take(q, true);
+    ft_entry *e = take_waiting(q, true);
     pthread_mutex_unlock(&q->lock);
     return e;
 }
 
-/* The lane that was wished for, else the one that holds most of the prompt, else the one that has
+/* The slot that was wished for, else the one that holds most of the prompt, else the one that has
  * been idle longest. */
-static int choose_lane(const ft_queue *q, const ft_entry *e)
+static int choose_slot(const ft_queue *q, const ft_entry *e)
 {
-    if (e->wish >= 0 && e->wish < q->lanes && !q->running[e->wish]) return e->wish;
+    if (e->wish >= 0 && e->wish < q->slots && !q->running[e->wish]) return e->wish;
     int best = -1, most = -1;
-    for (int i = 0; i < q->lanes; i++) {
+    for (int i = 0; i < q->slots; i++) {
         if (q->running[i]) continue;
-        const int same = ft_lane_match(q->lane[i], &e->task);
+        const int same = ft_slot_match(q->slot[i], &e->task);
         const bool older = best >= 0 && q->idle_since[i] < q->idle_since[best];
         if (same > most || (same == most && older)) {
             most = same;
@@ -154,25 +154,25 @@ static int choose_lane(const ft_queue *q, const ft_entry *e)
 
 static bool any_idle(const ft_queue *q)
 {
-    for (int i = 0; i < q->lanes; i++)
+    for (int i = 0; i < q->slots; i++)
         if (!q->running[i]) return true;
     return false;
 }
 
-static void start(ft_queue *q, ft_entry *e)
+static void start_entry(ft_queue *q, ft_entry *e)
 {
-    const int i = choose_lane(q, e);
+    const int i = choose_slot(q, e);
     ft_err err;
     e->wait_s = (double)(ft_now_ns() - e->t_put) * 1e-9;
-    if (ft_lane_start(q->lane[i], &e->task, &err)) {
+    if (ft_slot_start(q->slot[i], &e->task, &err)) {
         e->finish = FT_FINISH_ERROR;
         snprintf(e->error, sizeof e->error, "%s", err.text);
         give_back(q, e);
         return;
     }
-    atomic_store(&e->cached, ft_lane_stats(q->lane[i])->cached_n);
-    atomic_store(&e->read, ft_lane_stats(q->lane[i])->cached_n);
-    atomic_store(&e->lane, i);
+    atomic_store(&e->cached, ft_slot_stats(q->slot[i])->cached_n);
+    atomic_store(&e->read, ft_slot_stats(q->slot[i])->cached_n);
+    atomic_store(&e->slot, i);
     q->running[i] = e;
 }
 
@@ -181,12 +181,12 @@ static ft_entry *next_in(ft_queue *q)
 {
     pthread_mutex_lock(&q->lock);
     ft_entry *e = q->first;
-    if (e) e = ft_engine_room(q->e, &e->task) ? take(q, false) : NULL;
+    if (e) e = ft_engine_can_admit(q->e, &e->task) ? take_waiting(q, false) : NULL;
     pthread_mutex_unlock(&q->lock);
     return e;
 }
 
-static void admit(ft_queue *q)
+static void admit_waiting(ft_queue *q)
 {
     ft_entry *e;
     while ((e = take_cancelled(q))) {
@@ -194,7 +194,7 @@ static void admit(ft_queue *q)
         e->finish = FT_FINISH_STOP;
         give_back(q, e);
     }
-    while (any_idle(q) && (e = next_in(q))) start(q, e);
+    while (any_idle(q) && (e = next_in(q))) start_entry(q, e);
 }
 
 /* The device has failed, and will go on failing: nobody waits for it in vain. */
@@ -204,7 +204,7 @@ static void give_up(ft_queue *q)
     do {
         pthread_mutex_lock(&q->lock);
         q->total.failed = true;
-        e = take(q, false);
+        e = take_waiting(q, false);
         pthread_mutex_unlock(&q->lock);
         if (!e) return;
         e->finish = FT_FINISH_ERROR;
@@ -216,12 +216,12 @@ static void give_up(ft_queue *q)
 /* Ends the running entries that were cancelled. */
 static void end_cancelled(ft_queue *q)
 {
-    for (int i = 0; i < q->lanes; i++) {
+    for (int i = 0; i < q->slots; i++) {
         ft_entry *e = q->running[i];
         if (!e || !cancelled(q, e)) continue;
         e->cancelled = true;
-        ft_lane_cancel(q->lane[i]);
-        finish(q, i);
+        ft_slot_cancel(q->slot[i]);
+        finish_entry(q, i);
     }
 }
 
@@ -229,11 +229,11 @@ static void end_cancelled(ft_queue *q)
 static bool update_pauses(ft_queue *q)
 {
     bool any = false;
-    for (int i = 0; i < q->lanes; i++) {
+    for (int i = 0; i < q->slots; i++) {
         ft_entry *e = q->running[i];
         if (!e) continue;
         const bool ready = e->ready(e);
-        ft_lane_hold(q->lane[i], !ready);
+        ft_slot_pause(q->slot[i], !ready);
         any |= ready;
     }
     return any;
@@ -241,16 +241,16 @@ static bool update_pauses(ft_queue *q)
 
 static void round_done(ft_queue *q)
 {
-    for (int i = 0; i < q->lanes; i++) {
+    for (int i = 0; i < q->slots; i++) {
         ft_entry *e = q->running[i];
         if (!e) continue;
-        if (!ft_lane_busy(q->lane[i])) {
-            finish(q, i);
+        if (!ft_slot_busy(q->slot[i])) {
+            finish_entry(q, i);
             continue;
         }
-        const ft_lane *l = q->lane[i];
-        if (!l->n_rows) continue;
-        atomic_store(&e->read, FT_MIN(lane_len(l), l->job.n_prompt));
+        const ft_slot *s = q->slot[i];
+        if (!s->rows.n) continue;
+        atomic_store(&e->read, FT_MIN(slot_len(s), s->task.n_prompt));
         e->round(e);
     }
 }
@@ -270,7 +270,7 @@ static void run_calls(ft_queue *q)
 }
 
 /* Waits until there is something to do; false when the thread shall end. */
-static bool wait(ft_queue *q, bool can_go_on)
+static bool wait_for_work(ft_queue *q, bool can_go_on)
 {
     pthread_mutex_lock(&q->lock);
     bool go = true;
@@ -288,22 +288,22 @@ static bool wait(ft_queue *q, bool can_go_on)
 
 static void timed_round(ft_queue *q)
 {
-    const int64_t start = ft_now_ns();
+    const int64_t start_entry = ft_now_ns();
     ft_engine_round(q->e);
-    const double s = (double)(ft_now_ns() - start) * 1e-9;
+    const double s = (double)(ft_now_ns() - start_entry) * 1e-9;
     int i = 0;
     while (i < FT_STEP_BUCKETS && s > (double)(1 << i) / 4096) i++;
     q->step_at[i]++;
     q->step_s += s;
 }
 
-static void *run(void *user)
+static void *engine_thread(void *user)
 {
     ft_queue *q = user;
-    for (bool go = false; wait(q, go);) {
+    for (bool go = false; wait_for_work(q, go);) {
         run_calls(q);
-        end_cancelled(q); /* before admit: what they held is free for those that wait */
-        admit(q);
+        end_cancelled(q); /* before admit: what they paused is free for those that wait */
+        admit_waiting(q);
         go = update_pauses(q);
         if (!go) continue;
         timed_round(q);
@@ -311,9 +311,9 @@ static void *run(void *user)
         if (ft_engine_fault(q->e)) give_up(q);
     }
     ft_engine_unshare(q->e);
-    for (int i = 0; i < q->lanes; i++) ft_lane_free(q->lane[i]);
+    for (int i = 0; i < q->slots; i++) ft_slot_free(q->slot[i]);
     pthread_mutex_lock(&q->lock);
-    q->lanes = 0; /* others may have them now */
+    q->slots = 0; /* others may have them now */
     q->ended = true;
     q->calls = NULL; /* whoever still waits helps himself */
     pthread_cond_broadcast(&q->changed);
@@ -330,32 +330,32 @@ ft_status ft_queue_new(ft_queue **out, ft_engine *e, const ft_queue_params *p, f
     ft_queue *q = ft_new(ft_queue);
     q->e = e;
     q->p = *p;
-    q->lanes = e->p.lanes;
-    q->lane = ft_new_n(ft_lane *, (size_t)q->lanes);
-    q->running = ft_new_n(ft_entry *, (size_t)q->lanes);
-    q->idle_since = ft_new_n(int64_t, (size_t)q->lanes);
+    q->slots = e->p.slots;
+    q->slot = ft_new_n(ft_slot *, (size_t)q->slots);
+    q->running = ft_new_n(ft_entry *, (size_t)q->slots);
+    q->idle_since = ft_new_n(int64_t, (size_t)q->slots);
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->work, NULL);
     pthread_cond_init(&q->changed, NULL);
     q->ended = true;
     ft_status st = FT_OK;
-    for (int i = 0; i < q->lanes && !st; i++)
-        if (!(q->lane[i] = ft_lane_new(e)))
-            st = ft_fail(err, FT_EINVAL, "a session has one of the %d lanes, want all of them",
-                         q->lanes);
-    ft_engine_pace(e, p->step_ms);
+    for (int i = 0; i < q->slots && !st; i++)
+        if (!(q->slot[i] = ft_slot_new(e)))
+            st = ft_fail(err, FT_EINVAL,
+                         "a session uses one of the %d slots, want all of them free", q->slots);
+    ft_engine_limit_step(e, p->step_ms);
     if (!st) st = ft_engine_share(e, p->prefix_bytes, p->cache_dir, err);
     if (!st) {
         q->ended = false;
-        if (pthread_create(&q->thread, NULL, run, q)) {
+        if (pthread_create(&q->thread, NULL, engine_thread, q)) {
             q->ended = true;
-            st = ft_fail(err, FT_EIO, "the engine's thread could not be started");
+            st = ft_fail(err, FT_EIO, "cannot start the engine thread");
         }
     }
     if (st) {
         ft_engine_unshare(e);
-        for (int i = 0; i < q->lanes; i++) ft_lane_free(q->lane[i]);
-        ft_free(q->lane);
+        for (int i = 0; i < q->slots; i++) ft_slot_free(q->slot[i]);
+        ft_free(q->slot);
         ft_free(q->running);
         ft_free(q->idle_since);
         ft_free(q);
@@ -392,7 +392,7 @@ void ft_queue_free(ft_queue *q)
     pthread_mutex_destroy(&q->lock);
     pthread_cond_destroy(&q->work);
     pthread_cond_destroy(&q->changed);
-    ft_free(q->lane);
+    ft_free(q->slot);
     ft_free(q->running);
     ft_free(q->idle_since);
     ft_free(q);
@@ -402,7 +402,7 @@ void ft_queue_free(ft_queue *q)
 
 ft_status ft_queue_put(ft_queue *q, ft_entry *e, ft_err *err)
 {
-    atomic_store(&e->lane, -1);
+    atomic_store(&e->slot, -1);
     e->next = NULL;
     e->t_put = ft_now_ns();
     ft_status st = FT_OK;
@@ -411,9 +411,9 @@ ft_status ft_queue_put(ft_queue *q, ft_entry *e, ft_err *err)
         st = ft_fail(err, FT_ECANCELLED, "the engine is stopping");
     } else if (q->total.failed) {
         st = ft_fail(err, FT_EDEVICE, "the device has failed");
-    } else if (q->n_inside >= q->lanes + q->p.waiting) {
+    } else if (q->n_inside >= q->slots + q->p.waiting) {
         st = ft_fail(err, FT_EBUSY, "%d requests run or wait, want at most %d", q->n_inside,
-                     q->lanes + q->p.waiting);
+                     q->slots + q->p.waiting);
     } else {
         e->id = ++q->next_id;
         if (q->last)
@@ -465,7 +465,7 @@ void ft_queue_call(ft_queue *q, void (*fn)(void *user, ft_queue *q), void *user)
         pthread_cond_signal(&q->work);
         while (!c.done && !q->ended) pthread_cond_wait(&q->changed, &q->lock);
     }
-    if (!c.done) fn(user, q); /* one at a time: the lock is held */
+    if (!c.done) fn(user, q); /* one at a time: the lock is paused */
     pthread_mutex_unlock(&q->lock);
 }
 
@@ -474,9 +474,9 @@ int ft_queue_ctx(const ft_queue *q)
     return q->e->p.ctx;
 }
 
-ft_lane *ft_queue_lane(ft_queue *q, int i)
+ft_slot *ft_queue_slot(ft_queue *q, int i)
 {
-    return i >= 0 && i < q->lanes ? q->lane[i] : NULL;
+    return i >= 0 && i < q->slots ? q->slot[i] : NULL;
 }
 
 ft_entry *ft_queue_entry(ft_queue *q, int i)

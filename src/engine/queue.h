@@ -1,6 +1,6 @@
 /* engine/queue.h - hand-over to the one thread that runs the engine.
- * Other threads put entries in, look at them and cancel them; the engine's thread gives each a lane
- * in the order of arrival, runs rounds while any lane can go on, and tells each entry how it goes.
+ * Other threads put entries in, look at them and cancel them; the engine thread gives each a slot
+ * in the order of arrival, runs steps while any slot can go on, and tells each entry how it goes.
  * When nothing can go on it waits without spinning. Everything that touches the engine while it
  * runs goes through here. */
 #ifndef FT_ENGINE_QUEUE_H
@@ -14,19 +14,19 @@ typedef struct ft_queue ft_queue;
 typedef struct ft_entry ft_entry;
 
 /* A request's place in the queue. Its owner fills the first part and keeps it in memory until
- * `done` was called; the functions are called on the engine's thread, without locks. */
+ * `done` was called; the functions are called on the engine thread, without locks. */
 struct ft_entry {
     ft_task task;
-    int wish; /* a lane; -1: any */
-    /* May the reply go on? false holds it until ft_queue_kick. */
+    int wish; /* a slot; -1: any */
+    /* May the response go on? false holds it until ft_queue_kick. */
     bool (*ready)(ft_entry *e);
-    /* After each round that the entry took part in. */
+    /* After each step that the entry took part in. */
     void (*round)(ft_entry *e);
     /* The last call: finish, stats and error are filled in. */
     void (*done)(ft_entry *e);
 
     atomic_bool cancel; /* set by ft_queue_cancel */
-    atomic_int lane;    /* -1: waits */
+    atomic_int slot;    /* -1: waits */
     atomic_int read;    /* tokens of the prompt in the cache */
     atomic_int cached;  /* those of them that were found there */
     uint64_t id;
@@ -41,7 +41,7 @@ struct ft_entry {
     ft_entry *next; /* the queue's */
 };
 
-/* Starts the thread; takes all lanes, so none may be taken. */
+/* Starts the thread; takes all slots, so none may be taken. */
 ft_status ft_queue_new(ft_queue **out, ft_engine *e, const ft_queue_params *p, ft_err *err);
 /* See ft_llm_stop. */
 void ft_queue_stop(ft_queue *q, bool drain);
@@ -50,16 +50,16 @@ void ft_queue_free(ft_queue *q); /* accepts NULL; stops it first */
 
 /* FT_ELIMIT: full. FT_ECANCELLED: stopping. */
 ft_status ft_queue_put(ft_queue *q, ft_entry *e, ft_err *err);
-void ft_queue_cancel(ft_queue *q, ft_entry *e);      /* takes effect within a round */
+void ft_queue_cancel(ft_queue *q, ft_entry *e);      /* takes effect within a step */
 void ft_queue_kick(ft_queue *q);                     /* an entry may be ready again */
 int ft_queue_before(ft_queue *q, const ft_entry *e); /* entries that wait in front of it */
 
-/* Runs fn between two rounds on the engine's thread, or on this one when that has ended; returns
+/* Runs fn between two steps on the engine thread, or on this one when that has ended; returns
  * when it is done. */
 void ft_queue_call(ft_queue *q, void (*fn)(void *user, ft_queue *q), void *user);
 /* For fn. */
 int ft_queue_ctx(const ft_queue *q);          /* cells of the longest sequence */
-ft_lane *ft_queue_lane(ft_queue *q, int i);   /* NULL when there is none */
+ft_slot *ft_queue_slot(ft_queue *q, int i);   /* NULL when there is none */
 ft_entry *ft_queue_entry(ft_queue *q, int i); /* who has it; NULL: it is idle */
 
 void ft_queue_counts(ft_queue *q, ft_llm_stats *out);

@@ -1,17 +1,17 @@
-/* engine/trace.c - drafts and acceptances as lines of JSON. */
+/* engine/trace.c - draft tokens and acceptances as lines of JSON. */
 #include "base/buf.h"
 #include "base/mem.h"
-#include "engine/lane.h"
+#include "engine/slot.h"
 
 #include <math.h>
 
 enum { MAX_LINE = 4096 };
 
-static const char *drafter_name(const ft_lane *l)
+static const char *drafter_name(const ft_slot *s)
 {
-    if (l->winner >= 0) return l->e->guesser[l->winner].name;
-    return l->e->kind == FT_DRAFT_MODEL       ? "model"
-           : l->e->kind == FT_DRAFT_ASSISTANT ? "assistant"
+    if (s->draft.method >= 0) return s->e->ngram_drafter[s->draft.method].name;
+    return s->e->kind == FT_DRAFT_MODEL       ? "model"
+           : s->e->kind == FT_DRAFT_ASSISTANT ? "assistant"
                                               : "mtp";
 }
 
@@ -22,53 +22,53 @@ static void put_ids(ft_buf *b, const char *key, const int32_t *id, int n)
     ft_buf_putc(b, ']');
 }
 
-static void emit(const ft_lane *l, ft_buf *b)
+static void emit(const ft_slot *s, ft_buf *b)
 {
     ft_buf_putc(b, '}');
-    l->e->trace(l->e->trace_user, ft_buf_z(b));
+    s->e->trace(s->e->trace_user, ft_buf_z(b));
     ft_buf_release(b);
 }
 
-/* The hidden row that the first draft was made from: which of the last step's rows of this sequence
- * it is, and its length, which jumps when it is the wrong one. */
-static void put_hidden(ft_buf *b, const ft_lane *l)
+/* The hidden row that the first draft token was made from: its index among the last step's rows
+ * of this sequence, and its norm, which jumps when it is the wrong row. */
+static void put_hidden(ft_buf *b, const ft_slot *s)
 {
-    const ft_engine *e = l->e;
-    if (l->winner >= 0 || e->kind == FT_DRAFT_MODEL) return;
-    const int cell = lane_len(l) - 1;
+    const ft_engine *e = s->e;
+    if (s->draft.method >= 0 || e->kind == FT_DRAFT_MODEL) return;
+    const int cell = slot_len(s) - 1;
     float *row = ft_new_n(float, (size_t)e->m->D);
-    ft_runner_hidden_get(e->run, ft_lane_hidden(l, cell), row);
+    ft_runner_hidden_get(e->runner, ft_slot_hidden_row(s, cell), row);
     double sum = 0;
     for (int i = 0; i < e->m->D; i++) sum += (double)row[i] * (double)row[i];
-    ft_buf_printf(b, ",\"h_idx\":%d,\"h_l2\":%.4f", cell - l->past, sqrt(sum));
+    ft_buf_printf(b, ",\"h_idx\":%d,\"h_l2\":%.4f", cell - s->rows.first_pos, sqrt(sum));
     ft_free(row);
 }
 
-void ft_trace_draft(const ft_lane *l, double seconds)
+void ft_trace_draft(const ft_slot *s, double seconds)
 {
-    if (!l->e->trace) return;
+    if (!s->e->trace) return;
     ft_buf b;
     ft_buf_init(&b, MAX_LINE);
     ft_buf_printf(
         &b, "{\"evt\":\"mtp_draft\",\"iter\":%lld,\"path\":\"sync\",\"seq_id\":%d,\"id_last\":%d,",
-        (long long)l->iter, lane_index(l), l->ids[l->n_ids - 1]);
+        (long long)s->iter, slot_index(s), s->ids[s->n_ids - 1]);
     ft_buf_printf(&b, "\"attn_pos\":%d,\"n_steps\":%d,\"drafter\":\"%s\",\"t_draft_us\":%.0f",
-                  lane_len(l), l->n_draft, drafter_name(l), seconds * 1e6);
-    put_hidden(&b, l);
-    put_ids(&b, "drafts", l->draft, l->n_draft);
-    emit(l, &b);
+                  slot_len(s), s->draft.n, drafter_name(s), seconds * 1e6);
+    put_hidden(&b, s);
+    put_ids(&b, "drafts", s->draft.id, s->draft.n);
+    emit(s, &b);
 }
 
-void ft_trace_accept(const ft_lane *l, int drafted, int kept, const char *reason)
+void ft_trace_accept(const ft_slot *s, int drafted, int kept, const char *reason)
 {
-    if (!l->e->trace) return;
+    if (!s->e->trace) return;
     ft_buf b;
     ft_buf_init(&b, MAX_LINE);
     ft_buf_printf(&b,
                   "{\"evt\":\"mtp_accept\",\"iter\":%lld,\"n_accepted\":%d,\"n_drafted_prev\":%d,"
                   "\"reason\":\"%s\"",
-                  (long long)l->iter, kept, drafted, reason);
+                  (long long)s->iter, kept, drafted, reason);
     const int n = kept + 1;
-    put_ids(&b, "ids", l->ids + l->n_ids - n, n);
-    emit(l, &b);
+    put_ids(&b, "ids", s->ids + s->n_ids - n, n);
+    emit(s, &b);
 }

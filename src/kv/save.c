@@ -1,7 +1,7 @@
 #include "kv/save.h"
 
 #include "base/mem.h"
-#include "kv/inside.h"
+#include "kv/kv_priv.h"
 
 #include <xxhash.h>
 
@@ -18,7 +18,7 @@ uint64_t ft_cache_layout(const ft_cache *c)
         const int32_t newest = kv->newest ? (int32_t)kv->newest->kt : -1;
         h = XXH3_64bits_withSeed(&newest, sizeof newest, h);
         if (kv->mean)
-            h = XXH3_64bits_withSeed(c->p.gauge[l].mean,
+            h = XXH3_64bits_withSeed(c->p.calibration[l].mean,
                                      sizeof(float) * (size_t)kv->G * (size_t)kv->d, h);
     }
     return h;
@@ -98,7 +98,7 @@ static size_t states(const ft_cache *c, int slot, bool journal, unsigned char *h
 {
     size_t sum = 0;
     for (int l = 0; l < c->p.n_layer; l++) {
-        if (c->layer[l].keep != FT_KEEP_DELTA) continue;
+        if (c->layer[l].keep != FT_STATE_DELTA) continue;
         float *at[4];
         size_t n[4];
         const int count = parts(c, l, slot, journal, at, n);
@@ -140,15 +140,15 @@ void ft_seq_journal_put(ft_seq *s, const void *in)
     states(s->c, s->slot, true, (unsigned char *)(uintptr_t)in, into);
 }
 
-/* ---- leaving and coming back ---- */
+/* ---- swapping ---- */
 
-struct ft_parked {
+struct ft_swapped {
     int first[2], end[2];
     size_t at[2];
     unsigned char data[];
 };
 
-ft_parked *ft_seq_park(ft_seq *s)
+ft_swapped *ft_seq_swap_out(ft_seq *s)
 {
     assert(!s->span_n);
     size_t bytes = 0, at[2];
@@ -156,7 +156,7 @@ ft_parked *ft_seq_park(ft_seq *s)
         at[i] = bytes;
         bytes += (size_t)(s->end_page[i] - s->first_page[i]) * ft_cache_page_bytes(s->c, i);
     }
-    ft_parked *p = ft_try_alloc(sizeof *p + bytes);
+    ft_swapped *p = ft_try_alloc(sizeof *p + bytes);
     if (!p) return NULL;
     for (int i = 0; i < 2; i++) {
         p->at[i] = at[i];
@@ -168,7 +168,7 @@ ft_parked *ft_seq_park(ft_seq *s)
     return p;
 }
 
-bool ft_seq_unpark(ft_seq *s, ft_parked *p)
+bool ft_seq_swap_in(ft_seq *s, ft_swapped *p)
 {
     for (int i = 0; i < 2; i++)
         if (p->end[i] - p->first[i] > s->c->space[i].n_free) return false;
@@ -181,17 +181,17 @@ bool ft_seq_unpark(ft_seq *s, ft_parked *p)
     return true;
 }
 
-int ft_parked_pages(const ft_parked *p)
+int ft_swapped_pages(const ft_swapped *p)
 {
     return p->end[FT_SPACE_FULL] - p->first[FT_SPACE_FULL];
 }
 
-void ft_parked_free(ft_parked *p)
+void ft_swapped_free(ft_swapped *p)
 {
     ft_free(p);
 }
 
-/* ---- places to go on from ---- */
+/* ---- resuming ---- */
 
 bool ft_seq_settled(const ft_seq *s)
 {

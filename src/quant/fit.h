@@ -1,6 +1,6 @@
 /* quant/fit.h - the searches behind the encoders, on four sub-blocks at once.
- * Each tries a few spacings, rounds, and takes the scale that fits the rounded values best in the
- * least-squares sense; the spacing with the smallest error wins. w is NULL (every value counts
+ * Each tries a few spacings, decode_steps, and takes the scale that fits the rounded values best in
+ * the least-squares sense; the spacing with the smallest error wins. w is NULL (every value counts
  * alike) or one weight per value. */
 #ifndef FT_QUANT_FIT_H
 #define FT_QUANT_FIT_H
@@ -46,7 +46,7 @@ INLINE v4 fit_scale(const v4 *x, const v4 *w, int n, float lo, float hi, const f
     return scale;
 }
 
-/* The same with one trial and no weights: the extreme value is put at `at`, which rounds into
+/* The same with one trial and no weights: the extreme value is put at `at`, which decode_steps into
  * [lo, hi] by itself, so that only the other end needs a limit. */
 INLINE v4 fit_once(const v4 *x, int n, float hi, float at)
 {
@@ -81,10 +81,10 @@ static const cut ft_cut5[] = {
     {0.14f, 0},  {0.21f, 0},     {0.05f, 0.15f}, {0.15f, 0.05f}, {-0.015f, -0.015f}, {0, 0.015f},
     {0.015f, 0}, {0.08f, 0.25f}, {0.25f, 0.08f}, {0, -0.02f},    {-0.02f, 0}};
 
-/* x is about scale * q + min, q whole in [0, hi]; each trial cuts the range, then `rounds` more
- * start from the best line. below: the min may not be above zero. */
+/* x is about scale * q + min, q whole in [0, hi]; each trial cuts the range, then `decode_steps`
+ * more start from the best line. below: the min may not be above zero. */
 INLINE line fit_line(const v4 *x, const v4 *w, int n, float hi, bool below, const cut *trial,
-                     int trials, int rounds)
+                     int trials, int decode_steps)
 {
     v4 bottom = x[0], top = x[0], sw = splat(0), sx = splat(0);
     for (int i = 0; i < n; i++) {
@@ -98,7 +98,7 @@ INLINE line fit_line(const v4 *x, const v4 *w, int n, float hi, bool below, cons
     line best = {splat(0), sx / sw};
     if (below) best.min = low_of(best.min, splat(0));
     v4 best_gain = (splat(2) * sx - best.min * sw) * best.min;
-    for (int t = 0; t < trials + rounds; t++) {
+    for (int t = 0; t < trials + decode_steps; t++) {
         v4 spacing, start;
         if (t < trials) {
             spacing = ratio(splat(hi), range * splat(1 - trial[t].low - trial[t].high));

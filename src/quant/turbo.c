@@ -125,13 +125,15 @@ void ft_turbo_turn(float *y, const float *x, int d)
     const int width = ft_turbo_width(d), group = ft_turbo_group(d);
     if (y != x) memcpy(y, x, (size_t)d * sizeof *y);
     for (int i = d; i < width; i++) y[i] = 0;
-    for (int i = 0; i < width; i += group) turn(y + i, y + i, group, before, after, ft_turbo_root(group));
+    for (int i = 0; i < width; i += group)
+        turn(y + i, y + i, group, before, after, ft_turbo_root(group));
 }
 
 void ft_turbo_turn_back(float *x, float *y, int d)
 {
     const int width = ft_turbo_width(d), group = ft_turbo_group(d);
-    for (int i = 0; i < width; i += group) turn(y + i, y + i, group, after, before, ft_turbo_root(group));
+    for (int i = 0; i < width; i += group)
+        turn(y + i, y + i, group, after, before, ft_turbo_root(group));
     if (x != y) memcpy(x, y, (size_t)d * sizeof *x);
 }
 

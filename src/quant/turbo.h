@@ -40,8 +40,8 @@ int ft_turbo_width(int d); /* d, padded */
 size_t ft_turbo_group_bytes(ft_turbo t, int group);
 size_t ft_turbo_row_bytes(ft_turbo t, int d);
 
-/* The turn of a group by its parts, for devices that do it themselves: which values change their sign
- * before and after the transform (bit i of four words), and the factor. */
+/* The turn of a group by its parts, for devices that do it themselves: which values change their
+ * sign before and after the transform (bit i of four words), and the factor. */
 const uint32_t *ft_turbo_signs(int after);
 float ft_turbo_root(int group);
 

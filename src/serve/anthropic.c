@@ -22,7 +22,7 @@ static bool is(const json_t *block, const char *type)
 /* ---- messages ---- */
 
 /* Text, or text blocks with a line between them. */
-static bool texts(const json_t *v, const char *param, ft_buf *out, ft_bad *bad)
+static bool texts(const json_t *v, const char *param, ft_buf *out, ft_http_error *error)
 {
     char brief[72];
     const json_t *b;
@@ -32,14 +32,16 @@ static bool texts(const json_t *v, const char *param, ft_buf *out, ft_bad *bad)
         return true;
     }
     if (!json_is_array(v))
-        return ft_bad_say(bad, FT_P_INVALID, param, "%s is %s, want a text or an array of blocks",
-                          param, ft_json_brief(v, brief));
+        return ft_http_error_set(error, FT_ERR_INVALID, param,
+                                 "%s is %s, want a text or an array of blocks", param,
+                                 ft_json_brief(v, brief));
     json_array_foreach(v, i, b)
     {
         const json_t *t = ft_get(b, "text");
         if (!is(b, "text") || !json_is_string(t))
-            return ft_bad_say(bad, FT_P_INVALID, param, "%s[%zu] is %s, want a text block", param,
-                              i, ft_json_brief(b, brief));
+            return ft_http_error_set(error, FT_ERR_INVALID, param,
+                                     "%s[%zu] is %s, want a text block", param, i,
+                                     ft_json_brief(b, brief));
         if (out->len) ft_buf_putc(out, '\n');
         ft_buf_put(out, json_string_value(t), json_string_length(t));
     }
@@ -47,22 +49,22 @@ static bool texts(const json_t *v, const char *param, ft_buf *out, ft_bad *bad)
 }
 
 static bool put_message(json_t *list, const char *role, const json_t *v, const char *param,
-                        ft_bad *bad)
+                        ft_http_error *error)
 {
     ft_buf b;
     ft_buf_init(&b, SIZE_MAX / 2);
-    const bool ok = texts(v, param, &b, bad);
+    const bool ok = texts(v, param, &b, error);
     if (ok) json_array_append_new(list, ft_chat_message(role, json_stringn(ft_buf_z(&b), b.len)));
     ft_buf_release(&b);
     return ok;
 }
 
-static bool tool_result(json_t *list, const json_t *block, ft_bad *bad)
+static bool tool_result(json_t *list, const json_t *block, ft_http_error *error)
 {
     const json_t *content = ft_get(block, "content"), *id = ft_get(block, "tool_use_id");
     json_t *empty = json_string("");
     const bool ok =
-        put_message(list, "tool", content ? content : empty, "tool_result.content", bad);
+        put_message(list, "tool", content ? content : empty, "tool_result.content", error);
     json_decref(empty);
     json_t *m = json_array_get(list, json_array_size(list) - 1);
     if (ok && json_is_string(id)) json_object_set(m, "tool_call_id", (json_t *)(uintptr_t)id);
@@ -85,7 +87,7 @@ typedef struct parts {
     json_t *calls;
 } parts;
 
-static bool take_block(parts *p, json_t *list, const json_t *b, size_t i, ft_bad *bad)
+static bool take_block(parts *p, json_t *list, const json_t *b, size_t i, ft_http_error *error)
 {
     char brief[72];
     const json_t *t = ft_get(b, is(b, "thinking") ? "thinking" : "text");
@@ -96,22 +98,23 @@ static bool take_block(parts *p, json_t *list, const json_t *b, size_t i, ft_bad
         return true;
     }
     if (is(b, "redacted_thinking")) return true;
-    if (is(b, "tool_result")) return tool_result(list, b, bad);
+    if (is(b, "tool_result")) return tool_result(list, b, error);
     if (is(b, "tool_use") && json_is_string(ft_get(b, "name"))) {
         json_array_append_new(p->calls, tool_use(b));
         return true;
     }
     if (is(b, "image") || is(b, "document"))
-        return ft_bad_say(bad, FT_P_INVALID, "messages",
-                          "messages[%zu] has a block of type %s, this model reads text alone", i,
-                          type_of(b));
-    return ft_bad_say(
-        bad, FT_P_INVALID, "messages",
+        return ft_http_error_set(
+            error, FT_ERR_INVALID, "messages",
+            "messages[%zu] has a block of type %s, this model reads text alone", i, type_of(b));
+    return ft_http_error_set(
+        error, FT_ERR_INVALID, "messages",
         "messages[%zu] has the block %s, want text, thinking, tool_use or tool_result", i,
         ft_json_brief(b, brief));
 }
 
-static bool put_blocks(json_t *list, const char *role, const json_t *content, size_t i, ft_bad *bad)
+static bool put_blocks(json_t *list, const char *role, const json_t *content, size_t i,
+                       ft_http_error *error)
 {
     parts p = {.calls = json_array()};
     const json_t *b;
@@ -120,7 +123,7 @@ static bool put_blocks(json_t *list, const char *role, const json_t *content, si
     ft_buf_init(&p.text, SIZE_MAX / 2);
     ft_buf_init(&p.thought, SIZE_MAX / 2);
     const size_t before = json_array_size(list);
-    json_array_foreach(content, k, b) if (ok) ok = take_block(&p, list, b, i, bad);
+    json_array_foreach(content, k, b) if (ok) ok = take_block(&p, list, b, i, error);
     const bool only_results = json_array_size(list) > before && !p.text.len;
     if (ok && !only_results) {
         json_t *m = ft_chat_message(role, json_stringn(ft_buf_z(&p.text), p.text.len));
@@ -136,25 +139,27 @@ static bool put_blocks(json_t *list, const char *role, const json_t *content, si
     return ok;
 }
 
-static bool messages(const json_t *body, json_t *list, ft_bad *bad)
+static bool messages(const json_t *body, json_t *list, ft_http_error *error)
 {
     const json_t *system = ft_get(body, "system"), *all = ft_get(body, "messages"), *m;
     char brief[72];
     size_t i;
-    if (system && !put_message(list, "system", system, "system", bad)) return false;
+    if (system && !put_message(list, "system", system, "system", error)) return false;
     if (!json_is_array(all) || !json_array_size(all))
-        return ft_bad_say(bad, FT_P_INVALID, "messages", "messages is %s, want a non-empty array",
-                          ft_json_brief(all, brief));
+        return ft_http_error_set(error, FT_ERR_INVALID, "messages",
+                                 "messages is %s, want a non-empty array",
+                                 ft_json_brief(all, brief));
     json_array_foreach(all, i, m)
     {
         const char *role = json_string_value(ft_get(m, "role"));
         const json_t *content = ft_get(m, "content");
         if (!role || (strcmp(role, "user") && strcmp(role, "assistant") && strcmp(role, "system")))
-            return ft_bad_say(bad, FT_P_INVALID, "messages",
-                              "messages[%zu].role is %s, want user or assistant", i,
-                              ft_json_brief(ft_get(m, "role"), brief));
-        const bool ok = json_is_array(content) ? put_blocks(list, role, content, i, bad)
-                                               : put_message(list, role, content, "messages", bad);
+            return ft_http_error_set(error, FT_ERR_INVALID, "messages",
+                                     "messages[%zu].role is %s, want user or assistant", i,
+                                     ft_json_brief(ft_get(m, "role"), brief));
+        const bool ok = json_is_array(content)
+                            ? put_blocks(list, role, content, i, error)
+                            : put_message(list, role, content, "messages", error);
         if (!ok) return false;
     }
     return true;
@@ -162,7 +167,7 @@ static bool messages(const json_t *body, json_t *list, ft_bad *bad)
 
 /* ---- tools and the rest ---- */
 
-static bool tools(const json_t *body, json_t *out, ft_bad *bad)
+static bool tools(const json_t *body, json_t *out, ft_http_error *error)
 {
     const json_t *list = ft_get(body, "tools"), *t;
     char brief[72];
@@ -171,14 +176,14 @@ static bool tools(const json_t *body, json_t *out, ft_bad *bad)
     json_t *f = json_array();
     json_object_set_new(out, "tools", f);
     if (!json_is_array(list))
-        return ft_bad_say(bad, FT_P_INVALID, "tools", "tools is %s, want an array",
-                          ft_json_brief(list, brief));
+        return ft_http_error_set(error, FT_ERR_INVALID, "tools", "tools is %s, want an array",
+                                 ft_json_brief(list, brief));
     json_array_foreach(list, i, t)
     {
         if (ft_get(t, "type") && !is(t, "custom")) continue; /* runs on Anthropic's side */
         if (!json_is_string(ft_get(t, "name")))
-            return ft_bad_say(bad, FT_P_INVALID, "tools", "tools[%zu] is %s, want a name", i,
-                              ft_json_brief(t, brief));
+            return ft_http_error_set(error, FT_ERR_INVALID, "tools",
+                                     "tools[%zu] is %s, want a name", i, ft_json_brief(t, brief));
         json_array_append_new(f, json_pack("{s:s, s:{s:O, s:O*, s:O*}}", "type", "function",
                                            "function", "name", ft_get(t, "name"), "description",
                                            ft_get(t, "description"), "parameters",
@@ -187,14 +192,14 @@ static bool tools(const json_t *body, json_t *out, ft_bad *bad)
     return true;
 }
 
-static bool tool_choice(const json_t *body, json_t *out, ft_bad *bad)
+static bool tool_choice(const json_t *body, json_t *out, ft_http_error *error)
 {
     const json_t *v = ft_get(body, "tool_choice");
     char brief[72];
     json_object_del(out, "tool_choice");
     if (!v) return true;
     bool one = false;
-    if (!ft_want_bool(v, "disable_parallel_tool_use", &one, bad)) return false;
+    if (!ft_want_bool(v, "disable_parallel_tool_use", &one, error)) return false;
     if (one) json_object_set_new(out, "parallel_tool_calls", json_false());
     if (is(v, "auto") || is(v, "none"))
         json_object_set_new(out, "tool_choice", json_string(type_of(v)));
@@ -205,13 +210,14 @@ static bool tool_choice(const json_t *body, json_t *out, ft_bad *bad)
             out, "tool_choice",
             json_pack("{s:s, s:{s:O}}", "type", "function", "function", "name", ft_get(v, "name")));
     else
-        return ft_bad_say(bad, FT_P_INVALID, "tool_choice",
-                          "tool_choice is %s, want the type auto, any, tool (with a name) or none",
-                          ft_json_brief(v, brief));
+        return ft_http_error_set(
+            error, FT_ERR_INVALID, "tool_choice",
+            "tool_choice is %s, want the type auto, any, tool (with a name) or none",
+            ft_json_brief(v, brief));
     return true;
 }
 
-static bool thinking(const json_t *body, json_t *out, ft_bad *bad)
+static bool thinking(const json_t *body, json_t *out, ft_http_error *error)
 {
     json_t *v = ft_get(body, "thinking");
     char brief[72];
@@ -224,21 +230,21 @@ static bool thinking(const json_t *body, json_t *out, ft_bad *bad)
         return true;
     }
     if (!is(v, "enabled") && !is(v, "adaptive"))
-        return ft_bad_say(bad, FT_P_INVALID, "thinking",
-                          "thinking is %s, want the type enabled, adaptive or disabled",
-                          ft_json_brief(v, brief));
+        return ft_http_error_set(error, FT_ERR_INVALID, "thinking",
+                                 "thinking is %s, want the type enabled, adaptive or disabled",
+                                 ft_json_brief(v, brief));
     json_object_set_new(kwargs, "enable_thinking", json_true());
     return true;
 }
 
-json_t *ft_anthropic_body(const json_t *body, ft_bad *bad)
+json_t *ft_anthropic_body(const json_t *body, ft_http_error *error)
 {
     json_t *out = json_copy((json_t *)(uintptr_t)body), *list = json_array();
     json_object_set_new(out, "messages", list);
     if (!ft_get(body, "max_tokens"))
         json_object_set_new(out, "max_tokens", json_integer(DEFAULT_MAX_TOKENS));
-    if (messages(body, list, bad) && tools(body, out, bad) && tool_choice(body, out, bad) &&
-        thinking(body, out, bad))
+    if (messages(body, list, error) && tools(body, out, error) && tool_choice(body, out, error) &&
+        thinking(body, out, error))
         return out;
     json_decref(out);
     return NULL;
@@ -246,44 +252,45 @@ json_t *ft_anthropic_body(const json_t *body, ft_bad *bad)
 
 /* ---- routes ---- */
 
-static bool read(ft_call *c, ft_served *d, ft_ask *a, ft_chat_prompt *p, ft_bad *bad)
+static bool read(ft_call *c, ft_served *d, ft_gen_params *a, ft_chat_prompt *p,
+                 ft_http_error *error)
 {
-    json_t *chat = ft_anthropic_body(c->body, bad);
+    json_t *chat = ft_anthropic_body(c->body, error);
     if (!chat) return false;
     json_decref(c->body); /* what the ask points to must live on */
     c->body = chat;
-    return ft_chat_read(a, c->s, d, chat, p, bad);
+    return ft_chat_read(a, c->s, d, chat, p, error);
 }
 
-static void run(ft_call *c, bool count)
+static void run_messages(ft_call *c, bool count)
 {
     const char *model = NULL;
-    ft_bad bad;
-    ft_ask a;
+    ft_http_error error;
+    ft_gen_params a;
     ft_chat_prompt p = {0};
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
-    ft_ask_init(&a, c->s, d);
-    if (!ft_want_text(c->body, "model", &model, &bad) || !read(c, d, &a, &p, &bad)) {
-        ft_call_fail(c, &bad);
+    ft_gen_params_init(&a, c->s, d);
+    if (!ft_want_text(c->body, "model", &model, &error) || !read(c, d, &a, &p, &error)) {
+        ft_call_fail(c, &error);
     } else if (count) {
         ft_call_json(c, 200, json_pack("{s:i}", "input_tokens", p.ids.n));
     } else {
         a.r.top_logprobs = -1;
         a.n = 1;
         model = json_string_value(ft_get(c->body, "model"));
-        ft_talk_start(c, d, &ft_anthropic_shape, "msg_", &a, &p.ids, 1, model, NULL);
+        ft_generation_start(c, d, &ft_anthropic_shape, "msg_", &a, &p.ids, 1, model, NULL);
     }
     ft_chat_release(&p);
-    ft_ask_release(&a);
+    ft_gen_params_release(&a);
 }
 
 void ft_run_messages(ft_call *c)
 {
-    run(c, false);
+    run_messages(c, false);
 }
 
 void ft_run_messages_count(ft_call *c)
 {
-    run(c, true);
+    run_messages(c, true);
 }

@@ -1,27 +1,28 @@
-/* serve/anthropic_out.c - replies in Anthropic's form: blocks that never overlap. */
+/* serve/anthropic_out.c - responses in Anthropic's form: blocks that never overlap. */
 #include "base/mem.h"
 #include "serve/anthropic.h"
 
 static const char *stop_reason(const ft_choice *c)
 {
-    if (c->reply.reason == FT_REASON_LENGTH) return "max_tokens";
+    if (c->response.reason == FT_REASON_LENGTH) return "max_tokens";
     if (c->n_call) return "tool_use";
-    return c->reply.stop_text ? "stop_sequence" : "end_turn";
+    return c->response.stop_text ? "stop_sequence" : "end_turn";
 }
 
 static json_t *stop_text(const ft_choice *c)
 {
-    return !c->n_call && c->reply.stop_text ? json_string(c->reply.stop_text) : json_null();
+    return !c->n_call && c->response.stop_text ? json_string(c->response.stop_text) : json_null();
 }
 
-static json_t *usage(int prompt, int cached, int reply)
+static json_t *usage(int prompt, int cached, int response)
 {
     return json_pack("{s:i, s:i, s:i, s:i}", "input_tokens", prompt - cached,
                      "cache_read_input_tokens", cached, "cache_creation_input_tokens", 0,
-                     "output_tokens", reply);
+                     "output_tokens", response);
 }
 
-static json_t *message(const ft_talk *t, json_t *content, json_t *reason, json_t *stop, json_t *use)
+static json_t *message(const ft_generation *t, json_t *content, json_t *reason, json_t *stop,
+                       json_t *use)
 {
     return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "id", t->id, "type", "message",
                      "role", "assistant", "model", t->model, "content", content, "stop_reason",
@@ -38,14 +39,14 @@ static json_t *call_id(const ft_tool_call *k)
 
 /* ---- streamed ---- */
 
-static void event(ft_talk *t, const char *type, json_t *j)
+static void event(ft_generation *t, const char *type, json_t *j)
 {
     json_object_set_new(j, "type", json_string(type));
-    ft_talk_event(t, type, j);
+    ft_generation_event(t, type, j);
 }
 
 /* Told with the first piece: only then is it known what was cached. */
-static void begin(ft_talk *t, ft_choice *c)
+static void begin(ft_generation *t, ft_choice *c)
 {
     if (c->begun) return;
     c->begun = true;
@@ -57,12 +58,12 @@ static void begin(ft_talk *t, ft_choice *c)
                             usage(c->n_prompt, p.cached_tokens, FT_MIN(1, c->n_tokens)))));
 }
 
-static void delta(ft_talk *t, const ft_choice *c, json_t *d)
+static void delta(ft_generation *t, const ft_choice *c, json_t *d)
 {
     event(t, "content_block_delta", json_pack("{s:i, s:o}", "index", c->n_block - 1, "delta", d));
 }
 
-static void close_block(ft_talk *t, ft_choice *c)
+static void close_block(ft_generation *t, ft_choice *c)
 {
     if (c->block < 0) return;
     if (c->block == FT_PART_THOUGHT)
@@ -71,7 +72,7 @@ static void close_block(ft_talk *t, ft_choice *c)
     c->block = -1;
 }
 
-static void open_block(ft_talk *t, ft_choice *c, ft_event_part kind, json_t *block)
+static void open_block(ft_generation *t, ft_choice *c, ft_event_part kind, json_t *block)
 {
     close_block(t, c);
     c->block = (int)kind;
@@ -79,10 +80,10 @@ static void open_block(ft_talk *t, ft_choice *c, ft_event_part kind, json_t *blo
           json_pack("{s:i, s:o}", "index", c->n_block++, "content_block", block));
 }
 
-static void piece(ft_talk *t, ft_choice *c, const ft_piece *p)
+static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
 {
     begin(t, c);
-    json_t *text = ft_say_text(p->p, p->n);
+    json_t *text = ft_json_string(p->p, p->n);
     switch (p->part) {
     case FT_PART_CALL:
         open_block(t, c, FT_PART_CALL,
@@ -109,19 +110,19 @@ static void piece(ft_talk *t, ft_choice *c, const ft_piece *p)
     json_decref(text);
 }
 
-static void end(ft_talk *t, ft_choice *c)
+static void end(ft_generation *t, ft_choice *c)
 {
-    const ft_reply *r = &c->reply;
+    const ft_response *r = &c->response;
     begin(t, c);
     close_block(t, c);
     event(t, "message_delta",
           json_pack("{s:{s:s, s:o}, s:o}", "delta", "stop_reason", stop_reason(c), "stop_sequence",
                     stop_text(c), "usage",
-                    usage(r->prompt_tokens, r->cached_tokens, r->reply_tokens)));
+                    usage(r->prompt_tokens, r->cached_tokens, r->output_tokens)));
     event(t, "message_stop", json_object());
 }
 
-static void ping(ft_talk *t)
+static void ping(ft_generation *t)
 {
     if (t->choice[0].begun)
         event(t, "ping", json_object());
@@ -129,9 +130,9 @@ static void ping(ft_talk *t)
         ft_sse_ping(t);
 }
 
-static void error(ft_talk *t, const ft_bad *bad)
+static void error(ft_generation *t, const ft_http_error *error)
 {
-    ft_talk_event(t, "error", ft_problem_anthropic(bad, t->c->id));
+    ft_generation_event(t, "error", ft_error_anthropic(error, t->c->id));
 }
 
 /* ---- at once ---- */
@@ -142,24 +143,26 @@ static json_t *input_of(const ft_tool_call *k)
     return json_is_object(j) ? j : (json_decref(j), json_object());
 }
 
-static json_t *whole(ft_talk *t)
+static json_t *whole(ft_generation *t)
 {
     const ft_choice *c = &t->choice[0];
-    const ft_reply *r = &c->reply;
+    const ft_response *r = &c->response;
     json_t *content = json_array();
     if (c->thought.len)
-        json_array_append_new(content, json_pack("{s:s, s:o, s:s}", "type", "thinking", "thinking",
-                                                 ft_say_text(ft_buf_z(&c->thought), c->thought.len),
-                                                 "signature", ""));
+        json_array_append_new(content,
+                              json_pack("{s:s, s:o, s:s}", "type", "thinking", "thinking",
+                                        ft_json_string(ft_buf_z(&c->thought), c->thought.len),
+                                        "signature", ""));
     if (c->answer.len)
-        json_array_append_new(content, json_pack("{s:s, s:o}", "type", "text", "text",
-                                                 ft_say_text(ft_buf_z(&c->answer), c->answer.len)));
+        json_array_append_new(content,
+                              json_pack("{s:s, s:o}", "type", "text", "text",
+                                        ft_json_string(ft_buf_z(&c->answer), c->answer.len)));
     for (int i = 0; i < c->n_call; i++)
         json_array_append_new(content, json_pack("{s:s, s:o, s:s, s:o}", "type", "tool_use", "id",
                                                  call_id(&c->call[i]), "name", c->call[i].name,
                                                  "input", input_of(&c->call[i])));
     return message(t, content, json_string(stop_reason(c)), stop_text(c),
-                   usage(r->prompt_tokens, r->cached_tokens, r->reply_tokens));
+                   usage(r->prompt_tokens, r->cached_tokens, r->output_tokens));
 }
 
 const ft_shape ft_anthropic_shape = {

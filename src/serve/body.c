@@ -34,7 +34,7 @@ static size_t bad_utf8_at(ft_str t)
     return i;
 }
 
-bool ft_body_parse(json_t **out, ft_str text, ft_bad *bad)
+bool ft_body_parse(json_t **out, ft_str text, ft_http_error *error)
 {
     size_t at = 0;
     *out = NULL;
@@ -43,20 +43,21 @@ bool ft_body_parse(json_t **out, ft_str text, ft_bad *bad)
         return true;
     }
     if (depth_of(text, &at) > FT_JSON_DEPTH)
-        return ft_bad_say(bad, FT_P_INVALID, NULL,
-                          "byte %zu of the body: JSON more than %d levels deep", at, FT_JSON_DEPTH);
+        return ft_http_error_set(error, FT_ERR_INVALID, NULL,
+                                 "byte %zu of the body: JSON more than %d levels deep", at,
+                                 FT_JSON_DEPTH);
     if (!ft_utf8_valid(text))
-        return ft_bad_say(bad, FT_P_INVALID, NULL, "byte %zu of the body is not UTF-8",
-                          bad_utf8_at(text));
+        return ft_http_error_set(error, FT_ERR_INVALID, NULL, "byte %zu of the body is not UTF-8",
+                                 bad_utf8_at(text));
     json_error_t e;
     *out = json_loadb(text.p, text.n, 0, &e);
     if (!*out)
-        return ft_bad_say(bad, FT_P_INVALID, NULL, "byte %d of the body is not valid JSON: %s",
-                          e.position, e.text);
+        return ft_http_error_set(error, FT_ERR_INVALID, NULL,
+                                 "byte %d of the body is not valid JSON: %s", e.position, e.text);
     if (json_is_object(*out)) return true;
     char brief[72];
-    ft_bad_say(bad, FT_P_INVALID, NULL, "the body is %s, want a JSON object",
-               ft_json_brief(*out, brief));
+    ft_http_error_set(error, FT_ERR_INVALID, NULL, "the body is %s, want a JSON object",
+                      ft_json_brief(*out, brief));
     json_decref(*out);
     *out = NULL;
     return false;

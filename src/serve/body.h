@@ -3,12 +3,12 @@
 #define FT_SERVE_BODY_H
 
 #include "base/str.h"
-#include "serve/problem.h"
+#include "serve/error.h"
 
 enum { FT_JSON_DEPTH = 128 };
 
 /* An object (an empty body is an empty one), strict UTF-8, at most FT_JSON_DEPTH deep. *out is
  * yours. A mistake is named with its byte. */
-bool ft_body_parse(json_t **out, ft_str text, ft_bad *bad);
+bool ft_body_parse(json_t **out, ft_str text, ft_http_error *error);
 
 #endif

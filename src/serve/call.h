@@ -11,7 +11,7 @@
 #define FT_SERVE_CALL_H
 
 #include "base/buf.h"
-#include "serve/problem.h"
+#include "serve/error.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -59,7 +59,7 @@ struct ft_call {
     struct MHD_Response *response;
     int status; /* 0: not answered yet */
     bool queued, ended, refused, started;
-    ft_problem refusal;
+    ft_error_kind refusal;
     char refusal_text[160];
     ft_buf in;
     size_t sent;
@@ -80,7 +80,7 @@ const char *ft_call_header(const ft_call *c, const char *key);
 void ft_call_json(ft_call *c, int status, json_t *j);
 void ft_call_bytes(ft_call *c, int status, const char *type, const void *p, size_t n);
 /* The API's error body. */
-void ft_call_fail(ft_call *c, const ft_bad *bad);
+void ft_call_fail(ft_call *c, const ft_http_error *error);
 /* The header goes out now, and whatever pump appends to c->out as it comes. */
 void ft_call_stream(ft_call *c, const char *type);
 /* One more header for the answer; after ft_call_json, _bytes or _stream. */

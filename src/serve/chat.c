@@ -15,7 +15,7 @@ json_t *ft_chat_message(const char *role, json_t *content)
     return m;
 }
 
-static bool part_text(ft_buf *out, const json_t *part, const char *param, ft_bad *bad)
+static bool part_text(ft_buf *out, const json_t *part, const char *param, ft_http_error *error)
 {
     static const char *const texts[] = {"text",    "input_text",   "output_text",
                                         "refusal", "summary_text", "reasoning_text"};
@@ -26,8 +26,8 @@ static bool part_text(ft_buf *out, const json_t *part, const char *param, ft_bad
         return true;
     }
     if (!json_is_object(part))
-        return ft_bad_say(bad, FT_P_INVALID, param, "%s has the part %s, want an object", param,
-                          ft_json_brief(part, brief));
+        return ft_http_error_set(error, FT_ERR_INVALID, param, "%s has the part %s, want an object",
+                                 param, ft_json_brief(part, brief));
     for (size_t i = 0; i < FT_COUNT(texts); i++) {
         if (type && strcmp(type, texts[i])) continue;
         const json_t *t = ft_get(part, "text");
@@ -37,13 +37,15 @@ static bool part_text(ft_buf *out, const json_t *part, const char *param, ft_bad
         return true;
     }
     if (type && (strstr(type, "image") || strstr(type, "audio") || strstr(type, "video")))
-        return ft_bad_say(bad, FT_P_INVALID, param,
-                          "%s has a part of type %.40s, this model reads text alone", param, type);
-    return ft_bad_say(bad, FT_P_INVALID, param, "%s has the part %s, want {\"type\":\"text\",...}",
-                      param, ft_json_brief(part, brief));
+        return ft_http_error_set(error, FT_ERR_INVALID, param,
+                                 "%s has a part of type %.40s, this model reads text alone", param,
+                                 type);
+    return ft_http_error_set(error, FT_ERR_INVALID, param,
+                             "%s has the part %s, want {\"type\":\"text\",...}", param,
+                             ft_json_brief(part, brief));
 }
 
-bool ft_chat_text(const json_t *content, const char *param, json_t **out, ft_bad *bad)
+bool ft_chat_text(const json_t *content, const char *param, json_t **out, ft_http_error *error)
 {
     char brief[72];
     const json_t *part;
@@ -53,33 +55,34 @@ bool ft_chat_text(const json_t *content, const char *param, json_t **out, ft_bad
         return true;
     }
     if (!json_is_array(content))
-        return ft_bad_say(bad, FT_P_INVALID, param, "%s is %s, want a text or an array of parts",
-                          param, ft_json_brief(content, brief));
+        return ft_http_error_set(error, FT_ERR_INVALID, param,
+                                 "%s is %s, want a text or an array of parts", param,
+                                 ft_json_brief(content, brief));
     ft_buf b;
     ft_buf_init(&b, SIZE_MAX / 2);
     bool ok = true;
-    json_array_foreach(content, i, part) if (ok) ok = part_text(&b, part, param, bad);
+    json_array_foreach(content, i, part) if (ok) ok = part_text(&b, part, param, error);
     if (ok) *out = json_stringn(ft_buf_z(&b), b.len);
     ft_buf_release(&b);
     return ok;
 }
 
-static bool check_calls(const json_t *calls, ft_bad *bad)
+static bool check_calls(const json_t *calls, ft_http_error *error)
 {
     const json_t *k;
     size_t i;
     char brief[72];
     if (!json_is_array(calls))
-        return ft_bad_say(bad, FT_P_INVALID, "messages", "tool_calls is %s, want an array",
-                          ft_json_brief(calls, brief));
+        return ft_http_error_set(error, FT_ERR_INVALID, "messages",
+                                 "tool_calls is %s, want an array", ft_json_brief(calls, brief));
     json_array_foreach(calls, i, k)
     {
         const json_t *f = ft_get(k, "function"), *args = ft_get(f, "arguments");
         if (!json_is_string(ft_get(f, "name")) ||
             (args && !json_is_string(args) && !json_is_object(args)))
-            return ft_bad_say(bad, FT_P_INVALID, "messages",
-                              "tool_calls has %s, want a function with a name and arguments",
-                              ft_json_brief(k, brief));
+            return ft_http_error_set(error, FT_ERR_INVALID, "messages",
+                                     "tool_calls has %s, want a function with a name and arguments",
+                                     ft_json_brief(k, brief));
     }
     return true;
 }
@@ -108,7 +111,7 @@ static json_t *plain_calls(const json_t *calls)
     return out;
 }
 
-static const char *role_of(const json_t *m, size_t i, ft_bad *bad)
+static const char *role_of(const json_t *m, size_t i, ft_http_error *error)
 {
     static const char *const role[] = {"system",    "developer", "user",
                                        "assistant", "tool",      "function"};
@@ -116,33 +119,33 @@ static const char *role_of(const json_t *m, size_t i, ft_bad *bad)
     const char *r = json_string_value(ft_get(m, "role"));
     for (size_t k = 0; r && k < FT_COUNT(role); k++)
         if (!strcmp(r, role[k])) return k == 5 ? role[4] : role[k];
-    ft_bad_say(bad, FT_P_INVALID, "messages",
-               "messages[%zu].role is %s, want system, developer, user, assistant or tool", i,
-               ft_json_brief(ft_get(m, "role"), brief));
+    ft_http_error_set(error, FT_ERR_INVALID, "messages",
+                      "messages[%zu].role is %s, want system, developer, user, assistant or tool",
+                      i, ft_json_brief(ft_get(m, "role"), brief));
     return NULL;
 }
 
 /* One message as templates want it: a plain content, nothing that is null. */
-static json_t *message(const json_t *m, size_t i, ft_bad *bad)
+static json_t *message(const json_t *m, size_t i, ft_http_error *error)
 {
     char brief[72];
     if (!json_is_object(m)) {
-        ft_bad_say(bad, FT_P_INVALID, "messages", "messages[%zu] is %s, want an object", i,
-                   ft_json_brief(m, brief));
+        ft_http_error_set(error, FT_ERR_INVALID, "messages", "messages[%zu] is %s, want an object",
+                          i, ft_json_brief(m, brief));
         return NULL;
     }
-    const char *role = role_of(m, i, bad);
+    const char *role = role_of(m, i, error);
     if (!role) return NULL;
     const json_t *content = ft_get(m, "content"), *calls = ft_get(m, "tool_calls");
     const bool assistant = !strcmp(role, "assistant");
     json_t *text = NULL;
     if (!content && !assistant) {
-        ft_bad_say(bad, FT_P_INVALID, "messages", "messages[%zu] has the role %s and no content", i,
-                   role);
+        ft_http_error_set(error, FT_ERR_INVALID, "messages",
+                          "messages[%zu] has the role %s and no content", i, role);
         return NULL;
     }
-    if (content && !ft_chat_text(content, "messages", &text, bad)) return NULL;
-    if (calls && !check_calls(calls, bad)) {
+    if (content && !ft_chat_text(content, "messages", &text, error)) return NULL;
+    if (calls && !check_calls(calls, error)) {
         json_decref(text);
         return NULL;
     }
@@ -185,23 +188,23 @@ static void normalize(json_t *m)
     ft_buf_release(&b);
 }
 
-static bool messages(const ft_server *s, const json_t *body, json_t **out, ft_bad *bad)
+static bool messages(const ft_server *s, const json_t *body, json_t **out, ft_http_error *error)
 {
     const json_t *list = ft_get(body, "messages"), *m;
     char brief[72];
     size_t i;
     if (!json_is_array(list) || !json_array_size(list))
-        return ft_bad_say(bad, FT_P_INVALID, "messages",
-                          "messages is %s, want an array with at least one message",
-                          ft_json_brief(list, brief));
+        return ft_http_error_set(error, FT_ERR_INVALID, "messages",
+                                 "messages is %s, want an array with at least one message",
+                                 ft_json_brief(list, brief));
     if (json_array_size(list) > FT_CHAT_MESSAGES)
-        return ft_bad_say(bad, FT_P_INVALID, "messages",
-                          "messages has %zu entries, the maximum is %d", json_array_size(list),
-                          FT_CHAT_MESSAGES);
+        return ft_http_error_set(error, FT_ERR_INVALID, "messages",
+                                 "messages has %zu entries, the maximum is %d",
+                                 json_array_size(list), FT_CHAT_MESSAGES);
     *out = json_array();
     json_array_foreach(list, i, m)
     {
-        json_t *one = message(m, i, bad);
+        json_t *one = message(m, i, error);
         if (!one) {
             json_decref(*out);
             *out = NULL;
@@ -222,22 +225,24 @@ static bool choose(const char *word, const char *const *list, size_t n)
     return false;
 }
 
-static bool reasoning_format(ft_ask *a, const ft_server *s, const json_t *body, ft_bad *bad)
+static bool reasoning_format(ft_gen_params *a, const ft_server *s, const json_t *body,
+                             ft_http_error *error)
 {
     static const char *const known[] = {"none", "auto", "deepseek", "deepseek-legacy"};
     const char *f = s->p.reasoning_format;
-    if (!ft_want_text(body, "reasoning_format", &f, bad)) return false;
+    if (!ft_want_text(body, "reasoning_format", &f, error)) return false;
     if (!choose(f, known, FT_COUNT(known)))
-        return ft_bad_say(bad, FT_P_INVALID, "reasoning_format",
-                          "reasoning_format is \"%.40s\", want none, auto, deepseek or "
-                          "deepseek-legacy",
-                          f);
+        return ft_http_error_set(error, FT_ERR_INVALID, "reasoning_format",
+                                 "reasoning_format is \"%.40s\", want none, auto, deepseek or "
+                                 "deepseek-legacy",
+                                 f);
     a->r.keep_thoughts = !strcmp(f, "none");
     a->both_thoughts = !strcmp(f, "deepseek-legacy");
     return true;
 }
 
-static bool template_options(const ft_server *s, const json_t *body, json_t *o, ft_bad *bad)
+static bool template_options(const ft_server *s, const json_t *body, json_t *o,
+                             ft_http_error *error)
 {
     char brief[72];
     json_t *kwargs = ft_get(body, "chat_template_kwargs");
@@ -245,10 +250,10 @@ static bool template_options(const ft_server *s, const json_t *body, json_t *o, 
     if (strcmp(s->p.thinking, "auto"))
         json_object_set_new(o, "enable_thinking", json_boolean(!strcmp(s->p.thinking, "on")));
     if (kwargs && !json_is_object(kwargs))
-        return ft_bad_say(bad, FT_P_INVALID, "chat_template_kwargs",
-                          "chat_template_kwargs is %s, want an object",
-                          ft_json_brief(kwargs, brief));
-    if (!ft_want_text(body, "reasoning_effort", &effort, bad)) return false;
+        return ft_http_error_set(error, FT_ERR_INVALID, "chat_template_kwargs",
+                                 "chat_template_kwargs is %s, want an object",
+                                 ft_json_brief(kwargs, brief));
+    if (!ft_want_text(body, "reasoning_effort", &effort, error)) return false;
     if (effort && !strcmp(effort, "none"))
         json_object_set_new(o, "enable_thinking", json_false());
     else if (effort)
@@ -256,11 +261,12 @@ static bool template_options(const ft_server *s, const json_t *body, json_t *o, 
     if (kwargs) json_object_update(o, kwargs);
     const json_t *think = json_object_get(o, "enable_thinking");
     if (!think || json_is_boolean(think)) return true;
-    return ft_bad_say(bad, FT_P_INVALID, "chat_template_kwargs",
-                      "enable_thinking is %s, want true or false", ft_json_brief(think, brief));
+    return ft_http_error_set(error, FT_ERR_INVALID, "chat_template_kwargs",
+                             "enable_thinking is %s, want true or false",
+                             ft_json_brief(think, brief));
 }
 
-/* ---- a reply that was begun by the client ---- */
+/* ---- a response that was begun by the client ---- */
 
 static bool is_assistant(const json_t *list, size_t back)
 {
@@ -272,27 +278,29 @@ static bool is_assistant(const json_t *list, size_t back)
 
 /* Takes the last message out when it is to be continued. The model then goes on in the answer, so
  * it cannot think first. */
-static bool prefill(const json_t *body, json_t *list, json_t *o, json_t **begun, ft_bad *bad)
+static bool prefill(const json_t *body, json_t *list, json_t *o, json_t **begun,
+                    ft_http_error *error)
 {
     bool add = true, go_on = false;
     *begun = NULL;
-    if (!ft_want_bool(body, "add_generation_prompt", &add, bad) ||
-        !ft_want_bool(body, "continue_final_message", &go_on, bad))
+    if (!ft_want_bool(body, "add_generation_prompt", &add, error) ||
+        !ft_want_bool(body, "continue_final_message", &go_on, error))
         return false;
     if (go_on && ft_get(body, "add_generation_prompt") && add)
-        return ft_bad_say(bad, FT_P_INVALID, "continue_final_message",
-                          "continue_final_message and add_generation_prompt, want one of them");
+        return ft_http_error_set(
+            error, FT_ERR_INVALID, "continue_final_message",
+            "continue_final_message and add_generation_prompt, want one of them");
     const size_t n = json_array_size(list);
     const json_t *last = json_array_get(list, n - 1);
     const bool open = is_assistant(list, 1) && !ft_get(last, "tool_calls");
     if (go_on && !open)
-        return ft_bad_say(bad, FT_P_INVALID, "continue_final_message",
-                          "there is no assistant message at the end to continue");
+        return ft_http_error_set(error, FT_ERR_INVALID, "continue_final_message",
+                                 "there is no assistant message at the end to continue");
     json_object_set_new(o, "add_generation_prompt", json_boolean(add || open));
     if (!open || (!add && !go_on)) return true;
     if (is_assistant(list, 2))
-        return ft_bad_say(bad, FT_P_INVALID, "messages",
-                          "there are two assistant messages at the end, want at most one");
+        return ft_http_error_set(error, FT_ERR_INVALID, "messages",
+                                 "there are two assistant messages at the end, want at most one");
     *begun = json_incref(ft_get(last, "content"));
     json_array_remove(list, n - 1);
     if (!n || !json_array_size(list))
@@ -303,42 +311,44 @@ static bool prefill(const json_t *body, json_t *list, json_t *o, json_t **begun,
 
 /* ---- the prompt ---- */
 
-bool ft_encode_prompt(const ft_served *d, const char *text, size_t n, ft_prompt *out, ft_bad *bad)
+bool ft_encode_prompt(const ft_served *d, const char *text, size_t n, ft_prompt *out,
+                      ft_http_error *error)
 {
     ft_err err;
     size_t n_ids;
     const unsigned flags = FT_ENCODE_ADD_SPECIAL | FT_ENCODE_PARSE_SPECIAL;
     const ft_status st = ft_vocab_encode(d->vocab, text, n, flags, &out->ids, &n_ids, &err);
-    if (st) return ft_bad_from(bad, st, NULL, &err);
+    if (st) return ft_http_error_from(error, st, NULL, &err);
     out->n = (int)FT_MIN(n_ids, (size_t)INT32_MAX);
     return true;
 }
 
-static bool render(ft_ask *a, const ft_served *d, const json_t *list, const json_t *o,
-                   const json_t *begun, ft_chat_prompt *out, ft_bad *bad)
+static bool render(ft_gen_params *a, const ft_served *d, const json_t *list, const json_t *o,
+                   const json_t *begun, ft_chat_prompt *out, ft_http_error *error)
 {
     char *l = json_dumps(list, JSON_COMPACT), *options = json_dumps(o, JSON_COMPACT), *text = NULL;
     ft_err err;
     const ft_status st = ft_llm_render(d->llm, l, options, &text, &a->r.in_thought, &err);
     free(l);
     free(options);
-    if (st) return ft_bad_from(bad, st, "messages", &err);
+    if (st) return ft_http_error_from(error, st, "messages", &err);
     const size_t n = strlen(text), more = json_string_length(begun);
     out->text = realloc(text, n + more + 1);
     if (more) memcpy(out->text + n, json_string_value(begun), more + 1);
     a->r.parse = true;
-    return ft_encode_prompt(d, out->text, n + more, &out->ids, bad);
+    return ft_encode_prompt(d, out->text, n + more, &out->ids, error);
 }
 
-bool ft_chat_read(ft_ask *a, ft_server *s, const ft_served *d, const json_t *body,
-                  ft_chat_prompt *out, ft_bad *bad)
+bool ft_chat_read(ft_gen_params *a, ft_server *s, const ft_served *d, const json_t *body,
+                  ft_chat_prompt *out, ft_http_error *error)
 {
     json_t *list = NULL, *begun = NULL, *o = json_deep_copy(s->kwargs);
     *out = (ft_chat_prompt){0};
-    const bool ok = ft_ask_fields(a, d, body, bad) && messages(s, body, &list, bad) &&
-                    reasoning_format(a, s, body, bad) && template_options(s, body, o, bad) &&
-                    prefill(body, list, o, &begun, bad) && ft_tools_read(a, d, body, o, bad) &&
-                    render(a, d, list, o, begun, out, bad) && ft_tools_constrain(a, d, body, bad);
+    const bool ok = ft_gen_params_fields(a, d, body, error) && messages(s, body, &list, error) &&
+                    reasoning_format(a, s, body, error) && template_options(s, body, o, error) &&
+                    prefill(body, list, o, &begun, error) && ft_tools_read(a, d, body, o, error) &&
+                    render(a, d, list, o, begun, out, error) &&
+                    ft_tools_constrain(a, d, body, error);
     json_decref(list);
     json_decref(begun);
     json_decref(o);

@@ -3,7 +3,7 @@
 #ifndef FT_SERVE_CHAT_H
 #define FT_SERVE_CHAT_H
 
-#include "serve/talk.h"
+#include "serve/generation.h"
 
 enum { FT_CHAT_MESSAGES = 4096, FT_CHAT_TOOLS = 512 };
 
@@ -13,16 +13,17 @@ typedef struct ft_chat_prompt {
 } ft_chat_prompt;
 
 /* Fills the ask (fields, tools, reasoning) and renders. The prompt is yours: ft_chat_release. */
-bool ft_chat_read(ft_ask *a, ft_server *s, const ft_served *d, const json_t *body,
-                  ft_chat_prompt *out, ft_bad *bad);
+bool ft_chat_read(ft_gen_params *a, ft_server *s, const ft_served *d, const json_t *body,
+                  ft_chat_prompt *out, ft_http_error *error);
 void ft_chat_release(ft_chat_prompt *p);
 
 /* {role, content} with the content stolen. */
 json_t *ft_chat_message(const char *role, json_t *content);
 /* The texts of an array of parts (or a string) as one. *out is new. */
-bool ft_chat_text(const json_t *content, const char *param, json_t **out, ft_bad *bad);
+bool ft_chat_text(const json_t *content, const char *param, json_t **out, ft_http_error *error);
 
 /* Text as ids, with BOS where the model wants it. */
-bool ft_encode_prompt(const ft_served *d, const char *text, size_t n, ft_prompt *out, ft_bad *bad);
+bool ft_encode_prompt(const ft_served *d, const char *text, size_t n, ft_prompt *out,
+                      ft_http_error *error);
 
 #endif

@@ -1,7 +1,7 @@
-/* serve/embed.c - texts to vectors, in three APIs. The engine does it between two rounds, so it is
+/* serve/embed.c - texts to vectors, in three APIs. The engine does it between two steps, so it is
  * an errand. */
 #include "base/mem.h"
-#include "serve/ids.h"
+#include "serve/prompts.h"
 #include "serve/routes.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ typedef struct embedding {
     ft_err err;
 } embedding;
 
-static void run(void *arg)
+static void run_embedding(void *arg)
 {
     embedding *e = arg;
     const int W = e->d->info->width;
@@ -105,91 +105,92 @@ static json_t *answer_of(const embedding *e)
                      e->model, "usage", "prompt_tokens", tokens, "total_tokens", tokens);
 }
 
-static void answer(ft_call *c, void *arg)
+static void answer_embedding(ft_call *c, void *arg)
 {
     embedding *e = arg;
-    ft_bad bad;
+    ft_http_error error;
     if (!e->st) {
         ft_call_json(c, 200, answer_of(e));
         return;
     }
-    ft_bad_from(&bad, e->st, NULL, &e->err);
-    if (e->st == FT_EUNSUPPORTED) bad.kind = FT_P_UNSUPPORTED;
-    ft_call_fail(c, &bad);
+    ft_http_error_from(&error, e->st, NULL, &e->err);
+    if (e->st == FT_EUNSUPPORTED) error.kind = FT_ERR_UNSUPPORTED;
+    ft_call_fail(c, &error);
 }
 
-static bool fits(const embedding *e, ft_bad *bad)
+static bool fits(const embedding *e, ft_http_error *error)
 {
     for (int i = 0; i < e->p.n; i++) {
         const int n = e->p.at[i].n;
-        if (!n) return ft_bad_say(bad, FT_P_INVALID, "input", "input[%d] is empty", i);
+        if (!n) return ft_http_error_set(error, FT_ERR_INVALID, "input", "input[%d] is empty", i);
         if (n < e->d->info->ctx) continue;
-        ft_bad_say(bad, FT_P_CONTEXT, "input",
-                   "the request has %d tokens, which is more than the maximum context length of "
-                   "%d tokens",
-                   n, e->d->info->ctx);
-        bad->n_prompt = n;
-        bad->n_ctx = e->d->info->ctx;
+        ft_http_error_set(
+            error, FT_ERR_CONTEXT, "input",
+            "the request has %d tokens, which is more than the maximum context length of "
+            "%d tokens",
+            n, e->d->info->ctx);
+        error->n_prompt = n;
+        error->n_ctx = e->d->info->ctx;
         return false;
     }
     return true;
 }
 
-static bool read(embedding *e, const json_t *body, ft_bad *bad)
+static bool read(embedding *e, const json_t *body, ft_http_error *error)
 {
     const char *format = "float", *model = e->d->name;
     const json_t *input = ft_get(body, "input");
     if (!input) input = ft_get(body, "content");
     if (!input && e->form == OLLAMA) input = ft_get(body, "prompt");
-    if (!ft_want_text(body, "encoding_format", &format, bad) ||
-        !ft_want_text(body, "model", &model, bad) ||
-        !ft_want_int(body, "dimensions", 1, e->d->info->width, &e->dims, bad) ||
-        !ft_want_int(body, "embd_normalize", -1, 100, &e->norm, bad) ||
-        !ft_prompts_read(e->d, input, "input", &e->p, bad) || !fits(e, bad))
+    if (!ft_want_text(body, "encoding_format", &format, error) ||
+        !ft_want_text(body, "model", &model, error) ||
+        !ft_want_int(body, "dimensions", 1, e->d->info->width, &e->dims, error) ||
+        !ft_want_int(body, "embd_normalize", -1, 100, &e->norm, error) ||
+        !ft_prompts_read(e->d, input, "input", &e->p, error) || !fits(e, error))
         return false;
     e->base64 = !strcmp(format, "base64");
     e->model = ft_strdup(model);
     if (e->base64 || !strcmp(format, "float")) return true;
-    return ft_bad_say(bad, FT_P_INVALID, "encoding_format",
-                      "encoding_format is \"%.40s\", want float or base64", format);
+    return ft_http_error_set(error, FT_ERR_INVALID, "encoding_format",
+                             "encoding_format is \"%.40s\", want float or base64", format);
 }
 
-static void start(ft_call *c, form f)
+static void start_embedding(ft_call *c, form f)
 {
-    static const ft_errand errand = {run, answer, drop};
-    ft_bad bad;
+    static const ft_work_item errand = {run_embedding, answer_embedding, drop};
+    ft_http_error error;
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
     embedding *e = ft_new(embedding);
     *e = (embedding){.d = d, .form = f, .dims = d->info->width, .norm = 2};
-    if (!read(e, c->body, &bad)) {
-        ft_call_fail(c, &bad);
+    if (!read(e, c->body, &error)) {
+        ft_call_fail(c, &error);
         drop(e);
         return;
     }
     e->out = ft_new_n(float, (size_t)e->p.n *(size_t)d->info->width);
-    ft_errand_start(c, &errand, e);
+    ft_work_start(c, &errand, e);
 }
 
 void ft_run_embeddings(ft_call *c)
 {
-    start(c, OPENAI);
+    start_embedding(c, OPENAI);
 }
 
 void ft_run_embedding(ft_call *c)
 {
-    start(c, NATIVE);
+    start_embedding(c, NATIVE);
 }
 
 void ft_run_ollama_embed(ft_call *c)
 {
-    start(c, OLLAMA);
+    start_embedding(c, OLLAMA);
 }
 
 void ft_run_rerank(ft_call *c)
 {
-    ft_bad bad;
-    ft_bad_say(&bad, FT_P_UNSUPPORTED, NULL,
-               "this model cannot rank documents; load a reranking model");
-    ft_call_fail(c, &bad);
+    ft_http_error error;
+    ft_http_error_set(&error, FT_ERR_UNSUPPORTED, NULL,
+                      "this model cannot rank documents; load a reranking model");
+    ft_call_fail(c, &error);
 }

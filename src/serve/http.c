@@ -52,14 +52,14 @@ static void common_headers(ft_call *c)
     ft_call_add_header(c, "X-Request-Id", c->id);
     if (c->ignored[0]) ft_call_add_header(c, "X-Schema-Ignored", c->ignored);
     const char *origin = ft_call_header(c, "Origin");
-    if (!origin || !ft_guard_origin(&c->s->guard, origin)) return;
+    if (!origin || !ft_auth_origin_allowed(&c->s->auth, origin)) return;
     ft_call_add_header(c, "Access-Control-Allow-Origin", origin);
     ft_call_add_header(c, "Vary", "Origin");
     if (p->cors_credentials) ft_call_add_header(c, "Access-Control-Allow-Credentials", "true");
     ft_call_add_header(c, "Access-Control-Expose-Headers", "X-Request-Id, X-Schema-Ignored");
 }
 
-static void answer(ft_call *c, int status, const char *type, struct MHD_Response *r)
+static void set_response(ft_call *c, int status, const char *type, struct MHD_Response *r)
 {
     assert(!c->response);
     c->response = r;
@@ -70,8 +70,8 @@ static void answer(ft_call *c, int status, const char *type, struct MHD_Response
 
 void ft_call_bytes(ft_call *c, int status, const char *type, const void *p, size_t n)
 {
-    answer(c, status, type,
-           MHD_create_response_from_buffer(n, (void *)(uintptr_t)p, MHD_RESPMEM_MUST_COPY));
+    set_response(c, status, type,
+                 MHD_create_response_from_buffer(n, (void *)(uintptr_t)p, MHD_RESPMEM_MUST_COPY));
 }
 
 void ft_call_json(ft_call *c, int status, json_t *j)
@@ -79,19 +79,19 @@ void ft_call_json(ft_call *c, int status, json_t *j)
     char *text = json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
     json_decref(j);
     if (!text) text = strdup("{\"error\":{\"code\":500,\"type\":\"server_error\"}}");
-    answer(c, status, "application/json; charset=utf-8",
-           MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE));
+    set_response(c, status, "application/json; charset=utf-8",
+                 MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE));
 }
 
-void ft_call_fail(ft_call *c, const ft_bad *bad)
+void ft_call_fail(ft_call *c, const ft_http_error *error)
 {
     const ft_api api = c->route ? c->route->api : FT_API_OPENAI;
-    ft_call_json(c, ft_problem_http(bad->kind),
-                 api == FT_API_ANTHROPIC ? ft_problem_anthropic(bad, c->id)
-                 : api == FT_API_OLLAMA  ? ft_problem_ollama(bad)
-                                         : ft_problem_openai(bad));
-    if (bad->kind == FT_P_BUSY) ft_call_add_header(c, "Retry-After", "1");
-    if (bad->kind == FT_P_AUTH) ft_call_add_header(c, "WWW-Authenticate", "Bearer");
+    ft_call_json(c, ft_error_http_status(error->kind),
+                 api == FT_API_ANTHROPIC ? ft_error_anthropic(error, c->id)
+                 : api == FT_API_OLLAMA  ? ft_error_ollama(error)
+                                         : ft_error_openai(error));
+    if (error->kind == FT_ERR_BUSY) ft_call_add_header(c, "Retry-After", "1");
+    if (error->kind == FT_ERR_AUTH) ft_call_add_header(c, "WWW-Authenticate", "Bearer");
 }
 
 void ft_call_wake(ft_call *c)
@@ -164,8 +164,9 @@ void ft_call_stream(ft_call *c, const char *type)
 {
     c->stream = true;
     atomic_store(&c->spoke_ns, ft_now_ns());
-    answer(c, 200, type,
-           MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, PIECE_BYTES, read_stream, c, NULL));
+    set_response(
+        c, 200, type,
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, PIECE_BYTES, read_stream, c, NULL));
     ft_call_add_header(c, "Cache-Control", "no-cache");
     ft_call_add_header(c, "X-Accel-Buffering", "no");
 }
@@ -207,11 +208,11 @@ static void in_call(ft_server *s, struct MHD_Connection *conn, bool in)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void refuse(ft_call *c, const ft_bad *bad)
+static void refuse(ft_call *c, const ft_http_error *error)
 {
     c->refused = true;
-    c->refusal = bad->kind;
-    snprintf(c->refusal_text, sizeof c->refusal_text, "%.150s", bad->text);
+    c->refusal = error->kind;
+    snprintf(c->refusal_text, sizeof c->refusal_text, "%.150s", error->text);
 }
 
 static void take_id(ft_call *c)
@@ -230,31 +231,33 @@ static void take_id(ft_call *c)
 static void check_head(ft_call *c, const char *url, const char *method, char allow[64])
 {
     ft_server *s = c->s;
-    ft_bad bad;
+    ft_http_error error;
     const bool head = !strcmp(method, "HEAD"), options = !strcmp(method, "OPTIONS");
-    c->route = options ? NULL : ft_route_find(s, head ? "GET" : method, url, c->part, allow, &bad);
+    c->route =
+        options ? NULL : ft_route_find(s, head ? "GET" : method, url, c->part, allow, &error);
     const union MHD_ConnectionInfo *size =
         MHD_get_connection_info(c->conn, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    if (!options && !c->route) refuse(c, &bad);
+    if (!options && !c->route) refuse(c, &error);
     if (size && size->header_size > FT_HEADER_MAX) {
-        ft_bad_say(&bad, FT_P_HEADERS, NULL, "the headers have %zu bytes, the maximum is %d",
-                   size->header_size, FT_HEADER_MAX);
-        refuse(c, &bad);
+        ft_http_error_set(&error, FT_ERR_HEADERS, NULL,
+                          "the headers have %zu bytes, the maximum is %d", size->header_size,
+                          FT_HEADER_MAX);
+        refuse(c, &error);
     }
     const bool open = options || (c->route && c->route->open);
-    if (!open && !ft_guard_allows(&s->guard, ft_call_header(c, "Authorization"),
-                                  ft_call_header(c, "X-Api-Key"))) {
-        ft_bad_say(&bad, FT_P_AUTH, NULL,
-                   "no valid API key; want one in Authorization: Bearer or in X-Api-Key");
-        refuse(c, &bad);
+    if (!open && !ft_auth_allows(&s->auth, ft_call_header(c, "Authorization"),
+                                 ft_call_header(c, "X-Api-Key"))) {
+        ft_http_error_set(&error, FT_ERR_AUTH, NULL,
+                          "no valid API key; want one in Authorization: Bearer or in X-Api-Key");
+        refuse(c, &error);
     }
     if (atomic_load(&s->draining)) {
-        ft_bad_say(&bad, FT_P_UNAVAILABLE, NULL, "the server is shutting down");
-        refuse(c, &bad);
+        ft_http_error_set(&error, FT_ERR_UNAVAILABLE, NULL, "the server is shutting down");
+        refuse(c, &error);
     }
 }
 
-static ft_call *begin(ft_server *s, struct MHD_Connection *conn)
+static ft_call *begin_call(ft_server *s, struct MHD_Connection *conn)
 {
     ft_call *c = ft_new(ft_call);
     c->s = s;
@@ -273,7 +276,7 @@ static ft_call *begin(ft_server *s, struct MHD_Connection *conn)
     return c;
 }
 
-static void end(ft_call *c)
+static void end_call(ft_call *c)
 {
     ft_server *s = c->s;
     ft_call_list(c, false);
@@ -295,7 +298,7 @@ static void end(ft_call *c)
     atomic_fetch_sub(&s->metrics.active, 1);
 }
 
-static enum MHD_Result queue(ft_call *c)
+static enum MHD_Result queue_response(ft_call *c)
 {
     c->queued = true;
     MHD_set_connection_option(c->conn, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)c->s->p.write_s);
@@ -318,18 +321,18 @@ static void preflight(ft_call *c)
 }
 
 /* The body is complete: run the route. */
-static void run(ft_call *c, const char *method, const char *allow)
+static void run_route(ft_call *c, const char *method, const char *allow)
 {
-    ft_bad bad;
+    ft_http_error error;
     c->started = true;
     if (c->in.full && !c->refused) {
-        ft_bad_say(&bad, FT_P_TOO_LARGE, NULL, "the body is larger than the maximum of %zu bytes",
-                   c->s->p.body_max);
-        refuse(c, &bad);
+        ft_http_error_set(&error, FT_ERR_TOO_LARGE, NULL,
+                          "the body is larger than the maximum of %zu bytes", c->s->p.body_max);
+        refuse(c, &error);
     }
     if (c->refused) {
-        ft_bad_say(&bad, c->refusal, NULL, "%s", c->refusal_text);
-        ft_call_fail(c, &bad);
+        ft_http_error_set(&error, c->refusal, NULL, "%s", c->refusal_text);
+        ft_call_fail(c, &error);
         if (allow && allow[0]) ft_call_add_header(c, "Allow", allow);
         return;
     }
@@ -337,11 +340,11 @@ static void run(ft_call *c, const char *method, const char *allow)
         preflight(c);
         return;
     }
-    if (!strcmp(method, "POST") && !ft_body_parse(&c->body, ft_buf_str(&c->in), &bad)) {
-        ft_call_fail(c, &bad);
+    if (!strcmp(method, "POST") && !ft_body_parse(&c->body, ft_buf_str(&c->in), &error)) {
+        ft_call_fail(c, &error);
         return;
     }
-    if (c->body) ft_record(c, ft_buf_str(&c->in));
+    if (c->body) ft_prompt_log(c, ft_buf_str(&c->in));
     ft_buf_release(&c->in);
     c->route->run(c);
     if (!c->response || c->stream) ft_call_list(c, true);
@@ -351,7 +354,7 @@ static void run(ft_call *c, const char *method, const char *allow)
 static enum MHD_Result go_on(ft_call *c)
 {
     while (!c->queued) {
-        if (c->response) return queue(c);
+        if (c->response) return queue_response(c);
         if (left(c)) return MHD_NO;
         about_to_look(c);
         const bool done = c->pump(c);
@@ -378,12 +381,12 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *conn, const c
     char allow[64] = "";
     (void)version;
     if (!c) {
-        *con_cls = c = begin(s, conn);
+        *con_cls = c = begin_call(s, conn);
         atomic_fetch_add(&s->metrics.active, 1);
         check_head(c, url, method, allow);
         if (!much_too_large(c)) return MHD_YES;
         c->in.full = true;
-        run(c, method, NULL);
+        run_route(c, method, NULL);
         return go_on(c);
     }
     if (*n) {
@@ -392,10 +395,10 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *conn, const c
         return MHD_YES;
     }
     if (!c->started) {
-        ft_bad bad;
-        if (c->refused && c->refusal == FT_P_METHOD)
-            ft_route_find(s, method, url, c->part, allow, &bad);
-        run(c, method, allow);
+        ft_http_error error;
+        if (c->refused && c->refusal == FT_ERR_METHOD)
+            ft_route_find(s, method, url, c->part, allow, &error);
+        run_route(c, method, allow);
     }
     return go_on(c);
 }
@@ -408,7 +411,7 @@ static void on_completed(void *cls, struct MHD_Connection *conn, void **con_cls,
     *con_cls = NULL;
     if (!c) return;
     if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK) atomic_store(&c->gone, true);
-    end(c);
+    end_call(c);
 }
 
 /* A peer that vanished is found by the kernel: probes, and a bound on data nobody confirms. */
@@ -500,7 +503,7 @@ ft_status ft_server_open(ft_server **out, const ft_serve_params *p, ft_err *err)
     if (!json_is_object(s->kwargs))
         st = ft_fail(err, FT_EINVAL, "--chat-template-kwargs: \"%.60s\", want a JSON object",
                      p->template_kwargs);
-    if (!st) st = ft_guard_init(&s->guard, p->api_key, p->api_key_file, p->cors_origins, err);
+    if (!st) st = ft_auth_init(&s->auth, p->api_key, p->api_key_file, p->cors_origins, err);
     if (!st) st = ft_listen(s, err);
     if (!st) st = start_daemon(s, err);
     if (!st) {
@@ -558,7 +561,7 @@ void ft_server_close(ft_server *s)
     ft_free(s->tls_key);
     ft_free(s->tls_cert);
     ft_models_free(s->models);
-    ft_guard_release(&s->guard);
+    ft_auth_release(&s->auth);
     ft_metrics_release(&s->metrics);
     json_decref(s->kwargs);
     pthread_mutex_destroy(&s->lock);

@@ -41,17 +41,17 @@ void ft_metrics_request(ft_metrics *m, const char *route, int code)
     pthread_mutex_unlock(&m->lock);
 }
 
-void ft_metrics_reply(ft_metrics *m, const ft_reply *r, double first_s)
+void ft_metrics_response(ft_metrics *m, const ft_response *r, double first_s)
 {
     pthread_mutex_lock(&m->lock);
     if (first_s >= 0) observe(&m->first_token, first_s, 1);
-    if (r->reply_tokens > 1) {
-        const int gaps = r->reply_tokens - 1;
-        observe(&m->between_tokens, r->reply_s / gaps, (uint64_t)gaps);
+    if (r->output_tokens > 1) {
+        const int gaps = r->output_tokens - 1;
+        observe(&m->between_tokens, r->output_s / gaps, (uint64_t)gaps);
     }
-    m->spec_rounds += (uint64_t)r->draft_rounds;
+    m->spec_rounds += (uint64_t)r->draft_steps;
     for (int i = 0; i < FT_DRAFT_MAX; i++) m->spec_at[i] += (uint64_t)r->accepted_at[i];
-    m->tokens_max = FT_MAX(m->tokens_max, r->prompt_tokens + r->reply_tokens);
+    m->tokens_max = FT_MAX(m->tokens_max, r->prompt_tokens + r->output_tokens);
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -98,18 +98,18 @@ static void tokens(ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
     one(out, "prompt_tokens_cached_total", "counter", "Prompt tokens found in the cache.",
         (double)c->cached_tokens);
     one(out, "prompt_seconds_total", "counter", "Time spent on prompts.", c->prompt_s);
-    one(out, "tokens_predicted_total", "counter", "Tokens of replies.", (double)c->reply_tokens);
-    one(out, "tokens_predicted_seconds_total", "counter", "Time spent on replies.", c->reply_s);
+    one(out, "tokens_predicted_total", "counter", "Tokens of replies.", (double)c->output_tokens);
+    one(out, "tokens_predicted_seconds_total", "counter", "Time spent on replies.", c->output_s);
     one(out, "n_decode_total", "counter", "Passes through the model.", (double)c->steps);
     one(out, "n_tokens_max", "counter", "Tokens of the longest sequence so far.", m->tokens_max);
     one(out, "prompt_tokens_seconds", "gauge", "Prompt tokens per second since the last scrape.",
         rate((double)(c->prompt_tokens - m->last_prompt), c->prompt_s - m->last_prompt_s));
     one(out, "predicted_tokens_seconds", "gauge", "Reply tokens per second since the last scrape.",
-        rate((double)(c->reply_tokens - m->last_reply), c->reply_s - m->last_reply_s));
+        rate((double)(c->output_tokens - m->last_output), c->output_s - m->last_output_s));
     m->last_prompt = c->prompt_tokens;
-    m->last_reply = c->reply_tokens;
+    m->last_output = c->output_tokens;
     m->last_prompt_s = c->prompt_s;
-    m->last_reply_s = c->reply_s;
+    m->last_output_s = c->output_s;
 }
 
 static void drafts(const ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
@@ -190,7 +190,7 @@ void ft_metrics_write(ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
         one(out, "requests_processing", "gauge", "Replies that are running.", c->busy);
         one(out, "requests_deferred", "gauge", "Requests that wait for a lane.", c->waiting);
         one(out, "n_busy_slots_per_decode", "gauge", "Lanes of a pass, on average.",
-            rate((double)c->rounds, (double)c->steps));
+            rate((double)c->decode_steps, (double)c->steps));
         drafts(m, c, out);
         cache(c, out);
         steps(c, out);

@@ -26,16 +26,16 @@ typedef struct ft_metrics {
     uint64_t spec_rounds, spec_at[FT_DRAFT_MAX];
     int tokens_max; /* of one sequence */
     /* for the rates since the last time somebody asked */
-    uint64_t last_prompt, last_reply;
-    double last_prompt_s, last_reply_s;
+    uint64_t last_prompt, last_output;
+    double last_prompt_s, last_output_s;
     atomic_int active; /* requests that are not answered yet */
 } ft_metrics;
 
 void ft_metrics_init(ft_metrics *m);
 void ft_metrics_release(ft_metrics *m);
 void ft_metrics_request(ft_metrics *m, const char *route, int code);
-/* A reply has ended; first_s: from the request to its first token, < 0 when there was none. */
-void ft_metrics_reply(ft_metrics *m, const ft_reply *r, double first_s);
+/* A response has ended; first_s: from the request to its first token, < 0 when there was none. */
+void ft_metrics_response(ft_metrics *m, const ft_response *r, double first_s);
 /* Appends the page; counts may be NULL while there is no model. */
 void ft_metrics_write(ft_metrics *m, const ft_llm_stats *counts, ft_buf *out);
 

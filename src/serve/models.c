@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "serve/ask.h"
+#include "serve/params.h"
 #include "serve/props.h"
 #include "serve/routes.h"
 #include "serve/server.h"
@@ -41,7 +41,7 @@ bool ft_models_one(const ft_server *s)
     return s->models->n == 1;
 }
 
-const char *ft_served_words(const ft_served *d)
+const char *ft_served_status(const ft_served *d)
 {
     static const char *const words[] = {"unloaded", "loading", "unloading", "loaded", "loaded"};
     return d->state == FT_SERVED_UNLOADED && d->error[0] ? "failed" : words[d->state];
@@ -82,18 +82,18 @@ static void add_counts(ft_llm_stats *to, const ft_llm_stats *n)
 {
     to->prompt_tokens += n->prompt_tokens;
     to->cached_tokens += n->cached_tokens;
-    to->reply_tokens += n->reply_tokens;
-    to->rounds += n->rounds;
+    to->output_tokens += n->output_tokens;
+    to->decode_steps += n->decode_steps;
     to->drafted += n->drafted;
     to->accepted += n->accepted;
-    to->replies += n->replies;
+    to->responses += n->responses;
     to->cancelled += n->cancelled;
     to->preempted += n->preempted;
     to->steps += n->steps;
     to->prefix_hits += n->prefix_hits;
     to->prefix_misses += n->prefix_misses;
     to->prompt_s += n->prompt_s;
-    to->reply_s += n->reply_s;
+    to->output_s += n->output_s;
     for (int i = 0; i <= FT_STEP_BUCKETS; i++) to->step_at[i] += n->step_at[i];
     to->step_s += n->step_s;
 }
@@ -153,14 +153,14 @@ void ft_served_drop(ft_server *s, ft_served *d)
 }
 
 /* Under the lock: it shall be loaded. */
-static void want(ft_served *d)
+static void want_model(ft_served *d)
 {
     if (!d->wanted) d->wanted_s = ft_now_s();
     d->wanted = true;
 }
 
 /* Under the lock: the call holds its model, if that is there. */
-static bool take(ft_call *c, ft_served *d)
+static bool take_model(ft_call *c, ft_served *d)
 {
     if (d->state != FT_SERVED_LOADED) return false;
     d->holders++;
@@ -173,20 +173,20 @@ static bool await(ft_call *c)
 {
     ft_server *s = c->s;
     ft_served *d = c->awaits;
-    ft_bad bad;
+    ft_http_error error;
     pthread_mutex_lock(&s->lock);
-    const bool here = c->served || take(c, d), failed = !here && d->failures != c->failures;
+    const bool here = c->served || take_model(c, d), failed = !here && d->failures != c->failures;
     if (failed)
-        ft_bad_say(&bad, FT_P_SERVER, "model", "the model %.80s could not be loaded: %.300s",
-                   d->name, d->error);
-    if (!here && !failed) want(d);
+        ft_http_error_set(&error, FT_ERR_SERVER, "model",
+                          "the model %.80s could not be loaded: %.300s", d->name, d->error);
+    if (!here && !failed) want_model(d);
     pthread_cond_signal(&s->models->change);
     pthread_mutex_unlock(&s->lock);
     if (!here && !failed) return false;
     c->pump = NULL;
     c->awaits = NULL;
     if (failed) {
-        ft_call_fail(c, &bad);
+        ft_call_fail(c, &error);
         return true;
     }
     ft_call_list(c, false);
@@ -196,14 +196,14 @@ static bool await(ft_call *c)
     return c->status && !c->stream;
 }
 
-static ft_served *refuse(ft_call *c, ft_problem kind, const char *words, const char *name)
+static ft_served *refuse(ft_call *c, ft_error_kind kind, const char *words, const char *name)
 {
-    ft_bad bad;
+    ft_http_error error;
     if (name)
-        ft_bad_say(&bad, kind, "model", "the model %.80s %s", name, words);
+        ft_http_error_set(&error, kind, "model", "the model %.80s %s", name, words);
     else
-        ft_bad_say(&bad, kind, NULL, "%s", words);
-    ft_call_fail(c, &bad);
+        ft_http_error_set(&error, kind, NULL, "%s", words);
+    ft_call_fail(c, &error);
     return NULL;
 }
 
@@ -214,31 +214,31 @@ ft_served *ft_call_model(ft_call *c, const char *name)
     if (!name) name = ft_call_query(c, "model");
     c->model = name;
     if (c->served) return c->served; /* it waited for this */
-    if (!atomic_load(&s->ready)) return refuse(c, FT_P_UNAVAILABLE, "the model is loading", NULL);
+    if (!atomic_load(&s->ready)) return refuse(c, FT_ERR_UNAVAILABLE, "the model is loading", NULL);
     ft_served *d = ft_models_find(s, name);
     if (!d)
-        return refuse(c, FT_P_NOT_FOUND, "is not there; GET /v1/models lists those that are",
+        return refuse(c, FT_ERR_NOT_FOUND, "is not there; GET /v1/models lists those that are",
                       name ? name : "");
     pthread_mutex_lock(&s->lock);
-    const bool here = take(c, d);
-    const bool load = d->state != FT_SERVED_UNLOADED || !s->models->p.no_autoload;
+    const bool here = take_model(c, d);
+    const bool load_model = d->state != FT_SERVED_UNLOADED || !s->models->p.no_autoload;
     c->failures = d->failures;
-    if (!here && load) {
-        want(d);
+    if (!here && load_model) {
+        want_model(d);
         c->awaits = d;
         c->pump = await;
         pthread_cond_signal(&s->models->change);
     }
     pthread_mutex_unlock(&s->lock);
-    if (!here && !load)
-        return refuse(c, FT_P_INVALID, "is not loaded; POST /models/load does that", d->name);
+    if (!here && !load_model)
+        return refuse(c, FT_ERR_INVALID, "is not loaded; POST /models/load does that", d->name);
     return here ? d : NULL;
 }
 
 /* ---- the thread that loads ---- */
 
 /* Under the lock. */
-static void attach(ft_server *s, ft_served *d, ft_llm *m, const ft_request *r)
+static void attach_model(ft_server *s, ft_served *d, ft_llm *m, const ft_request *r)
 {
     d->llm = m;
     d->info = ft_llm_about(m);
@@ -254,7 +254,7 @@ static void attach(ft_server *s, ft_served *d, ft_llm *m, const ft_request *r)
 }
 
 /* The lock is held on the way in and out, and nobody holds the model. */
-static void unload(ft_models *m, ft_served *d)
+static void unload_model(ft_models *m, ft_served *d)
 {
     ft_llm *llm = d->llm;
     ft_llm_stats n;
@@ -276,7 +276,7 @@ static void wake_waiting(ft_models *m, ft_served *d)
 {
     for (ft_call *c = m->s->calls; c; c = c->next) {
         if (c->awaits != d) continue;
-        if (!c->served) take(c, d);
+        if (!c->served) take_model(c, d);
         ft_call_wake(c);
     }
 }
@@ -308,7 +308,7 @@ static ft_served *victim(ft_models *m)
     return best;
 }
 
-static void load(ft_models *m, ft_served *d)
+static void load_model(ft_models *m, ft_served *d)
 {
     ft_llm *llm = NULL;
     ft_request r;
@@ -320,7 +320,7 @@ static void load(ft_models *m, ft_served *d)
     d->state = FT_SERVED_UNLOADED;
     d->used_s = ft_now_s();
     d->error[0] = 0;
-    if (!st) attach(m->s, d, llm, &r);
+    if (!st) attach_model(m->s, d, llm, &r);
     if (st == FT_ENOMEM && victim(m)) return; /* still wanted: once more, with fewer */
     d->wanted = false;
     if (st) {
@@ -358,7 +358,7 @@ static ft_served *next_leaving(ft_models *m)
     return NULL;
 }
 
-static void wait(ft_models *m)
+static void wait_for_change(ft_models *m)
 {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
@@ -371,7 +371,7 @@ static void wait(ft_models *m)
         pthread_cond_wait(&m->change, &m->s->lock);
 }
 
-static void *run(void *user)
+static void *loader_thread(void *user)
 {
     ft_models *m = user;
     bool tight = false; /* the last attempt found too little memory */
@@ -379,18 +379,18 @@ static void *run(void *user)
     while (!m->stop) {
         ft_served *d = next_leaving(m), *other = victim(m);
         if (d) {
-            unload(m, d);
+            unload_model(m, d);
             tight = false;
             continue;
         }
         d = next_wanted(m);
         if (d && (!other || (fits(m, d) && !tight))) {
-            load(m, d);
+            load_model(m, d);
             tight = d->wanted;
             continue;
         }
         if (d) other->state = FT_SERVED_LEAVING;
-        if (!d || other->holders) wait(m);
+        if (!d || other->holders) wait_for_change(m);
     }
     pthread_mutex_unlock(&m->s->lock);
     return NULL;
@@ -423,7 +423,7 @@ void ft_server_attach(ft_server *s, ft_llm *llm)
     m->at->name = first_name(s->p.alias && *s->p.alias ? s->p.alias : slash ? slash + 1 : path);
     ft_request r;
     ft_request_defaults(&r, llm);
-    attach(s, m->at, llm, &r);
+    attach_model(s, m->at, llm, &r);
     atomic_store(&s->ready, true);
 }
 
@@ -442,7 +442,7 @@ ft_status ft_server_models(ft_server *s, const ft_models_params *p, ft_err *err)
                 return ft_fail(err, FT_EINVAL, "two models are called %s, want different names",
                                m->at[i].name);
     }
-    if (pthread_create(&m->thread, NULL, run, m))
+    if (pthread_create(&m->thread, NULL, loader_thread, m))
         return ft_fail(err, FT_EIO, "the thread that loads models could not be started");
     m->running = true;
     return FT_OK;
@@ -454,7 +454,7 @@ ft_status ft_server_load(ft_server *s, int i, ft_err *err)
     ft_served *d = i >= 0 ? &m->at[i] : NULL;
     ft_status st = FT_OK;
     pthread_mutex_lock(&s->lock);
-    if (d) want(d);
+    if (d) want_model(d);
     pthread_cond_signal(&m->change);
     while (d && d->wanted) {
         pthread_mutex_unlock(&s->lock);
@@ -491,16 +491,16 @@ void ft_models_free(ft_models *m)
 
 static ft_served *asked_for(ft_call *c)
 {
-    ft_bad bad;
+    ft_http_error error;
     const char *name = NULL;
-    if (!ft_want_text(c->body, "model", &name, &bad)) {
-        ft_call_fail(c, &bad);
+    if (!ft_want_text(c->body, "model", &name, &error)) {
+        ft_call_fail(c, &error);
         return NULL;
     }
-    if (!name) return refuse(c, FT_P_INVALID, "model is missing, want the name of one", NULL);
+    if (!name) return refuse(c, FT_ERR_INVALID, "model is missing, want the name of one", NULL);
     ft_served *d = atomic_load(&c->s->ready) ? ft_models_find(c->s, name) : NULL;
     if (!d || !c->s->models->running)
-        return refuse(c, FT_P_NOT_FOUND, "is not one that can be loaded and unloaded", name);
+        return refuse(c, FT_ERR_NOT_FOUND, "is not one that can be loaded and unloaded", name);
     return d;
 }
 
@@ -510,11 +510,11 @@ void ft_run_models_load(ft_call *c)
     if (!d) return;
     pthread_mutex_lock(&c->s->lock);
     const bool there = d->state == FT_SERVED_LOADED;
-    if (!there) want(d);
+    if (!there) want_model(d);
     pthread_cond_signal(&c->s->models->change);
     pthread_mutex_unlock(&c->s->lock);
     if (there)
-        refuse(c, FT_P_INVALID, "is loaded already", d->name);
+        refuse(c, FT_ERR_INVALID, "is loaded already", d->name);
     else
         ft_call_json(c, 200, json_pack("{s:b}", "success", 1));
 }
@@ -525,11 +525,11 @@ void ft_run_models_unload(ft_call *c)
     if (!d) return;
     pthread_mutex_lock(&c->s->lock);
     const bool there = d->state >= FT_SERVED_LOADED;
-    if (there) d->state = FT_SERVED_LEAVING; /* when running replies are done */
+    if (there) d->state = FT_SERVED_LEAVING; /* when running responses are done */
     pthread_cond_signal(&c->s->models->change);
     pthread_mutex_unlock(&c->s->lock);
     if (!there)
-        refuse(c, FT_P_INVALID, "is not loaded", d->name);
+        refuse(c, FT_ERR_INVALID, "is not loaded", d->name);
     else
         ft_call_json(c, 200, json_pack("{s:b}", "success", 1));
 }

@@ -53,7 +53,7 @@ bool ft_models_one(const struct ft_server *s); /* a single one, which answers to
 ft_served *ft_models_find(struct ft_server *s, const char *name);
 /* Sums over all models, also over what they did before they were unloaded. */
 void ft_models_counts(struct ft_server *s, ft_llm_stats *out);
-const char *ft_served_words(const ft_served *d); /* "loaded" and so on; under the lock */
+const char *ft_served_status(const ft_served *d); /* "loaded" and so on; under the lock */
 
 /* The model that a call names, held; or NULL: then it was answered, or its route will run again.
  * name NULL: as its body or its query has it. */

@@ -2,7 +2,7 @@
 #include "serve/ollama.h"
 
 #include "base/mem.h"
-#include "serve/ids.h"
+#include "serve/prompts.h"
 #include "serve/routes.h"
 
 #include <stdlib.h>
@@ -157,57 +157,58 @@ static void loaded(ft_call *c, const ft_served *d, const char *model, bool chat)
 }
 
 /* Raw prompts go past the template. */
-static bool read(ft_call *c, const ft_served *d, ft_ask *a, json_t *chat, ft_chat_prompt *p,
-                 ft_bad *bad)
+static bool read(ft_call *c, const ft_served *d, ft_gen_params *a, json_t *chat, ft_chat_prompt *p,
+                 ft_http_error *error)
 {
     bool raw = false;
-    if (!ft_want_bool(c->body, "raw", &raw, bad)) return false;
-    if (!raw) return ft_chat_read(a, c->s, d, chat, p, bad);
+    if (!ft_want_bool(c->body, "raw", &raw, error)) return false;
+    if (!raw) return ft_chat_read(a, c->s, d, chat, p, error);
     const json_t *prompt = ft_get(c->body, "prompt");
     *p = (ft_chat_prompt){0};
-    return ft_ask_fields(a, d, chat, bad) &&
-           ft_encode_prompt(d, json_string_value(prompt), json_string_length(prompt), &p->ids, bad);
+    return ft_gen_params_fields(a, d, chat, error) &&
+           ft_encode_prompt(d, json_string_value(prompt), json_string_length(prompt), &p->ids,
+                            error);
 }
 
-static void run(ft_call *c, bool chat)
+static void run_ollama(ft_call *c, bool chat)
 {
     const char *model = NULL, *text = NULL;
-    ft_bad bad;
+    ft_http_error error;
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
-    if (!ft_want_text(c->body, "model", &model, &bad) ||
-        !ft_want_text(c->body, "prompt", &text, &bad)) {
-        ft_call_fail(c, &bad);
+    if (!ft_want_text(c->body, "model", &model, &error) ||
+        !ft_want_text(c->body, "prompt", &text, &error)) {
+        ft_call_fail(c, &error);
         return;
     }
     if (chat ? !json_array_size(ft_get(c->body, "messages")) : !text || !*text) {
         loaded(c, d, model, chat);
         return;
     }
-    ft_ask a;
+    ft_gen_params a;
     ft_chat_prompt p = {0};
-    ft_ask_init(&a, c->s, d);
+    ft_gen_params_init(&a, c->s, d);
     json_t *body = chat_body(c->body, chat ? messages_of(c->body) : prompt_messages(c->body));
-    if (read(c, d, &a, body, &p, &bad)) {
+    if (read(c, d, &a, body, &p, &error)) {
         a.r.top_logprobs = -1;
         a.n = 1;
         a.ping_s = -1; /* a line that is no JSON would be a mistake here */
-        ft_talk_start(c, d, chat ? &ft_ollama_chat_shape : &ft_ollama_generate_shape, "ollama-", &a,
-                      &p.ids, 1, model, NULL);
+        ft_generation_start(c, d, chat ? &ft_ollama_chat_shape : &ft_ollama_generate_shape,
+                            "ollama-", &a, &p.ids, 1, model, NULL);
     } else {
-        ft_call_fail(c, &bad);
+        ft_call_fail(c, &error);
     }
     ft_chat_release(&p);
-    ft_ask_release(&a);
+    ft_gen_params_release(&a);
     json_decref(body);
 }
 
 void ft_run_ollama_chat(ft_call *c)
 {
-    run(c, true);
+    run_ollama(c, true);
 }
 
 void ft_run_ollama_generate(ft_call *c)
 {
-    run(c, false);
+    run_ollama(c, false);
 }

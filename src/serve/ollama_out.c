@@ -1,4 +1,4 @@
-/* serve/ollama_out.c - replies as lines of JSON. */
+/* serve/ollama_out.c - responses as lines of JSON. */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/mem.h"
@@ -18,16 +18,16 @@ const char *ft_ollama_time(char out[40])
     return out;
 }
 
-static json_t *line(const ft_talk *t, bool done)
+static json_t *line(const ft_generation *t, bool done)
 {
     char when[40];
     return json_pack("{s:s, s:s, s:b}", "model", t->model, "created_at", ft_ollama_time(when),
                      "done", done);
 }
 
-static void put_end(const ft_talk *t, const ft_choice *c, json_t *j)
+static void put_end(const ft_generation *t, const ft_choice *c, json_t *j)
 {
-    const ft_reply *r = &c->reply;
+    const ft_response *r = &c->response;
     const double ns = 1e9;
     json_object_set_new(j, "done_reason",
                         json_string(r->reason == FT_REASON_LENGTH ? "length" : "stop"));
@@ -36,8 +36,8 @@ static void put_end(const ft_talk *t, const ft_choice *c, json_t *j)
     json_object_set_new(j, "load_duration", json_integer(0));
     json_object_set_new(j, "prompt_eval_count", json_integer(r->prompt_tokens));
     json_object_set_new(j, "prompt_eval_duration", json_integer((json_int_t)(r->prompt_s * ns)));
-    json_object_set_new(j, "eval_count", json_integer(r->reply_tokens));
-    json_object_set_new(j, "eval_duration", json_integer((json_int_t)(r->reply_s * ns)));
+    json_object_set_new(j, "eval_count", json_integer(r->output_tokens));
+    json_object_set_new(j, "eval_duration", json_integer((json_int_t)(r->output_s * ns)));
 }
 
 /* Calls from `from` on, with their arguments as objects. */
@@ -47,10 +47,10 @@ static json_t *calls(const ft_choice *c, int from)
     for (int i = from; i < c->n_call; i++) {
         const ft_tool_call *k = &c->call[i];
         json_t *args = json_loadb(ft_buf_z(&k->args), k->args.len, 0, NULL);
-        json_array_append_new(list,
-                              json_pack("{s:s, s:{s:i, s:o, s:o}}", "id", k->id, "function",
-                                        "index", i, "name", ft_say_text(k->name, strlen(k->name)),
-                                        "arguments", args ? args : json_object()));
+        json_array_append_new(list, json_pack("{s:s, s:{s:i, s:o, s:o}}", "id", k->id, "function",
+                                              "index", i, "name",
+                                              ft_json_string(k->name, strlen(k->name)), "arguments",
+                                              args ? args : json_object()));
     }
     return list;
 }
@@ -67,36 +67,36 @@ static json_t *message(json_t *content, json_t *thought, json_t *list)
 /* ---- chat ---- */
 
 /* Calls are said whole, at the end: this API has no pieces of them. */
-static void chat_piece(ft_talk *t, ft_choice *c, const ft_piece *p)
+static void chat_piece(ft_generation *t, ft_choice *c, const ft_piece *p)
 {
     (void)c;
     if (p->part == FT_PART_CALL || p->part == FT_PART_ARGS) return;
     const bool thought = p->part == FT_PART_THOUGHT;
-    json_t *text = ft_say_text(p->p, p->n), *j = line(t, false);
+    json_t *text = ft_json_string(p->p, p->n), *j = line(t, false);
     json_object_set_new(j, "message",
                         thought ? message(json_string(""), text, NULL) : message(text, NULL, NULL));
-    ft_talk_line(t, j);
+    ft_generation_line(t, j);
 }
 
-static void chat_end(ft_talk *t, ft_choice *c)
+static void chat_end(ft_generation *t, ft_choice *c)
 {
     if (c->n_call) {
         json_t *j = line(t, false);
         json_object_set_new(j, "message", message(json_string(""), NULL, calls(c, 0)));
-        ft_talk_line(t, j);
+        ft_generation_line(t, j);
     }
     json_t *j = line(t, true);
     json_object_set_new(j, "message", message(json_string(""), NULL, NULL));
     put_end(t, c, j);
-    ft_talk_line(t, j);
+    ft_generation_line(t, j);
 }
 
 static json_t *text_of(const ft_buf *b)
 {
-    return ft_say_text(ft_buf_z(b), b->len);
+    return ft_json_string(ft_buf_z(b), b->len);
 }
 
-static json_t *chat_whole(ft_talk *t)
+static json_t *chat_whole(ft_generation *t)
 {
     const ft_choice *c = &t->choice[0];
     json_t *j = line(t, true);
@@ -109,26 +109,26 @@ static json_t *chat_whole(ft_talk *t)
 
 /* ---- generate ---- */
 
-static void generate_piece(ft_talk *t, ft_choice *c, const ft_piece *p)
+static void generate_piece(ft_generation *t, ft_choice *c, const ft_piece *p)
 {
     (void)c;
     if (p->part == FT_PART_CALL || p->part == FT_PART_ARGS) return;
     const bool thought = p->part == FT_PART_THOUGHT;
     json_t *j = line(t, false);
-    json_object_set_new(j, "response", thought ? json_string("") : ft_say_text(p->p, p->n));
-    if (thought) json_object_set_new(j, "thinking", ft_say_text(p->p, p->n));
-    ft_talk_line(t, j);
+    json_object_set_new(j, "response", thought ? json_string("") : ft_json_string(p->p, p->n));
+    if (thought) json_object_set_new(j, "thinking", ft_json_string(p->p, p->n));
+    ft_generation_line(t, j);
 }
 
-static void generate_end(ft_talk *t, ft_choice *c)
+static void generate_end(ft_generation *t, ft_choice *c)
 {
     json_t *j = line(t, true);
     json_object_set_new(j, "response", json_string(""));
     put_end(t, c, j);
-    ft_talk_line(t, j);
+    ft_generation_line(t, j);
 }
 
-static json_t *generate_whole(ft_talk *t)
+static json_t *generate_whole(ft_generation *t)
 {
     const ft_choice *c = &t->choice[0];
     json_t *j = line(t, true);
@@ -138,9 +138,9 @@ static json_t *generate_whole(ft_talk *t)
     return j;
 }
 
-static void error(ft_talk *t, const ft_bad *bad)
+static void error(ft_generation *t, const ft_http_error *error)
 {
-    ft_talk_line(t, ft_problem_ollama(bad));
+    ft_generation_line(t, ft_error_ollama(error));
 }
 
 const ft_shape ft_ollama_chat_shape = {

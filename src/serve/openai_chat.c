@@ -3,7 +3,7 @@
 #include "serve/chat.h"
 #include "serve/routes.h"
 
-static json_t *head(const ft_talk *t, const char *object)
+static json_t *head(const ft_generation *t, const char *object)
 {
     return json_pack("{s:s, s:s, s:I, s:s, s:s}", "id", t->id, "object", object, "created",
                      (json_int_t)t->created, "model", t->model, "system_fingerprint", ft_version());
@@ -19,7 +19,7 @@ static json_t *logprobs(json_t *entries)
 /* ---- streamed ---- */
 
 /* One choice's delta, which is stolen; reason NULL: not over yet. */
-static json_t *chunk(const ft_talk *t, const ft_choice *c, json_t *delta, const char *reason,
+static json_t *chunk(const ft_generation *t, const ft_choice *c, json_t *delta, const char *reason,
                      json_t *probs)
 {
     json_t *j = head(t, "chat.completion.chunk");
@@ -30,18 +30,19 @@ static json_t *chunk(const ft_talk *t, const ft_choice *c, json_t *delta, const 
     return j;
 }
 
-static void begin(ft_talk *t)
+static void begin(ft_generation *t)
 {
     for (int i = 0; i < t->n; i++)
-        ft_talk_event(t, NULL,
-                      chunk(t, &t->choice[i],
-                            json_pack("{s:s, s:n}", "role", "assistant", "content"), NULL, NULL));
+        ft_generation_event(t, NULL,
+                            chunk(t, &t->choice[i],
+                                  json_pack("{s:s, s:n}", "role", "assistant", "content"), NULL,
+                                  NULL));
 }
 
 static json_t *call_delta(const ft_choice *c, const ft_piece *p)
 {
     const ft_tool_call *k = &c->call[p->call];
-    json_t *text = ft_say_text(p->p, p->n);
+    json_t *text = ft_json_string(p->p, p->n);
     if (p->part == FT_PART_CALL)
         return json_pack("{s:[{s:i, s:s, s:s, s:{s:o, s:s}}]}", "tool_calls", "index", p->call,
                          "id", k->id, "type", "function", "function", "name", text, "arguments",
@@ -50,65 +51,65 @@ static json_t *call_delta(const ft_choice *c, const ft_piece *p)
                      "arguments", text);
 }
 
-static void live_timings(const ft_talk *t, const ft_choice *c, json_t *j)
+static void live_timings(const ft_generation *t, const ft_choice *c, json_t *j)
 {
     if (!t->timings_per_token) return;
     ft_job_progress p;
     ft_job_look(c->job, &p);
-    const ft_reply so_far = {.prompt_tokens = p.prompt_tokens,
-                             .cached_tokens = p.cached_tokens,
-                             .reply_tokens = c->n_tokens,
-                             .reply_s = c->first_s > 0 ? ft_talk_now() - c->first_s : 0,
-                             .prompt_s = c->first_s > 0 ? c->first_s - t->c->begun_s : 0};
+    const ft_response so_far = {.prompt_tokens = p.prompt_tokens,
+                                .cached_tokens = p.cached_tokens,
+                                .output_tokens = c->n_tokens,
+                                .output_s = c->first_s > 0 ? ft_generation_now() - c->first_s : 0,
+                                .prompt_s = c->first_s > 0 ? c->first_s - t->c->begun_s : 0};
     json_object_set_new(j, "timings", ft_timings(&so_far));
 }
 
-static void piece(ft_talk *t, ft_choice *c, const ft_piece *p)
+static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
 {
     json_t *delta;
     switch (p->part) {
     case FT_PART_CALL:
     case FT_PART_ARGS: delta = call_delta(c, p); break;
     case FT_PART_THOUGHT:
-        delta = json_pack("{s:o}", "reasoning_content", ft_say_text(p->p, p->n));
-        if (t->both_thoughts) json_object_set_new(delta, "content", ft_say_text(p->p, p->n));
+        delta = json_pack("{s:o}", "reasoning_content", ft_json_string(p->p, p->n));
+        if (t->both_thoughts) json_object_set_new(delta, "content", ft_json_string(p->p, p->n));
         break;
-    default: delta = json_pack("{s:o}", "content", ft_say_text(p->p, p->n)); break;
+    default: delta = json_pack("{s:o}", "content", ft_json_string(p->p, p->n)); break;
     }
     json_t *j = chunk(t, c, delta, NULL, p->logprobs);
     if (json_array_size(p->ids)) json_object_set_new(j, "tokens", json_copy(p->ids));
     if (t->return_drafted) json_object_set_new(j, "drafted", json_boolean(p->drafted));
     live_timings(t, c, j);
-    ft_talk_event(t, NULL, j);
+    ft_generation_event(t, NULL, j);
 }
 
-static void end(ft_talk *t, ft_choice *c)
+static void end(ft_generation *t, ft_choice *c)
 {
     json_t *j = chunk(t, c, json_object(), ft_finish_reason(c), NULL);
-    json_object_set_new(j, "timings", ft_timings(&c->reply));
-    ft_talk_event(t, NULL, j);
+    json_object_set_new(j, "timings", ft_timings(&c->response));
+    ft_generation_event(t, NULL, j);
 }
 
-static void finish(ft_talk *t)
+static void finish(ft_generation *t)
 {
     ft_openai_finish(t, head(t, "chat.completion.chunk"));
 }
 
-static void progress(ft_talk *t, ft_choice *c, const ft_job_progress *p)
+static void progress(ft_generation *t, ft_choice *c, const ft_job_progress *p)
 {
     json_t *j = chunk(t, c, json_object(), NULL, NULL);
     json_object_set_new(j, "prompt_progress", ft_progress_json(t, p));
-    ft_talk_event(t, NULL, j);
+    ft_generation_event(t, NULL, j);
 }
 
 /* ---- at once ---- */
 
-static json_t *choice(const ft_talk *t, const ft_choice *c)
+static json_t *choice(const ft_generation *t, const ft_choice *c)
 {
     json_t *m = json_pack("{s:s, s:o}", "role", "assistant", "content", ft_choice_text(c));
     if (c->thought.len)
         json_object_set_new(m, "reasoning_content",
-                            ft_say_text(ft_buf_z(&c->thought), c->thought.len));
+                            ft_json_string(ft_buf_z(&c->thought), c->thought.len));
     if (c->n_call) json_object_set_new(m, "tool_calls", ft_choice_calls(c));
     json_t *j = json_pack("{s:i, s:o, s:s}", "index", c->index, "message", m, "finish_reason",
                           ft_finish_reason(c));
@@ -117,7 +118,7 @@ static json_t *choice(const ft_talk *t, const ft_choice *c)
     return j;
 }
 
-static json_t *whole(ft_talk *t)
+static json_t *whole(ft_generation *t)
 {
     json_t *list = json_array();
     for (int i = 0; i < t->n; i++) json_array_append_new(list, choice(t, &t->choice[i]));
@@ -135,20 +136,21 @@ static const ft_shape SHAPE = {
 
 /* ---- what comes in ---- */
 
-static bool chat_logprobs(ft_ask *a, const json_t *body, ft_bad *bad)
+static bool chat_logprobs(ft_gen_params *a, const json_t *body, ft_http_error *error)
 {
     bool wanted = false;
     int top = -1;
     a->r.top_logprobs = -1;
-    if (!ft_want_bool(body, "logprobs", &wanted, bad)) return false;
+    if (!ft_want_bool(body, "logprobs", &wanted, error)) return false;
     const json_t *v = ft_get(body, "top_logprobs");
     if (v && json_is_number(v) && json_number_value(v) > 20)
-        return ft_bad_say(bad, FT_P_INVALID, "top_logprobs",
-                          "top_logprobs is %.0f, the maximum is 20", json_number_value(v));
-    if (!ft_want_int(body, "top_logprobs", 0, 20, &top, bad)) return false;
+        return ft_http_error_set(error, FT_ERR_INVALID, "top_logprobs",
+                                 "top_logprobs is %.0f, the maximum is 20", json_number_value(v));
+    if (!ft_want_int(body, "top_logprobs", 0, 20, &top, error)) return false;
     if (top > 0 && !wanted)
-        return ft_bad_say(bad, FT_P_INVALID, "top_logprobs",
-                          "top_logprobs is %d without logprobs, want logprobs to be true", top);
+        return ft_http_error_set(error, FT_ERR_INVALID, "top_logprobs",
+                                 "top_logprobs is %d without logprobs, want logprobs to be true",
+                                 top);
     if (wanted) a->r.top_logprobs = top < 0 ? 0 : top;
     return true;
 }
@@ -156,45 +158,46 @@ static bool chat_logprobs(ft_ask *a, const json_t *body, ft_bad *bad)
 void ft_run_chat(ft_call *c)
 {
     const char *model = NULL;
-    ft_bad bad;
-    ft_ask a;
+    ft_http_error error;
+    ft_gen_params a;
     ft_chat_prompt p;
-    if (!ft_want_text(c->body, "model", &model, &bad)) {
-        ft_call_fail(c, &bad);
+    if (!ft_want_text(c->body, "model", &model, &error)) {
+        ft_call_fail(c, &error);
         return;
     }
     ft_served *d = ft_call_model(c, model);
     if (!d) return;
-    ft_ask_init(&a, c->s, d);
+    ft_gen_params_init(&a, c->s, d);
     json_t *extra = json_object();
-    if (ft_chat_read(&a, c->s, d, c->body, &p, &bad) && chat_logprobs(&a, c->body, &bad) &&
-        ft_response_fields(c->body, extra, &bad)) {
-        ft_talk_start(c, d, &SHAPE, "chatcmpl-", &a, &p.ids, 1, model, extra);
+    if (ft_chat_read(&a, c->s, d, c->body, &p, &error) && chat_logprobs(&a, c->body, &error) &&
+        ft_response_fields(c->body, extra, &error)) {
+        ft_generation_start(c, d, &SHAPE, "chatcmpl-", &a, &p.ids, 1, model, extra);
         ft_chat_release(&p);
     } else {
         json_decref(extra);
         ft_chat_release(&p);
-        ft_call_fail(c, &bad);
+        ft_call_fail(c, &error);
     }
-    ft_ask_release(&a);
+    ft_gen_params_release(&a);
 }
 
-/* Acts on a reply that is running: ends its thought. */
+/* Acts on a response that is running: ends its thought. */
 void ft_run_chat_control(ft_call *c)
 {
     const char *id = NULL, *action = NULL;
-    ft_bad bad;
-    bool ok =
-        ft_want_text(c->body, "id", &id, &bad) && ft_want_text(c->body, "action", &action, &bad);
-    if (ok && !id) ok = ft_bad_say(&bad, FT_P_INVALID, "id", "id is missing, want that of a reply");
+    ft_http_error error;
+    bool ok = ft_want_text(c->body, "id", &id, &error) &&
+              ft_want_text(c->body, "action", &action, &error);
+    if (ok && !id)
+        ok = ft_http_error_set(&error, FT_ERR_INVALID, "id", "id is missing, want that of a reply");
     if (ok && (!action || strcmp(action, "reasoning_end")))
-        ok = ft_bad_say(&bad, FT_P_INVALID, "action", "action is \"%.40s\", want reasoning_end",
-                        action ? action : "");
+        ok = ft_http_error_set(&error, FT_ERR_INVALID, "action",
+                               "action is \"%.40s\", want reasoning_end", action ? action : "");
     if (!ok) {
-        ft_call_fail(c, &bad);
+        ft_call_fail(c, &error);
         return;
     }
-    const bool done = ft_talk_end_thought(c->s, id);
+    const bool done = ft_generation_end_thought(c->s, id);
     json_t *j = json_pack("{s:b}", "success", done);
     if (!done) json_object_set_new(j, "message", json_string("no reply with this id is running"));
     ft_call_json(c, 200, j);

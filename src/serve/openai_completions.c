@@ -1,14 +1,14 @@
 /* serve/openai_completions.c - POST /v1/completions: prompts in, texts out. */
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "serve/ids.h"
+#include "serve/prompts.h"
 #include "serve/routes.h"
 
 #include <stdlib.h>
 
 /* extra: {"echo": [prompt texts]} or NULL */
 
-static json_t *head(const ft_talk *t)
+static json_t *head(const ft_generation *t)
 {
     return json_pack("{s:s, s:s, s:I, s:s, s:s}", "id", t->id, "object", "text_completion",
                      "created", (json_int_t)t->created, "model", t->model, "system_fingerprint",
@@ -44,19 +44,19 @@ static json_t *choice(int index, json_t *text, json_t *probs, const char *reason
                      reason ? json_string(reason) : json_null());
 }
 
-static void say(ft_talk *t, json_t *k)
+static void say(ft_generation *t, json_t *k)
 {
     json_t *j = head(t);
     json_object_set_new(j, "choices", json_pack("[o]", k));
-    ft_talk_event(t, NULL, j);
+    ft_generation_event(t, NULL, j);
 }
 
-static json_t *echo_of(const ft_talk *t, const ft_choice *c)
+static json_t *echo_of(const ft_generation *t, const ft_choice *c)
 {
     return json_array_get(json_object_get(t->extra, "echo"), (size_t)c->prompt);
 }
 
-static void begin(ft_talk *t)
+static void begin(ft_generation *t)
 {
     for (int i = 0; i < t->n; i++) {
         json_t *echo = echo_of(t, &t->choice[i]);
@@ -71,34 +71,34 @@ static size_t letters(const char *p, size_t n)
     return m;
 }
 
-static void piece(ft_talk *t, ft_choice *c, const ft_piece *p)
+static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
 {
     const size_t before =
         letters(ft_buf_z(&c->answer), c->answer.len - FT_MIN(p->n, c->answer.len));
-    say(t, choice(c->index, ft_say_text(p->p, p->n),
+    say(t, choice(c->index, ft_json_string(p->p, p->n),
                   json_array_size(p->logprobs) ? logprobs(p->logprobs, before) : NULL, NULL));
 }
 
 static const char *reason_of(const ft_choice *c)
 {
-    return c->reply.reason == FT_REASON_LENGTH ? "length" : "stop";
+    return c->response.reason == FT_REASON_LENGTH ? "length" : "stop";
 }
 
-static void end(ft_talk *t, ft_choice *c)
+static void end(ft_generation *t, ft_choice *c)
 {
     json_t *j = head(t);
     json_object_set_new(j, "choices",
                         json_pack("[o]", choice(c->index, json_string(""), NULL, reason_of(c))));
-    json_object_set_new(j, "timings", ft_timings(&c->reply));
-    ft_talk_event(t, NULL, j);
+    json_object_set_new(j, "timings", ft_timings(&c->response));
+    ft_generation_event(t, NULL, j);
 }
 
-static void finish(ft_talk *t)
+static void finish(ft_generation *t)
 {
     ft_openai_finish(t, head(t));
 }
 
-static json_t *whole(ft_talk *t)
+static json_t *whole(ft_generation *t)
 {
     json_t *list = json_array();
     for (int i = 0; i < t->n; i++) {
@@ -110,7 +110,7 @@ static json_t *whole(ft_talk *t)
         const size_t offset = letters(ft_buf_z(&b), b.len);
         ft_buf_put(&b, ft_buf_z(&c->answer), c->answer.len);
         json_array_append_new(list,
-                              choice(i, ft_say_text(ft_buf_z(&b), b.len),
+                              choice(i, ft_json_string(ft_buf_z(&b), b.len),
                                      t->top_logprobs >= 0 ? logprobs(c->logprobs, offset) : NULL,
                                      reason_of(c)));
         ft_buf_release(&b);
@@ -136,52 +136,55 @@ static json_t *echo_texts(const ft_served *d, const ft_prompts *p)
         size_t n = 0;
         if (ft_vocab_decode(d->vocab, p->at[i].ids, (size_t)p->at[i].n, false, &text, &n, NULL))
             n = 0;
-        json_array_append_new(list, ft_say_text(text ? text : "", n));
+        json_array_append_new(list, ft_json_string(text ? text : "", n));
         free(text);
     }
     return json_pack("{s:o}", "echo", list);
 }
 
-static bool fields(ft_ask *a, const json_t *body, bool *echo, ft_bad *bad)
+static bool fields(ft_gen_params *a, const json_t *body, bool *echo, ft_http_error *error)
 {
     int top = -1, best = -1;
-    if (!ft_want_int(body, "logprobs", 0, 5, &top, bad) || !ft_want_bool(body, "echo", echo, bad) ||
-        !ft_want_int(body, "best_of", 1, 1 << 20, &best, bad))
+    if (!ft_want_int(body, "logprobs", 0, 5, &top, error) ||
+        !ft_want_bool(body, "echo", echo, error) ||
+        !ft_want_int(body, "best_of", 1, 1 << 20, &best, error))
         return false;
     if (best > 0 && best != a->n)
-        return ft_bad_say(bad, FT_P_INVALID, "best_of", "best_of is %d, want %d as n has it", best,
-                          a->n);
+        return ft_http_error_set(error, FT_ERR_INVALID, "best_of",
+                                 "best_of is %d, want %d as n has it", best, a->n);
     a->r.top_logprobs = top;
     a->r.parse = false;
     return true;
 }
 
-/* With a suffix the reply is what stands between: one prompt, a text. */
-static bool prompts(const ft_served *d, const json_t *body, ft_prompts *p, ft_bad *bad)
+/* With a suffix the response is what stands between: one prompt, a text. */
+static bool prompts(const ft_served *d, const json_t *body, ft_prompts *p, ft_http_error *error)
 {
     const char *suffix = NULL, *prefix = "";
-    if (!ft_want_text(body, "suffix", &suffix, bad)) return false;
-    if (!suffix || !*suffix) return ft_prompts_read(d, ft_get(body, "prompt"), "prompt", p, bad);
+    if (!ft_want_text(body, "suffix", &suffix, error)) return false;
+    if (!suffix || !*suffix) return ft_prompts_read(d, ft_get(body, "prompt"), "prompt", p, error);
     *p = (ft_prompts){ft_new(ft_prompt), 1};
-    return ft_want_text(body, "prompt", &prefix, bad) &&
-           ft_prompt_infill(d, NULL, prefix, "", suffix, p->at, bad);
+    return ft_want_text(body, "prompt", &prefix, error) &&
+           ft_prompt_infill(d, NULL, prefix, "", suffix, p->at, error);
 }
 
 void ft_run_completions(ft_call *c)
 {
     const char *model = NULL;
     bool echo = false;
-    ft_bad bad;
-    ft_ask a;
+    ft_http_error error;
+    ft_gen_params a;
     ft_prompts p = {0};
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
-    ft_ask_init(&a, c->s, d);
-    if (ft_want_text(c->body, "model", &model, &bad) && ft_ask_fields(&a, d, c->body, &bad) &&
-        fields(&a, c->body, &echo, &bad) && prompts(d, c->body, &p, &bad))
-        ft_talk_start(c, d, &SHAPE, "cmpl-", &a, p.at, p.n, model, echo ? echo_texts(d, &p) : NULL);
+    ft_gen_params_init(&a, c->s, d);
+    if (ft_want_text(c->body, "model", &model, &error) &&
+        ft_gen_params_fields(&a, d, c->body, &error) && fields(&a, c->body, &echo, &error) &&
+        prompts(d, c->body, &p, &error))
+        ft_generation_start(c, d, &SHAPE, "cmpl-", &a, p.at, p.n, model,
+                            echo ? echo_texts(d, &p) : NULL);
     else
-        ft_call_fail(c, &bad);
+        ft_call_fail(c, &error);
     ft_prompts_release(&p);
-    ft_ask_release(&a);
+    ft_gen_params_release(&a);
 }

@@ -25,7 +25,7 @@ static bool is_assistant(const json_t *m)
     return role && !strcmp(role, "assistant");
 }
 
-static void put(maker *m, const char *role, json_t *content)
+static void append_message(maker *m, const char *role, json_t *content)
 {
     json_t *one = ft_chat_message(role, content);
     if (m->thought && !strcmp(role, "assistant")) {
@@ -38,7 +38,7 @@ static void put(maker *m, const char *role, json_t *content)
 /* A custom call has a text where others have JSON. */
 static void put_call(maker *m, const json_t *item, bool custom)
 {
-    if (!is_assistant(last(m)) || m->thought) put(m, "assistant", json_string(""));
+    if (!is_assistant(last(m)) || m->thought) append_message(m, "assistant", json_string(""));
     json_t *to = last(m), *calls = json_object_get(to, "tool_calls");
     if (!calls) {
         calls = json_array();
@@ -51,23 +51,23 @@ static void put_call(maker *m, const json_t *item, bool custom)
                                            "name", ft_get(item, "name"), "arguments", args));
 }
 
-static bool put_output(maker *m, const json_t *item, ft_bad *bad)
+static bool put_output(maker *m, const json_t *item, ft_http_error *error)
 {
     json_t *text = NULL, *out = ft_get(item, "output");
-    if (out && !ft_chat_text(out, "input", &text, bad)) return false;
-    put(m, "tool", text ? text : json_string(""));
+    if (out && !ft_chat_text(out, "input", &text, error)) return false;
+    append_message(m, "tool", text ? text : json_string(""));
     json_t *id = ft_get(item, "call_id");
     if (id) json_object_set(last(m), "tool_call_id", id);
     return true;
 }
 
-static bool put_thought(maker *m, const json_t *item, ft_bad *bad)
+static bool put_thought(maker *m, const json_t *item, ft_http_error *error)
 {
     const json_t *content = ft_get(item, "content");
     if (!json_array_size(content)) content = ft_get(item, "summary");
     json_decref(m->thought);
     m->thought = NULL;
-    return !json_array_size(content) || ft_chat_text(content, "input", &m->thought, bad);
+    return !json_array_size(content) || ft_chat_text(content, "input", &m->thought, error);
 }
 
 static bool is(const json_t *item, const char *type)
@@ -76,37 +76,38 @@ static bool is(const json_t *item, const char *type)
     return t && !strcmp(t, type);
 }
 
-static bool put_message(maker *m, const json_t *item, size_t i, ft_bad *bad)
+static bool put_message(maker *m, const json_t *item, size_t i, ft_http_error *error)
 {
     const char *role = json_string_value(ft_get(item, "role"));
     const json_t *content = ft_get(item, "content");
     char brief[72];
     json_t *text = NULL;
     if (!role)
-        return ft_bad_say(bad, FT_P_INVALID, "input", "input[%zu] is %s, want a role", i,
-                          ft_json_brief(item, brief));
-    if (!content) return ft_bad_say(bad, FT_P_INVALID, "input", "input[%zu] has no content", i);
-    if (!ft_chat_text(content, "input", &text, bad)) return false;
-    put(m, role, text);
+        return ft_http_error_set(error, FT_ERR_INVALID, "input", "input[%zu] is %s, want a role", i,
+                                 ft_json_brief(item, brief));
+    if (!content)
+        return ft_http_error_set(error, FT_ERR_INVALID, "input", "input[%zu] has no content", i);
+    if (!ft_chat_text(content, "input", &text, error)) return false;
+    append_message(m, role, text);
     return true;
 }
 
-static bool put_item(maker *m, const json_t *item, size_t i, ft_bad *bad)
+static bool put_item(maker *m, const json_t *item, size_t i, ft_http_error *error)
 {
     char brief[72];
     const bool call = is(item, "function_call"), custom = is(item, "custom_tool_call");
     if (json_is_string(item)) {
-        put(m, "user", json_copy((json_t *)(uintptr_t)item));
+        append_message(m, "user", json_copy((json_t *)(uintptr_t)item));
         return true;
     }
     if (!json_is_object(item))
-        return ft_bad_say(bad, FT_P_INVALID, "input", "input[%zu] is %s, want an object", i,
-                          ft_json_brief(item, brief));
+        return ft_http_error_set(error, FT_ERR_INVALID, "input", "input[%zu] is %s, want an object",
+                                 i, ft_json_brief(item, brief));
     if (is(item, "message") || (!ft_get(item, "type") && ft_get(item, "role")))
-        return put_message(m, item, i, bad);
-    if (is(item, "reasoning")) return put_thought(m, item, bad);
+        return put_message(m, item, i, error);
+    if (is(item, "reasoning")) return put_thought(m, item, error);
     if (is(item, "function_call_output") || is(item, "custom_tool_call_output"))
-        return put_output(m, item, bad);
+        return put_output(m, item, error);
     if ((call || custom) && json_is_string(ft_get(item, "name"))) {
         put_call(m, item, custom);
         return true;
@@ -116,23 +117,23 @@ static bool put_item(maker *m, const json_t *item, size_t i, ft_bad *bad)
     return true;
 }
 
-static bool input(const json_t *body, json_t *list, ft_bad *bad)
+static bool input(const json_t *body, json_t *list, ft_http_error *error)
 {
     const json_t *in = ft_get(body, "input"), *instructions = ft_get(body, "instructions"), *item;
     char brief[72];
     size_t i;
     maker m = {list, NULL};
     if (json_is_string(instructions))
-        put(&m, "system", json_copy((json_t *)(uintptr_t)instructions));
+        append_message(&m, "system", json_copy((json_t *)(uintptr_t)instructions));
     if (json_is_string(in)) {
-        put(&m, "user", json_copy((json_t *)(uintptr_t)in));
+        append_message(&m, "user", json_copy((json_t *)(uintptr_t)in));
         return true;
     }
     if (!json_is_array(in))
-        return ft_bad_say(bad, FT_P_INVALID, "input", "input is %s, want a text or an array",
-                          ft_json_brief(in, brief));
+        return ft_http_error_set(error, FT_ERR_INVALID, "input",
+                                 "input is %s, want a text or an array", ft_json_brief(in, brief));
     bool ok = true;
-    json_array_foreach(in, i, item) if (ok) ok = put_item(&m, item, i, bad);
+    json_array_foreach(in, i, item) if (ok) ok = put_item(&m, item, i, error);
     json_decref(m.thought);
     return ok;
 }
@@ -164,11 +165,12 @@ static void format(const json_t *body, json_t *out)
     if (f) json_object_set(out, "response_format", f);
 }
 
-json_t *ft_responses_body(const json_t *body, ft_bad *bad)
+json_t *ft_responses_body(const json_t *body, ft_http_error *error)
 {
     if (ft_get(body, "previous_response_id")) {
-        ft_bad_say(bad, FT_P_INVALID, "previous_response_id",
-                   "previous_response_id is not supported, want the whole conversation in input");
+        ft_http_error_set(
+            error, FT_ERR_INVALID, "previous_response_id",
+            "previous_response_id is not supported, want the whole conversation in input");
         return NULL;
     }
     json_t *out = json_copy((json_t *)(uintptr_t)body), *list = json_array();
@@ -180,26 +182,26 @@ json_t *ft_responses_body(const json_t *body, ft_bad *bad)
     format(body, out);
     json_t *effort = ft_get(ft_get(body, "reasoning"), "effort");
     if (effort) json_object_set(out, "reasoning_effort", effort);
-    if (input(body, list, bad)) return out;
+    if (input(body, list, error)) return out;
     json_decref(out);
     return NULL;
 }
 
-static void run(ft_call *c, bool count)
+static void run_responses(ft_call *c, bool count)
 {
     const char *model = NULL;
-    ft_bad bad;
-    ft_ask a;
+    ft_http_error error;
+    ft_gen_params a;
     ft_chat_prompt p = {0};
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
     json_t *chat = NULL;
-    ft_ask_init(&a, c->s, d);
-    const bool ok = ft_want_text(c->body, "model", &model, &bad) &&
-                    (chat = ft_responses_body(c->body, &bad)) != NULL &&
-                    ft_chat_read(&a, c->s, d, chat, &p, &bad);
+    ft_gen_params_init(&a, c->s, d);
+    const bool ok = ft_want_text(c->body, "model", &model, &error) &&
+                    (chat = ft_responses_body(c->body, &error)) != NULL &&
+                    ft_chat_read(&a, c->s, d, chat, &p, &error);
     if (!ok) {
-        ft_call_fail(c, &bad);
+        ft_call_fail(c, &error);
     } else if (count) {
         ft_call_json(
             c, 200,
@@ -207,20 +209,20 @@ static void run(ft_call *c, bool count)
     } else {
         a.r.top_logprobs = -1;
         a.n = 1;
-        ft_talk_start(c, d, &ft_responses_shape, "resp_", &a, &p.ids, 1, model,
-                      json_incref(c->body));
+        ft_generation_start(c, d, &ft_responses_shape, "resp_", &a, &p.ids, 1, model,
+                            json_incref(c->body));
     }
     ft_chat_release(&p);
-    ft_ask_release(&a);
+    ft_gen_params_release(&a);
     json_decref(chat);
 }
 
 void ft_run_responses(ft_call *c)
 {
-    run(c, false);
+    run_responses(c, false);
 }
 
 void ft_run_responses_count(ft_call *c)
 {
-    run(c, true);
+    run_responses(c, true);
 }

@@ -1,4 +1,4 @@
-/* serve/responses_out.c - replies as items: reasoning, a message, function calls. */
+/* serve/responses_out.c - responses as items: reasoning, a message, function calls. */
 #include "base/mem.h"
 #include "serve/responses.h"
 
@@ -6,8 +6,8 @@
 
 /* ---- items ---- */
 
-/* Ids of items are made of the reply's own, so that they are the same wherever they appear. */
-static const char *item_id(const ft_talk *t, ft_event_part kind, const ft_tool_call *k,
+/* Ids of items are made of the response's own, so that they are the same wherever they appear. */
+static const char *item_id(const ft_generation *t, ft_event_part kind, const ft_tool_call *k,
                            char out[64])
 {
     if (k)
@@ -20,7 +20,7 @@ static const char *item_id(const ft_talk *t, ft_event_part kind, const ft_tool_c
 static json_t *text_part(const char *type, const ft_buf *b)
 {
     json_t *p = json_pack("{s:s, s:o}", "type", type, "text",
-                          b ? ft_say_text(ft_buf_z(b), b->len) : json_string(""));
+                          b ? ft_json_string(ft_buf_z(b), b->len) : json_string(""));
     if (!strcmp(type, "output_text")) {
         json_object_set_new(p, "annotations", json_array());
         json_object_set_new(p, "logprobs", json_array());
@@ -28,8 +28,8 @@ static json_t *text_part(const char *type, const ft_buf *b)
     return p;
 }
 
-static json_t *item(const ft_talk *t, const ft_choice *c, ft_event_part kind, const ft_tool_call *k,
-                    bool done)
+static json_t *item(const ft_generation *t, const ft_choice *c, ft_event_part kind,
+                    const ft_tool_call *k, bool done)
 {
     char id[64];
     const char *status = done ? "completed" : "in_progress";
@@ -37,8 +37,8 @@ static json_t *item(const ft_talk *t, const ft_choice *c, ft_event_part kind, co
     if (k)
         return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "type", "function_call", "id", id,
                          "status", status, "call_id", k->id, "name",
-                         ft_say_text(k->name, strlen(k->name)), "arguments",
-                         done ? ft_say_text(ft_buf_z(&k->args), k->args.len) : json_string(""));
+                         ft_json_string(k->name, strlen(k->name)), "arguments",
+                         done ? ft_json_string(ft_buf_z(&k->args), k->args.len) : json_string(""));
     if (kind == FT_PART_THOUGHT)
         return json_pack("{s:s, s:s, s:s, s:[], s:o}", "type", "reasoning", "id", id, "status",
                          status, "summary", "content",
@@ -51,17 +51,17 @@ static json_t *item(const ft_talk *t, const ft_choice *c, ft_event_part kind, co
 
 static bool cut_short(const ft_choice *c)
 {
-    return c->reply.reason == FT_REASON_LENGTH;
+    return c->response.reason == FT_REASON_LENGTH;
 }
 
-/* The item that a reply was in when its tokens ran out. */
+/* The item that a response was in when its tokens ran out. */
 static json_t *last_item(const ft_choice *c, json_t *j)
 {
     if (j && cut_short(c)) json_object_set_new(j, "status", json_string("incomplete"));
     return j;
 }
 
-static json_t *output(const ft_talk *t, const ft_choice *c)
+static json_t *output(const ft_generation *t, const ft_choice *c)
 {
     json_t *list = json_array();
     if (c->thought.len) json_array_append_new(list, item(t, c, FT_PART_THOUGHT, NULL, true));
@@ -75,7 +75,7 @@ static json_t *output(const ft_talk *t, const ft_choice *c)
 
 /* ---- the response ---- */
 
-static void echo(const ft_talk *t, json_t *j, const char *key, json_t *otherwise)
+static void echo(const ft_generation *t, json_t *j, const char *key, json_t *otherwise)
 {
     json_t *v = ft_get(t->extra, key);
     if (v)
@@ -85,7 +85,7 @@ static void echo(const ft_talk *t, json_t *j, const char *key, json_t *otherwise
     json_decref(otherwise);
 }
 
-static json_t *response(const ft_talk *t, const char *status, json_t *list)
+static json_t *response(const ft_generation *t, const char *status, json_t *list)
 {
     json_t *j = json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:n, s:n, s:n, s:b, s:s}", "id", t->id,
                           "object", "response", "created_at", (json_int_t)t->created, "status",
@@ -105,10 +105,10 @@ static json_t *response(const ft_talk *t, const char *status, json_t *list)
     return j;
 }
 
-static json_t *whole(ft_talk *t)
+static json_t *whole(ft_generation *t)
 {
     const ft_choice *c = &t->choice[0];
-    const ft_usage u = ft_talk_usage(t);
+    const ft_usage u = ft_generation_usage(t);
     json_t *j = response(t, cut_short(c) ? "incomplete" : "completed", output(t, c));
     if (cut_short(c))
         json_object_set_new(j, "incomplete_details",
@@ -117,23 +117,23 @@ static json_t *whole(ft_talk *t)
     json_object_set_new(j, "usage",
                         json_pack("{s:i, s:{s:i}, s:i, s:{s:i}, s:i}", "input_tokens", u.prompt,
                                   "input_tokens_details", "cached_tokens", u.cached,
-                                  "output_tokens", u.reply, "output_tokens_details",
+                                  "output_tokens", u.response, "output_tokens_details",
                                   "reasoning_tokens", u.thought, "total_tokens",
-                                  u.prompt + u.reply));
-    json_object_set_new(j, "timings", ft_timings(&c->reply));
+                                  u.prompt + u.response));
+    json_object_set_new(j, "timings", ft_timings(&c->response));
     return j;
 }
 
 /* ---- streamed ---- */
 
-static void event(ft_talk *t, const char *type, json_t *j)
+static void event(ft_generation *t, const char *type, json_t *j)
 {
     json_object_set_new(j, "type", json_string(type));
     json_object_set_new(j, "sequence_number", json_integer(t->sequence++));
-    ft_talk_event(t, type, j);
+    ft_generation_event(t, type, j);
 }
 
-static void begin(ft_talk *t)
+static void begin(ft_generation *t)
 {
     event(t, "response.created",
           json_pack("{s:o}", "response", response(t, "in_progress", json_array())));
@@ -148,7 +148,7 @@ static const ft_tool_call *open_call(const ft_choice *c)
 }
 
 /* What every event about the open item has. */
-static json_t *about(const ft_talk *t, const ft_choice *c, bool part)
+static json_t *about(const ft_generation *t, const ft_choice *c, bool part)
 {
     char id[64];
     json_t *j =
@@ -158,13 +158,13 @@ static json_t *about(const ft_talk *t, const ft_choice *c, bool part)
     return j;
 }
 
-static void with(ft_talk *t, const char *type, json_t *j, const char *key, json_t *v)
+static void with(ft_generation *t, const char *type, json_t *j, const char *key, json_t *v)
 {
     json_object_set_new(j, key, v);
     event(t, type, j);
 }
 
-static void close_item(ft_talk *t, ft_choice *c)
+static void close_item(ft_generation *t, ft_choice *c)
 {
     if (c->block < 0) return;
     const ft_tool_call *k = open_call(c);
@@ -173,15 +173,15 @@ static void close_item(ft_talk *t, ft_choice *c)
         json_t *j = about(t, c, false);
         json_object_set_new(j, "name", json_string(k->name));
         with(t, "response.function_call_arguments.done", j, "arguments",
-             ft_say_text(ft_buf_z(&k->args), k->args.len));
+             ft_json_string(ft_buf_z(&k->args), k->args.len));
     } else if (kind == FT_PART_THOUGHT) {
         with(t, "response.reasoning_text.done", about(t, c, true), "text",
-             ft_say_text(ft_buf_z(&c->thought), c->thought.len));
+             ft_json_string(ft_buf_z(&c->thought), c->thought.len));
     } else {
         json_t *j = about(t, c, true);
         json_object_set_new(j, "logprobs", json_array());
         with(t, "response.output_text.done", j, "text",
-             ft_say_text(ft_buf_z(&c->answer), c->answer.len));
+             ft_json_string(ft_buf_z(&c->answer), c->answer.len));
         with(t, "response.content_part.done", about(t, c, true), "part",
              text_part("output_text", &c->answer));
     }
@@ -191,7 +191,7 @@ static void close_item(ft_talk *t, ft_choice *c)
     c->block = -1;
 }
 
-static void open_item(ft_talk *t, ft_choice *c, ft_event_part kind)
+static void open_item(ft_generation *t, ft_choice *c, ft_event_part kind)
 {
     close_item(t, c);
     c->block = (int)kind;
@@ -204,13 +204,13 @@ static void open_item(ft_talk *t, ft_choice *c, ft_event_part kind)
              text_part("output_text", NULL));
 }
 
-static void piece(ft_talk *t, ft_choice *c, const ft_piece *p)
+static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
 {
     const ft_event_part kind = p->part == FT_PART_ARGS ? FT_PART_CALL : p->part;
     if (p->part == FT_PART_CALL || c->block != (int)kind) open_item(t, c, kind);
     if (p->part == FT_PART_CALL) return;
     json_t *j = about(t, c, kind != FT_PART_CALL);
-    json_object_set_new(j, "delta", ft_say_text(p->p, p->n));
+    json_object_set_new(j, "delta", ft_json_string(p->p, p->n));
     if (kind == FT_PART_ANSWER) json_object_set_new(j, "logprobs", json_array());
     event(t,
           kind == FT_PART_CALL      ? "response.function_call_arguments.delta"
@@ -219,7 +219,7 @@ static void piece(ft_talk *t, ft_choice *c, const ft_piece *p)
           j);
 }
 
-static void end(ft_talk *t, ft_choice *c)
+static void end(ft_generation *t, ft_choice *c)
 {
     if (!c->answer.len && !c->n_call) open_item(t, c, FT_PART_ANSWER); /* an empty answer is one */
     close_item(t, c);
@@ -227,11 +227,11 @@ static void end(ft_talk *t, ft_choice *c)
           json_pack("{s:o}", "response", whole(t)));
 }
 
-static void error(ft_talk *t, const ft_bad *bad)
+static void error(ft_generation *t, const ft_http_error *error)
 {
     json_t *r = response(t, "failed", json_array());
     json_object_set_new(r, "error",
-                        json_pack("{s:s, s:s}", "code", "server_error", "message", bad->text));
+                        json_pack("{s:s, s:s}", "code", "server_error", "message", error->text));
     event(t, "response.failed", json_pack("{s:o}", "response", r));
 }
 

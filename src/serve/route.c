@@ -32,8 +32,8 @@ static const ft_route TABLE[] = {
     {"POST", "/v1/chat/completions/input_tokens", ft_run_chat_count, OPENAI},
     {"POST", "/v1/chat/completions/control", ft_run_chat_control, OPENAI},
     {"POST", "/v1/completions", ft_run_completions, OPENAI},
-    {"POST", "/completion", ft_run_native, OPENAI},
-    {"POST", "/completions", ft_run_native, OPENAI},
+    {"POST", "/completion", ft_run_completion, OPENAI},
+    {"POST", "/completions", ft_run_completion, OPENAI},
     {"POST", "/infill", ft_run_infill, OPENAI},
     {"POST", "/v1/responses", ft_run_responses, OPENAI},
     {"POST", "/responses", ft_run_responses, OPENAI},
@@ -82,7 +82,7 @@ static const char *below_prefix(const ft_server *s, const char *path)
 }
 
 const ft_route *ft_route_find(const ft_server *s, const char *method, const char *path,
-                              char part[32], char allow[64], ft_bad *bad)
+                              char part[32], char allow[64], ft_http_error *error)
 {
     const char *rest = below_prefix(s, path);
     allow[0] = 0;
@@ -92,9 +92,9 @@ const ft_route *ft_route_find(const ft_server *s, const char *method, const char
         strcat(strcat(allow, allow[0] ? ", " : ""), r->method);
     }
     if (allow[0])
-        ft_bad_say(bad, FT_P_METHOD, NULL, "%.20s is not a method of %.80s, want %s", method, path,
-                   allow);
+        ft_http_error_set(error, FT_ERR_METHOD, NULL, "%.20s is not a method of %.80s, want %s",
+                          method, path, allow);
     else
-        ft_bad_say(bad, FT_P_NOT_FOUND, NULL, "no route %.80s", path);
+        ft_http_error_set(error, FT_ERR_NOT_FOUND, NULL, "no route %.80s", path);
     return NULL;
 }

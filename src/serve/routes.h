@@ -19,7 +19,7 @@ void ft_run_chat(ft_call *c);
 void ft_run_chat_count(ft_call *c);
 void ft_run_chat_control(ft_call *c);
 void ft_run_completions(ft_call *c);
-void ft_run_native(ft_call *c);
+void ft_run_completion(ft_call *c);
 void ft_run_infill(ft_call *c);
 void ft_run_responses(ft_call *c);
 void ft_run_responses_count(ft_call *c);

@@ -24,7 +24,7 @@ typedef struct ft_serve_params {
     int timeout_s;                  /* of a whole request */
     int ping_s;                     /* comment lines in silent streams; < 0: none */
     int header_s, body_s, write_s;  /* slow senders and readers */
-    int drain_s;                    /* what running replies get when the server stops */
+    int drain_s;                    /* what running responses get when the server stops */
     size_t body_max;
     const char *slot_save_path;    /* NULL: slots cannot be saved */
     bool slots, metrics, props;    /* routes; props: POST changes the defaults */
@@ -55,7 +55,7 @@ typedef struct ft_models_params {
     uint64_t memory;  /* bytes of all that are loaded; 0: as much as there is */
     int idle_s;       /* unload after so long without a request; 0: never */
     bool no_autoload; /* only POST /models/load loads */
-    /* Opens model i, starts its queue and says how its requests begin; and the other way round.
+    /* Opens model i, starts its queue and says how its requests begin; and the other way step.
      * From one thread, one at a time. FT_ENOMEM: others have to go first. */
     ft_status (*load)(void *user, int i, ft_llm **out, ft_request *defaults, ft_err *err);
     void (*unload)(void *user, int i, ft_llm *m);

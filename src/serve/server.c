@@ -73,7 +73,7 @@ int64_t ft_unix_time(void)
     return (int64_t)time(NULL);
 }
 
-json_t *ft_say_text(const char *p, size_t n)
+json_t *ft_json_string(const char *p, size_t n)
 {
     json_t *t = json_stringn(p, n); /* NULL for anything but UTF-8 */
     if (t) return t;

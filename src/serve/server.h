@@ -1,12 +1,12 @@
 /* serve/server.h - the inside of the server, shared by its files.
  * Threads: libmicrohttpd's pool runs the routes; one thread watches clocks and sockets (watch.c);
- * a few run what has to wait (work.c); the engine's thread only ever calls ft_call_wake. `lock`
+ * a few run what has to wait (work.c); the engine thread only ever calls ft_call_wake. `lock`
  * guards the two lists and who holds which model; nothing that waits is called while it is held. */
 #ifndef FT_SERVE_SERVER_H
 #define FT_SERVE_SERVER_H
 
+#include "serve/auth.h"
 #include "serve/call.h"
-#include "serve/guard.h"
 #include "serve/metrics.h"
 #include "serve/models.h"
 #include "serve/serve.h"
@@ -29,7 +29,7 @@ struct ft_work;
 
 struct ft_server {
     ft_serve_params p;
-    ft_guard guard;
+    ft_auth auth;
     ft_metrics metrics;
     struct MHD_Daemon *daemon;
     int listen_fd, port;
@@ -57,13 +57,13 @@ void ft_call_list(ft_call *c, bool in);
 /* listen.c: a socket for p.host and p.port; fills listen_fd, port and address. */
 ft_status ft_listen(ft_server *s, ft_err *err);
 
-/* route.c: the route of a request, or NULL with bad (and *allow, for 405) filled. part gets what
+/* route.c: the route of a request, or NULL with error (and *allow, for 405) filled. part gets what
  * stands for "/{}". */
 const ft_route *ft_route_find(const ft_server *s, const char *method, const char *path,
-                              char part[32], char allow[64], ft_bad *bad);
+                              char part[32], char allow[64], ft_http_error *error);
 
 /* record.c: what came, kept where the server was told to. */
-void ft_record(const ft_call *c, ft_str body);
+void ft_prompt_log(const ft_call *c, ft_str body);
 
 /* watch.c */
 ft_status ft_watch_start(ft_server *s, ft_err *err);
@@ -72,12 +72,12 @@ void ft_watch_stop(ft_server *s);
 /* work.c: something that waits, done for a call on a thread of its own kind: run(arg) there, then
  * answer(c, arg) as any pump, and drop(arg) when both the work and the call are over. When too many
  * wait already the call is answered so and arg is dropped. */
-typedef struct ft_errand {
+typedef struct ft_work_item {
     void (*run)(void *arg);
     void (*answer)(ft_call *c, void *arg);
     void (*drop)(void *arg);
-} ft_errand;
-void ft_errand_start(ft_call *c, const ft_errand *e, void *arg);
+} ft_work_item;
+void ft_work_start(ft_call *c, const ft_work_item *e, void *arg);
 struct ft_work *ft_work_new(int threads);
 void ft_work_free(struct ft_work *w); /* after what was put is done */
 
@@ -85,6 +85,6 @@ void ft_work_free(struct ft_work *w); /* after what was put is done */
 void ft_random_id(char *out, const char *prefix, int n);
 int64_t ft_unix_time(void);
 /* Text that may hold anything as a JSON string. */
-json_t *ft_say_text(const char *p, size_t n);
+json_t *ft_json_string(const char *p, size_t n);
 
 #endif

@@ -5,7 +5,8 @@
 static json_t *texts(const char *const *z, int n)
 {
     json_t *list = json_array();
-    for (int i = 0; z && i < n; i++) json_array_append_new(list, ft_say_text(z[i], strlen(z[i])));
+    for (int i = 0; z && i < n; i++)
+        json_array_append_new(list, ft_json_string(z[i], strlen(z[i])));
     return list;
 }
 
@@ -16,7 +17,7 @@ static json_t *sampler_list(const char *names)
         json_array_append_new(list, json_string(n->name));
     while (names && *names) {
         const size_t n = strcspn(names, ";");
-        json_array_append_new(list, ft_say_text(names, n));
+        json_array_append_new(list, ft_json_string(names, n));
         names += n + (names[n] == ';');
     }
     return list;

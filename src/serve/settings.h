@@ -3,7 +3,7 @@
 #ifndef FT_SERVE_SETTINGS_H
 #define FT_SERVE_SETTINGS_H
 
-#include "serve/ask.h"
+#include "serve/params.h"
 
 json_t *ft_settings_json(const ft_request *r, uint64_t seed);
 /* Copies what POST /props may change: plain numbers and flags. */

@@ -11,15 +11,15 @@ enum { MAX_LANES = 1024 }; /* of which /slots tells */
 
 void ft_run_health(ft_call *c)
 {
-    ft_bad bad;
+    ft_http_error error;
     const bool ready = atomic_load(&c->s->ready);
     if (ready && !ft_server_failed(c->s)) {
         ft_call_json(c, 200, json_pack("{s:s}", "status", "ok"));
         return;
     }
-    ft_bad_say(&bad, FT_P_UNAVAILABLE, NULL, "%s",
-               ready ? "the device has failed" : "the model is loading");
-    ft_call_fail(c, &bad);
+    ft_http_error_set(&error, FT_ERR_UNAVAILABLE, NULL, "%s",
+                      ready ? "the device has failed" : "the model is loading");
+    ft_call_fail(c, &error);
 }
 
 /* ---- models ---- */
@@ -34,10 +34,10 @@ static json_t *meta(const ft_served *d)
 
 static json_t *model_entry(const ft_server *s, const char *name, size_t n, const ft_served *d)
 {
-    json_t *status = json_pack("{s:s}", "value", d ? ft_served_words(d) : "loading");
+    json_t *status = json_pack("{s:s}", "value", d ? ft_served_status(d) : "loading");
     if (d && d->error[0]) json_object_set_new(status, "error", json_string(d->error));
     const bool there = d && d->state >= FT_SERVED_LOADED;
-    return json_pack("{s:o, s:s, s:I, s:s, s:o, s:o}", "id", ft_say_text(name, n), "object",
+    return json_pack("{s:o, s:s, s:I, s:s, s:o, s:o}", "id", ft_json_string(name, n), "object",
                      "model", "created", (json_int_t)s->created, "owned_by", "foretoken", "status",
                      status, "meta", there ? meta(d) : json_null());
 }
@@ -87,7 +87,7 @@ json_t *ft_props_json(const ft_served *d, bool sleeping)
     const ft_llm_info *i = d->info;
     json_t *j = json_pack("{s:{s:i, s:o}, s:i, s:s, s:s, s:{s:b, s:b}, s:s, s:b, s:o}",
                           "default_generation_settings", "n_ctx", i->ctx, "params",
-                          ft_settings_json(&r, r.sampling.seed), "total_slots", i->lanes,
+                          ft_settings_json(&r, r.sampling.seed), "total_slots", i->slots,
                           "model_path", base_name(i->path), "model_alias", d->name, "modalities",
                           "vision", 0, "audio", 0, "build_info", ft_version(), "is_sleeping",
                           sleeping, "speculative", speculative(d, &r));
@@ -126,31 +126,31 @@ void ft_run_props(ft_call *c)
 /* Changes the server's defaults: sampling fields, as in a request. */
 void ft_run_props_set(ft_call *c)
 {
-    ft_bad bad;
-    ft_ask a;
+    ft_http_error error;
+    ft_gen_params a;
     if (!c->s->p.props) {
-        ft_bad_say(&bad, FT_P_UNSUPPORTED, NULL,
-                   "changing the defaults is off; start the server with --props");
-        ft_call_fail(c, &bad);
+        ft_http_error_set(&error, FT_ERR_UNSUPPORTED, NULL,
+                          "changing the defaults is off; start the server with --props");
+        ft_call_fail(c, &error);
         return;
     }
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
-    ft_ask_init(&a, c->s, d);
-    if (!ft_ask_fields(&a, d, c->body, &bad)) {
-        ft_call_fail(c, &bad);
+    ft_gen_params_init(&a, c->s, d);
+    if (!ft_gen_params_fields(&a, d, c->body, &error)) {
+        ft_call_fail(c, &error);
     } else {
         pthread_mutex_lock(&c->s->lock);
         ft_settings_keep(&d->defaults, &a.r);
         pthread_mutex_unlock(&c->s->lock);
         ft_call_json(c, 200, json_pack("{s:b}", "success", 1));
     }
-    ft_ask_release(&a);
+    ft_gen_params_release(&a);
 }
 
 /* ---- slots ---- */
 
-static json_t *slot(const ft_served *d, const ft_lane_info *l, const ft_request *r)
+static json_t *slot(const ft_served *d, const ft_slot_info *l, const ft_request *r)
 {
     json_t *j = json_pack(
         "{s:i, s:I, s:i, s:b, s:b, s:i, s:i, s:f, s:f, s:o, s:[{s:b, s:i, s:i}]}", "id", l->id,
@@ -158,27 +158,27 @@ static json_t *slot(const ft_served *d, const ft_lane_info *l, const ft_request 
         "is_processing", l->busy, "n_prompt", l->prompt_tokens, "n_cached", l->cached_tokens,
         "accept_len", l->accept_len, "k", l->draft_mean, "params",
         ft_settings_json(r, r->sampling.seed), "next_token", "has_next_token", l->busy, "n_remain",
-        l->ctx - l->prompt_tokens - l->reply_tokens, "n_decoded", l->reply_tokens);
+        l->ctx - l->prompt_tokens - l->output_tokens, "n_decoded", l->output_tokens);
     return j;
 }
 
-/* The engine is asked between two rounds, and a round may take long: no server thread waits. */
+/* The engine is asked between two steps, and a step may take long: no server thread waits. */
 typedef struct look {
     ft_served *d;
-    ft_lane_info *at;
+    ft_slot_info *at;
     int n;
 } look;
 
 static void take_look(void *arg)
 {
     look *l = arg;
-    l->n = FT_MIN(ft_llm_lanes(l->d->llm, l->at, MAX_LANES), (int)MAX_LANES);
+    l->n = FT_MIN(ft_llm_slots(l->d->llm, l->at, MAX_LANES), (int)MAX_LANES);
 }
 
 static void say_slots(ft_call *c, void *arg)
 {
     const look *l = arg;
-    ft_bad bad;
+    ft_http_error error;
     pthread_mutex_lock(&c->s->lock);
     const ft_request r = l->d->defaults;
     pthread_mutex_unlock(&c->s->lock);
@@ -194,8 +194,8 @@ static void say_slots(ft_call *c, void *arg)
         return;
     }
     json_decref(list);
-    ft_bad_say(&bad, FT_P_UNAVAILABLE, NULL, "no slot is free, all %d are busy", l->n);
-    ft_call_fail(c, &bad);
+    ft_http_error_set(&error, FT_ERR_UNAVAILABLE, NULL, "no slot is free, all %d are busy", l->n);
+    ft_call_fail(c, &error);
 }
 
 static void drop_look(void *arg)
@@ -207,28 +207,28 @@ static void drop_look(void *arg)
 
 void ft_run_slots(ft_call *c)
 {
-    static const ft_errand errand = {take_look, say_slots, drop_look};
-    ft_bad bad;
+    static const ft_work_item errand = {take_look, say_slots, drop_look};
+    ft_http_error error;
     if (!c->s->p.slots) {
-        ft_bad_say(&bad, FT_P_UNSUPPORTED, NULL,
-                   "slots are off; start the server without --no-slots");
-        ft_call_fail(c, &bad);
+        ft_http_error_set(&error, FT_ERR_UNSUPPORTED, NULL,
+                          "slots are off; start the server without --no-slots");
+        ft_call_fail(c, &error);
         return;
     }
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
     look *l = ft_new(look);
     l->d = d;
-    l->at = ft_new_n(ft_lane_info, MAX_LANES);
-    ft_errand_start(c, &errand, l);
+    l->at = ft_new_n(ft_slot_info, MAX_LANES);
+    ft_work_start(c, &errand, l);
 }
 
 /* ---- saving and restoring a slot ---- */
 
 typedef struct action {
     ft_served *d;
-    ft_status (*file)(ft_llm *m, int lane, const char *path, int *n, ft_err *err);
-    int lane, n;
+    ft_status (*file)(ft_llm *m, int slot, const char *path, int *n, ft_err *err);
+    int slot, n;
     const char *name, *verb;
     char *path, *filename;
     ft_status st;
@@ -240,22 +240,22 @@ static void act(void *arg)
 {
     action *a = arg;
     const double from = ft_now_s();
-    a->st = a->file ? a->file(a->d->llm, a->lane, a->path, &a->n, &a->err)
-                    : ft_lane_erase(a->d->llm, a->lane, &a->n, &a->err);
+    a->st = a->file ? a->file(a->d->llm, a->slot, a->path, &a->n, &a->err)
+                    : ft_slot_erase(a->d->llm, a->slot, &a->n, &a->err);
     a->ms = (ft_now_s() - from) * 1e3;
 }
 
 static void say_action(ft_call *c, void *arg)
 {
     const action *a = arg;
-    ft_bad bad;
+    ft_http_error error;
     if (a->st) {
-        ft_bad_from(&bad, a->st, NULL, &a->err);
-        if (a->st == FT_EIO || a->st == FT_ENOTFOUND) bad.kind = FT_P_INVALID;
-        ft_call_fail(c, &bad);
+        ft_http_error_from(&error, a->st, NULL, &a->err);
+        if (a->st == FT_EIO || a->st == FT_ENOTFOUND) error.kind = FT_ERR_INVALID;
+        ft_call_fail(c, &error);
         return;
     }
-    json_t *j = json_pack("{s:i, s:i}", "id_slot", a->lane, a->name, a->n);
+    json_t *j = json_pack("{s:i, s:i}", "id_slot", a->slot, a->name, a->n);
     if (a->filename) json_object_set_new(j, "filename", json_string(a->filename));
     json_object_set_new(j, "timings", json_pack("{s:f}", a->verb, a->ms));
     ft_call_json(c, 200, j);
@@ -269,20 +269,20 @@ static void drop_action(void *arg)
     ft_free(a);
 }
 
-static bool action_path(action *a, const json_t *body, const char *folder, ft_bad *bad)
+static bool action_path(action *a, const json_t *body, const char *folder, ft_http_error *error)
 {
     const char *name = NULL;
-    if (!ft_want_text(body, "filename", &name, bad)) return false;
+    if (!ft_want_text(body, "filename", &name, error)) return false;
     if (!folder)
-        return ft_bad_say(bad, FT_P_UNSUPPORTED, NULL,
-                          "slots cannot be saved; start the server with --slot-save-path");
+        return ft_http_error_set(error, FT_ERR_UNSUPPORTED, NULL,
+                                 "slots cannot be saved; start the server with --slot-save-path");
     if (name && (strchr(name, '/') || name[0] == '.'))
-        return ft_bad_say(bad, FT_P_FORBIDDEN, "filename",
-                          "filename is \"%.60s\", want a name without a path", name);
+        return ft_http_error_set(error, FT_ERR_FORBIDDEN, "filename",
+                                 "filename is \"%.60s\", want a name without a path", name);
     if (!name || !*name || strlen(name) > 200)
-        return ft_bad_say(bad, FT_P_INVALID, "filename",
-                          "filename has %zu bytes, want a name of 1 to 200",
-                          name ? strlen(name) : 0);
+        return ft_http_error_set(error, FT_ERR_INVALID, "filename",
+                                 "filename has %zu bytes, want a name of 1 to 200",
+                                 name ? strlen(name) : 0);
     ft_buf b;
     ft_buf_init(&b, 4096);
     ft_buf_printf(&b, "%s/%s", folder, name);
@@ -291,42 +291,43 @@ static bool action_path(action *a, const json_t *body, const char *folder, ft_ba
     return true;
 }
 
-static bool read_action(action *a, ft_call *c, ft_bad *bad)
+static bool read_action(action *a, ft_call *c, ft_http_error *error)
 {
     const char *what = ft_call_query(c, "action");
-    int64_t lane;
-    const int lanes = a->d->info->lanes;
-    if (!ft_parse_i64(c->part, 0, lanes - 1, &lane))
-        return ft_bad_say(bad, FT_P_NOT_FOUND, NULL, "no slot %s, want one from 0 to %d", c->part,
-                          lanes - 1);
-    a->lane = (int)lane;
+    int64_t slot;
+    const int slots = a->d->info->slots;
+    if (!ft_parse_i64(c->part, 0, slots - 1, &slot))
+        return ft_http_error_set(error, FT_ERR_NOT_FOUND, NULL, "no slot %s, want one from 0 to %d",
+                                 c->part, slots - 1);
+    a->slot = (int)slot;
     if (what && !strcmp(what, "erase")) {
         a->name = "n_erased", a->verb = "erase_ms";
         return true;
     }
     if (what && !strcmp(what, "save"))
-        a->file = ft_lane_save, a->name = "n_saved", a->verb = "save_ms";
+        a->file = ft_slot_save, a->name = "n_saved", a->verb = "save_ms";
     else if (what && !strcmp(what, "restore"))
-        a->file = ft_lane_restore, a->name = "n_restored", a->verb = "restore_ms";
+        a->file = ft_slot_restore, a->name = "n_restored", a->verb = "restore_ms";
     else
-        return ft_bad_say(bad, FT_P_INVALID, "action",
-                          "action is \"%.40s\", want save, restore or erase", what ? what : "");
-    return action_path(a, c->body, c->s->p.slot_save_path, bad);
+        return ft_http_error_set(error, FT_ERR_INVALID, "action",
+                                 "action is \"%.40s\", want save, restore or erase",
+                                 what ? what : "");
+    return action_path(a, c->body, c->s->p.slot_save_path, error);
 }
 
 void ft_run_slot_action(ft_call *c)
 {
-    static const ft_errand errand = {act, say_action, drop_action};
-    ft_bad bad;
+    static const ft_work_item errand = {act, say_action, drop_action};
+    ft_http_error error;
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
     action *a = ft_new(action);
     a->d = d;
-    if (read_action(a, c, &bad)) {
-        ft_errand_start(c, &errand, a);
+    if (read_action(a, c, &error)) {
+        ft_work_start(c, &errand, a);
         return;
     }
-    ft_call_fail(c, &bad);
+    ft_call_fail(c, &error);
     drop_action(a);
 }
 
@@ -335,11 +336,11 @@ void ft_run_slot_action(ft_call *c)
 void ft_run_metrics(ft_call *c)
 {
     ft_llm_stats n;
-    ft_bad bad;
+    ft_http_error error;
     if (!c->s->p.metrics) {
-        ft_bad_say(&bad, FT_P_UNSUPPORTED, NULL,
-                   "metrics are off; start the server without --no-metrics");
-        ft_call_fail(c, &bad);
+        ft_http_error_set(&error, FT_ERR_UNSUPPORTED, NULL,
+                          "metrics are off; start the server without --no-metrics");
+        ft_call_fail(c, &error);
         return;
     }
     const bool ready = atomic_load(&c->s->ready);

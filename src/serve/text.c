@@ -2,7 +2,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "serve/chat.h"
-#include "serve/ids.h"
+#include "serve/prompts.h"
 #include "serve/routes.h"
 
 #include <stdlib.h>
@@ -27,16 +27,16 @@ static json_t *piece_of(const ft_served *d, int32_t id)
 
 void ft_run_tokenize(ft_call *c)
 {
-    ft_bad bad;
+    ft_http_error error;
     const char *content = NULL;
     bool add = false, parse = true, pieces = false;
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
-    if (!ft_want_text(c->body, "content", &content, &bad) ||
-        !ft_want_bool(c->body, "add_special", &add, &bad) ||
-        !ft_want_bool(c->body, "parse_special", &parse, &bad) ||
-        !ft_want_bool(c->body, "with_pieces", &pieces, &bad)) {
-        ft_call_fail(c, &bad);
+    if (!ft_want_text(c->body, "content", &content, &error) ||
+        !ft_want_bool(c->body, "add_special", &add, &error) ||
+        !ft_want_bool(c->body, "parse_special", &parse, &error) ||
+        !ft_want_bool(c->body, "with_pieces", &pieces, &error)) {
+        ft_call_fail(c, &error);
         return;
     }
     int32_t *ids;
@@ -48,8 +48,8 @@ void ft_run_tokenize(ft_call *c)
     const ft_status st =
         ft_vocab_encode(d->vocab, content ? content : "", bytes, flags, &ids, &n, &err);
     if (st) {
-        ft_bad_from(&bad, st, "content", &err);
-        ft_call_fail(c, &bad);
+        ft_http_error_from(&error, st, "content", &err);
+        ft_call_fail(c, &error);
         return;
     }
     json_t *list = json_array();
@@ -63,46 +63,46 @@ void ft_run_tokenize(ft_call *c)
 
 void ft_run_detokenize(ft_call *c)
 {
-    ft_bad bad;
+    ft_http_error error;
     ft_err err;
     ft_prompt p = {0};
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
     char *text = NULL;
     size_t n = 0;
-    bool ok = ft_ids_read(d, ft_get(c->body, "tokens"), "tokens", &p, &bad);
+    bool ok = ft_ids_read(d, ft_get(c->body, "tokens"), "tokens", &p, &error);
     if (ok) {
         const ft_status st = ft_vocab_decode(d->vocab, p.ids, (size_t)p.n, true, &text, &n, &err);
-        if (st) ok = ft_bad_from(&bad, st, "tokens", &err);
+        if (st) ok = ft_http_error_from(&error, st, "tokens", &err);
     }
     if (ok)
-        ft_call_json(c, 200, json_pack("{s:o}", "content", ft_say_text(text, n)));
+        ft_call_json(c, 200, json_pack("{s:o}", "content", ft_json_string(text, n)));
     else
-        ft_call_fail(c, &bad);
+        ft_call_fail(c, &error);
     free(text);
     free(p.ids);
 }
 
-/* ---- chat bodies that are not answered with a reply ---- */
+/* ---- chat bodies that are not answered with a response ---- */
 
 static void template_of(ft_call *c, bool count)
 {
-    ft_bad bad;
-    ft_ask a;
+    ft_http_error error;
+    ft_gen_params a;
     ft_chat_prompt p;
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
-    ft_ask_init(&a, c->s, d);
-    if (!ft_chat_read(&a, c->s, d, c->body, &p, &bad))
-        ft_call_fail(c, &bad);
+    ft_gen_params_init(&a, c->s, d);
+    if (!ft_chat_read(&a, c->s, d, c->body, &p, &error))
+        ft_call_fail(c, &error);
     else if (count)
         ft_call_json(
             c, 200,
             json_pack("{s:s, s:i}", "object", "response.input_tokens", "input_tokens", p.ids.n));
     else
-        ft_call_json(c, 200, json_pack("{s:o}", "prompt", ft_say_text(p.text, strlen(p.text))));
+        ft_call_json(c, 200, json_pack("{s:o}", "prompt", ft_json_string(p.text, strlen(p.text))));
     ft_chat_release(&p);
-    ft_ask_release(&a);
+    ft_gen_params_release(&a);
 }
 
 void ft_run_template(ft_call *c)

@@ -1,51 +1,53 @@
 #include "serve/tools.h"
 
 #include "serve/chat.h"
-#include "serve/soften.h"
+#include "serve/schema_relax.h"
 
 #include <stdlib.h>
 
-static bool check_tool(const json_t *t, size_t i, ft_bad *bad)
+static bool check_tool(const json_t *t, size_t i, ft_http_error *error)
 {
     char brief[72];
     const json_t *f = ft_get(t, "function"), *p = ft_get(f, "parameters");
     if (!json_is_object(t) || !json_is_object(f) || !json_is_string(ft_get(f, "name")))
-        return ft_bad_say(
-            bad, FT_P_INVALID, "tools",
+        return ft_http_error_set(
+            error, FT_ERR_INVALID, "tools",
             "tools[%zu] is %s, want {\"type\":\"function\",\"function\":{\"name\":...}}", i,
             ft_json_brief(t, brief));
     if (p && !json_is_object(p))
-        return ft_bad_say(bad, FT_P_INVALID, "tools",
-                          "tools[%zu].function.parameters is %s, want an object", i,
-                          ft_json_brief(p, brief));
+        return ft_http_error_set(error, FT_ERR_INVALID, "tools",
+                                 "tools[%zu].function.parameters is %s, want an object", i,
+                                 ft_json_brief(p, brief));
     return true;
 }
 
 /* The functions among the tools; other kinds run on servers that we are not. */
-static bool functions(const json_t *list, json_t **out, ft_bad *bad)
+static bool functions(const json_t *list, json_t **out, ft_http_error *error)
 {
     char brief[72];
     const json_t *t;
     size_t i;
     if (!json_is_array(list))
-        return ft_bad_say(bad, FT_P_INVALID, "tools", "tools is %s, want an array",
-                          ft_json_brief(list, brief));
+        return ft_http_error_set(error, FT_ERR_INVALID, "tools", "tools is %s, want an array",
+                                 ft_json_brief(list, brief));
     if (json_array_size(list) > FT_CHAT_TOOLS)
-        return ft_bad_say(bad, FT_P_INVALID, "tools", "tools has %zu entries, the maximum is %d",
-                          json_array_size(list), FT_CHAT_TOOLS);
+        return ft_http_error_set(error, FT_ERR_INVALID, "tools",
+                                 "tools has %zu entries, the maximum is %d", json_array_size(list),
+                                 FT_CHAT_TOOLS);
     *out = json_array();
     json_array_foreach(list, i, t)
     {
         const char *type = json_string_value(ft_get(t, "type"));
         if (type && strcmp(type, "function")) continue;
-        if (!check_tool(t, i, bad)) return false;
+        if (!check_tool(t, i, error)) return false;
         json_array_append(*out, (json_t *)(uintptr_t)t);
     }
     return true;
 }
 
 /* The name that tool_choice forces, "" for any, NULL for none. */
-static bool choice(const json_t *body, bool *none, bool *required, const char **name, ft_bad *bad)
+static bool choice(const json_t *body, bool *none, bool *required, const char **name,
+                   ft_http_error *error)
 {
     char brief[72];
     const json_t *v = ft_get(body, "tool_choice");
@@ -65,32 +67,33 @@ static bool choice(const json_t *body, bool *none, bool *required, const char **
         *name = json_string_value(n);
         return true;
     }
-    return ft_bad_say(bad, FT_P_INVALID, "tool_choice",
-                      "tool_choice is %s, want none, auto, required or a function's name",
-                      ft_json_brief(v, brief));
+    return ft_http_error_set(error, FT_ERR_INVALID, "tool_choice",
+                             "tool_choice is %s, want none, auto, required or a function's name",
+                             ft_json_brief(v, brief));
 }
 
-bool ft_tools_read(ft_ask *a, const ft_served *d, const json_t *body, json_t *options, ft_bad *bad)
+bool ft_tools_read(ft_gen_params *a, const ft_served *d, const json_t *body, json_t *options,
+                   ft_http_error *error)
 {
     const json_t *list = ft_get(body, "tools");
     const char *name;
     bool none, required;
     (void)d;
     a->r.no_calls = true;
-    if (!choice(body, &none, &required, &name, bad)) return false;
+    if (!choice(body, &none, &required, &name, error)) return false;
     if (!list) return true;
     json_t *f = NULL;
-    const bool ok = functions(list, &f, bad);
+    const bool ok = functions(list, &f, error);
     if (ok && json_array_size(f) && !none) {
         if (a->r.grammar) {
             json_decref(f);
-            return ft_bad_say(bad, FT_P_INVALID, "grammar",
-                              "tools and a grammar, want one of them");
+            return ft_http_error_set(error, FT_ERR_INVALID, "grammar",
+                                     "tools and a grammar, want one of them");
         }
         json_t *soft = json_deep_copy(f); /* the template shows what was asked for */
-        ft_soften(soft, a->ignored, sizeof a->ignored);
+        ft_schema_relax(soft, a->ignored, sizeof a->ignored);
         a->r.no_calls = false;
-        a->r.tools = ft_ask_keep(a, json_dumps(soft, JSON_COMPACT));
+        a->r.tools = ft_gen_params_keep(a, json_dumps(soft, JSON_COMPACT));
         json_decref(soft);
         json_object_set(options, "tools", f);
     }
@@ -114,16 +117,16 @@ static bool has_tool(const char *tools, const char *name)
 
 /* A call that must come is held to the grammar at once, one that may come from its first tag on. An
  * answer with a schema may come instead of calls unless they are wanted. */
-static bool constrain(ft_ask *a, const ft_served *d, bool required, const char *name, bool parallel,
-                      ft_bad *bad)
+static bool constrain(ft_gen_params *a, const ft_served *d, bool required, const char *name,
+                      bool parallel, ft_http_error *error)
 {
     ft_err err;
     char *gbnf;
     const char *schema = required ? NULL : a->r.json_schema;
     const ft_tool_rules rules = {name, !parallel, schema};
     const ft_status st = ft_llm_tool_grammar(d->llm, a->r.tools, &rules, &gbnf, &a->trigger, &err);
-    if (st) return ft_bad_from(bad, st, "tools", &err);
-    a->r.grammar = ft_ask_keep(a, gbnf);
+    if (st) return ft_http_error_from(error, st, "tools", &err);
+    a->r.grammar = ft_gen_params_keep(a, gbnf);
     a->r.json_schema = NULL;
     if (required || schema) return true;
     a->r.grammar_trigger = &a->trigger;
@@ -131,17 +134,18 @@ static bool constrain(ft_ask *a, const ft_served *d, bool required, const char *
     return true;
 }
 
-bool ft_tools_constrain(ft_ask *a, const ft_served *d, const json_t *body, ft_bad *bad)
+bool ft_tools_constrain(ft_gen_params *a, const ft_served *d, const json_t *body,
+                        ft_http_error *error)
 {
     bool none, required, parallel = true;
     const char *name;
-    if (!ft_want_bool(body, "parallel_tool_calls", &parallel, bad)) return false;
-    if (!choice(body, &none, &required, &name, bad)) return false;
+    if (!ft_want_bool(body, "parallel_tool_calls", &parallel, error)) return false;
+    if (!choice(body, &none, &required, &name, error)) return false;
     if (required && a->r.no_calls)
-        return ft_bad_say(bad, FT_P_INVALID, "tool_choice",
-                          "tool_choice wants a call, but tools has no function");
+        return ft_http_error_set(error, FT_ERR_INVALID, "tool_choice",
+                                 "tool_choice wants a call, but tools has no function");
     if (name && !has_tool(a->r.tools, name))
-        return ft_bad_say(bad, FT_P_INVALID, "tool_choice",
-                          "tool_choice names \"%.60s\", which is not among the tools", name);
-    return a->r.no_calls || constrain(a, d, required, name, parallel, bad);
+        return ft_http_error_set(error, FT_ERR_INVALID, "tool_choice",
+                                 "tool_choice names \"%.60s\", which is not among the tools", name);
+    return a->r.no_calls || constrain(a, d, required, name, parallel, error);
 }

@@ -38,10 +38,10 @@ static const page PAGE[] = {
 void ft_run_page(ft_call *c)
 {
     if (c->s->p.no_page) {
-        ft_bad bad;
-        ft_bad_say(&bad, FT_P_NOT_FOUND, NULL,
-                   "the page is off; start the server without --no-webui");
-        ft_call_fail(c, &bad);
+        ft_http_error error;
+        ft_http_error_set(&error, FT_ERR_NOT_FOUND, NULL,
+                          "the page is off; start the server without --no-webui");
+        ft_call_fail(c, &error);
         return;
     }
     const char *name = strrchr(c->route->path, '/') + 1;

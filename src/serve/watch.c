@@ -1,6 +1,6 @@
 /* serve/watch.c - clocks and sockets. A suspended connection is not looked at by libmicrohttpd, so
- * whether its client is still there is found out here, many times a second: a reply nobody reads
- * must not take a lane. */
+ * whether its client is still there is found out here, many times a second: a response nobody reads
+ * must not take a slot. */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/mem.h"
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-static void leave(ft_call *c)
+static void abandon_call(ft_call *c)
 {
     if (atomic_exchange(&c->gone, true)) return;
     if (c->cancel) c->cancel(c);
@@ -27,7 +27,7 @@ static void look_at_calls(ft_server *s, double now)
     n = 0;
     for (ft_call *c = s->calls; c; c = c->next, n++) {
         const bool left = (f[n].revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
-        if (left || now - c->begun_s > s->p.timeout_s) leave(c);
+        if (left || now - c->begun_s > s->p.timeout_s) abandon_call(c);
         const double silent = now - (double)atomic_load(&c->spoke_ns) * 1e-9;
         if (c->stream && c->ping_s > 0 && silent >= c->ping_s) {
             atomic_store(&c->spoke_ns, ft_now_ns());
@@ -65,7 +65,7 @@ static void forgive(ft_server *s, double late)
     for (ft_peer *p = s->peers; p; p = p->next) p->since_s += late;
 }
 
-static void *run(void *arg)
+static void *watch_thread(void *arg)
 {
     ft_server *s = arg;
     const struct timespec tick = {0, FT_TICK_MS * 1000000L};
@@ -85,7 +85,7 @@ static void *run(void *arg)
 
 ft_status ft_watch_start(ft_server *s, ft_err *err)
 {
-    if (pthread_create(&s->watch, NULL, run, s))
+    if (pthread_create(&s->watch, NULL, watch_thread, s))
         return ft_fail(err, FT_ENOMEM, "cannot start a thread");
     return FT_OK;
 }

@@ -1,5 +1,5 @@
 /* text/chat.h - what a chat needs to know of a template: its family, rendering messages, and where
- * the reply begins.
+ * the response begins.
  * Messages and tools are JSON as the OpenAI API has them. Safe to use from many threads. */
 #ifndef FT_TEXT_CHAT_H
 #define FT_TEXT_CHAT_H
@@ -34,7 +34,7 @@ ft_chat_family ft_chat_detect(ft_str source);
  * `reasoning_content`. */
 ft_status ft_chat_render(const ft_chat *c, const ft_chat_input *in, ft_buf *out, ft_err *err);
 
-/* Whether the prompt ends inside a thought, so that the reply begins there. */
+/* Whether the prompt ends inside a thought, so that the response begins there. */
 bool ft_chat_in_thought(ft_chat_family f, ft_str prompt);
 /* The prompt without the BOS text at its start, for tokenizers that add BOS themselves. */
 ft_str ft_chat_without_bos(const ft_chat *c, ft_str prompt);

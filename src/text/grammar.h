@@ -7,8 +7,8 @@
  * belong to one thread. The grammar and the trie must outlive the states.
  *
  * Matching is done on bytes: a token may end in the middle of a character, or of several rules at
- * once. Tokens that end a reply are allowed exactly where the grammar accepts. A token is allowed
- * only if the text up to its end can still be completed. When something would pass a limit
+ * once. Tokens that end a response are allowed exactly where the grammar accepts. A token is
+ * allowed only if the text up to its end can still be completed. When something would pass a limit
  * (nesting, ambiguity) the token is not allowed: limits close, they never open. */
 #ifndef FT_TEXT_GRAMMAR_H
 #define FT_TEXT_GRAMMAR_H
@@ -36,7 +36,7 @@ typedef struct ft_token_source {
     void *user;
     int32_t n;
     ft_str (*bytes)(void *user, int32_t id); /* must stay valid until the trie is made */
-    bool (*is_eog)(void *user, int32_t id);  /* ends a reply; its bytes do not matter then */
+    bool (*is_eog)(void *user, int32_t id);  /* ends a response; its bytes do not matter then */
 } ft_token_source;
 
 #define FT_TRIE_DEPTH_MAX 512

@@ -114,18 +114,18 @@ static size_t close_gaps(node *a, size_t n)
     return k;
 }
 
-typedef uint32_t lanes __attribute__((vector_size(16)));
+typedef uint32_t slots __attribute__((vector_size(16)));
 
-static inline lanes lower(lanes a, lanes b)
+static inline slots lower(slots a, slots b)
 {
-    const lanes m = (lanes)(a < b);
+    const slots m = (slots)(a < b);
     return (a & m) | (b & ~m);
 }
 
 /* Of n keys, a multiple of STEP and more than zero. */
-static inline uint32_t smallest(const lanes *key, size_t n)
+static inline uint32_t smallest(const slots *key, size_t n)
 {
-    lanes a = key[0], b = key[1], c = key[2], d = key[3];
+    slots a = key[0], b = key[1], c = key[2], d = key[3];
     for (size_t i = 4; i < n / 4; i += 4) {
         a = lower(a, key[i]);
         b = lower(b, key[i + 1]);
@@ -142,7 +142,7 @@ static size_t merge_short(const ft_merges *m, ft_merge_work *w, node *a, size_t 
 {
     union {
         uint32_t at[WINDOW];
-        lanes all[WINDOW / 4];
+        slots all[WINDOW / 4];
     } key;
     const size_t all = (n + STEP - 1) / STEP * STEP;
     for (size_t i = 0; i < n; i++) key.at[i] = key_of(a[i].rank, i);

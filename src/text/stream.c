@@ -1,5 +1,5 @@
-/* text/stream.c - the parser of replies: a loop over what has arrived, one state at a time. A state
- * either eats something, or says that it needs more. */
+/* text/stream.c - the parser of responses: a loop over what has arrived, one state at a time. A
+ * state either eats something, or says that it needs more. */
 #include "text/stream.h"
 
 #include "base/mem.h"
@@ -232,7 +232,7 @@ static void begin_thought(ft_stream *s)
     s->st = THOUGHT;
 }
 
-/* A thought may open the reply, and nothing but the reply. MAYBE: not decided yet. */
+/* A thought may open the response, and nothing but the response. MAYBE: not decided yet. */
 static match opening_thought(ft_stream *s)
 {
     const ft_str t = left(s);

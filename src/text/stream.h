@@ -1,4 +1,4 @@
-/* text/stream.h - a reply, as it arrives, into thought, answer and tool calls.
+/* text/stream.h - a response, as it arrives, into thought, answer and tool calls.
  *
  * Bytes go in, in pieces of any size; deltas come out through a callback. However the same bytes
  * are cut, the deltas of one kind and call concatenate to the same text, in the same order. Text
@@ -39,7 +39,7 @@ typedef struct ft_stream ft_stream;
 ft_stream *ft_stream_new(const ft_stream_opts *o, ft_stream_fn fn, void *user);
 void ft_stream_free(ft_stream *s);
 void ft_stream_feed(ft_stream *s, ft_str text);
-/* The reply is over: says what was held back. A call that was cut off is closed, so that its
+/* The response is over: says what was held back. A call that was cut off is closed, so that its
  * arguments are valid JSON. */
 void ft_stream_end(ft_stream *s);
 int ft_stream_n_calls(const ft_stream *s);

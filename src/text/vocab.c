@@ -122,7 +122,7 @@ static ft_status read_suppressed(ft_vocab *v, const ft_gguf *g, ft_err *err)
     return FT_OK;
 }
 
-/* ---- special ids and the end of a reply ---- */
+/* ---- special ids and the end of a response ---- */
 
 static int32_t id_of(const ft_vocab *v, const ft_gguf *g, const char *key, const char *text)
 {

@@ -41,7 +41,7 @@ int32_t ft_vocab_count(const ft_vocab *v);
 /* For these an id outside [0, count) is an undefined token with an empty text. */
 ft_str ft_vocab_text(const ft_vocab *v, int32_t id); /* as the file spells it */
 ft_token_type ft_vocab_type(const ft_vocab *v, int32_t id);
-bool ft_vocab_is_eog(const ft_vocab *v, int32_t id); /* ends a reply */
+bool ft_vocab_is_eog(const ft_vocab *v, int32_t id); /* ends a response */
 /* The bytes that a token prints; part of a character, sometimes. Control and unknown tokens print
  * nothing unless special is set. */
 ft_str ft_vocab_piece(const ft_vocab *v, int32_t id, bool special);

@@ -137,14 +137,15 @@ static void copy_rows(stream *s, size_t i, int64_t first, int64_t n)
     for (int64_t r = first; r < first + n;) {
         int part, other;
         const int64_t from = ft_hf_source_row(p, it, r, &part);
-        int64_t run = 1;
-        while (r + run < first + n && ft_hf_source_row(p, it, r + run, &other) == from + run &&
+        int64_t convert_model = 1;
+        while (r + convert_model < first + n &&
+               ft_hf_source_row(p, it, r + convert_model, &other) == from + convert_model &&
                other == part)
-            run++;
+            convert_model++;
         ft_gguf_writer_data(s->h->w, s->tensor[i], (size_t)r * row,
                             (const char *)it->src[part].t->data + (size_t)from * row,
-                            (size_t)run * row);
-        r += run;
+                            (size_t)convert_model * row);
+        r += convert_model;
     }
 }
 
@@ -227,8 +228,8 @@ static ft_status write_tensors(ft_hf *h, const ft_convert_opts *o, ft_err *err)
 
 /* ---- all of it ---- */
 
-static ft_status run(ft_hf *h, const ft_convert_opts *o, ft_type wanted, ft_convert_result *result,
-                     ft_err *err)
+static ft_status convert_model(ft_hf *h, const ft_convert_opts *o, ft_type wanted,
+                               ft_convert_result *result, ft_err *err)
 {
     h->family->build(h);
     if (h->note.st) return h->note.st;
@@ -269,7 +270,7 @@ ft_status ft_convert(const char *dir, const char *out, const ft_convert_opts *o,
     ft_status st = ft_hf_open(&h, dir, !o->vocab_only, !o->no_vocab, err ? err : &own);
     h.mtp = o->mtp;
     if (!st) st = ft_gguf_writer_open(&h.w, out, err);
-    if (!st) st = run(&h, o, wanted, result, err ? err : &own);
+    if (!st) st = convert_model(&h, o, wanted, result, err ? err : &own);
     ft_gguf_writer_abort(h.w);
     ft_hf_close(&h);
     return st;

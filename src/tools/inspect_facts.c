@@ -34,8 +34,8 @@ static const ft_gguf_tensor *block_tensor(const ft_gguf *g, int64_t block, const
     return ft_gguf_tensor_find(g, full);
 }
 
-static void say(char *out, size_t cap, const char *fmt, ...) FT_PRINTF(3, 4);
-static void say(char *out, size_t cap, const char *fmt, ...)
+static void format_fact(char *out, size_t cap, const char *fmt, ...) FT_PRINTF(3, 4);
+static void format_fact(char *out, size_t cap, const char *fmt, ...)
 {
     const size_t n = strlen(out);
     va_list ap;
@@ -61,10 +61,12 @@ static void say_vocab(ft_facts *f, const ft_gguf *g)
 {
     const int64_t v = rows(g, "token_embd.weight"),
                   ctx = ft_facts_int(g, f->arch, "context_length", 0, 0);
-    if (v) say(f->words, sizeof f->words, ", vocabulary %lld", (long long)v);
-    if (ctx) say(f->words, sizeof f->words, ", trained context %lld", (long long)ctx);
+    if (v) format_fact(f->words, sizeof f->words, ", vocabulary %lld", (long long)v);
+    if (ctx) format_fact(f->words, sizeof f->words, ", trained context %lld", (long long)ctx);
     const bool untied = ft_gguf_tensor_find(g, "output.weight") != NULL;
-    if (v) say(f->words, sizeof f->words, untied ? ", own output matrix" : ", tied output matrix");
+    if (v)
+        format_fact(f->words, sizeof f->words,
+                    untied ? ", own output matrix" : ", tied output matrix");
 }
 
 /* ---- Qwen3.5 ---- */
@@ -110,26 +112,26 @@ static void qwen_words(ft_facts *f, const ft_gguf *g, const qwen *q)
     const char *a = q->arch;
     char *w = f->words;
     const size_t n = sizeof f->words;
-    say(w, n, "Qwen3.5 %s, %lld blocks (%lld delta nets, %lld attention), width %lld",
-        q->moe ? "mixture of experts" : "dense", (long long)q->trunk, (long long)q->delta,
-        (long long)q->attention, (long long)ft_facts_int(g, a, "embedding_length", 0, 0));
-    say(w, n, ", %lld query and %lld kv heads of %lld",
-        (long long)ft_facts_int(g, a, "attention.head_count", (int)q->trunk - 1, 0),
-        (long long)ft_facts_int(g, a, "attention.head_count_kv", (int)q->trunk - 1, 0),
-        (long long)ft_facts_int(g, a, "attention.key_length", 0, 0));
-    say(w, n, ", delta nets with %lld key and %lld value heads of %lld",
-        (long long)ft_facts_int(g, a, "ssm.group_count", 0, 0),
-        (long long)ft_facts_int(g, a, "ssm.time_step_rank", 0, 0),
-        (long long)ft_facts_int(g, a, "ssm.state_size", 0, 0));
+    format_fact(w, n, "Qwen3.5 %s, %lld blocks (%lld delta nets, %lld attention), width %lld",
+                q->moe ? "mixture of experts" : "dense", (long long)q->trunk, (long long)q->delta,
+                (long long)q->attention, (long long)ft_facts_int(g, a, "embedding_length", 0, 0));
+    format_fact(w, n, ", %lld query and %lld kv heads of %lld",
+                (long long)ft_facts_int(g, a, "attention.head_count", (int)q->trunk - 1, 0),
+                (long long)ft_facts_int(g, a, "attention.head_count_kv", (int)q->trunk - 1, 0),
+                (long long)ft_facts_int(g, a, "attention.key_length", 0, 0));
+    format_fact(w, n, ", delta nets with %lld key and %lld value heads of %lld",
+                (long long)ft_facts_int(g, a, "ssm.group_count", 0, 0),
+                (long long)ft_facts_int(g, a, "ssm.time_step_rank", 0, 0),
+                (long long)ft_facts_int(g, a, "ssm.state_size", 0, 0));
     if (q->moe)
-        say(w, n, ", %lld experts of width %lld, %lld used, shared expert %lld",
-            (long long)ft_facts_int(g, a, "expert_count", 0, 0),
-            (long long)ft_facts_int(g, a, "expert_feed_forward_length", 0, 0),
-            (long long)ft_facts_int(g, a, "expert_used_count", 0, 0),
-            (long long)ft_facts_int(g, a, "expert_shared_feed_forward_length", 0, 0));
+        format_fact(w, n, ", %lld experts of width %lld, %lld used, shared expert %lld",
+                    (long long)ft_facts_int(g, a, "expert_count", 0, 0),
+                    (long long)ft_facts_int(g, a, "expert_feed_forward_length", 0, 0),
+                    (long long)ft_facts_int(g, a, "expert_used_count", 0, 0),
+                    (long long)ft_facts_int(g, a, "expert_shared_feed_forward_length", 0, 0));
     else
-        say(w, n, ", feed-forward %lld",
-            (long long)ft_facts_int(g, a, "feed_forward_length", 0, 0));
+        format_fact(w, n, ", feed-forward %lld",
+                    (long long)ft_facts_int(g, a, "feed_forward_length", 0, 0));
 }
 
 static void qwen_memory(ft_facts *f, const ft_gguf *g, const qwen *q, uint32_t ctx)
@@ -215,18 +217,20 @@ static void qwen_drafter(ft_facts *f, const ft_gguf *g, const qwen *q)
     const size_t n = sizeof f->drafter;
     f->has_drafter = q->mtp > 0;
     if (q->head_only) {
-        say(d, n, "this file is one: an MTP head without its model, to be loaded next to it");
+        format_fact(d, n,
+                    "this file is one: an MTP head without its model, to be loaded next to it");
     } else if (q->mtp) {
-        say(d, n, "MTP block inside (blk.%lld)", (long long)q->blocks - 1);
+        format_fact(d, n, "MTP block inside (blk.%lld)", (long long)q->blocks - 1);
     } else if (q->declared) {
-        say(d, n,
+        format_fact(
+            d, n,
             "none: %s.nextn_predict_layers is %lld but blk.%lld.nextn.eh_proj.weight is absent "
             "(the "
             "head was stripped)",
             q->arch, (long long)q->declared, (long long)q->blocks - 1);
         warn(f, "an MTP block is declared but its tensors are absent: no self-drafting");
     } else {
-        say(d, n, "none: %s.nextn_predict_layers is 0 or absent", q->arch);
+        format_fact(d, n, "none: %s.nextn_predict_layers is 0 or absent", q->arch);
     }
     if (!q->mtp) return;
     check_bits(f, g, q->blocks - 1);
@@ -276,24 +280,24 @@ static void gemma_facts(ft_facts *f, const ft_gguf *g, uint32_t ctx)
     f->memory_known = layers > 0 && wide > 0;
     char *w = f->words;
     const size_t n = sizeof f->words;
-    say(w, n, "Gemma 4 %s, %lld layers (%lld sliding over %lld, %lld global), width %lld",
-        experts ? "mixture of experts" : "dense", (long long)layers, (long long)sliding,
-        (long long)window, (long long)(layers - sliding),
-        (long long)ft_facts_int(g, a, "embedding_length", 0, 0));
-    say(w, n, ", %lld query heads, heads of %.0f and %.0f",
-        (long long)ft_facts_int(g, a, "attention.head_count", 0, 0), narrow, wide);
-    if (shared) say(w, n, ", %lld layers keep a cache", (long long)(layers - shared));
-    if (per_layer) say(w, n, ", per-layer embeddings of %lld", (long long)per_layer);
+    format_fact(w, n, "Gemma 4 %s, %lld layers (%lld sliding over %lld, %lld global), width %lld",
+                experts ? "mixture of experts" : "dense", (long long)layers, (long long)sliding,
+                (long long)window, (long long)(layers - sliding),
+                (long long)ft_facts_int(g, a, "embedding_length", 0, 0));
+    format_fact(w, n, ", %lld query heads, heads of %.0f and %.0f",
+                (long long)ft_facts_int(g, a, "attention.head_count", 0, 0), narrow, wide);
+    if (shared) format_fact(w, n, ", %lld layers keep a cache", (long long)(layers - shared));
+    if (per_layer) format_fact(w, n, ", per-layer embeddings of %lld", (long long)per_layer);
     if (experts)
-        say(w, n, ", %lld experts of width %lld, %lld used", (long long)experts,
-            (long long)ft_facts_int(g, a, "expert_feed_forward_length", 0, 0),
-            (long long)ft_facts_int(g, a, "expert_used_count", 0, 0));
+        format_fact(w, n, ", %lld experts of width %lld, %lld used", (long long)experts,
+                    (long long)ft_facts_int(g, a, "expert_feed_forward_length", 0, 0),
+                    (long long)ft_facts_int(g, a, "expert_used_count", 0, 0));
     else
-        say(w, n, ", feed-forward %lld",
-            (long long)ft_facts_int(g, a, "feed_forward_length", 0, 0));
+        format_fact(w, n, ", feed-forward %lld",
+                    (long long)ft_facts_int(g, a, "feed_forward_length", 0, 0));
     say_vocab(f, g);
-    say(f->drafter, sizeof f->drafter,
-        "none inside: Gemma 4 drafters are files of their own (gemma4-assistant)");
+    format_fact(f->drafter, sizeof f->drafter,
+                "none inside: Gemma 4 drafters are files of their own (gemma4-assistant)");
 }
 
 static void check_order(ft_facts *f, const ft_gguf *g)
@@ -314,14 +318,15 @@ static void assistant_facts(ft_facts *f, const ft_gguf *g)
         ft_facts_int(g, a, "embedding_length_out", 0, ft_facts_int(g, a, "n_embd_backbone", 0, 0));
     const bool centroids = ft_gguf_tensor_find(g, "masked_embd_centroids.weight") ||
                            ft_gguf_tensor_find(g, "mtp.centroids.weight");
-    say(f->words, sizeof f->words, "Gemma 4 assistant, %lld layers without K and V, width %lld%s",
-        (long long)ft_facts_int(g, a, "block_count", 0, 0),
-        (long long)ft_facts_int(g, a, "embedding_length", 0, 0),
-        centroids ? ", centroid head" : "");
+    format_fact(f->words, sizeof f->words,
+                "Gemma 4 assistant, %lld layers without K and V, width %lld%s",
+                (long long)ft_facts_int(g, a, "block_count", 0, 0),
+                (long long)ft_facts_int(g, a, "embedding_length", 0, 0),
+                centroids ? ", centroid head" : "");
     say_vocab(f, g);
     f->has_drafter = true;
-    say(f->drafter, sizeof f->drafter, "this file is one: for a Gemma 4 model of width %lld",
-        (long long)target);
+    format_fact(f->drafter, sizeof f->drafter,
+                "this file is one: for a Gemma 4 model of width %lld", (long long)target);
     f->memory_known = true; /* it reads its model's cache */
     snprintf(f->memory_note, sizeof f->memory_note, "it keeps no cache of its own");
     check_order(f, g);
@@ -333,16 +338,16 @@ static void foreign_facts(ft_facts *f, const ft_gguf *g, uint32_t ctx)
 {
     const char *a = f->arch;
     if (!*a) {
-        say(f->words, sizeof f->words, "unknown: no key general.architecture");
+        format_fact(f->words, sizeof f->words, "unknown: no key general.architecture");
     } else {
         const int64_t layers = FT_MIN(ft_facts_int(g, a, "block_count", 0, 0), MAX_BLOCKS);
         const int64_t width = ft_facts_int(g, a, "embedding_length", 0, 0);
         const int64_t heads = ft_facts_int(g, a, "attention.head_count", 0, 0);
         const int64_t head =
             ft_facts_int(g, a, "attention.key_length", 0, heads ? width / heads : 0);
-        say(f->words, sizeof f->words, "%s, which this program does not run", a);
-        if (layers) say(f->words, sizeof f->words, ", %lld blocks", (long long)layers);
-        if (width) say(f->words, sizeof f->words, ", width %lld", (long long)width);
+        format_fact(f->words, sizeof f->words, "%s, which this program does not run", a);
+        if (layers) format_fact(f->words, sizeof f->words, ", %lld blocks", (long long)layers);
+        if (width) format_fact(f->words, sizeof f->words, ", width %lld", (long long)width);
         say_vocab(f, g);
         for (int i = 0; i < layers; i++)
             f->kv += 4 * (double)head * ctx *
@@ -350,7 +355,7 @@ static void foreign_facts(ft_facts *f, const ft_gguf *g, uint32_t ctx)
         f->memory_known = f->kv > 0;
         snprintf(f->memory_note, sizeof f->memory_note, "counted as full attention in every block");
     }
-    say(f->drafter, sizeof f->drafter, "none known for this architecture");
+    format_fact(f->drafter, sizeof f->drafter, "none known for this architecture");
 }
 
 static void check_vocab(ft_facts *f, const ft_gguf *g)

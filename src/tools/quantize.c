@@ -365,7 +365,7 @@ static void put_header(const ft_quantize *q, ft_gguf_writer *w)
         ft_gguf_put_tensor(w, q->row[i].name.p, q->row[i].to, q->row[i].n_dims, q->row[i].n);
 }
 
-static void run(work *k)
+static void run_worker(work *k)
 {
     ft_quantize *q = k->q;
     ft_rows *rows = ft_new_n(ft_rows, q->n + 1);
@@ -410,7 +410,7 @@ ft_status ft_quantize_write(ft_quantize *q, const char *out, uint64_t *bytes, ft
     st = ft_gguf_writer_begin(k.w, err);
     if (!st) {
         pthread_mutex_init(&k.lock, NULL);
-        run(&k);
+        run_worker(&k);
         pthread_mutex_destroy(&k.lock);
         if (k.failed)
             st = ft_fail(err, FT_EFORMAT, "%s: %s: row %lld holds a value that is not finite",

@@ -110,7 +110,7 @@ static size_t tile_for(job *j, ft_type type, double deviation, uint64_t bytes)
     return j->n_tile++;
 }
 
-/* Writes a stretch of a tensor from its tile, round and round from a start of its own. */
+/* Writes a stretch of a tensor from its tile, step and step from a start of its own. */
 static void write_tiled(job *j, const piece *p)
 {
     const ft_tile *t = &j->tile[j->tile_of[p->tensor]];

@@ -1,6 +1,6 @@
 /* tools/synth_blocks.h - random blocks of any type, made at once rather than encoded.
  * A tile is a few MB of blocks with random quants and patched scales. Its number of blocks is a
- * prime, so that the rows of a matrix cut from it round and round all differ. */
+ * prime, so that the rows of a matrix cut from it step and step all differ. */
 #ifndef FT_TOOLS_SYNTH_BLOCKS_H
 #define FT_TOOLS_SYNTH_BLOCKS_H
 

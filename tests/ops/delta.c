@@ -1,4 +1,4 @@
-/* The gated delta net: convolution, recurrence, chunks, and the journal's laws. */
+/* The gated delta net: convolution, recurrence, chunks, and the journal's invariants. */
 #include "optest.h"
 
 typedef struct net {
@@ -113,8 +113,8 @@ static void delta_many(ft_optest *t, const int *n)
 }
 OPTEST(delta_many, {1, 2, 16}, {2, 6, 32}, {3, 3, 12}, {1, 2, 128})
 
-/* The law of the journal: accepting m of n tentative rows and going on is the same, bit for bit, as
- * never having drafted. Played here for every m, in a second sequence beside the first. */
+/* The check of the journal: accepting m of n tentative rows and going on is the same, bit for bit,
+ * as never having drafted. Played here for every m, in a second sequence beside the first. */
 static void journal(ft_optest *t, const int *n)
 {
     const int Hk = n[0], Hv = n[1], S = n[2], rows = n[3], J = FT_MAX(rows, 2), lead = 3;

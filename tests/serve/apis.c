@@ -21,7 +21,7 @@
 static void completions(void **state)
 {
     (void)state;
-    client_reply r =
+    client_response r =
         post("/v1/completions", "{\"model\":\"m\",\"prompt\":\"say:one two\",\"logprobs\":1}");
     assert_int_equal(r.status, 200);
     same_text(client_text(r.json, "object"), "text_completion");
@@ -71,7 +71,7 @@ static void dashboard(void **state)
     char *text = NULL;
     size_t n, found = 0;
     assert_int_equal(ft_file_read(&text, &n, "deploy/grafana.json", 1 << 20, NULL), FT_OK);
-    client_reply r = get("/metrics");
+    client_response r = get("/metrics");
     for (const char *p = text; (p = strstr(p, "foretoken:")); found++) {
         char line[100], kind[120];
         const size_t len = strspn(p + 10, "abcdefghijklmnopqrstuvwxyz_") + 10;
@@ -90,7 +90,7 @@ static void dashboard(void **state)
 static void native(void **state)
 {
     (void)state;
-    client_reply r = post(
+    client_response r = post(
         "/completion", "{\"prompt\":\"say:one "
                        "two\",\"n_probs\":2,\"return_tokens\":true,\"seed\":5,\"stop\":[\"zzz\"]}");
     same_text(client_text(r.json, "content"), "one two");
@@ -149,9 +149,9 @@ static void native(void **state)
 static void responses(void **state)
 {
     (void)state;
-    client_reply r = post("/v1/responses",
-                          "{\"model\":\"m\",\"chat_template_kwargs\":{\"enable_thinking\":true},"
-                          "\"instructions\":\"Be kind.\",\"input\":\"say:hm</think>\\n\\nYes.\"}");
+    client_response r = post(
+        "/v1/responses", "{\"model\":\"m\",\"chat_template_kwargs\":{\"enable_thinking\":true},"
+                         "\"instructions\":\"Be kind.\",\"input\":\"say:hm</think>\\n\\nYes.\"}");
     assert_int_equal(r.status, 200);
     same_text(client_text(r.json, "object"), "response");
     same_text(client_text(r.json, "status"), "completed");
@@ -232,7 +232,7 @@ static void responses(void **state)
 static void messages(void **state)
 {
     (void)state;
-    client_reply r = post(
+    client_response r = post(
         "/v1/messages", "{\"model\":\"claude\",\"max_tokens\":100,\"thinking\":{\"type\":"
                         "\"enabled\",\"budget_tokens\":50},"
                         "\"system\":[{\"type\":\"text\",\"text\":\"Be kind.\"}],\"messages\":" TALK(
@@ -319,7 +319,7 @@ static void messages(void **state)
 static void ollama(void **state)
 {
     (void)state;
-    client_reply r =
+    client_response r =
         post("/api/chat", "{\"model\":\"m\",\"think\":false,\"messages\":" TALK("one two") "}");
     assert_int_equal(r.status, 200);
     same_text(client_header(&r, "Content-Type"), "application/x-ndjson");
@@ -381,7 +381,7 @@ static void ollama(void **state)
 static void tokenizer(void **state)
 {
     (void)state;
-    client_reply r = post("/tokenize", "{\"content\":\"one two\"}");
+    client_response r = post("/tokenize", "{\"content\":\"one two\"}");
     char body[512], *ids = json_dumps(client_at(r.json, "tokens"), 0);
     snprintf(body, sizeof body, "{\"tokens\":%s}", ids);
     free(ids);
@@ -406,7 +406,7 @@ static void tokenizer(void **state)
 static void embeddings(void **state)
 {
     (void)state;
-    client_reply r = post("/v1/embeddings", "{\"input\":\"one two\"}");
+    client_response r = post("/v1/embeddings", "{\"input\":\"one two\"}");
     assert_int_equal(json_array_size(client_at(r.json, "data.0.embedding")), SCRIPT_WIDTH);
     assert_true(client_int(r.json, "usage.prompt_tokens") > 1);
     client_release(&r);
@@ -427,7 +427,7 @@ static void embeddings(void **state)
 static void facts(void **state)
 {
     (void)state;
-    client_reply r = get("/v1/models");
+    client_response r = get("/v1/models");
     same_text(client_text(r.json, "data.0.id"), "scripted.gguf");
     assert_int_equal(client_int(r.json, "data.0.meta.n_ctx"), SCRIPT_CTX);
     client_release(&r);
@@ -455,23 +455,23 @@ static void facts(void **state)
     client_release(&r);
 }
 
-/* What the metrics count is what the replies said. */
+/* What the metrics count is what the responses said. */
 static void sums(void **state)
 {
     (void)state;
     ft_llm_stats before, after;
     ft_llm_counts(model, &before);
-    int64_t reply = 0, prompt = 0;
+    int64_t response = 0, prompt = 0;
     for (int i = 0; i < 20; i++) {
         char body[200];
         snprintf(body, sizeof body, "{\"prompt\":\"%d say:one two three %d\"}", i, i * i);
-        client_reply r = post("/v1/completions", body);
-        reply += client_int(r.json, "usage.completion_tokens");
+        client_response r = post("/v1/completions", body);
+        response += client_int(r.json, "usage.completion_tokens");
         prompt += client_int(r.json, "usage.prompt_tokens");
         client_release(&r);
     }
     ft_llm_counts(model, &after);
-    assert_int_equal(after.reply_tokens - before.reply_tokens, reply);
+    assert_int_equal(after.output_tokens - before.output_tokens, response);
     assert_int_equal(after.prompt_tokens + after.cached_tokens - before.prompt_tokens -
                          before.cached_tokens,
                      prompt);
@@ -491,7 +491,7 @@ static void coding_clients(void **state)
         snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
         json_t *j = json_load_file(path, 0, NULL);
         char *body = json_dumps(json_object_get(j, "body"), 0);
-        client_reply r = post(client_text(j, "path"), body);
+        client_response r = post(client_text(j, "path"), body);
         if (r.status != 200) fail_msg("%s: %d %s", e->d_name, r.status, ft_buf_z(&r.body));
         client_release(&r);
         free(body);

@@ -18,11 +18,11 @@ static inline void quiet(void *user, ft_log_level level, const char *line)
     (void)user, (void)level, (void)line;
 }
 
-static inline void open_server(const ft_serve_params *p, int lanes, int waiting)
+static inline void open_server(const ft_serve_params *p, int slots, int waiting)
 {
     ft_err err;
     ft_log_to(quiet, NULL);
-    model = ft_scripted_open("models/foretoken-tiny.gguf", lanes, waiting);
+    model = ft_scripted_open("models/foretoken-tiny.gguf", slots, waiting);
     if (ft_server_open(&server, p, &err)) fail_msg("%s", err.text);
     ft_server_attach(server, model);
     port = ft_server_port(server);
@@ -36,7 +36,7 @@ static inline void close_server(void)
     model = NULL;
 }
 
-/* The usual one: 4 lanes, a free port. */
+/* The usual one: 4 slots, a free port. */
 static inline int open_usual(void **state)
 {
     ft_serve_params p;
@@ -54,12 +54,12 @@ static inline int close_usual(void **state)
     return 0;
 }
 
-static inline client_reply post(const char *path, const char *body)
+static inline client_response post(const char *path, const char *body)
 {
     return client_call(port, "POST", path, NULL, body);
 }
 
-static inline client_reply get(const char *path)
+static inline client_response get(const char *path)
 {
     return client_call(port, "GET", path, NULL, NULL);
 }
@@ -67,7 +67,7 @@ static inline client_reply get(const char *path)
 /* A request that must fail: with this status, and a message that has these words. */
 static inline void refused(const char *path, const char *body, int status, const char *words)
 {
-    client_reply r = post(path, body);
+    client_response r = post(path, body);
     const char *text = client_text(r.json, "error.message");
     if (!text) text = client_text(r.json, "error");
     if (r.status != status || !text || !strstr(text, words))

@@ -15,10 +15,10 @@ static const char *ask(const char *more, const char *say)
     return body;
 }
 
-static void a_reply(void **state)
+static void a_response(void **state)
 {
     (void)state;
-    client_reply r =
+    client_response r =
         post(CHAT, ask("\"model\":\"gpt-x\",\"seed\":7,", "Hello there, it is \\u00e9t\\u00e9."));
     assert_int_equal(r.status, 200);
     same_text(client_header(&r, "Content-Type"), "application/json; charset=utf-8");
@@ -48,8 +48,9 @@ static void a_reply(void **state)
 static void a_stream(void **state)
 {
     (void)state;
-    client_reply r = post(CHAT, ask("\"stream\":true,\"stream_options\":{\"include_usage\":true},",
-                                    "One two three four."));
+    client_response r =
+        post(CHAT, ask("\"stream\":true,\"stream_options\":{\"include_usage\":true},",
+                       "One two three four."));
     assert_int_equal(r.status, 200);
     same_text(client_header(&r, "Content-Type"), "text/event-stream");
     same_text(client_header(&r, "Cache-Control"), "no-cache");
@@ -82,7 +83,7 @@ static void a_stream(void **state)
 static void drafted_tokens(void **state)
 {
     (void)state;
-    client_reply r = post(CHAT, ask("\"stream\":true,\"return_drafted\":true,", "say:a b c d"));
+    client_response r = post(CHAT, ask("\"stream\":true,\"return_drafted\":true,", "say:a b c d"));
     json_t *events = client_events(&r), *e;
     size_t i;
     int yes = 0, no = 0, last = -1;
@@ -111,7 +112,7 @@ static void thoughts(void **state)
     "\"chat_template_kwargs\":{\"enable_thinking\":true}%s}"
     char b[512];
     snprintf(b, sizeof b, THINKING, "");
-    client_reply r = post(CHAT, b);
+    client_response r = post(CHAT, b);
     same_text(client_text(r.json, "choices.0.message.reasoning_content"), "hm, well");
     same_text(client_text(r.json, "choices.0.message.content"), "Yes.");
     assert_true(client_int(r.json, "usage.completion_tokens_details.reasoning_tokens") > 1);
@@ -144,7 +145,7 @@ static void thoughts(void **state)
 static void calls(void **state)
 {
     (void)state;
-    client_reply r = post(CHAT, ask(TOOL, CALL CALL));
+    client_response r = post(CHAT, ask(TOOL, CALL CALL));
     same_text(client_text(r.json, "choices.0.finish_reason"), "tool_calls");
     same_text(client_text(r.json, "choices.0.message.content"), "Let me see.");
     assert_int_equal(json_array_size(client_at(r.json, "choices.0.message.tool_calls")), 2);
@@ -178,7 +179,7 @@ static void calls(void **state)
 static void several(void **state)
 {
     (void)state;
-    client_reply r = post(CHAT, ask("\"n\":3,", "same"));
+    client_response r = post(CHAT, ask("\"n\":3,", "same"));
     assert_int_equal(json_array_size(client_at(r.json, "choices")), 3);
     assert_int_equal(client_int(r.json, "choices.2.index"), 2);
     client_release(&r);
@@ -192,10 +193,10 @@ static void several(void **state)
     refused(CHAT, ask("\"n\":5,", "x"), 400, "n is 5, the maximum is 4");
 }
 
-static void limits_of_a_reply(void **state)
+static void limits_of_a_response(void **state)
 {
     (void)state;
-    client_reply r = post(CHAT, ask("\"max_tokens\":3,", "one two three four five six seven"));
+    client_response r = post(CHAT, ask("\"max_tokens\":3,", "one two three four five six seven"));
     same_text(client_text(r.json, "choices.0.finish_reason"), "length");
     assert_int_equal(client_int(r.json, "usage.completion_tokens"), 3);
     client_release(&r);
@@ -214,7 +215,7 @@ static void limits_of_a_reply(void **state)
 static void probabilities(void **state)
 {
     (void)state;
-    client_reply r = post(CHAT, ask("\"logprobs\":true,\"top_logprobs\":2,", "one two three"));
+    client_response r = post(CHAT, ask("\"logprobs\":true,\"top_logprobs\":2,", "one two three"));
     const json_t *list = client_at(r.json, "choices.0.logprobs.content");
     assert_int_equal(json_array_size(list), client_int(r.json, "usage.completion_tokens"));
     assert_int_equal(json_array_size(client_at(list, "0.top_logprobs")), 2);
@@ -231,7 +232,7 @@ static void probabilities(void **state)
 static void prefill(void **state)
 {
     (void)state;
-    client_reply r =
+    client_response r =
         post("/apply-template", "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},"
                                 "{\"role\":\"assistant\",\"content\":\"Once upon\"}]}");
     const char *p = client_text(r.json, "prompt");
@@ -252,7 +253,7 @@ static void prefill(void **state)
 static void formats(void **state)
 {
     (void)state;
-    client_reply r = post(
+    client_response r = post(
         CHAT, ask("\"json_schema\":{\"properties\":{\"a\":{\"type\":\"string\",\"format\":\"json-"
                   "pointer\"},\"format\":{\"type\":\"string\",\"format\":\"uuid\"},\"c\":{\"type\":"
                   "\"string\",\"format\":\"email\",\"maxLength\":9},\"d\":{\"enum\":[{\"format\":"
@@ -327,7 +328,7 @@ static void bad_requests(void **state)
             "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"chat_template_kwargs\":{"
             "\"enable_thinking\":\"no\"}}",
             400, "enable_thinking is \"no\"");
-    client_reply r = post(CHAT, "{\"messages\":3}");
+    client_response r = post(CHAT, "{\"messages\":3}");
     same_text(client_text(r.json, "error.type"), "invalid_request_error");
     same_text(client_text(r.json, "error.param"), "messages");
     assert_int_equal(client_int(r.json, "error.code"), 400);
@@ -347,7 +348,7 @@ static void too_long(void **state)
     ft_buf_puts(&b, "{\"messages\":[{\"role\":\"user\",\"content\":\"");
     for (int i = 0; i < SCRIPT_CTX + 10; i++) ft_buf_puts(&b, " x");
     ft_buf_puts(&b, "\"}]}");
-    client_reply r = post(CHAT, ft_buf_z(&b));
+    client_response r = post(CHAT, ft_buf_z(&b));
     assert_int_equal(r.status, 400);
     same_text(client_text(r.json, "error.type"), "exceed_context_size_error");
     assert_non_null(
@@ -368,7 +369,7 @@ static void breaks_down(void **state)
     snprintf(b, sizeof b, FAILING, "");
     refused(CHAT, b, 500, "the script says so");
     snprintf(b, sizeof b, FAILING, "\"stream\":true,");
-    client_reply r = post(CHAT, b);
+    client_response r = post(CHAT, b);
     json_t *e = client_events(&r);
     const json_t *last = json_array_get(e, json_array_size(e) - 1);
     assert_int_equal(r.status, 200);
@@ -385,7 +386,7 @@ static void control(void **state)
         "i j k l "
         "m n o p q r s t u v w x y z a b c d e f g h i j k l m n o p q r s t u v w x y z\"}],"
         "\"chat_template_kwargs\":{\"enable_thinking\":true}}";
-    client_reply r;
+    client_response r;
     ft_buf b;
     client_request(&b, "POST", CHAT, "Connection: close\r\n", body);
     const int fd = client_connect(port);
@@ -398,7 +399,7 @@ static void control(void **state)
     }
     char order[128];
     snprintf(order, sizeof order, "{\"id\":\"%s\",\"action\":\"reasoning_end\"}", id);
-    client_reply k = post("/v1/chat/completions/control", order);
+    client_response k = post("/v1/chat/completions/control", order);
     assert_true(json_is_true(client_at(k.json, "success")));
     client_release(&k);
     while (client_more(fd, &r.raw, 5000)) continue;
@@ -422,7 +423,7 @@ static void control(void **state)
 static void counts(void **state)
 {
     (void)state;
-    client_reply r = post(CHAT, ask("", "hello"));
+    client_response r = post(CHAT, ask("", "hello"));
     const int64_t n = client_int(r.json, "usage.prompt_tokens");
     client_release(&r);
     r = post("/v1/chat/completions/input_tokens", ask("", "hello"));
@@ -433,7 +434,7 @@ static void counts(void **state)
 static void silence(void **state)
 {
     (void)state;
-    client_reply r = post(
+    client_response r = post(
         CHAT,
         "{\"stream\":true,\"sse_ping_interval\":1,\"return_progress\":true,\"messages\":[{\"role\":"
         "\"user\",\"content\":\"say/1300ms:a "
@@ -454,13 +455,13 @@ static void silence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_reply),
+        cmocka_unit_test(a_response),
         cmocka_unit_test(a_stream),
         cmocka_unit_test(drafted_tokens),
         cmocka_unit_test(thoughts),
         cmocka_unit_test(calls),
         cmocka_unit_test(several),
-        cmocka_unit_test(limits_of_a_reply),
+        cmocka_unit_test(limits_of_a_response),
         cmocka_unit_test(probabilities),
         cmocka_unit_test(prefill),
         cmocka_unit_test(bad_requests),

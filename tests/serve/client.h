@@ -18,13 +18,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-typedef struct client_reply {
+typedef struct client_response {
     int status;
     ft_buf raw;   /* everything */
     char *head;   /* status line and headers */
     ft_buf body;  /* chunks joined */
     json_t *json; /* of the body, NULL when it is none */
-} client_reply;
+} client_response;
 
 static inline int client_connect(int port)
 {
@@ -68,7 +68,7 @@ static inline bool client_more(int fd, ft_buf *raw, int ms)
     return true;
 }
 
-static inline const char *client_header(const client_reply *r, const char *name)
+static inline const char *client_header(const client_response *r, const char *name)
 {
     static _Thread_local char value[1024];
     const size_t n = strlen(name);
@@ -83,7 +83,7 @@ static inline const char *client_header(const client_reply *r, const char *name)
     return NULL;
 }
 
-static inline void client_dechunk(client_reply *r, const char *p, const char *end)
+static inline void client_dechunk(client_response *r, const char *p, const char *end)
 {
     const char *te = client_header(r, "Transfer-Encoding");
     if (!te || strcasecmp(te, "chunked")) {
@@ -100,7 +100,7 @@ static inline void client_dechunk(client_reply *r, const char *p, const char *en
     }
 }
 
-static inline void client_parse(client_reply *r)
+static inline void client_parse(client_response *r)
 {
     const char *z = ft_buf_z(&r->raw), *split = strstr(z, "\r\n\r\n");
     while (split && !strncmp(z, "HTTP/1.1 100", 12)) {
@@ -115,23 +115,23 @@ static inline void client_parse(client_reply *r)
     r->json = json_loadb(ft_buf_z(&r->body), r->body.len, JSON_DECODE_ANY, NULL);
 }
 
-static inline void client_init(client_reply *r)
+static inline void client_init(client_response *r)
 {
-    *r = (client_reply){0};
+    *r = (client_response){0};
     ft_buf_init(&r->raw, (size_t)1 << 30);
     ft_buf_init(&r->body, (size_t)1 << 30);
 }
 
-static inline void client_release(client_reply *r)
+static inline void client_release(client_response *r)
 {
     ft_buf_release(&r->raw);
     ft_buf_release(&r->body);
     ft_free(r->head);
     json_decref(r->json);
-    *r = (client_reply){0};
+    *r = (client_response){0};
 }
 
-static inline void client_read(int fd, client_reply *r)
+static inline void client_read(int fd, client_response *r)
 {
     client_init(r);
     while (client_more(fd, &r->raw, 20000)) continue;
@@ -149,10 +149,10 @@ static inline void client_request(ft_buf *out, const char *method, const char *p
 }
 
 /* One request on a connection of its own, in pieces of `step` bytes. */
-static inline client_reply client_step(int port, const char *method, const char *path,
-                                       const char *headers, const char *body, size_t step)
+static inline client_response client_step(int port, const char *method, const char *path,
+                                          const char *headers, const char *body, size_t step)
 {
-    client_reply r;
+    client_response r;
     ft_buf b;
     char all[4096];
     snprintf(all, sizeof all, "Connection: close\r\n%s", headers ? headers : "");
@@ -165,15 +165,15 @@ static inline client_reply client_step(int port, const char *method, const char 
     return r;
 }
 
-static inline client_reply client_call(int port, const char *method, const char *path,
-                                       const char *headers, const char *body)
+static inline client_response client_call(int port, const char *method, const char *path,
+                                          const char *headers, const char *body)
 {
     return client_step(port, method, path, headers, body, 0);
 }
 
 /* The JSON of every event of a stream, "event:" lines as the member "@event"; comments and [DONE]
  * as the texts ":" and "[DONE]". */
-static inline json_t *client_events(const client_reply *r)
+static inline json_t *client_events(const client_response *r)
 {
     json_t *list = json_array();
     const char *name = NULL;

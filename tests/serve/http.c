@@ -21,7 +21,7 @@ static void usual(ft_serve_params *p)
     p->port = 0;
 }
 
-/* Waits until the model has this many replies running; a minute is never needed. */
+/* Waits until the model has this many responses running; a minute is never needed. */
 static bool busy_becomes(int n)
 {
     ft_llm_stats c;
@@ -48,7 +48,7 @@ static int begin(const char *path, const char *body)
 static void routes(void **state)
 {
     (void)state;
-    client_reply r = get("/nowhere");
+    client_response r = get("/nowhere");
     assert_int_equal(r.status, 404);
     same_text(client_text(r.json, "error.type"), "not_found_error");
     assert_int_equal(strncmp(client_header(&r, "X-Request-Id"), "req_", 4), 0);
@@ -73,7 +73,7 @@ static void routes(void **state)
 static void origins(void **state)
 {
     (void)state;
-    client_reply r = client_call(
+    client_response r = client_call(
         port, "OPTIONS", CHAT,
         "Origin: http://a.example\r\nAccess-Control-Request-Headers: x-thing\r\n", NULL);
     assert_int_equal(r.status, 204);
@@ -93,7 +93,7 @@ static void any_cut(void **state)
     (void)state;
     const char *body = "{\"prompt\":\"say:one two three\",\"seed\":1}";
     for (size_t step = 1; step < 40; step += 6) {
-        client_reply r = client_step(port, "POST", "/v1/completions", NULL, body, step);
+        client_response r = client_step(port, "POST", "/v1/completions", NULL, body, step);
         assert_int_equal(r.status, 200);
         same_text(client_text(r.json, "choices.0.text"), "one two three");
         client_release(&r);
@@ -103,7 +103,7 @@ static void any_cut(void **state)
                           "Expect: 100-continue\r\n\r\n9\r\n{\"prompt\"\r\n10\r\n:\"say:one two\"  "
                           "\r\n1\r\n}\r\n0\r\n\r\n";
     const int fd = client_connect(port);
-    client_reply r;
+    client_response r;
     client_send(fd, chunked, strlen(chunked), 5);
     client_read(fd, &r);
     assert_int_equal(r.status, 200);
@@ -145,7 +145,7 @@ static void bad_bodies(void **state)
     ft_buf_puts(&b, "X-Long: ");
     for (int i = 0; i < 70000; i++) ft_buf_putc(&b, 'x');
     ft_buf_puts(&b, "\r\n");
-    client_reply r;
+    client_response r;
     ft_buf req;
     client_request(&req, "GET", "/health", ft_buf_z(&b), NULL);
     const int fd = client_connect(port);
@@ -173,17 +173,17 @@ static void gone(void **state)
     assert_true(busy_becomes(1)); /* and nothing sent yet */
     close(fd);
     assert_true(busy_becomes(0));
-    int lane[6];
-    for (int i = 0; i < 6; i++) lane[i] = begin(CHAT, SAY("/hold", "a b"));
-    assert_true(busy_becomes(6)); /* the last two wait for a lane */
-    close(lane[5]);
+    int slot[6];
+    for (int i = 0; i < 6; i++) slot[i] = begin(CHAT, SAY("/hold", "a b"));
+    assert_true(busy_becomes(6)); /* the last two wait for a slot */
+    close(slot[5]);
     assert_true(busy_becomes(5));
-    shutdown(lane[4], SHUT_WR); /* half open is gone too: nobody asks any more */
+    shutdown(slot[4], SHUT_WR); /* half open is gone too: nobody asks any more */
     assert_true(busy_becomes(4));
-    close(lane[4]);
-    for (int i = 0; i < 4; i++) close(lane[i]);
+    close(slot[4]);
+    for (int i = 0; i < 4; i++) close(slot[i]);
     assert_true(busy_becomes(0));
-    client_reply r = get("/metrics"); /* of this server, whose other clients stayed */
+    client_response r = get("/metrics"); /* of this server, whose other clients stayed */
     assert_non_null(strstr(ft_buf_z(&r.body), "\nforetoken:cancelled_total 8\n"));
     client_release(&r);
     r = get("/health");
@@ -210,11 +210,11 @@ static void slow_reader(void **state)
     client_send(fd, ft_buf_z(&req), req.len, 0);
     assert_true(busy_becomes(1));
     for (int i = 0; i < 5; i++) {
-        client_reply r = post("/v1/completions", "{\"prompt\":\"say:one two\"}");
+        client_response r = post("/v1/completions", "{\"prompt\":\"say:one two\"}");
         same_text(client_text(r.json, "choices.0.text"), "one two");
         client_release(&r);
     }
-    client_reply r;
+    client_response r;
     client_read(fd, &r); /* and then gets everything */
     json_t *e = client_events(&r);
     char *text = client_join(e, "choices.0.text");
@@ -237,7 +237,7 @@ static void idle_connections(void **state)
     (void)state;
     static int fd[IDLE];
     for (int i = 0; i < IDLE; i++) assert_true((fd[i] = client_connect(port)) >= 0);
-    client_reply r = get("/health");
+    client_response r = get("/health");
     assert_int_equal(r.status, 200);
     client_release(&r);
     for (int i = 0; i < IDLE; i++) close(fd[i]);
@@ -247,7 +247,7 @@ static void streams(void **state)
 {
     (void)state;
     static int fd[STREAMS];
-    static client_reply r[STREAMS];
+    static client_response r[STREAMS];
     for (int i = 0; i < STREAMS; i++) {
         char body[300];
         snprintf(body, sizeof body,
@@ -324,7 +324,7 @@ static void keys(void **state)
     open_server(&p, 4, 64);
     for (size_t i = 0; i < FT_COUNT(route); i++)
         for (size_t k = 0; k < FT_COUNT(key); k++) {
-            client_reply r =
+            client_response r =
                 client_call(port, route[i].method, route[i].path, key[k].header, route[i].body);
             const int want = route[i].open || key[k].right ? 200 : 401;
             if (r.status != want)
@@ -334,7 +334,7 @@ static void keys(void **state)
             if (want == 401 && type) same_text(json_string_value(type), "authentication_error");
             client_release(&r);
         }
-    client_reply r = client_call(port, "OPTIONS", CHAT, NULL, NULL);
+    client_response r = client_call(port, "OPTIONS", CHAT, NULL, NULL);
     assert_int_equal(r.status, 204);
     client_release(&r);
     close_server();
@@ -381,7 +381,7 @@ static void keys_everywhere(void **state)
         const char *path = reads ? gets[i] : posts[i - FT_COUNT(gets)];
         for (int k = 0; k < 3; k++) {
             static const char *const key[] = {NULL, "X-Api-Key: k\r\n", "X-Api-Key: k1\r\n"};
-            client_reply r =
+            client_response r =
                 client_call(port, reads ? "GET" : "POST", path, key[k], reads ? NULL : "{}");
             if ((r.status == 401) != (k < 2) || r.status == 404 || r.status == 405 || !r.status)
                 fail_msg("%s with %s: %d", path, key[k] ? key[k] : "no key", r.status);
@@ -389,7 +389,7 @@ static void keys_everywhere(void **state)
         }
     }
     for (size_t i = 0; i < FT_COUNT(pages); i++) {
-        client_reply r = get(pages[i]);
+        client_response r = get(pages[i]);
         assert_int_equal(r.status, 200);
         client_release(&r);
     }
@@ -404,7 +404,7 @@ static void full(void **state)
     open_server(&p, 1, 1);
     const int a = begin(CHAT, SAY("/hold", "a b")), b = begin(CHAT, SAY("/hold", "a b"));
     assert_true(busy_becomes(2));
-    client_reply r = post(CHAT, SAY("", "x"));
+    client_response r = post(CHAT, SAY("", "x"));
     assert_int_equal(r.status, 429);
     same_text(client_text(r.json, "error.type"), "rate_limit_error");
     same_text(client_header(&r, "Retry-After"), "1");
@@ -454,7 +454,7 @@ static void small_limits(void **state)
     big[sizeof big - 1] = 0;
     refused("/llm/v1/completions", big, 413,
             "maximum of 1000 bytes"); /* far too large: not read at all */
-    client_reply r = get("/health");
+    client_response r = get("/health");
     assert_int_equal(r.status, 404);
     client_release(&r);
     r = client_call(port, "GET", "/llm/health", "Origin: http://localhost:3000\r\n", NULL);
@@ -521,7 +521,7 @@ static void side_matters(void **state)
     p.normalize = true;
     p.prompts_dir = folder;
     open_server(&p, 2, 4);
-    client_reply r = get("/");
+    client_response r = get("/");
     assert_int_equal(r.status, 404);
     client_release(&r);
     const char *body =
@@ -558,7 +558,7 @@ static void unix_socket(void **state)
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
     assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
-    client_reply r;
+    client_response r;
     client_puts(fd, "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     client_read(fd, &r);
     assert_int_equal(r.status, 200);
@@ -568,7 +568,7 @@ static void unix_socket(void **state)
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
-/* Before there is a model, and while the last replies run out. */
+/* Before there is a model, and while the last responses run out. */
 static void beginning_and_end(void **state)
 {
     ft_serve_params p;
@@ -578,7 +578,7 @@ static void beginning_and_end(void **state)
     model = ft_scripted_open("models/foretoken-tiny.gguf", 2, 4);
     assert_int_equal(ft_server_open(&server, &p, &err), FT_OK);
     port = ft_server_port(server);
-    client_reply r = get("/health");
+    client_response r = get("/health");
     assert_int_equal(r.status, 503);
     same_text(client_text(r.json, "error.type"), "unavailable_error");
     client_release(&r);
@@ -648,7 +648,7 @@ static void refused_starts(void **state)
     assert_int_equal(ft_server_open(&s, &p, &err), FT_EINVAL);
 }
 
-/* The device fails in the middle of a reply: that one is told, the next ones are not let in, and
+/* The device fails in the middle of a response: that one is told, the next ones are not let in, and
  * the program that runs the server hears of it. */
 static void device_fails(void **state)
 {
@@ -657,7 +657,7 @@ static void device_fails(void **state)
     usual(&p);
     open_server(&p, 4, 64);
     assert_false(ft_server_failed(server));
-    client_reply r = post(CHAT, SAY("/die", "half a reply"));
+    client_response r = post(CHAT, SAY("/die", "half a reply"));
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(ft_buf_z(&r.body), "the script says so"));
     assert_null(strstr(ft_buf_z(&r.body), "[DONE]"));

@@ -68,10 +68,10 @@ static void close_models(void)
     assert_int_equal(seen.loaded, 0);
 }
 
-/* The text of a streamed reply, which must be whole. */
+/* The text of a streamed response, which must be whole. */
 static void says(const char *body, const char *want)
 {
-    client_reply r = post(CHAT, body);
+    client_response r = post(CHAT, body);
     json_t *events = client_events(&r);
     char *text = client_join(events, "choices.0.delta.content");
     if (r.status != 200 || strcmp(text, want) || !strstr(ft_buf_z(&r.body), "[DONE]"))
@@ -87,7 +87,7 @@ static void status_is(int i, const char *want)
     snprintf(path, sizeof path, "data.%d.status.value", i);
     const char *found = NULL;
     for (int k = 0; k < 500; k++) { /* a model leaves a moment after its last request */
-        client_reply r = get("/v1/models");
+        client_response r = get("/v1/models");
         found = client_text(r.json, path);
         const bool same = found && !strcmp(found, want);
         client_release(&r);
@@ -102,7 +102,7 @@ static void by_name(void **state)
     (void)state;
     open_models(&(ft_models_params){.max = 2});
     status_is(0, "unloaded");
-    client_reply r = get("/health");
+    client_response r = get("/health");
     assert_int_equal(r.status, 200);
     client_release(&r);
     says(SAY("two", "", "hello"), "hello");
@@ -141,12 +141,12 @@ static void *asker(void *arg)
 {
     const bool odd = *(const int *)arg % 2;
     for (int i = 0; i < 6; i++) {
-        client_reply list = get("/v1/models"), tags = get("/api/ps"), props = get("/props");
+        client_response list = get("/v1/models"), tags = get("/api/ps"), props = get("/props");
         if (list.status != 200 || tags.status != 200 || props.status != 200) answered -= 100;
         client_release(&list);
         client_release(&tags);
         client_release(&props);
-        client_reply r =
+        client_response r =
             post(CHAT, (i + odd) % 2 ? SAY("one", "", "a b c") : SAY("two", "", "a b c"));
         if (r.status == 200 && strstr(ft_buf_z(&r.body), "[DONE]")) answered++;
         client_release(&r);
@@ -169,7 +169,7 @@ static void turns(void **state)
     for (int i = 0; i < 6; i++) pthread_join(t[i], NULL);
     assert_int_equal(answered, 36);
     assert_int_equal(seen.most, 1);
-    client_reply r = get("/metrics"); /* of all, also of those that left */
+    client_response r = get("/metrics"); /* of all, also of those that left */
     assert_non_null(strstr(ft_buf_z(&r.body), "foretoken:tokens_predicted_total 1"));
     client_release(&r);
     close_models();
@@ -187,7 +187,7 @@ static int begin(const char *body)
 
 static void ends_with_done(int fd)
 {
-    client_reply r;
+    client_response r;
     client_read(fd, &r);
     close(fd);
     if (r.status != 200 || !strstr(ft_buf_z(&r.body), "[DONE]"))
@@ -195,8 +195,8 @@ static void ends_with_done(int fd)
     client_release(&r);
 }
 
-/* A reply that runs while its model has to leave ends as it would have; those who ask for the model
- * meanwhile wait for it to come back. */
+/* A response that runs while its model has to leave ends as it would have; those who ask for the
+ * model meanwhile wait for it to come back. */
 static void in_flight(void **state)
 {
     (void)state;
@@ -223,7 +223,7 @@ static void on_demand(void **state)
     refused("/models/load", "{\"model\":\"four\"}", 404, "four");
     refused("/models/load", "{\"model\":7}", 400, "model");
     refused("/models/load", "{}", 400, "missing");
-    client_reply r = post("/models/load", "{\"model\":\"one\"}");
+    client_response r = post("/models/load", "{\"model\":\"one\"}");
     assert_int_equal(r.status, 200);
     assert_true(json_is_true(client_at(r.json, "success")));
     client_release(&r);
@@ -270,7 +270,7 @@ static void failures(void **state)
     says(SAY("three", "", "hello"), "hello");
     ends_with_done(busy[0]);
     ends_with_done(busy[1]);
-    client_reply r = get("/api/ps");
+    client_response r = get("/api/ps");
     assert_int_equal(json_array_size(client_at(r.json, "models")), 2);
     client_release(&r);
     close_models();
@@ -301,7 +301,7 @@ static void sleeping(void **state)
     (void)state;
     open_models(&(ft_models_params){.idle_s = 1});
     says(SAY("one", "", "hello"), "hello");
-    client_reply r = get("/props?model=one");
+    client_response r = get("/props?model=one");
     assert_true(json_is_false(client_at(r.json, "is_sleeping")));
     client_release(&r);
     status_is(0, "unloaded");

@@ -181,7 +181,7 @@ MAYBE static void refuses(void **state)
 {
     static const struct {
         const char *words, *says;
-    } bad[] = {
+    } error[] = {
         {"me/lies:Q8_0", "its SHA-256 is"},
         {"me/secret", "set HF_TOKEN"},
         {"me/absent", "status 404"},
@@ -196,10 +196,10 @@ MAYBE static void refuses(void **state)
         {"", "want one"},
     };
     (void)state;
-    for (size_t i = 0; i < FT_COUNT(bad); i++) {
+    for (size_t i = 0; i < FT_COUNT(error); i++) {
         char out[2000];
-        assert_int_equal(pull(bad[i].words, out), 1);
-        if (!strstr(out, bad[i].says)) fail_msg("%s: says %s", bad[i].words, out);
+        assert_int_equal(pull(error[i].words, out), 1);
+        if (!strstr(out, error[i].says)) fail_msg("%s: says %s", error[i].words, out);
         assert_ptr_equal(strchr(out, '\n'), out + strlen(out) - 1); /* one line */
     }
     char path[200];

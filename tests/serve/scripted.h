@@ -4,7 +4,7 @@
  * "say/die:" for good, "say/hold:" begins and "say/stay:" ends when ft_scripted_go is called,
  * "say/step:" gives one token each time its reader has read everything, which makes a stream the
  * same every time.
- * Vocabulary, template, stop texts and the parser of replies are the real ones. Include it in one
+ * Vocabulary, template, stop texts and the parser of responses are the real ones. Include it in one
  * file of a program. */
 #ifndef FT_TESTS_SCRIPTED_H
 #define FT_TESTS_SCRIPTED_H
@@ -40,13 +40,13 @@ struct ft_job {
     pthread_mutex_t lock;
     uint64_t id;
     /* the request */
-    ft_ids reply;
+    ft_ids response;
     char *stop_word[64];
     int n_stop, max_tokens, top_logprobs, n_prompt, cached;
     double pace_s, due_s;
     bool fail, die, hold, stay, step;
     /* on the way */
-    int lane; /* -1: waits */
+    int slot; /* -1: waits */
     size_t at;
     ft_detok detok;
     ft_stop stop;
@@ -71,8 +71,8 @@ struct ft_llm {
     pthread_mutex_t lock;
     pthread_t thread;
     ft_job *jobs; /* oldest first */
-    bool stop, lane_busy[SCRIPT_LANES], go;
-    int lanes, waiting_max;
+    bool stop, slot_busy[SCRIPT_LANES], go;
+    int slots, waiting_max;
     uint64_t next_id;
     ft_ids last; /* the last prompt: what it shares with the next is cached */
     ft_llm_stats n;
@@ -143,10 +143,10 @@ static inline void script_end(ft_job *j)
     j->ended = true;
     j->fail |= j->die;
     j->m->n.failed |= j->die;
-    if (j->lane >= 0) j->m->lane_busy[j->lane] = false;
-    j->m->n.replies++;
+    if (j->slot >= 0) j->m->slot_busy[j->slot] = false;
+    j->m->n.responses++;
     j->m->n.cancelled += j->cancelled;
-    j->m->n.reply_tokens += (uint64_t)j->n_out;
+    j->m->n.output_tokens += (uint64_t)j->n_out;
     j->m->n.prompt_tokens += (uint64_t)(j->n_prompt - j->cached);
     j->m->n.cached_tokens += (uint64_t)j->cached;
 }
@@ -154,7 +154,7 @@ static inline void script_end(ft_job *j)
 static inline void script_token(ft_job *j)
 {
     ft_buf b;
-    const int32_t id = j->reply.id[j->at++];
+    const int32_t id = j->response.id[j->at++];
     const double now = ft_now_s();
     ft_buf_init(&b, 4096);
     j->now = (ft_event){.id = id, .drafted = j->at % 2 == 0};
@@ -179,18 +179,18 @@ static inline bool script_step(ft_job *j, double now)
         script_end(j);
         return true;
     }
-    for (int i = 0; j->lane < 0 && i < m->lanes; i++) {
-        if (m->lane_busy[i]) continue;
-        m->lane_busy[i] = true;
-        j->lane = i;
+    for (int i = 0; j->slot < 0 && i < m->slots; i++) {
+        if (m->slot_busy[i]) continue;
+        m->slot_busy[i] = true;
+        j->slot = i;
     }
     if (m->hurry) now = 1e300;
-    if (j->lane < 0 || (j->hold && !m->go) || now < j->due_s) return false;
+    if (j->slot < 0 || (j->hold && !m->go) || now < j->due_s) return false;
     if (j->step && !j->hungry) return false;
     j->hungry = false;
     bool news = false;
     while (j->n < SCRIPT_EVENTS / 2 && !j->ended && now >= j->due_s) {
-        const bool over = j->at >= j->reply.n || j->stopped || j->n_out == j->max_tokens;
+        const bool over = j->at >= j->response.n || j->stopped || j->n_out == j->max_tokens;
         if (over && j->stay && !m->go) break;
         if (over)
             script_end(j);
@@ -210,7 +210,7 @@ static inline void script_free(ft_job *j)
     for (int i = 0; i < j->n_stop; i++) ft_free(j->stop_word[i]);
     ft_stream_free(j->stream);
     ft_stop_release(&j->stop);
-    ft_ids_release(&j->reply);
+    ft_ids_release(&j->response);
     json_decref(j->tools);
     pthread_mutex_destroy(&j->lock);
     ft_free(j);
@@ -247,7 +247,7 @@ static inline void *script_run(void *arg)
 
 /* ---- the model ---- */
 
-static inline ft_llm *ft_scripted_open(const char *gguf, int lanes, int waiting)
+static inline ft_llm *ft_scripted_open(const char *gguf, int slots, int waiting)
 {
     ft_err err;
     ft_llm *m = ft_new(ft_llm);
@@ -262,7 +262,7 @@ static inline ft_llm *ft_scripted_open(const char *gguf, int lanes, int waiting)
     m->source = ft_alloc(source.n + 1);
     memcpy(m->source, source.p, source.n);
     ft_gguf_close(g);
-    m->lanes = lanes;
+    m->slots = slots;
     m->waiting_max = waiting;
     m->info = (ft_llm_info){.path = "/somewhere/scripted.gguf",
                             .name = "scripted",
@@ -283,7 +283,7 @@ static inline ft_llm *ft_scripted_open(const char *gguf, int lanes, int waiting)
                             .vocab = ft_vocab_count(m->vocab),
                             .ctx = SCRIPT_CTX,
                             .ctx_train = SCRIPT_CTX,
-                            .lanes = lanes,
+                            .slots = slots,
                             .weight_type = "F32",
                             .parameters = 1000,
                             .weight_bytes = 2000};
@@ -333,7 +333,7 @@ void ft_request_defaults(ft_request *r, const ft_llm *m)
         .draft_max = 3,
         .reasoning_budget = -1,
         .cache_prompt = true,
-        .lane = -1,
+        .slot = -1,
         .sampling = {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f}};
 }
 
@@ -398,7 +398,7 @@ static inline void script_read(ft_job *j, const char *text, size_t n)
                      end = ft_str_find(t, FT_STR("<|im_end|>"), from);
         say = (ft_str){text + from, (end == SIZE_MAX ? n : end) - from};
     }
-    ft_encode(j->m->vocab, say, FT_ENCODE_PARSE_SPECIAL, &j->reply, NULL);
+    ft_encode(j->m->vocab, say, FT_ENCODE_PARSE_SPECIAL, &j->response, NULL);
 }
 
 static inline void script_cached(ft_job *j, const ft_request *r)
@@ -434,7 +434,7 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
     int live = 0;
     ft_job **end = &m->jobs;
     for (; *end; end = &(*end)->next) live += !(*end)->ended;
-    if (live >= m->lanes + m->waiting_max || m->stop) {
+    if (live >= m->slots + m->waiting_max || m->stop) {
         pthread_mutex_unlock(&m->lock);
         return ft_fail(err, m->stop ? FT_ECANCELLED : FT_EBUSY, "%d requests wait already",
                        m->waiting_max);
@@ -445,11 +445,11 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
     j->id = ++m->next_id;
     j->wake = wake;
     j->user = user;
-    j->lane = -1;
+    j->slot = -1;
     j->n_prompt = r->n_ids;
     j->max_tokens = r->max_tokens;
     j->top_logprobs = r->top_logprobs;
-    ft_ids_init(&j->reply, 1 << 26);
+    ft_ids_init(&j->response, 1 << 26);
     char *text;
     size_t n;
     ft_vocab_decode(m->vocab, r->ids, (size_t)r->n_ids, true, &text, &n, NULL);
@@ -499,31 +499,31 @@ bool ft_job_done(ft_job *j)
     return done;
 }
 
-ft_status ft_job_result(ft_job *j, ft_reply *out, ft_err *err)
+ft_status ft_job_result(ft_job *j, ft_response *out, ft_err *err)
 {
     const bool length = !j->stopped && j->n_out == j->max_tokens;
-    *out = (ft_reply){.reason = j->cancelled ? FT_REASON_CANCEL
-                                : length     ? FT_REASON_LENGTH
-                                             : FT_REASON_STOP,
-                      .stop_text = j->stopped ? j->stop_word[j->stop.hit] : NULL,
-                      .prompt_tokens = j->n_prompt,
-                      .cached_tokens = j->cached,
-                      .reply_tokens = j->n_out,
-                      .thought_tokens = j->n_thought,
-                      .lane = j->lane,
-                      .prompt_s = 0.001,
-                      .reply_s = j->last_s - j->first_s,
-                      .rounds = j->n_out,
-                      .draft_rounds = j->n_out / 2,
-                      .drafted = j->n_out / 2,
-                      .accepted = j->n_out / 2};
+    *out = (ft_response){.reason = j->cancelled ? FT_REASON_CANCEL
+                                   : length     ? FT_REASON_LENGTH
+                                                : FT_REASON_STOP,
+                         .stop_text = j->stopped ? j->stop_word[j->stop.hit] : NULL,
+                         .prompt_tokens = j->n_prompt,
+                         .cached_tokens = j->cached,
+                         .output_tokens = j->n_out,
+                         .thought_tokens = j->n_thought,
+                         .slot = j->slot,
+                         .prompt_s = 0.001,
+                         .output_s = j->last_s - j->first_s,
+                         .decode_steps = j->n_out,
+                         .draft_steps = j->n_out / 2,
+                         .drafted = j->n_out / 2,
+                         .accepted = j->n_out / 2};
     return j->fail ? ft_fail(err, FT_EDEVICE, "the script says so") : FT_OK;
 }
 
 void ft_job_look(ft_job *j, ft_job_progress *out)
 {
     pthread_mutex_lock(&j->lock);
-    *out = (ft_job_progress){j->n_prompt, j->cached, j->n_prompt, 0, j->lane, j->id};
+    *out = (ft_job_progress){j->n_prompt, j->cached, j->n_prompt, 0, j->slot, j->id};
     pthread_mutex_unlock(&j->lock);
 }
 
@@ -541,8 +541,8 @@ void ft_job_end_thought(ft_job *j)
     ft_ids end;
     ft_ids_init(&end, 4096);
     ft_encode(j->m->vocab, FT_STR("</think>\n\ndone"), FT_ENCODE_PARSE_SPECIAL, &end, NULL);
-    j->reply.n = j->at;
-    for (size_t i = 0; i < end.n; i++) ft_ids_put(&j->reply, end.id[i]);
+    j->response.n = j->at;
+    for (size_t i = 0; i < end.n; i++) ft_ids_put(&j->response, end.id[i]);
     ft_ids_release(&end);
     pthread_mutex_unlock(&j->lock);
 }
@@ -571,37 +571,37 @@ ft_status ft_llm_embed(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling,
     return FT_OK;
 }
 
-int ft_llm_lanes(ft_llm *m, ft_lane_info *out, int cap)
+int ft_llm_slots(ft_llm *m, ft_slot_info *out, int cap)
 {
-    if (!cap) return m->lanes;
+    if (!cap) return m->slots;
     pthread_mutex_lock(&m->lock);
-    for (int i = 0; i < FT_MIN(cap, m->lanes); i++)
-        out[i] = (ft_lane_info){.id = i, .busy = m->lane_busy[i], .ctx = SCRIPT_CTX};
+    for (int i = 0; i < FT_MIN(cap, m->slots); i++)
+        out[i] = (ft_slot_info){.id = i, .busy = m->slot_busy[i], .ctx = SCRIPT_CTX};
     pthread_mutex_unlock(&m->lock);
-    return m->lanes;
+    return m->slots;
 }
 
-ft_status ft_lane_save(ft_llm *m, int lane, const char *path, int *n_tokens, ft_err *err)
+ft_status ft_slot_save(ft_llm *m, int slot, const char *path, int *n_tokens, ft_err *err)
 {
     FILE *f = fopen(path, "w");
-    (void)m, (void)lane;
+    (void)m, (void)slot;
     if (!f) return ft_fail(err, FT_EIO, "%s cannot be written", path);
     fclose(f);
     *n_tokens = 7;
     return FT_OK;
 }
 
-ft_status ft_lane_restore(ft_llm *m, int lane, const char *path, int *n_tokens, ft_err *err)
+ft_status ft_slot_restore(ft_llm *m, int slot, const char *path, int *n_tokens, ft_err *err)
 {
-    (void)m, (void)lane;
+    (void)m, (void)slot;
     if (access(path, R_OK)) return ft_fail(err, FT_EIO, "%s cannot be read", path);
     *n_tokens = 7;
     return FT_OK;
 }
 
-ft_status ft_lane_erase(ft_llm *m, int lane, int *n_tokens, ft_err *err)
+ft_status ft_slot_erase(ft_llm *m, int slot, int *n_tokens, ft_err *err)
 {
-    (void)m, (void)lane, (void)err;
+    (void)m, (void)slot, (void)err;
     *n_tokens = 3;
     return FT_OK;
 }
@@ -613,8 +613,8 @@ void ft_llm_counts(ft_llm *m, ft_llm_stats *out)
     for (ft_job *j = m->jobs; j; j = j->next) {
         pthread_mutex_lock(&j->lock);
         const bool live = !j->ended && !j->freed;
-        out->busy += live && j->lane >= 0;
-        out->waiting += live && j->lane < 0;
+        out->busy += live && j->slot >= 0;
+        out->waiting += live && j->slot < 0;
         pthread_mutex_unlock(&j->lock);
     }
     pthread_mutex_unlock(&m->lock);

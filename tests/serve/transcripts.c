@@ -200,7 +200,7 @@ static void mask_metrics(ft_buf *out, const char *p)
 
 static void transcript(ft_buf *out, const request *q)
 {
-    client_reply r = client_call(port, q->method, q->path, NULL, q->body);
+    client_response r = client_call(port, q->method, q->path, NULL, q->body);
     const char *type = client_header(&r, "Content-Type");
     ft_buf_printf(out, "#### %s %s\n%s%s%d %s\n\n", q->method, q->path, q->body ? q->body : "",
                   q->body ? "\n" : "", r.status, type ? type : "");

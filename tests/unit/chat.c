@@ -1,4 +1,4 @@
-/* Families, rendering of messages, and where a reply begins. */
+/* Families, rendering of messages, and where a response begins. */
 #include "text/chat.h"
 #include "base/file.h"
 #include "base/mem.h"

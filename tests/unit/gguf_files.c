@@ -1,4 +1,4 @@
-/* GGUF on disk: the writer, round trips, split models. */
+/* GGUF on disk: the writer, step trips, split models. */
 #define _GNU_SOURCE
 #include "base/file.h"
 #include "base/half.h"

@@ -64,7 +64,7 @@ static void blocks_have_the_deviation(void **state)
     }
 }
 
-/* Rows cut from a tile round and round are all different. */
+/* Rows cut from a tile step and step are all different. */
 static void rows_differ(void **state)
 {
     (void)state;

@@ -8,11 +8,11 @@
 
 #include <math.h>
 
-/* A machine: seconds of a step by rows and of a draft; and how often draft j is agreed to. */
+/* A machine: seconds of a step by rows and of a draft; and how often draft j is accepted. */
 typedef struct world {
     double row1, row, draft, noise;
     double accept[4];
-    double missed; /* seconds to read one token that the drafter missed while it was parked */
+    double missed; /* seconds to read one token that the drafter missed while it was swapped out */
     double slow;   /* share of the steps that something else makes five times as long */
 } world;
 
@@ -22,11 +22,11 @@ static double step(const world *w, int rows, ft_rng *r)
     return w->slow > 0 && ft_rng_f64(r) < w->slow ? 5 * t : t;
 }
 
-/* Drafts of one reply when so many run at once. */
-static int choose(ft_governor *g, const ft_gov_costs *c, int max, int lanes)
+/* Drafts of one response when so many run at once. */
+static int choose(ft_governor *g, const ft_gov_costs *c, int max, int slots)
 {
-    ft_gov_turn t = {g, max, 0};
-    ft_gov_choose(&t, 1, c, lanes);
+    ft_gov_choice t = {g, max, 0};
+    ft_gov_choose(&t, 1, c, slots);
     return t.k;
 }
 
@@ -46,7 +46,7 @@ static double speed(const world *w, int n, int max, int fixed, ft_gov_costs *c, 
         ft_gov_trunk(c, 1, 1 + k, t);
         for (int i = 0; i < k; i++) ft_gov_draft(c, i == 0, 1, w->draft);
         ft_gov_accept(&g, c, k, kept);
-        if (k && plain) ft_gov_behind(c, plain, plain * w->missed);
+        if (k && plain) ft_gov_catch_up(c, plain, plain * w->missed);
         s += t + k * w->draft + (k ? plain * w->missed : 0);
         plain = k ? 0 : plain + 1;
         tokens += 1 + kept;
@@ -86,9 +86,9 @@ static void never_loses(void **state)
     }
 }
 
-/* So many replies at once, each with a governor of its own: tokens per second of all, over n rounds
- * that each of them takes part in. on: governed. */
-static double speed_of_many(const world *w, int lanes, int n, bool on, ft_gov_costs *c,
+/* So many responses at once, each with a governor of its own: tokens per second of all, over n
+ * steps that each of them takes part in. on: governed. */
+static double speed_of_many(const world *w, int slots, int n, bool on, ft_gov_costs *c,
                             uint64_t seed)
 {
     enum { MOST = 64 };
@@ -96,24 +96,24 @@ static double speed_of_many(const world *w, int lanes, int n, bool on, ft_gov_co
     ft_governor g[MOST];
     double s = 0;
     int tokens = 0;
-    for (int i = 0; i < lanes; i++) ft_gov_init(&g[i], c, false);
+    for (int i = 0; i < slots; i++) ft_gov_init(&g[i], c, false);
     for (int at = 0; at < n; at++) {
-        int k[MOST], rows = lanes;
-        ft_gov_turn turn[MOST];
-        for (int i = 0; i < lanes; i++) turn[i] = (ft_gov_turn){&g[i], 3, 0};
-        if (on) ft_gov_choose(turn, lanes, c, lanes);
-        for (int i = 0; i < lanes; i++) rows += k[i] = turn[i].k;
+        int k[MOST], rows = slots;
+        ft_gov_choice turn[MOST];
+        for (int i = 0; i < slots; i++) turn[i] = (ft_gov_choice){&g[i], 3, 0};
+        if (on) ft_gov_choose(turn, slots, c, slots);
+        for (int i = 0; i < slots; i++) rows += k[i] = turn[i].k;
         const double t = step(w, rows, &r);
-        ft_gov_trunk(c, lanes, rows, t);
+        ft_gov_trunk(c, slots, rows, t);
         s += t;
         for (int j = 0; j < 3; j++) {
             int drafting = 0;
-            for (int i = 0; i < lanes; i++) drafting += k[i] > j;
+            for (int i = 0; i < slots; i++) drafting += k[i] > j;
             if (!drafting) break;
             ft_gov_draft(c, j == 0, drafting, w->draft * drafting);
             s += w->draft * drafting;
         }
-        for (int i = 0; i < lanes; i++) {
+        for (int i = 0; i < slots; i++) {
             int kept = 0;
             while (kept < k[i] && ft_rng_f64(&r) < w->accept[kept]) kept++;
             ft_gov_accept(&g[i], c, k[i], kept);
@@ -123,7 +123,7 @@ static double speed_of_many(const world *w, int lanes, int n, bool on, ft_gov_co
     return tokens / s;
 }
 
-/* Where no acceptance could make drafts pay, tries are as rare for many replies as for one. */
+/* Where no acceptance could make drafts pay, tries are as rare for many responses as for one. */
 static void hopeless(void **state)
 {
     (void)state;
@@ -144,7 +144,7 @@ static void hopeless(void **state)
 }
 
 /* When the many become fewer, and pasts longer, nobody drafts only to learn what that costs. */
-static void fewer_replies(void **state)
+static void fewer_responses(void **state)
 {
     (void)state;
     const world w = {1, 1.0, 0.3, 0.1, {0.9, 0.9, 0.9, 0.9}, 0, 0};
@@ -153,17 +153,17 @@ static void fewer_replies(void **state)
     speed(&w, 300, 3, -1, &c, 1);
     speed_of_many(&w, 32, 200, true, &c, 1);
     ft_gov_round(&c, 5000, false);
-    for (int lanes = 31; lanes > FT_GOV_MANY; lanes--) {
+    for (int slots = 31; slots > FT_GOV_MANY; slots--) {
         ft_governor g;
         ft_gov_init(&g, &c, false);
-        const int k = choose(&g, &c, 3, lanes);
-        if (k) fail_msg("%d replies of what were 32 draft %d tokens each", lanes, k);
+        const int k = choose(&g, &c, 3, slots);
+        if (k) fail_msg("%d replies of what were 32 draft %d tokens each", slots, k);
     }
 }
 
-/* Drafts that pay for one reply do not when rows and drafts of many cost time each: what one was
+/* Drafts that pay for one response do not when rows and drafts of many cost time each: what one was
  * timed at says nothing about many, nor do the tries of a few among them. */
-static void many_replies(void **state)
+static void many_responses(void **state)
 {
     (void)state;
     static const world worlds[] = {
@@ -172,24 +172,24 @@ static void many_replies(void **state)
         {1, 0.004, 0.002, 0.1, {0.8, 0.7, 0.6, 0.5}, 0, 0}, /* they are nearly free */
     };
     for (size_t i = 0; i < FT_COUNT(worlds); i++)
-        for (int lanes = 2; lanes <= 48; lanes += 23) {
+        for (int slots = 2; slots <= 48; slots += 23) {
             ft_gov_costs c;
             ft_gov_costs_init(&c);
             speed(&worlds[i], 500, 3, -1, &c, i + 1);
-            speed_of_many(&worlds[i], lanes, 40, true, &c, i + 2);
-            const double on = speed_of_many(&worlds[i], lanes, 600, true, &c, i + 3);
+            speed_of_many(&worlds[i], slots, 40, true, &c, i + 2);
+            const double on = speed_of_many(&worlds[i], slots, 600, true, &c, i + 3);
             ft_gov_costs unused;
             ft_gov_costs_init(&unused);
-            const double off = speed_of_many(&worlds[i], lanes, 600, false, &unused, i + 3);
+            const double off = speed_of_many(&worlds[i], slots, 600, false, &unused, i + 3);
             if (on < 0.98 * off)
-                fail_msg("world %zu, %d replies: %.3f governed, %.3f without", i, lanes, on, off);
+                fail_msg("world %zu, %d replies: %.3f governed, %.3f without", i, slots, on, off);
             if (i == 1 && on < 1.3 * off)
-                fail_msg("world %zu, %d replies: %.3f governed, only %.3f without", i, lanes, on,
+                fail_msg("world %zu, %d replies: %.3f governed, only %.3f without", i, slots, on,
                          off);
         }
 }
 
-/* Four replies of which some are easy to draft, on a machine whose draft passes cost the same
+/* Four responses of which some are easy to draft, on a machine whose draft passes cost the same
  * however many they serve, and where a step of five rows is as dear as one of seven. */
 enum { FOUR = 4 };
 
@@ -198,7 +198,7 @@ static double step_of_four(int rows, double kink)
     return 1.5 + 0.4 * rows + (rows > FOUR ? kink : 0);
 }
 
-/* Their tokens per second over n rounds. ahead: the drafter tells margins, small ones of drafts
+/* Their tokens per second over n steps. ahead: the drafter tells margins, small ones of drafts
  * that are wrong. */
 static double speed_of_four(const double *accept, double draft, double kink, bool margins, int n,
                             bool on, ft_gov_costs *c)
@@ -209,10 +209,10 @@ static double speed_of_four(const double *accept, double draft, double kink, boo
     int tokens = 0;
     for (int i = 0; i < FOUR; i++) ft_gov_init(&g[i], c, false);
     for (int at = 0; at < n; at++) {
-        ft_gov_turn turn[FOUR];
+        ft_gov_choice turn[FOUR];
         int made[FOUR] = {0}, kept[FOUR] = {0}, rows = FOUR, left = 0;
         bool going[FOUR], right[FOUR] = {true, true, true, true};
-        for (int i = 0; i < FOUR; i++) turn[i] = (ft_gov_turn){&g[i], 3, 0};
+        for (int i = 0; i < FOUR; i++) turn[i] = (ft_gov_choice){&g[i], 3, 0};
         if (on) ft_gov_choose(turn, FOUR, c, FOUR);
         for (int i = 0; i < FOUR; i++) left += going[i] = turn[i].k > 0;
         for (int pass = 0; left; pass++) {
@@ -236,7 +236,7 @@ static double speed_of_four(const double *accept, double draft, double kink, boo
             }
             s += draft;
             ft_gov_draft(c, pass == 0, served, draft);
-            if (left && !ft_gov_pays(c, gain, left)) left = 0;
+            if (left && !ft_gov_pass_pays(c, gain, left)) left = 0;
         }
         for (int i = 0; i < FOUR; i++) rows += made[i];
         const double t = step_of_four(rows, kink);
@@ -280,7 +280,8 @@ static void some_of_many(void **state)
         }
 }
 
-/* Three drafts pay where one does not: that the other reply may have only one changes nothing. */
+/* Three drafts pay where one does not: that the other response may have only one changes nothing.
+ */
 static void different_limits(void **state)
 {
     (void)state;
@@ -295,7 +296,7 @@ static void different_limits(void **state)
     for (int j = 0; j < 3; j++) c.prior[j] = 0.95;
     for (int i = 0; i < 2; i++) ft_gov_init(&g[i], &c, false);
     for (int last = 0; last < 2; last++) {
-        ft_gov_turn t[2] = {{&g[0], last ? 3 : 1, 0}, {&g[1], last ? 1 : 3, 0}};
+        ft_gov_choice t[2] = {{&g[0], last ? 3 : 1, 0}, {&g[1], last ? 1 : 3, 0}};
         ft_gov_choose(t, 2, &c, 2);
         assert_int_equal(t[last ? 0 : 1].k, 3);
         assert_int_equal(t[last ? 1 : 0].k, 1);
@@ -303,7 +304,7 @@ static void different_limits(void **state)
 }
 
 /* A machine whose drafter tells margins: a draft is close or far ahead, in turns of chance, and
- * agreed to accordingly. fixed < 0: governed. *dropped: drafts that were made and not verified. */
+ * accepted accordingly. fixed < 0: governed. *dropped: drafts that were made and not verified. */
 static double speed_by_margin(const world *w, double close, double far, int n, int max, int fixed,
                               ft_gov_costs *c, int *dropped, uint64_t seed)
 {
@@ -399,8 +400,8 @@ static void backs_off(void **state)
     assert_true(tries[1] < tries[0]);
 }
 
-/* Rows of many replies cost more than as many of one: what they took does not keep the one that is
- * left from drafting. */
+/* Rows of many responses cost more than as many of one: what they took does not keep the one that
+ * is left from drafting. */
 static void one_of_many(void **state)
 {
     (void)state;
@@ -439,7 +440,8 @@ static void slow_start(void **state)
     if (on < 1.5 * off) fail_msg("%.3f governed, %.3f without", on, off);
 }
 
-/* Two replies that wait try now and then, but not where their heads would have much to read for it.
+/* Two responses that wait try now and then, but not where their heads would have much to read for
+ * it.
  */
 static void dear_reading(void **state)
 {
@@ -454,10 +456,10 @@ static void dear_reading(void **state)
             for (int rows = 2; rows <= 8; rows++) ft_gov_trunk(&c, 2, rows, 1 + 0.2 * rows);
             for (int n = 1; n <= 2; n++) ft_gov_draft(&c, true, n, 0.1);
         }
-        ft_gov_read(&c, 100, dear ? 2 : 0.1);
+        ft_gov_feed(&c, 100, dear ? 2 : 0.1);
         for (int i = 0; i < 2; i++) ft_gov_init(&g[i], &c, false);
         for (int at = 0; at < 1000; at++) {
-            ft_gov_turn t[2] = {{&g[0], 3, 0}, {&g[1], 3, 0}};
+            ft_gov_choice t[2] = {{&g[0], 3, 0}, {&g[1], 3, 0}};
             ft_gov_choose(t, 2, &c, 2);
             tries += t[0].k > 0;
             ft_gov_accept(&g[0], &c, t[0].k, 0);
@@ -466,7 +468,7 @@ static void dear_reading(void **state)
     }
 }
 
-/* Acceptance that changes in the middle of a reply is noticed. */
+/* Acceptance that changes in the middle of a response is noticed. */
 static void notices(void **state)
 {
     (void)state;
@@ -484,8 +486,8 @@ static void notices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(never_loses),      cmocka_unit_test(many_replies),
-        cmocka_unit_test(hopeless),         cmocka_unit_test(fewer_replies),
+        cmocka_unit_test(never_loses),      cmocka_unit_test(many_responses),
+        cmocka_unit_test(hopeless),         cmocka_unit_test(fewer_responses),
         cmocka_unit_test(margins),          cmocka_unit_test(backs_off),
         cmocka_unit_test(notices),          cmocka_unit_test(some_of_many),
         cmocka_unit_test(one_of_many),      cmocka_unit_test(slow_start),

@@ -1,4 +1,4 @@
-/* tests/unit/ngram.c - the guessers that need no model, on histories made by hand. */
+/* tests/unit/ngram.c - the n-gram drafters that need no model, on histories made by hand. */
 #define _XOPEN_SOURCE 700
 #include "unit.h"
 
@@ -11,7 +11,7 @@
 
 enum { LONG = 200 };
 
-static int ask(ft_guesser *g, const int32_t *ids, int n, int max, int32_t *out)
+static int ask(ft_ngram_drafter *g, const int32_t *ids, int n, int max, int32_t *out)
 {
     return g->draft(g->state, 0, ids, n, max, out);
 }
@@ -26,7 +26,7 @@ static void simple_copies_the_latest(void **state)
 {
     (void)state;
     int32_t ids[LONG], out[16];
-    ft_guesser g = ft_ngram_simple((ft_ngram){4, 6, 1});
+    ft_ngram_drafter g = ft_ngram_simple((ft_ngram){4, 6, 1});
     for (int i = 0; i < LONG; i++) ids[i] = 1000 + i;
     for (int i = 0; i < 4; i++) ids[20 + i] = ids[60 + i] = ids[96 + i] = 7 + i;
     assert_int_equal(ask(&g, ids, 100, 3, out), 3);
@@ -51,7 +51,7 @@ static void map_learns_how_far(void **state)
 {
     (void)state;
     int32_t ids[LONG], out[16];
-    ft_guesser g = ft_ngram_map((ft_ngram){3, 8, 1}, 2, false);
+    ft_ngram_drafter g = ft_ngram_map((ft_ngram){3, 8, 1}, 2, false);
     periodic(ids, LONG, 10);
     g.begin(g.state, 0, ids, 40);
     assert_int_equal(ask(&g, ids, 40, 16, out), 8);
@@ -63,7 +63,7 @@ static void map_learns_how_far(void **state)
     assert_int_equal(ask(&g, ids, 40, 16, out), 1);
     g.accept(g.state, 0, 1, 1, true);
     assert_int_equal(ask(&g, ids, 40, 16, out), 2);
-    g.accept(g.state, 0, 2, 1, false); /* someone else's round */
+    g.accept(g.state, 0, 2, 1, false); /* someone else's step */
     assert_int_equal(ask(&g, ids, 40, 16, out), 3);
     g.free(g.state);
 }
@@ -72,7 +72,7 @@ static void map_forgets_another_text(void **state)
 {
     (void)state;
     int32_t ids[LONG], out[16];
-    ft_guesser g = ft_ngram_map((ft_ngram){3, 8, 1}, 1, false);
+    ft_ngram_drafter g = ft_ngram_map((ft_ngram){3, 8, 1}, 1, false);
     periodic(ids, LONG, 10);
     g.begin(g.state, 0, ids, 100);
     assert_true(ask(&g, ids, 100, 16, out) > 0);
@@ -90,7 +90,7 @@ static void values_want_a_winner(void **state)
 {
     (void)state;
     int32_t ids[LONG], out[16];
-    ft_guesser g = ft_ngram_map((ft_ngram){3, 4, 1}, 1, true);
+    ft_ngram_drafter g = ft_ngram_map((ft_ngram){3, 4, 1}, 1, true);
     int n = 0;
     ids[n++] = 0;
     for (int i = 0; i < 7; i++) { /* A B A B A A A: the last is complete, then the key */
@@ -116,12 +116,12 @@ static void table_follows(void **state)
 {
     (void)state;
     int32_t ids[LONG], out[16];
-    ft_guesser g = ft_ngram_table((ft_ngram_mod){4, 3, 10}, 2);
+    ft_ngram_drafter g = ft_ngram_table((ft_ngram_mod){4, 3, 10}, 2);
     periodic(ids, LONG, 9);
     g.begin(g.state, 0, ids, 60);
     assert_int_equal(ask(&g, ids, 60, 16, out), 10);
     for (int i = 0; i < 10; i++) assert_int_equal(out[i], ids[60 + i]);
-    assert_int_equal(g.draft(g.state, 1, ids, 20, 5, out), 5); /* lanes share it */
+    assert_int_equal(g.draft(g.state, 1, ids, 20, 5, out), 5); /* slots share it */
     for (int i = 0; i < LONG; i++) ids[i] = i;
     g.begin(g.state, 1, ids, 30);
     assert_int_equal(g.draft(g.state, 1, ids, 28, 16, out), 0); /* two follow, three are wanted */
@@ -137,7 +137,7 @@ static void cache_counts(void **state)
     char path[64];
     int32_t ids[LONG], out[16];
     ft_err err;
-    ft_guesser g;
+    ft_ngram_drafter g;
     snprintf(path, sizeof path, "/tmp/foretoken-ngram-%d", (int)getpid());
     assert_int_equal(ft_ngram_cache(&g, NULL, path, 2, &err), FT_OK);
     periodic(ids, LONG, 6);
@@ -149,7 +149,7 @@ static void cache_counts(void **state)
     assert_int_equal(ask(&g, ids, 20, 16, out), 0);
     g.free(g.state);
 
-    assert_int_equal(ft_ngram_cache(&g, NULL, path, 1, &err), FT_OK); /* earlier replies */
+    assert_int_equal(ft_ngram_cache(&g, NULL, path, 1, &err), FT_OK); /* earlier responses */
     periodic(ids, LONG, 6);
     g.begin(g.state, 0, ids, 4);
     assert_int_equal(ask(&g, ids, 4, 5, out), 5);

@@ -588,7 +588,7 @@ static void time_one(const char *name, ft_sample_params p, const float *x, int V
     ft_sampler_free(s);
 }
 
-/* A chain that devices know; which samplers are on depends on the round. */
+/* A chain that devices know; which samplers are on depends on the step. */
 static ft_sample_params far_chain(ft_rng *r, int round, const ft_logit_bias *bias)
 {
     ft_sample_params p;
@@ -634,7 +634,7 @@ static void a_device_draws_the_same(void **state)
         ft_sampler *a, *b;
         assert_int_equal(ft_sampler_new(&a, &p, V_MAX, NULL, NULL), FT_OK);
         assert_int_equal(ft_sampler_new(&b, &p, V_MAX, NULL, NULL), FT_OK);
-        assert_true(ft_sampler_far(b));
+        assert_true(ft_sampler_on_device(b));
         float x[V_MAX];
         uint32_t mask[V_MAX / 32 + 1];
         int32_t more[4];
@@ -694,7 +694,7 @@ static void what_a_device_does_not_know(void **state)
         if (i == 9) p.repeat_last_n = FT_DRAW_EDITS + 1, p.repeat_penalty = 1.1f;
         if (i == 10) ft_sample_order_parse(&p, "temperature;top_p", NULL);
         assert_int_equal(ft_sampler_new(&s, &p, V_MAX, NULL, NULL), FT_OK);
-        assert_int_equal(ft_sampler_far(s), i == 11);
+        assert_int_equal(ft_sampler_on_device(s), i == 11);
         ft_sampler_free(s);
     }
 }

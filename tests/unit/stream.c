@@ -1,4 +1,5 @@
-/* Replies into thought, answer and calls, for both families, however they are cut; stop strings. */
+/* Responses into thought, answer and calls, for both families, however they are cut; stop strings.
+ */
 #include "text/stream.h"
 #include "base/buf.h"
 #include "base/mem.h"
@@ -73,7 +74,7 @@ static void check(ft_chat_family family, const sample *cases, size_t n)
 #define CALL(params) "<tool_call>\n<function=f>\n" params "</function>\n</tool_call>"
 #define P(key, v)    "<parameter=" key ">\n" v "\n</parameter>\n"
 
-static void qwen_replies(void **state)
+static void qwen_responses(void **state)
 {
     (void)state;
     static const sample cases[] = {
@@ -150,7 +151,7 @@ static void qwen_replies(void **state)
 
 #define Q "<|\"|>"
 
-static void gemma_replies(void **state)
+static void gemma_responses(void **state)
 {
     (void)state;
     static const sample cases[] = {
@@ -280,7 +281,7 @@ static void held_text_waits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(qwen_replies),       cmocka_unit_test(gemma_replies),
+        cmocka_unit_test(qwen_responses),     cmocka_unit_test(gemma_responses),
         cmocka_unit_test(plain_replies_stay), cmocka_unit_test(endless_false_calls_end),
         cmocka_unit_test(stop_strings),       cmocka_unit_test(held_text_waits),
     };

@@ -19,7 +19,7 @@ static const char *const TOOLS =
     "\"type\":\"integer\",\"minimum\":-9007199254740991,\"maximum\":9007199254740991}}}}},"
     "{\"type\":\"function\",\"function\":{\"name\":\"now\"}}]";
 
-/* Whether the text is a whole reply of the grammar. */
+/* Whether the text is a whole response of the grammar. */
 static bool fits(ft_toolgram g, const char *text)
 {
     ft_err err = {0};

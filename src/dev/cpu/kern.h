@@ -129,7 +129,7 @@ typedef struct ft_kern {
     void (*softcap)(float *y, float c, int n);
     /* Z: the state of a head, [S, S]; own: scratch of FT_DELTA_COLS columns of it. */
     void (*delta_rows)(float *Z, const ft_delta_rows *r, float *own);
-    /* n rounds of the best multiply-add in registers; returns the operations of one round. */
+    /* n decode_steps of the best multiply-add in registers; returns the operations of one round. */
     double (*spin)(int n);
 } ft_kern;
 

@@ -44,7 +44,7 @@ enum {
     FT_CUDA_GRAPHS = 2048, /* most that are kept */
     FT_CUDA_STAGES = 4,
     FT_CUDA_KERNELS = 256,
-    FT_CUDA_BLOCK = 2 << 20,        /* cudaMalloc rounds up to these, unless a piece is small */
+    FT_CUDA_BLOCK = 2 << 20, /* cudaMalloc decode_steps up to these, unless a piece is small */
     FT_CUDA_PART_BYTES = 256 << 20, /* most that partial results of an attention may take */
 };
 

@@ -1,8 +1,8 @@
 /* The device's memory: pieces in an arena (dev/arena.h). The driver gives memory in blocks of 2 MB;
- * cudaMalloc rounds every large piece up to them. Here a range of addresses is reserved when the
- * device is opened, and the driver's memory is mapped under it as pieces need it. Where the driver
- * cannot do that every piece is cudaMalloc's. Scratch, which may grow while a step is captured, is
- * cudaMalloc's too. */
+ * cudaMalloc decode_steps every large piece up to them. Here a range of addresses is reserved when
+ * the device is opened, and the driver's memory is mapped under it as pieces need it. Where the
+ * driver cannot do that every piece is cudaMalloc's. Scratch, which may grow while a step is
+ * captured, is cudaMalloc's too. */
 #include "dev/cuda/cuda.h"
 
 extern "C" {

@@ -1,0 +1,186 @@
+/* api/placement.c - where a model's layers are: all on its device, or some on the CPU. The
+ * required memory is computed before anything is loaded: weights in the device's layout, KV
+ * cache and journals of its layers, the buffers of steps, and a drafter. */
+#include "api/model.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+typedef struct plan {
+    ft_model *model;   /* bound to a device without memory, to compute sizes */
+    ft_model *drafter; /* the same for a drafter in its own file; NULL: none */
+    const ft_engine_params *engine;
+    ft_dev *dev;
+    uint64_t room;
+    bool experts;
+} plan;
+
+/* Bytes of a model's weights on the device; no rule: all of them. Vectors are too small to
+ * matter. */
+static uint64_t weights_on(const plan *p, const ft_model *m, const ft_split_rule *r)
+{
+    uint64_t sum = m->table_bytes;
+    for (int i = 0; i < m->n_weights; i++) {
+        const ft_weight *w = m->weights[i];
+        if (!r || ft_split_side(r, w->name, w->lookup) == FT_SPLIT_FAST)
+            sum += p->dev->weight_bytes(p->dev, w);
+    }
+    return sum;
+}
+
+/* Bytes on the device; no rule: the whole model. A drafter is always on the device. */
+static uint64_t bytes_on(const plan *p, const ft_split_rule *r)
+{
+    static const ft_split_rule whole = {.output = true};
+    ft_dev_limits l = ft_engine_limits(p->model, p->drafter, p->engine);
+    if (r) l.kept = l.kept_short = 0; /* steps across two devices are not captured */
+    uint64_t sum = p->dev->step_bytes(p->dev, &l) + weights_on(p, p->model, r) +
+                   ft_engine_bytes_from(p->model, p->drafter, p->engine, r ? r->first : 0);
+    if (p->drafter) sum += weights_on(p, p->drafter, r && p->drafter->target ? &whole : NULL);
+    return sum;
+}
+
+/* Experts are moved to the CPU first, because a token needs few of them; then layers, from the
+ * first. */
+static bool make_fit(const plan *p, ft_split_rule *r, bool experts_given)
+{
+    const int L = r->layers;
+    if (!experts_given && p->experts)
+        for (r->experts = 1; r->experts < L; r->experts++)
+            if (bytes_on(p, r) <= p->room) return true;
+    if (!experts_given) r->experts = p->experts ? L : 0;
+    for (r->first = 0; r->first <= L; r->first++)
+        if (bytes_on(p, r) <= p->room) return true;
+    return false;
+}
+
+/* What was requested, or what fits. false: the whole model is on the device. */
+static ft_status choose(const plan *p, const ft_llm_params *q, ft_split_rule *r, bool *split,
+                        ft_err *err)
+{
+    const int L = p->model->L;
+    const bool layers = q->gpu_layers >= 0, experts = q->cpu_moe >= 0;
+    *r = (ft_split_rule){.output = true, .layers = L};
+    if (experts && q->cpu_moe > 0 && !p->experts)
+        ft_log(FT_LOG_WARN, "the model has no experts: --cpu-moe has no effect");
+    if (experts && p->experts) r->experts = FT_MIN(q->cpu_moe, L);
+    if (layers) r->first = FT_MAX(0, L + 1 - FT_MIN(q->gpu_layers, L + 1));
+    *split = r->first > 0 || r->experts > 0;
+    if (layers || !p->room || bytes_on(p, *split ? r : NULL) <= p->room) return FT_OK;
+    *split = true;
+    if (make_fit(p, r, experts && p->experts)) return FT_OK;
+    char need[24], have[24];
+    return ft_fail(err, FT_ENOMEM,
+                   "%s has %s to spare, and the output and the buffers of steps alone take %s; a "
+                   "shorter context, a smaller batch, or --device cpu may do",
+                   p->dev->name, ft_human_bytes(have, p->room),
+                   ft_human_bytes(need, bytes_on(p, r)));
+}
+
+/* ---- description ---- */
+
+static void describe_placement(ft_llm *m, const plan *p, const ft_split_rule *r, bool split)
+{
+    char *out = m->place, bytes[24], room[24];
+    const size_t cap = sizeof m->place;
+    const int L = p->model->L;
+    m->info.device_bytes = bytes_on(p, split ? r : NULL);
+    ft_human_bytes(bytes, m->info.device_bytes);
+    ft_human_bytes(room, p->dev->room(p->dev));
+    if (!split) {
+        snprintf(out, cap, "%s: all of the model, %s of %s", p->dev->name, bytes, room);
+        return;
+    }
+    int n = snprintf(out, cap, "%s: ", p->dev->name);
+    if (r->first < L)
+        n += snprintf(out + n, cap - (size_t)n, "layers %d to %d and ", r->first, L - 1);
+    n += snprintf(out + n, cap - (size_t)n, "the output, %s of %s; cpu: ", bytes, room);
+    if (r->first) n += snprintf(out + n, cap - (size_t)n, "layers 0 to %d, ", r->first - 1);
+    if (r->experts > r->first)
+        n += snprintf(out + n, cap - (size_t)n, "experts of layers %d to %d, ", r->first,
+                      r->experts - 1);
+    snprintf(out + n, cap - (size_t)n, "the embedding");
+}
+
+/* ---- the plan ---- */
+
+static bool has_experts(const ft_model *m)
+{
+    for (int i = 0; i < m->n_weights; i++)
+        if (m->weights[i]->E > 1) return true;
+    return false;
+}
+
+static ft_status place(ft_llm *m, const plan *p, const ft_llm_params *q, ft_err *err)
+{
+    ft_split_rule r;
+    bool split;
+    const ft_status st = choose(p, q, &r, &split, err);
+    if (st) return st;
+    describe_placement(m, p, &r, split);
+    if (split) m->dev = ft_dev_split(m->dev, ft_dev_cpu(q->threads), &r);
+    if (split) m->rule = r;
+    return FT_OK;
+}
+
+/* The CPU device holds everything; so does a device with host memory unless a split was
+ * requested. */
+static bool nothing_to_place(const ft_llm *m, const ft_llm_params *p)
+{
+    const bool asked = (p->gpu_layers >= 0 && p->gpu_layers < INT_MAX) || p->cpu_moe > 0;
+    if (strcmp(m->dev->name, "cpu")) return m->dev->unified && !asked;
+    if (p->gpu_layers > 0 || p->cpu_moe > 0)
+        ft_log(
+            FT_LOG_WARN,
+            "the device is cpu, which has all layers: --gpu-layers and --cpu-moe have no effect");
+    return true;
+}
+
+/* Binds the model and the -md file without memory and computes their sizes. A drafter that
+ * cannot be read is reported later. */
+static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p,
+                            const ft_draft_methods *d, ft_err *err)
+{
+    ft_llm seen = {.dev = none};
+    ft_llm_params q = *p;
+    ft_draft_methods kinds = *d;
+    ft_engine_params e;
+    q.quiet = true;
+    q.no_mmap = false;
+    ft_status st = ft_llm_open_file(&seen.model, m->path, none, NULL, &q, err);
+    if (!st) (void)ft_llm_open_drafter(&seen, &q, &kinds, NULL);
+    if (!st) st = ft_llm_engine_params(&e, seen.model, p, &kinds, err);
+    if (!st) {
+        const uint64_t room = m->dev->room(m->dev), spare = (uint64_t)p->fit_target << 20;
+        const plan a = {.model = seen.model,
+                        .drafter = seen.assistant,
+                        .engine = &e,
+                        .dev = m->dev,
+                        .room = room > spare ? room - spare
+                                : room       ? 1
+                                             : 0,
+                        .experts = has_experts(seen.model)};
+        st = place(m, &a, p, err);
+    }
+    ft_model_close(seen.assistant);
+    ft_model_close(seen.model);
+    return st;
+}
+
+ft_status ft_llm_place(ft_llm *m, const ft_llm_params *p, const ft_draft_methods *d, ft_err *err)
+{
+    if (nothing_to_place(m, p)) return FT_OK;
+    if (p->gpu_layers == 0) { /* nothing is on the device: it is not needed */
+        ft_dev_close(m->dev);
+        m->dev = ft_dev_cpu(p->threads);
+        snprintf(m->place, sizeof m->place, "cpu: all of the model");
+        return FT_OK;
+    }
+    ft_dev *none = ft_dev_ref();
+    none->no_tail = m->dev->no_tail;
+    const ft_status st = place_file(m, none, p, d, err);
+    ft_dev_close(none);
+    return st;
+}

@@ -1,0 +1,84 @@
+/* api/slots.c - reads, saves, restores and erases slots while the engine runs. */
+#include "api/model.h"
+#include "base/mem.h"
+
+typedef struct asked {
+    int slot, *n_tokens;
+    const char *path;
+    enum { SAVE, RESTORE, ERASE } what;
+    ft_slot_info *out;
+    int cap, n;
+    ft_status st;
+    ft_err *err;
+} asked;
+
+static void tell_slots(void *user, ft_queue *q)
+{
+    asked *a = user;
+    const ft_slot *slot;
+    for (int i = 0; (slot = ft_queue_slot(q, i)); i++, a->n++) {
+        if (i >= a->cap) continue;
+        const ft_entry *e = ft_queue_entry(q, i);
+        const ft_stats *s = ft_slot_stats(slot);
+        a->out[i] = (ft_slot_info){
+            .id = i,
+            .busy = e != NULL,
+            .ctx = ft_queue_ctx(q),
+            .prompt_tokens = s->prompt_n + s->cached_n,
+            .output_tokens = s->predicted_n,
+            .cached_tokens = s->cached_n,
+            .job = e ? e->id : 0,
+            .accept_len = s->draft_steps
+                              ? (double)(s->accepted + s->draft_steps) / (double)s->draft_steps
+                              : 0,
+            .draft_mean = s->draft_steps ? (double)s->drafted / (double)s->draft_steps : 0,
+        };
+    }
+}
+
+int ft_llm_slots(ft_llm *m, ft_slot_info *out, int cap)
+{
+    asked a = {.out = out, .cap = cap};
+    if (m->queue) ft_queue_call(m->queue, tell_slots, &a);
+    return a.n;
+}
+
+static void on_slot(void *user, ft_queue *q)
+{
+    asked *a = user;
+    ft_slot *s = ft_queue_slot(q, a->slot);
+    if (!s)
+        a->st = ft_fail(a->err, FT_ENOTFOUND, "there is no slot %d", a->slot);
+    else if (ft_queue_entry(q, a->slot))
+        a->st = ft_fail(a->err, FT_EINVAL, "slot %d is busy", a->slot);
+    else if (a->what == SAVE)
+        a->st = ft_slot_write(s, a->path, a->n_tokens, a->err);
+    else if (a->what == RESTORE)
+        a->st = ft_slot_read(s, a->path, a->n_tokens, a->err);
+    else
+        ft_slot_forget(s, a->n_tokens);
+}
+
+static ft_status ask(ft_llm *m, asked a)
+{
+    if (!m->queue) return ft_fail(a.err, FT_EINVAL, "the model's queue was not started");
+    *a.n_tokens = 0;
+    ft_queue_call(m->queue, on_slot, &a);
+    return a.st;
+}
+
+ft_status ft_slot_save(ft_llm *m, int slot, const char *path, int *n_tokens, ft_err *err)
+{
+    return ask(m, (asked){.slot = slot, .path = path, .n_tokens = n_tokens, .err = err});
+}
+
+ft_status ft_slot_restore(ft_llm *m, int slot, const char *path, int *n_tokens, ft_err *err)
+{
+    return ask(
+        m, (asked){.slot = slot, .path = path, .n_tokens = n_tokens, .what = RESTORE, .err = err});
+}
+
+ft_status ft_slot_erase(ft_llm *m, int slot, int *n_tokens, ft_err *err)
+{
+    return ask(m, (asked){.slot = slot, .n_tokens = n_tokens, .what = ERASE, .err = err});
+}

@@ -1,0 +1,48 @@
+/* serve/error.h - what can be wrong with a request, and how each API says it. */
+#ifndef FT_SERVE_ERROR_H
+#define FT_SERVE_ERROR_H
+
+#include "base/err.h"
+
+#include <jansson.h>
+
+typedef enum ft_error_kind {
+    FT_ERR_INVALID,
+    FT_ERR_AUTH,
+    FT_ERR_FORBIDDEN,
+    FT_ERR_NOT_FOUND,
+    FT_ERR_METHOD,
+    FT_ERR_CONTEXT,
+    FT_ERR_TOO_LARGE,
+    FT_ERR_HEADERS,
+    FT_ERR_UNSUPPORTED,
+    FT_ERR_UNAVAILABLE,
+    FT_ERR_BUSY,
+    FT_ERR_SERVER,
+} ft_error_kind;
+
+typedef struct ft_http_error {
+    ft_error_kind kind;
+    const char *param;   /* the field, or NULL; lives as long as the program or the request */
+    char text[512];      /* a sentence: the thing, what was found, what is wanted */
+    int n_prompt, n_ctx; /* of FT_ERR_CONTEXT */
+} ft_http_error;
+
+/* Fills error and returns false, so that failing is one line. */
+bool ft_http_error_set(ft_http_error *error, ft_error_kind kind, const char *param, const char *fmt,
+                       ...) FT_PRINTF(4, 5);
+/* From a status of the library: wrong input, a full queue, or our own trouble. */
+bool ft_http_error_from(ft_http_error *error, ft_status st, const char *param, const ft_err *err);
+
+int ft_error_http_status(ft_error_kind p);
+/* {"error": {...}} as OpenAI and llama.cpp have it. */
+json_t *ft_error_openai(const ft_http_error *error);
+/* {"type": "error", "error": {...}, "request_id": ...} */
+json_t *ft_error_anthropic(const ft_http_error *error, const char *request_id);
+/* {"error": "text"} */
+json_t *ft_error_ollama(const ft_http_error *error);
+
+/* A JSON value in a few bytes, for sentences. */
+const char *ft_json_brief(const json_t *v, char out[72]);
+
+#endif

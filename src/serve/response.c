@@ -1,0 +1,189 @@
+/* serve/response.c - what several shapes say alike: events, usage, timings, calls. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "serve/generation.h"
+
+#include <stdlib.h>
+
+static void put_json(ft_buf *out, json_t *j)
+{
+    char *text = json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(j);
+    if (text) ft_buf_puts(out, text);
+    free(text);
+}
+
+void ft_generation_event(ft_generation *t, const char *name, json_t *j)
+{
+    ft_buf *out = &t->c->out;
+    if (name) ft_buf_printf(out, "event: %s\n", name);
+    ft_buf_puts(out, "data: ");
+    put_json(out, j);
+    ft_buf_puts(out, "\n\n");
+}
+
+void ft_generation_line(ft_generation *t, json_t *j)
+{
+    put_json(&t->c->out, j);
+    ft_buf_putc(&t->c->out, '\n');
+}
+
+const char *ft_finish_reason(const ft_choice *c)
+{
+    if (c->response.reason == FT_REASON_LENGTH) return "length";
+    return c->n_call ? "tool_calls" : "stop";
+}
+
+ft_usage ft_generation_usage(const ft_generation *t)
+{
+    ft_usage u = {0};
+    int last = -1;
+    for (int i = 0; i < t->n; i++) {
+        const ft_choice *c = &t->choice[i];
+        if (c->prompt != last) {
+            u.prompt += c->response.prompt_tokens;
+            u.cached += c->response.cached_tokens;
+            last = c->prompt;
+        }
+        u.response += c->response.output_tokens;
+        u.thought += c->response.thought_tokens;
+    }
+    return u;
+}
+
+json_t *ft_usage_openai(const ft_generation *t)
+{
+    const ft_usage u = ft_generation_usage(t);
+    return json_pack("{s:i, s:i, s:i, s:{s:i}, s:{s:i}}", "prompt_tokens", u.prompt,
+                     "completion_tokens", u.response, "total_tokens", u.prompt + u.response,
+                     "prompt_tokens_details", "cached_tokens", u.cached,
+                     "completion_tokens_details", "reasoning_tokens", u.thought);
+}
+
+static double ratio(double a, double b)
+{
+    return b > 0 ? a / b : 0;
+}
+
+/* The clock of the response starts at its first token, so n tokens are n - 1 intervals. */
+json_t *ft_timings(const ft_response *r)
+{
+    const int read = r->prompt_tokens - r->cached_tokens, steps = FT_MAX(0, r->output_tokens - 1);
+    json_t *j =
+        json_pack("{s:i, s:i, s:f, s:f, s:f, s:i, s:f, s:f, s:f}", "cache_n", r->cached_tokens,
+                  "prompt_n", read, "prompt_ms", r->prompt_s * 1e3, "prompt_per_token_ms",
+                  ratio(r->prompt_s * 1e3, read), "prompt_per_second", ratio(read, r->prompt_s),
+                  "predicted_n", r->output_tokens, "predicted_ms", r->output_s * 1e3,
+                  "predicted_per_token_ms", ratio(r->output_s * 1e3, steps), "predicted_per_second",
+                  steps ? ratio(steps, r->output_s) : 0.0);
+    if (r->drafted <= 0) return j;
+    const double decode_steps = (double)r->draft_steps;
+    json_object_set_new(j, "draft_n", json_integer(r->drafted));
+    json_object_set_new(j, "draft_n_accepted", json_integer(r->accepted));
+    json_object_set_new(j, "draft_rounds", json_integer(r->draft_steps));
+    json_object_set_new(j, "draft_accept_len",
+                        json_real(decode_steps > 0 ? 1 + (double)r->accepted / decode_steps : 0));
+    json_object_set_new(j, "draft_k_mean", json_real(ratio((double)r->drafted, decode_steps)));
+    return j;
+}
+
+json_t *ft_choice_text(const ft_choice *c)
+{
+    if (!c->answer.len && c->n_call) return json_null();
+    return ft_json_string(ft_buf_z(&c->answer), c->answer.len);
+}
+
+json_t *ft_choice_calls(const ft_choice *c)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < c->n_call; i++) {
+        const ft_tool_call *k = &c->call[i];
+        json_array_append_new(list, json_pack("{s:s, s:s, s:{s:o, s:o}}", "id", k->id, "type",
+                                              "function", "function", "name",
+                                              ft_json_string(k->name, strlen(k->name)), "arguments",
+                                              ft_json_string(ft_buf_z(&k->args), k->args.len)));
+    }
+    return list;
+}
+
+json_t *ft_progress_json(const ft_generation *t, const ft_job_progress *p)
+{
+    return json_pack("{s:i, s:i, s:i, s:f}", "total", p->prompt_tokens, "cache", p->cached_tokens,
+                     "processed", p->done_tokens, "time_ms", (ft_now_s() - t->c->begun_s) * 1e3);
+}
+
+double ft_generation_now(void)
+{
+    return ft_now_s();
+}
+
+void ft_sse_ping(ft_generation *t)
+{
+    ft_buf_puts(&t->c->out, ":\n\n");
+}
+
+/* ---- response_fields ---- */
+
+bool ft_response_fields(const json_t *body, json_t *extra, ft_http_error *error)
+{
+    json_t *v = ft_get(body, "response_fields"), *f;
+    char brief[72];
+    size_t i;
+    if (!v) return true;
+    bool ok = json_is_array(v);
+    json_array_foreach(v, i, f) ok &= json_is_string(f);
+    if (!ok)
+        return ft_http_error_set(error, FT_ERR_INVALID, "response_fields",
+                                 "response_fields is %s, want an array of texts",
+                                 ft_json_brief(v, brief));
+    json_object_set(extra, "fields", v);
+    return true;
+}
+
+/* Follows "a/b" into the object. */
+static json_t *at_path(json_t *j, const char *path)
+{
+    char key[128];
+    while (j && *path) {
+        const size_t n = strcspn(path, "/");
+        if (n >= sizeof key) return NULL;
+        memcpy(key, path, n);
+        key[n] = 0;
+        j = json_object_get(j, key);
+        path += n + (path[n] == '/');
+    }
+    return j;
+}
+
+json_t *ft_only_fields(const ft_generation *t, json_t *j)
+{
+    const json_t *fields = json_object_get(t->extra, "fields"), *f;
+    size_t i;
+    if (!json_array_size(fields)) return j;
+    json_t *out = json_object();
+    json_array_foreach(fields, i, f)
+    {
+        const char *path = json_string_value(f), *slash = strrchr(path, '/');
+        json_t *v = at_path(j, path);
+        if (v) json_object_set(out, slash ? slash + 1 : path, v);
+    }
+    json_decref(j);
+    return out;
+}
+
+json_t *ft_openai_whole(ft_generation *t, json_t *j, json_t *choices)
+{
+    json_object_set_new(j, "choices", choices);
+    json_object_set_new(j, "usage", ft_usage_openai(t));
+    json_object_set_new(j, "timings", ft_timings(&t->choice[0].response));
+    return j;
+}
+
+void ft_openai_finish(ft_generation *t, json_t *chunk)
+{
+    if (t->include_usage)
+        ft_generation_event(t, NULL, ft_openai_whole(t, chunk, json_array()));
+    else
+        json_decref(chunk);
+    ft_buf_puts(&t->c->out, "data: [DONE]\n\n");
+}

@@ -1,0 +1,79 @@
+#include "serve/schema_relax.h"
+
+#include "base/mem.h"
+#include "foretoken.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PLACE = 200 };
+
+typedef struct softener {
+    char *note, place[PLACE];
+    size_t size;
+} softener;
+
+static void tell(softener *s, const char *format)
+{
+    char one[PLACE + 80];
+    const int n =
+        snprintf(one, sizeof one, "%sformat %.40s at #%s", *s->note ? ", " : "", format, s->place);
+    for (char *p = one; *p; p++)
+        if (*p < 32 || *p > 126) *p = '?'; /* it becomes a header */
+    if (n > 0 && strlen(s->note) + (size_t)n < s->size) strcat(s->note, one);
+}
+
+static int64_t bound(const json_t *schema, const char *key, int64_t other)
+{
+    const json_t *v = json_object_get(schema, key);
+    return json_is_integer(v) ? (int64_t)json_integer_value(v) : other;
+}
+
+static bool held(const json_t *schema, const char *format)
+{
+    return !json_object_get(schema, "pattern") &&
+           ft_schema_holds_format(format, bound(schema, "minLength", 0),
+                                  bound(schema, "maxLength", INT64_MAX));
+}
+
+/* A string of this name is a keyword wherever schemas stand; in these no schemas stand. */
+static bool is_data(const char *key)
+{
+    static const char *const data[] = {"enum", "const", "default", "examples", "required"};
+    for (size_t i = 0; i < FT_COUNT(data); i++)
+        if (!strcmp(key, data[i])) return true;
+    return false;
+}
+
+static void walk(softener *s, json_t *j)
+{
+    const size_t at = strlen(s->place);
+    const char *key;
+    json_t *v;
+    void *next;
+    size_t i;
+    const json_t *f = json_object_get(j, "format");
+    if (json_is_string(f) && !held(j, json_string_value(f))) {
+        tell(s, json_string_value(f));
+        json_object_del(j, "format");
+    }
+    json_object_foreach_safe(j, next, key, v)
+    {
+        if (is_data(key)) continue;
+        snprintf(s->place + at, PLACE - at, "/%s", key);
+        walk(s, v);
+        s->place[at] = 0;
+    }
+    json_array_foreach(j, i, v)
+    {
+        snprintf(s->place + at, PLACE - at, "/%zu", i);
+        walk(s, v);
+        s->place[at] = 0;
+    }
+}
+
+void ft_schema_relax(json_t *schema, char *note, size_t size)
+{
+    softener s = {.note = note, .size = size};
+    walk(&s, schema);
+}

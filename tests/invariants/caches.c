@@ -1,0 +1,122 @@
+/* tests/invariants/caches.c - with every encoding of the cache: drafting changes nothing, company
+ * changes nothing, and a prompt that begins with what a slot holds gives what it gives from the
+ * start. */
+#define _XOPEN_SOURCE 700
+#include "engine/calibrate.h"
+#include "invariants.h"
+
+enum { PROMPT = 70, REPLY = 16 }; /* across a page */
+enum { LONG = 375 }; /* the most recent positions are kept apart: their cut moves, old pages go */
+
+static const ft_kv_calibration *calibration; /* of the model at hand, or NULL */
+
+static ft_engine_params params_of(ft_kv_type kt, ft_kv_type vt, bool exact, int draft_max)
+{
+    ft_engine_params p = inv_params(draft_max);
+    p.calibration = calibration;
+    p.ctx = 512;
+    p.kt = kt;
+    p.vt = vt;
+    p.kv_exact = exact;
+    p.kv_tail = true;
+    return p;
+}
+
+static void in_company(const inv_model *m, ft_engine_params p, const inv_response *alone,
+                       const char *what)
+{
+    static inv_response r[2];
+    int32_t other[33];
+    p.slots = 2;
+    ft_engine *e = inv_engine(m, &p);
+    const ft_task j = inv_job(REPLY, 0);
+    inv_prompt(other, 33, m->m->V, 77);
+    inv_start(&r[0], ft_slot_new(e), &j, other, 33);
+    inv_start(&r[1], ft_slot_new(e), &j, alone->id, alone->n_prompt);
+    while (ft_engine_round(e)) {
+    }
+    inv_done(&r[1]);
+    check(inv_same(alone, &r[1]), "%s, %s: company changes token %d", m->name, what,
+          inv_parting(alone, &r[1]));
+    ft_engine_free(e);
+}
+
+static void again(const inv_model *m, ft_engine_params p, const inv_response *alone,
+                  const char *what)
+{
+    static inv_response first, second;
+    ft_engine *e = inv_engine(m, &p);
+    ft_slot *s = ft_slot_new(e);
+    const ft_task j = inv_job(REPLY, 0), few = inv_job(3, 0);
+    inv_response_on(&first, s, &few, alone->id, alone->n_prompt - 20);
+    inv_response_on(&second, s, &j, alone->id, alone->n_prompt);
+    check(inv_same(alone, &second), "%s, %s: a known beginning changes token %d", m->name, what,
+          inv_parting(alone, &second));
+    ft_engine_free(e);
+}
+
+static void encoding(const inv_model *m, ft_kv_type kt, ft_kv_type vt, bool exact)
+{
+    const int n = exact ? PROMPT : LONG;
+    static inv_response plain, drafted;
+    char what[64];
+    int32_t ids[LONG];
+    snprintf(what, sizeof what, "%s/%s%s%s", ft_kv_type_name(kt), ft_kv_type_name(vt),
+             exact ? ", exact" : "", calibration ? ", centred" : "");
+    inv_prompt(ids, n, m->m->V, 4);
+    const ft_engine_params p = params_of(kt, vt, exact, 0), q = params_of(kt, vt, exact, 5);
+    const ft_task j = inv_job(REPLY, 0), k = inv_job(REPLY, 5);
+    inv_response_alone(&plain, m, &p, &j, ids, n);
+    inv_oracle o = {.silent = 2, .rng = {9}};
+    inv_response_oracle(&drafted, &o, &plain, m, &q, &k);
+    check(inv_same(&plain, &drafted), "%s, %s: drafting changes token %d", m->name, what,
+          inv_parting(&plain, &drafted));
+    check(o.decode_steps > 0 && o.wrong == 0, "%s, %s: %d of %d rounds kept other drafts", m->name,
+          what, o.wrong, o.decode_steps);
+    in_company(m, p, &plain, what);
+    again(m, p, &plain, what);
+}
+
+/* Keys without their mean: the calibration is told that nothing else would do. */
+static void centred(const inv_model *m)
+{
+    ft_kv_calibration *g = NULL;
+    ft_err err;
+    int32_t ids[PROMPT];
+    inv_prompt(ids, PROMPT, m->m->V, 5);
+    if (ft_calibrate(&g, m->m, FT_KV_TURBO4, ids, PROMPT, 256, &err)) {
+        check(false, "%s: %s", m->name, err.text);
+        return;
+    }
+    int n = 0;
+    for (int l = 0; l < m->m->L; l++) {
+        if (!g[l].measured) continue;
+        check(g[l].plain > 0.9 && g[l].centred > 0.9, "%s: scores of layer %d correlate by %g, %g",
+              m->name, l, g[l].plain, g[l].centred);
+        g[l].plain = 0;
+        n++;
+    }
+    check(n > 0, "%s: no layer was measured", m->name);
+    calibration = g;
+    encoding(m, FT_KV_TURBO4, FT_KV_TURBO3, false);
+    calibration = NULL;
+    ft_calibration_free(g, m->m);
+}
+
+int main(void)
+{
+    inv_model model[] = {inv_model_golden("qwen35-gqa", NULL, 2),
+                         inv_model_golden("gemma4-gqa", "gemma4-gqa-assistant", 2)};
+    for (size_t i = 0; i < FT_COUNT(model); i++) {
+        for (int t = 0; t <= FT_KV_TURBO4_LEGACY; t++) {
+            if (!ft_kv_row_fits((ft_kv_type)t, model[i].m->limits.head_d)) continue;
+            encoding(&model[i], (ft_kv_type)t, (ft_kv_type)t, true);
+        }
+        encoding(&model[i], FT_KV_TURBO3, FT_KV_TURBO3, false);
+        encoding(&model[i], FT_KV_F16, FT_KV_TURBO4, true);
+        encoding(&model[i], FT_KV_TURBO4, FT_KV_TURBO2, false);
+        centred(&model[i]);
+        inv_model_close(&model[i]);
+    }
+    return inv_end();
+}

@@ -1,0 +1,266 @@
+/* tests/invariants/draft_model.c - a second model drafts: ids are those without it, alone and in
+ * company; a model that drafts for itself is accepted; one that fell behind catches up; memory is
+ * announced.
+ */
+#define _XOPEN_SOURCE 700
+#include "gguf/writer.h"
+#include "invariants.h"
+
+/* The target, and a whole model beside it; the same name twice: a model that drafts for itself. */
+static inv_model pair(const char *name, const char *second)
+{
+    inv_model m = inv_model_golden(name, NULL, 1);
+    m.assistant = inv_golden(second, m.dev, NULL);
+    return m;
+}
+
+static double acceptance(const inv_response *r)
+{
+    return (double)r->stats.accepted / FT_MAX(1.0, (double)r->stats.drafted);
+}
+
+/* Greedy and drawn responses, windows of any length, prompts within and across chunks. */
+static void same_ids(const inv_model *m, bool self)
+{
+    static const int ks[] = {1, 2, 3, 5, 8}, prompts[] = {1, 15, 62, 7, 90};
+    static inv_response off, on;
+    for (size_t i = 0; i < FT_COUNT(ks); i++)
+        for (int t = 0; t < 2; t++) {
+            int32_t ids[150];
+            inv_prompt(ids, 150, m->m->V, 40 + i);
+            ft_engine_params p = inv_params(0), q = inv_params(ks[i]);
+            ft_task j = inv_job(30, 0), k = inv_job(30, ks[i]);
+            j.sampling.temperature = k.sampling.temperature = (float)t;
+            j.sampling.seed = k.sampling.seed = 11;
+            inv_response_alone(&off, m, &p, &j, ids, prompts[i]);
+            inv_response_alone(&on, m, &q, &k, ids, prompts[i]);
+            check(inv_same(&off, &on), "%s, %d drafts, temperature %d: another id at %d", m->name,
+                  ks[i], t, inv_parting(&off, &on));
+            check(on.stats.drafted > 0, "%s: a second model drafted nothing", m->name);
+            /* Long spans of a prompt are summed in another order than single rows. */
+            if (self && !t)
+                check(acceptance(&on) > (prompts[i] <= FT_DECODE_ROWS ? 0.999 : 0.8),
+                      "%s, %d drafts, prompt %d: acceptance %.3f of its own drafts", m->name, ks[i],
+                      prompts[i], acceptance(&on));
+        }
+}
+
+/* Every pattern of acceptance, between drafts of the second model itself. */
+static void any_pattern(const inv_model *m)
+{
+    static inv_response off, on;
+    int32_t ids[20];
+    inv_prompt(ids, 20, m->m->V, 50);
+    ft_engine_params p = inv_params(0);
+    ft_task j = inv_job(60, 0);
+    inv_response_alone(&off, m, &p, &j, ids, 20);
+    inv_oracle o = {.silent = 4, .rng = {8}};
+    p.draft_max = j.draft_max = 4;
+    inv_response_oracle(&on, &o, &off, m, &p, &j);
+    check(inv_same(&off, &on) && !o.wrong, "%s: another id at %d, %d rounds wrong", m->name,
+          inv_parting(&off, &on), o.wrong);
+}
+
+/* Eight responses at once; some of them do not draft, and one begins later. */
+static void company(const inv_model *m)
+{
+    static inv_response alone[INV_LANES], together[INV_LANES];
+    int32_t ids[INV_LANES][80];
+    ft_engine_params p = inv_params(0);
+    ft_task j = inv_job(24, 0);
+    for (int i = 0; i < INV_LANES; i++) {
+        inv_prompt(ids[i], 80, m->m->V, 90 + (uint64_t)i);
+        inv_response_alone(&alone[i], m, &p, &j, ids[i], 5 + 9 * i);
+    }
+    p.slots = INV_LANES;
+    p.draft_max = 3;
+    ft_engine *e = inv_engine(m, &p);
+    for (int i = 0; i < INV_LANES; i++) {
+        j.draft_max = i % 3 == 2 ? 0 : 1 + i % 3;
+        inv_start(&together[i], ft_slot_new(e), &j, ids[i], 5 + 9 * i);
+        if (i == 6)
+            for (int n = 0; n < 4; n++) ft_engine_round(e);
+    }
+    while (ft_engine_round(e)) continue;
+    for (int i = 0; i < INV_LANES; i++) {
+        inv_done(&together[i]);
+        check(inv_same(&alone[i], &together[i]), "%s: reply %d of 8 has another id at %d", m->name,
+              i, inv_parting(&alone[i], &together[i]));
+    }
+    ft_engine_free(e);
+}
+
+/* A turn without drafts leaves the second model behind; the next one's drafts are as good as on an
+ * empty engine. The third turn shares only its beginning with what was read. */
+static void behind(const inv_model *m)
+{
+    static inv_response first, hot, cold, other;
+    int32_t ids[30], next[INV_MAX];
+    inv_prompt(ids, 30, m->m->V, 70);
+    const ft_engine_params p = inv_params(3);
+    const ft_task off = inv_job(40, 0), on = inv_job(30, 3);
+    ft_engine *e = inv_engine(m, &p);
+    ft_slot *s = ft_slot_new(e);
+    inv_response_on(&first, s, &off, ids, 30);
+    check(ft_seq_len(s->draft_model.seq) == 0, "%s: read %d tokens for a reply that does not draft",
+          m->name, ft_seq_len(s->draft_model.seq));
+    memcpy(next, first.id, sizeof *next * (size_t)first.n);
+    inv_prompt(next + first.n, 10, m->m->V, 71);
+    inv_response_on(&hot, s, &on, next, first.n + 10);
+    inv_response_alone(&cold, m, &p, &on, next, first.n + 10);
+    check(acceptance(&hot) > acceptance(&cold) - 0.1, "%s: acceptance %.3f after a turn, %.3f cold",
+          m->name, acceptance(&hot), acceptance(&cold));
+    inv_response_on(&other, s, &on, ids, 25);
+    inv_response_alone(&cold, m, &p, &on, ids, 25);
+    check(inv_same(&other, &cold), "%s: a shorter prompt differs at %d", m->name,
+          inv_parting(&other, &cold));
+    check(acceptance(&other) > acceptance(&cold) - 0.1, "%s: acceptance %.3f, cold %.3f", m->name,
+          acceptance(&other), acceptance(&cold));
+    ft_engine_free(e);
+}
+
+/* A response that fills the context to its last cell. */
+static void to_the_end(const inv_model *m)
+{
+    static inv_response off, on;
+    int32_t ids[15];
+    inv_prompt(ids, 15, m->m->V, 80);
+    for (int ctx = 42; ctx < 46; ctx++) {
+        ft_engine_params p = inv_params(0), q = inv_params(5);
+        p.ctx = q.ctx = ctx;
+        const ft_task j = inv_job(-1, 0), k = inv_job(-1, 5);
+        inv_response_alone(&off, m, &p, &j, ids, 15);
+        inv_response_alone(&on, m, &q, &k, ids, 15);
+        check(inv_same(&off, &on) && on.finish == FT_FINISH_CONTEXT,
+              "%s: context %d ends after %d tokens, want %d", m->name, ctx, on.n, off.n);
+    }
+}
+
+static void *(*real_alloc)(ft_dev *, size_t);
+static uint64_t taken;
+
+static void *count_alloc(ft_dev *d, size_t bytes)
+{
+    taken += bytes;
+    return real_alloc(d, bytes);
+}
+
+static void memory(const inv_model *m)
+{
+    const ft_engine_params p = inv_params(3);
+    real_alloc = m->dev->alloc;
+    m->dev->alloc = count_alloc;
+    taken = 0;
+    ft_engine *e = inv_engine(m, &p);
+    check(taken <= ft_engine_bytes(m->m, m->assistant, &p), "%s: %llu bytes taken, %llu announced",
+          m->name, (unsigned long long)taken,
+          (unsigned long long)ft_engine_bytes(m->m, m->assistant, &p));
+    m->dev->alloc = real_alloc;
+    ft_engine_free(e);
+}
+
+static void all(const char *name, const char *second)
+{
+    inv_model m = pair(name, second);
+    same_ids(&m, !strcmp(name, second));
+    any_pattern(&m);
+    company(&m);
+    behind(&m);
+    to_the_end(&m);
+    memory(&m);
+    inv_model_close(&m);
+}
+
+static void check_status(ft_status st, const ft_err *err)
+{
+    if (!st) return;
+    printf("%s\n", err->text);
+    exit(1);
+}
+
+/* Rows of Q8_0 from `at` on: those from the beginning again, twice as long. */
+static void more_rows(ft_gguf_writer *w, size_t tensor, const ft_gguf_tensor *t, size_t bytes)
+{
+    enum { BLOCK = 34 };
+    for (size_t at = t->bytes; at < bytes; at += BLOCK) {
+        uint8_t block[BLOCK];
+        memcpy(block, (const uint8_t *)t->data + (at - t->bytes), BLOCK);
+        block[1] += 4; /* the exponent of the scale */
+        ft_gguf_writer_data(w, tensor, at, block, BLOCK);
+    }
+}
+
+/* The golden model with V rows in its vocabulary's matrices: fewer, or more that are often the
+ * largest. */
+static ft_model *resized(const char *name, int V, ft_dev *dev)
+{
+    char path[128], other[160];
+    ft_gguf *g = NULL;
+    ft_gguf_writer *w = NULL;
+    ft_err err;
+    inv_golden_file(name, path);
+    snprintf(other, sizeof other, "%s.resized", path);
+    check_status(ft_gguf_open(&g, path, true, &err), &err);
+    check_status(ft_gguf_writer_open(&w, other, &err), &err);
+    for (size_t i = 0; i < ft_gguf_n_kv(g); i++) ft_gguf_put_kv(w, ft_gguf_kv_at(g, i));
+    for (size_t i = 0; i < ft_gguf_n_tensor(g); i++) {
+        const ft_gguf_tensor *t = ft_gguf_tensor_at(g, i);
+        const bool ids =
+            ft_str_is(t->name, "token_embd.weight") || ft_str_is(t->name, "output.weight");
+        const int64_t n[4] = {t->n[0], ids ? V : t->n[1], t->n[2], t->n[3]};
+        check(!ids || t->type == FT_Q8_0, "%s is %s, want q8_0", t->name.p, ft_type_name(t->type));
+        ft_gguf_put_tensor(w, t->name.p, t->type, t->n_dims, n);
+    }
+    check_status(ft_gguf_writer_begin(w, &err), &err);
+    for (size_t i = 0; i < ft_gguf_n_tensor(g); i++) {
+        const ft_gguf_tensor *t = ft_gguf_tensor_at(g, i);
+        const size_t bytes = ft_gguf_writer_tensor_bytes(w, i);
+        ft_gguf_writer_data(w, i, 0, t->data, FT_MIN(bytes, t->bytes));
+        more_rows(w, i, t, bytes);
+    }
+    check_status(ft_gguf_writer_commit(w, &err), &err);
+    ft_gguf_close(g);
+    ft_model *m = inv_open(other, dev, NULL);
+    unlink(path);
+    unlink(other);
+    return m;
+}
+
+/* A draft model that has a few ids less or more than the target. */
+static void other_sizes(void)
+{
+    static const int sizes[] = {390, 512 + 128};
+    for (size_t i = 0; i < FT_COUNT(sizes); i++) {
+        inv_model m = inv_model_golden("qwen35-dense", NULL, 1);
+        m.assistant = resized("qwen35-dense", sizes[i], m.dev);
+        check(m.assistant->V == sizes[i], "a model of %d tokens, want %d", m.assistant->V,
+              sizes[i]);
+        same_ids(&m, false);
+        company(&m);
+        inv_model_close(&m);
+    }
+}
+
+/* Another vocabulary: both sizes are named. */
+static void refused(void)
+{
+    inv_model m = pair("qwen35-dense", "gemma4-dense");
+    ft_engine *e = NULL;
+    ft_err err;
+    const ft_engine_params p = inv_params(3);
+    check(ft_engine_new(&e, m.m, m.assistant, &p, &err) && strstr(err.text, "512") &&
+              strstr(err.text, "768"),
+          "a draft model of another vocabulary: %s", err.text);
+    inv_model_close(&m);
+}
+
+int main(void)
+{
+    all("qwen35-dense", "qwen35-dense");
+    all("qwen35-moe", "qwen35-gqa");
+    all("gemma4-edge", "gemma4-edge");
+    all("gemma4-moe", "gemma4-gqa");
+    other_sizes();
+    refused();
+    return inv_end();
+}

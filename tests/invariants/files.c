@@ -1,0 +1,160 @@
+/* tests/invariants/files.c - a draft head in a file of its own drafts what it drafts inside the
+ * model, bit for bit, in both packagings; a head of another model is refused. */
+#define _XOPEN_SOURCE 700
+#include "gguf/writer.h"
+#include "invariants.h"
+#include "tools/inspect.h"
+
+typedef struct lines {
+    char text[64 << 10];
+    size_t n;
+} lines;
+
+/* Ids of drafts and acceptances; times are left out. */
+static void hear(void *user, const char *line)
+{
+    lines *l = user;
+    const char *ids = strchr(line, '[');
+    l->n += (size_t)snprintf(l->text + l->n, sizeof l->text - l->n, "%s\n", ids ? ids : line);
+}
+
+static void drafts_of(lines *l, inv_response *r, const inv_model *m, ft_task j)
+{
+    int32_t ids[20];
+    inv_prompt(ids, 20, m->m->V, 6);
+    const ft_engine_params p = inv_params(3);
+    ft_engine *e = inv_engine(m, &p);
+    *l = (lines){0};
+    ft_engine_trace(e, hear, l);
+    inv_response_on(r, ft_slot_new(e), &j, ids, 20);
+    ft_engine_free(e);
+}
+
+/* A copy whose architecture is called otherwise. */
+static void rename_arch(const char *from, const char *to, const char *arch)
+{
+    ft_gguf *g = NULL;
+    ft_gguf_writer *w = NULL;
+    ft_err err;
+    if (ft_gguf_open(&g, from, true, &err) || ft_gguf_writer_open(&w, to, &err)) exit(1);
+    for (size_t i = 0; i < ft_gguf_n_kv(g); i++) {
+        const ft_gguf_kv *kv = ft_gguf_kv_at(g, i);
+        if (ft_str_is(kv->key, "general.architecture"))
+            ft_gguf_put_str(w, "general.architecture", ft_str_of(arch));
+        else
+            ft_gguf_put_kv(w, kv);
+    }
+    for (size_t i = 0; i < ft_gguf_n_tensor(g); i++) {
+        const ft_gguf_tensor *t = ft_gguf_tensor_at(g, i);
+        ft_gguf_put_tensor(w, t->name.p, t->type, t->n_dims, t->n);
+    }
+    if (ft_gguf_writer_begin(w, &err)) exit(1);
+    for (size_t i = 0; i < ft_gguf_n_tensor(g); i++) {
+        const ft_gguf_tensor *t = ft_gguf_tensor_at(g, i);
+        ft_gguf_writer_data(w, i, 0, t->data, t->bytes);
+    }
+    if (ft_gguf_writer_commit(w, &err)) exit(1);
+    ft_gguf_close(g);
+}
+
+static void head_alone(const char *name, const char *fork_arch)
+{
+    static lines inside, outside;
+    static inv_response a, b;
+    char path[128], head[160], fork[160];
+    ft_err err;
+    inv_golden_file(name, path);
+    snprintf(head, sizeof head, "%s.head", path);
+    snprintf(fork, sizeof fork, "%s.fork", path);
+    const ft_mtp_opts o = {.path = path, .out = head, .use_mmap = true, .quiet = true};
+    check(!ft_mtp_extract(&o, &err), "%s: %s", name, err.text);
+    rename_arch(head, fork, fork_arch);
+    inv_model m = {.name = name, .dev = inv_dev(1)};
+    m.m = inv_open(path, m.dev, NULL);
+    drafts_of(&inside, &a, &m, inv_job(40, 3));
+    check(inside.n > 100, "%s: nothing was drafted", name);
+    const char *const files[] = {head, fork};
+    for (int i = 0; i < 2; i++) {
+        m.assistant = inv_open(files[i], m.dev, m.m);
+        check(m.assistant->weight_bytes * 2 < m.m->weight_bytes, "%s: the head holds %llu bytes",
+              name, (unsigned long long)m.assistant->weight_bytes);
+        drafts_of(&outside, &b, &m, inv_job(40, 3));
+        check(inv_same(&a, &b) && !strcmp(inside.text, outside.text),
+              "%s: other drafts from a file of their own (%d)", name, i);
+        ft_model_close(m.assistant);
+    }
+    /* alone it is no model; beside another one it is refused with both widths */
+    ft_gguf *g = NULL;
+    ft_model *none = NULL;
+    check(!ft_gguf_open(&g, head, true, &err) && ft_model_open(&none, g, m.dev, NULL, NULL, &err) &&
+              strstr(err.text, "draft head alone"),
+          "%s: a head alone: %s", name, err.text);
+    inv_model tiny = inv_model_tiny(1);
+    const bool refused = ft_model_open(&none, g, tiny.dev, tiny.m, NULL, &err) != FT_OK;
+    check(refused && (strcmp(name, "qwen35-dense") ||
+                      (strstr(err.text, "width 256") && strstr(err.text, "512"))),
+          "%s: the head of another model: %s", name, err.text);
+    ft_gguf_close(g);
+    inv_model_close(&tiny);
+    m.assistant = NULL;
+    inv_model_close(&m);
+    unlink(path);
+    unlink(head);
+    unlink(fork);
+}
+
+typedef struct few_ids {
+    int drafts, wrong; /* wrong: no multiple of step below limit */
+    int step, limit;
+} few_ids;
+
+static void outside(void *user, const char *line)
+{
+    few_ids *n = user;
+    const char *p = strstr(line, "\"drafts\":[");
+    if (!p) return;
+    for (p += 9; *p && *p != ']'; p = strpbrk(p, ",]")) {
+        const int id = atoi(++p);
+        n->drafts++;
+        n->wrong += id % n->step != 0 || id >= n->limit;
+    }
+}
+
+/* A head over some ids, or over the first ones, drafts only those; the response is the same. */
+static void narrow(inv_model m, bool first)
+{
+    static inv_response wide, few;
+    int32_t ids[100], prompt[20];
+    few_ids n = {.step = first ? 1 : 3, .limit = first ? 4 * FT_NARROW : 300};
+    ft_model *drafter = m.assistant ? m.assistant : m.m;
+    ft_err err;
+    const ft_engine_params p = inv_params(3);
+    const ft_task j = inv_job(60, 3);
+    inv_prompt(prompt, 20, m.m->V, 6);
+    inv_response_alone(&wide, &m, &p, &j, prompt, 20);
+    for (int i = 0; i < 100; i++) ids[i] = 3 * i;
+    const uint64_t before = ft_engine_bytes(m.m, m.assistant, &p);
+    check(!ft_model_narrow(drafter, first ? NULL : ids, first ? 4 * FT_NARROW : 100, &err),
+          "%s: %s", m.name, err.text);
+    check(ft_engine_bytes(m.m, m.assistant, &p) <= before, "%s: a narrow head takes more", m.name);
+    ft_engine *e = inv_engine(&m, &p);
+    ft_engine_trace(e, outside, &n);
+    inv_response_on(&few, ft_slot_new(e), &j, prompt, 20);
+    check(inv_same(&wide, &few), "%s: another id at %d with a narrow head", m.name,
+          inv_parting(&wide, &few));
+    check(n.drafts > 20 && n.wrong == 0, "%s: %d of %d drafts outside the narrow head", m.name,
+          n.wrong, n.drafts);
+    ft_engine_free(e);
+    inv_model_close(&m);
+}
+
+int main(void)
+{
+    for (int first = 0; first < 2; first++) {
+        narrow(inv_model_golden("qwen35-dense", NULL, 1), first);
+        narrow(inv_model_golden("gemma4-gqa", "gemma4-gqa-assistant", 1), first);
+    }
+    head_alone("qwen35-dense", "qwen35_mtp");
+    head_alone("qwen35-moe", "qwen35moe_mtp");
+    return inv_end();
+}

@@ -1,0 +1,516 @@
+/* tests/invariants/jobs.c - jobs through the public API, on the model that ships: the text, parts
+ * and probabilities of a job are those of a session's response, whatever else runs. */
+#define _GNU_SOURCE
+#include "base/buf.h"
+#include "base/mem.h"
+#include "folder.h"
+#include "foretoken.h"
+#include "invariants.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <time.h>
+
+enum { ASKS = 6 };
+
+typedef struct heard {
+    ft_buf part[4]; /* by ft_event_part */
+    ft_buf ids, probs;
+    ft_response response;
+} heard;
+
+static void heard_init(heard *h)
+{
+    *h = (heard){0};
+    for (int i = 0; i < 4; i++) ft_buf_init(&h->part[i], 1 << 20);
+    ft_buf_init(&h->ids, 1 << 20);
+    ft_buf_init(&h->probs, 1 << 22);
+}
+
+static void heard_release(heard *h)
+{
+    for (int i = 0; i < 4; i++) ft_buf_release(&h->part[i]);
+    ft_buf_release(&h->ids);
+    ft_buf_release(&h->probs);
+}
+
+static bool hear(void *user, const ft_event *e)
+{
+    heard *h = user;
+    ft_buf_put(&h->part[e->part], e->text, e->bytes);
+    if (e->id >= 0) ft_buf_put(&h->ids, &e->id, sizeof e->id);
+    ft_buf_put(&h->probs, e->probs, sizeof *e->probs * (size_t)e->n_probs);
+    return true;
+}
+
+static bool same_buf(const ft_buf *a, const ft_buf *b)
+{
+    return a->len == b->len && (!a->len || !memcmp(a->data, b->data, a->len));
+}
+
+static bool same(const heard *a, const heard *b)
+{
+    bool ok = same_buf(&a->ids, &b->ids) && same_buf(&a->probs, &b->probs);
+    for (int i = 0; i < 4; i++) ok &= same_buf(&a->part[i], &b->part[i]);
+    return ok && a->response.reason == b->response.reason &&
+           a->response.output_tokens == b->response.output_tokens &&
+           a->response.thought_tokens == b->response.thought_tokens;
+}
+
+static ft_llm *open_tiny(int slots)
+{
+    ft_llm_params p;
+    ft_llm *m = NULL;
+    ft_err err;
+    ft_llm_defaults(&p);
+    p.model = "models/foretoken-tiny.gguf";
+    p.slots = slots;
+    p.ctx = 3072;
+    p.threads = 1;
+    p.quiet = true;
+    if (!ft_llm_open(&m, &p, &err)) return m;
+    printf("%s\n", err.text);
+    exit(1);
+}
+
+/* One request of every kind. */
+typedef struct ask {
+    const char *say, *options, *schema, *grammar, *stop[1];
+    int n_stop, max_tokens, top, budget;
+    float temperature;
+} ask;
+
+static const ask asks[ASKS] = {
+    {"What does tar do?", "{\"enable_thinking\":false}", .max_tokens = 40, .top = 3, .budget = -1},
+    {"List the files here.", "{\"enable_thinking\":true}", .max_tokens = 60, .top = -1,
+     .budget = -1, .temperature = 0.8f},
+    {"Define river.", "{\"enable_thinking\":true}", .max_tokens = 60, .top = -1, .budget = 5},
+    {"What is 3 + 4?", "{\"enable_thinking\":false}", .max_tokens = 60, .top = 0, .budget = -1,
+     .schema = "{\"type\":\"object\",\"properties\":{\"sum\":{\"type\":\"integer\"}},"
+               "\"required\":[\"sum\"]}"},
+    {"What is 5 + 4?", "{\"enable_thinking\":true}", .max_tokens = 80, .top = -1, .budget = 8,
+     .schema = "{\"type\":\"object\",\"properties\":{\"sum\":{\"type\":\"integer\"}},"
+               "\"required\":[\"sum\"]}"},
+    {"Say something.", "{\"enable_thinking\":false}", .max_tokens = 60, .top = -1, .budget = -1,
+     .stop = {"e"}, .n_stop = 1},
+};
+
+static char *request_of(ft_request *r, ft_llm *m, const ask *a, uint64_t seed)
+{
+    char messages[400], *prompt;
+    ft_err err;
+    snprintf(messages, sizeof messages, "[{\"role\":\"user\",\"content\":\"%s\"}]", a->say);
+    ft_request_defaults(r, m);
+    if (ft_llm_render(m, messages, a->options, &prompt, &r->in_thought, &err)) {
+        printf("%s\n", err.text);
+        exit(1);
+    }
+    r->prompt = prompt;
+    r->prompt_bytes = strlen(prompt);
+    r->parse = true;
+    r->max_tokens = a->max_tokens;
+    r->top_logprobs = a->top;
+    r->json_schema = a->schema;
+    r->grammar = a->grammar;
+    r->stop = a->stop;
+    r->n_stop = a->n_stop;
+    r->reasoning_budget = a->budget;
+    r->sampling.temperature = a->temperature;
+    r->sampling.seed = seed;
+    return prompt;
+}
+
+static void by_session(heard *h, ft_llm *m, const ask *a, uint64_t seed)
+{
+    ft_request r;
+    ft_err err;
+    char *prompt = request_of(&r, m, a, seed);
+    ft_session *s = ft_session_new(m);
+    heard_init(h);
+    r.on_event = hear;
+    r.user = h;
+    if (ft_session_generate(s, &r, &h->response, &err)) check(false, "session: %s", err.text);
+    ft_session_free(s);
+    free(prompt);
+}
+
+static void wake(void *user)
+{
+    sem_post(user);
+}
+
+static ft_job *begin(ft_llm *m, const ask *a, uint64_t seed, sem_t *sem)
+{
+    ft_request r;
+    ft_err err;
+    ft_job *j = NULL;
+    char *prompt = request_of(&r, m, a, seed);
+    if (ft_job_new(&j, m, &r, wake, sem, &err)) {
+        printf("job: %s\n", err.text);
+        exit(1);
+    }
+    memset(prompt, 'x', strlen(prompt)); /* everything was copied */
+    free(prompt);
+    return j;
+}
+
+static void read_all(heard *h, ft_job *j, sem_t *sem)
+{
+    ft_event e;
+    ft_err err;
+    heard_init(h);
+    while (!ft_job_done(j)) {
+        if (ft_job_next(j, &e))
+            hear(h, &e);
+        else if (!ft_job_done(j))
+            sem_wait(sem);
+    }
+    if (ft_job_result(j, &h->response, &err)) check(false, "job: %s", err.text);
+}
+
+static void start(ft_llm *m, int waiting)
+{
+    ft_queue_params p;
+    ft_err err;
+    ft_queue_defaults(&p);
+    p.waiting = waiting;
+    if (!ft_llm_start(m, &p, &err)) return;
+    printf("start: %s\n", err.text);
+    exit(1);
+}
+
+static void as_session(ft_llm *m)
+{
+    heard want[ASKS], got;
+    ft_job *j[ASKS];
+    sem_t sem[ASKS];
+    for (int i = 0; i < ASKS; i++) by_session(&want[i], m, &asks[i], 7);
+    start(m, ASKS);
+    check(!ft_session_new(m), "a session beside the queue");
+    for (int i = 0; i < ASKS; i++) {
+        sem_init(&sem[i], 0, 0);
+        j[i] = begin(m, &asks[i], 7, &sem[i]);
+    }
+    for (int i = ASKS - 1; i >= 0; i--) { /* the first waits for its reader */
+        read_all(&got, j[i], &sem[i]);
+        check(same(&got, &want[i]),
+              "job %d: \"%s\" after \"%s\", a session says \"%s\" after \"%s\"", i,
+              ft_buf_z(&got.part[0]), ft_buf_z(&got.part[1]), ft_buf_z(&want[i].part[0]),
+              ft_buf_z(&want[i].part[1]));
+        check(got.response.slot >= 0, "job %d ran nowhere", i);
+        heard_release(&got);
+        ft_job_free(j[i]);
+        sem_destroy(&sem[i]);
+    }
+    check(want[2].response.thought_tokens <= 5 + 4, "a budget of 5 gave %d tokens of thought",
+          want[2].response.thought_tokens);
+    check(want[2].part[FT_PART_ANSWER].len > 0, "no answer behind a thought that was cut");
+    check(want[4].part[FT_PART_THOUGHT].len > 0, "a schema forbade the thought");
+    check(want[4].part[FT_PART_ANSWER].len && want[4].part[FT_PART_ANSWER].data[0] == '{',
+          "an answer behind a thought is not the schema's: %s",
+          ft_buf_z(&want[4].part[FT_PART_ANSWER]));
+    for (int i = 0; i < ASKS; i++) heard_release(&want[i]);
+    ft_llm_stop(m, true);
+}
+
+/* Owners that leave at any time, and a stop with jobs alive. */
+static void leaving(ft_llm *m)
+{
+    sem_t sem;
+    ft_event e;
+    ft_job *kept[3];
+    struct timespec soon;
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_sec += 5;
+    sem_init(&sem, 0, 0);
+    start(m, 100);
+    for (int i = 0; i < 40; i++) {
+        ft_job *j = begin(m, &asks[i % ASKS], (uint64_t)i, &sem);
+        if (i % 4 == 1) ft_job_end_thought(j);
+        for (int k = 0; k < i % 5; k++) {
+            if (i % 3 && !ft_job_done(j)) sem_timedwait(&sem, &soon);
+            ft_job_next(j, &e);
+        }
+        if (i % 7 == 0) ft_job_cancel(j);
+        ft_job_free(j);
+        while (!sem_trywait(&sem)) {
+        }
+    }
+    for (int i = 0; i < 3; i++) kept[i] = begin(m, &asks[1], 1, &sem);
+    ft_llm_stop(m, false);
+    for (int i = 0; i < 3; i++) {
+        ft_response r;
+        while (ft_job_next(kept[i], &e)) {
+        }
+        check(ft_job_done(kept[i]) && !ft_job_result(kept[i], &r, NULL) &&
+                  r.reason == FT_REASON_CANCEL,
+              "a job outlived the queue");
+        ft_job_free(kept[i]);
+    }
+    ft_llm_stats s;
+    ft_llm_counts(m, &s);
+    check(s.busy == 0 && s.waiting == 0 && s.responses == 43, "%d replies counted, want 43",
+          (int)s.responses);
+    sem_destroy(&sem);
+}
+
+/* ---- conversations ---- */
+
+typedef struct talk {
+    ft_buf messages;      /* JSON, without the closing bracket */
+    int evaluated, fresh; /* tokens of the last turn: read, and new since the one before */
+    int before;           /* tokens of the prompt of the turn before, without the header */
+    double accepted;      /* share of drafts */
+} talk;
+
+static void say(talk *t, const char *role, const char *text)
+{
+    ft_buf_puts(&t->messages, t->messages.len ? "," : "[");
+    ft_buf_printf(&t->messages, "{\"role\":\"%s\",\"content\":\"", role);
+    for (; *text; text++) {
+        if (*text == '\n')
+            ft_buf_puts(&t->messages, "\\n");
+        else if (*text == '"' || *text == '\\')
+            ft_buf_printf(&t->messages, "\\%c", *text);
+        else if ((unsigned char)*text >= ' ')
+            ft_buf_putc(&t->messages, *text);
+    }
+    ft_buf_puts(&t->messages, "\"}");
+}
+
+/* Tokens of the header of the response, which the template writes anew in the next prompt. */
+static int header(ft_llm *m, const ft_request *r)
+{
+    int32_t *ids;
+    size_t n;
+    const char *at = r->prompt;
+    for (const char *next; (next = strstr(at + 1, "<|im_start|>"));) at = next;
+    if (ft_vocab_encode(ft_llm_vocab(m), at, strlen(at), FT_ENCODE_PARSE_SPECIAL, &ids, &n, NULL))
+        exit(1);
+    free(ids);
+    return (int)n;
+}
+
+/* One turn through a job; the ids of the response are compared with those of a cold model. */
+static void turn(talk *t, ft_llm *m, ft_llm *cold, const char *words)
+{
+    ft_request r;
+    ft_err err;
+    ft_job *j = NULL;
+    char *prompt;
+    heard h, want;
+    sem_t sem;
+    say(t, "user", words);
+    ft_buf all;
+    ft_buf_init(&all, 1 << 20);
+    ft_buf_put_str(&all, ft_buf_str(&t->messages));
+    ft_buf_putc(&all, ']');
+    ft_request_defaults(&r, m);
+    r.sampling.temperature = 0;
+    r.parse = true;
+    r.max_tokens = 24;
+    r.draft_fixed = true;
+    if (ft_llm_render(m, ft_buf_z(&all), "{}", &prompt, &r.in_thought, &err)) {
+        printf("%s: %s\n", err.text, ft_buf_z(&all));
+        exit(1);
+    }
+    r.prompt = prompt;
+    r.prompt_bytes = strlen(prompt);
+    sem_init(&sem, 0, 0);
+    if (ft_job_new(&j, m, &r, wake, &sem, &err)) {
+        printf("%s\n", err.text);
+        exit(1);
+    }
+    read_all(&h, j, &sem);
+    ft_job_free(j);
+    r.cache_prompt = false;
+    if (ft_job_new(&j, cold, &r, wake, &sem, &err)) exit(1);
+    read_all(&want, j, &sem);
+    ft_job_free(j);
+    sem_destroy(&sem);
+    check(same(&h, &want), "a turn with a past that was kept: \"%s\", want \"%s\"",
+          ft_buf_z(&h.part[0]), ft_buf_z(&want.part[0]));
+    check(h.response.accepted == want.response.accepted, "%d drafts accepted, without a cache %d",
+          (int)h.response.accepted, (int)want.response.accepted);
+    t->evaluated = h.response.prompt_tokens - h.response.cached_tokens;
+    t->fresh = h.response.prompt_tokens - t->before;
+    t->before = h.response.prompt_tokens - header(m, &r);
+    say(t, "assistant", ft_buf_z(&h.part[FT_PART_ANSWER]));
+    heard_release(&h);
+    heard_release(&want);
+    ft_buf_release(&all);
+    free(prompt);
+}
+
+/* Many turns; each reads what is new and less than a page more. Half-way everything restarts. */
+static void conversation(ft_llm *cold)
+{
+    static const char *const asks2[] = {"What does tar do?", "Define river.", "What is 3 + 4?",
+                                        "How do I list files by size?"};
+    char dir[64];
+    talk t = {0};
+    ft_queue_params p;
+    ft_err err;
+    ft_buf_init(&t.messages, 1 << 20);
+    folder_new(dir);
+    ft_queue_defaults(&p);
+    p.cache_dir = dir;
+    p.prefix_bytes = 64 << 20;
+    start(cold, 4);
+    ft_llm *m = open_tiny(2);
+    if (ft_llm_start(m, &p, &err)) exit(1);
+    say(&t, "system",
+        "You are a helpful assistant that explains shell commands and words. Be "
+        "brief, be exact, and say so when you do not know something at all.");
+    for (int i = 0; i < 10; i++) {
+        turn(&t, m, cold, asks2[i % 4]);
+        if (i)
+            check(t.evaluated < t.fresh + 64, "turn %d read %d tokens for %d new ones", i,
+                  t.evaluated, t.fresh);
+        if (i != 5) continue;
+        ft_llm_close(m);
+        m = open_tiny(2);
+        if (ft_llm_start(m, &p, &err)) exit(1);
+    }
+    ft_llm_stats s;
+    ft_llm_counts(m, &s);
+    check(s.prefix_hits >= 4 && s.prefix_bytes > 0 && s.prefix_entries > 0,
+          "counts of what was found: %d hits", (int)s.prefix_hits);
+    ft_llm_close(m);
+    ft_llm_stop(cold, true);
+    ft_buf_release(&t.messages);
+    if (folder_free(dir)) perror(dir);
+}
+
+/* ---- slots and vectors ---- */
+
+static int response_cached(ft_llm *m, const int32_t *ids, int n, heard *h)
+{
+    ft_request r;
+    ft_err err;
+    ft_job *j = NULL;
+    sem_t sem;
+    sem_init(&sem, 0, 0);
+    ft_request_defaults(&r, m);
+    r.ids = ids;
+    r.n_ids = n;
+    r.max_tokens = 8;
+    r.sampling.temperature = 0;
+    r.slot = 1;
+    if (ft_job_new(&j, m, &r, wake, &sem, &err)) exit(1);
+    read_all(h, j, &sem);
+    check(h->response.slot == 1, "on lane %d, want 1", h->response.slot);
+    ft_job_free(j);
+    sem_destroy(&sem);
+    return h->response.cached_tokens;
+}
+
+/* A slot's conversation in a file, read by a program that never saw it. */
+static void slots(void)
+{
+    char path[64];
+    int32_t ids[200];
+    heard a, b;
+    ft_err err;
+    int n;
+    ft_slot_info info[4];
+    snprintf(path, sizeof path, "/tmp/foretoken-law-lane-%d", (int)getpid());
+    for (int i = 0; i < 200; i++) ids[i] = 300 + i * 37 % 5000;
+    ft_llm *m = open_tiny(2);
+    start(m, 4);
+    check(response_cached(m, ids, 200, &a) == 0, "found in nothing");
+    check(!ft_slot_save(m, 1, path, &n, &err) && n >= 200, "%d tokens saved: %s", n, err.text);
+    check(ft_llm_slots(m, info, 4) == 2 && !info[1].busy && info[1].prompt_tokens == 200,
+          "two lanes, the second with 200 tokens");
+    check(ft_slot_save(m, 2, path, &n, &err) == FT_ENOTFOUND, "a third lane");
+    check(!ft_slot_erase(m, 1, &n, &err) && n >= 200, "erase");
+    ft_llm_close(m);
+    m = open_tiny(2);
+    start(m, 4);
+    check(ft_slot_restore(m, 1, "/tmp/nothing-here", &n, &err) != FT_OK,
+          "a file that is not there");
+    check(!ft_slot_restore(m, 1, path, &n, &err) && n >= 200, "%d tokens restored", n);
+    check(response_cached(m, ids, 200, &b) == 192, "%d tokens found after a restore, want 192",
+          b.response.cached_tokens);
+    check(same_buf(&a.ids, &b.ids), "a restored lane goes on otherwise");
+    FILE *f = fopen(path, "r+b");
+    fseek(f, 2000, SEEK_SET);
+    fputc(77, f);
+    fclose(f);
+    ft_llm_close(m);
+    m = open_tiny(2);
+    start(m, 4);
+    check(ft_slot_restore(m, 1, path, &n, &err) == FT_EFORMAT, "a damaged file");
+    ft_llm_close(m);
+    unlink(path);
+    heard_release(&a);
+    heard_release(&b);
+}
+
+static void vectors(ft_llm *m)
+{
+    enum { N = 90 };
+    int32_t ids[N];
+    ft_err err;
+    const size_t D = (size_t)ft_llm_about(m)->width;
+    float *a = ft_new_n(float, D), *b = ft_new_n(float, D);
+    for (int i = 0; i < N; i++) ids[i] = 500 + i * 13;
+    check(!ft_llm_embed(m, ids, N, FT_POOL_MEAN, a, &err), "embed: %s", err.text);
+    double norm = 0;
+    for (size_t i = 0; i < D; i++) norm += (double)a[i] * (double)a[i];
+    check(norm > 0.999 && norm < 1.001, "a vector of length %g", norm);
+    start(m, 4);
+    sem_t sem;
+    sem_init(&sem, 0, 0);
+    ft_job *j = begin(m, &asks[1], 1, &sem);
+    check(!ft_llm_embed(m, ids, N, FT_POOL_MEAN, b, &err), "embed: %s", err.text);
+    check(!memcmp(a, b, D * sizeof *a), "a vector made beside a reply differs");
+    check(!ft_llm_embed(m, ids, N, FT_POOL_LAST, b, &err) && memcmp(a, b, D * sizeof *a),
+          "the last row is the mean of all");
+    check(ft_llm_embed(m, ids, 0, FT_POOL_MEAN, b, &err) == FT_EINVAL, "a vector of nothing");
+    ft_job_free(j);
+    ft_llm_stop(m, true);
+    sem_destroy(&sem);
+    ft_free(a);
+    ft_free(b);
+}
+
+static void refusals(ft_llm *m)
+{
+    ft_request r;
+    ft_err err;
+    ft_job *j = NULL;
+    int32_t *ids = ft_new_n(int32_t, 4000);
+    start(m, 1);
+    ft_request_defaults(&r, m);
+    r.ids = ids;
+    r.n_ids = 3072;
+    check(ft_job_new(&j, m, &r, NULL, NULL, &err) == FT_ECONTEXT,
+          "a prompt as long as the context");
+    r.n_ids = 10;
+    ids[3] = -1;
+    check(ft_job_new(&j, m, &r, NULL, NULL, &err) == FT_EINVAL, "an id below zero");
+    ids[3] = 0;
+    r.grammar = "root ::= (";
+    check(ft_job_new(&j, m, &r, NULL, NULL, &err) != FT_OK, "a broken grammar");
+    r.grammar = NULL;
+    r.sampling.repeat_penalty = 0;
+    check(ft_job_new(&j, m, &r, NULL, NULL, &err) == FT_EINVAL, "a penalty of nothing");
+    ft_llm_stop(m, true);
+    r.sampling.repeat_penalty = 1;
+    check(ft_job_new(&j, m, &r, NULL, NULL, &err) == FT_ECANCELLED, "a job after the stop");
+    ft_free(ids);
+}
+
+int main(void)
+{
+    ft_llm *m = open_tiny(3);
+    as_session(m);
+    leaving(m);
+    refusals(m);
+    conversation(m);
+    vectors(m);
+    ft_llm_close(m);
+    slots();
+    return inv_end();
+}

@@ -1,0 +1,241 @@
+/* tests/invariants/placement.c - a model that does not fit onto its device: what lies there then is
+ * as much as fits, it was counted beforehand, and the ids stay; afterwards nothing lies there any
+ * more. The device is ref with a made-up memory, in which pieces lie as on a GPU. */
+#define _XOPEN_SOURCE 700
+#include "invariants.h"
+
+#include "api/model.h"
+#include "dev/arena.h"
+#include "dev/host.h"
+
+#include <limits.h>
+
+enum { BLOCK = 4096, RANGE = 256 << 20 };
+
+static uint64_t have;
+static unsigned char *base; /* of the GPU's addresses */
+static ft_arena *arena;
+
+static bool map(void *owner, uint64_t at, uint64_t bytes)
+{
+    (void)owner, (void)at;
+    return ft_arena_mapped(arena) + bytes <= have;
+}
+
+static void unmap(void *owner, uint64_t at, uint64_t bytes)
+{
+    (void)owner;
+    memset(base + at, 0xff, bytes);
+}
+
+static uint64_t room(ft_dev *d)
+{
+    (void)d;
+    return have - ft_arena_mapped(arena) + ft_arena_idle(arena);
+}
+
+static void *card_alloc(ft_dev *d, size_t bytes)
+{
+    (void)d;
+    uint64_t at;
+    return ft_arena_take(arena, bytes, &at) ? memset(base + at, 0, bytes) : NULL;
+}
+
+static void card_free(ft_dev *d, void *p)
+{
+    (void)d;
+    ft_arena_give(arena, (uint64_t)((unsigned char *)p - base));
+}
+
+static ft_status card_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
+{
+    const uint64_t bytes = ft_host_weight_bytes(d, w);
+    void *p = d->alloc(d, bytes);
+    if (!p) return ft_fail(err, FT_ENOMEM, "no device memory for %s", w->name);
+    memcpy(p, host, bytes);
+    return ft_host_bind(d, w, p, err);
+}
+
+static void card_unbind(ft_dev *d, ft_weight *w)
+{
+    d->free(d, (void *)(uintptr_t)w->data);
+}
+
+static uint64_t no_scratch(ft_dev *d, const ft_dev_limits *l)
+{
+    (void)d, (void)l;
+    return 0;
+}
+
+static ft_dev *card(uint64_t bytes)
+{
+    ft_dev *d = ft_dev_ref();
+    const ft_arena_way way = {BLOCK, 16 * BLOCK, map, unmap, NULL};
+    have = bytes;
+    arena = ft_arena_new(RANGE, &way);
+    d->name = "card";
+    d->unified = false;
+    d->room = room;
+    d->alloc = card_alloc;
+    d->free = card_free;
+    d->bind = card_bind;
+    d->unbind = card_unbind;
+    d->step_bytes = no_scratch;
+    return d;
+}
+
+static ft_llm_params params(const char *path)
+{
+    ft_llm_params p;
+    ft_llm_defaults(&p);
+    p.model = path;
+    p.ctx = 256;
+    p.batch = 64;
+    p.threads = 1;
+    p.quiet = true;
+    p.fit_target = 0;
+    return p;
+}
+
+/* The model on a GPU of so many bytes; a greedy response. Returns what was expected to lie there.
+ */
+static uint64_t response_on(const ft_llm_params *p, uint64_t bytes, inv_response *r,
+                            char words[500])
+{
+    ft_llm m = {.path = (char *)(uintptr_t)p->model, .dev = card(bytes)};
+    ft_draft_methods d;
+    ft_engine_params e;
+    ft_err err;
+    ft_status st = ft_draft_methods_of(&d, p, &err);
+    if (!st) st = ft_llm_place(&m, p, &d, &err);
+    if (!st) st = ft_llm_open_file(&m.model, m.path, m.dev, NULL, p, &err);
+    if (!st) st = ft_llm_open_drafter(&m, p, &d, &err);
+    if (!st) st = ft_llm_engine_params(&e, m.model, p, &d, &err);
+    if (!st) st = ft_engine_new(&m.engine, m.model, m.assistant, &e, &err);
+    snprintf(words, 500, "%s", st ? err.text : m.place);
+    if (!st) {
+        int32_t ids[40];
+        inv_prompt(ids, 40, m.model->V, 1);
+        const ft_task j = inv_job(16, 3);
+        inv_response_on(r, ft_slot_new(m.engine), &j, ids, 40);
+        const uint64_t taken = ft_arena_mapped(arena);
+        const double off = (double)m.info.device_bytes / (double)taken - 1;
+        check(off < 0.03 && off > -0.03, "%s: %llu bytes expected, %llu taken", words,
+              (unsigned long long)m.info.device_bytes, (unsigned long long)taken);
+    }
+    ft_engine_free(m.engine);
+    ft_model_close(m.assistant);
+    ft_model_close(m.model);
+    check(!ft_arena_mapped(arena), "%s: %llu bytes stay behind", words,
+          (unsigned long long)ft_arena_mapped(arena));
+    ft_dev_close(m.dev);
+    ft_arena_free(arena);
+    return m.info.device_bytes;
+}
+
+static void shrinking(const char *name, const char *leaves_first)
+{
+    static inv_response all, some;
+    char path[128], words[500];
+    inv_golden_file(name, path);
+    const ft_llm_params p = params(path);
+    const uint64_t whole = response_on(&p, UINT64_MAX / 2, &all, words);
+    check(strstr(words, "card: all of the model") != NULL, "%s: %s, want all of it", name, words);
+    uint64_t last = whole;
+    int steps = 0, sentences = 0;
+    for (uint64_t bytes = whole - 1; bytes > whole / 8; bytes -= whole / 9) {
+        const uint64_t on = response_on(&p, bytes, &some, words);
+        if (strstr(words, "to spare")) {
+            sentences++;
+            continue;
+        }
+        check(on <= bytes && on <= last && on > 0, "%s: %llu bytes on a card of %llu", name,
+              (unsigned long long)on, (unsigned long long)bytes);
+        if (!steps++)
+            check(strstr(words, leaves_first) != NULL, "%s: %s, want %s", name, words,
+                  leaves_first);
+        check(!sentences, "%s: fits after it did not", name);
+        last = on;
+    }
+    check(steps > 1, "%s: %d ways to fit, want several", name, steps);
+    response_on(&p, 1, &some, words);
+    check(strstr(words, "card has 1 B to spare") != NULL, "%s on no card: %s", name, words);
+    unlink(path);
+}
+
+/* What was asked for stays as it is, fitting or not. */
+static void asked(void)
+{
+    static inv_response r;
+    char path[128], words[500];
+    inv_golden_file("qwen35-moe", path);
+    static const struct {
+        int layers, moe;
+        const char *words;
+    } want[] = {{1, -1, "card: the output"},
+                {2, -1, "cpu: layers 0 to"},
+                {INT_MAX, INT_MAX, "experts of layers 0 to"},
+                {INT_MAX, 1, "experts of layers 0 to 0"},
+                {INT_MAX, -1, "all of the model"},
+                {-1, 0, "all of the model"},
+                {0, -1, "cpu: all of the model"}};
+    for (size_t i = 0; i < FT_COUNT(want); i++) {
+        ft_llm_params p = params(path);
+        p.gpu_layers = want[i].layers;
+        p.cpu_moe = want[i].moe;
+        if (want[i].layers) {
+            response_on(&p, UINT64_MAX / 2, &r, words);
+        } else {
+            ft_llm m = {.path = path, .dev = card(1 << 20)};
+            ft_draft_methods d;
+            check(!ft_draft_methods_of(&d, &p, NULL) && !ft_llm_place(&m, &p, &d, NULL),
+                  "no layers");
+            snprintf(words, sizeof words, "%s", m.place);
+            ft_dev_close(m.dev);
+            ft_arena_free(arena);
+        }
+        check(strstr(words, want[i].words) != NULL, "-ngl %d: \"%s\", want \"%s\"", want[i].layers,
+              words, want[i].words);
+    }
+    unlink(path);
+}
+
+/* A drafter in a file of its own is counted as what it takes: weights, cache, buffers. */
+static void drafters(void)
+{
+    static const char *const pair[][2] = {{"gemma4-dense", "gemma4-dense-assistant"},
+                                          {"qwen35-dense", "qwen35-gqa"}};
+    static inv_response alone, r;
+    char path[128], draft[128], words[500];
+    for (size_t i = 0; i < FT_COUNT(pair); i++) {
+        inv_golden_file(pair[i][0], path);
+        inv_golden_file(pair[i][1], draft);
+        ft_llm_params p = params(path);
+        const uint64_t bare = response_on(&p, UINT64_MAX / 2, &alone, words);
+        p.draft_model = draft;
+        if (i) p.spec_type = "draft-simple";
+        const uint64_t both = response_on(&p, UINT64_MAX / 2, &r, words);
+        check(strstr(words, "all of the model") != NULL, "%s: %s", pair[i][1], words);
+        check(both > bare, "%s: %llu bytes with a drafter, %llu without", pair[i][1],
+              (unsigned long long)both, (unsigned long long)bare);
+        check(inv_same(&alone, &r), "%s: another id at %d", pair[i][1], inv_parting(&alone, &r));
+        response_on(&p, both - 1, &r, words);
+        check(strstr(words, "cpu: layers 0 to") != NULL, "%s: %s", pair[i][1], words);
+        unlink(path);
+        unlink(draft);
+    }
+}
+
+int main(void)
+{
+    if (getenv("FT_TEST_DEV") && strcmp(getenv("FT_TEST_DEV"), "cpu")) return inv_end();
+    unsigned char *memory = ft_alloc(RANGE + BLOCK);
+    base = memory + (BLOCK - (uintptr_t)memory % BLOCK);
+    shrinking("qwen35-dense", "cpu: layers 0 to 0");
+    shrinking("qwen35-moe", "experts of layers 0 to 0");
+    shrinking("gemma4-dense", "cpu: layers 0 to 0");
+    asked();
+    drafters();
+    ft_free(memory);
+    return inv_end();
+}

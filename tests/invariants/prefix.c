@@ -1,0 +1,346 @@
+/* tests/invariants/prefix.c - what slots share changes no bit: a prompt that goes on from what
+ * another has read gives the ids, the drafts and the acceptance of one that was read from the
+ * start; also after a restart, and whatever happens to the files. */
+#define _GNU_SOURCE
+#include "engine/queue.h"
+#include "folder.h"
+#include "invariants.h"
+#include "kv/save.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+enum { FIRST = 205, MARK = 150, SECOND = 240, TOKENS = 20, CTX = 512, SLOTS = 2 };
+
+static ft_engine_params params(int k, ft_kv_type t)
+{
+    ft_engine_params p = inv_params(k);
+    p.slots = SLOTS;
+    p.ctx = CTX;
+    p.kt = p.vt = t;
+    return p;
+}
+
+static ft_task task(int k)
+{
+    ft_task j = inv_job(TOKENS, k);
+    j.keep = true;
+    j.checkpoint[0] = MARK;
+    j.n_checkpoint = 1;
+    return j;
+}
+
+/* Two conversations that part at the checkpoint. */
+static void prompts(int32_t *a, int32_t *b, int V)
+{
+    inv_prompt(a, FIRST, V, 3);
+    inv_prompt(b, SECOND, V, 4);
+    memcpy(b, a, sizeof *a * MARK);
+}
+
+static ft_engine *sharing(const inv_model *m, const ft_engine_params *p, uint64_t bytes,
+                          const char *dir)
+{
+    ft_engine *e = inv_engine(m, p);
+    ft_err err;
+    if (!ft_engine_share(e, bytes, dir, &err)) return e;
+    printf("%s\n", err.text);
+    exit(1);
+}
+
+static bool same_work(const inv_response *a, const inv_response *b)
+{
+    return inv_same(a, b) && a->stats.drafted == b->stats.drafted &&
+           a->stats.accepted == b->stats.accepted;
+}
+
+static void shared(const inv_model *m, int k, ft_kv_type t, const char *dir)
+{
+    const ft_engine_params p = params(k, t);
+    const ft_task j = task(k);
+    static inv_response cold[2], warm;
+    int32_t a[FIRST], b[SECOND];
+    prompts(a, b, m->m->V);
+    inv_response_alone(&cold[0], m, &p, &j, a, FIRST);
+    inv_response_alone(&cold[1], m, &p, &j, b, SECOND);
+
+    ft_engine *e = sharing(m, &p, 1 << 30, dir);
+    ft_slot *one = ft_slot_new(e), *two = ft_slot_new(e);
+    inv_response_on(&warm, one, &j, a, FIRST);
+    check(same_work(&warm, &cold[0]), "%s, %d drafts: keeping a prompt changes its reply", m->name,
+          k);
+    check(dir || warm.stats.cached_n == 0, "%s: something was found in nothing", m->name);
+    inv_response_on(&warm, two, &j, b, SECOND);
+    check(same_work(&warm, &cold[1]),
+          "%s, %d drafts: going on from another's prompt changes a reply at %d (%d of %d drafts, "
+          "want %d of %d)",
+          m->name, k, inv_parting(&warm, &cold[1]), (int)warm.stats.accepted,
+          (int)warm.stats.drafted, (int)cold[1].stats.accepted, (int)cold[1].stats.drafted);
+    check(warm.stats.cached_n == MARK / 64 * 64, "%s: %d tokens found again, want %d", m->name,
+          warm.stats.cached_n, MARK / 64 * 64);
+    /* The same prompt again, on a slot that paused another, and with a longer end. */
+    inv_response_on(&warm, one, &j, b, SECOND);
+    check(same_work(&warm, &cold[1]) && warm.stats.cached_n >= MARK / 64 * 64,
+          "%s: the same prompt again", m->name);
+    ft_prefix_counts n;
+    ft_prefix_count(e->prefix, &n);
+    check(n.hits >= 1 && n.points >= 1 && n.bytes > 0, "%s: counts of the prefix cache", m->name);
+    ft_slot_free(one);
+    ft_slot_free(two);
+    ft_engine_free(e);
+}
+
+/* The key and the value of a cell of the draft head, as the cache has them. */
+static bool same_cell(const ft_slot *a, const ft_slot *b, int c)
+{
+    const ft_slot *s[2] = {a, b};
+    const unsigned char *k[2], *v[2];
+    const ft_kv *kv = &ft_cache_kv(a->e->cache)[a->e->m->L];
+    for (int i = 0; i < 2; i++) {
+        const ft_cache *cache = s[i]->e->cache;
+        const ft_kv *own = &ft_cache_kv(cache)[s[i]->e->m->L];
+        const int32_t *table = ft_cache_pages(cache, own->space) +
+                               ft_seq_slot(s[i]->seq) * ft_cache_pages_per_seq(cache);
+        const size_t page = (size_t)table[c / FT_PAGE_ROWS], row = (size_t)(c % FT_PAGE_ROWS);
+        k[i] = own->k + page * own->k_page + row * own->k_row;
+        v[i] = own->v + page * own->v_page + row * own->v_row;
+    }
+    return !memcmp(k[0], k[1], kv->k_row) && !memcmp(v[0], v[1], kv->v_row);
+}
+
+/* A head that goes on from a point has the cells of one that read everything, also the one behind
+ * the point, which it writes before the trunk has rows there. Acceptance alone would not tell. */
+static void head_cells(const inv_model *m)
+{
+    if (m->m->drafter != FT_DRAFT_MTP) return;
+    const ft_engine_params p = params(3, FT_KV_F32);
+    const ft_task j = task(3);
+    static inv_response r;
+    int32_t a[FIRST], b[SECOND];
+    prompts(a, b, m->m->V);
+    ft_engine *e = sharing(m, &p, 1 << 30, NULL), *alone = inv_engine(m, &p);
+    ft_slot *first = ft_slot_new(e), *s = ft_slot_new(e), *cold = ft_slot_new(alone);
+    inv_response_on(&r, first, &j, a, FIRST);
+    inv_response_on(&r, s, &j, b, SECOND);
+    check(r.stats.cached_n > 0, "%s: nothing was found again", m->name);
+    inv_response_on(&r, cold, &j, b, SECOND);
+    check(s->head.fed == cold->head.fed, "%s: the head has read %d cells, want %d", m->name,
+          s->head.fed, cold->head.fed);
+    for (int c = 1; c < FT_MIN(s->head.fed, cold->head.fed); c++)
+        if (!same_cell(s, cold, c)) check(false, "%s: the head's cell %d differs", m->name, c);
+    ft_engine_free(e);
+    ft_engine_free(alone);
+}
+
+/* Responses that end at every cell around a border: the next turn, with the response in it, is that
+ * of a cold engine. Hybrid models must not keep rows of responses; few pages make slots forget. */
+static void next_turns(const inv_model *m, int k)
+{
+    ft_engine_params p = params(k, FT_KV_F16);
+    static inv_response warm, cold;
+    int32_t ids[CTX];
+    ft_task j = task(k);
+    p.cells = 64 * 4;
+    inv_prompt(ids, CTX, m->m->V, 5);
+    ft_engine *e = sharing(m, &p, 1 << 30, NULL);
+    ft_slot *s[SLOTS] = {ft_slot_new(e), ft_slot_new(e)};
+    p.cells = 0;
+    for (int at = 125; at <= 131; at += 2) {
+        j.max_tokens = at - 100;
+        j.n_checkpoint = 0;
+        inv_response_on(&warm, s[at / 2 % 2], &j, ids, 100);
+        memcpy(ids + 100, warm.id + 100, sizeof *ids * (size_t)(warm.n - 100));
+        j.max_tokens = 8;
+        inv_response_on(&warm, s[at % 2], &j, ids, at + 30);
+        inv_response_alone(&cold, m, &p, &j, ids, at + 30);
+        check(same_work(&warm, &cold), "%s, %d drafts: the turn after %d cells differs at %d",
+              m->name, k, at, inv_parting(&warm, &cold));
+    }
+    ft_engine_free(e);
+}
+
+/* Not even a look when the request says so. */
+static void refused(const inv_model *m)
+{
+    const ft_engine_params p = params(0, FT_KV_F32);
+    ft_task j = task(0);
+    static inv_response r;
+    int32_t a[FIRST], b[SECOND];
+    prompts(a, b, m->m->V);
+    ft_engine *e = sharing(m, &p, 1 << 30, NULL);
+    ft_slot *s = ft_slot_new(e);
+    j.keep = false;
+    inv_response_on(&r, s, &j, a, FIRST);
+    ft_prefix_counts n;
+    ft_prefix_count(e->prefix, &n);
+    check(n.points == 0, "%s: a request that shares nothing was kept", m->name);
+    inv_response_on(&r, s, &j, a, FIRST);
+    check(r.stats.cached_n == 0, "%s: a request that shares nothing found %d", m->name,
+          r.stats.cached_n);
+    ft_engine_free(e);
+}
+
+/* Conversations of many turns in little memory: the budget holds, and nothing gets wrong. */
+static void tight(const inv_model *m, uint64_t points)
+{
+    const ft_engine_params p = params(2, FT_KV_F16);
+    ft_task j = task(2);
+    static inv_response cold, warm;
+    int32_t ids[CTX];
+    j.max_tokens = 4;
+    ft_engine *e = sharing(m, &p, 1 << 30, NULL);
+    ft_slot *s = ft_slot_new(e);
+    inv_prompt(ids, CTX, m->m->V, 9);
+    j.checkpoint[0] = 128;
+    inv_response_on(&warm, s, &j, ids, 130);
+    ft_prefix_counts n;
+    ft_prefix_count(e->prefix, &n);
+    const uint64_t budget = points * n.bytes;
+    ft_engine_free(e);
+    e = sharing(m, &p, budget, NULL);
+    s = ft_slot_new(e);
+    for (int i = 0; i < 8; i++) {
+        const int len = 70 + i * 53 % 300;
+        inv_prompt(ids + 64, CTX - 64, m->m->V, (uint64_t)(i % 5));
+        j.checkpoint[0] = len - 3;
+        inv_response_on(&warm, s, &j, ids, len);
+        inv_response_alone(&cold, m, &p, &j, ids, len);
+        check(same_work(&warm, &cold), "%s, room for %d: turn %d differs", m->name, (int)points, i);
+        ft_prefix_count(e->prefix, &n);
+        check(n.bytes <= budget, "%s: %llu bytes kept, want at most %llu", m->name,
+              (unsigned long long)n.bytes, (unsigned long long)budget);
+    }
+    ft_engine_free(e);
+}
+
+/* ---- files ---- */
+
+static void each_file(const char *dir, void (*fn)(const char *path, int i))
+{
+    char path[1024], inner[600];
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (e->d_name[0] == '.') continue;
+        snprintf(inner, sizeof inner, "%s/%s", dir, e->d_name);
+        DIR *sub = opendir(inner);
+        int i = 0;
+        for (struct dirent *f; sub && (f = readdir(sub));) {
+            if (f->d_name[0] == '.') continue;
+            snprintf(path, sizeof path, "%s/%s", inner, f->d_name);
+            fn(path, i++);
+        }
+        if (sub) closedir(sub);
+    }
+    if (d) closedir(d);
+}
+
+static int n_files;
+
+static void count_file(const char *path, int i)
+{
+    (void)path, (void)i;
+    n_files++;
+}
+
+static void damage(const char *path, int i)
+{
+    FILE *f = fopen(path, "r+b");
+    struct stat st;
+    if (!f || fstat(fileno(f), &st)) return;
+    if (i % 3 == 0) {
+        if (ftruncate(fileno(f), st.st_size / 2)) puts("ftruncate");
+    } else {
+        fseek(f, i % 3 == 1 ? 40 : (long)st.st_size - 1, SEEK_SET);
+        const int c = fgetc(f);
+        fseek(f, -1, SEEK_CUR);
+        fputc(c ^ 0x55, f);
+    }
+    fclose(f);
+}
+
+static void remove_file(const char *path, int i)
+{
+    (void)i;
+    unlink(path);
+}
+
+static int found_again(const inv_model *m, int k, const char *dir, const inv_response *cold)
+{
+    const ft_engine_params p = params(k, FT_KV_F16);
+    const ft_task j = task(k);
+    static inv_response warm;
+    int32_t a[FIRST], b[SECOND];
+    prompts(a, b, m->m->V);
+    ft_engine *e = sharing(m, &p, 1 << 30, dir);
+    inv_response_on(&warm, ft_slot_new(e), &j, b, SECOND);
+    ft_engine_free(e);
+    check(same_work(&warm, cold), "%s: a reply after a restart differs at %d", m->name,
+          inv_parting(&warm, cold));
+    return warm.stats.cached_n;
+}
+
+static void restarted(const inv_model *m, int k)
+{
+    char dir[64];
+    const ft_engine_params p = params(k, FT_KV_F16);
+    const ft_task j = task(k);
+    static inv_response cold;
+    int32_t a[FIRST], b[SECOND];
+    prompts(a, b, m->m->V);
+    inv_response_alone(&cold, m, &p, &j, b, SECOND);
+    folder_new(dir);
+    shared(m, k, FT_KV_F16, dir);
+    n_files = 0;
+    each_file(dir, count_file);
+    check(n_files >= 1, "%s: no file was written", m->name);
+    const int found = found_again(m, k, dir, &cold);
+    check(found >= MARK / 64 * 64, "%s: %d tokens found after a restart", m->name, found);
+    /* Another encoding of the cache, or another model, does not see them. */
+    shared(m, k, FT_KV_Q8_0, dir);
+    each_file(dir, damage);
+    check(found_again(m, k, dir, &cold) >= 0, "%s: damaged files", m->name);
+    each_file(dir, remove_file);
+    check(found_again(m, k, dir, &cold) == 0, "%s: found in an empty folder", m->name);
+    if (folder_free(dir)) perror(dir);
+}
+
+/* A folder that cannot be. */
+static void no_folder(const inv_model *m)
+{
+    const ft_engine_params p = params(0, FT_KV_F32);
+    ft_engine *e = inv_engine(m, &p);
+    ft_err err;
+    check(ft_engine_share(e, 1 << 20, "/proc/nothing/here", &err) == FT_EIO, "a folder in /proc");
+    ft_engine_free(e);
+}
+
+int main(void)
+{
+    static const char *const model[][2] = {
+        {"qwen35-dense", NULL},
+        {"qwen35-gqa", NULL},
+        {"qwen35-moe", NULL},
+        {"gemma4-dense", "gemma4-dense-assistant"},
+        {"gemma4-gqa", "gemma4-gqa-assistant"},
+        {"gemma4-edge", "gemma4-edge-assistant"},
+        {"gemma4-moe", NULL},
+    };
+    for (size_t i = 0; i < FT_COUNT(model); i++) {
+        inv_model m = inv_model_golden(model[i][0], model[i][1], 1);
+        shared(&m, 3, FT_KV_F16, NULL);
+        head_cells(&m);
+        if (i == 0 || i == 4) {
+            shared(&m, 0, FT_KV_F32, NULL);
+            shared(&m, 3, FT_KV_TURBO4, NULL);
+            refused(&m);
+            next_turns(&m, 0);
+            next_turns(&m, 3);
+            tight(&m, 1);
+            tight(&m, 3);
+            restarted(&m, 2);
+            no_folder(&m);
+        }
+        inv_model_close(&m);
+    }
+    return inv_end();
+}

@@ -1,0 +1,418 @@
+/* tests/invariants/queue.c - many responses through the queue: each has the ids it has alone,
+ * whoever else runs, waits, stays behind or leaves. */
+#define _XOPEN_SOURCE 700
+#include "engine/queue.h"
+#include "base/clock.h"
+#include "invariants.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <time.h>
+
+enum { JOBS = 7, SLOTS = 3, MORE = 40 };
+
+typedef struct job {
+    ft_entry entry; /* first */
+    inv_response got;
+    int32_t prompt[200];
+    int n_prompt;
+    bool slow; /* reads a token now and then */
+    atomic_int room, tokens;
+    atomic_bool over;
+    ft_queue *q;
+    int leave_after; /* cancels itself after so many tokens; 0: never */
+} job;
+
+static bool emit(void *user, const ft_emit *e)
+{
+    job *j = user;
+    j->got.id[j->got.n++] = e->id;
+    atomic_fetch_add(&j->tokens, 1);
+    if (atomic_load(&j->tokens) == j->leave_after) atomic_store(&j->entry.cancel, true);
+    return true;
+}
+
+static bool ready(ft_entry *e)
+{
+    job *j = (job *)(void *)e;
+    return !j->slow || atomic_load(&j->tokens) < atomic_load(&j->room);
+}
+
+static void after_round(ft_entry *e)
+{
+    (void)e;
+}
+
+static void done(ft_entry *e)
+{
+    atomic_store(&((job *)(void *)e)->over, true);
+}
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+}
+
+static void job_init(job *j, const inv_model *m, int i, int k)
+{
+    *j = (job){.n_prompt = 5 + i * 23};
+    inv_prompt(j->prompt, j->n_prompt, m->m->V, (uint64_t)i + 50);
+    j->entry.task = inv_job(12 + i, k);
+    j->entry.task.sampling.temperature = i % 2 ? 0.8f : 0;
+    j->entry.task.sampling.seed = (uint64_t)i;
+    j->entry.task.prompt = j->prompt;
+    j->entry.task.n_prompt = j->n_prompt;
+    j->entry.task.emit = emit;
+    j->entry.task.user = j;
+    j->entry.wish = -1;
+    j->entry.ready = ready;
+    j->entry.round = after_round;
+    j->entry.done = done;
+}
+
+static ft_queue *queue_on(ft_engine *e, int waiting)
+{
+    ft_queue *q = NULL;
+    ft_err err;
+    const ft_queue_params p = {.waiting = waiting};
+    if (!ft_queue_new(&q, e, &p, &err)) return q;
+    printf("queue: %s\n", err.text);
+    exit(1);
+}
+
+static void put(ft_queue *q, job *j)
+{
+    ft_err err;
+    j->q = q;
+    if (ft_queue_put(q, &j->entry, &err)) check(false, "put: %s", err.text);
+}
+
+static void wait_for(job *j)
+{
+    while (!atomic_load(&j->over)) {
+        if (j->slow && atomic_load(&j->tokens) >= atomic_load(&j->room)) {
+            atomic_fetch_add(&j->room, 1);
+            ft_queue_kick(j->q);
+        }
+        nap();
+    }
+}
+
+static void truth(inv_response *r, const inv_model *m, const ft_engine_params *p, const job *j)
+{
+    ft_engine_params alone = *p;
+    alone.slots = 1;
+    inv_response_alone(r, m, &alone, &j->entry.task, j->prompt, j->n_prompt);
+}
+
+static bool same_response(const job *j, const inv_response *want)
+{
+    const int n = want->n - want->n_prompt;
+    return j->got.n == n &&
+           !memcmp(j->got.id, want->id + want->n_prompt, sizeof *want->id * (size_t)n);
+}
+
+/* More jobs than slots, one of them slow, one that leaves: the others are as alone. */
+static void company(const inv_model *m, int k)
+{
+    ft_engine_params p = inv_params(k);
+    p.slots = SLOTS;
+    static job j[JOBS];
+    static inv_response want[JOBS];
+    for (int i = 0; i < JOBS; i++) {
+        job_init(&j[i], m, i, k);
+        truth(&want[i], m, &p, &j[i]);
+    }
+    j[1].slow = true;
+    j[4].leave_after = 3;
+    ft_engine *e = inv_engine(m, &p);
+    const int pages = ft_cache_free_pages(e->cache);
+    ft_queue *q = queue_on(e, JOBS);
+    for (int i = 0; i < JOBS; i++) put(q, &j[i]);
+    for (int i = 0; i < JOBS; i++) wait_for(&j[i]);
+    for (int i = 0; i < JOBS; i++) {
+        if (i == 4) continue;
+        check(same_response(&j[i], &want[i]),
+              "%s, %d drafts: job %d of %d differs from itself alone", m->name, k, i, JOBS);
+        check(j[i].entry.finish == want[i].finish, "%s: job %d ends otherwise", m->name, i);
+    }
+    check(j[4].entry.cancelled, "%s: a job that left was not cancelled", m->name);
+    check(j[4].got.n >= 3 && j[4].got.n <= 3 + 1 + k, "%s: %d tokens after leaving at the third",
+          m->name, j[4].got.n);
+    ft_llm_stats s;
+    ft_queue_counts(q, &s);
+    check(s.responses == JOBS && s.cancelled == 1 && !s.busy && !s.waiting, "%s: counts", m->name);
+    ft_queue_free(q);
+    check(ft_cache_free_pages(e->cache) == pages, "%s: pages did not come back", m->name);
+    ft_engine_free(e);
+}
+
+/* Fewer pages than everyone wants: some wait with what they have, nobody loses anything. All start
+ * at once, where the queue would let some wait outside. */
+static void crowded(const inv_model *m, int k, int64_t cells)
+{
+    enum { N = 4 };
+    ft_engine_params p = inv_params(k);
+    p.slots = N;
+    p.ctx = 400;
+    static inv_response want[N], got[N];
+    int32_t ids[N][150];
+    ft_task j = inv_job(80, k);
+    for (int i = 0; i < N; i++) {
+        inv_prompt(ids[i], 90 + 10 * i, m->m->V, (uint64_t)i + 9);
+        inv_response_alone(&want[i], m, &p, &j, ids[i], 90 + 10 * i);
+    }
+    p.cells = cells;
+    ft_engine *e = inv_engine(m, &p);
+    const int pages = ft_cache_free_pages(e->cache);
+    ft_slot *s[N];
+    for (int i = 0; i < N; i++) s[i] = ft_slot_new(e);
+    for (int i = 0; i < N; i++) inv_start(&got[i], s[i], &j, ids[i], 90 + 10 * i);
+    for (int n = 0; ft_engine_round(e); n++)
+        if (n == 30) ft_slot_cancel(s[2]); /* wherever it is then */
+    for (int i = 0; i < N; i++) {
+        inv_done(&got[i]);
+        check(i == 2 || inv_same(&got[i], &want[i]),
+              "%s, %d drafts, %d cells: reply %d differs at %d, ended %d", m->name, k, (int)cells,
+              i, inv_parting(&got[i], &want[i]), got[i].finish);
+    }
+    check(e->preempted > 0, "%s, %d cells: nobody had to wait for pages", m->name, (int)cells);
+    for (int i = 0; i < N; i++) ft_slot_free(s[i]);
+    check(ft_cache_free_pages(e->cache) == pages, "%s: pages did not come back", m->name);
+    ft_engine_free(e);
+}
+
+/* One that does not fit even alone ends, and says why. */
+static void too_long(const inv_model *m)
+{
+    ft_engine_params p = inv_params(2);
+    p.ctx = 400;
+    p.cells = 64;
+    static inv_response r;
+    int32_t ids[100];
+    ft_err err;
+    inv_prompt(ids, 100, m->m->V, 1);
+    ft_engine *e = inv_engine(m, &p);
+    ft_slot *s = ft_slot_new(e);
+    const ft_task j = inv_job(200, 2);
+    inv_response_on(&r, s, &j, ids, 100);
+    check(r.finish == FT_FINISH_CONTEXT && r.n > 100, "a reply without pages ended %d after %d",
+          r.finish, r.n - 100);
+    ft_task t = j;
+    int32_t many[200] = {0};
+    t.prompt = many;
+    t.n_prompt = 200;
+    check(ft_task_check(e, &t, &err) == FT_ECONTEXT, "a prompt that never fits was taken");
+    ft_engine_free(e);
+}
+
+/* The queue has an end; a drain finishes what is inside, a stop does not. */
+static void ends(const inv_model *m)
+{
+    ft_engine_params p = inv_params(2);
+    static job j[MORE];
+    ft_err err;
+    ft_engine *e = inv_engine(m, &p);
+    ft_queue *q = queue_on(e, 2);
+    for (int i = 0; i < 4; i++) {
+        job_init(&j[i], m, i, 2);
+        j[i].slow = true; /* nothing finishes before it is told to */
+    }
+    for (int i = 0; i < 3; i++) put(q, &j[i]);
+    check(ft_queue_put(q, &j[3].entry, &err) == FT_EBUSY, "a fourth request found room");
+    check(ft_queue_before(q, &j[2].entry) >= 1, "the last has nobody in front");
+    ft_queue_cancel(q, &j[1].entry);
+    wait_for(&j[1]);
+    check(j[1].got.n == 0 && j[1].entry.cancelled, "a waiting request was cancelled too late");
+    for (int i = 0; i < 3; i++) atomic_store(&j[i].room, 1000);
+    ft_queue_stop(q, true);
+    check(atomic_load(&j[0].over) && atomic_load(&j[2].over), "a drain left someone behind");
+    check(j[0].got.n == 12 && j[2].got.n == 14, "a drain cut replies off");
+    check(ft_queue_put(q, &j[3].entry, &err) == FT_ECANCELLED, "a stopped queue takes requests");
+    ft_queue_free(q);
+
+    q = queue_on(e, MORE);
+    for (int i = 0; i < MORE; i++) {
+        job_init(&j[i], m, i % JOBS, 2);
+        j[i].entry.task.max_tokens = -1;
+        put(q, &j[i]);
+    }
+    ft_queue_stop(q, false);
+    for (int i = 0; i < MORE; i++)
+        check(atomic_load(&j[i].over) && j[i].entry.cancelled, "a stop forgot job %d", i);
+    ft_queue_free(q);
+    ft_engine_free(e);
+}
+
+static ft_status (*true_sync)(ft_dev *d, ft_err *err);
+static int syncs_left;
+
+static ft_status broken_sync(ft_dev *d, ft_err *err)
+{
+    if (syncs_left-- > 0) return true_sync(d, err);
+    return ft_fail(err, FT_EDEVICE, "the card has fallen off the bus");
+}
+
+/* A device that fails for good: who runs and who waits is told, and nobody is let in any more. */
+static void device_fails(const inv_model *m)
+{
+    ft_engine_params p = inv_params(2);
+    static job j[6];
+    ft_err err;
+    ft_llm_stats n;
+    ft_engine *e = inv_engine(m, &p);
+    true_sync = m->dev->sync;
+    syncs_left = 5;
+    m->dev->sync = broken_sync;
+    ft_queue *q = queue_on(e, 6);
+    for (int i = 0; i < 6; i++) job_init(&j[i], m, i, 2);
+    for (int i = 0; i < 5; i++) put(q, &j[i]);
+    for (int i = 0; i < 5; i++) {
+        wait_for(&j[i]);
+        check(j[i].entry.finish == FT_FINISH_ERROR && strstr(j[i].entry.error, "bus"),
+              "job %d ended %d on a device that failed: %s", i, j[i].entry.finish,
+              j[i].entry.error);
+    }
+    check(ft_queue_put(q, &j[5].entry, &err) == FT_EDEVICE, "a failed device takes requests");
+    ft_queue_counts(q, &n);
+    check(n.failed && !n.busy && !n.waiting, "a failed device says nothing of it");
+    ft_queue_free(q);
+    ft_engine_free(e);
+    m->dev->sync = true_sync;
+}
+
+static void count_up(void *user, ft_queue *q)
+{
+    (void)q;
+    ++*(int *)user;
+}
+
+typedef struct caller {
+    ft_queue *q;
+    int n;
+} caller;
+
+static void *call_often(void *user)
+{
+    caller *c = user;
+    for (int i = 0; i < 50; i++) ft_queue_call(c->q, count_up, &c->n);
+    return NULL;
+}
+
+/* Calls from several threads between steps; none is lost, during or after. */
+static void calls(const inv_model *m)
+{
+    ft_engine_params p = inv_params(0);
+    static job j;
+    ft_engine *e = inv_engine(m, &p);
+    ft_queue *q = queue_on(e, 1);
+    caller c[3] = {{q, 0}, {q, 0}, {q, 0}};
+    pthread_t t[3];
+    job_init(&j, m, 3, 0);
+    put(q, &j);
+    for (int i = 0; i < 3; i++) pthread_create(&t[i], NULL, call_often, &c[i]);
+    for (int i = 0; i < 3; i++) pthread_join(t[i], NULL);
+    wait_for(&j);
+    ft_queue_stop(q, true);
+    ft_queue_call(q, count_up, &c[0].n);
+    check(c[0].n == 51 && c[1].n == 50 && c[2].n == 50, "a call was lost");
+    ft_queue_free(q);
+    ft_engine_free(e);
+}
+
+static void forget_all(void *user, ft_queue *q)
+{
+    (void)user;
+    for (ft_slot *s; (s = ft_queue_slot(q, *(int *)user)); ++*(int *)user) ft_slot_forget(s, NULL);
+}
+
+/* Thousands of short requests, some of which leave: pages come back, what is kept stays within its
+ * budget, and the heap is as it was. */
+static void thousands(const inv_model *m, int n)
+{
+    enum { AT_ONCE = 8, BUDGET = 2 << 20 };
+    ft_engine_params p = inv_params(2);
+    static job j[AT_ONCE];
+    ft_err err;
+    ft_queue *q = NULL;
+    const ft_queue_params qp = {.waiting = AT_ONCE, .prefix_bytes = BUDGET};
+    p.slots = SLOTS;
+    ft_engine *e = inv_engine(m, &p);
+    if (ft_queue_new(&q, e, &qp, &err)) check(false, "%s", err.text);
+    size_t early = 0;
+    for (int i = 0; i < n; i += AT_ONCE) {
+        for (int k = 0; k < AT_ONCE; k++) {
+            job_init(&j[k], m, (i + k) % 5, 2);
+            j[k].entry.task.max_tokens = 1 + (i + k) % 3;
+            j[k].entry.task.keep = true;
+            j[k].leave_after = (i + k) % 7 == 3;
+            j[k].prompt[(i + k) % 5] = (i / 3 + k) % m->m->V; /* few are the same */
+            put(q, &j[k]);
+        }
+        for (int k = 0; k < AT_ONCE; k++) wait_for(&j[k]);
+        if (i < n / 2) early = mallinfo2().uordblks;
+    }
+    const size_t late = mallinfo2().uordblks;
+    int slot = 0;
+    ft_llm_stats s;
+    ft_queue_call(q, forget_all, &slot);
+    check(ft_cache_free_pages(e->cache) == ft_cache_all_pages(e->cache),
+          "%s: %d of %d pages are free after %d requests", m->name, ft_cache_free_pages(e->cache),
+          ft_cache_all_pages(e->cache), n);
+    ft_queue_counts(q, &s);
+    check(s.responses == (uint64_t)n && !s.busy && !s.waiting && s.prefix_bytes <= BUDGET,
+          "%s: %d replies of %d, %d bytes kept", m->name, (int)s.responses, n, (int)s.prefix_bytes);
+    /* A device that keeps steps may still meet a new shape. */
+    const size_t more = m->dev->replays ? 4 << 20 : 64 << 10;
+    check(late < early + more, "%s: the heap grew from %zu to %zu bytes", m->name, early, late);
+    ft_queue_free(q);
+    ft_engine_free(e);
+}
+
+/* The only running entry is cancelled while it is paused and another waits: the slot it leaves goes
+ * to the one that waits, without anything else waking the engine thread. */
+static void cancelled_before_waiting(const inv_model *m)
+{
+    static job j[2];
+    ft_engine_params p = inv_params(0);
+    p.slots = 1;
+    ft_engine *e = inv_engine(m, &p);
+    ft_queue *q = queue_on(e, 2);
+    for (int i = 0; i < 2; i++) job_init(&j[i], m, i, 0);
+    j[0].slow = true; /* its reader never takes a token, so it is paused */
+    for (int i = 0; i < 2; i++) put(q, &j[i]);
+    while (atomic_load(&j[0].entry.slot) < 0) nap();
+    for (int i = 0; i < 100; i++) nap(); /* the engine thread sleeps by now */
+    ft_queue_cancel(q, &j[0].entry);
+    const int64_t limit = ft_now_ns() + 20 * (int64_t)1000000000;
+    while (!atomic_load(&j[1].over) && ft_now_ns() < limit) nap();
+    check(atomic_load(&j[0].over), "%s: the cancelled request did not end", m->name);
+    check(atomic_load(&j[1].over), "%s: the waiting request was never started", m->name);
+    ft_queue_free(q);
+    ft_engine_free(e);
+}
+
+int main(void)
+{
+    static const char *const model[][2] = {{"qwen35-dense", NULL},
+                                           {"qwen35-moe", NULL},
+                                           {"gemma4-gqa", "gemma4-gqa-assistant"},
+                                           {"gemma4-edge", NULL}};
+    for (size_t i = 0; i < FT_COUNT(model); i++) {
+        inv_model m = inv_model_golden(model[i][0], model[i][1], 1);
+        company(&m, 0);
+        company(&m, 3);
+        crowded(&m, 0, 64 * 2);
+        crowded(&m, 3, 64 * 2);
+        if (i == 0) {
+            ends(&m);
+            cancelled_before_waiting(&m);
+            device_fails(&m);
+            calls(&m);
+            too_long(&m);
+            thousands(&m, 1000);
+        }
+        inv_model_close(&m);
+    }
+    return inv_end();
+}

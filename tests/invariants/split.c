@@ -1,0 +1,99 @@
+/* tests/invariants/split.c - a model on two devices gives the ids that it gives on one, wherever
+ * the border lies: two cpu devices have the same bits, so that nothing but the border can differ.
+ */
+#define _XOPEN_SOURCE 700
+#include "invariants.h"
+
+#include "dev/split.h"
+
+enum { SLOTS = 2, TOKENS = 20 };
+
+/* Two slots with drafts, one of them with a prompt that crosses a page. */
+static void play(const inv_model *m, inv_response *r)
+{
+    ft_engine_params p = inv_params(3);
+    p.slots = SLOTS;
+    p.kt = p.vt = FT_KV_F16;
+    ft_engine *e = inv_engine(m, &p);
+    for (int i = 0; i < SLOTS; i++) {
+        int32_t ids[80];
+        const int n = 9 + 60 * i;
+        inv_prompt(ids, n, m->m->V, 3 + (uint64_t)i);
+        ft_task j = inv_job(TOKENS, 3);
+        inv_start(&r[i], ft_slot_new(e), &j, ids, n);
+    }
+    while (ft_engine_round(e)) continue;
+    for (int i = 0; i < SLOTS; i++) inv_done(&r[i]);
+    ft_engine_free(e);
+}
+
+static inv_model open_split(const char *name, const char *assistant, ft_split_rule r)
+{
+    ft_dev *fast = ft_dev_cpu(1);
+    inv_model m = {.name = name, .dev = ft_dev_split(fast, ft_dev_cpu(2), &r)};
+    m.m = inv_golden(name, m.dev, NULL);
+    ft_split_follow(m.dev, &(ft_split_rule){.output = true}); /* a drafter on the fast side */
+    if (assistant) m.assistant = inv_golden(assistant, m.dev, m.m);
+    ft_split_follow(m.dev, &r);
+    return m;
+}
+
+static void borders(const char *name, const char *assistant)
+{
+    static inv_response one[SLOTS], two[SLOTS];
+    inv_model whole = {.name = name, .dev = ft_dev_cpu(1)};
+    whole.m = inv_golden(name, whole.dev, NULL);
+    if (assistant) whole.assistant = inv_golden(assistant, whole.dev, whole.m);
+    const int L = whole.m->L;
+    play(&whole, one);
+    inv_model_close(&whole);
+    const ft_split_rule rule[] = {
+        {0, 0, true, L},      /* everything but the embedding on the fast side */
+        {1, 1, true, L},      /* a layer on the host */
+        {L, L, true, L},      /* all layers, but not the output */
+        {L - 1, 0, false, L}, /* the output too, but not the last layer */
+        {L, L, false, L},     /* everything */
+        {0, L, true, L},      /* all experts */
+        {1, L - 1, true, L},  /* a layer, and experts of others */
+    };
+    for (size_t i = 0; i < FT_COUNT(rule); i++) {
+        inv_model m = open_split(name, assistant, rule[i]);
+        play(&m, two);
+        for (int k = 0; k < SLOTS; k++) {
+            check(inv_same(&one[k], &two[k]), "%s, rule %zu, sequence %d: another id at %d", name,
+                  i, k, inv_parting(&one[k], &two[k]));
+            check(one[k].stats.drafted == two[k].stats.drafted &&
+                      one[k].stats.accepted == two[k].stats.accepted,
+                  "%s, rule %zu: %d of %d drafts kept, want %d of %d", name, i,
+                  (int)two[k].stats.accepted, (int)two[k].stats.drafted, (int)one[k].stats.accepted,
+                  (int)one[k].stats.drafted);
+        }
+        inv_model_close(&m);
+    }
+}
+
+static void rules(void)
+{
+    const ft_split_rule r = {.first = 2, .experts = 5, .output = true, .layers = 8};
+    check(ft_split_side(&r, "blk.1.attn_q.weight", false) == FT_SPLIT_HOST, "layer 1 of 2");
+    check(ft_split_side(&r, "blk.2.attn_q.weight", false) == FT_SPLIT_FAST, "layer 2");
+    check(ft_split_side(&r, "blk.4.ffn_up_exps.weight", false) == FT_SPLIT_HOST, "experts of 4");
+    check(ft_split_side(&r, "blk.5.ffn_up_exps.weight", false) == FT_SPLIT_FAST, "experts of 5");
+    check(ft_split_side(&r, "blk.4.ffn_up_shexp.weight", false) == FT_SPLIT_FAST, "shared expert");
+    check(ft_split_side(&r, "output.weight", false) == FT_SPLIT_FAST, "output");
+    check(ft_split_side(&r, "token_embd.weight", true) == FT_SPLIT_HOST, "embedding");
+    check(ft_split_side(&r, "blk.8.nextn.eh_proj.weight", false) == FT_SPLIT_FAST, "draft block");
+}
+
+int main(void)
+{
+    if (getenv("FT_TEST_DEV") && strcmp(getenv("FT_TEST_DEV"), "cpu")) return inv_end();
+    rules();
+    borders("qwen35-dense", NULL);
+    borders("qwen35-gqa", NULL);
+    borders("qwen35-moe", NULL);
+    borders("gemma4-dense", "gemma4-dense-assistant");
+    borders("gemma4-edge", "gemma4-edge-assistant");
+    borders("gemma4-moe", NULL);
+    return inv_end();
+}
