@@ -2,8 +2,8 @@
  *
  * A parameter is one row. The row says what it is called on the command line, in the environment
  * and in the request bodies of each API, its type, range, default and unit, and what --help prints.
- * The command line (cli/opts.c), the server (serve/params.c, serve/settings.c), the sampler's struct
- * (engine/sample.h), the block of ft_sampling in foretoken.h, the manual pages, the shell
+ * The command line (cli/opts.c), the server (serve/params.c, serve/settings.c), the sampler's
+ * struct (engine/sample.h), the block of ft_sampling in foretoken.h, the manual pages, the shell
  * completions and the field tables of docs/api.md all read these rows or are compared with them by
  * tests/unit/opts_table.c.
  *
@@ -30,9 +30,9 @@ enum {
     FT_CMD_TEMPLATE = 1 << 10,
     FT_CMD_KVBENCH = 1 << 11,
     FT_CMD_PULL = 1 << 12,
-    FT_CMD_TALK = FT_CMD_RUN | FT_CMD_CHAT, /* generate for a person at a terminal */
-    FT_CMD_REPLY = FT_CMD_TALK | FT_CMD_SERVE,
-    FT_CMD_DRAFT = FT_CMD_REPLY | FT_CMD_BENCH,                       /* can decode speculatively */
+    FT_CMD_TERMINAL = FT_CMD_RUN | FT_CMD_CHAT, /* generate for a person at a terminal */
+    FT_CMD_GENERATE = FT_CMD_TERMINAL | FT_CMD_SERVE,
+    FT_CMD_DRAFT = FT_CMD_GENERATE | FT_CMD_BENCH,                    /* can decode speculatively */
     FT_CMD_MODEL = FT_CMD_DRAFT | FT_CMD_PERPLEXITY | FT_CMD_KVBENCH, /* load a model to run it */
     FT_CMD_ANY = (1 << 13) - 1,
 };

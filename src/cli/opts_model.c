@@ -4,7 +4,7 @@
 #define MODEL    .group = FT_GROUP_MODEL, .programs = FT_CMD_MODEL
 #define CONTEXT  .group = FT_GROUP_CONTEXT, .programs = FT_CMD_MODEL
 #define DEVICE   .group = FT_GROUP_DEVICE, .programs = FT_CMD_MODEL
-#define GENERATE (FT_CMD_DRAFT)
+#define DRAFTING FT_CMD_DRAFT
 
 const ft_param ft_opts_model[] = {
     {.name = "model",
@@ -42,20 +42,20 @@ const ft_param ft_opts_model[] = {
     {.name = "chat-template",
      FT_IS_TEXT("TEXT"),
      .group = FT_GROUP_MODEL,
-     .programs = FT_CMD_REPLY,
+     .programs = FT_CMD_GENERATE,
      .env = "LLAMA_ARG_CHAT_TEMPLATE",
      .def_note = "the one in the model file",
      .help = "Jinja chat template"},
     {.name = "chat-template-file",
      FT_IS_TEXT("FILE"),
      .group = FT_GROUP_MODEL,
-     .programs = FT_CMD_REPLY,
+     .programs = FT_CMD_GENERATE,
      .env = "LLAMA_ARG_CHAT_TEMPLATE_FILE",
      .help = "read the chat template from FILE"},
     {.name = "chat-template-kwargs",
      FT_IS_TEXT("JSON"),
      .group = FT_GROUP_MODEL,
-     .programs = FT_CMD_REPLY,
+     .programs = FT_CMD_GENERATE,
      .env = "LLAMA_ARG_CHAT_TEMPLATE_KWARGS",
      .help = "object with variables for the chat template"},
 
@@ -63,7 +63,7 @@ const ft_param ft_opts_model[] = {
      .aliases = "-c",
      FT_IS_INT("N", 0, 1 << 24),
      .group = FT_GROUP_CONTEXT,
-     .programs = GENERATE,
+     .programs = DRAFTING,
      .def = "0",
      .unit = "tokens",
      .env = "LLAMA_ARG_CTX_SIZE",

@@ -3,8 +3,8 @@
 #include "cli/opts_rows.h"
 
 #define ALL(g)      .group = FT_GROUP_##g, .programs = FT_CMD_ANY
-#define TALK(g)     .group = FT_GROUP_##g, .programs = FT_CMD_TALK
-#define REPLY(g)    .group = FT_GROUP_##g, .programs = FT_CMD_REPLY
+#define TERMINAL(g) .group = FT_GROUP_##g, .programs = FT_CMD_TERMINAL
+#define GENERATE(g) .group = FT_GROUP_##g, .programs = FT_CMD_GENERATE
 #define FOR(cmd, g) .group = FT_GROUP_##g, .programs = FT_CMD_##cmd
 
 const ft_param ft_opts_programs[] = {
@@ -24,7 +24,7 @@ const ft_param ft_opts_programs[] = {
     {.name = "verbose",
      .aliases = "-v",
      FT_IS_FLAG,
-     TALK(OUTPUT),
+     TERMINAL(OUTPUT),
      .help = "print the cache encoding of each layer, the reason for it, and its memory"},
     {.name = "json",
      FT_IS_FLAG,
@@ -34,16 +34,16 @@ const ft_param ft_opts_programs[] = {
     {.name = "color",
      .aliases = "-co --colour",
      FT_IS_CHOICE("on|off|auto"),
-     TALK(OUTPUT),
+     TERMINAL(OUTPUT),
      .def = "auto",
      .help = "print thinking, answers and tool calls in colours; auto: on a terminal"},
     {.name = "show-timings",
      FT_IS_FLAG,
-     TALK(OUTPUT),
+     TERMINAL(OUTPUT),
      .help = "print a line of statistics after each response, also without a terminal"},
     {.name = "show-drafts",
      FT_IS_FLAG,
-     TALK(OUTPUT),
+     TERMINAL(OUTPUT),
      .help = "underline accepted draft tokens (needs colours)"},
     {.name = "history",
      FT_IS_TEXT("FILE"),
@@ -55,7 +55,7 @@ const ft_param ft_opts_programs[] = {
     {.name = "prompt",
      .aliases = "-p",
      FT_IS_TEXT("TEXT"),
-     TALK(PROMPT),
+     TERMINAL(PROMPT),
      .help = "the prompt; words without a dash are one too"},
     {.name = "file",
      .aliases = "-f",
@@ -66,12 +66,12 @@ const ft_param ft_opts_programs[] = {
     {.name = "system-prompt",
      .aliases = "-sys",
      FT_IS_TEXT("TEXT"),
-     TALK(PROMPT),
+     TERMINAL(PROMPT),
      .help = "system message: how the model should behave"},
     {.name = "system-prompt-file",
      .aliases = "-sysf",
      FT_IS_TEXT("FILE"),
-     TALK(PROMPT),
+     TERMINAL(PROMPT),
      .help = "read the system message from FILE"},
     {.name = "raw",
      FT_IS_FLAG,
@@ -81,25 +81,25 @@ const ft_param ft_opts_programs[] = {
     {.name = "escape",
      .aliases = "-e",
      FT_IS_FLAG,
-     TALK(PROMPT),
+     TERMINAL(PROMPT),
      .help = "process escape sequences such as \\n in the prompt, --stop and "
              "--dry-sequence-breaker"},
     {.name = "thinking",
      .aliases = "--reasoning -rea",
      FT_IS_CHOICE("on|off|auto"),
-     REPLY(PROMPT),
+     GENERATE(PROMPT),
      .def = "auto",
      .env = "LLAMA_ARG_REASONING",
      .help = "let the model think before it answers; auto: as the chat template does"},
-    {.name = "no-thinking", FT_IS_FLAG, REPLY(PROMPT), .help = "the same as --thinking off"},
+    {.name = "no-thinking", FT_IS_FLAG, GENERATE(PROMPT), .help = "the same as --thinking off"},
     {.name = "grammar-file",
      FT_IS_TEXT("FILE"),
-     REPLY(RESPONSE),
+     GENERATE(RESPONSE),
      .help = "read the grammar from FILE"},
     {.name = "json-schema-file",
      .aliases = "-jf",
      FT_IS_TEXT("FILE"),
-     REPLY(RESPONSE),
+     GENERATE(RESPONSE),
      .help = "read the JSON schema from FILE"},
 
     /* input of the file and text tools */
