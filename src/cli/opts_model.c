@@ -1,10 +1,9 @@
 /* cli/opts_model.c - options of the loading family: which model, how much context, which device. */
 #include "cli/opts_rows.h"
 
-#define MODEL    .group = FT_GROUP_MODEL, .programs = FT_CMD_MODEL
-#define CONTEXT  .group = FT_GROUP_CONTEXT, .programs = FT_CMD_MODEL
-#define DEVICE   .group = FT_GROUP_DEVICE, .programs = FT_CMD_MODEL
-#define DRAFTING FT_CMD_DRAFT
+#define MODEL   .group = FT_GROUP_MODEL, .programs = FT_CMD_MODEL
+#define CONTEXT .group = FT_GROUP_CONTEXT, .programs = FT_CMD_MODEL
+#define DEVICE  .group = FT_GROUP_DEVICE, .programs = FT_CMD_MODEL
 
 const ft_param ft_opts_model[] = {
     {.name = "model",
@@ -63,7 +62,7 @@ const ft_param ft_opts_model[] = {
      .aliases = "-c",
      FT_IS_INT("N", 0, 1 << 24),
      .group = FT_GROUP_CONTEXT,
-     .programs = DRAFTING,
+     .programs = FT_CMD_DRAFT,
      .def = "0",
      .unit = "tokens",
      .env = "LLAMA_ARG_CTX_SIZE",
