@@ -41,6 +41,8 @@ typedef struct ft_err {
     ft_status code;
     char text[500]; /* error message, lower case, no newline */
 } ft_err;
+
+enum { FT_DRAFT_MAX = 15 }; /* maximum number of draft tokens per step */
 #endif
 
 /* ---- version ------------------------------------------------------------------------------- */
@@ -87,45 +89,51 @@ ft_infill_ids ft_vocab_infill(const ft_vocab *v);
 
 typedef struct ft_llm ft_llm;
 
-/* An n-gram drafter: ids that must repeat, ids to copy, times they must have been seen. */
+
+/* An n-gram drafter: length of the n-gram to look up, maximum number of tokens to copy, minimum
+ * number of earlier occurrences. */
 typedef struct ft_ngram_params {
     int size_n, size_m, min_hits;
 } ft_ngram_params;
 
 typedef struct ft_llm_params {
-    const char *model; /* a GGUF file; NULL: the model that ships with the program */
+    const char *model;       /* a GGUF file; NULL: the model that ships with the program */
+    const char *draft_model; /* a Gemma assistant, a Qwen draft head or a smaller model; NULL: none
+                              */
+    const char *device;      /* "auto": a CUDA GPU where there is one, else the CPU; "cpu", "cuda",
+                              * or "ref": the scalar reference implementation */
+    const char *cache_k;     /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0, turbo2, turbo3,
+                              * turbo4, turbo4-legacy */
+    const char *cache_v;     /* encoding of cached values */
+    const char *cache;       /* quality, balanced or compact: sets both; NULL: as above */
+    bool cache_exact;        /* use these for every layer; else some layers get better ones */
+    int cache_tail; /* 1: keep the most recent tokens of turbo layers in q8_0 as well; 0: do not;
+                     * < 0: with quality and balanced. Not supported on CUDA. */
     const char
-        *draft_model;    /* a Gemma assistant, a Qwen draft head or a smaller model; NULL: none */
-    const char *device;  /* "auto": a CUDA GPU if there is one, else the processor; "cpu", "cuda",
-                          * or "ref" for the plain one */
-    const char *cache_k; /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0, turbo2, turbo3,
-                          * turbo4, turbo4-legacy */
-    const char *cache_v; /* and of values */
-    const char *cache;   /* quality, balanced or compact: a pair for both; NULL: as above */
-    bool cache_exact;    /* these for every layer; else some layers get better ones */
-    int cache_tail; /* 1: the most recent positions of turbo layers as q8_0 too; 0: not; < 0: with
-                     * the pairs quality and balanced */
-    const char *template_text; /* a chat template instead of the file's own; NULL: the file's */
-    int threads;               /* 0: one per core */
-    int gpu_layers;   /* layers on the device, the last ones; the output counts as one; < 0: as many
-                       * as fit, INT_MAX: all */
-    int cpu_moe;      /* experts of so many layers, the first ones, stay on the processor; < 0: as
-                       * many as must */
-    int fit_target;   /* MiB of the device's memory to leave free */
-    int ctx;          /* tokens of a conversation; 0: as trained, at most 8192 */
-    int slots;        /* conversations at a time */
-    int64_t cells;    /* tokens of all of them together; 0: slots * ctx */
-    int batch;        /* prompt tokens of a step; 0: 512, and 2048 on a GPU */
-    int draft_max;    /* most drafts of a step; 0: no drafting */
-    bool draft_fixed; /* always that many; else the governor chooses */
-    /* Who drafts: "auto" (or NULL) for draft_model, or the model's head; "none"; or a list of
-     * draft-mtp, draft-simple, ngram-simple, ngram-map-k, ngram-map-k4v, ngram-mod, ngram-cache. */
+        *template_text; /* a chat template that replaces the model file's; NULL: the file's */
+    int threads;        /* CPU threads; 0: one per core */
+    int gpu_layers; /* layers in GPU memory, counted from the output layer, which is one of them;
+                     * < 0: as many as fit; INT_MAX: all */
+    int cpu_moe;    /* the experts of this many layers, the first ones, stay in CPU memory; < 0: as
+                     * few layers as possible */
+    int fit_target; /* MiB of GPU memory to leave free */
+    int ctx;        /* context length in tokens; 0: as trained, at most 8192 */
+    int slots;      /* sequences at a time */
+    int64_t cells;  /* cached tokens of all sequences together; 0: slots * ctx */
+    int batch;      /* prompt tokens per step; 0: 512, on a GPU 2048 */
+    int draft_max;  /* maximum number of draft tokens per step; 0: no speculative decoding */
+    bool draft_fixed; /* always draft_max; else the length is chosen by measured speed */
+    /* Draft methods: "auto" (or NULL) for draft_model, or the model's MTP head; "none"; or a list
+     * of draft-mtp, draft-simple, ngram-simple, ngram-map-k, ngram-map-k4v, ngram-mod, ngram-cache.
+     */
     const char *spec_type;
     ft_ngram_params ngram_simple, ngram_map_k, ngram_map_k4v; /* 12, 48, 1 each */
     int ngram_mod_match, ngram_mod_min, ngram_mod_max;        /* 24, 48, 64 */
-    bool spec_reject; /* rejection sampling: more drafts agree, a seed gives other ids */
-    int draft_vocab;  /* draft from this many frequent tokens alone; 0: all, < 0: as it pays */
-    const char *draft_vocab_text; /* the text they are counted in; NULL: the file's own order */
+    bool spec_reject; /* rejection sampling: more draft tokens are accepted, but a seed gives
+                       * another response than without drafting */
+    int draft_vocab;  /* draft from this many frequent tokens only; 0: all; < 0: half of a large
+                       * vocabulary */
+    const char *draft_vocab_text; /* a text to count them in; NULL: the order of the vocabulary */
     const char *lookup_static, *lookup_dynamic; /* files of ngram-cache; NULL: none */
     const char *spec_trace; /* a file that gets a line of JSON for every draft; NULL: none */
     void (*trace)(void *user, const char *line); /* gets these lines instead; may be NULL */
@@ -195,26 +203,78 @@ void ft_session_free(ft_session *s);   /* accepts NULL */
 
 typedef struct ft_sampling {
     uint64_t seed;
-    float temperature; /* 0: always the most likely token */
-    int top_k;         /* 0: off */
-    float top_p, min_p, typical_p, top_n_sigma;
-    float xtc_probability, xtc_threshold;
-    float dynatemp_range, dynatemp_exponent;
+    /* begin: generated from src/base/request.def */
+    /* Sampling temperature (0: always take the most likely token). Default 0.8; from 0 to 100. */
+    float temperature;
+    /* Sample from the N most likely tokens (0: disabled). Default 40 tokens; from 0 to 1048576. */
+    int top_k;
+    /* Sample from the fewest tokens whose probabilities sum to P (1: disabled). Default 0.95;
+     * from 0 to 1. */
+    float top_p;
+    /* Drop tokens whose probability is below P times that of the most likely token (0:
+     * disabled). Default 0.05; from 0 to 1. */
+    float min_p;
+    /* Locally typical sampling: keep the tokens closest to the expected information content
+     * until their probabilities sum to P (1: disabled). Default 1; from 0 to 1. */
+    float typical_p;
+    /* Keep tokens whose logit is within X standard deviations of the largest (-1: disabled).
+     * Default -1; from -1 to 1000. */
+    float top_n_sigma;
+    /* Minimum number of tokens that the samplers above and XTC leave. Default 0 tokens; from 0
+     * to 1048576. */
+    int min_keep;
+    /* XTC: probability with which the most likely tokens are left out, all but the last above
+     * the threshold (0: disabled). Default 0; from 0 to 1. */
+    float xtc_probability;
+    /* XTC: tokens at or above this probability can be left out (above 0.5: disabled). Default
+     * 0.1; from 0 to 1. */
+    float xtc_threshold;
+    /* Dynamic temperature: vary it between --temp - X and --temp + X with the entropy of the
+     * distribution (0: disabled). Default 0; from 0 to 100. */
+    float dynatemp_range;
+    /* Dynamic temperature: exponent of the entropy. Default 1; from 0 to 100. */
+    float dynatemp_exponent;
+    /* Divide the positive logits of recent tokens by X and multiply the negative ones by it (1:
+     * disabled). Default 1; from 0 to 100. */
+    float repeat_penalty;
+    /* Number of recent tokens that the penalties look at (0: disabled, -1: the context length).
+     * Default 64 tokens; from -1 to 1048576. */
     int repeat_last_n;
-    float repeat_penalty, presence_penalty, frequency_penalty;
-    float dry_multiplier, dry_base;
-    int dry_allowed_length, dry_last_n;
-    const char *const *dry_breakers; /* texts; NULL: newline, colon, quote, asterisk */
+    /* Subtract X from the logits of tokens that occurred recently (0: disabled). Default 0; from
+     * -100 to 100. */
+    float presence_penalty;
+    /* Subtract X from the logit of a token for each recent occurrence (0: disabled). Default 0;
+     * from -100 to 100. */
+    float frequency_penalty;
+    /* DRY: strength of the penalty against repeating a sequence of tokens (0: disabled). Default
+     * 0; from 0 to 100. */
+    float dry_multiplier;
+    /* DRY: factor by which the penalty grows with each further repeated token. Default 1.75;
+     * from 0 to 100. */
+    float dry_base;
+    /* DRY: repetitions of up to this length are not penalised. Default 2 tokens; from 0 to
+     * 1048576. */
+    int dry_allowed_length;
+    /* DRY: number of recent tokens searched for repetitions (0: disabled, -1: the context
+     * length). Default 64 tokens; from -1 to 1048576. */
+    int dry_last_n;
+    /* Mirostat version 1 or 2, which replaces the truncating samplers (0: disabled). Default 0;
+     * from 0 to 2. */
+    int mirostat;
+    /* Mirostat: target entropy. Default 5 bits; from 0 to 100. */
+    float mirostat_tau;
+    /* Mirostat: learning rate. Default 0.1; from 0 to 100. */
+    float mirostat_eta;
+    /* end: generated */
+    const char *const *dry_breakers; /* strings; NULL: newline, colon, quotation mark, asterisk */
     int n_dry_breakers;
-    int mirostat; /* 0, 1 or 2 */
-    float mirostat_tau, mirostat_eta;
-    const char *samplers; /* their order: "penalties;dry;top_k;..."; NULL: the usual one */
-    const int32_t *bias_id;
+    const char *samplers;   /* order: "penalties;dry;top_k;..."; NULL: the default order */
+    const int32_t *bias_id; /* [n_bias] token ids, and what is added to their logits */
     const float *bias;
     int n_bias;
 } ft_sampling;
 
-/* The usual values, then those that the model file recommends. m may be NULL. */
+/* The defaults above, replaced by what the model file recommends. m may be NULL. */
 void ft_sampling_defaults(ft_sampling *s, const ft_llm *m);
 
 typedef enum ft_event_part {
@@ -255,49 +315,51 @@ typedef struct ft_response {
     const char *stop_text; /* the stop text that was met, or NULL; borrowed from the request */
     bool context_full;
     int prompt_tokens, cached_tokens, output_tokens;
-    int thought_tokens;                      /* of the response's, those of its thoughts */
-    int slot;                                /* where it ran; -1: nowhere */
-    double wait_s;                           /* until a slot was free: of jobs */
-    double prompt_s, output_s;               /* output_s starts at the first token */
-    int64_t decode_steps, draft_steps;       /* steps of the response, and those that had drafts */
-    int64_t drafted, accepted;               /* draft tokens proposed, and accepted */
-    double draft_s, verify_s;                /* spent drafting and in the model */
-    int64_t drafted_at[16], accepted_at[16]; /* steps that proposed, and accepted, draft i */
+    int thought_tokens;                /* output tokens that are thinking */
+    int slot;                          /* where it ran; -1: nowhere */
+    double wait_s;                     /* jobs: until a slot was free */
+    double prompt_s, output_s;         /* output_s starts at the first token */
+    int64_t decode_steps, draft_steps; /* steps of the response, and those with draft tokens */
+    int64_t drafted, accepted;         /* draft tokens proposed, and accepted */
+    double draft_s, verify_s;          /* spent drafting and in the model */
+    int64_t drafted_at[FT_DRAFT_MAX];  /* steps that proposed a draft token at position i */
+    int64_t accepted_at[FT_DRAFT_MAX]; /* steps that accepted it */
 } ft_response;
 
 typedef struct ft_request {
     const char *prompt; /* text; or ids below */
     size_t prompt_bytes;
-    bool raw; /* the prompt is taken as it is: no BOS; special tokens are parsed either way */
+    bool raw; /* add no BOS token to the prompt; special tokens are parsed either way */
     const int32_t *ids;
     int n_ids;
-    int max_tokens; /* < 0: until the context is full */
+    int max_tokens; /* to generate; < 0: until the context is full */
     ft_sampling sampling;
     const char *grammar;     /* GBNF, or NULL */
     const char *json_schema; /* or NULL */
-    const char *const *stop; /* texts that end the response */
+    const char *const *stop; /* strings that end the response */
     int n_stop;
-    bool ignore_eos;  /* the end is banned, but a grammar ends where nothing else can follow */
-    bool special;     /* print control tokens */
-    int top_logprobs; /* < 0: none */
-    int draft_max;    /* drafts of a step; < 0: as the model was opened */
-    int draft_min;    /* fewer drafts than this are dropped */
-    bool draft_fixed; /* always draft_max of them; else as the model was opened */
-    float draft_p_min;
-    bool in_thought;    /* the prompt ends inside a thought */
-    bool parse;         /* split thoughts and tool calls from the answer */
+    bool ignore_eos;    /* never generate an end-of-text token; a grammar ends the response where
+                         * nothing else can follow */
+    bool special;       /* print control tokens */
+    int top_logprobs;   /* log probabilities of so many alternatives; < 0: none */
+    int draft_max;      /* maximum number of draft tokens per step; < 0: as the model was opened */
+    int draft_min;      /* shorter drafts are discarded */
+    bool draft_fixed;   /* always draft_max of them; else as the model was opened */
+    float draft_p_min;  /* a draft ends at a token that is less likely than this */
+    bool in_thought;    /* the prompt ends inside a thinking section */
+    bool parse;         /* separate thinking and tool calls from the answer */
     const char *tools;  /* JSON array: types of the parameters of calls; NULL: none */
-    bool no_calls;      /* with parse: calls are not looked for */
-    bool keep_thoughts; /* with parse: thoughts and their tags are part of the answer */
-    /* With in_thought and parse a grammar or schema holds from the end of the thought on. With
-     * triggers it holds from the first of these texts on, which belong to what it matches. */
+    bool no_calls;      /* with parse: do not look for tool calls */
+    bool keep_thoughts; /* with parse: leave thinking and its tags in the answer */
+    /* With in_thought and parse a grammar or schema applies from the end of the thinking on. With
+     * triggers it applies from the first of these strings on, which are part of what it matches. */
     const char *const *grammar_trigger;
     int n_grammar_trigger;
-    int reasoning_budget;          /* tokens of thought before it is closed; < 0: any number */
-    const char *reasoning_message; /* said before a thought is closed for its budget; NULL: none */
-    bool cache_prompt;             /* of jobs: look for the prompt's beginning, and keep it */
-    int slot;                      /* of jobs: wished for; -1: any */
-    bool progress;                 /* of jobs: wake also while the prompt is read */
+    int reasoning_budget;          /* maximum number of thinking tokens; < 0: no limit */
+    const char *reasoning_message; /* inserted where the budget ends the thinking; NULL: nothing */
+    bool cache_prompt; /* jobs: reuse the cached prefix of the prompt, and cache this prompt */
+    int slot;          /* jobs: preferred slot; -1: any */
+    bool progress;     /* jobs: call wake also while the prompt is processed */
     bool (*on_event)(void *user, const ft_event *e); /* false cancels; may be NULL */
     void *user;
 } ft_request;

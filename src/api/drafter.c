@@ -29,9 +29,9 @@ ft_status ft_draft_methods_of(ft_draft_methods *d, const ft_llm_params *p, ft_er
     ft_status st = ft_draft_methods_parse(&d->kinds, p->spec_type ? p->spec_type : "auto", err);
     if (!st) st = ft_draft_methods_check(d, err);
     if (!st && d->kinds & FT_SPEC_MODEL && !p->draft_model)
-        st = ft_fail(err, FT_EINVAL, "draft-simple drafts with a second model; name one with -md");
+        st = ft_fail(err, FT_EINVAL, "draft-simple needs a draft model; name one with -md");
     if (!st && d->kinds & FT_SPEC_NGRAM_MOD && d->mod.n_match < 16)
-        ft_log(FT_LOG_WARN, "ngram-mod hashes %d tokens; fewer than 16 guess badly",
+        ft_log(FT_LOG_WARN, "ngram-mod hashes %d tokens; fewer than 16 have a low acceptance rate",
                d->mod.n_match);
     return st;
 }
@@ -63,8 +63,7 @@ ft_status ft_llm_open_drafter(ft_llm *m, const ft_llm_params *p, ft_draft_method
     if (!path || !(d->kinds & (FT_SPEC_HEAD | FT_SPEC_MODEL)) || p->draft_max == 0) return FT_OK;
     if (ft_gguf_same_file(m->model->file, path)) {
         if (d->kinds & FT_SPEC_MODEL)
-            return ft_fail(err, FT_EINVAL, "%s is the model itself, want a smaller one to draft",
-                           path);
+            return ft_fail(err, FT_EINVAL, "%s is the model itself, want a smaller model", path);
         if (m->model->drafter) return FT_OK;
         return ft_fail(err, FT_EUNSUPPORTED, "%s is the model itself, and %s", path,
                        m->model->no_draft ? m->model->no_draft : "it has no draft head");
@@ -154,12 +153,13 @@ ft_status ft_llm_narrow(ft_llm *m, const ft_llm_params *p, ft_err *err)
 
 /* ---- descriptions ---- */
 
-static const char *who_drafts(const ft_llm *m, const ft_draft_methods *d)
+static const char *drafter_name(const ft_llm *m, const ft_draft_methods *d)
 {
     if (!ft_engine_drafts(m->engine)) return "";
-    if (d->kinds & FT_SPEC_MODEL) return "a second model";
-    if (!m->assistant) return "the model's own MTP head";
-    return m->assistant->drafter == FT_DRAFT_MTP ? "an MTP head of its own file" : "assistant";
+    if (d->kinds & FT_SPEC_MODEL) return "a draft model";
+    if (!m->assistant) return "the model's MTP head";
+    return m->assistant->drafter == FT_DRAFT_MTP ? "an MTP head in a separate file"
+                                                 : "an assistant model";
 }
 
 /* In the spelling of --spec-type. */
@@ -182,7 +182,7 @@ char *ft_drafter_text(const ft_llm *m, const ft_llm_params *p, const ft_draft_me
     const ft_model *by = m->assistant ? m->assistant : m->model;
     ft_draft_methods_names(d->kinds, names, sizeof names);
     if (e->draft_max == 0) {
-        snprintf(text, sizeof text, "none: switched off");
+        snprintf(text, sizeof text, "none: disabled");
         return ft_strdup(text);
     }
     if (!head && !names[0]) {
@@ -195,11 +195,11 @@ char *ft_drafter_text(const ft_llm *m, const ft_llm_params *p, const ft_draft_me
         ft_engine_bytes(m->model, m->assistant, e) - ft_engine_bytes(m->model, m->assistant, &off);
     if (by->n_draft_ids)
         snprintf(narrow, sizeof narrow, " over %d of %d tokens", by->n_draft_ids, m->model->V);
-    snprintf(text, sizeof text, "%s%s%s%s, up to %d tokens a round, %s, %s%s%s", names,
-             head && names[0] ? ", then " : "", who_drafts(m, d), narrow,
-             head ? e->draft_max : e->ngram_draft_max,
-             p->draft_fixed ? "always that many" : "as many as pay", ft_human_bytes(size, takes),
-             head || !(d->kinds & FT_SPEC_HEAD) || d->kinds & FT_SPEC_AUTO ? "" : "; no head: ",
+    snprintf(text, sizeof text, "%s%s%s%s, up to %d draft tokens per step, %s, %s%s%s", names,
+             head && names[0] ? ", then " : "", drafter_name(m, d), narrow,
+             head ? e->draft_max : e->ngram_draft_max, p->draft_fixed ? "fixed" : "adaptive",
+             ft_human_bytes(size, takes),
+             head || !(d->kinds & FT_SPEC_HEAD) || d->kinds & FT_SPEC_AUTO ? "" : "; no MTP head: ",
              head || !(d->kinds & FT_SPEC_HEAD) || d->kinds & FT_SPEC_AUTO ? "" : why);
     return ft_strdup(text);
 }

@@ -1,18 +1,16 @@
-/* api/request.c - copies of requests. */
+/* api/request.c - default values of a request, and deep copies. */
 #include "api/request.h"
 
 #include "base/mem.h"
+#include "base/params.h"
 
 #include <string.h>
 
 void ft_request_defaults(ft_request *r, const ft_llm *m)
 {
-    *r = (ft_request){.max_tokens = -1,
-                      .top_logprobs = -1,
-                      .draft_max = -1,
-                      .reasoning_budget = -1,
-                      .cache_prompt = true,
-                      .slot = -1};
+    *r = (ft_request){0};
+#define FT_REQUEST(type, field, number, ...) r->field = number;
+#include "base/request.def"
     ft_sampling_defaults(&r->sampling, m);
 }
 
@@ -31,7 +29,7 @@ static char *copy_text(const char *z)
 
 static char **copy_texts(const char *const *z, int n)
 {
-    if (!z) return NULL; /* NULL is not the same as an empty list */
+    if (!z) return NULL; /* NULL means the default list, not an empty one */
     char **out = ft_new_n(char *, (size_t)FT_MAX(1, n));
     for (int i = 0; i < n; i++) out[i] = ft_strdup(z[i]);
     return out;

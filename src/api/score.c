@@ -103,7 +103,7 @@ ft_status ft_time_response(ft_engine *e, int V, ft_slot *s, int n_prompt, int n_
                  .emit = go_on};
     ft_sample_defaults(&j.sampling);
     j.sampling.temperature = 0;
-    j.sampling.penalty_last_n = 0;
+    j.sampling.repeat_last_n = 0;
     const ft_status st = ft_slot_start(s, &j, err);
     ft_free(ids);
     if (st) return st;

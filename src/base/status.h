@@ -1,4 +1,5 @@
-/* base/status.h - the status codes and the error that every fallible function can fill.
+/* base/status.h - the status codes, the error that every fallible function can fill, and the limit
+ * on draft tokens.
  * foretoken.h repeats the definitions, because its users get that one file. */
 #ifndef FT_BASE_STATUS_H
 #define FT_BASE_STATUS_H
@@ -24,6 +25,8 @@ typedef struct ft_err {
     ft_status code;
     char text[500]; /* error message, lower case, no newline */
 } ft_err;
+
+enum { FT_DRAFT_MAX = 15 }; /* maximum number of draft tokens per step */
 #endif
 
 #endif

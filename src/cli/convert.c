@@ -1,4 +1,4 @@
-/* cli/convert.c - foretoken convert: a Hugging Face folder becomes a GGUF file. */
+/* cli/convert.c - foretoken convert: converts a Hugging Face checkpoint to a GGUF file. */
 #include "tools/convert.h"
 #include "base/log.h"
 #include "base/str.h"

@@ -1,4 +1,4 @@
-/* cli/quantize.c - foretoken quantize: a GGUF file with other tensor types. */
+/* cli/quantize.c - foretoken quantize: converts the tensor types of a GGUF file. */
 #include "tools/quantize.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -82,7 +82,7 @@ int ft_cmd_quantize(const ft_opts *o)
                quiet = json || ft_opts_flag(o, "quiet");
     const int words = ft_opts_n_word(o), n = ft_opts_count(o, "tensor-type");
     if (words < 3 && !dry) {
-        ft_fail(&err, FT_EINVAL, "quantize: 2 words given, want: foretoken quantize IN OUT TYPE");
+        ft_fail(&err, FT_EINVAL, "quantize has 2 arguments, want: foretoken quantize IN OUT TYPE");
         return ft_die(&err);
     }
     const char **pattern = ft_new_n(const char *, (size_t)n + 1);

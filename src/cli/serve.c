@@ -1,4 +1,4 @@
-/* cli/serve.c - starts the server, loads the model behind it, and ends both on a signal. */
+/* cli/serve.c - foretoken serve: starts the server, loads its models, and ends on a signal. */
 #define _GNU_SOURCE
 #include "serve/serve.h"
 #include "base/clock.h"
@@ -23,45 +23,21 @@ typedef struct serving {
     const ft_opts *o;
     ft_server *s;
     ft_serve_list list;
-    ft_model_opts *mo; /* of each model, while it is loaded */
+    ft_model_opts *mo; /* of each model that is loaded */
     char *kwargs;
 } serving;
 
 static void log_line(void *user, ft_log_level level, const char *line)
 {
     (void)user;
-    fprintf(stderr, "%s%s\n", level <= FT_LOG_WARN ? "foretoken: " : "", line);
+    fprintf(stderr, "%s%s\n",
+            level == FT_LOG_WARN    ? "foretoken: warning: "
+            : level == FT_LOG_ERROR ? "foretoken: "
+                                    : "",
+            line);
 }
 
 /* ---- options ---- */
-
-static ft_status refuse(const ft_opts *o, ft_err *err)
-{
-    static const struct {
-        const char *option, *why;
-        bool flag;
-    } refused[] = {
-        {"context-shift",
-         "--context-shift is not supported: a reply ends when the context is full; want a larger "
-         "--ctx-size",
-         true},
-        {"mmproj", "--mmproj and the like are not supported: models read text alone", false},
-        {"override-kv",
-         "--override-kv, --rope-scaling, --yarn-orig-ctx and the like are not supported: what the "
-         "model file says holds",
-         false},
-        {"pooling", "--pooling is not supported: embeddings are the mean over the text", false},
-        {"log-file", "--log-file is not supported: the log goes to stderr, want 2>FILE", false},
-        {"rerank", "--rerank is not supported: no model that ranks documents is known here", true},
-        {"lora", "--lora and the like are not supported: there are no adapters", false},
-    };
-    for (size_t i = 0; i < FT_COUNT(refused); i++) {
-        const char *name = refused[i].option;
-        if (refused[i].flag ? ft_opts_flag(o, name) : ft_opts_set(o, name))
-            return ft_fail(err, FT_EUNSUPPORTED, "%s", refused[i].why);
-    }
-    return FT_OK;
-}
 
 static ft_status template_kwargs(serving *u, ft_err *err)
 {
@@ -111,7 +87,7 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->reasoning_budget = (int)ft_opts_int(o, "reasoning-budget");
     p->reasoning_message = ft_opts_text(o, "reasoning-budget-message");
     p->reasoning_effort = ft_opts_text(o, "reasoning-effort");
-    p->template_kwargs = u->kwargs; /* --thinking is in there */
+    p->template_kwargs = u->kwargs; /* includes --thinking */
     p->cache_prompt = ft_opts_flag(o, "cache-prompt");
     p->seed = ft_opts_int(o, "seed");
 }
@@ -127,7 +103,7 @@ static void queue_params(const ft_opts *o, ft_queue_params *q)
     q->cache_dir = ft_opts_text(o, "cache-dir");
 }
 
-/* Every connection is a file to the system, which is thrifty with them unless asked. */
+/* Raises the limit of open files, which is also the limit of connections. */
 static void allow_files(void)
 {
     struct rlimit l;
@@ -136,18 +112,18 @@ static void allow_files(void)
     setrlimit(RLIMIT_NOFILE, &l);
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
-static void say_model(const ft_opts *o, const ft_llm *m, const ft_request *r)
+static void print_model(const ft_opts *o, const ft_llm *m, const ft_request *r)
 {
     const ft_llm_info *i = ft_llm_about(m);
     const ft_sampling *s = &r->sampling;
     if (ft_opts_flag(o, "quiet")) return;
-    fprintf(stderr, "%s: %s, %s, context %d, %d replies at a time\n", i->path, i->arch, i->device,
+    fprintf(stderr, "%s: %s, device %s, context %d tokens, %d slots\n", i->path, i->arch, i->device,
             i->ctx, i->slots);
     if (i->place[0]) fprintf(stderr, "%s\n", i->place);
     fputs(i->cache, stderr);
-    fprintf(stderr, "drafts: %s\n", i->drafter);
+    fprintf(stderr, "drafter: %s\n", i->drafter);
     fprintf(stderr, "sampling: temperature %g, top-k %d, top-p %g, min-p %g\n",
             (double)s->temperature, s->top_k, (double)s->top_p, (double)s->min_p);
 }
@@ -172,12 +148,12 @@ static ft_status load_model(void *user, int i, ft_llm **out, ft_request *r, ft_e
         ft_model_opts_release(&u->mo[i]);
         return st;
     }
-    say_model(o, m, r);
+    print_model(o, m, r);
     *out = m;
     return FT_OK;
 }
 
-static void unload(void *user, int i, ft_llm *m)
+static void unload_model(void *user, int i, ft_llm *m)
 {
     serving *u = user;
     ft_llm_stop(m, false);
@@ -185,7 +161,7 @@ static void unload(void *user, int i, ft_llm *m)
     ft_model_opts_release(&u->mo[i]);
 }
 
-static void say_start(const serving *u)
+static void print_start(const serving *u)
 {
     const char *prefix = ft_opts_text(u->o, "api-prefix");
     if (ft_opts_flag(u->o, "quiet")) return;
@@ -207,7 +183,7 @@ static ft_status start_models(serving *u, ft_err *err)
         .idle_s = FT_MAX(0, idle),
         .no_autoload = !ft_opts_flag(u->o, "models-autoload"),
         .load = load_model,
-        .unload = unload,
+        .unload = unload_model,
         .user = u,
     };
     ft_served_model *at = ft_new_n(ft_served_model, (size_t)n);
@@ -222,19 +198,18 @@ static ft_status start_models(serving *u, ft_err *err)
 static ft_status start_server(serving *u, ft_err *err)
 {
     ft_serve_params p;
-    ft_status st = refuse(u->o, err);
-    if (!st) st = template_kwargs(u, err);
+    ft_status st = template_kwargs(u, err);
     if (!st) st = ft_serve_list_find(&u->list, u->o, err);
     if (st) return st;
     u->mo = ft_new_n(ft_model_opts, (size_t)u->list.n);
     serve_params(u, &p);
     if ((st = ft_server_open(&u->s, &p, err))) return st;
     if ((st = start_models(u, err))) return st;
-    say_start(u);
+    print_start(u);
     return FT_OK;
 }
 
-/* The next signal, or 0 after so many seconds. */
+/* The next signal, or 0 after s seconds. */
 static int next_signal(const sigset_t *set, double s)
 {
     const struct timespec t = {(time_t)s, (long)((s - (double)(time_t)s) * 1e9)};
@@ -245,7 +220,7 @@ static int next_signal(const sigset_t *set, double s)
     }
 }
 
-/* Running responses get some time; a second signal takes it from them. */
+/* Gives running responses ten seconds; a second signal ends them at once. */
 static void drain(serving *u, const sigset_t *set)
 {
     const double until = ft_now_s() + 10;
@@ -262,7 +237,8 @@ int ft_cmd_serve(const ft_opts *o)
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &set, NULL); /* every thread inherits it; they are waited for here */
+    pthread_sigmask(SIG_BLOCK, &set,
+                    NULL); /* inherited by every thread; next_signal waits for them */
     allow_files();
     ft_log_to(log_line, NULL);
     ft_log_max(ft_opts_flag(o, "quiet") ? FT_LOG_WARN : FT_LOG_INFO);

@@ -1,4 +1,4 @@
-/* cli/synth.c - foretoken synth SHAPE TYPE OUT.gguf */
+/* cli/synth.c - foretoken synth: writes a model with random weights. */
 #include "tools/synth.h"
 
 #include "base/str.h"
@@ -34,6 +34,6 @@ int ft_cmd_synth(const ft_opts *o)
         printf("%s%s: %zu tensors, %.3g billion parameters, %s (%llu bytes%s)\n",
                dry ? s.shape : s.path, dry ? " would be" : "", r.tensors,
                (double)r.parameters * 1e-9, ft_human_bytes(size, r.bytes),
-               (unsigned long long)r.bytes, dry ? " without its keys" : "");
+               (unsigned long long)r.bytes, dry ? " without metadata" : "");
     return 0;
 }

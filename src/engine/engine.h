@@ -14,11 +14,12 @@
 #include "engine/sample.h"
 #include "engine/step.h"
 
+_Static_assert(FT_DRAFT_MAX + 1 <= FT_DECODE_ROWS, "a verification step is a decode step");
+
 typedef struct ft_engine ft_engine;
 typedef struct ft_slot ft_slot;
 
 enum {
-    FT_DRAFT_MAX = 15, /* draft tokens per step; with the pending token they fill a decode step */
     FT_DRAFT_VOCAB_DIFF_MAX = 128, /* by how much a draft model's vocabulary size may differ */
     FT_CHECKPOINTS_MAX = 4,        /* positions of a prompt at which the engine saves a prefix
                                     * checkpoint */

@@ -84,7 +84,7 @@ static double least(const ft_gov_times *t)
 void ft_gov_costs_init(ft_gov_costs *c)
 {
     *c = (ft_gov_costs){0};
-    for (int j = 0; j < FT_GOV_DRAFTS; j++) c->prior[j] = c->prior_ngram[j] = tune.prior;
+    for (int j = 0; j < FT_DRAFT_MAX; j++) c->prior[j] = c->prior_ngram[j] = tune.prior;
     memcpy(c->margin_accept, tune.margin_prior, sizeof tune.margin_prior);
     for (int i = 0; i < FT_GOV_MARGINS; i++) c->share[i] = 1.0 / FT_GOV_MARGINS;
 }

@@ -16,14 +16,12 @@
 #ifndef FT_ENGINE_GOVERNOR_H
 #define FT_ENGINE_GOVERNOR_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/err.h"
 
 enum {
-    FT_GOV_DRAFTS = 15, /* FT_DRAFT_MAX */
-    FT_GOV_ROWS = 64,   /* steps of up to this many rows have a class each ... */
-    FT_GOV_WIDE = 32,   /* ... and larger ones are grouped by this many */
-    FT_GOV_SIZES = 96,  /* classes of step sizes: up to 1,056 rows */
+    FT_GOV_ROWS = 64,  /* steps of up to this many rows have a class each ... */
+    FT_GOV_WIDE = 32,  /* ... and larger ones are grouped by this many */
+    FT_GOV_SIZES = 96, /* classes of step sizes: up to 1,056 rows */
     FT_GOV_SAMPLES = 8,
     FT_GOV_MANY = 8,     /* above this many responses, costs are not measured for each class */
     FT_GOV_BATCHES = 6,  /* classes of batch size: a row costs less in a batch of one than of
@@ -45,9 +43,9 @@ typedef struct ft_gov_costs {
     ft_gov_times first[FT_GOV_SIZES];     /* the first draft pass of a step, by number of drafting
                                            * responses */
     ft_gov_times next[FT_GOV_SIZES];      /* each further draft pass */
-    double prior[FT_GOV_DRAFTS];          /* acceptance rates of earlier responses, the start values
+    double prior[FT_DRAFT_MAX];           /* acceptance rates of earlier responses, the start values
                                            * of new ones */
-    double prior_ngram[FT_GOV_DRAFTS];    /* the same for n-gram drafters */
+    double prior_ngram[FT_DRAFT_MAX];     /* the same for n-gram drafters */
     int context;                          /* context class of this step */
     unsigned steps;                       /* number of steps that were timed */
     bool mixed;                           /* the step also contains prompt rows: its time is not
@@ -62,8 +60,8 @@ typedef struct ft_gov_costs {
 
 /* Draft statistics of one response. */
 typedef struct ft_governor {
-    double accept[FT_GOV_DRAFTS]; /* a_j */
-    int steps;                    /* with draft tokens */
+    double accept[FT_DRAFT_MAX]; /* a_j */
+    int steps;                   /* with draft tokens */
     int paused, next_try; /* steps without draft tokens, and after how many of them to try again */
     int drafting;         /* steps with draft tokens since the last plain one */
     bool was_paused;      /* it was paused at some time */
@@ -74,13 +72,13 @@ typedef struct ft_governor {
     /* With margins: */
     double margin_accept[FT_GOV_MARGINS], share[FT_GOV_MARGINS];
     int seen[FT_GOV_MARGINS];
-    double token, row;             /* seconds that a token saves in this step, and that a row
-                                    * costs */
-    int made;                      /* draft tokens of this step so far, the last possibly
-                                    * dropped; */
-    uint8_t margin[FT_GOV_DRAFTS]; /* the classes of their margins, */
-    double reach;                  /* the probability that all of them are accepted, */
-    double gain;                   /* and the seconds that one more is expected to save */
+    double token, row;            /* seconds that a token saves in this step, and that a row
+                                   * costs */
+    int made;                     /* draft tokens of this step so far, the last possibly
+                                   * dropped; */
+    uint8_t margin[FT_DRAFT_MAX]; /* the classes of their margins, */
+    double reach;                 /* the probability that all of them are accepted, */
+    double gain;                  /* and the seconds that one more is expected to save */
 } ft_governor;
 
 void ft_gov_costs_init(ft_gov_costs *c);

@@ -31,32 +31,16 @@ struct ft_sampler {
     float drawn_bits; /* its surprise in bits */
 };
 
-static const char *const kind_name[FT_SAMPLE_KINDS] = {
-    "penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"};
-
 const char *ft_sampler_kind_name(ft_sampler_kind k)
 {
-    return kind_name[k];
+    return ft_sampler_names[k].name;
 }
 
 void ft_sample_defaults(ft_sample_params *p)
 {
-    *p = (ft_sample_params){.temperature = 0.8f,
-                            .dynatemp_exponent = 1,
-                            .top_k = 40,
-                            .top_p = 0.95f,
-                            .min_p = 0.05f,
-                            .typical_p = 1,
-                            .top_n_sigma = -1,
-                            .xtc_threshold = 0.1f,
-                            .penalty_last_n = 64,
-                            .repeat_penalty = 1,
-                            .dry_base = 1.75f,
-                            .dry_allowed_length = 2,
-                            .dry_last_n = 64,
-                            .mirostat_tau = 5,
-                            .mirostat_eta = 0.1f,
-                            .n_order = FT_SAMPLE_KINDS};
+    *p = (ft_sample_params){.n_order = FT_SAMPLE_KINDS};
+#define FT_SAMPLING(type, field, number, ...) p->field = (type)(number);
+#include "base/request.def"
     for (int i = 0; i < FT_SAMPLE_KINDS; i++) p->order[i] = (ft_sampler_kind)i;
 }
 
@@ -67,13 +51,16 @@ ft_status ft_sample_order_parse(ft_sample_params *p, const char *list, ft_err *e
     for (const char *z = list; *z;) {
         const size_t len = strcspn(z, ";,");
         int k = 0;
-        while (k < FT_SAMPLE_KINDS && !ft_str_eq((ft_str){z, len}, ft_str_of(kind_name[k]))) k++;
+        while (k < FT_SAMPLE_KINDS &&
+               !ft_str_eq((ft_str){z, len}, ft_str_of(ft_sampler_names[k].name)))
+            k++;
         if (k == FT_SAMPLE_KINDS)
             return ft_fail(err, FT_EINVAL,
                            "sampler '%.*s', want one of penalties dry top_n_sigma "
                            "top_k typ_p top_p min_p xtc temperature",
                            (int)FT_MIN(len, 40), z);
-        if (seen >> k & 1) return ft_fail(err, FT_EINVAL, "sampler '%s' twice", kind_name[k]);
+        if (seen >> k & 1)
+            return ft_fail(err, FT_EINVAL, "sampler '%s' twice", ft_sampler_names[k].name);
         seen |= 1u << k;
         p->order[n++] = (ft_sampler_kind)k;
         z += len;
@@ -121,27 +108,15 @@ ft_status ft_sample_check(const ft_sample_params *p, int32_t V, ft_err *err)
 {
     ft_status st;
     if (V < 1) return ft_fail(err, FT_EINVAL, "vocabulary of %d, want at least 1", V);
-    if ((st = check_last_n("penalty_last_n", p->penalty_last_n, err))) return st;
-    if ((st = check_last_n("dry_last_n", p->dry_last_n, err))) return st;
+    if ((st = check_last_n("repeat_last_n", p->repeat_last_n, err))) return st;
+    if ((st = check_last_n("dry_penalty_last_n", p->dry_last_n, err))) return st;
     const struct {
         const char *name;
-        float v;
-    } finite[] = {{"temperature", p->temperature},
-                  {"dynatemp_range", p->dynatemp_range},
-                  {"dynatemp_exponent", p->dynatemp_exponent},
-                  {"top_p", p->top_p},
-                  {"min_p", p->min_p},
-                  {"typical_p", p->typical_p},
-                  {"top_n_sigma", p->top_n_sigma},
-                  {"xtc_probability", p->xtc_probability},
-                  {"xtc_threshold", p->xtc_threshold},
-                  {"repeat_penalty", p->repeat_penalty},
-                  {"frequency_penalty", p->frequency_penalty},
-                  {"presence_penalty", p->presence_penalty},
-                  {"dry_multiplier", p->dry_multiplier},
-                  {"dry_base", p->dry_base},
-                  {"mirostat_tau", p->mirostat_tau},
-                  {"mirostat_eta", p->mirostat_eta}};
+        double v;
+    } finite[] = {
+#define FT_SAMPLING(type, field, number, ...) {#field, (double)p->field},
+#include "base/request.def"
+    };
     for (size_t i = 0; i < FT_COUNT(finite); i++)
         if (!isfinite(finite[i].v))
             return ft_fail(err, FT_EINVAL, "%s is not a finite number", finite[i].name);
@@ -220,7 +195,7 @@ static bool biases_differ(const ft_sampler *s)
 static bool knows(const ft_sampler *s)
 {
     const ft_sample_params *p = &s->p;
-    const size_t edits = p->n_bias + (s->wants_penalties ? (size_t)p->penalty_last_n : 0);
+    const size_t edits = p->n_bias + (s->wants_penalties ? (size_t)p->repeat_last_n : 0);
     if (p->mirostat || edits > FT_DRAW_EDITS || !biases_differ(s)) return false;
     if (ft_sampler_greedy(s)) return !s->wants_dry;
     if (p->min_keep > 1 || p->top_k > FT_DRAW_K || p->min_p > 1 || p->dynatemp_range > 0)
@@ -246,11 +221,11 @@ ft_status ft_sampler_new(ft_sampler **out, const ft_sample_params *p, int32_t V,
     if (s->p.dry_base < 1) s->p.dry_base = 1.75f;
     copy_lists(s);
     s->wants_penalties =
-        has(p, FT_SAMPLE_PENALTIES) && p->penalty_last_n > 0 &&
+        has(p, FT_SAMPLE_PENALTIES) && p->repeat_last_n > 0 &&
         (p->repeat_penalty != 1.0f || p->frequency_penalty != 0.0f || p->presence_penalty != 0.0f);
     s->wants_dry = has(p, FT_SAMPLE_DRY) && p->dry_multiplier > 0.0f && p->dry_last_n > 0;
     s->far = knows(s);
-    if (s->wants_penalties) s->cap = p->penalty_last_n;
+    if (s->wants_penalties) s->cap = p->repeat_last_n;
     if (s->wants_dry) s->cap = FT_MAX(s->cap, p->dry_last_n);
     const size_t cap = (size_t)s->cap;
     s->ring = ft_new_n(int32_t, cap);
@@ -351,7 +326,7 @@ static void penalize(const ft_sampler *s, float *x, int32_t u)
 static void penalties(ft_sampler *s)
 {
     int32_t n_uniq = 0;
-    const int32_t n = FT_MIN(s->n, s->p.penalty_last_n);
+    const int32_t n = FT_MIN(s->n, s->p.repeat_last_n);
     for (int32_t i = 0; i < n; i++) {
         const int32_t u = place(s, past(s, i), &n_uniq);
         if (u >= 0) s->count[u]++;
@@ -561,7 +536,7 @@ bool ft_sampler_on_device(const ft_sampler *s)
 static int32_t count_past(ft_sampler *s, const int32_t *more, int32_t n_more, ft_edit *e)
 {
     int32_t n_uniq = 0;
-    const int32_t n = s->wants_penalties ? FT_MIN(s->n + n_more, s->p.penalty_last_n) : 0;
+    const int32_t n = s->wants_penalties ? FT_MIN(s->n + n_more, s->p.repeat_last_n) : 0;
     for (int32_t i = 0; i < n; i++) {
         const int32_t id = i < n_more ? more[n_more - 1 - i] : past(s, i - n_more);
         const int32_t u = place(s, id, &n_uniq);

@@ -13,6 +13,7 @@
 #define FT_ENGINE_SAMPLE_H
 
 #include "base/err.h"
+#include "base/params.h"
 #include "dev/draw.h"
 
 /* ---- the token constraint: how a grammar reaches the sampler, which sees no text ---- */
@@ -34,16 +35,10 @@ typedef struct ft_mask {
 
 /* ---- parameters ---- */
 
+/* FT_SAMPLE_PENALTIES ... FT_SAMPLE_TEMPERATURE, in the default order (base/request.def). */
 typedef enum ft_sampler_kind {
-    FT_SAMPLE_PENALTIES,
-    FT_SAMPLE_DRY,
-    FT_SAMPLE_TOP_N_SIGMA,
-    FT_SAMPLE_TOP_K,
-    FT_SAMPLE_TYP_P,
-    FT_SAMPLE_TOP_P,
-    FT_SAMPLE_MIN_P,
-    FT_SAMPLE_XTC,
-    FT_SAMPLE_TEMPERATURE,
+#define FT_SAMPLER(kind, name, letter) FT_SAMPLE_##kind,
+#include "base/request.def"
     FT_SAMPLE_KINDS
 } ft_sampler_kind;
 
@@ -57,25 +52,17 @@ typedef struct ft_id_seq {
     size_t n;
 } ft_id_seq;
 
+/* One field per FT_SAMPLING row of base/request.def: temperature, top_k, top_p, ... The row says
+ * what the field means, its range and its default. Here a temperature <= 0 is greedy, the two
+ * last_n are >= 0 (the API has replaced -1), and a mirostat other than 0 applies penalties,
+ * temperature and mirostat alone. */
 typedef struct ft_sample_params {
     uint64_t seed;
-    float temperature;                       /* 0.8; <= 0 is greedy */
-    float dynatemp_range, dynatemp_exponent; /* 0 (off), 1 */
-    int32_t top_k;                           /* 40; <= 0 off */
-    float top_p, min_p, typical_p;           /* 0.95, 0.05, 1 (off) */
-    float top_n_sigma;                       /* -1 (off) */
-    float xtc_probability, xtc_threshold;    /* 0 (off), 0.1 */
-    int32_t min_keep;                        /* 0: minimum number of tokens that top_p, min_p,
-                                              * typical and xtc keep */
-    int32_t penalty_last_n;                  /* 64; 0 off */
-    float repeat_penalty, frequency_penalty, presence_penalty; /* 1, 0, 0 */
-    float dry_multiplier, dry_base;                            /* 0 (off), 1.75 */
-    int32_t dry_allowed_length, dry_last_n;                    /* 2, 64 */
-    const ft_id_seq *dry_breakers; /* copied; repetitions are not matched across one */
+#define FT_SAMPLING(type, field, number, ...) type field;
+#include "base/request.def"
+    const ft_id_seq *dry_breakers; /* copied; a repetition does not extend across one */
     size_t n_dry_breakers;
-    int32_t mirostat; /* 0, 1 or 2; if not 0: only penalties, temperature and mirostat apply */
-    float mirostat_tau, mirostat_eta; /* 5, 0.1 */
-    const ft_logit_bias *bias;        /* copied */
+    const ft_logit_bias *bias; /* copied */
     size_t n_bias;
     ft_sampler_kind order[FT_SAMPLE_KINDS]; /* in the order of the enumeration */
     int n_order;

@@ -34,7 +34,7 @@ static void plan_keys(ft_kv_choice *c, const ft_cache_params *p, int l)
     }
     if (g->plain >= FT_KV_GOOD || g->plain >= FT_MAX(g->centred, FT_KV_BAD)) return;
     c->centred = g->centred >= FT_KV_BAD;
-    c->why = c->centred ? "keys without their mean" : "scores of attention suffer";
+    c->why = c->centred ? "keys with their mean subtracted" : "attention scores lose accuracy";
     if (!c->centred) c->kt = FT_KV_Q8_0;
 }
 
@@ -137,7 +137,7 @@ double ft_kv_token_bytes(const ft_cache_params *p, double *f16)
 
 void ft_kv_plan_table(ft_buf *out, const ft_cache_params *p)
 {
-    ft_buf_printf(out, "%-7s %-12s %-10s %-14s %-14s %12s  %s\n", "layers", "cells", "heads",
+    ft_buf_printf(out, "%-7s %-12s %-10s %-14s %-14s %12s  %s\n", "layers", "tokens", "heads",
                   "keys", "values", "bytes/token", "note");
     for (int l = 0; l < p->n_layer; l++) {
         const ft_layer_state *s = &p->layer[l];
@@ -195,10 +195,10 @@ bool ft_kv_plan_summary(char *to, size_t cap, const ft_cache_params *p)
     if (tail)
         snprintf(newest, sizeof newest, "; the most recent %d positions as %s", FT_KV_RECENT,
                  ft_kv_type_name(nt));
-    snprintf(
-        to, cap,
-        "cache: keys %s, values %s: %.0f bytes per token, %.2f times smaller than f16%s; %s in all",
-        ft_kv_type_name(p->kt), ft_kv_type_name(p->vt), sum, sum > 0 ? f16 / sum : 1.0, newest,
-        ft_human_bytes(total, ft_cache_bytes(p)));
+    snprintf(to, cap,
+             "cache: keys %s, values %s: %.0f bytes per token, %.2f times smaller than f16%s; %s "
+             "in total",
+             ft_kv_type_name(p->kt), ft_kv_type_name(p->vt), sum, sum > 0 ? f16 / sum : 1.0, newest,
+             ft_human_bytes(total, ft_cache_bytes(p)));
     return !plain;
 }

@@ -27,8 +27,9 @@ for p in "" $("$ft" --help | awk '/^  [a-z]/ { print "-" $1 }'); do
     ok "foretoken$p has a manual page" $?
 done
 missing=
-for o in $("$ft" run --help | awk '/^  -/ { for (i = 1; $i ~ /^-/; i++) print $i }'); do
-    sed 's/\\-/-/g' "$at/share/man/man1/foretoken-run.1" | grep -q -- "^\.B.* $o\b" || missing="$missing $o"
+sed -n 's/\\-/-/g; s/^\.B -/ -/p' "$at/share/man/man1/foretoken-run.1" | tr '\n' ',' >"$dir/names"
+for o in $("$ft" run --help-list | cut -f 1); do
+    grep -q -- " $o[, ]" "$dir/names" || missing="$missing $o"
 done
 same "the manual page of run has every option" "$missing" ""
 
@@ -67,6 +68,7 @@ complete_words() { # words...: what bash would offer for the last one
 same "programs complete" "$(complete_words "$ft" perp)" "perplexity "
 same "options complete" "$(complete_words "$ft" run --xtc-p)" "--xtc-probability "
 same "choices complete" "$(complete_words "$ft" run --color o)" "on off "
+same "names are whole" "$(complete_words "$ft" run --spec-draft-cpu-range-)" "--spec-draft-cpu-range-batch "
 
 make -s uninstall BUILD="$build" DESTDIR="$root" PREFIX="$prefix" LIBDIR="$libdir" >"$dir/.out" 2>&1
 same "uninstall leaves no file" "$(find "$root" -type f -o -type l)" ""
