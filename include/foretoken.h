@@ -278,6 +278,7 @@ typedef struct ft_request {
     const char *reasoning_message; /* said before a thought is closed for its budget; NULL: none */
     bool cache_prompt;             /* of jobs: look for the prompt's beginning, and keep it */
     int slot;                      /* of jobs: wished for; -1: any */
+    uint64_t client;               /* of jobs: whose share of the queue it takes; 0: nobody's */
     bool progress;                 /* of jobs: wake also while the prompt is read */
     bool (*on_event)(void *user, const ft_event *e); /* false cancels; may be NULL */
     void *user;
@@ -291,6 +292,7 @@ ft_status ft_session_generate(ft_session *s, const ft_request *r, ft_response *o
 
 typedef struct ft_queue_params {
     int waiting;           /* requests that may wait for a slot; more are refused with FT_EBUSY */
+    int per_client;        /* requests of one client that may run or wait; 0: any number */
     double step_ms;        /* a step with a prompt beside responses shall not take longer; 0: any */
     uint64_t prefix_bytes; /* memory for prompts read before, pages and snapshots; 0: none */
     const char *cache_dir; /* where they outlive the program; NULL: nowhere */
@@ -343,6 +345,30 @@ typedef enum ft_pooling { FT_POOL_MEAN, FT_POOL_LAST } ft_pooling;
  * With a started queue it runs between two steps; returns when done. */
 ft_status ft_llm_embed(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling, float *out,
                        ft_err *err);
+
+/* Several texts as such vectors, without waiting: the engine thread computes them beside everything
+ * else that runs. */
+typedef struct ft_embedding_params {
+    const int32_t *const *ids; /* [n]: of each text; copied */
+    const int *n_ids;          /* [n] */
+    int n;
+    ft_pooling pooling;
+    uint64_t client;          /* as in ft_request */
+    void (*wake)(void *user); /* called once, on the engine thread, when all are done */
+    void *user;
+} ft_embedding_params;
+
+typedef struct ft_embedding ft_embedding;
+
+/* Needs a started queue. FT_EBUSY: the queue is full. */
+ft_status ft_embedding_new(ft_embedding **out, ft_llm *m, const ft_embedding_params *p,
+                           ft_err *err);
+bool ft_embedding_done(ft_embedding *e);
+/* When done: *out is [n, width] and belongs to e. */
+ft_status ft_embedding_result(ft_embedding *e, const float **out, ft_err *err);
+void ft_embedding_cancel(ft_embedding *e); /* from any thread; it is done within a step */
+/* Cancels; accepts NULL; never waits for the engine. wake is not called any more. */
+void ft_embedding_free(ft_embedding *e);
 
 typedef struct ft_slot_info {
     int id;

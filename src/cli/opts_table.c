@@ -333,6 +333,10 @@ const ft_opt ft_opt_table[] = {
      "tokens that all replies share in the cache; 0 = --parallel times --ctx-size"},
     {"queue-max", NULL, FT_OPT_INT, FT_CMD_SERVE, "256", "N", 0, 1 << 20, NULL,
      "requests that may wait; more are answered with 429"},
+    {"queue-per-client", NULL, FT_OPT_INT, FT_CMD_SERVE, "-1", "N", -1, 1 << 20, NULL,
+     "maximum number of requests of one client that run or wait, more are answered with 429; a "
+     "client is an API key where there are several, else an address (0: no limit, -1: three "
+     "quarters of --queue-max plus --parallel)"},
     {"max-step-ms", NULL, FT_OPT_FLOAT, FT_CMD_SERVE, "50", "X", 0, 1e6, NULL,
      "what a prompt may delay running replies at a time; 0 = any"},
     {"cache-prompt", NULL, FT_OPT_FLAG, FT_CMD_SERVE, "1", NULL, 0, 0, "LLAMA_ARG_CACHE_PROMPT",

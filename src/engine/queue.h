@@ -17,7 +17,9 @@ typedef struct ft_entry ft_entry;
  * `done` was called; the functions are called on the engine thread, without locks. */
 struct ft_entry {
     ft_task task;
-    int wish; /* a slot; -1: any */
+    int wish;        /* a slot; -1: any */
+    uint64_t client; /* whose share of the queue it counts for; 0: nobody's */
+    bool continues;  /* belongs to a request that is inside already: a full queue takes it */
     /* May the response go on? false holds it until ft_queue_kick. */
     bool (*ready)(ft_entry *e);
     /* After each step that the entry took part in. */
@@ -38,7 +40,8 @@ struct ft_entry {
     ft_stats stats;
     double wait_s;
 
-    ft_entry *next; /* the queue's */
+    /* the queue's: of those that wait, and of all that are inside */
+    ft_entry *next, *inside_prev, *inside_next;
 };
 
 /* Starts the thread; takes all slots, so none may be taken. */
@@ -48,7 +51,7 @@ void ft_queue_stop(ft_queue *q, bool drain);
 bool ft_queue_stopped(ft_queue *q);
 void ft_queue_free(ft_queue *q); /* accepts NULL; stops it first */
 
-/* FT_ELIMIT: full. FT_ECANCELLED: stopping. */
+/* FT_EBUSY: the queue is full, or its client has its share. FT_ECANCELLED: stopping. */
 ft_status ft_queue_put(ft_queue *q, ft_entry *e, ft_err *err);
 void ft_queue_cancel(ft_queue *q, ft_entry *e);      /* takes effect within a step */
 void ft_queue_kick(ft_queue *q);                     /* an entry may be ready again */

@@ -17,7 +17,7 @@ struct ft_slot {
     slot_state state;
     uint64_t arrival;    /* the earlier goes first */
     ft_swapped *swapped; /* its pages, while others have the room; NULL: they are in the cache */
-    int waited;          /* steps that brought its prompt no row */
+    int waited;          /* steps since its prompt last got a row */
     bool paused;         /* its reader stays behind: no rows until it is let go */
     ft_seq *seq;
     ft_task task;
