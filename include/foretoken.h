@@ -89,7 +89,6 @@ ft_infill_ids ft_vocab_infill(const ft_vocab *v);
 
 typedef struct ft_llm ft_llm;
 
-
 /* An n-gram drafter: length of the n-gram to look up, maximum number of tokens to copy, minimum
  * number of earlier occurrences. */
 typedef struct ft_ngram_params {
@@ -359,6 +358,7 @@ typedef struct ft_request {
     const char *reasoning_message; /* inserted where the budget ends the thinking; NULL: nothing */
     bool cache_prompt; /* jobs: reuse the cached prefix of the prompt, and cache this prompt */
     int slot;          /* jobs: preferred slot; -1: any */
+    uint64_t client;   /* jobs: the client whose share of the queue it uses; 0: none */
     bool progress;     /* jobs: call wake also while the prompt is processed */
     bool (*on_event)(void *user, const ft_event *e); /* false cancels; may be NULL */
     void *user;
@@ -372,6 +372,7 @@ ft_status ft_session_generate(ft_session *s, const ft_request *r, ft_response *o
 
 typedef struct ft_queue_params {
     int waiting;    /* maximum number of waiting requests; more are rejected with FT_EBUSY */
+    int per_client; /* maximum number of requests of one client that run or wait; 0: no limit */
     double step_ms; /* limit for steps that process a prompt while others generate; 0: none */
     uint64_t prefix_bytes; /* memory for the prefix cache; 0: no prefix cache */
     const char *cache_dir; /* folder that keeps the prefix cache across restarts; NULL: none */
@@ -423,6 +424,30 @@ typedef enum ft_pooling { FT_POOL_MEAN, FT_POOL_LAST } ft_pooling;
  * With a started engine thread it runs between two steps. Returns when done. */
 ft_status ft_llm_embed(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling, float *out,
                        ft_err *err);
+
+/* Several texts as such vectors, without waiting: the engine thread computes them beside everything
+ * else that runs. */
+typedef struct ft_embedding_params {
+    const int32_t *const *ids; /* [n]: of each text; copied */
+    const int *n_ids;          /* [n] */
+    int n;
+    ft_pooling pooling;
+    uint64_t client;          /* as in ft_request */
+    void (*wake)(void *user); /* called once, on the engine thread, when all are done */
+    void *user;
+} ft_embedding_params;
+
+typedef struct ft_embedding ft_embedding;
+
+/* Needs a started queue. FT_EBUSY: the queue is full. */
+ft_status ft_embedding_new(ft_embedding **out, ft_llm *m, const ft_embedding_params *p,
+                           ft_err *err);
+bool ft_embedding_done(ft_embedding *e);
+/* When done: *out is [n, width] and belongs to e. */
+ft_status ft_embedding_result(ft_embedding *e, const float **out, ft_err *err);
+void ft_embedding_cancel(ft_embedding *e); /* from any thread; it is done within a step */
+/* Cancels; accepts NULL; never waits for the engine. wake is not called any more. */
+void ft_embedding_free(ft_embedding *e);
 
 typedef struct ft_slot_info {
     int id;

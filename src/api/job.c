@@ -124,6 +124,7 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
         j->answer.thought.end = &j->end_thought;
         j->entry.task = ft_generate_task(&j->answer);
         j->entry.wish = r->slot;
+        j->entry.client = r->client;
         j->entry.ready = ready;
         j->entry.round = after_round;
         j->entry.done = job_done;

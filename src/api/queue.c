@@ -15,7 +15,11 @@ ft_status ft_llm_start(ft_llm *m, const ft_queue_params *p, ft_err *err)
         return ft_fail(err, FT_EINVAL, "the model's queue runs already");
     ft_queue_free(m->queue);
     m->queue = NULL;
-    const ft_queue_limits limits = {p->waiting, p->step_ms, p->prefix_bytes, p->cache_dir};
+    const ft_queue_limits limits = {.waiting = p->waiting,
+                                    .per_client = p->per_client,
+                                    .step_ms = p->step_ms,
+                                    .prefix_bytes = p->prefix_bytes,
+                                    .cache_dir = p->cache_dir};
     return ft_queue_new(&m->queue, m->engine, &limits, err);
 }
 

@@ -45,6 +45,15 @@ const ft_param ft_opts_serve[] = {
      .unit = "slots",
      .env = "LLAMA_ARG_N_PARALLEL",
      .help = "number of slots: requests that are processed at the same time (-1: 4)"},
+    {.name = "queue-per-client",
+     FT_IS_INT("N", -1, 1 << 20),
+     SERVER,
+     .def = "-1",
+     .unit = "requests",
+     .help =
+         "maximum number of requests of one client that run or wait, more are answered with 429; "
+         "a client is an API key where there are several, else an address (0: no limit, -1: "
+         "three quarters of --queue-max plus --parallel)"},
     {.name = "queue-max",
      FT_IS_INT("N", 0, 1 << 20),
      SERVER,

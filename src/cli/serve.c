@@ -12,10 +12,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifdef FT_HAVE_HTTPD
 
@@ -25,7 +27,14 @@ typedef struct serving {
     ft_serve_list list;
     ft_model_opts *mo; /* of each model that is loaded */
     char *kwargs;
+    int drain_s;         /* that running responses get to finish after a signal */
+    atomic_bool started; /* start() has returned, */
+    ft_status st;        /* with this */
+    ft_err err;
 } serving;
+
+/* After the drain: seconds in which the server cancels everything and unloads its models. */
+enum { CLOSE_S = 10 };
 
 static void log_line(void *user, ft_log_level level, const char *line)
 {
@@ -90,6 +99,13 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->template_kwargs = u->kwargs; /* includes --thinking */
     p->cache_prompt = ft_opts_flag(o, "cache-prompt");
     p->seed = ft_opts_int(o, "seed");
+    u->drain_s = p->drain_s;
+}
+
+static int slots_of(const ft_opts *o)
+{
+    const int n = (int)ft_opts_int(o, "parallel");
+    return n > 0 ? n : 4;
 }
 
 static void queue_params(const ft_opts *o, ft_queue_params *q)
@@ -97,6 +113,8 @@ static void queue_params(const ft_opts *o, ft_queue_params *q)
     const int64_t mib = ft_opts_int(o, "cache-ram");
     ft_queue_defaults(q);
     q->waiting = (int)ft_opts_int(o, "queue-max");
+    q->per_client = (int)ft_opts_int(o, "queue-per-client");
+    if (q->per_client < 0) q->per_client = FT_MAX(1, (q->waiting + slots_of(o)) / 4 * 3);
     q->step_ms = ft_opts_float(o, "max-step-ms");
     q->prefix_bytes = mib < 0 ? UINT64_MAX / 4 : (uint64_t)mib << 20;
     if (!ft_opts_flag(o, "cache-prompt")) q->prefix_bytes = 0;
@@ -136,8 +154,7 @@ static ft_status load_model(void *user, int i, ft_llm **out, ft_request *r, ft_e
     ft_queue_params q;
     ft_llm *m = NULL;
     ft_status st = ft_model_opts_params(&u->mo[i], o, &p, err);
-    const int slots = (int)ft_opts_int(o, "parallel");
-    p.slots = slots > 0 ? slots : 4;
+    p.slots = slots_of(o);
     p.cells = ft_opts_int(o, "kv-cells");
     queue_params(o, &q);
     if (!st) st = ft_llm_open(&m, &p, err);
@@ -220,10 +237,52 @@ static int next_signal(const sigset_t *set, double s)
     }
 }
 
-/* Gives running responses ten seconds; a second signal ends them at once. */
+/* Starting lasts until the first model is loaded; signals are handled meanwhile. */
+static void *start_thread(void *arg)
+{
+    serving *u = arg;
+    u->st = start_server(u, &u->err);
+    atomic_store(&u->started, true);
+    return NULL;
+}
+
+static ft_status start_or_end(serving *u, const sigset_t *set, ft_err *err)
+{
+    pthread_t t;
+    if (pthread_create(&t, NULL, start_thread, u))
+        return ft_fail(err, FT_EIO, "cannot start a thread");
+    while (!atomic_load(&u->started)) {
+        if (!next_signal(set, 0.02)) continue;
+        fprintf(stderr, "ended while the model was loading\n");
+        _exit(0);
+    }
+    pthread_join(t, NULL);
+    *err = u->err;
+    return u->st;
+}
+
+/* Loading a model cannot be interrupted, nor can a step on a device that hangs: the process ends
+ * without them. */
+static void *end_anyway(void *arg)
+{
+    const struct timespec t = {CLOSE_S, 0};
+    (void)arg;
+    nanosleep(&t, NULL);
+    fprintf(stderr, "foretoken: the server did not end within %d s, the process does\n", CLOSE_S);
+    _exit(1);
+}
+
+static void close_in_time(serving *u)
+{
+    pthread_t t;
+    if (!pthread_create(&t, NULL, end_anyway, NULL)) pthread_detach(t);
+    ft_server_close(u->s);
+}
+
+/* Gives running responses drain_s seconds; a second signal ends them at once. */
 static void drain(serving *u, const sigset_t *set)
 {
-    const double until = ft_now_s() + 10;
+    const double until = ft_now_s() + u->drain_s;
     ft_server_drain(u->s);
     while (ft_server_busy(u->s) && ft_now_s() < until)
         if (next_signal(set, 0.05)) break;
@@ -242,13 +301,13 @@ int ft_cmd_serve(const ft_opts *o)
     allow_files();
     ft_log_to(log_line, NULL);
     ft_log_max(ft_opts_flag(o, "quiet") ? FT_LOG_WARN : FT_LOG_INFO);
-    ft_status st = start_server(&u, &err);
+    ft_status st = start_or_end(&u, &set, &err);
     if (!st) {
         while (!ft_server_failed(u.s) && !next_signal(&set, 1)) continue;
         if (ft_server_failed(u.s)) st = ft_fail(&err, FT_EDEVICE, "the device has failed");
         drain(&u, &set);
     }
-    ft_server_close(u.s);
+    close_in_time(&u);
     ft_serve_list_release(&u.list);
     ft_free(u.mo);
     free(u.kwargs);

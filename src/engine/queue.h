@@ -17,7 +17,9 @@ typedef struct ft_entry ft_entry;
  * `done` was called; the functions are called on the engine thread, without locks. */
 struct ft_entry {
     ft_task task;
-    int wish; /* a slot; -1: any */
+    int wish;        /* a slot; -1: any */
+    uint64_t client; /* whose share of the queue it counts for; 0: nobody's */
+    bool continues;  /* belongs to a request that is inside already: a full queue takes it */
     /* May the response go on? false holds it until ft_queue_kick. */
     bool (*ready)(ft_entry *e);
     /* After each step that the entry took part in. */
@@ -38,13 +40,15 @@ struct ft_entry {
     ft_stats stats;
     double wait_s;
 
-    ft_entry *next; /* the queue's */
+    /* the queue's: of those that wait, and of all that are inside */
+    ft_entry *next, *inside_prev, *inside_next;
 };
 
 /* What the queue may use. foretoken.h has it as ft_queue_params. */
 typedef struct ft_queue_limits {
-    int waiting;           /* entries that may wait for a slot */
-    double step_ms;        /* longest step with prompt tokens while others generate; 0: any */
+    int per_client; /* maximum number of requests of one client that run or wait; 0: no limit */
+    int waiting;    /* entries that may wait for a slot */
+    double step_ms; /* longest step with prompt tokens while others generate; 0: any */
     uint64_t prefix_bytes; /* memory for shared prefixes; 0: none */
     const char *cache_dir; /* folder that keeps them when the program ends; NULL: none */
 } ft_queue_limits;
@@ -71,7 +75,7 @@ void ft_queue_stop(ft_queue *q, bool drain);
 bool ft_queue_stopped(ft_queue *q);
 void ft_queue_free(ft_queue *q); /* accepts NULL; stops it first */
 
-/* FT_ELIMIT: full. FT_ECANCELLED: stopping. */
+/* FT_EBUSY: the queue is full, or its client has its share. FT_ECANCELLED: stopping. */
 ft_status ft_queue_put(ft_queue *q, ft_entry *e, ft_err *err);
 void ft_queue_cancel(ft_queue *q, ft_entry *e);      /* takes effect within a step */
 void ft_queue_kick(ft_queue *q);                     /* an entry may be ready again */

@@ -44,7 +44,7 @@ struct ft_call {
 
     /* ---- an answer that takes its time ---- */
     bool (*pump)(ft_call *c);   /* true: complete */
-    void (*cancel)(ft_call *c); /* the client left; any thread, while the call lives */
+    void (*cancel)(ft_call *c); /* the client left; any thread, under the server's lock */
     void (*release)(ft_call *c);
     void *user;
     bool stream; /* out is sent as it grows; set by ft_call_stream */

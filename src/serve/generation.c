@@ -352,6 +352,7 @@ void ft_generation_start(ft_call *c, ft_served *d, const ft_api_format *shape, c
     ft_status st = FT_OK;
     bool ok = true;
     ft_random_id(t->id, prefix, 32);
+    a->r.client = ft_call_client(c);
     for (int i = 0; i < n_prompt && ok; i++) ok = fits(d, &prompt[i], &error);
     t->choice = ft_new_n(ft_choice, (size_t)n_prompt * (size_t)a->n);
     for (int i = 0; ok && i < n_prompt * a->n; i++) {

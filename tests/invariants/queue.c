@@ -392,6 +392,75 @@ static void cancelled_before_waiting(const inv_model *m)
     ft_engine_free(e);
 }
 
+/* Fewer pages than everyone wants, and the first to arrive has a reader that stops reading: the
+ * others get what they need all the same, and it goes on where it was when its reader comes back.
+ */
+static void stalled(const inv_model *m, int k)
+{
+    enum { N = 4 };
+    static job j[N];
+    static inv_response want[N];
+    ft_engine_params p = inv_params(k);
+    p.slots = 2;
+    p.ctx = 400;
+    for (int i = 0; i < N; i++) {
+        job_init(&j[i], m, 4 + i % 3, k);
+        j[i].entry.task.max_tokens = 80;
+        truth(&want[i], m, &p, &j[i]);
+    }
+    p.cells = 64 * 2;
+    ft_engine *e = inv_engine(m, &p);
+    ft_queue *q = queue_on(e, N);
+    j[0].slow = true;
+    atomic_store(&j[0].room, 30);
+    for (int i = 0; i < N; i++) put(q, &j[i]);
+    const int64_t limit = ft_now_ns() + 60 * (int64_t)1000000000;
+    for (int i = 1; i < N; i++) {
+        while (!atomic_load(&j[i].over) && ft_now_ns() < limit) nap();
+        check(atomic_load(&j[i].over) && same_response(&j[i], &want[i]),
+              "%s, %d drafts: job %d waits for a reader that has stopped", m->name, k, i);
+    }
+    check(!atomic_load(&j[0].over) && e->preempted > 0, "%s: nobody had to make way", m->name);
+    atomic_store(&j[0].room, 1000);
+    ft_queue_kick(q);
+    while (!atomic_load(&j[0].over) && ft_now_ns() < limit) nap();
+    check(atomic_load(&j[0].over) && same_response(&j[0], &want[0]),
+          "%s, %d drafts: the one that was paused goes on otherwise", m->name, k);
+    ft_queue_free(q);
+    ft_engine_free(e);
+}
+
+/* A client that has its share is refused, however many places are left for others; each entry that
+ * ends gives one back. */
+static void shares(const inv_model *m)
+{
+    static job j[8];
+    ft_engine_params p = inv_params(0);
+    const ft_queue_limits qp = {.waiting = 8, .per_client = 3};
+    ft_queue *q = NULL;
+    ft_err err;
+    ft_engine *e = inv_engine(m, &p);
+    if (ft_queue_new(&q, e, &qp, &err)) check(false, "%s", err.text);
+    for (int i = 0; i < 8; i++) {
+        job_init(&j[i], m, i % JOBS, 0);
+        j[i].slow = true;
+        j[i].q = q;
+        j[i].entry.client = i < 4 ? 7 : i == 4 ? 8 : 0;
+    }
+    for (int i = 0; i < 3; i++) put(q, &j[i]);
+    check(ft_queue_put(q, &j[3].entry, &err) == FT_EBUSY && strstr(err.text, "of this client"),
+          "a fourth request of a client whose share is 3");
+    for (int i = 4; i < 8; i++) put(q, &j[i]); /* another client, and nobody's */
+    ft_queue_cancel(q, &j[1].entry);
+    wait_for(&j[1]);
+    put(q, &j[3]);
+    check(ft_queue_put(q, &j[1].entry, &err) == FT_EBUSY, "a share that was given back twice");
+    ft_queue_stop(q, false);
+    for (int i = 0; i < 8; i++) check(atomic_load(&j[i].over), "job %d did not end", i);
+    ft_queue_free(q);
+    ft_engine_free(e);
+}
+
 int main(void)
 {
     static const char *const model[][2] = {{"qwen35-dense", NULL},
@@ -404,8 +473,11 @@ int main(void)
         company(&m, 3);
         crowded(&m, 0, 64 * 2);
         crowded(&m, 3, 64 * 2);
+        stalled(&m, 0);
+        stalled(&m, 3);
         if (i == 0) {
             ends(&m);
+            shares(&m);
             cancelled_before_waiting(&m);
             device_fails(&m);
             calls(&m);
