@@ -106,7 +106,11 @@ $(BUILD)/commit: FORCE
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
 $(BUILD)/src/dev/open.o $(BUILD)/src/cli/main.o: CPPFLAGS += $(if $(CUDA),-DFT_HAVE_CUDA=1)
 $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
-$(BUILD)/src/serve/ui.o: $(wildcard web/*) # baked in
+# the web page: web/ and, where found, Debian's JavaScript libraries
+$(BUILD)/web/files.inc: FORCE
+	@scripts/web.sh $(BUILD)/web $(DEPS)
+$(BUILD)/src/serve/ui.o: $(wildcard web/*) $(BUILD)/web/files.inc
+$(BUILD)/src/serve/ui.o: CPPFLAGS += -I$(BUILD)/web
 $(BUILD)/src/dev/%.o: CFLAGS += $(KERNEL)
 # the same sum in two kernels must round alike: there a fused product is written out
 $(BUILD)/src/dev/cpu/%.o $(BUILD)/src/dev/ref/ref_draw.o: KERNEL += -ffp-contract=off
