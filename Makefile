@@ -161,7 +161,11 @@ $(BUILD)/commit $(BUILD)/datadir: FORCE
 
 $(BUILD)/src/cli/main.o: FILE_CPPFLAGS += -DFT_LIBRARIES='"$(patsubst lib%,%,$(PACKAGES:-8=))"' -DFT_ABSENT='"$(ABSENT)"'
 $(BUILD)/src/dev/open.o $(BUILD)/src/cli/main.o: FILE_CPPFLAGS += $(if $(CUDA),-DFT_HAVE_CUDA=1)
-$(BUILD)/src/serve/ui.o: $(wildcard web/*) # the web page is part of the program
+# the web page: web/ and, where found, Debian's JavaScript libraries
+$(BUILD)/web/files.inc: FORCE
+	@scripts/web.sh $(BUILD)/web $(DEPS)
+$(BUILD)/src/serve/ui.o: $(wildcard web/*) $(BUILD)/web/files.inc
+$(BUILD)/src/serve/ui.o: FILE_CPPFLAGS += -I$(BUILD)/web
 $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
 $(BUILD)/src/dev/%.o: FILE_CFLAGS += $(KERNEL)
 # Two kernels that compute the same sum must round alike: fused multiply-adds are written out there.

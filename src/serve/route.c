@@ -9,11 +9,7 @@
 
 static const ft_http_route TABLE[] = {
     {"GET", "/", ft_run_page, OPEN},
-    {"GET", "/style.css", ft_run_page, OPEN},
-    {"GET", "/app.js", ft_run_page, OPEN},
-    {"GET", "/markdown.js", ft_run_page, OPEN},
-    {"GET", "/store.js", ft_run_page, OPEN},
-    {"GET", "/stream.js", ft_run_page, OPEN},
+    {"GET", "/web/{}", ft_run_page, OPEN},
 
     {"GET", "/health", ft_run_health, OPEN},
     {"GET", "/v1/health", ft_run_health, OPEN},
