@@ -60,6 +60,15 @@ OPT      ?= -O2
 CFLAGS   += -std=c11 $(OPT) -g -fPIC -fno-math-errno $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 CPPFLAGS += -Isrc -Iinclude -DFT_LIBRARIES='"$(strip $(LIBRARIES))"' -DFT_PREFIX='"$(PREFIX)"'
 LDFLAGS  += $(if $(SAN),-fsanitize=$(SAN))
+# ---- hardening: tests/cli/build_flags.sh looks whether the program has it; HARDEN= leaves it out. The kernels of dev/cpu go
+# without: they see no byte from outside, only shapes that were checked before ----
+HARDEN   ?= 1
+ifeq ($(HARDEN)$(SAN),1)
+HARDENED := -fstack-protector-strong -fstack-clash-protection $(if $(filter aarch64,$(ARCH)),-mbranch-protection=standard)$(if $(filter x86_64,$(ARCH)),-fcf-protection) \
+            $(if $(filter -O0,$(OPT)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+LDFLAGS  += -Wl,-z,relro,-z,now,-z,noexecstack
+PIE      := -pie
+endif
 KERNEL   := $(if $(SAN),-O1,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
 # ---- sources: every .c file belongs to its room ----
@@ -93,7 +102,7 @@ all: $(BIN) $(BUILD)/libforetoken.so
 
 # A change of flags or commit rebuilds what depends on it. The text is taken here, once: inside a rule
 # it would have the additions of whichever object asked first.
-FLAGS := $(if $(CUDA),cuda $(CUDA_ARCH) )$(CC) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS)
+FLAGS := $(if $(CUDA),cuda $(CUDA_ARCH) )$(CC) $(CFLAGS) $(HARDENED) $(CPPFLAGS) $(LDFLAGS)
 $(BUILD)/flags: FORCE
 	@mkdir -p $(BUILD)
 	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
@@ -108,6 +117,7 @@ $(BUILD)/src/dev/open.o $(BUILD)/src/cli/main.o: CPPFLAGS += $(if $(CUDA),-DFT_H
 $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
 $(BUILD)/src/serve/ui.o: $(wildcard web/*) # baked in
 $(BUILD)/src/dev/%.o: CFLAGS += $(KERNEL)
+$(BUILD)/src/dev/cpu/%.o: HARDENED :=
 # the same sum in two kernels must round alike: there a fused product is written out
 $(BUILD)/src/dev/cpu/%.o $(BUILD)/src/dev/ref/ref_draw.o: KERNEL += -ffp-contract=off
 $(BUILD)/src/quant/%.o: CFLAGS += -O3 -ffp-contract=off -fno-trapping-math -funroll-loops
@@ -120,7 +130,7 @@ $(BUILD)/src/dev/cpu/x86/amx.o: CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo '  cc $<'
-	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+	@$(CC) $(CPPFLAGS) $(CFLAGS) $(HARDENED) -MMD -MP -c $< -o $@
 $(BUILD)/%.cu.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo '  nvcc $<'
@@ -134,7 +144,7 @@ $(BUILD)/libforetoken.so: $(LIB_OBJ)
 	@$(CC) -shared -Wl,-soname,libforetoken.so.0 $(LDFLAGS) $^ $(LDLIBS) -o $@
 $(BIN): $(CLI_OBJ) $(LIB)
 	@echo '  link $@'
-	@$(CC) $(LDFLAGS) $(CLI_OBJ) $(LIB) $(LDLIBS) -o $@
+	@$(CC) $(PIE) $(LDFLAGS) $(CLI_OBJ) $(LIB) $(LDLIBS) -o $@
 
 # ---- tests: tests/unit/*.c are programs; tests/cli/*.sh drive the built program ----
 TEST_SRC := $(wildcard tests/*.c tests/unit/*.c tests/ops/*.c tests/invariants/*.c $(if $(SERVE),tests/serve/*.c))

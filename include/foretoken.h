@@ -28,6 +28,7 @@ typedef enum ft_status {
     FT_ECANCELLED = -8,
     FT_EDEVICE = -9,
     FT_ECONTEXT = -10, /* a prompt that is longer than the context */
+    FT_ENOSPC = -12,   /* the disk, or the user's share of it, is full */
     FT_EBUSY = -11,    /* as many requests as may wait do so already */
 } ft_status;
 
@@ -277,6 +278,7 @@ typedef struct ft_request {
     int reasoning_budget;          /* tokens of thought before it is closed; < 0: any number */
     const char *reasoning_message; /* said before a thought is closed for its budget; NULL: none */
     bool cache_prompt;             /* of jobs: look for the prompt's beginning, and keep it */
+    uint64_t cache_salt;           /* cached prompts are shared by requests with the same one */
     int slot;                      /* of jobs: wished for; -1: any */
     bool progress;                 /* of jobs: wake also while the prompt is read */
     bool (*on_event)(void *user, const ft_event *e); /* false cancels; may be NULL */
@@ -349,14 +351,18 @@ typedef struct ft_slot_info {
     bool busy;
     int ctx, prompt_tokens, output_tokens, cached_tokens;
     uint64_t job;                  /* 0: none yet */
+    uint64_t cache_salt;           /* of the request whose context it holds */
     double accept_len, draft_mean; /* tokens and drafts of a step that drafted; 0: there was none */
 } ft_slot_info;
 
 int ft_llm_slots(ft_llm *m, ft_slot_info *out, int cap); /* how many there are */
-/* The prompt and response that an idle slot holds, with all that is needed to go on from there. */
-ft_status ft_slot_save(ft_llm *m, int slot, const char *path, int *n_tokens, ft_err *err);
-ft_status ft_slot_restore(ft_llm *m, int slot, const char *path, int *n_tokens, ft_err *err);
-ft_status ft_slot_erase(ft_llm *m, int slot, int *n_tokens, ft_err *err);
+/* The prompt and response that an idle slot holds, with all that is needed to go on from there.
+ * FT_ENOTFOUND: there is no such slot, or its context belongs to requests with another salt. */
+ft_status ft_slot_save(ft_llm *m, int slot, uint64_t cache_salt, const char *path, int *n_tokens,
+                       ft_err *err);
+ft_status ft_slot_restore(ft_llm *m, int slot, uint64_t cache_salt, const char *path, int *n_tokens,
+                          ft_err *err);
+ft_status ft_slot_erase(ft_llm *m, int slot, uint64_t cache_salt, int *n_tokens, ft_err *err);
 
 enum { FT_STEP_BUCKETS = 16 };
 

@@ -64,6 +64,7 @@ typedef struct ft_task {
                                            this one */
     int n_checkpoint;
     bool keep;      /* use what others have read, and leave them what this one reads */
+    uint64_t salt;  /* the others are tasks with the same one */
     int max_tokens; /* < 0: until the context is full */
     ft_sample_params sampling;
     ft_mask mask;
@@ -154,11 +155,12 @@ bool ft_slot_busy(const ft_slot *s);
 ft_finish ft_slot_finish(const ft_slot *s);
 const char *ft_slot_error(const ft_slot *s);
 const ft_stats *ft_slot_stats(const ft_slot *s);
+uint64_t ft_slot_salt(const ft_slot *s);               /* of the task whose context it holds; 0 */
 int ft_slot_match(const ft_slot *s, const ft_task *t); /* cells of the prompt that it holds */
 /* What an idle slot holds, in a file; from there into what slots share, and onto the slot; or
  * forgotten. n: tokens. */
 ft_status ft_slot_write(ft_slot *s, const char *path, int *n, ft_err *err);
-ft_status ft_slot_read(ft_slot *s, const char *path, int *n, ft_err *err);
+ft_status ft_slot_read(ft_slot *s, uint64_t salt, const char *path, int *n, ft_err *err);
 void ft_slot_forget(ft_slot *s, int *n);
 void ft_slot_cancel(ft_slot *s); /* between steps; the slot is idle afterwards */
 /* A paused response takes no part in steps until it is let go. */
