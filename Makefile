@@ -21,7 +21,7 @@ COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 
 # ---- libraries: Debian packages, or an unpacked folder ----
 LIBS_NEEDED   := jansson libpcre2-8 libutf8proc libxxhash
-LIBS_OPTIONAL := libcurl libedit libmicrohttpd
+LIBS_OPTIONAL := libcurl libedit libmicrohttpd libjpeg libpng libwebp
 ifdef DEPS
 DEPS_LIB := $(firstword $(wildcard $(DEPS)/usr/lib/$(ARCH)-linux-gnu) $(DEPS)/usr/lib)
 CPPFLAGS += -isystem $(DEPS)/usr/include -isystem $(DEPS)/usr/include/$(ARCH)-linux-gnu
@@ -51,6 +51,21 @@ LDLIBS    += -lmicrohttpd
 SERVE     := serve
 LIBRARIES += microhttpd
 endif
+ifneq ($(call have,jpeglib.h),)
+CPPFLAGS  += -DFT_HAVE_JPEG=1
+LDLIBS    += -ljpeg
+LIBRARIES += jpeg
+endif
+ifneq ($(call have,png.h),)
+CPPFLAGS  += -DFT_HAVE_PNG=1
+LDLIBS    += -lpng
+LIBRARIES += png
+endif
+ifneq ($(call have,webp/demux.h),)
+CPPFLAGS  += -DFT_HAVE_WEBP=1
+LDLIBS    += -lwebpdemux -lwebp
+LIBRARIES += webp
+endif
 LDLIBS += -lm -lpthread
 
 # ---- flags ----
@@ -63,7 +78,7 @@ LDFLAGS  += $(if $(SAN),-fsanitize=$(SAN))
 KERNEL   := $(if $(SAN),-O1,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
 # ---- sources: every .c file belongs to its room ----
-LIB_SRC  := $(wildcard src/api/*.c $(foreach r,base gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE),src/$(r)/*.c))
+LIB_SRC  := $(wildcard src/api/*.c $(foreach r,base image gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE),src/$(r)/*.c))
 ifeq ($(ARCH),aarch64)
 LIB_SRC  += $(wildcard src/dev/cpu/arm/*.c)
 else ifeq ($(ARCH),x86_64)
@@ -105,7 +120,7 @@ $(BUILD)/commit: FORCE
 	@mkdir -p $(BUILD)
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
 $(BUILD)/src/dev/open.o $(BUILD)/src/cli/main.o: CPPFLAGS += $(if $(CUDA),-DFT_HAVE_CUDA=1)
-$(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
+$(BUILD)/src/image/%.o $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
 $(BUILD)/src/serve/ui.o: $(wildcard web/*) # baked in
 $(BUILD)/src/dev/%.o: CFLAGS += $(KERNEL)
 # the same sum in two kernels must round alike: there a fused product is written out

@@ -5,16 +5,16 @@ cd "$(dirname "$0")/.." || exit 1
 allowed() { # the rooms that a room may include
     case $1 in
     base) echo "" ;;
-    quant | gguf) echo "base" ;;
+    quant | gguf | image) echo "base" ;;
     tools) echo "quant gguf base" ;;
     text) echo "gguf base" ;;
     dev) echo "quant base" ;;
     kv) echo "dev base" ;;
-    model) echo "kv dev gguf quant base" ;;
+    model) echo "kv dev gguf quant image base" ;;
     engine) echo "model kv dev base" ;;
     serve) echo "base" ;;
     cli) echo "serve tools base" ;;
-    ft) echo "text engine model kv dev gguf base" ;;
+    ft) echo "text engine model kv dev gguf image base" ;;
     *) echo "?" ;;
     esac
 }
