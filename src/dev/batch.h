@@ -39,6 +39,9 @@ typedef struct ft_batch {
     const int32_t *out_row; /* [n_out] */
     const int32_t *src_row; /* [T] row of another buffer that a gather takes */
     const int32_t *dst_row; /* [T] row of another buffer that a scatter fills, -1 for none */
+    const int32_t
+        *image_row;         /* [T] row of the step's image rows, -1 for text; NULL: all are text */
+    const int32_t *ahead;   /* [T] as end, but all rows of an image see its last one; NULL: none */
     const ft_span *span;    /* [S] */
     const int32_t *page[2]; /* page tables of both spaces: page[space][slot * pages_per_seq + i] */
     int32_t pages_per_seq, slots;

@@ -15,7 +15,12 @@
 
 typedef struct ft_dev ft_dev;
 
-typedef enum ft_act { FT_SILU, FT_GELU } ft_act; /* GELU in its tanh form */
+typedef enum ft_act {
+    FT_SILU,
+    FT_GELU,     /* in its tanh form */
+    FT_GELU_ERF, /* exact; affine alone knows these two */
+    FT_ACT_NONE,
+} ft_act;
 
 /* Rotary embedding over the first n values of a head, pairs (j, j + n/2). freq[j] is the angle per
  * position, 0 for a pair that does not turn; axis[j] picks the position component (0, 1, 2). */
@@ -71,6 +76,7 @@ typedef struct ft_attn {
     int window; /* a row sees the last `window` cells below its end; 0 = all */
     int first;  /* cells below this are never seen */
     bool out;   /* the rows are the batch's out rows, gathered: row i stands for out_row[i] */
+    bool ahead; /* a row sees the cells up to ahead[row]; the window still counts from its end */
 } ft_attn;
 
 /* What a delta-net layer remembers for each slot: the convolution's last inputs, the state, and
@@ -119,6 +125,13 @@ typedef struct ft_normed {
 } ft_normed;
 
 enum { FT_NORMS = 3 }; /* of one op, at most */
+
+/* Which n rows a row is mixed from, and how much of each: [T, n], on the device. */
+typedef struct ft_mixing {
+    const int32_t *row;
+    const float *w;
+    int n;
+} ft_mixing;
 
 typedef struct ft_ops {
     /* y[t] = scale * W[ft_token_of(t)] */
@@ -191,6 +204,19 @@ typedef struct ft_ops {
      * n_c]; order: V ids, V / n_c per centroid. Equal scores: the lower index first. */
     void (*centroid_head)(ft_dev *, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
                           const int32_t *order, int top);
+
+    /* ---- vision ---- */
+
+    /* y = (x - mean) / sqrt(var + eps) * w + b per row, population variance. y may be x. */
+    void (*layernorm)(ft_dev *, ft_mat y, ft_mat x, ft_vec w, ft_vec b, float eps);
+    /* y = act((y + b) * w), b and w one value per column or none. */
+    void (*affine)(ft_dev *, ft_mat y, ft_vec b, ft_vec w, ft_act act);
+    /* y = min(max(x, lo), hi). y may be x. */
+    void (*clamp)(ft_dev *, ft_mat y, ft_mat x, float lo, float hi);
+    /* y[t] = sum over j < n of m.w[t, j] x[m.row[t, j]], in the order of j; y += when acc. */
+    void (*mix)(ft_dev *, ft_mat y, ft_mat x, ft_mixing m, bool acc);
+    /* y[t] = x[b->image_row[t]] for the rows that have one; the others stay. */
+    void (*image_rows)(ft_dev *, ft_mat y, ft_mat x);
 } ft_ops;
 
 enum { FT_OUT, FT_SRC };

@@ -18,7 +18,7 @@ typedef struct attend_args {
     ft_mat o, q;
     float scale; /* times log2(e) */
     int window, first, space;
-    bool out;
+    bool out, ahead;
     int group;               /* query heads of a key head */
     int rows;                /* rows of a tile */
     const ft_reach *reach;   /* [b.S] */

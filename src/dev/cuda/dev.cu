@@ -216,6 +216,8 @@ static void stage_batch(ft_cuda *c, const ft_batch *b)
     n->span_of = stage(c, b->span_of, b->T);
     n->src_row = stage(c, b->src_row, b->T);
     n->dst_row = stage(c, b->dst_row, b->T);
+    n->image_row = stage(c, b->image_row, b->T);
+    n->ahead = stage(c, b->ahead, b->T);
     n->out_row = stage(c, b->out_row, b->n_out);
     n->span = stage_spans(c, b);
     stage_reach(c, b);
@@ -237,8 +239,8 @@ static void record(ft_dev *d, const ft_batch *b)
     const unsigned turn = c->steps++ % FT_CUDA_STAGES;
     ft_cuda_check(c, cudaEventSynchronize(c->staged[turn]), "batch");
     const size_t draws = b->draw ? T * sizeof(ft_draw) : 0, aside = (size_t)b->n_aside * i4;
-    stage_grow(c, sizeof(ft_batch) + 2 * pages + (11 * T + (size_t)b->n_out) * i4 + draws + aside +
-                      (sizeof(ft_span) + sizeof(ft_reach)) * (T + 1) + 21 * 16);
+    stage_grow(c, sizeof(ft_batch) + 2 * pages + (13 * T + (size_t)b->n_out) * i4 + draws + aside +
+                      (sizeof(ft_span) + sizeof(ft_reach)) * (T + 1) + 23 * 16);
     if (!c->stage_bytes) return;
     c->stage = c->stages[turn];
     c->stage_used = 0;
@@ -405,7 +407,8 @@ static const ft_ops ops = {
     ft_cuda_norm_add,      ft_cuda_softcap,     ft_cuda_gather,      ft_cuda_argmax,
     ft_cuda_draw,          ft_cuda_scatter,     ft_cuda_conv,        ft_cuda_delta_rule,
     ft_cuda_gated_norm,    ft_cuda_route,       ft_cuda_moe,         ft_cuda_moe_shared,
-    ft_cuda_centroid_head,
+    ft_cuda_centroid_head, ft_cuda_layernorm,   ft_cuda_affine,      ft_cuda_clamp,
+    ft_cuda_mix,           ft_cuda_image_rows,
 };
 
 static ft_status no_gpu(ft_err *err, cudaError_t e)
