@@ -13,6 +13,7 @@ typedef struct ft_binder {
     ft_status st;
     bool lookup; /* the next weight is only looked up */
     bool rows;   /* single rows of the next weight are read too */
+    bool flat;   /* the next weight's inputs may be spread over several dimensions */
 } ft_binder;
 
 /* Takes the key prefix from general.architecture. */
@@ -33,6 +34,8 @@ void ft_bind(ft_binder *b, ft_weight *w, int n, int k, const char *fmt, ...) FT_
 bool ft_bind_opt(ft_binder *b, ft_weight *w, int n, int k, const char *fmt, ...) FT_PRINTF(5, 6);
 /* A table that only ft_embed reads. */
 void ft_bind_lookup(ft_binder *b, ft_weight *w, int n, int k, const char *name);
+/* A patch kernel: its k inputs are one dimension or three. */
+void ft_bind_patch(ft_binder *b, ft_weight *w, int n, int k, const char *name);
 /* A matrix whose single rows are read too, by ft_embed or ft_centroid_head. */
 void ft_bind_rows(ft_binder *b, ft_weight *w, int n, int k, const char *name);
 /* Both ends of a trunk: tokens to rows and rows to logits. One matrix does both where the file has
