@@ -49,7 +49,7 @@ for t in "$build"/tests/unit/* "$build"/tests/ops/* "$build"/tests/invariants/* 
     [ -x "$t" ] && [ -f "$t" ] && queue "${t#"$build"/tests/}" "$t"
 done
 [ -x "$build/tests/dequant" ] && queue dequant "$build/tests/dequant" tests/data/dequant
-[ -x "$build/tests/golden" ] && queue golden "$build/tests/golden" tests/golden/*/
+[ -x "$build/tests/golden" ] && queue golden "$build/tests/golden" tests/golden/*/ tests/golden-vision/*/
 for t in tests/cli/*.sh; do
     [ -f "$t" ] && queue "cli/$(basename "$t" .sh)" bash "$t"
 done
