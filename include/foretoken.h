@@ -116,6 +116,12 @@ typedef struct ft_llm_params {
     const char *draft_vocab_text; /* the text they are counted in; NULL: the file's own order */
     const char *lookup_static, *lookup_dynamic; /* files of ngram-cache; NULL: none */
     const char *spec_trace; /* NDJSON about every draft: a file, or "1": standard error */
+    const char *mmproj;     /* the vision tower's GGUF file; NULL: the only mmproj*.gguf beside the
+                             * model, where it fits the model */
+    bool no_mmproj;         /* no vision tower: images are refused */
+    int image_min_tokens;   /* of an image whose size goes by area; 0: as the file says */
+    int image_max_tokens;   /* of an image; 0: 4096, or what the file says where that is less */
+    int image_cache_mib;    /* host memory for rows of images that were read before */
     int score_rows;         /* > 0: ft_llm_perplexity will be called */
     bool no_mmap;           /* read the file instead of mapping it */
     bool quiet;             /* no progress bar while loading */
@@ -136,8 +142,10 @@ typedef struct ft_llm_info {
     const char *cache_summary; /* the same in a line */
     bool cache_small;          /* some layer's is not f16 */
     bool drafts;
-    bool draft_adapts; /* as many drafts as pay; else always draft_max */
-    int draft_max;     /* of a step */
+    bool draft_adapts;        /* as many drafts as pay; else always draft_max */
+    int draft_max;            /* of a step */
+    bool vision;              /* images can be read */
+    const char *image_marker; /* the text that stands for an image in a prompt; NULL: none does */
     bool has_template;
     const char *template_text; /* the chat template's source; NULL: none */
     const char *bos, *eos;     /* the texts of these tokens; "" where there is none */
@@ -246,12 +254,23 @@ typedef struct ft_response {
     int64_t drafted_at[16], accepted_at[16]; /* steps that proposed, and accepted, draft i */
 } ft_response;
 
+/* An image of a request: a JPEG, PNG or WebP file in memory. */
+typedef struct ft_image_input {
+    const void *bytes;
+    size_t n;
+    int max_tokens; /* fewer than the model was opened with; 0: as many */
+} ft_image_input;
+
+enum { FT_REQUEST_IMAGES = 64 }; /* at most */
+
 typedef struct ft_request {
     const char *prompt; /* text; or ids below */
     size_t prompt_bytes;
     bool raw; /* the prompt is taken as it is: no BOS; special tokens are parsed either way */
     const int32_t *ids;
     int n_ids;
+    const ft_image_input *images; /* one for each placeholder of the prompt, in its order */
+    int n_images;
     int max_tokens; /* < 0: until the context is full */
     ft_sampling sampling;
     const char *grammar;     /* GBNF, or NULL */

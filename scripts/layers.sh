@@ -14,14 +14,14 @@ allowed() { # the rooms that a room may include
     engine) echo "model kv dev base" ;;
     serve) echo "base" ;;
     cli) echo "serve tools base" ;;
-    ft) echo "text engine model kv dev gguf image base" ;;
+    api) echo "text engine model kv dev gguf image base" ;;
     *) echo "?" ;;
     esac
 }
 bad=0
 while IFS=: read -r file line text; do
     room=${file#src/}
-    case $room in */*) room=${room%%/*} ;; *) room=ft ;; esac
+    room=${room%%/*}
     target=$(sed -n 's/.*#include "\([a-z_]*\)\/.*/\1/p' <<<"$text")
     [ -z "$target" ] || [ "$target" = "$room" ] && continue
     case " $(allowed "$room") " in

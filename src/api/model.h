@@ -34,6 +34,7 @@ struct ft_llm {
     char place[300];                /* what lies where, in words; "": there is one place */
     ft_split_rule rule;             /* which layers are not on the device; all zero: none */
     ft_kv_calibration *calibration; /* of the keys; NULL: not measured */
+    struct ft_images *images;       /* NULL: the model reads none */
 };
 
 /* A token that prints nothing by itself, but means something to who reads the model's responses. */

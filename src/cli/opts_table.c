@@ -27,6 +27,25 @@ const ft_opt ft_opt_table[] = {
      "write keys and vocabulary; the folder needs no weights"},
     {"no-vocab", NULL, FT_OPT_FLAG, FT_CMD_CONVERT, NULL, NULL, 0, 0, NULL,
      "write no vocabulary; the folder needs no tokenizer"},
+    {"no-mmproj", NULL, FT_OPT_FLAG, FT_CMD_CONVERT, NULL, NULL, 0, 0, NULL,
+     "write no vision tower (default: to mmproj-NAME.gguf beside OUT, where the folder has one)"},
+    {"mmproj-only", NULL, FT_OPT_FLAG, FT_CMD_CONVERT, NULL, NULL, 0, 0, NULL,
+     "write the vision tower alone, to OUT; matrices are bf16 unless --outtype says otherwise"},
+
+    /* images */
+    {"mmproj", "-mm", FT_OPT_TEXT, REPLY, NULL, "FILE", 0, 0, "LLAMA_ARG_MMPROJ",
+     "vision tower of the model (default: the only mmproj*.gguf beside it)"},
+    {"no-mmproj", NULL, FT_OPT_FLAG, REPLY, NULL, NULL, 0, 0, "LLAMA_ARG_NO_MMPROJ",
+     "load no vision tower: images are refused"},
+    {"image-min-tokens", NULL, FT_OPT_INT, REPLY, "0", "N", 0, 65536, "LLAMA_ARG_IMAGE_MIN_TOKENS",
+     "minimum tokens of an image, for models that size images by area (0: as the file says)"},
+    {"image-max-tokens", NULL, FT_OPT_INT, REPLY, "0", "N", 0, 65536, "LLAMA_ARG_IMAGE_MAX_TOKENS",
+     "maximum tokens of an image (0: 4096 for Qwen, 280 for Gemma, or less where the file says "
+     "so)"},
+    {"image-cache-mib", NULL, FT_OPT_INT, REPLY, "256", "N", 0, 1 << 20, NULL,
+     "host memory in MiB for the encoded rows of recent images"},
+    {"image", NULL, FT_OPT_LIST, FT_CMD_RUN, NULL, "FILE", 0, 0, NULL,
+     "JPEG, PNG or WebP image to put before the prompt; may be repeated"},
 
     /* quantize */
     {"tensor-type", NULL, FT_OPT_LIST, FT_CMD_QUANTIZE, NULL, "PATTERN=TYPE", 0, 0, NULL,

@@ -56,10 +56,24 @@ typedef struct ft_emit {
     int n_logprob;
 } ft_emit;
 
+/* An image in a prompt: rows x cols tokens from token `first` on. Their ids are those of
+ * ft_image_id. */
+typedef struct ft_task_image {
+    int first, rows, cols;
+    const float *data; /* [rows cols, D]: what enters the model in their place */
+} ft_task_image;
+
+/* The id of token i of an image; key: of the image and of what it was resized to. */
+int32_t ft_image_id(uint64_t key, int i);
+
 /* What a slot is asked to do. Pointers must live until the slot is idle again. */
 typedef struct ft_task {
     const int32_t *prompt;
     int n_prompt;
+    const ft_task_image *image; /* in the order of the prompt */
+    int n_image;
+    bool images_by_axis; /* positions in an image have a row and a column */
+    bool images_ahead;   /* rows of an image see each other in layers that keep a window */
     int checkpoint[FT_CHECKPOINTS_MAX]; /* ascending: where another prompt is likely to part from
                                            this one */
     int n_checkpoint;

@@ -131,7 +131,7 @@ static void record_step(ft_slot *slot, int drafted, int kept)
     for (int i = 0; i < kept; i++) s->accepted_at[i]++;
     ft_gov_accept(slot->draft.method >= 0 ? &slot->gov.ngram : &slot->gov.head, &e->costs, drafted,
                   kept);
-    for (int i = 0; i < e->n_ngram_drafter; i++)
+    for (int i = 0; !slot->task.n_image && i < e->n_ngram_drafter; i++)
         e->ngram_drafter[i].accept(e->ngram_drafter[i].state, slot_index(slot), drafted, kept,
                                    drafted && i == slot->draft.method);
     if (drafted) ft_trace_accept(slot, drafted, kept, reason(slot, drafted, kept));
@@ -201,7 +201,7 @@ static void ngram(ft_slot *s)
 {
     ft_engine *e = s->e;
     int max = budget(s, true);
-    if (!e->n_ngram_drafter || max <= 0) return;
+    if (!e->n_ngram_drafter || max <= 0 || s->task.n_image) return; /* they know ids alone */
     if (governed(s)) {
         ft_gov_choice t = {&s->gov.ngram, max, 0};
         ft_gov_choose(&t, 1, &e->costs, generating(e));
@@ -261,11 +261,15 @@ static int unread(const ft_slot *s)
 static int feed_rows(ft_slot *s, ft_rowset *w, int n)
 {
     const int from = FT_MAX(1, s->head.fed);
+    /* without image rows it reads the first token there, which costs acceptance alone */
+    const bool images = !ft_images_load(s, w->T, from, n, NULL);
     const int row = ft_rows_draft(w, ft_seq_slot(s->seq), from, n, from + 1, false);
     for (int i = 0; i < n; i++) {
-        w->token[row + i] = s->ids[from + i];
+        w->token[row + i] = FT_MAX(0, s->ids[from + i]);
         w->src_row[row + i] = ft_slot_hidden_row(s, from + i - 1);
+        if (!images) ft_images_place(s, w, row + i, from + i, true);
     }
+    if (images) ft_images_rows(s, w, row, from, n, true);
     s->head.fed = from + n;
     return row + n - 1;
 }
@@ -388,6 +392,7 @@ static void next_row(ft_slot *s, ft_rowset *w)
     const int row = ft_rows_draft(w, ft_seq_slot(s->seq), at, 1, constant ? at : at + 1, constant);
     w->token[row] = s->draft.id[s->draft.n - 1];
     w->src_row[row] = ft_hidden_draft(s->e->runner, s->draft.out);
+    if (!constant) ft_images_place(s, w, row, at, true);
     s->draft.out = w->n_out;
     ft_rows_out(w, row);
 }

@@ -10,7 +10,7 @@
 static const ft_tower *const towers[] = {&ft_tower_qwen35, &ft_tower_gemma4,
                                          &ft_tower_gemma4_unified};
 
-enum { MAX_PATCHES = 1 << 18 };
+enum { MAX_PATCHES = 1 << 18, PARTS = 16 }; /* PARTS: pieces of device memory of a picture */
 
 /* ---- the file ---- */
 
@@ -214,7 +214,7 @@ typedef struct encoding {
     ft_span span;
     ft_batch batch;
     ft_kv kv;
-    void *memory[8]; /* on the device */
+    void *memory[PARTS]; /* on the device */
     int n_memory;
     bool full; /* the device had no more of it */
 } encoding;
@@ -224,6 +224,7 @@ static void *device_memory(encoding *e, const void *host, size_t bytes)
     void *p = e->dev->alloc(e->dev, bytes);
     e->full |= !p;
     if (!p) return NULL;
+    assert(e->n_memory < PARTS);
     if (host) e->dev->upload(e->dev, p, host, bytes);
     return e->memory[e->n_memory++] = p;
 }
