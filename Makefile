@@ -103,7 +103,7 @@ LIB_OBJ  += $(CU_SRC:%.cu=$(BUILD)/%.cu.o)
 LDLIBS   += -L$(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)) -lcudart_static -ldl -lrt -lstdc++
 endif
 
-.PHONY: all e2e bench-tokenize run check check-build check-cuda check-fast check-ops check-cross cross-build fuzz fuzz-build tidy format layers install install-files uninstall clean deps bench
+.PHONY: all docs e2e bench-tokenize run check check-build check-cuda check-fast check-ops check-cross cross-build fuzz fuzz-build tidy format layers install install-files uninstall clean deps bench
 all: $(BIN) $(BUILD)/libforetoken.so
 
 # A change of flags or commit rebuilds what depends on it. The text is taken here, once: inside a rule
@@ -178,7 +178,7 @@ check-cuda:
 	@if ! command -v nvcc >/dev/null; then echo 'no nvcc: the CUDA device is not built'; else \
 	$(MAKE) --no-print-directory $(ALL_CORES) CUDA=1 CUDA_ARCH=90a BUILD=build-cuda build-cuda/foretoken && \
 	bash tests/cuda.sh build-cuda/foretoken; fi
-check-build: all $(TEST_BIN) $(FUZZ_REPLAY)
+check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page
 check-fast: check-build
 	@BUILD=$(BUILD) scripts/check.sh
 tests: $(TEST_BIN)
@@ -224,6 +224,12 @@ fuzz: fuzz-build
 e2e:
 	@for t in tests/e2e/*/run.sh; do BUILD=$(BUILD) bash $$t || exit 1; done
 bench-tokenize: $(BUILD)/bench/tokenize
+# docs/bench.md and its charts, from the records in docs/bench
+docs: $(BUILD)/bench/page
+	@$(BUILD)/bench/page docs/bench docs
+$(BUILD)/bench/page: bench/page.c $(BUILD)/src/cli/plot.o $(LIB) $(BUILD)/flags
+	@mkdir -p $(@D)
+	@$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $< $(BUILD)/src/cli/plot.o $(LIB) $(LDLIBS) -o $@
 $(BUILD)/bench/%: bench/%.c $(LIB) $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $< $(LIB) $(LDLIBS) -o $@

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Takes turns with llama.cpp's llama-bench on one file and prints medians and their ratio:
+# Runs foretoken and llama-bench of llama.cpp interleaved on one file and prints medians and their ratio:
 #   bench/peer.sh LLAMA_BENCH MODEL.gguf [PROMPT [TOKENS [ROUNDS [THREADS]]]]
-# FORETOKEN names our program (build/foretoken).
+# FORETOKEN is the path of foretoken (default build/foretoken).
 set -eu
 peer=$1 model=$2 prompt=${3:-512} tokens=${4:-128} rounds=${5:-5} threads=${6:-$(nproc)}
 ours=${FORETOKEN:-build/foretoken}
@@ -18,5 +18,5 @@ for ((i = 0; i < rounds; i++)); do
 done
 for what in prompt decode; do
     a=$(median "$dir/ours-$what") b=$(median "$dir/peer-$what")
-    awk -v w=$what -v a="$a" -v b="$b" 'BEGIN { printf "%s: ours %.1f, peer %.1f tokens/s, ratio %.2f\n", w, a, b, a / b }'
+    awk -v w=$what -v a="$a" -v b="$b" 'BEGIN { printf "%s: foretoken %.1f, llama.cpp %.1f tokens/s, ratio %.2f\n", w, a, b, a / b }'
 done

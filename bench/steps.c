@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "dev/kv_row.h"
 #include "engine/step.h"
+#include "kv/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ static int by_value(const void *a, const void *b)
 static void open_cache(bench *b, ft_kv_type kv, int slots, int cells)
 {
     ft_err err;
-    const ft_cache_params cp = {.layer = b->m->layer,
+    ft_cache_params cp = {.layer = b->m->layer,
                                 .n_layer = b->m->n_layer,
                                 .trunk = b->m->L,
                                 .kt = kv,
@@ -50,7 +51,10 @@ static void open_cache(bench *b, ft_kv_type kv, int slots, int cells)
                                 .slots = slots,
                                 .cells = cells,
                                 .tentative = JOURNAL};
+    ft_kv_choice *plan = ft_kv_plan_new(&cp);
+    cp.plan = plan;
     stop_on(ft_cache_new(&b->cache, b->dev, &cp, &err), &err);
+    ft_free(plan);
     const ft_runner_params rp = {
         .model = b->m, .cache = b->cache, .slots = slots, .rows = 256, .out = 256, .cells = cells};
     stop_on(ft_runner_new(&b->run, &rp, &err), &err);

@@ -1,4 +1,4 @@
-/* hello.c - asks a model one question and prints the answer as it comes.
+/* hello.c - sends one question to a model and prints the answer while it is generated.
  *   cc hello.c $(pkg-config --cflags --libs foretoken) -o hello && ./hello [MODEL.gguf] */
 #include <foretoken.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@ static bool print(void *user, const ft_event *e)
 {
     (void)user;
     fwrite(e->text, 1, e->bytes, stdout);
-    return fflush(stdout) == 0; /* false would end the response */
+    return fflush(stdout) == 0; /* false cancels the response */
 }
 
 int main(int argc, char **argv)

@@ -1,8 +1,8 @@
 /* foretoken.h - the public C API of foretoken, an inference engine for GGUF models.
  *
  * This page is the whole interface: programs include this header and link libforetoken.
- * Every function that can fail returns ft_status and, when err is not NULL, leaves one sentence
- * there that names the thing, the value found and the value wanted. */
+ * Every function that can fail returns ft_status and, when err is not NULL, leaves an error
+ * message there that names the thing, the value found and the value wanted. */
 #ifndef FORETOKEN_H
 #define FORETOKEN_H
 
@@ -18,22 +18,22 @@ extern "C" {
 
 typedef enum ft_status {
     FT_OK = 0,
-    FT_EFORMAT = -1,      /* bytes that do not follow their format */
-    FT_EUNSUPPORTED = -2, /* well formed, but nothing we can use */
-    FT_ELIMIT = -3,       /* larger than a limit we set */
+    FT_EFORMAT = -1,      /* invalid format */
+    FT_EUNSUPPORTED = -2, /* well formed, but not supported */
+    FT_ELIMIT = -3,       /* exceeds a limit of the library */
     FT_ENOMEM = -4,
-    FT_EIO = -5,    /* the operating system said no */
-    FT_EINVAL = -6, /* a wrong argument or option */
+    FT_EIO = -5,    /* error from the operating system */
+    FT_EINVAL = -6, /* invalid argument or option */
     FT_ENOTFOUND = -7,
     FT_ECANCELLED = -8,
     FT_EDEVICE = -9,
-    FT_ECONTEXT = -10, /* a prompt that is longer than the context */
-    FT_EBUSY = -11,    /* as many requests as may wait do so already */
+    FT_ECONTEXT = -10, /* the prompt is longer than the context */
+    FT_EBUSY = -11,    /* the request queue is full */
 } ft_status;
 
 typedef struct ft_err {
     ft_status code;
-    char text[500]; /* one sentence, lower case, no newline */
+    char text[500]; /* error message, lower case, no newline */
 } ft_err;
 
 /* ---- version ------------------------------------------------------------------------------- */
@@ -43,35 +43,34 @@ const char *ft_version(void);
 
 /* ---- vocabulary ---------------------------------------------------------------------------- */
 
-/* The tokens of a model. It never changes, so many threads may use one at once. */
+/* The tokens of a model. Immutable, so any number of threads may share one. */
 typedef struct ft_vocab ft_vocab;
 
 enum {                              /* flags for encoding */
-       FT_ENCODE_ADD_SPECIAL = 1,   /* begin and end as the model wants: BOS, EOS */
-       FT_ENCODE_PARSE_SPECIAL = 2, /* the text of a control token is that token */
-       FT_ENCODE_NO_NFC = 4,        /* leave the text as it is: no Unicode normalisation */
+       FT_ENCODE_ADD_SPECIAL = 1,   /* add BOS and EOS as the model requires */
+       FT_ENCODE_PARSE_SPECIAL = 2, /* encode the text of a control token as that token */
+       FT_ENCODE_NO_NFC = 4,        /* no Unicode normalization */
 };
 
-/* From a GGUF file: a model, or a file with a vocabulary and no tensors. */
+/* Loads from a GGUF file: a model, or a file with a vocabulary and no tensors. */
 ft_status ft_vocab_load(ft_vocab **out, const char *path, ft_err *err);
 void ft_vocab_free(ft_vocab *v); /* accepts NULL */
-/* *ids is yours: free(). text may hold any bytes; they come back when decoded. */
+/* The caller frees *ids with free(). text may contain any bytes; decoding restores them. */
 ft_status ft_vocab_encode(const ft_vocab *v, const char *text, size_t bytes, unsigned flags,
                           int32_t **ids, size_t *n_ids, ft_err *err);
-/* *text is yours: free(). It is followed by a zero byte and may be no UTF-8 when the ids are not
- * those of a whole text. special: print control tokens too. */
+/* The caller frees *text with free(). It is followed by a zero byte and may be invalid UTF-8 when
+ * the ids are only part of a text. special: include control tokens. */
 ft_status ft_vocab_decode(const ft_vocab *v, const int32_t *ids, size_t n_ids, bool special,
                           char **text, size_t *bytes, ft_err *err);
 
-/* Tokens that mark the parts of a text with a gap; -1 where the vocabulary has none. */
+/* Fill-in-the-middle tokens; -1 where the vocabulary has none. */
 typedef struct ft_infill_ids {
     int32_t prefix, suffix, middle, file;
 } ft_infill_ids;
 
 ft_infill_ids ft_vocab_infill(const ft_vocab *v);
 
-/* ---- a model, ready to response ---------------------------------------------------------------
- */
+/* ---- models -------------------------------------------------------------------------------- */
 
 typedef struct ft_llm ft_llm;
 
@@ -128,60 +127,59 @@ typedef struct ft_llm_params {
 } ft_llm_params;
 
 void ft_llm_defaults(ft_llm_params *p);
-/* Fails before anything large is allocated when the memory would not do. */
+/* Fails before anything large is allocated when memory is insufficient. */
 ft_status ft_llm_open(ft_llm **out, const ft_llm_params *p, ft_err *err);
-void ft_llm_close(ft_llm *m); /* accepts NULL; sessions must be gone */
+void ft_llm_close(ft_llm *m); /* accepts NULL; free all sessions and jobs first */
 
 typedef struct ft_llm_info {
-    const char *path, *name, *arch; /* arch in words: "Qwen3.5, dense" */
+    const char *path, *name, *arch; /* arch: a description such as "Qwen3.5, dense" */
     const char *device;
-    const char *place;      /* what lies where, in words; "" where there is one place */
-    const char *drafter;    /* in words, or why there is none */
-    const char *draft_type; /* as --spec-type has it; "none": nobody drafts */
-    const char *cache; /* a table: what each layer's cache is encoded as, and what that takes */
-    const char *cache_summary; /* the same in a line */
-    bool cache_small;          /* some layer's is not f16 */
+    const char *place;      /* description of what is on which device; "" if everything is on one */
+    const char *drafter;    /* description, or the reason why there is none */
+    const char *draft_type; /* as in --spec-type; "none": no drafting */
+    const char *cache;      /* a table: cache type and size of each layer */
+    const char *cache_summary; /* the same in one line */
+    bool cache_small;          /* some layer uses a type other than f16 */
     bool drafts;
-    bool draft_adapts;        /* as many drafts as pay; else always draft_max */
-    int draft_max;            /* of a step */
+    bool draft_adapts;        /* the number of draft tokens is adaptive; false: always draft_max */
+    int draft_max;            /* draft tokens per step */
     bool vision;              /* images can be read */
-    const char *image_marker; /* the text that stands for an image in a prompt; NULL: none does */
+    const char *image_marker; /* text that stands for an image in a prompt; NULL: no images */
     bool has_template;
-    const char *template_text; /* the chat template's source; NULL: none */
-    const char *bos, *eos;     /* the texts of these tokens; "" where there is none */
+    const char *template_text; /* source of the chat template; NULL: none */
+    const char *bos, *eos;     /* text of these tokens; "" if there is none */
     int layers, width, vocab, ctx, ctx_train, threads, slots;
     uint64_t parameters, weight_bytes;
-    const char *weight_type; /* that most of them have: "Q4_K" */
+    const char *weight_type; /* type of most weights: "Q4_K" */
     uint64_t cache_bytes;    /* cache and step buffers */
-    uint64_t
-        device_bytes; /* what was expected to lie on the device in all; 0: it was not counted */
+    uint64_t device_bytes;   /* planned GPU memory in total; 0: not computed */
     double load_s;
 } ft_llm_info;
 
-/* What the cache of one conversation takes in an encoding, all layers and the drafter's included.
- */
+/* Size of the cache of one slot for a cache type, all layers and the drafter included. */
 typedef struct ft_cache_size {
-    double token_bytes, ratio; /* per token, without the drafter's; f16 over that */
-    uint64_t bytes;            /* in all */
-    char special[160];         /* layers that get something else, and why; "" where none does */
+    double token_bytes,
+        ratio;         /* bytes per token without the drafter; size of f16 divided by that */
+    uint64_t bytes;    /* in total */
+    char special[160]; /* layers that get another type, and why; "" if there are none */
 } ft_cache_size;
 
-/* For a model file that need not fit into memory. type: as for ft_llm_kvbench; out: [n]. */
+/* Reads only the metadata of the model file. type: as for ft_llm_kvbench; out: [n]. */
 ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int n,
                          ft_cache_size *out, ft_err *err);
 const ft_llm_info *ft_llm_about(const ft_llm *m);
 const ft_vocab *ft_llm_vocab(const ft_llm *m);
-/* The file that serves when none is named: beside the program, in the source tree, or installed.
- * NULL when there is none. */
+/* Path of the default model: next to the program, in the source tree, or installed. NULL if there
+ * is none. */
 const char *ft_default_model(void);
 
-/* ---- responses ------------------------------------------------------------------------------- */
+/* ---- responses ------------------------------------------------------------------------------ */
 
-/* A conversation's place in the cache. One response at a time; what a prompt has in common with
- * what the session holds is not read again. */
+/* A slot with its cache. One response at a time; the common prefix of a prompt and the cached
+ * tokens is not processed again. */
 typedef struct ft_session ft_session;
 
-ft_session *ft_session_new(ft_llm *m); /* NULL when every slot is taken */
+ft_session *ft_session_new(ft_llm *m); /* NULL if every slot is in use */
 void ft_session_free(ft_session *s);   /* accepts NULL */
 
 typedef struct ft_sampling {
@@ -220,23 +218,25 @@ typedef struct ft_token_prob {
     float logprob;
 } ft_token_prob;
 
-/* Something new in a response. Text arrives in whole characters; a token whose text waits for the
- * next one comes with none. */
+/* A piece of a response. Text consists of whole characters; a token that ends inside a character
+ * has an event without text. */
 typedef struct ft_event {
     const char *text;
     size_t bytes;
     ft_event_part part;
-    int call;     /* which tool call: of CALL (text is its name) and ARGS (a piece of its JSON) */
-    int32_t id;   /* the token that caused it; -1 for further text of the same one */
-    bool drafted; /* the token was drafted and accepted */
-    const ft_token_prob *probs; /* [0] is the token, then the most likely; NULL unless asked for */
+    int call;   /* index of the tool call, for CALL (text: name of the tool) and ARGS (text: a piece
+                   of the JSON arguments) */
+    int32_t id; /* token id; -1 for further text of the same token */
+    bool drafted; /* the token is an accepted draft token */
+    const ft_token_prob
+        *probs; /* [0]: the token, then the most likely tokens; NULL unless requested */
     int n_probs;
 } ft_event;
 
 typedef enum ft_reason {
-    FT_REASON_STOP,   /* the model ended the response, or a stop text was met */
-    FT_REASON_LENGTH, /* max_tokens, or the context is full */
-    FT_REASON_CANCEL, /* the callback said so */
+    FT_REASON_STOP,   /* end-of-sequence token or stop string */
+    FT_REASON_LENGTH, /* max_tokens reached or context full */
+    FT_REASON_CANCEL, /* cancelled by the callback */
 } ft_reason;
 
 typedef struct ft_response {
@@ -306,60 +306,59 @@ void ft_request_defaults(ft_request *r, const ft_llm *m);
 /* Returns when the response is complete. */
 ft_status ft_session_generate(ft_session *s, const ft_request *r, ft_response *out, ft_err *err);
 
-/* ---- many responses at once ------------------------------------------------------------------ */
+/* ---- concurrent responses -------------------------------------------------------------------- */
 
 typedef struct ft_queue_params {
-    int waiting;           /* requests that may wait for a slot; more are refused with FT_EBUSY */
-    double step_ms;        /* a step with a prompt beside responses shall not take longer; 0: any */
-    uint64_t prefix_bytes; /* memory for prompts read before, pages and snapshots; 0: none */
-    const char *cache_dir; /* where they outlive the program; NULL: nowhere */
+    int waiting;    /* maximum number of waiting requests; more are rejected with FT_EBUSY */
+    double step_ms; /* limit for steps that process a prompt while others generate; 0: none */
+    uint64_t prefix_bytes; /* memory for the prefix cache; 0: no prefix cache */
+    const char *cache_dir; /* folder that keeps the prefix cache across restarts; NULL: none */
 } ft_queue_params;
 
 void ft_queue_defaults(ft_queue_params *p);
-/* Starts the thread that runs the model, on all slots. From here on any thread may call the
- * functions below; ft_session_new gives NULL. */
+/* Starts the engine thread, which uses all slots. From then on any thread may call the functions
+ * below, and ft_session_new returns NULL. */
 ft_status ft_llm_start(ft_llm *m, const ft_queue_params *p, ft_err *err);
-/* drain: running and waiting responses finish first; else they end with FT_REASON_CANCEL. Returns
- * when the thread has ended and the cache directory is written. A second call, from another thread
- * and without drain, ends a drain that takes too long. */
+/* drain: finish running and waiting responses first; otherwise they end with FT_REASON_CANCEL.
+ * Returns when the thread has ended and the cache folder is written. A second call without drain,
+ * from another thread, aborts a drain. */
 void ft_llm_stop(ft_llm *m, bool drain);
 
-/* A response in the making. Its owner is one thread at a time; it must be freed before the model.
- */
+/* A response being generated. Used by one thread at a time; free it before the model. */
 typedef struct ft_job ft_job;
 
-/* Copies all of the request. Text becomes ids on the calling thread, so a bad grammar or schema
- * fails here, and a prompt that is too long (FT_ECONTEXT); r->on_event is ignored. wake(user) is
- * called on the engine thread when ft_job_next may have something new or the job is done; it must
- * neither block nor call ft_job_*. FT_EBUSY: the queue is full; FT_ECANCELLED: it has stopped;
- * FT_EDEVICE: the device has failed. */
+/* Copies the request. The prompt is tokenized and grammars are compiled on the calling thread, so
+ * an invalid grammar or schema fails here, as does a prompt that is too long (FT_ECONTEXT);
+ * r->on_event is ignored. wake(user) is called on the engine thread when ft_job_next may have an
+ * event or the job is done; it must neither block nor call ft_job_*. FT_EBUSY: the queue is full;
+ * FT_ECANCELLED: the engine has stopped; FT_EDEVICE: the device has failed. */
 ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(void *user),
                      void *user, ft_err *err);
-/* The next event, borrowed until the next call; false: nothing now. Never waits. A reader that
- * stays behind pauses its own response only. */
+/* The next event, valid until the next call; false: none at the moment. Never blocks. A slow reader
+ * pauses only its own response. */
 bool ft_job_next(ft_job *j, ft_event *e);
-bool ft_job_done(ft_job *j); /* no event is left and none will come */
-/* After ft_job_done: how it ended. */
+bool ft_job_done(ft_job *j); /* all events have been read and the response has ended */
+/* The result, after ft_job_done. */
 ft_status ft_job_result(ft_job *j, ft_response *out, ft_err *err);
 
 typedef struct ft_job_progress {
     int prompt_tokens, cached_tokens;
-    int done_tokens;    /* of the prompt, those found in the cache included */
-    int waiting_before; /* requests in front of it while it waits for a slot */
-    int slot;           /* < 0: it waits */
-    uint64_t id;        /* as ft_slot_info.job has it */
+    int done_tokens;    /* processed prompt tokens, including cached ones */
+    int waiting_before; /* number of requests ahead in the queue */
+    int slot;           /* < 0: waiting */
+    uint64_t id;        /* as in ft_slot_info.job */
 } ft_job_progress;
 
 void ft_job_look(ft_job *j, ft_job_progress *out);
-void ft_job_cancel(ft_job *j);      /* within a step; from any thread */
-void ft_job_end_thought(ft_job *j); /* a thought is closed at its next token; from any thread */
-/* Cancels; accepts NULL; never waits for the engine. wake is not called any more. */
+void ft_job_cancel(ft_job *j);      /* takes effect within one step; from any thread */
+void ft_job_end_thought(ft_job *j); /* ends the reasoning at the next token; from any thread */
+/* Cancels the job. Accepts NULL and never waits for the engine. wake is not called afterwards. */
 void ft_job_free(ft_job *j);
 
 typedef enum ft_pooling { FT_POOL_MEAN, FT_POOL_LAST } ft_pooling;
 
-/* Hidden rows of the ids after the final norm, pooled and normalised to length one. out: [width].
- * With a started queue it runs between two steps; returns when done. */
+/* Hidden rows of the ids after the final norm, pooled and normalized to length one. out: [width].
+ * With a started engine thread it runs between two steps. Returns when done. */
 ft_status ft_llm_embed(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling, float *out,
                        ft_err *err);
 
@@ -367,12 +366,14 @@ typedef struct ft_slot_info {
     int id;
     bool busy;
     int ctx, prompt_tokens, output_tokens, cached_tokens;
-    uint64_t job;                  /* 0: none yet */
-    double accept_len, draft_mean; /* tokens and drafts of a step that drafted; 0: there was none */
+    uint64_t job; /* 0: none */
+    double accept_len,
+        draft_mean; /* tokens and draft tokens per step with drafting; 0: no such step */
 } ft_slot_info;
 
-int ft_llm_slots(ft_llm *m, ft_slot_info *out, int cap); /* how many there are */
-/* The prompt and response that an idle slot holds, with all that is needed to go on from there. */
+int ft_llm_slots(ft_llm *m, ft_slot_info *out, int cap); /* returns the number of slots */
+/* Saves, restores and erases the prompt and response of an idle slot, with all state needed to
+ * continue. */
 ft_status ft_slot_save(ft_llm *m, int slot, const char *path, int *n_tokens, ft_err *err);
 ft_status ft_slot_restore(ft_llm *m, int slot, const char *path, int *n_tokens, ft_err *err);
 ft_status ft_slot_erase(ft_llm *m, int slot, int *n_tokens, ft_err *err);
@@ -385,32 +386,35 @@ typedef struct ft_llm_stats {
     double prompt_s, output_s;
     int busy, waiting;
     uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, pages, pages_free;
-    uint64_t pages_cached;                 /* of those in use: held by slots that are idle */
-    uint64_t step_at[FT_STEP_BUCKETS + 1]; /* steps that took up to 2^i / 4096 s; the last: more */
-    double step_s;                         /* of all steps */
-    bool failed;                           /* the device did: nothing will be answered any more */
+    uint64_t pages_cached; /* pages in use by idle slots */
+    uint64_t step_at[FT_STEP_BUCKETS +
+                     1]; /* number of steps that took up to 2^i / 4096 s; the last: longer ones */
+    double step_s;       /* duration of all steps */
+    bool failed;         /* the device has failed; no request will be served */
 } ft_llm_stats;
 
 void ft_llm_counts(ft_llm *m, ft_llm_stats *out);
 
-/* Renders messages (a JSON array of {role, content, ...}) with the model's chat template. options:
- * a JSON object with tools, enable_thinking, add_generation_prompt and whatever the template reads;
- * NULL: none. *prompt is yours: free(). It is without the BOS that the tokenizer adds to every text
- * that is not raw. *in_thought: the prompt ends inside a thought. */
+/* Renders messages (a JSON array of {role, content, ...}) with the chat template of the model.
+ * options: a JSON object with tools, enable_thinking, add_generation_prompt and other variables of
+ * the template; NULL: none. The caller frees *prompt with free(). It does not contain the BOS that
+ * the tokenizer adds to every text that is not raw. *in_thought: the prompt ends inside a reasoning
+ * block. */
 ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *options, char **prompt,
                         bool *in_thought, ft_err *err);
 
-/* What calls have to look like. */
+/* Restrictions on tool calls. */
 typedef struct ft_tool_rules {
-    const char *name;          /* the only tool that may be called; NULL: any */
-    bool one_call;             /* a single call */
-    const char *answer_schema; /* JSON of this schema may come instead; NULL: calls alone */
+    const char *name;          /* name of the only tool that may be called; NULL: any */
+    bool one_call;             /* at most one call */
+    const char *answer_schema; /* schema of a JSON answer that is allowed instead of a call; NULL:
+                                  calls only */
 } ft_tool_rules;
 
-/* Whether texts can be held to a schema's "format" with such bounds on their length. */
+/* Whether the "format" of a JSON schema can be enforced with these bounds on the length. */
 bool ft_schema_holds_format(const char *format, int64_t min, int64_t max);
-/* A grammar for calls of the tools (a JSON array), in the model's own syntax. *gbnf is yours:
- * free(). *trigger: the text that a call begins with, for ft_request.grammar_trigger. */
+/* A grammar for calls of the tools (a JSON array), in the syntax of the model. The caller frees
+ * *gbnf with free(). *trigger: the text that a call begins with, for ft_request.grammar_trigger. */
 ft_status ft_llm_tool_grammar(const ft_llm *m, const char *tools, const ft_tool_rules *rules,
                               char **gbnf, const char **trigger, ft_err *err);
 
@@ -418,31 +422,31 @@ ft_status ft_llm_tool_grammar(const ft_llm *m, const char *tools, const ft_tool_
 
 typedef struct ft_perplexity {
     double ppl, nll, error; /* error: standard error of ppl */
-    int64_t tokens;         /* scored */
+    int64_t tokens;         /* number of scored tokens */
     int chunks;
     double seconds;
 } ft_perplexity;
 
-/* ids in chunks of ctx, the second half of each scored; chunks <= 0: all. progress may be NULL. */
+/* Splits ids into chunks of ctx and scores the second half of each; chunks <= 0: all. progress may
+ * be NULL. */
 ft_status ft_llm_perplexity(ft_llm *m, const int32_t *ids, size_t n_ids, int ctx, int chunks,
                             void (*progress)(void *user, int chunk, int chunks, double ppl),
                             void *user, ft_perplexity *out, ft_err *err);
 
-/* Seconds for a prompt of n_prompt random tokens, and for n_gen tokens after `depth` others,
- * drafting off. Either may be 0. */
+/* Measures, without drafting, the seconds for a prompt of n_prompt random tokens and for generating
+ * n_gen tokens at a context length of `depth`. Either may be 0. */
 ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *prompt_s,
                       double *gen_s, ft_err *err);
-/* Seconds of n steps of `rows` rows, as steps with rows - 1 drafts have them, after `depth`
- * tokens; the model was opened for as many drafts. */
+/* Measures the seconds of n verification steps with rows - 1 draft tokens at a context length of
+ * `depth`. ft_llm_params.draft_max must be at least rows - 1. */
 ft_status ft_llm_steps(ft_llm *m, int rows, int depth, int n, double *seconds, ft_err *err);
-/* Decoding, many at once: each of seqs sequences gets `depth` random tokens, then all of them
- * decode together until the first has made n_gen. The model must have been opened with as many
- * slots. */
+/* Measures decoding of several sequences: each gets `depth` random tokens, then all of them decode
+ * until the first has generated n_gen. The model needs as many slots. */
 typedef struct ft_decode_params {
     int seqs, depth, n_gen;
-    int draft_max;        /* of a step, always so many; 0: none; < 0: as many as pay */
-    const double *accept; /* simulated: draft i is accepted with this probability, the last serves
-                           * all that follow, and the model is not asked; NULL: it is */
+    int draft_max;        /* fixed number of draft tokens per step; 0: none; < 0: adaptive */
+    const double *accept; /* simulated acceptance: probability for draft token i, the last one for
+                             all further ones; NULL: real acceptance */
     int n_accept;
     const ft_sampling *sampling; /* NULL: greedy */
 } ft_decode_params;
@@ -450,33 +454,35 @@ typedef struct ft_decode_params {
 typedef struct ft_decode_time {
     double seconds;
     int64_t tokens, decode_steps, drafted, accepted; /* of all sequences */
-    double draft_s, verify_s;                        /* parts of `seconds` */
+    double draft_s, verify_s;                        /* parts of seconds */
 } ft_decode_time;
 
 ft_status ft_llm_decode(ft_llm *m, const ft_decode_params *p, ft_decode_time *out, ft_err *err);
-/* What an op takes in a step: seconds (of the quickest), bytes that it has to move, operations. */
+/* Cost of an op in a step: seconds (minimum), bytes moved, floating point operations. */
 typedef struct ft_op_time {
     const char *op;
-    int layer; /* -1: before the first layer; as many as there are layers: behind the last */
+    int layer; /* -1: before the first layer; the number of layers: after the last */
     double calls, seconds, bytes, flops;
 } ft_op_time;
 
-/* The same runs as ft_llm_time, waiting after every op: one of n_prompt and n_gen is 0. *out is
- * yours: free(). *rows: of a step; set before to more than 1, steps as those of ft_llm_steps. */
+/* Runs like ft_llm_time, synchronizing after every op: one of n_prompt and n_gen is 0. The caller
+ * frees *out with free(). *rows: set it above 1 for steps like those of ft_llm_steps; on return the
+ * rows of a step. */
 ft_status ft_llm_ops(ft_llm *m, int n_prompt, int n_gen, int depth, ft_op_time **out, int *n,
                      int *rows, ft_err *err);
-/* Operations per second that the model's device does in its registers; 0: it does not say. */
+/* Peak arithmetic operations per second of the device; 0: unknown. */
 double ft_llm_arithmetic(ft_llm *m);
 
-/* What an encoding of the cache costs and saves, against f16 for keys and values. */
+/* Quality and size of a cache type compared with f16. */
 typedef struct ft_kvbench_row {
-    const char *type; /* as it was asked for */
+    const char *type; /* as requested */
     double ppl, ppl_ratio;
-    double kld, kld_max;    /* divergence of the next token's distribution: mean and worst */
-    double top1;            /* share of tokens whose most likely successor is the same */
-    double correlation;     /* of attention scores, in the worst layer that keeps every cell */
-    double token_bytes;     /* of the cache, for one token */
-    double ratio;           /* f16 over that */
+    double kld, kld_max;    /* KL divergence of the next-token distribution: mean and maximum */
+    double top1;            /* share of positions with the same most likely token */
+    double correlation;     /* correlation of attention scores in the worst layer without a sliding
+                               window */
+    double token_bytes;     /* cache bytes per token */
+    double ratio;           /* bytes of f16 divided by that */
     double prompt_s, gen_s; /* seconds per token, 0: not measured */
 } ft_kvbench_row;
 
@@ -488,27 +494,27 @@ typedef struct ft_kvbench_params {
     const int32_t *ids;
     size_t n_ids;
     int ctx, chunks;  /* as in ft_llm_perplexity */
-    int depth, n_gen; /* speed: tokens to generate behind so many others; 0: none */
+    int depth, n_gen; /* speed test: generate n_gen tokens at a context length of depth; 0: none */
     void (*progress)(void *user, const char *what, int done, int all);
     void *user;
 } ft_kvbench_params;
 
-/* row: [n_type]. The model may have been opened with any cache; its own stays unused. */
+/* row: [n_type]. The cache type that the model was opened with does not matter. */
 ft_status ft_llm_kvbench(ft_llm *m, const ft_kvbench_params *p, ft_kvbench_row *row, ft_err *err);
-/* Bytes per second that the model's device reads from its memory, by a plain read test. */
+/* Measured read bandwidth of the device memory, in bytes per second. */
 double ft_llm_bandwidth(ft_llm *m);
 /* ---- chat templates ------------------------------------------------------------------------ */
 
-/* A parsed Jinja chat template. It never changes, so many threads may render one at once. */
+/* A parsed Jinja chat template. Immutable, so any number of threads may share one. */
 typedef struct ft_template ft_template;
 
-/* From source text, or from a GGUF file's tokenizer.chat_template (its bos and eos texts then are
- * the variables bos_token and eos_token unless the rendering gives its own). */
+/* From source text, or from tokenizer.chat_template of a GGUF file (then the variables bos_token
+ * and eos_token default to the tokens of the file). */
 ft_status ft_template_new(ft_template **out, const char *source, size_t bytes, ft_err *err);
 ft_status ft_template_load(ft_template **out, const char *path, ft_err *err);
 void ft_template_free(ft_template *t); /* accepts NULL */
-/* json: an object whose members are the variables; an absent one is undefined, null is none.
- * *text is yours: free(). It is followed by a zero byte. */
+/* json: an object with the variables; a missing one is undefined, null is none. The caller frees
+ * *text with free(). It is followed by a zero byte. */
 ft_status ft_template_render(const ft_template *t, const char *json, size_t bytes, char **text,
                              size_t *text_bytes, ft_err *err);
 

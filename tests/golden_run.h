@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "engine/step.h"
 #include "gguf/safetensors.h"
+#include "kv/plan.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -399,15 +400,19 @@ static bool golden_open(golden *g, const char *dir, const char *gguf, const char
     if (mtp && !golden_has(g, "mtp_logits", rows * V, err)) return false;
     if ((mtp || target) && !golden_has(g, "draft_logits", 4 * V, err)) return false;
     if (target && !golden_has(g, "draft_hidden", 4 * D, err)) return false;
-    const ft_cache_params cp = {.layer = g->m->layer,
-                                .n_layer = g->m->n_layer,
-                                .kt = FT_KV_F32,
-                                .vt = FT_KV_F32,
-                                .slots = GOLDEN_SLOTS,
-                                .cells = g->n + GOLDEN_MORE,
-                                .rows = g->n,
-                                .tentative = 9};
-    if (ft_cache_new(&g->cache, dev, &cp, err)) return false;
+    ft_cache_params cp = {.layer = g->m->layer,
+                          .n_layer = g->m->n_layer,
+                          .kt = FT_KV_F32,
+                          .vt = FT_KV_F32,
+                          .slots = GOLDEN_SLOTS,
+                          .cells = g->n + GOLDEN_MORE,
+                          .rows = g->n,
+                          .tentative = 9};
+    ft_kv_choice *plan = ft_kv_plan_new(&cp);
+    cp.plan = plan;
+    const ft_status st = ft_cache_new(&g->cache, dev, &cp, err);
+    ft_free(plan);
+    if (st) return false;
     const ft_runner_params rp = {.model = g->m,
                                  .drafter = target          ? g->drafter
                                             : g->m->drafter ? g->m

@@ -1,5 +1,5 @@
-/* api/drafter.c - who drafts for a loaded model: the list of names, the drafter's own file, and the
- * tokens that drafts may be. */
+/* api/drafter.c - selects the draft method of a loaded model: the list of names, the drafter's
+ * own file, and the vocabulary that it drafts from. */
 #include "api/model.h"
 
 #include "base/file.h"
@@ -38,7 +38,7 @@ ft_status ft_draft_methods_of(ft_draft_methods *d, const ft_llm_params *p, ft_er
 
 /* ---- the drafter's file ---- */
 
-/* A whole model drafts as one when it was asked to, or when nothing else is in it. */
+/* A complete model is used as a draft model if requested, or if the file holds nothing else. */
 static ft_status choose_kind(const ft_llm *m, const char *path, ft_draft_methods *d, ft_err *err)
 {
     ft_gguf *g = NULL;
@@ -71,7 +71,7 @@ ft_status ft_llm_open_drafter(ft_llm *m, const ft_llm_params *p, ft_draft_method
     }
     ft_status st = choose_kind(m, path, d, err);
     if (st) return st;
-    /* All of it on the fast side where there are two: it runs several times for a step. */
+    /* Entirely on the faster device if there are two: it runs several times per step. */
     if (d->kinds & FT_SPEC_MODEL)
         return ft_llm_open_file(&m->assistant, path, ft_split_half(m->dev, FT_SPLIT_FAST), NULL, p,
                                 err);
@@ -101,7 +101,7 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* How often each id comes in the text of a file. */
+/* Counts each id in the text of a file. */
 static ft_status count_text(tally *t, int V, const ft_llm *m, const char *path, ft_err *err)
 {
     char *text;
@@ -118,8 +118,8 @@ static ft_status count_text(tally *t, int V, const ft_llm *m, const char *path, 
     return FT_OK;
 }
 
-/* Half of the vocabulary, where the output matrix is most of a draft step. The file's order is the
- * order of merges: what is left out is rare, and nothing is copied. */
+/* Half of the vocabulary if the output matrix dominates a draft pass. BPE vocabularies list
+ * merges by frequency, so the omitted ids are rare, and the first half needs no copy. */
 static ft_status narrow_auto(ft_model *d, int V, ft_err *err)
 {
     const ft_gguf_tensor *t;
@@ -128,8 +128,8 @@ static ft_status narrow_auto(ft_model *d, int V, ft_err *err)
     return ft_model_narrow(d, NULL, V / 2 / FT_NARROW * FT_NARROW, err);
 }
 
-/* The n most frequent ids: those that end a response, those of the text, then in the order of the
- * file, because a vocabulary of merges lists the frequent ones first. */
+/* The n most frequent ids: end tokens, ids of the text, then in the order of the file, because
+ * BPE vocabularies list frequent tokens first. */
 ft_status ft_llm_narrow(ft_llm *m, const ft_llm_params *p, ft_err *err)
 {
     ft_model *d = m->assistant ? m->assistant : m->model;
@@ -152,7 +152,7 @@ ft_status ft_llm_narrow(ft_llm *m, const ft_llm_params *p, ft_err *err)
     return st;
 }
 
-/* ---- words ---- */
+/* ---- descriptions ---- */
 
 static const char *who_drafts(const ft_llm *m, const ft_draft_methods *d)
 {
@@ -162,7 +162,7 @@ static const char *who_drafts(const ft_llm *m, const ft_draft_methods *d)
     return m->assistant->drafter == FT_DRAFT_MTP ? "an MTP head of its own file" : "assistant";
 }
 
-/* As --spec-type would say it. */
+/* In the spelling of --spec-type. */
 void ft_drafter_type(const ft_llm *m, const ft_draft_methods *d, char *out, size_t bytes)
 {
     char names[120];

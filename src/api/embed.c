@@ -1,12 +1,12 @@
-/* api/embed.c - a text as one vector: its hidden rows, pooled. It goes through the queue like any
- * request, so it is batched with whatever else runs. */
+/* api/embed.c - embeds a text: its hidden rows, pooled. It runs through the queue like any
+ * request, so it is batched with other requests. */
 #include "api/model.h"
 #include "base/mem.h"
 
 #include <math.h>
 
 typedef struct embedding {
-    ft_entry entry; /* first: the queue's functions get this */
+    ft_entry entry; /* must be first: the queue's callbacks receive a pointer to it */
     ft_pooling pooling;
     int n, width;
     double *sum; /* [width] */
@@ -63,7 +63,7 @@ static ft_status by_queue(embedding *m, ft_queue *q, ft_err *err)
 static ft_status here(embedding *m, ft_engine *e, ft_err *err)
 {
     ft_slot *s = ft_slot_new(e);
-    if (!s) return ft_fail(err, FT_EBUSY, "every lane is taken");
+    if (!s) return ft_fail(err, FT_EBUSY, "all slots are in use");
     ft_status st = ft_slot_start(s, &m->entry.task, err);
     while (!st && ft_slot_busy(s)) ft_engine_round(e);
     if (!st && ft_slot_finish(s) == FT_FINISH_ERROR)

@@ -1,4 +1,4 @@
-/* api/model.c - loading: a file, its drafter, a device and the memory they need. */
+/* api/model.c - opens a model: its file, drafter and device, and the memory that they need. */
 #define _GNU_SOURCE
 #include "api/images.h"
 
@@ -57,7 +57,7 @@ const char *ft_default_model(void)
     return ft_file_exists(path) ? path : NULL;
 }
 
-/* Refuses a context whose cache would not fit, and says which one would. */
+/* Rejects a context whose cache would not fit, and names one that would. */
 static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err *err)
 {
     const uint64_t need = ft_engine_bytes_from(m->model, m->assistant, p, m->rule.first),
@@ -98,7 +98,7 @@ ft_status ft_llm_open_file(ft_model **out, const char *path, ft_dev *dev, const 
     return st;
 }
 
-/* The ids that end a response, and the vocabulary against the model's own size. */
+/* The end tokens; checks the vocabulary against the model's own size. */
 static ft_status open_vocab(ft_llm *m, ft_err *err)
 {
     ft_status st = ft_vocab_open(&m->vocab, m->model->file, err);
@@ -117,8 +117,8 @@ static char *copy_of(ft_str s)
     return z;
 }
 
-/* The chat template: the caller's, or the file's. A broken one of the file is no reason not to open
- * the model: it is said when it is needed. */
+/* The chat template: the caller's, or the file's. A broken template in the file does not keep
+ * the model from opening: the error is reported when the template is used. */
 static ft_status open_chat(ft_llm *m, const ft_llm_params *p, ft_err *err)
 {
     const ft_vocab_ids *ids = ft_vocab_special(m->vocab);
@@ -172,7 +172,7 @@ static ft_status open_trace(ft_llm *m, const ft_llm_params *p, ft_err *err)
     return FT_OK;
 }
 
-/* A GPU wants many rows at a time: experts have few of them each. */
+/* GPUs need many rows per step: with experts, each expert gets only a few of them. */
 static int batch_of(const ft_llm_params *p, const ft_dev *dev)
 {
     return p->batch ? p->batch : dev->replays ? 2048 : 512;
@@ -193,22 +193,22 @@ ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_
     ft_status st;
     if ((st = cache_types(e, p, err))) return st;
     if (p->slots < 1 || p->slots > 4096)
-        return ft_fail(err, FT_EINVAL, "%d lanes, want 1 to 4096", p->slots);
+        return ft_fail(err, FT_EINVAL, "%d slots, want 1 to 4096", p->slots);
     if (e->rows < FT_CHUNK_ROWS || e->rows > 8192)
         return ft_fail(err, FT_EINVAL, "a batch of %d, want %d to 8192", e->rows, FT_CHUNK_ROWS);
     if (p->draft_max < 0 || p->draft_max > FT_DRAFT_MAX)
-        return ft_fail(err, FT_EINVAL, "%d drafts a round, want 0 to %d", p->draft_max,
+        return ft_fail(err, FT_EINVAL, "%d draft tokens per step, want 0 to %d", p->draft_max,
                        FT_DRAFT_MAX);
     e->ctx = p->ctx > 0 ? p->ctx : FT_MIN(m->ctx_train, 8192);
     if (p->cells < 0 || p->cells > (int64_t)1 << 40)
-        return ft_fail(err, FT_EINVAL, "%lld cells in all, want 0 to %lld", (long long)p->cells,
-                       (long long)1 << 40);
+        return ft_fail(err, FT_EINVAL, "%lld KV cache positions in all, want 0 to %lld",
+                       (long long)p->cells, (long long)1 << 40);
     if (e->ctx < 2 || e->ctx > 1 << 24)
         return ft_fail(err, FT_EINVAL, "a context of %d, want 2 to %d", e->ctx, 1 << 24);
     return FT_OK;
 }
 
-/* Before a compact cache is trusted with the keys. */
+/* Before a compact cache is used. */
 static ft_status measure_keys(ft_llm *m, const ft_llm_params *p, ft_engine_params *e, ft_err *err)
 {
     if (!p->cache || p->cache_exact || !ft_kv_pair_measured(ft_str_of(p->cache))) return FT_OK;
@@ -217,7 +217,7 @@ static ft_status measure_keys(ft_llm *m, const ft_llm_params *p, ft_engine_param
     return st;
 }
 
-/* The type that most bytes of the weights have. */
+/* The type of most weight bytes. */
 static const char *most_weights(const ft_gguf *g)
 {
     uint64_t bytes[FT_TYPE_MAX] = {0};

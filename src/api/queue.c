@@ -1,4 +1,4 @@
-/* api/queue.c - starting and stopping the engine thread, and what may be asked of it. */
+/* api/queue.c - starts and stops the engine thread, and reads its statistics. */
 #include "api/model.h"
 #include "base/mem.h"
 

@@ -1,4 +1,4 @@
-/* api/request.c - a request with memory of its own. */
+/* api/request.c - copies of requests. */
 #include "api/request.h"
 
 #include "base/mem.h"
@@ -31,7 +31,7 @@ static char *copy_text(const char *z)
 
 static char **copy_texts(const char *const *z, int n)
 {
-    if (!z) return NULL; /* which is not the same as none */
+    if (!z) return NULL; /* NULL is not the same as an empty list */
     char **out = ft_new_n(char *, (size_t)FT_MAX(1, n));
     for (int i = 0; i < n; i++) out[i] = ft_strdup(z[i]);
     return out;
@@ -75,9 +75,9 @@ void ft_request_release(ft_request *r)
     const ft_sampling *s = &r->sampling;
     for (int i = 0; i < r->n_images; i++) ft_free((void *)(uintptr_t)r->images[i].bytes);
     ft_free((void *)(uintptr_t)r->images);
-    const void *const paused[] = {r->prompt, r->ids,      r->grammar, r->json_schema,      r->tools,
-                                  s->bias,   s->samplers, s->bias_id, r->reasoning_message};
-    for (size_t i = 0; i < FT_COUNT(paused); i++) ft_free((void *)(uintptr_t)paused[i]);
+    const void *const owned[] = {r->prompt, r->ids,      r->grammar, r->json_schema,      r->tools,
+                                 s->bias,   s->samplers, s->bias_id, r->reasoning_message};
+    for (size_t i = 0; i < FT_COUNT(owned); i++) ft_free((void *)(uintptr_t)owned[i]);
     free_texts(r->stop, r->n_stop);
     free_texts(r->grammar_trigger, r->n_grammar_trigger);
     free_texts(s->dry_breakers, s->n_dry_breakers);

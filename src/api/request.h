@@ -1,4 +1,4 @@
-/* api/request.h - requests that outlive the call that brought them. */
+/* api/request.h - requests that outlive the call that made them. */
 #ifndef FT_API_REQUEST_H
 #define FT_API_REQUEST_H
 

@@ -1,4 +1,4 @@
-/* api/sampling.c - sampling as a caller writes it, turned into what the engine's sampler takes. */
+/* api/sampling.c - converts the public sampling parameters to those of the engine. */
 #include "api/sampling.h"
 
 #include "api/images.h"
@@ -44,8 +44,8 @@ void ft_sampling_defaults(ft_sampling *s, const ft_llm *m)
     if (ft_gguf_i64(g, "general.sampling.top_k", &k)) s->top_k = (int)FT_MAX(0, FT_MIN(k, 1 << 20));
 }
 
-/* The breakers as ids. A breaker also counts in the middle of a token's text, but a sequence of ids
- * is what the engine can compare: the whole breaker encoded on its own. */
+/* The DRY sequence breakers as ids. A breaker may also occur within a token's text, but the
+ * engine compares sequences of ids: the breaker encoded on its own. */
 static ft_status breakers(ft_sample_setup *out, const ft_sampling *s, const ft_vocab *v,
                           ft_err *err)
 {
@@ -68,7 +68,7 @@ static ft_status breakers(ft_sample_setup *out, const ft_sampling *s, const ft_v
     return FT_OK;
 }
 
-/* Adds ids that are never drawn. */
+/* Adds ids that are never sampled. */
 static void ban(ft_sample_setup *out, const int32_t *id, size_t n, int V)
 {
     for (size_t i = 0; i < n; i++)

@@ -1,4 +1,4 @@
-/* api/score.c - the measuring section of foretoken.h. */
+/* api/score.c - the measuring functions of foretoken.h. */
 #include "api/model.h"
 
 #include "base/clock.h"
@@ -15,7 +15,7 @@ typedef struct score {
     int n, V;
     double nll, nll2;
     int64_t count;
-    bool broken; /* logits that are no numbers */
+    bool broken; /* a logit is NaN or infinite */
 } score;
 
 /* Row i predicts token i + 1. */
@@ -53,7 +53,7 @@ ft_status ft_llm_perplexity(ft_llm *m, const int32_t *ids, size_t n_ids, int ctx
         return ft_fail(err, FT_EINVAL, "the text has %zu tokens, want at least %d", n_ids, ctx);
     const int n = chunks > 0 ? FT_MIN(chunks, most) : most;
     ft_slot *slot = ft_slot_new(m->engine);
-    if (!slot) return ft_fail(err, FT_ELIMIT, "every lane is taken");
+    if (!slot) return ft_fail(err, FT_ELIMIT, "all slots are in use");
     int32_t *chunk = ft_new_n(int32_t, (size_t)ctx);
     const int32_t bos = ft_vocab_add_bos(m->vocab) ? ft_vocab_special(m->vocab)->bos : -1;
     score s = {.ids = chunk, .n = ctx, .V = m->model->V};
@@ -124,7 +124,7 @@ ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *pro
     for (int pass = 0; pass < 2 && !st; pass++) {
         if (pass == 0 ? n_prompt <= 0 : n_gen <= 0) continue;
         ft_slot *s = ft_slot_new(m->engine);
-        if (!s) return ft_fail(err, FT_ELIMIT, "every lane is taken");
+        if (!s) return ft_fail(err, FT_ELIMIT, "all slots are in use");
         if (pass == 0) {
             if (!(st = ft_time_response(m->engine, m->model->V, s, n_prompt, 1, &stats, err)))
                 *prompt_s = stats->prompt_s;
@@ -142,7 +142,7 @@ ft_status ft_llm_steps(ft_llm *m, int rows, int depth, int n, double *seconds, f
 {
     const int past = FT_MAX(1, depth);
     ft_slot *s = ft_slot_new(m->engine);
-    if (!s) return ft_fail(err, FT_ELIMIT, "every lane is taken");
+    if (!s) return ft_fail(err, FT_ELIMIT, "all slots are in use");
     int32_t *ids = random_ids(past, m->model->V);
     const ft_status st = ft_slot_steps(s, ids, past, rows, n, seconds, err);
     ft_free(ids);

@@ -1,4 +1,4 @@
-/* ft.c - joins text/ to engine/ and implements foretoken.h. */
+/* api/version.c - ft_version. */
 #include "foretoken.h"
 
 const char *ft_version(void)

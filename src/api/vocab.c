@@ -1,4 +1,4 @@
-/* api/vocab.c - the vocabulary section of foretoken.h. */
+/* api/vocab.c - the vocabulary functions of foretoken.h. */
 #include "base/buf.h"
 #include "base/mem.h"
 #include "text/bpe.h"

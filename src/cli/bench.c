@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/utsname.h>
+#include <time.h>
 
 typedef struct bench {
     int prompt, gen, depth, reps, seqs;
@@ -112,6 +113,29 @@ static json_t *commit_json(void)
     return v ? json_stringn(v + 1, strcspn(v + 1, ")")) : json_string("unknown");
 }
 
+/* The command line, words separated by spaces. */
+static json_t *command_json(void)
+{
+    char text[2048];
+    FILE *f = fopen("/proc/self/cmdline", "r");
+    const size_t n = f ? fread(text, 1, sizeof text, f) : 0;
+    if (f) fclose(f);
+    if (n < 2) return json_string("foretoken bench --json");
+    for (size_t i = 0; i + 1 < n; i++)
+        if (!text[i]) text[i] = ' ';
+    json_t *j = json_stringn(text, n - 1);
+    return j ? j : json_string("foretoken bench --json"); /* words that are not UTF-8 */
+}
+
+static json_t *date_json(void)
+{
+    char text[16];
+    const time_t now = time(NULL);
+    struct tm t;
+    strftime(text, sizeof text, "%Y-%m-%d", gmtime_r(&now, &t));
+    return json_string(text);
+}
+
 static json_t *machine_json(const ft_llm_info *i)
 {
     char cpu[128];
@@ -160,6 +184,8 @@ static void print_json(const bench *b, const ft_llm_info *i)
     json_t *j = json_object();
     json_object_set_new(j, "machine", machine_json(i));
     json_object_set_new(j, "commit", commit_json());
+    json_object_set_new(j, "date", date_json());
+    json_object_set_new(j, "command", command_json());
     json_object_set_new(j, "model", model_json(i));
     json_object_set_new(j, "n_prompt", json_integer(b->prompt));
     json_object_set_new(j, "n_gen", json_integer(b->gen));

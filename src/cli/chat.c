@@ -204,7 +204,7 @@ static ft_status open_chat(ft_chat *c, ft_err *err)
     if (st) return st;
     if (system) ft_chat_system(c, system);
     c->s = ft_session_new(c->m);
-    return c->s ? FT_OK : ft_fail(err, FT_ELIMIT, "every lane is taken");
+    return c->s ? FT_OK : ft_fail(err, FT_ELIMIT, "all slots are in use");
 }
 
 int ft_cmd_chat(const ft_opts *o)

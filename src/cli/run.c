@@ -114,7 +114,7 @@ static ft_status prepare(run *u, ft_err *err)
     if ((st = read_images(u, err))) return st;
     if ((st = raw ? encode(u, prompt, n, err) : render(u, prompt, n, err))) return st;
     u->s = ft_session_new(u->m);
-    return u->s ? FT_OK : ft_fail(err, FT_ELIMIT, "every lane is taken");
+    return u->s ? FT_OK : ft_fail(err, FT_ELIMIT, "all slots are in use");
 }
 
 /* ---- JSON ---- */

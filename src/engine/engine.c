@@ -10,49 +10,59 @@
 
 /* ---- sizes ---- */
 
+ft_cache_params ft_engine_cache_params(const ft_model *m, const ft_engine_params *p)
+{
+    return (ft_cache_params){
+        .layer = m->layer,
+        .n_layer = m->L,
+        .trunk = m->L,
+        .kt = p->kt,
+        .vt = p->vt,
+        .exact = p->kv_exact,
+        .tail = p->kv_tail && !m->dev->no_tail,
+        .slots = p->slots,
+        .cells = p->ctx,
+        .total = p->cells,
+    };
+}
+
 static ft_model *drafter_of(ft_model *m, ft_model *assistant, const ft_engine_params *p)
 {
     if (p->draft_max <= 0 || p->no_head) return NULL;
     return assistant ? assistant : m->drafter ? m : NULL;
 }
 
-/* What it is to this model. */
+/* The kind of drafter that it is for this model. */
 static ft_drafter kind_of(const ft_model *m, const ft_model *drafter)
 {
     if (!drafter) return FT_DRAFT_NONE;
     return drafter != m && !drafter->target ? FT_DRAFT_MODEL : drafter->drafter;
 }
 
-/* The layers that keep something: the model's, and the head's last. The list is the caller's. */
-static ft_layer_state *layers_of(const ft_model *m, const ft_model *drafter, int *n)
+/* The parameters of the cache. Its layers are the model's, followed by that of the MTP head.
+ * Release with cache_params_release. Without a head, n-gram methods may still draft: the journal
+ * is sized for them. */
+static ft_cache_params cache_params_init(const ft_model *m, const ft_model *drafter,
+                                         const ft_engine_params *p)
 {
     const bool head = kind_of(m, drafter) == FT_DRAFT_MTP;
-    ft_layer_state *l = ft_new_n(ft_layer_state, (size_t)m->L + 1);
-    memcpy(l, m->layer, sizeof *l * (size_t)m->L);
-    if (head) l[m->L] = drafter->layer[m->L];
-    *n = m->L + head;
-    return l;
+    ft_layer_state *layer = ft_new_n(ft_layer_state, (size_t)m->L + 1);
+    memcpy(layer, m->layer, sizeof *layer * (size_t)m->L);
+    if (head) layer[m->L] = drafter->layer[m->L];
+    ft_cache_params c = ft_engine_cache_params(m, p);
+    c.layer = layer;
+    c.n_layer = m->L + head;
+    c.calibration = p->calibration;
+    c.rows = FT_MAX(p->rows, p->score_rows);
+    c.tentative = ft_most_drafts(p) + 1;
+    c.plan = ft_kv_plan_new(&c);
+    return c;
 }
 
-/* Without a head, drafts can still be guessed: the journal and the out rows are sized for them. */
-static ft_cache_params cache_params(const ft_model *m, const ft_layer_state *layer, int n,
-                                    const ft_engine_params *p)
+static void cache_params_release(ft_cache_params *c)
 {
-    return (ft_cache_params){
-        .layer = layer,
-        .n_layer = n,
-        .trunk = m->L,
-        .kt = p->kt,
-        .vt = p->vt,
-        .exact = p->kv_exact,
-        .calibration = p->calibration,
-        .slots = p->slots,
-        .cells = p->ctx,
-        .total = p->cells,
-        .rows = FT_MAX(p->rows, p->score_rows),
-        .tail = p->kv_tail && !m->dev->no_tail,
-        .tentative = ft_most_drafts(p) + 1,
-    };
+    ft_free(c->layer);
+    ft_free(c->plan);
 }
 
 static ft_runner_params runner_params(ft_model *m, ft_model *drafter, ft_cache *c,
@@ -69,74 +79,63 @@ static ft_runner_params runner_params(ft_model *m, ft_model *drafter, ft_cache *
     };
 }
 
-uint64_t ft_engine_bytes(const ft_model *m, const ft_model *drafter, const ft_engine_params *p)
+uint64_t ft_engine_bytes(ft_model *m, ft_model *drafter, const ft_engine_params *p)
 {
     return ft_engine_bytes_from(m, drafter, p, 0);
 }
 
-uint64_t ft_engine_bytes_from(const ft_model *m, const ft_model *drafter, const ft_engine_params *p,
-                              int first)
+uint64_t ft_engine_bytes_from(ft_model *m, ft_model *drafter, const ft_engine_params *p, int first)
 {
-    ft_model *model = (ft_model *)(uintptr_t)m;
-    ft_model *d = drafter_of(model, (ft_model *)(uintptr_t)drafter, p);
-    int n;
-    ft_layer_state *layer = layers_of(m, d, &n);
-    const ft_cache_params cp = cache_params(m, layer, n, p);
-    const ft_runner_params rp = runner_params(model, d, NULL, p);
+    ft_model *d = drafter_of(m, drafter, p);
+    ft_cache_params cp = cache_params_init(m, d, p);
+    const ft_runner_params rp = runner_params(m, d, NULL, p);
     uint64_t bytes = ft_runner_bytes(&rp);
-    for (int l = first; l < n; l++) bytes += ft_cache_layer_bytes(&cp, l);
+    for (int l = first; l < cp.n_layer; l++) bytes += ft_cache_layer_bytes(&cp, l);
     if (kind_of(m, d) == FT_DRAFT_MODEL) bytes += ft_draft_model_bytes(d, p);
-    ft_free(layer);
+    cache_params_release(&cp);
     return bytes;
 }
 
-ft_dev_limits ft_engine_limits(const ft_model *m, const ft_model *drafter,
-                               const ft_engine_params *p)
+ft_dev_limits ft_engine_limits(ft_model *m, ft_model *drafter, const ft_engine_params *p)
 {
-    ft_model *model = (ft_model *)(uintptr_t)m;
-    const ft_model *d = drafter_of(model, (ft_model *)(uintptr_t)drafter, p);
+    const ft_model *d = drafter_of(m, drafter, p);
     const ft_warmup_plan w = ft_warmup_plan_of(p, kind_of(m, d));
     ft_dev_limits l = m->limits;
-    l.rows = runner_params(model, NULL, NULL, p).rows;
+    l.rows = runner_params(m, NULL, NULL, p).rows;
     l.past = p->ctx;
     l.layers = m->L;
     ft_warmup_count(&w, &l.kept, &l.kept_short);
     return l;
 }
 
-uint64_t ft_engine_cache_bytes(const ft_model *m, const ft_model *drafter,
-                               const ft_engine_params *p)
+uint64_t ft_engine_cache_bytes(ft_model *m, ft_model *drafter, const ft_engine_params *p)
 {
-    ft_model *d = drafter_of((ft_model *)(uintptr_t)m, (ft_model *)(uintptr_t)drafter, p);
-    int n;
-    ft_layer_state *layer = layers_of(m, d, &n);
-    const ft_cache_params cp = cache_params(m, layer, n, p);
+    ft_cache_params cp = cache_params_init(m, drafter_of(m, drafter, p), p);
     const uint64_t bytes = ft_cache_bytes(&cp);
-    ft_free(layer);
+    cache_params_release(&cp);
     return bytes;
 }
 
 double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, double *f16)
 {
-    const ft_cache_params cp = cache_params(m, m->layer, m->L, p);
-    return ft_kv_token_bytes(&cp, f16);
+    ft_cache_params cp = cache_params_init(m, NULL, p);
+    const double bytes = ft_kv_token_bytes(&cp, f16);
+    cache_params_release(&cp);
+    return bytes;
 }
 
-bool ft_engine_cache_table(ft_buf *out, char *words, char *special, size_t cap, const ft_model *m,
-                           const ft_model *drafter, const ft_engine_params *p)
+bool ft_engine_cache_table(ft_buf *out, char *words, char *special, size_t cap, ft_model *m,
+                           ft_model *drafter, const ft_engine_params *p)
 {
-    ft_model *d = drafter_of((ft_model *)(uintptr_t)m, (ft_model *)(uintptr_t)drafter, p);
-    int n;
-    ft_layer_state *layer = layers_of(m, d, &n);
-    const ft_cache_params cp = cache_params(m, layer, n, p);
+    ft_cache_params cp = cache_params_init(m, drafter_of(m, drafter, p), p);
     ft_kv_plan_table(out, &cp);
     ft_kv_plan_special(special, cap, &cp);
     const bool small = ft_kv_plan_summary(words, cap, &cp);
-    ft_free(layer);
+    cache_params_release(&cp);
     return small;
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const ft_engine_params *p,
                         ft_err *err)
@@ -150,11 +149,9 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
     e->slot = ft_new_n(ft_slot, (size_t)p->slots);
     e->seen = ft_new_n(bool, (size_t)p->slots);
     e->choice = ft_new_n(ft_gov_choice, (size_t)p->slots);
-    int n;
-    ft_layer_state *layer = layers_of(m, e->drafter, &n);
-    const ft_cache_params cp = cache_params(m, layer, n, &e->p);
+    ft_cache_params cp = cache_params_init(m, e->drafter, &e->p);
     ft_status st = ft_cache_new(&e->cache, m->dev, &cp, err);
-    ft_free(layer);
+    cache_params_release(&cp);
     if (!st) {
         const ft_runner_params rp = runner_params(m, e->drafter, e->cache, &e->p);
         st = ft_runner_new(&e->runner, &rp, err);
@@ -167,7 +164,7 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
     }
     e->scratch = ft_sample_scratch_new(m->V);
     ft_gov_costs_init(&e->costs);
-    e->costs.margins = m->dev->unified; /* elsewhere logits stay where they are */
+    e->costs.margins = m->dev->unified; /* elsewhere the logits stay in device memory */
     *out = e;
     return FT_OK;
 }
@@ -255,7 +252,7 @@ int ft_slot_match(const ft_slot *s, const ft_task *t)
     return same;
 }
 
-/* Goes back to where the slot's past and the prompt part. */
+/* Rewinds the slot to the prefix that it shares with the prompt. */
 static int rewound(ft_slot *s, int same)
 {
     if (same > 0 && ft_seq_rewind(s->seq, same)) {
@@ -267,18 +264,18 @@ static int rewound(ft_slot *s, int same)
     return 0;
 }
 
-/* How much of the prompt is there already; at least one token is always read again, because its
- * logits are wanted. Slots that share take only what has the bits of a prompt read from the start,
- * which the past of a delta net, with responses in it, has not. */
+/* How many prompt tokens need not be computed. At least one token is always computed, for its
+ * logits. With prefix checkpoints enabled, a slot reuses only states that are bit-identical to a
+ * prompt computed from the start; the state of a delta net after a response is not. */
 static int reusable(ft_slot *s, const ft_task *j)
 {
-    if (j->hidden) return rewound(s, 0); /* every row is wanted */
+    if (j->hidden) return rewound(s, 0); /* the hidden rows of all positions are needed */
     if (!s->e->prefix) return rewound(s, ft_slot_match(s, j));
     if (!j->keep) return rewound(s, 0);
     const int own = ft_cache_state_bytes(s->e->cache) ? 0 : ft_slot_match(s, j);
     int n = ft_reuse_find(s, j, own);
     if (n) return n;
-    n = rewound(s, FT_MIN(own, slot_len(s))); /* pages may have run out: nothing is left then */
+    n = rewound(s, FT_MIN(own, slot_len(s))); /* if pages ran out, nothing is left */
     return n || !own ? n : ft_reuse_find(s, j, 0);
 }
 
@@ -423,7 +420,7 @@ static void slot_fail(ft_engine *e, const ft_err *err)
     }
 }
 
-/* The prompt is read: the clock of the response starts with its first token. */
+/* The prompt is complete. Response time is measured from the first token on. */
 static void prompt_done(ft_slot *s)
 {
     s->t_first = ft_now_ns();
@@ -435,7 +432,7 @@ static void prompt_done(ft_slot *s)
     if (s->task.max_tokens == 0)
         ft_slot_end(s, FT_FINISH_LENGTH);
     else
-        ft_spec_first(s);
+        ft_verify_first(s);
 }
 
 static void give_hidden(ft_slot *s)
@@ -455,7 +452,7 @@ static void read_rows(ft_engine *e)
         ft_slot *s = &e->slot[i];
         if (!s->rows.n) continue;
         if (s->state == SLOT_DECODE) {
-            ft_spec_verify(s);
+            ft_verify(s);
         } else if (s->state == SLOT_PREFILL) {
             ft_seq_accept(s->seq, s->rows.n);
             if (s->task.hidden) give_hidden(s);
@@ -471,7 +468,7 @@ static bool any_busy(const ft_engine *e)
     return false;
 }
 
-/* A slot that continues an earlier sequence: its head may be behind. */
+/* A slot that continues an earlier sequence: its MTP head may be behind. */
 static bool any_behind(const ft_engine *e)
 {
     for (int i = 0; i < e->p.slots; i++) {
@@ -483,7 +480,7 @@ static bool any_behind(const ft_engine *e)
     return false;
 }
 
-/* The trunk pass of a step, timed for the governor where no prompt rows are in the way. */
+/* The trunk pass of a step, timed for the governor if it has no prompt rows. */
 static ft_status trunk(ft_engine *e, ft_err *err)
 {
     int64_t cells = 0;
@@ -515,10 +512,10 @@ bool ft_engine_round(ft_engine *e)
     ft_status st = FT_OK;
     if (!any_busy(e)) return false;
     const int64_t start = ft_now_ns();
-    if (e->kind == FT_DRAFT_MTP && any_behind(e)) st = ft_spec_catch_up(e, &err);
+    if (e->kind == FT_DRAFT_MTP && any_behind(e)) st = ft_head_catch_up(e, &err);
     if (!st && ft_batch_fill(e)) {
         st = trunk(e, &err);
-        if (!st && (e->drafter || e->n_ngram_drafter)) st = ft_spec_draft(e, &err);
+        if (!st && (e->drafter || e->n_ngram_drafter)) st = ft_draft(e, &err);
     }
     if (st)
         slot_fail(e, &err);

@@ -341,15 +341,15 @@ ft_status ft_queue_new(ft_queue **out, ft_engine *e, const ft_queue_params *p, f
     ft_status st = FT_OK;
     for (int i = 0; i < q->slots && !st; i++)
         if (!(q->slot[i] = ft_slot_new(e)))
-            st = ft_fail(err, FT_EINVAL, "a session has one of the %d lanes, want all of them",
-                         q->slots);
+            st = ft_fail(err, FT_EINVAL,
+                         "a session uses one of the %d slots, want all of them free", q->slots);
     ft_engine_limit_step(e, p->step_ms);
     if (!st) st = ft_engine_share(e, p->prefix_bytes, p->cache_dir, err);
     if (!st) {
         q->ended = false;
         if (pthread_create(&q->thread, NULL, engine_thread, q)) {
             q->ended = true;
-            st = ft_fail(err, FT_EIO, "the engine's thread could not be started");
+            st = ft_fail(err, FT_EIO, "cannot start the engine thread");
         }
     }
     if (st) {

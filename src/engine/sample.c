@@ -1,4 +1,5 @@
-/* engine/sample.c - the chain of samplers, the history behind the penalties, and the draw. */
+/* engine/sample.c - the sampler chain, the token history of the penalties, and the sampling
+ * itself. */
 #include "engine/sample.h"
 
 #include "engine/sample_list.h"
@@ -17,17 +18,17 @@ struct ft_sampler {
     ft_list *l;
     bool own_list;
     ft_logit_bias *bias;
-    size_t n_bans; /* of them */
+    size_t n_bans; /* number of them */
     ft_id_seq *breaker;
     int32_t *breaker_ids;
-    int32_t *z, *uniq, *count; /* scratch as long as the history */
+    int32_t *z, *uniq, *count; /* scratch of the length of the history */
     bool wants_penalties, wants_dry, far;
     /* state */
-    int32_t *ring; /* the newest is ring[(head - 1) mod cap] */
+    int32_t *ring; /* the most recent id is ring[(head - 1) mod cap] */
     int32_t cap, head, n;
     float mu;
-    int32_t drawn;    /* the last id drawn and not yet accepted, -1: none */
-    float drawn_bits; /* how much it surprised */
+    int32_t drawn;    /* the last id that was sampled and not accepted yet, -1: none */
+    float drawn_bits; /* its surprise in bits */
 };
 
 static const char *const kind_name[FT_SAMPLE_KINDS] = {
@@ -89,7 +90,7 @@ ft_sample_scratch *ft_sample_scratch_new(int32_t V)
     l->V = V;
     l->x = ft_new_n(float, n);
     l->id = ft_new_n(int32_t, n);
-    l->checkpoint = ft_new_n(int32_t, n);
+    l->mark = ft_new_n(int32_t, n);
     l->key = ft_new_n(float, n);
     l->weight = ft_new_n(float, n);
     l->tie = ft_new_n(int32_t, n);
@@ -102,7 +103,7 @@ void ft_sample_scratch_free(ft_sample_scratch *l)
     if (!l) return;
     ft_free(l->x);
     ft_free(l->id);
-    ft_free(l->checkpoint);
+    ft_free(l->mark);
     ft_free(l->key);
     ft_free(l->weight);
     ft_free(l->tie);
@@ -188,7 +189,7 @@ static void copy_lists(ft_sampler *s)
     s->p.dry_breakers = s->breaker;
 }
 
-/* Where a sampler stands in the one order that devices know; 0: it does nothing to this chain. */
+/* Position of a sampler in the fixed order that devices implement; 0: it does nothing here. */
 static int rank(const ft_sampler *s, ft_sampler_kind k)
 {
     const ft_sample_params *p = &s->p;
@@ -215,7 +216,7 @@ static bool biases_differ(const ft_sampler *s)
     return true;
 }
 
-/* What ft_sampler_on_device says. */
+/* Implements ft_sampler_on_device. */
 static bool knows(const ft_sampler *s)
 {
     const ft_sample_params *p = &s->p;
@@ -307,14 +308,15 @@ void ft_sampler_accept(ft_sampler *s, int32_t id)
     s->drawn = -1;
 }
 
-/* The id that was accepted i tokens ago; 0 is the newest. */
+/* The id that was accepted i tokens ago; 0 is the most recent. */
 static int32_t past(const ft_sampler *s, int32_t i)
 {
     const int32_t at = s->head - 1 - i;
     return s->ring[at < 0 ? at + s->cap : at];
 }
 
-/* Which entries of the list do the ids of uniq have? In a dense list that is the id itself. */
+/* Applies an edit to the list entries of the ids in uniq. In a dense list the entry is the id
+ * itself. */
 typedef void edit_fn(const ft_sampler *s, float *x, int32_t u);
 
 static void edit(ft_sampler *s, int32_t n_uniq, edit_fn *fn)
@@ -324,20 +326,20 @@ static void edit(ft_sampler *s, int32_t n_uniq, edit_fn *fn)
         for (int32_t u = 0; u < n_uniq; u++) fn(s, &l->x[s->uniq[u]], u);
     else
         for (int32_t i = 0; i < l->n; i++)
-            if (l->checkpoint[l->id[i]]) fn(s, &l->x[i], l->checkpoint[l->id[i]] - 1);
-    for (int32_t u = 0; u < n_uniq; u++) l->checkpoint[s->uniq[u]] = 0;
+            if (l->mark[l->id[i]]) fn(s, &l->x[i], l->mark[l->id[i]] - 1);
+    for (int32_t u = 0; u < n_uniq; u++) l->mark[s->uniq[u]] = 0;
 }
 
-/* The place of id in uniq, made when new; -1 for an id outside the vocabulary. */
+/* The index of id in uniq, added when new; -1 for an id outside the vocabulary. */
 static int32_t place(ft_sampler *s, int32_t id, int32_t *n_uniq)
 {
     if (id < 0 || id >= s->V) return -1;
-    if (!s->l->checkpoint[id]) {
+    if (!s->l->mark[id]) {
         s->uniq[*n_uniq] = id;
         s->count[*n_uniq] = 0;
-        s->l->checkpoint[id] = ++*n_uniq;
+        s->l->mark[id] = ++*n_uniq;
     }
-    return s->l->checkpoint[id] - 1;
+    return s->l->mark[id] - 1;
 }
 
 static void penalize(const ft_sampler *s, float *x, int32_t u)
@@ -357,7 +359,7 @@ static void penalties(ft_sampler *s)
     edit(s, n_uniq, penalize);
 }
 
-/* How many of the newest tokens follow the last breaker; n when there is none. */
+/* How many of the most recent tokens follow the last breaker; n when there is none. */
 static int32_t since_breaker(const ft_sampler *s, int32_t n)
 {
     int32_t least = n;
@@ -382,8 +384,9 @@ static void dry_penalize(const ft_sampler *s, float *x, int32_t u)
     *x -= (float)FT_MIN(by, (double)FLT_MAX / 4);
 }
 
-/* z[i]: how many of the newest tokens also stand, in the same order, i tokens further back.
- * Whatever followed that older run would prolong the repetition, so it is made less likely. */
+/* z[i]: how many of the most recent tokens also occur, in the same order, i tokens further back.
+ * The token that followed the earlier occurrence would extend the repetition, so it is
+ * penalised. */
 static void dry(ft_sampler *s)
 {
     const int32_t n = FT_MIN(s->n, s->p.dry_last_n), allowed = s->p.dry_allowed_length;
@@ -422,7 +425,7 @@ static void load_logits(ft_sampler *s, const float *logits, const uint32_t *mask
     add_bias(s);
 }
 
-/* The penalties alone, in their order: all that a greedy draw and mirostat look at. */
+/* The penalties alone, in their order: all that greedy sampling and mirostat use. */
 static void tilt(ft_sampler *s)
 {
     for (int i = 0; i < s->p.n_order; i++) {
@@ -462,7 +465,7 @@ static void apply(ft_sampler *s, ft_sampler_kind k, uint64_t position)
     }
 }
 
-/* What the loaded list becomes. */
+/* Applies all samplers to the loaded list. */
 static void chain(ft_sampler *s, uint64_t position)
 {
     if (!s->p.mirostat) {
@@ -506,7 +509,7 @@ static int32_t greedy(ft_sampler *s, const float *logits, const uint32_t *mask)
     return ft_argmax(s->l->x, NULL, s->V);
 }
 
-/* From the loaded list. */
+/* Samples from the loaded list. */
 static int32_t draw(ft_sampler *s, uint64_t position)
 {
     chain(s, position);
@@ -547,7 +550,7 @@ bool ft_sampler_probs(ft_sampler *s, const float *logits, const uint32_t *mask, 
     return true;
 }
 
-/* ---- for a device that draws ---- */
+/* ---- sampling on a device ---- */
 
 bool ft_sampler_on_device(const ft_sampler *s)
 {
@@ -575,13 +578,13 @@ void ft_sampler_put(ft_sampler *s, const int32_t *more, int32_t n_more, uint64_t
     const int32_t counted = count_past(s, more, n_more, e);
     int32_t n = counted;
     for (size_t i = 0; i < p->n_bias; i++) {
-        const int32_t id = s->bias[i].id, u = s->l->checkpoint[id];
+        const int32_t id = s->bias[i].id, u = s->l->mark[id];
         if (u)
             e[u - 1].bias = s->bias[i].bias;
         else
             e[n++] = (ft_edit){id, 0, s->bias[i].bias};
     }
-    for (int32_t u = 0; u < counted; u++) s->l->checkpoint[s->uniq[u]] = 0;
+    for (int32_t u = 0; u < counted; u++) s->l->mark[s->uniq[u]] = 0;
     const bool cold = ft_sampler_greedy(s) || has(p, FT_SAMPLE_TEMPERATURE);
     d->temperature = cold ? p->temperature : 1;
     d->top_k = has(p, FT_SAMPLE_TOP_K) ? FT_MAX(p->top_k, 0) : 0;

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { DRAWS = 3 }; /* of an out row */
+enum { DRAWS = 3 }; /* per output row */
 
 struct ft_runner {
     ft_runner_params p;
@@ -17,25 +17,28 @@ struct ft_runner {
     float *arena, *hidden, *logits;
     float *images; /* [rows, D], made when the first image comes; NULL: none came */
     size_t arena_cap;
-    float *host_logits; /* only where the device's memory is not ours; rows come when asked for */
-    bool *have;         /* [out]: of the last pass's rows, those that came */
-    /* [1 + FT_CHAIN_MAX][out]: the largest logit of each row, as the device found it: of the last
-     * pass, then of the passes of a chain. Right before them stands what was drawn, the last first:
-     * one copy brings the draws and the last pass's ids. */
+    float *host_logits; /* only where device memory is separate; rows are downloaded when
+                         * requested */
+    bool *have;         /* [out]: output rows of the last pass that were downloaded */
+    /* [1 + FT_CHAIN_MAX][out]: the most likely id of each row, found on the device: of the last
+     * pass, then of each pass of a chain. The results of sampling lie directly before them, in
+     * reverse order, so that one copy downloads both. */
     int32_t *best, *host_best;
-    int chain;     /* passes of the last chain before its last */
-    bool chaining; /* it goes on */
-    bool fresh;    /* a pass of it was the first of its shape */
+    int chain;     /* passes of the last chain before its last one */
+    bool chaining; /* the chain continues */
+    bool fresh;    /* one of its passes was the first of its shape */
 
-    ft_draw *draw;        /* [FT_DRAW_ROWS]: the next step of draws */
-    uint32_t *aside;      /* their masks and edits */
-    int n_draw, n_aside;  /* in that step */
-    int n_drawn;          /* of this pass, in that step and before it */
-    int sampled;          /* the most that one of that step asks for */
-    char draw_pass[3][2]; /* names of such passes: what they ask for, from narrow rows or not */
-    float *wide;          /* [ids]: a row of a narrow draft head, -inf where it has no output */
-    int ids;              /* that callers know */
-    int width;            /* of the last pass's logits */
+    ft_draw *draw;        /* [FT_DRAW_ROWS]: the next sampling step */
+    uint32_t *aside;      /* its masks and edits */
+    int n_draw, n_aside;  /* entries in that step */
+    int n_drawn;          /* entries of this pass, in that step and before it */
+    int sampled;          /* the largest number of results that one entry of that step requests */
+    char draw_pass[3][2]; /* keys of sampling passes: what they request, and whether the logits
+                           * are of a narrow head */
+    float *wide;          /* [ids]: a row of a narrow draft head expanded to the vocabulary, -inf
+                           * where it has no output */
+    int ids;              /* vocabulary size that callers use */
+    int width;            /* columns of the last pass's logits */
     ft_probe_fn *probe;
     void *probe_user;
     ft_meter *meter;
@@ -75,7 +78,7 @@ static size_t drawn_bytes(int n)
     return sizeof(ft_drawn) * (size_t)n;
 }
 
-/* Ids that draws and passes leave. */
+/* Memory for the ids that sampling and passes produce. */
 static size_t found_bytes(const ft_runner_params *p)
 {
     return drawn_bytes(DRAWS * p->out) + best_bytes(p);
@@ -88,9 +91,9 @@ uint64_t ft_runner_bytes(const ft_runner_params *p)
            found_bytes(p);
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
-/* Where the best ids are in memory of found_bytes, and where that began. */
+/* The most likely ids within memory of found_bytes, and the start of that memory. */
 static int32_t *best_in(void *found, const ft_runner_params *p)
 {
     return found ? (int32_t *)(void *)((unsigned char *)found + drawn_bytes(DRAWS * p->out)) : NULL;
@@ -130,7 +133,7 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     ft_status st = FT_OK;
     if (!r->arena || !r->hidden || !r->logits || !r->best) {
         char need[24];
-        st = ft_fail(err, FT_ENOMEM, "no memory for a step of %d rows: %s wanted", p->rows,
+        st = ft_fail(err, FT_ENOMEM, "not enough memory for a step of %d rows: %s needed", p->rows,
                      ft_human_bytes(need, ft_runner_bytes(p)));
     }
     ft_dev_limits l = p->model->limits;
@@ -291,7 +294,8 @@ int ft_hidden_draft(const ft_runner *r, int out)
 
 /* ---- passes ---- */
 
-/* Where steps are kept under their shapes, out rows are rounded up: the last one comes again. */
+/* Where steps are captured by shape, the number of output rows is rounded up by repeating the
+ * last. */
 static int padded_out(ft_runner *r)
 {
     ft_rowset *w = &r->rows;
@@ -301,7 +305,7 @@ static int padded_out(ft_runner *r)
     return n;
 }
 
-/* draft: only out rows look at more than themselves. */
+/* draft: only output rows attend to other rows. */
 static ft_step begin_pass(ft_runner *r, int width, bool draft)
 {
     const ft_rowset *w = &r->rows;
@@ -353,7 +357,7 @@ static ft_step begin_pass(ft_runner *r, int width, bool draft)
     };
 }
 
-/* The pass runs, and its best ids are put aside before the next one's take their place. */
+/* Runs the pass; its most likely ids are saved before the next pass overwrites them. */
 static void go_on(ft_runner *r)
 {
     ft_dev *d = r->dev;
@@ -368,8 +372,8 @@ static ft_mat hidden_part(const ft_runner *r, int first, int n)
     return ft_mat_at(r->hidden + (size_t)first * (size_t)D, n, D);
 }
 
-/* true: the device runs the pass from its own memory, with this step's batch. Steps with images
- * call ops that others do not: they are not kept under their shape. */
+/* true: the device replays a captured pass with this step's batch. Steps with images call ops that
+ * others do not, and are not captured. */
 static bool replayed(ft_runner *r, const void *pass)
 {
     const bool plain = !r->batch.image_row && !r->batch.ahead;
@@ -383,7 +387,7 @@ bool ft_runner_fresh(const ft_runner *r)
     return r->fresh;
 }
 
-/* Where logits are far away, the device says which is the largest. */
+/* Where logits are in device memory, the device finds the largest one of each row. */
 static void find_best(ft_runner *r, ft_step *s)
 {
     if (r->host_logits && s->n_out) ft_argmax_rows(s, r->best, s->logits);
@@ -414,7 +418,7 @@ void ft_runner_draft_begin(ft_runner *r, bool more)
     ft_step s = begin_pass(r, m->n_draft_ids ? m->n_draft_ids : m->V, true);
     if (!r->chaining) r->chain = 0;
     r->chaining = more;
-    if (r->meter) ft_meter_begin(r->meter, 0); /* the trunk's steps are what is timed */
+    if (r->meter) ft_meter_begin(r->meter, 0); /* only trunk passes are timed */
     if (!replayed(r, &r->p.drafter)) {
         s.hidden_in = ft_take(&s, r->p.model->D);
         s.hidden = hidden_part(r, ft_hidden_draft(r, 0), s.n_out);
@@ -426,21 +430,20 @@ void ft_runner_draft_begin(ft_runner *r, bool more)
     if (more) go_on(r);
 }
 
-/* The ids of the last pass's logits where it was a narrow head's; NULL: they are in order. */
+/* The vocabulary ids of the last pass's logits if it was a narrow head; NULL: they are in order. */
 static const int32_t *names_of(const ft_runner *r)
 {
     return r->width == r->p.model->V ? NULL : r->p.drafter->draft_ids;
 }
 
-/* ---- draws ---- */
+/* ---- sampling on the device ---- */
 
 bool ft_runner_draws(const ft_runner *r)
 {
     return r->host_logits && r->dev->op->draw && !names_of(r);
 }
 
-/* Runs the step of draws that is filled. Their number is rounded up, so that few steps serve all.
- */
+/* Runs the sampling step. The number of entries is rounded up so that few shapes occur. */
 static void draw_now(ft_runner *r)
 {
     ft_dev *d = r->dev;
@@ -490,7 +493,7 @@ const ft_drawn *ft_runner_drawn(const ft_runner *r, int number)
     return (const ft_drawn *)(const void *)r->host_best - 1 - number;
 }
 
-/* Waits once: for ids where there are any, which are all that most steps need. */
+/* Waits once, for the ids if there are any; most steps need nothing else. */
 ft_status ft_runner_wait(ft_runner *r, ft_err *err)
 {
     ft_dev *d = r->dev;

@@ -1,16 +1,15 @@
-/* engine/warmup.c - the steps that responses consist of, kept by the device before there is one. A
- * device that replays steps runs the first of a shape slowly, and takes its time to keep it:
- * nobody's response shall wait for that, nor the governor take it for what a step costs.
- *
- * Responses of up to `slots` sequences, each with a window of its own, make steps of few shapes
- * (dev/shape.h): how many rows there are, how long the longest window is, and whether a past is
- * longer than one range. They are kept in the order of their rows, so that single responses come
+/* engine/warmup.c - captures the steps of decoding before the first request. A device that
+ * replays captured graphs is slow for the first step of each shape; no request should wait for
+ * that, and the governor should not measure it.
+ * Decoding up to `slots` sequences, each with its draft tokens, makes steps of few shapes
+ * (dev/batch_shape.h): the number of rows, the longest span, and whether a context is longer
+ * than one range. They are captured in the order of their rows, so that single sequences come
  * first. */
 #include "base/mem.h"
 #include "dev/shape.h"
 #include "engine/slot.h"
 
-/* T rows in windows of up to `longest`; `out` rows are wanted. */
+/* T rows in spans of at most `longest`; `out` output rows. */
 typedef struct step {
     int T, longest, out;
     bool far, draft;
@@ -18,7 +17,7 @@ typedef struct step {
 
 typedef ft_status visit_fn(void *user, const step *s, ft_err *err);
 
-/* A head reads what it missed in spans of FT_FEED_ROWS tokens. */
+/* A head catches up in spans of FT_FEED_ROWS tokens. */
 ft_warmup_plan ft_warmup_plan_of(const ft_engine_params *p, ft_drafter kind)
 {
     const int window = 1 + ft_most_drafts(p);
@@ -33,13 +32,12 @@ ft_warmup_plan ft_warmup_plan_of(const ft_engine_params *p, ft_drafter kind)
                             .loose = kind != FT_DRAFT_MODEL};
 }
 
-/* In draft passes a row of each slot that drafts is wanted; of a head that reads what it missed,
- * none. */
+/* In draft passes, each drafting slot has one output row; a pass that only feeds heads has none. */
 static ft_status out_rows(const ft_warmup_plan *p, step s, visit_fn *visit, void *user, ft_err *err)
 {
     const int most = FT_MIN(p->slots, s.T);
     ft_status st = FT_OK;
-    if (p->draft_window == 1) return visit(user, &s, err); /* a slot's only row is wanted */
+    if (p->draft_window == 1) return visit(user, &s, err); /* a slot's only row is its output row */
     s.out = 0;
     if (p->loose) st = visit(user, &s, err);
     for (int out = 1; s.out < most && !st; out *= 2) {
@@ -93,9 +91,10 @@ void ft_warmup_count(const ft_warmup_plan *p, int *trunk, int *draft)
     *draft = n[1];
 }
 
-/* ---- rehearsals ---- */
+/* ---- capture ---- */
 
-/* Rows of nobody: what they would read and write does not matter, because they do not run. */
+/* The rows belong to no sequence: what they would read and write does not matter, because
+ * captured steps do not run here. */
 static ft_status rehearse(void *user, const step *s, ft_err *err)
 {
     ft_engine *e = user;
@@ -108,13 +107,13 @@ static ft_status rehearse(void *user, const step *s, ft_err *err)
     return ft_runner_trunk(run, err);
 }
 
-/* The longest steps, which nobody keeps: scratch has its size after them. And draws. */
+/* The longest steps, which are not captured: they size the scratch memory. Then sampling. */
 static ft_status settle(ft_engine *e, const ft_warmup_plan *p, ft_err *err)
 {
     const int T = e->p.rows, spans = FT_MIN(p->slots, T / (FT_DECODE_ROWS + 1));
     step s = {.T = T, .longest = (T + spans - 1) / spans, .out = FT_MIN(T, p->slots * p->window)};
     ft_status st = rehearse(e, &s, err);
-    if (!st) st = ft_draw_warm_up(e, err); /* from rows as wide as the last pass left them */
+    if (!st) st = ft_draw_warm_up(e, err); /* on rows as wide as those of the last pass */
     if (st || p->draft_window <= 1) return st;
     s.draft = true;
     s.out = FT_MIN(T, p->slots);

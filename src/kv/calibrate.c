@@ -58,7 +58,7 @@ void ft_kv_sample_mean(const ft_kv_sample *s, float *mean)
     }
 }
 
-/* The keys of head g as a reader sees them, in the basis of the model. */
+/* The stored keys of head g, decoded, in the model's basis. */
 static void stored_keys(float *to, const ft_kv_sample *s, int g, ft_kv_type t, const float *mean)
 {
     const float *key = s->keys + (size_t)g * (size_t)s->cells * (size_t)s->d;
@@ -85,7 +85,7 @@ static void scores(double *to, const float *q, const float *keys, int n, int d)
     }
 }
 
-/* A shift common to all scores does not count, as it does not in a softmax. */
+/* A shift common to all scores is ignored, as softmax ignores it. */
 static double correlation(const double *a, const double *b, int n)
 {
     double ma = 0, mb = 0, ab = 0, aa = 0, bb = 0;

@@ -18,24 +18,23 @@ static int64_t total_cells(const ft_cache_params *p)
     return p->total ? p->total : (int64_t)p->slots * p->cells;
 }
 
-/* Pages that a window can touch at a time: itself and the rows of a long step lie on both sides,
- * and it can be seen from the last page border (kv/prefix.h). */
+/* Maximum number of pages that a window touches: the window, the rows of a long step on both
+ * sides, and what the last page boundary needs (kv/prefix.h). */
 static int window_pages(const ft_cache_params *p, int window)
 {
     const int span = ft_pages_for(window + p->tentative) + 2;
     return FT_MIN(span, ft_pages_for(p->cells));
 }
 
-/* The most recent positions of a full layer are a window too; their page-wise cut makes it a page
- * longer. */
+/* The recent-token window of a full-attention layer is a window too, one page longer because it
+ * starts at a page boundary. */
 static int widest_window(const ft_cache_params *p)
 {
     int w = 0;
     for (int l = 0; l < p->n_layer; l++) {
         const ft_layer_state *s = &p->layer[l];
         if (s->keep == FT_STATE_WINDOW) w = FT_MAX(w, s->window);
-        if (s->keep == FT_STATE_FULL && ft_kv_plan(p, l).tail)
-            w = FT_MAX(w, FT_KV_TAIL + FT_PAGE_ROWS);
+        if (s->keep == FT_STATE_FULL && p->plan[l].tail) w = FT_MAX(w, FT_KV_TAIL + FT_PAGE_ROWS);
     }
     return w;
 }
@@ -43,7 +42,7 @@ static int widest_window(const ft_cache_params *p)
 static int space_pages(const ft_cache_params *p, int which)
 {
     if (which == FT_SPACE_FULL) return ft_pages_for(total_cells(p)) + p->slots;
-    /* A prompt chunk writes its rows before old ones fall out of the window: room for all of it. */
+    /* A prompt chunk writes its rows before old ones leave the window: all of it must fit. */
     const int w = widest_window(p);
     const int64_t all = (int64_t)ft_pages_for(p->cells) * p->slots;
     const int64_t windows =
@@ -62,7 +61,7 @@ ft_delta_sizes ft_delta_sizes_of(const ft_layer_state *l, int J)
 static void kv_layout(ft_kv *kv, const ft_cache_params *p, int at)
 {
     const ft_layer_state *l = &p->layer[at];
-    const ft_kv_choice c = ft_kv_plan(p, at);
+    const ft_kv_choice c = p->plan[at];
     *kv = (ft_kv){.kt = c.kt, .vt = c.vt, .G = l->G, .d = l->d};
     const size_t rows = (size_t)l->G * FT_PAGE_ROWS;
     kv->space = l->keep == FT_STATE_WINDOW ? FT_SPACE_WINDOW : FT_SPACE_FULL;
@@ -72,11 +71,11 @@ static void kv_layout(ft_kv *kv, const ft_cache_params *p, int at)
     kv->v_page = kv->v_row * rows;
 }
 
-/* The same for the most recent positions of a layer that keeps them apart. */
+/* The same for the recent-token window of a layer, if it has one. */
 static bool newest_layout(ft_kv *kv, const ft_cache_params *p, int at)
 {
     const ft_layer_state *l = &p->layer[at];
-    const ft_kv_choice c = ft_kv_plan(p, at);
+    const ft_kv_choice c = p->plan[at];
     if (!c.tail) return false;
     const size_t row = ft_kv_row_bytes(c.nt, l->d), page = row * (size_t)l->G * FT_PAGE_ROWS;
     *kv = (ft_kv){.kt = c.nt, .vt = c.nt, .G = l->G, .d = l->d, .space = FT_SPACE_WINDOW};
@@ -147,7 +146,7 @@ static bool pages_alloc(ft_cache *c, ft_kv *kv)
 
 static bool mean_alloc(ft_cache *c, int l)
 {
-    if (!ft_kv_plan(&c->p, l).centred) return true;
+    if (!c->plan[l].centred) return true;
     const size_t bytes = (size_t)c->kv[l].G * (size_t)c->kv[l].d * sizeof(float);
     float *mean = c->dev->alloc(c->dev, bytes);
     c->kv[l].mean = mean;
@@ -180,11 +179,11 @@ ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft
     for (int l = 0; l < p->n_layer; l++) {
         const ft_layer_state *s = &p->layer[l];
         if (s->keep != FT_STATE_FULL && s->keep != FT_STATE_WINDOW) continue;
-        const ft_kv_choice w = ft_kv_plan(p, l);
+        const ft_kv_choice w = p->plan[l];
         const ft_kv_type bad = ft_kv_row_fits(w.kt, s->d) ? w.vt : w.kt;
         if (!ft_kv_row_fits(bad, s->d))
             return ft_fail(err, FT_EUNSUPPORTED,
-                           "layer %d: heads of %d values cannot be kept as %s", l, s->d,
+                           "layer %d: heads of %d values cannot be stored as %s", l, s->d,
                            ft_kv_type_name(bad));
     }
     ft_cache *c = ft_new(ft_cache);
@@ -193,6 +192,9 @@ ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft
     c->layer = ft_new_n(ft_layer_state, (size_t)p->n_layer);
     memcpy(c->layer, p->layer, sizeof *c->layer * (size_t)p->n_layer);
     c->p.layer = c->layer;
+    c->plan = ft_new_n(ft_kv_choice, (size_t)p->n_layer);
+    memcpy(c->plan, p->plan, sizeof *c->plan * (size_t)p->n_layer);
+    c->p.plan = c->plan;
     c->kv = ft_new_n(ft_kv, (size_t)p->n_layer);
     c->newest = ft_new_n(ft_kv, (size_t)p->n_layer);
     c->delta = ft_new_n(ft_delta, (size_t)p->n_layer);
@@ -204,9 +206,10 @@ ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft
         if (layer_alloc(c, l)) continue;
         char need[24];
         ft_cache_free(c);
-        return ft_fail(err, FT_ENOMEM,
-                       "no memory for the cache: %s wanted for %d sequences of %d cells",
-                       ft_human_bytes(need, ft_cache_bytes(p)), p->slots, p->cells);
+        return ft_fail(
+            err, FT_ENOMEM,
+            "not enough memory for the KV cache: %s needed for %d sequences of %d positions",
+            ft_human_bytes(need, ft_cache_bytes(p)), p->slots, p->cells);
     }
     *out = c;
     return FT_OK;
@@ -217,25 +220,26 @@ void ft_cache_free(ft_cache *c)
     if (!c) return;
     for (int l = 0; l < c->p.n_layer; l++) {
         ft_delta *d = &c->delta[l];
-        void *const held[] = {c->kv[l].k,
-                              c->kv[l].v,
-                              d->conv,
-                              d->state,
-                              d->j_conv,
-                              d->j_k,
-                              d->j_d,
-                              d->j_g,
-                              c->newest[l].k,
-                              c->newest[l].v,
-                              (void *)(uintptr_t)c->kv[l].mean};
-        for (size_t i = 0; i < FT_COUNT(held); i++)
-            if (held[i]) c->dev->free(c->dev, held[i]);
+        void *const taken[] = {c->kv[l].k,
+                               c->kv[l].v,
+                               d->conv,
+                               d->state,
+                               d->j_conv,
+                               d->j_k,
+                               d->j_d,
+                               d->j_g,
+                               c->newest[l].k,
+                               c->newest[l].v,
+                               (void *)(uintptr_t)c->kv[l].mean};
+        for (size_t i = 0; i < FT_COUNT(taken); i++)
+            if (taken[i]) c->dev->free(c->dev, taken[i]);
     }
     for (int i = 0; i < 2; i++) {
         ft_free(c->space[i].free);
         ft_free(c->space[i].table);
     }
     ft_free(c->layer);
+    ft_free(c->plan);
     ft_free(c->kv);
     ft_free(c->newest);
     ft_free(c->delta);
@@ -287,7 +291,7 @@ static void zero(ft_dev *d, void *p, size_t bytes)
         d->upload(d, (unsigned char *)p + at, none, FT_MIN(sizeof none, bytes - at));
 }
 
-/* An empty sequence has an empty past: window and state are zero. */
+/* An empty sequence has a zero window and a zero state. */
 static void clear_states(ft_cache *c, int slot)
 {
     for (int l = 0; l < c->p.n_layer; l++) {
@@ -311,7 +315,7 @@ ft_seq *ft_seq_new(ft_cache *c)
     return NULL;
 }
 
-/* Backwards, so that the next sequence takes them in the order this one had them. */
+/* In reverse order, so that the next sequence gets them in the same order. */
 static void release_pages(ft_seq *s, int which, int from, int to)
 {
     ft_space *sp = &s->c->space[which];
@@ -355,8 +359,8 @@ int ft_seq_slot(const ft_seq *s)
     return s->slot;
 }
 
-/* Pages that have left every window for good: nothing below len - window - tentative is read, nor
- * below the window of the last page border. */
+/* Frees pages that have left every window: nothing below len - window - tentative is read, nor
+ * below the window of the last page boundary. */
 static void drop_passed(ft_seq *s)
 {
     const ft_space *sp = &s->c->space[FT_SPACE_WINDOW];
@@ -424,7 +428,7 @@ bool ft_seq_adopt(ft_seq *s, int len, int window_first)
     ft_seq_rewind(s, 0);
     const bool window = s->c->space[FT_SPACE_WINDOW].n_page > 0;
     if (window) s->first_page[FT_SPACE_WINDOW] = s->end_page[FT_SPACE_WINDOW] = window_first;
-    /* One more: a draft head writes the cell behind them first. */
+    /* One more: a draft head writes the following position first. */
     if (!ft_seq_reserve(s, FT_MIN(len + 1, s->c->p.cells))) {
         s->first_page[FT_SPACE_WINDOW] = s->end_page[FT_SPACE_WINDOW] = 0;
         return false;

@@ -4,7 +4,12 @@
 
 #include <stdio.h>
 
-/* Number of layers that keep every cell, and in *before how many of them come before l. */
+static bool stores_kv(const ft_layer_state *s)
+{
+    return s->keep == FT_STATE_FULL || s->keep == FT_STATE_WINDOW;
+}
+
+/* Number of full-attention layers, and in *before how many of them precede l. */
 static int full_layers(const ft_cache_params *p, int l, int *before)
 {
     int n = 0;
@@ -17,7 +22,7 @@ static int full_layers(const ft_cache_params *p, int l, int *before)
     return n;
 }
 
-/* What was measured decides; the number of query heads stands in for it where nothing was. */
+/* Measured statistics decide; without them, the number of query heads per key head does. */
 static void plan_keys(ft_kv_choice *c, const ft_cache_params *p, int l)
 {
     const ft_kv_calibration *g = p->calibration && l < p->trunk ? &p->calibration[l] : NULL;
@@ -33,7 +38,7 @@ static void plan_keys(ft_kv_choice *c, const ft_cache_params *p, int l)
     if (!c->centred) c->kt = FT_KV_Q8_0;
 }
 
-ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l)
+ft_kv_choice ft_kv_plan_layer(const ft_cache_params *p, int l)
 {
     const ft_layer_state *s = &p->layer[l];
     ft_kv_choice c = {.kt = p->kt, .vt = p->vt};
@@ -56,6 +61,14 @@ ft_kv_choice ft_kv_plan(const ft_cache_params *p, int l)
     c.tail = l < p->trunk && p->tail && (ft_kv_turned(c.kt) || ft_kv_turned(c.vt));
     c.nt = ft_kv_row_fits(FT_KV_Q8_0, s->d) ? FT_KV_Q8_0 : FT_KV_F16;
     return c;
+}
+
+ft_kv_choice *ft_kv_plan_new(const ft_cache_params *p)
+{
+    ft_kv_choice *plan = ft_new_n(ft_kv_choice, (size_t)p->n_layer);
+    for (int l = 0; l < p->n_layer; l++)
+        if (stores_kv(&p->layer[l])) plan[l] = ft_kv_plan_layer(p, l);
+    return plan;
 }
 
 bool ft_kv_pair_measured(ft_str name)
@@ -95,16 +108,11 @@ bool ft_kv_pair_find(ft_str name, ft_kv_type *kt, ft_kv_type *vt)
 
 /* ---- the table ---- */
 
-static bool keeps(const ft_layer_state *s)
-{
-    return s->keep == FT_STATE_FULL || s->keep == FT_STATE_WINDOW;
-}
-
 static bool alike(const ft_cache_params *p, int a, int b)
 {
     const ft_layer_state *x = &p->layer[a], *y = &p->layer[b];
-    if (!keeps(y) || x->keep != y->keep || x->G != y->G || x->d != y->d) return false;
-    const ft_kv_choice i = ft_kv_plan(p, a), j = ft_kv_plan(p, b);
+    if (!stores_kv(y) || x->keep != y->keep || x->G != y->G || x->d != y->d) return false;
+    const ft_kv_choice i = p->plan[a], j = p->plan[b];
     return i.kt == j.kt && i.vt == j.vt && i.centred == j.centred &&
            (a < p->trunk) == (b < p->trunk);
 }
@@ -119,8 +127,8 @@ double ft_kv_token_bytes(const ft_cache_params *p, double *f16)
     double sum = 0;
     *f16 = 0;
     for (int l = 0; l < p->trunk; l++) {
-        if (!keeps(&p->layer[l])) continue;
-        const ft_kv_choice c = ft_kv_plan(p, l);
+        if (!stores_kv(&p->layer[l])) continue;
+        const ft_kv_choice c = p->plan[l];
         sum += (double)token_bytes(&p->layer[l], c.kt, c.vt);
         *f16 += (double)token_bytes(&p->layer[l], FT_KV_F16, FT_KV_F16);
     }
@@ -133,12 +141,12 @@ void ft_kv_plan_table(ft_buf *out, const ft_cache_params *p)
                   "keys", "values", "bytes/token", "note");
     for (int l = 0; l < p->n_layer; l++) {
         const ft_layer_state *s = &p->layer[l];
-        bool seen = !keeps(s);
+        bool seen = !stores_kv(s);
         for (int i = 0; i < l && !seen; i++) seen = alike(p, i, l);
         if (seen) continue;
         int n = 0;
         for (int i = l; i < p->n_layer; i++) n += i == l || alike(p, l, i);
-        const ft_kv_choice c = ft_kv_plan(p, l);
+        const ft_kv_choice c = p->plan[l];
         char cells[24] = "all", heads[24];
         if (s->keep == FT_STATE_WINDOW) snprintf(cells, sizeof cells, "last %d", s->window);
         snprintf(heads, sizeof heads, "%d of %d", s->G, s->d);
@@ -158,13 +166,13 @@ void ft_kv_plan_special(char *to, size_t cap, const ft_cache_params *p)
     size_t at = 0;
     *to = 0;
     for (int l = 0; l < p->trunk; l++) {
-        const char *why = keeps(&p->layer[l]) ? ft_kv_plan(p, l).why : NULL;
+        const char *why = stores_kv(&p->layer[l]) ? p->plan[l].why : NULL;
         bool seen = !why;
         for (int i = 0; i < l && !seen; i++)
-            seen = keeps(&p->layer[i]) && ft_kv_plan(p, i).why == why;
+            seen = stores_kv(&p->layer[i]) && p->plan[i].why == why;
         if (seen) continue;
         int n = 0;
-        for (int i = l; i < p->trunk; i++) n += keeps(&p->layer[i]) && ft_kv_plan(p, i).why == why;
+        for (int i = l; i < p->trunk; i++) n += stores_kv(&p->layer[i]) && p->plan[i].why == why;
         const int w = snprintf(to + at, cap - at, "%s%d %s", at ? ", " : "", n, why);
         at = w < 0 ? at : FT_MIN(at + (size_t)w, cap - 1);
     }
@@ -176,8 +184,8 @@ bool ft_kv_plan_summary(char *to, size_t cap, const ft_cache_params *p)
     bool plain = true, tail = false;
     ft_kv_type nt = FT_KV_F16;
     for (int l = 0; l < p->n_layer; l++) {
-        if (!keeps(&p->layer[l])) continue;
-        const ft_kv_choice c = ft_kv_plan(p, l);
+        if (!stores_kv(&p->layer[l])) continue;
+        const ft_kv_choice c = p->plan[l];
         sum += (double)token_bytes(&p->layer[l], c.kt, c.vt);
         f16 += (double)token_bytes(&p->layer[l], FT_KV_F16, FT_KV_F16);
         plain = plain && c.kt == FT_KV_F16 && c.vt == FT_KV_F16;
@@ -185,7 +193,7 @@ bool ft_kv_plan_summary(char *to, size_t cap, const ft_cache_params *p)
     }
     char total[24], newest[48] = "";
     if (tail)
-        snprintf(newest, sizeof newest, "; the newest %d cells as %s", FT_KV_TAIL,
+        snprintf(newest, sizeof newest, "; the most recent %d positions as %s", FT_KV_TAIL,
                  ft_kv_type_name(nt));
     snprintf(
         to, cap,

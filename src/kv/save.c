@@ -140,7 +140,7 @@ void ft_seq_journal_put(ft_seq *s, const void *in)
     states(s->c, s->slot, true, (unsigned char *)(uintptr_t)in, into);
 }
 
-/* ---- leaving and coming back ---- */
+/* ---- swapping ---- */
 
 struct ft_swapped {
     int first[2], end[2];
@@ -191,7 +191,7 @@ void ft_swapped_free(ft_swapped *p)
     ft_free(p);
 }
 
-/* ---- places to go on from ---- */
+/* ---- resuming ---- */
 
 bool ft_seq_settled(const ft_seq *s)
 {

@@ -47,11 +47,11 @@ typedef struct cfg {
 } cfg;
 
 typedef struct act {
-    ft_mat x, xn, t, cs_full, cs_slide; /* xn: x as the next products read it */
+    ft_mat x, xn, t, cs_full, cs_slide; /* xn: the normalised x that the next products read */
     ft_mat q, k, v, o;
     ft_mat g, up;
     ft_mat ple, ple_b, ple_g;
-    ft_mat xr, xe, router, tmp, moe; /* xr, xe: as the router and the experts read it */
+    ft_mat xr, xe, router, tmp, moe; /* xr, xe: the inputs of the router and of the experts */
     ft_route route;
 } act;
 
@@ -114,7 +114,7 @@ static void attn(const cfg *c, const layer *w, const act *a, ft_step *s, int l)
     ft_norm_rope(s, qh, w->q_norm, c->eps, cs);
     if (own) {
         const ft_vec none = {NULL, 0};
-        ft_rmsnorm(s, vh, w->wv.data ? vh : kh, none, c->eps); /* before the keys are turned */
+        ft_rmsnorm(s, vh, w->wv.data ? vh : kh, none, c->eps); /* before the keys are rotated */
         ft_norm_rope(s, kh, w->k_norm, c->eps, cs);
         ft_kv_put(s, l, kh, vh);
     }
@@ -148,7 +148,7 @@ static void per_layer(const cfg *c, const layer *w, const act *a, ft_step *s, in
     ft_linear(s, a->t, a->ple_g, &w->ple_proj);
 }
 
-/* next: what is read of x behind this layer. */
+/* next: the norms of x that the next layer reads. */
 static void block(const cfg *c, const layer *w, const act *a, ft_step *s, int l, ft_normed next)
 {
     /* the router's norm is rms0(x) / sqrt(D) * its scale */
@@ -280,7 +280,8 @@ void ft_gemma4_ropes(ft_binder *b, ft_rope *full, ft_rope *slide)
     *slide = ft_bind_rope(b, ns, bs, NULL, NULL, false);
 }
 
-/* What each layer is, before any of its tensors: kind, heads, and whose keys it reads. */
+/* What each layer is, before any of its tensors is read: kind, heads, and the layer whose keys
+ * it uses. */
 static void read_layers(ft_binder *b, cfg *c, int owners)
 {
     int last[2] = {-1, -1}; /* last owner of each kind: global, sliding */

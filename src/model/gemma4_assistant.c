@@ -52,8 +52,8 @@ static act lay_out(const cfg *c, ft_step *s, int T)
     };
 }
 
-/* t = attn(xn). The window counts from the newest stored cell and takes one more than the target's
- * own. */
+/* t = attn(xn). The window ends at the last stored position and has one position more than the
+ * target's own. */
 static void attn(const cfg *c, const layer *w, const act *a, ft_step *s)
 {
     ft_mat q = ft_cols(a->q, 0, w->H * w->d), qh = ft_heads(q, 0, w->H, w->d, w->d);
@@ -65,7 +65,7 @@ static void attn(const cfg *c, const layer *w, const act *a, ft_step *s)
     ft_linear(s, a->t, o, &w->wo);
 }
 
-/* next: what is read of x behind this layer. */
+/* next: the norms of x that the next layer reads. */
 static void block(const cfg *c, const layer *w, const act *a, ft_step *s, ft_normed next)
 {
     attn(c, w, a, s);
@@ -75,7 +75,7 @@ static void block(const cfg *c, const layer *w, const act *a, ft_step *s, ft_nor
     ft_norm_add(s, a->x, a->t, w->post_ffn_norm, c->eps, w->scale, &next, 1);
 }
 
-/* All rows are out rows: an assistant keeps nothing. */
+/* All rows are output rows: an assistant stores nothing. */
 static void draft(const ft_model *m, ft_step *s)
 {
     const cfg *c = m->cfg;
@@ -141,7 +141,7 @@ static void bind_layer(ft_binder *b, cfg *c, int l)
     w->scale = ft_bind_scalar(b, 1, "blk.%d.layer_output_scale.weight", l);
 }
 
-/* Either of two packagings of the same tensor. */
+/* Two exporters name the same tensor differently. */
 static void bind_either(ft_binder *b, ft_weight *w, int n, int k, const char *one,
                         const char *other)
 {
@@ -233,7 +233,7 @@ static ft_status bind(ft_model *m, ft_err *err)
     return b.st;
 }
 
-/* A centroid head computes few logits as it is. */
+/* A centroid head computes few logits anyway. */
 static const ft_weight *draft_head(const ft_model *m, const ft_gguf_tensor **t)
 {
     const cfg *c = m->cfg;

@@ -1,4 +1,4 @@
-/* model/model.c - which architecture a file is, and what every model needs around its own code. */
+/* model/model.c - selects the architecture of a file, and implements what all models share. */
 #include "model/model.h"
 
 #include "base/mem.h"
@@ -93,7 +93,7 @@ ft_status ft_model_narrow(ft_model *m, const int32_t *ids, int n, ft_err *err)
 {
     const ft_gguf_tensor *t = NULL;
     const ft_weight *whole = m->arch->draft_head ? m->arch->draft_head(m, &t) : NULL;
-    /* A companion scale would have to be narrowed too: such a head stays whole. */
+    /* A companion scale would have to be narrowed too: such a head is not narrowed. */
     if (!whole || whole->scale)
         return ft_fail(err, FT_EUNSUPPORTED, "drafts of %s cannot be limited to some tokens",
                        m->arch->words);

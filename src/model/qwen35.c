@@ -23,7 +23,7 @@ typedef struct layer {
     /* delta net */
     ft_weight wqkv, wz, wa, wb, wout;
     ft_vec conv, A, dt, o_norm;
-    /* feed-forward: dense, or experts and a shared one */
+    /* feed-forward: dense, or experts and a shared expert */
     ft_weight gate, up, down;
     ft_weight router, shared_gate;
     ft_experts experts;
@@ -33,12 +33,13 @@ typedef struct cfg {
     int D, L, V;
     int H, d, F;             /* query heads, head width, feed-forward width */
     int Hk, Hv, S, C, I, CH; /* delta net: heads, head width, taps, Hv S, channels */
-    int E, K, Fe, Fs;        /* experts, chosen, their width, the shared one's width */
+    int E, K, Fe, Fs;        /* experts, experts per token, their width, the shared expert's
+                              * width */
     float eps;
     ft_rope rope;
     ft_weight embed, head;
     ft_vec out_norm;
-    layer *layer; /* [L], and the draft block behind them */
+    layer *layer; /* [L], then the draft block */
     struct {
         ft_weight embed, proj, head;
         ft_vec e_norm, h_norm, out_norm;
@@ -85,7 +86,7 @@ static act lay_out(const cfg *c, ft_step *s, int T, int G)
     return a;
 }
 
-/* Keys and values of this step's rows; their queries too, where they are all wanted. */
+/* Keys and values of this step's rows, and their queries where all are needed. */
 static void attn_kv(const cfg *c, const layer *w, const act *a, ft_step *s, int l, bool queries)
 {
     ft_mat k = ft_heads(ft_cols(a->k, 0, w->G * c->d), 0, w->G, c->d, c->d);
@@ -98,7 +99,7 @@ static void attn_kv(const cfg *c, const layer *w, const act *a, ft_step *s, int 
     ft_kv_put(s, l, k, v);
 }
 
-/* Gated attention over what is stored: x += Wo (attend(q) * sigmoid(gate)). */
+/* Gated attention over the stored positions: x += Wo (attend(q) * sigmoid(gate)). */
 static void attn_mix(const cfg *c, const layer *w, const act *a, ft_step *s, int l, ft_attn p)
 {
     ft_mat q = ft_heads(a->qg, 0, c->H, c->d, 2 * c->d);
@@ -169,7 +170,7 @@ static void forward(const ft_model *m, ft_step *s)
     ft_linear(s, s->logits, h, &c->head);
 }
 
-/* The draft block's cell 0 has no hidden row before it and is never seen. */
+/* Position 0 of the draft block has no hidden row before it and is never attended to. */
 static void draft(const ft_model *m, ft_step *s)
 {
     const cfg *c = m->cfg;
@@ -239,7 +240,8 @@ static void bind_delta(ft_binder *b, const cfg *c, layer *w, int l)
     ft_bind_vec(b, &w->conv, c->CH * c->C, 1, "blk.%d.ssm_conv1d.weight", l);
     ft_bind_vec(b, &w->A, c->Hv, 1, "blk.%d.ssm_a", l);
     if (!ft_bind_vec_opt(b, &w->dt, c->Hv, 1, "blk.%d.ssm_dt.bias", l))
-        ft_bind_vec(b, &w->dt, c->Hv, 1, "blk.%d.ssm_dt", l); /* as another exporter spells it */
+        ft_bind_vec(b, &w->dt, c->Hv, 1, "blk.%d.ssm_dt",
+                    l); /* the name that another exporter uses */
     ft_bind_vec(b, &w->o_norm, c->S, 1, "blk.%d.ssm_norm.weight", l);
     b->m->layer[l] =
         (ft_layer_state){.keep = FT_STATE_DELTA, .Hk = c->Hk, .Hv = c->Hv, .S = c->S, .C = c->C};
@@ -288,7 +290,7 @@ static void bind_block(ft_binder *b, cfg *c, int l, int blocks, bool recurrent)
 }
 
 /* How many of the file's blocks are draft blocks. A head that is declared but absent counts as
- * none; then the last block is the trunk's if it is there. */
+ * none; then the last block belongs to the trunk if it exists. */
 static int draft_blocks(ft_binder *b, int blocks, int *trunk)
 {
     ft_model *m = b->m;
@@ -396,7 +398,7 @@ static void head_prefix(ft_binder *b)
         b->prefix[n - 4] = 0;
 }
 
-/* What it must have in common with the model that it drafts for. */
+/* What it must have in common with the target. */
 static void check_target(ft_binder *b, const cfg *c, int blocks)
 {
     const ft_model *t = b->m->target;
@@ -419,7 +421,7 @@ static void check_target(ft_binder *b, const cfg *c, int blocks)
         ft_bind_fail(b, FT_EUNSUPPORTED, "the draft head has %d tokens, the target %d", c->V, t->V);
 }
 
-/* Its block alone; embedding, output matrix and norm are the target's, which are the same. */
+/* Only its block; embedding, output matrix and norm are the target's. */
 static ft_status bind_head(ft_model *m, ft_err *err)
 {
     ft_binder b = ft_binder_over(m, err);

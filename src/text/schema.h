@@ -1,7 +1,7 @@
 /* text/schema.h - JSON schemas as grammars.
  * Everything a schema says is enforced, or the schema is refused with the keyword and where it
  * stands; a document that the grammar lets through validates. The reverse does not hold: of equal
- * ways to write a document only some are let through (docs/text.md lists them). Documents are
+ * ways to write a document only some are let through (docs/grammar.md lists them). Documents are
  * compact JSON with at most one space where JSON allows some, properties in the order of the
  * schema. */
 #ifndef FT_TEXT_SCHEMA_H

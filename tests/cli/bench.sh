@@ -12,7 +12,7 @@ ok "the best is not below the median" $?
 awk -v t="$(field decode_tps <<<"$out")" -v w="$(field bytes_per_token <<<"$out")" -v r="$(field decode_bytes_per_second <<<"$out")" \
     'BEGIN { d = t * w / r - 1; exit !(d < 0.01 && d > -0.01) }'
 ok "bytes per second are tokens times bytes" $?
-for key in commit cpu name threads weight_bytes; do
+for key in commit date command cpu name threads weight_bytes; do
     [ -n "$(field "$key" <<<"$out")" ]
     ok "JSON names the $key" $?
 done

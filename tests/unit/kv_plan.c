@@ -37,15 +37,15 @@ static void windows_keep_f16(void **state)
     (void)state;
     ft_layer_state layer[L];
     ft_cache_params p = params(layer, FT_KV_TURBO3, FT_KV_TURBO3, 2);
-    assert_int_equal(ft_kv_plan(&p, 1).kt, FT_KV_F16);
-    assert_int_equal(ft_kv_plan(&p, 1).vt, FT_KV_F16);
-    assert_int_equal(ft_kv_plan(&p, 2).kt, FT_KV_TURBO3);
-    assert_null(ft_kv_plan(&p, 2).why);
+    assert_int_equal(ft_kv_plan_layer(&p, 1).kt, FT_KV_F16);
+    assert_int_equal(ft_kv_plan_layer(&p, 1).vt, FT_KV_F16);
+    assert_int_equal(ft_kv_plan_layer(&p, 2).kt, FT_KV_TURBO3);
+    assert_null(ft_kv_plan_layer(&p, 2).why);
     p.kt = FT_KV_Q8_0;
-    assert_int_equal(ft_kv_plan(&p, 1).kt, FT_KV_Q8_0);
-    assert_int_equal(ft_kv_plan(&p, 1).vt, FT_KV_F16);
+    assert_int_equal(ft_kv_plan_layer(&p, 1).kt, FT_KV_Q8_0);
+    assert_int_equal(ft_kv_plan_layer(&p, 1).vt, FT_KV_F16);
     p.exact = true;
-    assert_int_equal(ft_kv_plan(&p, 1).vt, FT_KV_TURBO3);
+    assert_int_equal(ft_kv_plan_layer(&p, 1).vt, FT_KV_TURBO3);
 }
 
 static void keys_of_many_heads_become_q8_0(void **state)
@@ -53,14 +53,14 @@ static void keys_of_many_heads_become_q8_0(void **state)
     (void)state;
     ft_layer_state layer[L];
     ft_cache_params p = params(layer, FT_KV_TURBO4, FT_KV_TURBO3, 6);
-    assert_int_equal(ft_kv_plan(&p, 5).kt, FT_KV_Q8_0);
-    assert_int_equal(ft_kv_plan(&p, 5).vt, FT_KV_TURBO3);
-    assert_non_null(ft_kv_plan(&p, 5).why);
+    assert_int_equal(ft_kv_plan_layer(&p, 5).kt, FT_KV_Q8_0);
+    assert_int_equal(ft_kv_plan_layer(&p, 5).vt, FT_KV_TURBO3);
+    assert_non_null(ft_kv_plan_layer(&p, 5).why);
     p.vt = FT_KV_F16; /* only one side is turbo: as wished for */
-    assert_int_equal(ft_kv_plan(&p, 5).kt, FT_KV_TURBO4);
+    assert_int_equal(ft_kv_plan_layer(&p, 5).kt, FT_KV_TURBO4);
     p.vt = FT_KV_TURBO3;
     p.exact = true;
-    assert_int_equal(ft_kv_plan(&p, 5).kt, FT_KV_TURBO4);
+    assert_int_equal(ft_kv_plan_layer(&p, 5).kt, FT_KV_TURBO4);
 }
 
 /* Keys that were measured are judged by what was found. */
@@ -82,16 +82,25 @@ static void measured_keys(void **state)
     p.calibration = g;
     for (size_t i = 0; i < FT_COUNT(want); i++) {
         g[5] = (ft_kv_calibration){true, want[i].plain, want[i].centred, mean};
-        const ft_kv_choice c = ft_kv_plan(&p, 5);
+        const ft_kv_choice c = ft_kv_plan_layer(&p, 5);
         assert_int_equal(c.kt, want[i].kt);
         assert_int_equal(c.centred, want[i].mean);
         assert_int_equal(c.vt, FT_KV_TURBO3);
         assert_int_equal(c.why != NULL, c.centred || c.kt == FT_KV_Q8_0);
     }
     /* the others and the drafter's were not measured: the heads decide */
-    assert_int_equal(ft_kv_plan(&p, 6).kt, FT_KV_Q8_0);
-    assert_int_equal(ft_kv_plan(&p, 12).kt, FT_KV_Q8_0);
+    assert_int_equal(ft_kv_plan_layer(&p, 6).kt, FT_KV_Q8_0);
+    assert_int_equal(ft_kv_plan_layer(&p, 12).kt, FT_KV_Q8_0);
     assert_true(ft_kv_pair_measured(FT_STR("compact")) && !ft_kv_pair_measured(FT_STR("turbo4")));
+}
+
+static uint64_t cache_bytes(ft_cache_params p)
+{
+    ft_kv_choice *plan = ft_kv_plan_new(&p);
+    p.plan = plan;
+    const uint64_t bytes = ft_cache_bytes(&p);
+    ft_free(plan);
+    return bytes;
 }
 
 /* The most recent positions of the trunk's turbo layers have a better encoding as well, in little
@@ -101,30 +110,30 @@ static void newest_cells(void **state)
     (void)state;
     ft_layer_state layer[L];
     ft_cache_params p = params(layer, FT_KV_TURBO3, FT_KV_TURBO3, 2);
-    assert_false(ft_kv_plan(&p, 2).tail);
+    assert_false(ft_kv_plan_layer(&p, 2).tail);
     p.tail = true;
-    assert_true(ft_kv_plan(&p, 2).tail && ft_kv_plan(&p, 2).nt == FT_KV_Q8_0);
-    assert_false(ft_kv_plan(&p, 1).tail);  /* a window is f16 anyway */
-    assert_false(ft_kv_plan(&p, 12).tail); /* a drafter's layer may lag behind */
+    assert_true(ft_kv_plan_layer(&p, 2).tail && ft_kv_plan_layer(&p, 2).nt == FT_KV_Q8_0);
+    assert_false(ft_kv_plan_layer(&p, 1).tail);  /* a window is f16 anyway */
+    assert_false(ft_kv_plan_layer(&p, 12).tail); /* a drafter's layer may lag behind */
     layer[2].d = 80;
-    assert_int_equal(ft_kv_plan(&p, 2).nt, FT_KV_F16);
+    assert_int_equal(ft_kv_plan_layer(&p, 2).nt, FT_KV_F16);
     layer[2].d = 128;
     p.vt = FT_KV_F16;
-    assert_true(ft_kv_plan(&p, 2).tail);
+    assert_true(ft_kv_plan_layer(&p, 2).tail);
     p.kt = FT_KV_Q8_0;
-    assert_false(ft_kv_plan(&p, 2).tail);
+    assert_false(ft_kv_plan_layer(&p, 2).tail);
     p.kt = p.vt = FT_KV_TURBO3;
     layer[1].keep = FT_STATE_FULL; /* no other windows */
     p.cells = 32768;
     p.rows = 512;
-    const uint64_t with = ft_cache_bytes(&p);
+    const uint64_t with = cache_bytes(p);
     p.tail = false;
-    assert_false(ft_kv_plan(&p, 2).tail);
-    const uint64_t without = ft_cache_bytes(&p);
+    assert_false(ft_kv_plan_layer(&p, 2).tail);
+    const uint64_t without = cache_bytes(p);
     assert_true(with > without && (double)with < 1.08 * (double)without);
     p.tail = true;
     p.exact = true;
-    assert_true(ft_cache_bytes(&p) == without);
+    assert_true(cache_bytes(p) == without);
     assert_true(ft_kv_tail_wanted(-1, "quality") && ft_kv_tail_wanted(-1, "balanced"));
     assert_false(ft_kv_tail_wanted(-1, "compact") || ft_kv_tail_wanted(-1, "turbo3"));
     assert_true(ft_kv_tail_wanted(1, NULL) && !ft_kv_tail_wanted(0, "quality"));
@@ -140,17 +149,17 @@ static void boundaries_of_turbo2(void **state)
     for (int l = 2; l < L; l++) {
         if (layer[l].keep != FT_STATE_FULL) continue;
         const bool edge = l == 2 || l == 3 || l == 10 || l == 11;
-        assert_int_equal(ft_kv_plan(&p, l).vt, edge ? FT_KV_Q8_0 : FT_KV_TURBO2);
-        const ft_kv_choice with = ft_kv_plan(&p, l);
+        assert_int_equal(ft_kv_plan_layer(&p, l).vt, edge ? FT_KV_Q8_0 : FT_KV_TURBO2);
+        const ft_kv_choice with = ft_kv_plan_layer(&p, l);
         p.n_layer = 12; /* the same without a drafter */
-        assert_int_equal(ft_kv_plan(&p, l).vt, with.vt);
+        assert_int_equal(ft_kv_plan_layer(&p, l).vt, with.vt);
         p.n_layer = L;
     }
     p.vt = FT_KV_TURBO3;
-    assert_int_equal(ft_kv_plan(&p, 2).vt, FT_KV_TURBO3);
+    assert_int_equal(ft_kv_plan_layer(&p, 2).vt, FT_KV_TURBO3);
     p.vt = FT_KV_TURBO2;
     layer[7].keep = FT_STATE_DELTA; /* seven are too few */
-    assert_int_equal(ft_kv_plan(&p, 2).vt, FT_KV_TURBO2);
+    assert_int_equal(ft_kv_plan_layer(&p, 2).vt, FT_KV_TURBO2);
 }
 
 static void names_of_pairs(void **state)
@@ -189,12 +198,15 @@ static void bytes_and_ratios(void **state)
                 layer[l].d = d;
                 if (layer[l].keep == FT_STATE_DELTA) layer[l].keep = FT_STATE_NONE;
             }
-            const uint64_t bytes = ft_cache_bytes(&p);
+            const uint64_t bytes = cache_bytes(p);
             double f16;
+            ft_kv_choice *plan = ft_kv_plan_new(&p);
+            p.plan = plan;
             const double token = ft_kv_token_bytes(&p, &f16);
+            ft_free(plan);
             p.kt = p.vt = FT_KV_F16;
             const double need = d == 64 ? want[i].ratio64 : want[i].ratio128;
-            assert_true((double)ft_cache_bytes(&p) / (double)bytes >= need - 0.005);
+            assert_true((double)cache_bytes(p) / (double)bytes >= need - 0.005);
             assert_true(f16 / token >= need - 0.005);
         }
 }
@@ -203,7 +215,9 @@ static void the_table_names_what_is_special(void **state)
 {
     (void)state;
     ft_layer_state layer[L];
-    const ft_cache_params p = params(layer, FT_KV_TURBO4, FT_KV_TURBO2, 8);
+    ft_cache_params p = params(layer, FT_KV_TURBO4, FT_KV_TURBO2, 8);
+    ft_kv_choice *plan = ft_kv_plan_new(&p);
+    p.plan = plan;
     ft_buf b;
     ft_buf_init(&b, 1 << 16);
     ft_kv_plan_table(&b, &p);
@@ -212,6 +226,7 @@ static void the_table_names_what_is_special(void **state)
         "boundary", "many query", "drafter", "times smaller than f16"};
     for (size_t i = 0; i < FT_COUNT(words); i++) assert_non_null(strstr(ft_buf_z(&b), words[i]));
     ft_buf_release(&b);
+    ft_free(plan);
 }
 
 int main(void)
