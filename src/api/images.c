@@ -12,14 +12,15 @@
 enum { MAX_TOKENS = 4096 };                  /* of an image, where nobody says otherwise */
 static const int64_t MAX_PIXELS = 256000000; /* of all images of a request */
 
-/* The rows of an image that a tower has read. */
+/* An image and, when a tower has read it, its rows. Only the engine thread changes these two. */
 typedef struct ft_tower_rows {
     char key[65]; /* a hash of the pixels, the tower and the size */
-    int rows, cols;
-    float *data;
-    size_t bytes;
-    int users;     /* prompts that point into it */
-    uint64_t used; /* when it was last asked for */
+    ft_grid grid;
+    ft_image sized; /* until the rows are there */
+    float *data;    /* NULL: not yet */
+    size_t bytes;   /* of the rows */
+    int users;      /* prompts that point into it */
+    uint64_t used;  /* when it was last asked for */
     struct ft_tower_rows *next;
 } ft_tower_rows;
 
@@ -156,6 +157,7 @@ ft_status ft_llm_open_images(ft_llm *m, const ft_llm_params *p, ft_err *err)
 
 static void free_rows(ft_tower_rows *r)
 {
+    ft_image_release(&r->sized);
     ft_free(r->data);
     ft_free(r);
 }
@@ -196,14 +198,18 @@ int ft_llm_image_ids(const ft_llm *m, int32_t out[FT_IMAGE_IDS])
 
 /* ---- rows that were made before ---- */
 
-/* Under the lock: what nobody uses goes, the least recently used first. */
+/* Under the lock: what nobody uses goes, the least recently used first, and all that has no rows.
+ */
 static void shrink(struct ft_images *s)
 {
-    while (s->cache_bytes > s->cache_most) {
+    for (;;) {
         ft_tower_rows **oldest = NULL;
-        for (ft_tower_rows **at = &s->cache; *at; at = &(*at)->next)
-            if (!(*at)->users && (!oldest || (*at)->used < (*oldest)->used)) oldest = at;
-        if (!oldest) return;
+        for (ft_tower_rows **at = &s->cache; *at; at = &(*at)->next) {
+            if ((*at)->users) continue;
+            if (!oldest || (*at)->used < (*oldest)->used || !(*at)->data) oldest = at;
+            if (!(*at)->data) break;
+        }
+        if (!oldest || ((*oldest)->data && s->cache_bytes <= s->cache_most)) return;
         ft_tower_rows *r = *oldest;
         *oldest = r->next;
         s->cache_bytes -= r->bytes;
@@ -211,30 +217,29 @@ static void shrink(struct ft_images *s)
     }
 }
 
-static ft_tower_rows *take_rows(struct ft_images *s, const char *key)
+/* The entry of this key, which is made of the image when there is none; the image is taken over. */
+static ft_tower_rows *take_rows(struct ft_images *s, const char *key, const ft_grid *g,
+                                ft_image *image)
 {
     pthread_mutex_lock(&s->lock);
     ft_tower_rows *r = s->cache;
     while (r && strcmp(r->key, key)) r = r->next;
-    if (r) {
-        r->users++;
-        r->used = ++s->clock;
+    if (!r) {
+        r = ft_new(ft_tower_rows);
+        memcpy(r->key, key, sizeof r->key);
+        r->grid = *g;
+        r->sized = *image;
+        *image = (ft_image){0};
+        r->bytes = sizeof(float) * (size_t)(g->rows * g->cols) * (size_t)s->tower->E;
+        r->next = s->cache;
+        s->cache = r;
+        s->cache_bytes += r->bytes;
     }
-    pthread_mutex_unlock(&s->lock);
-    return r;
-}
-
-/* Another prompt may have put the same image there meanwhile: both are right. */
-static void put_rows(struct ft_images *s, ft_tower_rows *r)
-{
-    pthread_mutex_lock(&s->lock);
-    r->users = 1;
+    r->users++;
     r->used = ++s->clock;
-    r->next = s->cache;
-    s->cache = r;
-    s->cache_bytes += r->bytes;
     shrink(s);
     pthread_mutex_unlock(&s->lock);
+    return r;
 }
 
 /* ---- one image ---- */
@@ -250,52 +255,12 @@ static void key_of(char key[65], const struct ft_images *s, const ft_image *m, c
     ft_sha256_hex(&h, key);
 }
 
-typedef struct encode_call {
-    struct ft_images *s;
-    const ft_image *m;
-    const ft_grid *g;
-    float *out;
-    ft_status st;
-    ft_err err;
-} encode_call;
-
-/* On the engine thread, between two steps. */
-static void encode(void *user, ft_queue *q)
-{
-    encode_call *c = user;
-    (void)q;
-    c->st = ft_vision_encode(c->s->tower, c->m, c->g, c->out, &c->err);
-}
-
-static ft_status make_rows(ft_tower_rows **out, ft_llm *m, const ft_image *image, const ft_grid *g,
-                           const char *key, ft_err *err)
+/* Decodes and resizes: all that needs no device. */
+static ft_status read_image(ft_tower_rows **out, const ft_llm *m, const ft_image_input *in,
+                            ft_err *err)
 {
     struct ft_images *s = m->images;
-    ft_tower_rows *r = ft_new(ft_tower_rows);
-    memcpy(r->key, key, sizeof r->key);
-    r->rows = g->rows;
-    r->cols = g->cols;
-    r->bytes = sizeof(float) * (size_t)(g->rows * g->cols) * (size_t)s->tower->E;
-    r->data = ft_alloc(r->bytes);
-    encode_call c = {.s = s, .m = image, .g = g, .out = r->data};
-    if (m->queue)
-        ft_queue_call(m->queue, encode, &c);
-    else
-        encode(&c, NULL);
-    if (c.st) {
-        free_rows(r);
-        if (err) *err = c.err;
-        return c.st;
-    }
-    put_rows(s, r);
-    *out = r;
-    return FT_OK;
-}
-
-static ft_status read_image(ft_tower_rows **out, ft_llm *m, const ft_image_input *in, ft_err *err)
-{
-    struct ft_images *s = m->images;
-    ft_image image;
+    ft_image image, sized = {0};
     ft_grid g;
     char key[65];
     int most = s->max_tokens;
@@ -305,11 +270,33 @@ static ft_status read_image(ft_tower_rows **out, ft_llm *m, const ft_image_input
     st = ft_vision_fit(s->tower, image.w, image.h, s->min_tokens, most, &g, err);
     if (!st) {
         key_of(key, s, &image, &g);
-        *out = take_rows(s, key);
-        if (!*out) st = make_rows(out, m, &image, &g, key, err);
+        ft_image_resize(&sized, &image, g.W, g.H);
+        *out = take_rows(s, key, &g, &sized);
+        ft_image_release(&sized);
     }
     ft_image_release(&image);
     return st;
+}
+
+/* On the engine thread: runs the tower for images that it has not read yet. */
+static ft_status prepare(void *images, ft_err *err)
+{
+    const ft_prompt_images *p = images;
+    for (int i = 0; i < p->n; i++) {
+        ft_tower_rows *r = p->rows[i];
+        if (!r->data) {
+            float *data = ft_alloc(r->bytes);
+            const ft_status st = ft_vision_encode(p->tower, &r->sized, &r->grid, data, err);
+            if (st) {
+                ft_free(data);
+                return st;
+            }
+            r->data = data;
+            ft_image_release(&r->sized);
+        }
+        p->image[i].data = r->data;
+    }
+    return FT_OK;
 }
 
 /* ---- the prompt ---- */
@@ -351,8 +338,8 @@ static void put_tokens(const struct ft_images *s, ft_task_image *m, const ft_tow
     memcpy(head, r->key, 16);
     const uint64_t key = strtoull(head, NULL, 16);
     if (s->wraps) ft_ids_put(ids, s->begin);
-    *m = (ft_task_image){(int)ids->n, r->rows, r->cols, r->data};
-    for (int i = 0; i < r->rows * r->cols; i++) ft_ids_put(ids, ft_image_id(key, i));
+    *m = (ft_task_image){.first = (int)ids->n, .rows = r->grid.rows, .cols = r->grid.cols};
+    for (int i = 0; i < m->rows * m->cols; i++) ft_ids_put(ids, ft_image_id(key, i));
     if (s->wraps) ft_ids_put(ids, s->end);
 }
 
@@ -389,6 +376,7 @@ ft_status ft_prompt_images_init(ft_prompt_images *out, ft_llm *m, const ft_reque
         st = read_image(&out->rows[out->n], m, &r->images[out->n], err);
         if (st) ft_err_prefix(err, "image %d", out->n + 1);
     }
+    out->tower = m->images->tower;
     if (!st) expand(out, m->images, ids);
     return st;
 }
@@ -414,4 +402,6 @@ void ft_prompt_images_task(const ft_prompt_images *p, const ft_llm *m, ft_task *
     t->n_image = p->n;
     t->images_by_axis = m->images->by_axis;
     t->images_ahead = m->images->ahead;
+    t->prepare = prepare;
+    t->prepare_user = (void *)(uintptr_t)p;
 }

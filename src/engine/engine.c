@@ -328,6 +328,7 @@ ft_status ft_slot_start(ft_slot *s, const ft_task *j, ft_err *err)
     const ft_engine *e = s->e;
     ft_status st = ft_task_check(e, j, err);
     if (st) return st;
+    if (j->prepare && (st = j->prepare(j->prepare_user, err))) return st;
     if ((st = make_samplers(s, j, err))) return st;
     ft_draft_model_start(s, j);
     s->stats = (ft_stats){.cached_n = reusable(s, j)};

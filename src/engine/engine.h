@@ -80,7 +80,11 @@ typedef struct ft_task {
     const ft_task_image *image; /* in the order of the prompt */
     int n_image;
     bool images_by_axis; /* positions in an image have a row and a column */
-    bool images_ahead;   /* rows of an image see each other in layers that keep a window */
+    /* Called on the engine thread before the first row: fills in what `image` points to. NULL: it
+     * is there. */
+    ft_status (*prepare)(void *user, ft_err *err);
+    void *prepare_user;
+    bool images_ahead; /* rows of an image see each other in layers that keep a window */
     int checkpoint[FT_CHECKPOINTS_MAX]; /* ascending positions at which other prompts are likely
                                          * to diverge from this one */
     int n_checkpoint;

@@ -32,7 +32,7 @@ ft_status ft_images_check(const ft_engine *e, const ft_task *t, ft_err *err)
     int at = 0;
     for (int i = 0; i < t->n_image; i++) {
         const ft_task_image *m = &t->image[i];
-        assert(m->rows > 0 && m->cols > 0 && m->first >= at && m->data);
+        assert(m->rows > 0 && m->cols > 0 && m->first >= at);
         assert(m->first + tokens_of(m) <= t->n_prompt);
         at = m->first + tokens_of(m);
         if (t->images_ahead && tokens_of(m) > e->p.rows)

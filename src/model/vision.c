@@ -319,11 +319,12 @@ static ft_mat make_patches(encoding *e, const ft_image *m)
 {
     const ft_vision *v = e->v;
     const int k = 3 * v->p * v->p;
-    ft_image sized;
+    const bool fits = m->w == e->g.W && m->h == e->g.H;
+    ft_image sized = *m;
     float *host = ft_new_n(float, (size_t)e->N *(size_t)k);
-    ft_image_resize(&sized, m, e->g.W, e->g.H);
+    if (!fits) ft_image_resize(&sized, m, e->g.W, e->g.H);
     ft_image_patches(host, &sized, v->p, v->merge, v->mean, v->std);
-    ft_image_release(&sized);
+    if (!fits) ft_image_release(&sized);
     float *p = device_memory(e, host, (size_t)e->N * (size_t)k * sizeof *host);
     ft_free(host);
     return ft_mat_at(p, e->N, k);
