@@ -263,6 +263,13 @@ typedef struct ft_image_input {
 
 enum { FT_REQUEST_IMAGES = 64 }; /* at most */
 
+/* Bytes of "data:image/...;base64,DATA" or of base64 alone. *bytes is yours: free(). */
+ft_status ft_image_from_text(const char *text, size_t n, void **bytes, size_t *n_bytes,
+                             ft_err *err);
+/* Prompt tokens that the image takes in place of its placeholder, from its header alone. */
+ft_status ft_llm_image_tokens(const ft_llm *m, const ft_image_input *image, int *tokens,
+                              ft_err *err);
+
 typedef struct ft_request {
     const char *prompt; /* text; or ids below */
     size_t prompt_bytes;

@@ -255,6 +255,20 @@ static void key_of(char key[65], const struct ft_images *s, const ft_image *m, c
     ft_sha256_hex(&h, key);
 }
 
+static ft_status no_tower(ft_err *err)
+{
+    return ft_fail(err, FT_EUNSUPPORTED,
+                   "the model has no vision tower and reads no images: start with --mmproj");
+}
+
+static ft_status fit_image(const struct ft_images *s, int w, int h, const ft_image_input *in,
+                           ft_grid *g, ft_err *err)
+{
+    int most = s->max_tokens;
+    if (in->max_tokens > 0) most = most ? FT_MIN(most, in->max_tokens) : in->max_tokens;
+    return ft_vision_fit(s->tower, w, h, s->min_tokens, most, g, err);
+}
+
 /* Decodes and resizes: all that needs no device. */
 static ft_status read_image(ft_tower_rows **out, const ft_llm *m, const ft_image_input *in,
                             ft_err *err)
@@ -263,11 +277,9 @@ static ft_status read_image(ft_tower_rows **out, const ft_llm *m, const ft_image
     ft_image image, sized = {0};
     ft_grid g;
     char key[65];
-    int most = s->max_tokens;
-    if (in->max_tokens > 0) most = most ? FT_MIN(most, in->max_tokens) : in->max_tokens;
     ft_status st = ft_image_decode(&image, in->bytes, in->n, &ft_image_limits_default, err);
     if (st) return st;
-    st = ft_vision_fit(s->tower, image.w, image.h, s->min_tokens, most, &g, err);
+    st = fit_image(s, image.w, image.h, in, &g, err);
     if (!st) {
         key_of(key, s, &image, &g);
         ft_image_resize(&sized, &image, g.W, g.H);
@@ -305,9 +317,7 @@ static ft_status prepare(void *images, ft_err *err)
 static ft_status check_request(const ft_llm *m, const ft_request *r, int found, ft_err *err)
 {
     int64_t pixels = 0;
-    if (!m->images)
-        return ft_fail(err, FT_EUNSUPPORTED,
-                       "the model has no vision tower and reads no images: start with --mmproj");
+    if (!m->images) return no_tower(err);
     if (r->n_images > FT_REQUEST_IMAGES)
         return ft_fail(err, FT_EINVAL, "the request has %d images, at most %d are allowed",
                        r->n_images, FT_REQUEST_IMAGES);
@@ -404,4 +414,26 @@ void ft_prompt_images_task(const ft_prompt_images *p, const ft_llm *m, ft_task *
     t->images_ahead = m->images->ahead;
     t->prepare = prepare;
     t->prepare_user = (void *)(uintptr_t)p;
+}
+
+ft_status ft_image_from_text(const char *text, size_t n, void **bytes, size_t *n_bytes, ft_err *err)
+{
+    unsigned char *p = NULL;
+    const ft_status st =
+        ft_data_uri_decode(&p, n_bytes, text, n, ft_image_limits_default.bytes, err);
+    *bytes = p;
+    return st;
+}
+
+ft_status ft_llm_image_tokens(const ft_llm *m, const ft_image_input *image, int *tokens,
+                              ft_err *err)
+{
+    const struct ft_images *s = m->images;
+    int w, h;
+    ft_grid g;
+    if (!s) return no_tower(err);
+    ft_status st = ft_image_size(&w, &h, image->bytes, image->n, &ft_image_limits_default, err);
+    if (!st) st = fit_image(s, w, h, image, &g, err);
+    if (!st) *tokens = g.rows * g.cols + (s->wraps ? 2 : 0);
+    return st;
 }

@@ -29,7 +29,8 @@ typedef struct ft_gen_params {
     int32_t *bias_id;
     float *bias;
     char samplers[256];
-    char ignored[FT_IGNORED]; /* what of schemas is not held to, in words */
+    ft_image_input image[FT_REQUEST_IMAGES]; /* r.images points here; bytes are in own */
+    char ignored[FT_IGNORED];                /* what of schemas is not held to, in words */
 } ft_gen_params;
 
 /* The server's defaults and a random seed. */

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "serve/chat.h"
+#include "serve/images.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
 
@@ -96,9 +97,9 @@ static void template_of(ft_call *c, bool count)
     if (!ft_chat_read(&a, c->s, d, c->body, &p, &error))
         ft_call_fail(c, &error);
     else if (count)
-        ft_call_json(
-            c, 200,
-            json_pack("{s:s, s:i}", "object", "response.input_tokens", "input_tokens", p.ids.n));
+        ft_call_json(c, 200,
+                     json_pack("{s:s, s:i}", "object", "response.input_tokens", "input_tokens",
+                               ft_images_count(&a, d, p.ids.n)));
     else
         ft_call_json(c, 200, json_pack("{s:o}", "prompt", ft_json_string(p.text, strlen(p.text))));
     ft_chat_release(&p);

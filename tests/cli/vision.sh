@@ -44,7 +44,7 @@ prompt_of() { # folder
     echo "$out"
 }
 
-model_of() { # folder
+names_of() { # folder: what its vocabulary calls the tokens of images
     pad=$(number "$1" image_token_id)
     case $1 in
     qwen*)
@@ -60,6 +60,9 @@ model_of() { # folder
         norm='{"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}'
         ;;
     esac
+}
+model_of() { # folder
+    names_of "$1"
     "$build/tests/golden" --folder "$dir/$1" "$gold/$1" || exit 1
     vocabulary "$dir/$1" "$(number "$1" vocab_size)"
     mkdir -p "$dir/$1/gguf"
@@ -77,6 +80,7 @@ own_bos() { # folder
         dd of="$file" bs=1 seek=$((at + ${#key} + 4)) conv=notrunc status=none
 }
 
+mark_qwen='<|vision_start|><|image_pad|><|vision_end|>'
 for folder in qwen35-vision qwen35-vision-two gemma4-vision-dense gemma4-vision-edge; do
     model_of "$folder"
     images=()
@@ -118,4 +122,63 @@ fails "no such file" "nothing.png" see --raw --image "$dir/nothing.png" "$one"
 printf '\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\x01\x2c\0\0\0\x01\x08\0\0\0\0\x41\x53\xcc\xf5\0\0\0\x0dIDAT\x78\x9c\x63\x60\x18\x05\x44\x03\0\x01\x2d\0\x01\x45\x02\x95\x4e\0\0\0\0IEND\xae\x42\x60\x82' >"$dir/thin.png" # 300 x 1
 fails "wider than high" "more than 200 times" see --raw --image "$dir/thin.png" "$one"
 works "fewer tokens" see --image-max-tokens 4 --raw --image "$pic" "$one"
+# ---- the server ----
+if ! "$ft" --version | grep -q microhttpd || ! command -v curl >/dev/null; then finish; exit; fi
+"$ft" serve -m "$m" --device cpu -c 512 -n 8 --temp 0 --port 0 -ctk f32 -ctv f32 >/dev/null 2>"$dir/log" &
+pid=$! url=
+for _ in $(seq 600); do
+    url=$(sed -n 's/^ready at //p' "$dir/log")
+    [ -n "$url" ] && break
+    kill -0 $pid 2>/dev/null || break
+    sleep 0.05
+done
+data=$(base64 -w0 "$pic")
+ask() { printf '%s' "$2" | curl -s -m 60 "$url$1" -H 'content-type: application/json' -d @-; }
+has() { # name pattern path body
+    local out
+    out=$(ask "$3" "$4")
+    grep -q -- "$2" <<<"$out"
+    local st=$?
+    [ $st -eq 0 ] || head -c 400 <<<"  $out"
+    ok "$1" $st
+}
+names_of qwen35-vision
+text=$(prompt_of qwen35-vision)
+marked=${text/"$mark_qwen"/<__media__>}
+want="[$(array qwen35-vision greedy)]"
+body="{\"prompt\":{\"prompt_string\":\"$marked\",\"multimodal_data\":[\"$data\"]},\"ignore_eos\":true,\"return_tokens\":true}"
+has "completion: the reference's ids" "\"tokens\":\[$(array qwen35-vision greedy)\]" /completion "$body"
+has "again, from the cache" "\"tokens\":\[$(array qwen35-vision greedy)\]" /completion "$body"
+user() { printf '{"messages":[{"role":"user","content":%s}],"max_tokens":2}' "$1"; }
+uri="data:image/png;base64,$data" words='{"type":"text","text":"<377><358>"}'
+has "chat: image_url" '"prompt_tokens":20' /v1/chat/completions \
+    "$(user "[{\"type\":\"image_url\",\"image_url\":{\"url\":\"$uri\"}},$words]")"
+has "chat: a plain string" '"prompt_tokens":20' /v1/chat/completions \
+    "$(user "[{\"type\":\"image_url\",\"image_url\":\"$uri\"},$words]")"
+has "chat: two images" '"prompt_tokens":38' /v1/chat/completions \
+    "$(user "[{\"type\":\"image_url\",\"image_url\":\"$uri\"},$words,{\"type\":\"image_url\",\"image_url\":\"$data\"}]")"
+has "responses: input_image" '"input_tokens":20' /v1/responses \
+    "{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_image\",\"image_url\":\"$uri\"},{\"type\":\"input_text\",\"text\":\"<377><358>\"}]}],\"max_output_tokens\":2}"
+block="{\"type\":\"image\",\"source\":{\"type\":\"base64\",\"media_type\":\"image/png\",\"data\":\"$data\"}}"
+has "anthropic: image" '"input_tokens":20' /v1/messages "$(user "[$block,$words]")"
+has "anthropic: counted" '"input_tokens":20' /v1/messages/count_tokens "$(user "[$block,$words]")"
+has "ollama: images" '"prompt_eval_count":20' /api/chat \
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"<377><358>\",\"images\":[\"$data\"]}],\"stream\":false,\"options\":{\"num_predict\":2}}"
+has "ollama: generate" '"prompt_eval_count":20' /api/generate \
+    "{\"prompt\":\"<377><358>\",\"images\":[\"$data\"],\"stream\":false,\"options\":{\"num_predict\":2}}"
+curl -s "$url/props" | grep -q '"vision":true'
+ok "props: vision" $?
+has "an address is refused" 'content\[0\] is the address of an image' /v1/chat/completions \
+    "$(user '[{"type":"image_url","image_url":{"url":"https://example.org/a.png"}}]')"
+has "bad base64" 'content\[1\]: bad base64' /v1/chat/completions \
+    "$(user "[$words,{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:image/png;base64,@@@@\"}}]")"
+has "no image" 'unknown image format' /v1/chat/completions \
+    "$(user '[{"type":"image_url","image_url":{"url":"aGVsbG8gd29ybGQ="}}]')"
+has "a broken image" 'the data ends too early' /v1/chat/completions \
+    "$(user "[{\"type\":\"image_url\",\"image_url\":{\"url\":\"$(base64 -w0 "$dir/cut.png")\"}}]")"
+has "more markers than images" 'placeholders for 1 images' /completion \
+    "{\"prompt\":{\"prompt_string\":\"<__media__><__media__>\",\"multimodal_data\":[\"$data\"]}}"
+kill -TERM $pid
+wait $pid
+ok "it ends" $?
 finish
