@@ -430,8 +430,8 @@ const ft_opt ft_opt_table[] = {
      FT_OPT_FLAG, FT_CMD_SERVE, NULL, NULL, 0, 0, NULL, "accepted, without effect here"},
     {"context-shift", NULL, FT_OPT_FLAG, FT_CMD_SERVE, NULL, NULL, 0, 0, "LLAMA_ARG_CONTEXT_SHIFT",
      "refused: a full context ends the reply"},
-    {"mmproj", "-mm --mmproj-url -mmu --media-path --image-min-tokens --image-max-tokens",
-     FT_OPT_LIST, FT_CMD_SERVE, NULL, "X", 0, 0, "LLAMA_ARG_MMPROJ", "refused: text alone"},
+    {"media-path", "--mmproj-url -mmu", FT_OPT_LIST, FT_CMD_SERVE, NULL, "X", 0, 0, NULL,
+     "refused: images come inside of requests, the vision tower with --mmproj"},
     {"override-kv",
      "--rope-scaling --rope-scale --rope-freq-base --rope-freq-scale --yarn-orig-ctx "
      "--yarn-ext-factor --yarn-attn-factor --yarn-beta-slow --yarn-beta-fast",

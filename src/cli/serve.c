@@ -45,7 +45,10 @@ static ft_status refuse(const ft_opts *o, ft_err *err)
          "--context-shift is not supported: a reply ends when the context is full; want a larger "
          "--ctx-size",
          true},
-        {"mmproj", "--mmproj and the like are not supported: models read text alone", false},
+        {"media-path",
+         "--media-path and --mmproj-url are not supported: images come inside of requests, the "
+         "vision tower with --mmproj FILE",
+         false},
         {"override-kv",
          "--override-kv, --rope-scaling, --yarn-orig-ctx and the like are not supported: what the "
          "model file says holds",
