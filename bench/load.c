@@ -203,7 +203,7 @@ static void garbage(client *c)
     atomic_fetch_add(&left, 1);
 }
 
-static void *run(void *user)
+static void *run_client(void *user)
 {
     client *c = user;
     while (ft_now_s() < end_s) {
@@ -223,7 +223,7 @@ static void *run(void *user)
 
 /* ---- the server ---- */
 
-/* The port, from the line that says where it listens. */
+/* The port, from the start-up line of the server. */
 static void start(const char *program, const char *model)
 {
     int fd[2];
@@ -251,7 +251,7 @@ static void start(const char *program, const char *model)
         fputs(line, stderr);
     }
     if (!port) exit(1);
-    if (!fork()) { /* what it says from now on; ends with it */
+    if (!fork()) { /* drains its later output; ends with it */
         while (fgets(line, sizeof line, f)) fputs(line, stderr);
         _exit(0);
     }
@@ -337,7 +337,7 @@ int main(int argc, char **argv)
     end_s = ft_now_s() + seconds;
     for (int i = 0; i < clients; i++) {
         c[i].rng = (ft_rng){(uint64_t)i + 1};
-        pthread_create(&c[i].thread, NULL, run, &c[i]);
+        pthread_create(&c[i].thread, NULL, run_client, &c[i]);
     }
     for (; n < SAMPLES; n++) {
         const double until = end_s - seconds + seconds * (n + 1) / SAMPLES;

@@ -1,8 +1,8 @@
-/* steps: what one step of a model takes on a device, by its shape.
+/* steps: time of one step of a model on a device, by its shape.
  *   steps MODEL [DEV [CACHE TYPE [SHAPE...]]]
- * A shape is SxN@P: S sequences with N rows each (more than one: tentative, as a window of drafts)
- * behind P cells. Pasts are not computed, only moved over: the cache holds zeros, which takes the
- * same time. Medians of whole steps, from the batch's way to the device to the ids' way back. */
+ * A shape is SxN@P: S sequences with N rows each (more than one: tentative, like draft tokens) with
+ * a context of P positions. The context is not computed: the cache holds zeros, which takes the
+ * same time. Medians of whole steps, from the upload of the batch to the download of the ids. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "dev/kv_row.h"
@@ -60,7 +60,7 @@ static void open_cache(bench *b, ft_kv_type kv, int slots, int cells)
     stop_on(ft_runner_new(&b->run, &rp, &err), &err);
 }
 
-/* Moves a sequence to `past` without computing anything. */
+/* Moves a sequence to position `past` without computing anything. */
 static void move_to(ft_seq *s, int past)
 {
     while (ft_seq_len(s) < past) {

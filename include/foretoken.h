@@ -13,9 +13,15 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+/* The functions of this header, and no others, are exported from the shared library. */
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
+#endif
 
 /* ---- errors -------------------------------------------------------------------------------- */
 
+#ifndef FT_STATUS_DEFINED /* src/base/status.h has these lines too; `make layers` compares them */
+#define FT_STATUS_DEFINED
 typedef enum ft_status {
     FT_OK = 0,
     FT_EFORMAT = -1,      /* invalid format */
@@ -35,11 +41,18 @@ typedef struct ft_err {
     ft_status code;
     char text[500]; /* error message, lower case, no newline */
 } ft_err;
+#endif
 
 /* ---- version ------------------------------------------------------------------------------- */
 
-/* "0.1.0 (commit)". Never NULL. */
+/* "0.1.0 (commit)", or "0.1.0" when it was not built in a git checkout. Never NULL. */
 const char *ft_version(void);
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+/* The library never prints. fn gets its messages: level is 0 for errors, 1 for warnings, 2 for
+ * information, 3 for debugging. Lines have no newline. fn NULL (the default): they are dropped. */
+void ft_log_set(void (*fn)(void *user, int level, const char *line), void *user);
 
 /* ---- vocabulary ---------------------------------------------------------------------------- */
 
@@ -114,16 +127,22 @@ typedef struct ft_llm_params {
     int draft_vocab;  /* draft from this many frequent tokens alone; 0: all, < 0: as it pays */
     const char *draft_vocab_text; /* the text they are counted in; NULL: the file's own order */
     const char *lookup_static, *lookup_dynamic; /* files of ngram-cache; NULL: none */
-    const char *spec_trace; /* NDJSON about every draft: a file, or "1": standard error */
-    const char *mmproj;     /* the vision tower's GGUF file; NULL: the only mmproj*.gguf beside the
-                             * model, where it fits the model */
+    const char *spec_trace; /* a file that gets a line of JSON for every draft; NULL: none */
+    void (*trace)(void *user, const char *line); /* gets these lines instead; may be NULL */
+    void *trace_user;
+    const char *mmproj;     /* GGUF file of the vision tower; NULL: the only mmproj*.gguf beside the
+                             * model, if it fits the model */
     bool no_mmproj;         /* no vision tower: images are refused */
     int image_min_tokens;   /* of an image whose size goes by area; 0: as the file says */
-    int image_max_tokens;   /* of an image; 0: 4096, or what the file says where that is less */
-    int image_cache_mib;    /* host memory for rows of images that were read before */
-    int score_rows;         /* > 0: ft_llm_perplexity will be called */
-    bool no_mmap;           /* read the file instead of mapping it */
-    bool quiet;             /* no progress bar while loading */
+    int image_max_tokens;   /* of an image; 0: 4096, or what the file says if that is less */
+    int image_cache_mib;    /* host memory for the rows of recent images */
+    int score_rows; /* > 0: ft_llm_perplexity will be called */
+    bool no_mmap;   /* read the file instead of mapping it */
+    /* Called while a file is loaded, with the bytes loaded so far and in all, and once more with
+     * what = NULL when it is loaded or has failed. On any thread, one call at a time; may be NULL.
+     */
+    void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
+    void *progress_user;
 } ft_llm_params;
 
 void ft_llm_defaults(ft_llm_params *p);
@@ -525,6 +544,9 @@ void ft_template_free(ft_template *t); /* accepts NULL */
 ft_status ft_template_render(const ft_template *t, const char *json, size_t bytes, char **text,
                              size_t *text_bytes, ft_err *err);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and only those. Works as root and with sudo.
-# deps.sh cross: those of make check-cross instead.
+# deps.sh cross: those of make check-cross instead; deps.sh deb: those that dpkg-buildpackage needs.
 set -euo pipefail
 
 packages=(pkg-config libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libmicrohttpd-dev
@@ -12,6 +12,8 @@ if [ "${1:-}" = cross ]; then
     [ "$(uname -m)" = x86_64 ] && other=aarch64
     packages=("gcc-$other-linux-gnu" qemu-user)
 fi
+
+if [ "${1:-}" = deb ]; then packages+=(build-essential debhelper); fi
 
 if ! command -v dpkg-query >/dev/null; then
     echo "deps.sh: this is not a Debian system; install these yourself: ${packages[*]}" >&2

@@ -25,8 +25,8 @@ static json_t *take_option(json_t *options, const char *key)
     return v;
 }
 
-static ft_status render(const ft_chat *c, const json_t *messages, json_t *options, ft_buf *out,
-                        ft_err *err)
+static ft_status render(const ft_chat_template *c, const json_t *messages, json_t *options,
+                        ft_buf *out, ft_err *err)
 {
     ft_chat_input in = {.messages = messages, .extra = options, .add_generation_prompt = true};
     json_t *tools = take_option(options, "tools"), *think = take_option(options, "enable_thinking");

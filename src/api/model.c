@@ -53,7 +53,7 @@ const char *ft_default_model(void)
             if (ft_file_exists(path)) return path;
         }
     }
-    snprintf(path, sizeof path, "%s/share/foretoken/foretoken-tiny.gguf", FT_PREFIX);
+    snprintf(path, sizeof path, "%s/foretoken/foretoken-tiny.gguf", FT_DATADIR);
     return ft_file_exists(path) ? path : NULL;
 }
 
@@ -61,7 +61,7 @@ const char *ft_default_model(void)
 static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err *err)
 {
     const uint64_t need = ft_engine_bytes_from(m->model, m->assistant, p, m->rule.first),
-                   have = m->dev->room(m->dev);
+                   have = m->dev->free_bytes(m->dev);
     if (!have || need <= have) return FT_OK;
     int lo = 0, hi = p->ctx;
     while (hi - lo > 64) {
@@ -79,22 +79,20 @@ static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err
         ft_human_bytes(a, need), ft_human_bytes(b, have), lo);
 }
 
-/* Binding reads and repacks every weight: a bar shows how far it is. Where nobody watches, only
- * files that take a while say so. */
+/* Binding reads and repacks every weight, which takes a while: p->progress is told. */
 ft_status ft_llm_open_file(ft_model **out, const char *path, ft_dev *dev, const ft_model *target,
                            const ft_llm_params *p, ft_err *err)
 {
     ft_gguf *g = NULL;
     ft_status st = ft_gguf_open(&g, path, !p->no_mmap, err);
     if (st) return st;
-    const uint64_t bytes = ft_gguf_file_bytes(g);
-    const uint64_t worth = isatty(STDERR_FILENO) ? 64u << 20 : 1u << 30;
-    ft_progress *bar = ft_progress_new("loading", bytes, true, p->quiet || bytes < worth);
-    if ((st = ft_model_open(out, g, dev, target, bar, err))) {
+    ft_progress *progress =
+        ft_progress_new("loading", ft_gguf_file_bytes(g), p->progress, p->progress_user);
+    if ((st = ft_model_open(out, g, dev, target, progress, err))) {
         ft_err_prefix(err, "%s", path);
         ft_gguf_close(g);
     }
-    ft_progress_free(bar);
+    ft_progress_free(progress);
     return st;
 }
 
@@ -165,8 +163,9 @@ static void trace_line(void *user, const char *line)
 static ft_status open_trace(ft_llm *m, const ft_llm_params *p, ft_err *err)
 {
     const char *to = p->spec_trace;
-    if (!to || !*to || !strcmp(to, "0")) return FT_OK;
-    m->trace = !strcmp(to, "1") ? stderr : fopen(to, "a");
+    if (p->trace) ft_engine_trace(m->engine, p->trace, p->trace_user);
+    if (p->trace || !to || !*to) return FT_OK;
+    m->trace = fopen(to, "a");
     if (!m->trace) return ft_fail_errno(err, "%s", to);
     ft_engine_trace(m->engine, trace_line, m->trace);
     return FT_OK;
@@ -175,7 +174,7 @@ static ft_status open_trace(ft_llm *m, const ft_llm_params *p, ft_err *err)
 /* GPUs need many rows per step: with experts, each expert gets only a few of them. */
 static int batch_of(const ft_llm_params *p, const ft_dev *dev)
 {
-    return p->batch ? p->batch : dev->replays ? 2048 : 512;
+    return p->batch ? p->batch : dev->captures ? 2048 : 512;
 }
 
 ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_llm_params *p,
@@ -298,7 +297,7 @@ static ft_status load_files(ft_llm *m, ft_llm_params *p, ft_draft_methods *d, ft
     if ((st = measure_keys(m, p, e, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;
-    if (m->dev->replays && (st = ft_engine_warm_up(m->engine, err))) return st;
+    if (m->dev->captures && (st = ft_engine_warm_up(m->engine, err))) return st;
     if (e->draft_max > 0 && (st = ft_draft_methods_add(m->engine, d, e->slots, err))) return st;
     return open_trace(m, p, err);
 }
@@ -310,7 +309,6 @@ ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int
     ft_model *m = NULL;
     ft_llm_params p;
     ft_llm_defaults(&p);
-    p.quiet = true;
     ft_status st = ft_llm_open_file(&m, path, dev, NULL, &p, err);
     for (int i = 0; i < n && !st; i++) {
         p.cache = type[i];
@@ -362,12 +360,12 @@ void ft_llm_close(ft_llm *m)
     ft_engine_free(m->engine);
     ft_llm_close_images(m);
     ft_calibration_free(m->calibration, m->model);
-    if (m->trace && m->trace != stderr) fclose(m->trace);
+    if (m->trace) fclose(m->trace);
     ft_model_close(m->assistant);
     ft_model_close(m->model);
     ft_chat_free(m->chat);
     ft_trie_free(m->trie);
-    ft_vocab_free(m->vocab);
+    ft_vocab_close(m->vocab);
     ft_dev_close(m->dev);
     ft_free(m->eog);
     ft_free(m->path);

@@ -7,6 +7,7 @@
 #include "engine/calibrate.h"
 #include "engine/draft_methods.h"
 #include "engine/queue.h"
+#include "foretoken.h"
 #include "text/chat.h"
 #include "text/grammar.h"
 #include "text/vocab.h"
@@ -19,8 +20,8 @@ struct ft_llm {
     ft_model *model, *assistant;
     ft_engine *engine;
     ft_vocab *vocab;
-    ft_chat *chat; /* NULL: the model has no template */
-    ft_trie *trie; /* for grammars; created with the first one, under the lock */
+    ft_chat_template *chat; /* NULL: the model has no template */
+    ft_trie *trie;          /* for grammars; created with the first one, under the lock */
     pthread_mutex_t lock;
     ft_queue *queue; /* NULL: not started */
     int32_t *eog;    /* end tokens */

@@ -35,7 +35,7 @@ static uint64_t bytes_on(const plan *p, const ft_split_rule *r)
 {
     static const ft_split_rule whole = {.output = true};
     ft_dev_limits l = ft_engine_limits(p->model, p->drafter, p->engine);
-    if (r) l.kept = l.kept_short = 0; /* steps across two devices are not captured */
+    if (r) l.graphs = l.draft_graphs = 0; /* steps across two devices are not captured */
     uint64_t sum = p->dev->step_bytes(p->dev, &l) + weights_on(p, p->model, r) +
                    ft_engine_bytes_from(p->model, p->drafter, p->engine, r ? r->first : 0);
     if (p->drafter) sum += weights_on(p, p->drafter, r && p->drafter->target ? &whole : NULL);
@@ -88,7 +88,7 @@ static void describe_placement(ft_llm *m, const plan *p, const ft_split_rule *r,
     const int L = p->model->L;
     m->info.device_bytes = bytes_on(p, split ? r : NULL);
     ft_human_bytes(bytes, m->info.device_bytes);
-    ft_human_bytes(room, p->dev->room(p->dev));
+    ft_human_bytes(room, p->dev->free_bytes(p->dev));
     if (!split) {
         snprintf(out, cap, "%s: all of the model, %s of %s", p->dev->name, bytes, room);
         return;
@@ -147,13 +147,13 @@ static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p,
     ft_llm_params q = *p;
     ft_draft_methods kinds = *d;
     ft_engine_params e;
-    q.quiet = true;
+    q.progress = NULL;
     q.no_mmap = false;
     ft_status st = ft_llm_open_file(&seen.model, m->path, none, NULL, &q, err);
     if (!st) (void)ft_llm_open_drafter(&seen, &q, &kinds, NULL);
     if (!st) st = ft_llm_engine_params(&e, seen.model, p, &kinds, err);
     if (!st) {
-        const uint64_t room = m->dev->room(m->dev), spare = (uint64_t)p->fit_target << 20;
+        const uint64_t room = m->dev->free_bytes(m->dev), spare = (uint64_t)p->fit_target << 20;
         const plan a = {.model = seen.model,
                         .drafter = seen.assistant,
                         .engine = &e,
@@ -179,7 +179,7 @@ ft_status ft_llm_place(ft_llm *m, const ft_llm_params *p, const ft_draft_methods
         return FT_OK;
     }
     ft_dev *none = ft_dev_ref();
-    none->no_tail = m->dev->no_tail;
+    none->no_recent = m->dev->no_recent;
     const ft_status st = place_file(m, none, p, d, err);
     ft_dev_close(none);
     return st;

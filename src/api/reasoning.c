@@ -136,7 +136,7 @@ static void free_clone(void *user)
 
 static ft_status encode(const ft_llm *m, const char *text, ft_ids *out, ft_err *err)
 {
-    return ft_encode(m->vocab, ft_str_of(text), FT_ENCODE_PARSE_SPECIAL, out, err);
+    return ft_encode(m->vocab, ft_str_of(text), FT_BPE_PARSE_SPECIAL, out, err);
 }
 
 static ft_status closing(ft_thought *t, const ft_request *r, bool qwen, ft_err *err)

@@ -3,6 +3,7 @@
 #define FT_API_REQUEST_H
 
 #include "base/err.h"
+#include "foretoken.h"
 
 /* Everything that r points to is copied. */
 void ft_request_copy(ft_request *out, const ft_request *r);

@@ -153,7 +153,7 @@ ft_status ft_llm_steps(ft_llm *m, int rows, int depth, int n, double *seconds, f
 ft_status ft_llm_ops(ft_llm *m, int n_prompt, int n_gen, int depth, ft_op_time **out, int *n,
                      int *rows, ft_err *err)
 {
-    ft_meter *meter = ft_new(ft_meter);
+    ft_profile *meter = ft_new(ft_profile);
     double p, g;
     const int few = *rows; /* rows of a decode step */
     meter->least = n_gen ? few : 2;
@@ -166,11 +166,11 @@ ft_status ft_llm_ops(ft_llm *m, int n_prompt, int n_gen, int depth, ft_op_time *
                               : ft_llm_time(m, n_prompt, n_gen, depth, &p, &g, err);
     ft_free(each);
     ft_engine_meter(m->engine, NULL);
-    ft_meter_begin(meter, 0);
-    *out = st ? NULL : ft_new_n(ft_op_time, FT_METER_ROWS);
+    ft_profile_begin(meter, 0);
+    *out = st ? NULL : ft_new_n(ft_op_time, FT_PROFILE_ROWS);
     *n = st ? 0 : meter->n;
     for (int i = 0; i < *n; i++) {
-        const ft_meter_row *r = &meter->row[i];
+        const ft_profile_row *r = &meter->row[i];
         const double steps = meter->steps;
         (*out)[i] = (ft_op_time){r->op,   r->layer,         r->calls / steps,
                                  r->best, r->bytes / steps, r->flops / steps};

@@ -1,5 +1,6 @@
 /* api/template.c - ft_template: chat templates for other programs; JSON in, prompt out. */
 #include "base/mem.h"
+#include "foretoken.h"
 #include "gguf/gguf.h"
 #include "text/jinja.h"
 

@@ -3,8 +3,8 @@
  */
 #define _GNU_SOURCE
 #include "base/cpu.h"
-#include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "base/str.h"
 #include "cli/bench_depth.h"
 #include "cli/bench_ops.h"
@@ -13,6 +13,7 @@
 #include "cli/bench_spec.h"
 #include "cli/cmd.h"
 #include "cli/model_opts.h"
+#include "cli/progress.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -65,7 +66,8 @@ static ft_status time_once(const bench *b, ft_llm *m, double *p, double *g, ft_e
 static ft_status measure(bench *b, ft_llm *m, bool quiet, ft_err *err)
 {
     ft_status st = FT_OK;
-    ft_progress *bar = ft_progress_new("bench", (uint64_t)b->reps + 1, false, quiet);
+    ft_progress *bar =
+        ft_progress_new("bench", (uint64_t)b->reps + 1, quiet ? NULL : ft_bar_count, NULL);
     for (int i = -1; i < b->reps && !st; i++) { /* the first one warms up and does not count */
         double p, g;
         st = time_once(b, m, &p, &g, err);

@@ -1,11 +1,12 @@
 #define _GNU_SOURCE
 #include "cli/bench_sim.h"
 
-#include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "cli/bench_way.h"
 #include "cli/cmd.h"
 #include "cli/model_opts.h"
+#include "cli/progress.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,7 +93,8 @@ static ft_status measure(bench *b, const ft_llm_params *given, bool drafting, bo
     b->sampling = st ? NULL : ft_model_opts_bench_sampling(b->opts, m, &sampling);
     if (!st) st = prompts(b, m, drafting, err);
     const int from = drafting ? 1 : 0, to = drafting ? b->k_max + 2 : 1;
-    ft_progress *bar = ft_progress_new("bench", (uint64_t)(to - from), false, quiet);
+    ft_progress *bar =
+        ft_progress_new("bench", (uint64_t)(to - from), quiet ? NULL : ft_bar_count, NULL);
     for (int way = from; way < to && !st; way++) {
         st = decode(b, m, way, err);
         ft_progress_add(bar, 1);

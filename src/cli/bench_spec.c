@@ -3,14 +3,15 @@
 
 #include "base/buf.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "base/str.h"
 #include "cli/bench_way.h"
 #include "cli/cmd.h"
 #include "cli/json_text.h"
 #include "cli/model_opts.h"
 #include "cli/plot.h"
+#include "cli/progress.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,7 +250,8 @@ static ft_status run_bench(bench *b, ft_err *err)
 {
     const char *only = ft_opts_text(b->o, "class"), *svg = ft_opts_text(b->o, "plot");
     const bool json = ft_opts_flag(b->o, "json");
-    ft_progress *bar = ft_progress_new("bench", 0, false, json || ft_opts_flag(b->o, "quiet"));
+    const bool quiet = json || ft_opts_flag(b->o, "quiet");
+    ft_progress *bar = ft_progress_new("bench", 0, quiet ? NULL : ft_bar_count, NULL);
     ft_status st = FT_OK;
     for (int c = 0; c < CLASSES && !st; c++)
         if (!strcmp(only, "all") || !strcmp(only, class_name[c]))

@@ -86,7 +86,7 @@ static void undo(ft_chat *c, const char *arg)
 static void save(ft_chat *c, const char *path)
 {
     ft_err err;
-    ft_out *out;
+    ft_out_file *out;
     if (!*path) {
         ft_fail(&err, FT_EINVAL, "/save wants the name of a file");
         fail(c, &err);

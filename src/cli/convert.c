@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/cmd.h"
+#include "cli/progress.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,8 @@ static void report(const char *out, const ft_convert_result *r, const char *what
 }
 
 /* The vision tower in a file beside the model's: mmproj-NAME.gguf for NAME.gguf. */
-static ft_status convert_tower(const char *dir, const char *out, ft_convert_opts c, ft_err *err)
+static ft_status convert_tower(const char *dir, const char *out, ft_convert_opts c, bool quiet,
+                               ft_err *err)
 {
     const char *slash = strrchr(out, '/'), *name = slash ? slash + 1 : out;
     ft_buf path;
@@ -31,13 +33,14 @@ static ft_status convert_tower(const char *dir, const char *out, ft_convert_opts
     ft_convert_result r;
     c.vision = true;
     const ft_status st = ft_convert(dir, ft_buf_z(&path), &c, &r, err);
-    if (!st && !c.quiet) report(ft_buf_z(&path), &r, r.type);
+    if (!st && !quiet) report(ft_buf_z(&path), &r, r.type);
     ft_buf_release(&path);
     return st;
 }
 
 int ft_cmd_convert(const ft_opts *o)
 {
+    const bool quiet = ft_opts_flag(o, "quiet");
     const ft_convert_opts c = {
         .outtype = ft_opts_text(o, "outtype"),
         .mtp = mtp_of(ft_opts_text(o, "convert-mtp")),
@@ -45,13 +48,13 @@ int ft_cmd_convert(const ft_opts *o)
         .no_vocab = ft_opts_flag(o, "no-vocab"),
         .threads = (int)ft_opts_int(o, "threads"),
         .vision = ft_opts_flag(o, "mmproj-only"),
-        .quiet = ft_opts_flag(o, "quiet"),
+        .progress = quiet ? NULL : ft_bar_bytes,
     };
     const char *out = ft_opts_word(o, 1);
     ft_convert_result r;
     ft_err err;
     if (ft_convert(ft_opts_word(o, 0), out, &c, &r, &err)) return ft_die(&err);
-    if (!c.quiet) report(out, &r, c.vocab_only ? "vocabulary only" : r.type);
+    if (!quiet) report(out, &r, c.vocab_only ? "vocabulary only" : r.type);
     if (!r.vision || c.vision || c.vocab_only || ft_opts_flag(o, "no-mmproj")) return 0;
-    return convert_tower(ft_opts_word(o, 0), out, c, &err) ? ft_die(&err) : 0;
+    return convert_tower(ft_opts_word(o, 0), out, c, quiet, &err) ? ft_die(&err) : 0;
 }

@@ -8,7 +8,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "base/sha256.h"
+#include "cli/progress.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -36,8 +38,13 @@ static CURL *handle(const char *url)
     curl_easy_setopt(c, CURLOPT_USERAGENT, "foretoken");
     curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 1L);
     curl_easy_setopt(c, CURLOPT_MAXREDIRS, (long)REDIRECTS);
+#if LIBCURL_VERSION_NUM >= 0x075500 /* 7.85 */
     curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+#else
+    curl_easy_setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+    curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
     curl_easy_setopt(c, CURLOPT_FAILONERROR, 1L);
     curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
@@ -251,7 +258,7 @@ ft_status ft_hub_fetch(const char *url, const char *path, uint64_t bytes, const 
     if (flock(fd, LOCK_EX | LOCK_NB))
         st = ft_fail(err, FT_EIO, "%s: another program is fetching it", path);
     const char *name = strrchr(path, '/');
-    d.bar = ft_progress_new(name ? name + 1 : path, bytes, true, quiet);
+    d.bar = ft_progress_new(name ? name + 1 : path, bytes, quiet ? NULL : ft_bar_download, NULL);
     if (!st) st = resume(&d, part, err);
     if (!st && d.have > bytes) st = start_over(&d, part, err);
     if (!st) st = room(part, bytes - d.have, err);

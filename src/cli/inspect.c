@@ -3,6 +3,8 @@
 
 #include "base/mem.h"
 #include "cli/cmd.h"
+#include "cli/progress.h"
+#include "foretoken.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +18,7 @@ static ft_status rewrite(const ft_opts *o, ft_err *err)
         .head = head,
         .out = head ? ft_opts_word(o, 1) : out,
         .use_mmap = ft_opts_flag(o, "mmap"),
-        .quiet = ft_opts_flag(o, "quiet"),
+        .progress = ft_opts_flag(o, "quiet") ? NULL : ft_bar_bytes,
     };
     if (out && head)
         return ft_fail(err, FT_EINVAL, "--extract-mtp and --merge-mtp, want one of them");

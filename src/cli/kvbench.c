@@ -111,7 +111,7 @@ static ft_status plot(const char *path, const ft_kvbench_row *r, int n, ft_err *
                   "<text transform=\"translate(16 %.1f) rotate(-90)\" text-anchor=\"middle\">KL "
                   "divergence from f16</text>\n</svg>\n",
                   LEFT + w / 2, H - 10, TOP + h / 2);
-    ft_out *f;
+    ft_out_file *f;
     ft_status st = ft_out_open(&f, path, err);
     if (!st) {
         ft_out_write(f, b.data, b.len);

@@ -1,6 +1,8 @@
 /* cli/main.c - finds the program that the first word names. */
 #include "base/cpu.h"
+#include "base/log.h"
 #include "cli/cmd.h"
+#include "foretoken.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -56,6 +58,7 @@ static int version(void)
 #endif
     printf("instruction sets: %s\n", ft_cpu_isa_names());
     printf("libraries: %s\n", FT_LIBRARIES);
+    if (FT_ABSENT[0]) printf("built without: %s\n", FT_ABSENT);
     return 0;
 }
 
@@ -81,8 +84,15 @@ static int run_command(const ft_cmd *c, int argc, char **argv)
     return rc;
 }
 
+static void print_log(void *user, ft_log_level level, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "%s%s\n", level == FT_LOG_WARN ? "warning: " : "", line);
+}
+
 int main(int argc, char **argv)
 {
+    ft_log_to(print_log, NULL);
     signal(SIGPIPE, SIG_IGN);
     const char *name = argc > 1 ? argv[1] : "--help";
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return usage();

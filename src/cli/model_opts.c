@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "cli/cmd.h"
 #include "cli/hub.h"
+#include "cli/progress.h"
 #include "cli/spec_opts.h"
 
 #include <limits.h>
@@ -112,7 +113,7 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
     p->ctx = (int)ft_opts_int(o, "ctx-size");
     p->batch = (int)ft_opts_int(o, "batch-size");
     p->no_mmap = !ft_opts_flag(o, "mmap");
-    p->quiet = ft_opts_flag(o, "quiet");
+    p->progress = ft_opts_flag(o, "quiet") ? NULL : ft_bar_load;
     if (ft_opts_has(o, "mmproj")) {
         p->mmproj = ft_opts_text(o, "mmproj");
         p->no_mmproj = ft_opts_flag(o, "no-mmproj");

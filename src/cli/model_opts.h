@@ -6,6 +6,7 @@
 
 #include "cli/opts.h"
 #include "cli/term.h"
+#include "foretoken.h"
 
 #include <jansson.h>
 

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "cli/term.h"
+#include "foretoken.h"
 
 #include <jansson.h>
 

@@ -17,7 +17,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#if FT_HAVE_HTTPD
+#ifdef FT_HAVE_HTTPD
 
 typedef struct serving {
     const ft_opts *o;

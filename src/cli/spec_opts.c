@@ -58,6 +58,21 @@ static ft_status draft_vocab(int *out, const char *text, ft_err *err)
     return FT_OK;
 }
 
+static void print_trace(void *user, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "%s\n", line);
+}
+
+static void trace_opts(const char *to, ft_llm_params *p)
+{
+    if (!to || !strcmp(to, "0")) return;
+    if (strcmp(to, "1") != 0)
+        p->spec_trace = to;
+    else
+        p->trace = print_trace;
+}
+
 ft_status ft_spec_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
 {
     ft_status st = kinds(o, p, err);
@@ -68,7 +83,7 @@ ft_status ft_spec_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
     p->draft_fixed = !strcmp(ft_opts_text(o, "spec-adapt"), "off");
     p->spec_reject = !strcmp(ft_opts_text(o, "spec-sampling"), "reject");
     p->draft_vocab_text = ft_opts_text(o, "draft-vocab-text");
-    p->spec_trace = ft_opts_text(o, "spec-trace");
+    trace_opts(ft_opts_text(o, "spec-trace"), p);
     ngram(o, "simple", &p->ngram_simple);
     ngram(o, "map-k", &p->ngram_map_k);
     ngram(o, "map-k4v", &p->ngram_map_k4v);
@@ -77,7 +92,7 @@ ft_status ft_spec_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
     set(o, "spec-ngram-mod-n-max", &p->ngram_mod_max);
     p->lookup_static = ft_opts_text(o, "lookup-cache-static");
     p->lookup_dynamic = ft_opts_text(o, "lookup-cache-dynamic");
-    if (ft_opts_count(o, "spec-draft-device") && !p->quiet)
+    if (ft_opts_count(o, "spec-draft-device") && !ft_opts_flag(o, "quiet"))
         ft_log(FT_LOG_WARN, "drafts run where the model does: options about their device, threads, "
                             "cache or context have no effect");
     return FT_OK;

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "cli/cmd.h"
 #include "cli/json_text.h"
+#include "foretoken.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@ ft_cache_params ft_engine_cache_params(const ft_model *m, const ft_engine_params
         .kt = p->kt,
         .vt = p->vt,
         .exact = p->kv_exact,
-        .tail = p->kv_tail && !m->dev->no_tail,
+        .tail = p->kv_tail && !m->dev->no_recent,
         .slots = p->slots,
         .cells = p->ctx,
         .total = p->cells,
@@ -102,9 +102,9 @@ ft_dev_limits ft_engine_limits(ft_model *m, ft_model *drafter, const ft_engine_p
     const ft_warmup_plan w = ft_warmup_plan_of(p, kind_of(m, d));
     ft_dev_limits l = m->limits;
     l.rows = runner_params(m, NULL, NULL, p).rows;
-    l.past = p->ctx;
+    l.ctx = p->ctx;
     l.layers = m->L;
-    ft_warmup_count(&w, &l.kept, &l.kept_short);
+    ft_warmup_count(&w, &l.graphs, &l.draft_graphs);
     return l;
 }
 
@@ -611,7 +611,7 @@ void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user)
     ft_runner_probe(e->runner, fn, user);
 }
 
-void ft_engine_meter(ft_engine *e, ft_meter *m)
+void ft_engine_meter(ft_engine *e, ft_profile *m)
 {
     ft_runner_meter(e->runner, m);
 }

@@ -144,7 +144,7 @@ double ft_engine_token_bytes(const ft_model *m, const ft_engine_params *p, doubl
 const ft_kv *ft_engine_kv(const ft_engine *e); /* of every layer */
 /* Reports named activations of every pass. */
 void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user);
-void ft_engine_meter(ft_engine *e, ft_meter *m); /* times every op; NULL: stop */
+void ft_engine_meter(ft_engine *e, ft_profile *m); /* times every op; NULL: stop */
 /* The encoding and size of each layer's cache: appends a table to out; words[cap] receives a
  * one-line summary, special[cap] the layers with a better encoding than requested (kv/plan.h).
  * Returns false if all layers are f16. */
@@ -157,7 +157,7 @@ void ft_engine_add_ngram_drafter(ft_engine *e, ft_ngram_drafter g);
 /* One line of JSON for every draft and every acceptance; fn NULL: none. */
 void ft_engine_trace(ft_engine *e, void (*fn)(void *user, const char *line), void *user);
 
-/* Enables prefix checkpoints for all slots, in at most so many bytes; dir as in ft_queue_params.
+/* Enables prefix checkpoints for all slots, in at most so many bytes; dir as in ft_queue_limits.
  * 0 bytes: does nothing. */
 ft_status ft_engine_share(ft_engine *e, uint64_t bytes, const char *dir, ft_err *err);
 void ft_engine_unshare(ft_engine *e); /* returns when all files are written */

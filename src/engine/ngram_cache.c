@@ -140,7 +140,7 @@ static int32_t get32(const char *p)
     return (int32_t)v;
 }
 
-static void put32(ft_out *o, int32_t v)
+static void put32(ft_out_file *o, int32_t v)
 {
     unsigned char b[4];
     for (int i = 0; i < 4; i++) b[i] = (unsigned char)((uint32_t)v >> 8 * i);
@@ -184,7 +184,7 @@ static ft_status load_counts(counts *c, const char *path, ft_err *err)
 
 static void save(const counts *c, const char *path)
 {
-    ft_out *o;
+    ft_out_file *o;
     if (ft_out_open(&o, path, NULL)) return;
     for (int i = 0; i < c->n_node; i++) {
         int32_t n = 0;

@@ -17,7 +17,7 @@ typedef struct call {
 
 struct ft_queue {
     ft_engine *e;
-    ft_queue_params p;
+    ft_queue_limits p;
     int slots;
     ft_slot **slot;      /* [slots] */
     ft_entry **running;  /* [slots], NULL: idle; the engine thread alone */
@@ -34,9 +34,9 @@ struct ft_queue {
     call *calls;
     uint64_t next_id;
     bool kicked, stopping, ended;
-    ft_llm_stats total; /* of entries that are done */
+    ft_queue_totals total; /* of entries that are done */
 
-    uint64_t step_at[FT_STEP_BUCKETS + 1]; /* the engine thread alone */
+    uint64_t step_at[FT_QUEUE_BUCKETS + 1]; /* the engine thread alone */
     double step_s;
 };
 
@@ -47,7 +47,7 @@ static bool cancelled(const ft_queue *q, const ft_entry *e)
     return atomic_load(&e->cancel) || atomic_load(&q->hurry);
 }
 
-static void count_entry(ft_llm_stats *t, const ft_entry *e)
+static void count_entry(ft_queue_totals *t, const ft_entry *e)
 {
     const ft_stats *s = &e->stats;
     t->prompt_tokens += (uint64_t)s->prompt_n;
@@ -68,7 +68,7 @@ static void publish(ft_queue *q)
     ft_prefix_counts n = {0};
     if (q->e->prefix) ft_prefix_count(q->e->prefix, &n);
     pthread_mutex_lock(&q->lock);
-    ft_llm_stats *t = &q->total;
+    ft_queue_totals *t = &q->total;
     t->prefix_bytes = n.bytes;
     t->prefix_entries = n.points;
     t->prefix_hits = n.hits;
@@ -292,7 +292,7 @@ static void timed_round(ft_queue *q)
     ft_engine_round(q->e);
     const double s = (double)(ft_now_ns() - start_entry) * 1e-9;
     int i = 0;
-    while (i < FT_STEP_BUCKETS && s > (double)(1 << i) / 4096) i++;
+    while (i < FT_QUEUE_BUCKETS && s > (double)(1 << i) / 4096) i++;
     q->step_at[i]++;
     q->step_s += s;
 }
@@ -323,7 +323,7 @@ static void *engine_thread(void *user)
 
 /* ---- life ---- */
 
-ft_status ft_queue_new(ft_queue **out, ft_engine *e, const ft_queue_params *p, ft_err *err)
+ft_status ft_queue_new(ft_queue **out, ft_engine *e, const ft_queue_limits *p, ft_err *err)
 {
     if (p->waiting < 0 || p->waiting > 1 << 20)
         return ft_fail(err, FT_EINVAL, "%d requests may wait, want 0 to %d", p->waiting, 1 << 20);
@@ -484,7 +484,7 @@ ft_entry *ft_queue_entry(ft_queue *q, int i)
     return q->running[i];
 }
 
-void ft_queue_counts(ft_queue *q, ft_llm_stats *out)
+void ft_queue_counts(ft_queue *q, ft_queue_totals *out)
 {
     pthread_mutex_lock(&q->lock);
     *out = q->total;

@@ -344,8 +344,8 @@ static int32_t place(ft_sampler *s, int32_t id, int32_t *n_uniq)
 
 static void penalize(const ft_sampler *s, float *x, int32_t u)
 {
-    *x = ft_penalized(*x, s->count[u], s->p.repeat_penalty, s->p.frequency_penalty,
-                      s->p.presence_penalty);
+    *x = ft_logit_penalized(*x, s->count[u], s->p.repeat_penalty, s->p.frequency_penalty,
+                            s->p.presence_penalty);
 }
 
 static void penalties(ft_sampler *s)
@@ -416,7 +416,7 @@ static void add_bias(ft_sampler *s)
 {
     float *x = s->l->x; /* dense */
     for (size_t i = 0; i < s->p.n_bias; i++)
-        x[s->bias[i].id] = ft_biased(x[s->bias[i].id], s->bias[i].bias);
+        x[s->bias[i].id] = ft_logit_biased(x[s->bias[i].id], s->bias[i].bias);
 }
 
 static void load_logits(ft_sampler *s, const float *logits, const uint32_t *mask)

@@ -44,8 +44,8 @@ static void copy_counted(float *restrict to, const float *restrict x, int32_t n)
 {
     int32_t i = 0;
     for (; i + BLOCK <= n; i += BLOCK)
-        for (int j = 0; j < BLOCK; j++) to[i + j] = ft_counted(x[i + j]);
-    for (; i < n; i++) to[i] = ft_counted(x[i]);
+        for (int j = 0; j < BLOCK; j++) to[i + j] = ft_logit_finite(x[i + j]);
+    for (; i < n; i++) to[i] = ft_logit_finite(x[i]);
 }
 
 void ft_list_load(ft_list *l, const float *logits, const uint32_t *mask)
@@ -491,8 +491,8 @@ void ft_list_temperature(ft_list *l, float t)
     float *x = l->x;
     int32_t i = 0;
     for (; i + BLOCK <= l->n; i += BLOCK)
-        for (int j = 0; j < BLOCK; j++) x[i + j] = ft_tempered(x[i + j], t);
-    for (; i < l->n; i++) x[i] = ft_tempered(x[i], t);
+        for (int j = 0; j < BLOCK; j++) x[i + j] = ft_logit_tempered(x[i + j], t);
+    for (; i < l->n; i++) x[i] = ft_logit_tempered(x[i], t);
 }
 
 void ft_list_dynatemp(ft_list *l, float t, float range, float exponent)

@@ -152,7 +152,7 @@ ft_cache_params ft_engine_cache_params(const ft_model *m, const ft_engine_params
 typedef struct ft_warmup_plan {
     int slots, ctx;
     int window, draft_window; /* rows of one slot in a trunk pass and in a draft pass; 0: none */
-    bool loose;               /* the layout of rows in spans does not matter to draft passes */
+    bool pad_spans;           /* the layout of rows in spans does not matter to draft passes */
 } ft_warmup_plan;
 ft_warmup_plan ft_warmup_plan_of(const ft_engine_params *p, ft_drafter kind);
 void ft_warmup_count(const ft_warmup_plan *p, int *trunk, int *draft);

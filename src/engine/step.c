@@ -1,7 +1,7 @@
 #include "engine/step.h"
 
 #include "base/mem.h"
-#include "dev/shape.h"
+#include "dev/batch_shape.h"
 #include "engine/sample.h"
 
 #include <math.h>
@@ -28,10 +28,10 @@ struct ft_runner {
     bool chaining; /* the chain continues */
     bool fresh;    /* one of its passes was the first of its shape */
 
-    ft_draw *draw;        /* [FT_DRAW_ROWS]: the next sampling step */
-    uint32_t *aside;      /* its masks and edits */
-    int n_draw, n_aside;  /* entries in that step */
-    int n_drawn;          /* entries of this pass, in that step and before it */
+    ft_draw *draw;            /* [FT_DRAW_ROWS]: the next sampling step */
+    uint32_t *draw_words;     /* its masks and edits */
+    int n_draw, n_draw_words; /* entries in that step */
+    int n_drawn;              /* entries of this pass, in that step and before it */
     int sampled;          /* the largest number of results that one entry of that step requests */
     char draw_pass[3][2]; /* keys of sampling passes: what they request, and whether the logits
                            * are of a narrow head */
@@ -41,7 +41,7 @@ struct ft_runner {
     int width;            /* columns of the last pass's logits */
     ft_probe_fn *probe;
     void *probe_user;
-    ft_meter *meter;
+    ft_profile *profile;
 };
 
 /* ---- sizes ---- */
@@ -125,7 +125,7 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     r->ids = p->ids ? p->ids : p->model->V;
     rows_init(r);
     r->arena_cap = arena_values(p);
-    ft_dev_aim(d, NULL);
+    ft_dev_alloc_for(d, NULL);
     r->arena = d->alloc(d, r->arena_cap * sizeof(float));
     r->hidden = d->alloc(d, (size_t)hidden_rows(p) * (size_t)p->model->D * sizeof(float));
     r->logits = d->alloc(d, (size_t)p->out * (size_t)p->model->V * sizeof(float));
@@ -146,7 +146,7 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
         l.head_d = FT_MAX(l.head_d, m->head_d);
     }
     l.rows = p->rows;
-    l.past = p->cells;
+    l.ctx = p->cells;
     if (!st) st = d->reserve(d, &l, err);
     if (st) {
         ft_runner_free(r);
@@ -161,7 +161,7 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
         r->have = ft_new_n(bool, (size_t)p->out);
         r->host_best = best_in(ft_alloc(found_bytes(p)), p);
         r->draw = ft_new_n(ft_draw, FT_DRAW_ROWS);
-        r->aside = ft_new_n(uint32_t, ft_draw_words(p->model->V));
+        r->draw_words = ft_new_n(uint32_t, ft_draw_words(p->model->V));
     }
     *out = r;
     return FT_OK;
@@ -177,7 +177,7 @@ void ft_runner_free(ft_runner *r)
     ft_free(r->have);
     ft_free(found_of(r->host_best, &r->p));
     ft_free(r->draw);
-    ft_free(r->aside);
+    ft_free(r->draw_words);
     ft_free(r->wide);
     ft_free(r->ints);
     ft_free(r->rows.span);
@@ -190,9 +190,9 @@ void ft_runner_probe(ft_runner *r, ft_probe_fn *fn, void *user)
     r->probe_user = user;
 }
 
-void ft_runner_meter(ft_runner *r, ft_meter *m)
+void ft_runner_meter(ft_runner *r, ft_profile *m)
 {
-    r->meter = m;
+    r->profile = m;
 }
 
 /* ---- rows ---- */
@@ -209,7 +209,7 @@ static int rows_add(ft_rowset *rows, ft_span span, int end, bool constant)
 {
     const int first = rows->T;
     for (int i = 0; i < span.n; i++) {
-        const int t = first + i, cell = constant ? span.past : span.past + i;
+        const int t = first + i, cell = constant ? span.start : span.start + i;
         rows->token[t] = 0;
         rows->cell[t] = rows->pos[0][t] = rows->pos[1][t] = rows->pos[2][t] = cell;
         rows->end[t] = rows->ahead[t] = constant ? end : end + i;
@@ -226,12 +226,12 @@ static int rows_add(ft_rowset *rows, ft_span span, int end, bool constant)
 int ft_rows_span(ft_rowset *rows, ft_seq *s, int n, bool tentative)
 {
     const ft_span span = ft_seq_span(s, rows->T, n, tentative);
-    return rows_add(rows, span, span.past + 1, false);
+    return rows_add(rows, span, span.start + 1, false);
 }
 
 int ft_rows_draft(ft_rowset *rows, int slot, int cell, int n, int end, bool constant)
 {
-    return rows_add(rows, (ft_span){.slot = slot, .row = rows->T, .n = n, .past = cell}, end,
+    return rows_add(rows, (ft_span){.slot = slot, .row = rows->T, .n = n, .start = cell}, end,
                     constant);
 }
 
@@ -262,7 +262,7 @@ ft_status ft_runner_image_put(ft_runner *r, int at, const float *rows, int n, ft
     const size_t D = (size_t)r->p.model->D;
     assert(at >= 0 && n >= 0 && at + n <= r->p.rows);
     if (!r->images) {
-        ft_dev_aim(r->dev, NULL);
+        ft_dev_alloc_for(r->dev, NULL);
         r->images = r->dev->alloc(r->dev, (size_t)r->p.rows * D * sizeof(float));
     }
     if (!r->images) return ft_fail(err, FT_ENOMEM, "no device memory for the image rows of a step");
@@ -299,8 +299,8 @@ int ft_hidden_draft(const ft_runner *r, int out)
 static int padded_out(ft_runner *r)
 {
     ft_rowset *w = &r->rows;
-    if (!r->dev->replays || !w->n_out) return w->n_out;
-    const int n = FT_MIN(ft_shape_out(w->n_out, w->T), r->p.out);
+    if (!r->dev->captures || !w->n_out) return w->n_out;
+    const int n = FT_MIN(ft_batch_shape_out(w->n_out, w->T), r->p.out);
     for (int i = w->n_out; i < n; i++) w->out_row[i] = w->out_row[w->n_out - 1];
     return n;
 }
@@ -312,13 +312,13 @@ static ft_step begin_pass(ft_runner *r, int width, bool draft)
     r->width = width;
     assert(w->T > 0 && w->T <= r->p.rows && w->n_out <= r->p.out);
     const int n_out = padded_out(r);
-    int past = 0;
-    for (int t = 0; t < w->T; t++) past = FT_MAX(past, w->end[t]);
+    int ctx = 0;
+    for (int t = 0; t < w->T; t++) ctx = FT_MAX(ctx, w->end[t]);
     r->batch = (ft_batch){
         .T = w->T,
         .S = w->S,
         .n_out = n_out,
-        .max_past = past,
+        .max_ctx = ctx,
         .token = w->token,
         .drawn = r->best,
         .pos = {w->pos[0], w->pos[1], w->pos[2]},
@@ -335,7 +335,7 @@ static ft_step begin_pass(ft_runner *r, int width, bool draft)
                  ft_cache_pages(r->p.cache, FT_SPACE_WINDOW)},
         .pages_per_seq = ft_cache_pages_per_seq(r->p.cache),
         .slots = r->p.slots,
-        .loose = draft,
+        .pad_spans = draft,
     };
     if (r->have) memset(r->have, 0, (size_t)w->n_out * sizeof *r->have);
     r->dev->record(r->dev, &r->batch);
@@ -352,7 +352,7 @@ static ft_step begin_pass(ft_runner *r, int width, bool draft)
         .logits = ft_mat_at(r->logits, n_out, width),
         .probe = r->probe,
         .probe_user = r->probe_user,
-        .meter = r->meter,
+        .profile = r->profile,
         .layer = -1,
     };
 }
@@ -377,8 +377,8 @@ static ft_mat hidden_part(const ft_runner *r, int first, int n)
 static bool replayed(ft_runner *r, const void *pass)
 {
     const bool plain = !r->batch.image_row && !r->batch.ahead;
-    const bool again = !r->probe && !r->meter && plain && r->dev->replay(r->dev, pass);
-    r->fresh = (r->chain > 0 && r->fresh) || r->dev->fresh;
+    const bool again = !r->probe && !r->profile && plain && r->dev->replay(r->dev, pass);
+    r->fresh = (r->chain > 0 && r->fresh) || r->dev->uncaptured;
     return again;
 }
 
@@ -397,7 +397,7 @@ void ft_runner_trunk_begin(ft_runner *r)
 {
     ft_step s = begin_pass(r, r->p.model->V, false);
     r->chain = 0;
-    if (r->meter) ft_meter_begin(r->meter, s.T);
+    if (r->profile) ft_profile_begin(r->profile, s.T);
     s.hidden = hidden_part(r, 0, s.T);
     if (!replayed(r, &r->p.model)) {
         r->p.model->arch->forward(r->p.model, &s);
@@ -409,7 +409,7 @@ void ft_runner_trunk_begin(ft_runner *r)
 
 bool ft_runner_chains(const ft_runner *r)
 {
-    return r->host_logits && r->dev->chains && r->p.drafter && !r->p.drafter->draft_ids;
+    return r->host_logits && r->dev->pipelined && r->p.drafter && !r->p.drafter->draft_ids;
 }
 
 void ft_runner_draft_begin(ft_runner *r, bool more)
@@ -418,7 +418,7 @@ void ft_runner_draft_begin(ft_runner *r, bool more)
     ft_step s = begin_pass(r, m->n_draft_ids ? m->n_draft_ids : m->V, true);
     if (!r->chaining) r->chain = 0;
     r->chaining = more;
-    if (r->meter) ft_meter_begin(r->meter, 0); /* only trunk passes are timed */
+    if (r->profile) ft_profile_begin(r->profile, 0); /* only trunk passes are timed */
     if (!replayed(r, &r->p.drafter)) {
         s.hidden_in = ft_take(&s, r->p.model->D);
         s.hidden = hidden_part(r, ft_hidden_draft(r, 0), s.n_out);
@@ -451,38 +451,41 @@ static void draw_now(ft_runner *r)
     if (!r->n_draw) return;
     while (T < r->n_draw) T *= 2;
     for (int i = r->n_draw; i < T; i++) r->draw[i].row = -1;
-    r->batch = (ft_batch){
-        .T = T, .draw = r->draw, .aside = r->aside, .n_aside = r->n_aside, .sampled = r->sampled};
+    r->batch = (ft_batch){.T = T,
+                          .draw = r->draw,
+                          .draw_words = r->draw_words,
+                          .n_draw_words = r->n_draw_words,
+                          .sampled = r->sampled};
     d->record(d, &r->batch);
     const bool fresh = r->fresh;
     if (!replayed(r, &r->draw_pass[r->sampled][r->width == r->p.model->V])) {
-        ft_step s = {.dev = d, .b = &r->batch, .T = T, .meter = r->meter, .layer = -1};
+        ft_step s = {.dev = d, .b = &r->batch, .T = T, .profile = r->profile, .layer = -1};
         ft_mat x = ft_mat_at(r->logits, r->p.out, r->width);
         x.d = FT_MIN(r->width, r->ids);
         ft_draw_rows(&s, (ft_drawn *)(void *)r->best, x);
     }
     d->commit(d);
     r->fresh = r->fresh || fresh;
-    r->n_draw = r->n_aside = 0;
+    r->n_draw = r->n_draw_words = 0;
     r->sampled = 0;
 }
 
 int ft_runner_draw(ft_runner *r, int i, const ft_draw *d, const ft_edit *e, const uint32_t *mask)
 {
     const size_t edits = sizeof *e * (size_t)d->n_edit, bits = mask ? FT_MASK_WORDS(r->ids) : 0;
-    const size_t words = edits / sizeof *r->aside + bits;
+    const size_t words = edits / sizeof *r->draw_words + bits;
     assert(ft_runner_draws(r) && r->n_drawn < DRAWS * r->p.out);
-    if (r->n_draw == FT_DRAW_ROWS || (size_t)r->n_aside + words > ft_draw_words(r->p.model->V))
+    if (r->n_draw == FT_DRAW_ROWS || (size_t)r->n_draw_words + words > ft_draw_words(r->p.model->V))
         draw_now(r);
     ft_draw *to = &r->draw[r->n_draw++];
     *to = *d;
     to->row = i;
     to->to = -1 - r->n_drawn;
-    to->edit = r->n_aside;
-    to->mask = mask ? r->n_aside + (int32_t)(edits / sizeof *r->aside) : -1;
-    if (edits) memcpy(r->aside + to->edit, e, edits);
-    if (mask) memcpy(r->aside + to->mask, mask, bits * sizeof *mask);
-    r->n_aside += (int32_t)words;
+    to->edit = r->n_draw_words;
+    to->mask = mask ? r->n_draw_words + (int32_t)(edits / sizeof *r->draw_words) : -1;
+    if (edits) memcpy(r->draw_words + to->edit, e, edits);
+    if (mask) memcpy(r->draw_words + to->mask, mask, bits * sizeof *mask);
+    r->n_draw_words += (int32_t)words;
     r->sampled = FT_MAX(r->sampled, ft_draw_kind(d));
     return r->n_drawn++;
 }

@@ -39,7 +39,7 @@ void ft_runner_free(ft_runner *r);
 uint64_t ft_runner_bytes(const ft_runner_params *p); /* device memory that it needs */
 /* Reports named activations of every pass. */
 void ft_runner_probe(ft_runner *r, ft_probe_fn *fn, void *user);
-void ft_runner_meter(ft_runner *r, ft_meter *m); /* times every op; NULL: stop */
+void ft_runner_meter(ft_runner *r, ft_profile *m); /* times every op; NULL: stop */
 
 /* An empty set of rows for the next pass. */
 ft_rowset *ft_runner_rows(ft_runner *r);

@@ -6,7 +6,7 @@
  * than one range. They are captured in the order of their rows, so that single sequences come
  * first. */
 #include "base/mem.h"
-#include "dev/shape.h"
+#include "dev/batch_shape.h"
 #include "engine/slot.h"
 
 /* T rows in spans of at most `longest`; `out` output rows. */
@@ -29,7 +29,7 @@ ft_warmup_plan ft_warmup_plan_of(const ft_engine_params *p, ft_drafter kind)
                                             : kind == FT_DRAFT_ASSISTANT ? 1
                                             : kind == FT_DRAFT_MODEL     ? window
                                                                          : 0,
-                            .loose = kind != FT_DRAFT_MODEL};
+                            .pad_spans = kind != FT_DRAFT_MODEL};
 }
 
 /* In draft passes, each drafting slot has one output row; a pass that only feeds heads has none. */
@@ -39,7 +39,7 @@ static ft_status out_rows(const ft_warmup_plan *p, step s, visit_fn *visit, void
     ft_status st = FT_OK;
     if (p->draft_window == 1) return visit(user, &s, err); /* a slot's only row is its output row */
     s.out = 0;
-    if (p->loose) st = visit(user, &s, err);
+    if (p->pad_spans) st = visit(user, &s, err);
     for (int out = 1; s.out < most && !st; out *= 2) {
         s.out = FT_MIN(out, most);
         st = visit(user, &s, err);
@@ -53,12 +53,13 @@ static ft_status steps_of(const ft_warmup_plan *p, bool draft, int T, visit_fn *
 {
     const int window = FT_MIN(T, draft ? p->draft_window : p->window);
     ft_status st = FT_OK;
-    for (int up = draft && p->loose ? (int)FT_DECODE_ROWS : 2; !st && window; up *= 2) {
+    for (int up = draft && p->pad_spans ? (int)FT_DECODE_ROWS : 2; !st && window; up *= 2) {
         step s = {.T = T, .longest = FT_MIN(up, window), .out = T, .draft = draft};
         for (int far = 0; far < 2 && !st; far++) {
             s.far = far;
             const bool few = T <= FT_DECODE_ROWS;
-            if (s.longest * p->slots < T || (far ? few && p->ctx <= FT_SHAPE_NEAR : !few)) continue;
+            if (s.longest * p->slots < T || (far ? few && p->ctx <= FT_SHAPE_SHORT_CTX : !few))
+                continue;
             st = draft ? out_rows(p, s, visit, user, err) : visit(user, &s, err);
         }
         if (up >= window) break;
@@ -100,7 +101,7 @@ static ft_status rehearse(void *user, const step *s, ft_err *err)
     ft_engine *e = user;
     ft_runner *run = s->draft ? e->draft_runner : e->runner;
     ft_rowset *w = ft_runner_rows(run);
-    const int past = s->far && e->p.ctx > FT_SHAPE_NEAR ? FT_SHAPE_NEAR : 0;
+    const int past = s->far && e->p.ctx > FT_SHAPE_SHORT_CTX ? FT_SHAPE_SHORT_CTX : 0;
     while (w->T < s->T) ft_rows_draft(w, 0, past, FT_MIN(s->longest, s->T - w->T), past + 1, true);
     for (int i = s->T - s->out; i < s->T; i++) ft_rows_out(w, i);
     if (s->draft && e->kind != FT_DRAFT_MODEL) return ft_runner_draft(run, false, err);
@@ -124,10 +125,10 @@ ft_status ft_engine_warm_up(ft_engine *e, ft_err *err)
 {
     ft_dev *d = e->m->dev;
     const ft_warmup_plan p = ft_warmup_plan_of(&e->p, e->kind);
-    if (!d->rehearse) return FT_OK;
-    d->rehearse(d, true);
+    if (!d->capture) return FT_OK;
+    d->capture(d, true);
     ft_status st = settle(e, &p, err);
     if (!st) st = each_step(&p, rehearse, e, err);
-    d->rehearse(d, false);
+    d->capture(d, false);
     return st;
 }

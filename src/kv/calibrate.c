@@ -24,7 +24,7 @@ ft_status ft_kv_sample_take(ft_kv_sample *out, const ft_step *s, int layer, ft_m
                             ft_err *err)
 {
     const ft_kv *kv = &s->kv[layer];
-    assert(!ft_kv_turned(kv->kt) && s->b->S == 1 && q.T == s->T && rows <= q.T);
+    assert(!ft_kv_is_turbo(kv->kt) && s->b->S == 1 && q.T == s->T && rows <= q.T);
     s->dev->commit(s->dev);
     const ft_status st = s->dev->sync(s->dev, err);
     if (st) return st;
@@ -68,8 +68,8 @@ static void stored_keys(float *to, const ft_kv_sample *s, int g, ft_kv_type t, c
         for (int i = 0; i < s->d; i++) to[i] = mean ? key[i] - mean[g * s->d + i] : key[i];
         ft_kv_row_encode(t, bytes, to, s->d);
         ft_kv_row_decode(t, line, bytes, s->d);
-        if (ft_kv_turned(t))
-            ft_turbo_turn_back(to, line, s->d);
+        if (ft_kv_is_turbo(t))
+            ft_turbo_hadamard_inverse(to, line, s->d);
         else
             memcpy(to, line, sizeof *to * (size_t)s->d);
     }

@@ -34,7 +34,7 @@ static int widest_window(const ft_cache_params *p)
     for (int l = 0; l < p->n_layer; l++) {
         const ft_layer_state *s = &p->layer[l];
         if (s->keep == FT_STATE_WINDOW) w = FT_MAX(w, s->window);
-        if (s->keep == FT_STATE_FULL && p->plan[l].tail) w = FT_MAX(w, FT_KV_TAIL + FT_PAGE_ROWS);
+        if (s->keep == FT_STATE_FULL && p->plan[l].tail) w = FT_MAX(w, FT_KV_RECENT + FT_PAGE_ROWS);
     }
     return w;
 }
@@ -72,7 +72,7 @@ static void kv_layout(ft_kv *kv, const ft_cache_params *p, int at)
 }
 
 /* The same for the recent-token window of a layer, if it has one. */
-static bool newest_layout(ft_kv *kv, const ft_cache_params *p, int at)
+static bool recent_layout(ft_kv *kv, const ft_cache_params *p, int at)
 {
     const ft_layer_state *l = &p->layer[at];
     const ft_kv_choice c = p->plan[at];
@@ -96,7 +96,7 @@ uint64_t ft_cache_layer_bytes(const ft_cache_params *p, int l)
     ft_kv kv;
     kv_layout(&kv, p, l);
     uint64_t sum = (uint64_t)space_pages(p, kv.space) * (kv.k_page + kv.v_page);
-    if (newest_layout(&kv, p, l))
+    if (recent_layout(&kv, p, l))
         sum += (uint64_t)space_pages(p, kv.space) * (kv.k_page + kv.v_page);
     return sum;
 }
@@ -160,16 +160,16 @@ static bool layer_alloc(ft_cache *c, int l)
     if (s->keep == FT_STATE_NONE) return true;
     char name[32];
     snprintf(name, sizeof name, "blk.%d.cache", l);
-    ft_dev_aim(c->dev, name);
+    ft_dev_alloc_for(c->dev, name);
     if (s->keep == FT_STATE_DELTA) {
         c->has_delta = true;
         return delta_alloc(c, &c->delta[l], s);
     }
     ft_kv *kv = &c->kv[l];
     kv_layout(kv, &c->p, l);
-    if (newest_layout(&c->newest[l], &c->p, l)) {
-        if (!pages_alloc(c, &c->newest[l])) return false;
-        kv->newest = &c->newest[l];
+    if (recent_layout(&c->recent[l], &c->p, l)) {
+        if (!pages_alloc(c, &c->recent[l])) return false;
+        kv->recent = &c->recent[l];
     }
     return pages_alloc(c, kv) && mean_alloc(c, l);
 }
@@ -196,7 +196,7 @@ ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft
     memcpy(c->plan, p->plan, sizeof *c->plan * (size_t)p->n_layer);
     c->p.plan = c->plan;
     c->kv = ft_new_n(ft_kv, (size_t)p->n_layer);
-    c->newest = ft_new_n(ft_kv, (size_t)p->n_layer);
+    c->recent = ft_new_n(ft_kv, (size_t)p->n_layer);
     c->delta = ft_new_n(ft_delta, (size_t)p->n_layer);
     c->seq = ft_new_n(ft_seq *, (size_t)p->slots);
     c->pages_per_seq = ft_pages_for(p->cells);
@@ -228,8 +228,8 @@ void ft_cache_free(ft_cache *c)
                                d->j_k,
                                d->j_d,
                                d->j_g,
-                               c->newest[l].k,
-                               c->newest[l].v,
+                               c->recent[l].k,
+                               c->recent[l].v,
                                (void *)(uintptr_t)c->kv[l].mean};
         for (size_t i = 0; i < FT_COUNT(taken); i++)
             if (taken[i]) c->dev->free(c->dev, taken[i]);
@@ -241,7 +241,7 @@ void ft_cache_free(ft_cache *c)
     ft_free(c->layer);
     ft_free(c->plan);
     ft_free(c->kv);
-    ft_free(c->newest);
+    ft_free(c->recent);
     ft_free(c->delta);
     ft_free(c->seq);
     ft_free(c);

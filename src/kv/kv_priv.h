@@ -18,7 +18,7 @@ struct ft_cache {
     ft_cache_params p;
     ft_layer_state *layer;
     struct ft_kv_choice *plan;
-    ft_kv *kv, *newest; /* newest: the recent-token windows */
+    ft_kv *kv, *recent; /* recent: the recent-token windows */
     ft_delta *delta;
     ft_space space[2];
     int pages_per_seq;
@@ -45,7 +45,7 @@ static inline const ft_kv *ft_cache_kv_in(const ft_cache *c, int l, int space)
 {
     const ft_state_kind keep = c->layer[l].keep;
     if (keep == (space == FT_SPACE_WINDOW ? FT_STATE_WINDOW : FT_STATE_FULL)) return &c->kv[l];
-    return keep == FT_STATE_FULL ? c->kv[l].newest : NULL;
+    return keep == FT_STATE_FULL ? c->kv[l].recent : NULL;
 }
 
 int ft_pages_for(int64_t cells);

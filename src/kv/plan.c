@@ -27,7 +27,7 @@ static void plan_keys(ft_kv_choice *c, const ft_cache_params *p, int l)
 {
     const ft_kv_calibration *g = p->calibration && l < p->trunk ? &p->calibration[l] : NULL;
     if (!g || !g->measured) {
-        if (!ft_kv_turned(c->vt) || p->layer[l].group < FT_KV_MANY_HEADS) return;
+        if (!ft_kv_is_turbo(c->vt) || p->layer[l].group < FT_KV_MANY_HEADS) return;
         c->kt = FT_KV_Q8_0;
         c->why = "many query heads per key head";
         return;
@@ -42,7 +42,7 @@ ft_kv_choice ft_kv_plan_layer(const ft_cache_params *p, int l)
 {
     const ft_layer_state *s = &p->layer[l];
     ft_kv_choice c = {.kt = p->kt, .vt = p->vt};
-    const bool kt = ft_kv_turned(c.kt), vt = ft_kv_turned(c.vt);
+    const bool kt = ft_kv_is_turbo(c.kt), vt = ft_kv_is_turbo(c.vt);
     if (p->exact || (!kt && !vt)) return c;
     if (s->keep == FT_STATE_WINDOW) {
         if (kt) c.kt = FT_KV_F16;
@@ -58,7 +58,7 @@ ft_kv_choice ft_kv_plan_layer(const ft_cache_params *p, int l)
         c.vt = FT_KV_Q8_0;
         c.why = c.why ? "keys and boundary" : "boundary";
     }
-    c.tail = l < p->trunk && p->tail && (ft_kv_turned(c.kt) || ft_kv_turned(c.vt));
+    c.tail = l < p->trunk && p->tail && (ft_kv_is_turbo(c.kt) || ft_kv_is_turbo(c.vt));
     c.nt = ft_kv_row_fits(FT_KV_Q8_0, s->d) ? FT_KV_Q8_0 : FT_KV_F16;
     return c;
 }
@@ -193,7 +193,7 @@ bool ft_kv_plan_summary(char *to, size_t cap, const ft_cache_params *p)
     }
     char total[24], newest[48] = "";
     if (tail)
-        snprintf(newest, sizeof newest, "; the most recent %d positions as %s", FT_KV_TAIL,
+        snprintf(newest, sizeof newest, "; the most recent %d positions as %s", FT_KV_RECENT,
                  ft_kv_type_name(nt));
     snprintf(
         to, cap,

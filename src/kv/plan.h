@@ -9,7 +9,7 @@
  *   share a key head: such models tend to have a large component common to all keys, which uses
  *   up the few bits;
  * - with turbo2 values, the values of the first and last two full-attention layers become q8_0;
- * - on request, the most recent FT_KV_TAIL positions of trunk layers with a turbo side are also
+ * - on request, the most recent FT_KV_RECENT positions of trunk layers with a turbo side are also
  *   kept as q8_0 (or f16) and read from there: most of the loss of a small encoding comes from
  *   nearby positions.
  * The choice depends on the trunk alone, so that it is the same with and without a drafter. */

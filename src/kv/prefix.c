@@ -404,7 +404,7 @@ static int above(const node *n)
 }
 
 /* From the root down, each in the format of its own file. */
-static void put_chain(const ft_prefix *p, ft_out *o, const node *n)
+static void put_chain(const ft_prefix *p, ft_out_file *o, const node *n)
 {
     if (!n->parent) return;
     put_chain(p, o, n->parent);
@@ -417,7 +417,7 @@ ft_status ft_prefix_save(ft_prefix *p, const int32_t *ids, int n, const char *pa
 {
     node *last = deepest(&p->root, ids, n, true);
     while (last && !load_node(p, last)) last = deepest(&p->root, ids, n, true);
-    ft_out *o;
+    ft_out_file *o;
     const ft_status st = ft_out_open(&o, path, err);
     if (st) return st;
     const uint64_t digest = p->s.digest;

@@ -167,7 +167,7 @@ uint64_t ft_point_bytes(const ft_point *p)
            (p->state ? p->state->bytes : 0);
 }
 
-void ft_point_put(ft_out *o, const ft_point *p, const ft_point_shape *s)
+void ft_point_put(ft_out_file *o, const ft_point *p, const ft_point_shape *s)
 {
     const size_t n_ids = (size_t)(p->len - p->from), state = p->state ? p->state->bytes : 0;
     head h = {
@@ -194,7 +194,7 @@ void ft_point_put(ft_out *o, const ft_point *p, const ft_point_shape *s)
 static ft_status write_point(const char *path, const ft_point *p, const ft_point_shape *s,
                              ft_err *err)
 {
-    ft_out *o;
+    ft_out_file *o;
     const ft_status st = ft_out_open(&o, path, err);
     if (st) return st;
     ft_point_put(o, p, s);

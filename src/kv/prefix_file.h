@@ -43,9 +43,9 @@ size_t ft_point_pages_bytes(const ft_point_shape *s, int from, int len);
 size_t ft_point_state_bytes(const ft_point_shape *s, int len);
 int ft_point_window_first(const ft_point_shape *s, int len);
 
-typedef struct ft_out ft_out;
-uint64_t ft_point_bytes(const ft_point *p);                               /* as a file */
-void ft_point_put(ft_out *o, const ft_point *p, const ft_point_shape *s); /* appends it */
+typedef struct ft_out_file ft_out_file;
+uint64_t ft_point_bytes(const ft_point *p);                                    /* as a file */
+void ft_point_put(ft_out_file *o, const ft_point *p, const ft_point_shape *s); /* appends it */
 /* Parses the bytes of a file. whole false: only the beginning of the file, with ids but without
  * pages. */
 ft_status ft_point_parse(ft_point *out, const void *data, size_t n, uint64_t file_bytes,

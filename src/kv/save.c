@@ -15,7 +15,7 @@ uint64_t ft_cache_layout(const ft_cache *c)
         const int32_t is[] = {s->keep, s->G, s->d,        s->window,   s->Hk,         s->Hv,
                               s->S,    s->C, (int)kv->kt, (int)kv->vt, c->p.tentative};
         h = XXH3_64bits_withSeed(is, sizeof is, h);
-        const int32_t newest = kv->newest ? (int32_t)kv->newest->kt : -1;
+        const int32_t newest = kv->recent ? (int32_t)kv->recent->kt : -1;
         h = XXH3_64bits_withSeed(&newest, sizeof newest, h);
         if (kv->mean)
             h = XXH3_64bits_withSeed(c->p.calibration[l].mean,

@@ -52,7 +52,7 @@ typedef struct act {
     ft_mat g, up;
     ft_mat ple, ple_b, ple_g;
     ft_mat xr, xe, router, tmp, moe; /* xr, xe: the inputs of the router and of the experts */
-    ft_route route;
+    ft_expert_choice route;
 } act;
 
 /* ---- the pass ---- */
@@ -108,7 +108,7 @@ static void attn(const cfg *c, const layer *w, const act *a, ft_step *s, int l)
     ft_mat k = ft_cols(a->k, 0, w->G * w->d), kh = ft_heads(k, 0, w->G, w->d, w->d);
     ft_mat v = ft_cols(a->v, 0, w->G * w->d), vh = ft_heads(v, 0, w->G, w->d, w->d);
     ft_mat o = ft_cols(a->o, 0, w->H * w->d), oh = ft_heads(o, 0, w->H, w->d, w->d);
-    const ft_out in[] = {{q, &w->wq}, {k, &w->wk}, {v, &w->wv}};
+    const ft_product_out in[] = {{q, &w->wq}, {k, &w->wk}, {v, &w->wv}};
     const bool own = w->source == l;
     ft_linears(s, in, !own ? 1 : w->wv.data ? 3 : 2, a->xn);
     ft_norm_rope(s, qh, w->q_norm, c->eps, cs);
@@ -149,10 +149,11 @@ static void per_layer(const cfg *c, const layer *w, const act *a, ft_step *s, in
 }
 
 /* next: the norms of x that the next layer reads. */
-static void block(const cfg *c, const layer *w, const act *a, ft_step *s, int l, ft_normed next)
+static void block(const cfg *c, const layer *w, const act *a, ft_step *s, int l, ft_norm_out next)
 {
     /* the router's norm is rms0(x) / sqrt(D) * its scale */
-    const ft_normed in[] = {{a->xn, w->ffn_norm}, {a->xr, w->router_norm}, {a->xe, w->expert_norm}};
+    const ft_norm_out in[] = {
+        {a->xn, w->ffn_norm}, {a->xr, w->router_norm}, {a->xe, w->expert_norm}};
     attn(c, w, a, s, l);
     ft_norm_add(s, a->x, a->t, w->post_attn_norm, c->eps, 1, in, w->router.data ? 3 : 1);
     ffn(c, w, a, s);
@@ -179,8 +180,8 @@ static void forward(const ft_model *m, ft_step *s)
         const bool last = l + 1 == c->L;
         ft_layer_begin(s, l, a.x);
         block(c, &c->layer[l], &a, s, l,
-              last ? (ft_normed){s->hidden, c->out_norm}
-                   : (ft_normed){a.xn, c->layer[l + 1].attn_norm});
+              last ? (ft_norm_out){s->hidden, c->out_norm}
+                   : (ft_norm_out){a.xn, c->layer[l + 1].attn_norm});
     }
     ft_layer_begin(s, c->L, s->hidden);
     if (!s->n_out) return;

@@ -66,10 +66,10 @@ static void attn(const cfg *c, const layer *w, const act *a, ft_step *s)
 }
 
 /* next: the norms of x that the next layer reads. */
-static void block(const cfg *c, const layer *w, const act *a, ft_step *s, ft_normed next)
+static void block(const cfg *c, const layer *w, const act *a, ft_step *s, ft_norm_out next)
 {
     attn(c, w, a, s);
-    ft_norm_add(s, a->x, a->t, w->post_attn_norm, c->eps, 1, &(ft_normed){a->xn, w->ffn_norm}, 1);
+    ft_norm_add(s, a->x, a->t, w->post_attn_norm, c->eps, 1, &(ft_norm_out){a->xn, w->ffn_norm}, 1);
     ft_glu(s, a->g, a->up, a->xn, &w->gate, &w->up, FT_GELU);
     ft_linear(s, a->t, a->g, &w->down);
     ft_norm_add(s, a->x, a->t, w->post_ffn_norm, c->eps, w->scale, &next, 1);
@@ -89,8 +89,8 @@ static void draft(const ft_model *m, ft_step *s)
     ft_rmsnorm(s, a.xn, a.x, c->layer[0].attn_norm, c->eps);
     for (int l = 0; l < c->L; l++)
         block(c, &c->layer[l], &a, s,
-              l + 1 == c->L ? (ft_normed){a.m, c->out_norm}
-                            : (ft_normed){a.xn, c->layer[l + 1].attn_norm});
+              l + 1 == c->L ? (ft_norm_out){a.m, c->out_norm}
+                            : (ft_norm_out){a.xn, c->layer[l + 1].attn_norm});
     ft_linear(s, s->hidden, a.m, &c->post);
     if (c->order) {
         ft_linear(s, a.score, a.m, &c->centroid);

@@ -143,7 +143,7 @@ static void forward(const ft_vision *v, ft_step *s, const ft_vision_input *in, f
     ft_rmsnorm(s, a.xn, a.x, c->layer[0].ln1, c->eps);
     for (int l = 0; l < c->L; l++) {
         const layer *w = &c->layer[l];
-        const ft_normed mid = {a.xn, w->ln2}, next = {a.xn, c->layer[(l + 1) % c->L].ln1};
+        const ft_norm_out mid = {a.xn, w->ln2}, next = {a.xn, c->layer[(l + 1) % c->L].ln1};
         ft_layer_begin(s, l, a.x);
         attn(v, w, &a, s);
         ft_norm_add(s, a.x, a.t, w->attn_post, c->eps, 1, &mid, 1);

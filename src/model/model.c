@@ -78,7 +78,7 @@ ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_mod
     m->file = file;
     m->target = target;
     m->progress = progress;
-    ft_dev_aim(dev, "model"); /* tables that belong to no tensor */
+    ft_dev_alloc_for(dev, "model"); /* tables that belong to no tensor */
     if ((st = arch->bind(m, err))) {
         m->file = NULL;
         ft_model_close(m);
@@ -114,7 +114,7 @@ ft_status ft_model_narrow(ft_model *m, const int32_t *ids, int n, ft_err *err)
     }
     m->narrow = (ft_weight){
         .type = t->type, .n = n, .k = (int)t->n[0], .E = 1, .row_bytes = row, .name = "draft head"};
-    ft_dev_aim(m->dev, "output.weight");
+    ft_dev_alloc_for(m->dev, "output.weight");
     const ft_status st = m->dev->bind(m->dev, &m->narrow, rows, err);
     if (!st) m->n_draft_ids = n;
     return st;

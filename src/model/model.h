@@ -4,7 +4,7 @@
 #ifndef FT_MODEL_H
 #define FT_MODEL_H
 
-#include "base/log.h"
+#include "base/progress.h"
 #include "dev/step.h"
 #include "gguf/gguf.h"
 #include "kv/kv.h"

@@ -53,7 +53,7 @@ typedef struct act {
     ft_mat u, y, z, a, b;
     ft_mat g, up;
     ft_mat router, tmp, sg;
-    ft_route route;
+    ft_expert_choice route;
 } act;
 
 /* ---- the passes ---- */
@@ -91,9 +91,9 @@ static void attn_kv(const cfg *c, const layer *w, const act *a, ft_step *s, int 
 {
     ft_mat k = ft_heads(ft_cols(a->k, 0, w->G * c->d), 0, w->G, c->d, c->d);
     ft_mat v = ft_heads(ft_cols(a->v, 0, w->G * c->d), 0, w->G, c->d, c->d);
-    const ft_out o[] = {{ft_cols(a->k, 0, w->G * c->d), &w->wk},
-                        {ft_cols(a->v, 0, w->G * c->d), &w->wv},
-                        {a->qg, &w->wqg}}; /* [T, H, 2d]: query, then its gate */
+    const ft_product_out o[] = {{ft_cols(a->k, 0, w->G * c->d), &w->wk},
+                                {ft_cols(a->v, 0, w->G * c->d), &w->wv},
+                                {a->qg, &w->wqg}}; /* [T, H, 2d]: query, then its gate */
     ft_linears(s, o, queries ? 3 : 2, a->xn);
     ft_norm_rope(s, k, w->k_norm, c->eps, a->cs);
     ft_kv_put(s, l, k, v);
@@ -114,7 +114,7 @@ static void attn_mix(const cfg *c, const layer *w, const act *a, ft_step *s, int
 static void delta(const cfg *c, const layer *w, const act *a, ft_step *s, int l)
 {
     ft_mat o = ft_cols(a->o, 0, c->I), oh = ft_heads(o, 0, c->Hv, c->S, c->S);
-    const ft_out in[] = {{a->u, &w->wqkv}, {a->z, &w->wz}, {a->a, &w->wa}, {a->b, &w->wb}};
+    const ft_product_out in[] = {{a->u, &w->wqkv}, {a->z, &w->wz}, {a->a, &w->wa}, {a->b, &w->wb}};
     ft_linears(s, in, 4, a->xn);
     ft_conv(s, l, a->y, a->u, w->conv);
     ft_delta_rule(s, l, oh, a->y, a->a, a->b, w->A, w->dt);
@@ -131,8 +131,8 @@ static void ffn(const cfg *c, const layer *w, const act *a, ft_step *s)
         ft_linear_add(s, a->x, g, &w->down);
         return;
     }
-    const ft_out o[] = {{a->router, &w->router}, {a->sg, &w->shared_gate}};
-    const ft_shared shared = {&w->gate, &w->up, &w->down, a->sg, g, u};
+    const ft_product_out o[] = {{a->router, &w->router}, {a->sg, &w->shared_gate}};
+    const ft_shared_expert shared = {&w->gate, &w->up, &w->down, a->sg, g, u};
     ft_linears(s, o, 2, a->xn);
     ft_route_top(s, a->route, a->router);
     ft_moe_shared(s, a->x, a->xn, &w->experts, a->route, a->tmp, &shared);

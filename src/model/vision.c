@@ -251,7 +251,7 @@ static void make_batch(encoding *e)
     e->span = (ft_span){.n = N};
     e->batch = (ft_batch){.T = N,
                           .S = 1,
-                          .max_past = N,
+                          .max_ctx = N,
                           .token = zero,
                           .pos = {y, x, zero},
                           .cell = cell,
@@ -261,7 +261,7 @@ static void make_batch(encoding *e)
                           .page = {page, page},
                           .pages_per_seq = pages,
                           .slots = 1,
-                          .loose = true};
+                          .pad_spans = true};
 }
 
 static ft_mixing make_positions(encoding *e)
@@ -357,7 +357,7 @@ ft_status ft_vision_encode(ft_vision *v, const ft_image *m, const ft_grid *g, fl
                            ft_err *err)
 {
     encoding e = {.v = v, .dev = v->m->dev, .g = *g, .N = g->gw * g->gh, .T = g->rows * g->cols};
-    ft_dev_aim(e.dev, NULL);
+    ft_dev_alloc_for(e.dev, NULL);
     make_batch(&e);
     ft_vision_input in = {.grid = *g, .patches = make_patches(&e, m)};
     in.positions = make_positions(&e);

@@ -3,6 +3,7 @@
 #define FT_SERVE_METRICS_H
 
 #include "base/buf.h"
+#include "foretoken.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -59,8 +59,8 @@ ft_status ft_listen(ft_server *s, ft_err *err);
 
 /* route.c: the route of a request, or NULL with error (and *allow, for 405) filled. part gets what
  * stands for "/{}". */
-const ft_route *ft_route_find(const ft_server *s, const char *method, const char *path,
-                              char part[32], char allow[64], ft_http_error *error);
+const ft_http_route *ft_route_find(const ft_server *s, const char *method, const char *path,
+                                   char part[32], char allow[64], ft_http_error *error);
 
 /* record.c: what came, kept where the server was told to. */
 void ft_prompt_log(const ft_call *c, ft_str body);

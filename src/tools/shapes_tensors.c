@@ -61,7 +61,7 @@ static void norm(lister *l, const char *name, int64_t n)
 
 /* ---- Qwen3.5 ---- */
 
-static void qwen_attention(lister *l, const ft_shape *s)
+static void qwen_attention(lister *l, const ft_model_shape *s)
 {
     const int64_t q = (int64_t)s->heads * s->head, kv = (int64_t)s->kv_heads * s->head;
     matrix(l, "attn_q.weight", s->width, 2 * q);
@@ -72,7 +72,7 @@ static void qwen_attention(lister *l, const ft_shape *s)
     matrix(l, "attn_output.weight", q, s->width);
 }
 
-static void qwen_delta(lister *l, const ft_shape *s)
+static void qwen_delta(lister *l, const ft_model_shape *s)
 {
     const int64_t keys = (int64_t)s->key_heads * s->state;
     const int64_t values = (int64_t)s->value_heads * s->state, channels = 2 * keys + values;
@@ -94,7 +94,7 @@ static void dense_ffn(lister *l, int64_t width, int64_t ffn)
     matrix(l, "ffn_down.weight", ffn, width);
 }
 
-static void qwen_ffn(lister *l, const ft_shape *s)
+static void qwen_ffn(lister *l, const ft_model_shape *s)
 {
     if (s->family == FT_QWEN35) {
         dense_ffn(l, s->width, s->ffn);
@@ -111,7 +111,7 @@ static void qwen_ffn(lister *l, const ft_shape *s)
     matrix(l, "ffn_down_shexp.weight", s->shared_ffn, s->width);
 }
 
-static void qwen(lister *l, const ft_shape *s, bool mtp)
+static void qwen(lister *l, const ft_model_shape *s, bool mtp)
 {
     embedding(l, "token_embd.weight", s->width, s->vocab);
     norm(l, "output_norm.weight", s->width);
@@ -142,7 +142,7 @@ static void head_norm(lister *l, const char *name, int64_t head)
     uniform(l, name, head, 0.9 * c, 1.1 * c);
 }
 
-static void gemma_attention(lister *l, const ft_shape *s)
+static void gemma_attention(lister *l, const ft_model_shape *s)
 {
     const bool sliding = ft_shape_is_sliding(s, l->layer);
     const int64_t head = sliding ? s->head : s->global_head;
@@ -159,7 +159,7 @@ static void gemma_attention(lister *l, const ft_shape *s)
     norm(l, "post_attention_norm.weight", s->width);
 }
 
-static void gemma_experts(lister *l, const ft_shape *s)
+static void gemma_experts(lister *l, const ft_model_shape *s)
 {
     add(l, "ffn_gate_inp.weight", FT_FILL_F32, 2, s->width, s->experts, 1)->a = 1;
     norm(l, "ffn_gate_inp.scale", s->width);
@@ -171,7 +171,7 @@ static void gemma_experts(lister *l, const ft_shape *s)
     norm(l, "ffn_down_exps.scale", s->experts);
 }
 
-static void gemma_blocks(lister *l, const ft_shape *s)
+static void gemma_blocks(lister *l, const ft_model_shape *s)
 {
     for (l->layer = 0; l->layer < s->layers; l->layer++) {
         const bool wide = s->wide_ffn && l->layer >= s->layers - s->shared_kv;
@@ -192,7 +192,7 @@ static void gemma_blocks(lister *l, const ft_shape *s)
 
 /* The table is the output matrix too, and the stream starts with a row of it times the root of the
  * width. Small rows and a large last norm keep a token from predicting itself. */
-static void gemma(lister *l, const ft_shape *s)
+static void gemma(lister *l, const ft_model_shape *s)
 {
     add(l, "token_embd.weight", FT_FILL_MATRIX, 2, s->width, s->vocab, 1)->a =
         0.25 / sqrt((double)s->width);
@@ -208,7 +208,7 @@ static void gemma(lister *l, const ft_shape *s)
     gemma_blocks(l, s);
 }
 
-static void assistant(lister *l, const ft_shape *s)
+static void assistant(lister *l, const ft_model_shape *s)
 {
     embedding(l, "token_embd.weight", s->width, s->vocab);
     norm(l, "output_norm.weight", s->width);
@@ -238,7 +238,7 @@ static void kernel(lister *l, const char *name, int64_t side, int64_t out)
     t->a = 1 / sqrt(3.0 * (double)(side * side));
 }
 
-static void qwen_tower(lister *l, const ft_shape *s)
+static void qwen_tower(lister *l, const ft_model_shape *s)
 {
     const int64_t C = s->width, M = 4 * C;
     kernel(l, "v.patch_embd.weight", PATCH, C);
@@ -269,7 +269,7 @@ static void qwen_tower(lister *l, const ft_shape *s)
 }
 
 /* A matrix and, where they are clipped, its bounds. */
-static void clipped(lister *l, const ft_shape *s, const char *name, int64_t in, int64_t out)
+static void clipped(lister *l, const ft_model_shape *s, const char *name, int64_t in, int64_t out)
 {
     static const char *const bound[] = {"input_min", "input_max", "output_min", "output_max"};
     char full[64];
@@ -282,7 +282,7 @@ static void clipped(lister *l, const ft_shape *s, const char *name, int64_t in, 
     }
 }
 
-static void gemma_tower(lister *l, const ft_shape *s)
+static void gemma_tower(lister *l, const ft_model_shape *s)
 {
     const int64_t C = s->width, d = C / s->heads;
     kernel(l, "v.patch_embd.weight", PATCH, C);
@@ -310,7 +310,7 @@ static void gemma_tower(lister *l, const ft_shape *s)
     matrix(l, "mm.input_projection.weight", C, s->target_width);
 }
 
-static void unified_tower(lister *l, const ft_shape *s)
+static void unified_tower(lister *l, const ft_model_shape *s)
 {
     static const char *const name[] = {"v.patch_norm.1", "v.patch_norm.2", "v.patch_norm.3"};
     const int64_t C = s->width, side = PATCH * POOL, n = 3 * side * side;
@@ -327,7 +327,7 @@ static void unified_tower(lister *l, const ft_shape *s)
     matrix(l, "mm.input_projection.weight", C, s->target_width);
 }
 
-void ft_shape_tensors(ft_shape_list *out, const ft_shape *s, bool mtp)
+void ft_shape_tensors(ft_shape_list *out, const ft_model_shape *s, bool mtp)
 {
     *out = (ft_shape_list){0};
     lister l = {out, -1, ft_shape_is_tower(s) ? "v.blk." : "blk."};

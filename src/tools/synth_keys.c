@@ -29,7 +29,7 @@ static void f32(keys *k, const char *key, float v)
     ft_gguf_put_f32(k->w, under(k, key), v);
 }
 
-static void qwen_keys(keys *k, const ft_shape *s, bool mtp)
+static void qwen_keys(keys *k, const ft_model_shape *s, bool mtp)
 {
     u32(k, "block_count", s->layers + mtp);
     if (mtp) u32(k, "nextn_predict_layers", 1);
@@ -51,7 +51,7 @@ static void qwen_keys(keys *k, const ft_shape *s, bool mtp)
     if (s->experts) u32(k, "expert_shared_feed_forward_length", s->shared_ffn);
 }
 
-static void gemma_arrays(keys *k, const ft_shape *s)
+static void gemma_arrays(keys *k, const ft_model_shape *s)
 {
     const size_t n = (size_t)s->layers;
     uint8_t *sliding = ft_new_n(uint8_t, n);
@@ -75,7 +75,7 @@ static void gemma_arrays(keys *k, const ft_shape *s)
     ft_free(ffn);
 }
 
-static void gemma_keys(keys *k, const ft_shape *s)
+static void gemma_keys(keys *k, const ft_model_shape *s)
 {
     u32(k, "block_count", s->layers);
     gemma_arrays(k, s);
@@ -102,7 +102,7 @@ static void gemma_keys(keys *k, const ft_shape *s)
     u32(k, "centroid_top_k", FT_MIN(s->centroids / 4, 32));
 }
 
-static void tower_keys(keys *k, const ft_shape *s)
+static void tower_keys(keys *k, const ft_model_shape *s)
 {
     const bool qwen = s->family == FT_QWEN35_TOWER;
     const float mean[3] = {qwen ? 0.5f : 0, qwen ? 0.5f : 0, qwen ? 0.5f : 0};
@@ -149,7 +149,7 @@ static int file_type(ft_type t)
     return -1;
 }
 
-void ft_synth_keys(ft_gguf_writer *w, const ft_shape *s, ft_type type, bool mtp)
+void ft_synth_keys(ft_gguf_writer *w, const ft_model_shape *s, ft_type type, bool mtp)
 {
     keys k = {.w = w, .arch = ft_shape_arch(s)};
     char name[80];

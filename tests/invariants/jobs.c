@@ -67,7 +67,6 @@ static ft_llm *open_tiny(int slots)
     p.slots = slots;
     p.ctx = 3072;
     p.threads = 1;
-    p.quiet = true;
     if (!ft_llm_open(&m, &p, &err)) return m;
     printf("%s\n", err.text);
     exit(1);

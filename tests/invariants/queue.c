@@ -74,7 +74,7 @@ static ft_queue *queue_on(ft_engine *e, int waiting)
 {
     ft_queue *q = NULL;
     ft_err err;
-    const ft_queue_params p = {.waiting = waiting};
+    const ft_queue_limits p = {.waiting = waiting};
     if (!ft_queue_new(&q, e, &p, &err)) return q;
     printf("queue: %s\n", err.text);
     exit(1);
@@ -139,7 +139,7 @@ static void company(const inv_model *m, int k)
     check(j[4].entry.cancelled, "%s: a job that left was not cancelled", m->name);
     check(j[4].got.n >= 3 && j[4].got.n <= 3 + 1 + k, "%s: %d tokens after leaving at the third",
           m->name, j[4].got.n);
-    ft_llm_stats s;
+    ft_queue_totals s;
     ft_queue_counts(q, &s);
     check(s.responses == JOBS && s.cancelled == 1 && !s.busy && !s.waiting, "%s: counts", m->name);
     ft_queue_free(q);
@@ -259,7 +259,7 @@ static void device_fails(const inv_model *m)
     ft_engine_params p = inv_params(2);
     static job j[6];
     ft_err err;
-    ft_llm_stats n;
+    ft_queue_totals n;
     ft_engine *e = inv_engine(m, &p);
     true_sync = m->dev->sync;
     syncs_left = 5;
@@ -335,7 +335,7 @@ static void thousands(const inv_model *m, int n)
     static job j[AT_ONCE];
     ft_err err;
     ft_queue *q = NULL;
-    const ft_queue_params qp = {.waiting = AT_ONCE, .prefix_bytes = BUDGET};
+    const ft_queue_limits qp = {.waiting = AT_ONCE, .prefix_bytes = BUDGET};
     p.slots = SLOTS;
     ft_engine *e = inv_engine(m, &p);
     if (ft_queue_new(&q, e, &qp, &err)) check(false, "%s", err.text);
@@ -354,7 +354,7 @@ static void thousands(const inv_model *m, int n)
     }
     const size_t late = mallinfo2().uordblks;
     int slot = 0;
-    ft_llm_stats s;
+    ft_queue_totals s;
     ft_queue_call(q, forget_all, &slot);
     check(ft_cache_free_pages(e->cache) == ft_cache_all_pages(e->cache),
           "%s: %d of %d pages are free after %d requests", m->name, ft_cache_free_pages(e->cache),
@@ -363,7 +363,7 @@ static void thousands(const inv_model *m, int n)
     check(s.responses == (uint64_t)n && !s.busy && !s.waiting && s.prefix_bytes <= BUDGET,
           "%s: %d replies of %d, %d bytes kept", m->name, (int)s.responses, n, (int)s.prefix_bytes);
     /* A device that keeps steps may still meet a new shape. */
-    const size_t more = m->dev->replays ? 4 << 20 : 64 << 10;
+    const size_t more = m->dev->captures ? 4 << 20 : 64 << 10;
     check(late < early + more, "%s: the heap grew from %zu to %zu bytes", m->name, early, late);
     ft_queue_free(q);
     ft_engine_free(e);

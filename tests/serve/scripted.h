@@ -65,7 +65,7 @@ struct ft_job {
 struct ft_llm {
     bool hurry; /* scripts wait for nothing */
     ft_vocab *vocab;
-    ft_chat *chat;
+    ft_chat_template *chat;
     char *source;
     ft_llm_info info;
     pthread_mutex_t lock;
@@ -398,7 +398,7 @@ static inline void script_read(ft_job *j, const char *text, size_t n)
                      end = ft_str_find(t, FT_STR("<|im_end|>"), from);
         say = (ft_str){text + from, (end == SIZE_MAX ? n : end) - from};
     }
-    ft_encode(j->m->vocab, say, FT_ENCODE_PARSE_SPECIAL, &j->response, NULL);
+    ft_encode(j->m->vocab, say, FT_BPE_PARSE_SPECIAL, &j->response, NULL);
 }
 
 static inline void script_cached(ft_job *j, const ft_request *r)
@@ -540,7 +540,7 @@ void ft_job_end_thought(ft_job *j)
     pthread_mutex_lock(&j->lock);
     ft_ids end;
     ft_ids_init(&end, 4096);
-    ft_encode(j->m->vocab, FT_STR("</think>\n\ndone"), FT_ENCODE_PARSE_SPECIAL, &end, NULL);
+    ft_encode(j->m->vocab, FT_STR("</think>\n\ndone"), FT_BPE_PARSE_SPECIAL, &end, NULL);
     j->response.n = j->at;
     for (size_t i = 0; i < end.n; i++) ft_ids_put(&j->response, end.id[i]);
     ft_ids_release(&end);

@@ -614,7 +614,7 @@ static ft_drawn far_draw(ft_dev *d, ft_draw *w, const ft_edit *e, const float *x
     memcpy(aside, e, sizeof *e * (size_t)w->n_edit);
     w->mask = mask ? 3 * w->n_edit : -1;
     if (mask) memcpy(aside + w->mask, mask, sizeof *mask * (V_MAX / 32 + 1));
-    const ft_batch b = {.T = 1, .draw = w, .aside = aside, .sampled = 2};
+    const ft_batch b = {.T = 1, .draw = w, .draw_words = aside, .sampled = 2};
     d->record(d, &b);
     d->op->draw(d, &y, ft_mat_at((float *)(uintptr_t)x, 1, V_MAX));
     return y;

@@ -32,7 +32,7 @@ static const char *file_of(const char *shape, const char *type)
     ft_err err;
     ft_synth_result r;
     snprintf(path, sizeof path, "%s/%s-%s.gguf", dir, shape, type);
-    const ft_synth_opts o = {.shape = shape, .type = type, .path = path, .seed = 3, .quiet = true};
+    const ft_synth_opts o = {.shape = shape, .type = type, .path = path, .seed = 3};
     assert_int_equal(ft_synth(&r, &o, &err), FT_OK);
     return path;
 }
@@ -229,7 +229,7 @@ static void test_quantize(void **state)
     char to[160];
     ft_err err;
     ft_quantize *q;
-    const ft_quantize_opts o = {.mix = "Q8_0", .quiet = true};
+    const ft_quantize_opts o = {.mix = "Q8_0"};
     const char *path = file_of("micro-mmproj", "f32");
     snprintf(to, sizeof to, "%s/q8.gguf", dir);
     assert_int_equal(ft_quantize_open(&q, path, &o, &err), FT_OK);

@@ -14,7 +14,7 @@ typedef struct vision_args {
 
 static void row_job(ft_cpu *c, ft_job_fn *fn, vision_args a)
 {
-    ft_job_writes_cut(c, a.y, ft_cut_rows(a.y));
+    ft_job_writes_part(c, a.y, ft_partition_rows(a.y));
     FT_JOB(c, fn, a);
 }
 
@@ -41,7 +41,7 @@ static void layernorm_job(const ft_part *p, const void *args)
 void ft_cpu_layernorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, ft_vec b, float eps)
 {
     ft_cpu *c = (ft_cpu *)d;
-    ft_job_reads_cut(c, x, ft_cut_rows(x));
+    ft_job_reads_part(c, x, ft_partition_rows(x));
     row_job(c, layernorm_job, (vision_args){.y = y, .x = x, .w = w, .b = b, .lo = eps});
 }
 
@@ -96,7 +96,7 @@ static void clamp_job(const ft_part *p, const void *args)
 void ft_cpu_clamp(ft_dev *d, ft_mat y, ft_mat x, float lo, float hi)
 {
     ft_cpu *c = (ft_cpu *)d;
-    ft_job_reads_cut(c, x, ft_cut_rows(x));
+    ft_job_reads_part(c, x, ft_partition_rows(x));
     row_job(c, clamp_job, (vision_args){.y = y, .x = x, .lo = lo, .hi = hi});
 }
 

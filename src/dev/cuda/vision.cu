@@ -17,7 +17,7 @@ static dim3 grid_of(ft_mat y)
 static __global__ void layernorm_kernel(ft_mat y, ft_mat x, const float *w, const float *b,
                                         float eps)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ float sums[33];
     const int t = blockIdx.x, n = x.d;
     const float *in = mat_head(x, t, 0);
@@ -45,7 +45,7 @@ __device__ __forceinline__ float activated(float x, int act)
 
 static __global__ void affine_kernel(ft_mat y, const float *b, const float *w, int act)
 {
-    after_last();
+    wait_for_previous_kernel();
     float *at = mat_head(y, blockIdx.x, 0);
     FOR_COLUMNS(i, y.d)
     at[i] = activated((at[i] + (b ? b[i] : 0.0f)) * (w ? w[i] : 1.0f), act);
@@ -60,7 +60,7 @@ extern "C" void ft_cuda_affine(ft_dev *d, ft_mat y, ft_vec b, ft_vec w, ft_act a
 
 static __global__ void clamp_kernel(ft_mat y, ft_mat x, float lo, float hi)
 {
-    after_last();
+    wait_for_previous_kernel();
     const int t = blockIdx.x;
     FOR_COLUMNS(i, y.H * y.d)
     *mat_value(y, t, i) = fminf(fmaxf(*mat_value(x, t, i), lo), hi);
@@ -75,7 +75,7 @@ extern "C" void ft_cuda_clamp(ft_dev *d, ft_mat y, ft_mat x, float lo, float hi)
 
 static __global__ void mix_kernel(ft_mat y, ft_mat x, ft_mixing m, bool acc)
 {
-    after_last();
+    wait_for_previous_kernel();
     const int t = blockIdx.x;
     float *at = mat_head(y, t, 0);
     FOR_COLUMNS(i, y.d)
@@ -96,7 +96,7 @@ extern "C" void ft_cuda_mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc
 
 static __global__ void image_rows_kernel(ft_mat y, ft_mat x, const int32_t *image_row)
 {
-    after_last();
+    wait_for_previous_kernel();
     const int t = blockIdx.x, from = image_row[t];
     if (from < 0) return;
     FOR_COLUMNS(i, y.d)
