@@ -26,7 +26,8 @@
 #   BUILD=DIR           output folder
 #   DEPS=DIR            headers and libraries from an unpacked folder; needs no pkg-config
 #   PKG_CONFIG=NAME     the pkg-config program
-#   WITHOUT="libcurl"   leave out these optional libraries: libcurl libedit libmicrohttpd
+#   WITHOUT="libcurl"   leave out these optional libraries: libcurl libedit libmicrohttpd libjpeg
+#                       libpng libwebpdemux
 #   PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR ZSHDIR UNITDIR DESTDIR   where to install
 
 VERSION   := $(shell cat VERSION)
@@ -71,6 +72,9 @@ $(call needed,libxxhash,xxhash.h,-lxxhash)
 $(call optional,libcurl,curl/curl.h,-lcurl,FT_HAVE_CURL,no downloads)
 $(call optional,libedit,editline/readline.h,-ledit,FT_HAVE_EDIT,no line editing)
 $(call optional,libmicrohttpd,microhttpd.h,-lmicrohttpd,FT_HAVE_HTTPD,no serve)
+$(call optional,libjpeg,jpeglib.h,-ljpeg,FT_HAVE_JPEG,no JPEG images)
+$(call optional,libpng,png.h,-lpng,FT_HAVE_PNG,no PNG images)
+$(call optional,libwebpdemux,webp/demux.h,-lwebpdemux -lwebp,FT_HAVE_WEBP,no WebP images)
 
 # The shared library has neither the server nor the file tools, and needs fewer libraries.
 PROGRAM_ONLY := libcurl libedit libmicrohttpd
@@ -110,7 +114,7 @@ endif
 COMPILE       = $(CC) $(ALL_CPPFLAGS) $(FILE_CPPFLAGS) $(WARN) $(HARDENED) $(ALL_CFLAGS) $(FILE_CFLAGS)
 
 # ---- sources: every .c file of a module belongs to the library, those of cli/ to the program ----
-MODULES  := api base gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE)
+MODULES  := api base image gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE)
 MODULES  += $(if $(filter aarch64,$(ARCH)),dev/cpu/arm) $(if $(filter x86_64,$(ARCH)),dev/cpu/x86)
 LIB_SRC  := $(wildcard $(MODULES:%=src/%/*.c))
 CLI_SRC  := $(wildcard src/cli/*.c)
@@ -175,7 +179,7 @@ $(BUILD)/web/files.inc: FORCE
 	@scripts/web.sh $(BUILD)/web $(DEPS)
 $(BUILD)/src/serve/ui.o: $(wildcard web/*) $(BUILD)/web/files.inc
 $(BUILD)/src/serve/ui.o: FILE_CPPFLAGS += -I$(BUILD)/web
-$(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
+$(BUILD)/src/image/%.o $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
 $(BUILD)/src/dev/%.o: FILE_CFLAGS += $(KERNEL)
 $(BUILD)/src/dev/cpu/%.o: HARDENED :=
 # Two kernels that compute the same sum must round alike: fused multiply-adds are written out there.

@@ -138,8 +138,14 @@ typedef struct ft_llm_params {
     const char *spec_trace; /* a file that gets a line of JSON for every draft; NULL: none */
     void (*trace)(void *user, const char *line); /* gets these lines instead; may be NULL */
     void *trace_user;
-    int score_rows; /* > 0: ft_llm_perplexity will be called */
-    bool no_mmap;   /* read the file instead of mapping it */
+    const char *mmproj;   /* GGUF file of the vision tower; NULL: the only mmproj*.gguf beside the
+                           * model, if it fits the model */
+    bool no_mmproj;       /* no vision tower: images are refused */
+    int image_min_tokens; /* of an image whose size goes by area; 0: as the file says */
+    int image_max_tokens; /* of an image; 0: 4096, or what the file says if that is less */
+    int image_cache_mib;  /* host memory for the rows of recent images */
+    int score_rows;       /* > 0: ft_llm_perplexity will be called */
+    bool no_mmap;         /* read the file instead of mapping it */
     /* Called while a file is loaded, with the bytes loaded so far and in all, and once more with
      * what = NULL when it is loaded or has failed. On any thread, one call at a time; may be NULL.
      */
@@ -162,8 +168,10 @@ typedef struct ft_llm_info {
     const char *cache_summary; /* the same in one line */
     bool cache_small;          /* some layer uses a type other than f16 */
     bool drafts;
-    bool draft_adapts; /* the number of draft tokens is adaptive; false: always draft_max */
-    int draft_max;     /* draft tokens per step */
+    bool draft_adapts;        /* the number of draft tokens is adaptive; false: always draft_max */
+    int draft_max;            /* draft tokens per step */
+    bool vision;              /* images can be read */
+    const char *image_marker; /* text that stands for an image in a prompt; NULL: no images */
     bool has_template;
     const char *template_text; /* source of the chat template; NULL: none */
     const char *bos, *eos;     /* text of these tokens; "" if there is none */
@@ -326,12 +334,30 @@ typedef struct ft_response {
     int64_t accepted_at[FT_DRAFT_MAX]; /* steps that accepted it */
 } ft_response;
 
+/* An image of a request: a JPEG, PNG or WebP file in memory. */
+typedef struct ft_image_input {
+    const void *bytes;
+    size_t n;
+    int max_tokens; /* fewer than the model was opened with; 0: as many */
+} ft_image_input;
+
+enum { FT_REQUEST_IMAGES = 64 }; /* at most */
+
+/* Bytes of "data:image/...;base64,DATA" or of base64 alone. *bytes is yours: free(). */
+ft_status ft_image_from_text(const char *text, size_t n, void **bytes, size_t *n_bytes,
+                             ft_err *err);
+/* Prompt tokens that the image takes in place of its placeholder, from its header alone. */
+ft_status ft_llm_image_tokens(const ft_llm *m, const ft_image_input *image, int *tokens,
+                              ft_err *err);
+
 typedef struct ft_request {
     const char *prompt; /* text; or ids below */
     size_t prompt_bytes;
     bool raw; /* add no BOS token to the prompt; special tokens are parsed either way */
     const int32_t *ids;
     int n_ids;
+    const ft_image_input *images; /* one for each placeholder of the prompt, in its order */
+    int n_images;
     int max_tokens; /* to generate; < 0: until the context is full */
     ft_sampling sampling;
     const char *grammar;     /* GBNF, or NULL */

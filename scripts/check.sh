@@ -61,7 +61,7 @@ if [ "${1:-}" = unit ]; then
 else
     run_programs ops invariants serve
     [ -x "$build/tests/dequant" ] && queue dequant "$build/tests/dequant" tests/data/dequant
-    [ -x "$build/tests/golden" ] && queue golden "$build/tests/golden" tests/golden/*/
+    [ -x "$build/tests/golden" ] && queue golden "$build/tests/golden" tests/golden/*/ tests/golden-vision/*/
     for t in tests/cli/*.sh; do
         [ -f "$t" ] && queue "cli/$(basename "$t" .sh)" bash "$t"
     done

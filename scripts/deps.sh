@@ -4,7 +4,8 @@
 set -euo pipefail
 
 packages=(pkg-config libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libmicrohttpd-dev
-          libcurl4-openssl-dev libedit-dev libcmocka-dev)
+          libcurl4-openssl-dev libedit-dev libjpeg62-turbo-dev libpng-dev libwebp-dev
+          libcmocka-dev)
 
 # the web page uses these where they are found; it works without them
 optional=(libjs-markdown-it node-dompurify libjs-highlight.js libjs-katex fonts-katex libjs-pdf)

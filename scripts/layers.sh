@@ -13,13 +13,14 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 table='base:
 quant:  base
 gguf:   base
+image:  base
 tools:  quant gguf base
 text:   gguf base
 dev:    quant base
 kv:     dev base
-model:  kv dev gguf quant base
+model:  kv dev gguf quant image base
 engine: model kv dev base
-api:    foretoken.h text engine model kv dev gguf base
+api:    foretoken.h text engine model kv dev gguf image base
 serve:  foretoken.h base
 cli:    foretoken.h serve tools base'
 

@@ -3,8 +3,8 @@
  * converter's tables.
  *
  *   golden FOLDER...               check; ends with "N passed, N failed"
- *   golden --keep OUT FOLDER...    the same, and leave golden-NAME.gguf in OUT
- *   golden --folder TO FOLDER      only write the Hugging Face folder TO (config and weights) */
+ *   golden --keep OUT FOLDER...    the same, and leave golden-NAME.gguf (and mmproj-NAME.gguf) in
+ * OUT golden --folder TO FOLDER      only write the Hugging Face folder TO (config and weights) */
 #define _XOPEN_SOURCE 700
 #include "folder.h"
 #include "gguf/gguf.h"
@@ -204,6 +204,69 @@ static void want_gemma(model *m, bool drafter)
     want(m, V, 0, 0, "masked_embd_ordering");
 }
 
+/* ---- vision towers ---- */
+
+static int64_t vcfg(const model *m, const char *key)
+{
+    return json_integer_value(json_object_get(json_object_get(m->config, "vision_config"), key));
+}
+
+static void want_qwen_tower(model *m)
+{
+    const int64_t C = vcfg(m, "hidden_size"), F = vcfg(m, "intermediate_size");
+    const int64_t E = cfg(m, "hidden_size"), L = vcfg(m, "depth");
+    want(m, C, vcfg(m, "num_position_embeddings"), 0, "v.position_embd.weight");
+    want(m, C, 0, 0, "v.patch_embd.bias");
+    want(m, C, 0, 0, "v.post_ln.weight");
+    want(m, C, 0, 0, "v.post_ln.bias");
+    want(m, 4 * C, 4 * C, 0, "mm.0.weight");
+    want(m, 4 * C, 0, 0, "mm.0.bias");
+    want(m, 4 * C, E, 0, "mm.2.weight");
+    want(m, E, 0, 0, "mm.2.bias");
+    for (int i = 0; i < (int)L; i++) {
+        static const char *const norm[] = {"ln1.weight", "ln1.bias", "ln2.weight", "ln2.bias"};
+        for (int k = 0; k < 4; k++) want(m, C, 0, 0, "v.blk.%d.%s", i, norm[k]);
+        want(m, C, 3 * C, 0, "v.blk.%d.attn_qkv.weight", i);
+        want(m, 3 * C, 0, 0, "v.blk.%d.attn_qkv.bias", i);
+        want(m, C, C, 0, "v.blk.%d.attn_out.weight", i);
+        want(m, C, 0, 0, "v.blk.%d.attn_out.bias", i);
+        want(m, C, F, 0, "v.blk.%d.ffn_up.weight", i);
+        want(m, F, 0, 0, "v.blk.%d.ffn_up.bias", i);
+        want(m, F, C, 0, "v.blk.%d.ffn_down.weight", i);
+        want(m, C, 0, 0, "v.blk.%d.ffn_down.bias", i);
+    }
+    m->expected += 2; /* the patch kernel has four dimensions */
+}
+
+static void want_gemma_tower(model *m)
+{
+    const json_t *v = json_object_get(m->config, "vision_config");
+    const bool clipped = json_is_true(json_object_get(v, "use_clipped_linears"));
+    const int64_t C = vcfg(m, "hidden_size"), F = vcfg(m, "intermediate_size");
+    want(m, C, vcfg(m, "position_embedding_size"), 2, "v.position_embd.weight");
+    want(m, C, cfg(m, "hidden_size"), 0, "mm.input_projection.weight");
+    if (json_is_true(json_object_get(v, "standardize"))) {
+        want(m, C, 0, 0, "v.std_bias");
+        want(m, C, 0, 0, "v.std_scale");
+    }
+    static const char *const matrix[] = {"attn_q",   "attn_k", "attn_v",  "attn_out",
+                                         "ffn_gate", "ffn_up", "ffn_down"};
+    static const char *const bound[] = {"input_min", "input_max", "output_min", "output_max"};
+    static const char *const norm[] = {"ln1", "ln2", "attn_post_norm", "ffn_post_norm"};
+    for (int i = 0; i < (int)vcfg(m, "num_hidden_layers"); i++) {
+        for (int k = 0; k < 4; k++) want(m, C, 0, 0, "v.blk.%d.%s.weight", i, norm[k]);
+        want(m, vcfg(m, "head_dim"), 0, 0, "v.blk.%d.attn_q_norm.weight", i);
+        want(m, vcfg(m, "head_dim"), 0, 0, "v.blk.%d.attn_k_norm.weight", i);
+        for (int k = 0; k < 7; k++) {
+            want(m, k == 6 ? F : C, k == 4 || k == 5 ? F : C, 0, "v.blk.%d.%s.weight", i,
+                 matrix[k]);
+            for (int b = 0; b < 4 && clipped; b++)
+                want(m, 1, 0, 0, "v.blk.%d.%s.%s", i, matrix[k], bound[b]);
+        }
+    }
+    m->expected++; /* the patch kernel has four dimensions */
+}
+
 /* ---- values ---- */
 
 static float at(const model *m, const char *name, int64_t row, int64_t col)
@@ -374,7 +437,67 @@ static void check_model(model *m)
           ft_gguf_n_tensor(m->g), m->expected);
 }
 
-static void check_folder(const char *dir, const char *path)
+/* Value (c, y, x) of the patch kernel's output o, where the tower wants it and the checkpoint has
+ * it; both files store it as [output][channel][y][x]. */
+static void check_kernel(const model *m, bool qwen)
+{
+    const ft_gguf_tensor *t = ft_gguf_tensor_find(m->g, "v.patch_embd.weight");
+    const ft_gguf_tensor *t1 = ft_gguf_tensor_find(m->g, "v.patch_embd.weight.1");
+    const char *name = qwen ? "model.visual.patch_embed.proj.weight"
+                            : "model.vision_tower.patch_embedder.input_proj.weight";
+    const golden_formula f = golden_formula_of(golden_entry(m->manifest, name));
+    const int64_t C = vcfg(m, "hidden_size");
+    check(t && t->type == FT_F32 && t->n[0] == 16 && t->n[1] == 16 && t->n[2] == 3 && t->n[3] == C,
+          "%s: v.patch_embd.weight is not F32 {16, 16, 3, %lld}", m->name, (long long)C);
+    check(!qwen == !t1, "%s: v.patch_embd.weight.1 is %s", m->name, t1 ? "there" : "missing");
+    if (!t || (qwen && !t1)) return;
+    for (int64_t i = 0; i < C * 768; i += 101) {
+        const int64_t o = i / 768, c = i / 256 % 3, yx = i % 256;
+        const float *x = t->data;
+        for (int frame = 0; frame < (qwen ? 2 : 1); frame++, x = t1 ? t1->data : x) {
+            const int64_t from = qwen ? ((o * 3 + c) * 2 + frame) * 256 + yx : o * 768 + yx * 3 + c;
+            const float want_x = golden_value(&f, (uint64_t)from);
+            if (x[i] != want_x)
+                check(false, "%s: patch kernel %d [%lld] is %g, want %g", m->name, frame,
+                      (long long)i, (double)x[i], (double)want_x);
+        }
+    }
+    check(true, "%s", name);
+}
+
+static void check_tower(model *m, const char *path)
+{
+    ft_err err;
+    ft_str type = {"", 0};
+    const bool qwen = !strncmp(json_string_value(json_object_get(m->config, "model_type")), "q", 1);
+    ft_gguf_close(m->g);
+    m->g = NULL;
+    m->expected = 0;
+    const bool ok = !ft_gguf_open(&m->g, path, true, &err);
+    check(ok, "%s: %s", m->name, err.text);
+    if (!ok) return;
+    if (qwen)
+        want_qwen_tower(m);
+    else
+        want_gemma_tower(m);
+    check_kernel(m, qwen);
+    check_key(m, "vision.projection_dim", cfg(m, "hidden_size"));
+    check_key(m, "vision.embedding_length", vcfg(m, "hidden_size"));
+    check(ft_gguf_str(m->g, "general.type", &type) && ft_str_is(type, "mmproj"),
+          "%s: general.type is \"%.*s\", want mmproj", m->name, FT_STR_FMT(type));
+    check(ft_gguf_n_tensor(m->g) == m->expected, "%s: mmproj: %zu tensors, want %zu", m->name,
+          ft_gguf_n_tensor(m->g), m->expected);
+}
+
+/* A folder with images has a tower too. */
+static bool has_tower(const char *dir)
+{
+    char file[4096];
+    snprintf(file, sizeof file, "%s/preprocessor_config.json", dir);
+    return ft_file_exists(file);
+}
+
+static void check_folder(const char *dir, const char *path, const char *mmproj)
 {
     char file[4096];
     json_error_t je;
@@ -383,13 +506,15 @@ static void check_folder(const char *dir, const char *path)
     snprintf(file, sizeof file, "%s/config.json", dir);
     m.config = json_load_file(file, 0, &je);
     const bool ok = m.config && !golden_manifest(&m.manifest, dir, &err) &&
-                    !golden_gguf(dir, path, NULL, &err) && !ft_gguf_open(&m.g, path, true, &err);
+                    !golden_ggufs(dir, path, has_tower(dir) ? mmproj : NULL, NULL, &err) &&
+                    !ft_gguf_open(&m.g, path, true, &err);
     check(ok, "%s: %s", dir, m.config ? err.text : je.text);
     if (ok) {
         m.text = json_object_get(m.config, "text_config");
         if (golden_entry(m.manifest, "model.language_model.norm.weight"))
             m.prefix = "model.language_model.";
         check_model(&m);
+        if (has_tower(dir)) check_tower(&m, mmproj);
     }
     ft_gguf_close(m.g);
     json_decref(m.manifest);
@@ -408,12 +533,13 @@ static const char *base_name(char *dir)
  * and so have the devices: ref computes in double, the others in float. */
 static void run_model(char *dir, const char *models, const char *device)
 {
-    char path[4096], target[4096];
+    char path[4096], target[4096], mmproj[4096];
     const char *name = base_name(dir), *tail = strstr(name, "-assistant");
     const bool ref = !strcmp(device, "ref");
     snprintf(path, sizeof path, "%s/golden-%s.gguf", models, name);
     snprintf(target, sizeof target, "%s/golden-%.*s.gguf", models, tail ? (int)(tail - name) : 0,
              name);
+    snprintf(mmproj, sizeof mmproj, "%s/mmproj-%s.gguf", models, name);
     ft_dev *dev;
     ft_err err;
     if (ft_dev_open(&dev, device, 0, &err)) {
@@ -432,7 +558,8 @@ static void run_model(char *dir, const char *models, const char *device)
     const double exact = (qwen ? 1e-9 : 1e-6) * (ref ? 1 : 10);
     const double tol = !halves ? exact : !strcmp(name, "qwen35-moe") ? 1e-3 : qwen ? 1e-5 : 3e-5;
     const double in_turn = halves ? qwen ? 1e-8 : tol : exact;
-    golden_run(name, dir, path, tail ? target : NULL, dev, tol, in_turn, &passed, &failed);
+    golden_run(name, dir, path, tail ? target : NULL, has_tower(dir) ? mmproj : NULL, dev, tol,
+               in_turn, &passed, &failed);
     ft_dev_close(dev);
 }
 
@@ -461,13 +588,17 @@ int main(int argc, char **argv)
         else
             return usage();
     }
-    if (first >= argc) return usage();
-    char tmp[64], path[4096];
+    static const char *const known[] = {"ref", "cpu", "cuda", "all", "none"};
+    bool found = false;
+    for (size_t i = 0; i < FT_COUNT(known); i++) found |= !strcmp(dev, known[i]);
+    if (first >= argc || !found) return usage();
+    char tmp[64], path[4096], mmproj[4096];
     if (!keep) folder_new(tmp);
     const char *models = keep ? keep : tmp;
     for (int i = first; i < argc; i++) {
         snprintf(path, sizeof path, "%s/golden-%s.gguf", models, base_name(argv[i]));
-        check_folder(argv[i], path);
+        snprintf(mmproj, sizeof mmproj, "%s/mmproj-%s.gguf", models, base_name(argv[i]));
+        check_folder(argv[i], path, mmproj);
     }
     for (int i = first; i < argc; i++) {
         if (!strcmp(dev, "ref") || !strcmp(dev, "all")) run_model(argv[i], models, "ref");

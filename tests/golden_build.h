@@ -161,25 +161,38 @@ static inline ft_status golden_folder(const char *dir, const char *to, ft_err *e
     json_decref(manifest);
     snprintf(from, sizeof from, "%s/config.json", dir);
     snprintf(path, sizeof path, "%s/config.json", to);
-    return st ? st : golden_copy(from, path, err);
+    if (!st) st = golden_copy(from, path, err);
+    snprintf(from, sizeof from, "%s/preprocessor_config.json", dir);
+    snprintf(path, sizeof path, "%s/preprocessor_config.json", to);
+    return st || !ft_file_exists(from) ? st : golden_copy(from, path, err);
 }
 
-/* Builds the GGUF of the golden folder dir at path; the folder in between is removed again.
- * outtype: as for convert, or NULL. */
-static inline ft_status golden_gguf(const char *dir, const char *path, const char *outtype,
-                                    ft_err *err)
+/* Builds the GGUF of the golden folder dir at path and, where mmproj is not NULL, that of its
+ * vision tower there; the folder in between is removed again. outtype: as for convert, or NULL. */
+static inline ft_status golden_ggufs(const char *dir, const char *path, const char *mmproj,
+                                     const char *outtype, ft_err *err)
 {
     char tmp[4200], file[4300];
     snprintf(tmp, sizeof tmp, "%s.hf", path);
     ft_status st = golden_folder(dir, tmp, err);
     const ft_convert_opts o = {.outtype = outtype, .no_vocab = true};
+    const ft_convert_opts v = {.outtype = outtype, .vision = true};
     if (!st) st = ft_convert(tmp, path, &o, NULL, err);
+    if (!st && mmproj) st = ft_convert(tmp, mmproj, &v, NULL, err);
+    snprintf(file, sizeof file, "%s/preprocessor_config.json", tmp);
+    unlink(file);
     snprintf(file, sizeof file, "%s/model.safetensors", tmp);
     unlink(file);
     snprintf(file, sizeof file, "%s/config.json", tmp);
     unlink(file);
     rmdir(tmp);
     return st;
+}
+
+static inline ft_status golden_gguf(const char *dir, const char *path, const char *outtype,
+                                    ft_err *err)
+{
+    return golden_ggufs(dir, path, NULL, outtype, err);
 }
 
 #endif

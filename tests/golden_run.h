@@ -8,12 +8,16 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "engine/step.h"
-#include "kv/plan.h"
 #include "gguf/safetensors.h"
+#include "kv/plan.h"
 
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+
+typedef struct golden_image {
+    int first, n; /* its tokens in the prompt */
+} golden_image;
 
 typedef struct golden {
     const char *name; /* of the folder */
@@ -27,9 +31,16 @@ typedef struct golden {
     double tol;     /* NMSE */
     double in_turn; /* the same where a delta net's rows run one by one */
     float *got[16]; /* layer inputs that the probe saw */
+    int got_first;  /* row of the first of them */
+    /* folders with images */
+    int n_image, next_pos;
+    golden_image image[4];
+    float *image_rows; /* the tower's, of all images */
+    int32_t *pos[3];   /* [n] as the folder has them */
+    bool ahead;        /* rows of an image see each other in sliding layers */
 } golden;
 
-enum { GOLDEN_SLOTS = 3, GOLDEN_CELLS = 160, GOLDEN_MAX = 160 };
+enum { GOLDEN_SLOTS = 3, GOLDEN_MORE = 24 }; /* MORE: cells behind the prompt */
 
 static void golden_say(golden *g, bool ok, const char *what, double value, double limit)
 {
@@ -45,6 +56,16 @@ static double golden_nmse(const float *a, const float *b, size_t n)
         s += (double)b[i] * (double)b[i];
     }
     return isfinite(e) ? e / s : (double)INFINITY;
+}
+
+/* A folder from elsewhere may lack an array, or have another size of it. */
+static bool golden_has(const golden *g, const char *name, size_t values, ft_err *err)
+{
+    const ft_st_tensor *t = ft_st_tensor_find(g->arrays, name);
+    if (t && t->type == FT_ST_F32 && (size_t)t->count == values) return true;
+    ft_fail(err, FT_EFORMAT, "ref.safetensors: %s is %s with %lld values, want F32 with %zu", name,
+            t ? t->type_name : "missing", t ? (long long)t->count : 0LL, values);
+    return false;
 }
 
 static const float *golden_array(const golden *g, const char *name)
@@ -68,10 +89,71 @@ static int golden_argmax(const float *x, int n)
     return best;
 }
 
+/* The best id that may be sampled: ids that stand for images may not. */
+static int golden_best(const golden *g, const float *x)
+{
+    const json_t *banned = json_object_get(g->ref, "banned");
+    int best = -1;
+    for (int i = 0; i < g->m->V; i++) {
+        bool ban = false;
+        for (size_t k = 0; k < json_array_size(banned); k++)
+            ban |= json_integer_value(json_array_get(banned, k)) == i;
+        if (!ban && (best < 0 || x[i] > x[best])) best = i;
+    }
+    return best;
+}
+
 static int golden_int(const golden *g, const char *key, size_t i)
 {
     json_t *v = json_object_get(g->ref, key);
     return (int)json_integer_value(json_is_array(v) ? json_array_get(v, i) : v);
+}
+
+/* The image that token i belongs to, and the row of the tower that it stands for; NULL for text. */
+static const golden_image *golden_image_at(const golden *g, int i, int *row)
+{
+    *row = 0;
+    for (int k = 0; k < g->n_image; *row += g->image[k++].n) {
+        const golden_image *m = &g->image[k];
+        if (i < m->first || i >= m->first + m->n) continue;
+        *row += i - m->first;
+        return m;
+    }
+    return NULL;
+}
+
+/* Rows of one image that see each other must be in one pass. */
+static int golden_chunk(const golden *g, int at, int chunk)
+{
+    int row, end = FT_MIN(at + chunk, g->n);
+    const golden_image *m = end < g->n ? golden_image_at(g, end, &row) : NULL;
+    if (m && g->ahead && end > m->first) end = m->first + m->n;
+    return end - at;
+}
+
+/* Row t of a pass is prompt token i: its position and, where it is an image's, the tower's row. */
+static void golden_row(golden *g, ft_rowset *w, int t, int i, int32_t shift, bool ahead)
+{
+    int row;
+    ft_err err;
+    if (!g->n_image) return;
+    const golden_image *m = golden_image_at(g, i, &row);
+    const int j = shift ? i - 1 : i; /* a draft head stands at the position of the token before */
+    const int32_t pos[3] = {g->pos[0][j] + shift, g->pos[1][j] + shift, g->pos[2][j] + shift};
+    ft_rows_at(w, t, pos);
+    if (!m) return;
+    w->token[t] = 0;
+    if (ft_runner_image_put(g->run, t, g->image_rows + (size_t)row * (size_t)g->m->D, 1, &err))
+        printf("  %s\n", err.text);
+    ft_rows_image(w, t, t);
+    if (ahead && g->ahead) ft_rows_ahead(w, t, m->first + m->n);
+}
+
+/* Row t stands k places behind the prompt. */
+static void golden_row_after(golden *g, ft_rowset *w, int t, int k)
+{
+    const int32_t p = g->next_pos + k, pos[3] = {p, p, p};
+    if (g->n_image) ft_rows_at(w, t, pos);
 }
 
 /* The prompt on a fresh sequence in chunks of `chunk`, with `beside` other sequences that read the
@@ -82,8 +164,8 @@ static ft_seq *golden_prompt(golden *g, int chunk, int beside, float *out, float
     ft_err err;
     ft_seq *s = ft_seq_new(g->cache), *other[2] = {NULL, NULL};
     for (int i = 0; i < beside; i++) other[i] = ft_seq_new(g->cache);
-    for (int at = 0; at < g->n; at += chunk) {
-        const int n = FT_MIN(chunk, g->n - at);
+    for (int at = 0, n; at < g->n; at += n) {
+        n = golden_chunk(g, at, chunk);
         ft_rowset *w = ft_runner_rows(g->run);
         if (beside > 1 && ft_seq_reserve(other[1], n)) {
             const int row = ft_rows_span(w, other[1], n, false);
@@ -93,6 +175,7 @@ static ft_seq *golden_prompt(golden *g, int chunk, int beside, float *out, float
         const int first = ft_rows_span(w, s, n, false);
         for (int i = 0; i < n; i++) {
             w->token[first + i] = g->prompt[at + i];
+            golden_row(g, w, first + i, at + i, 0, true);
             if (i >= n - ft_ring_rows(g->run)) /* no two rows to one place */
                 w->dst_row[first + i] = ft_hidden_ring(g->run, ft_seq_slot(s), at + i);
             ft_rows_out(w, first + i);
@@ -124,10 +207,11 @@ static void golden_greedy(golden *g, ft_seq *s)
         ft_seq_reserve(s, 1);
         const int row = ft_rows_span(w, s, 1, false);
         w->token[row] = id;
+        golden_row_after(g, w, row, (int)i - 1);
         ft_rows_out(w, row);
         if (ft_runner_trunk(g->run, &err)) printf("  %s\n", err.text);
         ft_seq_accept(s, 1);
-        id = golden_argmax(ft_runner_logits(g->run, 0), g->m->V);
+        id = golden_best(g, ft_runner_logits(g->run, 0));
         if (id != golden_int(g, "greedy", i)) wrong++;
     }
     golden_say(g, wrong == 0, "greedy ids that differ", wrong, 0);
@@ -146,6 +230,10 @@ static void golden_mtp(golden *g, ft_seq *s, const float *hid)
     const int first = ft_rows_draft(w, slot, 1, n, 2, false);
     for (int j = 0; j < n; j++) {
         w->token[first + j] = j + 1 < n ? g->prompt[j + 1] : golden_int(g, "next", 0);
+        if (j + 1 < n)
+            golden_row(g, w, first + j, j + 1, 1, false);
+        else
+            golden_row_after(g, w, first + j, 0);
         w->src_row[first + j] = ft_hidden_trunk(g->run, j);
         ft_rows_out(w, first + j);
     }
@@ -165,6 +253,7 @@ static void golden_mtp(golden *g, ft_seq *s, const float *hid)
         const int row = ft_rows_draft(w, slot, n + k, 1, n + k + 1, false);
         w->token[row] = id;
         w->src_row[row] = src;
+        golden_row_after(g, w, row, k);
         ft_rows_out(w, row);
         if (ft_runner_draft(g->run, false, &err)) printf("  %s\n", err.text);
         golden_compare(g, "draft_logits", ft_runner_logits(g->run, 0), want + (size_t)k * (size_t)V,
@@ -230,7 +319,7 @@ static void golden_trunk(golden *g)
 {
     const size_t nV = (size_t)g->n * (size_t)g->m->V, nD = (size_t)g->n * (size_t)g->m->D;
     float *logits = ft_new_n(float, nV), *hid = ft_new_n(float, nD);
-    static const int chunk[] = {GOLDEN_MAX, 1, 7, 64, 64, 7}, beside[] = {0, 0, 0, 0, 1, 2};
+    const int chunk[] = {g->n, 1, 7, 64, 64, 7}, beside[] = {0, 0, 0, 0, 1, 2};
     /* ref takes its time: the whole prompt, and the busiest mix */
     const size_t step = strcmp(g->m->dev->name, "ref") ? 1 : FT_COUNT(chunk) - 1;
     for (size_t i = 0; i < FT_COUNT(chunk); i += step) {
@@ -251,10 +340,11 @@ static void golden_trunk(golden *g)
 static void golden_probe(void *user, const ft_step *s, const char *what, int layer, ft_mat m)
 {
     golden *g = user;
-    if (strcmp(what, "layer_in") || layer >= 16 || s->b->T < 16 || g->got[layer]) return;
+    const int first = g->got_first;
+    if (strcmp(what, "layer_in") || layer >= 16 || s->b->T < first + 16 || g->got[layer]) return;
     g->got[layer] = ft_new_n(float, 16 * (size_t)m.d);
     for (int t = 0; t < 16; t++)
-        memcpy(g->got[layer] + (size_t)t * (size_t)m.d, m.p + (size_t)t * (size_t)m.rs,
+        memcpy(g->got[layer] + (size_t)t * (size_t)m.d, m.p + (size_t)(first + t) * (size_t)m.rs,
                sizeof(float) * (size_t)m.d);
 }
 
@@ -298,13 +388,26 @@ static bool golden_open(golden *g, const char *dir, const char *gguf, const char
         if (ft_gguf_open(&f, gguf, true, err)) return false;
         if (ft_model_open(&g->drafter, f, dev, g->m, NULL, err)) return ft_gguf_close(f), false;
     }
+    const size_t rows = (size_t)g->n, V = (size_t)g->m->V, D = (size_t)g->m->D;
+    g->got_first = golden_int(g, "layer_in_first", 0);
+    if (g->n < 1 || g->got_first < 0) {
+        ft_fail(err, FT_EFORMAT, "%s/ref.json: the prompt is empty", dir);
+        return false;
+    }
+    const bool own = !target, mtp = own && g->m->drafter == FT_DRAFT_MTP;
+    if (own && !(golden_has(g, "logits", rows * V, err) && golden_has(g, "hidden", rows * D, err)))
+        return false;
+    if (mtp && !golden_has(g, "mtp_logits", rows * V, err)) return false;
+    if ((mtp || target) && !golden_has(g, "draft_logits", 4 * V, err)) return false;
+    if (target && !golden_has(g, "draft_hidden", 4 * D, err)) return false;
     ft_cache_params cp = {.layer = g->m->layer,
-                                .n_layer = g->m->n_layer,
-                                .kt = FT_KV_F32,
-                                .vt = FT_KV_F32,
-                                .slots = GOLDEN_SLOTS,
-                                .cells = GOLDEN_CELLS,
-                                .tentative = 9};
+                          .n_layer = g->m->n_layer,
+                          .kt = FT_KV_F32,
+                          .vt = FT_KV_F32,
+                          .slots = GOLDEN_SLOTS,
+                          .cells = g->n + GOLDEN_MORE,
+                          .rows = g->n,
+                          .tentative = 9};
     ft_kv_choice *plan = ft_kv_plan_new(&cp);
     cp.plan = plan;
     const ft_status st = ft_cache_new(&g->cache, dev, &cp, err);
@@ -316,9 +419,9 @@ static bool golden_open(golden *g, const char *dir, const char *gguf, const char
                                                             : NULL,
                                  .cache = g->cache,
                                  .slots = GOLDEN_SLOTS,
-                                 .rows = 2 * GOLDEN_MAX,
-                                 .out = GOLDEN_MAX,
-                                 .cells = GOLDEN_CELLS};
+                                 .rows = 2 * g->n + 2,
+                                 .out = g->n,
+                                 .cells = g->n + GOLDEN_MORE};
     return ft_runner_new(&g->run, &rp, err) == FT_OK;
 }
 
@@ -331,21 +434,28 @@ static void golden_close(golden *g)
     ft_st_close(g->arrays);
     json_decref(g->ref);
     ft_free((void *)(uintptr_t)g->prompt);
+    ft_free(g->image_rows);
+    ft_free(g->pos[0]);
 }
 
-/* Runs everything on one device; counts go to passed and failed. */
+#include "golden_vision.h"
+
+/* Runs everything on one device; counts go to passed and failed. mmproj: of a folder with images,
+ * else NULL. */
 static void golden_run(const char *name, const char *dir, const char *gguf, const char *target,
-                       ft_dev *dev, double tol, double in_turn, int *passed, int *failed)
+                       const char *mmproj, ft_dev *dev, double tol, double in_turn, int *passed,
+                       int *failed)
 {
     golden g = {.name = name, .tol = tol, .in_turn = in_turn};
     ft_err err;
-    if (!golden_open(&g, dir, gguf, target, dev, &err)) {
+    if (!golden_open(&g, dir, gguf, target, dev, &err) ||
+        (mmproj && !golden_vision(&g, dir, mmproj, dev, &err))) {
         printf("  FAIL %s: %s\n", name, err.text);
         g.failed++;
     } else if (target) {
         float *logits = ft_new_n(float, (size_t)g.n *(size_t)g.m->V),
               *hid = ft_new_n(float, (size_t)g.n *(size_t)g.m->D);
-        ft_seq *s = golden_prompt(&g, GOLDEN_MAX, 0, logits, hid);
+        ft_seq *s = golden_prompt(&g, g.n, 0, logits, hid);
         golden_assistant(&g, s, hid);
         ft_seq_free(s);
         ft_free(logits);

@@ -138,24 +138,26 @@ static ft_status open_grammar(ft_generate *a, ft_llm *m, ft_err *err)
 
 /* ---- input ---- */
 
-static ft_status open_prompt(ft_generate *a, ft_err *err)
+static ft_status open_prompt(ft_generate *a, ft_llm *m, ft_err *err)
 {
     const ft_request *r = a->r;
+    ft_status st = FT_OK;
     ft_ids_init(&a->ids, MAX_PROMPT_IDS);
     if (r->ids) {
         for (int i = 0; i < r->n_ids; i++) ft_ids_put(&a->ids, r->ids[i]);
-        return FT_OK;
+    } else {
+        const unsigned flags =
+            FT_ENCODE_PARSE_SPECIAL | (r->raw ? 0u : (unsigned)FT_ENCODE_ADD_SPECIAL);
+        st = ft_encode(m->vocab, (ft_str){r->prompt, r->prompt_bytes}, flags, &a->ids, err);
     }
-    const unsigned flags =
-        FT_ENCODE_PARSE_SPECIAL | (r->raw ? 0u : (unsigned)FT_ENCODE_ADD_SPECIAL);
-    return ft_encode(a->m->vocab, (ft_str){r->prompt, r->prompt_bytes}, flags, &a->ids, err);
+    return st ? st : ft_prompt_images_init(&a->images, m, r, &a->ids, err);
 }
 
 ft_status ft_generate_init(ft_generate *a, ft_llm *m, const ft_request *r, ft_event_fn *fn,
                            void *user, ft_err *err)
 {
     *a = (ft_generate){.m = m, .r = r, .tell = fn, .user = user};
-    ft_status st = open_prompt(a, err);
+    ft_status st = open_prompt(a, m, err);
     if (!st) st = ft_sample_setup_init(&a->setup, &r->sampling, m, r->ignore_eos, err);
     if (!st) st = open_grammar(a, m, err);
     if (!st) st = ft_thought_init(&a->thought, m, r, &a->mask, err);
@@ -175,6 +177,7 @@ void ft_generate_release(ft_generate *a)
     ft_grammar_state_free(a->state);
     ft_grammar_free(a->grammar);
     ft_sample_setup_release(&a->setup);
+    ft_prompt_images_release(&a->images, a->m);
     ft_ids_release(&a->ids);
     *a = (ft_generate){0};
 }
@@ -221,6 +224,7 @@ ft_task ft_generate_task(ft_generate *a)
         .user = a,
     };
     t.n_checkpoint = find_marks(a, t.checkpoint);
+    ft_prompt_images_task(&a->images, a->m, &t);
     return t;
 }
 

@@ -4,6 +4,7 @@
 #ifndef FT_API_GENERATE_H
 #define FT_API_GENERATE_H
 
+#include "api/images.h"
 #include "api/reasoning.h"
 #include "api/sampling.h"
 #include "base/buf.h"
@@ -20,6 +21,7 @@ typedef struct ft_generate {
     void *user;
 
     ft_ids ids;
+    ft_prompt_images images;
     ft_sample_setup setup;
     ft_grammar *grammar;
     ft_grammar_state *state;

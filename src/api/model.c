@@ -1,6 +1,6 @@
 /* api/model.c - opens a model: its file, drafter and device, and the memory that they need. */
 #define _GNU_SOURCE
-#include "api/model.h"
+#include "api/images.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -28,6 +28,7 @@ void ft_llm_defaults(ft_llm_params *p)
         .cpu_moe = -1,
         .fit_target = 512,
         .spec_type = "auto",
+        .image_cache_mib = 256,
     };
     ft_draft_methods d;
     ft_draft_methods_defaults(&d);
@@ -243,6 +244,8 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_draft_methods 
     i->device = m->dev->name;
     i->place = m->place;
     i->drafts = e->draft_max > 0 && (ft_engine_drafts(m->engine) || d->kinds & FT_SPEC_NGRAMS);
+    i->vision = m->images != NULL;
+    i->image_marker = ft_llm_image_marker(m);
     i->has_template = m->chat != NULL;
     i->template_text = m->template_text;
     i->bos = m->bos;
@@ -288,6 +291,7 @@ static ft_status load_files(ft_llm *m, ft_llm_params *p, ft_draft_methods *d, ft
         return st;
     }
     if ((st = open_chat(m, p, err))) return st;
+    if ((st = ft_llm_open_images(m, p, err))) return st;
     if (d->kinds & FT_SPEC_HEAD && p->draft_max > 0 && (st = ft_llm_narrow(m, p, err))) return st;
     if ((st = ft_llm_engine_params(e, m->model, p, d, err))) return st;
     if (p->cache_tail > 0 && m->dev->no_recent)
@@ -356,6 +360,7 @@ void ft_llm_close(ft_llm *m)
     if (!m) return;
     ft_queue_free(m->queue);
     ft_engine_free(m->engine);
+    ft_llm_close_images(m);
     ft_calibration_free(m->calibration, m->model);
     if (m->trace) fclose(m->trace);
     ft_model_close(m->assistant);

@@ -35,6 +35,7 @@ struct ft_llm {
     char place[300];                /* placement of layers, as text; "": a single device */
     ft_split_rule rule;             /* which layers are not on the device; all zero: none */
     ft_kv_calibration *calibration; /* of the keys; NULL: not measured */
+    struct ft_images *images;       /* NULL: the model reads none */
 };
 
 /* A token without text of its own that structures a response (reasoning, tool calls). */

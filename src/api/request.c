@@ -41,11 +41,19 @@ static void free_texts(const char *const *z, int n)
     ft_free((void *)(uintptr_t)z);
 }
 
+static ft_image_input *copy_images(const ft_image_input *m, int n)
+{
+    ft_image_input *out = n > 0 ? copy(m, sizeof *m * (size_t)n) : NULL;
+    for (int i = 0; i < n; i++) out[i].bytes = copy(m[i].bytes, m[i].n);
+    return out;
+}
+
 void ft_request_copy(ft_request *out, const ft_request *r)
 {
     *out = *r;
     out->prompt = r->ids ? NULL : copy(r->prompt, r->prompt_bytes);
     out->ids = copy(r->ids, sizeof *r->ids * (size_t)FT_MAX(0, r->n_ids));
+    out->images = copy_images(r->images, r->n_images);
     out->grammar = copy_text(r->grammar);
     out->json_schema = copy_text(r->json_schema);
     out->tools = copy_text(r->tools);
@@ -63,6 +71,8 @@ void ft_request_copy(ft_request *out, const ft_request *r)
 void ft_request_release(ft_request *r)
 {
     const ft_sampling *s = &r->sampling;
+    for (int i = 0; i < r->n_images; i++) ft_free((void *)(uintptr_t)r->images[i].bytes);
+    ft_free((void *)(uintptr_t)r->images);
     const void *const owned[] = {r->prompt, r->ids,      r->grammar, r->json_schema,      r->tools,
                                  s->bias,   s->samplers, s->bias_id, r->reasoning_message};
     for (size_t i = 0; i < FT_COUNT(owned); i++) ft_free((void *)(uintptr_t)owned[i]);

@@ -1,6 +1,8 @@
 /* api/sampling.c - converts ft_sampling of the API to the parameters of the engine's sampler. */
 #include "api/sampling.h"
 
+#include "api/images.h"
+
 #include "base/mem.h"
 
 #include <math.h>
@@ -71,7 +73,9 @@ static ft_status biases(ft_sample_setup *out, const ft_sampling *s, const ft_llm
     size_t n_never;
     const int32_t *never = ft_vocab_suppressed(m->vocab, &n_never);
     const size_t n_end = endless ? (size_t)m->n_eog : 0;
-    const size_t n = (size_t)s->n_bias + n_never + n_end;
+    int32_t image[FT_IMAGE_IDS];
+    const size_t n_image = (size_t)ft_llm_image_ids(m, image);
+    const size_t n = (size_t)s->n_bias + n_never + n_end + n_image;
     if (!n) return FT_OK;
     out->bias = ft_new_n(ft_logit_bias, n);
     for (int i = 0; i < s->n_bias; i++) {
@@ -84,6 +88,7 @@ static ft_status biases(ft_sample_setup *out, const ft_sampling *s, const ft_llm
     out->p.n_bias = (size_t)s->n_bias;
     ban(out, never, n_never, m->model->V);
     ban(out, m->eog, n_end, m->model->V);
+    ban(out, image, n_image, m->model->V); /* what stands for an image is never said */
     return FT_OK;
 }
 

@@ -1,5 +1,6 @@
 /* cli/convert.c - foretoken convert: converts a Hugging Face checkpoint to a GGUF file. */
 #include "tools/convert.h"
+#include "base/buf.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/cmd.h"
@@ -14,6 +15,29 @@ static ft_convert_mtp mtp_of(const char *word)
     return strcmp(word, "only") ? FT_CONVERT_MTP_KEEP : FT_CONVERT_MTP_ONLY;
 }
 
+static void report(const char *out, const ft_convert_result *r, const char *what)
+{
+    char size[24];
+    printf("%s: %s, %zu tensors, %s, %s\n", out, r->arch, r->tensors, what,
+           ft_human_bytes(size, r->bytes));
+}
+
+/* The vision tower in a file beside the model's: mmproj-NAME.gguf for NAME.gguf. */
+static ft_status convert_tower(const char *dir, const char *out, ft_convert_opts c, bool quiet,
+                               ft_err *err)
+{
+    const char *slash = strrchr(out, '/'), *name = slash ? slash + 1 : out;
+    ft_buf path;
+    ft_buf_init(&path, 1 << 16);
+    ft_buf_printf(&path, "%.*smmproj-%s", (int)(name - out), out, name);
+    ft_convert_result r;
+    c.vision = true;
+    const ft_status st = ft_convert(dir, ft_buf_z(&path), &c, &r, err);
+    if (!st && !quiet) report(ft_buf_z(&path), &r, r.type);
+    ft_buf_release(&path);
+    return st;
+}
+
 int ft_cmd_convert(const ft_opts *o)
 {
     const bool quiet = ft_opts_flag(o, "quiet");
@@ -23,15 +47,14 @@ int ft_cmd_convert(const ft_opts *o)
         .vocab_only = ft_opts_flag(o, "vocab-only"),
         .no_vocab = ft_opts_flag(o, "no-vocab"),
         .threads = (int)ft_opts_int(o, "threads"),
+        .vision = ft_opts_flag(o, "mmproj-only"),
         .progress = quiet ? NULL : ft_bar_bytes,
     };
     const char *out = ft_opts_word(o, 1);
     ft_convert_result r;
     ft_err err;
     if (ft_convert(ft_opts_word(o, 0), out, &c, &r, &err)) return ft_die(&err);
-    char size[24];
-    if (!quiet)
-        printf("%s: %s, %zu tensors, %s, %s\n", out, r.arch, r.tensors,
-               c.vocab_only ? "vocabulary only" : r.type, ft_human_bytes(size, r.bytes));
-    return 0;
+    if (!quiet) report(out, &r, c.vocab_only ? "vocabulary only" : r.type);
+    if (!r.vision || c.vision || c.vocab_only || ft_opts_flag(o, "no-mmproj")) return 0;
+    return convert_tower(ft_opts_word(o, 0), out, c, quiet, &err) ? ft_die(&err) : 0;
 }

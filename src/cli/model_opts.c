@@ -18,7 +18,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define MAX_FILE ((size_t)1 << 30)
+#define MAX_FILE  ((size_t)1 << 30)
+#define MAX_IMAGE ((size_t)20 << 20)
 
 static void *keep(ft_model_opts *mo, void *p)
 {
@@ -119,6 +120,17 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
     p->batch = (int)ft_opts_int(o, "batch-size");
     p->no_mmap = !ft_opts_flag(o, "mmap");
     p->progress = ft_opts_flag(o, "quiet") ? NULL : ft_bar_load;
+    if (ft_opts_has(o, "mmproj")) {
+        p->mmproj = ft_opts_text(o, "mmproj");
+        p->no_mmproj = ft_opts_flag(o, "no-mmproj");
+        p->image_min_tokens = (int)ft_opts_int(o, "image-min-tokens");
+        p->image_max_tokens = (int)ft_opts_int(o, "image-max-tokens");
+        p->image_cache_mib = (int)ft_opts_int(o, "image-cache-mib");
+        if (p->mmproj && p->no_mmproj)
+            return ft_fail(err, FT_EINVAL, "--mmproj and --no-mmproj, want one of them");
+    } else {
+        p->no_mmproj = true;
+    }
     if (!ft_opts_has(o, "spec-type")) { /* a program that makes no responses */
         p->draft_max = 0;
         return FT_OK;
@@ -126,6 +138,28 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
     st = ft_spec_opts(o, p, err);
     if (st || !ft_opts_has(o, "chat-template")) return st;
     return text_or_file(mo, o, "chat-template", "chat-template-file", &p->template_text, err);
+}
+
+/* ---- images ---- */
+
+ft_status ft_model_opts_image(ft_model_opts *mo, const char *path, ft_image_input *out, ft_err *err)
+{
+    char *bytes;
+    size_t n;
+    const ft_status st = ft_file_read(&bytes, &n, path, MAX_IMAGE, err);
+    if (st) return st;
+    *out = (ft_image_input){.bytes = keep(mo, bytes), .n = n};
+    return FT_OK;
+}
+
+json_t *ft_model_opts_content(json_t *text, int images)
+{
+    if (!images) return text;
+    json_t *parts = json_array();
+    for (int i = 0; i < images; i++)
+        json_array_append_new(parts, json_pack("{s:s}", "type", "image"));
+    json_array_append_new(parts, json_pack("{s:s, s:o}", "type", "text", "text", text));
+    return parts;
 }
 
 /* ---- the request ---- */

@@ -53,4 +53,10 @@ size_t ft_unescape(char *text);
 ft_status ft_model_opts_render(const ft_llm *m, const json_t *messages, const json_t *options,
                                ft_request *r, char **prompt, ft_err *err);
 
+/* An image file, in memory that lives as long as mo. */
+ft_status ft_model_opts_image(ft_model_opts *mo, const char *path, ft_image_input *out,
+                              ft_err *err);
+/* The content of a message with so many images before its text, which is taken over. */
+json_t *ft_model_opts_content(json_t *text, int images);
+
 #endif

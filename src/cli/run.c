@@ -21,6 +21,7 @@ typedef struct run_state {
     ft_printer printer;
     char *rendered; /* the prompt: as text, */
     int32_t *ids;   /* or as ids */
+    ft_image_input image[FT_REQUEST_IMAGES];
 } run_state;
 
 static json_t *message(const char *role, const char *text, size_t n)
@@ -41,7 +42,10 @@ static ft_status render(run_state *u, const char *prompt, size_t n, ft_err *err)
     if (st) return st;
     json_t *list = json_array();
     if (system) json_array_append_new(list, message("system", system, strlen(system)));
-    json_array_append_new(list, message("user", prompt, n));
+    json_t *user = message("user", "", 0);
+    json_object_set_new(user, "content",
+                        ft_model_opts_content(ft_json_text(prompt, n), u->r.n_images));
+    json_array_append_new(list, user);
     st = ft_model_opts_render(u->m, list, options, &u->r, &u->rendered, err);
     json_decref(list);
     json_decref(options);
@@ -63,6 +67,26 @@ static ft_status encode(run_state *u, const char *prompt, size_t n, ft_err *err)
     u->r.ids = u->ids;
     u->r.n_ids = (int)FT_MIN(there ? n_without : n_with, (size_t)INT32_MAX);
     return st;
+}
+
+/* The files of --image, for the placeholders that the template, or a raw prompt, has for them. */
+static ft_status read_images(run_state *u, ft_err *err)
+{
+    const int n = ft_opts_count(u->o, "image");
+    if (n > FT_REQUEST_IMAGES)
+        return ft_fail(err, FT_EINVAL, "--image is given %d times, at most %d are allowed", n,
+                       FT_REQUEST_IMAGES);
+    if (n && !ft_llm_about(u->m)->vision)
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "--image: the model has no vision tower, give one with --mmproj");
+    for (int i = 0; i < n; i++) {
+        const ft_status st =
+            ft_model_opts_image(&u->mo, ft_opts_at(u->o, "image", i), &u->image[i], err);
+        if (st) return st;
+    }
+    u->r.images = u->image;
+    u->r.n_images = n;
+    return FT_OK;
 }
 
 /* Print notes? On a terminal, without --quiet and --json. */
@@ -92,6 +116,7 @@ static ft_status prepare(run_state *u, ft_err *err)
     if ((st = ft_llm_open(&u->m, &p, err))) return st;
     ft_model_opts_cache_note(u->o, u->m, &u->term, notes_wanted(u));
     if ((st = ft_model_opts_request(&u->mo, u->o, u->m, &u->r, err))) return st;
+    if ((st = read_images(u, err))) return st;
     if ((st = raw ? encode(u, prompt, n, err) : render(u, prompt, n, err))) return st;
     u->s = ft_session_new(u->m);
     return u->s ? FT_OK : ft_fail(err, FT_ELIMIT, "every slot is in use");

@@ -40,6 +40,10 @@ typedef struct ft_batch {
     const int32_t *out_row; /* [n_out] */
     const int32_t *src_row; /* [T] row of another buffer that gather reads */
     const int32_t *dst_row; /* [T] row of another buffer that scatter writes, -1: none */
+    /* [T] index of a row's image row, -1: text; NULL: all rows are text */
+    const int32_t *image_row;
+    /* [T] as end, but rows of an image see all of it; NULL: no row does */
+    const int32_t *ahead;
     const ft_span *span;    /* [S] */
     const int32_t *page[2]; /* page tables of both spaces: page[space][slot * pages_per_seq + i] */
     int32_t pages_per_seq, slots;

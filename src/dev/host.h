@@ -67,8 +67,9 @@ static inline const float *ft_kv_centred(const ft_kv *kv, float *line, const flo
 /* The positions [lo, hi) that a row sees. */
 static inline void ft_attn_range(const ft_batch *b, ft_attn p, int row, int *lo, int *hi)
 {
-    *hi = b->end[row];
-    *lo = p.window && *hi > p.window ? *hi - p.window : 0;
+    const int end = b->end[row];
+    *hi = p.ahead ? b->ahead[row] : end;
+    *lo = p.window && end > p.window ? end - p.window : 0;
     if (*lo < p.first) *lo = p.first;
     if (*hi < *lo) *hi = *lo;
 }

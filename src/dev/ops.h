@@ -16,7 +16,12 @@
 
 typedef struct ft_dev ft_dev;
 
-typedef enum ft_act { FT_SILU, FT_GELU } ft_act; /* GELU in its tanh form */
+typedef enum ft_act {
+    FT_SILU,
+    FT_GELU,     /* in its tanh form */
+    FT_GELU_ERF, /* exact; affine alone knows these two */
+    FT_ACT_NONE,
+} ft_act;
 
 /* Rotary embedding over the first n values of a head, pairs (j, j + n/2). freq[j] is the angle per
  * position, 0 for a pair that is not rotated; axis[j] selects the position component (0, 1, 2). */
@@ -73,6 +78,7 @@ typedef struct ft_attn {
     int window; /* sliding window: a row sees the last `window` positions below its end; 0: all */
     int first;  /* positions below this are not seen */
     bool out;   /* q holds only the batch's output rows: its row i is row out_row[i] */
+    bool ahead; /* a row sees the positions below ahead[row]; the window counts from its end */
 } ft_attn;
 
 /* The recurrent state of a gated delta net layer, per slot: the last inputs of the convolution, the
@@ -122,6 +128,13 @@ typedef struct ft_norm_out {
 } ft_norm_out;
 
 enum { FT_NORMS = 3 }; /* maximum per op */
+
+/* Which n rows a row is mixed from, and how much of each: [T, n], on the device. */
+typedef struct ft_mixing {
+    const int32_t *row;
+    const float *w;
+    int n;
+} ft_mixing;
 
 typedef struct ft_ops {
     /* y[t] = scale * W[ft_token_of(t)] */
@@ -197,6 +210,19 @@ typedef struct ft_ops {
      * first. */
     void (*centroid_head)(ft_dev *, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
                           const int32_t *order, int top);
+
+    /* ---- vision ---- */
+
+    /* y = (x - mean) / sqrt(var + eps) * w + b per row, population variance. y may be x. */
+    void (*layernorm)(ft_dev *, ft_mat y, ft_mat x, ft_vec w, ft_vec b, float eps);
+    /* y = act((y + b) * w), b and w one value per column or none. */
+    void (*affine)(ft_dev *, ft_mat y, ft_vec b, ft_vec w, ft_act act);
+    /* y = min(max(x, lo), hi). y may be x. */
+    void (*clamp)(ft_dev *, ft_mat y, ft_mat x, float lo, float hi);
+    /* y[t] = sum over j < n of m.w[t, j] x[m.row[t, j]], in the order of j; y += when acc. */
+    void (*mix)(ft_dev *, ft_mat y, ft_mat x, ft_mixing m, bool acc);
+    /* y[t] = x[b->image_row[t]] for the rows that have one; the others stay. */
+    void (*image_rows)(ft_dev *, ft_mat y, ft_mat x);
 } ft_ops;
 
 enum { FT_OUT, FT_SRC };

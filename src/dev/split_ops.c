@@ -197,6 +197,14 @@ static void scatter(ft_dev *d, ft_mat y, ft_mat x)
     h->op->scatter(h, mat_on(s, y, side, CHANGE), from);
 }
 
+/* A tower runs on one side alone: of its ops this one is all that the text model calls. */
+static void image_rows(ft_dev *d, ft_mat y, ft_mat x)
+{
+    ENTER(side_of((const ft_split *)d, y));
+    const ft_mat from = mat_on(s, x, side, READ);
+    h->op->image_rows(h, mat_on(s, y, side, CHANGE), from);
+}
+
 static void argmax(ft_dev *d, int32_t *id, ft_mat x)
 {
     ENTER(side_of((const ft_split *)d, x));
@@ -260,4 +268,5 @@ const ft_ops ft_split_ops = {
     .route = route,
     .moe = moe,
     .centroid_head = centroid_head,
+    .image_rows = image_rows,
 };

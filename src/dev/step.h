@@ -21,6 +21,7 @@ struct ft_step {
     const ft_kv *kv;       /* [layer]: keys and values of the layers that have a cache */
     const ft_delta *delta; /* [layer] */
     ft_mat hidden_in;      /* [T, D]: hidden states that a draft pass starts from */
+    ft_mat images;         /* [any, D]: image rows, by batch.image_row */
     ft_mat hidden;         /* hidden states after the final norm: T rows, n_out in a draft pass */
     ft_mat logits;         /* [n_out, V] */
     ft_probe_fn *probe;
@@ -338,6 +339,43 @@ static inline void ft_centroid_head(ft_step *s, ft_mat y, ft_mat x, ft_mat score
     ft_count_op(s, "centroid_head",
                 4 * ft_mat_values(y) + (double)w->row_bytes * w->n / ft_mat_cols(score) * top * y.T,
                 2.0 * y.T * w->n / ft_mat_cols(score) * top * w->k);
+}
+
+static inline void ft_layernorm(ft_step *s, ft_mat y, ft_mat x, ft_vec w, ft_vec b, float eps)
+{
+    assert(ft_same_shape(y, x) && y.H == 1 && x.H == 1 && w.n == x.d && b.n == x.d);
+    s->dev->op->layernorm(s->dev, y, x, w, b, eps);
+    ft_count_values(s, "layernorm", y, ft_mat_values(x), 8);
+}
+
+static inline void ft_affine(ft_step *s, ft_mat y, ft_vec b, ft_vec w, ft_act act)
+{
+    assert(y.H == 1 && (!b.p || b.n == y.d) && (!w.p || w.n == y.d));
+    s->dev->op->affine(s->dev, y, b, w, act);
+    ft_count_values(s, "affine", y, ft_mat_values(y), act == FT_ACT_NONE ? 2 : 20);
+}
+
+static inline void ft_clamp(ft_step *s, ft_mat y, ft_mat x, float lo, float hi)
+{
+    assert(ft_same_shape(y, x));
+    s->dev->op->clamp(s->dev, y, x, lo, hi);
+    ft_count_values(s, "clamp", y, ft_mat_values(x), 2);
+}
+
+static inline void ft_mix(ft_step *s, ft_mat y, ft_mat x, ft_mixing m, bool acc)
+{
+    assert(ft_mat_cols(y) == ft_mat_cols(x) && y.H == 1 && x.H == 1);
+    s->dev->op->mix(s->dev, y, x, m, acc);
+    ft_count_values(s, "mix", y, m.n * ft_mat_values(y), 2 * m.n);
+}
+
+/* The step's image rows take the place of their tokens' rows. */
+static inline void ft_image_rows(ft_step *s, ft_mat y)
+{
+    if (!s->b->image_row) return;
+    assert(y.T == s->b->T && ft_mat_cols(y) == ft_mat_cols(s->images));
+    s->dev->op->image_rows(s->dev, y, s->images);
+    ft_count_values(s, "image_rows", y, ft_mat_values(y), 0);
 }
 
 #endif

@@ -4,6 +4,8 @@
 #include "base/mem.h"
 #include "engine/slot.h"
 
+#include <stdio.h>
+
 /* The last rows of a span leave their hidden rows in the slot's ring. */
 static void keep_hidden(const ft_engine *e, const ft_slot *s, ft_rowset *w, int first, int n)
 {
@@ -29,29 +31,45 @@ static void response_rows(ft_engine *e, ft_slot *s, ft_rowset *w)
     s->rows.first_out = w->n_out;
     w->token[s->rows.first] = s->ids[s->n_ids - 1];
     for (int i = 1; i < n; i++) w->token[s->rows.first + i] = s->draft.id[i - 1];
-    for (int i = 0; i < n; i++) ft_rows_out(w, s->rows.first + i);
+    for (int i = 0; i < n; i++) {
+        ft_images_place(s, w, s->rows.first + i, s->rows.first_pos + i, false);
+        ft_rows_out(w, s->rows.first + i);
+    }
     keep_hidden(e, s, w, s->rows.first, n);
 }
 
-/* Rows of this slot's prompt that fit: all up to where it is kept, or up to a chunk border. */
-static int prompt_chunk(const ft_slot *s, int room)
+/* Rows of this slot's prompt that fit: all up to where it is kept, or up to a chunk border; whole
+ * images where that is a must, of `most` rows at most. */
+static int prompt_chunk(const ft_slot *s, int room, int most)
 {
     const int at = slot_len(s), rest = ft_reuse_next_checkpoint(s, at) - at;
-    if (rest <= room) return rest;
+    if (rest <= room) return ft_images_chunk(s, at, rest, most);
     const int border = (at + room) / FT_CHUNK_ROWS * FT_CHUNK_ROWS;
-    return FT_MAX(0, border - at);
+    return ft_images_chunk(s, at, FT_MAX(0, border - at), most);
+}
+
+/* Image rows that do not reach the device end this response alone. */
+static bool load_images(ft_slot *s, int row, int at, int n)
+{
+    ft_err err;
+    if (!ft_images_load(s, row, at, n, &err)) return true;
+    snprintf(s->error, sizeof s->error, "%s", err.text);
+    ft_slot_end(s, FT_FINISH_ERROR);
+    return false;
 }
 
 static void prompt_rows(ft_engine *e, ft_slot *s, ft_rowset *w, int room)
 {
-    const int n = prompt_chunk(s, room), at = slot_len(s);
+    const int at = slot_len(s), n = prompt_chunk(s, room, e->p.rows - (w->T - e->rows_now));
     if (n == 0 || !ft_preempt_reserve(s, FT_MIN(e->p.ctx - at, n + e->p.draft_max + 1))) return;
+    if (!load_images(s, w->T, at, n)) return;
     s->rows.first = ft_rows_span(w, s->seq, n, false);
     s->rows.n = n;
     s->waited = 0;
     s->rows.first_pos = w->cell[s->rows.first];
     s->rows.first_out = w->n_out;
     memcpy(w->token + s->rows.first, s->ids + at, sizeof(int32_t) * (size_t)n);
+    ft_images_rows(s, w, s->rows.first, at, n, false);
     if (at + n == s->task.n_prompt) ft_rows_out(w, s->rows.first + n - 1);
     keep_hidden(e, s, w, s->rows.first, n);
 }

@@ -40,7 +40,7 @@ static ft_status read_text(ft_engine *e, const int32_t *ids, int n, int ctx, ft_
     const int apart = FT_MAX(0, (ctx - n) / (PIECES - 1));
     for (int i = 0; i < n; i++) {
         w->token[first + i] = ids[i];
-        w->pos[first + i] += i * PIECES / n * apart;
+        for (int k = 0; k < 3; k++) w->pos[k][first + i] += i * PIECES / n * apart;
     }
     ft_rows_out(w, first + n - 1);
     const ft_status st = ft_runner_trunk(e->runner, err);

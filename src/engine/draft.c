@@ -41,7 +41,7 @@ static void draft_ngram(ft_slot *s)
 {
     ft_engine *e = s->e;
     int max = budget(s, true);
-    if (!e->n_ngram_drafter || max <= 0) return;
+    if (!e->n_ngram_drafter || max <= 0 || s->task.n_image) return; /* they compare ids only */
     if (governed(s)) {
         ft_gov_choice t = {&s->gov.ngram, max, 0};
         ft_gov_choose(&t, 1, &e->costs, generating(e));
@@ -148,6 +148,7 @@ static void next_row(ft_slot *s, ft_rowset *w)
     const int row = ft_rows_draft(w, ft_seq_slot(s->seq), at, 1, constant ? at : at + 1, constant);
     w->token[row] = s->draft.id[s->draft.n - 1];
     w->src_row[row] = ft_hidden_draft(s->e->runner, s->draft.out);
+    if (!constant) ft_images_place(s, w, row, at, true);
     s->draft.out = w->n_out;
     ft_rows_out(w, row);
 }

@@ -25,11 +25,15 @@ static int unread(const ft_slot *s)
 static int feed_rows(ft_slot *s, ft_rowset *w, int n)
 {
     const int from = FT_MAX(1, s->head.fed);
+    /* Without the image rows the head reads token 0 in their place: fewer tokens are accepted. */
+    const bool images = !ft_images_load(s, w->T, from, n, NULL);
     const int row = ft_rows_draft(w, ft_seq_slot(s->seq), from, n, from + 1, false);
     for (int i = 0; i < n; i++) {
-        w->token[row + i] = s->ids[from + i];
+        w->token[row + i] = FT_MAX(0, s->ids[from + i]);
         w->src_row[row + i] = ft_slot_hidden_row(s, from + i - 1);
+        if (!images) ft_images_place(s, w, row + i, from + i, true);
     }
+    if (images) ft_images_rows(s, w, row, from, n, true);
     s->head.fed = from + n;
     return row + n - 1;
 }

@@ -81,13 +81,13 @@ int ft_draft_model_backlog(const ft_engine *e)
 }
 
 /* Adds the slot's next n rows; false: its cache is full. Ids outside the draft model's
- * vocabulary are replaced by 0. */
+ * vocabulary, images among them, are replaced by 0. */
 static bool add_rows(ft_slot *s, ft_rowset *w, const int32_t *ids, int n, bool tentative)
 {
     if (!ft_seq_reserve(s->draft_model.seq, n)) return false;
     const int row = ft_rows_span(w, s->draft_model.seq, n, tentative);
     const int V = s->e->drafter->V;
-    for (int i = 0; i < n; i++) w->token[row + i] = ids[i] < V ? ids[i] : 0;
+    for (int i = 0; i < n; i++) w->token[row + i] = ids[i] >= 0 && ids[i] < V ? ids[i] : 0;
     s->draft_model.rows = n;
     s->draft_model.accepted = tentative ? 0 : n;
     return true;

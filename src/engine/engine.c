@@ -311,10 +311,19 @@ ft_status ft_task_check(const ft_engine *e, const ft_task *t, ft_err *err)
                        "the request has %d tokens, which is more than the maximum context length "
                        "of %d tokens that all requests share",
                        t->n_prompt, ft_cache_all_pages(e->cache) * FT_PAGE_ROWS);
-    for (int i = 0; i < t->n_prompt; i++)
+    for (int i = 0, k = 0; i < t->n_prompt; i++) {
+        const ft_task_image *m = k < t->n_image ? &t->image[k] : NULL;
+        if (m && i == m->first) { /* ids of images are none of the model's */
+            i += m->rows * m->cols - 1;
+            k++;
+            continue;
+        }
         if (t->prompt[i] < 0 || t->prompt[i] >= e->m->V)
             return ft_fail(err, FT_EINVAL, "token %d of the prompt is %d, want 0 to %d", i,
                            t->prompt[i], e->m->V - 1);
+    }
+    const ft_status st = ft_images_check(e, t, err);
+    if (st) return st;
     return ft_sample_check(&t->sampling, e->m->V, err);
 }
 
@@ -324,6 +333,7 @@ ft_status ft_slot_start(ft_slot *s, const ft_task *j, ft_err *err)
     const ft_engine *e = s->e;
     ft_status st = ft_task_check(e, j, err);
     if (st) return st;
+    if (j->prepare && (st = j->prepare(j->prepare_user, err))) return st;
     if ((st = make_samplers(s, j, err))) return st;
     ft_draft_model_start(s, j);
     s->stats = (ft_stats){.cached_n = reusable(s, j)};
@@ -333,7 +343,8 @@ ft_status ft_slot_start(ft_slot *s, const ft_task *j, ft_err *err)
     memcpy(s->ids, j->prompt, sizeof(int32_t) * (size_t)j->n_prompt);
     s->n_ids = j->n_prompt;
     ft_reuse_plan(s);
-    for (int i = 0; i < j->n_prompt; i++) ft_sampler_accept(s->sampler, s->ids[i]);
+    for (int i = 0; i < j->n_prompt; i++)
+        if (s->ids[i] >= 0) ft_sampler_accept(s->sampler, s->ids[i]);
     s->draft.n = s->draft.next_max = s->rows.n = 0;
     s->paused = false;
     s->waited = 0;
@@ -420,7 +431,7 @@ static void prompt_done(ft_slot *s)
 {
     s->t_first = ft_now_ns();
     s->stats.prompt_s = (double)(s->t_first - s->t_start) * 1e-9;
-    for (int i = 0; i < s->e->n_ngram_drafter; i++) {
+    for (int i = 0; !s->task.n_image && i < s->e->n_ngram_drafter; i++) {
         const ft_ngram_drafter *g = &s->e->ngram_drafter[i];
         g->begin(g->state, slot_index(s), s->ids, s->task.n_prompt);
     }

@@ -64,10 +64,28 @@ typedef struct ft_emit {
     int n_logprob;
 } ft_emit;
 
+/* An image in a prompt: rows x cols tokens from token `first` on. Their ids are those of
+ * ft_image_id. */
+typedef struct ft_task_image {
+    int first, rows, cols;
+    const float *data; /* [rows cols, D]: what enters the model in their place */
+} ft_task_image;
+
+/* The id of token i of an image; key: of the image and of what it was resized to. */
+int32_t ft_image_id(uint64_t key, int i);
+
 /* A request, as a slot runs it. Pointers must stay valid until the slot is idle again. */
 typedef struct ft_task {
     const int32_t *prompt;
     int n_prompt;
+    const ft_task_image *image; /* in the order of the prompt */
+    int n_image;
+    bool images_by_axis; /* positions in an image have a row and a column */
+    /* Called on the engine thread before the first row: fills in what `image` points to. NULL: it
+     * is there. */
+    ft_status (*prepare)(void *user, ft_err *err);
+    void *prepare_user;
+    bool images_ahead; /* rows of an image see each other in layers that keep a window */
     int checkpoint[FT_CHECKPOINTS_MAX]; /* ascending positions at which other prompts are likely
                                          * to diverge from this one */
     int n_checkpoint;

@@ -193,6 +193,18 @@ void ft_preempt_idle(ft_slot *s, int cells); /* frees pages of other idle slots 
 bool ft_preempt_reserve(ft_slot *s, int n);
 void ft_preempt_restore(ft_engine *e);
 
+/* engine/images.c: whether the task's images can be read. Where a cell is rotated to; the same for
+ * a row of the trunk, or of the draft head, which stands where the token before it does. Rows of a
+ * pass that are n cells of the prompt: what they need on the device, then what they are. And how
+ * long a chunk of n rows becomes, of `most` at most: it does not end inside of an image that sees
+ * ahead; 0: there is no room now. */
+ft_status ft_images_check(const ft_engine *e, const ft_task *t, ft_err *err);
+void ft_slot_pos(const ft_slot *s, int cell, int32_t pos[3]);
+void ft_images_place(const ft_slot *s, ft_rowset *w, int row, int cell, bool head);
+ft_status ft_images_load(const ft_slot *s, int row, int cell, int n, ft_err *err);
+void ft_images_rows(const ft_slot *s, ft_rowset *w, int row, int cell, int n, bool head);
+int ft_images_chunk(const ft_slot *s, int at, int n, int most);
+
 /* engine/prefill_budget.c */
 int ft_prefill_rows(const ft_engine *e,
                     int responses); /* maximum number of prompt rows in this step */

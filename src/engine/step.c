@@ -16,6 +16,7 @@ struct ft_runner {
     ft_batch batch;
     int32_t *ints; /* backs the arrays of rows */
     float *arena, *hidden, *logits;
+    float *images; /* [rows, D], made when the first image comes; NULL: none came */
     size_t arena_cap;
     float *host_logits; /* only where device memory is separate; rows are downloaded when
                          * requested */
@@ -107,9 +108,11 @@ static void *found_of(int32_t *best, const ft_runner_params *p)
 static void rows_init(ft_runner *r)
 {
     const size_t T = (size_t)r->p.rows, n_out = (size_t)r->p.out;
-    int32_t *at = r->ints = ft_new_n(int32_t, 7 * T + n_out);
-    int32_t **const per_row[] = {&r->rows.token,   &r->rows.cell,    &r->rows.pos,    &r->rows.end,
-                                 &r->rows.span_of, &r->rows.src_row, &r->rows.dst_row};
+    ft_rowset *w = &r->rows;
+    int32_t **const per_row[] = {&w->token,   &w->cell,      &w->pos[0],  &w->pos[1],
+                                 &w->pos[2],  &w->end,       &w->span_of, &w->src_row,
+                                 &w->dst_row, &w->image_row, &w->ahead};
+    int32_t *at = r->ints = ft_new_n(int32_t, FT_COUNT(per_row) * T + n_out);
     for (size_t i = 0; i < FT_COUNT(per_row); i++, at += T) *per_row[i] = at;
     r->rows.out_row = at;
     r->rows.span = ft_new_n(ft_span, (size_t)r->p.rows);
@@ -198,6 +201,7 @@ void ft_runner_meter(ft_runner *r, ft_profile *m)
 ft_rowset *ft_runner_rows(ft_runner *r)
 {
     r->rows.T = r->rows.S = r->rows.n_out = 0;
+    r->rows.images = r->rows.looks_ahead = false;
     r->n_drawn = 0;
     return &r->rows;
 }
@@ -208,8 +212,9 @@ static int rows_add(ft_rowset *rows, ft_span span, int end, bool constant)
     for (int i = 0; i < span.n; i++) {
         const int t = first + i, cell = constant ? span.start : span.start + i;
         rows->token[t] = 0;
-        rows->cell[t] = rows->pos[t] = cell;
-        rows->end[t] = constant ? end : end + i;
+        rows->cell[t] = rows->pos[0][t] = rows->pos[1][t] = rows->pos[2][t] = cell;
+        rows->end[t] = rows->ahead[t] = constant ? end : end + i;
+        rows->image_row[t] = -1;
         rows->span_of[t] = rows->S;
         rows->src_row[t] = 0;
         rows->dst_row[t] = -1;
@@ -234,6 +239,36 @@ int ft_rows_draft(ft_rowset *rows, int slot, int cell, int n, int end, bool cons
 void ft_rows_out(ft_rowset *rows, int row)
 {
     rows->out_row[rows->n_out++] = row;
+}
+
+void ft_rows_image(ft_rowset *rows, int t, int at)
+{
+    rows->image_row[t] = at;
+    rows->images = true;
+}
+
+void ft_rows_ahead(ft_rowset *rows, int t, int end)
+{
+    rows->ahead[t] = end;
+    rows->looks_ahead = true;
+}
+
+void ft_rows_at(ft_rowset *rows, int t, const int32_t pos[3])
+{
+    for (int i = 0; i < 3; i++) rows->pos[i][t] = pos[i];
+}
+
+ft_status ft_runner_image_put(ft_runner *r, int at, const float *rows, int n, ft_err *err)
+{
+    const size_t D = (size_t)r->p.model->D;
+    assert(at >= 0 && n >= 0 && at + n <= r->p.rows);
+    if (!r->images) {
+        ft_dev_alloc_for(r->dev, NULL);
+        r->images = r->dev->alloc(r->dev, (size_t)r->p.rows * D * sizeof(float));
+    }
+    if (!r->images) return ft_fail(err, FT_ENOMEM, "no device memory for the image rows of a step");
+    r->dev->upload(r->dev, r->images + (size_t)at * D, rows, (size_t)n * D * sizeof(float));
+    return FT_OK;
 }
 
 int ft_hidden_trunk(const ft_runner *r, int row)
@@ -287,12 +322,14 @@ static ft_step begin_pass(ft_runner *r, int width, bool draft)
         .max_ctx = ctx,
         .token = w->token,
         .drawn = r->best,
-        .pos = {w->pos, w->pos, w->pos},
+        .pos = {w->pos[0], w->pos[1], w->pos[2]},
         .cell = w->cell,
         .end = w->end,
         .span_of = w->span_of,
         .src_row = w->src_row,
         .dst_row = w->dst_row,
+        .image_row = w->images ? w->image_row : NULL,
+        .ahead = w->looks_ahead ? w->ahead : NULL,
         .out_row = w->out_row,
         .span = w->span,
         .page = {ft_cache_pages(r->p.cache, FT_SPACE_FULL),
@@ -312,6 +349,7 @@ static ft_step begin_pass(ft_runner *r, int width, bool draft)
         .arena_cap = r->arena_cap,
         .kv = ft_cache_kv(r->p.cache),
         .delta = ft_cache_delta(r->p.cache),
+        .images = ft_mat_at(r->images, r->p.rows, r->p.model->D),
         .logits = ft_mat_at(r->logits, n_out, width),
         .probe = r->probe,
         .probe_user = r->probe_user,
@@ -335,10 +373,12 @@ static ft_mat hidden_part(const ft_runner *r, int first, int n)
     return ft_mat_at(r->hidden + (size_t)first * (size_t)D, n, D);
 }
 
-/* true: the device replays a captured pass with this step's batch. */
+/* true: the device replays a captured pass with this step's batch. Steps with images call ops that
+ * others do not, and are not captured. */
 static bool replayed(ft_runner *r, const void *pass)
 {
-    const bool again = !r->probe && !r->profile && r->dev->replay(r->dev, pass);
+    const bool plain = !r->batch.image_row && !r->batch.ahead;
+    const bool again = !r->probe && !r->profile && plain && r->dev->replay(r->dev, pass);
     r->fresh = (r->chain > 0 && r->fresh) || r->dev->uncaptured;
     return again;
 }

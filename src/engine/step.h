@@ -15,7 +15,11 @@ enum { FT_RING_ROWS = 512, FT_RING_FEW = 32, FT_CHAIN_MAX = 15 };
 /* The rows of a step, filled by the caller through ft_rows_*. */
 typedef struct ft_rowset {
     int T, S, n_out;
-    int32_t *token, *cell, *pos, *end, *span_of, *src_row, *dst_row, *out_row;
+    int32_t *token, *cell, *end, *span_of, *src_row, *dst_row, *out_row;
+    int32_t *pos[3];          /* time, height, width: the cell, unless the caller says otherwise */
+    int32_t *image_row;       /* of the runner's image rows, -1 for text */
+    int32_t *ahead;           /* as end; where rows of an image see each other, the image's end */
+    bool images, looks_ahead; /* a row of this step is an image's; its `ahead` is not its end */
     ft_span *span;
 } ft_rowset;
 
@@ -47,6 +51,14 @@ int ft_rows_span(ft_rowset *rows, ft_seq *s, int n, bool tentative);
  * index. */
 int ft_rows_draft(ft_rowset *rows, int slot, int cell, int n, int end, bool constant);
 void ft_rows_out(ft_rowset *rows, int row); /* request the logits of this row */
+
+/* n rows of an image, from row `at` of the runner's image rows on: as many as a step has rows.
+ * They stay until others take their place. */
+ft_status ft_runner_image_put(ft_runner *r, int at, const float *rows, int n, ft_err *err);
+/* Row t of the next pass is image row `at` instead of a token. */
+void ft_rows_image(ft_rowset *rows, int t, int at);
+void ft_rows_ahead(ft_rowset *rows, int t, int end); /* and sees cells below `end` */
+void ft_rows_at(ft_rowset *rows, int t, const int32_t pos[3]);
 
 /* Indices into the buffer of hidden rows. */
 int ft_hidden_trunk(const ft_runner *r, int row); /* row of the last trunk pass */

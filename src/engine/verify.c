@@ -130,7 +130,7 @@ static void record_step(ft_slot *slot, int drafted, int accepted)
     for (int i = 0; i < accepted; i++) s->accepted_at[i]++;
     ft_gov_accept(slot->draft.method >= 0 ? &slot->gov.ngram : &slot->gov.head, &e->costs, drafted,
                   accepted);
-    for (int i = 0; i < e->n_ngram_drafter; i++)
+    for (int i = 0; !slot->task.n_image && i < e->n_ngram_drafter; i++)
         e->ngram_drafter[i].accept(e->ngram_drafter[i].state, slot_index(slot), drafted, accepted,
                                    drafted && i == slot->draft.method);
     if (drafted) ft_trace_accept(slot, drafted, accepted, reason(slot, drafted, accepted));

@@ -144,6 +144,7 @@ static bool shape_is(const ft_gguf_tensor *t, int64_t a, int64_t c, int64_t e)
 static bool wrong_shape(ft_binder *b, const ft_gguf_tensor *t, int64_t a, int64_t c, int64_t e)
 {
     if (shape_is(t, a, c, e)) return false;
+    if (b->flat && t->n[0] * t->n[1] * t->n[2] == a && t->n[3] == c) return false;
     ft_bind_fail(b, FT_EFORMAT, "tensor %s is [%lld, %lld, %lld, %lld], want [%lld, %lld, %lld, 1]",
                  t->name.p, (long long)t->n[0], (long long)t->n[1], (long long)t->n[2],
                  (long long)t->n[3], (long long)a, (long long)c, (long long)e);
@@ -244,6 +245,13 @@ void ft_bind_lookup(ft_binder *b, ft_weight *w, int n, int k, const char *name)
     b->lookup = true;
     bind_any(b, w, 0, n, k, true, name);
     b->lookup = false;
+}
+
+void ft_bind_patch(ft_binder *b, ft_weight *w, int n, int k, const char *name)
+{
+    b->flat = true;
+    bind_any(b, w, 0, n, k, true, name);
+    b->flat = false;
 }
 
 void ft_bind_rows(ft_binder *b, ft_weight *w, int n, int k, const char *name)

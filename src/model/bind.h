@@ -13,6 +13,7 @@ typedef struct ft_binder {
     ft_status st;
     bool lookup; /* the next weight is read by row lookup only */
     bool rows;   /* the next weight is also read by row */
+    bool flat;   /* the inputs of the next weight may be spread over several dimensions */
 } ft_binder;
 
 /* Takes the key prefix from general.architecture. */
@@ -34,6 +35,8 @@ void ft_bind(ft_binder *b, ft_weight *w, int n, int k, const char *fmt, ...) FT_
 bool ft_bind_opt(ft_binder *b, ft_weight *w, int n, int k, const char *fmt, ...) FT_PRINTF(5, 6);
 /* A table that only ft_embed reads. */
 void ft_bind_lookup(ft_binder *b, ft_weight *w, int n, int k, const char *name);
+/* A patch kernel: its k inputs are one dimension or three. */
+void ft_bind_patch(ft_binder *b, ft_weight *w, int n, int k, const char *name);
 /* A matrix whose rows are also read one by one, by ft_embed or ft_centroid_head. */
 void ft_bind_rows(ft_binder *b, ft_weight *w, int n, int k, const char *name);
 /* The embedding and the output matrix. One matrix serves as both if the file has no

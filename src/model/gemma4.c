@@ -1,13 +1,15 @@
 /* Gemma 4: dense, edge (per-layer inputs, shared keys and values) and with experts.
  *                                                                       docs/arch/gemma4.md
- *   x  = sqrt(D) E[token]
+ *   x  = sqrt(D) E[token], or a row of the vision tower, unscaled, where an image stands
  *   x += rms(attn_l(rms(x)))      sliding layers, and global ones with other heads
  *   x += rms(ffn_l(rms(x)))       GELU-gated; some models add the experts a router chose
  *   x += rms(proj(gelu(gate x) * ple_l))         where the model has per-layer inputs
  *   x *= scale_l
  *   h  = rms(x), logits = cap(W_out h)
- * Norms are plain multipliers; attention is not scaled (the query norm carries it). What is added
- * to x goes through norm_add, which makes the norms that are read next as well. */
+ * In sliding layers the rows of one image see each other where the model was trained so; the
+ * per-layer inputs of an image row are those of the pad token, 0. Norms are plain multipliers;
+ * attention is not scaled (the query norm carries it). What is added to x goes through norm_add,
+ * which makes the norms that are read next as well. */
 #include "model/gemma4.h"
 #include "base/mem.h"
 
@@ -116,7 +118,9 @@ static void attn(const cfg *c, const layer *w, const act *a, ft_step *s, int l)
         ft_norm_rope(s, kh, w->k_norm, c->eps, cs);
         ft_kv_put(s, l, kh, vh);
     }
-    ft_attend(s, w->source, oh, qh, (ft_attn){.scale = 1, .window = w->sliding ? c->W : 0});
+    const bool ahead = w->sliding && s->b->ahead; /* global layers stay causal */
+    ft_attend(s, w->source, oh, qh,
+              (ft_attn){.scale = 1, .window = w->sliding ? c->W : 0, .ahead = ahead});
     ft_linear(s, a->t, o, &w->wo);
 }
 
@@ -167,6 +171,7 @@ static void forward(const ft_model *m, ft_step *s)
     const cfg *c = m->cfg;
     const act a = lay_out(c, s, s->T);
     ft_embed(s, a.x, &c->embed, sqrtf((float)c->D));
+    ft_image_rows(s, a.x);
     ft_rope_angles(s, a.cs_full, &c->rope_full);
     ft_rope_angles(s, a.cs_slide, &c->rope_slide);
     if (c->P) per_layer_inputs(c, &a, s);

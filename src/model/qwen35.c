@@ -1,5 +1,5 @@
 /* Qwen3.5 / 3.6, dense and with experts.                               docs/arch/qwen35.md
- *   x  = E[token]
+ *   x  = E[token], or a row of the vision tower where an image stands
  *   x += mix_l(rms(x))        three gated delta nets, then one gated attention, repeating
  *   x += ffn_l(rms(x))        SwiGLU, or the experts a router chose and one shared expert
  *   h  = rms(x), logits = W_out h
@@ -148,6 +148,7 @@ static void forward(const ft_model *m, ft_step *s)
     const cfg *c = m->cfg;
     act a = lay_out(c, s, s->T, c->layer[c->L - 1].G);
     ft_embed(s, a.x, &c->embed, 1);
+    ft_image_rows(s, a.x);
     ft_rope_angles(s, a.cs, &c->rope);
     for (int l = 0; l < c->L; l++) {
         const layer *w = &c->layer[l];
@@ -177,6 +178,7 @@ static void draft(const ft_model *m, ft_step *s)
     ft_mat e = ft_take(s, c->D), eh = ft_take(s, 2 * c->D);
     act a = lay_out(c, s, s->T, w->G);
     ft_embed(s, e, &c->mtp.embed, 1);
+    ft_image_rows(s, e);
     ft_rmsnorm(s, ft_cols(eh, 0, c->D), e, c->mtp.e_norm, c->eps);
     ft_rmsnorm(s, ft_cols(eh, c->D, c->D), s->hidden_in, c->mtp.h_norm, c->eps);
     ft_linear(s, a.x, eh, &c->mtp.proj);

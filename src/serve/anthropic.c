@@ -2,6 +2,7 @@
 #include "serve/anthropic.h"
 
 #include "base/mem.h"
+#include "serve/images.h"
 #include "serve/routes.h"
 
 #include <stdlib.h>
@@ -59,12 +60,32 @@ static bool put_message(json_t *list, const char *role, const json_t *v, const c
     return ok;
 }
 
-static bool tool_result(json_t *list, const json_t *block, ft_http_error *error)
+/* A tool's result with images among its blocks. */
+static bool put_seen(json_t *list, const json_t *content, size_t i, ft_http_error *error)
+{
+    json_t *parts = json_array();
+    const json_t *b;
+    size_t k;
+    bool ok = true;
+    json_array_foreach(content, k, b)
+    {
+        json_t *part = is(b, "image") ? ft_images_from_anthropic(b, i, error)
+                                      : json_incref((json_t *)(uintptr_t)b);
+        ok = ok && part;
+        if (part) json_array_append_new(parts, part);
+    }
+    if (ok) json_array_append_new(list, ft_chat_message("tool", json_incref(parts)));
+    json_decref(parts);
+    return ok;
+}
+
+static bool tool_result(json_t *list, const json_t *block, size_t i, ft_http_error *error)
 {
     const json_t *content = ft_get(block, "content"), *id = ft_get(block, "tool_use_id");
     json_t *empty = json_string("");
-    const bool ok =
-        put_message(list, "tool", content ? content : empty, "tool_result.content", error);
+    const bool ok = ft_images_in(content) ? put_seen(list, content, i, error)
+                                          : put_message(list, "tool", content ? content : empty,
+                                                        "tool_result.content", error);
     json_decref(empty);
     json_t *m = json_array_get(list, json_array_size(list) - 1);
     if (ok && json_is_string(id)) json_object_set(m, "tool_call_id", (json_t *)(uintptr_t)id);
@@ -84,7 +105,7 @@ static json_t *tool_use(const json_t *block)
 /* The parts of one message, sorted. */
 typedef struct parts {
     ft_buf text, thought;
-    json_t *calls;
+    json_t *calls, *images;
 } parts;
 
 static bool take_block(parts *p, json_t *list, const json_t *b, size_t i, ft_http_error *error)
@@ -98,15 +119,20 @@ static bool take_block(parts *p, json_t *list, const json_t *b, size_t i, ft_htt
         return true;
     }
     if (is(b, "redacted_thinking")) return true;
-    if (is(b, "tool_result")) return tool_result(list, b, error);
+    if (is(b, "tool_result")) return tool_result(list, b, i, error);
     if (is(b, "tool_use") && json_is_string(ft_get(b, "name"))) {
         json_array_append_new(p->calls, tool_use(b));
         return true;
     }
-    if (is(b, "image") || is(b, "document"))
+    if (is(b, "image")) {
+        json_t *part = ft_images_from_anthropic(b, i, error);
+        if (part) json_array_append_new(p->images, part);
+        return part != NULL;
+    }
+    if (is(b, "document"))
         return ft_http_error_set(
             error, FT_ERR_INVALID, "messages",
-            "messages[%zu] has a block of type %s, this model reads text alone", i, type_of(b));
+            "messages[%zu] has a block of type document, want text or an image", i);
     return ft_http_error_set(
         error, FT_ERR_INVALID, "messages",
         "messages[%zu] has the block %s, want text, thinking, tool_use or tool_result", i,
@@ -116,7 +142,7 @@ static bool take_block(parts *p, json_t *list, const json_t *b, size_t i, ft_htt
 static bool put_blocks(json_t *list, const char *role, const json_t *content, size_t i,
                        ft_http_error *error)
 {
-    parts p = {.calls = json_array()};
+    parts p = {.calls = json_array(), .images = json_array()};
     const json_t *b;
     size_t k;
     bool ok = true;
@@ -124,9 +150,11 @@ static bool put_blocks(json_t *list, const char *role, const json_t *content, si
     ft_buf_init(&p.thought, SIZE_MAX / 2);
     const size_t before = json_array_size(list);
     json_array_foreach(content, k, b) if (ok) ok = take_block(&p, list, b, i, error);
-    const bool only_results = json_array_size(list) > before && !p.text.len;
+    const bool only_results =
+        json_array_size(list) > before && !p.text.len && !json_array_size(p.images);
     if (ok && !only_results) {
-        json_t *m = ft_chat_message(role, json_stringn(ft_buf_z(&p.text), p.text.len));
+        json_t *text = json_stringn(ft_buf_z(&p.text), p.text.len);
+        json_t *m = ft_chat_message(role, ft_images_before(p.images, text));
         if (p.thought.len)
             json_object_set_new(m, "reasoning_content",
                                 json_stringn(ft_buf_z(&p.thought), p.thought.len));
@@ -134,6 +162,7 @@ static bool put_blocks(json_t *list, const char *role, const json_t *content, si
         json_array_append_new(list, m);
     }
     json_decref(p.calls);
+    json_decref(p.images);
     ft_buf_release(&p.text);
     ft_buf_release(&p.thought);
     return ok;
@@ -274,7 +303,7 @@ static void run_messages(ft_call *c, bool count)
     if (!ft_want_text(c->body, "model", &model, &error) || !read(c, d, &a, &p, &error)) {
         ft_call_fail(c, &error);
     } else if (count) {
-        ft_call_json(c, 200, json_pack("{s:i}", "input_tokens", p.ids.n));
+        ft_call_json(c, 200, json_pack("{s:i}", "input_tokens", ft_images_count(&a, d, p.ids.n)));
     } else {
         a.r.top_logprobs = -1;
         a.n = 1;

@@ -1,6 +1,7 @@
 #include "serve/chat.h"
 
 #include "base/mem.h"
+#include "serve/images.h"
 #include "serve/tools.h"
 
 #include <stdlib.h>
@@ -38,8 +39,7 @@ static bool part_text(ft_buf *out, const json_t *part, const char *param, ft_htt
     }
     if (type && (strstr(type, "image") || strstr(type, "audio") || strstr(type, "video")))
         return ft_http_error_set(error, FT_ERR_INVALID, param,
-                                 "%s has a part of type %.40s, this model reads text alone", param,
-                                 type);
+                                 "%s has a part of type %.40s, want text here", param, type);
     return ft_http_error_set(error, FT_ERR_INVALID, param,
                              "%s has the part %s, want {\"type\":\"text\",...}", param,
                              ft_json_brief(part, brief));
@@ -125,8 +125,17 @@ static const char *role_of(const json_t *m, size_t i, ft_http_error *error)
     return NULL;
 }
 
+/* The content of message i: its text, or parts where it has images. */
+static bool content_of(ft_gen_params *a, const ft_served *d, const json_t *content, size_t i,
+                       json_t **out, ft_http_error *error)
+{
+    if (!ft_images_in(content)) return ft_chat_text(content, "messages", out, error);
+    return ft_images_read(a, d, content, i, out, error);
+}
+
 /* One message as templates want it: a plain content, nothing that is null. */
-static json_t *message(const json_t *m, size_t i, ft_http_error *error)
+static json_t *message(ft_gen_params *a, const ft_served *d, const json_t *m, size_t i,
+                       ft_http_error *error)
 {
     char brief[72];
     if (!json_is_object(m)) {
@@ -144,7 +153,7 @@ static json_t *message(const json_t *m, size_t i, ft_http_error *error)
                           "messages[%zu] has the role %s and no content", i, role);
         return NULL;
     }
-    if (content && !ft_chat_text(content, "messages", &text, error)) return NULL;
+    if (content && !content_of(a, d, content, i, &text, error)) return NULL;
     if (calls && !check_calls(calls, error)) {
         json_decref(text);
         return NULL;
@@ -177,6 +186,7 @@ static void normalize(json_t *m)
     const char *role = json_string_value(json_object_get(m, "role"));
     const char *p = json_string_value(json_object_get(m, "content"));
     ft_buf b;
+    if (!p) return; /* parts */
     if (strcmp(role, "system") && strcmp(role, "developer")) return;
     ft_buf_init(&b, SIZE_MAX / 2);
     while (*p) {
@@ -188,7 +198,8 @@ static void normalize(json_t *m)
     ft_buf_release(&b);
 }
 
-static bool messages(const ft_server *s, const json_t *body, json_t **out, ft_http_error *error)
+static bool messages(ft_gen_params *a, const ft_server *s, const ft_served *d, const json_t *body,
+                     json_t **out, ft_http_error *error)
 {
     const json_t *list = ft_get(body, "messages"), *m;
     char brief[72];
@@ -204,7 +215,7 @@ static bool messages(const ft_server *s, const json_t *body, json_t **out, ft_ht
     *out = json_array();
     json_array_foreach(list, i, m)
     {
-        json_t *one = message(m, i, error);
+        json_t *one = message(a, d, m, i, error);
         if (!one) {
             json_decref(*out);
             *out = NULL;
@@ -292,7 +303,8 @@ static bool prefill(const json_t *body, json_t *list, json_t *o, json_t **begun,
             "continue_final_message and add_generation_prompt, want one of them");
     const size_t n = json_array_size(list);
     const json_t *last = json_array_get(list, n - 1);
-    const bool open = is_assistant(list, 1) && !ft_get(last, "tool_calls");
+    const bool open = is_assistant(list, 1) && !ft_get(last, "tool_calls") &&
+                      json_is_string(ft_get(last, "content"));
     if (go_on && !open)
         return ft_http_error_set(error, FT_ERR_INVALID, "continue_final_message",
                                  "there is no assistant message at the end to continue");
@@ -344,11 +356,11 @@ bool ft_chat_read(ft_gen_params *a, ft_server *s, const ft_served *d, const json
 {
     json_t *list = NULL, *begun = NULL, *o = json_deep_copy(s->kwargs);
     *out = (ft_chat_prompt){0};
-    const bool ok = ft_gen_params_fields(a, d, body, error) && messages(s, body, &list, error) &&
-                    reasoning_format(a, s, body, error) && template_options(s, body, o, error) &&
-                    prefill(body, list, o, &begun, error) && ft_tools_read(a, d, body, o, error) &&
-                    render(a, d, list, o, begun, out, error) &&
-                    ft_tools_constrain(a, d, body, error);
+    const bool ok =
+        ft_gen_params_fields(a, d, body, error) && messages(a, s, d, body, &list, error) &&
+        reasoning_format(a, s, body, error) && template_options(s, body, o, error) &&
+        prefill(body, list, o, &begun, error) && ft_tools_read(a, d, body, o, error) &&
+        render(a, d, list, o, begun, out, error) && ft_tools_constrain(a, d, body, error);
     json_decref(list);
     json_decref(begun);
     json_decref(o);

@@ -157,7 +157,7 @@ static bool read(embedding *e, const json_t *body, ft_http_error *error)
         !ft_want_text(body, "model", &model, error) ||
         !ft_want_int(body, "dimensions", 1, e->d->info->width, &e->dims, error) ||
         !ft_want_int(body, "embd_normalize", -1, 100, &e->norm, error) ||
-        !ft_prompts_read(e->d, input, "input", &e->p, error) || !fits(e, error))
+        !ft_prompts_read(NULL, e->d, input, "input", &e->p, error) || !fits(e, error))
         return false;
     e->base64 = !strcmp(format, "base64");
     e->model = ft_strdup(model);

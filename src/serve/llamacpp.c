@@ -134,7 +134,7 @@ void ft_run_completion(ft_call *c)
     ft_gen_params_init(&a, c->s, d);
     if (ft_want_text(c->body, "model", &model, &error) &&
         ft_gen_params_fields(&a, d, c->body, &error) &&
-        ft_prompts_read(d, ft_get(c->body, "prompt"), "prompt", &p, &error))
+        ft_prompts_read(&a, d, ft_get(c->body, "prompt"), "prompt", &p, &error))
         start_completion(c, d, &a, &p, model, &error);
     else
         ft_call_fail(c, &error);

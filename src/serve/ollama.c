@@ -2,6 +2,7 @@
 #include "serve/ollama.h"
 
 #include "base/mem.h"
+#include "serve/images.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
 
@@ -74,10 +75,12 @@ void ft_run_ollama_show(ft_call *c)
     json_t *info = json_pack("{s:s, s:I, s:i}", "general.architecture", d->info->arch,
                              "general.parameter_count", (json_int_t)d->info->parameters,
                              "context_length", d->info->ctx);
+    json_t *can = json_pack("[s,s,s]", "completion", "tools", "thinking");
+    if (d->info->vision) json_array_append_new(can, json_string("vision"));
     ft_call_json(c, 200,
-                 json_pack("{s:s, s:s, s:s, s:o, s:o, s:[s,s,s]}", "modelfile", "", "parameters",
-                           "", "template", template, "details", details(d), "model_info", info,
-                           "capabilities", "completion", "tools", "thinking"));
+                 json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "modelfile", "", "parameters", "",
+                           "template", template, "details", details(d), "model_info", info,
+                           "capabilities", can));
 }
 
 /* ---- bodies ---- */
@@ -128,6 +131,7 @@ static json_t *messages_of(const json_t *body)
         if (thought) json_object_set(one, "reasoning_content", thought);
         if (json_is_object(one) && !ft_get(one, "content"))
             json_object_set_new(one, "content", json_string(""));
+        ft_images_from_ollama(one, ft_get(m, "images"));
         json_array_append_new(list, one);
     }
     return list;
@@ -138,7 +142,9 @@ static json_t *prompt_messages(const json_t *body)
     json_t *list = json_array(), *system = ft_get(body, "system"), *prompt = ft_get(body, "prompt");
     if (json_is_string(system) && json_string_length(system))
         json_array_append_new(list, ft_chat_message("system", json_incref(system)));
-    json_array_append_new(list, ft_chat_message("user", json_incref(prompt)));
+    json_t *m = ft_chat_message("user", json_incref(prompt));
+    ft_images_from_ollama(m, ft_get(body, "images"));
+    json_array_append_new(list, m);
     return list;
 }
 

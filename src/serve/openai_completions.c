@@ -162,7 +162,8 @@ static bool prompts(const ft_served *d, const json_t *body, ft_prompts *p, ft_ht
 {
     const char *suffix = NULL, *prefix = "";
     if (!ft_want_text(body, "suffix", &suffix, error)) return false;
-    if (!suffix || !*suffix) return ft_prompts_read(d, ft_get(body, "prompt"), "prompt", p, error);
+    if (!suffix || !*suffix)
+        return ft_prompts_read(NULL, d, ft_get(body, "prompt"), "prompt", p, error);
     *p = (ft_prompts){ft_new(ft_prompt), 1};
     return ft_want_text(body, "prompt", &prefix, error) &&
            ft_prompt_infill(d, NULL, prefix, "", suffix, p->at, error);

@@ -31,6 +31,7 @@ typedef struct ft_gen_params {
     int32_t *bias_id;
     float *bias;
     char samplers[256];
+    ft_image_input image[FT_REQUEST_IMAGES]; /* r.images points here; the bytes are in own */
     char ignored[FT_IGNORED]; /* parts of schemas that are not enforced, for X-Schema-Ignored */
 } ft_gen_params;
 

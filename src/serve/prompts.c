@@ -1,6 +1,7 @@
 #include "serve/prompts.h"
 
 #include "base/mem.h"
+#include "serve/images.h"
 
 #include <stdlib.h>
 
@@ -54,16 +55,45 @@ bool ft_ids_read(const ft_served *d, const json_t *v, const char *param, ft_prom
     return true;
 }
 
-static bool read_one(const ft_served *d, const json_t *v, const char *param, ft_prompt *p,
-                     ft_http_error *error)
+/* {"prompt_string": S, "multimodal_data": [base64, ...]}, S with a marker for each image. */
+static bool put_media(ft_gen_params *a, const ft_served *d, ft_prompt *p, const json_t *v,
+                      const char *param, ft_http_error *error)
+{
+    const json_t *text = ft_get(v, "prompt_string"), *one;
+    char where[64], brief[72];
+    size_t i;
+    if (!a)
+        return ft_http_error_set(error, FT_ERR_INVALID, param,
+                                 "%s has media, want one prompt of text and images", param);
+    if (!json_is_string(text))
+        return ft_http_error_set(error, FT_ERR_INVALID, param,
+                                 "%s.prompt_string is %s, want a text", param,
+                                 ft_json_brief(text, brief));
+    json_array_foreach(ft_get(v, "multimodal_data"), i, one)
+    {
+        snprintf(where, sizeof where, "%.20s.multimodal_data[%zu]", param, i);
+        if (!json_is_string(one))
+            return ft_http_error_set(error, FT_ERR_INVALID, where, "%s is %s, want base64", where,
+                                     ft_json_brief(one, brief));
+        if (!ft_images_add(a, d, json_string_value(one), json_string_length(one), NULL, where,
+                           error))
+            return false;
+    }
+    json_t *marked = ft_images_marked(d, text);
+    const bool ok = put_text(d, p, marked, param, error);
+    json_decref(marked);
+    return ok;
+}
+
+static bool read_one(ft_gen_params *a, const ft_served *d, const json_t *v, const char *param,
+                     ft_prompt *p, ft_http_error *error)
 {
     char brief[72];
     const json_t *one;
     size_t i;
     if (json_is_object(v)) {
         if (json_array_size(ft_get(v, "multimodal_data")))
-            return ft_http_error_set(error, FT_ERR_INVALID, param,
-                                     "%s has media, this model reads text alone", param);
+            return put_media(a, d, p, v, param, error);
         v = ft_get(v, "prompt_string");
     }
     if (json_is_string(v)) return put_text(d, p, v, param, error);
@@ -94,8 +124,8 @@ static bool is_list(const json_t *v)
     return texts == n;
 }
 
-bool ft_prompts_read(const ft_served *d, const json_t *v, const char *param, ft_prompts *out,
-                     ft_http_error *error)
+bool ft_prompts_read(ft_gen_params *a, const ft_served *d, const json_t *v, const char *param,
+                     ft_prompts *out, ft_http_error *error)
 {
     char brief[72];
     const bool list = is_list(v);
@@ -111,7 +141,9 @@ bool ft_prompts_read(const ft_served *d, const json_t *v, const char *param, ft_
     out->at = ft_new_n(ft_prompt, n);
     out->n = (int)n;
     for (size_t i = 0; i < n; i++)
-        if (!read_one(d, list ? json_array_get(v, i) : v, param, &out->at[i], error)) return false;
+        if (!read_one(list ? NULL : a, d, list ? json_array_get(v, i) : v, param, &out->at[i],
+                      error))
+            return false;
     return true;
 }
 

@@ -10,7 +10,7 @@ enum { FT_PROMPTS_MAX = 1024 };
 bool ft_ids_read(const ft_served *d, const json_t *v, const char *param, ft_prompt *p,
                  ft_http_error *error);
 
-/* Several prompts, or one. */
+/* Several prompts, or one, which may have images where a is not NULL: they become a's. */
 typedef struct ft_prompts {
     ft_prompt *at;
     int n;
@@ -18,8 +18,8 @@ typedef struct ft_prompts {
 
 /* Text, ids, a mixed array, {prompt_string}, or an array of those. Text at the start gets BOS where
  * the model wants it. */
-bool ft_prompts_read(const ft_served *d, const json_t *v, const char *param, ft_prompts *out,
-                     ft_http_error *error);
+bool ft_prompts_read(ft_gen_params *a, const ft_served *d, const json_t *v, const char *param,
+                     ft_prompts *out, ft_http_error *error);
 void ft_prompts_release(ft_prompts *p);
 
 /* What asks for the text between prefix + more and suffix: other files first, {filename, text}

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "serve/images.h"
 #include "serve/routes.h"
 
 /* Messages in the making: reasoning and calls belong to an assistant message that may only come
@@ -87,7 +88,10 @@ static bool put_message(maker *m, const json_t *item, size_t i, ft_http_error *e
                                  ft_json_brief(item, brief));
     if (!content)
         return ft_http_error_set(error, FT_ERR_INVALID, "input", "input[%zu] has no content", i);
-    if (!ft_chat_text(content, "input", &text, error)) return false;
+    if (ft_images_in(content))
+        text = json_incref((json_t *)(uintptr_t)content); /* chat knows these parts */
+    else if (!ft_chat_text(content, "input", &text, error))
+        return false;
     append_message(m, role, text);
     return true;
 }

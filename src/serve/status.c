@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "serve/images.h"
 #include "serve/props.h"
 #include "serve/routes.h"
 #include "serve/settings.h"
@@ -92,12 +93,13 @@ json_t *ft_props_json(const ft_served *d, bool sleeping)
                           "default_generation_settings", "n_ctx", i->ctx, "params",
                           ft_settings_json(&r, r.sampling.seed), "total_slots", i->slots,
                           "model_path", base_name(i->path), "model_alias", d->name, "modalities",
-                          "vision", 0, "audio", 0, "build_info", ft_version(), "is_sleeping",
-                          sleeping, "speculative", speculative(d, &r));
+                          "vision", i->vision, "audio", 0, "build_info", ft_version(),
+                          "is_sleeping", sleeping, "speculative", speculative(d, &r));
     json_object_set_new(j, "chat_template", json_string(i->template_text ? i->template_text : ""));
     json_object_set_new(j, "chat_template_caps", json_pack("{s:b}", "tools", i->has_template));
     json_object_set_new(j, "bos_token", json_string(i->bos ? i->bos : ""));
     json_object_set_new(j, "eos_token", json_string(i->eos ? i->eos : ""));
+    if (i->vision) json_object_set_new(j, "media_marker", json_string(FT_MEDIA_MARKER));
     json_object_set_new(j, "model_arch", json_string(i->arch));
     return j;
 }

@@ -1,6 +1,7 @@
 /* serve/text.c - the tokenizer and the template as routes. */
 #include "base/mem.h"
 #include "serve/chat.h"
+#include "serve/images.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
 
@@ -107,9 +108,9 @@ static void template_of(ft_call *c, bool count)
     if (!ft_chat_read(&a, c->s, d, c->body, &p, &error))
         ft_call_fail(c, &error);
     else if (count)
-        ft_call_json(
-            c, 200,
-            json_pack("{s:s, s:i}", "object", "response.input_tokens", "input_tokens", p.ids.n));
+        ft_call_json(c, 200,
+                     json_pack("{s:s, s:i}", "object", "response.input_tokens", "input_tokens",
+                               ft_images_count(&a, d, p.ids.n)));
     else
         ft_call_json(c, 200, json_pack("{s:o}", "prompt", ft_json_string(p.text, strlen(p.text))));
     ft_chat_release(&p);

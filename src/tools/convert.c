@@ -61,16 +61,20 @@ static void put_sampling(ft_hf *h)
                         (int32_t)ft_hf_int_or(&g, "top_k", 0, 1 << 24, 0));
 }
 
-static void put_general(ft_hf *h, ft_type type, bool vocab_only)
+static void put_general(ft_hf *h, ft_type type, const ft_convert_opts *o)
 {
+    const bool vocab_only = o->vocab_only;
     static const struct {
         ft_type type;
         uint32_t file;
     } file[] = {{FT_F32, 0}, {FT_F16, 1}, {FT_Q8_0, 7}, {FT_BF16, 32}};
-    ft_gguf_put_str(h->w, "general.type", vocab_only ? FT_STR("vocab") : FT_STR("model"));
+    ft_gguf_put_str(h->w, "general.type",
+                    vocab_only  ? FT_STR("vocab")
+                    : o->vision ? FT_STR("mmproj")
+                                : FT_STR("model"));
     put_name(h);
     if (!vocab_only) put_size_label(h);
-    put_sampling(h);
+    if (!o->vision) put_sampling(h);
     for (size_t i = 0; i < FT_COUNT(file); i++)
         if (file[i].type == type) ft_gguf_put_u32(h->w, "general.file_type", file[i].file);
     ft_gguf_put_u32(h->w, "general.quantization_version", 2);
@@ -108,6 +112,21 @@ static void choose_types(ft_hf *h, ft_type natural, ft_type wanted)
     }
 }
 
+/* Of a tower: biases, norms, scalars and positions stay F32; the patch kernel has four dimensions,
+ * and half floats are all that other programs read of it. */
+static void choose_vision_types(ft_hf *h, ft_type wanted)
+{
+    for (size_t i = 0; i < h->plan.n; i++) {
+        ft_hf_item *it = &h->plan.item[i];
+        if (ft_str_starts(ft_str_of(it->name), FT_STR("v.patch_embd.weight")))
+            it->type = wanted == FT_F16 ? FT_F16 : FT_F32;
+        else if (ft_mix_keeps(ft_str_of(it->name), it->n_dims))
+            it->type = FT_F32;
+        else
+            it->type = ft_mix_fit(wanted, it->cols);
+    }
+}
+
 /* ---- data ---- */
 
 typedef struct stream {
@@ -120,7 +139,8 @@ typedef struct stream {
 
 static bool same_type(const ft_hf_item *it)
 {
-    if (it->made || it->how & (FT_HF_PLUS_ONE | FT_HF_NEG_EXP) || it->col_unit) return false;
+    if (it->made || it->how & (FT_HF_PLUS_ONE | FT_HF_NEG_EXP | FT_HF_CHANNELS) || it->col_unit)
+        return false;
     const ft_st_type t = it->src[0].t->type;
     for (int i = 0; i < it->n_src; i++)
         if (it->src[i].t->type != t) return false;
@@ -231,14 +251,22 @@ static ft_status write_tensors(ft_hf *h, const ft_convert_opts *o, ft_err *err)
 static ft_status convert_model(ft_hf *h, const ft_convert_opts *o, ft_type wanted,
                                ft_convert_result *result, ft_err *err)
 {
-    h->family->build(h);
+    if (o->vision)
+        h->family->build_vision(h);
+    else
+        h->family->build(h);
     if (h->note.st) return h->note.st;
-    const ft_type natural = o->vocab_only ? FT_BF16 : natural_type(h);
+    const ft_type natural = o->vocab_only || o->vision ? FT_BF16 : natural_type(h);
     const ft_type type = wanted == FT_TYPE_MAX ? natural : wanted;
-    choose_types(h, natural, type);
-    put_general(h, type, o->vocab_only);
+    if (o->vision)
+        choose_vision_types(h, type);
+    else
+        choose_types(h, natural, type);
+    put_general(h, type, o);
     ft_status st = FT_OK;
-    if (o->no_vocab)
+    if (o->vision)
+        ; /* no vocabulary */
+    else if (o->no_vocab)
         ft_gguf_put_str(h->w, "tokenizer.ggml.model", FT_STR("none"));
     else
         st = ft_hf_vocab(h, err);
@@ -249,7 +277,8 @@ static ft_status convert_model(ft_hf *h, const ft_convert_opts *o, ft_type wante
         *result = (ft_convert_result){.bytes = ft_gguf_writer_file_bytes(h->w),
                                       .tensors = h->plan.n,
                                       .arch = h->arch,
-                                      .type = ft_type_name(type)};
+                                      .type = ft_type_name(type),
+                                      .vision = ft_hf_has_vision(h)};
     ft_gguf_writer *w = h->w;
     h->w = NULL;
     return ft_gguf_writer_commit(w, err);
@@ -267,7 +296,8 @@ ft_status ft_convert(const char *dir, const char *out, const ft_convert_opts *o,
         return ft_fail(err, FT_EINVAL, "--vocab-only and --no-vocab leave nothing to write");
     ft_hf h;
     ft_err own;
-    ft_status st = ft_hf_open(&h, dir, !o->vocab_only, !o->no_vocab, err ? err : &own);
+    ft_status st =
+        ft_hf_open(&h, dir, !o->vocab_only, !o->no_vocab && !o->vision, err ? err : &own);
     h.mtp = o->mtp;
     if (!st) st = ft_gguf_writer_open(&h.w, out, err);
     if (!st) st = convert_model(&h, o, wanted, result, err ? err : &own);

@@ -19,6 +19,7 @@ typedef struct ft_convert_opts {
     ft_convert_mtp mtp;
     bool vocab_only;          /* keys and vocabulary, no tensors; the folder needs no weights */
     bool no_vocab;            /* the folder needs no tokenizer */
+    bool vision;              /* the vision tower alone: a file of type mmproj; "auto" is BF16 */
     int threads;              /* 0: one per core */
     ft_progress_fn *progress; /* NULL: not reported */
 } ft_convert_opts;
@@ -27,6 +28,7 @@ typedef struct ft_convert_result {
     uint64_t bytes; /* of the file */
     size_t tensors;
     const char *arch, *type; /* "qwen35", "BF16": static */
+    bool vision;             /* the folder has a vision tower too */
 } ft_convert_result;
 
 /* result may be NULL */

@@ -94,6 +94,8 @@ ft_status ft_hf_open(ft_hf *h, const char *dir, bool weights, bool vocab, ft_err
         {"generation_config.json", &h->generation, true},
         {"tokenizer.json", &h->tokenizer, vocab},
         {"tokenizer_config.json", &h->tokenizer_config, vocab},
+        {"preprocessor_config.json", &h->preprocessor, weights},
+        {"processor_config.json", &h->processor, weights},
     };
     memset(h, 0, sizeof *h);
     ft_dict_init(&h->by_name);
@@ -122,6 +124,8 @@ void ft_hf_close(ft_hf *h)
     json_decref(h->generation);
     json_decref(h->tokenizer);
     json_decref(h->tokenizer_config);
+    json_decref(h->preprocessor);
+    json_decref(h->processor);
 }
 
 /* ---- keys ---- */
@@ -318,11 +322,11 @@ static void add_row(ft_hf *h, const char *hf, const char *gguf, const ft_hf_row 
 {
     ft_hf_plan *p = &h->plan;
     char name[256];
-    int64_t shape[3];
+    int64_t shape[5];
     int n_dims = 0;
     snprintf(name, sizeof name, "%s%s", hf, row->hf);
     if ((row->how & FT_HF_OPTIONAL) && !ft_hf_tensor_has(h, name)) return;
-    while (n_dims < 3 && row->shape[n_dims] != FT_HF_END) {
+    while (n_dims < 5 && row->shape[n_dims] != FT_HF_END) {
         shape[n_dims] = p->dim[row->shape[n_dims]];
         n_dims++;
     }
@@ -331,12 +335,15 @@ static void add_row(ft_hf *h, const char *hf, const char *gguf, const ft_hf_row 
     ft_hf_item *it = new_item(h, gguf, row->gguf, 1);
     it->src[0] = part;
     int64_t group = n_dims > 1 ? shape[n_dims - 2] : 1;
-    if (row->how & (FT_HF_LOWER | FT_HF_UPPER)) {
+    if (row->how & FT_HF_FRAMES) {
+        it->group = 2 * shape[3];
+    } else if (row->how & (FT_HF_LOWER | FT_HF_UPPER)) {
         it->group = group;
         shape[n_dims - 2] = group / 2;
     }
     for (int i = n_dims - 1; i >= 0; i--)
-        if (row->shape[i] != FT_HF_ONE) it->n[it->n_dims++] = shape[i];
+        if (row->shape[i] != FT_HF_ONE && !(i == 2 && row->how & FT_HF_FRAMES))
+            it->n[it->n_dims++] = shape[i];
     if (!it->n_dims) it->n[it->n_dims++] = 1;
     set_moves(p, it, row->how);
     it->src_rows = part.t->count / FT_MAX(it->cols, 1);
@@ -446,6 +453,7 @@ int64_t ft_hf_source_row(const ft_hf_plan *p, const ft_hf_item *it, int64_t r, i
         const int64_t half = it->group / 2;
         r = r / half * it->group + (it->how & FT_HF_UPPER ? half : 0) + r % half;
     }
+    if (it->how & FT_HF_PLANES) r = r % (it->rows / 2) * 2 + r / (it->rows / 2);
     if (it->row_unit && r >= it->row_first)
         r = it->row_first + moved(p, r - it->row_first, it->row_unit);
     *part = it->n_src > 1 ? (int)(r / it->src_rows) : 0;
@@ -474,11 +482,14 @@ void ft_hf_read_row(const ft_hf_plan *p, const ft_hf_item *it, int64_t r, float 
     }
     int part;
     const int64_t row = ft_hf_source_row(p, it, r, &part);
-    float *x = it->col_unit ? scratch : out;
+    const bool channels = it->how & FT_HF_CHANNELS;
+    float *x = it->col_unit || channels ? scratch : out;
     ft_st_read_f32(it->src[part].t, row * it->cols, it->cols, x);
     if (it->src[part].scale) unscale(p, &it->src[part], row, it->cols, x);
     if (it->col_unit)
         for (int64_t c = 0; c < it->cols; c++) out[c] = scratch[moved(p, c, it->col_unit)];
+    for (int64_t c = 0; channels && c < it->cols; c++)
+        out[c] = scratch[c % (it->cols / 3) * 3 + c / (it->cols / 3)];
     if (it->how & FT_HF_PLUS_ONE)
         for (int64_t c = 0; c < it->cols; c++) out[c] += 1.0f;
     if (it->how & FT_HF_NEG_EXP)

@@ -26,6 +26,9 @@ enum {
     FT_HF_MORE_ROWS = 1 << 7,  /* rows past the wanted ones are left out */
     FT_HF_LOWER = 1 << 8,      /* of each group of rows the first half */
     FT_HF_UPPER = 1 << 9,      /* of each group of rows the second half */
+    FT_HF_FRAMES = 1 << 10,    /* the third of five dimensions is two frames: LOWER or UPPER */
+    FT_HF_CHANNELS = 1 << 11,  /* columns from [y][x][channel] to [channel][y][x] */
+    FT_HF_PLANES = 1 << 12,    /* rows from [n][2] to [2][n] */
 };
 
 #define FT_HF_MAX_DIM 40
@@ -34,7 +37,7 @@ enum {
  * indexes of ft_hf_plan.dim; 0 ends it, and dimensions named FT_HF_ONE vanish. */
 typedef struct ft_hf_row {
     const char *hf, *gguf;
-    uint8_t shape[3];
+    uint8_t shape[5];
     unsigned how;
 } ft_hf_row;
 
@@ -74,6 +77,7 @@ typedef struct ft_hf_plan {
 typedef struct ft_hf {
     const char *dir;
     json_t *config, *generation, *tokenizer, *tokenizer_config; /* NULL when absent */
+    json_t *preprocessor, *processor;                           /* of pictures; NULL when absent */
     ft_hf_obj cfg;                                              /* text_config, then the whole */
     ft_hf_note note;
     ft_st *st;   /* NULL when only the vocabulary is wanted */
@@ -89,9 +93,11 @@ typedef struct ft_hf {
 } ft_hf;
 
 typedef struct ft_hf_family {
-    const char *model_types; /* separated by spaces */
-    const char *skip;        /* prefixes of tensors that are not the text model's */
-    void (*build)(ft_hf *h); /* puts keys, fills the plan */
+    const char *model_types;        /* separated by spaces */
+    const char *skip;               /* prefixes of tensors that are not the text model's */
+    void (*build)(ft_hf *h);        /* puts keys, fills the plan */
+    const char *vision;             /* prefixes of the vision tower's tensors */
+    void (*build_vision)(ft_hf *h); /* the same for the mmproj file */
 } ft_hf_family;
 
 extern const ft_hf_family ft_hf_qwen35, ft_hf_gemma4;
@@ -131,6 +137,11 @@ bool *ft_hf_layer_types(ft_hf *h, int64_t L, const char *yes, const char *no);
 void ft_hf_forget(ft_hf *h, const char *prefix);
 /* After build: no tensor of the checkpoint was overlooked. */
 void ft_hf_check_all_used(ft_hf *h);
+
+/* Whether the folder has a vision tower; and the plans of both families' (hf_vision.c). */
+bool ft_hf_has_vision(const ft_hf *h);
+void ft_hf_qwen35_vision(ft_hf *h);
+void ft_hf_gemma4_vision(ft_hf *h);
 
 /* Reads output row r as numbers. scratch holds it->cols values and is used for moved columns. */
 void ft_hf_read_row(const ft_hf_plan *p, const ft_hf_item *it, int64_t r, float *out,

@@ -357,4 +357,6 @@ const ft_hf_family ft_hf_gemma4 = {
     .skip = "model.vision_tower. model.embed_vision. model.audio_tower. model.embed_audio. "
             "model.vision_embedder. model.audio_embedder. lm_head.weight",
     .build = build,
+    .vision = "model.vision_tower. model.embed_vision. model.vision_embedder.",
+    .build_vision = ft_hf_gemma4_vision,
 };

@@ -328,4 +328,6 @@ const ft_hf_family ft_hf_qwen35 = {
     .model_types = "qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text",
     .skip = "model.visual. visual. lm_head.weight",
     .build = build,
+    .vision = "model.visual. visual.",
+    .build_vision = ft_hf_qwen35_vision,
 };

@@ -332,6 +332,40 @@ static void assistant_facts(ft_facts *f, const ft_gguf *g)
     check_order(f, g);
 }
 
+/* ---- vision towers ---- */
+
+static void tower_facts(ft_facts *f, const ft_gguf *g)
+{
+    const char *a = f->arch;
+    char *w = f->words;
+    const size_t n = sizeof f->words;
+    ft_str type = {"", 0};
+    if (!ft_gguf_str(g, "clip.vision.projector_type", &type))
+        ft_gguf_str(g, "clip.projector_type", &type);
+    const int64_t blocks = ft_facts_int(g, a, "vision.block_count", 0, 0);
+    const int64_t patch = ft_facts_int(g, a, "vision.patch_size", 0, 0);
+    const int64_t merge = ft_facts_int(g, a, "vision.spatial_merge_size", 0,
+                                       ft_facts_int(g, a, "vision.projector.scale_factor", 0, 3));
+    const int64_t most = ft_facts_int(g, a, "vision.image_max_pixels", 0, 0);
+    format_fact(w, n, "vision tower (%s)", ft_show(type).text);
+    if (blocks)
+        format_fact(w, n, ", %lld blocks of width %lld, %lld heads, feed-forward %lld",
+                    (long long)blocks,
+                    (long long)ft_facts_int(g, a, "vision.embedding_length", 0, 0),
+                    (long long)ft_facts_int(g, a, "vision.attention.head_count", 0, 0),
+                    (long long)ft_facts_int(g, a, "vision.feed_forward_length", 0, 0));
+    format_fact(w, n, ", patches of %lld pixels, a token for %lld x %lld", (long long)patch,
+                (long long)(patch * merge), (long long)(patch * merge));
+    if (most && patch > 0 && merge > 0)
+        format_fact(w, n, ", at most %lld tokens for an image",
+                    (long long)(most / (patch * merge * patch * merge)));
+    format_fact(w, n, ", for a model of width %lld",
+                (long long)ft_facts_int(g, a, "vision.projection_dim", 0, 0));
+    format_fact(f->drafter, sizeof f->drafter, "none: this file only reads images");
+    f->memory_known = true;
+    snprintf(f->memory_note, sizeof f->memory_note, "besides the model it works for");
+}
+
 /* ---- anything else ---- */
 
 static void foreign_facts(ft_facts *f, const ft_gguf *g, uint32_t ctx)
@@ -375,8 +409,8 @@ static void check_kind(ft_facts *f, const ft_gguf *g)
     ft_str kind;
     if (!ft_gguf_str(g, "general.type", &kind) || ft_str_is(kind, "model")) return;
     char text[160];
-    snprintf(text, sizeof text, "general.type is \"%s\": not a model that can run by itself",
-             ft_show(kind).text);
+    snprintf(text, sizeof text, "general.type is \"%s\": not a model that can run by itself%s",
+             ft_show(kind).text, ft_str_is(kind, "mmproj") ? "; give it with --mmproj" : "");
     warn(f, text);
 }
 
@@ -394,6 +428,8 @@ void ft_facts_init(ft_facts *f, const ft_gguf *g, uint32_t ctx)
         gemma_facts(f, g, ctx);
     else if (!strcmp(f->arch, "gemma4-assistant") || !strcmp(f->arch, "gemma4_assistant"))
         assistant_facts(f, g);
+    else if (!strcmp(f->arch, "clip"))
+        tower_facts(f, g);
     else
         foreign_facts(f, g, ctx);
     check_vocab(f, g);

@@ -98,7 +98,8 @@ bool ft_mix_keeps(ft_str name, int n_dims)
 {
     return n_dims < 2 || !ft_str_ends(name, FT_STR("weight")) || contains(name, "_norm.weight") ||
            contains(name, "ffn_gate_inp.weight") || contains(name, "ffn_gate_inp_shexp.weight") ||
-           contains(name, "ssm_conv1d") || contains(name, "per_layer_model_proj");
+           contains(name, "ssm_conv1d") || contains(name, "per_layer_model_proj") ||
+           contains(name, "v.position_embd.") || contains(name, "v.patch_embd.");
 }
 
 bool ft_mix_is_value(ft_str name)
@@ -108,18 +109,22 @@ bool ft_mix_is_value(ft_str name)
 
 int ft_mix_layer(ft_str name)
 {
-    if (!ft_str_starts(name, FT_STR("blk."))) return -1;
+    size_t first = 4;
+    if (ft_str_starts(name, FT_STR("v.blk.")))
+        first = 6;
+    else if (!ft_str_starts(name, FT_STR("blk.")))
+        return -1;
     int layer = 0;
-    size_t i = 4;
+    size_t i = first;
     for (; i < name.n && name.p[i] >= '0' && name.p[i] <= '9' && layer < 100000; i++)
         layer = layer * 10 + (name.p[i] - '0');
-    return i > 4 ? layer : -1;
+    return i > first ? layer : -1;
 }
 
 static enum kind kind_of(ft_str name)
 {
     if (ft_mix_is_value(name)) return VALUE;
-    if (contains(name, "attn_output.weight")) return ATTN_OUT;
+    if (contains(name, "attn_output.weight") || contains(name, "attn_out.weight")) return ATTN_OUT;
     return contains(name, "ffn_down") ? DOWN : OTHER;
 }
 

@@ -127,7 +127,7 @@ static uint32_t arch_u32(const ft_quantize *q, const char *key, uint32_t def)
 
 static void read_model(ft_quantize *q)
 {
-    const uint32_t blocks = arch_u32(q, "block_count", 0);
+    const uint32_t blocks = arch_u32(q, "block_count", arch_u32(q, "vision.block_count", 0));
     const uint32_t nextn = arch_u32(q, "nextn_predict_layers", 0);
     const uint32_t heads = arch_u32(q, "attention.head_count", 1);
     q->model = (ft_mix_model){

@@ -15,6 +15,17 @@
     .heads = 2, .kv_heads = 1, .global_kv_heads = 1, .head = 32, .global_head = 64, .window = 32,  \
     .shared_kv = 4, .target_width = 64, .context = 4096
 
+/* A family's towers differ in the width of the model behind them. */
+#define QWEN_TOWER                                                                                 \
+    .family = FT_QWEN35_TOWER, .layers = 27, .width = 1152, .ffn = 4304, .heads = 16,              \
+    .positions = 48 * 48, .tokens = 16384
+#define GEMMA_TOWER                                                                                \
+    .family = FT_GEMMA4_TOWER, .layers = 27, .width = 1152, .ffn = 4304, .heads = 16,              \
+    .positions = 10240, .tokens = 280
+#define EDGE_TOWER                                                                                 \
+    .family = FT_GEMMA4_TOWER, .layers = 16, .width = 768, .ffn = 3072, .heads = 12,               \
+    .positions = 10240, .tokens = 280, .clipped = true
+
 /* Where a published size is not known the value is the one its neighbours suggest. */
 /* clang-format off */
 static const ft_model_shape table[] = {
@@ -76,6 +87,23 @@ static const ft_model_shape table[] = {
      .target_width = 5376, .context = 262144},
     {.name = "micro-gemma-assistant", MICRO_DRAFTER},
     {.name = "micro-gemma-centroid-assistant", MICRO_DRAFTER, .centroids = 32},
+    {.name = "27b-mmproj", .aliases = "qwen35-27b-mmproj", QWEN_TOWER, .target_width = 5120},
+    {.name = "35b-a3b-mmproj", .aliases = "qwen35moe-35b-a3b-mmproj", QWEN_TOWER,
+     .target_width = 2048},
+    {.name = "9b-mmproj", .aliases = "qwen35-9b-mmproj", QWEN_TOWER, .target_width = 4096},
+    {.name = "gemma4-31b-mmproj", .aliases = "31b-mmproj", GEMMA_TOWER, .target_width = 5376},
+    {.name = "gemma4-26b-a4b-mmproj", .aliases = "26b-a4b-mmproj", GEMMA_TOWER,
+     .target_width = 2816},
+    {.name = "gemma4-e4b-mmproj", .aliases = "e4b-mmproj", EDGE_TOWER, .target_width = 2560},
+    {.name = "gemma4-e2b-mmproj", .aliases = "e2b-mmproj", EDGE_TOWER, .target_width = 1536},
+    {.name = "gemma4-12b-mmproj", .aliases = "12b-mmproj", .family = FT_GEMMA4_UNIFIED,
+     .width = 3840, .positions = 1120, .tokens = 280, .target_width = 3840},
+    {.name = "micro-mmproj", .family = FT_QWEN35_TOWER, .layers = 2, .width = 96, .ffn = 64,
+     .heads = 4, .positions = 64, .tokens = 64, .target_width = 64},
+    {.name = "micro-gemma-mmproj", .family = FT_GEMMA4_TOWER, .layers = 2, .width = 96, .ffn = 64,
+     .heads = 4, .positions = 64, .tokens = 16, .target_width = 64, .clipped = true},
+    {.name = "micro-gemma-unified-mmproj", .family = FT_GEMMA4_UNIFIED, .width = 96,
+     .positions = 64, .tokens = 16, .target_width = 64},
 };
 /* clang-format on */
 
@@ -99,11 +127,12 @@ const ft_model_shape *ft_shape_find(const char *name, ft_err *err)
     size_t at = 0;
     list[0] = 0;
     for (size_t i = 0; i < N && at < sizeof list; i++) {
-        /* assistants are named by a rule, which keeps the sentence readable */
-        if (table[i].family == FT_GEMMA4_ASSISTANT) continue;
+        /* assistants and towers are named by a rule, which keeps the sentence readable */
+        if (table[i].family >= FT_GEMMA4_ASSISTANT) continue;
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", table[i].name);
     }
-    ft_fail(err, FT_EINVAL, "no shape \"%.60s\", want one of %s; a Gemma name with -assistant",
+    ft_fail(err, FT_EINVAL,
+            "no shape \"%.60s\", want one of %s; a Gemma name with -assistant; one with -mmproj",
             name, list);
     return NULL;
 }
@@ -111,5 +140,5 @@ const ft_model_shape *ft_shape_find(const char *name, ft_err *err)
 const char *ft_shape_arch(const ft_model_shape *s)
 {
     static const char *const names[] = {"qwen35", "qwen35moe", "gemma4", "gemma4-assistant"};
-    return names[s->family];
+    return ft_shape_is_tower(s) ? "clip" : names[s->family];
 }

@@ -11,6 +11,9 @@ typedef enum ft_model_family {
     FT_QWEN35MOE,
     FT_GEMMA4,
     FT_GEMMA4_ASSISTANT,
+    FT_QWEN35_TOWER,
+    FT_GEMMA4_TOWER,
+    FT_GEMMA4_UNIFIED, /* a tower without blocks */
 } ft_model_family;
 
 typedef struct ft_model_shape {
@@ -29,10 +32,14 @@ typedef struct ft_model_shape {
     /* Gemma: global layers, window, layers without K and V, per-layer embeddings */
     int global_kv_heads, global_head, window, shared_kv, per_layer;
     int wide_ffn;     /* width on the layers without K and V, or 0 */
-    int target_width; /* assistants: the width of the model they draft for */
+    int target_width; /* assistants and towers: the width of the model they work for */
     int centroids;    /* assistants: rows of the centroid head, or 0 */
     bool untied;      /* has an output matrix of its own */
     bool k_is_v;      /* Gemma: global layers have no V projection */
+    /* towers: rows of the position table, or of each of its two planes; largest picture in tokens
+     */
+    int positions, tokens;
+    bool clipped; /* matrices have bounds; else pooled rows are standardised */
 } ft_model_shape;
 
 /* NULL when there is none; the error lists the names. */
@@ -42,6 +49,11 @@ const char *ft_shape_arch(const ft_model_shape *s); /* general.architecture */
 static inline bool ft_shape_is_qwen(const ft_model_shape *s)
 {
     return s->family == FT_QWEN35 || s->family == FT_QWEN35MOE;
+}
+
+static inline bool ft_shape_is_tower(const ft_model_shape *s)
+{
+    return s->family >= FT_QWEN35_TOWER;
 }
 
 static inline bool ft_shape_is_attention(const ft_model_shape *s, int layer) /* Qwen */
@@ -67,7 +79,7 @@ typedef enum ft_fill {
 typedef struct ft_shape_tensor {
     char name[64];
     int n_dims;
-    int64_t n[3];
+    int64_t n[4];
     ft_fill fill;
     double a, b;
 } ft_shape_tensor;

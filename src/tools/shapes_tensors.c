@@ -9,7 +9,8 @@
 
 typedef struct lister {
     ft_shape_list *out;
-    int layer; /* -1: outside the blocks */
+    int layer;          /* -1: outside the blocks */
+    const char *prefix; /* of a block's tensors */
 } lister;
 
 static ft_shape_tensor *add(lister *l, const char *name, ft_fill fill, int n_dims, int64_t n0,
@@ -25,7 +26,7 @@ static ft_shape_tensor *add(lister *l, const char *name, ft_fill fill, int n_dim
     if (l->layer < 0)
         snprintf(t->name, sizeof t->name, "%s", name);
     else
-        snprintf(t->name, sizeof t->name, "blk.%d.%s", l->layer, name);
+        snprintf(t->name, sizeof t->name, "%s%d.%s", l->prefix, l->layer, name);
     return t;
 }
 
@@ -221,11 +222,122 @@ static void assistant(lister *l, const ft_model_shape *s)
     gemma_blocks(l, s);
 }
 
+/* ---- vision towers ---- */
+
+enum { PATCH = 16, POOL = 3 };
+
+static void bias(lister *l, const char *name, int64_t n)
+{
+    uniform(l, name, n, -0.1, 0.1);
+}
+
+static void kernel(lister *l, const char *name, int64_t side, int64_t out)
+{
+    ft_shape_tensor *t = add(l, name, FT_FILL_F32, 4, side, side, 3);
+    t->n[3] = out;
+    t->a = 1 / sqrt(3.0 * (double)(side * side));
+}
+
+static void qwen_tower(lister *l, const ft_model_shape *s)
+{
+    const int64_t C = s->width, M = 4 * C;
+    kernel(l, "v.patch_embd.weight", PATCH, C);
+    kernel(l, "v.patch_embd.weight.1", PATCH, C);
+    bias(l, "v.patch_embd.bias", C);
+    add(l, "v.position_embd.weight", FT_FILL_F32, 2, C, s->positions, 1)->a = 0.3;
+    for (l->layer = 0; l->layer < s->layers; l->layer++) {
+        norm(l, "ln1.weight", C);
+        bias(l, "ln1.bias", C);
+        norm(l, "ln2.weight", C);
+        bias(l, "ln2.bias", C);
+        matrix(l, "attn_qkv.weight", C, 3 * C);
+        bias(l, "attn_qkv.bias", 3 * C);
+        matrix(l, "attn_out.weight", C, C);
+        bias(l, "attn_out.bias", C);
+        matrix(l, "ffn_up.weight", C, s->ffn);
+        bias(l, "ffn_up.bias", s->ffn);
+        matrix(l, "ffn_down.weight", s->ffn, C);
+        bias(l, "ffn_down.bias", C);
+    }
+    l->layer = -1;
+    norm(l, "v.post_ln.weight", C);
+    bias(l, "v.post_ln.bias", C);
+    matrix(l, "mm.0.weight", M, M);
+    bias(l, "mm.0.bias", M);
+    matrix(l, "mm.2.weight", M, s->target_width);
+    bias(l, "mm.2.bias", s->target_width);
+}
+
+/* A matrix and, where they are clipped, its bounds. */
+static void clipped(lister *l, const ft_model_shape *s, const char *name, int64_t in, int64_t out)
+{
+    static const char *const bound[] = {"input_min", "input_max", "output_min", "output_max"};
+    char full[64];
+    snprintf(full, sizeof full, "%s.weight", name);
+    matrix(l, full, in, out);
+    for (int i = 0; i < 4 && s->clipped; i++) {
+        const double lo = i % 2 ? 8 : -10;
+        snprintf(full, sizeof full, "%s.%s", name, bound[i]);
+        uniform(l, full, 1, lo, lo + 2);
+    }
+}
+
+static void gemma_tower(lister *l, const ft_model_shape *s)
+{
+    const int64_t C = s->width, d = C / s->heads;
+    kernel(l, "v.patch_embd.weight", PATCH, C);
+    add(l, "v.position_embd.weight", FT_FILL_F32, 3, C, s->positions, 2)->a = 0.3;
+    for (l->layer = 0; l->layer < s->layers; l->layer++) {
+        norm(l, "ln1.weight", C);
+        norm(l, "attn_post_norm.weight", C);
+        norm(l, "ln2.weight", C);
+        norm(l, "ffn_post_norm.weight", C);
+        head_norm(l, "attn_q_norm.weight", d);
+        head_norm(l, "attn_k_norm.weight", d);
+        clipped(l, s, "attn_q", C, C);
+        clipped(l, s, "attn_k", C, C);
+        clipped(l, s, "attn_v", C, C);
+        clipped(l, s, "attn_out", C, C);
+        clipped(l, s, "ffn_gate", C, s->ffn);
+        clipped(l, s, "ffn_up", C, s->ffn);
+        clipped(l, s, "ffn_down", s->ffn, C);
+    }
+    l->layer = -1;
+    if (!s->clipped) {
+        bias(l, "v.std_bias", C);
+        uniform(l, "v.std_scale", C, 0.2, 0.4);
+    }
+    matrix(l, "mm.input_projection.weight", C, s->target_width);
+}
+
+static void unified_tower(lister *l, const ft_model_shape *s)
+{
+    static const char *const name[] = {"v.patch_norm.1", "v.patch_norm.2", "v.patch_norm.3"};
+    const int64_t C = s->width, side = PATCH * POOL, n = 3 * side * side;
+    add(l, "v.patch_embd.weight", FT_FILL_F32, 2, n, C, 1)->a = 1 / sqrt((double)n);
+    bias(l, "v.patch_embd.bias", C);
+    for (int i = 0; i < 3; i++) {
+        char full[64];
+        snprintf(full, sizeof full, "%s.weight", name[i]);
+        norm(l, full, i ? C : n);
+        snprintf(full, sizeof full, "%s.bias", name[i]);
+        bias(l, full, i ? C : n);
+    }
+    add(l, "v.position_embd.weight", FT_FILL_F32, 3, C, s->positions, 2)->a = 0.3;
+    matrix(l, "mm.input_projection.weight", C, s->target_width);
+}
+
 void ft_shape_tensors(ft_shape_list *out, const ft_model_shape *s, bool mtp)
 {
     *out = (ft_shape_list){0};
-    lister l = {out, -1};
-    if (ft_shape_is_qwen(s))
+    lister l = {out, -1, ft_shape_is_tower(s) ? "v.blk." : "blk."};
+    if (s->family == FT_QWEN35_TOWER)
+        qwen_tower(&l, s);
+    else if (s->family == FT_GEMMA4_TOWER)
+        gemma_tower(&l, s);
+    else if (s->family == FT_GEMMA4_UNIFIED)
+        unified_tower(&l, s);
+    else if (ft_shape_is_qwen(s))
         qwen(&l, s, mtp);
     else if (s->family == FT_GEMMA4)
         gemma(&l, s);

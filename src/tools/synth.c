@@ -221,7 +221,7 @@ ft_status ft_synth(ft_synth_result *out, const ft_synth_opts *o, ft_err *err)
     ft_type type;
     const ft_status st = find_type(&type, o->type, err);
     if (st) return st;
-    if (!divides(type, s->width))
+    if (!ft_shape_is_tower(s) && !divides(type, s->width))
         return ft_fail(err, FT_EINVAL,
                        "type %s has blocks of %d values, which do not divide the width %d of %s",
                        ft_type_name(type), ft_type_of(type)->elems, s->width, s->name);

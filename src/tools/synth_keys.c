@@ -102,6 +102,34 @@ static void gemma_keys(keys *k, const ft_model_shape *s)
     u32(k, "centroid_top_k", FT_MIN(s->centroids / 4, 32));
 }
 
+static void tower_keys(keys *k, const ft_model_shape *s)
+{
+    const bool qwen = s->family == FT_QWEN35_TOWER;
+    const float mean[3] = {qwen ? 0.5f : 0, qwen ? 0.5f : 0, qwen ? 0.5f : 0};
+    const float std[3] = {qwen ? 0.5f : 1, qwen ? 0.5f : 1, qwen ? 0.5f : 1};
+    const int unit = qwen ? 32 : 48;
+    ft_gguf_put_bool(k->w, under(k, "has_vision_encoder"), true);
+    ft_gguf_put_bool(k->w, under(k, "use_gelu"), true);
+    ft_gguf_put_str(k->w, under(k, qwen ? "projector_type" : "vision.projector_type"),
+                    ft_str_of(qwen                             ? "qwen3vl_merger"
+                              : s->family == FT_GEMMA4_UNIFIED ? "gemma4uv"
+                                                               : "gemma4v"));
+    u32(k, "vision.image_size", qwen ? 768 : 224);
+    u32(k, "vision.patch_size", 16);
+    u32(k, "vision.embedding_length", s->width);
+    u32(k, "vision.feed_forward_length", s->ffn);
+    u32(k, "vision.block_count", s->layers);
+    u32(k, "vision.attention.head_count", FT_MAX(s->heads, 1));
+    f32(k, "vision.attention.layer_norm_epsilon", 1e-6f);
+    u32(k, "vision.projection_dim", s->target_width);
+    ft_gguf_put_array(k->w, under(k, "vision.image_mean"), FT_GGUF_F32, mean, 3);
+    ft_gguf_put_array(k->w, under(k, "vision.image_std"), FT_GGUF_F32, std, 3);
+    if (qwen) u32(k, "vision.spatial_merge_size", 2);
+    if (!qwen) u32(k, "vision.projector.scale_factor", 3);
+    u32(k, "vision.image_min_pixels", qwen ? FT_MIN(64, s->tokens / 4) * unit * unit : 0);
+    u32(k, "vision.image_max_pixels", s->tokens * unit * unit);
+}
+
 /* The label of the recipe, as writers number them; -1: none. */
 static int file_type(ft_type t)
 {
@@ -127,11 +155,15 @@ void ft_synth_keys(ft_gguf_writer *w, const ft_model_shape *s, ft_type type, boo
     char name[80];
     snprintf(name, sizeof name, "synthetic %s", s->name);
     ft_gguf_put_str(w, "general.architecture", ft_str_of(k.arch));
-    ft_gguf_put_str(w, "general.type", FT_STR("model"));
+    ft_gguf_put_str(w, "general.type", ft_shape_is_tower(s) ? FT_STR("mmproj") : FT_STR("model"));
     ft_gguf_put_str(w, "general.name", ft_str_of(name));
     ft_gguf_put_str(w, "general.size_label", ft_str_of(s->name));
     if (file_type(type) >= 0) ft_gguf_put_u32(w, "general.file_type", (uint32_t)file_type(type));
     ft_gguf_put_u32(w, "general.quantization_version", 2);
+    if (ft_shape_is_tower(s)) {
+        tower_keys(&k, s);
+        return;
+    }
     u32(&k, "context_length", s->context);
     u32(&k, "embedding_length", s->width);
     u32(&k, "vocab_size", s->vocab);

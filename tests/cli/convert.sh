@@ -28,6 +28,22 @@ refuse "no such folder for the output" "$tmp/no/x.gguf" "$ft" convert "$tmp/hf" 
 refuse "read-only target" "/proc/x.gguf" "$ft" convert "$tmp/hf" /proc/x.gguf --no-vocab
 refuse "a folder as target" "$tmp|not a regular file" "$ft" convert "$tmp/hf" "$tmp" --no-vocab
 
+# a vision tower goes to a file of its own
+"$build/tests/golden" --folder "$tmp/see" tests/golden-vision/gemma4-vision-edge || exit 1
+works "converts a folder with a tower" "$ft" convert "$tmp/see" "$tmp/m.gguf" --no-vocab
+cp "$dir/.out" "$tmp/said"
+works "names both files" grep -q 'mmproj-m.gguf: clip, [0-9]* tensors, BF16' "$tmp/said"
+"$ft" inspect "$tmp/mmproj-m.gguf" | grep -q 'vision tower (gemma4v), 2 blocks of width 128, .* model of width 256'
+ok "inspect shows the tower" $?
+rm "$tmp/m.gguf" "$tmp/mmproj-m.gguf"
+works "without the tower" "$ft" convert "$tmp/see" "$tmp/m.gguf" --no-vocab --no-mmproj -q
+[ ! -e "$tmp/mmproj-m.gguf" ]
+ok "--no-mmproj writes none" $?
+works "the tower alone" "$ft" convert "$tmp/see" "$tmp/t.gguf" --mmproj-only --outtype q8_0 -q
+"$ft" inspect "$tmp/t.gguf" | grep -q '^  Q8_0'
+ok "in another type" $?
+refuse "no tower" "vision_config" "$ft" convert "$tmp/hf" "$out" --mmproj-only
+
 full() { (trap '' XFSZ; ulimit -f 1000; "$@"); } # files of at most 1000 blocks: a disk that fills up
 refuse "full disk" "$out|too large" full "$ft" convert "$tmp/hf" "$out" --no-vocab -q
 

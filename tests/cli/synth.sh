@@ -8,7 +8,8 @@ export ASAN_OPTIONS=detect_leaks=0
 
 for shape in 27b 35b-a3b 9b 4b 2b 0.8b tiny tiny-moe micro e2b e4b 12b 26b-a4b 31b micro-gemma \
     e2b-assistant e4b-assistant 12b-assistant 26b-a4b-assistant 31b-assistant \
-    micro-gemma-assistant micro-gemma-centroid-assistant gemma4-e2b gemma4-31b-assistant; do
+    micro-gemma-assistant micro-gemma-centroid-assistant gemma4-e2b gemma4-31b-assistant \
+    27b-mmproj 35b-a3b-mmproj 9b-mmproj 31b-mmproj 26b-a4b-mmproj e4b-mmproj e2b-mmproj 12b-mmproj; do
     "$ft" synth "$shape" q8_0 --dry-run 2>&1 | grep -q "would be: .* tensors"
     ok "$shape can be planned" $?
 done
@@ -34,7 +35,8 @@ ok "the file does not depend on the threads" $?
 ok "another seed, another file" $?
 "$ft" synth micro Q8_0 "$dir/b.gguf" -q --no-mtp && "$ft" inspect "$dir/b.gguf" | grep -q "drafter: none"
 ok "--no-mtp" $?
-for shape in micro-gemma micro-gemma-assistant micro-gemma-centroid-assistant; do
+for shape in micro-gemma micro-gemma-assistant micro-gemma-centroid-assistant micro-mmproj \
+    micro-gemma-mmproj micro-gemma-unified-mmproj; do
     "$ft" synth "$shape" q8_0 "$dir/g.gguf" -q && "$ft" inspect "$dir/g.gguf" --check >"$dir/.out"
     ok "$shape" $?
 done

@@ -307,7 +307,11 @@ static void messages(void **state)
     client_release(&r);
     refused("/v1/messages",
             "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]}", 400,
-            "text alone");
+            "want type base64 with data");
+    refused("/v1/messages",
+            "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"source\":"
+            "{\"type\":\"base64\",\"data\":\"aGVsbG8=\"}}]}]}",
+            400, "no vision tower");
     refused("/v1/messages", "{\"messages\":" TALK("x") ",\"tool_choice\":{\"type\":\"maybe\"}}",
             400, "tool_choice");
     refused("/v1/messages", "{\"messages\":" TALK("x") ",\"thinking\":{\"type\":\"loud\"}}", 400,

@@ -286,7 +286,11 @@ static void bad_requests(void **state)
     refused(CHAT, "{\"messages\":[{\"role\":\"user\"}]}", 400, "no content");
     refused(CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":7}]}", 400, "want a text");
     refused(CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}",
-            400, "text alone");
+            400, "want an image_url with the data of an image");
+    refused(CHAT,
+            "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\","
+            "\"image_url\":{\"url\":\"data:image/png;base64,aGVsbG8=\"}}]}]}",
+            400, "no vision tower");
     refused(CHAT, ask("\"temperature\":\"hot\",", "x"), 400,
             "temperature is \"hot\", want a number");
     refused(CHAT, ask("\"max_tokens\":\"many\",", "x"), 400, "max_tokens is \"many\"");

@@ -397,6 +397,11 @@ static const ft_ops ops = {
     .route = ft_cpu_route,
     .moe = ft_cpu_moe,
     .centroid_head = ft_cpu_centroid_head,
+    .layernorm = ft_cpu_layernorm,
+    .affine = ft_cpu_affine,
+    .clamp = ft_cpu_clamp,
+    .mix = ft_cpu_mix,
+    .image_rows = ft_cpu_image_rows,
 };
 
 ft_dev *ft_dev_cpu(int threads)

@@ -219,6 +219,12 @@ void ft_cpu_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s);
 void ft_cpu_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,
                        const ft_delta *s);
 
+void ft_cpu_layernorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, ft_vec b, float eps);
+void ft_cpu_affine(ft_dev *d, ft_mat y, ft_vec b, ft_vec w, ft_act act);
+void ft_cpu_clamp(ft_dev *d, ft_mat y, ft_mat x, float lo, float hi);
+void ft_cpu_mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc);
+void ft_cpu_image_rows(ft_dev *d, ft_mat y, ft_mat x);
+
 /* A chunk of rows of one value head in the blocked form: rows of q (scaled), k and v, decays g and
  * betas, state Z in and out, o. scratch: ft_delta_chunk_scratch(S) values. */
 typedef struct ft_chunk {

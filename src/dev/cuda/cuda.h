@@ -219,6 +219,12 @@ void ft_cuda_moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_e
 void ft_cuda_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
                            const int32_t *order, int top);
 
+void ft_cuda_layernorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, ft_vec b, float eps);
+void ft_cuda_affine(ft_dev *d, ft_mat y, ft_vec b, ft_vec w, ft_act act);
+void ft_cuda_clamp(ft_dev *d, ft_mat y, ft_mat x, float lo, float hi);
+void ft_cuda_mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc);
+void ft_cuda_image_rows(ft_dev *d, ft_mat y, ft_mat x);
+
 /* product/weights.cu: repacks weights from file layout. */
 ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err);
 void ft_cuda_unbind(ft_dev *d, ft_weight *w);

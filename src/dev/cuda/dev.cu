@@ -209,6 +209,8 @@ static void stage_batch(ft_cuda *c, const ft_batch *b)
     n->span_of = stage(c, b->span_of, b->T);
     n->src_row = stage(c, b->src_row, b->T);
     n->dst_row = stage(c, b->dst_row, b->T);
+    n->image_row = stage(c, b->image_row, b->T);
+    n->ahead = stage(c, b->ahead, b->T);
     n->out_row = stage(c, b->out_row, b->n_out);
     n->span = stage_spans(c, b);
     stage_span_ranges(c, b);
@@ -231,8 +233,8 @@ static void record(ft_dev *d, const ft_batch *b)
     const unsigned slot = c->steps++ % FT_CUDA_STAGES;
     ft_cuda_check(c, cudaEventSynchronize(c->staged[slot]), "batch");
     const size_t draws = b->draw ? T * sizeof(ft_draw) : 0, aside = (size_t)b->n_draw_words * i4;
-    stage_grow(c, sizeof(ft_batch) + 2 * pages + (11 * T + (size_t)b->n_out) * i4 + draws + aside +
-                      (sizeof(ft_span) + sizeof(ft_span_range)) * (T + 1) + 21 * 16);
+    stage_grow(c, sizeof(ft_batch) + 2 * pages + (13 * T + (size_t)b->n_out) * i4 + draws + aside +
+                      (sizeof(ft_span) + sizeof(ft_span_range)) * (T + 1) + 23 * 16);
     if (!c->stage_bytes) return;
     c->stage = c->stages[slot];
     c->stage_used = 0;
@@ -424,6 +426,11 @@ static ft_ops cuda_ops(void)
     o.moe = ft_cuda_moe;
     o.moe_shared = ft_cuda_moe_shared;
     o.centroid_head = ft_cuda_centroid_head;
+    o.layernorm = ft_cuda_layernorm;
+    o.affine = ft_cuda_affine;
+    o.clamp = ft_cuda_clamp;
+    o.mix = ft_cuda_mix;
+    o.image_rows = ft_cuda_image_rows;
     return o;
 }
 

@@ -79,6 +79,11 @@ static const ft_ops ops = {
     .route = ft_ref_route,
     .moe = ft_ref_moe,
     .centroid_head = ft_ref_centroid_head,
+    .layernorm = ft_ref_layernorm,
+    .affine = ft_ref_affine,
+    .clamp = ft_ref_clamp,
+    .mix = ft_ref_mix,
+    .image_rows = ft_ref_image_rows,
 };
 
 ft_dev *ft_dev_ref(void)

@@ -48,4 +48,10 @@ void ft_ref_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s);
 void ft_ref_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,
                        const ft_delta *s);
 
+void ft_ref_layernorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, ft_vec b, float eps);
+void ft_ref_affine(ft_dev *d, ft_mat y, ft_vec b, ft_vec w, ft_act act);
+void ft_ref_clamp(ft_dev *d, ft_mat y, ft_mat x, float lo, float hi);
+void ft_ref_mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc);
+void ft_ref_image_rows(ft_dev *d, ft_mat y, ft_mat x);
+
 #endif

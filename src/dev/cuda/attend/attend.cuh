@@ -19,7 +19,7 @@ typedef struct attend_args {
     ft_mat o, q;
     float scale; /* times log2(e) */
     int window, first, space;
-    bool out;
+    bool out, ahead;
     int group;                       /* query heads per KV head */
     int rows;                        /* rows of a tile */
     const ft_span_range *span_range; /* [b.S] */

@@ -1,0 +1,36 @@
+/* api/images.h - images of requests: from bytes to the rows that stand in a prompt.
+ * A model that reads images has a vision tower beside it. Images are decoded and resized on the
+ * caller's thread; the tower runs on the engine's, when the request gets a slot. Rows of recent
+ * images are cached. */
+#ifndef FT_API_IMAGES_H
+#define FT_API_IMAGES_H
+
+#include "api/model.h"
+#include "model/vision.h"
+#include "text/bpe.h"
+
+/* Opens the tower that the parameters name, or the one beside the model. */
+ft_status ft_llm_open_images(ft_llm *m, const ft_llm_params *p, ft_err *err);
+void ft_llm_close_images(ft_llm *m);
+/* The text that stands for one image in a prompt; NULL: the model reads none. */
+const char *ft_llm_image_marker(const ft_llm *m);
+enum { FT_IMAGE_IDS = 8 };
+/* Ids that stand for images and around them; returns how many. */
+int ft_llm_image_ids(const ft_llm *m, int32_t out[FT_IMAGE_IDS]);
+
+/* The images of one prompt. */
+typedef struct ft_prompt_images {
+    ft_task_image *image;
+    struct ft_tower_rows **rows; /* [n]: what the images' data points into */
+    int n;
+    ft_vision *tower;
+} ft_prompt_images;
+
+/* Reads the request's images and puts their tokens where the placeholders are in ids. Refuses
+ * another number of images than of placeholders. */
+ft_status ft_prompt_images_init(ft_prompt_images *out, ft_llm *m, const ft_request *r, ft_ids *ids,
+                                ft_err *err);
+void ft_prompt_images_release(ft_prompt_images *p, const ft_llm *m);
+void ft_prompt_images_task(const ft_prompt_images *p, const ft_llm *m, ft_task *t);
+
+#endif

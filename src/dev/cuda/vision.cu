@@ -1,0 +1,111 @@
+/* What vision towers need beside the ops of text models: norms with a mean, biases and their
+ * activations, bounds, mixtures of rows. All of it is bound by memory. */
+#include "dev/cuda/common.cuh"
+
+enum { THREADS = 256 };
+
+static dim3 grid_of(ft_mat y)
+{
+    return dim3((unsigned)y.T, FT_MIN(ft_blocks((size_t)ft_mat_cols(y), THREADS), 65535u));
+}
+
+#define FOR_COLUMNS(c, cols)                                                                       \
+    for (int c = blockIdx.y * blockDim.x + threadIdx.x; c < (cols); c += blockDim.x * gridDim.y)
+
+/* A block has a row; its threads, and so the order of the sums, depend on nothing else. The squares
+ * are those of differences from the mean. */
+static __global__ void layernorm_kernel(ft_mat y, ft_mat x, const float *w, const float *b,
+                                        float eps)
+{
+    wait_for_previous_kernel();
+    __shared__ float sums[33];
+    const int t = blockIdx.x, n = x.d;
+    const float *in = mat_head(x, t, 0);
+    float *out = mat_head(y, t, 0), sum = 0, squares = 0;
+    for (int i = threadIdx.x; i < n; i += THREADS) sum += in[i];
+    const float mean = block_sum(sum, sums) / (float)n;
+    for (int i = threadIdx.x; i < n; i += THREADS) squares += (in[i] - mean) * (in[i] - mean);
+    const float r = 1.0f / sqrtf(block_sum(squares, sums) / (float)n + eps);
+    for (int i = threadIdx.x; i < n; i += THREADS) out[i] = (in[i] - mean) * r * w[i] + b[i];
+}
+
+extern "C" void ft_cuda_layernorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, ft_vec b, float eps)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_wrote(c, y);
+    FT_LAUNCH_NEXT(c, layernorm_kernel, (unsigned)y.T, THREADS, 0, y, x, w.p, b.p, eps);
+}
+
+__device__ __forceinline__ float activated(float x, int act)
+{
+    if (act == FT_ACT_NONE) return x;
+    if (act == FT_GELU_ERF) return 0.5f * x * (1.0f + erff(x * 0.70710678f));
+    return act_of(x, act);
+}
+
+static __global__ void affine_kernel(ft_mat y, const float *b, const float *w, int act)
+{
+    wait_for_previous_kernel();
+    float *at = mat_head(y, blockIdx.x, 0);
+    FOR_COLUMNS(i, y.d)
+    at[i] = activated((at[i] + (b ? b[i] : 0.0f)) * (w ? w[i] : 1.0f), act);
+}
+
+extern "C" void ft_cuda_affine(ft_dev *d, ft_mat y, ft_vec b, ft_vec w, ft_act act)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_wrote(c, y);
+    FT_LAUNCH_NEXT(c, affine_kernel, grid_of(y), THREADS, 0, y, b.p, w.p, (int)act);
+}
+
+static __global__ void clamp_kernel(ft_mat y, ft_mat x, float lo, float hi)
+{
+    wait_for_previous_kernel();
+    const int t = blockIdx.x;
+    FOR_COLUMNS(i, y.H * y.d)
+    *mat_value(y, t, i) = fminf(fmaxf(*mat_value(x, t, i), lo), hi);
+}
+
+extern "C" void ft_cuda_clamp(ft_dev *d, ft_mat y, ft_mat x, float lo, float hi)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_wrote(c, y);
+    FT_LAUNCH_NEXT(c, clamp_kernel, grid_of(y), THREADS, 0, y, x, lo, hi);
+}
+
+static __global__ void mix_kernel(ft_mat y, ft_mat x, ft_mixing m, bool acc)
+{
+    wait_for_previous_kernel();
+    const int t = blockIdx.x;
+    float *at = mat_head(y, t, 0);
+    FOR_COLUMNS(i, y.d)
+    {
+        float v = acc ? at[i] : 0.0f;
+        for (int j = 0; j < m.n; j++)
+            v = fmaf(m.w[t * m.n + j], mat_head(x, m.row[t * m.n + j], 0)[i], v);
+        at[i] = v;
+    }
+}
+
+extern "C" void ft_cuda_mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_wrote(c, y);
+    FT_LAUNCH_NEXT(c, mix_kernel, grid_of(y), THREADS, 0, y, x, m, acc);
+}
+
+static __global__ void image_rows_kernel(ft_mat y, ft_mat x, const int32_t *image_row)
+{
+    wait_for_previous_kernel();
+    const int t = blockIdx.x, from = image_row[t];
+    if (from < 0) return;
+    FOR_COLUMNS(i, y.d)
+    mat_head(y, t, 0)[i] = mat_head(x, from, 0)[i];
+}
+
+extern "C" void ft_cuda_image_rows(ft_dev *d, ft_mat y, ft_mat x)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_wrote(c, y);
+    FT_LAUNCH_NEXT(c, image_rows_kernel, grid_of(y), THREADS, 0, y, x, c->batch.image_row);
+}

@@ -1,0 +1,370 @@
+/* model/vision.c - which tower a file is, and what every tower needs around its own code. */
+#include "model/vision.h"
+
+#include "base/mem.h"
+#include "dev/kv_row.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const ft_tower *const towers[] = {&ft_tower_qwen35, &ft_tower_gemma4,
+                                         &ft_tower_gemma4_unified};
+
+enum { MAX_PATCHES = 1 << 18, PARTS = 16 }; /* PARTS: pieces of device memory of a picture */
+
+/* ---- the file ---- */
+
+bool ft_vision_is(const ft_gguf *file)
+{
+    ft_str name;
+    return ft_gguf_str(file, "general.architecture", &name) && ft_str_is(name, "clip");
+}
+
+static ft_status find_tower(const ft_tower **out, const ft_gguf *f, ft_err *err)
+{
+    ft_str type;
+    if (!ft_vision_is(f))
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "general.architecture is not \"clip\": the file is "
+                       "not a vision tower (mmproj)");
+    if (!ft_gguf_str(f, "clip.vision.projector_type", &type) &&
+        !ft_gguf_str(f, "clip.projector_type", &type))
+        return ft_fail(err, FT_EFORMAT, "key clip.projector_type is missing");
+    for (size_t i = 0; i < FT_COUNT(towers); i++)
+        if (ft_str_is(type, towers[i]->projector)) {
+            *out = towers[i];
+            return FT_OK;
+        }
+    return ft_fail(err, FT_EUNSUPPORTED,
+                   "projector type \"%.*s\", want qwen3vl_merger, gemma4v or gemma4uv",
+                   FT_STR_FMT(type));
+}
+
+static void read_three(ft_binder *b, const char *key, float *to, float def)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.%s", b->prefix, key);
+    const ft_gguf_kv *kv = ft_gguf_kv_find(b->m->file, full);
+    for (uint64_t i = 0; i < 3; i++) {
+        double x = (double)def;
+        if (kv && (!kv->array || kv->n != 3 || !ft_gguf_kv_f64(kv, i, &x) || !isfinite(x)))
+            ft_bind_fail(b, FT_EFORMAT, "key %s is not three finite numbers", full);
+        to[i] = (float)x;
+    }
+}
+
+/* Heads as wide as the device's fast attention has them. */
+static int attention_width(const ft_dev *d, int width)
+{
+    int n = 64;
+    if (d->unified) return width;
+    while (n < width) n *= 2;
+    return n;
+}
+
+static void read_sizes(ft_vision *v, ft_binder *b, int E)
+{
+    v->p = v->unit = ft_key_need(b, "vision.patch_size", 1, 256);
+    v->E = ft_key_need(b, "vision.projection_dim", 1, 1 << 20);
+    v->merge = 1;
+    v->min_px = ft_key(b, "vision.image_min_pixels", 0, 0, 1 << 30);
+    v->max_px = ft_key(b, "vision.image_max_pixels", 0, 0, 1 << 30);
+    read_three(b, "vision.image_mean", v->mean, 0);
+    read_three(b, "vision.image_std", v->std, 1);
+    for (int i = 0; i < 3; i++)
+        if (!(v->std[i] > 0))
+            ft_bind_fail(b, FT_EFORMAT, "key clip.vision.image_std is %g, want more than 0",
+                         (double)v->std[i]);
+    if (E && v->E != E)
+        ft_bind_fail(b, FT_EUNSUPPORTED,
+                     "the vision tower was made for a model of width %d, this one has %d", v->E, E);
+    if (!ft_key_bool(b, "has_vision_encoder", true))
+        ft_bind_fail(b, FT_EUNSUPPORTED, "the file has no vision tower");
+}
+
+static void release_nothing(ft_model *m)
+{
+    (void)m;
+}
+
+static const ft_arch vision_arch = {
+    .name = "clip", .words = "vision tower", .release = release_nothing};
+
+ft_status ft_vision_open(ft_vision **out, ft_gguf *file, ft_dev *dev, int E, ft_err *err)
+{
+    const ft_tower *tower = NULL;
+    ft_status st = find_tower(&tower, file, err);
+    if (st) return st;
+    ft_vision *v = ft_new(ft_vision);
+    ft_model *m = v->m = ft_new(ft_model);
+    v->tower = tower;
+    m->arch = &vision_arch;
+    m->dev = dev;
+    m->file = file;
+    ft_binder b = ft_binder_over(m, err);
+    read_sizes(v, &b, E);
+    if (!b.st) tower->bind(v, &b);
+    if (b.st) {
+        m->file = NULL;
+        ft_vision_close(v);
+        return b.st;
+    }
+    v->attn_d = attention_width(dev, v->d);
+    *out = v;
+    return FT_OK;
+}
+
+void ft_vision_close(ft_vision *v)
+{
+    if (!v) return;
+    if (v->m->cfg) v->tower->release(v);
+    ft_model_close(v->m);
+    ft_free(v);
+}
+
+ft_rope ft_vision_rope(ft_binder *b, int n, int quarter, double base, int axis)
+{
+    const int half = n / 2;
+    double *freq = ft_new_n(double, (size_t)half);
+    uint8_t *of = ft_new_n(uint8_t, (size_t)half);
+    for (int j = 0; j < half; j++) {
+        freq[j] = pow(base, -(double)(j % quarter) / quarter);
+        of[j] = (uint8_t)(axis + j / quarter);
+    }
+    const ft_rope r = {.n = n,
+                       .freq = ft_bind_table(b, freq, sizeof *freq * (size_t)half),
+                       .axis = ft_bind_table(b, of, (size_t)half),
+                       .mscale = 1};
+    ft_free(freq);
+    ft_free(of);
+    return r;
+}
+
+/* ---- sizes ---- */
+
+ft_status ft_vision_fit(const ft_vision *v, int w, int h, int least, int most, ft_grid *g,
+                        ft_err *err)
+{
+    const int64_t area = (int64_t)v->unit * v->unit;
+    if (v->by_budget) {
+        const int64_t tokens = most > 0 ? most : FT_MAX(1, v->max_px / area);
+        ft_image_fit_budget(&g->W, &g->H, w, h, v->unit, (int)FT_MIN(tokens, 1 << 16));
+    } else {
+        int64_t lo = FT_MAX(v->min_px, least * area), hi = v->max_px;
+        if (most > 0) hi = FT_MIN(hi, most * area);
+        lo = FT_MIN(lo, hi);
+        const ft_status st = ft_image_fit_area(&g->W, &g->H, w, h, v->unit, lo, hi, err);
+        if (st) return st;
+    }
+    g->gw = g->W / v->p;
+    g->gh = g->H / v->p;
+    g->cols = g->W / v->unit;
+    g->rows = g->H / v->unit;
+    if (v->most && FT_MAX(g->gw, g->gh) > v->most)
+        return ft_fail(err, FT_EFORMAT, "the image becomes %d x %d patches, at most %d per side",
+                       g->gw, g->gh, v->most);
+    if ((int64_t)g->gw * g->gh > MAX_PATCHES)
+        return ft_fail(err, FT_EFORMAT, "the image becomes %lld patches, at most %d are possible",
+                       (long long)g->gw * g->gh, MAX_PATCHES);
+    return FT_OK;
+}
+
+/* ---- attention ---- */
+
+ft_wide ft_vision_wide(const ft_vision *v, ft_step *s, int N)
+{
+    ft_wide w = {0};
+    if (v->attn_d == v->d) return w;
+    ft_mat *const all[] = {&w.q, &w.k, &w.v, &w.o};
+    for (size_t i = 0; i < FT_COUNT(all); i++) *all[i] = ft_take_rows(s, N, v->H * v->attn_d);
+    return w;
+}
+
+/* The narrow heads of m in the wide ones of `to`, whose other values are and stay 0. */
+static ft_mat widened(const ft_vision *v, ft_step *s, ft_mat to, ft_mat m)
+{
+    ft_clamp(s, ft_heads(to, 0, v->H, v->d, v->attn_d), m, -INFINITY, INFINITY);
+    return ft_heads(to, 0, v->H, v->attn_d, v->attn_d);
+}
+
+void ft_vision_attend(const ft_vision *v, ft_step *s, ft_mat o, ft_mat q, ft_mat k, ft_mat val,
+                      float scale, const ft_wide *w)
+{
+    const ft_attn all = {.scale = scale};
+    if (v->attn_d == v->d) {
+        ft_kv_put(s, 0, k, val);
+        ft_attend(s, 0, o, q, all);
+        return;
+    }
+    const ft_mat wide = ft_heads(w->o, 0, v->H, v->attn_d, v->attn_d);
+    ft_kv_put(s, 0, widened(v, s, w->k, k), widened(v, s, w->v, val));
+    ft_attend(s, 0, wide, widened(v, s, w->q, q), all);
+    ft_clamp(s, o, ft_heads(w->o, 0, v->H, v->d, v->attn_d), -INFINITY, INFINITY);
+}
+
+/* ---- one picture ---- */
+
+/* The arrays of a tower's batch and inputs, on the host and on the device. */
+typedef struct encoding {
+    ft_vision *v;
+    ft_dev *dev;
+    ft_grid g;
+    int N, T;      /* patches, tokens */
+    int32_t *ints; /* backs the batch: cell, end, y, x, zeros, pages */
+    ft_span span;
+    ft_batch batch;
+    ft_kv kv;
+    void *memory[PARTS]; /* on the device */
+    int n_memory;
+    bool full; /* the device had no more of it */
+} encoding;
+
+static void *device_memory(encoding *e, const void *host, size_t bytes)
+{
+    void *p = e->dev->alloc(e->dev, bytes);
+    e->full |= !p;
+    if (!p) return NULL;
+    assert(e->n_memory < PARTS);
+    if (host) e->dev->upload(e->dev, p, host, bytes);
+    return e->memory[e->n_memory++] = p;
+}
+
+/* Patches of a merge x merge block are neighbours; blocks are in raster order. */
+static void patch_place(const encoding *e, int i, int *y, int *x)
+{
+    const int m = e->v->merge, wide = e->g.gw / m, block = i / (m * m), in = i % (m * m);
+    *y = block / wide * m + in / m;
+    *x = block % wide * m + in % m;
+}
+
+static void make_batch(encoding *e)
+{
+    const int N = e->N, pages = (N + FT_PAGE_ROWS - 1) / FT_PAGE_ROWS;
+    int32_t *cell = e->ints = ft_new_n(int32_t, 5 * (size_t)N + (size_t)pages);
+    int32_t *end = cell + N, *y = end + N, *x = y + N, *zero = x + N, *page = zero + N;
+    for (int i = 0; i < N; i++) {
+        cell[i] = i;
+        end[i] = N;
+        patch_place(e, i, &y[i], &x[i]);
+    }
+    for (int i = 0; i < pages; i++) page[i] = i;
+    e->span = (ft_span){.n = N};
+    e->batch = (ft_batch){.T = N,
+                          .S = 1,
+                          .max_ctx = N,
+                          .token = zero,
+                          .pos = {y, x, zero},
+                          .cell = cell,
+                          .end = end,
+                          .span_of = zero,
+                          .span = &e->span,
+                          .page = {page, page},
+                          .pages_per_seq = pages,
+                          .slots = 1,
+                          .pad_spans = true};
+}
+
+static ft_mixing make_positions(encoding *e)
+{
+    const ft_vision *v = e->v;
+    int32_t *row = ft_new_n(int32_t, 4 * (size_t)e->N);
+    float *w = ft_new_n(float, 4 * (size_t)e->N);
+    int n = 0;
+    for (int i = 0; i < e->N; i++) {
+        int y, x;
+        patch_place(e, i, &y, &x);
+        n = v->tower->position(v, &e->g, y, x, row + (size_t)n * (size_t)i,
+                               w + (size_t)n * (size_t)i);
+    }
+    const size_t count = (size_t)n * (size_t)e->N;
+    const ft_mixing m = {device_memory(e, row, count * sizeof *row),
+                         device_memory(e, w, count * sizeof *w), n};
+    ft_free(row);
+    ft_free(w);
+    return m;
+}
+
+/* Each token is the mean of pool x pool patches, times a factor. */
+static ft_mixing make_pooling(encoding *e)
+{
+    const int K = e->v->pool, n = K * K;
+    int32_t *row = ft_new_n(int32_t, (size_t)n * (size_t)e->T), *at = row;
+    float *w = ft_new_n(float, (size_t)n *(size_t)e->T);
+    for (int i = 0; i < e->T; i++)
+        for (int j = 0; j < n; j++)
+            *at++ = (i / e->g.cols * K + j / K) * e->g.gw + i % e->g.cols * K + j % K;
+    for (size_t i = 0; i < (size_t)n * (size_t)e->T; i++) w[i] = e->v->pool_scale / (float)n;
+    const size_t count = (size_t)n * (size_t)e->T;
+    const ft_mixing m = {device_memory(e, row, count * sizeof *row),
+                         device_memory(e, w, count * sizeof *w), n};
+    ft_free(row);
+    ft_free(w);
+    return m;
+}
+
+static void make_cache(encoding *e)
+{
+    const ft_vision *v = e->v;
+    const ft_kv_type type = e->dev->unified ? FT_KV_F32 : FT_KV_F16;
+    ft_kv *kv = &e->kv;
+    *kv = (ft_kv){.kt = type, .vt = type, .G = v->H, .d = v->attn_d, .space = FT_SPACE_FULL};
+    kv->k_row = kv->v_row = ft_kv_row_bytes(type, kv->d);
+    kv->k_page = kv->v_page = kv->k_row * (size_t)(kv->G * FT_PAGE_ROWS);
+    const size_t bytes = kv->k_page * (size_t)e->batch.pages_per_seq;
+    kv->k = device_memory(e, NULL, bytes);
+    kv->v = device_memory(e, NULL, bytes);
+}
+
+static ft_mat make_patches(encoding *e, const ft_image *m)
+{
+    const ft_vision *v = e->v;
+    const int k = 3 * v->p * v->p;
+    const bool fits = m->w == e->g.W && m->h == e->g.H;
+    ft_image sized = *m;
+    float *host = ft_new_n(float, (size_t)e->N *(size_t)k);
+    if (!fits) ft_image_resize(&sized, m, e->g.W, e->g.H);
+    ft_image_patches(host, &sized, v->p, v->merge, v->mean, v->std);
+    if (!fits) ft_image_release(&sized);
+    float *p = device_memory(e, host, (size_t)e->N * (size_t)k * sizeof *host);
+    ft_free(host);
+    return ft_mat_at(p, e->N, k);
+}
+
+static ft_status run_tower(encoding *e, const ft_vision_input *in, float *out, ft_err *err)
+{
+    ft_vision *v = e->v;
+    ft_step s = {.dev = e->dev,
+                 .b = &e->batch,
+                 .T = e->N,
+                 .kv = &e->kv,
+                 .probe = v->probe,
+                 .probe_user = v->probe_user};
+    const size_t values = (size_t)e->T * (size_t)v->E;
+    s.arena_cap = v->tower->arena(v, e->N);
+    s.arena = device_memory(e, NULL, s.arena_cap * sizeof(float));
+    float *rows = device_memory(e, NULL, values * sizeof(float));
+    if (e->full)
+        return ft_fail(err, FT_ENOMEM, "no device memory for an image of %d patches", e->N);
+    e->dev->record(e->dev, &e->batch);
+    v->tower->forward(v, &s, in, ft_mat_at(rows, e->T, v->E));
+    e->dev->commit(e->dev);
+    const ft_status st = e->dev->sync(e->dev, err);
+    if (!st) e->dev->download(e->dev, out, rows, values * sizeof(float));
+    return st;
+}
+
+ft_status ft_vision_encode(ft_vision *v, const ft_image *m, const ft_grid *g, float *out,
+                           ft_err *err)
+{
+    encoding e = {.v = v, .dev = v->m->dev, .g = *g, .N = g->gw * g->gh, .T = g->rows * g->cols};
+    ft_dev_alloc_for(e.dev, NULL);
+    make_batch(&e);
+    ft_vision_input in = {.grid = *g, .patches = make_patches(&e, m)};
+    in.positions = make_positions(&e);
+    if (v->pool) in.pooling = make_pooling(&e);
+    if (v->H) make_cache(&e);
+    const ft_status st = run_tower(&e, &in, out, err);
+    for (int i = 0; i < e.n_memory; i++) e.dev->free(e.dev, e.memory[i]);
+    ft_free(e.ints);
+    return st;
+}
