@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-/* Many threads may ask first; all get the answer of one. */
+/* Several threads may make the first call at the same time; all of them return the same seed. */
 static uint64_t seed_of_process(void)
 {
     static _Atomic uint64_t seed;
@@ -43,7 +43,7 @@ void ft_dict_release(ft_dict *d)
     *d = (ft_dict){0};
 }
 
-/* The slot where key is or would go. n_slot > 0. */
+/* The slot that holds key, or the free slot where it would be inserted. n_slot > 0. */
 static ft_dict_slot *probe(const ft_dict *d, ft_str key, uint32_t h)
 {
     for (size_t i = h & (d->n_slot - 1);; i = (i + 1) & (d->n_slot - 1)) {

@@ -1,4 +1,4 @@
-/* base/err.h - how a failure is said.
+/* base/err.h - error reporting.
  * The status codes and ft_err are public and live in foretoken.h; here are the ways to fill them.
  * A message names the thing, the value found and the value wanted; lower case, no newline. */
 #ifndef FT_BASE_ERR_H

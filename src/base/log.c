@@ -81,7 +81,7 @@ ft_progress *ft_progress_new(const char *what, uint64_t total, bool bytes, bool 
     return p;
 }
 
-static void amounts(const ft_progress *p, char out[80])
+static void format_amounts(const ft_progress *p, char out[80])
 {
     char a[24], b[24], r[24];
     const double s = (double)(ft_now_ns() - p->start) * 1e-9;
@@ -94,7 +94,7 @@ static void amounts(const ft_progress *p, char out[80])
              ft_human_bytes(r, rate));
 }
 
-static void draw(ft_progress *p, bool last)
+static void draw_progress(ft_progress *p, bool last)
 {
     const int64_t now = ft_now_ns();
     const int pct = (int)(100.0 * (double)p->done / (double)p->total);
@@ -105,13 +105,13 @@ static void draw(ft_progress *p, bool last)
         char bar[31];
         for (int i = 0; i < 30; i++) bar[i] = i * 100 < pct * 30 ? '#' : '.';
         bar[30] = 0;
-        amounts(p, amount);
+        format_amounts(p, amount);
         fprintf(stderr, "\r\x1b[K%s [%s] %3d %% %s %s", p->what, bar, pct, amount, p->note);
         if (last) fputc('\n', stderr);
         fflush(stderr);
     } else if (pct / 10 > p->tenth) {
         p->tenth = pct / 10;
-        amounts(p, amount);
+        format_amounts(p, amount);
         fprintf(stderr, "%s: %d %% (%s)\n", p->what, pct, amount);
     }
 }
@@ -121,7 +121,7 @@ void ft_progress_add(ft_progress *p, uint64_t done)
     if (!p || p->quiet) return;
     pthread_mutex_lock(&p->lock);
     p->done = FT_MIN(p->total, p->done + done);
-    draw(p, false);
+    draw_progress(p, false);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -136,7 +136,7 @@ void ft_progress_note(ft_progress *p, const char *note)
 void ft_progress_free(ft_progress *p)
 {
     if (!p) return;
-    if (!p->quiet && p->tty) draw(p, true);
+    if (!p->quiet && p->tty) draw_progress(p, true);
     pthread_mutex_destroy(&p->lock);
     ft_free(p);
 }

@@ -1,6 +1,6 @@
-/* gguf/safetensors.c - reads safetensors checkpoints. The JSON header is bounded in size, depth and
- * number of values before a parser sees it; every tensor is checked against its file before it is
- * handed out. */
+/* gguf/safetensors.c - reads safetensors checkpoints. The size, depth and number of values of the
+ * JSON header are limited before it is parsed; every tensor is checked against the bounds of its
+ * file before opening succeeds. */
 #define _POSIX_C_SOURCE 200809L
 #include "gguf/safetensors.h"
 
@@ -46,7 +46,7 @@ struct ft_st {
 
 /* ---- JSON ---- */
 
-/* Refuses what would cost more than its size is worth, before the parser allocates. */
+/* Rejects JSON that is nested too deeply or has too many values, before the parser allocates. */
 static ft_status bound_json(const char *p, size_t n, ft_err *err)
 {
     size_t depth = 0, values = 0;
@@ -121,7 +121,7 @@ static ft_status read_shape(ft_st_tensor *t, const json_t *shape, ft_err *err)
     if (!json_is_array(shape) || json_array_size(shape) > MAX_DIMS)
         return ft_fail(err, FT_EFORMAT, "shape: want an array of at most %d numbers", MAX_DIMS);
     t->n_dims = (int)json_array_size(shape);
-    int64_t bound = 1; /* zeros count as one, so that they hide no overflow */
+    int64_t bound = 1; /* zeros count as one, so that they do not hide an overflow */
     bool empty = false;
     for (int i = 0; i < t->n_dims; i++) {
         const json_t *v = json_array_get(shape, (size_t)i);
@@ -179,7 +179,7 @@ static int span_order(const void *pa, const void *pb)
     return a->tensor < b->tensor ? -1 : a->tensor > b->tensor;
 }
 
-/* All tensors of a file in the order of their data, without overlaps. */
+/* All tensors of a file, sorted by data offset, without overlaps. */
 typedef struct directory {
     ft_st_tensor *tensor;
     size_t n;
@@ -226,7 +226,7 @@ static ft_status read_directory(directory *d, json_t *header, const unsigned cha
     return st;
 }
 
-/* *header is to be released also on failure. */
+/* The caller releases *header, also on failure. */
 static ft_status read_file(directory *d, json_t **header, const void *p, size_t n, ft_err *err)
 {
     ft_cursor c = ft_cursor_over(p, n);
@@ -315,9 +315,9 @@ static ft_status list_shards(json_t *map, ft_dict *files, ft_err *err)
     return FT_OK;
 }
 
-/* Takes from one shard the tensors that the index wants from it. */
-static ft_status take_shard(ft_st *s, json_t *map, const char *file, const char *path,
-                            size_t *taken, ft_err *err)
+/* Adds the tensors that the index assigns to this shard. */
+static ft_status add_shard(ft_st *s, json_t *map, const char *file, const char *path, size_t *taken,
+                           ft_err *err)
 {
     directory d = {0};
     const ft_status st = open_shard(&s->shard[s->n_shard++], &d, path, err);
@@ -340,7 +340,7 @@ static ft_status open_shards(ft_st *s, json_t *map, const char *folder, ft_err *
     size_t taken = 0;
     for (size_t i = 0; i < files.n && !st; i++) {
         char *path = join(folder, files.key[i].p);
-        st = take_shard(s, map, files.key[i].p, path, &taken, err);
+        st = add_shard(s, map, files.key[i].p, path, &taken, err);
         ft_free(path);
     }
     ft_dict_release(&files);
@@ -366,7 +366,7 @@ static ft_status open_index(ft_st *s, const char *path, ft_err *err)
     ft_map_close(&m);
     json_t *map = json_object_get(s->index, "weight_map");
     if (!st && !json_is_object(map))
-        st = ft_fail(err, FT_EFORMAT, "no weight_map, which an index of shards has");
+        st = ft_fail(err, FT_EFORMAT, "no weight_map, want one in an index of shards");
     if (!st) {
         char *folder = folder_of(path);
         st = open_shards(s, map, folder, err);
@@ -446,7 +446,7 @@ void ft_st_close(ft_st *s)
     ft_free(s);
 }
 
-/* ---- looking around ---- */
+/* ---- accessors ---- */
 
 size_t ft_st_n_tensor(const ft_st *s)
 {
@@ -464,7 +464,7 @@ const ft_st_tensor *ft_st_tensor_find(const ft_st *s, const char *name)
     return ft_dict_find(&s->by_name, ft_str_of(name), &i) ? &s->tensor[i] : NULL;
 }
 
-/* E4M3 as accelerators have it: no infinities, all ones is NaN. */
+/* E4M3 (the "FN" variant): no infinities; exponent and mantissa all ones is NaN. */
 static float e4m3(unsigned char b)
 {
     const int e = (b >> 3) & 15, m = b & 7;

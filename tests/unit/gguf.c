@@ -391,7 +391,7 @@ static void ambiguous_types(void **state)
         }
         char text[256];
         snprintf(text, sizeof text,
-                 "tensor w: type 45 taken as TQ3_1S needs 128 bytes, but %d bytes lie before the "
+                 "tensor w: type 45 read as TQ3_1S needs 128 bytes, but there are %d bytes before the "
                  "next tensor; another program may use this number for another type",
                  128 + off);
         refused(FT_EFORMAT, text);
@@ -401,7 +401,7 @@ static void ambiguous_types(void **state)
     ft_buf_clear(&b);
     one_tensor("w", 1, n, FT_Q2_0, 0, 72 + 25);
     refused(FT_EFORMAT,
-            "tensor w: type 42 taken as Q2_0 needs 72 bytes, but 97 bytes lie before "
+            "tensor w: type 42 read as Q2_0 needs 72 bytes, but there are 97 bytes before "
             "the end of the file; another program may use this number for another type");
 }
 
@@ -516,7 +516,7 @@ static void split_in_memory_is_refused(void **state)
     (void)state;
     put_head(&b, 3, 0, 1);
     put_u32_key(&b, "split.count", 3);
-    refused(FT_EUNSUPPORTED, "a split model of 3 parts, want a whole one");
+    refused(FT_EUNSUPPORTED, "a split model of 3 parts, want a single file");
 }
 
 int main(void)
