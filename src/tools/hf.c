@@ -209,7 +209,7 @@ static const char *shape_text(char out[96], int n_dims, const int64_t *shape)
     return out;
 }
 
-static const ft_st_tensor *find(const ft_hf *h, const char *name, bool mark)
+static const ft_st_tensor *find_tensor(const ft_hf *h, const char *name, bool mark)
 {
     uint32_t i;
     if (!h->st || !ft_dict_find(&h->by_name, ft_str_of(name), &i)) return NULL;
@@ -219,7 +219,7 @@ static const ft_st_tensor *find(const ft_hf *h, const char *name, bool mark)
 
 bool ft_hf_tensor_has(const ft_hf *h, const char *name)
 {
-    return find(h, name, false) != NULL;
+    return find_tensor(h, name, false) != NULL;
 }
 
 static ft_hf_item *new_item(ft_hf *h, const char *prefix, const char *name, int n_src)
@@ -238,14 +238,14 @@ static ft_hf_item *new_item(ft_hf *h, const char *prefix, const char *name, int 
     return it;
 }
 
-/* The scales beside an 8-bit float tensor: one per block of its last two dimensions. */
+/* Finds the scales of an 8-bit float tensor: one per block of its last two dimensions. */
 static bool find_scale(ft_hf *h, const char *name, const ft_st_tensor *t, ft_hf_part *part)
 {
     char scale[300], have[96], want[96];
     if (snprintf(scale, sizeof scale, "%s_scale_inv", name) >= (int)sizeof scale) return false;
-    part->scale = find(h, scale, true);
+    part->scale = find_tensor(h, scale, true);
     if (!part->scale) {
-        bad(h, "tensor %s is F8_E4M3 without %s beside it", name, scale);
+        bad(h, "tensor %s is F8_E4M3, want its scales in tensor %s", name, scale);
         return false;
     }
     int64_t shape[8];
@@ -264,10 +264,10 @@ static bool find_scale(ft_hf *h, const char *name, const ft_st_tensor *t, ft_hf_
 }
 
 /* Finds the tensor, checks shape and type, and fills the part; false after an error. */
-static bool take_part(ft_hf *h, ft_hf_part *part, const char *name, int n_dims,
+static bool bind_part(ft_hf *h, ft_hf_part *part, const char *name, int n_dims,
                       const int64_t *shape, unsigned how)
 {
-    const ft_st_tensor *t = find(h, name, true);
+    const ft_st_tensor *t = find_tensor(h, name, true);
     char have[96], want[96];
     if (!t) {
         bad(h, "tensor %s is missing, want shape %s", name, shape_text(want, n_dims, shape));
@@ -294,7 +294,7 @@ static bool take_part(ft_hf *h, ft_hf_part *part, const char *name, int n_dims,
     }
 }
 
-/* How rows and columns move, from the flags and the output shape. */
+/* Sets how rows and columns are reordered, from the flags and the output shape. */
 static void set_moves(const ft_hf_plan *p, ft_hf_item *it, unsigned how)
 {
     it->how = how;
@@ -327,7 +327,7 @@ static void add_row(ft_hf *h, const char *hf, const char *gguf, const ft_hf_row 
         n_dims++;
     }
     ft_hf_part part = {0};
-    if (!take_part(h, &part, name, n_dims, shape, row->how)) return;
+    if (!bind_part(h, &part, name, n_dims, shape, row->how)) return;
     ft_hf_item *it = new_item(h, gguf, row->gguf, 1);
     it->src[0] = part;
     int64_t group = n_dims > 1 ? shape[n_dims - 2] : 1;
@@ -359,7 +359,7 @@ void ft_hf_add_stack(ft_hf *h, const char *hf, const char *gguf, int64_t X, uint
         const char *at = strchr(hf, '%');
         char name[256];
         snprintf(name, sizeof name, "%.*s%lld%s", (int)(at - hf), hf, (long long)x, at + 2);
-        if (!take_part(h, &it->src[x], name, 2, shape, 0)) return;
+        if (!bind_part(h, &it->src[x], name, 2, shape, 0)) return;
     }
     it->n_dims = 3;
     it->n[0] = shape[1];
@@ -383,7 +383,7 @@ void ft_hf_add_made(ft_hf *h, const char *gguf, const float *v, int64_t n)
 void ft_hf_add_ids(ft_hf *h, const char *hf, const char *gguf, int64_t n)
 {
     if (!h->st || h->note.st) return;
-    const ft_st_tensor *t = find(h, hf, true);
+    const ft_st_tensor *t = find_tensor(h, hf, true);
     if (!t || t->type != FT_ST_I64 || t->n_dims != 1 || t->shape[0] != n) {
         char have[96];
         bad(h, "tensor %s: %s %s, want I64 [%lld]", hf, t ? t->type_name : "missing",
@@ -427,14 +427,15 @@ void ft_hf_check_all_used(ft_hf *h)
             skip = !strncmp(name, p, n);
             p = end ? end + 1 : NULL;
         }
-        if (!skip) bad(h, "tensor %.200s has no place in %s", name, h->arch);
+        if (!skip) bad(h, "tensor %.200s is not part of architecture %s", name, h->arch);
     }
 }
 
 /* ---- reading ---- */
 
-/* GGUF keeps value head j * Hk + g where the checkpoint has g * (Hv / Hk) + j. */
-static int64_t moved(const ft_hf_plan *p, int64_t at, int64_t unit)
+/* The source position of output position `at`: GGUF stores value head g * (Hv / Hk) + j of the
+ * checkpoint as head j * Hk + g. */
+static int64_t source_position(const ft_hf_plan *p, int64_t at, int64_t unit)
 {
     const int64_t head = at / unit, j = head / p->Hk, g = head % p->Hk;
     return (g * (p->Hv / p->Hk) + j) * unit + at % unit;
@@ -447,12 +448,13 @@ int64_t ft_hf_source_row(const ft_hf_plan *p, const ft_hf_item *it, int64_t r, i
         r = r / half * it->group + (it->how & FT_HF_UPPER ? half : 0) + r % half;
     }
     if (it->row_unit && r >= it->row_first)
-        r = it->row_first + moved(p, r - it->row_first, it->row_unit);
+        r = it->row_first + source_position(p, r - it->row_first, it->row_unit);
     *part = it->n_src > 1 ? (int)(r / it->src_rows) : 0;
     return it->n_src > 1 ? r % it->src_rows : r;
 }
 
-static void unscale(const ft_hf_plan *p, const ft_hf_part *s, int64_t row, int64_t cols, float *x)
+static void apply_block_scales(const ft_hf_plan *p, const ft_hf_part *s, int64_t row, int64_t cols,
+                               float *x)
 {
     const int64_t R = s->t->shape[s->t->n_dims - 2];
     const int64_t sr = (R + p->block_r - 1) / p->block_r;
@@ -476,9 +478,10 @@ void ft_hf_read_row(const ft_hf_plan *p, const ft_hf_item *it, int64_t r, float 
     const int64_t row = ft_hf_source_row(p, it, r, &part);
     float *x = it->col_unit ? scratch : out;
     ft_st_read_f32(it->src[part].t, row * it->cols, it->cols, x);
-    if (it->src[part].scale) unscale(p, &it->src[part], row, it->cols, x);
+    if (it->src[part].scale) apply_block_scales(p, &it->src[part], row, it->cols, x);
     if (it->col_unit)
-        for (int64_t c = 0; c < it->cols; c++) out[c] = scratch[moved(p, c, it->col_unit)];
+        for (int64_t c = 0; c < it->cols; c++)
+            out[c] = scratch[source_position(p, c, it->col_unit)];
     if (it->how & FT_HF_PLUS_ONE)
         for (int64_t c = 0; c < it->cols; c++) out[c] += 1.0f;
     if (it->how & FT_HF_NEG_EXP)

@@ -1,6 +1,6 @@
 /* tools/hf_gemma4.c - Gemma 4: dense, edge (per-layer inputs, layers that share keys and values)
- * and with experts, and its drafter, gemma4-assistant. What their config means and where their
- * tensors go. Norm weights are plain multipliers here; nothing is added. */
+ * and mixture-of-experts models, and the drafter gemma4-assistant: maps their config to GGUF keys
+ * and their tensors to GGUF tensors. Norm weights are stored unchanged (no 1 + w). */
 #include "base/mem.h"
 #include "tools/hf.h"
 
@@ -62,7 +62,7 @@ static const ft_hf_row layer_rows[] = {
 };
 
 static const ft_hf_row key_rows[] = {
-    /* layers that own keys and values */
+    /* layers that compute their own keys and values */
     {"self_attn.k_proj.weight", "attn_k.weight", {KV, E}, 0},
     {"self_attn.k_norm.weight", "attn_k_norm.weight", {D}, 0},
 };
@@ -103,10 +103,10 @@ typedef struct cfg {
     int64_t Hq, Hkv, Hkv_global, d, d_global;
     int64_t used, centroids, top_k;
     bool drafter, double_wide, k_is_v, moe;
-    bool *swa; /* L flags: this layer looks at a window */
+    bool *swa; /* L flags: this layer uses sliding-window attention */
 } cfg;
 
-/* Newer configs say what the global layers have of their own in per_layer_config. */
+/* Newer configs store the values of the global layers in per_layer_config. */
 static int64_t of_global_layer(ft_hf *h, const cfg *c, const char *key, int64_t lo, int64_t hi)
 {
     ft_hf_obj per = ft_hf_inner(&h->cfg, "per_layer_config");
@@ -187,7 +187,7 @@ static ft_hf_obj rope_of(ft_hf *h, const char *kind)
     return ft_hf_inner(&all, kind);
 }
 
-/* A scalar where all layers agree, else a list. */
+/* Writes a scalar when all layers have the same value, else a list. */
 static void put_per_layer(ft_hf *h, const char *key, const cfg *c, const int32_t *v)
 {
     for (int64_t l = 1; l < c->L; l++)
@@ -299,9 +299,9 @@ static void add_layer(ft_hf *h, const cfg *c, int64_t l, int64_t F0)
     if (dim[P]) ft_hf_add(h, hf, gguf, per_layer_input_rows, FT_COUNT(per_layer_input_rows));
 }
 
-/* A layer that shares its keys and values may still carry its own in the checkpoint: dead weight.
- */
-static void forget_shared(ft_hf *h, const cfg *c)
+/* A layer that shares the keys and values of another layer may still have its own projections in
+ * the checkpoint. They are unused and are skipped. */
+static void skip_shared(ft_hf *h, const cfg *c)
 {
     static const char *const part[] = {"k_proj.", "v_proj.", "k_norm."};
     for (int64_t l = c->L - c->shared; l < c->L; l++)
@@ -319,7 +319,7 @@ static void add_tensors(ft_hf *h, const cfg *c)
     add_rope_freqs(h, c);
     if (h->plan.dim[P]) ft_hf_add(h, "", "", per_layer_rows, FT_COUNT(per_layer_rows));
     for (int64_t l = 0; l < c->L; l++) add_layer(h, c, l, F0);
-    forget_shared(h, c);
+    skip_shared(h, c);
     ft_hf_add(h, "", "", head_rows, FT_COUNT(head_rows));
     if (c->drafter) {
         ft_hf_add(h, "", "", drafter_rows, FT_COUNT(drafter_rows));
@@ -332,7 +332,7 @@ static void add_tensors(ft_hf *h, const cfg *c)
     }
 }
 
-static void build(ft_hf *h)
+static void build_gemma4(ft_hf *h)
 {
     cfg c;
     memset(&c, 0, sizeof c);
@@ -340,7 +340,7 @@ static void build(ft_hf *h)
     c.drafter = type && strstr(type, "assistant");
     h->arch = c.drafter ? "gemma4-assistant" : "gemma4";
     if (h->mtp == FT_CONVERT_MTP_ONLY)
-        ft_hf_bad(&h->cfg, "model_type is %s, which has no MTP block of its own", type);
+        ft_hf_bad(&h->cfg, "model_type is %s, which has no MTP block", type);
     read_config(h, &c);
     if (!h->note.st) {
         ft_gguf_put_str(h->w, "general.architecture", ft_str_of(h->arch));
@@ -356,5 +356,5 @@ const ft_hf_family ft_hf_gemma4 = {
                    "gemma4_unified_assistant",
     .skip = "model.vision_tower. model.embed_vision. model.audio_tower. model.embed_audio. "
             "model.vision_embedder. model.audio_embedder. lm_head.weight",
-    .build = build,
+    .build = build_gemma4,
 };

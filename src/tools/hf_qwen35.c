@@ -1,5 +1,6 @@
-/* tools/hf_qwen35.c - Qwen3.5 and Qwen3.6, dense (qwen35) and with experts (qwen35moe): what their
- * config means and where their tensors go. The MTP head becomes the block after the trunk. */
+/* tools/hf_qwen35.c - Qwen3.5 and Qwen3.6, dense (qwen35) and mixture of experts (qwen35moe): maps
+ * their config to GGUF keys and their tensors to GGUF tensors. The MTP head becomes the last block,
+ * after those of the model. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "tools/hf.h"
@@ -159,15 +160,16 @@ static void read_config(ft_hf *h, cfg *c)
     h->plan.S = dim[S];
 }
 
-/* The file has no list of layer kinds: they follow from the interval, and the checkpoint's list
- * has to agree. */
+/* A GGUF file has no list of layer types: they follow from the interval, so the list of the
+ * checkpoint must match it. */
 static void check_layer_types(ft_hf *h, const cfg *c)
 {
     bool *full = ft_hf_layer_types(h, c->L, "full_attention", "linear_attention");
     for (int64_t i = 0; full && i < c->L; i++)
         if (full[i] != ((i + 1) % c->interval == 0)) {
             ft_hf_bad(&h->cfg,
-                      "layer_types[%lld] is %s_attention, want the other: every %lldth is full",
+                      "layer_types[%lld] is %s_attention, want the other type: every %lldth layer "
+                      "is full_attention",
                       (long long)i, full[i] ? "full" : "linear", (long long)c->interval);
             break;
         }
@@ -293,12 +295,13 @@ static void add_tensors(ft_hf *h, const cfg *c)
     if (!ft_hf_tied(h)) ft_hf_add(h, "", "", untied_rows, FT_COUNT(untied_rows));
 }
 
-/* How many MTP blocks the file gets: the config may promise one that the checkpoint lost. */
-static void settle_mtp(ft_hf *h, cfg *c)
+/* Decides how many MTP blocks the file gets: the config may declare one that the checkpoint does
+ * not contain. */
+static void choose_mtp_blocks(ft_hf *h, cfg *c)
 {
     if (c->M && h->st && !ft_hf_tensor_has(h, "mtp.fc.weight")) {
         if (h->mtp == FT_CONVERT_MTP_KEEP)
-            ft_log(FT_LOG_WARN, "%s: the config names an MTP block, the checkpoint has none",
+            ft_log(FT_LOG_WARN, "%s: the config declares an MTP block, but the checkpoint has none",
                    h->dir);
         c->M = 0;
     }
@@ -307,13 +310,13 @@ static void settle_mtp(ft_hf *h, cfg *c)
     if (h->mtp == FT_CONVERT_MTP_DROP) c->M = 0;
 }
 
-static void build(ft_hf *h)
+static void build_qwen35(ft_hf *h)
 {
     cfg c;
     memset(&c, 0, sizeof c);
     read_config(h, &c);
     check_layer_types(h, &c);
-    settle_mtp(h, &c);
+    choose_mtp_blocks(h, &c);
     h->arch = c.moe ? "qwen35moe" : "qwen35";
     if (h->note.st) return;
     ft_gguf_put_str(h->w, "general.architecture", ft_str_of(h->arch));
@@ -327,5 +330,5 @@ static void build(ft_hf *h)
 const ft_hf_family ft_hf_qwen35 = {
     .model_types = "qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text",
     .skip = "model.visual. visual. lm_head.weight",
-    .build = build,
+    .build = build_qwen35,
 };

@@ -44,29 +44,29 @@ static void format_fact(char *out, size_t cap, const char *fmt, ...)
     va_end(ap);
 }
 
-static void warn(ft_facts *f, const char *text)
+static void add_warning(ft_facts *f, const char *text)
 {
     ft_buf_puts(&f->warnings, text);
     ft_buf_putc(&f->warnings, '\n');
 }
 
-static int64_t rows(const ft_gguf *g, const char *tensor)
+static int64_t tensor_rows(const ft_gguf *g, const char *tensor)
 {
     const ft_gguf_tensor *t = ft_gguf_tensor_find(g, tensor);
     return t ? t->n[1] : 0;
 }
 
-/* The tail that every description shares. */
-static void say_vocab(ft_facts *f, const ft_gguf *g)
+/* Appends vocabulary, context length and output matrix, for every architecture. */
+static void describe_vocab(ft_facts *f, const ft_gguf *g)
 {
-    const int64_t v = rows(g, "token_embd.weight"),
+    const int64_t v = tensor_rows(g, "token_embd.weight"),
                   ctx = ft_facts_int(g, f->arch, "context_length", 0, 0);
     if (v) format_fact(f->words, sizeof f->words, ", vocabulary %lld", (long long)v);
     if (ctx) format_fact(f->words, sizeof f->words, ", trained context %lld", (long long)ctx);
     const bool untied = ft_gguf_tensor_find(g, "output.weight") != NULL;
     if (v)
         format_fact(f->words, sizeof f->words,
-                    untied ? ", own output matrix" : ", tied output matrix");
+                    untied ? ", separate output matrix" : ", tied output matrix");
 }
 
 /* ---- Qwen3.5 ---- */
@@ -74,7 +74,8 @@ static void say_vocab(ft_facts *f, const ft_gguf *g)
 typedef struct qwen {
     char arch[64];
     bool moe;
-    int64_t blocks, declared, mtp, trunk; /* mtp: blocks really there; trunk: ordinary ones */
+    int64_t blocks, declared, mtp,
+        trunk; /* mtp: MTP blocks present; trunk: blocks of the model itself */
     int64_t attention, delta;
     bool head_only;
 } qwen;
@@ -95,7 +96,7 @@ static void read_qwen(qwen *q, const ft_gguf *g, const char *arch)
     q->declared = ft_facts_int(g, arch, "nextn_predict_layers", 0, 0);
     const int64_t last = q->blocks - 1;
     q->mtp = block_tensor(g, last, "nextn.eh_proj.weight") != NULL;
-    /* a head that was declared and then stripped may or may not have left its block's number */
+    /* when a declared head was removed from the file, block_count may still include its block */
     const bool counted = q->mtp || (q->declared && !block_tensor(g, last, "attn_norm.weight"));
     q->trunk = FT_MAX(q->blocks - (counted ? FT_MAX(q->declared, (int64_t)1) : 0), (int64_t)0);
     q->head_only = q->mtp && !block_tensor(g, 0, "attn_norm.weight");
@@ -169,8 +170,8 @@ static double mean_of(const ft_gguf_tensor *t)
     return sum / (double)t->n[0];
 }
 
-/* Norm weights are stored with one added. Where a converter forgot that, their mean is negative
- * and the head drafts nothing that is ever accepted, without any other symptom. */
+/* Norm weights are stored as 1 + w. When a converter omitted the addition, their mean is negative
+ * and no draft token of the head is ever accepted, without any other symptom. */
 static void check_norms(ft_facts *f, const ft_gguf *g, int64_t block)
 {
     static const char *const names[] = {"nextn.enorm.weight", "nextn.hnorm.weight",
@@ -183,11 +184,12 @@ static void check_norms(ft_facts *f, const ft_gguf *g, int64_t block)
                  "blk.%lld.%s has mean %.2f, want a positive one: converted without the +1, no "
                  "draft will be accepted",
                  (long long)block, names[i], mean);
-        warn(f, text);
+        add_warning(f, text);
     }
 }
 
-/* Matrices of the head below 6 bits cost more acceptance than they save. */
+/* Warns about matrices of the head below 6 bits per weight: the lower acceptance rate costs more
+ * time than the smaller size saves. */
 static void check_bits(ft_facts *f, const ft_gguf *g, int64_t block)
 {
     char prefix[32], text[300];
@@ -206,9 +208,9 @@ static void check_bits(ft_facts *f, const ft_gguf *g, int64_t block)
     const ft_type_info *info = ft_type_of(first->type);
     snprintf(text, sizeof text,
              "%zu tensors of the MTP block are below 6 bits (%s: %s, %.4g bits), want Q6_K or "
-             "better: coarse heads are rarely accepted",
+             "better: the acceptance rate will be low",
              n, ft_show(first->name).text, info->name, info->bytes * 8.0 / info->elems);
-    warn(f, text);
+    add_warning(f, text);
 }
 
 static void qwen_drafter(ft_facts *f, const ft_gguf *g, const qwen *q)
@@ -228,7 +230,7 @@ static void qwen_drafter(ft_facts *f, const ft_gguf *g, const qwen *q)
             "(the "
             "head was stripped)",
             q->arch, (long long)q->declared, (long long)q->blocks - 1);
-        warn(f, "an MTP block is declared but its tensors are absent: no self-drafting");
+        add_warning(f, "an MTP block is declared but its tensors are absent: no self-drafting");
     } else {
         format_fact(d, n, "none: %s.nextn_predict_layers is 0 or absent", q->arch);
     }
@@ -242,12 +244,12 @@ static void qwen_facts(ft_facts *f, const ft_gguf *g, uint32_t ctx)
     qwen q;
     read_qwen(&q, g, f->arch);
     qwen_words(f, g, &q);
-    say_vocab(f, g);
+    describe_vocab(f, g);
     qwen_drafter(f, g, &q);
     qwen_memory(f, g, &q, ctx);
     if (q.head_only) {
         f->kv = f->state = 0;
-        snprintf(f->memory_note, sizeof f->memory_note, "besides the model it drafts for");
+        snprintf(f->memory_note, sizeof f->memory_note, "in addition to the model it drafts for");
     }
 }
 
@@ -286,7 +288,7 @@ static void gemma_facts(ft_facts *f, const ft_gguf *g, uint32_t ctx)
                 (long long)ft_facts_int(g, a, "embedding_length", 0, 0));
     format_fact(w, n, ", %lld query heads, heads of %.0f and %.0f",
                 (long long)ft_facts_int(g, a, "attention.head_count", 0, 0), narrow, wide);
-    if (shared) format_fact(w, n, ", %lld layers keep a cache", (long long)(layers - shared));
+    if (shared) format_fact(w, n, ", %lld layers with a cache", (long long)(layers - shared));
     if (per_layer) format_fact(w, n, ", per-layer embeddings of %lld", (long long)per_layer);
     if (experts)
         format_fact(w, n, ", %lld experts of width %lld, %lld used", (long long)experts,
@@ -295,7 +297,7 @@ static void gemma_facts(ft_facts *f, const ft_gguf *g, uint32_t ctx)
     else
         format_fact(w, n, ", feed-forward %lld",
                     (long long)ft_facts_int(g, a, "feed_forward_length", 0, 0));
-    say_vocab(f, g);
+    describe_vocab(f, g);
     format_fact(f->drafter, sizeof f->drafter,
                 "none inside: Gemma 4 drafters are files of their own (gemma4-assistant)");
 }
@@ -307,8 +309,9 @@ static void check_order(ft_facts *f, const ft_gguf *g)
     if (!t) return;
     bool any = false;
     for (size_t i = 0; i < t->bytes && !any; i++) any = ((const unsigned char *)t->data)[i] != 0;
-    if (t->type != FT_I32) warn(f, "the token ordering of the centroid head is not I32");
-    if (!any) warn(f, "the token ordering of the centroid head is all zeros: a broken conversion");
+    if (t->type != FT_I32) add_warning(f, "the token ordering of the centroid head is not I32");
+    if (!any)
+        add_warning(f, "the token ordering of the centroid head is all zeros: a broken conversion");
 }
 
 static void assistant_facts(ft_facts *f, const ft_gguf *g)
@@ -323,12 +326,12 @@ static void assistant_facts(ft_facts *f, const ft_gguf *g)
                 (long long)ft_facts_int(g, a, "block_count", 0, 0),
                 (long long)ft_facts_int(g, a, "embedding_length", 0, 0),
                 centroids ? ", centroid head" : "");
-    say_vocab(f, g);
+    describe_vocab(f, g);
     f->has_drafter = true;
     format_fact(f->drafter, sizeof f->drafter,
                 "this file is one: for a Gemma 4 model of width %lld", (long long)target);
-    f->memory_known = true; /* it reads its model's cache */
-    snprintf(f->memory_note, sizeof f->memory_note, "it keeps no cache of its own");
+    f->memory_known = true; /* it reads the cache of its target model */
+    snprintf(f->memory_note, sizeof f->memory_note, "it has no cache of its own");
     check_order(f, g);
 }
 
@@ -348,12 +351,13 @@ static void foreign_facts(ft_facts *f, const ft_gguf *g, uint32_t ctx)
         format_fact(f->words, sizeof f->words, "%s, which this program does not run", a);
         if (layers) format_fact(f->words, sizeof f->words, ", %lld blocks", (long long)layers);
         if (width) format_fact(f->words, sizeof f->words, ", width %lld", (long long)width);
-        say_vocab(f, g);
+        describe_vocab(f, g);
         for (int i = 0; i < layers; i++)
             f->kv += 4 * (double)head * ctx *
                      (double)ft_facts_int(g, a, "attention.head_count_kv", i, heads);
         f->memory_known = f->kv > 0;
-        snprintf(f->memory_note, sizeof f->memory_note, "counted as full attention in every block");
+        snprintf(f->memory_note, sizeof f->memory_note,
+                 "estimated for full attention in every block");
     }
     format_fact(f->drafter, sizeof f->drafter, "none known for this architecture");
 }
@@ -361,13 +365,13 @@ static void foreign_facts(ft_facts *f, const ft_gguf *g, uint32_t ctx)
 static void check_vocab(ft_facts *f, const ft_gguf *g)
 {
     const ft_gguf_kv *tokens = ft_gguf_kv_find(g, "tokenizer.ggml.tokens");
-    const int64_t v = rows(g, "token_embd.weight");
+    const int64_t v = tensor_rows(g, "token_embd.weight");
     char text[200];
-    if (v && !tokens) warn(f, "no tokenizer (key tokenizer.ggml.tokens)");
+    if (v && !tokens) add_warning(f, "no tokenizer (key tokenizer.ggml.tokens)");
     if (!v || !tokens || (int64_t)tokens->n == v) return;
     snprintf(text, sizeof text, "%llu token texts for %lld rows of token_embd.weight",
              (unsigned long long)tokens->n, (long long)v);
-    warn(f, text);
+    add_warning(f, text);
 }
 
 static void check_kind(ft_facts *f, const ft_gguf *g)
@@ -377,7 +381,7 @@ static void check_kind(ft_facts *f, const ft_gguf *g)
     char text[160];
     snprintf(text, sizeof text, "general.type is \"%s\": not a model that can run by itself",
              ft_show(kind).text);
-    warn(f, text);
+    add_warning(f, text);
 }
 
 void ft_facts_init(ft_facts *f, const ft_gguf *g, uint32_t ctx)

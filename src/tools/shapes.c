@@ -15,7 +15,7 @@
     .heads = 2, .kv_heads = 1, .global_kv_heads = 1, .head = 32, .global_head = 64, .window = 32,  \
     .shared_kv = 4, .target_width = 64, .context = 4096
 
-/* Where a published size is not known the value is the one its neighbours suggest. */
+/* Where a size is not published, the value is inferred from the sizes of similar models. */
 /* clang-format off */
 static const ft_shape table[] = {
     {.name = "27b", .aliases = "qwen35-27b", QWEN, .layers = 64, .width = 5120, .ffn = 17408,
@@ -79,7 +79,7 @@ static const ft_shape table[] = {
 };
 /* clang-format on */
 
-static bool in_words(const char *words, const char *name)
+static bool in_word_list(const char *words, const char *name)
 {
     const size_t n = strlen(name);
     for (const char *p = words; p && *p;) {
@@ -94,17 +94,18 @@ const ft_shape *ft_shape_find(const char *name, ft_err *err)
 {
     enum { N = sizeof table / sizeof table[0] };
     for (size_t i = 0; i < N; i++)
-        if (!strcmp(table[i].name, name) || in_words(table[i].aliases, name)) return &table[i];
+        if (!strcmp(table[i].name, name) || in_word_list(table[i].aliases, name)) return &table[i];
     char list[400];
     size_t at = 0;
     list[0] = 0;
     for (size_t i = 0; i < N && at < sizeof list; i++) {
-        /* assistants are named by a rule, which keeps the sentence readable */
+        /* assistant names follow a rule; omitting them keeps the message short */
         if (table[i].family == FT_GEMMA4_ASSISTANT) continue;
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", table[i].name);
     }
-    ft_fail(err, FT_EINVAL, "no shape \"%.60s\", want one of %s; a Gemma name with -assistant",
-            name, list);
+    ft_fail(err, FT_EINVAL,
+            "no shape \"%.60s\", want one of %s, or a Gemma name followed by -assistant", name,
+            list);
     return NULL;
 }
 

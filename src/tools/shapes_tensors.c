@@ -1,6 +1,7 @@
-/* tools/shapes_tensors.c - which tensors a model of a shape has, and what magnitudes keep a random
- * model sane: matrices keep the variance of their input, norms sit around one, decays are negative
- * and slow. With these no activation explodes or dies out, over any number of tokens. */
+/* tools/shapes_tensors.c - lists the tensors of a model of a given shape, with magnitudes that keep
+ * a random model numerically stable: matrices preserve the variance of their input, norm weights
+ * are near one, decays are slow. Activations then neither overflow nor vanish, for any number of
+ * tokens. */
 #include "base/mem.h"
 #include "tools/shapes.h"
 
@@ -29,7 +30,7 @@ static ft_shape_tensor *add(lister *l, const char *name, ft_fill fill, int n_dim
     return t;
 }
 
-/* {in, out}: a product with it keeps the variance of its input. */
+/* A matrix {in, out} whose product preserves the variance of its input. */
 static void matrix(lister *l, const char *name, int64_t in, int64_t out)
 {
     add(l, name, FT_FILL_MATRIX, 2, in, out, 1)->a = 1 / sqrt((double)in);
@@ -40,7 +41,7 @@ static void experts(lister *l, const char *name, int64_t in, int64_t out, int64_
     add(l, name, FT_FILL_MATRIX, 3, in, out, n)->a = 1 / sqrt((double)in);
 }
 
-/* Rows of embeddings; as an output matrix they give logits of deviation 1.5. */
+/* Embedding rows; used as the output matrix they give logits of standard deviation 1.5. */
 static void embedding(lister *l, const char *name, int64_t width, int64_t rows)
 {
     add(l, name, FT_FILL_MATRIX, 2, width, rows, 1)->a = 1.5 / sqrt((double)width);
@@ -134,7 +135,8 @@ static void qwen(lister *l, const ft_shape *s, bool mtp)
 
 /* ---- Gemma 4 ---- */
 
-/* Attention scores are not divided by the root of the head's width, so these norms do it. */
+/* Gemma does not divide attention scores by the square root of the head width, so these norms are
+ * scaled instead. */
 static void head_norm(lister *l, const char *name, int64_t head)
 {
     const double c = pow((double)head, -0.25);
@@ -189,8 +191,9 @@ static void gemma_blocks(lister *l, const ft_shape *s)
     l->layer = -1;
 }
 
-/* The table is the output matrix too, and the stream starts with a row of it times the root of the
- * width. Small rows and a large last norm keep a token from predicting itself. */
+/* The embedding is also the output matrix, and the residual stream starts with one of its rows
+ * times the square root of the width. Small rows and a large final norm avoid that every token
+ * predicts itself. */
 static void gemma(lister *l, const ft_shape *s)
 {
     add(l, "token_embd.weight", FT_FILL_MATRIX, 2, s->width, s->vocab, 1)->a =

@@ -1,4 +1,5 @@
-/* tools/synth_keys.c - the metadata of a synthetic model, as complete as a converted one's. */
+/* tools/synth_keys.c - writes the metadata of a synthetic model, with the same keys as a converted
+ * one. */
 #include "tools/synth_keys.h"
 
 #include "base/mem.h"
@@ -13,42 +14,42 @@ typedef struct keys {
     char name[96];
 } keys;
 
-static const char *under(keys *k, const char *key)
+static const char *full_key(keys *k, const char *key)
 {
     snprintf(k->name, sizeof k->name, "%s.%s", k->arch, key);
     return k->name;
 }
 
-static void u32(keys *k, const char *key, int v)
+static void put_u32(keys *k, const char *key, int v)
 {
-    ft_gguf_put_u32(k->w, under(k, key), (uint32_t)v);
+    ft_gguf_put_u32(k->w, full_key(k, key), (uint32_t)v);
 }
 
-static void f32(keys *k, const char *key, float v)
+static void put_f32(keys *k, const char *key, float v)
 {
-    ft_gguf_put_f32(k->w, under(k, key), v);
+    ft_gguf_put_f32(k->w, full_key(k, key), v);
 }
 
 static void qwen_keys(keys *k, const ft_shape *s, bool mtp)
 {
-    u32(k, "block_count", s->layers + mtp);
-    if (mtp) u32(k, "nextn_predict_layers", 1);
-    if (s->ffn) u32(k, "feed_forward_length", s->ffn);
-    u32(k, "attention.head_count_kv", s->kv_heads);
-    u32(k, "attention.key_length", s->head);
-    u32(k, "attention.value_length", s->head);
-    u32(k, "rope.dimension_count", s->rotary);
+    put_u32(k, "block_count", s->layers + mtp);
+    if (mtp) put_u32(k, "nextn_predict_layers", 1);
+    if (s->ffn) put_u32(k, "feed_forward_length", s->ffn);
+    put_u32(k, "attention.head_count_kv", s->kv_heads);
+    put_u32(k, "attention.key_length", s->head);
+    put_u32(k, "attention.value_length", s->head);
+    put_u32(k, "rope.dimension_count", s->rotary);
     const int pairs = s->rotary / 2;
     const int32_t sections[] = {(pairs + 2) / 3, (pairs + 1) / 3, pairs / 3, 0};
-    ft_gguf_put_array(k->w, under(k, "rope.dimension_sections"), FT_GGUF_I32, sections, 4);
-    f32(k, "rope.freq_base", 1e7f);
-    u32(k, "ssm.conv_kernel", s->conv);
-    u32(k, "ssm.inner_size", s->value_heads * s->state);
-    u32(k, "ssm.state_size", s->state);
-    u32(k, "ssm.time_step_rank", s->value_heads);
-    u32(k, "ssm.group_count", s->key_heads);
-    u32(k, "full_attention_interval", s->every);
-    if (s->experts) u32(k, "expert_shared_feed_forward_length", s->shared_ffn);
+    ft_gguf_put_array(k->w, full_key(k, "rope.dimension_sections"), FT_GGUF_I32, sections, 4);
+    put_f32(k, "rope.freq_base", 1e7f);
+    put_u32(k, "ssm.conv_kernel", s->conv);
+    put_u32(k, "ssm.inner_size", s->value_heads * s->state);
+    put_u32(k, "ssm.state_size", s->state);
+    put_u32(k, "ssm.time_step_rank", s->value_heads);
+    put_u32(k, "ssm.group_count", s->key_heads);
+    put_u32(k, "full_attention_interval", s->every);
+    if (s->experts) put_u32(k, "expert_shared_feed_forward_length", s->shared_ffn);
 }
 
 static void gemma_arrays(keys *k, const ft_shape *s)
@@ -61,15 +62,16 @@ static void gemma_arrays(keys *k, const ft_shape *s)
         kv[i] = sliding[i] ? s->kv_heads : s->global_kv_heads;
         ffn[i] = s->wide_ffn && i >= s->layers - s->shared_kv ? s->wide_ffn : s->ffn;
     }
-    ft_gguf_put_array(k->w, under(k, "attention.sliding_window_pattern"), FT_GGUF_BOOL, sliding, n);
+    ft_gguf_put_array(k->w, full_key(k, "attention.sliding_window_pattern"), FT_GGUF_BOOL, sliding,
+                      n);
     if (s->kv_heads == s->global_kv_heads)
-        u32(k, "attention.head_count_kv", s->kv_heads);
+        put_u32(k, "attention.head_count_kv", s->kv_heads);
     else
-        ft_gguf_put_array(k->w, under(k, "attention.head_count_kv"), FT_GGUF_I32, kv, n);
+        ft_gguf_put_array(k->w, full_key(k, "attention.head_count_kv"), FT_GGUF_I32, kv, n);
     if (s->wide_ffn)
-        ft_gguf_put_array(k->w, under(k, "feed_forward_length"), FT_GGUF_I32, ffn, n);
+        ft_gguf_put_array(k->w, full_key(k, "feed_forward_length"), FT_GGUF_I32, ffn, n);
     else
-        u32(k, "feed_forward_length", s->ffn);
+        put_u32(k, "feed_forward_length", s->ffn);
     ft_free(sliding);
     ft_free(kv);
     ft_free(ffn);
@@ -77,32 +79,32 @@ static void gemma_arrays(keys *k, const ft_shape *s)
 
 static void gemma_keys(keys *k, const ft_shape *s)
 {
-    u32(k, "block_count", s->layers);
+    put_u32(k, "block_count", s->layers);
     gemma_arrays(k, s);
-    u32(k, "attention.sliding_window", s->window);
-    u32(k, "attention.shared_kv_layers", s->shared_kv);
-    u32(k, "attention.key_length", s->global_head);
-    u32(k, "attention.value_length", s->global_head);
-    u32(k, "attention.key_length_swa", s->head);
-    u32(k, "attention.value_length_swa", s->head);
-    u32(k, "rope.dimension_count", s->global_head);
-    u32(k, "rope.dimension_count_swa", s->head);
-    f32(k, "rope.freq_base", 1e6f);
-    f32(k, "rope.freq_base_swa", 1e4f);
-    u32(k, "embedding_length_per_layer_input", s->per_layer);
+    put_u32(k, "attention.sliding_window", s->window);
+    put_u32(k, "attention.shared_kv_layers", s->shared_kv);
+    put_u32(k, "attention.key_length", s->global_head);
+    put_u32(k, "attention.value_length", s->global_head);
+    put_u32(k, "attention.key_length_swa", s->head);
+    put_u32(k, "attention.value_length_swa", s->head);
+    put_u32(k, "rope.dimension_count", s->global_head);
+    put_u32(k, "rope.dimension_count_swa", s->head);
+    put_f32(k, "rope.freq_base", 1e6f);
+    put_f32(k, "rope.freq_base_swa", 1e4f);
+    put_u32(k, "embedding_length_per_layer_input", s->per_layer);
     if (s->family == FT_GEMMA4) {
-        f32(k, "final_logit_softcapping", 30);
+        put_f32(k, "final_logit_softcapping", 30);
         return;
     }
-    u32(k, "embedding_length_out", s->target_width);
-    u32(k, "nextn_predict_layers", s->layers);
+    put_u32(k, "embedding_length_out", s->target_width);
+    put_u32(k, "nextn_predict_layers", s->layers);
     if (!s->centroids) return;
-    ft_gguf_put_bool(k->w, under(k, "use_ordered_embeddings"), true);
-    u32(k, "n_centroids", s->centroids);
-    u32(k, "centroid_top_k", FT_MIN(s->centroids / 4, 32));
+    ft_gguf_put_bool(k->w, full_key(k, "use_ordered_embeddings"), true);
+    put_u32(k, "n_centroids", s->centroids);
+    put_u32(k, "centroid_top_k", FT_MIN(s->centroids / 4, 32));
 }
 
-/* The label of the recipe, as writers number them; -1: none. */
+/* The value of general.file_type for this type; -1: none. */
 static int file_type(ft_type t)
 {
     static const struct {
@@ -132,15 +134,15 @@ void ft_synth_keys(ft_gguf_writer *w, const ft_shape *s, ft_type type, bool mtp)
     ft_gguf_put_str(w, "general.size_label", ft_str_of(s->name));
     if (file_type(type) >= 0) ft_gguf_put_u32(w, "general.file_type", (uint32_t)file_type(type));
     ft_gguf_put_u32(w, "general.quantization_version", 2);
-    u32(&k, "context_length", s->context);
-    u32(&k, "embedding_length", s->width);
-    u32(&k, "vocab_size", s->vocab);
-    u32(&k, "attention.head_count", s->heads);
-    f32(&k, "attention.layer_norm_rms_epsilon", 1e-6f);
+    put_u32(&k, "context_length", s->context);
+    put_u32(&k, "embedding_length", s->width);
+    put_u32(&k, "vocab_size", s->vocab);
+    put_u32(&k, "attention.head_count", s->heads);
+    put_f32(&k, "attention.layer_norm_rms_epsilon", 1e-6f);
     if (s->experts) {
-        u32(&k, "expert_count", s->experts);
-        u32(&k, "expert_used_count", s->used);
-        u32(&k, "expert_feed_forward_length", s->expert_ffn);
+        put_u32(&k, "expert_count", s->experts);
+        put_u32(&k, "expert_used_count", s->used);
+        put_u32(&k, "expert_feed_forward_length", s->expert_ffn);
     }
     if (ft_shape_is_qwen(s)) {
         qwen_keys(&k, s, mtp);
