@@ -1,4 +1,4 @@
-/* text/jinja_test.c - what may stand behind `is`. */
+/* text/jinja_test.c - the tests: names after `is`. */
 #include "text/jinja_run.h"
 
 #define TEST(name, expr)                                                                           \
@@ -30,7 +30,7 @@ static int64_t whole(ft_jctx *c, ft_jv v)
     int64_t i;
     if (v.kind == FT_J_UNDEF) ft_j_undefined(c, v);
     if (!ft_jv_integer(v, &i))
-        ft_j_fail(c, FT_EINVAL, "this test wants an integer, found %s", ft_jv_type(v));
+        ft_j_fail(c, FT_EINVAL, "test: want an integer, found %s", ft_jv_type(v));
     return i;
 }
 

@@ -1,4 +1,4 @@
-/* text/jinja_value.c - the arena, lists, dicts, and Python's ideas of truth, equality and order. */
+/* text/jinja_value.c - the arena, lists, dicts, and Python's rules of truth, equality and order. */
 #include "text/jinja_value.h"
 
 #include "base/mem.h"
@@ -44,7 +44,7 @@ void ft_j_fail(ft_jctx *c, ft_status st, const char *fmt, ...)
     va_end(ap);
     for (char *p = text; *p; p++)
         if (*p == '\n' || *p == '\r') *p = ' ';
-    /* A sentence cut in the middle of a character would not be UTF-8 any more. */
+    /* A message truncated inside a character would not be valid UTF-8. */
     text[strlen(text) - ft_utf8_partial(ft_str_of(text))] = 0;
     c->status = ft_fail(c->err, st, "template line %d: %s", c->line, text);
     longjmp(c->escape, 1);
@@ -52,7 +52,7 @@ void ft_j_fail(ft_jctx *c, ft_status st, const char *fmt, ...)
 
 void ft_j_step_slow(ft_jctx *c)
 {
-    ft_j_fail(c, FT_ELIMIT, "the template takes too many steps, the limit is reached");
+    ft_j_fail(c, FT_ELIMIT, "the template exceeds the limit of steps");
 }
 
 void ft_j_enter(ft_jctx *c)
@@ -71,9 +71,7 @@ static void new_block(ft_jctx *c, size_t n)
     const size_t left = c->max_bytes - c->bytes;
     size_t want = FT_MAX((size_t)BLOCK_BYTES, n < (SIZE_MAX >> 2) ? 2 * n : n);
     want = FT_MIN(want, left);
-    if (n > want)
-        ft_j_fail(c, FT_ELIMIT, "more than %zu bytes of values, the limit is reached",
-                  c->max_bytes);
+    if (n > want) ft_j_fail(c, FT_ELIMIT, "more than %zu bytes of values", c->max_bytes);
     ft_jblock *b = malloc(sizeof *b + want);
     if (!b) ft_j_fail(c, FT_ENOMEM, "no memory for %zu bytes of values", want);
     b->next = c->blocks;
@@ -114,9 +112,8 @@ ft_jv ft_jv_copy_str(ft_jctx *c, ft_str s)
     return ft_jv_str(p, s.n);
 }
 
-/* When a ends where the free memory begins, b is written behind it: templates build long texts by
- * adding to a variable, and this keeps that linear. a itself does not change, it only is shorter.
- */
+/* When a ends where the free memory begins, b is appended in place: templates build long texts by
+ * adding to a variable, and this keeps the time linear. The value a itself does not change. */
 ft_jv ft_jv_concat(ft_jctx *c, ft_str a, ft_str b)
 {
     size_t n;
@@ -267,7 +264,7 @@ static void rehash(ft_jctx *c, ft_jdict *d)
 static ft_jpair *find(ft_jctx *c, const ft_jdict *d, ft_jv key)
 {
     if (!d->slot) {
-        if (key.kind != FT_J_STR) hash(c, key); /* refuses what cannot be a key */
+        if (key.kind != FT_J_STR) hash(c, key); /* rejects a value that cannot be a key */
         for (size_t i = 0; i < d->n; i++)
             if (ft_jv_equal(c, d->v[i].key, key)) return &d->v[i];
         return NULL;
@@ -364,7 +361,7 @@ ft_jv ft_jv_from_json(ft_jctx *c, const json_t *j)
     return ft_jv_ref(FT_J_DICT, d);
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 const char *ft_jv_type(ft_jv v)
 {
@@ -489,9 +486,9 @@ int ft_jv_compare(ft_jctx *c, ft_jv a, ft_jv b)
     }
     if (a.kind == FT_J_UNDEF || b.kind == FT_J_UNDEF) {
         const ft_str name = ft_jv_text(a.kind == FT_J_UNDEF ? a : b);
-        ft_j_fail(c, FT_EINVAL, "'%.*s' is undefined and has no order", FT_STR_FMT(name));
+        ft_j_fail(c, FT_EINVAL, "'%.*s' is undefined and cannot be compared", FT_STR_FMT(name));
     }
-    ft_j_fail(c, FT_EINVAL, "%s and %s have no order", ft_jv_type(a), ft_jv_type(b));
+    ft_j_fail(c, FT_EINVAL, "%s and %s cannot be compared", ft_jv_type(a), ft_jv_type(b));
 }
 
 bool ft_jv_length(ft_jctx *c, ft_jv v, size_t *out)
@@ -514,7 +511,7 @@ bool ft_jv_contains(ft_jctx *c, ft_jv box, ft_jv item)
 {
     if (box.kind == FT_J_STR) {
         if (item.kind != FT_J_STR)
-            ft_j_fail(c, FT_EINVAL, "'in' a string wants a string on its left, found %s",
+            ft_j_fail(c, FT_EINVAL, "'in' with a string: want a string on the left, found %s",
                       ft_jv_type(item));
         ft_j_step(c, box.n / 16);
         return ft_str_find(ft_jv_text(box), ft_jv_text(item), 0) != SIZE_MAX;

@@ -256,7 +256,7 @@ static void broken_vocabularies_are_refused(void **state)
         "\"pre_tokenizer\": {\"type\": \"Whitespace\"}}");
     refused(b, convert(b, o), "Whitespace", "ByteLevel");
     put_tokenizer(b, QWEN35, "[\"ab\"]");
-    refused(b, convert(b, o), "merges[0]", "two texts");
+    refused(b, convert(b, o), "merges[0]", "two strings");
     put_tokenizer(b, QWEN35, "[[\"a\", \" b\"]]");
     refused(b, convert(b, o), "merges[0]", "spaces");
     char small[sizeof qwen_config];
@@ -474,7 +474,7 @@ static void broken_checkpoints_are_refused(void **state)
     json_array_append_new(m, json_pack("{s:s, s:[i], s:s, s:f, s:f}", "name", "model.layers.0.odd",
                                        "shape", 4, "dtype", "BF16", "offset", 0.0, "scale", 0.1));
     put_golden(b, DENSE, m);
-    refused(b, convert(b, o), "model.layers.0.odd", "no place in qwen35");
+    refused(b, convert(b, o), "model.layers.0.odd", "not part of architecture qwen35");
     json_decref(m);
     m = manifest_of("tests/golden/gemma4-edge-assistant");
     e = (json_t *)(uintptr_t)golden_entry(m, "masked_embedding.token_ordering");

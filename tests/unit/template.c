@@ -170,12 +170,12 @@ static void errors_name_the_line(void **state)
     } cases[] = {
         {"a\nb\n{{ x.y }}", "line 3: 'x' is undefined"},
         {"a\n{% if %}", "line 2"},
-        {"\n\n{{ raise_exception('too bad') }}", "line 3: the template refuses: too bad"},
+        {"\n\n{{ raise_exception('too bad') }}", "line 3: raised by the template: too bad"},
         {"{% include 'a' %}", "line 1: the tag 'include' is not supported"},
         {"{% if true %}\n\n", "line 1: the block that starts here has no 'endif'"},
         {"{{ 1 | nope }}", "no filter 'nope'"},
         {"{{ none.x.y }}", "'x' is undefined"},
-        {"{{ 'a' + 1 }}", "'+' does not work for str and int"},
+        {"{{ 'a' + 1 }}", "operator '+' is not defined for str and int"},
     };
     json_t *vars = json_object();
     for (size_t i = 0; i < FT_COUNT(cases); i++) {

@@ -30,7 +30,7 @@ static void broken_ones_are_refused(void **state)
     expect_error(s, FT_EFORMAT, "tokenizer.ggml.token_type has 7 entries for 256 tokens");
     s = small_new("gpt2");
     s->type[3] = 9;
-    expect_error(s, FT_EFORMAT, "token 3 has no type from 0 to 6");
+    expect_error(s, FT_EFORMAT, "the type of token 3 is out of range, want 0 to 6");
     s = small_new("gpt2");
     small_put(s, "a", FT_TOKEN_NORMAL);
     expect_error(s, FT_EFORMAT, "tokens 97 and 256 have the same text \"a\"");
@@ -79,7 +79,7 @@ static void ids_outside_count_as_absent(void **state)
     small_vocab *s = small_new("gpt2");
     s->no_merges = true;
     s->more = wrong_kinds;
-    expect_error(s, FT_EFORMAT, "tokenizer.ggml.merges is no array of strings");
+    expect_error(s, FT_EFORMAT, "tokenizer.ggml.merges is not an array of strings");
     s = small_new("gpt2");
     s->more = outside_ids;
     assert_int_equal(small_open(&v, s, &err), FT_OK);
@@ -246,8 +246,9 @@ static void a_draft_model_must_mean_the_same(void **state)
                    "the target; want the same vocabulary");
     s = like_the_target();
     s->more = has_eos;
-    expect_same(s, "the draft model has tokenizer.ggml.eos_token_id, the target has not; want the "
-                   "same vocabulary");
+    expect_same(
+        s, "the draft model has tokenizer.ggml.eos_token_id, the target does not have it; want the "
+           "same vocabulary");
 }
 
 int main(void)
