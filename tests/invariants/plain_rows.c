@@ -1,5 +1,5 @@
-/* A long response takes no more memory than a short one, and a second one in the same process has
- * the same ids as the first. */
+/* tests/invariants/plain_rows.c - a long response takes no more memory than a short one, and a
+ * second one in the same process has the same ids as the first. */
 #define _DEFAULT_SOURCE
 #include "foretoken.h"
 
@@ -18,7 +18,7 @@ typedef struct run {
     long settled; /* resident pages after the first tokens */
 } run;
 
-/* Resident pages; always the same under a sanitizer, which keeps freed memory for itself. */
+/* Resident pages; a constant under a sanitizer, which does not return freed memory. */
 static long resident(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -74,7 +74,7 @@ static void memory_is_flat_and_runs_repeat(void **state)
     p.model = "models/foretoken-tiny.gguf";
     p.ctx = 4096;
     p.quiet = true;
-    p.draft_fixed = true; /* the same shapes in both runs */
+    p.draft_fixed = true; /* the same batch shapes in both runs */
     assert_int_equal(ft_llm_open(&m, &p, &err), FT_OK);
     response(m, &one);
     /* Cache pages become resident when they are first written: the keys and values of a response.
