@@ -1,4 +1,4 @@
-/* The table of options: a name means one row of a program, and no program knows one spelling twice.
+/* tests/unit/opts_table.c - the table of options: names and spellings are unique within a program.
  */
 #include "cli/opts_table.c"
 #include "unit.h"
@@ -14,8 +14,8 @@ static void names_are_unique(void **state)
                 fail_msg("two rows of one program are named %s", a->name);
 }
 
-/* Does row o answer to the n bytes at word? */
-static bool answers(const ft_opt *o, const char *word, size_t n)
+/* true when row o has the spelling of n bytes at word. */
+static bool has_spelling(const ft_opt *o, const char *word, size_t n)
 {
     if (n > 2 && !memcmp(word, "--", 2) && strlen(o->name) == n - 2 &&
         !memcmp(o->name, word + 2, n - 2))
@@ -36,7 +36,8 @@ static void spellings_are_unique(void **state)
             if (a == b || !(a->cmds & b->cmds)) continue;
             for (const char *p = a->aliases; p && *p; p += strspn(p, " ")) {
                 const size_t n = strcspn(p, " ");
-                if (answers(b, p, n)) fail_msg("%.*s means %s and %s", (int)n, p, a->name, b->name);
+                if (has_spelling(b, p, n))
+                    fail_msg("%.*s means %s and %s", (int)n, p, a->name, b->name);
                 p += n;
             }
         }

@@ -1,4 +1,5 @@
-/* Chat templates: recorded outputs of the reference, bad templates, bounds, threads. */
+/* tests/unit/template.c - chat templates: recorded outputs of the reference implementation, invalid
+ * templates, limits, threads. */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -13,7 +14,7 @@
 
 #define CASES "tests/data/template/cases.jsonl"
 
-/* The prompt, or NULL with the sentence in err. Yours: ft_free. */
+/* The prompt (the caller frees it with ft_free), or NULL with the message in err. */
 static char *render(const char *source, size_t n, const json_t *vars, ft_err *err)
 {
     ft_jinja *t;
@@ -70,7 +71,7 @@ static void recorded_cases_render_as_the_reference(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* Each stops with a sentence, and within the limits. */
+/* Each stops with an error within the limits. */
 static void endless_templates_are_stopped(void **state)
 {
     (void)state;
