@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# cuda.sh PROGRAM: a build with the CUDA device starts everywhere; without a card it says so in one
-# sentence, and without --device it computes on the cpu. With a card it computes there, and layers
-# on both sides write the same.
+# cuda.sh PROGRAM: a build with CUDA starts on every machine. Without a GPU, --device cuda fails with
+# one message, and the default device is the CPU. With a GPU the default is the GPU, and splitting the
+# layers over both devices gives the same response.
 set -u
 program=$1
 out=$("$program" run --device cuda -n 4 --temp 0 "one two" 2>&1)
@@ -10,11 +10,11 @@ if [ $code -ne 0 ] && ! { [ $code -eq 1 ] && grep -q 'no CUDA device: ' <<<"$out
     echo "FAILED: --device cuda ends with $code: $out"
     exit 1
 fi
-reply() { "$program" run --temp 0 -n 16 -q "$@" "How do I use grep?"; }
+response() { "$program" run --temp 0 -n 16 -q "$@" "How do I use grep?"; }
 for layers in 1 3 6; do
     [ $code -eq 0 ] || break
-    if [ "$(reply --device cuda -ngl $layers)" != "$(reply --device cpu)" ]; then
-        echo "FAILED: --device cuda -ngl $layers replies something else than --device cpu"
+    if [ "$(response --device cuda -ngl $layers)" != "$(response --device cpu)" ]; then
+        echo "FAILED: --device cuda -ngl $layers gives another response than --device cpu"
         exit 1
     fi
 done
@@ -23,4 +23,4 @@ if [ "$device" != "$([ $code -eq 0 ] && echo 'cuda"' || echo 'cpu"')" ]; then
     echo "FAILED: without --device it computes on $device, --device cuda ends with $code"
     exit 1
 fi
-echo "--device cuda: $([ $code -eq 0 ] && echo computes || echo "says what is missing")"
+echo "--device cuda: $([ $code -eq 0 ] && echo works || echo "reports that there is no GPU")"

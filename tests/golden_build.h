@@ -1,8 +1,8 @@
-/* tests/golden_build.h - makes the GGUF of a golden folder.
- * A golden folder holds a config, a manifest and reference arrays, but no weights: a weight is a
- * formula of its name and index (tests/golden/README.md). golden_folder() writes them as a
- * Hugging Face folder, golden_gguf() converts that into one file. The functions are static and for
- * one program each. */
+/* tests/golden_build.h - builds the GGUF of a golden folder.
+ * A golden folder contains a config, a manifest and reference arrays, but no weights: a weight is a
+ * formula of its name and index (tests/golden/README.md). golden_folder() writes a Hugging Face
+ * folder with the weights, golden_gguf() converts that into one file. The functions are static:
+ * include this header once per program. */
 #ifndef FT_TESTS_GOLDEN_BUILD_H
 #define FT_TESTS_GOLDEN_BUILD_H
 
@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What the manifest says of a tensor's values. */
+/* The formula of the values of a tensor, from the manifest. */
 typedef struct golden_formula {
     uint64_t h;
     double offset, scale;
@@ -39,7 +39,7 @@ static inline golden_formula golden_formula_of(const json_t *entry)
                             .bf16 = !strcmp(type, "BF16")};
 }
 
-/* Value i, rounded to f32 (and to bf16 where that is the tensor's type). */
+/* Value i, rounded to f32 (and to bf16 when that is the type of the tensor). */
 static inline float golden_value(const golden_formula *f, uint64_t i)
 {
     const uint64_t z = ft_mix64(f->h + (i + 1) * 0x9E3779B97F4A7C15u);
@@ -57,7 +57,7 @@ static inline uint64_t golden_count(const json_t *entry)
     return n;
 }
 
-/* The entry that is called name, or NULL. */
+/* The entry with this name, or NULL. */
 static inline const json_t *golden_entry(const json_t *manifest, const char *name)
 {
     for (size_t i = 0; i < json_array_size(manifest); i++) {
@@ -164,7 +164,7 @@ static inline ft_status golden_folder(const char *dir, const char *to, ft_err *e
     return st ? st : golden_copy(from, path, err);
 }
 
-/* Builds the GGUF of the golden folder dir at path; the folder in between is removed again.
+/* Builds the GGUF of the golden folder dir at path; the intermediate folder is removed.
  * outtype: as for convert, or NULL. */
 static inline ft_status golden_gguf(const char *dir, const char *path, const char *outtype,
                                     ft_err *err)

@@ -1,15 +1,14 @@
-/* tests/golden_run.h - runs a converted golden model and compares every stored array.
- * The invariant beside it: the prompt in one chunk, in chunks, or beside other sequences gives the
- * same.
- */
+/* tests/golden_run.h - runs a converted golden model and compares every stored array. It also
+ * checks that the prompt gives the same result in one chunk, in several chunks, and in a batch with
+ * other sequences. */
 #ifndef FT_TESTS_GOLDEN_RUN_H
 #define FT_TESTS_GOLDEN_RUN_H
 
 #include "base/file.h"
 #include "base/mem.h"
 #include "engine/step.h"
-#include "kv/plan.h"
 #include "gguf/safetensors.h"
+#include "kv/plan.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -25,13 +24,13 @@ typedef struct golden {
     const int32_t *prompt;
     int n, passed, failed;
     double tol;     /* NMSE */
-    double in_turn; /* the same where a delta net's rows run one by one */
-    float *got[16]; /* layer inputs that the probe saw */
+    double in_turn; /* the same when the rows of a delta net are computed one by one */
+    float *got[16]; /* layer inputs recorded by the probe */
 } golden;
 
 enum { GOLDEN_SLOTS = 3, GOLDEN_CELLS = 160, GOLDEN_MAX = 160 };
 
-static void golden_say(golden *g, bool ok, const char *what, double value, double limit)
+static void golden_report(golden *g, bool ok, const char *what, double value, double limit)
 {
     *(ok ? &g->passed : &g->failed) += 1;
     if (!ok) printf("  FAIL %s: %s: %.3g, want at most %.3g\n", g->name, what, value, limit);
@@ -57,7 +56,7 @@ static void golden_compare(golden *g, const char *what, const float *a, const fl
                            double tol)
 {
     const double e = golden_nmse(a, b, n);
-    golden_say(g, e <= tol, what, e, tol);
+    golden_report(g, e <= tol, what, e, tol);
 }
 
 static int golden_argmax(const float *x, int n)
@@ -74,8 +73,9 @@ static int golden_int(const golden *g, const char *key, size_t i)
     return (int)json_integer_value(json_is_array(v) ? json_array_get(v, i) : v);
 }
 
-/* The prompt on a fresh sequence in chunks of `chunk`, with `beside` other sequences that read the
- * prompt backwards. Logits of every position go to out [n, V], hidden rows to hid [n, D]. */
+/* Evaluates the prompt on a new sequence in chunks of `chunk`, with `beside` other sequences that
+ * evaluate the reversed prompt. Writes the logits of every position to out [n, V] and the hidden
+ * rows to hid [n, D]. */
 static ft_seq *golden_prompt(golden *g, int chunk, int beside, float *out, float *hid)
 {
     const int V = g->m->V, D = g->m->D;
@@ -93,7 +93,7 @@ static ft_seq *golden_prompt(golden *g, int chunk, int beside, float *out, float
         const int first = ft_rows_span(w, s, n, false);
         for (int i = 0; i < n; i++) {
             w->token[first + i] = g->prompt[at + i];
-            if (i >= n - ft_ring_rows(g->run)) /* no two rows to one place */
+            if (i >= n - ft_ring_rows(g->run)) /* two rows must not share a ring position */
                 w->dst_row[first + i] = ft_hidden_ring(g->run, ft_seq_slot(s), at + i);
             ft_rows_out(w, first + i);
         }
@@ -130,7 +130,7 @@ static void golden_greedy(golden *g, ft_seq *s)
         id = golden_argmax(ft_runner_logits(g->run, 0), g->m->V);
         if (id != golden_int(g, "greedy", i)) wrong++;
     }
-    golden_say(g, wrong == 0, "greedy ids that differ", wrong, 0);
+    golden_report(g, wrong == 0, "greedy ids that differ", wrong, 0);
 }
 
 /* The Qwen head over the whole prompt: row j takes token j+1 and hidden row j. */
@@ -150,8 +150,7 @@ static void golden_mtp(golden *g, ft_seq *s, const float *hid)
         ft_rows_out(w, first + j);
     }
     if (ft_runner_draft(g->run, false, &err)) printf("  %s\n", err.text);
-    for (int j = 0; j < n;
-         j++) /* a row at a time: a device may bring over only what is asked for */
+    for (int j = 0; j < n; j++) /* one row at a time: a device may copy only the requested rows */
         memcpy(got + (size_t)j * (size_t)V, ft_runner_logits(g->run, j), sizeof(float) * (size_t)V);
     golden_compare(g, "mtp_logits", got, golden_array(g, "mtp_logits"), (size_t)n * (size_t)V,
                    g->tol);
@@ -159,7 +158,7 @@ static void golden_mtp(golden *g, ft_seq *s, const float *hid)
     golden_compare(g, "draft_logits 0", got + (size_t)(n - 1) * (size_t)V, want, (size_t)V, g->tol);
     int id = golden_argmax(got + (size_t)(n - 1) * (size_t)V, V),
         src = ft_hidden_draft(g->run, n - 1);
-    golden_say(g, id == golden_int(g, "drafts", 0), "draft 0", id, golden_int(g, "drafts", 0));
+    golden_report(g, id == golden_int(g, "drafts", 0), "draft 0", id, golden_int(g, "drafts", 0));
     for (int k = 1; k < 4; k++) {
         w = ft_runner_rows(g->run);
         const int row = ft_rows_draft(w, slot, n + k, 1, n + k + 1, false);
@@ -171,13 +170,13 @@ static void golden_mtp(golden *g, ft_seq *s, const float *hid)
                        (size_t)V, g->tol);
         id = golden_argmax(ft_runner_logits(g->run, 0), V);
         src = ft_hidden_draft(g->run, 0);
-        golden_say(g, id == golden_int(g, "drafts", (size_t)k), "draft id", id,
-                   golden_int(g, "drafts", (size_t)k));
+        golden_report(g, id == golden_int(g, "drafts", (size_t)k), "draft id", id,
+                      golden_int(g, "drafts", (size_t)k));
     }
     ft_free(got);
 }
 
-/* Draft logits where a centroid head leaves most ids out: only its candidates are compared. */
+/* Draft logits of a centroid head, which skips most ids: only its candidates are compared. */
 static double golden_candidates(const float *got, const float *want, int V)
 {
     float low = INFINITY;
@@ -193,7 +192,7 @@ static double golden_candidates(const float *got, const float *want, int V)
     return e / s;
 }
 
-/* Four assistant steps, each fed what the reference stored for it. */
+/* Four assistant steps, each with the inputs stored by the reference. */
 static void golden_assistant(golden *g, ft_seq *s, const float *hid)
 {
     const int V = g->m->V, D = g->m->D, n = g->n;
@@ -215,10 +214,10 @@ static void golden_assistant(golden *g, ft_seq *s, const float *hid)
         for (int i = 0; i < V; i++) centroid |= isinf(got[i]) != 0;
         const double e =
             centroid ? golden_candidates(got, want, V) : golden_nmse(got, want, (size_t)V);
-        golden_say(g, e <= g->tol, "assistant draft_logits", e, g->tol);
+        golden_report(g, e <= g->tol, "assistant draft_logits", e, g->tol);
         const int id = golden_argmax(got, V);
-        golden_say(g, id == golden_int(g, "drafts", (size_t)k), "assistant draft id", id,
-                   golden_int(g, "drafts", (size_t)k));
+        golden_report(g, id == golden_int(g, "drafts", (size_t)k), "assistant draft id", id,
+                      golden_int(g, "drafts", (size_t)k));
         float *h = ft_new_n(float, (size_t)D);
         ft_runner_hidden_get(g->run, ft_hidden_draft(g->run, 0), h);
         golden_compare(g, "draft_hidden", h, rows + (size_t)k * (size_t)D, (size_t)D, g->tol);
@@ -231,7 +230,7 @@ static void golden_trunk(golden *g)
     const size_t nV = (size_t)g->n * (size_t)g->m->V, nD = (size_t)g->n * (size_t)g->m->D;
     float *logits = ft_new_n(float, nV), *hid = ft_new_n(float, nD);
     static const int chunk[] = {GOLDEN_MAX, 1, 7, 64, 64, 7}, beside[] = {0, 0, 0, 0, 1, 2};
-    /* ref takes its time: the whole prompt, and the busiest mix */
+    /* ref is slow: only the whole prompt, and the largest batch */
     const size_t step = strcmp(g->m->dev->name, "ref") ? 1 : FT_COUNT(chunk) - 1;
     for (size_t i = 0; i < FT_COUNT(chunk); i += step) {
         ft_seq *s = golden_prompt(g, chunk[i], beside[i], logits, hid);
@@ -258,7 +257,8 @@ static void golden_probe(void *user, const ft_step *s, const char *what, int lay
                sizeof(float) * (size_t)m.d);
 }
 
-/* Inputs of every layer at the first positions: only a device that runs at once can be probed. */
+/* Inputs of every layer at the first positions: only a device that executes immediately can be
+ * probed. */
 static void golden_layers(golden *g)
 {
     for (int l = 0; l < 16; l++) {
@@ -272,7 +272,8 @@ static void golden_layers(golden *g)
     }
 }
 
-/* `gguf` is the folder's converted model; `target` that of the model an assistant drafts for. */
+/* `gguf` is the converted model of the folder; `target` that of the model an assistant drafts for.
+ */
 static bool golden_open(golden *g, const char *dir, const char *gguf, const char *target,
                         ft_dev *dev, ft_err *err)
 {
@@ -299,12 +300,12 @@ static bool golden_open(golden *g, const char *dir, const char *gguf, const char
         if (ft_model_open(&g->drafter, f, dev, g->m, NULL, err)) return ft_gguf_close(f), false;
     }
     ft_cache_params cp = {.layer = g->m->layer,
-                                .n_layer = g->m->n_layer,
-                                .kt = FT_KV_F32,
-                                .vt = FT_KV_F32,
-                                .slots = GOLDEN_SLOTS,
-                                .cells = GOLDEN_CELLS,
-                                .tentative = 9};
+                          .n_layer = g->m->n_layer,
+                          .kt = FT_KV_F32,
+                          .vt = FT_KV_F32,
+                          .slots = GOLDEN_SLOTS,
+                          .cells = GOLDEN_CELLS,
+                          .tentative = 9};
     ft_kv_choice *plan = ft_kv_plan_new(&cp);
     cp.plan = plan;
     const ft_status st = ft_cache_new(&g->cache, dev, &cp, err);

@@ -1,11 +1,11 @@
-/* tests/optest.h - plays an op test on the ref device and on the device under test.
- * A test is a function of its shape: it makes inputs, calls ops, and says what it expects. The
- * runner plays it with one seed
- *   - on ref, whose results are the truth;
+/* tests/optest.h - runs an op test on the ref device and on the device under test.
+ * A test is a function of its shape: it makes inputs, calls ops, and states the expected outputs.
+ * The runner runs it with one seed
+ *   - on ref, whose results are the reference;
  *   - on the device, compared by normalised squared error;
  *   - on the device with other numbers of threads, which must give the same bits;
  *   - for tests of independent rows, with single rows alone, which must give the same bits too.
- * Guards around every block and the gaps between an output's rows must stay as they were.
+ * Guard bytes around every block and gaps between the rows of an output must not change.
  *   --dev NAME   cpu (default), cuda     --bench   time every shape instead
  *   NAME...      only tests whose name contains one of these */
 #ifndef FT_TESTS_OPTEST_H
@@ -25,12 +25,12 @@
 enum { T_GUARD = 64, T_SHAPE = 10, T_BLOCKS = 512, T_KEPT = 24, T_POISON = 0xa5 };
 
 typedef struct t_block {
-    unsigned char *base; /* on the device, guard included */
+    unsigned char *base; /* on the device, including the guard */
     size_t bytes;
 } t_block;
 
 typedef struct t_result {
-    float *v; /* rows side by side */
+    float *v; /* rows without gaps */
     int T, cols;
 } t_result;
 
@@ -65,7 +65,7 @@ typedef struct t_case {
     int n_shape;
     bool rows; /* rows do not depend on each other */
 } t_case;
-/* OPTEST: a test by its shapes. OPTEST_ROWS: shape[0] is T, and each row can be played alone. */
+/* OPTEST: a test with its shapes. OPTEST_ROWS: shape[0] is T, and each row can be run alone. */
 #define OPTEST_AS(fn, independent, ...)                                                            \
     static const int fn##_shape[][T_SHAPE] = {__VA_ARGS__};                                        \
     static const t_case fn##_case = {#fn, fn, fn##_shape, FT_COUNT(fn##_shape), independent};
@@ -115,7 +115,7 @@ static inline int t_below(ft_optest *t, int n)
     return (int)(ft_rng_u64(&t->rng) % (uint64_t)n);
 }
 
-/* T rows of n columns with a gap behind each row; with a picked row only that one. */
+/* T rows of n columns with a gap after each row; when one row is picked, only that one. */
 static inline ft_mat t_uniform(ft_optest *t, int T, int n, float lo, float hi)
 {
     const int rs = (n + 15) / 16 * 16 + 16, rows = t->pick >= 0 ? 1 : T;
@@ -151,7 +151,7 @@ static inline ft_vec t_vec(ft_optest *t, int n, float lo, float hi)
     return r;
 }
 
-/* A copy for the batch, whose arrays are the host's. */
+/* A copy in host memory, for the arrays of the batch. */
 static inline void *t_keep(ft_optest *t, const void *src, size_t bytes)
 {
     void *p = t_host(t, bytes + 1);
@@ -180,10 +180,10 @@ static inline void t_draw_row(ft_optest *t, unsigned char *to, ft_type type, int
     }
 }
 
-/* Weights drawn before: a shape is played many times with the same ones, and drawing and encoding
- * them takes longer than most ops. */
+/* Cache of generated weights: a shape is run many times with the same weights, and generating and
+ * encoding them takes longer than most ops. */
 typedef struct t_drawn {
-    uint64_t from, to; /* the stream before and after */
+    uint64_t from, to; /* the state of the random stream before and after */
     ft_type type;
     size_t bytes;
     int k;
@@ -214,8 +214,8 @@ static inline void t_draw_rows(ft_optest *t, unsigned char *raw, ft_type type, s
     ft_free(v);
 }
 
-/* E matrices of n rows of k random weights, written by the type's encoder; for types without one,
- * random blocks whose scales are finite. */
+/* E matrices of n rows of k random weights, encoded to the type; for types without an encoder,
+ * random blocks with finite scales. */
 static inline ft_weight t_weight(ft_optest *t, ft_type type, int n, int k, int E)
 {
     const size_t rows = (size_t)n * (size_t)E;
@@ -239,7 +239,7 @@ static inline void t_begin(ft_optest *t)
     t->step->n_out = t->batch.n_out;
 }
 
-/* Runs what was recorded since t_begin. */
+/* Runs the ops recorded since t_begin. */
 static inline void t_run(ft_optest *t)
 {
     ft_err err;
@@ -253,7 +253,7 @@ static inline void t_run(ft_optest *t)
         if (t->best_ns == 0 || ns < t->best_ns) t->best_ns = ns;
     } while (ft_now_ns() < limit);
     t->dev->again = false;
-    if (t->bench) t->dev->commit(t->dev); /* and its list is gone */
+    if (t->bench) t->dev->commit(t->dev); /* the recorded list was consumed */
 }
 
 static inline t_result t_read(ft_optest *t, ft_mat m)
@@ -288,7 +288,7 @@ static inline double t_error(const float *got, const float *want, size_t n)
     return sum / base;
 }
 
-/* The recorded ops ran or run now; y must agree with ref to the given error. */
+/* Runs the recorded ops if necessary; y must match ref within the given error. */
 static inline void t_expect_values(ft_optest *t, t_result r, double limit)
 {
     const int i = t->n_kept;
@@ -331,7 +331,7 @@ static inline void t_cost(ft_optest *t, double bytes, double flops)
     t->flops = flops;
 }
 
-/* An output's gap: the poison behind each row. */
+/* Checks the gaps of an output: the fill pattern after each row. */
 static inline void t_check_gaps(ft_optest *t, ft_mat y)
 {
     unsigned char gap[64];
@@ -340,7 +340,7 @@ static inline void t_check_gaps(ft_optest *t, ft_mat y)
         t->dev->download(t->dev, gap, y.p + (size_t)r * (size_t)y.rs + cols, sizeof gap);
         for (size_t i = 0; i < sizeof gap; i++)
             if (gap[i] != T_POISON) {
-                t_fail(t, "wrote behind a row, row", r);
+                t_fail(t, "wrote past the end of row", r);
                 return;
             }
     }
@@ -390,7 +390,7 @@ static inline void t_name(char *to, size_t cap, const t_case *c, int shape)
         n += snprintf(to + n, cap - (size_t)n, " %d", c->shape[shape][i]);
 }
 
-/* true when every way to play the shape agrees */
+/* true when all runs of the shape agree */
 static inline bool t_shape(const t_case *c, int shape, ft_dev *ref, ft_dev **dev, int n_dev)
 {
     ft_optest *a = ft_new(ft_optest), *b = ft_new(ft_optest), *o = ft_new(ft_optest);

@@ -1,11 +1,11 @@
-/* Chat completions, streamed and not, over the scripted model. */
+/* tests/serve/chat.c - chat completions, streamed and not, with the scripted model. */
 #define _GNU_SOURCE
 #include "bench.h"
 
 #define CHAT "/v1/chat/completions"
 
-/* A chat body whose model answers with `say`. More members go in front. */
-static const char *ask(const char *more, const char *say)
+/* A chat request to which the scripted model responds with `say`; `more` are further members. */
+static const char *chat_body(const char *more, const char *say)
 {
     static char body[8192];
     snprintf(body, sizeof body,
@@ -18,8 +18,8 @@ static const char *ask(const char *more, const char *say)
 static void a_response(void **state)
 {
     (void)state;
-    client_response r =
-        post(CHAT, ask("\"model\":\"gpt-x\",\"seed\":7,", "Hello there, it is \\u00e9t\\u00e9."));
+    client_response r = post(
+        CHAT, chat_body("\"model\":\"gpt-x\",\"seed\":7,", "Hello there, it is \\u00e9t\\u00e9."));
     assert_int_equal(r.status, 200);
     same_text(client_header(&r, "Content-Type"), "application/json; charset=utf-8");
     same_text(client_header(&r, "Server"), "foretoken");
@@ -39,7 +39,7 @@ static void a_response(void **state)
                      p);
     assert_true(client_int(r.json, "timings.draft_n") > 0);
     client_release(&r);
-    r = post(CHAT, ask("\"response_fields\":[\"object\",\"usage/total_tokens\"],", "Hello."));
+    r = post(CHAT, chat_body("\"response_fields\":[\"object\",\"usage/total_tokens\"],", "Hello."));
     assert_int_equal(json_object_size(r.json), 2);
     assert_true(client_int(r.json, "total_tokens") > 5);
     client_release(&r);
@@ -49,8 +49,8 @@ static void a_stream(void **state)
 {
     (void)state;
     client_response r =
-        post(CHAT, ask("\"stream\":true,\"stream_options\":{\"include_usage\":true},",
-                       "One two three four."));
+        post(CHAT, chat_body("\"stream\":true,\"stream_options\":{\"include_usage\":true},",
+                             "One two three four."));
     assert_int_equal(r.status, 200);
     same_text(client_header(&r, "Content-Type"), "text/event-stream");
     same_text(client_header(&r, "Cache-Control"), "no-cache");
@@ -78,12 +78,13 @@ static void a_stream(void **state)
     client_release(&r);
 }
 
-/* Asked for, each chunk of text says whether its tokens were drafted; those of the script are by
- * turns. */
+/* On request, each chunk of text tells whether its tokens were drafted; in the script every other
+ * token is. */
 static void drafted_tokens(void **state)
 {
     (void)state;
-    client_response r = post(CHAT, ask("\"stream\":true,\"return_drafted\":true,", "say:a b c d"));
+    client_response r =
+        post(CHAT, chat_body("\"stream\":true,\"return_drafted\":true,", "say:a b c d"));
     json_t *events = client_events(&r), *e;
     size_t i;
     int yes = 0, no = 0, last = -1;
@@ -99,7 +100,7 @@ static void drafted_tokens(void **state)
     assert_true(yes > 0 && no > 0);
     json_decref(events);
     client_release(&r);
-    r = post(CHAT, ask("\"stream\":true,", "say:a b c d"));
+    r = post(CHAT, chat_body("\"stream\":true,", "say:a b c d"));
     assert_null(strstr(ft_buf_z(&r.body), "\"drafted\""));
     client_release(&r);
 }
@@ -145,7 +146,7 @@ static void thoughts(void **state)
 static void calls(void **state)
 {
     (void)state;
-    client_response r = post(CHAT, ask(TOOL, CALL CALL));
+    client_response r = post(CHAT, chat_body(TOOL, CALL CALL));
     same_text(client_text(r.json, "choices.0.finish_reason"), "tool_calls");
     same_text(client_text(r.json, "choices.0.message.content"), "Let me see.");
     assert_int_equal(json_array_size(client_at(r.json, "choices.0.message.tool_calls")), 2);
@@ -155,7 +156,7 @@ static void calls(void **state)
     assert_int_equal(strlen(client_text(r.json, "choices.0.message.tool_calls.0.id")), 29);
     client_release(&r);
 
-    r = post(CHAT, ask(TOOL "\"stream\":true,", CALL));
+    r = post(CHAT, chat_body(TOOL "\"stream\":true,", CALL));
     json_t *e = client_events(&r);
     char *args = client_join(e, "choices.0.delta.tool_calls.0.function.arguments");
     char *name = client_join(e, "choices.0.delta.tool_calls.0.function.name");
@@ -168,10 +169,10 @@ static void calls(void **state)
     json_decref(e);
     client_release(&r);
 
-    r = post(CHAT, ask("", CALL)); /* no tools: it is only text */
+    r = post(CHAT, chat_body("", CALL)); /* without tools it is text */
     assert_non_null(strstr(client_text(r.json, "choices.0.message.content"), "<tool_call>"));
     client_release(&r);
-    r = post(CHAT, ask(TOOL "\"tool_choice\":\"none\",", CALL));
+    r = post(CHAT, chat_body(TOOL "\"tool_choice\":\"none\",", CALL));
     assert_null(client_at(r.json, "choices.0.message.tool_calls"));
     client_release(&r);
 }
@@ -179,35 +180,37 @@ static void calls(void **state)
 static void several(void **state)
 {
     (void)state;
-    client_response r = post(CHAT, ask("\"n\":3,", "same"));
+    client_response r = post(CHAT, chat_body("\"n\":3,", "same"));
     assert_int_equal(json_array_size(client_at(r.json, "choices")), 3);
     assert_int_equal(client_int(r.json, "choices.2.index"), 2);
     client_release(&r);
-    r = post(CHAT, ask("\"n\":2,\"stream\":true,", "same"));
+    r = post(CHAT, chat_body("\"n\":2,\"stream\":true,", "same"));
     json_t *e = client_events(&r), *one;
     size_t i, ends = 0;
     json_array_foreach(e, i, one) ends += client_text(one, "choices.0.finish_reason") != NULL;
     assert_int_equal(ends, 2);
     json_decref(e);
     client_release(&r);
-    refused(CHAT, ask("\"n\":5,", "x"), 400, "n is 5, the maximum is 4");
+    refused(CHAT, chat_body("\"n\":5,", "x"), 400, "n is 5, the maximum is 4");
 }
 
 static void limits_of_a_response(void **state)
 {
     (void)state;
-    client_response r = post(CHAT, ask("\"max_tokens\":3,", "one two three four five six seven"));
+    client_response r =
+        post(CHAT, chat_body("\"max_tokens\":3,", "one two three four five six seven"));
     same_text(client_text(r.json, "choices.0.finish_reason"), "length");
     assert_int_equal(client_int(r.json, "usage.completion_tokens"), 3);
     client_release(&r);
-    r = post(CHAT, ask("\"stop\":[\"fo\"],", "one two three four five"));
+    r = post(CHAT, chat_body("\"stop\":[\"fo\"],", "one two three four five"));
     same_text(client_text(r.json, "choices.0.message.content"), "one two three ");
     same_text(client_text(r.json, "choices.0.finish_reason"), "stop");
     client_release(&r);
-    r = post(CHAT, ask("\"max_completion_tokens\":2,\"max_tokens\":5,", "one two three four"));
+    r = post(CHAT,
+             chat_body("\"max_completion_tokens\":2,\"max_tokens\":5,", "one two three four"));
     assert_int_equal(client_int(r.json, "usage.completion_tokens"), 2);
     client_release(&r);
-    r = post(CHAT, ask("\"max_tokens\":0,", "one"));
+    r = post(CHAT, chat_body("\"max_tokens\":0,", "one"));
     assert_int_equal(client_int(r.json, "usage.completion_tokens"), 0);
     client_release(&r);
 }
@@ -215,7 +218,8 @@ static void limits_of_a_response(void **state)
 static void probabilities(void **state)
 {
     (void)state;
-    client_response r = post(CHAT, ask("\"logprobs\":true,\"top_logprobs\":2,", "one two three"));
+    client_response r =
+        post(CHAT, chat_body("\"logprobs\":true,\"top_logprobs\":2,", "one two three"));
     const json_t *list = client_at(r.json, "choices.0.logprobs.content");
     assert_int_equal(json_array_size(list), client_int(r.json, "usage.completion_tokens"));
     assert_int_equal(json_array_size(client_at(list, "0.top_logprobs")), 2);
@@ -224,9 +228,9 @@ static void probabilities(void **state)
     assert_string_equal(t, "one two three");
     free(t);
     client_release(&r);
-    refused(CHAT, ask("\"logprobs\":true,\"top_logprobs\":25,", "x"), 400,
+    refused(CHAT, chat_body("\"logprobs\":true,\"top_logprobs\":25,", "x"), 400,
             "top_logprobs is 25, the maximum is 20");
-    refused(CHAT, ask("\"top_logprobs\":2,", "x"), 400, "without logprobs");
+    refused(CHAT, chat_body("\"top_logprobs\":2,", "x"), 400, "without logprobs");
 }
 
 static void prefill(void **state)
@@ -249,12 +253,13 @@ static void prefill(void **state)
         400, "no assistant message");
 }
 
-/* A format that no grammar has only narrows: it is left out, and that is said. */
+/* A string format without a grammar is ignored, with a warning. */
 static void formats(void **state)
 {
     (void)state;
     client_response r = post(
-        CHAT, ask("\"json_schema\":{\"properties\":{\"a\":{\"type\":\"string\",\"format\":\"json-"
+        CHAT,
+        chat_body("\"json_schema\":{\"properties\":{\"a\":{\"type\":\"string\",\"format\":\"json-"
                   "pointer\"},\"format\":{\"type\":\"string\",\"format\":\"uuid\"},\"c\":{\"type\":"
                   "\"string\",\"format\":\"email\",\"maxLength\":9},\"d\":{\"enum\":[{\"format\":"
                   "\"x\"}]}}},\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\","
@@ -268,7 +273,8 @@ static void formats(void **state)
     client_release(&r);
     r = post(
         CHAT,
-        ask("\"json_schema\":{\"type\":\"string\",\"format\":\"uuid\",\"maxLength\":36},", "x"));
+        chat_body("\"json_schema\":{\"type\":\"string\",\"format\":\"uuid\",\"maxLength\":36},",
+                  "x"));
     assert_null(client_header(&r, "X-Schema-Ignored"));
     client_release(&r);
 }
@@ -287,39 +293,42 @@ static void bad_requests(void **state)
     refused(CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":7}]}", 400, "want a text");
     refused(CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}",
             400, "text alone");
-    refused(CHAT, ask("\"temperature\":\"hot\",", "x"), 400,
+    refused(CHAT, chat_body("\"temperature\":\"hot\",", "x"), 400,
             "temperature is \"hot\", want a number");
-    refused(CHAT, ask("\"max_tokens\":\"many\",", "x"), 400, "max_tokens is \"many\"");
-    refused(CHAT, ask("\"stream\":1,", "x"), 400, "want true or false");
-    refused(CHAT, ask("\"n\":0,", "x"), 400, "n is 0");
-    refused(CHAT, ask("\"stop\":{},", "x"), 400, "stop is {}");
+    refused(CHAT, chat_body("\"max_tokens\":\"many\",", "x"), 400, "max_tokens is \"many\"");
+    refused(CHAT, chat_body("\"stream\":1,", "x"), 400, "want true or false");
+    refused(CHAT, chat_body("\"n\":0,", "x"), 400, "n is 0");
+    refused(CHAT, chat_body("\"stop\":{},", "x"), 400, "stop is {}");
     ft_buf b;
     ft_buf_init(&b, 4096);
     ft_buf_puts(&b, "\"stop\":[\"a\"");
     for (int i = 0; i < 64; i++) ft_buf_puts(&b, ",\"a\"");
     ft_buf_puts(&b, "],");
-    refused(CHAT, ask(ft_buf_z(&b), "x"), 400, "stop has 65 texts, the maximum is 64");
+    refused(CHAT, chat_body(ft_buf_z(&b), "x"), 400, "stop has 65 texts, the maximum is 64");
     ft_buf_release(&b);
-    refused(CHAT, ask("\"seed\":1.5,", "x"), 400, "seed is 1.5");
-    refused(CHAT, ask("\"logit_bias\":{\"99999999\":1},", "x"), 400, "logit_bias names the token");
-    refused(CHAT, ask("\"samplers\":[3],", "x"), 400, "samplers is [3]");
-    refused(CHAT, ask("\"repeat_last_n\":-5,", "x"), 400, "repeat_last_n is -5");
-    refused(CHAT, ask("\"tools\":7,", "x"), 400, "tools is 7");
-    refused(CHAT, ask("\"tools\":[{}],", "x"), 400, "tools[0]");
-    refused(CHAT, ask("\"tool_choice\":\"required\",", "x"), 400, "no function");
-    refused(
-        CHAT,
-        ask(TOOL "\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"nope\"}},", "x"),
-        400, "not among the tools");
-    refused(CHAT, ask(TOOL "\"grammar\":\"root ::= x\",", "x"), 400, "tools and a grammar");
-    refused(CHAT, ask("\"grammar\":\"broken\",", "x"), 400, "grammar");
-    refused(CHAT, ask("\"json_schema\":{},\"grammar\":\"root ::= x\",", "x"), 400,
+    refused(CHAT, chat_body("\"seed\":1.5,", "x"), 400, "seed is 1.5");
+    refused(CHAT, chat_body("\"logit_bias\":{\"99999999\":1},", "x"), 400,
+            "logit_bias names the token");
+    refused(CHAT, chat_body("\"samplers\":[3],", "x"), 400, "samplers is [3]");
+    refused(CHAT, chat_body("\"repeat_last_n\":-5,", "x"), 400, "repeat_last_n is -5");
+    refused(CHAT, chat_body("\"tools\":7,", "x"), 400, "tools is 7");
+    refused(CHAT, chat_body("\"tools\":[{}],", "x"), 400, "tools[0]");
+    refused(CHAT, chat_body("\"tool_choice\":\"required\",", "x"), 400, "no function");
+    refused(CHAT,
+            chat_body(TOOL
+                      "\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"nope\"}},",
+                      "x"),
+            400, "not among the tools");
+    refused(CHAT, chat_body(TOOL "\"grammar\":\"root ::= x\",", "x"), 400, "tools and a grammar");
+    refused(CHAT, chat_body("\"grammar\":\"broken\",", "x"), 400, "grammar");
+    refused(CHAT, chat_body("\"json_schema\":{},\"grammar\":\"root ::= x\",", "x"), 400,
             "want one of them");
-    refused(CHAT, ask("\"response_format\":{\"type\":\"xml\"},", "x"), 400,
+    refused(CHAT, chat_body("\"response_format\":{\"type\":\"xml\"},", "x"), 400,
             "response_format.type is \"xml\"");
-    refused(CHAT, ask("\"json_schema\":{\"uniqueItems\":true},", "x"), 400, "uniqueItems");
-    refused(CHAT, ask("\"response_fields\":[1],", "x"), 400, "response_fields is");
-    refused(CHAT, ask("\"reasoning_format\":\"loud\",", "x"), 400, "reasoning_format is \"loud\"");
+    refused(CHAT, chat_body("\"json_schema\":{\"uniqueItems\":true},", "x"), 400, "uniqueItems");
+    refused(CHAT, chat_body("\"response_fields\":[1],", "x"), 400, "response_fields is");
+    refused(CHAT, chat_body("\"reasoning_format\":\"loud\",", "x"), 400,
+            "reasoning_format is \"loud\"");
     refused(CHAT,
             "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"chat_template_kwargs\":{"
             "\"enable_thinking\":\"no\"}}",
@@ -329,10 +338,11 @@ static void bad_requests(void **state)
     same_text(client_text(r.json, "error.param"), "messages");
     assert_int_equal(client_int(r.json, "error.code"), 400);
     client_release(&r);
-    r = post(CHAT,
-             ask("\"temperature\":-3,\"top_p\":7,\"user\":\"me\",\"stop\":null,\"unknown\":{},",
-                 "fine"));
-    assert_int_equal(r.status, 200); /* these clamp, or are ignored */
+    r = post(
+        CHAT,
+        chat_body("\"temperature\":-3,\"top_p\":7,\"user\":\"me\",\"stop\":null,\"unknown\":{},",
+                  "fine"));
+    assert_int_equal(r.status, 200); /* these values are clamped or ignored */
     client_release(&r);
 }
 
@@ -419,10 +429,10 @@ static void control(void **state)
 static void counts(void **state)
 {
     (void)state;
-    client_response r = post(CHAT, ask("", "hello"));
+    client_response r = post(CHAT, chat_body("", "hello"));
     const int64_t n = client_int(r.json, "usage.prompt_tokens");
     client_release(&r);
-    r = post("/v1/chat/completions/input_tokens", ask("", "hello"));
+    r = post("/v1/chat/completions/input_tokens", chat_body("", "hello"));
     assert_int_equal(client_int(r.json, "input_tokens"), n);
     client_release(&r);
 }

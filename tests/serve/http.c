@@ -1,4 +1,5 @@
-/* What lies below the APIs: routes, keys, origins, limits, clients that are slow, rude or gone. */
+/* tests/serve/http.c - the HTTP layer below the APIs: routes, keys, origins, limits, and clients
+ * that are slow, misbehave or disconnect. */
 #define _GNU_SOURCE
 #include "bench.h"
 #include "folder.h"
@@ -21,7 +22,7 @@ static void usual(ft_serve_params *p)
     p->port = 0;
 }
 
-/* Waits until the model has this many responses running; a minute is never needed. */
+/* Waits until the model has this many responses running, with a generous time limit. */
 static bool busy_becomes(int n)
 {
     ft_llm_stats c;
@@ -87,7 +88,7 @@ static void origins(void **state)
     client_release(&r);
 }
 
-/* However the bytes of a request are cut, the answer is the same. */
+/* The response does not depend on how the bytes of the request are split. */
 static void any_cut(void **state)
 {
     (void)state;
@@ -160,7 +161,7 @@ static void bad_bodies(void **state)
     ft_buf_release(&b);
 }
 
-/* ---- clients that go away ---- */
+/* ---- clients that disconnect ---- */
 
 static void gone(void **state)
 {
@@ -170,7 +171,7 @@ static void gone(void **state)
     close(fd);
     assert_true(busy_becomes(0));
     fd = begin("/v1/completions", "{\"prompt\":\"say/stay:a b c\"}");
-    assert_true(busy_becomes(1)); /* and nothing sent yet */
+    assert_true(busy_becomes(1)); /* before the first token */
     close(fd);
     assert_true(busy_becomes(0));
     int slot[6];
@@ -178,12 +179,12 @@ static void gone(void **state)
     assert_true(busy_becomes(6)); /* the last two wait for a slot */
     close(slot[5]);
     assert_true(busy_becomes(5));
-    shutdown(slot[4], SHUT_WR); /* half open is gone too: nobody asks any more */
+    shutdown(slot[4], SHUT_WR); /* a half-closed connection counts as disconnected */
     assert_true(busy_becomes(4));
     close(slot[4]);
     for (int i = 0; i < 4; i++) close(slot[i]);
     assert_true(busy_becomes(0));
-    client_response r = get("/metrics"); /* of this server, whose other clients stayed */
+    client_response r = get("/metrics"); /* the server still serves other clients */
     assert_non_null(strstr(ft_buf_z(&r.body), "\nforetoken:cancelled_total 8\n"));
     client_release(&r);
     r = get("/health");
@@ -191,7 +192,7 @@ static void gone(void **state)
     client_release(&r);
 }
 
-/* One who does not read holds up nobody but himself. */
+/* A client that does not read delays only its own response. */
 static void slow_reader(void **state)
 {
     (void)state;
@@ -215,7 +216,7 @@ static void slow_reader(void **state)
         client_release(&r);
     }
     client_response r;
-    client_read(fd, &r); /* and then gets everything */
+    client_read(fd, &r); /* then it receives the whole response */
     json_t *e = client_events(&r);
     char *text = client_join(e, "choices.0.text");
     assert_int_equal(strlen(text), 9000 - (text[strlen(text) - 1] != ' '));
@@ -330,7 +331,8 @@ static void keys(void **state)
             if (r.status != want)
                 fail_msg("%s with %s: %d, want %d", route[i].path,
                          key[k].header ? key[k].header : "no key", r.status, want);
-            const json_t *type = client_at(r.json, "error.type"); /* Ollama has a text alone */
+            const json_t *type =
+                client_at(r.json, "error.type"); /* in the Ollama API the error is a string */
             if (want == 401 && type) same_text(json_string_value(type), "authentication_error");
             client_release(&r);
         }
@@ -340,7 +342,7 @@ static void keys(void **state)
     close_server();
 }
 
-/* Every other route: 401 without the key, and with it whatever it says to nothing. */
+/* Every other route: 401 without the key, and any other status with it. */
 static void keys_everywhere(void **state)
 {
     static const char *const gets[] = {"/models", "/api/version", "/api/ps"};
@@ -419,7 +421,7 @@ static void full(void **state)
     close_server();
 }
 
-/* Stops this program for longer than a header may take. */
+/* Stops this process for longer than the time limit of a header. */
 static void stop_for_a_while(void)
 {
     const pid_t me = getpid(), helper = fork();
@@ -453,7 +455,7 @@ static void small_limits(void **state)
     big[2000] = ' ';
     big[sizeof big - 1] = 0;
     refused("/llm/v1/completions", big, 413,
-            "maximum of 1000 bytes"); /* far too large: not read at all */
+            "maximum of 1000 bytes"); /* too large: not read at all */
     client_response r = get("/health");
     assert_int_equal(r.status, 404);
     client_release(&r);
@@ -478,8 +480,8 @@ static void small_limits(void **state)
     r = get("/llm/props");
     assert_int_equal(client_int(r.json, "default_generation_settings.params.top_k"), 7);
     client_release(&r);
-    /* a second for the headers, but not one in which the server does nothing; on a busy machine it
-     * may be this client who is late, but not every time */
+    /* the time limit of one second for headers does not include time in which the server was
+     * stopped; on a busy machine this client may be late, but not every time */
     int fd, status = 0;
     for (int i = 0; i < 8 && status != 200; i++) {
         fd = client_connect(port);
@@ -492,7 +494,8 @@ static void small_limits(void **state)
         close(fd);
     }
     assert_int_equal(status, 200);
-    /* who does not get them across in time is shut out, drop by drop or not */
+    /* a client that does not send its headers in time is disconnected, even if it keeps sending
+     * bytes */
     fd = client_connect(port);
     const double from = ft_now_s();
     ft_buf raw;
@@ -507,9 +510,9 @@ static void small_limits(void **state)
     close_server();
 }
 
-/* What the server may do beside answering: a page or none, requests kept in files, prompts that
- * find themselves again although a client counts in them. */
-static void side_matters(void **state)
+/* Optional features: the web page, logging requests to files, and prefix reuse for prompts in which
+ * a client changes a counter. */
+static void optional_features(void **state)
 {
     ft_serve_params p;
     char folder[sizeof FOLDER], path[200], *text = NULL;
@@ -568,7 +571,7 @@ static void unix_socket(void **state)
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
-/* Before there is a model, and while the last responses run out. */
+/* Before the model is loaded, and while the last responses finish. */
 static void beginning_and_end(void **state)
 {
     ft_serve_params p;
@@ -595,7 +598,7 @@ static void beginning_and_end(void **state)
     const int fd = begin(CHAT, SAY("/stay", "a b c d e f g h i j")), idle = client_connect(port);
     assert_true(busy_becomes(1));
     ft_server_drain(server);
-    assert_true(client_connect(port) < 0); /* nobody new */
+    assert_true(client_connect(port) < 0); /* no new connections */
     ft_scripted_go(model);
     ft_buf raw;
     ft_buf_init(&raw, 1 << 20);
@@ -607,7 +610,7 @@ static void beginning_and_end(void **state)
     close_server();
 }
 
-/* A server that is closed with everything still running. */
+/* Closing a server while responses are running. */
 static void torn_down(void **state)
 {
     ft_serve_params p;
@@ -648,8 +651,8 @@ static void refused_starts(void **state)
     assert_int_equal(ft_server_open(&s, &p, &err), FT_EINVAL);
 }
 
-/* The device fails in the middle of a response: that one is told, the next ones are not let in, and
- * the program that runs the server hears of it. */
+/* The device fails during a response: that response ends with an error, new requests are rejected,
+ * and the program that runs the server is notified. */
 static void device_fails(void **state)
 {
     (void)state;
@@ -684,7 +687,7 @@ int main(void)
         cmocka_unit_test(keys_everywhere),
         cmocka_unit_test(full),
         cmocka_unit_test(small_limits),
-        cmocka_unit_test(side_matters),
+        cmocka_unit_test(optional_features),
         cmocka_unit_test(unix_socket),
         cmocka_unit_test(beginning_and_end),
         cmocka_unit_test(torn_down),
