@@ -1,6 +1,6 @@
-/* Any bytes as a request: the first chooses the route, the rest is the body. It is answered once,
- * with a status that the API has, and everything that goes out is JSON. The model is the scripted
- * one; the functions of serve/http.c are here, without sockets. */
+/* fuzz/request.c - arbitrary bytes as a request: the first selects the route, the rest is the body.
+ * There must be exactly one response, with a status of the API, and all output must be JSON. Uses
+ * the scripted model; the functions of serve/http.c are replaced here, without sockets. */
 #define _GNU_SOURCE
 #include "serve/body.h"
 #include "serve/server.h"
@@ -10,7 +10,7 @@
 #include <semaphore.h>
 
 static ft_server *server;
-static sem_t woken; /* a wait that nobody ends is found as a timeout */
+static sem_t woken; /* a wait without an end is detected as a timeout */
 
 const char *ft_call_query(const ft_call *c, const char *key)
 {
@@ -28,7 +28,7 @@ void ft_call_add_header(ft_call *c, const char *name, const char *value)
     if (!c->status || !name || !value) abort();
 }
 
-static void answer(ft_call *c, int status)
+static void record_status(ft_call *c, int status)
 {
     if (c->status || status < 200 || status > 599) abort();
     c->status = status;
@@ -40,13 +40,13 @@ void ft_call_json(ft_call *c, int status, json_t *j)
     if (!j || !text) abort();
     free(text);
     json_decref(j);
-    answer(c, status);
+    record_status(c, status);
 }
 
 void ft_call_bytes(ft_call *c, int status, const char *type, const void *p, size_t n)
 {
     if (!type || (!p && n)) abort();
-    answer(c, status);
+    record_status(c, status);
 }
 
 void ft_call_fail(ft_call *c, const ft_http_error *bad)
@@ -61,7 +61,7 @@ void ft_call_stream(ft_call *c, const char *type)
 {
     if (!type) abort();
     c->stream = true;
-    answer(c, 200);
+    record_status(c, 200);
 }
 
 void ft_call_list(ft_call *c, bool in)
@@ -109,8 +109,8 @@ static void start(void)
     ft_server_attach(server, m);
 }
 
-/* The model's thread allocates beside every input, which looks like a leak and would be searched
- * for each time, for a second: leaks are left to tests/serve. */
+/* The thread of the model allocates during every input, which would start a leak check of a second
+ * each time. Leak detection is off here; tests/serve checks for leaks. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
