@@ -1,7 +1,7 @@
-/* bench/serve.c - many streams at once through the queue: tokens per second of one reader and of
- * many, each asking again when answered, with drafting and without in turns; and the gaps between
- * the tokens of a running stream while a long prompt arrives. build/bench/serve [MODEL [STREAMS
- * [TOKENS [PROMPT [DEVICE]]]]] */
+/* bench/serve.c - many streams at once through the queue: tokens per second of one client and of
+ * many, each with consecutive requests, alternately with and without drafting; and the gaps between
+ * the tokens of a running stream while a long prompt arrives.
+ *   build/bench/serve [MODEL [STREAMS [TOKENS [PROMPT [DEVICE]]]]] */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/mem.h"
@@ -19,11 +19,11 @@ typedef struct stream {
     sem_t *sem;
     int32_t *ids;
     int n;
-    double *at; /* when something new came */
+    double *at; /* arrival times of tokens */
     int n_at;
 } stream;
 
-static ft_llm *m; /* drafting, or not */
+static ft_llm *m; /* the model under test, with or without drafting */
 
 static void die(const char *what, const ft_err *err)
 {
@@ -87,9 +87,9 @@ static void end(stream *s)
     ft_free(s->at);
 }
 
-/* Tokens per second of n readers, each of whom asks `asks` times, one response after the other,
- * while all of them read. The ids of the first responses in out[i]. */
-static double together(int first, int n, int tokens, int asks, int32_t **out, int *n_out)
+/* Tokens per second of n clients with `asks` consecutive requests each, while all of them are
+ * active. The ids of the first responses go to out[i]. */
+static double measure_streams(int first, int n, int tokens, int asks, int32_t **out, int *n_out)
 {
     stream *s = ft_new_n(stream, (size_t)n);
     int *asked = ft_new_n(int, (size_t)n), read = 0, left = n;
@@ -137,7 +137,7 @@ static double median(double *v)
     return v[REPS / 2];
 }
 
-/* How many streams have the same ids in both. */
+/* Number of streams with the same ids in both. */
 static int same_ids(int streams, int tokens, int32_t **a, const int *n_a, int32_t **b,
                     const int *n_b)
 {
@@ -148,13 +148,13 @@ static int same_ids(int streams, int tokens, int32_t **a, const int *n_a, int32_
     return same;
 }
 
-/* What many streams have added up to in all their turns. */
+/* Totals of many streams over all runs. */
 typedef struct work {
     double steps, decode_steps, drafted, accepted, tokens;
 } work;
 
-/* sign: -1 before them, 1 after. */
-static void count(work *w, int sign)
+/* Adds the counters of the model; sign: -1 before a run, 1 after it. */
+static void add_counters(work *w, int sign)
 {
     ft_llm_stats s;
     ft_llm_counts(m, &s);
@@ -174,19 +174,19 @@ static void throughput(ft_llm *const way[2], int streams, int tokens)
     double one[2][REPS], all[2][REPS], rate[2];
     work done[2] = {{.steps = 0}, {.steps = 0}};
     m = way[0];
-    for (int i = 0; i < streams; i++) together(i, 1, tokens, 1, &alone[i], &n_alone[i]);
+    for (int i = 0; i < streams; i++) measure_streams(i, 1, tokens, 1, &alone[i], &n_alone[i]);
     for (int w = 0; w < 2; w++) {
         m = way[w];
         many[w] = ft_new_n(int32_t *, n);
         n_many[w] = ft_new_n(int, n);
-        together(0, streams, tokens, 1, many[w], n_many[w]);
+        measure_streams(0, streams, tokens, 1, many[w], n_many[w]);
     }
     for (int i = 0; i < 2 * REPS; i++) {
         m = way[i % 2];
-        one[i % 2][i / 2] = together(0, 1, tokens, ASKS, NULL, NULL);
-        count(&done[i % 2], -1);
-        all[i % 2][i / 2] = together(0, streams, tokens, ASKS, NULL, NULL);
-        count(&done[i % 2], 1);
+        one[i % 2][i / 2] = measure_streams(0, 1, tokens, ASKS, NULL, NULL);
+        add_counters(&done[i % 2], -1);
+        all[i % 2][i / 2] = measure_streams(0, streams, tokens, ASKS, NULL, NULL);
+        add_counters(&done[i % 2], 1);
     }
     for (int w = 0; w < 2; w++) {
         const double a = median(one[w]);
@@ -224,7 +224,7 @@ static void print_gaps(const char *what, double *gap, int n)
            gap[n - 1] * 1e3, n);
 }
 
-/* A stream runs; a long prompt comes and goes. */
+/* Measures the gaps of a running stream while a long prompt is evaluated. */
 static void gaps(int prompt, int tokens)
 {
     stream s, p;

@@ -1,8 +1,8 @@
-/* steps: what one step of a model takes on a device, by its shape.
+/* bench/steps.c - the time of one step of a model on a device, by batch shape.
  *   steps MODEL [DEV [CACHE TYPE [SHAPE...]]]
- * A shape is SxN@P: S sequences with N rows each (more than one: tentative, as a window of drafts)
- * behind P cells. Pasts are not computed, only moved over: the cache holds zeros, which takes the
- * same time. Medians of whole steps, from the batch's way to the device to the ids' way back. */
+ * A shape is SxN@P: S sequences with N rows each (more than one: tentative, as in verification) at
+ * context length P. The context is not computed: the cache contains zeros, which takes the same
+ * time. Prints medians of whole steps, including the transfers of the batch and of the ids. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "dev/kv_row.h"
@@ -43,14 +43,14 @@ static void open_cache(bench *b, ft_kv_type kv, int slots, int cells)
 {
     ft_err err;
     ft_cache_params cp = {.layer = b->m->layer,
-                                .n_layer = b->m->n_layer,
-                                .trunk = b->m->L,
-                                .kt = kv,
-                                .vt = kv,
-                                .exact = true,
-                                .slots = slots,
-                                .cells = cells,
-                                .tentative = JOURNAL};
+                          .n_layer = b->m->n_layer,
+                          .trunk = b->m->L,
+                          .kt = kv,
+                          .vt = kv,
+                          .exact = true,
+                          .slots = slots,
+                          .cells = cells,
+                          .tentative = JOURNAL};
     ft_kv_choice *plan = ft_kv_plan_new(&cp);
     cp.plan = plan;
     stop_on(ft_cache_new(&b->cache, b->dev, &cp, &err), &err);
@@ -60,7 +60,7 @@ static void open_cache(bench *b, ft_kv_type kv, int slots, int cells)
     stop_on(ft_runner_new(&b->run, &rp, &err), &err);
 }
 
-/* Moves a sequence to `past` without computing anything. */
+/* Advances a sequence to position `past` without computing anything. */
 static void move_to(ft_seq *s, int past)
 {
     while (ft_seq_len(s) < past) {
@@ -71,7 +71,7 @@ static void move_to(ft_seq *s, int past)
     }
 }
 
-static double step(bench *b, ft_seq **seq, const shape *h)
+static double run_step(bench *b, ft_seq **seq, const shape *h)
 {
     ft_err err;
     const int64_t start = ft_now_ns();
@@ -100,7 +100,7 @@ static double time_shape(bench *b, const shape *h)
         move_to(seq[i], h->past);
     }
     for (int i = -WARM; i < TIMES; i++) {
-        const double t = step(b, seq, h);
+        const double t = run_step(b, seq, h);
         if (i >= 0) s[i] = t;
     }
     for (int i = 0; i < h->seqs; i++) ft_seq_free(seq[i]);

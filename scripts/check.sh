@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs every test of the build in $BUILD and ends with "N passed, N failed". A test program either
-# speaks cmocka or ends with a line of that form; one that dies without it counts as one failure.
-# JOBS=N runs N of them at a time (each may use all cores: more than one pays on large machines).
+# prints the output of cmocka or ends with a line of that form; a program that exits with an error
+# and without such a line counts as one failure.
+# JOBS=N runs N programs at a time (each may use all cores: more than one helps on large machines).
 set -u
 build=${BUILD:-build}
 jobs=${JOBS:-1}
@@ -30,8 +31,8 @@ run_one() { # number name command...
             tail -n 60 "$log"
             echo "----"
         fi
-    } >"$log.said"
-    cat "$log.said"
+    } >"$log.report"
+    cat "$log.report"
     echo "$p $f" >"${log%.log}.sum"
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes the manual pages into a folder: what a page says is in man/, the options come from the
-# program's own --help, so that a page cannot name an option that is not there.
+# Writes the manual pages into a folder: the text of a page is in man/, the options come from --help
+# of the program, so that a page cannot list an option that does not exist.
 set -euo pipefail
 bin=$1 out=$2
 cd "$(dirname "$0")/.."
