@@ -53,7 +53,7 @@ static void wake(void *user)
     sem_post(s->sem);
 }
 
-static void begin(stream *s, ft_llm *m, int seed, sem_t *sem)
+static void begin_stream(stream *s, ft_llm *m, int seed, sem_t *sem)
 {
     ft_request r;
     ft_err err;
@@ -72,7 +72,7 @@ static void begin(stream *s, ft_llm *m, int seed, sem_t *sem)
     if (ft_job_new(&s->j, m, &r, wake, s, &err)) die("job", &err);
 }
 
-static bool done(stream *s)
+static bool stream_done(stream *s)
 {
     ft_event e;
     while (ft_job_next(s->j, &e)) {
@@ -86,16 +86,17 @@ static void responses(ft_llm *m, int slots, int n)
     sem_t sem;
     sem_init(&sem, 0, 0);
     int started = 0, busy = 0;
-    for (; started < slots && started < n; started++, busy++) begin(&s[started], m, started, &sem);
+    for (; started < slots && started < n; started++, busy++)
+        begin_stream(&s[started], m, started, &sem);
     while (busy) {
         sem_wait(&sem);
         for (int i = 0; i < slots; i++) {
-            if (!s[i].j || !done(&s[i])) continue;
+            if (!s[i].j || !stream_done(&s[i])) continue;
             ft_job_free(s[i].j);
             s[i].j = NULL;
             busy--;
             if (started >= n) continue;
-            begin(&s[i], m, started++, &sem);
+            begin_stream(&s[i], m, started++, &sem);
             busy++;
         }
     }

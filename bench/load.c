@@ -224,7 +224,7 @@ static void *client_main(void *user)
 /* ---- the server ---- */
 
 /* Starts the server and reads the port from its "listening" line. */
-static void start(const char *program, const char *model)
+static void start_server(const char *program, const char *model)
 {
     int fd[2];
     char slots[16], ctx[16], cells[16];
@@ -293,7 +293,7 @@ static void expect(bool ok, const char *what, double found, double want)
 static void check_all_free(void)
 {
     for (int i = 0; i < 200 && metric("\nforetoken:requests_processing ") > 0; i++) usleep(100000);
-    expect(metric("\nforetoken:requests_processing ") == 0, "replies that still run",
+    expect(metric("\nforetoken:requests_processing ") == 0, "responses that still run",
            metric("\nforetoken:requests_processing "), 0);
     for (int i = 0; i < SLOTS; i++) {
         char path[64];
@@ -332,8 +332,8 @@ int main(int argc, char **argv)
     static client c[MAX_CLIENTS];
     long kb[SAMPLES];
     int n = 0, code = 0;
-    start(argc > 2 ? argv[2] : "build/foretoken",
-          argc > 4 ? argv[4] : "models/foretoken-tiny.gguf");
+    start_server(argc > 2 ? argv[2] : "build/foretoken",
+                 argc > 4 ? argv[4] : "models/foretoken-tiny.gguf");
     end_s = ft_now_s() + seconds;
     for (int i = 0; i < clients; i++) {
         c[i].rng = (ft_rng){(uint64_t)i + 1};

@@ -38,7 +38,7 @@ static void wake(void *user)
     sem_post(s->sem);
 }
 
-static void begin(stream *s, sem_t *sem, int seed, int n_prompt, int tokens)
+static void begin_stream(stream *s, sem_t *sem, int seed, int n_prompt, int tokens)
 {
     static const char *const asks[] = {"What does tar do?", "Define river.", "What is 3 + 4?",
                                        "How do I list files by size?", "Say something kind."};
@@ -72,7 +72,7 @@ static void begin(stream *s, sem_t *sem, int seed, int n_prompt, int tokens)
     free(prompt);
 }
 
-static bool drain(stream *s)
+static bool drain_stream(stream *s)
 {
     ft_event e;
     while (ft_job_next(s->j, &e))
@@ -80,7 +80,7 @@ static bool drain(stream *s)
     return ft_job_done(s->j);
 }
 
-static void end(stream *s)
+static void end_stream(stream *s)
 {
     ft_job_free(s->j);
     ft_free(s->ids);
@@ -97,13 +97,13 @@ static double measure_streams(int first, int n, int tokens, int asks, int32_t **
     sem_t sem;
     sem_init(&sem, 0, 0);
     const double start = ft_now_s();
-    for (int i = 0; i < n; i++) begin(&s[i], &sem, first + i, 0, tokens);
+    for (int i = 0; i < n; i++) begin_stream(&s[i], &sem, first + i, 0, tokens);
     while (left) {
         sem_wait(&sem);
         for (int i = 0; i < n; i++) {
             if (asked[i] == asks) continue;
             const int before = s[i].n;
-            const bool done = drain(&s[i]);
+            const bool done = drain_stream(&s[i]);
             read += s[i].n - before;
             if (!done) continue;
             if (out && !asked[i]) {
@@ -111,9 +111,9 @@ static double measure_streams(int first, int n, int tokens, int asks, int32_t **
                 memcpy(out[i], s[i].ids, sizeof(int32_t) * (size_t)FT_MIN(tokens, s[i].n));
                 n_out[i] = s[i].n;
             }
-            end(&s[i]);
+            end_stream(&s[i]);
             if (++asked[i] < asks) {
-                begin(&s[i], &sem, first + i + asked[i] * n, 0, tokens);
+                begin_stream(&s[i], &sem, first + i + asked[i] * n, 0, tokens);
                 continue;
             }
             if (left-- == n) rate = read / (ft_now_s() - start);
@@ -196,10 +196,10 @@ static void throughput(ft_llm *const way[2], int streams, int tokens)
                name[w], a, streams, rate[w], rate[w] / a,
                same_ids(streams, tokens, alone, n_alone, many[w], n_many[w]));
     }
-    printf(
-        "many: %.2f tokens a step drafting, %.2f without; %.2f drafts a round, %.2f of them kept\n",
-        done[0].tokens / done[0].steps, done[1].tokens / done[1].steps,
-        done[0].drafted / done[0].decode_steps, done[0].accepted / FT_MAX(1.0, done[0].drafted));
+    printf("many: %.2f tokens per step with drafting, %.2f without; %.2f draft tokens per step, "
+           "%.2f of them accepted\n",
+           done[0].tokens / done[0].steps, done[1].tokens / done[1].steps,
+           done[0].drafted / done[0].decode_steps, done[0].accepted / FT_MAX(1.0, done[0].drafted));
     printf("drafting / without: one stream %.3f, %d streams %.3f\n",
            median(one[0]) / median(one[1]), streams, rate[0] / rate[1]);
     for (int i = 0; i < streams; i++) {
@@ -232,18 +232,18 @@ static void gaps(int prompt, int tokens)
     double *all = ft_new_n(double, MAX_GAPS), *during = ft_new_n(double, MAX_GAPS);
     int n_all = 0, n_during = 0;
     sem_init(&sem, 0, 0);
-    begin(&s, &sem, 2, 0, tokens);
+    begin_stream(&s, &sem, 2, 0, tokens);
     while (s.n < tokens / 5) {
         sem_wait(&sem);
-        drain(&s);
+        drain_stream(&s);
     }
     const double from = ft_now_s();
-    begin(&p, &sem, 1, prompt, 2);
+    begin_stream(&p, &sem, 1, prompt, 2);
     double to = 0;
     for (bool a = false, b = false; !a || !b;) {
         sem_wait(&sem);
-        if (!a) a = drain(&s);
-        if (!b && (b = drain(&p))) to = ft_now_s();
+        if (!a) a = drain_stream(&s);
+        if (!b && (b = drain_stream(&p))) to = ft_now_s();
     }
     for (int i = 1; i < s.n_at; i++) {
         const double g = s.at[i] - s.at[i - 1];
@@ -254,8 +254,8 @@ static void gaps(int prompt, int tokens)
            prompt, to - from, tokens);
     print_gaps("in all", all, n_all);
     print_gaps("meanwhile", during, n_during);
-    end(&s);
-    end(&p);
+    end_stream(&s);
+    end_stream(&p);
     ft_free(all);
     ft_free(during);
     sem_destroy(&sem);

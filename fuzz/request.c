@@ -92,7 +92,7 @@ static void check_out(ft_call *c)
     ft_buf_clear(&c->out);
 }
 
-static void start(void)
+static void start_model(void)
 {
     server = ft_new(ft_server);
     sem_init(&woken, 0, 0);
@@ -148,7 +148,7 @@ static const ft_route *route_of(unsigned char k, char part[32])
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    if (!server) start();
+    if (!server) start_model();
     if (!n) return 0;
     ft_http_error bad;
     ft_call *c = ft_new(ft_call);

@@ -67,13 +67,13 @@ static void parse_stream(const ft_stream_opts *o, ft_str text, unsigned cut, rec
     check_args(r);
 }
 
-static void release(record *r)
+static void release_record(record *r)
 {
     ft_buf_release(&r->text);
     ft_buf_release(&r->args);
 }
 
-static void same(const record *a, const record *b)
+static void check_same(const record *a, const record *b)
 {
     if (!ft_str_eq(ft_buf_str(&a->text), ft_buf_str(&b->text))) abort();
 }
@@ -122,11 +122,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     parse_stream(&o, text, 0, &whole);
     parse_stream(&o, text, 1, &bytes);
     parse_stream(&o, text, cut + 2, &pieces);
-    same(&whole, &bytes);
-    same(&whole, &pieces);
-    release(&whole);
-    release(&bytes);
-    release(&pieces);
+    check_same(&whole, &bytes);
+    check_same(&whole, &pieces);
+    release_record(&whole);
+    release_record(&bytes);
+    release_record(&pieces);
     check_stop(text, cut);
     json_decref(tools);
     return 0;

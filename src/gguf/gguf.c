@@ -149,13 +149,6 @@ static ft_status read_header(reader *r, uint32_t *version, ft_err *err)
 
 /* ---- keys ---- */
 
-/* Bytes of one element; 0 for a string, SIZE_MAX for a kind that cannot be an element. */
-static size_t kind_bytes(uint32_t kind)
-{
-    static const unsigned char bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 255, 8, 8, 8};
-    return kind < sizeof bytes && bytes[kind] != 255 ? bytes[kind] : SIZE_MAX;
-}
-
 /* Reads a length and that many bytes; false when the file is too short or the length exceeds max.
  * *len is the length found. */
 static bool read_string(ft_cursor *c, uint64_t max, ft_str *out, uint64_t *len)
@@ -205,7 +198,7 @@ static ft_status read_value(reader *r, ft_gguf_kv *kv, ft_err *err)
                            ft_show(kv->key).text, (unsigned long long)kv->n,
                            (unsigned long long)max_elems);
     }
-    const size_t each = kind_bytes(kind);
+    const size_t each = ft_gguf_kind_bytes(kind);
     if (!c->short_read && each == SIZE_MAX)
         return ft_fail(err, FT_EFORMAT, "key %s: value type %d, want 0 to 12",
                        ft_show(kv->key).text, (int)kind);

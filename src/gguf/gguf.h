@@ -75,6 +75,8 @@ bool ft_gguf_f32(const ft_gguf *g, const char *key, float *out);
 bool ft_gguf_bool(const ft_gguf *g, const char *key, bool *out);
 bool ft_gguf_str(const ft_gguf *g, const char *key, ft_str *out);
 
+/* Bytes of one element; 0 for a string, SIZE_MAX for a number that is not an element kind. */
+size_t ft_gguf_kind_bytes(uint32_t kind);
 /* Element i < kv->n of an array, or a scalar with i = 0; false when the kind is incompatible. */
 bool ft_gguf_kv_i64(const ft_gguf_kv *kv, uint64_t i, int64_t *out); /* integers and bools */
 bool ft_gguf_kv_f64(const ft_gguf_kv *kv, uint64_t i, double *out);  /* any number */

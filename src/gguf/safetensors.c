@@ -288,7 +288,7 @@ static char *folder_of(const char *path)
     return z;
 }
 
-static char *join(const char *a, const char *b)
+static char *join_path(const char *a, const char *b)
 {
     const size_t n = strlen(a) + strlen(b) + 1;
     char *z = ft_alloc(n);
@@ -339,7 +339,7 @@ static ft_status open_shards(ft_st *s, json_t *map, const char *folder, ft_err *
     s->shard = ft_new_n(shard, FT_MAX(files.n, (size_t)1));
     size_t taken = 0;
     for (size_t i = 0; i < files.n && !st; i++) {
-        char *path = join(folder, files.key[i].p);
+        char *path = join_path(folder, files.key[i].p);
         st = add_shard(s, map, files.key[i].p, path, &taken, err);
         ft_free(path);
     }
@@ -380,7 +380,7 @@ static ft_status open_folder(ft_st *s, const char *path, ft_err *err)
 {
     static const char *const names[] = {"/model.safetensors.index.json", "/model.safetensors"};
     for (size_t i = 0; i < FT_COUNT(names); i++) {
-        char *file = join(path, names[i]);
+        char *file = join_path(path, names[i]);
         const bool there = ft_file_exists(file);
         ft_status st = FT_OK;
         if (there) st = i ? open_single(s, file, err) : open_index(s, file, err);
@@ -465,7 +465,7 @@ const ft_st_tensor *ft_st_tensor_find(const ft_st *s, const char *name)
 }
 
 /* E4M3 (the "FN" variant): no infinities; exponent and mantissa all ones is NaN. */
-static float e4m3(unsigned char b)
+static float e4m3_to_f32(unsigned char b)
 {
     const int e = (b >> 3) & 15, m = b & 7;
     float v;
@@ -497,7 +497,7 @@ void ft_st_read_f32(const ft_st_tensor *t, int64_t first, int64_t n, float *out)
         for (size_t i = 0; i < end; i++) out[i] = ft_bf16_to_f32(load16(p + (from + i) * 2));
         break;
     case FT_ST_F8_E4M3:
-        for (size_t i = 0; i < end; i++) out[i] = e4m3(p[from + i]);
+        for (size_t i = 0; i < end; i++) out[i] = e4m3_to_f32(p[from + i]);
         break;
     case FT_ST_I64:
         for (size_t i = 0; i < end; i++) {

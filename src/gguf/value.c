@@ -6,6 +6,12 @@
 
 #include <math.h>
 
+size_t ft_gguf_kind_bytes(uint32_t kind)
+{
+    static const unsigned char bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 255, 8, 8, 8};
+    return kind < sizeof bytes && bytes[kind] != 255 ? bytes[kind] : SIZE_MAX;
+}
+
 static uint64_t load_le(const ft_gguf_kv *kv, uint64_t i, size_t bytes)
 {
     const unsigned char *b = (const unsigned char *)kv->data + i * bytes;

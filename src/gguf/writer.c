@@ -132,11 +132,11 @@ static void start_array(ft_gguf_writer *w, ft_gguf_kind kind, uint64_t n)
 void ft_gguf_put_array(ft_gguf_writer *w, const char *key, ft_gguf_kind kind, const void *v,
                        uint64_t n)
 {
-    static const unsigned char size[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    assert((size_t)kind < sizeof size && size[kind]);
+    const size_t each = ft_gguf_kind_bytes(kind);
+    assert(each && each != SIZE_MAX);
     if (!start_key(w, key)) return;
     start_array(w, kind, n);
-    ft_buf_put(&w->kv, v, (size_t)n * size[kind]);
+    ft_buf_put(&w->kv, v, (size_t)n * each);
 }
 
 void ft_gguf_put_str_array(ft_gguf_writer *w, const char *key, const ft_str *v, uint64_t n)

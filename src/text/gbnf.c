@@ -75,14 +75,6 @@ static uint32_t rule_of(ft_gbnf *g, ft_str name, uint32_t line)
     return (uint32_t)g->n_rule++;
 }
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
 /* One character of a literal or class, escapes resolved. */
 static ft_status read_char(parser *s, uint32_t *out)
 {
@@ -106,7 +98,7 @@ static ft_status read_char(parser *s, uint32_t *out)
     s->p += 2;
     *out = at ? (uint32_t)(unsigned char)to[at - from] : 0;
     for (int i = 0; i < digits; i++) {
-        const int h = s->p < s->end ? hex(*s->p) : -1;
+        const int h = s->p < s->end ? ft_hex_digit(*s->p) : -1;
         if (h < 0) return syntax_error(s, FT_EFORMAT, "too few hexadecimal digits in an escape");
         *out = *out << 4 | (uint32_t)h;
         s->p++;

@@ -37,7 +37,7 @@ typedef struct shared {
     size_t n_view, view_bytes;
     ft_places walk; /* scratch */
     int32_t *trigger;
-    ft_str *word; /* bytes are ours */
+    ft_str *word; /* owns the bytes */
     size_t n_trigger, n_word, longest;
     bool feed;
 } shared;
@@ -82,7 +82,7 @@ size_t ft_grammar_states(const ft_grammar *g)
 /* ---- walking the trie ---- */
 
 typedef struct level {
-    uint32_t end; /* trie node behind the last one that starts from these places */
+    uint32_t end; /* trie node after the last one that starts from these places */
     size_t from, n;
 } level;
 

@@ -85,7 +85,7 @@ ft_str ft_jparse_want_name(ft_jparser *p)
 
 /* ---- names, literals ---- */
 
-static ft_jnode *constant(ft_jparser *p, ft_jv v)
+static ft_jnode *new_constant(ft_jparser *p, ft_jv v)
 {
     ft_jnode *e = ft_jnode_new(p, FT_N_CONST);
     e->value = v;
@@ -97,11 +97,11 @@ static ft_jnode *parse_name(ft_jparser *p)
     const ft_str s = current_token(p)->text;
     ft_jnode *e;
     if (ft_str_is(s, "true") || ft_str_is(s, "True"))
-        e = constant(p, ft_jv_bool(true));
+        e = new_constant(p, ft_jv_bool(true));
     else if (ft_str_is(s, "false") || ft_str_is(s, "False"))
-        e = constant(p, ft_jv_bool(false));
+        e = new_constant(p, ft_jv_bool(false));
     else if (ft_str_is(s, "none") || ft_str_is(s, "None"))
-        e = constant(p, ft_jv_none());
+        e = new_constant(p, ft_jv_none());
     else {
         e = ft_jnode_new(p, FT_N_NAME);
         e->sym = ft_jparse_symbol(p, s);
@@ -115,7 +115,7 @@ static ft_jnode *parse_name(ft_jparser *p)
 
 static ft_jnode *parse_string(ft_jparser *p)
 {
-    ft_jnode *e = constant(p, ft_jv_str(current_token(p)->text.p, current_token(p)->text.n));
+    ft_jnode *e = new_constant(p, ft_jv_str(current_token(p)->text.p, current_token(p)->text.n));
     for (p->at++; current_token(p)->kind == FT_T_STR; p->at++) /* "a" "b" is one literal */
         e->value = ft_jv_concat(p->c, ft_jv_text(e->value), current_token(p)->text);
     return e;
@@ -165,7 +165,7 @@ static ft_jnode *parse_primary(ft_jparser *p)
     if (t->kind == FT_T_NAME) return parse_name(p);
     if (t->kind == FT_T_STR) return parse_string(p);
     if (t->kind == FT_T_INT || t->kind == FT_T_FLOAT) {
-        ft_jnode *e = constant(p, t->kind == FT_T_INT ? ft_jv_int(t->i) : ft_jv_float(t->f));
+        ft_jnode *e = new_constant(p, t->kind == FT_T_INT ? ft_jv_int(t->i) : ft_jv_float(t->f));
         p->at++;
         return e;
     }

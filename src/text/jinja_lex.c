@@ -95,14 +95,12 @@ static void after_tag(lexer *x, char sign, bool trim)
 
 /* ---- inside a tag ---- */
 
-static uint32_t hex(lexer *x, size_t at, int digits)
+static uint32_t read_hex(lexer *x, size_t at, int digits)
 {
     uint32_t v = 0;
     for (int i = 0; i < digits; i++) {
         const char ch = at + (size_t)i < x->s.n ? x->s.p[at + (size_t)i] : 0;
-        const int d = is_digit(ch)                           ? ch - '0'
-                      : (ch | 32) >= 'a' && (ch | 32) <= 'f' ? (ch | 32) - 'a' + 10
-                                                             : -1;
+        const int d = ft_hex_digit(ch);
         if (d < 0) ft_j_fail(x->c, FT_EFORMAT, "a \\ escape: want %d hexadecimal digits", digits);
         v = v * 16 + (uint32_t)d;
     }
@@ -123,7 +121,7 @@ static size_t decode_escape(lexer *x, ft_jsb *b, size_t at)
     if (ch == '\n') return 1;
     if (ch == 'x' || ch == 'u' || ch == 'U') {
         const int digits = ch == 'x' ? 2 : ch == 'u' ? 4 : 8;
-        ft_jsb_put_char(x->c, b, hex(x, at + 1, digits));
+        ft_jsb_put_char(x->c, b, read_hex(x, at + 1, digits));
         return 1 + (size_t)digits;
     }
     if (ch >= '0' && ch <= '7') {

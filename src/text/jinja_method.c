@@ -99,7 +99,7 @@ static ft_jv str_splitlines(ft_jctx *c, ft_jv v, const ft_jargs *a)
     return ft_jv_ref(FT_J_LIST, ft_j_split_lines(c, ft_jv_text(v)));
 }
 
-static ft_jv affix(ft_jctx *c, ft_jv v, const ft_jargs *a, bool (*is)(ft_str, ft_str))
+static ft_jv has_affix(ft_jctx *c, ft_jv v, const ft_jargs *a, bool (*is)(ft_str, ft_str))
 {
     const ft_jv what = ft_j_arg(a, 0, NULL, ft_jv_none());
     if (what.kind != FT_J_TUPLE)
@@ -112,12 +112,12 @@ static ft_jv affix(ft_jctx *c, ft_jv v, const ft_jargs *a, bool (*is)(ft_str, ft
 
 static ft_jv str_startswith(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
-    return affix(c, v, a, ft_str_starts);
+    return has_affix(c, v, a, ft_str_starts);
 }
 
 static ft_jv str_endswith(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
-    return affix(c, v, a, ft_str_ends);
+    return has_affix(c, v, a, ft_str_ends);
 }
 
 static ft_jv str_removeprefix(ft_jctx *c, ft_jv v, const ft_jargs *a)

@@ -46,28 +46,10 @@ static ft_jv sort_key(ft_jctx *c, ft_jv v, ft_jv attribute, bool case_sensitive)
     return v;
 }
 
-/* Stable merge sort of v, a list of (key, element) pairs in two arrays. */
-static void sort_pairs(ft_jctx *c, ft_jpair *v, ft_jpair *tmp, size_t n, bool reverse)
-{
-    if (n < 2) return;
-    const size_t h = n / 2;
-    sort_pairs(c, v, tmp, h, reverse);
-    sort_pairs(c, v + h, tmp, n - h, reverse);
-    memcpy(tmp, v, n * sizeof *v);
-    for (size_t i = 0, j = h, k = 0; k < n; k++) {
-        bool left = j == n;
-        if (!left && i < h) {
-            const int d = ft_jv_compare(c, tmp[i].key, tmp[j].key);
-            left = reverse ? d >= 0 : d <= 0;
-        }
-        v[k] = left ? tmp[i++] : tmp[j++];
-    }
-}
-
 static ft_jv sorted(ft_jctx *c, ft_jpair *v, size_t n, bool reverse)
 {
     ft_jlist *l = ft_jlist_new(c, n);
-    sort_pairs(c, v, ft_j_alloc_n(c, n, sizeof *v), n, reverse);
+    ft_jpairs_sort(c, v, ft_j_alloc_n(c, n, sizeof *v), n, reverse);
     for (size_t i = 0; i < n; i++) ft_jlist_put(c, l, v[i].value);
     return list_value(l);
 }
@@ -89,7 +71,7 @@ static ft_jv f_dictsort(ft_jctx *c, ft_jv v, const ft_jargs *a)
     if (v.kind != FT_J_DICT)
         ft_j_fail(c, FT_EINVAL, "dictsort: want a dict, found %s", ft_jv_type(v));
     const bool exact = ft_j_arg_bool(a, 0, "case_sensitive", false);
-    const ft_str by = ft_j_want_str(c, ft_j_arg(a, 1, "by", ft_jv_z("key")), "dictsort's by");
+    const ft_str by = ft_j_want_str(c, ft_j_arg(a, 1, "by", ft_jv_z("key")), "by of dictsort");
     const ft_jdict *d = v.u.dict;
     ft_jpair *p = ft_j_alloc_n(c, d->n, sizeof *p);
     for (size_t i = 0; i < d->n; i++) {

@@ -244,7 +244,7 @@ static ft_jv f_round(ft_jctx *c, ft_jv v, const ft_jargs *a)
     if (!ft_jv_number(v, &f))
         ft_j_fail(c, FT_EINVAL, "round: want a number, found %s", ft_jv_type(v));
     if (digits < -300 || digits > 300) ft_j_fail(c, FT_ELIMIT, "round: want -300 to 300 digits");
-    const ft_str m = ft_j_want_str(c, method, "round's method");
+    const ft_str m = ft_j_want_str(c, method, "the method of round");
     const double scale = pow(10, (double)digits);
     if (ft_str_is(m, "ceil")) return ft_jv_float(ceil(f * scale) / scale);
     if (ft_str_is(m, "floor")) return ft_jv_float(floor(f * scale) / scale);

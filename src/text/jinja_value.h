@@ -165,6 +165,8 @@ ft_jv *ft_jdict_find_z(ft_jctx *c, const ft_jdict *d, const char *key);
 bool ft_jdict_remove(ft_jctx *c, ft_jdict *d, ft_jv key);
 ft_jv ft_jv_from_json(ft_jctx *c, const json_t *j);
 ft_jv ft_jv_pair(ft_jctx *c, ft_jv a, ft_jv b); /* a tuple */
+/* Stable merge sort of n pairs by key; tmp has space for n pairs. */
+void ft_jpairs_sort(ft_jctx *c, ft_jpair *v, ft_jpair *tmp, size_t n, bool reverse);
 
 /* ---- queries ---- */
 
@@ -191,7 +193,7 @@ ft_jv ft_jsb_value(const ft_jsb *b);
 void ft_jv_print(ft_jctx *c, ft_jsb *b, ft_jv v);
 void ft_jv_repr(ft_jctx *c, ft_jsb *b, ft_jv v);
 ft_jv ft_jv_to_str(ft_jctx *c, ft_jv v); /* the same as a value; strings are returned as they are */
-/* Python's repr of a double: the shortest digits that read back. out has room for 40 bytes. */
+/* Python's repr of a double: the shortest digits that read back. out has at least 40 bytes. */
 void ft_j_format_float(double f, char *out);
 
 typedef struct ft_jjson {

@@ -26,7 +26,7 @@ typedef struct ft_node {
     uint32_t id, len;
     uint32_t rank, to;   /* of the pair that begins here; what it becomes */
     uint32_t n;          /* symbols that became this one; 0: merged into the one before */
-    uint32_t prev, next; /* nodes beside it that are still there */
+    uint32_t prev, next; /* adjacent nodes that remain */
 } node;
 
 bool ft_merges_init(ft_merges *m, uint32_t max_rules)
@@ -47,7 +47,7 @@ void ft_merges_release(ft_merges *m)
 }
 
 /* The slot that holds the pair, or the free slot where it would be inserted. */
-static ft_rule *probe(const ft_merges *m, uint32_t a, uint32_t b)
+static ft_rule *probe_rule(const ft_merges *m, uint32_t a, uint32_t b)
 {
     uint64_t h = ((uint64_t)a << 32 | b) ^ m->seed;
     h *= 0x9E3779B97F4A7C15u;
@@ -63,7 +63,7 @@ static ft_rule *probe(const ft_merges *m, uint32_t a, uint32_t b)
 void ft_merges_put(ft_merges *m, uint32_t a, uint32_t b, uint32_t id)
 {
     assert((size_t)m->n * 2 < m->n_slot);
-    ft_rule *r = probe(m, a, b);
+    ft_rule *r = probe_rule(m, a, b);
     if (r->a == FT_NO_SYM) *r = (ft_rule){a, b, m->n, id};
     m->n++;
 }
@@ -77,7 +77,7 @@ static inline const ft_rule *rule_of(const ft_merges *m, ft_merge_work *w, uint3
     const uint64_t h = ((uint64_t)a << 32 | b) * 0x9E3779B97F4A7C15u;
     ft_rule *memo = &w->memo[(h ^ h >> 32) * 0x9E3779B97F4A7C15u >> 50];
     if (memo->a == a && memo->b == b) return memo;
-    const ft_rule *r = probe(m, a, b);
+    const ft_rule *r = probe_rule(m, a, b);
     *memo = (ft_rule){a, b, r->a == FT_NO_SYM ? NO_RANK : r->rank, r->id};
     return memo;
 }
@@ -96,7 +96,7 @@ static inline uint32_t key_of(uint32_t rank, size_t at)
 }
 
 /* Joins node `at` and the node after it. */
-static inline void join(node *a, size_t n, uint32_t at)
+static inline void join_nodes(node *a, size_t n, uint32_t at)
 {
     const uint32_t gone = a[at].next, after = a[gone].next;
     a[at].id = a[at].to;
@@ -154,7 +154,7 @@ static size_t merge_short(const ft_merges *m, ft_merge_work *w, node *a, size_t 
         const uint32_t best = smallest(key.all, all);
         if (best == NO_KEY) return close_gaps(a, n);
         const uint32_t at = best % WINDOW, gone = a[at].next;
-        join(a, n, at);
+        join_nodes(a, n, at);
         key.at[gone] = NO_KEY;
         if (a[at].next < n) rate(m, w, a, at, a[at].next);
         key.at[at] = key_of(a[at].rank, at);
@@ -203,7 +203,7 @@ static size_t merge_heap(const ft_merges *m, ft_merge_work *w, node *a, size_t n
         const uint64_t top = heap_pop(w);
         const uint32_t at = (uint32_t)top, rank = (uint32_t)(top >> 32);
         if (!a[at].n || a[at].rank != rank) continue;
-        join(a, n, at);
+        join_nodes(a, n, at);
         if (a[at].next < n) {
             rate(m, w, a, at, a[at].next);
             heap_push(w, a[at].rank, at);

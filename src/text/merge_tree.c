@@ -309,7 +309,7 @@ static void add_block(plan *b)
     for (uint32_t i = 0; i < BLOCK; i++) b->t->cell[b->n_cell++] = (cell){NO_LABEL, NO_TOKEN};
 }
 
-static bool fits(const plan *b, uint32_t base, const unsigned char *label, unsigned n)
+static bool base_fits(const plan *b, uint32_t base, const unsigned char *label, unsigned n)
 {
     if (base == 0 || bit(b->is_base, base)) return false; /* 0 means: no children */
     for (unsigned i = 0; i < n; i++)
@@ -326,14 +326,14 @@ static uint32_t find_base(plan *b, const unsigned char *label, unsigned n)
     for (uint32_t i = b->open; i < b->n_cell / 64; i++)
         for (uint64_t free = ~b->used[i]; free; free &= free - 1) {
             const uint32_t at = i * 64 + (uint32_t)__builtin_ctzll(free), base = at ^ label[0];
-            if (fits(b, base, label, n)) return base;
+            if (base_fits(b, base, label, n)) return base;
         }
     const uint32_t base = b->n_cell ? b->n_cell : 1;
     add_block(b);
     return base;
 }
 
-static void push(plan *b, todo d)
+static void push_todo(plan *b, todo d)
 {
     if (b->n_todo == b->cap_todo) {
         b->cap_todo = b->cap_todo ? b->cap_todo * 2 : 4096;
@@ -368,7 +368,7 @@ static uint32_t place_children(plan *b, todo d)
             b->t->token[w->id].shorter = d.token;
             b->t->cell[at].token = child.token = w->id;
         }
-        if (start[i + 1] - start[i] > (w->len == child.depth)) push(b, child);
+        if (start[i + 1] - start[i] > (w->len == child.depth)) push_todo(b, child);
     }
     return base;
 }

@@ -57,8 +57,8 @@ static uint32_t count_of(const json_t *flat, const char *key, uint32_t none)
     return n ? (uint32_t)FT_MIN(json_number_value(n), 4e9) : none;
 }
 
-static ft_status counts(conv *v, const json_t *flat, const char *lo, const char *hi, uint32_t *min,
-                        uint32_t *max)
+static ft_status read_counts(conv *v, const json_t *flat, const char *lo, const char *hi,
+                             uint32_t *min, uint32_t *max)
 {
     *min = count_of(flat, lo, 0);
     *max = count_of(flat, hi, UINT32_MAX);
@@ -85,7 +85,7 @@ static ft_status put_string(conv *v, ft_buf *b, const json_t *flat)
     const char *pattern = json_string_value(json_object_get(flat, "pattern"));
     const char *format = json_string_value(json_object_get(flat, "format"));
     uint32_t min, max, least = 0, most = UINT32_MAX;
-    ft_status st = counts(v, flat, "minLength", "maxLength", &min, &max);
+    ft_status st = read_counts(v, flat, "minLength", "maxLength", &min, &max);
     if (st) return st;
     if (pattern && format)
         return ft_schema_unsupported(&v->c, "format", "not supported together with pattern");
@@ -132,7 +132,7 @@ static json_t *item_schema(const json_t *flat, size_t i)
 static ft_status put_array(conv *v, ft_buf *b, const json_t *flat)
 {
     uint32_t min, max, rule;
-    ft_status st = counts(v, flat, "minItems", "maxItems", &min, &max);
+    ft_status st = read_counts(v, flat, "minItems", "maxItems", &min, &max);
     if (st) return st;
     const size_t n_first = json_array_size(json_object_get(flat, "prefixItems"));
     size_t named = 0;

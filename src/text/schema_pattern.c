@@ -173,15 +173,11 @@ static ft_status put_set(regex *x, set *s)
 
 /* ---- reading ---- */
 
-static int hex(const char *p, int n, uint32_t *out)
+static int read_hex(const char *p, int n, uint32_t *out)
 {
     *out = 0;
     for (int i = 0; i < n; i++) {
-        const char c = p[i];
-        const int d = c >= '0' && c <= '9'   ? c - '0'
-                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                             : -1;
+        const int d = ft_hex_digit(p[i]);
         if (d < 0) return -1;
         *out = *out << 4 | (uint32_t)d;
     }
@@ -208,7 +204,7 @@ static ft_status read_escape(regex *x, uint32_t *out, char *cls)
     }
     if (c == 'x' || c == 'u') {
         const int n = c == 'x' ? 2 : 4;
-        if (hex(x->p, n, out) || (*out >= 0xD800 && *out <= 0xDFFF))
+        if (read_hex(x->p, n, out) || (*out >= 0xD800 && *out <= 0xDFFF))
             return bad_pattern(x, "an unsupported escape");
         x->p += n;
         return FT_OK;

@@ -95,16 +95,11 @@ static void consume(ft_stream *s, size_t n)
     s->seen = 0;
 }
 
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
 static void skip_spaces(ft_stream *s)
 {
     const ft_str t = pending_input(s);
     size_t n = 0;
-    while (n < t.n && is_space(t.p[n])) n++;
+    while (n < t.n && ft_json_space(t.p[n])) n++;
     ft_buf_put(&s->raw, t.p, n);
     consume(s, n);
 }
@@ -156,10 +151,10 @@ static void send_text(ft_stream *s, ft_stream_kind kind, ft_str t)
 {
     size_t from = 0, end = t.n;
     if (s->skip_space)
-        while (from < t.n && is_space(t.p[from])) from++;
+        while (from < t.n && ft_json_space(t.p[from])) from++;
     if (from == t.n) return;
     s->skip_space = false;
-    while (end > from && is_space(t.p[end - 1])) end--;
+    while (end > from && ft_json_space(t.p[end - 1])) end--;
     if (end > from) {
         send_delta(s, kind, ft_buf_str(&s->gap));
         ft_buf_clear(&s->gap);
@@ -237,7 +232,7 @@ static match opening_thought(ft_stream *s)
 {
     const ft_str t = pending_input(s);
     size_t n = 0;
-    while (n < t.n && is_space(t.p[n])) n++;
+    while (n < t.n && ft_json_space(t.p[n])) n++;
     const ft_stream rest = {.in = s->in, .consumed = s->consumed + n, .final = s->final};
     return starts(&rest, "<think>");
 }

@@ -11,15 +11,10 @@
 
 enum { MAX_DEPTH = 100, MAX_SCHEMA_DEPTH = 16 };
 
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
 static ft_str trim(ft_str s)
 {
-    while (s.n && is_space(s.p[0])) s.p++, s.n--;
-    while (s.n && is_space(s.p[s.n - 1])) s.n--;
+    while (s.n && ft_json_space(s.p[0])) s.p++, s.n--;
+    while (s.n && ft_json_space(s.p[s.n - 1])) s.n--;
     return s;
 }
 
@@ -204,7 +199,7 @@ typedef struct reader {
 
 static void skip_spaces(reader *r)
 {
-    while (r->at < r->s.n && is_space(r->s.p[r->at])) r->at++;
+    while (r->at < r->s.n && ft_json_space(r->s.p[r->at])) r->at++;
 }
 
 static bool next_is(const reader *r, const char *z)

@@ -20,6 +20,11 @@ enum { /* JSON types a schema allows, as bits */
 unsigned ft_tool_types(const json_t *tools, ft_str name, ft_str key);
 bool ft_tool_known(const json_t *tools, ft_str name);
 
+/* true for the white space of JSON. */
+static inline bool ft_json_space(char c)
+{
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
 /* Appends text escaped for a JSON string, without the quotes; invalid UTF-8 becomes U+FFFD. */
 void ft_json_escape(ft_buf *out, ft_str text);
 /* Appends the raw text of a parameter as JSON of an allowed type, or else as a string. */

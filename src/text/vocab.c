@@ -12,7 +12,7 @@
 #define MAX_TOKENS  ((uint64_t)1 << 24)
 #define SPACE_MARK  "\xE2\x96\x81" /* U+2581, which represents a space in Gemma vocabularies */
 #define KEY(name)   "tokenizer.ggml." name
-#define EMPTY_BYTES 24 /* room for "[EMPTY_<id>]" */
+#define EMPTY_BYTES 24 /* size of "[EMPTY_<id>]" */
 
 /* ---- keys of the file ---- */
 

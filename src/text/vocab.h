@@ -14,7 +14,7 @@ typedef enum ft_token_type { /* the numbers of the file format */
                              FT_TOKEN_NORMAL = 1,
                              FT_TOKEN_UNKNOWN = 2,
                              FT_TOKEN_CONTROL = 3,
-                             FT_TOKEN_USER = 4, /* matched in any text, like a word of its own */
+                             FT_TOKEN_USER = 4, /* matched in any text before splitting */
                              FT_TOKEN_UNUSED = 5,
                              FT_TOKEN_BYTE = 6,
 } ft_token_type;

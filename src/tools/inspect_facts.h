@@ -24,6 +24,8 @@ void ft_facts_release(ft_facts *f);
 /* An integer key under the name of the architecture; for a list with a value per block, the value
  * of that block. def when absent or outside 0 .. 2^30. */
 int64_t ft_facts_int(const ft_gguf *g, const char *arch, const char *key, int block, int64_t def);
+/* The tensor blk.BLOCK.NAME, or NULL. */
+const ft_gguf_tensor *ft_facts_block_tensor(const ft_gguf *g, int64_t block, const char *name);
 /* general.architecture, "" when absent; truncated to the buffer */
 void ft_facts_arch(const ft_gguf *g, char out[64]);
 

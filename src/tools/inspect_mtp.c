@@ -95,13 +95,6 @@ typedef struct model {
     bool has_trunk, has_head;
 } model;
 
-static const ft_gguf_tensor *block_tensor(const model *m, int64_t block, const char *name)
-{
-    char full[96];
-    snprintf(full, sizeof full, "blk.%lld.%s", (long long)block, name);
-    return ft_gguf_tensor_find(m->g, full);
-}
-
 static ft_status open_model(model *m, const char *path, bool use_mmap, ft_err *err)
 {
     *m = (model){0};
@@ -109,9 +102,10 @@ static ft_status open_model(model *m, const char *path, bool use_mmap, ft_err *e
     if (st) return st;
     ft_facts_arch(m->g, m->arch);
     m->blocks = FT_MIN(ft_facts_int(m->g, m->arch, "block_count", 0, 0), MAX_BLOCKS);
-    m->has_trunk = block_tensor(m, 0, "attn_norm.weight") != NULL;
-    m->has_head = block_tensor(m, m->blocks - 1, "nextn.eh_proj.weight") != NULL;
-    const bool counted = m->has_head || !block_tensor(m, m->blocks - 1, "attn_norm.weight");
+    m->has_trunk = ft_facts_block_tensor(m->g, 0, "attn_norm.weight") != NULL;
+    m->has_head = ft_facts_block_tensor(m->g, m->blocks - 1, "nextn.eh_proj.weight") != NULL;
+    const bool counted =
+        m->has_head || !ft_facts_block_tensor(m->g, m->blocks - 1, "attn_norm.weight");
     m->trunk = m->blocks - (counted ? 1 : 0);
     if (!strncmp(m->arch, "gemma4", 6))
         return ft_fail(err, FT_EUNSUPPORTED,
@@ -186,7 +180,7 @@ static ft_status check_pair(const model *m, const model *h, const ft_mtp_opts *o
     if (h->trunk != m->trunk)
         return ft_fail(err, FT_EINVAL, "%s: a head for %lld blocks, but the model has %lld",
                        o->head, (long long)h->trunk, (long long)m->trunk);
-    const ft_gguf_tensor *eh = block_tensor(h, h->blocks - 1, "nextn.eh_proj.weight");
+    const ft_gguf_tensor *eh = ft_facts_block_tensor(h->g, h->blocks - 1, "nextn.eh_proj.weight");
     const int64_t width = ft_facts_int(m->g, m->arch, "embedding_length", 0, 0);
     if (eh->n[1] != width)
         return ft_fail(err, FT_EINVAL, "%s: a head of width %lld, but the model has width %lld",

@@ -365,7 +365,7 @@ static void turns(const inv_model *m)
     ft_engine_free(f);
 }
 
-static void model(inv_model m, int tokens, double tolerance)
+static void check_model(inv_model m, int tokens, double tolerance)
 {
     random_steps(&m, tokens, tolerance);
     output_rows(&m);
@@ -378,8 +378,8 @@ static void model(inv_model m, int tokens, double tolerance)
 
 int main(void)
 {
-    model(inv_model_golden("qwen35-dense", NULL, 1), LONG - 40, 1e-2);
-    model(inv_model_golden("gemma4-gqa", "gemma4-gqa-assistant", 1), LONG - 40, 1e-2);
-    model(inv_model_tiny(2), 200, 1e-2);
+    check_model(inv_model_golden("qwen35-dense", NULL, 1), LONG - 40, 1e-2);
+    check_model(inv_model_golden("gemma4-gqa", "gemma4-gqa-assistant", 1), LONG - 40, 1e-2);
+    check_model(inv_model_tiny(2), 200, 1e-2);
     return inv_end();
 }

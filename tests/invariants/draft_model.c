@@ -161,7 +161,7 @@ static void memory(const inv_model *m)
     ft_engine_free(e);
 }
 
-static void all(const char *name, const char *second)
+static void check_pair(const char *name, const char *second)
 {
     inv_model m = pair(name, second);
     same_ids(&m, !strcmp(name, second));
@@ -258,10 +258,10 @@ static void refused(void)
 
 int main(void)
 {
-    all("qwen35-dense", "qwen35-dense");
-    all("qwen35-moe", "qwen35-gqa");
-    all("gemma4-edge", "gemma4-edge");
-    all("gemma4-moe", "gemma4-gqa");
+    check_pair("qwen35-dense", "qwen35-dense");
+    check_pair("qwen35-moe", "qwen35-gqa");
+    check_pair("gemma4-edge", "gemma4-edge");
+    check_pair("gemma4-moe", "gemma4-gqa");
     other_sizes();
     refused();
     return inv_end();

@@ -62,7 +62,7 @@ static void check_batched(const inv_model *m, ft_kv_type t, int k)
     ft_engine_free(e);
 }
 
-static void all(const char *name, const char *assistant)
+static void check_model(const char *name, const char *assistant)
 {
     static const int every[] = {1, 2, 3, 4, 5, 6, 7, 8}, some[] = {2, 5};
     inv_model m = inv_model_golden(name, assistant, 1);
@@ -75,12 +75,12 @@ static void all(const char *name, const char *assistant)
 
 int main(void)
 {
-    all("qwen35-dense", NULL);
-    all("qwen35-gqa", NULL);
-    all("qwen35-moe", NULL);
-    all("gemma4-dense", "gemma4-dense-assistant");
-    all("gemma4-edge", "gemma4-edge-assistant");
-    all("gemma4-gqa", "gemma4-gqa-assistant");
-    all("gemma4-moe", NULL);
+    check_model("qwen35-dense", NULL);
+    check_model("qwen35-gqa", NULL);
+    check_model("qwen35-moe", NULL);
+    check_model("gemma4-dense", "gemma4-dense-assistant");
+    check_model("gemma4-edge", "gemma4-edge-assistant");
+    check_model("gemma4-gqa", "gemma4-gqa-assistant");
+    check_model("gemma4-moe", NULL);
     return inv_end();
 }

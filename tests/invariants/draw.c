@@ -77,7 +77,7 @@ static ft_task job_of(int i, int way)
     return j;
 }
 
-static void start(far_response *f, ft_slot *s, int i, int way, int V)
+static void start_response(far_response *f, ft_slot *s, int i, int way, int V)
 {
     int32_t ids[80];
     const int n = 12 + 9 * i;
@@ -107,7 +107,7 @@ static void generate(const inv_model *m, bool near, int way, far_response *f)
     ft_err err;
     check(near || !ft_engine_warm_up(e, &err), "%s: %s", m->name, err.text);
     draws = 0;
-    for (int i = 0; i < SLOTS; i++) start(&f[i], ft_slot_new(e), i, way, m->m->V);
+    for (int i = 0; i < SLOTS; i++) start_response(&f[i], ft_slot_new(e), i, way, m->m->V);
     while (ft_engine_round(e)) continue;
     for (int i = 0; i < SLOTS; i++) inv_done(&f[i].r);
     ft_engine_free(e);
@@ -125,7 +125,7 @@ static void count_draws(ft_dev *d, ft_drawn *y, ft_mat x)
             y[b->draw[t].to].id = FT_DRAW_MORE; /* the device leaves out some rows */
 }
 
-static void same(const char *name, const char *assistant, bool narrow)
+static void check_same(const char *name, const char *assistant, bool narrow)
 {
     static far_response near[SLOTS], far[SLOTS];
     inv_model m = inv_model_golden(name, assistant, 1);
@@ -159,8 +159,8 @@ static void same(const char *name, const char *assistant, bool narrow)
 int main(void)
 {
     if (getenv("FT_TEST_DEV") && strcmp(getenv("FT_TEST_DEV"), "cpu")) return inv_end();
-    same("qwen35-dense", NULL, false);
-    same("qwen35-dense", NULL, true);
-    same("gemma4-edge", "gemma4-edge-assistant", false);
+    check_same("qwen35-dense", NULL, false);
+    check_same("qwen35-dense", NULL, true);
+    check_same("gemma4-edge", "gemma4-edge-assistant", false);
     return inv_end();
 }

@@ -72,8 +72,8 @@ static ft_task job_of(float temperature, bool ignore)
     return j;
 }
 
-static void response(inv_response *r, const inv_model *m, ft_engine_params p, ft_task j,
-                     const inv_response *truth)
+static void constrained_response(inv_response *r, const inv_model *m, ft_engine_params p, ft_task j,
+                                 const inv_response *truth)
 {
     int32_t ids[PROMPT];
     toy t = {0};
@@ -101,7 +101,7 @@ static void check_same(const inv_model *m, float temperature)
     char what[64];
     static inv_response off, on;
     const ft_task j = job_of(temperature, true);
-    response(&off, m, inv_params(0), j, NULL);
+    constrained_response(&off, m, inv_params(0), j, NULL);
     snprintf(what, sizeof what, "temperature %g, no drafts", (double)temperature);
     check_complete(m->name, what, &off);
     static const int ks[] = {1, 3, 8};
@@ -109,7 +109,7 @@ static void check_same(const inv_model *m, float temperature)
     for (int far = !near; far < 2; far++)
         for (size_t i = 0; i < FT_COUNT(ks); i++) {
             m->dev->unified = !far;
-            response(&on, m, inv_params(ks[i]), j, &off);
+            constrained_response(&on, m, inv_params(ks[i]), j, &off);
             m->dev->unified = near;
             snprintf(what, sizeof what, "temperature %g, %d drafts, %s", (double)temperature, ks[i],
                      far ? "far" : "near");
@@ -125,7 +125,7 @@ static void check_rejection(const inv_model *m)
     static inv_response r;
     ft_engine_params p = inv_params(3);
     p.reject = true;
-    response(&r, m, p, job_of(0.9F, true), NULL);
+    constrained_response(&r, m, p, job_of(0.9F, true), NULL);
     check_complete(m->name, "rejection sampling", &r);
 }
 
@@ -136,11 +136,11 @@ static void check_not_ignored(const inv_model *m)
     static const ft_logit_bias never[] = {{END, -INFINITY}, {OTHER_END, -INFINITY}};
     static inv_response r;
     ft_task j = job_of(0.9F, false);
-    response(&r, m, inv_params(3), j, NULL);
+    constrained_response(&r, m, inv_params(3), j, NULL);
     check(r.finish == FT_FINISH_EOG && r.n < PROMPT + LENGTH, "%s: %d tokens, want fewer than %d",
           m->name, r.n - PROMPT, LENGTH);
     j.sampling.bias = never;
-    response(&r, m, inv_params(3), j, NULL);
+    constrained_response(&r, m, inv_params(3), j, NULL);
     check_complete(m->name, "banned by hand", &r);
 }
 
@@ -187,7 +187,7 @@ static void check_bans(const inv_model *m)
         }
 }
 
-static void model(const char *name, const char *assistant)
+static void check_model(const char *name, const char *assistant)
 {
     inv_model m = inv_model_golden(name, assistant, 1);
     ft_dev *ref = ft_dev_ref();
@@ -207,7 +207,7 @@ static void model(const char *name, const char *assistant)
 
 int main(void)
 {
-    model("qwen35-dense", NULL);
-    model("gemma4-edge", "gemma4-edge-assistant");
+    check_model("qwen35-dense", NULL);
+    check_model("gemma4-edge", "gemma4-edge-assistant");
     return inv_end();
 }

@@ -34,7 +34,7 @@ static void heard_release(heard *h)
     ft_buf_release(&h->probs);
 }
 
-static bool hear(void *user, const ft_event *e)
+static bool record_event(void *user, const ft_event *e)
 {
     heard *h = user;
     ft_buf_put(&h->part[e->part], e->text, e->bytes);
@@ -48,7 +48,7 @@ static bool same_buf(const ft_buf *a, const ft_buf *b)
     return a->len == b->len && (!a->len || !memcmp(a->data, b->data, a->len));
 }
 
-static bool same(const heard *a, const heard *b)
+static bool same_output(const heard *a, const heard *b)
 {
     bool ok = same_buf(&a->ids, &b->ids) && same_buf(&a->probs, &b->probs);
     for (int i = 0; i < 4; i++) ok &= same_buf(&a->part[i], &b->part[i]);
@@ -127,7 +127,7 @@ static void by_session(heard *h, ft_llm *m, const sample_request *a, uint64_t se
     char *prompt = request_of(&r, m, a, seed);
     ft_session *s = ft_session_new(m);
     heard_init(h);
-    r.on_event = hear;
+    r.on_event = record_event;
     r.user = h;
     if (ft_session_generate(s, &r, &h->response, &err)) check(false, "session: %s", err.text);
     ft_session_free(s);
@@ -139,7 +139,7 @@ static void wake(void *user)
     sem_post(user);
 }
 
-static ft_job *begin(ft_llm *m, const sample_request *a, uint64_t seed, sem_t *sem)
+static ft_job *begin_job(ft_llm *m, const sample_request *a, uint64_t seed, sem_t *sem)
 {
     ft_request r;
     ft_err err;
@@ -161,14 +161,14 @@ static void read_all(heard *h, ft_job *j, sem_t *sem)
     heard_init(h);
     while (!ft_job_done(j)) {
         if (ft_job_next(j, &e))
-            hear(h, &e);
+            record_event(h, &e);
         else if (!ft_job_done(j))
             sem_wait(sem);
     }
     if (ft_job_result(j, &h->response, &err)) check(false, "job: %s", err.text);
 }
 
-static void start(ft_llm *m, int waiting)
+static void start_queue(ft_llm *m, int waiting)
 {
     ft_queue_params p;
     ft_err err;
@@ -185,15 +185,15 @@ static void as_session(ft_llm *m)
     ft_job *j[REQUESTS];
     sem_t sem[REQUESTS];
     for (int i = 0; i < REQUESTS; i++) by_session(&want[i], m, &sample_requests[i], 7);
-    start(m, REQUESTS);
+    start_queue(m, REQUESTS);
     check(!ft_session_new(m), "a session was created while the queue runs");
     for (int i = 0; i < REQUESTS; i++) {
         sem_init(&sem[i], 0, 0);
-        j[i] = begin(m, &sample_requests[i], 7, &sem[i]);
+        j[i] = begin_job(m, &sample_requests[i], 7, &sem[i]);
     }
     for (int i = REQUESTS - 1; i >= 0; i--) { /* the first job waits for its reader */
         read_all(&got, j[i], &sem[i]);
-        check(same(&got, &want[i]),
+        check(same_output(&got, &want[i]),
               "job %d: \"%s\" after \"%s\", a session says \"%s\" after \"%s\"", i,
               ft_buf_z(&got.part[0]), ft_buf_z(&got.part[1]), ft_buf_z(&want[i].part[0]),
               ft_buf_z(&want[i].part[1]));
@@ -223,9 +223,9 @@ static void check_cancel(ft_llm *m)
     clock_gettime(CLOCK_REALTIME, &soon);
     soon.tv_sec += 5;
     sem_init(&sem, 0, 0);
-    start(m, 100);
+    start_queue(m, 100);
     for (int i = 0; i < 40; i++) {
-        ft_job *j = begin(m, &sample_requests[i % REQUESTS], (uint64_t)i, &sem);
+        ft_job *j = begin_job(m, &sample_requests[i % REQUESTS], (uint64_t)i, &sem);
         if (i % 4 == 1) ft_job_end_thought(j);
         for (int k = 0; k < i % 5; k++) {
             if (i % 3 && !ft_job_done(j)) sem_timedwait(&sem, &soon);
@@ -236,7 +236,7 @@ static void check_cancel(ft_llm *m)
         while (!sem_trywait(&sem)) {
         }
     }
-    for (int i = 0; i < 3; i++) kept[i] = begin(m, &sample_requests[1], 1, &sem);
+    for (int i = 0; i < 3; i++) kept[i] = begin_job(m, &sample_requests[1], 1, &sem);
     ft_llm_stop(m, false);
     for (int i = 0; i < 3; i++) {
         ft_response r;
@@ -292,7 +292,7 @@ static int header(ft_llm *m, const ft_request *r)
 }
 
 /* One turn as a job; the ids of the response are compared with those of a model without cache. */
-static void turn(conversation_state *t, ft_llm *m, ft_llm *cold, const char *words)
+static void one_turn(conversation_state *t, ft_llm *m, ft_llm *cold, const char *words)
 {
     ft_request r;
     ft_err err;
@@ -328,8 +328,8 @@ static void turn(conversation_state *t, ft_llm *m, ft_llm *cold, const char *wor
     read_all(&want, j, &sem);
     ft_job_free(j);
     sem_destroy(&sem);
-    check(same(&h, &want), "a turn with a cached prefix: \"%s\", want \"%s\"", ft_buf_z(&h.part[0]),
-          ft_buf_z(&want.part[0]));
+    check(same_output(&h, &want), "a turn with a cached prefix: \"%s\", want \"%s\"",
+          ft_buf_z(&h.part[0]), ft_buf_z(&want.part[0]));
     check(h.response.accepted == want.response.accepted,
           "%d draft tokens accepted, without a cache %d", (int)h.response.accepted,
           (int)want.response.accepted);
@@ -359,14 +359,14 @@ static void conversation(ft_llm *cold)
     ft_queue_defaults(&p);
     p.cache_dir = dir;
     p.prefix_bytes = 64 << 20;
-    start(cold, 4);
+    start_queue(cold, 4);
     ft_llm *m = open_tiny(2);
     if (ft_llm_start(m, &p, &err)) exit(1);
     add_message(&t, "system",
                 "You are a helpful assistant that explains shell commands and words. Be "
                 "brief, be exact, and say so when you do not know something at all.");
     for (int i = 0; i < 10; i++) {
-        turn(&t, m, cold, asks2[i % 4]);
+        one_turn(&t, m, cold, asks2[i % 4]);
         if (i)
             check(t.evaluated < t.fresh + 64, "turn %d evaluated %d tokens for %d new ones", i,
                   t.evaluated, t.fresh);
@@ -420,7 +420,7 @@ static void check_slots(void)
     snprintf(path, sizeof path, "/tmp/foretoken-invariant-slot-%d", (int)getpid());
     for (int i = 0; i < 200; i++) ids[i] = 300 + i * 37 % 5000;
     ft_llm *m = open_tiny(2);
-    start(m, 4);
+    start_queue(m, 4);
     check(response_cached(m, ids, 200, &a) == 0, "cached tokens in a new instance");
     check(!ft_slot_save(m, 1, path, &n, &err) && n >= 200, "%d tokens saved: %s", n, err.text);
     check(ft_llm_slots(m, info, 4) == 2 && !info[1].busy && info[1].prompt_tokens == 200,
@@ -429,7 +429,7 @@ static void check_slots(void)
     check(!ft_slot_erase(m, 1, &n, &err) && n >= 200, "erase");
     ft_llm_close(m);
     m = open_tiny(2);
-    start(m, 4);
+    start_queue(m, 4);
     check(ft_slot_restore(m, 1, "/tmp/nothing-here", &n, &err) != FT_OK,
           "a file that is not there");
     check(!ft_slot_restore(m, 1, path, &n, &err) && n >= 200, "%d tokens restored", n);
@@ -442,7 +442,7 @@ static void check_slots(void)
     fclose(f);
     ft_llm_close(m);
     m = open_tiny(2);
-    start(m, 4);
+    start_queue(m, 4);
     check(ft_slot_restore(m, 1, path, &n, &err) == FT_EFORMAT, "a damaged file");
     ft_llm_close(m);
     unlink(path);
@@ -462,10 +462,10 @@ static void check_vectors(ft_llm *m)
     double norm = 0;
     for (size_t i = 0; i < D; i++) norm += (double)a[i] * (double)a[i];
     check(norm > 0.999 && norm < 1.001, "a vector of norm %g, want 1", norm);
-    start(m, 4);
+    start_queue(m, 4);
     sem_t sem;
     sem_init(&sem, 0, 0);
-    ft_job *j = begin(m, &sample_requests[1], 1, &sem);
+    ft_job *j = begin_job(m, &sample_requests[1], 1, &sem);
     check(!ft_llm_embed(m, ids, N, FT_POOL_MEAN, b, &err), "embed: %s", err.text);
     check(!memcmp(a, b, D * sizeof *a), "a vector computed beside a response differs");
     check(!ft_llm_embed(m, ids, N, FT_POOL_LAST, b, &err) && memcmp(a, b, D * sizeof *a),
@@ -485,7 +485,7 @@ static void check_rejections(ft_llm *m)
     ft_err err;
     ft_job *j = NULL;
     int32_t *ids = ft_new_n(int32_t, 4000);
-    start(m, 1);
+    start_queue(m, 1);
     ft_request_defaults(&r, m);
     r.ids = ids;
     r.n_ids = 3072;

@@ -62,7 +62,7 @@ static void too_much(ft_dev *d)
     pieces(d);
 }
 
-static void response(inv_response *r, ft_model *m, const char *name)
+static void greedy_response(inv_response *r, ft_model *m, const char *name)
 {
     const inv_model one = {.name = name, .dev = m->dev, .m = m};
     const ft_engine_params p = inv_params(3);
@@ -78,13 +78,13 @@ static void models(ft_dev *d)
 {
     static inv_response first, again;
     ft_model *stays = inv_golden("qwen35-dense", d, NULL);
-    response(&first, stays, "qwen35-dense");
+    greedy_response(&first, stays, "qwen35-dense");
     for (int i = 0; i < 3; i++) {
         const char *name = i % 2 ? "gemma4-dense" : "qwen35-moe";
         ft_model *m = inv_golden(name, d, NULL);
-        response(&again, m, name);
+        greedy_response(&again, m, name);
         if (i == 1) ft_model_close(m);
-        response(&again, stays, "qwen35-dense");
+        greedy_response(&again, stays, "qwen35-dense");
         check(inv_same(&first, &again), "%s beside %s: different id at %d", "qwen35-dense", name,
               inv_first_difference(&first, &again));
         if (i != 1) ft_model_close(m);

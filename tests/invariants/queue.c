@@ -43,7 +43,7 @@ static void after_round(ft_entry *e)
     (void)e;
 }
 
-static void done(ft_entry *e)
+static void on_done(ft_entry *e)
 {
     atomic_store(&((job *)(void *)e)->over, true);
 }
@@ -67,7 +67,7 @@ static void job_init(job *j, const inv_model *m, int i, int k)
     j->entry.wish = -1;
     j->entry.ready = ready;
     j->entry.round = after_round;
-    j->entry.done = done;
+    j->entry.done = on_done;
 }
 
 static ft_queue *queue_on(ft_engine *e, int waiting)

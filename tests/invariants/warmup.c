@@ -6,7 +6,7 @@
 
 #include "dev/shape.h"
 
-static void same(const char *name, const char *assistant)
+static void check_same(const char *name, const char *assistant)
 {
     static inv_response cold, warm;
     inv_model m = inv_model_golden(name, assistant, 1);
@@ -159,10 +159,10 @@ static void first_steps_are_not_timed(void)
 
 int main(void)
 {
-    same("qwen35-dense", NULL);
-    same("qwen35-moe", NULL);
-    same("gemma4-edge", "gemma4-edge-assistant");
-    same("gemma4-gqa", "gemma4-gqa-assistant");
+    check_same("qwen35-dense", NULL);
+    check_same("qwen35-moe", NULL);
+    check_same("gemma4-edge", "gemma4-edge-assistant");
+    check_same("gemma4-gqa", "gemma4-gqa-assistant");
     for (int ctx = 256; ctx <= 1024; ctx += 768) {
         check_no_fresh_steps(inv_model_golden("qwen35-dense", NULL, 1), ctx, true);
         check_no_fresh_steps(inv_model_golden("qwen35-moe", NULL, 1), ctx, true);

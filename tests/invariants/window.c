@@ -75,7 +75,7 @@ static void ends(const inv_model *m, const inv_response *truth, way w, int at, i
           off.second.stats.cached_n);
 }
 
-static void model(const char *name, const char *assistant, const int *prompts, int n)
+static void check_model(const char *name, const char *assistant, const int *prompts, int n)
 {
     static const int ks[] = {8, 1, 3, 5};
     inv_model m = inv_model_golden(name, assistant, 1);
@@ -99,7 +99,7 @@ static void model(const char *name, const char *assistant, const int *prompts, i
 int main(void)
 {
     static const int qwen[] = {15, 1, 56, 59, 62, 63, 64, 65}, gemma[] = {15, 60, 64};
-    model("qwen35-dense", NULL, qwen, 8);
-    model("gemma4-gqa", "gemma4-gqa-assistant", gemma, 3);
+    check_model("qwen35-dense", NULL, qwen, 8);
+    check_model("gemma4-gqa", "gemma4-gqa-assistant", gemma, 3);
     return inv_end();
 }

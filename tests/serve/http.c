@@ -34,7 +34,7 @@ static bool busy_becomes(int n)
     return false;
 }
 
-static int begin(const char *path, const char *body)
+static int begin_request(const char *path, const char *body)
 {
     ft_buf b;
     client_request(&b, "POST", path, NULL, body);
@@ -166,16 +166,16 @@ static void bad_bodies(void **state)
 static void gone(void **state)
 {
     (void)state;
-    int fd = begin(CHAT, SAY("/stay", "a b c")); /* decoding */
+    int fd = begin_request(CHAT, SAY("/stay", "a b c")); /* decoding */
     assert_true(busy_becomes(1));
     close(fd);
     assert_true(busy_becomes(0));
-    fd = begin("/v1/completions", "{\"prompt\":\"say/stay:a b c\"}");
+    fd = begin_request("/v1/completions", "{\"prompt\":\"say/stay:a b c\"}");
     assert_true(busy_becomes(1)); /* before the first token */
     close(fd);
     assert_true(busy_becomes(0));
     int slot[6];
-    for (int i = 0; i < 6; i++) slot[i] = begin(CHAT, SAY("/hold", "a b"));
+    for (int i = 0; i < 6; i++) slot[i] = begin_request(CHAT, SAY("/hold", "a b"));
     assert_true(busy_becomes(6)); /* the last two wait for a slot */
     close(slot[5]);
     assert_true(busy_becomes(5));
@@ -404,7 +404,8 @@ static void full(void **state)
     (void)state;
     usual(&p);
     open_server(&p, 1, 1);
-    const int a = begin(CHAT, SAY("/hold", "a b")), b = begin(CHAT, SAY("/hold", "a b"));
+    const int a = begin_request(CHAT, SAY("/hold", "a b")),
+              b = begin_request(CHAT, SAY("/hold", "a b"));
     assert_true(busy_becomes(2));
     client_response r = post(CHAT, SAY("", "x"));
     assert_int_equal(r.status, 429);
@@ -595,7 +596,8 @@ static void beginning_and_end(void **state)
     assert_int_equal(r.status, 200);
     client_release(&r);
 
-    const int fd = begin(CHAT, SAY("/stay", "a b c d e f g h i j")), idle = client_connect(port);
+    const int fd = begin_request(CHAT, SAY("/stay", "a b c d e f g h i j")),
+              idle = client_connect(port);
     assert_true(busy_becomes(1));
     ft_server_drain(server);
     assert_true(client_connect(port) < 0); /* no new connections */
@@ -619,8 +621,8 @@ static void torn_down(void **state)
     open_server(&p, 2, 16);
     int fd[8];
     for (int i = 0; i < 8; i++)
-        fd[i] = i % 2 ? begin(CHAT, SAY("/hold", "a b"))
-                      : begin("/v1/completions", "{\"prompt\":\"say/hold:a b\"}");
+        fd[i] = i % 2 ? begin_request(CHAT, SAY("/hold", "a b"))
+                      : begin_request("/v1/completions", "{\"prompt\":\"say/hold:a b\"}");
     assert_true(busy_becomes(8));
     const int half = client_connect(port);
     client_puts(half, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{");
@@ -660,7 +662,7 @@ static void device_fails(void **state)
     usual(&p);
     open_server(&p, 4, 64);
     assert_false(ft_server_failed(server));
-    client_response r = post(CHAT, SAY("/die", "half a reply"));
+    client_response r = post(CHAT, SAY("/die", "half a response"));
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(ft_buf_z(&r.body), "the script says so"));
     assert_null(strstr(ft_buf_z(&r.body), "[DONE]"));

@@ -177,7 +177,7 @@ static void alternating(void **state)
     close_models();
 }
 
-static int begin(const char *body)
+static int begin_request(const char *body)
 {
     ft_buf b;
     client_request(&b, "POST", CHAT, "Connection: close\r\n", body);
@@ -203,11 +203,11 @@ static void in_flight(void **state)
 {
     (void)state;
     open_models(&(ft_models_params){.max = 1});
-    const int slow = begin(SAY("one", "/20ms", "a b c d e f g h i j k l m n o p q r s t"));
+    const int slow = begin_request(SAY("one", "/20ms", "a b c d e f g h i j k l m n o p q r s t"));
     status_is(0, "loaded");
-    const int other = begin(SAY("two", "", "hello"));
+    const int other = begin_request(SAY("two", "", "hello"));
     usleep(50000);
-    const int again = begin(SAY("one", "", "once more"));
+    const int again = begin_request(SAY("one", "", "once more"));
     ends_with_done(slow);
     ends_with_done(other);
     ends_with_done(again);
@@ -231,7 +231,7 @@ static void on_demand(void **state)
     client_release(&r);
     status_is(0, "loaded");
     refused("/models/load", "{\"model\":\"one\"}", 400, "is loaded already");
-    const int slow = begin(SAY("one", "/20ms", "a b c d e f g h i j"));
+    const int slow = begin_request(SAY("one", "/20ms", "a b c d e f g h i j"));
     usleep(50000);
     r = post("/models/unload", "{\"model\":\"one\"}");
     assert_int_equal(r.status, 200);
@@ -259,16 +259,16 @@ static void failures(void **state)
     expect_text(SAY("two", "", "hello"), "hello");
     assert_int_equal(seen.most, 1);
     status_is(0, "unloaded");
-    const int slow = begin(SAY("two", "/20ms", "a b c d e f g h i j"));
-    const int waits = begin(SAY("three", "", "hello"));
+    const int slow = begin_request(SAY("two", "/20ms", "a b c d e f g h i j"));
+    const int waits = begin_request(SAY("three", "", "hello"));
     ends_with_done(slow);
     ends_with_done(waits);
     close_models();
     /* of two models, the unused one is unloaded */
     open_models(&(ft_models_params){.max = 2});
     expect_text(SAY("one", "", "a"), "a");
-    const int busy[] = {begin(SAY("one", "/20ms", "a b c d e f g h i j")),
-                        begin(SAY("two", "/20ms", "a b c d e f g h i j k l m n"))};
+    const int busy[] = {begin_request(SAY("one", "/20ms", "a b c d e f g h i j")),
+                        begin_request(SAY("two", "/20ms", "a b c d e f g h i j k l m n"))};
     status_is(1, "loaded");
     expect_text(SAY("three", "", "hello"), "hello");
     ends_with_done(busy[0]);
@@ -291,9 +291,10 @@ static void leaving(void **state)
     (void)state;
     open_models(&(ft_models_params){.max = 1});
     seen.slow_us = 300000;
-    for (int i = 0; i < 4; i++) close(begin(i % 2 ? SAY("one", "", "x") : SAY("two", "", "x")));
+    for (int i = 0; i < 4; i++)
+        close(begin_request(i % 2 ? SAY("one", "", "x") : SAY("two", "", "x")));
     expect_text(SAY("three", "", "still here"), "still here");
-    const int fd = begin(SAY("one", "", "x"));
+    const int fd = begin_request(SAY("one", "", "x"));
     usleep(50000);
     close_models();
     close(fd);

@@ -167,7 +167,7 @@ static const char *text_end(const char *p)
     return p;
 }
 
-static void mask(ft_buf *out, const char *p)
+static void mask_values(ft_buf *out, const char *p)
 {
     while (*p) {
         if (*p != '"') {
@@ -207,12 +207,12 @@ static void transcript(ft_buf *out, const request *q)
     if (!strcmp(q->path, "/metrics"))
         mask_metrics(out, ft_buf_z(&r.body));
     else if (strcmp(q->path, "/"))
-        mask(out, ft_buf_z(&r.body));
+        mask_values(out, ft_buf_z(&r.body));
     ft_buf_puts(out, "\n\n");
     client_release(&r);
 }
 
-static void differ(const char *found, const char *want)
+static void fail_at_difference(const char *found, const char *want)
 {
     int line = 1;
     while (*found && *found == *want) line += *found++ == '\n', want++;
@@ -240,7 +240,7 @@ static void all(void **state)
         fclose(f);
     } else {
         if (ft_file_read(&want, &n, GOLDEN, 1 << 24, &err)) fail_msg("%s", err.text);
-        differ(ft_buf_z(&b), want);
+        fail_at_difference(ft_buf_z(&b), want);
     }
     ft_free(want);
     ft_buf_release(&b);

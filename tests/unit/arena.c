@@ -175,7 +175,7 @@ typedef struct piece {
 } piece;
 
 /* Allocations do not overlap, all are mapped, and no mapping is without an allocation. */
-static void check(const memory *m, const ft_arena *a, const piece *p, int n)
+static void check_arena(const memory *m, const ft_arena *a, const piece *p, int n)
 {
     static unsigned char used[BLOCKS * BLOCK / FT_ARENA_ALIGN];
     static bool wanted[BLOCKS * 100];
@@ -219,7 +219,7 @@ static void random_allocations(void **state)
             else
                 refused++;
         }
-        if (i % 10 == 0) check(&m, a, p, n);
+        if (i % 10 == 0) check_arena(&m, a, p, n);
     }
     assert_true(refused > 20 && refused < 2000);
     while (n) ft_arena_give(a, p[--n].at);

@@ -53,7 +53,7 @@ typedef struct sample {
     bool in_thought, no_calls, keep, no_tools;
 } sample;
 
-static void check(ft_chat_family family, const sample *cases, size_t n)
+static void check_cases(ft_chat_family family, const sample *cases, size_t n)
 {
     json_t *tools = json_loads(TOOLS, 0, NULL);
     assert_non_null(tools);
@@ -146,7 +146,7 @@ static void qwen_responses(void **state)
          false, false},
         {"<tool_call>\n<function=f>\n</tool_call>", "N0:f|J0:{}", false, false, false, false},
     };
-    check(FT_CHAT_QWEN, cases, FT_COUNT(cases));
+    check_cases(FT_CHAT_QWEN, cases, FT_COUNT(cases));
 }
 
 #define Q "<|\"|>"
@@ -190,7 +190,7 @@ static void gemma_responses(void **state)
         {"<|tool_call>call:f{}<tool_call|>", "C:<|tool_call>call:f{}<tool_call|>", false, true,
          false, false},
     };
-    check(FT_CHAT_GEMMA4, cases, FT_COUNT(cases));
+    check_cases(FT_CHAT_GEMMA4, cases, FT_COUNT(cases));
 }
 
 static void plain_responses_are_content(void **state)
@@ -200,7 +200,7 @@ static void plain_responses_are_content(void **state)
         {" <think>x</think> <tool_call> ", "C: <think>x</think> <tool_call> ", false, false, false,
          false},
     };
-    check(FT_CHAT_PLAIN, cases, FT_COUNT(cases));
+    check_cases(FT_CHAT_PLAIN, cases, FT_COUNT(cases));
 }
 
 /* After many failed attempts calls are no longer parsed, and no text is lost. */
