@@ -1,142 +1,210 @@
-# foretoken: make, make run, make check. Output goes to build/. README.md explains the variables.
-#   CUDA=1            build the CUDA device too (needs nvcc); CUDA_ARCH=90a for one kind of card
-#   SAN=a,b           sanitizers: address,undefined or thread; output goes to build-SAN/
-#   DEPS=DIR          take headers and libraries from an unpacked folder, install nothing
-#   CC=clang          any C11 compiler; PREFIX=/usr/local for install
+# foretoken
+#
+# Targets
+#   make                build/foretoken, build/libforetoken.a and build/libforetoken.so
+#   make run            install missing Debian packages, build, and generate a first answer
+#   make check          install missing Debian packages, build, and run every test
+#   make check-fast     run the tests only; JOBS=N runs N at a time
+#   make check-unit     build and run tests/unit and the test of the exported symbols
+#   make check-ops      every op against the reference device: DEV=cpu or cuda; BENCH=1 times them
+#   make check-cross    kernels of other CPUs under qemu's user mode
+#   make fuzz           fuzz the parsers (needs clang): FUZZ="gguf bpe" SECONDS=1800
+#   make install        into PREFIX (/usr/local); make uninstall removes it again
+#   make dist           build/foretoken-VERSION.tar.gz from the current commit
+#   make docs           docs/bench.md and its charts, from docs/bench/*.json
+#   make layers         check the includes between modules and the names of types
+#   make tidy format    clang-tidy, clang-format
+#   make clean          remove build/ and build-*/
+#
+# Variables
+#   CFLAGS CPPFLAGS LDFLAGS LDLIBS   added to our own flags
+#   CC=clang            the C compiler (C11)
+#   OPT=-O2             optimisation level of everything but the kernels
+#   WERROR=1            warnings are errors (continuous integration sets it)
+#   CUDA=1              build the CUDA device (needs nvcc); CUDA_ARCH="90a" for one kind of GPU
+#   SAN=address,undefined   sanitizers, or SAN=thread; output goes to build-SAN/
+#   BUILD=DIR           output folder
+#   DEPS=DIR            headers and libraries from an unpacked folder; needs no pkg-config
+#   PKG_CONFIG=NAME     the pkg-config program
+#   WITHOUT="libcurl"   leave out these optional libraries: libcurl libedit libmicrohttpd
+#   PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR ZSHDIR UNITDIR DESTDIR   where to install
 
-VERSION := 0.1.0
-CC      ?= gcc
+VERSION   := $(shell cat VERSION)
+SOVERSION := 0
 ifeq ($(origin CC),default)
-CC      := gcc
+CC        := gcc
 endif
-AR      := ar
-PREFIX  ?= /usr/local
-DESTDIR ?=
-comma   := ,
-empty   :=
-space   := $(empty) $(empty)
-BUILD   ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(COV),-$(COV))
-ARCH    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
-COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+comma     := ,
+BUILD     ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
+TRIPLE    := $(shell $(CC) -dumpmachine)
+ARCH      := $(firstword $(subst -, ,$(TRIPLE)))
+# Empty outside of a checkout. Where git refuses, as for another user's files under sudo, the last one.
+COMMIT    := $(if $(wildcard .git),$(shell git rev-parse --short=12 HEAD 2>/dev/null || cat $(BUILD)/commit 2>/dev/null))
 
-# ---- libraries: Debian packages, or an unpacked folder ----
-LIBS_NEEDED   := jansson libpcre2-8 libutf8proc libxxhash
-LIBS_OPTIONAL := libcurl libedit libmicrohttpd
+PREFIX     ?= $(or $(prefix),/usr/local)
+BINDIR     ?= $(or $(bindir),$(PREFIX)/bin)
+LIBDIR     ?= $(or $(libdir),$(PREFIX)/lib)
+INCLUDEDIR ?= $(or $(includedir),$(PREFIX)/include)
+DATADIR    ?= $(or $(datadir),$(PREFIX)/share)
+MANDIR     ?= $(or $(mandir),$(DATADIR)/man)
+ZSHDIR     ?= $(DATADIR)/zsh/site-functions
+UNITDIR    ?= $(PREFIX)/lib/systemd/system
+DESTDIR    ?=
+
+# ---- libraries: found with pkg-config, or by their headers in DEPS ----
 ifdef DEPS
-DEPS_LIB := $(firstword $(wildcard $(DEPS)/usr/lib/$(ARCH)-linux-gnu) $(DEPS)/usr/lib)
-CPPFLAGS += -isystem $(DEPS)/usr/include -isystem $(DEPS)/usr/include/$(ARCH)-linux-gnu
-LDLIBS   += -L$(DEPS_LIB) -Wl,-rpath,$(abspath $(DEPS_LIB)) -Wl,-rpath-link,$(DEPS_LIB) -ljansson -lpcre2-8 -lutf8proc -lxxhash
-have      = $(wildcard $(DEPS)/usr/include/$(1))
-CMOCKA   := -lcmocka
+found = $(wildcard $(DEPS)/usr/include/$(2) $(DEPS)/usr/include/$(ARCH)-linux-gnu/$(2))
 else
-LDLIBS   += $(shell pkg-config --libs $(LIBS_NEEDED) 2>/dev/null || echo -ljansson -lpcre2-8 -lutf8proc -lxxhash)
-CPPFLAGS += $(shell pkg-config --cflags $(LIBS_NEEDED) 2>/dev/null)
-have      = $(wildcard /usr/include/$(1) /usr/include/$(ARCH)-linux-gnu/$(1))
-CMOCKA   := -lcmocka
+PKG_CONFIG ?= $(firstword $(shell command -v $(TRIPLE)-pkg-config pkg-config 2>/dev/null) pkg-config)
+found = $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo yes)
 endif
-LIBRARIES := jansson pcre2 utf8proc xxhash
-ifneq ($(call have,curl/curl.h),)
-CPPFLAGS  += -DFT_HAVE_CURL=1
-LDLIBS    += -lcurl
-LIBRARIES += curl
-endif
-ifneq ($(call have,editline/readline.h),)
-CPPFLAGS  += -DFT_HAVE_EDIT=1
-LDLIBS    += -ledit
-LIBRARIES += edit
-endif
-ifneq ($(call have,microhttpd.h),)
-CPPFLAGS  += -DFT_HAVE_HTTPD=1
-LDLIBS    += -lmicrohttpd
-SERVE     := serve
-LIBRARIES += microhttpd
-endif
-LDLIBS += -lm -lpthread
+add      = $(eval PACKAGES += $(1))$(eval DEPS_LIBS += $(3))
+# pkg-config name, header, linker flag
+needed   = $(if $(found),$(add),$(eval MISSING += $(1)))
+# the same, then the macro that the sources test, and what the program lacks without the library
+optional = $(if $(filter-out $(WITHOUT),$(if $(found),$(1))),$(add)$(eval HAVE += -D$(4)=1),$(eval ABSENT := $(ABSENT)$(if $(ABSENT),$(comma) )$(1) ($(5))))
 
-# ---- flags ----
+$(call needed,jansson,jansson.h,-ljansson)
+$(call needed,libpcre2-8,pcre2.h,-lpcre2-8)
+$(call needed,libutf8proc,utf8proc.h,-lutf8proc)
+$(call needed,libxxhash,xxhash.h,-lxxhash)
+$(call optional,libcurl,curl/curl.h,-lcurl,FT_HAVE_CURL,no downloads)
+$(call optional,libedit,editline/readline.h,-ledit,FT_HAVE_EDIT,no line editing)
+$(call optional,libmicrohttpd,microhttpd.h,-lmicrohttpd,FT_HAVE_HTTPD,no serve)
+
+# The shared library has neither the server nor the file tools, and needs fewer libraries.
+PROGRAM_ONLY := libcurl libedit libmicrohttpd
+LIB_PACKAGES := $(filter-out $(PROGRAM_ONLY),$(PACKAGES))
+SERVE     := $(if $(filter libmicrohttpd,$(PACKAGES)),serve)
+SYS_LIBS  := -lm -lpthread
+ifdef DEPS
+DEPS_DIR  := $(firstword $(wildcard $(DEPS)/usr/lib/$(ARCH)-linux-gnu) $(DEPS)/usr/lib)
+LIB_FLAGS := -isystem $(DEPS)/usr/include -isystem $(DEPS)/usr/include/$(ARCH)-linux-gnu
+LIBS      := -L$(DEPS_DIR) -Wl,-rpath,$(abspath $(DEPS_DIR)) -Wl,-rpath-link,$(DEPS_DIR) $(DEPS_LIBS)
+CMOCKA    := -lcmocka
+else
+LIB_FLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
+LIBS      := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null)
+CMOCKA    := $(shell $(PKG_CONFIG) --cflags --libs cmocka 2>/dev/null || echo -lcmocka)
+endif
+
+# ---- flags: ours, then the user's, then those that a file cannot do without (FILE_CFLAGS) ----
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wdouble-promotion \
-        -Wundef -Wformat=2 -Wno-pass-failed -Werror
-OPT      ?= -O2
-CFLAGS   += -std=c11 $(OPT) -g -fPIC -fno-math-errno $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
-CPPFLAGS += -Isrc -Iinclude -DFT_LIBRARIES='"$(strip $(LIBRARIES))"' -DFT_PREFIX='"$(PREFIX)"'
-LDFLAGS  += $(if $(SAN),-fsanitize=$(SAN))
-KERNEL   := $(if $(SAN),-O1,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
+        -Wundef -Wformat=2 -Wno-pass-failed $(if $(WERROR),-Werror)
+OPT          ?= -O2
+SANITIZE     := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+ALL_CPPFLAGS := -Isrc -Iinclude $(LIB_FLAGS) $(HAVE) $(CPPFLAGS)
+ALL_CFLAGS   := -std=c11 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno $(SANITIZE) $(CFLAGS)
+ALL_LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+ALL_LIBS      = $(LIBS) $(SYS_LIBS) $(LDLIBS)
+KERNEL       := $(if $(SAN),-O1,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
+COMPILE       = $(CC) $(ALL_CPPFLAGS) $(FILE_CPPFLAGS) $(WARN) $(ALL_CFLAGS) $(FILE_CFLAGS)
 
-# ---- sources: every .c file belongs to its room ----
-LIB_SRC  := $(wildcard src/api/*.c $(foreach r,base gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE),src/$(r)/*.c))
-ifeq ($(ARCH),aarch64)
-LIB_SRC  += $(wildcard src/dev/cpu/arm/*.c)
-else ifeq ($(ARCH),x86_64)
-LIB_SRC  += $(wildcard src/dev/cpu/x86/*.c)
-endif
+# ---- sources: every .c file of a module belongs to the library, those of cli/ to the program ----
+MODULES  := api base gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE)
+MODULES  += $(if $(filter aarch64,$(ARCH)),dev/cpu/arm) $(if $(filter x86_64,$(ARCH)),dev/cpu/x86)
+LIB_SRC  := $(wildcard $(MODULES:%=src/%/*.c))
 CLI_SRC  := $(wildcard src/cli/*.c)
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/%.o)
+SO_OBJ    = $(filter-out $(BUILD)/src/serve/% $(BUILD)/src/tools/%,$(LIB_OBJ))
 LIB      := $(BUILD)/libforetoken.a
+SO       := $(BUILD)/libforetoken.so
 BIN      := $(BUILD)/foretoken
 
 ifdef CUDA
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(or $(shell command -v nvcc),/usr/local/cuda/bin/nvcc))
-NVCC     ?= $(CUDA_HOME)/bin/nvcc
-# machine code for each of these, and for newer cards what their driver compiles from the last one;
-# 80/90: the code of 8.0 for cards of 9.0, to try on one what others run
+NVCC      ?= $(CUDA_HOME)/bin/nvcc
+# Machine code for each of these. For newer GPUs the driver compiles the code of the last one.
+# 80/90 means the code of 8.0 for GPUs of 9.0: it tests on one GPU what others run.
 CUDA_ARCH ?= 75 80 86 89 90a 120
-NVFLAGS  := -std=c++17 -O3 -g -lineinfo -Isrc -Iinclude -Xcompiler -fPIC,-fno-exceptions,-Wall,-Wno-unused-function --expt-relaxed-constexpr \
-            $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(firstword $(subst /, ,$(a)))$(comma)code=sm_$(lastword $(subst /, ,$(a)))) $(if $(filter 120,$(CUDA_ARCH)),-gencode arch=compute_120$(comma)code=compute_120)
-CU_SRC   := $(wildcard src/dev/cuda/*.cu)
-LIB_OBJ  += $(CU_SRC:%.cu=$(BUILD)/%.cu.o)
-LDLIBS   += -L$(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)) -lcudart_static -ldl -lrt -lstdc++
+NVFLAGS   := -std=c++17 -O3 -g -lineinfo -Isrc -Iinclude -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-Wall,-Wno-unused-function \
+             --expt-relaxed-constexpr \
+             $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(firstword $(subst /, ,$(a)))$(comma)code=sm_$(lastword $(subst /, ,$(a)))) \
+             $(if $(filter 120,$(CUDA_ARCH)),-gencode arch=compute_120$(comma)code=compute_120)
+CU_SRC    := $(wildcard src/dev/cuda/*.cu src/dev/cuda/*/*.cu)
+LIB_OBJ   += $(CU_SRC:%.cu=$(BUILD)/%.cu.o)
+SYS_LIBS  += -L$(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)) -lcudart_static -ldl -lrt -lstdc++
 endif
 
-.PHONY: all docs e2e bench-tokenize run check check-build check-cuda check-fast check-ops check-cross cross-build fuzz fuzz-build tidy format layers install install-files uninstall clean deps bench
-all: $(BIN) $(BUILD)/libforetoken.so
+.DELETE_ON_ERROR:
+.PHONY: all docs help run deps check check-build check-fast check-unit check-cuda check-ops check-cross cross-build tests fuzz fuzz-build \
+        e2e bench-tokenize tidy format layers install install-files uninstall dist clean
+all: $(BIN) $(SO)
 
-# A change of flags or commit rebuilds what depends on it. The text is taken here, once: inside a rule
-# it would have the additions of whichever object asked first.
-FLAGS := $(if $(CUDA),cuda $(CUDA_ARCH) )$(CC) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS)
+help:
+	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile
+
+# Every object depends on $(BUILD)/flags, which changes when the flags do. Its rule also reports the
+# libraries that were not found.
+NOT_FOUND = foretoken needs $(strip $(MISSING)): $(if $(DEPS),no headers in $(DEPS)/usr/include,not found by $(PKG_CONFIG)); README.md names the packages
+$(BUILD)/flags: export FLAGS := $(CC) $(WARN) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS) without $(ABSENT) $(if $(CUDA),cuda $(CUDA_ARCH))
 $(BUILD)/flags: FORCE
+	@$(if $(MISSING),echo '$(NOT_FOUND)'; exit 1)
 	@mkdir -p $(BUILD)
-	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
+	@if ! printf '%s\n' "$$FLAGS" | cmp -s - $@; then printf '%s\n' "$$FLAGS" > $@$(if $(ABSENT),; echo 'building without $(ABSENT)'); fi
 FORCE:
 
-$(BUILD)/src/api/version.o: CPPFLAGS += -DFT_VERSION='"$(VERSION) ($(COMMIT))"'
-$(BUILD)/src/api/version.o: $(BUILD)/commit
-$(BUILD)/commit: FORCE
+# A new commit, or another DATADIR, recompiles the sources that name it and not all of them.
+uses         = $(patsubst %.c,$(BUILD)/%.o,$(shell grep -lw $(1) $(wildcard src/api/*.c)))
+VERSION_OBJ := $(call uses,FT_VERSION)
+DATADIR_OBJ := $(call uses,FT_DATADIR)
+$(VERSION_OBJ): FILE_CPPFLAGS += -DFT_VERSION='"$(VERSION)$(if $(COMMIT), ($(COMMIT)))"'
+$(VERSION_OBJ): VERSION $(BUILD)/commit
+$(DATADIR_OBJ): FILE_CPPFLAGS += -DFT_DATADIR='"$(DATADIR)"'
+$(DATADIR_OBJ): $(BUILD)/datadir
+$(BUILD)/commit: STAMP = $(COMMIT)
+$(BUILD)/datadir: STAMP = $(DATADIR)
+$(BUILD)/commit $(BUILD)/datadir: FORCE
 	@mkdir -p $(BUILD)
-	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
-$(BUILD)/src/dev/open.o $(BUILD)/src/cli/main.o: CPPFLAGS += $(if $(CUDA),-DFT_HAVE_CUDA=1)
+	@echo '$(STAMP)' | cmp -s - $@ || echo '$(STAMP)' > $@
+
+$(BUILD)/src/cli/main.o: FILE_CPPFLAGS += -DFT_LIBRARIES='"$(patsubst lib%,%,$(PACKAGES:-8=))"' -DFT_ABSENT='"$(ABSENT)"'
+$(BUILD)/src/dev/open.o $(BUILD)/src/cli/main.o: FILE_CPPFLAGS += $(if $(CUDA),-DFT_HAVE_CUDA=1)
+# the web page: web/ and, where found, Debian's JavaScript libraries
+$(BUILD)/web/files.inc: FORCE
+	@scripts/web.sh $(BUILD)/web $(DEPS)
+$(BUILD)/src/serve/ui.o: $(wildcard web/*) $(BUILD)/web/files.inc
+$(BUILD)/src/serve/ui.o: FILE_CPPFLAGS += -I$(BUILD)/web
 $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
-$(BUILD)/src/serve/ui.o: $(wildcard web/*) # baked in
-$(BUILD)/src/dev/%.o: CFLAGS += $(KERNEL)
-# the same sum in two kernels must round alike: there a fused product is written out
+$(BUILD)/src/dev/%.o: FILE_CFLAGS += $(KERNEL)
+# Two kernels that compute the same sum must round alike: fused multiply-adds are written out there.
 $(BUILD)/src/dev/cpu/%.o $(BUILD)/src/dev/ref/ref_draw.o: KERNEL += -ffp-contract=off
-$(BUILD)/src/quant/%.o: CFLAGS += -O3 -ffp-contract=off -fno-trapping-math -funroll-loops
-$(BUILD)/src/dev/cpu/arm/dotprod.o: CFLAGS += -march=armv8.2-a+dotprod+fp16
-$(BUILD)/src/dev/cpu/arm/i8mm.o: CFLAGS += -march=armv8.2-a+dotprod+fp16+i8mm
-$(BUILD)/src/dev/cpu/x86/avx2.o $(BUILD)/src/dev/cpu/x86/avx2_%.o: CFLAGS += -mavx2 -mfma -mf16c
-$(BUILD)/src/dev/cpu/x86/avx512.o $(BUILD)/src/dev/cpu/x86/avx512_%.o: CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
-$(BUILD)/src/dev/cpu/x86/amx.o: CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16
+$(BUILD)/src/quant/%.o: FILE_CFLAGS += -O3 -ffp-contract=off -fno-trapping-math -funroll-loops
+AVX2   := -mavx2 -mfma -mf16c
+AVX512 := $(AVX2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
+$(BUILD)/src/dev/cpu/arm/dotprod.o: FILE_CFLAGS += -march=armv8.2-a+dotprod+fp16
+$(BUILD)/src/dev/cpu/arm/i8mm.o: FILE_CFLAGS += -march=armv8.2-a+dotprod+fp16+i8mm
+$(BUILD)/src/dev/cpu/x86/avx2.o $(BUILD)/src/dev/cpu/x86/avx2_%.o: FILE_CFLAGS += $(AVX2)
+$(BUILD)/src/dev/cpu/x86/avx512.o $(BUILD)/src/dev/cpu/x86/avx512_%.o: FILE_CFLAGS += $(AVX512)
+$(BUILD)/src/dev/cpu/x86/amx.o: FILE_CFLAGS += $(AVX512) -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo '  cc $<'
-	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+	@$(COMPILE) -MMD -MP -c $< -o $@
 $(BUILD)/%.cu.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo '  nvcc $<'
 	@$(NVCC) $(NVFLAGS) -MMD -MF $(@:.o=.d) -c $< -o $@
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d)
 
+# The program and the tests link the static library. The shared one exports foretoken.h only.
 $(LIB): $(LIB_OBJ)
 	@rm -f $@
 	@$(AR) rcs $@ $^
-$(BUILD)/libforetoken.so: $(LIB_OBJ)
-	@$(CC) -shared -Wl,-soname,libforetoken.so.0 $(LDFLAGS) $^ $(LDLIBS) -o $@
+$(BUILD)/libforetoken.map: include/foretoken.h scripts/exports.sh $(BUILD)/flags
+	@CC='$(CC)' scripts/exports.sh $< FORETOKEN_$(SOVERSION) > $@
+$(SO): $(SO_OBJ) $(BUILD)/libforetoken.map
+	@echo '  link $@'
+	@$(CC) -shared -Wl,-soname,libforetoken.so.$(SOVERSION) -Wl,--version-script=$(BUILD)/libforetoken.map \
+	-Wl,--as-needed $(if $(SAN),,-Wl,-z,defs) $(ALL_LDFLAGS) $(SO_OBJ) $(ALL_LIBS) -o $@
+	@ln -sf $(@F) $@.$(SOVERSION)
 $(BIN): $(CLI_OBJ) $(LIB)
 	@echo '  link $@'
-	@$(CC) $(LDFLAGS) $(CLI_OBJ) $(LIB) $(LDLIBS) -o $@
+	@$(CC) $(ALL_LDFLAGS) $(CLI_OBJ) $(LIB) $(ALL_LIBS) -o $@
 
-# ---- tests: tests/unit/*.c are programs; tests/cli/*.sh drive the built program ----
+# ---- tests: a .c file is a program; tests/cli/*.sh test the built program ----
 TEST_SRC := $(wildcard tests/*.c tests/unit/*.c tests/ops/*.c tests/invariants/*.c $(if $(SERVE),tests/serve/*.c))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 FUZZ_SRC := $(filter-out fuzz/replay.c,$(wildcard fuzz/*.c))
@@ -145,41 +213,45 @@ FUZZ_REPLAY := $(FUZZ_SRC:fuzz/%.c=$(BUILD)/fuzz/replay-%)
 $(BUILD)/tests/%: tests/%.c $(LIB) $(wildcard tests/*.h tests/serve/*.h) $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo '  test $<'
-	@$(CC) $(CPPFLAGS) -Itests $(CFLAGS) $(LDFLAGS) $< $(LIB) $(LDLIBS) $(CMOCKA) -o $@
+	@$(COMPILE) -Itests $(ALL_LDFLAGS) $< $(LIB) $(ALL_LIBS) $(CMOCKA) -o $@
 $(BUILD)/fuzz/replay-%: fuzz/%.c fuzz/replay.c $(LIB)
 	@mkdir -p $(@D)
-	@$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	@$(COMPILE) $(ALL_LDFLAGS) $^ $(ALL_LIBS) -o $@
 
 deps:
 	@$(if $(DEPS),true,scripts/deps.sh)
-# all cores compile, unless -j says otherwise
+# compile on all cores, unless -j was given
 ALL_CORES = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+run: deps
+	@$(MAKE) --no-print-directory $(ALL_CORES) $(BIN)
+	@scripts/greet.sh $(BIN)
 check: deps
 	@$(MAKE) --no-print-directory layers
 	@$(MAKE) --no-print-directory $(ALL_CORES) check-build
 	@$(MAKE) --no-print-directory check-cuda check-fast
-# where there is an nvcc, the CUDA device must build, and say what it misses where there is no card
+tests: $(TEST_BIN)
+check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page
+check-fast: check-build
+	@BUILD='$(BUILD)' CC='$(CC)' scripts/check.sh
+check-unit: all $(filter $(BUILD)/tests/unit/%,$(TEST_BIN))
+	@BUILD='$(BUILD)' CC='$(CC)' scripts/check.sh unit
+# Where there is an nvcc, the CUDA device must build, and report a missing GPU.
 check-cuda:
 	@if ! command -v nvcc >/dev/null; then echo 'no nvcc: the CUDA device is not built'; else \
 	$(MAKE) --no-print-directory $(ALL_CORES) CUDA=1 CUDA_ARCH=90a BUILD=build-cuda build-cuda/foretoken && \
 	bash tests/cuda.sh build-cuda/foretoken; fi
-check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page
-check-fast: check-build
-	@BUILD=$(BUILD) scripts/check.sh
-tests: $(TEST_BIN)
-# every op against ref: make check-ops DEV=cpu; with BENCH=1 times them instead
 DEV     ?= cpu
 check-ops: $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/ops/*.c))
 	@for t in $^; do $$t --dev $(DEV) $(if $(BENCH),--bench) || exit 1; done
-# Kernels this machine cannot run, under qemu's user mode: those of the other architecture, compiled by its
-# compiler (op tests need no library but libc), and on Arm those that need i8mm. AVX-512 and AMX are tested
-# where they exist.
+# Kernels that this machine cannot run, under qemu's user mode: those of the other architecture,
+# compiled by its compiler (the op tests need no library but libc), and on Arm those that need i8mm.
+# AVX-512 and AMX are tested on machines that have them.
 OTHER    := $(if $(filter x86_64,$(ARCH)),aarch64,x86_64)
 DEV_OBJ  := $(filter $(BUILD)/src/base/% $(BUILD)/src/quant/% $(BUILD)/src/dev/%,$(LIB_OBJ))
 OPS_NAMES := $(patsubst tests/ops/%.c,%,$(wildcard tests/ops/*.c))
 check-cross:
 	@scripts/deps.sh cross
-	@$(MAKE) --no-print-directory $(ALL_CORES) CC=$(OTHER)-linux-gnu-gcc BUILD=build-$(OTHER) DEPS=none cross-build
+	@$(MAKE) --no-print-directory $(ALL_CORES) CC=$(OTHER)-linux-gnu-gcc BUILD=build-$(OTHER) DEPS=none MISSING= cross-build
 	@for t in $(OPS_NAMES); do echo "$(OTHER) $$t"; qemu-$(OTHER) -L /usr/$(OTHER)-linux-gnu -cpu max build-$(OTHER)/cross/$$t --dev cpu || exit 1; done
 ifeq ($(ARCH),aarch64)
 	@$(MAKE) --no-print-directory $(ALL_CORES) $(BUILD)/tests/ops/linear
@@ -189,23 +261,19 @@ cross-build: $(OPS_NAMES:%=$(BUILD)/cross/%)
 $(BUILD)/cross/%: tests/ops/%.c $(DEV_OBJ) $(wildcard tests/*.h) $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo '  test $<'
-	@$(CC) $(CPPFLAGS) -Itests $(CFLAGS) $(LDFLAGS) $< $(DEV_OBJ) -lm -lpthread -o $@
-run: deps
-	@$(MAKE) --no-print-directory $(ALL_CORES) $(BIN)
-	@scripts/greet.sh $(BIN)
+	@$(COMPILE) -Itests $(ALL_LDFLAGS) $< $(DEV_OBJ) -lm -lpthread -o $@
 
-# libFuzzer needs clang: make fuzz FUZZ=gguf SECONDS=1800
 FUZZ    ?= $(FUZZ_SRC:fuzz/%.c=%)
 SECONDS ?= 60
 fuzz-build:
 	@$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz SAN=fuzzer-no-link,address,undefined build-fuzz/libforetoken.a
 	@for f in $(FUZZ); do echo "build fuzz/$$f"; \
-	clang $(CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all fuzz/$$f.c build-fuzz/libforetoken.a $(LDLIBS) -o build-fuzz/$$f || exit 1; done
+	clang $(ALL_CPPFLAGS) -std=c11 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all fuzz/$$f.c build-fuzz/libforetoken.a $(ALL_LIBS) -o build-fuzz/$$f || exit 1; done
 fuzz: fuzz-build
 	@for f in $(FUZZ); do mkdir -p build-fuzz/corpus/$$f; \
 	build-fuzz/$$f -max_total_time=$(SECONDS) -rss_limit_mb=2048 -timeout=20 -artifact_prefix=build-fuzz/$$f- build-fuzz/corpus/$$f fuzz/corpus/$$f || exit 1; done
 
-# Suites against other programs' own code; they need node, npm and a network.
+# Tests with the code of other projects; they need node, npm and a network.
 e2e:
 	@for t in tests/e2e/*/run.sh; do BUILD=$(BUILD) bash $$t || exit 1; done
 bench-tokenize: $(BUILD)/bench/tokenize
@@ -214,42 +282,53 @@ docs: $(BUILD)/bench/page
 	@$(BUILD)/bench/page docs/bench docs
 $(BUILD)/bench/page: bench/page.c $(BUILD)/src/cli/plot.o $(LIB) $(BUILD)/flags
 	@mkdir -p $(@D)
-	@$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $< $(BUILD)/src/cli/plot.o $(LIB) $(LDLIBS) -o $@
+	@$(COMPILE) $(ALL_LDFLAGS) $< $(BUILD)/src/cli/plot.o $(LIB) $(ALL_LIBS) -o $@
 $(BUILD)/bench/%: bench/%.c $(LIB) $(BUILD)/flags
 	@mkdir -p $(@D)
-	@$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $< $(LIB) $(LDLIBS) -o $@
+	@$(COMPILE) $(ALL_LDFLAGS) $< $(LIB) $(ALL_LIBS) -o $@
 
 tidy:
-	clang-tidy --quiet $(LIB_SRC) $(CLI_SRC) -- -std=c11 $(CPPFLAGS)
+	clang-tidy --quiet $(LIB_SRC) $(CLI_SRC) -- -std=c11 $(ALL_CPPFLAGS) $(foreach m,VERSION DATADIR LIBRARIES ABSENT,-DFT_$(m)='""')
 format:
 	clang-format -i $$(git ls-files '*.c' '*.h' '*.cu' '*.cuh')
 layers:
 	@scripts/layers.sh
 
-# What goes where below PREFIX; uninstall removes the same. scripts/man.sh asks the built program.
-INSTALLED := bin/foretoken include/foretoken.h lib/libforetoken.a lib/libforetoken.so.$(VERSION) lib/libforetoken.so.0 \
-             lib/libforetoken.so lib/pkgconfig/foretoken.pc share/bash-completion/completions/foretoken \
-             share/zsh/site-functions/_foretoken share/fish/vendor_completions.d/foretoken.fish share/foretoken/foretoken-tiny.gguf
-TO = $(DESTDIR)$(PREFIX)
+# ---- installation: uninstall removes the same files ----
+INSTALLED := $(BINDIR)/foretoken $(INCLUDEDIR)/foretoken.h $(LIBDIR)/libforetoken.a $(LIBDIR)/libforetoken.so \
+             $(LIBDIR)/libforetoken.so.$(SOVERSION) $(LIBDIR)/libforetoken.so.$(VERSION) $(LIBDIR)/pkgconfig/foretoken.pc \
+             $(DATADIR)/bash-completion/completions/foretoken $(ZSHDIR)/_foretoken \
+             $(DATADIR)/fish/vendor_completions.d/foretoken.fish $(DATADIR)/foretoken/foretoken-tiny.gguf \
+             $(UNITDIR)/foretoken.service
 install: all
 	@$(MAKE) --no-print-directory install-files
+# installs what was built; scripts/man.sh runs the built program
 install-files:
 	scripts/man.sh $(abspath $(BIN)) $(abspath $(BUILD))/man
-	install -d $(sort $(dir $(addprefix $(TO)/,$(INSTALLED)))) $(TO)/share/man/man1
-	install -m 755 $(BIN) $(TO)/bin/foretoken
-	install -m 644 include/foretoken.h $(TO)/include/
-	install -m 644 $(LIB) $(TO)/lib/
-	install -m 755 $(BUILD)/libforetoken.so $(TO)/lib/libforetoken.so.$(VERSION)
-	ln -sf libforetoken.so.$(VERSION) $(TO)/lib/libforetoken.so.0
-	ln -sf libforetoken.so.0 $(TO)/lib/libforetoken.so
-	printf 'prefix=%s\nName: foretoken\nDescription: LLM inference with multi-token prediction\nVersion: %s\nLibs: -L$${prefix}/lib -lforetoken\nLibs.private: %s\nCflags: -I$${prefix}/include\n' '$(PREFIX)' '$(VERSION)' '$(LDLIBS)' > $(TO)/lib/pkgconfig/foretoken.pc
-	install -m 644 $(BUILD)/man/*.1 $(TO)/share/man/man1/
-	install -m 644 completions/foretoken.bash $(TO)/share/bash-completion/completions/foretoken
-	install -m 644 completions/_foretoken $(TO)/share/zsh/site-functions/
-	install -m 644 completions/foretoken.fish $(TO)/share/fish/vendor_completions.d/
-	if [ -f models/foretoken-tiny.gguf ]; then install -m 644 models/foretoken-tiny.gguf $(TO)/share/foretoken/; fi
+	install -d $(sort $(dir $(addprefix $(DESTDIR),$(INSTALLED)))) $(DESTDIR)$(MANDIR)/man1
+	install -m 755 $(BIN) $(DESTDIR)$(BINDIR)/foretoken
+	install -m 644 include/foretoken.h $(DESTDIR)$(INCLUDEDIR)/
+	install -m 644 $(LIB) $(DESTDIR)$(LIBDIR)/
+	install -m 755 $(SO) $(DESTDIR)$(LIBDIR)/libforetoken.so.$(VERSION)
+	ln -sf libforetoken.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libforetoken.so.$(SOVERSION)
+	ln -sf libforetoken.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libforetoken.so
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+	    -e 's|@PACKAGES@|$(if $(DEPS),,$(LIB_PACKAGES))|' -e 's|@LIBS@|$(strip $(if $(DEPS),$(DEPS_LIBS)) $(SYS_LIBS))|' \
+	    include/foretoken.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/foretoken.pc
+	install -m 644 $(BUILD)/man/*.1 $(DESTDIR)$(MANDIR)/man1/
+	install -m 644 completions/foretoken.bash $(DESTDIR)$(DATADIR)/bash-completion/completions/foretoken
+	install -m 644 completions/_foretoken $(DESTDIR)$(ZSHDIR)/
+	install -m 644 completions/foretoken.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/
+	install -m 644 models/foretoken-tiny.gguf $(DESTDIR)$(DATADIR)/foretoken/
+	sed 's|/usr/local/bin|$(BINDIR)|' deploy/foretoken.service > $(DESTDIR)$(UNITDIR)/foretoken.service
 uninstall:
-	rm -f $(addprefix $(TO)/,$(INSTALLED)) $(TO)/share/man/man1/foretoken.1 $(TO)/share/man/man1/foretoken-*.1
-	rmdir $(TO)/share/foretoken 2>/dev/null || true
+	rm -f $(addprefix $(DESTDIR),$(INSTALLED)) $(DESTDIR)$(MANDIR)/man1/foretoken.1 $(DESTDIR)$(MANDIR)/man1/foretoken-*.1
+	rmdir $(DESTDIR)$(DATADIR)/foretoken 2>/dev/null || true
+
+# the files of a commit, without what was built
+DIST := foretoken-$(VERSION)
+dist:
+	@mkdir -p $(BUILD)
+	git archive --format=tar --prefix=$(DIST)/ HEAD | gzip -9n > $(BUILD)/$(DIST).tar.gz
 clean:
 	rm -rf build build-*

@@ -1,5 +1,5 @@
-/* attend: what attention over a long past takes with every encoding of the cache, and what storing
- * a token takes. One thread, its CPU time, best of seven. usage: attend [CELLS [TYPE]] */
+/* attend: time of attention over a long context for every encoding of the cache, and of storing a
+ * token. One thread, its CPU time, best of seven. usage: attend [POSITIONS [TYPE]] */
 #define _POSIX_C_SOURCE 200809L
 #include "base/mem.h"
 #include "base/rng.h"

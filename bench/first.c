@@ -134,18 +134,17 @@ int main(int argc, char **argv)
     p.slots = slots;
     p.device = argc > 4 ? argv[4] : "auto";
     p.ctx = argc > 5 ? atoi(argv[5]) : 4096;
-    p.quiet = true;
     if (ft_dev_open(&d, p.device, 1, &err)) die(p.device, &err);
-    const double opened = ft_now_s(), room = (double)d->room(d);
+    const double opened = ft_now_s(), free_before = (double)d->free_bytes(d);
     ft_queue_defaults(&q);
     if (ft_llm_open(&m, &p, &err)) die(p.model, &err);
     if (ft_llm_start(m, &q, &err)) die("queue", &err);
     const ft_llm_info *i = ft_llm_about(m);
     printf("%d slots, context %d: ready in %.2f s, %.2f s of them to open the device; ", slots,
            p.ctx, ft_now_s() - start, opened - start);
-    const double ready = room - (double)d->room(d), expected = (double)i->device_bytes;
+    const double ready = free_before - (double)d->free_bytes(d), expected = (double)i->device_bytes;
     responses(m, slots, n);
-    const double taken = room - (double)d->room(d);
+    const double taken = free_before - (double)d->free_bytes(d);
     printf("%.1f MB estimated, %.1f MB used when ready, %.1f MB after %d responses (%+.2f %%)\n",
            expected * 1e-6, ready * 1e-6, taken * 1e-6, n, (taken / expected - 1) * 100);
     print_times(&first);

@@ -203,7 +203,7 @@ static void garbage(client *c)
     atomic_fetch_add(&left, 1);
 }
 
-static void *client_main(void *user)
+static void *run_client(void *user)
 {
     client *c = user;
     while (ft_now_s() < end_s) {
@@ -223,7 +223,7 @@ static void *client_main(void *user)
 
 /* ---- the server ---- */
 
-/* Starts the server and reads the port from its "listening" line. */
+/* The port, from the start-up line of the server. */
 static void start_server(const char *program, const char *model)
 {
     int fd[2];
@@ -251,7 +251,7 @@ static void start_server(const char *program, const char *model)
         fputs(line, stderr);
     }
     if (!port) exit(1);
-    if (!fork()) { /* copies its log from now on; ends with the server */
+    if (!fork()) { /* drains its later output; ends with it */
         while (fgets(line, sizeof line, f)) fputs(line, stderr);
         _exit(0);
     }
@@ -337,7 +337,7 @@ int main(int argc, char **argv)
     end_s = ft_now_s() + seconds;
     for (int i = 0; i < clients; i++) {
         c[i].rng = (ft_rng){(uint64_t)i + 1};
-        pthread_create(&c[i].thread, NULL, client_main, &c[i]);
+        pthread_create(&c[i].thread, NULL, run_client, &c[i]);
     }
     for (; n < SAMPLES; n++) {
         const double until = end_s - seconds + seconds * (n + 1) / SAMPLES;

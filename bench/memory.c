@@ -1,7 +1,7 @@
-/* memory: what the ops that remember take on a device, in layers of the 27b's shape (or of the
- * numbers given): attention over pasts of every length and encoding, delta nets, for steps of one
- * row up to prompts. All layers of a kind run in one step, each over its own memory, as in a model.
- *   memory [DEV [ROOF in GB/s]] */
+/* memory: time of the ops with a cache or state, in layers of the 27b's shape (or of the numbers
+ * given): attention over contexts of every length and encoding, delta nets, for steps of one row up
+ * to prompts. All layers of a kind run in one step, each over its own memory, as in a model.
+ *   memory [DEV [MEMORY BANDWIDTH in GB/s]] */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -17,8 +17,8 @@ enum { LAYERS = 16, TIMES = 9, ROWS = 4096 };
 
 typedef struct bench {
     ft_dev *dev;
-    double roof; /* GB/s */
-    float *x;    /* ROWS rows of noise, as wide as anything here */
+    double bandwidth; /* GB/s */
+    float *x;         /* ROWS rows of noise, as wide as anything here */
     float *y;
     int wide, pass;
 } bench;
@@ -28,7 +28,7 @@ typedef void step_fn(bench *b, void *user);
 /* Best of some runs, in microseconds per layer. */
 static double time_step(bench *b, const ft_batch *batch, step_fn *fn, void *user, int layers)
 {
-    static char passes[4096]; /* a step that is kept has an address as its name */
+    static char passes[4096]; /* a captured step is identified by an address */
     const void *pass = &passes[b->pass++ % 4096];
     double best = 1e30;
     ft_err err;
@@ -49,7 +49,7 @@ static double time_step(bench *b, const ft_batch *batch, step_fn *fn, void *user
     return best;
 }
 
-/* One sequence whose first row stands at `past`. */
+/* One sequence whose first row is at position `past`. */
 typedef struct seq {
     ft_batch b;
     ft_span span;
@@ -67,8 +67,8 @@ static void seq_init(seq *s, int rows, int past, int pages)
         of[i] = 0;
     }
     for (int i = 0; i < pages; i++) page[i] = i;
-    s->span = (ft_span){.n = rows, .past = past};
-    s->b = (ft_batch){.T = rows, .S = 1, .n_out = 1, .max_past = past + rows};
+    s->span = (ft_span){.n = rows, .start = past};
+    s->b = (ft_batch){.T = rows, .S = 1, .n_out = 1, .max_ctx = past + rows};
     s->b.cell = cell;
     s->b.end = end;
     s->b.span_of = s->b.out_row = of;
@@ -106,7 +106,7 @@ static void attention_step(bench *b, void *user)
 static void bench_attention(bench *b, ft_kv_type kt, ft_kv_type vt, int H, int G, int d, int cells)
 {
     static const int rows[] = {1, 2, 4, 8, 16, 512};
-    static const int pasts[] = {0, 1000, 4000, 32000};
+    static const int contexts[] = {0, 1000, 4000, 32000};
     const int pages = cells / FT_PAGE_ROWS;
     attention a = {.H = H};
     for (int l = 0; l < LAYERS; l++) {
@@ -135,17 +135,18 @@ static void bench_attention(bench *b, ft_kv_type kt, ft_kv_type vt, int H, int G
     printf("keys %s, values %s, %d/%d heads of %d: kv_put %.1f us, %d rows %.1f us\n",
            ft_kv_type_name(kt), ft_kv_type_name(vt), H, G, d, one, ROWS, put);
     a.put = false;
-    for (size_t p = 0; p < FT_COUNT(pasts); p++) {
-        printf("  past %5d:", pasts[p]);
+    for (size_t p = 0; p < FT_COUNT(contexts); p++) {
+        printf("  past %5d:", contexts[p]);
         for (size_t r = 0; r < FT_COUNT(rows); r++) {
-            if (pasts[p] + rows[r] > cells) continue;
+            if (contexts[p] + rows[r] > cells) continue;
             a.rows = rows[r];
-            seq_init(&s, rows[r], pasts[p], pages);
+            seq_init(&s, rows[r], contexts[p], pages);
             const double us = time_step(b, &s.b, attention_step, &a, LAYERS);
-            const double bytes = (double)(a.kv[0].k_row + a.kv[0].v_row) * G * (pasts[p] + rows[r]);
-            const double flops = 4.0 * H * d * rows[r] * (pasts[p] + rows[r] / 2.0);
+            const double bytes =
+                (double)(a.kv[0].k_row + a.kv[0].v_row) * G * (contexts[p] + rows[r]);
+            const double flops = 4.0 * H * d * rows[r] * (contexts[p] + rows[r] / 2.0);
             if (rows[r] <= 16)
-                printf("  %d: %.1f us %.0f%%", rows[r], us, bytes / us * 1e-3 / b->roof * 100);
+                printf("  %d: %.1f us %.0f%%", rows[r], us, bytes / us * 1e-3 / b->bandwidth * 100);
             else
                 printf("  %d: %.1f us %.0f TFLOP/s", rows[r], us, flops / us * 1e-6);
             ft_free(s.ints);
@@ -213,7 +214,7 @@ static void bench_nets(bench *b, int Hk, int Hv, int S)
                 const double us = time_step(b, &s.b, nets_step, &n, LAYERS);
                 printf("  %d%s: %.1f us", rows[r], tentative ? "t" : "", us);
                 if (n.part == 1 && rows[r] == 1 && !tentative)
-                    printf(" %.0f%%", 8.0 * (double)state / us * 1e-3 / b->roof * 100);
+                    printf(" %.0f%%", 8.0 * (double)state / us * 1e-3 / b->bandwidth * 100);
                 ft_free(s.ints);
             }
         printf("\n");
@@ -240,7 +241,7 @@ static void warm(bench *b)
 
 int main(int argc, char **argv)
 {
-    bench b = {.roof = argc > 2 ? atof(argv[2]) : 4660, .wide = 12288};
+    bench b = {.bandwidth = argc > 2 ? atof(argv[2]) : 4660, .wide = 12288};
     ft_err err;
     if (ft_dev_open(&b.dev, argc > 1 ? argv[1] : "cuda", 0, &err)) {
         fprintf(stderr, "%s\n", err.text);

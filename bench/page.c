@@ -308,7 +308,7 @@ static ft_status write_page(page *p, const char *folder, ft_err *err)
     if (st) return st;
     while (p->text.len > 1 && p->text.data[p->text.len - 2] == '\n') p->text.len--;
     snprintf(path, sizeof path, "%s/bench.md", p->out);
-    ft_out *out;
+    ft_out_file *out;
     st = ft_out_open(&out, path, err);
     if (st) return st;
     ft_out_write(out, p->text.data, p->text.len);

@@ -1,6 +1,6 @@
-/* products: what the kernels for quantised weights do by themselves. Every thread multiplies its
- * own matrix, once from the nearest cache and once from memory, with 1 to 8 rows of activations.
- * usage: products [threads [type]] */
+/* products: speed of the kernels for quantised weights. Every thread multiplies its own matrix,
+ * once from the L1 cache and once from memory, with 1 to 8 rows of activations. usage: products
+ * [threads [type]] */
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/mem.h"
@@ -23,7 +23,7 @@ typedef struct run {
     ft_col8 x[COLS], wide[COLS]; /* a scale for 32 activations, and for 256 */
 } run;
 
-/* One group at a time, as a strip of outputs is taken. */
+/* One group at a time, like a strip of outputs. */
 static void multiply(void *arg, int thread, int threads)
 {
     const run *r = arg;
@@ -73,7 +73,7 @@ static ft_col8 column(const ft_kern *k, const float *x, bool wide)
 {
     float *d = ft_new_n(float, K / 32), *s = ft_new_n(float, K / 16);
     int8_t *q = ft_alloc_aligned(K, 64);
-    int32_t *t = ft_alloc_aligned(K / FT_BLOCK8 * FT_ROOM8 * sizeof *t, 64);
+    int32_t *t = ft_alloc_aligned(K / FT_BLOCK8 * FT_PAD8 * sizeof *t, 64);
     if (wide)
         k->quantise_wide(q, d, s, (ft_wide8 *)(void *)t, x, K);
     else

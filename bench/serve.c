@@ -273,7 +273,6 @@ int main(int argc, char **argv)
     p.slots = FT_MAX(2, streams);
     p.ctx = FT_MAX(2048, prompt + 64);
     p.cells = (int64_t)p.ctx * 2 + (int64_t)streams * (tokens + 128);
-    p.quiet = true;
     if (argc > 5) p.device = argv[5];
     ft_queue_defaults(&q);
     ft_llm *way[2];

@@ -1,8 +1,8 @@
-/* bench/steps.c - the time of one step of a model on a device, by batch shape.
+/* steps: time of one step of a model on a device, by its shape.
  *   steps MODEL [DEV [CACHE TYPE [SHAPE...]]]
- * A shape is SxN@P: S sequences with N rows each (more than one: tentative, as in verification) at
- * context length P. The context is not computed: the cache contains zeros, which takes the same
- * time. Prints medians of whole steps, including the transfers of the batch and of the ids. */
+ * A shape is SxN@P: S sequences with N rows each (more than one: tentative, like draft tokens) with
+ * a context of P positions. The context is not computed: the cache holds zeros, which takes the
+ * same time. Medians of whole steps, from the upload of the batch to the download of the ids. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "dev/kv_row.h"
@@ -60,7 +60,7 @@ static void open_cache(bench *b, ft_kv_type kv, int slots, int cells)
     stop_on(ft_runner_new(&b->run, &rp, &err), &err);
 }
 
-/* Advances a sequence to position `past` without computing anything. */
+/* Moves a sequence to position `past` without computing anything. */
 static void move_to(ft_seq *s, int past)
 {
     while (ft_seq_len(s) < past) {

@@ -1,4 +1,5 @@
-# bash completion for foretoken. The program itself says what it takes, so this never goes stale.
+# bash completion for foretoken. The program prints its own options (--help-list: names, value, group,
+# description, separated by tabs), so this file does not list any.
 _foretoken()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} program=${COMP_WORDS[0]}
@@ -8,16 +9,16 @@ _foretoken()
             awk '/^  [a-z]/ { print $1 }')" -- "$cur")
         return
     fi
-    local help choices
-    help=$("$program" "${COMP_WORDS[1]}" --help 2>/dev/null | grep '^  -')
+    local list choices
+    list=$("$program" "${COMP_WORDS[1]}" --help-list 2>/dev/null)
     if [[ $cur == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$(awk '{ for (i = 1; $i ~ /^-/; i++) print $i }' <<<"$help")" -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W "$(cut -f 1 <<<"$list")" -- "$cur")
         return
     fi
-    # the word behind an option's names is its choices, when it has a bar
-    choices=$(awk -v want="$prev" '{ hit = 0
-        for (i = 1; $i ~ /^-/; i++) if ($i == want) hit = 1
-        if (hit && $i ~ /\|/) { gsub(/\|/, " ", $i); print $i } }' <<<"$help")
+    # the value of an option that has choices: "on|off"
+    choices=$(awk -F '\t' -v want="$prev" '$2 ~ /\|/ {
+        n = split($1, name, " ")
+        for (i = 1; i <= n; i++) if (name[i] == want) { gsub(/\|/, " ", $2); print $2 } }' <<<"$list")
     if [ -n "$choices" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$cur")
     else

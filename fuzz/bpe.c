@@ -64,8 +64,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (n == 0) return 0;
     const int family = data[0] & 1;
     const ft_vocab *v = vocab[family];
-    unsigned flags = data[0] & 2 ? FT_ENCODE_PARSE_SPECIAL : 0;
-    if (!(data[0] & 4)) flags |= FT_ENCODE_NO_NFC;
+    unsigned flags = data[0] & 2 ? FT_BPE_PARSE_SPECIAL : 0;
+    if (!(data[0] & 4)) flags |= FT_BPE_NO_NFC;
     char *copy = ft_alloc(n);
     const ft_str s = {memcpy(copy, data + 1, n - 1), n - 1};
     ft_ids l;
@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     ft_detok_flush(&d, &out);
     /* The space marker of Gemma prints a space, and normalisation changes the text. */
     const bool exact =
-        family ? ft_str_find(s, FT_STR("\u2581"), 0) == SIZE_MAX : (flags & FT_ENCODE_NO_NFC) != 0;
+        family ? ft_str_find(s, FT_STR("\u2581"), 0) == SIZE_MAX : (flags & FT_BPE_NO_NFC) != 0;
     if (exact) check(ft_str_eq(ft_buf_str(&out), s));
     ft_ids_release(&l);
     ft_buf_release(&out);

@@ -13,9 +13,15 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+/* The functions of this header, and no others, are exported from the shared library. */
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
+#endif
 
 /* ---- errors -------------------------------------------------------------------------------- */
 
+#ifndef FT_STATUS_DEFINED /* src/base/status.h has these lines too; `make layers` compares them */
+#define FT_STATUS_DEFINED
 typedef enum ft_status {
     FT_OK = 0,
     FT_EFORMAT = -1,      /* invalid format */
@@ -36,10 +42,19 @@ typedef struct ft_err {
     char text[500]; /* error message, lower case, no newline */
 } ft_err;
 
+enum { FT_DRAFT_MAX = 15 }; /* maximum number of draft tokens per step */
+#endif
+
 /* ---- version ------------------------------------------------------------------------------- */
 
-/* "0.1.0 (commit)". Never NULL. */
+/* "0.1.0 (commit)", or "0.1.0" when it was not built in a git checkout. Never NULL. */
 const char *ft_version(void);
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+/* The library never prints. fn gets its messages: level is 0 for errors, 1 for warnings, 2 for
+ * information, 3 for debugging. Lines have no newline. fn NULL (the default): they are dropped. */
+void ft_log_set(void (*fn)(void *user, int level, const char *line), void *user);
 
 /* ---- vocabulary ---------------------------------------------------------------------------- */
 
@@ -74,50 +89,61 @@ ft_infill_ids ft_vocab_infill(const ft_vocab *v);
 
 typedef struct ft_llm ft_llm;
 
-/* An n-gram drafter: ids that must repeat, ids to copy, times they must have been seen. */
+/* An n-gram drafter: length of the n-gram to look up, maximum number of tokens to copy, minimum
+ * number of earlier occurrences. */
 typedef struct ft_ngram_params {
     int size_n, size_m, min_hits;
 } ft_ngram_params;
 
 typedef struct ft_llm_params {
-    const char *model; /* a GGUF file; NULL: the model that ships with the program */
+    const char *model;       /* a GGUF file; NULL: the model that ships with the program */
+    const char *draft_model; /* a Gemma assistant, a Qwen draft head or a smaller model; NULL: none
+                              */
+    const char *device;      /* "auto": a CUDA GPU where there is one, else the CPU; "cpu", "cuda",
+                              * or "ref": the scalar reference implementation */
+    const char *cache_k;     /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0, turbo2, turbo3,
+                              * turbo4, turbo4-legacy */
+    const char *cache_v;     /* encoding of cached values */
+    const char *cache;       /* quality, balanced or compact: sets both; NULL: as above */
+    bool cache_exact;        /* use these for every layer; else some layers get better ones */
+    int cache_tail; /* 1: keep the most recent tokens of turbo layers in q8_0 as well; 0: do not;
+                     * < 0: with quality and balanced. Not supported on CUDA. */
     const char
-        *draft_model;    /* a Gemma assistant, a Qwen draft head or a smaller model; NULL: none */
-    const char *device;  /* "auto": a CUDA GPU if there is one, else the processor; "cpu", "cuda",
-                          * or "ref" for the plain one */
-    const char *cache_k; /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0, turbo2, turbo3,
-                          * turbo4, turbo4-legacy */
-    const char *cache_v; /* and of values */
-    const char *cache;   /* quality, balanced or compact: a pair for both; NULL: as above */
-    bool cache_exact;    /* these for every layer; else some layers get better ones */
-    int cache_tail; /* 1: the most recent positions of turbo layers as q8_0 too; 0: not; < 0: with
-                     * the pairs quality and balanced */
-    const char *template_text; /* a chat template instead of the file's own; NULL: the file's */
-    int threads;               /* 0: one per core */
-    int gpu_layers;   /* layers on the device, the last ones; the output counts as one; < 0: as many
-                       * as fit, INT_MAX: all */
-    int cpu_moe;      /* experts of so many layers, the first ones, stay on the processor; < 0: as
-                       * many as must */
-    int fit_target;   /* MiB of the device's memory to leave free */
-    int ctx;          /* tokens of a conversation; 0: as trained, at most 8192 */
-    int slots;        /* conversations at a time */
-    int64_t cells;    /* tokens of all of them together; 0: slots * ctx */
-    int batch;        /* prompt tokens of a step; 0: 512, and 2048 on a GPU */
-    int draft_max;    /* most drafts of a step; 0: no drafting */
-    bool draft_fixed; /* always that many; else the governor chooses */
-    /* Who drafts: "auto" (or NULL) for draft_model, or the model's head; "none"; or a list of
-     * draft-mtp, draft-simple, ngram-simple, ngram-map-k, ngram-map-k4v, ngram-mod, ngram-cache. */
+        *template_text; /* a chat template that replaces the model file's; NULL: the file's */
+    int threads;        /* CPU threads; 0: one per core */
+    int gpu_layers; /* layers in GPU memory, counted from the output layer, which is one of them;
+                     * < 0: as many as fit; INT_MAX: all */
+    int cpu_moe;    /* the experts of this many layers, the first ones, stay in CPU memory; < 0: as
+                     * few layers as possible */
+    int fit_target; /* MiB of GPU memory to leave free */
+    int ctx;        /* context length in tokens; 0: as trained, at most 8192 */
+    int slots;      /* sequences at a time */
+    int64_t cells;  /* cached tokens of all sequences together; 0: slots * ctx */
+    int batch;      /* prompt tokens per step; 0: 512, on a GPU 2048 */
+    int draft_max;  /* maximum number of draft tokens per step; 0: no speculative decoding */
+    bool draft_fixed; /* always draft_max; else the length is chosen by measured speed */
+    /* Draft methods: "auto" (or NULL) for draft_model, or the model's MTP head; "none"; or a list
+     * of draft-mtp, draft-simple, ngram-simple, ngram-map-k, ngram-map-k4v, ngram-mod, ngram-cache.
+     */
     const char *spec_type;
     ft_ngram_params ngram_simple, ngram_map_k, ngram_map_k4v; /* 12, 48, 1 each */
     int ngram_mod_match, ngram_mod_min, ngram_mod_max;        /* 24, 48, 64 */
-    bool spec_reject; /* rejection sampling: more drafts agree, a seed gives other ids */
-    int draft_vocab;  /* draft from this many frequent tokens alone; 0: all, < 0: as it pays */
-    const char *draft_vocab_text; /* the text they are counted in; NULL: the file's own order */
+    bool spec_reject; /* rejection sampling: more draft tokens are accepted, but a seed gives
+                       * another response than without drafting */
+    int draft_vocab;  /* draft from this many frequent tokens only; 0: all; < 0: half of a large
+                       * vocabulary */
+    const char *draft_vocab_text; /* a text to count them in; NULL: the order of the vocabulary */
     const char *lookup_static, *lookup_dynamic; /* files of ngram-cache; NULL: none */
-    const char *spec_trace; /* NDJSON about every draft: a file, or "1": standard error */
-    int score_rows;         /* > 0: ft_llm_perplexity will be called */
-    bool no_mmap;           /* read the file instead of mapping it */
-    bool quiet;             /* no progress bar while loading */
+    const char *spec_trace; /* a file that gets a line of JSON for every draft; NULL: none */
+    void (*trace)(void *user, const char *line); /* gets these lines instead; may be NULL */
+    void *trace_user;
+    int score_rows; /* > 0: ft_llm_perplexity will be called */
+    bool no_mmap;   /* read the file instead of mapping it */
+    /* Called while a file is loaded, with the bytes loaded so far and in all, and once more with
+     * what = NULL when it is loaded or has failed. On any thread, one call at a time; may be NULL.
+     */
+    void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
+    void *progress_user;
 } ft_llm_params;
 
 void ft_llm_defaults(ft_llm_params *p);
@@ -176,26 +202,78 @@ void ft_session_free(ft_session *s);   /* accepts NULL */
 
 typedef struct ft_sampling {
     uint64_t seed;
-    float temperature; /* 0: always the most likely token */
-    int top_k;         /* 0: off */
-    float top_p, min_p, typical_p, top_n_sigma;
-    float xtc_probability, xtc_threshold;
-    float dynatemp_range, dynatemp_exponent;
+    /* begin: generated from src/base/request.def */
+    /* Sampling temperature (0: always take the most likely token). Default 0.8; from 0 to 100. */
+    float temperature;
+    /* Sample from the N most likely tokens (0: disabled). Default 40 tokens; from 0 to 1048576. */
+    int top_k;
+    /* Sample from the fewest tokens whose probabilities sum to P (1: disabled). Default 0.95;
+     * from 0 to 1. */
+    float top_p;
+    /* Drop tokens whose probability is below P times that of the most likely token (0:
+     * disabled). Default 0.05; from 0 to 1. */
+    float min_p;
+    /* Locally typical sampling: keep the tokens closest to the expected information content
+     * until their probabilities sum to P (1: disabled). Default 1; from 0 to 1. */
+    float typical_p;
+    /* Keep tokens whose logit is within X standard deviations of the largest (-1: disabled).
+     * Default -1; from -1 to 1000. */
+    float top_n_sigma;
+    /* Minimum number of tokens that the samplers above and XTC leave. Default 0 tokens; from 0
+     * to 1048576. */
+    int min_keep;
+    /* XTC: probability with which the most likely tokens are left out, all but the last above
+     * the threshold (0: disabled). Default 0; from 0 to 1. */
+    float xtc_probability;
+    /* XTC: tokens at or above this probability can be left out (above 0.5: disabled). Default
+     * 0.1; from 0 to 1. */
+    float xtc_threshold;
+    /* Dynamic temperature: vary it between --temp - X and --temp + X with the entropy of the
+     * distribution (0: disabled). Default 0; from 0 to 100. */
+    float dynatemp_range;
+    /* Dynamic temperature: exponent of the entropy. Default 1; from 0 to 100. */
+    float dynatemp_exponent;
+    /* Divide the positive logits of recent tokens by X and multiply the negative ones by it (1:
+     * disabled). Default 1; from 0 to 100. */
+    float repeat_penalty;
+    /* Number of recent tokens that the penalties look at (0: disabled, -1: the context length).
+     * Default 64 tokens; from -1 to 1048576. */
     int repeat_last_n;
-    float repeat_penalty, presence_penalty, frequency_penalty;
-    float dry_multiplier, dry_base;
-    int dry_allowed_length, dry_last_n;
-    const char *const *dry_breakers; /* texts; NULL: newline, colon, quote, asterisk */
+    /* Subtract X from the logits of tokens that occurred recently (0: disabled). Default 0; from
+     * -100 to 100. */
+    float presence_penalty;
+    /* Subtract X from the logit of a token for each recent occurrence (0: disabled). Default 0;
+     * from -100 to 100. */
+    float frequency_penalty;
+    /* DRY: strength of the penalty against repeating a sequence of tokens (0: disabled). Default
+     * 0; from 0 to 100. */
+    float dry_multiplier;
+    /* DRY: factor by which the penalty grows with each further repeated token. Default 1.75;
+     * from 0 to 100. */
+    float dry_base;
+    /* DRY: repetitions of up to this length are not penalised. Default 2 tokens; from 0 to
+     * 1048576. */
+    int dry_allowed_length;
+    /* DRY: number of recent tokens searched for repetitions (0: disabled, -1: the context
+     * length). Default 64 tokens; from -1 to 1048576. */
+    int dry_last_n;
+    /* Mirostat version 1 or 2, which replaces the truncating samplers (0: disabled). Default 0;
+     * from 0 to 2. */
+    int mirostat;
+    /* Mirostat: target entropy. Default 5 bits; from 0 to 100. */
+    float mirostat_tau;
+    /* Mirostat: learning rate. Default 0.1; from 0 to 100. */
+    float mirostat_eta;
+    /* end: generated */
+    const char *const *dry_breakers; /* strings; NULL: newline, colon, quotation mark, asterisk */
     int n_dry_breakers;
-    int mirostat; /* 0, 1 or 2 */
-    float mirostat_tau, mirostat_eta;
-    const char *samplers; /* their order: "penalties;dry;top_k;..."; NULL: the usual one */
-    const int32_t *bias_id;
+    const char *samplers;   /* order: "penalties;dry;top_k;..."; NULL: the default order */
+    const int32_t *bias_id; /* [n_bias] token ids, and what is added to their logits */
     const float *bias;
     int n_bias;
 } ft_sampling;
 
-/* The usual values, then those that the model file recommends. m may be NULL. */
+/* The defaults above, replaced by what the model file recommends. m may be NULL. */
 void ft_sampling_defaults(ft_sampling *s, const ft_llm *m);
 
 typedef enum ft_event_part {
@@ -236,49 +314,52 @@ typedef struct ft_response {
     const char *stop_text; /* the stop text that was met, or NULL; borrowed from the request */
     bool context_full;
     int prompt_tokens, cached_tokens, output_tokens;
-    int thought_tokens;                      /* of the response's, those of its thoughts */
-    int slot;                                /* where it ran; -1: nowhere */
-    double wait_s;                           /* until a slot was free: of jobs */
-    double prompt_s, output_s;               /* output_s starts at the first token */
-    int64_t decode_steps, draft_steps;       /* steps of the response, and those that had drafts */
-    int64_t drafted, accepted;               /* draft tokens proposed, and accepted */
-    double draft_s, verify_s;                /* spent drafting and in the model */
-    int64_t drafted_at[16], accepted_at[16]; /* steps that proposed, and accepted, draft i */
+    int thought_tokens;                /* output tokens that are thinking */
+    int slot;                          /* where it ran; -1: nowhere */
+    double wait_s;                     /* jobs: until a slot was free */
+    double prompt_s, output_s;         /* output_s starts at the first token */
+    int64_t decode_steps, draft_steps; /* steps of the response, and those with draft tokens */
+    int64_t drafted, accepted;         /* draft tokens proposed, and accepted */
+    double draft_s, verify_s;          /* spent drafting and in the model */
+    int64_t drafted_at[FT_DRAFT_MAX];  /* steps that proposed a draft token at position i */
+    int64_t accepted_at[FT_DRAFT_MAX]; /* steps that accepted it */
 } ft_response;
 
 typedef struct ft_request {
     const char *prompt; /* text; or ids below */
     size_t prompt_bytes;
-    bool raw; /* the prompt is taken as it is: no BOS; special tokens are parsed either way */
+    bool raw; /* add no BOS token to the prompt; special tokens are parsed either way */
     const int32_t *ids;
     int n_ids;
-    int max_tokens; /* < 0: until the context is full */
+    int max_tokens; /* to generate; < 0: until the context is full */
     ft_sampling sampling;
     const char *grammar;     /* GBNF, or NULL */
     const char *json_schema; /* or NULL */
-    const char *const *stop; /* texts that end the response */
+    const char *const *stop; /* strings that end the response */
     int n_stop;
-    bool ignore_eos;  /* the end is banned, but a grammar ends where nothing else can follow */
-    bool special;     /* print control tokens */
-    int top_logprobs; /* < 0: none */
-    int draft_max;    /* drafts of a step; < 0: as the model was opened */
-    int draft_min;    /* fewer drafts than this are dropped */
-    bool draft_fixed; /* always draft_max of them; else as the model was opened */
-    float draft_p_min;
-    bool in_thought;    /* the prompt ends inside a thought */
-    bool parse;         /* split thoughts and tool calls from the answer */
+    bool ignore_eos;    /* never generate an end-of-text token; a grammar ends the response where
+                         * nothing else can follow */
+    bool special;       /* print control tokens */
+    int top_logprobs;   /* log probabilities of so many alternatives; < 0: none */
+    int draft_max;      /* maximum number of draft tokens per step; < 0: as the model was opened */
+    int draft_min;      /* shorter drafts are discarded */
+    bool draft_fixed;   /* always draft_max of them; else as the model was opened */
+    float draft_p_min;  /* a draft ends at a token that is less likely than this */
+    bool in_thought;    /* the prompt ends inside a thinking section */
+    bool parse;         /* separate thinking and tool calls from the answer */
     const char *tools;  /* JSON array: types of the parameters of calls; NULL: none */
-    bool no_calls;      /* with parse: calls are not looked for */
-    bool keep_thoughts; /* with parse: thoughts and their tags are part of the answer */
-    /* With in_thought and parse a grammar or schema holds from the end of the thought on. With
-     * triggers it holds from the first of these texts on, which belong to what it matches. */
+    bool no_calls;      /* with parse: do not look for tool calls */
+    bool keep_thoughts; /* with parse: leave thinking and its tags in the answer */
+    /* With in_thought and parse a grammar or schema applies from the end of the thinking on. With
+     * triggers it applies from the first of these strings on, which are part of what it matches. */
     const char *const *grammar_trigger;
     int n_grammar_trigger;
-    int reasoning_budget;          /* tokens of thought before it is closed; < 0: any number */
-    const char *reasoning_message; /* said before a thought is closed for its budget; NULL: none */
-    bool cache_prompt;             /* of jobs: look for the prompt's beginning, and keep it */
-    int slot;                      /* of jobs: wished for; -1: any */
-    bool progress;                 /* of jobs: wake also while the prompt is read */
+    int reasoning_budget;          /* maximum number of thinking tokens; < 0: no limit */
+    const char *reasoning_message; /* inserted where the budget ends the thinking; NULL: nothing */
+    bool cache_prompt; /* jobs: reuse the cached prefix of the prompt, and cache this prompt */
+    int slot;          /* jobs: preferred slot; -1: any */
+    uint64_t client;   /* jobs: the client whose share of the queue it uses; 0: none */
+    bool progress;     /* jobs: call wake also while the prompt is processed */
     bool (*on_event)(void *user, const ft_event *e); /* false cancels; may be NULL */
     void *user;
 } ft_request;
@@ -291,6 +372,7 @@ ft_status ft_session_generate(ft_session *s, const ft_request *r, ft_response *o
 
 typedef struct ft_queue_params {
     int waiting;    /* maximum number of waiting requests; more are rejected with FT_EBUSY */
+    int per_client; /* maximum number of requests of one client that run or wait; 0: no limit */
     double step_ms; /* limit for steps that process a prompt while others generate; 0: none */
     uint64_t prefix_bytes; /* memory for the prefix cache; 0: no prefix cache */
     const char *cache_dir; /* folder that keeps the prefix cache across restarts; NULL: none */
@@ -342,6 +424,30 @@ typedef enum ft_pooling { FT_POOL_MEAN, FT_POOL_LAST } ft_pooling;
  * With a started engine thread it runs between two steps. Returns when done. */
 ft_status ft_llm_embed(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling, float *out,
                        ft_err *err);
+
+/* Several texts as such vectors, without waiting: the engine thread computes them beside everything
+ * else that runs. */
+typedef struct ft_embedding_params {
+    const int32_t *const *ids; /* [n]: of each text; copied */
+    const int *n_ids;          /* [n] */
+    int n;
+    ft_pooling pooling;
+    uint64_t client;          /* as in ft_request */
+    void (*wake)(void *user); /* called once, on the engine thread, when all are done */
+    void *user;
+} ft_embedding_params;
+
+typedef struct ft_embedding ft_embedding;
+
+/* Needs a started queue. FT_EBUSY: the queue is full. */
+ft_status ft_embedding_new(ft_embedding **out, ft_llm *m, const ft_embedding_params *p,
+                           ft_err *err);
+bool ft_embedding_done(ft_embedding *e);
+/* When done: *out is [n, width] and belongs to e. */
+ft_status ft_embedding_result(ft_embedding *e, const float **out, ft_err *err);
+void ft_embedding_cancel(ft_embedding *e); /* from any thread; it is done within a step */
+/* Cancels; accepts NULL; never waits for the engine. wake is not called any more. */
+void ft_embedding_free(ft_embedding *e);
 
 typedef struct ft_slot_info {
     int id;
@@ -499,6 +605,9 @@ void ft_template_free(ft_template *t); /* accepts NULL */
 ft_status ft_template_render(const ft_template *t, const char *json, size_t bytes, char **text,
                              size_t *text_bytes, ft_err *err);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

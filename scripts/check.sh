@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs every test of the build in $BUILD and ends with "N passed, N failed". A test program either
-# prints the output of cmocka or ends with a line of that form; a program that exits with an error
-# and without such a line counts as one failure.
-# JOBS=N runs N programs at a time (each may use all cores: more than one helps on large machines).
+# speaks cmocka or ends with a line of that form; one that dies without it counts as one failure.
+# check.sh unit: tests/unit and the test of the exported symbols only.
+# JOBS=N runs N of them at a time (each may use all cores: more than one pays on large machines).
 set -u
 build=${BUILD:-build}
 jobs=${JOBS:-1}
@@ -46,17 +46,29 @@ queue() { # name command...
     run_one "$count" "$@" &
 }
 
-for t in "$build"/tests/unit/* "$build"/tests/ops/* "$build"/tests/invariants/* "$build"/tests/serve/*; do
-    [ -x "$t" ] && [ -f "$t" ] && queue "${t#"$build"/tests/}" "$t"
-done
-[ -x "$build/tests/dequant" ] && queue dequant "$build/tests/dequant" tests/data/dequant
-[ -x "$build/tests/golden" ] && queue golden "$build/tests/golden" tests/golden/*/
-for t in tests/cli/*.sh; do
-    [ -f "$t" ] && queue "cli/$(basename "$t" .sh)" bash "$t"
-done
-for t in "$build"/fuzz/replay-*; do
-    [ -x "$t" ] && [ -f "$t" ] && queue "fuzz/$(basename "$t")" "$t" fuzz/corpus/"$(basename "$t" | sed 's/^replay-//')"
-done
+run_programs() { # folders of $build/tests
+    local folder t
+    for folder in "$@"; do
+        for t in "$build/tests/$folder"/*; do
+            [ -x "$t" ] && [ -f "$t" ] && queue "${t#"$build"/tests/}" "$t"
+        done
+    done
+}
+
+run_programs unit
+if [ "${1:-}" = unit ]; then
+    queue cli/symbols bash tests/cli/symbols.sh
+else
+    run_programs ops invariants serve
+    [ -x "$build/tests/dequant" ] && queue dequant "$build/tests/dequant" tests/data/dequant
+    [ -x "$build/tests/golden" ] && queue golden "$build/tests/golden" tests/golden/*/
+    for t in tests/cli/*.sh; do
+        [ -f "$t" ] && queue "cli/$(basename "$t" .sh)" bash "$t"
+    done
+    for t in "$build"/fuzz/replay-*; do
+        [ -x "$t" ] && [ -f "$t" ] && queue "fuzz/$(basename "$t")" "$t" fuzz/corpus/"$(basename "$t" | sed 's/^replay-//')"
+    done
+fi
 wait
 cat "$results"/*.sum | {
     passed=0 failed=0

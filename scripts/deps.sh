@@ -1,16 +1,22 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and only those. Works as root and with sudo.
-# deps.sh cross: those of make check-cross instead.
+# deps.sh cross: those of make check-cross instead; deps.sh deb: those that dpkg-buildpackage needs.
 set -euo pipefail
 
 packages=(pkg-config libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libmicrohttpd-dev
           libcurl4-openssl-dev libedit-dev libcmocka-dev)
 
+# the web page uses these where they are found; it works without them
+optional=(libjs-markdown-it node-dompurify libjs-highlight.js libjs-katex fonts-katex libjs-pdf)
+
 if [ "${1:-}" = cross ]; then
     other=x86-64
     [ "$(uname -m)" = x86_64 ] && other=aarch64
     packages=("gcc-$other-linux-gnu" qemu-user)
+    optional=()
 fi
+
+if [ "${1:-}" = deb ]; then packages+=(build-essential debhelper); fi
 
 if ! command -v dpkg-query >/dev/null; then
     echo "deps.sh: this is not a Debian system; install these yourself: ${packages[*]}" >&2
@@ -18,28 +24,39 @@ if ! command -v dpkg-query >/dev/null; then
     exit 1
 fi
 
-missing=()
-for p in "${packages[@]}"; do
-    status=$(dpkg-query -W -f='${Status}' "$p" 2>/dev/null || true)
-    [ "$status" = "install ok installed" ] || missing+=("$p")
-done
-[ ${#missing[@]} -eq 0 ] && exit 0
+installed() {
+    [ "$(dpkg-query -W -f='${Status}' "$1" 2>/dev/null || true)" = "install ok installed" ]
+}
+missing=() wanted=()
+for p in "${packages[@]}"; do installed "$p" || missing+=("$p"); done
+for p in "${optional[@]}"; do installed "$p" || wanted+=("$p"); done
+[ ${#missing[@]} -eq 0 ] && [ ${#wanted[@]} -eq 0 ] && exit 0
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
-    if ! command -v sudo >/dev/null; then
+    as_root=(sudo)
+    if [ ${#missing[@]} -eq 0 ]; then # nobody is asked for a password for what is optional
+        sudo -n true 2>/dev/null || exit 0
+    elif ! command -v sudo >/dev/null; then
         echo "deps.sh: missing packages and neither root nor sudo to install them: ${missing[*]}" >&2
         exit 1
     fi
-    as_root=(sudo)
 fi
 
-echo "deps.sh: installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-if ! { "${as_root[@]}" apt-get update && "${as_root[@]}" apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+install() {
+    echo "deps.sh: installing $*"
+    "${as_root[@]}" apt-get install -y --no-install-recommends "$@" >>"$log" 2>&1
+}
+if [ ${#missing[@]} -gt 0 ] && ! { "${as_root[@]}" apt-get update >"$log" 2>&1 && install "${missing[@]}"; }; then
     tail -n 5 "$log" >&2
     echo "deps.sh: apt-get could not install: ${missing[*]}" >&2
     exit 1
 fi
+# one by one: a release that lacks one of them may have the others
+for p in "${wanted[@]}"; do
+    apt-cache show "$p" >/dev/null 2>&1 || continue
+    install "$p" || echo "deps.sh: going on without $p"
+done

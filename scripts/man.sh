@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes the manual pages into a folder: the text of a page is in man/, the options come from --help
-# of the program, so that a page cannot list an option that does not exist.
+# Writes the manual pages into a folder: what a page says is in man/, the options come from the
+# program's own --help-list, so that a page cannot name an option that does not exist.
 set -euo pipefail
 bin=$1 out=$2
 cd "$(dirname "$0")/.."
@@ -11,15 +11,11 @@ roff() { # plain text to roff
     sed -e 's/\\/\\e/g' -e 's/-/\\-/g' -e "s/^\([.']\)/\\\\\&\1/"
 }
 
-options() { # of the program $1; a left side that is too long has its help on the next line
-    "$bin" "$1" --help | awk '
-        /^  -/ { line = substr($0, 3); at = match(line, /  +/)
-                 if (at) { print line_of(substr(line, 1, at - 1)); print substr(line, at + RLENGTH) }
-                 else { print line_of(line); getline; sub(/^ +/, ""); print } }
-        function line_of(s) { gsub(/ -/, ", -", s); return s }' |
-        while IFS= read -r left && IFS= read -r help; do
-            printf '.TP\n.B %s\n%s\n' "$(roff <<<"$left")" "$(roff <<<"$help")"
-        done
+options() { # of the program $1: a section for each group, an entry for each option
+    "$bin" "$1" --help-list | roff | awk -F '\t' '
+        $3 != group { group = $3; printf ".SS %s\n", group }
+        { gsub(/ /, ", ", $1)
+          printf ".TP\n.B %s%s\n%s\n", $1, $2 == "" ? "" : " " $2, $4 }'
 }
 
 page() { # name of the page, program or ""

@@ -73,7 +73,7 @@ static inline size_t golden_width(const json_t *entry)
     return !strcmp(type, "BF16") ? 2 : !strcmp(type, "F32") ? 4 : !strcmp(type, "F8_E4M3") ? 1 : 8;
 }
 
-static inline void golden_write_values(ft_out *out, const json_t *entry)
+static inline void golden_write_values(ft_out_file *out, const json_t *entry)
 {
     const json_t *values = json_object_get(entry, "values");
     const uint64_t n = golden_count(entry);
@@ -111,7 +111,7 @@ static inline ft_status golden_safetensors(const json_t *manifest, const char *p
     }
     char *text = json_dumps(header, JSON_COMPACT);
     json_decref(header);
-    ft_out *out;
+    ft_out_file *out;
     const ft_status st = ft_out_open(&out, path, err);
     if (!st) {
         const uint64_t n = strlen(text);
@@ -128,7 +128,7 @@ static inline ft_status golden_copy(const char *from, const char *to, ft_err *er
 {
     char *text;
     size_t n;
-    ft_out *out;
+    ft_out_file *out;
     ft_status st = ft_file_read(&text, &n, from, (size_t)64 << 20, err);
     if (st) return st;
     st = ft_out_open(&out, to, err);
@@ -172,7 +172,7 @@ static inline ft_status golden_gguf(const char *dir, const char *path, const cha
     char tmp[4200], file[4300];
     snprintf(tmp, sizeof tmp, "%s.hf", path);
     ft_status st = golden_folder(dir, tmp, err);
-    const ft_convert_opts o = {.outtype = outtype, .no_vocab = true, .quiet = true};
+    const ft_convert_opts o = {.outtype = outtype, .no_vocab = true};
     if (!st) st = ft_convert(tmp, path, &o, NULL, err);
     snprintf(file, sizeof file, "%s/model.safetensors", tmp);
     unlink(file);

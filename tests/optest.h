@@ -1,13 +1,13 @@
-/* tests/optest.h - runs an op test on the ref device and on the device under test.
- * A test is a function of its shape: it makes inputs, calls ops, and states the expected outputs.
- * The runner runs it with one seed
+/* tests/optest.h - runs an op test on the ref device and on the device under test. A test is a
+ * function of its shape: it makes inputs, calls ops, and states the allowed error. The runner calls
+ * it with one seed
  *   - on ref, whose results are the reference;
  *   - on the device, compared by normalised squared error;
  *   - on the device with other numbers of threads, which must give the same bits;
  *   - for tests of independent rows, with single rows alone, which must give the same bits too.
- * Guard bytes around every block and gaps between the rows of an output must not change.
- *   --dev NAME   cpu (default), cuda     --bench   time every shape instead
- *   NAME...      only tests whose name contains one of these */
+ * Guards around every block and the gaps between an output's rows must not change.
+ *   --dev NAME cpu (default), cuda --bench time every shape instead
+ *   NAME... only tests whose name contains one of these */
 #ifndef FT_TESTS_OPTEST_H
 #define FT_TESTS_OPTEST_H
 
@@ -40,7 +40,7 @@ typedef struct ft_optest {
     ft_batch batch;
     ft_rng rng;
     int pick;   /* >= 0: only this row */
-    bool exact; /* compare bits with `truth` instead of errors */
+    bool exact; /* compare bits with the reference instead of errors */
     bool bench;
     bool rows;           /* single rows of the next weights are read */
     double bytes, flops; /* of one run, for the bench */
@@ -65,7 +65,7 @@ typedef struct t_case {
     int n_shape;
     bool rows; /* rows do not depend on each other */
 } t_case;
-/* OPTEST: a test with its shapes. OPTEST_ROWS: shape[0] is T, and each row can be run alone. */
+/* OPTEST: a test by its shapes. OPTEST_ROWS: shape[0] is T, and each row can be computed alone. */
 #define OPTEST_AS(fn, independent, ...)                                                            \
     static const int fn##_shape[][T_SHAPE] = {__VA_ARGS__};                                        \
     static const t_case fn##_case = {#fn, fn, fn##_shape, FT_COUNT(fn##_shape), independent};
@@ -151,7 +151,7 @@ static inline ft_vec t_vec(ft_optest *t, int n, float lo, float hi)
     return r;
 }
 
-/* A copy in host memory, for the arrays of the batch. */
+/* A copy for the batch, whose arrays are in host memory. */
 static inline void *t_keep(ft_optest *t, const void *src, size_t bytes)
 {
     void *p = t_host(t, bytes + 1);
@@ -180,8 +180,8 @@ static inline void t_draw_row(ft_optest *t, unsigned char *to, ft_type type, int
     }
 }
 
-/* Cache of generated weights: a shape is run many times with the same weights, and generating and
- * encoding them takes longer than most ops. */
+/* Weights made before: a shape is run many times with the same ones, and making and encoding them
+ * takes longer than most ops. */
 typedef struct t_drawn {
     uint64_t from, to; /* the state of the random stream before and after */
     ft_type type;
@@ -244,7 +244,7 @@ static inline void t_run(ft_optest *t)
 {
     ft_err err;
     const int64_t limit = ft_now_ns() + (t->bench ? 150000000 : 0);
-    t->dev->again = t->bench;
+    t->dev->keep_ops = t->bench;
     do {
         const int64_t start = ft_now_ns();
         t->dev->commit(t->dev);
@@ -252,8 +252,8 @@ static inline void t_run(ft_optest *t)
         const double ns = (double)(ft_now_ns() - start);
         if (t->best_ns == 0 || ns < t->best_ns) t->best_ns = ns;
     } while (ft_now_ns() < limit);
-    t->dev->again = false;
-    if (t->bench) t->dev->commit(t->dev); /* the recorded list was consumed */
+    t->dev->keep_ops = false;
+    if (t->bench) t->dev->commit(t->dev); /* and its list of ops is discarded */
 }
 
 static inline t_result t_read(ft_optest *t, ft_mat m)
@@ -288,7 +288,7 @@ static inline double t_error(const float *got, const float *want, size_t n)
     return sum / base;
 }
 
-/* Runs the recorded ops if necessary; y must match ref within the given error. */
+/* The recorded ops have run or run now; y must agree with ref to the given error. */
 static inline void t_expect_values(ft_optest *t, t_result r, double limit)
 {
     const int i = t->n_kept;

@@ -1,6 +1,8 @@
-/* Markdown to DOM nodes. Nothing that a model writes is ever parsed as HTML: every node is made here
- * and every text is a text node. Each text node knows where in the source it comes from, so that
- * ranges of the source (drafted tokens) can be marked. */
+/* Markdown to DOM nodes without any library: the renderer of builds that found none (rich.js is the
+ * other). Nothing that a model writes is parsed as HTML: every node is made here, every text is a text
+ * node. */
+
+const MAX_DEPTH = 24; /* of quotes and lists in each other; what is deeper is shown as text */
 
 const el = (name, ...children) => {
   const e = document.createElement(name);
@@ -8,8 +10,7 @@ const el = (name, ...children) => {
   return e;
 };
 
-/* marks: sorted, disjoint [from, to) of src. */
-export function render(src, marks = [], copied = () => {}) {
+export function renderPlain(src) {
   const out = document.createDocumentFragment();
   const lines = [];
   for (let a = 0; a <= src.length;) {
@@ -18,7 +19,7 @@ export function render(src, marks = [], copied = () => {}) {
     lines.push({ a, b });
     a = b + 1;
   }
-  blocks({ src, marks, copied }, out, lines);
+  blocks({ src, depth: 0 }, out, lines);
   return out;
 }
 
@@ -39,6 +40,7 @@ function blocks(c, out, lines) {
   for (let i = 0; i < lines.length;) {
     const s = textOf(c, lines[i]);
     if (!s.trim()) i++;
+    else if (c.depth >= MAX_DEPTH) i = paragraph(c, out, lines, i);
     else if (FENCE.test(s)) i = fence(c, out, lines, i, FENCE.exec(s));
     else if (HEADING.test(s)) i = heading(c, out, lines, i, HEADING.exec(s));
     else if (RULE.test(s)) out.append(el('hr')), i++;
@@ -53,26 +55,15 @@ function fence(c, out, lines, i, m) {
   const end = new RegExp('^\\s{0,3}' + m[1][0] + '{' + m[1].length + ',}\\s*$');
   let j = i + 1;
   while (j < lines.length && !end.test(textOf(c, lines[j]))) j++;
-  const code = el('code');
-  lines.slice(i + 1, j).forEach((l, k) => {
-    if (k) code.append('\n');
-    put(c, code, l.a, l.b);
-  });
+  const code = el('code', lines.slice(i + 1, j).map((l) => textOf(c, l)).join('\n'));
   const name = m[2].trim().split(/\s/)[0];
-  const copy = el('button', 'Copy');
-  copy.type = 'button';
-  copy.addEventListener('click', () => c.copied(code.textContent, copy));
-  const head = el('div', el('span', name || 'text'), copy);
-  head.className = 'codehead';
-  const box = el('div', head, el('pre', code));
-  box.className = 'code';
-  box.querySelector('pre').tabIndex = 0; /* it may scroll: reachable by keyboard */
-  out.append(box);
+  if (name) code.className = 'language-' + name;
+  out.append(el('pre', code));
   return j + 1;
 }
 
 function heading(c, out, lines, i, m) {
-  const h = el('h' + Math.min(6, m[1].length + 2)); /* below the page's own headings */
+  const h = el('h' + m[1].length);
   const at = lines[i].a + textOf(c, lines[i]).indexOf(m[2], m[1].length);
   inline(c, h, [{ a: at, b: at + m[2].length }]);
   out.append(h);
@@ -84,7 +75,7 @@ function quote(c, out, lines, i) {
   for (; i < lines.length && QUOTE.test(textOf(c, lines[i])); i++)
     inner.push({ a: lines[i].a + QUOTE.exec(textOf(c, lines[i]))[0].length, b: lines[i].b });
   const q = el('blockquote');
-  blocks(c, q, inner);
+  blocks({ ...c, depth: c.depth + 1 }, q, inner);
   out.append(q);
   return i;
 }
@@ -107,7 +98,7 @@ function list(c, out, lines, i) {
       inner.push({ a: Math.min(lines[i].b, lines[i].a + Math.min(width, indentOf(s))), b: lines[i].b });
     }
     const li = el('li');
-    blocks(c, li, inner);
+    blocks({ ...c, depth: c.depth + 1 }, li, inner);
     if (li.children.length === 1 && li.firstChild.tagName === 'P') li.replaceChildren(...li.firstChild.childNodes);
     box.append(li);
   }
@@ -147,7 +138,7 @@ function table(c, out, lines, i) {
     const tr = el('tr');
     cells(c, l).forEach((cell, k) => {
       const td = el(name);
-      if (side[k]) td.style.textAlign = side[k];
+      if (side[k]) td.className = side[k];
       inline(c, td, [cell]);
       tr.append(td);
     });
@@ -156,10 +147,7 @@ function table(c, out, lines, i) {
   const body = el('tbody');
   const t = el('table', el('thead', row(lines[i], 'th')), body);
   for (i += 2; i < lines.length && textOf(c, lines[i]).includes('|'); i++) body.append(row(lines[i], 'td'));
-  const box = el('div', t);
-  box.className = 'table';
-  box.tabIndex = 0;
-  out.append(box);
+  out.append(t);
   return i;
 }
 
@@ -178,43 +166,17 @@ function paragraph(c, out, lines, i) {
 
 /* ---- inside a block ---- */
 
-/* Source [a, b) as text, with the marked ranges in elements of their own. */
-function put(c, to, a, b) {
-  let lo = 0, hi = c.marks.length;
-  while (lo < hi) {
-    const mid = (lo + hi) >> 1;
-    if (c.marks[mid][1] <= a) lo = mid + 1;
-    else hi = mid;
-  }
-  for (; lo < c.marks.length && c.marks[lo][0] < b; lo++) {
-    const x = Math.max(a, c.marks[lo][0]), y = Math.min(b, c.marks[lo][1]);
-    if (x > a) to.append(c.src.slice(a, x));
-    const m = el('mark', c.src.slice(x, y));
-    m.className = 'drafted';
-    to.append(m);
-    a = y;
-  }
-  if (b > a) to.append(c.src.slice(a, b));
-}
-
 function inline(c, to, part) {
-  const at = []; /* where each character of the text stands in the source */
-  let text = '';
-  for (const p of part) {
-    if (text) text += '\n', at.push(p.a - 1);
-    for (let i = p.a; i < p.b; i++) at.push(i);
-    text += c.src.slice(p.a, p.b);
-  }
-  at.push(part.length ? part[part.length - 1].b : 0);
-  run({ ...c, text, at }, to, 0, text.length, 0);
+  const text = part.map((p) => c.src.slice(p.a, p.b)).join('\n');
+  run({ text }, to, 0, text.length, 0);
 }
 
-/* Text [i, j), line by line: lines of one block need not be neighbours in the source. */
+/* Text [i, j); two spaces before the end of a line break it. */
 function plain(c, to, i, j) {
   for (let k = i; k < j;) {
     let e = c.text.indexOf('\n', k);
     if (e < 0 || e > j) e = j;
-    if (e > k) put(c, to, c.at[k], c.at[e - 1] + 1);
+    if (e > k) to.append(c.text.slice(k, e));
     if (e < j) to.append(/ {2}$/.test(c.text.slice(i, e)) ? el('br') : '\n');
     k = e + 1;
   }
@@ -274,8 +236,6 @@ function codeSpan(c, rest, i) {
 function anchor(href, fill) {
   const a = el('a');
   a.href = href;
-  a.target = '_blank';
-  a.rel = 'noopener noreferrer';
   fill(a);
   return a;
 }

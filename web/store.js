@@ -1,57 +1,88 @@
-/* What the browser keeps: conversations, each under a key of its own, and the settings. */
+/* What the browser keeps: conversations in IndexedDB, settings in localStorage. */
+import { validChat } from './tree.js';
 
-const PREFIX = 'foretoken.chat.';
-const SETTINGS = 'foretoken.settings';
+const DATABASE = 'foretoken', CHATS = 'chats';
+const SETTINGS = 'foretoken.settings', SHOWN = 'foretoken.shown';
+const OLD_PREFIX = 'foretoken.chat.'; /* conversations of earlier versions, in localStorage */
 
-function read(key) {
+let database = null;
+
+const result = (request) => new Promise((resolve, reject) => {
+  request.onsuccess = () => resolve(request.result);
+  request.onerror = () => reject(request.error);
+});
+
+async function open() {
+  if (database) return database;
+  const request = indexedDB.open(DATABASE, 1);
+  request.onupgradeneeded = () => request.result.createObjectStore(CHATS, { keyPath: 'id' });
+  database = await result(request);
+  database.onclose = () => { database = null; };
+  return database;
+}
+
+async function write(act) {
+  const tx = (await open()).transaction(CHATS, 'readwrite');
+  const done = new Promise((resolve, reject) => {
+    tx.oncomplete = resolve;
+    tx.onerror = tx.onabort = () => reject(tx.error ?? new Error('the write was aborted'));
+  });
+  act(tx.objectStore(CHATS));
+  return done;
+}
+
+/* Rejects when the storage is full or switched off. */
+export const saveChat = (chat) => write((chats) => chats.put(structuredClone(chat)));
+export const dropChat = (id) => write((chats) => chats.delete(id));
+
+export async function loadChat(id) {
+  const tx = (await open()).transaction(CHATS);
+  return validChat(await result(tx.objectStore(CHATS).get(id)));
+}
+
+function parse(text) {
   try {
-    return JSON.parse(localStorage.getItem(key));
+    return JSON.parse(text);
   } catch {
     return null;
   }
 }
 
-export function loadChats() {
-  const chats = [];
-  for (let i = 0; i < localStorage.length; i++) {
-    const key = localStorage.key(i);
-    if (!key.startsWith(PREFIX)) continue;
-    const c = valid(read(key));
-    if (c) chats.push(c);
+/* Moves conversations of earlier versions into the database. */
+async function adoptOld() {
+  const keys = Object.keys(localStorage).filter((k) => k.startsWith(OLD_PREFIX));
+  for (const key of keys) {
+    const chat = validChat(parse(localStorage.getItem(key)));
+    if (chat) await saveChat({ ...chat, named: !!chat.title });
+    localStorage.removeItem(key);
   }
-  return chats.sort((a, b) => b.changed - a.changed);
 }
 
-/* false: the browser has no room left. */
-export function saveChat(chat) {
+export async function loadChats() {
+  await adoptOld();
+  const tx = (await open()).transaction(CHATS);
+  const all = await result(tx.objectStore(CHATS).getAll());
+  return all.map(validChat).filter((c) => c?.messages.length);
+}
+
+/* A browser may forbid the page to store anything: then settings last until it is closed. */
+function quietly(act) {
   try {
-    localStorage.setItem(PREFIX + chat.id, JSON.stringify(chat));
-    return true;
+    return act();
   } catch {
-    return false;
+    return null;
   }
 }
 
-export const dropChat = (chat) => localStorage.removeItem(PREFIX + chat.id);
-
-export function newChat() {
-  return { id: Date.now().toString(36) + Math.random().toString(36).slice(2, 8), title: '', changed: Date.now(), messages: [] };
+export function loadSettings() {
+  const s = parse(quietly(() => localStorage.getItem(SETTINGS)));
+  return s && typeof s === 'object' ? s : {};
 }
 
-const ROLES = ['user', 'assistant', 'tool'];
-
-/* A conversation as we wrote it, or null: imported files may hold anything. */
-export function valid(c) {
-  if (!c || typeof c.id !== 'string' || !Array.isArray(c.messages)) return null;
-  const messages = c.messages.filter((m) => m && ROLES.includes(m.role)).map((m) => ({
-    ...m,
-    content: String(m.content ?? ''),
-    reasoning: String(m.reasoning ?? ''),
-    marks: Array.isArray(m.marks) ? m.marks : [],
-    calls: Array.isArray(m.calls) ? m.calls : [],
-  }));
-  return { id: c.id, title: String(c.title ?? ''), changed: Number(c.changed) || 0, messages };
+export function saveSettings(settings) {
+  quietly(() => localStorage.setItem(SETTINGS, JSON.stringify(settings)));
 }
 
-export const loadSettings = () => read(SETTINGS) || {};
-export const saveSettings = (s) => localStorage.setItem(SETTINGS, JSON.stringify(s));
+/* The conversation that this tab shows, for a reload. */
+export const loadShown = () => quietly(() => sessionStorage.getItem(SHOWN));
+export const saveShown = (id) => quietly(() => sessionStorage.setItem(SHOWN, id));

@@ -1,10 +1,9 @@
-/* api/calibrate.c - the text on which keys are measured before a compact cache is trusted with
- * them. */
+/* api/calibrate.c - the text on which keys are measured before a compact cache is used. */
 #include "api/model.h"
 
 #include "base/mem.h"
 
-/* A bit of everything: what matters is that keys of many kinds come up. */
+/* A varied text, so that many kinds of keys occur. */
 static const char text[] =
     "A reader who opens the box finds three things: a letter, a map, and a list of numbers.\n"
     "The letter begins \"Dear Ada, it is 1843 and the engine still does not run.\"\n\n"

@@ -1,4 +1,4 @@
-/* api/chat.c - messages to a prompt, through the model's own template. */
+/* api/chat.c - renders messages to a prompt with the model's chat template. */
 #include "api/model.h"
 
 #include "base/mem.h"
@@ -16,7 +16,7 @@ static ft_status parse(json_t **out, const char *text, const char *what, bool ar
     return ft_fail(err, FT_EINVAL, "%s: want a JSON %s", what, array ? "array" : "object");
 }
 
-/* Takes a member out of the options: those that have a field of their own are not passed on. */
+/* Removes a member from the options: those with a field of their own are not passed on. */
 static json_t *take_option(json_t *options, const char *key)
 {
     json_t *v = json_object_get(options, key);
@@ -25,8 +25,8 @@ static json_t *take_option(json_t *options, const char *key)
     return v;
 }
 
-static ft_status render(const ft_chat *c, const json_t *messages, json_t *options, ft_buf *out,
-                        ft_err *err)
+static ft_status render(const ft_chat_template *c, const json_t *messages, json_t *options,
+                        ft_buf *out, ft_err *err)
 {
     ft_chat_input in = {.messages = messages, .extra = options, .add_generation_prompt = true};
     json_t *tools = take_option(options, "tools"), *think = take_option(options, "enable_thinking");
@@ -54,7 +54,7 @@ ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *optio
     if (!st) st = parse(&opts, options ? options : "{}", "options", false, err);
     if (!st) st = render(m->chat, list, opts, &out, err);
     if (!st) {
-        /* BOS is the tokenizer's to add: once, not twice. */
+        /* The tokenizer adds BOS: it must not be there twice. */
         const ft_str text = ft_vocab_add_bos(m->vocab)
                                 ? ft_chat_without_bos(m->chat, ft_buf_str(&out))
                                 : ft_buf_str(&out);

@@ -1,4 +1,4 @@
-/* api/decode.c - many sequences decoding at once, timed: ft_llm_decode of foretoken.h. */
+/* api/decode.c - ft_llm_decode: times the decoding of many sequences at once. */
 #include "api/sampling.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -45,7 +45,7 @@ static ft_status sampling(many *b, const ft_decode_params *p, ft_err *err)
     return FT_OK;
 }
 
-/* Reads slot i's prompt and holds the slot at its first token, until all are there. */
+/* Reads slot i's prompt and pauses the slot at its first token until all are ready. */
 static ft_status read_prompt(many *b, const ft_decode_params *p, int i, ft_err *err)
 {
     const int n = FT_MAX(1, p->depth);
@@ -62,7 +62,7 @@ static ft_status read_prompt(many *b, const ft_decode_params *p, int i, ft_err *
     return ft_fail(err, FT_EDEVICE, "%s", ft_slot_error(b->slot[i]));
 }
 
-/* What the slots have counted so far, into *t with a sign. */
+/* Adds the statistics of all slots to *t, times sign. */
 static void add_stats(const many *b, ft_decode_time *t, int sign)
 {
     for (int i = 0; i < b->n; i++) {
@@ -72,7 +72,7 @@ static void add_stats(const many *b, ft_decode_time *t, int sign)
         t->drafted += sign * s->drafted;
         t->accepted += sign * s->accepted;
     }
-    const ft_stats *s = ft_slot_stats(b->slot[0]); /* a step's time is every slot's */
+    const ft_stats *s = ft_slot_stats(b->slot[0]); /* the time of a step counts for every slot */
     t->draft_s += sign * s->draft_s;
     t->verify_s += sign * s->verify_s;
 }
@@ -108,7 +108,7 @@ ft_status ft_llm_decode(ft_llm *m, const ft_decode_params *p, ft_decode_time *ou
     ft_status st = sampling(&b, p, err);
     while (b.n < p->seqs && !st) {
         if (!(b.slot[b.n] = ft_slot_new(m->engine)))
-            st = ft_fail(err, FT_ELIMIT, "every lane is taken");
+            st = ft_fail(err, FT_ELIMIT, "all slots are in use");
         else
             st = read_prompt(&b, p, b.n++, err);
     }

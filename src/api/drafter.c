@@ -1,5 +1,5 @@
-/* api/drafter.c - who drafts for a loaded model: the list of names, the drafter's own file, and the
- * tokens that drafts may be. */
+/* api/drafter.c - selects the draft method of a loaded model: the list of names, the drafter's
+ * own file, and the vocabulary that it drafts from. */
 #include "api/model.h"
 
 #include "base/file.h"
@@ -29,16 +29,16 @@ ft_status ft_draft_methods_of(ft_draft_methods *d, const ft_llm_params *p, ft_er
     ft_status st = ft_draft_methods_parse(&d->kinds, p->spec_type ? p->spec_type : "auto", err);
     if (!st) st = ft_draft_methods_check(d, err);
     if (!st && d->kinds & FT_SPEC_MODEL && !p->draft_model)
-        st = ft_fail(err, FT_EINVAL, "draft-simple drafts with a second model; name one with -md");
+        st = ft_fail(err, FT_EINVAL, "draft-simple needs a draft model; name one with -md");
     if (!st && d->kinds & FT_SPEC_NGRAM_MOD && d->mod.n_match < 16)
-        ft_log(FT_LOG_WARN, "ngram-mod hashes %d tokens; fewer than 16 guess badly",
+        ft_log(FT_LOG_WARN, "ngram-mod hashes %d tokens; fewer than 16 have a low acceptance rate",
                d->mod.n_match);
     return st;
 }
 
 /* ---- the drafter's file ---- */
 
-/* A whole model drafts as one when it was asked to, or when nothing else is in it. */
+/* A complete model is used as a draft model if requested, or if the file holds nothing else. */
 static ft_status choose_kind(const ft_llm *m, const char *path, ft_draft_methods *d, ft_err *err)
 {
     ft_gguf *g = NULL;
@@ -63,21 +63,20 @@ ft_status ft_llm_open_drafter(ft_llm *m, const ft_llm_params *p, ft_draft_method
     if (!path || !(d->kinds & (FT_SPEC_HEAD | FT_SPEC_MODEL)) || p->draft_max == 0) return FT_OK;
     if (ft_gguf_same_file(m->model->file, path)) {
         if (d->kinds & FT_SPEC_MODEL)
-            return ft_fail(err, FT_EINVAL, "%s is the model itself, want a smaller one to draft",
-                           path);
+            return ft_fail(err, FT_EINVAL, "%s is the model itself, want a smaller model", path);
         if (m->model->drafter) return FT_OK;
         return ft_fail(err, FT_EUNSUPPORTED, "%s is the model itself, and %s", path,
                        m->model->no_draft ? m->model->no_draft : "it has no draft head");
     }
     ft_status st = choose_kind(m, path, d, err);
     if (st) return st;
-    /* All of it on the fast side where there are two: it runs several times for a step. */
+    /* Entirely on the faster device if there are two: it runs several times per step. */
     if (d->kinds & FT_SPEC_MODEL)
-        return ft_llm_open_file(&m->assistant, path, ft_split_half(m->dev, FT_SPLIT_FAST), NULL, p,
-                                err);
-    ft_split_follow(m->dev, &(ft_split_rule){.output = true});
+        return ft_llm_open_file(&m->assistant, path, ft_split_device(m->dev, FT_SPLIT_FAST), NULL,
+                                p, err);
+    ft_split_set_rule(m->dev, &(ft_split_rule){.output = true});
     st = ft_llm_open_file(&m->assistant, path, m->dev, m->model, p, err);
-    ft_split_follow(m->dev, &m->rule);
+    ft_split_set_rule(m->dev, &m->rule);
     return st;
 }
 
@@ -101,7 +100,7 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* How often each id comes in the text of a file. */
+/* Counts each id in the text of a file. */
 static ft_status count_text(tally *t, int V, const ft_llm *m, const char *path, ft_err *err)
 {
     char *text;
@@ -118,8 +117,8 @@ static ft_status count_text(tally *t, int V, const ft_llm *m, const char *path, 
     return FT_OK;
 }
 
-/* Half of the vocabulary, where the output matrix is most of a draft step. The file's order is the
- * order of merges: what is left out is rare, and nothing is copied. */
+/* Half of the vocabulary if the output matrix dominates a draft pass. BPE vocabularies list
+ * merges by frequency, so the omitted ids are rare, and the first half needs no copy. */
 static ft_status narrow_auto(ft_model *d, int V, ft_err *err)
 {
     const ft_gguf_tensor *t;
@@ -128,8 +127,8 @@ static ft_status narrow_auto(ft_model *d, int V, ft_err *err)
     return ft_model_narrow(d, NULL, V / 2 / FT_NARROW * FT_NARROW, err);
 }
 
-/* The n most frequent ids: those that end a response, those of the text, then in the order of the
- * file, because a vocabulary of merges lists the frequent ones first. */
+/* The n most frequent ids: end tokens, ids of the text, then in the order of the file, because
+ * BPE vocabularies list frequent tokens first. */
 ft_status ft_llm_narrow(ft_llm *m, const ft_llm_params *p, ft_err *err)
 {
     ft_model *d = m->assistant ? m->assistant : m->model;
@@ -152,17 +151,18 @@ ft_status ft_llm_narrow(ft_llm *m, const ft_llm_params *p, ft_err *err)
     return st;
 }
 
-/* ---- words ---- */
+/* ---- descriptions ---- */
 
-static const char *who_drafts(const ft_llm *m, const ft_draft_methods *d)
+static const char *drafter_name(const ft_llm *m, const ft_draft_methods *d)
 {
     if (!ft_engine_drafts(m->engine)) return "";
-    if (d->kinds & FT_SPEC_MODEL) return "a second model";
-    if (!m->assistant) return "the model's own MTP head";
-    return m->assistant->drafter == FT_DRAFT_MTP ? "an MTP head of its own file" : "assistant";
+    if (d->kinds & FT_SPEC_MODEL) return "a draft model";
+    if (!m->assistant) return "the model's MTP head";
+    return m->assistant->drafter == FT_DRAFT_MTP ? "an MTP head in a separate file"
+                                                 : "an assistant model";
 }
 
-/* As --spec-type would say it. */
+/* In the spelling of --spec-type. */
 void ft_drafter_type(const ft_llm *m, const ft_draft_methods *d, char *out, size_t bytes)
 {
     char names[120];
@@ -182,7 +182,7 @@ char *ft_drafter_text(const ft_llm *m, const ft_llm_params *p, const ft_draft_me
     const ft_model *by = m->assistant ? m->assistant : m->model;
     ft_draft_methods_names(d->kinds, names, sizeof names);
     if (e->draft_max == 0) {
-        snprintf(text, sizeof text, "none: switched off");
+        snprintf(text, sizeof text, "none: disabled");
         return ft_strdup(text);
     }
     if (!head && !names[0]) {
@@ -195,11 +195,11 @@ char *ft_drafter_text(const ft_llm *m, const ft_llm_params *p, const ft_draft_me
         ft_engine_bytes(m->model, m->assistant, e) - ft_engine_bytes(m->model, m->assistant, &off);
     if (by->n_draft_ids)
         snprintf(narrow, sizeof narrow, " over %d of %d tokens", by->n_draft_ids, m->model->V);
-    snprintf(text, sizeof text, "%s%s%s%s, up to %d tokens a round, %s, %s%s%s", names,
-             head && names[0] ? ", then " : "", who_drafts(m, d), narrow,
-             head ? e->draft_max : e->ngram_draft_max,
-             p->draft_fixed ? "always that many" : "as many as pay", ft_human_bytes(size, takes),
-             head || !(d->kinds & FT_SPEC_HEAD) || d->kinds & FT_SPEC_AUTO ? "" : "; no head: ",
+    snprintf(text, sizeof text, "%s%s%s%s, up to %d draft tokens per step, %s, %s%s%s", names,
+             head && names[0] ? ", then " : "", drafter_name(m, d), narrow,
+             head ? e->draft_max : e->ngram_draft_max, p->draft_fixed ? "fixed" : "adaptive",
+             ft_human_bytes(size, takes),
+             head || !(d->kinds & FT_SPEC_HEAD) || d->kinds & FT_SPEC_AUTO ? "" : "; no MTP head: ",
              head || !(d->kinds & FT_SPEC_HEAD) || d->kinds & FT_SPEC_AUTO ? "" : why);
     return ft_strdup(text);
 }

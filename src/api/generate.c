@@ -1,4 +1,4 @@
-/* api/generate.c - a request on its way in and a response on its way out: text to ids to text. */
+/* api/generate.c - turns a request into token ids and the generated ids into text. */
 #include "api/generate.h"
 
 #include "base/mem.h"
@@ -6,7 +6,7 @@
 
 enum { MAX_PROMPT_IDS = 1 << 26, MAX_TEXT = 1 << 30 };
 
-/* ---- the way out: tokens, characters, stop texts, parts ---- */
+/* ---- output: tokens, characters, stop strings, parts ---- */
 
 static void tell(ft_generate *a, ft_event_part part, int call, ft_str text)
 {
@@ -118,7 +118,9 @@ static ft_status open_grammar(ft_generate *a, ft_llm *m, ft_err *err)
     if (!r->grammar && !r->json_schema) return FT_OK;
     ft_status st = r->grammar ? ft_grammar_new(&a->grammar, ft_str_of(r->grammar), NULL, err)
                               : ft_schema_grammar(&a->grammar, ft_str_of(r->json_schema), err);
-    if (st == FT_ELIMIT) st = FT_EINVAL; /* too large is the request's fault, not a full queue */
+    if (st == FT_ELIMIT)
+        st = FT_EINVAL; /* a grammar that is too large is an invalid request,
+                         * not a full queue */
     if (st) return st;
     ft_str *words = ft_new_n(ft_str, (size_t)FT_MAX(1, r->n_grammar_trigger));
     for (int i = 0; i < r->n_grammar_trigger; i++) words[i] = ft_str_of(r->grammar_trigger[i]);
@@ -133,7 +135,7 @@ static ft_status open_grammar(ft_generate *a, ft_llm *m, ft_err *err)
     return FT_OK;
 }
 
-/* ---- the way in ---- */
+/* ---- input ---- */
 
 static ft_status open_prompt(ft_generate *a, ft_err *err)
 {
@@ -176,9 +178,9 @@ void ft_generate_release(ft_generate *a)
     *a = (ft_generate){0};
 }
 
-/* Where messages begin: there the next prompt of a conversation, or another conversation's, is
- * likely to part from this one. The first is the end of the system's message; the last, where the
- * response's own header begins, is where templates rewrite what was thought and said. */
+/* Where messages begin: there the next prompt of this conversation, or another conversation, is
+ * likely to diverge. The first position is the end of the system message; the last one, the
+ * start of the response's header, is where templates rewrite earlier reasoning and responses. */
 static int find_marks(const ft_generate *a, int checkpoint[FT_CHECKPOINTS_MAX])
 {
     const ft_chat_family f = a->m->chat ? ft_chat_family_of(a->m->chat) : FT_CHAT_PLAIN;

@@ -1,6 +1,6 @@
-/* api/generate.h - a request in flight: what text becomes on the way in, and ids on the way out.
- * Made from a request on any thread; its task then belongs to the thread that runs the engine, and
- * so does everything below until the task has ended. The request must outlive the answer. */
+/* api/generate.h - a request in progress: text to ids on input, ids to text on output.
+ * Created on any thread; its task then belongs to the engine thread, and so does everything
+ * below until the task has ended. The request must outlive it. */
 #ifndef FT_API_GENERATE_H
 #define FT_API_GENERATE_H
 
@@ -28,11 +28,11 @@ typedef struct ft_generate {
 
     ft_detok detok;
     ft_stop stop;
-    ft_stream *stream; /* NULL: everything is the answer */
+    ft_stream *stream; /* NULL: all text is the answer */
     json_t *tools;
-    ft_buf text, kept; /* of one token: its characters, and those that no stop text holds back */
-    ft_event event;    /* of the token at hand; later events of it have id -1 */
-    bool told;         /* the token at hand was reported */
+    ft_buf text, kept; /* of one token: its characters, and those that no stop string holds back */
+    ft_event event;    /* of the current token; further events of it have id -1 */
+    bool told;         /* the current token was reported */
     bool cancelled, stopped;
     int thought_tokens;
 } ft_generate;
@@ -41,9 +41,9 @@ typedef struct ft_generate {
 ft_status ft_generate_init(ft_generate *a, ft_llm *m, const ft_request *r, ft_event_fn *tell,
                            void *user, ft_err *err);
 void ft_generate_release(ft_generate *a);
-/* What a slot is to do for it. */
+/* The task that a slot runs for it. */
 ft_task ft_generate_task(ft_generate *a);
-/* The task has ended: what text still waits comes out. */
+/* The task has ended: emits the remaining text. */
 void ft_generate_end(ft_generate *a);
 void ft_generate_result(const ft_generate *a, ft_finish f, const ft_stats *s, ft_response *out);
 

@@ -1,17 +1,17 @@
-/* api/job.c - responses that run on the engine thread: events wait for their reader in a buffer,
- * and the response waits when the buffer is full. */
+/* api/job.c - responses on the engine thread: events are buffered until their reader takes them,
+ * and generation pauses while the buffer is full. */
 #include "api/generate.h"
 #include "api/request.h"
 #include "base/mem.h"
 
 enum {
-    HOLD_BYTES = 64 << 10,     /* unread events that hold a response */
+    HOLD_BYTES = 64 << 10,     /* unread events that pause a response */
     MAX_BYTES = 1 << 30,       /* more than a step can add to that */
     ALIGN = sizeof(ft_event *) /* of an event in the buffer */
 };
 
 struct ft_job {
-    ft_entry entry; /* first: the queue's functions get this */
+    ft_entry entry; /* must be first: the queue's callbacks receive a pointer to it */
     ft_llm *m;
     ft_request r;
     ft_generate answer;
@@ -19,7 +19,7 @@ struct ft_job {
     atomic_int owners; /* the caller, and the queue until the entry is done */
 
     pthread_mutex_t lock;
-    ft_buf in; /* events that nobody has read */
+    ft_buf in; /* events that were not read yet */
     bool news, done, paused;
     void (*wake)(void *user); /* NULL: the owner has left */
     void *user;
@@ -27,7 +27,7 @@ struct ft_job {
     ft_err err;
     ft_response response;
 
-    ft_buf out; /* the reader's: events up to `at` were handed out */
+    ft_buf out; /* the reader's: events up to `at` were returned */
     size_t at;
 };
 
@@ -104,7 +104,7 @@ static void job_done(ft_entry *e)
     drop(j);
 }
 
-/* ---- on the owner's ---- */
+/* ---- on the owner's thread ---- */
 
 ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(void *user),
                      void *user, ft_err *err)
@@ -124,6 +124,7 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
         j->answer.thought.end = &j->end_thought;
         j->entry.task = ft_generate_task(&j->answer);
         j->entry.wish = r->slot;
+        j->entry.client = r->client;
         j->entry.ready = ready;
         j->entry.round = after_round;
         j->entry.done = job_done;
@@ -142,7 +143,7 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
     return FT_OK;
 }
 
-/* What has come since becomes the reader's; a response that waited for that goes on. */
+/* Takes the new events for the reader; resumes a paused response. */
 static bool fetch(ft_job *j)
 {
     pthread_mutex_lock(&j->lock);
@@ -182,7 +183,7 @@ bool ft_job_done(ft_job *j)
 
 ft_status ft_job_result(ft_job *j, ft_response *out, ft_err *err)
 {
-    if (!ft_job_done(j)) return ft_fail(err, FT_EINVAL, "the reply is not done");
+    if (!ft_job_done(j)) return ft_fail(err, FT_EINVAL, "the response is not complete");
     if (j->st && err) *err = j->err;
     if (!j->st) *out = j->response;
     return j->st;

@@ -1,5 +1,5 @@
-/* api/kvbench.c - what each encoding of the cache costs: the same text through engines that differ
- * in nothing else, chunk by chunk, so that only one chunk's logits are kept. */
+/* api/kvbench.c - measures what each KV cache encoding costs: runs the same text through engines
+ * that differ in nothing else, chunk by chunk, so that only one chunk's logits are in memory. */
 #include "api/model.h"
 
 #include "base/mem.h"
@@ -30,10 +30,10 @@ typedef struct bench {
     int corr_end;                   /* end of the step whose scores are compared; 0: none */
     double *layers;                 /* [n_type]: the lowest correlation of a layer so far ... */
     double *now_layer;              /* ... and that of this layer */
-    ft_kv_calibration *calibration; /* for presets that want one; NULL: none did */
+    ft_kv_calibration *calibration; /* for presets that need it; NULL: none did */
 } bench;
 
-/* ---- scores of the next token ---- */
+/* ---- next-token probabilities ---- */
 
 /* x - log(sum of e^x) */
 static void log_softmax(float *to, const float *x, int n, int *best)
@@ -74,7 +74,7 @@ static void score_row(void *user, int i, const float *x)
     b->now->same += best == want;
 }
 
-/* ---- scores of attention ---- */
+/* ---- attention scores ---- */
 
 static bool alike(const ft_kv *a, const ft_kv *b)
 {
@@ -92,7 +92,7 @@ static void see_query(void *user, const ft_step *s, const char *what, int layer,
     if (ft_kv_sample_take(&k, s, layer, q, CORR_ROWS, NULL)) return;
     for (int i = 0; i < b->p->n_type; i++) {
         const ft_kv *mine = &ft_engine_kv(b->trial[i + 1].engine)[layer];
-        int same = 0; /* a trial before this one with the same keys has done the work */
+        int same = 0; /* an earlier trial with the same keys has done the work */
         while (!alike(&ft_engine_kv(b->trial[same + 1].engine)[layer], mine)) same++;
         b->now_layer[i] =
             same < i ? b->now_layer[same]
@@ -103,7 +103,7 @@ static void see_query(void *user, const ft_step *s, const char *what, int layer,
     ft_kv_sample_release(&k);
 }
 
-/* ---- the course of it ---- */
+/* ---- the benchmark ---- */
 
 static ft_status run_chunk(bench *b, trial *t, ft_err *err)
 {

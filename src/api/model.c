@@ -1,4 +1,4 @@
-/* api/model.c - loading: a file, its drafter, a device and the memory they need. */
+/* api/model.c - opens a model: its file, drafter and device, and the memory that they need. */
 #define _GNU_SOURCE
 #include "api/model.h"
 
@@ -52,15 +52,15 @@ const char *ft_default_model(void)
             if (ft_file_exists(path)) return path;
         }
     }
-    snprintf(path, sizeof path, "%s/share/foretoken/foretoken-tiny.gguf", FT_PREFIX);
+    snprintf(path, sizeof path, "%s/foretoken/foretoken-tiny.gguf", FT_DATADIR);
     return ft_file_exists(path) ? path : NULL;
 }
 
-/* Refuses a context whose cache would not fit, and says which one would. */
+/* Rejects a context whose cache would not fit, and names one that would. */
 static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err *err)
 {
     const uint64_t need = ft_engine_bytes_from(m->model, m->assistant, p, m->rule.first),
-                   have = m->dev->room(m->dev);
+                   have = m->dev->free_bytes(m->dev);
     if (!have || need <= have) return FT_OK;
     int lo = 0, hi = p->ctx;
     while (hi - lo > 64) {
@@ -78,26 +78,24 @@ static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err
         ft_human_bytes(a, need), ft_human_bytes(b, have), lo);
 }
 
-/* Binding reads and repacks every weight: a bar shows how far it is. Where nobody watches, only
- * files that take a while say so. */
+/* Binding reads and repacks every weight, which takes a while: p->progress is told. */
 ft_status ft_llm_open_file(ft_model **out, const char *path, ft_dev *dev, const ft_model *target,
                            const ft_llm_params *p, ft_err *err)
 {
     ft_gguf *g = NULL;
     ft_status st = ft_gguf_open(&g, path, !p->no_mmap, err);
     if (st) return st;
-    const uint64_t bytes = ft_gguf_file_bytes(g);
-    const uint64_t worth = isatty(STDERR_FILENO) ? 64u << 20 : 1u << 30;
-    ft_progress *bar = ft_progress_new("loading", bytes, true, p->quiet || bytes < worth);
-    if ((st = ft_model_open(out, g, dev, target, bar, err))) {
+    ft_progress *progress =
+        ft_progress_new("loading", ft_gguf_file_bytes(g), p->progress, p->progress_user);
+    if ((st = ft_model_open(out, g, dev, target, progress, err))) {
         ft_err_prefix(err, "%s", path);
         ft_gguf_close(g);
     }
-    ft_progress_free(bar);
+    ft_progress_free(progress);
     return st;
 }
 
-/* The ids that end a response, and the vocabulary against the model's own size. */
+/* The end tokens; checks the vocabulary against the model's own size. */
 static ft_status open_vocab(ft_llm *m, ft_err *err)
 {
     ft_status st = ft_vocab_open(&m->vocab, m->model->file, err);
@@ -116,8 +114,8 @@ static char *copy_of(ft_str s)
     return z;
 }
 
-/* The chat template: the caller's, or the file's. A broken one of the file is no reason not to open
- * the model: it is said when it is needed. */
+/* The chat template: the caller's, or the file's. A broken template in the file does not keep
+ * the model from opening: the error is reported when the template is used. */
 static ft_status open_chat(ft_llm *m, const ft_llm_params *p, ft_err *err)
 {
     const ft_vocab_ids *ids = ft_vocab_special(m->vocab);
@@ -164,17 +162,18 @@ static void trace_line(void *user, const char *line)
 static ft_status open_trace(ft_llm *m, const ft_llm_params *p, ft_err *err)
 {
     const char *to = p->spec_trace;
-    if (!to || !*to || !strcmp(to, "0")) return FT_OK;
-    m->trace = !strcmp(to, "1") ? stderr : fopen(to, "a");
+    if (p->trace) ft_engine_trace(m->engine, p->trace, p->trace_user);
+    if (p->trace || !to || !*to) return FT_OK;
+    m->trace = fopen(to, "a");
     if (!m->trace) return ft_fail_errno(err, "%s", to);
     ft_engine_trace(m->engine, trace_line, m->trace);
     return FT_OK;
 }
 
-/* A GPU wants many rows at a time: experts have few of them each. */
+/* GPUs need many rows per step: with experts, each expert gets only a few of them. */
 static int batch_of(const ft_llm_params *p, const ft_dev *dev)
 {
-    return p->batch ? p->batch : dev->replays ? 2048 : 512;
+    return p->batch ? p->batch : dev->captures ? 2048 : 512;
 }
 
 ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_llm_params *p,
@@ -192,22 +191,22 @@ ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_
     ft_status st;
     if ((st = cache_types(e, p, err))) return st;
     if (p->slots < 1 || p->slots > 4096)
-        return ft_fail(err, FT_EINVAL, "%d lanes, want 1 to 4096", p->slots);
+        return ft_fail(err, FT_EINVAL, "%d slots, want 1 to 4096", p->slots);
     if (e->rows < FT_CHUNK_ROWS || e->rows > 8192)
         return ft_fail(err, FT_EINVAL, "a batch of %d, want %d to 8192", e->rows, FT_CHUNK_ROWS);
     if (p->draft_max < 0 || p->draft_max > FT_DRAFT_MAX)
-        return ft_fail(err, FT_EINVAL, "%d drafts a round, want 0 to %d", p->draft_max,
+        return ft_fail(err, FT_EINVAL, "%d draft tokens per step, want 0 to %d", p->draft_max,
                        FT_DRAFT_MAX);
     e->ctx = p->ctx > 0 ? p->ctx : FT_MIN(m->ctx_train, 8192);
     if (p->cells < 0 || p->cells > (int64_t)1 << 40)
-        return ft_fail(err, FT_EINVAL, "%lld cells in all, want 0 to %lld", (long long)p->cells,
-                       (long long)1 << 40);
+        return ft_fail(err, FT_EINVAL, "%lld KV cache positions in all, want 0 to %lld",
+                       (long long)p->cells, (long long)1 << 40);
     if (e->ctx < 2 || e->ctx > 1 << 24)
         return ft_fail(err, FT_EINVAL, "a context of %d, want 2 to %d", e->ctx, 1 << 24);
     return FT_OK;
 }
 
-/* Before a compact cache is trusted with the keys. */
+/* Before a compact cache is used. */
 static ft_status measure_keys(ft_llm *m, const ft_llm_params *p, ft_engine_params *e, ft_err *err)
 {
     if (!p->cache || p->cache_exact || !ft_kv_pair_measured(ft_str_of(p->cache))) return FT_OK;
@@ -216,7 +215,7 @@ static ft_status measure_keys(ft_llm *m, const ft_llm_params *p, ft_engine_param
     return st;
 }
 
-/* The type that most bytes of the weights have. */
+/* The type of most weight bytes. */
 static const char *most_weights(const ft_gguf *g)
 {
     uint64_t bytes[FT_TYPE_MAX] = {0};
@@ -291,10 +290,12 @@ static ft_status load_files(ft_llm *m, ft_llm_params *p, ft_draft_methods *d, ft
     if ((st = open_chat(m, p, err))) return st;
     if (d->kinds & FT_SPEC_HEAD && p->draft_max > 0 && (st = ft_llm_narrow(m, p, err))) return st;
     if ((st = ft_llm_engine_params(e, m->model, p, d, err))) return st;
+    if (p->cache_tail > 0 && m->dev->no_recent)
+        ft_log(FT_LOG_WARN, "--kv-tail on has no effect: %s does not support it", m->dev->name);
     if ((st = measure_keys(m, p, e, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;
-    if (m->dev->replays && (st = ft_engine_warm_up(m->engine, err))) return st;
+    if (m->dev->captures && (st = ft_engine_warm_up(m->engine, err))) return st;
     if (e->draft_max > 0 && (st = ft_draft_methods_add(m->engine, d, e->slots, err))) return st;
     return open_trace(m, p, err);
 }
@@ -306,7 +307,6 @@ ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int
     ft_model *m = NULL;
     ft_llm_params p;
     ft_llm_defaults(&p);
-    p.quiet = true;
     ft_status st = ft_llm_open_file(&m, path, dev, NULL, &p, err);
     for (int i = 0; i < n && !st; i++) {
         p.cache = type[i];
@@ -357,12 +357,12 @@ void ft_llm_close(ft_llm *m)
     ft_queue_free(m->queue);
     ft_engine_free(m->engine);
     ft_calibration_free(m->calibration, m->model);
-    if (m->trace && m->trace != stderr) fclose(m->trace);
+    if (m->trace) fclose(m->trace);
     ft_model_close(m->assistant);
     ft_model_close(m->model);
     ft_chat_free(m->chat);
     ft_trie_free(m->trie);
-    ft_vocab_free(m->vocab);
+    ft_vocab_close(m->vocab);
     ft_dev_close(m->dev);
     ft_free(m->eog);
     ft_free(m->path);

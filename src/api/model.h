@@ -1,4 +1,4 @@
-/* api/model.h - the inside of a loaded model, shared by the files that implement foretoken.h. */
+/* api/model.h - the internals of a loaded model, shared by the files that implement foretoken.h. */
 #ifndef FT_API_MODEL_H
 #define FT_API_MODEL_H
 
@@ -7,6 +7,7 @@
 #include "engine/calibrate.h"
 #include "engine/draft_methods.h"
 #include "engine/queue.h"
+#include "foretoken.h"
 #include "text/chat.h"
 #include "text/grammar.h"
 #include "text/vocab.h"
@@ -19,39 +20,40 @@ struct ft_llm {
     ft_model *model, *assistant;
     ft_engine *engine;
     ft_vocab *vocab;
-    ft_chat *chat; /* NULL: the model has no template */
-    ft_trie *trie; /* for grammars; made when the first one comes, under the lock */
+    ft_chat_template *chat; /* NULL: the model has no template */
+    ft_trie *trie;          /* for grammars; created with the first one, under the lock */
     pthread_mutex_t lock;
-    ft_queue *queue; /* NULL: nobody has started it */
-    int32_t *eog;    /* ids that end a response */
+    ft_queue *queue; /* NULL: not started */
+    int32_t *eog;    /* end tokens */
     int n_eog;
     int draft_max;
-    FILE *trace; /* of drafts; NULL: none */
+    FILE *trace; /* draft trace; NULL: none */
     ft_llm_info info;
     char *path, *name, *drafter, *template_text, *bos, *eos;
     ft_buf cache_table;
     char cache_summary[200], draft_type[160];
-    char place[300];                /* what lies where, in words; "": there is one place */
+    char place[300];                /* placement of layers, as text; "": a single device */
     ft_split_rule rule;             /* which layers are not on the device; all zero: none */
     ft_kv_calibration *calibration; /* of the keys; NULL: not measured */
 };
 
-/* A token that prints nothing by itself, but means something to who reads the model's responses. */
+/* A token without text of its own that structures a response (reasoning, tool calls). */
 bool ft_llm_tag(const ft_llm *m, int32_t id);
-/* The vocabulary's bytes, for grammars; from any thread. */
+/* The vocabulary as a byte trie, for grammars; any thread may call it. */
 const ft_trie *ft_llm_trie(ft_llm *m);
-/* api/model.c: a model file, bound. */
+/* api/model.c: opens and binds a model file. */
 ft_status ft_llm_open_file(ft_model **out, const char *path, ft_dev *dev, const ft_model *target,
                            const ft_llm_params *p, ft_err *err);
 
 ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_llm_params *p,
                                const ft_draft_methods *d, ft_err *err);
-/* api/placement.c: before the model is bound: the device becomes one of two where that is asked
- * for, or where the model would not fit. */
+/* api/placement.c: before the model is bound: splits it between the device and the CPU if
+ * requested, or if it does not fit. */
 ft_status ft_llm_place(ft_llm *m, const ft_llm_params *p, const ft_draft_methods *d, ft_err *err);
 
-/* api/drafter.c: what the parameters say; the drafter's file, if it has one, which may decide that
- * it drafts as a second model; fewer tokens to draft from; and all of that in words (yours). */
+/* api/drafter.c: the draft methods of the parameters; opens the drafter's file, which may turn
+ * out to be a draft model; narrows the draft vocabulary; and describes all of that (free the
+ * text). */
 ft_status ft_draft_methods_of(ft_draft_methods *d, const ft_llm_params *p, ft_err *err);
 ft_status ft_llm_open_drafter(ft_llm *m, const ft_llm_params *p, ft_draft_methods *d, ft_err *err);
 ft_status ft_llm_narrow(ft_llm *m, const ft_llm_params *p, ft_err *err);
@@ -63,7 +65,7 @@ char *ft_drafter_text(const ft_llm *m, const ft_llm_params *p, const ft_draft_me
 ft_status ft_time_response(ft_engine *e, int V, ft_slot *s, int n_prompt, int n_gen,
                            const ft_stats **stats, ft_err *err);
 
-/* Measures the model's keys as t in a context of ctx tokens. ft_calibration_free. */
+/* Measures the model's keys as t in a context of ctx tokens. Release with ft_calibration_free. */
 ft_status ft_llm_calibrate(ft_kv_calibration **out, ft_llm *m, ft_kv_type t, int ctx, ft_err *err);
 
 #endif

@@ -1,6 +1,6 @@
-/* api/placement.c - where a model lies: on its device as a whole, or in part on the processor.
- * What would lie on the device is counted before anything is loaded: weights in the device's own
- * layout, cache and journal of its layers, the buffers of steps, a drafter. */
+/* api/placement.c - where a model's layers are: all on its device, or some on the CPU. The
+ * required memory is computed before anything is loaded: weights in the device's layout, KV
+ * cache and journals of its layers, the buffers of steps, and a drafter. */
 #include "api/model.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -9,16 +9,16 @@
 #include <stdio.h>
 
 typedef struct plan {
-    ft_model *model;   /* bound where it costs nothing */
-    ft_model *drafter; /* the same, of a file of its own; NULL: there is none */
+    ft_model *model;   /* bound to a device without memory, to compute sizes */
+    ft_model *drafter; /* the same for a drafter in its own file; NULL: none */
     const ft_engine_params *engine;
     ft_dev *dev;
     uint64_t room;
     bool experts;
 } plan;
 
-/* Bytes of a model's weights on the device; no rule: all of them. Vectors are so few that nobody
- * asks where. */
+/* Bytes of a model's weights on the device; no rule: all of them. Vectors are too small to
+ * matter. */
 static uint64_t weights_on(const plan *p, const ft_model *m, const ft_split_rule *r)
 {
     uint64_t sum = m->table_bytes;
@@ -30,19 +30,20 @@ static uint64_t weights_on(const plan *p, const ft_model *m, const ft_split_rule
     return sum;
 }
 
-/* Bytes on the device; no rule: all of the model. A drafter is always there. */
+/* Bytes on the device; no rule: the whole model. A drafter is always on the device. */
 static uint64_t bytes_on(const plan *p, const ft_split_rule *r)
 {
     static const ft_split_rule whole = {.output = true};
     ft_dev_limits l = ft_engine_limits(p->model, p->drafter, p->engine);
-    if (r) l.kept = l.kept_short = 0; /* steps of two devices are not kept */
+    if (r) l.graphs = l.draft_graphs = 0; /* steps across two devices are not captured */
     uint64_t sum = p->dev->step_bytes(p->dev, &l) + weights_on(p, p->model, r) +
                    ft_engine_bytes_from(p->model, p->drafter, p->engine, r ? r->first : 0);
     if (p->drafter) sum += weights_on(p, p->drafter, r && p->drafter->target ? &whole : NULL);
     return sum;
 }
 
-/* Experts leave first: a token needs few of them. Then layers, from the first one on. */
+/* Experts are moved to the CPU first, because a token needs few of them; then layers, from the
+ * first. */
 static bool make_fit(const plan *p, ft_split_rule *r, bool experts_given)
 {
     const int L = r->layers;
@@ -55,7 +56,7 @@ static bool make_fit(const plan *p, ft_split_rule *r, bool experts_given)
     return false;
 }
 
-/* What was asked for, or what fits. false: all of the model on the device. */
+/* What was requested, or what fits. false: the whole model is on the device. */
 static ft_status choose(const plan *p, const ft_llm_params *q, ft_split_rule *r, bool *split,
                         ft_err *err)
 {
@@ -78,7 +79,7 @@ static ft_status choose(const plan *p, const ft_llm_params *q, ft_split_rule *r,
                    ft_human_bytes(need, bytes_on(p, r)));
 }
 
-/* ---- words ---- */
+/* ---- description ---- */
 
 static void describe_placement(ft_llm *m, const plan *p, const ft_split_rule *r, bool split)
 {
@@ -87,7 +88,7 @@ static void describe_placement(ft_llm *m, const plan *p, const ft_split_rule *r,
     const int L = p->model->L;
     m->info.device_bytes = bytes_on(p, split ? r : NULL);
     ft_human_bytes(bytes, m->info.device_bytes);
-    ft_human_bytes(room, p->dev->room(p->dev));
+    ft_human_bytes(room, p->dev->free_bytes(p->dev));
     if (!split) {
         snprintf(out, cap, "%s: all of the model, %s of %s", p->dev->name, bytes, room);
         return;
@@ -124,8 +125,8 @@ static ft_status place(ft_llm *m, const plan *p, const ft_llm_params *q, ft_err 
     return FT_OK;
 }
 
-/* A device that is the processor itself has everything; so has one that nobody asked to share, if
- * its memory is ours anyway. */
+/* The CPU device holds everything; so does a device with host memory unless a split was
+ * requested. */
 static bool nothing_to_place(const ft_llm *m, const ft_llm_params *p)
 {
     const bool asked = (p->gpu_layers >= 0 && p->gpu_layers < INT_MAX) || p->cpu_moe > 0;
@@ -137,8 +138,8 @@ static bool nothing_to_place(const ft_llm *m, const ft_llm_params *p)
     return true;
 }
 
-/* Binds the model, and what -md names, where it costs nothing, and asks what they would take. A
- * drafter that cannot be read is said later. */
+/* Binds the model and the -md file without memory and computes their sizes. A drafter that
+ * cannot be read is reported later. */
 static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p,
                             const ft_draft_methods *d, ft_err *err)
 {
@@ -146,13 +147,13 @@ static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p,
     ft_llm_params q = *p;
     ft_draft_methods kinds = *d;
     ft_engine_params e;
-    q.quiet = true;
+    q.progress = NULL;
     q.no_mmap = false;
     ft_status st = ft_llm_open_file(&seen.model, m->path, none, NULL, &q, err);
     if (!st) (void)ft_llm_open_drafter(&seen, &q, &kinds, NULL);
     if (!st) st = ft_llm_engine_params(&e, seen.model, p, &kinds, err);
     if (!st) {
-        const uint64_t room = m->dev->room(m->dev), spare = (uint64_t)p->fit_target << 20;
+        const uint64_t room = m->dev->free_bytes(m->dev), spare = (uint64_t)p->fit_target << 20;
         const plan a = {.model = seen.model,
                         .drafter = seen.assistant,
                         .engine = &e,
@@ -171,14 +172,14 @@ static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p,
 ft_status ft_llm_place(ft_llm *m, const ft_llm_params *p, const ft_draft_methods *d, ft_err *err)
 {
     if (nothing_to_place(m, p)) return FT_OK;
-    if (p->gpu_layers == 0) { /* nothing of it on the device: then it is not needed */
+    if (p->gpu_layers == 0) { /* nothing is on the device: it is not needed */
         ft_dev_close(m->dev);
         m->dev = ft_dev_cpu(p->threads);
         snprintf(m->place, sizeof m->place, "cpu: all of the model");
         return FT_OK;
     }
     ft_dev *none = ft_dev_ref();
-    none->no_tail = m->dev->no_tail;
+    none->no_recent = m->dev->no_recent;
     const ft_status st = place_file(m, none, p, d, err);
     ft_dev_close(none);
     return st;

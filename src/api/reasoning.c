@@ -15,7 +15,7 @@ static void force(ft_thought *t, const ft_ids *ids)
     t->at = 0;
 }
 
-/* No grammar, or one that waits for the end of a thought: then the response must not end before. */
+/* No grammar, or one that applies only after the reasoning: the response must not end before. */
 static bool asleep(const ft_thought *t)
 {
     return !t->inner.user || t->where == FT_THOUGHT_OPEN;
@@ -23,7 +23,7 @@ static bool asleep(const ft_thought *t)
 
 /* ---- the constraint ---- */
 
-/* Between two tokens: has the time come? */
+/* Between two tokens: checks whether the reasoning has to be closed. */
 static void look_for_end(ft_thought *t)
 {
     if (t->where != FT_THOUGHT_OPEN || t->force) return;
@@ -57,7 +57,7 @@ static bool allows(void *user, int32_t id)
     return !t->inner.user || !ft_vocab_is_eog(t->m->vocab, id);
 }
 
-/* Whether the tag has come; of what has come, only what may be its beginning stays. */
+/* Whether the tag has occurred; of the text so far, only a possible beginning of it is kept. */
 static bool met(ft_thought *t, ft_str tag)
 {
     const ft_str s = ft_buf_str(&t->tail);
@@ -99,7 +99,7 @@ static void accept(void *user, int32_t id)
     if (inner) t->inner.accept(t->inner.user, id);
 }
 
-/* A clone has its own place, tail and grammar; the texts that it says are the first one's. */
+/* A clone has its own state, tail and grammar; it shares the forced texts. */
 static void copy(void *user, const void *from)
 {
     ft_thought *t = user;
@@ -132,11 +132,11 @@ static void free_clone(void *user)
     ft_free(t);
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 static ft_status encode(const ft_llm *m, const char *text, ft_ids *out, ft_err *err)
 {
-    return ft_encode(m->vocab, ft_str_of(text), FT_ENCODE_PARSE_SPECIAL, out, err);
+    return ft_encode(m->vocab, ft_str_of(text), FT_BPE_PARSE_SPECIAL, out, err);
 }
 
 static ft_status closing(ft_thought *t, const ft_request *r, bool qwen, ft_err *err)
@@ -145,7 +145,7 @@ static ft_status closing(ft_thought *t, const ft_request *r, bool qwen, ft_err *
     ft_ids_init(&t->gap_ids, MAX_IDS);
     ft_status st = FT_OK;
     if (r->reasoning_message) st = encode(t->m, r->reasoning_message, &t->end_ids, err);
-    /* as these models were trained to end one */
+    /* as these models were trained to end their reasoning */
     if (!st) st = encode(t->m, qwen ? "\n</think>\n\n" : "<channel|>", &t->end_ids, err);
     if (!st && qwen) st = encode(t->m, "\n\n", &t->gap_ids, err);
     for (size_t i = 0; i < t->end_ids.n && !st; i++)
@@ -161,7 +161,8 @@ ft_status ft_thought_init(ft_thought *t, const ft_llm *m, const ft_request *r, f
     *t = (ft_thought){.m = m, .budget = r->reasoning_budget, .inner = *mask};
     const ft_chat_family f = m->chat ? ft_chat_family_of(m->chat) : FT_CHAT_PLAIN;
     if (!r->parse || f == FT_CHAT_PLAIN) return FT_OK;
-    /* Where the prompt opens no thought, a grammar holds from the first token: none can begin. */
+    /* If the prompt does not open a reasoning block, a grammar applies from the first token:
+     * none can begin. */
     if (!r->in_thought && mask->user) return FT_OK;
     t->where = r->in_thought ? FT_THOUGHT_OPEN : FT_THOUGHT_BEFORE;
     t->open = f == FT_CHAT_QWEN ? FT_STR("<think>") : FT_STR("<|channel>thought");

@@ -1,18 +1,16 @@
-/* api/request.c - a request with memory of its own. */
+/* api/request.c - default values of a request, and deep copies. */
 #include "api/request.h"
 
 #include "base/mem.h"
+#include "base/params.h"
 
 #include <string.h>
 
 void ft_request_defaults(ft_request *r, const ft_llm *m)
 {
-    *r = (ft_request){.max_tokens = -1,
-                      .top_logprobs = -1,
-                      .draft_max = -1,
-                      .reasoning_budget = -1,
-                      .cache_prompt = true,
-                      .slot = -1};
+    *r = (ft_request){0};
+#define FT_REQUEST(type, field, number, ...) r->field = number;
+#include "base/request.def"
     ft_sampling_defaults(&r->sampling, m);
 }
 
@@ -31,7 +29,7 @@ static char *copy_text(const char *z)
 
 static char **copy_texts(const char *const *z, int n)
 {
-    if (!z) return NULL; /* which is not the same as none */
+    if (!z) return NULL; /* NULL means the default list, not an empty one */
     char **out = ft_new_n(char *, (size_t)FT_MAX(1, n));
     for (int i = 0; i < n; i++) out[i] = ft_strdup(z[i]);
     return out;
@@ -66,7 +64,7 @@ void ft_request_release(ft_request *r)
 {
     const ft_sampling *s = &r->sampling;
     const void *const owned[] = {r->prompt, r->ids,      r->grammar, r->json_schema,      r->tools,
-                                  s->bias,   s->samplers, s->bias_id, r->reasoning_message};
+                                 s->bias,   s->samplers, s->bias_id, r->reasoning_message};
     for (size_t i = 0; i < FT_COUNT(owned); i++) ft_free((void *)(uintptr_t)owned[i]);
     free_texts(r->stop, r->n_stop);
     free_texts(r->grammar_trigger, r->n_grammar_trigger);

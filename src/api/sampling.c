@@ -1,49 +1,41 @@
-/* api/sampling.c - sampling as a caller writes it, turned into what the engine's sampler takes. */
+/* api/sampling.c - converts ft_sampling of the API to the parameters of the engine's sampler. */
 #include "api/sampling.h"
 
 #include "base/mem.h"
 
 #include <math.h>
 
-void ft_sampling_defaults(ft_sampling *s, const ft_llm *m)
+/* A value that the model file recommends, within the parameter's range. */
+static bool recommended(const ft_gguf *g, int row, double *out)
 {
-    ft_sample_params d;
-    ft_sample_defaults(&d);
-    *s = (ft_sampling){
-        .seed = d.seed,
-        .temperature = d.temperature,
-        .top_k = d.top_k,
-        .top_p = d.top_p,
-        .min_p = d.min_p,
-        .typical_p = d.typical_p,
-        .top_n_sigma = d.top_n_sigma,
-        .xtc_probability = d.xtc_probability,
-        .xtc_threshold = d.xtc_threshold,
-        .dynatemp_range = d.dynatemp_range,
-        .dynatemp_exponent = d.dynatemp_exponent,
-        .repeat_last_n = d.penalty_last_n,
-        .repeat_penalty = d.repeat_penalty,
-        .presence_penalty = d.presence_penalty,
-        .frequency_penalty = d.frequency_penalty,
-        .dry_multiplier = d.dry_multiplier,
-        .dry_base = d.dry_base,
-        .dry_allowed_length = d.dry_allowed_length,
-        .dry_last_n = d.dry_last_n,
-        .mirostat = d.mirostat,
-        .mirostat_tau = d.mirostat_tau,
-        .mirostat_eta = d.mirostat_eta,
-    };
-    if (!m) return;
-    const ft_gguf *g = m->model->file;
-    int64_t k;
-    ft_gguf_f32(g, "general.sampling.temp", &s->temperature);
-    ft_gguf_f32(g, "general.sampling.top_p", &s->top_p);
-    ft_gguf_f32(g, "general.sampling.min_p", &s->min_p);
-    if (ft_gguf_i64(g, "general.sampling.top_k", &k)) s->top_k = (int)FT_MAX(0, FT_MIN(k, 1 << 20));
+    const ft_param *p = &ft_request_params[row];
+    float real;
+    int64_t whole;
+    if (!p->gguf) return false;
+    if (p->kind == FT_PARAM_INT) {
+        if (!ft_gguf_i64(g, p->gguf, &whole)) return false;
+        *out = FT_MAX(p->lo, FT_MIN((double)whole, p->hi));
+        return true;
+    }
+    if (!ft_gguf_f32(g, p->gguf, &real)) return false;
+    *out = (double)real;
+    return true;
 }
 
-/* The breakers as ids. A breaker also counts in the middle of a token's text, but a sequence of ids
- * is what the engine can compare: the whole breaker encoded on its own. */
+void ft_sampling_defaults(ft_sampling *s, const ft_llm *m)
+{
+    *s = (ft_sampling){0};
+#define FT_SAMPLING(type, field, number, ...) s->field = (type)(number);
+#include "base/request.def"
+    if (!m) return;
+    double x;
+#define FT_SAMPLING(type, field, number, ...)                                                      \
+    if (recommended(m->model->file, FT_ROW_##field, &x)) s->field = (type)x;
+#include "base/request.def"
+}
+
+/* Encodes the DRY sequence breakers. The engine compares token ids, so a breaker that occurs in the
+ * middle of a token's text is not found: each is encoded on its own. */
 static ft_status breakers(ft_sample_setup *out, const ft_sampling *s, const ft_vocab *v,
                           ft_err *err)
 {
@@ -66,7 +58,7 @@ static ft_status breakers(ft_sample_setup *out, const ft_sampling *s, const ft_v
     return FT_OK;
 }
 
-/* Adds ids that are never drawn. */
+/* Adds ids that are never sampled. */
 static void ban(ft_sample_setup *out, const int32_t *id, size_t n, int V)
 {
     for (size_t i = 0; i < n; i++)
@@ -102,27 +94,10 @@ ft_status ft_sample_setup_init(ft_sample_setup *out, const ft_sampling *s, const
     ft_sample_params *p = &out->p;
     ft_sample_defaults(p);
     p->seed = s->seed;
-    p->temperature = s->temperature;
-    p->top_k = s->top_k;
-    p->top_p = s->top_p;
-    p->min_p = s->min_p;
-    p->typical_p = s->typical_p;
-    p->top_n_sigma = s->top_n_sigma;
-    p->xtc_probability = s->xtc_probability;
-    p->xtc_threshold = s->xtc_threshold;
-    p->dynatemp_range = s->dynatemp_range;
-    p->dynatemp_exponent = s->dynatemp_exponent;
-    p->penalty_last_n = s->repeat_last_n < 0 ? m->info.ctx : s->repeat_last_n;
-    p->repeat_penalty = s->repeat_penalty;
-    p->presence_penalty = s->presence_penalty;
-    p->frequency_penalty = s->frequency_penalty;
-    p->dry_multiplier = s->dry_multiplier;
-    p->dry_base = s->dry_base;
-    p->dry_allowed_length = s->dry_allowed_length;
-    p->dry_last_n = s->dry_last_n < 0 ? m->info.ctx : s->dry_last_n;
-    p->mirostat = s->mirostat;
-    p->mirostat_tau = s->mirostat_tau;
-    p->mirostat_eta = s->mirostat_eta;
+#define FT_SAMPLING(type, field, number, ...) p->field = s->field;
+#include "base/request.def"
+    if (p->repeat_last_n < 0) p->repeat_last_n = m->info.ctx;
+    if (p->dry_last_n < 0) p->dry_last_n = m->info.ctx;
     ft_status st = FT_OK;
     if (s->samplers) st = ft_sample_order_parse(p, s->samplers, err);
     if (!st) st = breakers(out, s, m->vocab, err);

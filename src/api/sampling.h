@@ -13,7 +13,7 @@ typedef struct ft_sample_setup {
     int n_seq;
 } ft_sample_setup;
 
-/* endless: what ends a response is banned. */
+/* endless: never generate an end-of-text token. */
 ft_status ft_sample_setup_init(ft_sample_setup *out, const ft_sampling *s, const ft_llm *m,
                                bool endless, ft_err *err);
 void ft_sample_setup_release(ft_sample_setup *s);

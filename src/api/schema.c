@@ -1,4 +1,4 @@
-/* api/schema.c - what a request may ask of a schema. */
+/* api/schema.c - checks JSON schemas for callers. */
 #include "foretoken.h"
 #include "text/schema_parts.h"
 

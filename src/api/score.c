@@ -1,4 +1,4 @@
-/* api/score.c - the measuring section of foretoken.h. */
+/* api/score.c - the measuring functions of foretoken.h. */
 #include "api/model.h"
 
 #include "base/clock.h"
@@ -15,7 +15,7 @@ typedef struct score {
     int n, V;
     double nll, nll2;
     int64_t count;
-    bool broken; /* logits that are no numbers */
+    bool broken; /* a logit is NaN or infinite */
 } score;
 
 /* Row i predicts token i + 1. */
@@ -53,7 +53,7 @@ ft_status ft_llm_perplexity(ft_llm *m, const int32_t *ids, size_t n_ids, int ctx
         return ft_fail(err, FT_EINVAL, "the text has %zu tokens, want at least %d", n_ids, ctx);
     const int n = chunks > 0 ? FT_MIN(chunks, most) : most;
     ft_slot *slot = ft_slot_new(m->engine);
-    if (!slot) return ft_fail(err, FT_ELIMIT, "every lane is taken");
+    if (!slot) return ft_fail(err, FT_ELIMIT, "all slots are in use");
     int32_t *chunk = ft_new_n(int32_t, (size_t)ctx);
     const int32_t bos = ft_vocab_add_bos(m->vocab) ? ft_vocab_special(m->vocab)->bos : -1;
     score s = {.ids = chunk, .n = ctx, .V = m->model->V};
@@ -103,7 +103,7 @@ ft_status ft_time_response(ft_engine *e, int V, ft_slot *s, int n_prompt, int n_
                  .emit = go_on};
     ft_sample_defaults(&j.sampling);
     j.sampling.temperature = 0;
-    j.sampling.penalty_last_n = 0;
+    j.sampling.repeat_last_n = 0;
     const ft_status st = ft_slot_start(s, &j, err);
     ft_free(ids);
     if (st) return st;
@@ -124,7 +124,7 @@ ft_status ft_llm_time(ft_llm *m, int n_prompt, int n_gen, int depth, double *pro
     for (int pass = 0; pass < 2 && !st; pass++) {
         if (pass == 0 ? n_prompt <= 0 : n_gen <= 0) continue;
         ft_slot *s = ft_slot_new(m->engine);
-        if (!s) return ft_fail(err, FT_ELIMIT, "every lane is taken");
+        if (!s) return ft_fail(err, FT_ELIMIT, "all slots are in use");
         if (pass == 0) {
             if (!(st = ft_time_response(m->engine, m->model->V, s, n_prompt, 1, &stats, err)))
                 *prompt_s = stats->prompt_s;
@@ -142,7 +142,7 @@ ft_status ft_llm_steps(ft_llm *m, int rows, int depth, int n, double *seconds, f
 {
     const int past = FT_MAX(1, depth);
     ft_slot *s = ft_slot_new(m->engine);
-    if (!s) return ft_fail(err, FT_ELIMIT, "every lane is taken");
+    if (!s) return ft_fail(err, FT_ELIMIT, "all slots are in use");
     int32_t *ids = random_ids(past, m->model->V);
     const ft_status st = ft_slot_steps(s, ids, past, rows, n, seconds, err);
     ft_free(ids);
@@ -153,7 +153,7 @@ ft_status ft_llm_steps(ft_llm *m, int rows, int depth, int n, double *seconds, f
 ft_status ft_llm_ops(ft_llm *m, int n_prompt, int n_gen, int depth, ft_op_time **out, int *n,
                      int *rows, ft_err *err)
 {
-    ft_meter *meter = ft_new(ft_meter);
+    ft_profile *meter = ft_new(ft_profile);
     double p, g;
     const int few = *rows; /* rows of a decode step */
     meter->least = n_gen ? few : 2;
@@ -166,11 +166,11 @@ ft_status ft_llm_ops(ft_llm *m, int n_prompt, int n_gen, int depth, ft_op_time *
                               : ft_llm_time(m, n_prompt, n_gen, depth, &p, &g, err);
     ft_free(each);
     ft_engine_meter(m->engine, NULL);
-    ft_meter_begin(meter, 0);
-    *out = st ? NULL : ft_new_n(ft_op_time, FT_METER_ROWS);
+    ft_profile_begin(meter, 0);
+    *out = st ? NULL : ft_new_n(ft_op_time, FT_PROFILE_ROWS);
     *n = st ? 0 : meter->n;
     for (int i = 0; i < *n; i++) {
-        const ft_meter_row *r = &meter->row[i];
+        const ft_profile_row *r = &meter->row[i];
         const double steps = meter->steps;
         (*out)[i] = (ft_op_time){r->op,   r->layer,         r->calls / steps,
                                  r->best, r->bytes / steps, r->flops / steps};

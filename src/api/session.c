@@ -1,4 +1,4 @@
-/* api/session.c - one conversation on the caller's own thread. */
+/* api/session.c - generates on the caller's thread. */
 #include "api/generate.h"
 #include "base/mem.h"
 

@@ -1,4 +1,4 @@
-/* api/slots.c - what may be asked about slots, and of them, while the engine runs. */
+/* api/slots.c - reads, saves, restores and erases slots while the engine runs. */
 #include "api/model.h"
 #include "base/mem.h"
 
@@ -48,9 +48,9 @@ static void on_slot(void *user, ft_queue *q)
     asked *a = user;
     ft_slot *s = ft_queue_slot(q, a->slot);
     if (!s)
-        a->st = ft_fail(a->err, FT_ENOTFOUND, "there is no lane %d", a->slot);
+        a->st = ft_fail(a->err, FT_ENOTFOUND, "there is no slot %d", a->slot);
     else if (ft_queue_entry(q, a->slot))
-        a->st = ft_fail(a->err, FT_EINVAL, "lane %d is busy", a->slot);
+        a->st = ft_fail(a->err, FT_EINVAL, "slot %d is busy", a->slot);
     else if (a->what == SAVE)
         a->st = ft_slot_write(s, a->path, a->n_tokens, a->err);
     else if (a->what == RESTORE)

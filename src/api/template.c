@@ -1,5 +1,6 @@
-/* api/template.c - chat templates for programs outside: JSON text in, prompt out. */
+/* api/template.c - ft_template: chat templates for other programs; JSON in, prompt out. */
 #include "base/mem.h"
+#include "foretoken.h"
 #include "gguf/gguf.h"
 #include "text/jinja.h"
 
@@ -22,7 +23,7 @@ ft_status ft_template_new(ft_template **out, const char *source, size_t bytes, f
     return FT_OK;
 }
 
-/* The text of the token whose id stands under the key, or NULL. */
+/* The text of the token whose id is the value of the key, or NULL. */
 static char *token_text(const ft_gguf *g, const char *key)
 {
     uint32_t id;
@@ -85,7 +86,7 @@ ft_status ft_template_render(const ft_template *t, const char *json, size_t byte
         st = ft_jinja_render(t->jinja, vars, NULL, &b, err);
         if (!st) {
             *text_bytes = b.len;
-            ft_buf_putc(&b, 0); /* so that an empty text has memory too */
+            ft_buf_putc(&b, 0); /* so that an empty text is allocated too */
             *text = ft_buf_take(&b);
         }
         ft_buf_release(&b);

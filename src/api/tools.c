@@ -1,4 +1,4 @@
-/* api/tools.c - the calls that a model may write, as a grammar for a request. */
+/* api/tools.c - the tool calls that a request allows, as a grammar. */
 #include "api/model.h"
 #include "base/mem.h"
 #include "text/toolgram.h"

@@ -1,6 +1,7 @@
-/* api/vocab.c - the vocabulary section of foretoken.h. */
+/* api/vocab.c - the vocabulary functions of foretoken.h. */
 #include "base/buf.h"
 #include "base/mem.h"
+#include "foretoken.h"
 #include "text/bpe.h"
 
 #define MAX_IDS       ((size_t)1 << 31)
@@ -15,6 +16,16 @@ ft_status ft_vocab_load(ft_vocab **out, const char *path, ft_err *err)
     ft_gguf_close(g);
     return st;
 }
+
+void ft_vocab_free(ft_vocab *v)
+{
+    ft_vocab_close(v);
+}
+
+_Static_assert((int)FT_ENCODE_ADD_SPECIAL == (int)FT_BPE_ADD_SPECIAL &&
+                   (int)FT_ENCODE_PARSE_SPECIAL == (int)FT_BPE_PARSE_SPECIAL &&
+                   (int)FT_ENCODE_NO_NFC == (int)FT_BPE_NO_NFC,
+               "the flags of foretoken.h are passed on as they are");
 
 ft_status ft_vocab_encode(const ft_vocab *v, const char *text, size_t bytes, unsigned flags,
                           int32_t **ids, size_t *n_ids, ft_err *err)

@@ -1,10 +1,13 @@
-/* base/err.h - error reporting.
- * The status codes and ft_err are public and live in foretoken.h; here are the ways to fill them.
+/* base/err.h - how a failure is reported: the functions that fill an ft_err (base/status.h).
  * A message names the thing, the value found and the value wanted; lower case, no newline. */
 #ifndef FT_BASE_ERR_H
 #define FT_BASE_ERR_H
 
-#include "foretoken.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define FT_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 

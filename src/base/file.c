@@ -113,7 +113,7 @@ bool ft_file_exists(const char *path)
 
 /* ---- writing ---- */
 
-struct ft_out {
+struct ft_out_file {
     int fd;
     int error; /* errno of the first failed write */
     uint64_t size, buf_at;
@@ -153,7 +153,7 @@ static void watch_signals(void)
     }
 }
 
-static void watch(ft_out *o)
+static void watch(ft_out_file *o)
 {
     const size_t n = strlen(o->tmp) + 1;
     o->watch = -1;
@@ -167,17 +167,17 @@ static void watch(ft_out *o)
     }
 }
 
-static void unwatch(const ft_out *o)
+static void unwatch(const ft_out_file *o)
 {
     if (o->watch >= 0) atomic_store(&watched[o->watch].state, FREE);
 }
 
-ft_status ft_out_open(ft_out **out, const char *path, ft_err *err)
+ft_status ft_out_open(ft_out_file **out, const char *path, ft_err *err)
 {
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return ft_fail(err, FT_EINVAL, "%s: exists and is not a regular file", path);
-    ft_out *o = ft_new(ft_out);
+    ft_out_file *o = ft_new(ft_out_file);
     const size_t n = strlen(path) + 16;
     o->path = ft_strdup(path);
     o->tmp = ft_alloc(n);
@@ -200,7 +200,7 @@ ft_status ft_out_open(ft_out **out, const char *path, ft_err *err)
     return FT_OK;
 }
 
-static void write_all_at(ft_out *o, uint64_t at, const char *p, size_t n)
+static void write_all_at(ft_out_file *o, uint64_t at, const char *p, size_t n)
 {
     while (n) {
         const ssize_t w = pwrite(o->fd, p, FT_MIN(n, (size_t)1 << 30), (off_t)at);
@@ -217,14 +217,14 @@ static void write_all_at(ft_out *o, uint64_t at, const char *p, size_t n)
     }
 }
 
-static void flush_buf(ft_out *o)
+static void flush_buf(ft_out_file *o)
 {
     if (o->buf_len) write_all_at(o, o->buf_at, o->buf, o->buf_len);
     o->buf_at = o->size;
     o->buf_len = 0;
 }
 
-void ft_out_write(ft_out *o, const void *p, size_t n)
+void ft_out_write(ft_out_file *o, const void *p, size_t n)
 {
     if (n > sizeof o->buf - o->buf_len) flush_buf(o);
     if (n > sizeof o->buf) {
@@ -238,17 +238,17 @@ void ft_out_write(ft_out *o, const void *p, size_t n)
     o->size += n;
 }
 
-void ft_out_write_at(ft_out *o, uint64_t offset, const void *p, size_t n)
+void ft_out_write_at(ft_out_file *o, uint64_t offset, const void *p, size_t n)
 {
     write_all_at(o, offset, p, n);
 }
 
-uint64_t ft_out_size(const ft_out *o)
+uint64_t ft_out_size(const ft_out_file *o)
 {
     return o->size;
 }
 
-void ft_out_grow(ft_out *o, uint64_t bytes)
+void ft_out_grow(ft_out_file *o, uint64_t bytes)
 {
     flush_buf(o);
     o->size += bytes;
@@ -256,7 +256,7 @@ void ft_out_grow(ft_out *o, uint64_t bytes)
     if (ftruncate(o->fd, (off_t)o->size) && !o->error) o->error = errno;
 }
 
-static void out_free(ft_out *o)
+static void out_free(ft_out_file *o)
 {
     if (o->fd >= 0) close(o->fd);
     unwatch(o);
@@ -266,7 +266,7 @@ static void out_free(ft_out *o)
     ft_free(o);
 }
 
-ft_status ft_out_commit(ft_out *o, ft_err *err)
+ft_status ft_out_commit(ft_out_file *o, ft_err *err)
 {
     flush_buf(o);
     if (!o->error && fsync(o->fd)) o->error = errno;
@@ -284,7 +284,7 @@ ft_status ft_out_commit(ft_out *o, ft_err *err)
     return st;
 }
 
-void ft_out_abort(ft_out *o)
+void ft_out_abort(ft_out_file *o)
 {
     if (!o) return;
     unlink(o->tmp);

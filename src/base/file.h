@@ -23,21 +23,21 @@ ft_status ft_file_read(char **out, size_t *n, const char *path, size_t max, ft_e
 
 /* ---- writing: a temporary file next to the target, fsync, rename ---- */
 
-typedef struct ft_out ft_out;
+typedef struct ft_out_file ft_out_file;
 
 /* Fails when path is a directory or its folder cannot be written. A temporary file left behind by
  * an interrupted program is removed by the signal handler that the first open installs. */
-ft_status ft_out_open(ft_out **out, const char *path, ft_err *err);
+ft_status ft_out_open(ft_out_file **out, const char *path, ft_err *err);
 /* Write at the end. Errors stick; they are reported by commit. */
-void ft_out_write(ft_out *o, const void *p, size_t n);
+void ft_out_write(ft_out_file *o, const void *p, size_t n);
 /* Overwrite earlier bytes (headers whose content is known at the end); safe from many threads. */
-void ft_out_write_at(ft_out *o, uint64_t offset, const void *p, size_t n);
-uint64_t ft_out_size(const ft_out *o); /* bytes written at the end so far */
-void ft_out_grow(ft_out *o,
+void ft_out_write_at(ft_out_file *o, uint64_t offset, const void *p, size_t n);
+uint64_t ft_out_size(const ft_out_file *o); /* bytes written at the end so far */
+void ft_out_grow(ft_out_file *o,
                  uint64_t bytes); /* the end moves on by bytes, to be filled by write_at */
 /* Flush, fsync, rename. The object is gone afterwards, also on failure (no file appears then). */
-ft_status ft_out_commit(ft_out *o, ft_err *err);
-void ft_out_abort(ft_out *o); /* accepts NULL; removes the temporary file */
+ft_status ft_out_commit(ft_out_file *o, ft_err *err);
+void ft_out_abort(ft_out_file *o); /* accepts NULL; removes the temporary file */
 
 bool ft_file_exists(const char *path);
 

@@ -1,7 +1,8 @@
 #define _DEFAULT_SOURCE
 #include "base/mem.h"
 
-#include <stdio.h>
+#include "base/log.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,7 +11,7 @@
 
 static void *out_of_memory(size_t bytes)
 {
-    fprintf(stderr, "foretoken: out of memory (%zu bytes requested)\n", bytes);
+    ft_log(FT_LOG_ERROR, "out of memory (%zu bytes requested)", bytes);
     exit(1);
 }
 

@@ -1,10 +1,9 @@
-/* cli/bench.c - how fast a model reads a prompt and decodes, and how much of the memory's speed
- * that takes. Medians, because other programs disturb; the best too, because they only slow down.
- */
+/* cli/bench.c - measures prompt and decoding speed, and the share of the memory bandwidth that
+ * decoding uses. Reports medians, because other programs disturb single runs, and the best run. */
 #define _GNU_SOURCE
 #include "base/cpu.h"
-#include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "base/str.h"
 #include "cli/bench_depth.h"
 #include "cli/bench_ops.h"
@@ -13,6 +12,7 @@
 #include "cli/bench_spec.h"
 #include "cli/cmd.h"
 #include "cli/model_opts.h"
+#include "cli/progress.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 typedef struct bench {
     int prompt, gen, depth, reps, seqs;
     const ft_sampling *sampling; /* NULL: greedy */
-    double *prompt_s, *gen_s;    /* sorted once all are there */
+    double *prompt_s, *gen_s;    /* sorted when all are measured */
     double bandwidth;            /* bytes per second */
     ft_bench_ops *prompt_ops, *gen_ops;
 } bench;
@@ -46,7 +46,7 @@ static double rate(int tokens, double s)
     return s > 0 ? tokens / s : 0;
 }
 
-/* Seconds of a prompt, and of b->gen tokens of every sequence. */
+/* Seconds for a prompt, and for b->gen tokens of every sequence. */
 static ft_status time_once(const bench *b, ft_llm *m, double *p, double *g, ft_err *err)
 {
     if (b->seqs == 1 && !b->sampling) return ft_llm_time(m, b->prompt, b->gen, b->depth, p, g, err);
@@ -65,7 +65,8 @@ static ft_status time_once(const bench *b, ft_llm *m, double *p, double *g, ft_e
 static ft_status measure(bench *b, ft_llm *m, bool quiet, ft_err *err)
 {
     ft_status st = FT_OK;
-    ft_progress *bar = ft_progress_new("bench", (uint64_t)b->reps + 1, false, quiet);
+    ft_progress *bar =
+        ft_progress_new("bench", (uint64_t)b->reps + 1, quiet ? NULL : ft_bar_count, NULL);
     for (int i = -1; i < b->reps && !st; i++) { /* the first one warms up and does not count */
         double p, g;
         st = time_once(b, m, &p, &g, err);
@@ -90,7 +91,7 @@ static ft_status measure(bench *b, ft_llm *m, bool quiet, ft_err *err)
 
 /* ---- the machine ---- */
 
-/* The processor as the kernel names it; some kernels give no name. */
+/* The name of the CPU as the kernel reports it, else its architecture. */
 static void cpu_name(char out[128])
 {
     struct utsname u;
@@ -167,13 +168,13 @@ static double token_bytes(const bench *b)
     return b->gen_ops ? ft_bench_ops_bytes(b->gen_ops) : 0;
 }
 
-/* Of all sequences together. */
+/* Tokens per second of all sequences together. */
 static double decode_rate(const bench *b, double seconds)
 {
     return rate(b->gen * b->seqs, seconds);
 }
 
-/* What one sequence reads: several share their weights. */
+/* Bytes read per second for one sequence. */
 static double read_rate(const bench *b)
 {
     return token_bytes(b) * rate(b->gen, median(b->gen_s, b->reps));
@@ -226,8 +227,8 @@ static void print_text(const bench *b, const ft_llm_info *i)
     if (b->seqs > 1) printf(", %d sequences together", b->seqs);
     if (b->depth) printf(", after %d tokens", b->depth);
     putchar('\n');
-    if (b->seqs > 1) return; /* they share their weights: a token's bytes say nothing */
-    printf("        %s a token: %.2f GB/s, %.0f %% of the %.2f GB/s that memory gives\n",
+    if (b->seqs > 1) return; /* weights are read once for all of them */
+    printf("        %s per token: %.2f GB/s, %.0f %% of the memory bandwidth (%.2f GB/s)\n",
            ft_human_bytes(size, (uint64_t)token_bytes(b)), read_rate(b) * 1e-9,
            100 * read_rate(b) / b->bandwidth, b->bandwidth * 1e-9);
 }
@@ -263,7 +264,8 @@ int ft_cmd_bench(const ft_opts *o)
                .reps = (int)ft_opts_int(o, "repetitions"),
                .seqs = (int)ft_opts_int(o, "seqs")};
     if (!b.prompt && !b.gen) {
-        ft_fail(&err, FT_EINVAL, "bench: 0 prompt tokens and 0 to decode, want some of either");
+        ft_fail(&err, FT_EINVAL,
+                "bench: --n-prompt and --n-gen are both 0, want at least one above 0");
         return ft_die(&err);
     }
     ft_model_opts mo = {0};

@@ -9,7 +9,7 @@
 
 enum { FIRST = 256, DEEPEST = 8192, TOKENS = 16 };
 
-/* The best of a few runs at each depth: the picture is of the machine, not of its neighbours. */
+/* The best of a few runs at each depth, so that other programs disturb the curve less. */
 static ft_status measure(const ft_opts *o, ft_llm *m, ft_plot_line *l, const int *depth, int n,
                          ft_err *err)
 {

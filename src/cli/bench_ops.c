@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sums of one kind: of an op over all layers, or of a layer over all ops. */
+/* Sums for one op over all layers, or for one layer over all ops. */
 typedef struct sum {
     const char *op;
     int layer;

@@ -1,4 +1,4 @@
-/* cli/bench_ops.h - bench: where the time of a step goes, op by op and layer by layer. */
+/* cli/bench_ops.h - bench: the time of a step by op and by layer. */
 #ifndef FT_CLI_BENCH_OPS_H
 #define FT_CLI_BENCH_OPS_H
 
@@ -9,11 +9,11 @@
 typedef struct ft_bench_ops ft_bench_ops;
 
 /* The ops of one step of a prompt, or of decoding `rows` rows a step after `depth` tokens; one of
- * n_prompt and n_gen is 0. bandwidth: bytes per second that memory gives. */
+ * n_prompt and n_gen is 0. bandwidth: of the memory, in bytes per second. */
 ft_status ft_bench_ops_new(ft_bench_ops **out, ft_llm *m, int n_prompt, int n_gen, int rows,
                            int depth, double bandwidth, ft_err *err);
 void ft_bench_ops_free(ft_bench_ops *b);
-double ft_bench_ops_bytes(const ft_bench_ops *b); /* that a step has to move */
+double ft_bench_ops_bytes(const ft_bench_ops *b); /* read or written by a step */
 void ft_bench_ops_print(const ft_bench_ops *b, bool layers);
 json_t *ft_bench_ops_json(const ft_bench_ops *b);
 

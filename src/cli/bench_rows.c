@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST = 16, STEPS = 32 }; /* rows of a step; steps of a run */
+enum { MAX_ROWS = FT_DRAFT_MAX + 1, STEPS = 32 }; /* rows per step; steps per run */
 
 typedef struct bench {
     int rows, depth, reps;
-    double *s[MOST]; /* [reps * STEPS]: seconds of each step, by its rows */
+    double *s[MAX_ROWS]; /* [reps * STEPS]: seconds of each step, by its rows */
     ft_bench_ops *ops;
 } bench;
 
@@ -23,7 +23,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* All numbers of rows take turns; the first turn warms up. */
+/* The numbers of rows are interleaved; the first pass is a warm-up. */
 static ft_status measure(bench *b, ft_llm *m, ft_err *err)
 {
     ft_status st = FT_OK;
@@ -63,7 +63,7 @@ static void print_json(const bench *b)
 static void print_text(const bench *b, bool layers)
 {
     for (int n = 0; n < b->rows; n++)
-        printf("%2d %-4s %10.3f ms a step  (best %.3f of %d)  %5.2f x one row\n", n + 1,
+        printf("%2d %-4s %10.3f ms per step  (best %.3f of %d)  %5.2f times one row\n", n + 1,
                n ? "rows" : "row", median(b, n) * 1e3, b->s[n][0] * 1e3, b->reps * STEPS,
                median(b, n) / median(b, 0));
     ft_bench_ops_print(b->ops, layers);
@@ -81,7 +81,7 @@ int ft_bench_rows(const ft_opts *o)
     for (int n = 0; n < b.rows; n++) b.s[n] = ft_new_n(double, (size_t)b.reps *STEPS);
     ft_status st = ft_model_opts_params(&mo, o, &p, &err);
     p.draft_max = b.rows - 1;
-    p.ctx = FT_MAX(p.ctx, FT_MAX(1, b.depth) + MOST * (STEPS + 1));
+    p.ctx = FT_MAX(p.ctx, FT_MAX(1, b.depth) + MAX_ROWS * (STEPS + 1));
     if (!st) st = ft_llm_open(&m, &p, &err);
     if (!st) st = measure(&b, m, &err);
     if (!st && ft_opts_flag(o, "json"))

@@ -1,4 +1,4 @@
-/* cli/bench_rows.h - bench --rows: what a step that verifies drafts costs against one without. */
+/* cli/bench_rows.h - bench --rows: time of verification steps by their number of rows. */
 #ifndef FT_CLI_BENCH_ROWS_H
 #define FT_CLI_BENCH_ROWS_H
 

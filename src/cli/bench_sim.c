@@ -1,24 +1,25 @@
 #define _GNU_SOURCE
 #include "cli/bench_sim.h"
 
-#include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "cli/bench_way.h"
 #include "cli/cmd.h"
 #include "cli/model_opts.h"
+#include "cli/progress.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_K = 15, WAYS = MAX_K + 2 }; /* off, governed, 1, 2, ... */
+enum { MAX_K = FT_DRAFT_MAX, WAYS = MAX_K + 2 }; /* off, adaptive, 1, 2, ... */
 
 typedef struct bench {
     int prompt, gen, depth, reps, seqs, k_max;
     double accept[MAX_K];
     int n_accept;
-    ft_decode_time way[WAYS]; /* the quickest run of each */
-    double prompt_s[2];       /* without a drafter, and with one that reads along */
+    ft_decode_time way[WAYS]; /* the fastest run of each */
+    double prompt_s[2];       /* without a drafter, and with one that processes the prompt too */
     char *name, *drafter;
     const ft_opts *opts;
     const ft_sampling *sampling; /* of the model that is open; NULL: greedy */
@@ -31,16 +32,17 @@ static ft_status parse(bench *b, const char *text, ft_err *err)
         char *end;
         const double v = strtod(p, &end);
         if (end == p || (*end && *end != ',') || !(v >= 0 && v <= 1) || b->n_accept == MAX_K)
-            return ft_fail(err, FT_EINVAL,
-                           "--sim-accept %s, want 1 to %d probabilities from 0 to 1, with commas",
-                           text, MAX_K);
+            return ft_fail(
+                err, FT_EINVAL,
+                "--sim-accept %s, want 1 to %d probabilities from 0 to 1, separated by commas",
+                text, MAX_K);
         b->accept[b->n_accept++] = v;
         if (!*end) return FT_OK;
         p = end;
     }
 }
 
-/* The first run of each kind warms up and does not count. */
+/* The first run of each kind is a warm-up. */
 static ft_status prompts(bench *b, ft_llm *m, bool drafting, ft_err *err)
 {
     ft_status st = FT_OK;
@@ -92,7 +94,8 @@ static ft_status measure(bench *b, const ft_llm_params *given, bool drafting, bo
     b->sampling = st ? NULL : ft_model_opts_bench_sampling(b->opts, m, &sampling);
     if (!st) st = prompts(b, m, drafting, err);
     const int from = drafting ? 1 : 0, to = drafting ? b->k_max + 2 : 1;
-    ft_progress *bar = ft_progress_new("bench", (uint64_t)(to - from), false, quiet);
+    ft_progress *bar =
+        ft_progress_new("bench", (uint64_t)(to - from), quiet ? NULL : ft_bar_count, NULL);
     for (int way = from; way < to && !st; way++) {
         st = decode(b, m, way, err);
         ft_progress_add(bar, 1);
@@ -116,20 +119,20 @@ static double prompt_rate(const bench *b, int drafting)
 
 static void print_table(const bench *b)
 {
-    printf("%s, drafts: %s\nSIMULATED acceptance:", b->name, b->drafter);
+    printf("%s, drafter: %s\nSIMULATED acceptance:", b->name, b->drafter);
     for (int i = 0; i < b->n_accept; i++) printf("%s %g", i ? "," : "", b->accept[i]);
-    printf(" of draft 1, 2, ... after those before it; the tokens mean nothing\n");
+    printf(" for draft token 1, 2, ... after those before it; the output is meaningless\n");
     if (b->prompt)
         printf("prompt of %d: %.1f tokens/s without a drafter, %.1f with one (%.2f %% more time)\n",
                b->prompt, prompt_rate(b, 0), prompt_rate(b, 1),
                100 * (ratio(b->prompt_s[1], b->prompt_s[0]) - 1));
-    printf("%-9s %9s %7s %9s %7s %7s %6s %12s %12s\n", "drafts", "tokens/s", "x off", "rounds/s",
-           "accept", "length", "K", "draft ms/rd", "verify ms/rd");
+    printf("%-9s %9s %7s %9s %7s %7s %6s %12s %12s\n", "drafts", "tokens/s", "x off", "steps/s",
+           "accept", "tok/step", "drafts", "draft ms/st", "verify ms/st");
     for (int w = 0; w < b->k_max + 2; w++) {
         const ft_decode_time *t = &b->way[w];
         const double decode_steps = (double)t->decode_steps / b->seqs;
         char name[16];
-        way_name(name, w);
+        way_title(name, w);
         printf("%-9s %9.1f %7.3f %9.1f %7.3f %7.2f %6.2f %12.3f %12.3f\n", name, speed(t),
                ratio(speed(t), speed(&b->way[0])), ratio(decode_steps, t->seconds),
                ratio((double)t->accepted, (double)t->drafted),
@@ -191,7 +194,7 @@ int ft_bench_sim(const ft_opts *o)
         b->k_max = p.draft_max;
         p.slots = b->seqs;
         p.ctx = FT_MAX(p.ctx, FT_MAX(b->prompt, FT_MAX(1, b->depth) + b->gen) + MAX_K + 2);
-        st = measure(b, &p, true, quiet, &err); /* first: there may be no drafter */
+        st = measure(b, &p, true, quiet, &err); /* first, because it fails if there is no drafter */
     }
     if (!st) st = measure(b, &p, false, quiet, &err);
     if (!st && json) print_json(b);

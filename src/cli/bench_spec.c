@@ -3,28 +3,30 @@
 
 #include "base/buf.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "base/str.h"
 #include "cli/bench_way.h"
 #include "cli/cmd.h"
 #include "cli/json_text.h"
 #include "cli/model_opts.h"
 #include "cli/plot.h"
+#include "cli/progress.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CLASSES = 4, MAX_K = 15, WAYS = MAX_K + 2, MAX_IDS = 4096 }; /* off, governed, 1, 2, ... */
+enum { CLASSES = 4, MAX_K = FT_DRAFT_MAX, WAYS = MAX_K + 2 }; /* off, adaptive, 1, 2, ... */
+enum { MAX_IDS = 4096 };
 enum { MAX_REPS = 64 };
 
 static const char *const class_name[CLASSES] = {"code", "dialogue", "prose", "repetition"};
 
-/* Sums over the prompts of a class, drafted in one way. */
+/* Sums over the prompts of a class, for one way of drafting. */
 typedef struct sum {
     int64_t tokens, decode_steps, draft_steps, drafted, accepted;
     double seconds, draft_s, verify_s;
-    int64_t drafted_at[16], accepted_at[16];
+    int64_t drafted_at[FT_DRAFT_MAX], accepted_at[FT_DRAFT_MAX];
     int other_ids; /* responses that differ from those without drafts */
 } sum;
 
@@ -50,7 +52,7 @@ static bool keep_id(void *user, const ft_event *e)
 
 static void add(sum *s, const ft_response *r)
 {
-    s->tokens += FT_MAX(0, r->output_tokens - 1); /* the clock starts at the first token */
+    s->tokens += FT_MAX(0, r->output_tokens - 1); /* time is measured from the first token on */
     s->seconds += r->output_s;
     s->decode_steps += r->decode_steps;
     s->draft_steps += r->draft_steps;
@@ -58,13 +60,13 @@ static void add(sum *s, const ft_response *r)
     s->accepted += r->accepted;
     s->draft_s += r->draft_s;
     s->verify_s += r->verify_s;
-    for (int i = 0; i < 16; i++) {
+    for (int i = 0; i < FT_DRAFT_MAX; i++) {
         s->drafted_at[i] += r->drafted_at[i];
         s->accepted_at[i] += r->accepted_at[i];
     }
 }
 
-/* One response on an empty conversation. */
+/* One response in a new session. */
 static ft_status response(bench *b, const ft_request *given, int way, ids *out, ft_response *r,
                           ft_err *err)
 {
@@ -86,9 +88,8 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* All ways take turns, as often as was asked for, and of each way the response of median time
- * counts. With each prompt and each turn another way begins: none is always the first to find its
- * weights far away. */
+/* The ways are interleaved, b->reps times, and the response of median time counts. Each prompt and
+ * each repetition begins with another way, so that none always runs with cold caches. */
 static ft_status measure(bench *b, int class, const ft_request *q, ft_err *err)
 {
     static ids out[WAYS];
@@ -170,7 +171,7 @@ static json_t *sum_json(const sum *s, const sum *off, int way)
     json_object_set_new(j, "draft_n", json_integer(s->drafted));
     json_object_set_new(j, "draft_n_accepted", json_integer(s->accepted));
     json_object_set_new(j, "acceptance", json_real(ratio((double)s->accepted, (double)s->drafted)));
-    for (int i = 0; i < 16 && s->drafted_at[i]; i++)
+    for (int i = 0; i < FT_DRAFT_MAX && s->drafted_at[i]; i++)
         json_array_append_new(
             at, json_real(ratio((double)s->accepted_at[i], (double)s->drafted_at[i])));
     json_object_set_new(j, "acceptance_at", at);
@@ -207,14 +208,15 @@ static void print_json(const bench *b)
 
 static void print_table(const bench *b)
 {
-    printf("%s, drafts: %s\n", ft_llm_about(b->m)->name, ft_llm_about(b->m)->drafter);
+    printf("%s, drafter: %s\n", ft_llm_about(b->m)->name, ft_llm_about(b->m)->drafter);
     printf("%-10s %-9s %9s %7s %9s %7s %7s %6s %9s %9s  %s\n", "prompts", "drafts", "tokens/s",
-           "x off", "rounds/s", "accept", "length", "K", "draft ms", "verify ms", "by position");
+           "x off", "steps/s", "accept", "tok/stp", "drafts", "draft ms", "verify ms",
+           "by position");
     for (int c = 0; c < CLASSES; c++)
         for (int w = 0; w < b->k_max + 2 && b->prompts[c]; w++) {
             const sum *s = &b->s[c][w];
             char name[16];
-            way_name(name, w);
+            way_title(name, w);
             printf("%-10s %-9s %9.1f %7.3f %9.1f %7.3f %7.2f %6.2f %9.1f %9.1f ", class_name[c],
                    name, speed(s), ratio(speed(s), speed(&b->s[c][0])),
                    ratio((double)s->decode_steps, s->seconds),
@@ -222,18 +224,17 @@ static void print_table(const bench *b)
                    ratio((double)s->tokens, (double)s->decode_steps),
                    ratio((double)s->drafted, (double)s->decode_steps), s->draft_s * 1e3,
                    s->verify_s * 1e3);
-            for (int i = 0; i < 16 && s->drafted_at[i]; i++)
+            for (int i = 0; i < FT_DRAFT_MAX && s->drafted_at[i]; i++)
                 printf(" %.3f", ratio((double)s->accepted_at[i], (double)s->drafted_at[i]));
-            if (s->other_ids) printf("  %d replies differ", s->other_ids);
+            if (s->other_ids) printf("  %d responses differ", s->other_ids);
             putchar('\n');
         }
 }
 
-/* Speed over the number of drafts, one line for each class; the dots at "gov" are the governor's.
- */
+/* Speed over the number of draft tokens, one line per class; dashed: adaptive drafting. */
 static ft_status plot(const bench *b, const char *path, ft_err *err)
 {
-    ft_plot p = {.title = "tokens per second over drafts of a round", .n_x = b->k_max + 1};
+    ft_plot p = {.title = "tokens per second over draft tokens per step", .n_x = b->k_max + 1};
     for (int c = 0; c < CLASSES; c++) {
         if (!b->prompts[c]) continue;
         ft_plot_line *l = &p.line[p.n_line++];
@@ -245,11 +246,12 @@ static ft_status plot(const bench *b, const char *path, ft_err *err)
     return ft_plot_write(&p, path, err);
 }
 
-static ft_status run_bench(bench *b, ft_err *err)
+static ft_status run_classes(bench *b, ft_err *err)
 {
     const char *only = ft_opts_text(b->o, "class"), *svg = ft_opts_text(b->o, "plot");
     const bool json = ft_opts_flag(b->o, "json");
-    ft_progress *bar = ft_progress_new("bench", 0, false, json || ft_opts_flag(b->o, "quiet"));
+    const bool quiet = json || ft_opts_flag(b->o, "quiet");
+    ft_progress *bar = ft_progress_new("bench", 0, quiet ? NULL : ft_bar_count, NULL);
     ft_status st = FT_OK;
     for (int c = 0; c < CLASSES && !st; c++)
         if (!strcmp(only, "all") || !strcmp(only, class_name[c]))
@@ -279,7 +281,7 @@ int ft_bench_spec(const ft_opts *o)
     if (!st) st = ft_llm_open(&b->m, &p, &err);
     if (!st && !ft_llm_about(b->m)->drafts)
         st = ft_fail(&err, FT_EINVAL, "bench --spec: %s", ft_llm_about(b->m)->drafter);
-    if (!st) st = run_bench(b, &err);
+    if (!st) st = run_classes(b, &err);
     ft_llm_close(b->m);
     ft_model_opts_release(&mo);
     ft_free(b);

@@ -1,5 +1,5 @@
-/* cli/chat.c - talking with a model. On a terminal with prompts and colours; otherwise every line
- * of the input is a turn and the output is the answers. */
+/* cli/chat.c - foretoken chat. On a terminal with prompts and colours; otherwise every line of the
+ * input is a message and the output has only the answers. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/chat.h"
 
@@ -68,7 +68,7 @@ static void add_up(ft_response *sum, const ft_response *r)
     }
 }
 
-/* What the model said joins the conversation, also when it was stopped half way. */
+/* Adds the response to the conversation, also when it was interrupted. */
 static void remember(ft_chat *c, const ft_printer *p)
 {
     json_t *m = message("assistant", ft_buf_z(&p->answer), p->answer.len);
@@ -78,12 +78,13 @@ static void remember(ft_chat *c, const ft_printer *p)
     json_array_append_new(c->messages, m);
 }
 
-static void say_how_it_ended(const ft_chat *c)
+static void print_end(const ft_chat *c)
 {
     const bool watched = c->term.out && c->term.err && !ft_opts_flag(c->o, "quiet");
     if (watched && c->last.reason == FT_REASON_CANCEL) ft_term_note(&c->term, "(stopped)");
     if (watched && c->last.context_full)
-        ft_term_note(&c->term, "(the context of %d tokens is full; /clear begins again)",
+        ft_term_note(&c->term,
+                     "(the context of %d tokens is full; /clear starts a new conversation)",
                      ft_llm_about(c->m)->ctx);
     if (watched || ft_opts_flag(c->o, "show-timings")) ft_response_note(&c->term, &c->last);
 }
@@ -115,7 +116,7 @@ bool ft_chat_generate(ft_chat *c)
     } else {
         add_up(&c->sum, &c->last);
         remember(c, &p);
-        if (!c->over) say_how_it_ended(c);
+        if (!c->over) print_end(c);
     }
     if (p.write_errno && p.write_errno != EPIPE) {
         errno = p.write_errno;
@@ -127,7 +128,7 @@ bool ft_chat_generate(ft_chat *c)
     return !st;
 }
 
-/* ---- turns ---- */
+/* ---- messages of the user ---- */
 
 static void turn(ft_chat *c, const char *text, size_t n)
 {
@@ -144,7 +145,7 @@ static void turn(ft_chat *c, const char *text, size_t n)
         return;
     }
     if (!n) return;
-    ft_chat_say(c, "user", text + slash, n - slash); /* a second slash says that it is no command */
+    ft_chat_say(c, "user", text + slash, n - slash); /* // is not a command */
     if (!ft_chat_generate(c)) ft_chat_back(c, true);
 }
 
@@ -158,7 +159,7 @@ static void converse(ft_chat *c)
         const ft_line_end e = ft_line_read(l, &text, &n);
         if (e == FT_LINE_INTERRUPTED) {
             if (c->term.out) putchar('\n');
-            ft_term_note(&c->term, "(/quit or Ctrl-D leaves)");
+            ft_term_note(&c->term, "(/quit or Ctrl-D ends the program)");
         } else if (e == FT_LINE_EOF) {
             if (c->term.in && c->term.out) putchar('\n');
             break;
@@ -169,18 +170,31 @@ static void converse(ft_chat *c)
     ft_line_free(l);
 }
 
+/* Options that this build or this terminal cannot honour. */
+static void warn_unused(const ft_chat *c)
+{
+    if (!c->term.colour)
+        ft_opts_warn_unused(c->o, "show-drafts", "standard output has no colours (--color on)");
+#ifdef FT_HAVE_EDIT
+    if (!c->term.in || !c->term.out)
+        ft_opts_warn_unused(c->o, "history", "the program does not run in a terminal");
+#else
+    ft_opts_warn_unused(c->o, "history", "this build has no libedit");
+#endif
+}
+
 static void greet(const ft_chat *c)
 {
     const bool notes = c->term.in && c->term.out && !ft_opts_flag(c->o, "quiet");
     ft_model_opts_cache_note(c->o, c->m, &c->term, notes);
     if (!notes) return;
     const ft_llm_info *i = ft_llm_about(c->m);
-    ft_term_note(&c->term, "%s (%s), %d tokens of context, drafts: %s", i->name, i->arch, i->ctx,
+    ft_term_note(&c->term, "%s (%s), context %d tokens, drafter: %s", i->name, i->arch, i->ctx,
                  i->drafter);
-    ft_term_note(&c->term, "/help lists what else you can type; Ctrl-C stops a reply");
+    ft_term_note(&c->term, "/help lists the commands; Ctrl-C stops a response");
 }
 
-/* The message from the command line, shown as if it had been typed. */
+/* The message from the command line, printed as if it had been typed. */
 static void first_turn(ft_chat *c, const char *text, size_t n)
 {
     if (c->term.in && c->term.out) {
@@ -204,7 +218,7 @@ static ft_status open_chat(ft_chat *c, ft_err *err)
     if (st) return st;
     if (system) ft_chat_system(c, system);
     c->s = ft_session_new(c->m);
-    return c->s ? FT_OK : ft_fail(err, FT_ELIMIT, "every lane is taken");
+    return c->s ? FT_OK : ft_fail(err, FT_ELIMIT, "every slot is in use");
 }
 
 int ft_cmd_chat(const ft_opts *o)
@@ -217,6 +231,7 @@ int ft_cmd_chat(const ft_opts *o)
     ft_status st = ft_model_opts_prompt(&c.mo, o, false, &first, &n, &err);
     if (!st) st = open_chat(&c, &err);
     if (!st) {
+        warn_unused(&c);
         greet(&c);
         if (n) first_turn(&c, first, n);
         converse(&c);

@@ -1,4 +1,4 @@
-/* cli/chat.h - a conversation: what was said, and what makes the next response. */
+/* cli/chat.h - a conversation: its messages, and what the next response needs. */
 #ifndef FT_CLI_CHAT_H
 #define FT_CLI_CHAT_H
 
@@ -12,11 +12,11 @@ typedef struct ft_chat {
     ft_session *s;
     ft_term term;
     ft_request r;
-    json_t *messages; /* with the system's, when there is one, in front */
+    json_t *messages; /* the system message first, if there is one */
     json_t *options;  /* for the template */
-    ft_response last; /* of the latest response; all zero before the first */
-    ft_response sum;  /* of all responses: tokens, seconds, drafts */
-    bool failed;      /* some response did */
+    ft_response last; /* statistics of the latest response; zero before the first */
+    ft_response sum;  /* of all responses: tokens, seconds, draft tokens */
+    bool failed;      /* some response or command failed */
     bool over;
 } ft_chat;
 
@@ -24,13 +24,13 @@ typedef struct ft_chat {
 void ft_chat_say(ft_chat *c, const char *role, const char *text, size_t n);
 /* Sets the system message, or with NULL removes it. */
 void ft_chat_system(ft_chat *c, const char *text);
-/* Drops everything behind the last message of the user, and that one too when asked. false when
- * the user has said nothing. */
+/* Removes everything after the last user message, and with user_too that message as well. false:
+ * there is no user message. */
 bool ft_chat_back(ft_chat *c, bool user_too);
-/* Responses to the messages as they are; an error is printed and leaves them as they are. */
+/* Generates a response to the messages; an error is printed and leaves them unchanged. */
 bool ft_chat_generate(ft_chat *c);
 
-/* A line that begins with a slash: does what it says. */
+/* Runs a command: a line that begins with a slash. */
 void ft_chat_command(ft_chat *c, const char *line);
 
 #endif

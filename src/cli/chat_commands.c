@@ -1,4 +1,4 @@
-/* cli/chat_commands.c - what a line that begins with a slash does in a chat. */
+/* cli/chat_commands.c - the commands of foretoken chat: lines that begin with a slash. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/file.h"
 #include "base/mem.h"
@@ -19,7 +19,7 @@ typedef struct command {
 static void fail(ft_chat *c, const ft_err *err)
 {
     ft_die(err);
-    if (!c->term.in) c->failed = true; /* a script wants to know */
+    if (!c->term.in) c->failed = true; /* reported by the exit code */
 }
 
 static void clear(ft_chat *c, const char *arg)
@@ -30,7 +30,7 @@ static void clear(ft_chat *c, const char *arg)
     json_array_clear(c->messages);
     if (role && !strcmp(role, "system")) json_array_append(c->messages, first);
     json_decref(first);
-    ft_term_note(&c->term, "(a new conversation)");
+    ft_term_note(&c->term, "(new conversation)");
 }
 
 static void system_message(ft_chat *c, const char *arg)
@@ -45,7 +45,7 @@ static void system_message(ft_chat *c, const char *arg)
         return;
     }
     ft_chat_system(c, strcmp(arg, "none") ? arg : NULL);
-    ft_term_note(&c->term, "(from the next reply on)");
+    ft_term_note(&c->term, "(used from the next response on)");
 }
 
 static void think(ft_chat *c, const char *arg)
@@ -67,18 +67,19 @@ static void retry(ft_chat *c, const char *arg)
 {
     (void)arg;
     if (!ft_chat_back(c, false)) {
-        ft_term_note(&c->term, "(there is nothing to reply to)");
+        ft_term_note(&c->term, "(there is no message to respond to)");
         return;
     }
-    c->r.sampling.seed++; /* the same draws would give the same response */
+    c->r.sampling.seed++; /* the same seed would give the same response */
     ft_chat_generate(c);
 }
 
 static void undo(ft_chat *c, const char *arg)
 {
     (void)arg;
-    ft_term_note(&c->term, ft_chat_back(c, true) ? "(your last message and its reply are forgotten)"
-                                                 : "(there is nothing to forget)");
+    ft_term_note(&c->term, ft_chat_back(c, true)
+                               ? "(your last message and its response are removed)"
+                               : "(there is no message to remove)");
 }
 
 /* ---- files ---- */
@@ -86,9 +87,9 @@ static void undo(ft_chat *c, const char *arg)
 static void save(ft_chat *c, const char *path)
 {
     ft_err err;
-    ft_out *out;
+    ft_out_file *out;
     if (!*path) {
-        ft_fail(&err, FT_EINVAL, "/save wants the name of a file");
+        ft_fail(&err, FT_EINVAL, "/save has no file name, want /save FILE");
         fail(c, &err);
         return;
     }
@@ -104,10 +105,10 @@ static void save(ft_chat *c, const char *path)
         fail(c, &err);
         return;
     }
-    ft_term_note(&c->term, "(%zu messages in %s)", json_array_size(c->messages), path);
+    ft_term_note(&c->term, "(%zu messages saved to %s)", json_array_size(c->messages), path);
 }
 
-/* The list itself, or an object that has it as "messages". */
+/* An array of messages; the file can also be an object with "messages". */
 static ft_status check_messages(const json_t *list, ft_err *err)
 {
     if (!json_is_array(list)) return ft_fail(err, FT_EFORMAT, "want an array of messages");
@@ -146,7 +147,7 @@ static void load_conversation(ft_chat *c, const char *path)
     ft_err err;
     json_t *list = NULL;
     if (!*path || !strcmp(path, "-")) {
-        ft_fail(&err, FT_EINVAL, "/load wants the name of a file");
+        ft_fail(&err, FT_EINVAL, "/load has no file name, want /load FILE");
         fail(c, &err);
         return;
     }
@@ -156,10 +157,10 @@ static void load_conversation(ft_chat *c, const char *path)
     }
     json_decref(c->messages);
     c->messages = list;
-    ft_term_note(&c->term, "(%zu messages from %s)", json_array_size(list), path);
+    ft_term_note(&c->term, "(%zu messages loaded from %s)", json_array_size(list), path);
 }
 
-/* ---- numbers ---- */
+/* ---- statistics ---- */
 
 static void stats(ft_chat *c, const char *arg)
 {
@@ -167,20 +168,20 @@ static void stats(ft_chat *c, const char *arg)
     const ft_llm_info *i = ft_llm_about(c->m);
     const ft_response *r = &c->last, *sum = &c->sum;
     char a[24], b[24];
-    printf("model    %s (%s), %s of weights on %s with %d threads\n", i->name, i->arch,
+    printf("model     %s (%s), weights %s, device %s, %d threads\n", i->name, i->arch,
            ft_human_bytes(a, i->weight_bytes), i->device, i->threads);
-    if (i->place[0]) printf("         %s\n", i->place);
-    printf("context  %d of %d tokens, cache and buffers %s\n", r->prompt_tokens + r->output_tokens,
+    if (i->place[0]) printf("          %s\n", i->place);
+    printf("context   %d of %d tokens, cache and buffers %s\n", r->prompt_tokens + r->output_tokens,
            i->ctx, ft_human_bytes(b, i->cache_bytes));
-    printf("last     %d tokens at %.1f tokens/s; prompt %d, %d of them cached, %.1f tokens/s\n",
+    printf("last      %d tokens, %.1f tok/s; prompt %d tokens (%d cached), %.1f tok/s\n",
            r->output_tokens, ft_response_rate(r), r->prompt_tokens, r->cached_tokens,
            ft_prompt_rate(r));
-    printf("all      %d tokens in %.1f s, prompts %d tokens in %.1f s\n", sum->output_tokens,
+    printf("total     %d tokens in %.1f s, prompts %d tokens in %.1f s\n", sum->output_tokens,
            sum->output_s, sum->prompt_tokens - sum->cached_tokens, sum->prompt_s);
     fputs(i->cache, stdout);
-    printf("drafts   %s\n", i->drafter);
+    printf("drafter   %s\n", i->drafter);
     if (!sum->drafted) return;
-    printf("         %lld of %lld agreed to in %lld rounds, %.2f tokens a round; by position:",
+    printf("          accepted %lld of %lld in %lld steps, %.2f tokens per step; by position:",
            (long long)sum->accepted, (long long)sum->drafted, (long long)sum->draft_steps,
            sum->draft_steps ? 1 + (double)sum->accepted / (double)sum->draft_steps : 0);
     for (size_t k = 0; k < FT_COUNT(sum->drafted_at) && sum->drafted_at[k]; k++)
@@ -197,16 +198,18 @@ static void quit(ft_chat *c, const char *arg)
 static void help(ft_chat *c, const char *arg);
 
 static const command table[] = {
-    {"/help", "", help, "this list"},
-    {"/clear", "", clear, "begin a new conversation; the system message stays"},
-    {"/system", "TEXT", system_message, "how the model should behave; none = as it likes"},
-    {"/think", "on|off|auto", think, "let the model think before it answers"},
-    {"/retry", "", retry, "another reply to your last message"},
-    {"/undo", "", undo, "forget your last message and its reply"},
-    {"/save", "FILE", save, "write the conversation as JSON"},
-    {"/load", "FILE", load_conversation, "go on with a conversation that was saved"},
-    {"/stats", "", stats, "the model, its memory and its speed"},
-    {"/quit", "", quit, "leave; Ctrl-D does too"},
+    {"/help", "", help, "list the commands"},
+    {"/clear", "", clear, "start a new conversation; the system message stays"},
+    {"/system", "TEXT", system_message,
+     "set the system message; none: remove it; without TEXT: show it"},
+    {"/think", "on|off|auto", think,
+     "let the model think before it answers; auto: as its template does"},
+    {"/retry", "", retry, "generate another response to your last message"},
+    {"/undo", "", undo, "remove your last message and its response"},
+    {"/save", "FILE", save, "write the conversation to FILE as JSON"},
+    {"/load", "FILE", load_conversation, "continue a saved conversation"},
+    {"/stats", "", stats, "print the model, its memory and its speed"},
+    {"/quit", "", quit, "end the program, as Ctrl-D does"},
 };
 
 static void help(ft_chat *c, const char *arg)
@@ -217,9 +220,9 @@ static void help(ft_chat *c, const char *arg)
         snprintf(left, sizeof left, "%s %s", table[i].name, table[i].arg);
         printf("  %-20s %s\n", left, table[i].help);
     }
-    puts(
-        "  \\ at the end of a line, or lines between \"\"\" and \"\"\": one message of many lines\n"
-        "  //...                a message that begins with a slash");
+    puts("  a message of several lines: end each but the last with \\, or put the message between\n"
+         "  \"\"\" and \"\"\"\n"
+         "  //TEXT               a message that begins with one slash");
 }
 
 void ft_chat_command(ft_chat *c, const char *line)
@@ -239,8 +242,8 @@ void ft_chat_command(ft_chat *c, const char *line)
         found->run(c, ft_buf_z(&trimmed));
     } else {
         ft_err err;
-        ft_fail(&err, FT_EINVAL, "no command %.*s (/help lists them)", (int)FT_MIN(n, (size_t)40),
-                line);
+        ft_fail(&err, FT_EINVAL, "unknown command %.*s (/help lists the commands)",
+                (int)FT_MIN(n, (size_t)40), line);
         fail(c, &err);
     }
     fflush(stdout);

@@ -1,5 +1,5 @@
-/* cli/cmd.h - the programs behind `foretoken NAME`. Each parses its own words and options, prints,
- * and returns the exit code. */
+/* cli/cmd.h - the programs of `foretoken NAME`. Each reads its arguments and options, prints, and
+ * returns the exit code. */
 #ifndef FT_CLI_CMD_H
 #define FT_CLI_CMD_H
 
@@ -9,7 +9,7 @@ typedef struct ft_cmd {
     const char *name;
     unsigned bit;
     int (*run)(const ft_opts *o);
-    const char *words; /* the words it takes, for the usage line */
+    const char *words; /* its arguments, for the usage line */
     const char *help;
     int min_words, max_words;
 } ft_cmd;
@@ -22,7 +22,7 @@ extern const ft_cmd ft_cmd_table[]; /* ends with name == NULL */
 int ft_cmd_inspect(const ft_opts *o);
 int ft_cmd_synth(const ft_opts *o);
 
-/* One line on standard error: "foretoken: sentence". Returns 1, the exit code. */
+/* Prints "foretoken: MESSAGE" on standard error. Returns 1, the exit code. */
 int ft_die(const ft_err *err);
 
 int ft_cmd_convert(const ft_opts *o);

@@ -28,7 +28,7 @@ static bool plain_part(const char *s, size_t n)
     return true;
 }
 
-/* A path of a listing that may become one here: no way out of the folder. */
+/* Is a path of the listing safe to use locally? It must not leave the folder. */
 static bool plain_path(const char *s)
 {
     if (strlen(s) > 240) return false;
@@ -107,7 +107,7 @@ static ft_status make_folders(const char *path, ft_err *err)
         if (!slash) break;
         *slash = 0;
         if (mkdir(p, 0777) && errno != EEXIST)
-            st = ft_fail(err, FT_EIO, "%s: cannot make the folder: %s", p, strerror(errno));
+            st = ft_fail(err, FT_EIO, "%s: cannot create the folder: %s", p, strerror(errno));
         *slash = '/';
         s = slash;
     }
@@ -162,7 +162,7 @@ int ft_hub_choose(const char *const *path, int n, const char *quant, ft_err *err
         return -1;
     }
     if (*quant) {
-        ft_fail(err, FT_ENOTFOUND, "no file for %s; there are %s", quant, seen);
+        ft_fail(err, FT_ENOTFOUND, "no file for %s; available: %s", quant, seen);
         return -1;
     }
     for (size_t k = 0; k < FT_COUNT(LIKED); k++)
@@ -205,7 +205,7 @@ static ft_status listing_read(listing *l, const char *repo, ft_err *err)
     ft_free(text);
     if (!json_is_array(l->json)) {
         json_decref(l->json);
-        return ft_fail(err, FT_EFORMAT, "%.200s: the listing is no JSON array", url);
+        return ft_fail(err, FT_EFORMAT, "%.200s: the listing is not a JSON array", url);
     }
     const size_t all = json_array_size(l->json);
     l->path = ft_new_n(const char *, all + 1);
@@ -231,7 +231,7 @@ static int find_path(const listing *l, const char *path)
     return -1;
 }
 
-/* Is the file here, as long as it should be, and checked against this sum? */
+/* Is there a local copy of the right length that was checked against this sum? */
 static bool is_here(const char *path, uint64_t bytes, const char *sha256)
 {
     struct stat st;
@@ -263,7 +263,7 @@ static ft_status fetch_one(const listing *l, int i, const char *repo, const char
     return st;
 }
 
-/* The other parts of a split model: "-00001-of-00003" with the next numbers. */
+/* The other parts of a split model: "-00002-of-00003" and so on. */
 static ft_status fetch_parts(const listing *l, int first, const char *repo, const char *folder,
                              bool quiet, ft_err *err)
 {
@@ -328,7 +328,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A copy that is here, without asking anybody. */
+/* A local copy, without network access. */
 static ft_status take_copy(const ft_hub_name *name, const char *folder, char **path, ft_err *err)
 {
     copies c = {0};
@@ -344,7 +344,7 @@ static ft_status take_copy(const ft_hub_name *name, const char *folder, char **p
     for (int k = 0; k < c.n; k++) ft_free((void *)(uintptr_t)c.path[k]);
     ft_free(c.path);
     if (i >= 0) return FT_OK;
-    return ft_fail(err, FT_ENOTFOUND, "%s: no copy here, in %s", name->repo, folder);
+    return ft_fail(err, FT_ENOTFOUND, "%s: no local copy in %s", name->repo, folder);
 }
 
 ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **path, ft_err *err)
@@ -356,10 +356,10 @@ ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **
     if (offline) {
         st = take_copy(name, folder, path, err);
     } else if ((st = listing_read(&l, name->repo, err))) {
-        /* No way to ask: a copy is better than nothing, but say so. */
+        /* The host cannot be reached: use a local copy, with a warning. */
         if (st == FT_EIO && !take_copy(name, folder, path, NULL)) {
-            ft_log(FT_LOG_WARN, "%s; going on with the copy in %s", err ? err->text : "no answer",
-                   folder);
+            ft_log(FT_LOG_WARN, "%s; using the local copy in %s",
+                   err ? err->text : "the host does not respond", folder);
             st = FT_OK;
         }
     } else {

@@ -1,6 +1,6 @@
-/* cli/hub.h - models by name: USER/NAME[:QUANT] on a host that speaks Hugging Face's HTTP API, and
- * the copies kept here. A copy lies in CACHE/USER--NAME/FILE; beside it FILE.sha256 with the sum it
- * was checked against. A file that is still on its way is FILE.part and is gone on with next time.
+/* cli/hub.h - models by name: USER/NAME[:QUANT] on a host with Hugging Face's HTTP API, and local
+ * copies. A copy is CACHE/USER--NAME/FILE, with FILE.sha256 for the sum it was checked against. An
+ * incomplete download is FILE.part and is resumed the next time.
  *
  * The host is HF_ENDPOINT (default https://huggingface.co), the key HF_TOKEN, the cache FT_MODELS,
  * else XDG_CACHE_HOME/foretoken, else ~/.cache/foretoken. */
@@ -11,15 +11,15 @@
 
 typedef struct ft_hub_name {
     char repo[200]; /* USER/NAME */
-    char quant[64]; /* "" : whichever is best */
-    char file[256]; /* "" : found by quant */
+    char quant[64]; /* "": choose one */
+    char file[256]; /* "": chosen by quant */
 } ft_hub_name;
 
 ft_status ft_hub_parse(ft_hub_name *out, const char *text, const char *file, ft_err *err);
-/* The path of the model's (first) file, fetched unless it is here already; yours (ft_free).
- * offline: copies that are here and nothing else. */
+/* The path of the model's (first) file, downloaded unless there is a local copy; yours (ft_free).
+ * offline: use local copies only. */
 ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **path, ft_err *err);
-/* Where copies lie; yours (ft_free). */
+/* The folder of local copies; yours (ft_free). */
 ft_status ft_hub_folder(char **out, ft_err *err);
 /* Calls each(user, "USER/NAME", "FILE", bytes, whole) for every copy. */
 ft_status ft_hub_each(void (*each)(void *user, const char *repo, const char *file, uint64_t bytes,
@@ -28,16 +28,16 @@ ft_status ft_hub_each(void (*each)(void *user, const char *repo, const char *fil
 
 /* ---- of hub_get.c ---- */
 
-/* The bytes at url, at most max; yours (ft_free), with a zero behind. */
+/* The bytes at url, at most max; yours (ft_free), followed by a zero byte. */
 ft_status ft_hub_get(const char *url, size_t max, char **out, size_t *n, ft_err *err);
-/* Brings url to path (through path.part), which must come to `bytes` bytes and, where sha256 is not
- * empty, to that sum. */
+/* Downloads url to path (through path.part). The file must have `bytes` bytes and, if sha256 is not
+ * empty, this sum. */
 ft_status ft_hub_fetch(const char *url, const char *path, uint64_t bytes, const char *sha256,
                        bool quiet, ft_err *err);
 
 /* ---- of hub.c, for tests ---- */
 
-/* Of a listing's GGUF files, the index of the one that is meant, or -1 with a sentence. */
+/* The index of the GGUF file of a listing that is meant, or -1 with an error message. */
 int ft_hub_choose(const char *const *path, int n, const char *quant, ft_err *err);
 
 #endif

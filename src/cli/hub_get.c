@@ -1,5 +1,5 @@
-/* cli/hub_get.c - bytes over HTTP, through libcurl. A transfer that breaks off is gone on with
- * where it stopped, a few times and the next time the program is started. */
+/* cli/hub_get.c - downloads with libcurl. An interrupted transfer is resumed a few times, and again
+ * the next time the program is started. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/hub.h"
 
@@ -8,7 +8,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "base/sha256.h"
+#include "cli/progress.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -36,21 +38,26 @@ static CURL *handle(const char *url)
     curl_easy_setopt(c, CURLOPT_USERAGENT, "foretoken");
     curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 1L);
     curl_easy_setopt(c, CURLOPT_MAXREDIRS, (long)REDIRECTS);
+#if LIBCURL_VERSION_NUM >= 0x075500 /* 7.85 */
     curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+#else
+    curl_easy_setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+    curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
     curl_easy_setopt(c, CURLOPT_FAILONERROR, 1L);
     curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
     curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)SILENT_S);
-    if (token && *token) { /* goes to this host alone, not where it redirects to */
+    if (token && *token) { /* sent to this host only, not to redirections */
         curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
         curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, token);
     }
     return c;
 }
 
-/* What a transfer that failed means, as a sentence. */
+/* The error message for a failed transfer. */
 static ft_status explain(CURL *c, CURLcode rc, const char *url, ft_err *err)
 {
     long code = 0;
@@ -59,10 +66,10 @@ static ft_status explain(CURL *c, CURLcode rc, const char *url, ft_err *err)
         return ft_fail(err, FT_EIO, "%.300s: %s", url, curl_easy_strerror(rc));
     if (code == 401 || code == 403)
         return ft_fail(err, FT_EINVAL,
-                       "%.300s: the host wants a key (status %ld); set HF_TOKEN to one that may "
+                       "%.300s: access denied (status %ld); set HF_TOKEN to a token that can "
                        "read it",
                        url, code);
-    if (code == 404) return ft_fail(err, FT_ENOTFOUND, "%.300s: not there (status 404)", url);
+    if (code == 404) return ft_fail(err, FT_ENOTFOUND, "%.300s: not found (status 404)", url);
     return ft_fail(err, FT_EIO, "%.300s: status %ld, want 200", url, code);
 }
 
@@ -84,7 +91,7 @@ static size_t to_memory(char *p, size_t size, size_t n, void *user)
 ft_status ft_hub_get(const char *url, size_t max, char **out, size_t *n, ft_err *err)
 {
     CURL *c = handle(url);
-    if (!c) return ft_fail(err, FT_ENOMEM, "libcurl gives no handle");
+    if (!c) return ft_fail(err, FT_ENOMEM, "libcurl cannot be initialised");
     sink s = {.max = max};
     ft_buf_init(&s.b, max + 1);
     curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, to_memory);
@@ -132,7 +139,7 @@ static size_t to_file(char *p, size_t size, size_t n, void *user)
     return k;
 }
 
-/* Reads again what an earlier run left. */
+/* Hashes what an earlier run has downloaded. */
 static ft_status resume(download *d, const char *part, ft_err *err)
 {
     unsigned char *chunk = ft_alloc(1 << 20);
@@ -172,7 +179,7 @@ static ft_status transfer(download *d, const char *url, const char *part, ft_err
 {
     for (int attempt = 1;; attempt++) {
         CURL *c = handle(url);
-        if (!c) return ft_fail(err, FT_ENOMEM, "libcurl gives no handle");
+        if (!c) return ft_fail(err, FT_ENOMEM, "libcurl cannot be initialised");
         curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, to_file);
         curl_easy_setopt(c, CURLOPT_WRITEDATA, d);
         curl_easy_setopt(c, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)d->have);
@@ -185,7 +192,7 @@ static ft_status transfer(download *d, const char *url, const char *part, ft_err
                          (unsigned long long)d->bytes);
         else if (d->full)
             st = ft_fail(err, FT_EIO, "%s: %s", part, strerror(errno));
-        else if (rc == CURLE_RANGE_ERROR) { /* the host cannot go on in the middle */
+        else if (rc == CURLE_RANGE_ERROR) { /* the host cannot resume: start again */
             st = start_over(d, part, err);
             again = !st;
         } else if (rc) {
@@ -194,12 +201,12 @@ static ft_status transfer(download *d, const char *url, const char *part, ft_err
         }
         curl_easy_cleanup(c);
         if (!rc || !again || (st && attempt >= TRIES)) return st;
-        if (d->have > before) attempt = 0; /* it moves: not a try that failed */
+        if (d->have > before) attempt = 0; /* some bytes came: not a failed attempt */
         if (st) nanosleep(&(struct timespec){attempt, 200000000}, NULL);
     }
 }
 
-/* Before the first byte: is there room for the rest? */
+/* Is there enough disk space for the rest? */
 static ft_status room(const char *part, uint64_t want, ft_err *err)
 {
     struct statvfs v;
@@ -209,8 +216,8 @@ static ft_status room(const char *part, uint64_t want, ft_err *err)
     const uint64_t have = known ? (uint64_t)v.f_bavail * v.f_frsize : UINT64_MAX;
     ft_free(folder);
     if (have >= want) return FT_OK;
-    return ft_fail(err, FT_EIO, "%s: %llu bytes are to come, the disk has room for %llu", part,
-                   (unsigned long long)want, (unsigned long long)have);
+    return ft_fail(err, FT_EIO, "%s: %llu bytes to download, but only %llu bytes of disk space",
+                   part, (unsigned long long)want, (unsigned long long)have);
 }
 
 static ft_status finish(download *d, const char *part, const char *path, const char *sha256,
@@ -219,17 +226,17 @@ static ft_status finish(download *d, const char *part, const char *path, const c
     char sum[65], note[4200];
     ft_sha256_hex(&d->sum, sum);
     if (d->have != d->bytes)
-        return ft_fail(err, FT_EIO, "%s: %llu bytes came, want %llu", path,
+        return ft_fail(err, FT_EIO, "%s: %llu bytes downloaded, want %llu", path,
                        (unsigned long long)d->have, (unsigned long long)d->bytes);
     if (*sha256 && strcmp(sum, sha256)) {
         unlink(part);
-        return ft_fail(err, FT_EFORMAT, "%s: its SHA-256 is %s, want %s; the bytes are thrown away",
+        return ft_fail(err, FT_EFORMAT, "%s: its SHA-256 is %s, want %s; the download is discarded",
                        path, sum, sha256);
     }
     if (fflush(d->f) || fsync(fileno(d->f)) || rename(part, path))
         return ft_fail(err, FT_EIO, "%s: %s", path, strerror(errno));
     snprintf(note, sizeof note, "%s.sha256", path);
-    FILE *f = fopen(note, "w"); /* without it the file is fetched again, no more */
+    FILE *f = fopen(note, "w"); /* without it the file is downloaded again */
     if (f) {
         fprintf(f, "%s\n", sum);
         fclose(f);
@@ -249,9 +256,9 @@ ft_status ft_hub_fetch(const char *url, const char *path, uint64_t bytes, const 
         return ft_fail(err, FT_EIO, "%s: %s", part, strerror(errno));
     ft_status st = FT_OK;
     if (flock(fd, LOCK_EX | LOCK_NB))
-        st = ft_fail(err, FT_EIO, "%s: another program is fetching it", path);
+        st = ft_fail(err, FT_EIO, "%s: another program is downloading it", path);
     const char *name = strrchr(path, '/');
-    d.bar = ft_progress_new(name ? name + 1 : path, bytes, true, quiet);
+    d.bar = ft_progress_new(name ? name + 1 : path, bytes, quiet ? NULL : ft_bar_download, NULL);
     if (!st) st = resume(&d, part, err);
     if (!st && d.have > bytes) st = start_over(&d, part, err);
     if (!st) st = room(part, bytes - d.have, err);
@@ -268,14 +275,16 @@ ft_status ft_hub_fetch(const char *url, const char *path, uint64_t bytes, const 
 ft_status ft_hub_get(const char *url, size_t max, char **out, size_t *n, ft_err *err)
 {
     (void)max, (void)out, (void)n;
-    return ft_fail(err, FT_EUNSUPPORTED, "%.300s: this build has no libcurl to fetch it with", url);
+    return ft_fail(err, FT_EUNSUPPORTED, "%.300s: cannot download it: this build has no libcurl",
+                   url);
 }
 
 ft_status ft_hub_fetch(const char *url, const char *path, uint64_t bytes, const char *sha256,
                        bool quiet, ft_err *err)
 {
     (void)path, (void)bytes, (void)sha256, (void)quiet;
-    return ft_fail(err, FT_EUNSUPPORTED, "%.300s: this build has no libcurl to fetch it with", url);
+    return ft_fail(err, FT_EUNSUPPORTED, "%.300s: cannot download it: this build has no libcurl",
+                   url);
 }
 
 #endif

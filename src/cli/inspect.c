@@ -1,8 +1,10 @@
-/* cli/inspect.c - foretoken inspect FILE */
+/* cli/inspect.c - foretoken inspect: prints what is in a model file. */
 #include "tools/inspect.h"
 
 #include "base/mem.h"
 #include "cli/cmd.h"
+#include "cli/progress.h"
+#include "foretoken.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,17 +18,18 @@ static ft_status rewrite(const ft_opts *o, ft_err *err)
         .head = head,
         .out = head ? ft_opts_word(o, 1) : out,
         .use_mmap = ft_opts_flag(o, "mmap"),
-        .quiet = ft_opts_flag(o, "quiet"),
+        .progress = ft_opts_flag(o, "quiet") ? NULL : ft_bar_bytes,
     };
     if (out && head)
-        return ft_fail(err, FT_EINVAL, "--extract-mtp and --merge-mtp, want one of them");
+        return ft_fail(err, FT_EINVAL,
+                       "both --extract-mtp and --merge-mtp are given, want one of them");
     if (!m.out)
         return ft_fail(err, FT_EINVAL,
-                       "no output, want: foretoken inspect FILE --merge-mtp HEAD OUT");
+                       "no output file, want: foretoken inspect FILE --merge-mtp HEAD OUT");
     return head ? ft_mtp_merge(&m, err) : ft_mtp_extract(&m, err);
 }
 
-/* What the cache takes in every encoding. */
+/* Memory of the cache in every encoding. */
 static const char *const cache_type[] = {"f32",    "f16",    "q8_0",    "q4_0",     "turbo4",
                                          "turbo3", "turbo2", "quality", "balanced", "compact"};
 typedef struct caches {
@@ -44,10 +47,11 @@ static bool count_caches(caches *c, const ft_opts *o)
 
 static void put_caches(ft_buf *b, const caches *c)
 {
-    ft_buf_printf(b,
-                  "\ncache of one sequence of %d tokens, drafter and states included:\n  %-12s "
-                  "%12s %12s %8s  %s\n",
-                  c->ctx, "keys, values", "total", "bytes/token", "f16/x", "layers that get more");
+    ft_buf_printf(
+        b,
+        "\ncache of one sequence of %d tokens, with drafter and recurrent states:\n  %-12s "
+        "%12s %12s %8s  %s\n",
+        c->ctx, "keys, values", "total", "bytes/token", "f16/x", "layers with another encoding");
     for (size_t i = 0; i < FT_COUNT(cache_type); i++) {
         const ft_cache_size *s = &c->size[i];
         char total[24];
@@ -76,7 +80,7 @@ int ft_cmd_inspect(const ft_opts *o)
     if (ft_opts_set(o, "extract-mtp") || ft_opts_set(o, "merge-mtp"))
         return rewrite(o, &err) ? ft_die(&err) : 0;
     if (ft_opts_n_word(o) > 1) {
-        ft_fail(&err, FT_EINVAL, "inspect: %d files, want one", ft_opts_n_word(o));
+        ft_fail(&err, FT_EINVAL, "inspect has %d files, want one", ft_opts_n_word(o));
         return ft_die(&err);
     }
     caches c;
@@ -97,7 +101,7 @@ int ft_cmd_inspect(const ft_opts *o)
     const bool written = fwrite(ft_buf_z(&b), 1, b.len, stdout) == b.len && !fflush(stdout);
     ft_buf_release(&b);
     if (st) return ft_die(&err);
-    if (!written && errno != EPIPE) { /* a reader that has seen enough is none */
+    if (!written && errno != EPIPE) { /* a closed pipe is not an error */
         ft_fail_errno(&err, "standard output: write");
         return ft_die(&err);
     }

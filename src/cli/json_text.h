@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* JSON has no way to write bytes that are not UTF-8; each of those becomes U+FFFD. */
+/* A JSON string. Bytes that are not UTF-8 become U+FFFD. */
 json_t *ft_json_text(const char *p, size_t n);
 
 #endif

@@ -1,4 +1,4 @@
-/* cli/kvbench.c - the table people want before they choose a cache encoding. */
+/* cli/kvbench.c - compares KV-cache encodings: quality, memory, speed. */
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -31,9 +31,9 @@ static void print_text(const ft_kvbench_row *r, int n, bool speed)
         if (speed) printf(" %7.2f", r->gen_s > 0 ? 1 / r->gen_s : 0);
         putchar('\n');
     }
-    puts("ratio: perplexity over that of f16; top-1: tokens whose best successor is the same;\n"
-         "worst: correlation of attention scores in the worst layer (below 0.95: take care, below\n"
-         "0.83: do not use)");
+    puts("ratio: perplexity divided by that of f16; top-1: tokens with the same most likely\n"
+         "successor; worst: correlation of the attention scores in the worst layer (below 0.95:\n"
+         "check the quality, below 0.83: do not use)");
 }
 
 static void print_json(const ft_llm *m, const ft_kvbench_row *r, int n, const ft_kvbench_params *p)
@@ -67,7 +67,7 @@ static void print_json(const ft_llm *m, const ft_kvbench_row *r, int n, const ft
     json_decref(all);
 }
 
-/* Bytes per token to the right, divergence upwards in powers of ten. */
+/* x: bytes per token; y: divergence, logarithmic. */
 static ft_status plot(const char *path, const ft_kvbench_row *r, int n, ft_err *err)
 {
     enum { W = 720, H = 440, LEFT = 80, RIGHT = 130, TOP = 20, BOTTOM = 50 };
@@ -111,7 +111,7 @@ static ft_status plot(const char *path, const ft_kvbench_row *r, int n, ft_err *
                   "<text transform=\"translate(16 %.1f) rotate(-90)\" text-anchor=\"middle\">KL "
                   "divergence from f16</text>\n</svg>\n",
                   LEFT + w / 2, H - 10, TOP + h / 2);
-    ft_out *f;
+    ft_out_file *f;
     ft_status st = ft_out_open(&f, path, err);
     if (!st) {
         ft_out_write(f, b.data, b.len);
@@ -159,7 +159,7 @@ static ft_status measure(const ft_opts *o, ft_llm *m, int ctx, ft_err *err)
 static void prepare(ft_llm_params *p, int ctx)
 {
     (void)ctx;
-    p->ctx = 64; /* the measurement brings caches of its own */
+    p->ctx = 64; /* the measurement allocates its own caches */
 }
 
 int ft_cmd_kvbench(const ft_opts *o)

@@ -40,7 +40,7 @@ static char *prompt_of(EditLine *el)
     return (char *)(uintptr_t)((ft_line *)l)->prompt;
 }
 
-/* The editor works in the locale's characters; a message is UTF-8 whatever the locale. */
+/* libedit uses the encoding of the locale; messages are always UTF-8. */
 static void use_utf8(void)
 {
     if (!setlocale(LC_CTYPE, "") || strcmp(nl_langinfo(CODESET), "UTF-8"))
@@ -64,7 +64,7 @@ static void editor_open(ft_line *l, const char *file)
     el_set(l->el, EL_PROMPT_ESC, prompt_of, '\1');
     el_set(l->el, EL_EDITOR, "emacs");
     el_set(l->el, EL_HIST, history, l->past);
-    el_set(l->el, EL_SIGNAL, 0); /* cli/term.c handles them; the read below comes back */
+    el_set(l->el, EL_SIGNAL, 0); /* cli/term.c handles signals; the read below returns */
     el_source(l->el, NULL);      /* ~/.editrc */
 }
 
@@ -98,7 +98,7 @@ static ft_line_end editor_read(ft_line *l, const char **text, size_t *bytes)
 }
 #endif
 
-/* ---- without ---- */
+/* ---- without libedit ---- */
 
 static ft_line_end plain_read(ft_line *l, const char **text, size_t *bytes)
 {
@@ -148,7 +148,7 @@ void ft_line_free(ft_line *l)
 /* One line without its end. */
 static ft_line_end read_one(ft_line *l, bool more, ft_str *out)
 {
-    /* \1 fences what moves no cursor; libedit loses such bytes at the very end */
+    /* \1 encloses bytes that do not move the cursor; libedit drops them at the very end */
     l->prompt = !l->term->colour ? (more ? "... " : "> ")
                 : more           ? "\1\x1b[2m\1...\1\x1b[0m\1 "
                                  : "\1\x1b[1;32m\1>\1\x1b[0m\1 ";

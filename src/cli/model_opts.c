@@ -5,9 +5,11 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/params.h"
 #include "base/rng.h"
 #include "cli/cmd.h"
 #include "cli/hub.h"
+#include "cli/progress.h"
 #include "cli/spec_opts.h"
 
 #include <limits.h>
@@ -39,7 +41,9 @@ static ft_status text_or_file(ft_model_opts *mo, const ft_opts *o, const char *n
     const char *text = ft_opts_text(o, name), *path = ft_opts_text(o, file_name);
     *out = text;
     if (!path) return FT_OK;
-    if (text) return ft_fail(err, FT_EINVAL, "--%s and --%s, want one of them", name, file_name);
+    if (text)
+        return ft_fail(err, FT_EINVAL, "both --%s and --%s are given, want one of them", name,
+                       file_name);
     char *read;
     size_t n;
     const ft_status st = ft_file_read(&read, &n, path, MAX_FILE, err);
@@ -50,15 +54,18 @@ static ft_status text_or_file(ft_model_opts *mo, const ft_opts *o, const char *n
 
 /* ---- the model ---- */
 
-/* The model's file: -m, or a name that is looked up and fetched. */
+/* The model file: -m, or -hf, which may download it. */
 static ft_status find_model(ft_model_opts *mo, const ft_opts *o, const char **out, ft_err *err)
 {
     const char *name = ft_opts_text(o, "hf-repo");
     *out = ft_opts_text(o, "model");
-    if (!name) return FT_OK;
+    if (!name) {
+        ft_opts_warn_unused(o, "hf-file", "there is no --hf-repo");
+        return FT_OK;
+    }
     if (*out)
-        return ft_fail(err, FT_EINVAL, "--model %s and --hf-repo %s are both given, want one", *out,
-                       name);
+        return ft_fail(err, FT_EINVAL,
+                       "both --model %s and --hf-repo %s are given, want one of them", *out, name);
     ft_hub_name hub;
     char *path;
     ft_status st = ft_hub_parse(&hub, name, ft_opts_text(o, "hf-file"), err);
@@ -68,7 +75,7 @@ static ft_status find_model(ft_model_opts *mo, const ft_opts *o, const char **ou
     return st;
 }
 
-/* What lies where: -ngl, --cpu-moe, --n-cpu-moe, --fit. */
+/* Placement on GPU and CPU: -ngl, --cpu-moe, --n-cpu-moe, --fit. */
 static ft_status place_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
 {
     const char *layers = ft_opts_text(o, "gpu-layers");
@@ -111,7 +118,7 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
     p->ctx = (int)ft_opts_int(o, "ctx-size");
     p->batch = (int)ft_opts_int(o, "batch-size");
     p->no_mmap = !ft_opts_flag(o, "mmap");
-    p->quiet = ft_opts_flag(o, "quiet");
+    p->progress = ft_opts_flag(o, "quiet") ? NULL : ft_bar_load;
     if (!ft_opts_has(o, "spec-type")) { /* a program that makes no responses */
         p->draft_max = 0;
         return FT_OK;
@@ -123,14 +130,30 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
 
 /* ---- the request ---- */
 
-static void set_int(const ft_opts *o, const char *name, int *out)
+/* Writes the value of a request parameter to its field, if the option was given. */
+static void set_field(const ft_opts *o, int row, void *to)
 {
-    if (ft_opts_has(o, name) && ft_opts_set(o, name)) *out = (int)ft_opts_int(o, name);
+    const ft_param *p = &ft_request_params[row];
+    if (!p->name || (p->flags & FT_PARAM_AT_LOAD)) return;
+    if (!ft_opts_has(o, p->name) || !ft_opts_set(o, p->name)) return;
+    if (p->kind == FT_PARAM_FLAG)
+        *(bool *)to = ft_opts_flag(o, p->name);
+    else if (p->kind == FT_PARAM_FLOAT)
+        *(float *)to = (float)ft_opts_float(o, p->name);
+    else
+        *(int *)to = (int)ft_opts_int(o, p->name);
 }
 
-static void set_float(const ft_opts *o, const char *name, float *out)
+static void set_sampling(const ft_opts *o, ft_sampling *s)
 {
-    if (ft_opts_set(o, name)) *out = (float)ft_opts_float(o, name);
+#define FT_SAMPLING(type, field, number, ...) set_field(o, FT_ROW_##field, &s->field);
+#include "base/request.def"
+}
+
+static void set_request(const ft_opts *o, ft_request *r)
+{
+#define FT_REQUEST(type, field, number, ...) set_field(o, FT_ROW_##field, &r->field);
+#include "base/request.def"
 }
 
 static uint64_t seed(const ft_opts *o)
@@ -143,7 +166,7 @@ static uint64_t seed(const ft_opts *o)
     return s;
 }
 
-/* The texts of a list option, escapes replaced when asked for. */
+/* The values of a list option, with escape sequences replaced if --escape is given. */
 static const char *const *list(ft_model_opts *mo, const ft_opts *o, const char *name, int *n)
 {
     *n = ft_opts_has(o, name) ? ft_opts_count(o, name) : 0;
@@ -203,43 +226,18 @@ static void breakers(ft_model_opts *mo, const ft_opts *o, ft_sampling *s)
     if (s->n_dry_breakers == 1 && !strcmp(s->dry_breakers[0], "none")) s->n_dry_breakers = 0;
 }
 
-static void main_samplers(const ft_opts *o, ft_sampling *s)
-{
-    set_float(o, "temp", &s->temperature);
-    set_int(o, "top-k", &s->top_k);
-    set_float(o, "top-p", &s->top_p);
-    set_float(o, "min-p", &s->min_p);
-    set_float(o, "repeat-penalty", &s->repeat_penalty);
-}
-
 const ft_sampling *ft_model_opts_bench_sampling(const ft_opts *o, const ft_llm *m, ft_sampling *s)
 {
     if (!ft_opts_set(o, "temp")) return NULL;
     ft_sampling_defaults(s, m);
-    main_samplers(o, s);
+    set_sampling(o, s);
     return s;
 }
 
 static ft_status sampling(ft_model_opts *mo, const ft_opts *o, ft_sampling *s, ft_err *err)
 {
     s->seed = seed(o);
-    main_samplers(o, s);
-    set_float(o, "typical", &s->typical_p);
-    set_float(o, "top-nsigma", &s->top_n_sigma);
-    set_float(o, "xtc-probability", &s->xtc_probability);
-    set_float(o, "xtc-threshold", &s->xtc_threshold);
-    set_float(o, "dynatemp-range", &s->dynatemp_range);
-    set_float(o, "dynatemp-exp", &s->dynatemp_exponent);
-    set_int(o, "repeat-last-n", &s->repeat_last_n);
-    set_float(o, "presence-penalty", &s->presence_penalty);
-    set_float(o, "frequency-penalty", &s->frequency_penalty);
-    set_float(o, "dry-multiplier", &s->dry_multiplier);
-    set_float(o, "dry-base", &s->dry_base);
-    set_int(o, "dry-allowed-length", &s->dry_allowed_length);
-    set_int(o, "dry-penalty-last-n", &s->dry_last_n);
-    set_int(o, "mirostat", &s->mirostat);
-    set_float(o, "mirostat-ent", &s->mirostat_tau);
-    set_float(o, "mirostat-lr", &s->mirostat_eta);
+    set_sampling(o, s);
     if (ft_opts_set(o, "samplers")) s->samplers = ft_opts_text(o, "samplers");
     breakers(mo, o, s);
     return biases(mo, o, s, err);
@@ -254,14 +252,10 @@ ft_status ft_model_opts_request(ft_model_opts *mo, const ft_opts *o, const ft_ll
     if (!st) st = text_or_file(mo, o, "json-schema", "json-schema-file", &r->json_schema, err);
     if (st) return st;
     if (r->grammar && r->json_schema)
-        return ft_fail(err, FT_EINVAL, "a grammar and a JSON schema, want one of them");
-    r->max_tokens = (int)ft_opts_int(o, "predict");
+        return ft_fail(err, FT_EINVAL,
+                       "both a grammar and a JSON schema are given, want one of them");
+    set_request(o, r);
     r->stop = list(mo, o, "stop", &r->n_stop);
-    r->ignore_eos = ft_opts_flag(o, "ignore-eos");
-    r->special = ft_opts_flag(o, "special");
-    r->draft_min = (int)ft_opts_int(o, "spec-draft-n-min");
-    r->draft_p_min = (float)ft_opts_float(o, "spec-draft-p-min");
-    set_int(o, "logprobs", &r->top_logprobs);
     return FT_OK;
 }
 
@@ -322,7 +316,7 @@ size_t ft_unescape(char *text)
     return (size_t)(out - text);
 }
 
-/* The words of the command line as one text. */
+/* The words of the command line, joined by spaces. */
 static char *words(const ft_opts *o)
 {
     ft_buf b;
@@ -342,7 +336,8 @@ ft_status ft_model_opts_prompt(ft_model_opts *mo, const ft_opts *o, bool from_st
     *out = NULL;
     *bytes = 0;
     if ((ft_opts_n_word(o) > 0) + (given != NULL) + (path != NULL) > 1)
-        return ft_fail(err, FT_EINVAL, "more than one prompt: words, -p and -f, want one of them");
+        return ft_fail(err, FT_EINVAL,
+                       "more than one prompt is given (words, -p, -f), want one of them");
     if (ft_opts_n_word(o) || given) {
         *out = keep(mo, given ? ft_strdup(given) : words(o));
         *bytes = ft_opts_flag(o, "escape") ? ft_unescape(*out) : strlen(*out);
@@ -350,7 +345,7 @@ ft_status ft_model_opts_prompt(ft_model_opts *mo, const ft_opts *o, bool from_st
     }
     if (!from_stdin) return FT_OK;
     if (!path && isatty(STDIN_FILENO))
-        return ft_fail(err, FT_EINVAL, "no prompt, want words, -p TEXT, -f FILE or an input");
+        return ft_fail(err, FT_EINVAL, "no prompt, want words, -p TEXT, -f FILE or standard input");
     char *read;
     const ft_status st = ft_file_read(&read, bytes, path ? path : "-", MAX_FILE, err);
     if (st) return st;
@@ -374,18 +369,17 @@ ft_status ft_model_opts_render(const ft_llm *m, const json_t *messages, const js
     return FT_OK;
 }
 
-/* ---- texts and notes ---- */
+/* ---- text to measure, notes ---- */
 
 ft_status ft_model_opts_ids(const ft_opts *o, const ft_llm *m, int32_t **ids, size_t *n,
                             ft_err *err)
 {
-    const size_t most = (size_t)1 << 30;
     const char *path = ft_opts_text(o, "file");
     if (!path && isatty(STDIN_FILENO))
-        return ft_fail(err, FT_EINVAL, "no text, want -f FILE or an input");
+        return ft_fail(err, FT_EINVAL, "no text, want -f FILE or standard input");
     char *text;
     size_t bytes;
-    ft_status st = ft_file_read(&text, &bytes, path ? path : "-", most, err);
+    ft_status st = ft_file_read(&text, &bytes, path ? path : "-", MAX_FILE, err);
     if (st) return st;
     st = ft_vocab_encode(ft_llm_vocab(m), text ? text : "", bytes, FT_ENCODE_ADD_SPECIAL, ids, n,
                          err);

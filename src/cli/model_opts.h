@@ -1,15 +1,16 @@
-/* cli/model_opts.h - from options to what foretoken.h takes: a model to open, a request to make.
- * Every program that responses reads the same options the same way, here. Options that the user did
- * not give leave the library's value, which for sampling is the model file's recommendation. */
+/* cli/model_opts.h - converts options to the structs of foretoken.h: the model to open, the
+ * request. Options that were not given leave the default of the library, which for sampling is what
+ * the model file recommends. */
 #ifndef FT_CLI_MODEL_OPTS_H
 #define FT_CLI_MODEL_OPTS_H
 
 #include "cli/opts.h"
 #include "cli/term.h"
+#include "foretoken.h"
 
 #include <jansson.h>
 
-/* Owns what the params and the request point to. */
+/* Owns what the parameters and the request point to. */
 typedef struct ft_model_opts {
     void **own;
     int n_own;
@@ -19,37 +20,36 @@ void ft_model_opts_release(ft_model_opts *mo);
 
 /* Fills p with the defaults and then the options. */
 ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_params *p, ft_err *err);
-/* The same for a request. A seed that was not given is drawn at random. */
+/* The same for a request. Without --seed the seed is random. */
 ft_status ft_model_opts_request(ft_model_opts *mo, const ft_opts *o, const ft_llm *m, ft_request *r,
                                 ft_err *err);
-/* What bench decodes with: *s filled from the options; NULL, and greedy, where --temp is not one.
- */
+/* Sampling of bench: *s filled from the options; NULL, greedy decoding, if --temp is not given. */
 const ft_sampling *ft_model_opts_bench_sampling(const ft_opts *o, const ft_llm *m, ft_sampling *s);
-/* The object that a template reads: enable_thinking and --chat-template-kwargs. */
+/* The variables for the chat template: enable_thinking and --chat-template-kwargs. */
 ft_status ft_model_opts_template(const ft_opts *o, json_t **out, ft_err *err);
-/* --system-prompt or its file; NULL when there is none. Belongs to mo. */
+/* --system-prompt or its file; NULL: none. Belongs to mo. */
 ft_status ft_model_opts_system(ft_model_opts *mo, const ft_opts *o, const char **out, ft_err *err);
-/* The words, -p or -f, or with from_stdin what standard input has; one of them. NULL and 0 bytes
- * when there is none. Belongs to mo. */
+/* The prompt: words, -p or -f, or with from_stdin standard input. NULL and 0 bytes: there is none.
+ * Belongs to mo. */
 ft_status ft_model_opts_prompt(ft_model_opts *mo, const ft_opts *o, bool from_stdin, char **out,
                                size_t *bytes, ft_err *err);
 
 int ft_model_opts_tail(const ft_opts *o); /* --kv-tail: as ft_llm_params.cache_tail */
-/* The ids of the text that -f names, or of standard input. ft_free. */
+/* The ids of the text of -f, or of standard input; yours (ft_free). */
 ft_status ft_model_opts_ids(const ft_opts *o, const ft_llm *m, int32_t **ids, size_t *n,
                             ft_err *err);
-/* Measures a text in chunks of --ctx-size tokens, or of 512: opens the model as the options and
- * `prepare` say, calls fn, closes it. Returns the exit code. */
+/* Measures a text in chunks of --ctx-size tokens (512 unless given): opens the model with the
+ * options and `prepare`, calls fn, closes the model. Returns the exit code. */
 int ft_model_opts_chunks(const ft_opts *o, void (*prepare)(ft_llm_params *p, int ctx),
                          ft_status (*fn)(const ft_opts *o, ft_llm *m, int ctx, ft_err *err));
-/* What a user wants to know when a model is open: with -v the table of its cache, else one line
- * where that is no plain f16 cache and notes are wanted. */
+/* Prints, after a model was opened, with -v the cache table, else one line if the cache is not
+ * plain f16 and notes are wanted. */
 void ft_model_opts_cache_note(const ft_opts *o, const ft_llm *m, const ft_term *t, bool notes);
 
-/* text with \n, \t, \r, \0, \e, \\, \", \' and \xHH replaced, in place. Returns the new length. */
+/* Replaces \n, \t, \r, \0, \e, \\, \", \' and \xHH in place. Returns the new length. */
 size_t ft_unescape(char *text);
 
-/* Renders messages and makes the result r's prompt. *prompt is yours (ft_free). */
+/* Renders messages to the prompt of r. *prompt is yours (ft_free). */
 ft_status ft_model_opts_render(const ft_llm *m, const json_t *messages, const json_t *options,
                                ft_request *r, char **prompt, ft_err *err);
 

@@ -15,28 +15,35 @@ typedef struct value {
 
 struct ft_opts {
     unsigned cmd;
-    value *v; /* one per row of the table */
+    value *v; /* one per row */
     const char **word;
     int n_word;
 };
 
-static int table_len(void)
+static int n_rows(void)
 {
     int n = 0;
-    while (ft_opt_table[n].name) n++;
+    while (ft_opt_row(n)) n++;
     return n;
 }
 
-/* Two programs may have rows of one name, each with its own default and help. */
-static int row_of(const ft_opts *o, const char *name)
+/* Two programs can have rows of one name, each with its own default and help. */
+static int find_name(const ft_opts *o, const char *name)
 {
-    for (int i = 0; ft_opt_table[i].name; i++)
-        if ((ft_opt_table[i].cmds & o->cmd) && !strcmp(ft_opt_table[i].name, name)) return i;
-    assert(!"an option that the table does not have");
-    return 0;
+    const ft_param *p;
+    for (int i = 0; (p = ft_opt_row(i)); i++)
+        if ((p->programs & o->cmd) && !strcmp(p->name, name)) return i;
+    return -1;
 }
 
-/* Is `word` one of the space-separated words of `list`? */
+static int row_of(const ft_opts *o, const char *name)
+{
+    const int row = find_name(o, name);
+    assert(row >= 0 && "an option that the table does not have");
+    return row;
+}
+
+/* Is `word` one of the words of `list`, which `sep` separates? */
 static bool in_list(const char *list, const char *word, char sep)
 {
     const size_t n = strlen(word);
@@ -49,19 +56,25 @@ static bool in_list(const char *list, const char *word, char sep)
     return false;
 }
 
-/* The row that a typed option names for this program, or -1. *negated: it was --no-NAME. */
-static int find_row(unsigned cmd, const char *typed, bool *negated)
+/* Is it --NAME or one of the aliases? */
+static bool names(const ft_param *p, const char *typed)
 {
-    *negated = false;
-    for (int i = 0; ft_opt_table[i].name; i++) {
-        const ft_opt *o = &ft_opt_table[i];
-        if (!(o->cmds & cmd)) continue;
-        if (!strncmp(typed, "--", 2) && !strcmp(typed + 2, o->name)) return i;
-        if (o->aliases && in_list(o->aliases, typed, ' ')) return i;
-        if (o->kind == FT_OPT_FLAG && !strncmp(typed, "--no-", 5) && !strcmp(typed + 5, o->name)) {
-            *negated = true;
-            return i;
-        }
+    return (!strncmp(typed, "--", 2) && !strcmp(typed + 2, p->name)) ||
+           (p->aliases && in_list(p->aliases, typed, ' '));
+}
+
+/* The row that a typed option names for this program, or -1. *negated: it was --no-NAME. */
+static int find_typed(unsigned cmd, const char *typed, bool *negated)
+{
+    const ft_param *p;
+    char positive[64] = "";
+    if (!strncmp(typed, "--no-", 5)) snprintf(positive, sizeof positive, "--%s", typed + 5);
+    for (int i = 0; (p = ft_opt_row(i)); i++) {
+        if (!(p->programs & cmd)) continue;
+        *negated = false;
+        if (names(p, typed)) return i;
+        *negated = p->kind == FT_PARAM_FLAG && positive[0] && names(p, positive);
+        if (*negated) return i;
     }
     return -1;
 }
@@ -72,32 +85,53 @@ static void add(value *v, const char *text)
     v->text[v->n++] = text;
 }
 
-static ft_status check(const ft_opt *o, const char *shown, const char *text, ft_err *err)
+static ft_status check_value(const ft_param *p, const char *shown, const char *text, ft_err *err)
 {
     int64_t i;
     double f;
-    switch (o->kind) {
-    case FT_OPT_INT:
-        if (!ft_parse_i64(text, (int64_t)o->lo, (int64_t)o->hi, &i))
+    switch (p->kind) {
+    case FT_PARAM_INT:
+        if (!ft_parse_i64(text, (int64_t)p->lo, (int64_t)p->hi, &i))
             return ft_fail(err, FT_EINVAL, "%s: \"%s\", want a whole number from %.0f to %.0f",
-                           shown, text, o->lo, o->hi);
+                           shown, text, p->lo, p->hi);
         break;
-    case FT_OPT_FLOAT:
-        if (!ft_parse_f64(text, o->lo, o->hi, &f))
+    case FT_PARAM_FLOAT:
+        if (!ft_parse_f64(text, p->lo, p->hi, &f))
             return ft_fail(err, FT_EINVAL, "%s: \"%s\", want a number from %g to %g", shown, text,
-                           o->lo, o->hi);
+                           p->lo, p->hi);
         break;
-    case FT_OPT_CHOICE:
-        if (!in_list(o->what, text, '|'))
-            return ft_fail(err, FT_EINVAL, "%s: \"%s\", want one of %s", shown, text, o->what);
+    case FT_PARAM_CHOICE:
+        if (!in_list(p->value, text, '|'))
+            return ft_fail(err, FT_EINVAL, "%s: \"%s\", want one of %s", shown, text, p->value);
         break;
     default: break;
     }
     return FT_OK;
 }
 
+static void warn_unused(const char *shown, const char *text, const char *why)
+{
+    fprintf(stderr, "foretoken: warning: %s%s%s has no effect: %s\n", shown, text ? " " : "",
+            text ? text : "", why);
+}
+
+/* An option that has no effect here, or is not supported, is fine as long as it asks for what
+ * happens anyway. Otherwise it is one warning line, or an error. */
+static ft_status check_support(const ft_param *p, const char *shown, const char *text, ft_err *err)
+{
+    const char *as_is = p->def ? p->def : p->kind == FT_PARAM_FLAG ? "0" : NULL;
+    if (!(p->flags & (FT_PARAM_IGNORED | FT_PARAM_REFUSED))) return FT_OK;
+    if (as_is && (!strcmp(text, as_is) || !strcmp(text, "auto"))) return FT_OK;
+    const bool flag = p->kind == FT_PARAM_FLAG;
+    if (p->flags & FT_PARAM_REFUSED)
+        return ft_fail(err, FT_EUNSUPPORTED, "%s%s%s is not supported: %s", shown, flag ? "" : " ",
+                       flag ? "" : text, p->why);
+    warn_unused(shown, flag ? NULL : text, p->why);
+    return FT_OK;
+}
+
 /* The first variable of the option that is set; its name goes to `name`. */
-static const char *env_value(const ft_opt *t, char name[64])
+static const char *env_value(const ft_param *t, char name[64])
 {
     for (const char *p = t->env; p && *p; p += strspn(p, " ")) {
         const size_t n = strcspn(p, " ");
@@ -113,22 +147,22 @@ static const char *env_value(const ft_opt *t, char name[64])
 
 static ft_status read_env(ft_opts *o, unsigned cmd, ft_err *err)
 {
-    for (int i = 0; ft_opt_table[i].name; i++) {
-        const ft_opt *t = &ft_opt_table[i];
+    const ft_param *p;
+    for (int i = 0; (p = ft_opt_row(i)); i++) {
         char name[64];
-        const char *v = t->cmds & cmd ? env_value(t, name) : NULL;
+        const char *v = p->programs & cmd ? env_value(p, name) : NULL;
         if (!v) continue;
-        if (t->kind == FT_OPT_FLAG) {
+        if (p->kind == FT_PARAM_FLAG) {
             if (in_list("1|true|on|enabled", v, '|'))
                 v = "1";
             else if (in_list("0|false|off|disabled", v, '|'))
                 v = "0";
             else
                 return ft_fail(err, FT_EINVAL, "%s: \"%s\", want on or off", name, v);
-        } else {
-            ft_status st = check(t, name, v, err);
-            if (st) return st;
         }
+        ft_status st = check_value(p, name, v, err);
+        if (!st) st = check_support(p, name, v, err);
+        if (st) return st;
         add(&o->v[i], v);
         o->v[i].from_user = true;
     }
@@ -140,27 +174,25 @@ static ft_status parse_one(ft_opts *o, unsigned cmd, int argc, char **argv, int 
     char *arg = argv[*at], *eq = strncmp(arg, "--", 2) ? NULL : strchr(arg, '=');
     if (eq) *eq = 0;
     bool negated;
-    const int row = find_row(cmd, arg, &negated);
+    const int row = find_typed(cmd, arg, &negated);
     if (row < 0)
-        return ft_fail(err, FT_EINVAL, "unknown option %s (--help lists the options)", arg);
-    const ft_opt *t = &ft_opt_table[row];
+        return ft_fail(err, FT_EINVAL, "unknown option %s (--help-all lists the options)", arg);
+    const ft_param *p = ft_opt_row(row);
     value *v = &o->v[row];
     const char *text = negated ? "0" : "1";
-    if (t->kind == FT_OPT_FLAG) {
+    if (p->kind == FT_PARAM_FLAG) {
         if (eq) return ft_fail(err, FT_EINVAL, "%s takes no value, found \"%s\"", arg, eq + 1);
     } else if (eq) {
         text = eq + 1;
     } else {
         if (*at + 1 >= argc)
-            return ft_fail(err, FT_EINVAL, "%s wants a value (%s)", arg,
-                           t->what ? t->what : "text");
+            return ft_fail(err, FT_EINVAL, "%s has no value, want %s", arg, p->value);
         text = argv[++*at];
     }
-    if (t->kind != FT_OPT_FLAG) {
-        ft_status st = check(t, arg, text, err);
-        if (st) return st;
-    }
-    if (t->kind == FT_OPT_LIST && !v->from_user) v->n = 0;
+    ft_status st = check_value(p, arg, text, err);
+    if (!st) st = check_support(p, arg, text, err);
+    if (st) return st;
+    if (p->kind == FT_PARAM_LIST && !v->from_user) v->n = 0;
     add(v, text);
     v->from_user = true;
     return FT_OK;
@@ -187,7 +219,7 @@ ft_status ft_opts_parse(ft_opts **out, unsigned cmd, int argc, char **argv, ft_e
 {
     ft_opts *o = ft_new(ft_opts);
     o->cmd = cmd;
-    o->v = ft_new_n(value, (size_t)table_len());
+    o->v = ft_new_n(value, (size_t)n_rows());
     o->word = ft_new_n(const char *, (size_t)argc + 1);
     ft_status st = read_env(o, cmd, err);
     if (!st) st = parse_all(o, 1, argc, argv, err);
@@ -203,8 +235,8 @@ ft_status ft_opts_more(ft_opts **out, const ft_opts *o, int argc, char **argv, f
 {
     ft_opts *more = ft_new(ft_opts);
     more->cmd = o->cmd;
-    more->v = ft_new_n(value, (size_t)table_len());
-    for (int i = 0; i < table_len(); i++) {
+    more->v = ft_new_n(value, (size_t)n_rows());
+    for (int i = 0; i < n_rows(); i++) {
         more->v[i].from_user = o->v[i].from_user;
         for (int k = 0; k < o->v[i].n; k++) add(&more->v[i], o->v[i].text[k]);
     }
@@ -221,17 +253,22 @@ ft_status ft_opts_more(ft_opts **out, const ft_opts *o, int argc, char **argv, f
 void ft_opts_free(ft_opts *o)
 {
     if (!o) return;
-    for (int i = 0; ft_opt_table[i].name; i++) ft_free(o->v[i].text);
+    for (int i = 0; ft_opt_row(i); i++) ft_free(o->v[i].text);
     ft_free(o->v);
     ft_free(o->word);
     ft_free(o);
 }
 
+void ft_opts_warn_unused(const ft_opts *o, const char *name, const char *why)
+{
+    char shown[64];
+    snprintf(shown, sizeof shown, "--%s", name);
+    if (ft_opts_has(o, name) && ft_opts_set(o, name)) warn_unused(shown, NULL, why);
+}
+
 bool ft_opts_has(const ft_opts *o, const char *name)
 {
-    for (const ft_opt *t = ft_opt_table; t->name; t++)
-        if ((t->cmds & o->cmd) && !strcmp(t->name, name)) return true;
-    return false;
+    return find_name(o, name) >= 0;
 }
 
 bool ft_opts_set(const ft_opts *o, const char *name)
@@ -243,7 +280,7 @@ const char *ft_opts_text(const ft_opts *o, const char *name)
 {
     const int row = row_of(o, name);
     const value *v = &o->v[row];
-    return v->n ? v->text[v->n - 1] : ft_opt_table[row].def;
+    return v->n ? v->text[v->n - 1] : ft_opt_row(row)->def;
 }
 
 bool ft_opts_flag(const ft_opts *o, const char *name)
@@ -284,27 +321,4 @@ int ft_opts_n_word(const ft_opts *o)
 const char *ft_opts_word(const ft_opts *o, int i)
 {
     return i < o->n_word ? o->word[i] : NULL;
-}
-
-void ft_opts_help(unsigned cmd)
-{
-    puts("\noptions:");
-    for (int i = 0; ft_opt_table[i].name; i++) {
-        const ft_opt *o = &ft_opt_table[i];
-        if (!(o->cmds & cmd)) continue;
-        char left[96];
-        const int n =
-            snprintf(left, sizeof left, "%s%s--%s%s%s", o->aliases ? o->aliases : "",
-                     o->aliases ? " " : "", o->name, o->what ? " " : "", o->what ? o->what : "");
-        if (n > 33)
-            printf("  %s\n%37s%s", left, "", o->help); /* too long for its column */
-        else
-            printf("  %-34s %s", left, o->help);
-        if (o->def && o->kind != FT_OPT_FLAG)
-            printf(" (default %s)", o->def);
-        else if (o->def && o->def[0] == '1')
-            printf(" (on; --no-%s turns it off)", o->name);
-        if (o->env) printf(" [%s]", o->env);
-        putchar('\n');
-    }
 }

@@ -1,62 +1,28 @@
-/* cli/opts.h - the one table of options (name, default, help) that every program and the server
- * read. A program asks for values by the option's canonical name; a typo there is our bug and
- * asserts. Values are checked against the table while parsing: a wrong one is one sentence. */
+/* cli/opts.h - parses the command line and the environment by the option rows.
+ * base/params.h says what a row is; cli/opts_table.c joins the families of rows. A program asks for
+ * values by the option's name; a name that it does not have is a bug of ours and asserts. Values
+ * are checked while parsing. An option that is accepted without effect prints one warning line, and
+ * one that is not supported is an error; both name the option as it was typed. */
 #ifndef FT_CLI_OPTS_H
 #define FT_CLI_OPTS_H
 
 #include "base/err.h"
+#include "base/params.h"
 
-/* Programs that take an option, as bits. */
-enum {
-    FT_CMD_RUN = 1 << 0,
-    FT_CMD_CHAT = 1 << 1,
-    FT_CMD_SERVE = 1 << 2,
-    FT_CMD_BENCH = 1 << 3,
-    FT_CMD_PERPLEXITY = 1 << 4,
-    FT_CMD_INSPECT = 1 << 5,
-    FT_CMD_CONVERT = 1 << 6,
-    FT_CMD_QUANTIZE = 1 << 7,
-    FT_CMD_SYNTH = 1 << 8,
-    FT_CMD_TOKENIZE = 1 << 9,
-    FT_CMD_TEMPLATE = 1 << 10,
-    FT_CMD_KVBENCH = 1 << 11,
-    FT_CMD_PULL = 1 << 12,
-    FT_CMD_MODEL = FT_CMD_RUN | FT_CMD_CHAT | FT_CMD_SERVE | FT_CMD_BENCH | FT_CMD_PERPLEXITY |
-                   FT_CMD_KVBENCH, /* all that load a model to run it */
-    FT_CMD_ANY = (1 << 13) - 1,
-};
-
-typedef enum ft_opt_kind {
-    FT_OPT_FLAG,   /* no value; "no-NAME" unsets it */
-    FT_OPT_INT,    /* lo..hi */
-    FT_OPT_FLOAT,  /* lo..hi */
-    FT_OPT_TEXT,   /* any string */
-    FT_OPT_CHOICE, /* one of choices, separated by '|' */
-    FT_OPT_LIST,   /* any string, may be given many times */
-} ft_opt_kind;
-
-typedef struct ft_opt {
-    const char *name;    /* canonical, without dashes: "ctx-size" */
-    const char *aliases; /* as typed, separated by spaces: "-c"; NULL for none */
-    ft_opt_kind kind;
-    unsigned cmds;
-    const char *def;  /* as it would be typed; NULL: unset */
-    const char *what; /* name of the value in the help: "N"; or the choices: "f32|f16" */
-    double lo, hi;
-    const char *env; /* environment variables that set it, separated by spaces; or NULL */
-    const char *help;
-} ft_opt;
-
-extern const ft_opt ft_opt_table[]; /* ends with name == NULL */
+/* Row i of all options, request parameters without an option included (their programs are 0); NULL
+ * after the last. */
+const ft_param *ft_opt_row(int i);
 
 typedef struct ft_opts ft_opts;
 
-/* Parses argv[1..] for the program `cmd`. Words that are not options are collected in order;
- * everything after "--" is one of them. "--name=value" and "--name value" are the same. */
+/* Parses argv[1..] for the program `cmd`. Arguments that are not options ("words") are collected in
+ * order; everything after "--" is a word. "--name=value" and "--name value" are the same. */
 ft_status ft_opts_parse(ft_opts **out, unsigned cmd, int argc, char **argv, ft_err *err);
-/* The same options with further ones, argv[0..], behind them; both must live. */
+/* The same options followed by argv[0..]. Both must outlive *out. */
 ft_status ft_opts_more(ft_opts **out, const ft_opts *o, int argc, char **argv, ft_err *err);
 void ft_opts_free(ft_opts *o);
+/* Prints "foretoken: warning: --NAME has no effect: WHY" if the option was given. */
+void ft_opts_warn_unused(const ft_opts *o, const char *name, const char *why);
 
 bool ft_opts_has(const ft_opts *o, const char *name); /* this program takes it */
 bool ft_opts_set(const ft_opts *o, const char *name); /* given by the user or the environment */
@@ -69,7 +35,12 @@ const char *ft_opts_at(const ft_opts *o, const char *name, int i);
 int ft_opts_n_word(const ft_opts *o);
 const char *ft_opts_word(const ft_opts *o, int i);
 
-/* The option list of a program, for --help. */
-void ft_opts_help(unsigned cmd);
+/* ---- help (cli/help.c) ---- */
+
+/* Prints the options of a program in groups, wrapped to the terminal's width; all: those too that
+ * are rarely needed. */
+void ft_opts_help(unsigned cmd, bool all);
+/* One line per option for scripts: names, value, group, description, separated by tabs. */
+void ft_opts_list(unsigned cmd);
 
 #endif

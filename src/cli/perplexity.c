@@ -1,5 +1,5 @@
-/* cli/perplexity.c - how well a model predicts a text: chunks of the context, the second half of
- * each scored. */
+/* cli/perplexity.c - measures the perplexity of a text: in chunks of the context length, of which
+ * the second half is scored. */
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/cmd.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 enum {
-    SCORE_ROWS = 64, /* rows whose logits are kept at a time: 64 MB for a vocabulary of 250,000 */
+    SCORE_ROWS = 64, /* rows of logits kept at a time: 64 MB for a vocabulary of 250,000 */
 };
 
 static void show(void *user, int chunk, int chunks, double ppl)

@@ -65,7 +65,7 @@ static void svg_begin(ft_buf *b, int height, const char *title)
 
 static ft_status svg_end(ft_buf *b, const char *path, ft_err *err)
 {
-    ft_out *out;
+    ft_out_file *out;
     ft_buf_puts(b, "</svg>\n");
     ft_status st = ft_out_open(&out, path, err);
     if (!st) {

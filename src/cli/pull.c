@@ -1,4 +1,4 @@
-/* cli/pull.c - `foretoken pull`: fetch a model by name, or list the copies that are here. */
+/* cli/pull.c - foretoken pull: downloads a model, or lists local copies. */
 #include "base/mem.h"
 #include "cli/cmd.h"
 #include "cli/hub.h"
@@ -15,7 +15,7 @@ static void show(void *user, const char *repo, const char *file, uint64_t bytes,
 {
     totals *t = user;
     printf("%-40s %-48s %9.2f GiB%s\n", repo, file, (double)bytes / 1073741824.0,
-           whole ? "" : "  (not complete)");
+           whole ? "" : "  (incomplete)");
     t->files++;
     t->bytes += bytes;
 }
@@ -38,7 +38,7 @@ int ft_cmd_pull(const ft_opts *o)
     char *path;
     if (ft_opts_flag(o, "list")) return list();
     if (ft_opts_n_word(o) != 1) {
-        ft_fail(&err, FT_EINVAL, "pull: %d names given, want one: USER/NAME[:QUANT] (or --list)",
+        ft_fail(&err, FT_EINVAL, "pull has %d names, want one: USER/NAME[:QUANT] (or --list)",
                 ft_opts_n_word(o));
         return ft_die(&err);
     }

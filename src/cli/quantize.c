@@ -1,8 +1,9 @@
-/* cli/quantize.c - foretoken quantize: a GGUF file with other tensor types. */
+/* cli/quantize.c - foretoken quantize: converts the tensor types of a GGUF file. */
 #include "tools/quantize.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/cmd.h"
+#include "cli/progress.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -77,10 +78,11 @@ static void print_summary(const ft_quantize *q, const char *name, const char *mi
 int ft_cmd_quantize(const ft_opts *o)
 {
     ft_err err;
-    const bool dry = ft_opts_flag(o, "dry-run"), json = ft_opts_flag(o, "json");
+    const bool dry = ft_opts_flag(o, "dry-run"), json = ft_opts_flag(o, "json"),
+               quiet = json || ft_opts_flag(o, "quiet");
     const int words = ft_opts_n_word(o), n = ft_opts_count(o, "tensor-type");
     if (words < 3 && !dry) {
-        ft_fail(&err, FT_EINVAL, "quantize: 2 words given, want: foretoken quantize IN OUT TYPE");
+        ft_fail(&err, FT_EINVAL, "quantize has 2 arguments, want: foretoken quantize IN OUT TYPE");
         return ft_die(&err);
     }
     const char **pattern = ft_new_n(const char *, (size_t)n + 1);
@@ -98,7 +100,7 @@ int ft_cmd_quantize(const ft_opts *o)
         .leave_output = ft_opts_flag(o, "leave-output-tensor"),
         .allow_requantize = ft_opts_flag(o, "allow-requantize"),
         .threads = (int)ft_opts_int(o, "threads"),
-        .quiet = ft_opts_flag(o, "quiet") || json,
+        .progress = quiet ? NULL : ft_bar_bytes,
     };
     const char *in = ft_opts_word(o, 0), *out = ft_opts_word(o, 1);
     ft_quantize *plan = NULL;
@@ -109,7 +111,7 @@ int ft_cmd_quantize(const ft_opts *o)
         print_json(plan, q.mix);
     else if (!st) {
         if (dry) print_table(plan);
-        if (dry || !q.quiet) print_summary(plan, dry ? in : out, q.mix);
+        if (dry || !quiet) print_summary(plan, dry ? in : out, q.mix);
     }
     ft_quantize_close(plan);
     ft_free(pattern);

@@ -35,7 +35,7 @@ static ft_style style_of(ft_event_part part)
                                     : FT_STYLE_CALL;
 }
 
-/* Thoughts are for people who watch; a pipe gets the answer. */
+/* Thinking is printed on a terminal only; a pipe gets the answer alone. */
 static bool hidden(const ft_printer *p, ft_event_part part)
 {
     return p->silent || (part == FT_PART_THOUGHT && !p->term->out);
@@ -98,7 +98,7 @@ static void keep_probs(ft_printer *p, const ft_event *e)
 
 /* ---- events ---- */
 
-/* One call a line: its name, a space, its arguments. */
+/* One tool call per line: its name, a space, its arguments. */
 static void keep_call(ft_printer *p, const ft_event *e)
 {
     if (e->part == FT_PART_CALL && p->call.len && p->part != FT_PART_CALL)
@@ -162,7 +162,7 @@ double ft_prompt_rate(const ft_response *r)
     return ratio(r->prompt_tokens - r->cached_tokens, r->prompt_s);
 }
 
-/* The clock starts at the first token, so n tokens are n - 1 intervals. */
+/* Time is measured from the first token on, so n tokens are n - 1 intervals. */
 double ft_response_rate(const ft_response *r)
 {
     return r->output_tokens > 1 ? ratio(r->output_tokens - 1, r->output_s) : 0;
@@ -192,21 +192,29 @@ json_t *ft_timings_json(const ft_response *r)
     json_object_set_new(j, "draft_ms", json_real(r->draft_s * 1e3));
     json_object_set_new(j, "verify_ms", json_real(r->verify_s * 1e3));
     json_t *at = json_array();
-    for (int i = 0; i < 16 && r->drafted_at[i]; i++)
+    for (int i = 0; i < FT_DRAFT_MAX && r->drafted_at[i]; i++)
         json_array_append_new(at, json_real(ratio((double)r->accepted_at[i], decode_steps)));
     json_object_set_new(j, "draft_accepted_at", at);
     return j;
 }
 
+/* Whole numbers from 100 on. */
+static const char *rate_text(char out[24], double rate)
+{
+    snprintf(out, 24, "%.*f", rate < 100 ? 1 : 0, rate);
+    return out;
+}
+
 void ft_response_note(const ft_term *t, const ft_response *r)
 {
-    char cached[48] = "", drafts[96] = "";
-    if (r->cached_tokens) snprintf(cached, sizeof cached, ", %d from the cache", r->cached_tokens);
+    char cached[48] = "", drafts[128] = "", speed[2][24];
+    if (r->cached_tokens) snprintf(cached, sizeof cached, " (%d cached)", r->cached_tokens);
     if (r->drafted > 0)
-        snprintf(drafts, sizeof drafts, " | %.0f %% of %lld drafts agreed to, %.2f tokens a round",
-                 100 * ratio((double)r->accepted, (double)r->drafted), (long long)r->drafted,
-                 1 + ratio((double)r->accepted, (double)r->draft_steps));
-    ft_term_note(t, "[%d tokens, %.1f tokens/s | prompt %d tokens%s, %.1f tokens/s%s]",
-                 r->output_tokens, ft_response_rate(r), r->prompt_tokens, cached, ft_prompt_rate(r),
-                 drafts);
+        snprintf(drafts, sizeof drafts,
+                 " | draft acceptance %.0f %% (%lld/%lld), %.2f tokens per step",
+                 100 * ratio((double)r->accepted, (double)r->drafted), (long long)r->accepted,
+                 (long long)r->drafted, 1 + ratio((double)r->accepted, (double)r->draft_steps));
+    ft_term_note(t, "[%d token%s, %s tok/s | prompt %d tokens%s, %s tok/s%s]", r->output_tokens,
+                 r->output_tokens == 1 ? "" : "s", rate_text(speed[0], ft_response_rate(r)),
+                 r->prompt_tokens, cached, rate_text(speed[1], ft_prompt_rate(r)), drafts);
 }

@@ -1,44 +1,45 @@
-/* cli/response.h - a response on its way to the screen or into JSON. */
+/* cli/response.h - prints a response as it is generated, or collects it for JSON. */
 #ifndef FT_CLI_RESPONSE_H
 #define FT_CLI_RESPONSE_H
 
 #include "base/buf.h"
 #include "cli/term.h"
+#include "foretoken.h"
 
 #include <jansson.h>
 
-/* Collects a response and, unless silent, prints it as it comes. */
+/* Collects a response and, unless silent, prints it as it is generated. */
 typedef struct ft_printer {
     const ft_term *term;
     const ft_vocab *vocab;
     bool silent;        /* print nothing */
-    bool show_drafts;   /* underline what was drafted */
+    bool show_drafts;   /* underline accepted draft tokens */
     bool interruptible; /* Ctrl-C stops the response once it has begun */
 
     ft_buf answer, thought, call; /* the text of each part */
     json_t *ids;
-    json_t *logprobs; /* NULL until there are some */
+    json_t *logprobs; /* NULL: none so far */
     ft_event_part part;
-    bool begun;      /* something came */
-    bool newline;    /* what was printed last ends a line */
-    int write_errno; /* of standard output; the response was stopped then */
+    bool begun;      /* the first event has come */
+    bool newline;    /* the last byte printed was a newline */
+    int write_errno; /* of standard output, which stopped the response; 0: none */
 } ft_printer;
 
 void ft_printer_init(ft_printer *p, const ft_term *t, const ft_vocab *v);
 void ft_printer_release(ft_printer *p);
-/* Makes r call the printer. */
+/* Sets the printer as the event callback of r. */
 void ft_printer_attach(ft_printer *p, ft_request *r);
 /* Ends the colour and the line; false when standard output could not be written. */
 bool ft_printer_finish(ft_printer *p);
 
 /* "stop", "length", "cancelled" */
 const char *ft_reason_name(ft_reason r);
-/* The timings object that the server gives too. */
+/* The timings object, as in the server's responses. */
 json_t *ft_timings_json(const ft_response *r);
-/* Tokens per second; 0 where there is nothing to measure. */
+/* Tokens per second; 0: nothing was measured. */
 double ft_prompt_rate(const ft_response *r);
 double ft_response_rate(const ft_response *r);
-/* One line on standard error: tokens, speed, drafts. */
+/* Prints the statistics line on standard error: tokens, speed, acceptance. */
 void ft_response_note(const ft_term *t, const ft_response *r);
 
 #endif

@@ -1,4 +1,5 @@
-/* cli/run.c - one prompt, one response: as text while it comes, or as one JSON object. */
+/* cli/run.c - foretoken run: one prompt, one response; as text while it is generated, or as JSON.
+ */
 #define _POSIX_C_SOURCE 200809L
 #include "base/mem.h"
 #include "cli/cmd.h"
@@ -10,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct run {
+typedef struct run_state {
     const ft_opts *o;
     ft_model_opts mo;
     ft_llm *m;
@@ -20,7 +21,7 @@ typedef struct run {
     ft_printer printer;
     char *rendered; /* the prompt: as text, */
     int32_t *ids;   /* or as ids */
-} run;
+} run_state;
 
 static json_t *message(const char *role, const char *text, size_t n)
 {
@@ -30,8 +31,8 @@ static json_t *message(const char *role, const char *text, size_t n)
     return m;
 }
 
-/* The prompt as the user's message, behind the system's when there is one. */
-static ft_status render(run *u, const char *prompt, size_t n, ft_err *err)
+/* Renders the prompt as a user message, after the system message if there is one. */
+static ft_status render(run_state *u, const char *prompt, size_t n, ft_err *err)
 {
     const char *system;
     json_t *options;
@@ -47,8 +48,8 @@ static ft_status render(run *u, const char *prompt, size_t n, ft_err *err)
     return st;
 }
 
-/* The prompt as it stands, behind the BOS that the model wants unless it has one already. */
-static ft_status encode(run *u, const char *prompt, size_t n, ft_err *err)
+/* Encodes the prompt without a template, with the BOS token of the model unless it has one. */
+static ft_status encode(run_state *u, const char *prompt, size_t n, ft_err *err)
 {
     const ft_vocab *v = ft_llm_vocab(u->m);
     int32_t *with = NULL, *without = NULL;
@@ -64,14 +65,14 @@ static ft_status encode(run *u, const char *prompt, size_t n, ft_err *err)
     return st;
 }
 
-/* Somebody is looking, and did not ask for silence. */
-static bool notes_wanted(const run *u)
+/* Print notes? On a terminal, without --quiet and --json. */
+static bool notes_wanted(const run_state *u)
 {
     return u->term.out && u->term.err && !ft_opts_flag(u->o, "quiet") &&
            !ft_opts_flag(u->o, "json");
 }
 
-static ft_status prepare(run *u, ft_err *err)
+static ft_status prepare(run_state *u, ft_err *err)
 {
     ft_llm_params p;
     char *prompt;
@@ -83,13 +84,17 @@ static ft_status prepare(run *u, ft_err *err)
     if (!raw && strlen(prompt) != n)
         return ft_fail(err, FT_EINVAL, "the prompt has a zero byte at %zu, want text",
                        strlen(prompt));
+    if (!ft_opts_flag(u->o, "json"))
+        ft_opts_warn_unused(u->o, "logprobs", "log probabilities are printed with --json only");
+    if (!u->term.colour)
+        ft_opts_warn_unused(u->o, "show-drafts", "standard output has no colours (--color on)");
     if ((st = ft_model_opts_params(&u->mo, u->o, &p, err))) return st;
     if ((st = ft_llm_open(&u->m, &p, err))) return st;
     ft_model_opts_cache_note(u->o, u->m, &u->term, notes_wanted(u));
     if ((st = ft_model_opts_request(&u->mo, u->o, u->m, &u->r, err))) return st;
     if ((st = raw ? encode(u, prompt, n, err) : render(u, prompt, n, err))) return st;
     u->s = ft_session_new(u->m);
-    return u->s ? FT_OK : ft_fail(err, FT_ELIMIT, "every lane is taken");
+    return u->s ? FT_OK : ft_fail(err, FT_ELIMIT, "every slot is in use");
 }
 
 /* ---- JSON ---- */
@@ -105,7 +110,7 @@ static json_t *usage_json(const ft_response *r)
     return j;
 }
 
-static void print_json(const run *u, const ft_response *r)
+static void print_json(const run_state *u, const ft_response *r)
 {
     const ft_printer *p = &u->printer;
     json_t *j = json_object();
@@ -135,15 +140,15 @@ static void print_json(const run *u, const ft_response *r)
     json_decref(j);
 }
 
-/* A reader that went away has what it wanted; any other failure to write is one. */
-static ft_status written(const run *u, ft_err *err)
+/* A closed pipe is not an error; any other failure to write is one. */
+static ft_status written(const run_state *u, ft_err *err)
 {
     if (!u->printer.write_errno || u->printer.write_errno == EPIPE) return FT_OK;
     errno = u->printer.write_errno;
     return ft_fail_errno(err, "cannot write to standard output");
 }
 
-static ft_status response(run *u, bool *stopped, ft_err *err)
+static ft_status response(run_state *u, bool *stopped, ft_err *err)
 {
     const bool json = ft_opts_flag(u->o, "json");
     ft_printer *p = &u->printer;
@@ -161,7 +166,7 @@ static ft_status response(run *u, bool *stopped, ft_err *err)
         if (fflush(stdout)) p->write_errno = errno;
     }
     if (good && (notes_wanted(u) || ft_opts_flag(u->o, "show-timings"))) {
-        ft_term_note(&u->term, "[drafts: %s]", ft_llm_about(u->m)->drafter);
+        ft_term_note(&u->term, "[drafter: %s]", ft_llm_about(u->m)->drafter);
         ft_response_note(&u->term, &r);
     }
     return written(u, err);
@@ -170,9 +175,9 @@ static ft_status response(run *u, bool *stopped, ft_err *err)
 int ft_cmd_run(const ft_opts *o)
 {
     ft_err err;
-    run u = {.o = o, .term = ft_term_open(ft_opts_text(o, "color"))};
+    run_state u = {.o = o, .term = ft_term_open(ft_opts_text(o, "color"))};
     bool stopped = false;
-    ft_interrupt_mode(FT_INTERRUPT_EXITS); /* until the response begins there is nothing to save */
+    ft_interrupt_mode(FT_INTERRUPT_EXITS); /* until the response begins */
     ft_status st = prepare(&u, &err);
     if (!st) {
         ft_printer_init(&u.printer, &u.term, ft_llm_vocab(u.m));

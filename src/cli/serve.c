@@ -1,4 +1,4 @@
-/* cli/serve.c - starts the server, loads the model behind it, and ends both on a signal. */
+/* cli/serve.c - foretoken serve: starts the server, loads its models, and ends on a signal. */
 #define _GNU_SOURCE
 #include "serve/serve.h"
 #include "base/clock.h"
@@ -12,56 +12,41 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
-#if FT_HAVE_HTTPD
+#ifdef FT_HAVE_HTTPD
 
 typedef struct serving {
     const ft_opts *o;
     ft_server *s;
     ft_serve_list list;
-    ft_model_opts *mo; /* of each model, while it is loaded */
+    ft_model_opts *mo; /* of each model that is loaded */
     char *kwargs;
+    int drain_s;         /* that running responses get to finish after a signal */
+    atomic_bool started; /* start() has returned, */
+    ft_status st;        /* with this */
+    ft_err err;
 } serving;
+
+/* After the drain: seconds in which the server cancels everything and unloads its models. */
+enum { CLOSE_S = 10 };
 
 static void log_line(void *user, ft_log_level level, const char *line)
 {
     (void)user;
-    fprintf(stderr, "%s%s\n", level <= FT_LOG_WARN ? "foretoken: " : "", line);
+    fprintf(stderr, "%s%s\n",
+            level == FT_LOG_WARN    ? "foretoken: warning: "
+            : level == FT_LOG_ERROR ? "foretoken: "
+                                    : "",
+            line);
 }
 
 /* ---- options ---- */
-
-static ft_status refuse(const ft_opts *o, ft_err *err)
-{
-    static const struct {
-        const char *option, *why;
-        bool flag;
-    } refused[] = {
-        {"context-shift",
-         "--context-shift is not supported: a reply ends when the context is full; want a larger "
-         "--ctx-size",
-         true},
-        {"mmproj", "--mmproj and the like are not supported: models read text alone", false},
-        {"override-kv",
-         "--override-kv, --rope-scaling, --yarn-orig-ctx and the like are not supported: what the "
-         "model file says holds",
-         false},
-        {"pooling", "--pooling is not supported: embeddings are the mean over the text", false},
-        {"log-file", "--log-file is not supported: the log goes to stderr, want 2>FILE", false},
-        {"rerank", "--rerank is not supported: no model that ranks documents is known here", true},
-        {"lora", "--lora and the like are not supported: there are no adapters", false},
-    };
-    for (size_t i = 0; i < FT_COUNT(refused); i++) {
-        const char *name = refused[i].option;
-        if (refused[i].flag ? ft_opts_flag(o, name) : ft_opts_set(o, name))
-            return ft_fail(err, FT_EUNSUPPORTED, "%s", refused[i].why);
-    }
-    return FT_OK;
-}
 
 static ft_status template_kwargs(serving *u, ft_err *err)
 {
@@ -111,9 +96,16 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->reasoning_budget = (int)ft_opts_int(o, "reasoning-budget");
     p->reasoning_message = ft_opts_text(o, "reasoning-budget-message");
     p->reasoning_effort = ft_opts_text(o, "reasoning-effort");
-    p->template_kwargs = u->kwargs; /* --thinking is in there */
+    p->template_kwargs = u->kwargs; /* includes --thinking */
     p->cache_prompt = ft_opts_flag(o, "cache-prompt");
     p->seed = ft_opts_int(o, "seed");
+    u->drain_s = p->drain_s;
+}
+
+static int slots_of(const ft_opts *o)
+{
+    const int n = (int)ft_opts_int(o, "parallel");
+    return n > 0 ? n : 4;
 }
 
 static void queue_params(const ft_opts *o, ft_queue_params *q)
@@ -121,13 +113,15 @@ static void queue_params(const ft_opts *o, ft_queue_params *q)
     const int64_t mib = ft_opts_int(o, "cache-ram");
     ft_queue_defaults(q);
     q->waiting = (int)ft_opts_int(o, "queue-max");
+    q->per_client = (int)ft_opts_int(o, "queue-per-client");
+    if (q->per_client < 0) q->per_client = FT_MAX(1, (q->waiting + slots_of(o)) / 4 * 3);
     q->step_ms = ft_opts_float(o, "max-step-ms");
     q->prefix_bytes = mib < 0 ? UINT64_MAX / 4 : (uint64_t)mib << 20;
     if (!ft_opts_flag(o, "cache-prompt")) q->prefix_bytes = 0;
     q->cache_dir = ft_opts_text(o, "cache-dir");
 }
 
-/* Every connection is a file to the system, which is thrifty with them unless asked. */
+/* Raises the limit of open files, which is also the limit of connections. */
 static void allow_files(void)
 {
     struct rlimit l;
@@ -136,18 +130,18 @@ static void allow_files(void)
     setrlimit(RLIMIT_NOFILE, &l);
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
-static void say_model(const ft_opts *o, const ft_llm *m, const ft_request *r)
+static void print_model(const ft_opts *o, const ft_llm *m, const ft_request *r)
 {
     const ft_llm_info *i = ft_llm_about(m);
     const ft_sampling *s = &r->sampling;
     if (ft_opts_flag(o, "quiet")) return;
-    fprintf(stderr, "%s: %s, %s, context %d, %d replies at a time\n", i->path, i->arch, i->device,
+    fprintf(stderr, "%s: %s, device %s, context %d tokens, %d slots\n", i->path, i->arch, i->device,
             i->ctx, i->slots);
     if (i->place[0]) fprintf(stderr, "%s\n", i->place);
     fputs(i->cache, stderr);
-    fprintf(stderr, "drafts: %s\n", i->drafter);
+    fprintf(stderr, "drafter: %s\n", i->drafter);
     fprintf(stderr, "sampling: temperature %g, top-k %d, top-p %g, min-p %g\n",
             (double)s->temperature, s->top_k, (double)s->top_p, (double)s->min_p);
 }
@@ -160,8 +154,7 @@ static ft_status load_model(void *user, int i, ft_llm **out, ft_request *r, ft_e
     ft_queue_params q;
     ft_llm *m = NULL;
     ft_status st = ft_model_opts_params(&u->mo[i], o, &p, err);
-    const int slots = (int)ft_opts_int(o, "parallel");
-    p.slots = slots > 0 ? slots : 4;
+    p.slots = slots_of(o);
     p.cells = ft_opts_int(o, "kv-cells");
     queue_params(o, &q);
     if (!st) st = ft_llm_open(&m, &p, err);
@@ -172,12 +165,12 @@ static ft_status load_model(void *user, int i, ft_llm **out, ft_request *r, ft_e
         ft_model_opts_release(&u->mo[i]);
         return st;
     }
-    say_model(o, m, r);
+    print_model(o, m, r);
     *out = m;
     return FT_OK;
 }
 
-static void unload(void *user, int i, ft_llm *m)
+static void unload_model(void *user, int i, ft_llm *m)
 {
     serving *u = user;
     ft_llm_stop(m, false);
@@ -185,7 +178,7 @@ static void unload(void *user, int i, ft_llm *m)
     ft_model_opts_release(&u->mo[i]);
 }
 
-static void say_start(const serving *u)
+static void print_start(const serving *u)
 {
     const char *prefix = ft_opts_text(u->o, "api-prefix");
     if (ft_opts_flag(u->o, "quiet")) return;
@@ -207,7 +200,7 @@ static ft_status start_models(serving *u, ft_err *err)
         .idle_s = FT_MAX(0, idle),
         .no_autoload = !ft_opts_flag(u->o, "models-autoload"),
         .load = load_model,
-        .unload = unload,
+        .unload = unload_model,
         .user = u,
     };
     ft_served_model *at = ft_new_n(ft_served_model, (size_t)n);
@@ -222,19 +215,18 @@ static ft_status start_models(serving *u, ft_err *err)
 static ft_status start_server(serving *u, ft_err *err)
 {
     ft_serve_params p;
-    ft_status st = refuse(u->o, err);
-    if (!st) st = template_kwargs(u, err);
+    ft_status st = template_kwargs(u, err);
     if (!st) st = ft_serve_list_find(&u->list, u->o, err);
     if (st) return st;
     u->mo = ft_new_n(ft_model_opts, (size_t)u->list.n);
     serve_params(u, &p);
     if ((st = ft_server_open(&u->s, &p, err))) return st;
     if ((st = start_models(u, err))) return st;
-    say_start(u);
+    print_start(u);
     return FT_OK;
 }
 
-/* The next signal, or 0 after so many seconds. */
+/* The next signal, or 0 after s seconds. */
 static int next_signal(const sigset_t *set, double s)
 {
     const struct timespec t = {(time_t)s, (long)((s - (double)(time_t)s) * 1e9)};
@@ -245,10 +237,52 @@ static int next_signal(const sigset_t *set, double s)
     }
 }
 
-/* Running responses get some time; a second signal takes it from them. */
+/* Starting lasts until the first model is loaded; signals are handled meanwhile. */
+static void *start_thread(void *arg)
+{
+    serving *u = arg;
+    u->st = start_server(u, &u->err);
+    atomic_store(&u->started, true);
+    return NULL;
+}
+
+static ft_status start_or_end(serving *u, const sigset_t *set, ft_err *err)
+{
+    pthread_t t;
+    if (pthread_create(&t, NULL, start_thread, u))
+        return ft_fail(err, FT_EIO, "cannot start a thread");
+    while (!atomic_load(&u->started)) {
+        if (!next_signal(set, 0.02)) continue;
+        fprintf(stderr, "ended while the model was loading\n");
+        _exit(0);
+    }
+    pthread_join(t, NULL);
+    *err = u->err;
+    return u->st;
+}
+
+/* Loading a model cannot be interrupted, nor can a step on a device that hangs: the process ends
+ * without them. */
+static void *end_anyway(void *arg)
+{
+    const struct timespec t = {CLOSE_S, 0};
+    (void)arg;
+    nanosleep(&t, NULL);
+    fprintf(stderr, "foretoken: the server did not end within %d s, the process does\n", CLOSE_S);
+    _exit(1);
+}
+
+static void close_in_time(serving *u)
+{
+    pthread_t t;
+    if (!pthread_create(&t, NULL, end_anyway, NULL)) pthread_detach(t);
+    ft_server_close(u->s);
+}
+
+/* Gives running responses drain_s seconds; a second signal ends them at once. */
 static void drain(serving *u, const sigset_t *set)
 {
-    const double until = ft_now_s() + 10;
+    const double until = ft_now_s() + u->drain_s;
     ft_server_drain(u->s);
     while (ft_server_busy(u->s) && ft_now_s() < until)
         if (next_signal(set, 0.05)) break;
@@ -262,17 +296,18 @@ int ft_cmd_serve(const ft_opts *o)
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &set, NULL); /* every thread inherits it; they are waited for here */
+    pthread_sigmask(SIG_BLOCK, &set,
+                    NULL); /* inherited by every thread; next_signal waits for them */
     allow_files();
     ft_log_to(log_line, NULL);
     ft_log_max(ft_opts_flag(o, "quiet") ? FT_LOG_WARN : FT_LOG_INFO);
-    ft_status st = start_server(&u, &err);
+    ft_status st = start_or_end(&u, &set, &err);
     if (!st) {
         while (!ft_server_failed(u.s) && !next_signal(&set, 1)) continue;
         if (ft_server_failed(u.s)) st = ft_fail(&err, FT_EDEVICE, "the device has failed");
         drain(&u, &set);
     }
-    ft_server_close(u.s);
+    close_in_time(&u);
     ft_serve_list_release(&u.list);
     ft_free(u.mo);
     free(u.kwargs);

@@ -32,12 +32,13 @@ static uint64_t file_bytes(const char *path)
     return path && !stat(path, &st) ? (uint64_t)st.st_size : 0;
 }
 
-/* One more, with some options of its own behind those of the program. */
+/* Adds a model, with its own options after those of the program. */
 static ft_status put_model(ft_serve_list *l, const char *name, const ft_opts *o, int argc,
                            char **argv, ft_err *err)
 {
     ft_opts *own;
-    if (l->n == MAX_MODELS) return ft_fail(err, FT_ELIMIT, "more than %d models", MAX_MODELS);
+    if (l->n == MAX_MODELS)
+        return ft_fail(err, FT_ELIMIT, "more than %d models are given", MAX_MODELS);
     const ft_status st = ft_opts_more(&own, o, argc, argv, err);
     if (st) {
         ft_err_prefix(err, "%s", name);
@@ -63,7 +64,7 @@ static const char *base_name(const char *path)
 
 /* ---- a folder ---- */
 
-/* A model, and not the second file of one, nor something that belongs to one. */
+/* Is it a model, and neither a further part of a split one nor an mmproj file? */
 static bool is_model(const char *name)
 {
     const size_t n = strlen(name);
@@ -78,7 +79,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Names without ".gguf", in the order of the alphabet. */
+/* Names without ".gguf", sorted. */
 static ft_status from_folder(ft_serve_list *l, const char *dir, const ft_opts *o, ft_err *err)
 {
     DIR *d = opendir(dir);
@@ -106,9 +107,9 @@ static ft_status from_folder(ft_serve_list *l, const char *dir, const ft_opts *o
 /* ---- a preset: [name], then "option = value" ---- */
 
 typedef struct section {
-    char *name; /* NULL: none yet; "*": for all that follow */
+    char *name; /* NULL: none yet; "*": for all sections that follow */
     char *argv[MAX_ARGS];
-    int n, shared; /* shared: the first of them are for all */
+    int n, shared; /* shared: the first ones, from [*] */
 } section;
 
 static ft_str trimmed(const char *p, size_t n)
@@ -122,7 +123,8 @@ static ft_str trimmed(const char *p, size_t n)
 static ft_status put_option(ft_serve_list *l, section *s, ft_str key, ft_str value, ft_err *err)
 {
     if (s->n + 2 > MAX_ARGS)
-        return ft_fail(err, FT_ELIMIT, "a preset with more than %d options", MAX_ARGS / 2);
+        return ft_fail(err, FT_ELIMIT, "a section of the preset has more than %d options",
+                       MAX_ARGS / 2);
     const bool yes = ft_str_eq(value, FT_STR("true")), no = ft_str_eq(value, FT_STR("false"));
     ft_buf b;
     ft_buf_init(&b, PRESET_BYTES);

@@ -1,5 +1,5 @@
-/* cli/serve_models.h - which models a server may load: those that -m names, the files of a folder,
- * the sections of a preset; each with its own options. */
+/* cli/serve_models.h - the models that a server can load: those named with -m, the files of a
+ * folder, the sections of a preset; each with its own options. */
 #ifndef FT_CLI_SERVE_MODELS_H
 #define FT_CLI_SERVE_MODELS_H
 
@@ -7,14 +7,14 @@
 
 typedef struct ft_serve_model {
     char *name;
-    ft_opts *o;     /* the program's, and what the preset says for this one */
+    ft_opts *o;     /* the program's options, followed by those of the preset */
     uint64_t bytes; /* of its file; 0: not known yet */
 } ft_serve_model;
 
 typedef struct ft_serve_list {
     ft_serve_model *at;
     int n;
-    int at_once; /* the one to load at the start; -1: none */
+    int at_once; /* the model to load at start; -1: none */
     char **text; /* what the options point to */
     int n_text;
 } ft_serve_list;

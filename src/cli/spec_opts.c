@@ -1,6 +1,5 @@
 #include "cli/spec_opts.h"
 
-#include "base/log.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -12,7 +11,7 @@ static void set(const ft_opts *o, const char *name, int *out)
     if (ft_opts_set(o, name)) *out = (int)ft_opts_int(o, name);
 }
 
-/* Sizes of an n-gram drafter: those for all of them, then its own. */
+/* Sizes of an n-gram drafter: the options for all n-gram drafters, then its own. */
 static void ngram(const ft_opts *o, const char *kind, ft_ngram_params *p)
 {
     char name[64];
@@ -40,8 +39,9 @@ static ft_status kinds(const ft_opts *o, ft_llm_params *p, ft_err *err)
     const bool type = ft_opts_set(o, "spec-type"), usual = ft_opts_flag(o, "spec-default"),
                mtp = ft_opts_flag(o, "mtp-spec");
     if (type + usual + mtp > 1)
-        return ft_fail(err, FT_EINVAL,
-                       "more than one of --spec-type, --spec-default and --mtp-spec, want one");
+        return ft_fail(
+            err, FT_EINVAL,
+            "more than one of --spec-type, --spec-default and --mtp-spec is given, want one");
     p->spec_type = usual ? "ngram-mod" : mtp ? "draft-mtp" : ft_opts_text(o, "spec-type");
     return FT_OK;
 }
@@ -53,9 +53,25 @@ static ft_status draft_vocab(int *out, const char *text, ft_err *err)
     *out = -1;
     if (!strcmp(text, "auto")) return FT_OK;
     if (end == text || *end || n < 0 || n > 1 << 24)
-        return ft_fail(err, FT_EINVAL, "--draft-vocab %s, want auto or 0 to %d", text, 1 << 24);
+        return ft_fail(err, FT_EINVAL, "--draft-vocab %s, want auto or a number from 0 to %d", text,
+                       1 << 24);
     *out = (int)n;
     return FT_OK;
+}
+
+static void print_trace(void *user, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "%s\n", line);
+}
+
+static void trace_opts(const char *to, ft_llm_params *p)
+{
+    if (!to || !strcmp(to, "0")) return;
+    if (strcmp(to, "1") != 0)
+        p->spec_trace = to;
+    else
+        p->trace = print_trace;
 }
 
 ft_status ft_spec_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
@@ -68,7 +84,7 @@ ft_status ft_spec_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
     p->draft_fixed = !strcmp(ft_opts_text(o, "spec-adapt"), "off");
     p->spec_reject = !strcmp(ft_opts_text(o, "spec-sampling"), "reject");
     p->draft_vocab_text = ft_opts_text(o, "draft-vocab-text");
-    p->spec_trace = ft_opts_text(o, "spec-trace");
+    trace_opts(ft_opts_text(o, "spec-trace"), p);
     ngram(o, "simple", &p->ngram_simple);
     ngram(o, "map-k", &p->ngram_map_k);
     ngram(o, "map-k4v", &p->ngram_map_k4v);
@@ -77,8 +93,5 @@ ft_status ft_spec_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
     set(o, "spec-ngram-mod-n-max", &p->ngram_mod_max);
     p->lookup_static = ft_opts_text(o, "lookup-cache-static");
     p->lookup_dynamic = ft_opts_text(o, "lookup-cache-dynamic");
-    if (ft_opts_count(o, "spec-draft-device") && !p->quiet)
-        ft_log(FT_LOG_WARN, "drafts run where the model does: options about their device, threads, "
-                            "cache or context have no effect");
     return FT_OK;
 }

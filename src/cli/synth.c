@@ -1,8 +1,9 @@
-/* cli/synth.c - foretoken synth SHAPE TYPE OUT.gguf */
+/* cli/synth.c - foretoken synth: writes a model with random weights. */
 #include "tools/synth.h"
 
 #include "base/str.h"
 #include "cli/cmd.h"
+#include "cli/progress.h"
 
 #include <stdio.h>
 
@@ -15,6 +16,7 @@ int ft_cmd_synth(const ft_opts *o)
                 "synth: no output file, want: foretoken synth SHAPE TYPE OUT.gguf");
         return ft_die(&err);
     }
+    const bool quiet = ft_opts_flag(o, "quiet");
     const ft_synth_opts s = {
         .shape = ft_opts_word(o, 0),
         .type = ft_opts_word(o, 1),
@@ -22,16 +24,16 @@ int ft_cmd_synth(const ft_opts *o)
         .seed = (uint64_t)ft_opts_int(o, "seed"),
         .mtp = !ft_opts_flag(o, "no-mtp"),
         .threads = (int)ft_opts_int(o, "threads"),
-        .quiet = ft_opts_flag(o, "quiet"),
+        .progress = quiet ? NULL : ft_bar_bytes,
         .dry_run = dry,
     };
     ft_synth_result r;
     if (ft_synth(&r, &s, &err)) return ft_die(&err);
     char size[24];
-    if (dry || !s.quiet)
+    if (dry || !quiet)
         printf("%s%s: %zu tensors, %.3g billion parameters, %s (%llu bytes%s)\n",
                dry ? s.shape : s.path, dry ? " would be" : "", r.tensors,
                (double)r.parameters * 1e-9, ft_human_bytes(size, r.bytes),
-               (unsigned long long)r.bytes, dry ? " without its keys" : "");
+               (unsigned long long)r.bytes, dry ? " without metadata" : "");
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/cmd.h"
+#include "foretoken.h"
 
 #include <jansson.h>
 #include <stdio.h>

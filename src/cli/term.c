@@ -10,7 +10,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* Written by the handler when the program ends inside a coloured line. */
+/* Written by the signal handler if the program ends inside a coloured line. */
 static const char reset[] = "\x1b[0m\n";
 static volatile sig_atomic_t exits = 1, count, coloured;
 static struct termios found; /* the terminal before a line editor changed it */
@@ -95,7 +95,7 @@ static void on_interrupt(int sig)
 static void on_end(int sig)
 {
     restore();
-    raise(sig); /* and this time it ends us: SA_RESETHAND */
+    raise(sig); /* ends the program: SA_RESETHAND */
 }
 
 void ft_interrupt_mode(ft_on_interrupt m)
@@ -104,7 +104,7 @@ void ft_interrupt_mode(ft_on_interrupt m)
     exits = m == FT_INTERRUPT_EXITS;
     struct sigaction sa = {.sa_handler = on_interrupt};
     sigemptyset(&sa.sa_mask);
-    sigaction(SIGINT, &sa, NULL); /* without SA_RESTART: a line editor must notice */
+    sigaction(SIGINT, &sa, NULL); /* no SA_RESTART: the line editor must return */
     sa.sa_handler = on_end;
     sa.sa_flags = (int)SA_RESETHAND;
     sigaction(SIGTERM, &sa, NULL);

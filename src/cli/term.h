@@ -1,4 +1,4 @@
-/* cli/term.h - the terminal: is there one, its colours, and what Ctrl-C means right now. */
+/* cli/term.h - the terminal: whether there is one, colours, and Ctrl-C. */
 #ifndef FT_CLI_TERM_H
 #define FT_CLI_TERM_H
 
@@ -25,8 +25,8 @@ ft_term ft_term_open(const char *when);
 /* The bytes that begin a style; "" without colours. FT_STYLE_NONE ends any. */
 const char *ft_style_begin(bool colour, ft_style s);
 
-/* Text of a model, written so that it cannot command the terminal: control characters other than
- * newline and tab become U+FFFD. */
+/* Prints text of a model. Control characters other than newline and tab become U+FFFD, so that the
+ * text cannot send commands to the terminal. */
 void ft_term_put(const char *text, size_t n);
 
 /* One dim line on standard error. */
@@ -39,7 +39,7 @@ typedef enum ft_on_interrupt {
     FT_INTERRUPT_STOPS, /* ft_interrupted() becomes true; the third time the program ends */
 } ft_on_interrupt;
 
-/* From now on. Forgets interrupts so far. */
+/* Sets the mode, and clears earlier interrupts. */
 void ft_interrupt_mode(ft_on_interrupt m);
 bool ft_interrupted(void);
 

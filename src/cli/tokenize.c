@@ -1,10 +1,11 @@
-/* cli/tokenize.c - text to ids and back, for people and, line by line, for programs. */
+/* cli/tokenize.c - converts text to token ids and back; line by line as JSON for programs. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/cmd.h"
 #include "cli/json_text.h"
+#include "foretoken.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,7 +146,7 @@ static ft_status print_text(const tool *t, char *p)
     return st;
 }
 
-/* The words, or else the file, or else standard input. */
+/* The words of the command line, else the file, else standard input. */
 static ft_status read_input(const ft_opts *o, char **out, size_t *n, ft_err *err)
 {
     if (!ft_opts_n_word(o)) {
@@ -153,7 +154,8 @@ static ft_status read_input(const ft_opts *o, char **out, size_t *n, ft_err *err
         return ft_file_read(out, n, path ? path : "-", MAX_INPUT, err);
     }
     if (ft_opts_text(o, "file"))
-        return ft_fail(err, FT_EINVAL, "text on the command line and --file %s, want one of them",
+        return ft_fail(err, FT_EINVAL,
+                       "both text on the command line and --file %s are given, want one of them",
                        ft_opts_text(o, "file"));
     ft_buf b;
     ft_buf_init(&b, MAX_INPUT);
@@ -179,7 +181,7 @@ int ft_cmd_tokenize(const ft_opts *o)
     const char *model = ft_opts_text(o, "model");
     if (!model) model = ft_default_model();
     if (!model) {
-        ft_fail(&err, FT_EINVAL, "tokenize: no vocabulary, want -m FILE");
+        ft_fail(&err, FT_EINVAL, "tokenize: no model file, want -m FILE");
         return ft_die(&err);
     }
     char *in = NULL;

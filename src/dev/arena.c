@@ -9,7 +9,7 @@ typedef struct run {
     uint64_t at, end;
 } run;
 
-/* Runs that do not overlap, in the order of their addresses. */
+/* Runs that do not overlap, sorted by address. */
 typedef struct runs {
     run *v;
     int n, cap;
@@ -17,15 +17,15 @@ typedef struct runs {
 } runs;
 
 struct ft_arena {
-    ft_arena_way way;
+    ft_arena_memory memory;
     uint64_t size;
     runs piece; /* multiples of FT_ARENA_ALIGN */
-    runs map;   /* whole blocks; some piece lies on each of them */
+    runs map;   /* whole blocks; each has at least one allocation in it */
 };
 
 /* ---- runs ---- */
 
-/* The first that ends behind `at`. */
+/* The first that ends after `at`. */
 static int first_behind(const runs *r, uint64_t at)
 {
     int lo = 0, hi = r->n;
@@ -61,11 +61,11 @@ static run cut(runs *r, int i)
 /* The blocks that a run touches. */
 static run blocks_of(const ft_arena *a, run x)
 {
-    const uint64_t mask = a->way.block - 1;
+    const uint64_t mask = a->memory.block - 1;
     return (run){x.at & ~mask, (x.end + mask) & ~mask};
 }
 
-/* Bytes of these blocks that have no memory yet. */
+/* Bytes of these blocks that are not mapped yet. */
 static uint64_t missing(const ft_arena *a, run b)
 {
     uint64_t n = b.end - b.at;
@@ -76,7 +76,7 @@ static uint64_t missing(const ft_arena *a, run b)
     return n;
 }
 
-static bool fill(ft_arena *a, run b)
+static bool map_blocks(ft_arena *a, run b)
 {
     while (b.at < b.end) {
         const int i = first_behind(&a->map, b.at);
@@ -85,40 +85,40 @@ static bool fill(ft_arena *a, run b)
             b.at = a->map.v[i].end;
             continue;
         }
-        const run m = {b.at, FT_MIN(b.at + a->way.most, FT_MIN(next, b.end))};
-        if (!a->way.map(a->way.owner, m.at, m.end - m.at)) return false;
+        const run m = {b.at, FT_MIN(b.at + a->memory.most, FT_MIN(next, b.end))};
+        if (!a->memory.map(a->memory.owner, m.at, m.end - m.at)) return false;
         insert(&a->map, i, m);
         b.at = m.end;
     }
     return true;
 }
 
-static bool empty(const ft_arena *a, run m)
+static bool is_unused(const ft_arena *a, run m)
 {
     const int i = first_behind(&a->piece, m.at);
     return i == a->piece.n || a->piece.v[i].at >= m.end;
 }
 
-/* What was mapped under these blocks leaves, unless a piece lies on it. */
-static void sweep(ft_arena *a, run b)
+/* Unmaps the mappings of these blocks that contain no allocation. */
+static void unmap_unused(ft_arena *a, run b)
 {
     for (int i = first_behind(&a->map, b.at); i < a->map.n && a->map.v[i].at < b.end;) {
-        if (!empty(a, a->map.v[i])) {
+        if (!is_unused(a, a->map.v[i])) {
             i++;
             continue;
         }
         const run m = cut(&a->map, i);
-        a->way.unmap(a->way.owner, m.at, m.end - m.at);
+        a->memory.unmap(a->memory.owner, m.at, m.end - m.at);
     }
 }
 
-/* ---- pieces ---- */
+/* ---- allocations ---- */
 
-/* A hole to put a piece into, and what it costs there. */
+/* A hole for an allocation, and the bytes to be mapped for it. */
 typedef struct offer {
     bool some;
     run to;
-    int i; /* of the piece behind it */
+    int i; /* index of the allocation after it */
     uint64_t missing, hole;
 } offer;
 
@@ -131,17 +131,17 @@ static void consider(const ft_arena *a, offer *best, offer o)
     *best = o;
 }
 
-bool ft_arena_take(ft_arena *a, uint64_t bytes, uint64_t *at)
+bool ft_arena_alloc(ft_arena *a, uint64_t bytes, uint64_t *at)
 {
     if (bytes > a->size) return false;
-    const uint64_t n = ft_arena_piece(bytes);
+    const uint64_t n = ft_arena_alloc_size(bytes);
     offer best = {0};
     uint64_t lo = 0;
     for (int i = 0; i <= a->piece.n; i++) {
         const bool last = i == a->piece.n;
         const uint64_t hi = last ? a->size : a->piece.v[i].at;
         if (hi - lo >= n) {
-            /* either end of a hole may have memory that its neighbour did not need */
+            /* either end of a hole may be mapped already */
             consider(a, &best, (offer){true, {lo, lo + n}, i, 0, hi - lo});
             if (!last) consider(a, &best, (offer){true, {hi - n, hi}, i, 0, hi - lo});
         }
@@ -149,8 +149,8 @@ bool ft_arena_take(ft_arena *a, uint64_t bytes, uint64_t *at)
     }
     if (!best.some) return false;
     const run blocks = blocks_of(a, best.to);
-    if (!fill(a, blocks)) {
-        sweep(a, blocks);
+    if (!map_blocks(a, blocks)) {
+        unmap_unused(a, blocks);
         return false;
     }
     insert(&a->piece, best.i, best.to);
@@ -158,11 +158,11 @@ bool ft_arena_take(ft_arena *a, uint64_t bytes, uint64_t *at)
     return true;
 }
 
-void ft_arena_give(ft_arena *a, uint64_t at)
+void ft_arena_dealloc(ft_arena *a, uint64_t at)
 {
     const int i = first_behind(&a->piece, at);
     assert(i < a->piece.n && a->piece.v[i].at == at);
-    sweep(a, blocks_of(a, cut(&a->piece, i)));
+    unmap_unused(a, blocks_of(a, cut(&a->piece, i)));
 }
 
 uint64_t ft_arena_mapped(const ft_arena *a)
@@ -175,16 +175,16 @@ uint64_t ft_arena_idle(const ft_arena *a)
     return a->map.sum - a->piece.sum;
 }
 
-/* ---- life ---- */
+/* ---- new and free ---- */
 
-ft_arena *ft_arena_new(uint64_t size, const ft_arena_way *way)
+ft_arena *ft_arena_new(uint64_t size, const ft_arena_memory *memory)
 {
-    const uint64_t mask = way->block - 1;
-    assert(way->block >= FT_ARENA_ALIGN && !(way->block & mask));
-    assert(way->most && !(way->most & mask) && !(size & mask));
+    const uint64_t mask = memory->block - 1;
+    assert(memory->block >= FT_ARENA_ALIGN && !(memory->block & mask));
+    assert(memory->most && !(memory->most & mask) && !(size & mask));
     ft_arena *a = ft_new(ft_arena);
     a->size = size;
-    a->way = *way;
+    a->memory = *memory;
     return a;
 }
 
@@ -192,7 +192,7 @@ void ft_arena_free(ft_arena *a)
 {
     if (!a) return;
     a->piece.n = 0;
-    sweep(a, (run){0, a->size});
+    unmap_unused(a, (run){0, a->size});
     ft_free(a->piece.v);
     ft_free(a->map.v);
     ft_free(a);

@@ -1,74 +1,76 @@
 /* dev/dev.h - a device: its memory, its weights, and the steps it runs.
- * Only the engine thread calls these. A step is recorded between ft_dev_record and ft_dev_commit
- * and runs at the latest in ft_dev_sync; a device that can replay keeps it under its key. */
+ * Only the engine thread calls these functions. A step is: record, the ops of dev/ops.h, commit,
+ * sync. Ops may run as soon as they are called and have run when sync returns. A device that
+ * captures steps (CUDA graphs) keeps each one under its pass and batch shape; when replay finds
+ * one, the ops are not called. */
 #ifndef FT_DEV_DEV_H
 #define FT_DEV_DEV_H
 
 #include "base/err.h"
 #include "dev/ops.h"
 
-/* Limits that a device sizes its own scratch for, once, before the first step. */
+/* Upper bounds from which a device sizes its scratch memory, once, before the first step. */
 typedef struct ft_dev_limits {
-    int rows;     /* rows of a step */
-    int k;        /* longest input of a linear */
-    int experts;  /* experts chosen per row, 0 without */
-    int expert_k; /* longest input of an expert product */
-    int heads;    /* query heads of an attention */
+    int rows;     /* rows per step */
+    int k;        /* widest input of a linear layer */
+    int experts;  /* experts chosen per row; 0: no experts */
+    int expert_k; /* widest input of an expert */
+    int heads;    /* query heads of an attention layer */
     int head_d;   /* widest head */
-    int past;     /* cells of a sequence */
-    int vocab;    /* widest output */
+    int ctx;      /* positions of a sequence */
+    int vocab;    /* widest output layer */
     int layers;
-    int kept, kept_short; /* steps of all layers, and of a drafter's one, that are rehearsed */
+    int graphs, draft_graphs; /* steps to be captured: of the whole model, of one draft layer */
 } ft_dev_limits;
 
 struct ft_dev {
     const ft_ops *op;
     const char *name; /* "cpu", "cuda", "ref" */
     int threads;
-    bool again;            /* measuring: commit keeps its list, so that it can run once more */
-    bool unified;          /* device memory is host memory: no copies needed to read results */
-    bool replays;          /* keeps steps: the first ones of a shape are slow */
-    bool fresh;            /* set by replay: the step is one of those */
-    bool chains;           /* a step may be recorded while others run: record copies the batch */
-    bool no_tail;          /* attend does not know ft_kv.newest: caches are made without */
+    bool keep_ops;   /* benchmarks: commit keeps the recorded ops so that they can run again */
+    bool unified;    /* device memory is host memory: results can be read without a copy */
+    bool captures;   /* steps are captured; the first steps of a shape are slow */
+    bool uncaptured; /* set by replay: this step had no graph, so its time is not typical */
+    bool pipelined;  /* a step may be recorded while earlier ones run: record copies the batch */
+    bool no_recent;  /* attend does not support ft_kv.recent */
     const ft_batch *batch; /* of the step being recorded */
 
-    /* The tensor whose parts are bound or allocated next, or whose layer's memory is; NULL: memory
-     * of steps. For devices that are made of several; else NULL itself. */
-    void (*aim)(ft_dev *, const char *tensor);
-    /* Zeroed device memory, NULL when there is none left. */
+    /* The tensor that the next bind or alloc calls belong to; NULL: activations. Only a device made
+     * of two (dev/split.h) has this function. */
+    void (*alloc_for)(ft_dev *, const char *tensor);
+    /* Zeroed device memory; NULL when there is none left. */
     void *(*alloc)(ft_dev *, size_t bytes);
     void (*free)(ft_dev *, void *p);
     void (*upload)(ft_dev *, void *dst, const void *src, size_t bytes);
     /* Waits for the steps before it. */
     void (*download)(ft_dev *, void *dst, const void *src, size_t bytes);
-    /* From one place of the device to another, in the order of steps; waits for nothing. */
+    /* Copies inside the device, in stream order; does not wait. */
     void (*move)(ft_dev *, void *dst, const void *src, size_t bytes);
-    /* Makes w->data usable by ops: keeps the mapped bytes, copies or repacks them. */
+    /* Makes w->data usable by ops: uses the mapped bytes as they are, copies or repacks them. */
     ft_status (*bind)(ft_dev *, ft_weight *w, const void *host, ft_err *err);
     void (*unbind)(ft_dev *, ft_weight *w);
     ft_status (*reserve)(ft_dev *, const ft_dev_limits *l, ft_err *err);
-    /* What a weight would take here, and what steps take beside their own buffers: for planning. */
+    /* For planning: bytes that a weight takes on this device, and bytes of scratch per step. */
     uint64_t (*weight_bytes)(ft_dev *, const ft_weight *w);
     uint64_t (*step_bytes)(ft_dev *, const ft_dev_limits *l);
-    /* Begins a step. The batch's arrays are the host's; the device brings them over here, the only
-     * host-to-device copy of a step. They stay unchanged until the step has run, or, where steps
-     * chain, until commit. */
+    /* Begins a step. The batch's arrays are in host memory; the device uploads them here, which is
+     * the only host-to-device copy of a step. They must not change until the step has run, or, on a
+     * pipelined device, until commit. */
     void (*record)(ft_dev *, const ft_batch *b);
-    /* Right after record: true when the device has kept this pass with a batch of this shape
-     * (dev/shape.h) and runs it from its own memory; the caller then calls no ops and goes on to
+    /* Right after record: true when the device has captured this pass with a batch of this shape
+     * (dev/batch_shape.h) and runs the captured step; the caller then calls no ops and goes on to
      * sync. */
     bool (*replay)(ft_dev *, const void *pass);
     void (*commit)(ft_dev *);
-    /* While it is on, steps are recorded and kept under their shapes, but do not run: nothing of
-     * what they would compute is there. NULL: a device that does not replay. */
-    void (*rehearse)(ft_dev *, bool on);
+    /* While on, steps are captured under their shapes but do not run: their results are undefined.
+     * NULL: a device that does not capture steps. */
+    void (*capture)(ft_dev *, bool on);
     ft_status (*sync)(ft_dev *, ft_err *err);
-    /* Bytes of memory that it could still give; 0 when nobody knows. */
-    uint64_t (*room)(ft_dev *);
-    /* Bytes per second of a plain read of its memory, measured now. */
+    /* Bytes of memory that can still be allocated; 0: unknown. */
+    uint64_t (*free_bytes)(ft_dev *);
+    /* Memory bandwidth in bytes per second, measured by a plain read at the time of the call. */
     double (*read_rate)(ft_dev *);
-    /* Operations per second out of registers: what no op can exceed. NULL: not measured. */
+    /* Peak operations per second with operands in registers, measured. NULL: not measured. */
     double (*arithmetic)(ft_dev *);
     void (*close)(ft_dev *);
 };
@@ -76,15 +78,15 @@ struct ft_dev {
 ft_dev *ft_dev_ref(void);
 /* threads <= 0: one per core. */
 ft_dev *ft_dev_cpu(int threads);
-/* Fails where the machine has no such device. Only in builds with CUDA=1. */
+/* Fails where the machine has no CUDA device. Exists only in builds with CUDA=1. */
 ft_status ft_dev_cuda(ft_dev **out, ft_err *err);
 
 /* By name: "cpu", "cuda", "ref", or "auto": cuda where there is one, else cpu. */
 ft_status ft_dev_open(ft_dev **out, const char *name, int threads, ft_err *err);
 
-static inline void ft_dev_aim(ft_dev *d, const char *tensor)
+static inline void ft_dev_alloc_for(ft_dev *d, const char *tensor)
 {
-    if (d->aim) d->aim(d, tensor);
+    if (d->alloc_for) d->alloc_for(d, tensor);
 }
 
 static inline void ft_dev_close(ft_dev *d)

@@ -1,6 +1,6 @@
-/* dev/draw.h - the arithmetic of a draw, the same to the bit on every device and in the host's
- * sampler: nothing is fused, and weights are whole numbers, so that a sum of them does not depend
- * on its order. C and CUDA C. */
+/* dev/draw.h - the arithmetic of sampling, bit-identical on every device and in the host's sampler:
+ * multiply-adds are not fused, and weights are integers, so that their sum does not depend on the
+ * order. For C and CUDA. */
 #ifndef FT_DEV_DRAW_H
 #define FT_DEV_DRAW_H
 
@@ -16,60 +16,62 @@
 #endif
 
 enum {
-    FT_DRAW_ROWS = 64,    /* draws of a step */
+    FT_DRAW_ROWS = 64,    /* maximum draws per step */
     FT_DRAW_K = 1024,     /* largest top_k */
-    FT_DRAW_EDITS = 1024, /* most ids that penalties and biases change */
-    FT_DRAW_TOP = 32,     /* longest list of the best */
-    FT_DRAW_MORE = -2,    /* instead of an id: this row is for the host to draw from */
+    FT_DRAW_EDITS = 1024, /* maximum ids that penalties and biases change */
+    FT_DRAW_TOP = 32,     /* longest list of top logits */
+    FT_DRAW_MORE = -2,    /* instead of an id: the host must sample this row */
 };
 
 /* Which of the random numbers of a position. */
 enum { FT_STREAM_DRAW, FT_STREAM_XTC };
 
-/* A logit that the sampler changes: bias first, then what having stood `count` times costs. */
+/* A logit that the sampler changes: first the bias is added, then the penalties for `count`
+ * occurrences are applied. */
 typedef struct ft_edit {
     int32_t id, count;
     float bias;
 } ft_edit;
 
-/* One draw of a step of draws. */
+/* Parameters of one draw. */
 typedef struct ft_draw {
-    int32_t row;                       /* of the logits; -1: nobody's draw */
-    int32_t to;                        /* where its result goes, from y on; may be below 0 */
-    float temperature;                 /* <= 0: the largest, whatever the next three say */
-    int32_t top_k;                     /* 0: off; at most FT_DRAW_K */
-    float top_p;                       /* 1 and more: off */
-    float log_min_p;                   /* at most 0; -inf: off */
-    float repeat, frequency, presence; /* the penalties */
-    uint64_t seed, position;           /* what the random number is made of */
-    int32_t mask;                      /* its bits are at this word of `aside`; -1: none */
-    int32_t edit, n_edit;              /* ft_edit at this word of `aside`; each id once */
-    int32_t list;                      /* how many of the best are wanted; -1: nor sum */
+    int32_t row;                       /* row of the logits; -1: unused draw */
+    int32_t to;                        /* index of its result relative to y; may be negative */
+    float temperature;                 /* <= 0: greedy, the next three are ignored */
+    int32_t top_k;                     /* 0: disabled; at most FT_DRAW_K */
+    float top_p;                       /* >= 1: disabled */
+    float log_min_p;                   /* <= 0; -inf: disabled */
+    float repeat, frequency, presence; /* penalties */
+    uint64_t seed, position;           /* counter of the random number generator */
+    int32_t mask;                      /* index of its first word in draw_words; -1: none */
+    int32_t edit, n_edit; /* index of the first ft_edit in draw_words; ids are distinct */
+    int32_t list;         /* number of top logits to return; -1: neither these nor the sum */
 } ft_draw;
 
-/* A value of a row, and where it stands. */
+/* A logit and its id. */
 typedef struct ft_pick {
     int32_t id;
     float x;
 } ft_pick;
 
 typedef struct ft_drawn {
-    int32_t id;   /* -1: no id is left */
-    float x;      /* its logit as the row has it */
-    float max;    /* the largest that may be drawn */
+    int32_t id;   /* -1: no candidate */
+    float x;      /* its logit in the row */
+    float max;    /* the largest candidate logit */
     int32_t n;    /* of top */
-    uint64_t sum; /* of the weights of all that may be, before top_k and what follows it */
-    ft_pick top[FT_DRAW_TOP]; /* the best of them, falling; equal ones by rising id */
+    uint64_t sum; /* sum of the weights of all candidates, before top_k and later filters */
+    ft_pick
+        top[FT_DRAW_TOP]; /* the largest logits in descending order; equal ones by ascending id */
 } ft_drawn;
 
-/* 0: the largest; 1: a cut by top_k, or a list; 2: a draw that may reach through the whole row. */
+/* 0: greedy; 1: with top_k, or a list; 2: a draw that may need the whole row. */
 static inline int ft_draw_kind(const ft_draw *d)
 {
     if (d->temperature <= 0 && d->list < 0) return 0;
     return d->top_k > 0 ? 1 : 2;
 }
 
-/* Words that the masks and edits of a step may take: all masks, and the edits of most. */
+/* Maximum words for the masks and edits of a step: all masks, and typical edits. */
 static inline size_t ft_draw_words(int V)
 {
     return FT_DRAW_ROWS * ((size_t)V / 32 + 1) + (size_t)16 * FT_DRAW_EDITS;
@@ -114,7 +116,7 @@ FT_BOTH float ft_exp_neg(float x)
     return y * s.f;
 }
 
-/* A probability's share of a sum, in units of 2^-40: a million of them have room. */
+/* The unit of weights is 2^-40: a million of them cannot overflow. */
 #define FT_WEIGHT_ONE 0x1p40f
 
 FT_BOTH uint64_t ft_weight_of(float p)
@@ -122,49 +124,50 @@ FT_BOTH uint64_t ft_weight_of(float p)
     return (uint64_t)(int64_t)(p * FT_WEIGHT_ONE);
 }
 
-/* The weight of a logit that lies `below` (<= 0) the largest. */
+/* Weight of a logit that is `below` (<= 0) the largest. */
 FT_BOTH uint64_t ft_weigh(float below)
 {
     return ft_weight_of(ft_exp_neg(below));
 }
 
-/* What NaN and +inf count as. */
-FT_BOTH float ft_counted(float x)
+/* Replaces NaN and +inf. */
+FT_BOTH float ft_logit_finite(float x)
 {
     const float y = x > FLT_MAX ? FLT_MAX : x;
     return y == y ? y : -INFINITY;
 }
 
-FT_BOTH float ft_biased(float x, float bias)
+FT_BOTH float ft_logit_biased(float x, float bias)
 {
-    return ft_counted(x + bias);
+    return ft_logit_finite(x + bias);
 }
 
-FT_BOTH float ft_penalized(float x, int32_t count, float repeat, float frequency, float presence)
+FT_BOTH float ft_logit_penalized(float x, int32_t count, float repeat, float frequency,
+                                 float presence)
 {
     x = x <= 0 ? x * repeat : ft_divide(x, repeat);
     return x - ft_mul_add((float)count, frequency, presence);
 }
 
-FT_BOTH float ft_edited(float x, ft_edit e, const ft_draw *d)
+FT_BOTH float ft_logit_edited(float x, ft_edit e, const ft_draw *d)
 {
-    if (e.bias != 0) x = ft_biased(x, e.bias);
-    return e.count ? ft_penalized(x, e.count, d->repeat, d->frequency, d->presence) : x;
+    if (e.bias != 0) x = ft_logit_biased(x, e.bias);
+    return e.count ? ft_logit_penalized(x, e.count, d->repeat, d->frequency, d->presence) : x;
 }
 
-FT_BOTH float ft_tempered(float x, float temperature)
+FT_BOTH float ft_logit_tempered(float x, float temperature)
 {
     const float most = FLT_MAX / 2, v = temperature == 1.0f ? x : ft_divide(x, temperature);
     return temperature != 1.0f && v > most ? most : v;
 }
 
-/* The mass at which top_p stops, of `sum`. */
+/* The cumulative weight at which top_p stops, of `sum`. */
 FT_BOTH uint64_t ft_top_p_goal(float p, uint64_t sum)
 {
     return p > 0 ? (uint64_t)((double)p * (double)sum) : 0;
 }
 
-/* The first id, in rising order, whose cumulated weight is above this is drawn. */
+/* The first id, in ascending order, whose cumulative weight exceeds this is drawn. */
 FT_BOTH uint64_t ft_draw_at(uint64_t seed, uint64_t position, uint64_t sum)
 {
     const double u = ft_unit_f64(ft_rng_at(seed, position, FT_STREAM_DRAW));

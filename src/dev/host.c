@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* calloc hands out untouched pages of the system, which a memset would all claim at once: caches
- * are sized for the longest past and mostly stay empty. The base lies in front of the block. */
+/* calloc returns untouched pages, which a memset would all allocate at once: caches are sized for
+ * the longest context and mostly stay empty. The pointer to free is stored in front of the block.
+ */
 void *ft_host_alloc(ft_dev *d, size_t bytes)
 {
     (void)d;
@@ -51,7 +52,7 @@ bool ft_host_replay(ft_dev *d, const void *pass)
     return false;
 }
 
-void ft_host_linears(ft_dev *d, const ft_out *o, int n, ft_mat x)
+void ft_host_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
 {
     for (int i = 0; i < n; i++) d->op->linear(d, o[i].y, x, o[i].w, false);
 }
@@ -70,14 +71,14 @@ uint64_t ft_host_weight_bytes(ft_dev *d, const ft_weight *w)
     return (uint64_t)w->row_bytes * (uint64_t)w->n * (uint64_t)w->E;
 }
 
-/* Activations as bytes beside themselves. */
+/* Activations as bytes, in addition to the floats. */
 uint64_t ft_host_step_bytes(ft_dev *d, const ft_dev_limits *l)
 {
     (void)d;
     return (uint64_t)l->rows * (uint64_t)l->k * 4;
 }
 
-uint64_t ft_host_room(ft_dev *d)
+uint64_t ft_host_free_bytes(ft_dev *d)
 {
     (void)d;
     FILE *f = fopen("/proc/meminfo", "r");
@@ -96,7 +97,7 @@ typedef struct reading {
     uint64_t sum[64];
 } reading;
 
-/* Sixteen bytes: wide loads, or the adding would take longer than the reading. */
+/* Sixteen bytes: with narrower loads the additions would be the limit. */
 typedef uint64_t pair __attribute__((vector_size(16)));
 
 static void read_slice(void *arg, int thread, int threads)
@@ -119,9 +120,9 @@ double ft_host_read_rate(ft_dev *d)
 {
     ft_pool *pool = ft_pool_new(d->threads, 1);
     uint64_t *data = ft_new_n(uint64_t, READ_BYTES / sizeof *data);
-    ft_want_large_pages(data, READ_BYTES); /* as packed weights lie */
+    ft_want_large_pages(data, READ_BYTES); /* like packed weights */
     for (size_t i = 0; i < READ_BYTES / sizeof *data; i += 512)
-        data[i] = i; /* every page is real */
+        data[i] = i; /* allocates every page */
     reading r = {.data = data};
     double best = 0;
     for (int i = 0; i < 5; i++) {

@@ -10,8 +10,8 @@ enum { FT_KV_COUNT = FT_KV_TURBO4_LEGACY + 1 };
 
 static const struct {
     const char *name;
-    ft_type type; /* of the blocks, unless turned */
-    bool turned;
+    ft_type type; /* of the blocks, unless turbo */
+    bool is_turbo;
     ft_turbo turbo;
 } encoding[FT_KV_COUNT] = {
     [FT_KV_F32] = {"f32", FT_F32, false, 0},
@@ -46,36 +46,36 @@ const char *ft_kv_type_names(void)
     return "f32, f16, bf16, q8_0, q4_0, turbo2, turbo3, turbo4 or turbo4-legacy";
 }
 
-bool ft_kv_turned(ft_kv_type t)
+bool ft_kv_is_turbo(ft_kv_type t)
 {
-    return encoding[t].turned;
+    return encoding[t].is_turbo;
 }
 
 ft_turbo ft_kv_turbo(ft_kv_type t)
 {
-    assert(ft_kv_turned(t));
+    assert(ft_kv_is_turbo(t));
     return encoding[t].turbo;
 }
 
 bool ft_kv_row_fits(ft_kv_type t, int d)
 {
-    return ft_kv_turned(t) || d % ft_type_of(encoding[t].type)->elems == 0;
+    return ft_kv_is_turbo(t) || d % ft_type_of(encoding[t].type)->elems == 0;
 }
 
 size_t ft_kv_row_bytes(ft_kv_type t, int d)
 {
-    return ft_kv_turned(t) ? ft_turbo_row_bytes(encoding[t].turbo, d)
-                           : ft_type_row(encoding[t].type, (size_t)d);
+    return ft_kv_is_turbo(t) ? ft_turbo_row_bytes(encoding[t].turbo, d)
+                             : ft_type_row(encoding[t].type, (size_t)d);
 }
 
 int ft_kv_row_width(ft_kv_type t, int d)
 {
-    return ft_kv_turned(t) ? ft_turbo_width(d) : d;
+    return ft_kv_is_turbo(t) ? ft_turbo_width(d) : d;
 }
 
 void ft_kv_row_encode(ft_kv_type t, void *dst, const float *x, int d)
 {
-    if (ft_kv_turned(t))
+    if (ft_kv_is_turbo(t))
         ft_turbo_encode(encoding[t].turbo, dst, x, d);
     else
         ft_row_encode(encoding[t].type, dst, x, (size_t)d, NULL);
@@ -83,7 +83,7 @@ void ft_kv_row_encode(ft_kv_type t, void *dst, const float *x, int d)
 
 void ft_kv_row_decode(ft_kv_type t, float *y, const void *src, int d)
 {
-    if (ft_kv_turned(t))
+    if (ft_kv_is_turbo(t))
         ft_turbo_decode(encoding[t].turbo, y, src, d);
     else
         ft_row_decode(encoding[t].type, y, src, (size_t)d);

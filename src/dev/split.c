@@ -8,32 +8,32 @@
 
 enum { BOTH = 3 };
 
-/* ---- the rule ---- */
+/* ---- placement ---- */
 
 int ft_split_side(const ft_split_rule *r, const char *tensor, bool looked_up)
 {
     int l;
-    if (looked_up) return FT_SPLIT_HOST; /* a row a token: not worth the fast side's memory */
+    if (looked_up) return FT_SPLIT_HOST; /* one row per token: not worth GPU memory */
     if (sscanf(tensor, "blk.%d.", &l) != 1 || l >= r->layers)
         return r->output ? FT_SPLIT_FAST : FT_SPLIT_HOST;
     if (l < r->first) return FT_SPLIT_HOST;
     return l < r->experts && strstr(tensor, "_exps") ? FT_SPLIT_HOST : FT_SPLIT_FAST;
 }
 
-static void aim(ft_dev *d, const char *tensor)
+static void alloc_for(ft_dev *d, const char *tensor)
 {
     ft_split *s = (ft_split *)d;
-    snprintf(s->aim, sizeof s->aim, "%s", tensor ? tensor : "");
+    snprintf(s->alloc_for, sizeof s->alloc_for, "%s", tensor ? tensor : "");
 }
 
-void ft_split_follow(ft_dev *d, const ft_split_rule *r)
+void ft_split_set_rule(ft_dev *d, const ft_split_rule *r)
 {
-    if (d->aim == aim) ((ft_split *)d)->rule = *r;
+    if (d->alloc_for == alloc_for) ((ft_split *)d)->rule = *r;
 }
 
-ft_dev *ft_split_half(ft_dev *d, int side)
+ft_dev *ft_split_device(ft_dev *d, int side)
 {
-    return d->aim == aim ? ((ft_split *)d)->half[side] : d;
+    return d->alloc_for == alloc_for ? ((ft_split *)d)->half[side] : d;
 }
 
 /* ---- memory ---- */
@@ -44,7 +44,7 @@ static unsigned char *known_as(const ft_split_mem *m)
 }
 
 /* The first entry whose address is above p. */
-static int above(const ft_split *s, const void *p)
+static int index_above(const ft_split *s, const void *p)
 {
     int lo = 0, hi = s->n_mem;
     while (lo < hi) {
@@ -59,7 +59,7 @@ static int above(const ft_split *s, const void *p)
 
 ft_split_mem *ft_split_find(const ft_split *s, const void *p)
 {
-    const int i = above(s, p) - 1;
+    const int i = index_above(s, p) - 1;
     if (i < 0) return NULL;
     ft_split_mem *m = &s->mem[i];
     return (uintptr_t)p - (uintptr_t)known_as(m) < FT_MAX(m->bytes, 1u) ? m : NULL;
@@ -83,7 +83,7 @@ static void *split_alloc(ft_dev *d, size_t bytes)
 {
     ft_split *s = (ft_split *)d;
     ft_split_mem m = {.bytes = bytes, .side = -1};
-    if (s->aim[0]) m.side = ft_split_side(&s->rule, s->aim, false);
+    if (s->alloc_for[0]) m.side = ft_split_side(&s->rule, s->alloc_for, false);
     for (int i = 0; i < 2; i++) {
         if (m.side >= 0 && m.side != i) continue;
         m.p[i] = s->half[i]->alloc(s->half[i], bytes);
@@ -98,7 +98,7 @@ static void *split_alloc(ft_dev *d, size_t bytes)
     }
     if (s->n_mem == s->cap_mem)
         s->mem = ft_realloc(s->mem, sizeof m * (size_t)(s->cap_mem = 2 * s->cap_mem + 64));
-    const int at = above(s, known_as(&m));
+    const int at = index_above(s, known_as(&m));
     memmove(s->mem + at + 1, s->mem + at, sizeof m * (size_t)(s->n_mem - at));
     s->mem[at] = m;
     s->n_mem++;
@@ -117,9 +117,9 @@ static void split_free(ft_dev *d, void *p)
     memmove(m, m + 1, sizeof *m * (size_t)(s->mem + --s->n_mem - m));
 }
 
-/* ---- what is valid where ---- */
+/* ---- validity ---- */
 
-/* The run that begins at `at`, cut out of the one it lies in if need be. */
+/* The run that begins at `at`; splits the run that contains it if need be. */
 static int run_from(ft_split_mem *m, size_t at)
 {
     int i = 0;
@@ -144,17 +144,17 @@ static void join_runs(ft_split_mem *m)
     m->n_run = n;
 }
 
-/* Everything recorded so far has run. */
-static void finish(ft_split *s)
+/* Waits until everything recorded so far has run. */
+static void wait_for_both(ft_split *s)
 {
     for (int i = 0; i < 2; i++) {
         s->half[i]->commit(s->half[i]);
-        s->half[i]->sync(s->half[i], NULL); /* a fault stays with its device */
+        s->half[i]->sync(s->half[i], NULL); /* the device keeps the error */
     }
 }
 
-/* Both sides have run what they had: what was read there before this has been read. */
-static void copy(ft_split *s, const ft_split_mem *m, size_t from, size_t to, int side)
+/* Both sides are idle: earlier reads of the destination have finished. */
+static void copy_run(ft_split *s, const ft_split_mem *m, size_t from, size_t to, int side)
 {
     ft_dev *fast = s->half[FT_SPLIT_FAST];
     unsigned char *f = m->p[FT_SPLIT_FAST] + from, *h = m->p[FT_SPLIT_HOST] + from;
@@ -184,16 +184,16 @@ void ft_split_need(ft_split *s, const void *from, size_t n, int side)
 {
     ft_split_mem *m = ft_split_find(s, from);
     if (ft_split_valid(s, from, n, side)) return;
-    finish(s);
+    wait_for_both(s);
     const size_t lo = offset_in(m, from), hi = lo + n;
     const int first = run_from(m, lo), last = run_from(m, hi);
     for (int i = first; i < last; i++) {
         if (!(m->run[i].mask >> side & 1))
-            copy(s, m, i ? m->run[i - 1].end : 0, m->run[i].end, side);
+            copy_run(s, m, i ? m->run[i - 1].end : 0, m->run[i].end, side);
         m->run[i].mask = BOTH;
     }
     join_runs(m);
-    /* A device may keep its activations in other forms too: these are stale now. */
+    /* A device may cache its activations in other forms: invalidates them. */
     if (s->half[side]->unified) s->half[side]->record(s->half[side], s->half[side]->batch);
 }
 
@@ -213,7 +213,7 @@ static void upload(ft_dev *d, void *dst, const void *src, size_t bytes)
     const ft_split_mem *m = ft_split_find(s, dst);
     assert(m);
     const int side = m->side >= 0 ? m->side : FT_SPLIT_HOST;
-    finish(s);
+    wait_for_both(s);
     s->half[side]->upload(s->half[side], ft_split_at(s, dst, side), src, bytes);
     ft_split_wrote(s, dst, bytes, side);
 }
@@ -225,7 +225,7 @@ static void download(ft_dev *d, void *dst, const void *src, size_t bytes)
     assert(m);
     const int side = m->side >= 0 ? m->side : FT_SPLIT_HOST;
     ft_split_need(s, src, bytes, side);
-    finish(s);
+    wait_for_both(s);
     s->half[side]->download(s->half[side], dst, ft_split_at(s, src, side), bytes);
 }
 
@@ -243,7 +243,7 @@ static void move(ft_dev *d, void *dst, const void *src, size_t bytes)
 static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
 {
     ft_split *s = (ft_split *)d;
-    const char *name = s->aim[0] ? s->aim : w->name ? w->name : "";
+    const char *name = s->alloc_for[0] ? s->alloc_for : w->name ? w->name : "";
     w->side = w->scale ? ft_split_of(s, w->scale) : ft_split_side(&s->rule, name, w->lookup);
     return s->half[w->side]->bind(s->half[w->side], w, host, err);
 }
@@ -287,7 +287,7 @@ static ft_status sync(ft_dev *d, ft_err *err)
     return st ? st : s->half[1]->sync(s->half[1], err);
 }
 
-/* Of the fast side: the other's memory is not short. */
+/* Of the fast side only: host memory is not scarce. */
 static uint64_t weight_bytes(ft_dev *d, const ft_weight *w)
 {
     ft_dev *fast = ((ft_split *)d)->half[FT_SPLIT_FAST];
@@ -300,10 +300,10 @@ static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
     return fast->step_bytes(fast, l);
 }
 
-static uint64_t room(ft_dev *d)
+static uint64_t free_bytes(ft_dev *d)
 {
     ft_split *s = (ft_split *)d;
-    return s->half[FT_SPLIT_FAST]->room(s->half[FT_SPLIT_FAST]);
+    return s->half[FT_SPLIT_FAST]->free_bytes(s->half[FT_SPLIT_FAST]);
 }
 
 static double read_rate(ft_dev *d)
@@ -332,8 +332,8 @@ ft_dev *ft_dev_split(ft_dev *fast, ft_dev *host, const ft_split_rule *r)
         .op = &ft_split_ops,
         .name = s->words,
         .threads = host->threads,
-        .no_tail = fast->no_tail || host->no_tail,
-        .aim = aim,
+        .no_recent = fast->no_recent || host->no_recent,
+        .alloc_for = alloc_for,
         .alloc = split_alloc,
         .free = split_free,
         .upload = upload,
@@ -348,7 +348,7 @@ ft_dev *ft_dev_split(ft_dev *fast, ft_dev *host, const ft_split_rule *r)
         .replay = replay,
         .commit = commit,
         .sync = sync,
-        .room = room,
+        .free_bytes = free_bytes,
         .read_rate = read_rate,
         .close = close,
     };

@@ -1,10 +1,9 @@
-/* dev/split.h - one device made of two: a fast one whose memory is short, and the host's.
- * Every weight, and what a layer remembers, lies on one side; an op runs where its weight or its
- * cache lies, and where neither says anything, where its input is. What steps compute has a place
- * on both sides, and a value is copied when the other side asks for it: models and the engine see a
- * device like any other.
+/* dev/split.h - one device made of two: a fast one with little memory (a GPU), and the host. Every
+ * weight, KV cache and layer state is on one side; an op runs on the side of its weight or cache
+ * or, if it has neither, on the side of its input. Activations have memory on both sides, and a
+ * value is copied when the other side reads it: models and the engine see an ordinary device.
  *
- * A step waits at every border, so steps are neither captured nor enqueued ahead. */
+ * A step waits at every change of sides, so steps are neither captured nor pipelined. */
 #ifndef FT_DEV_SPLIT_H
 #define FT_DEV_SPLIT_H
 
@@ -12,22 +11,22 @@
 
 enum { FT_SPLIT_FAST, FT_SPLIT_HOST };
 
-/* Which side things lie on, by the names of their tensors. */
+/* Placement of tensors by their names. */
 typedef struct ft_split_rule {
-    int first;   /* layers below this are the host's */
+    int first;   /* layers below this are on the host */
     int experts; /* so are the experts of layers below this */
-    bool output; /* what follows the last layer is on the fast side, and so are draft blocks */
-    int layers;  /* of the trunk; blocks from here on count as what follows it */
+    bool output; /* the output layer is on the fast side, and so are draft layers */
+    int layers;  /* of the main model; later layers are draft layers */
 } ft_split_rule;
 
-/* Where the tensor of this name goes; looked_up: only single rows of it are read. */
+/* The side of the tensor with this name; looked_up: only single rows of it are read. */
 int ft_split_side(const ft_split_rule *r, const char *tensor, bool looked_up);
 
-/* Takes both devices; `host` must be unified. */
+/* Takes ownership of both devices; `host` must be unified. */
 ft_dev *ft_dev_split(ft_dev *fast, ft_dev *host, const ft_split_rule *r);
-/* The side itself where d is split, else d: for a model that lies on one side as a whole. */
-ft_dev *ft_split_half(ft_dev *d, int side);
-/* The rule from now on; nothing happens where d is not split. */
-void ft_split_follow(ft_dev *d, const ft_split_rule *r);
+/* The device of one side if d is split, else d: for a model that is on one side as a whole. */
+ft_dev *ft_split_device(ft_dev *d, int side);
+/* Sets the placement from now on; does nothing if d is not split. */
+void ft_split_set_rule(ft_dev *d, const ft_split_rule *r);
 
 #endif

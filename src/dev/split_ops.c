@@ -1,19 +1,12 @@
-/* The ops of a split device: each chooses its side, brings its inputs there, and says what it
- * wrote. */
+/* The ops of a split device: each chooses its side, copies its inputs there if needed, and marks
+ * what it wrote. */
 #include "dev/split_priv.h"
 
 #include <string.h>
 
-typedef enum use { READ, WRITE, CHANGE } use; /* CHANGE: what is there is read too */
+typedef enum use { READ, WRITE, CHANGE } use; /* CHANGE: read and written */
 
-static size_t extent(ft_mat m)
-{
-    if (!m.T) return 0;
-    const size_t last = (size_t)(m.T - 1) * (size_t)m.rs + (size_t)(m.H - 1) * (size_t)m.hs;
-    return (last + (size_t)m.d) * sizeof(float);
-}
-
-/* A view has others' values between its own: they must not get lost with it. */
+/* A view with gaps: the values in between belong to other matrices and must stay valid. */
 static bool has_gaps(ft_mat m)
 {
     return (m.H > 1 && m.hs != m.d) || (m.T > 1 && m.rs != m.H * m.d);
@@ -27,21 +20,21 @@ static void *bytes_on(ft_split *s, const void *p, size_t n, int side, use u)
 }
 
 /* The matrix on this side, for this use. */
-static ft_mat on(ft_split *s, ft_mat m, int side, use u)
+static ft_mat mat_on(ft_split *s, ft_mat m, int side, use u)
 {
-    m.p = bytes_on(s, m.p, extent(m), side, u == WRITE && has_gaps(m) ? CHANGE : u);
+    m.p = bytes_on(s, m.p, ft_mat_extent(m), side, u == WRITE && has_gaps(m) ? CHANGE : u);
     return m;
 }
 
-/* Where a matrix is already; the fast side if it is on both. */
-static int where(const ft_split *s, ft_mat m)
+/* The side on which a matrix is valid; the fast side if both. */
+static int side_of(const ft_split *s, ft_mat m)
 {
-    return ft_split_valid(s, m.p, extent(m), FT_SPLIT_FAST) ? FT_SPLIT_FAST : FT_SPLIT_HOST;
+    return ft_split_valid(s, m.p, ft_mat_extent(m), FT_SPLIT_FAST) ? FT_SPLIT_FAST : FT_SPLIT_HOST;
 }
 
 static int vec_side(const ft_split *s, ft_vec w, ft_mat m)
 {
-    return w.p ? ft_split_of(s, w.p) : where(s, m);
+    return w.p ? ft_split_of(s, w.p) : side_of(s, m);
 }
 
 #define ENTER(SIDE)                                                                                \
@@ -54,20 +47,20 @@ static int vec_side(const ft_split *s, ft_vec w, ft_mat m)
 static void embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale)
 {
     ENTER(w->side);
-    h->op->embed(h, on(s, y, side, WRITE), w, scale);
+    h->op->embed(h, mat_on(s, y, side, WRITE), w, scale);
 }
 
 static void linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
 {
     ENTER(w->side);
-    const ft_mat from = on(s, x, side, READ);
-    h->op->linear(h, on(s, y, side, acc ? CHANGE : WRITE), from, w, acc);
+    const ft_mat from = mat_on(s, x, side, READ);
+    h->op->linear(h, mat_on(s, y, side, acc ? CHANGE : WRITE), from, w, acc);
 }
 
-static void linears(ft_dev *d, const ft_out *o, int n, ft_mat x)
+static void linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
 {
     enum { MOST = 8 };
-    ft_out part[MOST];
+    ft_product_out part[MOST];
     for (int side = 0; side < 2; side++) {
         ft_split *s = (ft_split *)d;
         int m = 0;
@@ -75,8 +68,8 @@ static void linears(ft_dev *d, const ft_out *o, int n, ft_mat x)
         for (int i = 0; i < n; i++)
             if (o[i].w->side == side) part[m++] = o[i];
         if (!m) continue;
-        const ft_mat from = on(s, x, side, READ);
-        for (int i = 0; i < m; i++) part[i].y = on(s, part[i].y, side, WRITE);
+        const ft_mat from = mat_on(s, x, side, READ);
+        for (int i = 0; i < m; i++) part[i].y = mat_on(s, part[i].y, side, WRITE);
         s->half[side]->op->linears(s->half[side], part, m, from);
     }
 }
@@ -85,100 +78,100 @@ static void glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate, 
                 ft_act act)
 {
     ENTER(gate->side);
-    const ft_mat from = on(s, x, side, READ), scratch = on(s, u, side, WRITE);
-    h->op->glu(h, on(s, y, side, WRITE), scratch, from, gate, up, act);
+    const ft_mat from = mat_on(s, x, side, READ), scratch = mat_on(s, u, side, WRITE);
+    h->op->glu(h, mat_on(s, y, side, WRITE), scratch, from, gate, up, act);
 }
 
-static void route(ft_dev *d, ft_route r, ft_mat x)
+static void route(ft_dev *d, ft_expert_choice r, ft_mat x)
 {
-    ENTER(where((const ft_split *)d, x));
+    ENTER(side_of((const ft_split *)d, x));
     const size_t n = (size_t)x.T * (size_t)r.K * 4;
-    const ft_mat from = on(s, x, side, READ);
+    const ft_mat from = mat_on(s, x, side, READ);
     r.id = bytes_on(s, r.id, n, side, WRITE);
     r.w = bytes_on(s, r.w, n, side, WRITE);
     h->op->route(h, r, from);
 }
 
-static void moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
+static void moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                 bool acc)
 {
     ENTER(e->down.side);
     const size_t n = (size_t)x.T * (size_t)r.K * 4;
-    const ft_mat from = on(s, x, side, READ), scratch = on(s, tmp, side, WRITE);
+    const ft_mat from = mat_on(s, x, side, READ), scratch = mat_on(s, tmp, side, WRITE);
     r.id = bytes_on(s, r.id, n, side, READ);
     r.w = bytes_on(s, r.w, n, side, READ);
-    h->op->moe(h, on(s, y, side, acc ? CHANGE : WRITE), from, e, r, scratch, acc);
+    h->op->moe(h, mat_on(s, y, side, acc ? CHANGE : WRITE), from, e, r, scratch, acc);
 }
 
 static void centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
                           const int32_t *order, int top)
 {
     ENTER(w->side);
-    const ft_mat from = on(s, x, side, READ), scores = on(s, score, side, READ);
-    h->op->centroid_head(h, on(s, y, side, WRITE), from, scores, w, order, top);
+    const ft_mat from = mat_on(s, x, side, READ), scores = mat_on(s, score, side, READ);
+    h->op->centroid_head(h, mat_on(s, y, side, WRITE), from, scores, w, order, top);
 }
 
-/* ---- norms, positions, element by element ---- */
+/* ---- norms, RoPE, element-wise ops ---- */
 
 static void rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps)
 {
     ENTER(vec_side((const ft_split *)d, w, x));
-    const ft_mat from = on(s, x, side, READ);
-    h->op->rmsnorm(h, on(s, y, side, WRITE), from, w, eps);
+    const ft_mat from = mat_on(s, x, side, READ);
+    h->op->rmsnorm(h, mat_on(s, y, side, WRITE), from, w, eps);
 }
 
 static void gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps)
 {
     ENTER(vec_side((const ft_split *)d, w, o));
-    const ft_mat from = on(s, o, side, READ), gate = on(s, z, side, READ);
-    h->op->gated_norm(h, on(s, y, side, WRITE), from, gate, w, eps);
+    const ft_mat from = mat_on(s, o, side, READ), gate = mat_on(s, z, side, READ);
+    h->op->gated_norm(h, mat_on(s, y, side, WRITE), from, gate, w, eps);
 }
 
 static void rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r)
 {
     ENTER(ft_split_of((const ft_split *)d, r->freq));
-    h->op->rope_angles(h, on(s, cs, side, WRITE), r);
+    h->op->rope_angles(h, mat_on(s, cs, side, WRITE), r);
 }
 
 static void norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
 {
     ENTER(vec_side((const ft_split *)d, w, x));
-    const ft_mat angles = on(s, cs, side, READ);
-    h->op->norm_rope(h, on(s, x, side, CHANGE), w, eps, angles);
+    const ft_mat angles = mat_on(s, cs, side, READ);
+    h->op->norm_rope(h, mat_on(s, x, side, CHANGE), w, eps, angles);
 }
 
 static void act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act)
 {
-    ENTER(where((const ft_split *)d, g));
-    const ft_mat a = on(s, g, side, READ), b = on(s, u, side, READ);
-    h->op->act_mul(h, on(s, y, side, WRITE), a, b, act);
+    ENTER(side_of((const ft_split *)d, g));
+    const ft_mat a = mat_on(s, g, side, READ), b = mat_on(s, u, side, READ);
+    h->op->act_mul(h, mat_on(s, y, side, WRITE), a, b, act);
 }
 
 static void sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
 {
-    ENTER(where((const ft_split *)d, y));
-    const ft_mat gate = on(s, g, side, READ);
-    h->op->sigmoid_mul(h, on(s, y, side, CHANGE), gate);
+    ENTER(side_of((const ft_split *)d, y));
+    const ft_mat gate = mat_on(s, g, side, READ);
+    h->op->sigmoid_mul(h, mat_on(s, y, side, CHANGE), gate);
 }
 
 static void add(ft_dev *d, ft_mat y, ft_mat x, float scale)
 {
-    ENTER(where((const ft_split *)d, x));
-    const ft_mat from = on(s, x, side, READ);
-    h->op->add(h, on(s, y, side, CHANGE), from, scale);
+    ENTER(side_of((const ft_split *)d, x));
+    const ft_mat from = mat_on(s, x, side, READ);
+    h->op->add(h, mat_on(s, y, side, CHANGE), from, scale);
 }
 
-/* Norms whose weights lie on the other side, that of the next layer, are made there. */
+/* Norms whose weights are on the other side (that of the next layer) are computed there. */
 static void norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
-                     const ft_normed *o, int n)
+                     const ft_norm_out *o, int n)
 {
     ENTER(vec_side((const ft_split *)d, w, x));
-    ft_normed here[FT_NORMS];
+    ft_norm_out here[FT_NORMS];
     int m = 0;
-    const ft_mat from = on(s, x, side, READ), to = on(s, y, side, CHANGE);
+    const ft_mat from = mat_on(s, x, side, READ), to = mat_on(s, y, side, CHANGE);
     for (int i = 0; i < n; i++)
         if (vec_side(s, o[i].w, y) == side)
-            here[m++] = (ft_normed){on(s, o[i].y, side, WRITE), o[i].w};
+            here[m++] = (ft_norm_out){mat_on(s, o[i].y, side, WRITE), o[i].w};
     h->op->norm_add(h, to, from, w, eps, scale, here, m);
     for (int i = 0; i < n; i++)
         if (vec_side(s, o[i].w, y) != side) rmsnorm(d, o[i].y, y, o[i].w, eps);
@@ -186,61 +179,61 @@ static void norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float s
 
 static void softcap(ft_dev *d, ft_mat y, float c)
 {
-    ENTER(where((const ft_split *)d, y));
-    h->op->softcap(h, on(s, y, side, CHANGE), c);
+    ENTER(side_of((const ft_split *)d, y));
+    h->op->softcap(h, mat_on(s, y, side, CHANGE), c);
 }
 
 static void gather(ft_dev *d, ft_mat y, ft_mat x, int which)
 {
-    ENTER(where((const ft_split *)d, x));
-    const ft_mat from = on(s, x, side, READ);
-    h->op->gather(h, on(s, y, side, WRITE), from, which);
+    ENTER(side_of((const ft_split *)d, x));
+    const ft_mat from = mat_on(s, x, side, READ);
+    h->op->gather(h, mat_on(s, y, side, WRITE), from, which);
 }
 
 static void scatter(ft_dev *d, ft_mat y, ft_mat x)
 {
-    ENTER(where((const ft_split *)d, x));
-    const ft_mat from = on(s, x, side, READ);
-    h->op->scatter(h, on(s, y, side, CHANGE), from);
+    ENTER(side_of((const ft_split *)d, x));
+    const ft_mat from = mat_on(s, x, side, READ);
+    h->op->scatter(h, mat_on(s, y, side, CHANGE), from);
 }
 
 static void argmax(ft_dev *d, int32_t *id, ft_mat x)
 {
-    ENTER(where((const ft_split *)d, x));
-    const ft_mat from = on(s, x, side, READ);
+    ENTER(side_of((const ft_split *)d, x));
+    const ft_mat from = mat_on(s, x, side, READ);
     h->op->argmax(h, bytes_on(s, id, (size_t)x.T * sizeof *id, side, WRITE), from);
 }
 
-/* ---- what layers remember ---- */
+/* ---- caches and states ---- */
 
 static void kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
 {
     ENTER(ft_split_of((const ft_split *)d, kv->k));
-    const ft_mat keys = on(s, k, side, READ);
-    h->op->kv_put(h, kv, keys, on(s, v, side, READ));
+    const ft_mat keys = mat_on(s, k, side, READ);
+    h->op->kv_put(h, kv, keys, mat_on(s, v, side, READ));
 }
 
 static void attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
 {
     ENTER(ft_split_of((const ft_split *)d, kv->k));
-    const ft_mat from = on(s, q, side, READ);
-    h->op->attend(h, on(s, o, side, WRITE), from, kv, p);
+    const ft_mat from = mat_on(s, q, side, READ);
+    h->op->attend(h, mat_on(s, o, side, WRITE), from, kv, p);
 }
 
 static void conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *m)
 {
     ENTER(ft_split_of((const ft_split *)d, m->conv));
-    const ft_mat from = on(s, u, side, READ);
-    h->op->conv(h, on(s, y, side, WRITE), from, w, m);
+    const ft_mat from = mat_on(s, u, side, READ);
+    h->op->conv(h, mat_on(s, y, side, WRITE), from, w, m);
 }
 
 static void delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec A, ft_vec dt,
                        const ft_delta *m)
 {
     ENTER(ft_split_of((const ft_split *)d, m->state));
-    const ft_mat in = on(s, y, side, READ), decay = on(s, a, side, READ);
-    const ft_mat beta = on(s, b, side, READ);
-    h->op->delta_rule(h, on(s, o, side, WRITE), in, decay, beta, A, dt, m);
+    const ft_mat in = mat_on(s, y, side, READ), decay = mat_on(s, a, side, READ);
+    const ft_mat beta = mat_on(s, b, side, READ);
+    h->op->delta_rule(h, mat_on(s, o, side, WRITE), in, decay, beta, A, dt, m);
 }
 
 const ft_ops ft_split_ops = {

@@ -1,10 +1,10 @@
-/* dev/step.h - one step as a model sees it: the device, the batch, and a place for activations.
- * The wrappers around the ops check shapes, report named activations to a probe and times to a
- * meter; all of it costs nothing when off. */
+/* dev/step.h - one step as a model sees it: the device, the batch, and memory for activations.
+ * The wrappers around the ops check shapes, and report activations to a probe and op times to a
+ * profile when these are set. */
 #ifndef FT_DEV_STEP_H
 #define FT_DEV_STEP_H
 
-#include "dev/meter.h"
+#include "dev/profile.h"
 
 typedef struct ft_step ft_step;
 typedef void ft_probe_fn(void *user, const ft_step *s, const char *what, int layer, ft_mat m);
@@ -14,22 +14,23 @@ struct ft_step {
     const ft_batch *b;
     int T, n_out;
 
-    /* Activations: a stack of rows of max_T, refilled by every step. */
+    /* Activations: allocated one behind the other, from the start in every step. */
     float *arena;
     size_t arena_used, arena_cap; /* values */
 
-    const ft_kv *kv;       /* [layer]: keys and values of layers that own them */
+    const ft_kv *kv;       /* [layer]: keys and values of the layers that have a cache */
     const ft_delta *delta; /* [layer] */
-    ft_mat hidden_in;      /* [T, D]: a draft pass's hidden rows */
-    ft_mat hidden;         /* rows after the final norm: all T of a trunk pass, n_out of a draft */
+    ft_mat hidden_in;      /* [T, D]: hidden states that a draft pass starts from */
+    ft_mat hidden;         /* hidden states after the final norm: T rows, n_out in a draft pass */
     ft_mat logits;         /* [n_out, V] */
     ft_probe_fn *probe;
     void *probe_user;
-    ft_meter *meter; /* or NULL */
-    int layer;       /* the one that runs, for the meter */
+    ft_profile *profile; /* or NULL */
+    int layer;           /* current layer, for the profile */
 };
 
-/* The next [T, n] matrix of the step's activations. With arena == NULL only the size is counted. */
+/* The next [T, n] matrix of the step's activations. With arena == NULL only the size is computed.
+ */
 static inline ft_mat ft_take_rows(ft_step *s, int T, int n)
 {
     const size_t want = (size_t)T * (size_t)((n + 15) / 16 * 16);
@@ -49,16 +50,17 @@ static inline void ft_probe(const ft_step *s, const char *what, int layer, ft_ma
     if (s->probe) s->probe(s->probe_user, s, what, layer, m);
 }
 
-/* Layer l begins, with these rows; l == L: what follows the last. */
+/* Layer l begins, with input x; l == L: the ops after the last layer. */
 static inline void ft_layer_begin(ft_step *s, int l, ft_mat x)
 {
     s->layer = l;
     ft_probe(s, "layer_in", l, x);
 }
 
-static inline void ft_took(ft_step *s, const char *op, double bytes, double flops)
+/* Adds the op that was just called to the profile. */
+static inline void ft_count_op(ft_step *s, const char *op, double bytes, double flops)
 {
-    if (s->meter) ft_meter_op(s->meter, s->dev, op, s->layer, bytes, flops);
+    if (s->profile) ft_profile_op(s->profile, s->dev, op, s->layer, bytes, flops);
 }
 
 /* The values of a matrix. */
@@ -67,16 +69,17 @@ static inline double ft_mat_values(ft_mat m)
     return (double)m.T * ft_mat_cols(m);
 }
 
-static inline void ft_took_product(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w)
+static inline void ft_count_product(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w)
 {
-    ft_took(s, "linear", (double)w->row_bytes * w->n + 4 * (ft_mat_values(y) + ft_mat_values(x)),
-            2.0 * y.T * w->n * w->k);
+    ft_count_op(s, "linear",
+                (double)w->row_bytes * w->n + 4 * (ft_mat_values(y) + ft_mat_values(x)),
+                2.0 * y.T * w->n * w->k);
 }
 
-/* An op that reads `read` values and writes those of y, with a few operations for each. */
-static inline void ft_took_values(ft_step *s, const char *op, ft_mat y, double read, double each)
+/* An op that reads `read` values and writes those of y, with `each` operations per value. */
+static inline void ft_count_values(ft_step *s, const char *op, ft_mat y, double read, double each)
 {
-    ft_took(s, op, 4 * (ft_mat_values(y) + read), each * ft_mat_values(y));
+    ft_count_op(s, op, 4 * (ft_mat_values(y) + read), each * ft_mat_values(y));
 }
 
 static inline bool ft_same_shape(ft_mat a, ft_mat b)
@@ -88,42 +91,42 @@ static inline void ft_embed(ft_step *s, ft_mat y, const ft_weight *w, float scal
 {
     assert(ft_mat_cols(y) == w->k);
     s->dev->op->embed(s->dev, y, w, scale);
-    ft_took(s, "embed", y.T * (double)w->row_bytes + 4 * ft_mat_values(y), ft_mat_values(y));
+    ft_count_op(s, "embed", y.T * (double)w->row_bytes + 4 * ft_mat_values(y), ft_mat_values(y));
 }
 
 static inline void ft_rmsnorm(ft_step *s, ft_mat y, ft_mat x, ft_vec w, float eps)
 {
     assert(ft_same_shape(y, x) && y.d == x.d && (!w.p || w.n == x.d));
     s->dev->op->rmsnorm(s->dev, y, x, w, eps);
-    ft_took_values(s, "rmsnorm", y, ft_mat_values(x), 4);
+    ft_count_values(s, "rmsnorm", y, ft_mat_values(x), 4);
 }
 
 static inline void ft_linear(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w)
 {
     assert(ft_mat_cols(y) == w->n && ft_mat_cols(x) == w->k && y.T == x.T && x.hs == x.d);
     s->dev->op->linear(s->dev, y, x, w, false);
-    ft_took_product(s, y, x, w);
+    ft_count_product(s, y, x, w);
 }
 
 static inline void ft_linear_add(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w) /* y += W x */
 {
     assert(ft_mat_cols(y) == w->n && ft_mat_cols(x) == w->k && y.T == x.T && x.hs == x.d);
     s->dev->op->linear(s->dev, y, x, w, true);
-    ft_took_product(s, y, x, w);
+    ft_count_product(s, y, x, w);
 }
 
-static inline void ft_linears(ft_step *s, const ft_out *o, int n, ft_mat x)
+static inline void ft_linears(ft_step *s, const ft_product_out *o, int n, ft_mat x)
 {
     for (int i = 0; i < n; i++)
         assert(ft_mat_cols(o[i].y) == o[i].w->n && ft_mat_cols(x) == o[i].w->k && o[i].y.T == x.T);
     s->dev->op->linears(s->dev, o, n, x);
-    if (s->meter) {
+    if (s->profile) {
         double bytes = 4 * ft_mat_values(x), flops = 0;
         for (int i = 0; i < n; i++) {
             bytes += (double)o[i].w->row_bytes * o[i].w->n + 4 * ft_mat_values(o[i].y);
             flops += 2.0 * x.T * o[i].w->n * o[i].w->k;
         }
-        ft_took(s, "linears", bytes, flops);
+        ft_count_op(s, "linears", bytes, flops);
     }
 }
 
@@ -133,24 +136,24 @@ static inline void ft_glu(ft_step *s, ft_mat y, ft_mat u, ft_mat x, const ft_wei
     assert(ft_same_shape(y, u) && ft_mat_cols(y) == gate->n && gate->n == up->n && y.T == x.T);
     assert(ft_mat_cols(x) == gate->k && gate->k == up->k);
     s->dev->op->glu(s->dev, y, u, x, gate, up, act);
-    ft_took(s, "glu",
-            (double)(gate->row_bytes + up->row_bytes) * gate->n +
-                4 * (2 * ft_mat_values(y) + ft_mat_values(x)),
-            (4.0 * gate->k + 20) * ft_mat_values(y));
+    ft_count_op(s, "glu",
+                (double)(gate->row_bytes + up->row_bytes) * gate->n +
+                    4 * (2 * ft_mat_values(y) + ft_mat_values(x)),
+                (4.0 * gate->k + 20) * ft_mat_values(y));
 }
 
 static inline void ft_rope_angles(ft_step *s, ft_mat cs, const ft_rope *r)
 {
     assert(ft_mat_cols(cs) == r->n);
     s->dev->op->rope_angles(s->dev, cs, r);
-    ft_took_values(s, "rope_angles", cs, 0, 20);
+    ft_count_values(s, "rope_angles", cs, 0, 20);
 }
 
 static inline void ft_norm_rope(ft_step *s, ft_mat x, ft_vec w, float eps, ft_mat cs)
 {
     assert(x.T == cs.T && ft_mat_cols(cs) <= x.d && (!w.p || w.n == x.d));
     s->dev->op->norm_rope(s->dev, x, w, eps, cs);
-    ft_took_values(s, "norm_rope", x, ft_mat_values(x) + ft_mat_values(cs), 6);
+    ft_count_values(s, "norm_rope", x, ft_mat_values(x) + ft_mat_values(cs), 6);
 }
 
 static inline void ft_kv_put(ft_step *s, int layer, ft_mat k, ft_mat v)
@@ -158,11 +161,11 @@ static inline void ft_kv_put(ft_step *s, int layer, ft_mat k, ft_mat v)
     const ft_kv *kv = &s->kv[layer];
     assert(k.H == kv->G && k.d == kv->d && v.H == kv->G && v.d == kv->d);
     s->dev->op->kv_put(s->dev, kv, k, v);
-    if (kv->newest) s->dev->op->kv_put(s->dev, kv->newest, k, v);
-    ft_took(s, "kv_put",
-            4 * (ft_mat_values(k) + ft_mat_values(v)) +
-                (double)k.T * k.H * (double)(kv->k_row + kv->v_row),
-            0);
+    if (kv->recent) s->dev->op->kv_put(s->dev, kv->recent, k, v);
+    ft_count_op(s, "kv_put",
+                4 * (ft_mat_values(k) + ft_mat_values(v)) +
+                    (double)k.T * k.H * (double)(kv->k_row + kv->v_row),
+                0);
 }
 
 static inline void ft_attend(ft_step *s, int layer, ft_mat o, ft_mat q, ft_attn p)
@@ -172,12 +175,12 @@ static inline void ft_attend(ft_step *s, int layer, ft_mat o, ft_mat q, ft_attn 
     assert(q.T == (p.out ? s->b->n_out : s->b->T));
     ft_probe(s, "query", layer, q);
     s->dev->op->attend(s->dev, o, q, kv, p);
-    if (s->meter) {
-        const ft_seen seen = ft_meter_seen(s->b, p);
-        ft_took(s, "attend",
-                seen.cells * kv->G * (double)(kv->k_row + kv->v_row) +
-                    4 * (ft_mat_values(q) + ft_mat_values(o)),
-                4 * seen.pairs * ft_mat_cols(q));
+    if (s->profile) {
+        const ft_attended seen = ft_profile_attended(s->b, p);
+        ft_count_op(s, "attend",
+                    seen.cells * kv->G * (double)(kv->k_row + kv->v_row) +
+                        4 * (ft_mat_values(q) + ft_mat_values(o)),
+                    4 * seen.pairs * ft_mat_cols(q));
     }
 }
 
@@ -185,58 +188,58 @@ static inline void ft_act_mul(ft_step *s, ft_mat y, ft_mat g, ft_mat u, ft_act a
 {
     assert(ft_same_shape(y, g) && ft_same_shape(y, u));
     s->dev->op->act_mul(s->dev, y, g, u, act);
-    ft_took_values(s, "act_mul", y, 2 * ft_mat_values(y), 20);
+    ft_count_values(s, "act_mul", y, 2 * ft_mat_values(y), 20);
 }
 
 static inline void ft_sigmoid_mul(ft_step *s, ft_mat y, ft_mat g)
 {
     assert(y.T == g.T && (ft_mat_cols(g) == ft_mat_cols(y) || ft_mat_cols(g) == 1));
     s->dev->op->sigmoid_mul(s->dev, y, g);
-    ft_took_values(s, "sigmoid_mul", y, ft_mat_values(y) + ft_mat_values(g), 20);
+    ft_count_values(s, "sigmoid_mul", y, ft_mat_values(y) + ft_mat_values(g), 20);
 }
 
 static inline void ft_add(ft_step *s, ft_mat y, ft_mat x, float scale)
 {
     assert(ft_same_shape(y, x));
     s->dev->op->add(s->dev, y, x, scale);
-    ft_took_values(s, "add", y, 2 * ft_mat_values(y), 2);
+    ft_count_values(s, "add", y, 2 * ft_mat_values(y), 2);
 }
 
 static inline void ft_norm_add(ft_step *s, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
-                               const ft_normed *o, int n)
+                               const ft_norm_out *o, int n)
 {
     assert(ft_same_shape(y, x) && y.H == 1 && x.H == 1 && w.n == x.d && n <= FT_NORMS);
     for (int i = 0; i < n; i++)
         assert(ft_same_shape(y, o[i].y) && o[i].y.H == 1 && o[i].w.n == y.d);
     s->dev->op->norm_add(s->dev, y, x, w, eps, scale, o, n);
-    ft_took_values(s, "norm_add", y, (2 + n) * ft_mat_values(y), 8 + 4 * n);
+    ft_count_values(s, "norm_add", y, (2 + n) * ft_mat_values(y), 8 + 4 * n);
 }
 
 static inline void ft_softcap(ft_step *s, ft_mat y, float c)
 {
     s->dev->op->softcap(s->dev, y, c);
-    ft_took_values(s, "softcap", y, ft_mat_values(y), 20);
+    ft_count_values(s, "softcap", y, ft_mat_values(y), 20);
 }
 
-/* The rows whose result is wanted: [n_out] rows of x. */
+/* The output rows: [n_out] rows of x. */
 static inline void ft_gather_out(ft_step *s, ft_mat y, ft_mat x)
 {
     assert(y.T == s->b->n_out && ft_mat_cols(y) == ft_mat_cols(x));
     s->dev->op->gather(s->dev, y, x, FT_OUT);
-    ft_took_values(s, "gather", y, ft_mat_values(y), 0);
+    ft_count_values(s, "gather", y, ft_mat_values(y), 0);
 }
 
 static inline void ft_gather_src(ft_step *s, ft_mat y, ft_mat x)
 {
     assert(y.T == s->b->T && ft_mat_cols(y) == ft_mat_cols(x));
     s->dev->op->gather(s->dev, y, x, FT_SRC);
-    ft_took_values(s, "gather", y, ft_mat_values(y), 0);
+    ft_count_values(s, "gather", y, ft_mat_values(y), 0);
 }
 
 static inline void ft_argmax_rows(ft_step *s, int32_t *id, ft_mat x)
 {
     s->dev->op->argmax(s->dev, id, x);
-    ft_took(s, "argmax", 4 * ft_mat_values(x), ft_mat_values(x));
+    ft_count_op(s, "argmax", 4 * ft_mat_values(x), ft_mat_values(x));
 }
 
 static inline void ft_draw_rows(ft_step *s, ft_drawn *y, ft_mat x)
@@ -244,14 +247,14 @@ static inline void ft_draw_rows(ft_step *s, ft_drawn *y, ft_mat x)
     assert(x.H == 1 && s->b->T <= FT_DRAW_ROWS);
     s->dev->op->draw(s->dev, y, x);
     const double values = (double)s->b->T * ft_mat_cols(x);
-    ft_took(s, "draw", (s->b->sampled ? 12 : 4) * values, 20 * values);
+    ft_count_op(s, "draw", (s->b->sampled ? 12 : 4) * values, 20 * values);
 }
 
 static inline void ft_scatter(ft_step *s, ft_mat y, ft_mat x)
 {
     assert(x.T == s->b->T && ft_mat_cols(y) == ft_mat_cols(x));
     s->dev->op->scatter(s->dev, y, x);
-    ft_took_values(s, "scatter", x, ft_mat_values(x), 0);
+    ft_count_values(s, "scatter", x, ft_mat_values(x), 0);
 }
 
 static inline void ft_conv(ft_step *s, int layer, ft_mat y, ft_mat u, ft_vec w)
@@ -259,7 +262,7 @@ static inline void ft_conv(ft_step *s, int layer, ft_mat y, ft_mat u, ft_vec w)
     const ft_delta *d = &s->delta[layer];
     assert(ft_mat_cols(u) == d->CH && ft_mat_cols(y) == d->CH && w.n == d->CH * d->C);
     s->dev->op->conv(s->dev, y, u, w, d);
-    ft_took_values(s, "conv", y, ft_mat_values(u) + w.n, 2 * d->C + 20);
+    ft_count_values(s, "conv", y, ft_mat_values(u) + w.n, 2 * d->C + 20);
 }
 
 static inline void ft_delta_rule(ft_step *s, int layer, ft_mat o, ft_mat y, ft_mat a, ft_mat b,
@@ -268,28 +271,29 @@ static inline void ft_delta_rule(ft_step *s, int layer, ft_mat o, ft_mat y, ft_m
     const ft_delta *d = &s->delta[layer];
     assert(o.H == d->Hv && o.d == d->S && ft_mat_cols(y) == d->CH && ft_mat_cols(a) == d->Hv);
     s->dev->op->delta_rule(s->dev, o, y, a, b, A, dt, d);
-    ft_took(s, "delta_rule",
-            8.0 * s->b->S * d->Hv * d->S * d->S + 4 * (ft_mat_values(y) + ft_mat_values(o)),
-            6.0 * o.T * d->Hv * d->S * d->S);
+    ft_count_op(s, "delta_rule",
+                8.0 * s->b->S * d->Hv * d->S * d->S + 4 * (ft_mat_values(y) + ft_mat_values(o)),
+                6.0 * o.T * d->Hv * d->S * d->S);
 }
 
 static inline void ft_gated_norm(ft_step *s, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps)
 {
     assert(ft_same_shape(y, o) && ft_same_shape(y, z) && w.n == o.d);
     s->dev->op->gated_norm(s->dev, y, o, z, w, eps);
-    ft_took_values(s, "gated_norm", y, 2 * ft_mat_values(y), 24);
+    ft_count_values(s, "gated_norm", y, 2 * ft_mat_values(y), 24);
 }
 
-static inline void ft_route_top(ft_step *s, ft_route r, ft_mat x)
+static inline void ft_route_top(ft_step *s, ft_expert_choice r, ft_mat x)
 {
     assert(r.K <= ft_mat_cols(x));
     s->dev->op->route(s->dev, r, x);
-    ft_took(s, "route", 4 * ft_mat_values(x) + 8.0 * x.T * r.K, 20 * ft_mat_values(x));
+    ft_count_op(s, "route", 4 * ft_mat_values(x) + 8.0 * x.T * r.K, 20 * ft_mat_values(x));
 }
 
-/* As if no two rows chose the same expert, until all of them are chosen. sh: or NULL. */
-static inline void ft_took_experts(ft_step *s, ft_mat y, const ft_experts *e, ft_route r,
-                                   const ft_shared *sh)
+/* Assumes that no two rows choose the same expert as long as there are enough experts. sh: or
+ * NULL. */
+static inline void ft_count_experts(ft_step *s, ft_mat y, const ft_experts *e, ft_expert_choice r,
+                                    const ft_shared_expert *sh)
 {
     const ft_weight *up = e->gate_up.data ? &e->gate_up : &e->up;
     const double chosen = (double)y.T * r.K, used = chosen < e->E ? chosen : e->E;
@@ -300,19 +304,19 @@ static inline void ft_took_experts(ft_step *s, ft_mat y, const ft_experts *e, ft
         bytes += 2.0 * (double)sh->up->row_bytes * sh->up->n + (double)sh->down->row_bytes * D;
         flops += y.T * 6.0 * D * sh->up->n;
     }
-    ft_took(s, "moe", bytes, flops);
+    ft_count_op(s, "moe", bytes, flops);
 }
 
-static inline void ft_moe(ft_step *s, ft_mat y, ft_mat x, const ft_experts *e, ft_route r,
+static inline void ft_moe(ft_step *s, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
                           ft_mat tmp, bool acc)
 {
     assert(tmp.T == y.T * r.K && ft_mat_cols(tmp) == 2 * e->F);
     s->dev->op->moe(s->dev, y, x, e, r, tmp, acc);
-    ft_took_experts(s, y, e, r, NULL);
+    ft_count_experts(s, y, e, r, NULL);
 }
 
-static inline void ft_moe_shared(ft_step *s, ft_mat y, ft_mat x, const ft_experts *e, ft_route r,
-                                 ft_mat tmp, const ft_shared *sh)
+static inline void ft_moe_shared(ft_step *s, ft_mat y, ft_mat x, const ft_experts *e,
+                                 ft_expert_choice r, ft_mat tmp, const ft_shared_expert *sh)
 {
     assert(tmp.T == y.T * r.K && ft_mat_cols(tmp) == 2 * e->F);
     assert(ft_mat_cols(sh->s) == 1 && ft_mat_cols(sh->g) == sh->gate->n && sh->g.T == y.T);
@@ -324,16 +328,16 @@ static inline void ft_moe_shared(ft_step *s, ft_mat y, ft_mat x, const ft_expert
         return;
     }
     s->dev->op->moe_shared(s->dev, y, x, e, r, tmp, sh);
-    ft_took_experts(s, y, e, r, sh);
+    ft_count_experts(s, y, e, r, sh);
 }
 
 static inline void ft_centroid_head(ft_step *s, ft_mat y, ft_mat x, ft_mat score,
                                     const ft_weight *w, const int32_t *order, int top)
 {
     s->dev->op->centroid_head(s->dev, y, x, score, w, order, top);
-    ft_took(s, "centroid_head",
-            4 * ft_mat_values(y) + (double)w->row_bytes * w->n / ft_mat_cols(score) * top * y.T,
-            2.0 * y.T * w->n / ft_mat_cols(score) * top * w->k);
+    ft_count_op(s, "centroid_head",
+                4 * ft_mat_values(y) + (double)w->row_bytes * w->n / ft_mat_cols(score) * top * y.T,
+                2.0 * y.T * w->n / ft_mat_cols(score) * top * w->k);
 }
 
 #endif

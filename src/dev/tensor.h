@@ -1,5 +1,5 @@
-/* dev/tensor.h - small values that name memory of a device: pointer, shape, stride. A view is
- * arithmetic on such a value; nothing here allocates or touches the memory. */
+/* dev/tensor.h - descriptors of device memory, passed by value: pointer, shape, strides. A view is
+ * another descriptor of the same memory; nothing here allocates or accesses it. */
 #ifndef FT_DEV_TENSOR_H
 #define FT_DEV_TENSOR_H
 
@@ -15,25 +15,25 @@ typedef struct ft_mat {
     int hs; /* values from one head to the next */
 } ft_mat;
 
-/* A parameter vector in f32; p == NULL where a model has none. */
+/* A parameter vector in f32; p == NULL: the model has none. */
 typedef struct ft_vec {
     const float *p;
     int n;
 } ft_vec;
 
-/* A matrix (or E stacked ones) of any type in quant/, as the device keeps it. Row o of matrix e is
- * the weights of output o. */
+/* A weight matrix (or E stacked ones) of any type in quant/, as the device stores it. Row o of
+ * matrix e holds the weights of output o. */
 typedef struct ft_weight {
     ft_type type;
     int n, k, E;        /* outputs, inputs, matrices (1 when not stacked) */
-    const void *data;   /* on the device; plain file layout unless packed */
+    const void *data;   /* on the device; in file layout unless packed */
     size_t row_bytes;   /* bytes of a row in file layout */
     const float *scale; /* E factors on the result of each matrix, or NULL */
-    void *packed;       /* the device's own layout, or NULL; owned by the device */
-    int side;           /* of a device made of two: which one has it */
-    bool lookup;        /* only embed reads it: no layout for products is made */
+    void *packed;       /* repacked by the device, or NULL; owned by the device */
+    int side;           /* on a split device: which of the two devices has it */
+    bool lookup;        /* only embed reads it: it is not repacked for products */
     bool rows;          /* single rows are read too, by embed or centroid_head */
-    const char *name;   /* for messages and the per-op bench; borrowed */
+    const char *name;   /* for messages and the op benchmark; borrowed */
 } ft_weight;
 
 static inline ft_mat ft_mat_at(float *p, int T, int n)
@@ -46,14 +46,22 @@ static inline int ft_mat_cols(ft_mat m)
     return m.H * m.d;
 }
 
-/* n columns from column `from` on, as a plain matrix. m must have its heads side by side. */
+/* Bytes from the first value to behind the last one, gaps between rows and heads included. */
+static inline size_t ft_mat_extent(ft_mat m)
+{
+    if (!m.T) return 0;
+    const size_t last = (size_t)(m.T - 1) * (size_t)m.rs + (size_t)(m.H - 1) * (size_t)m.hs;
+    return (last + (size_t)m.d) * sizeof(float);
+}
+
+/* n columns from column `from` on, as a plain matrix. The heads of m must be contiguous. */
 static inline ft_mat ft_cols(ft_mat m, int from, int n)
 {
     assert(m.hs == m.d && from + n <= m.H * m.d);
     return (ft_mat){m.p + from, m.T, 1, n, m.rs, n};
 }
 
-/* H heads of d values that stand `step` values apart, from column `from` on. */
+/* H heads of d values, `step` values apart, from column `from` on. */
 static inline ft_mat ft_heads(ft_mat m, int from, int H, int d, int step)
 {
     assert(m.hs == m.d && from + (H - 1) * step + d <= m.H * m.d);

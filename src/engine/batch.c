@@ -78,8 +78,10 @@ static int reserve_responses(ft_engine *e)
     }
 }
 
-/* The prompt with the fewest rows to go; each step that passes one over brings it forward, so that
- * a long one is not put off for ever. */
+/* The prompt with the fewest rows to go, where each step that brought a prompt no row counts like a
+ * chunk that it has read. So no prompt waits for ever: one with r rows to go is the first after
+ * r / FT_CHUNK_ROWS steps, except for those that have waited like it, of which every step serves
+ * one. tests/invariants/waiting.c checks the bound r / FT_CHUNK_ROWS + slots. */
 static ft_slot *next_prompt(ft_engine *e, const bool *seen)
 {
     ft_slot *best = NULL;
@@ -99,9 +101,9 @@ static ft_slot *next_prompt(ft_engine *e, const bool *seen)
 static void prompts(ft_engine *e, ft_rowset *w, int room)
 {
     memset(e->seen, 0, sizeof *e->seen * (size_t)e->p.slots);
+    for (int i = 0; i < e->p.slots; i++) e->slot[i].waited += e->slot[i].state == SLOT_PREFILL;
     for (ft_slot *s; room > 0 && (s = next_prompt(e, e->seen));) {
         e->seen[slot_index(s)] = true;
-        s->waited++;
         const int before = w->T;
         prompt_rows(e, s, w, room);
         room -= w->T - before;
@@ -117,7 +119,8 @@ bool ft_batch_fill(ft_engine *e)
     for (int i = 0; i < e->p.slots; i++)
         if (responses_now(&e->slot[i])) response_rows(e, &e->slot[i], w);
     e->rows_now = w->T;
-    prompts(e, w, FT_MIN(e->p.rows - w->T, ft_prefill_rows(e, responses)));
+    /* One chunk always fits: the buffers of a step have rows for every response beside p.rows. */
+    prompts(e, w, FT_MIN(FT_MAX(e->p.rows - w->T, FT_CHUNK_ROWS), ft_prefill_rows(e, responses)));
     e->pure = w->T == e->rows_now;
     e->prefill.rows = w->T - e->rows_now;
     return w->T > 0;

@@ -29,7 +29,7 @@ static void see_query(void *user, const ft_step *s, const char *what, int layer,
     ft_kv_sample_release(&k);
 }
 
-/* One step of all ids, spread over the context. */
+/* One step over all ids, spread over the context. */
 static ft_status read_text(ft_engine *e, const int32_t *ids, int n, int ctx, ft_err *err)
 {
     ft_seq *s = ft_seq_new(e->cache);

@@ -16,8 +16,8 @@ static int generating(const ft_engine *e)
     return n;
 }
 
-/* Drafts for the next step that the limits leave room for. A request that asks for fewer than the
- * engine makes binds n-gram drafters too. */
+/* How many draft tokens the limits of the request, the context and the engine allow for the next
+ * step. A request that sets fewer than the engine's maximum limits n-gram drafters too. */
 static int budget(const ft_slot *s, bool ngram)
 {
     const ft_engine *e = s->e;
@@ -36,7 +36,7 @@ static bool governed(const ft_slot *s)
     return s->e->p.adapt && !s->task.draft_fixed;
 }
 
-/* Asks the n-gram drafters; the first proposal is taken. */
+/* Asks the n-gram drafters in order; the first proposal is taken. */
 static void draft_ngram(ft_slot *s)
 {
     ft_engine *e = s->e;
@@ -60,7 +60,8 @@ static void draft_ngram(ft_slot *s)
     }
 }
 
-/* How many drafts the model's head shall make for each slot: those that no n-gram drafter made. */
+/* How many draft tokens the head or draft model makes for each slot that no n-gram drafter
+ * served. */
 static void choose_drafts(ft_engine *e)
 {
     int n = 0;
@@ -68,7 +69,7 @@ static void choose_drafts(ft_engine *e)
         ft_slot *s = &e->slot[i];
         s->draft.out = s->draft.choice = -1;
         s->draft.next_max = 0;
-        if (!s->rows.n) continue; /* idle, or paused with its drafts */
+        if (!s->rows.n) continue; /* idle, or paused with its draft tokens */
         s->draft.method = -1;
         draft_ngram(s);
         if (s->draft.n || !e->drafter) continue;
@@ -83,7 +84,7 @@ static void choose_drafts(ft_engine *e)
     }
 }
 
-/* An assistant keeps nothing: one row at the pending token's position. */
+/* An assistant has no cache of its own: one row at the position of the pending token. */
 static void first_assistant(ft_slot *s, ft_rowset *w)
 {
     if (!s->draft.next_max) return;
@@ -95,7 +96,7 @@ static void first_assistant(ft_slot *s, ft_rowset *w)
     ft_rows_out(w, row);
 }
 
-/* Takes a draft; false when the slot drafts no further. */
+/* Takes a draft token; false: the slot drafts no further. */
 static bool take_draft(ft_slot *s, int32_t id)
 {
     if (id < 0 || ft_sampler_bans(s->draft.sampler, id)) return false;
@@ -110,7 +111,7 @@ static void begin_drafts(ft_slot *s)
     s->draft.sampled = ft_rejecting(s);
 }
 
-/* Reads the draft that this pass made for the slot; false when the slot drafts no further. */
+/* Reads the draft token that this pass made for the slot; false: the slot drafts no further. */
 static bool read_draft(ft_slot *s)
 {
     ft_runner *run = s->e->draft_runner;
@@ -135,7 +136,7 @@ static bool read_draft(ft_slot *s)
     return !s->draft.dropped && take_draft(s, id) && next == FT_GOV_MORE;
 }
 
-/* The row of the draft after the last one. */
+/* The row that makes the draft token after the last one. */
 static void next_row(ft_slot *s, ft_rowset *w)
 {
     if (s->e->kind == FT_DRAFT_MODEL) {
@@ -151,7 +152,7 @@ static void next_row(ft_slot *s, ft_rowset *w)
     ft_rows_out(w, row);
 }
 
-/* Begins it. */
+/* Starts a draft pass; does not wait. */
 static void begin_pass(ft_engine *e, bool more)
 {
     if (e->kind == FT_DRAFT_MODEL)
@@ -160,7 +161,7 @@ static void begin_pass(ft_engine *e, bool more)
         ft_runner_draft_begin(e->runner, more);
 }
 
-/* One further row for every slot that goes on drafting. */
+/* One more row for every slot that continues drafting. */
 static ft_rowset *next_rows(ft_engine *e)
 {
     ft_rowset *w = ft_runner_rows(e->draft_runner);
@@ -169,8 +170,8 @@ static ft_rowset *next_rows(ft_engine *e)
     return w;
 }
 
-/* Reads the drafts of a pass; those slots go on for which one more is worth making, all together.
- */
+/* Reads the draft tokens of a pass. Slots continue only if one more pass over all of them is
+ * expected to save time. */
 static void read_drafts(ft_engine *e)
 {
     double gain = 0;
@@ -186,9 +187,9 @@ static void read_drafts(ft_engine *e)
     for (int i = 0; i < e->p.slots; i++) e->slot[i].draft.out = -1;
 }
 
-/* Pass after pass, each slot's draft read before its next row is made. pure: the first pass says
- * what such a pass costs. */
-static ft_status step_by_step(ft_engine *e, ft_rowset *w, bool pure, ft_err *err)
+/* Runs pass by pass; each draft token is read before the next row is made. pure: the time of the
+ * first pass is representative. */
+static ft_status run_passes(ft_engine *e, ft_rowset *w, bool pure, ft_err *err)
 {
     for (bool first = true; w->T; w = next_rows(e), first = false) {
         const int64_t start = ft_now_ns();
@@ -208,8 +209,8 @@ static ft_status step_by_step(ft_engine *e, ft_rowset *w, bool pure, ft_err *err
     return FT_OK;
 }
 
-/* Whether every draft of this step is simply the head's best token, so that a pass can take it
- * from the one before without anybody looking. */
+/* Whether every draft token of this step is the head's most likely token, so that each pass can
+ * take it from the previous pass on the device. */
 static bool all_plain(const ft_engine *e)
 {
     if (!ft_runner_chains(e->draft_runner)) return false;
@@ -222,7 +223,7 @@ static bool all_plain(const ft_engine *e)
     return true;
 }
 
-/* A slot's out row in each pass: those before it that draft as far have theirs first. */
+/* A slot's output row in each pass: earlier slots that draft as many tokens come first. */
 static int chain_out(const ft_slot *s, int pass_no)
 {
     int out = 0;
@@ -230,8 +231,9 @@ static int chain_out(const ft_slot *s, int pass_no)
     return out;
 }
 
-/* All passes one after the other on the device, then all drafts at once: the same ones. */
-static ft_status chained(ft_engine *e, ft_rowset *w, bool pure, ft_err *err)
+/* Runs all passes on the device without waiting in between, then reads all draft tokens. The
+ * tokens are the same as with run_passes. */
+static ft_status run_chained_passes(ft_engine *e, ft_rowset *w, bool pure, ft_err *err)
 {
     const int64_t start = ft_now_ns();
     const int n = w->n_out;
@@ -257,29 +259,31 @@ static ft_status chained(ft_engine *e, ft_rowset *w, bool pure, ft_err *err)
         }
     }
     if (!pure || ft_runner_fresh(e->runner)) return FT_OK;
-    /* Passes that follow one another cannot be told apart: each counts as long as the others. */
+    /* Chained passes cannot be timed separately: each counts as the average. */
     const double seconds = (double)(ft_now_ns() - start) * 1e-9 / passes;
     ft_gov_draft(&e->costs, true, n, seconds);
     if (passes > 1) ft_gov_draft(&e->costs, false, n, seconds);
     return FT_OK;
 }
 
-/* Runs the rows that are filled, and what follows from them. */
-static ft_status chain(ft_engine *e, ft_rowset *w, ft_err *err)
+/* Runs the first rows and all passes that follow. */
+static ft_status run_draft_passes(ft_engine *e, ft_rowset *w, ft_err *err)
 {
-    /* Rows that a swapped out head had to catch up with are no cost of drafting. */
+    /* Rows with which a head catches up are not a cost of drafting. */
     const bool pure = e->pure && w->n_out && w->T <= w->n_out * (1 + e->p.draft_max);
-    return w->n_out && all_plain(e) ? chained(e, w, pure, err) : step_by_step(e, w, pure, err);
+    return w->n_out && all_plain(e) ? run_chained_passes(e, w, pure, err)
+                                    : run_passes(e, w, pure, err);
 }
 
-/* The rows that make every slot's first draft. */
+/* The rows that make every slot's first draft token. */
 static ft_rowset *first_rows(ft_engine *e)
 {
     ft_rowset *w = ft_runner_rows(e->draft_runner);
     for (int i = 0; i < e->p.slots; i++) {
         ft_slot *s = &e->slot[i];
         if (!s->rows.n) continue;
-        /* A prompt never falls behind: its next chunk would overwrite the hidden rows. */
+        /* During prefill the head must not fall behind: the next chunk overwrites the hidden
+         * rows. */
         const bool reads = s->draft.next_max || s->state == SLOT_PREFILL;
         if (e->kind == FT_DRAFT_MTP && reads) ft_head_first_row(s, w);
         if (e->kind == FT_DRAFT_ASSISTANT) first_assistant(s, w);
@@ -295,7 +299,7 @@ ft_status ft_draft(ft_engine *e, ft_err *err)
     const int missed = ft_draft_model_backlog(e);
     ft_status st = e->kind == FT_DRAFT_MODEL ? ft_draft_model_catch_up(e, err) : FT_OK;
     if (e->kind == FT_DRAFT_MTP) st = ft_head_feed(e, err);
-    if (!st) st = chain(e, first_rows(e), err);
+    if (!st) st = run_draft_passes(e, first_rows(e), err);
     const double seconds = (double)(ft_now_ns() - start) * 1e-9;
     if (missed && e->pure) ft_gov_catch_up(&e->costs, missed, seconds);
     for (int i = 0; i < e->p.slots; i++) {

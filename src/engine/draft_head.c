@@ -14,14 +14,14 @@ int ft_slot_hidden_row(const ft_slot *s, int cell)
     return ft_hidden_ring(s->e->runner, ft_seq_slot(s->seq), cell);
 }
 
-/* Tokens that the draft head has not read yet. */
+/* Tokens that the head has not read yet. */
 static int unread(const ft_slot *s)
 {
     return FT_MIN(slot_len(s) + 1, s->n_ids) - FT_MAX(1, s->head.fed);
 }
 
-/* Rows that bring the draft head n tokens further: cell c takes token c and hidden row c - 1.
- * Returns the last one. */
+/* Adds rows that feed the head n more tokens: position c gets token c and hidden row c - 1.
+ * Returns the last row. */
 static int feed_rows(ft_slot *s, ft_rowset *w, int n)
 {
     const int from = FT_MAX(1, s->head.fed);
@@ -34,7 +34,7 @@ static int feed_rows(ft_slot *s, ft_rowset *w, int n)
     return row + n - 1;
 }
 
-/* All that is known; the row of the pending token is the first draft. */
+/* Feeds all known tokens; the row of the pending token makes the first draft token. */
 void ft_head_first_row(ft_slot *s, ft_rowset *w)
 {
     const int n = unread(s);
@@ -45,8 +45,8 @@ void ft_head_first_row(ft_slot *s, ft_rowset *w)
     ft_rows_out(w, last);
 }
 
-/* Passes that let heads read what their slots say, as many rows at a time as a prompt may have, in
- * spans as short as those of drafts: to the device they are nothing new. */
+/* Runs passes that only feed heads, with as many rows as a prompt step and spans as short as
+ * those of drafting, so that the device needs no new shapes. */
 static ft_status feed_heads(ft_engine *e, ft_err *err)
 {
     for (;;) {
@@ -69,9 +69,9 @@ static ft_status feed_heads(ft_engine *e, ft_err *err)
     }
 }
 
-/* A response that does not draft may fall behind: should it end so, its head has cost nothing. It
- * catches up when it drafts again, or when its ring is about to be full: a few at a time, lest all
- * do in one step. */
+/* A response that is not drafting may leave its head behind; if it ends that way, the head has
+ * cost nothing. The head catches up when drafting resumes, or when its ring of hidden rows is
+ * nearly full: only a few slots at a time, to keep steps short. */
 static void plan_feeding(ft_engine *e)
 {
     int room = e->p.rows;

@@ -1,7 +1,7 @@
-/* engine/draft_methods.h - who drafts: a list of names becomes a chain of n-gram drafters.
- * The chain has one order, whatever the list's: n-grams first because they cost nothing, then the
- * model's head or assistant, or a second model. A step is drafted by the first that proposes
- * something. */
+/* engine/draft_methods.h - the draft methods: turns a list of names into a chain of drafters.
+ * The chain has a fixed order, whatever the order of the list: n-gram methods first, because
+ * they cost no forward pass, then the MTP head, assistant or draft model. In each step the first
+ * drafter that proposes tokens is used. */
 #ifndef FT_ENGINE_DRAFT_METHODS_H
 #define FT_ENGINE_DRAFT_METHODS_H
 
@@ -16,9 +16,9 @@ enum {
     FT_SPEC_NGRAM_MOD = 1 << 3,
     FT_SPEC_NGRAM_CACHE = 1 << 4,
     FT_SPEC_NGRAMS = (1 << 5) - 1,
-    FT_SPEC_HEAD = 1 << 5,  /* draft-mtp: the model's head, or an assistant */
+    FT_SPEC_HEAD = 1 << 5,  /* draft-mtp: the model's MTP head, or an assistant */
     FT_SPEC_AUTO = 1 << 6,  /* with FT_SPEC_HEAD: if there is one */
-    FT_SPEC_MODEL = 1 << 7, /* draft-simple: a second model */
+    FT_SPEC_MODEL = 1 << 7, /* draft-simple: a draft model */
 };
 
 typedef struct ft_draft_methods {
@@ -29,13 +29,13 @@ typedef struct ft_draft_methods {
 } ft_draft_methods;
 
 void ft_draft_methods_defaults(ft_draft_methods *d);
-/* "auto", "none", or names separated by commas; none of them twice. 0 kinds: nothing drafts. */
+/* "auto", "none", or names separated by commas, each at most once. 0 kinds: no drafting. */
 ft_status ft_draft_methods_parse(unsigned *kinds, const char *list, ft_err *err);
-/* Sizes that cannot be, in one sentence. */
+/* Rejects sizes that are out of range. */
 ft_status ft_draft_methods_check(const ft_draft_methods *d, ft_err *err);
-/* Gives the engine the n-gram drafters among them. */
+/* Adds the n-gram drafters among them to the engine. */
 ft_status ft_draft_methods_add(ft_engine *e, const ft_draft_methods *d, int slots, ft_err *err);
-/* "ngram-mod, ngram-cache": the n-gram drafters, in the chain's order. */
+/* "ngram-mod, ngram-cache": the n-gram methods, in the order of the chain. */
 void ft_draft_methods_names(unsigned kinds, char *out, size_t bytes);
 
 #endif

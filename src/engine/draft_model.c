@@ -1,20 +1,19 @@
-/* engine/draft_model.c - a second, smaller model that drafts: its own cache, its own sequences.
- * It needs nothing but ids, so it may fall behind a response that does not draft and reads what it
- * missed when drafting begins again.
- *
- * Rows of known ids are certain. Drafts are not: every draft step runs the whole window of drafts
- * so far as tentative rows and keeps none of them. A delta net cannot take a stored row back, and
- * the rows of a short window ride along for little; the ids that the target kept come again, as
- * certain rows, in the next step's first pass. */
+/* engine/draft_model.c - drafting with a second, smaller model, which has its own KV cache and
+ * sequences. It needs token ids only, so it may fall behind a response that is not drafting and
+ * reads the missing tokens when drafting resumes.
+ * Rows of known ids are committed. Draft tokens are not: every draft pass runs all draft tokens
+ * so far as tentative rows and accepts none of them, because a delta net cannot undo a committed
+ * row. The few extra rows cost little. Tokens that the target accepted are fed again, as
+ * committed rows, in the first pass of the next step. */
 #include "base/mem.h"
 #include "engine/slot.h"
 #include "kv/plan.h"
 
 #include <stdlib.h>
 
-enum { LAST_ROWS = FT_RING_FEW }; /* rows that the pass of the first draft reads at most */
+enum { LAST_ROWS = FT_RING_FEW }; /* maximum rows of the pass that makes the first draft token */
 
-/* Release its plan with ft_free. */
+/* Free its plan with ft_free. */
 static ft_cache_params cache_params_init(const ft_model *m, const ft_engine_params *p)
 {
     ft_cache_params c = ft_engine_cache_params(m, p);
@@ -81,8 +80,8 @@ int ft_draft_model_backlog(const ft_engine *e)
     return missed;
 }
 
-/* Adds the slot's next n rows; false when its cache has no room. An id that only the target has
- * reads as the first. */
+/* Adds the slot's next n rows; false: its cache is full. Ids outside the draft model's
+ * vocabulary are replaced by 0. */
 static bool add_rows(ft_slot *s, ft_rowset *w, const int32_t *ids, int n, bool tentative)
 {
     if (!ft_seq_reserve(s->draft_model.seq, n)) return false;
@@ -104,7 +103,7 @@ void ft_draft_model_pass(ft_engine *e)
     }
 }
 
-/* Rows of a prompt that fit, up to the borders that the target's chunks have. */
+/* Rows of a prompt that fit, ending at the chunk boundaries of the target. */
 static int chunk(const ft_slot *s, int room)
 {
     const int at = ft_seq_len(s->draft_model.seq), n = s->n_ids - at;

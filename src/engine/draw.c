@@ -1,14 +1,15 @@
-/* engine/draw.c - ids drawn on the device. While a trunk pass runs, the host works out what each of
- * its rows is to be drawn with: at row i the history is what was said and the drafts before it, and
- * a grammar stands behind those drafts. All rows of a window are drawn at once; those behind the
- * first that disagrees do not count. Which requests are drawn there is a matter of their parameters
- * alone, and the ids are those that the host would draw (dev/draw.h). */
+/* engine/draw.c - sampling on the device. While a trunk pass runs, the host prepares the
+ * sampling parameters of each row: the history at row i consists of the accepted tokens and the
+ * draft tokens before it, and a grammar is advanced over those draft tokens. All rows are
+ * sampled at once; rows after the first rejected draft token are ignored. Which requests are
+ * sampled on the device depends on their parameters alone, and the ids are those that the host
+ * would sample (dev/draw.h). */
 #include "base/mem.h"
 #include "engine/slot.h"
 
 #include <math.h>
 
-/* What tells a row's logprobs: the largest logits and the sum of all weights. */
+/* What the log probabilities of a row need: the largest logits and the sum of all weights. */
 static int add_list(ft_runner *run, int out, int n)
 {
     const ft_draw d = {
@@ -25,8 +26,8 @@ static int add_draw(ft_runner *run, int out, ft_sampler *s, const int32_t *more,
     return ft_runner_draw(run, out, &d, e, mask);
 }
 
-/* The state of the grammar behind the drafts before row i; false when the row cannot count, or
- * nobody can look so far ahead. */
+/* The state of the grammar after the draft tokens before row i; false: the row cannot be
+ * accepted, or the grammar cannot be advanced that far. */
 static bool look_ahead(ft_slot *s, int i, void **state)
 {
     const ft_mask *k = &s->task.mask;
@@ -56,7 +57,7 @@ static void plan_rows(ft_slot *s, int rows)
     }
 }
 
-/* Rows of this pass whose ids are wanted. */
+/* Rows of this pass whose tokens are needed. */
 static int rows_of(const ft_slot *s)
 {
     if (!s->rows.n) return 0;
@@ -90,7 +91,8 @@ int32_t ft_draw_id(const ft_slot *s, int i)
 int32_t ft_draw_late(ft_slot *s, int i, const uint32_t *mask)
 {
     ft_runner *run = s->e->runner;
-    const bool left = i < s->device.n && ft_draw_id(s, i) == FT_DRAW_MORE; /* it would be again */
+    const bool left =
+        i < s->device.n && ft_draw_id(s, i) == FT_DRAW_MORE; /* the device would return it again */
     if (left || !ft_runner_draws(run) || ft_rejecting(s) || !ft_sampler_on_device(s->sampler))
         return FT_DRAW_MORE;
     const int at =
@@ -98,7 +100,7 @@ int32_t ft_draw_late(ft_slot *s, int i, const uint32_t *mask)
     return ft_runner_wait(run, NULL) ? FT_DRAW_MORE : ft_runner_drawn(run, at)->id;
 }
 
-/* The logit of an id, where a draw or a list has it. */
+/* The logit of an id, if a sampled token or a list contains it. */
 static bool logit_of(const ft_drawn *drawn, const ft_drawn *list, int32_t id, float *x)
 {
     if (drawn && drawn->id == id) return *x = drawn->x, true;
@@ -125,7 +127,7 @@ int ft_draw_logprobs(ft_slot *s, int i, int32_t id)
     return 1 + list->n;
 }
 
-/* ---- drafts ---- */
+/* ---- draft tokens ---- */
 
 void ft_draw_plan_drafts(ft_engine *e)
 {
@@ -163,7 +165,7 @@ float ft_draw_draft_logprob(ft_slot *s, int32_t id)
     return p.logprob;
 }
 
-/* ---- before the first response ---- */
+/* ---- warm-up ---- */
 
 ft_status ft_draw_warm_up(ft_engine *e, ft_err *err)
 {

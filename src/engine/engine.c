@@ -19,7 +19,7 @@ ft_cache_params ft_engine_cache_params(const ft_model *m, const ft_engine_params
         .kt = p->kt,
         .vt = p->vt,
         .exact = p->kv_exact,
-        .tail = p->kv_tail && !m->dev->no_tail,
+        .tail = p->kv_tail && !m->dev->no_recent,
         .slots = p->slots,
         .cells = p->ctx,
         .total = p->cells,
@@ -32,15 +32,16 @@ static ft_model *drafter_of(ft_model *m, ft_model *assistant, const ft_engine_pa
     return assistant ? assistant : m->drafter ? m : NULL;
 }
 
-/* What it is to this model. */
+/* The kind of drafter that it is for this model. */
 static ft_drafter kind_of(const ft_model *m, const ft_model *drafter)
 {
     if (!drafter) return FT_DRAFT_NONE;
     return drafter != m && !drafter->target ? FT_DRAFT_MODEL : drafter->drafter;
 }
 
-/* The parameters of the cache. The layers are the model's and, last, its draft head's. Release with
- * cache_params_release. Without a head, n-gram methods may draft: the journal is sized for them. */
+/* The parameters of the cache. Its layers are the model's, followed by that of the MTP head.
+ * Release with cache_params_release. Without a head, n-gram methods may still draft: the journal
+ * is sized for them. */
 static ft_cache_params cache_params_init(const ft_model *m, const ft_model *drafter,
                                          const ft_engine_params *p)
 {
@@ -101,9 +102,9 @@ ft_dev_limits ft_engine_limits(ft_model *m, ft_model *drafter, const ft_engine_p
     const ft_warmup_plan w = ft_warmup_plan_of(p, kind_of(m, d));
     ft_dev_limits l = m->limits;
     l.rows = runner_params(m, NULL, NULL, p).rows;
-    l.past = p->ctx;
+    l.ctx = p->ctx;
     l.layers = m->L;
-    ft_warmup_count(&w, &l.kept, &l.kept_short);
+    ft_warmup_count(&w, &l.graphs, &l.draft_graphs);
     return l;
 }
 
@@ -134,7 +135,7 @@ bool ft_engine_cache_table(ft_buf *out, char *words, char *special, size_t cap, 
     return small;
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const ft_engine_params *p,
                         ft_err *err)
@@ -163,7 +164,7 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
     }
     e->scratch = ft_sample_scratch_new(m->V);
     ft_gov_costs_init(&e->costs);
-    e->costs.margins = m->dev->unified; /* elsewhere logits stay where they are */
+    e->costs.margins = m->dev->unified; /* elsewhere the logits stay in device memory */
     *out = e;
     return FT_OK;
 }
@@ -251,7 +252,7 @@ int ft_slot_match(const ft_slot *s, const ft_task *t)
     return same;
 }
 
-/* Goes back to where the slot's past and the prompt part. */
+/* Rewinds the slot to the prefix that it shares with the prompt. */
 static int rewound(ft_slot *s, int same)
 {
     if (same > 0 && ft_seq_rewind(s->seq, same)) {
@@ -263,18 +264,18 @@ static int rewound(ft_slot *s, int same)
     return 0;
 }
 
-/* How much of the prompt is there already; at least one token is always read again, because its
- * logits are wanted. Slots that share take only what has the bits of a prompt read from the start,
- * which the past of a delta net, with responses in it, has not. */
+/* How many prompt tokens need not be computed. At least one token is always computed, for its
+ * logits. With prefix checkpoints enabled, a slot reuses only states that are bit-identical to a
+ * prompt computed from the start; the state of a delta net after a response is not. */
 static int reusable(ft_slot *s, const ft_task *j)
 {
-    if (j->hidden) return rewound(s, 0); /* every row is wanted */
+    if (j->hidden) return rewound(s, 0); /* the hidden rows of all positions are needed */
     if (!s->e->prefix) return rewound(s, ft_slot_match(s, j));
     if (!j->keep) return rewound(s, 0);
     const int own = ft_cache_state_bytes(s->e->cache) ? 0 : ft_slot_match(s, j);
     int n = ft_reuse_find(s, j, own);
     if (n) return n;
-    n = rewound(s, FT_MIN(own, slot_len(s))); /* pages may have run out: nothing is left then */
+    n = rewound(s, FT_MIN(own, slot_len(s))); /* if pages ran out, nothing is left */
     return n || !own ? n : ft_reuse_find(s, j, 0);
 }
 
@@ -409,7 +410,7 @@ static void slot_fail(ft_engine *e, const ft_err *err)
     }
 }
 
-/* The prompt is read: the clock of the response starts with its first token. */
+/* The prompt is complete. Response time is measured from the first token on. */
 static void prompt_done(ft_slot *s)
 {
     s->t_first = ft_now_ns();
@@ -457,7 +458,7 @@ static bool any_busy(const ft_engine *e)
     return false;
 }
 
-/* A slot that continues an earlier sequence: its head may be behind. */
+/* A slot that continues an earlier sequence: its MTP head may be behind. */
 static bool any_behind(const ft_engine *e)
 {
     for (int i = 0; i < e->p.slots; i++) {
@@ -469,7 +470,7 @@ static bool any_behind(const ft_engine *e)
     return false;
 }
 
-/* The trunk pass of a step, timed for the governor where no prompt rows are in the way. */
+/* The trunk pass of a step, timed for the governor if it has no prompt rows. */
 static ft_status trunk(ft_engine *e, ft_err *err)
 {
     int64_t cells = 0;
@@ -599,7 +600,7 @@ void ft_engine_probe(ft_engine *e, ft_probe_fn *fn, void *user)
     ft_runner_probe(e->runner, fn, user);
 }
 
-void ft_engine_meter(ft_engine *e, ft_meter *m)
+void ft_engine_meter(ft_engine *e, ft_profile *m)
 {
     ft_runner_meter(e->runner, m);
 }

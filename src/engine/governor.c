@@ -5,9 +5,59 @@
 #include <math.h>
 #include <string.h>
 
+/* All constants of the policy. */
+static const struct {
+    double prior;                          /* acceptance rate before anything is known */
+    double margin_prior[FT_GOV_MARGINS];   /* the same by class of logit margin */
+    float margin_from[FT_GOV_MARGINS - 1]; /* where the next class of margins begins */
+    int context_first;                     /* first class of context length; each next is 4 x */
+    double row_share; /* assumed cost of a row beyond all timed sizes, as a share of the step */
+    double accept_window, accept_start; /* steps over which acceptance is averaged, and at first */
+    double margin_window, margin_start; /* the same for each class of margins, in draft tokens */
+    double prior_window, margin_prior_window; /* the same for the start values of new responses */
+    int probe;             /* minimum plain steps between two trials of a response */
+    int again, again_many; /* steps between two trials where drafting cannot be faster */
+    int plain;             /* steps with draft tokens between two plain steps that are timed */
+    int learn;             /* steps of a response at most that only measure costs */
+    int trial_loss; /* plain steps per plain step that a trial costs: 200 is half a percent */
+    double trial_loss_max;
+    double catch_up;    /* maximum cost of catching up for a trial, as a share of a step */
+    int trial_slots;    /* trials become rarer with the number of responses, up to this many */
+    int failed_max;     /* failed trials that double the time until the next one */
+    double switch_gain; /* gain that another number of draft tokens needs */
+    double start_one, start_many; /* share of a plain step's time that a plan must beat to begin */
+    double go_on_many;            /* and to continue, with several responses */
+} tune = {
+    .prior = 0.7,
+    .margin_prior = {0.3, 0.4, 0.6, 0.8, 0.9, 0.95},
+    .margin_from = {0.5F, 1, 2, 3.5F, 6},
+    .context_first = 2048,
+    .row_share = 0.05,
+    .accept_window = 32,
+    .accept_start = 4,
+    .margin_window = 32,
+    .margin_start = 12,
+    .prior_window = 128,
+    .margin_prior_window = 64,
+    .probe = 32,
+    .again = 512,
+    .again_many = 2048,
+    .plain = 64,
+    .learn = 16,
+    .trial_loss = 200,
+    .trial_loss_max = 10,
+    .catch_up = 0.01,
+    .trial_slots = 16,
+    .failed_max = 3,
+    .switch_gain = 1.01,
+    .start_one = 0.99,
+    .start_many = 0.94,
+    .go_on_many = 0.96,
+};
+
 /* ---- costs ---- */
 
-/* The class of steps of so many rows. */
+/* The class of steps with this many rows. */
 static int size_of(int rows)
 {
     const int wide = (FT_MAX(rows - FT_GOV_ROWS, 0) + FT_GOV_WIDE - 1) / FT_GOV_WIDE;
@@ -23,7 +73,7 @@ static void put_time(ft_gov_times *table, int rows, double seconds)
     if (t->n < FT_GOV_SAMPLES) t->n++;
 }
 
-/* The shortest of the samples: what disturbs a pass only makes it longer. */
+/* The shortest sample: disturbances only make a pass longer. */
 static double least(const ft_gov_times *t)
 {
     float s = t->n ? t->sample[0] : 0;
@@ -34,9 +84,8 @@ static double least(const ft_gov_times *t)
 void ft_gov_costs_init(ft_gov_costs *c)
 {
     *c = (ft_gov_costs){0};
-    for (int j = 0; j < FT_GOV_DRAFTS; j++) c->prior[j] = c->prior_ngram[j] = 0.7;
-    static const double margin_accept[FT_GOV_MARGINS] = {0.3, 0.4, 0.6, 0.8, 0.9, 0.95};
-    memcpy(c->margin_accept, margin_accept, sizeof margin_accept);
+    for (int j = 0; j < FT_DRAFT_MAX; j++) c->prior[j] = c->prior_ngram[j] = tune.prior;
+    memcpy(c->margin_accept, tune.margin_prior, sizeof tune.margin_prior);
     for (int i = 0; i < FT_GOV_MARGINS; i++) c->share[i] = 1.0 / FT_GOV_MARGINS;
 }
 
@@ -44,11 +93,12 @@ void ft_gov_round(ft_gov_costs *c, int64_t cells, bool mixed)
 {
     c->mixed = mixed;
     c->context = 0;
-    for (int64_t limit = 2048; cells >= limit && c->context < FT_GOV_CONTEXTS - 1; limit *= 4)
+    for (int64_t limit = tune.context_first; cells >= limit && c->context < FT_GOV_CONTEXTS - 1;
+         limit *= 4)
         c->context++;
 }
 
-static int crowd_of(int slots)
+static int batch_class(int slots)
 {
     int i = 0;
     while (i < FT_GOV_BATCHES - 1 && 1 << i < slots) i++;
@@ -57,7 +107,7 @@ static int crowd_of(int slots)
 
 void ft_gov_trunk(ft_gov_costs *c, int slots, int rows, double seconds)
 {
-    put_time(c->trunk[crowd_of(slots)][c->context], rows, seconds);
+    put_time(c->trunk[batch_class(slots)][c->context], rows, seconds);
     c->steps++;
 }
 
@@ -76,8 +126,8 @@ void ft_gov_feed(ft_gov_costs *c, int tokens, double seconds)
     c->deferred_s = seconds / tokens;
 }
 
-/* Seconds of a pass of so many rows: measured, or on the line between its measured neighbours;
- * below the least of them as if rows cost their share. */
+/* Seconds of a pass with this many rows: measured, or interpolated between measured neighbours;
+ * below the smallest one, proportional to the rows. */
 static double time_of(const ft_gov_times *t, int rows)
 {
     int lo = size_of(rows), hi = lo;
@@ -87,7 +137,7 @@ static double time_of(const ft_gov_times *t, int rows)
     if (lo == 0) return least(&t[hi]) * rows / t[hi].rows;
     const double a = least(&t[lo]);
     if (lo == hi) return a;
-    if (hi == FT_GOV_SIZES) return a * (1 + 0.05 * (rows - t[lo].rows));
+    if (hi == FT_GOV_SIZES) return a * (1 + tune.row_share * (rows - t[lo].rows));
     return a + (least(&t[hi]) - a) * (rows - t[lo].rows) / (t[hi].rows - t[lo].rows);
 }
 
@@ -99,7 +149,7 @@ static double time_about(const ft_gov_times *t, double rows)
     return rows > lo ? a + (rows - lo) * (time_of(t, lo + 1) - a) : a;
 }
 
-/* Whether something from `lo` to `hi` rows was timed. */
+/* Whether any size from `lo` to `hi` rows was timed. */
 static bool timed(const ft_gov_times *t, int lo, int hi)
 {
     for (int i = size_of(lo), last = size_of(hi); i <= last; i++)
@@ -107,8 +157,9 @@ static bool timed(const ft_gov_times *t, int lo, int hi)
     return false;
 }
 
-/* Whether the time of so many rows is known well enough: about as many were timed, or some on both
- * sides that are not far. Few rows must be timed themselves, they may cost nothing. */
+/* Whether the time of this many rows is known well enough: a similar size was timed, or sizes
+ * not far away on both sides. Small steps must be timed themselves, because extra rows may be
+ * free. */
 static bool known(const ft_gov_times *t, int rows)
 {
     if (timed(t, rows - rows / 8, rows + rows / 8)) return true;
@@ -122,15 +173,15 @@ static bool most_known(const ft_gov_times *t, int max, int slots)
     return timed(t, most - most / 8, INT16_MAX);
 }
 
-/* Both ends of the scale must be known before they can be compared: what lies between them is on
- * the line. */
+/* Both ends of the range must be known before they can be compared; what lies between is
+ * interpolated. */
 static bool ends_known(const ft_gov_times *t, int max, int slots)
 {
     return known(t, slots) && most_known(t, max, slots);
 }
 
-/* Whether the time of a draft pass for so many responses is known well enough. With many responses
- * it is dear to find out, and lies on the line to that of more. */
+/* Whether the time of a draft pass for this many responses is known well enough. With many
+ * responses it is expensive to measure, and is interpolated. */
 static bool drafts_known(const ft_gov_times *t, int slots)
 {
     return known(t, slots) || (slots > FT_GOV_MANY && timed(t, slots, INT16_MAX));
@@ -138,36 +189,34 @@ static bool drafts_known(const ft_gov_times *t, int slots)
 
 typedef bool known_fn(const ft_gov_times *t, int max, int slots);
 
-/* The nearest context, at most `far` classes away, of which that is known; else NULL. */
-static const ft_gov_times *nearest(const ft_gov_costs *c, int crowd, int max, int slots, int far,
+/* The nearest context class, at most `far` classes away, for which that is known; else NULL. */
+static const ft_gov_times *nearest(const ft_gov_costs *c, int batch, int max, int slots, int far,
                                    known_fn *is_known)
 {
     for (int d = 0; d < far; d++)
         for (int side = -1; side <= 1; side += 2) {
             const int p = c->context + side * d;
             if (p < 0 || p >= FT_GOV_CONTEXTS) continue;
-            const ft_gov_times *t = c->trunk[crowd][p];
+            const ft_gov_times *t = c->trunk[batch][p];
             if (is_known(t, max, slots)) return t;
         }
     return NULL;
 }
 
-/* Steps of about as many responses with about this context; or with a context a class away, before
- * these are known. With many responses, where it is dear to learn what steps cost, with any context
- * and any number of responses, and be it that only the large ones are known: what small ones cost
- * is learned at no cost. */
+/* Steps with about as many responses and a similar context; or a context one class away until
+ * those are known. With many responses, where measuring is expensive, any context and any number
+ * of responses, even if only large steps are known: small steps are measured at no cost. */
 static const ft_gov_times *steps_of(const ft_gov_costs *c, int max, int slots)
 {
-    const int crowd = crowd_of(slots);
+    const int batch = batch_class(slots);
     const bool many = slots > FT_GOV_MANY;
-    const ft_gov_times *t = nearest(c, crowd, max, slots, many ? FT_GOV_CONTEXTS : 2, ends_known);
-    for (int i = FT_GOV_BATCHES - 1; !t && many && i > crowd_of(FT_GOV_MANY); i--)
+    const ft_gov_times *t = nearest(c, batch, max, slots, many ? FT_GOV_CONTEXTS : 2, ends_known);
+    for (int i = FT_GOV_BATCHES - 1; !t && many && i > batch_class(FT_GOV_MANY); i--)
         t = nearest(c, i, max, slots, FT_GOV_CONTEXTS, most_known);
-    return t ? t : c->trunk[crowd][c->context];
+    return t ? t : c->trunk[batch][c->context];
 }
 
-/* Seconds of a draft pass for n responses: for fewer than were ever timed no less than for those.
- */
+/* Seconds of a draft pass for n responses; at least as long as the smallest that was timed. */
 static double pass_time(const ft_gov_times *t, int n)
 {
     int least_n = 1;
@@ -191,21 +240,22 @@ static double draft_time(const ft_gov_costs *c, int k, int n)
 
 void ft_gov_init(ft_governor *g, const ft_gov_costs *c, bool ngram)
 {
-    *g = (ft_governor){.ngram = ngram, .next_try = FT_GOV_PROBE};
+    *g = (ft_governor){.ngram = ngram, .next_try = tune.probe};
     memcpy(g->accept, ngram ? c->prior_ngram : c->prior, sizeof g->accept);
     memcpy(g->margin_accept, c->margin_accept, sizeof g->margin_accept);
     memcpy(g->share, c->share, sizeof g->share);
 }
 
-/* A draft of this class was accepted, or not, after all before it were. What earlier responses
- * taught counts as a dozen drafts of this one, whose own are believed half at first: what a
- * response begins with is not what it goes on with (dialogue 1.305 x off, believed whole 1.278). */
+/* Records whether a draft token of this margin class was accepted, given that all before it
+ * were. Earlier responses count as a dozen draft tokens of this one, and the first tokens of a
+ * response count half: its beginning is not representative (dialogue 1.305 x off; counted fully
+ * 1.278). */
 static void learn_margin(ft_governor *g, ft_gov_costs *c, int class, bool hit)
 {
     g->seen[class]++;
-    const double w = FT_MAX(1.0 / 32, 1.0 / (2 * g->seen[class] + 12));
+    const double w = FT_MAX(1 / tune.margin_window, 1 / (2 * g->seen[class] + tune.margin_start));
     g->margin_accept[class] += w * (hit - g->margin_accept[class]);
-    c->margin_accept[class] += (hit - c->margin_accept[class]) / 64;
+    c->margin_accept[class] += (hit - c->margin_accept[class]) / tune.margin_prior_window;
 }
 
 void ft_gov_dropped(ft_governor *g, ft_gov_costs *c, bool right)
@@ -215,24 +265,24 @@ void ft_gov_dropped(ft_governor *g, ft_gov_costs *c, bool right)
 
 void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept)
 {
-    /* Fast at first, then over about 32 steps; the prior follows over about 128. */
-    const double w = FT_MAX(1.0 / 32, 1.0 / (g->rounds + 4));
+    /* Adapts fast at first, then over about 32 steps; the prior over about 128. */
+    const double w = FT_MAX(1 / tune.accept_window, 1 / (g->steps + tune.accept_start));
     double *prior = g->ngram ? c->prior_ngram : c->prior;
     for (int j = 0; j < n && j <= kept; j++) {
         const double hit = j < kept;
         g->accept[j] += w * (hit - g->accept[j]);
-        prior[j] += (hit - prior[j]) / 128;
+        prior[j] += (hit - prior[j]) / tune.prior_window;
         if (j < g->made) learn_margin(g, c, g->margin[j], j < kept);
     }
-    if (n) g->rounds++;
+    if (n) g->steps++;
 }
 
-/* What a choice rests on. */
+/* The inputs of a choice. */
 typedef struct choice {
     const ft_gov_costs *c;
     const ft_gov_times *steps;
     int slots;
-    bool ngram; /* drafts cost nothing to make */
+    bool ngram; /* draft tokens cost nothing to make */
 } choice;
 
 static double making(const choice *o, int k, int n)
@@ -240,7 +290,7 @@ static double making(const choice *o, int k, int n)
     return o->ngram ? 0 : draft_time(o->c, k, n);
 }
 
-/* Tokens that k drafts of a response add on average. */
+/* Tokens that k draft tokens of a response add on average. */
 static double adds(const ft_governor *g, int k)
 {
     double sum = 0, reach = 1;
@@ -248,7 +298,7 @@ static double adds(const ft_governor *g, int k)
     return sum;
 }
 
-/* Whether drafts of one response or of all would pay if all of them were accepted. */
+/* Whether drafting by one response or by all would be faster if every draft token were accepted. */
 static bool could_pay(const choice *o, int max)
 {
     const double token = time_of(o->steps, o->slots) / o->slots;
@@ -261,77 +311,78 @@ static bool could_pay(const choice *o, int max)
     return false;
 }
 
-/* At times that become rare: what was timed when the machine was busy is timed again before long.
- */
+/* True at intervals that grow: costs measured while the machine was busy are soon measured
+ * again. */
 static bool early(const ft_gov_costs *c)
 {
     return c->steps >= 16 && !(c->steps & (c->steps - 1)) && !c->mixed;
 }
 
-/* Parked: none, but a try when it is due. All tries together may cost half a percent, and what has
- * to be read for them one: a drafter that takes longer is not tried again in this response. The
- * more responses there are the seldomer each tries. Tries that keep failing become rare. Where no
- * acceptance would make drafts pay, all responses try together and seldom, only to see whether that
- * is still so. loss: of a try, in steps without drafts. */
-static int park(ft_governor *g, const choice *o, bool hopeless, double loss)
+/* Not drafting, except for a trial when it is due. All trials together may cost half a percent,
+ * and catching up for them one percent: a drafter that takes longer is not tried again in this
+ * response. With more responses each one tries more rarely, and trials that keep failing become
+ * rare. Where drafting cannot be faster at any acceptance rate, all responses try together and
+ * rarely, only to check that. loss: cost of a trial, in plain steps. */
+static int pause_drafting(ft_governor *g, const choice *o, bool hopeless, double loss)
 {
     g->k = g->drafting = 0;
     g->was_paused = true;
-    const unsigned again = o->slots > FT_GOV_MANY ? FT_GOV_AGAIN_MANY : FT_GOV_AGAIN;
-    const bool due = ++g->paused >= g->next_try * FT_MIN(o->slots, 16);
+    const unsigned again = (unsigned)(o->slots > FT_GOV_MANY ? tune.again_many : tune.again);
+    const bool due = ++g->paused >= g->next_try * FT_MIN(o->slots, tune.trial_slots);
     if (hopeless ? !early(o->c) && (!due || o->c->steps % again) : !due) return 0;
     const double several = o->slots > 1 ? o->c->deferred_s * o->slots : 0;
-    if (FT_MAX(o->c->catch_up_s, several) > 0.01 * time_of(o->steps, o->slots)) return 0;
+    if (FT_MAX(o->c->catch_up_s, several) > tune.catch_up * time_of(o->steps, o->slots)) return 0;
     g->paused = 0;
-    g->next_try = FT_MAX(FT_GOV_PROBE, (int)(FT_MIN(loss, 10.0) * 200)) << FT_MIN(g->failed, 3);
+    g->next_try = FT_MAX(tune.probe, (int)(FT_MIN(loss, tune.trial_loss_max) * tune.trial_loss))
+                  << FT_MIN(g->failed, tune.failed_max);
     g->failed++;
     return 1;
 }
 
-/* Drafts pay: k of them. */
-static void go_on(ft_governor *g, int k)
+/* Drafting is faster: k draft tokens. */
+static void start_drafting(ft_governor *g, int k)
 {
     g->paused = g->failed = 0;
-    g->next_try = FT_GOV_PROBE;
+    g->next_try = tune.probe;
     g->k = k;
     g->drafting++;
 }
 
-/* Now and then none, to time that again: soon after the first of a response that did without,
- * because a few slow steps may have been why drafts seemed to pay. */
+/* From time to time none, to time a plain step again; soon after the first steps of a response
+ * that had paused, because a few slow steps may have made drafting look faster. */
 static bool plain_now(const ft_governor *g)
 {
     const int n = g->drafting;
-    const bool soon = g->was_paused && n < FT_GOV_PLAIN && n > 1 && !(n & (n - 1));
-    return soon || n % FT_GOV_PLAIN == 0;
+    const bool soon = g->was_paused && n < tune.plain && n > 1 && !(n & (n - 1));
+    return soon || n % tune.plain == 0;
 }
 
-/* Now and then one more or one less than the best, to time those again too; one more also soon
- * after the first, because the first steps of an engine were slow. */
+/* From time to time one more or one less than the best, to time those again; one more also soon
+ * after the start, because the first steps of an engine are slow. */
 static int around(const ft_governor *g, int k, int max)
 {
-    const int turn = g->drafting % (2 * FT_GOV_PLAIN);
+    const int at = g->drafting % (2 * tune.plain);
     const bool soon = g->drafting == 6 || g->drafting == 20;
-    if (soon || turn == FT_GOV_PLAIN * 3 / 4) return FT_MIN(k + 1, max);
-    if (turn == FT_GOV_PLAIN * 7 / 4) return FT_MAX(k - 1, 1);
+    if (soon || at == tune.plain * 3 / 4) return FT_MIN(k + 1, max);
+    if (at == tune.plain * 7 / 4) return FT_MAX(k - 1, 1);
     return k;
 }
 
-/* ---- who drafts ---- */
+/* ---- which responses draft ---- */
 
-enum { TOGETHER = 64 }; /* responses that are chosen from; others do without */
+enum { TOGETHER = 64 }; /* responses that are considered; others do not draft */
 
-/* A response that might draft: tokens that this adds and rows that it takes, on average. */
+/* A response that might draft: the tokens that this adds and the rows that it takes, on average. */
 typedef struct candidate {
-    int at; /* its turn */
+    int at; /* its index in the choices */
     double tokens, rows;
-    double worth; /* who has more comes first */
+    double worth; /* larger is chosen first */
 } candidate;
 
-/* Who drafts in how many passes, and the seconds of a token then. */
+/* Which responses draft in how many passes, and the resulting seconds per token. */
 typedef struct plan {
     int at[TOGETHER], n, passes;
-    double rows; /* more than one for each response */
+    double rows; /* rows beyond one per response */
     double token;
 } plan;
 
@@ -345,8 +396,8 @@ static void sort(candidate *v, int n)
     }
 }
 
-/* The plan becomes the best of the candidates, as many as make for the least time of a token with
- * so many passes, if that is less than it has. */
+/* Replaces the plan by the best set of candidates for this number of passes, if that needs less
+ * time per token. */
 static void best_of(plan *p, const choice *o, candidate *v, int n, int passes)
 {
     double tokens = o->slots, rows = 0;
@@ -368,7 +419,7 @@ static void best_of(plan *p, const choice *o, candidate *v, int n, int passes)
     for (int i = 0; i < best; i++) p->at[i] = v[i].at;
 }
 
-/* By what drafts of each response were worth on average. */
+/* By the average gain of each response. */
 static plan plan_by_average(const ft_gov_choice *t, const int *at, int n, const choice *o)
 {
     plan best = {.token = time_of(o->steps, o->slots) / o->slots};
@@ -385,7 +436,7 @@ static plan plan_by_average(const ft_gov_choice *t, const int *at, int n, const 
         }
         plan p = {.token = (double)INFINITY};
         best_of(&p, o, v, n, k);
-        p.token /= last ? 1.01 : 1.0;
+        p.token /= last ? tune.switch_gain : 1.0;
         if (p.token < best.token) best = p;
     }
     return best;
@@ -393,24 +444,23 @@ static plan plan_by_average(const ft_gov_choice *t, const int *at, int n, const 
 
 /* ---- with margins ---- */
 
-/* Seconds that row number k of a response adds to a step, for each of the responses. */
+/* Seconds that row k of a response adds to a step, per response. */
 static double row_time(const choice *o, int k)
 {
     const double more = time_of(o->steps, o->slots * (1 + k)) - time_of(o->steps, o->slots * k);
     return FT_MAX(0.0, more) / o->slots;
 }
 
-/* Seconds of each row that a plan adds: steps of a few rows more may cost as much as of many more.
- */
+/* Seconds per row that a plan adds: a few more rows may cost as much as many more. */
 static double plan_row(const choice *o, const plan *p)
 {
     const double none = time_of(o->steps, o->slots);
     return FT_MAX(0.0, time_about(o->steps, o->slots + p->rows) - none) / p->rows;
 }
 
-/* What one more draft earns on average before it is made, when all before it are accepted with
- * probability `reach`: its token, less its row, where that is more than nothing. *tokens, *rows:
- * what such a draft brings and costs. */
+/* The expected gain of one more draft token before it is made, when all before it are accepted
+ * with probability `reach`: its token minus its row, if positive. *tokens, *rows: what it adds
+ * on average. */
 static double earns(const ft_governor *g, double reach, double token, double row, double *tokens,
                     double *rows)
 {
@@ -423,7 +473,7 @@ static double earns(const ft_governor *g, double reach, double token, double row
     return *tokens * token - *rows * row;
 }
 
-/* With one draft each, verified where that pays. A token is worth what it costs that way. */
+/* One draft token each, verified if worthwhile. The value of a token is what it costs that way. */
 static plan plan_by_margin(const ft_gov_choice *t, const int *at, int n, const choice *o)
 {
     const double none = time_of(o->steps, o->slots) / o->slots;
@@ -445,9 +495,8 @@ static plan plan_by_margin(const ft_gov_choice *t, const int *at, int n, const c
 
 static int margin_class(float margin)
 {
-    static const float from[FT_GOV_MARGINS - 1] = {0.5f, 1, 2, 3.5f, 6};
     int i = 0;
-    while (i < FT_GOV_MARGINS - 1 && margin >= from[i]) i++;
+    while (i < FT_GOV_MARGINS - 1 && margin >= tune.margin_from[i]) i++;
     return i;
 }
 
@@ -461,7 +510,7 @@ ft_gov_next ft_gov_drafted(ft_governor *g, ft_gov_costs *c, float margin, int sl
     g->margin[g->made++] = (uint8_t) class;
     g->reach *= g->margin_accept[class];
     g->gain = (double)INFINITY;
-    if (g->token <= 0) return FT_GOV_MORE; /* this step learns what drafts cost */
+    if (g->token <= 0) return FT_GOV_MORE; /* this step measures what drafting costs */
     const choice o = {c, steps_of(c, FT_MAX(1, g->k), slots), slots, false};
     if (g->reach * g->token <= (k == 1 ? g->row : row_time(&o, k))) return FT_GOV_DROP;
     double tokens, rows;
@@ -476,9 +525,9 @@ bool ft_gov_pass_pays(const ft_gov_costs *c, double gain, int n)
 
 /* ---- the choice ---- */
 
-/* What steps cost must be learned first, the dear ones before the plain ones; not where prompts
- * are read beside. What others draft may keep a step from ever having just the rows that are
- * missing: after a while it must do. */
+/* Costs must be measured first, larger steps before plain ones; not in steps with prompt rows.
+ * Other responses may keep a step from ever having exactly the missing number of rows: after a
+ * while it must do. */
 static bool learn(ft_governor *g, const choice *o, int max)
 {
     const bool drafts = o->ngram || drafts_known(o->c->first, o->slots);
@@ -488,7 +537,7 @@ static bool learn(ft_governor *g, const choice *o, int max)
         g->k = max;
         return true;
     }
-    if (g->learning >= FT_GOV_LEARN) return false;
+    if (g->learning >= tune.learn) return false;
     g->k = drafts && most_known(o->steps, max, o->slots) ? 0 : max;
     if (o->c->mixed)
         g->k = 0;
@@ -497,21 +546,22 @@ static bool learn(ft_governor *g, const choice *o, int max)
     return true;
 }
 
-/* Whether a plan is good enough. Times are the shortest ones, which flatters the many parts of a
- * step with drafts more than a plain step: with margins, where a plan also counts on drafts that
- * are dropped in time, several responses want a few percent, more to begin. */
+/* Whether a plan is good enough. Times are minima, which favours the many parts of a step with
+ * drafting: with margins, where a plan also counts on dropped draft tokens, several responses
+ * need a gain of a few percent, more to begin. */
 static bool promises(const plan *p, const ft_gov_choice *t, const choice *o)
 {
     const double none = time_of(o->steps, o->slots) / o->slots;
     bool drafted = false;
     if (!o->c->margins || o->ngram) return p->token < none;
     for (int i = 0; i < p->n; i++) drafted = drafted || t[p->at[i]].g->k;
-    const double one = drafted ? 1.0 : 0.99, many = drafted ? 0.96 : 0.94;
+    const double one = drafted ? 1.0 : tune.start_one;
+    const double many = drafted ? tune.go_on_many : tune.start_many;
     return p->token < none * (o->slots > 1 ? many : one);
 }
 
-/* The responses of the plan draft, the first of them decides when to do without; all others wait.
- */
+/* The responses of the plan draft; the first of them decides when to run a plain step; all
+ * others do not draft. */
 static void carry_out(const plan *p, ft_gov_choice *t, const int *at, int n, const choice *o,
                       bool hopeless)
 {
@@ -529,10 +579,10 @@ static void carry_out(const plan *p, ft_gov_choice *t, const int *at, int n, con
         x->g->row = row;
         if (!in[i]) {
             const double loss = margins ? making_one / none : one / (1 + x->g->accept[0]) - 1;
-            x->k = park(x->g, o, hopeless, loss);
+            x->k = pause_drafting(x->g, o, hopeless, loss);
             continue;
         }
-        go_on(x->g, margins ? x->max : p->passes);
+        start_drafting(x->g, margins ? x->max : p->passes);
         if (!led) k = plain_now(x->g) ? 0 : margins ? INT16_MAX : around(x->g, k, x->max);
         led = true;
         x->k = FT_MIN(k, x->max);

@@ -1,42 +1,33 @@
-/* engine/governor.h - how many tokens to draft, chosen each step from what steps really cost and
- * how often drafts were accepted.
- *
- * A step with K drafts takes t(K + 1 rows) + d(K) seconds and yields 1 + a1 + a1 a2 + ... tokens,
- * a_j being the share of steps that accepted draft j after agreeing to all before it. The best K
- * is the one with the most tokens per second; none is a candidate like any other. Of several
- * responses those draft that add most, as many of them as are worth the passes they share. Times
- * are the shortest of recent steps with about as long a context, so slow steps change nothing. A
- * response that does not draft tries one draft now and then, to notice when it would pay again;
- * seldom enough that the tries cost little, whatever a try costs. One that drafts does without now
- * and then, because the machine may have become faster or slower since that was timed.
- *
- * Where a drafter says how far its best token is ahead of the next (the margin of two logits), that
- * tells more than any average: drafts far ahead are nearly always accepted, close ones seldom.
- * Then the governor decides draft by draft, with the acceptance of drafts of about this margin: a
- * draft is verified if it earns more time than its row takes, and another is made if one that earns
- * its row and its making is likely. A draft that was dropped still teaches: the token drawn in its
- * place shows whether it was right. */
+/* engine/governor.h - chooses how many tokens to draft in each step, from measured step times
+ * and acceptance rates.
+ * A step with K draft tokens takes t(K + 1 rows) + d(K) seconds and yields 1 + a1 + a1 a2 + ...
+ * tokens, where a_j is the probability that draft token j is accepted given that all before it
+ * were. The best K has the most tokens per second; K = 0 is a candidate like any other. With
+ * several responses, those with the largest expected gain draft, as many as justify the draft
+ * passes that they share. Times are the minimum of recent steps with a similar context length,
+ * so that single slow steps do not matter. A response that is not drafting tries one draft token
+ * from time to time, rarely enough that the trials cost little. A response that drafts skips
+ * drafting from time to time, to measure plain steps again.
+ * Where the drafter reports the margin between its two largest logits, that predicts acceptance
+ * better than any average. The governor then decides token by token with the acceptance rate of
+ * similar margins: a draft token is verified if its expected gain exceeds the time of its row,
+ * and another is made if that is likely to hold for it too. A dropped draft token still counts
+ * for the statistics: the token sampled in its place shows whether it was right. */
 #ifndef FT_ENGINE_GOVERNOR_H
 #define FT_ENGINE_GOVERNOR_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/err.h"
 
 enum {
-    FT_GOV_DRAFTS = 15,
-    FT_GOV_ROWS = 64,  /* steps of up to so many rows are told apart ... */
-    FT_GOV_WIDE = 32,  /* ... and larger ones by so many */
-    FT_GOV_SIZES = 96, /* classes of steps: up to 1,056 rows */
+    FT_GOV_ROWS = 64,  /* steps of up to this many rows have a class each ... */
+    FT_GOV_WIDE = 32,  /* ... and larger ones are grouped by this many */
+    FT_GOV_SIZES = 96, /* classes of step sizes: up to 1,056 rows */
     FT_GOV_SAMPLES = 8,
-    FT_GOV_BATCHES = 6,  /* classes of responses at once: rows of one cost less than rows of many */
-    FT_GOV_CONTEXTS = 6, /* classes of pasts, each four times as long as the one before */
-    FT_GOV_MANY = 8,     /* with more responses costs are not learned for each class */
-    FT_GOV_PROBE = 32,   /* steps without drafts between two tries, at least */
-    FT_GOV_AGAIN = 512,  /* steps between two tries where drafts cannot pay; ... */
-    FT_GOV_AGAIN_MANY = 2048, /* ... of many responses, which all try at once */
-    FT_GOV_PLAIN = 64,        /* steps with drafts between two without, to time one again */
-    FT_GOV_LEARN = 16,        /* steps of a response at most that only learn what steps cost */
-    FT_GOV_MARGINS = 6,       /* classes of margins */
+    FT_GOV_MANY = 8,     /* above this many responses, costs are not measured for each class */
+    FT_GOV_BATCHES = 6,  /* classes of batch size: a row costs less in a batch of one than of
+                          * many */
+    FT_GOV_CONTEXTS = 6, /* classes of context length, each four times the previous */
+    FT_GOV_MARGINS = 6,  /* classes of logit margins */
 };
 
 typedef struct ft_gov_times {
@@ -45,77 +36,82 @@ typedef struct ft_gov_times {
     int16_t rows; /* of the last sample */
 } ft_gov_times;
 
-/* What steps cost: one for an engine. */
+/* Measured costs; one per engine. */
 typedef struct ft_gov_costs {
-    /* by responses at once, context and rows of the step */
+    /* by number of responses, context length and rows of the step */
     ft_gov_times trunk[FT_GOV_BATCHES][FT_GOV_CONTEXTS][FT_GOV_SIZES];
-    ft_gov_times first[FT_GOV_SIZES];  /* the first draft pass of a step, by responses that draft */
-    ft_gov_times next[FT_GOV_SIZES];   /* each further one */
-    double prior[FT_GOV_DRAFTS];       /* acceptance of earlier responses, where new ones begin */
-    double prior_ngram[FT_GOV_DRAFTS]; /* the same for n-gram drafters */
-    int context;                       /* class of this step */
-    unsigned steps;                    /* that were timed */
-    bool mixed;                        /* it read prompts too: it says nothing about costs */
-    bool margins;                      /* the drafter tells them */
-    double margin_accept[FT_GOV_MARGINS]; /* acceptance by margin: where new responses begin */
-    double share[FT_GOV_MARGINS];         /* how many drafts have such a margin */
-    double
-        catch_up_s; /* seconds for each token that a swapped out drafter has to read before a try */
-    double deferred_s; /* the same for a head of several responses: what it put off */
+    ft_gov_times first[FT_GOV_SIZES];     /* the first draft pass of a step, by number of drafting
+                                           * responses */
+    ft_gov_times next[FT_GOV_SIZES];      /* each further draft pass */
+    double prior[FT_DRAFT_MAX];           /* acceptance rates of earlier responses, the start values
+                                           * of new ones */
+    double prior_ngram[FT_DRAFT_MAX];     /* the same for n-gram drafters */
+    int context;                          /* context class of this step */
+    unsigned steps;                       /* number of steps that were timed */
+    bool mixed;                           /* the step also contains prompt rows: its time is not
+                                           * used */
+    bool margins;                         /* the drafter reports margins */
+    double margin_accept[FT_GOV_MARGINS]; /* acceptance rate by margin, the start values of new
+                                           * responses */
+    double share[FT_GOV_MARGINS];         /* share of draft tokens with such a margin */
+    double catch_up_s; /* seconds per token that a paused draft model has to read before a trial */
+    double deferred_s; /* the same for the MTP heads of several responses: postponed feeding */
 } ft_gov_costs;
 
-/* How one response's drafts fare. */
+/* Draft statistics of one response. */
 typedef struct ft_governor {
-    double accept[FT_GOV_DRAFTS]; /* a_j */
-    int rounds;
-    int paused, next_try; /* steps without drafts, and at how many of them to try */
-    int drafting;         /* steps with drafts since the last without */
-    bool was_paused;      /* it did without at some time */
-    int learning;         /* steps that were chosen to learn what they cost */
-    int failed;           /* tries in a row that did not lead to drafts */
-    bool ngram;           /* the drafts cost nothing to make */
-    int k;                /* of the last choice */
+    double accept[FT_DRAFT_MAX]; /* a_j */
+    int steps;                   /* with draft tokens */
+    int paused, next_try; /* steps without draft tokens, and after how many of them to try again */
+    int drafting;         /* steps with draft tokens since the last plain one */
+    bool was_paused;      /* it was paused at some time */
+    int learning;         /* steps that were chosen to measure costs */
+    int failed;           /* consecutive trials that did not lead to drafting */
+    bool ngram;           /* draft tokens cost nothing to make */
+    int k;                /* the last choice */
     /* With margins: */
     double margin_accept[FT_GOV_MARGINS], share[FT_GOV_MARGINS];
     int seen[FT_GOV_MARGINS];
-    double token, row;             /* seconds that a token is worth in this step, and a row */
-    int made;                      /* drafts of this step so far, the last perhaps dropped; */
-    uint8_t margin[FT_GOV_DRAFTS]; /* the classes of their margins, */
-    double reach;                  /* and how likely it is that all of them are accepted */
-    double gain;                   /* seconds that one more is likely to save */
+    double token, row;            /* seconds that a token saves in this step, and that a row
+                                   * costs */
+    int made;                     /* draft tokens of this step so far, the last possibly
+                                   * dropped; */
+    uint8_t margin[FT_DRAFT_MAX]; /* the classes of their margins, */
+    double reach;                 /* the probability that all of them are accepted, */
+    double gain;                  /* and the seconds that one more is expected to save */
 } ft_governor;
 
 void ft_gov_costs_init(ft_gov_costs *c);
-/* A step begins: the cells that its responses see, all together; mixed: prompts are read in it too.
- */
+/* Starts a step: the context positions that its responses attend to, in total; mixed: it also
+ * contains prompt rows. */
 void ft_gov_round(ft_gov_costs *c, int64_t cells, bool mixed);
 void ft_gov_trunk(ft_gov_costs *c, int slots, int rows, double seconds);
 void ft_gov_draft(ft_gov_costs *c, bool first, int responses, double seconds);
-/* A drafter that was swapped out took so long to read the tokens it had missed; or heads those that
- * they had put off. */
+/* Time that a paused drafter took to read the tokens it had missed; and that heads took for
+ * postponed tokens. */
 void ft_gov_catch_up(ft_gov_costs *c, int tokens, double seconds);
 void ft_gov_feed(ft_gov_costs *c, int tokens, double seconds);
 
 void ft_gov_init(ft_governor *g, const ft_gov_costs *c, bool ngram);
-/* A step that proposed n drafts and kept `kept` of them. */
+/* Records a step with n draft tokens, `kept` of them accepted. */
 void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept);
-/* One response's part in the next step: drafts that it may make at most, and that it shall. */
+/* One response in the next step: its maximum number of draft tokens, and the chosen number. */
 typedef struct ft_gov_choice {
     ft_governor *g;
     int max, k;
 } ft_gov_choice;
 
-/* Chooses k for n responses that draft together, when `slots` responses run at once: who drafts
- * shares the passes that make drafts, so it is decided for all of them. */
+/* Chooses k for n responses that may draft, when `slots` responses run. Drafting responses share
+ * the draft passes, so the choice is made for all of them together. */
 void ft_gov_choose(ft_gov_choice *t, int n, const ft_gov_costs *c, int slots);
 
-/* With margins, what becomes of the draft just made: it is not worth a row, it is the last, or
- * another would be worth making, if it cost nothing; g->gain says by how much. */
+/* With margins, what happens to the draft token just made: drop it, keep it as the last, or make
+ * another; g->gain is the time another would save if it cost nothing. */
 typedef enum ft_gov_next { FT_GOV_DROP, FT_GOV_STOP, FT_GOV_MORE } ft_gov_next;
 ft_gov_next ft_gov_drafted(ft_governor *g, ft_gov_costs *c, float margin, int slots);
-/* Whether a pass that makes one more draft for each of n responses is worth it; gain: of all. */
+/* Whether one more draft pass for n responses is worth its time; gain: the sum of their gains. */
 bool ft_gov_pass_pays(const ft_gov_costs *c, double gain, int n);
-/* The token that was drawn where the dropped draft would have stood was this draft, or not. Before
+/* Whether the token sampled in place of the dropped draft token was the same. Call before
  * ft_gov_accept. */
 void ft_gov_dropped(ft_governor *g, ft_gov_costs *c, bool right);
 #endif

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The history is ids[0 .. n-2]; ids[n-1] is pending, the last id of every pattern. */
+/* The history is ids[0 .. n-2]; ids[n-1] is the pending token, the last id of every pattern. */
 
 static bool same_ids(const int32_t *a, const int32_t *b, int n)
 {
@@ -58,13 +58,13 @@ ft_ngram_drafter ft_ngram_simple(ft_ngram p)
 enum { CELLS = 1 << 18, KEYS = 1 << 12, VALUES = 4, HITS_MAX = 16380 };
 
 typedef struct value {
-    int at;       /* where the copy begins */
-    int count;    /* times it followed the key */
-    int accepted; /* how far it may be copied */
+    int at;       /* where the copy starts */
+    int count;    /* how often it followed the key */
+    int accepted; /* maximum length that may be copied */
 } value;
 
 typedef struct key {
-    int at; /* where its ids stand; 0: none */
+    int at; /* position of its ids; 0: none */
     int hits, seen;
     value v[VALUES];
 } key;
@@ -72,8 +72,8 @@ typedef struct key {
 typedef struct map_slot {
     uint32_t *cell; /* [CELLS]: position of the first n-gram with this hash, 0: none */
     key *key;       /* [KEYS] */
-    int hashed;     /* positions below are in the cells */
-    value *used;    /* what this step's draft was copied from */
+    int hashed;     /* positions below this are in `cell` */
+    value *used;    /* the value that this step's draft was copied from */
 } map_slot;
 
 typedef struct map {
@@ -90,7 +90,7 @@ static uint32_t hash_ids(const int32_t *ids, int n)
     return h;
 }
 
-/* Another text: nothing of the old one is left to point at. */
+/* Another text: old positions are invalid. */
 static void map_begin(void *state, int slot, const int32_t *ids, int n)
 {
     map *s = state;
@@ -102,7 +102,7 @@ static void map_begin(void *state, int slot, const int32_t *ids, int n)
     l->used = NULL;
 }
 
-/* Where the pattern stood before: by the cells, or by looking at what is not in them yet. */
+/* Finds an earlier occurrence of the pattern: by hash, or by scanning what is not hashed yet. */
 static int map_find(const map *s, const map_slot *l, const int32_t *ids, int n, uint32_t h)
 {
     const int N = s->p.n, len = n - 1, at = (int)l->cell[h % CELLS];
@@ -131,7 +131,7 @@ static key *map_key(const map *s, map_slot *l, const int32_t *ids, int at, uint3
     return k;
 }
 
-/* Counts what followed each occurrence of the key that has a whole continuation by now. */
+/* Counts what followed each occurrence of the key that has a complete continuation. */
 static void map_collect(const map *s, key *k, const int32_t *ids, int n)
 {
     const int N = s->p.n, m = s->p.m, last = n - 1 - N - m;
@@ -148,7 +148,8 @@ static void map_collect(const map *s, key *k, const int32_t *ids, int n)
     k->seen = FT_MAX(k->seen, last + 1);
 }
 
-/* The most frequent continuation, if it is alone or twice as frequent as all others together. */
+/* The most frequent continuation, if it is the only one or twice as frequent as all others
+ * together. */
 static value *map_best(key *k)
 {
     int best = 0, sum = 0;
@@ -181,7 +182,7 @@ static int map_draft(void *state, int slot, const int32_t *ids, int n, int max, 
         v->at = at + N;
     }
     l->used = v;
-    /* A continuation that failed comes back one id at a time. */
+    /* A continuation that was rejected grows again by one id at a time. */
     const int c = FT_MIN(FT_MIN(s->p.m, v->accepted), len - v->at);
     v->accepted = FT_MIN(v->accepted + 1, s->p.m);
     return copy_ids(out, ids + v->at, FT_MIN(c, max));
@@ -191,7 +192,7 @@ static void map_accept(void *state, int slot, int drafted, int accepted, bool mi
 {
     map_slot *l = &((map *)state)->slot[slot];
     if (!mine || !l->used) return;
-    /* All of a draft that was cut short says nothing about what lies behind. */
+    /* If a truncated draft was accepted in full, nothing is known about what follows. */
     if (accepted < drafted) l->used->accepted = accepted;
 }
 
@@ -228,8 +229,8 @@ typedef struct table {
     ft_ngram_mod p;
     int32_t *next; /* [TABLE]: the id that followed, plus one; 0: none */
     int used;
-    int *done;   /* per slot: n-grams that end below are in the table */
-    int *misses; /* per slot: steps in a row that went badly */
+    int *done;   /* per slot: n-grams that end below this are in the table */
+    int *misses; /* per slot: consecutive steps with low acceptance */
 } table;
 
 static int32_t *table_cell(const table *s, const int32_t *ids)
@@ -245,7 +246,7 @@ static void table_clear(table *s)
     s->used = 0;
 }
 
-/* Every n-gram that ends at [*done, n - 1) and the id behind it. */
+/* Inserts every n-gram that ends at [*done, n - 1) with the id that follows it. */
 static void table_insert(table *s, int *done, const int32_t *ids, int n)
 {
     for (int i = FT_MAX(*done, s->p.n_match - 1); i < n - 1; i++) {

@@ -9,12 +9,12 @@ enum {
     LONGEST = 4,
     DRAFTS = 8,
     STATIC = 2,          /* ids of an n-gram of the corpus */
-    NODES_MAX = 1 << 24, /* n-grams, and followers of all of them */
+    NODES_MAX = 1 << 24, /* maximum n-grams, and followers of all of them */
     FILE_MAX = 1 << 30,
 };
 
 typedef struct follower {
-    int32_t id, count, next; /* next: index of another one, -1: none */
+    int32_t id, count, next; /* next: index of another follower, -1: none */
 } follower;
 
 typedef struct node {
@@ -22,7 +22,7 @@ typedef struct node {
     int32_t first;        /* follower */
 } node;
 
-/* n-grams by open addressing; an empty slot has index -1. */
+/* n-grams by open addressing; an empty entry has index -1. */
 typedef struct counts {
     node *node;
     follower *f;
@@ -32,10 +32,10 @@ typedef struct counts {
 
 typedef struct lookup {
     counts corpus, responses;
-    counts *slot; /* what this conversation had */
+    counts *slot; /* counts of this sequence */
     int *done;    /* ids that are counted */
     int slots;
-    char *path; /* of responses; NULL: they are not kept */
+    char *path; /* of the responses file; NULL: not saved */
 } lookup;
 
 /* ---- counts ---- */
@@ -140,7 +140,7 @@ static int32_t get32(const char *p)
     return (int32_t)v;
 }
 
-static void put32(ft_out *o, int32_t v)
+static void put32(ft_out_file *o, int32_t v)
 {
     unsigned char b[4];
     for (int i = 0; i < 4; i++) b[i] = (unsigned char)((uint32_t)v >> 8 * i);
@@ -184,7 +184,7 @@ static ft_status load_counts(counts *c, const char *path, ft_err *err)
 
 static void save(const counts *c, const char *path)
 {
-    ft_out *o;
+    ft_out_file *o;
     if (ft_out_open(&o, path, NULL)) return;
     for (int i = 0; i < c->n_node; i++) {
         int32_t n = 0;
@@ -225,7 +225,8 @@ static void cache_begin(void *state, int slot, const int32_t *ids, int n)
     observe(state, slot, ids, n);
 }
 
-/* The best follower of a node, weighed by the corpus; -1 when samples or share do not do. */
+/* The best follower of a node, weighted by the corpus; -1 when there are too few samples or none
+ * is frequent enough. */
 static int32_t best(const lookup *s, const counts *c, const node *n, const node *corpus, int sample,
                     int share)
 {

@@ -1,6 +1,8 @@
-/* engine/preempt.c - pages for everyone: when they run out, the latest to arrive waits with what it
- * has in host memory. A slot never loses a request, nor a bit of it, for want of pages; only one
- * that is alone and still does not fit ends. */
+/* engine/preempt.c - preemption: when the pages of the cache run out, a sequence waits with what it
+ * has in host memory: first one whose reader is behind, then the latest to arrive. No sequence
+ * loses a request, nor a bit of it, for want of pages; only one that is alone and still does not
+ * fit ends. A paused sequence keeps nobody else from pages: it is moved out when they are needed,
+ * and comes back when its reader has caught up. */
 #include "base/mem.h"
 #include "engine/slot.h"
 
@@ -48,6 +50,17 @@ static bool swap_out(ft_slot *s)
     return s->swapped != NULL;
 }
 
+/* Moves out a sequence that is paused. */
+static bool park_paused(ft_engine *e, const ft_slot *but)
+{
+    for (int i = 0; i < e->p.slots; i++) {
+        ft_slot *s = &e->slot[i];
+        if (s != but && s->paused && busy(s) && !s->rows.n && ft_seq_pages(s->seq) && swap_out(s))
+            return true;
+    }
+    return false;
+}
+
 void ft_preempt_idle(ft_slot *s, int cells)
 {
     const int pages = cells / FT_PAGE_ROWS + 2;
@@ -60,7 +73,7 @@ bool ft_preempt_reserve(ft_slot *s, int n)
     ft_engine *e = s->e;
     while (!ft_seq_reserve(s->seq, n)) {
         if (n > e->p.ctx - slot_len(s)) return false;
-        if (drop_idle(e, NULL)) continue;
+        if (drop_idle(e, NULL) || park_paused(e, s)) continue;
         ft_slot *last = latest(e);
         if (last && last != s && last->arrival > s->arrival && swap_out(last)) continue;
         /* Older ones go first; without any there is nothing to wait for. */
@@ -79,14 +92,15 @@ void ft_preempt_restore(ft_engine *e)
         ft_slot *first = NULL;
         for (int i = 0; i < e->p.slots; i++) {
             ft_slot *s = &e->slot[i];
-            if (s->swapped && (!first || s->arrival < first->arrival)) first = s;
+            if (s->swapped && !s->paused && (!first || s->arrival < first->arrival)) first = s;
         }
         if (!first) return;
         /* Not before a few steps of everyone's would fit, lest it leaves again at once. */
         int want = 1;
         for (int i = 0; i < e->p.slots; i++) want += busy(&e->slot[i]);
         const int pages = ft_swapped_pages(first->swapped) + want;
-        while (ft_cache_free_pages(e->cache) < pages && drop_idle(e, NULL)) {
+        while (ft_cache_free_pages(e->cache) < pages &&
+               (drop_idle(e, NULL) || park_paused(e, first))) {
         }
         if (others(e, first) && ft_cache_free_pages(e->cache) < pages) return;
         if (!ft_seq_swap_in(first->seq, first->swapped)) return;
@@ -100,6 +114,10 @@ bool ft_engine_can_admit(const ft_engine *e, const ft_task *t)
     bool any = false;
     for (int i = 0; i < e->p.slots; i++) {
         const ft_slot *s = &e->slot[i];
+        if (s->paused && s->state >= SLOT_PREFILL) { /* moved out when its pages are needed */
+            have += s->swapped ? 0 : ft_seq_pages(s->seq);
+            continue;
+        }
         if (s->swapped) return false;
         if (s->state == SLOT_IDLE) have += ft_seq_pages(s->seq);
         if (s->state == SLOT_PREFILL)

@@ -1,13 +1,13 @@
-/* engine/prefix_reuse.c - what slots share: beginnings of prompts that any of them has read
- * (kv/prefix.h). A prompt is read up to places where it is likely to part from the next one, and is
- * kept there. */
+/* engine/prefix_reuse.c - prefix checkpoints: beginnings of prompts that any slot has computed,
+ * shared by all slots (kv/prefix.h). Prefill stops at positions where later prompts are likely
+ * to diverge, and saves a checkpoint there. */
 #include "base/mem.h"
 #include "engine/slot.h"
 #include "kv/save.h"
 
 enum {
-    APART = 256,        /* points in the middle of a prompt closer than this are not worth it */
-    LONG_PROMPT = 8192, /* a prompt that is this long gets one every so many cells */
+    APART = 256,        /* minimum distance between checkpoints within a prompt */
+    LONG_PROMPT = 8192, /* long prompts get a checkpoint every so many positions */
 };
 
 static size_t row_bytes(const ft_engine *e)
@@ -37,7 +37,7 @@ void ft_engine_unshare(ft_engine *e)
     e->row = NULL;
 }
 
-/* ---- where ---- */
+/* ---- positions ---- */
 
 static int border(int cell)
 {
@@ -64,7 +64,7 @@ void ft_reuse_plan(ft_slot *s)
             cut(s, j->checkpoint[i]);
     }
     cut(s, last);
-    cut(s, end); /* the same, as a rule: a response's header is short */
+    cut(s, end); /* usually the same position: the header of a response is short */
 }
 
 int ft_reuse_next_checkpoint(const ft_slot *s, int at)
@@ -77,7 +77,7 @@ int ft_reuse_next_checkpoint(const ft_slot *s, int at)
     return s->task.n_prompt;
 }
 
-/* ---- taking and giving ---- */
+/* ---- lookup and saving ---- */
 
 int ft_reuse_find(ft_slot *s, const ft_task *j, int longer)
 {
@@ -95,7 +95,8 @@ int ft_reuse_find(ft_slot *s, const ft_task *j, int longer)
 ft_status ft_slot_write(ft_slot *s, const char *path, int *n, ft_err *err)
 {
     if (!s->e->prefix)
-        return ft_fail(err, FT_EUNSUPPORTED, "a lane can be saved only where prompts are kept");
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "a slot can only be saved with the prompt cache enabled");
     *n = slot_len(s);
     return ft_prefix_save(s->e->prefix, s->ids, *n, path, err);
 }
@@ -103,12 +104,14 @@ ft_status ft_slot_write(ft_slot *s, const char *path, int *n, ft_err *err)
 ft_status ft_slot_read(ft_slot *s, const char *path, int *n, ft_err *err)
 {
     if (!s->e->prefix)
-        return ft_fail(err, FT_EUNSUPPORTED, "a lane can be restored only where prompts are kept");
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "a slot can only be restored with the prompt cache enabled");
     int32_t *ids;
     const ft_status st = ft_prefix_load(s->e->prefix, path, &ids, n, err);
     if (st) return st;
     ft_slot_forget(s, NULL);
-    const ft_task t = {.prompt = ids, .n_prompt = *n + 1}; /* all of them, if they are there */
+    const ft_task t = {.prompt = ids,
+                       .n_prompt = *n + 1}; /* matches all of them, if they are cached */
     memcpy(s->ids, ids, sizeof *ids * (size_t)*n);
     s->n_ids = ft_reuse_find(s, &t, 0);
     ft_free(ids);
@@ -126,8 +129,7 @@ static void keep(ft_slot *s, int len)
 {
     ft_engine *e = s->e;
     const bool row = row_bytes(e) && len == slot_len(s) && s->head.fed >= len;
-    if (row_bytes(e) && !row)
-        return; /* the hidden row there is gone, or the head has not read it */
+    if (row_bytes(e) && !row) return; /* that hidden row is gone, or the head has not read it */
     if (row)
         ft_runner_hidden_get(e->runner, ft_hidden_ring(e->runner, ft_seq_slot(s->seq), len - 1),
                              e->row);
@@ -141,7 +143,8 @@ void ft_reuse_save(ft_engine *e)
         if (!s->rows.n || !s->task.keep || s->finish == FT_FINISH_ERROR) continue;
         const int at = slot_len(s);
         if (s->state == SLOT_PREFILL && at == ft_reuse_next_checkpoint(s, at - 1)) keep(s, at);
-        /* Without delta nets the rows of a response have the bits of a prompt's; with them not. */
+        /* Without delta nets, the cached rows of a response are bit-identical to those of a
+         * prompt; with delta nets they are not. */
         const bool delta = ft_cache_state_bytes(e->cache) > 0;
         if (s->state == SLOT_IDLE && border(at) && !delta) keep(s, border(at));
     }

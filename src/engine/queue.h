@@ -17,7 +17,9 @@ typedef struct ft_entry ft_entry;
  * `done` was called; the functions are called on the engine thread, without locks. */
 struct ft_entry {
     ft_task task;
-    int wish; /* a slot; -1: any */
+    int wish;        /* a slot; -1: any */
+    uint64_t client; /* whose share of the queue it counts for; 0: nobody's */
+    bool continues;  /* belongs to a request that is inside already: a full queue takes it */
     /* May the response go on? false holds it until ft_queue_kick. */
     bool (*ready)(ft_entry *e);
     /* After each step that the entry took part in. */
@@ -38,17 +40,42 @@ struct ft_entry {
     ft_stats stats;
     double wait_s;
 
-    ft_entry *next; /* the queue's */
+    /* the queue's: of those that wait, and of all that are inside */
+    ft_entry *next, *inside_prev, *inside_next;
 };
 
+/* What the queue may use. foretoken.h has it as ft_queue_params. */
+typedef struct ft_queue_limits {
+    int per_client; /* maximum number of requests of one client that run or wait; 0: no limit */
+    int waiting;    /* entries that may wait for a slot */
+    double step_ms; /* longest step with prompt tokens while others generate; 0: any */
+    uint64_t prefix_bytes; /* memory for shared prefixes; 0: none */
+    const char *cache_dir; /* folder that keeps them when the program ends; NULL: none */
+} ft_queue_limits;
+
+enum { FT_QUEUE_BUCKETS = 16 };
+
+/* Totals since the start and the present state. foretoken.h has it as ft_llm_stats. */
+typedef struct ft_queue_totals {
+    uint64_t prompt_tokens, cached_tokens, output_tokens, steps, decode_steps, drafted, accepted;
+    uint64_t preempted, cancelled, responses;
+    double prompt_s, output_s;
+    int busy, waiting;
+    uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, pages, pages_free;
+    uint64_t pages_cached;                  /* pages in use that idle slots hold */
+    uint64_t step_at[FT_QUEUE_BUCKETS + 1]; /* steps of up to 2^i / 4096 s; the last: longer */
+    double step_s;
+    bool failed; /* the device has failed: no further entry will be run */
+} ft_queue_totals;
+
 /* Starts the thread; takes all slots, so none may be taken. */
-ft_status ft_queue_new(ft_queue **out, ft_engine *e, const ft_queue_params *p, ft_err *err);
+ft_status ft_queue_new(ft_queue **out, ft_engine *e, const ft_queue_limits *p, ft_err *err);
 /* See ft_llm_stop. */
 void ft_queue_stop(ft_queue *q, bool drain);
 bool ft_queue_stopped(ft_queue *q);
 void ft_queue_free(ft_queue *q); /* accepts NULL; stops it first */
 
-/* FT_ELIMIT: full. FT_ECANCELLED: stopping. */
+/* FT_EBUSY: the queue is full, or its client has its share. FT_ECANCELLED: stopping. */
 ft_status ft_queue_put(ft_queue *q, ft_entry *e, ft_err *err);
 void ft_queue_cancel(ft_queue *q, ft_entry *e);      /* takes effect within a step */
 void ft_queue_kick(ft_queue *q);                     /* an entry may be ready again */
@@ -62,6 +89,6 @@ int ft_queue_ctx(const ft_queue *q);          /* cells of the longest sequence *
 ft_slot *ft_queue_slot(ft_queue *q, int i);   /* NULL when there is none */
 ft_entry *ft_queue_entry(ft_queue *q, int i); /* who has it; NULL: it is idle */
 
-void ft_queue_counts(ft_queue *q, ft_llm_stats *out);
+void ft_queue_counts(ft_queue *q, ft_queue_totals *out);
 
 #endif

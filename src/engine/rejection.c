@@ -1,11 +1,12 @@
-/* engine/rejection.c - rejection sampling: drafts are drawn from the head's distribution q and kept
- * with probability min(1, p/q); a refused one is replaced by a draw from what p has over q. The
- * response follows p, as without drafts, but a seed gives other ids. */
+/* engine/rejection.c - rejection sampling: draft tokens are sampled from the drafter's
+ * distribution q and accepted with probability min(1, p/q); a rejected one is replaced by a
+ * sample from max(0, p - q), normalised. The response follows p, as without drafting, but a seed
+ * gives different ids. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/slot.h"
 
-/* Streams of random numbers beside the sampler's own. */
+/* Random number streams, distinct from those of the sampler. */
 enum { DRAFT = 64, ACCEPT, REST };
 
 static double unit(const ft_slot *s, uint64_t at, uint32_t stream)
@@ -13,7 +14,7 @@ static double unit(const ft_slot *s, uint64_t at, uint32_t stream)
     return ft_unit_f64(ft_rng_at(s->task.sampling.seed, at, stream));
 }
 
-/* The id at which the sum of w passes u times its total; -1 when all are 0. */
+/* The first id at which the cumulative sum of w exceeds u times its total; -1 when all are 0. */
 static int32_t pick(const float *w, int V, double u)
 {
     double sum = 0, at = 0;

@@ -1,4 +1,5 @@
-/* engine/sample.c - the chain of samplers, the history behind the penalties, and the draw. */
+/* engine/sample.c - the sampler chain, the token history of the penalties, and the sampling
+ * itself. */
 #include "engine/sample.h"
 
 #include "engine/sample_list.h"
@@ -17,45 +18,29 @@ struct ft_sampler {
     ft_list *l;
     bool own_list;
     ft_logit_bias *bias;
-    size_t n_bans; /* of them */
+    size_t n_bans; /* number of them */
     ft_id_seq *breaker;
     int32_t *breaker_ids;
-    int32_t *z, *uniq, *count; /* scratch as long as the history */
+    int32_t *z, *uniq, *count; /* scratch of the length of the history */
     bool wants_penalties, wants_dry, far;
     /* state */
-    int32_t *ring; /* the newest is ring[(head - 1) mod cap] */
+    int32_t *ring; /* the most recent id is ring[(head - 1) mod cap] */
     int32_t cap, head, n;
     float mu;
-    int32_t drawn;    /* the last id drawn and not yet accepted, -1: none */
-    float drawn_bits; /* how much it surprised */
+    int32_t drawn;    /* the last id that was sampled and not accepted yet, -1: none */
+    float drawn_bits; /* its surprise in bits */
 };
-
-static const char *const kind_name[FT_SAMPLE_KINDS] = {
-    "penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"};
 
 const char *ft_sampler_kind_name(ft_sampler_kind k)
 {
-    return kind_name[k];
+    return ft_sampler_names[k].name;
 }
 
 void ft_sample_defaults(ft_sample_params *p)
 {
-    *p = (ft_sample_params){.temperature = 0.8f,
-                            .dynatemp_exponent = 1,
-                            .top_k = 40,
-                            .top_p = 0.95f,
-                            .min_p = 0.05f,
-                            .typical_p = 1,
-                            .top_n_sigma = -1,
-                            .xtc_threshold = 0.1f,
-                            .penalty_last_n = 64,
-                            .repeat_penalty = 1,
-                            .dry_base = 1.75f,
-                            .dry_allowed_length = 2,
-                            .dry_last_n = 64,
-                            .mirostat_tau = 5,
-                            .mirostat_eta = 0.1f,
-                            .n_order = FT_SAMPLE_KINDS};
+    *p = (ft_sample_params){.n_order = FT_SAMPLE_KINDS};
+#define FT_SAMPLING(type, field, number, ...) p->field = (type)(number);
+#include "base/request.def"
     for (int i = 0; i < FT_SAMPLE_KINDS; i++) p->order[i] = (ft_sampler_kind)i;
 }
 
@@ -66,13 +51,16 @@ ft_status ft_sample_order_parse(ft_sample_params *p, const char *list, ft_err *e
     for (const char *z = list; *z;) {
         const size_t len = strcspn(z, ";,");
         int k = 0;
-        while (k < FT_SAMPLE_KINDS && !ft_str_eq((ft_str){z, len}, ft_str_of(kind_name[k]))) k++;
+        while (k < FT_SAMPLE_KINDS &&
+               !ft_str_eq((ft_str){z, len}, ft_str_of(ft_sampler_names[k].name)))
+            k++;
         if (k == FT_SAMPLE_KINDS)
             return ft_fail(err, FT_EINVAL,
                            "sampler '%.*s', want one of penalties dry top_n_sigma "
                            "top_k typ_p top_p min_p xtc temperature",
                            (int)FT_MIN(len, 40), z);
-        if (seen >> k & 1) return ft_fail(err, FT_EINVAL, "sampler '%s' twice", kind_name[k]);
+        if (seen >> k & 1)
+            return ft_fail(err, FT_EINVAL, "sampler '%s' twice", ft_sampler_names[k].name);
         seen |= 1u << k;
         p->order[n++] = (ft_sampler_kind)k;
         z += len;
@@ -89,7 +77,7 @@ ft_sample_scratch *ft_sample_scratch_new(int32_t V)
     l->V = V;
     l->x = ft_new_n(float, n);
     l->id = ft_new_n(int32_t, n);
-    l->checkpoint = ft_new_n(int32_t, n);
+    l->mark = ft_new_n(int32_t, n);
     l->key = ft_new_n(float, n);
     l->weight = ft_new_n(float, n);
     l->tie = ft_new_n(int32_t, n);
@@ -102,7 +90,7 @@ void ft_sample_scratch_free(ft_sample_scratch *l)
     if (!l) return;
     ft_free(l->x);
     ft_free(l->id);
-    ft_free(l->checkpoint);
+    ft_free(l->mark);
     ft_free(l->key);
     ft_free(l->weight);
     ft_free(l->tie);
@@ -120,27 +108,15 @@ ft_status ft_sample_check(const ft_sample_params *p, int32_t V, ft_err *err)
 {
     ft_status st;
     if (V < 1) return ft_fail(err, FT_EINVAL, "vocabulary of %d, want at least 1", V);
-    if ((st = check_last_n("penalty_last_n", p->penalty_last_n, err))) return st;
-    if ((st = check_last_n("dry_last_n", p->dry_last_n, err))) return st;
+    if ((st = check_last_n("repeat_last_n", p->repeat_last_n, err))) return st;
+    if ((st = check_last_n("dry_penalty_last_n", p->dry_last_n, err))) return st;
     const struct {
         const char *name;
-        float v;
-    } finite[] = {{"temperature", p->temperature},
-                  {"dynatemp_range", p->dynatemp_range},
-                  {"dynatemp_exponent", p->dynatemp_exponent},
-                  {"top_p", p->top_p},
-                  {"min_p", p->min_p},
-                  {"typical_p", p->typical_p},
-                  {"top_n_sigma", p->top_n_sigma},
-                  {"xtc_probability", p->xtc_probability},
-                  {"xtc_threshold", p->xtc_threshold},
-                  {"repeat_penalty", p->repeat_penalty},
-                  {"frequency_penalty", p->frequency_penalty},
-                  {"presence_penalty", p->presence_penalty},
-                  {"dry_multiplier", p->dry_multiplier},
-                  {"dry_base", p->dry_base},
-                  {"mirostat_tau", p->mirostat_tau},
-                  {"mirostat_eta", p->mirostat_eta}};
+        double v;
+    } finite[] = {
+#define FT_SAMPLING(type, field, number, ...) {#field, (double)p->field},
+#include "base/request.def"
+    };
     for (size_t i = 0; i < FT_COUNT(finite); i++)
         if (!isfinite(finite[i].v))
             return ft_fail(err, FT_EINVAL, "%s is not a finite number", finite[i].name);
@@ -188,7 +164,7 @@ static void copy_lists(ft_sampler *s)
     s->p.dry_breakers = s->breaker;
 }
 
-/* Where a sampler stands in the one order that devices know; 0: it does nothing to this chain. */
+/* Position of a sampler in the fixed order that devices implement; 0: it does nothing here. */
 static int rank(const ft_sampler *s, ft_sampler_kind k)
 {
     const ft_sample_params *p = &s->p;
@@ -215,11 +191,11 @@ static bool biases_differ(const ft_sampler *s)
     return true;
 }
 
-/* What ft_sampler_on_device says. */
+/* Implements ft_sampler_on_device. */
 static bool knows(const ft_sampler *s)
 {
     const ft_sample_params *p = &s->p;
-    const size_t edits = p->n_bias + (s->wants_penalties ? (size_t)p->penalty_last_n : 0);
+    const size_t edits = p->n_bias + (s->wants_penalties ? (size_t)p->repeat_last_n : 0);
     if (p->mirostat || edits > FT_DRAW_EDITS || !biases_differ(s)) return false;
     if (ft_sampler_greedy(s)) return !s->wants_dry;
     if (p->min_keep > 1 || p->top_k > FT_DRAW_K || p->min_p > 1 || p->dynatemp_range > 0)
@@ -245,11 +221,11 @@ ft_status ft_sampler_new(ft_sampler **out, const ft_sample_params *p, int32_t V,
     if (s->p.dry_base < 1) s->p.dry_base = 1.75f;
     copy_lists(s);
     s->wants_penalties =
-        has(p, FT_SAMPLE_PENALTIES) && p->penalty_last_n > 0 &&
+        has(p, FT_SAMPLE_PENALTIES) && p->repeat_last_n > 0 &&
         (p->repeat_penalty != 1.0f || p->frequency_penalty != 0.0f || p->presence_penalty != 0.0f);
     s->wants_dry = has(p, FT_SAMPLE_DRY) && p->dry_multiplier > 0.0f && p->dry_last_n > 0;
     s->far = knows(s);
-    if (s->wants_penalties) s->cap = p->penalty_last_n;
+    if (s->wants_penalties) s->cap = p->repeat_last_n;
     if (s->wants_dry) s->cap = FT_MAX(s->cap, p->dry_last_n);
     const size_t cap = (size_t)s->cap;
     s->ring = ft_new_n(int32_t, cap);
@@ -307,14 +283,15 @@ void ft_sampler_accept(ft_sampler *s, int32_t id)
     s->drawn = -1;
 }
 
-/* The id that was accepted i tokens ago; 0 is the newest. */
+/* The id that was accepted i tokens ago; 0 is the most recent. */
 static int32_t past(const ft_sampler *s, int32_t i)
 {
     const int32_t at = s->head - 1 - i;
     return s->ring[at < 0 ? at + s->cap : at];
 }
 
-/* Which entries of the list do the ids of uniq have? In a dense list that is the id itself. */
+/* Applies an edit to the list entries of the ids in uniq. In a dense list the entry is the id
+ * itself. */
 typedef void edit_fn(const ft_sampler *s, float *x, int32_t u);
 
 static void edit(ft_sampler *s, int32_t n_uniq, edit_fn *fn)
@@ -324,32 +301,32 @@ static void edit(ft_sampler *s, int32_t n_uniq, edit_fn *fn)
         for (int32_t u = 0; u < n_uniq; u++) fn(s, &l->x[s->uniq[u]], u);
     else
         for (int32_t i = 0; i < l->n; i++)
-            if (l->checkpoint[l->id[i]]) fn(s, &l->x[i], l->checkpoint[l->id[i]] - 1);
-    for (int32_t u = 0; u < n_uniq; u++) l->checkpoint[s->uniq[u]] = 0;
+            if (l->mark[l->id[i]]) fn(s, &l->x[i], l->mark[l->id[i]] - 1);
+    for (int32_t u = 0; u < n_uniq; u++) l->mark[s->uniq[u]] = 0;
 }
 
-/* The place of id in uniq, made when new; -1 for an id outside the vocabulary. */
+/* The index of id in uniq, added when new; -1 for an id outside the vocabulary. */
 static int32_t place(ft_sampler *s, int32_t id, int32_t *n_uniq)
 {
     if (id < 0 || id >= s->V) return -1;
-    if (!s->l->checkpoint[id]) {
+    if (!s->l->mark[id]) {
         s->uniq[*n_uniq] = id;
         s->count[*n_uniq] = 0;
-        s->l->checkpoint[id] = ++*n_uniq;
+        s->l->mark[id] = ++*n_uniq;
     }
-    return s->l->checkpoint[id] - 1;
+    return s->l->mark[id] - 1;
 }
 
 static void penalize(const ft_sampler *s, float *x, int32_t u)
 {
-    *x = ft_penalized(*x, s->count[u], s->p.repeat_penalty, s->p.frequency_penalty,
-                      s->p.presence_penalty);
+    *x = ft_logit_penalized(*x, s->count[u], s->p.repeat_penalty, s->p.frequency_penalty,
+                            s->p.presence_penalty);
 }
 
 static void penalties(ft_sampler *s)
 {
     int32_t n_uniq = 0;
-    const int32_t n = FT_MIN(s->n, s->p.penalty_last_n);
+    const int32_t n = FT_MIN(s->n, s->p.repeat_last_n);
     for (int32_t i = 0; i < n; i++) {
         const int32_t u = place(s, past(s, i), &n_uniq);
         if (u >= 0) s->count[u]++;
@@ -357,7 +334,7 @@ static void penalties(ft_sampler *s)
     edit(s, n_uniq, penalize);
 }
 
-/* How many of the newest tokens follow the last breaker; n when there is none. */
+/* How many of the most recent tokens follow the last breaker; n when there is none. */
 static int32_t since_breaker(const ft_sampler *s, int32_t n)
 {
     int32_t least = n;
@@ -382,8 +359,9 @@ static void dry_penalize(const ft_sampler *s, float *x, int32_t u)
     *x -= (float)FT_MIN(by, (double)FLT_MAX / 4);
 }
 
-/* z[i]: how many of the newest tokens also stand, in the same order, i tokens further back.
- * Whatever followed that older run would prolong the repetition, so it is made less likely. */
+/* z[i]: how many of the most recent tokens also occur, in the same order, i tokens further back.
+ * The token that followed the earlier occurrence would extend the repetition, so it is
+ * penalised. */
 static void dry(ft_sampler *s)
 {
     const int32_t n = FT_MIN(s->n, s->p.dry_last_n), allowed = s->p.dry_allowed_length;
@@ -413,7 +391,7 @@ static void add_bias(ft_sampler *s)
 {
     float *x = s->l->x; /* dense */
     for (size_t i = 0; i < s->p.n_bias; i++)
-        x[s->bias[i].id] = ft_biased(x[s->bias[i].id], s->bias[i].bias);
+        x[s->bias[i].id] = ft_logit_biased(x[s->bias[i].id], s->bias[i].bias);
 }
 
 static void load_logits(ft_sampler *s, const float *logits, const uint32_t *mask)
@@ -422,7 +400,7 @@ static void load_logits(ft_sampler *s, const float *logits, const uint32_t *mask
     add_bias(s);
 }
 
-/* The penalties alone, in their order: all that a greedy draw and mirostat look at. */
+/* The penalties alone, in their order: all that greedy sampling and mirostat use. */
 static void tilt(ft_sampler *s)
 {
     for (int i = 0; i < s->p.n_order; i++) {
@@ -462,7 +440,7 @@ static void apply(ft_sampler *s, ft_sampler_kind k, uint64_t position)
     }
 }
 
-/* What the loaded list becomes. */
+/* Applies all samplers to the loaded list. */
 static void chain(ft_sampler *s, uint64_t position)
 {
     if (!s->p.mirostat) {
@@ -506,7 +484,7 @@ static int32_t greedy(ft_sampler *s, const float *logits, const uint32_t *mask)
     return ft_argmax(s->l->x, NULL, s->V);
 }
 
-/* From the loaded list. */
+/* Samples from the loaded list. */
 static int32_t draw(ft_sampler *s, uint64_t position)
 {
     chain(s, position);
@@ -547,7 +525,7 @@ bool ft_sampler_probs(ft_sampler *s, const float *logits, const uint32_t *mask, 
     return true;
 }
 
-/* ---- for a device that draws ---- */
+/* ---- sampling on a device ---- */
 
 bool ft_sampler_on_device(const ft_sampler *s)
 {
@@ -558,7 +536,7 @@ bool ft_sampler_on_device(const ft_sampler *s)
 static int32_t count_past(ft_sampler *s, const int32_t *more, int32_t n_more, ft_edit *e)
 {
     int32_t n_uniq = 0;
-    const int32_t n = s->wants_penalties ? FT_MIN(s->n + n_more, s->p.penalty_last_n) : 0;
+    const int32_t n = s->wants_penalties ? FT_MIN(s->n + n_more, s->p.repeat_last_n) : 0;
     for (int32_t i = 0; i < n; i++) {
         const int32_t id = i < n_more ? more[n_more - 1 - i] : past(s, i - n_more);
         const int32_t u = place(s, id, &n_uniq);
@@ -575,13 +553,13 @@ void ft_sampler_put(ft_sampler *s, const int32_t *more, int32_t n_more, uint64_t
     const int32_t counted = count_past(s, more, n_more, e);
     int32_t n = counted;
     for (size_t i = 0; i < p->n_bias; i++) {
-        const int32_t id = s->bias[i].id, u = s->l->checkpoint[id];
+        const int32_t id = s->bias[i].id, u = s->l->mark[id];
         if (u)
             e[u - 1].bias = s->bias[i].bias;
         else
             e[n++] = (ft_edit){id, 0, s->bias[i].bias};
     }
-    for (int32_t u = 0; u < counted; u++) s->l->checkpoint[s->uniq[u]] = 0;
+    for (int32_t u = 0; u < counted; u++) s->l->mark[s->uniq[u]] = 0;
     const bool cold = ft_sampler_greedy(s) || has(p, FT_SAMPLE_TEMPERATURE);
     d->temperature = cold ? p->temperature : 1;
     d->top_k = has(p, FT_SAMPLE_TOP_K) ? FT_MAX(p->top_k, 0) : 0;

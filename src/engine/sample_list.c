@@ -7,15 +7,15 @@
 #include <math.h>
 #include <string.h>
 
-/* Entries are looked at in blocks of this many: a compiler finds its vectors, and a block with
- * nothing above a threshold is skipped. */
+/* Entries are scanned in blocks of this many: the compiler vectorises the loop, and a block with
+ * nothing above the threshold is skipped. */
 #define BLOCK 16
-/* Up to this many, a heap beats a selection over everything. */
+/* Up to this many, a heap is faster than a selection over all entries. */
 #define HEAP_MAX 256
 
 typedef struct cut {
     float key;
-    int32_t id; /* kept: larger keys, and this key with ids up to this one */
+    int32_t id; /* kept are larger keys, and this key with ids up to this one */
 } cut;
 
 typedef float v4f __attribute__((vector_size(16)));
@@ -29,7 +29,7 @@ static v4f load4(const float *x)
     return v;
 }
 
-/* Is one of the BLOCK values at x at least (or, strictly, above) t? NaN is not. */
+/* Whether one of the BLOCK values at x is at least (strictly: above) t. NaN is not. */
 static bool any_from(const float *x, float t, bool strictly)
 {
     const v4f a = load4(x), b = load4(x + 4), c = load4(x + 8), d = load4(x + 12), f = {t, t, t, t};
@@ -44,8 +44,8 @@ static void copy_counted(float *restrict to, const float *restrict x, int32_t n)
 {
     int32_t i = 0;
     for (; i + BLOCK <= n; i += BLOCK)
-        for (int j = 0; j < BLOCK; j++) to[i + j] = ft_counted(x[i + j]);
-    for (; i < n; i++) to[i] = ft_counted(x[i]);
+        for (int j = 0; j < BLOCK; j++) to[i + j] = ft_logit_finite(x[i + j]);
+    for (; i < n; i++) to[i] = ft_logit_finite(x[i]);
 }
 
 void ft_list_load(ft_list *l, const float *logits, const uint32_t *mask)
@@ -88,18 +88,19 @@ float ft_list_max(const ft_list *l)
     return max;
 }
 
-/* What is added to this is rounded to multiples of 2^24; how many, the last bits say. */
+/* Adding to this rounds to multiples of 2^24; the low bits of the sum are the multiple. */
 #define COARSE 0x1.8p47f
 
-/* ft_weigh, four at a time: the same operations in the same order; what is above 0 counts as 0, NaN
- * as nothing. Processors have no vectors of conversions to 64 bits. So a weight is its nearest
- * multiple of 2^24 and the rest, within 2^23: less than 0 only for weights without a fraction. */
+/* ft_weigh for four values: the same operations in the same order; values above 0 count as 0,
+ * NaN as nothing. There are no vector conversions to 64 bits, so a weight is split into its
+ * nearest multiple of 2^24 and the rest, within 2^23; the rest is negative only for weights
+ * without a fraction. */
 static inline void weigh4(v4f below, v4u *multiple, v4i *rest)
 {
     const v4f low = {-87.0f, -87.0f, -87.0f, -87.0f};
     const v4i in = below > low, over = below > 0;
     const v4f x = (v4f)(~over & ((in & (v4i)below) | (~in & (v4i)low)));
-    const v4f shifted = x * 1.44269504f + 12582912.0f; /* its last bits are n */
+    const v4f shifted = x * 1.44269504f + 12582912.0f; /* its low bits are n */
     const v4f n = shifted - 12582912.0f;
     const v4f r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
     v4f y = r * 1.38888889e-3f + 8.33333333e-3f;
@@ -114,8 +115,8 @@ static inline void weigh4(v4f below, v4u *multiple, v4i *rest)
     *rest += __builtin_convertvector(y - (coarse - COARSE), v4i);
 }
 
-/* Of FT_LIST_PART values, so few that no slot can overflow. Four vectors at a time keep a processor
- * busy while each waits for itself. */
+/* Sums FT_LIST_PART values, few enough that no vector element can overflow. Four vectors at a
+ * time hide the latency. */
 static uint64_t sum_part(const float *x, float max)
 {
     const v4u none = (v4u)(v4f){COARSE, COARSE, COARSE, COARSE};
@@ -258,7 +259,7 @@ int32_t ft_top_n(const float *x, int32_t V, int32_t n, int32_t *out)
     return have;
 }
 
-/* ---- where a cumulated weight is reached ---- */
+/* ---- where the cumulative weight reaches a value ---- */
 
 static bool better(const ft_list *l, int32_t a, int32_t b)
 {
@@ -275,7 +276,7 @@ static void swap(ft_list *l, int32_t a, int32_t b)
 
 typedef struct goal {
     uint64_t mass;
-    bool strict; /* more than mass, else at least */
+    bool strict; /* more than mass; else at least */
     int32_t count;
 } goal;
 
@@ -284,7 +285,7 @@ static bool reached(goal g, uint64_t mass, int32_t count)
     return (g.strict ? mass > g.mass : mass >= g.mass) && count >= g.count;
 }
 
-/* Better entries than the one in the middle go before it; returns where it ends up. */
+/* Moves entries that rank before the middle one to its left; returns its final index. */
 static int32_t partition(ft_list *l, int32_t lo, int32_t hi, uint64_t *mass)
 {
     const int32_t mid = lo + (hi - lo) / 2;
@@ -303,8 +304,8 @@ static int32_t partition(ft_list *l, int32_t lo, int32_t hi, uint64_t *mass)
     return m;
 }
 
-/* key, weight and tie hold n > 0 entries. The shortest best-first prefix that reaches the goal ends
- * at the entry that is returned. */
+/* key, weight and tie hold n > 0 entries. Returns the last entry of the shortest best-first
+ * prefix that reaches the goal. */
 static cut select_mass(ft_list *l, int32_t n, goal g)
 {
     int32_t lo = 0, hi = n;
@@ -352,7 +353,7 @@ void ft_list_top_k(ft_list *l, int32_t k)
     keep(l, select_mass(l, l->n, (goal){.mass = (uint64_t)k * ft_weight_of(1)}));
 }
 
-/* Takes entries down to `depth` below the maximum; returns their mass. */
+/* Collects entries down to `depth` below the maximum; returns their mass. */
 static uint64_t gather(ft_list *l, float max, float depth, int32_t *count)
 {
     uint64_t mass = 0;
@@ -490,8 +491,8 @@ void ft_list_temperature(ft_list *l, float t)
     float *x = l->x;
     int32_t i = 0;
     for (; i + BLOCK <= l->n; i += BLOCK)
-        for (int j = 0; j < BLOCK; j++) x[i + j] = ft_tempered(x[i + j], t);
-    for (; i < l->n; i++) x[i] = ft_tempered(x[i], t);
+        for (int j = 0; j < BLOCK; j++) x[i + j] = ft_logit_tempered(x[i + j], t);
+    for (; i < l->n; i++) x[i] = ft_logit_tempered(x[i], t);
 }
 
 void ft_list_dynatemp(ft_list *l, float t, float range, float exponent)
@@ -550,7 +551,7 @@ int32_t ft_argmax(const float *x, const uint32_t *mask, int32_t V)
     return at;
 }
 
-/* Takes v for the largest or the next one. */
+/* Updates the two largest values with v. */
 static inline void rank(float *first, float *second, float v)
 {
     const float low = v > *first ? *first : v;
@@ -560,7 +561,7 @@ static inline void rank(float *first, float *second, float v)
 
 float ft_margin(const float *x, int32_t n)
 {
-    enum { SLOTS = 16 }; /* a compiler finds its vectors */
+    enum { SLOTS = 16 }; /* wide enough for the compiler to vectorise */
     float first[SLOTS], second[SLOTS];
     int32_t i = 0;
     for (int j = 0; j < SLOTS; j++) first[j] = second[j] = -INFINITY;

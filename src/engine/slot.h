@@ -1,4 +1,4 @@
-/* engine/slot.h - the inside of an engine, shared by its files. */
+/* engine/slot.h - the internals of the engine, shared by the files of this folder. */
 #ifndef FT_ENGINE_SLOT_H
 #define FT_ENGINE_SLOT_H
 
@@ -10,24 +10,28 @@
 
 typedef enum slot_state { SLOT_FREE, SLOT_IDLE, SLOT_PREFILL, SLOT_DECODE } slot_state;
 
-enum { FT_FEED_ROWS = FT_DECODE_ROWS }; /* that a slot brings along to a draft pass, at most */
+enum { FT_FEED_ROWS = FT_DECODE_ROWS }; /* maximum rows of one slot in a draft pass */
 
 struct ft_slot {
     ft_engine *e;
     slot_state state;
-    uint64_t arrival;    /* the earlier goes first */
-    ft_swapped *swapped; /* its pages, while others have the room; NULL: they are in the cache */
-    int waited;          /* steps that brought its prompt no row */
-    bool paused;         /* its reader stays behind: no rows until it is let go */
+    uint64_t arrival;    /* order of arrival; earlier slots are served first */
+    ft_swapped *swapped; /* its KV pages in host memory while it is preempted; NULL: it is not
+                          * preempted */
+    int waited;          /* steps in a row in which its prompt got no rows */
+    bool paused;         /* its client reads too slowly: it gets no rows until it is resumed */
     ft_seq *seq;
     ft_task task;
-    int32_t *ids;                           /* [ctx]: the first ft_seq_len are in the cache */
-    int n_ids;                              /* known ids: the prompt, then what was drawn */
-    int cut[FT_CHECKPOINTS_MAX + 1], n_cut; /* where chunks of the prompt end, to be kept there */
+    int32_t *ids;                           /* [ctx + 1]: token ids; the first ft_seq_len(seq)
+                                             * are in the KV cache */
+    int n_ids;                              /* known ids: the prompt, then the generated tokens */
+    int cut[FT_CHECKPOINTS_MAX + 1], n_cut; /* positions at which prefill stops to save a prefix
+                                             * checkpoint */
 
     ft_sampler *sampler;
     uint32_t *bits;
-    void *mask_ahead; /* a clone of the task's mask, behind drafts; NULL: none was needed so far */
+    void *mask_ahead; /* a clone of the task's token constraint, advanced over draft tokens;
+                       * NULL: not needed yet */
     ft_logprob *logprob;
 
     struct slot_rows {
@@ -40,7 +44,7 @@ struct ft_slot {
         int n;               /* draft tokens that wait for verification after the pending token */
         int method;          /* the n-gram drafter that made them; -1: the model's head */
         bool sampled;        /* they were sampled from q, for rejection sampling */
-        bool dropped;        /* id[n] was drafted too, but was not worth a row */
+        bool dropped;        /* id[n] was drafted as well, but verifying it was not worth a row */
         int next_max;        /* draft tokens to make for the next step */
         int choice;          /* index into the engine's governor choices of this step; -1: none */
         int out;             /* output row of this draft pass; -1: none */
@@ -70,36 +74,38 @@ struct ft_slot {
     int64_t t_start, t_first;
 };
 
-/* How long steps take, so that a prompt beside responses can be cut to measure. */
+/* Measured step times, used to bound the prompt rows of a step that also decodes. */
 typedef struct ft_prefill_budget {
-    double limit_s; /* of such a step; 0: none */
-    double plain_s; /* a step without prompt rows, lately; 0: not known */
-    double row_s;   /* what each row of a prompt adds; 0: not known */
+    double limit_s; /* maximum time of such a step; 0: no limit */
+    double plain_s; /* recent time of a step without prompt rows; 0: not measured yet */
+    double row_s;   /* additional time per prompt row; 0: not measured yet */
     int rows;       /* prompt rows of this step */
 } ft_prefill_budget;
 
 struct ft_engine {
-    ft_model *m, *drafter; /* drafter: NULL, m itself, an assistant, or a second model */
-    ft_drafter kind;       /* what the drafter is here */
+    ft_model *m, *drafter; /* drafter: NULL, m itself (MTP head), an assistant, or a draft model */
+    ft_drafter kind;       /* what the drafter is */
     ft_engine_params p;
     ft_cache *cache;
     ft_runner *runner;
-    ft_runner *draft_runner; /* of draft passes: run, or a second model's own */
-    ft_cache *draft_cache;   /* a second model's */
+    ft_runner *draft_runner; /* runner of the draft passes: `runner`, or the draft model's own */
+    ft_cache *draft_cache;   /* the draft model's KV cache */
     ft_sample_scratch *scratch;
     ft_slot *slot;     /* [p.slots] */
-    bool *seen;        /* [p.slots]: prompts that this step has been to */
-    ft_prefix *prefix; /* what slots share; NULL: nothing */
-    float *row;        /* a hidden row on its way there or back */
+    bool *seen;        /* [p.slots]: prompts that this step has already considered */
+    ft_prefix *prefix; /* prefix checkpoints shared by all slots; NULL: disabled */
+    float *row;        /* buffer for one hidden row that is saved to or loaded from a checkpoint */
     ft_ngram_drafter *ngram_drafter;
     int n_ngram_drafter;
     ft_gov_costs costs;
-    ft_gov_choice *choice; /* [p.slots]: responses whose drafts the governor chooses */
-    int rows_now;          /* response rows of this step's step */
-    bool pure;             /* it has no prompt rows */
+    ft_gov_choice *choice; /* [p.slots]: slots for which the governor chooses the number of draft
+                            * tokens */
+    int rows_now;          /* decode rows of this step */
+    bool pure;             /* this step has no prompt rows */
     uint64_t steps;        /* trunk passes so far */
     uint64_t arrivals, preempted;
-    char fault[500]; /* why a pass failed: a device remembers, no other will succeed */
+    char fault[500]; /* why a pass failed; a device does not recover, so all later passes fail
+                      * too */
     ft_prefill_budget prefill;
     void (*trace)(void *user, const char *line);
     void *trace_user;
@@ -110,19 +116,19 @@ static inline int slot_len(const ft_slot *s)
     return ft_seq_len(s->seq);
 }
 
-/* Where a slot is in its engine. */
+/* Index of a slot in its engine. */
 static inline int slot_index(const ft_slot *s)
 {
     return (int)(s - s->e->slot);
 }
 
-/* The most drafts that a step can bring. */
+/* The maximum number of draft tokens per step, of any draft method. */
 static inline int ft_most_drafts(const ft_engine_params *p)
 {
     return p->draft_max > 0 ? FT_MAX(p->draft_max, p->ngram_draft_max) : 0;
 }
 
-/* Whether an id means the end of a response. */
+/* Whether an id is an end-of-generation token. */
 static inline bool ft_slot_is_end_id(const ft_slot *s, int32_t id)
 {
     for (int i = 0; i < s->task.n_eog; i++)
@@ -130,7 +136,7 @@ static inline bool ft_slot_is_end_id(const ft_slot *s, int32_t id)
     return false;
 }
 
-/* Whether an id ends the response. */
+/* Whether an id ends this response. */
 static inline bool ft_slot_ends_at(const ft_slot *s, int32_t id)
 {
     return !s->task.ignore_eog && ft_slot_is_end_id(s, id);
@@ -138,15 +144,15 @@ static inline bool ft_slot_ends_at(const ft_slot *s, int32_t id)
 
 void ft_slot_end(ft_slot *s, ft_finish why);
 
-/* engine/engine.c: what the caches of the model and of a draft model have in common. */
+/* engine/engine.c: cache parameters that the model and a draft model have in common. */
 ft_cache_params ft_engine_cache_params(const ft_model *m, const ft_engine_params *p);
 
-/* engine/warmup.c: which steps a device keeps before the first response, and how many they are:
- * trunk passes and draft passes. */
+/* engine/warmup.c: the step shapes that the device captures before the first request, and how
+ * many there are for trunk passes and for draft passes. */
 typedef struct ft_warmup_plan {
     int slots, ctx;
-    int window, draft_window; /* rows of a response in a trunk pass, in a draft pass; 0: none */
-    bool loose;               /* how rows lie in spans makes no difference to draft passes */
+    int window, draft_window; /* rows of one slot in a trunk pass and in a draft pass; 0: none */
+    bool pad_spans;           /* the layout of rows in spans does not matter to draft passes */
 } ft_warmup_plan;
 ft_warmup_plan ft_warmup_plan_of(const ft_engine_params *p, ft_drafter kind);
 void ft_warmup_count(const ft_warmup_plan *p, int *trunk, int *draft);
@@ -157,45 +163,47 @@ void ft_trace_accept(const ft_slot *s, int drafted, int kept, const char *reason
 
 /* engine/rejection.c */
 bool ft_rejecting(const ft_slot *s);
-int32_t ft_reject_draft(ft_slot *s, const float *logits); /* the next draft */
+int32_t ft_reject_draft(ft_slot *s, const float *logits); /* samples the next draft token */
 int32_t ft_reject_draw(ft_slot *s, const float *logits, const uint32_t *mask, int i);
 
-/* engine/draft_model.c: a second model that drafts. Bytes of its cache and its steps; what it can
- * keep of its past for a new prompt; passes that read what it missed; rows of the first draft and
- * of each further one; and the pass over such rows. */
+/* engine/draft_model.c: drafting with a second, smaller model. The memory that it needs; keeping
+ * the common prefix of a new prompt; passes that read the tokens it has not seen yet; the rows
+ * of the first draft token and of each further one; and the pass over those rows. */
 uint64_t ft_draft_model_bytes(ft_model *m, const ft_engine_params *p);
 ft_status ft_draft_model_new(ft_engine *e, ft_err *err);
 void ft_draft_model_start(ft_slot *s, const ft_task *j);
-int ft_draft_model_backlog(
-    const ft_engine *e); /* tokens of slots that draft now and did not, lately */
+int ft_draft_model_backlog(const ft_engine *e); /* tokens to read for slots that resume drafting */
 ft_status ft_draft_model_catch_up(ft_engine *e, ft_err *err);
 void ft_draft_model_first(ft_slot *s, ft_rowset *w);
 void ft_draft_model_next(ft_slot *s, ft_rowset *w);
-void ft_draft_model_pass(ft_engine *e); /* begins it */
+void ft_draft_model_pass(ft_engine *e); /* starts the pass; does not wait */
 
-/* engine/prefix_reuse.c: where the prompt is cut, what others have read of it, and what they get.
- */
+/* engine/prefix_reuse.c: where prefill saves checkpoints, the lookup of a cached prefix, and
+ * saving. */
 void ft_reuse_plan(ft_slot *s);
-int ft_reuse_next_checkpoint(const ft_slot *s, int at); /* the next cut, or the prompt's end */
+int ft_reuse_next_checkpoint(const ft_slot *s, int at); /* the next checkpoint position, or the end
+                                                         * of the prompt */
 int ft_reuse_find(ft_slot *s, const ft_task *j, int longer);
 void ft_reuse_save(ft_engine *e);
 
-/* engine/preempt.c: room for n more cells, made if need be: false: the slot is swapped out or has
- * ended. Parked slots come back when there is room. */
-void ft_preempt_idle(ft_slot *s, int cells); /* from other idle slots alone, as far as that goes */
+/* engine/preempt.c: reserves n more positions; preempts later slots if pages run out. false:
+ * this slot was preempted or has ended. Preempted slots resume when there are enough free pages. */
+void ft_preempt_idle(ft_slot *s, int cells); /* frees pages of other idle slots only, as far as
+                                              * needed */
 bool ft_preempt_reserve(ft_slot *s, int n);
 void ft_preempt_restore(ft_engine *e);
 
 /* engine/prefill_budget.c */
-int ft_prefill_rows(const ft_engine *e, int responses); /* prompt rows that this step may have */
+int ft_prefill_rows(const ft_engine *e,
+                    int responses); /* maximum number of prompt rows in this step */
 void ft_prefill_record(ft_engine *e, int responses, double seconds);
 
-/* engine/batch.c: this step's trunk rows. false when no slot has any. */
+/* engine/batch.c: fills the rows of this step's trunk pass. false: no slot has any. */
 bool ft_batch_fill(ft_engine *e);
 
-/* engine/draw.c: draws of the pass that was begun, for all slots that the device can draw for.
- * Then, of row i: its id, FT_DRAW_MORE where it was not drawn; a draw that turned out to be needed
- * only now; logprobs, into s->logprob. The same of drafts. And the first such steps. */
+/* engine/draw.c: plans sampling on the device for the pass that was started. Afterwards, for row
+ * i: its token, or FT_DRAW_MORE if the device did not sample it; a token sampled now, after all;
+ * log probabilities, into s->logprob. Then the same for draft tokens, and the warm-up. */
 void ft_draw_plan(ft_engine *e);
 int32_t ft_draw_id(const ft_slot *s, int i);
 int32_t ft_draw_late(ft_slot *s, int i, const uint32_t *mask);
@@ -203,7 +211,7 @@ int ft_draw_logprobs(ft_slot *s, int i, int32_t id);
 void ft_draw_plan_drafts(ft_engine *e);
 int32_t ft_draw_draft(const ft_slot *s);
 float ft_draw_draft_logprob(ft_slot *s, int32_t id);
-ft_status ft_draw_warm_up(ft_engine *e, ft_err *err); /* behind a trunk pass */
+ft_status ft_draw_warm_up(ft_engine *e, ft_err *err); /* after a trunk pass */
 
 /* engine/verify.c: the token constraint (grammar) in one of its states. The tokens that are allowed
  * next, in s->bits, or NULL for all; whether this one is, where false only means that the mask has

@@ -1,12 +1,12 @@
 #include "engine/step.h"
 
 #include "base/mem.h"
-#include "dev/shape.h"
+#include "dev/batch_shape.h"
 #include "engine/sample.h"
 
 #include <math.h>
 
-enum { DRAWS = 3 }; /* of an out row */
+enum { DRAWS = 3 }; /* per output row */
 
 struct ft_runner {
     ft_runner_params p;
@@ -16,28 +16,31 @@ struct ft_runner {
     int32_t *ints; /* backs the arrays of rows */
     float *arena, *hidden, *logits;
     size_t arena_cap;
-    float *host_logits; /* only where the device's memory is not ours; rows come when asked for */
-    bool *have;         /* [out]: of the last pass's rows, those that came */
-    /* [1 + FT_CHAIN_MAX][out]: the largest logit of each row, as the device found it: of the last
-     * pass, then of the passes of a chain. Right before them stands what was drawn, the last first:
-     * one copy brings the draws and the last pass's ids. */
+    float *host_logits; /* only where device memory is separate; rows are downloaded when
+                         * requested */
+    bool *have;         /* [out]: output rows of the last pass that were downloaded */
+    /* [1 + FT_CHAIN_MAX][out]: the most likely id of each row, found on the device: of the last
+     * pass, then of each pass of a chain. The results of sampling lie directly before them, in
+     * reverse order, so that one copy downloads both. */
     int32_t *best, *host_best;
-    int chain;     /* passes of the last chain before its last */
-    bool chaining; /* it goes on */
-    bool fresh;    /* a pass of it was the first of its shape */
+    int chain;     /* passes of the last chain before its last one */
+    bool chaining; /* the chain continues */
+    bool fresh;    /* one of its passes was the first of its shape */
 
-    ft_draw *draw;        /* [FT_DRAW_ROWS]: the next step of draws */
-    uint32_t *aside;      /* their masks and edits */
-    int n_draw, n_aside;  /* in that step */
-    int n_drawn;          /* of this pass, in that step and before it */
-    int sampled;          /* the most that one of that step asks for */
-    char draw_pass[3][2]; /* names of such passes: what they ask for, from narrow rows or not */
-    float *wide;          /* [ids]: a row of a narrow draft head, -inf where it has no output */
-    int ids;              /* that callers know */
-    int width;            /* of the last pass's logits */
+    ft_draw *draw;            /* [FT_DRAW_ROWS]: the next sampling step */
+    uint32_t *draw_words;     /* its masks and edits */
+    int n_draw, n_draw_words; /* entries in that step */
+    int n_drawn;              /* entries of this pass, in that step and before it */
+    int sampled;          /* the largest number of results that one entry of that step requests */
+    char draw_pass[3][2]; /* keys of sampling passes: what they request, and whether the logits
+                           * are of a narrow head */
+    float *wide;          /* [ids]: a row of a narrow draft head expanded to the vocabulary, -inf
+                           * where it has no output */
+    int ids;              /* vocabulary size that callers use */
+    int width;            /* columns of the last pass's logits */
     ft_probe_fn *probe;
     void *probe_user;
-    ft_meter *meter;
+    ft_profile *profile;
 };
 
 /* ---- sizes ---- */
@@ -74,7 +77,7 @@ static size_t drawn_bytes(int n)
     return sizeof(ft_drawn) * (size_t)n;
 }
 
-/* Ids that draws and passes leave. */
+/* Memory for the ids that sampling and passes produce. */
 static size_t found_bytes(const ft_runner_params *p)
 {
     return drawn_bytes(DRAWS * p->out) + best_bytes(p);
@@ -87,9 +90,9 @@ uint64_t ft_runner_bytes(const ft_runner_params *p)
            found_bytes(p);
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
-/* Where the best ids are in memory of found_bytes, and where that began. */
+/* The most likely ids within memory of found_bytes, and the start of that memory. */
 static int32_t *best_in(void *found, const ft_runner_params *p)
 {
     return found ? (int32_t *)(void *)((unsigned char *)found + drawn_bytes(DRAWS * p->out)) : NULL;
@@ -119,7 +122,7 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     r->ids = p->ids ? p->ids : p->model->V;
     rows_init(r);
     r->arena_cap = arena_values(p);
-    ft_dev_aim(d, NULL);
+    ft_dev_alloc_for(d, NULL);
     r->arena = d->alloc(d, r->arena_cap * sizeof(float));
     r->hidden = d->alloc(d, (size_t)hidden_rows(p) * (size_t)p->model->D * sizeof(float));
     r->logits = d->alloc(d, (size_t)p->out * (size_t)p->model->V * sizeof(float));
@@ -127,7 +130,7 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     ft_status st = FT_OK;
     if (!r->arena || !r->hidden || !r->logits || !r->best) {
         char need[24];
-        st = ft_fail(err, FT_ENOMEM, "no memory for a step of %d rows: %s wanted", p->rows,
+        st = ft_fail(err, FT_ENOMEM, "not enough memory for a step of %d rows: %s needed", p->rows,
                      ft_human_bytes(need, ft_runner_bytes(p)));
     }
     ft_dev_limits l = p->model->limits;
@@ -140,7 +143,7 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
         l.head_d = FT_MAX(l.head_d, m->head_d);
     }
     l.rows = p->rows;
-    l.past = p->cells;
+    l.ctx = p->cells;
     if (!st) st = d->reserve(d, &l, err);
     if (st) {
         ft_runner_free(r);
@@ -155,7 +158,7 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
         r->have = ft_new_n(bool, (size_t)p->out);
         r->host_best = best_in(ft_alloc(found_bytes(p)), p);
         r->draw = ft_new_n(ft_draw, FT_DRAW_ROWS);
-        r->aside = ft_new_n(uint32_t, ft_draw_words(p->model->V));
+        r->draw_words = ft_new_n(uint32_t, ft_draw_words(p->model->V));
     }
     *out = r;
     return FT_OK;
@@ -171,7 +174,7 @@ void ft_runner_free(ft_runner *r)
     ft_free(r->have);
     ft_free(found_of(r->host_best, &r->p));
     ft_free(r->draw);
-    ft_free(r->aside);
+    ft_free(r->draw_words);
     ft_free(r->wide);
     ft_free(r->ints);
     ft_free(r->rows.span);
@@ -184,9 +187,9 @@ void ft_runner_probe(ft_runner *r, ft_probe_fn *fn, void *user)
     r->probe_user = user;
 }
 
-void ft_runner_meter(ft_runner *r, ft_meter *m)
+void ft_runner_meter(ft_runner *r, ft_profile *m)
 {
-    r->meter = m;
+    r->profile = m;
 }
 
 /* ---- rows ---- */
@@ -202,7 +205,7 @@ static int rows_add(ft_rowset *rows, ft_span span, int end, bool constant)
 {
     const int first = rows->T;
     for (int i = 0; i < span.n; i++) {
-        const int t = first + i, cell = constant ? span.past : span.past + i;
+        const int t = first + i, cell = constant ? span.start : span.start + i;
         rows->token[t] = 0;
         rows->cell[t] = rows->pos[t] = cell;
         rows->end[t] = constant ? end : end + i;
@@ -218,12 +221,12 @@ static int rows_add(ft_rowset *rows, ft_span span, int end, bool constant)
 int ft_rows_span(ft_rowset *rows, ft_seq *s, int n, bool tentative)
 {
     const ft_span span = ft_seq_span(s, rows->T, n, tentative);
-    return rows_add(rows, span, span.past + 1, false);
+    return rows_add(rows, span, span.start + 1, false);
 }
 
 int ft_rows_draft(ft_rowset *rows, int slot, int cell, int n, int end, bool constant)
 {
-    return rows_add(rows, (ft_span){.slot = slot, .row = rows->T, .n = n, .past = cell}, end,
+    return rows_add(rows, (ft_span){.slot = slot, .row = rows->T, .n = n, .start = cell}, end,
                     constant);
 }
 
@@ -256,30 +259,31 @@ int ft_hidden_draft(const ft_runner *r, int out)
 
 /* ---- passes ---- */
 
-/* Where steps are kept under their shapes, out rows are rounded up: the last one comes again. */
+/* Where steps are captured by shape, the number of output rows is rounded up by repeating the
+ * last. */
 static int padded_out(ft_runner *r)
 {
     ft_rowset *w = &r->rows;
-    if (!r->dev->replays || !w->n_out) return w->n_out;
-    const int n = FT_MIN(ft_shape_out(w->n_out, w->T), r->p.out);
+    if (!r->dev->captures || !w->n_out) return w->n_out;
+    const int n = FT_MIN(ft_batch_shape_out(w->n_out, w->T), r->p.out);
     for (int i = w->n_out; i < n; i++) w->out_row[i] = w->out_row[w->n_out - 1];
     return n;
 }
 
-/* draft: only out rows look at more than themselves. */
+/* draft: only output rows attend to other rows. */
 static ft_step begin_pass(ft_runner *r, int width, bool draft)
 {
     const ft_rowset *w = &r->rows;
     r->width = width;
     assert(w->T > 0 && w->T <= r->p.rows && w->n_out <= r->p.out);
     const int n_out = padded_out(r);
-    int past = 0;
-    for (int t = 0; t < w->T; t++) past = FT_MAX(past, w->end[t]);
+    int ctx = 0;
+    for (int t = 0; t < w->T; t++) ctx = FT_MAX(ctx, w->end[t]);
     r->batch = (ft_batch){
         .T = w->T,
         .S = w->S,
         .n_out = n_out,
-        .max_past = past,
+        .max_ctx = ctx,
         .token = w->token,
         .drawn = r->best,
         .pos = {w->pos, w->pos, w->pos},
@@ -294,7 +298,7 @@ static ft_step begin_pass(ft_runner *r, int width, bool draft)
                  ft_cache_pages(r->p.cache, FT_SPACE_WINDOW)},
         .pages_per_seq = ft_cache_pages_per_seq(r->p.cache),
         .slots = r->p.slots,
-        .loose = draft,
+        .pad_spans = draft,
     };
     if (r->have) memset(r->have, 0, (size_t)w->n_out * sizeof *r->have);
     r->dev->record(r->dev, &r->batch);
@@ -310,12 +314,12 @@ static ft_step begin_pass(ft_runner *r, int width, bool draft)
         .logits = ft_mat_at(r->logits, n_out, width),
         .probe = r->probe,
         .probe_user = r->probe_user,
-        .meter = r->meter,
+        .profile = r->profile,
         .layer = -1,
     };
 }
 
-/* The pass runs, and its best ids are put aside before the next one's take their place. */
+/* Runs the pass; its most likely ids are saved before the next pass overwrites them. */
 static void go_on(ft_runner *r)
 {
     ft_dev *d = r->dev;
@@ -330,11 +334,11 @@ static ft_mat hidden_part(const ft_runner *r, int first, int n)
     return ft_mat_at(r->hidden + (size_t)first * (size_t)D, n, D);
 }
 
-/* true: the device runs the pass from its own memory, with this step's batch. */
+/* true: the device replays a captured pass with this step's batch. */
 static bool replayed(ft_runner *r, const void *pass)
 {
-    const bool again = !r->probe && !r->meter && r->dev->replay(r->dev, pass);
-    r->fresh = (r->chain > 0 && r->fresh) || r->dev->fresh;
+    const bool again = !r->probe && !r->profile && r->dev->replay(r->dev, pass);
+    r->fresh = (r->chain > 0 && r->fresh) || r->dev->uncaptured;
     return again;
 }
 
@@ -343,7 +347,7 @@ bool ft_runner_fresh(const ft_runner *r)
     return r->fresh;
 }
 
-/* Where logits are far away, the device says which is the largest. */
+/* Where logits are in device memory, the device finds the largest one of each row. */
 static void find_best(ft_runner *r, ft_step *s)
 {
     if (r->host_logits && s->n_out) ft_argmax_rows(s, r->best, s->logits);
@@ -353,7 +357,7 @@ void ft_runner_trunk_begin(ft_runner *r)
 {
     ft_step s = begin_pass(r, r->p.model->V, false);
     r->chain = 0;
-    if (r->meter) ft_meter_begin(r->meter, s.T);
+    if (r->profile) ft_profile_begin(r->profile, s.T);
     s.hidden = hidden_part(r, 0, s.T);
     if (!replayed(r, &r->p.model)) {
         r->p.model->arch->forward(r->p.model, &s);
@@ -365,7 +369,7 @@ void ft_runner_trunk_begin(ft_runner *r)
 
 bool ft_runner_chains(const ft_runner *r)
 {
-    return r->host_logits && r->dev->chains && r->p.drafter && !r->p.drafter->draft_ids;
+    return r->host_logits && r->dev->pipelined && r->p.drafter && !r->p.drafter->draft_ids;
 }
 
 void ft_runner_draft_begin(ft_runner *r, bool more)
@@ -374,7 +378,7 @@ void ft_runner_draft_begin(ft_runner *r, bool more)
     ft_step s = begin_pass(r, m->n_draft_ids ? m->n_draft_ids : m->V, true);
     if (!r->chaining) r->chain = 0;
     r->chaining = more;
-    if (r->meter) ft_meter_begin(r->meter, 0); /* the trunk's steps are what is timed */
+    if (r->profile) ft_profile_begin(r->profile, 0); /* only trunk passes are timed */
     if (!replayed(r, &r->p.drafter)) {
         s.hidden_in = ft_take(&s, r->p.model->D);
         s.hidden = hidden_part(r, ft_hidden_draft(r, 0), s.n_out);
@@ -386,21 +390,20 @@ void ft_runner_draft_begin(ft_runner *r, bool more)
     if (more) go_on(r);
 }
 
-/* The ids of the last pass's logits where it was a narrow head's; NULL: they are in order. */
+/* The vocabulary ids of the last pass's logits if it was a narrow head; NULL: they are in order. */
 static const int32_t *names_of(const ft_runner *r)
 {
     return r->width == r->p.model->V ? NULL : r->p.drafter->draft_ids;
 }
 
-/* ---- draws ---- */
+/* ---- sampling on the device ---- */
 
 bool ft_runner_draws(const ft_runner *r)
 {
     return r->host_logits && r->dev->op->draw && !names_of(r);
 }
 
-/* Runs the step of draws that is filled. Their number is rounded up, so that few steps serve all.
- */
+/* Runs the sampling step. The number of entries is rounded up so that few shapes occur. */
 static void draw_now(ft_runner *r)
 {
     ft_dev *d = r->dev;
@@ -408,38 +411,41 @@ static void draw_now(ft_runner *r)
     if (!r->n_draw) return;
     while (T < r->n_draw) T *= 2;
     for (int i = r->n_draw; i < T; i++) r->draw[i].row = -1;
-    r->batch = (ft_batch){
-        .T = T, .draw = r->draw, .aside = r->aside, .n_aside = r->n_aside, .sampled = r->sampled};
+    r->batch = (ft_batch){.T = T,
+                          .draw = r->draw,
+                          .draw_words = r->draw_words,
+                          .n_draw_words = r->n_draw_words,
+                          .sampled = r->sampled};
     d->record(d, &r->batch);
     const bool fresh = r->fresh;
     if (!replayed(r, &r->draw_pass[r->sampled][r->width == r->p.model->V])) {
-        ft_step s = {.dev = d, .b = &r->batch, .T = T, .meter = r->meter, .layer = -1};
+        ft_step s = {.dev = d, .b = &r->batch, .T = T, .profile = r->profile, .layer = -1};
         ft_mat x = ft_mat_at(r->logits, r->p.out, r->width);
         x.d = FT_MIN(r->width, r->ids);
         ft_draw_rows(&s, (ft_drawn *)(void *)r->best, x);
     }
     d->commit(d);
     r->fresh = r->fresh || fresh;
-    r->n_draw = r->n_aside = 0;
+    r->n_draw = r->n_draw_words = 0;
     r->sampled = 0;
 }
 
 int ft_runner_draw(ft_runner *r, int i, const ft_draw *d, const ft_edit *e, const uint32_t *mask)
 {
     const size_t edits = sizeof *e * (size_t)d->n_edit, bits = mask ? FT_MASK_WORDS(r->ids) : 0;
-    const size_t words = edits / sizeof *r->aside + bits;
+    const size_t words = edits / sizeof *r->draw_words + bits;
     assert(ft_runner_draws(r) && r->n_drawn < DRAWS * r->p.out);
-    if (r->n_draw == FT_DRAW_ROWS || (size_t)r->n_aside + words > ft_draw_words(r->p.model->V))
+    if (r->n_draw == FT_DRAW_ROWS || (size_t)r->n_draw_words + words > ft_draw_words(r->p.model->V))
         draw_now(r);
     ft_draw *to = &r->draw[r->n_draw++];
     *to = *d;
     to->row = i;
     to->to = -1 - r->n_drawn;
-    to->edit = r->n_aside;
-    to->mask = mask ? r->n_aside + (int32_t)(edits / sizeof *r->aside) : -1;
-    if (edits) memcpy(r->aside + to->edit, e, edits);
-    if (mask) memcpy(r->aside + to->mask, mask, bits * sizeof *mask);
-    r->n_aside += (int32_t)words;
+    to->edit = r->n_draw_words;
+    to->mask = mask ? r->n_draw_words + (int32_t)(edits / sizeof *r->draw_words) : -1;
+    if (edits) memcpy(r->draw_words + to->edit, e, edits);
+    if (mask) memcpy(r->draw_words + to->mask, mask, bits * sizeof *mask);
+    r->n_draw_words += (int32_t)words;
     r->sampled = FT_MAX(r->sampled, ft_draw_kind(d));
     return r->n_drawn++;
 }
@@ -450,7 +456,7 @@ const ft_drawn *ft_runner_drawn(const ft_runner *r, int number)
     return (const ft_drawn *)(const void *)r->host_best - 1 - number;
 }
 
-/* Waits once: for ids where there are any, which are all that most steps need. */
+/* Waits once, for the ids if there are any; most steps need nothing else. */
 ft_status ft_runner_wait(ft_runner *r, ft_err *err)
 {
     ft_dev *d = r->dev;

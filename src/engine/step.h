@@ -1,10 +1,10 @@
 /* engine/step.h - runs rows through a model: the trunk pass and the draft pass.
- * Owns the buffers of a step (batch, activations, hidden rows, logits), all of them sized once.
- * Who fills the rows decides what they mean; nothing here knows of requests or sampling.
- *
- * Hidden rows live in one buffer of three parts: the rows of the last trunk pass, a ring of the
- * last cells of every slot (FT_RING_ROWS where a draft head reads them, else FT_RING_FEW), and the
- * out rows of the last draft pass. A draft pass takes its hidden rows from there by index. */
+ * Owns the buffers of a step (batch, activations, hidden rows, logits), all sized once. The
+ * caller fills the rows; nothing here knows of requests or sampling.
+ * Hidden rows are in one buffer of three parts: the rows of the last trunk pass, a ring of the
+ * last positions of every slot (FT_RING_ROWS where an MTP head reads them, else FT_RING_FEW),
+ * and the output rows of the last draft pass. A draft pass selects its hidden rows from it by
+ * index. */
 #ifndef FT_ENGINE_STEP_H
 #define FT_ENGINE_STEP_H
 
@@ -25,38 +25,40 @@ typedef struct ft_runner_params {
     ft_model *model;
     ft_model *drafter; /* an assistant, the model itself for its own head, or NULL */
     ft_cache *cache;
-    int slots, rows, out; /* most sequences, rows and out rows of a step */
-    int cells;            /* longest sequence */
-    int ids;              /* as many as callers know, where that is not the model's V; else 0 */
+    int slots, rows, out; /* maximum sequences, rows and output rows of a step */
+    int cells;            /* maximum context length */
+    int ids;              /* vocabulary size that callers use, if it is not the model's V; else 0 */
 } ft_runner_params;
 
 ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err);
 void ft_runner_free(ft_runner *r);
-uint64_t ft_runner_bytes(const ft_runner_params *p); /* device memory that it takes */
+uint64_t ft_runner_bytes(const ft_runner_params *p); /* device memory that it needs */
 /* Reports named activations of every pass. */
 void ft_runner_probe(ft_runner *r, ft_probe_fn *fn, void *user);
-void ft_runner_meter(ft_runner *r, ft_meter *m); /* times every op; NULL: no longer */
+void ft_runner_meter(ft_runner *r, ft_profile *m); /* times every op; NULL: stop */
 
-/* An empty set of rows to fill for the next pass. */
+/* An empty set of rows for the next pass. */
 ft_rowset *ft_runner_rows(ft_runner *r);
-/* A span of the sequence's next n rows, tentative or not; returns the first row's index. The rows
- * get cells and positions; tokens are the caller's. */
+/* Adds the sequence's next n rows as a span, tentative or not; returns the index of the first
+ * row. The rows get cache positions and rotary positions; the caller sets the tokens. */
 int ft_rows_span(ft_rowset *rows, ft_seq *s, int n, bool tentative);
-/* n rows of a draft pass for slot at `cell`, seeing cells below `end` of the first row and one more
- * for each further row (constant: all see the same). Returns the first row's index. */
+/* Adds n rows of a draft pass for a slot at position `cell`. The first row sees the positions
+ * below `end`, each further row one more (constant: all see the same). Returns the first row's
+ * index. */
 int ft_rows_draft(ft_rowset *rows, int slot, int cell, int n, int end, bool constant);
-void ft_rows_out(ft_rowset *rows, int row); /* this row's logits are wanted */
+void ft_rows_out(ft_rowset *rows, int row); /* request the logits of this row */
 
-/* Index into the hidden buffer. */
-int ft_hidden_trunk(const ft_runner *r, int row);           /* row of the last trunk pass */
-int ft_hidden_ring(const ft_runner *r, int slot, int cell); /* one of the last cells of a slot */
-int ft_ring_rows(const ft_runner *r);                       /* that the ring of a slot has */
-int ft_hidden_draft(const ft_runner *r, int out);           /* out row of the last draft pass */
+/* Indices into the buffer of hidden rows. */
+int ft_hidden_trunk(const ft_runner *r, int row); /* row of the last trunk pass */
+int ft_hidden_ring(const ft_runner *r, int slot,
+                   int cell);                     /* one of the last positions of a slot */
+int ft_ring_rows(const ft_runner *r);             /* rows of one slot's ring */
+int ft_hidden_draft(const ft_runner *r, int out); /* output row of the last draft pass */
 
-/* Begins a pass; ft_runner_wait returns when the results can be read. A draft pass with `more`
- * needs no wait: the next draft pass follows it on the device, with its best ids as tokens
- * (ft_token_drawn of an out row), and waiting for the last one of such a chain, of FT_CHAIN_MAX at
- * most, is waiting for all. */
+/* Starts a pass; ft_runner_wait returns when its results can be read. A draft pass with `more`
+ * needs no wait: the next draft pass follows on the device and takes this pass's most likely ids
+ * as tokens (ft_token_drawn of an output row). Waiting for the last pass of such a chain (at
+ * most FT_CHAIN_MAX) waits for all of them. */
 void ft_runner_trunk_begin(ft_runner *r);
 void ft_runner_draft_begin(ft_runner *r, bool more);
 ft_status ft_runner_wait(ft_runner *r, ft_err *err);
@@ -73,28 +75,30 @@ static inline ft_status ft_runner_draft(ft_runner *r, bool more, ft_err *err)
     return more ? FT_OK : ft_runner_wait(r, err);
 }
 
-/* Whether the device draws ids from rows of its logits: where they are far away. */
+/* Whether ids are sampled on the device: where logits are in separate device memory. */
 bool ft_runner_draws(const ft_runner *r);
-/* One more draw from out row i of the pass that was begun or waited for last: *d without its row
- * and places, its edits, its mask or NULL. The next wait is for it too; returns its number. Three
- * for each out row at most. */
+/* Adds one sampling operation on output row i of the last pass: *d without its row and offsets,
+ * its edits, and its mask or NULL. The next wait includes it; returns its number. At most three
+ * per output row. */
 int ft_runner_draw(ft_runner *r, int i, const ft_draw *d, const ft_edit *e, const uint32_t *mask);
-const ft_drawn *ft_runner_drawn(const ft_runner *r, int number); /* until the next pass begins */
-/* The last pass, or one of its chain, was slower than others of its shape will be. */
+const ft_drawn *ft_runner_drawn(const ft_runner *r,
+                                int number); /* valid until the next pass starts */
+/* The last pass, or one of its chain, ran for the first time and was slower than usual. */
 bool ft_runner_fresh(const ft_runner *r);
-bool ft_runner_chains(const ft_runner *r); /* whether the device can do that, and gains by it */
+bool ft_runner_chains(const ft_runner *r); /* whether the device can chain passes and gains by it */
 
-/* Logits of out row i of the last pass, one for every id that callers know; valid until the next
- * pass and, of a narrow draft head, until the next call. */
+/* Logits of output row i of the last pass, one per id that callers use; valid until the next
+ * pass and, for a narrow draft head, until the next call. */
 const float *ft_runner_logits(ft_runner *r, int i);
-/* The id of row i's largest logit where the device has found it, without the logits themselves: the
- * lowest among equals, -1 when none is above -inf; else FT_BEST_UNKNOWN. */
+/* The most likely id of row i if the device has found it, without the logits: the lowest among
+ * equals, -1 if all are -inf; else FT_BEST_UNKNOWN. */
 enum { FT_BEST_UNKNOWN = -2 };
 int32_t ft_runner_best(ft_runner *r, int i);
-int32_t ft_runner_chained(ft_runner *r, int pass, int i); /* the same of each pass of a chain */
-/* How far row i's largest logit is ahead of the next; only where the device's memory is ours. */
+int32_t ft_runner_chained(ft_runner *r, int pass, int i); /* the same for each pass of a chain */
+/* Difference between row i's largest and second largest logit; only where device memory is host
+ * memory. */
 float ft_runner_margin(ft_runner *r, int i);
-/* A hidden row by its index, copied out or in. */
+/* Copies a hidden row out or in, by its index. */
 void ft_runner_hidden_get(ft_runner *r, int index, float *out);
 void ft_runner_hidden_set(ft_runner *r, int index, const float *row);
 

@@ -1,4 +1,4 @@
-/* engine/trace.c - drafts and acceptances as lines of JSON. */
+/* engine/trace.c - draft tokens and acceptances as lines of JSON. */
 #include "base/buf.h"
 #include "base/mem.h"
 #include "engine/slot.h"
@@ -29,8 +29,8 @@ static void emit(const ft_slot *s, ft_buf *b)
     ft_buf_release(b);
 }
 
-/* The hidden row that the first draft was made from: which of the last step's rows of this sequence
- * it is, and its length, which jumps when it is the wrong one. */
+/* The hidden row that the first draft token was made from: its index among the last step's rows
+ * of this sequence, and its norm, which jumps when it is the wrong row. */
 static void put_hidden(ft_buf *b, const ft_slot *s)
 {
     const ft_engine *e = s->e;

@@ -24,7 +24,7 @@ bool ft_slot_token_allowed(const ft_slot *s, void *state, int32_t id)
     return s->task.mask.allows(state, id) && !(s->task.ignore_eog && ft_slot_is_end_id(s, id));
 }
 
-/* Whether the text may end here. */
+/* Whether the constraint allows the text to end here. */
 static bool complete(const ft_slot *s)
 {
     const ft_mask *k = &s->task.mask;
@@ -33,7 +33,7 @@ static bool complete(const ft_slot *s)
     return false;
 }
 
-/* The token of row i. Its logits are fetched only if they are needed. */
+/* The token of row i. Its logits are fetched only if needed. */
 static int32_t draw_token(ft_slot *s, int i)
 {
     void *const state = s->task.mask.user;
@@ -53,14 +53,15 @@ static int32_t draw_token(ft_slot *s, int i)
     return ft_sampler_draw(s->sampler, ft_runner_logits(s->e->runner, out), mask, at);
 }
 
-/* The same where draft i was drawn, for rejection sampling. */
+/* The same with rejection sampling, where draft token i was sampled. */
 static int32_t draw_or_accept(ft_slot *s, int i)
 {
     const uint32_t *mask = ft_slot_token_mask(s, s->task.mask.user);
     return ft_reject_draw(s, ft_runner_logits(s->e->runner, s->rows.first_out + i), mask, i);
 }
 
-/* No id is left. Where all has been said and only the end was banned, that is the end. */
+/* No token is possible. If the text may end here and only the end token was banned, the response
+ * ends. */
 static void end_without_token(ft_slot *s)
 {
     if (complete(s)) {
@@ -74,8 +75,8 @@ static void end_without_token(ft_slot *s)
     ft_slot_end(s, FT_FINISH_ERROR);
 }
 
-/* Takes the token of row i: history, limits, and the caller. false when the response ends with it.
- */
+/* Takes the token of row i: updates history and limits, and calls emit. false: the response
+ * ends. */
 static bool take_token(ft_slot *s, int32_t id, int i, bool drafted)
 {
     if (id < 0) {
@@ -116,7 +117,7 @@ static const char *reason(const ft_slot *s, int drafted, int accepted)
     return s->finish == FT_FINISH_EOG ? "eos" : s->finish == FT_FINISH_STOP ? "stop" : "limit";
 }
 
-/* What a step of `drafted` drafts, `accepted` of them, means for everyone who counts. */
+/* Updates statistics, governor and n-gram drafters after a step. */
 static void record_step(ft_slot *slot, int drafted, int accepted)
 {
     ft_engine *e = slot->e;
@@ -136,7 +137,7 @@ static void record_step(ft_slot *slot, int drafted, int accepted)
     slot->iter++;
 }
 
-/* What row i gave instead of `drawn` when acceptance is simulated: its draft, or anything else. */
+/* The token of row i when acceptance is simulated: the draft token, or any other. */
 static int32_t simulated(const ft_slot *s, int i, int32_t drawn)
 {
     const uint64_t bits = ft_rng_at((uint64_t)slot_index(s), (uint64_t)s->n_ids, (uint32_t)i);

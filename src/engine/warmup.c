@@ -1,16 +1,15 @@
-/* engine/warmup.c - the steps that responses consist of, kept by the device before there is one. A
- * device that replays steps runs the first of a shape slowly, and takes its time to keep it:
- * nobody's response shall wait for that, nor the governor take it for what a step costs.
- *
- * Responses of up to `slots` sequences, each with a window of its own, make steps of few shapes
- * (dev/shape.h): how many rows there are, how long the longest window is, and whether a past is
- * longer than one range. They are kept in the order of their rows, so that single responses come
+/* engine/warmup.c - captures the steps of decoding before the first request. A device that
+ * replays captured graphs is slow for the first step of each shape; no request should wait for
+ * that, and the governor should not measure it.
+ * Decoding up to `slots` sequences, each with its draft tokens, makes steps of few shapes
+ * (dev/batch_shape.h): the number of rows, the longest span, and whether a context is longer
+ * than one range. They are captured in the order of their rows, so that single sequences come
  * first. */
 #include "base/mem.h"
-#include "dev/shape.h"
+#include "dev/batch_shape.h"
 #include "engine/slot.h"
 
-/* T rows in windows of up to `longest`; `out` rows are wanted. */
+/* T rows in spans of at most `longest`; `out` output rows. */
 typedef struct step {
     int T, longest, out;
     bool far, draft;
@@ -18,7 +17,7 @@ typedef struct step {
 
 typedef ft_status visit_fn(void *user, const step *s, ft_err *err);
 
-/* A head reads what it missed in spans of FT_FEED_ROWS tokens. */
+/* A head catches up in spans of FT_FEED_ROWS tokens. */
 ft_warmup_plan ft_warmup_plan_of(const ft_engine_params *p, ft_drafter kind)
 {
     const int window = 1 + ft_most_drafts(p);
@@ -30,18 +29,17 @@ ft_warmup_plan ft_warmup_plan_of(const ft_engine_params *p, ft_drafter kind)
                                             : kind == FT_DRAFT_ASSISTANT ? 1
                                             : kind == FT_DRAFT_MODEL     ? window
                                                                          : 0,
-                            .loose = kind != FT_DRAFT_MODEL};
+                            .pad_spans = kind != FT_DRAFT_MODEL};
 }
 
-/* In draft passes a row of each slot that drafts is wanted; of a head that reads what it missed,
- * none. */
+/* In draft passes, each drafting slot has one output row; a pass that only feeds heads has none. */
 static ft_status out_rows(const ft_warmup_plan *p, step s, visit_fn *visit, void *user, ft_err *err)
 {
     const int most = FT_MIN(p->slots, s.T);
     ft_status st = FT_OK;
-    if (p->draft_window == 1) return visit(user, &s, err); /* a slot's only row is wanted */
+    if (p->draft_window == 1) return visit(user, &s, err); /* a slot's only row is its output row */
     s.out = 0;
-    if (p->loose) st = visit(user, &s, err);
+    if (p->pad_spans) st = visit(user, &s, err);
     for (int out = 1; s.out < most && !st; out *= 2) {
         s.out = FT_MIN(out, most);
         st = visit(user, &s, err);
@@ -55,12 +53,13 @@ static ft_status steps_of(const ft_warmup_plan *p, bool draft, int T, visit_fn *
 {
     const int window = FT_MIN(T, draft ? p->draft_window : p->window);
     ft_status st = FT_OK;
-    for (int up = draft && p->loose ? (int)FT_DECODE_ROWS : 2; !st && window; up *= 2) {
+    for (int up = draft && p->pad_spans ? (int)FT_DECODE_ROWS : 2; !st && window; up *= 2) {
         step s = {.T = T, .longest = FT_MIN(up, window), .out = T, .draft = draft};
         for (int far = 0; far < 2 && !st; far++) {
             s.far = far;
             const bool few = T <= FT_DECODE_ROWS;
-            if (s.longest * p->slots < T || (far ? few && p->ctx <= FT_SHAPE_NEAR : !few)) continue;
+            if (s.longest * p->slots < T || (far ? few && p->ctx <= FT_SHAPE_SHORT_CTX : !few))
+                continue;
             st = draft ? out_rows(p, s, visit, user, err) : visit(user, &s, err);
         }
         if (up >= window) break;
@@ -93,28 +92,29 @@ void ft_warmup_count(const ft_warmup_plan *p, int *trunk, int *draft)
     *draft = n[1];
 }
 
-/* ---- rehearsals ---- */
+/* ---- capture ---- */
 
-/* Rows of nobody: what they would read and write does not matter, because they do not run. */
+/* The rows belong to no sequence: what they would read and write does not matter, because
+ * captured steps do not run here. */
 static ft_status rehearse(void *user, const step *s, ft_err *err)
 {
     ft_engine *e = user;
     ft_runner *run = s->draft ? e->draft_runner : e->runner;
     ft_rowset *w = ft_runner_rows(run);
-    const int past = s->far && e->p.ctx > FT_SHAPE_NEAR ? FT_SHAPE_NEAR : 0;
+    const int past = s->far && e->p.ctx > FT_SHAPE_SHORT_CTX ? FT_SHAPE_SHORT_CTX : 0;
     while (w->T < s->T) ft_rows_draft(w, 0, past, FT_MIN(s->longest, s->T - w->T), past + 1, true);
     for (int i = s->T - s->out; i < s->T; i++) ft_rows_out(w, i);
     if (s->draft && e->kind != FT_DRAFT_MODEL) return ft_runner_draft(run, false, err);
     return ft_runner_trunk(run, err);
 }
 
-/* The longest steps, which nobody keeps: scratch has its size after them. And draws. */
+/* The longest steps, which are not captured: they size the scratch memory. Then sampling. */
 static ft_status settle(ft_engine *e, const ft_warmup_plan *p, ft_err *err)
 {
     const int T = e->p.rows, spans = FT_MIN(p->slots, T / (FT_DECODE_ROWS + 1));
     step s = {.T = T, .longest = (T + spans - 1) / spans, .out = FT_MIN(T, p->slots * p->window)};
     ft_status st = rehearse(e, &s, err);
-    if (!st) st = ft_draw_warm_up(e, err); /* from rows as wide as the last pass left them */
+    if (!st) st = ft_draw_warm_up(e, err); /* on rows as wide as those of the last pass */
     if (st || p->draft_window <= 1) return st;
     s.draft = true;
     s.out = FT_MIN(T, p->slots);
@@ -125,10 +125,10 @@ ft_status ft_engine_warm_up(ft_engine *e, ft_err *err)
 {
     ft_dev *d = e->m->dev;
     const ft_warmup_plan p = ft_warmup_plan_of(&e->p, e->kind);
-    if (!d->rehearse) return FT_OK;
-    d->rehearse(d, true);
+    if (!d->capture) return FT_OK;
+    d->capture(d, true);
     ft_status st = settle(e, &p, err);
     if (!st) st = each_step(&p, rehearse, e, err);
-    d->rehearse(d, false);
+    d->capture(d, false);
     return st;
 }

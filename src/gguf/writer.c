@@ -23,7 +23,7 @@ typedef struct entry {
 } entry;
 
 struct ft_gguf_writer {
-    ft_out *out;
+    ft_out_file *out;
     char *path;
     ft_buf kv;
     uint64_t n_kv;

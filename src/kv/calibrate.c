@@ -24,7 +24,7 @@ ft_status ft_kv_sample_take(ft_kv_sample *out, const ft_step *s, int layer, ft_m
                             ft_err *err)
 {
     const ft_kv *kv = &s->kv[layer];
-    assert(!ft_kv_turned(kv->kt) && s->b->S == 1 && q.T == s->T && rows <= q.T);
+    assert(!ft_kv_is_turbo(kv->kt) && s->b->S == 1 && q.T == s->T && rows <= q.T);
     s->dev->commit(s->dev);
     const ft_status st = s->dev->sync(s->dev, err);
     if (st) return st;
@@ -58,7 +58,7 @@ void ft_kv_sample_mean(const ft_kv_sample *s, float *mean)
     }
 }
 
-/* The keys of head g as a reader sees them, in the basis of the model. */
+/* The stored keys of head g, decoded, in the model's basis. */
 static void stored_keys(float *to, const ft_kv_sample *s, int g, ft_kv_type t, const float *mean)
 {
     const float *key = s->keys + (size_t)g * (size_t)s->cells * (size_t)s->d;
@@ -68,8 +68,8 @@ static void stored_keys(float *to, const ft_kv_sample *s, int g, ft_kv_type t, c
         for (int i = 0; i < s->d; i++) to[i] = mean ? key[i] - mean[g * s->d + i] : key[i];
         ft_kv_row_encode(t, bytes, to, s->d);
         ft_kv_row_decode(t, line, bytes, s->d);
-        if (ft_kv_turned(t))
-            ft_turbo_turn_back(to, line, s->d);
+        if (ft_kv_is_turbo(t))
+            ft_turbo_hadamard_inverse(to, line, s->d);
         else
             memcpy(to, line, sizeof *to * (size_t)s->d);
     }
@@ -85,7 +85,7 @@ static void scores(double *to, const float *q, const float *keys, int n, int d)
     }
 }
 
-/* A shift common to all scores does not count, as it does not in a softmax. */
+/* A shift common to all scores is ignored, as softmax ignores it. */
 static double correlation(const double *a, const double *b, int n)
 {
     double ma = 0, mb = 0, ab = 0, aa = 0, bb = 0;

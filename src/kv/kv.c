@@ -18,23 +18,23 @@ static int64_t total_cells(const ft_cache_params *p)
     return p->total ? p->total : (int64_t)p->slots * p->cells;
 }
 
-/* Pages that a window can touch at a time: itself and the rows of a long step lie on both sides,
- * and it can be seen from the last page border (kv/prefix.h). */
+/* Maximum number of pages that a window touches: the window, the rows of a long step on both
+ * sides, and what the last page boundary needs (kv/prefix.h). */
 static int window_pages(const ft_cache_params *p, int window)
 {
     const int span = ft_pages_for(window + p->tentative) + 2;
     return FT_MIN(span, ft_pages_for(p->cells));
 }
 
-/* The most recent positions of a full layer are a window too; their page-wise cut makes it a page
- * longer. */
+/* The recent-token window of a full-attention layer is a window too, one page longer because it
+ * starts at a page boundary. */
 static int widest_window(const ft_cache_params *p)
 {
     int w = 0;
     for (int l = 0; l < p->n_layer; l++) {
         const ft_layer_state *s = &p->layer[l];
         if (s->keep == FT_STATE_WINDOW) w = FT_MAX(w, s->window);
-        if (s->keep == FT_STATE_FULL && p->plan[l].tail) w = FT_MAX(w, FT_KV_TAIL + FT_PAGE_ROWS);
+        if (s->keep == FT_STATE_FULL && p->plan[l].tail) w = FT_MAX(w, FT_KV_RECENT + FT_PAGE_ROWS);
     }
     return w;
 }
@@ -42,7 +42,7 @@ static int widest_window(const ft_cache_params *p)
 static int space_pages(const ft_cache_params *p, int which)
 {
     if (which == FT_SPACE_FULL) return ft_pages_for(total_cells(p)) + p->slots;
-    /* A prompt chunk writes its rows before old ones fall out of the window: room for all of it. */
+    /* A prompt chunk writes its rows before old ones leave the window: all of it must fit. */
     const int w = widest_window(p);
     const int64_t all = (int64_t)ft_pages_for(p->cells) * p->slots;
     const int64_t windows =
@@ -71,8 +71,8 @@ static void kv_layout(ft_kv *kv, const ft_cache_params *p, int at)
     kv->v_page = kv->v_row * rows;
 }
 
-/* The same for the most recent positions of a layer that keeps them apart. */
-static bool newest_layout(ft_kv *kv, const ft_cache_params *p, int at)
+/* The same for the recent-token window of a layer, if it has one. */
+static bool recent_layout(ft_kv *kv, const ft_cache_params *p, int at)
 {
     const ft_layer_state *l = &p->layer[at];
     const ft_kv_choice c = p->plan[at];
@@ -96,7 +96,7 @@ uint64_t ft_cache_layer_bytes(const ft_cache_params *p, int l)
     ft_kv kv;
     kv_layout(&kv, p, l);
     uint64_t sum = (uint64_t)space_pages(p, kv.space) * (kv.k_page + kv.v_page);
-    if (newest_layout(&kv, p, l))
+    if (recent_layout(&kv, p, l))
         sum += (uint64_t)space_pages(p, kv.space) * (kv.k_page + kv.v_page);
     return sum;
 }
@@ -160,16 +160,16 @@ static bool layer_alloc(ft_cache *c, int l)
     if (s->keep == FT_STATE_NONE) return true;
     char name[32];
     snprintf(name, sizeof name, "blk.%d.cache", l);
-    ft_dev_aim(c->dev, name);
+    ft_dev_alloc_for(c->dev, name);
     if (s->keep == FT_STATE_DELTA) {
         c->has_delta = true;
         return delta_alloc(c, &c->delta[l], s);
     }
     ft_kv *kv = &c->kv[l];
     kv_layout(kv, &c->p, l);
-    if (newest_layout(&c->newest[l], &c->p, l)) {
-        if (!pages_alloc(c, &c->newest[l])) return false;
-        kv->newest = &c->newest[l];
+    if (recent_layout(&c->recent[l], &c->p, l)) {
+        if (!pages_alloc(c, &c->recent[l])) return false;
+        kv->recent = &c->recent[l];
     }
     return pages_alloc(c, kv) && mean_alloc(c, l);
 }
@@ -183,7 +183,7 @@ ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft
         const ft_kv_type bad = ft_kv_row_fits(w.kt, s->d) ? w.vt : w.kt;
         if (!ft_kv_row_fits(bad, s->d))
             return ft_fail(err, FT_EUNSUPPORTED,
-                           "layer %d: heads of %d values cannot be kept as %s", l, s->d,
+                           "layer %d: heads of %d values cannot be stored as %s", l, s->d,
                            ft_kv_type_name(bad));
     }
     ft_cache *c = ft_new(ft_cache);
@@ -196,7 +196,7 @@ ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft
     memcpy(c->plan, p->plan, sizeof *c->plan * (size_t)p->n_layer);
     c->p.plan = c->plan;
     c->kv = ft_new_n(ft_kv, (size_t)p->n_layer);
-    c->newest = ft_new_n(ft_kv, (size_t)p->n_layer);
+    c->recent = ft_new_n(ft_kv, (size_t)p->n_layer);
     c->delta = ft_new_n(ft_delta, (size_t)p->n_layer);
     c->seq = ft_new_n(ft_seq *, (size_t)p->slots);
     c->pages_per_seq = ft_pages_for(p->cells);
@@ -206,9 +206,10 @@ ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft
         if (layer_alloc(c, l)) continue;
         char need[24];
         ft_cache_free(c);
-        return ft_fail(err, FT_ENOMEM,
-                       "no memory for the cache: %s wanted for %d sequences of %d cells",
-                       ft_human_bytes(need, ft_cache_bytes(p)), p->slots, p->cells);
+        return ft_fail(
+            err, FT_ENOMEM,
+            "not enough memory for the KV cache: %s needed for %d sequences of %d positions",
+            ft_human_bytes(need, ft_cache_bytes(p)), p->slots, p->cells);
     }
     *out = c;
     return FT_OK;
@@ -227,8 +228,8 @@ void ft_cache_free(ft_cache *c)
                                d->j_k,
                                d->j_d,
                                d->j_g,
-                               c->newest[l].k,
-                               c->newest[l].v,
+                               c->recent[l].k,
+                               c->recent[l].v,
                                (void *)(uintptr_t)c->kv[l].mean};
         for (size_t i = 0; i < FT_COUNT(taken); i++)
             if (taken[i]) c->dev->free(c->dev, taken[i]);
@@ -240,7 +241,7 @@ void ft_cache_free(ft_cache *c)
     ft_free(c->layer);
     ft_free(c->plan);
     ft_free(c->kv);
-    ft_free(c->newest);
+    ft_free(c->recent);
     ft_free(c->delta);
     ft_free(c->seq);
     ft_free(c);
@@ -290,7 +291,7 @@ static void zero(ft_dev *d, void *p, size_t bytes)
         d->upload(d, (unsigned char *)p + at, none, FT_MIN(sizeof none, bytes - at));
 }
 
-/* An empty sequence has an empty past: window and state are zero. */
+/* An empty sequence has a zero window and a zero state. */
 static void clear_states(ft_cache *c, int slot)
 {
     for (int l = 0; l < c->p.n_layer; l++) {
@@ -314,7 +315,7 @@ ft_seq *ft_seq_new(ft_cache *c)
     return NULL;
 }
 
-/* Backwards, so that the next sequence takes them in the order this one had them. */
+/* In reverse order, so that the next sequence gets them in the same order. */
 static void release_pages(ft_seq *s, int which, int from, int to)
 {
     ft_space *sp = &s->c->space[which];
@@ -358,8 +359,8 @@ int ft_seq_slot(const ft_seq *s)
     return s->slot;
 }
 
-/* Pages that have left every window for good: nothing below len - window - tentative is read, nor
- * below the window of the last page border. */
+/* Frees pages that have left every window: nothing below len - window - tentative is read, nor
+ * below the window of the last page boundary. */
 static void drop_passed(ft_seq *s)
 {
     const ft_space *sp = &s->c->space[FT_SPACE_WINDOW];
@@ -427,7 +428,7 @@ bool ft_seq_adopt(ft_seq *s, int len, int window_first)
     ft_seq_rewind(s, 0);
     const bool window = s->c->space[FT_SPACE_WINDOW].n_page > 0;
     if (window) s->first_page[FT_SPACE_WINDOW] = s->end_page[FT_SPACE_WINDOW] = window_first;
-    /* One more: a draft head writes the cell behind them first. */
+    /* One more: a draft head writes the following position first. */
     if (!ft_seq_reserve(s, FT_MIN(len + 1, s->c->p.cells))) {
         s->first_page[FT_SPACE_WINDOW] = s->end_page[FT_SPACE_WINDOW] = 0;
         return false;

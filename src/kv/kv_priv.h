@@ -1,16 +1,16 @@
-/* kv/kv_priv.h - the inside of a cache, shared by the files of this folder. */
+/* kv/kv_priv.h - the internals of the cache, shared by the files of this folder. */
 #ifndef FT_KV_KV_PRIV_H
 #define FT_KV_KV_PRIV_H
 
 #include "kv/kv.h"
 
-/* One set of pages that all layers of a space share: page p of every layer belongs to the same
- * cells of the same sequence. */
+/* A pool of pages that all layers of a space share: page p of every layer belongs to the same
+ * positions of the same sequence. */
 typedef struct ft_space {
     int n_page, n_free;
     int32_t *free;  /* stack of page numbers */
     int32_t *table; /* [slots][pages_per_seq], -1 where there is none */
-    int window;     /* widest window of its layers; 0 keeps everything */
+    int window;     /* widest window of its layers; 0: all positions are kept */
 } ft_space;
 
 struct ft_cache {
@@ -18,7 +18,7 @@ struct ft_cache {
     ft_cache_params p;
     ft_layer_state *layer;
     struct ft_kv_choice *plan;
-    ft_kv *kv, *newest; /* newest: of layers whose most recent positions are kept apart */
+    ft_kv *kv, *recent; /* recent: the recent-token windows */
     ft_delta *delta;
     ft_space space[2];
     int pages_per_seq;
@@ -33,25 +33,26 @@ struct ft_seq {
     int replay, plane;
     int span_n;     /* rows of the open span, 0 when none is open */
     bool tentative; /* of the open span */
-    int stored;     /* cells whose effect is in the stored delta state */
+    int stored;     /* positions that the stored delta state includes */
 };
 
 typedef struct ft_delta_sizes {
     size_t conv, state, j_conv, j_k, j_d, j_g; /* values per slot */
 } ft_delta_sizes;
 
-/* What layer l has in the pages of a space, or NULL. */
+/* The pages of layer l in a space, or NULL. */
 static inline const ft_kv *ft_cache_kv_in(const ft_cache *c, int l, int space)
 {
     const ft_state_kind keep = c->layer[l].keep;
     if (keep == (space == FT_SPACE_WINDOW ? FT_STATE_WINDOW : FT_STATE_FULL)) return &c->kv[l];
-    return keep == FT_STATE_FULL ? c->kv[l].newest : NULL;
+    return keep == FT_STATE_FULL ? c->kv[l].recent : NULL;
 }
 
 int ft_pages_for(int64_t cells);
 ft_delta_sizes ft_delta_sizes_of(const ft_layer_state *l, int J);
 
-/* All pages of a space back to the pool; pages from the pool up to `end`, which must be there. */
+/* Returns all pages of a space to the pool; takes pages from the pool up to `end`, which must
+ * exist. */
 void ft_seq_drop_pages(ft_seq *s, int which);
 void ft_seq_take_pages(ft_seq *s, int which, int end);
 

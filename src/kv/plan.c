@@ -9,7 +9,7 @@ static bool stores_kv(const ft_layer_state *s)
     return s->keep == FT_STATE_FULL || s->keep == FT_STATE_WINDOW;
 }
 
-/* Number of layers that keep every cell, and in *before how many of them come before l. */
+/* Number of full-attention layers, and in *before how many of them precede l. */
 static int full_layers(const ft_cache_params *p, int l, int *before)
 {
     int n = 0;
@@ -22,19 +22,19 @@ static int full_layers(const ft_cache_params *p, int l, int *before)
     return n;
 }
 
-/* What was measured decides; the number of query heads stands in for it where nothing was. */
+/* Measured statistics decide; without them, the number of query heads per key head does. */
 static void plan_keys(ft_kv_choice *c, const ft_cache_params *p, int l)
 {
     const ft_kv_calibration *g = p->calibration && l < p->trunk ? &p->calibration[l] : NULL;
     if (!g || !g->measured) {
-        if (!ft_kv_turned(c->vt) || p->layer[l].group < FT_KV_MANY_HEADS) return;
+        if (!ft_kv_is_turbo(c->vt) || p->layer[l].group < FT_KV_MANY_HEADS) return;
         c->kt = FT_KV_Q8_0;
         c->why = "many query heads per key head";
         return;
     }
     if (g->plain >= FT_KV_GOOD || g->plain >= FT_MAX(g->centred, FT_KV_BAD)) return;
     c->centred = g->centred >= FT_KV_BAD;
-    c->why = c->centred ? "keys without their mean" : "scores of attention suffer";
+    c->why = c->centred ? "keys with their mean subtracted" : "attention scores lose accuracy";
     if (!c->centred) c->kt = FT_KV_Q8_0;
 }
 
@@ -42,7 +42,7 @@ ft_kv_choice ft_kv_plan_layer(const ft_cache_params *p, int l)
 {
     const ft_layer_state *s = &p->layer[l];
     ft_kv_choice c = {.kt = p->kt, .vt = p->vt};
-    const bool kt = ft_kv_turned(c.kt), vt = ft_kv_turned(c.vt);
+    const bool kt = ft_kv_is_turbo(c.kt), vt = ft_kv_is_turbo(c.vt);
     if (p->exact || (!kt && !vt)) return c;
     if (s->keep == FT_STATE_WINDOW) {
         if (kt) c.kt = FT_KV_F16;
@@ -58,7 +58,7 @@ ft_kv_choice ft_kv_plan_layer(const ft_cache_params *p, int l)
         c.vt = FT_KV_Q8_0;
         c.why = c.why ? "keys and boundary" : "boundary";
     }
-    c.tail = l < p->trunk && p->tail && (ft_kv_turned(c.kt) || ft_kv_turned(c.vt));
+    c.tail = l < p->trunk && p->tail && (ft_kv_is_turbo(c.kt) || ft_kv_is_turbo(c.vt));
     c.nt = ft_kv_row_fits(FT_KV_Q8_0, s->d) ? FT_KV_Q8_0 : FT_KV_F16;
     return c;
 }
@@ -137,7 +137,7 @@ double ft_kv_token_bytes(const ft_cache_params *p, double *f16)
 
 void ft_kv_plan_table(ft_buf *out, const ft_cache_params *p)
 {
-    ft_buf_printf(out, "%-7s %-12s %-10s %-14s %-14s %12s  %s\n", "layers", "cells", "heads",
+    ft_buf_printf(out, "%-7s %-12s %-10s %-14s %-14s %12s  %s\n", "layers", "tokens", "heads",
                   "keys", "values", "bytes/token", "note");
     for (int l = 0; l < p->n_layer; l++) {
         const ft_layer_state *s = &p->layer[l];
@@ -193,12 +193,12 @@ bool ft_kv_plan_summary(char *to, size_t cap, const ft_cache_params *p)
     }
     char total[24], newest[48] = "";
     if (tail)
-        snprintf(newest, sizeof newest, "; the newest %d cells as %s", FT_KV_TAIL,
+        snprintf(newest, sizeof newest, "; the most recent %d positions as %s", FT_KV_RECENT,
                  ft_kv_type_name(nt));
-    snprintf(
-        to, cap,
-        "cache: keys %s, values %s: %.0f bytes per token, %.2f times smaller than f16%s; %s in all",
-        ft_kv_type_name(p->kt), ft_kv_type_name(p->vt), sum, sum > 0 ? f16 / sum : 1.0, newest,
-        ft_human_bytes(total, ft_cache_bytes(p)));
+    snprintf(to, cap,
+             "cache: keys %s, values %s: %.0f bytes per token, %.2f times smaller than f16%s; %s "
+             "in total",
+             ft_kv_type_name(p->kt), ft_kv_type_name(p->vt), sum, sum > 0 ? f16 / sum : 1.0, newest,
+             ft_human_bytes(total, ft_cache_bytes(p)));
     return !plain;
 }

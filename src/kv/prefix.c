@@ -11,10 +11,10 @@
 #include <xxhash.h>
 
 typedef struct node {
-    ft_point p;     /* pages NULL: still in its file; state NULL: there, or dropped */
+    ft_point p;     /* pages NULL: only in its file; state NULL: only in its file, or dropped */
     bool on_disk;   /* has a file */
-    bool has_state; /* can be picked up from */
-    uint64_t used;  /* when, on the tree's clock */
+    bool has_state; /* a sequence can resume from it */
+    uint64_t used;  /* when it was last used, on the tree's clock */
     struct node *parent, *child, *sibling;
 } node;
 
@@ -22,8 +22,8 @@ struct ft_prefix {
     ft_cache *c;
     ft_prefix_params p;
     ft_point_shape s;
-    ft_point_dir *dir; /* NULL: memory alone */
-    node root;         /* of no cells */
+    ft_point_dir *dir; /* NULL: memory only */
+    node root;         /* the empty prefix */
     uint64_t clock;
     ft_prefix_counts n;
 };
@@ -37,14 +37,14 @@ static size_t node_bytes(const ft_prefix *p, const node *n)
            ft_point_pages_bytes(&p->s, n->p.from, n->p.len) + state;
 }
 
-/* Whether the node's own ids are those of ids at its place; it must end at `end` or before. */
+/* Whether the node's own ids equal those of ids at its position; it must end at `end` or before. */
 static bool matches(const node *n, const int32_t *ids, int end)
 {
     return n->p.len <= end &&
            !memcmp(n->p.ids, ids + n->p.from, sizeof *ids * (size_t)(n->p.len - n->p.from));
 }
 
-/* The deepest node below `at` that is a beginning of ids[0..end); with_state: one to pick up. */
+/* The deepest node below `at` that is a prefix of ids[0..end); with_state: one to resume from. */
 static node *deepest(node *at, const int32_t *ids, int end, bool with_state)
 {
     node *best = !with_state || at->has_state ? at : NULL;
@@ -77,7 +77,7 @@ static void touch(ft_prefix *p, node *n)
     for (; n; n = n->parent) n->used = p->clock;
 }
 
-/* The node and everything that hangs from it. */
+/* Removes the node and its subtree. */
 static void drop_tree(ft_prefix *p, node *n, bool file)
 {
     while (n->child) drop_tree(p, n->child, file);
@@ -89,7 +89,7 @@ static void drop_tree(ft_prefix *p, node *n, bool file)
     ft_free(n);
 }
 
-/* ---- what goes first ---- */
+/* ---- eviction ---- */
 
 static void drop_state(ft_prefix *p, node *n)
 {
@@ -100,7 +100,7 @@ static void drop_state(ft_prefix *p, node *n)
     p->n.bytes += node_bytes(p, n);
 }
 
-/* Tokens that the point saves, over bytes and age. */
+/* Tokens that the checkpoint saves, over bytes and age. */
 static double worth(const ft_prefix *p, const node *n)
 {
     const node *above = n->parent;
@@ -111,7 +111,7 @@ static double worth(const ft_prefix *p, const node *n)
     return tokens / (1 + (double)(p->clock - n->used)) / (1 + bytes);
 }
 
-/* The least worth of those that can go: leaves, and states. */
+/* The least valuable of those that can be evicted: leaves, and states. */
 static node *least(const ft_prefix *p, node *at, const node *spare, node *best)
 {
     for (node *c = at->child; c; c = c->sibling) {
@@ -132,12 +132,12 @@ static void make_room(ft_prefix *p, const node *spare)
             continue;
         }
         drop_state(p, n);
-        /* in place of the one with states */
+        /* replaces the file that has the state */
         if (n->on_disk && n->p.pages) ft_point_dir_write(p->dir, &n->p);
     }
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 static ft_key key_of(const ft_prefix *p, const int32_t *ids, int n)
 {
@@ -162,7 +162,7 @@ static node *find_key(node *at, ft_key k)
     return NULL;
 }
 
-/* Takes over a point from outside; NULL when what it hangs from is not there. */
+/* Takes over a checkpoint from outside; NULL when its parent does not exist. */
 static node *adopt(ft_prefix *p, ft_point *pt)
 {
     node *parent = pt->from ? find_key(&p->root, pt->parent) : &p->root;
@@ -177,7 +177,7 @@ static node *adopt(ft_prefix *p, ft_point *pt)
     return n;
 }
 
-/* A point of the folder; parents come before their children. */
+/* A checkpoint of the folder; parents come before their children. */
 static void from_folder(void *user, ft_point *pt)
 {
     ft_prefix *p = user;
@@ -188,7 +188,7 @@ static void from_folder(void *user, ft_point *pt)
         return;
     }
     n->on_disk = true;
-    n->has_state = true; /* until its file says otherwise */
+    n->has_state = true; /* unless its file turns out to have none */
     count_in(p, n);
 }
 
@@ -233,10 +233,10 @@ void ft_prefix_count(const ft_prefix *p, ft_prefix_counts *out)
     *out = p->n;
 }
 
-/* ---- finding ---- */
+/* ---- lookup ---- */
 
-/* Brings the node and all above it into memory; false when a file is not what it was: then it and
- * all below it are gone. */
+/* Loads the node and all its ancestors into memory; false when a file is damaged: then the node
+ * and its subtree are removed. */
 static bool load_node(ft_prefix *p, node *n)
 {
     if (n->parent->parent && !load_node(p, n->parent)) return false;
@@ -270,7 +270,7 @@ static void fill(const ft_prefix *p, const node *n, ft_seq *s, void *extra)
 int ft_prefix_find(ft_prefix *p, const int32_t *ids, int n, int longer, ft_seq *s, void *extra)
 {
     node *best;
-    do { /* a point whose file is damaged goes, and another may do */
+    do { /* a damaged checkpoint is removed, and another one may match */
         best = deepest(&p->root, ids, n - 1, true);
     } while (best && !(load_node(p, best) && best->has_state));
     if (!best || best->p.len <= longer) {
@@ -288,7 +288,7 @@ int ft_prefix_find(ft_prefix *p, const int32_t *ids, int n, int longer, ft_seq *
     return len;
 }
 
-/* ---- keeping ---- */
+/* ---- insertion ---- */
 
 static ft_blob *state_of(const ft_prefix *p, int len, const ft_seq *s, const void *extra)
 {
@@ -305,8 +305,8 @@ static ft_blob *state_of(const ft_prefix *p, int len, const ft_seq *s, const voi
     return b;
 }
 
-/* A child of the parent that goes through the new point hangs from that now, with what is left of
- * its pages. Its file stays as it is: it says the same. */
+/* A child of the parent whose ids pass through the new checkpoint becomes a child of that, with
+ * the rest of its pages. Its file stays as it is: it contains the same. */
 static void regroup(ft_prefix *p, node *parent, node *n)
 {
     for (node *c = parent->child, *next; c; c = next) {
@@ -350,7 +350,7 @@ static node *new_node(const ft_prefix *p, const node *parent, const int32_t *ids
     return n;
 }
 
-/* What a point takes at the least: its states and all pages up to it. */
+/* The minimum size of a checkpoint: its state and all pages up to it. */
 static size_t least_bytes(const ft_prefix *p, const node *at, int len)
 {
     size_t sum = sizeof(node) + ft_point_state_bytes(&p->s, len) +
@@ -392,7 +392,7 @@ bool ft_prefix_put(ft_prefix *p, const int32_t *ids, int len, const ft_seq *s, c
     return true;
 }
 
-/* ---- one conversation in a file ---- */
+/* ---- one sequence in a file ---- */
 
 static const char slot_magic[8] = {'f', 't', 'l', 'a', 'n', 'e', '0', '1'};
 
@@ -403,8 +403,8 @@ static int above(const node *n)
     return k;
 }
 
-/* From the root down, each as its file would be. */
-static void put_chain(const ft_prefix *p, ft_out *o, const node *n)
+/* From the root down, each in the format of its own file. */
+static void put_chain(const ft_prefix *p, ft_out_file *o, const node *n)
 {
     if (!n->parent) return;
     put_chain(p, o, n->parent);
@@ -417,7 +417,7 @@ ft_status ft_prefix_save(ft_prefix *p, const int32_t *ids, int n, const char *pa
 {
     node *last = deepest(&p->root, ids, n, true);
     while (last && !load_node(p, last)) last = deepest(&p->root, ids, n, true);
-    ft_out *o;
+    ft_out_file *o;
     const ft_status st = ft_out_open(&o, path, err);
     if (st) return st;
     const uint64_t digest = p->s.digest;
@@ -430,7 +430,7 @@ ft_status ft_prefix_save(ft_prefix *p, const int32_t *ids, int n, const char *pa
     return ft_out_commit(o, err);
 }
 
-/* One point of such a file into the tree, unless it is there. */
+/* Adds one checkpoint of such a file to the tree, unless it exists. */
 static ft_status take_point(ft_prefix *p, ft_cursor *c, ft_err *err)
 {
     const uint64_t bytes = ft_cursor_u64(c);
@@ -464,7 +464,7 @@ ft_status ft_prefix_load(ft_prefix *p, const char *path, int32_t **ids, int *n, 
     const uint32_t n_ids = ft_cursor_u32(&c), points = ft_cursor_u32(&c);
     *ids = NULL;
     if (!m || memcmp(m, slot_magic, sizeof slot_magic))
-        st = ft_fail(err, FT_EFORMAT, "not a saved lane");
+        st = ft_fail(err, FT_EFORMAT, "not a saved slot");
     else if (digest != p->s.digest)
         st = ft_fail(err, FT_EUNSUPPORTED, "saved by another model or cache");
     else if (n_ids > (uint32_t)p->s.cells)

@@ -1,17 +1,15 @@
-/* kv/prefix.h - beginnings of prompts that were read before, shared by all sequences.
- *
- * A tree of points. A point is a page border at which some sequence could be picked up again: the
- * full pages between it and the point above belong to it, and so do the window pages, delta-net
- * states and hidden row at the border itself. Points lie at page borders only, which are the
- * borders of prompt chunks too: a prompt that goes on from one has the bits of a prompt that was
- * read from the start.
- *
- * Everything is copied out of the cache and into it, so nothing here holds pages of a running
- * sequence. One budget of bytes counts all of it. What is dropped first is what saves the fewest
- * tokens for its bytes, the longer unused the sooner; a point that others hang from loses its
- * states before its pages. With a folder every point has a file there (kv/prefix_file.h).
- *
- * Only the engine thread comes here. */
+/* kv/prefix.h - prefix checkpoints: beginnings of prompts that were computed before, shared by
+ * all sequences.
+ * A tree of checkpoints. A checkpoint is a page boundary from which a sequence can resume. It
+ * owns the full-attention pages between its parent and itself, and the window pages, delta-net
+ * states and hidden row at the boundary. Checkpoints lie at page boundaries only, which are also
+ * the boundaries of prompt chunks: a prompt that resumes from one is bit-identical to a prompt
+ * computed from the start.
+ * Everything is copied out of the cache and into it, so nothing here refers to pages of a
+ * running sequence. One budget in bytes covers all of it. The checkpoint that saves the fewest
+ * tokens per byte is evicted first, the longer unused the sooner; one with children loses its
+ * state before its pages. With a folder, every checkpoint has a file there (kv/prefix_file.h).
+ * Only the engine thread may call these functions. */
 #ifndef FT_KV_PREFIX_H
 #define FT_KV_PREFIX_H
 
@@ -21,9 +19,9 @@ typedef struct ft_prefix ft_prefix;
 
 typedef struct ft_prefix_params {
     uint64_t bytes;
-    const char *dir; /* made when it is not there; NULL: memory alone */
-    uint64_t model;  /* a digest of everything that pages depend on and the cache does not know */
-    size_t extra;    /* bytes that the caller keeps with a point */
+    const char *dir; /* created if missing; NULL: memory only */
+    uint64_t model;  /* a digest of everything outside the cache that pages depend on */
+    size_t extra;    /* bytes that the caller stores with a checkpoint */
 } ft_prefix_params;
 
 typedef struct ft_prefix_counts {
@@ -33,15 +31,16 @@ typedef struct ft_prefix_counts {
 ft_status ft_prefix_new(ft_prefix **out, ft_cache *c, const ft_prefix_params *p, ft_err *err);
 void ft_prefix_free(ft_prefix *p); /* accepts NULL; returns when every file is written */
 
-/* Brings the sequence to the longest point that is a beginning of the n ids, has more than `longer`
- * cells and fewer than n. Returns its cells and fills extra; 0 when there is none: the sequence is
- * untouched then, unless pages ran out, which leave it empty. */
+/* Restores the sequence to the longest checkpoint that is a prefix of the n ids, with more than
+ * `longer` and fewer than n positions. Returns its positions and fills extra; 0 when there is
+ * none: the sequence is then unchanged or, if pages ran out, empty. */
 int ft_prefix_find(ft_prefix *p, const int32_t *ids, int n, int longer, ft_seq *s, void *extra);
-/* Makes a point of the sequence's first len cells, whose ids these are. extra NULL: zeros. false
- * when the sequence does not hold what that takes, or the budget is too small. */
+/* Saves a checkpoint of the sequence's first len positions, which have these ids. extra NULL:
+ * zeros. false when the sequence does not hold what a checkpoint needs, or the budget is too
+ * small. */
 bool ft_prefix_put(ft_prefix *p, const int32_t *ids, int len, const ft_seq *s, const void *extra);
-/* All points on the way to these ids in one file, with the ids; and back into the tree. *ids is the
- * caller's (ft_free). The same checks as for files of the folder. */
+/* Saves all checkpoints on the path to these ids in one file, with the ids; and loads such a
+ * file into the tree. Free *ids with ft_free. The file is checked like those of the folder. */
 ft_status ft_prefix_save(ft_prefix *p, const int32_t *ids, int n, const char *path, ft_err *err);
 ft_status ft_prefix_load(ft_prefix *p, const char *path, int32_t **ids, int *n, ft_err *err);
 void ft_prefix_count(const ft_prefix *p, ft_prefix_counts *out);

@@ -20,7 +20,7 @@ enum { VERSION = 1, NAME_BYTES = 40, MAX_FILES = 1 << 14 };
 
 #define SUFFIX ".prefix"
 
-/* As it lies in the file, little-endian, without gaps. The ids follow, then pages, then state. */
+/* The layout in the file, little-endian, without gaps. The ids follow, then pages, then state. */
 typedef struct head {
     char magic[8];
     uint32_t version, page_rows;
@@ -167,7 +167,7 @@ uint64_t ft_point_bytes(const ft_point *p)
            (p->state ? p->state->bytes : 0);
 }
 
-void ft_point_put(ft_out *o, const ft_point *p, const ft_point_shape *s)
+void ft_point_put(ft_out_file *o, const ft_point *p, const ft_point_shape *s)
 {
     const size_t n_ids = (size_t)(p->len - p->from), state = p->state ? p->state->bytes : 0;
     head h = {
@@ -194,7 +194,7 @@ void ft_point_put(ft_out *o, const ft_point *p, const ft_point_shape *s)
 static ft_status write_point(const char *path, const ft_point *p, const ft_point_shape *s,
                              ft_err *err)
 {
-    ft_out *o;
+    ft_out_file *o;
     const ft_status st = ft_out_open(&o, path, err);
     if (st) return st;
     ft_point_put(o, p, s);
@@ -234,7 +234,7 @@ static void carry_out(ft_point_dir *d, const order *o)
     if (!o->p.pages) {
         unlink(path);
     } else if (write_point(path, &o->p, &d->s, &err) && !d->complained) {
-        d->complained = true; /* a full disk would say so for every point */
+        d->complained = true; /* a full disk would be reported for every checkpoint */
         ft_log(FT_LOG_WARN, "the prefix cache cannot be written: %s", err.text);
     }
     ft_free(path);
@@ -393,7 +393,7 @@ void ft_point_dir_list(ft_point_dir *d, void (*fn)(void *user, ft_point *p), voi
         if (n == cap) list = ft_realloc(list, sizeof *list * (cap = FT_MAX(64, 2 * cap)));
         if (read_head(&p, d, path, &err)) {
             ft_log(FT_LOG_WARN, "%s: %s", path, err.text);
-            unlink(path); /* nobody could ever use it */
+            unlink(path); /* it can never be used */
         } else {
             list[n++] = p;
         }

@@ -15,7 +15,7 @@ uint64_t ft_cache_layout(const ft_cache *c)
         const int32_t is[] = {s->keep, s->G, s->d,        s->window,   s->Hk,         s->Hv,
                               s->S,    s->C, (int)kv->kt, (int)kv->vt, c->p.tentative};
         h = XXH3_64bits_withSeed(is, sizeof is, h);
-        const int32_t newest = kv->newest ? (int32_t)kv->newest->kt : -1;
+        const int32_t newest = kv->recent ? (int32_t)kv->recent->kt : -1;
         h = XXH3_64bits_withSeed(&newest, sizeof newest, h);
         if (kv->mean)
             h = XXH3_64bits_withSeed(c->p.calibration[l].mean,
@@ -140,7 +140,7 @@ void ft_seq_journal_put(ft_seq *s, const void *in)
     states(s->c, s->slot, true, (unsigned char *)(uintptr_t)in, into);
 }
 
-/* ---- leaving and coming back ---- */
+/* ---- swapping ---- */
 
 struct ft_swapped {
     int first[2], end[2];
@@ -191,7 +191,7 @@ void ft_swapped_free(ft_swapped *p)
     ft_free(p);
 }
 
-/* ---- places to go on from ---- */
+/* ---- resuming ---- */
 
 bool ft_seq_settled(const ft_seq *s)
 {

@@ -166,7 +166,7 @@ static float *decode(ft_binder *b, const ft_gguf_tensor *t, size_t n, float fact
 static const float *vec_on_device(ft_binder *b, const ft_gguf_tensor *t, int n, float factor)
 {
     float *f = decode(b, t, (size_t)n, factor);
-    ft_dev_aim(b->m->dev, t->name.p);
+    ft_dev_alloc_for(b->m->dev, t->name.p);
     const float *p = ft_bind_table(b, f, (size_t)n * sizeof(float));
     ft_free(f);
     return p;
@@ -204,7 +204,7 @@ static bool bind_any(ft_binder *b, ft_weight *w, int E, int n, int k, bool need,
     w->row_bytes = ft_type_row(t->type, (size_t)k);
     bind_scale(b, w, name, w->E);
     ft_err err;
-    ft_dev_aim(b->m->dev, name);
+    ft_dev_alloc_for(b->m->dev, name);
     const ft_status st = b->m->dev->bind(b->m->dev, w, t->data, &err);
     if (st) {
         ft_bind_fail(b, st, "tensor %s: %s", name, err.text);

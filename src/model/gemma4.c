@@ -45,12 +45,12 @@ typedef struct cfg {
 } cfg;
 
 typedef struct act {
-    ft_mat x, xn, t, cs_full, cs_slide; /* xn: x as the next products read it */
+    ft_mat x, xn, t, cs_full, cs_slide; /* xn: the normalised x that the next products read */
     ft_mat q, k, v, o;
     ft_mat g, up;
     ft_mat ple, ple_b, ple_g;
-    ft_mat xr, xe, router, tmp, moe; /* xr, xe: as the router and the experts read it */
-    ft_route route;
+    ft_mat xr, xe, router, tmp, moe; /* xr, xe: the inputs of the router and of the experts */
+    ft_expert_choice route;
 } act;
 
 /* ---- the pass ---- */
@@ -106,13 +106,13 @@ static void attn(const cfg *c, const layer *w, const act *a, ft_step *s, int l)
     ft_mat k = ft_cols(a->k, 0, w->G * w->d), kh = ft_heads(k, 0, w->G, w->d, w->d);
     ft_mat v = ft_cols(a->v, 0, w->G * w->d), vh = ft_heads(v, 0, w->G, w->d, w->d);
     ft_mat o = ft_cols(a->o, 0, w->H * w->d), oh = ft_heads(o, 0, w->H, w->d, w->d);
-    const ft_out in[] = {{q, &w->wq}, {k, &w->wk}, {v, &w->wv}};
+    const ft_product_out in[] = {{q, &w->wq}, {k, &w->wk}, {v, &w->wv}};
     const bool own = w->source == l;
     ft_linears(s, in, !own ? 1 : w->wv.data ? 3 : 2, a->xn);
     ft_norm_rope(s, qh, w->q_norm, c->eps, cs);
     if (own) {
         const ft_vec none = {NULL, 0};
-        ft_rmsnorm(s, vh, w->wv.data ? vh : kh, none, c->eps); /* before the keys are turned */
+        ft_rmsnorm(s, vh, w->wv.data ? vh : kh, none, c->eps); /* before the keys are rotated */
         ft_norm_rope(s, kh, w->k_norm, c->eps, cs);
         ft_kv_put(s, l, kh, vh);
     }
@@ -144,11 +144,12 @@ static void per_layer(const cfg *c, const layer *w, const act *a, ft_step *s, in
     ft_linear(s, a->t, a->ple_g, &w->ple_proj);
 }
 
-/* next: what is read of x behind this layer. */
-static void block(const cfg *c, const layer *w, const act *a, ft_step *s, int l, ft_normed next)
+/* next: the norms of x that the next layer reads. */
+static void block(const cfg *c, const layer *w, const act *a, ft_step *s, int l, ft_norm_out next)
 {
     /* the router's norm is rms0(x) / sqrt(D) * its scale */
-    const ft_normed in[] = {{a->xn, w->ffn_norm}, {a->xr, w->router_norm}, {a->xe, w->expert_norm}};
+    const ft_norm_out in[] = {
+        {a->xn, w->ffn_norm}, {a->xr, w->router_norm}, {a->xe, w->expert_norm}};
     attn(c, w, a, s, l);
     ft_norm_add(s, a->x, a->t, w->post_attn_norm, c->eps, 1, in, w->router.data ? 3 : 1);
     ffn(c, w, a, s);
@@ -174,8 +175,8 @@ static void forward(const ft_model *m, ft_step *s)
         const bool last = l + 1 == c->L;
         ft_layer_begin(s, l, a.x);
         block(c, &c->layer[l], &a, s, l,
-              last ? (ft_normed){s->hidden, c->out_norm}
-                   : (ft_normed){a.xn, c->layer[l + 1].attn_norm});
+              last ? (ft_norm_out){s->hidden, c->out_norm}
+                   : (ft_norm_out){a.xn, c->layer[l + 1].attn_norm});
     }
     ft_layer_begin(s, c->L, s->hidden);
     if (!s->n_out) return;
@@ -275,7 +276,8 @@ void ft_gemma4_ropes(ft_binder *b, ft_rope *full, ft_rope *slide)
     *slide = ft_bind_rope(b, ns, bs, NULL, NULL, false);
 }
 
-/* What each layer is, before any of its tensors: kind, heads, and whose keys it reads. */
+/* What each layer is, before any of its tensors is read: kind, heads, and the layer whose keys
+ * it uses. */
 static void read_layers(ft_binder *b, cfg *c, int owners)
 {
     int last[2] = {-1, -1}; /* last owner of each kind: global, sliding */

@@ -52,8 +52,8 @@ static act lay_out(const cfg *c, ft_step *s, int T)
     };
 }
 
-/* t = attn(xn). The window counts from the newest stored cell and takes one more than the target's
- * own. */
+/* t = attn(xn). The window ends at the last stored position and has one position more than the
+ * target's own. */
 static void attn(const cfg *c, const layer *w, const act *a, ft_step *s)
 {
     ft_mat q = ft_cols(a->q, 0, w->H * w->d), qh = ft_heads(q, 0, w->H, w->d, w->d);
@@ -65,17 +65,17 @@ static void attn(const cfg *c, const layer *w, const act *a, ft_step *s)
     ft_linear(s, a->t, o, &w->wo);
 }
 
-/* next: what is read of x behind this layer. */
-static void block(const cfg *c, const layer *w, const act *a, ft_step *s, ft_normed next)
+/* next: the norms of x that the next layer reads. */
+static void block(const cfg *c, const layer *w, const act *a, ft_step *s, ft_norm_out next)
 {
     attn(c, w, a, s);
-    ft_norm_add(s, a->x, a->t, w->post_attn_norm, c->eps, 1, &(ft_normed){a->xn, w->ffn_norm}, 1);
+    ft_norm_add(s, a->x, a->t, w->post_attn_norm, c->eps, 1, &(ft_norm_out){a->xn, w->ffn_norm}, 1);
     ft_glu(s, a->g, a->up, a->xn, &w->gate, &w->up, FT_GELU);
     ft_linear(s, a->t, a->g, &w->down);
     ft_norm_add(s, a->x, a->t, w->post_ffn_norm, c->eps, w->scale, &next, 1);
 }
 
-/* All rows are out rows: an assistant keeps nothing. */
+/* All rows are output rows: an assistant stores nothing. */
 static void draft(const ft_model *m, ft_step *s)
 {
     const cfg *c = m->cfg;
@@ -89,8 +89,8 @@ static void draft(const ft_model *m, ft_step *s)
     ft_rmsnorm(s, a.xn, a.x, c->layer[0].attn_norm, c->eps);
     for (int l = 0; l < c->L; l++)
         block(c, &c->layer[l], &a, s,
-              l + 1 == c->L ? (ft_normed){a.m, c->out_norm}
-                            : (ft_normed){a.xn, c->layer[l + 1].attn_norm});
+              l + 1 == c->L ? (ft_norm_out){a.m, c->out_norm}
+                            : (ft_norm_out){a.xn, c->layer[l + 1].attn_norm});
     ft_linear(s, s->hidden, a.m, &c->post);
     if (c->order) {
         ft_linear(s, a.score, a.m, &c->centroid);
@@ -141,7 +141,7 @@ static void bind_layer(ft_binder *b, cfg *c, int l)
     w->scale = ft_bind_scalar(b, 1, "blk.%d.layer_output_scale.weight", l);
 }
 
-/* Either of two packagings of the same tensor. */
+/* Two exporters name the same tensor differently. */
 static void bind_either(ft_binder *b, ft_weight *w, int n, int k, const char *one,
                         const char *other)
 {
@@ -233,7 +233,7 @@ static ft_status bind(ft_model *m, ft_err *err)
     return b.st;
 }
 
-/* A centroid head computes few logits as it is. */
+/* A centroid head computes few logits anyway. */
 static const ft_weight *draft_head(const ft_model *m, const ft_gguf_tensor **t)
 {
     const cfg *c = m->cfg;

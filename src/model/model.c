@@ -1,4 +1,4 @@
-/* model/model.c - which architecture a file is, and what every model needs around its own code. */
+/* model/model.c - selects the architecture of a file, and implements what all models share. */
 #include "model/model.h"
 
 #include "base/mem.h"
@@ -78,7 +78,7 @@ ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_mod
     m->file = file;
     m->target = target;
     m->progress = progress;
-    ft_dev_aim(dev, "model"); /* tables that belong to no tensor */
+    ft_dev_alloc_for(dev, "model"); /* tables that belong to no tensor */
     if ((st = arch->bind(m, err))) {
         m->file = NULL;
         ft_model_close(m);
@@ -93,7 +93,7 @@ ft_status ft_model_narrow(ft_model *m, const int32_t *ids, int n, ft_err *err)
 {
     const ft_gguf_tensor *t = NULL;
     const ft_weight *whole = m->arch->draft_head ? m->arch->draft_head(m, &t) : NULL;
-    /* A companion scale would have to be narrowed too: such a head stays whole. */
+    /* A companion scale would have to be narrowed too: such a head is not narrowed. */
     if (!whole || whole->scale)
         return ft_fail(err, FT_EUNSUPPORTED, "drafts of %s cannot be limited to some tokens",
                        m->arch->words);
@@ -114,7 +114,7 @@ ft_status ft_model_narrow(ft_model *m, const int32_t *ids, int n, ft_err *err)
     }
     m->narrow = (ft_weight){
         .type = t->type, .n = n, .k = (int)t->n[0], .E = 1, .row_bytes = row, .name = "draft head"};
-    ft_dev_aim(m->dev, "output.weight");
+    ft_dev_alloc_for(m->dev, "output.weight");
     const ft_status st = m->dev->bind(m->dev, &m->narrow, rows, err);
     if (!st) m->n_draft_ids = n;
     return st;

@@ -1,10 +1,10 @@
 /* model/model.h - a model file bound to a device: configuration, weights, and the two passes.
- * Owns its weights on the device and, through the open file, the mapped ones. Nothing changes after
- * ft_model_open; many sequences read it at once. */
+ * Owns its weights on the device and, through the open file, the mapped ones. Nothing changes
+ * after ft_model_open; many sequences use it at once. */
 #ifndef FT_MODEL_H
 #define FT_MODEL_H
 
-#include "base/log.h"
+#include "base/progress.h"
 #include "dev/step.h"
 #include "gguf/gguf.h"
 #include "kv/kv.h"
@@ -17,16 +17,15 @@ typedef struct ft_arch {
     const char *words;        /* "Qwen3.5, dense" */
     ft_status (*bind)(ft_model *m, ft_err *err);
     void (*release)(ft_model *m);
-    /* Rows of a step through the trunk: s->hidden for all rows, s->logits for the out rows. NULL
-     * for a drafter. */
+    /* Runs the rows of a step through the trunk: s->hidden for all rows, s->logits for the
+     * output rows. NULL for a drafter. */
     void (*forward)(const ft_model *m, ft_step *s);
-    /* One draft step: tokens and s->hidden_in; s->hidden and s->logits for the out rows. Rows that
-     * are not wanted leave only their keys and values. */
+    /* One draft pass: reads tokens and s->hidden_in; writes s->hidden and s->logits for the
+     * output rows. Other rows only store their keys and values. */
     void (*draft)(const ft_model *m, ft_step *s);
-    /* Activation values that either pass takes from the arena for T rows and n_out out rows. */
+    /* Activation values that either pass needs for T rows and n_out output rows. */
     size_t (*arena)(const ft_model *m, int T, int n_out);
-    /* What draft() multiplies by for its logits, and its tensor in the file; NULL when it cannot be
-     * narrowed. */
+    /* The output matrix of draft(), and its tensor in the file; NULL if it cannot be narrowed. */
     const ft_weight *(*draft_head)(const ft_model *m, const ft_gguf_tensor **t);
 } ft_arch;
 
@@ -42,22 +41,22 @@ struct ft_model {
     ft_dev *dev;
     ft_gguf *file;
     const ft_model *target; /* an assistant's target */
-    void *cfg;              /* the architecture's own */
+    void *cfg;              /* the architecture's own configuration */
 
     int V, D, L;           /* vocabulary, width of hidden rows, trunk layers */
-    int n_layer;           /* layers that keep something: trunk and draft block */
+    int n_layer;           /* layers that store something: trunk and draft block */
     ft_layer_state *layer; /* [n_layer] */
     int ctx_train;
-    ft_drafter drafter;   /* what draft() is; NONE: it may not be called */
-    const char *no_draft; /* why there is no drafter, in words */
-    ft_dev_limits limits; /* k, experts, heads ...: what this model asks of a device */
+    ft_drafter drafter;   /* what draft() is; NONE: it must not be called */
+    const char *no_draft; /* why there is no drafter */
+    ft_dev_limits limits; /* k, experts, heads ...: what this model requires of a device */
     uint64_t weight_bytes, weight_count;
 
-    /* A head for drafts over some ids alone; n_draft_ids 0: over all of them. */
+    /* A draft head over a subset of the vocabulary; n_draft_ids 0: over all ids. */
     ft_weight narrow;
     int32_t *draft_ids; /* [n_draft_ids], ascending: the id of each output; NULL: the first ones */
     int n_draft_ids;
-    void *narrow_rows; /* its rows, as they stand in the file; NULL: it is a part of the whole */
+    void *narrow_rows; /* its rows, as in the file; NULL: it is a part of the full matrix */
 
     ft_progress *progress; /* while binding */
     ft_weight **weights;   /* every bound weight, for unbinding */
@@ -66,21 +65,21 @@ struct ft_model {
     uint64_t table_bytes; /* of memory */
 };
 
-/* Knows the architectures. target: the model an assistant drafts for, else NULL. On success the
- * model owns the file. progress counts the bytes bound; it may be NULL. */
+/* Selects the architecture. target: the model that an assistant drafts for, else NULL. On
+ * success the model owns the file. progress counts the bytes bound; it may be NULL. */
 ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_model *target,
                         ft_progress *progress, ft_err *err);
 /* A hash of the file's size, its tensors' names and shapes, and samples of their bytes. */
 uint64_t ft_model_digest(const ft_model *m);
 void ft_model_close(ft_model *m);
-/* Whether a file holds a model that can run by itself; and whether it holds a head that could draft
- * for this target. */
+/* Whether a file holds a complete model; and whether it holds a head that can draft for this
+ * target. */
 bool ft_model_whole(const ft_gguf *file);
 bool ft_model_head_for(const ft_gguf *file, const ft_model *target);
-enum { FT_NARROW = 64 }; /* devices pack this many rows of a weight together, at most */
-/* Drafts come from these n ids alone (ascending) from now on: a copy of their rows of the output
- * matrix makes a draft cheaper. ids NULL: the first n, a multiple of FT_NARROW, which needs no
- * copy. What is drafted is verified with all ids as ever. */
+enum { FT_NARROW = 64 }; /* maximum number of rows of a weight that devices pack together */
+/* Restricts drafting to these n ids (ascending): a copy of their rows of the output matrix makes
+ * draft passes cheaper. ids NULL: the first n, a multiple of FT_NARROW, which needs no copy.
+ * Verification still uses all ids. */
 ft_status ft_model_narrow(ft_model *m, const int32_t *ids, int n, ft_err *err);
 const ft_arch *const *ft_arch_list(void); /* NULL-terminated */
 

@@ -23,7 +23,7 @@ typedef struct layer {
     /* delta net */
     ft_weight wqkv, wz, wa, wb, wout;
     ft_vec conv, A, dt, o_norm;
-    /* feed-forward: dense, or experts and a shared one */
+    /* feed-forward: dense, or experts and a shared expert */
     ft_weight gate, up, down;
     ft_weight router, shared_gate;
     ft_experts experts;
@@ -33,12 +33,13 @@ typedef struct cfg {
     int D, L, V;
     int H, d, F;             /* query heads, head width, feed-forward width */
     int Hk, Hv, S, C, I, CH; /* delta net: heads, head width, taps, Hv S, channels */
-    int E, K, Fe, Fs;        /* experts, chosen, their width, the shared one's width */
+    int E, K, Fe, Fs;        /* experts, experts per token, their width, the shared expert's
+                              * width */
     float eps;
     ft_rope rope;
     ft_weight embed, head;
     ft_vec out_norm;
-    layer *layer; /* [L], and the draft block behind them */
+    layer *layer; /* [L], then the draft block */
     struct {
         ft_weight embed, proj, head;
         ft_vec e_norm, h_norm, out_norm;
@@ -52,7 +53,7 @@ typedef struct act {
     ft_mat u, y, z, a, b;
     ft_mat g, up;
     ft_mat router, tmp, sg;
-    ft_route route;
+    ft_expert_choice route;
 } act;
 
 /* ---- the passes ---- */
@@ -85,20 +86,20 @@ static act lay_out(const cfg *c, ft_step *s, int T, int G)
     return a;
 }
 
-/* Keys and values of this step's rows; their queries too, where they are all wanted. */
+/* Keys and values of this step's rows, and their queries where all are needed. */
 static void attn_kv(const cfg *c, const layer *w, const act *a, ft_step *s, int l, bool queries)
 {
     ft_mat k = ft_heads(ft_cols(a->k, 0, w->G * c->d), 0, w->G, c->d, c->d);
     ft_mat v = ft_heads(ft_cols(a->v, 0, w->G * c->d), 0, w->G, c->d, c->d);
-    const ft_out o[] = {{ft_cols(a->k, 0, w->G * c->d), &w->wk},
-                        {ft_cols(a->v, 0, w->G * c->d), &w->wv},
-                        {a->qg, &w->wqg}}; /* [T, H, 2d]: query, then its gate */
+    const ft_product_out o[] = {{ft_cols(a->k, 0, w->G * c->d), &w->wk},
+                                {ft_cols(a->v, 0, w->G * c->d), &w->wv},
+                                {a->qg, &w->wqg}}; /* [T, H, 2d]: query, then its gate */
     ft_linears(s, o, queries ? 3 : 2, a->xn);
     ft_norm_rope(s, k, w->k_norm, c->eps, a->cs);
     ft_kv_put(s, l, k, v);
 }
 
-/* Gated attention over what is stored: x += Wo (attend(q) * sigmoid(gate)). */
+/* Gated attention over the stored positions: x += Wo (attend(q) * sigmoid(gate)). */
 static void attn_mix(const cfg *c, const layer *w, const act *a, ft_step *s, int l, ft_attn p)
 {
     ft_mat q = ft_heads(a->qg, 0, c->H, c->d, 2 * c->d);
@@ -113,7 +114,7 @@ static void attn_mix(const cfg *c, const layer *w, const act *a, ft_step *s, int
 static void delta(const cfg *c, const layer *w, const act *a, ft_step *s, int l)
 {
     ft_mat o = ft_cols(a->o, 0, c->I), oh = ft_heads(o, 0, c->Hv, c->S, c->S);
-    const ft_out in[] = {{a->u, &w->wqkv}, {a->z, &w->wz}, {a->a, &w->wa}, {a->b, &w->wb}};
+    const ft_product_out in[] = {{a->u, &w->wqkv}, {a->z, &w->wz}, {a->a, &w->wa}, {a->b, &w->wb}};
     ft_linears(s, in, 4, a->xn);
     ft_conv(s, l, a->y, a->u, w->conv);
     ft_delta_rule(s, l, oh, a->y, a->a, a->b, w->A, w->dt);
@@ -130,8 +131,8 @@ static void ffn(const cfg *c, const layer *w, const act *a, ft_step *s)
         ft_linear_add(s, a->x, g, &w->down);
         return;
     }
-    const ft_out o[] = {{a->router, &w->router}, {a->sg, &w->shared_gate}};
-    const ft_shared shared = {&w->gate, &w->up, &w->down, a->sg, g, u};
+    const ft_product_out o[] = {{a->router, &w->router}, {a->sg, &w->shared_gate}};
+    const ft_shared_expert shared = {&w->gate, &w->up, &w->down, a->sg, g, u};
     ft_linears(s, o, 2, a->xn);
     ft_route_top(s, a->route, a->router);
     ft_moe_shared(s, a->x, a->xn, &w->experts, a->route, a->tmp, &shared);
@@ -168,7 +169,7 @@ static void forward(const ft_model *m, ft_step *s)
     ft_linear(s, s->logits, h, &c->head);
 }
 
-/* The draft block's cell 0 has no hidden row before it and is never seen. */
+/* Position 0 of the draft block has no hidden row before it and is never attended to. */
 static void draft(const ft_model *m, ft_step *s)
 {
     const cfg *c = m->cfg;
@@ -237,7 +238,8 @@ static void bind_delta(ft_binder *b, const cfg *c, layer *w, int l)
     ft_bind_vec(b, &w->conv, c->CH * c->C, 1, "blk.%d.ssm_conv1d.weight", l);
     ft_bind_vec(b, &w->A, c->Hv, 1, "blk.%d.ssm_a", l);
     if (!ft_bind_vec_opt(b, &w->dt, c->Hv, 1, "blk.%d.ssm_dt.bias", l))
-        ft_bind_vec(b, &w->dt, c->Hv, 1, "blk.%d.ssm_dt", l); /* as another exporter spells it */
+        ft_bind_vec(b, &w->dt, c->Hv, 1, "blk.%d.ssm_dt",
+                    l); /* the name that another exporter uses */
     ft_bind_vec(b, &w->o_norm, c->S, 1, "blk.%d.ssm_norm.weight", l);
     b->m->layer[l] =
         (ft_layer_state){.keep = FT_STATE_DELTA, .Hk = c->Hk, .Hv = c->Hv, .S = c->S, .C = c->C};
@@ -286,7 +288,7 @@ static void bind_block(ft_binder *b, cfg *c, int l, int blocks, bool recurrent)
 }
 
 /* How many of the file's blocks are draft blocks. A head that is declared but absent counts as
- * none; then the last block is the trunk's if it is there. */
+ * none; then the last block belongs to the trunk if it exists. */
 static int draft_blocks(ft_binder *b, int blocks, int *trunk)
 {
     ft_model *m = b->m;
@@ -394,7 +396,7 @@ static void head_prefix(ft_binder *b)
         b->prefix[n - 4] = 0;
 }
 
-/* What it must have in common with the model that it drafts for. */
+/* What it must have in common with the target. */
 static void check_target(ft_binder *b, const cfg *c, int blocks)
 {
     const ft_model *t = b->m->target;
@@ -417,7 +419,7 @@ static void check_target(ft_binder *b, const cfg *c, int blocks)
         ft_bind_fail(b, FT_EUNSUPPORTED, "the draft head has %d tokens, the target %d", c->V, t->V);
 }
 
-/* Its block alone; embedding, output matrix and norm are the target's, which are the same. */
+/* Only its block; embedding, output matrix and norm are the target's. */
 static ft_status bind_head(ft_model *m, ft_err *err)
 {
     ft_binder b = ft_binder_over(m, err);

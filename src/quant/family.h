@@ -1,6 +1,6 @@
-/* quant/family.h - what the files of this room share: readers and writers of the fields of a
- * block, and the functions that quant.c joins into one table. Everything here sees whole blocks;
- * src and dst of the bytes may be unaligned. */
+/* quant/family.h - shared by the files of this folder: readers and writers of the fields of a
+ * block, and the functions that quant.c joins into one table. All functions take whole blocks;
+ * encoded bytes may be unaligned. */
 #ifndef FT_QUANT_FAMILY_H
 #define FT_QUANT_FAMILY_H
 
@@ -34,7 +34,7 @@ static inline void wr32(uint8_t *p, uint32_t v)
     wr16(p + 2, v >> 16);
 }
 
-/* Writes v as the nearest finite f16 and returns what a reader will see. */
+/* Writes v as the nearest finite f16 and returns the value that decoding gives. */
 static inline float wr_f16(uint8_t *p, float v)
 {
     const float top = 65504.0f;
@@ -46,7 +46,7 @@ static inline float wr_f16(uint8_t *p, float v)
 /* The sixteen steps of IQ4_NL and IQ4_XS, and twice the sixteen values of an FP4 number. */
 extern const int8_t ft_iq4_value[16], ft_fp4_value[16];
 
-/* What the codes of TQ4_1S stand for. */
+/* The codebook of TQ4_1S. */
 const float *ft_tq4_values(void); /* sixteen */
 
 /* 6-bit scale and min number b (0..7) of the twelve bytes in a Q4_K or Q5_K block. */

@@ -1,7 +1,7 @@
-/* quant/fit.h - the searches behind the encoders, on four sub-blocks at once.
- * Each tries a few spacings, decode_steps, and takes the scale that fits the rounded values best in
- * the least-squares sense; the spacing with the smallest error wins. w is NULL (every value counts
- * alike) or one weight per value. */
+/* quant/fit.h - the searches of the encoders, on four sub-blocks at once. Each tries a few
+ * spacings, decode_steps, and computes the scale with the least squared error for the rounded
+ * values; the spacing with the smallest error wins. w is NULL (all values have the same weight) or
+ * one weight per value. */
 #ifndef FT_QUANT_FIT_H
 #define FT_QUANT_FIT_H
 
@@ -21,15 +21,14 @@ INLINE v4 extreme(const v4 *x, int n)
     return pick(-low > high, low, high);
 }
 
-/* x is about scale * q, q whole in [lo, hi]. Each trial says at which q the extreme value is put.
- */
+/* x is about scale * q, q an integer in [lo, hi]. Each trial sets the q of the extreme value. */
 INLINE v4 fit_scale(const v4 *x, const v4 *w, int n, float lo, float hi, const float *trial,
                     int trials)
 {
     const v4 inverse = ratio(splat(1), extreme(x, n));
     v4 scale = splat(0), best = splat(0), spacing = splat(0);
     for (int t = 0; t <= trials; t++) {
-        /* the last round starts from the best scale itself */
+        /* the last round starts from the best scale */
         spacing = t < trials ? inverse * splat(trial[t]) : ratio(splat(1), scale);
         v4 xq = splat(0), qq = splat(0);
         for (int i = 0; i < n; i++) {
@@ -46,8 +45,8 @@ INLINE v4 fit_scale(const v4 *x, const v4 *w, int n, float lo, float hi, const f
     return scale;
 }
 
-/* The same with one trial and no weights: the extreme value is put at `at`, which decode_steps into
- * [lo, hi] by itself, so that only the other end needs a limit. */
+/* The same with one trial and no weights: the extreme value becomes `at`, which cannot leave [lo,
+ * hi], so that only the other end needs a limit. */
 INLINE v4 fit_once(const v4 *x, int n, float hi, float at)
 {
     const v4 spacing = ratio(splat(at), extreme(x, n));
@@ -69,8 +68,8 @@ typedef struct cut {
     float low, high;
 } cut;
 
-/* Trials for weighted values of up to four bits, and of five: an end of the range may be worth so
- * little that it pays to cut deep. */
+/* Trials for weighted values of up to four bits, and of five: an end of the range may have so
+ * little weight that a deep cut reduces the error. */
 static const cut ft_cut4[] = {{0, 0},         {0.04f, 0.04f},   {0.09f, 0.09f}, {0.15f, 0.15f},
                               {0.22f, 0.22f}, {0, 0.08f},       {0, 0.16f},     {0, 0.26f},
                               {0.08f, 0},     {0.16f, 0},       {0.26f, 0},     {0.08f, 0.2f},
@@ -81,8 +80,8 @@ static const cut ft_cut5[] = {
     {0.14f, 0},  {0.21f, 0},     {0.05f, 0.15f}, {0.15f, 0.05f}, {-0.015f, -0.015f}, {0, 0.015f},
     {0.015f, 0}, {0.08f, 0.25f}, {0.25f, 0.08f}, {0, -0.02f},    {-0.02f, 0}};
 
-/* x is about scale * q + min, q whole in [0, hi]; each trial cuts the range, then `decode_steps`
- * more start from the best line. below: the min may not be above zero. */
+/* x is about scale * q + min, q an integer in [0, hi]; each trial cuts the range, then
+ * `decode_steps` more start from the best line. below: the min must not be above zero. */
 INLINE line fit_line(const v4 *x, const v4 *w, int n, float hi, bool below, const cut *trial,
                      int trials, int decode_steps)
 {

@@ -1,5 +1,5 @@
-/* Four-bit floats: MXFP4 (a power of two per 32 values) and NVFP4 (an eight-bit float per 16).
- * The second-level scale of NVFP4 is a tensor of its own and none of this file's business. */
+/* Four-bit floats: MXFP4 (a power of two per 32 values) and NVFP4 (an eight-bit float per 16). The
+ * second-level scale of NVFP4 is a separate tensor and not handled here. */
 #include "quant/quad.h"
 
 const int8_t ft_fp4_value[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
@@ -10,7 +10,7 @@ static float half_e8m0(uint8_t e)
     return ft_f32_of_bits(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
 }
 
-/* Half of an unsigned E4M3 number; the top bit is not used and 0x7f means nothing. */
+/* Half of an unsigned E4M3 number; the top bit is not used and 0x7f is NaN. */
 static float half_ue4m3(uint8_t b)
 {
     const uint32_t e = b >> 3 & 15, m = b & 7;
@@ -69,7 +69,7 @@ static void put_fp4(uint8_t *restrict qs, const float *restrict x, float spacing
     for (int i = 0; i < 16; i++) qs[i] = (uint8_t)(code[i] | code[i + 16] << 4);
 }
 
-/* The largest value of a block lies in [1, 2) units, so the scale is one of three powers of two. */
+/* The largest value of a block is in [1, 2) units, so the scale is one of three powers of two. */
 void ft_encode_mxfp4(uint8_t *dst, const float *src, size_t blocks, const float *weight)
 {
     static const float spacing[3] = {8, 4, 16};

@@ -1,4 +1,4 @@
-/* The vectors that the IQ2 and IQ3 types choose from, as codes: grids.h says how to read them. */
+/* The codebooks of the IQ2 and IQ3 types, as codes: see grids.h. */
 /* clang-format off */
 #include "quant/grids.h"
 

@@ -1,7 +1,7 @@
-/* quant/grids.h - the tables of vectors behind the IQ1, IQ2 and IQ3 types.
- * They are part of the file format: a block stores an index, the table says which 4 or 8
- * magnitudes it stands for. An entry packs one small code per value, first value lowest; the code
- * chooses from the few magnitudes that occur in that table. */
+/* quant/grids.h - the codebooks of the IQ1, IQ2 and IQ3 types. They are part of the file format: a
+ * block stores an index, and the table has the 4 or 8 magnitudes of this entry. An entry packs one
+ * small code per value, first value lowest; the code selects one of the few magnitudes that occur
+ * in that table. */
 #ifndef FT_QUANT_GRIDS_H
 #define FT_QUANT_GRIDS_H
 

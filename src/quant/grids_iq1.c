@@ -1,4 +1,4 @@
-/* The vectors that the IQ1 types choose from, as codes: grids.h says how to read them. */
+/* The codebook of the IQ1 types, as codes: see grids.h. */
 /* clang-format off */
 #include "quant/grids.h"
 

@@ -1,5 +1,5 @@
-/* The IQ1, IQ2 and IQ3 types: every group of 4 or 8 values is a vector from a table (grids.h)
- * times a scale. Read only. The products keep the order that the format defines. */
+/* The IQ1, IQ2 and IQ3 types: every group of 4 or 8 values is a vector from a codebook (grids.h)
+ * times a scale. Decoding only. The order of products is that of the format. */
 #include "quant/family.h"
 #include "quant/grids.h"
 

@@ -1,4 +1,4 @@
-/* IQ4_NL and IQ4_XS: four bits that choose from sixteen uneven steps. */
+/* IQ4_NL and IQ4_XS: four-bit indices into a table of sixteen non-uniform steps. */
 #include "base/mem.h"
 #include "quant/quad.h"
 #include "quant/super.h"
@@ -42,7 +42,7 @@ INLINE v4 nearest_step(v4 t)
     return v;
 }
 
-/* As fit_scale, with the sixteen steps in place of whole numbers. */
+/* Like fit_scale, with the sixteen steps in place of integers. */
 INLINE v4 fit_steps(const v4 *x, const v4 *w)
 {
     static const float trial[] = {-127, -119, -110, -136, 113, 122};
@@ -86,7 +86,7 @@ void ft_encode_iq4_nl(uint8_t *dst, const float *src, size_t blocks, const float
     }
 }
 
-/* The block scale that fits best to the chosen sub-scales and steps. */
+/* The block scale with the least squared error for the chosen sub-scales and steps. */
 INLINE float steps_refit(const super *s, bool weighted, const v4 sub[2], float d)
 {
     v4 qq = splat(0), qx = splat(0);

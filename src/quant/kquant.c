@@ -1,5 +1,6 @@
-/* The 256-value blocks with quantised scales: Q2_K to Q6_K. Reading them; the encoders are in
- * kquant_encode.c. Sub-scale times block scale comes first, then the quant, then the min. */
+/* The 256-value blocks with quantised scales: Q2_K to Q6_K. Decoding; the encoders are in
+ * kquant_encode.c. Sub-scale times block scale is computed first, then times the quant, minus the
+ * min. */
 #include "quant/family.h"
 
 void ft_decode_q2_k(float *dst, const uint8_t *src, size_t blocks)

@@ -6,7 +6,7 @@
 /* ---- a scale and a min per sub-block: Q2_K, Q4_K, Q5_K ---- */
 
 typedef struct mins {
-    v4 scale[4], min[4]; /* whole numbers; the min is subtracted */
+    v4 scale[4], min[4]; /* integers; the min is subtracted */
     float d, dmin;       /* normalised */
 } mins;
 
@@ -44,7 +44,7 @@ INLINE void line_polish(const v4 *x, const v4 *w, int n, float hi, mins *k, int 
     }
 }
 
-/* The block's d and dmin that fit best to the chosen sub-scales and quants. */
+/* The d and dmin of the block with the least squared error for the chosen sub-scales and quants. */
 INLINE void line_refit(const super *s, bool weighted, int n, float hi, mins *k)
 {
     v4 aa = splat(0), ab = splat(0), bb = splat(0), ax = splat(0), bx = splat(0);
@@ -95,7 +95,7 @@ typedef struct recipe {
     int trials, decode_steps;
 } recipe;
 
-/* n values per sub-block, quants to hi, sub-scales to top; d and dmin are written at dst. */
+/* n values per sub-block, quants up to hi, sub-scales up to top; d and dmin are written at dst. */
 INLINE void fit_mins(mins *k, const super *s, bool weighted, int n, float hi, float top, recipe how,
                      uint8_t *dst)
 {
@@ -235,7 +235,7 @@ void ft_encode_q5_k(uint8_t *dst, const float *src, size_t blocks, const float *
 /* ---- a signed scale per sub-block of 16: Q3_K, Q6_K ---- */
 
 typedef struct scales {
-    v4 scale[4]; /* whole numbers */
+    v4 scale[4]; /* integers */
     float d;     /* normalised */
 } scales;
 

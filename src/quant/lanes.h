@@ -1,7 +1,7 @@
-/* quant/lanes.h - four sub-blocks at a time, one in each lane of a vector.
- * The searches for scales run over the values of a sub-block and keep sums; with a sub-block per
- * lane those sums need no order other than the one written, so the compiler's vectors give the
- * same bytes on every machine. GCC and clang both know these vectors. */
+/* quant/lanes.h - four sub-blocks at a time, one in each lane of a vector. The searches for scales
+ * run over the values of a sub-block and keep sums; with one sub-block per lane the order of those
+ * sums is the one written, so vectorised code gives the same bytes on every machine. Uses the
+ * vector extensions of GCC and clang. */
 #ifndef FT_QUANT_LANES_H
 #define FT_QUANT_LANES_H
 
@@ -53,15 +53,15 @@ INLINE v4 clamp(v4 x, v4 lo, v4 hi)
     return low_of(high_of(x, lo), hi);
 }
 
-/* To the nearest whole number, ties to even, for |x| < 2^22: the adder decode_steps. */
+/* To the nearest integer, ties to even, for |x| < 2^22: the addition decode_steps. */
 INLINE v4 whole(v4 x)
 {
     const v4 big = splat(12582912.0f);
     return (x + big) - big;
 }
 
-/* out[i] = the low eight bits of whole(x[i] * mul + add), taken into [lo, hi] before; n is a
- * multiple of 4. The sum with the big number holds the whole number in its lowest bits. */
+/* out[i] = the low eight bits of round(x[i] * mul + add), clamped to [lo, hi] before; n is a
+ * multiple of 4. The sum with the big number holds the integer in its lowest bits. */
 INLINE void quantise(uint8_t *restrict out, const float *restrict x, int n, float mul, float add,
                      float lo, float hi)
 {
@@ -106,9 +106,9 @@ INLINE v4 finite4(v4 x)
     return (v4)((m4)x & (exponent != 0x7f800000));
 }
 
-/* The f16 nearest to each of four finite numbers, ties to even, never infinite. *seen gets what a
- * reader makes of them. Below the normal range the adder decode_steps, at the weight of the last
- * bit. */
+/* The f16 nearest to each of four finite numbers, ties to even, never infinite. *seen gets the
+ * decoded values. Below the normal range the addition decode_steps, at the weight of the last bit.
+ */
 INLINE m4 to_f16(v4 x, v4 *seen)
 {
     const m4 bits = (m4)clamp(x, splat(-65504), splat(65504));
@@ -147,9 +147,9 @@ INLINE bool tame(const float *src, int n)
     return e >= 127 - 24 && e < 127 + 24;
 }
 
-/* Copies n values (a multiple of 4), makes them finite and brings the largest into [1, 2) by a
- * power of two, which is returned: x times that is the source. Where even the largest is
- * subnormal, all are zero. */
+/* Copies n values (a multiple of 4), makes them finite and scales the largest into [1, 2) by a
+ * power of two, which is returned: x times that is the source. If even the largest is subnormal,
+ * all are zero. */
 INLINE float normalise(float *restrict x, const float *restrict src, int n)
 {
     for (int i = 0; i < n; i += LANES) {
@@ -184,8 +184,8 @@ INLINE void to_lanes(v4 *restrict out, const float *restrict in, int n)
     }
 }
 
-/* Importances of four sub-blocks: each lane is brought to the mean 1, and what it was before is
- * returned. A lane without any importance counts every value alike. */
+/* Importances of four sub-blocks: each lane is scaled to the mean 1, and the mean it had is
+ * returned. A lane with zero importance gets equal weights. */
 INLINE v4 weights_to_lanes(v4 *restrict out, const float *restrict in, int n)
 {
     v4 sum = splat(0);

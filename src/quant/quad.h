@@ -1,5 +1,5 @@
-/* quant/quad.h - four blocks of 32 values, as the encoders of such blocks search them.
- * The last quad of a row may be short; its missing blocks are zeros. */
+/* quant/quad.h - four blocks of 32 values, in the form that the encoders of such blocks search. The
+ * last quad of a row may be short; its missing blocks are zeros. */
 #ifndef FT_QUANT_QUAD_H
 #define FT_QUANT_QUAD_H
 
@@ -15,8 +15,8 @@ typedef struct quad {
     v4 lane[N], weight[N];
 } quad;
 
-/* Returns how many of the four blocks there are. weight may be NULL. exact: every block is brought
- * into [1, 2), not only those that need it. */
+/* Returns how many of the four blocks exist. weight may be NULL. exact: every block is scaled into
+ * [1, 2), not only those that need it. */
 INLINE size_t quad_load(quad *q, const float *src, size_t blocks, const float *weight, bool exact)
 {
     const size_t n = blocks < LANES ? blocks : LANES;
@@ -38,7 +38,7 @@ INLINE size_t quad_load(quad *q, const float *src, size_t blocks, const float *w
 }
 
 /* Writes the f16 of blocks whose normalised numbers are s, each at the start of its block; returns
- * what was written, normalised. */
+ * the written values, normalised. */
 INLINE v4 quad_put(const quad *q, uint8_t *dst, size_t bytes, size_t blocks, v4 s)
 {
     v4 seen;

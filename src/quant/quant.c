@@ -1,4 +1,4 @@
-/* The table of types, and the three questions that can be asked of any of them. */
+/* The table of types, and the three functions that work on any of them. */
 #include "quant/quant.h"
 
 #include "quant/family.h"
@@ -10,7 +10,7 @@ enum { NONE = 255 };
 typedef struct family {
     ft_decode_fn *decode;
     ft_encode_fn *encode; /* NULL: read only */
-    uint8_t scale[2];     /* where the f16 scales of a block lie, or NONE */
+    uint8_t scale[2];     /* offset of the f16 scales of a block, or NONE */
 } family;
 
 static const family table[FT_TYPE_MAX] = {

@@ -1,7 +1,7 @@
-/* quant/quant.h - what the blocks of every tensor type mean, in plain scalar C.
- * Decoding follows the order of operations that the format defines, so the values are those of
- * every other reader, bit for bit. Encoding searches the scales that minimise the squared error.
- * Rows are independent of each other; n is always a multiple of the type's block. */
+/* quant/quant.h - encoding and decoding of the blocks of every tensor type, in plain scalar C.
+ * Decoding follows the order of operations that the format defines, so the values are bit-identical
+ * to those of other readers. Encoding searches the scales with the least squared error. Rows are
+ * independent of each other; n is always a multiple of the type's block size. */
 #ifndef FT_QUANT_H
 #define FT_QUANT_H
 

@@ -1,9 +1,9 @@
-/* The 32-value blocks with one scale: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0. Reading them; the encoders
- * are in simple_encode.c. */
+/* The 32-value blocks with one scale: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0. Decoding; the encoders are in
+ * simple_encode.c. */
 #include "quant/family.h"
 
 /* Values 0..15 are the low nibbles, 16..31 the high nibbles of the same sixteen bytes; five-bit
- * types keep the fifth bits apart. */
+ * types store the fifth bits separately. */
 void ft_decode_q4_0(float *dst, const uint8_t *src, size_t blocks)
 {
     for (; blocks--; src += 18, dst += 32) {

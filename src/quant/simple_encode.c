@@ -16,8 +16,8 @@ static uint32_t fifth_bits(const uint8_t *code)
     return high;
 }
 
-/* Where to put the extreme value. With importances the extreme may be worth little, so that the
- * search looks further. */
+/* Where to put the extreme value. With importances the extreme may have little weight, so the
+ * search is wider. */
 static const float wide4[] = {-8, -7.3f, -7.7f, -8.4f, -8.8f, -9.3f, -10, -11, -12.5f, 7, 7.8f, 9};
 static const float wide5[] = {-16, -15.3f, -16.6f, -17.3f, -18, -19, -20.5f, -22.5f, -25, 15, 17};
 static const cut plain4[] = {{0.02f, 0.02f}}, plain5[] = {{0.006f, 0.006f}};
@@ -95,7 +95,7 @@ void ft_encode_q5_1(uint8_t *dst, const float *src, size_t blocks, const float *
     }
 }
 
-/* Eight bits need no search: the largest value sets the scale. */
+/* Eight bits need no search: the largest value determines the scale. */
 void ft_encode_q8_0(uint8_t *dst, const float *src, size_t blocks, const float *weight)
 {
     (void)weight;

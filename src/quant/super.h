@@ -1,7 +1,7 @@
-/* quant/super.h - a block of 256 values with quantised sub-scales, as the encoders see it.
- * First every sub-block gets the scale it would like best (fit.h). Then the block's own scale is
- * chosen, the sub-scales are rounded to whole multiples of it, neighbours of the rounded ones are
- * tried with the values themselves, and the block scale is fitted once more to what was chosen. */
+/* quant/super.h - a block of 256 values with quantised sub-scales, as the encoders see it. First
+ * the best scale of every sub-block is computed (fit.h). Then the block's scale is chosen, the
+ * sub-scales are rounded to integer multiples of it, neighbours of the rounded ones are tried with
+ * the actual values, and the block scale is fitted again to the result. */
 #ifndef FT_QUANT_SUPER_H
 #define FT_QUANT_SUPER_H
 

@@ -1,4 +1,4 @@
-/* One and two bits per value: TQ1_0, TQ2_0, Q1_0, Q2_0. Read only. */
+/* One and two bits per value: TQ1_0, TQ2_0, Q1_0, Q2_0. Decoding only. */
 #include "quant/family.h"
 
 /* A byte holds five base-3 digits as a fraction of 256; multiplying by three moves the next digit

@@ -1,5 +1,5 @@
-/* Every sum here runs over ascending indices into one float and nothing is fused, so that the bytes
- * are those of other encoders of these formats. */
+/* All sums here run over ascending indices into one float, and multiply-adds are not fused, so that
+ * the bytes are identical to those of other encoders of these formats. */
 #include "quant/turbo.h"
 
 #include "quant/family.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Tables for coordinates of variance 1/128. small is 127 times the share of the largest centre. */
+/* Tables for coordinates of variance 1/128. small is 127 times the ratio to the largest centre. */
 static const ft_turbo_format format[FT_TURBO_MAX] = {
     [FT_TURBO2] = {2,
                    2,
@@ -102,8 +102,8 @@ static inline float signed_by(const uint32_t *minus, int i, float x)
 }
 
 /* y = scale * signs(to) H signs(from) x for one group */
-static void turn(float *y, const float *x, int n, const uint32_t *from, const uint32_t *to,
-                 float scale)
+static void signed_hadamard(float *y, const float *x, int n, const uint32_t *from,
+                            const uint32_t *to, float scale)
 {
     for (int i = 0; i < n; i++) y[i] = signed_by(from, i, x[i]);
     hadamard(y, n);
@@ -120,20 +120,20 @@ float ft_turbo_root(int group)
     return group == MOST ? root128 : root64;
 }
 
-void ft_turbo_turn(float *y, const float *x, int d)
+void ft_turbo_hadamard(float *y, const float *x, int d)
 {
     const int width = ft_turbo_width(d), group = ft_turbo_group(d);
     if (y != x) memcpy(y, x, (size_t)d * sizeof *y);
     for (int i = d; i < width; i++) y[i] = 0;
     for (int i = 0; i < width; i += group)
-        turn(y + i, y + i, group, before, after, ft_turbo_root(group));
+        signed_hadamard(y + i, y + i, group, before, after, ft_turbo_root(group));
 }
 
-void ft_turbo_turn_back(float *x, float *y, int d)
+void ft_turbo_hadamard_inverse(float *x, float *y, int d)
 {
     const int width = ft_turbo_width(d), group = ft_turbo_group(d);
     for (int i = 0; i < width; i += group)
-        turn(y + i, y + i, group, after, before, ft_turbo_root(group));
+        signed_hadamard(y + i, y + i, group, after, before, ft_turbo_root(group));
     if (x != y) memcpy(x, y, (size_t)d * sizeof *x);
 }
 
@@ -150,7 +150,7 @@ static void pack(const ft_turbo_format *f, uint8_t *dst, const uint8_t *code, in
         dst[i] = (uint8_t)((c[0] & 3) | (c[1] & 3) << 2 | (c[2] & 3) << 4 | (c[3] & 3) << 6);
     }
     if (f->bits == 2) return;
-    for (int i = 0; i < n / 8; i++) { /* the third bits behind all pairs */
+    for (int i = 0; i < n / 8; i++) { /* the third bits follow all pairs */
         int bits = 0;
         for (int j = 0; j < 8; j++) bits |= code[8 * i + j] >> 2 << j;
         dst[n / 4 + i] = (uint8_t)bits;
@@ -164,8 +164,8 @@ static int code_at(const ft_turbo_format *f, const uint8_t *src, int i, int n)
     return f->bits == 2 ? low : low | (src[n / 4 + i / 8] >> i % 8 & 1) << 2;
 }
 
-/* How many thresholds lie at or below each value. They mirror each other around zero: a negative
- * value counts those that it is strictly beyond. */
+/* The number of thresholds at or below each value. They are symmetric around zero: for a negative
+ * value those that it is strictly beyond are counted. */
 static void choose(const ft_turbo_format *f, uint8_t *code, const float *y, int n)
 {
     const int half = 1 << (f->bits - 1);
@@ -178,8 +178,8 @@ static void choose(const ft_turbo_format *f, uint8_t *code, const float *y, int 
     for (int i = 0; i < n; i++) code[i] = (uint8_t)above[i];
 }
 
-/* A group of 64 is scaled like one of 128 as well, so that it meets the same tables; what is stored
- * is the ratio of two norms and takes it back. */
+/* A group of 64 is scaled like one of 128, so that the same tables apply; the stored scale is the
+ * ratio of two norms and compensates. */
 static void encode_group(const ft_turbo_format *f, uint8_t *dst, const float *x, int n)
 {
     float y[MOST], norm = 0, size = 0;
@@ -188,7 +188,7 @@ static void encode_group(const ft_turbo_format *f, uint8_t *dst, const float *x,
     norm = sqrtf(norm);
     const float inverse = norm > 1e-10f ? 1.0f / norm : 0.0f;
     for (int i = 0; i < n; i++) y[i] = x[i] * inverse;
-    turn(y, y, n, before, after, root128);
+    signed_hadamard(y, y, n, before, after, root128);
     choose(f, code, y, n);
     for (int i = 0; i < n; i++) size += f->value[code[i]] * f->value[code[i]];
     memset(dst, 0, (size_t)f->head);

@@ -1,6 +1,7 @@
-/* TQ3_1S and TQ4_1S: 32 weights are rotated by signs and a Walsh-Hadamard transform, after which
- * they look Gaussian; each half of 16 then has a scale and indices into a Gaussian codebook.
- * The encoder's order of sums is part of the format's reference: its bytes can be compared. */
+/* TQ3_1S and TQ4_1S: 32 weights are transformed by signs and a Walsh-Hadamard transform, after
+ * which their distribution is about Gaussian; each half of 16 then has a scale and indices into a
+ * Gaussian codebook. The order of sums follows the reference encoder, so that bytes can be
+ * compared. */
 #include "quant/turbo_weights.h"
 
 #include "quant/family.h"
@@ -82,7 +83,7 @@ const ft_tq_book *ft_tq_book_of(ft_type t)
     return t == FT_TQ3_1S ? &three : &four;
 }
 
-void ft_tq_turn(float *y, const float *x, int n)
+void ft_tq_hadamard(float *y, const float *x, int n)
 {
     for (; n > 0; n -= 32, x += 32, y += 32) {
         float v[32];
@@ -92,7 +93,7 @@ void ft_tq_turn(float *y, const float *x, int n)
     }
 }
 
-/* The limit is far above what an f16 scale can reach, and keeps the sums of squares finite. */
+/* The limit is far above what an f16 scale can hold, and keeps the sums of squares finite. */
 static void rotate(float v[32], const float *src)
 {
     const float limit = 1e9f;
@@ -101,10 +102,10 @@ static void rotate(float v[32], const float *src)
         const float finite = isfinite(src[i]) ? src[i] : 0.0f;
         x[i] = finite > limit ? limit : finite < -limit ? -limit : finite;
     }
-    ft_tq_turn(v, x, 32);
+    ft_tq_hadamard(v, x, 32);
 }
 
-/* Codes of one half for scale d: how many thresholds lie at or below each value. */
+/* Codes of one half for scale d: the number of thresholds at or below each value. */
 INLINE void assign(const codebook *c, uint8_t code[16], const float y[16], float d)
 {
     const v4 inverse = splat(d > 1e-10f ? 1.0f / d : 0.0f);
@@ -129,8 +130,8 @@ INLINE float add_error(const codebook *c, const uint8_t code[16], const float y[
     return sum;
 }
 
-/* One of nine common factors of the halves' own spread starts the search; then each half
- * alternates between codes and the least-squares scale. */
+/* The search starts from one of nine common factors of the standard deviation of each half; then
+ * each half alternates between codes and the least-squares scale. */
 INLINE void fit(const codebook *c, uint8_t code[32], float d[2], const float y[32])
 {
     static const float factor[9] = {0.6f, 0.7f, 0.8f, 0.9f, 1.0f, 1.1f, 1.2f, 1.35f, 1.5f};
@@ -168,8 +169,7 @@ INLINE void fit(const codebook *c, uint8_t code[32], float d[2], const float y[3
     }
 }
 
-/* The importance of columns has no place here: after the rotation every coordinate is a mixture
- * of all 32. */
+/* Column importances are not used: after the transform every coordinate is a mixture of all 32. */
 void ft_encode_tq3_1s(uint8_t *dst, const float *src, size_t blocks, const float *weight)
 {
     (void)weight;

@@ -234,8 +234,6 @@ static bool thinking(const json_t *body, json_t *out, ft_http_error *error)
                                  "thinking is %s, want the type enabled, adaptive or disabled",
                                  ft_json_brief(v, brief));
     json_object_set_new(kwargs, "enable_thinking", json_true());
-    json_t *budget = ft_get(v, "budget_tokens");
-    if (budget) json_object_set(out, "thinking_budget_tokens", budget);
     return true;
 }
 
@@ -243,8 +241,6 @@ json_t *ft_anthropic_body(const json_t *body, ft_http_error *error)
 {
     json_t *out = json_copy((json_t *)(uintptr_t)body), *list = json_array();
     json_object_set_new(out, "messages", list);
-    json_t *stop = ft_get(body, "stop_sequences");
-    if (stop) json_object_set(out, "stop", stop);
     if (!ft_get(body, "max_tokens"))
         json_object_set_new(out, "max_tokens", json_integer(DEFAULT_MAX_TOKENS));
     if (messages(body, list, error) && tools(body, out, error) && tool_choice(body, out, error) &&

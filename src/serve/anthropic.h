@@ -7,6 +7,6 @@
 
 /* The body as a chat body, or NULL with error filled. Shares parts of what it was made from. */
 json_t *ft_anthropic_body(const json_t *body, ft_http_error *error);
-extern const ft_shape ft_anthropic_shape;
+extern const ft_api_format ft_anthropic_shape;
 
 #endif

@@ -25,16 +25,16 @@ struct MHD_Response;
 
 typedef enum ft_api { FT_API_OPENAI, FT_API_ANTHROPIC, FT_API_OLLAMA } ft_api;
 
-typedef struct ft_route {
+typedef struct ft_http_route {
     const char *method, *path; /* path may end in "/{}": one more part, in c->part */
     void (*run)(ft_call *c);
     ft_api api; /* how errors are said */
     bool open;  /* no key is wanted */
-} ft_route;
+} ft_http_route;
 
 struct ft_call {
     struct ft_server *s;
-    const ft_route *route;
+    const ft_http_route *route;
     char id[72];                       /* X-Request-Id */
     char part[32];                     /* of the path, where the route has one */
     json_t *body;                      /* an object; NULL for a GET */
@@ -44,7 +44,7 @@ struct ft_call {
 
     /* ---- an answer that takes its time ---- */
     bool (*pump)(ft_call *c);   /* true: complete */
-    void (*cancel)(ft_call *c); /* the client left; any thread, while the call lives */
+    void (*cancel)(ft_call *c); /* the client left; any thread, under the server's lock */
     void (*release)(ft_call *c);
     void *user;
     bool stream; /* out is sent as it grows; set by ft_call_stream */

@@ -1,5 +1,5 @@
-/* serve/embed.c - texts to vectors, in three APIs. The engine does it between two steps, so it is
- * an errand. */
+/* serve/embed.c - texts to vectors, in three APIs. The engine thread computes them; no thread of
+ * the server waits, and they end when their client leaves. */
 #include "base/mem.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
@@ -13,28 +13,18 @@ typedef struct embedding {
     ft_served *d;
     form form;
     ft_prompts p;
-    float *out; /* [n, width] */
     int dims, norm;
     bool base64;
     char *model;
-    ft_status st;
-    ft_err err;
+    ft_embedding *vectors; /* NULL: not started */
+    float *row;            /* [width]: one of them, normalised as the request wants it */
 } embedding;
 
-static void run_embedding(void *arg)
+static void embedding_free(embedding *e)
 {
-    embedding *e = arg;
-    const int W = e->d->info->width;
-    for (int i = 0; i < e->p.n && !e->st; i++)
-        e->st = ft_llm_embed(e->d->llm, e->p.at[i].ids, e->p.at[i].n, FT_POOL_MEAN,
-                             e->out + (size_t)i * (size_t)W, &e->err);
-}
-
-static void drop(void *arg)
-{
-    embedding *e = arg;
+    ft_embedding_free(e->vectors);
     ft_prompts_release(&e->p);
-    ft_free(e->out);
+    ft_free(e->row);
     ft_free(e->model);
     ft_free(e);
 }
@@ -73,10 +63,10 @@ static json_t *in_base64(const float *x, int n)
     return j;
 }
 
-static json_t *vector(const embedding *e, int i)
+static json_t *vector(const embedding *e, const float *from)
 {
-    const int W = e->d->info->width;
-    float *x = e->out + (size_t)i * (size_t)W;
+    float *x = e->row;
+    memcpy(x, from, sizeof *x * (size_t)e->dims);
     normalise(x, e->dims, e->norm);
     if (e->base64) return in_base64(x, e->dims);
     json_t *j = json_array();
@@ -84,13 +74,13 @@ static json_t *vector(const embedding *e, int i)
     return j;
 }
 
-static json_t *answer_of(const embedding *e)
+static json_t *answer_of(const embedding *e, const float *out)
 {
     json_t *list = json_array();
     int tokens = 0;
     for (int i = 0; i < e->p.n; i++) {
         tokens += e->p.at[i].n;
-        json_t *v = vector(e, i);
+        json_t *v = vector(e, out + (size_t)i * (size_t)e->d->info->width);
         json_array_append_new(list, e->form == OLLAMA ? v
                                     : e->form == NATIVE
                                         ? json_pack("{s:i, s:[o]}", "index", i, "embedding", v)
@@ -105,17 +95,38 @@ static json_t *answer_of(const embedding *e)
                      e->model, "usage", "prompt_tokens", tokens, "total_tokens", tokens);
 }
 
-static void answer_embedding(ft_call *c, void *arg)
+static bool pump(ft_call *c)
 {
-    embedding *e = arg;
+    const embedding *e = c->user;
+    const float *out;
     ft_http_error error;
-    if (!e->st) {
-        ft_call_json(c, 200, answer_of(e));
-        return;
+    ft_err err;
+    if (!ft_embedding_done(e->vectors)) return false;
+    const ft_status st = ft_embedding_result(e->vectors, &out, &err);
+    if (!st) {
+        ft_call_json(c, 200, answer_of(e, out));
+        return true;
     }
-    ft_http_error_from(&error, e->st, NULL, &e->err);
-    if (e->st == FT_EUNSUPPORTED) error.kind = FT_ERR_UNSUPPORTED;
+    ft_http_error_from(&error, st, NULL, &err);
+    if (st == FT_EUNSUPPORTED) error.kind = FT_ERR_UNSUPPORTED;
     ft_call_fail(c, &error);
+    return true;
+}
+
+static void cancel(ft_call *c)
+{
+    const embedding *e = c->user;
+    ft_embedding_cancel(e->vectors);
+}
+
+static void release(ft_call *c)
+{
+    embedding_free(c->user);
+}
+
+static void wake(void *user)
+{
+    ft_call_wake(user);
 }
 
 static bool fits(const embedding *e, ft_http_error *error)
@@ -155,21 +166,50 @@ static bool read(embedding *e, const json_t *body, ft_http_error *error)
                              "encoding_format is \"%.40s\", want float or base64", format);
 }
 
+static ft_status begin(embedding *e, ft_call *c, ft_err *err)
+{
+    const size_t n = (size_t)e->p.n;
+    const int32_t **ids = ft_new_n(const int32_t *, n);
+    int *n_ids = ft_new_n(int, n);
+    for (size_t i = 0; i < n; i++) {
+        ids[i] = e->p.at[i].ids;
+        n_ids[i] = e->p.at[i].n;
+    }
+    const ft_embedding_params p = {.ids = ids,
+                                   .n_ids = n_ids,
+                                   .n = e->p.n,
+                                   .pooling = FT_POOL_MEAN,
+                                   .client = ft_call_client(c),
+                                   .wake = wake,
+                                   .user = c};
+    const ft_status st = ft_embedding_new(&e->vectors, e->d->llm, &p, err);
+    ft_free(ids);
+    ft_free(n_ids);
+    return st;
+}
+
 static void start_embedding(ft_call *c, form f)
 {
-    static const ft_work_item errand = {run_embedding, answer_embedding, drop};
     ft_http_error error;
+    ft_err err;
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
     embedding *e = ft_new(embedding);
     *e = (embedding){.d = d, .form = f, .dims = d->info->width, .norm = 2};
-    if (!read(e, c->body, &error)) {
+    bool ok = read(e, c->body, &error);
+    const ft_status st = ok ? begin(e, c, &err) : FT_OK;
+    if (st) ok = ft_http_error_from(&error, st, NULL, &err);
+    if (st == FT_EDEVICE) error.kind = FT_ERR_UNAVAILABLE; /* it never began */
+    if (!ok) {
         ft_call_fail(c, &error);
-        drop(e);
+        embedding_free(e);
         return;
     }
-    e->out = ft_new_n(float, (size_t)e->p.n *(size_t)d->info->width);
-    ft_work_start(c, &errand, e);
+    e->row = ft_new_n(float, (size_t)d->info->width);
+    c->user = e;
+    c->pump = pump;
+    c->cancel = cancel;
+    c->release = release;
 }
 
 void ft_run_embeddings(ft_call *c)

@@ -302,7 +302,7 @@ static ft_status start_choice(ft_generation *t, ft_choice *c, const ft_gen_param
     return ft_job_new(&c->job, t->d->llm, &r, wake, t->c, err);
 }
 
-static ft_generation *new_talk(ft_call *c, ft_served *d, const ft_shape *shape,
+static ft_generation *new_talk(ft_call *c, ft_served *d, const ft_api_format *shape,
                                const ft_gen_params *a, const char *model, json_t *extra)
 {
     ft_generation *t = ft_new(ft_generation);
@@ -342,7 +342,7 @@ static bool fits(const ft_served *d, const ft_prompt *p, ft_http_error *error)
     return false;
 }
 
-void ft_generation_start(ft_call *c, ft_served *d, const ft_shape *shape, const char *prefix,
+void ft_generation_start(ft_call *c, ft_served *d, const ft_api_format *shape, const char *prefix,
                          ft_gen_params *a, const ft_prompt *prompt, int n_prompt, const char *model,
                          json_t *extra)
 {
@@ -352,6 +352,7 @@ void ft_generation_start(ft_call *c, ft_served *d, const ft_shape *shape, const 
     ft_status st = FT_OK;
     bool ok = true;
     ft_random_id(t->id, prefix, 32);
+    a->r.client = ft_call_client(c);
     for (int i = 0; i < n_prompt && ok; i++) ok = fits(d, &prompt[i], &error);
     t->choice = ft_new_n(ft_choice, (size_t)n_prompt * (size_t)a->n);
     for (int i = 0; ok && i < n_prompt * a->n; i++) {

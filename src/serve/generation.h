@@ -55,7 +55,7 @@ typedef struct ft_piece {
     bool drafted;           /* its tokens were drafted and accepted */
 } ft_piece;
 
-typedef struct ft_shape {
+typedef struct ft_api_format {
     const char *stream_type;         /* Content-Type of a stream; NULL: server-sent events */
     void (*begin)(ft_generation *t); /* before anything; may be NULL */
     void (*piece)(ft_generation *t, ft_choice *c, const ft_piece *p);
@@ -66,12 +66,12 @@ typedef struct ft_shape {
     void (*error)(ft_generation *t,
                   const ft_http_error *error); /* in a stream; NULL: data: {"error": ...} */
     json_t *(*whole)(ft_generation *t);        /* the unstreamed answer */
-} ft_shape;
+} ft_api_format;
 
 struct ft_generation {
     ft_call *c;
     ft_served *d;
-    const ft_shape *shape;
+    const ft_api_format *shape;
     char id[64];
     int64_t created;
     char *model; /* as the request named it */
@@ -97,7 +97,7 @@ typedef struct ft_prompt {
 
 /* Makes a->n jobs for each prompt and hands the call over to them, or answers with an error. extra
  * is stolen (may be NULL). The ask may be released afterwards. */
-void ft_generation_start(ft_call *c, ft_served *d, const ft_shape *shape, const char *prefix,
+void ft_generation_start(ft_call *c, ft_served *d, const ft_api_format *shape, const char *prefix,
                          ft_gen_params *a, const ft_prompt *prompt, int n_prompt, const char *model,
                          json_t *extra);
 

@@ -151,10 +151,10 @@ static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
     ft_call *c = cls;
     (void)pos;
     for (;;) {
+        about_to_look(c); /* before anything is looked at: no wake-up is lost */
         if (left(c)) return MHD_CONTENT_READER_END_WITH_ERROR;
         if (c->out.len > c->sent) return take_out(c, buf, max);
         if (c->ended) return MHD_CONTENT_READER_END_OF_STREAM;
-        about_to_look(c);
         c->ended = c->pump(c);
         if (!c->ended && c->out.len == 0 && suspend(c)) return 0;
     }
@@ -355,8 +355,8 @@ static enum MHD_Result go_on(ft_call *c)
 {
     while (!c->queued) {
         if (c->response) return queue_response(c);
+        about_to_look(c); /* before anything is looked at: no wake-up is lost */
         if (left(c)) return MHD_NO;
-        about_to_look(c);
         const bool done = c->pump(c);
         assert(!done || c->response);
         (void)done;

@@ -71,7 +71,7 @@ static json_t *whole(ft_generation *t)
     return list;
 }
 
-static const ft_shape SHAPE = {
+static const ft_api_format SHAPE = {
     .piece = piece,
     .end = end,
     .progress = progress,

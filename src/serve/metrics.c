@@ -50,7 +50,7 @@ void ft_metrics_response(ft_metrics *m, const ft_response *r, double first_s)
         observe(&m->between_tokens, r->output_s / gaps, (uint64_t)gaps);
     }
     m->spec_rounds += (uint64_t)r->draft_steps;
-    for (int i = 0; i < 16; i++) m->spec_at[i] += (uint64_t)r->accepted_at[i];
+    for (int i = 0; i < FT_DRAFT_MAX; i++) m->spec_at[i] += (uint64_t)r->accepted_at[i];
     m->tokens_max = FT_MAX(m->tokens_max, r->prompt_tokens + r->output_tokens);
     pthread_mutex_unlock(&m->lock);
 }
@@ -127,7 +127,7 @@ static void drafts(const ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
         snprintf(name, sizeof name, "%s:spec_decode_num_accepted_tokens_per_pos_total",
                  p ? "foretoken" : "llamacpp");
         head(out, name, "counter", "Rounds in which the draft at this place was agreed to.");
-        for (int i = 0; i < 16; i++)
+        for (int i = 0; i < FT_DRAFT_MAX; i++)
             if (m->spec_at[i])
                 ft_buf_printf(out, "%s{position=\"%d\"} %llu\n", name, i,
                               (unsigned long long)m->spec_at[i]);

@@ -3,6 +3,7 @@
 #define FT_SERVE_METRICS_H
 
 #include "base/buf.h"
+#include "foretoken.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,7 +24,7 @@ typedef struct ft_metrics {
         uint64_t n;
     } request[FT_ROUTE_CODES];
     int n_request;
-    uint64_t spec_rounds, spec_at[16];
+    uint64_t spec_rounds, spec_at[FT_DRAFT_MAX];
     int tokens_max; /* of one sequence */
     /* for the rates since the last time somebody asked */
     uint64_t last_prompt, last_output;

@@ -168,23 +168,46 @@ static bool take_model(ft_call *c, ft_served *d)
     return true;
 }
 
+/* Under the lock: the call waits no longer. A model that nobody waits for is not wanted. */
+static void stop_waiting(ft_call *c)
+{
+    ft_served *d = c->awaits;
+    if (!d) return;
+    c->awaits = NULL;
+    c->cancel = c->release = NULL;
+    d->waiting--;
+    d->wanted = d->wanted && (d->waiting || d->requested);
+    pthread_cond_signal(&c->s->models->change);
+}
+
+/* The call ends, however it did. */
+static void release(ft_call *c)
+{
+    pthread_mutex_lock(&c->s->lock);
+    stop_waiting(c);
+    pthread_mutex_unlock(&c->s->lock);
+}
+
 /* Each time the call is woken: goes on with its route, fails, or waits on. */
 static bool await(ft_call *c)
 {
     ft_server *s = c->s;
-    ft_served *d = c->awaits;
     ft_http_error error;
     pthread_mutex_lock(&s->lock);
-    const bool here = c->served || take_model(c, d), failed = !here && d->failures != c->failures;
+    ft_served *d = c->awaits; /* NULL: the client has left */
+    const bool here = d && (c->served || take_model(c, d));
+    const bool failed = d && !here && d->failures != c->failures;
     if (failed)
         ft_http_error_set(&error, FT_ERR_SERVER, "model",
                           "the model %.80s could not be loaded: %.300s", d->name, d->error);
-    if (!here && !failed) want_model(d);
+    if (here || failed) {
+        stop_waiting(c);
+        c->pump = NULL;
+    }
+    if (d && !here && !failed) want_model(d);
     pthread_cond_signal(&s->models->change);
     pthread_mutex_unlock(&s->lock);
     if (!here && !failed) return false;
-    c->pump = NULL;
-    c->awaits = NULL;
     if (failed) {
         ft_call_fail(c, &error);
         return true;
@@ -207,7 +230,7 @@ static ft_served *refuse(ft_call *c, ft_error_kind kind, const char *words, cons
     return NULL;
 }
 
-ft_served *ft_call_model(ft_call *c, const char *name)
+ft_served *ft_call_named(ft_call *c, const char *name)
 {
     ft_server *s = c->s;
     if (!name && c->body) name = json_string_value(ft_get(c->body, "model"));
@@ -216,17 +239,27 @@ ft_served *ft_call_model(ft_call *c, const char *name)
     if (c->served) return c->served; /* it waited for this */
     if (!atomic_load(&s->ready)) return refuse(c, FT_ERR_UNAVAILABLE, "the model is loading", NULL);
     ft_served *d = ft_models_find(s, name);
-    if (!d)
-        return refuse(c, FT_ERR_NOT_FOUND, "is not there; GET /v1/models lists those that are",
-                      name ? name : "");
+    if (d) return d;
+    return refuse(c, FT_ERR_NOT_FOUND, "is not there; GET /v1/models lists those that are",
+                  name ? name : "");
+}
+
+ft_served *ft_call_model(ft_call *c, const char *name)
+{
+    ft_server *s = c->s;
+    ft_served *d = ft_call_named(c, name);
+    if (!d || c->served) return d;
     pthread_mutex_lock(&s->lock);
     const bool here = take_model(c, d);
     const bool load_model = d->state != FT_SERVED_UNLOADED || !s->models->p.no_autoload;
     c->failures = d->failures;
     if (!here && load_model) {
         want_model(d);
+        d->waiting++;
         c->awaits = d;
         c->pump = await;
+        c->cancel = stop_waiting;
+        c->release = release;
         pthread_cond_signal(&s->models->change);
     }
     pthread_mutex_unlock(&s->lock);
@@ -264,6 +297,7 @@ static void unload_model(ft_models *m, ft_served *d)
     d->info = NULL;
     d->vocab = NULL;
     d->state = FT_SERVED_UNLOADING;
+    d->evicted = false;
     pthread_mutex_unlock(&m->s->lock);
     m->p.unload(m->p.user, d->index, llm);
     ft_log(FT_LOG_INFO, "unloaded %s", d->name);
@@ -308,7 +342,8 @@ static ft_served *victim(ft_models *m)
     return best;
 }
 
-static void load_model(ft_models *m, ft_served *d)
+/* false: there is too little memory, others have to be unloaded first. */
+static bool load_model(ft_models *m, ft_served *d)
 {
     ft_llm *llm = NULL;
     ft_request r;
@@ -321,8 +356,8 @@ static void load_model(ft_models *m, ft_served *d)
     d->used_s = ft_now_s();
     d->error[0] = 0;
     if (!st) attach_model(m->s, d, llm, &r);
-    if (st == FT_ENOMEM && victim(m)) return; /* still wanted: once more, with fewer */
-    d->wanted = false;
+    if (st == FT_ENOMEM && victim(m)) return false;
+    d->wanted = d->requested = false;
     if (st) {
         d->failures++;
         snprintf(d->error, sizeof d->error, "%s", err.text);
@@ -331,6 +366,20 @@ static void load_model(ft_models *m, ft_served *d)
     if (atomic_load(&m->s->ready) && !st)
         ft_log(FT_LOG_INFO, "loaded %s in %.1f s", d->name, d->info->load_s);
     wake_waiting(m, d);
+    return true;
+}
+
+/* No model needs memory any more: those that were to leave for one stay. */
+static void keep_evicted(ft_models *m)
+{
+    for (int i = 0; i < m->n; i++) {
+        ft_served *d = &m->at[i];
+        if (!d->evicted) continue;
+        d->evicted = false;
+        d->state = FT_SERVED_LOADED;
+        d->wanted = d->requested = false;
+        wake_waiting(m, d);
+    }
 }
 
 /* Who has waited for longest comes first. */
@@ -371,26 +420,34 @@ static void wait_for_change(ft_models *m)
         pthread_cond_wait(&m->change, &m->s->lock);
 }
 
+/* Waits where it cannot leave yet. */
+static void evict(ft_models *m, ft_served *d)
+{
+    if (d->state == FT_SERVED_LOADED) {
+        d->state = FT_SERVED_LEAVING;
+        d->evicted = true;
+    }
+    if (d->holders) wait_for_change(m);
+}
+
 static void *loader_thread(void *user)
 {
     ft_models *m = user;
     bool tight = false; /* the last attempt found too little memory */
     pthread_mutex_lock(&m->s->lock);
     while (!m->stop) {
-        ft_served *d = next_leaving(m), *other = victim(m);
-        if (d) {
-            unload_model(m, d);
-            tight = false;
-            continue;
-        }
-        d = next_wanted(m);
-        if (d && (!other || (fits(m, d) && !tight))) {
-            load_model(m, d);
-            tight = d->wanted;
-            continue;
-        }
-        if (d) other->state = FT_SERVED_LEAVING;
-        if (!d || other->holders) wait_for_change(m);
+        ft_served *d = next_wanted(m);
+        if (!d) keep_evicted(m);
+        ft_served *gone = next_leaving(m), *other = victim(m);
+        if (!d || gone) tight = false;
+        if (gone)
+            unload_model(m, gone);
+        else if (!d)
+            wait_for_change(m);
+        else if (!other || (fits(m, d) && !tight))
+            tight = !load_model(m, d);
+        else
+            evict(m, other);
     }
     pthread_mutex_unlock(&m->s->lock);
     return NULL;
@@ -454,7 +511,7 @@ ft_status ft_server_load(ft_server *s, int i, ft_err *err)
     ft_served *d = i >= 0 ? &m->at[i] : NULL;
     ft_status st = FT_OK;
     pthread_mutex_lock(&s->lock);
-    if (d) want_model(d);
+    if (d) want_model(d), d->requested = true;
     pthread_cond_signal(&m->change);
     while (d && d->wanted) {
         pthread_mutex_unlock(&s->lock);
@@ -510,7 +567,7 @@ void ft_run_models_load(ft_call *c)
     if (!d) return;
     pthread_mutex_lock(&c->s->lock);
     const bool there = d->state == FT_SERVED_LOADED;
-    if (!there) want_model(d);
+    if (!there) want_model(d), d->requested = true;
     pthread_cond_signal(&c->s->models->change);
     pthread_mutex_unlock(&c->s->lock);
     if (there)
@@ -526,6 +583,7 @@ void ft_run_models_unload(ft_call *c)
     pthread_mutex_lock(&c->s->lock);
     const bool there = d->state >= FT_SERVED_LOADED;
     if (there) d->state = FT_SERVED_LEAVING; /* when running responses are done */
+    d->evicted = false;
     pthread_cond_signal(&c->s->models->change);
     pthread_mutex_unlock(&c->s->lock);
     if (!there)

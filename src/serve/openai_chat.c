@@ -125,7 +125,7 @@ static json_t *whole(ft_generation *t)
     return ft_only_fields(t, ft_openai_whole(t, head(t, "chat.completion"), list));
 }
 
-static const ft_shape SHAPE = {
+static const ft_api_format SHAPE = {
     .begin = begin,
     .piece = piece,
     .end = end,

@@ -118,7 +118,7 @@ static json_t *whole(ft_generation *t)
     return ft_openai_whole(t, head(t), list);
 }
 
-static const ft_shape SHAPE = {
+static const ft_api_format SHAPE = {
     .begin = begin,
     .piece = piece,
     .end = end,

@@ -1,66 +1,21 @@
 #include "serve/params.h"
 
 #include "base/mem.h"
+#include "base/params.h"
 #include "serve/schema_relax.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-typedef enum kind { REAL, WHOLE, BOOLEAN } kind;
-
-typedef struct field {
-    const char *name;
-    kind kind;
-    size_t at; /* in ft_gen_params */
-    double lo, hi;
-    bool clamp; /* what is outside becomes the nearest value inside; else it is refused */
-} field;
-
-#define AT(m)     offsetof(ft_gen_params, m)
-#define SAMPLE(m) offsetof(ft_gen_params, r.sampling.m)
-#define BIG       1e9
-
-static const field TABLE[] = {
-    {"temperature", REAL, SAMPLE(temperature), 0, BIG, true},
-    {"top_k", WHOLE, SAMPLE(top_k), 0, BIG, true},
-    {"top_p", REAL, SAMPLE(top_p), 0, 1, true},
-    {"min_p", REAL, SAMPLE(min_p), 0, 1, true},
-    {"typical_p", REAL, SAMPLE(typical_p), 0, 1, true},
-    {"top_n_sigma", REAL, SAMPLE(top_n_sigma), -BIG, BIG, true},
-    {"xtc_probability", REAL, SAMPLE(xtc_probability), 0, 1, true},
-    {"xtc_threshold", REAL, SAMPLE(xtc_threshold), 0, 1, true},
-    {"dynatemp_range", REAL, SAMPLE(dynatemp_range), 0, BIG, true},
-    {"dynatemp_exponent", REAL, SAMPLE(dynatemp_exponent), 0, BIG, true},
-    {"repeat_last_n", WHOLE, SAMPLE(repeat_last_n), -1, BIG, false},
-    {"repeat_penalty", REAL, SAMPLE(repeat_penalty), 0, BIG, true},
-    {"presence_penalty", REAL, SAMPLE(presence_penalty), -BIG, BIG, true},
-    {"frequency_penalty", REAL, SAMPLE(frequency_penalty), -BIG, BIG, true},
-    {"dry_multiplier", REAL, SAMPLE(dry_multiplier), 0, BIG, true},
-    {"dry_base", REAL, SAMPLE(dry_base), -BIG, BIG, true},
-    {"dry_allowed_length", WHOLE, SAMPLE(dry_allowed_length), 0, BIG, true},
-    {"dry_penalty_last_n", WHOLE, SAMPLE(dry_last_n), -1, BIG, false},
-    {"mirostat", WHOLE, SAMPLE(mirostat), 0, 2, true},
-    {"mirostat_tau", REAL, SAMPLE(mirostat_tau), 0, BIG, true},
-    {"mirostat_eta", REAL, SAMPLE(mirostat_eta), 0, BIG, true},
-    {"ignore_eos", BOOLEAN, AT(r.ignore_eos), 0, 0, false},
-    {"cache_prompt", BOOLEAN, AT(r.cache_prompt), 0, 0, false},
-    {"id_slot", WHOLE, AT(r.slot), -1, 1 << 20, false},
-    {"thinking_budget_tokens", WHOLE, AT(r.reasoning_budget), -1, BIG, true},
-    {"reasoning_budget_tokens", WHOLE, AT(r.reasoning_budget), -1, BIG, true},
-    {"speculative.n_max", WHOLE, AT(r.draft_max), 0, BIG, true},
-    {"speculative.n_min", WHOLE, AT(r.draft_min), 0, BIG, true},
-    {"speculative.p_min", REAL, AT(r.draft_p_min), 0, 1, true},
-    {"stream", BOOLEAN, AT(stream), 0, 0, false},
-    {"timings_per_token", BOOLEAN, AT(timings_per_token), 0, 0, false},
-    {"return_drafted", BOOLEAN, AT(return_drafted), 0, 0, false},
-    {"return_tokens", BOOLEAN, AT(return_tokens), 0, 0, false},
-    {"return_progress", BOOLEAN, AT(progress), 0, 0, false},
-    {"post_sampling_probs", BOOLEAN, AT(post_probs), 0, 0, false},
-    {"sse_ping_interval", WHOLE, AT(ping_s), -1, 3600, true},
-    {"t_max_predict_ms", WHOLE, AT(max_ms), 0, BIG, true},
-    {"n", WHOLE, AT(n), 1, BIG, false},
-    {"n_cmpl", WHOLE, AT(n), 1, BIG, false},
+/* Where the rows of base/request.def that are numbers or flags are stored in ft_gen_params. 0: the
+ * row has a parser of its own below. */
+static const size_t home[FT_REQUEST_ROWS] = {
+#define FT_SAMPLING(type, field, number, ...)                                                      \
+    [FT_ROW_##field] = offsetof(ft_gen_params, r.sampling.field),
+#define FT_REQUEST(type, field, number, ...) [FT_ROW_##field] = offsetof(ft_gen_params, r.field),
+#define FT_ANSWER(type, field, number, ...)  [FT_ROW_##field] = offsetof(ft_gen_params, field),
+#include "base/request.def"
 };
 
 json_t *ft_get(const json_t *body, const char *name)
@@ -78,48 +33,72 @@ static bool wrong(const char *name, const json_t *v, const char *want, ft_http_e
                              ft_json_brief(v, brief), want);
 }
 
-static bool number(const json_t *v, const field *f, double *out, ft_http_error *error)
+static bool number(const json_t *v, const ft_param *p, const char *name, double *out,
+                   ft_http_error *error)
 {
-    if (!json_is_number(v))
-        return wrong(f->name, v, f->kind == REAL ? "a number" : "a whole number", error);
+    const bool whole = p->kind == FT_PARAM_INT;
+    if (!json_is_number(v)) return wrong(name, v, whole ? "a whole number" : "a number", error);
     double x = json_number_value(v);
-    if (f->kind == WHOLE && x != floor(x)) return wrong(f->name, v, "a whole number", error);
-    if (f->clamp) {
-        x = fmin(fmax(x, f->lo), f->hi);
-    } else if (x < f->lo || x > f->hi) {
+    if (whole && x != floor(x)) return wrong(name, v, "a whole number", error);
+    if (p->flags & FT_PARAM_CLAMP) {
+        x = fmin(fmax(x, p->lo), p->hi);
+    } else if (x < p->lo || x > p->hi) {
         char want[64];
-        snprintf(want, sizeof want, "a number from %.0f to %.0f", f->lo, f->hi);
-        return wrong(f->name, v, want, error);
+        snprintf(want, sizeof want, "a number from %.0f to %.0f", p->lo, p->hi);
+        return wrong(name, v, want, error);
     }
     *out = x;
     return true;
 }
 
-static bool apply(ft_gen_params *a, const field *f, const json_t *v, ft_http_error *error)
+static bool apply(ft_gen_params *a, int row, const char *name, const json_t *v,
+                  ft_http_error *error)
 {
-    char *home = (char *)a + f->at;
+    const ft_param *p = &ft_request_params[row];
+    char *to = (char *)a + home[row];
     double x;
-    if (f->kind == BOOLEAN) {
-        if (!json_is_boolean(v)) return wrong(f->name, v, "true or false", error);
-        *(bool *)home = json_is_true(v);
+    if (p->kind == FT_PARAM_FLAG) {
+        if (!json_is_boolean(v)) return wrong(name, v, "true or false", error);
+        *(bool *)to = json_is_true(v);
         return true;
     }
-    if (!number(v, f, &x, error)) return false;
-    if (f->kind == REAL)
-        *(float *)(void *)home = (float)x;
+    if (!number(v, p, name, &x, error)) return false;
+    if (p->kind == FT_PARAM_FLOAT)
+        *(float *)(void *)to = (float)x;
     else
-        *(int *)(void *)home = (int)x;
+        *(int *)(void *)to = (int)x;
     return true;
+}
+
+/* The value of a field; "a.b" is also the member b of the object a. */
+static json_t *find(const json_t *body, const char *name)
+{
+    json_t *v = ft_get(body, name);
+    const char *dot = v ? NULL : strchr(name, '.');
+    if (!dot) return v;
+    char object[64];
+    snprintf(object, sizeof object, "%.*s", (int)(dot - name), name);
+    return ft_get(ft_get(body, object), dot + 1);
+}
+
+/* The first spelling of the row that the body has, and its value; NULL: none. */
+static json_t *find_row(const json_t *body, int row, char name[64])
+{
+    for (int i = 0; ft_param_json_name(&ft_request_params[row], i, name); i++) {
+        json_t *v = find(body, name);
+        if (v) return v;
+    }
+    return NULL;
 }
 
 bool ft_want_int(const json_t *body, const char *name, int64_t lo, int64_t hi, int *out,
                  ft_http_error *error)
 {
     const json_t *v = ft_get(body, name);
-    const field f = {name, WHOLE, 0, (double)lo, (double)hi, false};
+    const ft_param p = {.kind = FT_PARAM_INT, .lo = (double)lo, .hi = (double)hi};
     double x;
     if (!v) return true;
-    if (!number(v, &f, &x, error)) return false;
+    if (!number(v, &p, name, &x, error)) return false;
     *out = (int)x;
     return true;
 }
@@ -135,37 +114,39 @@ bool ft_want_bool(const json_t *body, const char *name, bool *out, ft_http_error
 bool ft_want_text(const json_t *body, const char *name, const char **out, ft_http_error *error)
 {
     const json_t *v = ft_get(body, name);
-    if (v && !json_is_string(v)) return wrong(name, v, "a text", error);
+    if (v && !json_is_string(v)) return wrong(name, v, "a string", error);
     if (v) *out = json_string_value(v);
     return true;
 }
 
-/* ---- values with a shape of their own ---- */
+/* ---- rows with a parser of their own ---- */
 
 static bool one_stop(ft_gen_params *a, const char *name, const json_t *v, ft_http_error *error)
 {
-    if (!json_is_string(v)) return wrong(name, v, "a text", error);
+    if (!json_is_string(v)) return wrong(name, v, "a string", error);
     if (json_string_length(v) > FT_PARAM_STOP_BYTES)
         return ft_http_error_set(error, FT_ERR_INVALID, name,
-                                 "%s has a text of %zu bytes, the maximum is %d", name,
+                                 "%s has a string of %zu bytes, the maximum is %d", name,
                                  json_string_length(v), FT_PARAM_STOP_BYTES);
     if (!json_string_length(v)) return true;
     a->stop[a->r.n_stop++] = json_string_value(v);
     return true;
 }
 
-static bool stops(ft_gen_params *a, const json_t *body, const char *name, ft_http_error *error)
+static bool stops(ft_gen_params *a, const json_t *body, ft_http_error *error)
 {
-    const json_t *v = ft_get(body, name), *one;
+    char name[64];
+    const json_t *v = find_row(body, FT_ROW_stop, name), *one;
     size_t i;
     if (!v || (json_is_array(v) && !json_array_size(v))) return true;
     a->r.n_stop = 0;
     a->r.stop = a->stop;
     if (json_is_string(v)) return one_stop(a, name, v, error);
-    if (!json_is_array(v)) return wrong(name, v, "a text or an array of texts", error);
+    if (!json_is_array(v)) return wrong(name, v, "a string or an array of strings", error);
     if (json_array_size(v) > FT_PARAM_STOPS)
-        return ft_http_error_set(error, FT_ERR_INVALID, name, "%s has %zu texts, the maximum is %d",
-                                 name, json_array_size(v), FT_PARAM_STOPS);
+        return ft_http_error_set(error, FT_ERR_INVALID, name,
+                                 "%s has %zu strings, the maximum is %d", name, json_array_size(v),
+                                 FT_PARAM_STOPS);
     json_array_foreach(v, i, one) if (!one_stop(a, name, one, error)) return false;
     return true;
 }
@@ -179,19 +160,6 @@ static bool seed(ft_gen_params *a, const json_t *body, ft_http_error *error)
         return wrong("seed", v, "a whole number", error);
     const int64_t i = json_is_integer(v) ? (int64_t)json_integer_value(v) : (int64_t)x;
     if (i >= 0) a->r.sampling.seed = (uint64_t)i & 0xFFFFFFFFu;
-    return true;
-}
-
-/* The first that is there counts. */
-static bool max_tokens(ft_gen_params *a, const json_t *body, ft_http_error *error)
-{
-    static const char *const name[] = {"n_predict", "max_completion_tokens", "max_tokens",
-                                       "max_output_tokens", "num_predict"};
-    for (size_t i = 0; i < FT_COUNT(name); i++) {
-        if (!ft_get(body, name[i])) continue;
-        const field f = {name[i], WHOLE, AT(r.max_tokens), -1, BIG, true};
-        return apply(a, &f, ft_get(body, name[i]), error);
-    }
     return true;
 }
 
@@ -252,7 +220,7 @@ static bool biases(ft_gen_params *a, const ft_served *d, const json_t *body, ft_
         if (json_is_integer(who) && json_integer_value(who) <= INT32_MAX) {
             if (!put_bias(a, d, (int32_t)json_integer_value(who), bias, error)) return false;
         } else if (!json_is_string(who)) {
-            return wrong("logit_bias", one, "pairs of a token or text and a bias", error);
+            return wrong("logit_bias", one, "pairs of a token or string and a bias", error);
         } else if (!bias_of(a, d, json_string_value(who), bias, error)) {
             return false;
         }
@@ -262,12 +230,9 @@ static bool biases(ft_gen_params *a, const ft_served *d, const json_t *body, ft_
 
 static const char *sampler_of(char letter)
 {
-    static const char *const name[] = {
-        ['d'] = "dry",         ['k'] = "top_k",       ['y'] = "typ_p",
-        ['p'] = "top_p",       ['s'] = "top_n_sigma", ['m'] = "min_p",
-        ['t'] = "temperature", ['x'] = "xtc",         ['e'] = "penalties"};
-    const unsigned char c = (unsigned char)letter;
-    return c < FT_COUNT(name) ? name[c] : NULL;
+    for (const ft_sampler_name *n = ft_sampler_names; n->name; n++)
+        if (n->letter == letter) return n->name;
+    return NULL;
 }
 
 static bool put_sampler(ft_gen_params *a, const char *name, const json_t *v, ft_http_error *error)
@@ -297,7 +262,7 @@ static bool samplers(ft_gen_params *a, const json_t *body, ft_http_error *error)
         json_array_foreach(v, i,
                            one) if (!put_sampler(a, json_string_value(one), v, error)) return false;
     } else {
-        return wrong("samplers", v, "an array of names or a text of letters", error);
+        return wrong("samplers", v, "an array of names or a string of letters", error);
     }
     a->r.sampling.samplers = a->samplers;
     return true;
@@ -309,12 +274,12 @@ static bool breakers(ft_gen_params *a, const json_t *body, ft_http_error *error)
     size_t i;
     if (!v) return true;
     if (!json_is_array(v) || !json_array_size(v) || json_array_size(v) > 256)
-        return wrong("dry_sequence_breakers", v, "an array of 1 to 256 texts", error);
+        return wrong("dry_sequence_breakers", v, "an array of 1 to 256 strings", error);
     a->breaker = ft_new_n(const char *, json_array_size(v));
     json_array_foreach(v, i, one)
     {
         if (!json_is_string(one))
-            return wrong("dry_sequence_breakers", one, "an array of texts", error);
+            return wrong("dry_sequence_breakers", one, "an array of strings", error);
         a->breaker[i] = json_string_value(one);
     }
     a->r.sampling.dry_breakers = a->breaker;
@@ -334,8 +299,7 @@ bool ft_gen_params_schema(ft_gen_params *a, const json_t *schema, const char *pa
     char *text = json_dumps(soft, JSON_COMPACT | JSON_ENCODE_ANY);
     json_decref(soft);
     if (!text)
-        return ft_http_error_set(error, FT_ERR_INVALID, param, "%s cannot be written as text",
-                                 param);
+        return ft_http_error_set(error, FT_ERR_INVALID, param, "%s cannot be serialised", param);
     a->r.json_schema = ft_gen_params_keep(a, text);
     if (strlen(text) <= FT_PARAM_SOURCE) return true;
     return ft_http_error_set(error, FT_ERR_INVALID, param, "%s has %zu bytes, the maximum is %d",
@@ -373,26 +337,12 @@ static bool constraints(ft_gen_params *a, const json_t *body, ft_http_error *err
     if (!grammar || !*grammar) return true;
     if (a->r.json_schema)
         return ft_http_error_set(error, FT_ERR_INVALID, "grammar",
-                                 "a grammar and a JSON schema, want one of them");
+                                 "both a grammar and a JSON schema are given, want one of them");
     if (strlen(grammar) > FT_PARAM_SOURCE)
         return ft_http_error_set(error, FT_ERR_INVALID, "grammar",
                                  "grammar has %zu bytes, the maximum is %d", strlen(grammar),
                                  FT_PARAM_SOURCE);
     a->r.grammar = grammar;
-    return true;
-}
-
-/* speculative: {n_max, n_min, p_min} is another way to write the dotted fields. */
-static bool speculative(ft_gen_params *a, const json_t *body, ft_http_error *error)
-{
-    json_t *o = ft_get(body, "speculative");
-    if (!o) return true;
-    if (!json_is_object(o)) return wrong("speculative", o, "an object", error);
-    for (size_t i = 0; i < FT_COUNT(TABLE); i++) {
-        const char *dot = strchr(TABLE[i].name, '.');
-        const json_t *v = dot ? ft_get(o, dot + 1) : NULL;
-        if (v && !apply(a, &TABLE[i], v, error)) return false;
-    }
     return true;
 }
 
@@ -437,11 +387,15 @@ void ft_gen_params_release(ft_gen_params *a)
 bool ft_gen_params_fields(ft_gen_params *a, const ft_served *d, const json_t *body,
                           ft_http_error *error)
 {
-    for (size_t i = 0; i < FT_COUNT(TABLE); i++) {
-        const json_t *v = ft_get(body, TABLE[i].name);
-        if (v && !apply(a, &TABLE[i], v, error)) return false;
+    const json_t *draft = ft_get(body, "speculative");
+    if (draft && !json_is_object(draft)) return wrong("speculative", draft, "an object", error);
+    for (int row = 0; row < FT_REQUEST_ROWS; row++) {
+        char name[64];
+        const json_t *v = home[row] ? find_row(body, row, name) : NULL;
+        if (v && !apply(a, row, name, v, error)) return false;
     }
-    if (a->r.sampling.dry_base < 1) a->r.sampling.dry_base = 1.75f;
+    if (a->r.sampling.dry_base < 1) /* the penalty would shrink with the length */
+        a->r.sampling.dry_base = strtof(ft_request_params[FT_ROW_dry_base].def, NULL);
     const json_t *adaptive = ft_get(body, "adaptive_target");
     if (json_is_number(adaptive) && json_number_value(adaptive) >= 0)
         return ft_http_error_set(error, FT_ERR_INVALID, "adaptive_target",
@@ -453,7 +407,7 @@ bool ft_gen_params_fields(ft_gen_params *a, const ft_served *d, const json_t *bo
         return false;
     const json_t *options = ft_get(body, "stream_options");
     if (options && !ft_want_bool(options, "include_usage", &a->include_usage, error)) return false;
-    return few_enough(a, d, error) && max_tokens(a, body, error) && stops(a, body, "stop", error) &&
-           seed(a, body, error) && biases(a, d, body, error) && samplers(a, body, error) &&
-           breakers(a, body, error) && constraints(a, body, error) && speculative(a, body, error);
+    return few_enough(a, d, error) && stops(a, body, error) && seed(a, body, error) &&
+           biases(a, d, body, error) && samplers(a, body, error) && breakers(a, body, error) &&
+           constraints(a, body, error);
 }

@@ -1,6 +1,7 @@
-/* serve/params.h - the fields that all APIs share, from JSON to ft_request.
- * One table says which field has which type, range and home; absent and null mean the server's
- * default. What an ask points to lives until ft_gen_params_release or is part of the body. */
+/* serve/params.h - parses the fields that all APIs share from JSON into an ft_request.
+ * The rows of base/request.def say how a field is spelled, its type and its range; absent and null
+ * mean the server's default. What ft_gen_params points to lives until ft_gen_params_release or is
+ * part of the body. */
 #ifndef FT_SERVE_PARAMS_H
 #define FT_SERVE_PARAMS_H
 
@@ -20,16 +21,16 @@ typedef struct ft_gen_params {
     bool return_drafted;
     bool drop_thought, both_thoughts; /* as in ft_generation */
     int ping_s;
-    int max_ms; /* of a response that has begun a second line; 0: any */
-    char **own; /* freed at the end */
+    int max_ms; /* time limit for a response that has begun a second line; 0: none */
+    char **own; /* freed by ft_gen_params_release */
     int n_own;
     const char *stop[FT_PARAM_STOPS];
-    const char *trigger; /* of the grammar for calls */
+    const char *trigger; /* of the grammar for tool calls */
     const char **breaker;
     int32_t *bias_id;
     float *bias;
     char samplers[256];
-    char ignored[FT_IGNORED]; /* what of schemas is not held to, in words */
+    char ignored[FT_IGNORED]; /* parts of schemas that are not enforced, for X-Schema-Ignored */
 } ft_gen_params;
 
 /* The server's defaults and a random seed. */
@@ -38,15 +39,14 @@ void ft_gen_params_release(ft_gen_params *a);
 /* Keeps p, which ft_gen_params_release frees. */
 char *ft_gen_params_keep(ft_gen_params *a, char *p);
 
-/* Every field of the table that the object has, and stop, seed, biases, samplers, grammar, schema,
- * drafting and the limits on tokens. */
+/* Reads every field that the object has. */
 bool ft_gen_params_fields(ft_gen_params *a, const ft_served *d, const json_t *body,
                           ft_http_error *error);
 /* A schema for the answer. */
 bool ft_gen_params_schema(ft_gen_params *a, const json_t *schema, const char *param,
                           ft_http_error *error);
 
-/* Plain values, checked: true when absent (and *out untouched) or fine. */
+/* Checked values: true when the field is absent (*out is unchanged) or valid. */
 bool ft_want_int(const json_t *body, const char *name, int64_t lo, int64_t hi, int *out,
                  ft_http_error *error);
 bool ft_want_bool(const json_t *body, const char *name, bool *out, ft_http_error *error);

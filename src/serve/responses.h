@@ -8,6 +8,6 @@
 /* The body as a chat body, or NULL with error filled. */
 json_t *ft_responses_body(const json_t *body, ft_http_error *error);
 /* Its talk's extra is the body as it came, for the fields that are echoed. */
-extern const ft_shape ft_responses_shape;
+extern const ft_api_format ft_responses_shape;
 
 #endif

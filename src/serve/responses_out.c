@@ -235,7 +235,7 @@ static void error(ft_generation *t, const ft_http_error *error)
     event(t, "response.failed", json_pack("{s:o}", "response", r));
 }
 
-const ft_shape ft_responses_shape = {
+const ft_api_format ft_responses_shape = {
     .begin = begin,
     .piece = piece,
     .end = end,

@@ -7,13 +7,9 @@
 #define OLLAMA    FT_API_OLLAMA, false
 #define OPEN      FT_API_OPENAI, true
 
-static const ft_route TABLE[] = {
+static const ft_http_route TABLE[] = {
     {"GET", "/", ft_run_page, OPEN},
-    {"GET", "/style.css", ft_run_page, OPEN},
-    {"GET", "/app.js", ft_run_page, OPEN},
-    {"GET", "/markdown.js", ft_run_page, OPEN},
-    {"GET", "/store.js", ft_run_page, OPEN},
-    {"GET", "/stream.js", ft_run_page, OPEN},
+    {"GET", "/web/{}", ft_run_page, OPEN},
 
     {"GET", "/health", ft_run_health, OPEN},
     {"GET", "/v1/health", ft_run_health, OPEN},
@@ -81,12 +77,12 @@ static const char *below_prefix(const ft_server *s, const char *path)
     return strncmp(path, prefix, n) ? NULL : path + n;
 }
 
-const ft_route *ft_route_find(const ft_server *s, const char *method, const char *path,
-                              char part[32], char allow[64], ft_http_error *error)
+const ft_http_route *ft_route_find(const ft_server *s, const char *method, const char *path,
+                                   char part[32], char allow[64], ft_http_error *error)
 {
     const char *rest = below_prefix(s, path);
     allow[0] = 0;
-    for (const ft_route *r = TABLE; rest && r->path; r++) {
+    for (const ft_http_route *r = TABLE; rest && r->path; r++) {
         if (!fits(r->path, rest, part)) continue;
         if (!strcmp(r->method, method)) return r;
         strcat(strcat(allow, allow[0] ? ", " : ""), r->method);

@@ -59,11 +59,15 @@ ft_status ft_listen(ft_server *s, ft_err *err);
 
 /* route.c: the route of a request, or NULL with error (and *allow, for 405) filled. part gets what
  * stands for "/{}". */
-const ft_route *ft_route_find(const ft_server *s, const char *method, const char *path,
-                              char part[32], char allow[64], ft_http_error *error);
+const ft_http_route *ft_route_find(const ft_server *s, const char *method, const char *path,
+                                   char part[32], char allow[64], ft_http_error *error);
 
 /* record.c: what came, kept where the server was told to. */
 void ft_prompt_log(const ft_call *c, ft_str body);
+
+/* client.c: a number that stands for the call's client: for its API key where there are several,
+ * else for its address; 0: for none, on a Unix socket. */
+uint64_t ft_call_client(const ft_call *c);
 
 /* watch.c */
 ft_status ft_watch_start(ft_server *s, ft_err *err);
@@ -79,7 +83,7 @@ typedef struct ft_work_item {
 } ft_work_item;
 void ft_work_start(ft_call *c, const ft_work_item *e, void *arg);
 struct ft_work *ft_work_new(int threads);
-void ft_work_free(struct ft_work *w); /* after what was put is done */
+void ft_work_free(struct ft_work *w); /* what runs is finished, what waits is dropped */
 
 /* prefix and n letters and digits that nobody can guess. out holds strlen(prefix) + n + 1. */
 void ft_random_id(char *out, const char *prefix, int n);

@@ -1,5 +1,7 @@
 #include "serve/settings.h"
 
+#include "base/params.h"
+
 static json_t *texts(const char *const *z, int n)
 {
     json_t *list = json_array();
@@ -11,8 +13,9 @@ static json_t *texts(const char *const *z, int n)
 static json_t *sampler_list(const char *names)
 {
     json_t *list = json_array();
-    if (!names) names = "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
-    while (*names) {
+    for (const ft_sampler_name *n = ft_sampler_names; !names && n->name; n++)
+        json_array_append_new(list, json_string(n->name));
+    while (names && *names) {
         const size_t n = strcspn(names, ";");
         json_array_append_new(list, ft_json_string(names, n));
         names += n + (names[n] == ';');
@@ -29,66 +32,41 @@ static json_t *bias_list(const ft_sampling *s)
     return list;
 }
 
+/* Adds a number or flag under llama.cpp's name for it; from: where the field is stored. */
+static void put(json_t *j, int row, const void *from)
+{
+    const ft_param *p = &ft_request_params[row];
+    char name[64];
+    if (!ft_param_json_name(p, 0, name)) return;
+    json_object_set_new(j, name,
+                        p->kind == FT_PARAM_FLAG    ? json_boolean(*(const bool *)from)
+                        : p->kind == FT_PARAM_FLOAT ? json_real((double)*(const float *)from)
+                                                    : json_integer(*(const int *)from));
+}
+
 json_t *ft_settings_json(const ft_request *r, uint64_t seed)
 {
     const ft_sampling *s = &r->sampling;
-    const struct {
-        const char *name;
-        float v;
-    } real[] = {
-        {"temperature", s->temperature},
-        {"dynatemp_range", s->dynatemp_range},
-        {"dynatemp_exponent", s->dynatemp_exponent},
-        {"top_p", s->top_p},
-        {"min_p", s->min_p},
-        {"typical_p", s->typical_p},
-        {"top_n_sigma", s->top_n_sigma},
-        {"xtc_probability", s->xtc_probability},
-        {"xtc_threshold", s->xtc_threshold},
-        {"repeat_penalty", s->repeat_penalty},
-        {"presence_penalty", s->presence_penalty},
-        {"frequency_penalty", s->frequency_penalty},
-        {"dry_multiplier", s->dry_multiplier},
-        {"dry_base", s->dry_base},
-        {"mirostat_tau", s->mirostat_tau},
-        {"mirostat_eta", s->mirostat_eta},
-    };
-    json_t *j = json_pack(
-        "{s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b}", "seed", (json_int_t)seed, "top_k",
-        s->top_k, "repeat_last_n", s->repeat_last_n, "dry_allowed_length", s->dry_allowed_length,
-        "dry_penalty_last_n", s->dry_last_n, "mirostat", s->mirostat, "n_predict", r->max_tokens,
-        "n_probs", r->top_logprobs < 0 ? 0 : r->top_logprobs, "ignore_eos", r->ignore_eos);
-    for (size_t i = 0; i < sizeof real / sizeof real[0]; i++)
-        json_object_set_new(j, real[i].name, json_real((double)real[i].v));
+    json_t *j = json_pack("{s:I}", "seed", (json_int_t)seed);
+#define FT_SAMPLING(type, field, number, ...) put(j, FT_ROW_##field, &s->field);
+#define FT_REQUEST(type, field, number, ...)                                                       \
+    if (ft_request_params[FT_ROW_##field].flags & FT_PARAM_REPORTED)                               \
+        put(j, FT_ROW_##field, &r->field);
+#include "base/request.def"
     json_object_set_new(j, "max_tokens", json_integer(r->max_tokens));
+    json_object_set_new(j, "n_probs", json_integer(r->top_logprobs < 0 ? 0 : r->top_logprobs));
     json_object_set_new(j, "stop", texts(r->stop, r->n_stop));
     json_object_set_new(j, "dry_sequence_breakers", texts(s->dry_breakers, s->n_dry_breakers));
     json_object_set_new(j, "samplers", sampler_list(s->samplers));
     json_object_set_new(j, "logit_bias", bias_list(s));
     json_object_set_new(j, "grammar", json_string(r->grammar ? r->grammar : ""));
-    json_object_set_new(j, "speculative.n_max", json_integer(r->draft_max));
-    json_object_set_new(j, "speculative.n_min", json_integer(r->draft_min));
-    json_object_set_new(j, "speculative.p_min", json_real((double)r->draft_p_min));
-    json_object_set_new(j, "reasoning_budget_tokens", json_integer(r->reasoning_budget));
     return j;
 }
 
 void ft_settings_keep(ft_request *to, const ft_request *from)
 {
-    const ft_request old = *to;
-    to->sampling = from->sampling;
-    to->sampling.seed = old.sampling.seed;
-    to->sampling.samplers = old.sampling.samplers;
-    to->sampling.dry_breakers = old.sampling.dry_breakers;
-    to->sampling.n_dry_breakers = old.sampling.n_dry_breakers;
-    to->sampling.bias = old.sampling.bias;
-    to->sampling.bias_id = old.sampling.bias_id;
-    to->sampling.n_bias = old.sampling.n_bias;
-    to->max_tokens = from->max_tokens;
-    to->ignore_eos = from->ignore_eos;
-    to->cache_prompt = from->cache_prompt;
-    to->reasoning_budget = from->reasoning_budget;
-    to->draft_max = from->draft_max;
-    to->draft_min = from->draft_min;
-    to->draft_p_min = from->draft_p_min;
+#define FT_SAMPLING(type, field, number, ...) to->sampling.field = from->sampling.field;
+#define FT_REQUEST(type, field, number, ...)                                                       \
+    if (ft_request_params[FT_ROW_##field].flags & FT_PARAM_PROPS) to->field = from->field;
+#include "base/request.def"
 }

@@ -1,4 +1,5 @@
-/* serve/settings.h - a request's parameters, as /completion, /props and /slots report them. */
+/* serve/settings.h - generation_settings: the parameters of a request, as /completion, /props and
+ * /slots report them. */
 #ifndef FT_SERVE_SETTINGS_H
 #define FT_SERVE_SETTINGS_H
 

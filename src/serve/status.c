@@ -99,28 +99,24 @@ json_t *ft_props_json(const ft_served *d, bool sleeping)
     return j;
 }
 
-/* A model that sleeps is not woken for this. */
-static json_t *sleeping_props(ft_call *c)
+/* Of a model that has never been loaded only its name is known. */
+static json_t *unknown_props(const ft_served *d)
 {
-    ft_server *s = c->s;
-    json_t *j = NULL;
-    ft_served *d = atomic_load(&s->ready) ? ft_models_find(s, ft_call_query(c, "model")) : NULL;
-    pthread_mutex_lock(&s->lock);
-    if (d && d->state < FT_SERVED_LOADED && d->props) j = json_deep_copy(d->props);
-    pthread_mutex_unlock(&s->lock);
-    return j;
+    return json_pack("{s:{}, s:i, s:s, s:s, s:b}", "default_generation_settings", "total_slots", 0,
+                     "model_alias", d->name, "build_info", ft_version(), "is_sleeping", 1);
 }
 
+/* Only looks: a model that is not loaded stays so. */
 void ft_run_props(ft_call *c)
 {
-    json_t *j = c->served ? NULL : sleeping_props(c);
-    ft_served *d = j ? NULL : ft_call_model(c, NULL);
-    if (d) {
-        pthread_mutex_lock(&c->s->lock);
-        j = ft_props_json(d, false);
-        pthread_mutex_unlock(&c->s->lock);
-    }
-    if (j) ft_call_json(c, 200, j);
+    const ft_served *d = ft_call_named(c, NULL);
+    if (!d) return;
+    pthread_mutex_lock(&c->s->lock);
+    json_t *j = d->state >= FT_SERVED_LOADED ? ft_props_json(d, false)
+                : d->props                   ? json_deep_copy(d->props)
+                                             : unknown_props(d);
+    pthread_mutex_unlock(&c->s->lock);
+    ft_call_json(c, 200, j);
 }
 
 /* Changes the server's defaults: sampling fields, as in a request. */

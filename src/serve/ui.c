@@ -1,58 +1,65 @@
-/* serve/ui.c - the page at "/": the files of web/, baked into the program. They need no key, since
- * they hold nothing that is not public; what they ask of the server does. */
+/* serve/ui.c - the web page: the files of web/ and the JavaScript libraries that the build found,
+ * both embedded in the program. Reading them needs no API key, since they hold nothing that is not
+ * public; what the page requests of the server does. */
 #include "serve/routes.h"
 #include "serve/server.h"
 
 #include <string.h>
 
-/* The bytes of a file of web/ as NAME_begin .. NAME_end. */
-#define BAKE(name, file)                                                                           \
+/* files.inc, written by scripts/web.sh: WEB_FILE(number, name, type, path, compressed with gzip).
+ * The bytes of a file lie between ft_web_N_begin and ft_web_N_end. */
+#define WEB_FILE(n, name, type, path, gzip)                                                        \
     __asm__(".pushsection .rodata\n"                                                               \
-            ".global ft_web_" #name "_begin\n.global ft_web_" #name "_end\n"                       \
-            "ft_web_" #name "_begin:\n.incbin \"web/" file "\"\nft_web_" #name "_end:\n"           \
+            ".global ft_web_" #n "_begin\n.global ft_web_" #n "_end\n"                             \
+            ".hidden ft_web_" #n "_begin\n.hidden ft_web_" #n "_end\n"                             \
+            "ft_web_" #n "_begin:\n.incbin \"" path "\"\nft_web_" #n "_end:\n"                     \
             ".popsection\n");                                                                      \
-    extern const char ft_web_##name##_begin[], ft_web_##name##_end[];
+    extern const char ft_web_##n##_begin[], ft_web_##n##_end[];
+#include "files.inc"
+#undef WEB_FILE
 
-BAKE(index, "index.html")
-BAKE(style, "style.css")
-BAKE(app, "app.js")
-BAKE(markdown, "markdown.js")
-BAKE(store, "store.js")
-BAKE(stream, "stream.js")
-
-typedef struct page {
-    const char *path, *type;
+typedef struct web_file {
+    const char *name, *type;
     const char *begin, *end;
-} page;
+    bool gzip;
+} web_file;
 
-#define SCRIPT "text/javascript; charset=utf-8"
-static const page PAGE[] = {
-    {"", "text/html; charset=utf-8", ft_web_index_begin, ft_web_index_end},
-    {"style.css", "text/css; charset=utf-8", ft_web_style_begin, ft_web_style_end},
-    {"app.js", SCRIPT, ft_web_app_begin, ft_web_app_end},
-    {"markdown.js", SCRIPT, ft_web_markdown_begin, ft_web_markdown_end},
-    {"store.js", SCRIPT, ft_web_store_begin, ft_web_store_end},
-    {"stream.js", SCRIPT, ft_web_stream_begin, ft_web_stream_end},
+#define WEB_FILE(n, name, type, path, gzip)                                                        \
+    {name, type, ft_web_##n##_begin, ft_web_##n##_end, gzip},
+static const web_file FILES[] = {
+#include "files.inc"
+    {NULL, NULL, NULL, NULL, false},
 };
+
+static const web_file *find_file(const char *name)
+{
+    const web_file *f = FILES;
+    while (f->name && strcmp(f->name, name)) f++;
+    return f->name ? f : NULL;
+}
 
 void ft_run_page(ft_call *c)
 {
-    if (c->s->p.no_page) {
+    const web_file *f = find_file(c->part[0] ? c->part : "index.html");
+    if (c->s->p.no_page || !f) {
         ft_http_error error;
-        ft_http_error_set(&error, FT_ERR_NOT_FOUND, NULL,
-                          "the page is off; start the server without --no-webui");
+        if (c->s->p.no_page)
+            ft_http_error_set(&error, FT_ERR_NOT_FOUND, NULL,
+                              "the page is off; start the server without --no-webui");
+        else
+            ft_http_error_set(&error, FT_ERR_NOT_FOUND, NULL, "the page has no file \"%s\"",
+                              c->part);
         ft_call_fail(c, &error);
         return;
     }
-    const char *name = strrchr(c->route->path, '/') + 1;
-    const page *p = PAGE;
-    while (strcmp(p->path, name)) p++; /* route.c has no row for a page that is not here */
-    ft_call_bytes(c, 200, p->type, p->begin, (size_t)(p->end - p->begin));
-    ft_call_add_header(c, "Cache-Control", "no-cache");
+    ft_call_bytes(c, 200, f->type, f->begin, (size_t)(f->end - f->begin));
+    if (f->gzip) ft_call_add_header(c, "Content-Encoding", "gzip");
+    ft_call_add_header(c, "Cache-Control", f->gzip ? "max-age=86400" : "no-cache");
     ft_call_add_header(c, "X-Content-Type-Options", "nosniff");
     ft_call_add_header(c, "Referrer-Policy", "no-referrer");
     ft_call_add_header(c, "Content-Security-Policy",
-                       "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-                       "img-src 'self' data:; connect-src 'self'; base-uri 'none'; "
-                       "form-action 'self'; frame-ancestors 'none'");
+                       "default-src 'none'; script-src 'self'; style-src 'self'; "
+                       "img-src 'self' data:; font-src 'self'; connect-src 'self'; "
+                       "worker-src 'self'; base-uri 'none'; form-action 'self'; "
+                       "frame-ancestors 'none'");
 }

@@ -1,6 +1,11 @@
-/* serve/watch.c - clocks and sockets. A suspended connection is not looked at by libmicrohttpd, so
- * whether its client is still there is found out here, many times a second: a response nobody reads
- * must not take a slot. */
+/* serve/watch.c - clocks and sockets. libmicrohttpd does not look at a suspended connection, so
+ * this thread looks, every FT_TICK_MS, whether its client is still there: a response that nobody
+ * reads must not keep a slot busy.
+ *
+ * A call is in the list that is looked at from the moment its route has returned until it ends, but
+ * not while a route runs. When its client has left or its time is up, `gone` is set, then cancel is
+ * called, then the call is woken, all under the server's lock; it ends on its own thread. Nothing
+ * here waits for anything but the next tick and the lock. */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/mem.h"

@@ -1,4 +1,12 @@
-/* serve/workers.c - a few threads for calls that wait: embeddings, files of slots. */
+/* serve/workers.c - a few threads for calls that wait for the engine thread: what slots do, and
+ * files of them. Each waits for one ft_queue_call, which runs between two steps, so that none is
+ * waited for long. An item whose call has ended before a thread took it is dropped without being
+ * run; at the end of the server that is all of them.
+ *
+ *     who waits             for what           who wakes it
+ *     a worker (`more`)     an item, or stop   put, ft_work_free
+ *     a call (suspended)    `done`             its worker: ft_call_wake
+ *     ft_work_free          the workers' end   an item that runs is finished first */
 #include "base/mem.h"
 #include "serve/server.h"
 
@@ -35,7 +43,10 @@ static void drop_item(item *i)
 
 static void run_item(item *i)
 {
-    i->e->run(i->arg);
+    pthread_mutex_lock(&i->lock);
+    const bool live = i->c != NULL;
+    pthread_mutex_unlock(&i->lock);
+    if (live) i->e->run(i->arg);
     pthread_mutex_lock(&i->lock);
     i->done = true;
     const bool last = !i->c;

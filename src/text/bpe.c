@@ -369,13 +369,13 @@ static ft_status put_text_chars(job *j, ft_str s)
 static ft_status put_text(job *j, ft_str s, unsigned flags)
 {
     if (j->v->family == FT_FAMILY_CHARS) return put_text_chars(j, s);
-    return put_text_bytes(j, s, !(flags & FT_ENCODE_NO_NFC));
+    return put_text_bytes(j, s, !(flags & FT_BPE_NO_NFC));
 }
 
 static ft_status put_all(job *j, ft_str text, unsigned flags)
 {
     ft_special_cut cut;
-    ft_special_cut_init(&cut, &j->v->special, text, flags & FT_ENCODE_PARSE_SPECIAL);
+    ft_special_cut_init(&cut, &j->v->special, text, flags & FT_BPE_PARSE_SPECIAL);
     ft_special_match m;
     size_t at = 0;
     ft_status st = FT_OK;
@@ -399,7 +399,7 @@ ft_status ft_encode(const ft_vocab *v, ft_str text, unsigned flags, ft_ids *out,
         encoder_free(j.e);
         return ft_fail(err, FT_ENOMEM, "no memory for PCRE2");
     }
-    const bool add = flags & FT_ENCODE_ADD_SPECIAL;
+    const bool add = flags & FT_BPE_ADD_SPECIAL;
     if (add && v->add_bos && v->ids.bos != FT_NO_TOKEN) ft_ids_put(out, v->ids.bos);
     const ft_status st = put_all(&j, text, flags);
     if (add && !st && v->add_eos && v->ids.eos != FT_NO_TOKEN) ft_ids_put(out, v->ids.eos);

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 
-struct ft_chat {
+struct ft_chat_template {
     ft_jinja *jinja;
     ft_buf bos, eos;
     ft_chat_family family;
@@ -24,9 +24,9 @@ ft_chat_family ft_chat_detect(ft_str source)
     return FT_CHAT_PLAIN;
 }
 
-ft_status ft_chat_new(ft_chat **out, ft_str source, ft_str bos, ft_str eos, ft_err *err)
+ft_status ft_chat_new(ft_chat_template **out, ft_str source, ft_str bos, ft_str eos, ft_err *err)
 {
-    ft_chat *c = ft_new(ft_chat);
+    ft_chat_template *c = ft_new(ft_chat_template);
     ft_buf_init(&c->bos, MAX_TOKEN_TEXT);
     ft_buf_init(&c->eos, MAX_TOKEN_TEXT);
     ft_buf_put_str(&c->bos, bos);
@@ -42,7 +42,7 @@ ft_status ft_chat_new(ft_chat **out, ft_str source, ft_str bos, ft_str eos, ft_e
     return FT_OK;
 }
 
-void ft_chat_free(ft_chat *c)
+void ft_chat_free(ft_chat_template *c)
 {
     if (!c) return;
     ft_jinja_free(c->jinja);
@@ -51,7 +51,7 @@ void ft_chat_free(ft_chat *c)
     ft_free(c);
 }
 
-ft_chat_family ft_chat_family_of(const ft_chat *c)
+ft_chat_family ft_chat_family_of(const ft_chat_template *c)
 {
     return c->family;
 }
@@ -74,7 +74,7 @@ static void parse_arguments(json_t *calls)
     }
 }
 
-static void adapt_message(const ft_chat *c, json_t *m)
+static void adapt_message(const ft_chat_template *c, json_t *m)
 {
     const char *role = json_string_value(json_object_get(m, "role"));
     if (role && !strcmp(role, "developer") && !c->knows_developer)
@@ -85,7 +85,7 @@ static void adapt_message(const ft_chat *c, json_t *m)
     parse_arguments(json_object_get(m, "tool_calls"));
 }
 
-static json_t *template_variables(const ft_chat *c, const ft_chat_input *in)
+static json_t *template_variables(const ft_chat_template *c, const ft_chat_input *in)
 {
     json_t *v = in->extra ? json_deep_copy(in->extra) : json_object();
     json_t *messages = json_deep_copy(in->messages);
@@ -101,7 +101,8 @@ static json_t *template_variables(const ft_chat *c, const ft_chat_input *in)
     return v;
 }
 
-ft_status ft_chat_render(const ft_chat *c, const ft_chat_input *in, ft_buf *out, ft_err *err)
+ft_status ft_chat_render(const ft_chat_template *c, const ft_chat_input *in, ft_buf *out,
+                         ft_err *err)
 {
     if (!json_is_array(in->messages)) return ft_fail(err, FT_EINVAL, "messages: want an array");
     if (in->tools && !json_is_array(in->tools))
@@ -130,7 +131,7 @@ bool ft_chat_in_thought(ft_chat_family f, ft_str prompt)
     }
 }
 
-ft_str ft_chat_without_bos(const ft_chat *c, ft_str prompt)
+ft_str ft_chat_without_bos(const ft_chat_template *c, ft_str prompt)
 {
     const ft_str bos = ft_buf_str(&c->bos);
     if (!bos.n || !ft_str_starts(prompt, bos)) return prompt;

@@ -12,7 +12,7 @@ typedef enum ft_chat_family {
     FT_CHAT_GEMMA4, /* <|channel>thought, <|tool_call>call:NAME{...} */
 } ft_chat_family;
 
-typedef struct ft_chat ft_chat;
+typedef struct ft_chat_template ft_chat_template;
 
 typedef struct ft_chat_input {
     const json_t *messages; /* an array */
@@ -23,21 +23,22 @@ typedef struct ft_chat_input {
 } ft_chat_input;
 
 /* bos and eos are the texts of these tokens; empty when the model has none. All are copied. */
-ft_status ft_chat_new(ft_chat **out, ft_str source, ft_str bos, ft_str eos, ft_err *err);
-void ft_chat_free(ft_chat *c);
+ft_status ft_chat_new(ft_chat_template **out, ft_str source, ft_str bos, ft_str eos, ft_err *err);
+void ft_chat_free(ft_chat_template *c);
 
-ft_chat_family ft_chat_family_of(const ft_chat *c);
+ft_chat_family ft_chat_family_of(const ft_chat_template *c);
 ft_chat_family ft_chat_detect(ft_str source);
 
 /* Appends the prompt to out. The template receives arguments of tool calls that are JSON text as
  * objects, the role developer as system when the template does not use developer, and `reasoning`
  * as `reasoning_content`. */
-ft_status ft_chat_render(const ft_chat *c, const ft_chat_input *in, ft_buf *out, ft_err *err);
+ft_status ft_chat_render(const ft_chat_template *c, const ft_chat_input *in, ft_buf *out,
+                         ft_err *err);
 
 /* true when the prompt ends inside a reasoning block, so that the response starts with reasoning.
  */
 bool ft_chat_in_thought(ft_chat_family f, ft_str prompt);
 /* The prompt without the BOS text at its start, for tokenizers that add BOS themselves. */
-ft_str ft_chat_without_bos(const ft_chat *c, ft_str prompt);
+ft_str ft_chat_without_bos(const ft_chat_template *c, ft_str prompt);
 
 #endif

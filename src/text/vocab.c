@@ -408,11 +408,11 @@ ft_status ft_vocab_open(ft_vocab **out, const ft_gguf *g, ft_err *err)
     *out = v;
     return FT_OK;
 fail:
-    ft_vocab_free(v);
+    ft_vocab_close(v);
     return st;
 }
 
-void ft_vocab_free(ft_vocab *v)
+void ft_vocab_close(ft_vocab *v)
 {
     if (!v) return;
     ft_encoder_pool_free(v->pool);

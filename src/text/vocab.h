@@ -1,13 +1,15 @@
 /* text/vocab.h - the tokens of a model: texts, types, special ids, and the bytes each token prints.
  * Built once from the keys of a GGUF file and independent of it afterwards. Immutable after
  * ft_vocab_open(), so many threads may read and encode (text/bpe.h) with one vocabulary at once.
- * Strings returned here are borrowed until ft_vocab_free(). */
+ * Strings returned here are borrowed until ft_vocab_close(). */
 #ifndef FT_TEXT_VOCAB_H
 #define FT_TEXT_VOCAB_H
 
 #include "base/err.h"
 #include "base/str.h"
 #include "gguf/gguf.h"
+
+typedef struct ft_vocab ft_vocab;
 
 typedef enum ft_token_type { /* the numbers of the file format */
                              FT_TOKEN_UNDEFINED = 0,
@@ -35,7 +37,7 @@ ft_status ft_vocab_open(ft_vocab **out, const ft_gguf *g, ft_err *err);
  * vocabulary. One of them may have up to `apart` more ids at its end, and the texts of the first
  * five ids, which some files use for special tokens under other names, may differ. */
 ft_status ft_vocab_same(const ft_gguf *draft, const ft_gguf *target, int apart, ft_err *err);
-void ft_vocab_free(ft_vocab *v);
+void ft_vocab_close(ft_vocab *v); /* accepts NULL */
 
 int32_t ft_vocab_count(const ft_vocab *v);
 /* For these an id outside [0, count) is an undefined token with an empty text. */

@@ -10,10 +10,10 @@
 #include "text/special.h"
 #include "text/vocab.h"
 
-typedef enum ft_family {
+typedef enum ft_vocab_family {
     FT_FAMILY_BYTES, /* byte-level: pieces are split by a pattern, symbols are bytes */
     FT_FAMILY_CHARS, /* Gemma 4: pieces are lines, symbols are characters, with byte fallback */
-} ft_family;
+} ft_vocab_family;
 
 /* Single characters to ids; pages exist only where the vocabulary has characters. */
 typedef struct ft_char_ids {
@@ -23,7 +23,7 @@ typedef struct ft_char_ids {
 typedef struct ft_encoder_pool ft_encoder_pool;
 
 struct ft_vocab {
-    ft_family family;
+    ft_vocab_family family;
     int32_t n;
     char *text_data, *piece_data;
     ft_str *text, *piece; /* piece: as printed, for every type */

@@ -208,7 +208,7 @@ static ft_status write_tensors(ft_hf *h, const ft_convert_opts *o, ft_err *err)
             s.scratch[t] = ft_new_n(float, most);
             s.bytes[t] = ft_new_n(unsigned char, most * 4);
         }
-        s.progress = ft_progress_new("convert", total, true, o->quiet);
+        s.progress = ft_progress_new("convert", total, o->progress, NULL);
         ft_rows_run(pool, rows, p->n, convert_rows, &s);
         ft_progress_free(s.progress);
         for (size_t t = 0; t < threads; t++) {

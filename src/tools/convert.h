@@ -5,6 +5,7 @@
 #define FT_TOOLS_CONVERT_H
 
 #include "base/err.h"
+#include "base/progress.h"
 
 typedef enum ft_convert_mtp {
     FT_CONVERT_MTP_KEEP,
@@ -15,10 +16,10 @@ typedef enum ft_convert_mtp {
 typedef struct ft_convert_opts {
     const char *outtype; /* "f32", "f16", "bf16", "q8_0"; NULL or "auto": as in the checkpoint */
     ft_convert_mtp mtp;
-    bool vocab_only; /* keys and vocabulary, no tensors; the folder needs no weights */
-    bool no_vocab;   /* the folder needs no tokenizer */
-    int threads;     /* 0: one per core */
-    bool quiet;
+    bool vocab_only;          /* keys and vocabulary, no tensors; the folder needs no weights */
+    bool no_vocab;            /* the folder needs no tokenizer */
+    int threads;              /* 0: one per core */
+    ft_progress_fn *progress; /* NULL: not reported */
 } ft_convert_opts;
 
 typedef struct ft_convert_result {

@@ -5,6 +5,7 @@
 #define FT_TOOLS_INSPECT_H
 
 #include "base/buf.h"
+#include "base/progress.h"
 
 #include <jansson.h>
 
@@ -28,7 +29,7 @@ typedef struct ft_mtp_opts {
     const char *out;
     bool use_mmap;
     int threads;
-    bool quiet;
+    ft_progress_fn *progress; /* NULL: not reported */
 } ft_mtp_opts;
 
 /* Writes the MTP block with the embedding, the output matrix, all keys and the tokenizer. */

@@ -74,7 +74,7 @@ static ft_status write_copy(copy *c, const ft_mtp_opts *o, ft_err *err)
     } else {
         cut_pieces(c);
         const uint64_t bytes = ft_gguf_writer_file_bytes(c->w);
-        c->progress = ft_progress_new("copy", bytes, true, o->quiet || bytes < (uint64_t)64 << 20);
+        c->progress = ft_progress_new("copy", bytes, o->progress, NULL);
         ft_pool *p = ft_pool_new(o->threads, 0);
         ft_pool_each(p, c->n_piece, copy_piece, c);
         ft_pool_free(p);

@@ -387,7 +387,7 @@ static void quantize_tensors(work *k)
         k->value[t] = ft_new_n(float, widest);
         k->bytes[t] = ft_new_n(unsigned char, most * 4);
     }
-    k->progress = ft_progress_new("quantize", total, true, q->o.quiet);
+    k->progress = ft_progress_new("quantize", total, q->o.progress, NULL);
     ft_rows_run(pool, rows, q->n, quantize_rows, k);
     ft_progress_free(k->progress);
     for (size_t t = 0; t < threads; t++) {

@@ -6,6 +6,7 @@
 #define FT_TOOLS_QUANTIZE_H
 
 #include "base/err.h"
+#include "base/progress.h"
 #include "base/type.h"
 
 typedef struct ft_quantize_opts {
@@ -22,7 +23,7 @@ typedef struct ft_quantize_opts {
     bool leave_output;     /* output.weight keeps its type */
     bool allow_requantize; /* accept quantised sources: precision is lost a second time */
     int threads;           /* 0: one per core */
-    bool quiet;
+    ft_progress_fn *progress; /* NULL: not reported */
 } ft_quantize_opts;
 
 typedef struct ft_quantize_row {

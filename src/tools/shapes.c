@@ -17,7 +17,7 @@
 
 /* Where a size is not published, the value is inferred from the sizes of similar models. */
 /* clang-format off */
-static const ft_shape table[] = {
+static const ft_model_shape table[] = {
     {.name = "27b", .aliases = "qwen35-27b", QWEN, .layers = 64, .width = 5120, .ffn = 17408,
      .heads = 24, .kv_heads = 4, .key_heads = 16, .value_heads = 48, .untied = true},
     {.name = "35b-a3b", .aliases = "qwen35moe-35b-a3b", .family = FT_QWEN35MOE, QWEN, .layers = 40,
@@ -90,7 +90,7 @@ static bool in_word_list(const char *words, const char *name)
     return false;
 }
 
-const ft_shape *ft_shape_find(const char *name, ft_err *err)
+const ft_model_shape *ft_shape_find(const char *name, ft_err *err)
 {
     enum { N = sizeof table / sizeof table[0] };
     for (size_t i = 0; i < N; i++)
@@ -109,7 +109,7 @@ const ft_shape *ft_shape_find(const char *name, ft_err *err)
     return NULL;
 }
 
-const char *ft_shape_arch(const ft_shape *s)
+const char *ft_shape_arch(const ft_model_shape *s)
 {
     static const char *const names[] = {"qwen35", "qwen35moe", "gemma4", "gemma4-assistant"};
     return names[s->family];

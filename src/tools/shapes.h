@@ -6,17 +6,17 @@
 #include "base/err.h"
 #include "base/type.h"
 
-typedef enum ft_family {
+typedef enum ft_model_family {
     FT_QWEN35,
     FT_QWEN35MOE,
     FT_GEMMA4,
     FT_GEMMA4_ASSISTANT,
-} ft_family;
+} ft_model_family;
 
-typedef struct ft_shape {
+typedef struct ft_model_shape {
     const char *name;    /* "27b" */
     const char *aliases; /* separated by spaces, or NULL */
-    ft_family family;
+    ft_model_family family;
     int layers, width, ffn, vocab, context;
     int heads, kv_heads, head; /* attention; for Gemma the sliding layers */
     int rotary;
@@ -33,23 +33,23 @@ typedef struct ft_shape {
     int centroids;    /* assistants: rows of the centroid head, or 0 */
     bool untied;      /* has a separate output matrix */
     bool k_is_v;      /* Gemma: global layers have no V projection */
-} ft_shape;
+} ft_model_shape;
 
 /* NULL when there is none; the error lists the names. */
-const ft_shape *ft_shape_find(const char *name, ft_err *err);
-const char *ft_shape_arch(const ft_shape *s); /* general.architecture */
+const ft_model_shape *ft_shape_find(const char *name, ft_err *err);
+const char *ft_shape_arch(const ft_model_shape *s); /* general.architecture */
 
-static inline bool ft_shape_is_qwen(const ft_shape *s)
+static inline bool ft_shape_is_qwen(const ft_model_shape *s)
 {
     return s->family == FT_QWEN35 || s->family == FT_QWEN35MOE;
 }
 
-static inline bool ft_shape_is_attention(const ft_shape *s, int layer) /* Qwen */
+static inline bool ft_shape_is_attention(const ft_model_shape *s, int layer) /* Qwen */
 {
     return (layer + 1) % s->every == 0;
 }
 
-static inline bool ft_shape_is_sliding(const ft_shape *s, int layer) /* Gemma */
+static inline bool ft_shape_is_sliding(const ft_model_shape *s, int layer) /* Gemma */
 {
     return (layer + 1) % s->every != 0;
 }
@@ -78,7 +78,7 @@ typedef struct ft_shape_list {
 } ft_shape_list;
 
 /* Every tensor of the shape, in file order. */
-void ft_shape_tensors(ft_shape_list *out, const ft_shape *s, bool mtp);
+void ft_shape_tensors(ft_shape_list *out, const ft_model_shape *s, bool mtp);
 void ft_shape_list_release(ft_shape_list *l);
 
 #endif

@@ -61,7 +61,7 @@ static void add_norm(lister *l, const char *name, int64_t n)
 
 /* ---- Qwen3.5 ---- */
 
-static void qwen_attention(lister *l, const ft_shape *s)
+static void qwen_attention(lister *l, const ft_model_shape *s)
 {
     const int64_t q = (int64_t)s->heads * s->head, kv = (int64_t)s->kv_heads * s->head;
     add_matrix(l, "attn_q.weight", s->width, 2 * q);
@@ -72,7 +72,7 @@ static void qwen_attention(lister *l, const ft_shape *s)
     add_matrix(l, "attn_output.weight", q, s->width);
 }
 
-static void qwen_delta(lister *l, const ft_shape *s)
+static void qwen_delta(lister *l, const ft_model_shape *s)
 {
     const int64_t keys = (int64_t)s->key_heads * s->state;
     const int64_t values = (int64_t)s->value_heads * s->state, channels = 2 * keys + values;
@@ -94,7 +94,7 @@ static void dense_ffn(lister *l, int64_t width, int64_t ffn)
     add_matrix(l, "ffn_down.weight", ffn, width);
 }
 
-static void qwen_ffn(lister *l, const ft_shape *s)
+static void qwen_ffn(lister *l, const ft_model_shape *s)
 {
     if (s->family == FT_QWEN35) {
         dense_ffn(l, s->width, s->ffn);
@@ -111,7 +111,7 @@ static void qwen_ffn(lister *l, const ft_shape *s)
     add_matrix(l, "ffn_down_shexp.weight", s->shared_ffn, s->width);
 }
 
-static void add_qwen(lister *l, const ft_shape *s, bool mtp)
+static void add_qwen(lister *l, const ft_model_shape *s, bool mtp)
 {
     add_embedding(l, "token_embd.weight", s->width, s->vocab);
     add_norm(l, "output_norm.weight", s->width);
@@ -143,7 +143,7 @@ static void add_head_norm(lister *l, const char *name, int64_t head)
     add_uniform(l, name, head, 0.9 * c, 1.1 * c);
 }
 
-static void gemma_attention(lister *l, const ft_shape *s)
+static void gemma_attention(lister *l, const ft_model_shape *s)
 {
     const bool sliding = ft_shape_is_sliding(s, l->layer);
     const int64_t head = sliding ? s->head : s->global_head;
@@ -160,7 +160,7 @@ static void gemma_attention(lister *l, const ft_shape *s)
     add_norm(l, "post_attention_norm.weight", s->width);
 }
 
-static void gemma_experts(lister *l, const ft_shape *s)
+static void gemma_experts(lister *l, const ft_model_shape *s)
 {
     add_tensor(l, "ffn_gate_inp.weight", FT_FILL_F32, 2, s->width, s->experts, 1)->a = 1;
     add_norm(l, "ffn_gate_inp.scale", s->width);
@@ -172,7 +172,7 @@ static void gemma_experts(lister *l, const ft_shape *s)
     add_norm(l, "ffn_down_exps.scale", s->experts);
 }
 
-static void gemma_blocks(lister *l, const ft_shape *s)
+static void gemma_blocks(lister *l, const ft_model_shape *s)
 {
     for (l->layer = 0; l->layer < s->layers; l->layer++) {
         const bool wide = s->wide_ffn && l->layer >= s->layers - s->shared_kv;
@@ -194,7 +194,7 @@ static void gemma_blocks(lister *l, const ft_shape *s)
 /* The embedding is also the output matrix, and the residual stream starts with one of its rows
  * times the square root of the width. Small rows and a large final norm avoid that every token
  * predicts itself. */
-static void add_gemma(lister *l, const ft_shape *s)
+static void add_gemma(lister *l, const ft_model_shape *s)
 {
     add_tensor(l, "token_embd.weight", FT_FILL_MATRIX, 2, s->width, s->vocab, 1)->a =
         0.25 / sqrt((double)s->width);
@@ -210,7 +210,7 @@ static void add_gemma(lister *l, const ft_shape *s)
     gemma_blocks(l, s);
 }
 
-static void add_assistant(lister *l, const ft_shape *s)
+static void add_assistant(lister *l, const ft_model_shape *s)
 {
     add_embedding(l, "token_embd.weight", s->width, s->vocab);
     add_norm(l, "output_norm.weight", s->width);
@@ -224,7 +224,7 @@ static void add_assistant(lister *l, const ft_shape *s)
     gemma_blocks(l, s);
 }
 
-void ft_shape_tensors(ft_shape_list *out, const ft_shape *s, bool mtp)
+void ft_shape_tensors(ft_shape_list *out, const ft_model_shape *s, bool mtp)
 {
     *out = (ft_shape_list){0};
     lister l = {out, -1};

@@ -191,8 +191,8 @@ static uint64_t plan(job *j, size_t n)
     return total;
 }
 
-static ft_status write_file(ft_synth_result *out, job *j, const ft_shape *s, size_t n, ft_type type,
-                            ft_err *err)
+static ft_status write_file(ft_synth_result *out, job *j, const ft_model_shape *s, size_t n,
+                            ft_type type, ft_err *err)
 {
     ft_status st = ft_gguf_writer_open(&j->w, j->o->path, err);
     if (st) return st;
@@ -205,9 +205,7 @@ static ft_status write_file(ft_synth_result *out, job *j, const ft_shape *s, siz
         return st;
     }
     const uint64_t data = plan(j, n);
-    /* no progress bar for small files */
-    const bool quiet = j->o->quiet || out->bytes < (uint64_t)64 << 20;
-    j->progress = ft_progress_new(s->name, data, true, quiet);
+    j->progress = ft_progress_new(s->name, data, j->o->progress, NULL);
     out->bytes = ft_gguf_writer_file_bytes(j->w);
     ft_pool *pool = ft_pool_new(j->o->threads, 0);
     ft_pool_each(pool, j->n_piece, write_piece, j);
@@ -219,7 +217,7 @@ static ft_status write_file(ft_synth_result *out, job *j, const ft_shape *s, siz
 ft_status ft_synth(ft_synth_result *out, const ft_synth_opts *o, ft_err *err)
 {
     *out = (ft_synth_result){0};
-    const ft_shape *s = ft_shape_find(o->shape, err);
+    const ft_model_shape *s = ft_shape_find(o->shape, err);
     if (!s) return FT_EINVAL;
     ft_type type;
     const ft_status st = find_type(&type, o->type, err);

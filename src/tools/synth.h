@@ -4,6 +4,7 @@
 #define FT_TOOLS_SYNTH_H
 
 #include "base/err.h"
+#include "base/progress.h"
 
 typedef struct ft_synth_opts {
     const char *shape; /* see tools/shapes.c */
@@ -12,8 +13,8 @@ typedef struct ft_synth_opts {
     uint64_t seed;
     bool mtp; /* with the MTP block, where the family has one */
     int threads;
-    bool quiet;
-    bool dry_run; /* only compute the size */
+    ft_progress_fn *progress; /* NULL: not reported */
+    bool dry_run;             /* only compute the size */
 } ft_synth_opts;
 
 typedef struct ft_synth_result {

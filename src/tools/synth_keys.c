@@ -30,7 +30,7 @@ static void put_f32(keys *k, const char *key, float v)
     ft_gguf_put_f32(k->w, full_key(k, key), v);
 }
 
-static void qwen_keys(keys *k, const ft_shape *s, bool mtp)
+static void qwen_keys(keys *k, const ft_model_shape *s, bool mtp)
 {
     put_u32(k, "block_count", s->layers + mtp);
     if (mtp) put_u32(k, "nextn_predict_layers", 1);
@@ -52,7 +52,7 @@ static void qwen_keys(keys *k, const ft_shape *s, bool mtp)
     if (s->experts) put_u32(k, "expert_shared_feed_forward_length", s->shared_ffn);
 }
 
-static void gemma_arrays(keys *k, const ft_shape *s)
+static void gemma_arrays(keys *k, const ft_model_shape *s)
 {
     const size_t n = (size_t)s->layers;
     uint8_t *sliding = ft_new_n(uint8_t, n);
@@ -77,7 +77,7 @@ static void gemma_arrays(keys *k, const ft_shape *s)
     ft_free(ffn);
 }
 
-static void gemma_keys(keys *k, const ft_shape *s)
+static void gemma_keys(keys *k, const ft_model_shape *s)
 {
     put_u32(k, "block_count", s->layers);
     gemma_arrays(k, s);
@@ -123,7 +123,7 @@ static int file_type(ft_type t)
     return -1;
 }
 
-void ft_synth_keys(ft_gguf_writer *w, const ft_shape *s, ft_type type, bool mtp)
+void ft_synth_keys(ft_gguf_writer *w, const ft_model_shape *s, ft_type type, bool mtp)
 {
     keys k = {.w = w, .arch = ft_shape_arch(s)};
     char name[80];

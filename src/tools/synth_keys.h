@@ -5,6 +5,6 @@
 #include "gguf/writer.h"
 #include "tools/shapes.h"
 
-void ft_synth_keys(ft_gguf_writer *w, const ft_shape *s, ft_type type, bool mtp);
+void ft_synth_keys(ft_gguf_writer *w, const ft_model_shape *s, ft_type type, bool mtp);
 
 #endif

@@ -31,7 +31,7 @@ same "speed at each depth" "$(grep -c '^after' "$dir/depth.txt")" 3
 grep -q '<polyline' "$dir/depth.svg" && grep -q '>300<' "$dir/depth.svg"
 ok "and a picture of it" $?
 rows=$("$ft" bench -m "$model" --rows 3 -r 1 -q)
-same "steps of 1, 2 and 3 rows" "$(grep -c ' ms a step ' <<<"$rows")" 3
+same "steps of 1, 2 and 3 rows" "$(grep -c ' ms per step ' <<<"$rows")" 3
 grep -q 'a step of 3 rows, op by op' <<<"$rows"
 ok "and the ops of the last" $?
 "$ft" bench -m "$model" --rows 2 -r 1 --json | grep -q '"against_one"'
@@ -53,8 +53,8 @@ text=$("$ft" bench -m "$model" -p 0 -n 8 -r 1 -q --sim-accept 0.8,0.75)
 same "the table says that it is simulated" "$(grep -c '^SIMULATED acceptance: 0.8, 0.75 ' <<<"$text")" 1
 fails "an acceptance above 1" 'probabilities from 0 to 1' "$ft" bench -m "$model" --sim-accept 0.8,1.5
 fails "an acceptance that is no number" 'probabilities from 0 to 1' "$ft" bench -m "$model" --sim-accept high
-fails "no drafter to simulate" 'switched off' "$ft" bench -m "$model" --sim-accept 0.8 --spec-type none
-fails "nothing to measure" 'want some of either' "$ft" bench -m "$model" -p 0 -n 0
-fails "words" '1 words given' "$ft" bench -m "$model" fast
+fails "no drafter to simulate" 'none: disabled' "$ft" bench -m "$model" --sim-accept 0.8 --spec-type none
+fails "nothing to measure" 'want at least one above 0' "$ft" bench -m "$model" -p 0 -n 0
+fails "words" 'bench has 1 argument, want' "$ft" bench -m "$model" fast
 fails "no such model" 'No such file' "$ft" bench -m "$dir/none.gguf"
 finish

@@ -27,14 +27,14 @@ ok "and keep their line ends" $?
 printf '/save %s\n' "$dir/g.json" | chat -sys 'Be brief.' hello there >/dev/null
 same "words are the first message" "$(roles "$dir/g.json")" "system user assistant "
 printf 'hello\n/stats\n/help\n' | chat >"$dir/out"
-grep -q '^context .* of .* tokens' "$dir/out" && grep -q '^drafts ' "$dir/out" && grep -q '/retry' "$dir/out"
+grep -q '^context .* of .* tokens' "$dir/out" && grep -q '^drafter ' "$dir/out" && grep -q '/retry' "$dir/out"
 ok "/stats and /help" $?
 
 bad() { # name, pattern, lines: the program goes on, says so, and ends with 1
     printf '%b\nhello\n' "$3" | chat >"$dir/out"
     same "$1" "$?:$(grep -c -- "$2" "$dir/.err"):$(test -s "$dir/out" && echo answered)" "1:1:answered"
 }
-bad "an unknown command" 'no command /bogus' '/bogus'
+bad "an unknown command" 'unknown command /bogus' '/bogus'
 bad "/think wants on or off" 'want on, off or auto' '/think maybe'
 bad "/load of nothing" 'No such file' "/load $dir/none.json"
 echo '[{"role": 1}]' >"$dir/bad.json"

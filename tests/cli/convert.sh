@@ -22,7 +22,7 @@ rm -f "$out"
 refuse "no tokenizer" "tokenizer.json|--no-vocab" "$ft" convert "$tmp/hf" "$out"
 refuse "no folder" "$tmp/nothing|config.json" "$ft" convert "$tmp/nothing" "$out" --no-vocab
 refuse "wrong option" "--outtype|q9|bf16" "$ft" convert "$tmp/hf" "$out" --outtype q9
-refuse "one word" "1 words given|FOLDER OUT.gguf" "$ft" convert "$tmp/hf"
+refuse "one word" "has 1 argument|FOLDER OUT.gguf" "$ft" convert "$tmp/hf"
 refuse "nothing to write" "--vocab-only|--no-vocab" "$ft" convert "$tmp/hf" "$out" --vocab-only --no-vocab
 refuse "no such folder for the output" "$tmp/no/x.gguf" "$ft" convert "$tmp/hf" "$tmp/no/x.gguf" --no-vocab
 refuse "read-only target" "/proc/x.gguf" "$ft" convert "$tmp/hf" /proc/x.gguf --no-vocab

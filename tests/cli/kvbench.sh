@@ -23,7 +23,7 @@ fails "no such cache" 'turbo5.*want quality, balanced' kv turbo5
 fails "no text" 'want at least 64' "$ft" kvbench -m "$model" -q -c 64 -f /dev/null
 "$ft" run -m "$model" -q -n 2 --kv compact hello >/dev/null
 ok "a preset" $?
-"$ft" run -m "$model" -q -v -n 2 --kv compact --kv-tail on hello 2>&1 >/dev/null | grep -q 'turbo4.*turbo3.*newest 128 cells'
+"$ft" run -m "$model" -q -v -n 2 --kv compact --kv-tail on hello 2>&1 >/dev/null | grep -q 'turbo4.*turbo3.*most recent 128 positions'
 ok "the table of layers" $?
 fails "no such type" 'want f32, f16' "$ft" run -m "$model" -q -ctk turbo9 -n 2 hello
 "$ft" inspect --ctx 4096 "$model" | grep -q '^  turbo3 .* 400 .*5.12'

@@ -60,7 +60,8 @@ run --raw --json --ignore-eos --typical 0.9 --top-nsigma 2 --xtc-probability 0.1
 ok "every sampling option is taken" $?
 run --raw --json --ignore-eos --mirostat 2 --mirostat-ent 4 --mirostat-lr 0.2 --temp 1 one | grep -q '"predicted_n":12'
 ok "mirostat too" $?
-same "a timing line on demand" "$(run --raw --show-timings one 2>&1 >/dev/null | grep -c 'tokens/s')" 1
+same "a line of statistics on demand" "$(run --raw --show-timings one 2>&1 >/dev/null |
+    grep -c -E '^\[[0-9]+ tokens?, [0-9.]+ tok/s \| prompt [0-9]+ tokens, [0-9.]+ tok/s( \| draft acceptance [0-9]+ % \([0-9]+/[0-9]+\), [0-9.]+ tokens per step)?\]$')" 1
 same "and none without a terminal" "$(run --raw one 2>&1 >/dev/null | wc -c)" 0
 
 # thoughts: apart in JSON, and nothing of them in a pipe

@@ -119,6 +119,36 @@ ask /v1/embeddings '{"input":["one two","three"]}' | grep -q '"object":"embeddin
 ok "texts become vectors" $?
 same "a list of slots" "$(curl -s "$url/slots" | grep -o '"id":' | wc -l)" 4
 stop
+
+# clients that leave a long list of embeddings behind: nobody waits for it, and neither does the end
+serve_any -m models/foretoken-tiny.gguf -c 2048
+text=$(printf 'the file is here %.0s' $(seq 330))
+{
+    printf '{"input":["0"'
+    for i in $(seq 999); do printf ',"%s%d"' "$text" "$i"; done
+    printf ']}'
+} >"$dir/texts"
+for _ in 1 2; do
+    curl -s -m 1 "$url/v1/embeddings" -d "@$dir/texts" >/dev/null &
+    leaves=$!
+done
+wait $leaves
+same "slots are told after clients left their embeddings" "$(curl -s -m 20 -o /dev/null -w '%{http_code}' "$url/slots")" 200
+curl -s -m 60 "$url/v1/embeddings" -d "@$dir/texts" >/dev/null &
+reader=$!
+sleep 0.5
+kill -TERM $pid
+sleep 0.3
+kill -TERM $pid # the second: at once, though a client waits for its embeddings
+for _ in $(seq 200); do
+    kill -0 $pid 2>/dev/null || break
+    sleep 0.1
+done
+kill -9 $pid 2>/dev/null
+wait $pid
+same "SIGTERM ends it while embeddings run" $? 0
+wait $reader
+
 # several models: a folder, a preset with options of its own
 mkdir "$dir/models"
 cp "$model" "$dir/models/first.gguf"
@@ -193,7 +223,7 @@ else
 fi
 fails "a key without its certificate" "want both" "$ft" serve -m "$model" --ssl-key-file "$dir/key.pem" --port 0 -q
 fails "--context-shift is refused" "larger --ctx-size" "$ft" serve -m "$model" --context-shift
-fails "--mmproj is refused" "text alone" "$ft" serve -m "$model" --mmproj x
+fails "--mmproj is refused" "models read text only" "$ft" serve -m "$model" --mmproj x
 fails "a port that is none" "port" "$ft" serve -m "$model" --port 99999
 fails "a model that is not there" "nowhere.gguf" "$ft" serve -m nowhere.gguf --port 0 -q
 fails "a key file without keys" "no key" "$ft" serve -m "$model" --api-key-file /dev/null --port 0 -q

@@ -18,7 +18,7 @@ for how in "--spec-type draft-mtp" "--mtp-spec" "-mtp"; do
     # shellcheck disable=SC2086
     same "$how drafts" "$(run $how --spec-adapt off | drafted)" "$(run --spec-adapt off | drafted)"
 done
-same "the head's name is the drafter" "$(field drafter <<<"$off")" '"none: switched off"'
+same "the head's name is the drafter" "$(field drafter <<<"$off")" '"none: disabled"'
 [[ $(run | field drafter) == *"MTP head"* ]]
 ok "and is said when it drafts" $?
 two=$(run --spec-adapt off --spec-draft-n-max 2 | drafted)
@@ -31,15 +31,16 @@ same "LLAMA_ARG_DRAFT_MAX" "$(LLAMA_ARG_DRAFT_MAX=2 run --spec-adapt off | draft
 same "LLAMA_ARG_SPEC_DRAFT_N_MAX" "$(LLAMA_ARG_SPEC_DRAFT_N_MAX=2 run --spec-adapt off | drafted)" "$two"
 same "the command line comes first" "$(LLAMA_ARG_DRAFT_MAX=9 run --spec-adapt off --draft 2 | drafted)" "$two"
 same "LLAMA_ARG_SPEC_TYPE" "$(LLAMA_ARG_SPEC_TYPE=none run | drafted)" ""
-same "options about another device are accepted" \
-    "$(run -ngld 99 -devd cuda --draft-p-split 0.1 -td 3 -q --no-spec-draft-backend-sampling | field ids)" "$ids"
+same "options about the drafter's device are accepted" \
+    "$(run -ngld 99 -devd cuda --draft-p-split 0.1 -td 3 -q --no-spec-draft-backend-sampling 2>"$dir/err" | field ids)" "$ids"
+same "with a warning for each" "$(grep -c 'warning: .* has no effect' "$dir/err")" 5
 
 # a head in a file of its own, and the same file twice
 "$ft" inspect "$model" --extract-mtp "$dir/head.gguf" -q
 same "a head of its own file drafts the same" "$(run --spec-adapt off -md "$dir/head.gguf" | field draft_n_accepted)" \
     "$(run --spec-adapt off | field draft_n_accepted)"
 ln -s "$model" "$dir/link.gguf"
-[[ $(run --mtp-head "$dir/link.gguf" | field drafter) == *"own MTP head"* ]]
+[[ $(run --mtp-head "$dir/link.gguf" | field drafter) == *"the model's MTP head"* ]]
 ok "-md that is the model itself means its own head" $?
 fails "a head is no model" "draft head alone" "$ft" run -m "$dir/head.gguf" x
 same "a narrow head drafts, and the ids stay" "$(run --draft-vocab 200 | field ids)" "$ids"
@@ -57,17 +58,17 @@ for how in "--spec-type draft-simple" "--spec-type draft" "--spec-type ngram-sim
     # shellcheck disable=SC2086
     simple=$(run $how --spec-adapt off -md "$dir/second.gguf")
     same "a second model ($how): the same ids" "$(field ids <<<"$simple")" "$ids"
-    [[ $(field drafter <<<"$simple") == *"a second model"* && $(drafted <<<"$simple") -gt 0 ]]
+    [[ $(field drafter <<<"$simple") == *"a draft model"* && $(drafted <<<"$simple") -gt 0 ]]
     ok "a second model ($how) drafts" $?
 done
 self=$(run --spec-type draft-simple --spec-adapt off -md "$dir/copy.gguf")
 same "a model agrees with itself" "$(field draft_n_accepted <<<"$self")" "$(drafted <<<"$self")"
-[[ $(run --spec-adapt off -md "$dir/copy.gguf" | field drafter) == *"MTP head of its own"* ]]
+[[ $(run --spec-adapt off -md "$dir/copy.gguf" | field drafter) == *"MTP head in a separate file"* ]]
 ok "a file with a head of this model is a head, unless told otherwise" $?
 fails "another vocabulary" "want the same vocabulary" "$ft" run -m "$model" -md "$tiny" --spec-type draft-simple x
 fails "no second model" "name one with -md" "$ft" run -m "$model" --spec-type draft-simple x
 fails "a head is none" "wants a whole model" "$ft" run -m "$model" --spec-type draft-simple -md "$dir/head.gguf" x
-fails "nor is the model" "want a smaller one" "$ft" run -m "$model" --spec-type draft-simple -md "$dir/link.gguf" x
+fails "nor is the model" "want a smaller model" "$ft" run -m "$model" --spec-type draft-simple -md "$dir/link.gguf" x
 fails "both" "want one of them" "$ft" run -m "$model" --spec-type draft-simple,draft-mtp -md "$dir/second.gguf" x
 
 # trace

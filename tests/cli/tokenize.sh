@@ -66,7 +66,7 @@ expect "noise comes back" "" "$(tok -m "$b" --detokenize -f "$dir/noise.ids" | c
 # errors: one sentence, exit code 1
 fails "id too large" "id 999999, want one from 0 to 4273" -m "$b" --detokenize 999999
 fails "not a number" '"12x" is no token id' -m "$b" --detokenize 12x
-fails "two inputs" "text on the command line and --file $dir/in, want one of them" -m "$b" -f "$dir/in" x
+fails "two inputs" "both text on the command line and --file $dir/in are given, want one of them" -m "$b" -f "$dir/in" x
 printf '{"text":"a"}\n{"text":7}\n' >"$dir/bad1"
 fails "text is a number" 'line 2: want an object with a string "text"' -m "$b" --jsonl -f "$dir/bad1"
 printf '{"ids":[1,-2]}\n' >"$dir/bad2"

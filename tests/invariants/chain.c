@@ -35,7 +35,7 @@ static void generate(const inv_model *m, bool unified, way w, const ft_logit_bia
     ft_engine_params p = inv_params(4);
     p.slots = SLOTS;
     m->dev->unified = unified;
-    m->dev->chains = !unified;
+    m->dev->pipelined = !unified;
     ft_engine *e = inv_engine(m, &p);
     ft_engine_trace(e, record_trace, out);
     for (int i = 0; i < SLOTS; i++) {
@@ -51,7 +51,7 @@ static void generate(const inv_model *m, bool unified, way w, const ft_logit_bia
     for (int i = 0; i < SLOTS; i++) inv_done(&r[i]);
     ft_engine_free(e);
     m->dev->unified = true;
-    m->dev->chains = false;
+    m->dev->pipelined = false;
 }
 
 static void same_drafts(const char *name, const char *assistant)

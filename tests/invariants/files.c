@@ -66,7 +66,7 @@ static void head_alone(const char *name, const char *fork_arch)
     inv_golden_file(name, path);
     snprintf(head, sizeof head, "%s.head", path);
     snprintf(fork, sizeof fork, "%s.fork", path);
-    const ft_mtp_opts o = {.path = path, .out = head, .use_mmap = true, .quiet = true};
+    const ft_mtp_opts o = {.path = path, .out = head, .use_mmap = true};
     check(!ft_mtp_extract(&o, &err), "%s: %s", name, err.text);
     rename_arch(head, fork, fork_arch);
     inv_model m = {.name = name, .dev = inv_dev(1)};

@@ -67,7 +67,6 @@ static ft_llm *open_tiny(int slots)
     p.slots = slots;
     p.ctx = 3072;
     p.threads = 1;
-    p.quiet = true;
     if (!ft_llm_open(&m, &p, &err)) return m;
     printf("%s\n", err.text);
     exit(1);
@@ -479,6 +478,73 @@ static void check_vectors(ft_llm *m)
     ft_free(b);
 }
 
+static void post_done(void *user)
+{
+    sem_post(user);
+}
+
+/* Waits for a semaphore, but not for ever. */
+static bool posted(sem_t *sem)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_sec += 60;
+    return !sem_timedwait(sem, &t);
+}
+
+/* Many texts at once: the vectors of each alone; cancelled they end, and nothing waits for them. */
+static void many_vectors(ft_llm *m)
+{
+    enum { TEXTS = 1000, LEN = 400 };
+    static int32_t ids[TEXTS][LEN];
+    static const int32_t *text[TEXTS];
+    static int n_ids[TEXTS];
+    ft_err err;
+    ft_llm_stats before, after;
+    ft_embedding *b = NULL;
+    const float *out;
+    const size_t D = (size_t)ft_llm_about(m)->width;
+    float *alone = ft_new_n(float, D);
+    sem_t sem;
+    sem_init(&sem, 0, 0);
+    for (int i = 0; i < TEXTS; i++) {
+        for (int k = 0; k < LEN; k++) ids[i][k] = 500 + (i * 31 + k * 13) % 2000;
+        text[i] = ids[i];
+        n_ids[i] = i < 9 ? 5 + i : LEN;
+    }
+    ft_embedding_params p = {.ids = text, .n_ids = n_ids, .n = 9, .wake = post_done, .user = &sem};
+    start_queue(m, 1); /* the queue has fewer places than there are texts */
+    check(!ft_embedding_new(&b, m, &p, &err), "embedding: %s", err.text);
+    check(posted(&sem) && ft_embedding_done(b), "9 vectors are never done");
+    check(!ft_embedding_result(b, &out, &err), "9 vectors: %s", err.text);
+    for (int i = 0; i < 9; i++) {
+        ft_llm_embed(m, text[i], n_ids[i], FT_POOL_MEAN, alone, &err);
+        check(!memcmp(alone, out + (size_t)i * D, D * sizeof *alone), "vector %d differs", i);
+    }
+    ft_embedding_free(b);
+    p.n = TEXTS;
+    ft_llm_counts(m, &before);
+    check(!ft_embedding_new(&b, m, &p, &err), "embedding: %s", err.text);
+    ft_embedding_cancel(b);
+    check(posted(&sem), "a cancelled embedding is never done");
+    ft_llm_counts(m, &after);
+    check(after.responses - before.responses < TEXTS / 2, "%d texts ran after the cancel",
+          (int)(after.responses - before.responses));
+    check(ft_embedding_result(b, &out, &err) == FT_ECANCELLED, "a cancelled one has a result");
+    ft_embedding_free(b);
+    check(!ft_embedding_new(&b, m, &p, &err), "embedding: %s", err.text);
+    ft_embedding_free(b); /* while it runs: */
+    ft_llm_stop(m, true); /* nothing is left to drain */
+    ft_llm_counts(m, &before);
+    check(before.responses - after.responses < TEXTS / 2, "texts of a freed embedding ran");
+    n_ids[3] = 0;
+    start_queue(m, 1);
+    check(ft_embedding_new(&b, m, &p, &err) == FT_EINVAL, "a vector of no tokens was accepted");
+    ft_llm_stop(m, true);
+    sem_destroy(&sem);
+    ft_free(alone);
+}
+
 static void check_rejections(ft_llm *m)
 {
     ft_request r;
@@ -515,6 +581,7 @@ int main(void)
     check_rejections(m);
     conversation(m);
     check_vectors(m);
+    many_vectors(m);
     ft_llm_close(m);
     check_slots();
     return inv_end();

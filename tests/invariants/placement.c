@@ -38,13 +38,13 @@ static void *gpu_alloc(ft_dev *d, size_t bytes)
 {
     (void)d;
     uint64_t at;
-    return ft_arena_take(arena, bytes, &at) ? memset(base + at, 0, bytes) : NULL;
+    return ft_arena_alloc(arena, bytes, &at) ? memset(base + at, 0, bytes) : NULL;
 }
 
 static void gpu_free(ft_dev *d, void *p)
 {
     (void)d;
-    ft_arena_give(arena, (uint64_t)((unsigned char *)p - base));
+    ft_arena_dealloc(arena, (uint64_t)((unsigned char *)p - base));
 }
 
 static ft_status gpu_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
@@ -70,12 +70,12 @@ static uint64_t no_scratch(ft_dev *d, const ft_dev_limits *l)
 static ft_dev *new_gpu(uint64_t bytes)
 {
     ft_dev *d = ft_dev_ref();
-    const ft_arena_way way = {BLOCK, 16 * BLOCK, map, unmap, NULL};
+    const ft_arena_memory way = {BLOCK, 16 * BLOCK, map, unmap, NULL};
     have = bytes;
     arena = ft_arena_new(RANGE, &way);
     d->name = "card";
     d->unified = false;
-    d->room = free_bytes;
+    d->free_bytes = free_bytes;
     d->alloc = gpu_alloc;
     d->free = gpu_free;
     d->bind = gpu_bind;
@@ -92,7 +92,6 @@ static ft_llm_params params(const char *path)
     p.ctx = 256;
     p.batch = 64;
     p.threads = 1;
-    p.quiet = true;
     p.fit_target = 0;
     return p;
 }

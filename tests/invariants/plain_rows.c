@@ -73,7 +73,6 @@ static void memory_is_flat_and_runs_repeat(void **state)
     ft_llm_defaults(&p);
     p.model = "models/foretoken-tiny.gguf";
     p.ctx = 4096;
-    p.quiet = true;
     p.draft_fixed = true; /* the same batch shapes in both runs */
     assert_int_equal(ft_llm_open(&m, &p, &err), FT_OK);
     long_response(m, &one);

@@ -74,7 +74,7 @@ static ft_queue *queue_on(ft_engine *e, int waiting)
 {
     ft_queue *q = NULL;
     ft_err err;
-    const ft_queue_params p = {.waiting = waiting};
+    const ft_queue_limits p = {.waiting = waiting};
     if (!ft_queue_new(&q, e, &p, &err)) return q;
     printf("queue: %s\n", err.text);
     exit(1);
@@ -142,7 +142,7 @@ static void check_batched(const inv_model *m, int k)
     check(j[4].entry.cancelled, "%s: a cancelled job was not marked as cancelled", m->name);
     check(j[4].got.n >= 3 && j[4].got.n <= 3 + 1 + k, "%s: %d tokens after a cancel at the third",
           m->name, j[4].got.n);
-    ft_llm_stats s;
+    ft_queue_totals s;
     ft_queue_counts(q, &s);
     check(s.responses == JOBS && s.cancelled == 1 && !s.busy && !s.waiting, "%s: counts", m->name);
     ft_queue_free(q);
@@ -265,7 +265,7 @@ static void device_fails(const inv_model *m)
     ft_engine_params p = inv_params(2);
     static job j[6];
     ft_err err;
-    ft_llm_stats n;
+    ft_queue_totals n;
     ft_engine *e = inv_engine(m, &p);
     true_sync = m->dev->sync;
     syncs_left = 5;
@@ -342,7 +342,7 @@ static void thousands(const inv_model *m, int n)
     static job j[AT_ONCE];
     ft_err err;
     ft_queue *q = NULL;
-    const ft_queue_params qp = {.waiting = AT_ONCE, .prefix_bytes = BUDGET};
+    const ft_queue_limits qp = {.waiting = AT_ONCE, .prefix_bytes = BUDGET};
     p.slots = SLOTS;
     ft_engine *e = inv_engine(m, &p);
     if (ft_queue_new(&q, e, &qp, &err)) check(false, "%s", err.text);
@@ -361,7 +361,7 @@ static void thousands(const inv_model *m, int n)
     }
     const size_t late = mallinfo2().uordblks;
     int slot = 0;
-    ft_llm_stats s;
+    ft_queue_totals s;
     ft_queue_call(q, forget_all, &slot);
     check(ft_cache_free_pages(e->cache) == ft_cache_all_pages(e->cache),
           "%s: %d of %d pages are free after %d requests", m->name, ft_cache_free_pages(e->cache),
@@ -371,7 +371,7 @@ static void thousands(const inv_model *m, int n)
           "%s: %d responses of %d, %d bytes stored", m->name, (int)s.responses, n,
           (int)s.prefix_bytes);
     /* A device that captures graphs may still see a new batch shape. */
-    const size_t more = m->dev->replays ? 4 << 20 : 64 << 10;
+    const size_t more = m->dev->captures ? 4 << 20 : 64 << 10;
     check(late < early + more, "%s: the heap grew from %zu to %zu bytes", m->name, early, late);
     ft_queue_free(q);
     ft_engine_free(e);
@@ -400,6 +400,74 @@ static void cancelled_before_waiting(const inv_model *m)
     ft_engine_free(e);
 }
 
+/* Fewer pages than all responses need, and the reader of the first response stops reading: the
+ * others get the pages they need, and the first continues where it was when its reader resumes. */
+static void stalled(const inv_model *m, int k)
+{
+    enum { N = 4 };
+    static job j[N];
+    static inv_response want[N];
+    ft_engine_params p = inv_params(k);
+    p.slots = 2;
+    p.ctx = 400;
+    for (int i = 0; i < N; i++) {
+        job_init(&j[i], m, 4 + i % 3, k);
+        j[i].entry.task.max_tokens = 80;
+        response_alone(&want[i], m, &p, &j[i]);
+    }
+    p.cells = 64 * 2;
+    ft_engine *e = inv_engine(m, &p);
+    ft_queue *q = queue_on(e, N);
+    j[0].slow = true;
+    atomic_store(&j[0].room, 30);
+    for (int i = 0; i < N; i++) put_job(q, &j[i]);
+    const int64_t limit = ft_now_ns() + 60 * (int64_t)1000000000;
+    for (int i = 1; i < N; i++) {
+        while (!atomic_load(&j[i].over) && ft_now_ns() < limit) nap();
+        check(atomic_load(&j[i].over) && same_response(&j[i], &want[i]),
+              "%s, %d drafts: job %d waits for a reader that has stopped", m->name, k, i);
+    }
+    check(!atomic_load(&j[0].over) && e->preempted > 0, "%s: no response was preempted", m->name);
+    atomic_store(&j[0].room, 1000);
+    ft_queue_kick(q);
+    while (!atomic_load(&j[0].over) && ft_now_ns() < limit) nap();
+    check(atomic_load(&j[0].over) && same_response(&j[0], &want[0]),
+          "%s, %d drafts: the paused response continues with other ids", m->name, k);
+    ft_queue_free(q);
+    ft_engine_free(e);
+}
+
+/* A client at its limit of requests is rejected even when the queue has free places; each entry
+ * that ends frees one. */
+static void shares(const inv_model *m)
+{
+    static job j[8];
+    ft_engine_params p = inv_params(0);
+    const ft_queue_limits qp = {.waiting = 8, .per_client = 3};
+    ft_queue *q = NULL;
+    ft_err err;
+    ft_engine *e = inv_engine(m, &p);
+    if (ft_queue_new(&q, e, &qp, &err)) check(false, "%s", err.text);
+    for (int i = 0; i < 8; i++) {
+        job_init(&j[i], m, i % JOBS, 0);
+        j[i].slow = true;
+        j[i].q = q;
+        j[i].entry.client = i < 4 ? 7 : i == 4 ? 8 : 0;
+    }
+    for (int i = 0; i < 3; i++) put_job(q, &j[i]);
+    check(ft_queue_put(q, &j[3].entry, &err) == FT_EBUSY && strstr(err.text, "of this client"),
+          "a fourth request of a client whose share is 3");
+    for (int i = 4; i < 8; i++) put_job(q, &j[i]); /* another client, and nobody's */
+    ft_queue_cancel(q, &j[1].entry);
+    wait_for(&j[1]);
+    put_job(q, &j[3]);
+    check(ft_queue_put(q, &j[1].entry, &err) == FT_EBUSY, "a share that was given back twice");
+    ft_queue_stop(q, false);
+    for (int i = 0; i < 8; i++) check(atomic_load(&j[i].over), "job %d did not end", i);
+    ft_queue_free(q);
+    ft_engine_free(e);
+}
+
 int main(void)
 {
     static const char *const model[][2] = {{"qwen35-dense", NULL},
@@ -412,8 +480,11 @@ int main(void)
         check_batched(&m, 3);
         check_preemption(&m, 0, 64 * 2);
         check_preemption(&m, 3, 64 * 2);
+        stalled(&m, 0);
+        stalled(&m, 3);
         if (i == 0) {
             check_ends(&m);
+            shares(&m);
             cancelled_before_waiting(&m);
             device_fails(&m);
             check_calls(&m);

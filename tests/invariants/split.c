@@ -31,9 +31,9 @@ static inv_model open_split(const char *name, const char *assistant, ft_split_ru
     ft_dev *fast = ft_dev_cpu(1);
     inv_model m = {.name = name, .dev = ft_dev_split(fast, ft_dev_cpu(2), &r)};
     m.m = inv_golden(name, m.dev, NULL);
-    ft_split_follow(m.dev, &(ft_split_rule){.output = true}); /* the drafter on the fast device */
+    ft_split_set_rule(m.dev, &(ft_split_rule){.output = true}); /* the drafter on the fast device */
     if (assistant) m.assistant = inv_golden(assistant, m.dev, m.m);
-    ft_split_follow(m.dev, &r);
+    ft_split_set_rule(m.dev, &r);
     return m;
 }
 

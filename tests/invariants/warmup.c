@@ -4,7 +4,7 @@
 #define _XOPEN_SOURCE 700
 #include "invariants.h"
 
-#include "dev/shape.h"
+#include "dev/batch_shape.h"
 
 static void check_same(const char *name, const char *assistant)
 {
@@ -39,23 +39,23 @@ static struct {
     int kept, steps, fresh;
     struct {
         const void *pass;
-        ft_shape shape;
+        ft_batch_shape shape;
     } step[4096];
 } seen;
 
-static bool is_kept(const void *pass, const ft_shape *s)
+static bool is_kept(const void *pass, const ft_batch_shape *s)
 {
     for (int i = 0; i < seen.kept; i++)
-        if (seen.step[i].pass == pass && ft_shape_same(&seen.step[i].shape, s)) return true;
+        if (seen.step[i].pass == pass && ft_batch_shape_same(&seen.step[i].shape, s)) return true;
     return false;
 }
 
 /* Captures steps of the warm-up only, without running them. */
 static bool simulated_replay(ft_dev *d, const void *pass)
 {
-    const ft_shape s = ft_shape_of(d->batch);
+    const ft_batch_shape s = ft_batch_shape_of(d->batch);
     const bool again = is_kept(pass, &s);
-    d->fresh = !seen.rehearsing && !again && s.T <= FT_SHAPE_ROWS;
+    d->uncaptured = !seen.rehearsing && !again && s.T <= FT_SHAPE_ROWS;
     if (seen.rehearsing && !again && s.T <= FT_SHAPE_ROWS && seen.kept < (int)FT_COUNT(seen.step)) {
         seen.step[seen.kept].pass = pass;
         seen.step[seen.kept++].shape = s;
@@ -68,7 +68,7 @@ static bool counted_replay(ft_dev *d, const void *pass)
     const bool again = seen.replay ? seen.replay(d, pass) : simulated_replay(d, pass);
     if (!seen.rehearsing && ft_longest_span(d->batch) <= FT_DECODE_ROWS) { /* not a prompt */
         seen.steps++;
-        seen.fresh += d->fresh;
+        seen.fresh += d->uncaptured;
     }
     return again;
 }
@@ -82,10 +82,10 @@ static void play_rehearse(ft_dev *d, bool on)
 static void watch_device(ft_dev *d)
 {
     memset(&seen, 0, sizeof seen);
-    if (d->replays) seen.replay = d->replay;
+    if (d->captures) seen.replay = d->replay;
     d->replay = counted_replay;
-    if (!d->replays) d->rehearse = play_rehearse;
-    d->replays = true;
+    if (!d->captures) d->capture = play_rehearse;
+    d->captures = true;
 }
 
 /* Four prompts in one step, then responses with adaptive drafting: none of their steps is the first
@@ -129,7 +129,7 @@ static bool fresh;
 static bool play_fresh(ft_dev *d, const void *pass)
 {
     (void)pass;
-    d->fresh = fresh;
+    d->uncaptured = fresh;
     return false;
 }
 
@@ -138,8 +138,8 @@ static void first_steps_are_not_timed(void)
 {
     static inv_response r;
     inv_model m = inv_model_golden("qwen35-dense", NULL, 1);
-    if (!m.dev->replays) m.dev->replay = play_fresh;
-    for (int i = 0; i < 2 && !m.dev->replays; i++) {
+    if (!m.dev->captures) m.dev->replay = play_fresh;
+    for (int i = 0; i < 2 && !m.dev->captures; i++) {
         ft_engine_params p = inv_params(3);
         int32_t ids[20];
         inv_prompt(ids, 20, m.m->V, 2);

@@ -1,4 +1,5 @@
-/* Caches and attention: several sequences with pasts of their own, pages in no order. */
+/* KV cache and attention: several sequences with contexts of different lengths, pages in random
+ * order. */
 #include "dev/kv_row.h"
 #include "optest.h"
 
@@ -6,14 +7,14 @@ typedef struct seq {
     int past, n;
 } seq;
 
-/* A batch with a span per sequence, and page tables that point all over the pool. */
+/* A batch with one span per sequence, and page tables that point to random pages of the pool. */
 static void spans(ft_optest *t, const seq *s, int S, int pages_per_seq)
 {
     static int32_t cell[512], end[512], of[512], out[512], page[512];
     static ft_span span[8];
     int T = 0;
     for (int i = 0; i < S; i++) {
-        span[i] = (ft_span){.slot = S - 1 - i, .row = T, .n = s[i].n, .past = s[i].past};
+        span[i] = (ft_span){.slot = S - 1 - i, .row = T, .n = s[i].n, .start = s[i].past};
         for (int r = 0; r < s[i].n; r++, T++) {
             cell[T] = s[i].past + r;
             end[T] = cell[T] + 1;
@@ -34,7 +35,7 @@ static void spans(ft_optest *t, const seq *s, int S, int pages_per_seq)
     ft_batch *b = &t->batch;
     *b = (ft_batch){.T = T, .S = S, .n_out = n_out, .pages_per_seq = pages_per_seq};
     b->slots = S;
-    b->max_past = pages_per_seq * FT_PAGE_ROWS;
+    b->max_ctx = pages_per_seq * FT_PAGE_ROWS;
     b->cell = t_ints(t, cell, T);
     b->end = t_ints(t, end, T);
     b->span_of = t_ints(t, of, T);
@@ -55,7 +56,7 @@ static ft_kv cache(ft_optest *t, int kt, int vt, int G, int d, int pages)
     return kv;
 }
 
-/* Fills what lies before the rows: every sequence's past, as prompts of its own. */
+/* Fills the positions before the rows: the context of every sequence, as a prompt. */
 static void fill_past(ft_optest *t, const ft_kv *kv, const seq *s, int S)
 {
     const ft_batch keep = t->batch;
@@ -81,9 +82,9 @@ static void fill_past(ft_optest *t, const ft_kv *kv, const seq *s, int S)
     t->batch = keep;
 }
 
-/* Caches hold the same bytes. Turbo keys meet queries of eight bits, and turbo codebooks may be
- * rounded a little; all else is the order of sums. A device with tensor cores gives them queries
- * and weights in half precision. */
+/* Caches must hold the same bytes. Queries for turbo keys are rounded to eight bits, and turbo
+ * codebooks may be rounded a little; the rest is the order of sums. A device with tensor cores uses
+ * half precision for queries and weights. */
 static double limit(const ft_optest *t, int kt, int vt)
 {
     const bool halves = !strcmp(t->dev->name, "cuda") && kt != FT_KV_F32 && vt != FT_KV_F32;
@@ -125,7 +126,7 @@ static void play(ft_optest *t, const seq *s, int S, const int *n)
     t_check_gaps(t, o);
     t_expect_rest(t, o2, limit(t, kt, vt));
     t_expect_rest(t, q, limit(t, kt, vt));
-    /* the gathered rows and the rows in place are the same sums: the same bits */
+    /* output rows computed separately are the same sums: bit-identical */
     const t_result all = t->kept[t->n_kept - 3], some = t->kept[t->n_kept - 2];
     if (memcmp(all.v, t->kept[t->n_kept - 1].v, sizeof(float) * (size_t)(all.T * all.cols)))
         t_fail(t, "in place differs", 0);
@@ -140,7 +141,7 @@ static void play(ft_optest *t, const seq *s, int S, const int *n)
     t_expect_memory(t, (float *)(void *)kv.v, kv.v_page * (size_t)(S * pages) / sizeof(float), 0);
 }
 
-/* H, G, d, type of keys and values, window, first, then past and n of up to... one sequence here */
+/* H, G, d, type of keys and values, window, first, then context and rows of one sequence */
 static void attend_one(ft_optest *t, const int *n)
 {
     const seq s = {n[7], n[8]};
@@ -188,7 +189,7 @@ OPTEST(attend_pair, EACH(0), EACH(1), EACH(2), EACH(3), EACH(4), EACH(5), EACH(6
        {8, 1, 512, 7, 6, 0, 0, 70, 5}, {4, 2, 512, 3, 8, 0, 0, 513, 2},
        {40, 1, 64, 6, 6, 0, 0, 600, 3}, {4, 4, 20, 0, 6, 0, 0, 30, 2})
 
-/* A row's result does not depend on companions: the rows of a span one step at a time. */
+/* A row's result does not depend on the other rows: the rows of a span one step at a time. */
 static void attend_alone(ft_optest *t, const int *n)
 {
     const int H = n[0], G = n[1], d = n[2], past = n[7], rows = n[8];
@@ -207,7 +208,7 @@ static void attend_alone(ft_optest *t, const int *n)
     t_run(t);
     const ft_batch all = t->batch;
     for (int r = 0; r < rows; r++) {
-        const ft_span span = {.n = 1, .past = past + r};
+        const ft_span span = {.n = 1, .start = past + r};
         const int32_t zero = 0;
         t->batch.T = t->batch.n_out = 1;
         t->batch.cell = all.cell + r;
@@ -235,8 +236,8 @@ OPTEST(attend_alone, {4, 2, 32, 0, 0, 0, 0, 60, 9}, {4, 1, 64, 1, 1, 0, 0, 505, 
        {2, 2, 256, 1, 6, 100, 3, 460, 65}, {6, 1, 256, 1, 1, 0, 0, 480, 90},
        {4, 2, 128, 1, 1, 200, 3, 930, 80})
 
-/* Keys of which a mean is taken away: the cache holds the same bytes as one that is given the
- * difference, and attention over them is nearer to the truth. */
+/* Keys with a mean subtracted: the cache holds the same bytes as one that is given the difference,
+ * and attention over them is more accurate. */
 static void attend_centred(ft_optest *t, const int *n)
 {
     const int H = n[0], G = n[1], d = n[2], rows = n[4];
@@ -263,7 +264,7 @@ static void attend_centred(ft_optest *t, const int *n)
     ft_attend(t->step, 0, ft_heads(o, 0, H, d, d), ft_heads(q, 0, H, d, d), p);
     t_expect(t, o, limit(t, n[3], n[3]));
     if (n[3] == FT_KV_F32) return;
-    /* against f32 keys as they are */
+    /* compared with f32 keys without a mean */
     const t_result centred = t->kept[0];
     ft_kv plain = cache(t, FT_KV_F32, n[3], G, d, pages);
     t->step->kv = &plain;
@@ -279,19 +280,19 @@ OPTEST(attend_centred, {2, 1, 64, FT_KV_F32, 70}, {4, 2, 128, FT_KV_F16, 70, 1},
        {6, 1, 128, FT_KV_TURBO4, 150, 100}, {4, 2, 256, FT_KV_TURBO3, 70, 300},
        {2, 1, 80, FT_KV_TURBO2, 70, 1000})
 
-/* The newest cells in q8_0 beside turbo pages: rows before, at and far behind the cut, together
- * and alone. */
+/* A recent-token window in q8_0 beside turbo pages: rows before, at and far behind its start,
+ * together and alone. */
 static void attend_newest(ft_optest *t, const int *n)
 {
     const int H = n[0], G = n[1], d = n[2], kt = n[3], vt = n[4], past = n[7], rows = n[8];
     const seq s[2] = {{past, rows}, {130, 2}};
-    if (t->dev->no_tail) return; /* its caches are made without */
+    if (t->dev->no_recent) return; /* it does not support this */
     const int T = rows + 2, pages = (FT_MAX(past, 130) + rows) / FT_PAGE_ROWS + 1;
     spans(t, s, 2, pages);
     ft_kv kv = cache(t, kt, vt, G, d, 2 * pages);
     const int best = d % 32 ? FT_KV_F16 : FT_KV_Q8_0;
-    const ft_kv newest = cache(t, best, best, G, d, 2 * pages);
-    kv.newest = &newest;
+    const ft_kv recent = cache(t, best, best, G, d, 2 * pages);
+    kv.recent = &recent;
     fill_past(t, &kv, s, 2);
     ft_mat q = t_uniform(t, T, H * d, -2, 2), k = t_uniform(t, T, G * d, -1, 1);
     ft_mat o = t_output(t, T, H * d), one = t_output(t, 1, H * d);
@@ -304,13 +305,13 @@ static void attend_newest(ft_optest *t, const int *n)
     t_check_gaps(t, o);
     const ft_batch all = t->batch;
     for (int r = 0; r < rows; r += FT_MAX(1, rows / 4)) {
-        const ft_span span = {.slot = 1, .n = 1, .past = past + r};
+        const ft_span span = {.slot = 1, .n = 1, .start = past + r};
         const int32_t zero = 0;
         t->batch.T = t->batch.S = t->batch.n_out = 1;
         t->batch.cell = all.cell + r;
         t->batch.end = all.end + r;
         t->batch.span_of = t_ints(t, &zero, 1);
-        t->batch.span = t_keep(t, &span, sizeof span); /* batches lie on the host */
+        t->batch.span = t_keep(t, &span, sizeof span); /* batches are in host memory */
         t_begin(t);
         ft_attend(t->step, 0, ft_heads(one, 0, H, d, d), ft_heads(ft_rows(q, r, 1), 0, H, d, d), p);
         t_expect(t, one, limit(t, kt, vt));
@@ -325,8 +326,8 @@ OPTEST(attend_newest, {4, 2, 64, 6, 6, 0, 0, 0, 300}, {4, 2, 64, 7, 6, 0, 0, 127
        {4, 2, 80, 7, 6, 0, 0, 500, 4}, {4, 2, 64, 5, 6, 100, 0, 300, 70},
        {2, 1, 64, 6, 6, 0, 400, 380, 40}, {4, 2, 192, 6, 7, 0, 0, 1030, 1})
 
-/* A needle in many cells: each row's query is one of the keys, and what it reads must be nearest to
- * that cell's value. n[3]: of 33 needles that many may be lost. */
+/* Needle in a haystack: each row's query is one of the keys, and its result must be nearest to the
+ * value at that position. n[3]: how many of 33 needles may be missed. */
 static void attend_needle(ft_optest *t, const int *n)
 {
     enum { ROWS = 33 };
@@ -348,7 +349,7 @@ static void attend_needle(ft_optest *t, const int *n)
     t->batch.T = cells;
     t->batch.cell = t_ints(t, cell, cells);
     t->batch.span_of = t_ints(t, zero, cells);
-    t->batch.span = t_keep(t, &span, sizeof span); /* batches lie on the host */
+    t->batch.span = t_keep(t, &span, sizeof span); /* batches are in host memory */
     t->step->kv = &kv;
     t_begin(t);
     ft_kv_put(t->step, 0, ft_heads(k, 0, 1, d, d), ft_heads(v, 0, 1, d, d));

@@ -1,10 +1,10 @@
-/* The gated delta net: convolution, recurrence, chunks, and the journal's invariants. */
+/* The gated delta net: convolution, recurrence, chunks, and the invariants of the journal. */
 #include "optest.h"
 
 typedef struct net {
     ft_delta s;
     ft_vec w, A, dt;
-    ft_mat u, a, b, y, o; /* of all rows that will ever be played */
+    ft_mat u, a, b, y, o; /* of all rows used by the test */
     int slots;
 } net;
 
@@ -56,7 +56,7 @@ static void step(ft_optest *t, const net *e, const ft_span *span, int S, int row
     t_run(t);
 }
 
-/* Chunks of a prompt run on tensor cores where there are any: their factors are halves. */
+/* Chunks of a prompt are computed on tensor cores if there are any: their operands are halves. */
 static double limit(const ft_optest *t, int S, int rows)
 {
     return !strcmp(t->dev->name, "cuda") && S == 128 && rows > FT_DECODE_ROWS ? 1e-6 : 1e-10;
@@ -69,16 +69,16 @@ static void expect_state(ft_optest *t, const net *e, double limit)
     t_expect_memory(t, s->state, (size_t)e->slots * (size_t)(s->Hv * s->S * s->S), limit);
 }
 
-/* Hk, Hv, S, C, rows, past: one span, then one row more. */
+/* Hk, Hv, S, C, rows, start: one span, then one row more. */
 static void delta(ft_optest *t, const int *n)
 {
     const int rows = n[4], past = n[5];
     const net e = net_new(t, n[0], n[1], n[2], n[3], 4, 2, rows + 1);
-    const ft_span first = {.slot = 1, .n = rows, .past = past};
+    const ft_span first = {.slot = 1, .n = rows, .start = past};
     step(t, &e, &first, 1, 0);
     t_cost(t, 0, 6.0 * rows * n[1] * n[2] * n[2]);
     t_expect_rest(t, ft_rows(e.o, 0, rows), limit(t, n[2], rows));
-    const ft_span next = {.slot = 1, .n = 1, .past = past + rows};
+    const ft_span next = {.slot = 1, .n = 1, .start = past + rows};
     const double best = t->best_ns;
     step(t, &e, &next, 1, rows);
     t->best_ns = best;
@@ -97,15 +97,15 @@ static void delta_many(ft_optest *t, const int *n)
 {
     const int J = 6;
     const net e = net_new(t, n[0], n[1], n[2], 4, J, 4, 60);
-    const ft_span a[3] = {{.slot = 2, .n = 20, .past = 50},
+    const ft_span a[3] = {{.slot = 2, .n = 20, .start = 50},
                           {.slot = 0, .row = 20, .n = 1},
                           {.slot = 3, .row = 21, .n = 5, .tentative = 1, .plane = 1}};
     step(t, &e, a, 3, 0);
     expect_state(t, &e, limit(t, n[2], 20));
     const ft_span b[3] = {
-        {.slot = 3, .n = 4, .past = 3, .tentative = 1, .replay = 3},
-        {.slot = 2, .row = 4, .n = 2, .past = 70, .tentative = 1},
-        {.slot = 0, .row = 6, .n = 1, .past = 1},
+        {.slot = 3, .n = 4, .start = 3, .tentative = 1, .replay = 3},
+        {.slot = 2, .row = 4, .n = 2, .start = 70, .tentative = 1},
+        {.slot = 0, .row = 6, .n = 1, .start = 1},
     };
     step(t, &e, b, 3, 26);
     expect_state(t, &e, limit(t, n[2], 20));
@@ -113,8 +113,8 @@ static void delta_many(ft_optest *t, const int *n)
 }
 OPTEST(delta_many, {1, 2, 16}, {2, 6, 32}, {3, 3, 12}, {1, 2, 128})
 
-/* The check of the journal: accepting m of n tentative rows and going on is the same, bit for bit,
- * as never having drafted. Played here for every m, in a second sequence beside the first. */
+/* The invariant of the journal: accepting m of n tentative rows and going on is bit-identical to
+ * never having drafted. Tested for every m, in a second sequence beside the first. */
 static void journal(ft_optest *t, const int *n)
 {
     const int Hk = n[0], Hv = n[1], S = n[2], rows = n[3], J = FT_MAX(rows, 2), lead = 3;
@@ -126,21 +126,22 @@ static void journal(ft_optest *t, const int *n)
         memset(y, 0, 2 * window * sizeof(float));
         t->dev->upload(t->dev, e.s.state, x, 2 * state * sizeof(float));
         t->dev->upload(t->dev, e.s.conv, y, 2 * window * sizeof(float));
-        /* drafted: certain rows, tentative rows, accept m of them, two tentative, accept one */
+        /* with drafting: certain rows, tentative rows, accept m of them, two tentative, accept one
+         */
         const int plane = m % 2;
         const ft_span d0 = {.slot = 0, .n = lead};
-        const ft_span d1 = {.slot = 0, .n = rows, .past = lead, .plane = plane, .tentative = 1};
+        const ft_span d1 = {.slot = 0, .n = rows, .start = lead, .plane = plane, .tentative = 1};
         const ft_span d2 = {
-            .slot = 0, .n = 2, .past = lead + m, .replay = m, .plane = 1 - plane, .tentative = 1};
-        const ft_span d3 = {.slot = 0, .n = 1, .past = lead + m + 1, .replay = 1, .plane = plane};
+            .slot = 0, .n = 2, .start = lead + m, .replay = m, .plane = 1 - plane, .tentative = 1};
+        const ft_span d3 = {.slot = 0, .n = 1, .start = lead + m + 1, .replay = 1, .plane = plane};
         step(t, &e, &d0, 1, 0);
         step(t, &e, &d1, 1, lead);
         step(t, &e, &d2, 1, lead + m);
         step(t, &e, &d3, 1, lead + m + 1);
         t_result o = t_read(t, ft_rows(e.o, 0, lead + m + 2));
-        /* plain: every row a step of its own */
+        /* without: every row in a separate step */
         for (int r = 0; r < lead + m + 2; r++) {
-            const ft_span s = {.slot = 1, .n = 1, .past = r};
+            const ft_span s = {.slot = 1, .n = 1, .start = r};
             step(t, &e, &s, 1, r);
         }
         t_result p = t_read(t, ft_rows(e.o, 0, lead + m + 2));
@@ -158,13 +159,13 @@ static void journal(ft_optest *t, const int *n)
 }
 OPTEST(journal, {1, 1, 8, 1}, {1, 2, 16, 4}, {2, 4, 36, 3}, {2, 6, 128, 5})
 
-/* A prompt cut at a multiple of the chunk gives the same bits as the prompt in one piece. */
+/* A prompt cut at a multiple of the chunk size gives the same bits as the whole prompt. */
 static void cut(ft_optest *t, const int *n)
 {
     const int Hk = 1, Hv = 2, S = n[0], rows = n[1], at = n[2];
     const net e = net_new(t, Hk, Hv, S, 4, 1, 2, rows);
     const ft_span whole = {.slot = 0, .n = rows};
-    const ft_span head = {.slot = 1, .n = at}, tail = {.slot = 1, .n = rows - at, .past = at};
+    const ft_span head = {.slot = 1, .n = at}, tail = {.slot = 1, .n = rows - at, .start = at};
     step(t, &e, &whole, 1, 0);
     t_result o = t_read(t, e.o);
     step(t, &e, &head, 1, 0);

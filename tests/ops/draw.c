@@ -1,4 +1,4 @@
-/* Draws, compared with ref to the bit. */
+/* Sampling, compared with ref bit for bit. */
 #include "optest.h"
 
 enum { WAYS = 12, WORDS = 4096 };
@@ -23,8 +23,7 @@ static uint64_t unmix(uint64_t z)
     return unshift(z * inverse(0xBF58476D1CE4E5B9u), 30);
 }
 
-/* The position at which a seed's random number is the largest that there is: ft_rng_at backwards.
- */
+/* The position at which a seed gives the largest random number: the inverse of ft_rng_at. */
 static uint64_t position_of_last(uint64_t seed)
 {
     const uint64_t a = unmix(UINT64_MAX) ^ ft_mix64(0xD1B54A32D192ED03u + seed);
@@ -33,7 +32,7 @@ static uint64_t position_of_last(uint64_t seed)
     return at;
 }
 
-/* Row t's draw: all that a chain can have, by turns. */
+/* Row t's draw: different combinations of samplers. */
 static ft_draw draw_of(ft_optest *t, int way, int V, uint32_t *aside, int *used)
 {
     ft_draw d = {.temperature = t_draw(t, 0.3f, 2),
@@ -70,9 +69,9 @@ static ft_draw draw_of(ft_optest *t, int way, int V, uint32_t *aside, int *used)
     return d;
 }
 
-/* kind 1: rounded values stand often, and cuts go through equal ones. 2: few are numbers.
- * 3: infinities. 4: a flat row: many in few bins. 5: a few above the rest. 6: none at all. 7: a few
- * far above it. 8: all but a few far below. */
+/* kind 1: rounded values with many ties at the thresholds. 2: few are numbers. 3: infinities. 4: a
+ * flat row: many in few bins. 5: a few above the rest. 6: none at all. 7: a few far above it. 8:
+ * all but a few far below. */
 static float value(ft_optest *t, int kind)
 {
     float v = (float)ft_rng_normal(&t->rng) * (kind == 4 ? 0.02f : 3);
@@ -85,8 +84,8 @@ static float value(ft_optest *t, int kind)
     return kind == 6 ? -INFINITY : v;
 }
 
-/* What a row's draw says, as numbers; a row that the device left to the host agrees with anything
- * where that is allowed. */
+/* A row's result as numbers; a row that the device left to the host matches anything where that is
+ * allowed. */
 static void put_result(ft_optest *t, float *to, const ft_drawn *y, int row, const ft_draw *d,
                        bool leaves)
 {
@@ -129,11 +128,11 @@ static void draw(ft_optest *t, const int *n)
         if (n[4] && !d[i].top_k) d[i].top_k = 10 + i;
         d[i].to = t->pick >= 0 ? 0 : i;
     }
-    if (T > 4 && t->pick < 0) d[1].row = -1; /* nobody's; never picked */
+    if (T > 4 && t->pick < 0) d[1].row = -1; /* unused draw */
     t->batch = (ft_batch){.T = rows,
                           .draw = t_keep(t, d + first, sizeof *d * (size_t)rows),
-                          .aside = t_keep(t, aside, sizeof *aside * (size_t)(used + 1)),
-                          .n_aside = used + 1,
+                          .draw_words = t_keep(t, aside, sizeof *aside * (size_t)(used + 1)),
+                          .n_draw_words = used + 1,
                           .sampled = n[4] ? 1 : 2};
     ft_drawn *y = t_alloc(t, sizeof *y * (size_t)rows), *got = ft_new_n(ft_drawn, (size_t)rows);
     t_begin(t);
@@ -170,8 +169,8 @@ static void draw_greedy(ft_optest *t, const int *n)
         d[i] = (ft_draw){.row = i, .to = i, .mask = i % 3 ? i * words : -1, .list = -1, .top_p = 1};
     t->batch = (ft_batch){.T = T,
                           .draw = t_keep(t, d, sizeof *d * (size_t)T),
-                          .aside = t_keep(t, aside, sizeof *aside * (size_t)(T * words)),
-                          .n_aside = T * words};
+                          .draw_words = t_keep(t, aside, sizeof *aside * (size_t)(T * words)),
+                          .n_draw_words = T * words};
     ft_drawn *y = t_alloc(t, sizeof *y * (size_t)T), got[FT_DRAW_ROWS];
     t_begin(t);
     ft_draw_rows(t->step, y, x);

@@ -8,10 +8,10 @@ static bool plain_type(ft_type type)
 }
 
 /* Activations are multiplied as bytes for some types: their rounding is the error allowed. A few
- * outputs may all be small by chance, and then their error stands out. */
+ * outputs may all be small by chance, and then their relative error is large. */
 static double limit(const ft_optest *t, ft_type type, int outputs)
 {
-    /* on cuda both factors are two bf16 numbers */
+    /* on cuda both operands are sums of two bf16 numbers */
     const double plain = strcmp(t->dev->name, "cuda") ? 1e-11 : 2e-10;
     if (plain_type(type)) return plain;
     if (outputs < 32) return 5e-3;
@@ -36,7 +36,7 @@ static void linear(ft_optest *t, const int *n)
     w.scale = t_put(t, &scale, sizeof scale);
     t_begin(t);
     ft_linear_add(t->step, z, x, &w);
-    ft_add(t->step, x, x, 0.25f); /* the cached bytes of x are stale now */
+    ft_add(t->step, x, x, 0.25f); /* the cached bytes of x must be invalidated */
     ft_linear_add(t->step, z, x, &w);
     t_expect(t, z, limit(t, type, T * out));
 }
@@ -63,7 +63,7 @@ static void linear(ft_optest *t, const int *n)
     {                                                                                              \
         17, k, 9, type                                                                             \
     }
-/* So many blocks of many rows that a card is full. */
+/* Enough blocks of many rows to fill a GPU. */
 #define MANY(type, k)                                                                              \
     {                                                                                              \
         390, k, 1100, type                                                                         \
@@ -78,7 +78,7 @@ OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32}
             OTHER(FT_IQ3_S, 512), OTHER(FT_IQ2_S, 512), OTHER(FT_IQ1_M, 512), OTHER(FT_TQ1_0, 512),
             OTHER(FT_TQ2_0, 512), OTHER(FT_MXFP4, 96), OTHER(FT_NVFP4, 192), OTHER(FT_Q1_0, 256),
             OTHER(FT_Q2_0, 192), BLOCK32(FT_TQ3_1S), BLOCK32(FT_TQ4_1S), {3, 352, 37, FT_TQ4_1S},
-            {300, 256, 40, FT_Q4_K}, {200, 64, 5, FT_Q8_0}, /* rows beyond what stays near */
+            {300, 256, 40, FT_Q4_K}, {200, 64, 5, FT_Q8_0}, /* more rows than stay in the cache */
             MANY(FT_Q4_K, 768), MANY(FT_Q6_K, 256), MANY(FT_Q8_0, 96), MANY(FT_BF16, 200),
             MANY(FT_F16, 200), MANY(FT_Q5_1, 96))
 
@@ -94,13 +94,13 @@ static void linears(ft_optest *t, const int *n)
     ft_weight down = t_weight(t, FT_F32, 5, F, 1);
     ft_mat x = t_uniform(t, T, k, -1, 1), g = t_output(t, T, F), u = t_output(t, T, F);
     ft_mat z = t_output(t, T, 5);
-    ft_out o[4];
-    for (int i = 0; i < 4; i++) o[i] = (ft_out){t_output(t, T, w[i].n), &w[i]};
+    ft_product_out o[4];
+    for (int i = 0; i < 4; i++) o[i] = (ft_product_out){t_output(t, T, w[i].n), &w[i]};
     t->batch.T = t->pick >= 0 ? 1 : T;
     t_begin(t);
     ft_linears(t->step, o, 4, x);
     ft_glu(t->step, g, u, x, &gate, &up, n[6] ? FT_GELU : FT_SILU);
-    ft_linear(t->step, z, g, &down); /* what a product reads of g, and not g itself */
+    ft_linear(t->step, z, g, &down); /* tests the bf16 copy of g that a product reads */
     t_run(t);
     for (int i = 0; i < 4; i++) {
         t_expect_rest(t, o[i].y, 10 * FT_MAX(limit(t, a, T * 3), limit(t, b, T * 3)));
@@ -115,7 +115,7 @@ OPTEST_ROWS(linears, {1, 64, 48, FT_F32, FT_BF16}, {3, 256, 128, FT_Q4_K, FT_F32
             {5, 512, 40, FT_Q5_K, FT_IQ4_XS, 1}, {64, 192, 64, FT_NVFP4, FT_MXFP4},
             {390, 256, 600, FT_Q4_K, FT_Q8_0})
 
-/* What other ops leave for a product to read, and not their results themselves. */
+/* Tests the copies that other ops write for a product, not their results themselves. */
 static void products_of(ft_optest *t, const int *n)
 {
     enum { OPS = 6 };
@@ -135,7 +135,7 @@ static void products_of(ft_optest *t, const int *n)
                   ft_heads(g, 0, H, d, d), own, 1e-6f);
     ft_act_mul(t->step, y[2], g, x, FT_SILU);
     ft_sigmoid_mul(t->step, y[3], g);
-    ft_norm_add(t->step, x, g, v, 1e-6f, 0.5f, (ft_normed[]){{y[4], v}, {y[5], v}}, 2);
+    ft_norm_add(t->step, x, g, v, 1e-6f, 0.5f, (ft_norm_out[]){{y[4], v}, {y[5], v}}, 2);
     for (int i = 0; i < OPS; i++) ft_linear(t->step, z[i], y[i], &w[i]);
     t_run(t);
     for (int i = 0; i < OPS; i++) t_expect_rest(t, z[i], 10 * limit(t, FT_F32, T * 24));
@@ -164,7 +164,7 @@ static void embed(ft_optest *t, const int *n)
     ft_weight w = t_weight(t, (ft_type)n[3], V, D, 1);
     int32_t token[128];
     for (int i = 0; i < T; i++) token[i] = t_below(t, V);
-    /* every third one is an id that a step before left on the device, or left out */
+    /* every third one is an id that an earlier step left on the device, or is missing */
     const int32_t drawn[] = {t_below(t, V), -1, t_below(t, V)};
     for (int i = 2; i < T; i += 3) token[i] = ft_token_drawn(i / 3 % 3);
     t->batch.drawn = t_put(t, drawn, sizeof drawn);
@@ -185,7 +185,7 @@ static void route(ft_optest *t, const int *n)
     ft_mat x = t_uniform(t, T, E, -6, 6);
     if (n[3]) x = t_uniform(t, T, E, 0, 0); /* all equal: the lower index wins */
     const size_t all = (size_t)rows * (size_t)K;
-    ft_route r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
+    ft_expert_choice r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
     t_begin(t);
     ft_route_top(t->step, r, x);
     t_expect(t, ft_mat_at(r.w, rows, K), 1e-11);
@@ -215,7 +215,7 @@ static void moe(ft_optest *t, const int *n)
     e.down = t_weight(t, type, D, F, E);
     e.down.scale = t_vec(t, E, 0.5, 2).p;
     const size_t all = (size_t)rows * (size_t)K;
-    ft_route r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
+    ft_expert_choice r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
     ft_mat score = t_uniform(t, T, E, -3, 3), x = t_uniform(t, T, D, -2, 2);
     ft_mat y = t_output(t, T, D), z = t_uniform(t, T, D, -1, 1);
     ft_mat tmp = ft_mat_at(t_alloc(t, all * 2 * (size_t)F * sizeof(float)), (int)all, 2 * F);
@@ -236,7 +236,7 @@ OPTEST_ROWS(moe, {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3, FT_BF16, 1},
             {90, 64, 128, 32, 2, FT_Q8_0}, {130, 64, 96, 4, 2, FT_Q5_0, 0, 1},
             {140, 64, 64, 2, 2, FT_BF16}, {100, 64, 96, 4, 2, FT_Q8_0, 0, 1, FT_F32})
 
-/* An expert that all rows use: like the others, of another width, of another type. */
+/* A shared expert: of the same shape as the others, of another width, of another type. */
 static void moe_shared(ft_optest *t, const int *n)
 {
     const int T = n[0], D = n[1], F = n[2], E = n[3], K = n[4], Fs = n[6];
@@ -250,17 +250,17 @@ static void moe_shared(ft_optest *t, const int *n)
     ft_weight down = t_weight(t, own, D, Fs, 1);
     down.scale = t_vec(t, 1, 0.5, 2).p;
     const size_t all = (size_t)rows * (size_t)K;
-    ft_route r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
+    ft_expert_choice r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
     ft_mat score = t_uniform(t, T, E, -3, 3), x = t_uniform(t, T, D, -2, 2);
     ft_mat y = t_uniform(t, T, D, -1, 1), s = t_uniform(t, T, 1, -2, 2);
     ft_mat tmp = ft_mat_at(t_alloc(t, all * 2 * (size_t)F * sizeof(float)), (int)all, 2 * F);
     const size_t wide = (size_t)rows * (size_t)Fs * sizeof(float);
-    const ft_shared sh = {&gate,
-                          &up,
-                          &down,
-                          s,
-                          ft_mat_at(t_alloc(t, wide), rows, Fs),
-                          ft_mat_at(t_alloc(t, wide), rows, Fs)};
+    const ft_shared_expert sh = {&gate,
+                                 &up,
+                                 &down,
+                                 s,
+                                 ft_mat_at(t_alloc(t, wide), rows, Fs),
+                                 ft_mat_at(t_alloc(t, wide), rows, Fs)};
     t_begin(t);
     ft_route_top(t->step, r, score);
     ft_moe_shared(t->step, y, x, &e, r, tmp, &sh);
@@ -271,7 +271,7 @@ OPTEST_ROWS(moe_shared, {1, 256, 256, 6, 2, FT_Q4_K, 256}, {21, 128, 64, 8, 3, F
             {300, 256, 256, 4, 2, FT_Q4_K, 256}, {4, 1024, 256, 20, 6, FT_Q4_K, 256},
             {16, 1024, 128, 24, 8, FT_Q8_0, 128})
 
-/* One input, read by weights that want it turned and by others: each gets its own. */
+/* One input, read by weights that need it Hadamard-transformed and by others. */
 static void linear_mixed(ft_optest *t, const int *n)
 {
     static const ft_type type[] = {FT_TQ4_1S, FT_Q8_0, FT_TQ3_1S, FT_F32, FT_TQ4_1S};
@@ -286,7 +286,7 @@ static void linear_mixed(ft_optest *t, const int *n)
     t_begin(t);
     for (size_t i = 0; i < FT_COUNT(type); i++) ft_linear(t->step, y[i], x, &w[i]);
     t_run(t);
-    /* activations of eight bits and the codebooks' own rounding */
+    /* rounding of activations to eight bits and of the codebooks */
     for (size_t i = 0; i < FT_COUNT(type); i++) t_expect_rest(t, y[i], 6e-5);
     t_expect_rest(t, x, 0);
 }

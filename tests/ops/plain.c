@@ -1,4 +1,4 @@
-/* Norms and what is done element by element. */
+/* Norms and element-wise ops. */
 #include "optest.h"
 
 static void rmsnorm(ft_optest *t, const int *n)
@@ -98,8 +98,8 @@ static void norm_add(ft_optest *t, const int *n)
     const int T = n[0], D = n[1];
     ft_mat y = t_uniform(t, T, D, -3, 3), x = t_uniform(t, T, D, -5, 5);
     ft_vec w = t_vec(t, D, 0.5, 1.5);
-    ft_normed o[FT_NORMS];
-    for (int i = 0; i < n[2]; i++) o[i] = (ft_normed){t_output(t, T, D), t_vec(t, D, -1, 1)};
+    ft_norm_out o[FT_NORMS];
+    for (int i = 0; i < n[2]; i++) o[i] = (ft_norm_out){t_output(t, T, D), t_vec(t, D, -1, 1)};
     t_begin(t);
     ft_norm_add(t->step, y, x, w, 1e-6f, 0.75f, o, n[2]);
     t_cost(t, 4.0 * T * D * (3 + n[2]), 0);

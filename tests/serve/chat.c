@@ -304,12 +304,16 @@ static void bad_requests(void **state)
     ft_buf_puts(&b, "\"stop\":[\"a\"");
     for (int i = 0; i < 64; i++) ft_buf_puts(&b, ",\"a\"");
     ft_buf_puts(&b, "],");
-    refused(CHAT, chat_body(ft_buf_z(&b), "x"), 400, "stop has 65 texts, the maximum is 64");
+    refused(CHAT, chat_body(ft_buf_z(&b), "x"), 400, "stop has 65 strings, the maximum is 64");
     ft_buf_release(&b);
     refused(CHAT, chat_body("\"seed\":1.5,", "x"), 400, "seed is 1.5");
     refused(CHAT, chat_body("\"logit_bias\":{\"99999999\":1},", "x"), 400,
             "logit_bias names the token");
     refused(CHAT, chat_body("\"samplers\":[3],", "x"), 400, "samplers is [3]");
+    refused(CHAT, chat_body("\"speculative\":{\"n_max\":\"x\"},", "x"), 400,
+            "speculative.n_max is \"x\", want a whole number");
+    refused(CHAT, chat_body("\"stop_sequences\":7,", "x"), 400, "stop_sequences is 7");
+    refused(CHAT, chat_body("\"num_predict\":1.5,", "x"), 400, "num_predict is 1.5");
     refused(CHAT, chat_body("\"repeat_last_n\":-5,", "x"), 400, "repeat_last_n is -5");
     refused(CHAT, chat_body("\"tools\":7,", "x"), 400, "tools is 7");
     refused(CHAT, chat_body("\"tools\":[{}],", "x"), 400, "tools[0]");

@@ -112,7 +112,7 @@ static inline void client_parse(client_response *r)
     memcpy(r->head, z, (size_t)(split - z) + 2);
     r->status = atoi(r->head + strcspn(r->head, " "));
     client_dechunk(r, split + 4, ft_buf_z(&r->raw) + r->raw.len);
-    r->json = json_loadb(ft_buf_z(&r->body), r->body.len, JSON_DECODE_ANY, NULL);
+    r->json = json_loadb(ft_buf_z(&r->body), r->body.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 }
 
 static inline void client_init(client_response *r)
@@ -183,7 +183,7 @@ static inline json_t *client_events(const client_response *r)
         if (!strncmp(p, "event: ", 7)) name = p + 7, n_name = n - 7;
         if (p[0] == ':') json_array_append_new(list, json_string(":"));
         if (!strncmp(p, "data: ", 6)) {
-            json_t *j = json_loadb(p + 6, n - 6, JSON_DECODE_ANY, NULL);
+            json_t *j = json_loadb(p + 6, n - 6, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
             if (!j) j = json_stringn(p + 6, n - 6);
             if (name) json_object_set_new(j, "@event", json_stringn(name, n_name));
             name = NULL;

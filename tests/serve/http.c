@@ -371,8 +371,7 @@ static void keys_everywhere(void **state)
         "/api/generate",
         "/api/embed",
     };
-    static const char *const pages[] = {"/",         "/style.css", "/app.js", "/markdown.js",
-                                        "/store.js", "/stream.js"};
+    static const char *const pages[] = {"/", "/web/style.css", "/web/app.js", "/web/libs.js"};
     ft_serve_params p;
     (void)state;
     usual(&p);
@@ -393,8 +392,14 @@ static void keys_everywhere(void **state)
     for (size_t i = 0; i < FT_COUNT(pages); i++) {
         client_response r = get(pages[i]);
         assert_int_equal(r.status, 200);
+        const char *policy = client_header(&r, "Content-Security-Policy");
+        assert_non_null(policy);
+        assert_null(strstr(policy, "unsafe"));
         client_release(&r);
     }
+    client_response r = get("/web/nothing.js");
+    assert_int_equal(r.status, 404);
+    client_release(&r);
     close_server();
 }
 

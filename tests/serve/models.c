@@ -320,12 +320,66 @@ static void sleeping(void **state)
     close_models();
 }
 
+/* GET /props only looks, also at a model that was never loaded. */
+static void props_only_looks(void **state)
+{
+    (void)state;
+    open_models(&(ft_models_params){.max = 1});
+    client_response r = get("/props?model=two");
+    assert_int_equal(r.status, 200);
+    assert_true(json_is_true(client_at(r.json, "is_sleeping")));
+    same_text(client_text(r.json, "model_alias"), "two");
+    client_release(&r);
+    r = get("/props?model=four");
+    assert_int_equal(r.status, 404);
+    client_release(&r);
+    const int slow = begin_request(SAY("one", "/20ms", "a b c d e f g h i j"));
+    status_is(0, "loaded");
+    r = get("/props?model=two");
+    client_release(&r);
+    ends_with_done(slow);
+    expect_text(SAY("one", "", "still loaded"), "still loaded");
+    assert_int_equal(seen.loads[0], 1);
+    assert_int_equal(seen.loads[1], 0);
+    close_models();
+}
+
+/* A client that leaves while it waits for another model: nobody wants that model any more, and the
+ * one that had to leave for it stays and answers those who wait for it. */
+static void abandoned(void **state)
+{
+    (void)state;
+    open_models(&(ft_models_params){.max = 1});
+    const int slow =
+        begin_request(SAY("one", "/20ms", "a b c d e f g h i j k l m n o p q r s t u v w x"));
+    status_is(0, "loaded");
+    const int other = begin_request(SAY("two", "", "hello"));
+    usleep(50000);
+    const int again = begin_request(SAY("one", "", "once more")); /* waits: the model is leaving */
+    usleep(50000);
+    close(other);
+    ends_with_done(again);
+    ends_with_done(slow);
+    expect_text(SAY("one", "", "still loaded"), "still loaded");
+    assert_int_equal(seen.loads[0], 1);
+    assert_int_equal(seen.loads[1], 0);
+    /* but a request to load it is one, whoever sent it */
+    client_response r = post("/models/load", "{\"model\":\"two\"}");
+    assert_int_equal(r.status, 200);
+    client_release(&r);
+    status_is(1, "loaded");
+    status_is(0, "unloaded");
+    close_models();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_name),   cmocka_unit_test(alternating), cmocka_unit_test(in_flight),
-        cmocka_unit_test(on_demand), cmocka_unit_test(failures),    cmocka_unit_test(leaving),
-        cmocka_unit_test(sleeping),
+        cmocka_unit_test(by_name),   cmocka_unit_test(alternating),
+        cmocka_unit_test(in_flight), cmocka_unit_test(on_demand),
+        cmocka_unit_test(failures),  cmocka_unit_test(leaving),
+        cmocka_unit_test(sleeping),  cmocka_unit_test(props_only_looks),
+        cmocka_unit_test(abandoned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -186,14 +186,14 @@ MAYBE static void refuses(void **state)
         {"me/lies:Q8_0", "its SHA-256 is"},
         {"me/secret", "set HF_TOKEN"},
         {"me/absent", "status 404"},
-        {"me/noise", "no JSON array"},
-        {"me/good:Q2_K", "no file for Q2_K; there are good-Q4_K_S.gguf, good-Q8_0.gguf"},
+        {"me/noise", "not a JSON array"},
+        {"me/good:Q2_K", "no file for Q2_K; available: good-Q4_K_S.gguf, good-Q8_0.gguf"},
         {"good", "want USER/NAME"},
         {"../x/y", "want USER/NAME"},
         {"me/good:../x", "want one like"},
         {"--hf-file ../../etc/passwd me/good", "want the path of a file"},
         {"--hf-file absent.gguf me/good", "no such file"},
-        {"--offline me/other", "no copy here"},
+        {"--offline me/other", "no local copy"},
         {"", "want one"},
     };
     (void)state;

@@ -47,6 +47,7 @@ struct ft_job {
     bool fail, die, hold, stay, step;
     /* state of the response */
     int slot; /* -1: waiting */
+    uint64_t client;
     size_t at;
     ft_detok detok;
     ft_stop stop;
@@ -62,17 +63,29 @@ struct ft_job {
     double first_s, last_s;
 };
 
+struct ft_embedding {
+    ft_llm *m;
+    ft_embedding *next;
+    void (*wake)(void *user);
+    void *user;
+    float *out;
+    double due_s;
+    bool cancelled, freed, done;
+};
+
 struct ft_llm {
     bool hurry; /* scripts do not wait */
+    ft_embedding *embeddings;
+    double embed_s; /* that a text takes to become a vector */
     ft_vocab *vocab;
-    ft_chat *chat;
+    ft_chat_template *chat;
     char *source;
     ft_llm_info info;
     pthread_mutex_t lock;
     pthread_t thread;
     ft_job *jobs; /* oldest first */
     bool stop, slot_busy[SCRIPT_LANES], go;
-    int slots, waiting_max;
+    int slots, waiting_max, per_client; /* as ft_queue_params has them */
     uint64_t next_id;
     ft_ids last; /* the last prompt: its common prefix with the next counts as cached */
     ft_llm_stats n;
@@ -216,6 +229,27 @@ static inline void script_free(ft_job *j)
     ft_free(j);
 }
 
+/* Under the model's lock. */
+static inline void script_embeddings(ft_llm *m, double now)
+{
+    for (ft_embedding **p = &m->embeddings; *p;) {
+        ft_embedding *b = *p;
+        const bool over = !b->done && (b->cancelled || m->stop || now >= b->due_s);
+        if (over) {
+            b->done = true;
+            b->cancelled |= now < b->due_s;
+            if (!b->freed) b->wake(b->user);
+        }
+        if (b->freed) {
+            *p = b->next;
+            ft_free(b->out);
+            ft_free(b);
+        } else {
+            p = &b->next;
+        }
+    }
+}
+
 static inline void *script_run(void *arg)
 {
     ft_llm *m = arg;
@@ -238,7 +272,8 @@ static inline void *script_run(void *arg)
                 p = &j->next;
             }
         }
-        const bool left = m->jobs != NULL;
+        script_embeddings(m, now);
+        const bool left = m->jobs || m->embeddings;
         pthread_mutex_unlock(&m->lock);
         if (stop && !left) return NULL;
         usleep(500);
@@ -398,7 +433,7 @@ static inline void script_read(ft_job *j, const char *text, size_t n)
                      end = ft_str_find(t, FT_STR("<|im_end|>"), from);
         say = (ft_str){text + from, (end == SIZE_MAX ? n : end) - from};
     }
-    ft_encode(j->m->vocab, say, FT_ENCODE_PARSE_SPECIAL, &j->response, NULL);
+    ft_encode(j->m->vocab, say, FT_BPE_PARSE_SPECIAL, &j->response, NULL);
 }
 
 static inline void script_cached(ft_job *j, const ft_request *r)
@@ -431,9 +466,16 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
         pthread_mutex_unlock(&m->lock);
         return ft_fail(err, FT_EDEVICE, "the device has failed");
     }
-    int live = 0;
+    int live = 0, same = 0;
     ft_job **end = &m->jobs;
-    for (; *end; end = &(*end)->next) live += !(*end)->ended;
+    for (; *end; end = &(*end)->next) {
+        live += !(*end)->ended;
+        same += !(*end)->ended && (*end)->client == r->client;
+    }
+    if (m->per_client && r->client && same >= m->per_client) {
+        pthread_mutex_unlock(&m->lock);
+        return ft_fail(err, FT_EBUSY, "%d requests of this client run or wait", same);
+    }
     if (live >= m->slots + m->waiting_max || m->stop) {
         pthread_mutex_unlock(&m->lock);
         return ft_fail(err, m->stop ? FT_ECANCELLED : FT_EBUSY, "%d requests wait already",
@@ -446,6 +488,7 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
     j->wake = wake;
     j->user = user;
     j->slot = -1;
+    j->client = r->client;
     j->n_prompt = r->n_ids;
     j->max_tokens = r->max_tokens;
     j->top_logprobs = r->top_logprobs;
@@ -540,7 +583,7 @@ void ft_job_end_thought(ft_job *j)
     pthread_mutex_lock(&j->lock);
     ft_ids end;
     ft_ids_init(&end, 4096);
-    ft_encode(j->m->vocab, FT_STR("</think>\n\ndone"), FT_ENCODE_PARSE_SPECIAL, &end, NULL);
+    ft_encode(j->m->vocab, FT_STR("</think>\n\ndone"), FT_BPE_PARSE_SPECIAL, &end, NULL);
     j->response.n = j->at;
     for (size_t i = 0; i < end.n; i++) ft_ids_put(&j->response, end.id[i]);
     ft_ids_release(&end);
@@ -557,18 +600,66 @@ void ft_job_free(ft_job *j)
 
 /* ---- slots and statistics ---- */
 
-ft_status ft_llm_embed(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling, float *out,
-                       ft_err *err)
+static inline void script_vector(const int32_t *ids, int n, float *out)
 {
     double sum = 0;
-    (void)m, (void)pooling, (void)err;
     for (int k = 0; k < SCRIPT_WIDTH; k++) {
         out[k] = 0;
         for (int i = 0; i < n; i++) out[k] += (float)((ids[i] >> k) % 7);
         sum += (double)out[k] * (double)out[k];
     }
     for (int k = 0; k < SCRIPT_WIDTH && sum > 0; k++) out[k] = (float)((double)out[k] / sqrt(sum));
+}
+
+ft_status ft_embedding_new(ft_embedding **out, ft_llm *m, const ft_embedding_params *p, ft_err *err)
+{
+    pthread_mutex_lock(&m->lock);
+    if (m->stop || m->n.failed) {
+        pthread_mutex_unlock(&m->lock);
+        return ft_fail(err, m->stop ? FT_ECANCELLED : FT_EDEVICE, "the script says so");
+    }
+    ft_embedding *b = ft_new(ft_embedding);
+    b->m = m;
+    b->wake = p->wake;
+    b->user = p->user;
+    b->due_s = ft_now_s() + p->n * m->embed_s;
+    b->out = ft_new_n(float, (size_t)(p->n * SCRIPT_WIDTH));
+    for (int i = 0; i < p->n; i++)
+        script_vector(p->ids[i], p->n_ids[i], b->out + (size_t)(i * SCRIPT_WIDTH));
+    b->next = m->embeddings;
+    m->embeddings = b;
+    *out = b;
+    pthread_mutex_unlock(&m->lock);
     return FT_OK;
+}
+
+bool ft_embedding_done(ft_embedding *b)
+{
+    pthread_mutex_lock(&b->m->lock);
+    const bool done = b->done;
+    pthread_mutex_unlock(&b->m->lock);
+    return done;
+}
+
+ft_status ft_embedding_result(ft_embedding *b, const float **out, ft_err *err)
+{
+    *out = b->out;
+    return b->cancelled ? ft_fail(err, FT_ECANCELLED, "the request was cancelled") : FT_OK;
+}
+
+void ft_embedding_cancel(ft_embedding *b)
+{
+    pthread_mutex_lock(&b->m->lock);
+    b->cancelled = true;
+    pthread_mutex_unlock(&b->m->lock);
+}
+
+void ft_embedding_free(ft_embedding *b)
+{
+    if (!b) return;
+    pthread_mutex_lock(&b->m->lock);
+    b->cancelled = b->freed = true;
+    pthread_mutex_unlock(&b->m->lock);
 }
 
 int ft_llm_slots(ft_llm *m, ft_slot_info *out, int cap)
@@ -617,6 +708,7 @@ void ft_llm_counts(ft_llm *m, ft_llm_stats *out)
         out->waiting += live && j->slot < 0;
         pthread_mutex_unlock(&j->lock);
     }
+    for (ft_embedding *b = m->embeddings; b; b = b->next) out->busy += !b->done;
     pthread_mutex_unlock(&m->lock);
 }
 

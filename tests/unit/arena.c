@@ -50,14 +50,14 @@ static ft_arena *arena_over(memory *m, int limit)
 {
     memset(m, 0, sizeof *m);
     m->limit = limit;
-    const ft_arena_way way = {BLOCK, MOST * BLOCK, map, unmap, m};
+    const ft_arena_memory way = {BLOCK, MOST * BLOCK, map, unmap, m};
     return ft_arena_new((uint64_t)BLOCKS * BLOCK, &way);
 }
 
 static uint64_t take_bytes(ft_arena *a, uint64_t bytes)
 {
     uint64_t at = UINT64_MAX;
-    assert_true(ft_arena_take(a, bytes, &at));
+    assert_true(ft_arena_alloc(a, bytes, &at));
     assert_int_equal(at % FT_ARENA_ALIGN, 0);
     return at;
 }
@@ -73,13 +73,13 @@ static void allocations_are_adjacent(void **state)
     uint64_t sum = 0;
     for (size_t i = 0; i < FT_COUNT(bytes); i++) {
         assert_int_equal(take_bytes(a, bytes[i]), sum);
-        sum += ft_arena_piece(bytes[i]);
+        sum += ft_arena_alloc_size(bytes[i]);
         assert_int_equal(ft_arena_mapped(a), ft_round_up(sum, BLOCK));
         assert_int_equal(ft_arena_idle(a), ft_round_up(sum, BLOCK) - sum);
         assert_int_equal(ft_arena_mapped(a), m.blocks * BLOCK);
     }
-    assert_int_equal(ft_arena_piece(0), 256);
-    assert_int_equal(ft_arena_piece(257), 512);
+    assert_int_equal(ft_arena_alloc_size(0), 256);
+    assert_int_equal(ft_arena_alloc_size(257), 512);
     ft_arena_free(a);
     assert_int_equal(m.blocks, 0);
     ft_arena_free(NULL);
@@ -93,8 +93,8 @@ static void fills_holes(void **state)
     ft_arena *a = arena_over(&m, BLOCKS);
     uint64_t at[6];
     for (int i = 0; i < 6; i++) at[i] = take_bytes(a, i == 1 ? 1024 : 512); /* all in one block */
-    ft_arena_give(a, at[1]);
-    ft_arena_give(a, at[3]);
+    ft_arena_dealloc(a, at[1]);
+    ft_arena_dealloc(a, at[3]);
     assert_int_equal(take_bytes(a, 512), at[3]);
     assert_int_equal(take_bytes(a, 600), at[1]);
     assert_int_equal(m.maps, 1);
@@ -110,7 +110,7 @@ static void fills_the_far_end(void **state)
     ft_arena *a = arena_over(&m, BLOCKS);
     take_bytes(a, BLOCK);
     const uint64_t large = take_bytes(a, 2 * MOST * BLOCK + 512), next = take_bytes(a, 256);
-    ft_arena_give(a, large);
+    ft_arena_dealloc(a, large);
     assert_int_equal(m.blocks, 2);
     const int maps = m.maps;
     assert_int_equal(take_bytes(a, 256), next - 256);
@@ -127,9 +127,9 @@ static void unmaps_when_empty(void **state)
     const uint64_t large = take_bytes(a, 10 * MOST * BLOCK - 512), small = take_bytes(a, 100);
     assert_int_equal(m.blocks, 10 * MOST);
     assert_int_equal(m.maps, 10);
-    ft_arena_give(a, large);
+    ft_arena_dealloc(a, large);
     assert_int_equal(m.blocks, MOST);
-    ft_arena_give(a, small);
+    ft_arena_dealloc(a, small);
     assert_int_equal(m.blocks, 0);
     assert_int_equal(take_bytes(a, 1), 0); /* the addresses are free again */
     ft_arena_free(a);
@@ -142,13 +142,13 @@ static void runs_out(void **state)
     uint64_t at;
     ft_arena *a = arena_over(&m, 20);
     const uint64_t first = take_bytes(a, 10 * BLOCK - 256);
-    assert_false(ft_arena_take(a, 11 * BLOCK, &at)); /* its second mapping fails */
-    assert_int_equal(m.blocks, 10);                  /* the first was unmapped again */
+    assert_false(ft_arena_alloc(a, 11 * BLOCK, &at)); /* its second mapping fails */
+    assert_int_equal(m.blocks, 10);                   /* the first was unmapped again */
     assert_int_equal(ft_arena_idle(a), 256);
     assert_int_equal(take_bytes(a, 10 * BLOCK), first + 10 * BLOCK - 256);
     assert_int_equal(take_bytes(a, 256), first + 20 * BLOCK - 256);
-    assert_false(ft_arena_take(a, 1, &at));
-    ft_arena_give(a, first);
+    assert_false(ft_arena_alloc(a, 1, &at));
+    ft_arena_dealloc(a, first);
     assert_int_equal(m.blocks, 12); /* two blocks were mapped with the next allocation */
     assert_int_equal(take_bytes(a, 5 * BLOCK), first + 5 * BLOCK - 256);
     assert_int_equal(m.blocks, 16);
@@ -164,9 +164,9 @@ static void address_space_is_limited(void **state)
     ft_arena *a = arena_over(&m, BLOCKS);
     static const uint64_t too_many[] = {(uint64_t)BLOCKS * BLOCK + 1, UINT64_MAX, UINT64_MAX - 255};
     for (size_t i = 0; i < FT_COUNT(too_many); i++)
-        assert_false(ft_arena_take(a, too_many[i], &at));
+        assert_false(ft_arena_alloc(a, too_many[i], &at));
     take_bytes(a, (uint64_t)BLOCKS * BLOCK);
-    assert_false(ft_arena_take(a, 0, &at));
+    assert_false(ft_arena_alloc(a, 0, &at));
     ft_arena_free(a);
 }
 
@@ -183,8 +183,8 @@ static void check_arena(const memory *m, const ft_arena *a, const piece *p, int 
     memset(wanted, 0, sizeof wanted);
     uint64_t sum = 0;
     for (int i = 0; i < n; i++) {
-        sum += ft_arena_piece(p[i].bytes);
-        const uint64_t end = p[i].at + ft_arena_piece(p[i].bytes);
+        sum += ft_arena_alloc_size(p[i].bytes);
+        const uint64_t end = p[i].at + ft_arena_alloc_size(p[i].bytes);
         for (uint64_t b = p[i].at; b < end; b += FT_ARENA_ALIGN) {
             assert_int_equal(used[b / FT_ARENA_ALIGN]++, 0);
             assert_int_not_equal(m->owner[b / BLOCK], 0);
@@ -209,12 +209,12 @@ static void random_allocations(void **state)
         const bool grows = i / 150 % 2 == 0;
         if (n && (ft_rng_u64(&rng) % 4 == 0 || n == (int)FT_COUNT(p)) == grows) {
             const int k = (int)(ft_rng_u64(&rng) % (uint64_t)n);
-            ft_arena_give(a, p[k].at);
+            ft_arena_dealloc(a, p[k].at);
             p[k] = p[--n];
         } else if (n < (int)FT_COUNT(p)) {
             const uint64_t most = ft_rng_u64(&rng) % 5 ? 3000 : 40 * BLOCK;
             p[n].bytes = ft_rng_u64(&rng) % most;
-            if (ft_arena_take(a, p[n].bytes, &p[n].at))
+            if (ft_arena_alloc(a, p[n].bytes, &p[n].at))
                 n++;
             else
                 refused++;
@@ -222,7 +222,7 @@ static void random_allocations(void **state)
         if (i % 10 == 0) check_arena(&m, a, p, n);
     }
     assert_true(refused > 20 && refused < 2000);
-    while (n) ft_arena_give(a, p[--n].at);
+    while (n) ft_arena_dealloc(a, p[--n].at);
     assert_int_equal(m.blocks, 0);
     ft_arena_free(a);
 }

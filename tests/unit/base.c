@@ -139,7 +139,7 @@ static void output_file_appears_only_when_complete(void **state)
     folder_new(dir);
     snprintf(path, sizeof path, "%s/out", dir);
     ft_err err;
-    ft_out *o;
+    ft_out_file *o;
     assert_int_equal(ft_out_open(&o, path, &err), FT_OK);
     ft_out_write(o, "lost", 4);
     assert_false(ft_file_exists(path));

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "foretoken.h"
 #include "text/detok.h"
 
 #include "folder.h"
@@ -50,7 +51,7 @@ static void expect_recorded(const ft_vocab *v, const char *recorded, unsigned fl
         ft_ids l;
         ft_ids_init(&l, 1 << 20);
         const ft_str s = {json_string_value(text), json_string_length(text)};
-        assert_int_equal(ft_encode(v, s, FT_ENCODE_PARSE_SPECIAL | flags, &l, &err), FT_OK);
+        assert_int_equal(ft_encode(v, s, FT_BPE_PARSE_SPECIAL | flags, &l, &err), FT_OK);
         assert_int_equal(l.n, json_array_size(list));
         for (size_t i = 0; i < l.n; i++)
             assert_int_equal(l.id[i], json_integer_value(json_array_get(list, i)));
@@ -69,14 +70,14 @@ static void ids_are_those_of_the_reference(void **state)
     (void)state;
     ft_vocab *v = open_json("bytes", NULL);
     expect_recorded(v, DATA "bytes-qwen35.ids.jsonl", 0);
-    expect_recorded(v, DATA "bytes-raw.ids.jsonl", FT_ENCODE_NO_NFC);
-    ft_vocab_free(v);
+    expect_recorded(v, DATA "bytes-raw.ids.jsonl", FT_BPE_NO_NFC);
+    ft_vocab_close(v);
     v = open_json("bytes", "qwen2");
     expect_recorded(v, DATA "bytes-qwen2.ids.jsonl", 0);
-    ft_vocab_free(v);
+    ft_vocab_close(v);
     v = open_json("chars", NULL);
     expect_recorded(v, DATA "chars.ids.jsonl", 0);
-    ft_vocab_free(v);
+    ft_vocab_close(v);
 }
 
 static void expect_round_trip(const ft_vocab *v, ft_str s)
@@ -87,7 +88,7 @@ static void expect_round_trip(const ft_vocab *v, ft_str s)
     ft_ids_init(&l, 1 << 22);
     ft_buf_init(&whole, 1 << 23);
     ft_buf_init(&streamed, 1 << 23);
-    assert_int_equal(ft_encode(v, s, FT_ENCODE_NO_NFC | FT_ENCODE_PARSE_SPECIAL, &l, &err), FT_OK);
+    assert_int_equal(ft_encode(v, s, FT_BPE_NO_NFC | FT_BPE_PARSE_SPECIAL, &l, &err), FT_OK);
     ft_detok d;
     ft_detok_init(&d, v, true);
     size_t at = 0;
@@ -138,7 +139,7 @@ static void any_bytes_round_trip(void **state)
                 continue; /* the space marker of Gemma prints a space */
             expect_round_trip(v[k], (ft_str){text, n});
         }
-        ft_vocab_free(v[k]);
+        ft_vocab_close(v[k]);
     }
 }
 
@@ -156,7 +157,7 @@ static void valid_text_beside_bad_bytes_is_unaffected(void **state)
     assert_memory_equal(a.id, b.id + 1, a.n * sizeof *a.id);
     ft_ids_release(&a);
     ft_ids_release(&b);
-    ft_vocab_free(v);
+    ft_vocab_close(v);
 }
 
 static void limits_are_reported(void **state)
@@ -173,7 +174,7 @@ static void limits_are_reported(void **state)
     assert_int_equal(ft_encode(v, FT_STR("1234"), 0, &l, &err), FT_OK);
     assert_int_equal(ft_encode(v, (ft_str){"", FT_ENCODE_MAX_TEXT + 1}, 0, &l, &err), FT_ELIMIT);
     ft_ids_release(&l);
-    ft_vocab_free(v);
+    ft_vocab_close(v);
 
     small_vocab *s = small_new("gpt2"); /* a vocabulary without a token for z */
     s->token['z'] = FT_STR("zz");
@@ -182,7 +183,7 @@ static void limits_are_reported(void **state)
     assert_int_equal(ft_encode(v, FT_STR("az"), 0, &l, &err), FT_EUNSUPPORTED);
     assert_string_equal(err.text, "the vocabulary has no token for byte 0x7A");
     ft_ids_release(&l);
-    ft_vocab_free(v);
+    ft_vocab_close(v);
 }
 
 /* ---- many threads, one vocabulary ---- */
@@ -221,7 +222,7 @@ static void threads_do_not_disturb_each_other(void **state)
         if (i) ft_ids_release(&list[i]);
     }
     ft_ids_release(&list[0]);
-    ft_vocab_free(v);
+    ft_vocab_close(v);
 }
 
 static void a_million_bytes_without_a_space(void **state)
@@ -237,7 +238,7 @@ static void a_million_bytes_without_a_space(void **state)
         expect_round_trip(v[k], (ft_str){text, N});
         memset(text, '\n', N);
         expect_round_trip(v[k], (ft_str){text, N});
-        ft_vocab_free(v[k]);
+        ft_vocab_close(v[k]);
     }
     ft_free(text);
 }

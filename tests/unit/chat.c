@@ -30,11 +30,11 @@ static void thought_is_open(void **state)
     assert_false(ft_chat_in_thought(FT_CHAT_QWEN, FT_STR("")));
 }
 
-static ft_chat *tiny(void)
+static ft_chat_template *tiny(void)
 {
     char *source;
     size_t n;
-    ft_chat *c;
+    ft_chat_template *c;
     ft_err err;
     assert_int_equal(ft_file_read(&source, &n, TINY, 1 << 20, &err), FT_OK);
     assert_int_equal(ft_chat_new(&c, (ft_str){source, n}, FT_STR("<s>"), FT_STR(""), &err), FT_OK);
@@ -44,7 +44,7 @@ static ft_chat *tiny(void)
 
 static void render_is(const char *messages, const char *tools, int thinking, const char *want)
 {
-    ft_chat *c = tiny();
+    ft_chat_template *c = tiny();
     ft_buf b;
     ft_err err;
     json_t *m = json_loads(messages, 0, NULL), *t = tools ? json_loads(tools, 0, NULL) : NULL;
@@ -85,7 +85,7 @@ static void messages_render(void **state)
 static void developer_is_system(void **state)
 {
     (void)state;
-    ft_chat *c;
+    ft_chat_template *c;
     ft_buf b;
     json_t *m = json_loads("[{\"role\":\"developer\",\"content\":\"x\"}]", 0, NULL);
     const ft_chat_input in = {.messages = m};
@@ -107,7 +107,7 @@ static void developer_is_system(void **state)
 static void bad_input_is_refused(void **state)
 {
     (void)state;
-    ft_chat *c = tiny();
+    ft_chat_template *c = tiny();
     ft_buf b;
     ft_err err;
     static const char *const bad[] = {"{}", "[1]", "[{\"role\":\"x\",\"content\":\"y\"}]",

@@ -54,7 +54,7 @@ static int teardown(void **state)
 static void put_file(const box *b, const char *name, const char *text)
 {
     char path[160];
-    ft_out *out;
+    ft_out_file *out;
     snprintf(path, sizeof path, "%s/%s", b->hf, name);
     assert_int_equal(ft_out_open(&out, path, NULL), FT_OK);
     ft_out_write(out, text, strlen(text));
@@ -63,7 +63,6 @@ static void put_file(const box *b, const char *name, const char *text)
 
 static ft_status convert(box *b, ft_convert_opts o)
 {
-    o.quiet = true;
     o.threads = 2;
     const ft_status st = ft_convert(b->hf, b->out, &o, NULL, &b->err);
     ft_gguf_close(b->g);

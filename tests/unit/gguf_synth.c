@@ -82,7 +82,7 @@ static void shapes_are_whole(void **state)
         "27b",   "35b-a3b", "9b",  "4b",  "2b",      "0.8b", "tiny",          "tiny-moe",
         "micro", "e2b",     "e4b", "12b", "26b-a4b", "31b",  "e2b-assistant", "micro-gemma"};
     for (size_t k = 0; k < FT_COUNT(names); k++) {
-        const ft_shape *s = ft_shape_find(names[k], NULL);
+        const ft_model_shape *s = ft_shape_find(names[k], NULL);
         assert_non_null(s);
         ft_shape_list l;
         ft_dict seen;

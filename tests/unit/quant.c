@@ -298,7 +298,7 @@ static void transformed_activations(void **state)
     for (uint32_t i = 0; i < 32; i++) {
         float x[32] = {0}, y[32];
         x[i] = 1;
-        ft_tq_turn(y, x, 32);
+        ft_tq_hadamard(y, x, 32);
         const bool minus = i * 0x9E3779B9u >> 31;
         assert_true(y[0] == (minus ? -0.17677669529663688f : 0.17677669529663688f));
     }
@@ -312,8 +312,8 @@ static void transformed_activations(void **state)
             gauss(x, N, (uint64_t)(900 + rep), 1);
             ft_row_encode(types[k], bytes, w, N, NULL);
             ft_row_decode(types[k], w, bytes, N);
-            ft_tq_turn(tw, w, N);
-            ft_tq_turn(tx, x, N);
+            ft_tq_hadamard(tw, w, N);
+            ft_tq_hadamard(tx, x, N);
             double plain = 0, turned = 0;
             for (int i = 0; i < N; i++) {
                 plain += (double)w[i] * (double)x[i];

@@ -129,7 +129,6 @@ static void write_model(const box *b, bool poison)
 
 static ft_status open_plan(box *b, ft_quantize_opts o)
 {
-    o.quiet = true;
     o.threads = 2;
     ft_quantize_close(b->q);
     b->q = NULL;

@@ -295,7 +295,7 @@ static void penalties_are_exact(void **state)
     const float x[6] = {2, -2, 1, 0.5f, 3, -1};
     ft_sample_params p = only_samplers("penalties");
     p.repeat_penalty = 1.5f, p.frequency_penalty = 0.25f, p.presence_penalty = 0.5f;
-    p.penalty_last_n = 4;
+    p.repeat_last_n = 4;
     ft_sampler *s = new_sampler(&p, 6);
     const int hist[] = {4, 4, 0, 1, 0, 5}; /* the two 4s are outside the penalty window */
     for (size_t i = 0; i < FT_COUNT(hist); i++) ft_sampler_accept(s, hist[i]);
@@ -308,7 +308,7 @@ static void penalties_are_exact(void **state)
     softmax(e, 6);
     ft_sampler_probs(s, x, NULL, 0, got);
     for (int i = 0; i < 6; i++) assert_true(fabs((double)got[i] - e[i].p) < 1e-6);
-    p.temperature = 0, p.penalty_last_n = 64; /* penalties apply to greedy sampling too */
+    p.temperature = 0, p.repeat_last_n = 64; /* penalties apply to greedy sampling too */
     ft_sampler *g = new_sampler(&p, 6);
     assert_int_equal(ft_sampler_draw(g, x, NULL, 0), 4);
     for (int i = 0; i < 8; i++) ft_sampler_accept(g, 4);
@@ -471,7 +471,7 @@ static void copies_give_the_same_ids(void **state)
     ft_rng r = {8};
     ft_sample_params p;
     ft_sample_defaults(&p);
-    p.repeat_penalty = 1.3f, p.dry_multiplier = 0.5f, p.mirostat = 2, p.penalty_last_n = 7;
+    p.repeat_penalty = 1.3f, p.dry_multiplier = 0.5f, p.mirostat = 2, p.repeat_last_n = 7;
     ft_sampler *a = new_sampler(&p, V), *b = new_sampler(&p, V);
     for (uint64_t i = 0; i < 100; i++) {
         fill_random(&r, x, V, 2);
@@ -564,9 +564,9 @@ static void bad_parameters_are_named(void **state)
     ft_sampler *s;
     ft_err err;
     ft_sample_defaults(&p);
-    p.penalty_last_n = -1;
+    p.repeat_last_n = -1;
     assert_int_equal(ft_sampler_new(&s, &p, 10, NULL, &err), FT_EINVAL);
-    assert_non_null(strstr(err.text, "penalty_last_n"));
+    assert_non_null(strstr(err.text, "repeat_last_n"));
     ft_sample_defaults(&p);
     p.top_p = NAN;
     assert_int_equal(ft_sampler_new(&s, &p, 10, NULL, &err), FT_EINVAL);
@@ -604,7 +604,7 @@ static ft_sample_params far_chain(ft_rng *r, int round, const ft_logit_bias *bia
     if (round % 6 == 1) p.frequency_penalty = 0.3f, p.presence_penalty = -0.1f;
     if (round % 5 == 0) p.bias = bias, p.n_bias = 3;
     if (round % 9 == 8) ft_sample_order_parse(&p, "top_p;min_p", NULL);
-    p.penalty_last_n = round % 8 == 1 ? 5 : 64;
+    p.repeat_last_n = round % 8 == 1 ? 5 : 64;
     return p;
 }
 
@@ -616,7 +616,7 @@ static ft_drawn far_draw(ft_dev *d, ft_draw *w, const ft_edit *e, const float *x
     memcpy(aside, e, sizeof *e * (size_t)w->n_edit);
     w->mask = mask ? 3 * w->n_edit : -1;
     if (mask) memcpy(aside + w->mask, mask, sizeof *mask * (V_MAX / 32 + 1));
-    const ft_batch b = {.T = 1, .draw = w, .aside = aside, .sampled = 2};
+    const ft_batch b = {.T = 1, .draw = w, .draw_words = aside, .sampled = 2};
     d->record(d, &b);
     d->op->draw(d, &y, ft_mat_at((float *)(uintptr_t)x, 1, V_MAX));
     return y;
@@ -693,7 +693,7 @@ static void unsupported_on_a_device(void **state)
         if (i == 6) p.bias = twice, p.n_bias = 3;
         if (i == 7) p.min_keep = 2;
         if (i == 8) p.top_k = FT_DRAW_K + 1;
-        if (i == 9) p.penalty_last_n = FT_DRAW_EDITS + 1, p.repeat_penalty = 1.1f;
+        if (i == 9) p.repeat_last_n = FT_DRAW_EDITS + 1, p.repeat_penalty = 1.1f;
         if (i == 10) ft_sample_order_parse(&p, "temperature;top_p", NULL);
         assert_int_equal(ft_sampler_new(&s, &p, V_MAX, NULL, NULL), FT_OK);
         assert_int_equal(ft_sampler_on_device(s), i == 11);

@@ -51,7 +51,7 @@ static void trip(ft_turbo t, float *back, const float *x, int d)
     float y[MOST];
     ft_turbo_encode(t, bytes, x, d);
     ft_turbo_decode(t, y, bytes, d);
-    ft_turbo_turn_back(back, y, d);
+    ft_turbo_hadamard_inverse(back, y, d);
 }
 
 static double trip_error(ft_turbo t, const float *x, int d)
@@ -179,7 +179,7 @@ static void signs_come_from_their_generator(void **state)
     for (int j = 0; j < G; j++) {
         float x[G] = {0}, y[G];
         x[j] = 1;
-        ft_turbo_turn(y, x, G);
+        ft_turbo_hadamard(y, x, G);
         for (int i = 0; i < G; i++) {
             const float h = __builtin_parity((unsigned)(i & j)) ? -1.0f : 1.0f;
             assert_true(y[i] == sign[j] * sign[G + i] * h * 0.08838834764831845f);
@@ -197,10 +197,10 @@ static void transform_round_trip(void **state)
         const int d = sizes[k], width = ft_turbo_width(d);
         float x[MOST], y[MOST], back[MOST];
         gauss(x, d, &r, 3);
-        ft_turbo_turn(y, x, d);
+        ft_turbo_hadamard(y, x, d);
         const double norm = sqrt(dot(x, x, d));
         assert_true(fabs(sqrt(dot(y, y, width)) / norm - 1) < 1e-6);
-        ft_turbo_turn_back(back, y, d);
+        ft_turbo_hadamard_inverse(back, y, d);
         for (int i = 0; i < d; i++) assert_true(fabs((double)(x[i] - back[i])) <= 1e-6 * norm);
     }
 }
@@ -306,7 +306,7 @@ static void structured_rows(void **state)
         /* one non-zero coordinate is the worst case, and shows the rule for ties */
         memset(y, 0, sizeof y);
         y[20] = 1;
-        ft_turbo_turn_back(x, y, G);
+        ft_turbo_hadamard_inverse(x, y, G);
         const double e = trip_error(t, x, G);
         if (fabs(e - about[k].one) > 0.002) fail_msg("%s: worst case %.4f", about[k].name, e);
     }
@@ -379,8 +379,8 @@ static void whole_numbers_are_good_enough(void **state)
             uint8_t b[128];
             gauss(x, G, &r, 1);
             gauss(q, G, &r, 1);
-            ft_turbo_turn(tx, x, G);
-            ft_turbo_turn(tq, q, G);
+            ft_turbo_hadamard(tx, x, G);
+            ft_turbo_hadamard(tq, q, G);
             ft_turbo_encode(t, b, x, G);
             ft_turbo_decode(t, y, b, G);
             const float scale = ft_f16_to_f32((uint16_t)(b[0] | b[1] << 8));

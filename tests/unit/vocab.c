@@ -95,7 +95,7 @@ static void ids_outside_count_as_absent(void **state)
     assert_int_equal(ft_vocab_text(v, 256).n, 0);
     assert_int_equal(ft_vocab_type(v, 1 << 30), FT_TOKEN_UNDEFINED);
     assert_false(ft_vocab_is_eog(v, -1));
-    ft_vocab_free(v);
+    ft_vocab_close(v);
 }
 
 static void qwen_ids(ft_gguf_writer *w)
@@ -134,7 +134,7 @@ static void qwen_ends_where_it_should(void **state)
     assert_int_equal(ft_vocab_piece(v, 0xFF, false).p[0], (char)0xFF);
     assert_int_equal(ft_vocab_find(v, FT_STR("<think>")), 259);
     assert_int_equal(ft_vocab_find(v, FT_STR("<thin")), FT_NO_TOKEN);
-    ft_vocab_free(v);
+    ft_vocab_close(v);
 }
 
 static void gemma_ids(ft_gguf_writer *w)
@@ -169,11 +169,11 @@ static void gemma_ends_where_it_should(void **state)
     assert_int_equal(ft_vocab_piece(v, 4 + 0x80, false).p[0], (char)0x80);
     ft_ids l;
     ft_ids_init(&l, 100);
-    assert_int_equal(ft_encode(v, FT_STR("a<turn|>"), FT_ENCODE_ADD_SPECIAL, &l, &err), FT_OK);
+    assert_int_equal(ft_encode(v, FT_STR("a<turn|>"), FT_BPE_ADD_SPECIAL, &l, &err), FT_OK);
     assert_int_equal(l.id[0], 2); /* BOS once, and the end of the turn as plain text */
     assert_int_equal(l.n, 2 + 7);
     ft_ids_release(&l);
-    ft_vocab_free(v);
+    ft_vocab_close(v);
 }
 
 /* text NULL: the two vocabularies must be equal. */

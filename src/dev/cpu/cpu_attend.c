@@ -1,15 +1,17 @@
-/* Caches and attention.
+/* KV cache and attention.
  *
- * Cells are taken in blocks of one page, at absolute cell numbers, with a running softmax inside a
- * range of RANGE cells; the ranges of a row are then merged in order. That shape depends on what
- * the row sees and on nothing else, so the ranges of a long past may go to different threads.
- * The query heads of a group and a few rows of a span share one walk over their keys and values.
+ * Positions are processed in blocks of one page, at absolute positions, with a running softmax
+ * inside a range of RANGE positions; the ranges of a row are then merged in order. This order
+ * depends only on the positions that the row sees, so the ranges of a long context may be computed
+ * by different threads. The query heads of a group and a few rows of a span are computed together,
+ * so that their keys and values are read once.
  *
- * A cache whose newest cells are kept apart is walked twice, older cells first; sums of turbo
- * values are turned back before the newest ones join them.
+ * A cache with a recent-token window is read in two passes, older positions first; sums of turbo
+ * values are transformed back before the recent ones are added.
  *
- * Turbo caches are never expanded: a key's codes become bytes that meet the query's bytes, and
- * values are looked up a group of a page at a time, with their scales in the weights. */
+ * Turbo caches are never expanded: products of a key's codes with the query's bytes are computed in
+ * integers, and values are looked up one group of a page at a time, with their scales multiplied
+ * into the weights. */
 #include "base/half.h"
 #include "dev/cpu/cpu_dev.h"
 
@@ -17,10 +19,10 @@
 
 enum {
     BLOCK = FT_PAGE_ROWS,
-    RANGE = 512,    /* cells, a multiple of BLOCK */
-    TILE_Q = 64,    /* query vectors of a tile, unless one row's group is larger */
+    RANGE = 512,    /* positions, a multiple of BLOCK */
+    TILE_Q = 64,    /* query vectors of a tile, unless the group of one row is larger */
     TILE_ROWS = 32, /* rows of a tile */
-    NEAR_KEYS = 16  /* widened keys that stay in the nearest cache while queries pass */
+    NEAR_KEYS = 16  /* decoded keys that stay in the L1 cache while queries pass */
 };
 
 /* ---- kv_put ---- */
@@ -42,7 +44,7 @@ static void put_job(const ft_part *p, const void *args)
 {
     const put_args *a = args;
     const ft_kv *kv = &a->kv;
-    float *line = (float *)(void *)p->own;
+    float *line = (float *)(void *)p->scratch;
     int lo, hi;
     ft_share(p, a->k.T * kv->G, 1, &lo, &hi);
     for (int i = lo; i < hi; i++) {
@@ -59,10 +61,10 @@ void ft_cpu_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
 {
     ft_cpu *c = (ft_cpu *)d;
     const put_args a = {*kv, k, v};
-    ft_job_reads_cut(c, k, (ft_cut){FT_CUT_HEADS, k.T * k.H, 1});
-    ft_job_reads_cut(c, v, (ft_cut){FT_CUT_HEADS, v.T * v.H, 1});
-    ft_job_own(c, kv->mean ? (size_t)kv->d * sizeof(float) : 0);
-    ft_job_touches(c, kv->k, 1, true); /* the first byte stands for the layer's cache */
+    ft_job_reads_part(c, k, (ft_partition){FT_PARTITION_HEADS, k.T * k.H, 1});
+    ft_job_reads_part(c, v, (ft_partition){FT_PARTITION_HEADS, v.T * v.H, 1});
+    ft_job_thread_scratch(c, kv->mean ? (size_t)kv->d * sizeof(float) : 0);
+    ft_job_accesses(c, kv->k, 1, true); /* the first byte represents the layer's cache */
     FT_JOB(c, put_job, a);
 }
 
@@ -70,27 +72,27 @@ void ft_cpu_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
 
 typedef struct attend_args {
     ft_mat o, q;
-    ft_kv kv, newest; /* newest: only if kv has it */
+    ft_kv kv, recent; /* recent: only if kv.recent is set */
     ft_attn p;
-    int ranges; /* > 0: each range is an item of its own and leaves a partial result */
-    int heads;  /* query heads of a tile: those of a kv head, or some of them */
+    int ranges; /* > 0: each range is a separate work item and leaves a partial result */
+    int heads;  /* query heads of a tile: those of a KV head, or some of them */
 } attend_args;
 
-/* Consecutive rows of one sequence and query heads of one kv head: the query vectors that walk
- * together. */
+/* Consecutive rows of one sequence and query heads of one KV head: the query vectors that are
+ * computed together. */
 typedef struct tile {
     const attend_args *a;
     int row, rows, g, slot;
-    int head, group, n;               /* the first query head, how many; n = rows * group */
-    const ft_kv *kv;                  /* what is walked now ... */
-    int kw, vw;                       /* ... values of a key and of a value as they are read */
+    int head, group, n;               /* the first query head, their number; n = rows * group */
+    const ft_kv *kv;                  /* the cache that is read now ... */
+    int kw, vw;                       /* ... values of a decoded key and value */
     int lo[TILE_ROWS], hi[TILE_ROWS]; /* ... and what each row sees of it */
-    /* own scratch */
+    /* this thread's scratch */
     float *s, *keys, *values; /* [n, BLOCK], [NEAR_KEYS, kw], [BLOCK, vw] */
     float *m, *l, *o;         /* running softmax of a range: [n], [n], [n, vw] */
     float *M, *L, *O;         /* merged ranges */
-    float *fold;              /* [n, BLOCK]: weights times a group's scales */
-    float *turned, *q_scale;  /* [max(kw, vw)], and as bytes for turbo keys [n, groups] ... */
+    float *fold;              /* [n, BLOCK]: weights times the scales of a group */
+    float *work, *q_scale;    /* [max(kw, vw)], and as bytes for turbo keys [n, groups] ... */
     int8_t *q8;               /* ... [n, kw] in planes, or for q8_0 [n, 2, d / 32], [n, 2, d] */
 } tile;
 
@@ -119,8 +121,8 @@ static void tile_place(tile *t, float *m)
     t->l = t->m + n;
     t->M = t->l + n;
     t->L = t->M + n;
-    t->turned = t->L + n;
-    t->q_scale = t->turned + FT_MAX(k, v);
+    t->work = t->L + n;
+    t->q_scale = t->work + FT_MAX(k, v);
     t->q8 = (int8_t *)(t->q_scale + n * (k / 16 + 1));
 }
 
@@ -129,23 +131,23 @@ static int batch_row(const ft_part *p, const attend_args *a, int i)
     return a->p.out ? p->b->out_row[i] : i;
 }
 
-/* Which of the two caches is walked next, and how much of it each row sees. */
-static void tile_walk(const ft_part *p, tile *t, bool newest)
+/* Selects which of the two caches is read next, and the positions of it that each row sees. */
+static void tile_walk(const ft_part *p, tile *t, bool recent)
 {
     const attend_args *a = t->a;
-    t->kv = newest ? &a->newest : &a->kv;
+    t->kv = recent ? &a->recent : &a->kv;
     t->kw = ft_kv_row_width(t->kv->kt, t->kv->d);
     t->vw = ft_kv_row_width(t->kv->vt, t->kv->d);
     for (int i = 0; i < t->rows; i++) {
         int lo, hi;
         ft_attn_range(p->b, a->p, batch_row(p, a, t->row + i), &lo, &hi);
-        const int cut = ft_kv_cut(&a->kv, hi);
-        t->lo[i] = newest ? FT_MAX(lo, cut) : lo;
-        t->hi[i] = newest ? hi : FT_MIN(hi, cut);
+        const int cut = ft_kv_recent_start(&a->kv, hi);
+        t->lo[i] = recent ? FT_MAX(lo, cut) : lo;
+        t->hi[i] = recent ? hi : FT_MIN(hi, cut);
     }
 }
 
-/* The tile that starts at row i of q; t->rows says how far it goes. */
+/* The tile that starts at row i of q; t->rows is its number of rows. */
 static void tile_open(const ft_part *p, tile *t, int i)
 {
     const attend_args *a = t->a;
@@ -185,18 +187,18 @@ static const float *query_at(const tile *t, int i)
     return ft_mat_head(t->a->q, t->row + i / t->group, t->head + i % t->group);
 }
 
-/* The tile's queries as turbo keys want them. */
-static void turn_queries(const tile *t)
+/* The tile's queries in the form that turbo keys need. */
+static void transform_queries(const tile *t)
 {
     const ft_kv *kv = t->kv;
     const size_t groups = (size_t)(t->kw / ft_turbo_group(kv->d));
     for (int i = 0; i < t->n; i++)
         ft_cpu_turbo_query(t->q8 + (size_t)i * (size_t)t->kw, t->q_scale + (size_t)i * groups,
-                           t->turned, query_at(t, i), ft_kv_turbo(kv->kt), kv->d);
+                           t->work, query_at(t, i), ft_kv_turbo(kv->kt), kv->d);
 }
 
-/* Keys of q8_0 meet bytes where there is a kernel for that: a query is two of them, and what the
- * first leaves over is the second, so that nothing of it is lost. */
+/* Keys of q8_0 are multiplied as bytes where there is a kernel for that: a query is the sum of two
+ * rows of bytes, the second being the rounding error of the first, so that no precision is lost. */
 static bool splits(const ft_part *p, const ft_kv *kv)
 {
     return kv->kt == FT_KV_Q8_0 && p->k->dot8[FT_Q8_0];
@@ -245,7 +247,7 @@ static void split_scores(const ft_part *p, const tile *t, const unsigned char *r
 
 static void prepare_queries(const ft_part *p, const tile *t)
 {
-    if (ft_kv_turned(t->kv->kt)) turn_queries(t);
+    if (ft_kv_is_turbo(t->kv->kt)) transform_queries(t);
     if (splits(p, t->kv)) split_queries(t);
 }
 
@@ -282,14 +284,14 @@ static void plain_scores(const ft_part *p, const tile *t, ft_type type, const un
     }
 }
 
-/* s[i, c - from] = q_i . k_c for cells [from, from + n) of one page */
+/* s[i, c - from] = q_i . k_c for positions [from, from + n) of one page */
 static void scores(const ft_part *p, const tile *t, int from, int n)
 {
     static const ft_type plain[] = {
         [FT_KV_F32] = FT_F32, [FT_KV_F16] = FT_F16, [FT_KV_BF16] = FT_BF16, [FT_KV_Q8_0] = FT_Q8_0};
     const ft_kv *kv = t->kv;
     const unsigned char *rows = cells_at(p, t, from, false);
-    if (ft_kv_turned(kv->kt)) {
+    if (ft_kv_is_turbo(kv->kt)) {
         turbo_scores(p, t, rows, n);
         return;
     }
@@ -297,8 +299,8 @@ static void scores(const ft_part *p, const tile *t, int from, int n)
         split_scores(p, t, rows, n);
         return;
     }
-    /* Widened once for many queries, as many as stay near: the sums are the same. Bytes are summed
-     * in another order. */
+    /* Decodes keys once for many queries, as many as stay in the L1 cache: the sums are the same.
+     * Byte products are summed in another order. */
     const bool wide = kv->kt == FT_KV_F32 || kv->kt == FT_KV_Q8_0;
     if (wide || (kv->kt <= FT_KV_BF16 && t->n <= 2 * FT_COLS)) {
         plain_scores(p, t, plain[kv->kt], rows, kv->k_row, 0, n);
@@ -312,7 +314,7 @@ static void scores(const ft_part *p, const tile *t, int from, int n)
     }
 }
 
-/* s *= scale; returns the largest of them and `top`. In lanes, which a compiler makes vectors of.
+/* s *= scale; returns the maximum of them and `top`. Independent lanes let the compiler vectorise.
  */
 static float scale_top(float *s, int n, float scale, float top)
 {
@@ -334,8 +336,8 @@ static float scale_top(float *s, int n, float scale, float top)
     return top;
 }
 
-/* Query vector i sees cells [from, to) of the block that starts at `at`: s becomes their weights.
- */
+/* Query vector i sees positions [from, to) of the block that starts at `at`: s becomes their
+ * weights. */
 static void softmax_step(const ft_part *p, const tile *t, int i, int at, int from, int to)
 {
     float *s = t->s + (size_t)i * BLOCK + (from - at), *o = t->o + (size_t)i * (size_t)t->vw;
@@ -349,8 +351,8 @@ static void softmax_step(const ft_part *p, const tile *t, int i, int at, int fro
     for (int j = 0; j < t->vw; j++) o[j] *= fade;
 }
 
-/* o += weights times values for `count` query vectors from `first` on, which see n cells from
- * `from` of the block's cells on. */
+/* o += weights times values for `count` query vectors from `first` on, which see n positions from
+ * `from` of the block on. */
 static void add_values(const ft_part *p, const tile *t, const float *values, int step, int first,
                        int count, int from, int n)
 {
@@ -358,7 +360,7 @@ static void add_values(const ft_part *p, const tile *t, const float *values, int
              BLOCK, values + (size_t)from * (size_t)step, step, count, t->vw, n);
 }
 
-/* The same for turbo values, group by group: rows are those of the cells seen. */
+/* The same for turbo values, group by group: rows are those of the positions seen. */
 static void add_turbo_values(const ft_part *p, const tile *t, const unsigned char *rows, int first,
                              int count, int from, int n)
 {
@@ -384,22 +386,23 @@ static void add_turbo_values(const ft_part *p, const tile *t, const unsigned cha
     }
 }
 
-/* One block: cells [at, at + BLOCK) cut to [lo, hi). */
+/* One block: positions [at, at + BLOCK) clipped to [lo, hi). */
 static void block(const ft_part *p, const tile *t, int at, int lo, int hi)
 {
     const ft_kv *kv = t->kv;
     const unsigned char *rows = cells_at(p, t, lo, true);
-    const bool turned = ft_kv_turned(kv->vt), as_is = kv->vt == FT_KV_F32;
+    const bool turbo = ft_kv_is_turbo(kv->vt), as_is = kv->vt == FT_KV_F32;
     scores(p, t, lo, hi - lo);
-    if (!turned && !as_is) decode_cells(p->k, kv->vt, t->values, rows, kv->v_row, hi - lo, kv->d);
-    for (int r = 0, n; r < t->rows; r += n) { /* rows that see the same cells go together */
+    if (!turbo && !as_is) decode_cells(p->k, kv->vt, t->values, rows, kv->v_row, hi - lo, kv->d);
+    for (int r = 0, n; r < t->rows;
+         r += n) { /* rows that see the same positions are computed together */
         const int from = FT_MAX(t->lo[r], at), to = FT_MIN(t->hi[r], at + BLOCK);
         for (n = 1; r + n < t->rows; n++)
             if (FT_MAX(t->lo[r + n], at) != from || FT_MIN(t->hi[r + n], at + BLOCK) != to) break;
         if (from >= to) continue;
         const int first = r * t->group, count = n * t->group;
         for (int i = first; i < first + count; i++) softmax_step(p, t, i, lo, from, to);
-        if (turned)
+        if (turbo)
             add_turbo_values(p, t, rows + (size_t)(from - lo) * kv->v_row, first, count, from - lo,
                              to - from);
         else if (as_is)
@@ -410,7 +413,7 @@ static void block(const ft_part *p, const tile *t, int at, int lo, int hi)
     }
 }
 
-/* The cells of range number r for every query vector of the tile. */
+/* The positions of range number r for every query vector of the tile. */
 static void walk_range(const ft_part *p, const tile *t, int r)
 {
     int lo = INT32_MAX, hi = 0;
@@ -430,7 +433,7 @@ static void walk_range(const ft_part *p, const tile *t, int r)
         block(p, t, at, FT_MAX(at, lo), FT_MIN(at + BLOCK, hi));
 }
 
-/* Adds the softmax (m, l, o) of later cells to (M, L, O). */
+/* Merges the softmax (m, l, o) of later positions into (M, L, O). */
 static void merge(const ft_kern *k, float *M, float *L, float *O, float m, float l, const float *o,
                   int d)
 {
@@ -450,28 +453,29 @@ static void merge(const ft_kern *k, float *M, float *L, float *O, float m, float
     for (int j = 0; j < d; j++) O[j] = ft_fma(o[j], is, O[j] * was);
 }
 
-/* turned: as many values as O has, for caches whose sums must be turned back */
-static void turn_back(const ft_kv *kv, float *o, float *O, float *turned)
+/* back: as many values as O has, for caches whose sums must be transformed back */
+static void transform_back(const ft_kv *kv, float *o, float *O, float *back)
 {
-    if (ft_kv_turned(kv->vt)) ft_cpu_turbo_back(o, turned, O, ft_kv_turbo(kv->vt), kv->d);
+    if (ft_kv_is_turbo(kv->vt)) ft_cpu_turbo_back(o, back, O, ft_kv_turbo(kv->vt), kv->d);
 }
 
-static void finish(float *y, float L, const float *O, int d)
+static void store_result(float *y, float L, const float *O, int d)
 {
     const float inv = L > 0 ? 1.0f / L : 0;
     for (int j = 0; j < d; j++) y[j] = O[j] * inv;
 }
 
-/* The newest cells of a row lie in two ranges at most: they leave as many partial results. */
+/* The recent positions of a row lie in at most two ranges: they leave at most two partial results.
+ */
 enum { NEWEST_RANGES = 2 };
-static_assert(FT_KV_TAIL + BLOCK <= RANGE, "the newest cells of a row lie in two ranges");
+static_assert(FT_KV_RECENT + BLOCK <= RANGE, "the recent positions of a row lie in two ranges");
 
 static int partials(const attend_args *a)
 {
-    return a->ranges + (a->kv.newest ? NEWEST_RANGES : 0);
+    return a->ranges + (a->kv.recent ? NEWEST_RANGES : 0);
 }
 
-/* Where a partial result lies: m, l, then the sum. */
+/* Address of a partial result: m, l, then the sum. */
 static float *partial_at(const ft_part *p, const attend_args *a, int row, int head, int range)
 {
     const size_t i = ((size_t)row * (size_t)a->q.H + (size_t)head) * (size_t)partials(a);
@@ -479,7 +483,7 @@ static float *partial_at(const ft_part *p, const attend_args *a, int row, int he
            (i + (size_t)range) * ((size_t)ft_kv_row_width(a->kv.vt, a->kv.d) + 2);
 }
 
-/* The range in which the tile's rows begin to see anything, and the first behind them all. */
+/* The first range that any row of the tile sees, and the end of the last. */
 static void tile_ranges(const tile *t, int *first, int *end)
 {
     int lo = INT32_MAX, hi = 0;
@@ -492,7 +496,7 @@ static void tile_ranges(const tile *t, int *first, int *end)
     *end = (hi + RANGE - 1) / RANGE;
 }
 
-/* All that the tile sees of the cache it walks, added to M, L, O. */
+/* Everything that the tile sees of the selected cache, merged into M, L, O. */
 static void merge_ranges(const ft_part *p, const tile *t)
 {
     const size_t d = (size_t)t->vw;
@@ -512,18 +516,18 @@ static void whole_tile(const ft_part *p, tile *t)
     for (int i = 0; i < t->n; i++) t->M[i] = -INFINITY, t->L[i] = 0;
     memset(t->O, 0, (size_t)t->n * width * sizeof(float));
     merge_ranges(p, t);
-    for (int i = 0; i < t->n; i++) { /* closer together, if they were padded */
+    for (int i = 0; i < t->n; i++) { /* removes the padding between rows */
         float *o = t->O + (size_t)i * (size_t)d;
-        turn_back(t->kv, o, t->O + (size_t)i * width, t->turned);
+        transform_back(t->kv, o, t->O + (size_t)i * width, t->work);
     }
-    if (t->a->kv.newest) {
+    if (t->a->kv.recent) {
         tile_walk(p, t, true);
         prepare_queries(p, t);
         merge_ranges(p, t);
     }
     for (int i = 0; i < t->n; i++)
-        finish(ft_mat_head(t->a->o, t->row + i / t->group, t->head + i % t->group), t->L[i],
-               t->O + (size_t)i * (size_t)d, d);
+        store_result(ft_mat_head(t->a->o, t->row + i / t->group, t->head + i % t->group), t->L[i],
+                     t->O + (size_t)i * (size_t)d, d);
 }
 
 static float *partial_of(const ft_part *p, const tile *t, int i, int as)
@@ -531,7 +535,7 @@ static float *partial_of(const ft_part *p, const tile *t, int i, int as)
     return partial_at(p, t->a, t->row + i / t->group, t->head + i % t->group, as);
 }
 
-/* What query vector i has found in a range, as its partial result number `as`. */
+/* Stores the softmax of query vector i over a range as its partial result number `as`. */
 static void put_partial(const ft_part *p, const tile *t, int i, int as)
 {
     const size_t d = (size_t)t->vw;
@@ -547,8 +551,8 @@ static void part_of_tile(const ft_part *p, const tile *t, int r)
     for (int i = 0; i < t->n; i++) put_partial(p, t, i, r);
 }
 
-/* A row's own ranges count: the rows of a tile may lie far apart. */
-static void newest_of_tile(const ft_part *p, tile *t)
+/* Only the ranges that a row sees itself: the rows of a tile may be far apart. */
+static void recent_of_tile(const ft_part *p, tile *t)
 {
     int r, end;
     tile_walk(p, t, true);
@@ -570,14 +574,14 @@ static void attend_job(const ft_part *p, const void *args)
     const attend_args *a = args;
     const int group = a->q.H / a->kv.G;
     tile t = {.a = a, .group = a->heads};
-    int item = 0; /* dealt out in turn: later rows see more */
+    int item = 0; /* assigned round-robin: later rows see more */
     for (int i = 0; i < a->q.T; i += t.rows) {
         tile_open(p, &t, i);
         for (t.head = 0; t.head < a->q.H; t.head += t.group) {
             t.g = t.head / group;
             bool ready = false;
             tile_walk(p, &t, false);
-            tile_place(&t, (float *)(void *)p->own);
+            tile_place(&t, (float *)(void *)p->scratch);
             for (int r = 0; r < FT_MAX(1, a->ranges); r++) {
                 if (item++ % p->threads != p->thread) continue;
                 if (!ready) prepare_queries(p, &t);
@@ -587,8 +591,8 @@ static void attend_job(const ft_part *p, const void *args)
                 else
                     whole_tile(p, &t);
             }
-            if (a->ranges && a->kv.newest && item++ % p->threads == p->thread)
-                newest_of_tile(p, &t);
+            if (a->ranges && a->kv.recent && item++ % p->threads == p->thread)
+                recent_of_tile(p, &t);
         }
     }
 }
@@ -597,7 +601,7 @@ static void merge_job(const ft_part *p, const void *args)
 {
     const attend_args *a = args;
     const int width = ft_kv_row_width(a->kv.vt, a->kv.d), d = a->kv.d;
-    float *O = (float *)(void *)p->own;
+    float *O = (float *)(void *)p->scratch;
     int lo, hi;
     ft_share(p, a->q.T * a->q.H, 1, &lo, &hi);
     for (int i = lo; i < hi; i++) {
@@ -605,11 +609,11 @@ static void merge_job(const ft_part *p, const void *args)
         memset(O, 0, (size_t)width * sizeof(float));
         for (int r = 0; r < partials(a); r++) {
             const float *part = partial_at(p, a, i / a->q.H, i % a->q.H, r);
-            if (r == a->ranges) turn_back(&a->kv, O, O, O + width);
+            if (r == a->ranges) transform_back(&a->kv, O, O, O + width);
             merge(p->k, &M, &L, O, part[0], part[1], part + 2, r < a->ranges ? width : d);
         }
-        if (!a->kv.newest) turn_back(&a->kv, O, O, O + width);
-        finish(ft_mat_head(a->o, i / a->q.H, i % a->q.H), L, O, d);
+        if (!a->kv.recent) transform_back(&a->kv, O, O, O + width);
+        store_result(ft_mat_head(a->o, i / a->q.H, i % a->q.H), L, O, d);
     }
 }
 
@@ -618,8 +622,8 @@ static int tiles_of(ft_mat q, const ft_kv *kv)
     return (q.T * (q.H / kv->G) + TILE_Q - 1) / TILE_Q * kv->G;
 }
 
-/* Query heads of a tile: of all that share a kv head, unless threads would be left without work;
- * each of them reads the keys and values then. */
+/* Query heads per tile: all that share a KV head, unless some threads would be idle; then each
+ * smaller tile reads the keys and values again. */
 static int heads_of(const ft_cpu *c, ft_mat q, const ft_kv *kv, int ranges)
 {
     const int group = q.H / kv->G, tiles = tiles_of(q, kv);
@@ -630,8 +634,8 @@ static int heads_of(const ft_cpu *c, ft_mat q, const ft_kv *kv, int ranges)
     return heads;
 }
 
-/* Ranges to deal out one by one: only for pasts so long and rows so few that whole tiles would
- * leave threads without work. */
+/* Number of ranges that are separate work items: only for contexts so long and rows so few that
+ * whole tiles would leave threads idle. */
 static int split(const ft_cpu *c, ft_mat q, const ft_kv *kv)
 {
     int end = 0;
@@ -646,20 +650,20 @@ void ft_cpu_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
     ft_cpu *c = (ft_cpu *)d;
     attend_args a = {.o = o, .q = q, .kv = *kv, .p = p, .ranges = split(c, q, kv)};
     a.heads = heads_of(c, q, kv, a.ranges);
-    if (kv->newest) a.newest = *kv->newest;
+    if (kv->recent) a.recent = *kv->recent;
     const int kw = ft_kv_row_width(kv->kt, kv->d), vw = ft_kv_row_width(kv->vt, kv->d);
     const size_t part = (size_t)q.T * (size_t)q.H * ((size_t)vw + 2) * sizeof(float);
     ft_job_reads(c, q);
-    ft_job_touches(c, kv->k, 1, false);
-    if (kv->newest) ft_job_touches(c, kv->newest->k, 1, false);
+    ft_job_accesses(c, kv->k, 1, false);
+    if (kv->recent) ft_job_accesses(c, kv->recent->k, 1, false);
     if (a.ranges)
-        ft_job_shared(c, part * (size_t)partials(&a));
+        ft_job_shared_scratch(c, part * (size_t)partials(&a));
     else
         ft_job_writes(c, o);
-    ft_job_own(c, tile_floats(q.H / kv->G, kw, vw) * sizeof(float));
+    ft_job_thread_scratch(c, tile_floats(q.H / kv->G, kw, vw) * sizeof(float));
     FT_JOB(c, attend_job, a);
     if (!a.ranges) return;
-    ft_job_shared(c, 0);
+    ft_job_shared_scratch(c, 0);
     ft_job_writes(c, o);
     FT_JOB(c, merge_job, a);
 }

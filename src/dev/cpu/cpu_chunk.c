@@ -11,7 +11,7 @@
 
 enum {
     N = FT_CHUNK_ROWS,
-    R = 16 /* rows of a triangle that are taken together; what lies above its diagonal is left out
+    R = 16 /* rows of a triangle that are computed together; values above the diagonal are skipped
             */
 };
 
@@ -24,7 +24,7 @@ typedef struct work {
     double G[N];
 } work;
 
-size_t ft_delta_chunk_own(int S)
+size_t ft_delta_chunk_scratch(int S)
 {
     return 2 * N * (size_t)S + 3 * (size_t)N * N + N;
 }
@@ -74,8 +74,8 @@ static void triangles(const ft_kern *k, work *w, const ft_chunk *c)
     }
 }
 
-/* Y = V - ...: the state's part first, then what earlier rows of the chunk changed: those above the
- * rows that are taken together, then these one by one. */
+/* Y = V - ...: first the contribution of the state, then of earlier rows of the chunk: those before
+ * the rows that are computed together, then these one by one. */
 static void new_values(const ft_kern *k, work *w, const ft_chunk *c)
 {
     const int S = c->S;

@@ -1,11 +1,12 @@
-/* The gated delta net: convolution and recurrence, with their journals. Rows of a span run one by
- * one, or, in pieces that end at multiples of FT_CHUNK_ROWS, in the blocked form of cpu_chunk.c.
- * A piece of few rows always runs row by row: where a prompt was cut does not show. */
+/* The gated delta net: convolution and recurrence, with their journals. Rows of a span are computed
+ * one by one or, in pieces that end at multiples of FT_CHUNK_ROWS, in the blocked form of
+ * cpu_chunk.c. A piece of few rows is always computed row by row, so that the result does not
+ * depend on how a prompt was cut into batches. */
 #include "dev/cpu/cpu_dev.h"
 
 #include <string.h>
 
-/* Row `row` of journal half `plane` of a slot, in an array of `width` values per row. */
+/* Row `row` of journal `plane` of a slot, in an array of `width` values per row. */
 static float *journal(float *base, const ft_delta *s, int slot, int plane, int row, size_t width)
 {
     return base + (((size_t)slot * 2 + (size_t)plane) * (size_t)s->J + (size_t)row) * width;
@@ -13,7 +14,7 @@ static float *journal(float *base, const ft_delta *s, int slot, int plane, int r
 
 /* ---- convolution ---- */
 
-enum { PIECE = 256 }; /* channels of a piece of work */
+enum { PIECE = 256 }; /* channels per work item */
 
 typedef struct conv_args {
     ft_mat y, u;
@@ -21,7 +22,7 @@ typedef struct conv_args {
     ft_delta s;
 } conv_args;
 
-/* Rows that follow each other in time: the stored window, then a run of new ones. */
+/* Rows in time order: the stored window, then a run of new ones. */
 typedef struct history {
     float *window;
     const float *next; /* rows next_step apart */
@@ -35,7 +36,7 @@ static const float *history_at(const history *h, int i)
     return i < w ? h->window + (size_t)i * h->CH : h->next + (size_t)(i - w) * h->next_step;
 }
 
-/* The window after n of the new rows; every row moves towards the front. */
+/* The window after n of the new rows: every row moves towards the front. */
 static void history_move(const history *h, int n, int lo, int count)
 {
     for (int i = 0; i < h->taps - 1; i++)
@@ -99,9 +100,9 @@ void ft_cpu_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_delta *s)
 {
     ft_cpu *c = (ft_cpu *)d;
     const conv_args a = {y, u, w, *s};
-    ft_job_reads_cut(c, u, ft_cut_cols(u, FT_COL_GRAIN));
-    ft_job_writes_cut(c, y, ft_cut_cols(y, FT_COL_GRAIN));
-    ft_job_touches(c, s->conv, 1, true); /* the first value stands for window and journal */
+    ft_job_reads_part(c, u, ft_partition_cols(u, FT_COL_GRAIN));
+    ft_job_writes_part(c, y, ft_partition_cols(y, FT_COL_GRAIN));
+    ft_job_accesses(c, s->conv, 1, true); /* the first value represents window and journal */
     FT_JOB(c, conv_job, a);
 }
 
@@ -129,7 +130,7 @@ static size_t head_floats(int S)
 {
     const size_t n = (size_t)S;
     return 2 * FT_CHUNK_ROWS * n + 2 * FT_CHUNK_ROWS + ft_round_up(FT_DECODE_ROWS * n, 16) +
-           FT_DELTA_COLS * n + ft_delta_chunk_own(S);
+           FT_DELTA_COLS * n + ft_delta_chunk_scratch(S);
 }
 
 static void head_place(head *e, float *m)
@@ -178,9 +179,9 @@ static const float *value_at(const head *e, int r)
     return ft_mat_head(e->a->y, e->sp->row + r, 0) + (2 * s->Hk + e->h) * s->S;
 }
 
-/* Rows [from, to) one after the other, at most FT_DECODE_ROWS; before them the entries of the
- * journal that are to be applied. */
-static void rows_in_turn(const ft_part *p, const head *e, float *Z, int replay, int from, int to)
+/* Rows [from, to) in order, at most FT_DECODE_ROWS, after the journal entries that are to be
+ * applied. */
+static void rows_one_by_one(const ft_part *p, const head *e, float *Z, int replay, int from, int to)
 {
     const ft_delta *s = &e->a->s;
     const ft_span *sp = e->sp;
@@ -243,17 +244,17 @@ static void delta_head(const ft_part *p, const head *e)
     float *Z = s->state + ((size_t)sp->slot * (size_t)s->Hv + (size_t)e->h) * n;
     assert(!sp->tentative || sp->n <= s->J);
     if (sp->tentative) {
-        rows_in_turn(p, e, Z, sp->replay, 0, sp->n);
+        rows_one_by_one(p, e, Z, sp->replay, 0, sp->n);
         for (int r = 0; r < sp->n; r++) write_journal(e, r);
         return;
     }
     int replay = sp->replay;
     for (int r = 0, to; r < sp->n; r = to, replay = 0) {
-        to = FT_MIN(sp->n, r + FT_CHUNK_ROWS - (sp->past + r) % FT_CHUNK_ROWS);
+        to = FT_MIN(sp->n, r + FT_CHUNK_ROWS - (sp->start + r) % FT_CHUNK_ROWS);
         if (to - r <= FT_DECODE_ROWS) {
-            rows_in_turn(p, e, Z, replay, r, to);
+            rows_one_by_one(p, e, Z, replay, r, to);
         } else {
-            if (replay) rows_in_turn(p, e, Z, replay, r, r);
+            if (replay) rows_one_by_one(p, e, Z, replay, r, r);
             rows_in_chunk(p, e, Z, r, to);
         }
     }
@@ -267,7 +268,7 @@ static void delta_job(const ft_part *p, const void *args)
     for (int i = lo; i < hi; i++) {
         const int h = i % a->s.Hv;
         head e = {.a = a, .sp = &p->b->span[i / a->s.Hv], .h = h, .kh = h % a->s.Hk};
-        head_place(&e, (float *)(void *)p->own);
+        head_place(&e, (float *)(void *)p->scratch);
         delta_head(p, &e);
     }
 }
@@ -280,8 +281,8 @@ void ft_cpu_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec
     ft_job_reads(c, y);
     ft_job_reads(c, a);
     ft_job_reads(c, b);
-    ft_job_writes_cut(c, o, d->batch->S == 1 ? ft_cut_cols(o, o.d) : (ft_cut){0});
-    ft_job_touches(c, s->state, 1, true);
-    ft_job_own(c, head_floats(s->S) * sizeof(float));
+    ft_job_writes_part(c, o, d->batch->S == 1 ? ft_partition_cols(o, o.d) : (ft_partition){0});
+    ft_job_accesses(c, s->state, 1, true);
+    ft_job_thread_scratch(c, head_floats(s->S) * sizeof(float));
     FT_JOB(c, delta_job, args);
 }

@@ -6,70 +6,64 @@
 
 #include <string.h>
 
-/* ---- what jobs touch, and where threads must meet ---- */
+/* ---- memory accesses of jobs, and barriers ---- */
 
-static void touch(ft_cpu *c, ft_touch t)
+static void add_access(ft_cpu *c, ft_access t)
 {
     if (t.lo == t.hi) return;
-    if (c->n_touch == c->cap_touch) {
-        c->cap_touch = c->cap_touch ? 2 * c->cap_touch : 64;
-        c->touch = ft_realloc(c->touch, (size_t)c->cap_touch * sizeof *c->touch);
+    if (c->n_access == c->cap_access) {
+        c->cap_access = c->cap_access ? 2 * c->cap_access : 64;
+        c->access = ft_realloc(c->access, (size_t)c->cap_access * sizeof *c->access);
     }
-    c->touch[c->n_touch++] = t;
+    c->access[c->n_access++] = t;
 }
 
-void ft_job_touches(ft_cpu *c, const void *p, size_t bytes, bool write)
+void ft_job_accesses(ft_cpu *c, const void *p, size_t bytes, bool write)
 {
-    if (p) touch(c, (ft_touch){.lo = (uintptr_t)p, .hi = (uintptr_t)p + bytes, .write = write});
+    if (p)
+        add_access(c, (ft_access){.lo = (uintptr_t)p, .hi = (uintptr_t)p + bytes, .write = write});
 }
 
-static size_t extent(ft_mat m)
+static ft_access access_of(ft_mat m, bool write, ft_partition cut)
 {
-    if (!m.T) return 0;
-    const size_t last = (size_t)(m.T - 1) * (size_t)m.rs + (size_t)(m.H - 1) * (size_t)m.hs;
-    return (last + (size_t)m.d) * sizeof(float);
+    return (ft_access){(uintptr_t)m.p, (uintptr_t)m.p + ft_mat_extent(m), write, cut, m.rs};
 }
 
-static ft_touch touch_of(ft_mat m, bool write, ft_cut cut)
-{
-    return (ft_touch){(uintptr_t)m.p, (uintptr_t)m.p + extent(m), write, cut, m.rs};
-}
-
-static bool overlap(ft_touch a, ft_touch b)
+static bool overlap(ft_access a, ft_access b)
 {
     return a.lo < b.hi && b.lo < a.hi;
 }
 
-void ft_job_reads_cut(ft_cpu *c, ft_mat m, ft_cut cut)
+void ft_job_reads_part(ft_cpu *c, ft_mat m, ft_partition cut)
 {
-    touch(c, touch_of(m, false, cut));
+    add_access(c, access_of(m, false, cut));
 }
 
-void ft_job_writes_cut(ft_cpu *c, ft_mat m, ft_cut cut)
+void ft_job_writes_part(ft_cpu *c, ft_mat m, ft_partition cut)
 {
-    const ft_touch t = touch_of(m, true, cut);
-    for (int i = 0; i < FT_PLACES8; i++) {
-        ft_place8 *r = &c->place[i];
-        if (r->valid && overlap(touch_of(r->x, false, cut), t)) r->valid = false;
+    const ft_access t = access_of(m, true, cut);
+    for (int i = 0; i < FT_BUFFERS8; i++) {
+        ft_buffer8 *r = &c->place[i];
+        if (r->valid && overlap(access_of(r->x, false, cut), t)) r->valid = false;
     }
-    touch(c, t);
+    add_access(c, t);
 }
 
 void ft_job_reads(ft_cpu *c, ft_mat m)
 {
-    ft_job_reads_cut(c, m, (ft_cut){0});
+    ft_job_reads_part(c, m, (ft_partition){0});
 }
 
 void ft_job_writes(ft_cpu *c, ft_mat m)
 {
-    ft_job_writes_cut(c, m, (ft_cut){0});
+    ft_job_writes_part(c, m, (ft_partition){0});
 }
 
-/* true when both give every thread the same part */
-static bool alike(const ft_cpu *c, ft_cut a, ft_cut b)
+/* true when both divide it among the threads in the same way */
+static bool alike(const ft_cpu *c, ft_partition a, ft_partition b)
 {
     ft_part p = {.threads = ft_pool_threads(c->pool)};
-    if (a.by != b.by || a.by == FT_CUT_NONE || a.n != b.n) return false;
+    if (a.by != b.by || a.by == FT_PARTITION_NONE || a.n != b.n) return false;
     for (; a.grain != b.grain && p.thread < p.threads; p.thread++) {
         int lo, hi, to;
         ft_share(&p, a.n, a.grain, &lo, &hi);
@@ -79,18 +73,19 @@ static bool alike(const ft_cpu *c, ft_cut a, ft_cut b)
     return true;
 }
 
-static bool same_parts(const ft_cpu *c, ft_touch a, ft_touch b)
+static bool same_parts(const ft_cpu *c, ft_access a, ft_access b)
 {
     return a.lo == b.lo && a.hi == b.hi && a.rs == b.rs && alike(c, a.cut, b.cut);
 }
 
-/* The touches [from, n) are the new job's. true when one of them clashes with an earlier one. */
+/* The accesses [from, n) are those of the new job. true when one of them conflicts with an earlier
+ * one. */
 static bool clashes(const ft_cpu *c, int from)
 {
-    for (int i = from; i < c->n_touch; i++)
+    for (int i = from; i < c->n_access; i++)
         for (int j = 0; j < from; j++)
-            if ((c->touch[i].write || c->touch[j].write) && overlap(c->touch[i], c->touch[j]) &&
-                !same_parts(c, c->touch[i], c->touch[j]))
+            if ((c->access[i].write || c->access[j].write) && overlap(c->access[i], c->access[j]) &&
+                !same_parts(c, c->access[i], c->access[j]))
                 return true;
     return false;
 }
@@ -109,48 +104,50 @@ void ft_job_add(ft_cpu *c, ft_job_fn *fn, const void *args, size_t bytes)
     ft_cpu_job *j = &c->job[c->n_job++];
     j->fn = fn;
     memcpy(j->args, args, bytes);
-    j->meet = clashes(c, c->n_old);
-    if (j->meet) { /* only the new job's touches are still open */
-        memmove(c->touch, c->touch + c->n_old, (size_t)(c->n_touch - c->n_old) * sizeof *c->touch);
-        c->n_touch -= c->n_old;
+    j->barrier = clashes(c, c->n_old);
+    if (j->barrier) { /* only the accesses of the new job remain */
+        memmove(c->access, c->access + c->n_old,
+                (size_t)(c->n_access - c->n_old) * sizeof *c->access);
+        c->n_access -= c->n_old;
     }
-    c->n_old = c->n_touch;
+    c->n_old = c->n_access;
 }
 
-void ft_job_shared(ft_cpu *c, size_t bytes)
+void ft_job_shared_scratch(ft_cpu *c, size_t bytes)
 {
     if (bytes > c->shared_bytes) {
         ft_free(c->shared);
         c->shared = ft_alloc_aligned(bytes, FT_HOST_ALIGN);
         c->shared_bytes = bytes;
     }
-    ft_job_touches(c, &c->shared, 1, true); /* stands for the scratch, wherever it lies later */
+    ft_job_accesses(c, &c->shared, 1,
+                    true); /* represents the scratch, whose address is known later */
 }
 
-void ft_job_own(ft_cpu *c, size_t bytes)
+void ft_job_thread_scratch(ft_cpu *c, size_t bytes)
 {
     bytes = ft_round_up(bytes, 2 * FT_HOST_ALIGN);
-    if (bytes <= c->own_bytes) return;
-    ft_free(c->own);
-    c->own = ft_alloc_aligned(bytes * (size_t)ft_pool_threads(c->pool), FT_HOST_ALIGN);
-    c->own_bytes = bytes;
+    if (bytes <= c->thread_scratch_bytes) return;
+    ft_free(c->thread_scratch);
+    c->thread_scratch = ft_alloc_aligned(bytes * (size_t)ft_pool_threads(c->pool), FT_HOST_ALIGN);
+    c->thread_scratch_bytes = bytes;
 }
 
 /* ---- activations as bytes ---- */
 
-/* Columns [lo, hi) of a row, turned. */
-static void quantise_turned(ft_col8 to, const float *x, int lo, int hi)
+/* Columns [lo, hi) of a row, Hadamard-transformed. */
+static void quantise_hadamard(ft_col8 to, const float *x, int lo, int hi)
 {
     for (int at = lo; at < hi; at += FT_BLOCK8) {
         float v[FT_BLOCK8];
-        ft_tq_turn(v, x + at, FT_BLOCK8);
-        for (int i = 0; i < FT_BLOCK8; i += FT_TURNED8) {
+        ft_tq_hadamard(v, x + at, FT_BLOCK8);
+        for (int i = 0; i < FT_BLOCK8; i += FT_HADAMARD8) {
             float top = 0;
-            for (int j = i; j < i + FT_TURNED8; j++) top = FT_MAX(top, fabsf(v[j]));
+            for (int j = i; j < i + FT_HADAMARD8; j++) top = FT_MAX(top, fabsf(v[j]));
             const float by = top > 0 ? 127 / top : 0;
             int8_t *q = (int8_t *)to.q + at;
-            for (int j = i; j < i + FT_TURNED8; j++) q[j] = (int8_t)rintf(v[j] * by);
-            ((float *)to.d)[(at + i) / FT_TURNED8] = top / 127;
+            for (int j = i; j < i + FT_HADAMARD8; j++) q[j] = (int8_t)rintf(v[j] * by);
+            ((float *)to.d)[(at + i) / FT_HADAMARD8] = top / 127;
         }
     }
 }
@@ -163,8 +160,8 @@ static void quantise_row(const ft_part *p, const ft_rows8 *r, int t, int lo, int
     const int b = lo / FT_BLOCK8, n = hi - lo;
     int8_t *q = (int8_t *)to.q + lo;
     float *d = (float *)to.d + b, *s = (float *)to.s + 2 * b;
-    if (r->form == FT_FORM_TURNED)
-        quantise_turned(to, ft_mat_head(r->x, t, 0), lo, hi);
+    if (r->form == FT_FORM_HADAMARD)
+        quantise_hadamard(to, ft_mat_head(r->x, t, 0), lo, hi);
     else if (r->form == FT_FORM_WIDE)
         p->k->quantise_wide(q, d, s, (ft_wide8 *)(void *)to.t + lo / FT_WIDE8, x, n);
     else
@@ -177,29 +174,30 @@ static void quantise_job(const ft_part *p, const void *args)
     const int cols = ft_mat_cols(r->x), d = r->x.d;
     int lo, hi;
     ft_share(p, r->cut.n, r->cut.grain, &lo, &hi);
-    if (r->cut.by == FT_CUT_COLS)
+    if (r->cut.by == FT_PARTITION_COLS)
         for (int t = 0; t < r->x.T; t++) quantise_row(p, r, t, lo, hi);
-    else if (r->cut.by == FT_CUT_ROWS)
+    else if (r->cut.by == FT_PARTITION_ROWS)
         for (int t = lo; t < hi; t++) quantise_row(p, r, t, 0, cols);
     else
         for (int i = lo; i < hi; i++)
             quantise_row(p, r, i / r->x.H, i % r->x.H * d, (i % r->x.H + 1) * d);
 }
 
-/* The cut of the job that wrote x, if no thread's part of it ends inside a block; else rows where
- * there are enough of them, else columns. */
-static ft_cut quantise_cut(const ft_cpu *c, ft_mat x, ft_form8 form)
+/* How to divide the work: like the job that wrote x, if no thread's part of it ends inside a block;
+ * else by rows if there are enough of them, else by columns. */
+static ft_partition quantise_cut(const ft_cpu *c, ft_mat x, ft_form8 form)
 {
     const int block = form == FT_FORM_WIDE ? FT_WIDE8 : FT_BLOCK8;
-    const ft_touch of = touch_of(x, false, (ft_cut){0});
-    const ft_cut rows = ft_cut_rows(x), cols = ft_cut_cols(x, block);
-    for (int i = c->n_touch - 1; i >= 0; i--) {
-        const ft_touch *t = &c->touch[i];
+    const ft_access of = access_of(x, false, (ft_partition){0});
+    const ft_partition rows = ft_partition_rows(x), cols = ft_partition_cols(x, block);
+    for (int i = c->n_access - 1; i >= 0; i--) {
+        const ft_access *t = &c->access[i];
         if (!t->write || !overlap(*t, of)) continue;
         if (t->lo != of.lo || t->hi != of.hi || t->rs != of.rs) break;
         if (alike(c, t->cut, rows)) return rows;
         if (alike(c, t->cut, cols)) return cols;
-        if (t->cut.by == FT_CUT_HEADS && x.d % block == 0 && t->cut.n == x.T * x.H) return t->cut;
+        if (t->cut.by == FT_PARTITION_HEADS && x.d % block == 0 && t->cut.n == x.T * x.H)
+            return t->cut;
         break;
     }
     return x.T >= ft_pool_threads(c->pool) ? rows : cols;
@@ -207,13 +205,13 @@ static ft_cut quantise_cut(const ft_cpu *c, ft_mat x, ft_form8 form)
 
 void ft_job_reads8(ft_cpu *c, ft_rows8 r)
 {
-    ft_job_touches(c, &c->place[r.place], 1, false);
+    ft_job_accesses(c, &c->place[r.place], 1, false);
 }
 
-/* Room for n activations as bytes, with their scales and sums. */
-static void place_grow(ft_place8 *to, size_t n)
+/* Memory for n activations as bytes, with their scales and sums. */
+static void place_grow(ft_buffer8 *to, size_t n)
 {
-    const size_t bytes = ft_rows8_t(n) + n / FT_BLOCK8 * FT_ROOM8 * sizeof(int32_t);
+    const size_t bytes = ft_rows8_t(n) + n / FT_BLOCK8 * FT_PAD8 * sizeof(int32_t);
     if (bytes <= to->bytes) return;
     ft_free(to->mem);
     to->mem = ft_alloc_aligned(bytes, FT_HOST_ALIGN);
@@ -222,12 +220,12 @@ static void place_grow(ft_place8 *to, size_t n)
 
 ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x, const ft_weight *w)
 {
-    const ft_form8 form = ft_tq_is(w->type)                         ? FT_FORM_TURNED
+    const ft_form8 form = ft_tq_is(w->type)                         ? FT_FORM_HADAMARD
                           : w->packed && c->kern.pack[w->type].wide ? FT_FORM_WIDE
                                                                     : FT_FORM_PLAIN;
     int best = 0;
-    for (int i = 0; i < FT_PLACES8; i++) {
-        ft_place8 *r = &c->place[i];
+    for (int i = 0; i < FT_BUFFERS8; i++) {
+        ft_buffer8 *r = &c->place[i];
         if (r->valid && r->form == form && r->x.p == x.p && r->x.T == x.T && r->x.rs == x.rs &&
             ft_mat_cols(r->x) == ft_mat_cols(x)) {
             r->used = ++c->clock;
@@ -235,15 +233,15 @@ ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x, const ft_weight *w)
         }
         if (r->used < c->place[best].used) best = i;
     }
-    ft_place8 *to = &c->place[best];
+    ft_buffer8 *to = &c->place[best];
     place_grow(to, (size_t)x.T * (size_t)ft_mat_cols(x));
     to->x = x;
     to->valid = true;
     to->form = form;
     to->used = ++c->clock;
     const ft_rows8 r = {x, best, form, quantise_cut(c, x, form)};
-    ft_job_reads_cut(c, x, r.cut);
-    ft_job_touches(c, to, 1, true);
+    ft_job_reads_part(c, x, r.cut);
+    ft_job_accesses(c, to, 1, true);
     FT_JOB(c, quantise_job, r);
     return r;
 }
@@ -253,10 +251,11 @@ ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x, const ft_weight *w)
 static void run_jobs(void *arg, int thread, int threads)
 {
     ft_cpu *c = arg;
-    const ft_part p = {c,      &c->kern, c->dev.batch,
-                       thread, threads,  c->own + (size_t)thread * c->own_bytes};
+    const ft_part p = {
+        c,      &c->kern, c->dev.batch,
+        thread, threads,  c->thread_scratch + (size_t)thread * c->thread_scratch_bytes};
     for (int i = 0; i < c->n_job; i++) {
-        if (c->job[i].meet) ft_pool_barrier(c->pool);
+        if (c->job[i].barrier) ft_pool_barrier(c->pool);
         c->job[i].fn(&p, c->job[i].args);
     }
 }
@@ -265,16 +264,16 @@ static void record(ft_dev *d, const ft_batch *b)
 {
     ft_cpu *c = (ft_cpu *)d;
     d->batch = b;
-    c->n_job = c->n_touch = c->n_old = 0;
-    for (int i = 0; i < FT_PLACES8; i++) c->place[i].valid = false;
+    c->n_job = c->n_access = c->n_old = 0;
+    for (int i = 0; i < FT_BUFFERS8; i++) c->place[i].valid = false;
 }
 
 static void commit(ft_dev *d)
 {
     ft_cpu *c = (ft_cpu *)d;
     if (c->n_job) ft_pool_run(c->pool, run_jobs, c);
-    if (!d->again)
-        c->n_job = c->n_touch = c->n_old = 0; /* a probe commits in the middle of a step */
+    if (!d->keep_ops)
+        c->n_job = c->n_access = c->n_old = 0; /* a probe commits in the middle of a step */
 }
 
 static ft_status sync(ft_dev *d, ft_err *err)
@@ -286,7 +285,7 @@ static ft_status sync(ft_dev *d, ft_err *err)
 typedef struct pack_args {
     const ft_pack *pack;
     ft_weight *w;
-    size_t bytes, groups; /* of a group, of a matrix */
+    size_t bytes, groups; /* bytes of a group, of a matrix */
 } pack_args;
 
 static void pack_group(void *arg, size_t i)
@@ -303,8 +302,8 @@ static void pack_group(void *arg, size_t i)
     ft_free(full);
 }
 
-/* The file's bytes stay where they are; products read a packed copy where a kernel has its own
- * layout. */
+/* The mapped file stays as it is; products read a repacked copy if the kernel has a packed layout.
+ */
 static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
 {
     ft_cpu *c = (ft_cpu *)d;
@@ -331,14 +330,14 @@ static void unbind(ft_dev *d, ft_weight *w)
     w->data = NULL;
 }
 
-/* Scratch is sized when a job is recorded: the first steps settle it, later ones find it there. */
+/* Scratch is sized when a job is recorded: it grows in the first steps and is reused later. */
 static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
 {
     ft_cpu *c = (ft_cpu *)d;
     (void)err;
     const size_t rows = (size_t)l->rows, plain = rows * (size_t)l->k;
     const size_t chosen = rows * (size_t)l->experts * (size_t)l->expert_k;
-    for (int i = 0; i < FT_PLACES8; i++) place_grow(&c->place[i], FT_MAX(plain, chosen));
+    for (int i = 0; i < FT_BUFFERS8; i++) place_grow(&c->place[i], FT_MAX(plain, chosen));
     return FT_OK;
 }
 
@@ -366,11 +365,11 @@ static void close(ft_dev *d)
 {
     ft_cpu *c = (ft_cpu *)d;
     ft_pool_free(c->pool);
-    for (int i = 0; i < FT_PLACES8; i++) ft_free(c->place[i].mem);
+    for (int i = 0; i < FT_BUFFERS8; i++) ft_free(c->place[i].mem);
     ft_free(c->job);
-    ft_free(c->touch);
+    ft_free(c->access);
     ft_free(c->shared);
-    ft_free(c->own);
+    ft_free(c->thread_scratch);
     ft_free(c);
 }
 
@@ -424,7 +423,7 @@ ft_dev *ft_dev_cpu(int threads)
         .replay = ft_host_replay,
         .commit = commit,
         .sync = sync,
-        .room = ft_host_room,
+        .free_bytes = ft_host_free_bytes,
         .read_rate = ft_host_read_rate,
         .arithmetic = arithmetic,
         .close = close,

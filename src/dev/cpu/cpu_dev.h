@@ -1,9 +1,9 @@
-/* dev/cpu/cpu_dev.h - the cpu device inside. Ops are recorded as jobs: a function, a copy of its
- * arguments, and what memory it reads and writes. commit() runs the list in one hand-over to the
- * threads; they meet between two jobs only where the second depends on the first.
+/* dev/cpu/cpu_dev.h - internals of the CPU device. Ops are recorded as jobs: a function, a copy of
+ * its arguments, and the memory it reads and writes. commit() hands the whole list to the threads
+ * at once; there is a barrier between two jobs only where the second depends on the first.
  *
- * Every thread runs every job and takes its part of the work. How the work is cut never changes a
- * result: a sum is always made by one thread in a fixed order. */
+ * Every thread runs every job and computes its part of it. How the work is divided never changes a
+ * result: a sum is always computed by one thread in a fixed order. */
 #ifndef FT_DEV_CPU_DEV_H
 #define FT_DEV_CPU_DEV_H
 
@@ -20,53 +20,53 @@ typedef struct ft_part {
     const ft_kern *k;
     const ft_batch *b;
     int thread, threads;
-    unsigned char *own; /* this thread's scratch, as large as the job asked for */
+    unsigned char *scratch; /* this thread's scratch, of the size that the job requested */
 } ft_part;
 
 typedef void ft_job_fn(const ft_part *p, const void *args);
 
-/* How a job cuts a matrix among the threads. Two jobs that cut it alike need not meet over it: what
- * a thread reads of it is what it wrote. */
-typedef struct ft_cut {
-    enum { FT_CUT_NONE, FT_CUT_COLS, FT_CUT_ROWS, FT_CUT_HEADS } by;
-    int n, grain; /* columns, rows, or rows times heads, as ft_share takes them */
-} ft_cut;
+/* How a job divides a matrix among the threads. Two jobs that divide it in the same way need no
+ * barrier for it: a thread reads only what it wrote. */
+typedef struct ft_partition {
+    enum { FT_PARTITION_NONE, FT_PARTITION_COLS, FT_PARTITION_ROWS, FT_PARTITION_HEADS } by;
+    int n, grain; /* by columns, rows, or rows times heads, as ft_share computes them */
+} ft_partition;
 
-/* How weights want activations as bytes: a scale for 32, one for 256, or turned before as those of
- * TQ weights are (quant/turbo_weights.h). */
-typedef enum ft_form8 { FT_FORM_PLAIN, FT_FORM_WIDE, FT_FORM_TURNED } ft_form8;
+/* The form of byte activations that a weight needs: one scale per 32 values, one per 256, or
+ * Hadamard-transformed as for TQ weights (quant/turbo_weights.h). */
+typedef enum ft_form8 { FT_FORM_PLAIN, FT_FORM_WIDE, FT_FORM_HADAMARD } ft_form8;
 
-/* Activations as bytes: what they stand for, and which of the device's places holds them. */
+/* Activations as bytes: the matrix they represent, and which of the device's buffers holds them. */
 typedef struct ft_rows8 {
     ft_mat x;
     int place;
     ft_form8 form;
-    ft_cut cut; /* of the job that makes them */
+    ft_partition cut; /* of the job that computes them */
 } ft_rows8;
 
-/* Such a place. Its bytes stay good until x is written again. */
-typedef struct ft_place8 {
+/* Such a buffer. It is valid until x is written again. */
+typedef struct ft_buffer8 {
     ft_mat x;
     bool valid;
     ft_form8 form;
-    unsigned used; /* when last asked for */
+    unsigned used; /* time of last use */
     unsigned char *mem;
     size_t bytes;
-} ft_place8;
+} ft_buffer8;
 
-enum { FT_PLACES8 = 4, FT_JOB_BYTES = 512, FT_COL_GRAIN = 16 };
+enum { FT_BUFFERS8 = 4, FT_JOB_BYTES = 512, FT_COL_GRAIN = 16 };
 
-/* Memory [lo, hi) that a job touches; rs: of a matrix that is cut. */
-typedef struct ft_touch {
+/* Memory [lo, hi) that a job accesses; rs: row stride of a matrix that is divided among threads. */
+typedef struct ft_access {
     uintptr_t lo, hi;
     bool write;
-    ft_cut cut;
+    ft_partition cut;
     int rs;
-} ft_touch;
+} ft_access;
 
 typedef struct ft_cpu_job {
     ft_job_fn *fn;
-    bool meet; /* all threads meet before it */
+    bool barrier; /* barrier before it */
     _Alignas(16) unsigned char args[FT_JOB_BYTES];
 } ft_cpu_job;
 
@@ -76,41 +76,41 @@ struct ft_cpu {
     ft_kern kern;
     ft_cpu_job *job;
     int n_job, cap_job;
-    ft_touch *touch; /* since the last meeting; those from n_old on belong to the next job */
-    int n_touch, n_old, cap_touch;
-    ft_place8 place[FT_PLACES8];
+    ft_access *access; /* since the last barrier; those from n_old on belong to the next job */
+    int n_access, n_old, cap_access;
+    ft_buffer8 place[FT_BUFFERS8];
     unsigned clock;
-    unsigned char *shared; /* scratch of one job */
+    unsigned char *shared; /* scratch shared by the threads of one job */
     size_t shared_bytes;
-    unsigned char *own; /* scratch of each thread */
-    size_t own_bytes;
+    unsigned char *thread_scratch; /* per thread */
+    size_t thread_scratch_bytes;
 };
 
 /* ---- recording ---- */
 
-/* Says what the next job touches; several calls, then ft_job_add. */
+/* Declares what the next job accesses; several calls, then ft_job_add. */
 void ft_job_reads(ft_cpu *c, ft_mat m);
 void ft_job_writes(ft_cpu *c, ft_mat m);
-void ft_job_touches(ft_cpu *c, const void *p, size_t bytes, bool write);
-/* The same for a matrix of which a thread touches its own part alone. */
-void ft_job_reads_cut(ft_cpu *c, ft_mat m, ft_cut cut);
-void ft_job_writes_cut(ft_cpu *c, ft_mat m, ft_cut cut);
+void ft_job_accesses(ft_cpu *c, const void *p, size_t bytes, bool write);
+/* The same for a matrix of which each thread accesses only its part. */
+void ft_job_reads_part(ft_cpu *c, ft_mat m, ft_partition cut);
+void ft_job_writes_part(ft_cpu *c, ft_mat m, ft_partition cut);
 void ft_job_add(ft_cpu *c, ft_job_fn *fn, const void *args, size_t bytes);
 #define FT_JOB(c, fn, args) ft_job_add(c, fn, &(args), sizeof(args))
 
-/* Scratch for the next job: shared by all threads, or for each. Jobs that use shared scratch wait
+/* Scratch for the next job: shared by all threads, or per thread. Jobs that use shared scratch wait
  * for each other. The addresses are known when the job runs. */
-void ft_job_shared(ft_cpu *c, size_t bytes);
-void ft_job_own(ft_cpu *c, size_t bytes);
+void ft_job_shared_scratch(ft_cpu *c, size_t bytes);
+void ft_job_thread_scratch(ft_cpu *c, size_t bytes);
 
-/* x as bytes that a product with w takes, made by a job of its own unless they are still there.
- * Asked for before the next job says what it touches; that job then reads them. */
+/* x as the bytes that a product with w takes, computed by a separate job unless they are still
+ * valid. Call it before the next job declares its accesses; that job then reads them. */
 ft_rows8 ft_rows8_of(ft_cpu *c, ft_mat x, const ft_weight *w);
 void ft_job_reads8(ft_cpu *c, ft_rows8 r);
 
 /* ---- inside a job ---- */
 
-/* This thread's share [*lo, *hi) of n things, in pieces of `grain`. */
+/* This thread's share [*lo, *hi) of n items, in multiples of `grain`. */
 static inline void ft_share(const ft_part *p, int n, int grain, int *lo, int *hi)
 {
     const int64_t pieces = (n + grain - 1) / grain;
@@ -119,22 +119,22 @@ static inline void ft_share(const ft_part *p, int n, int grain, int *lo, int *hi
     *hi = (int)FT_MIN(b * grain, n);
 }
 
-static inline ft_cut ft_cut_cols(ft_mat m, int grain)
+static inline ft_partition ft_partition_cols(ft_mat m, int grain)
 {
-    return (ft_cut){FT_CUT_COLS, ft_mat_cols(m), grain};
+    return (ft_partition){FT_PARTITION_COLS, ft_mat_cols(m), grain};
 }
 
-static inline ft_cut ft_cut_rows(ft_mat m)
+static inline ft_partition ft_partition_rows(ft_mat m)
 {
-    return (ft_cut){FT_CUT_ROWS, m.T, 1};
+    return (ft_partition){FT_PARTITION_ROWS, m.T, 1};
 }
 
-/* Whole heads: all rows of some heads where there are enough for every thread, else some heads of
- * each row. */
-static inline ft_cut ft_cut_heads(const ft_cpu *c, ft_mat m)
+/* Whole heads: all rows of some heads if there are enough for every thread, else some heads of each
+ * row. */
+static inline ft_partition ft_partition_heads(const ft_cpu *c, ft_mat m)
 {
-    if (m.H >= ft_pool_threads(c->pool)) return ft_cut_cols(m, m.d);
-    return (ft_cut){FT_CUT_HEADS, m.T * m.H, 1};
+    if (m.H >= ft_pool_threads(c->pool)) return ft_partition_cols(m, m.d);
+    return (ft_partition){FT_PARTITION_HEADS, m.T * m.H, 1};
 }
 
 /* Offsets of the scales and sums behind n bytes. */
@@ -157,19 +157,19 @@ static inline ft_col8 ft_col8_at(const ft_part *p, const ft_rows8 *r, int t)
 {
     const size_t k = (size_t)ft_mat_cols(r->x), n = k * (size_t)r->x.T, at = k * (size_t)t;
     const unsigned char *mem = p->c->place[r->place].mem;
-    if (r->form == FT_FORM_TURNED)
+    if (r->form == FT_FORM_HADAMARD)
         return (ft_col8){(const int8_t *)mem + at,
-                         (const float *)(const void *)(mem + ft_rows8_d(n)) + at / FT_TURNED8, NULL,
-                         NULL};
+                         (const float *)(const void *)(mem + ft_rows8_d(n)) + at / FT_HADAMARD8,
+                         NULL, NULL};
     return (ft_col8){(const int8_t *)mem + at,
                      (const float *)(const void *)(mem + ft_rows8_d(n)) + at / FT_BLOCK8,
                      (const float *)(const void *)(mem + ft_rows8_s(n)) + at / 16,
                      (const int32_t *)(const void *)(mem + ft_rows8_t(n)) +
-                         at / FT_BLOCK8 * FT_ROOM8};
+                         at / FT_BLOCK8 * FT_PAD8};
 }
 
-/* Rows of activations that a product takes: bytes when the weight's kernel wants them, and always
- * as they are. row[i] picks the i-th; they follow each other from `first` on when row is NULL. */
+/* Rows of activations for a product: as bytes if the weight's kernel needs them, and always as
+ * floats. row[i] is the i-th row; NULL: consecutive rows from `first` on. */
 typedef struct ft_inputs {
     ft_mat x;
     ft_rows8 x8;
@@ -177,19 +177,19 @@ typedef struct ft_inputs {
     int first, n;
 } ft_inputs;
 
-/* out[i * ld + o - lo] = W_e[o] . x_i for outputs o in [lo, hi), without the weight's scale. Behind
- * the last output up to FT_PACK_ROWS - 1 values of out may be written. */
+/* out[i * ld + o - lo] = W_e[o] . x_i for outputs o in [lo, hi), without the weight's scale. Up to
+ * FT_PACK_ROWS - 1 values beyond the last output may be written. */
 void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, int e, int lo, int hi,
                     const ft_inputs *x);
-/* Bytes of own scratch that ft_cpu_product takes, at the front. */
-size_t ft_cpu_product_own(const ft_cpu *c, const ft_weight *w);
+/* Bytes of per-thread scratch that ft_cpu_product uses, from the start. */
+size_t ft_cpu_product_scratch(const ft_cpu *c, const ft_weight *w);
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w);
 
-/* A query for turbo keys: turned, then as bytes in planes; scale: one per group. turned: scratch as
- * wide as the row. */
-void ft_cpu_turbo_query(int8_t *q8, float *scale, float *turned, const float *q, ft_turbo t, int d);
-/* A sum of turbo values in planes, turned back to the d values of o. */
-void ft_cpu_turbo_back(float *o, float *turned, const float *planes, ft_turbo t, int d);
+/* A query for turbo keys: Hadamard-transformed, then as bytes in planes; scale: one per group.
+ * work: scratch as wide as the row. */
+void ft_cpu_turbo_query(int8_t *q8, float *scale, float *work, const float *q, ft_turbo t, int d);
+/* A sum of turbo values in planes, transformed back to the d values of o. */
+void ft_cpu_turbo_back(float *o, float *work, const float *planes, ft_turbo t, int d);
 
 /* ---- the ops ---- */
 
@@ -197,15 +197,15 @@ void ft_cpu_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale);
 void ft_cpu_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc);
 void ft_cpu_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
                           const int32_t *order, int top);
-void ft_cpu_route(ft_dev *d, ft_route r, ft_mat x);
-void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
+void ft_cpu_route(ft_dev *d, ft_expert_choice r, ft_mat x);
+void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                 bool acc);
 void ft_cpu_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps);
 void ft_cpu_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act);
 void ft_cpu_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
 void ft_cpu_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
 void ft_cpu_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
-                     const ft_normed *o, int n);
+                     const ft_norm_out *o, int n);
 void ft_cpu_softcap(ft_dev *d, ft_mat y, float c);
 void ft_cpu_gather(ft_dev *d, ft_mat y, ft_mat x, int which);
 void ft_cpu_argmax(ft_dev *d, int32_t *id, ft_mat x);
@@ -220,7 +220,7 @@ void ft_cpu_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_vec
                        const ft_delta *s);
 
 /* A chunk of rows of one value head in the blocked form: rows of q (scaled), k and v, decays g and
- * betas, state Z in and out, o. scratch: ft_delta_chunk_own(S) values. */
+ * betas, state Z in and out, o. scratch: ft_delta_chunk_scratch(S) values. */
 typedef struct ft_chunk {
     int n, S;
     const float *q, *k; /* [n, S] */
@@ -231,6 +231,6 @@ typedef struct ft_chunk {
     float *Z;
 } ft_chunk;
 void ft_delta_chunk(const ft_kern *k, const ft_chunk *c, float *scratch);
-size_t ft_delta_chunk_own(int S);
+size_t ft_delta_chunk_scratch(int S);
 
 #endif

@@ -1,5 +1,5 @@
 /* Products with weights. Outputs are cut into strips; a strip of weights is read from memory once
- * and serves all rows, a few at a time, out of the nearest cache. */
+ * and used for all rows, a few at a time, from the L1 cache. */
 #include "dev/cpu/cpu_dev.h"
 
 #include "quant/quant.h"
@@ -14,13 +14,13 @@ bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w)
     return w->packed || c->kern.dot8[w->type];
 }
 
-size_t ft_cpu_product_own(const ft_cpu *c, const ft_weight *w)
+size_t ft_cpu_product_scratch(const ft_cpu *c, const ft_weight *w)
 {
     if (c->kern.dot8[w->type] || c->kern.dotf[w->type]) return 0;
     return ft_round_up((size_t)w->k * sizeof(float), FT_HOST_ALIGN);
 }
 
-/* Rows of weights and the kernel that reads them: one of the two. */
+/* Rows of weights and their kernel: exactly one of the two is set. */
 typedef struct rows_of {
     const unsigned char *at;
     size_t step;
@@ -29,8 +29,8 @@ typedef struct rows_of {
     ft_dotf_fn *dotf;
 } rows_of;
 
-/* Some rows of x against n_rows rows of k weights, by the kernel for their type; returns how many.
- */
+/* Multiplies some rows of x with n_rows rows of k weights by the kernel for their type; returns how
+ * many. */
 static int product_cols(const ft_part *p, float *out, int ld, const rows_of *r, int n_rows,
                         const ft_inputs *x, int at)
 {
@@ -80,9 +80,9 @@ void ft_cpu_product(const ft_part *p, float *out, int ld, const ft_weight *w, in
         for (int at = 0; at < x->n;) at += product_cols(p, out, ld, &r, rows, x, at);
         return;
     }
-    r = (rows_of){.at = p->own, .k = w->k, .cols = FT_COLS, .dotf = p->k->dotf[FT_F32]};
-    for (int o = lo; o < hi; o++) { /* no kernel of its own: decoded once for all rows */
-        ft_row_decode(w->type, (float *)(void *)p->own, ft_weight_row(w, e, o), (size_t)w->k);
+    r = (rows_of){.at = p->scratch, .k = w->k, .cols = FT_COLS, .dotf = p->k->dotf[FT_F32]};
+    for (int o = lo; o < hi; o++) { /* no kernel for this type: decoded once for all rows */
+        ft_row_decode(w->type, (float *)(void *)p->scratch, ft_weight_row(w, e, o), (size_t)w->k);
         for (int at = 0; at < x->n;) at += product_cols(p, out + (o - lo), ld, &r, 1, x, at);
     }
 }
@@ -101,17 +101,17 @@ static int strips_of(const ft_weight *w)
     return (w->n + STRIP - 1) / STRIP;
 }
 
-/* Into how many runs the rows are cut, so that a product with few outputs gives every thread work.
- */
+/* Number of runs into which the rows are cut, so that a product with few outputs has work for every
+ * thread. */
 static int runs_of(int threads, int strips, int rows)
 {
-    enum { LEAST = 32 }; /* rows that are worth reading the weights for */
+    enum { LEAST = 32 }; /* rows for which it is worth reading the weights */
     const int want = (2 * threads + strips - 1) / strips, most = FT_MAX(1, rows / LEAST);
     return FT_MIN(want, most);
 }
 
-/* How many strips from this one on go together: straight into y, and staying in the nearest cache
- * while rows pass by. 0: the strip takes the way over scratch. */
+/* Number of consecutive strips that are computed together: directly into y, and small enough to
+ * stay in the L1 cache while rows pass. 0: the strip goes through scratch. */
 static int straight(const linear_args *a, int strip, int left)
 {
     const int whole = a->w.n / STRIP - strip;
@@ -120,12 +120,12 @@ static int straight(const linear_args *a, int strip, int left)
     return FT_MIN(FT_MIN(left, whole), FT_MAX(1, near));
 }
 
-/* One strip by way of scratch: for sums, scales and ends of groups. */
+/* One strip through scratch: for sums, scales and incomplete groups. */
 static void linear_strip(const ft_part *p, const linear_args *a, int strip, const ft_inputs *x)
 {
     const float scale = ft_weight_scale(&a->w, 0);
     const int o = strip * STRIP, n = FT_MIN(STRIP, a->w.n - o);
-    float *out = (float *)(void *)(p->own + ft_cpu_product_own(p->c, &a->w));
+    float *out = (float *)(void *)(p->scratch + ft_cpu_product_scratch(p->c, &a->w));
     ft_cpu_product(p, out, STRIP, &a->w, 0, o, o + n, x);
     for (int t = 0; t < x->n; t++) {
         float *y = ft_mat_head(a->y, x->first + t, 0) + o;
@@ -137,8 +137,7 @@ static void linear_strip(const ft_part *p, const linear_args *a, int strip, cons
     }
 }
 
-/* All strips of a thread take NEAR_ROWS rows before the next rows come: those stay in its own
- * cache. */
+/* All strips of a thread process NEAR_ROWS rows before the next rows: those stay in its cache. */
 static void linear_job(const ft_part *p, const void *args)
 {
     const linear_args *a = args;
@@ -161,7 +160,7 @@ static void linear_job(const ft_part *p, const void *args)
         }
 }
 
-/* x as a product with w takes it; the quantising job comes first. */
+/* x in the form that a product with w takes; the quantising job comes first. */
 static ft_inputs cols_of(ft_cpu *c, ft_mat x, const ft_weight *w)
 {
     ft_inputs r = {.x = x, .n = x.T};
@@ -186,9 +185,9 @@ void ft_cpu_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
     if (runs_of(ft_pool_threads(c->pool), strips_of(w), x.T) > 1)
         ft_job_writes(c, y);
     else
-        ft_job_writes_cut(c, y, ft_cut_cols(y, FT_COL_GRAIN));
-    ft_job_own(c,
-               ft_cpu_product_own(c, w) + (size_t)FT_MIN(x.T, NEAR_ROWS) * STRIP * sizeof(float));
+        ft_job_writes_part(c, y, ft_partition_cols(y, FT_COL_GRAIN));
+    ft_job_thread_scratch(c, ft_cpu_product_scratch(c, w) +
+                                 (size_t)FT_MIN(x.T, NEAR_ROWS) * STRIP * sizeof(float));
     FT_JOB(c, linear_job, a);
 }
 
@@ -228,7 +227,7 @@ void ft_cpu_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale)
     FT_JOB(c, embed_job, a);
 }
 
-/* ---- the head over chosen centroids ---- */
+/* ---- centroid_head ---- */
 
 typedef struct centroid_args {
     ft_mat y, score;
@@ -249,7 +248,7 @@ static void centroid_fill_job(const ft_part *p, const void *args)
     }
 }
 
-/* Each thread finds a row's centroids itself and takes its share of their tokens. */
+/* Each thread finds a row's centroids and computes its share of their tokens. */
 static void centroid_job(const ft_part *p, const void *args)
 {
     const centroid_args *a = args;
@@ -261,7 +260,7 @@ static void centroid_job(const ft_part *p, const void *args)
         const int32_t row = t;
         const ft_inputs x = {a->x.x, a->x.x8, &row, 0, 1};
         for (int i = 0, c = -1; i < top; i++) {
-            c = ft_next_best(ft_mat_head(a->score, t, 0), n_c, c);
+            c = ft_next_largest(ft_mat_head(a->score, t, 0), n_c, c);
             for (int j = lo; j < hi; j++) {
                 const int id = a->order[(size_t)c * (size_t)group + (size_t)j];
                 float r[FT_PACK_ROWS];
@@ -283,6 +282,6 @@ void ft_cpu_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_
     ft_job_reads(c, x); /* single rows of packed weights are decoded */
     ft_job_reads(c, score);
     ft_job_writes(c, y);
-    ft_job_own(c, ft_cpu_product_own(c, w));
+    ft_job_thread_scratch(c, ft_cpu_product_scratch(c, w));
     FT_JOB(c, centroid_job, a);
 }

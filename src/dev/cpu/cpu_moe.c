@@ -1,13 +1,13 @@
-/* Experts. Rows are sorted by the expert they chose, so that an expert's weights are read once for
- * all of its rows; a row still adds its experts up in the order of its own choice. */
+/* Experts. Rows are sorted by expert, so that an expert's weights are read once for all of its
+ * rows; a row still adds its experts in the order of its choices. */
 #include "dev/cpu/cpu_dev.h"
 
 #include <string.h>
 
-/* ---- choosing ---- */
+/* ---- route ---- */
 
 typedef struct route_args {
-    ft_route r;
+    ft_expert_choice r;
     ft_mat x;
 } route_args;
 
@@ -15,14 +15,14 @@ static void route_job(const ft_part *p, const void *args)
 {
     const route_args *a = args;
     const int E = ft_mat_cols(a->x), K = a->r.K;
-    float *e = (float *)(void *)p->own;
+    float *e = (float *)(void *)p->scratch;
     int lo, hi;
     ft_share(p, a->x.T, 1, &lo, &hi);
     for (int t = lo; t < hi; t++) {
         const float *x = ft_mat_head(a->x, t, 0);
         int32_t *id = a->r.id + (size_t)t * (size_t)K;
         float *w = a->r.w + (size_t)t * (size_t)K, picked = 0;
-        for (int i = 0; i < K; i++) id[i] = ft_next_best(x, E, i ? id[i - 1] : -1);
+        for (int i = 0; i < K; i++) id[i] = ft_next_largest(x, E, i ? id[i - 1] : -1);
         p->k->exp_minus(e, x, x[id[0]], E);
         const float all = p->k->sum(e, E);
         for (int i = 0; i < K; i++) picked += e[id[i]] / all;
@@ -30,15 +30,15 @@ static void route_job(const ft_part *p, const void *args)
     }
 }
 
-void ft_cpu_route(ft_dev *d, ft_route r, ft_mat x)
+void ft_cpu_route(ft_dev *d, ft_expert_choice r, ft_mat x)
 {
     ft_cpu *c = (ft_cpu *)d;
     const route_args a = {r, x};
     const size_t n = (size_t)x.T * (size_t)r.K;
     ft_job_reads(c, x);
-    ft_job_touches(c, r.id, n * sizeof *r.id, true);
-    ft_job_touches(c, r.w, n * sizeof *r.w, true);
-    ft_job_own(c, (size_t)ft_mat_cols(x) * sizeof(float));
+    ft_job_accesses(c, r.id, n * sizeof *r.id, true);
+    ft_job_accesses(c, r.w, n * sizeof *r.w, true);
+    ft_job_thread_scratch(c, (size_t)ft_mat_cols(x) * sizeof(float));
     FT_JOB(c, route_job, a);
 }
 
@@ -48,13 +48,13 @@ enum { STRIP = 64 };
 
 typedef struct moe_args {
     ft_mat y, x, tmp;
-    ft_rows8 x8, u8; /* u8: x for the up matrices, if they want it otherwise */
+    ft_rows8 x8, u8; /* u8: x for the up matrices, if they need another form */
     ft_experts e;
-    ft_route r;
+    ft_expert_choice r;
     bool acc;
 } moe_args;
 
-/* Shared scratch: choices sorted by expert, and where each expert's begin. */
+/* Shared scratch: choices sorted by expert, and the first of each expert. */
 typedef struct sorted {
     int32_t *row, *choice; /* [T K]: row of x, index t K + i */
     int32_t *first;        /* [E + 1] */
@@ -95,7 +95,7 @@ static void strip(const ft_part *p, float *out, const ft_weight *w, int e, int l
         for (int o = 0; o < hi - lo; o++) out[(size_t)i * STRIP + (size_t)o] *= scale;
 }
 
-/* What a strip of each of the experts [from, to) costs: its rows, and reading its weights. */
+/* Estimated cost of a strip of the experts [from, to): their rows, and reading their weights. */
 static int cost_of(sorted s, int from, int to)
 {
     enum { READ = 8 };
@@ -113,8 +113,8 @@ static void up_job(const ft_part *p, const void *args)
     const bool fused = a->e.gate_up.data != NULL;
     const ft_weight *wg = fused ? &a->e.gate_up : &a->e.gate, *wu = fused ? wg : &a->e.up;
     const int F = a->e.F, strips = (F + STRIP - 1) / STRIP, up_at = fused ? F : 0;
-    float *g = (float *)(void *)(p->own + FT_MAX(ft_cpu_product_own(p->c, wg),
-                                                 ft_cpu_product_own(p->c, wu)));
+    float *g = (float *)(void *)(p->scratch + FT_MAX(ft_cpu_product_scratch(p->c, wg),
+                                                     ft_cpu_product_scratch(p->c, wu)));
     float *u = g + (size_t)a->x.T * (size_t)a->r.K * STRIP;
     int lo, hi;
     ft_share(p, strips * cost_of(s, 0, a->e.E), 1, &lo, &hi);
@@ -141,14 +141,16 @@ static void up_job(const ft_part *p, const void *args)
     }
 }
 
-/* Outputs in strips: every expert's part of a strip, then the sum of each row in its own order. */
+/* Outputs in strips: the part of every expert in a strip, then the sum of each row in the order of
+ * its choices. */
 static void down_job(const ft_part *p, const void *args)
 {
     const moe_args *a = args;
     const sorted s = sorted_at(p, a);
     const ft_weight *w = &a->e.down;
     const size_t all = (size_t)a->x.T * (size_t)a->r.K;
-    float *r = (float *)(void *)(p->own + ft_cpu_product_own(p->c, w)), *out = r + all * STRIP;
+    float *r = (float *)(void *)(p->scratch + ft_cpu_product_scratch(p->c, w)),
+          *out = r + all * STRIP;
     const ft_mat hidden = ft_cols(a->tmp, 0, a->e.F);
     int lo, hi;
     ft_share(p, w->n, STRIP, &lo, &hi);
@@ -177,13 +179,13 @@ static void down_job(const ft_part *p, const void *args)
     }
 }
 
-static void reads_route(ft_cpu *c, ft_route r, size_t n)
+static void reads_route(ft_cpu *c, ft_expert_choice r, size_t n)
 {
-    ft_job_touches(c, r.id, n * sizeof *r.id, false);
-    ft_job_touches(c, r.w, n * sizeof *r.w, false);
+    ft_job_accesses(c, r.id, n * sizeof *r.id, false);
+    ft_job_accesses(c, r.w, n * sizeof *r.w, false);
 }
 
-void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
+void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                 bool acc)
 {
     ft_cpu *c = (ft_cpu *)d;
@@ -196,24 +198,25 @@ void ft_cpu_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, 
     if (ft_cpu_wants8(c, wu)) a.u8 = ft_rows8_of(c, x, wu);
 
     reads_route(c, r, n);
-    ft_job_shared(c, (2 * n + (size_t)e->E + 1) * sizeof(int32_t));
+    ft_job_shared_scratch(c, (2 * n + (size_t)e->E + 1) * sizeof(int32_t));
     FT_JOB(c, sort_job, a);
 
     if (ft_cpu_wants8(c, wg)) ft_job_reads8(c, a.x8);
     if (ft_cpu_wants8(c, wu)) ft_job_reads8(c, a.u8);
     ft_job_reads(c, x);
     reads_route(c, r, n);
-    ft_job_shared(c, 0);
+    ft_job_shared_scratch(c, 0);
     ft_job_writes(c, tmp);
-    ft_job_own(c, FT_MAX(ft_cpu_product_own(c, wg), ft_cpu_product_own(c, wu)) + strips);
+    ft_job_thread_scratch(c, FT_MAX(ft_cpu_product_scratch(c, wg), ft_cpu_product_scratch(c, wu)) +
+                                 strips);
     FT_JOB(c, up_job, a);
 
     if (ft_cpu_wants8(c, &e->down)) a.x8 = ft_rows8_of(c, ft_cols(tmp, 0, e->F), &e->down);
     if (ft_cpu_wants8(c, &e->down)) ft_job_reads8(c, a.x8);
     ft_job_reads(c, tmp);
     reads_route(c, r, n);
-    ft_job_shared(c, 0);
+    ft_job_shared_scratch(c, 0);
     ft_job_writes(c, y);
-    ft_job_own(c, ft_cpu_product_own(c, &e->down) + strips);
+    ft_job_thread_scratch(c, ft_cpu_product_scratch(c, &e->down) + strips);
     FT_JOB(c, down_job, a);
 }

@@ -1,5 +1,5 @@
-/* Norms and everything element by element. A piece of work is a head of a row, or PIECE columns of
- * a row where there is no sum. */
+/* Norms and element-wise ops. A work item is a head of a row, or PIECE columns of a row if the op
+ * has no sum. */
 #include "dev/cpu/cpu_dev.h"
 
 #include <string.h>
@@ -46,9 +46,10 @@ void ft_cpu_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps)
 {
     ft_cpu *c = (ft_cpu *)d;
     const plain_args a = {.y = y, .x = x, .w = w, .f = eps};
-    const ft_cut cut = x.H == 1 ? ft_cut_rows(x) : (ft_cut){FT_CUT_HEADS, x.T * x.H, 1};
-    ft_job_reads_cut(c, x, cut);
-    ft_job_writes_cut(c, y, cut);
+    const ft_partition cut =
+        x.H == 1 ? ft_partition_rows(x) : (ft_partition){FT_PARTITION_HEADS, x.T * x.H, 1};
+    ft_job_reads_part(c, x, cut);
+    ft_job_writes_part(c, y, cut);
     FT_JOB(c, rmsnorm_job, a);
 }
 
@@ -62,10 +63,10 @@ static void gated_head(const ft_part *p, const plain_args *a, int t, int h)
 static void gated_norm_job(const ft_part *p, const void *args)
 {
     const plain_args *a = args;
-    const ft_cut cut = ft_cut_heads(p->c, a->x);
+    const ft_partition cut = ft_partition_heads(p->c, a->x);
     int lo, hi;
     ft_share(p, cut.n, cut.grain, &lo, &hi);
-    if (cut.by == FT_CUT_HEADS)
+    if (cut.by == FT_PARTITION_HEADS)
         for (int i = lo; i < hi; i++) gated_head(p, a, i / a->x.H, i % a->x.H);
     else
         for (int t = 0; t < a->x.T; t++)
@@ -77,10 +78,10 @@ void ft_cpu_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float 
     ft_cpu *c = (ft_cpu *)d;
     assert(y.H == o.H && z.H == o.H && z.d == o.d);
     const plain_args a = {.y = y, .x = o, .u = z, .w = w, .f = eps};
-    const ft_cut cut = ft_cut_heads(c, o);
-    ft_job_reads_cut(c, o, cut);
-    ft_job_reads_cut(c, z, cut);
-    ft_job_writes_cut(c, y, cut);
+    const ft_partition cut = ft_partition_heads(c, o);
+    ft_job_reads_part(c, o, cut);
+    ft_job_reads_part(c, z, cut);
+    ft_job_writes_part(c, y, cut);
     FT_JOB(c, gated_norm_job, a);
 }
 
@@ -88,7 +89,7 @@ typedef struct norm_add_args {
     ft_mat y, x;
     ft_vec w;
     float eps, scale;
-    ft_normed o[FT_NORMS];
+    ft_norm_out o[FT_NORMS];
     int n;
 } norm_add_args;
 
@@ -113,21 +114,21 @@ static void norm_add_job(const ft_part *p, const void *args)
 }
 
 void ft_cpu_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
-                     const ft_normed *o, int n)
+                     const ft_norm_out *o, int n)
 {
     ft_cpu *c = (ft_cpu *)d;
     norm_add_args a = {.y = y, .x = x, .w = w, .eps = eps, .scale = scale, .n = n};
-    const ft_cut rows = ft_cut_rows(y);
-    ft_job_reads_cut(c, x, rows);
-    ft_job_writes_cut(c, y, rows);
+    const ft_partition rows = ft_partition_rows(y);
+    ft_job_reads_part(c, x, rows);
+    ft_job_writes_part(c, y, rows);
     for (int i = 0; i < n; i++) {
         a.o[i] = o[i];
-        ft_job_writes_cut(c, o[i].y, rows);
+        ft_job_writes_part(c, o[i].y, rows);
     }
     FT_JOB(c, norm_add_job, a);
 }
 
-/* ---- element by element ---- */
+/* ---- element-wise ops ---- */
 
 typedef void run_fn(const ft_kern *k, const plain_args *a, float *y, const float *x, const float *u,
                     int n);
@@ -144,19 +145,19 @@ static void row_runs(const ft_part *p, const plain_args *a, run_fn *fn, int t, i
     }
 }
 
-/* All rows of some columns, or a few columns of some rows where there are few. */
-static ft_cut run_cut(const ft_cpu *c, ft_mat y)
+/* All rows of some columns, or a few columns of some rows if there are few. */
+static ft_partition run_cut(const ft_cpu *c, ft_mat y)
 {
     const bool wide = ft_mat_cols(y) / FT_COL_GRAIN >= ft_pool_threads(c->pool);
-    return wide ? ft_cut_cols(y, FT_COL_GRAIN) : (ft_cut){0};
+    return wide ? ft_partition_cols(y, FT_COL_GRAIN) : (ft_partition){0};
 }
 
-/* Calls fn for what this thread takes of y. */
+/* Calls fn for this thread's part of y. */
 static void each_run(const ft_part *p, const plain_args *a, run_fn *fn)
 {
     const int cols = ft_mat_cols(a->y), pieces = (cols + PIECE - 1) / PIECE;
     int lo, hi;
-    if (run_cut(p->c, a->y).by == FT_CUT_COLS) {
+    if (run_cut(p->c, a->y).by == FT_PARTITION_COLS) {
         ft_share(p, cols, FT_COL_GRAIN, &lo, &hi);
         for (int t = 0; t < a->y.T; t++) row_runs(p, a, fn, t, lo, hi);
         return;
@@ -170,10 +171,10 @@ static void each_run(const ft_part *p, const plain_args *a, run_fn *fn)
 
 static void run_job(ft_cpu *c, ft_job_fn *fn, plain_args a)
 {
-    const ft_cut cut = run_cut(c, a.y);
-    if (a.x.p) ft_job_reads_cut(c, a.x, cut);
-    if (a.u.p) ft_job_reads_cut(c, a.u, cut);
-    ft_job_writes_cut(c, a.y, cut);
+    const ft_partition cut = run_cut(c, a.y);
+    if (a.x.p) ft_job_reads_part(c, a.x, cut);
+    if (a.u.p) ft_job_reads_part(c, a.u, cut);
+    ft_job_writes_part(c, a.y, cut);
     FT_JOB(c, fn, a);
 }
 
@@ -230,7 +231,7 @@ void ft_cpu_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
         return;
     }
     ft_job_reads(c, g);
-    ft_job_writes_cut(c, y, ft_cut_rows(y));
+    ft_job_writes_part(c, y, ft_partition_rows(y));
     FT_JOB(c, sigmoid_row_job, a);
 }
 
@@ -317,7 +318,7 @@ void ft_cpu_scatter(ft_dev *d, ft_mat y, ft_mat x)
     FT_JOB(c, scatter_job, a);
 }
 
-/* ---- positions ---- */
+/* ---- RoPE ---- */
 
 typedef struct angles_args {
     ft_mat cs;
@@ -371,7 +372,7 @@ void ft_cpu_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
     ft_cpu *c = (ft_cpu *)d;
     const plain_args a = {.x = x, .u = cs, .w = w, .f = eps};
     ft_job_reads(c, cs);
-    ft_job_writes_cut(c, x, (ft_cut){FT_CUT_HEADS, x.T * x.H, 1});
+    ft_job_writes_part(c, x, (ft_partition){FT_PARTITION_HEADS, x.T * x.H, 1});
     FT_JOB(c, norm_rope_job, a);
 }
 
@@ -385,7 +386,8 @@ static void argmax_job(const ft_part *p, const void *args)
     const argmax_args *a = args;
     int lo, hi;
     ft_share(p, a->x.T, 1, &lo, &hi);
-    for (int t = lo; t < hi; t++) a->id[t] = ft_best_of(ft_mat_head(a->x, t, 0), ft_mat_cols(a->x));
+    for (int t = lo; t < hi; t++)
+        a->id[t] = ft_argmax_row(ft_mat_head(a->x, t, 0), ft_mat_cols(a->x));
 }
 
 void ft_cpu_argmax(ft_dev *d, int32_t *id, ft_mat x)
@@ -394,6 +396,6 @@ void ft_cpu_argmax(ft_dev *d, int32_t *id, ft_mat x)
     const argmax_args a = {x, id};
     assert(x.hs == x.d || x.H == 1);
     ft_job_reads(c, x);
-    ft_job_touches(c, id, (size_t)x.T * sizeof *id, true);
+    ft_job_accesses(c, id, (size_t)x.T * sizeof *id, true);
     FT_JOB(c, argmax_job, a);
 }

@@ -1,7 +1,7 @@
 /* dev/cpu/iq.h - blocks of the IQ2 and IQ3 types as plain codes: 32 values of a row become indices
- * into a book of sixteen signed values (8 more where a value is negative), and each half of them
- * has a whole number for a scale. A type's unit times the block's own scale times that number times
- * the book's value is the value. */
+ * into a codebook of sixteen signed values (8 is added where a value is negative), and each half of
+ * them has an integer scale. value = unit of the type * scale of the block * integer scale *
+ * codebook[index]. */
 #ifndef FT_DEV_CPU_IQ_H
 #define FT_DEV_CPU_IQ_H
 
@@ -30,7 +30,7 @@ static inline void ft_iq_scales(ft_iq32 *to, uint32_t first, uint32_t second)
     to->scale[1] = (uint8_t)(2 * (second & 15) + 1);
 }
 
-/* Number b of the eight pieces of block s. */
+/* Number b of the eight groups of 32 values of block s. */
 static inline void ft_iq2_xxs(ft_iq32 *to, const uint8_t *s, int b)
 {
     const uint8_t *record = s + 2 + 8 * b;

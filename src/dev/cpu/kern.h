@@ -1,9 +1,10 @@
-/* dev/cpu/kern.h - the inner loops of the cpu device, one function each, chosen once for the
- * machine. C comes first and is complete; every instruction set overrides what it does better.
+/* dev/cpu/kern.h - the inner loops of the CPU device, as a table of functions that is filled once
+ * for the machine. The C versions come first and are complete; every instruction set replaces those
+ * that it does faster.
  *
- * A result never depends on how many columns or rows are handled by one call: each output has its
- * own accumulators and a fixed order of additions. Files of this room are compiled without
- * contraction, so a fused multiply-add stands where it is written and nowhere else. */
+ * A result never depends on how many columns or rows one call handles: each output has its own
+ * accumulators and a fixed order of additions. The files in this folder are compiled with
+ * -ffp-contract=off, so a multiply-add is fused only where it is written so. */
 #ifndef FT_DEV_CPU_KERN_H
 #define FT_DEV_CPU_KERN_H
 
@@ -14,57 +15,57 @@
 #include <math.h>
 
 enum {
-    FT_COLS = 4,       /* most columns of one call, */
-    FT_PACK_COLS = 16, /* and of one on packed rows */
-    FT_PACK_ROWS = 16, /* most rows of a packed group */
+    FT_COLS = 4,       /* maximum columns per call, */
+    FT_PACK_COLS = 16, /* and per call on packed rows */
+    FT_PACK_ROWS = 16, /* maximum rows of a packed group */
     FT_BLOCK8 = 32,    /* activations that share a scale, */
-    FT_WIDE8 = 256,    /* or so many, */
-    FT_TURNED8 = 4,    /* or, turned, so few, */
-    FT_ROOM8 = 6,      /* and room for numbers behind FT_BLOCK8 of them */
+    FT_WIDE8 = 256,    /* or this many, */
+    FT_HADAMARD8 = 4,  /* or this few if Hadamard-transformed, */
+    FT_PAD8 = 6,       /* space for padding after FT_BLOCK8 of them */
 };
 
-/* A row of activations as bytes: x[i] = d[i / 32] * q[i]; s[i / 16] is d times the sum of sixteen
+/* A row of activations as bytes: x[i] = d[i / 32] * q[i]. s[i / 16] is d times the sum of sixteen
  * q, for weights that have a minimum; t[i / 16] is -128 times that sum, for kernels that multiply
- * unsigned bytes (those of Arm leave it alone, or find ft_wide8 there). A turned row has neither,
- * and d[i / 4]: its values meet a codebook that is rounded too, and both errors together shall stay
- * small. */
+ * unsigned bytes (the Arm kernels ignore it, or find ft_wide8 there). A Hadamard-transformed row
+ * has neither s nor t, and d[i / 4]: its values are multiplied with a rounded codebook, so their
+ * own rounding error must be smaller. */
 typedef struct ft_col8 {
     const int8_t *q;
     const float *d, *s;
     const int32_t *t;
 } ft_col8;
 
-/* What a pack that is `wide` finds at t for each 256 activations, which then share one scale. Sums
- * of activations come as 128 hi + lo, lo below 128. */
+/* What a `wide` packed layout finds at t for each 256 activations, which then share one scale. Sums
+ * of activations are stored as 128 hi + lo, lo below 128. */
 typedef struct ft_wide8 {
     int32_t start[8][4];              /* a sum's bias and 128 times those of 32, four times */
     int8_t sum16[2][16], sum32[2][8]; /* hi, lo */
     float d, unused[3];
 } ft_wide8;
 
-/* y[c][o] = W[o] . x[c] for `rows` rows of k weights that lie row_bytes apart; n <= FT_COLS, or
- * what the layout says. */
+/* y[c][o] = W[o] . x[c] for `rows` rows of k weights, row_bytes apart; n <= FT_COLS, or the limit
+ * of the layout. */
 typedef void ft_dot8_fn(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
                         const ft_col8 *x, int n);
 typedef void ft_dotf_fn(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
                         const float *const *x, int n);
 
-/* A layout of the kernel's own: groups of rows woven into one another. The last group of a matrix
- * is filled up with rows of zero bytes. */
+/* A packed layout: groups of interleaved rows. The last group of a matrix is padded with rows of
+ * zero bytes. */
 typedef struct ft_pack {
-    int group, cols;        /* rows of a group; most columns of one call */
-    size_t (*bytes)(int k); /* of a group */
+    int group, cols;        /* rows of a group; maximum columns per call */
+    size_t (*bytes)(int k); /* bytes of a group */
     void (*rows)(unsigned char *to, const unsigned char *from, size_t row_bytes, int k);
-    ft_dot8_fn *dot; /* w: the first group, row_bytes: of a group, rows: a multiple of it */
+    ft_dot8_fn *dot; /* w: the first group, row_bytes: of a group, rows: a multiple of `rows` */
     bool wide;       /* activations come from quantise_wide */
 } ft_pack;
 
-/* Rows of a turbo cache. The codes of sixteen bytes at a time come out in planes: the first of each
- * byte, then the second of each, and so on; ft_turbo_plane says which value that is. Queries are
- * laid out so before they meet the keys, and sums of values are put back in order at the end. */
+/* Rows of a turbo cache. Sixteen bytes of codes at a time are unpacked into planes: the first code
+ * of each byte, then the second of each, and so on; ft_turbo_plane gives the index of the value.
+ * Queries are permuted in the same way, and sums of values are put back in order at the end. */
 typedef struct ft_kern_turbo {
-    ft_dot8_fn *dot; /* x.d: one scale per group, the codebook's step in it */
-    /* y[rows, group]: what the codes of one group of each row stand for, without its scale */
+    ft_dot8_fn *dot; /* x.d: one scale per group, which includes the step of the codebook */
+    /* y[rows, group]: the codebook values of one group of each row, without its scale */
     void (*values)(float *y, const unsigned char *group, size_t row_bytes, int rows, int n);
 } ft_kern_turbo;
 
@@ -78,20 +79,20 @@ static inline void ft_turbo_upper(uint8_t low[16], uint8_t high[16], ft_turbo t)
     }
 }
 
-/* The value in a row that stands at place i of the planes. */
+/* The index in a row of the value at index i of the planes. */
 static inline int ft_turbo_plane(int bits, int i)
 {
     const int per = bits == 4 ? 2 : 4, run = 16 * per, in = i % run;
     return i - in + in % 16 * per + in / 16;
 }
 
-enum { FT_DELTA_COLS = 64 }; /* of a state, at most so many at a time */
+enum { FT_DELTA_COLS = 64 }; /* columns of a state that are processed together, at most */
 
-/* What happens to the state of one head of a delta net. First entries of a journal are applied:
+/* The recurrence for the state of one head of a delta net. First the journal entries are applied:
  *     Z = decay Z + k d^T
- * and stored; then n rows run from there:
+ * and stored; then n rows are computed from there:
  *     upd = beta (v - decay Z^T k), Z = decay Z + k upd^T, o = Z^T q
- * keep: their state is stored too. A row leaves the same bits as its entry. */
+ * keep: their state is stored too. A row gives the same bits as its journal entry. */
 typedef struct ft_delta_rows {
     int S, replay, n;
     const float *jk, *jd, *j_decay; /* of entry e: jk + e jk_step, ... */
@@ -107,9 +108,10 @@ typedef struct ft_delta_rows {
 
 typedef struct ft_kern {
     ft_kern_turbo turbo[FT_TURBO_MAX];
-    ft_pack pack[FT_TYPE_MAX];     /* dot NULL: the file's layout is used */
-    ft_dot8_fn *many[FT_TYPE_MAX]; /* as pack.dot, for more than its columns; or NULL */
-    ft_dot8_fn *dot8[FT_TYPE_MAX]; /* NULL: use dotf on the decoded row; TQ: x is turned */
+    ft_pack pack[FT_TYPE_MAX];     /* dot NULL: the file layout is used */
+    ft_dot8_fn *many[FT_TYPE_MAX]; /* like pack.dot, for more columns; or NULL */
+    ft_dot8_fn *dot8[FT_TYPE_MAX]; /* NULL: dotf on the decoded row is used; TQ: x is
+                                      Hadamard-transformed */
     ft_dotf_fn *dotf[FT_TYPE_MAX]; /* F32, F16, BF16; Q8_0 of caches */
     void (*quantise)(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k);
     void (*quantise_wide)(int8_t *q, float *d, float *s, ft_wide8 *w, const float *x, int k);
@@ -127,9 +129,10 @@ typedef struct ft_kern {
     void (*gelu_mul)(float *y, const float *g, const float *u, int n);
     void (*sigmoid_mul)(float *y, const float *g, int n);
     void (*softcap)(float *y, float c, int n);
-    /* Z: the state of a head, [S, S]; own: scratch of FT_DELTA_COLS columns of it. */
-    void (*delta_rows)(float *Z, const ft_delta_rows *r, float *own);
-    /* n decode_steps of the best multiply-add in registers; returns the operations of one round. */
+    /* Z: the state of a head, [S, S]; work: scratch of FT_DELTA_COLS columns of it. */
+    void (*delta_rows)(float *Z, const ft_delta_rows *r, float *work);
+    /* n decode_steps of the fastest multiply-add with operands in registers; returns the operations
+     * of one round. */
     double (*spin)(int n);
 } ft_kern;
 
@@ -144,7 +147,8 @@ void ft_kern_avx2(ft_kern *k);
 void ft_kern_avx512(ft_kern *k);
 void ft_kern_amx(ft_kern *k);
 
-/* Fused where the machine has it at hand, else two roundings: libm's emulation is very slow. */
+/* Fused where the machine has the instruction, else two roundings: libm's emulation is very slow.
+ */
 static inline float ft_fma(float a, float b, float c)
 {
 #ifdef FP_FAST_FMAF

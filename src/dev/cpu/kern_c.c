@@ -1,4 +1,4 @@
-/* Every kernel in plain C. */
+/* All kernels in plain C. */
 #include "dev/cpu/kern_loops.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ static void dot_f32(float *const *y, const unsigned char *w, size_t row_bytes, i
         for (int c = 0; c < n; c++) y[c][o] = dot((const float *)(const void *)w, x[c], k);
 }
 
-/* Sixteen-bit weights: widened a piece at a time, summed as dot() does. */
+/* Sixteen-bit weights: converted a piece at a time, summed like dot(). */
 static inline void dot_wide(float *const *y, const unsigned char *w, size_t row_bytes, int rows,
                             int k, const float *const *x, int n, float (*to_f32)(uint16_t))
 {
@@ -114,7 +114,7 @@ static void q8_0_to_f32(float *y, const unsigned char *x, int n)
     }
 }
 
-/* As many sums as dot() has, so that a compiler finds its vectors. */
+/* As many sums as dot() has, so that the compiler can vectorise. */
 static void dotf_q8_0(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
                       const float *const *x, int n)
 {
@@ -166,7 +166,7 @@ static void f32_to_f16(unsigned char *y, const float *x, int n)
     }
 }
 
-/* ---- delta net: a value at a time; a compiler may find its vectors in a block ---- */
+/* ---- delta net: one value at a time; the compiler may vectorise a block ---- */
 
 #define INLINE static inline
 #define UNROLL
@@ -187,7 +187,7 @@ static double spin(int n)
     float acc[4 * LANES] = {0};
     for (int i = 0; i < n; i++)
         for (int j = 0; j < 4 * LANES; j++) acc[j] = ft_fma(acc[j], 0.5f, 1.0f);
-    __asm__ volatile("" : : "r"(acc) : "memory"); /* the sums are wanted */
+    __asm__ volatile("" : : "r"(acc) : "memory"); /* the sums are needed */
     return 2 * 4 * LANES;
 }
 

@@ -1,4 +1,4 @@
-/* TQ3_1S and TQ4_1S weights in plain C. Each half of a block of 32 has a scale of its own. */
+/* TQ3_1S and TQ4_1S weights in plain C. Each half of a block of 32 has its own scale. */
 #include "base/half.h"
 #include "dev/cpu/kern.h"
 #include "quant/turbo_weights.h"
@@ -29,10 +29,10 @@ static inline void dot(const ft_type type, const int bits, float *const *y, cons
             for (int i = 0; i < 32; i++) v[i] = book->small[code_at(p + HEAD, i, bits)];
             for (int c = 0; c < n; c++) {
                 const int8_t *q = x[c].q + 32 * b;
-                for (int i = 0; i < 32; i += FT_TURNED8) {
+                for (int i = 0; i < 32; i += FT_HADAMARD8) {
                     int32_t s = 0;
-                    for (int j = i; j < i + FT_TURNED8; j++) s += v[j] * q[j];
-                    const float d = x[c].d[(32 * b + i) / FT_TURNED8];
+                    for (int j = i; j < i + FT_HADAMARD8; j++) s += v[j] * q[j];
+                    const float d = x[c].d[(32 * b + i) / FT_HADAMARD8];
                     sum[c] = ft_fma((float)s, ft_f16_to_f32(h[i / 16]) * d, sum[c]);
                 }
             }

@@ -1,15 +1,15 @@
-/* dev/cpu/kern_delta.h - the recurrence of a delta net over a few rows, for the file that includes
- * this and has defined
- *     vf, W            a vector of W floats; f_load f_store f_set1 f_zero f_mul; f_spread: one
- *                      float of memory in all of it
- *     f_fma, f_fnma    a b + c, c - a b
- *     DELTA_V          vectors of a block
+/* dev/cpu/kern_delta.h - the recurrence of a delta net over a few rows, for a file that includes
+ * this and defines
+ *     vf, W a vector of W floats; f_load f_store f_set1 f_zero f_mul; f_spread: one
+ *                      float of memory in all elements
+ *     f_fma, f_fnma a b + c, c - a b
+ *     DELTA_V vectors of a block
  *
- * Value columns of a state do not meet: a block of them goes through everything that a span asks
- * for, journal entries and rows, while it lies in the nearest cache. It is read from memory once.
- * The pass that makes a row's state also takes the product with the next row's key, and the state
- * behind the last tentative row is never stored. Each value has one order of operations, whatever
- * passes are joined. */
+ * The value columns of a state are independent: a block of them is processed completely, journal
+ * entries and rows, while it is in the L1 cache. It is read from memory once. The pass that
+ * computes a row's state also computes the product with the next row's key, and the state after the
+ * last tentative row is never stored. Each value has one order of operations, however passes are
+ * joined. */
 #ifndef FT_DEV_CPU_KERN_DELTA_H
 #define FT_DEV_CPU_KERN_DELTA_H
 
@@ -22,7 +22,7 @@ enum {
     DELTA_STORE = 4,  /* stored in the state */
     DELTA_OUT = 8,    /* out += z q */
     DELTA_NEXT = 16,  /* next += z n */
-    DELTA_AHEAD = 32, /* the block beside this one is asked for */
+    DELTA_AHEAD = 32, /* the adjacent block is prefetched */
 };
 
 typedef struct delta_pass {
@@ -33,7 +33,7 @@ typedef struct delta_pass {
     float decay;
 } delta_pass;
 
-/* u: the update in; the products with n out. */
+/* u: the update, input; the products with n, output. */
 INLINE void delta_walk(const delta_pass *p, vf *u, float *o, const int does, const int V)
 {
     const float *from = p->from;
@@ -67,7 +67,7 @@ INLINE void delta_walk(const delta_pass *p, vf *u, float *o, const int does, con
     }
 }
 
-/* The entries, and the product with the first row's key in u. */
+/* Applies the entries; u: the product with the first row's key. */
 INLINE void delta_enter(delta_pass *p, const ft_delta_rows *r, int j, vf *u, const int V)
 {
     p->n = r->k;
@@ -83,12 +83,12 @@ INLINE void delta_enter(delta_pass *p, const ft_delta_rows *r, int j, vf *u, con
     }
 }
 
-/* V vectors of columns from j on. Rows of a state lie a power of two apart, so that few sets of a
- * cache hold a block of it: between rows it stays in scratch, key behind key. */
-INLINE void delta_block(float *Z, const ft_delta_rows *r, int j, float *own, const int V)
+/* V vectors of columns from j on. The rows of a state are a power of two apart, so a block of it
+ * maps to few cache sets: between rows it is kept in contiguous scratch. */
+INLINE void delta_block(float *Z, const ft_delta_rows *r, int j, float *work, const int V)
 {
     const int S = r->S;
-    delta_pass p = {.from = Z + j, .step = S, .S = S, .hold = own, .state = Z + j};
+    delta_pass p = {.from = Z + j, .step = S, .S = S, .hold = work, .state = Z + j};
     vf u[DELTA_V];
     UNROLL for (int c = 0; c < V; c++) u[c] = f_zero();
     delta_enter(&p, r, j, u, V);
@@ -111,12 +111,12 @@ INLINE void delta_block(float *Z, const ft_delta_rows *r, int j, float *own, con
             delta_walk(&p, u, o, DELTA_UPDATE | DELTA_STORE | DELTA_OUT, V);
         else
             delta_walk(&p, u, o, DELTA_UPDATE | DELTA_OUT, V);
-        p.from = own;
+        p.from = work;
         p.step = W * V;
     }
 }
 
-/* One column that no vector takes. */
+/* One column that is left over after the vectors. */
 static void delta_column(float *Z, const ft_delta_rows *r, int j, float *z)
 {
     const int S = r->S;
@@ -141,12 +141,12 @@ static void delta_column(float *Z, const ft_delta_rows *r, int j, float *z)
     for (int i = 0; r->keep && i < S; i++) Z[(size_t)i * (size_t)S + (size_t)j] = z[i];
 }
 
-static void delta_rows(float *Z, const ft_delta_rows *r, float *own)
+static void delta_rows(float *Z, const ft_delta_rows *r, float *work)
 {
     int j = 0;
-    for (; j + DELTA_V * W <= r->S; j += DELTA_V * W) delta_block(Z, r, j, own, DELTA_V);
-    for (; j + W <= r->S; j += W) delta_block(Z, r, j, own, 1);
-    for (; j < r->S; j++) delta_column(Z, r, j, own);
+    for (; j + DELTA_V * W <= r->S; j += DELTA_V * W) delta_block(Z, r, j, work, DELTA_V);
+    for (; j + W <= r->S; j += W) delta_block(Z, r, j, work, 1);
+    for (; j < r->S; j++) delta_column(Z, r, j, work);
 }
 
 #endif

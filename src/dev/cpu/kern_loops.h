@@ -1,6 +1,6 @@
-/* dev/cpu/kern_loops.h - kernels that work element by element, written so that a compiler turns
- * them into vectors: no branches, no calls. A file that includes this gets them in its own
- * instruction set. Outputs may be inputs, index by index. */
+/* dev/cpu/kern_loops.h - element-wise kernels, written so that the compiler can vectorise them: no
+ * branches, no calls. A file that includes this gets them in its instruction set. Outputs may alias
+ * inputs of the same index. */
 #ifndef FT_DEV_CPU_KERN_LOOPS_H
 #define FT_DEV_CPU_KERN_LOOPS_H
 
@@ -14,7 +14,7 @@
 #endif
 
 /* e^x within 2 ulp: 2^n times a polynomial on [-ln2/2, ln2/2]. 2^n is applied in two halves, so
- * that the ends run into subnormals and infinity; a NaN stays one. */
+ * that the ends give subnormals and infinity; a NaN stays one. */
 static inline float exp1(float x)
 {
     const float round = 12582912.0f; /* 1.5 * 2^23: adding it leaves an integer in the low bits */
@@ -41,7 +41,7 @@ static inline float sigmoid1(float x)
     return 1.0f / (1.0f + exp1(-x));
 }
 
-/* tanh in a form that keeps small values exact enough: a polynomial there, exponentials beyond. */
+/* tanh, accurate for small values too: a polynomial there, exponentials beyond. */
 static inline float tanh1(float x)
 {
     const float a = fabsf(x), q = x * x, e = exp1(-2.0f * a);

@@ -1,8 +1,8 @@
-/* dev/cpu/kern_mm.h - c[m, n] += a[m, k] b[k, n] in tiles, for the file that includes this and has
- * defined
- *     W, TILE_ROWS     floats of a vector, rows of the largest tile
- *     mm_tile          R rows by V vectors of columns, all of k
- * What is left at the edges goes in smaller tiles, then value by value. */
+/* dev/cpu/kern_mm.h - c[m, n] += a[m, k] b[k, n] in tiles, for a file that includes this and
+ * defines
+ *     W, TILE_ROWS floats of a vector, rows of the largest tile
+ *     mm_tile R rows by V vectors of columns, all of k
+ * The edges are computed in smaller tiles, then value by value. */
 #ifndef FT_DEV_CPU_KERN_MM_H
 #define FT_DEV_CPU_KERN_MM_H
 

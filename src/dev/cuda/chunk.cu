@@ -1,36 +1,37 @@
-/* The gated delta rule for chunks of up to 64 rows of heads of 128 values, as products:
- *   G_i  = g_1 + ... + g_i,  D_ij = e^(G_i - G_j) for i >= j
+/* The gated delta rule for chunks of up to 64 rows of heads of 128 values, as matrix products:
+ *   G_i = g_1 + ... + g_i, D_ij = e^(G_i - G_j) for i >= j
  *   A_ij = beta_i (k_i . k_j) D_ij for i > j
- *   Y    = (1 + A)^-1 diag(beta) (V - diag(e^G) K Z)
- *   o_i  = e^(G_i) Z^T q_i + sum over j <= i of (q_i . k_j) D_ij Y_j
- *   Z    = e^(G_n) Z + sum over j of e^(G_n - G_j) k_j Y_j^T
- * What does not depend on Z is made for all chunks at once (chunk_make). Then a block walks the
- * chunks of a span with 32 columns of a state (chunk_walk), which stays in registers in f32;
- * factors of products are halves, sums f32. No exponent is positive.
+ *   Y = (1 + A)^-1 diag(beta) (V - diag(e^G) K Z)
+ *   o_i = e^(G_i) Z^T q_i + sum over j <= i of (q_i . k_j) D_ij Y_j
+ *   Z = e^(G_n) Z + sum over j of e^(G_n - G_j) k_j Y_j^T
+ * What does not depend on Z is computed for all chunks in parallel (chunk_prepare_kernel). Then a
+ * block runs through the chunks of a span with 32 columns of a state (chunk_scan_kernel), which
+ * stays in registers as f32; operands of products are f16, sums f32. No exponent is positive.
  *
- * On an H200, 4096 rows of the 27b's 48 heads: 425 us, 45 TFLOP/s, 4 % of a prompt's time. The walk
- * is 64 chunks one after the other by 192 blocks of four warps, five products of a chunk that wait
- * for one another: latency. Eight warps a block with half the columns each were 10 % slower, since
- * each reads the same queries, keys and triangles from shared memory again. */
+ * On an H200, 4096 rows of the 48 heads of the 27b: 425 us, 45 TFLOP/s, 4 % of the time of a
+ * prompt. The scan is 64 chunks in sequence, by 192 blocks of four warps, with five dependent
+ * products per chunk: it is bound by latency. Eight warps per block with half the columns each were
+ * 10 % slower, since each reads the same queries, keys and triangles from shared memory again. */
 #include "dev/cuda/delta.cuh"
 
 enum { N = FT_CHUNK_ROWS, S = 128, COLS = 32, THREADS = 128, TRI = N * N, QK = N * S };
 
-/* ---- before the walk ---- */
+/* ---- preparation ---- */
 
-typedef struct make_shared {
+typedef struct prepare_shared {
     uint4 q[QK / 8], k[QK / 8]; /* swizzled rows of halves */
     float A[N][N + 4], T[N][N + 4];
     float G[N], beta[N];
-} make_shared;
+} prepare_shared;
 
-/* Rows as unit vectors times `scale`, every fourth for a warp; rows from n on are zero. */
+/* Normalises rows to unit length times `scale`, every fourth row per warp; rows from n on are zero.
+ */
 __device__ __forceinline__ void unit_rows(uint4 *to, const delta_args &a, const ft_span &sp,
                                           int from, int n, int column, float scale)
 {
     enum { EACH = N / (THREADS / 32) };
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
-    float4 v[EACH]; /* all on their way before the first is used */
+    float4 v[EACH]; /* all loads are issued before the first value is used */
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         const int r = 4 * i + warp;
@@ -49,8 +50,8 @@ __device__ __forceinline__ void unit_rows(uint4 *to, const delta_args &a, const 
     }
 }
 
-/* Log decays summed up, and beta; by a warp. */
-__device__ void gates(make_shared *sh, const delta_args &a, const ft_span &sp, int from, int n,
+/* Cumulative log decays, and beta; by a warp. */
+__device__ void gates(prepare_shared *sh, const delta_args &a, const ft_span &sp, int from, int n,
                       int h)
 {
     const int lane = threadIdx.x & 31;
@@ -69,8 +70,8 @@ __device__ void gates(make_shared *sh, const delta_args &a, const ft_span &sp, i
     }
 }
 
-/* Column c of (1 + A)^-1 for 32 rows and columns of A from `at` on, into `to`. */
-__device__ __forceinline__ void invert_half(const make_shared *sh, float (*to)[N + 4], int at,
+/* Column c of (1 + A)^-1 for the 32 rows and columns of A from `at` on, into `to`. */
+__device__ __forceinline__ void invert_half(const prepare_shared *sh, float (*to)[N + 4], int at,
                                             int c)
 {
     float x[N / 2];
@@ -90,7 +91,7 @@ __device__ __forceinline__ void invert_half(const make_shared *sh, float (*to)[N
     }
 }
 
-/* y[32, 32] = -f a b, a thread for 8 columns of a row; f = +1 or -1. */
+/* y[32, 32] = -f a b, one thread per 8 columns of a row; f = +1 or -1. */
 __device__ __forceinline__ void square_product(float (*y)[N + 4], const float (*a)[N + 4],
                                                const float (*b)[N + 4], float f)
 {
@@ -115,9 +116,9 @@ __device__ __forceinline__ void square_product(float (*y)[N + 4], const float (*
 
 typedef float (*rows32)[N + 4];
 
-/* (1 + A)^-1 in sh->T. With A in quarters, the inverse's lower left one is
- * -(1 + A22)^-1 A21 (1 + A11)^-1; the quarter right of the diagonal is used on the way. */
-__device__ __forceinline__ void invert(make_shared *sh)
+/* (1 + A)^-1 in sh->T. With A in quarters, the lower left quarter of the inverse is -(1 + A22)^-1
+ * A21 (1 + A11)^-1; the quarter right of the diagonal is used as scratch. */
+__device__ __forceinline__ void invert(prepare_shared *sh)
 {
     enum { H = N / 2 };
     const int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
@@ -130,18 +131,18 @@ __device__ __forceinline__ void invert(make_shared *sh)
     __syncthreads();
 }
 
-static __global__ void __launch_bounds__(THREADS) chunk_make_kernel(const delta_args a)
+static __global__ void __launch_bounds__(THREADS) chunk_prepare_kernel(const delta_args a)
 {
-    extern __shared__ uint4 chunk_make_shared[];
-    make_shared *sh = (make_shared *)chunk_make_shared;
+    extern __shared__ uint4 chunk_prepare_shared[];
+    prepare_shared *sh = (prepare_shared *)chunk_prepare_shared;
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, m = 16 * warp;
     const int h = blockIdx.y, kh = h % a.s.Hk, piece = blockIdx.x;
     int span, from, to, first, last;
-    after_last();
+    wait_for_previous_kernel();
     if (!span_chunk(a.b, piece, N, &span, &from, &to)) return;
     const ft_span sp = a.b.span[span];
     pass_rows(sp, CHUNKS, &first, &last);
-    if (from < first || to > last) return; /* rows that run in turn */
+    if (from < first || to > last) return; /* rows that are computed row by row */
     const int n = to - from;
     unit_rows(sh->q, a, sp, from, n, kh * S, 1.0f / sqrtf((float)S));
     unit_rows(sh->k, a, sp, from, n, (a.s.Hk + kh) * S, 1.0f);
@@ -181,37 +182,37 @@ static __global__ void __launch_bounds__(THREADS) chunk_make_kernel(const delta_
     }
     if (h >= a.s.Hk) return;
     uint4 *out = (uint4 *)a.qk + ((size_t)piece * a.s.Hk + h) * 2 * (QK / 8);
-    for (int i = threadIdx.x; i < QK / 8; i += THREADS) { /* as they lie, swizzled */
+    for (int i = threadIdx.x; i < QK / 8; i += THREADS) { /* copied in their swizzled order */
         out[i] = sh->q[i];
         out[QK / 8 + i] = sh->k[i];
     }
 }
 
-/* ---- the walk ---- */
+/* ---- scan ---- */
 
-enum { PITCH = 80 }; /* bytes of a row of 32 halves: eight rows meet different banks */
+enum { PITCH = 80 }; /* bytes of a row of 32 halves: eight rows use different banks */
 
-typedef struct walk_shared {
-    uint4 qk[2][2 * QK / 8]; /* this chunk's queries and keys, and the next one's */
+typedef struct scan_shared {
+    uint4 qk[2][2 * QK / 8]; /* queries and keys of this chunk and of the next one */
     uint4 tri[2][TRI / 8];   /* swizzled */
     unsigned char Z[S * PITCH], R[N * PITCH], Y[N * PITCH], F[N * PITCH];
-} walk_shared;
+} scan_shared;
 
-typedef struct walker {
-    walk_shared *sh;
+typedef struct chunk_scan {
+    scan_shared *sh;
     const delta_args *a;
     ft_span sp;
     int h, kh, col;
-} walker;
+} chunk_scan;
 
-__device__ __forceinline__ void fetch_qk(const walker &w, int piece, int half)
+__device__ __forceinline__ void fetch_qk(const chunk_scan &w, int piece, int half)
 {
     const uint4 *from = (const uint4 *)w.a->qk + ((size_t)piece * w.a->s.Hk + w.kh) * 2 * (QK / 8);
     for (int i = threadIdx.x; i < 2 * QK / 8; i += THREADS)
         copy_16(shared_at(&w.sh->qk[half][i]), from + i);
 }
 
-__device__ __forceinline__ void fetch_tri(const walker &w, int piece)
+__device__ __forceinline__ void fetch_tri(const chunk_scan &w, int piece)
 {
     const uint4 *from = (const uint4 *)w.a->tri + ((size_t)piece * w.a->s.Hv + w.h) * 2 * (TRI / 8);
     for (int i = threadIdx.x; i < 2 * TRI / 8; i += THREADS) {
@@ -239,14 +240,14 @@ __device__ __forceinline__ void rows_by_columns(float (&s)[4][4], uint32_t tile,
         load_frags(a1, at[k / 16 % 4 + 1] + k / 64 * 128);
 #pragma unroll
         for (int n = 0; n < 4; n++) {
-            load_frags_turned(y, column + k * PITCH + 16 * n);
+            load_frags_transposed(y, column + k * PITCH + 16 * n);
             mma_f16(s[n], a0, y[0], y[1]);
             mma_f16(s[n], a1, y[2], y[3]);
         }
     }
 }
 
-/* z[16, 32] += columns [m, m + 16) of the keys, turned, times b[64, 32]. */
+/* z[16, 32] += columns [m, m + 16) of the keys, transposed, times b[64, 32]. */
 __device__ __forceinline__ void keys_by_rows(float (&z)[4][4], uint32_t keys, uint32_t b, int m)
 {
     const int lane = threadIdx.x & 31;
@@ -257,18 +258,18 @@ __device__ __forceinline__ void keys_by_rows(float (&z)[4][4], uint32_t keys, ui
 #pragma unroll
     for (int k = 0; k < N; k += 32) {
         uint32_t a0[4], a1[4], y[4];
-        load_frags_turned(a0, at + k * 2 * S);
-        load_frags_turned(a1, at + (k + 16) * 2 * S);
+        load_frags_transposed(a0, at + k * 2 * S);
+        load_frags_transposed(a1, at + (k + 16) * 2 * S);
 #pragma unroll
         for (int n = 0; n < 4; n++) {
-            load_frags_turned(y, column + k * PITCH + 16 * n);
+            load_frags_transposed(y, column + k * PITCH + 16 * n);
             mma_f16(z[n], a0, y[0], y[1]);
             mma_f16(z[n], a1, y[2], y[3]);
         }
     }
 }
 
-/* Rows m + lane / 4 and + 8, 32 columns, as halves; each row times its factor. */
+/* Rows m + lane / 4 and + 8, 32 columns, as halves; each row is multiplied by its factor. */
 __device__ __forceinline__ void put_rows(unsigned char *to, const float (&s)[4][4], int m, float f0,
                                          float f1)
 {
@@ -282,16 +283,16 @@ __device__ __forceinline__ void put_rows(unsigned char *to, const float (&s)[4][
 }
 
 /* Rows [from, to) of the span: one chunk. z: this warp's 32 rows of the state. */
-__device__ __forceinline__ void one_chunk(const walker &w, float (&z)[2][4][4], uint32_t qk,
-                                          int piece, int from, int to)
+__device__ __forceinline__ void scan_chunk(const chunk_scan &w, float (&z)[2][4][4], uint32_t qk,
+                                           int piece, int from, int to)
 {
     const delta_args &a = *w.a;
-    walk_shared *sh = w.sh;
+    scan_shared *sh = w.sh;
     const int lane = threadIdx.x & 31, m = threadIdx.x / 32 * 16;
     const float *fall = a.fall + ((size_t)piece * a.s.Hv + w.h) * 3 * N + m + lane / 4;
     const float e0 = fall[0], e1 = fall[8], f0 = fall[N], f1 = fall[N + 8], all = fall[2 * N];
     float kz[4][4] = {}, o[4][4] = {}, y[4][4] = {};
-    float2 v[2][4]; /* on their way during the products */
+    float2 v[2][4]; /* loaded during the products */
 #pragma unroll
     for (int j = 0; j < 2; j++) {
         const int r = min(from + m + lane / 4 + 8 * j, to - 1);
@@ -316,7 +317,7 @@ __device__ __forceinline__ void one_chunk(const walker &w, float (&z)[2][4][4], 
     put_rows(sh->R, kz, m, 1, 1);
     copy_wait<1>(); /* the triangles */
     __syncthreads();
-    const int upto = m < 32 ? 32 : 64; /* what is right of the diagonal is zero */
+    const int upto = m < 32 ? 32 : 64; /* values right of the diagonal are zero */
     rows_by_columns<N>(y, shared_at(sh->tri[0]), shared_at(sh->R), m, upto);
     put_rows(sh->Y, y, m, 1, 1);
     put_rows(sh->F, y, m, f0, f1);
@@ -342,7 +343,7 @@ __device__ __forceinline__ void one_chunk(const walker &w, float (&z)[2][4][4], 
     }
 }
 
-/* The state's part of this warp: rows 32 warp .., as fragments. */
+/* This warp's part of the state: rows 32 warp .., as fragments. */
 template <bool STORE>
 __device__ __forceinline__ void move_part(float (&z)[2][4][4], float *Z, int col)
 {
@@ -365,12 +366,12 @@ __device__ __forceinline__ void move_part(float (&z)[2][4][4], float *Z, int col
             }
 }
 
-static __global__ void __launch_bounds__(THREADS, 2) chunk_walk_kernel(const delta_args a)
+static __global__ void __launch_bounds__(THREADS, 2) chunk_scan_kernel(const delta_args a)
 {
-    extern __shared__ uint4 chunk_walk_shared[];
-    walker w;
-    after_last();
-    w.sh = (walk_shared *)chunk_walk_shared;
+    extern __shared__ uint4 chunk_scan_shared[];
+    chunk_scan w;
+    wait_for_previous_kernel();
+    w.sh = (scan_shared *)chunk_scan_shared;
     w.a = &a;
     w.sp = a.b.span[blockIdx.y];
     w.h = blockIdx.x / (S / COLS);
@@ -379,7 +380,7 @@ static __global__ void __launch_bounds__(THREADS, 2) chunk_walk_kernel(const del
     int at, last;
     pass_rows(w.sp, CHUNKS, &at, &last);
     if (at >= last) return;
-    int piece = first_chunk(a.b, blockIdx.y, N) + (w.sp.past % N + at) / N;
+    int piece = first_chunk(a.b, blockIdx.y, N) + (w.sp.start % N + at) / N;
     float *Z = state_of(a, w.sp.slot, w.h), z[2][4][4];
     fetch_qk(w, piece, 0);
     copy_commit();
@@ -388,13 +389,13 @@ static __global__ void __launch_bounds__(THREADS, 2) chunk_walk_kernel(const del
     move_part<false>(z, Z, w.col);
     for (int t = 0; t < 2; t++) put_rows(w.sh->Z, z[t], threadIdx.x / 32 * 32 + 16 * t, 1, 1);
     for (int half = 0; at < last; piece++, half ^= 1) {
-        const int to = min(last, at + N - (w.sp.past + at) % N);
+        const int to = min(last, at + N - (w.sp.start + at) % N);
         copy_wait<1>();
-        __syncthreads(); /* this chunk's queries and keys, and the state as halves */
+        __syncthreads(); /* queries and keys of this chunk, and the state as halves */
         if (to < last) fetch_qk(w, piece + 1, half ^ 1);
         copy_commit();
-        one_chunk(w, z, shared_at(w.sh->qk[half]), piece, at, to);
-        __syncthreads(); /* all are done with the triangles */
+        scan_chunk(w, z, shared_at(w.sh->qk[half]), piece, at, to);
+        __syncthreads(); /* all warps have used the triangles */
         if (to < last) fetch_tri(w, piece + 1);
         copy_commit();
         at = to;
@@ -404,15 +405,15 @@ static __global__ void __launch_bounds__(THREADS, 2) chunk_walk_kernel(const del
 
 /* ---- launches ---- */
 
-/* Takes memory for the chunks of this step; 0 when there is none, or too little of the shared. */
+/* Allocates memory for the chunks of this step; 0: no memory, or too little shared memory. */
 size_t ft_cuda_chunk_scratch(ft_cuda *c, delta_args *a)
 {
-    if (c->smem < sizeof(walk_shared)) return 0;
+    if (c->smem < sizeof(scan_shared)) return 0;
     const size_t pieces = span_chunks(c->batch.T, FT_MAX(1, c->batch.S), N);
     const size_t qk = pieces * (size_t)a->s.Hk * 2 * QK * sizeof(uint16_t);
     const size_t tri = pieces * (size_t)a->s.Hv * 2 * TRI * sizeof(uint16_t);
     const size_t fall = pieces * (size_t)a->s.Hv * 3 * N * sizeof(float);
-    unsigned char *p = (unsigned char *)ft_cuda_scratch(c, FT_PLACE_DELTA, qk + tri + fall);
+    unsigned char *p = (unsigned char *)ft_cuda_scratch(c, FT_SCRATCH_DELTA, qk + tri + fall);
     a->qk = (uint16_t *)p;
     a->tri = (uint16_t *)(p + qk);
     a->fall = (float *)(p + qk + tri);
@@ -423,9 +424,9 @@ void ft_cuda_chunks(ft_cuda *c, const delta_args *a)
 {
     const unsigned spans = (unsigned)FT_MAX(1, c->batch.S);
     const dim3 all(span_chunks(c->batch.T, (int)spans, N), (unsigned)a->s.Hv);
-    const dim3 walks((unsigned)a->s.Hv * (S / COLS), spans);
-    ft_cuda_shared(c, (const void *)chunk_make_kernel, (int)sizeof(make_shared));
-    ft_cuda_shared(c, (const void *)chunk_walk_kernel, (int)sizeof(walk_shared));
-    FT_LAUNCH_NEXT(c, chunk_make_kernel, all, THREADS, sizeof(make_shared), *a);
-    FT_LAUNCH_NEXT(c, chunk_walk_kernel, walks, THREADS, sizeof(walk_shared), *a);
+    const dim3 grid((unsigned)a->s.Hv * (S / COLS), spans);
+    ft_cuda_shared(c, (const void *)chunk_prepare_kernel, (int)sizeof(prepare_shared));
+    ft_cuda_shared(c, (const void *)chunk_scan_kernel, (int)sizeof(scan_shared));
+    FT_LAUNCH_NEXT(c, chunk_prepare_kernel, all, THREADS, sizeof(prepare_shared), *a);
+    FT_LAUNCH_NEXT(c, chunk_scan_kernel, grid, THREADS, sizeof(scan_shared), *a);
 }

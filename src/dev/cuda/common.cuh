@@ -1,5 +1,5 @@
-/* dev/cuda/common.cuh - what the kernels share: reductions with a fixed order, matrices by value,
- * launches. Sums are made in an order that depends on the length alone, never on the grid. */
+/* dev/cuda/common.cuh - helpers of all kernels: reductions in a fixed order, matrix access,
+ * launches. The order of a sum depends on its length only, never on the grid. */
 #ifndef FT_DEV_CUDA_COMMON_CUH
 #define FT_DEV_CUDA_COMMON_CUH
 
@@ -8,7 +8,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-/* Launches on the device's stream and remembers a fault:
+/* Launches on the device's stream and stores an error:
  *   FT_LAUNCH(c, kernel, grid, block, shared_bytes, arguments...) */
 #define FT_LAUNCH(c, kernel, grid, block, shared, ...)                                             \
     do {                                                                                           \
@@ -16,8 +16,8 @@
         ft_cuda_check((c), cudaGetLastError(), #kernel);                                           \
     } while (0)
 
-/* The same for a kernel that begins with after_last(): it is started while the kernel before it
- * still runs, and can do what does not depend on it. */
+/* Programmatic dependent launch, for a kernel that calls wait_for_previous_kernel(): it starts
+ * while the previous kernel still runs, and can do work that does not depend on it. */
 #define FT_LAUNCH_NEXT(c, kernel, grid, block, shared, ...)                                        \
     ft_launch_next((c), kernel, (grid), (block), (shared), #kernel, __VA_ARGS__)
 
@@ -25,7 +25,7 @@ template <class... P, class... A>
 static inline void ft_launch_next(ft_cuda *c, void (*kernel)(P...), dim3 grid, dim3 block,
                                   size_t shared, const char *name, A... args)
 {
-    ft_cuda_alike(c, (const void *)kernel);
+    ft_cuda_max_carveout(c, (const void *)kernel);
     cudaLaunchConfig_t g = {};
     cudaLaunchAttribute a[1];
     a[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -39,9 +39,9 @@ static inline void ft_launch_next(ft_cuda *c, void (*kernel)(P...), dim3 grid, d
     ft_cuda_check(c, cudaLaunchKernelEx(&g, kernel, P(args)...), name);
 }
 
-/* Lets the kernel behind this one start, then waits until everything before this one is done. Its
- * memory may be touched from here on. */
-__device__ __forceinline__ void after_last()
+/* Lets the next kernel start, then waits until all previous kernels have finished. Their results
+ * may be read, and memory they use may be written, only after this call. */
+__device__ __forceinline__ void wait_for_previous_kernel()
 {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
@@ -49,9 +49,9 @@ __device__ __forceinline__ void after_last()
 #endif
 }
 
-/* The other way round: the kernel behind starts when everything before this one is done. It may
- * read what those kernels wrote before it calls after_last() itself. */
-__device__ __forceinline__ void hold()
+/* The reverse order: the next kernel starts only when all previous kernels have finished. It may
+ * therefore read their results before it calls wait_for_previous_kernel() itself. */
+__device__ __forceinline__ void wait_then_start_next()
 {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -59,9 +59,9 @@ __device__ __forceinline__ void hold()
 #endif
 }
 
-/* Asks for what is read later and does not depend on the kernel before, by threads i of n: it waits
- * in the second-level cache then. */
-__device__ __forceinline__ void expect(const void *p, int bytes, int i, int n)
+/* Prefetches data into the L2 cache that does not depend on the previous kernel; for thread i of n.
+ */
+__device__ __forceinline__ void prefetch_l2(const void *p, int bytes, int i, int n)
 {
 #if __CUDA_ARCH__ >= 800
     for (int at = 128 * i; at < bytes; at += 128 * n)
@@ -79,14 +79,14 @@ __device__ __forceinline__ float *mat_head(const ft_mat &m, int t, int h)
     return m.p + (size_t)t * m.rs + (size_t)h * m.hs;
 }
 
-/* Value c of row t, whatever the heads' distance. */
+/* Value c of row t, for any distance between heads. */
 __device__ __forceinline__ float *mat_value(const ft_mat &m, int t, int c)
 {
     return m.p + (size_t)t * m.rs + (size_t)(c / m.d) * m.hs + c % m.d;
 }
 
-/* Whether values 2 i and 2 i + 1 of a row can be read at once. */
-static inline bool mat_in_twos(ft_mat m)
+/* Whether values 2 i and 2 i + 1 of a row can be read with one load. */
+static inline bool mat_even(ft_mat m)
 {
     return m.d % 2 == 0 && m.rs % 2 == 0 && (m.hs % 2 == 0 || m.H == 1) && (uintptr_t)m.p % 8 == 0;
 }
@@ -105,12 +105,12 @@ __device__ __forceinline__ float warp_max(float v)
     return v;
 }
 
-/* The sum over a block of at most 1024 threads, for every thread. shared: 33 floats. */
+/* Sum over a block of at most 1024 threads, returned to every thread. shared: 33 floats. */
 __device__ __forceinline__ float block_sum(float v, float *shared)
 {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = (blockDim.x + 31) >> 5;
     v = warp_sum(v);
-    __syncthreads(); /* of an earlier use */
+    __syncthreads(); /* an earlier call may still read `shared` */
     if (!lane) shared[warp] = v;
     __syncthreads();
     if (!warp) {
@@ -122,38 +122,40 @@ __device__ __forceinline__ float block_sum(float v, float *shared)
     return shared[32];
 }
 
-/* x as the sum of two bf16 numbers, up to 2^-17 of it. */
+/* x as the sum of two bf16 numbers, with a relative error of 2^-17. */
 __device__ __forceinline__ void split_bf16(float x, __nv_bfloat16 &hi, __nv_bfloat16 &lo)
 {
     hi = __float2bfloat16_rn(x);
     const float rest = x - __bfloat162float(hi);
-    /* an infinity or NaN travels in the high part alone */
+    /* infinity and NaN are stored in the high part only */
     lo = __float2bfloat16_rn(isfinite(x) ? rest : 0.0f);
 }
 
-/* Shadows of many rows (ft_cuda_wide) have the 64 columns of a unit as product_rows.cuh wants them
- * in shared memory: of each 32, columns 8 i + j (i < 4, j < 8) stand in the order (j / 2, i, j %
- * 2), which makes a tensor core's sixteen neighbours; and the eight pieces of 16 bytes are swizzled
- * by the row. Pairs of columns stay together. */
+/* The bf16 copy of many rows (ft_cuda_wide) has the 64 columns of a unit in the order that
+ * product/rows_wgmma.cuh needs in shared memory: in each half of 32, columns 8 i + j (i < 4, j < 8)
+ * are in the order (j / 2, i, j % 2), so that the 16 columns of one tensor core instruction are
+ * contiguous; and the eight 16-byte pieces are swizzled by the row. Pairs of columns stay adjacent.
+ */
 __device__ __forceinline__ int wide_column(int t, int c)
 {
     const int piece = c >> 3 & 4 | c >> 1 & 3;
     return (piece ^ (t & 7)) << 3 | c >> 2 & 6 | c & 1;
 }
 
-/* Where value c of row t lies in plane 0 of a shadow of T rows; plane 1 is shadow_plane behind. */
-__device__ __forceinline__ size_t shadow_at(int T, bool wide, int t, int c)
+/* Index of value c of row t in plane 0 of a bf16 copy of T rows; plane 1 follows bf16_plane values
+ * later. */
+__device__ __forceinline__ size_t bf16_index(int T, bool wide, int t, int c)
 {
     return ((size_t)(c >> 6) * T + t) * 64 + (wide ? wide_column(t, c & 63) : c & 63);
 }
 
-__host__ __device__ __forceinline__ size_t shadow_plane(int T, int k)
+__host__ __device__ __forceinline__ size_t bf16_plane(int T, int k)
 {
     return (size_t)((k + 63) / 64) * 64 * T;
 }
 
-/* Writes a value's two planes. */
-__device__ __forceinline__ void shadow_put(uint16_t *s, size_t plane, size_t at, float v)
+/* Writes a value to both planes. */
+__device__ __forceinline__ void bf16_put(uint16_t *s, size_t plane, size_t at, float v)
 {
     __nv_bfloat16 hi, lo;
     split_bf16(v, hi, lo);
@@ -161,8 +163,8 @@ __device__ __forceinline__ void shadow_put(uint16_t *s, size_t plane, size_t at,
     s[plane + at] = __bfloat16_as_ushort(lo);
 }
 
-/* Values c and c + 1 of a row, c even: neighbours in every order. */
-__device__ __forceinline__ void shadow_put_two(uint16_t *s, size_t plane, size_t at, float2 v)
+/* Values c and c + 1 of a row, c even: adjacent in every order. */
+__device__ __forceinline__ void bf16_put_pair(uint16_t *s, size_t plane, size_t at, float2 v)
 {
     __nv_bfloat16 x, y, x_rest, y_rest;
     split_bf16(v.x, x, x_rest);
@@ -172,9 +174,9 @@ __device__ __forceinline__ void shadow_put_two(uint16_t *s, size_t plane, size_t
         make_ushort2(__bfloat16_as_ushort(x_rest), __bfloat16_as_ushort(y_rest));
 }
 
-/* (v & mask) | bits as one instruction: left to itself the compiler makes two of it, because both
- * numbers are constants and an instruction has room for one. What decoding waits for is the unit
- * that does these. */
+/* (v & mask) | bits as one instruction. The compiler makes two of it, because both operands are
+ * constants and an instruction has only one immediate. These instructions limit the speed of
+ * decoding. */
 __device__ __forceinline__ uint32_t and_or(uint32_t v, uint32_t mask, uint32_t bits)
 {
     uint32_t r;
@@ -182,8 +184,8 @@ __device__ __forceinline__ uint32_t and_or(uint32_t v, uint32_t mask, uint32_t b
     return r;
 }
 
-/* Four codes (one in each nibble of the low half of v) through a table of sixteen numbers of
- * 16 bits, which lie in registers as low bytes l and high bytes h. */
+/* Maps four codes (one in each nibble of the low half of v) to a table of sixteen 16-bit values,
+ * held in registers as low bytes l and high bytes h. */
 __device__ __forceinline__ void look_up(uint32_t v, const uint32_t l[4], const uint32_t h[4],
                                         uint32_t &p0, uint32_t &p1)
 {

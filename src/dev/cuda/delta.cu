@@ -1,20 +1,21 @@
-/* The gated delta net, row by row: convolution and recurrence with their journals. Columns of a
- * state do not meet, so they are shared out; a block keeps its columns in registers from the first
- * row of a span to the last. A replay repeats the very operations of the rows it stands for.
+/* The gated delta net, row by row: convolution and recurrence with their journals. The columns of a
+ * state are independent, so they are distributed over blocks; a block keeps its columns in
+ * registers from the first row of a span to the last. A replay repeats exactly the operations of
+ * the rows it replaces.
  *
- * Bytes: every state once in and once out. On an H200 (4.66 TB/s by a plain read), 16 sequences of
- * one row: 101 MB of the 27b's shape in 35 us, 2.9 TB/s, 62 %; 67 MB of the 35b-a3b's in 21, 69 %.
- * One sequence: 6.3 MB in 5 us, 27 %: most of it is the way from the convolution's end to here, and
- * a wait for the rows. The convolution of a prompt of 2048 rows (10240 channels): 68 us, 168 MB,
- * 55 %; a thread has one channel and asks for eight of its rows at a time. */
+ * Memory traffic: every state is read and written once. On an H200 (4.66 TB/s by a plain read), 16
+ * sequences of one row: 101 MB with the shape of the 27b in 35 us, 2.9 TB/s, 62 %; 67 MB with that
+ * of the 35b-a3b in 21 us, 69 %. One sequence: 6.3 MB in 5 us, 27 %, most of it launch latency and
+ * waiting for the convolution. The convolution of a prompt of 2048 rows (10240 channels): 68 us,
+ * 168 MB, 55 %; a thread has one channel and loads eight of its rows at a time. */
 #include "dev/cuda/delta.cuh"
 
 /* ---- convolution ---- */
 
 enum { CONV_ROWS = 32, CONV_CHANNELS = 128, CONV_AHEAD = 8 };
 
-/* Inputs of one channel in time: the stored window, the journal rows that count, the span's rows.
- */
+/* Inputs of one channel in time order: the stored window, the accepted journal rows, the rows of
+ * the span. */
 typedef struct history {
     const float *window, *journal, *u;
     int taps, replay, CH, step;
@@ -28,7 +29,8 @@ __device__ __forceinline__ float history_at(const history &h, int i)
     return h.u[(size_t)(i - h.replay) * h.step];
 }
 
-/* A block takes some channels of a piece of a span; the first piece moves the window. C: taps. */
+/* A block computes some channels of a piece of a span; the block of the first piece updates the
+ * window. C: taps. */
 template <int C>
 static __global__ void __launch_bounds__(CONV_CHANNELS)
     conv_kernel(ft_mat y, ft_mat u, ft_vec w, const ft_delta s, const ft_batch b)
@@ -49,12 +51,14 @@ static __global__ void __launch_bounds__(CONV_CHANNELS)
     float tap[C], x[C]; /* x: the last C inputs */
 #pragma unroll
     for (int k = 0; k < C; k++) tap[k] = w.p[(size_t)ch * C + k];
-    if (from) after_last(); /* the first piece's past is an earlier step's: it need not wait */
+    if (from)
+        wait_for_previous_kernel(); /* the first piece reads only results of earlier steps before
+                                       this */
 #pragma unroll
     for (int k = 0; k < C - 1; k++) x[k + 1] = history_at(h, sp.replay + from + k);
-    if (!from) after_last();
+    if (!from) wait_for_previous_kernel();
     for (int r = from; r < to; r += CONV_AHEAD) {
-        float v[CONV_AHEAD]; /* all on their way before the first is used */
+        float v[CONV_AHEAD]; /* all loads are issued before the first value is used */
 #pragma unroll
         for (int i = 0; i < CONV_AHEAD; i++) v[i] = h.u[(size_t)min(r + i, to - 1) * u.rs];
 #pragma unroll
@@ -77,7 +81,7 @@ static __global__ void __launch_bounds__(CONV_CHANNELS)
 
 typedef void conv_fn(ft_mat, ft_mat, ft_vec, const ft_delta, const ft_batch);
 
-/* Kernels of 2 to 16 taps, as far as a model may have them. */
+/* Kernels for 2 to 16 taps. */
 template <int C> static conv_fn *conv_of(int taps)
 {
     if (taps == C) return conv_kernel<C>;
@@ -103,13 +107,13 @@ extern "C" void ft_cuda_conv(ft_dev *d, ft_mat y, ft_mat u, ft_vec w, const ft_d
 
 enum { COLS = 32, BATCH = 16, DELTA_THREADS = 128 };
 
-/* Inputs of some rows of a head, ready for the recurrence. */
+/* Inputs of some rows of a head, prepared for the recurrence. */
 template <int S> struct delta_rows {
     float q[BATCH][S], k[BATCH][S], v[BATCH][COLS], decay[BATCH], beta[BATCH], g[BATCH];
 };
 
-/* Rows [from, from + n) of the span. A warp takes a row at a time, lane l every 32nd value: more at
- * once would take registers that let a multiprocessor have one more block. */
+/* Rows [from, from + n) of the span. A warp reads one row at a time, lane l every 32nd value:
+ * reading more at once would take registers and cost one block per multiprocessor. */
 template <int S>
 __device__ __forceinline__ void read_rows(delta_rows<S> *to, const delta_args &a, const ft_span &sp,
                                           int from, int n, int h, int col)
@@ -153,7 +157,7 @@ __device__ __forceinline__ float column_sum(float v)
     return v + __shfl_xor_sync(0xffffffffu, v, 16);
 }
 
-/* A lane holds rows 16 m + 4 (lane / 8) + e of column lane % 8 of its warp's eight. */
+/* A lane holds rows 16 m + 4 (lane / 8) + e of column lane % 8 of the eight columns of its warp. */
 template <int S> struct columns {
     float z[S / 16][4];
 };
@@ -172,7 +176,7 @@ __device__ __forceinline__ void advance(columns<S> &c, const float *k, float dec
     }
 }
 
-/* Z^T x for this lane's column, in two chains. */
+/* Z^T x for this lane's column, as two independent sums. */
 template <int S> __device__ __forceinline__ float product(const columns<S> &c, const float *x)
 {
     const int part = (threadIdx.x & 31) / 8 * 4;
@@ -204,10 +208,11 @@ __device__ __forceinline__ void move_state(columns<S> &c, float *Z, int col)
         }
 }
 
-/* Rows [from, from + n) of the span, whose inputs stand in `in`. */
+/* Rows [from, from + n) of the span, with the inputs in `in`. */
 template <int S>
-__device__ __forceinline__ void run_rows(columns<S> &c, const delta_args &a, const ft_span &sp,
-                                         const delta_rows<S> *in, int from, int n, int h, int col)
+__device__ __forceinline__ void compute_rows(columns<S> &c, const delta_args &a, const ft_span &sp,
+                                             const delta_rows<S> *in, int from, int n, int h,
+                                             int col)
 {
     const ft_delta &s = a.s;
     const int lane = threadIdx.x & 31, own = threadIdx.x / 32 * 8 + lane % 8;
@@ -224,7 +229,7 @@ __device__ __forceinline__ void run_rows(columns<S> &c, const delta_args &a, con
     }
 }
 
-/* The block of columns 0 journals what its head's blocks share. */
+/* The block of column 0 writes the part of the journal that all blocks of a head share. */
 template <int S>
 __device__ __forceinline__ void journal_rows(const delta_args &a, const ft_span &sp,
                                              const delta_rows<S> *in, int from, int n, int h)
@@ -243,7 +248,7 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta
     __shared__ delta_rows<S> rows;
     const ft_delta &s = a.s;
     const ft_span sp = a.b.span[blockIdx.y];
-    if (!sp.n) return; /* there are as many as rows */
+    if (!sp.n) return; /* surplus span */
     const int h = blockIdx.x / (S / COLS), col = blockIdx.x % (S / COLS) * COLS, kh = h % s.Hk;
     const int own = col + threadIdx.x / 32 * 8 + threadIdx.x % 8;
     int from, to;
@@ -251,22 +256,23 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta
     const int replay = a.pass == LAST ? 0 : sp.replay;
     float *Z = state_of(a, sp.slot, h);
     columns<S> c;
-    if (threadIdx.x < 2) expect(threadIdx.x ? a.A + h : a.dt + h, 4, 0, 1);
-    if (a.pass != LAST) move_state<S, false>(c, Z, own); /* the step before left it: no wait */
+    if (threadIdx.x < 2) prefetch_l2(threadIdx.x ? a.A + h : a.dt + h, 4, 0, 1);
+    if (a.pass != LAST)
+        move_state<S, false>(c, Z, own); /* an earlier step wrote it: no need to wait */
     for (int r = 0; r < replay; r++)
         advance<S>(c, journal(s.j_k, s, sp.slot, sp.plane, r, s.Hk * S) + kh * S,
                    expf(journal(s.j_g, s, sp.slot, sp.plane, r, s.Hv)[h]),
                    journal(s.j_d, s, sp.slot, sp.plane, r, s.Hv * S)[h * S + own]);
-    after_last();
+    wait_for_previous_kernel();
     if (from >= to && !replay) return;
     if (a.pass == LAST) move_state<S, false>(c, Z, own);
     if (replay && sp.tentative) move_state<S, true>(c, Z, own);
     for (; from < to; from += BATCH) {
         const int n = min(BATCH, to - from);
-        __syncthreads(); /* the batch before is done */
+        __syncthreads(); /* the previous rows have been used */
         read_rows(&rows, a, sp, from, n, h, col);
         __syncthreads();
-        run_rows(c, a, sp, &rows, from, n, h, col);
+        compute_rows(c, a, sp, &rows, from, n, h, col);
         if (sp.tentative && !col) journal_rows(a, sp, &rows, from, n, h);
     }
     if (!sp.tentative) move_state<S, true>(c, Z, own);
@@ -274,8 +280,8 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_kernel(const delta
 
 /* ---- recurrence for heads of other sizes ---- */
 
-/* Normalised row of a head, by a block. red: 33 floats. */
-__device__ void plain_unit(float *to, const float *x, int S, float scale, float *red)
+/* Normalises a row of a head to unit length, by a block. red: 33 floats. */
+__device__ void scalar_unit(float *to, const float *x, int S, float scale, float *red)
 {
     float sum = 0;
     for (int i = threadIdx.x; i < S; i += DELTA_THREADS) sum = fmaf(x[i], x[i], sum);
@@ -283,8 +289,8 @@ __device__ void plain_unit(float *to, const float *x, int S, float scale, float 
     for (int i = threadIdx.x; i < S; i += DELTA_THREADS) to[i] = x[i] * f;
 }
 
-__device__ void plain_column(float *Z, const float *q, const float *k, float v, float decay,
-                             float beta, int S, float *o, float *d)
+__device__ void scalar_column(float *Z, const float *q, const float *k, float v, float decay,
+                              float beta, int S, float *o, float *d)
 {
     float zk = 0, zq = 0;
     for (int i = 0; i < S; i++) zk = fmaf(Z[(size_t)i * S], k[i], zk);
@@ -297,16 +303,16 @@ __device__ void plain_column(float *Z, const float *q, const float *k, float v, 
     *o = zq;
 }
 
-static __global__ void __launch_bounds__(DELTA_THREADS) delta_plain_kernel(const delta_args a)
+static __global__ void __launch_bounds__(DELTA_THREADS) delta_scalar_kernel(const delta_args a)
 {
-    extern __shared__ float delta_plain_shared[];
+    extern __shared__ float delta_scalar_shared[];
     __shared__ float red[33];
-    after_last();
+    wait_for_previous_kernel();
     const ft_delta &s = a.s;
     const ft_span sp = a.b.span[blockIdx.y];
     if (!sp.n) return;
     const int S = s.S, h = blockIdx.x, kh = h % s.Hk, plane = 1 - sp.plane;
-    float *q = delta_plain_shared, *k = q + S, *Z = state_of(a, sp.slot, h), *work = Z;
+    float *q = delta_scalar_shared, *k = q + S, *Z = state_of(a, sp.slot, h), *work = Z;
     if (sp.tentative) work = a.copy + ((size_t)blockIdx.y * s.Hv + h) * S * S;
     for (int j = threadIdx.x; j < S; j += DELTA_THREADS)
         for (int i = 0; i < S; i++) {
@@ -321,12 +327,12 @@ static __global__ void __launch_bounds__(DELTA_THREADS) delta_plain_kernel(const
         const int t = sp.row + r;
         const float *in = mat_head(a.y, t, 0);
         const float g = log_decay(a, t, h), decay = expf(g), beta = beta_of(a, t, h);
-        plain_unit(q, in + kh * S, S, 1.0f / sqrtf((float)S), red);
-        plain_unit(k, in + (s.Hk + kh) * S, S, 1.0f, red);
+        scalar_unit(q, in + kh * S, S, 1.0f / sqrtf((float)S), red);
+        scalar_unit(k, in + (s.Hk + kh) * S, S, 1.0f, red);
         __syncthreads();
         for (int j = threadIdx.x; j < S; j += DELTA_THREADS) {
             float o, d;
-            plain_column(work + j, q, k, in[(2 * s.Hk + h) * S + j], decay, beta, S, &o, &d);
+            scalar_column(work + j, q, k, in[(2 * s.Hk + h) * S + j], decay, beta, S, &o, &d);
             mat_head(a.o, t, h)[j] = o;
             if (!sp.tentative) continue;
             journal(s.j_d, s, sp.slot, plane, r, s.Hv * S)[h * S + j] = d;
@@ -357,8 +363,8 @@ extern "C" void ft_cuda_delta_rule(ft_dev *dev, ft_mat o, ft_mat y, ft_mat a, ft
         FT_LAUNCH_NEXT(c, delta_kernel<128>, grid, DELTA_THREADS, 0, args);
         return;
     }
-    args.copy =
-        (float *)ft_cuda_scratch(c, FT_PLACE_DELTA, sizeof(float) * (size_t)spans * s->Hv * S * S);
-    FT_LAUNCH_NEXT(c, delta_plain_kernel, dim3((unsigned)s->Hv, spans), DELTA_THREADS,
+    args.copy = (float *)ft_cuda_scratch(c, FT_SCRATCH_DELTA,
+                                         sizeof(float) * (size_t)spans * s->Hv * S * S);
+    FT_LAUNCH_NEXT(c, delta_scalar_kernel, dim3((unsigned)s->Hv, spans), DELTA_THREADS,
                    2 * S * sizeof(float), args);
 }

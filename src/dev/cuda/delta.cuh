@@ -1,17 +1,17 @@
-/* dev/cuda/delta.cuh - the gated delta rule's two ways: rows in turn (delta.cu) and chunks as small
- * products on tensor cores (chunk.cu).
+/* dev/cuda/delta.cuh - the two implementations of the gated delta rule: row by row (delta.cu), and
+ * in chunks as small matrix products on tensor cores (chunk.cu).
  *
- * A span is cut at multiples of FT_CHUNK_ROWS positions. A piece of at most FT_DECODE_ROWS rows,
- * and every tentative span, runs row by row; longer pieces of heads of 128 values run as chunks.
- * Short pieces stand at the two ends of a span, so that three passes do: the first one, the chunks,
- * the last one. */
+ * A span is cut at multiples of FT_CHUNK_ROWS positions. Pieces of at most FT_DECODE_ROWS rows, and
+ * tentative spans, run row by row; longer pieces of heads of 128 values run as chunks. Short pieces
+ * occur only at the two ends of a span, so that there are three passes: the first piece, the
+ * chunks, the last piece. */
 #ifndef FT_CUDA_DELTA_CUH
 #define FT_CUDA_DELTA_CUH
 
 #include "dev/cuda/mma.cuh"
 #include "dev/cuda/spans.cuh"
 
-/* Row `row` of journal half `plane` of a slot, in an array of `width` values per row. */
+/* Row `row` of journal `plane` of a slot, in an array of `width` values per row. */
 __device__ __forceinline__ float *journal(float *base, const ft_delta &s, int slot, int plane,
                                           int row, int width)
 {
@@ -23,12 +23,12 @@ typedef struct delta_args {
     ft_mat o, y, a, beta;
     const float *A, *dt;
     ft_delta s;
-    float *copy; /* plain kernel: working states of tentative spans */
-    int pass;    /* which rows: FIRST and LAST pieces, or ALL */
-    /* chunks: what is made of them before they are walked, by number of the piece */
+    float *copy; /* delta_scalar_kernel: working copy of the state of tentative spans */
+    int pass;    /* which rows: the FIRST or LAST piece of a span, or ALL */
+    /* chunks: inputs prepared by chunk_prepare_kernel, by number of the chunk */
     uint16_t *qk;  /* [piece][Hk][2][64][128]: normalised queries, keys */
-    uint16_t *tri; /* [piece][Hv][2][64][64]: what makes updates, what weighs them */
-    float *fall;   /* [piece][Hv][3][64]: e^G, e^(G_n - G), and e^(G_n) in each of the last */
+    uint16_t *tri; /* [piece][Hv][2][64][64]: (1 + A)^-1 diag(beta), and (q_i . k_j) D_ij */
+    float *fall;   /* [piece][Hv][3][64]: e^G, e^(G_n - G), and e^(G_n) repeated */
 } delta_args;
 
 __device__ __forceinline__ float log_decay(const delta_args &a, int t, int h)
@@ -61,11 +61,11 @@ __device__ __forceinline__ float *state_of(const delta_args &a, int slot, int h)
 
 enum { ALL, FIRST, LAST, CHUNKS };
 
-/* The rows [from, to) of a span that a pass runs. */
+/* The rows [from, to) of a span that a pass computes. */
 __device__ __forceinline__ void pass_rows(const ft_span &sp, int pass, int *from, int *to)
 {
-    const int head = min(sp.n, FT_CHUNK_ROWS - sp.past % FT_CHUNK_ROWS);
-    const int tail = min(sp.n - head, (sp.past + sp.n - 1) % FT_CHUNK_ROWS + 1);
+    const int head = min(sp.n, FT_CHUNK_ROWS - sp.start % FT_CHUNK_ROWS);
+    const int tail = min(sp.n - head, (sp.start + sp.n - 1) % FT_CHUNK_ROWS + 1);
     int a = sp.tentative ? sp.n : head <= FT_DECODE_ROWS ? head : 0;
     int b = !sp.tentative && tail <= FT_DECODE_ROWS ? sp.n - tail : sp.n;
     if (pass == ALL) a = b = sp.n;

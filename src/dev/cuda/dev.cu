@@ -1,5 +1,5 @@
-/* The cuda device: copies, the way of a batch to the device, scratch. The ops are in the files of
- * their families, memory in memory.cu, weights in weights.cu, steps as graphs in graph.cu. */
+/* The CUDA device: copies, upload of the batch, scratch memory. The ops are in the files of their
+ * families, memory in memory.cu, weights in product/weights.cu, captured steps in graph.cu. */
 #include "dev/cuda/cuda.h"
 
 extern "C" {
@@ -21,7 +21,7 @@ void ft_cuda_check(ft_cuda *c, cudaError_t e, const char *where)
 static void upload(ft_dev *d, void *dst, const void *src, size_t bytes)
 {
     ft_cuda *c = (ft_cuda *)d;
-    for (int i = 0; i < FT_CUDA_SHADOWS; i++) c->shadow[i].valid = false;
+    for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) c->bf16[i].valid = false;
     ft_cuda_check(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, c->stream), "upload");
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "upload");
 }
@@ -40,62 +40,55 @@ static void download(ft_dev *d, void *dst, const void *src, size_t bytes)
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "download");
 }
 
-void *ft_cuda_scratch(ft_cuda *c, ft_cuda_place which, size_t bytes)
+void *ft_cuda_scratch(ft_cuda *c, ft_cuda_scratch_id which, size_t bytes)
 {
-    if (bytes <= c->place_bytes[which]) return c->place[which];
-    ft_cuda_retire(c, c->place[which]);
-    c->place[which] = NULL;
-    c->place_bytes[which] = 0;
-    const cudaError_t e = cudaMalloc(&c->place[which], bytes);
+    if (bytes <= c->scratch_bytes[which]) return c->scratch[which];
+    ft_cuda_retire(c, c->scratch[which]);
+    c->scratch[which] = NULL;
+    c->scratch_bytes[which] = 0;
+    const cudaError_t e = cudaMalloc(&c->scratch[which], bytes);
     ft_cuda_check(c, e, "scratch memory");
-    if (e == cudaSuccess) c->place_bytes[which] = bytes;
-    return c->place[which];
+    if (e == cudaSuccess) c->scratch_bytes[which] = bytes;
+    return c->scratch[which];
 }
 
-void ft_cuda_alike(ft_cuda *c, const void *kernel)
+void ft_cuda_max_carveout(ft_cuda *c, const void *kernel)
 {
     const void **at = &c->kernel[((uintptr_t)kernel >> 4) * 2654435761u % FT_CUDA_KERNELS];
     if (*at == kernel) return;
-    *at = kernel; /* one that was there before is asked for again: it costs little */
+    *at = kernel; /* a hash collision only repeats the call */
     ft_cuda_check(c,
                   cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                        cudaSharedmemCarveoutMaxShared),
                   "shared memory");
 }
 
-/* ---- shadows ---- */
-
-static size_t extent(ft_mat m)
-{
-    if (!m.T) return 0;
-    const size_t last = (size_t)(m.T - 1) * (size_t)m.rs + (size_t)(m.H - 1) * (size_t)m.hs;
-    return (last + (size_t)m.d) * sizeof(float);
-}
+/* ---- bf16 copies ---- */
 
 void ft_cuda_wrote(ft_cuda *c, ft_mat m)
 {
-    const char *lo = (const char *)m.p, *hi = lo + extent(m);
-    for (int i = 0; i < FT_CUDA_SHADOWS; i++) {
-        ft_shadow *s = &c->shadow[i];
+    const char *lo = (const char *)m.p, *hi = lo + ft_mat_extent(m);
+    for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) {
+        ft_bf16_copy *s = &c->bf16[i];
         const char *from = (const char *)s->x.p;
-        if (s->valid && from < hi && lo < from + extent(s->x)) s->valid = false;
+        if (s->valid && from < hi && lo < from + ft_mat_extent(s->x)) s->valid = false;
     }
 }
 
-uint16_t *ft_cuda_shadow(ft_cuda *c, ft_mat m, bool *found)
+uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, bool *found)
 {
     int best = 0;
-    for (int i = 0; i < FT_CUDA_SHADOWS; i++) {
-        ft_shadow *s = &c->shadow[i];
+    for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) {
+        ft_bf16_copy *s = &c->bf16[i];
         if (s->valid && s->x.p == m.p && s->x.T == m.T && s->x.rs == m.rs &&
             ft_mat_cols(s->x) == ft_mat_cols(m)) {
             s->used = ++c->clock;
             *found = true;
             return s->p;
         }
-        if (s->used < c->shadow[best].used) best = i;
+        if (s->used < c->bf16[best].used) best = i;
     }
-    ft_shadow *s = &c->shadow[best];
+    ft_bf16_copy *s = &c->bf16[best];
     const size_t k = ((size_t)ft_mat_cols(m) + 63) / 64 * 64;
     const size_t bytes = 2 * k * (size_t)m.T * sizeof(uint16_t);
     *found = false;
@@ -113,16 +106,16 @@ uint16_t *ft_cuda_shadow(ft_cuda *c, ft_mat m, bool *found)
     return s->p;
 }
 
-uint16_t *ft_cuda_wrote_both(ft_cuda *c, ft_mat m)
+uint16_t *ft_cuda_wrote_with_bf16(ft_cuda *c, ft_mat m)
 {
     bool found;
     ft_cuda_wrote(c, m);
-    return ft_mat_cols(m) % 64 ? NULL : ft_cuda_shadow(c, m, &found);
+    return ft_mat_cols(m) % 64 ? NULL : ft_cuda_bf16_copy(c, m, &found);
 }
 
 /* ---- the batch ---- */
 
-/* The next bytes of what is staged, and where they will lie on the device. */
+/* Reserves the next bytes of the staging buffer. */
 static void *stage_take(ft_cuda *c, size_t bytes)
 {
     void *p = c->stage + c->stage_used;
@@ -132,7 +125,7 @@ static void *stage_take(ft_cuda *c, size_t bytes)
 
 static const void *on_device(const ft_cuda *c, const void *staged)
 {
-    return c->there + ((const unsigned char *)staged - c->stage);
+    return c->batch_mem + ((const unsigned char *)staged - c->stage);
 }
 
 static const void *stage_bytes(ft_cuda *c, const void *src, size_t bytes)
@@ -154,14 +147,14 @@ static void stage_grow(ft_cuda *c, size_t bytes)
     ft_cuda_drop_graphs(c);
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
     cudaFreeHost(c->stages[0]);
-    cudaFree(c->there);
-    c->stages[0] = c->there = NULL;
+    cudaFree(c->batch_mem);
+    c->stages[0] = c->batch_mem = NULL;
     c->stage_bytes = 0;
     bytes = ft_round_up(bytes + bytes / 2, 256);
     ft_cuda_check(c, cudaMallocHost((void **)&c->stages[0], FT_CUDA_STAGES * bytes),
                   "pinned memory");
-    ft_cuda_check(c, cudaMalloc((void **)&c->there, bytes), "batch memory");
-    if (!c->stages[0] || !c->there) return;
+    ft_cuda_check(c, cudaMalloc((void **)&c->batch_mem, bytes), "batch memory");
+    if (!c->stages[0] || !c->batch_mem) return;
     for (int i = 1; i < FT_CUDA_STAGES; i++) c->stages[i] = c->stages[0] + (size_t)i * bytes;
     c->stage_bytes = bytes;
 }
@@ -175,31 +168,31 @@ static const ft_span *stage_spans(ft_cuda *c, const ft_batch *b)
     return (const ft_span *)on_device(c, at);
 }
 
-/* Every row of a span has as many partial results as the last one, whatever a window leaves of
- * them: one for each range of cells up to its end. */
-static void stage_reach(ft_cuda *c, const ft_batch *b)
+/* Every row of a span has as many partial results as its last row, one for each range of positions
+ * up to its end, even if a sliding window skips some of them. */
+static void stage_span_ranges(ft_cuda *c, const ft_batch *b)
 {
-    const size_t rows = sizeof(ft_parts) * (size_t)b->T;
-    const size_t spans = sizeof(ft_reach) * (size_t)c->shape.S;
-    ft_parts *part = (ft_parts *)stage_take(c, rows);
-    ft_reach *reach = (ft_reach *)stage_take(c, spans);
+    const size_t rows = sizeof(ft_attn_parts) * (size_t)b->T;
+    const size_t spans = sizeof(ft_span_range) * (size_t)c->shape.S;
+    ft_attn_parts *part = (ft_attn_parts *)stage_take(c, rows);
+    ft_span_range *range = (ft_span_range *)stage_take(c, spans);
     int32_t sum = 0;
     memset(part, 0, rows);
-    memset(reach, 0, spans);
+    memset(range, 0, spans);
     for (int i = 0; i < b->S && b->end; i++) {
         const ft_span *s = &b->span[i];
         const int32_t end = b->end[s->row], last = b->end[s->row + s->n - 1];
-        const int32_t n = FT_MAX(1, (last + FT_SHAPE_NEAR - 1) / FT_SHAPE_NEAR);
-        reach[i] = ft_reach{s->row, s->n, s->slot, s->past, end, last > end, {sum, n}};
-        for (int r = 0; r < s->n; r++, sum += n) part[s->row + r] = ft_parts{sum, n};
+        const int32_t n = FT_MAX(1, (last + FT_SHAPE_SHORT_CTX - 1) / FT_SHAPE_SHORT_CTX);
+        range[i] = ft_span_range{s->row, s->n, s->slot, s->start, end, last > end, {sum, n}};
+        for (int r = 0; r < s->n; r++, sum += n) part[s->row + r] = ft_attn_parts{sum, n};
     }
     c->parts_now = sum;
-    c->crowded = c->parts && sum > c->parts && b->T <= FT_SHAPE_ROWS;
-    c->part_of = (const ft_parts *)on_device(c, part);
-    c->reach = (const ft_reach *)on_device(c, reach);
+    c->parts_overflow = c->parts && sum > c->parts && b->T <= FT_SHAPE_ROWS;
+    c->part_of = (const ft_attn_parts *)on_device(c, part);
+    c->span_range = (const ft_span_range *)on_device(c, range);
 }
 
-/* Arrays lie at the same places for the same shape: graphs hold addresses. */
+/* For one shape the arrays are at fixed addresses, because graphs contain them. */
 static void stage_batch(ft_cuda *c, const ft_batch *b)
 {
     const int pages = b->slots * b->pages_per_seq;
@@ -207,7 +200,7 @@ static void stage_batch(ft_cuda *c, const ft_batch *b)
     ft_batch *n = &c->batch;
     *n = *b;
     n->S = c->shape.S;
-    n->max_past = c->shape.past;
+    n->max_ctx = c->shape.ctx;
     for (int i = 0; i < 2; i++) n->page[i] = stage(c, b->page[i], pages);
     n->token = stage(c, b->token, b->T);
     for (int i = 0; i < 3; i++) n->pos[i] = stage(c, b->pos[i], b->T);
@@ -218,9 +211,10 @@ static void stage_batch(ft_cuda *c, const ft_batch *b)
     n->dst_row = stage(c, b->dst_row, b->T);
     n->out_row = stage(c, b->out_row, b->n_out);
     n->span = stage_spans(c, b);
-    stage_reach(c, b);
+    stage_span_ranges(c, b);
     n->draw = (const ft_draw *)stage_bytes(c, b->draw, (size_t)b->T * sizeof *b->draw);
-    n->aside = (const uint32_t *)stage_bytes(c, b->aside, (size_t)b->n_aside * sizeof *b->aside);
+    n->draw_words = (const uint32_t *)stage_bytes(c, b->draw_words,
+                                                  (size_t)b->n_draw_words * sizeof *b->draw_words);
     memcpy(head, n, sizeof *n);
     c->on = (const ft_batch *)on_device(c, head);
 }
@@ -232,22 +226,23 @@ static void record(ft_dev *d, const ft_batch *b)
     const size_t pages = (size_t)b->slots * (size_t)b->pages_per_seq * i4;
     d->batch = b;
     c->planned = NULL;
-    c->shape = ft_shape_of(b);
-    for (int i = 0; i < FT_CUDA_SHADOWS; i++) c->shadow[i].valid = false;
-    const unsigned turn = c->steps++ % FT_CUDA_STAGES;
-    ft_cuda_check(c, cudaEventSynchronize(c->staged[turn]), "batch");
-    const size_t draws = b->draw ? T * sizeof(ft_draw) : 0, aside = (size_t)b->n_aside * i4;
+    c->shape = ft_batch_shape_of(b);
+    for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) c->bf16[i].valid = false;
+    const unsigned slot = c->steps++ % FT_CUDA_STAGES;
+    ft_cuda_check(c, cudaEventSynchronize(c->staged[slot]), "batch");
+    const size_t draws = b->draw ? T * sizeof(ft_draw) : 0, aside = (size_t)b->n_draw_words * i4;
     stage_grow(c, sizeof(ft_batch) + 2 * pages + (11 * T + (size_t)b->n_out) * i4 + draws + aside +
-                      (sizeof(ft_span) + sizeof(ft_reach)) * (T + 1) + 21 * 16);
+                      (sizeof(ft_span) + sizeof(ft_span_range)) * (T + 1) + 21 * 16);
     if (!c->stage_bytes) return;
-    c->stage = c->stages[turn];
+    c->stage = c->stages[slot];
     c->stage_used = 0;
     stage_batch(c, b);
-    if (c->rehearsing) return;
+    if (c->capture_only) return;
     ft_cuda_check(
-        c, cudaMemcpyAsync(c->there, c->stage, c->stage_used, cudaMemcpyHostToDevice, c->stream),
+        c,
+        cudaMemcpyAsync(c->batch_mem, c->stage, c->stage_used, cudaMemcpyHostToDevice, c->stream),
         "batch");
-    ft_cuda_check(c, cudaEventRecord(c->staged[turn], c->stream), "batch");
+    ft_cuda_check(c, cudaEventRecord(c->staged[slot], c->stream), "batch");
 }
 
 static ft_status sync(ft_dev *d, ft_err *err)
@@ -259,24 +254,24 @@ static ft_status sync(ft_dev *d, ft_err *err)
                    "the cuda device failed in %s: %s", c->where, cudaGetErrorString(c->error));
 }
 
-/* What was seen on an H200 with driver 580 (docs/bench.md). */
+/* Measured on an H200 with driver 580 (docs/bench.md). */
 enum {
-    GRAPH_BYTES = 100 << 10, /* of a kept step, */
-    LAYER_BYTES = 38 << 10,  /* and of each layer in it */
-    KERNEL_BYTES = 10 << 20, /* what the driver loads */
+    GRAPH_BYTES = 100 << 10, /* of a captured step, */
+    LAYER_BYTES = 38 << 10,  /* plus this for each of its layers */
+    KERNEL_BYTES = 10 << 20, /* code and data that the driver loads */
 };
 
-static size_t shadow_bytes(const ft_dev_limits *l)
+static size_t bf16_copy_bytes(const ft_dev_limits *l)
 {
     const size_t rows = (size_t)l->rows, plain = rows * (size_t)l->k;
     const size_t chosen = rows * (size_t)l->experts * (size_t)l->expert_k;
     return 2 * sizeof(uint16_t) * FT_MAX(plain, chosen) + 128 * rows;
 }
 
-/* Rows and ranges that partial results of an attention have room for. */
+/* Upper bound of the rows times ranges with partial results of attention. */
 static int parts_of(const ft_dev_limits *l)
 {
-    const size_t ranges = ((size_t)l->past + FT_SHAPE_NEAR - 1) / FT_SHAPE_NEAR;
+    const size_t ranges = ((size_t)l->ctx + FT_SHAPE_SHORT_CTX - 1) / FT_SHAPE_SHORT_CTX;
     const size_t each = sizeof(float) * (size_t)l->heads * (size_t)(l->head_d + 2);
     return (int)FT_MIN(FT_SHAPE_ROWS * ranges, FT_CUDA_PART_BYTES / FT_MAX(each, (size_t)1));
 }
@@ -284,12 +279,12 @@ static int parts_of(const ft_dev_limits *l)
 static uint64_t graph_bytes(const ft_dev_limits *l)
 {
     const uint64_t whole = GRAPH_BYTES + (uint64_t)l->layers * LAYER_BYTES;
-    return (uint64_t)l->kept * whole + (uint64_t)l->kept_short * (GRAPH_BYTES + LAYER_BYTES);
+    return (uint64_t)l->graphs * whole + (uint64_t)l->draft_graphs * (GRAPH_BYTES + LAYER_BYTES);
 }
 
-/* Shadows; scratch of experts (their sums and hidden values), of delta nets (3.5 bytes for each
- * value of a row) and attention; graphs; what the driver loads with the kernels. Weights, caches
- * and buffers lose nothing (memory.cu) but the end of their last block. */
+/* bf16 copies; scratch of experts (sums and hidden values), of delta nets (3.5 bytes per value of a
+ * row) and of attention; graphs; memory that the driver uses for the kernels. Weights, caches and
+ * buffers are packed without gaps (memory.cu), except for the end of the last block. */
 static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
 {
     (void)d;
@@ -298,17 +293,19 @@ static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
     const uint64_t chunks = rows * values * 7 / 2;
     const uint64_t parts =
         (uint64_t)parts_of(l) * (uint64_t)l->heads * (uint64_t)(l->head_d + 2) * sizeof(float);
-    return FT_CUDA_SHADOWS * (uint64_t)ft_round_up(shadow_bytes(l), FT_CUDA_BLOCK) + experts +
-           chunks + parts + graph_bytes(l) + KERNEL_BYTES + FT_CUDA_BLOCK;
+    return FT_CUDA_BF16_COPIES * (uint64_t)ft_round_up(bf16_copy_bytes(l), FT_CUDA_BLOCK) +
+           experts + chunks + parts + graph_bytes(l) + KERNEL_BYTES + FT_CUDA_BLOCK;
 }
 
-/* Other scratch is sized when an op is first called. What weights needed on their way here is not
- * needed any more. */
+/* Other scratch is allocated when an op is first called. Buffers for the upload of weights are
+ * freed. */
 static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
 {
     ft_cuda *c = (ft_cuda *)d;
-    const size_t bytes = shadow_bytes(l);
-    stage_grow(c, sizeof(uint32_t) * ft_draw_words(l->vocab)); /* graphs go when it grows later */
+    const size_t bytes = bf16_copy_bytes(l);
+    stage_grow(c,
+               sizeof(uint32_t) *
+                   ft_draw_words(l->vocab)); /* growing it later would drop the captured graphs */
     cudaStreamSynchronize(c->stream);
     cudaFree(c->raw);
     c->raw = NULL;
@@ -317,8 +314,8 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
     c->readers = NULL;
     ft_cuda_drop_graphs(c);
     c->parts = parts_of(l);
-    for (int i = 0; i < FT_CUDA_SHADOWS; i++) {
-        ft_shadow *s = &c->shadow[i];
+    for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) {
+        ft_bf16_copy *s = &c->bf16[i];
         if (bytes <= s->bytes) continue;
         cudaFree(s->p);
         s->p = NULL;
@@ -344,14 +341,14 @@ static __global__ void read_kernel(const uint4 *p, size_t n, uint32_t *out)
             if (at < n) sum += p[at].x ^ p[at].y ^ p[at].z ^ p[at].w;
         }
     }
-    if (sum == 1) *out = sum; /* never, but the reads must count */
+    if (sum == 1) *out = sum; /* never true; keeps the compiler from removing the reads */
 }
 
-/* Over memory several times the size of the cache, or less where there is less. */
+/* Reads memory several times the size of the L2 cache, or less if less is free. */
 static double read_rate(ft_dev *d)
 {
     ft_cuda *c = (ft_cuda *)d;
-    const size_t bytes = (size_t)FT_MIN((uint64_t)2 << 30, ft_cuda_room(d) / 2) / 16 * 16;
+    const size_t bytes = (size_t)FT_MIN((uint64_t)2 << 30, ft_cuda_free_bytes(d) / 2) / 16 * 16;
     void *p = bytes ? d->alloc(d, bytes) : NULL;
     cudaEvent_t from, to;
     double best = 0;
@@ -380,8 +377,8 @@ static void close_dev(ft_dev *d)
     cudaStreamSynchronize(c->stream);
     ft_cuda_drop_graphs(c);
     ft_free(c->retired);
-    for (int i = 0; i < FT_PLACE_COUNT; i++) cudaFree(c->place[i]);
-    for (int i = 0; i < FT_CUDA_SHADOWS; i++) cudaFree(c->shadow[i].p);
+    for (int i = 0; i < FT_SCRATCH_COUNT; i++) cudaFree(c->scratch[i]);
+    for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) cudaFree(c->bf16[i].p);
     for (int i = 0; i < 2; i++) {
         cudaFreeHost(c->pin[i]);
         if (c->pinned[i]) cudaEventDestroy(c->pinned[i]);
@@ -389,7 +386,7 @@ static void close_dev(ft_dev *d)
     ft_pool_free(c->readers);
     cudaFree(c->raw);
     cudaFree(c->grid);
-    cudaFree(c->there);
+    cudaFree(c->batch_mem);
     cudaFreeHost(c->stages[0]);
     for (int i = 0; i < FT_CUDA_STAGES; i++)
         if (c->staged[i]) cudaEventDestroy(c->staged[i]);
@@ -398,15 +395,67 @@ static void close_dev(ft_dev *d)
     ft_free(c);
 }
 
-static const ft_ops ops = {
-    ft_cuda_embed,         ft_cuda_rmsnorm,     ft_cuda_linear,      ft_cuda_linears,
-    ft_cuda_glu,           ft_cuda_rope_angles, ft_cuda_norm_rope,   ft_cuda_kv_put,
-    ft_cuda_attend,        ft_cuda_act_mul,     ft_cuda_sigmoid_mul, ft_cuda_add,
-    ft_cuda_norm_add,      ft_cuda_softcap,     ft_cuda_gather,      ft_cuda_argmax,
-    ft_cuda_draw,          ft_cuda_scatter,     ft_cuda_conv,        ft_cuda_delta_rule,
-    ft_cuda_gated_norm,    ft_cuda_route,       ft_cuda_moe,         ft_cuda_moe_shared,
-    ft_cuda_centroid_head,
-};
+/* C++17 has no designated initialisers: the table is filled by assignment. */
+static ft_ops cuda_ops(void)
+{
+    ft_ops o = {};
+    o.embed = ft_cuda_embed;
+    o.rmsnorm = ft_cuda_rmsnorm;
+    o.linear = ft_cuda_linear;
+    o.linears = ft_cuda_linears;
+    o.glu = ft_cuda_glu;
+    o.rope_angles = ft_cuda_rope_angles;
+    o.norm_rope = ft_cuda_norm_rope;
+    o.kv_put = ft_cuda_kv_put;
+    o.attend = ft_cuda_attend;
+    o.act_mul = ft_cuda_act_mul;
+    o.sigmoid_mul = ft_cuda_sigmoid_mul;
+    o.add = ft_cuda_add;
+    o.norm_add = ft_cuda_norm_add;
+    o.softcap = ft_cuda_softcap;
+    o.gather = ft_cuda_gather;
+    o.argmax = ft_cuda_argmax;
+    o.draw = ft_cuda_draw;
+    o.scatter = ft_cuda_scatter;
+    o.conv = ft_cuda_conv;
+    o.delta_rule = ft_cuda_delta_rule;
+    o.gated_norm = ft_cuda_gated_norm;
+    o.route = ft_cuda_route;
+    o.moe = ft_cuda_moe;
+    o.moe_shared = ft_cuda_moe_shared;
+    o.centroid_head = ft_cuda_centroid_head;
+    return o;
+}
+
+static void fill_device(ft_cuda *c)
+{
+    ft_dev *d = &c->dev;
+    c->ops = cuda_ops();
+    d->op = &c->ops;
+    d->name = "cuda";
+    d->captures = true;
+    d->pipelined = true;
+    d->no_recent = true;
+    d->threads = 1;
+    d->alloc = ft_cuda_alloc;
+    d->free = ft_cuda_free;
+    d->upload = upload;
+    d->move = move;
+    d->download = download;
+    d->bind = ft_cuda_bind;
+    d->unbind = ft_cuda_unbind;
+    d->reserve = reserve;
+    d->weight_bytes = ft_cuda_weight_bytes;
+    d->step_bytes = step_bytes;
+    d->record = record;
+    d->replay = ft_cuda_replay;
+    d->commit = ft_cuda_commit;
+    d->capture = ft_cuda_capture;
+    d->sync = sync;
+    d->free_bytes = ft_cuda_free_bytes;
+    d->read_rate = read_rate;
+    d->close = close_dev;
+}
 
 static ft_status no_gpu(ft_err *err, cudaError_t e)
 {
@@ -447,32 +496,7 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
     c->sms = p.multiProcessorCount;
     c->cc = code.ptxVersion;
     c->smem = p.sharedMemPerBlockOptin;
-    snprintf(c->words, sizeof c->words, "cuda: %.100s", p.name);
-    ft_dev *d = &c->dev;
-    d->op = &ops;
-    d->name = "cuda";
-    d->replays = true;
-    d->chains = true;
-    d->no_tail = true;
-    d->threads = 1;
-    d->alloc = ft_cuda_alloc;
-    d->free = ft_cuda_free;
-    d->upload = upload;
-    d->move = move;
-    d->download = download;
-    d->bind = ft_cuda_bind;
-    d->unbind = ft_cuda_unbind;
-    d->reserve = reserve;
-    d->weight_bytes = ft_cuda_weight_bytes;
-    d->step_bytes = step_bytes;
-    d->record = record;
-    d->replay = ft_cuda_replay;
-    d->commit = ft_cuda_commit;
-    d->rehearse = ft_cuda_rehearse;
-    d->sync = sync;
-    d->room = ft_cuda_room;
-    d->read_rate = read_rate;
-    d->close = close_dev;
-    *out = d;
+    fill_device(c);
+    *out = &c->dev;
     return FT_OK;
 }

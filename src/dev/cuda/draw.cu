@@ -1,28 +1,29 @@
-/* Draws from rows of a quarter of a million logits: what leaves the device is an id.
+/* Sampling from rows of up to a quarter of a million logits: only ids leave the device.
  *
- * A row is cut into chunks, shared out among blocks. Where a sampler cuts is found in two steps:
- * logits are counted and weighed in bins by how far they lie below the largest, and those of the
- * bin with the cut in it are collected and sorted. Mostly few stand above that bin; then they are
- * collected too, and one block does the rest (NEAR). Of a flat row (WIDE) only that bin is, and the
- * draw walks through the chunks' sums. Weights are whole numbers: no order of adding them matters,
- * and none is kept. A row whose bin holds too many is left to the host.
+ * A row is cut into chunks, which are distributed over blocks. The threshold of a sampler (top_k,
+ * top_p, min_p) is found in two steps: logits are counted and weighed in bins by their distance to
+ * the largest, and the logits of the bin that contains the threshold are collected and sorted.
+ * Usually few logits are above that bin; then they are collected too, and one block does the rest
+ * (NEAR). In a flat distribution (WIDE) only that bin is collected, and the token is found from the
+ * sums of the chunks. Weights are integers, so the order of additions does not matter. A row whose
+ * bin has too many logits is left to the host.
  *
- * On an H200, 16 rows of 248,320 logits without top_k, in the order of the kernels (a profiler's
- * times, at its lower clock): 5, 11, 7, 5, 37, 5 and 6 us. Reading the 16 MB from memory would take
- * 3.4; they come from the second-level cache, where the pass before left them. Half of the time is
- * the sort, in which a row has a block and most of the card nothing to do. */
+ * On an H200, 16 rows of 248,320 logits without top_k, in the order of the kernels (times of a
+ * profiler, which lowers the clock): 5, 11, 7, 5, 37, 5 and 6 us. Reading the 16 MB from memory
+ * would take 3.4; they come from the L2 cache, where the pass before left them. Half of the time is
+ * the sort, which uses one block per row and leaves most of the GPU idle. */
 #include "dev/cuda/common.cuh"
 
 enum {
-    CHUNK = 2048,  /* logits that a block takes at a time */
-    THREADS = 256, /* of such a block */
+    CHUNK = 2048,  /* logits that a block processes at a time */
+    THREADS = 256, /* threads of such a block */
     EACH = CHUNK / THREADS,
-    BINS = 2048, /* the last one has all that lie below */
-    FINE = 12,   /* so far below the largest they are 1/128 wide, from there on 1/8 */
+    BINS = 2048, /* the last one has all lower logits */
+    FINE = 12,   /* down to this distance bins are 1/128 wide, beyond it 1/8 */
     FINE_BINS = 128,
     COARSE_BINS = 8,
-    PICKS = 4096,   /* that can be sorted */
-    RESIDENT = 4,   /* blocks of a multiprocessor at a time */
+    PICKS = 4096,   /* maximum number of logits to sort */
+    RESIDENT = 4,   /* blocks per multiprocessor */
     SORTERS = 1024, /* threads of a block that sorts */
 };
 
@@ -30,30 +31,30 @@ typedef unsigned long long u64;
 
 typedef enum way { DONE, NEAR, CUT, WIDE } way;
 
-/* What is known of a row's draw so far. */
+/* State of a row's draw. */
 typedef struct row_state {
-    u64 best;            /* the largest: its key, then its index turned round */
-    u64 sum;             /* of all weights */
-    u64 above;           /* of those in bins before the first that is collected */
-    u64 goal;            /* of top_p, unless top_k cuts first */
-    u64 cut;             /* WIDE: the last that is kept, as in best */
+    u64 best;            /* the largest logit: its key, then its complemented index */
+    u64 sum;             /* sum of all weights */
+    u64 above;           /* sum of the weights in bins before the first collected one */
+    u64 goal;            /* target of top_p, unless top_k is set */
+    u64 cut;             /* WIDE: the last candidate, in the form of `best` */
     int32_t first, last; /* bins that are collected */
     int32_t found;
     int32_t way;
 } row_state;
 
-/* A place for everything, of T rows in n chunks. */
-typedef struct draw_place {
+/* Scratch memory for T rows in n chunks. */
+typedef struct draw_scratch {
     row_state *row;  /* [T] */
-    u64 *best;       /* [T][blocks]: the largest of each block's chunks */
-    u64 *kept;       /* [T][n]: the sum of its weights after all cuts */
+    u64 *best;       /* [T][blocks]: the largest logit of each block's chunks */
+    u64 *kept;       /* [T][n]: sum of the weights that remain after filtering */
     u64 *mass;       /* [T][BINS] */
     uint32_t *count; /* [T][BINS] */
     u64 *pick;       /* [T][PICKS] */
     int n, blocks;
-} draw_place;
+} draw_scratch;
 
-/* Larger logits have larger keys; 0: not to be drawn. Both zeros are the same. */
+/* Larger logits have larger keys; 0: excluded. +0 and -0 have the same key. */
 __device__ __forceinline__ u64 key_of(float x, int id)
 {
     if (!(x > -INFINITY)) return 0;
@@ -72,15 +73,15 @@ __device__ __forceinline__ int key_id(u64 key)
     return (int)~(uint32_t)key;
 }
 
-/* A lower logit has no lower bin. The mass that top_p cuts lies near the largest; the best of top_k
- * may lie far from it. */
+/* A lower logit never has a lower bin. The threshold of top_p is near the largest logit; that of
+ * top_k may be far from it. */
 __device__ __forceinline__ int bin_of(float x, float max)
 {
     const float below = max - x, far = (below - FINE) * COARSE_BINS + FINE * FINE_BINS;
     return (int)fminf(below < FINE ? below * FINE_BINS : far, BINS - 1.0f);
 }
 
-/* So far below the largest the last bin begins. */
+/* Distance below the largest logit at which the last bin begins. */
 __device__ __forceinline__ float last_below()
 {
     return FINE + (BINS - 1.0f - FINE * FINE_BINS) / COARSE_BINS;
@@ -103,18 +104,18 @@ __device__ __forceinline__ u64 warp_largest(u64 v)
     return v;
 }
 
-/* Over all threads of a block, for each of them. shared: a number for each warp and one more. */
+/* Over all threads of a block, returned to each. shared: one value per warp and one more. */
 __device__ static u64 block_largest(u64 v, u64 *shared)
 {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
     v = warp_largest(v);
-    __syncthreads(); /* of an earlier use */
+    __syncthreads(); /* an earlier call may still read `shared` */
     if (!lane) shared[warp] = v;
     __syncthreads();
     return warp_largest(lane < warps ? shared[lane] : 0);
 }
 
-/* The sum of the threads before this one, and of all. */
+/* Exclusive prefix sum over the threads, and the total. */
 __device__ static u64 block_before(u64 v, u64 *shared, u64 *all)
 {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
@@ -124,7 +125,7 @@ __device__ static u64 block_before(u64 v, u64 *shared, u64 *all)
         const u64 w = __shfl_up_sync(0xffffffffu, upto, o);
         if (lane >= o) upto += w;
     }
-    __syncthreads(); /* of an earlier use */
+    __syncthreads(); /* an earlier call may still read `shared` */
     if (lane == 31) shared[warp] = upto;
     __syncthreads();
     const u64 w = lane < warps ? shared[lane] : 0;
@@ -132,7 +133,7 @@ __device__ static u64 block_before(u64 v, u64 *shared, u64 *all)
     return upto - v + warp_total(lane < warp ? w : 0);
 }
 
-/* Sorts n values, a power of two, in falling order; the block's threads together. */
+/* Sorts n values, a power of two, in descending order; by all threads of the block. */
 __device__ static void sort_falling(u64 *v, int n)
 {
     for (int k = 2; k <= n; k *= 2)
@@ -147,24 +148,24 @@ __device__ static void sort_falling(u64 *v, int n)
     __syncthreads();
 }
 
-/* The logits of a chunk as the draw has them. */
+/* The logits of a chunk after mask, bias and penalties. */
 __device__ static void load_chunk(float *v, const ft_batch *b, const ft_draw &d, ft_mat x,
                                   int chunk)
 {
     const int from = chunk * CHUNK, n = min(CHUNK, x.d - from);
     const float *row = x.p + (size_t)d.row * x.rs + from;
-    const uint32_t *mask = d.mask < 0 ? NULL : b->aside + d.mask + from / 32;
-    const ft_edit *e = (const ft_edit *)(b->aside + d.edit);
+    const uint32_t *mask = d.mask < 0 ? NULL : b->draw_words + d.mask + from / 32;
+    const ft_edit *e = (const ft_edit *)(b->draw_words + d.edit);
 #pragma unroll
-    for (int k = 0; k < EACH; k++) { /* all of a thread's reads at once */
+    for (int k = 0; k < EACH; k++) { /* all loads of a thread at once */
         const int i = k * THREADS + threadIdx.x;
         const bool in = i < n && (!mask || (mask[i / 32] >> i % 32 & 1));
-        v[i] = in ? ft_counted(row[i]) : -INFINITY;
+        v[i] = in ? ft_logit_finite(row[i]) : -INFINITY;
     }
     __syncthreads();
     for (int i = threadIdx.x; i < d.n_edit; i += THREADS) {
         const int at = e[i].id - from;
-        if (at >= 0 && at < n) v[at] = ft_edited(v[at], e[i], &d);
+        if (at >= 0 && at < n) v[at] = ft_logit_edited(v[at], e[i], &d);
     }
     __syncthreads();
 }
@@ -174,10 +175,10 @@ __device__ __forceinline__ bool greedy(const ft_draw &d)
     return d.temperature <= 0 && d.list < 0;
 }
 
-/* The largest of each block's chunks; and what the next kernels count in is cleared. */
-static __global__ void draw_best_kernel(draw_place p, const ft_batch *b, ft_mat x)
+/* The largest logit of each block's chunks; also clears the counters of the next kernels. */
+static __global__ void draw_best_kernel(draw_scratch p, const ft_batch *b, ft_mat x)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ float v[CHUNK];
     __shared__ u64 shared[33];
     const int t = blockIdx.x;
@@ -199,8 +200,8 @@ static __global__ void draw_best_kernel(draw_place p, const ft_batch *b, ft_mat 
     }
 }
 
-/* The largest of the row. */
-__device__ static u64 row_best(const draw_place &p, int t, u64 *shared)
+/* The largest logit of the row. */
+__device__ static u64 row_best(const draw_scratch &p, int t, u64 *shared)
 {
     u64 best = 0;
     for (int i = threadIdx.x; i < p.blocks; i += blockDim.x) {
@@ -210,9 +211,10 @@ __device__ static u64 row_best(const draw_place &p, int t, u64 *shared)
     return block_largest(best, shared);
 }
 
-/* What is counted in shared memory first. There are only 32-bit additions there: a weight goes in
- * as two numbers, whose sums over a chunk have room, and are taken out behind each. Most logits of
- * a row that is not flat lie in the last bin, which is therefore not there. */
+/* Bins in shared memory, where only 32-bit additions are fast: a weight is added as two numbers,
+ * whose sums over one chunk cannot overflow, and which are moved to registers after each chunk.
+ * Unless the distribution is flat most logits are in the last bin, which is therefore not counted
+ * here. */
 typedef struct chunk_bins {
     uint32_t count[BINS], high[BINS], low[BINS];
 } chunk_bins;
@@ -224,7 +226,7 @@ __device__ __forceinline__ void put_weight(chunk_bins *to, int at, u64 w)
     atomicAdd(&to->low[at], (uint32_t)w & ((1u << LOW_BITS) - 1));
 }
 
-/* Adds a thread's own bins to its sums and empties them. */
+/* Adds a thread's bins to its sums and clears them. */
 __device__ static void take_weights(chunk_bins *from, u64 *own)
 {
 #pragma unroll
@@ -235,12 +237,12 @@ __device__ static void take_weights(chunk_bins *from, u64 *own)
     }
 }
 
-/* Counts and, where that is asked for, weighs. */
-static __global__ __launch_bounds__(THREADS, RESIDENT) void draw_weigh_kernel(draw_place p,
+/* Counts the logits per bin and, if needed, sums their weights. */
+static __global__ __launch_bounds__(THREADS, RESIDENT) void draw_weigh_kernel(draw_scratch p,
                                                                               const ft_batch *b,
                                                                               ft_mat x)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ float v[CHUNK];
     __shared__ u64 shared[33];
     __shared__ chunk_bins in;
@@ -288,16 +290,17 @@ __device__ static void write_id(ft_drawn *y, const ft_draw &d, ft_mat x, int id)
     if (id >= 0) y->x = x.p[(size_t)d.row * x.rs + id];
 }
 
-/* The bins that matter. Where top_k cuts, all that it keeps is collected, and the samplers behind
- * it cut there. Else the last one is that with the cut of top_p in it, or where min_p ends. */
+/* The bins to collect. With top_k all of its candidates are collected, and the later samplers
+ * filter those. Otherwise the last bin is the one with the threshold of top_p, or where min_p ends.
+ */
 typedef struct bins {
     int last;
-    bool by_p;    /* top_p cuts in it */
-    u64 before;   /* mass of the bins above it */
-    int upto, in; /* logits of all bins down to it, and in it */
+    bool by_p;    /* it contains the threshold of top_p */
+    u64 before;   /* sum of the weights in the bins above it */
+    int upto, in; /* logits in all bins down to it, and in it */
 } bins;
 
-/* One block, two bins a thread. */
+/* One block, two bins per thread. */
 __device__ static bins find_bins(const ft_draw &d, const u64 *mass, const uint32_t *count,
                                  float max, u64 *sum, u64 *goal, u64 *shared)
 {
@@ -331,18 +334,19 @@ __device__ static bins find_bins(const ft_draw &d, const u64 *mass, const uint32
     return r;
 }
 
-/* Whether what lies in the last bin weighs nothing, for top_p and in the draw; and nothing else is
- * asked of it. Only where top_k cuts: all bins above it have few logits then. */
+/* Whether the logits of the last bin have weight zero for top_p and for the draw, and are not
+ * needed otherwise. Only with top_k: then all bins above it have few logits. */
 __device__ static bool weightless(const ft_draw &d)
 {
     return d.top_k > 0 && d.list <= 0 && last_below() > 28 * fmaxf(d.temperature, 1.0f);
 }
 
-/* Which logits are to be collected; of greedy draws, the id. One block for a row. */
-static __global__ __launch_bounds__(BINS / 2) void draw_bound_kernel(draw_place p, ft_drawn *y,
-                                                                     const ft_batch *b, ft_mat x)
+/* Chooses the logits to collect; for greedy draws, the id. One block per row. */
+static __global__ __launch_bounds__(BINS /
+                                    2) void draw_threshold_kernel(draw_scratch p, ft_drawn *y,
+                                                                  const ft_batch *b, ft_mat x)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ u64 shared[33];
     const int t = blockIdx.x;
     const ft_draw &d = b->draw[t];
@@ -358,7 +362,7 @@ static __global__ __launch_bounds__(BINS / 2) void draw_bound_kernel(draw_place 
         s.last = r.last;
         s.way = NEAR;
         if (r.last == BINS - 1 && weightless(d)) {
-            s.last--; /* what lies there is never drawn */
+            s.last--; /* logits there are never drawn */
         } else if (r.upto > PICKS) {
             s.above = r.before;
             s.first = r.by_p ? r.last : BINS;
@@ -374,9 +378,9 @@ static __global__ __launch_bounds__(BINS / 2) void draw_bound_kernel(draw_place 
     if (s.way == DONE) write_id(&y[d.to], d, x, id);
 }
 
-static __global__ void draw_collect_kernel(draw_place p, const ft_batch *b, ft_mat x)
+static __global__ void draw_collect_kernel(draw_scratch p, const ft_batch *b, ft_mat x)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ float v[CHUNK];
     const int t = blockIdx.x;
     const ft_draw &d = b->draw[t];
@@ -391,14 +395,14 @@ static __global__ void draw_collect_kernel(draw_place p, const ft_batch *b, ft_m
             if (!(v[i] > -INFINITY)) continue;
             const int at = bin_of(v[i], max);
             if (at < first || at > last) continue;
-            const int k = atomicAdd(&s->found, 1); /* PICKS at most: they were counted */
+            const int k = atomicAdd(&s->found, 1); /* at most PICKS: they were counted */
             p.pick[(size_t)t * PICKS + k] = key_of(v[i], chunk * CHUNK + i);
         }
     }
 }
 
-/* The first of n sorted picks at which their mass, `above` and all up to it, reaches the goal; n -
- * 1 when none does. */
+/* The index of the first of n sorted picks at which the cumulative weight, starting from `above`,
+ * reaches the goal; n - 1 if none does. */
 __device__ static int reach(const u64 *v, int n, float max, u64 above, u64 goal, u64 *shared)
 {
     __shared__ int at;
@@ -422,17 +426,17 @@ __device__ static int reach(const u64 *v, int n, float max, u64 above, u64 goal,
 __device__ static int draw_near(u64 *v, int n, const ft_draw &d, u64 *shared)
 {
     __shared__ int id;
-    const float max = ft_tempered(key_value(v[0]), d.temperature);
+    const float max = ft_logit_tempered(key_value(v[0]), d.temperature);
     int m = 1;
     while (m < n) m *= 2;
     __syncthreads();
     for (int i = threadIdx.x; i < m; i += SORTERS) v[i] = i < n ? v[i] << 32 | v[i] >> 32 : 0;
-    sort_falling(v, m); /* falling in turned round indices: rising */
+    sort_falling(v, m); /* descending in complemented indices: ascending in indices */
     const int each = PICKS / SORTERS, from = threadIdx.x * each;
     u64 w[PICKS / SORTERS], sum = 0, all;
     for (int i = 0; i < each; i++) {
         const float x = from + i < n ? key_value(v[from + i] << 32) : -INFINITY;
-        w[i] = ft_weigh(ft_tempered(x, d.temperature) - max);
+        w[i] = ft_weigh(ft_logit_tempered(x, d.temperature) - max);
         sum += w[i];
     }
     u64 before = block_before(sum, shared, &all);
@@ -445,7 +449,7 @@ __device__ static int draw_near(u64 *v, int n, const ft_draw &d, u64 *shared)
     return id;
 }
 
-/* Of how many of the best the draw is: sorted picks of everything that is kept. */
+/* The number of candidates among the sorted picks, when all candidates have been collected. */
 __device__ static int keep_near(const u64 *v, int n, const ft_draw &d, const row_state &s,
                                 u64 *shared)
 {
@@ -468,11 +472,11 @@ __device__ static int keep_near(const u64 *v, int n, const ft_draw &d, const row
     return kept;
 }
 
-/* Sorts what was collected. NEAR: draws. CUT: finds where top_p ends. One block for a row. */
-static __global__ __launch_bounds__(SORTERS) void draw_sort_kernel(draw_place p, ft_drawn *y,
+/* Sorts the collected logits. NEAR: draws. CUT: finds the threshold of top_p. One block per row. */
+static __global__ __launch_bounds__(SORTERS) void draw_sort_kernel(draw_scratch p, ft_drawn *y,
                                                                    const ft_batch *b, ft_mat x)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ u64 v[PICKS], shared[33];
     const int t = blockIdx.x;
     const ft_draw &d = b->draw[t];
@@ -501,17 +505,17 @@ static __global__ __launch_bounds__(SORTERS) void draw_sort_kernel(draw_place p,
     write_id(&y[d.to], d, x, id);
 }
 
-/* A logit's weight in the draw from a wide row. */
+/* Weight of a logit in the draw from a wide row. */
 __device__ __forceinline__ u64 wide_weight(float x, int id, const ft_draw &d, const row_state &s)
 {
     const float max = key_value(s.best);
     if (!(x >= max + d.log_min_p) || key_of(x, id) < s.cut) return 0;
-    return ft_weigh(ft_tempered(x, d.temperature) - ft_tempered(max, d.temperature));
+    return ft_weigh(ft_logit_tempered(x, d.temperature) - ft_logit_tempered(max, d.temperature));
 }
 
-static __global__ void draw_sum_kernel(draw_place p, const ft_batch *b, ft_mat x)
+static __global__ void draw_sum_kernel(draw_scratch p, const ft_batch *b, ft_mat x)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ float v[CHUNK];
     __shared__ u64 shared[33];
     const int t = blockIdx.x;
@@ -528,7 +532,7 @@ static __global__ void draw_sum_kernel(draw_place p, const ft_batch *b, ft_mat x
     }
 }
 
-/* The chunk that `at` falls into; what is left of it there. */
+/* The chunk that contains the cumulative weight `at`; reduces `at` to the part inside it. */
 __device__ static int find_chunk(const u64 *kept, int n, u64 *at)
 {
     int i = 0;
@@ -536,10 +540,10 @@ __device__ static int find_chunk(const u64 *kept, int n, u64 *at)
     return i;
 }
 
-/* One block for a wide row. */
-static __global__ void draw_walk_kernel(draw_place p, ft_drawn *y, const ft_batch *b, ft_mat x)
+/* One block per wide row. */
+static __global__ void draw_choose_kernel(draw_scratch p, ft_drawn *y, const ft_batch *b, ft_mat x)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ float v[CHUNK];
     __shared__ u64 shared[33], rest;
     __shared__ int chunk;
@@ -569,12 +573,12 @@ static __global__ void draw_walk_kernel(draw_place p, ft_drawn *y, const ft_batc
     }
 }
 
-static draw_place draw_places(ft_cuda *c, size_t T, size_t n)
+static draw_scratch draw_places(ft_cuda *c, size_t T, size_t n)
 {
     const size_t wide = T * (2 * n + BINS + PICKS) * sizeof(u64);
     const size_t bytes = wide + T * (BINS * sizeof(uint32_t) + sizeof(row_state));
-    u64 *at = (u64 *)ft_cuda_scratch(c, FT_PLACE_DRAW, bytes);
-    draw_place p = {};
+    u64 *at = (u64 *)ft_cuda_scratch(c, FT_SCRATCH_DRAW, bytes);
+    draw_scratch p = {};
     if (!at) return p;
     p.row = (row_state *)at;
     p.best = (u64 *)(p.row + T);
@@ -586,22 +590,22 @@ static draw_place draw_places(ft_cuda *c, size_t T, size_t n)
     return p;
 }
 
-/* Rows of one number are scratched for the most there can be: it stays where it is. */
+/* Scratch is sized for the maximum number of rows, so that its address does not change. */
 extern "C" void ft_cuda_draw(ft_dev *d, ft_drawn *y, ft_mat x)
 {
     ft_cuda *c = (ft_cuda *)d;
     const unsigned T = (unsigned)c->batch.T, n = ft_blocks((size_t)x.d, CHUNK);
-    draw_place p = draw_places(c, FT_DRAW_ROWS, n);
+    draw_scratch p = draw_places(c, FT_DRAW_ROWS, n);
     if (!p.row || !T) return;
     p.blocks = (int)FT_MIN(n, ft_blocks((size_t)c->sms * RESIDENT, T));
     const dim3 chunks(T, (unsigned)p.blocks);
     FT_LAUNCH_NEXT(c, draw_best_kernel, chunks, THREADS, 0, p, c->on, x);
     if (c->batch.sampled) FT_LAUNCH_NEXT(c, draw_weigh_kernel, chunks, THREADS, 0, p, c->on, x);
-    FT_LAUNCH_NEXT(c, draw_bound_kernel, T, BINS / 2, 0, p, y, c->on, x);
+    FT_LAUNCH_NEXT(c, draw_threshold_kernel, T, BINS / 2, 0, p, y, c->on, x);
     if (!c->batch.sampled) return;
     FT_LAUNCH_NEXT(c, draw_collect_kernel, chunks, THREADS, 0, p, c->on, x);
     FT_LAUNCH_NEXT(c, draw_sort_kernel, T, SORTERS, 0, p, y, c->on, x);
-    if (c->batch.sampled < 2) return; /* where top_k cuts, no row is wide */
+    if (c->batch.sampled < 2) return; /* with top_k no row is wide */
     FT_LAUNCH_NEXT(c, draw_sum_kernel, chunks, THREADS, 0, p, c->on, x);
-    FT_LAUNCH_NEXT(c, draw_walk_kernel, T, THREADS, 0, p, y, c->on, x);
+    FT_LAUNCH_NEXT(c, draw_choose_kernel, T, THREADS, 0, p, y, c->on, x);
 }

@@ -1,5 +1,6 @@
-/* Steps as graphs. A step is captured while its ops are called, and launched from then on without
- * them. Nothing runs during a capture, so that steps can be captured ahead of time: rehearsed. */
+/* Steps as CUDA graphs. A step is captured while its ops are called; from then on the graph is
+ * launched instead of the ops. Kernels do not run during capture, so steps can be captured at
+ * start-up. */
 #include "dev/cuda/cuda.h"
 
 #include <string.h>
@@ -32,16 +33,16 @@ void ft_cuda_drop_graphs(ft_cuda *c)
 
 static uint32_t hash_of(const ft_cuda *c, const void *pass)
 {
-    const ft_shape *s = &c->shape;
+    const ft_batch_shape *s = &c->shape;
     const uint64_t words[] = {(uint64_t)(uintptr_t)pass, (uint64_t)s->T << 32 | (uint32_t)s->n_out,
                               (uint64_t)s->S << 32 | (uint32_t)s->rows,
-                              (uint64_t)s->past << 1 | c->crowded};
+                              (uint64_t)s->ctx << 1 | c->parts_overflow};
     uint64_t h = 0;
     for (size_t i = 0; i < FT_COUNT(words); i++) h = (h ^ words[i]) * 0x9e3779b97f4a7c15u;
     return (uint32_t)(h >> 32);
 }
 
-/* A place for one more; the one that was not wanted for longest goes if need be. */
+/* An entry for one more graph; the least recently used one is evicted if need be. */
 static int free_place(ft_cuda *c)
 {
     if (c->n_graph < FT_CUDA_GRAPHS) return c->n_graph++;
@@ -60,9 +61,9 @@ static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
     const uint32_t hash = hash_of(c, pass);
     for (int i = 0; i < c->n_graph; i++) {
         ft_cuda_graph *g = &c->graph[i];
-        if (c->hash[i] == hash && g->pass == pass && ft_shape_same(&g->shape, &c->shape) &&
-            g->crowded == c->crowded) {
-            g->used = ++c->turn;
+        if (c->hash[i] == hash && g->pass == pass && ft_batch_shape_same(&g->shape, &c->shape) &&
+            g->parts_overflow == c->parts_overflow) {
+            g->used = ++c->graph_clock;
             return g;
         }
     }
@@ -70,32 +71,32 @@ static ft_cuda_graph *graph_of(ft_cuda *c, const void *pass)
     ft_cuda_graph *g = &c->graph[at];
     c->hash[at] = hash;
     memset(g, 0, sizeof *g);
-    g->used = ++c->turn;
+    g->used = ++c->graph_clock;
     g->pass = pass;
     g->shape = c->shape;
-    g->crowded = c->crowded;
+    g->parts_overflow = c->parts_overflow;
     return g;
 }
 
 /* ---- steps ---- */
 
-/* The first step of a shape that was not rehearsed runs as it is: most of them do not come again,
- * and a capture takes longer than the launches. The second is captured. */
+/* The first step of a shape that was not captured at start-up runs uncaptured: most of these shapes
+ * do not repeat, and a capture takes longer than the launches. The second one is captured. */
 bool ft_cuda_replay(ft_dev *d, const void *pass)
 {
     ft_cuda *c = (ft_cuda *)d;
     const bool kept = c->shape.T <= FT_SHAPE_ROWS;
-    d->fresh = false;
-    if (c->error != cudaSuccess || (!kept && !c->rehearsing)) return false;
+    d->uncaptured = false;
+    if (c->error != cudaSuccess || (!kept && !c->capture_only)) return false;
     ft_cuda_graph *g = kept ? graph_of(c, pass) : NULL;
     if (g && g->exec) {
-        if (!c->rehearsing)
+        if (!c->capture_only)
             ft_cuda_check(c, cudaGraphLaunch(g->exec, c->stream), "cudaGraphLaunch");
         return true;
     }
-    d->fresh = !c->rehearsing;
-    if (!c->rehearsing && g->seen++ == 0) return false;
-    /* relaxed: scratch may grow, and kernels may be loaded */
+    d->uncaptured = !c->capture_only;
+    if (!c->capture_only && g->seen++ == 0) return false;
+    /* relaxed mode: scratch may be allocated and kernels may be loaded during capture */
     ft_cuda_check(c, cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeRelaxed),
                   "cudaStreamBeginCapture");
     c->capturing = true;
@@ -115,13 +116,13 @@ void ft_cuda_commit(ft_dev *d)
     if (g) ft_cuda_check(c, cudaGraphInstantiate(&g->exec, graph, 0), "cudaGraphInstantiate");
     cudaGraphDestroy(graph);
     if (!g || !g->exec) return;
-    if (c->rehearsing)
+    if (c->capture_only)
         ft_cuda_check(c, cudaGraphUpload(g->exec, c->stream), "cudaGraphUpload");
     else
         ft_cuda_check(c, cudaGraphLaunch(g->exec, c->stream), "cudaGraphLaunch");
 }
 
-void ft_cuda_rehearse(ft_dev *d, bool on)
+void ft_cuda_capture(ft_dev *d, bool on)
 {
-    ((ft_cuda *)d)->rehearsing = on;
+    ((ft_cuda *)d)->capture_only = on;
 }

@@ -1,7 +1,7 @@
-/* Ops that read single rows of a weight in file layout: embed and centroid_head. A row is a few
- * kilobytes: 2.5 us for an embedding on an H200, all of it latency. 2048 rows of 5120 take 126 us
- * (48 MB, 8 % of a plain read; 0.06 % of a prompt): each thread decodes its block's scales again.
- */
+/* Ops that read single rows of a weight in file layout: embed and centroid_head. A row has a few
+ * kilobytes: 2.5 us for an embedding on an H200, all of it latency. 2048 rows of 5120 values take
+ * 126 us (48 MB, 8 % of a plain read; 0.06 % of a prompt): each thread decodes the scales of its
+ * block again. */
 #include "dev/cuda/quant.cuh"
 
 /* ---- embed ---- */
@@ -11,11 +11,11 @@ static __global__ void embed_kernel(ft_mat y, const uint8_t *w, size_t row_bytes
                                     const uint16_t *grid, const int32_t *token,
                                     const int32_t *drawn, float scale, const float *w_scale)
 {
-    after_last();
+    wait_for_previous_kernel();
     const int t = blockIdx.x, i = (blockIdx.y * blockDim.x + threadIdx.x) * 8;
     if (i >= k) return;
     int id = token[t];
-    if (id < 0) id = max(0, drawn[-1 - id]); /* as ft_token_of */
+    if (id < 0) id = max(0, drawn[-1 - id]); /* same as ft_token_of */
     float v[8];
     decode8(type, w + (size_t)id * row_bytes, i, k, v, grid);
     const float s = scale * (w_scale ? *w_scale : 1.0f);
@@ -34,7 +34,7 @@ extern "C" void ft_cuda_embed(ft_dev *d, ft_mat y, const ft_weight *w, float sca
 
 /* ---- centroid_head ---- */
 
-/* Which of two scores comes first: the larger, then the lower index; a NaN counts as -inf. */
+/* Sort order of scores: the larger first, then the lower index; a NaN counts as -inf. */
 __device__ __forceinline__ bool before(float a, int i, float b, int j)
 {
     return a > b || (a == b && i < j);
@@ -45,10 +45,10 @@ __device__ __forceinline__ float number(float x)
     return x == x ? x : -INFINITY;
 }
 
-/* The centroids of a row in falling order, as many as are wanted; a block has one row. */
+/* The `top` centroids of a row in descending order; a block has one row. */
 static __global__ void centroids_kernel(int32_t *chosen, ft_mat score, int n_c, int top)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ float best[32];
     __shared__ int at[32];
     __shared__ int last;
@@ -85,7 +85,7 @@ static __global__ void centroids_kernel(int32_t *chosen, ft_mat score, int n_c, 
 
 static __global__ void minus_inf_kernel(ft_mat y)
 {
-    after_last();
+    wait_for_previous_kernel();
     const int t = blockIdx.x, c = blockIdx.y * blockDim.x + threadIdx.x;
     if (c < y.H * y.d) *mat_value(y, t, c) = -INFINITY;
 }
@@ -103,7 +103,7 @@ typedef struct head_args {
 /* A warp has one token of a chosen centroid. */
 static __global__ void centroid_dot_kernel(const __grid_constant__ head_args a)
 {
-    after_last();
+    wait_for_previous_kernel();
     const int t = blockIdx.x, lane = threadIdx.x & 31;
     const int i = blockIdx.y * (blockDim.x >> 5) + (threadIdx.x >> 5);
     if (i >= a.group * a.top) return;
@@ -125,7 +125,7 @@ extern "C" void ft_cuda_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat scor
     ft_cuda *c = (ft_cuda *)d;
     const int n_c = ft_mat_cols(score), group = w->n / n_c, some = FT_MIN(top, n_c);
     assert(w->rows || !w->packed);
-    int32_t *chosen = (int32_t *)ft_cuda_scratch(c, FT_PLACE_LINEAR,
+    int32_t *chosen = (int32_t *)ft_cuda_scratch(c, FT_SCRATCH_LINEAR,
                                                  (size_t)x.T * (size_t)some * sizeof(int32_t));
     if (!chosen || !x.T) return;
     ft_cuda_wrote(c, y);

@@ -1,8 +1,8 @@
-/* The device's memory: pieces in an arena (dev/arena.h). The driver gives memory in blocks of 2 MB;
- * cudaMalloc decode_steps every large piece up to them. Here a range of addresses is reserved when
- * the device is opened, and the driver's memory is mapped under it as pieces need it. Where the
- * driver cannot do that every piece is cudaMalloc's. Scratch, which may grow while a step is
- * captured, is cudaMalloc's too. */
+/* GPU memory: allocations in an arena (dev/arena.h). The driver provides memory in blocks of 2 MB,
+ * and cudaMalloc decode_steps every large allocation up to a multiple of that. Here a virtual
+ * address range is reserved when the device is opened, and physical memory is mapped on demand. If
+ * the driver does not support that, cudaMalloc is used. Scratch, which may grow while a step is
+ * captured, uses cudaMalloc too. */
 #include "dev/cuda/cuda.h"
 
 extern "C" {
@@ -12,11 +12,11 @@ extern "C" {
 #include <cuda.h>
 
 enum {
-    MOST = 64 << 20, /* mapped at once; what stays when the last piece on it stays */
-    RANGES = 2,      /* addresses for so many times the card's memory: holes may be unmapped */
+    MOST = 64 << 20, /* largest mapping; memory is released in the same units */
+    RANGES = 2, /* size of the address range relative to GPU memory: there may be unmapped holes */
 };
 
-/* Functions of the driver, asked for by name: the program starts without one, too. */
+/* Driver functions, looked up at run time, so that the program starts without a driver. */
 struct driver {
     decltype(cuMemGetAllocationGranularity) *granularity;
     decltype(cuMemAddressReserve) *reserve;
@@ -32,7 +32,7 @@ struct ft_cuda_memory {
     driver f;
     CUmemAllocationProp kind;
     CUdeviceptr base;
-    size_t bytes; /* of the range */
+    size_t bytes; /* of the address range */
     ft_arena *arena;
 };
 
@@ -58,7 +58,7 @@ static bool find_all(driver *f)
            find(&f->access, "cuMemSetAccess");
 }
 
-/* ---- what the arena asks for ---- */
+/* ---- callbacks of the arena ---- */
 
 static bool map(void *owner, uint64_t at, uint64_t bytes)
 {
@@ -74,7 +74,7 @@ static bool map(void *owner, uint64_t at, uint64_t bytes)
         m->f.unmap(m->base + at, bytes);
         ok = false;
     }
-    m->f.release(h); /* the memory stays for as long as it is mapped */
+    m->f.release(h); /* the memory is released when it is unmapped */
     return ok;
 }
 
@@ -84,9 +84,9 @@ static void unmap(void *owner, uint64_t at, uint64_t bytes)
     m->f.unmap(m->base + at, bytes);
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
-void ft_cuda_memory_open(ft_cuda *c, size_t card_bytes)
+void ft_cuda_memory_open(ft_cuda *c, size_t gpu_bytes)
 {
     int can = 0;
     size_t block = 0;
@@ -98,10 +98,10 @@ void ft_cuda_memory_open(ft_cuda *c, size_t card_bytes)
     if (attribute(&can, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0) || !can) return;
     if (m->f.granularity(&block, &m->kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM)) return;
     if (!block || (block & (block - 1)) || block > MOST || block < FT_ARENA_ALIGN) return;
-    m->bytes = RANGES * ft_round_up(card_bytes, block);
+    m->bytes = RANGES * ft_round_up(gpu_bytes, block);
     if (m->f.reserve(&m->base, m->bytes, 0, 0, 0) != CUDA_SUCCESS) return;
-    const ft_arena_way way = {block, MOST, map, unmap, m};
-    m->arena = ft_arena_new(m->bytes, &way);
+    const ft_arena_memory memory = {block, MOST, map, unmap, m};
+    m->arena = ft_arena_new(m->bytes, &memory);
 }
 
 void ft_cuda_memory_close(ft_cuda *c)
@@ -120,9 +120,9 @@ static void *piece(const ft_cuda_memory *m, size_t bytes)
 {
     uint64_t at;
     void *p = NULL;
-    if (m->arena) return ft_arena_take(m->arena, bytes, &at) ? (void *)(m->base + at) : NULL;
+    if (m->arena) return ft_arena_alloc(m->arena, bytes, &at) ? (void *)(m->base + at) : NULL;
     if (cudaMalloc(&p, bytes ? bytes : 1) == cudaSuccess) return p;
-    cudaGetLastError(); /* being out of memory is the caller's to say, and no fault */
+    cudaGetLastError(); /* the caller reports that memory ran out; it is not a device error */
     return NULL;
 }
 
@@ -138,22 +138,22 @@ void ft_cuda_free(ft_dev *d, void *p)
 {
     ft_cuda *c = (ft_cuda *)d;
     if (!p) return;
-    for (int i = 0; i < FT_CUDA_SHADOWS; i++) c->shadow[i].valid = false;
-    ft_cuda_drop_graphs(c); /* a graph may hold the address */
+    for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) c->bf16[i].valid = false;
+    ft_cuda_drop_graphs(c); /* a graph may contain the address */
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
     if (c->memory->arena)
-        ft_arena_give(c->memory->arena, (CUdeviceptr)p - c->memory->base);
+        ft_arena_dealloc(c->memory->arena, (CUdeviceptr)p - c->memory->base);
     else
         cudaFree(p);
 }
 
-uint64_t ft_cuda_piece(const ft_cuda *c, uint64_t bytes)
+uint64_t ft_cuda_alloc_size(const ft_cuda *c, uint64_t bytes)
 {
-    if (c->memory->arena) return ft_arena_piece(bytes);
+    if (c->memory->arena) return ft_arena_alloc_size(bytes);
     return bytes < FT_CUDA_BLOCK / 2 ? bytes : ft_round_up(bytes, FT_CUDA_BLOCK);
 }
 
-uint64_t ft_cuda_room(ft_dev *d)
+uint64_t ft_cuda_free_bytes(ft_dev *d)
 {
     const ft_cuda_memory *m = ((ft_cuda *)d)->memory;
     size_t free_bytes = 0, all = 0;

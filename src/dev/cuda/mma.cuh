@@ -1,7 +1,6 @@
-/* dev/cuda/mma.cuh - the few instructions that C++ has no word for: products of small
- * half-precision matrices in a warp, loads of their fragments, and copies that run beside the
- * arithmetic. Before compute capability 8.0 the copies are ordinary ones and a product takes two
- * instructions. */
+/* dev/cuda/mma.cuh - wrappers of instructions that have no C++ equivalent: half-precision matrix
+ * products of a warp, loads of their fragments, and asynchronous copies. Before compute capability
+ * 8.0 copies are synchronous and a product takes two instructions. */
 #ifndef FT_CUDA_MMA_CUH
 #define FT_CUDA_MMA_CUH
 
@@ -29,14 +28,15 @@ static __device__ __forceinline__ void mma_f16(float (&c)[4], const uint32_t (&a
 #endif
 }
 
-/* An address in shared memory, for the functions below. */
+/* A shared memory address for the functions below. */
 static __device__ __forceinline__ uint32_t shared_at(const void *p)
 {
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-/* Four 8x8 matrices of halves: lane l names row l % 8 of matrix l / 8 (16 bytes in shared memory)
- * and gets row l/4, columns 2 (l % 4) and + 1 of each; turned: of their transposes. */
+/* Four 8x8 matrices of halves: lane l passes the address of row l % 8 of matrix l / 8 (16 bytes in
+ * shared memory) and gets row l/4, columns 2 (l % 4) and + 1 of each; transposed: of their
+ * transposes. */
 static __device__ __forceinline__ void load_frags(uint32_t (&r)[4], uint32_t at)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -44,14 +44,14 @@ static __device__ __forceinline__ void load_frags(uint32_t (&r)[4], uint32_t at)
                  : "r"(at));
 }
 
-static __device__ __forceinline__ void load_frags_turned(uint32_t (&r)[4], uint32_t at)
+static __device__ __forceinline__ void load_frags_transposed(uint32_t (&r)[4], uint32_t at)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(at));
 }
 
-/* 16 bytes from global to shared memory, both aligned; done after copy_wait. */
+/* Copies 16 bytes from global to shared memory, both aligned; complete after copy_wait. */
 static __device__ __forceinline__ void copy_16(uint32_t at, const void *global)
 {
 #if __CUDA_ARCH__ >= 800
@@ -71,7 +71,7 @@ static __device__ __forceinline__ void copy_commit(void)
 #endif
 }
 
-/* Waits for this thread's copies but those of the last N commits. */
+/* Waits for this thread's copies except those of the last N commits. */
 template <int N> static __device__ __forceinline__ void copy_wait(void)
 {
 #if __CUDA_ARCH__ >= 800
@@ -79,23 +79,23 @@ template <int N> static __device__ __forceinline__ void copy_wait(void)
 #endif
 }
 
-static __device__ __forceinline__ float exp2_fast(float x)
+static __device__ __forceinline__ float exp2_approx(float x)
 {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 
-/* Where 16-byte piece c of row r lies in a tile of rows of `pieces` such pieces: eight rows of one
- * column meet eight different groups of banks. */
+/* Index of 16-byte piece c of row r in a tile of rows of `pieces` such pieces: eight rows of one
+ * column use eight different groups of banks. */
 static __device__ __forceinline__ int swizzled(int r, int c, int pieces)
 {
     return r * pieces + (c ^ (r & 7));
 }
 
 /* s[16, 8 NT] += rows [m, m + 16) of a times rows [n, n + 8 NT) of b, both swizzled tiles of rows
- * of D halves. In a row, 64 halves further on the swizzle repeats: all addresses are a few bases
- * and constants. m and n are multiples of 8. */
+ * of D halves. The swizzle repeats every 64 halves of a row, so all addresses are a few bases plus
+ * constants. m and n are multiples of 8. */
 template <int D, int NT>
 static __device__ __forceinline__ void rows_by_rows(float (&s)[NT][4], uint32_t a, uint32_t b,
                                                     int m, int n)

@@ -1,43 +1,44 @@
-/* Norms and what is done element by element. All of it is bound by memory: bytes are those of the
- * inputs and outputs, once. Results that products will read get their shadow here. In a step of few
- * rows there are next to none: a norm of 5120 values takes 2.3 us on an H200, of 2048 1.5, which
- * are the wait for the kernel before, one read, a sum over the block and one write. In a prompt of
- * 2048 rows a norm takes 52 us with its shadow (126 MB, 2.4 TB/s, 52 % of a plain read: a block
- * reads, waits for its sum, then writes), norm_add of 5376 values with one norm behind it 96 (220
- * MB, 49 %, for the same reason, twice), sigmoid_mul 66 (201 MB, 65 %). */
+/* Norms and element-wise ops. All of them are bound by memory: the traffic is that of the inputs
+ * and outputs, once. Results that products will read get their bf16 copy here. In a step of few
+ * rows latency dominates: a norm of 5120 values takes 2.3 us on an H200, of 2048 values 1.5 us: the
+ * wait for the previous kernel, one read, a sum over the block and one write. In a prompt of 2048
+ * rows a norm takes 52 us with its bf16 copy (126 MB, 2.4 TB/s, 52 % of a plain read: a block
+ * reads, waits for its sum, then writes), norm_add of 5376 values with one following norm 96 us
+ * (220 MB, 49 %, for the same reason, twice), sigmoid_mul 66 us (201 MB, 65 %). */
 #include "dev/cuda/common.cuh"
 
-/* Where the columns of a matrix with its heads side by side go in its shadow, if it has one. */
-typedef struct out_shadow {
+/* Address of the bf16 copy of a matrix with contiguous heads; p == NULL: it has none. */
+typedef struct out_bf16 {
     uint16_t *p;
     size_t plane;
     int T;
     bool wide;
-} out_shadow;
+} out_bf16;
 
-static out_shadow shadow_of(ft_cuda *c, ft_mat y)
+static out_bf16 out_bf16_of(ft_cuda *c, ft_mat y)
 {
     if (y.H > 1 && y.hs != y.d) {
         ft_cuda_wrote(c, y);
-        return out_shadow{};
+        return out_bf16{};
     }
-    return out_shadow{ft_cuda_wrote_both(c, y), shadow_plane(y.T, ft_mat_cols(y)), y.T,
-                      ft_cuda_wide(c, y.T)};
+    return out_bf16{ft_cuda_wrote_with_bf16(c, y), bf16_plane(y.T, ft_mat_cols(y)), y.T,
+                    ft_cuda_wide(c, y.T)};
 }
 
-/* Value c of row t, and its planes. */
-__device__ __forceinline__ void put(const ft_mat &y, const out_shadow &s, int t, int c, float v)
+/* Writes value c of row t and its bf16 planes. */
+__device__ __forceinline__ void put(const ft_mat &y, const out_bf16 &s, int t, int c, float v)
 {
     *mat_value(y, t, c) = v;
-    if (s.p) shadow_put(s.p, s.plane, shadow_at(s.T, s.wide, t, c), v);
+    if (s.p) bf16_put(s.p, s.plane, bf16_index(s.T, s.wide, t, c), v);
 }
 
 /* ---- norms ---- */
 
-/* A block has one head of one row; its threads, and so the order of the sum, depend on d alone. */
-static __global__ void rmsnorm_kernel(ft_mat y, ft_mat x, const float *w, float eps, out_shadow s)
+/* A block computes one head of one row. The number of threads, and so the order of the sum, depends
+ * on d only. */
+static __global__ void rmsnorm_kernel(ft_mat y, ft_mat x, const float *w, float eps, out_bf16 s)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ float sums[33];
     const int t = blockIdx.x / x.H, h = blockIdx.x % x.H;
     const float *in = mat_head(x, t, h);
@@ -59,20 +60,19 @@ __device__ __forceinline__ float square(float4 v)
     return v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
 }
 
-/* Four values of row t, from 4 i on, and their planes. */
-__device__ __forceinline__ void put_four(const ft_mat &y, const out_shadow &s, int t, int i,
-                                         float4 v)
+/* Writes four values of row t, from 4 i on, and their bf16 planes. */
+__device__ __forceinline__ void put_four(const ft_mat &y, const out_bf16 &s, int t, int i, float4 v)
 {
     ((float4 *)mat_head(y, t, 0))[i] = v;
     if (!s.p) return;
-    shadow_put_two(s.p, s.plane, shadow_at(s.T, s.wide, t, 4 * i), make_float2(v.x, v.y));
-    shadow_put_two(s.p, s.plane, shadow_at(s.T, s.wide, t, 4 * i + 2), make_float2(v.z, v.w));
+    bf16_put_pair(s.p, s.plane, bf16_index(s.T, s.wide, t, 4 * i), make_float2(v.x, v.y));
+    bf16_put_pair(s.p, s.plane, bf16_index(s.T, s.wide, t, 4 * i + 2), make_float2(v.z, v.w));
 }
 
-/* The same for whole rows in steps of four values, each read once. */
-enum { NORM_FOURS = 4 }; /* of a thread, at most */
+/* The same for whole rows with float4 loads, each value read once. */
+enum { NORM_FOURS = 4 }; /* maximum float4 values per thread */
 
-/* A thread's fours of the n of a row; zeros behind the last. */
+/* A thread's float4 values of the n of a row; zeros beyond the end. */
 __device__ __forceinline__ void get_fours(float4 (&v)[NORM_FOURS], const float *p, int n)
 {
 #pragma unroll
@@ -92,7 +92,7 @@ __device__ __forceinline__ float inverse_rms(const float4 (&v)[NORM_FOURS], int 
 }
 
 /* y = v * r * f */
-__device__ __forceinline__ void put_fours(const ft_mat &y, const out_shadow &s, int t,
+__device__ __forceinline__ void put_fours(const ft_mat &y, const out_bf16 &s, int t,
                                           const float4 (&v)[NORM_FOURS], float r,
                                           const float4 (&f)[NORM_FOURS])
 {
@@ -103,16 +103,15 @@ __device__ __forceinline__ void put_fours(const ft_mat &y, const out_shadow &s, 
     }
 }
 
-static __global__ void rmsnorm_row_kernel(ft_mat y, ft_mat x, const float *w, float eps,
-                                          out_shadow s)
+static __global__ void rmsnorm_row_kernel(ft_mat y, ft_mat x, const float *w, float eps, out_bf16 s)
 {
     __shared__ float sums[33];
     const int t = blockIdx.x, n = x.d / 4;
     float4 v[NORM_FOURS], f[NORM_FOURS];
 #pragma unroll
     for (int k = 0; k < NORM_FOURS; k++) f[k] = make_float4(1, 1, 1, 1);
-    if (w) get_fours(f, w, n); /* weights need not wait for the last kernel */
-    after_last();
+    if (w) get_fours(f, w, n); /* weights do not depend on the previous kernel */
+    wait_for_previous_kernel();
     get_fours(v, mat_head(x, t, 0), n);
     put_fours(y, s, t, v, inverse_rms(v, x.d, eps, sums), f);
 }
@@ -122,13 +121,14 @@ static bool in_fours(ft_mat m)
     return m.H == 1 && m.d % 4 == 0 && m.rs % 4 == 0 && (uintptr_t)m.p % 16 == 0;
 }
 
-/* Threads for a row of fours. */
+/* Threads for a row that is read as float4. */
 static int norm_threads(int d)
 {
     return d > 2048 ? 512 : 256;
 }
 
-/* Whether rows of x, and weights of as many values, are read in fours and kept. */
+/* Whether rows of x, and weights of the same length, can be read as float4 and kept in registers.
+ */
 static bool fits_fours(ft_mat x, const float *w)
 {
     return in_fours(x) && (uintptr_t)w % 16 == 0 && x.d >= 256 &&
@@ -139,7 +139,7 @@ extern "C" void ft_cuda_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float e
 {
     ft_cuda *c = (ft_cuda *)d;
     const int threads = x.d <= 32 ? 32 : x.d <= 256 ? 128 : x.d <= 2048 ? 512 : 1024;
-    const out_shadow s = shadow_of(c, y);
+    const out_bf16 s = out_bf16_of(c, y);
     if (fits_fours(x, w.p) && in_fours(y)) {
         FT_LAUNCH_NEXT(c, rmsnorm_row_kernel, (unsigned)x.T, (unsigned)norm_threads(x.d), 0, y, x,
                        w.p, eps, s);
@@ -149,19 +149,20 @@ extern "C" void ft_cuda_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float e
                    s);
 }
 
-/* The norms that follow from a row. */
+/* The norms computed from the resulting row. */
 typedef struct norm_outs {
     ft_mat y[FT_NORMS];
     const float *w[FT_NORMS];
-    out_shadow s[FT_NORMS];
+    out_bf16 s[FT_NORMS];
     int n;
 } norm_outs;
 
-/* A block has a row; its threads depend on d alone, and each rereads only what it wrote itself. */
+/* A block computes a row. The number of threads depends on d only, and each thread rereads only
+ * values that it wrote itself. */
 static __global__ void norm_add_kernel(ft_mat y, ft_mat x, const float *w, float eps, float scale,
                                        norm_outs o)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ float sums[33];
     const int t = blockIdx.x, d = x.d;
     const float *in = mat_head(x, t, 0);
@@ -182,16 +183,16 @@ static __global__ void norm_add_kernel(ft_mat y, ft_mat x, const float *w, float
             put(o.y[k], o.s[k], t, i, at[i] * q * o.w[k][i]);
 }
 
-/* The same in steps of four values, each read once and kept. */
+/* The same with float4 loads, each value read once and kept in registers. */
 static __global__ void norm_add_row_kernel(ft_mat y, ft_mat x, const float *w, float eps,
                                            float scale, norm_outs o)
 {
     __shared__ float sums[33];
     const int t = blockIdx.x, n = x.d / 4;
     float4 v[NORM_FOURS], old[NORM_FOURS], f[NORM_FOURS];
-    get_fours(f, w, n); /* weights need not wait for the last kernel */
-    for (int j = 0; j < o.n; j++) expect(o.w[j], 4 * x.d, threadIdx.x, blockDim.x);
-    after_last();
+    get_fours(f, w, n); /* weights do not depend on the previous kernel */
+    for (int j = 0; j < o.n; j++) prefetch_l2(o.w[j], 4 * x.d, threadIdx.x, blockDim.x);
+    wait_for_previous_kernel();
     get_fours(v, mat_head(x, t, 0), n);
     get_fours(old, mat_head(y, t, 0), n);
     const float r = inverse_rms(v, x.d, eps, sums);
@@ -212,7 +213,7 @@ static __global__ void norm_add_row_kernel(ft_mat y, ft_mat x, const float *w, f
 }
 
 extern "C" void ft_cuda_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
-                                 const ft_normed *o, int n)
+                                 const ft_norm_out *o, int n)
 {
     ft_cuda *c = (ft_cuda *)d;
     norm_outs outs = {};
@@ -222,7 +223,7 @@ extern "C" void ft_cuda_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float 
     for (outs.n = 0; outs.n < n; outs.n++) {
         outs.y[outs.n] = o[outs.n].y;
         outs.w[outs.n] = o[outs.n].w.p;
-        outs.s[outs.n] = shadow_of(c, o[outs.n].y);
+        outs.s[outs.n] = out_bf16_of(c, o[outs.n].y);
         fours = fours && in_fours(o[outs.n].y) && (uintptr_t)o[outs.n].w.p % 16 == 0;
     }
     if (fours)
@@ -233,7 +234,7 @@ extern "C" void ft_cuda_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float 
                        outs);
 }
 
-/* ---- element by element ---- */
+/* ---- element-wise ops ---- */
 
 enum { EACH_THREADS = 256 };
 
@@ -246,9 +247,9 @@ static dim3 each_grid(ft_mat y)
 #define FOR_COLUMNS(c, cols)                                                                       \
     for (int c = blockIdx.y * blockDim.x + threadIdx.x; c < (cols); c += blockDim.x * gridDim.y)
 
-static __global__ void act_mul_kernel(ft_mat y, ft_mat g, ft_mat u, int act, out_shadow s)
+static __global__ void act_mul_kernel(ft_mat y, ft_mat g, ft_mat u, int act, out_bf16 s)
 {
-    after_last();
+    wait_for_previous_kernel();
     const int t = blockIdx.x;
     FOR_COLUMNS(c, y.H * y.d)
     put(y, s, t, c, act_of(*mat_value(g, t, c), act) * *mat_value(u, t, c));
@@ -257,7 +258,7 @@ static __global__ void act_mul_kernel(ft_mat y, ft_mat g, ft_mat u, int act, out
 extern "C" void ft_cuda_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act)
 {
     ft_cuda *c = (ft_cuda *)d;
-    const out_shadow s = shadow_of(c, y);
+    const out_bf16 s = out_bf16_of(c, y);
     FT_LAUNCH_NEXT(c, act_mul_kernel, each_grid(y), EACH_THREADS, 0, y, g, u, (int)act, s);
 }
 
@@ -266,10 +267,10 @@ __device__ __forceinline__ float sigmoid(float x)
     return 1.0f / (1.0f + expf(-x));
 }
 
-/* g of y's shape, two values at a time. */
-static __global__ void sigmoid_mul_twos_kernel(ft_mat y, ft_mat g, out_shadow s)
+/* g has y's shape; two values at a time. */
+static __global__ void sigmoid_mul_twos_kernel(ft_mat y, ft_mat g, out_bf16 s)
 {
-    after_last();
+    wait_for_previous_kernel();
     const int t = blockIdx.x;
     FOR_COLUMNS(i, y.H * y.d / 2)
     {
@@ -277,13 +278,13 @@ static __global__ void sigmoid_mul_twos_kernel(ft_mat y, ft_mat g, out_shadow s)
         float2 *at = (float2 *)mat_value(y, t, 2 * i), v = *at;
         v = make_float2(v.x * sigmoid(x.x), v.y * sigmoid(x.y));
         *at = v;
-        if (s.p) shadow_put_two(s.p, s.plane, shadow_at(s.T, s.wide, t, 2 * i), v);
+        if (s.p) bf16_put_pair(s.p, s.plane, bf16_index(s.T, s.wide, t, 2 * i), v);
     }
 }
 
-static __global__ void sigmoid_mul_kernel(ft_mat y, ft_mat g, out_shadow s)
+static __global__ void sigmoid_mul_kernel(ft_mat y, ft_mat g, out_bf16 s)
 {
-    after_last();
+    wait_for_previous_kernel();
     const int t = blockIdx.x;
     const bool whole_row = g.H * g.d == 1;
     FOR_COLUMNS(c, y.H * y.d)
@@ -296,8 +297,8 @@ static __global__ void sigmoid_mul_kernel(ft_mat y, ft_mat g, out_shadow s)
 extern "C" void ft_cuda_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
 {
     ft_cuda *c = (ft_cuda *)d;
-    const out_shadow s = shadow_of(c, y);
-    if (ft_mat_cols(g) > 1 && mat_in_twos(y) && mat_in_twos(g)) {
+    const out_bf16 s = out_bf16_of(c, y);
+    if (ft_mat_cols(g) > 1 && mat_even(y) && mat_even(g)) {
         const dim3 grid((unsigned)y.T, ft_blocks((size_t)ft_mat_cols(y) / 2, EACH_THREADS));
         FT_LAUNCH_NEXT(c, sigmoid_mul_twos_kernel, grid, EACH_THREADS, 0, y, g, s);
         return;
@@ -307,7 +308,7 @@ extern "C" void ft_cuda_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g)
 
 static __global__ void add_kernel(ft_mat y, ft_mat x, float scale)
 {
-    after_last();
+    wait_for_previous_kernel();
     const int t = blockIdx.x;
     FOR_COLUMNS(c, y.H * y.d)
     {
@@ -325,7 +326,7 @@ extern "C" void ft_cuda_add(ft_dev *d, ft_mat y, ft_mat x, float scale)
 
 static __global__ void softcap_kernel(ft_mat y, float cap)
 {
-    after_last();
+    wait_for_previous_kernel();
     const int t = blockIdx.x;
     FOR_COLUMNS(c, y.H * y.d)
     {
@@ -343,9 +344,9 @@ extern "C" void ft_cuda_softcap(ft_dev *d, ft_mat y, float cap)
 
 /* ---- rows ---- */
 
-static __global__ void gather_kernel(ft_mat y, ft_mat x, const int32_t *from, out_shadow s)
+static __global__ void gather_kernel(ft_mat y, ft_mat x, const int32_t *from, out_bf16 s)
 {
-    after_last();
+    wait_for_previous_kernel();
     const int t = blockIdx.x, r = from[t];
     FOR_COLUMNS(c, y.H * y.d)
     put(y, s, t, c, *mat_value(x, r, c));
@@ -355,13 +356,13 @@ extern "C" void ft_cuda_gather(ft_dev *d, ft_mat y, ft_mat x, int which)
 {
     ft_cuda *c = (ft_cuda *)d;
     const int32_t *from = which == FT_OUT ? c->batch.out_row : c->batch.src_row;
-    const out_shadow s = shadow_of(c, y);
+    const out_bf16 s = out_bf16_of(c, y);
     if (y.T) FT_LAUNCH_NEXT(c, gather_kernel, each_grid(y), EACH_THREADS, 0, y, x, from, s);
 }
 
 static __global__ void scatter_kernel(ft_mat y, ft_mat x, const int32_t *to)
 {
-    after_last();
+    wait_for_previous_kernel();
     const int t = blockIdx.x, r = to[t];
     if (r < 0) return;
     FOR_COLUMNS(c, x.H * x.d)
@@ -379,7 +380,7 @@ extern "C" void ft_cuda_scatter(ft_dev *d, ft_mat y, ft_mat x)
 
 enum { ARGMAX_PIECES = 32 };
 
-/* Order of choice: the larger, then the lower index. A NaN is never larger. */
+/* The larger value wins, then the lower index. A NaN is never larger. */
 __device__ __forceinline__ void better(float &v, int &i, float w, int j)
 {
     if (w > v || (w == v && j < i)) v = w, i = j;
@@ -392,10 +393,10 @@ __device__ __forceinline__ void warp_best(float &v, int &i)
         better(v, i, __shfl_xor_sync(0xffffffffu, v, o), __shfl_xor_sync(0xffffffffu, i, o));
 }
 
-/* A block has a piece of a row; the pieces' winners meet in the next kernel. */
+/* A block has a piece of a row; the next kernel reduces the pieces. */
 static __global__ void argmax_kernel(float2 *part, ft_mat x)
 {
-    after_last();
+    wait_for_previous_kernel();
     __shared__ float top[32];
     __shared__ int at[32];
     const int t = blockIdx.x, n = x.H * x.d, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -417,7 +418,7 @@ static __global__ void argmax_kernel(float2 *part, ft_mat x)
 
 static __global__ void argmax_join_kernel(int32_t *id, const float2 *part)
 {
-    after_last();
+    wait_for_previous_kernel();
     const float2 p = part[blockIdx.x * ARGMAX_PIECES + threadIdx.x];
     float v = p.x;
     int i = __float_as_int(p.y);
@@ -429,7 +430,7 @@ extern "C" void ft_cuda_argmax(ft_dev *d, int32_t *id, ft_mat x)
 {
     ft_cuda *c = (ft_cuda *)d;
     float2 *part =
-        (float2 *)ft_cuda_scratch(c, FT_PLACE_LINEAR, (size_t)x.T * ARGMAX_PIECES * sizeof *part);
+        (float2 *)ft_cuda_scratch(c, FT_SCRATCH_LINEAR, (size_t)x.T * ARGMAX_PIECES * sizeof *part);
     if (!part || !x.T) return;
     FT_LAUNCH_NEXT(c, argmax_kernel, dim3((unsigned)x.T, ARGMAX_PIECES), 1024, 0, part, x);
     FT_LAUNCH_NEXT(c, argmax_join_kernel, (unsigned)x.T, ARGMAX_PIECES, 0, id, part);

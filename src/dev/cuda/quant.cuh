@@ -1,13 +1,13 @@
-/* dev/cuda/quant.cuh - eight values of a row in file layout, for every type: what quant/ says, on
- * the device. For lookups, for packing, and for products of types that have no layout of their own.
- * Rows may lie at any address; k is a multiple of eight, except that plain numbers may end early.
+/* dev/cuda/quant.cuh - decodes eight values of a row in file layout, for every type: the device
+ * version of quant/. Used for lookups, for repacking, and for products of types without a packed
+ * layout. Rows may have any alignment; k is a multiple of eight, except for rows of plain numbers.
  */
 #ifndef FT_DEV_CUDA_QUANT_CUH
 #define FT_DEV_CUDA_QUANT_CUH
 
 #include "dev/cuda/common.cuh"
 
-/* The tables of quant/grids.h, one after the other. */
+/* The tables of quant/grids.h, concatenated. */
 enum {
     GRID_IQ2XXS = 0,
     GRID_IQ2XS = 256,
@@ -89,7 +89,7 @@ __device__ __forceinline__ void put_iq1(float *v, uint32_t entry, float scale, f
     for (int j = 0; j < 8; j++) v[j] = scale * ((float)((int)(entry >> 2 * j & 3) - 1) + delta);
 }
 
-/* 32 values in the turned basis, back through signs and a Walsh-Hadamard transform. */
+/* Undoes the signs and the Walsh-Hadamard transform of 32 values. */
 __device__ __noinline__ static void unrotate8(float *v, const uint8_t *s, int i, bool four)
 {
     const float book3[8] = {-1.996684f, -1.291398f, -0.740341f, -0.247508f,
@@ -246,6 +246,15 @@ __device__ __forceinline__ bool decode_k(int type, const uint8_t *row, int k, fl
         for (int j = 0; j < 8; j++) v[j] = scale * (float)iq4_value(q[j] >> 4 * (i / 16 % 2) & 15);
         return true;
     }
+    default: return false;
+    }
+}
+
+/* Ternary types: blocks of 256 values of -1, 0 and 1. */
+__device__ __forceinline__ bool decode_ternary(int type, const uint8_t *row, int k, float *v)
+{
+    const int b = k / 256, i = k % 256, b32 = i / 32;
+    switch (type) {
     case FT_TQ1_0: {
         const uint8_t *s = row + 54 * b;
         const float d = rd_f16(s + 52);
@@ -263,7 +272,35 @@ __device__ __forceinline__ bool decode_k(int type, const uint8_t *row, int k, fl
     }
 }
 
-/* The types whose values are vectors of a table; each has 256 values. */
+/* IQ1: vectors of -1, 0 and 1 from a codebook, with an offset. */
+__device__ __forceinline__ bool decode_iq1(int type, const uint8_t *row, int k, float *v,
+                                           const uint16_t *grid)
+{
+    const int b = k / 256, g = k % 256 / 8;
+    switch (type) {
+    case FT_IQ1_S: {
+        const uint8_t *s = row + 50 * b;
+        const int h = (int)rd16(s + 34 + 2 * (g / 4));
+        const int index = s[2 + g] | (h >> 3 * (g % 4) & 7) << 8;
+        put_iq1(v, grid[GRID_IQ1S + index], rd_f16(s) * (float)(2 * (h >> 12 & 7) + 1),
+                h & 0x8000 ? -0.125f : 0.125f);
+        return true;
+    }
+    case FT_IQ1_M: {
+        const uint8_t *s = row + 56 * b, *sc = s + 48;
+        const uint32_t h = sc[1] >> 4 | (sc[3] & 0xf0) | (sc[5] & 0xf0) << 4 | (sc[7] & 0xf0) << 8;
+        const int nibble = s[32 + g / 2] >> 4 * (g % 2) & 15, index = s[g] | (nibble & 7) << 8;
+        const int x = rd16(sc + 2 * (g / 8)) >> 3 * (g / 2 % 4) & 7;
+        put_iq1(v, grid[GRID_IQ1S + index],
+                __half2float(__ushort_as_half((unsigned short)h)) * (float)(2 * x + 1),
+                nibble & 8 ? -0.125f : 0.125f);
+        return true;
+    }
+    default: return false;
+    }
+}
+
+/* IQ2 and IQ3: the types whose values are vectors of a codebook; each has 256 values. */
 __device__ __forceinline__ bool decode_grid(int type, const uint8_t *row, int k, float *v,
                                             const uint16_t *grid)
 {
@@ -311,24 +348,6 @@ __device__ __forceinline__ bool decode_grid(int type, const uint8_t *row, int k,
         }
         return true;
     }
-    case FT_IQ1_S: {
-        const uint8_t *s = row + 50 * b;
-        const int h = (int)rd16(s + 34 + 2 * (g / 4));
-        const int index = s[2 + g] | (h >> 3 * (g % 4) & 7) << 8;
-        put_iq1(v, grid[GRID_IQ1S + index], rd_f16(s) * (float)(2 * (h >> 12 & 7) + 1),
-                h & 0x8000 ? -0.125f : 0.125f);
-        return true;
-    }
-    case FT_IQ1_M: {
-        const uint8_t *s = row + 56 * b, *sc = s + 48;
-        const uint32_t h = sc[1] >> 4 | (sc[3] & 0xf0) | (sc[5] & 0xf0) << 4 | (sc[7] & 0xf0) << 8;
-        const int nibble = s[32 + g / 2] >> 4 * (g % 2) & 15, index = s[g] | (nibble & 7) << 8;
-        const int x = rd16(sc + 2 * (g / 8)) >> 3 * (g / 2 % 4) & 7;
-        put_iq1(v, grid[GRID_IQ1S + index],
-                __half2float(__ushort_as_half((unsigned short)h)) * (float)(2 * x + 1),
-                nibble & 8 ? -0.125f : 0.125f);
-        return true;
-    }
     default: return false;
     }
 }
@@ -347,7 +366,7 @@ __device__ __forceinline__ float plain_value(int type, const uint8_t *row, int i
     }
 }
 
-/* Values [k, k + 8) of a row of K; zeros behind its end. */
+/* Values [k, k + 8) of a row of K values; zeros beyond its end. */
 __device__ __forceinline__ void decode8(int type, const uint8_t *row, int k, int K, float *v,
                                         const uint16_t *grid)
 {
@@ -356,6 +375,7 @@ __device__ __forceinline__ void decode8(int type, const uint8_t *row, int k, int
         return;
     }
     if (decode_simple(type, row, k, v) || decode_k(type, row, k, v) ||
+        decode_ternary(type, row, k, v) || decode_iq1(type, row, k, v, grid) ||
         decode_grid(type, row, k, v, grid))
         return;
     switch (type) {

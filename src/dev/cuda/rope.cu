@@ -1,14 +1,14 @@
-/* Positions, and the two norms that have more to do than a norm. A warp takes a head of a row. In a
- * step of few rows 1.3 us (norm and turn) and 3 us (gated norm) on an H200: latency, no bytes. In a
- * prompt, 2048 rows of the 27b: 27 us (59 MB, 48 % of a plain read: short vectors, of which a warp
- * has one) and 66 us (201 MB with the shadow, 65 %). */
+/* RoPE angles, norm with RoPE, and gated norm. A warp computes a head of a row. In a step of few
+ * rows norm_rope takes 1.3 us and gated_norm 3 us on an H200, all of it latency. In a prompt, 2048
+ * rows of the 27b: 27 us (59 MB, 48 % of a plain read: the vectors are short and a warp has only
+ * one) and 66 us (201 MB with the bf16 copy, 65 %). */
 #include "dev/cuda/common.cuh"
 
 enum { WARPS = 4 };
 
 static __global__ void angles_kernel(ft_mat cs, ft_rope r, ft_batch b)
 {
-    after_last();
+    wait_for_previous_kernel();
     const int half = r.n / 2, i = blockIdx.x * blockDim.x + threadIdx.x, t = i / half, j = i % half;
     if (t >= cs.T) return;
     double sine, cosine;
@@ -38,23 +38,24 @@ static __global__ void __launch_bounds__(32 * WARPS)
     norm_rope_kernel(ft_mat x, ft_vec w, float eps, ft_mat cs)
 {
     const int lane = threadIdx.x & 31, i = blockIdx.x * WARPS + threadIdx.x / 32;
-    after_last();
+    wait_for_previous_kernel();
     const int t = i / x.H, n = cs.H * cs.d, half = n / 2;
     if (t >= x.T) return;
     float *v = mat_head(x, t, i % x.H);
-    const float *turn = mat_head(cs, t, 0);
+    const float *rot = mat_head(cs, t, 0);
     const float r = eps >= 0 ? inverse_rms(v, x.d, eps) : 1.0f;
     for (int j = lane; j < half; j += 32) {
         const float wa = w.p ? w.p[j] : 1.0f, wb = w.p ? w.p[j + half] : 1.0f;
         const float a = v[j] * r * wa, b = v[j + half] * r * wb;
-        const float c = turn[j], s = turn[j + half];
+        const float c = rot[j], s = rot[j + half];
         v[j] = a * c - b * s;
         v[j + half] = b * c + a * s;
     }
     for (int j = n + lane; j < x.d; j += 32) v[j] = v[j] * r * (w.p ? w.p[j] : 1.0f);
 }
 
-/* The same for heads of 32 N values whose pairs meet in a lane: everything is read at once. */
+/* The same for heads of 32 N values where both values of a pair are in the same lane: everything is
+ * read at once. */
 template <int N>
 static __global__ void __launch_bounds__(32 * WARPS)
     norm_rope_lanes_kernel(ft_mat x, ft_vec w, float eps, ft_mat cs)
@@ -64,16 +65,16 @@ static __global__ void __launch_bounds__(32 * WARPS)
     float f[N], v[N], c[N / 2], s[N / 2], sum = 0;
 #pragma unroll
     for (int j = 0; j < N; j++) f[j] = w.p ? __ldg(w.p + lane + 32 * j) : 1.0f;
-    after_last();
+    wait_for_previous_kernel();
     if (t >= x.T) return;
     float *at = mat_head(x, t, i % x.H) + lane;
-    const float *turn = mat_head(cs, t, 0) + lane;
+    const float *rot = mat_head(cs, t, 0) + lane;
 #pragma unroll
     for (int j = 0; j < N; j++) v[j] = at[32 * j];
 #pragma unroll
     for (int j = 0; j < N / 2; j++) {
-        c[j] = j < half ? turn[32 * j] : 1.0f;
-        s[j] = j < half ? turn[32 * (j + half)] : 0.0f;
+        c[j] = j < half ? rot[32 * j] : 1.0f;
+        s[j] = j < half ? rot[32 * (j + half)] : 0.0f;
     }
 #pragma unroll
     for (int j = 0; j < N; j++) sum = fmaf(v[j], v[j], sum);
@@ -81,7 +82,8 @@ static __global__ void __launch_bounds__(32 * WARPS)
 #pragma unroll
     for (int j = 0; j < N; j++) v[j] = v[j] * r * f[j];
 #pragma unroll
-    for (int h = 1; h <= N / 2; h++) { /* its value is only known when it runs: try all */
+    for (int h = 1; h <= N / 2;
+         h++) { /* half is not a compile-time constant: an unrolled loop tries all values */
         if (h != half) continue;
 #pragma unroll
         for (int j = 0; j < h; j++) {
@@ -96,9 +98,9 @@ static __global__ void __launch_bounds__(32 * WARPS)
 
 typedef void norm_rope_fn(ft_mat x, ft_vec w, float eps, ft_mat cs);
 
-static norm_rope_fn *norm_rope_of(int d, int turned)
+static norm_rope_fn *norm_rope_of(int d, int rotated)
 {
-    if (turned % 64) return norm_rope_kernel;
+    if (rotated % 64) return norm_rope_kernel;
     switch (d) {
     case 64: return norm_rope_lanes_kernel<2>;
     case 128: return norm_rope_lanes_kernel<4>;
@@ -117,31 +119,30 @@ extern "C" void ft_cuda_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_m
     FT_LAUNCH_NEXT(c, norm_rope, ft_blocks((size_t)x.T * x.H, WARPS), 32 * WARPS, 0, x, w, eps, cs);
 }
 
-/* The result goes into the next product: its shadow is written along, where there is one. */
+/* The result is the input of the next product: its bf16 copy is written too, if it has one. */
 static __global__ void __launch_bounds__(32 * WARPS)
-    gated_norm_kernel(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, uint16_t *shadow,
-                      bool wide)
+    gated_norm_kernel(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, uint16_t *bf16, bool wide)
 {
     const int lane = threadIdx.x & 31, i = blockIdx.x * WARPS + threadIdx.x / 32;
     const int t = i / o.H, h = i % o.H;
-    expect(w.p, o.d * 4, lane, 32);
-    after_last();
+    prefetch_l2(w.p, o.d * 4, lane, 32);
+    wait_for_previous_kernel();
     if (t >= o.T) return;
     const float *in = mat_head(o, t, h), *gate = mat_head(z, t, h);
     float *out = mat_head(y, t, h);
     const float r = inverse_rms(in, o.d, eps);
-    const size_t plane = shadow_plane(o.T, o.H * o.d);
+    const size_t plane = bf16_plane(o.T, o.H * o.d);
     for (int j = lane; j < o.d; j += 32) {
         const float v = in[j] * r * w.p[j] * silu(gate[j]);
         out[j] = v;
-        if (shadow) shadow_put(shadow, plane, shadow_at(o.T, wide, t, h * o.d + j), v);
+        if (bf16) bf16_put(bf16, plane, bf16_index(o.T, wide, t, h * o.d + j), v);
     }
 }
 
 /* The same for heads of 64 N values: everything is read at once. */
 template <int N>
 static __global__ void __launch_bounds__(32 * WARPS)
-    gated_norm_lanes_kernel(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, uint16_t *shadow,
+    gated_norm_lanes_kernel(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, uint16_t *bf16,
                             bool wide)
 {
     const int lane = threadIdx.x & 31, i = blockIdx.x * WARPS + threadIdx.x / 32;
@@ -150,7 +151,7 @@ static __global__ void __launch_bounds__(32 * WARPS)
     float sum = 0;
 #pragma unroll
     for (int j = 0; j < N; j++) f[j] = __ldg((const float2 *)w.p + lane + 32 * j);
-    after_last();
+    wait_for_previous_kernel();
     if (t >= o.T) return;
 #pragma unroll
     for (int j = 0; j < N; j++) {
@@ -160,23 +161,23 @@ static __global__ void __launch_bounds__(32 * WARPS)
 #pragma unroll
     for (int j = 0; j < N; j++) sum = fmaf(v[j].y, v[j].y, fmaf(v[j].x, v[j].x, sum));
     const float r = 1.0f / sqrtf(warp_sum(sum) / (float)o.d + eps);
-    const size_t plane = shadow_plane(o.T, o.H * o.d);
+    const size_t plane = bf16_plane(o.T, o.H * o.d);
 #pragma unroll
     for (int j = 0; j < N; j++) {
         const float2 u = make_float2(v[j].x * r * f[j].x * silu(gate[j].x),
                                      v[j].y * r * f[j].y * silu(gate[j].y));
         const int c = 2 * lane + 64 * j;
         *(float2 *)(mat_head(y, t, h) + c) = u;
-        if (shadow) shadow_put_two(shadow, plane, shadow_at(o.T, wide, t, h * o.d + c), u);
+        if (bf16) bf16_put_pair(bf16, plane, bf16_index(o.T, wide, t, h * o.d + c), u);
     }
 }
 
-typedef void gated_norm_fn(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, uint16_t *shadow,
+typedef void gated_norm_fn(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, uint16_t *bf16,
                            bool wide);
 
 static gated_norm_fn *gated_norm_of(ft_mat y, ft_mat o, ft_mat z, ft_vec w)
 {
-    const bool twos = mat_in_twos(y) && mat_in_twos(o) && mat_in_twos(z) && (uintptr_t)w.p % 8 == 0;
+    const bool twos = mat_even(y) && mat_even(o) && mat_even(z) && (uintptr_t)w.p % 8 == 0;
     if (twos && o.d == 64) return gated_norm_lanes_kernel<1>;
     if (twos && o.d == 128) return gated_norm_lanes_kernel<2>;
     if (twos && o.d == 256) return gated_norm_lanes_kernel<4>;
@@ -198,10 +199,10 @@ extern "C" void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_v
     ft_cuda *c = (ft_cuda *)d;
     bool found;
     ft_cuda_wrote(c, y);
-    uint16_t *shadow = o.H * o.d % 64 ? NULL : ft_cuda_shadow(c, y, &found);
+    uint16_t *bf16 = o.H * o.d % 64 ? NULL : ft_cuda_bf16_copy(c, y, &found);
     y = as_heads(y, o.H, o.d);
     z = as_heads(z, o.H, o.d);
     gated_norm_fn *gated_norm = gated_norm_of(y, o, z, w);
     FT_LAUNCH_NEXT(c, gated_norm, ft_blocks((size_t)o.T * o.H, WARPS), 32 * WARPS, 0, y, o, z, w,
-                   eps, shadow, ft_cuda_wide(c, o.T));
+                   eps, bf16, ft_cuda_wide(c, o.T));
 }

@@ -1,11 +1,11 @@
-/* dev/cuda/spans.cuh - pieces of spans as blocks of a grid. Which rows a span has is read on the
- * device; the grid has room for the most pieces that T rows in S spans can make. */
+/* dev/cuda/spans.cuh - pieces of spans as blocks of a grid. The rows of a span are read on the
+ * device; the grid is sized for the largest number of pieces that T rows in S spans can have. */
 #ifndef FT_CUDA_SPANS_CUH
 #define FT_CUDA_SPANS_CUH
 
 #include "dev/cuda/common.cuh"
 
-/* Lets a kernel have this much shared memory, and its blocks as much as the chip has. */
+/* Allows a kernel this much dynamic shared memory and sets the largest carveout. */
 static inline void ft_cuda_shared(ft_cuda *c, const void *kernel, int bytes)
 {
     ft_cuda_check(c,
@@ -22,8 +22,8 @@ static inline unsigned span_pieces(int T, int S, int rows)
     return (unsigned)FT_MAX(1, FT_MIN(T, (T + rows - 1) / rows + S - 1));
 }
 
-/* Piece i: spans in order, each in pieces of `rows` rows. Gives the span and the piece's first row
- * in it; false when there are fewer pieces. The lanes of a warp look together. */
+/* Piece i: spans in order, each in pieces of `rows` rows. Returns the span and the piece's first
+ * row in it; false when there are fewer pieces. All lanes of a warp must call it. */
 __device__ __forceinline__ bool span_piece(const ft_batch &b, int i, int rows, int *span, int *from)
 {
     const int lane = threadIdx.x & 31;
@@ -56,7 +56,7 @@ static inline unsigned span_chunks(int T, int S, int rows)
 
 __device__ __forceinline__ int chunks_of(const ft_span &sp, int rows)
 {
-    return (sp.past % rows + sp.n + rows - 1) / rows;
+    return (sp.start % rows + sp.n + rows - 1) / rows;
 }
 
 /* The number of a span's first chunk. */
@@ -76,8 +76,8 @@ __device__ __forceinline__ bool span_chunk(const ft_batch &b, int i, int rows, i
         const int n = chunks_of(sp, rows);
         if (i < n) {
             *span = s;
-            *from = max(0, i * rows - sp.past % rows);
-            *to = min(sp.n, (i + 1) * rows - sp.past % rows);
+            *from = max(0, i * rows - sp.start % rows);
+            *to = min(sp.n, (i + 1) * rows - sp.start % rows);
             return true;
         }
         i -= n;

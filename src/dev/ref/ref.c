@@ -103,7 +103,7 @@ ft_dev *ft_dev_ref(void)
         .replay = ft_host_replay,
         .commit = commit,
         .sync = sync,
-        .room = ft_host_room,
+        .free_bytes = ft_host_free_bytes,
         .read_rate = ft_host_read_rate,
         .close = close,
     };

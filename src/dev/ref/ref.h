@@ -1,5 +1,5 @@
-/* dev/ref/ref.h - every op in plain C, one value at a time, sums in double: the truth that the
- * other devices are compared with. An op runs when it is called; nothing is recorded. */
+/* dev/ref/ref.h - every op in plain C, one value at a time, sums in double: the reference that the
+ * other devices are tested against. An op runs when it is called; nothing is recorded. */
 #ifndef FT_DEV_REF_H
 #define FT_DEV_REF_H
 
@@ -18,8 +18,8 @@ const float *ft_ref_weight(ft_dev *d, const ft_weight *w, int e, int o);
 
 void ft_ref_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale);
 void ft_ref_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc);
-void ft_ref_route(ft_dev *d, ft_route r, ft_mat x);
-void ft_ref_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
+void ft_ref_route(ft_dev *d, ft_expert_choice r, ft_mat x);
+void ft_ref_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                 bool acc);
 void ft_ref_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
                           const int32_t *order, int top);
@@ -29,7 +29,7 @@ void ft_ref_act_mul(ft_dev *d, ft_mat y, ft_mat g, ft_mat u, ft_act act);
 void ft_ref_sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
 void ft_ref_add(ft_dev *d, ft_mat y, ft_mat x, float scale);
 void ft_ref_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
-                     const ft_normed *o, int n);
+                     const ft_norm_out *o, int n);
 void ft_ref_softcap(ft_dev *d, ft_mat y, float c);
 void ft_ref_gather(ft_dev *d, ft_mat y, ft_mat x, int which);
 void ft_ref_argmax(ft_dev *d, int32_t *id, ft_mat x);

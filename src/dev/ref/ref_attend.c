@@ -1,4 +1,4 @@
-/* Positions, caches and attention. */
+/* RoPE, KV cache and attention. */
 #include "base/mem.h"
 #include "dev/ref/ref.h"
 
@@ -52,22 +52,22 @@ void ft_ref_kv_put(ft_dev *d, const ft_kv *kv, ft_mat k, ft_mat v)
     }
 }
 
-/* One row and head over some cells of one cache. */
+/* One row and head over some positions of one cache. */
 typedef struct walk {
     const ft_kv *kv;
     int slot, g, lo, hi;
     float scale;
 } walk;
 
-/* The query goes into the basis of the keys. Scores go to score[hi - lo]; returns the highest. */
+/* Transforms the query like the keys. Scores go to score[hi - lo]; returns the largest. */
 static double walk_keys(ft_dev *d, const walk *w, const float *q, float *query, float *line,
                         double *score)
 {
     const ft_kv *kv = w->kv;
     const int kw = ft_kv_row_width(kv->kt, kv->d);
     double top = -HUGE_VAL;
-    if (ft_kv_turned(kv->kt))
-        ft_turbo_turn(query, q, kv->d);
+    if (ft_kv_is_turbo(kv->kt))
+        ft_turbo_hadamard(query, q, kv->d);
     else
         memcpy(query, q, (size_t)kv->d * sizeof *q);
     for (int c = w->lo; c < w->hi; c++) {
@@ -81,7 +81,7 @@ static double walk_keys(ft_dev *d, const walk *w, const float *q, float *query, 
     return top;
 }
 
-/* o += sum of e^(score - top) / all times the values; the sum comes back from their basis. */
+/* o += sum of e^(score - top) / all times the values; the sum is transformed back. */
 static void walk_values(ft_dev *d, const walk *w, float *o, float *line, double *sum,
                         const double *score, double top, double all)
 {
@@ -96,11 +96,11 @@ static void walk_values(ft_dev *d, const walk *w, float *o, float *line, double 
         for (int i = 0; i < vw; i++) sum[i] += e * (double)line[i];
     }
     for (int i = 0; i < vw; i++) line[i] = (float)(sum[i] / all);
-    if (ft_kv_turned(kv->vt)) ft_turbo_turn_back(line, line, kv->d);
+    if (ft_kv_is_turbo(kv->vt)) ft_turbo_hadamard_inverse(line, line, kv->d);
     for (int i = 0; i < kv->d; i++) o[i] += line[i];
 }
 
-/* One row and head: the older cells, then the newest ones if they are kept apart. */
+/* One row and head: the older positions, then the recent-token window if there is one. */
 static void attend_head(ft_dev *d, float *o, const float *q, const ft_kv *kv, ft_attn p, int row,
                         int g)
 {
@@ -109,8 +109,9 @@ static void attend_head(ft_dev *d, float *o, const float *q, const ft_kv *kv, ft
         (size_t)FT_MAX(ft_kv_row_width(kv->kt, kv->d), ft_kv_row_width(kv->vt, kv->d));
     int lo, hi;
     ft_attn_range(b, p, row, &lo, &hi);
-    const int cut = FT_MIN(hi, FT_MAX(lo, ft_kv_cut(kv, hi))), slot = b->span[b->span_of[row]].slot;
-    const walk w[2] = {{kv, slot, g, lo, cut, p.scale}, {kv->newest, slot, g, cut, hi, p.scale}};
+    const int cut = FT_MIN(hi, FT_MAX(lo, ft_kv_recent_start(kv, hi))),
+              slot = b->span[b->span_of[row]].slot;
+    const walk w[2] = {{kv, slot, g, lo, cut, p.scale}, {kv->recent, slot, g, cut, hi, p.scale}};
     const size_t n = (size_t)(hi - lo);
     float *line = ft_ref_row(d, 4 * width + 2 * n), *query = line + width;
     double *sum = (double *)(void *)(line + 2 * width), *score = sum + width;

@@ -1,11 +1,11 @@
 /* The gated delta net, always row by row. State, keys, updates and decays are rounded to f32 where
- * the journal holds them, so that a replay lands on the same state as the rows themselves. */
+ * the journal stores them, so that a replay gives the same state as the rows themselves. */
 #include "dev/ref/ref.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Row `row` of journal half `plane` of a slot, in an array of `width` values per row. */
+/* Row `row` of journal `plane` of a slot, in an array of `width` values per row. */
 static float *journal(float *base, const ft_delta *s, int slot, int plane, int row, size_t width)
 {
     return base + (((size_t)slot * 2 + (size_t)plane) * (size_t)s->J + (size_t)row) * width;

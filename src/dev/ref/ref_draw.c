@@ -1,4 +1,4 @@
-/* Draws: everything that may be drawn is sorted, cut, and walked through. */
+/* Sampling: all candidates are sorted, filtered, and cumulated. */
 #include "base/mem.h"
 #include "dev/ref/ref.h"
 
@@ -16,18 +16,18 @@ static int rising_id(const void *a, const void *b)
     return ((const ft_pick *)a)->id > ((const ft_pick *)b)->id ? 1 : -1;
 }
 
-/* The row as it may be drawn from, best first; returns how many there are. */
-static int load(const ft_batch *b, const ft_draw *d, ft_mat x, ft_pick *p)
+/* The candidates of a row, largest first; returns their number. */
+static int load_candidates(const ft_batch *b, const ft_draw *d, ft_mat x, ft_pick *p)
 {
     const int V = ft_mat_cols(x);
-    const uint32_t *mask = d->mask < 0 ? NULL : b->aside + d->mask;
-    const ft_edit *e = (const ft_edit *)(const void *)(b->aside + d->edit);
+    const uint32_t *mask = d->mask < 0 ? NULL : b->draw_words + d->mask;
+    const ft_edit *e = (const ft_edit *)(const void *)(b->draw_words + d->edit);
     for (int i = 0; i < V; i++) {
         const bool in = !mask || (mask[i / 32] >> i % 32 & 1);
-        p[i] = (ft_pick){i, in ? ft_counted(*ft_mat_value(x, d->row, i)) : -INFINITY};
+        p[i] = (ft_pick){i, in ? ft_logit_finite(*ft_mat_value(x, d->row, i)) : -INFINITY};
     }
     for (int i = 0; i < d->n_edit; i++)
-        if (e[i].id < V) p[e[i].id].x = ft_edited(p[e[i].id].x, e[i], d);
+        if (e[i].id < V) p[e[i].id].x = ft_logit_edited(p[e[i].id].x, e[i], d);
     int n = 0;
     for (int i = 0; i < V; i++)
         if (p[i].x > -INFINITY) p[n++] = p[i];
@@ -42,7 +42,7 @@ static uint64_t sum(const ft_pick *p, int n, float max)
     return all;
 }
 
-/* How many of the best n are left. */
+/* How many of the first n candidates remain after filtering. */
 static int cut(const ft_draw *d, const ft_pick *p, int n)
 {
     const float max = p[0].x;
@@ -60,7 +60,7 @@ static int cut(const ft_draw *d, const ft_pick *p, int n)
 
 static void draw_one(const ft_batch *b, const ft_draw *d, ft_mat x, ft_pick *p, ft_drawn *y)
 {
-    int n = load(b, d, x, p);
+    int n = load_candidates(b, d, x, p);
     *y = (ft_drawn){.id = -1, .max = -INFINITY};
     if (!n) return;
     y->id = p[0].id;
@@ -69,7 +69,7 @@ static void draw_one(const ft_batch *b, const ft_draw *d, ft_mat x, ft_pick *p, 
     for (; y->n < FT_MIN(n, d->list); y->n++) y->top[y->n] = p[y->n];
     if (d->temperature > 0) {
         n = cut(d, p, n);
-        for (int i = 0; i < n; i++) p[i].x = ft_tempered(p[i].x, d->temperature);
+        for (int i = 0; i < n; i++) p[i].x = ft_logit_tempered(p[i].x, d->temperature);
         const float max = p[0].x;
         uint64_t mass = 0;
         const uint64_t at = ft_draw_at(d->seed, d->position, sum(p, n, max));

@@ -1,4 +1,4 @@
-/* Products with weights: embed, linear, and the ops that choose which rows of them to use. */
+/* Products with weights: embed, linear, and the ops that select rows or matrices. */
 #include "dev/ref/ref.h"
 
 #include "quant/quant.h"
@@ -34,7 +34,7 @@ void ft_ref_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
     }
 }
 
-void ft_ref_route(ft_dev *d, ft_route r, ft_mat x)
+void ft_ref_route(ft_dev *d, ft_expert_choice r, ft_mat x)
 {
     (void)d;
     const int E = ft_mat_cols(x);
@@ -47,7 +47,7 @@ void ft_ref_route(ft_dev *d, ft_route r, ft_mat x)
         for (int e = 0; e < E; e++) top = fmaxf(top, row[e]);
         for (int e = 0; e < E; e++) all += exp((double)row[e] - (double)top);
         for (int i = 0; i < r.K; i++) {
-            id[i] = ft_next_best(row, E, i ? id[i - 1] : -1);
+            id[i] = ft_next_largest(row, E, i ? id[i - 1] : -1);
             picked += exp((double)row[id[i]] - (double)top) / all;
         }
         for (int i = 0; i < r.K; i++)
@@ -62,7 +62,7 @@ static void expert(ft_dev *d, float *out, const float *x, const ft_weight *w, in
         out[o] = (float)(dot(ft_ref_weight(d, w, e, o), x, w->k) * (double)ft_weight_scale(w, e));
 }
 
-void ft_ref_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_route r, ft_mat tmp,
+void ft_ref_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                 bool acc)
 {
     for (int t = 0; t < x.T; t++) {
@@ -101,7 +101,7 @@ void ft_ref_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_
         for (int v = 0; v < V; v++) *ft_mat_value(y, t, v) = -INFINITY;
         int last = -1;
         for (int i = 0; i < top && i < n_c; i++) {
-            last = ft_next_best(s, n_c, last);
+            last = ft_next_largest(s, n_c, last);
             for (int j = 0; j < group; j++) {
                 const int id = order[(size_t)last * (size_t)group + (size_t)j];
                 const double v = dot(ft_ref_weight(d, w, 0, id), ft_mat_head(x, t, 0), w->k);

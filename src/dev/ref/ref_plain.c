@@ -1,4 +1,4 @@
-/* Norms and everything element by element. */
+/* Norms and element-wise ops. */
 #include "dev/ref/ref.h"
 
 #include <math.h>
@@ -68,7 +68,7 @@ void ft_ref_add(ft_dev *d, ft_mat y, ft_mat x, float scale)
 }
 
 void ft_ref_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
-                     const ft_normed *o, int n)
+                     const ft_norm_out *o, int n)
 {
     for (int t = 0; t < y.T; t++) {
         const float *in = ft_mat_head(x, t, 0);
@@ -125,5 +125,5 @@ void ft_ref_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float 
 void ft_ref_argmax(ft_dev *d, int32_t *id, ft_mat x)
 {
     (void)d;
-    for (int t = 0; t < x.T; t++) id[t] = ft_best_of(ft_mat_head(x, t, 0), ft_mat_cols(x));
+    for (int t = 0; t < x.T; t++) id[t] = ft_argmax_row(ft_mat_head(x, t, 0), ft_mat_cols(x));
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The page in a real browser, against a real server with the model that ships. Needs chromium (or
-# CHROMIUM=path), node and a network for npm. Screenshots go to $BUILD/e2e-web.
+# The web page in a real browser, against a real server with the embedded model. Needs chromium (or
+# CHROMIUM=path), node and a network for npm. Screenshots go to $BUILD/e2e/web. With names as arguments
+# only the tests whose names contain one of them run; with --pictures the pictures of README.md are made.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 export BUILD=${BUILD:-build}
@@ -10,9 +11,10 @@ if [ -z "$chromium" ]; then
     exit 1
 fi
 make --no-print-directory "BUILD=$BUILD" "$BUILD/foretoken"
-folder=$BUILD/e2e-web
+folder=$BUILD/e2e/web
 mkdir -p "$folder"
-cp tests/e2e/web/package.json tests/e2e/web/web.mjs "$folder/"
+rm -f "$folder"/*.png
+cp tests/e2e/web/package.json tests/e2e/web/*.mjs "$folder/"
 (cd "$folder" && npm install --no-audit --no-fund --loglevel=error)
 "$BUILD/foretoken" serve --port 0 >"$folder/serve.log" 2>&1 &
 server=$!
@@ -24,4 +26,8 @@ for _ in $(seq 300); do
     sleep 0.1
 done
 [ -n "$address" ] || { cat "$folder/serve.log" >&2; exit 1; }
-node "$folder/web.mjs" "$address" "$chromium" "$folder"
+if [ "${1:-}" = --pictures ]; then
+    node "$folder/pictures.mjs" "$address" "$chromium" docs/img
+    exit
+fi
+node "$folder/run.mjs" "$address" "$chromium" "$folder" "$@"

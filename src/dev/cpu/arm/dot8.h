@@ -1,7 +1,7 @@
-/* dev/cpu/arm/dot8.h - products of quantised weight rows with byte activations, for the file that
- * includes this and has defined
+/* dev/cpu/arm/dot8.h - products of quantised weight rows with byte activations, for a file that
+ * includes this and defines
  *     static inline int32x4_t dot16(int32x4_t acc, int8x16_t a, int8x16_t b)
- * Weights are taken 128 at a time: four blocks of 32 with one vector of four scales. A block is
+ * Weights are processed 128 at a time: four blocks of 32 with one vector of four scales. A block is
  * unpacked once for all columns; each column has two accumulators, for even and odd blocks. */
 #ifndef FT_DEV_CPU_ARM_DOT8_H
 #define FT_DEV_CPU_ARM_DOT8_H
@@ -22,7 +22,7 @@ INLINE float f16_bits(const unsigned char *p)
     return (float)h;
 }
 
-/* Four f16 values that stand `step` bytes apart. */
+/* Four f16 values `step` bytes apart. */
 INLINE float32x4_t f16x4(const unsigned char *p, size_t step)
 {
     uint16_t h[4];
@@ -41,7 +41,7 @@ INLINE void sums_scale(sums *a, float32x4_t dw, const ft_col8 *x, int n, int b)
     UNROLL for (int c = 0; c < n; c++) a->scale[c] = vmulq_f32(dw, vld1q_f32(x[c].d + b));
 }
 
-/* Minima of the four blocks from b on, against the sums of their activations. */
+/* Minima of the four blocks from b on, times the sums of their activations. */
 INLINE void sums_min(sums *a, float32x4_t m, const ft_col8 *x, int n, int b)
 {
     UNROLL for (int c = 0; c < n; c++)
@@ -60,7 +60,7 @@ INLINE void sums_add(float32x4_t *acc, int32x4_t p, float32x4_t scale, const int
                        : vfmaq_laneq_f32(*acc, f, scale, 3);
 }
 
-/* Block number b + lane: 32 weights under one scale. */
+/* Block number b + lane: 32 weights with one scale. */
 INLINE void sums_block(sums *a, int8x16_t w0, int8x16_t w1, const ft_col8 *x, int n, int b,
                        const int lane)
 {
@@ -73,7 +73,7 @@ INLINE void sums_block(sums *a, int8x16_t w0, int8x16_t w1, const ft_col8 *x, in
     }
 }
 
-/* The same with an integer scale on each half of the block. */
+/* The same with an integer scale for each half of the block. */
 INLINE void sums_halves(sums *a, int8x16_t w0, int8x16_t w1, int s0, int s1, const ft_col8 *x,
                         int n, int b, const int lane)
 {
@@ -92,7 +92,7 @@ INLINE void sums_store(const sums *a, float *const *y, int o, int n)
         vaddvq_f32(vsubq_f32(vaddq_f32(a->even[c], a->odd[c]), a->min[c]));
 }
 
-/* ---- blocks of 32: a scale each, the last group may be short ---- */
+/* ---- blocks of 32: one scale each, the last group may be short ---- */
 
 enum { KIND_Q8_0, KIND_Q4_0, KIND_IQ4_NL };
 
@@ -293,7 +293,7 @@ INLINE void q3_k(float *const *y, const unsigned char *w, size_t row_bytes, int 
                         const int lo = p[96 + at % 8] >> 4 * g & 15;
                         s[i] = (lo | (p[104 + at % 4] >> 2 * (at / 4) & 3) << 4) - 32;
                     }
-                    /* the high bit adds four; without it four are taken away */
+                    /* the high bit adds four; four is subtracted if it is not set */
                     const uint8x16_t f0 = vtstq_u8(h0, vdupq_n_u8((uint8_t)(1 << (4 * g + j))));
                     const uint8x16_t f1 = vtstq_u8(h1, vdupq_n_u8((uint8_t)(1 << (4 * g + j))));
                     const uint8x16_t m0 = vbicq_u8(vdupq_n_u8(4), f0);
@@ -368,7 +368,7 @@ INLINE void iq4_xs(float *const *y, const unsigned char *w, size_t row_bytes, in
     }
 }
 
-/* One function per type: the same code for one to four columns. */
+/* One function per type, with the same code for one to four columns. */
 #define FT_DOT8(name, call)                                                                        \
     static void name(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,   \
                      const ft_col8 *x, int n)                                                      \

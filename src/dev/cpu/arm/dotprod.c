@@ -1,5 +1,6 @@
-/* The SDOT instruction: sixteen byte products into four sums at once. On woven weights it takes
- * four values of each of four rows against four activations: the four sums are four outputs. */
+/* The SDOT instruction: sixteen byte products added to four sums at once. On interleaved weights it
+ * multiplies four values of each of four rows with four activations: the four sums are four
+ * outputs. */
 #include <arm_neon.h>
 
 static inline int32x4_t dot16(int32x4_t acc, int8x16_t a, int8x16_t b)
@@ -15,7 +16,7 @@ static inline int32x4_t fours16(int8x16_t a, int8x16_t b)
 #include "dev/cpu/arm/tq.h"
 #include "dev/cpu/arm/turbo.h"
 
-#include "dev/cpu/arm/woven.h"
+#include "dev/cpu/arm/interleaved.h"
 
 /* Sixteen sums: more than the instruction's latency times its rate. */
 static double spin(int n)
@@ -34,6 +35,6 @@ void ft_kern_dotprod(ft_kern *k)
     fill_dot8(k);
     fill_turbo(k);
     fill_tq(k);
-    fill_woven(k);
+    fill_interleaved(k);
     k->spin = spin;
 }

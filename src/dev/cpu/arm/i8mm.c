@@ -1,12 +1,12 @@
 /* The SMMLA instruction: two rows of eight weights times two columns of eight activations, four
- * sums at once and twice the products of SDOT. For more columns than four; weights lie as they do
- * for SDOT (woven_codes.h), two vectors of four rows by four values become two of two rows by
- * eight. Sums are the same whole numbers, and what is done to them is the same in the same order:
- * a row's result has the bits that SDOT gives it.
+ * sums at once and twice the products of SDOT. For more than four columns; weights have the same
+ * layout as for SDOT (interleaved_codes.h), and two vectors of four rows by four values become two
+ * of two rows by eight. The integer sums are the same, and so are the operations on them and their
+ * order: a row's result is bit-identical to that of SDOT.
  *
- * Columns are put in pairs for 256 values at a time, which all rows of a call then share; so y
- * holds the sums of the values before. */
-#include "dev/cpu/arm/woven_k.h"
+ * Columns are interleaved in pairs for 256 values at a time, for all rows of a call; y holds the
+ * sums of the values before. */
+#include "dev/cpu/arm/interleaved_k.h"
 
 enum { PAIRS = COLS / 2 };
 
@@ -17,7 +17,7 @@ typedef struct pair {
     float32x4_t h[2];
 } pair;
 
-/* Each of four rows twice, as a pair has them. */
+/* Each of four rows twice, in the order of a pair. */
 INLINE pair twice(float32x4_t v)
 {
     return (pair){{vzip1q_f32(v, v), vzip2q_f32(v, v)}};
@@ -30,8 +30,8 @@ INLINE int8x16_t two_rows(int8x16_t a, int8x16_t b, const int h)
     return vreinterpretq_s8_s32(h ? vzip2q_s32(x, y) : vzip1q_s32(x, y));
 }
 
-/* 256 values of up to eight columns in pairs: bytes by eights, and for each 32 of them what their
- * sums begin with, their scales and what they add up to. */
+/* 256 values of up to eight columns in pairs: bytes in groups of eight, and for each 32 of them the
+ * initial value of their sums, their scales and the sums of their bytes. */
 typedef struct paired {
     int8x16_t q[32][PAIRS];
     int32x4_t start[8][PAIRS];
@@ -60,7 +60,7 @@ INLINE void half_block(int32x4_t (*i)[2], const int8x16_t *v, const int8x16_t (*
     }
 }
 
-/* Half a block of codes, of its stored bytes. */
+/* Half a block of codes, from its stored bytes. */
 INLINE void half_codes(int8x16_t *v, const uint8x16_t *b, const int half, int8x16_t book,
                        const bits k)
 {

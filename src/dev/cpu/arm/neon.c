@@ -1,4 +1,4 @@
-/* What every 64-bit Arm machine has. */
+/* Kernels for every 64-bit Arm machine (NEON). */
 #include <arm_neon.h>
 
 static inline int32x4_t dot16(int32x4_t acc, int8x16_t a, int8x16_t b)
@@ -115,8 +115,8 @@ INLINE void tile(float *const *y, int o, const unsigned char *w, size_t row_byte
 INLINE void wide(float *const *y, const unsigned char *w, size_t row_bytes, int rows, int k,
                  const float *const *x, int n, const int kind)
 {
-    int o = 0;  /* a row at a time for one column: memory is read in one stream */
-    if (n == 4) /* two by two: as many products for a load on either side */
+    int o = 0;  /* one row at a time for one column: memory is read in one stream */
+    if (n == 4) /* two by two: the best ratio of products to loads */
         for (; o + 2 <= rows; o += 2, w += 2 * row_bytes) {
             tile(y, o, w, row_bytes, k, x, 2, 2, kind);
             tile(y + 2, o, w, row_bytes, k, x + 2, 2, 2, kind);
@@ -147,7 +147,7 @@ static void dot_bf16(float *const *y, const unsigned char *w, size_t row_bytes, 
     wide(y, w, row_bytes, rows, k, x, n, WIDE_BF16);
 }
 
-/* ---- q8_0 caches: their bytes against floats ---- */
+/* ---- q8_0 caches: bytes times floats ---- */
 
 /* The 32 values of a block without its scale. */
 INLINE void q8_0_values(float32x4_t *v, const unsigned char *block)
@@ -269,7 +269,7 @@ static void f32_to_f16(unsigned char *y, const float *x, int n)
     }
 }
 
-/* Adding 1.5 * 2^23 decode_steps to an integer and leaves it in the low bits: conversions are dear.
+/* Adding 1.5 * 2^23 decode_steps to an integer and leaves it in the low bits: conversions are slow.
  */
 /* The largest magnitude of 32 values. */
 INLINE float32x4_t largest(float32x4_t top, const float *x)
@@ -278,7 +278,7 @@ INLINE float32x4_t largest(float32x4_t top, const float *x)
     return top;
 }
 
-/* 32 values times inv as bytes; total: what each sixteen of them add up to. */
+/* 32 values times inv as bytes; total: the sums of each sixteen of them. */
 INLINE void bytes32(int8_t *q, int total[2], const float *x, float inv)
 {
     const float32x4_t round = vdupq_n_f32(12582912.0f);
@@ -336,8 +336,8 @@ static void quantise_wide(int8_t *q, float *d, float *s, ft_wide8 *w, const floa
 
 /* ---- exponentials ---- */
 
-/* x = n ln 2 + r: n as the low bits of *t, e^r as the result. The two halves of the polynomial do
- * not wait for one another. */
+/* x = n ln 2 + r: n in the low bits of *t, e^r as the result. The two halves of the polynomial are
+ * independent. */
 INLINE float32x4_t exp_reduced(float32x4_t x, int32x4_t *n)
 {
     const float32x4_t round = vdupq_n_f32(12582912.0f); /* leaves an integer in the low bits */
@@ -363,7 +363,7 @@ INLINE float32x4_t clamp(float32x4_t x, float lo, float hi)
     return vminq_f32(vmaxq_f32(x, vdupq_n_f32(lo)), vdupq_n_f32(hi));
 }
 
-/* The power of two in two steps, so that the ends run into subnormals and infinity. */
+/* The power of two in two steps, so that the ends give subnormals and infinity. */
 INLINE float32x4_t exp4(float32x4_t x)
 {
     int32x4_t n;
@@ -389,7 +389,7 @@ INLINE float32x4_t gelu4(float32x4_t x)
 
 typedef enum each { E_EXP, E_SILU, E_SIGMOID, E_GELU } each;
 
-/* One vector: x, and what it is multiplied with. */
+/* One vector: x, and its factor. */
 INLINE float32x4_t each4(float32x4_t x, float32x4_t u, const each f)
 {
     if (f == E_EXP) return exp4(vsubq_f32(x, u));
@@ -398,7 +398,7 @@ INLINE float32x4_t each4(float32x4_t x, float32x4_t u, const each f)
     return vmulq_f32(gelu4(x), u);
 }
 
-/* y = f(x, u); u == NULL: the constant c. The last few values go through a vector of their own. */
+/* y = f(x, u); u == NULL: the constant c. The last few values are copied into a padded vector. */
 INLINE void each_value(float *y, const float *x, const float *u, float c, int n, const each f)
 {
     int i = 0;

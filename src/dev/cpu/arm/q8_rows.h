@@ -1,123 +1,135 @@
-/* dev/cpu/arm/q8_rows.h - woven Q8_0 weights against 2, 3 and 4 columns: the rows of a step that
- * verifies drafts. The same sums as woven32 in woven.h, bit for bit, written out by hand.
+/* dev/cpu/arm/q8_rows.h - interleaved Q8_0 weights times 2, 3 and 4 columns: typical for a step
+ * that verifies draft tokens. The sums are bit-identical to those of interleaved32 in
+ * interleaved.h.
  *
- * Weights come in at the speed of memory, and on a Neoverse-N1 two columns of arithmetic already
- * take as long. What compilers make of woven32 loses a fifth of the turns: the tail of a block,
- * three instructions of different lengths in a row for each column, holds up the units. Here the
- * tail of a block runs between the products of the next one, long after its sums are there.
- *
- * v0 - v3 are the sums of the first block of a pair, v8 - v11 of the second; v4 - v7 weights, v16 -
- * v19 activations, v12 - v15 their scales, v24 - v26 those of weights, v27 what sums begin with. */
+ * Weights arrive at memory bandwidth, and on a Neoverse-N1 the arithmetic of two columns already
+ * takes as long. The code that compilers make of interleaved32 loses a fifth of the cycles: the end
+ * of a block (subtract the bias, multiply by the scales, add) is a chain of three instructions per
+ * column that stalls the pipelines. Here the end of a block is placed between the products of the
+ * next one, when its sums have long been ready. The order of the instructions is the order in which
+ * they are written: all of them are volatile asm. */
 #ifndef FT_DEV_CPU_ARM_Q8_ROWS_H
 #define FT_DEV_CPU_ARM_Q8_ROWS_H
 
 #include "dev/cpu/arm/dot8.h"
 
-/* The registers of column c. */
-#define QQ0 "16"
-#define QQ1 "17"
-#define QQ2 "18"
-#define QQ3 "19"
-#define XD0 "12"
-#define XD1 "13"
-#define XD2 "14"
-#define XD3 "15"
-#define SA0 "0"
-#define SA1 "1"
-#define SA2 "2"
-#define SA3 "3"
-#define SB0 "8"
-#define SB1 "9"
-#define SB2 "10"
-#define SB3 "11"
+/* s -= bias, s *= scale, acc += s * xd[lane], here. */
+#define sub_here(s, bias)  __asm__ volatile("fsub %0.4s, %0.4s, %1.4s" : "+w"(s) : "w"(bias))
+#define mul_here(s, scale) __asm__ volatile("fmul %0.4s, %0.4s, %1.4s" : "+w"(s) : "w"(scale))
+#define add_here(acc, s, xd, lane)                                                                 \
+    __asm__ volatile("fmla %0.4s, %1.4s, %2.s[" #lane "]" : "+w"(acc) : "w"(s), "w"(xd))
+#define load_8_here(v, p)                                                                          \
+    __asm__ volatile("ldr %d0, %1" : "=w"(v) : "m"(*(const char(*)[8])(const void *)(p)))
 
-/* For column c; S: SA or SB, the sums of this block or of the one before. */
-#define LOAD_D(c, _)      "ldr d" XD##c ", [%[d" #c "]], #8\n\t"
-#define ZERO_D(c, _)      "movi v" XD##c ".4s, #0\n\t"
-#define LOAD_Q(c, at)     "ldr q" QQ##c ", [%[q" #c "], #" #at "]\n\t"
-#define STEP_Q(c, _)      "add %[q" #c "], %[q" #c "], #64\n\t"
-#define BEGIN(c, S)       "ldr q" S##c ", %[start]\n\t"
-#define DOT(c, S, w, j)   "sdot v" S##c ".4s, v" #w ".16b, v" QQ##c ".4b[" #j "]\n\t"
-#define SUB(c, S)         "fsub v" S##c ".4s, v" S##c ".4s, v27.4s\n\t"
-#define MUL(c, S, d)      "fmul v" S##c ".4s, v" S##c ".4s, v" #d ".4s\n\t"
-#define ADD(c, S, lane)   "fmla %[a" #c "].4s, v" S##c ".4s, v" XD##c ".s[" #lane "]\n\t"
-#define WEIGHTS(a, b, at) "ldp q" #a ", q" #b ", [%[p], #" #at "]\n\t"
+/* The columns, and what is added to their results at the end of a block. */
+typedef struct q8_columns {
+    const int8_t *q[4];
+    const float *d[4];
+    float32x2_t xd[4]; /* scales of the activations of both blocks of a pair */
+    float32x4_t acc[4];
+} q8_columns;
 
-/* All columns; the first two; the others. */
-#define FIRST2(f, ...) f(0, __VA_ARGS__) f(1, __VA_ARGS__)
-#define FIRST3(f, ...) FIRST2(f, __VA_ARGS__)
-#define FIRST4(f, ...) FIRST2(f, __VA_ARGS__)
-#define REST2(f, ...)
-#define REST3(f, ...) f(2, __VA_ARGS__)
-#define REST4(f, ...) f(2, __VA_ARGS__) f(3, __VA_ARGS__)
-#define OF(N, f, ...) FIRST##N(f, __VA_ARGS__) REST##N(f, __VA_ARGS__)
+/* A block of four rows by 32 values: its integer sums plus the bias, and the scales of its rows. */
+typedef struct q8_block {
+    int32x4_t s[4];
+    float32x4_t scale;
+} q8_block;
 
-/* One block: its sums S, where its weights and activations lie; between its products the tail of
- * the block before, with sums T, scales d and lane; then `after` that tail. */
-#define BLOCK_OF(N, S, w0, w1, w2, w3, x0, x1, T, d, lane, after)                                  \
-    WEIGHTS(4, 5, w0)                                                                              \
-    OF(N, LOAD_Q, x0)                                                                              \
-    OF(N, BEGIN, S)                                                                                \
-    OF(N, DOT, S, 4, 0)                                                                            \
-    FIRST##N(SUB, T) WEIGHTS(6, 7, w1) OF(N, DOT, S, 5, 1) REST##N(SUB, T) OF(N, DOT, S, 6, 2)     \
-        FIRST##N(MUL, T, d) OF(N, DOT, S, 7, 3) REST##N(MUL, T, d) WEIGHTS(4, 5, w2)               \
-            OF(N, LOAD_Q, x1) OF(N, DOT, S, 4, 0) FIRST##N(ADD, T, lane) WEIGHTS(6, 7, w3)         \
-                OF(N, DOT, S, 5, 1) REST##N(ADD, T, lane) OF(N, DOT, S, 6, 2) after                \
-                OF(N, DOT, S, 7, 3)
+INLINE void end_sub(q8_block *b, float32x4_t bias, const int from, const int to)
+{
+    UNROLL for (int c = from; c < to; c++) sub_here(b->s[c], bias);
+}
 
-#define PAIRS_OF(N)                                                                                \
-    "ldr q27, %[start]\n\t" OF(N, BEGIN, SB) OF(                                                   \
-        N, ZERO_D,                                                                                 \
-        _) "movi v26.4s, #0\n\t"                                                                   \
-           "1:\n\t"                                                                                \
-           "ldr q24, [%[p]]\n\t" BLOCK_OF(N, SA, 16, 48, 80, 112, 0, 16, SB, 26, 1,                \
-                                          OF(N, LOAD_D, _) "fcvtl v25.4s, v24.4h\n\t")             \
-               BLOCK_OF(                                                                           \
-                   N, SB, 144, 176, 208, 240, 32, 48, SA, 25, 0,                                   \
-                   "fcvtl2 v26.4s, v24.8h\n\t") "add %[p], %[p], #272\n\t" OF(N, STEP_Q,           \
-                                                                              _) "subs %w[n], "    \
-                                                                                 "%w[n], #1\n\t"   \
-                                                                                 "b.gt 1b\n\t" OF( \
-                                                                                     N, SUB, SB)   \
-                                                                                     OF(N, MUL,    \
-                                                                                        SB, 26)    \
-                                                                                         OF(N,     \
-                                                                                            ADD,   \
-                                                                                            SB, 1)
+INLINE void end_mul(q8_block *b, const int from, const int to)
+{
+    UNROLL for (int c = from; c < to; c++) mul_here(b->s[c], b->scale);
+}
 
-#define USED                                                                                       \
-    "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", \
-        "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", \
-        "cc", "memory"
+INLINE void end_add(q8_columns *x, const q8_block *b, const int lane, const int from, const int to)
+{
+    UNROLL for (int c = from; c < to; c++)
+    {
+        if (lane == 0) add_here(x->acc[c], b->s[c], x->xd[c], 0);
+        if (lane == 1) add_here(x->acc[c], b->s[c], x->xd[c], 1);
+    }
+}
 
-#define COLUMN(c) [a##c] "+w"(a[c]), [q##c] "+r"(q[c]), [d##c] "+r"(d[c])
-#define COLUMNS2  COLUMN(0), COLUMN(1)
-#define COLUMNS3  COLUMNS2, COLUMN(2)
-#define COLUMNS4  COLUMNS3, COLUMN(3)
+/* The products of block number `lane` of a pair, with codes at w; between them the end of the block
+ * before, `prev`. The scales of activations are loaded when those of the pair before are used up.
+ */
+INLINE void q8_products(q8_block *b, q8_block *prev, q8_columns *x, const unsigned char *w,
+                        float32x4_t bias, const int n, const int lane)
+{
+    int8x16_t v[4], q[4];
+    load_here(v[0], w);
+    load_here(v[1], w + 16);
+    UNROLL for (int c = 0; c < n; c++) load_here(q[c], x->q[c] + 32 * lane);
+    UNROLL for (int c = 0; c < n; c++) load_here(b->s[c], sum_start);
+    dots(b->s, v[0], q, n, 0);
+    end_sub(prev, bias, 0, 2);
+    load_here(v[2], w + 32);
+    load_here(v[3], w + 48);
+    dots(b->s, v[1], q, n, 1);
+    end_sub(prev, bias, 2, n);
+    dots(b->s, v[2], q, n, 2);
+    end_mul(prev, 0, 2);
+    dots(b->s, v[3], q, n, 3);
+    end_mul(prev, 2, n);
+    load_here(v[0], w + 64);
+    load_here(v[1], w + 80);
+    UNROLL for (int c = 0; c < n; c++) load_here(q[c], x->q[c] + 32 * lane + 16);
+    dots(b->s, v[0], q, n, 0);
+    end_add(x, prev, 1 - lane, 0, 2);
+    load_here(v[2], w + 96);
+    load_here(v[3], w + 112);
+    dots(b->s, v[1], q, n, 1);
+    end_add(x, prev, 1 - lane, 2, n);
+    dots(b->s, v[2], q, n, 2);
+    if (!lane) UNROLL for (int c = 0; c < n; c++) load_8_here(x->xd[c], x->d[c]);
+    dots(b->s, v[3], q, n, 3);
+}
 
-/* k is a multiple of 64. */
-#define Q8_ROWS(N)                                                                                 \
-    static void q8_rows##N(float *const *y, const unsigned char *w, size_t group, int rows, int k, \
+/* n: 2 to 4; k is a multiple of 64. A pair of blocks is the scales of both, then their codes. */
+INLINE void q8_rows(float *const *y, const unsigned char *w, size_t group, int rows, int k,
+                    const ft_col8 *col, const int n)
+{
+    const float32x4_t bias = vreinterpretq_f32_s32(vld1q_s32(sum_start));
+    for (int o = 0; o < rows; o += 4, w += group) {
+        const unsigned char *p = w;
+        q8_columns x;
+        q8_block even, odd = {.scale = vdupq_n_f32(0)};
+        UNROLL for (int c = 0; c < n; c++)
+        {
+            x.q[c] = col[c].q;
+            x.d[c] = col[c].d;
+            x.xd[c] = vdup_n_f32(0);
+            x.acc[c] = vdupq_n_f32(0);
+            odd.s[c] = vreinterpretq_s32_f32(bias);
+        }
+        for (int i = 0; i < k / 64; i++, p += 272) {
+            const float16x8_t scale = vreinterpretq_f16_u8(vld1q_u8(p));
+            q8_products(&even, &odd, &x, p + 16, bias, n, 0);
+            even.scale = vcvt_f32_f16(vget_low_f16(scale));
+            q8_products(&odd, &even, &x, p + 144, bias, n, 1);
+            odd.scale = vcvt_high_f32_f16(scale);
+            UNROLL for (int c = 0; c < n; c++)
+            {
+                x.q[c] += 64;
+                x.d[c] += 2;
+            }
+        }
+        end_sub(&odd, bias, 0, n);
+        end_mul(&odd, 0, n);
+        end_add(&x, &odd, 1, 0, n);
+        UNROLL for (int c = 0; c < n; c++) vst1q_f32(y[c] + o, x.acc[c]);
+    }
+}
+
+#define Q8_ROWS(n)                                                                                 \
+    static void q8_rows##n(float *const *y, const unsigned char *w, size_t group, int rows, int k, \
                            const ft_col8 *x)                                                       \
     {                                                                                              \
-        for (int o = 0; o < rows; o += 4, w += group) {                                            \
-            const unsigned char *p = w;                                                            \
-            const int8_t *q[N];                                                                    \
-            const float *d[N];                                                                     \
-            float32x4_t a[N];                                                                      \
-            int n = k / 64;                                                                        \
-            UNROLL for (int c = 0; c < N; c++)                                                     \
-            {                                                                                      \
-                q[c] = x[c].q;                                                                     \
-                d[c] = x[c].d;                                                                     \
-                a[c] = vdupq_n_f32(0);                                                             \
-            }                                                                                      \
-            __asm__ volatile(PAIRS_OF(N)                                                           \
-                             : [p] "+r"(p), [n] "+r"(n), COLUMNS##N                                \
-                             : [start] "m"(sum_start)                                              \
-                             : USED);                                                              \
-            UNROLL for (int c = 0; c < N; c++) vst1q_f32(y[c] + o, a[c]);                          \
-        }                                                                                          \
+        q8_rows(y, w, group, rows, k, x, n);                                                       \
     }
 
 Q8_ROWS(2)

@@ -1,7 +1,7 @@
-/* dev/cpu/arm/tq.h - TQ3_1S and TQ4_1S weights, for the file that includes this and has defined
- * dot16 (see dot8.h) and the products of four times four bytes next to each other:
+/* dev/cpu/arm/tq.h - TQ3_1S and TQ4_1S weights, for a file that includes this and defines dot16
+ * (see dot8.h) and the products of four times four adjacent bytes:
  *     static inline int32x4_t fours16(int8x16_t a, int8x16_t b)
- * Codes become bytes of the codebook by one look-up. */
+ * A table look-up turns codes into bytes of the codebook. */
 #ifndef FT_DEV_CPU_ARM_TQ_H
 #define FT_DEV_CPU_ARM_TQ_H
 
@@ -16,8 +16,8 @@ INLINE uint8x16x2_t tq4_codes(const unsigned char *p)
     return (uint8x16x2_t){{vzip1q_u8(even, odd), vzip2q_u8(even, odd)}};
 }
 
-/* Three bits: every code is moved into a lane of sixteen bits with the byte behind it, then down to
- * the bottom. */
+/* Three bits: every code is moved into a 16-bit lane together with the next byte, then shifted
+ * down. */
 INLINE uint8x16x2_t tq3_codes(const unsigned char *p)
 {
     static const uint8_t from[16] = {4, 5, 4, 5, 4, 5, 5, 6, 5, 6, 5, 6, 6, 7, 6, 7};

@@ -1,19 +1,12 @@
-/* dev/cpu/arm/turbo.h - turbo caches, for the file that includes this and has defined dot16 (see
- * dot8.h). Codes are taken from sixteen bytes at a time: 32 of four bits, or 64 of two or three.
- * A code becomes a byte of the codebook by one look-up. For values two look-ups give the upper half
- * of a float, which is as good as the codebook's own digits: no conversions. */
+/* dev/cpu/arm/turbo.h - turbo caches, for a file that includes this and defines dot16 (see dot8.h).
+ * Codes are unpacked from sixteen bytes at a time: 32 of four bits, or 64 of two or three. A table
+ * look-up turns a code into a byte of the codebook. For values two look-ups give the upper half of
+ * a float, which has all significant bits of the codebook: no conversion is needed. */
 #ifndef FT_DEV_CPU_ARM_TURBO_H
 #define FT_DEV_CPU_ARM_TURBO_H
 
 #include "dev/cpu/arm/dot8.h"
-
-typedef struct turbo {
-    ft_turbo type;
-    int bits, head;
-} turbo;
-
-static const turbo turbo2 = {FT_TURBO2, 2, 2}, turbo3 = {FT_TURBO3, 3, 2},
-                   turbo4 = {FT_TURBO4, 4, 2}, turbo4_legacy = {FT_TURBO4_LEGACY, 4, 4};
+#include "dev/cpu/kern_turbo.h"
 
 /* The codes of run number r of a group in planes; a run is sixteen bytes of pairs or nibbles. */
 INLINE void turbo_codes(uint8x16_t *code, const unsigned char *p, int r, int group, const int bits)
@@ -33,7 +26,7 @@ INLINE void turbo_codes(uint8x16_t *code, const unsigned char *p, int r, int gro
         return;
     }
     /* The third bits of four values fill half a byte: byte i of h gets those of byte i of c. They
-     * go above the pair, which has been moved to the bottom. */
+     * are placed above the pair, which has been shifted to the bottom. */
     const uint8x8_t t = vld1_u8(p + group / 4 + 8 * r);
     const uint8x16_t h = vzip1q_u8(vcombine_u8(t, t), vcombine_u8(vshr_n_u8(t, 4), t));
     const uint8x16_t seven = vdupq_n_u8(7);
@@ -43,8 +36,8 @@ INLINE void turbo_codes(uint8x16_t *code, const unsigned char *p, int r, int gro
     code[3] = vandq_u8(vsliq_n_u8(vshrq_n_u8(c, 6), vshrq_n_u8(h, 3), 2), seven);
 }
 
-INLINE void turbo_dot(const turbo t, float *const *y, const unsigned char *w, size_t row_bytes,
-                      int rows, int k, const ft_col8 *x, const int n)
+INLINE void turbo_dot(const turbo_format t, float *const *y, const unsigned char *w,
+                      size_t row_bytes, int rows, int k, const ft_col8 *x, const int n)
 {
     const int group = ft_turbo_group(k), planes = t.bits == 4 ? 2 : 4, runs = group / 16 / planes;
     const size_t bytes = ft_turbo_group_bytes(t.type, group);
@@ -83,7 +76,7 @@ INLINE void turbo_book(uint8x16_t *low, uint8x16_t *high, ft_turbo t)
     *high = vld1q_u8(h);
 }
 
-INLINE void turbo_values(const turbo t, float *y, const unsigned char *p, size_t row_bytes,
+INLINE void turbo_values(const turbo_format t, float *y, const unsigned char *p, size_t row_bytes,
                          int rows, int group)
 {
     const int planes = t.bits == 4 ? 2 : 4, runs = group / 16 / planes;
@@ -107,34 +100,6 @@ INLINE void turbo_values(const turbo t, float *y, const unsigned char *p, size_t
         }
 }
 
-#define TURBO_KERNELS(name)                                                                        \
-    static void dot_##name(float *const *y, const unsigned char *w, size_t row_bytes, int rows,    \
-                           int k, const ft_col8 *x, int n)                                         \
-    {                                                                                              \
-        switch (n) {                                                                               \
-        case 1: turbo_dot(name, y, w, row_bytes, rows, k, x, 1); break;                            \
-        case 2: turbo_dot(name, y, w, row_bytes, rows, k, x, 2); break;                            \
-        case 3: turbo_dot(name, y, w, row_bytes, rows, k, x, 3); break;                            \
-        default: turbo_dot(name, y, w, row_bytes, rows, k, x, 4); break;                           \
-        }                                                                                          \
-    }                                                                                              \
-    static void values_##name(float *y, const unsigned char *group, size_t row_bytes, int rows,    \
-                              int n)                                                               \
-    {                                                                                              \
-        turbo_values(name, y, group, row_bytes, rows, n);                                          \
-    }
-
-TURBO_KERNELS(turbo2)
-TURBO_KERNELS(turbo3)
-TURBO_KERNELS(turbo4)
-TURBO_KERNELS(turbo4_legacy)
-
-static void fill_turbo(ft_kern *k)
-{
-    k->turbo[FT_TURBO2] = (ft_kern_turbo){dot_turbo2, values_turbo2};
-    k->turbo[FT_TURBO3] = (ft_kern_turbo){dot_turbo3, values_turbo3};
-    k->turbo[FT_TURBO4] = (ft_kern_turbo){dot_turbo4, values_turbo4};
-    k->turbo[FT_TURBO4_LEGACY] = (ft_kern_turbo){dot_turbo4_legacy, values_turbo4_legacy};
-}
+TURBO_KERNELS
 
 #endif

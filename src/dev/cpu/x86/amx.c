@@ -1,10 +1,11 @@
 /* AMX: products of packed rows with nine to sixteen columns. The codes of 32 (or 16) values of
- * sixteen rows become a tile of signed bytes, the columns' activations are another, and one
- * instruction gives the whole numbers of all sixteen by sixteen outputs. They are scaled and added
- * as packed.h does, in the same order: the bits are those of the narrow kernels. */
+ * sixteen rows become a tile of signed bytes, the activations of the columns are another, and one
+ * instruction gives the integer sums of all sixteen by sixteen outputs. They are scaled and added
+ * as packed.h does, in the same order: the results are bit-identical to those of the narrow
+ * kernels. */
 #include "dev/cpu/x86/avx512_vec.h"
 
-/* The tiles take the products; packed.h only decodes here. */
+/* The tiles compute the products; packed.h only decodes here. */
 INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
 {
     (void)q, (void)x, (void)kind;
@@ -13,7 +14,7 @@ INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
 
 #include "dev/cpu/x86/packed.h"
 
-enum { RUN = 4 }; /* blocks that are decoded and multiplied before the run in front is added up */
+enum { RUN = 4 }; /* blocks that are decoded and multiplied before the previous run is added */
 
 typedef struct tile_config {
     uint8_t palette, start, zero[14];
@@ -38,7 +39,7 @@ static void configure(const x86_format f, int n)
     _tile_loadconfig(&c);
 }
 
-/* The codes of a block as signed bytes; a book's values are signed already. */
+/* The codes of a block as signed bytes; the values of a codebook are signed already. */
 INLINE void decode(const x86_format f, int8_t (*to)[64], const unsigned char *p, vi book)
 {
     const int raise = f.shift >= 0 && !f.book ? 128 >> f.shift : 0;
@@ -51,7 +52,8 @@ INLINE void decode(const x86_format f, int8_t (*to)[64], const unsigned char *p,
     }
 }
 
-/* Sums of `blocks` blocks. x: the first column's activations, step bytes from one to the next. */
+/* Sums of `blocks` blocks. x: the activations of the first column, `step` bytes from one to the
+ * next. */
 INLINE void multiply(const x86_format f, scratch *s, const int8_t *x, size_t step, int blocks)
 {
     for (int u = 0; u < blocks; u++, x += 32) {
@@ -86,7 +88,7 @@ INLINE void add_up(const x86_format f, vf *acc, const scratch *s, int u, const s
     }
 }
 
-/* true when the columns lie at one distance from each other */
+/* true when all columns are the same distance apart */
 static bool in_step(const ft_col8 *x, int n)
 {
     const ptrdiff_t step = x[1].q - x[0].q;
@@ -95,12 +97,12 @@ static bool in_step(const ft_col8 *x, int n)
     return step > 0;
 }
 
-/* One group of rows and what its runs need. */
+/* One group of rows and the parameters of its runs. */
 typedef struct work {
     const unsigned char *w, *p; /* scales, planes */
     const ft_col8 *x;
     int blocks, n;
-    bool even; /* the columns lie at one distance from each other */
+    bool even; /* all columns are the same distance apart */
 } work;
 
 /* Decodes and multiplies the run that begins at block b. */
@@ -117,7 +119,7 @@ INLINE void run_multiply(const x86_format f, const work *g, scratch *s, int b, v
     multiply(f, s, s->x[0], sizeof s->x[0], blocks);
 }
 
-/* Tiles are slow to come and go: while one run is added up, the next is on its way. */
+/* Tile loads and stores are slow: while one run is added, the next is computed. */
 INLINE void group16(const x86_format f, float *const *y, int o, const work *g, const int n)
 {
     const vi book = f.book ? v_book_load(ft_x86_book[f.book]) : v_zero();

@@ -1,6 +1,6 @@
 /* AVX2: products with packed rows. Pairs of byte products become 16-bit sums, which must not
- * saturate: an unsigned byte below 32 leaves room for four pairs, one below 64 for two; other
- * bytes are taken by their magnitude, with their sign on the activation. */
+ * saturate: with unsigned bytes below 32 four pairs can be added, below 64 two; for other bytes the
+ * magnitude is multiplied, with the sign applied to the activation. */
 #include "dev/cpu/x86/avx2_vec.h"
 
 INLINE vi four(const int8_t *x)
@@ -10,7 +10,7 @@ INLINE vi four(const int8_t *x)
     return _mm256_set1_epi32(v);
 }
 
-/* start + four values of each row against x[0 ... 3], and so on for four quads */
+/* start + four values of each row times x[0 ... 3], and so on for four quads */
 INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
 {
     const vi one = _mm256_set1_epi16(1);

@@ -1,4 +1,4 @@
-/* AVX2: everything in f32, and activations as bytes. */
+/* AVX2: f32 kernels, and quantisation of activations to bytes. */
 #include "dev/cpu/x86/avx2_vec.h"
 
 enum { TILE_ROWS = 2 };
@@ -15,7 +15,7 @@ INLINE int sum16(__m128i v)
     return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
-/* The largest magnitude is found by its bits: a NaN is above every number and travels on. */
+/* The largest magnitude is compared as bits: a NaN is above every number and is propagated. */
 static void quantise(int8_t *q, float *d, float *s, int32_t *t, const float *x, int k)
 {
     const vi magnitude = v_set32(0x7fffffff);

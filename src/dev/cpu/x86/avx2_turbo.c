@@ -1,20 +1,13 @@
-/* AVX2: turbo caches. Codes are taken from sixteen bytes at a time, two planes in a vector: 32
- * codes of four bits, or 64 of two or three. A code becomes a byte of the codebook by one look-up.
- * For values two look-ups give the upper half of a float, which is as good as the codebook's own
- * digits: no conversions. */
+/* AVX2: turbo caches. Codes are unpacked from sixteen bytes at a time, two planes in a vector: 32
+ * codes of four bits, or 64 of two or three. A table look-up turns a code into a byte of the
+ * codebook. For values two look-ups give the upper half of a float, which has all significant bits
+ * of the codebook: no conversion is needed. */
 #include "dev/cpu/x86/avx2_vec.h"
 
 #include "base/half.h"
+#include "dev/cpu/kern_turbo.h"
 
-typedef struct turbo {
-    ft_turbo type;
-    int bits, head;
-} turbo;
-
-static const turbo turbo2 = {FT_TURBO2, 2, 2}, turbo3 = {FT_TURBO3, 3, 2},
-                   turbo4 = {FT_TURBO4, 4, 2}, turbo4_legacy = {FT_TURBO4_LEGACY, 4, 4};
-
-/* Two planes from one: the low half as it is, the high half moved right. */
+/* Two planes from one: the low half unchanged, the high half shifted right. */
 INLINE vi two_planes(__m128i v, const int move)
 {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(v), _mm_srli_epi16(v, move), 1);
@@ -54,8 +47,8 @@ INLINE float f16_bits(const unsigned char *p)
     return _cvtsh_ss(h);
 }
 
-INLINE void turbo_dot(const turbo t, float *const *y, const unsigned char *w, size_t row_bytes,
-                      int rows, int k, const ft_col8 *x, const int n)
+INLINE void turbo_dot(const turbo_format t, float *const *y, const unsigned char *w,
+                      size_t row_bytes, int rows, int k, const ft_col8 *x, const int n)
 {
     const int group = ft_turbo_group(k), twos = t.bits == 4 ? 1 : 2, runs = group / 32 / twos;
     const size_t bytes = ft_turbo_group_bytes(t.type, group);
@@ -104,7 +97,7 @@ INLINE void put_upper(float *y, __m128i v)
     f_store(y, _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16)));
 }
 
-INLINE void turbo_values(const turbo t, float *y, const unsigned char *p, size_t row_bytes,
+INLINE void turbo_values(const turbo_format t, float *y, const unsigned char *p, size_t row_bytes,
                          int rows, int group)
 {
     const int twos = t.bits == 4 ? 1 : 2, runs = group / 32 / twos;
@@ -126,30 +119,9 @@ INLINE void turbo_values(const turbo t, float *y, const unsigned char *p, size_t
         }
 }
 
-#define TURBO_KERNELS(name)                                                                        \
-    static void dot_##name(float *const *y, const unsigned char *w, size_t row_bytes, int rows,    \
-                           int k, const ft_col8 *x, int n)                                         \
-    {                                                                                              \
-        if (n == 1) turbo_dot(name, y, w, row_bytes, rows, k, x, 1);                               \
-        if (n == 2) turbo_dot(name, y, w, row_bytes, rows, k, x, 2);                               \
-        if (n == 3) turbo_dot(name, y, w, row_bytes, rows, k, x, 3);                               \
-        if (n == 4) turbo_dot(name, y, w, row_bytes, rows, k, x, 4);                               \
-    }                                                                                              \
-    static void values_##name(float *y, const unsigned char *group, size_t row_bytes, int rows,    \
-                              int n)                                                               \
-    {                                                                                              \
-        turbo_values(name, y, group, row_bytes, rows, n);                                          \
-    }
-
-TURBO_KERNELS(turbo2)
-TURBO_KERNELS(turbo3)
-TURBO_KERNELS(turbo4)
-TURBO_KERNELS(turbo4_legacy)
+TURBO_KERNELS
 
 void ft_kern_avx2_turbo(ft_kern *k)
 {
-    k->turbo[FT_TURBO2] = (ft_kern_turbo){dot_turbo2, values_turbo2};
-    k->turbo[FT_TURBO3] = (ft_kern_turbo){dot_turbo3, values_turbo3};
-    k->turbo[FT_TURBO4] = (ft_kern_turbo){dot_turbo4, values_turbo4};
-    k->turbo[FT_TURBO4_LEGACY] = (ft_kern_turbo){dot_turbo4_legacy, values_turbo4_legacy};
+    fill_turbo(k);
 }

@@ -1,4 +1,5 @@
-/* dev/cpu/x86/avx2_vec.h - eight lanes, as packed.h, plain.h and turbo.h name them. */
+/* dev/cpu/x86/avx2_vec.h - vectors of eight lanes, with the names that packed.h, plain.h and tq4.h
+ * use. */
 #ifndef FT_DEV_CPU_X86_AVX2_VEC_H
 #define FT_DEV_CPU_X86_AVX2_VEC_H
 

@@ -1,8 +1,8 @@
-/* AVX-512 with VNNI: products with packed rows. One instruction takes four unsigned codes of each
- * of sixteen rows against four activations. */
+/* AVX-512 with VNNI: products with packed rows. One instruction multiplies four unsigned codes of
+ * each of sixteen rows with four activations. */
 #include "dev/cpu/x86/avx512_vec.h"
 
-/* start + four values of each row against x[0 ... 3], and so on for four quads */
+/* start + four values of each row times x[0 ... 3], and so on for four quads */
 INLINE vi half_sum(vi start, const vi *q, const int8_t *x, const int kind)
 {
     (void)kind;

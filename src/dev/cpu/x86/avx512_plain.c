@@ -1,4 +1,4 @@
-/* AVX-512: everything in f32. */
+/* AVX-512: f32 kernels. */
 #include "dev/cpu/x86/avx512_vec.h"
 
 enum { TILE_ROWS = 4 };

@@ -1,5 +1,5 @@
-/* From the blocks of a file to the layout of pack.h. Every type says what 32 of its values are:
- * codes, scales, minima; the rest is common. */
+/* Repacks blocks in file layout to the layout of pack.h. For every type a function decodes 32
+ * values to codes, scales and minima; the rest is common. */
 #include "dev/cpu/x86/pack.h"
 
 #include "dev/cpu/iq.h"
@@ -13,14 +13,14 @@ const int8_t ft_x86_book[BOOKS][16] = {
     [BOOK_IQ1] = {-7, 1, 9, 0, 0, 0, 0, 0, -9, -1, 7},
 };
 
-/* Thirty-two values of a row. sub and sub_min: of each half where a scale covers sixteen. */
+/* Thirty-two values of a row. sub and sub_min: of each half where a scale is for sixteen. */
 typedef struct piece {
     uint8_t code[32];
     uint16_t scale[2], min;
     int8_t sub[2], sub_min[2];
 } piece;
 
-/* Number b of the pieces of a block. */
+/* Number b of the groups of 32 of a block. */
 typedef void piece_fn(piece *p, const uint8_t *block, int b);
 
 /* ---- one scale for 32 ---- */
@@ -75,7 +75,7 @@ static void q5_1(piece *p, const uint8_t *s, int b)
     fifth_bits(p->code, rd32(s + 4));
 }
 
-/* Half of 2^(e - 127), since the book holds doubled values: exact in bf16. */
+/* Half of 2^(e - 127), since the codebook has doubled values: exact in bf16. */
 static void mxfp4(piece *p, const uint8_t *s, int b)
 {
     (void)b;
@@ -173,7 +173,7 @@ static void iq4_xs(piece *p, const uint8_t *s, int b)
     nibbles(p->code, s + 8 + 16 * b);
 }
 
-/* ---- vectors from a table ---- */
+/* ---- vectors from a codebook ---- */
 
 static void iq(piece *p, const uint8_t *s, const ft_iq32 *v)
 {
@@ -217,7 +217,7 @@ static void iq1_m(piece *p, const uint8_t *s, int b)
     }
 }
 
-/* ---- three values ---- */
+/* ---- ternary ---- */
 
 static void tq1_0(piece *p, const uint8_t *s, int b)
 {
@@ -249,7 +249,7 @@ static void q2_0(piece *p, const uint8_t *s, int b)
     for (int i = 0; i < 32; i++) p->code[i] = s[2 + 8 * b + i / 4] >> 2 * (i % 4) & 3;
 }
 
-/* ---- what all have in common ---- */
+/* ---- common to all types ---- */
 
 /* Bit number `bit` of the codes of row r, quad by quad. */
 static void put_bits(unsigned char *to, int r, const uint8_t *code, int bit)
@@ -344,7 +344,7 @@ static inline void pack_rows(const x86_format *f, piece_fn *fn, unsigned char *t
     }
 
 LAYOUT(FT_Q8_0, x86_q8_0, q8_0)
-LAYOUT(FT_Q4_0, x86_q4_0, q4_0) /* IQ4_NL and Q4_0 differ in their kernels alone */
+LAYOUT(FT_Q4_0, x86_q4_0, q4_0) /* IQ4_NL and Q4_0 differ only in their kernels */
 LAYOUT(FT_Q4_1, x86_q4_1, q4_1)
 LAYOUT(FT_Q5_0, x86_q5_0, q5_0)
 LAYOUT(FT_Q5_1, x86_q5_1, q5_1)

@@ -1,16 +1,16 @@
-/* dev/cpu/x86/pack.h - the layout of packed weights on x86: sixteen rows woven into one another.
+/* dev/cpu/x86/pack.h - the layout of packed weights on x86: sixteen interleaved rows.
  *
  * A quad is four values of each of sixteen rows: 64 bytes, one vector of AVX-512 or two of AVX2,
  * whose 32-bit sums belong to sixteen outputs. Thirty-two values of each row are eight quads. Their
- * codes lie in planes of whole vectors:
- *   PLANE_8   eight vectors, one per quad
- *   PLANE_4   four vectors: quad j in the low nibbles of vector j, quad j + 4 in the high ones
- *   PLANE_2   two vectors: quad j at bit 2 (j % 4) of vector j / 4
- *   _1        one vector more: bit j is the next higher bit of quad j
- *   _2        two vectors more, as PLANE_2: the next two bits
- * In front of all planes of a group stand the scales: sixteen at a time, one for each row. Either
- * two bytes each for every `sub` values (minima behind them), or for 256 values an f16 (and one for
- * minima), then a signed byte for every `sub` values (and those of minima). */
+ * codes are stored in planes of whole vectors:
+ *   PLANE_8 eight vectors, one per quad
+ *   PLANE_4 four vectors: quad j in the low nibbles of vector j, quad j + 4 in the high ones
+ *   PLANE_2 two vectors: quad j at bit 2 (j % 4) of vector j / 4
+ *   _1 one vector more: bit j is the next higher bit of quad j
+ *   _2 two vectors more, like PLANE_2: the next two bits
+ * The scales of a group precede its planes: sixteen at a time, one for each row. Either two bytes
+ * each for every `sub` values (followed by minima), or for 256 values an f16 (and one for minima),
+ * then a signed byte for every `sub` values (and those of minima). */
 #ifndef FT_DEV_CPU_X86_PACK_H
 #define FT_DEV_CPU_X86_PACK_H
 
@@ -20,16 +20,16 @@
 enum { PLANE_2, PLANE_2_1, PLANE_4, PLANE_4_1, PLANE_4_2, PLANE_8 };
 enum { BOOK_NONE, BOOK_IQ4, BOOK_FP4, BOOK_IQ2, BOOK_IQ3_XXS, BOOK_IQ3_S, BOOK_IQ1, BOOKS };
 enum { PACK_ROWS = 16 };
-/* What is known of the codes' bytes: below 32, below 64, nothing. */
+/* What is known of the codes: below 32, below 64, nothing. */
 enum { BYTES_SMALL, BYTES_64, BYTES_ANY };
 
 typedef struct x86_format {
-    int plane, book; /* with a book a code stands for one of sixteen values */
-    int sub;         /* values under one scale: 16 or 32 */
-    bool super;      /* one scale for 256 values and a whole number for each `sub` */
+    int plane, book; /* with a codebook a code is an index to one of sixteen values */
+    int sub;         /* values per scale: 16 or 32 */
+    bool super;      /* one scale for 256 values and an integer scale for each `sub` */
     bool bf16;       /* two-byte scales are bf16 rather than f16 */
     bool min;        /* values are scale times code minus minimum */
-    int shift;       /* codes stand 128 >> shift above their values; -1: they do not */
+    int shift;       /* codes are 128 >> shift larger than their values; -1: they are not */
     float unit;      /* a factor on every scale */
 } x86_format;
 
@@ -75,7 +75,7 @@ static inline size_t x86_scale_bytes(const x86_format f)
     return f.super ? kinds * PACK_ROWS * (2 + subs) : kinds * PACK_ROWS * 2 * subs;
 }
 
-/* Where the planes of a group of k values begin. */
+/* Offset of the planes of a group of k values. */
 static inline size_t x86_planes_at(const x86_format f, int k)
 {
     return ft_round_up((size_t)(k / (f.super ? 256 : 32)) * x86_scale_bytes(f), 64);
@@ -86,7 +86,7 @@ static inline size_t x86_group_bytes(const x86_format f, int k)
     return x86_planes_at(f, k) + (size_t)(k / 32) * x86_plane_bytes(f.plane);
 }
 
-/* Fills bytes and rows of every type's layout; the instruction sets add their kernels. */
+/* Sets bytes and rows of every type's layout; the instruction sets add their kernels. */
 void ft_x86_pack(ft_kern *k);
 
 void ft_kern_avx2_plain(ft_kern *k);

@@ -1,8 +1,8 @@
-/* dev/cpu/x86/packed.h - products with packed rows (pack.h), for the file that includes this and
- * has defined its vectors: W rows of 32 bits (vi, vf), how sixteen codes of W rows meet sixteen
- * activations (half_sum), and whether a book's values stay signed there (BOOK_SIGNED).
+/* dev/cpu/x86/packed.h - products with packed rows (pack.h), for a file that includes this and
+ * defines its vectors: W rows of 32 bits (vi, vf), the product of sixteen codes of W rows with
+ * sixteen activations (half_sum), and whether codebook values stay signed there (BOOK_SIGNED).
  *
- * Every output is one lane with one accumulator; it takes its blocks in order. */
+ * Every output is one lane with one accumulator, to which its blocks are added in order. */
 #ifndef FT_DEV_CPU_X86_PACKED_H
 #define FT_DEV_CPU_X86_PACKED_H
 
@@ -12,14 +12,14 @@ INLINE int kind_of(const x86_format f)
     return f.plane == PLANE_4_2 ? BYTES_64 : BYTES_SMALL;
 }
 
-/* Bytes that the book or PLANE_8 stand for: signed, or 128 higher. */
+/* Bytes of the codebook or of PLANE_8: signed, or 128 larger. */
 INLINE vi book_of(const x86_format f)
 {
     const vi b = v_book_load(ft_x86_book[f.book]);
     return BOOK_SIGNED ? b : v_xor(b, v_set8(0x80));
 }
 
-/* Moves bit `from` of every byte to bit `to` and keeps those of mask. */
+/* Moves bit `from` of every byte to bit `to` and masks the others. */
 INLINE vi bits_at(vi v, const int from, const int to, const int mask)
 {
     const vi moved = from > to ? v_shr(v, from - to) : from < to ? v_shl(v, to - from) : v;
@@ -47,7 +47,7 @@ INLINE void quads(const x86_format f, vi *q, const unsigned char *p, const int h
     }
 }
 
-/* Scales and minima of a block for W rows: [1] belongs to the second half where sub is 16. */
+/* Scales and minima of a block for W rows: [1] is for the second half where sub is 16. */
 typedef struct scales {
     vf d, d_min; /* of 256 values */
     vf scale[2], min[2];

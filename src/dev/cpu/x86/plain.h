@@ -1,6 +1,6 @@
-/* dev/cpu/x86/plain.h - everything in f32, for the file that includes this after its vectors
- * (avx2_vec.h, avx512_vec.h). An output has one accumulator of W lanes, however many rows and
- * columns share a tile; TILE_ROWS is how many rows fit the registers with four columns. */
+/* dev/cpu/x86/plain.h - f32 kernels, for a file that includes this after its vectors (avx2_vec.h,
+ * avx512_vec.h). An output has one accumulator of W lanes, however many rows and columns share a
+ * tile; TILE_ROWS is how many rows fit in the registers with four columns. */
 #ifndef FT_DEV_CPU_X86_PLAIN_H
 #define FT_DEV_CPU_X86_PLAIN_H
 
@@ -77,7 +77,7 @@ INLINE void tile(float *const *y, int o, const unsigned char *w, size_t row_byte
         }
     }
     UNROLL for (int p = 0; p < R * n; p++) r[p] = f_sum(s[p]);
-    for (; i < k; i++) /* Q8_0 has no rest */
+    for (; i < k; i++) /* rows of Q8_0 have no remainder */
         UNROLL for (int p = 0; p < R * n; p++) r[p] =
             ft_fma(wide_load1(w + (size_t)(p / n) * row_bytes, i, kind), x[p % n][i], r[p]);
     UNROLL for (int p = 0; p < R * n; p++) y[p % n][o + p / n] = r[p];

@@ -1,14 +1,14 @@
-/* dev/cpu/x86/tq4.h - products with TQ4_1S rows, for the file that includes this after its vectors
- * and plain.h. The blocks' rotation keeps products, so it is done to the activations, once for
- * sixteen rows; a code then is one look-up. Activations are split into those of low nibbles and
- * those of high ones. */
+/* dev/cpu/x86/tq4.h - products with TQ4_1S rows, for a file that includes this after its vectors
+ * and plain.h. The Hadamard transform of the blocks keeps products, so it is applied to the
+ * activations, once for sixteen rows; a code is then one table look-up. Activations are split into
+ * those of low nibbles and those of high ones. */
 #ifndef FT_DEV_CPU_X86_TQ4_H
 #define FT_DEV_CPU_X86_TQ4_H
 
 #include "quant/family.h"
 #include "quant/turbo_weights.h"
 
-enum { TQ4_ROWS = 16, TQ4_RUN = 8 /* blocks rotated at a time */, TQ4_BYTES = 20 };
+enum { TQ4_ROWS = 16, TQ4_RUN = 8 /* blocks transformed at a time */, TQ4_BYTES = 20 };
 
 typedef struct tq4_inputs {
     float x[FT_COLS][TQ4_RUN][2][16]; /* low nibbles, high nibbles */
@@ -19,7 +19,7 @@ static void tq4_rotate(tq4_inputs *to, const float *const *x, int n, int b, int 
     for (int c = 0; c < n; c++)
         for (int u = 0; u < blocks; u++) {
             float v[32];
-            ft_tq_turn(v, x[c] + 32 * (b + u), 32);
+            ft_tq_hadamard(v, x[c] + 32 * (b + u), 32);
             for (int i = 0; i < 16; i++) {
                 to->x[c][u][0][i] = v[2 * i];
                 to->x[c][u][1][i] = v[2 * i + 1];
@@ -27,7 +27,7 @@ static void tq4_rotate(tq4_inputs *to, const float *const *x, int n, int b, int 
         }
 }
 
-/* One row against `blocks` blocks of n columns. */
+/* One row times `blocks` blocks of n columns. */
 INLINE void tq4_row(vf *acc, const unsigned char *p, const tq4_inputs *in, int blocks,
                     const v_table book, const int n)
 {

@@ -1,0 +1,157 @@
+/* linear and glu: bf16 copies, segments, and the choice of a product kernel. Memory traffic of a
+ * product: the packed weights once for every 8, 16, 32, 64 or 128 rows. */
+#include "dev/cuda/product/product.cuh"
+
+/* Writes both planes of x; columns beyond its width are zeros. A thread has eight columns of a row.
+ * For inputs whose op wrote no bf16 copy, such as Gemma's attention. One row takes 3.5 us on an
+ * H200 (time of a profiler), all of it latency. */
+static __global__ void bf16_copy_kernel(uint16_t *s, size_t plane, ft_mat x, int k, int eights,
+                                        bool wide)
+{
+    wait_for_previous_kernel();
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= eights * x.T) return;
+    const int t = i / eights, c = i % eights * 8;
+    const float *in = x.p + (size_t)t * x.rs;
+    for (int j = 0; j < 8; j++)
+        bf16_put(s, plane, bf16_index(x.T, wide, t, c + j), c + j < k ? in[c + j] : 0.0f);
+}
+
+static void fill_bf16_copy(ft_cuda *c, uint16_t *s, ft_mat x, bool wide)
+{
+    const int k = ft_mat_cols(x), eights = (k + 63) / 64 * 8;
+    FT_LAUNCH_NEXT(c, bf16_copy_kernel, ft_blocks((size_t)eights * x.T, 128), 128, 0, s,
+                   bf16_plane(x.T, k), x, k, eights, wide);
+}
+
+const uint16_t *ft_product_x(ft_cuda *c, ft_mat x)
+{
+    bool found;
+    assert(x.hs == x.d || x.H == 1);
+    uint16_t *s = ft_cuda_bf16_copy(c, x, &found);
+    if (s && !found) fill_bf16_copy(c, s, x, ft_cuda_wide(c, x.T));
+    return s;
+}
+
+void ft_product_narrow(ft_cuda *c, uint16_t *p, ft_mat x)
+{
+    fill_bf16_copy(c, p, x, false);
+}
+
+ft_seg ft_product_seg(const ft_cuda *c, const ft_weight *w, float *y, int rs)
+{
+    ft_seg s = {};
+    const bool packed = w->packed != NULL;
+    s.w.p = (const uint8_t *)(packed ? w->packed : w->data);
+    s.w.row_bytes = w->row_bytes;
+    s.w.grid = c->grid;
+    s.w.type = w->type;
+    s.w.n = w->n;
+    s.w.k = w->k;
+    s.w.units = ft_units(w->k);
+    s.stride = packed ? ft_packed_bytes(w->type, w->n, w->k) : w->row_bytes * (size_t)w->n;
+    s.scale = w->scale;
+    s.y = y;
+    s.rs = rs;
+    return s;
+}
+
+void ft_product_run(ft_cuda *c, ft_product *p, ft_type type, int tokens, int items)
+{
+    switch (packed_as(type)) {
+    case FT_Q4_K: ft_product_q4k(c, p, tokens, items); break;
+    case FT_Q5_K: ft_product_q5k(c, p, tokens, items); break;
+    case FT_Q6_K: ft_product_q6k(c, p, tokens, items); break;
+    case FT_Q8_0: ft_product_q8(c, p, tokens, items); break;
+    case FT_Q4_0: ft_product_q40(c, p, tokens, items); break;
+    case FT_IQ4_NL:
+    case FT_IQ4_XS: ft_product_iq4(c, p, tokens, items); break;
+    case FT_MXFP4: ft_product_mxfp4(c, p, tokens, items); break;
+    case FT_NVFP4: ft_product_nvfp4(c, p, tokens, items); break;
+    case FT_BF16: ft_product_bf16(c, p, tokens, items); break;
+    case FT_F16: ft_product_f16(c, p, tokens, items); break;
+    case FT_F32: ft_product_f32(c, p, tokens, items); break;
+    default: ft_product_generic(c, p, tokens, items); break;
+    }
+}
+
+/* Rows per block. */
+int ft_product_tokens(const ft_cuda *c, int rows)
+{
+    if (rows <= 8) return 8;
+    if (rows <= 16) return 16;
+    if (rows <= 32) return 32;
+    return (ft_cuda_wide(c, rows) || ft_cuda_tiled(c)) && rows > ROWS_FEW ? ROWS_MANY : ROWS_FEW;
+}
+
+/* Products of x: the segments are filled in by the caller. */
+static ft_product product_of(ft_cuda *c, ft_mat x)
+{
+    ft_product p = {};
+    p.x = ft_product_x(c, x);
+    p.x_plane = bf16_plane(x.T, ft_mat_cols(x));
+    p.x_T = p.T = x.T;
+    p.wide = ft_cuda_wide(c, x.T);
+    return p;
+}
+
+static void add_seg(ft_cuda *c, ft_product *p, ft_mat y, const ft_weight *w)
+{
+    assert(y.hs == y.d || y.H == 1);
+    p->seg[p->n_seg++] = ft_product_seg(c, w, y.p, y.rs);
+    ft_cuda_wrote(c, y);
+}
+
+extern "C" void ft_cuda_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    ft_product p = product_of(c, x);
+    if (!p.x) return;
+    p.acc = acc;
+    add_seg(c, &p, y, w);
+    ft_product_run(c, &p, w->type, ft_product_tokens(c, x.T), 0);
+}
+
+/* Products with weights of the same type share a launch. */
+extern "C" void ft_cuda_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    ft_product base = product_of(c, x);
+    assert(n <= 32);
+    if (!base.x) return;
+    uint32_t done = 0;
+    for (int i = 0; i < n; i++) {
+        if (done >> i & 1) continue;
+        ft_product p = base;
+        for (int j = i; j < n && p.n_seg < PRODUCT_SEGS; j++) {
+            if (done >> j & 1 || o[j].w->type != o[i].w->type) continue;
+            done |= 1u << j;
+            add_seg(c, &p, o[j].y, o[j].w);
+        }
+        ft_product_run(c, &p, o[i].w->type, ft_product_tokens(c, x.T), 0);
+    }
+}
+
+extern "C" void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
+                            const ft_weight *up, ft_act act)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    if (gate->type != up->type) {
+        const ft_product_out o[2] = {{y, gate}, {u, up}};
+        ft_cuda_linears(d, o, 2, x);
+        ft_cuda_act_mul(d, y, y, u, act);
+        return;
+    }
+    ft_product p = product_of(c, x);
+    if (!p.x) return;
+    assert(y.hs == y.d || y.H == 1);
+    p.seg[0] = ft_product_seg(c, gate, y.p, y.rs);
+    p.seg[1] = ft_product_seg(c, up, NULL, 0);
+    p.n_seg = 2;
+    p.glu = true;
+    p.act = act;
+    p.out = ft_cuda_wrote_with_bf16(c, y);
+    p.out_T = y.T;
+    p.out_plane = bf16_plane(y.T, ft_mat_cols(y));
+    ft_product_run(c, &p, gate->type, ft_product_tokens(c, x.T), 0);
+}

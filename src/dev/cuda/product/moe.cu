@@ -1,0 +1,433 @@
+/* Experts. route chooses them; moe sorts the choices by expert, so that an expert's weights are
+ * read once for all of its rows, multiplies, and adds each row's results in the order of its
+ * choices. All of it is on the device: the number of rows per expert is known to the kernels only.
+ *
+ * On an H200, a layer of 35b-a3b (256 experts of 2048 x 512, 8 chosen): one row 10 us for gate and
+ * up, 6 for down (18 MB: 1.1 TB/s, 24 % of a plain read), routing 4, adding 2: dependent kernels,
+ * bound by latency. 16 rows: 59 us for gate and up of about 100 experts and the shared one, 27 for
+ * down (199 MB: 2.3 TB/s, 50 %), routing 7 in a single block, adding 4. The limit is the start-up
+ * cost of a block, which has 64 units of a pair of matrices here, and its wait for the first of
+ * them. 2048 rows: 326 and 227 us (rows_wgmma.cuh), two fifths of a prompt. */
+#include "dev/cuda/product/product.cuh"
+
+/* ---- route ---- */
+
+/* Integers whose order is that of the floats, and back. */
+__device__ __forceinline__ uint32_t rising(float x)
+{
+    const uint32_t u = __float_as_uint(x);
+    return u >> 31 ? ~u : u | 0x80000000u;
+}
+
+__device__ __forceinline__ float risen(uint32_t k)
+{
+    return __uint_as_float(k >> 31 ? k & 0x7fffffffu : ~k);
+}
+
+__device__ __forceinline__ uint32_t warp_largest(uint32_t v)
+{
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(~0u, v);
+#else
+    for (int o = 16; o; o >>= 1) v = max(v, __shfl_xor_sync(~0u, v, o));
+    return v;
+#endif
+}
+
+__device__ __forceinline__ int warp_least(int v)
+{
+#if __CUDA_ARCH__ >= 800
+    return __reduce_min_sync(~0u, v);
+#else
+    for (int o = 16; o; o >>= 1) v = min(v, __shfl_xor_sync(~0u, v, o));
+    return v;
+#endif
+}
+
+/* Routing of one row by a warp: lane l has experts l, l + 32, ..., N of them. */
+template <int N>
+__device__ __forceinline__ void route_row(const ft_expert_choice &r, const ft_mat &x, int E, int t)
+{
+    const int lane = threadIdx.x & 31;
+    const float *row = mat_head(x, t, 0);
+    int32_t *id = r.id + (size_t)t * r.K;
+    float *w = r.w + (size_t)t * r.K;
+    float v[N], top = -INFINITY;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const int e = lane + 32 * i;
+        v[i] = e < E ? row[e] + 0.0f : -INFINITY; /* turns -0 into +0 */
+        if (v[i] != v[i]) v[i] = -INFINITY;
+        top = fmaxf(top, v[i]);
+    }
+    top = warp_max(top);
+    float all = 0;
+#pragma unroll
+    for (int i = 0; i < N; i++) all += expf(v[i] - top);
+    all = warp_sum(all);
+    uint32_t taken = 0;
+    float picked = 0;
+    for (int n = 0; n < r.K; n++) {
+        uint32_t best = 0;
+        int at = 0x7fffffff;
+#pragma unroll
+        for (int i = N - 1; i >= 0; i--) {
+            const int e = lane + 32 * i;
+            const uint32_t k = rising(v[i]);
+            if (e < E && !(taken >> i & 1) && k >= best) best = k, at = e;
+        }
+        const uint32_t top_k = warp_largest(best);
+        at = warp_least(best == top_k ? at : 0x7fffffff);
+        if (at >= E) at = 0;
+        if (at % 32 == lane) taken |= 1u << at / 32;
+        const float p = expf(risen(top_k) - top) / all;
+        picked += p;
+        if (!lane) {
+            id[n] = at;
+            w[n] = p;
+        }
+    }
+    __syncwarp();
+    for (int n = lane; n < r.K; n += 32) w[n] /= fmaxf(picked, 0x1p-14f);
+}
+
+__device__ __forceinline__ void route_any(const ft_expert_choice &r, const ft_mat &x, int E, int t)
+{
+    if (E <= 256)
+        route_row<8>(r, x, E, t);
+    else
+        route_row<32>(r, x, E, t);
+}
+
+static __global__ void route_kernel(ft_expert_choice r, ft_mat x, int E)
+{
+    wait_for_previous_kernel();
+    const int t = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5);
+    if (t < x.T) route_any(r, x, E, t);
+}
+
+/* ---- sorting rows by expert ---- */
+
+enum { PLAN_THREADS = 1024, PLAN_ROWS = PLAN_THREADS / 32 };
+
+typedef struct plan {
+    ft_item *item;
+    int32_t *n_item, *list;
+    int items; /* maximum */
+} plan;
+
+/* One block: counts, offsets, then the list of choices by expert, cut into items of `tokens` rows.
+ */
+__device__ __forceinline__ void make_plan(const plan &p, const int32_t *id, int n, int tokens)
+{
+    __shared__ int count[PLAN_THREADS], start[PLAN_THREADS], items[PLAN_THREADS];
+    const int e = threadIdx.x;
+    count[e] = 0;
+    __syncthreads();
+    for (int i = e; i < n; i += PLAN_THREADS) atomicAdd(&count[id[i]], 1);
+    __syncthreads();
+    const int mine = count[e], cut = (mine + tokens - 1) / tokens;
+    start[e] = mine;
+    items[e] = cut;
+    for (int o = 1; o < PLAN_THREADS; o *= 2) { /* running sums */
+        __syncthreads();
+        const int a = e >= o ? start[e - o] : 0, b = e >= o ? items[e - o] : 0;
+        __syncthreads();
+        start[e] += a;
+        items[e] += b;
+    }
+    const int first = start[e] - mine, at = items[e] - cut;
+    if (e == PLAN_THREADS - 1) *p.n_item = items[e];
+    for (int i = 0; i < cut; i++)
+        p.item[at + i] = ft_item{e, first + i * tokens, min(tokens, mine - i * tokens)};
+    __syncthreads();
+    start[e] = first;
+    __syncthreads();
+    for (int i = e; i < n; i += PLAN_THREADS) p.list[atomicAdd(&start[id[i]], 1)] = i;
+}
+
+static __global__ void plan_kernel(plan p, const int32_t *id, int n, int tokens)
+{
+    wait_for_previous_kernel();
+    make_plan(p, id, n, tokens);
+}
+
+enum { FEW_CHOICES = 256 };
+
+enum { LOOKERS = 4 }; /* threads per choice */
+
+__device__ __forceinline__ int lookers_sum(int v)
+{
+    v += __shfl_xor_sync(~0u, v, 1);
+    return v + __shfl_xor_sync(~0u, v, 2);
+}
+
+/* The same for few choices: each is compared with all others, by four threads, and the first choice
+ * of an expert writes its item. */
+__device__ __forceinline__ void make_plan_few(const plan &p, const int32_t *id, int n, int tokens)
+{
+    __shared__ int expert[FEW_CHOICES], lead[FEW_CHOICES], count[FEW_CHOICES];
+    const int part = threadIdx.x % LOOKERS, i = min((int)threadIdx.x / LOOKERS, n - 1);
+    for (int j = threadIdx.x; j < n; j += blockDim.x) expert[j] = id[j];
+    __syncthreads();
+    int first = n, all = 0;
+    const int mine = expert[i];
+#pragma unroll 8
+    for (int j = part; j < n; j += LOOKERS)
+        if (expert[j] == mine) first = min(first, j), all++;
+    first = min(first, __shfl_xor_sync(~0u, first, 1));
+    first = min(first, __shfl_xor_sync(~0u, first, 2));
+    all = lookers_sum(all);
+    lead[i] = first;
+    count[i] = first == i ? (all + tokens - 1) / tokens : 0; /* items */
+    __syncthreads();
+    int begin = 0, before = 0, item = 0, later = 0;
+#pragma unroll 8
+    for (int j = part; j < n; j += LOOKERS) {
+        const int l = lead[j], c = count[j];
+        begin += l < first;
+        before += l == first && j < i;
+        item += j < first ? c : 0;
+        later += j < first ? 0 : c;
+    }
+    begin = lookers_sum(begin);
+    before = lookers_sum(before);
+    item = lookers_sum(item);
+    later = lookers_sum(later);
+    if ((int)threadIdx.x >= n * LOOKERS || part) return;
+    p.list[begin + before] = i;
+    if (first == i)
+        for (int j = 0; j * tokens < all; j++)
+            p.item[item + j] =
+                ft_item{expert[i], begin + j * tokens, min(tokens, all - j * tokens)};
+    if (i == 0) *p.n_item = item + later;
+}
+
+/* Few rows: routing and sorting in one kernel. */
+static __global__ void __launch_bounds__(PLAN_THREADS)
+    route_plan_kernel(ft_expert_choice r, ft_mat x, int E, plan p, int tokens)
+{
+    wait_for_previous_kernel();
+    if ((int)threadIdx.x / 32 < x.T) route_any(r, x, E, threadIdx.x / 32);
+    __syncthreads();
+    make_plan_few(p, r.id, x.T * r.K, tokens);
+}
+
+/* The rows of the busiest expert are not known here: the item size follows the average. With 16
+ * rows an expert takes as long on warpgroups as without. */
+static int item_tokens(const ft_cuda *c, int T, int K, int E)
+{
+    const int average = T * K / E;
+    if (average < 8) return 8;
+    return (ft_cuda_wide(c, T) || ft_cuda_tiled(c)) && average > 16 ? ROWS_FEW : 16;
+}
+
+/* Memory for the sorted list of n choices; false: no memory. */
+static bool plan_place(ft_cuda *c, plan *p, int n, int E, int tokens)
+{
+    p->items = FT_MIN(n, E + n / tokens);
+    const size_t head = ft_round_up(sizeof(ft_item) * (size_t)p->items, 16);
+    unsigned char *m = (unsigned char *)ft_cuda_scratch(c, FT_SCRATCH_PLAN,
+                                                        head + sizeof(int32_t) * ((size_t)n + 4));
+    p->item = (ft_item *)m;
+    p->n_item = (int32_t *)(m + head);
+    p->list = p->n_item + 4;
+    return m != NULL;
+}
+
+extern "C" void ft_cuda_route(ft_dev *d, ft_expert_choice r, ft_mat x)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    const int E = ft_mat_cols(x), tokens = item_tokens(c, x.T, r.K, E);
+    plan p;
+    assert(E <= PLAN_THREADS);
+    c->planned = NULL;
+    const int n = x.T * r.K;
+    if (x.T <= PLAN_ROWS && n * LOOKERS <= PLAN_THREADS && plan_place(c, &p, n, E, tokens)) {
+        const unsigned threads = 32 * FT_MAX((unsigned)x.T, ft_blocks((size_t)n * LOOKERS, 32));
+        FT_LAUNCH_NEXT(c, route_plan_kernel, 1, threads, 0, r, x, E, p, tokens);
+        c->planned = r.id; /* until the next step */
+        return;
+    }
+    FT_LAUNCH_NEXT(c, route_kernel, ft_blocks((size_t)x.T, 4), 128, 0, r, x, E);
+}
+
+/* ---- the experts ---- */
+
+/* y[t] = sum over i of w[i] * part[t K + i], in this order, after the shared expert's result in
+ * part[T K + t]. */
+static __global__ void combine_kernel(ft_mat y, const float *part, ft_expert_choice r, bool acc,
+                                      const float *gate, int gate_rs)
+{
+    wait_for_previous_kernel();
+    const int t = blockIdx.x, n = y.H * y.d;
+    const float shared_weight = gate ? 1.0f / (1.0f + expf(-gate[(size_t)t * gate_rs])) : 0.0f;
+    for (int c = blockIdx.y * blockDim.x + threadIdx.x; c < n; c += blockDim.x * gridDim.y) {
+        const float *from = part + (size_t)t * r.K * n + c;
+        float *at = mat_value(y, t, c), old = acc ? *at : 0.0f, sum = 0;
+        const float shared = gate ? part[((size_t)y.T * r.K + t) * n + c] : 0.0f;
+        for (int first = 0; first < r.K; first += 8, from += (size_t)8 * n) {
+            float v[8], w[8]; /* all loads are issued before the first value is used */
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                v[i] = first + i < r.K ? from[(size_t)i * n] : 0.0f;
+                w[i] = first + i < r.K ? r.w[t * r.K + first + i] : 0.0f;
+            }
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                if (first + i < r.K) sum = fmaf(w[i], v[i], sum);
+        }
+        if (gate) old = fmaf(shared_weight, shared, old);
+        *at = old + sum;
+    }
+}
+
+/* act(gate) * up where the two could not share a launch: from the two halves of tmp to the bf16
+ * planes of the result. */
+static __global__ void join_kernel(ft_mat tmp, int F, int act, uint16_t *s, size_t plane, bool wide)
+{
+    wait_for_previous_kernel();
+    const int i = blockIdx.x, cols = (F + 63) / 64 * 64;
+    for (int f = blockIdx.y * blockDim.x + threadIdx.x; f < cols; f += blockDim.x * gridDim.y) {
+        const float *g = tmp.p + (size_t)i * tmp.rs;
+        const float v = f < F ? act_of(g[f], act) * g[F + f] : 0.0f;
+        bf16_put(s, plane, bf16_index(tmp.T, wide, i, f), v);
+    }
+}
+
+static ft_product expert_product(const plan &p, const uint16_t *x, size_t plane, int rows,
+                                 bool wide, int div)
+{
+    ft_product q = {};
+    q.x = x;
+    q.x_plane = plane;
+    q.x_T = q.T = rows;
+    q.wide = wide;
+    q.item = p.item;
+    q.n_item = p.n_item;
+    q.list = p.list;
+    q.list_div = div;
+    return q;
+}
+
+/* Gate and up of the experts as segments. */
+static void pair_of(const ft_cuda *c, const ft_experts *e, ft_seg s[2])
+{
+    if (!e->gate_up.data) {
+        s[0] = ft_product_seg(c, &e->gate, NULL, 0);
+        s[1] = ft_product_seg(c, &e->up, NULL, 0);
+        return;
+    }
+    s[0] = s[1] = ft_product_seg(c, &e->gate_up, NULL, 0);
+    s[0].w.n = s[1].w.n = e->F;
+    const size_t unit = (size_t)ft_unit_bytes(e->gate_up.type);
+    s[1].w.p += unit ? unit * (size_t)s[1].w.units * (size_t)(e->F / TILE_N)
+                     : e->gate_up.row_bytes * (size_t)e->F;
+}
+
+/* Gate and up as separate products into tmp, then joined: their types differ, or the tiles do not
+ * divide. */
+static void hidden_apart(ft_cuda *c, const ft_experts *e, const ft_product *base, ft_mat tmp,
+                         uint16_t *h, size_t plane, int tokens, int items)
+{
+    const ft_weight *w[2] = {e->gate_up.data ? &e->gate_up : &e->gate,
+                             e->gate_up.data ? NULL : &e->up};
+    for (int i = 0; i < 2 && w[i]; i++) {
+        ft_product p = *base;
+        p.seg[0] = ft_product_seg(c, w[i], tmp.p + i * e->F, tmp.rs);
+        p.n_seg = 1;
+        ft_product_run(c, &p, w[i]->type, tokens, items);
+    }
+    FT_LAUNCH_NEXT(c, join_kernel, dim3((unsigned)tmp.T, ft_blocks((size_t)e->F, 256)), 256, 0, tmp,
+                   e->F, (int)e->act, h, plane, base->wide);
+}
+
+/* Whether gate and up can be multiplied in one launch. */
+static bool in_pairs(const ft_experts *e)
+{
+    const bool fused = e->gate_up.data != NULL;
+    return (fused ? e->F % TILE_N == 0 : e->gate.type == e->up.type) && e->F % UNIT_K == 0;
+}
+
+/* Adds the matrix of the shared expert to a segment. */
+static void add_own(const ft_cuda *c, ft_seg *s, const ft_weight *w)
+{
+    const ft_seg shared = ft_product_seg(c, w, NULL, 0);
+    s->shared_w = shared.w.p;
+    s->shared_scale = w->scale;
+}
+
+/* moe, with the shared expert as one more expert that has all rows (sh: or NULL). Its results
+ * follow the others'. */
+static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
+                        ft_mat tmp, bool acc, const ft_shared_expert *sh)
+{
+    const int T = x.T, n = T * r.K, D = e->down.n, F = e->F, rows = n + (sh ? T : 0);
+    const int tokens = item_tokens(c, T, r.K, e->E);
+    /* narrow: many rows in total, but few per expert */
+    const bool wide = ft_cuda_wide(c, T) && tokens == ROWS_FEW;
+    const bool narrow = ft_cuda_wide(c, T) && !wide;
+    plan p;
+    float *part =
+        (float *)ft_cuda_scratch(c, FT_SCRATCH_MOE, sizeof(float) * (size_t)rows * (size_t)D);
+    const size_t plane = bf16_plane(rows, F), x_plane = bf16_plane(T, ft_mat_cols(x));
+    uint16_t *h = (uint16_t *)ft_cuda_scratch(
+        c, FT_SCRATCH_MOE_HIDDEN, 2 * (plane + (narrow ? x_plane : 0)) * sizeof(uint16_t));
+    const uint16_t *xs = narrow ? h + 2 * plane : ft_product_x(c, x);
+    if (!xs || !part || !h || !plan_place(c, &p, n, e->E, tokens)) return;
+    if (narrow) ft_product_narrow(c, h + 2 * plane, x);
+    if (c->planned != r.id) FT_LAUNCH_NEXT(c, plan_kernel, 1, PLAN_THREADS, 0, p, r.id, n, tokens);
+
+    ft_product up = expert_product(p, xs, x_plane, T, wide, r.K);
+    ft_product down = expert_product(p, h, plane, rows, wide, 1);
+    down.seg[0] = ft_product_seg(c, &e->down, part, D);
+    down.n_seg = 1;
+    down.item_old = true;
+    if (in_pairs(e)) {
+        pair_of(c, e, up.seg);
+        up.n_seg = 2;
+        up.glu = true;
+        up.act = e->act;
+        up.out = h;
+        up.out_plane = plane;
+        up.out_T = rows;
+        if (sh) {
+            add_own(c, &up.seg[0], sh->gate);
+            add_own(c, &up.seg[1], sh->up);
+            add_own(c, &down.seg[0], sh->down);
+            up.shared_blocks = down.shared_blocks = (int)ft_blocks((size_t)T, (size_t)tokens);
+            up.shared_T = down.shared_T = T;
+            up.shared_y = down.shared_x = down.shared_y = n;
+        }
+        ft_product_run(c, &up, e->gate_up.data ? e->gate_up.type : e->gate.type, tokens, p.items);
+    } else {
+        hidden_apart(c, e, &up, tmp, h, plane, tokens, p.items);
+    }
+    ft_cuda_wrote(c, tmp);
+    ft_product_run(c, &down, e->down.type, tokens, p.items);
+    ft_cuda_wrote(c, y);
+    FT_LAUNCH_NEXT(c, combine_kernel, dim3((unsigned)T, ft_blocks((size_t)D, 256)), 256, 0, y, part,
+                   r, acc, sh ? sh->s.p : NULL, sh ? sh->s.rs : 0);
+}
+
+extern "C" void ft_cuda_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
+                            ft_mat tmp, bool acc)
+{
+    run_experts((ft_cuda *)d, y, x, e, r, tmp, acc, NULL);
+}
+
+/* In the same launches if its shape and types are those of the routed experts. */
+extern "C" void ft_cuda_moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e,
+                                   ft_expert_choice r, ft_mat tmp, const ft_shared_expert *sh)
+{
+    ft_cuda *c = (ft_cuda *)d;
+    const ft_type type = e->gate_up.data ? e->gate_up.type : e->gate.type;
+    const bool alike = in_pairs(e) && sh->gate->n == e->F && sh->gate->type == type &&
+                       sh->up->type == type && sh->down->type == e->down.type;
+    if (!alike) {
+        ft_cuda_glu(d, sh->g, sh->u, x, sh->gate, sh->up, e->act);
+        ft_cuda_sigmoid_mul(d, sh->g, sh->s);
+        ft_cuda_linear(d, y, sh->g, sh->down, true);
+    }
+    run_experts(c, y, x, e, r, tmp, true, alike ? sh : NULL);
+}

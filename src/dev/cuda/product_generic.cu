@@ -1,7 +1,0 @@
-/* Products with every other type, decoded on the way. */
-#include "dev/cuda/product.cuh"
-
-void ft_product_generic(ft_cuda *c, ft_product *p, int tokens, int items)
-{
-    product_launch<Generic>(c, p, tokens, items);
-}

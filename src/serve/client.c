@@ -1,0 +1,30 @@
+/* serve/client.c - which client a call comes from, so that none takes all places of the queue. */
+#define _GNU_SOURCE
+#include "serve/server.h"
+
+#include <netinet/in.h>
+#include <strings.h>
+#include <xxhash.h>
+
+/* An IPv4 address, or the /64 network of an IPv6 address: whoever has one has all of it. */
+static uint64_t address_hash(int fd)
+{
+    struct sockaddr_storage a;
+    socklen_t n = sizeof a;
+    if (getpeername(fd, (struct sockaddr *)&a, &n)) return 0;
+    if (a.ss_family == AF_INET) return XXH3_64bits(&((struct sockaddr_in *)&a)->sin_addr, 4) | 1;
+    if (a.ss_family != AF_INET6) return 0;
+    const struct in6_addr *six = &((struct sockaddr_in6 *)&a)->sin6_addr;
+    const bool mapped = IN6_IS_ADDR_V4MAPPED(six);
+    return XXH3_64bits(mapped ? &six->s6_addr[12] : &six->s6_addr[0], mapped ? 4 : 8) | 1;
+}
+
+uint64_t ft_call_client(const ft_call *c)
+{
+    const ft_auth *g = &c->s->auth;
+    if (g->n_key < 2) return address_hash(c->fd);
+    const char *key = ft_call_header(c, "Authorization"); /* read as ft_auth_allows reads it */
+    const bool bearer = key && !strncasecmp(key, "Bearer ", 7);
+    key = bearer ? key + 7 : ft_call_header(c, "X-Api-Key");
+    return key ? XXH3_64bits(key, strlen(key)) | 1 : 0;
+}
