@@ -98,7 +98,16 @@ ALL_CFLAGS   := -std=c11 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno $(S
 ALL_LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 ALL_LIBS      = $(LIBS) $(SYS_LIBS) $(LDLIBS)
 KERNEL       := $(if $(SAN),-O1,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
-COMPILE       = $(CC) $(ALL_CPPFLAGS) $(FILE_CPPFLAGS) $(WARN) $(ALL_CFLAGS) $(FILE_CFLAGS)
+# Hardening (HARDEN= leaves it out; tests/cli/build_flags.sh checks the program). The kernels of
+# dev/cpu go without: they only see shapes that were checked before.
+HARDEN ?= 1
+ifeq ($(HARDEN)$(SAN),1)
+HARDENED    := -fstack-protector-strong -fstack-clash-protection $(if $(filter aarch64,$(ARCH)),-mbranch-protection=standard)$(if $(filter x86_64,$(ARCH)),-fcf-protection) \
+               $(if $(filter -O0,$(OPT)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+ALL_LDFLAGS := -Wl,-z,relro,-z,now,-z,noexecstack $(ALL_LDFLAGS)
+PIE         := -pie
+endif
+COMPILE       = $(CC) $(ALL_CPPFLAGS) $(FILE_CPPFLAGS) $(WARN) $(HARDENED) $(ALL_CFLAGS) $(FILE_CFLAGS)
 
 # ---- sources: every .c file of a module belongs to the library, those of cli/ to the program ----
 MODULES  := api base gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE)
@@ -138,7 +147,7 @@ help:
 # Every object depends on $(BUILD)/flags, which changes when the flags do. Its rule also reports the
 # libraries that were not found.
 NOT_FOUND = foretoken needs $(strip $(MISSING)): $(if $(DEPS),no headers in $(DEPS)/usr/include,not found by $(PKG_CONFIG)); README.md names the packages
-$(BUILD)/flags: export FLAGS := $(CC) $(WARN) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS) without $(ABSENT) $(if $(CUDA),cuda $(CUDA_ARCH))
+$(BUILD)/flags: export FLAGS := $(CC) $(WARN) $(HARDENED) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS) without $(ABSENT) $(if $(CUDA),cuda $(CUDA_ARCH))
 $(BUILD)/flags: FORCE
 	@$(if $(MISSING),echo '$(NOT_FOUND)'; exit 1)
 	@mkdir -p $(BUILD)
@@ -168,6 +177,7 @@ $(BUILD)/src/serve/ui.o: $(wildcard web/*) $(BUILD)/web/files.inc
 $(BUILD)/src/serve/ui.o: FILE_CPPFLAGS += -I$(BUILD)/web
 $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
 $(BUILD)/src/dev/%.o: FILE_CFLAGS += $(KERNEL)
+$(BUILD)/src/dev/cpu/%.o: HARDENED :=
 # Two kernels that compute the same sum must round alike: fused multiply-adds are written out there.
 $(BUILD)/src/dev/cpu/%.o $(BUILD)/src/dev/ref/ref_draw.o: KERNEL += -ffp-contract=off
 $(BUILD)/src/quant/%.o: FILE_CFLAGS += -O3 -ffp-contract=off -fno-trapping-math -funroll-loops
@@ -202,7 +212,7 @@ $(SO): $(SO_OBJ) $(BUILD)/libforetoken.map
 	@ln -sf $(@F) $@.$(SOVERSION)
 $(BIN): $(CLI_OBJ) $(LIB)
 	@echo '  link $@'
-	@$(CC) $(ALL_LDFLAGS) $(CLI_OBJ) $(LIB) $(ALL_LIBS) -o $@
+	@$(CC) $(PIE) $(ALL_LDFLAGS) $(CLI_OBJ) $(LIB) $(ALL_LIBS) -o $@
 
 # ---- tests: a .c file is a program; tests/cli/*.sh test the built program ----
 TEST_SRC := $(wildcard tests/*.c tests/unit/*.c tests/ops/*.c tests/invariants/*.c $(if $(SERVE),tests/serve/*.c))

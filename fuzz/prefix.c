@@ -31,11 +31,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
             ft_point_release(&p);
         }
         /* With a valid checksum the checks after it are reached. */
-        if (i == 1 && n >= 96 + 64 * 4) {
+        if (i == 1 && n >= 104 + 64 * 4) {
             const uint64_t zero = 0;
-            memcpy(copy + 88, &zero, 8);
-            const uint64_t sum = XXH3_64bits_withSeed(copy + 96, 64 * 4, XXH3_64bits(copy, 96));
-            memcpy(copy + 88, &sum, 8);
+            memcpy(copy + 96, &zero, 8);
+            const uint64_t sum = XXH3_64bits_withSeed(copy + 104, 64 * 4, XXH3_64bits(copy, 104));
+            memcpy(copy + 96, &sum, 8);
         }
     }
     ft_free(copy);

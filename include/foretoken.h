@@ -35,6 +35,7 @@ typedef enum ft_status {
     FT_EDEVICE = -9,
     FT_ECONTEXT = -10, /* the prompt is longer than the context */
     FT_EBUSY = -11,    /* the request queue is full */
+    FT_ENOSPC = -12,   /* the disk or the quota is full */
 } ft_status;
 
 typedef struct ft_err {
@@ -356,10 +357,11 @@ typedef struct ft_request {
     int n_grammar_trigger;
     int reasoning_budget;          /* maximum number of thinking tokens; < 0: no limit */
     const char *reasoning_message; /* inserted where the budget ends the thinking; NULL: nothing */
-    bool cache_prompt; /* jobs: reuse the cached prefix of the prompt, and cache this prompt */
-    int slot;          /* jobs: preferred slot; -1: any */
-    uint64_t client;   /* jobs: the client whose share of the queue it uses; 0: none */
-    bool progress;     /* jobs: call wake also while the prompt is processed */
+    bool cache_prompt;   /* jobs: reuse the cached prefix of the prompt, and cache this prompt */
+    uint64_t cache_salt; /* cached prompts are shared by requests with the same salt */
+    int slot;            /* jobs: preferred slot; -1: any */
+    uint64_t client;     /* jobs: the client whose share of the queue it uses; 0: none */
+    bool progress;       /* jobs: call wake also while the prompt is processed */
     bool (*on_event)(void *user, const ft_event *e); /* false cancels; may be NULL */
     void *user;
 } ft_request;
@@ -453,17 +455,19 @@ typedef struct ft_slot_info {
     int id;
     bool busy;
     int ctx, prompt_tokens, output_tokens, cached_tokens;
-    uint64_t job; /* 0: none */
-    double accept_len,
-        draft_mean; /* tokens and draft tokens per step with drafting; 0: no such step */
+    uint64_t job;                  /* 0: none yet */
+    uint64_t cache_salt;           /* of the request whose context it holds */
+    double accept_len, draft_mean; /* tokens and drafts of a step that drafted; 0: there was none */
 } ft_slot_info;
 
-int ft_llm_slots(ft_llm *m, ft_slot_info *out, int cap); /* returns the number of slots */
-/* Saves, restores and erases the prompt and response of an idle slot, with all state needed to
- * continue. */
-ft_status ft_slot_save(ft_llm *m, int slot, const char *path, int *n_tokens, ft_err *err);
-ft_status ft_slot_restore(ft_llm *m, int slot, const char *path, int *n_tokens, ft_err *err);
-ft_status ft_slot_erase(ft_llm *m, int slot, int *n_tokens, ft_err *err);
+int ft_llm_slots(ft_llm *m, ft_slot_info *out, int cap); /* how many there are */
+/* The prompt and response that an idle slot holds, with all that is needed to go on from there.
+ * FT_ENOTFOUND: there is no such slot, or its context belongs to requests with another salt. */
+ft_status ft_slot_save(ft_llm *m, int slot, uint64_t cache_salt, const char *path, int *n_tokens,
+                       ft_err *err);
+ft_status ft_slot_restore(ft_llm *m, int slot, uint64_t cache_salt, const char *path, int *n_tokens,
+                          ft_err *err);
+ft_status ft_slot_erase(ft_llm *m, int slot, uint64_t cache_salt, int *n_tokens, ft_err *err);
 
 enum { FT_STEP_BUCKETS = 16 };
 

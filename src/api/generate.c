@@ -129,7 +129,8 @@ static ft_status open_grammar(ft_generate *a, ft_llm *m, ft_err *err)
     st = ft_grammar_state_new(&a->state, a->grammar, ft_llm_trie(m), lazy.n_word ? &lazy : NULL,
                               err);
     ft_free(words);
-    if (st) return st;
+    if (!st) st = ft_grammar_probe(a->state, err);
+    if (st) return st == FT_ELIMIT ? FT_EINVAL : st;
     const ft_grammar_mask *f = &ft_grammar_mask_functions;
     a->mask = (ft_mask){a->state, f->allow, f->allows, f->accept, f->clone, f->copy, f->free};
     return FT_OK;
@@ -215,6 +216,7 @@ ft_task ft_generate_task(ft_generate *a)
         .draft_fixed = r->draft_fixed,
         .draft_p_min = r->draft_p_min,
         .keep = r->cache_prompt,
+        .salt = r->cache_salt,
         .emit = on_token,
         .user = a,
     };

@@ -89,7 +89,9 @@ static void job_done(ft_entry *e)
     ft_job *j = job_of(e);
     if (e->cancelled) j->answer.cancelled = true;
     if (e->finish == FT_FINISH_ERROR) {
-        j->st = ft_fail(&j->err, FT_EDEVICE, "%s", e->error);
+        const char *spent = j->answer.state ? ft_grammar_spent(j->answer.state) : NULL;
+        j->st = spent ? ft_fail(&j->err, FT_ELIMIT, "%s", spent)
+                      : ft_fail(&j->err, FT_EDEVICE, "%s", e->error);
     } else {
         ft_generate_end(&j->answer);
         ft_generate_result(&j->answer, e->finish, &e->stats, &j->response);

@@ -4,6 +4,7 @@
 
 typedef struct asked {
     int slot, *n_tokens;
+    uint64_t salt;
     const char *path;
     enum { SAVE, RESTORE, ERASE } what;
     ft_slot_info *out;
@@ -28,6 +29,7 @@ static void tell_slots(void *user, ft_queue *q)
             .output_tokens = s->predicted_n,
             .cached_tokens = s->cached_n,
             .job = e ? e->id : 0,
+            .cache_salt = ft_slot_salt(slot),
             .accept_len = s->draft_steps
                               ? (double)(s->accepted + s->draft_steps) / (double)s->draft_steps
                               : 0,
@@ -51,10 +53,13 @@ static void on_slot(void *user, ft_queue *q)
         a->st = ft_fail(a->err, FT_ENOTFOUND, "there is no slot %d", a->slot);
     else if (ft_queue_entry(q, a->slot))
         a->st = ft_fail(a->err, FT_EINVAL, "slot %d is busy", a->slot);
+    else if (ft_slot_salt(s) && ft_slot_salt(s) != a->salt)
+        a->st =
+            ft_fail(a->err, FT_ENOTFOUND, "slot %d holds the context of another API key", a->slot);
     else if (a->what == SAVE)
         a->st = ft_slot_write(s, a->path, a->n_tokens, a->err);
     else if (a->what == RESTORE)
-        a->st = ft_slot_read(s, a->path, a->n_tokens, a->err);
+        a->st = ft_slot_read(s, a->salt, a->path, a->n_tokens, a->err);
     else
         ft_slot_forget(s, a->n_tokens);
 }
@@ -67,18 +72,30 @@ static ft_status ask(ft_llm *m, asked a)
     return a.st;
 }
 
-ft_status ft_slot_save(ft_llm *m, int slot, const char *path, int *n_tokens, ft_err *err)
+ft_status ft_slot_save(ft_llm *m, int slot, uint64_t salt, const char *path, int *n_tokens,
+                       ft_err *err)
 {
-    return ask(m, (asked){.slot = slot, .path = path, .n_tokens = n_tokens, .err = err});
+    return ask(m, (asked){.slot = slot,
+                          .salt = salt,
+                          .path = path,
+                          .n_tokens = n_tokens,
+                          .what = SAVE,
+                          .err = err});
 }
 
-ft_status ft_slot_restore(ft_llm *m, int slot, const char *path, int *n_tokens, ft_err *err)
+ft_status ft_slot_restore(ft_llm *m, int slot, uint64_t salt, const char *path, int *n_tokens,
+                          ft_err *err)
+{
+    return ask(m, (asked){.slot = slot,
+                          .salt = salt,
+                          .path = path,
+                          .n_tokens = n_tokens,
+                          .what = RESTORE,
+                          .err = err});
+}
+
+ft_status ft_slot_erase(ft_llm *m, int slot, uint64_t salt, int *n_tokens, ft_err *err)
 {
     return ask(
-        m, (asked){.slot = slot, .path = path, .n_tokens = n_tokens, .what = RESTORE, .err = err});
-}
-
-ft_status ft_slot_erase(ft_llm *m, int slot, int *n_tokens, ft_err *err)
-{
-    return ask(m, (asked){.slot = slot, .n_tokens = n_tokens, .what = ERASE, .err = err});
+        m, (asked){.slot = slot, .salt = salt, .n_tokens = n_tokens, .what = ERASE, .err = err});
 }

@@ -25,7 +25,8 @@ ft_status ft_fail(ft_err *err, ft_status code, const char *fmt, ...)
 ft_status ft_fail_errno(ft_err *err, const char *fmt, ...)
 {
     const int e = errno;
-    const ft_status code = e == ENOMEM ? FT_ENOMEM : FT_EIO;
+    const bool full = e == ENOSPC || e == EDQUOT;
+    const ft_status code = e == ENOMEM ? FT_ENOMEM : full ? FT_ENOSPC : FT_EIO;
     if (err) {
         va_list ap;
         va_start(ap, fmt);

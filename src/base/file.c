@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,8 +12,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- reading ---- */
@@ -43,6 +47,7 @@ static ft_status map_fd(ft_map *m, int fd, const char *path, bool use_mmap, ft_e
         if (p != MAP_FAILED) {
             m->data = p;
             m->mapped = true;
+            ft_map_watch(m, path, &st);
             return FT_OK;
         }
     }
@@ -60,10 +65,10 @@ static ft_status map_fd(ft_map *m, int fd, const char *path, bool use_mmap, ft_e
     return FT_OK;
 }
 
-ft_status ft_map_open(ft_map *m, const char *path, bool use_mmap, ft_err *err)
+static ft_status map_path(ft_map *m, const char *path, int flags, bool use_mmap, ft_err *err)
 {
     *m = (ft_map){0};
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
     if (fd < 0) return ft_fail_errno(err, "%s", path);
     const ft_status s = map_fd(m, fd, path, use_mmap, err);
     close(fd);
@@ -71,8 +76,43 @@ ft_status ft_map_open(ft_map *m, const char *path, bool use_mmap, ft_err *err)
     return s;
 }
 
+ft_status ft_map_open(ft_map *m, const char *path, bool use_mmap, ft_err *err)
+{
+    return map_path(m, path, 0, use_mmap, err);
+}
+
+ft_status ft_map_open_private(ft_map *m, const char *path, ft_err *err)
+{
+    return map_path(m, path, O_NOFOLLOW, false, err);
+}
+
+ft_status ft_file_begin(unsigned char **out, size_t *n, uint64_t *file_bytes, const char *path,
+                        size_t max, ft_err *err)
+{
+    struct stat st;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, &st)) {
+        const ft_status s = ft_fail_errno(err, "%s", path);
+        if (fd >= 0) close(fd);
+        return s;
+    }
+    *file_bytes = (uint64_t)st.st_size;
+    *out = ft_alloc((size_t)FT_MIN(*file_bytes, (uint64_t)max) + 1);
+    const ssize_t got =
+        S_ISREG(st.st_mode) ? read_full(fd, *out, (size_t)FT_MIN(*file_bytes, (uint64_t)max)) : -1;
+    close(fd);
+    if (got < 0) {
+        ft_free(*out);
+        *out = NULL;
+        return ft_fail(err, FT_EIO, "%s: cannot be read", path);
+    }
+    *n = (size_t)got;
+    return FT_OK;
+}
+
 void ft_map_close(ft_map *m)
 {
+    if (m->mapped) ft_map_unwatch(m);
     if (m->mapped)
         munmap((void *)(uintptr_t)m->data, m->bytes);
     else
@@ -172,7 +212,24 @@ static void unwatch(const ft_out_file *o)
     if (o->watch >= 0) atomic_store(&watched[o->watch].state, FREE);
 }
 
-ft_status ft_out_open(ft_out_file **out, const char *path, ft_err *err)
+/* A new file beside the target, which nobody else has and no link leads to. The lock says that its
+ * writer lives. */
+static int open_part(char *tmp, mode_t mode)
+{
+    static const char letter[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    char *at = tmp + strlen(tmp) - strlen("XXXXXX.part");
+    for (int tries = 0; tries < 100; tries++) {
+        uint8_t r[6];
+        if (getrandom(r, sizeof r, 0) != (ssize_t)sizeof r) return -1;
+        for (size_t i = 0; i < sizeof r; i++) at[i] = letter[r[i] % (sizeof letter - 1)];
+        const int fd = open(tmp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+        if (fd >= 0) flock(fd, LOCK_EX | LOCK_NB);
+        if (fd >= 0 || errno != EEXIST) return fd;
+    }
+    return -1;
+}
+
+static ft_status out_open(ft_out_file **out, const char *path, mode_t mode, ft_err *err)
 {
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
@@ -182,7 +239,7 @@ ft_status ft_out_open(ft_out_file **out, const char *path, ft_err *err)
     o->path = ft_strdup(path);
     o->tmp = ft_alloc(n);
     snprintf(o->tmp, n, "%s.XXXXXX.part", path);
-    o->fd = mkostemps(o->tmp, 5, O_CLOEXEC);
+    o->fd = open_part(o->tmp, mode);
     if (o->fd < 0) {
         const ft_status s = ft_fail_errno(err, "%s: cannot write there", path);
         ft_free(o->path);
@@ -191,13 +248,54 @@ ft_status ft_out_open(ft_out_file **out, const char *path, ft_err *err)
         return s;
     }
     pthread_mutex_init(&o->lock, NULL);
-    const mode_t mask = umask(0);
-    umask(mask);
-    if (fchmod(o->fd, 0666 & ~mask)) o->error = errno;
     watch(o);
     watch_signals();
     *out = o;
     return FT_OK;
+}
+
+ft_status ft_out_open(ft_out_file **out, const char *path, ft_err *err)
+{
+    return out_open(out, path, 0666, err);
+}
+
+ft_status ft_out_open_private(ft_out_file **out, const char *path, ft_err *err)
+{
+    return out_open(out, path, 0600, err);
+}
+
+ft_status ft_folder_private(const char *path, ft_err *err)
+{
+    struct stat st;
+    if (mkdir(path, 0700) && errno != EEXIST) return ft_fail_errno(err, "folder %s", path);
+    if (stat(path, &st)) return ft_fail_errno(err, "folder %s", path);
+    if (!S_ISDIR(st.st_mode)) return ft_fail(err, FT_EINVAL, "%s: not a folder", path);
+    ft_out_sweep(path);
+    return FT_OK;
+}
+
+/* "NAME.abc123.part" */
+static bool is_part(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 12 && !strcmp(name + n - 5, ".part") && name[n - 12] == '.';
+}
+
+void ft_out_sweep(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        struct stat st;
+        if (!is_part(e->d_name)) continue;
+        const int fd =
+            openat(dirfd(dir), e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0) continue;
+        /* one that was made this minute may not have its lock yet */
+        const bool old = !fstat(fd, &st) && S_ISREG(st.st_mode) && time(NULL) - st.st_mtime > 60;
+        if (old && !flock(fd, LOCK_EX | LOCK_NB)) unlinkat(dirfd(dir), e->d_name, 0);
+        close(fd);
+    }
+    if (dir) closedir(dir);
 }
 
 static void write_all_at(ft_out_file *o, uint64_t at, const char *p, size_t n)

@@ -15,7 +15,23 @@ typedef struct ft_map {
 
 /* Regular files only. With use_mmap false the bytes are read into memory. */
 ft_status ft_map_open(ft_map *m, const char *path, bool use_mmap, ft_err *err);
+/* The same for files that only we write: links are not followed, and the bytes are read. */
+ft_status ft_map_open_private(ft_map *m, const char *path, ft_err *err);
 void ft_map_close(ft_map *m);
+/* At most max bytes from the beginning of such a file, and its size. *out is yours (ft_free). */
+ft_status ft_file_begin(unsigned char **out, size_t *n, uint64_t *file_bytes, const char *path,
+                        size_t max, ft_err *err);
+
+/* ---- map_guard.c: mapped files that are cut off or overwritten while they are mapped ---- */
+
+/* From now on reading behind the end of a mapped file that became shorter gives zeros, where it
+ * would end the process (SIGBUS). */
+void ft_map_guard(void);
+void ft_map_check(void);         /* looks whether a mapped file was changed in place */
+const char *ft_map_broken(void); /* NULL, or the first file to which either has happened */
+struct stat;
+void ft_map_watch(const ft_map *m, const char *path, const struct stat *st); /* of ft_map_open */
+void ft_map_unwatch(const ft_map *m);
 
 /* The whole of a file or, for "-", of standard input; at most max bytes, else FT_ELIMIT. The
  * result is followed by a zero byte; the caller frees it with ft_free. */
@@ -28,6 +44,12 @@ typedef struct ft_out_file ft_out_file;
 /* Fails when path is a directory or its folder cannot be written. A temporary file left behind by
  * an interrupted program is removed by the signal handler that the first open installs. */
 ft_status ft_out_open(ft_out_file **out, const char *path, ft_err *err);
+/* For the owner's eyes: mode 0600 whatever the umask is. */
+ft_status ft_out_open_private(ft_out_file **out, const char *path, ft_err *err);
+/* A folder for such files, made with mode 0700 when it is not there; temporary files that writers
+ * left behind are removed. */
+ft_status ft_folder_private(const char *path, ft_err *err);
+void ft_out_sweep(const char *folder); /* removes such temporary files */
 /* Write at the end. Errors stick; they are reported by commit. */
 void ft_out_write(ft_out_file *o, const void *p, size_t n);
 /* Overwrite earlier bytes (headers whose content is known at the end); safe from many threads. */

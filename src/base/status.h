@@ -19,6 +19,7 @@ typedef enum ft_status {
     FT_EDEVICE = -9,
     FT_ECONTEXT = -10, /* the prompt is longer than the context */
     FT_EBUSY = -11,    /* the request queue is full */
+    FT_ENOSPC = -12,   /* the disk or the quota is full */
 } ft_status;
 
 typedef struct ft_err {

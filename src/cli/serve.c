@@ -2,12 +2,14 @@
 #define _GNU_SOURCE
 #include "serve/serve.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/cmd.h"
 #include "cli/model_opts.h"
 #include "cli/serve_models.h"
+#include "cli/serve_sandbox.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -20,6 +22,8 @@
 #include <unistd.h>
 
 #ifdef FT_HAVE_HTTPD
+
+enum { EXIT_RESTART = 3 }; /* a device failed, or a model file was changed */
 
 typedef struct serving {
     const ft_opts *o;
@@ -73,7 +77,6 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->api_key_file = ft_opts_text(o, "api-key-file");
     p->slot_save_path = ft_opts_text(o, "slot-save-path");
     p->cors_origins = ft_opts_text(o, "cors-origins");
-    if (!p->cors_origins) p->cors_origins = p->slot_save_path ? "localhost" : "*";
     p->cors_methods = ft_opts_text(o, "cors-methods");
     p->cors_headers = ft_opts_text(o, "cors-headers");
     p->cors_credentials = ft_opts_flag(o, "cors-credentials");
@@ -82,6 +85,10 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->threads = FT_MAX(0, (int)ft_opts_int(o, "threads-http"));
     p->connections = (int)ft_opts_int(o, "max-connections");
     p->body_max = (size_t)ft_opts_int(o, "max-body") << 20;
+    p->body_memory = (size_t)ft_opts_int(o, "max-body-memory") << 20;
+    p->per_address = (int)ft_opts_int(o, "max-connections-per-address");
+    p->allowed_hosts = ft_opts_text(o, "allowed-hosts");
+    p->cache_shared = ft_opts_flag(o, "cache-shared");
     p->queue = (int)ft_opts_int(o, "queue-max");
     p->timeout_s = (int)ft_opts_int(o, "timeout");
     p->ping_s = (int)ft_opts_int(o, "sse-ping-interval");
@@ -217,6 +224,7 @@ static ft_status start_server(serving *u, ft_err *err)
     ft_serve_params p;
     ft_status st = template_kwargs(u, err);
     if (!st) st = ft_serve_list_find(&u->list, u->o, err);
+    if (!st && ft_opts_flag(u->o, "sandbox")) st = ft_serve_sandbox(u->o, &u->list, err);
     if (st) return st;
     u->mo = ft_new_n(ft_model_opts, (size_t)u->list.n);
     serve_params(u, &p);
@@ -235,6 +243,31 @@ static int next_signal(const sigset_t *set, double s)
         if (sig > 0) return sig;
         if (errno != EINTR) return 0;
     }
+}
+
+/* Nothing but another process will do better; whoever supervises this one shall start it. */
+static bool broken(serving *u, ft_err *err)
+{
+    ft_map_check();
+    if (ft_map_broken())
+        ft_fail(err, FT_EDEVICE, "%s was changed while it was in use", ft_map_broken());
+    else if (ft_server_failed(u->s))
+        ft_fail(err, FT_EDEVICE, "the device has failed");
+    else
+        return false;
+    return true;
+}
+
+/* SIGHUP reads the API keys again where there is a file of them; every other signal stops. */
+static bool stops(serving *u, int sig)
+{
+    ft_err err;
+    if (sig != SIGHUP || !ft_opts_text(u->o, "api-key-file")) return sig != 0;
+    if (ft_server_reload(u->s, &err))
+        ft_log(FT_LOG_WARN, "the API keys stay as they were: %s", err.text);
+    else
+        ft_log(FT_LOG_INFO, "the API keys were read again");
+    return false;
 }
 
 /* Starting lasts until the first model is loaded; signals are handled meanwhile. */
@@ -296,22 +329,25 @@ int ft_cmd_serve(const ft_opts *o)
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set,
                     NULL); /* inherited by every thread; next_signal waits for them */
     allow_files();
+    ft_map_guard();
     ft_log_to(log_line, NULL);
     ft_log_max(ft_opts_flag(o, "quiet") ? FT_LOG_WARN : FT_LOG_INFO);
     ft_status st = start_or_end(&u, &set, &err);
     if (!st) {
-        while (!ft_server_failed(u.s) && !next_signal(&set, 1)) continue;
-        if (ft_server_failed(u.s)) st = ft_fail(&err, FT_EDEVICE, "the device has failed");
+        while (!broken(&u, &err) && !stops(&u, next_signal(&set, 1))) continue;
+        if (broken(&u, &err)) st = FT_EDEVICE;
         drain(&u, &set);
     }
     close_in_time(&u);
     ft_serve_list_release(&u.list);
     ft_free(u.mo);
     free(u.kwargs);
-    return st ? ft_die(&err) : 0;
+    if (st) ft_die(&err);
+    return st == FT_EDEVICE ? EXIT_RESTART : st ? 1 : 0;
 }
 
 #else

@@ -244,9 +244,14 @@ void ft_slot_free(ft_slot *s)
     *s = (ft_slot){0};
 }
 
+uint64_t ft_slot_salt(const ft_slot *s)
+{
+    return slot_len(s) ? s->task.salt : 0;
+}
+
 int ft_slot_match(const ft_slot *s, const ft_task *t)
 {
-    const int most = FT_MIN(slot_len(s), t->n_prompt - 1);
+    const int most = s->task.salt == t->salt ? FT_MIN(slot_len(s), t->n_prompt - 1) : 0;
     int same = 0;
     while (same < most && s->ids[same] == t->prompt[same]) same++;
     return same;

@@ -72,6 +72,7 @@ typedef struct ft_task {
                                          * to diverge from this one */
     int n_checkpoint;
     bool keep;      /* use cached prefixes, and cache this prompt */
+    uint64_t salt;  /* cached prefixes are shared by tasks with the same salt */
     int max_tokens; /* < 0: until the context is full */
     ft_sample_params sampling;
     ft_mask mask;
@@ -162,10 +163,11 @@ bool ft_slot_busy(const ft_slot *s);
 ft_finish ft_slot_finish(const ft_slot *s);
 const char *ft_slot_error(const ft_slot *s);
 const ft_stats *ft_slot_stats(const ft_slot *s);
+uint64_t ft_slot_salt(const ft_slot *s); /* of the task whose context it holds; 0: none */
 int ft_slot_match(const ft_slot *s, const ft_task *t); /* prompt tokens that it holds */
 /* Saves the sequence of an idle slot to a file, restores one, or erases it. n: number of tokens. */
 ft_status ft_slot_write(ft_slot *s, const char *path, int *n, ft_err *err);
-ft_status ft_slot_read(ft_slot *s, const char *path, int *n, ft_err *err);
+ft_status ft_slot_read(ft_slot *s, uint64_t salt, const char *path, int *n, ft_err *err);
 void ft_slot_forget(ft_slot *s, int *n);
 void ft_slot_cancel(ft_slot *s); /* call it between steps; the slot is idle afterwards */
 /* A paused slot takes no part in steps until it is resumed. */

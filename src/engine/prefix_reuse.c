@@ -83,7 +83,8 @@ int ft_reuse_find(ft_slot *s, const ft_task *j, int longer)
 {
     ft_engine *e = s->e;
     ft_preempt_idle(s, j->n_prompt);
-    const int n = ft_prefix_find(e->prefix, j->prompt, j->n_prompt, longer, s->seq, e->row);
+    const int n =
+        ft_prefix_find(e->prefix, j->salt, j->prompt, j->n_prompt, longer, s->seq, e->row);
     if (!n) return 0;
     if (row_bytes(e))
         ft_runner_hidden_set(e->runner, ft_hidden_ring(e->runner, ft_seq_slot(s->seq), n - 1),
@@ -98,20 +99,21 @@ ft_status ft_slot_write(ft_slot *s, const char *path, int *n, ft_err *err)
         return ft_fail(err, FT_EUNSUPPORTED,
                        "a slot can only be saved with the prompt cache enabled");
     *n = slot_len(s);
-    return ft_prefix_save(s->e->prefix, s->ids, *n, path, err);
+    return ft_prefix_save(s->e->prefix, s->task.salt, s->ids, *n, path, err);
 }
 
-ft_status ft_slot_read(ft_slot *s, const char *path, int *n, ft_err *err)
+ft_status ft_slot_read(ft_slot *s, uint64_t salt, const char *path, int *n, ft_err *err)
 {
     if (!s->e->prefix)
         return ft_fail(err, FT_EUNSUPPORTED,
                        "a slot can only be restored with the prompt cache enabled");
     int32_t *ids;
-    const ft_status st = ft_prefix_load(s->e->prefix, path, &ids, n, err);
+    const ft_status st = ft_prefix_load(s->e->prefix, salt, path, &ids, n, err);
     if (st) return st;
     ft_slot_forget(s, NULL);
-    const ft_task t = {.prompt = ids,
-                       .n_prompt = *n + 1}; /* matches all of them, if they are cached */
+    s->task.salt = salt;
+    /* all of them, if they are there */
+    const ft_task t = {.prompt = ids, .n_prompt = *n + 1, .salt = salt};
     memcpy(s->ids, ids, sizeof *ids * (size_t)*n);
     s->n_ids = ft_reuse_find(s, &t, 0);
     ft_free(ids);
@@ -123,6 +125,7 @@ void ft_slot_forget(ft_slot *s, int *n)
     if (n) *n = slot_len(s);
     ft_seq_rewind(s->seq, 0);
     s->head.fed = s->n_ids = 0;
+    s->task.salt = 0;
 }
 
 static void keep(ft_slot *s, int len)
@@ -133,7 +136,7 @@ static void keep(ft_slot *s, int len)
     if (row)
         ft_runner_hidden_get(e->runner, ft_hidden_ring(e->runner, ft_seq_slot(s->seq), len - 1),
                              e->row);
-    ft_prefix_put(e->prefix, s->ids, len, s->seq, row ? e->row : NULL);
+    ft_prefix_put(e->prefix, s->task.salt, s->ids, len, s->seq, row ? e->row : NULL);
 }
 
 void ft_reuse_save(ft_engine *e)

@@ -1,5 +1,6 @@
 #include "engine/step.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "dev/batch_shape.h"
 #include "engine/sample.h"
@@ -468,7 +469,10 @@ ft_status ft_runner_wait(ft_runner *r, ft_err *err)
         d->download(d, (unsigned char *)r->host_best - drawn, (unsigned char *)r->best - drawn,
                     drawn + ids * sizeof *r->best);
     }
-    return d->sync(d, err);
+    const ft_status st = d->sync(d, err);
+    if (st || !ft_map_broken()) return st;
+    return ft_fail(err, FT_EIO, "the model file %s was changed while it was in use",
+                   ft_map_broken());
 }
 
 /* ---- results ---- */

@@ -44,12 +44,25 @@ static bool matches(const node *n, const int32_t *ids, int end)
            !memcmp(n->p.ids, ids + n->p.from, sizeof *ids * (size_t)(n->p.len - n->p.from));
 }
 
-/* The deepest node below `at` that is a prefix of ids[0..end); with_state: one to resume from. */
+/* The deepest node below `at` that is a beginning of ids[0..end); with_state: one to pick up. All
+ * nodes below a child of the root have its salt. */
 static node *deepest(node *at, const int32_t *ids, int end, bool with_state)
 {
     node *best = !with_state || at->has_state ? at : NULL;
     for (node *c = at->child; c; c = c->sibling) {
         if (!matches(c, ids, end)) continue;
+        node *d = deepest(c, ids, end, with_state);
+        if (d && (!best || d->p.len > best->p.len)) best = d;
+    }
+    return best;
+}
+
+/* The same in the whole tree, for requests with this salt. */
+static node *deepest_of(ft_prefix *p, uint64_t salt, const int32_t *ids, int end, bool with_state)
+{
+    node *best = with_state ? NULL : &p->root;
+    for (node *c = p->root.child; c; c = c->sibling) {
+        if (c->p.salt != salt || !matches(c, ids, end)) continue;
         node *d = deepest(c, ids, end, with_state);
         if (d && (!best || d->p.len > best->p.len)) best = d;
     }
@@ -139,10 +152,10 @@ static void make_room(ft_prefix *p, const node *spare)
 
 /* ---- creation and destruction ---- */
 
-static ft_key key_of(const ft_prefix *p, const int32_t *ids, int n)
+static ft_key key_of(const ft_prefix *p, uint64_t salt, const int32_t *ids, int n)
 {
     if (!n) return (ft_key){0, 0};
-    const XXH128_hash_t h = XXH3_128bits_withSeed(ids, sizeof *ids * (size_t)n, p->s.digest);
+    const XXH128_hash_t h = XXH3_128bits_withSeed(ids, sizeof *ids * (size_t)n, p->s.digest ^ salt);
     return (ft_key){h.low64, h.high64};
 }
 
@@ -166,7 +179,7 @@ static node *find_key(node *at, ft_key k)
 static node *adopt(ft_prefix *p, ft_point *pt)
 {
     node *parent = pt->from ? find_key(&p->root, pt->parent) : &p->root;
-    if (!parent || parent->p.len != pt->from) {
+    if (!parent || parent->p.len != pt->from || (pt->from && parent->p.salt != pt->salt)) {
         ft_point_release(pt);
         return NULL;
     }
@@ -267,11 +280,12 @@ static void fill(const ft_prefix *p, const node *n, ft_seq *s, void *extra)
                          i->p.pages->data);
 }
 
-int ft_prefix_find(ft_prefix *p, const int32_t *ids, int n, int longer, ft_seq *s, void *extra)
+int ft_prefix_find(ft_prefix *p, uint64_t salt, const int32_t *ids, int n, int longer, ft_seq *s,
+                   void *extra)
 {
     node *best;
     do { /* a damaged checkpoint is removed, and another one may match */
-        best = deepest(&p->root, ids, n - 1, true);
+        best = deepest_of(p, salt, ids, n - 1, true);
     } while (best && !(load_node(p, best) && best->has_state));
     if (!best || best->p.len <= longer) {
         p->n.misses++;
@@ -312,7 +326,7 @@ static void regroup(ft_prefix *p, node *parent, node *n)
     for (node *c = parent->child, *next; c; c = next) {
         next = c->sibling;
         const size_t cut = (size_t)(n->p.len - n->p.from);
-        if (c == n || !c->p.pages || c->p.len <= n->p.len ||
+        if (c == n || c->p.salt != n->p.salt || !c->p.pages || c->p.len <= n->p.len ||
             memcmp(c->p.ids, n->p.ids, cut * sizeof *n->p.ids))
             continue;
         const size_t skip = ft_point_pages_bytes(&p->s, n->p.from, n->p.len);
@@ -332,15 +346,16 @@ static void regroup(ft_prefix *p, node *parent, node *n)
     }
 }
 
-static node *new_node(const ft_prefix *p, const node *parent, const int32_t *ids, int len,
-                      const ft_seq *s)
+static node *new_node(const ft_prefix *p, uint64_t salt, const node *parent, const int32_t *ids,
+                      int len, const ft_seq *s)
 {
     const int from = parent->p.len;
     ft_blob *pages = ft_blob_new(ft_point_pages_bytes(&p->s, from, len));
     if (!pages) return NULL;
     node *n = ft_new(node);
-    n->p = (ft_point){.key = key_of(p, ids, len),
-                      .parent = key_of(p, ids, from),
+    n->p = (ft_point){.salt = salt,
+                      .key = key_of(p, salt, ids, len),
+                      .parent = key_of(p, salt, ids, from),
                       .from = from,
                       .len = len,
                       .pages = pages};
@@ -359,10 +374,11 @@ static size_t least_bytes(const ft_prefix *p, const node *at, int len)
     return sum;
 }
 
-bool ft_prefix_put(ft_prefix *p, const int32_t *ids, int len, const ft_seq *s, const void *extra)
+bool ft_prefix_put(ft_prefix *p, uint64_t salt, const int32_t *ids, int len, const ft_seq *s,
+                   const void *extra)
 {
     if (!ft_seq_holds(s, len)) return false;
-    node *at = deepest(&p->root, ids, len, false);
+    node *at = deepest_of(p, salt, ids, len, false);
     const bool fresh = at->p.len != len;
     if (!fresh && at->has_state) {
         touch(p, at);
@@ -370,7 +386,7 @@ bool ft_prefix_put(ft_prefix *p, const int32_t *ids, int len, const ft_seq *s, c
     }
     if (least_bytes(p, at, len) > p->p.bytes) return false;
     ft_blob *state = state_of(p, len, s, extra);
-    node *n = fresh && state ? new_node(p, at, ids, len, s) : at;
+    node *n = fresh && state ? new_node(p, salt, at, ids, len, s) : at;
     if (!state || !n) {
         ft_blob_drop(state);
         return false;
@@ -394,7 +410,23 @@ bool ft_prefix_put(ft_prefix *p, const int32_t *ids, int len, const ft_seq *s, c
 
 /* ---- one sequence in a file ---- */
 
-static const char slot_magic[8] = {'f', 't', 'l', 'a', 'n', 'e', '0', '1'};
+/* As it lies in the file, little-endian, without gaps. The ids follow, then the points. */
+typedef struct slot_head {
+    char magic[8];
+    uint64_t digest, salt;
+    uint32_t n_ids, n_points;
+    uint64_t sum; /* of this with 0 here, and of the ids; points have their own */
+} slot_head;
+
+_Static_assert(sizeof(slot_head) == 40, "no gaps");
+
+static const char slot_magic[8] = {'f', 't', 'l', 'a', 'n', 'e', '0', '2'};
+
+static uint64_t slot_sum(slot_head h, const void *ids)
+{
+    h.sum = 0;
+    return XXH3_64bits_withSeed(ids, sizeof(int32_t) * (size_t)h.n_ids, XXH3_64bits(&h, sizeof h));
+}
 
 static int above(const node *n)
 {
@@ -413,25 +445,26 @@ static void put_chain(const ft_prefix *p, ft_out_file *o, const node *n)
     ft_point_put(o, &n->p, &p->s);
 }
 
-ft_status ft_prefix_save(ft_prefix *p, const int32_t *ids, int n, const char *path, ft_err *err)
+ft_status ft_prefix_save(ft_prefix *p, uint64_t salt, const int32_t *ids, int n, const char *path,
+                         ft_err *err)
 {
-    node *last = deepest(&p->root, ids, n, true);
-    while (last && !load_node(p, last)) last = deepest(&p->root, ids, n, true);
+    node *last = deepest_of(p, salt, ids, n, true);
+    while (last && !load_node(p, last)) last = deepest_of(p, salt, ids, n, true);
     ft_out_file *o;
-    const ft_status st = ft_out_open(&o, path, err);
+    const ft_status st = ft_out_open_private(&o, path, err);
     if (st) return st;
-    const uint64_t digest = p->s.digest;
-    const uint32_t count[2] = {(uint32_t)n, last ? (uint32_t)above(last) : 0};
-    ft_out_write(o, slot_magic, sizeof slot_magic);
-    ft_out_write(o, &digest, sizeof digest);
-    ft_out_write(o, count, sizeof count);
+    slot_head h = {.digest = p->s.digest, .salt = salt, .n_ids = (uint32_t)n};
+    h.n_points = last ? (uint32_t)above(last) : 0;
+    memcpy(h.magic, slot_magic, sizeof slot_magic);
+    h.sum = slot_sum(h, ids);
+    ft_out_write(o, &h, sizeof h);
     ft_out_write(o, ids, sizeof *ids * (size_t)n);
     if (last) put_chain(p, o, last);
     return ft_out_commit(o, err);
 }
 
-/* Adds one checkpoint of such a file to the tree, unless it exists. */
-static ft_status take_point(ft_prefix *p, ft_cursor *c, ft_err *err)
+/* One point of such a file into the tree, unless it is there. */
+static ft_status take_point(ft_prefix *p, uint64_t salt, ft_cursor *c, ft_err *err)
 {
     const uint64_t bytes = ft_cursor_u64(c);
     const void *at = bytes <= ft_cursor_left(c) ? ft_cursor_bytes(c, (size_t)bytes) : NULL;
@@ -439,6 +472,10 @@ static ft_status take_point(ft_prefix *p, ft_cursor *c, ft_err *err)
     ft_point pt;
     const ft_status st = ft_point_parse(&pt, at, (size_t)bytes, bytes, &p->s, true, err);
     if (st) return st;
+    if (pt.salt != salt) {
+        ft_point_release(&pt);
+        return ft_fail(err, FT_EFORMAT, "a prefix of another key");
+    }
     node *here = find_key(&p->root, pt.key);
     if (here && here->p.pages && (here->has_state || !pt.state)) {
         ft_point_release(&pt);
@@ -453,30 +490,47 @@ static ft_status take_point(ft_prefix *p, ft_cursor *c, ft_err *err)
     return FT_OK;
 }
 
-ft_status ft_prefix_load(ft_prefix *p, const char *path, int32_t **ids, int *n, ft_err *err)
+/* The header and the ids; *ids is the caller's, NULL when it fails. */
+static ft_status take_slot_head(const ft_prefix *p, uint64_t salt, ft_cursor *c, slot_head *h,
+                                int32_t **ids, ft_err *err)
+{
+    const void *at = ft_cursor_bytes(c, sizeof *h);
+    *ids = NULL;
+    if (!at) return ft_fail(err, FT_EFORMAT, "not a saved slot");
+    memcpy(h, at, sizeof *h);
+    if (memcmp(h->magic, slot_magic, sizeof slot_magic))
+        return ft_fail(err, FT_EFORMAT, "not a saved slot");
+    if (h->digest != p->s.digest)
+        return ft_fail(err, FT_EUNSUPPORTED, "saved by another model or cache");
+    if (h->n_ids > (uint32_t)p->s.cells)
+        return ft_fail(err, FT_ELIMIT, "%u tokens, want at most %d", h->n_ids, p->s.cells);
+    at = ft_cursor_bytes(c, sizeof **ids * (size_t)h->n_ids);
+    if (!at) return ft_fail(err, FT_EFORMAT, "file ends inside the tokens");
+    *ids = ft_new_n(int32_t, (size_t)h->n_ids + 1);
+    memcpy(*ids, at, sizeof **ids * (size_t)h->n_ids);
+    if (slot_sum(*h, *ids) == h->sum && h->salt == salt) return FT_OK;
+    const bool damaged = slot_sum(*h, *ids) != h->sum;
+    ft_free(*ids);
+    *ids = NULL;
+    return damaged ? ft_fail(err, FT_EFORMAT, "a saved slot with a wrong checksum")
+                   : ft_fail(err, FT_EUNSUPPORTED, "saved for another API key");
+}
+
+ft_status ft_prefix_load(ft_prefix *p, uint64_t salt, const char *path, int32_t **ids, int *n,
+                         ft_err *err)
 {
     ft_map map;
-    ft_status st = ft_map_open(&map, path, true, err);
+    slot_head h;
+    *ids = NULL;
+    ft_status st = ft_map_open_private(&map, path, err);
     if (st) return st;
     ft_cursor c = ft_cursor_over(map.data, map.bytes);
-    const void *m = ft_cursor_bytes(&c, sizeof slot_magic);
-    const uint64_t digest = ft_cursor_u64(&c);
-    const uint32_t n_ids = ft_cursor_u32(&c), points = ft_cursor_u32(&c);
-    *ids = NULL;
-    if (!m || memcmp(m, slot_magic, sizeof slot_magic))
-        st = ft_fail(err, FT_EFORMAT, "not a saved slot");
-    else if (digest != p->s.digest)
-        st = ft_fail(err, FT_EUNSUPPORTED, "saved by another model or cache");
-    else if (n_ids > (uint32_t)p->s.cells)
-        st = ft_fail(err, FT_ELIMIT, "%u tokens, want at most %d", n_ids, p->s.cells);
-    const void *at = st ? NULL : ft_cursor_bytes(&c, sizeof **ids * (size_t)n_ids);
-    if (!st && !at) st = ft_fail(err, FT_EFORMAT, "file ends inside the tokens");
-    if (!st) {
-        *ids = ft_new_n(int32_t, (size_t)n_ids + 1);
-        memcpy(*ids, at, sizeof **ids * (size_t)n_ids);
-        *n = (int)n_ids;
-    }
-    for (uint32_t i = 0; i < points && !st; i++) st = take_point(p, &c, err);
+    st = take_slot_head(p, salt, &c, &h, ids, err);
+    for (uint32_t i = 0; !st && i < h.n_points; i++) st = take_point(p, salt, &c, err);
+    if (!st && ft_cursor_left(&c))
+        st = ft_fail(err, FT_EFORMAT, "%zu bytes behind the end of a saved slot",
+                     ft_cursor_left(&c));
+    if (!st) *n = (int)h.n_ids;
     make_room(p, NULL);
     ft_map_close(&map);
     if (st) {

@@ -31,18 +31,24 @@ typedef struct ft_prefix_counts {
 ft_status ft_prefix_new(ft_prefix **out, ft_cache *c, const ft_prefix_params *p, ft_err *err);
 void ft_prefix_free(ft_prefix *p); /* accepts NULL; returns when every file is written */
 
-/* Restores the sequence to the longest checkpoint that is a prefix of the n ids, with more than
- * `longer` and fewer than n positions. Returns its positions and fills extra; 0 when there is
- * none: the sequence is then unchanged or, if pages ran out, empty. */
-int ft_prefix_find(ft_prefix *p, const int32_t *ids, int n, int longer, ft_seq *s, void *extra);
-/* Saves a checkpoint of the sequence's first len positions, which have these ids. extra NULL:
- * zeros. false when the sequence does not hold what a checkpoint needs, or the budget is too
- * small. */
-bool ft_prefix_put(ft_prefix *p, const int32_t *ids, int len, const ft_seq *s, const void *extra);
-/* Saves all checkpoints on the path to these ids in one file, with the ids; and loads such a
- * file into the tree. Free *ids with ft_free. The file is checked like those of the folder. */
-ft_status ft_prefix_save(ft_prefix *p, const int32_t *ids, int n, const char *path, ft_err *err);
-ft_status ft_prefix_load(ft_prefix *p, const char *path, int32_t **ids, int *n, ft_err *err);
+/* salt: points that were kept with one are found with the same one alone, so that one client does
+ * not learn what another has sent.
+ *
+ * Brings the sequence to the longest point that is a beginning of the n ids, has more than `longer`
+ * cells and fewer than n. Returns its cells and fills extra; 0 when there is none: the sequence is
+ * untouched then, unless pages ran out, which leave it empty. */
+int ft_prefix_find(ft_prefix *p, uint64_t salt, const int32_t *ids, int n, int longer, ft_seq *s,
+                   void *extra);
+/* Makes a point of the sequence's first len cells, whose ids these are. extra NULL: zeros. false
+ * when the sequence does not hold what that takes, or the budget is too small. */
+bool ft_prefix_put(ft_prefix *p, uint64_t salt, const int32_t *ids, int len, const ft_seq *s,
+                   const void *extra);
+/* All points on the way to these ids in one file, with the ids; and back into the tree. *ids is the
+ * caller's (ft_free). The same checks as for files of the folder. */
+ft_status ft_prefix_save(ft_prefix *p, uint64_t salt, const int32_t *ids, int n, const char *path,
+                         ft_err *err);
+ft_status ft_prefix_load(ft_prefix *p, uint64_t salt, const char *path, int32_t **ids, int *n,
+                         ft_err *err);
 void ft_prefix_count(const ft_prefix *p, ft_prefix_counts *out);
 
 #endif

@@ -12,11 +12,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { VERSION = 1, NAME_BYTES = 40, MAX_FILES = 1 << 14 };
+enum {
+    VERSION = 2,
+    NAME_BYTES = 40,
+    MAX_FILES = 1 << 14,
+    MAX_HEAD = 8 << 20, /* header and ids of a file: two million tokens */
+};
 
 #define SUFFIX ".prefix"
 
@@ -24,7 +28,7 @@ enum { VERSION = 1, NAME_BYTES = 40, MAX_FILES = 1 << 14 };
 typedef struct head {
     char magic[8];
     uint32_t version, page_rows;
-    uint64_t digest;
+    uint64_t digest, salt;
     uint64_t key[2], parent[2];
     uint32_t from, len;
     uint64_t pages, state; /* bytes */
@@ -32,7 +36,7 @@ typedef struct head {
     uint64_t sum_head;     /* of this with 0 here, and of the ids */
 } head;
 
-_Static_assert(sizeof(head) == 96, "no gaps");
+_Static_assert(sizeof(head) == 104, "no gaps");
 
 static const char magic[8] = {'f', 't', 'p', 'r', 'e', 'f', 'i', 'x'};
 
@@ -142,6 +146,7 @@ ft_status ft_point_parse(ft_point *out, const void *data, size_t n, uint64_t fil
         return ft_fail(err, FT_EFORMAT, "prefix file ends early");
     out->ids = ft_new_n(int32_t, n_ids);
     memcpy(out->ids, at + sizeof h, ids);
+    out->salt = h.salt;
     out->key = (ft_key){h.key[0], h.key[1]};
     out->parent = (ft_key){h.parent[0], h.parent[1]};
     out->from = (int)h.from;
@@ -174,6 +179,7 @@ void ft_point_put(ft_out_file *o, const ft_point *p, const ft_point_shape *s)
         .version = VERSION,
         .page_rows = (uint32_t)s->page_rows,
         .digest = s->digest,
+        .salt = p->salt,
         .key = {p->key.low, p->key.high},
         .parent = {p->parent.low, p->parent.high},
         .from = (uint32_t)p->from,
@@ -195,7 +201,7 @@ static ft_status write_point(const char *path, const ft_point *p, const ft_point
                              ft_err *err)
 {
     ft_out_file *o;
-    const ft_status st = ft_out_open(&o, path, err);
+    const ft_status st = ft_out_open_private(&o, path, err);
     if (st) return st;
     ft_point_put(o, p, s);
     return ft_out_commit(o, err);
@@ -260,16 +266,10 @@ static void *writer(void *user)
     return NULL;
 }
 
-static ft_status make_dir(const char *path, ft_err *err)
-{
-    if (!mkdir(path, 0700) || errno == EEXIST) return FT_OK;
-    return ft_fail_errno(err, "folder %s", path);
-}
-
 ft_status ft_point_dir_open(ft_point_dir **out, const char *path, const ft_point_shape *s,
                             ft_err *err)
 {
-    ft_status st = make_dir(path, err);
+    ft_status st = ft_folder_private(path, err);
     if (st) return st;
     ft_point_dir *d = ft_new(ft_point_dir);
     const size_t n = strlen(path) + 32;
@@ -278,7 +278,7 @@ ft_status ft_point_dir_open(ft_point_dir **out, const char *path, const ft_point
     snprintf(d->path, n, "%s/%016llx", path, (unsigned long long)s->digest);
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->work, NULL);
-    st = make_dir(d->path, err);
+    st = ft_folder_private(d->path, err);
     if (!st && pthread_create(&d->thread, NULL, writer, d))
         st = ft_fail(err, FT_EIO, "the thread that writes the prefix cache could not be started");
     if (st) {
@@ -340,11 +340,11 @@ ft_status ft_point_dir_load(ft_point_dir *d, ft_point *p, ft_err *err)
 {
     char *path = file_of(d, p->key);
     ft_map map;
-    ft_status st = ft_map_open(&map, path, true, err);
+    ft_status st = ft_map_open_private(&map, path, err);
     if (!st) {
         ft_point got;
         st = ft_point_parse(&got, map.data, map.bytes, map.bytes, &d->s, true, err);
-        if (!st && (got.from != p->from || got.len != p->len ||
+        if (!st && (got.from != p->from || got.len != p->len || got.salt != p->salt ||
                     memcmp(got.ids, p->ids, sizeof *p->ids * (size_t)(p->len - p->from))))
             st = ft_fail(err, FT_EFORMAT, "prefix file of other ids");
         if (!st) {
@@ -370,11 +370,13 @@ static int by_from(const void *a, const void *b)
 
 static ft_status read_head(ft_point *p, const ft_point_dir *d, const char *path, ft_err *err)
 {
-    ft_map map;
-    ft_status st = ft_map_open(&map, path, true, err);
+    unsigned char *data;
+    size_t n;
+    uint64_t size;
+    ft_status st = ft_file_begin(&data, &n, &size, path, MAX_HEAD, err);
     if (st) return st;
-    st = ft_point_parse(p, map.data, map.bytes, map.bytes, &d->s, false, err);
-    ft_map_close(&map);
+    st = ft_point_parse(p, data, n, size, &d->s, false, err);
+    ft_free(data);
     return st;
 }
 

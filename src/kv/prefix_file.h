@@ -32,6 +32,7 @@ typedef struct ft_point_shape {
 } ft_point_shape;
 
 typedef struct ft_point {
+    uint64_t salt;      /* of the requests that may use it */
     ft_key key, parent; /* of all ids up to len, and up to from; parent of from 0: zeros */
     int from, len;      /* positions */
     int32_t *ids;       /* [len - from] */

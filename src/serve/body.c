@@ -1,5 +1,6 @@
 #include "serve/body.h"
 
+#include "base/mem.h"
 #include "base/utf8.h"
 
 /* How deep the brackets go; the parser would find out by recursion. */
@@ -24,6 +25,44 @@ static int depth_of(ft_str t, size_t *at)
         if (most > FT_JSON_DEPTH) break;
     }
     return most;
+}
+
+/* What jansson allocates for a value of each kind, with the allocator's own share: an object is a
+ * table of eight buckets, an array has eight places, a text and a key are blocks of their own. */
+enum {
+    OBJECT_BYTES = 256,
+    ARRAY_BYTES = 144,
+    TEXT_BYTES = 96,
+    NUMBER_BYTES = 32,
+    PLACE_BYTES = 16
+};
+
+static size_t text_end(ft_str t, size_t i)
+{
+    for (i++; i < t.n && t.p[i] != '"'; i++)
+        if (t.p[i] == '\\') i++;
+    return FT_MIN(i, t.n);
+}
+
+size_t ft_body_cost(ft_str t)
+{
+    size_t bytes = 0;
+    bool in_number = false;
+    for (size_t i = 0; i < t.n; i++) {
+        const char c = t.p[i];
+        const bool number = c == '-' || c == '+' || c == '.' || (c >= '0' && c <= '9') ||
+                            (c >= 'a' && c <= 'z') || c == 'E';
+        if (number && !in_number) bytes += NUMBER_BYTES + PLACE_BYTES;
+        in_number = number;
+        if (c == '{') bytes += OBJECT_BYTES + PLACE_BYTES;
+        if (c == '[') bytes += ARRAY_BYTES + PLACE_BYTES;
+        if (c == '"') {
+            const size_t end = text_end(t, i);
+            bytes += TEXT_BYTES + PLACE_BYTES + (end - i);
+            i = end;
+        }
+    }
+    return bytes;
 }
 
 static size_t bad_utf8_at(ft_str t)

@@ -11,4 +11,8 @@ enum { FT_JSON_DEPTH = 128 };
  * yours. A mistake is named with its byte. */
 bool ft_body_parse(json_t **out, ft_str text, ft_http_error *error);
 
+/* Bytes of memory that the parsed body would take, estimated from above without parsing it: two
+ * bytes of JSON can become hundreds. */
+size_t ft_body_cost(ft_str text);
+
 #endif

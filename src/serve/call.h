@@ -60,7 +60,13 @@ struct ft_call {
     int status; /* 0: not answered yet */
     bool queued, ended, refused, started;
     ft_error_kind refusal;
-    char refusal_text[160];
+    char refusal_text[200];
+    char allow[64]; /* methods, for a 405 */
+    bool post;
+    bool http_1_0;
+    struct ft_peer *peer;
+    uint64_t key;     /* of the API key that was given, see ft_auth_key; 0: none */
+    long long charge; /* bytes of s->body_bytes that are this call's */
     ft_buf in;
     size_t sent;
     int fd;
@@ -69,6 +75,8 @@ struct ft_call {
     atomic_llong spoke_ns;    /* when out last grew */
     pthread_mutex_t lock;     /* suspended, woken */
     bool suspended, woken;
+    bool elsewhere; /* suspended, and its route runs on another thread: nobody may resume it */
+    bool probed;    /* see ft_call_left */
     bool listed;
     ft_call *prev, *next;
 };

@@ -18,11 +18,13 @@ static const struct {
     [FT_ERR_METHOD] = {405, "invalid_request_error", "invalid_request_error"},
     [FT_ERR_CONTEXT] = {400, "exceed_context_size_error", "invalid_request_error"},
     [FT_ERR_TOO_LARGE] = {413, "invalid_request_error", "request_too_large"},
+    [FT_ERR_MEDIA] = {415, "invalid_request_error", "invalid_request_error"},
     [FT_ERR_HEADERS] = {431, "invalid_request_error", "request_too_large"},
     [FT_ERR_UNSUPPORTED] = {501, "not_supported_error", "api_error"},
     [FT_ERR_UNAVAILABLE] = {503, "unavailable_error", "overloaded_error"},
     [FT_ERR_BUSY] = {429, "rate_limit_error", "rate_limit_error"},
     [FT_ERR_SERVER] = {500, "server_error", "api_error"},
+    [FT_ERR_NO_SPACE] = {507, "insufficient_storage_error", "api_error"},
 };
 
 bool ft_http_error_set(ft_http_error *error, ft_error_kind kind, const char *param, const char *fmt,
@@ -45,6 +47,7 @@ bool ft_http_error_from(ft_http_error *error, ft_status st, const char *param, c
     case FT_ELIMIT: /* a grammar or a template's work: asking again would not help */
     case FT_EUNSUPPORTED: kind = FT_ERR_INVALID; break;
     case FT_EBUSY: kind = FT_ERR_BUSY; break;
+    case FT_ENOSPC: kind = FT_ERR_NO_SPACE; break;
     case FT_ENOTFOUND: kind = FT_ERR_UNSUPPORTED; break;
     case FT_ECANCELLED: kind = FT_ERR_UNAVAILABLE; break;
     default: break;

@@ -14,11 +14,13 @@ typedef enum ft_error_kind {
     FT_ERR_METHOD,
     FT_ERR_CONTEXT,
     FT_ERR_TOO_LARGE,
+    FT_ERR_MEDIA,
     FT_ERR_HEADERS,
     FT_ERR_UNSUPPORTED,
     FT_ERR_UNAVAILABLE,
     FT_ERR_BUSY,
     FT_ERR_SERVER,
+    FT_ERR_NO_SPACE,
 } ft_error_kind;
 
 typedef struct ft_http_error {

@@ -346,6 +346,7 @@ void ft_generation_start(ft_call *c, ft_served *d, const ft_api_format *shape, c
                          ft_gen_params *a, const ft_prompt *prompt, int n_prompt, const char *model,
                          json_t *extra)
 {
+    a->r.cache_salt = ft_call_salt(c);
     ft_generation *t = new_talk(c, d, shape, a, model, extra);
     ft_http_error error;
     ft_err err;

@@ -13,8 +13,6 @@
 
 #include <assert.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -25,7 +23,10 @@ enum {
     POOL_BYTES = 160 << 10, /* of a connection: headers, and a piece of what is read or written */
     PIECE_BYTES = 16 << 10,
     OUT_MAX = 64 << 20,
-    SWALLOW = 4, /* times the largest body: so much is read to its end before it is refused */
+    OFFLOAD_BYTES = 32 << 10, /* bodies above this are handled off the HTTP threads */
+    OFFLOAD_THREADS = 2,
+    FREE_BYTES = 64 << 10, /* of a body that p.body_memory does not count */
+    TRIM_BYTES = 4 << 20,  /* after such requests freed memory is given back */
 };
 
 /* ---- what routes may ask ---- */
@@ -52,10 +53,13 @@ static void common_headers(ft_call *c)
     ft_call_add_header(c, "X-Request-Id", c->id);
     if (c->ignored[0]) ft_call_add_header(c, "X-Schema-Ignored", c->ignored);
     const char *origin = ft_call_header(c, "Origin");
-    if (!origin || !ft_auth_origin_allowed(&c->s->auth, origin)) return;
-    ft_call_add_header(c, "Access-Control-Allow-Origin", origin);
-    ft_call_add_header(c, "Vary", "Origin");
-    if (p->cors_credentials) ft_call_add_header(c, "Access-Control-Allow-Credentials", "true");
+    if (!origin) return;
+    const ft_origin o = ft_auth_origin_allowed(&c->s->auth, origin, ft_call_header(c, "Host"));
+    if (o == FT_ORIGIN_REFUSED) return;
+    ft_call_add_header(c, "Access-Control-Allow-Origin", o == FT_ORIGIN_ANY ? "*" : origin);
+    if (o != FT_ORIGIN_ANY) ft_call_add_header(c, "Vary", "Origin");
+    if (p->cors_credentials && o == FT_ORIGIN_LISTED)
+        ft_call_add_header(c, "Access-Control-Allow-Credentials", "true");
     ft_call_add_header(c, "Access-Control-Expose-Headers", "X-Request-Id, X-Schema-Ignored");
 }
 
@@ -97,7 +101,7 @@ void ft_call_fail(ft_call *c, const ft_http_error *error)
 void ft_call_wake(ft_call *c)
 {
     pthread_mutex_lock(&c->lock);
-    if (c->suspended) {
+    if (c->suspended && !c->elsewhere) {
         c->suspended = false;
         MHD_resume_connection(c->conn);
     } else {
@@ -124,6 +128,27 @@ static bool suspend(ft_call *c)
     }
     pthread_mutex_unlock(&c->lock);
     return wait;
+}
+
+/* A client that closed its side may have gone, or wait for the answer: only sending tells, and a
+ * client that is gone resets the connection then. A stream sends an event that says nothing; before
+ * a response, HTTP/1.1 lets a server send 100 Continue. */
+bool ft_call_left(ft_call *c)
+{
+    static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (c->s->p.tls_key) return true; /* TLS knows no half of a connection */
+    if (c->s->unix_path || c->probed) return false;
+    if (c->stream) {
+        c->probed = true;
+        atomic_store(&c->ping_due, true);
+        ft_call_wake(c);
+        return false;
+    }
+    pthread_mutex_lock(&c->lock);
+    if (c->suspended && !c->elsewhere && !c->http_1_0)
+        c->probed = send(c->fd, interim, sizeof interim - 1, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+    pthread_mutex_unlock(&c->lock);
+    return false;
 }
 
 static bool left(const ft_call *c)
@@ -195,24 +220,11 @@ void ft_call_list(ft_call *c, bool in)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void in_call(ft_server *s, struct MHD_Connection *conn, bool in)
-{
-    const union MHD_ConnectionInfo *i =
-        MHD_get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    ft_peer *p = i ? i->socket_context : NULL;
-    if (!p) return;
-    pthread_mutex_lock(&s->lock);
-    p->in_call = in;
-    p->served |= !in;
-    p->since_s = ft_now_s();
-    pthread_mutex_unlock(&s->lock);
-}
-
 static void refuse(ft_call *c, const ft_http_error *error)
 {
     c->refused = true;
     c->refusal = error->kind;
-    snprintf(c->refusal_text, sizeof c->refusal_text, "%.150s", error->text);
+    snprintf(c->refusal_text, sizeof c->refusal_text, "%.190s", error->text);
 }
 
 static void take_id(ft_call *c)
@@ -227,34 +239,118 @@ static void take_id(ft_call *c)
         ft_random_id(c->id, "req_", 24);
 }
 
-/* Everything that can be said before the body has arrived. */
-static void check_head(ft_call *c, const char *url, const char *method, char allow[64])
+/* ---- what can be refused before the body has arrived ---- */
+
+typedef struct framing {
+    int lengths, encodings, hosts;
+} framing;
+
+static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind, const char *key,
+                                    const char *value)
 {
-    ft_server *s = c->s;
-    ft_http_error error;
-    const bool head = !strcmp(method, "HEAD"), options = !strcmp(method, "OPTIONS");
-    c->route =
-        options ? NULL : ft_route_find(s, head ? "GET" : method, url, c->part, allow, &error);
+    framing *f = cls;
+    (void)kind, (void)value;
+    f->lengths += !strcasecmp(key, "Content-Length");
+    f->encodings += !strcasecmp(key, "Transfer-Encoding");
+    f->hosts += !strcasecmp(key, "Host");
+    return MHD_YES;
+}
+
+/* Where a body ends must not depend on who reads the headers (request smuggling). */
+static bool head_framed(ft_call *c, ft_http_error *error)
+{
+    framing f = {0};
+    MHD_get_connection_values(c->conn, MHD_HEADER_KIND, count_header, &f);
+    if (f.lengths > 1 || f.encodings > 1 || f.hosts > 1)
+        return ft_http_error_set(error, FT_ERR_INVALID, NULL, "%s is there %d times, want it once",
+                                 f.lengths > 1     ? "Content-Length"
+                                 : f.encodings > 1 ? "Transfer-Encoding"
+                                                   : "Host",
+                                 FT_MAX(FT_MAX(f.lengths, f.encodings), f.hosts));
+    if (f.lengths && f.encodings)
+        return ft_http_error_set(error, FT_ERR_INVALID, NULL,
+                                 "Content-Length and Transfer-Encoding, want one of them");
     const union MHD_ConnectionInfo *size =
         MHD_get_connection_info(c->conn, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    if (!options && !c->route) refuse(c, &error);
-    if (size && size->header_size > FT_HEADER_MAX) {
-        ft_http_error_set(&error, FT_ERR_HEADERS, NULL,
-                          "the headers have %zu bytes, the maximum is %d", size->header_size,
-                          FT_HEADER_MAX);
-        refuse(c, &error);
-    }
+    if (size && size->header_size > FT_HEADER_MAX)
+        return ft_http_error_set(error, FT_ERR_HEADERS, NULL,
+                                 "the headers have %zu bytes, the maximum is %d", size->header_size,
+                                 FT_HEADER_MAX);
+    return true;
+}
+
+/* Pages of other sites, and names that are not ours. */
+static bool head_from_here(ft_call *c, ft_http_error *error)
+{
+    const char *host = ft_call_header(c, "Host"), *origin = ft_call_header(c, "Origin");
+    if (!ft_auth_host(&c->s->auth, host))
+        return ft_http_error_set(error, FT_ERR_FORBIDDEN, NULL,
+                                 "Host is \"%.60s\", want localhost, an address or a name of "
+                                 "--allowed-hosts",
+                                 host);
+    if (origin && ft_auth_origin_allowed(&c->s->auth, origin, host) == FT_ORIGIN_REFUSED)
+        return ft_http_error_set(error, FT_ERR_FORBIDDEN, NULL,
+                                 "pages from the origin \"%.60s\" may not use this server; "
+                                 "--cors-origins lists those that may",
+                                 origin);
+    return true;
+}
+
+static bool is_type(const char *type, const char *want)
+{
+    const size_t n = strlen(want);
+    return !strncasecmp(type, want, n) && strchr("; \t", type[n]);
+}
+
+/* A page can send other types without being asked for permission. Programs are not pages: curl -d
+ * names the type of a form. */
+static bool head_json(ft_call *c, ft_http_error *error)
+{
+    const char *type = ft_call_header(c, "Content-Type");
+    const bool page = ft_call_header(c, "Origin") || ft_call_header(c, "Sec-Fetch-Site");
+    if (type && is_type(type, "application/json")) return true;
+    if (!page && (!type || is_type(type, "application/x-www-form-urlencoded"))) return true;
+    return ft_http_error_set(error, FT_ERR_MEDIA, NULL,
+                             "Content-Type is \"%.60s\", want application/json", type ? type : "");
+}
+
+static bool head_small(const ft_call *c, ft_http_error *error)
+{
+    const char *n = ft_call_header(c, "Content-Length");
+    if (!n || strtoull(n, NULL, 10) <= c->s->p.body_max) return true;
+    return ft_http_error_set(error, FT_ERR_TOO_LARGE, NULL,
+                             "the body has %.20s bytes, larger than the maximum of %zu bytes", n,
+                             c->s->p.body_max);
+}
+
+/* Everything that can be said before the body has arrived. */
+static bool head_fine(ft_call *c, const char *url, const char *method, ft_http_error *error)
+{
+    ft_server *s = c->s;
+    ft_http_error no_route;
+    const bool options = !strcmp(method, "OPTIONS");
+    const char *as = !strcmp(method, "HEAD") ? "GET" : method;
+    if (!options) c->route = ft_route_find(s, as, url, c->part, c->allow, &no_route);
     const bool open = options || (c->route && c->route->open);
+    if (!head_framed(c, error) || !head_from_here(c, error)) return false;
+    if (atomic_load(&s->draining))
+        return ft_http_error_set(error, FT_ERR_UNAVAILABLE, NULL, "the server is shutting down");
     if (!open && !ft_auth_allows(&s->auth, ft_call_header(c, "Authorization"),
-                                 ft_call_header(c, "X-Api-Key"))) {
-        ft_http_error_set(&error, FT_ERR_AUTH, NULL,
-                          "no valid API key; want one in Authorization: Bearer or in X-Api-Key");
-        refuse(c, &error);
+                                 ft_call_header(c, "X-Api-Key"), &c->key))
+        return ft_http_error_set(
+            error, FT_ERR_AUTH, NULL,
+            "no valid API key; want one in Authorization: Bearer or in X-Api-Key");
+    if (!options && !c->route) {
+        *error = no_route;
+        return false;
     }
-    if (atomic_load(&s->draining)) {
-        ft_http_error_set(&error, FT_ERR_UNAVAILABLE, NULL, "the server is shutting down");
-        refuse(c, &error);
-    }
+    if (!open && c->peer && c->peer->over)
+        return ft_http_error_set(
+            error, FT_ERR_UNAVAILABLE, NULL,
+            "too many connections: %d are being answered, or half as many from this "
+            "address",
+            s->p.connections);
+    return !c->post || (head_json(c, error) && head_small(c, error));
 }
 
 static ft_call *begin_call(ft_server *s, struct MHD_Connection *conn)
@@ -270,8 +366,10 @@ static ft_call *begin_call(ft_server *s, struct MHD_Connection *conn)
     const union MHD_ConnectionInfo *i =
         MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD);
     c->fd = i ? i->connect_fd : -1;
+    i = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    c->peer = i ? i->socket_context : NULL;
     take_id(c);
-    in_call(s, conn, true);
+    if (c->peer) ft_peer_phase(s, c->peer, FT_PHASE_BODY);
     MHD_set_connection_option(conn, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)s->p.body_s);
     return c;
 }
@@ -280,7 +378,7 @@ static void end_call(ft_call *c)
 {
     ft_server *s = c->s;
     ft_call_list(c, false);
-    in_call(s, c->conn, false);
+    if (c->peer) ft_peer_phase(s, c->peer, FT_PHASE_HEAD);
     const double s_all = ft_now_s() - c->begun_s;
     const char *route = c->route ? c->route->path : "-";
     ft_metrics_request(&s->metrics, route, c->status);
@@ -294,8 +392,19 @@ static void end_call(ft_call *c)
     ft_buf_release(&c->in);
     ft_buf_release(&c->out);
     pthread_mutex_destroy(&c->lock);
+    if (c->charge > TRIM_BYTES) atomic_store(&s->trim_due, true);
+    atomic_fetch_sub(&s->body_bytes, c->charge);
     ft_free(c);
     atomic_fetch_sub(&s->metrics.active, 1);
+}
+
+/* So many bytes more are this call's. false: all calls together have too many. */
+static bool charge(ft_call *c, size_t n)
+{
+    ft_server *s = c->s;
+    c->charge += (long long)n;
+    return atomic_fetch_add(&s->body_bytes, (long long)n) + (long long)n <=
+           (long long)s->p.body_memory;
 }
 
 static enum MHD_Result queue_response(ft_call *c)
@@ -320,32 +429,50 @@ static void preflight(ft_call *c)
     ft_call_add_header(c, "Access-Control-Max-Age", "86400");
 }
 
-/* The body is complete: run the route. */
-static void run_route(ft_call *c, const char *method, const char *allow)
+static void say_refusal(ft_call *c)
 {
     ft_http_error error;
-    c->started = true;
-    if (c->in.full && !c->refused) {
-        ft_http_error_set(&error, FT_ERR_TOO_LARGE, NULL,
-                          "the body is larger than the maximum of %zu bytes", c->s->p.body_max);
-        refuse(c, &error);
-    }
-    if (c->refused) {
-        ft_http_error_set(&error, c->refusal, NULL, "%s", c->refusal_text);
-        ft_call_fail(c, &error);
-        if (allow && allow[0]) ft_call_add_header(c, "Allow", allow);
+    ft_http_error_set(&error, c->refusal, NULL, "%s", c->refusal_text);
+    ft_call_fail(c, &error);
+    if (c->refusal == FT_ERR_METHOD) ft_call_add_header(c, "Allow", c->allow);
+    if (c->refusal == FT_ERR_UNAVAILABLE) ft_call_add_header(c, "Retry-After", "1");
+}
+
+/* Memory for what the body becomes, before it is parsed. */
+static bool body_fits(ft_call *c, ft_http_error *error)
+{
+    const size_t cost = ft_body_cost(ft_buf_str(&c->in)), most = c->s->p.body_memory / 4;
+    if (cost > most)
+        return ft_http_error_set(
+            error, FT_ERR_TOO_LARGE, NULL,
+            "the JSON of the body would take %zu MiB of memory, the maximum is %zu",
+            (cost >> 20) + 1, most >> 20);
+    if (cost <= FREE_BYTES || charge(c, cost)) return true;
+    return ft_http_error_set(error, FT_ERR_UNAVAILABLE, NULL, "too many large requests at a time");
+}
+
+static void parse(ft_call *c)
+{
+    ft_http_error error;
+    if (!c->post || c->body) return;
+    if (body_fits(c, &error) && ft_body_parse(&c->body, ft_buf_str(&c->in), &error)) {
+        ft_prompt_log(c, ft_buf_str(&c->in));
+        ft_buf_release(&c->in);
         return;
     }
+    ft_call_fail(c, &error);
+    if (error.kind == FT_ERR_UNAVAILABLE) ft_call_add_header(c, "Retry-After", "1");
+}
+
+/* The body is complete: run the route. */
+static void run_route(ft_call *c)
+{
     if (!c->route) {
         preflight(c);
         return;
     }
-    if (!strcmp(method, "POST") && !ft_body_parse(&c->body, ft_buf_str(&c->in), &error)) {
-        ft_call_fail(c, &error);
-        return;
-    }
-    if (c->body) ft_prompt_log(c, ft_buf_str(&c->in));
-    ft_buf_release(&c->in);
+    parse(c);
+    if (c->response) return;
     c->route->run(c);
     if (!c->response || c->stream) ft_call_list(c, true);
 }
@@ -365,11 +492,80 @@ static enum MHD_Result go_on(ft_call *c)
     return MHD_YES;
 }
 
-/* A body that is much too large is not read to its end. */
-static bool much_too_large(const ft_call *c)
+/* On a thread of offload.c; the connection is suspended meanwhile. */
+static void run_elsewhere(ft_call *c)
 {
-    const char *n = ft_call_header(c, "Content-Length");
-    return n && strtoull(n, NULL, 10) / SWALLOW > c->s->p.body_max;
+    struct MHD_Connection *conn = c->conn;
+    if (!left(c)) run_route(c);
+    pthread_mutex_lock(&c->lock);
+    c->elsewhere = c->suspended = false;
+    pthread_mutex_unlock(&c->lock);
+    MHD_resume_connection(conn); /* from here on the call may be over at any time */
+}
+
+/* Grammars are compiled, and a few bytes of one can take long. */
+static bool is_costly(const ft_call *c)
+{
+    static const char *const field[] = {"grammar", "json_schema",  "response_format",
+                                        "tools",   "functions",    "format",
+                                        "text",    "output_format"};
+    for (size_t i = 0; i < FT_COUNT(field); i++)
+        if (json_object_get(c->body, field[i])) return true;
+    return false;
+}
+
+/* Bodies that are large, or that need a grammar, go to threads of their own; one kind does not wait
+ * for the other. false: the route is to run here. */
+static bool offload(ft_call *c)
+{
+    if (!c->post) return false;
+    const bool large = c->in.len >= OFFLOAD_BYTES;
+    if (!large) parse(c);
+    if (!large && (c->response || !is_costly(c))) return false;
+    pthread_mutex_lock(&c->lock);
+    const bool ok = ft_offload_put(large ? c->s->offload : c->s->compile, c);
+    if (ok) {
+        c->elsewhere = c->suspended = true;
+        MHD_suspend_connection(c->conn);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return ok;
+}
+
+static void take_body(ft_call *c, const char *data, size_t n)
+{
+    ft_http_error error;
+    if (c->peer) atomic_fetch_add(&c->peer->received, n);
+    if (c->refused) return;
+    ft_buf_put(&c->in, data, n);
+    if (c->in.full) {
+        ft_http_error_set(&error, FT_ERR_TOO_LARGE, NULL,
+                          "the body is larger than the maximum of %zu bytes", c->s->p.body_max);
+        refuse(c, &error);
+    } else if (c->in.len > FREE_BYTES && !charge(c, n)) {
+        ft_http_error_set(&error, FT_ERR_UNAVAILABLE, NULL, "too many large requests at a time");
+        refuse(c, &error);
+    }
+    if (c->refused) ft_buf_release(&c->in);
+}
+
+/* The headers are there. What is refused now is answered now, and the connection closed: its body
+ * is not waited for. */
+static enum MHD_Result take_head(ft_call *c, const char *url, const char *method,
+                                 const char *version)
+{
+    ft_http_error error;
+    c->post = !strcmp(method, "POST");
+    c->http_1_0 = !strcmp(version, "HTTP/1.0");
+    if (head_fine(c, url, method, &error)) return MHD_YES;
+    refuse(c, &error);
+    if (!ft_call_header(c, "Content-Length") && !ft_call_header(c, "Transfer-Encoding"))
+        return MHD_YES; /* no body */
+    c->started = true;
+    if (c->peer) c->peer->refused = true;
+    say_refusal(c);
+    ft_call_add_header(c, "Connection", "close");
+    return go_on(c);
 }
 
 static enum MHD_Result on_access(void *cls, struct MHD_Connection *conn, const char *url,
@@ -378,27 +574,25 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *conn, const c
 {
     ft_server *s = cls;
     ft_call *c = *con_cls;
-    char allow[64] = "";
-    (void)version;
     if (!c) {
         *con_cls = c = begin_call(s, conn);
         atomic_fetch_add(&s->metrics.active, 1);
-        check_head(c, url, method, allow);
-        if (!much_too_large(c)) return MHD_YES;
-        c->in.full = true;
-        run_route(c, method, NULL);
-        return go_on(c);
+        return take_head(c, url, method, version);
     }
     if (*n) {
-        if (!c->refused) ft_buf_put(&c->in, data, *n);
+        take_body(c, data, *n);
         *n = 0;
         return MHD_YES;
     }
     if (!c->started) {
-        ft_http_error error;
-        if (c->refused && c->refusal == FT_ERR_METHOD)
-            ft_route_find(s, method, url, c->part, allow, &error);
-        run_route(c, method, allow);
+        c->started = true;
+        if (c->peer) ft_peer_phase(s, c->peer, FT_PHASE_ANSWER);
+        if (c->refused)
+            say_refusal(c);
+        else if (offload(c))
+            return MHD_YES;
+        else if (!c->response)
+            run_route(c);
     }
     return go_on(c);
 }
@@ -414,41 +608,18 @@ static void on_completed(void *cls, struct MHD_Connection *conn, void **con_cls,
     end_call(c);
 }
 
-/* A peer that vanished is found by the kernel: probes, and a bound on data nobody confirms. */
 static void on_connection(void *cls, struct MHD_Connection *conn, void **context,
                           enum MHD_ConnectionNotificationCode code)
 {
-    ft_server *s = cls;
-    ft_peer *p = *context;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *i =
             MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD);
-        *context = p = ft_new(ft_peer);
-        p->fd = i ? i->connect_fd : -1;
-        p->since_s = ft_now_s();
-        const int on = 1, idle = 5, unheard_ms = 15000;
-        setsockopt(p->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-        setsockopt(p->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        setsockopt(p->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-        setsockopt(p->fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle, sizeof idle);
-        setsockopt(p->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unheard_ms, sizeof unheard_ms);
-        pthread_mutex_lock(&s->lock);
-        p->next = s->peers;
-        if (s->peers) s->peers->prev = p;
-        s->peers = p;
-        s->n_peers++;
-        pthread_mutex_unlock(&s->lock);
-    } else if (p) {
-        pthread_mutex_lock(&s->lock);
-        if (p->prev)
-            p->prev->next = p->next;
-        else
-            s->peers = p->next;
-        if (p->next) p->next->prev = p->prev;
-        s->n_peers--;
-        pthread_mutex_unlock(&s->lock);
+        const int fd = i ? i->connect_fd : -1;
+        i = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+        *context = ft_peer_add(cls, fd, i ? i->client_addr : NULL);
+    } else if (*context) {
+        ft_peer_drop(cls, *context);
         *context = NULL;
-        ft_free(p);
     }
 }
 
@@ -476,11 +647,12 @@ static ft_status start_daemon(ft_server *s, ft_err *err)
     s->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_access, s, MHD_OPTION_LISTEN_SOCKET, s->listen_fd,
         MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0u, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)FT_MAX(s->p.connections, (int)threads), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)PIECE_BYTES,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)s->p.body_s, MHD_OPTION_NOTIFY_COMPLETED,
-        on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
-        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+        (unsigned)FT_MAX(s->p.connections + FT_PEER_RESERVE, (int)threads),
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
+        MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)PIECE_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)s->p.body_s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+        MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (s->daemon) return FT_OK;
     return ft_fail(err, FT_EIO, "cannot start the HTTP threads%s",
                    s->p.tls_key ? " (are the key and the certificate PEM files?)" : "");
@@ -503,8 +675,14 @@ ft_status ft_server_open(ft_server **out, const ft_serve_params *p, ft_err *err)
     if (!json_is_object(s->kwargs))
         st = ft_fail(err, FT_EINVAL, "--chat-template-kwargs: \"%.60s\", want a JSON object",
                      p->template_kwargs);
-    if (!st) st = ft_auth_init(&s->auth, p->api_key, p->api_key_file, p->cors_origins, err);
+    const ft_status keys = ft_auth_init(&s->auth, p->api_key, p->api_key_file, p->cors_origins,
+                                        p->allowed_hosts, st ? NULL : err);
+    if (!st) st = keys;
+    if (!st && p->slot_save_path) st = ft_folder_private(p->slot_save_path, err);
+    if (!st && p->prompts_dir) st = ft_folder_private(p->prompts_dir, err);
     if (!st) st = ft_listen(s, err);
+    s->offload = ft_offload_new(OFFLOAD_THREADS, run_elsewhere);
+    s->compile = ft_offload_new(OFFLOAD_THREADS, run_elsewhere);
     if (!st) st = start_daemon(s, err);
     if (!st) {
         s->work = ft_work_new(2);
@@ -551,10 +729,15 @@ void ft_server_close(ft_server *s)
     if (s->daemon) {
         ft_server_drain(s);
         atomic_store(&s->closing, true);
+        ft_offload_stop(s->offload);
+        ft_offload_stop(s->compile);
         while (send_home(s)) usleep(2000);
         ft_watch_stop(s);
         MHD_stop_daemon(s->daemon);
     }
+    ft_offload_free(s->offload);
+    ft_offload_free(s->compile);
+    ft_peers_release(s);
     ft_work_free(s->work);
     if (s->unix_path) unlink(s->unix_path);
     ft_free(s->unix_path);

@@ -1,5 +1,6 @@
 /* serve/listen.c - a socket to listen on: an address and a port, or a path. */
 #define _GNU_SOURCE
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "serve/server.h"
@@ -55,6 +56,16 @@ static int bound(const struct addrinfo *a)
     return -1;
 }
 
+static bool on_loopback(int fd)
+{
+    struct sockaddr_storage a;
+    socklen_t n = sizeof a;
+    if (getsockname(fd, (struct sockaddr *)&a, &n)) return false;
+    if (a.ss_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&a)->sin6_addr);
+    return ntohl(((struct sockaddr_in *)&a)->sin_addr.s_addr) >> 24 == 127;
+}
+
 ft_status ft_listen(ft_server *s, ft_err *err)
 {
     const char *host = s->p.host ? s->p.host : "127.0.0.1";
@@ -76,6 +87,12 @@ ft_status ft_listen(ft_server *s, ft_err *err)
         s->port = port_of(s->listen_fd);
         snprintf(s->address, sizeof s->address, "%s://%s:%d", s->p.tls_key ? "https" : "http", host,
                  s->port);
+        s->auth.check_host = on_loopback(s->listen_fd);
+        if (!s->auth.check_host && !ft_auth_has_keys(&s->auth))
+            ft_log(FT_LOG_WARN,
+                   "%s can be reached from other machines and has no --api-key: everybody there "
+                   "can use it",
+                   s->address);
     }
     fcntl(s->listen_fd, F_SETFL, fcntl(s->listen_fd, F_GETFL) | O_NONBLOCK);
     return FT_OK;

@@ -163,13 +163,17 @@ static bool seed(ft_gen_params *a, const json_t *body, ft_http_error *error)
     return true;
 }
 
-static bool put_bias(ft_gen_params *a, const ft_served *d, int32_t id, const json_t *v,
+static bool put_bias(ft_gen_params *a, const ft_served *d, int64_t id, const json_t *v,
                      ft_http_error *error)
 {
     if (id < 0 || id >= d->info->vocab)
         return ft_http_error_set(error, FT_ERR_INVALID, "logit_bias",
-                                 "logit_bias names the token %d, want one from 0 to %d", id,
-                                 d->info->vocab - 1);
+                                 "logit_bias names the token %lld, want one from 0 to %d",
+                                 (long long)id, d->info->vocab - 1);
+    if (a->r.sampling.n_bias >= FT_PARAM_BIASES)
+        return ft_http_error_set(error, FT_ERR_INVALID, "logit_bias",
+                                 "logit_bias has more tokens than the maximum of %d",
+                                 FT_PARAM_BIASES);
     if (!json_is_number(v) && !json_is_false(v))
         return wrong("logit_bias", v, "numbers or false", error);
     const size_t n = (size_t)a->r.sampling.n_bias;
@@ -177,7 +181,7 @@ static bool put_bias(ft_gen_params *a, const ft_served *d, int32_t id, const jso
         a->bias_id = ft_realloc(a->bias_id, sizeof *a->bias_id * (n ? 2 * n : 1));
         a->bias = ft_realloc(a->bias, sizeof *a->bias * (n ? 2 * n : 1));
     }
-    a->bias_id[n] = id;
+    a->bias_id[n] = (int32_t)id;
     a->bias[n] = json_is_false(v) ? -1e30f : (float)fmin(fmax(json_number_value(v), -1e30), 1e30);
     a->r.sampling.n_bias++;
     a->r.sampling.bias_id = a->bias_id;
@@ -190,7 +194,7 @@ static bool bias_of(ft_gen_params *a, const ft_served *d, const char *text, cons
                     ft_http_error *error)
 {
     int64_t id;
-    if (ft_parse_i64(text, 0, INT32_MAX, &id)) return put_bias(a, d, (int32_t)id, v, error);
+    if (ft_parse_i64(text, INT64_MIN, INT64_MAX, &id)) return put_bias(a, d, id, v, error);
     int32_t *ids;
     size_t n;
     ft_err err;
@@ -217,8 +221,8 @@ static bool biases(ft_gen_params *a, const ft_served *d, const json_t *body, ft_
     json_array_foreach(v, i, one)
     {
         const json_t *who = json_array_get(one, 0), *bias = json_array_get(one, 1);
-        if (json_is_integer(who) && json_integer_value(who) <= INT32_MAX) {
-            if (!put_bias(a, d, (int32_t)json_integer_value(who), bias, error)) return false;
+        if (json_is_integer(who)) {
+            if (!put_bias(a, d, json_integer_value(who), bias, error)) return false;
         } else if (!json_is_string(who)) {
             return wrong("logit_bias", one, "pairs of a token or string and a bias", error);
         } else if (!bias_of(a, d, json_string_value(who), bias, error)) {
@@ -273,13 +277,20 @@ static bool breakers(ft_gen_params *a, const json_t *body, ft_http_error *error)
     const json_t *v = ft_get(body, "dry_sequence_breakers"), *one;
     size_t i;
     if (!v) return true;
-    if (!json_is_array(v) || !json_array_size(v) || json_array_size(v) > 256)
-        return wrong("dry_sequence_breakers", v, "an array of 1 to 256 strings", error);
+    if (!json_is_array(v) || !json_array_size(v) || json_array_size(v) > FT_PARAM_BREAKERS)
+        return ft_http_error_set(error, FT_ERR_INVALID, "dry_sequence_breakers",
+                                 "dry_sequence_breakers has %zu texts, want an array of 1 to %d",
+                                 json_array_size(v), FT_PARAM_BREAKERS);
     a->breaker = ft_new_n(const char *, json_array_size(v));
     json_array_foreach(v, i, one)
     {
         if (!json_is_string(one))
-            return wrong("dry_sequence_breakers", one, "an array of strings", error);
+            return wrong("dry_sequence_breakers", one, "an array of texts", error);
+        if (json_string_length(one) > FT_PARAM_BREAKER_BYTES)
+            return ft_http_error_set(
+                error, FT_ERR_INVALID, "dry_sequence_breakers",
+                "dry_sequence_breakers has a text of %zu bytes, the maximum is %d",
+                json_string_length(one), FT_PARAM_BREAKER_BYTES);
         a->breaker[i] = json_string_value(one);
     }
     a->r.sampling.dry_breakers = a->breaker;

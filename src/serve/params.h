@@ -13,6 +13,7 @@ enum {
     FT_PARAM_SOURCE = 1 << 20,
     FT_PARAM_PROBS = 100
 };
+enum { FT_PARAM_BIASES = 16384, FT_PARAM_BREAKERS = 64, FT_PARAM_BREAKER_BYTES = 256 };
 
 typedef struct ft_gen_params {
     ft_request r;

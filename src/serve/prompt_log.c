@@ -1,11 +1,13 @@
 /* serve/prompt_log.c - requests as they came, in files of their own (--log-prompts-dir): the only
  * place where the server writes down what people say. */
+#define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/log.h"
 #include "serve/server.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 /* A client may have chosen the id: only letters and digits of it name a file. */
 static void file_name(char *out, size_t size, const char *id)
@@ -19,6 +21,22 @@ static void file_name(char *out, size_t size, const char *id)
     out[n] = 0;
 }
 
+/* A new file: one that is there, whatever it is, belongs to another request. */
+static int open_new(ft_buf *path, const char *folder, const char *name)
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    ft_buf_printf(path, "%s/%s.json", folder, name);
+    int fd = open(ft_buf_z(path), flags, 0600);
+    for (int i = 0; fd < 0 && errno == EEXIST && i < 8; i++) {
+        char more[16];
+        ft_random_id(more, "-", 12);
+        ft_buf_clear(path);
+        ft_buf_printf(path, "%s/%s%s.json", folder, name, more);
+        fd = open(ft_buf_z(path), flags, 0600);
+    }
+    return fd;
+}
+
 void ft_prompt_log(const ft_call *c, ft_str body)
 {
     char name[sizeof c->id];
@@ -26,10 +44,14 @@ void ft_prompt_log(const ft_call *c, ft_str body)
     if (!c->s->p.prompts_dir) return;
     file_name(name, sizeof name, c->id);
     ft_buf_init(&path, 4096);
-    ft_buf_printf(&path, "%s/%s.json", c->s->p.prompts_dir, name);
-    FILE *f = fopen(ft_buf_z(&path), "wb");
-    if (!f || fwrite(body.p, 1, body.n, f) != body.n)
-        ft_log(FT_LOG_WARN, "%s: %s", ft_buf_z(&path), strerror(errno));
-    if (f) fclose(f);
+    const int fd = open_new(&path, c->s->p.prompts_dir, name);
+    bool ok = fd >= 0;
+    for (size_t at = 0; ok && at < body.n;) {
+        const ssize_t n = write(fd, body.p + at, body.n - at);
+        ok = n > 0 || (n < 0 && errno == EINTR);
+        if (n > 0) at += (size_t)n;
+    }
+    if (!ok) ft_log(FT_LOG_WARN, "%s: %s", ft_buf_z(&path), strerror(errno));
+    if (fd >= 0) close(fd);
     ft_buf_release(&path);
 }

@@ -20,26 +20,30 @@ typedef struct ft_serve_params {
     const char *tls_key, *tls_cert; /* files; NULL: plain HTTP */
     int threads;                    /* that parse, render and write; 0: some */
     int connections;                /* at a time */
+    int per_address;                /* of them from one address; 0: half */
     int queue;                      /* requests that may wait; what ft_llm_start was told */
     int timeout_s;                  /* of a whole request */
     int ping_s;                     /* comment lines in silent streams; < 0: none */
     int header_s, body_s, write_s;  /* slow senders and readers */
     int drain_s;                    /* what running responses get when the server stops */
-    size_t body_max;
-    const char *slot_save_path;    /* NULL: slots cannot be saved */
-    bool slots, metrics, props;    /* routes; props: POST changes the defaults */
-    bool no_page;                  /* no web page at / */
-    bool log_requests;             /* one line for each */
-    const char *prompts_dir;       /* the bodies of requests are kept there; NULL: nowhere */
-    bool normalize;                /* lines that change with each request leave system messages */
-    const char *thinking;          /* "on", "off", "auto" */
-    const char *reasoning_format;  /* "none", "deepseek", "deepseek-legacy", "auto" */
-    const char *reasoning_effort;  /* for the template; NULL: none */
-    const char *template_kwargs;   /* a JSON object; NULL: none */
-    int reasoning_budget;          /* tokens; < 0: no limit */
-    const char *reasoning_message; /* said when the budget is used up; NULL: nothing */
-    bool cache_prompt;             /* unless a request says otherwise */
-    int64_t seed;                  /* the same; < 0: random */
+    size_t body_max;                /* bytes of one request */
+    size_t body_memory;             /* bytes of all requests, raw and parsed; one may take 1/4 */
+    const char *allowed_hosts;      /* names in Host beside localhost, or "*"; NULL: none */
+    bool cache_shared;              /* prompts of one API key may be cached for another */
+    const char *slot_save_path;     /* NULL: slots cannot be saved */
+    bool slots, metrics, props;     /* routes; props: POST changes the defaults */
+    bool no_page;                   /* no web page at / */
+    bool log_requests;              /* one line for each */
+    const char *prompts_dir;        /* the bodies of requests are kept there; NULL: nowhere */
+    bool normalize;                 /* lines that change with each request leave system messages */
+    const char *thinking;           /* "on", "off", "auto" */
+    const char *reasoning_format;   /* "none", "deepseek", "deepseek-legacy", "auto" */
+    const char *reasoning_effort;   /* for the template; NULL: none */
+    const char *template_kwargs;    /* a JSON object; NULL: none */
+    int reasoning_budget;           /* tokens; < 0: no limit */
+    const char *reasoning_message;  /* said when the budget is used up; NULL: nothing */
+    bool cache_prompt;              /* unless a request says otherwise */
+    int64_t seed;                   /* the same; < 0: random */
 } ft_serve_params;
 
 typedef struct ft_served_model {
@@ -67,6 +71,8 @@ void ft_serve_defaults(ft_serve_params *p);
 ft_status ft_server_open(ft_server **out, const ft_serve_params *p, ft_err *err);
 /* From now on requests are answered: by this model, */
 void ft_server_attach(ft_server *s, ft_llm *m);
+/* Reads the file of API keys again; FT_EINVAL: there is none. When it fails the keys stay. */
+ft_status ft_server_reload(ft_server *s, ft_err *err);
 /* or by these. Once ft_server_load has loaded one, or with
  * i < 0 without, the others follow when somebody asks for them. */
 ft_status ft_server_models(ft_server *s, const ft_models_params *p, ft_err *err);

@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "base/utf8.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <time.h>
@@ -15,10 +16,9 @@ void ft_serve_defaults(ft_serve_params *p)
     *p = (ft_serve_params){
         .host = "127.0.0.1",
         .port = 8080,
-        .cors_origins = "*",
+        .cors_origins = "",
         .cors_methods = "GET, POST, DELETE, OPTIONS",
         .cors_headers = "*",
-        .cors_credentials = true,
         .connections = 1024,
         .queue = 256,
         .timeout_s = 3600,
@@ -27,7 +27,8 @@ void ft_serve_defaults(ft_serve_params *p)
         .body_s = 60,
         .write_s = 30,
         .drain_s = 10,
-        .body_max = (size_t)64 << 20,
+        .body_max = (size_t)16 << 20,
+        .body_memory = (size_t)1 << 30,
         .slots = true,
         .metrics = true,
         .log_requests = true,
@@ -66,6 +67,21 @@ void ft_random_id(char *out, const char *prefix, int n)
     }
     for (int i = 0; i < n; i++) *out++ = letter[r[i % 64] % (sizeof letter - 1)];
     *out = 0;
+}
+
+void ft_server_trim(ft_server *s)
+{
+    if (atomic_exchange(&s->trim_due, false)) malloc_trim(0);
+}
+
+uint64_t ft_call_salt(const ft_call *c)
+{
+    return c->s->p.cache_shared ? 0 : c->key;
+}
+
+ft_status ft_server_reload(ft_server *s, ft_err *err)
+{
+    return ft_auth_reload(&s->auth, err);
 }
 
 int64_t ft_unix_time(void)

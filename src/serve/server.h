@@ -9,6 +9,7 @@
 #include "serve/call.h"
 #include "serve/metrics.h"
 #include "serve/models.h"
+#include "serve/peer.h"
 #include "serve/serve.h"
 
 enum {
@@ -17,15 +18,8 @@ enum {
     FT_TICK_MS = 100,         /* how often clocks and sockets are looked at */
 };
 
-/* A connection. */
-typedef struct ft_peer {
-    int fd;
-    bool in_call, served; /* a request is being answered; one was */
-    double since_s;       /* accepted, or the last request was answered */
-    struct ft_peer *prev, *next;
-} ft_peer;
-
 struct ft_work;
+struct ft_offload;
 
 struct ft_server {
     ft_serve_params p;
@@ -47,12 +41,37 @@ struct ft_server {
     ft_call *calls; /* requests that are not answered yet */
     ft_peer *peers;
     int n_calls, n_peers;
+    struct {
+        int fd;
+        double quiet_s, until_s;
+    } lingering[FT_PEER_LINGERING];
+    int n_lingering;
     pthread_t watch;
     struct ft_work *work;
+    struct ft_offload *offload; /* runs routes with large bodies, */
+    struct ft_offload *compile; /* and those that need a grammar */
+    atomic_llong body_bytes;    /* memory of all large bodies, raw and parsed */
+    atomic_bool trim_due;       /* a large request was released */
 };
 
 /* http.c: clocks and sockets of a call are watched, or not; while a route runs they are not. */
 void ft_call_list(ft_call *c, bool in);
+/* http.c: the client has closed its side of the connection. false: it may still read, and a probe
+ * is on its way that will tell; true: it is gone. */
+bool ft_call_left(ft_call *c);
+
+/* offload.c: calls whose route runs on a thread of its own, so that a large body does not keep the
+ * HTTP threads from other clients. run(c) is called there once. */
+struct ft_offload *ft_offload_new(int threads, void (*run)(ft_call *c));
+bool ft_offload_put(struct ft_offload *o, ft_call *c); /* false: stopped */
+void ft_offload_stop(struct ft_offload *o);            /* what was put is still run */
+void ft_offload_free(struct ft_offload *o);
+
+/* server.c: cached prompts are shared by calls with the same one: those of one API key, or all. */
+uint64_t ft_call_salt(const ft_call *c);
+
+/* server.c: gives freed memory back to the system after large requests. */
+void ft_server_trim(ft_server *s);
 
 /* listen.c: a socket for p.host and p.port; fills listen_fd, port and address. */
 ft_status ft_listen(ft_server *s, ft_err *err);

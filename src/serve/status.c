@@ -1,5 +1,6 @@
 /* serve/status.c - what the server and its model are, and what they are doing. */
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "serve/props.h"
 #include "serve/routes.h"
@@ -13,12 +14,14 @@ void ft_run_health(ft_call *c)
 {
     ft_http_error error;
     const bool ready = atomic_load(&c->s->ready);
-    if (ready && !ft_server_failed(c->s)) {
+    if (ready && !ft_map_broken() && !ft_server_failed(c->s)) {
         ft_call_json(c, 200, json_pack("{s:s}", "status", "ok"));
         return;
     }
     ft_http_error_set(&error, FT_ERR_UNAVAILABLE, NULL, "%s",
-                      ready ? "the device has failed" : "the model is loading");
+                      !ready            ? "the model is loading"
+                      : ft_map_broken() ? "the model file was changed while it was in use"
+                                        : "the device has failed");
     ft_call_fail(c, &error);
 }
 
@@ -146,8 +149,12 @@ void ft_run_props_set(ft_call *c)
 
 /* ---- slots ---- */
 
-static json_t *slot(const ft_served *d, const ft_slot_info *l, const ft_request *r)
+/* What the requests of one API key do is not shown to another. */
+static json_t *slot(const ft_served *d, ft_slot_info slot, uint64_t salt, const ft_request *r)
 {
+    const ft_slot_info *l = &slot;
+    if (slot.cache_salt && slot.cache_salt != salt)
+        slot = (ft_slot_info){.id = slot.id, .busy = slot.busy, .ctx = slot.ctx};
     json_t *j = json_pack(
         "{s:i, s:I, s:i, s:b, s:b, s:i, s:i, s:f, s:f, s:o, s:[{s:b, s:i, s:i}]}", "id", l->id,
         "id_task", (json_int_t)l->job, "n_ctx", l->ctx, "speculative", d->info->drafts,
@@ -182,7 +189,7 @@ static void say_slots(ft_call *c, void *arg)
     bool free_one = false;
     for (int i = 0; i < l->n; i++) {
         free_one |= !l->at[i].busy;
-        json_array_append_new(list, slot(l->d, &l->at[i], &r));
+        json_array_append_new(list, slot(l->d, l->at[i], ft_call_salt(c), &r));
     }
     const char *q = ft_call_query(c, "fail_on_no_slot");
     if (!q || !strcmp(q, "0") || free_one) {
@@ -223,7 +230,8 @@ void ft_run_slots(ft_call *c)
 
 typedef struct action {
     ft_served *d;
-    ft_status (*file)(ft_llm *m, int slot, const char *path, int *n, ft_err *err);
+    ft_status (*file)(ft_llm *m, int slot, uint64_t salt, const char *path, int *n, ft_err *err);
+    uint64_t salt;
     int slot, n;
     const char *name, *verb;
     char *path, *filename;
@@ -236,8 +244,8 @@ static void act(void *arg)
 {
     action *a = arg;
     const double from = ft_now_s();
-    a->st = a->file ? a->file(a->d->llm, a->slot, a->path, &a->n, &a->err)
-                    : ft_slot_erase(a->d->llm, a->slot, &a->n, &a->err);
+    a->st = a->file ? a->file(a->d->llm, a->slot, a->salt, a->path, &a->n, &a->err)
+                    : ft_slot_erase(a->d->llm, a->slot, a->salt, &a->n, &a->err);
     a->ms = (ft_now_s() - from) * 1e3;
 }
 
@@ -247,7 +255,8 @@ static void say_action(ft_call *c, void *arg)
     ft_http_error error;
     if (a->st) {
         ft_http_error_from(&error, a->st, NULL, &a->err);
-        if (a->st == FT_EIO || a->st == FT_ENOTFOUND) error.kind = FT_ERR_INVALID;
+        const bool saving = a->file == ft_slot_save;
+        if ((a->st == FT_EIO && !saving) || a->st == FT_ENOTFOUND) error.kind = FT_ERR_INVALID;
         ft_call_fail(c, &error);
         return;
     }
@@ -319,6 +328,7 @@ void ft_run_slot_action(ft_call *c)
     if (!d) return;
     action *a = ft_new(action);
     a->d = d;
+    a->salt = ft_call_salt(c);
     if (read_action(a, c, &error)) {
         ft_work_start(c, &errand, a);
         return;

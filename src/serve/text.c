@@ -1,6 +1,5 @@
 /* serve/text.c - the tokenizer and the template as routes. */
 #include "base/mem.h"
-#include "base/utf8.h"
 #include "serve/chat.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
@@ -8,21 +7,38 @@
 #include <stdlib.h>
 
 /* A token's bytes: text where they are UTF-8, else numbers. */
-static json_t *piece_of(const ft_served *d, int32_t id)
+static void put_piece(ft_buf *b, const ft_served *d, int32_t id)
 {
-    char *text;
+    char *text, *quoted = NULL;
     size_t n;
-    if (ft_vocab_decode(d->vocab, &id, 1, true, &text, &n, NULL)) return json_string("");
-    json_t *j;
-    if (ft_utf8_valid((ft_str){text, n})) {
-        j = json_stringn(text, n);
-    } else {
-        j = json_array();
-        for (size_t i = 0; i < n; i++)
-            json_array_append_new(j, json_integer((unsigned char)text[i]));
+    if (ft_vocab_decode(d->vocab, &id, 1, true, &text, &n, NULL)) {
+        ft_buf_puts(b, "\"\"");
+        return;
     }
+    json_t *j = json_stringn(text, n); /* NULL when it is no UTF-8 */
+    if (j) quoted = json_dumps(j, JSON_ENCODE_ANY);
+    if (quoted) ft_buf_puts(b, quoted);
+    for (size_t i = 0; !quoted && i < n; i++)
+        ft_buf_printf(b, "%s%d%s", i ? "," : "[", (unsigned char)text[i], i + 1 < n ? "" : "]");
+    json_decref(j);
+    free(quoted);
     free(text);
-    return j;
+}
+
+/* Written and not built: a value of JSON takes a hundred times the memory of its text. */
+static void say_tokens(ft_call *c, const ft_served *d, const int32_t *ids, size_t n, bool pieces)
+{
+    ft_buf b;
+    ft_buf_init(&b, (size_t)1 << 30);
+    ft_buf_puts(&b, "{\"tokens\":[");
+    for (size_t i = 0; i < n; i++) {
+        ft_buf_printf(&b, pieces ? "%s{\"id\":%d,\"piece\":" : "%s%d", i ? "," : "", ids[i]);
+        if (pieces) put_piece(&b, d, ids[i]);
+        if (pieces) ft_buf_putc(&b, '}');
+    }
+    ft_buf_puts(&b, "]}");
+    ft_call_bytes(c, 200, "application/json; charset=utf-8", ft_buf_z(&b), b.len);
+    ft_buf_release(&b);
 }
 
 void ft_run_tokenize(ft_call *c)
@@ -52,13 +68,8 @@ void ft_run_tokenize(ft_call *c)
         ft_call_fail(c, &error);
         return;
     }
-    json_t *list = json_array();
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(
-            list, pieces ? json_pack("{s:i, s:o}", "id", ids[i], "piece", piece_of(d, ids[i]))
-                         : json_integer(ids[i]));
+    say_tokens(c, d, ids, n, pieces);
     free(ids);
-    ft_call_json(c, 200, json_pack("{s:o}", "tokens", list));
 }
 
 void ft_run_detokenize(ft_call *c)

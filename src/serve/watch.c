@@ -12,7 +12,6 @@
 #include "serve/server.h"
 
 #include <poll.h>
-#include <sys/socket.h>
 #include <time.h>
 
 static void abandon_call(ft_call *c)
@@ -31,7 +30,8 @@ static void look_at_calls(ft_server *s, double now)
     poll(f, n, 0);
     n = 0;
     for (ft_call *c = s->calls; c; c = c->next, n++) {
-        const bool left = (f[n].revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
+        const bool left = (f[n].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0 ||
+                          (f[n].revents & POLLRDHUP && ft_call_left(c));
         if (left || now - c->begun_s > s->p.timeout_s) abandon_call(c);
         const double silent = now - (double)atomic_load(&c->spoke_ns) * 1e-9;
         if (c->stream && c->ping_s > 0 && silent >= c->ping_s) {
@@ -43,33 +43,6 @@ static void look_at_calls(ft_server *s, double now)
     ft_free(f);
 }
 
-/* What lies in a socket unread has been sent in time: then it is the server who is late. */
-static bool unread(int fd)
-{
-    struct pollfd f = {.fd = fd, .events = POLLIN};
-    return poll(&f, 1, 0) > 0 && f.revents & POLLIN;
-}
-
-/* Who does not get a request across in time is shut out; libmicrohttpd then closes the socket. */
-static void look_at_peers(ft_server *s, double now)
-{
-    for (ft_peer *p = s->peers; p; p = p->next) {
-        if (p->in_call) continue;
-        const double limit = p->served ? FT_IDLE_S : s->p.header_s;
-        if ((now - p->since_s > limit && !unread(p->fd)) ||
-            (atomic_load(&s->draining) && p->served))
-            shutdown(p->fd, SHUT_RDWR);
-    }
-}
-
-/* A tick that comes late means that this machine was busy or this program stopped. Nobody's time
- * ran meanwhile. */
-static void forgive(ft_server *s, double late)
-{
-    if (late < FT_TICK_MS * 1e-3) return;
-    for (ft_peer *p = s->peers; p; p = p->next) p->since_s += late;
-}
-
 static void *watch_thread(void *arg)
 {
     ft_server *s = arg;
@@ -78,11 +51,14 @@ static void *watch_thread(void *arg)
     while (!atomic_load(&s->stop)) {
         pthread_mutex_lock(&s->lock);
         const double now = ft_now_s();
-        forgive(s, now - last - FT_TICK_MS * 1e-3);
+        /* a tick that comes late: the machine was busy or this program was stopped */
+        const double late = now - last - FT_TICK_MS * 1e-3;
+        if (late >= FT_TICK_MS * 1e-3) ft_peers_forgive(s, late);
         last = now;
         look_at_calls(s, now);
-        look_at_peers(s, now);
+        ft_peers_tick(s, now);
         pthread_mutex_unlock(&s->lock);
+        ft_server_trim(s);
         nanosleep(&tick, NULL);
     }
     return NULL;

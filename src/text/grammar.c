@@ -110,7 +110,7 @@ static void walk(shared *sh, uint32_t top, size_t from, size_t n, uint32_t *bits
     level path[FT_TRIE_DEPTH_MAX + 1];
     size_t depth = 0;
     path[0] = (level){t->end[top], from, n};
-    for (uint32_t i = top + 1; i < path[0].end;) {
+    for (uint32_t i = top + 1; i < path[0].end && ft_stepper_spend(sh->step, 1);) {
         while (i >= path[depth].end) depth--;
         const level *l = &path[depth];
         bool exit = false;
@@ -207,20 +207,40 @@ static void mask_place(shared *sh, ft_place p, uint32_t *bits)
     for (size_t i = 0; n && i < v->n_exit; i++) walk(sh, v->exit[i], 0, n, bits, NULL);
 }
 
-bool ft_grammar_allow(ft_grammar_state *s, uint32_t *bits, int32_t V)
+/* false: the work went over its bound, and bits are not complete. */
+static bool mask_places(ft_grammar_state *s, uint32_t *bits)
 {
     shared *sh = s->sh;
-    const ft_trie *t = sh->t;
-    if (s->waiting) return false;
-    memset(bits, 0, ((size_t)V + 31) / 32 * sizeof *bits);
-    if (s->dead || V < t->V) return true;
     ft_stepper_refill(sh->step);
     const uint32_t mark = ft_stepper_mark(sh->step);
     for (size_t i = 0; i < s->at.n; i++) mask_place(sh, s->at.p[i], bits);
     ft_stepper_drop(sh->step, mark);
+    return !ft_stepper_spent(sh->step);
+}
+
+bool ft_grammar_allow(ft_grammar_state *s, uint32_t *bits, int32_t V)
+{
+    const ft_trie *t = s->sh->t;
+    if (s->waiting) return false;
+    const size_t bytes = ((size_t)V + 31) / 32 * sizeof *bits;
+    memset(bits, 0, bytes);
+    if (s->dead || V < t->V) return true;
+    if (!mask_places(s, bits)) {
+        memset(bits, 0, bytes);
+        s->dead = true;
+        return true;
+    }
     if (s->at.end)
         for (size_t i = 0; i < t->n_eog; i++) bits[t->eog[i] / 32] |= 1u << t->eog[i] % 32;
     return true;
+}
+
+ft_status ft_grammar_probe(ft_grammar_state *s, ft_err *err)
+{
+    uint32_t *bits = ft_new_n(uint32_t, words(s->sh->t));
+    const bool ok = mask_places(s, bits);
+    ft_free(bits);
+    return ok ? FT_OK : ft_fail(err, FT_ELIMIT, "%s", ft_stepper_spent(s->sh->step));
 }
 
 /* ---- moving ---- */
@@ -267,7 +287,7 @@ bool ft_grammar_allows(ft_grammar_state *s, int32_t id)
 {
     shared *sh = s->sh;
     if (s->waiting) return true;
-    if (s->dead || id < 0 || id >= sh->t->V) return false;
+    if (s->dead || ft_stepper_spent(sh->step) || id < 0 || id >= sh->t->V) return false;
     if (sh->t->is_eog[id]) return s->at.end;
     char buf[FT_TRIE_DEPTH_MAX];
     const ft_str b = bytes_of(sh->t, id, buf);
@@ -336,6 +356,7 @@ bool ft_grammar_accept(ft_grammar_state *s, int32_t id)
     shared *sh = s->sh;
     char buf[FT_TRIE_DEPTH_MAX];
     const ft_str b = bytes_of(sh->t, id, buf);
+    ft_stepper_token(sh->step);
     if (s->waiting) {
         for (size_t i = 0; i < sh->n_trigger; i++)
             if (sh->trigger[i] == id) return begin(s, sh->feed ? b : (ft_str){0});
@@ -368,6 +389,11 @@ bool ft_grammar_ended(const ft_grammar_state *s)
 const char *ft_grammar_limit(const ft_grammar_state *s)
 {
     return ft_stepper_limit(s->sh->step);
+}
+
+const char *ft_grammar_spent(const ft_grammar_state *s)
+{
+    return ft_stepper_spent(s->sh->step);
 }
 
 /* ---- states ---- */

@@ -86,6 +86,11 @@ bool ft_grammar_ended(
 /* NULL, or a message about the limit that excluded tokens since the state was made (shared with
  * clones). */
 const char *ft_grammar_limit(const ft_grammar_state *s);
+/* NULL, or a sentence: masks took more work than a response may; nothing is allowed any more. */
+const char *ft_grammar_spent(const ft_grammar_state *s);
+/* Computes the mask of the first token of the grammar, which is kept. FT_ELIMIT: that alone is too
+ * much work. */
+ft_status ft_grammar_probe(ft_grammar_state *s, ft_err *err);
 
 /* The same functions with a void pointer, for the constraint interface of the engine. */
 typedef struct ft_grammar_mask {

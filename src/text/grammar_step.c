@@ -27,9 +27,9 @@ struct ft_stepper {
     size_t n_pair, cap_pair;
     uint32_t bucket[BUCKETS];
     memo memo[MEMO];
-    uint32_t age; /* of the memo: grows whenever contexts are dropped */
-    uint64_t left;
-    const char *limit;
+    uint32_t age;         /* of the memo: grows whenever contexts are dropped */
+    uint64_t left, total; /* steps: of this mask, of the text */
+    const char *limit, *spent;
     /* one closure */
     uint32_t tick, n_seen;
     uint32_t *place_tick, *place_at; /* [n_state] */
@@ -45,13 +45,27 @@ struct ft_stepper {
 
 static bool spend(ft_stepper *s, uint64_t n)
 {
-    if (s->left < n) {
-        s->left = 0;
-        s->limit = "the grammar is too ambiguous here: more than 100000000 steps for one token";
+    if (s->spent) return false;
+    if (s->left < n || s->total < n) {
+        s->spent = s->limit =
+            s->left < n
+                ? "the grammar is too large or ambiguous: over 3000000 steps for one token"
+                : "the grammar is too costly: over 30000000 steps, and 30000 for each token";
         return false;
     }
     s->left -= n;
+    s->total -= n;
     return true;
+}
+
+bool ft_stepper_spend(ft_stepper *s, uint64_t n)
+{
+    return spend(s, n);
+}
+
+const char *ft_stepper_spent(const ft_stepper *s)
+{
+    return s->spent;
 }
 
 /* ---- contexts ---- */
@@ -188,6 +202,7 @@ ft_stepper *ft_stepper_new(const ft_auto *a)
         put_pair(s, (ft_place){known[i], 0});
         intern(s, at);
     }
+    s->total = FT_STEP_TOTAL;
     ft_stepper_refill(s);
     return s;
 }
@@ -213,6 +228,11 @@ const char *ft_stepper_limit(const ft_stepper *s)
 void ft_stepper_refill(ft_stepper *s)
 {
     s->left = FT_STEP_MAX;
+}
+
+void ft_stepper_token(ft_stepper *s)
+{
+    s->total = FT_MIN(s->total + FT_STEP_TOKEN, (uint64_t)FT_STEP_TOTAL);
 }
 
 /* ---- closures ---- */

@@ -10,8 +10,13 @@
 
 #include "text/grammar_auto.h"
 
-#define FT_CTX_MAX  (1u << 18) /* contexts of one text and its clones */
-#define FT_STEP_MAX 100000000u /* steps for one mask or token */
+#define FT_CTX_MAX (1u << 18) /* contexts of one text and its clones */
+/* Work is counted in steps: a place that is looked at, or a node of the vocabulary's trie; a step
+ * takes some 30 ns. A response that uses more than its steps is ended, so that a costly grammar
+ * does not delay the other responses of the engine for long. */
+#define FT_STEP_MAX   3000000u  /* for one mask or token */
+#define FT_STEP_TOTAL 30000000u /* for a text and its clones, */
+#define FT_STEP_TOKEN 30000u    /* and so many more for each token */
 
 #define FT_CTX_NONE 0u
 #define FT_CTX_END  1u /* the text is complete */
@@ -32,7 +37,11 @@ typedef struct ft_stepper ft_stepper;
 ft_stepper *ft_stepper_new(const ft_auto *a);
 void ft_stepper_free(ft_stepper *s);
 const char *ft_stepper_limit(const ft_stepper *s);
-void ft_stepper_refill(ft_stepper *s); /* the steps of the next mask or token */
+/* NULL, or a sentence: the work of a mask or of the text went over its bound. It stays so. */
+const char *ft_stepper_spent(const ft_stepper *s);
+bool ft_stepper_spend(ft_stepper *s, uint64_t n); /* false: too much */
+void ft_stepper_refill(ft_stepper *s);            /* the steps of the next mask or token */
+void ft_stepper_token(ft_stepper *s);             /* a token more: its share of the total */
 uint32_t ft_stepper_mark(const ft_stepper *s);
 void ft_stepper_drop(ft_stepper *s, uint32_t mark); /* forgets the contexts made since */
 

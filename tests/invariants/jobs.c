@@ -386,7 +386,7 @@ static void conversation(ft_llm *cold)
 
 /* ---- slots and vectors ---- */
 
-static int response_cached(ft_llm *m, const int32_t *ids, int n, heard *h)
+static int response_salted(ft_llm *m, const int32_t *ids, int n, uint64_t salt, heard *h)
 {
     ft_request r;
     ft_err err;
@@ -399,6 +399,7 @@ static int response_cached(ft_llm *m, const int32_t *ids, int n, heard *h)
     r.max_tokens = 8;
     r.sampling.temperature = 0;
     r.slot = 1;
+    r.cache_salt = salt;
     if (ft_job_new(&j, m, &r, wake, &sem, &err)) exit(1);
     read_all(h, j, &sem);
     check(h->response.slot == 1, "on slot %d, want 1", h->response.slot);
@@ -407,8 +408,120 @@ static int response_cached(ft_llm *m, const int32_t *ids, int n, heard *h)
     return h->response.cached_tokens;
 }
 
+static int response_cached(ft_llm *m, const int32_t *ids, int n, heard *h)
+{
+    return response_salted(m, ids, n, 0, h);
+}
+
+/* Requests with one salt find nothing of those with another, in memory, on the slot, in a folder or
+ * in a file; the text is the same. */
+static void salts(void)
+{
+    char dir[sizeof FOLDER], path[100];
+    int32_t ids[200];
+    heard h[5];
+    ft_slot_info info[2];
+    ft_queue_params q;
+    ft_err err;
+    int n;
+    folder_new(dir);
+    snprintf(path, sizeof path, "%s/slot", dir);
+    for (int i = 0; i < 200; i++) ids[i] = 300 + i * 41 % 5000;
+    for (int again = 0; again < 2; again++) {
+        ft_llm *m = open_tiny(2);
+        ft_queue_defaults(&q);
+        q.cache_dir = dir;
+        if (ft_llm_start(m, &q, &err)) exit(1);
+        const int found = again ? 192 : 0; /* the second time in the folder */
+        check(response_salted(m, ids, 200, 11, &h[0]) == found, "salt 11 finds %d, want %d",
+              h[0].response.cached_tokens, found);
+        check(response_salted(m, ids, 200, 22, &h[1]) == found, "salt 22 finds %d, want %d",
+              h[1].response.cached_tokens, found);
+        check(response_salted(m, ids, 200, 33 + (uint64_t)again, &h[2]) == 0,
+              "another salt finds %d", h[2].response.cached_tokens);
+        check(response_salted(m, ids, 200, 11, &h[3]) == 192,
+              "salt 11 finds %d of its own, want 192", h[3].response.cached_tokens);
+        check(same_buf(&h[0].ids, &h[1].ids) && same_buf(&h[0].ids, &h[3].ids),
+              "a salt changes the text");
+        check(ft_llm_slots(m, info, 2) == 2 && info[1].cache_salt == 11, "a lane knows its salt");
+        check(ft_slot_save(m, 1, 22, path, &n, &err) == FT_ENOTFOUND, "saved with another salt");
+        check(ft_slot_erase(m, 1, 22, &n, &err) == FT_ENOTFOUND, "erased with another salt");
+        check(!ft_slot_save(m, 1, 11, path, &n, &err), "%s", err.text);
+        check(!ft_slot_erase(m, 1, 11, &n, &err), "%s", err.text);
+        check(ft_slot_restore(m, 1, 22, path, &n, &err) == FT_EUNSUPPORTED, "restored for another");
+        check(!ft_slot_restore(m, 1, 11, path, &n, &err), "%s", err.text);
+        ft_llm_close(m);
+        for (int i = 0; i < 4; i++) heard_release(&h[i]);
+    }
+    if (folder_free(dir)) perror(dir);
+}
+
+static char *file_bytes(const char *path, long *n)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f || fseek(f, 0, SEEK_END)) exit(1);
+    *n = ftell(f);
+    rewind(f);
+    char *p = malloc((size_t)*n);
+    if (!p || fread(p, 1, (size_t)*n, f) != (size_t)*n) exit(1);
+    fclose(f);
+    return p;
+}
+
+static void write_bytes(const char *path, const char *p, long n)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(p, 1, (size_t)n, f) != (size_t)n || fclose(f)) exit(1);
+}
+
+/* A saved slot with any bit changed, cut anywhere or with something behind it is refused. */
+static void damaged_slots(void)
+{
+    char path[64];
+    int32_t ids[200];
+    heard h;
+    ft_err err;
+    int got, accepted = 0;
+    long n;
+    snprintf(path, sizeof path, "/tmp/foretoken-damaged-lane-%d", (int)getpid());
+    for (int i = 0; i < 200; i++) ids[i] = 300 + i * 37 % 5000;
+    ft_llm *m = open_tiny(2);
+    start_queue(m, 4);
+    response_cached(m, ids, 200, &h);
+    check(!ft_slot_save(m, 1, 0, path, &got, &err), "%s", err.text);
+    char *right = file_bytes(path, &n);
+    struct stat st;
+    check(!stat(path, &st) && (st.st_mode & 0777) == 0600, "mode %o, want 600", st.st_mode & 0777);
+    for (int i = 0; i < 600; i++) {
+        const long at = i < 400 ? i * 3 % n : (long)((uint64_t)i * 2654435761u % (uint64_t)n);
+        right[at] = (char)(right[at] ^ (1 << i % 8));
+        write_bytes(path, right, n);
+        accepted += ft_slot_restore(m, 1, 0, path, &got, &err) == FT_OK;
+        right[at] = (char)(right[at] ^ (1 << i % 8));
+    }
+    for (int i = 0; i < 40; i++) {
+        write_bytes(path, right, i * n / 40);
+        accepted += ft_slot_restore(m, 1, 0, path, &got, &err) == FT_OK;
+    }
+    char *longer = calloc(1, (size_t)n + 1);
+    memcpy(longer, right, (size_t)n);
+    write_bytes(path, longer, n + 1);
+    accepted += ft_slot_restore(m, 1, 0, path, &got, &err) == FT_OK;
+    check(accepted == 0, "%d of 641 damaged files were accepted", accepted);
+    write_bytes(path, right, n);
+    check(!ft_slot_restore(m, 1, 0, path, &got, &err), "the file itself: %s", err.text);
+    unlink(path);
+    check(!symlink("/etc/hostname", path), "symlink");
+    check(ft_slot_restore(m, 1, 0, path, &got, &err) == FT_EIO, "a link was followed");
+    unlink(path);
+    free(longer);
+    free(right);
+    heard_release(&h);
+    ft_llm_close(m);
+}
+
 /* Saves the context of a slot to a file and restores it in a new instance. */
-static void check_slots(void)
+static void slots(void)
 {
     char path[64];
     int32_t ids[200];
@@ -421,17 +534,17 @@ static void check_slots(void)
     ft_llm *m = open_tiny(2);
     start_queue(m, 4);
     check(response_cached(m, ids, 200, &a) == 0, "cached tokens in a new instance");
-    check(!ft_slot_save(m, 1, path, &n, &err) && n >= 200, "%d tokens saved: %s", n, err.text);
+    check(!ft_slot_save(m, 1, 0, path, &n, &err) && n >= 200, "%d tokens saved: %s", n, err.text);
     check(ft_llm_slots(m, info, 4) == 2 && !info[1].busy && info[1].prompt_tokens == 200,
-          "want two slots, the second with 200 tokens");
-    check(ft_slot_save(m, 2, path, &n, &err) == FT_ENOTFOUND, "a third slot was accepted");
-    check(!ft_slot_erase(m, 1, &n, &err) && n >= 200, "erase");
+          "two lanes, the second with 200 tokens");
+    check(ft_slot_save(m, 2, 0, path, &n, &err) == FT_ENOTFOUND, "a third slot was accepted");
+    check(!ft_slot_erase(m, 1, 0, &n, &err) && n >= 200, "erase");
     ft_llm_close(m);
     m = open_tiny(2);
     start_queue(m, 4);
-    check(ft_slot_restore(m, 1, "/tmp/nothing-here", &n, &err) != FT_OK,
+    check(ft_slot_restore(m, 1, 0, "/tmp/nothing-here", &n, &err) != FT_OK,
           "a file that is not there");
-    check(!ft_slot_restore(m, 1, path, &n, &err) && n >= 200, "%d tokens restored", n);
+    check(!ft_slot_restore(m, 1, 0, path, &n, &err) && n >= 200, "%d tokens restored", n);
     check(response_cached(m, ids, 200, &b) == 192, "%d cached tokens after a restore, want 192",
           b.response.cached_tokens);
     check(same_buf(&a.ids, &b.ids), "a restored slot continues with other ids");
@@ -442,7 +555,7 @@ static void check_slots(void)
     ft_llm_close(m);
     m = open_tiny(2);
     start_queue(m, 4);
-    check(ft_slot_restore(m, 1, path, &n, &err) == FT_EFORMAT, "a damaged file");
+    check(ft_slot_restore(m, 1, 0, path, &n, &err) == FT_EFORMAT, "a damaged file");
     ft_llm_close(m);
     unlink(path);
     heard_release(&a);
@@ -583,6 +696,8 @@ int main(void)
     check_vectors(m);
     many_vectors(m);
     ft_llm_close(m);
-    check_slots();
+    slots();
+    salts();
+    damaged_slots();
     return inv_end();
 }

@@ -142,7 +142,8 @@ static inline void client_request(ft_buf *out, const char *method, const char *p
                                   const char *headers, const char *body)
 {
     ft_buf_init(out, (size_t)1 << 30);
-    ft_buf_printf(out, "%s %s HTTP/1.1\r\nHost: here\r\n%s", method, path, headers ? headers : "");
+    ft_buf_printf(out, "%s %s HTTP/1.1\r\nHost: localhost\r\n%s", method, path,
+                  headers ? headers : "");
     if (body) ft_buf_printf(out, "Content-Length: %zu\r\n", strlen(body));
     ft_buf_puts(out, "\r\n");
     if (body) ft_buf_puts(out, body);

@@ -76,12 +76,12 @@ static void origins(void **state)
     (void)state;
     client_response r = client_call(
         port, "OPTIONS", CHAT,
-        "Origin: http://a.example\r\nAccess-Control-Request-Headers: x-thing\r\n", NULL);
+        "Origin: http://localhost\r\nAccess-Control-Request-Headers: x-thing\r\n", NULL);
     assert_int_equal(r.status, 204);
-    same_text(client_header(&r, "Access-Control-Allow-Origin"), "http://a.example");
+    same_text(client_header(&r, "Access-Control-Allow-Origin"), "http://localhost");
     same_text(client_header(&r, "Access-Control-Allow-Methods"), "GET, POST, DELETE, OPTIONS");
     same_text(client_header(&r, "Access-Control-Allow-Headers"), "x-thing");
-    same_text(client_header(&r, "Access-Control-Allow-Credentials"), "true");
+    assert_null(client_header(&r, "Access-Control-Allow-Credentials"));
     client_release(&r);
     r = get("/health");
     assert_null(client_header(&r, "Access-Control-Allow-Origin"));
@@ -99,7 +99,7 @@ static void any_cut(void **state)
         same_text(client_text(r.json, "choices.0.text"), "one two three");
         client_release(&r);
     }
-    const char *chunked = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: "
+    const char *chunked = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: "
                           "close\r\nTransfer-Encoding: chunked\r\n"
                           "Expect: 100-continue\r\n\r\n9\r\n{\"prompt\"\r\n10\r\n:\"say:one two\"  "
                           "\r\n1\r\n}\r\n0\r\n\r\n";
@@ -121,7 +121,7 @@ static void kept_alive(void **state)
     for (int i = 0; i < 3; i++) {
         ft_buf raw;
         ft_buf_init(&raw, 1 << 16);
-        client_puts(fd, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+        client_puts(fd, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
         while (!strstr(ft_buf_z(&raw), "\"ok\"}") && client_more(fd, &raw, 5000)) continue;
         assert_int_equal(strncmp(ft_buf_z(&raw), "HTTP/1.1 200", 12), 0);
         ft_buf_release(&raw);
@@ -179,9 +179,8 @@ static void gone(void **state)
     assert_true(busy_becomes(6)); /* the last two wait for a slot */
     close(slot[5]);
     assert_true(busy_becomes(5));
-    shutdown(slot[4], SHUT_WR); /* a half-closed connection counts as disconnected */
-    assert_true(busy_becomes(4));
     close(slot[4]);
+    assert_true(busy_becomes(4));
     for (int i = 0; i < 4; i++) close(slot[i]);
     assert_true(busy_becomes(0));
     client_response r = get("/metrics"); /* the server still serves other clients */
@@ -491,7 +490,7 @@ static void small_limits(void **state)
     int fd, status = 0;
     for (int i = 0; i < 8 && status != 200; i++) {
         fd = client_connect(port);
-        client_puts(fd, "GET /llm/health HTTP/1.1\r\nHost: x\r\n");
+        client_puts(fd, "GET /llm/health HTTP/1.1\r\nHost: localhost\r\n");
         stop_for_a_while();
         client_puts(fd, "Connection: close\r\n\r\n");
         client_read(fd, &r);
@@ -568,7 +567,7 @@ static void unix_socket(void **state)
     snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
     assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
     client_response r;
-    client_puts(fd, "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    client_puts(fd, "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     client_read(fd, &r);
     assert_int_equal(r.status, 200);
     client_release(&r);
@@ -630,7 +629,8 @@ static void torn_down(void **state)
                       : begin_request("/v1/completions", "{\"prompt\":\"say/hold:a b\"}");
     assert_true(busy_becomes(8));
     const int half = client_connect(port);
-    client_puts(half, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{");
+    client_puts(half,
+                "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{");
     close_server();
     for (int i = 0; i < 8; i++) close(fd[i]);
     close(half);

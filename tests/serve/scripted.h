@@ -38,7 +38,7 @@ struct ft_job {
     void (*wake)(void *user);
     void *user;
     pthread_mutex_t lock;
-    uint64_t id;
+    uint64_t id, salt;
     /* the request */
     ft_ids response;
     char *stop_word[64];
@@ -86,6 +86,7 @@ struct ft_llm {
     ft_job *jobs; /* oldest first */
     bool stop, slot_busy[SCRIPT_LANES], go;
     int slots, waiting_max, per_client; /* as ft_queue_params has them */
+    uint64_t slot_salt[SCRIPT_LANES];
     uint64_t next_id;
     ft_ids last; /* the last prompt: its common prefix with the next counts as cached */
     ft_llm_stats n;
@@ -195,6 +196,7 @@ static inline bool script_step(ft_job *j, double now)
     for (int i = 0; j->slot < 0 && i < m->slots; i++) {
         if (m->slot_busy[i]) continue;
         m->slot_busy[i] = true;
+        m->slot_salt[i] = j->salt;
         j->slot = i;
     }
     if (m->hurry) now = 1e300;
@@ -485,6 +487,7 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
     pthread_mutex_init(&j->lock, NULL);
     j->m = m;
     j->id = ++m->next_id;
+    j->salt = r->cache_salt;
     j->wake = wake;
     j->user = user;
     j->slot = -1;
@@ -667,32 +670,42 @@ int ft_llm_slots(ft_llm *m, ft_slot_info *out, int cap)
     if (!cap) return m->slots;
     pthread_mutex_lock(&m->lock);
     for (int i = 0; i < FT_MIN(cap, m->slots); i++)
-        out[i] = (ft_slot_info){.id = i, .busy = m->slot_busy[i], .ctx = SCRIPT_CTX};
+        out[i] = (ft_slot_info){.id = i,
+                                .busy = m->slot_busy[i],
+                                .ctx = SCRIPT_CTX,
+                                .prompt_tokens = m->slot_salt[i] ? 5 : 0,
+                                .cache_salt = m->slot_salt[i]};
     pthread_mutex_unlock(&m->lock);
     return m->slots;
 }
 
-ft_status ft_slot_save(ft_llm *m, int slot, const char *path, int *n_tokens, ft_err *err)
+ft_status ft_slot_save(ft_llm *m, int slot, uint64_t salt, const char *path, int *n_tokens,
+                       ft_err *err)
 {
     FILE *f = fopen(path, "w");
-    (void)m, (void)slot;
+    (void)m, (void)slot, (void)salt;
     if (!f) return ft_fail(err, FT_EIO, "%s cannot be written", path);
+    if (strstr(path, "/full.bin")) {
+        fclose(f);
+        return ft_fail(err, FT_ENOSPC, "%s: write: No space left on device", path);
+    }
     fclose(f);
     *n_tokens = 7;
     return FT_OK;
 }
 
-ft_status ft_slot_restore(ft_llm *m, int slot, const char *path, int *n_tokens, ft_err *err)
+ft_status ft_slot_restore(ft_llm *m, int slot, uint64_t salt, const char *path, int *n_tokens,
+                          ft_err *err)
 {
-    (void)m, (void)slot;
+    (void)m, (void)slot, (void)salt;
     if (access(path, R_OK)) return ft_fail(err, FT_EIO, "%s cannot be read", path);
     *n_tokens = 7;
     return FT_OK;
 }
 
-ft_status ft_slot_erase(ft_llm *m, int slot, int *n_tokens, ft_err *err)
+ft_status ft_slot_erase(ft_llm *m, int slot, uint64_t salt, int *n_tokens, ft_err *err)
 {
-    (void)m, (void)slot, (void)err;
+    (void)m, (void)slot, (void)salt, (void)err;
     *n_tokens = 3;
     return FT_OK;
 }

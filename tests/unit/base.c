@@ -13,11 +13,14 @@
 #include "folder.h"
 #include "unit.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void f16_round_trips_every_value(void **state)
@@ -168,6 +171,115 @@ static void output_file_appears_only_when_complete(void **state)
     assert_int_equal(rmdir(dir), 0); /* nothing else was left there */
 }
 
+static unsigned mode_of(const char *path)
+{
+    struct stat st;
+    assert_int_equal(lstat(path, &st), 0);
+    return st.st_mode & 0777;
+}
+
+/* Modes follow the umask, or do not, and the umask is never touched: another thread would see it.
+ */
+static void private_files(void **state)
+{
+    (void)state;
+    char dir[64], path[300], folder[100], part[300];
+    ft_err err;
+    ft_out_file *o;
+    ft_map m;
+    folder_new(dir);
+    snprintf(folder, sizeof folder, "%s/private", dir);
+    snprintf(path, sizeof path, "%s/out", folder);
+    const mode_t mask = umask(027);
+    assert_int_equal(ft_folder_private(folder, &err), FT_OK);
+    assert_int_equal(mode_of(folder), 0700);
+    assert_int_equal(ft_out_open(&o, path, &err), FT_OK);
+    assert_int_equal(ft_out_commit(o, &err), FT_OK);
+    assert_int_equal(mode_of(path), 0640);
+    assert_int_equal(ft_out_open_private(&o, path, &err), FT_OK);
+    ft_out_write(o, "new", 3);
+    assert_int_equal(ft_out_commit(o, &err), FT_OK);
+    assert_int_equal(mode_of(path), 0600);
+    assert_int_equal(umask(mask), 027);
+    /* links: one in the way is replaced, one that is read is refused */
+    unlink(path);
+    assert_int_equal(symlink("/etc/hostname", path), 0);
+    assert_int_equal(ft_map_open_private(&m, path, &err), FT_EIO);
+    assert_int_equal(ft_out_open_private(&o, path, &err), FT_OK);
+    assert_int_equal(ft_out_commit(o, &err), FT_OK);
+    assert_int_equal(mode_of(path), 0600);
+    /* what an interrupted writer left goes; what is new, or still being written, stays */
+    static const char *const name[] = {"a.abc123.part", "b.abc123.part", "c.prefix"};
+    const struct timespec old[2] = {{1000, 0}, {1000, 0}};
+    for (int i = 0; i < 3; i++) {
+        snprintf(part, sizeof part, "%s/%s", folder, name[i]);
+        close(open(part, O_CREAT | O_WRONLY, 0600));
+        if (i != 1) utimensat(AT_FDCWD, part, old, 0);
+    }
+    assert_int_equal(ft_out_open_private(&o, path, &err), FT_OK);
+    ft_out_sweep(folder);
+    for (int i = 0; i < 3; i++) {
+        snprintf(part, sizeof part, "%s/%s", folder, name[i]);
+        assert_int_equal(ft_file_exists(part), i > 0);
+    }
+    assert_int_equal(ft_out_commit(o, &err), FT_OK);
+    assert_int_equal(folder_free(dir), 0);
+}
+
+/* In a process of its own: what is broken stays broken. 0: as it should be. */
+static int read_after_cut(const char *path, bool cut)
+{
+    ft_map m;
+    ft_err err;
+    ft_map_guard();
+    if (ft_map_open(&m, path, true, &err) || !m.mapped || ft_map_broken()) return 1;
+    ft_map_check();
+    if (ft_map_broken() || m.data[40000] != 'x') return 2;
+    if (cut && truncate(path, 5000)) return 3;
+    if (cut && (m.data[100] != 'x' || m.data[40000] != 0 || m.data[65535] != 0)) return 4;
+    if (!cut) {
+        FILE *f = fopen(path, "r+b");
+        if (!f || fputc('y', f) != 'y' || fclose(f)) return 5;
+        ft_map_check();
+    }
+    return ft_map_broken() && !strcmp(ft_map_broken(), path) ? 0 : 6;
+}
+
+/* A file that is cut off, or written to, while it is mapped. */
+static void maps_that_change(void **state)
+{
+    (void)state;
+    char dir[64], path[80], text[65536];
+    folder_new(dir);
+    snprintf(path, sizeof path, "%s/map", dir);
+    memset(text, 'x', sizeof text);
+    for (int cut = 0; cut < 2; cut++) {
+        FILE *f = fopen(path, "wb");
+        assert_true(f && fwrite(text, 1, sizeof text, f) == sizeof text && !fclose(f));
+        const struct timespec old[2] = {{1000, 0}, {1000, 0}};
+        utimensat(AT_FDCWD, path, old, 0);
+        const pid_t child = fork();
+        if (!child) _exit(read_after_cut(path, cut));
+        int status;
+        assert_true(child > 0 && waitpid(child, &status, 0) == child);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+    assert_int_equal(folder_free(dir), 0);
+}
+
+static void full_disks(void **state)
+{
+    (void)state;
+    ft_err err;
+    errno = ENOSPC;
+    assert_int_equal(ft_fail_errno(&err, "x"), FT_ENOSPC);
+    errno = EDQUOT;
+    assert_int_equal(ft_fail_errno(&err, "x"), FT_ENOSPC);
+    errno = EACCES;
+    assert_int_equal(ft_fail_errno(&err, "x"), FT_EIO);
+}
+
 typedef struct counts {
     ft_pool *pool;
     atomic_int before, wrong, items;
@@ -239,6 +351,9 @@ int main(void)
         cmocka_unit_test(buffer_stops_at_its_maximum),
         cmocka_unit_test(dict_finds_what_was_put),
         cmocka_unit_test(output_file_appears_only_when_complete),
+        cmocka_unit_test(private_files),
+        cmocka_unit_test(maps_that_change),
+        cmocka_unit_test(full_disks),
         cmocka_unit_test(pool_runs_all_items_and_barriers),
         cmocka_unit_test(type_table_is_consistent),
     };

@@ -524,6 +524,86 @@ static void nesting_closes_at_its_limit(void **state)
     free_vocab(&v);
 }
 
+/* Rules that call each other in so many ways that one mask is the work of seconds. */
+static char *costly_rules(const char *root)
+{
+    enum { N = 300 };
+    ft_buf b;
+    ft_buf_init(&b, 1 << 16);
+    ft_buf_puts(&b, root);
+    for (int i = 0; i < N; i++)
+        ft_buf_printf(&b, "r%d ::= \"a\" r%d \"b\" | [a-z ] r%d r%d | [a-z]\n", i, (i * 7 + 1) % N,
+                      (i * 13 + 5) % N, (i * 31 + 11) % N);
+    return ft_buf_take(&b);
+}
+
+/* Work has a bound for a mask and for a text; past it nothing is allowed and the reason is said. */
+static void costly_masks_end(void **state)
+{
+    (void)state;
+    ft_rng r = {3};
+    ft_err err;
+    vocab v = make_vocab(&r, "abcdefghijklmnopqrstuvwxyz ", 200000);
+    ft_trie *t = make_trie(&v);
+    uint32_t *bits = ft_new_n(uint32_t, (size_t)v.n / 32 + 1);
+    char *now = costly_rules("root ::= r0\n"), *later = costly_rules("root ::= \"x\" r0\n");
+    ft_grammar *g = compile(now);
+    ft_grammar_state *s = new_state(g, t, NULL);
+    assert_int_equal(ft_grammar_probe(s, &err), FT_ELIMIT); /* known before a token is drawn */
+    assert_non_null(strstr(err.text, "3000000 steps"));
+    ft_grammar_state_free(s);
+    ft_grammar_free(g);
+    g = compile(later);
+    s = new_state(g, t, NULL);
+    assert_int_equal(ft_grammar_probe(s, &err), FT_OK);
+    assert_null(ft_grammar_spent(s));
+    assert_true(ft_grammar_accept(s, 'x'));
+    assert_true(ft_grammar_allow(s, bits, v.n));
+    for (int32_t i = 0; i < v.n / 32; i++) assert_int_equal(bits[i], 0);
+    assert_non_null(ft_grammar_spent(s));
+    assert_false(ft_grammar_allows(s, 'a'));
+    ft_grammar_state_free(s);
+    ft_grammar_free(g);
+    g = compile(json); /* a long text of a plain grammar never comes near */
+    s = new_state(g, t, NULL);
+    assert_true(ft_grammar_accept(s, '['));
+    for (int i = 0; i < 5000; i++) {
+        static const char one[] = "\"a b\",";
+        ft_grammar_allow(s, bits, v.n);
+        assert_true(ft_grammar_accept(s, one[i % 6]));
+    }
+    assert_null(ft_grammar_spent(s));
+    ft_grammar_state_free(s);
+    ft_grammar_free(g);
+    ft_free(now), ft_free(later), ft_free(bits);
+    ft_trie_free(t);
+    free_vocab(&v);
+}
+
+/* Many masks, each of which is within its bound: the text as a whole is not. */
+static void costly_texts_end(void **state)
+{
+    (void)state;
+    ft_rng r = {4};
+    vocab v = make_vocab(&r, "abcdefghijklmnopqrstuvwxyz ", 200000);
+    ft_trie *t = make_trie(&v);
+    uint32_t *bits = ft_new_n(uint32_t, (size_t)v.n / 32 + 1);
+    ft_grammar *g = compile("root ::= [a-z ]{0,5000} \".\""); /* every state is another view */
+    ft_grammar_state *s = new_state(g, t, NULL);
+    int n = 0;
+    for (; n < 5000 && !ft_grammar_spent(s); n++) {
+        ft_grammar_allow(s, bits, v.n);
+        ft_grammar_accept(s, 'a');
+    }
+    assert_in_range(n, 50, 4000);
+    assert_non_null(strstr(ft_grammar_spent(s), "30000 for each token"));
+    ft_grammar_state_free(s);
+    ft_grammar_free(g);
+    ft_free(bits);
+    ft_trie_free(t);
+    free_vocab(&v);
+}
+
 /* ---- bench ---- */
 
 static vocab large_vocab(int n)
@@ -611,6 +691,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(lazy_waits_for_its_trigger),
         cmocka_unit_test(ambiguity_does_not_explode),
         cmocka_unit_test(nesting_closes_at_its_limit),
+        cmocka_unit_test(costly_masks_end),
+        cmocka_unit_test(costly_texts_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
