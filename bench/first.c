@@ -1,7 +1,7 @@
-/* bench/first.c - the first minutes of a server: how long until it is ready, how far its memory is
- * from what was expected, and what the first responses wait for. SLOTS streams at a time, REPLIES
- * in all, each with a prompt and a length of its own, half of them drawn, all drafting as they
- * like. build/bench/first MODEL [SLOTS [REPLIES [DEVICE [CONTEXT]]]] */
+/* bench/first.c - the first minutes of a server: the time until it is ready, the difference between
+ * estimated and used memory, and the latencies of the first responses. SLOTS streams at a time,
+ * RESPONSES in total, with different prompts and lengths, half of them sampled, all with adaptive
+ * drafting. build/bench/first MODEL [SLOTS [RESPONSES [DEVICE [CONTEXT]]]] */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/mem.h"
@@ -19,7 +19,7 @@ typedef struct stream {
     ft_job *j;
     sem_t *sem;
     double start, last;
-    int n; /* times that something came */
+    int n; /* number of measured times */
 } stream;
 
 typedef struct times {
@@ -36,7 +36,7 @@ static void die(const char *what, const ft_err *err)
     exit(1);
 }
 
-static void put(times *t, double v)
+static void add_time(times *t, double v)
 {
     if (!t->v) t->v = ft_new_n(double, MAX_TIMES);
     if (t->n < MAX_TIMES) t->v[t->n++] = v;
@@ -47,13 +47,13 @@ static void wake(void *user)
 {
     stream *s = user;
     const double now = ft_now_s();
-    put(s->n == 0 ? &first : s->n == 1 ? &second : &gap, now - (s->n ? s->last : s->start));
+    add_time(s->n == 0 ? &first : s->n == 1 ? &second : &gap, now - (s->n ? s->last : s->start));
     s->last = now;
     s->n++;
     sem_post(s->sem);
 }
 
-static void begin(stream *s, ft_llm *m, int seed, sem_t *sem)
+static void begin_stream(stream *s, ft_llm *m, int seed, sem_t *sem)
 {
     ft_request r;
     ft_err err;
@@ -72,7 +72,7 @@ static void begin(stream *s, ft_llm *m, int seed, sem_t *sem)
     if (ft_job_new(&s->j, m, &r, wake, s, &err)) die("job", &err);
 }
 
-static bool done(stream *s)
+static bool stream_done(stream *s)
 {
     ft_event e;
     while (ft_job_next(s->j, &e)) {
@@ -86,16 +86,17 @@ static void responses(ft_llm *m, int slots, int n)
     sem_t sem;
     sem_init(&sem, 0, 0);
     int started = 0, busy = 0;
-    for (; started < slots && started < n; started++, busy++) begin(&s[started], m, started, &sem);
+    for (; started < slots && started < n; started++, busy++)
+        begin_stream(&s[started], m, started, &sem);
     while (busy) {
         sem_wait(&sem);
         for (int i = 0; i < slots; i++) {
-            if (!s[i].j || !done(&s[i])) continue;
+            if (!s[i].j || !stream_done(&s[i])) continue;
             ft_job_free(s[i].j);
             s[i].j = NULL;
             busy--;
             if (started >= n) continue;
-            begin(&s[i], m, started++, &sem);
+            begin_stream(&s[i], m, started++, &sem);
             busy++;
         }
     }
@@ -109,7 +110,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void say(times *t)
+static void print_times(times *t)
 {
     if (!t->n) return;
     qsort(t->v, (size_t)t->n, sizeof *t->v, by_value);
@@ -127,7 +128,7 @@ int main(int argc, char **argv)
     ft_queue_params q;
     ft_err err;
     ft_llm *m;
-    ft_dev *d; /* for a look at the memory */
+    ft_dev *d; /* to read the free memory */
     ft_llm_defaults(&p);
     p.model = argc > 1 ? argv[1] : "models/foretoken-tiny.gguf";
     p.slots = slots;
@@ -139,16 +140,16 @@ int main(int argc, char **argv)
     if (ft_llm_open(&m, &p, &err)) die(p.model, &err);
     if (ft_llm_start(m, &q, &err)) die("queue", &err);
     const ft_llm_info *i = ft_llm_about(m);
-    printf("%d lanes, context %d: ready in %.2f s, %.2f of them the device's; ", slots, p.ctx,
-           ft_now_s() - start, opened - start);
+    printf("%d slots, context %d: ready in %.2f s, %.2f s of them to open the device; ", slots,
+           p.ctx, ft_now_s() - start, opened - start);
     const double ready = free_before - (double)d->free_bytes(d), expected = (double)i->device_bytes;
     responses(m, slots, n);
     const double taken = free_before - (double)d->free_bytes(d);
-    printf("%.1f MB expected, %.1f taken when ready, %.1f after %d replies (%+.2f %%)\n",
+    printf("%.1f MB estimated, %.1f MB used when ready, %.1f MB after %d responses (%+.2f %%)\n",
            expected * 1e-6, ready * 1e-6, taken * 1e-6, n, (taken / expected - 1) * 100);
-    say(&first);
-    say(&second);
-    say(&gap);
+    print_times(&first);
+    print_times(&second);
+    print_times(&gap);
     ft_llm_close(m);
     ft_dev_close(d);
     return 0;

@@ -1,8 +1,8 @@
-/* bench/load.c - mixed load on a server for as long as you like: responses read to their end,
- * clients that leave at any moment, requests that are wrong in every way, schemas, tools, long
- * prompts, and too few pages for all of them. Starts the server itself, checks every answer, and at
- * the end that nothing is left over and memory did not grow. build/bench/load [SECONDS [PROGRAM
- * [CLIENTS [MODEL]]]] build/bench/load 3600 build-address-undefined/foretoken 6 */
+/* bench/load.c - mixed load on a server for a given time: complete responses, clients that
+ * disconnect at any moment, invalid requests, schemas, tools, long prompts, and too few KV cache
+ * pages for all of them. Starts the server, checks every response, and at the end that all slots
+ * and pages are free and memory did not grow. build/bench/load [SECONDS [PROGRAM [CLIENTS
+ * [MODEL]]]] build/bench/load 3600 build-address-undefined/foretoken 6 */
 #define _GNU_SOURCE
 #include "../tests/serve/client.h"
 
@@ -25,7 +25,7 @@ typedef struct client {
     ft_rng rng;
 } client;
 
-/* A request, and what its answer may be. */
+/* A request, and its allowed responses. */
 typedef struct shot {
     const char *name, *path, *body; /* body NULL: GET */
     int status;
@@ -84,7 +84,7 @@ static const shot SHOTS[] = {
     {"slots", "/slots", NULL, 200, "is_processing"},
     {"metrics", "/metrics", NULL, 200, "foretoken:"},
     {"page", "/", NULL, 200, "<"},
-    /* wrong in every way */
+    /* invalid requests */
     {"no JSON", "/v1/chat/completions", "{\"messages\":[", 400, "invalid_request_error"},
     {"no messages", "/v1/chat/completions", "{}", 400, "messages"},
     {"a wrong type", "/completion", "{\"prompt\":\"x\",\"n_predict\":\"many\"}", 400, "n_predict"},
@@ -109,9 +109,9 @@ static int below(client *c, int n)
     return (int)(uniform(c) * n);
 }
 
-static _Thread_local double asked_s; /* when this client last asked something */
+static _Thread_local double asked_s; /* time of the last request of this client */
 
-static void complain(const char *what, const client_response *r)
+static void report_wrong(const char *what, const client_response *r)
 {
     fprintf(stderr, "load: %s: status %d after %.0f s, %.300s\n", what, r->status,
             ft_now_s() - asked_s, ft_buf_z(&r->body));
@@ -120,7 +120,7 @@ static void complain(const char *what, const client_response *r)
 
 /* ---- clients ---- */
 
-/* Sends a request and reads its answer, at most `most` bytes of it; < 0: to its end. */
+/* Sends a request and reads at most `most` bytes of its response; < 0: to its end. */
 static client_response send_and_read(const shot *s, long most)
 {
     client_response r;
@@ -137,17 +137,17 @@ static client_response send_and_read(const shot *s, long most)
     return r;
 }
 
-static void whole(const shot *s)
+static void complete_request(const shot *s)
 {
     client_response r = send_and_read(s, -1);
     if (r.status != s->status || (s->has && !strstr(ft_buf_z(&r.body), s->has)))
-        complain(s->name, &r);
+        report_wrong(s->name, &r);
     client_release(&r);
     atomic_fetch_add(&asked, 1);
 }
 
-/* Leaves after some bytes of the answer, before any, or in the middle of the request. */
-static void leave(client *c, const shot *s)
+/* Disconnects after some bytes of the response, before any, or in the middle of the request. */
+static void disconnect_early(client *c, const shot *s)
 {
     const int how = below(c, 3);
     atomic_fetch_add(&left, 1);
@@ -166,7 +166,7 @@ static void leave(client *c, const shot *s)
     ft_buf_release(&b);
 }
 
-/* Prompts of many tokens, which share beginnings of different lengths; some do not fit. */
+/* Prompts of many tokens that share prefixes of different lengths; some do not fit the context. */
 static void long_prompt(client *c)
 {
     ft_buf b;
@@ -181,7 +181,7 @@ static void long_prompt(client *c)
     const shot s = {"a long prompt", "/v1/chat/completions", ft_buf_z(&b), 200, NULL};
     r = send_and_read(&s, below(c, 4) ? -1 : 1);
     const bool fits = words < 2 * CTX;
-    if (r.status && r.status != (fits ? 200 : 400)) complain(s.name, &r);
+    if (r.status && r.status != (fits ? 200 : 400)) report_wrong(s.name, &r);
     client_release(&r);
     ft_buf_release(&b);
     atomic_fetch_add(&asked, 1);
@@ -210,9 +210,9 @@ static void *run_client(void *user)
         const shot *s = &SHOTS[below(c, (int)FT_COUNT(SHOTS))];
         const double p = uniform(c);
         if (p < 0.70)
-            whole(s);
+            complete_request(s);
         else if (p < 0.90)
-            leave(c, s);
+            disconnect_early(c, s);
         else if (p < 0.97)
             long_prompt(c);
         else
@@ -224,7 +224,7 @@ static void *run_client(void *user)
 /* ---- the server ---- */
 
 /* The port, from the start-up line of the server. */
-static void start(const char *program, const char *model)
+static void start_server(const char *program, const char *model)
 {
     int fd[2];
     char slots[16], ctx[16], cells[16];
@@ -258,7 +258,7 @@ static void start(const char *program, const char *model)
     fclose(f);
 }
 
-/* Kilobytes that the server has in memory. */
+/* Resident memory of the server in kilobytes. */
 static long resident(void)
 {
     char path[64], line[200];
@@ -271,7 +271,7 @@ static long resident(void)
     return kb;
 }
 
-/* Of one of the numbers in /metrics; -1: it is not there. */
+/* The value of a metric in /metrics; -1: absent. */
 static double metric(const char *name)
 {
     const shot s = {name, "/metrics", NULL, 200, NULL};
@@ -289,20 +289,20 @@ static void expect(bool ok, const char *what, double found, double want)
     atomic_fetch_add(&wrong, 1);
 }
 
-/* Nobody is asked anything any more: all slots are idle, and give their pages when told to. */
-static void leftovers(void)
+/* Without requests, all slots are idle, and erasing them frees their pages. */
+static void check_all_free(void)
 {
     for (int i = 0; i < 200 && metric("\nforetoken:requests_processing ") > 0; i++) usleep(100000);
-    expect(metric("\nforetoken:requests_processing ") == 0, "replies that still run",
+    expect(metric("\nforetoken:requests_processing ") == 0, "responses that still run",
            metric("\nforetoken:requests_processing "), 0);
     for (int i = 0; i < SLOTS; i++) {
         char path[64];
         snprintf(path, sizeof path, "/slots/%d?action=erase", i);
         const shot s = {"erase", path, "{}", 200, "n_erased"};
-        whole(&s);
+        complete_request(&s);
     }
     const shot last = {"one more", "/completion", "{\"prompt\":\"x\",\"n_predict\":1}", 200, NULL};
-    whole(&last); /* counts of pages are brought up to date when a response ends */
+    complete_request(&last); /* page counts are updated when a response ends */
     const double pages = metric("\nforetoken:pages_used ") + metric("\nforetoken:pages_cached ");
     expect(pages <= 2, "pages in use", pages, 2);
 }
@@ -313,8 +313,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Flat: the middle of the last quarter's samples is about that of the second quarter's. */
-static void flat(long *kb, int n)
+/* Memory is flat when the median of the last quarter is about that of the second quarter. */
+static void check_memory_flat(long *kb, int n)
 {
     if (n < 16) return;
     long *a = kb + n / 4, *b = kb + n - n / 4;
@@ -332,8 +332,8 @@ int main(int argc, char **argv)
     static client c[MAX_CLIENTS];
     long kb[SAMPLES];
     int n = 0, code = 0;
-    start(argc > 2 ? argv[2] : "build/foretoken",
-          argc > 4 ? argv[4] : "models/foretoken-tiny.gguf");
+    start_server(argc > 2 ? argv[2] : "build/foretoken",
+                 argc > 4 ? argv[4] : "models/foretoken-tiny.gguf");
     end_s = ft_now_s() + seconds;
     for (int i = 0; i < clients; i++) {
         c[i].rng = (ft_rng){(uint64_t)i + 1};
@@ -343,19 +343,20 @@ int main(int argc, char **argv)
         const double until = end_s - seconds + seconds * (n + 1) / SAMPLES;
         while (ft_now_s() < until) usleep(100000);
         kb[n] = resident();
-        if (!kb[n]) break; /* it has died */
+        if (!kb[n]) break; /* the server has exited */
         if (n % 8 == 7)
-            fprintf(stderr, "load: %.0f %%, %lld answers, %lld left, %lld wrong, %.1f MiB\n",
+            fprintf(stderr,
+                    "load: %.0f %%, %lld responses, %lld disconnected, %lld wrong, %.1f MiB\n",
                     100.0 * (n + 1) / SAMPLES, (long long)asked, (long long)left, (long long)wrong,
                     (double)kb[n] / 1024);
     }
     for (int i = 0; i < clients; i++) pthread_join(c[i].thread, NULL);
-    leftovers();
-    flat(kb, n);
+    check_all_free();
+    check_memory_flat(kb, n);
     kill(server, SIGTERM);
     waitpid(server, &code, 0);
     expect(WIFEXITED(code) && !WEXITSTATUS(code), "the server's end", code, 0);
-    printf("%lld answers, %lld clients that left, %lld wrong\n", (long long)asked, (long long)left,
-           (long long)wrong);
+    printf("%lld responses, %lld disconnected clients, %lld wrong\n", (long long)asked,
+           (long long)left, (long long)wrong);
     return wrong ? 1 : 0;
 }

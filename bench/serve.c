@@ -1,7 +1,7 @@
-/* bench/serve.c - many streams at once through the queue: tokens per second of one reader and of
- * many, each asking again when answered, with drafting and without in turns; and the gaps between
- * the tokens of a running stream while a long prompt arrives. build/bench/serve [MODEL [STREAMS
- * [TOKENS [PROMPT [DEVICE]]]]] */
+/* bench/serve.c - many streams at once through the queue: tokens per second of one client and of
+ * many, each with consecutive requests, alternately with and without drafting; and the gaps between
+ * the tokens of a running stream while a long prompt arrives.
+ *   build/bench/serve [MODEL [STREAMS [TOKENS [PROMPT [DEVICE]]]]] */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/mem.h"
@@ -19,11 +19,11 @@ typedef struct stream {
     sem_t *sem;
     int32_t *ids;
     int n;
-    double *at; /* when something new came */
+    double *at; /* arrival times of tokens */
     int n_at;
 } stream;
 
-static ft_llm *m; /* drafting, or not */
+static ft_llm *m; /* the model under test, with or without drafting */
 
 static void die(const char *what, const ft_err *err)
 {
@@ -38,7 +38,7 @@ static void wake(void *user)
     sem_post(s->sem);
 }
 
-static void begin(stream *s, sem_t *sem, int seed, int n_prompt, int tokens)
+static void begin_stream(stream *s, sem_t *sem, int seed, int n_prompt, int tokens)
 {
     static const char *const asks[] = {"What does tar do?", "Define river.", "What is 3 + 4?",
                                        "How do I list files by size?", "Say something kind."};
@@ -72,7 +72,7 @@ static void begin(stream *s, sem_t *sem, int seed, int n_prompt, int tokens)
     free(prompt);
 }
 
-static bool drain(stream *s)
+static bool drain_stream(stream *s)
 {
     ft_event e;
     while (ft_job_next(s->j, &e))
@@ -80,16 +80,16 @@ static bool drain(stream *s)
     return ft_job_done(s->j);
 }
 
-static void end(stream *s)
+static void end_stream(stream *s)
 {
     ft_job_free(s->j);
     ft_free(s->ids);
     ft_free(s->at);
 }
 
-/* Tokens per second of n readers, each of whom asks `asks` times, one response after the other,
- * while all of them read. The ids of the first responses in out[i]. */
-static double together(int first, int n, int tokens, int asks, int32_t **out, int *n_out)
+/* Tokens per second of n clients with `asks` consecutive requests each, while all of them are
+ * active. The ids of the first responses go to out[i]. */
+static double measure_streams(int first, int n, int tokens, int asks, int32_t **out, int *n_out)
 {
     stream *s = ft_new_n(stream, (size_t)n);
     int *asked = ft_new_n(int, (size_t)n), read = 0, left = n;
@@ -97,13 +97,13 @@ static double together(int first, int n, int tokens, int asks, int32_t **out, in
     sem_t sem;
     sem_init(&sem, 0, 0);
     const double start = ft_now_s();
-    for (int i = 0; i < n; i++) begin(&s[i], &sem, first + i, 0, tokens);
+    for (int i = 0; i < n; i++) begin_stream(&s[i], &sem, first + i, 0, tokens);
     while (left) {
         sem_wait(&sem);
         for (int i = 0; i < n; i++) {
             if (asked[i] == asks) continue;
             const int before = s[i].n;
-            const bool done = drain(&s[i]);
+            const bool done = drain_stream(&s[i]);
             read += s[i].n - before;
             if (!done) continue;
             if (out && !asked[i]) {
@@ -111,9 +111,9 @@ static double together(int first, int n, int tokens, int asks, int32_t **out, in
                 memcpy(out[i], s[i].ids, sizeof(int32_t) * (size_t)FT_MIN(tokens, s[i].n));
                 n_out[i] = s[i].n;
             }
-            end(&s[i]);
+            end_stream(&s[i]);
             if (++asked[i] < asks) {
-                begin(&s[i], &sem, first + i + asked[i] * n, 0, tokens);
+                begin_stream(&s[i], &sem, first + i + asked[i] * n, 0, tokens);
                 continue;
             }
             if (left-- == n) rate = read / (ft_now_s() - start);
@@ -137,7 +137,7 @@ static double median(double *v)
     return v[REPS / 2];
 }
 
-/* How many streams have the same ids in both. */
+/* Number of streams with the same ids in both. */
 static int same_ids(int streams, int tokens, int32_t **a, const int *n_a, int32_t **b,
                     const int *n_b)
 {
@@ -148,13 +148,13 @@ static int same_ids(int streams, int tokens, int32_t **a, const int *n_a, int32_
     return same;
 }
 
-/* What many streams have added up to in all their turns. */
+/* Totals of many streams over all runs. */
 typedef struct work {
     double steps, decode_steps, drafted, accepted, tokens;
 } work;
 
-/* sign: -1 before them, 1 after. */
-static void count(work *w, int sign)
+/* Adds the counters of the model; sign: -1 before a run, 1 after it. */
+static void add_counters(work *w, int sign)
 {
     ft_llm_stats s;
     ft_llm_counts(m, &s);
@@ -174,19 +174,19 @@ static void throughput(ft_llm *const way[2], int streams, int tokens)
     double one[2][REPS], all[2][REPS], rate[2];
     work done[2] = {{.steps = 0}, {.steps = 0}};
     m = way[0];
-    for (int i = 0; i < streams; i++) together(i, 1, tokens, 1, &alone[i], &n_alone[i]);
+    for (int i = 0; i < streams; i++) measure_streams(i, 1, tokens, 1, &alone[i], &n_alone[i]);
     for (int w = 0; w < 2; w++) {
         m = way[w];
         many[w] = ft_new_n(int32_t *, n);
         n_many[w] = ft_new_n(int, n);
-        together(0, streams, tokens, 1, many[w], n_many[w]);
+        measure_streams(0, streams, tokens, 1, many[w], n_many[w]);
     }
     for (int i = 0; i < 2 * REPS; i++) {
         m = way[i % 2];
-        one[i % 2][i / 2] = together(0, 1, tokens, ASKS, NULL, NULL);
-        count(&done[i % 2], -1);
-        all[i % 2][i / 2] = together(0, streams, tokens, ASKS, NULL, NULL);
-        count(&done[i % 2], 1);
+        one[i % 2][i / 2] = measure_streams(0, 1, tokens, ASKS, NULL, NULL);
+        add_counters(&done[i % 2], -1);
+        all[i % 2][i / 2] = measure_streams(0, streams, tokens, ASKS, NULL, NULL);
+        add_counters(&done[i % 2], 1);
     }
     for (int w = 0; w < 2; w++) {
         const double a = median(one[w]);
@@ -196,10 +196,10 @@ static void throughput(ft_llm *const way[2], int streams, int tokens)
                name[w], a, streams, rate[w], rate[w] / a,
                same_ids(streams, tokens, alone, n_alone, many[w], n_many[w]));
     }
-    printf(
-        "many: %.2f tokens a step drafting, %.2f without; %.2f drafts a round, %.2f of them kept\n",
-        done[0].tokens / done[0].steps, done[1].tokens / done[1].steps,
-        done[0].drafted / done[0].decode_steps, done[0].accepted / FT_MAX(1.0, done[0].drafted));
+    printf("many: %.2f tokens per step with drafting, %.2f without; %.2f draft tokens per step, "
+           "%.2f of them accepted\n",
+           done[0].tokens / done[0].steps, done[1].tokens / done[1].steps,
+           done[0].drafted / done[0].decode_steps, done[0].accepted / FT_MAX(1.0, done[0].drafted));
     printf("drafting / without: one stream %.3f, %d streams %.3f\n",
            median(one[0]) / median(one[1]), streams, rate[0] / rate[1]);
     for (int i = 0; i < streams; i++) {
@@ -224,7 +224,7 @@ static void print_gaps(const char *what, double *gap, int n)
            gap[n - 1] * 1e3, n);
 }
 
-/* A stream runs; a long prompt comes and goes. */
+/* Measures the gaps of a running stream while a long prompt is evaluated. */
 static void gaps(int prompt, int tokens)
 {
     stream s, p;
@@ -232,18 +232,18 @@ static void gaps(int prompt, int tokens)
     double *all = ft_new_n(double, MAX_GAPS), *during = ft_new_n(double, MAX_GAPS);
     int n_all = 0, n_during = 0;
     sem_init(&sem, 0, 0);
-    begin(&s, &sem, 2, 0, tokens);
+    begin_stream(&s, &sem, 2, 0, tokens);
     while (s.n < tokens / 5) {
         sem_wait(&sem);
-        drain(&s);
+        drain_stream(&s);
     }
     const double from = ft_now_s();
-    begin(&p, &sem, 1, prompt, 2);
+    begin_stream(&p, &sem, 1, prompt, 2);
     double to = 0;
     for (bool a = false, b = false; !a || !b;) {
         sem_wait(&sem);
-        if (!a) a = drain(&s);
-        if (!b && (b = drain(&p))) to = ft_now_s();
+        if (!a) a = drain_stream(&s);
+        if (!b && (b = drain_stream(&p))) to = ft_now_s();
     }
     for (int i = 1; i < s.n_at; i++) {
         const double g = s.at[i] - s.at[i - 1];
@@ -254,8 +254,8 @@ static void gaps(int prompt, int tokens)
            prompt, to - from, tokens);
     print_gaps("in all", all, n_all);
     print_gaps("meanwhile", during, n_during);
-    end(&s);
-    end(&p);
+    end_stream(&s);
+    end_stream(&p);
     ft_free(all);
     ft_free(during);
     sem_destroy(&sem);

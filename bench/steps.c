@@ -43,14 +43,14 @@ static void open_cache(bench *b, ft_kv_type kv, int slots, int cells)
 {
     ft_err err;
     ft_cache_params cp = {.layer = b->m->layer,
-                                .n_layer = b->m->n_layer,
-                                .trunk = b->m->L,
-                                .kt = kv,
-                                .vt = kv,
-                                .exact = true,
-                                .slots = slots,
-                                .cells = cells,
-                                .tentative = JOURNAL};
+                          .n_layer = b->m->n_layer,
+                          .trunk = b->m->L,
+                          .kt = kv,
+                          .vt = kv,
+                          .exact = true,
+                          .slots = slots,
+                          .cells = cells,
+                          .tentative = JOURNAL};
     ft_kv_choice *plan = ft_kv_plan_new(&cp);
     cp.plan = plan;
     stop_on(ft_cache_new(&b->cache, b->dev, &cp, &err), &err);
@@ -71,7 +71,7 @@ static void move_to(ft_seq *s, int past)
     }
 }
 
-static double step(bench *b, ft_seq **seq, const shape *h)
+static double run_step(bench *b, ft_seq **seq, const shape *h)
 {
     ft_err err;
     const int64_t start = ft_now_ns();
@@ -100,7 +100,7 @@ static double time_shape(bench *b, const shape *h)
         move_to(seq[i], h->past);
     }
     for (int i = -WARM; i < TIMES; i++) {
-        const double t = step(b, seq, h);
+        const double t = run_step(b, seq, h);
         if (i >= 0) s[i] = t;
     }
     for (int i = 0; i < h->seqs; i++) ft_seq_free(seq[i]);

@@ -1,5 +1,5 @@
-/* usage: tokenize VOCAB.gguf FILE [N] - encodes FILE N times; the best of them in MB per second of
- * one core's time (not of the clock on the wall: the machine may be busy). */
+/* bench/tokenize.c - usage: tokenize VOCAB.gguf FILE [N]. Encodes FILE N times and prints the best
+ * speed in MB per second of CPU time (not wall-clock time, because the machine may be busy). */
 #define _POSIX_C_SOURCE 200809L
 #include "base/file.h"
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-/* hello.c - sends one question to a model and prints the answer while it is generated.
+/* hello.c - sends one question to a model and prints the response while it is generated.
  *   cc hello.c $(pkg-config --cflags --libs foretoken) -o hello && ./hello [MODEL.gguf] */
 #include <foretoken.h>
 #include <stdio.h>

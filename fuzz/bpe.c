@@ -1,5 +1,5 @@
-/* fuzz/bpe.c - any bytes to ids and back, with both families of vocabularies. The first byte
- * chooses the family and the flags. */
+/* fuzz/bpe.c - encodes arbitrary bytes to ids and decodes them, with both families of vocabularies.
+ * The first byte selects the family and the flags. */
 #define _GNU_SOURCE
 #include "text/bpe.h"
 #include "base/buf.h"
@@ -15,7 +15,7 @@ static void check(bool ok)
     if (!ok) abort();
 }
 
-static ft_vocab *make(const char *model)
+static ft_vocab *new_vocab(const char *model)
 {
     small_vocab *s = small_new(model);
     const bool bytes = !strcmp(model, "gpt2");
@@ -58,8 +58,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static ft_vocab *vocab[2];
     if (!vocab[0]) {
-        vocab[0] = make("gpt2");
-        vocab[1] = make("gemma4");
+        vocab[0] = new_vocab("gpt2");
+        vocab[1] = new_vocab("gemma4");
     }
     if (n == 0) return 0;
     const int family = data[0] & 1;
@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     ft_detok_init(&d, v, true);
     for (size_t i = 0; i < l.n; i++) ft_detok_push(&d, l.id[i], &out);
     ft_detok_flush(&d, &out);
-    /* Gemma's mark for a space prints a space; normalisation changes text on purpose. */
+    /* The space marker of Gemma prints a space, and normalisation changes the text. */
     const bool exact =
         family ? ft_str_find(s, FT_STR("\u2581"), 0) == SIZE_MAX : (flags & FT_BPE_NO_NFC) != 0;
     if (exact) check(ft_str_eq(ft_buf_str(&out), s));

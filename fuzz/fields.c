@@ -249,7 +249,7 @@ static void put_value(script *s, ft_buf *b, int depth)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    if (!server) start();
+    if (!server) start_model();
     script s = {data, n};
     const unsigned char route = (unsigned char)take(&s, 256);
     ft_buf b;

@@ -1,5 +1,5 @@
-/* Any bytes through the GGUF reader. What it accepts is walked in full: every key, every string and
- * both ends of every tensor must be readable. */
+/* fuzz/gguf.c - arbitrary bytes as a GGUF file. An accepted file is read completely: every key,
+ * every string and both ends of every tensor must be readable. */
 #include "gguf/gguf.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         touch(t->data, t->bytes);
         total += t->bytes;
     }
-    if (total > n) abort(); /* no two tensors share a byte */
+    if (total > n) abort(); /* tensors must not overlap */
     uint32_t u;
     float f;
     bool b;

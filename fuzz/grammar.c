@@ -1,5 +1,5 @@
-/* Any bytes as a grammar: it is refused or compiled in bounded time and memory; masks agree with
- * single questions, and what is allowed can be accepted. */
+/* fuzz/grammar.c - arbitrary bytes as a grammar: it is rejected or compiled in bounded time and
+ * memory; masks agree with ft_grammar_allows, and every allowed token is accepted. */
 #include "text/grammar.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -8,7 +8,7 @@
 
 enum { V = 280, EOG = 279 };
 
-static ft_str bytes(void *user, int32_t id)
+static ft_str token_bytes(void *user, int32_t id)
 {
     static char text[V][4];
     (void)user;
@@ -26,7 +26,7 @@ static bool is_eog(void *user, int32_t id)
     return id == EOG;
 }
 
-static void follow(ft_grammar_state *s, ft_rng *r)
+static void check_walk(ft_grammar_state *s, ft_rng *r)
 {
     for (int step = 0; step < 24; step++) {
         uint32_t bits[(V + 31) / 32];
@@ -50,14 +50,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static ft_trie *t;
-    if (!t) t = ft_trie_new(&(ft_token_source){NULL, V, bytes, is_eog});
+    if (!t) t = ft_trie_new(&(ft_token_source){NULL, V, token_bytes, is_eog});
     ft_grammar *g;
     ft_err err;
     if (ft_grammar_new(&g, (ft_str){(const char *)data, n}, NULL, &err)) return 0;
     ft_grammar_state *s;
     if (!ft_grammar_state_new(&s, g, t, NULL, &err)) {
         ft_rng r = {n ? data[n / 2] : 0};
-        follow(s, &r);
+        check_walk(s, &r);
         ft_grammar_state_free(s);
     }
     ft_grammar_free(g);

@@ -1,6 +1,6 @@
 /* fuzz/hf.c - the JSON files of a Hugging Face folder: config.json, tokenizer.json,
  * tokenizer_config.json and generation_config.json, in this order, separated by zero bytes. Keys
- * and vocabulary are built from them and thrown away. */
+ * and vocabulary are built from them and discarded. */
 #define _POSIX_C_SOURCE 200809L
 #include "tools/hf.h"
 #include "base/log.h"

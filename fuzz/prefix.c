@@ -1,4 +1,5 @@
-/* fuzz/prefix.c - files of the prefix cache: whatever the bytes are, they are refused or whole. */
+/* fuzz/prefix.c - arbitrary bytes as a file of the prefix cache: it is rejected, or it is complete.
+ */
 #include "base/mem.h"
 #include "kv/prefix_file.h"
 
@@ -29,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                 __builtin_trap();
             ft_point_release(&p);
         }
-        /* A right checksum opens the doors behind it. */
+        /* With a valid checksum the checks after it are reached. */
         if (i == 1 && n >= 104 + 64 * 4) {
             const uint64_t zero = 0;
             memcpy(copy + 96, &zero, 8);

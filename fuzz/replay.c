@@ -1,5 +1,5 @@
-/* fuzz/replay.c - runs a fuzz target over the files of its corpus, so that findings stay found
- * under a plain compiler. usage: replay-TARGET FOLDER */
+/* fuzz/replay.c - runs a fuzz target over the files of its corpus as a regression test, without a
+ * fuzzing engine. usage: replay-TARGET FOLDER */
 #define _POSIX_C_SOURCE 200809L
 #include "base/file.h"
 #include "base/mem.h"

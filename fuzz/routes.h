@@ -30,7 +30,7 @@ void ft_call_add_header(ft_call *c, const char *name, const char *value)
     if (!c->status || !name || !value) abort();
 }
 
-static void answer(ft_call *c, int status)
+static void record_status(ft_call *c, int status)
 {
     if (c->status || status < 200 || status > 599) abort();
     c->status = status;
@@ -42,13 +42,13 @@ void ft_call_json(ft_call *c, int status, json_t *j)
     if (!j || !text) abort();
     free(text);
     json_decref(j);
-    answer(c, status);
+    record_status(c, status);
 }
 
 void ft_call_bytes(ft_call *c, int status, const char *type, const void *p, size_t n)
 {
     if (!type || (!p && n)) abort();
-    answer(c, status);
+    record_status(c, status);
 }
 
 void ft_call_fail(ft_call *c, const ft_http_error *bad)
@@ -63,7 +63,7 @@ void ft_call_stream(ft_call *c, const char *type)
 {
     if (!type) abort();
     c->stream = true;
-    answer(c, 200);
+    record_status(c, 200);
 }
 
 void ft_call_list(ft_call *c, bool in)
@@ -94,7 +94,7 @@ static void check_out(ft_call *c)
     ft_buf_clear(&c->out);
 }
 
-static void start(void)
+static void start_model(void)
 {
     server = ft_new(ft_server);
     sem_init(&woken, 0, 0);

@@ -1,4 +1,5 @@
-/* Any bytes through the safetensors reader; what it accepts is read in full. */
+/* fuzz/safetensors.c - arbitrary bytes as a safetensors file; an accepted file is read completely.
+ */
 #include "gguf/safetensors.h"
 
 #include <stdlib.h>

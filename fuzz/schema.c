@@ -1,4 +1,5 @@
-/* Any bytes as a schema: refused with a sentence, or its grammar gives documents that parse. */
+/* fuzz/schema.c - arbitrary bytes as a schema: rejected with a message, or documents generated from
+ * its grammar parse. */
 #include "text/schema.h"
 #include "base/mem.h"
 

@@ -1,5 +1,6 @@
-/* The same response whole, byte by byte and in pieces that the input chooses: the same deltas. The
- * arguments of every call are JSON, and all but tags and white space comes out again. */
+/* fuzz/stream.c - the same response as a whole, byte by byte and in chunks selected by the input
+ * must give the same deltas. The arguments of every call are JSON, and only tags and white space
+ * are dropped. */
 #include "text/stream.h"
 #include "base/buf.h"
 #include "base/utf8.h"
@@ -12,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 #define MAX_OUT ((size_t)64 << 20)
 
-typedef struct record { /* deltas of one kind and call in a row are one */
+typedef struct record { /* consecutive deltas of the same kind and call are joined */
     ft_buf text;
     int kind, index;
     ft_buf args;
@@ -22,7 +23,7 @@ static void check_args(record *r)
 {
     if (!r->args.len) return;
     json_t *j = json_loadb(r->args.data, r->args.len, 0, NULL);
-    /* what jansson itself cannot hold, as a zero in a key or a huge number, is not our mistake */
+    /* skip what jansson cannot represent: a zero byte in a key, or a huge number */
     if (!j && !strstr(r->args.data, "\\u0000")) {
         json_error_t e;
         j = json_loadb(r->args.data, r->args.len, 0, &e);
@@ -44,8 +45,8 @@ static void on_delta(void *user, const ft_stream_delta *d)
     ft_buf_put_str(&r->text, d->text);
 }
 
-/* cut 0: whole; 1: bytes; else pieces of changing size. */
-static void run(const ft_stream_opts *o, ft_str text, unsigned cut, record *r)
+/* cut 0: as a whole; 1: single bytes; else chunks of varying size. */
+static void parse_stream(const ft_stream_opts *o, ft_str text, unsigned cut, record *r)
 {
     *r = (record){.kind = -1, .index = -1};
     ft_buf_init(&r->text, MAX_OUT);
@@ -55,7 +56,7 @@ static void run(const ft_stream_opts *o, ft_str text, unsigned cut, record *r)
         size_t len = cut == 0 ? text.n : cut == 1 ? 1 : 1 + cut % 7;
         if (len > text.n - at) len = text.n - at;
         if (cut > 1) cut = cut * 1103515245u + 12345u;
-        char *copy = malloc(len); /* exact, so that a sanitizer sees reads past its end */
+        char *copy = malloc(len); /* exact size, so that a sanitizer detects reads past the end */
         memcpy(copy, text.p + at, len);
         ft_stream_feed(s, (ft_str){copy, len});
         free(copy);
@@ -66,13 +67,13 @@ static void run(const ft_stream_opts *o, ft_str text, unsigned cut, record *r)
     check_args(r);
 }
 
-static void release(record *r)
+static void release_record(record *r)
 {
     ft_buf_release(&r->text);
     ft_buf_release(&r->args);
 }
 
-static void same(const record *a, const record *b)
+static void check_same(const record *a, const record *b)
 {
     if (!ft_str_eq(ft_buf_str(&a->text), ft_buf_str(&b->text))) abort();
 }
@@ -118,14 +119,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         .tools = flags & 32 ? NULL : tools,
     };
     record whole, bytes, pieces;
-    run(&o, text, 0, &whole);
-    run(&o, text, 1, &bytes);
-    run(&o, text, cut + 2, &pieces);
-    same(&whole, &bytes);
-    same(&whole, &pieces);
-    release(&whole);
-    release(&bytes);
-    release(&pieces);
+    parse_stream(&o, text, 0, &whole);
+    parse_stream(&o, text, 1, &bytes);
+    parse_stream(&o, text, cut + 2, &pieces);
+    check_same(&whole, &bytes);
+    check_same(&whole, &pieces);
+    release_record(&whole);
+    release_record(&bytes);
+    release_record(&pieces);
     check_stop(text, cut);
     json_decref(tools);
     return 0;

@@ -1,5 +1,5 @@
-/* Any bytes as a template: an error or a text, within small limits. The part behind a zero byte is
- * the JSON of the variables. */
+/* fuzz/template.c - arbitrary bytes as a template: an error or a text, within small limits. The
+ * part after a zero byte is the JSON of the variables. */
 #include "text/jinja.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* fuzz/utf8.c - strict UTF-8, normalisation, and the split patterns on any bytes. */
+/* fuzz/utf8.c - strict UTF-8, normalisation, and the split patterns on arbitrary bytes. */
 #include "base/utf8.h"
 #include "base/buf.h"
 #include "base/mem.h"
@@ -14,7 +14,7 @@ static void check(bool ok)
     if (!ok) abort();
 }
 
-/* Decoding steps over all bytes, and what it accepts is what encoding gives. */
+/* Decoding advances over all bytes, and encoding an accepted character gives the same bytes. */
 static void decode(ft_str s)
 {
     bool valid = true;
@@ -33,7 +33,7 @@ static void decode(ft_str s)
     check(ft_utf8_partial(s) <= 3 && (!valid || ft_utf8_partial(s) == 0));
 }
 
-/* Form C of form C is itself, and a text that needs nothing stays as it is. */
+/* Normalisation is idempotent, and a text that does not need it is not changed. */
 static void normalise(ft_str s)
 {
     ft_nfc_work w = {0};
@@ -67,7 +67,7 @@ static void split(ft_str s, ft_str name)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    char *copy = ft_alloc(n ? n : 1); /* no more than the text, so that overreads show */
+    char *copy = ft_alloc(n ? n : 1); /* exact size, so that overreads are detected */
     const ft_str s = {memcpy(copy, data, n), n};
     decode(s);
     if (ft_utf8_valid(s)) {

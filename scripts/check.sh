@@ -31,8 +31,8 @@ run_one() { # number name command...
             tail -n 60 "$log"
             echo "----"
         fi
-    } >"$log.said"
-    cat "$log.said"
+    } >"$log.report"
+    cat "$log.report"
     echo "$p $f" >"${log%.log}.sum"
 }
 

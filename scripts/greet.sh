@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `make run` does once everything is built: a first question and its answer with the model that
-# ships with foretoken, then a chat when there is a terminal to chat on.
+# Run by `make run` after the build. On a terminal it starts a chat with a first question to the embedded
+# model; otherwise it prints the response to that question.
 set -u
 bin=$1
 question="Who are you?"

@@ -55,8 +55,7 @@ static ft_status check(const char *dir, ft_str stem, ft_err *err)
     ft_type t;
     char *blocks = NULL, *want = NULL;
     size_t n_blocks = 0, n_want = 0;
-    if (!ft_type_find(stem, &t))
-        return ft_fail(err, FT_EUNSUPPORTED, "no tensor type has this name");
+    if (!ft_type_find(stem, &t)) return ft_fail(err, FT_EUNSUPPORTED, "unknown tensor type");
     ft_status st = read_pair(dir, stem, "blocks", &blocks, &n_blocks, err);
     if (!st) st = read_pair(dir, stem, "f32", &want, &n_want, err);
     if (!st) st = compare(t, blocks, n_blocks, want, n_want, err);
@@ -94,7 +93,7 @@ int main(int argc, char **argv)
     }
     free(entry);
     if (passed + failed == 0) {
-        fprintf(stderr, "dequant: the folder %s holds no TYPE.blocks\n", argv[1]);
+        fprintf(stderr, "dequant: the folder %s contains no TYPE.blocks\n", argv[1]);
         return 1;
     }
     printf("%d passed, %d failed\n", passed, failed);

@@ -1,4 +1,4 @@
-/* tests/folder.h - a folder of a test's own, and its end. Wants _XOPEN_SOURCE 700. */
+/* tests/folder.h - creates and removes a temporary folder for a test. Needs _XOPEN_SOURCE 700. */
 #ifndef FT_TESTS_FOLDER_H
 #define FT_TESTS_FOLDER_H
 
@@ -9,7 +9,7 @@
 
 #define FOLDER "/tmp/foretoken-test-XXXXXX"
 
-/* Makes it; a test without one cannot go on. */
+/* Creates the folder; exits when that fails. */
 static inline void folder_new(char path[static sizeof FOLDER])
 {
     memcpy(path, FOLDER, sizeof FOLDER);
@@ -26,7 +26,7 @@ static inline int folder_drop(const char *path, const struct stat *st, int type,
     return remove(path);
 }
 
-/* Removes it with all that is in it; 0 when that worked. */
+/* Removes the folder and its contents; 0 on success. */
 static inline int folder_free(const char *path)
 {
     return nftw(path, folder_drop, 16, FTW_DEPTH | FTW_PHYS);

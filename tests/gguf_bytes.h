@@ -1,4 +1,4 @@
-/* tests/gguf_bytes.h - GGUF files put together byte by byte, good and bad ones. */
+/* tests/gguf_bytes.h - builds valid and invalid GGUF files byte by byte. */
 #ifndef FT_TESTS_GGUF_BYTES_H
 #define FT_TESTS_GGUF_BYTES_H
 

@@ -1,6 +1,6 @@
-/* tests/golden.c - the golden folders: builds each one's GGUF, checks what conversion made of it,
- * and runs it. What is expected is said here a second time, from the architecture and not from the
- * converter's tables.
+/* tests/golden.c - the golden folders: builds the GGUF of each, checks the result of the
+ * conversion, and runs the model. The expected tensors are listed here independently of the tables
+ * of the converter.
  *
  *   golden FOLDER...               check; ends with "N passed, N failed"
  *   golden --keep OUT FOLDER...    the same, and leave golden-NAME.gguf (and mmproj-NAME.gguf) in
@@ -37,8 +37,8 @@ typedef struct model {
     const char *name;
     json_t *config, *text, *manifest;
     ft_gguf *g;
-    const char *prefix; /* of the checkpoint's names */
-    size_t expected;    /* tensors that were asked for */
+    const char *prefix; /* of the names in the checkpoint */
+    size_t expected;    /* number of tensors checked */
 } model;
 
 static int64_t cfg(const model *m, const char *key)
@@ -281,7 +281,7 @@ static float at(const model *m, const char *name, int64_t row, int64_t col)
     return v;
 }
 
-/* What the formula gives for [row, col] of a checkpoint tensor of this many columns. */
+/* The value of the formula for [row, col] of a checkpoint tensor with this many columns. */
 static float source(const model *m, const char *name, int64_t row, int64_t col, int64_t cols)
 {
     char full[256];
@@ -300,7 +300,7 @@ static void same(const model *m, const char *name, int64_t row, int64_t col, flo
           (long long)col, (double)x, (double)expect);
 }
 
-/* Value heads stand grouped in the checkpoint (g * r + j) and tiled in the file (j * Hk + g). */
+/* Value heads are grouped in the checkpoint (g * r + j) and tiled in the file (j * Hk + g). */
 static void check_delta(const model *m)
 {
     const int64_t E = cfg(m, "hidden_size"), S = cfg(m, "linear_key_head_dim");
@@ -529,8 +529,8 @@ static const char *base_name(char *dir)
     return slash ? slash + 1 : dir;
 }
 
-/* Runs the converted model of a folder on a device. Qwen and Gemma have tolerances of their own,
- * and so have the devices: ref computes in double, the others in float. */
+/* Runs the converted model of a folder on a device. The tolerances depend on the family and on the
+ * device: ref computes in double, the others in float. */
 static void run_model(char *dir, const char *models, const char *device)
 {
     char path[4096], target[4096], mmproj[4096];
@@ -546,14 +546,15 @@ static void run_model(char *dir, const char *models, const char *device)
         check(false, "%s", err.text);
         return;
     }
-    /* On tensor cores the factors of some products are halves. Gemma's scores are not scaled, and a
-     * query's rounding moves them most: 1.3e-5 is the worst that was seen, in one row of an
-     * assistant. A delta net's chunks (4e-7 of the squared norm, 3e-8 to 1.2e-7 from each of its
-     * factors) move the scores of experts by up to 1e-3. In qwen35-moe the fourth and the fifth
-     * best are nearer to one another in six rows: 0.167356 and 0.166754 in row 6 of the second
-     * layer, 0.232167 and 0.231555 in row 41 of the last, 0.288019 and 0.287551 in row 57 of the
-     * head. A row that takes the other expert is off by 1e-2, and those behind it see it: 7e-4 of
-     * the whole. Rows in turn have no halves and meet a limit that no other expert would. */
+    /* Tensor cores use half-precision operands for some products. Gemma does not scale its
+     * attention scores, so the rounding of queries has the largest effect: the worst error observed
+     * is 1.3e-5, in one row of an assistant. The errors of the chunked delta net (4e-7 of the
+     * squared norm, 3e-8 to 1.2e-7 from each operand) change expert scores by up to 1e-3. In
+     * qwen35-moe the fourth and the fifth expert are closer than that in six rows: 0.167356 and
+     * 0.166754 in row 6 of the second layer, 0.232167 and 0.231555 in row 41 of the last, 0.288019
+     * and 0.287551 in row 57 of the head. A row that selects the other expert has an error of 1e-2,
+     * and later rows depend on it: 7e-4 over all. Rows computed one by one use no half-precision
+     * operands, and their limit would detect a different expert. */
     const bool halves = !strcmp(device, "cuda"), qwen = strstr(name, "qwen") != NULL;
     const double exact = (qwen ? 1e-9 : 1e-6) * (ref ? 1 : 10);
     const double tol = !halves ? exact : !strcmp(name, "qwen35-moe") ? 1e-3 : qwen ? 1e-5 : 3e-5;

@@ -1,8 +1,7 @@
-/* tests/invariants.h - models for the invariants, responses on them, and a drafter that knows the
- * truth. A invariant is stated over ids: the same prompt and parameters give the same ids, whatever
- * was drafted, whoever else was running. The oracle proposes the true continuation up to a place
- * that it chooses at random and something else from there on, so that every pattern of acceptance
- * occurs. */
+/* tests/invariants.h - helpers for the invariant tests: models, responses, and an oracle drafter.
+ * An invariant is stated over token ids: the same prompt and parameters give the same ids, whatever
+ * was drafted and whatever other sequences ran. The oracle proposes the true continuation up to a
+ * random position and wrong tokens from there on, so that every pattern of acceptance occurs. */
 #ifndef FT_INVARIANTS_H
 #define FT_INVARIANTS_H
 
@@ -40,7 +39,7 @@ static inline int inv_end(void)
 
 /* ---- models ---- */
 
-/* The device of all invariants: FT_TEST_DEV, or the cpu. */
+/* The device of all invariant tests: FT_TEST_DEV, or the CPU. */
 static inline ft_dev *inv_dev(int threads)
 {
     const char *name = getenv("FT_TEST_DEV");
@@ -69,14 +68,14 @@ static inline ft_model *inv_open(const char *path, ft_dev *dev, const ft_model *
     exit(1);
 }
 
-/* The GGUF of a golden folder, built where nobody else builds; the caller unlinks it. */
+/* Builds the GGUF of a golden folder at a path unique to this process; the caller unlinks it. */
 static inline void inv_golden_file(const char *name, char path[128])
 {
     char dir[128];
     ft_err err;
     snprintf(dir, sizeof dir, "tests/golden/%s", name);
-    snprintf(path, 128, "/tmp/foretoken-law-%d-%s.gguf", (int)getpid(), name);
-    /* q8_0 is the fastest to compute; two keep the checkpoint's bf16 */
+    snprintf(path, 128, "/tmp/foretoken-invariant-%d-%s.gguf", (int)getpid(), name);
+    /* q8_0 is the fastest to compute; two models keep the bf16 of the checkpoint */
     const bool plain = !strcmp(name, "qwen35-gqa") || !strcmp(name, "gemma4-dense");
     if (golden_gguf(dir, path, plain ? NULL : "q8_0", &err)) {
         printf("%s: %s\n", dir, err.text);
@@ -89,7 +88,7 @@ static inline ft_model *inv_golden(const char *name, ft_dev *dev, const ft_model
     char path[128];
     inv_golden_file(name, path);
     ft_model *m = inv_open(path, dev, target);
-    unlink(path); /* the mapping keeps it */
+    unlink(path); /* the file stays mapped */
     return m;
 }
 
@@ -173,7 +172,7 @@ static inline void inv_start(inv_response *r, ft_slot *s, const ft_task *job, co
     j.emit = inv_emit;
     j.user = r;
     if (!ft_slot_start(s, &j, &err)) return;
-    printf("lane: %s\n", err.text);
+    printf("slot: %s\n", err.text);
     exit(1);
 }
 
@@ -181,7 +180,8 @@ static inline void inv_done(inv_response *r)
 {
     r->stats = *ft_slot_stats(r->slot);
     r->finish = ft_slot_finish(r->slot);
-    if (r->finish == FT_FINISH_ERROR) check(false, "reply failed: %s", ft_slot_error(r->slot));
+    if (r->finish == FT_FINISH_ERROR)
+        check(false, "the response failed: %s", ft_slot_error(r->slot));
 }
 
 /* A whole response on a slot. */
@@ -193,7 +193,7 @@ static inline void inv_response_on(inv_response *r, ft_slot *s, const ft_task *j
     inv_done(r);
 }
 
-/* The same on an engine of its own. */
+/* The same on a new engine. */
 static inline void inv_response_alone(inv_response *r, const inv_model *m,
                                       const ft_engine_params *p, const ft_task *j,
                                       const int32_t *prompt, int n)
@@ -208,8 +208,8 @@ static inline bool inv_same(const inv_response *a, const inv_response *b)
     return a->n == b->n && !memcmp(a->id, b->id, sizeof *a->id * (size_t)a->n);
 }
 
-/* Where two responses part, for messages. */
-static inline int inv_parting(const inv_response *a, const inv_response *b)
+/* Index of the first id that differs, for messages. */
+static inline int inv_first_difference(const inv_response *a, const inv_response *b)
 {
     int i = 0;
     while (i < a->n && i < b->n && a->id[i] == b->id[i]) i++;
@@ -224,16 +224,16 @@ static inline void inv_prompt(int32_t *id, int n, int V, uint64_t seed)
 
 /* ---- the oracle ---- */
 
-enum { INV_LANES = 8 };
+enum { INV_SLOTS = 8 };
 
 typedef struct inv_oracle {
-    const inv_response *truth[INV_LANES]; /* by slot; NULL: it proposes nothing there */
-    int expect[INV_LANES];                /* drafts of this step that are true */
-    int silent; /* out of 8 steps, how many are left to the model's head */
+    const inv_response *truth[INV_SLOTS]; /* by slot; NULL: no proposals for that slot */
+    int expect[INV_SLOTS];                /* draft tokens of this step that are correct */
+    int silent; /* out of 8 steps, the number in which only the draft head drafts */
     int V;
     ft_rng rng;
-    int decode_steps, wrong; /* steps that it drafted; those whose acceptance was not as planned */
-    int kept[FT_DRAFT_MAX + 1]; /* how often so many were kept */
+    int decode_steps, wrong; /* steps it drafted for; steps whose acceptance was not as planned */
+    int kept[FT_DRAFT_MAX + 1]; /* number of steps by number of accepted tokens */
 } inv_oracle;
 
 static inline void oracle_begin(void *state, int slot, const int32_t *ids, int n)
@@ -279,7 +279,7 @@ static inline void inv_oracle_add(ft_engine *e, inv_oracle *o)
         e, (ft_ngram_drafter){"oracle", o, oracle_begin, oracle_draft, oracle_accept, oracle_free});
 }
 
-/* A response with drafts from an oracle of that truth and, between them, from the model's head. */
+/* A response with draft tokens from an oracle and, in between, from the draft head of the model. */
 static inline void inv_response_oracle(inv_response *r, inv_oracle *o, const inv_response *truth,
                                        const inv_model *m, const ft_engine_params *p,
                                        const ft_task *j)

@@ -25,12 +25,12 @@
 enum { T_GUARD = 64, T_SHAPE = 10, T_BLOCKS = 512, T_KEPT = 24, T_POISON = 0xa5 };
 
 typedef struct t_block {
-    unsigned char *base; /* on the device, guard included */
+    unsigned char *base; /* on the device, including the guard */
     size_t bytes;
 } t_block;
 
 typedef struct t_result {
-    float *v; /* rows side by side */
+    float *v; /* rows without gaps */
     int T, cols;
 } t_result;
 
@@ -115,7 +115,7 @@ static inline int t_below(ft_optest *t, int n)
     return (int)(ft_rng_u64(&t->rng) % (uint64_t)n);
 }
 
-/* T rows of n columns with a gap behind each row; with a picked row only that one. */
+/* T rows of n columns with a gap after each row; when one row is picked, only that one. */
 static inline ft_mat t_uniform(ft_optest *t, int T, int n, float lo, float hi)
 {
     const int rs = (n + 15) / 16 * 16 + 16, rows = t->pick >= 0 ? 1 : T;
@@ -183,7 +183,7 @@ static inline void t_draw_row(ft_optest *t, unsigned char *to, ft_type type, int
 /* Weights made before: a shape is run many times with the same ones, and making and encoding them
  * takes longer than most ops. */
 typedef struct t_drawn {
-    uint64_t from, to; /* the stream before and after */
+    uint64_t from, to; /* the state of the random stream before and after */
     ft_type type;
     size_t bytes;
     int k;
@@ -214,8 +214,8 @@ static inline void t_draw_rows(ft_optest *t, unsigned char *raw, ft_type type, s
     ft_free(v);
 }
 
-/* E matrices of n rows of k random weights, written by the type's encoder; for types without one,
- * random blocks whose scales are finite. */
+/* E matrices of n rows of k random weights, encoded to the type; for types without an encoder,
+ * random blocks with finite scales. */
 static inline ft_weight t_weight(ft_optest *t, ft_type type, int n, int k, int E)
 {
     const size_t rows = (size_t)n * (size_t)E;
@@ -239,7 +239,7 @@ static inline void t_begin(ft_optest *t)
     t->step->n_out = t->batch.n_out;
 }
 
-/* Runs what was recorded since t_begin. */
+/* Runs the ops recorded since t_begin. */
 static inline void t_run(ft_optest *t)
 {
     ft_err err;
@@ -331,7 +331,7 @@ static inline void t_cost(ft_optest *t, double bytes, double flops)
     t->flops = flops;
 }
 
-/* An output's gap: the poison behind each row. */
+/* Checks the gaps of an output: the fill pattern after each row. */
 static inline void t_check_gaps(ft_optest *t, ft_mat y)
 {
     unsigned char gap[64];
@@ -340,7 +340,7 @@ static inline void t_check_gaps(ft_optest *t, ft_mat y)
         t->dev->download(t->dev, gap, y.p + (size_t)r * (size_t)y.rs + cols, sizeof gap);
         for (size_t i = 0; i < sizeof gap; i++)
             if (gap[i] != T_POISON) {
-                t_fail(t, "wrote behind a row, row", r);
+                t_fail(t, "wrote past the end of row", r);
                 return;
             }
     }

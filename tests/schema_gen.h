@@ -1,4 +1,4 @@
-/* tests/schema_gen.h - random texts of a grammar, byte by byte, that come to an end. */
+/* tests/schema_gen.h - generates random texts of a grammar, byte by byte, that end. */
 #ifndef FT_TESTS_SCHEMA_GEN_H
 #define FT_TESTS_SCHEMA_GEN_H
 
@@ -33,8 +33,8 @@ static bool gen_in(const uint32_t *bits, int id)
     return bits[id / 32] >> id % 32 & 1;
 }
 
-/* The characters of a schema's patterns: a pattern without anchors is met by chance only with
- * those. */
+/* The characters in the patterns of a schema: random text matches a pattern without anchors only
+ * with these characters. */
 static inline void gen_letters(ft_str schema, bool in[128])
 {
     memset(in, 0, 128);
@@ -52,7 +52,7 @@ static int gen_among(ft_rng *r, const uint32_t *bits, const bool in[128])
     return got;
 }
 
-/* Past `soft` bytes the ways that lead to an end are preferred. */
+/* Picks the next byte. After `soft` bytes, bytes that lead to an end are preferred. */
 static int gen_pick(ft_rng *r, const uint32_t *bits, bool closing, const bool letters[128])
 {
     static const int ends[] = {GEN_EOG, '"', '}', ']', '0', '1', 'n', 't', 'f', ','};

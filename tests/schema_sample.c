@@ -1,5 +1,5 @@
-/* schema_sample SCHEMA N SEED: prints N random documents that the grammar of a schema lets through,
- * one per line. Exit code 1 and the reason on standard error when the schema is refused. */
+/* schema_sample SCHEMA N SEED: prints N random documents that match the grammar of a schema, one
+ * per line. Exit code 1 and the reason on standard error when the schema is rejected. */
 #include "base/file.h"
 #include "base/mem.h"
 #include "text/schema.h"

@@ -1,5 +1,5 @@
-/* The server over the scripted model as a program of its own, for clients in other languages:
- * serve_scripted PORT [SLOTS]. It ends with its standard input. */
+/* serve_scripted PORT [SLOTS]: the server with the scripted model as a program, for tests with
+ * clients in other languages. It ends when its standard input is closed. */
 #define _GNU_SOURCE
 #include "serve/scripted.h"
 #include "serve/serve.h"

@@ -1,4 +1,4 @@
-/* tests/unit.h - cmocka with the headers that it wants in front of it. */
+/* tests/unit.h - cmocka and the headers it needs before it. */
 #ifndef FT_TESTS_UNIT_H
 #define FT_TESTS_UNIT_H
 

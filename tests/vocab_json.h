@@ -1,4 +1,4 @@
-/* tests/vocab_json.h - makes a GGUF with a vocabulary and no tensors out of a tokenizer.json. */
+/* tests/vocab_json.h - writes a GGUF with the vocabulary of a tokenizer.json and no tensors. */
 #ifndef FT_TESTS_VOCAB_JSON_H
 #define FT_TESTS_VOCAB_JSON_H
 
@@ -11,7 +11,7 @@
 
 enum { VJ_NORMAL = 1, VJ_CONTROL = 3, VJ_USER = 4, VJ_UNUSED = 5, VJ_BYTE = 6 };
 
-/* All strings of a pre-tokenizer, wherever they are: is `what` part of one? */
+/* true when `what` is part of any string in a pre-tokenizer, at any depth. */
 static bool vj_mentions(const json_t *j, const char *what)
 {
     const char *key;
@@ -73,7 +73,7 @@ static void vj_merges(ft_gguf_writer *w, const json_t *merges)
     ft_buf_release(&all);
 }
 
-/* pre: the name of the split pattern; NULL: the one that the file describes. */
+/* pre: the name of the split pattern; NULL: that of the file. */
 static ft_status vj_write_as(const char *json_path, const char *gguf_path, const char *pre_name,
                              ft_err *err)
 {
@@ -96,7 +96,7 @@ static ft_status vj_write_as(const char *json_path, const char *gguf_path, const
     json_array_foreach(json_object_get(root, "added_tokens"), i, v) vj_token(
         json_object_get(v, "id"), ft_str_of(json_string_value(json_object_get(v, "content"))),
         json_is_true(json_object_get(v, "special")) ? VJ_CONTROL : VJ_USER, &texts, &types, &n);
-    char(*pad)[24] = ft_alloc_n(n + 1, sizeof *pad); /* ids that the file leaves out */
+    char(*pad)[24] = ft_alloc_n(n + 1, sizeof *pad); /* ids that are missing in the file */
     for (i = 0; i < n; i++)
         if (!texts[i].p)
             texts[i] = (ft_str){pad[i], (size_t)snprintf(pad[i], sizeof *pad, "[PAD%zu]", i)};

@@ -1,4 +1,4 @@
-/* tests/vocab_small.h - vocabularies made on the spot, good ones and broken ones. */
+/* tests/vocab_small.h - builds small valid and invalid vocabularies. */
 #ifndef FT_TESTS_VOCAB_SMALL_H
 #define FT_TESTS_VOCAB_SMALL_H
 
@@ -41,7 +41,7 @@ static inline small_vocab *small_new(const char *model)
     const bool bytes = !strcmp(model, "gpt2");
     if (!bytes) {
         small_put(s, "<pad>", FT_TOKEN_CONTROL);
-        small_put(s, "<eos>", FT_TOKEN_NORMAL); /* as real files have it */
+        small_put(s, "<eos>", FT_TOKEN_NORMAL); /* as in published files */
         small_put(s, "<bos>", FT_TOKEN_CONTROL);
         small_put(s, "<unk>", FT_TOKEN_UNKNOWN);
     }
@@ -99,7 +99,7 @@ static inline ft_status small_open(ft_vocab **v, small_vocab *s, ft_err *err)
     ft_gguf *g = NULL;
     ft_status st = small_file(&g, s, err);
     if (!st) st = ft_vocab_open(v, g, err);
-    ft_gguf_close(g); /* the vocabulary needs it no longer */
+    ft_gguf_close(g); /* the vocabulary does not need the file any more */
     return st;
 }
 

@@ -1,4 +1,4 @@
-/* base/both.h - FT_BOTH: a function of a header that processors and GPUs compute alike. */
+/* base/both.h - FT_BOTH: declares a header function that is compiled for the CPU and for CUDA. */
 #ifndef FT_BASE_BOTH_H
 #define FT_BASE_BOTH_H
 

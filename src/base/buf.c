@@ -23,7 +23,7 @@ void ft_buf_clear(ft_buf *b)
     if (b->data) b->data[0] = 0;
 }
 
-/* Room for n more bytes and the terminator; false when that would pass the maximum. */
+/* Makes space for n more bytes and the terminator; false when that would exceed the maximum. */
 static bool reserve(ft_buf *b, size_t n)
 {
     if (b->full || n > b->max - b->len) {

@@ -15,11 +15,11 @@
 #include <unistd.h>
 #endif
 
-/* In ladder order: a mask keeps what stands up to and including its name. */
+/* From oldest to newest: FT_CPU=name keeps the entries up to and including that name. */
 static const struct {
     const char *name;
     unsigned bit;
-} ladder[] = {
+} isa_table[] = {
     {"neon", FT_NEON},
     {"dotprod", FT_DOTPROD},
     {"i8mm", FT_I8MM},
@@ -31,7 +31,7 @@ static const struct {
 };
 
 #if defined(__aarch64__)
-static unsigned detect(void)
+static unsigned detect_isa(void)
 {
     const unsigned long cap = getauxval(AT_HWCAP), cap2 = getauxval(AT_HWCAP2);
     unsigned isa = FT_NEON;
@@ -48,7 +48,7 @@ static unsigned long long xcr0(void)
     return (unsigned long long)hi << 32 | lo;
 }
 
-static unsigned detect(void)
+static unsigned detect_isa(void)
 {
     unsigned a, b, c, d, isa = 0;
     if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
@@ -71,21 +71,21 @@ static unsigned detect(void)
     return isa;
 }
 #else
-static unsigned detect(void)
+static unsigned detect_isa(void)
 {
     return 0;
 }
 #endif
 
-static unsigned mask(unsigned isa)
+static unsigned mask_isa(unsigned isa)
 {
     const char *want = getenv("FT_CPU");
     if (!want || !*want) return isa;
     if (!strcmp(want, "c")) return 0;
     unsigned keep = 0;
-    for (size_t i = 0; i < FT_COUNT(ladder); i++) {
-        keep |= ladder[i].bit;
-        if (!strcmp(want, ladder[i].name)) return isa & keep;
+    for (size_t i = 0; i < FT_COUNT(isa_table); i++) {
+        keep |= isa_table[i].bit;
+        if (!strcmp(want, isa_table[i].name)) return isa & keep;
     }
     return isa;
 }
@@ -94,7 +94,7 @@ unsigned ft_cpu_isa(void)
 {
     static unsigned isa, known;
     if (!known) {
-        isa = mask(detect());
+        isa = mask_isa(detect_isa());
         known = 1;
     }
     return isa;
@@ -106,9 +106,10 @@ const char *ft_cpu_isa_names(void)
     const unsigned isa = ft_cpu_isa();
     size_t n = 0;
     if (text[0]) return text;
-    for (size_t i = 0; i < FT_COUNT(ladder); i++)
-        if (isa & ladder[i].bit)
-            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? " " : "", ladder[i].name);
+    for (size_t i = 0; i < FT_COUNT(isa_table); i++)
+        if (isa & isa_table[i].bit)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? " " : "",
+                                  isa_table[i].name);
     if (!n) snprintf(text, sizeof text, "plain C");
     return text;
 }

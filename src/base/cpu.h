@@ -1,5 +1,6 @@
-/* base/cpu.h - which instruction sets this machine has. FT_CPU=name masks everything newer than
- * that name, so that one machine tests every rung below its own. */
+/* base/cpu.h - detects the instruction-set extensions of this machine. FT_CPU=name disables every
+ * extension newer than that name ("c" disables all), so that one machine can test all older
+ * kernels. */
 #ifndef FT_BASE_CPU_H
 #define FT_BASE_CPU_H
 
@@ -11,10 +12,10 @@ enum {
     FT_AVX2 = 1 << 8,
     FT_AVX512 = 1 << 9, /* F, BW, DQ, VL and VNNI */
     FT_AVX512BF16 = 1 << 10,
-    FT_AMX = 1 << 11, /* tile, int8 and bf16, and the kernel lets us use them */
+    FT_AMX = 1 << 11, /* tile, int8 and bf16, and the kernel has granted their use */
 };
 
 unsigned ft_cpu_isa(void);
-const char *ft_cpu_isa_names(void); /* "neon dotprod", for people */
+const char *ft_cpu_isa_names(void); /* "neon dotprod", for display */
 
 #endif

@@ -1,5 +1,6 @@
-/* base/cursor.h - reading little-endian values from bytes that nobody trusts.
- * A read past the end sets short_read, returns zero and moves nothing; check once, at the end. */
+/* base/cursor.h - reads little-endian values from untrusted bytes.
+ * A read past the end sets short_read, returns zero and does not advance; check once, at the
+ * end. */
 #ifndef FT_BASE_CURSOR_H
 #define FT_BASE_CURSOR_H
 

@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-/* Many threads may ask first; all get the answer of one. */
+/* Several threads may make the first call at the same time; all of them return the same seed. */
 static uint64_t seed_of_process(void)
 {
     static _Atomic uint64_t seed;
@@ -16,7 +16,7 @@ static uint64_t seed_of_process(void)
     return atomic_compare_exchange_strong(&seed, &s, mine) ? mine : s;
 }
 
-static uint32_t hash(ft_str s)
+static uint32_t hash_key(ft_str s)
 {
     uint64_t h = seed_of_process(), w;
     size_t i = 0;
@@ -43,8 +43,8 @@ void ft_dict_release(ft_dict *d)
     *d = (ft_dict){0};
 }
 
-/* The slot where key is or would go. n_slot > 0. */
-static ft_dict_slot *probe(const ft_dict *d, ft_str key, uint32_t h)
+/* The slot that holds key, or the free slot where it would be inserted. n_slot > 0. */
+static ft_dict_slot *probe_slot(const ft_dict *d, ft_str key, uint32_t h)
 {
     for (size_t i = h & (d->n_slot - 1);; i = (i + 1) & (d->n_slot - 1)) {
         ft_dict_slot *s = &d->slot[i];
@@ -52,7 +52,7 @@ static ft_dict_slot *probe(const ft_dict *d, ft_str key, uint32_t h)
     }
 }
 
-static void grow(ft_dict *d)
+static void grow_dict(ft_dict *d)
 {
     if (d->n == d->cap) {
         d->cap = d->cap ? d->cap * 2 : 32;
@@ -74,9 +74,9 @@ static void grow(ft_dict *d)
 
 bool ft_dict_put(ft_dict *d, ft_str key, uint32_t value)
 {
-    grow(d);
-    const uint32_t h = hash(key);
-    ft_dict_slot *s = probe(d, key, h);
+    grow_dict(d);
+    const uint32_t h = hash_key(key);
+    ft_dict_slot *s = probe_slot(d, key, h);
     if (s->entry) return false;
     d->key[d->n] = key;
     d->value[d->n] = value;
@@ -87,7 +87,7 @@ bool ft_dict_put(ft_dict *d, ft_str key, uint32_t value)
 bool ft_dict_find(const ft_dict *d, ft_str key, uint32_t *value)
 {
     if (!d->n_slot) return false;
-    const ft_dict_slot *s = probe(d, key, hash(key));
+    const ft_dict_slot *s = probe_slot(d, key, hash_key(key));
     if (!s->entry) return false;
     if (value) *value = d->value[s->entry - 1];
     return true;

@@ -1,5 +1,5 @@
 /* base/dict.h - a hash table from borrowed strings to numbers; keys must outlive it.
- * The hash is seeded per process, so nobody outside can aim at one bucket. */
+ * The hash is seeded per process, so that crafted input cannot force collisions. */
 #ifndef FT_BASE_DICT_H
 #define FT_BASE_DICT_H
 
@@ -19,7 +19,7 @@ typedef struct ft_dict {
 
 void ft_dict_init(ft_dict *d);
 void ft_dict_release(ft_dict *d);
-/* false when the key is there already (its value is kept) */
+/* false when the key is already present (its value does not change) */
 bool ft_dict_put(ft_dict *d, ft_str key, uint32_t value);
 bool ft_dict_find(const ft_dict *d, ft_str key, uint32_t *value); /* value may be NULL */
 

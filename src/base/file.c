@@ -159,14 +159,14 @@ struct ft_out_file {
     uint64_t size, buf_at;
     size_t buf_len;
     char *path, *tmp;
-    int watch; /* its place in watched, or -1 */
+    int watch; /* index in watched, or -1 */
     pthread_mutex_t lock;
     char buf[1 << 16];
 };
 
-/* Names of temporary files that exist now, so that a signal can remove them. They lie here and not
- * in the files' own memory: the signal may come while another thread gives that back. A file that
- * finds no place is left behind by a signal, no more. */
+/* Names of the temporary files that exist now, so that a signal handler can remove them. They are
+ * copied into this table because another thread may free an ft_out while the handler runs. When
+ * the table is full, a further temporary file is not removed on a signal. */
 static struct {
     atomic_int state; /* FREE, TAKEN (being written), SHOWN */
     char name[4096];

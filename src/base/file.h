@@ -34,10 +34,10 @@ void ft_map_watch(const ft_map *m, const char *path, const struct stat *st); /* 
 void ft_map_unwatch(const ft_map *m);
 
 /* The whole of a file or, for "-", of standard input; at most max bytes, else FT_ELIMIT. The
- * result is followed by a zero byte and is yours (ft_free). */
+ * result is followed by a zero byte; the caller frees it with ft_free. */
 ft_status ft_file_read(char **out, size_t *n, const char *path, size_t max, ft_err *err);
 
-/* ---- writing: a temporary name beside the target, fsync, rename ---- */
+/* ---- writing: a temporary file next to the target, fsync, rename ---- */
 
 typedef struct ft_out_file ft_out_file;
 

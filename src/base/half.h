@@ -1,5 +1,5 @@
-/* base/half.h - binary16 and bfloat16, bit by bit: subnormals, infinities and NaN included.
- * Encoding steps to nearest, ties to even; a NaN stays a quiet NaN. */
+/* base/half.h - exact conversions of binary16 and bfloat16, including subnormals, infinities and
+ * NaN. Encoding rounds to nearest, ties to even; a NaN becomes a quiet NaN. */
 #ifndef FT_BASE_HALF_H
 #define FT_BASE_HALF_H
 
@@ -45,8 +45,8 @@ static inline uint16_t ft_f32_to_f16(float x)
 {
     const uint32_t u = ft_f32_bits(x), sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
     if (a > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((a >> 13) & 0x3ffu));
-    if (a >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* steps past 65504 */
-    if (a < 0x38800000u) { /* subnormal: let the adder step at 2^-24 */
+    if (a >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* rounds past 65504 */
+    if (a < 0x38800000u) { /* subnormal: the addition rounds at 2^-24 */
         const float s = ft_f32_of_bits(a) + 0.5f;
         return (uint16_t)(sign | (ft_f32_bits(s) - 0x3f000000u));
     }

@@ -9,9 +9,9 @@
 
 #define LARGE_PAGE ((size_t)2 << 20)
 
-static void *gone(size_t bytes)
+static void *out_of_memory(size_t bytes)
 {
-    ft_log(FT_LOG_ERROR, "out of memory (%zu bytes wanted)", bytes);
+    ft_log(FT_LOG_ERROR, "out of memory (%zu bytes requested)", bytes);
     exit(1);
 }
 
@@ -23,26 +23,26 @@ void *ft_try_alloc(size_t bytes)
 void *ft_alloc(size_t bytes)
 {
     void *p = ft_try_alloc(bytes);
-    return p ? p : gone(bytes);
+    return p ? p : out_of_memory(bytes);
 }
 
 void *ft_alloc_n(size_t n, size_t size)
 {
     size_t bytes;
-    if (!ft_mul_size(n, size, &bytes)) return gone(SIZE_MAX);
+    if (!ft_mul_size(n, size, &bytes)) return out_of_memory(SIZE_MAX);
     return ft_alloc(bytes);
 }
 
 void *ft_realloc(void *p, size_t bytes)
 {
     void *q = realloc(p, bytes ? bytes : 1);
-    return q ? q : gone(bytes);
+    return q ? q : out_of_memory(bytes);
 }
 
 void *ft_alloc_aligned(size_t bytes, size_t align)
 {
     void *p = NULL;
-    if (posix_memalign(&p, align, bytes ? bytes : align)) return gone(bytes);
+    if (posix_memalign(&p, align, bytes ? bytes : align)) return out_of_memory(bytes);
     memset(p, 0, bytes ? bytes : align);
     return p;
 }
@@ -55,7 +55,7 @@ void *ft_try_alloc_large(size_t bytes)
     const size_t room = ft_round_up(bytes, LARGE_PAGE);
     if (posix_memalign(&p, LARGE_PAGE, room)) return NULL;
 #ifdef MADV_HUGEPAGE
-    madvise(p, room, MADV_HUGEPAGE); /* before the first touch; a refusal costs speed alone */
+    madvise(p, room, MADV_HUGEPAGE); /* before the first access; a failure only costs speed */
 #endif
     return memset(p, 0, bytes);
 }

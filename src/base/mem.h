@@ -1,6 +1,7 @@
-/* base/mem.h - memory whose size we chose ourselves, and checked arithmetic for sizes we did not.
- * ft_new and friends zero what they give and stop the program when memory is gone. A size that
- * came from outside goes through ft_mul_size and ft_try_alloc, which can say no. */
+/* base/mem.h - memory allocation and overflow-checked size arithmetic.
+ * ft_new, ft_alloc and ft_realloc are for sizes that the program chose: they abort the program when
+ * memory is exhausted, and the first two return zeroed memory. Sizes that come from files or
+ * requests go through ft_mul_size and ft_try_alloc, which report failure to the caller. */
 #ifndef FT_BASE_MEM_H
 #define FT_BASE_MEM_H
 
@@ -17,12 +18,11 @@
 void *ft_alloc(size_t bytes);                       /* zeroed, never NULL */
 void *ft_alloc_n(size_t n, size_t size);            /* zeroed, never NULL */
 void *ft_realloc(void *p, size_t bytes);            /* never NULL; new bytes are not zeroed */
-void *ft_try_alloc(size_t bytes);                   /* zeroed, NULL when memory is gone */
+void *ft_try_alloc(size_t bytes);                   /* zeroed, NULL when memory is exhausted */
 void *ft_alloc_aligned(size_t bytes, size_t align); /* zeroed, never NULL; ft_free releases it */
-/* As ft_try_alloc, in large pages where the system has them: for tables that are read here and
- * there. */
+/* As ft_try_alloc, in large pages where the system supports them: for tables with random access. */
 void *ft_try_alloc_large(size_t bytes);
-/* Asks for large pages under memory that is read from end to end; it may be ignored. */
+/* Requests large pages for memory that is read sequentially; the system may ignore it. */
 void ft_want_large_pages(void *p, size_t bytes);
 void ft_free(void *p);          /* accepts NULL */
 char *ft_strdup(const char *s); /* never NULL */
@@ -44,7 +44,8 @@ static inline bool ft_add_size(size_t a, size_t b, size_t *out)
     return true;
 }
 
-/* x rounded up to a multiple of align (a power of two). The caller knows that it fits. */
+/* x rounded up to a multiple of align (a power of two). The caller ensures that it does not
+ * overflow. */
 static inline size_t ft_round_up(size_t x, size_t align)
 {
     return (x + align - 1) & ~(align - 1);

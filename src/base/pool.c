@@ -12,8 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* About 40 us on the Arm machine measured. Waking a thread of a virtual x86 machine takes longer
- * than most gaps inside a step: there about 1 ms. Longer gaps sleep. */
+/* Spin iterations before a thread sleeps: about 40 us on the Arm machine measured and about 1 ms on
+ * x86, because waking a thread of a virtual x86 machine takes longer than most gaps between the
+ * jobs of a step. */
 #if defined(__x86_64__)
 enum { SPINS = 20000 };
 #else
@@ -30,7 +31,8 @@ struct ft_pool {
     void *arg;
     int n;
     bool stop;
-    bool oversubscribed; /* more threads than cores: spinning would only steal time */
+    bool
+        oversubscribed; /* more threads than cores: spinning would take CPU time from the workers */
     pthread_t *thread;
 };
 
@@ -39,7 +41,7 @@ typedef struct worker {
     int index, cpu;
 } worker;
 
-static inline void relax(void)
+static inline void cpu_relax(void)
 {
 #if defined(__aarch64__)
     __asm__ __volatile__("isb" ::: "memory");
@@ -72,14 +74,14 @@ static void wait_change(ft_pool *p, atomic_uint *at, unsigned seen)
     const int spins = p->oversubscribed ? 50 : SPINS;
     for (int i = 0; i < spins; i++) {
         if (atomic_load_explicit(at, memory_order_acquire) != seen) return;
-        relax();
+        cpu_relax();
     }
     atomic_fetch_add(&p->sleepers, 1);
     while (atomic_load(at) == seen) futex_wait(at, seen);
     atomic_fetch_sub(&p->sleepers, 1);
 }
 
-static void announce(ft_pool *p, atomic_uint *at)
+static void bump_and_wake(ft_pool *p, atomic_uint *at)
 {
     atomic_fetch_add(at, 1);
     if (atomic_load(&p->sleepers)) futex_wake(at);
@@ -94,7 +96,7 @@ static void pin_to(int cpu)
     sched_setaffinity(0, sizeof set, &set);
 }
 
-static void *work(void *arg)
+static void *worker_main(void *arg)
 {
     worker w = *(worker *)arg;
     ft_free(arg);
@@ -105,7 +107,7 @@ static void *work(void *arg)
         if (p->stop) return NULL;
         p->fn(p->arg, w.index, p->n);
         if (atomic_fetch_sub_explicit(&p->left, 1, memory_order_acq_rel) == 1)
-            announce(p, &p->done);
+            bump_and_wake(p, &p->done);
     }
 }
 
@@ -129,9 +131,9 @@ ft_pool *ft_pool_new(int threads, int pin)
     for (int i = 1; i < p->n; i++) {
         worker *w = ft_new(worker);
         *w = (worker){p, i, pin && p->n <= cores ? nth_cpu(i) : -1};
-        if (pthread_create(&p->thread[i], NULL, work, w)) {
+        if (pthread_create(&p->thread[i], NULL, worker_main, w)) {
             ft_free(w);
-            p->n = i; /* fewer threads are slower, not wrong */
+            p->n = i; /* continue with the threads that could be started */
             break;
         }
     }
@@ -142,7 +144,7 @@ void ft_pool_free(ft_pool *p)
 {
     if (!p) return;
     p->stop = true;
-    announce(p, &p->job);
+    bump_and_wake(p, &p->job);
     futex_wake(&p->job);
     for (int i = 1; i < p->n; i++) pthread_join(p->thread[i], NULL);
     ft_free(p->thread);
@@ -164,9 +166,10 @@ void ft_pool_run(ft_pool *p, ft_pool_fn *fn, void *arg)
     p->arg = arg;
     atomic_store(&p->left, (unsigned)p->n);
     const unsigned done = atomic_load(&p->done);
-    announce(p, &p->job);
+    bump_and_wake(p, &p->job);
     fn(arg, 0, p->n);
-    if (atomic_fetch_sub_explicit(&p->left, 1, memory_order_acq_rel) == 1) announce(p, &p->done);
+    if (atomic_fetch_sub_explicit(&p->left, 1, memory_order_acq_rel) == 1)
+        bump_and_wake(p, &p->done);
     wait_change(p, &p->done, done);
 }
 
@@ -176,7 +179,7 @@ void ft_pool_barrier(ft_pool *p)
     const unsigned phase = atomic_load_explicit(&p->phase, memory_order_acquire);
     if (atomic_fetch_add(&p->arrived, 1) == (unsigned)p->n - 1) {
         atomic_store(&p->arrived, 0);
-        announce(p, &p->phase);
+        bump_and_wake(p, &p->phase);
         return;
     }
     while (atomic_load_explicit(&p->phase, memory_order_acquire) == phase)

@@ -1,6 +1,6 @@
-/* base/rng.h - repeatable random numbers, the same on every machine.
- * ft_rng is a stream (splitmix64). ft_rng_at depends on (seed, position) alone: a draw belongs to
- * a place in a sequence and not to how many draws came before it. */
+/* base/rng.h - reproducible random numbers, the same on every machine.
+ * ft_rng is a stream (splitmix64). ft_rng_at depends only on seed, position and stream, not on how
+ * many numbers were generated before. */
 #ifndef FT_BASE_RNG_H
 #define FT_BASE_RNG_H
 
@@ -37,7 +37,7 @@ static inline double ft_rng_f64(ft_rng *r) /* [0, 1) */
     return ft_unit_f64(ft_rng_u64(r));
 }
 
-/* The draw number `stream` at a position: 64 well-mixed bits of (seed, position, stream). */
+/* 64 random bits computed from (seed, position, stream). */
 FT_BOTH uint64_t ft_rng_at(uint64_t seed, uint64_t position, uint32_t stream)
 {
     const uint64_t a = ft_mix64(seed + 0x9E3779B97F4A7C15u * (position + 1));

@@ -14,28 +14,28 @@ static const uint32_t K[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static uint32_t turn(uint32_t x, int n)
+static uint32_t rotate_right(uint32_t x, int n)
 {
     return x >> n | x << (32 - n);
 }
 
-static void mix(uint32_t h[8], const unsigned char *p)
+static void hash_block(uint32_t h[8], const unsigned char *p)
 {
     uint32_t w[64], v[8];
     for (int i = 0; i < 16; i++, p += 4)
         w[i] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
     for (int i = 16; i < 64; i++) {
         const uint32_t a = w[i - 15], b = w[i - 2];
-        w[i] = w[i - 16] + w[i - 7] + (turn(a, 7) ^ turn(a, 18) ^ a >> 3) +
-               (turn(b, 17) ^ turn(b, 19) ^ b >> 10);
+        w[i] = w[i - 16] + w[i - 7] + (rotate_right(a, 7) ^ rotate_right(a, 18) ^ a >> 3) +
+               (rotate_right(b, 17) ^ rotate_right(b, 19) ^ b >> 10);
     }
     memcpy(v, h, sizeof v);
     for (int i = 0; i < 64; i++) {
         const uint32_t e = v[4], a = v[0];
-        const uint32_t t = v[7] + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) +
+        const uint32_t t = v[7] + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25)) +
                            ((e & v[5]) ^ (~e & v[6])) + K[i] + w[i];
-        const uint32_t u =
-            (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
+        const uint32_t u = (rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22)) +
+                           ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
         memmove(v + 1, v, 7 * sizeof *v);
         v[4] += t;
         v[0] = t + u;
@@ -58,7 +58,7 @@ void ft_sha256_add(ft_sha256 *s, const void *data, size_t n)
     s->bytes += n;
     while (n) {
         if (!have && n >= 64) {
-            mix(s->h, p);
+            hash_block(s->h, p);
             p += 64, n -= 64;
             continue;
         }
@@ -66,7 +66,7 @@ void ft_sha256_add(ft_sha256 *s, const void *data, size_t n)
         memcpy(s->block + have, p, take);
         have += take, p += take, n -= take;
         if (have < 64) return;
-        mix(s->h, s->block);
+        hash_block(s->h, s->block);
         have = 0;
     }
 }

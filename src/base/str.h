@@ -40,7 +40,16 @@ size_t ft_str_find(ft_str s, ft_str needle, size_t from);
 bool ft_parse_i64(const char *z, int64_t lo, int64_t hi, int64_t *out);
 bool ft_parse_f64(const char *z, double lo, double hi, double *out);
 
-/* "1.5 GiB", "812 B": for people. Writes into out and returns it. */
+/* The value of a hexadecimal digit, -1 for any other character. */
+static inline int ft_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+/* "1.5 GiB", "812 B": for display. Writes into out and returns it. */
 char *ft_human_bytes(char out[24], uint64_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* base/type.h - the tensor types: their numbers in files, names and block sizes.
- * The numbers are those of the GGUF format. What a block means is quant/'s business. */
+ * The numbers are those of the GGUF format. The contents of blocks are defined in quant/. */
 #ifndef FT_BASE_TYPE_H
 #define FT_BASE_TYPE_H
 
@@ -50,12 +50,13 @@ typedef struct ft_type_info {
     uint16_t elems;   /* values in a block */
     uint16_t bytes;   /* bytes of a block */
     bool quant;       /* a block format, rather than plain numbers */
-    const char *note; /* what to say of a number that is not a type: "removed", "run-time only" */
+    const char
+        *note; /* for messages about a number that is not a type: "removed", "run-time only" */
 } ft_type_info;
 
 /* Never NULL; info->name is NULL for a number that is not a type of a model file. */
 const ft_type_info *ft_type_of(uint32_t id);
-/* By name, case-insensitively ("q4_K", "BF16"); false when there is none. */
+/* Finds a type by name, case-insensitively ("q4_K", "BF16"); false when there is none. */
 bool ft_type_find(ft_str name, ft_type *out);
 static inline const char *ft_type_name(uint32_t id)
 {

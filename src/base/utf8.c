@@ -1,6 +1,6 @@
 #include "base/utf8.h"
 
-/* Length that the lead byte announces, 0 for a byte that cannot lead. */
+/* Length of the sequence that starts with this lead byte; 0 for a byte that is not a lead byte. */
 static int lead_len(unsigned char c)
 {
     if (c < 0x80) return 1;
@@ -10,7 +10,8 @@ static int lead_len(unsigned char c)
     return 0;
 }
 
-/* May b be the second byte after this lead? Excludes overlong forms, surrogates and > U+10FFFF. */
+/* true when b is valid as the second byte after this lead byte. Excludes overlong forms, surrogates
+ * and values above U+10FFFF. */
 static bool second_ok(unsigned char lead, unsigned char b)
 {
     switch (lead) {

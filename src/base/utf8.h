@@ -1,4 +1,4 @@
-/* base/utf8.h - strict UTF-8: no surrogates, no overlong forms, nothing past U+10FFFF. */
+/* base/utf8.h - strict UTF-8: surrogates, overlong forms and values above U+10FFFF are invalid. */
 #ifndef FT_BASE_UTF8_H
 #define FT_BASE_UTF8_H
 

@@ -1,6 +1,6 @@
-/* gguf/gguf.c - opens a GGUF file: checks every byte of the header, the keys and the directory
- * before anything is handed out. Time and memory are bounded by the size of the file itself; no
- * count from the file is believed before the bytes it stands for are seen. */
+/* gguf/gguf.c - opens a GGUF file and checks the whole header, the keys and the tensor directory
+ * before it returns. Time and memory are bounded by the size of the file: every count in the file
+ * is checked against the number of bytes left before memory is allocated for it. */
 #define _POSIX_C_SOURCE 200809L
 #include "gguf/gguf.h"
 
@@ -25,7 +25,8 @@ enum {
     MIN_ALIGN = 8,
     MAX_ALIGN = 1 << 20,
     DEFAULT_ALIGN = 32,
-    FIRST_AMBIGUOUS_TYPE = 42, /* from here on two families of writers number differently */
+    FIRST_AMBIGUOUS_TYPE = 42, /* from this number on, llama.cpp and its forks use the same numbers
+                                  for different types */
     MAX_PARTS = 9999,
     ARENA_BLOCK = 1 << 16,
 };
@@ -62,7 +63,7 @@ struct ft_gguf {
     arena_block *blocks; /* indexes of string arrays */
 };
 
-/* What is needed while one part is read. */
+/* State while one part is read. */
 typedef struct reader {
     ft_gguf *g;
     ft_cursor c;
@@ -72,13 +73,14 @@ typedef struct reader {
     size_t first; /* index of this part's first tensor */
 } reader;
 
-/* Where a tensor lies in its part's data section. */
+/* Position of a tensor in the data section of its part. */
 typedef struct span {
     size_t at, bytes, tensor;
 } span;
 
-/* Memory of a size that the file chose, released with everything else; NULL when there is none. */
-static void *take_block(ft_gguf *g, size_t bytes)
+/* Allocates memory whose size comes from the file. ft_gguf_close frees it. NULL when there is not
+ * enough. */
+static void *alloc_block(ft_gguf *g, size_t bytes)
 {
     arena_block *b = ft_try_alloc(sizeof *b + bytes);
     if (!b) return NULL;
@@ -147,14 +149,8 @@ static ft_status read_header(reader *r, uint32_t *version, ft_err *err)
 
 /* ---- keys ---- */
 
-/* Bytes of one element, 0 for a string, SIZE_MAX for what is no element. */
-static size_t kind_bytes(uint32_t kind)
-{
-    static const unsigned char bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 255, 8, 8, 8};
-    return kind < sizeof bytes && bytes[kind] != 255 ? bytes[kind] : SIZE_MAX;
-}
-
-/* A length and its bytes; false when they are not there. *len is the length found. */
+/* Reads a length and that many bytes; false when the file is too short or the length exceeds max.
+ * *len is the length found. */
 static bool read_string(ft_cursor *c, uint64_t max, ft_str *out, uint64_t *len)
 {
     *len = ft_cursor_u64(c);
@@ -169,7 +165,7 @@ static ft_status read_strings(reader *r, ft_gguf_kv *kv, ft_err *err)
     if (kv->n > ft_cursor_left(&r->c) / 8)
         return ft_fail(err, FT_EFORMAT, "key %s: %llu strings declared, want at most %zu",
                        ft_show(kv->key).text, (unsigned long long)kv->n, ft_cursor_left(&r->c) / 8);
-    ft_str *str = take_block(r->g, FT_MAX((size_t)kv->n, (size_t)1) * sizeof *str);
+    ft_str *str = alloc_block(r->g, FT_MAX((size_t)kv->n, (size_t)1) * sizeof *str);
     if (!str)
         return ft_fail(err, FT_ENOMEM, "key %s: no memory for %llu strings", ft_show(kv->key).text,
                        (unsigned long long)kv->n);
@@ -202,7 +198,7 @@ static ft_status read_value(reader *r, ft_gguf_kv *kv, ft_err *err)
                            ft_show(kv->key).text, (unsigned long long)kv->n,
                            (unsigned long long)max_elems);
     }
-    const size_t each = kind_bytes(kind);
+    const size_t each = ft_gguf_kind_bytes(kind);
     if (!c->short_read && each == SIZE_MAX)
         return ft_fail(err, FT_EFORMAT, "key %s: value type %d, want 0 to 12",
                        ft_show(kv->key).text, (int)kind);
@@ -298,7 +294,7 @@ static ft_status read_dims(reader *r, ft_gguf_tensor *t, int64_t *count, ft_err 
         if (t->n[i] < 0)
             return ft_fail(err, FT_EFORMAT, "tensor %s: dimension %d is %lld, want 0 or more",
                            ft_show(t->name).text, i, (long long)t->n[i]);
-        /* a zero elsewhere must not hide a product that does not fit */
+        /* a dimension of zero must not hide an overflow of the others */
         if (__builtin_mul_overflow(*count, FT_MAX(t->n[i], (int64_t)1), count))
             return ft_fail(err, FT_EFORMAT,
                            "tensor %s: %lld x %lld x %lld x %lld values, want a 63-bit count",
@@ -313,7 +309,7 @@ static ft_status read_dims(reader *r, ft_gguf_tensor *t, int64_t *count, ft_err 
 static ft_status read_type(reader *r, ft_gguf_tensor *t, int64_t count, ft_err *err)
 {
     const uint32_t id = ft_cursor_u32(&r->c);
-    if (r->c.short_read) return FT_OK; /* the caller says so */
+    if (r->c.short_read) return FT_OK; /* the caller reports it */
     const ft_type_info *info = ft_type_of(id);
     if (!info->name)
         return ft_fail(err, FT_EUNSUPPORTED, "tensor %s: type %d (%s), want a type of model files",
@@ -381,22 +377,23 @@ static int span_order(const void *pa, const void *pb)
     return a->tensor < b->tensor ? -1 : a->tensor > b->tensor;
 }
 
-/* Two families of writers give numbers from 42 on to different types. The distance to the next
- * tensor tells which one wrote the file: it must be the size of the type we take it for. */
+/* From FIRST_AMBIGUOUS_TYPE on, a type number has different meanings in llama.cpp and its forks.
+ * The distance to the next tensor must match the size of the type that this program assumes. */
 static ft_status check_ambiguous(const reader *r, const span *s, size_t next, bool last,
                                  ft_err *err)
 {
     const ft_gguf_tensor *t = &r->g->tensor[s->tensor];
     const size_t found = next - s->at, pad = (r->align - s->bytes % r->align) % r->align;
     if (last ? found - s->bytes <= pad : found == s->bytes + pad) return FT_OK;
-    return ft_fail(err, FT_EFORMAT,
-                   "tensor %s: type %d taken as %s needs %zu bytes, but %zu bytes lie before %s; "
-                   "another program may use this number for another type",
-                   ft_show(t->name).text, (int)t->type, ft_type_name(t->type), s->bytes, found,
-                   last ? "the end of the file" : "the next tensor");
+    return ft_fail(
+        err, FT_EFORMAT,
+        "tensor %s: type %d read as %s needs %zu bytes, but there are %zu bytes before %s; "
+        "another program may use this number for another type",
+        ft_show(t->name).text, (int)t->type, ft_type_name(t->type), s->bytes, found,
+        last ? "the end of the file" : "the next tensor");
 }
 
-/* No tensor may share a byte with another. */
+/* Rejects tensors that overlap. */
 static ft_status check_spans(const reader *r, const span *s, size_t n, size_t data_bytes,
                              ft_err *err)
 {
@@ -477,8 +474,8 @@ static ft_status split_key(const kv_set *s, const char *key, int64_t lo, int64_t
     return FT_OK;
 }
 
-/* The path of part i (from 0) of n, or NULL when `path` does not end as the path of part `mine`
- * has to. */
+/* The path of part i (counted from 0) of n, derived from `path`, the path of part `mine`. NULL when
+ * `path` does not end in "-0000X-of-0000N.gguf". */
 static char *part_path(const char *path, int64_t mine, int64_t i, int64_t n)
 {
     char suffix[48];
@@ -593,7 +590,7 @@ ft_status ft_gguf_open_memory(ft_gguf **out, const void *p, size_t n, ft_err *er
     ft_status st = read_part(g, g->part, &g->keys, &g->version, err);
     int64_t count = 0;
     if (!st && ft_gguf_i64(g, "split.count", &count) && count > 1)
-        st = ft_fail(err, FT_EUNSUPPORTED, "a split model of %lld parts, want a whole one",
+        st = ft_fail(err, FT_EUNSUPPORTED, "a split model of %lld parts, want a single file",
                      (long long)count);
     if (st) {
         ft_gguf_close(g);
@@ -625,7 +622,7 @@ void ft_gguf_close(ft_gguf *g)
     ft_free(g);
 }
 
-/* ---- looking around ---- */
+/* ---- accessors ---- */
 
 const char *ft_gguf_path(const ft_gguf *g)
 {

@@ -1,6 +1,6 @@
 /* gguf/gguf.h - a checked, read-only view of a GGUF file, or of all parts of a split one.
- * Owns the mappings and the tensor directory. Nothing is handed out before its bounds were checked
- * against the file, so callers may trust every offset. Names, strings and tensors returned here
+ * Owns the mappings and the tensor directory. Opening rejects every offset, size or count that is
+ * not inside the file, so callers need no further checks. Names, strings and tensors returned here
  * are borrowed until ft_gguf_close(). Safe to read from many threads. */
 #ifndef FT_GGUF_H
 #define FT_GGUF_H
@@ -15,7 +15,7 @@ typedef struct ft_gguf_tensor {
     ft_type type;
     int n_dims;       /* 0..4, as in the file */
     int64_t n[4];     /* n[0] is the fastest; unused ones are 1 */
-    const void *data; /* inside the mapping, aligned as the file says */
+    const void *data; /* inside the mapping, aligned to general.alignment */
     size_t bytes;
 } ft_gguf_tensor;
 
@@ -46,9 +46,11 @@ typedef struct ft_gguf_kv {
     const ft_str *str; /* the n strings when kind is FT_GGUF_STR, else NULL */
 } ft_gguf_kv;
 
-/* Part 0 of a split model opens all parts; any other part is refused with the name of part 0. */
+/* The first part of a split model opens all parts; any other part is rejected with an error that
+ * names the first one. */
 ft_status ft_gguf_open(ft_gguf **out, const char *path, bool use_mmap, ft_err *err);
-/* The same over bytes in memory, which stay the caller's. A split file is refused here. */
+/* The same for a file in memory, which the caller keeps until ft_gguf_close(). Rejects a split
+ * file. */
 ft_status ft_gguf_open_memory(ft_gguf **out, const void *p, size_t n, ft_err *err);
 void ft_gguf_close(ft_gguf *g);
 
@@ -65,14 +67,17 @@ size_t ft_gguf_n_kv(const ft_gguf *g);
 const ft_gguf_kv *ft_gguf_kv_at(const ft_gguf *g, size_t i);
 const ft_gguf_kv *ft_gguf_kv_find(const ft_gguf *g, const char *key);
 
-/* Scalars, false when absent, of another family, or out of range. Any integer width serves. */
+/* Scalar values; false when the key is absent, of an incompatible kind, or out of range. All
+ * integer widths are accepted for an integer. */
 bool ft_gguf_u32(const ft_gguf *g, const char *key, uint32_t *out);
 bool ft_gguf_i64(const ft_gguf *g, const char *key, int64_t *out);
 bool ft_gguf_f32(const ft_gguf *g, const char *key, float *out);
 bool ft_gguf_bool(const ft_gguf *g, const char *key, bool *out);
 bool ft_gguf_str(const ft_gguf *g, const char *key, ft_str *out);
 
-/* Element i < kv->n of an array, or a scalar with i = 0; false when of another family. */
+/* Bytes of one element; 0 for a string, SIZE_MAX for a number that is not an element kind. */
+size_t ft_gguf_kind_bytes(uint32_t kind);
+/* Element i < kv->n of an array, or a scalar with i = 0; false when the kind is incompatible. */
 bool ft_gguf_kv_i64(const ft_gguf_kv *kv, uint64_t i, int64_t *out); /* integers and bools */
 bool ft_gguf_kv_f64(const ft_gguf_kv *kv, uint64_t i, double *out);  /* any number */
 bool ft_gguf_kv_str(const ft_gguf_kv *kv, uint64_t i, ft_str *out);  /* O(1) */

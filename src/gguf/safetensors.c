@@ -1,6 +1,6 @@
-/* gguf/safetensors.c - reads safetensors checkpoints. The JSON header is bounded in size, depth and
- * number of values before a parser sees it; every tensor is checked against its file before it is
- * handed out. */
+/* gguf/safetensors.c - reads safetensors checkpoints. The size, depth and number of values of the
+ * JSON header are limited before it is parsed; every tensor is checked against the bounds of its
+ * file before opening succeeds. */
 #define _POSIX_C_SOURCE 200809L
 #include "gguf/safetensors.h"
 
@@ -46,7 +46,7 @@ struct ft_st {
 
 /* ---- JSON ---- */
 
-/* Refuses what would cost more than its size is worth, before the parser allocates. */
+/* Rejects JSON that is nested too deeply or has too many values, before the parser allocates. */
 static ft_status bound_json(const char *p, size_t n, ft_err *err)
 {
     size_t depth = 0, values = 0;
@@ -121,7 +121,7 @@ static ft_status read_shape(ft_st_tensor *t, const json_t *shape, ft_err *err)
     if (!json_is_array(shape) || json_array_size(shape) > MAX_DIMS)
         return ft_fail(err, FT_EFORMAT, "shape: want an array of at most %d numbers", MAX_DIMS);
     t->n_dims = (int)json_array_size(shape);
-    int64_t bound = 1; /* zeros count as one, so that they hide no overflow */
+    int64_t bound = 1; /* zeros count as one, so that they do not hide an overflow */
     bool empty = false;
     for (int i = 0; i < t->n_dims; i++) {
         const json_t *v = json_array_get(shape, (size_t)i);
@@ -179,7 +179,7 @@ static int span_order(const void *pa, const void *pb)
     return a->tensor < b->tensor ? -1 : a->tensor > b->tensor;
 }
 
-/* All tensors of a file in the order of their data, without overlaps. */
+/* All tensors of a file, sorted by data offset, without overlaps. */
 typedef struct directory {
     ft_st_tensor *tensor;
     size_t n;
@@ -226,7 +226,7 @@ static ft_status read_directory(directory *d, json_t *header, const unsigned cha
     return st;
 }
 
-/* *header is to be released also on failure. */
+/* The caller releases *header, also on failure. */
 static ft_status read_file(directory *d, json_t **header, const void *p, size_t n, ft_err *err)
 {
     ft_cursor c = ft_cursor_over(p, n);
@@ -288,7 +288,7 @@ static char *folder_of(const char *path)
     return z;
 }
 
-static char *join(const char *a, const char *b)
+static char *join_path(const char *a, const char *b)
 {
     const size_t n = strlen(a) + strlen(b) + 1;
     char *z = ft_alloc(n);
@@ -315,9 +315,9 @@ static ft_status list_shards(json_t *map, ft_dict *files, ft_err *err)
     return FT_OK;
 }
 
-/* Takes from one shard the tensors that the index wants from it. */
-static ft_status take_shard(ft_st *s, json_t *map, const char *file, const char *path,
-                            size_t *taken, ft_err *err)
+/* Adds the tensors that the index assigns to this shard. */
+static ft_status add_shard(ft_st *s, json_t *map, const char *file, const char *path, size_t *taken,
+                           ft_err *err)
 {
     directory d = {0};
     const ft_status st = open_shard(&s->shard[s->n_shard++], &d, path, err);
@@ -339,8 +339,8 @@ static ft_status open_shards(ft_st *s, json_t *map, const char *folder, ft_err *
     s->shard = ft_new_n(shard, FT_MAX(files.n, (size_t)1));
     size_t taken = 0;
     for (size_t i = 0; i < files.n && !st; i++) {
-        char *path = join(folder, files.key[i].p);
-        st = take_shard(s, map, files.key[i].p, path, &taken, err);
+        char *path = join_path(folder, files.key[i].p);
+        st = add_shard(s, map, files.key[i].p, path, &taken, err);
         ft_free(path);
     }
     ft_dict_release(&files);
@@ -366,7 +366,7 @@ static ft_status open_index(ft_st *s, const char *path, ft_err *err)
     ft_map_close(&m);
     json_t *map = json_object_get(s->index, "weight_map");
     if (!st && !json_is_object(map))
-        st = ft_fail(err, FT_EFORMAT, "no weight_map, which an index of shards has");
+        st = ft_fail(err, FT_EFORMAT, "no weight_map, want one in an index of shards");
     if (!st) {
         char *folder = folder_of(path);
         st = open_shards(s, map, folder, err);
@@ -380,7 +380,7 @@ static ft_status open_folder(ft_st *s, const char *path, ft_err *err)
 {
     static const char *const names[] = {"/model.safetensors.index.json", "/model.safetensors"};
     for (size_t i = 0; i < FT_COUNT(names); i++) {
-        char *file = join(path, names[i]);
+        char *file = join_path(path, names[i]);
         const bool there = ft_file_exists(file);
         ft_status st = FT_OK;
         if (there) st = i ? open_single(s, file, err) : open_index(s, file, err);
@@ -446,7 +446,7 @@ void ft_st_close(ft_st *s)
     ft_free(s);
 }
 
-/* ---- looking around ---- */
+/* ---- accessors ---- */
 
 size_t ft_st_n_tensor(const ft_st *s)
 {
@@ -464,8 +464,8 @@ const ft_st_tensor *ft_st_tensor_find(const ft_st *s, const char *name)
     return ft_dict_find(&s->by_name, ft_str_of(name), &i) ? &s->tensor[i] : NULL;
 }
 
-/* E4M3 as accelerators have it: no infinities, all ones is NaN. */
-static float e4m3(unsigned char b)
+/* E4M3 (the "FN" variant): no infinities; exponent and mantissa all ones is NaN. */
+static float e4m3_to_f32(unsigned char b)
 {
     const int e = (b >> 3) & 15, m = b & 7;
     float v;
@@ -497,7 +497,7 @@ void ft_st_read_f32(const ft_st_tensor *t, int64_t first, int64_t n, float *out)
         for (size_t i = 0; i < end; i++) out[i] = ft_bf16_to_f32(load16(p + (from + i) * 2));
         break;
     case FT_ST_F8_E4M3:
-        for (size_t i = 0; i < end; i++) out[i] = e4m3(p[from + i]);
+        for (size_t i = 0; i < end; i++) out[i] = e4m3_to_f32(p[from + i]);
         break;
     case FT_ST_I64:
         for (size_t i = 0; i < end; i++) {

@@ -1,5 +1,5 @@
 /* gguf/safetensors.h - a checked, read-only view of a safetensors checkpoint: one file, or the
- * shards that an index names. Owns the mappings; what it returns is borrowed until close. */
+ * shards that an index names. Owns the mappings; everything it returns is borrowed until close. */
 #ifndef FT_SAFETENSORS_H
 #define FT_SAFETENSORS_H
 
@@ -20,7 +20,7 @@ typedef struct ft_st_tensor {
     ft_st_type type;
     char type_name[12]; /* as the file spells it */
     int n_dims;         /* 0..8 */
-    int64_t shape[8];   /* slowest first, as the file has it */
+    int64_t shape[8];   /* slowest dimension first, as in the file */
     int64_t count;      /* number of values */
     const void *data;
     size_t bytes;

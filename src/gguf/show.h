@@ -1,5 +1,5 @@
-/* gguf/show.h - names out of files that nobody trusts, made fit for a message: one line, printable
- * ASCII, not too long. */
+/* gguf/show.h - prepares untrusted names from files for error messages: one line of printable
+ * ASCII, at most 68 characters, then "..." when cut. */
 #ifndef FT_GGUF_SHOW_H
 #define FT_GGUF_SHOW_H
 
@@ -13,7 +13,7 @@ typedef struct ft_shown {
 static inline ft_shown ft_show(ft_str s)
 {
     ft_shown o = {{0}};
-    const size_t room = sizeof o.text - 4, n = s.n < room ? s.n : room;
+    const size_t max = sizeof o.text - 4, n = s.n < max ? s.n : max;
     for (size_t i = 0; i < n; i++) o.text[i] = s.p[i] >= ' ' && s.p[i] <= '~' ? s.p[i] : '?';
     if (s.n > n) memcpy(o.text + n, "...", 3);
     return o;

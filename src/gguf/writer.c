@@ -1,5 +1,5 @@
-/* gguf/writer.c - lays out a GGUF file. The header is collected in memory and written by _begin;
- * the data section is reserved then, so that any thread can fill its part of it. */
+/* gguf/writer.c - writes a GGUF file. The header is collected in memory and written by _begin,
+ * which also reserves the data section, so that threads can fill it in any order. */
 #include "gguf/writer.h"
 
 #include "base/buf.h"
@@ -27,14 +27,14 @@ struct ft_gguf_writer {
     char *path;
     ft_buf kv;
     uint64_t n_kv;
-    char **key; /* owned, as the dictionary borrows */
+    char **key; /* owned; the dictionary borrows them */
     size_t cap_key;
     ft_dict keys, names;
     entry *tensor;
     size_t n_tensor, cap_tensor;
     uint64_t data_bytes, data_at, file_bytes;
     bool begun;
-    ft_err err; /* the first thing that went wrong */
+    ft_err err; /* the first error */
 };
 
 ft_status ft_gguf_writer_open(ft_gguf_writer **out, const char *path, ft_err *err)
@@ -132,11 +132,11 @@ static void start_array(ft_gguf_writer *w, ft_gguf_kind kind, uint64_t n)
 void ft_gguf_put_array(ft_gguf_writer *w, const char *key, ft_gguf_kind kind, const void *v,
                        uint64_t n)
 {
-    static const unsigned char size[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    assert((size_t)kind < sizeof size && size[kind]);
+    const size_t each = ft_gguf_kind_bytes(kind);
+    assert(each && each != SIZE_MAX);
     if (!start_key(w, key)) return;
     start_array(w, kind, n);
-    ft_buf_put(&w->kv, v, (size_t)n * size[kind]);
+    ft_buf_put(&w->kv, v, (size_t)n * each);
 }
 
 void ft_gguf_put_str_array(ft_gguf_writer *w, const char *key, const ft_str *v, uint64_t n)
@@ -164,8 +164,8 @@ bool ft_gguf_has(const ft_gguf_writer *w, const char *key)
 
 /* ---- tensors ---- */
 
-/* Fills e->n and e->bytes; false (and the error stays) when no such tensor can be written. */
-static bool describe(ft_gguf_writer *w, entry *e, const int64_t *n)
+/* Fills e->n and e->bytes; false (with w->err set) when such a tensor cannot be written. */
+static bool describe_tensor(ft_gguf_writer *w, entry *e, const int64_t *n)
 {
     const ft_type_info *info = ft_type_of(e->type);
     const ft_str name = ft_str_of(e->name);
@@ -203,7 +203,7 @@ size_t ft_gguf_put_tensor(ft_gguf_writer *w, const char *name, ft_type t, int n_
     }
     entry *e = &w->tensor[w->n_tensor];
     *e = (entry){.name = ft_strdup(name), .type = t, .n_dims = n_dims};
-    if (!w->err.code && describe(w, e, n)) {
+    if (!w->err.code && describe_tensor(w, e, n)) {
         e->at = w->data_bytes;
         w->data_bytes += ft_round_up(e->bytes, ALIGN);
         if (!ft_dict_put(&w->names, ft_str_of(e->name), (uint32_t)w->n_tensor))

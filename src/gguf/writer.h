@@ -1,7 +1,7 @@
 /* gguf/writer.h - writes a GGUF version 3 file that appears only when it is complete.
- * Order: keys and tensor descriptions in the order they shall have in the file, then _begin, then
- * the data of each tensor, from any thread and in any order, then _commit. Errors stick and are
- * reported by _begin and _commit. */
+ * Call order: keys and tensor descriptions in file order, then _begin, then the data of each
+ * tensor, from any thread and in any order, then _commit. The first error is kept and reported by
+ * _begin and _commit. */
 #ifndef FT_GGUF_WRITER_H
 #define FT_GGUF_WRITER_H
 
@@ -20,8 +20,8 @@ void ft_gguf_put_str(ft_gguf_writer *w, const char *key, ft_str v);
 void ft_gguf_put_array(ft_gguf_writer *w, const char *key, ft_gguf_kind kind, const void *v,
                        uint64_t n);
 void ft_gguf_put_str_array(ft_gguf_writer *w, const char *key, const ft_str *v, uint64_t n);
-/* A copy of another file's key. Those that describe the other file rather than the model
- * (general.alignment, split.*) are left out. */
+/* Copies a key of another file. Keys that describe that file rather than the model
+ * (general.alignment, split.*) are skipped. */
 void ft_gguf_put_kv(ft_gguf_writer *w, const ft_gguf_kv *kv);
 bool ft_gguf_has(const ft_gguf_writer *w, const char *key);
 
@@ -34,7 +34,7 @@ ft_status ft_gguf_writer_begin(ft_gguf_writer *w, ft_err *err);
 size_t ft_gguf_writer_tensor_bytes(const ft_gguf_writer *w, size_t tensor);
 uint64_t ft_gguf_writer_file_bytes(const ft_gguf_writer *w); /* final size, after _begin */
 void ft_gguf_writer_data(ft_gguf_writer *w, size_t tensor, size_t offset, const void *p, size_t n);
-/* The object is gone afterwards, also on failure. */
+/* Frees the writer, also on failure. */
 ft_status ft_gguf_writer_commit(ft_gguf_writer *w, ft_err *err);
 void ft_gguf_writer_abort(ft_gguf_writer *w); /* accepts NULL */
 

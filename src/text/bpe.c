@@ -22,8 +22,8 @@ void ft_ids_release(ft_ids *l)
     *l = (ft_ids){0};
 }
 
-/* Room for n more, or the list is full. */
-static bool make_room(ft_ids *l, size_t n)
+/* Makes space for n more ids; false when that would exceed the maximum. */
+static bool reserve_ids(ft_ids *l, size_t n)
 {
     if (n > l->max - l->n) {
         l->full = true;
@@ -38,13 +38,13 @@ static bool make_room(ft_ids *l, size_t n)
 
 void ft_ids_put(ft_ids *l, int32_t id)
 {
-    if (make_room(l, 1)) l->id[l->n++] = id;
+    if (reserve_ids(l, 1)) l->id[l->n++] = id;
 }
 
-/* ---- working memory, one per encoding thread, lent from a pool ---- */
+/* ---- encoders: working memory, one per encoding thread, taken from a pool ---- */
 
-/* Pieces that were merged lately. A hit needs the same bytes, so a lost or replaced entry costs
- * time only. Short pieces of few tokens are most of any text. */
+/* A cache of recently merged pieces. A hit requires equal bytes, so a lost or replaced entry only
+ * costs time. Most pieces of a text are short and have few tokens. */
 #define CACHE_SLOTS ((size_t)1 << 14)
 #define CACHE_BYTES 15
 #define CACHE_IDS   4
@@ -59,14 +59,14 @@ typedef struct encoder {
     entry *cache;
     ft_merge_work merge;
     ft_tree_work tree;
-    ft_pretok_work *pretok; /* NULL for a family without pattern */
+    ft_pretok_work *pretok; /* NULL for a tokenizer without a split pattern */
     ft_nfc_work nfc;
     ft_buf normal; /* text after normalisation */
     ft_sym *sym;
     size_t cap_sym;
 } encoder;
 
-#define POOL_KEEPS 16 /* idle encoders; more threads at once get theirs and give it up */
+#define POOL_KEEPS 16                /* idle encoders kept; further ones are freed after use */
 #define KEEP_SYMS  ((size_t)1 << 16) /* an encoder that grew beyond this is not kept */
 
 struct ft_encoder_pool {
@@ -119,7 +119,7 @@ static encoder *encoder_take(const ft_vocab *v)
     if (e) return e;
     e = ft_new(encoder);
     e->cache = ft_alloc_aligned(CACHE_SLOTS * sizeof *e->cache, 64);
-    ft_buf_init(&e->normal, 4 * FT_ENCODE_MAX_TEXT); /* one byte becomes three at the worst */
+    ft_buf_init(&e->normal, 4 * FT_ENCODE_MAX_TEXT); /* one byte becomes at most three */
     if (v->pretok) e->pretok = ft_pretok_work_new(v->pretok);
     return e;
 }
@@ -149,7 +149,7 @@ typedef struct job {
     ft_err *err;
 } job;
 
-static ft_sym *syms(encoder *e, size_t n)
+static ft_sym *reserve_syms(encoder *e, size_t n)
 {
     if (n > e->cap_sym) {
         e->cap_sym = FT_MAX(n, (size_t)1024);
@@ -161,14 +161,14 @@ static ft_sym *syms(encoder *e, size_t n)
 
 static size_t byte_symbols(const ft_vocab *v, encoder *e, ft_str s)
 {
-    ft_sym *a = syms(e, s.n);
+    ft_sym *a = reserve_syms(e, s.n);
     for (size_t i = 0; i < s.n; i++) a[i] = (ft_sym){v->byte_sym[(unsigned char)s.p[i]], 1};
     return s.n;
 }
 
 static size_t char_symbols(const ft_vocab *v, encoder *e, ft_str s)
 {
-    ft_sym *a = syms(e, s.n);
+    ft_sym *a = reserve_syms(e, s.n);
     size_t k = 0;
     for (size_t i = 0; i < s.n; k++) {
         int len;
@@ -180,7 +180,7 @@ static size_t char_symbols(const ft_vocab *v, encoder *e, ft_str s)
     return k;
 }
 
-/* A symbol that is no token is spelled in bytes. */
+/* Writes a symbol that is not a token as byte tokens. */
 static ft_status put_bytes(job *j, ft_str s)
 {
     for (size_t i = 0; i < s.n; i++) {
@@ -195,13 +195,13 @@ static ft_status put_bytes(job *j, ft_str s)
     return FT_OK;
 }
 
-/* false when the tree cannot tell: s has a symbol that is no token. */
+/* false when the tree cannot encode s: it contains a symbol that is not a token. */
 static bool put_tree(job *j, ft_str s)
 {
     ft_ids *out = j->out;
     const size_t n = ft_merge_tree_encode(j->v->tree, &j->e->tree, s);
     if (!n) return false;
-    if (make_room(out, n)) {
+    if (reserve_ids(out, n)) {
         memcpy(out->id + out->n, j->e->tree.id, n * sizeof *out->id);
         out->n += n;
     }
@@ -226,8 +226,8 @@ static ft_status merge_piece(job *j, ft_str s)
     return FT_OK;
 }
 
-/* The cache entry where a piece of 1..CACHE_BYTES bytes is or would go; its key without the number
- * of ids. `end`: the text is readable up to there. Both our machines are little-endian. */
+/* The cache entry of a piece of 1..CACHE_BYTES bytes, and its key without the number of ids. The
+ * text is readable up to `end`. Assumes a little-endian machine. */
 static entry *cache_slot(encoder *e, ft_str s, const char *end, uint64_t key[2])
 {
     if (end - s.p >= 16) {
@@ -256,7 +256,7 @@ static ft_status put_piece(job *j, ft_str s, const char *end)
     ft_ids *out = j->out;
     if (c->key[0] == key[0] && (c->key[1] & ~ids_mask) == key[1]) {
         const size_t n = (size_t)(c->key[1] >> 60);
-        if (make_room(out, n)) {
+        if (reserve_ids(out, n)) {
             for (size_t i = 0; i < n; i++) out->id[out->n + i] = c->id[i];
             out->n += n;
         }
@@ -274,7 +274,7 @@ static ft_status put_piece(job *j, ft_str s, const char *end)
 
 /* ---- text between special tokens ---- */
 
-/* Length of the valid UTF-8 at the start of s. *high: it has characters from U+0300 on. */
+/* Length of the valid UTF-8 at the start of s. *high: it contains characters from U+0300 on. */
 static size_t valid_prefix(ft_str s, bool *high)
 {
     size_t i = 0;
@@ -295,7 +295,7 @@ static ft_status put_split(job *j, ft_str s)
     for (size_t i = 0; i < s.n;) {
         const size_t n = ft_pretok_next(j->v->pretok, j->e->pretok, s, i);
         if (!n)
-            return ft_fail(j->err, FT_ELIMIT, "PCRE2 gave up on a text of %zu bytes at byte %zu",
+            return ft_fail(j->err, FT_ELIMIT, "PCRE2 failed on a text of %zu bytes at byte %zu",
                            s.n, i);
         const ft_status st = put_piece(j, (ft_str){s.p + i, n}, s.p + s.n);
         if (st) return st;
@@ -325,15 +325,15 @@ static ft_status put_text_bytes(job *j, ft_str s, bool nfc)
     return st;
 }
 
-/* How many bytes at p are a space: the plain one, or the mark that stands for it. */
+/* Length of a space at p: the plain space or the marker U+2581; 0 when there is none. */
 static size_t space_at(const char *p, size_t n)
 {
     if (p[0] == ' ') return 1;
     return n >= 3 && !memcmp(p, "\xE2\x96\x81", 3) ? 3 : 0;
 }
 
-/* Where the piece at s ends: before or after a run of newlines, or before a space that no rule
- * joins with what stands there. */
+/* The end of the piece at s: before or after a run of newlines, or before a space that no merge
+ * rule joins with the preceding text. */
 static size_t char_piece(const ft_vocab *v, ft_str s)
 {
     size_t i = 0, k;
@@ -392,7 +392,7 @@ static ft_status put_all(job *j, ft_str text, unsigned flags)
 ft_status ft_encode(const ft_vocab *v, ft_str text, unsigned flags, ft_ids *out, ft_err *err)
 {
     if (text.n > FT_ENCODE_MAX_TEXT)
-        return ft_fail(err, FT_ELIMIT, "a text of %zu bytes, at most %zu can be encoded", text.n,
+        return ft_fail(err, FT_ELIMIT, "a text of %zu bytes, want at most %zu", text.n,
                        FT_ENCODE_MAX_TEXT);
     job j = {v, encoder_take(v), out, err};
     if (v->pretok && !j.e->pretok) {

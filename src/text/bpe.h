@@ -1,8 +1,8 @@
-/* text/bpe.h - text to ids.
- * Special tokens are cut out of the text first, longest text first and then leftmost. What remains
- * is split by the model's rules and merged, pair of lowest rank first. Bytes that are no UTF-8
- * become byte tokens, so decoding gives back every byte.
- * Any number of threads may encode with one vocabulary; working memory is lent from a pool. */
+/* text/bpe.h - encodes text to token ids.
+ * Special tokens are cut out of the text first, longest text first and then leftmost. The remaining
+ * text is split by the rules of the model and merged, pair of lowest rank first. Bytes that are not
+ * valid UTF-8 become byte tokens, so decoding reproduces every byte.
+ * Any number of threads may encode with one vocabulary; working memory is taken from a pool. */
 #ifndef FT_TEXT_BPE_H
 #define FT_TEXT_BPE_H
 
@@ -17,11 +17,11 @@ enum {
 
 #define FT_ENCODE_MAX_TEXT ((size_t)1 << 30)
 
-/* A growable list of ids that is born with a maximum, as ft_buf is. */
+/* A growable list of ids with a maximum set at initialisation, like ft_buf. */
 typedef struct ft_ids {
     int32_t *id;
     size_t n, cap, max;
-    bool full; /* something was dropped */
+    bool full; /* ids were dropped */
 } ft_ids;
 
 void ft_ids_init(ft_ids *l, size_t max);

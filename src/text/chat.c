@@ -1,4 +1,4 @@
-/* text/chat.c - messages to prompts. */
+/* text/chat.c - renders messages to prompts with the chat template of the model. */
 #include "text/chat.h"
 
 #include "base/mem.h"
@@ -58,7 +58,7 @@ ft_chat_family ft_chat_family_of(const ft_chat_template *c)
 
 /* ---- messages as templates expect them ---- */
 
-static void open_arguments(json_t *calls)
+static void parse_arguments(json_t *calls)
 {
     for (size_t i = 0; i < json_array_size(calls); i++) {
         json_t *f = json_object_get(json_array_get(calls, i), "function");
@@ -70,11 +70,11 @@ static void open_arguments(json_t *calls)
         if (json_is_object(o))
             json_object_set_new(f, "arguments", o);
         else
-            json_decref(o); /* text that is no object stays text */
+            json_decref(o); /* arguments that are not a JSON object stay a string */
     }
 }
 
-static void adapt(const ft_chat_template *c, json_t *m)
+static void adapt_message(const ft_chat_template *c, json_t *m)
 {
     const char *role = json_string_value(json_object_get(m, "role"));
     if (role && !strcmp(role, "developer") && !c->knows_developer)
@@ -82,14 +82,15 @@ static void adapt(const ft_chat_template *c, json_t *m)
     json_t *thought = json_object_get(m, "reasoning");
     if (json_is_string(thought) && !json_object_get(m, "reasoning_content"))
         json_object_set(m, "reasoning_content", thought);
-    open_arguments(json_object_get(m, "tool_calls"));
+    parse_arguments(json_object_get(m, "tool_calls"));
 }
 
-static json_t *variables(const ft_chat_template *c, const ft_chat_input *in)
+static json_t *template_variables(const ft_chat_template *c, const ft_chat_input *in)
 {
     json_t *v = in->extra ? json_deep_copy(in->extra) : json_object();
     json_t *messages = json_deep_copy(in->messages);
-    for (size_t i = 0; i < json_array_size(messages); i++) adapt(c, json_array_get(messages, i));
+    for (size_t i = 0; i < json_array_size(messages); i++)
+        adapt_message(c, json_array_get(messages, i));
     json_object_set_new(v, "messages", messages);
     if (json_array_size(in->tools)) json_object_set_new(v, "tools", json_deep_copy(in->tools));
     json_object_set_new(v, "add_generation_prompt", json_boolean(in->add_generation_prompt));
@@ -103,15 +104,15 @@ static json_t *variables(const ft_chat_template *c, const ft_chat_input *in)
 ft_status ft_chat_render(const ft_chat_template *c, const ft_chat_input *in, ft_buf *out,
                          ft_err *err)
 {
-    if (!json_is_array(in->messages)) return ft_fail(err, FT_EINVAL, "messages want an array");
+    if (!json_is_array(in->messages)) return ft_fail(err, FT_EINVAL, "messages: want an array");
     if (in->tools && !json_is_array(in->tools))
-        return ft_fail(err, FT_EINVAL, "tools want an array");
+        return ft_fail(err, FT_EINVAL, "tools: want an array");
     if (in->extra && !json_is_object(in->extra))
-        return ft_fail(err, FT_EINVAL, "chat_template_kwargs want an object");
+        return ft_fail(err, FT_EINVAL, "chat_template_kwargs: want an object");
     for (size_t i = 0; i < json_array_size(in->messages); i++)
         if (!json_is_object(json_array_get(in->messages, i)))
-            return ft_fail(err, FT_EINVAL, "messages[%zu] is no object", i);
-    json_t *v = variables(c, in);
+            return ft_fail(err, FT_EINVAL, "messages[%zu]: want an object", i);
+    json_t *v = template_variables(c, in);
     const ft_status st = ft_jinja_render(c->jinja, v, NULL, out, err);
     json_decref(v);
     return st;

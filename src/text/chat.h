@@ -1,13 +1,13 @@
-/* text/chat.h - what a chat needs to know of a template: its family, rendering messages, and where
- * the response begins.
- * Messages and tools are JSON as the OpenAI API has them. Safe to use from many threads. */
+/* text/chat.h - chat templates: detects the response format of a template, renders messages, and
+ * finds where the response begins.
+ * Messages and tools are JSON in the format of the OpenAI API. Safe to use from many threads. */
 #ifndef FT_TEXT_CHAT_H
 #define FT_TEXT_CHAT_H
 
 #include "text/jinja.h"
 
 typedef enum ft_chat_family {
-    FT_CHAT_PLAIN,  /* no thoughts, no calls: everything is the answer */
+    FT_CHAT_PLAIN,  /* no reasoning, no tool calls: everything is content */
     FT_CHAT_QWEN,   /* <think>, <tool_call> with <function=NAME> or with JSON */
     FT_CHAT_GEMMA4, /* <|channel>thought, <|tool_call>call:NAME{...} */
 } ft_chat_family;
@@ -29,13 +29,14 @@ void ft_chat_free(ft_chat_template *c);
 ft_chat_family ft_chat_family_of(const ft_chat_template *c);
 ft_chat_family ft_chat_detect(ft_str source);
 
-/* Appends the prompt to out. Calls whose arguments are JSON text reach the template as objects, a
- * developer is a system where the template knows no developer, and `reasoning` serves as
- * `reasoning_content`. */
+/* Appends the prompt to out. The template receives arguments of tool calls that are JSON text as
+ * objects, the role developer as system when the template does not use developer, and `reasoning`
+ * as `reasoning_content`. */
 ft_status ft_chat_render(const ft_chat_template *c, const ft_chat_input *in, ft_buf *out,
                          ft_err *err);
 
-/* Whether the prompt ends inside a thought, so that the response begins there. */
+/* true when the prompt ends inside a reasoning block, so that the response starts with reasoning.
+ */
 bool ft_chat_in_thought(ft_chat_family f, ft_str prompt);
 /* The prompt without the BOS text at its start, for tokenizers that add BOS themselves. */
 ft_str ft_chat_without_bos(const ft_chat_template *c, ft_str prompt);

@@ -10,7 +10,7 @@ void ft_detok_init(ft_detok *d, const ft_vocab *v, bool special)
 void ft_detok_push(ft_detok *d, int32_t id, ft_buf *out)
 {
     ft_str s = ft_vocab_piece(d->v, id, d->special);
-    /* Complete what waits, byte by byte: at most three bytes go this way. */
+    /* Complete the pending character byte by byte: at most three bytes. */
     while (d->n_held && s.n) {
         d->held[d->n_held++] = s.p[0];
         s.p++;

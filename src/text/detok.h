@@ -1,7 +1,7 @@
-/* text/detok.h - ids to text, one at a time, never half a character.
- * A character may span tokens: its first bytes wait here until the rest has come, or until it is
- * clear that they are no UTF-8. Nothing is lost or changed: the concatenation of all results is
- * the concatenation of all pieces. */
+/* text/detok.h - decodes ids to text one at a time, in complete UTF-8 characters.
+ * A character may span tokens: its first bytes are held back until the rest arrives or until they
+ * turn out to be invalid UTF-8. The concatenation of all results is the concatenation of all
+ * pieces. */
 #ifndef FT_TEXT_DETOK_H
 #define FT_TEXT_DETOK_H
 
@@ -16,9 +16,9 @@ typedef struct ft_detok {
 } ft_detok;
 
 void ft_detok_init(ft_detok *d, const ft_vocab *v, bool special);
-/* Appends to out what has become complete. */
+/* Appends the characters that are complete to out. */
 void ft_detok_push(ft_detok *d, int32_t id, ft_buf *out);
-/* Appends what still waits; the object can be used again. */
+/* Appends the bytes held back; the object can be used again. */
 void ft_detok_flush(ft_detok *d, ft_buf *out);
 
 #endif

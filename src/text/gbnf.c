@@ -13,7 +13,7 @@ typedef struct parser {
     ft_err *err;
 } parser;
 
-static ft_status bad(parser *s, ft_status code, const char *what)
+static ft_status syntax_error(parser *s, ft_status code, const char *what)
 {
     char near[24];
     size_t n = 0;
@@ -23,16 +23,16 @@ static ft_status bad(parser *s, ft_status code, const char *what)
     return ft_fail(s->err, code, "grammar line %u: %s%s%s", s->line, what, n ? " at " : "", near);
 }
 
-static void *room(void *p, size_t n, size_t *cap, size_t size)
+static void *grow_array(void *p, size_t n, size_t *cap, size_t size)
 {
     if (n < *cap) return p;
     *cap = *cap ? *cap * 2 : 64;
     return ft_realloc(p, *cap * size);
 }
 
-static uint32_t add(ft_gbnf *g, ft_gnode node)
+static uint32_t add_node(ft_gbnf *g, ft_gnode node)
 {
-    g->node = room(g->node, g->n_node, &g->cap_node, sizeof *g->node);
+    g->node = grow_array(g->node, g->n_node, &g->cap_node, sizeof *g->node);
     g->node[g->n_node] = node;
     return (uint32_t)g->n_node++;
 }
@@ -69,48 +69,42 @@ static uint32_t rule_of(ft_gbnf *g, ft_str name, uint32_t line)
 {
     uint32_t r;
     if (ft_dict_find(&g->names, name, &r)) return r;
-    g->rule = room(g->rule, g->n_rule, &g->cap_rule, sizeof *g->rule);
+    g->rule = grow_array(g->rule, g->n_rule, &g->cap_rule, sizeof *g->rule);
     g->rule[g->n_rule] = (ft_grule){.name = name, .line = line};
     ft_dict_put(&g->names, name, (uint32_t)g->n_rule);
     return (uint32_t)g->n_rule++;
 }
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
 /* One character of a literal or class, escapes resolved. */
 static ft_status read_char(parser *s, uint32_t *out)
 {
-    if (s->p >= s->end) return bad(s, FT_EFORMAT, "the text ends inside a literal or class");
-    if (*s->p == '\n') return bad(s, FT_EFORMAT, "the line ends inside a literal or class");
+    if (s->p >= s->end)
+        return syntax_error(s, FT_EFORMAT, "the text ends inside a literal or class");
+    if (*s->p == '\n')
+        return syntax_error(s, FT_EFORMAT, "the line ends inside a literal or class");
     if (*s->p != '\\') {
         int len;
         *out = ft_utf8_decode(s->p, (size_t)(s->end - s->p), &len);
-        if (*out == FT_UTF8_BAD) return bad(s, FT_EFORMAT, "invalid UTF-8");
+        if (*out == FT_UTF8_BAD) return syntax_error(s, FT_EFORMAT, "invalid UTF-8");
         s->p += len;
         return FT_OK;
     }
-    if (s->end - s->p < 2) return bad(s, FT_EFORMAT, "the text ends inside an escape");
+    if (s->end - s->p < 2) return syntax_error(s, FT_EFORMAT, "the text ends inside an escape");
     const char c = s->p[1];
     const int digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
     static const char from[] = "tnr\\\"[]-^", to[] = "\t\n\r\\\"[]-^";
     const char *at = memchr(from, c, sizeof from - 1);
-    if (!digits && !at) return bad(s, FT_EFORMAT, "unknown escape");
+    if (!digits && !at) return syntax_error(s, FT_EFORMAT, "unknown escape");
     s->p += 2;
     *out = at ? (uint32_t)(unsigned char)to[at - from] : 0;
     for (int i = 0; i < digits; i++) {
-        const int h = s->p < s->end ? hex(*s->p) : -1;
-        if (h < 0) return bad(s, FT_EFORMAT, "an escape wants more hexadecimal digits");
+        const int h = s->p < s->end ? ft_hex_digit(*s->p) : -1;
+        if (h < 0) return syntax_error(s, FT_EFORMAT, "too few hexadecimal digits in an escape");
         *out = *out << 4 | (uint32_t)h;
         s->p++;
     }
     if (*out > 0x10FFFF || (*out >= 0xD800 && *out <= 0xDFFF))
-        return bad(s, FT_EFORMAT, "an escape names no character");
+        return syntax_error(s, FT_EFORMAT, "an escape that is not a Unicode character");
     return FT_OK;
 }
 
@@ -126,13 +120,13 @@ static ft_status read_literal(parser *s, uint32_t *out)
         if (st) return st;
         const int n = ft_utf8_encode(c, b);
         for (int i = 0; i < n; i++) {
-            g->byte = room(g->byte, g->n_byte, &g->cap_byte, 1);
+            g->byte = grow_array(g->byte, g->n_byte, &g->cap_byte, 1);
             g->byte[g->n_byte++] = b[i];
         }
     }
     s->p++;
     const uint32_t n = (uint32_t)(g->n_byte - at);
-    *out = add(g, (ft_gnode){.kind = n ? FT_G_BYTES : FT_G_EMPTY, .at = (uint32_t)at, .n = n});
+    *out = add_node(g, (ft_gnode){.kind = n ? FT_G_BYTES : FT_G_EMPTY, .at = (uint32_t)at, .n = n});
     return FT_OK;
 }
 
@@ -144,12 +138,12 @@ static int by_lo(const void *a, const void *b)
 
 static void add_range(ft_gbnf *g, uint32_t lo, uint32_t hi)
 {
-    g->range = room(g->range, g->n_range, &g->cap_range, sizeof *g->range);
+    g->range = grow_array(g->range, g->n_range, &g->cap_range, sizeof *g->range);
     g->range[g->n_range++] = (ft_grange){lo, hi};
 }
 
-/* Sorts the ranges from `at` on, joins those that touch, and turns them inside out if negated. */
-static void settle(ft_gbnf *g, size_t at, bool negate)
+/* Sorts the ranges from `at` on, joins adjacent ones, and complements them when negated. */
+static void normalise_ranges(ft_gbnf *g, size_t at, bool negate)
 {
     ft_grange *r = g->range + at;
     const size_t n = g->n_range - at;
@@ -191,12 +185,12 @@ static ft_status read_class(parser *s, uint32_t *out)
             s->p++;
             if ((st = read_char(s, &hi))) return st;
         }
-        if (hi < lo) return bad(s, FT_EFORMAT, "a range runs backwards");
+        if (hi < lo) return syntax_error(s, FT_EFORMAT, "a range whose end is below its start");
         add_range(g, lo, hi);
     }
     s->p++;
-    settle(g, at, negate);
-    *out = add(
+    normalise_ranges(g, at, negate);
+    *out = add_node(
         g, (ft_gnode){.kind = FT_G_CLASS, .at = (uint32_t)at, .n = (uint32_t)(g->n_range - at)});
     return FT_OK;
 }
@@ -207,9 +201,10 @@ static ft_status read_number(parser *s, uint32_t *out)
     const char *from = s->p;
     for (; s->p < s->end && *s->p >= '0' && *s->p <= '9'; s->p++) {
         v = v * 10 + (uint32_t)(*s->p - '0');
-        if (v > FT_GBNF_REPEAT_MAX) return bad(s, FT_ELIMIT, "more than 100000 repetitions");
+        if (v > FT_GBNF_REPEAT_MAX)
+            return syntax_error(s, FT_ELIMIT, "more than 100000 repetitions");
     }
-    if (s->p == from) return bad(s, FT_EFORMAT, "a number is wanted");
+    if (s->p == from) return syntax_error(s, FT_EFORMAT, "want a number");
     *out = v;
     return FT_OK;
 }
@@ -229,9 +224,9 @@ static ft_status read_bounds(parser *s, uint32_t *min, uint32_t *max)
         if (s->p < s->end && *s->p != '}' && (st = read_number(s, max))) return st;
         skip_space(s, false);
     }
-    if (s->p >= s->end || *s->p != '}') return bad(s, FT_EFORMAT, "'}' is wanted");
+    if (s->p >= s->end || *s->p != '}') return syntax_error(s, FT_EFORMAT, "want '}'");
     s->p++;
-    return *max < *min ? bad(s, FT_EFORMAT, "a repetition with max below min") : FT_OK;
+    return *max < *min ? syntax_error(s, FT_EFORMAT, "a repetition with max below min") : FT_OK;
 }
 
 static ft_status read_suffix(parser *s, uint32_t *item, bool nested)
@@ -254,16 +249,17 @@ static ft_status read_suffix(parser *s, uint32_t *item, bool nested)
             s->line = line;
             return FT_OK;
         }
-        if (n == 8) return bad(s, FT_ELIMIT, "more than 8 repetitions of repetitions");
+        if (n == 8) return syntax_error(s, FT_ELIMIT, "more than 8 repetitions of repetitions");
         if (s->g->n_node >= FT_GBNF_NODES_MAX)
-            return bad(s, FT_ELIMIT, "more than a million pieces");
-        *item = add(s->g, (ft_gnode){.kind = FT_G_REPEAT, .first = *item, .min = min, .max = max});
+            return syntax_error(s, FT_ELIMIT, "more than 1000000 elements");
+        *item =
+            add_node(s->g, (ft_gnode){.kind = FT_G_REPEAT, .first = *item, .min = min, .max = max});
     }
 }
 
 static ft_status read_alternatives(parser *s, uint32_t *out, bool nested);
 
-/* *out 0: nothing more in this sequence */
+/* *out 0: end of this sequence */
 static ft_status read_item(parser *s, uint32_t *out)
 {
     *out = 0;
@@ -275,16 +271,16 @@ static ft_status read_item(parser *s, uint32_t *out)
         const size_t at = s->g->n_range;
         s->p++;
         add_range(s->g, 0, 0x10FFFF);
-        *out = add(s->g, (ft_gnode){.kind = FT_G_CLASS, .at = (uint32_t)at, .n = 1});
+        *out = add_node(s->g, (ft_gnode){.kind = FT_G_CLASS, .at = (uint32_t)at, .n = 1});
         return FT_OK;
     }
     if (c == '(') {
         if (++s->depth > FT_GBNF_DEPTH_MAX)
-            return bad(s, FT_ELIMIT, "groups nested more than 200 deep");
+            return syntax_error(s, FT_ELIMIT, "groups nested more than 200 deep");
         s->p++;
         const ft_status st = read_alternatives(s, out, true);
         if (st) return st;
-        if (s->p >= s->end || *s->p != ')') return bad(s, FT_EFORMAT, "')' is wanted");
+        if (s->p >= s->end || *s->p != ')') return syntax_error(s, FT_EFORMAT, "want ')'");
         s->p++;
         s->depth--;
         return FT_OK;
@@ -292,19 +288,19 @@ static ft_status read_item(parser *s, uint32_t *out)
     if (!word_char(c)) return FT_OK;
     const uint32_t line = s->line;
     const uint32_t r = rule_of(s->g, read_name(s), line);
-    *out = add(s->g, (ft_gnode){.kind = FT_G_RULE, .at = r});
+    *out = add_node(s->g, (ft_gnode){.kind = FT_G_RULE, .at = r});
     return FT_OK;
 }
 
 static ft_status read_sequence(parser *s, uint32_t *out, bool nested)
 {
-    const uint32_t seq = add(s->g, (ft_gnode){.kind = FT_G_SEQ});
+    const uint32_t seq = add_node(s->g, (ft_gnode){.kind = FT_G_SEQ});
     uint32_t last = 0, item;
     ft_status st;
     for (;;) {
         skip_space(s, nested);
         if (s->g->n_node >= FT_GBNF_NODES_MAX)
-            return bad(s, FT_ELIMIT, "more than a million pieces");
+            return syntax_error(s, FT_ELIMIT, "more than 1000000 elements");
         if ((st = read_item(s, &item))) return st;
         if (!item) break;
         if ((st = read_suffix(s, &item, nested))) return st;
@@ -320,7 +316,7 @@ static ft_status read_sequence(parser *s, uint32_t *out, bool nested)
 
 static ft_status read_alternatives(parser *s, uint32_t *out, bool nested)
 {
-    const uint32_t alt = add(s->g, (ft_gnode){.kind = FT_G_ALT});
+    const uint32_t alt = add_node(s->g, (ft_gnode){.kind = FT_G_ALT});
     uint32_t last = 0, seq = 0;
     for (;;) {
         skip_space(s, nested || last);
@@ -343,19 +339,20 @@ static ft_status read_rule(parser *s)
 {
     const uint32_t line = s->line;
     const ft_str name = read_name(s);
-    if (!name.n) return bad(s, FT_EFORMAT, "the name of a rule is wanted");
+    if (!name.n) return syntax_error(s, FT_EFORMAT, "want the name of a rule");
     skip_space(s, false);
-    if (s->end - s->p < 3 || memcmp(s->p, "::=", 3)) return bad(s, FT_EFORMAT, "'::=' is wanted");
+    if (s->end - s->p < 3 || memcmp(s->p, "::=", 3))
+        return syntax_error(s, FT_EFORMAT, "want '::='");
     s->p += 3;
     const uint32_t r = rule_of(s->g, name, line);
     if (s->g->rule[r].body)
-        return ft_fail(s->err, FT_EFORMAT, "grammar line %u: rule '%.*s' is defined a second time",
-                       line, (int)FT_MIN(name.n, 60), name.p);
+        return ft_fail(s->err, FT_EFORMAT, "grammar line %u: rule '%.*s' is defined twice", line,
+                       (int)FT_MIN(name.n, 60), name.p);
     skip_space(s, true);
     uint32_t body;
     const ft_status st = read_alternatives(s, &body, false);
     if (st) return st;
-    if (s->p < s->end && *s->p != '\n') return bad(s, FT_EFORMAT, "unexpected text");
+    if (s->p < s->end && *s->p != '\n') return syntax_error(s, FT_EFORMAT, "unexpected text");
     s->g->rule[r].body = body;
     s->g->rule[r].line = line;
     return FT_OK;
@@ -370,9 +367,9 @@ ft_status ft_gbnf_init(ft_gbnf *g, ft_str text, const char *root, ft_err *err)
                        FT_GBNF_TEXT_MAX);
     g->text = ft_alloc(text.n + 1);
     if (text.n) memcpy(g->text, text.p, text.n);
-    add(g, (ft_gnode){0});
-    g->range = room(g->range, 0, &g->cap_range, sizeof *g->range);
-    g->byte = room(g->byte, 0, &g->cap_byte, 1);
+    add_node(g, (ft_gnode){0});
+    g->range = grow_array(g->range, 0, &g->cap_range, sizeof *g->range);
+    g->byte = grow_array(g->byte, 0, &g->cap_byte, 1);
     parser s = {.g = g, .p = g->text, .end = g->text + text.n, .line = 1, .err = err};
     ft_status st = FT_OK;
     while (skip_space(&s, true), s.p < s.end)

@@ -1,7 +1,7 @@
-/* text/gbnf.h - the text of a grammar, read into trees.
- * Rules are `name ::= alternatives`; the pieces are "literals", [classes], names, (groups) and `.`,
- * followed by * + ? {m} {m,} {m,n}; # begins a comment. A rule ends with its line, except inside
- * parentheses and behind `|` and `::=`. Every size is bounded; a mistake is named with its line. */
+/* text/gbnf.h - parses the text of a GBNF grammar into trees.
+ * Rules are `name ::= alternatives`; the elements are "literals", [classes], names, (groups) and
+ * `.`, followed by * + ? {m} {m,} {m,n}; # begins a comment. A rule ends with its line, except
+ * inside parentheses and after `|` and `::=`. Every size is limited; errors name the line. */
 #ifndef FT_TEXT_GBNF_H
 #define FT_TEXT_GBNF_H
 
@@ -26,8 +26,9 @@ typedef enum ft_gkind {
 typedef struct ft_gnode {
     ft_gkind kind;
     uint32_t first, next; /* children of SEQ, ALT, REPEAT; 0 is none */
-    uint32_t at, n; /* BYTES: in bytes; CLASS: in ranges, sorted and apart; RULE: at is the rule */
-    uint32_t min, max; /* REPEAT; max UINT32_MAX is no end */
+    uint32_t at,
+        n; /* BYTES: in bytes; CLASS: in ranges, sorted and disjoint; RULE: at is the rule */
+    uint32_t min, max; /* REPEAT; max UINT32_MAX: unbounded */
 } ft_gnode;
 
 typedef struct ft_grange {
@@ -54,7 +55,7 @@ typedef struct ft_gbnf {
     uint32_t root;
 } ft_gbnf;
 
-/* root: the name of the first rule, "root" as a rule. */
+/* root: the name of the start rule, usually "root". */
 ft_status ft_gbnf_init(ft_gbnf *g, ft_str text, const char *root, ft_err *err);
 void ft_gbnf_release(ft_gbnf *g);
 

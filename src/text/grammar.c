@@ -1,10 +1,11 @@
-/* text/grammar.c - from places in an automaton to masks over a vocabulary.
+/* text/grammar.c - computes token masks from positions (`place`) in the grammar automaton.
  *
- * The mask of a place is computed by walking the trie. What a token does until the rule of the
- * place ends depends on the state alone, so that part is kept per state (`view`): the tokens that
- * stay inside, and the trie nodes at which the rule may end (`exit`). Only from those the walk goes
- * on with the context that the place really has. Inside a JSON string that is a few thousand nodes
- * out of half a million. */
+ * The mask of a place is computed by walking the trie of the vocabulary. As long as a token stays
+ * inside the rule of the place, the result depends only on the state, so this part is cached per
+ * state (`view`): the tokens that stay inside the rule, and the trie nodes at which the rule may
+ * end
+ * (`exit`). Only from those nodes does the walk continue with the actual context of the place.
+ * Inside a JSON string these are a few thousand nodes out of half a million. */
 #include "text/grammar.h"
 
 #include "text/grammar_auto.h"
@@ -25,7 +26,7 @@ typedef struct view {
     size_t n_exit, cap_exit;
 } view;
 
-/* What a state shares with its clones. */
+/* Data shared by a state and its clones. */
 typedef struct shared {
     size_t refs;
     const ft_grammar *g;
@@ -36,7 +37,7 @@ typedef struct shared {
     size_t n_view, view_bytes;
     ft_places walk; /* scratch */
     int32_t *trigger;
-    ft_str *word; /* bytes are ours */
+    ft_str *word; /* owns the bytes */
     size_t n_trigger, n_word, longest;
     bool feed;
 } shared;
@@ -81,7 +82,7 @@ size_t ft_grammar_states(const ft_grammar *g)
 /* ---- walking the trie ---- */
 
 typedef struct level {
-    uint32_t end; /* trie node behind the last one that starts from these places */
+    uint32_t end; /* trie node after the last one that starts from these places */
     size_t from, n;
 } level;
 
@@ -395,7 +396,7 @@ const char *ft_grammar_spent(const ft_grammar_state *s)
     return ft_stepper_spent(s->sh->step);
 }
 
-/* ---- life ---- */
+/* ---- states ---- */
 
 static ft_status copy_lazy(shared *sh, const ft_grammar_lazy *lazy, ft_err *err)
 {
@@ -478,7 +479,7 @@ void ft_grammar_state_copy(ft_grammar_state *dst, const ft_grammar_state *src)
     dst->n_tail = src->n_tail;
 }
 
-/* ---- in the engine's shape ---- */
+/* ---- the constraint interface of the engine ---- */
 
 static bool mask_allow(void *user, uint32_t *bits, int32_t V)
 {

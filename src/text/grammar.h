@@ -1,15 +1,15 @@
-/* text/grammar.h - which tokens may come next, so that the text stays inside a grammar.
+/* text/grammar.h - computes which tokens may come next so that the text matches a grammar.
  *
  * ft_grammar is a compiled GBNF text: immutable, shared by any number of threads and states.
  * ft_trie holds the bytes of a vocabulary: immutable, made once per model.
- * ft_grammar_state stands at one place in a text. It moves one token at a time and can be cloned;
- * clones share what was computed so far (a cache of masks, bounded), so a state and its clones
- * belong to one thread. The grammar and the trie must outlive the states.
+ * ft_grammar_state is a position in a text. It advances one token at a time and can be cloned;
+ * clones share a bounded cache of masks, so a state and its clones belong to one thread. The
+ * grammar and the trie must outlive the states.
  *
  * Matching is done on bytes: a token may end in the middle of a character, or of several rules at
  * once. Tokens that end a response are allowed exactly where the grammar accepts. A token is
- * allowed only if the text up to its end can still be completed. When something would pass a limit
- * (nesting, ambiguity) the token is not allowed: limits close, they never open. */
+ * allowed only if the text up to its end can still be completed. When a limit would be exceeded
+ * (nesting, ambiguity), the token is not allowed. */
 #ifndef FT_TEXT_GRAMMAR_H
 #define FT_TEXT_GRAMMAR_H
 
@@ -22,15 +22,16 @@ typedef struct ft_grammar ft_grammar;
 
 #define FT_GRAMMAR_NEST_MAX 1000 /* rules inside rules; deeper text is not allowed */
 
-/* root NULL: "root". Refused, with the rule's name: syntax errors, unknown rules, left recursion,
- * grammars without a finite text, grammars past the limits of gbnf.h and grammar_auto.h. */
+/* root NULL: "root". Rejects, naming the rule: syntax errors, unknown rules, left recursion,
+ * grammars that match no finite text, and grammars beyond the limits of gbnf.h and grammar_auto.h.
+ */
 ft_status ft_grammar_new(ft_grammar **out, ft_str gbnf, const char *root, ft_err *err);
 void ft_grammar_free(ft_grammar *g);
-size_t ft_grammar_states(const ft_grammar *g); /* how large it became */
+size_t ft_grammar_states(const ft_grammar *g); /* number of automaton states */
 
 /* ---- the vocabulary ---- */
 
-/* How the bytes of a vocabulary are asked for; used only while the trie is made. Tokens without
+/* Gives the bytes of a vocabulary; used only while the trie is built. Tokens without
  * bytes are never allowed by a grammar, nor are tokens of more than FT_TRIE_DEPTH_MAX bytes. */
 typedef struct ft_token_source {
     void *user;
@@ -50,9 +51,9 @@ size_t ft_trie_nodes(const ft_trie *t);
 
 typedef struct ft_grammar_state ft_grammar_state;
 
-/* A lazy state allows everything until one of the ids, or one of the words in the text, has come.
- * With `feed` the trigger itself is the first thing the grammar must match, else matching begins
- * behind it. Bytes of the same token behind the word count; if they do not fit, nothing is allowed
+/* A lazy state allows every token until one of the ids is generated or one of the words appears in
+ * the text. With `feed` the grammar must match the trigger itself, else matching begins after it.
+ * Bytes of the same token after the word are matched too; if they do not match, no token is allowed
  * afterwards. */
 typedef struct ft_grammar_lazy {
     const int32_t *id;
@@ -76,14 +77,14 @@ bool ft_grammar_allow(ft_grammar_state *s, uint32_t *bits, int32_t V);
 bool ft_grammar_allows(ft_grammar_state *s, int32_t id);
 /* false: the token was not allowed; nothing is allowed from then on. */
 bool ft_grammar_accept(ft_grammar_state *s, int32_t id);
-/* The same for bytes that are no token. */
+/* The same for bytes that are not a token. */
 bool ft_grammar_accept_bytes(ft_grammar_state *s, ft_str bytes);
 bool ft_grammar_waiting(const ft_grammar_state *s);   /* lazy, and not triggered yet */
 bool ft_grammar_accepting(const ft_grammar_state *s); /* the text may end here */
 bool ft_grammar_ended(
-    const ft_grammar_state *s); /* nothing but the end can follow, or nothing at all */
-/* NULL, or a sentence that says which limit closed a way since the state was made (a clone shares
- * it). */
+    const ft_grammar_state *s); /* only the end of the text can follow, or no token is allowed */
+/* NULL, or a message about the limit that excluded tokens since the state was made (shared with
+ * clones). */
 const char *ft_grammar_limit(const ft_grammar_state *s);
 /* NULL, or a sentence: masks took more work than a response may; nothing is allowed any more. */
 const char *ft_grammar_spent(const ft_grammar_state *s);
@@ -91,7 +92,7 @@ const char *ft_grammar_spent(const ft_grammar_state *s);
  * much work. */
 ft_status ft_grammar_probe(ft_grammar_state *s, ft_err *err);
 
-/* The same as plain functions of a void pointer, in the shape of the engine's constraint. */
+/* The same functions with a void pointer, for the constraint interface of the engine. */
 typedef struct ft_grammar_mask {
     bool (*allow)(void *user, uint32_t *bits, int32_t V);
     bool (*allows)(void *user, int32_t id);

@@ -153,7 +153,7 @@ static int by_rule(const void *a, const void *b)
     return (*l)->rule < (*r)->rule ? -1 : (*l)->rule > (*r)->rule;
 }
 
-/* The calls of state q: for each rule, the state behind it. */
+/* The calls of state q: for each rule, the state after it. */
 static void call_row(maker *m, uint32_t q)
 {
     const ft_nfa *n = &m->nfa;

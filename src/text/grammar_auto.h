@@ -1,14 +1,14 @@
-/* text/grammar_auto.h - a grammar compiled: one deterministic automaton over bytes per rule.
- * A state has one successor per byte and may also call rules: a call runs the rule and goes on in
- * the state that it names. Calls that stand at the start of a rule form no cycle (left recursion
- * was refused) and are ordered by rank. Every state can reach an end, so a text that is alive can
- * be completed. */
+/* text/grammar_auto.h - a compiled grammar: one deterministic automaton over bytes per rule.
+ * A state has one successor per byte and may also call rules: a call matches the rule and continues
+ * in the return state of the call. Calls at the start of a rule form no cycle (left recursion is
+ * rejected) and are ordered by rank. Every state can reach an end, so every accepted prefix can be
+ * completed. */
 #ifndef FT_TEXT_GRAMMAR_AUTO_H
 #define FT_TEXT_GRAMMAR_AUTO_H
 
 #include "text/gbnf.h"
 
-#define FT_AUTO_NFA_MAX   1000000           /* pieces of the expanded rules */
+#define FT_AUTO_NFA_MAX   1000000           /* nodes of the expanded rules */
 #define FT_AUTO_TABLE_MAX ((size_t)8 << 20) /* entries of the table of successors */
 #define FT_AUTO_WORK_MAX  8000000           /* steps of building */
 

@@ -1,10 +1,10 @@
-/* text/grammar_step.h - the automaton at work: sets of places, and one byte further.
+/* text/grammar_step.h - runs the automaton: advances a set of places by one byte.
  *
- * A place is a state and a context: what may follow when the rule of the state ends. A context is
- * a set of (state to go on in, its own context) pairs. Contexts are stored once each, so equal ones
- * have equal numbers, and places with the same state are merged: a set has at most one place per
- * state however ambiguous the grammar is. Contexts made while only looking ahead are thrown away
- * again. */
+ * A place is a state and a context, which describes what may follow when the rule of the state
+ * ends. A context is a set of pairs (state to continue in, context of that state). Contexts are
+ * interned, so equal contexts have equal numbers, and places with the same state are merged: a set
+ * has at most one place per state however ambiguous the grammar is. Contexts created only for
+ * looking ahead are dropped again. */
 #ifndef FT_TEXT_GRAMMAR_STEP_H
 #define FT_TEXT_GRAMMAR_STEP_H
 
@@ -19,8 +19,8 @@
 #define FT_STEP_TOKEN 30000u    /* and so many more for each token */
 
 #define FT_CTX_NONE 0u
-#define FT_CTX_END  1u /* behind it the text is complete */
-#define FT_CTX_EXIT 2u /* behind it lies what the caller of a walk knows */
+#define FT_CTX_END  1u /* the text is complete */
+#define FT_CTX_EXIT 2u /* the caller of the walk knows the rest */
 
 typedef struct ft_place {
     uint32_t state, ctx;
@@ -45,10 +45,10 @@ void ft_stepper_token(ft_stepper *s);             /* a token more: its share of 
 uint32_t ft_stepper_mark(const ft_stepper *s);
 void ft_stepper_drop(ft_stepper *s, uint32_t mark); /* forgets the contexts made since */
 
-/* Appends to out; out's places before `from` are left alone, and n is where the new ones end. */
+/* Appends to out; the places of out before `from` do not change. */
 void ft_step_start(ft_stepper *s, ft_places *out);
 void ft_step_byte(ft_stepper *s, ft_places *out, size_t from, size_t n, uint8_t byte);
-/* Where a text goes on when a rule with this context ends. */
+/* The places where the text continues when a rule with this context ends. */
 void ft_step_leave(ft_stepper *s, ft_places *out, uint32_t ctx);
 
 #endif

@@ -1,14 +1,14 @@
-/* text/jinja.h - chat templates: the part of Jinja that model files carry, with Python's semantics.
+/* text/jinja.h - chat templates: the subset of Jinja used in model files, with Python's semantics.
  *
- * A template is parsed once and rendered as often as wanted, from many threads at once. Rendering
- * is bounded: in steps (loop turns, evaluated nodes, bytes moved), in memory, in output and in
- * nesting, so that no template and no input can keep a thread or eat the machine. Every error is
- * one sentence with the line of the template.
+ * A template is parsed once and rendered any number of times, from many threads at once. Steps
+ * (loop iterations, evaluated nodes, copied bytes), memory, output and nesting are limited, so that
+ * no template and no input can block a thread or exhaust memory. Error messages name the line of
+ * the template.
  *
- * Rendered as model hubs do it: trim_blocks and lstrip_blocks on, loop controls, `generation`
- * blocks transparent, tojson like Python's json.dumps without ASCII escapes, raise_exception and
- * strftime_now. Refused: include, import, extends, block, recursive loops, integers over 64 bits.
- */
+ * Rendering follows Hugging Face transformers: trim_blocks and lstrip_blocks on, loop controls,
+ * `generation` blocks transparent, tojson like Python's json.dumps without ASCII escapes,
+ * raise_exception and strftime_now. Rejected: include, import, extends, block, recursive loops,
+ * integers over 64 bits. */
 #ifndef FT_TEXT_JINJA_H
 #define FT_TEXT_JINJA_H
 
@@ -19,7 +19,7 @@
 typedef struct ft_jinja ft_jinja;
 
 typedef struct ft_jinja_limits {
-    uint64_t steps; /* evaluated nodes and the like */
+    uint64_t steps; /* evaluated nodes, loop iterations, copied bytes */
     size_t memory;  /* bytes of values alive during a rendering */
     size_t output;  /* bytes of the result */
 } ft_jinja_limits;
@@ -36,7 +36,7 @@ void ft_jinja_free(ft_jinja *t);
 ft_status ft_jinja_render(const ft_jinja *t, const json_t *vars, const ft_jinja_limits *limits,
                           ft_buf *out, ft_err *err);
 
-/* Whether the template's source mentions a variable or attribute of this name anywhere. */
+/* true when the source of the template uses a variable or attribute of this name. */
 bool ft_jinja_mentions(const ft_jinja *t, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* text/jinja_args.c - the arguments of built-in names, and finding those names. */
+/* text/jinja_args.c - arguments of built-in functions and filters, and their lookup by name. */
 #include "text/jinja_run.h"
 
 ft_jv ft_j_arg(const ft_jargs *a, size_t i, const char *key, ft_jv dflt)
@@ -16,7 +16,7 @@ int64_t ft_j_arg_int(ft_jctx *c, const ft_jargs *a, size_t i, const char *key, i
     if (v.kind == FT_J_NONE) return dflt;
     if (v.kind == FT_J_UNDEF) ft_j_undefined(c, v);
     if (!ft_jv_integer(v, &n))
-        ft_j_fail(c, FT_EINVAL, "%s wants an integer, found %s", key ? key : "the argument",
+        ft_j_fail(c, FT_EINVAL, "%s: want an integer, found %s", key ? key : "the argument",
                   ft_jv_type(v));
     return n;
 }

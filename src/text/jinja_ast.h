@@ -141,7 +141,7 @@ ft_jnode *ft_jparse_unary(ft_jparser *p, bool with_filter);
 ft_jnode *ft_jnode_new(ft_jparser *p, ft_jnode_kind kind);
 bool ft_jparse_is_op(const ft_jparser *p, const char *op);
 bool ft_jparse_is_name(const ft_jparser *p, const char *name);
-bool ft_jparse_skip_op(ft_jparser *p, const char *op); /* true and one further when it is there */
+bool ft_jparse_skip_op(ft_jparser *p, const char *op); /* true, and skips it, when it is next */
 bool ft_jparse_skip_name(ft_jparser *p, const char *name);
 void ft_jparse_want_op(ft_jparser *p, const char *op);
 ft_str ft_jparse_want_name(ft_jparser *p);

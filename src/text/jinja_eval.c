@@ -1,4 +1,4 @@
-/* text/jinja_eval.c - expressions to values. */
+/* text/jinja_eval.c - evaluates expressions to values. */
 #include "text/jinja_run.h"
 
 #include "base/utf8.h"
@@ -120,7 +120,7 @@ static ft_jargs eval_args(ft_jctx *c, const ft_jcallargs *in)
     ft_jargs a = {0};
     if (!in) return a;
     if (in->n_pos + in->n_kw > MAX_ARGS)
-        ft_j_fail(c, FT_ELIMIT, "%zu arguments, the limit is %d", in->n_pos + in->n_kw, MAX_ARGS);
+        ft_j_fail(c, FT_ELIMIT, "%zu arguments, want at most %d", in->n_pos + in->n_kw, MAX_ARGS);
     ft_jv *v = in->n_pos + in->n_kw ? ft_j_alloc_n(c, in->n_pos + in->n_kw, sizeof *v) : NULL;
     for (size_t i = 0; i < in->n_pos; i++) v[i] = ft_j_eval(c, in->pos[i]);
     for (size_t i = 0; i < in->n_kw; i++) v[in->n_pos + i] = ft_j_eval(c, in->kw[i]);
@@ -185,7 +185,7 @@ ft_jv ft_j_eval_call(ft_jctx *c, const ft_jnode *e, ft_jv caller)
     c->line = e->line;
     if (caller.kind == FT_J_MACRO) {
         if (callee.kind != FT_J_MACRO)
-            ft_j_fail(c, FT_EINVAL, "'call' wants a macro, found %s", ft_jv_type(callee));
+            ft_j_fail(c, FT_EINVAL, "'call': want a macro, found %s", ft_jv_type(callee));
         ft_jmacro m = *(const ft_jmacro *)callee.u.p;
         m.caller = caller;
         return ft_j_call_macro(c, &m, &a);
@@ -209,7 +209,7 @@ ft_jv ft_j_filter_chain(ft_jctx *c, const ft_jnode *e, ft_jv input)
     return eval_named(c, e, self, "filter");
 }
 
-/* ---- the rest ---- */
+/* ---- other expressions ---- */
 
 static ft_jv eval_list(ft_jctx *c, const ft_jnode *e)
 {
@@ -265,7 +265,7 @@ static ft_jv eval_sign(ft_jctx *c, const ft_jnode *e)
     double f;
     if (!ft_jv_number(v, &f)) {
         if (v.kind == FT_J_UNDEF) ft_j_undefined(c, v);
-        ft_j_fail(c, FT_EINVAL, "a sign wants a number, found %s", ft_jv_type(v));
+        ft_j_fail(c, FT_EINVAL, "unary + or -: want a number, found %s", ft_jv_type(v));
     }
     if (v.kind == FT_J_FLOAT) return e->kind == FT_N_NEG ? ft_jv_float(-f) : v;
     return ft_j_binary(c, e->kind == FT_N_NEG ? FT_O_SUB : FT_O_ADD, ft_jv_int(0), v);

@@ -1,4 +1,4 @@
-/* text/jinja_exec.c - statements, macros, and the way in: parse once, render many times. */
+/* text/jinja_exec.c - executes statements and macros; parses and renders templates. */
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "text/jinja_run.h"
@@ -57,7 +57,7 @@ static void assign(ft_jctx *c, const ft_jnode *target, ft_jv v)
     if (target->kind == FT_N_ATTR) {
         const ft_jv ns = ft_j_eval(c, target->a);
         if (ns.kind != FT_J_NS)
-            ft_j_fail(c, FT_EINVAL, "only a namespace has attributes to set, found %s",
+            ft_j_fail(c, FT_EINVAL, "attributes can be set on a namespace only, found %s",
                       ft_jv_type(ns));
         ft_jdict_put(c, ns.u.dict, ft_jv_str(target->text.p, target->text.n), v);
         return;
@@ -97,7 +97,8 @@ static bool takes_keyword(const ft_jcallargs *p, ft_str key, size_t *at)
     return false;
 }
 
-/* varargs and kwargs: what the parameters did not take, for a macro that uses these names. */
+/* Binds the arguments without a parameter to varargs and kwargs, for a macro that uses these names.
+ */
 static void bind_rest(ft_jctx *c, const ft_jnode *m, const ft_jargs *a)
 {
     const ft_jcallargs *p = m->args;
@@ -105,8 +106,8 @@ static void bind_rest(ft_jctx *c, const ft_jnode *m, const ft_jargs *a)
     ft_jdict *more = m->rest & FT_REST_KEY ? ft_jdict_new(c, 0) : NULL;
     size_t at;
     if (!rest && a->n_pos > p->n_kw)
-        ft_j_fail(c, FT_EINVAL, "macro '%.*s' got %zu arguments, it takes %zu", FT_STR_FMT(m->text),
-                  a->n_pos, p->n_kw);
+        ft_j_fail(c, FT_EINVAL, "macro '%.*s' got %zu arguments, want at most %zu",
+                  FT_STR_FMT(m->text), a->n_pos, p->n_kw);
     for (size_t i = p->n_kw; i < a->n_pos; i++) ft_jlist_put(c, rest, a->pos[i]);
     for (size_t i = 0; i < a->n_kw; i++) {
         if (takes_keyword(p, a->key[i], &at)) continue;
@@ -239,7 +240,7 @@ static flow exec_with(ft_jctx *c, const ft_jnode *e)
     ft_jscope *outer = c->scope;
     ft_jscope *s = ft_j_alloc(c, sizeof *s);
     *s = (ft_jscope){outer, NULL, 0, 0, false};
-    for (size_t i = 0; i < e->n; i += 2) { /* values see the scope outside */
+    for (size_t i = 0; i < e->n; i += 2) { /* values are evaluated in the outer scope */
         const ft_jv v = ft_j_eval(c, e->list[i + 1]);
         c->scope = s;
         assign(c, e->list[i], v);
@@ -313,9 +314,9 @@ static flow exec(ft_jctx *c, const ft_jnode *e)
     return f;
 }
 
-/* ---- the way in ---- */
+/* ---- parsing and rendering ---- */
 
-/* Line ends become \n and one at the very end goes, as the reference lexer does. */
+/* Converts line ends to \n and drops one at the very end, like the lexer of Jinja. */
 static ft_str normalise(ft_jctx *c, ft_str s)
 {
     char *p = ft_j_alloc(c, s.n + 1);
@@ -332,7 +333,7 @@ static ft_str normalise(ft_jctx *c, ft_str s)
     return (ft_str){p, n};
 }
 
-static void parse(ft_jinja *t, ft_str source)
+static void parse_template(ft_jinja *t, ft_str source)
 {
     ft_jparser p = {.c = &t->c};
     ft_jlex(&t->c, normalise(&t->c, source), &p.tok, &p.n_tok);
@@ -344,7 +345,7 @@ static void parse(ft_jinja *t, ft_str source)
 ft_status ft_jinja_new(ft_jinja **out, ft_str source, ft_err *err)
 {
     if (source.n > FT_JINJA_MAX_SOURCE)
-        return ft_fail(err, FT_ELIMIT, "the template has %zu bytes, the limit is %zu", source.n,
+        return ft_fail(err, FT_ELIMIT, "the template has %zu bytes, want at most %zu", source.n,
                        FT_JINJA_MAX_SOURCE);
     if (!ft_utf8_valid(source)) return ft_fail(err, FT_EFORMAT, "the template is not valid UTF-8");
     ft_jinja *t = ft_new(ft_jinja);
@@ -354,7 +355,7 @@ ft_status ft_jinja_new(ft_jinja **out, ft_str source, ft_err *err)
         ft_jinja_free(t);
         return st;
     }
-    parse(t, source);
+    parse_template(t, source);
     *out = t;
     return FT_OK;
 }
@@ -400,7 +401,7 @@ static void render(ft_jctx *c, const ft_jinja *t, const json_t *vars, ft_buf *ou
     c->out = &b;
     exec(c, t->body);
     ft_buf_put(out, b.p, b.n);
-    if (out->full) ft_j_fail(c, FT_ELIMIT, "%zu bytes of output do not fit its buffer", b.n);
+    if (out->full) ft_j_fail(c, FT_ELIMIT, "%zu bytes of output do not fit in the buffer", b.n);
 }
 
 ft_status ft_jinja_render(const ft_jinja *t, const json_t *vars, const ft_jinja_limits *limits,
@@ -408,7 +409,7 @@ ft_status ft_jinja_render(const ft_jinja *t, const json_t *vars, const ft_jinja_
 {
     static const ft_jinja_limits standard = {100000000, (size_t)256 << 20, (size_t)64 << 20};
     if (!limits) limits = &standard;
-    if (!json_is_object(vars)) return ft_fail(err, FT_EINVAL, "template variables want an object");
+    if (!json_is_object(vars)) return ft_fail(err, FT_EINVAL, "template variables: want an object");
     ft_jctx *c = ft_new(ft_jctx);
     ft_j_init(c, limits->memory, limits->steps, err);
     c->max_out = limits->output;

@@ -1,4 +1,4 @@
-/* text/jinja_expr.c - expressions. Precedence, from loose to tight: if-else, or, and, not,
+/* text/jinja_expr.c - parses expressions. Precedence, from loose to tight: if-else, or, and, not,
  * comparisons, + -, ~, * / // %, **, unary signs, then calls, members, filters and tests. */
 #include "text/jinja_run.h"
 
@@ -27,7 +27,7 @@ void ft_jnodes_put(ft_jparser *p, ft_jnodes *l, ft_jnode *e)
     l->v[l->n++] = e;
 }
 
-static const ft_jtok *now(const ft_jparser *p)
+static const ft_jtok *current_token(const ft_jparser *p)
 {
     return &p->tok[p->at];
 }
@@ -36,7 +36,7 @@ void ft_jparse_unexpected(ft_jparser *p, const char *wanted)
 {
     static const char *const names[] = {
         "the end of the template", "text", "'{{'", "'}}'", "'{%'", "'%}'"};
-    const ft_jtok *t = now(p);
+    const ft_jtok *t = current_token(p);
     char found[80];
     if (t->kind < FT_T_NAME)
         snprintf(found, sizeof found, "%s", names[t->kind]);
@@ -48,12 +48,12 @@ void ft_jparse_unexpected(ft_jparser *p, const char *wanted)
 
 bool ft_jparse_is_op(const ft_jparser *p, const char *op)
 {
-    return now(p)->kind == FT_T_OP && ft_str_is(now(p)->text, op);
+    return current_token(p)->kind == FT_T_OP && ft_str_is(current_token(p)->text, op);
 }
 
 bool ft_jparse_is_name(const ft_jparser *p, const char *name)
 {
-    return now(p)->kind == FT_T_NAME && ft_str_is(now(p)->text, name);
+    return current_token(p)->kind == FT_T_NAME && ft_str_is(current_token(p)->text, name);
 }
 
 bool ft_jparse_skip_op(ft_jparser *p, const char *op)
@@ -79,13 +79,13 @@ void ft_jparse_want_op(ft_jparser *p, const char *op)
 
 ft_str ft_jparse_want_name(ft_jparser *p)
 {
-    if (now(p)->kind != FT_T_NAME) ft_jparse_unexpected(p, "a name");
+    if (current_token(p)->kind != FT_T_NAME) ft_jparse_unexpected(p, "a name");
     return p->tok[p->at++].text;
 }
 
 /* ---- names, literals ---- */
 
-static ft_jnode *constant(ft_jparser *p, ft_jv v)
+static ft_jnode *new_constant(ft_jparser *p, ft_jv v)
 {
     ft_jnode *e = ft_jnode_new(p, FT_N_CONST);
     e->value = v;
@@ -94,14 +94,14 @@ static ft_jnode *constant(ft_jparser *p, ft_jv v)
 
 static ft_jnode *parse_name(ft_jparser *p)
 {
-    const ft_str s = now(p)->text;
+    const ft_str s = current_token(p)->text;
     ft_jnode *e;
     if (ft_str_is(s, "true") || ft_str_is(s, "True"))
-        e = constant(p, ft_jv_bool(true));
+        e = new_constant(p, ft_jv_bool(true));
     else if (ft_str_is(s, "false") || ft_str_is(s, "False"))
-        e = constant(p, ft_jv_bool(false));
+        e = new_constant(p, ft_jv_bool(false));
     else if (ft_str_is(s, "none") || ft_str_is(s, "None"))
-        e = constant(p, ft_jv_none());
+        e = new_constant(p, ft_jv_none());
     else {
         e = ft_jnode_new(p, FT_N_NAME);
         e->sym = ft_jparse_symbol(p, s);
@@ -115,9 +115,9 @@ static ft_jnode *parse_name(ft_jparser *p)
 
 static ft_jnode *parse_string(ft_jparser *p)
 {
-    ft_jnode *e = constant(p, ft_jv_str(now(p)->text.p, now(p)->text.n));
-    for (p->at++; now(p)->kind == FT_T_STR; p->at++) /* "a" "b" is one literal */
-        e->value = ft_jv_concat(p->c, ft_jv_text(e->value), now(p)->text);
+    ft_jnode *e = new_constant(p, ft_jv_str(current_token(p)->text.p, current_token(p)->text.n));
+    for (p->at++; current_token(p)->kind == FT_T_STR; p->at++) /* "a" "b" is one literal */
+        e->value = ft_jv_concat(p->c, ft_jv_text(e->value), current_token(p)->text);
     return e;
 }
 
@@ -161,11 +161,11 @@ static ft_jnode *parse_dict(ft_jparser *p)
 
 static ft_jnode *parse_primary(ft_jparser *p)
 {
-    const ft_jtok *t = now(p);
+    const ft_jtok *t = current_token(p);
     if (t->kind == FT_T_NAME) return parse_name(p);
     if (t->kind == FT_T_STR) return parse_string(p);
     if (t->kind == FT_T_INT || t->kind == FT_T_FLOAT) {
-        ft_jnode *e = constant(p, t->kind == FT_T_INT ? ft_jv_int(t->i) : ft_jv_float(t->f));
+        ft_jnode *e = new_constant(p, t->kind == FT_T_INT ? ft_jv_int(t->i) : ft_jv_float(t->f));
         p->at++;
         return e;
     }
@@ -197,9 +197,10 @@ static ft_jcallargs *parse_args(ft_jparser *p)
         }
         if (ft_jparse_is_op(p, "*") || ft_jparse_is_op(p, "**"))
             ft_j_fail(p->c, FT_EUNSUPPORTED, "'*' and '**' in a call are not supported");
-        const ft_jtok *next = &p->tok[p->at + (now(p)->kind != FT_T_END)];
-        if (now(p)->kind == FT_T_NAME && next->kind == FT_T_OP && ft_str_is(next->text, "=")) {
-            ft_jlist_put(p->c, keys, ft_jv_str(now(p)->text.p, now(p)->text.n));
+        const ft_jtok *next = &p->tok[p->at + (current_token(p)->kind != FT_T_END)];
+        if (current_token(p)->kind == FT_T_NAME && next->kind == FT_T_OP &&
+            ft_str_is(next->text, "=")) {
+            ft_jlist_put(p->c, keys, ft_jv_str(current_token(p)->text.p, current_token(p)->text.n));
             p->at += 2;
             ft_jnodes_put(p, &kw, ft_jparse_expr(p));
         } else {
@@ -244,7 +245,7 @@ static ft_jnode *parse_member(ft_jparser *p, ft_jnode *of)
     ft_jnode *e = ft_jnode_new(p, FT_N_ATTR);
     p->at++;
     e->a = of;
-    if (now(p)->kind == FT_T_INT) { /* a.0 is a[0] */
+    if (current_token(p)->kind == FT_T_INT) { /* a.0 is a[0] */
         e->kind = FT_N_ITEM;
         e->b = parse_primary(p);
         return e;
@@ -293,10 +294,10 @@ ft_jnode *ft_jparse_filters(ft_jparser *p)
     return e;
 }
 
-/* Whether what follows `is NAME` is its argument, written without brackets. */
+/* true when the next token is an argument of `is NAME`, written without brackets. */
 static bool bare_argument(const ft_jparser *p)
 {
-    const ft_jtok *t = now(p);
+    const ft_jtok *t = current_token(p);
     if (t->kind == FT_T_STR || t->kind == FT_T_INT || t->kind == FT_T_FLOAT) return true;
     if (t->kind == FT_T_OP) return ft_jparse_is_op(p, "[") || ft_jparse_is_op(p, "{");
     if (t->kind != FT_T_NAME) return false;
@@ -344,7 +345,7 @@ static ft_jnode *parse_filters_and_tests(ft_jparser *p, ft_jnode *e)
 
 /* ---- operators ---- */
 
-/* Every way back into an expression comes through here, so this is where nesting is bounded. */
+/* All recursion of expressions goes through this function, so it checks the nesting limit. */
 ft_jnode *ft_jparse_unary(ft_jparser *p, bool with_filter)
 {
     if (++p->c->depth > MAX_NEST)
@@ -495,7 +496,7 @@ ft_jnode *ft_jparse_expr(ft_jparser *p)
 
 static bool tuple_ends(const ft_jparser *p)
 {
-    const ft_jtok *t = now(p);
+    const ft_jtok *t = current_token(p);
     return t->kind == FT_T_VAR_END || t->kind == FT_T_TAG_END || ft_jparse_is_op(p, ")") ||
            ft_jparse_is_op(p, "]") || ft_jparse_is_op(p, "=") || ft_jparse_is_name(p, "in");
 }
@@ -514,7 +515,7 @@ ft_jnode *ft_jparse_tuple(ft_jparser *p, bool conditional)
     return e;
 }
 
-static ft_jnode *one_target(ft_jparser *p)
+static ft_jnode *parse_single_target(ft_jparser *p)
 {
     if (++p->c->depth > MAX_NEST)
         ft_j_fail(p->c, FT_ELIMIT, "names nested more than %d levels deep", MAX_NEST);
@@ -523,7 +524,7 @@ static ft_jnode *one_target(ft_jparser *p)
         e = ft_jparse_target(p);
         ft_jparse_want_op(p, ")");
     } else {
-        if (now(p)->kind != FT_T_NAME) ft_jparse_unexpected(p, "a name to assign to");
+        if (current_token(p)->kind != FT_T_NAME) ft_jparse_unexpected(p, "a name to assign to");
         e = parse_name(p);
         if (e->kind != FT_N_NAME) ft_j_fail(p->c, FT_EFORMAT, "a constant cannot be assigned to");
         if (ft_jparse_is_op(p, ".")) e = parse_member(p, e);
@@ -534,12 +535,13 @@ static ft_jnode *one_target(ft_jparser *p)
 
 ft_jnode *ft_jparse_target(ft_jparser *p)
 {
-    ft_jnode *first = one_target(p);
+    ft_jnode *first = parse_single_target(p);
     if (!ft_jparse_is_op(p, ",")) return first;
     ft_jnode *e = ft_jnode_new(p, FT_N_TUPLE);
     ft_jnodes l = {0};
     ft_jnodes_put(p, &l, first);
-    while (ft_jparse_skip_op(p, ",") && !tuple_ends(p)) ft_jnodes_put(p, &l, one_target(p));
+    while (ft_jparse_skip_op(p, ",") && !tuple_ends(p))
+        ft_jnodes_put(p, &l, parse_single_target(p));
     e->list = l.v;
     e->n = l.n;
     return e;

@@ -15,8 +15,8 @@ typedef struct spec {
     char type;            /* 0: as str() */
 } spec;
 
-/* Digits at s[*at..], as a number up to the limit. */
-static int digits(ft_jctx *c, ft_str s, size_t *at)
+/* Reads the decimal number at s[*at..]. */
+static int read_digits(ft_jctx *c, ft_str s, size_t *at)
 {
     int n = 0;
     while (*at < s.n && s.p[*at] >= '0' && s.p[*at] <= '9') {
@@ -45,7 +45,7 @@ static void put_field(ft_jctx *c, ft_jsb *b, ft_jv v, const spec *s)
         snprintf(num, sizeof num, s->plus ? "%+.*f" : "%.*f", p, f);
         text = ft_jv_z(num);
     } else if (numeric) {
-        ft_j_fail(c, FT_EINVAL, "format '%c' wants a number, found %s", s->type, ft_jv_type(v));
+        ft_j_fail(c, FT_EINVAL, "format '%c': want a number, found %s", s->type, ft_jv_type(v));
     } else {
         text = ft_jv_to_str(c, v);
         if (s->precision >= 0) {
@@ -74,10 +74,10 @@ ft_jv ft_j_printf(ft_jctx *c, ft_str fmt, const ft_jv *v, size_t n)
             s.zero |= fmt.p[at] == '0';
             s.plus |= fmt.p[at] == '+';
         }
-        s.width = digits(c, fmt, &at);
+        s.width = read_digits(c, fmt, &at);
         if (at < fmt.n && fmt.p[at] == '.') {
             at++;
-            s.precision = digits(c, fmt, &at);
+            s.precision = read_digits(c, fmt, &at);
         }
         s.type = at < fmt.n ? fmt.p[at++] : 0;
         if (s.type == '%') {
@@ -94,12 +94,12 @@ ft_jv ft_j_printf(ft_jctx *c, ft_str fmt, const ft_jv *v, size_t n)
     return ft_jsb_value(&b);
 }
 
-/* The value that {name}, {0} or {} means; next counts the nameless ones. */
+/* The value of {name}, {0} or {}; *next counts the fields without a name. */
 static ft_jv field_value(ft_jctx *c, ft_str name, const ft_jargs *a, size_t *next)
 {
     size_t i = 0;
     if (!name.n || (name.p[0] >= '0' && name.p[0] <= '9')) {
-        const size_t at = name.n ? (size_t)digits(c, name, &i) : (*next)++;
+        const size_t at = name.n ? (size_t)read_digits(c, name, &i) : (*next)++;
         if (at >= a->n_pos || i != name.n)
             ft_j_fail(c, FT_EINVAL, "format has no value %zu, %zu were given", at, a->n_pos);
         return a->pos[at];
@@ -116,10 +116,10 @@ static spec parse_spec(ft_jctx *c, ft_str s, ft_jv v)
     if (at < s.n && (s.p[at] == '<' || s.p[at] == '>')) r.left = s.p[at++] == '<';
     if (at < s.n && s.p[at] == '+') r.plus = s.p[at++] == '+';
     if (at < s.n && s.p[at] == '0') r.zero = true;
-    r.width = digits(c, s, &at);
+    r.width = read_digits(c, s, &at);
     if (at < s.n && s.p[at] == '.') {
         at++;
-        r.precision = digits(c, s, &at);
+        r.precision = read_digits(c, s, &at);
     }
     if (at < s.n && strchr("sdfx", s.p[at]) && s.p[at]) r.type = s.p[at++];
     if (at != s.n)

@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-enum { MAX_RANGE = 100000 }; /* as in the sandbox that model hubs use */
+enum { MAX_RANGE = 100000 }; /* as in Jinja's sandbox */
 
 /* ---- lists ---- */
 
@@ -146,7 +146,7 @@ static ft_jv dict_update(ft_jctx *c, ft_jv v, const ft_jargs *a)
         for (size_t i = 0, n = other.u.dict->n; i < n; i++)
             ft_jdict_put(c, v.u.dict, other.u.dict->v[i].key, other.u.dict->v[i].value);
     } else if (other.kind != FT_J_NONE) {
-        ft_j_fail(c, FT_EINVAL, "update wants a dict, found %s", ft_jv_type(other));
+        ft_j_fail(c, FT_EINVAL, "update: want a dict, found %s", ft_jv_type(other));
     }
     for (size_t i = 0; i < a->n_kw; i++)
         ft_jdict_put(c, v.u.dict, ft_jv_str(a->key[i].p, a->key[i].n), a->kw[i]);
@@ -207,7 +207,7 @@ static ft_jv fn_raise(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
     (void)v;
     const ft_jv s = ft_jv_to_str(c, ft_j_arg(a, 0, "message", ft_jv_z("")));
-    ft_j_fail(c, FT_EINVAL, "the template refuses: %.*s", FT_STR_FMT(ft_jv_text(s)));
+    ft_j_fail(c, FT_EINVAL, "raised by the template: %.*s", FT_STR_FMT(ft_jv_text(s)));
 }
 
 static ft_jv fn_range(ft_jctx *c, ft_jv v, const ft_jargs *a)
@@ -243,7 +243,7 @@ static ft_jv fn_dict(ft_jctx *c, ft_jv v, const ft_jargs *a)
         for (size_t i = 0; i < l->n; i++) {
             const ft_jlist *pair = ft_jv_elements(c, l->v[i]);
             if (pair->n != 2)
-                ft_j_fail(c, FT_EINVAL, "dict wants pairs, found %zu values", pair->n);
+                ft_j_fail(c, FT_EINVAL, "dict: want pairs, found %zu values", pair->n);
             ft_jdict_put(c, d, pair->v[0], pair->v[1]);
         }
     }
@@ -267,7 +267,7 @@ static ft_jv fn_strftime(ft_jctx *c, ft_jv v, const ft_jargs *a)
     const time_t now = time(NULL);
     struct tm tm;
     if (f.n >= sizeof fmt)
-        ft_j_fail(c, FT_ELIMIT, "a time format of %zu bytes, the limit is %zu", f.n,
+        ft_j_fail(c, FT_ELIMIT, "a time format of %zu bytes, want at most %zu", f.n,
                   sizeof fmt - 1);
     memcpy(fmt, f.p, f.n);
     fmt[f.n] = 0;
@@ -292,7 +292,7 @@ static ft_jv fn_cycler(ft_jctx *c, ft_jv v, const ft_jargs *a)
     (void)v;
     ft_jlist *l = ft_jlist_new(c, a->n_pos);
     for (size_t i = 0; i < a->n_pos; i++) ft_jlist_put(c, l, a->pos[i]);
-    if (!l->n) ft_j_fail(c, FT_EINVAL, "cycler wants values");
+    if (!l->n) ft_j_fail(c, FT_EINVAL, "cycler: want at least one value");
     ft_jcycler *y = ft_j_alloc(c, sizeof *y);
     *y = (ft_jcycler){l, 0};
     return ft_jv_ref(FT_J_CYCLER, y);

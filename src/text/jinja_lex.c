@@ -1,6 +1,6 @@
-/* text/jinja_lex.c - template source to tokens.
- * White space control happens here: "-" beside a tag strips all white space on that side, a tag
- * alone on its line loses its indentation (lstrip_blocks) and the line end behind it
+/* text/jinja_lex.c - splits the source of a template into tokens.
+ * It also implements white space control: "-" next to a tag strips all white space on that side, a
+ * tag alone on its line loses its indentation (lstrip_blocks) and the line end after it
  * (trim_blocks), and "+" keeps both. */
 #include "base/utf8.h"
 #include "text/jinja_ast.h"
@@ -43,7 +43,7 @@ static bool looking_at(const lexer *x, const char *z)
     return x->s.n - x->at >= n && !memcmp(x->s.p + x->at, z, n);
 }
 
-static ft_jtok *put(lexer *x, ft_jtok_kind kind, ft_str text)
+static ft_jtok *put_tok(lexer *x, ft_jtok_kind kind, ft_str text)
 {
     if (x->n == x->cap) {
         const size_t cap = x->cap ? 2 * x->cap : 64;
@@ -68,7 +68,9 @@ static void skip_spaces(lexer *x)
     while (x->at < x->s.n && is_space(x->s.p[x->at])) advance(x, 1);
 }
 
-/* Text [from, to) in front of a tag, with what its sign and the options take away. */
+/* Emits the text [from, to) before a tag, stripped according to the sign of the tag and the
+ * options.
+ */
 static void put_data(lexer *x, size_t from, size_t to, char sign, bool is_var)
 {
     size_t end = to;
@@ -79,10 +81,10 @@ static void put_data(lexer *x, size_t from, size_t to, char sign, bool is_var)
         const bool line_start = end == 0 || x->s.p[end - 1] == '\n';
         if (!line_start) end = to;
     }
-    if (end > from) put(x, FT_T_DATA, (ft_str){x->s.p + from, end - from});
+    if (end > from) put_tok(x, FT_T_DATA, (ft_str){x->s.p + from, end - from});
 }
 
-/* Behind the closing bracket of a tag or comment: sign is what stood in front of it. */
+/* Skips white space after the end of a tag or comment; sign is the character before the bracket. */
 static void after_tag(lexer *x, char sign, bool trim)
 {
     if (sign == '-')
@@ -93,22 +95,21 @@ static void after_tag(lexer *x, char sign, bool trim)
 
 /* ---- inside a tag ---- */
 
-static uint32_t hex(lexer *x, size_t at, int digits)
+static uint32_t read_hex(lexer *x, size_t at, int digits)
 {
     uint32_t v = 0;
     for (int i = 0; i < digits; i++) {
         const char ch = at + (size_t)i < x->s.n ? x->s.p[at + (size_t)i] : 0;
-        const int d = is_digit(ch)                           ? ch - '0'
-                      : (ch | 32) >= 'a' && (ch | 32) <= 'f' ? (ch | 32) - 'a' + 10
-                                                             : -1;
-        if (d < 0) ft_j_fail(x->c, FT_EFORMAT, "a \\ escape wants %d hexadecimal digits", digits);
+        const int d = ft_hex_digit(ch);
+        if (d < 0) ft_j_fail(x->c, FT_EFORMAT, "a \\ escape: want %d hexadecimal digits", digits);
         v = v * 16 + (uint32_t)d;
     }
     return v;
 }
 
-/* One escape; at points behind the backslash. Returns the bytes eaten there. */
-static size_t escape(lexer *x, ft_jsb *b, size_t at)
+/* Decodes one escape; `at` is the position after the backslash. Returns the number of bytes read.
+ */
+static size_t decode_escape(lexer *x, ft_jsb *b, size_t at)
 {
     static const char names[] = "n\nt\tr\r\\\\'\'\"\"a\ab\bf\fv\v";
     const char ch = x->s.p[at];
@@ -120,7 +121,7 @@ static size_t escape(lexer *x, ft_jsb *b, size_t at)
     if (ch == '\n') return 1;
     if (ch == 'x' || ch == 'u' || ch == 'U') {
         const int digits = ch == 'x' ? 2 : ch == 'u' ? 4 : 8;
-        ft_jsb_put_char(x->c, b, hex(x, at + 1, digits));
+        ft_jsb_put_char(x->c, b, read_hex(x, at + 1, digits));
         return 1 + (size_t)digits;
     }
     if (ch >= '0' && ch <= '7') {
@@ -131,7 +132,7 @@ static size_t escape(lexer *x, ft_jsb *b, size_t at)
         ft_jsb_put_char(x->c, b, v);
         return n;
     }
-    ft_jsb_put(x->c, b, "\\", 1); /* an unknown escape stays as it is */
+    ft_jsb_put(x->c, b, "\\", 1); /* an unknown escape is kept unchanged */
     return 0;
 }
 
@@ -150,13 +151,13 @@ static void lex_string(lexer *x)
         ft_jsb b = {0};
         for (size_t at = x->at + 1; at < end;) {
             if (x->s.p[at] == '\\')
-                at += 1 + escape(x, &b, at + 1);
+                at += 1 + decode_escape(x, &b, at + 1);
             else
                 ft_jsb_put(x->c, &b, x->s.p + at++, 1);
         }
         text = ft_jv_text(ft_jsb_value(&b));
     }
-    put(x, FT_T_STR, text);
+    put_tok(x, FT_T_STR, text);
     advance(x, end + 1 - x->at);
 }
 
@@ -176,7 +177,7 @@ static void lex_number(lexer *x)
         digits[n++] = ch;
         if (exp && !is_digit(next)) digits[n++] = x->s.p[++at];
         real |= exp || ch == '.';
-        if (exp) { /* what follows are the digits of the exponent */
+        if (exp) { /* the digits of the exponent follow */
             while (at + 1 < x->s.n && is_digit(x->s.p[at + 1]) && n + 2 < sizeof digits)
                 digits[n++] = x->s.p[++at];
             at++;
@@ -184,7 +185,7 @@ static void lex_number(lexer *x)
         }
     }
     digits[n] = 0;
-    ft_jtok *t = put(x, real ? FT_T_FLOAT : FT_T_INT, (ft_str){x->s.p + x->at, at - x->at});
+    ft_jtok *t = put_tok(x, real ? FT_T_FLOAT : FT_T_INT, (ft_str){x->s.p + x->at, at - x->at});
     errno = 0;
     if (real)
         t->f = strtod(digits, NULL);
@@ -199,7 +200,7 @@ static void lex_operator(lexer *x)
     static const char *const two[] = {"==", "!=", "<=", ">=", "//", "**"};
     for (size_t i = 0; i < sizeof two / sizeof two[0]; i++)
         if (looking_at(x, two[i])) {
-            put(x, FT_T_OP, ft_str_of(two[i]));
+            put_tok(x, FT_T_OP, ft_str_of(two[i]));
             advance(x, 2);
             return;
         }
@@ -207,11 +208,11 @@ static void lex_operator(lexer *x)
     if (!ch || !strchr("+-*/%<>=()[]{}.,:|~", ch))
         ft_j_fail(x->c, FT_EFORMAT, "unexpected character '%c' (0x%02x)",
                   ch >= 0x20 && ch < 0x7f ? ch : '?', (unsigned)(unsigned char)ch);
-    put(x, FT_T_OP, (ft_str){x->s.p + x->at, 1});
+    put_tok(x, FT_T_OP, (ft_str){x->s.p + x->at, 1});
     advance(x, 1);
 }
 
-/* Tokens up to and including the end of the tag; returns at the first byte behind it. */
+/* Reads tokens up to and including the end of the tag. */
 static void lex_code(lexer *x, const char *close, ft_jtok_kind end_kind)
 {
     int braces = 0; /* "}}" may close two dicts: an end counts only outside of brackets */
@@ -223,7 +224,7 @@ static void lex_code(lexer *x, const char *close, ft_jtok_kind end_kind)
         if (!braces && x->s.n - x->at >= (sign ? 3u : 2u) &&
             !memcmp(x->s.p + x->at + (sign != 0), close, 2) &&
             !(sign == '+' && end_kind == FT_T_VAR_END)) {
-            put(x, end_kind, FT_STR(""));
+            put_tok(x, end_kind, FT_STR(""));
             advance(x, sign ? 3 : 2);
             after_tag(x, sign, end_kind == FT_T_TAG_END);
             return;
@@ -231,7 +232,7 @@ static void lex_code(lexer *x, const char *close, ft_jtok_kind end_kind)
         if (is_alpha(ch)) {
             size_t end = x->at;
             while (end < x->s.n && (is_alpha(x->s.p[end]) || is_digit(x->s.p[end]))) end++;
-            put(x, FT_T_NAME, (ft_str){x->s.p + x->at, end - x->at});
+            put_tok(x, FT_T_NAME, (ft_str){x->s.p + x->at, end - x->at});
             advance(x, end - x->at);
         } else if (is_digit(ch)) {
             lex_number(x);
@@ -245,7 +246,8 @@ static void lex_code(lexer *x, const char *close, ft_jtok_kind end_kind)
     }
 }
 
-/* At "{%": whether this tag is the bare word `word`; *len is its length, *sign the sign at its end.
+/* At "{%": true when the tag is only the word `word`; *len is its length, *sign the sign at its
+ * end.
  */
 static bool bare_tag(const lexer *x, size_t at, const char *word, size_t *len, char *sign)
 {
@@ -303,7 +305,7 @@ void ft_jlex(ft_jctx *c, ft_str source, ft_jtok **out, size_t *n)
     while (x.at < x.s.n) {
         const size_t tag = next_tag(&x);
         if (tag == SIZE_MAX) {
-            put(&x, FT_T_DATA, (ft_str){x.s.p + x.at, x.s.n - x.at});
+            put_tok(&x, FT_T_DATA, (ft_str){x.s.p + x.at, x.s.n - x.at});
             break;
         }
         const char kind = x.s.p[tag + 1];
@@ -318,12 +320,12 @@ void ft_jlex(ft_jctx *c, ft_str source, ft_jtok **out, size_t *n)
         } else if (kind == '%' && bare_tag(&x, x.at, "raw", &len, &end_sign)) {
             lex_raw(&x, len, end_sign);
         } else {
-            put(&x, kind == '{' ? FT_T_VAR_BEGIN : FT_T_TAG_BEGIN, FT_STR(""));
+            put_tok(&x, kind == '{' ? FT_T_VAR_BEGIN : FT_T_TAG_BEGIN, FT_STR(""));
             advance(&x, sign ? 3 : 2);
             lex_code(&x, kind == '{' ? "}}" : "%}", kind == '{' ? FT_T_VAR_END : FT_T_TAG_END);
         }
     }
-    put(&x, FT_T_END, FT_STR(""));
+    put_tok(&x, FT_T_END, FT_STR(""));
     *out = x.tok;
     *n = x.n;
 }

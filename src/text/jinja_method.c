@@ -48,7 +48,8 @@ static ft_jv str_split(ft_jctx *c, ft_jv v, const ft_jargs *a)
     int64_t max = ft_j_arg_int(c, a, 1, "maxsplit", -1);
     if (sep.kind == FT_J_NONE) return ft_jv_ref(FT_J_LIST, split_spaces(c, s, max));
     const ft_str by = ft_j_want_str(c, sep, "split");
-    if (!by.n) ft_j_fail(c, FT_EINVAL, "split wants a separator that is not empty");
+    if (!by.n)
+        ft_j_fail(c, FT_EINVAL, "split: the separator is empty, want at least one character");
     ft_jlist *l = ft_jlist_new(c, 0);
     size_t at = 0;
     ft_j_step(c, s.n / 16);
@@ -77,7 +78,8 @@ static ft_jv str_rsplit(ft_jctx *c, ft_jv v, const ft_jargs *a)
     if (max < 0 || sep.kind == FT_J_NONE) return str_split(c, v, a);
     const ft_str by = ft_j_want_str(c, sep, "rsplit");
     ft_str s = ft_jv_text(v);
-    if (!by.n) ft_j_fail(c, FT_EINVAL, "rsplit wants a separator that is not empty");
+    if (!by.n)
+        ft_j_fail(c, FT_EINVAL, "rsplit: the separator is empty, want at least one character");
     ft_jlist *back = ft_jlist_new(c, 0), *l = ft_jlist_new(c, 0);
     while (max-- > 0) {
         const size_t hit = find_last(s, by);
@@ -97,7 +99,7 @@ static ft_jv str_splitlines(ft_jctx *c, ft_jv v, const ft_jargs *a)
     return ft_jv_ref(FT_J_LIST, ft_j_split_lines(c, ft_jv_text(v)));
 }
 
-static ft_jv affix(ft_jctx *c, ft_jv v, const ft_jargs *a, bool (*is)(ft_str, ft_str))
+static ft_jv has_affix(ft_jctx *c, ft_jv v, const ft_jargs *a, bool (*is)(ft_str, ft_str))
 {
     const ft_jv what = ft_j_arg(a, 0, NULL, ft_jv_none());
     if (what.kind != FT_J_TUPLE)
@@ -110,12 +112,12 @@ static ft_jv affix(ft_jctx *c, ft_jv v, const ft_jargs *a, bool (*is)(ft_str, ft
 
 static ft_jv str_startswith(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
-    return affix(c, v, a, ft_str_starts);
+    return has_affix(c, v, a, ft_str_starts);
 }
 
 static ft_jv str_endswith(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
-    return affix(c, v, a, ft_str_ends);
+    return has_affix(c, v, a, ft_str_ends);
 }
 
 static ft_jv str_removeprefix(ft_jctx *c, ft_jv v, const ft_jargs *a)
@@ -170,7 +172,7 @@ static ft_jv str_join(ft_jctx *c, ft_jv v, const ft_jargs *a)
     return ft_j_join(c, ft_jv_text(v), l);
 }
 
-/* Byte offsets become character offsets. */
+/* Returns an offset in characters, not bytes. */
 static ft_jv str_find(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
     const ft_str s = ft_jv_text(v);
@@ -303,7 +305,7 @@ static const ft_jdef str_methods[] = {
 static ft_jv loop_cycle(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
     const ft_jloop *l = v.u.p;
-    if (!a->n_pos) ft_j_fail(c, FT_EINVAL, "cycle wants values");
+    if (!a->n_pos) ft_j_fail(c, FT_EINVAL, "cycle: want at least one value");
     return a->pos[l->at % a->n_pos];
 }
 

@@ -1,5 +1,5 @@
-/* text/jinja_op.c - operators with Python's meaning: floor division, remainders with the sign of
- * the divisor, strings and lists that add and repeat, slices. */
+/* text/jinja_op.c - operators with Python's semantics: floor division, remainders with the sign of
+ * the divisor, concatenation and repetition of strings and lists, slices. */
 #include "text/jinja_run.h"
 
 #include "base/mem.h"
@@ -18,8 +18,8 @@ _Noreturn static void mismatch(ft_jctx *c, ft_jop op, ft_jv a, ft_jv b)
 {
     if (a.kind == FT_J_UNDEF) ft_j_undefined(c, a);
     if (b.kind == FT_J_UNDEF) ft_j_undefined(c, b);
-    ft_j_fail(c, FT_EINVAL, "'%s' does not work for %s and %s", op_text[op], ft_jv_type(a),
-              ft_jv_type(b));
+    ft_j_fail(c, FT_EINVAL, "operator '%s' is not defined for %s and %s", op_text[op],
+              ft_jv_type(a), ft_jv_type(b));
 }
 
 static int64_t floor_div(int64_t a, int64_t b)
@@ -161,19 +161,19 @@ static int64_t bound_of(ft_jctx *c, ft_jv v, int64_t dflt)
     if (v.kind == FT_J_NONE) return dflt;
     if (v.kind == FT_J_UNDEF) ft_j_undefined(c, v);
     if (!ft_jv_integer(v, &i))
-        ft_j_fail(c, FT_EINVAL, "a slice wants integers, found %s", ft_jv_type(v));
+        ft_j_fail(c, FT_EINVAL, "slice: want integers, found %s", ft_jv_type(v));
     return i;
 }
 
 static int64_t clamp(int64_t i, int64_t n, int64_t lo, int64_t hi)
 {
-    if (i < 0) i = i < -n ? -1 - n : i + n; /* far below stays below */
+    if (i < 0) i = i < -n ? -1 - n : i + n; /* avoids an overflow */
     return i < lo ? lo : i > hi ? hi : i;
 }
 
 /* Start, step and count of v[a:b:s] for a length of n. */
-static void resolve(ft_jctx *c, const ft_jv b[3], int64_t n, int64_t *start, int64_t *step,
-                    int64_t *count)
+static void resolve_slice(ft_jctx *c, const ft_jv b[3], int64_t n, int64_t *start, int64_t *step,
+                          int64_t *count)
 {
     *step = bound_of(c, b[2], 1);
     if (*step == 0) ft_j_fail(c, FT_EINVAL, "a slice with a step of 0");
@@ -195,7 +195,7 @@ static ft_jv slice_str(ft_jctx *c, ft_jv v, const ft_jv b[3])
     int64_t start, step, count;
     const size_t n = ft_j_utf8_count(ft_jv_text(v));
     ft_j_step(c, v.n / 16);
-    resolve(c, b, (int64_t)n, &start, &step, &count);
+    resolve_slice(c, b, (int64_t)n, &start, &step, &count);
     if (step != 1 && n != v.n) {
         const ft_jlist *all = ft_jv_elements(c, v);
         ft_jsb s = {0};
@@ -233,7 +233,7 @@ ft_jv ft_j_slice(ft_jctx *c, ft_jv v, const ft_jv b[3])
     if (v.kind == FT_J_UNDEF) ft_j_undefined(c, v);
     if (!ft_jv_is_seq(v) && v.kind != FT_J_RANGE) return ft_jv_undef(FT_STR("slice"));
     const ft_jlist *l = ft_jv_elements(c, v);
-    resolve(c, b, (int64_t)l->n, &start, &step, &count);
+    resolve_slice(c, b, (int64_t)l->n, &start, &step, &count);
     ft_jlist *r = ft_jlist_new(c, (size_t)count);
     for (int64_t i = 0; i < count; i++) ft_jlist_put(c, r, l->v[start + i * step]);
     return ft_jv_ref(v.kind == FT_J_TUPLE ? FT_J_TUPLE : FT_J_LIST, r);

@@ -1,4 +1,4 @@
-/* text/jinja_parse.c - statements. */
+/* text/jinja_parse.c - parses statements. */
 #include "text/jinja_run.h"
 
 enum { MAX_BLOCKS = 100 };
@@ -25,7 +25,7 @@ static void want_tag_end(ft_jparser *p)
     p->at++;
 }
 
-/* Whether the next tag is {% NAME ... for one of the names, which end with NULL. */
+/* true when the next tag is {% NAME ... with one of the names, a list that ends with NULL. */
 static bool at_tag(const ft_jparser *p, const char *const *names)
 {
     if (p->tok[p->at].kind != FT_T_TAG_BEGIN || p->tok[p->at + 1].kind != FT_T_NAME) return false;
@@ -36,7 +36,7 @@ static bool at_tag(const ft_jparser *p, const char *const *names)
 
 static ft_jnode *parse_statement(ft_jparser *p);
 
-/* Statements up to a tag of one of these names (NULL: to the end); stops in front of that tag. */
+/* Parses statements up to a tag with one of these names (NULL: to the end) and stops before it. */
 static ft_jnode *parse_body(ft_jparser *p, const char *const *until)
 {
     ft_jnode *body = ft_jnode_new(p, FT_N_BODY);
@@ -182,7 +182,7 @@ static ft_jcallargs *parse_params(ft_jparser *p)
     return a;
 }
 
-/* The body of a macro: loops around its definition do not reach into it. */
+/* Parses the body of a macro: break and continue cannot refer to loops around its definition. */
 static void parse_macro_body(ft_jparser *p, ft_jnode *e, const char *end)
 {
     const int loops = p->in_loop, rest = p->rest;
@@ -216,7 +216,7 @@ static ft_jnode *parse_call_block(ft_jparser *p)
         memset(e->args, 0, sizeof *e->args);
     }
     e->a = ft_jparse_expr(p);
-    if (e->a->kind != FT_N_CALL) ft_j_fail(p->c, FT_EFORMAT, "'call' wants a call, like m()");
+    if (e->a->kind != FT_N_CALL) ft_j_fail(p->c, FT_EFORMAT, "'call': want a call such as m()");
     parse_macro_body(p, e, "endcall");
     want_tag_end(p);
     return e;
@@ -294,7 +294,8 @@ static ft_jnode *parse_statement(ft_jparser *p)
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         if (ft_str_is(name, refused[i]))
             ft_j_fail(p->c, FT_EUNSUPPORTED,
-                      "the tag '%s' is not supported: a chat template stands alone", refused[i]);
+                      "the tag '%s' is not supported: a chat template is a single file",
+                      refused[i]);
     for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++)
         if (ft_str_is(name, tags[i].name)) {
             p->at++;
@@ -304,7 +305,7 @@ static ft_jnode *parse_statement(ft_jparser *p)
         p->at++;
         return parse_jump(p, ft_str_is(name, "break") ? FT_N_BREAK : FT_N_CONTINUE);
     }
-    ft_jparse_unexpected(p, "a tag that is known and may stand here");
+    ft_jparse_unexpected(p, "a supported tag that is allowed here");
 }
 
 ft_jnode *ft_jparse(ft_jparser *p)

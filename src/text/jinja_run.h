@@ -1,4 +1,5 @@
-/* text/jinja_run.h - running a parsed template: scopes, calls, and the tables of built-in names. */
+/* text/jinja_run.h - executes a parsed template: scopes, calls, and the tables of built-in names.
+ */
 #ifndef FT_TEXT_JINJA_RUN_H
 #define FT_TEXT_JINJA_RUN_H
 
@@ -21,7 +22,7 @@ typedef struct ft_jscope {
     struct ft_jscope *parent;
     ft_jslot *slot; /* in the root scope: one per symbol */
     int n, cap;
-    bool kept; /* a macro refers to it: the next loop turn needs a new one */
+    bool kept; /* a macro refers to it: the next loop iteration needs a new one */
 } ft_jscope;
 
 typedef struct ft_jloop {
@@ -39,7 +40,7 @@ typedef struct ft_jargs {
     size_t n_kw;
 } ft_jargs;
 
-/* Filters, tests, functions and methods share one shape; self is what stands left of them. */
+/* Filters, tests, functions and methods share one signature; self is the operand on the left. */
 typedef ft_jv (*ft_jfn)(ft_jctx *c, ft_jv self, const ft_jargs *a);
 
 typedef struct ft_jdef {

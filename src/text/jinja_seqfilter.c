@@ -37,7 +37,8 @@ static ft_jv no_default(void)
     return ft_jv_undef(FT_STR("attribute"));
 }
 
-/* What an element is judged by: an attribute of it or itself, in lower case unless asked. */
+/* The sort key of an element: the attribute or the element itself, in lower case unless
+ * case_sensitive. */
 static ft_jv sort_key(ft_jctx *c, ft_jv v, ft_jv attribute, bool case_sensitive)
 {
     if (attribute.kind != FT_J_NONE) v = by_path(c, v, attribute, no_default());
@@ -45,28 +46,10 @@ static ft_jv sort_key(ft_jctx *c, ft_jv v, ft_jv attribute, bool case_sensitive)
     return v;
 }
 
-/* Stable merge sort of v, a list of (key, element) pairs in two arrays. */
-static void sort_pairs(ft_jctx *c, ft_jpair *v, ft_jpair *tmp, size_t n, bool reverse)
-{
-    if (n < 2) return;
-    const size_t h = n / 2;
-    sort_pairs(c, v, tmp, h, reverse);
-    sort_pairs(c, v + h, tmp, n - h, reverse);
-    memcpy(tmp, v, n * sizeof *v);
-    for (size_t i = 0, j = h, k = 0; k < n; k++) {
-        bool left = j == n;
-        if (!left && i < h) {
-            const int d = ft_jv_compare(c, tmp[i].key, tmp[j].key);
-            left = reverse ? d >= 0 : d <= 0;
-        }
-        v[k] = left ? tmp[i++] : tmp[j++];
-    }
-}
-
 static ft_jv sorted(ft_jctx *c, ft_jpair *v, size_t n, bool reverse)
 {
     ft_jlist *l = ft_jlist_new(c, n);
-    sort_pairs(c, v, ft_j_alloc_n(c, n, sizeof *v), n, reverse);
+    ft_jpairs_sort(c, v, ft_j_alloc_n(c, n, sizeof *v), n, reverse);
     for (size_t i = 0; i < n; i++) ft_jlist_put(c, l, v[i].value);
     return list_value(l);
 }
@@ -86,9 +69,9 @@ static ft_jv f_dictsort(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
     if (v.kind == FT_J_UNDEF) ft_j_undefined(c, v);
     if (v.kind != FT_J_DICT)
-        ft_j_fail(c, FT_EINVAL, "dictsort wants a dict, found %s", ft_jv_type(v));
+        ft_j_fail(c, FT_EINVAL, "dictsort: want a dict, found %s", ft_jv_type(v));
     const bool exact = ft_j_arg_bool(a, 0, "case_sensitive", false);
-    const ft_str by = ft_j_want_str(c, ft_j_arg(a, 1, "by", ft_jv_z("key")), "dictsort's by");
+    const ft_str by = ft_j_want_str(c, ft_j_arg(a, 1, "by", ft_jv_z("key")), "by of dictsort");
     const ft_jdict *d = v.u.dict;
     ft_jpair *p = ft_j_alloc_n(c, d->n, sizeof *p);
     for (size_t i = 0; i < d->n; i++) {
@@ -115,7 +98,7 @@ static ft_jv f_unique(ft_jctx *c, ft_jv v, const ft_jargs *a)
     return list_value(l);
 }
 
-static ft_jv extreme(ft_jctx *c, ft_jv v, const ft_jargs *a, int sign)
+static ft_jv min_or_max(ft_jctx *c, ft_jv v, const ft_jargs *a, int sign)
 {
     const ft_jlist *in = ft_jv_elements(c, v);
     const bool exact = ft_j_arg_bool(a, 0, "case_sensitive", false);
@@ -135,17 +118,17 @@ static ft_jv extreme(ft_jctx *c, ft_jv v, const ft_jargs *a, int sign)
 
 static ft_jv f_min(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
-    return extreme(c, v, a, -1);
+    return min_or_max(c, v, a, -1);
 }
 
 static ft_jv f_max(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
-    return extreme(c, v, a, 1);
+    return min_or_max(c, v, a, 1);
 }
 
 /* ---- map, select, reject ---- */
 
-/* What map and select take: anything false, none too, is empty for them. */
+/* The elements for map and select: a false value, also none, has no elements. */
 static const ft_jlist *lenient_elements(ft_jctx *c, ft_jv v)
 {
     return ft_jv_truth(v) ? ft_jv_elements(c, v) : ft_jlist_new(c, 0);
@@ -174,7 +157,7 @@ static ft_jv f_map(ft_jctx *c, ft_jv v, const ft_jargs *a)
 }
 
 /* select and reject (attr false), selectattr and rejectattr (attr true). */
-static ft_jv choose(ft_jctx *c, ft_jv v, const ft_jargs *a, bool attr, bool want)
+static ft_jv filter_elements(ft_jctx *c, ft_jv v, const ft_jargs *a, bool attr, bool want)
 {
     const ft_jlist *in = lenient_elements(c, v);
     const size_t skip = attr ? 1 : 0;
@@ -198,25 +181,25 @@ static ft_jv choose(ft_jctx *c, ft_jv v, const ft_jargs *a, bool attr, bool want
 
 static ft_jv f_select(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
-    return choose(c, v, a, false, true);
+    return filter_elements(c, v, a, false, true);
 }
 
 static ft_jv f_reject(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
-    return choose(c, v, a, false, false);
+    return filter_elements(c, v, a, false, false);
 }
 
 static ft_jv f_selectattr(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
-    return choose(c, v, a, true, true);
+    return filter_elements(c, v, a, true, true);
 }
 
 static ft_jv f_rejectattr(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
-    return choose(c, v, a, true, false);
+    return filter_elements(c, v, a, true, false);
 }
 
-/* ---- the plain ones ---- */
+/* ---- other filters ---- */
 
 static ft_jv f_length(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
@@ -277,7 +260,7 @@ static ft_jv f_items(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
     (void)a;
     if (v.kind != FT_J_DICT && v.kind != FT_J_UNDEF)
-        ft_j_fail(c, FT_EINVAL, "items wants a dict, found %s", ft_jv_type(v));
+        ft_j_fail(c, FT_EINVAL, "items: want a dict, found %s", ft_jv_type(v));
     const size_t n = v.kind == FT_J_DICT ? v.u.dict->n : 0;
     ft_jlist *l = ft_jlist_new(c, n);
     for (size_t i = 0; i < n; i++)
@@ -303,7 +286,7 @@ static ft_jv f_batch(ft_jctx *c, ft_jv v, const ft_jargs *a)
     const ft_jlist *in = ft_jv_elements(c, v);
     const int64_t n = ft_j_arg_int(c, a, 0, "linecount", 1);
     const ft_jv fill = ft_j_arg(a, 1, "fill_with", ft_jv_none());
-    if (n < 1 || n > 1 << 20) ft_j_fail(c, FT_EINVAL, "batch wants 1 to 1048576, found %d", (int)n);
+    if (n < 1 || n > 1 << 20) ft_j_fail(c, FT_EINVAL, "batch: want 1 to 1048576, found %d", (int)n);
     ft_jlist *out = ft_jlist_new(c, 0), *row = NULL;
     for (size_t i = 0; i < in->n; i++) {
         if (i % (size_t)n == 0) {
@@ -321,7 +304,7 @@ static ft_jv f_slice(ft_jctx *c, ft_jv v, const ft_jargs *a)
     const ft_jlist *in = ft_jv_elements(c, v);
     const int64_t n = ft_j_arg_int(c, a, 0, "slices", 1);
     const ft_jv fill = ft_j_arg(a, 1, "fill_with", ft_jv_none());
-    if (n < 1 || n > 1 << 20) ft_j_fail(c, FT_EINVAL, "slice wants 1 to 1048576, found %d", (int)n);
+    if (n < 1 || n > 1 << 20) ft_j_fail(c, FT_EINVAL, "slice: want 1 to 1048576, found %d", (int)n);
     const size_t each = in->n / (size_t)n, more = in->n % (size_t)n;
     ft_jlist *out = ft_jlist_new(c, (size_t)n);
     size_t at = 0;

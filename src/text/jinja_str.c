@@ -1,4 +1,4 @@
-/* text/jinja_str.c - work on strings that filters and methods share; characters are code points. */
+/* text/jinja_str.c - string functions shared by filters and methods; characters are code points. */
 #include "base/utf8.h"
 #include "text/jinja_run.h"
 
@@ -16,7 +16,7 @@ ft_str ft_j_want_str(ft_jctx *c, ft_jv v, const char *what)
 {
     if (v.kind == FT_J_UNDEF) ft_j_undefined(c, v);
     if (v.kind != FT_J_STR)
-        ft_j_fail(c, FT_EINVAL, "%s wants a string, found %s", what, ft_jv_type(v));
+        ft_j_fail(c, FT_EINVAL, "%s: want a string, found %s", what, ft_jv_type(v));
     return ft_jv_text(v);
 }
 
@@ -32,7 +32,7 @@ static bool in_set(ft_jv chars, ft_str ch)
 ft_jv ft_j_strip(ft_jctx *c, ft_str s, ft_jv chars, bool left, bool right)
 {
     if (chars.kind != FT_J_STR && chars.kind != FT_J_NONE)
-        ft_j_fail(c, FT_EINVAL, "strip wants a string of characters, found %s", ft_jv_type(chars));
+        ft_j_fail(c, FT_EINVAL, "strip: want a string of characters, found %s", ft_jv_type(chars));
     size_t from = 0, to = s.n;
     while (left && from < to) {
         int len;

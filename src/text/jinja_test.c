@@ -1,4 +1,4 @@
-/* text/jinja_test.c - what may stand behind `is`. */
+/* text/jinja_test.c - the tests: names after `is`. */
 #include "text/jinja_run.h"
 
 #define TEST(name, expr)                                                                           \
@@ -8,12 +8,12 @@
         return ft_jv_bool(expr);                                                                   \
     }
 
-static ft_jv first(const ft_jargs *a)
+static ft_jv first_arg(const ft_jargs *a)
 {
     return ft_j_arg(a, 0, NULL, ft_jv_none());
 }
 
-static bool sized(ft_jv v)
+static bool has_length(ft_jv v)
 {
     return v.kind == FT_J_UNDEF || v.kind == FT_J_STR || v.kind == FT_J_DICT ||
            v.kind == FT_J_RANGE || ft_jv_is_seq(v);
@@ -25,18 +25,18 @@ static bool callable(ft_jv v)
            v.kind == FT_J_JOINER || v.kind == FT_J_UNDEF;
 }
 
-static int64_t whole(ft_jctx *c, ft_jv v)
+static int64_t want_integer(ft_jctx *c, ft_jv v)
 {
     int64_t i;
     if (v.kind == FT_J_UNDEF) ft_j_undefined(c, v);
     if (!ft_jv_integer(v, &i))
-        ft_j_fail(c, FT_EINVAL, "this test wants an integer, found %s", ft_jv_type(v));
+        ft_j_fail(c, FT_EINVAL, "test: want an integer, found %s", ft_jv_type(v));
     return i;
 }
 
 static bool divisible(ft_jctx *c, ft_jv v, ft_jv by)
 {
-    const ft_jv rest = ft_j_binary(c, FT_O_MOD, ft_jv_int(whole(c, v)), by);
+    const ft_jv rest = ft_j_binary(c, FT_O_MOD, ft_jv_int(want_integer(c, v)), by);
     return ft_jv_equal(c, rest, ft_jv_int(0));
 }
 
@@ -60,22 +60,22 @@ TEST(is_boolean, v.kind == FT_J_BOOL)
 TEST(is_true, v.kind == FT_J_BOOL && v.u.b)
 TEST(is_false, v.kind == FT_J_BOOL && !v.u.b)
 TEST(is_mapping, v.kind == FT_J_DICT)
-TEST(is_sequence, sized(v))
-TEST(is_iterable, sized(v) || v.kind == FT_J_LOOP)
+TEST(is_sequence, has_length(v))
+TEST(is_iterable, has_length(v) || v.kind == FT_J_LOOP)
 TEST(is_callable, callable(v))
-TEST(is_odd, whole(c, v) % 2 != 0)
-TEST(is_even, whole(c, v) % 2 == 0)
+TEST(is_odd, want_integer(c, v) % 2 != 0)
+TEST(is_even, want_integer(c, v) % 2 == 0)
 TEST(is_lower, same_case(c, v, FT_CASE_LOWER))
 TEST(is_upper, same_case(c, v, FT_CASE_UPPER))
-TEST(is_divisible, divisible(c, v, first(a)))
-TEST(is_in, ft_jv_contains(c, first(a), v))
-TEST(is_eq, ft_jv_equal(c, v, first(a)))
-TEST(is_ne, !ft_jv_equal(c, v, first(a)))
-TEST(is_lt, ft_j_compare_op(c, FT_O_LT, v, first(a)))
-TEST(is_le, ft_j_compare_op(c, FT_O_LE, v, first(a)))
-TEST(is_gt, ft_j_compare_op(c, FT_O_GT, v, first(a)))
-TEST(is_ge, ft_j_compare_op(c, FT_O_GE, v, first(a)))
-TEST(is_same, v.kind == first(a).kind && ft_jv_equal(c, v, first(a)))
+TEST(is_divisible, divisible(c, v, first_arg(a)))
+TEST(is_in, ft_jv_contains(c, first_arg(a), v))
+TEST(is_eq, ft_jv_equal(c, v, first_arg(a)))
+TEST(is_ne, !ft_jv_equal(c, v, first_arg(a)))
+TEST(is_lt, ft_j_compare_op(c, FT_O_LT, v, first_arg(a)))
+TEST(is_le, ft_j_compare_op(c, FT_O_LE, v, first_arg(a)))
+TEST(is_gt, ft_j_compare_op(c, FT_O_GT, v, first_arg(a)))
+TEST(is_ge, ft_j_compare_op(c, FT_O_GE, v, first_arg(a)))
+TEST(is_same, v.kind == first_arg(a).kind && ft_jv_equal(c, v, first_arg(a)))
 TEST(is_filter, v.kind == FT_J_STR && ft_j_find_filter(ft_jv_text(v)))
 TEST(is_test, v.kind == FT_J_STR && ft_j_find_test(ft_jv_text(v)))
 TEST(is_escaped, false)

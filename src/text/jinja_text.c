@@ -213,25 +213,13 @@ static void json_key(ft_jctx *c, ft_jsb *b, ft_jv k, const ft_jjson *o)
     ft_jsb_puts(c, b, "\"");
 }
 
-static void sort_pairs(ft_jctx *c, ft_jpair *v, ft_jpair *tmp, size_t n)
-{
-    if (n < 2) return;
-    const size_t h = n / 2;
-    sort_pairs(c, v, tmp, h);
-    sort_pairs(c, v + h, tmp, n - h);
-    memcpy(tmp, v, n * sizeof *v);
-    for (size_t i = 0, j = h, k = 0; k < n; k++)
-        v[k] = j == n || (i < h && ft_jv_compare(c, tmp[i].key, tmp[j].key) <= 0) ? tmp[i++]
-                                                                                  : tmp[j++];
-}
-
 static void json_dict(ft_jctx *c, ft_jsb *b, const ft_jdict *d, const ft_jjson *o, int level)
 {
     const ft_jpair *v = d->v;
     if (o->sort && d->n) {
         ft_jpair *p = ft_j_alloc_n(c, d->n, sizeof *p), *tmp = ft_j_alloc_n(c, d->n, sizeof *p);
         memcpy(p, v, d->n * sizeof *p);
-        sort_pairs(c, p, tmp, d->n);
+        ft_jpairs_sort(c, p, tmp, d->n, false);
         v = p;
     }
     ft_jsb_puts(c, b, "{");

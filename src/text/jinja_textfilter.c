@@ -82,7 +82,7 @@ static ft_jv f_indent(ft_jctx *c, ft_jv v, const ft_jargs *a)
     const bool blank = ft_j_arg_bool(a, 2, "blank", false);
     ft_jv pad = width;
     if (width.kind != FT_J_STR) pad = ft_j_binary(c, FT_O_MUL, ft_jv_z(" "), width);
-    /* the added line end keeps a final one */
+    /* the added line end preserves a final one */
     const ft_jv s = ft_jv_concat(c, text_of(c, v), FT_STR("\n"));
     const ft_jlist *l = ft_j_split_lines(c, ft_jv_text(s));
     ft_jsb b = {0};
@@ -232,7 +232,7 @@ static ft_jv f_abs(ft_jctx *c, ft_jv v, const ft_jargs *a)
     if (ft_jv_integer(v, &i))
         return i < 0 ? ft_j_binary(c, FT_O_SUB, ft_jv_int(0), v) : ft_jv_int(i);
     if (!ft_jv_number(v, &f))
-        ft_j_fail(c, FT_EINVAL, "abs wants a number, found %s", ft_jv_type(v));
+        ft_j_fail(c, FT_EINVAL, "abs: want a number, found %s", ft_jv_type(v));
     return ft_jv_float(fabs(f));
 }
 
@@ -242,15 +242,16 @@ static ft_jv f_round(ft_jctx *c, ft_jv v, const ft_jargs *a)
     const ft_jv method = ft_j_arg(a, 1, "method", ft_jv_z("common"));
     double f;
     if (!ft_jv_number(v, &f))
-        ft_j_fail(c, FT_EINVAL, "round wants a number, found %s", ft_jv_type(v));
-    if (digits < -300 || digits > 300) ft_j_fail(c, FT_ELIMIT, "round to that many digits");
-    const ft_str m = ft_j_want_str(c, method, "round's method");
+        ft_j_fail(c, FT_EINVAL, "round: want a number, found %s", ft_jv_type(v));
+    if (digits < -300 || digits > 300) ft_j_fail(c, FT_ELIMIT, "round: want -300 to 300 digits");
+    const ft_str m = ft_j_want_str(c, method, "the method of round");
     const double scale = pow(10, (double)digits);
     if (ft_str_is(m, "ceil")) return ft_jv_float(ceil(f * scale) / scale);
     if (ft_str_is(m, "floor")) return ft_jv_float(floor(f * scale) / scale);
     if (!ft_str_is(m, "common"))
-        ft_j_fail(c, FT_EINVAL, "round knows common, ceil and floor, found '%.*s'", FT_STR_FMT(m));
-    const double r = digits > 15 ? f : rint(f * scale) / scale; /* halves go to the even side */
+        ft_j_fail(c, FT_EINVAL, "round: want the method common, ceil or floor, found '%.*s'",
+                  FT_STR_FMT(m));
+    const double r = digits > 15 ? f : rint(f * scale) / scale; /* ties to even */
     return v.kind == FT_J_FLOAT || isnan(r) ? ft_jv_float(isfinite(r) ? r : f) : v;
 }
 
@@ -273,7 +274,7 @@ static ft_jv f_tojson(ft_jctx *c, ft_jv v, const ft_jargs *a)
     }
     if (seps.kind != FT_J_NONE) {
         if (!ft_jv_is_seq(seps) || seps.u.list->n != 2)
-            ft_j_fail(c, FT_EINVAL, "separators wants two strings");
+            ft_j_fail(c, FT_EINVAL, "separators: want two strings");
         o.comma = ft_j_want_str(c, seps.u.list->v[0], "separators");
         o.colon = ft_j_want_str(c, seps.u.list->v[1], "separators");
     }
@@ -283,7 +284,7 @@ static ft_jv f_tojson(ft_jctx *c, ft_jv v, const ft_jargs *a)
     return ft_jsb_value(&b);
 }
 
-/* Converting may fail and leave: until it is done the context owns the parsed JSON. */
+/* The conversion may fail and leave with longjmp, so the context owns the parsed JSON meanwhile. */
 static ft_jv f_from_json(ft_jctx *c, ft_jv v, const ft_jargs *a)
 {
     (void)a;

@@ -1,4 +1,4 @@
-/* text/jinja_value.c - the arena, lists, dicts, and Python's ideas of truth, equality and order. */
+/* text/jinja_value.c - the arena, lists, dicts, and Python's rules of truth, equality and order. */
 #include "text/jinja_value.h"
 
 #include "base/mem.h"
@@ -44,7 +44,7 @@ void ft_j_fail(ft_jctx *c, ft_status st, const char *fmt, ...)
     va_end(ap);
     for (char *p = text; *p; p++)
         if (*p == '\n' || *p == '\r') *p = ' ';
-    /* A sentence cut in the middle of a character would not be UTF-8 any more. */
+    /* A message truncated inside a character would not be valid UTF-8. */
     text[strlen(text) - ft_utf8_partial(ft_str_of(text))] = 0;
     c->status = ft_fail(c->err, st, "template line %d: %s", c->line, text);
     longjmp(c->escape, 1);
@@ -52,7 +52,7 @@ void ft_j_fail(ft_jctx *c, ft_status st, const char *fmt, ...)
 
 void ft_j_step_slow(ft_jctx *c)
 {
-    ft_j_fail(c, FT_ELIMIT, "the template takes too many steps, the limit is reached");
+    ft_j_fail(c, FT_ELIMIT, "the template exceeds the limit of steps");
 }
 
 void ft_j_enter(ft_jctx *c)
@@ -71,9 +71,7 @@ static void new_block(ft_jctx *c, size_t n)
     const size_t left = c->max_bytes - c->bytes;
     size_t want = FT_MAX((size_t)BLOCK_BYTES, n < (SIZE_MAX >> 2) ? 2 * n : n);
     want = FT_MIN(want, left);
-    if (n > want)
-        ft_j_fail(c, FT_ELIMIT, "more than %zu bytes of values, the limit is reached",
-                  c->max_bytes);
+    if (n > want) ft_j_fail(c, FT_ELIMIT, "more than %zu bytes of values", c->max_bytes);
     ft_jblock *b = malloc(sizeof *b + want);
     if (!b) ft_j_fail(c, FT_ENOMEM, "no memory for %zu bytes of values", want);
     b->next = c->blocks;
@@ -114,9 +112,8 @@ ft_jv ft_jv_copy_str(ft_jctx *c, ft_str s)
     return ft_jv_str(p, s.n);
 }
 
-/* When a ends where the free memory begins, b is written behind it: templates build long texts by
- * adding to a variable, and this keeps that linear. a itself does not change, it only is shorter.
- */
+/* When a ends where the free memory begins, b is appended in place: templates build long texts by
+ * adding to a variable, and this keeps the time linear. The value a itself does not change. */
 ft_jv ft_jv_concat(ft_jctx *c, ft_str a, ft_str b)
 {
     size_t n;
@@ -211,31 +208,31 @@ ft_jv ft_jv_pair(ft_jctx *c, ft_jv a, ft_jv b)
 
 /* ---- dicts ---- */
 
-static uint64_t mix(uint64_t h)
+static uint64_t mix_hash(uint64_t h)
 {
     h ^= h >> 33;
     h *= 0xff51afd7ed558ccdu;
     return h ^ (h >> 29);
 }
 
-static uint64_t hash(ft_jctx *c, ft_jv v)
+static uint64_t hash_value(ft_jctx *c, ft_jv v)
 {
     double f;
     uint64_t h = 14695981039346656037u;
     if (ft_jv_number(v, &f)) { /* 1, 1.0 and True are one key */
         f += 0.0;
         memcpy(&h, &f, sizeof h);
-        return mix(h);
+        return mix_hash(h);
     }
     switch (v.kind) {
     case FT_J_STR:
         ft_j_step(c, v.n / 16);
         for (uint32_t i = 0; i < v.n; i++) h = (h ^ (unsigned char)v.u.s[i]) * 1099511628211u;
-        return mix(h);
-    case FT_J_NONE: return mix(h);
+        return mix_hash(h);
+    case FT_J_NONE: return mix_hash(h);
     case FT_J_TUPLE:
         ft_j_enter(c);
-        for (size_t i = 0; i < v.u.list->n; i++) h = mix(h + hash(c, v.u.list->v[i]));
+        for (size_t i = 0; i < v.u.list->n; i++) h = mix_hash(h + hash_value(c, v.u.list->v[i]));
         ft_j_leave(c);
         return h;
     default: ft_j_fail(c, FT_EINVAL, "a value of type %s cannot be a key", ft_jv_type(v));
@@ -258,21 +255,22 @@ static void rehash(ft_jctx *c, ft_jdict *d)
     memset(d->slot, 0, n * sizeof *d->slot);
     ft_j_step(c, d->n);
     for (size_t i = 0; i < d->n; i++) {
-        size_t at = hash(c, d->v[i].key) & (n - 1);
+        size_t at = hash_value(c, d->v[i].key) & (n - 1);
         while (d->slot[at]) at = (at + 1) & (n - 1);
         d->slot[at] = (uint32_t)(i + 1);
     }
 }
 
-static ft_jpair *find(ft_jctx *c, const ft_jdict *d, ft_jv key)
+static ft_jpair *find_pair(ft_jctx *c, const ft_jdict *d, ft_jv key)
 {
     if (!d->slot) {
-        if (key.kind != FT_J_STR) hash(c, key); /* refuses what cannot be a key */
+        if (key.kind != FT_J_STR) hash_value(c, key); /* rejects a value that cannot be a key */
         for (size_t i = 0; i < d->n; i++)
             if (ft_jv_equal(c, d->v[i].key, key)) return &d->v[i];
         return NULL;
     }
-    for (size_t at = hash(c, key) & (d->n_slot - 1); d->slot[at]; at = (at + 1) & (d->n_slot - 1)) {
+    for (size_t at = hash_value(c, key) & (d->n_slot - 1); d->slot[at];
+         at = (at + 1) & (d->n_slot - 1)) {
         ft_j_step(c, 1);
         ft_jpair *p = &d->v[d->slot[at] - 1];
         if (ft_jv_equal(c, p->key, key)) return p;
@@ -282,7 +280,7 @@ static ft_jpair *find(ft_jctx *c, const ft_jdict *d, ft_jv key)
 
 ft_jv *ft_jdict_find(ft_jctx *c, const ft_jdict *d, ft_jv key)
 {
-    ft_jpair *p = find(c, d, key);
+    ft_jpair *p = find_pair(c, d, key);
     return p ? &p->value : NULL;
 }
 
@@ -293,7 +291,7 @@ ft_jv *ft_jdict_find_z(ft_jctx *c, const ft_jdict *d, const char *key)
 
 void ft_jdict_put(ft_jctx *c, ft_jdict *d, ft_jv key, ft_jv value)
 {
-    ft_jpair *p = find(c, d, key);
+    ft_jpair *p = find_pair(c, d, key);
     if (p) {
         p->value = value;
         return;
@@ -311,14 +309,14 @@ void ft_jdict_put(ft_jctx *c, ft_jdict *d, ft_jv key, ft_jv value)
         rehash(c, d);
         return;
     }
-    size_t at = hash(c, key) & (d->n_slot - 1);
+    size_t at = hash_value(c, key) & (d->n_slot - 1);
     while (d->slot[at]) at = (at + 1) & (d->n_slot - 1);
     d->slot[at] = (uint32_t)d->n;
 }
 
 bool ft_jdict_remove(ft_jctx *c, ft_jdict *d, ft_jv key)
 {
-    ft_jpair *p = find(c, d, key);
+    ft_jpair *p = find_pair(c, d, key);
     if (!p) return false;
     const size_t i = (size_t)(p - d->v);
     memmove(p, p + 1, (d->n - i - 1) * sizeof *p);
@@ -364,7 +362,7 @@ ft_jv ft_jv_from_json(ft_jctx *c, const json_t *j)
     return ft_jv_ref(FT_J_DICT, d);
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 const char *ft_jv_type(ft_jv v)
 {
@@ -489,9 +487,9 @@ int ft_jv_compare(ft_jctx *c, ft_jv a, ft_jv b)
     }
     if (a.kind == FT_J_UNDEF || b.kind == FT_J_UNDEF) {
         const ft_str name = ft_jv_text(a.kind == FT_J_UNDEF ? a : b);
-        ft_j_fail(c, FT_EINVAL, "'%.*s' is undefined and has no order", FT_STR_FMT(name));
+        ft_j_fail(c, FT_EINVAL, "'%.*s' is undefined and cannot be compared", FT_STR_FMT(name));
     }
-    ft_j_fail(c, FT_EINVAL, "%s and %s have no order", ft_jv_type(a), ft_jv_type(b));
+    ft_j_fail(c, FT_EINVAL, "%s and %s cannot be compared", ft_jv_type(a), ft_jv_type(b));
 }
 
 bool ft_jv_length(ft_jctx *c, ft_jv v, size_t *out)
@@ -514,7 +512,7 @@ bool ft_jv_contains(ft_jctx *c, ft_jv box, ft_jv item)
 {
     if (box.kind == FT_J_STR) {
         if (item.kind != FT_J_STR)
-            ft_j_fail(c, FT_EINVAL, "'in' a string wants a string on its left, found %s",
+            ft_j_fail(c, FT_EINVAL, "'in' with a string: want a string on the left, found %s",
                       ft_jv_type(item));
         ft_j_step(c, box.n / 16);
         return ft_str_find(ft_jv_text(box), ft_jv_text(item), 0) != SIZE_MAX;
@@ -547,4 +545,21 @@ const ft_jlist *ft_jv_elements(ft_jctx *c, ft_jv v)
         }
     }
     return l;
+}
+
+void ft_jpairs_sort(ft_jctx *c, ft_jpair *v, ft_jpair *tmp, size_t n, bool reverse)
+{
+    if (n < 2) return;
+    const size_t h = n / 2;
+    ft_jpairs_sort(c, v, tmp, h, reverse);
+    ft_jpairs_sort(c, v + h, tmp, n - h, reverse);
+    memcpy(tmp, v, n * sizeof *v);
+    for (size_t i = 0, j = h, k = 0; k < n; k++) {
+        bool left = j == n;
+        if (!left && i < h) {
+            const int d = ft_jv_compare(c, tmp[i].key, tmp[j].key);
+            left = reverse ? d >= 0 : d <= 0;
+        }
+        v[k] = left ? tmp[i++] : tmp[j++];
+    }
 }

@@ -1,8 +1,8 @@
-/* text/jinja_value.h - the values a template computes with, and the memory they live in.
+/* text/jinja_value.h - the values of a template, and the memory they live in.
  *
- * Everything a parse or a rendering makes lives in one arena (ft_jctx) and goes with it; nothing is
- * released one by one. A failure (ft_j_fail) leaves through longjmp to whoever set ctx->escape, so
- * no function here reports errors. Strings are valid UTF-8 and are never changed in place; lists,
+ * Everything that parsing or rendering allocates lives in one arena (ft_jctx) and is freed with it.
+ * A failure (ft_j_fail) returns with longjmp to the function that set ctx->escape, so the functions
+ * here do not return errors. Strings are valid UTF-8 and are never changed in place; lists,
  * dicts and namespaces are shared by reference, as in Python. */
 #ifndef FT_TEXT_JINJA_VALUE_H
 #define FT_TEXT_JINJA_VALUE_H
@@ -80,7 +80,7 @@ typedef struct ft_jctx {
     char *top, *end; /* free part of the newest block */
     size_t bytes, max_bytes;
     uint64_t steps; /* left */
-    int depth;      /* of recursion, ours on the C stack */
+    int depth;      /* of recursion on the C stack */
     int line;       /* of the template, for messages */
     ft_jsb *out;    /* where output goes now */
     size_t max_out;
@@ -110,7 +110,7 @@ static inline void ft_j_step(ft_jctx *c, size_t n)
     c->steps -= n;
 }
 
-/* ---- making ---- */
+/* ---- constructors ---- */
 
 static inline ft_jv ft_jv_none(void)
 {
@@ -165,13 +165,15 @@ ft_jv *ft_jdict_find_z(ft_jctx *c, const ft_jdict *d, const char *key);
 bool ft_jdict_remove(ft_jctx *c, ft_jdict *d, ft_jv key);
 ft_jv ft_jv_from_json(ft_jctx *c, const json_t *j);
 ft_jv ft_jv_pair(ft_jctx *c, ft_jv a, ft_jv b); /* a tuple */
+/* Stable merge sort of n pairs by key; tmp has space for n pairs. */
+void ft_jpairs_sort(ft_jctx *c, ft_jpair *v, ft_jpair *tmp, size_t n, bool reverse);
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 const char *ft_jv_type(ft_jv v); /* as Python names it */
 bool ft_jv_truth(ft_jv v);
 bool ft_jv_equal(ft_jctx *c, ft_jv a, ft_jv b);
-int ft_jv_compare(ft_jctx *c, ft_jv a, ft_jv b);     /* fails when they have no order */
+int ft_jv_compare(ft_jctx *c, ft_jv a, ft_jv b);     /* fails when they cannot be compared */
 bool ft_jv_number(ft_jv v, double *out);             /* int, float and bool */
 bool ft_jv_integer(ft_jv v, int64_t *out);           /* int and bool */
 bool ft_jv_length(ft_jctx *c, ft_jv v, size_t *out); /* false: has none */
@@ -191,7 +193,7 @@ ft_jv ft_jsb_value(const ft_jsb *b);
 void ft_jv_print(ft_jctx *c, ft_jsb *b, ft_jv v);
 void ft_jv_repr(ft_jctx *c, ft_jsb *b, ft_jv v);
 ft_jv ft_jv_to_str(ft_jctx *c, ft_jv v); /* the same as a value; strings are returned as they are */
-/* Python's repr of a double: the shortest digits that read back. out has room for 40 bytes. */
+/* Python's repr of a double: the shortest digits that read back. out has at least 40 bytes. */
 void ft_j_format_float(double f, char *out);
 
 typedef struct ft_jjson {

@@ -1,10 +1,12 @@
-/* Short runs are merged by looking for the minimum again and again. Longer runs go through a window
- * that moves: a list of tokens is the answer for its whole text exactly when each two neighbours,
- * merged on their own, stay these two. (Assume the merges of the whole text leave the list at some
- * point. The first that does crosses one border, between two neighbours in which nothing has
- * differed until then, so merging these two alone crosses it too.) So windows are merged
- * independently, and the answer is stitched at a border that holds. The cost is linear in the
- * length. Where tokens are longer than a window, it grows, and a heap takes over. */
+/* text/merge.c - BPE merging.
+ * Short runs are merged by repeated search for the pair of lowest rank. Longer runs are merged in a
+ * sliding window. This is correct because of the following property: a list of tokens is the result
+ * for its whole text exactly when every two adjacent tokens, merged alone, give the same two
+ * tokens. (Proof: if merging the whole text gave another list, its first merge that differs would
+ * join symbols across one border between two adjacent tokens. Everything in these two was merged as
+ * in isolation until then, so merging the two alone would cross the border too.) So windows are
+ * merged independently and joined at a border with this property. The cost is linear in the length.
+ * When tokens are longer than a window, the window grows, and a heap replaces the linear search. */
 #include "text/merge.h"
 
 #include "base/clock.h"
@@ -24,7 +26,7 @@ typedef struct ft_node {
     uint32_t id, len;
     uint32_t rank, to;   /* of the pair that begins here; what it becomes */
     uint32_t n;          /* symbols that became this one; 0: merged into the one before */
-    uint32_t prev, next; /* nodes beside it that are still there */
+    uint32_t prev, next; /* adjacent nodes that remain */
 } node;
 
 bool ft_merges_init(ft_merges *m, uint32_t max_rules)
@@ -44,8 +46,8 @@ void ft_merges_release(ft_merges *m)
     *m = (ft_merges){0};
 }
 
-/* The slot where the pair is or would go. */
-static ft_rule *probe(const ft_merges *m, uint32_t a, uint32_t b)
+/* The slot that holds the pair, or the free slot where it would be inserted. */
+static ft_rule *probe_rule(const ft_merges *m, uint32_t a, uint32_t b)
 {
     uint64_t h = ((uint64_t)a << 32 | b) ^ m->seed;
     h *= 0x9E3779B97F4A7C15u;
@@ -61,13 +63,13 @@ static ft_rule *probe(const ft_merges *m, uint32_t a, uint32_t b)
 void ft_merges_put(ft_merges *m, uint32_t a, uint32_t b, uint32_t id)
 {
     assert((size_t)m->n * 2 < m->n_slot);
-    ft_rule *r = probe(m, a, b);
+    ft_rule *r = probe_rule(m, a, b);
     if (r->a == FT_NO_SYM) *r = (ft_rule){a, b, m->n, id};
     m->n++;
 }
 
-/* The rule for a pair, with the rank NO_RANK when there is none. The table of rules is larger than
- * the near caches, so each thread remembers the pairs that it asked for lately. */
+/* The rule for a pair, with rank NO_RANK when there is none. The table of rules is larger than the
+ * L2 cache, so each thread caches the pairs it looked up recently. */
 static inline const ft_rule *rule_of(const ft_merges *m, ft_merge_work *w, uint32_t a, uint32_t b)
 {
     static const ft_rule none = {.rank = NO_RANK};
@@ -75,7 +77,7 @@ static inline const ft_rule *rule_of(const ft_merges *m, ft_merge_work *w, uint3
     const uint64_t h = ((uint64_t)a << 32 | b) * 0x9E3779B97F4A7C15u;
     ft_rule *memo = &w->memo[(h ^ h >> 32) * 0x9E3779B97F4A7C15u >> 50];
     if (memo->a == a && memo->b == b) return memo;
-    const ft_rule *r = probe(m, a, b);
+    const ft_rule *r = probe_rule(m, a, b);
     *memo = (ft_rule){a, b, r->a == FT_NO_SYM ? NO_RANK : r->rank, r->id};
     return memo;
 }
@@ -93,8 +95,8 @@ static inline uint32_t key_of(uint32_t rank, size_t at)
     return rank == NO_RANK ? NO_KEY : rank * WINDOW + (uint32_t)at;
 }
 
-/* Node `at` and the one behind it become one. */
-static inline void join(node *a, size_t n, uint32_t at)
+/* Joins node `at` and the node after it. */
+static inline void join_nodes(node *a, size_t n, uint32_t at)
 {
     const uint32_t gone = a[at].next, after = a[gone].next;
     a[at].id = a[at].to;
@@ -114,35 +116,36 @@ static size_t close_gaps(node *a, size_t n)
     return k;
 }
 
-typedef uint32_t slots __attribute__((vector_size(16)));
+typedef uint32_t u32x4 __attribute__((vector_size(16)));
 
-static inline slots lower(slots a, slots b)
+static inline u32x4 min_u32x4(u32x4 a, u32x4 b)
 {
-    const slots m = (slots)(a < b);
+    const u32x4 m = (u32x4)(a < b);
     return (a & m) | (b & ~m);
 }
 
-/* Of n keys, a multiple of STEP and more than zero. */
-static inline uint32_t smallest(const slots *key, size_t n)
+/* The smallest of n keys; n is a positive multiple of STEP. */
+static inline uint32_t smallest(const u32x4 *key, size_t n)
 {
-    slots a = key[0], b = key[1], c = key[2], d = key[3];
+    u32x4 a = key[0], b = key[1], c = key[2], d = key[3];
     for (size_t i = 4; i < n / 4; i += 4) {
-        a = lower(a, key[i]);
-        b = lower(b, key[i + 1]);
-        c = lower(c, key[i + 2]);
-        d = lower(d, key[i + 3]);
+        a = min_u32x4(a, key[i]);
+        b = min_u32x4(b, key[i + 1]);
+        c = min_u32x4(c, key[i + 2]);
+        d = min_u32x4(d, key[i + 3]);
     }
-    a = lower(lower(a, b), lower(c, d));
+    a = min_u32x4(min_u32x4(a, b), min_u32x4(c, d));
     return FT_MIN(FT_MIN(a[0], a[1]), FT_MIN(a[2], a[3]));
 }
 
-/* Up to WINDOW symbols, in place. A key is rank and position, so the smallest one is the leftmost
- * pair of lowest rank; what has been merged away keeps its place, without a key. */
+/* Merges up to WINDOW symbols in place. A key is rank and position, so the smallest one is the
+ * leftmost pair of lowest rank; nodes that were merged into another stay in the array without a
+ * key. */
 static size_t merge_short(const ft_merges *m, ft_merge_work *w, node *a, size_t n)
 {
     union {
         uint32_t at[WINDOW];
-        slots all[WINDOW / 4];
+        u32x4 all[WINDOW / 4];
     } key;
     const size_t all = (n + STEP - 1) / STEP * STEP;
     for (size_t i = 0; i < n; i++) key.at[i] = key_of(a[i].rank, i);
@@ -151,7 +154,7 @@ static size_t merge_short(const ft_merges *m, ft_merge_work *w, node *a, size_t 
         const uint32_t best = smallest(key.all, all);
         if (best == NO_KEY) return close_gaps(a, n);
         const uint32_t at = best % WINDOW, gone = a[at].next;
-        join(a, n, at);
+        join_nodes(a, n, at);
         key.at[gone] = NO_KEY;
         if (a[at].next < n) rate(m, w, a, at, a[at].next);
         key.at[at] = key_of(a[at].rank, at);
@@ -200,7 +203,7 @@ static size_t merge_heap(const ft_merges *m, ft_merge_work *w, node *a, size_t n
         const uint64_t top = heap_pop(w);
         const uint32_t at = (uint32_t)top, rank = (uint32_t)(top >> 32);
         if (!a[at].n || a[at].rank != rank) continue;
-        join(a, n, at);
+        join_nodes(a, n, at);
         if (a[at].next < n) {
             rate(m, w, a, at, a[at].next);
             heap_push(w, a[at].rank, at);
@@ -234,7 +237,7 @@ static size_t merge_nodes(const ft_merges *m, ft_merge_work *w, const ft_sym *sy
     return n <= WINDOW ? merge_short(m, w, a, n) : merge_heap(m, w, a, n);
 }
 
-/* Do the symbols of two tokens, na and nb of them, stay these two when merged on their own? */
+/* true when the symbols of two adjacent tokens (na and nb of them) merge to the same two tokens. */
 static bool border_holds(const ft_merges *m, ft_merge_work *w, const ft_sym *sym, size_t na,
                          size_t nb, size_t base)
 {
@@ -247,13 +250,13 @@ static size_t put_nodes(ft_sym *out, const node *a, size_t n)
     return n;
 }
 
-/* Looks for a border among the n_have tokens at w->node[0..], which begin at sym, such that the
- * text behind it can be merged on its own. On success the tokens before the border stay, the ones
- * of the next window (at most `window` symbols) lie behind them, *keep and *n_next count both. */
+/* Searches the n_have tokens at w->node[0..], which begin at sym, for a border such that the text
+ * after it can be merged independently. On success the tokens before the border are kept, those of
+ * the next window (at most `window` symbols) follow them, and *keep and *n_next count both. */
 static bool stitch(const ft_merges *m, ft_merge_work *w, const ft_sym *sym, size_t left,
                    size_t window, size_t n_have, size_t *keep, size_t *n_next)
 {
-    /* The last tokens of a window are the ones that more text would change. */
+    /* Only the last tokens of a window can change when more text follows. */
     for (size_t drop = 2; drop <= 8 && drop < n_have; drop *= 2) {
         const size_t k = n_have - drop;
         size_t start = 0;
@@ -280,19 +283,19 @@ size_t ft_merge(const ft_merges *m, ft_merge_work *w, ft_sym *sym, size_t n)
         w->memo = ft_new_n(ft_rule, MEMO);
         for (size_t i = 0; i < MEMO; i++) w->memo[i].a = FT_NO_SYM;
     }
-    size_t window = WINDOW, out = 0, at = 0; /* sym[at..] is not in the answer yet */
+    size_t window = WINDOW, out = 0, at = 0; /* sym[at..] is not in the result yet */
     size_t have = merge_nodes(m, w, sym, FT_MIN(n, window), 0), reach = FT_MIN(n, window);
     while (reach < n) {
         size_t keep, n_next;
         if (!stitch(m, w, sym + at, n - at, window, have, &keep, &n_next)) {
-            window *= 2; /* tokens longer than the window, or a border that never holds */
+            window *= 2; /* tokens longer than the window, or no border was found */
             reach = FT_MIN(n, at + window);
             have = merge_nodes(m, w, sym + at, reach - at, 0);
             continue;
         }
         size_t start = at;
         for (size_t i = 0; i < keep; i++) start += w->node[i].n;
-        /* The answer needs no more room than the symbols it came from. */
+        /* The result never has more symbols than its input. */
         out += put_nodes(sym + out, w->node, keep);
         memmove(w->node, w->node + keep, n_next * sizeof *w->node);
         at = start;

@@ -1,5 +1,5 @@
-/* text/merge.h - the merge rules of a vocabulary, and merging a run of symbols by them.
- * The result is the one of the plain rule: again and again the adjacent pair of lowest rank,
+/* text/merge.h - the merge rules of a vocabulary, and BPE merging of a run of symbols.
+ * The result is that of the definition: repeatedly merge the adjacent pair of lowest rank, the
  * leftmost among equals, until no adjacent pair has a rule. */
 #ifndef FT_TEXT_MERGE_H
 #define FT_TEXT_MERGE_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define FT_MAX_RULES ((uint32_t)1 << 26)
-#define FT_NO_SYM    0xFFFFFFFFu /* a symbol that is no token: it never merges */
+#define FT_NO_SYM    0xFFFFFFFFu /* a symbol that is not a token: it never merges */
 
 typedef struct ft_sym {
     uint32_t id;  /* token, or FT_NO_SYM */
@@ -24,14 +24,14 @@ typedef struct ft_rule {
 typedef struct ft_merges {
     ft_rule *slot; /* open addressing; a == FT_NO_SYM is empty */
     size_t n_slot; /* a power of two */
-    uint64_t seed; /* so that no file can aim at one slot */
+    uint64_t seed; /* so that a crafted file cannot force collisions */
     uint32_t n;    /* ranks */
 } ft_merges;
 
-/* false when memory is gone. */
+/* false when memory is exhausted. */
 bool ft_merges_init(ft_merges *m, uint32_t max_rules);
 void ft_merges_release(ft_merges *m);
-/* The next rank: a and b become id. A pair that has a rule already keeps it. */
+/* Adds a rule with the next rank: a and b become id. A pair that already has a rule keeps it. */
 void ft_merges_put(ft_merges *m, uint32_t a, uint32_t b, uint32_t id);
 
 /* Working memory of one thread. */

@@ -1,58 +1,61 @@
-/* The tokens of a piece, from left to right, without merging.
+/* text/merge_tree.c - encodes a piece from left to right, without merging.
  *
- * A list of tokens is the answer for its text exactly when each two neighbours, merged on their
- * own, stay these two (merge.c says why). So the answer is found by search: take the longest token
- * that the text goes on with and that stays apart from the one before; when none does, go back and
- * take a shorter one. There is one answer for every beginning of the text, so a place can be
- * reached by one list only: a place that turned out to lead nowhere is marked and never tried
- * again. Each place is left at most once, and the time is linear in the length.
+ * A list of tokens is the result for its text exactly when every two adjacent tokens, merged alone,
+ * give the same two tokens (see merge.c for the proof); we say that they stay apart. So the result
+ * is found by backtracking search: take the longest token that the text continues with and that
+ * stays apart from the previous token; when there is none, go back and take a shorter one. Every
+ * prefix of the text has exactly one result, so a position can be reached by one list only: a
+ * position from which the search failed is marked and never tried again. The search leaves each
+ * position at most once, so the time is linear in the length.
  *
- * Which tokens: those that their own symbols merge into ("whole" tokens). No other ever appears,
- * not even for a moment, since until it is made nothing has crossed its borders and its symbols
- * have been merged as if they were alone. By the same token each has one way of being made: the
- * two parts and the rank of its last merge.
+ * Only "whole" tokens are candidates: those that their own symbols merge into. No other token ever
+ * occurs, not even temporarily, because until a token is made no merge has crossed its borders and
+ * its symbols were merged as in isolation. For the same reason each whole token is made in one way:
+ * from two parts, by a last merge of one rank.
  *
- * Staying apart: assume that of every rule the parts are made by rules of lower rank, as training
- * leaves it. Then merges happen in the order of the ranks, and rank is time. Going back in time,
- * the two tokens a|b at a border fall into their parts, the later made one first, and only the last
- * part of a and the first part of b touch. A rule for two that touch crosses the border if its time
- * comes before one of them has become more: before the rank that made the left one's whole, not
- * after the rank that made the right one's (equal ranks are one rule, and the left goes first).
- * Otherwise the border holds. The same walk tells whether a rule makes a whole token: its parts
- * must be whole and nothing may cross while they are made.
+ * Testing whether two tokens stay apart: assume that the parts of every rule are made by rules of
+ * lower rank, as BPE training produces them. Then merges happen in rank order, so the rank is a
+ * time. Going back in time, the two tokens a|b at a border are replaced by their parts, the one
+ * made later first, and only the last part of a and the first part of b are adjacent. A rule for an
+ * adjacent pair crosses the border if it applies before either of the two becomes part of a larger
+ * token: before the rank that merged the left one, and not after the rank that merged the right one
+ * (equal ranks are the same rule, and the left pair is merged first). Otherwise the tokens stay
+ * apart. The same procedure decides whether a rule makes a whole token: its parts must be whole and
+ * no rule may cross the border between them while they are made.
  *
- * Rules out of order make merges out of order, and there is no tree for them. It is enough to look
- * at rules of two parts found whole: of the tokens that are whole in truth and made out of order
- * take a shortest; its parts are in order, so they are found, and its rule betrays it.
+ * For rules that are not in this order no tree is built. It is enough to check rules whose two
+ * parts were found whole: a shortest whole token made out of order has parts made in order, so
+ * these are found, and the check of its own rule fails.
  *
- * The texts of the whole tokens are a tree of bytes in one array (a double array): the child of a
- * node for byte c is the cell at base ^ c, if that cell bears the label c. No two nodes have the
- * same base, so the label proves whose child it is. */
+ * The texts of the whole tokens form a trie of bytes in one array (a double array): the child of a
+ * node for byte c is the cell at base ^ c, if that cell has the label c. No two nodes have the same
+ * base, so the label identifies the parent. */
 #include "text/merge_tree.h"
 
 #include "base/mem.h"
 
 #include <stdlib.h>
 
-#define NEVER         0xFFFFFFFFu /* the time of a token that is not whole, or of no rule */
+#define NEVER         0xFFFFFFFFu /* time of a token that is not whole, and of a pair without a rule */
 #define NEVER_ROUGHLY 0xFFu
 #define NO_TOKEN      0xFFFFFFFFu
-#define LONGEST       1024 /* bytes of a token: a look may have to go as far for nothing */
+#define LONGEST       1024 /* bytes of a token: bounds the cost of a failed lookup */
 #define LABEL_BITS    9
 #define NO_LABEL      0x100u
 #define MAX_CELLS     ((uint32_t)1 << (32 - LABEL_BITS))
 #define BLOCK         256u /* cells; the children of a node share one */
 #define EARLY         1    /* slots per rule, at least */
-#define RUN           8    /* bytes of a token that is tried again first */
-#define OPEN_BLOCKS   16   /* the last ones, where room is looked for */
-#define MEMO_BITS     12   /* pairs that are remembered: 32 KB of them */
+#define RUN           8    /* minimum bytes of a token that is tried again first */
+#define OPEN_BLOCKS   16   /* the last blocks, which are searched for free cells */
+#define MEMO_BITS     12   /* log2 of the number of cached pairs: 32 KB */
 #define MEMO          ((size_t)1 << MEMO_BITS)
-#define TRIAL         4096 /* pairs of a piece after which remembering is judged */
+#define TRIAL         4096 /* pairs of a piece after which the hit rate of the cache is checked */
 
-/* How a token is made: all that the walk along a border reads, so in a list of its own. */
+/* How a token is made. Kept in an array of its own, because the test of a border reads only this.
+ */
 typedef struct origin {
     uint32_t time;        /* 0: a symbol; else 1 + the rank of its last merge */
-    uint32_t rough;       /* its time, roughly */
+    uint32_t rough;       /* its time, quantised by roughly() */
     uint32_t left, right; /* its parts */
 } origin;
 
@@ -78,8 +81,9 @@ struct ft_merge_tree {
     cell *cell;
     uint32_t root; /* its base */
     uint64_t seed;
-    /* The time of the earliest rule that falls on a slot, roughly. Most pairs that touch have no
-     * rule, or a late one: the rules themselves are too many for the near caches. */
+    /* Per hash slot: the quantised time of the earliest rule. It rules out most adjacent pairs,
+     * which have no rule or a late one, without reading the rules, which do not fit in the cache.
+     */
     uint8_t *early;
     uint32_t early_mask;
 };
@@ -91,7 +95,7 @@ static inline uint32_t first_slot(const ft_merge_tree *t, uint32_t right, uint32
     return (uint32_t)(right * t->seed >> 32) & mask;
 }
 
-/* When left and right would merge, or NEVER. */
+/* The time at which left and right merge, or NEVER. */
 static inline uint32_t time_of(const ft_merge_tree *t, const token *left, uint32_t right)
 {
     const pair *p = t->pair + left->rules;
@@ -101,7 +105,7 @@ static inline uint32_t time_of(const ft_merge_tree *t, const token *left, uint32
     }
 }
 
-/* A time in eight steps per doubling. */
+/* Quantises a time to eight steps per power of two. */
 static uint32_t roughly(uint32_t time)
 {
     const uint32_t e = 31 - (uint32_t)__builtin_clz(time);
@@ -113,7 +117,7 @@ static inline uint8_t *early_slot(const ft_merge_tree *t, uint32_t left, uint32_
     return &t->early[(left * 0x9E3779B1u + right) & t->early_mask];
 }
 
-/* Does the border between two whole tokens hold until they are made? */
+/* true when no rule crosses the border between two whole tokens before both are made. */
 static inline bool apart_inside(const ft_merge_tree *t, uint32_t a, uint32_t b)
 {
     for (;;) {
@@ -127,13 +131,13 @@ static inline bool apart_inside(const ft_merge_tree *t, uint32_t a, uint32_t b)
     }
 }
 
-/* And afterwards? */
+/* true when two whole tokens stay apart: as apart_inside, and no rule joins the two themselves. */
 static inline bool apart(const ft_merge_tree *t, uint32_t a, uint32_t b)
 {
     return time_of(t, &t->token[a], b) == NEVER && apart_inside(t, a, b);
 }
 
-/* Room for the rules of every token: a table of its own, a power of two, at most half full. */
+/* Builds a hash table of rules per left token: its size is a power of two, at most half full. */
 static bool build_pairs(ft_merge_tree *t, const ft_merges *m, uint32_t n_ids)
 {
     uint64_t total = 1;
@@ -226,7 +230,8 @@ typedef struct plan {
     todo *todo;
     uint64_t *used, *is_base; /* bits */
     uint32_t n_cell, cap_cell;
-    uint32_t open; /* 64 cells of which some are free: all before them are not looked at */
+    uint32_t
+        open; /* index of the first group of 64 cells with a free cell; the search starts there */
     size_t n_todo, cap_todo;
 } plan;
 
@@ -245,9 +250,9 @@ static word word_of(const unsigned char *p, uint32_t len, uint32_t id)
     return w;
 }
 
-/* Spells the whole tokens, parts before what is made of them, and sorts them. */
-static uint32_t spell(plan *b, const ft_base_sym *sym, size_t n_sym, const ft_rule *const *rule,
-                      uint32_t n, uint32_t n_ids)
+/* Collects the texts of the whole tokens, parts before the tokens made of them, and sorts them. */
+static uint32_t collect_words(plan *b, const ft_base_sym *sym, size_t n_sym,
+                              const ft_rule *const *rule, uint32_t n, uint32_t n_ids)
 {
     const token *of = b->t->token;
     size_t bytes = 0;
@@ -304,9 +309,9 @@ static void add_block(plan *b)
     for (uint32_t i = 0; i < BLOCK; i++) b->t->cell[b->n_cell++] = (cell){NO_LABEL, NO_TOKEN};
 }
 
-static bool fits(const plan *b, uint32_t base, const unsigned char *label, unsigned n)
+static bool base_fits(const plan *b, uint32_t base, const unsigned char *label, unsigned n)
 {
-    if (base == 0 || bit(b->is_base, base)) return false; /* 0 says: no children */
+    if (base == 0 || bit(b->is_base, base)) return false; /* 0 means: no children */
     for (unsigned i = 0; i < n; i++)
         if (bit(b->used, base ^ label[i])) return false;
     return true;
@@ -321,14 +326,14 @@ static uint32_t find_base(plan *b, const unsigned char *label, unsigned n)
     for (uint32_t i = b->open; i < b->n_cell / 64; i++)
         for (uint64_t free = ~b->used[i]; free; free &= free - 1) {
             const uint32_t at = i * 64 + (uint32_t)__builtin_ctzll(free), base = at ^ label[0];
-            if (fits(b, base, label, n)) return base;
+            if (base_fits(b, base, label, n)) return base;
         }
     const uint32_t base = b->n_cell ? b->n_cell : 1;
     add_block(b);
     return base;
 }
 
-static void push(plan *b, todo d)
+static void push_todo(plan *b, todo d)
 {
     if (b->n_todo == b->cap_todo) {
         b->cap_todo = b->cap_todo ? b->cap_todo * 2 : 4096;
@@ -338,7 +343,7 @@ static void push(plan *b, todo d)
 }
 
 /* Places the children of a node; those that have children join the queue. Returns the base. */
-static uint32_t place(plan *b, todo d)
+static uint32_t place_children(plan *b, todo d)
 {
     unsigned char label[256];
     uint32_t start[257];
@@ -363,19 +368,20 @@ static uint32_t place(plan *b, todo d)
             b->t->token[w->id].shorter = d.token;
             b->t->cell[at].token = child.token = w->id;
         }
-        if (start[i + 1] - start[i] > (w->len == child.depth)) push(b, child);
+        if (start[i + 1] - start[i] > (w->len == child.depth)) push_todo(b, child);
     }
     return base;
 }
 
-/* Level by level, so that what every text goes through lies close together. */
+/* Places nodes level by level, so that the nodes near the root, which every lookup visits, are
+ * close together in memory. */
 static bool build_cells(plan *b, uint32_t n_word)
 {
     add_block(b);
-    b->t->root = place(b, (todo){0, n_word, 0, 0, NO_TOKEN});
+    b->t->root = place_children(b, (todo){0, n_word, 0, 0, NO_TOKEN});
     for (size_t i = 0; i < b->n_todo; i++) {
         const todo d = b->todo[i];
-        const uint32_t base = place(b, d);
+        const uint32_t base = place_children(b, d);
         if (b->n_cell >= MAX_CELLS - BLOCK) return false;
         b->t->cell[d.cell].link |= base << LABEL_BITS;
     }
@@ -405,7 +411,7 @@ ft_merge_tree *ft_merge_tree_new(const ft_merges *m, const ft_base_sym *sym, siz
         t->token[sym[i].id].len = (uint32_t)sym[i].bytes.n;
     }
     if (!find_whole(t, rule, m->n)) goto done;
-    const uint32_t n_word = spell(&b, sym, n_sym, rule, m->n, n_ids);
+    const uint32_t n_word = collect_words(&b, sym, n_sym, rule, m->n, n_ids);
     ok = n_word && build_cells(&b, n_word);
 done:
     ft_free(rule);
@@ -452,7 +458,7 @@ static inline match longest(const ft_merge_tree *t, const char *p, const char *e
     return best;
 }
 
-static void prepare(ft_tree_work *w, size_t n)
+static void prepare_work(ft_tree_work *w, size_t n)
 {
     if (n > w->cap) {
         ft_tree_work_release(w);
@@ -468,9 +474,10 @@ static void prepare(ft_tree_work *w, size_t n)
     w->n_known = 0;
 }
 
-/* apart_inside, remembered. Pairs of words come again; those of random letters do not: a piece
- * whose first pairs were mostly new is not asked any more. */
-static inline bool apart_again(const ft_merge_tree *t, ft_tree_work *w, uint32_t a, uint32_t b)
+/* apart_inside with a cache. Pairs repeat in natural text but not in random letters: when most of
+ * the first pairs of a piece miss, the cache is not used for the rest of it. */
+static inline bool apart_inside_cached(const ft_merge_tree *t, ft_tree_work *w, uint32_t a,
+                                       uint32_t b)
 {
     if (w->n_asked == TRIAL && w->n_known < TRIAL / 4) return apart_inside(t, a, b);
     const uint64_t key = (uint64_t)a << 32 | b;
@@ -484,17 +491,17 @@ static inline bool apart_again(const ft_merge_tree *t, ft_tree_work *w, uint32_t
     return *m & 1;
 }
 
-/* Does the n-th token of the list stay apart from a token behind it? A rule that joins the two as
- * they are would make a token that begins where the n-th does: it is enough to look for one when
- * the tree reaches that far from there. */
-static inline bool holds(const ft_merge_tree *t, ft_tree_work *w, size_t n, match next)
+/* true when the n-th token of the list stays apart from the token `next` after it. A rule that
+ * joins the two would make a token that begins where the n-th does, so the rules are searched only
+ * when the trie reaches that far from there. */
+static inline bool stays_apart(const ft_merge_tree *t, ft_tree_work *w, size_t n, match next)
 {
     if (next.len <= w->spare[n]) return apart(t, w->id[n], next.id);
-    return apart_again(t, w, w->id[n], next.id);
+    return apart_inside_cached(t, w, w->id[n], next.id);
 }
 
-/* In a long run of one character the answer is mostly one token again and again, and not the
- * longest one: is `last` worth a try before all others? */
+/* In a long run of one character the result is mostly one token repeated, and not the longest one:
+ * true when `last` should be tried before all others. */
 static bool repeats(const ft_merge_tree *t, const ft_tree_work *w, ft_str s, size_t at, match last)
 {
     const size_t len = last.len;
@@ -505,12 +512,12 @@ static bool repeats(const ft_merge_tree *t, const ft_tree_work *w, ft_str s, siz
 size_t ft_merge_tree_encode(const ft_merge_tree *t, ft_tree_work *w, ft_str s)
 {
     if (!s.n) return 0;
-    prepare(w, s.n);
+    prepare_work(w, s.n);
     size_t n = 0, at = 0;
     match m = longest(t, s.p, s.p + s.n);
     uint32_t reach = m.len; /* of the tree, from here */
     while (m.id != NO_TOKEN) {
-        if (!bit(w->dead, at + m.len) && (!n || holds(t, w, n - 1, m))) {
+        if (!bit(w->dead, at + m.len) && (!n || stays_apart(t, w, n - 1, m))) {
             w->id[n] = m.id;
             w->spare[n++] = (uint16_t)(reach - m.len);
             at += m.len;
@@ -524,18 +531,18 @@ size_t ft_merge_tree_encode(const ft_merge_tree *t, ft_tree_work *w, ft_str s)
             continue;
         }
         m.id = t->token[m.id].shorter;
-        while (m.id == NO_TOKEN && n) { /* none fits here: back */
+        while (m.id == NO_TOKEN && n) { /* no token fits here: go back */
             set_bit(w->dead, at);
             m.id = w->id[--n];
             m.len = t->token[m.id].len;
             reach = w->spare[n] + m.len;
             at -= m.len;
-            /* One that was tried out of turn: the longer ones have not had theirs. */
+            /* A token that was tried first: the longer ones have not been tried yet. */
             m.id = reach == LONGEST ? longest(t, s.p + at, s.p + s.n).id : t->token[m.id].shorter;
         }
         if (m.id != NO_TOKEN) m.len = t->token[m.id].len;
     }
-    return 0; /* what stands here is no symbol */
+    return 0; /* the text has a character that is not a symbol */
 }
 
 void ft_tree_work_release(ft_tree_work *w)

@@ -7,7 +7,7 @@
 
 #define MAX_DECOMPOSED 8 /* code points of one code point; Unicode's longest canonical one is 4 */
 
-/* Neither composes with what stands before, nor decomposes, nor moves: conservative. */
+/* true when c does not compose with the preceding character, decompose or reorder. Conservative. */
 static bool inert(uint32_t c)
 {
     if (c < 0x300) return true;
@@ -23,7 +23,7 @@ static bool inert(uint32_t c)
     default: break;
     }
     if (p->combining_class) return false;
-    if (c >= 0xAC00 && c <= 0xD7A3) return true; /* syllables; only jamo behind them compose */
+    if (c >= 0xAC00 && c <= 0xD7A3) return true; /* syllables; only jamo after them compose */
     return p->decomp_seqindex == UINT16_MAX || p->decomp_type != 0;
 }
 
@@ -74,7 +74,7 @@ static size_t decompose(ft_str s, ft_nfc_work *w)
         const utf8proc_ssize_t k = utf8proc_decompose_char(
             c, w->c + n, MAX_DECOMPOSED, UTF8PROC_DECOMPOSE | UTF8PROC_STABLE, &bound);
         if (k < 1 || k > MAX_DECOMPOSED)
-            w->c[n++] = c; /* not assigned: stands for itself */
+            w->c[n++] = c; /* not assigned: decomposes to itself */
         else
             n += (size_t)k;
         i += (size_t)len;
@@ -82,8 +82,8 @@ static size_t decompose(ft_str s, ft_nfc_work *w)
     return n;
 }
 
-/* utf8proc's own ordering takes quadratic time on long runs of combining characters, so the code
- * points are decomposed one by one and ordered here; it finds them in order and composes. */
+/* The reordering of utf8proc takes quadratic time on long runs of combining characters, so the code
+ * points are decomposed and ordered here, and utf8proc only composes them. */
 void ft_nfc(ft_str s, ft_nfc_work *w, ft_buf *out)
 {
     const size_t n = decompose(s, w);

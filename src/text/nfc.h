@@ -1,10 +1,10 @@
-/* text/nfc.h - Unicode normalisation form C, in time linear in the length. In front of utf8proc. */
+/* text/nfc.h - Unicode normalisation form C in time linear in the length. Uses utf8proc. */
 #ifndef FT_TEXT_NFC_H
 #define FT_TEXT_NFC_H
 
 #include "base/buf.h"
 
-/* false: s is certainly in form C already. s is valid UTF-8. */
+/* false: s is in form C already. s is valid UTF-8. */
 bool ft_nfc_needed(ft_str s);
 /* Appends s in form C. Code point memory is borrowed from *work (ft_free it; starts as NULL). */
 typedef struct ft_nfc_work {

@@ -6,11 +6,11 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-/* White_Space as Unicode has it. The library's own \s follows other rules (it takes U+180E). */
+/* White_Space as defined by Unicode. \s of PCRE2 differs: it includes U+180E. */
 #define SPACE                                                                                      \
     "\\t-\\r\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}" \
     "\\x{3000}"
-/* The models' pattern; they differ in what counts as part of a word besides letters. */
+/* The split pattern of the models; they differ in what counts as part of a word besides letters. */
 #define PATTERN(word)                                                                              \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}" word "]+|\\p{N}| ?[^" SPACE       \
     "\\p{L}" word "\\p{N}]+[\\r\\n]*|[" SPACE "]*[\\r\\n]+|[" SPACE "]+(?![^" SPACE "])|[" SPACE   \
@@ -49,7 +49,7 @@ ft_status ft_pretok_open(ft_pretok **out, ft_str name, ft_err *err)
                             PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &code, &at, NULL);
     if (!p->code) {
         ft_pretok_free(p);
-        return ft_fail(err, FT_EUNSUPPORTED, "PCRE2 refuses the split pattern (error %d at %zu)",
+        return ft_fail(err, FT_EUNSUPPORTED, "PCRE2 rejects the split pattern (error %d at %zu)",
                        code, at);
     }
     p->jit = pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
@@ -70,7 +70,8 @@ ft_pretok_work *ft_pretok_work_new(const ft_pretok *p)
     w->data = pcre2_match_data_create_from_pattern(p->code, NULL);
     w->context = pcre2_match_context_create(NULL);
     w->stack = pcre2_jit_stack_create((size_t)32 << 10, (size_t)1 << 20, NULL);
-    if (!w->data || !w->context || !w->stack) { /* as ft_new: our own small size */
+    if (!w->data || !w->context ||
+        !w->stack) { /* out of memory for small objects: abort as ft_new does */
         ft_pretok_work_free(w);
         return NULL;
     }
@@ -108,7 +109,7 @@ static const uint8_t class_of[256] = {
 };
 
 /* Length of 's, 't, 'm, 'd, 're, 've or 'll at p, in any case; 0 for none. */
-static size_t contraction(const unsigned char *p, size_t n)
+static size_t contraction_len(const unsigned char *p, size_t n)
 {
     if (n < 2) return 0;
     const int a = p[1] | 0x20, b = n > 2 ? p[2] | 0x20 : 0;
@@ -116,8 +117,8 @@ static size_t contraction(const unsigned char *p, size_t n)
     return ((a == 'r' || a == 'v') && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
 }
 
-/* A run of white space. What ends it decides how much of it is the piece. */
-static size_t blanks(const unsigned char *p, size_t n)
+/* Length of the piece at a run of white space. It depends on the character after the run. */
+static size_t blank_piece(const unsigned char *p, size_t n)
 {
     size_t e = 0, line_end = 0;
     for (; e < n && (class_of[p[e]] == BLANK || class_of[p[e]] == BREAK); e++)
@@ -135,10 +136,10 @@ size_t ft_pretok_ascii(ft_str text, size_t pos)
     const uint8_t c = class_of[p[0]], next = n > 1 ? class_of[p[1]] : BREAK;
     if (c == HIGH) return 0;
     if (c == DIGIT) return 1;
-    if (c == BREAK) return blanks(p, n);
+    if (c == BREAK) return blank_piece(p, n);
     if (c != LETTER) {
         if (next == HIGH) return 0;
-        if (p[0] == '\'' && (k = contraction(p, n))) return k;
+        if (p[0] == '\'' && (k = contraction_len(p, n))) return k;
         k = 1;
     }
     if (c == LETTER || next == LETTER) {
@@ -152,7 +153,7 @@ size_t ft_pretok_ascii(ft_str text, size_t pos)
         while (k < n && class_of[p[k]] == BREAK) k++;
         return k;
     }
-    return blanks(p, n);
+    return blank_piece(p, n);
 }
 
 size_t ft_pretok_next(const ft_pretok *p, ft_pretok_work *w, ft_str text, size_t pos)

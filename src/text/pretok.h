@@ -1,5 +1,5 @@
-/* text/pretok.h - splitting text into the pieces that byte-level BPE merges. In front of PCRE2.
- * A pattern is compiled once and shared by all threads; each thread brings its own work. */
+/* text/pretok.h - splits text into the pieces that byte-level BPE merges. Uses PCRE2.
+ * A pattern is compiled once and shared by all threads; each thread has its own ft_pretok_work. */
 #ifndef FT_TEXT_PRETOK_H
 #define FT_TEXT_PRETOK_H
 
@@ -16,11 +16,11 @@ ft_pretok_work *ft_pretok_work_new(const ft_pretok *p);
 void ft_pretok_work_free(ft_pretok_work *w);
 
 /* Length of the piece at pos < text.n; text is valid UTF-8 and pos the start of a character.
- * 0 when the library gives up. */
+ * 0 when PCRE2 reports an error. */
 size_t ft_pretok_next(const ft_pretok *p, ft_pretok_work *w, ft_str text, size_t pos);
 
-/* The two ways behind it, for the test that compares them: the pattern itself, and a scanner for
- * pieces that ASCII alone decides (0: ask the pattern). */
+/* The two implementations, for the test that compares them: the pattern, and a scanner for pieces
+ * that depend on ASCII characters only (it returns 0 for others). */
 size_t ft_pretok_pattern(const ft_pretok *p, ft_pretok_work *w, ft_str text, size_t pos);
 size_t ft_pretok_ascii(ft_str text, size_t pos);
 

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Objects and arrays open and close with room for one space, and one may follow a comma and a
- * colon. */
+/* One optional space is allowed after an opening bracket, before a closing bracket, after a comma
+ * and after a colon. */
 static const char primitives[] =
     "ws ::= \" \"?\n"
     "comma ::= \",\" ws\n"
@@ -34,12 +34,12 @@ typedef struct conv {
     uint32_t n_rule;
 } conv;
 
-static ft_status visit(conv *v, json_t *schema, uint32_t *rule);
+static ft_status visit_schema(conv *v, json_t *schema, uint32_t *rule);
 
 static ft_status visit_at(conv *v, const char *name, json_t *schema, uint32_t *rule)
 {
     const size_t mark = ft_schema_enter(&v->c, name);
-    const ft_status st = visit(v, schema, rule);
+    const ft_status st = visit_schema(v, schema, rule);
     if (!st) ft_schema_leave(&v->c, mark);
     return st;
 }
@@ -57,15 +57,16 @@ static uint32_t count_of(const json_t *flat, const char *key, uint32_t none)
     return n ? (uint32_t)FT_MIN(json_number_value(n), 4e9) : none;
 }
 
-static ft_status counts(conv *v, const json_t *flat, const char *lo, const char *hi, uint32_t *min,
-                        uint32_t *max)
+static ft_status read_counts(conv *v, const json_t *flat, const char *lo, const char *hi,
+                             uint32_t *min, uint32_t *max)
 {
     *min = count_of(flat, lo, 0);
     *max = count_of(flat, hi, UINT32_MAX);
-    if (*min > *max) return ft_schema_nothing(&v->c, lo, "it is more than the maximum");
-    if (*min > FT_GBNF_REPEAT_MAX) return ft_schema_refuse(&v->c, lo, "more than 100000");
+    if (*min > *max) return ft_schema_contradiction(&v->c, lo, "the minimum is above the maximum");
+    if (*min > FT_GBNF_REPEAT_MAX)
+        return ft_schema_unsupported(&v->c, lo, "the value is above 100000");
     if (*max != UINT32_MAX && *max > FT_GBNF_REPEAT_MAX)
-        return ft_schema_refuse(&v->c, hi, "more than 100000");
+        return ft_schema_unsupported(&v->c, hi, "the value is above 100000");
     return FT_OK;
 }
 
@@ -84,9 +85,10 @@ static ft_status put_string(conv *v, ft_buf *b, const json_t *flat)
     const char *pattern = json_string_value(json_object_get(flat, "pattern"));
     const char *format = json_string_value(json_object_get(flat, "format"));
     uint32_t min, max, least = 0, most = UINT32_MAX;
-    ft_status st = counts(v, flat, "minLength", "maxLength", &min, &max);
+    ft_status st = read_counts(v, flat, "minLength", "maxLength", &min, &max);
     if (st) return st;
-    if (pattern && format) return ft_schema_refuse(&v->c, "format", "together with a pattern");
+    if (pattern && format)
+        return ft_schema_unsupported(&v->c, "format", "not supported together with pattern");
     if (!pattern && !format) {
         if (!min && max == UINT32_MAX) {
             ft_buf_puts(b, "string");
@@ -103,24 +105,24 @@ static ft_status put_string(conv *v, ft_buf *b, const json_t *flat)
     } else {
         const char *gbnf = ft_schema_format(format, &least, &most);
         if (!gbnf)
-            return ft_schema_refuse(&v->c, "format",
-                                    "not one of date time date-time duration uuid ipv4 ipv6 "
-                                    "hostname email uri");
+            return ft_schema_unsupported(&v->c, "format",
+                                         "want one of date time date-time duration uuid ipv4 ipv6 "
+                                         "hostname email uri");
         ft_buf_puts(b, gbnf);
     }
     ft_buf_puts(b, " \"\\\"\"");
     if (least < min)
-        return ft_schema_refuse(&v->c, "minLength",
-                                "the pattern or format also allows shorter text");
+        return ft_schema_unsupported(&v->c, "minLength",
+                                     "the pattern or format also allows shorter text");
     if (most > max)
-        return ft_schema_refuse(&v->c, "maxLength",
-                                "the pattern or format also allows longer text");
+        return ft_schema_unsupported(&v->c, "maxLength",
+                                     "the pattern or format also allows longer text");
     return FT_OK;
 }
 
 /* ---- arrays ---- */
 
-/* The schema of the item number i of prefixItems, NULL when there may be none. */
+/* The schema of item i; NULL when there must not be an item i. */
 static json_t *item_schema(const json_t *flat, size_t i)
 {
     json_t *s = json_array_get(json_object_get(flat, "prefixItems"), i);
@@ -130,14 +132,16 @@ static json_t *item_schema(const json_t *flat, size_t i)
 static ft_status put_array(conv *v, ft_buf *b, const json_t *flat)
 {
     uint32_t min, max, rule;
-    ft_status st = counts(v, flat, "minItems", "maxItems", &min, &max);
+    ft_status st = read_counts(v, flat, "minItems", "maxItems", &min, &max);
     if (st) return st;
     const size_t n_first = json_array_size(json_object_get(flat, "prefixItems"));
     size_t named = 0;
     while (named < n_first && named < max && item_schema(flat, named)) named++;
     if (named < n_first || json_is_false(json_object_get(flat, "items")))
         max = (uint32_t)FT_MIN(max, named);
-    if (min > max) return ft_schema_nothing(&v->c, "minItems", "there cannot be that many items");
+    if (min > max)
+        return ft_schema_contradiction(&v->c, "minItems",
+                                       "the schema does not allow that many items");
     ft_buf_puts(b, "\"[\" ws ");
     size_t open = 0;
     for (size_t i = 0; i < named; i++) {
@@ -178,7 +182,8 @@ static void put_key(ft_buf *b, const char *name)
     json_decref(s);
 }
 
-/* Keys that are none of the names: a tree of what they share, left at the first other character. */
+/* Writes an expression for keys that are none of the names: a trie of the names, left at the first
+ * character that differs. */
 static void put_other_keys(ft_buf *b, const json_t *names, const char *prefix, size_t n, int depth)
 {
     char next[256];
@@ -188,7 +193,7 @@ static void put_other_keys(ft_buf *b, const json_t *names, const char *prefix, s
     json_t *x;
     json_object_foreach((json_t *)(uintptr_t)names, name, x)
     {
-        /* other keys hold no escapes, so they cannot be a name that needs one */
+        /* other keys contain no escapes, so they cannot equal a name that needs one */
         if (strncmp(name, prefix, n) || strpbrk(name, "\"\\")) continue;
         if (!name[n])
             whole = true;
@@ -234,8 +239,8 @@ typedef struct prop {
     bool required;
 } prop;
 
-/* The rule of what may follow property i - 1: `rest` in the order of the schema, each behind a
- * comma. */
+/* Writes the rules for what may follow each property: the remaining properties in schema order,
+ * each after a comma. */
 static void put_rest(conv *v, const prop *p, size_t n, uint32_t base, uint32_t more)
 {
     for (size_t i = n + 1; i-- > 0;) {
@@ -255,7 +260,7 @@ static void put_rest(conv *v, const prop *p, size_t n, uint32_t base, uint32_t m
     }
 }
 
-/* A rule for one additional "key": value, or 0 when there may be none. */
+/* A rule for one additional "key": value, or 0 when none is allowed. */
 static ft_status more_rule(conv *v, const json_t *flat, const json_t *names, uint32_t *out)
 {
     json_t *more = json_object_get(flat, "additionalProperties");
@@ -266,9 +271,10 @@ static ft_status more_rule(conv *v, const json_t *flat, const json_t *names, uin
     if (st) return st;
     const bool free_keys = json_object_size(names) == 0;
     if (!free_keys && !plain_names(names))
-        return ft_schema_refuse(&v->c, "additionalProperties",
-                                "beside properties whose names are longer than 100 bytes or not "
-                                "plain ASCII; say false");
+        return ft_schema_unsupported(
+            &v->c, "additionalProperties",
+            "not supported with property names longer than 100 bytes or not "
+            "plain ASCII; want false");
     *out = v->n_rule++;
     ft_buf_printf(v->out, "r%u ::= ", *out);
     if (free_keys) {
@@ -282,15 +288,17 @@ static ft_status more_rule(conv *v, const json_t *flat, const json_t *names, uin
     return FT_OK;
 }
 
-/* How many properties there may be: only where the schema leaves no choice. */
+/* minProperties and maxProperties are supported only where the other keywords imply them. */
 static ft_status check_sizes(conv *v, const json_t *flat, size_t n_required, size_t n, bool more)
 {
     if (count_of(flat, "minProperties", 0) > n_required)
-        return ft_schema_refuse(&v->c, "minProperties",
-                                "more than the number of required properties");
+        return ft_schema_unsupported(
+            &v->c, "minProperties",
+            "above the number of required properties, which is not supported");
     if (count_of(flat, "maxProperties", UINT32_MAX) < (more ? UINT32_MAX : n))
-        return ft_schema_refuse(&v->c, "maxProperties",
-                                "fewer than the properties that the schema allows");
+        return ft_schema_unsupported(
+            &v->c, "maxProperties",
+            "below the number of properties that the schema allows, which is not supported");
     return FT_OK;
 }
 
@@ -307,8 +315,8 @@ static ft_status read_props(conv *v, const json_t *flat, prop *p, size_t *n)
         const size_t mark = ft_schema_enter(&v->c, "properties");
         if (json_is_false(s)) {
             if (required)
-                return ft_schema_nothing(&v->c, "required",
-                                         "a property that must be there and must not");
+                return ft_schema_contradiction(&v->c, "required",
+                                               "a required property that is not allowed");
             ft_schema_leave(&v->c, mark);
             continue;
         }
@@ -322,8 +330,8 @@ static ft_status read_props(conv *v, const json_t *flat, prop *p, size_t *n)
     {
         if (json_object_get(props, k)) continue;
         if (json_is_false(more))
-            return ft_schema_nothing(&v->c, "required",
-                                     "a property that additionalProperties forbids");
+            return ft_schema_contradiction(
+                &v->c, "required", "a required property that additionalProperties excludes");
         const ft_status st =
             visit_at(v, "additionalProperties", more ? more : json_true(), &p[*n].rule);
         if (st) return st;
@@ -363,7 +371,7 @@ static ft_status put_object(conv *v, ft_buf *b, const json_t *flat)
     for (size_t i = 0; i < n; i++) n_required += p[i].required;
     if (!st) st = check_sizes(v, flat, n_required, n, more != 0);
     if (!st && v->n_rule + n + 1 > FT_SCHEMA_RULES_MAX)
-        st = ft_schema_refuse(&v->c, "properties", "the schema needs more than 20000 rules");
+        st = ft_schema_unsupported(&v->c, "properties", "the schema needs more than 20000 rules");
     if (!st) {
         const uint32_t base = v->n_rule;
         v->n_rule += (uint32_t)n + 1;
@@ -375,7 +383,7 @@ static ft_status put_object(conv *v, ft_buf *b, const json_t *flat)
     return st;
 }
 
-/* ---- values that are listed ---- */
+/* ---- enum and const ---- */
 
 static const char *type_of(const json_t *x)
 {
@@ -417,9 +425,8 @@ static bool within(const json_t *flat, double x, const char *lo, const char *hi,
              (c && x <= json_number_value(c)) || (d && x >= json_number_value(d)));
 }
 
-/* Does a listed value satisfy the other keywords? *in says so; a failure says that we cannot tell.
- */
-static ft_status fits(conv *v, const json_t *flat, const json_t *x, bool *in)
+/* Sets *in when a listed value satisfies the other keywords; fails when that cannot be decided. */
+static ft_status value_satisfies(conv *v, const json_t *flat, const json_t *x, bool *in)
 {
     static const char *const for_string[] = {"pattern", "format"};
     static const char *const for_array[] = {"prefixItems", "items"};
@@ -443,7 +450,8 @@ static ft_status fits(conv *v, const json_t *flat, const json_t *x, bool *in)
     if (json_is_object(x)) keys = for_object, n = FT_COUNT(for_object);
     for (size_t i = 0; *in && i < n; i++)
         if (json_object_get(flat, keys[i]))
-            return ft_schema_refuse(&v->c, keys[i], "together with enum or const");
+            return ft_schema_unsupported(&v->c, keys[i],
+                                         "not supported together with enum or const");
     return FT_OK;
 }
 
@@ -455,23 +463,24 @@ static ft_status put_enum(conv *v, ft_buf *b, const json_t *flat, json_t *list)
     json_array_foreach(list, i, x)
     {
         bool in;
-        const ft_status st = fits(v, flat, x, &in);
+        const ft_status st = value_satisfies(v, flat, x, &in);
         if (st) return st;
         if (!in) continue;
         char *z = json_dumps(x, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(17));
-        if (!z) return ft_schema_invalid(&v->c, "enum", "a value that cannot be written");
+        if (!z) return ft_schema_invalid(&v->c, "enum", "a value that cannot be serialised");
         ft_buf_puts(b, bar);
         ft_schema_literal(b, z, strlen(z));
         free(z);
         bar = " | ";
     }
     return *bar ? FT_OK
-                : ft_schema_nothing(&v->c, "enum", "no listed value satisfies the other keywords");
+                : ft_schema_contradiction(&v->c, "enum",
+                                          "no listed value satisfies the other keywords");
 }
 
-/* ---- everything ---- */
+/* ---- schemas ---- */
 
-/* A flat schema as an ordinary one again, without its first group. */
+/* Converts a flat schema back to an ordinary one, without its first group. */
 static json_t *unflatten(const json_t *flat)
 {
     json_t *plain = json_copy((json_t *)(uintptr_t)flat), *all = json_array(), *need = json_array(),
@@ -510,7 +519,8 @@ static ft_status put_groups(conv *v, ft_buf *b, const json_t *flat, const json_t
         if (!st) {
             ft_buf_printf(b, "%sr%u", bar, rule);
             bar = " | ";
-        } else if (v->c.contradiction && !alone) { /* this one does not go with the rest */
+        } else if (v->c.contradiction &&
+                   !alone) { /* this alternative contradicts the rest of the schema */
             ft_schema_leave(&v->c, mark);
             st = FT_OK;
         }
@@ -518,12 +528,14 @@ static ft_status put_groups(conv *v, ft_buf *b, const json_t *flat, const json_t
         json_decref(both);
     }
     json_decref(rest);
-    if (!st && !*bar) st = ft_schema_nothing(&v->c, key, "none of the schemas goes with the rest");
+    if (!st && !*bar)
+        st = ft_schema_contradiction(&v->c, key,
+                                     "every alternative contradicts the rest of the schema");
     return st;
 }
 
-/* Without `type` the other keywords say what is meant; with nothing at all it is any value. */
-static json_t *guess_types(const json_t *flat)
+/* Without `type`, the types follow from the other keywords; without any, all types are allowed. */
+static json_t *infer_types(const json_t *flat)
 {
     static const struct {
         const char *key, *type;
@@ -559,7 +571,7 @@ static ft_status put_type(conv *v, ft_buf *b, const json_t *flat, const char *ty
 static ft_status put_types(conv *v, ft_buf *b, const json_t *flat)
 {
     json_t *types = json_incref(json_object_get(flat, "type"));
-    if (!types) types = guess_types(flat);
+    if (!types) types = infer_types(flat);
     if (!json_array_size(types)) ft_buf_puts(b, "value");
     ft_status st = FT_OK;
     for (size_t i = 0; i < json_array_size(types) && !st; i++) {
@@ -586,12 +598,12 @@ static ft_status put_schema(conv *v, ft_buf *b, json_t *schema)
     return st;
 }
 
-/* One rule per schema, known by its text: the same text always means the same, wherever it stands.
- * That makes recursion finite too. */
-static ft_status visit(conv *v, json_t *schema, uint32_t *rule)
+/* Makes one rule per schema text: equal texts share a rule, because their meaning does not depend
+ * on their position. This also makes recursion finite. */
+static ft_status visit_schema(conv *v, json_t *schema, uint32_t *rule)
 {
     char *text = json_dumps(schema, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(17));
-    if (!text) return ft_schema_invalid(&v->c, "schema", "it cannot be written");
+    if (!text) return ft_schema_invalid(&v->c, "schema", "the schema cannot be serialised");
     const bool known = ft_dict_find(&v->memo, ft_str_of(text), rule);
     v->c.work += strlen(text) / 64;
     if (known) {
@@ -600,8 +612,8 @@ static ft_status visit(conv *v, json_t *schema, uint32_t *rule)
     }
     if (v->n_rule >= FT_SCHEMA_RULES_MAX || v->c.depth > 60) {
         free(text);
-        return ft_schema_refuse(&v->c, "schema",
-                                "it nests more than 60 deep or needs more than 20000 rules");
+        return ft_schema_unsupported(&v->c, "schema",
+                                     "nested more than 60 deep, or more than 20000 rules");
     }
     if (v->n_key == v->cap_key) {
         v->cap_key = v->cap_key ? v->cap_key * 2 : 64;
@@ -616,8 +628,8 @@ static ft_status visit(conv *v, json_t *schema, uint32_t *rule)
     ft_status st = put_schema(v, &body, schema);
     v->c.depth--;
     if (!st && (body.full || v->out->full))
-        st = ft_schema_refuse(&v->c, "schema", "its grammar is larger than 8 MiB");
-    if (st) { /* others may name this rule; it matches nothing */
+        st = ft_schema_unsupported(&v->c, "schema", "the grammar is larger than 8 MiB");
+    if (st) { /* other rules may refer to this one; it matches nothing */
         ft_buf_clear(&body);
         ft_buf_printf(&body, "\"x\" r%u", *rule);
     }
@@ -643,10 +655,10 @@ ft_status ft_schema_gbnf(ft_buf *out, ft_str schema, ft_err *err)
     ft_buf_puts(out, primitives);
     ft_buf_puts(out, "keychar ::= [^\"\\\\\\x00-\\x1f]\n");
     uint32_t rule;
-    ft_status st = visit(&v, root, &rule);
+    ft_status st = visit_schema(&v, root, &rule);
     if (!st) ft_buf_printf(out, "root ::= r%u\n", rule);
     if (!st && out->full)
-        st = ft_fail(err, FT_ELIMIT, "schema: its grammar is larger than the buffer");
+        st = ft_fail(err, FT_ELIMIT, "schema: the grammar is larger than the buffer");
     ft_dict_release(&v.memo);
     for (size_t i = 0; i < v.n_key; i++) free(v.key[i]);
     ft_free(v.key);

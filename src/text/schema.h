@@ -1,9 +1,8 @@
-/* text/schema.h - JSON schemas as grammars.
- * Everything a schema says is enforced, or the schema is refused with the keyword and where it
- * stands; a document that the grammar lets through validates. The reverse does not hold: of equal
- * ways to write a document only some are let through (docs/grammar.md lists them). Documents are
- * compact JSON with at most one space where JSON allows some, properties in the order of the
- * schema. */
+/* text/schema.h - compiles JSON schemas to grammars.
+ * Every keyword is enforced, or the schema is rejected with the keyword and its path; a document
+ * that matches the grammar validates. The reverse does not hold: some valid spellings of a document
+ * do not match (docs/grammar.md lists them). Documents are compact JSON with at most one space
+ * where JSON allows white space, and properties come in the order of the schema. */
 #ifndef FT_TEXT_SCHEMA_H
 #define FT_TEXT_SCHEMA_H
 

@@ -1,5 +1,5 @@
-/* text/schema_merge.c - references followed, allOf merged, keywords of one kind brought together.
- */
+/* text/schema_merge.c - flattens a schema: follows references, merges allOf, and combines keywords
+ * that occur more than once. */
 #include "text/schema_parts.h"
 
 #include "base/mem.h"
@@ -11,28 +11,28 @@ enum { DEPTH_MAX = 64, WORK_MAX = 200000 };
 
 typedef ft_status merge_fn(ft_schema_ctx *c, json_t *into, const char *key, json_t *value);
 
-static ft_status fail(ft_schema_ctx *c, ft_status code, const char *key, const char *why)
+static ft_status fail_keyword(ft_schema_ctx *c, ft_status code, const char *key, const char *why)
 {
     return ft_fail(c->err, code, "schema keyword '%.60s' at %.200s: %s", key, ft_buf_z(&c->path),
                    why);
 }
 
-ft_status ft_schema_refuse(ft_schema_ctx *c, const char *key, const char *why)
+ft_status ft_schema_unsupported(ft_schema_ctx *c, const char *key, const char *why)
 {
     c->contradiction = false;
-    return fail(c, FT_EUNSUPPORTED, key, why);
+    return fail_keyword(c, FT_EUNSUPPORTED, key, why);
 }
 
 ft_status ft_schema_invalid(ft_schema_ctx *c, const char *key, const char *why)
 {
     c->contradiction = false;
-    return fail(c, FT_EINVAL, key, why);
+    return fail_keyword(c, FT_EINVAL, key, why);
 }
 
-ft_status ft_schema_nothing(ft_schema_ctx *c, const char *key, const char *why)
+ft_status ft_schema_contradiction(ft_schema_ctx *c, const char *key, const char *why)
 {
     c->contradiction = true;
-    return fail(c, FT_EINVAL, key, why);
+    return fail_keyword(c, FT_EINVAL, key, why);
 }
 
 size_t ft_schema_enter(ft_schema_ctx *c, const char *name)
@@ -73,7 +73,7 @@ static ft_status check_count(ft_schema_ctx *c, const char *key, json_t *v)
 {
     const double d = json_number_value(v);
     if (!json_is_number(v) || d < 0 || d != floor(d))
-        return ft_schema_invalid(c, key, "want a count");
+        return ft_schema_invalid(c, key, "want a whole number of 0 or more");
     return FT_OK;
 }
 
@@ -89,12 +89,14 @@ static ft_status take_max_count(ft_schema_ctx *c, json_t *into, const char *key,
     return st ? st : take_less(c, into, key, v);
 }
 
-/* Two different ones cannot be enforced together. */
+/* Two different values cannot be enforced together. */
 static ft_status take_same(ft_schema_ctx *c, json_t *into, const char *key, json_t *v)
 {
     json_t *old = json_object_get(into, key);
     if (!json_is_string(v)) return ft_schema_invalid(c, key, "want a string");
-    if (old && !json_equal(old, v)) return ft_schema_refuse(c, key, "two different ones meet here");
+    if (old && !json_equal(old, v))
+        return ft_schema_unsupported(c, key,
+                                     "two different values apply here, which is not supported");
     json_object_set(into, key, v);
     return FT_OK;
 }
@@ -121,8 +123,9 @@ static ft_status take_enum(ft_schema_ctx *c, json_t *into, const char *key, json
         if (in) json_array_append(both, x);
     }
     json_object_set_new(into, "enum", both);
-    return json_array_size(both) ? FT_OK
-                                 : ft_schema_nothing(c, key, "no value is in all of the lists");
+    return json_array_size(both)
+               ? FT_OK
+               : ft_schema_contradiction(c, key, "the lists have no common value");
 }
 
 static ft_status take_const(ft_schema_ctx *c, json_t *into, const char *key, json_t *v)
@@ -164,13 +167,15 @@ static ft_status take_type(ft_schema_ctx *c, json_t *into, const char *key, json
         if (!type_in(list, known[k]) || (old && !type_in(old, known[k]))) continue;
         if (!strcmp(known[k], "integer") && type_in(list, "number") &&
             (!old || type_in(old, "number")))
-            continue; /* number is wider and follows */
+            continue; /* number includes it and follows */
         json_array_append_new(both, json_string(known[k]));
     }
     json_decref(list);
     json_object_set_new(into, "type", both);
     if (!ok) return ft_schema_invalid(c, key, "want names of JSON types");
-    return json_array_size(both) ? FT_OK : ft_schema_nothing(c, key, "no type is left");
+    return json_array_size(both)
+               ? FT_OK
+               : ft_schema_contradiction(c, key, "no type satisfies all keywords");
 }
 
 static ft_status take_required(ft_schema_ctx *c, json_t *into, const char *key, json_t *v)
@@ -195,19 +200,21 @@ static ft_status take_group(ft_schema_ctx *c, json_t *into, const char *key, jso
         for (size_t i = 0; i < json_array_size(v); i++)
             for (size_t k = 0; k < i; k++)
                 if (!ft_schema_disjoint(c, json_array_get(v, i), json_array_get(v, k)))
-                    return ft_schema_refuse(c, key,
-                                            "two of the schemas may hold at once; use anyOf, or "
-                                            "tell them apart by type or by a required constant");
+                    return ft_schema_unsupported(
+                        c, key,
+                        "two of the schemas may match the same value; want anyOf, or "
+                        "schemas that differ in type or in a required constant");
     json_t *groups = json_object_get(into, "groups");
     if (!groups) json_object_set_new(into, "groups", groups = json_array());
     json_array_append_new(groups, json_pack("{s:s,s:O}", "key", key, "of", v));
     return FT_OK;
 }
 
-/* What is 1 for integers changes nothing; any other step needs arithmetic on digits. */
+/* multipleOf 1 restricts numbers to integers; other values would need arithmetic on digits. */
 static ft_status take_multiple(ft_schema_ctx *c, json_t *into, const char *key, json_t *v)
 {
-    if (json_number_value(v) != 1) return ft_schema_refuse(c, key, "only 1 can be enforced");
+    if (json_number_value(v) != 1)
+        return ft_schema_unsupported(c, key, "want 1; other values are not supported");
     json_t *all = json_pack("[ssssss]", "null", "boolean", "object", "array", "string", "integer");
     const ft_status st = take_type(c, into, "type", all);
     json_decref(all);
@@ -217,10 +224,10 @@ static ft_status take_multiple(ft_schema_ctx *c, json_t *into, const char *key, 
 static ft_status take_unique(ft_schema_ctx *c, json_t *into, const char *key, json_t *v)
 {
     (void)into;
-    return json_is_false(v) ? FT_OK : ft_schema_refuse(c, key, "cannot be enforced");
+    return json_is_false(v) ? FT_OK : ft_schema_unsupported(c, key, "not supported");
 }
 
-/* ---- objects and arrays: keywords that speak about each other ---- */
+/* ---- objects and arrays: keywords that depend on each other ---- */
 
 json_t *ft_schema_both(json_t *a, json_t *b)
 {
@@ -272,7 +279,7 @@ static ft_status merge_items(ft_schema_ctx *c, json_t *into, json_t *schema)
         first = items;
         items = more;
     } else if (more && items) {
-        items = json_object_get(schema, "items"); /* additionalItems has no say without a list */
+        items = json_object_get(schema, "items"); /* additionalItems has no effect without a list */
     }
     if (!items && !first) return FT_OK;
     if (first && !json_is_array(first))
@@ -281,7 +288,8 @@ static ft_status merge_items(ft_schema_ctx *c, json_t *into, json_t *schema)
         return ft_schema_invalid(c, "items", "want a schema");
     json_t *old = json_object_get(into, "items"), *old_first = json_object_get(into, "prefixItems");
     if ((first || old_first) && (old || old_first))
-        return ft_schema_refuse(c, "prefixItems", "two descriptions of the items meet here");
+        return ft_schema_unsupported(
+            c, "prefixItems", "two descriptions of the items apply here, which is not supported");
     if (first) json_object_set(into, "prefixItems", first);
     json_object_set_new(into, "items", ft_schema_both(old, items));
     return FT_OK;
@@ -291,7 +299,7 @@ static ft_status merge_items(ft_schema_ctx *c, json_t *into, json_t *schema)
 
 static const struct {
     const char *key;
-    merge_fn *fn; /* NULL: says nothing about validity, or is handled by its neighbours */
+    merge_fn *fn; /* NULL: does not affect validity, or is handled with another keyword */
 } keyword[] = {
     {"type", take_type},
     {"enum", take_enum},
@@ -346,7 +354,7 @@ static ft_status merge_keyword(ft_schema_ctx *c, json_t *into, json_t *schema, c
     size_t i = 0;
     while (i < FT_COUNT(keyword) && strcmp(keyword[i].key, k)) i++;
     if (i == FT_COUNT(keyword))
-        return k[0] == 'x' && k[1] == '-' ? FT_OK : ft_schema_refuse(c, k, "cannot be enforced");
+        return k[0] == 'x' && k[1] == '-' ? FT_OK : ft_schema_unsupported(c, k, "not supported");
     if (!keyword[i].fn) return FT_OK;
     if (keyword[i].fn == take_type && json_is_true(json_object_get(schema, "nullable"))) {
         json_t *list = json_is_string(v) ? json_pack("[O]", v) : json_deep_copy(v);
@@ -358,14 +366,14 @@ static ft_status merge_keyword(ft_schema_ctx *c, json_t *into, json_t *schema, c
     return keyword[i].fn(c, into, k, v);
 }
 
-/* Follows "#", "#/a/b": the only references there are. */
-static ft_status resolve(ft_schema_ctx *c, json_t *ref, json_t **out)
+/* Follows a reference of the form "#" or "#/a/b"; other forms are not supported. */
+static ft_status resolve_ref(ft_schema_ctx *c, json_t *ref, json_t **out)
 {
     const char *z = json_string_value(ref);
     if (!z) return ft_schema_invalid(c, "$ref", "want a string");
     if (z[0] != '#' || (z[1] && z[1] != '/'))
-        return ft_schema_refuse(c, "$ref",
-                                "only references into this schema, such as #/$defs/name");
+        return ft_schema_unsupported(c, "$ref",
+                                     "want a reference into this schema, such as #/$defs/name");
     json_t *at = c->root;
     for (z++; *z && at;) {
         char name[256];
@@ -373,21 +381,23 @@ static ft_status resolve(ft_schema_ctx *c, json_t *ref, json_t **out)
         for (z++; *z && *z != '/'; z++) {
             char ch = *z;
             if (ch == '~' && (z[1] == '0' || z[1] == '1')) ch = *++z == '0' ? '~' : '/';
-            if (ch == '%') return ft_schema_refuse(c, "$ref", "percent signs in references");
+            if (ch == '%')
+                return ft_schema_unsupported(c, "$ref",
+                                             "percent signs in references are not supported");
             if (n + 1 >= sizeof name)
-                return ft_schema_refuse(c, "$ref", "a name of more than 255 bytes");
+                return ft_schema_unsupported(c, "$ref", "a name of more than 255 bytes");
             name[n++] = ch;
         }
         name[n] = 0;
         at = json_is_array(at) ? json_array_get(at, strtoul(name, NULL, 10))
                                : json_object_get(at, name);
     }
-    if (!at) return ft_schema_invalid(c, "$ref", "leads nowhere");
+    if (!at) return ft_schema_invalid(c, "$ref", "the referenced schema does not exist");
     *out = at;
     return FT_OK;
 }
 
-static ft_status merge(ft_schema_ctx *c, json_t *into, json_t *schema);
+static ft_status merge_schema(ft_schema_ctx *c, json_t *into, json_t *schema);
 
 static ft_status merge_all_of(ft_schema_ctx *c, json_t *into, json_t *list)
 {
@@ -396,24 +406,25 @@ static ft_status merge_all_of(ft_schema_ctx *c, json_t *into, json_t *list)
     if (!json_is_array(list)) return ft_schema_invalid(c, "allOf", "want a list of schemas");
     json_array_foreach(list, i, x)
     {
-        const ft_status st = merge(c, into, x);
+        const ft_status st = merge_schema(c, into, x);
         if (st) return st;
     }
     return FT_OK;
 }
 
-static ft_status merge(ft_schema_ctx *c, json_t *into, json_t *schema)
+static ft_status merge_schema(ft_schema_ctx *c, json_t *into, json_t *schema)
 {
     ft_status st;
     if (json_is_true(schema)) return FT_OK;
-    if (json_is_false(schema)) return ft_schema_nothing(c, "false", "nothing is allowed here");
+    if (json_is_false(schema))
+        return ft_schema_contradiction(c, "false", "nothing is allowed here");
     if (!json_is_object(schema))
         return ft_schema_invalid(c, "schema", "want an object, true or false");
     if (c->depth >= DEPTH_MAX)
-        return ft_schema_refuse(c, json_object_get(schema, "$ref") ? "$ref" : "allOf",
-                                "more than 64 schemas lead to each other here");
+        return ft_schema_unsupported(c, json_object_get(schema, "$ref") ? "$ref" : "allOf",
+                                     "more than 64 nested references or allOf");
     if (++c->work > WORK_MAX)
-        return ft_schema_refuse(c, "schema", "merging it takes more than 200000 steps");
+        return ft_schema_unsupported(c, "schema", "merging it takes more than 200000 steps");
     c->depth++;
     const char *k;
     json_t *v, *target;
@@ -421,7 +432,7 @@ static ft_status merge(ft_schema_ctx *c, json_t *into, json_t *schema)
     json_object_foreach(schema, k, v)
     {
         if (!strcmp(k, "$ref")) {
-            if (!(st = resolve(c, v, &target))) st = merge(c, into, target);
+            if (!(st = resolve_ref(c, v, &target))) st = merge_schema(c, into, target);
         } else if (!strcmp(k, "allOf")) {
             st = merge_all_of(c, into, v);
         } else {
@@ -437,7 +448,7 @@ static ft_status merge(ft_schema_ctx *c, json_t *into, json_t *schema)
 ft_status ft_schema_flatten(ft_schema_ctx *c, json_t *schema, json_t **out)
 {
     json_t *into = json_object();
-    const ft_status st = merge(c, into, schema);
+    const ft_status st = merge_schema(c, into, schema);
     if (st) json_decref(into);
     *out = st ? NULL : into;
     return st;
@@ -485,7 +496,7 @@ static bool flat_disjoint(ft_schema_ctx *c, json_t *a, json_t *b)
     json_object_foreach(pa, k, v)
     {
         json_t *w = json_object_get(pb, k);
-        /* one side must have it, or its absence could satisfy both */
+        /* one side must require it, or its absence could satisfy both */
         if (!w || (!json_object_get(ra, k) && !json_object_get(rb, k))) continue;
         if (ft_schema_disjoint(c, v, w)) return true;
     }
@@ -500,7 +511,7 @@ static bool flat_disjoint(ft_schema_ctx *c, json_t *a, json_t *b)
 
 bool ft_schema_disjoint(ft_schema_ctx *c, json_t *a, json_t *b)
 {
-    ft_schema_ctx quiet = *c; /* a failure here only means that we cannot tell */
+    ft_schema_ctx quiet = *c; /* a failure here only means that it cannot be decided */
     quiet.err = NULL;
     ft_buf_init(&quiet.path, 0);
     if (quiet.depth++ >= DEPTH_MAX) return false;

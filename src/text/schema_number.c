@@ -1,7 +1,7 @@
-/* text/schema_number.c - numbers between bounds, digit by digit.
- * A number with j decimals is an integer of 10^-j; the integers of one length between two others
- * are a short expression over digits. Bounds are decimal and exact: at most 15 digits, which
- * doubles keep apart. */
+/* text/schema_number.c - grammars for numbers between bounds, digit by digit.
+ * A number with j decimals is an integer multiple of 10^-j; the integers of one length between two
+ * bounds are a short expression over digits. Bounds are exact decimals of at most 15 digits, which
+ * doubles can distinguish. */
 #include "text/schema_parts.h"
 
 #include "base/mem.h"
@@ -66,9 +66,9 @@ static bool all_are(const char *z, char c)
     return z[strspn(z, (char[]){c, 0})] == 0;
 }
 
-/* lo and hi have the same length; the point stands before the digit number `dot` (negative:
- * nowhere). */
-static void between(ft_buf *out, const char *lo, const char *hi, int dot)
+/* lo and hi have the same length; the decimal point comes before digit `dot` (negative: no point).
+ */
+static void put_between(ft_buf *out, const char *lo, const char *hi, int dot)
 {
     const int n = (int)strlen(lo);
     if (all_are(lo, '0') && all_are(hi, '9')) {
@@ -79,7 +79,7 @@ static void between(ft_buf *out, const char *lo, const char *hi, int dot)
     const int next = dot <= 0 ? -1 : dot - 1;
     if (*lo == *hi) {
         ft_buf_printf(out, " \"%c\"", *lo);
-        between(out, lo + 1, hi + 1, next);
+        put_between(out, lo + 1, hi + 1, next);
         return;
     }
     char zeros[40], nines[40];
@@ -92,7 +92,7 @@ static void between(ft_buf *out, const char *lo, const char *hi, int dot)
     ft_buf_puts(out, " (");
     if (low) {
         ft_buf_printf(out, "\"%c\"", *lo);
-        between(out, lo + 1, nines, next);
+        put_between(out, lo + 1, nines, next);
         bar = " | ";
     }
     if (a <= z) {
@@ -102,13 +102,13 @@ static void between(ft_buf *out, const char *lo, const char *hi, int dot)
     }
     if (high) {
         ft_buf_printf(out, "%s\"%c\"", bar, *hi);
-        between(out, zeros, hi + 1, next);
+        put_between(out, zeros, hi + 1, next);
     }
     ft_buf_putc(out, ')');
 }
 
-/* The integers lo..hi (not negative) with j decimals split off. */
-static void span(ft_buf *out, int64_t lo, int64_t hi, int j, const char *sign, const char **bar)
+/* The integers lo..hi (not negative) with a decimal point before the last j digits. */
+static void put_span(ft_buf *out, int64_t lo, int64_t hi, int j, const char *sign, const char **bar)
 {
     for (int w = j + 1; w <= 18; w++) {
         const int64_t least = w == j + 1 ? 0 : pow10i(w - 1), most = pow10i(w) - 1;
@@ -118,15 +118,15 @@ static void span(ft_buf *out, int64_t lo, int64_t hi, int j, const char *sign, c
         snprintf(x, sizeof x, "%0*lld", w, (long long)a);
         snprintf(y, sizeof y, "%0*lld", w, (long long)b);
         ft_buf_printf(out, "%s%s", *bar, sign);
-        between(out, x, y, j ? w - j : -1);
+        put_between(out, x, y, j ? w - j : -1);
         *bar = " | ";
     }
 }
 
-static void range(ft_buf *out, int64_t lo, int64_t hi, int j, const char **bar)
+static void put_range(ft_buf *out, int64_t lo, int64_t hi, int j, const char **bar)
 {
-    if (hi >= 0) span(out, FT_MAX(lo, 0), hi, j, "", bar);
-    if (lo < 0) span(out, FT_MAX(-hi, 1), -lo, j, "\"-\"", bar);
+    if (hi >= 0) put_span(out, FT_MAX(lo, 0), hi, j, "", bar);
+    if (lo < 0) put_span(out, FT_MAX(-hi, 1), -lo, j, "\"-\"", bar);
 }
 
 /* ---- bounds ---- */
@@ -148,7 +148,7 @@ static ft_status read_bound(ft_schema_ctx *c, const json_t *flat, const char *ke
     decimal d;
     if (!v) return FT_OK;
     if (!decimal_of(v, &d))
-        return ft_schema_refuse(c, key, "only bounds of up to 15 digits can be enforced");
+        return ft_schema_unsupported(c, key, "want a bound of at most 15 digits");
     bool *has = low ? &b->has_lo : &b->has_hi, *is_open = low ? &b->open_lo : &b->open_hi;
     decimal *at = low ? &b->lo : &b->hi;
     const double mine = value(d), old = *has ? value(*at) : 0;
@@ -208,10 +208,11 @@ ft_status ft_schema_number(ft_schema_ctx *c, ft_buf *out, const json_t *flat, bo
     ft_buf_putc(out, '(');
     for (int j = 0; j <= decimals; j++) {
         const int64_t lo = scaled(b.lo, j, b.open_lo, true), hi = scaled(b.hi, j, b.open_hi, false);
-        if (lo <= hi) range(out, lo, hi, j, &bar);
+        if (lo <= hi) put_range(out, lo, hi, j, &bar);
     }
     ft_buf_putc(out, ')');
     if (*bar) return FT_OK;
-    return ft_schema_nothing(c, b.has_lo ? b.open_lo ? "exclusiveMinimum" : "minimum" : "maximum",
-                             "no number is left between the bounds");
+    return ft_schema_contradiction(
+        c, b.has_lo ? b.open_lo ? "exclusiveMinimum" : "minimum" : "maximum",
+        "there is no number between the bounds");
 }

@@ -1,8 +1,8 @@
-/* text/schema_pattern.c - regular expressions and formats as grammar over the characters of a JSON
- * string. The subset: characters, classes, groups, alternatives, repetitions, and ^ and $ at the
- * two ends. What looks around, refers back or depends on a Unicode property is refused. Characters
- * that JSON must escape are written escaped; of the control characters only those with a short
- * escape. */
+/* text/schema_pattern.c - translates regular expressions and formats to grammars over the
+ * characters of a JSON string. Supported: characters, classes, groups, alternatives, repetitions,
+ * and ^ and $ at the two ends. Lookaround, backreferences and Unicode properties are rejected.
+ * Characters that JSON must escape are written escaped; of the control characters only those with a
+ * short escape are allowed. */
 #include "text/schema_parts.h"
 
 #include "text/gbnf.h"
@@ -23,7 +23,7 @@ typedef struct regex {
 } regex;
 
 typedef struct length {
-    uint32_t min, max; /* UINT32_MAX: no end */
+    uint32_t min, max; /* UINT32_MAX: unbounded */
 } length;
 
 typedef struct set {
@@ -46,9 +46,9 @@ void ft_schema_literal(ft_buf *out, const char *bytes, size_t n)
     ft_buf_putc(out, '"');
 }
 
-static ft_status refuse(regex *x, const char *why)
+static ft_status bad_pattern(regex *x, const char *why)
 {
-    return ft_schema_refuse(x->c, "pattern", why);
+    return ft_schema_unsupported(x->c, "pattern", why);
 }
 
 static uint32_t plus(uint32_t a, uint32_t b)
@@ -79,7 +79,7 @@ static int by_lo(const void *a, const void *b)
     return l->lo < r->lo ? -1 : l->lo > r->lo;
 }
 
-static void set_settle(set *s)
+static void set_normalise(set *s)
 {
     size_t m = 0;
     if (s->n) qsort(s->r, s->n, sizeof *s->r, by_lo);
@@ -97,7 +97,7 @@ static bool set_negate(set *s)
     set out = {.n = 0};
     uint32_t next = 0;
     bool ok = true;
-    set_settle(s);
+    set_normalise(s);
     for (size_t i = 0; i < s->n; i++) {
         if (s->r[i].lo > next) ok &= set_add(&out, next, s->r[i].lo - 1);
         next = s->r[i].hi + 1;
@@ -149,7 +149,7 @@ static ft_status put_set(regex *x, set *s)
     } escaped[] = {{'"', "\"\\\\\\\"\""}, {'\\', "\"\\\\\\\\\""}, {8, "\"\\\\b\""},
                    {9, "\"\\\\t\""},      {10, "\"\\\\n\""},      {12, "\"\\\\f\""},
                    {13, "\"\\\\r\""}};
-    set_settle(s);
+    set_normalise(s);
     const char *bar = "";
     ft_buf_putc(x->out, '(');
     const size_t before = x->out->len;
@@ -159,7 +159,7 @@ static ft_status put_set(regex *x, set *s)
         ft_buf_putc(x->out, ']');
         bar = " | ";
     } else if (x->out->data) {
-        x->out->len = before; /* no "[]": nothing of the class is written as it is */
+        x->out->len = before; /* no "[]": all characters of the class are escaped */
     }
     for (size_t i = 0; i < FT_COUNT(escaped); i++) {
         if (!set_has(s, escaped[i].c)) continue;
@@ -167,32 +167,29 @@ static ft_status put_set(regex *x, set *s)
         bar = " | ";
     }
     ft_buf_putc(x->out, ')');
-    return *bar ? FT_OK : refuse(x, "a class of characters that JSON strings cannot hold");
+    return *bar ? FT_OK
+                : bad_pattern(x, "a class without any character that is allowed in a JSON string");
 }
 
 /* ---- reading ---- */
 
-static int hex(const char *p, int n, uint32_t *out)
+static int read_hex(const char *p, int n, uint32_t *out)
 {
     *out = 0;
     for (int i = 0; i < n; i++) {
-        const char c = p[i];
-        const int d = c >= '0' && c <= '9'   ? c - '0'
-                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                             : -1;
+        const int d = ft_hex_digit(p[i]);
         if (d < 0) return -1;
         *out = *out << 4 | (uint32_t)d;
     }
     return 0;
 }
 
-/* Behind a backslash: a class (returns its letter in *cls) or one character. */
+/* Reads the part after a backslash: a class (its letter is returned in *cls) or one character. */
 static ft_status read_escape(regex *x, uint32_t *out, char *cls)
 {
     const char c = *x->p;
     *cls = 0;
-    if (!c) return refuse(x, "it ends in a backslash");
+    if (!c) return bad_pattern(x, "the pattern ends in a backslash");
     if (strchr("dDwWsS", c)) {
         *cls = c;
         x->p++;
@@ -207,14 +204,15 @@ static ft_status read_escape(regex *x, uint32_t *out, char *cls)
     }
     if (c == 'x' || c == 'u') {
         const int n = c == 'x' ? 2 : 4;
-        if (hex(x->p, n, out) || (*out >= 0xD800 && *out <= 0xDFFF))
-            return refuse(x, "this escape");
+        if (read_hex(x->p, n, out) || (*out >= 0xD800 && *out <= 0xDFFF))
+            return bad_pattern(x, "an unsupported escape");
         x->p += n;
         return FT_OK;
     }
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
         (unsigned char)c >= 128)
-        return refuse(x, "boundaries, references back and property classes");
+        return bad_pattern(
+            x, "word boundaries, backreferences and Unicode properties are not supported");
     *out = (uint32_t)(unsigned char)c;
     return FT_OK;
 }
@@ -223,7 +221,7 @@ static ft_status read_plain(regex *x, uint32_t *out)
 {
     int len;
     *out = ft_utf8_decode(x->p, strlen(x->p), &len);
-    if (*out == FT_UTF8_BAD) return refuse(x, "it is not UTF-8");
+    if (*out == FT_UTF8_BAD) return bad_pattern(x, "the pattern is not valid UTF-8");
     x->p += len;
     return FT_OK;
 }
@@ -251,7 +249,7 @@ static ft_status read_class(regex *x, set *s)
     while (*x->p != ']') {
         uint32_t lo = 0, hi = 0;
         char cls;
-        if (!*x->p) return refuse(x, "a class is not closed");
+        if (!*x->p) return bad_pattern(x, "a class is not closed");
         if ((st = read_class_item(x, &lo, &cls))) return st;
         if (cls) {
             ok &= set_add_class(s, cls);
@@ -261,13 +259,13 @@ static ft_status read_class(regex *x, set *s)
         if (x->p[0] == '-' && x->p[1] && x->p[1] != ']') {
             x->p++;
             if ((st = read_class_item(x, &hi, &cls))) return st;
-            if (cls || hi < lo) return refuse(x, "a range in a class");
+            if (cls || hi < lo) return bad_pattern(x, "an invalid range in a class");
         }
         ok &= set_add(s, lo, hi);
     }
     x->p++;
     if (negate) ok &= set_negate(s);
-    return ok ? FT_OK : refuse(x, "a class of more than 256 ranges");
+    return ok ? FT_OK : bad_pattern(x, "a class of more than 256 ranges");
 }
 
 static ft_status read_alternatives(regex *x, length *len, bool top);
@@ -280,14 +278,14 @@ static ft_status read_group(regex *x, length *len)
         } else if (x->p[1] == '<' && x->p[2] != '=' && x->p[2] != '!' && strchr(x->p, '>')) {
             x->p = strchr(x->p, '>') + 1;
         } else {
-            return refuse(x, "looking ahead or behind, and flags");
+            return bad_pattern(x, "lookahead, lookbehind and flags are not supported");
         }
     }
-    if (++x->depth > 50) return refuse(x, "groups nested more than 50 deep");
+    if (++x->depth > 50) return bad_pattern(x, "groups nested more than 50 deep");
     const ft_status st = read_alternatives(x, len, false);
     if (st) return st;
     x->depth--;
-    if (*x->p != ')') return refuse(x, "a group is not closed");
+    if (*x->p != ')') return bad_pattern(x, "a group is not closed");
     x->p++;
     return FT_OK;
 }
@@ -298,8 +296,8 @@ static ft_status read_atom(regex *x, length *len)
     set s = {.n = 0};
     ft_status st;
     *len = (length){1, 1};
-    if (strchr("*+?{", c)) return refuse(x, "a repetition of nothing");
-    if (c == '^' || c == '$') return refuse(x, "^ and $ anywhere but at its ends");
+    if (strchr("*+?{", c)) return bad_pattern(x, "a repetition without an operand");
+    if (c == '^' || c == '$') return bad_pattern(x, "^ and $ are supported only at the ends");
     if (c == '(') {
         x->p++;
         return read_group(x, len);
@@ -333,10 +331,10 @@ static ft_status read_atom(regex *x, length *len)
 static ft_status read_count(regex *x, uint32_t *out)
 {
     uint32_t v = 0;
-    if (*x->p < '0' || *x->p > '9') return refuse(x, "a brace that is no repetition");
+    if (*x->p < '0' || *x->p > '9') return bad_pattern(x, "an invalid repetition in braces");
     for (; *x->p >= '0' && *x->p <= '9'; x->p++) {
         v = v * 10 + (uint32_t)(*x->p - '0');
-        if (v > FT_GBNF_REPEAT_MAX) return refuse(x, "more than 100000 repetitions");
+        if (v > FT_GBNF_REPEAT_MAX) return bad_pattern(x, "more than 100000 repetitions");
     }
     *out = v;
     return FT_OK;
@@ -357,13 +355,14 @@ static ft_status read_repeat(regex *x, length *len)
             max = UINT32_MAX;
             if (*x->p != '}' && (st = read_count(x, &max))) return st;
         }
-        if (*x->p++ != '}' || max < min) return refuse(x, "a brace that is no repetition");
+        if (*x->p++ != '}' || max < min) return bad_pattern(x, "an invalid repetition in braces");
     } else {
         min = c == '+';
         max = c == '?' ? 1 : UINT32_MAX;
     }
-    if (*x->p == '?') x->p++; /* as few as possible: the same texts */
-    if (*x->p && strchr("*+?{", *x->p)) return refuse(x, "a repetition of a repetition");
+    if (*x->p == '?') x->p++; /* lazy matching accepts the same texts */
+    if (*x->p && strchr("*+?{", *x->p))
+        return bad_pattern(x, "a repetition of a repetition is not supported");
     if (max == UINT32_MAX)
         ft_buf_printf(x->out, "{%u,}", min);
     else
@@ -421,7 +420,7 @@ ft_status ft_schema_pattern(ft_schema_ctx *c, ft_buf *out, const char *pattern, 
     length len;
     const ft_status st = read_alternatives(&x, &len, true);
     if (st) return st;
-    if (*x.p) return refuse(&x, "a ')' too many");
+    if (*x.p) return bad_pattern(&x, "an unmatched ')'");
     *min = len.min;
     *max = len.max;
     return FT_OK;

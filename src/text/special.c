@@ -1,5 +1,6 @@
-/* The longest token at the leftmost place is the answer unless a still longer one begins inside it.
- * In that case the stretch in which tokens overlap is resolved by the rule itself. */
+/* text/special.c - finds special tokens in a text.
+ * The longest token at the leftmost position is the next match unless a longer one begins inside
+ * it. In that case the whole range of overlapping tokens is resolved by the definition. */
 #include "text/special.h"
 
 #include "base/mem.h"
@@ -32,7 +33,7 @@ void ft_special_release(ft_special *s)
     *s = (ft_special){0};
 }
 
-/* Narrows [*lo, *hi), whose texts agree in their first d bytes, to those with byte b at d. */
+/* Narrows [*lo, *hi), whose texts have equal first d bytes, to those with byte b at d. */
 static void narrow(const ft_special *s, size_t *lo, size_t *hi, size_t d, unsigned char b)
 {
     for (int side = 0; side < 2; side++) {
@@ -94,8 +95,9 @@ static int by_place(const void *a, const void *b)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* Collects all matches from pos on that overlap each other, and keeps those that the rule takes. */
-static void resolve(ft_special_cut *c, size_t pos)
+/* Collects all matches from pos on that overlap each other, and selects those that the definition
+ * prefers. */
+static void resolve_overlaps(ft_special_cut *c, size_t pos)
 {
     c->n_ready = c->at_ready = 0;
     size_t end = pos + 1;
@@ -107,7 +109,8 @@ static void resolve(ft_special_cut *c, size_t pos)
     size_t k = 0;
     for (size_t i = 0; i < c->n_ready; i++) {
         const ft_special_match r = c->ready[i];
-        /* All that was taken before is at least as long, so it covers one of the two ends. */
+        /* Matches selected before are at least as long, so an overlap covers one of the two ends.
+         */
         if (taken[r.at - pos] || taken[r.at - pos + r.len - 1]) continue;
         memset(taken + (r.at - pos), 1, r.len);
         c->ready[k++] = r;
@@ -148,7 +151,7 @@ bool ft_special_cut_next(ft_special_cut *c, ft_special_match *m)
         for (size_t k = 1; k < m->len && !longer; k++)
             longer = c->s->longest[p[i + k]] > m->len && match_at(c, i + k, m->len, &inner, NULL);
         if (longer) {
-            resolve(c, i);
+            resolve_overlaps(c, i);
             continue;
         }
         c->pos = i + m->len;

@@ -1,5 +1,5 @@
-/* text/special.h - finding the tokens that are cut out of a text before anything else.
- * The rule: longest token text first, and each from left to right. */
+/* text/special.h - finds the special tokens of a text, before any other step of tokenization.
+ * Definition: the longest token text first, and each from left to right. */
 #ifndef FT_TEXT_SPECIAL_H
 #define FT_TEXT_SPECIAL_H
 
@@ -23,16 +23,17 @@ typedef struct ft_special_match {
     int32_t id;
 } ft_special_match;
 
-/* Takes the list (ft_free) and sorts it. */
+/* Takes ownership of the list (freed with ft_free) and sorts it. */
 void ft_special_init(ft_special *s, ft_special_token *take, size_t n);
 void ft_special_release(ft_special *s);
 
-/* Cuts a text from left to right. Holds the matches of a stretch where tokens overlap. */
+/* Iterates over the matches of a text from left to right. Holds the matches of a range where tokens
+ * overlap. */
 typedef struct ft_special_cut {
     const ft_special *s;
     ft_str text;
     bool parse; /* control and unknown tokens too */
-    size_t pos; /* everything before this was handed out */
+    size_t pos; /* the text before this was processed */
     ft_special_match *ready;
     size_t n_ready, at_ready, cap_ready;
 } ft_special_cut;

@@ -1,4 +1,4 @@
-/* text/stop.c - stop strings over a stream. */
+/* text/stop.c - searches a stream for stop strings. */
 #include "text/stop.h"
 
 #include "base/mem.h"
@@ -13,7 +13,7 @@ ft_status ft_stop_init(ft_stop *s, const ft_str *words, int n, ft_err *err)
         if (words[i].n > FT_STOP_BYTES || s->n == FT_STOP_MAX) {
             ft_stop_release(s);
             if (words[i].n > FT_STOP_BYTES)
-                return ft_fail(err, FT_ELIMIT, "stop string %d has %zu bytes, the limit is %d", i,
+                return ft_fail(err, FT_ELIMIT, "stop string %d has %zu bytes, want at most %d", i,
                                words[i].n, FT_STOP_BYTES);
             return ft_fail(err, FT_ELIMIT, "more than %d stop strings", FT_STOP_MAX);
         }

@@ -1,5 +1,5 @@
-/* text/stream.c - the parser of responses: a loop over what has arrived, one state at a time. A
- * state either eats something, or says that it needs more. */
+/* text/stream.c - the response parser: a state machine over the text received so far. A state
+ * either consumes input, or returns false because it needs more. */
 #include "text/stream.h"
 
 #include "base/mem.h"
@@ -12,14 +12,14 @@ enum { MAX_NAME = 256, MAX_GIVEN_UP = 64 };
 typedef enum state {
     CONTENT,
     THOUGHT,
-    CHANNEL,     /* behind <|channel>: its name */
-    CALL_OPEN,   /* behind <tool_call>: <function= or JSON */
-    CALL_NAME,   /* behind <function= */
+    CHANNEL,     /* after <|channel>: its name */
+    CALL_OPEN,   /* after <tool_call>: <function= or JSON */
+    CALL_NAME,   /* after <function= */
     CALL_PARAMS, /* between parameters */
-    CALL_KEY,    /* behind <parameter= */
-    CALL_VALUE,  /* behind the key */
-    CALL_STRING, /* inside a value that is sent as it comes */
-    CALL_CLOSE,  /* behind </function> */
+    CALL_KEY,    /* after <parameter= */
+    CALL_VALUE,  /* after the key */
+    CALL_STRING, /* inside a string value, which is sent as it arrives */
+    CALL_CLOSE,  /* after </function> */
     CALL_JSON,   /* JSON up to </tool_call> */
     CALL_GEMMA,  /* up to <tool_call|> */
 } state;
@@ -29,16 +29,16 @@ struct ft_stream {
     ft_stream_fn fn;
     void *user;
     state st;
-    ft_buf in;    /* arrived and not yet eaten */
-    size_t eaten; /* bytes at the start of `in` that are done with */
-    size_t seen;  /* bytes behind `eaten` that a search need not look at again */
+    ft_buf in;       /* received and not yet consumed */
+    size_t consumed; /* bytes at the start of `in` that were consumed */
+    size_t seen;     /* bytes after `consumed` that were searched already */
     bool final;
-    ft_buf gap;      /* white space that goes if a border follows */
-    bool skip_space; /* at the start of a thought, or of what follows one */
+    ft_buf gap;      /* white space that is dropped if a tag follows */
+    bool skip_space; /* at the start of a reasoning block or of the text after one */
     bool thought_before;
-    bool answered; /* the answer has begun: <think> is a word from now on */
+    bool answered; /* the content has begun: <think> is ordinary text from now on */
     int n_given_up;
-    ft_buf raw; /* what a call has eaten so far, in case it is none */
+    ft_buf raw; /* the input of a possible tool call, in case it turns out not to be one */
     ft_buf name, tmp;
     bool first_param, value_started, in_mark;
     int n_calls;
@@ -82,35 +82,30 @@ bool ft_stream_tag(ft_chat_family f, ft_str text)
     return false;
 }
 
-/* ---- what has arrived ---- */
+/* ---- input ---- */
 
-static ft_str left(const ft_stream *s)
+static ft_str pending_input(const ft_stream *s)
 {
-    return (ft_str){ft_buf_z(&s->in) + s->eaten, s->in.len - s->eaten};
+    return (ft_str){ft_buf_z(&s->in) + s->consumed, s->in.len - s->consumed};
 }
 
-static void eat(ft_stream *s, size_t n)
+static void consume(ft_stream *s, size_t n)
 {
-    s->eaten += n;
+    s->consumed += n;
     s->seen = 0;
-}
-
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
 static void skip_spaces(ft_stream *s)
 {
-    const ft_str t = left(s);
+    const ft_str t = pending_input(s);
     size_t n = 0;
-    while (n < t.n && is_space(t.p[n])) n++;
+    while (n < t.n && ft_json_space(t.p[n])) n++;
     ft_buf_put(&s->raw, t.p, n);
-    eat(s, n);
+    consume(s, n);
 }
 
-/* Where the earliest of the tags begins in t, or where one may begin that is not complete yet.
- * *tag is its number, or -1 in the second case; SIZE_MAX when there is neither. */
+/* Position of the first tag in t, or of text that may be the beginning of a tag. *tag is the index
+ * of the tag, or -1 in the second case; SIZE_MAX when there is neither. */
 static size_t find_tag(ft_str t, const char *const *tags, int n, bool final, int *tag)
 {
     for (size_t at = 0; at < t.n; at++) {
@@ -131,57 +126,57 @@ typedef enum match { NO, YES, MAYBE } match;
 
 static match starts(const ft_stream *s, const char *tag)
 {
-    const ft_str t = left(s);
+    const ft_str t = pending_input(s);
     const size_t n = strlen(tag), have = FT_MIN(n, t.n);
     if (have && memcmp(t.p, tag, have)) return NO;
     return have == n ? YES : s->final ? NO : MAYBE;
 }
 
-/* ---- what goes out ---- */
+/* ---- output ---- */
 
-static void send(ft_stream *s, ft_stream_kind kind, ft_str text)
+static void send_delta(ft_stream *s, ft_stream_kind kind, ft_str text)
 {
     if (!text.n && kind != FT_DELTA_CALL) return;
     const ft_stream_delta d = {kind, s->n_calls - 1, text};
     s->fn(s->user, &d);
 }
 
-static ft_stream_kind answer(const ft_stream *s)
+static ft_stream_kind content_kind(const ft_stream *s)
 {
     return s->n_calls ? FT_DELTA_AFTER : FT_DELTA_CONTENT;
 }
 
-/* Text of a thought or an answer. White space at its end waits for what follows. */
-static void say(ft_stream *s, ft_stream_kind kind, ft_str t)
+/* Sends text of a reasoning block or of the content. White space at its end is held back. */
+static void send_text(ft_stream *s, ft_stream_kind kind, ft_str t)
 {
     size_t from = 0, end = t.n;
     if (s->skip_space)
-        while (from < t.n && is_space(t.p[from])) from++;
+        while (from < t.n && ft_json_space(t.p[from])) from++;
     if (from == t.n) return;
     s->skip_space = false;
-    while (end > from && is_space(t.p[end - 1])) end--;
+    while (end > from && ft_json_space(t.p[end - 1])) end--;
     if (end > from) {
-        send(s, kind, ft_buf_str(&s->gap));
+        send_delta(s, kind, ft_buf_str(&s->gap));
         ft_buf_clear(&s->gap);
-        send(s, kind, (ft_str){t.p + from, end - from});
+        send_delta(s, kind, (ft_str){t.p + from, end - from});
     }
     ft_buf_put(&s->gap, t.p + end, t.n - end);
 }
 
-static void say_eaten(ft_stream *s, ft_stream_kind kind, size_t n)
+static void send_consumed(ft_stream *s, ft_stream_kind kind, size_t n)
 {
-    const ft_str t = {left(s).p, n};
-    say(s, kind, t);
-    eat(s, n);
+    const ft_str t = {pending_input(s).p, n};
+    send_text(s, kind, t);
+    consume(s, n);
 }
 
-/* Not a call after all: what it had eaten is answer. Text that keeps looking like calls is read
- * again and again, so there is an end to it. */
-static void give_up(ft_stream *s)
+/* Not a tool call: sends the consumed input as content. Text that looks like a call is parsed again
+ * each time, so after MAX_GIVEN_UP attempts calls are no longer parsed. */
+static void abandon_call(ft_stream *s)
 {
     s->st = CONTENT;
     if (++s->n_given_up >= MAX_GIVEN_UP) s->o.calls = false;
-    say(s, answer(s), ft_buf_str(&s->raw));
+    send_text(s, content_kind(s), ft_buf_str(&s->raw));
     ft_buf_clear(&s->raw);
 }
 
@@ -190,12 +185,12 @@ static void begin_call(ft_stream *s, ft_str name)
     ft_buf_clear(&s->gap);
     ft_buf_clear(&s->raw);
     s->n_calls++;
-    send(s, FT_DELTA_CALL, name);
+    send_delta(s, FT_DELTA_CALL, name);
 }
 
-static void args(ft_stream *s, const char *z)
+static void send_args(ft_stream *s, const char *z)
 {
-    send(s, FT_DELTA_ARGS, ft_str_of(z));
+    send_delta(s, FT_DELTA_ARGS, ft_str_of(z));
 }
 
 static void end_call(ft_stream *s)
@@ -205,17 +200,17 @@ static void end_call(ft_stream *s)
     ft_buf_clear(&s->raw);
 }
 
-/* ---- thoughts and answers ---- */
+/* ---- reasoning and content ---- */
 
 static bool in_thought(ft_stream *s)
 {
     const char *const end[] = {s->o.family == FT_CHAT_GEMMA4 ? "<channel|>" : "</think>"};
-    const ft_str t = left(s);
+    const ft_str t = pending_input(s);
     int tag = -1;
     const size_t at = find_tag(t, end, 1, s->final, &tag);
-    say_eaten(s, FT_DELTA_THOUGHT, at == SIZE_MAX ? t.n : at);
+    send_consumed(s, FT_DELTA_THOUGHT, at == SIZE_MAX ? t.n : at);
     if (at == SIZE_MAX || tag < 0) return false;
-    eat(s, strlen(end[0]));
+    consume(s, strlen(end[0]));
     ft_buf_clear(&s->gap);
     s->thought_before = true;
     s->skip_space = true;
@@ -228,41 +223,41 @@ static void begin_thought(ft_stream *s)
     ft_buf_clear(&s->gap);
     s->skip_space = true;
     if (s->thought_before)
-        ft_buf_putc(&s->gap, '\n'); /* parts two thoughts, if the second has text */
+        ft_buf_putc(&s->gap, '\n'); /* separates two reasoning blocks, if the second has text */
     s->st = THOUGHT;
 }
 
-/* A thought may open the response, and nothing but the response. MAYBE: not decided yet. */
+/* Checks whether the response starts with <think>. MAYBE: not decided yet. */
 static match opening_thought(ft_stream *s)
 {
-    const ft_str t = left(s);
+    const ft_str t = pending_input(s);
     size_t n = 0;
-    while (n < t.n && is_space(t.p[n])) n++;
-    const ft_stream rest = {.in = s->in, .eaten = s->eaten + n, .final = s->final};
+    while (n < t.n && ft_json_space(t.p[n])) n++;
+    const ft_stream rest = {.in = s->in, .consumed = s->consumed + n, .final = s->final};
     return starts(&rest, "<think>");
 }
 
 static bool qwen_content(ft_stream *s)
 {
     static const char *const tags[] = {"<tool_call>", "<function="};
-    const ft_str t = left(s);
+    const ft_str t = pending_input(s);
     int tag = -1;
     if (!s->answered && !s->o.keep_thoughts) {
         const match m = opening_thought(s);
         if (m == MAYBE) return false;
         if (m == YES) {
-            eat(s, ft_str_find(t, FT_STR(">"), 0) + 1);
+            consume(s, ft_str_find(t, FT_STR(">"), 0) + 1);
             begin_thought(s);
             return true;
         }
     }
     s->answered = true;
     const size_t at = s->o.calls ? find_tag(t, tags, 2, s->final, &tag) : SIZE_MAX;
-    say_eaten(s, answer(s), at == SIZE_MAX ? t.n : at);
+    send_consumed(s, content_kind(s), at == SIZE_MAX ? t.n : at);
     if (at == SIZE_MAX || tag < 0) return false;
     ft_buf_clear(&s->raw);
     ft_buf_puts(&s->raw, tags[tag]);
-    eat(s, strlen(tags[tag]));
+    consume(s, strlen(tags[tag]));
     s->st = tag == 0 ? CALL_OPEN : CALL_NAME;
     return true;
 }
@@ -271,17 +266,17 @@ static bool gemma_content(ft_stream *s)
 {
     static const char *const tags[] = {"<|tool_call>", "<|channel>", "<channel|>"};
     const int from = s->o.calls ? 0 : 1, n = s->o.keep_thoughts ? 1 : 3;
-    const ft_str t = left(s);
+    const ft_str t = pending_input(s);
     int tag = -1;
     if (from >= n) {
-        say_eaten(s, answer(s), t.n);
+        send_consumed(s, content_kind(s), t.n);
         return false;
     }
     const size_t at = find_tag(t, tags + from, n - from, s->final, &tag);
-    say_eaten(s, answer(s), at == SIZE_MAX ? t.n : at);
+    send_consumed(s, content_kind(s), at == SIZE_MAX ? t.n : at);
     if (at == SIZE_MAX || tag < 0) return false;
     const char *found = tags[tag + from];
-    eat(s, strlen(found));
+    consume(s, strlen(found));
     ft_buf_clear(&s->raw);
     ft_buf_puts(&s->raw, found);
     if (found == tags[0]) {
@@ -289,31 +284,31 @@ static bool gemma_content(ft_stream *s)
         s->in_mark = false;
     } else if (found == tags[1]) {
         s->st = CHANNEL;
-    } /* a lone end of a channel is dropped */
+    } /* an end tag without a channel is dropped */
     return true;
 }
 
 static bool in_content(ft_stream *s)
 {
-    if (!left(s).n) return false;
+    if (!pending_input(s).n) return false;
     switch (s->o.family) {
     case FT_CHAT_QWEN: return qwen_content(s);
     case FT_CHAT_GEMMA4: return gemma_content(s);
-    default: say_eaten(s, FT_DELTA_CONTENT, left(s).n); return false;
+    default: send_consumed(s, FT_DELTA_CONTENT, pending_input(s).n); return false;
     }
 }
 
-/* Only the channel "thought" is one; of any other the text is answer. */
+/* Only the channel "thought" is reasoning; the text of other channels is content. */
 static bool in_channel(ft_stream *s)
 {
     const match m = starts(s, "thought");
     if (m == MAYBE) return false;
     if (m == YES) {
-        eat(s, strlen("thought"));
+        consume(s, strlen("thought"));
         begin_thought(s);
         ft_buf_clear(&s->raw);
     } else {
-        give_up(s);
+        abandon_call(s);
     }
     return true;
 }
@@ -326,7 +321,7 @@ static bool call_open(ft_stream *s)
     const match f = starts(s, "<function=");
     if (f == YES) {
         ft_buf_puts(&s->raw, "<function=");
-        eat(s, strlen("<function="));
+        consume(s, strlen("<function="));
         s->st = CALL_NAME;
         return true;
     }
@@ -334,14 +329,16 @@ static bool call_open(ft_stream *s)
     if (starts(s, "{") == YES)
         s->st = CALL_JSON;
     else
-        give_up(s);
+        abandon_call(s);
     return true;
 }
 
-/* A name up to '>'. MAYBE: not there yet; NO: it is none. *len counts the name alone. */
+/* Finds a name that ends with '>'. MAYBE: incomplete; NO: not a name. *len is the length of the
+ * name.
+ */
 static match name_end(const ft_stream *s, size_t *len)
 {
-    const ft_str t = left(s);
+    const ft_str t = pending_input(s);
     for (size_t i = 0; i < t.n && i <= MAX_NAME; i++) {
         if (t.p[i] == '>') {
             *len = i;
@@ -357,18 +354,18 @@ static bool call_name(ft_stream *s)
     size_t n = 0;
     const match m = name_end(s, &n);
     if (m == MAYBE) return false;
-    const ft_str name = {left(s).p, n};
-    /* without <tool_call> in front it is a call only when there is such a tool */
+    const ft_str name = {pending_input(s).p, n};
+    /* without <tool_call> before it, it is a call only when a tool of that name exists */
     const bool bare = ft_str_starts(ft_buf_str(&s->raw), FT_STR("<function="));
     if (m == NO || (bare && !ft_tool_known(s->o.tools, name))) {
-        give_up(s);
+        abandon_call(s);
         return true;
     }
     ft_buf_clear(&s->name);
     ft_buf_put_str(&s->name, name);
-    eat(s, n + 1);
+    consume(s, n + 1);
     begin_call(s, ft_buf_str(&s->name));
-    args(s, "{");
+    send_args(s, "{");
     s->first_param = true;
     s->st = CALL_PARAMS;
     return true;
@@ -381,7 +378,7 @@ static bool call_params(ft_stream *s)
     const match p = starts(s, "<parameter="), f = starts(s, "</function>"),
                 c = starts(s, "</tool_call>");
     if (p == YES) {
-        eat(s, strlen("<parameter="));
+        consume(s, strlen("<parameter="));
         ft_buf_puts(&s->raw, "<parameter=");
         s->st = CALL_KEY;
         return true;
@@ -389,12 +386,12 @@ static bool call_params(ft_stream *s)
     if (f == MAYBE || p == MAYBE || c == MAYBE) {
         if (f != YES && c != YES) return false;
     }
-    args(s, "}");
+    send_args(s, "}");
     s->st = CALL_CLOSE;
     if (f == YES)
-        eat(s, strlen("</function>"));
+        consume(s, strlen("</function>"));
     else if (c == NO)
-        end_call(s); /* something else: the call is over, and that is text */
+        end_call(s); /* other text: it ends the call */
     return true;
 }
 
@@ -404,28 +401,28 @@ static bool call_key(ft_stream *s)
     const match m = name_end(s, &n);
     if (m == MAYBE) return false;
     if (m == NO) {
-        args(s, "}");
+        send_args(s, "}");
         s->skip_space = false;
-        give_up(s);
+        abandon_call(s);
         return true;
     }
-    const ft_str key = {left(s).p, n};
+    const ft_str key = {pending_input(s).p, n};
     const unsigned types = ft_tool_types(s->o.tools, ft_buf_str(&s->name), key);
     ft_buf_clear(&s->tmp);
     ft_buf_puts(&s->tmp, s->first_param ? "\"" : ",\"");
     ft_json_escape(&s->tmp, key);
     ft_buf_puts(&s->tmp, types == FT_TYPE_STRING ? "\":\"" : "\":");
-    send(s, FT_DELTA_ARGS, ft_buf_str(&s->tmp));
+    send_delta(s, FT_DELTA_ARGS, ft_buf_str(&s->tmp));
     s->first_param = false;
     s->value_started = false;
     ft_buf_clear(&s->tmp);
     ft_buf_put_str(&s->tmp, key);
-    eat(s, n + 1);
+    consume(s, n + 1);
     s->st = types == FT_TYPE_STRING ? CALL_STRING : CALL_VALUE;
     return true;
 }
 
-/* The value without one line end at each side. */
+/* Removes one line end at each side of the value. */
 static ft_str unwrap(ft_str v)
 {
     if (v.n && v.p[0] == '\n') v.p++, v.n--;
@@ -435,10 +432,10 @@ static ft_str unwrap(ft_str v)
 
 static const char *const value_end[] = {"</parameter>"};
 
-/* A value that is not text is sent whole, converted. The key waits in tmp. */
+/* A value that is not a string is converted and sent when it is complete. Its key is in tmp. */
 static bool call_value(ft_stream *s)
 {
-    const ft_str t = left(s);
+    const ft_str t = pending_input(s);
     int tag = -1;
     size_t at = find_tag((ft_str){t.p + s->seen, t.n - s->seen}, value_end, 1, s->final, &tag);
     at = at == SIZE_MAX ? t.n : at + s->seen;
@@ -449,21 +446,21 @@ static bool call_value(ft_stream *s)
     const unsigned types = ft_tool_types(s->o.tools, ft_buf_str(&s->name), ft_buf_str(&s->tmp));
     ft_buf_clear(&s->tmp);
     ft_json_of_text(&s->tmp, unwrap((ft_str){t.p, at}), types);
-    send(s, FT_DELTA_ARGS, ft_buf_str(&s->tmp));
-    eat(s, at + (tag < 0 ? 0 : strlen(value_end[0])));
+    send_delta(s, FT_DELTA_ARGS, ft_buf_str(&s->tmp));
+    consume(s, at + (tag < 0 ? 0 : strlen(value_end[0])));
     s->st = CALL_PARAMS;
     return true;
 }
 
-/* A string is sent as it comes: all but what may be the end of it. */
+/* A string is sent as it arrives, except for text that may be its end tag. */
 static bool call_string(ft_stream *s)
 {
     if (!s->value_started) {
-        if (!left(s).n && !s->final) return false;
-        if (starts(s, "\n") == YES) eat(s, 1);
+        if (!pending_input(s).n && !s->final) return false;
+        if (starts(s, "\n") == YES) consume(s, 1);
         s->value_started = true;
     }
-    const ft_str t = left(s);
+    const ft_str t = pending_input(s);
     int tag = -1;
     size_t at = find_tag(t, value_end, 1, s->final, &tag);
     if (at == SIZE_MAX) at = t.n;
@@ -473,10 +470,10 @@ static bool call_string(ft_stream *s)
     if (!over) end -= ft_utf8_partial((ft_str){t.p, end});
     ft_buf_clear(&s->tmp);
     ft_json_escape(&s->tmp, (ft_str){t.p, end});
-    send(s, FT_DELTA_ARGS, ft_buf_str(&s->tmp));
-    eat(s, over ? at + (tag == 0 ? strlen(value_end[0]) : 0) : end);
+    send_delta(s, FT_DELTA_ARGS, ft_buf_str(&s->tmp));
+    consume(s, over ? at + (tag == 0 ? strlen(value_end[0]) : 0) : end);
     if (!over) return false;
-    args(s, "\"");
+    send_args(s, "\"");
     s->st = CALL_PARAMS;
     return true;
 }
@@ -486,28 +483,28 @@ static bool call_close(ft_stream *s)
     skip_spaces(s);
     const match m = starts(s, "</tool_call>");
     if (m == MAYBE) return false;
-    if (m == YES) eat(s, strlen("</tool_call>"));
+    if (m == YES) consume(s, strlen("</tool_call>"));
     end_call(s);
     return true;
 }
 
-/* ---- calls that are parsed whole ---- */
+/* ---- calls that are parsed when complete ---- */
 
 static bool call_whole(ft_stream *s, size_t body, size_t close,
-                       bool (*parse)(ft_str text, ft_buf *name, ft_buf *args))
+                       bool (*parse)(ft_str text, ft_buf *name, ft_buf *send_args))
 {
-    const ft_str t = left(s);
+    const ft_str t = pending_input(s);
     ft_buf out;
     ft_buf_init(&out, 8 * MAX_HELD);
     ft_buf_clear(&s->name);
     const bool ok = parse((ft_str){t.p, body}, &s->name, &out) && !out.full;
     if (ok) {
-        eat(s, body + close);
+        consume(s, body + close);
         begin_call(s, ft_buf_str(&s->name));
-        send(s, FT_DELTA_ARGS, ft_buf_str(&out));
+        send_delta(s, FT_DELTA_ARGS, ft_buf_str(&out));
         end_call(s);
     } else {
-        give_up(s); /* the opening tag; the rest is looked at again as answer */
+        abandon_call(s); /* sends the opening tag; the rest is parsed again as content */
     }
     ft_buf_release(&out);
     return true;
@@ -516,7 +513,7 @@ static bool call_whole(ft_stream *s, size_t body, size_t close,
 static bool call_json(ft_stream *s)
 {
     static const char *const end[] = {"</tool_call>"};
-    const ft_str t = left(s);
+    const ft_str t = pending_input(s);
     int tag = -1;
     size_t at = find_tag((ft_str){t.p + s->seen, t.n - s->seen}, end, 1, s->final, &tag);
     at = at == SIZE_MAX ? t.n : at + s->seen;
@@ -533,12 +530,12 @@ static bool call_gemma(ft_stream *s)
     const match m = starts(s, "call:");
     if (m == MAYBE) return false;
     if (m == NO) {
-        give_up(s);
+        abandon_call(s);
         return true;
     }
     static const char *const look[] = {"<tool_call|>", "<|\"|>"};
     for (;;) {
-        const ft_str t = left(s);
+        const ft_str t = pending_input(s);
         int tag = -1;
         const ft_str rest = {t.p + s->seen, t.n - s->seen};
         const size_t at = find_tag(rest, look, 2, s->final, &tag);
@@ -556,11 +553,11 @@ static bool call_gemma(ft_stream *s)
 
 /* ---- the loop ---- */
 
-static bool step(ft_stream *s)
+static bool parse_step(ft_stream *s)
 {
     switch (s->st) {
     case CONTENT: return in_content(s);
-    case THOUGHT: return left(s).n && in_thought(s);
+    case THOUGHT: return pending_input(s).n && in_thought(s);
     case CHANNEL: return in_channel(s);
     case CALL_OPEN: return call_open(s);
     case CALL_NAME: return call_name(s);
@@ -578,22 +575,22 @@ static bool step(ft_stream *s)
 void ft_stream_feed(ft_stream *s, ft_str text)
 {
     ft_buf_put_str(&s->in, text);
-    while (step(s)) {
+    while (parse_step(s)) {
     }
-    if (!s->eaten) return;
-    const size_t n = s->in.len - s->eaten;
-    memmove(s->in.data, s->in.data + s->eaten, n);
+    if (!s->consumed) return;
+    const size_t n = s->in.len - s->consumed;
+    memmove(s->in.data, s->in.data + s->consumed, n);
     s->in.len = n;
     s->in.data[n] = 0;
-    s->eaten = 0;
+    s->consumed = 0;
 }
 
 void ft_stream_end(ft_stream *s)
 {
     if (s->final) return;
     s->final = true;
-    while (step(s)) {
+    while (parse_step(s)) {
     }
-    if (s->st == CONTENT) send(s, answer(s), ft_buf_str(&s->gap));
+    if (s->st == CONTENT) send_delta(s, content_kind(s), ft_buf_str(&s->gap));
     ft_buf_clear(&s->gap);
 }

@@ -1,10 +1,10 @@
-/* text/stream.h - a response, as it arrives, into thought, answer and tool calls.
+/* text/stream.h - splits a response, while it is generated, into reasoning, content and tool calls.
  *
- * Bytes go in, in pieces of any size; deltas come out through a callback. However the same bytes
- * are cut, the deltas of one kind and call concatenate to the same text, in the same order. Text
- * that may be the beginning of a tag is held back until it is known. Nothing is lost: a call that
- * cannot be understood comes out as content, and what follows a call as FT_DELTA_AFTER. Only white
- * space at the borders of thoughts and calls goes, and the tags. */
+ * The input is fed in pieces of any size; deltas are passed to a callback. However the input is
+ * split, the deltas of one kind and call concatenate to the same text, in the same order. Text that
+ * may be the beginning of a tag is held back until it is decided. A call that cannot be parsed is
+ * returned as content, and text after a call as FT_DELTA_AFTER. Only tags, and white space next to
+ * reasoning and calls, are dropped. */
 #ifndef FT_TEXT_STREAM_H
 #define FT_TEXT_STREAM_H
 
@@ -13,9 +13,9 @@
 typedef enum ft_stream_kind {
     FT_DELTA_THOUGHT,
     FT_DELTA_CONTENT,
-    FT_DELTA_AFTER, /* text behind a call, which templates do not allow: log it, drop it */
+    FT_DELTA_AFTER, /* text after a call, which templates do not allow: log it and drop it */
     FT_DELTA_CALL,  /* call `index` begins; text is the function's name */
-    FT_DELTA_ARGS,  /* a piece of the arguments of call `index`: together valid JSON */
+    FT_DELTA_ARGS,  /* a piece of the arguments of call `index`; all pieces form valid JSON */
 } ft_stream_kind;
 
 typedef struct ft_stream_delta {
@@ -28,9 +28,9 @@ typedef void (*ft_stream_fn)(void *user, const ft_stream_delta *d);
 
 typedef struct ft_stream_opts {
     ft_chat_family family;
-    bool in_thought;     /* the prompt ends inside a thought */
-    bool keep_thoughts;  /* thoughts and their tags are content (reasoning_format none) */
-    bool calls;          /* look for tool calls */
+    bool in_thought;     /* the prompt ends inside a reasoning block */
+    bool keep_thoughts;  /* reasoning and its tags are content (reasoning_format none) */
+    bool calls;          /* parse tool calls */
     const json_t *tools; /* types of parameters; NULL: guess from the text. Borrowed */
 } ft_stream_opts;
 
@@ -39,12 +39,12 @@ typedef struct ft_stream ft_stream;
 ft_stream *ft_stream_new(const ft_stream_opts *o, ft_stream_fn fn, void *user);
 void ft_stream_free(ft_stream *s);
 void ft_stream_feed(ft_stream *s, ft_str text);
-/* The response is over: says what was held back. A call that was cut off is closed, so that its
+/* End of the response: sends the text held back. A call that was cut off is closed, so that its
  * arguments are valid JSON. */
 void ft_stream_end(ft_stream *s);
 int ft_stream_n_calls(const ft_stream *s);
-/* Whether a token of this text is a tag that the parser reads: control tokens of these texts must
- * be fed like words. */
+/* true when this text is a tag that the parser reads: the texts of such control tokens must be fed
+ * to the parser. */
 bool ft_stream_tag(ft_chat_family f, ft_str text);
 
 #endif

@@ -1,4 +1,5 @@
-/* text/stream_value.c - parameters by their schema, JSON calls, and Gemma's value syntax. */
+/* text/stream_value.c - converts the parameters of tool calls to JSON: by the schema of the tool,
+ * from JSON calls, and from the value syntax of Gemma. */
 #include "text/stream_value.h"
 
 #include "base/mem.h"
@@ -10,15 +11,10 @@
 
 enum { MAX_DEPTH = 100, MAX_SCHEMA_DEPTH = 16 };
 
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
 static ft_str trim(ft_str s)
 {
-    while (s.n && is_space(s.p[0])) s.p++, s.n--;
-    while (s.n && is_space(s.p[s.n - 1])) s.n--;
+    while (s.n && ft_json_space(s.p[0])) s.p++, s.n--;
+    while (s.n && ft_json_space(s.p[s.n - 1])) s.n--;
     return s;
 }
 
@@ -106,7 +102,7 @@ unsigned ft_tool_types(const json_t *tools, ft_str name, ft_str key)
     return schema ? types_of(schema, 0) : FT_TYPE_STRING;
 }
 
-/* ---- JSON out ---- */
+/* ---- JSON output ---- */
 
 void ft_json_escape(ft_buf *out, ft_str text)
 {
@@ -145,7 +141,7 @@ static void put_json(ft_buf *out, const json_t *v)
     free(z);
 }
 
-/* Python spells these its own way, and templates teach the models to. */
+/* Models write these values in Python syntax because templates do. */
 static ft_str as_json_word(ft_str s)
 {
     if (ft_str_is(s, "True")) return FT_STR("true");
@@ -160,7 +156,7 @@ void ft_json_of_text(ft_buf *out, ft_str text, unsigned types)
         const ft_str s = as_json_word(trim(text));
         json_t *v = s.n ? json_loadb(s.p, s.n, JSON_DECODE_ANY, NULL) : NULL;
         const bool fits = v && !json_is_string(v) && (!types || (bit_of_value(v) & types));
-        /* a quoted string is unpacked only where the schema has no plain strings */
+        /* a quoted string is unquoted only where the schema does not allow strings */
         const bool quoted = v && json_is_string(v) && types && !(types & FT_TYPE_STRING);
         if (fits || quoted) put_json(out, v);
         json_decref(v);
@@ -201,9 +197,9 @@ typedef struct reader {
     ft_buf *out;
 } reader;
 
-static void skip(reader *r)
+static void skip_spaces(reader *r)
 {
-    while (r->at < r->s.n && is_space(r->s.p[r->at])) r->at++;
+    while (r->at < r->s.n && ft_json_space(r->s.p[r->at])) r->at++;
 }
 
 static bool next_is(const reader *r, const char *z)
@@ -212,9 +208,9 @@ static bool next_is(const reader *r, const char *z)
     return r->s.n - r->at >= n && !memcmp(r->s.p + r->at, z, n);
 }
 
-static bool take(reader *r, char c)
+static bool take_char(reader *r, char c)
 {
-    skip(r);
+    skip_spaces(r);
     if (r->at >= r->s.n || r->s.p[r->at] != c) return false;
     r->at++;
     return true;
@@ -231,7 +227,7 @@ static bool read_marked(reader *r)
     return true;
 }
 
-/* "text" as JSON has it */
+/* "text" as in JSON */
 static bool read_quoted(reader *r)
 {
     size_t end = r->at + 1;
@@ -245,7 +241,7 @@ static bool read_quoted(reader *r)
     return true;
 }
 
-/* Up to the next separator: a number, true, false, null, or a string without marks. */
+/* Reads up to the next separator: a number, true, false, null, or a string without delimiters. */
 static bool read_bare(reader *r)
 {
     const size_t from = r->at;
@@ -265,7 +261,7 @@ static bool read_bare(reader *r)
 
 static bool read_key(reader *r)
 {
-    skip(r);
+    skip_spaces(r);
     bool ok = true;
     if (next_is(r, MARK)) {
         ok = read_marked(r);
@@ -278,7 +274,7 @@ static bool read_key(reader *r)
         ok = key.n != 0;
         put_string(r->out, key);
     }
-    if (!ok || !take(r, ':')) return false;
+    if (!ok || !take_char(r, ':')) return false;
     ft_buf_putc(r->out, ':');
     return true;
 }
@@ -290,8 +286,8 @@ static bool read_members(reader *r, bool object, int depth)
 {
     const char close = object ? '}' : ']';
     ft_buf_putc(r->out, object ? '{' : '[');
-    for (bool first = true; !take(r, close); first = false) {
-        if (!first && !take(r, ',')) return false;
+    for (bool first = true; !take_char(r, close); first = false) {
+        if (!first && !take_char(r, ',')) return false;
         if (!first) ft_buf_putc(r->out, ',');
         if (object && !read_key(r)) return false;
         if (!read_value(r, depth)) return false;
@@ -303,11 +299,11 @@ static bool read_members(reader *r, bool object, int depth)
 static bool read_value(reader *r, int depth)
 {
     if (depth > MAX_DEPTH) return false;
-    skip(r);
+    skip_spaces(r);
     if (next_is(r, MARK)) return read_marked(r);
     if (next_is(r, "\"")) return read_quoted(r);
-    if (take(r, '{')) return read_members(r, true, depth + 1);
-    if (take(r, '[')) return read_members(r, false, depth + 1);
+    if (take_char(r, '{')) return read_members(r, true, depth + 1);
+    if (take_char(r, '[')) return read_members(r, false, depth + 1);
     return read_bare(r);
 }
 
@@ -319,8 +315,9 @@ bool ft_gemma_call(ft_str text, ft_buf *name, ft_buf *args)
     const size_t from = r.at;
     while (r.at < r.s.n && r.s.p[r.at] != '{' && r.s.p[r.at] != '<') r.at++;
     const ft_str n = trim((ft_str){r.s.p + from, r.at - from});
-    if (!n.n || !ft_utf8_valid(n) || !take(&r, '{') || !read_members(&r, true, 0)) return false;
-    skip(&r);
+    if (!n.n || !ft_utf8_valid(n) || !take_char(&r, '{') || !read_members(&r, true, 0))
+        return false;
+    skip_spaces(&r);
     if (r.at != r.s.n) return false;
     ft_buf_put_str(name, n);
     return !args->full;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- pieces of grammars ---- */
+/* ---- building blocks ---- */
 
 static bool is_name(char c, bool first)
 {
@@ -14,7 +14,7 @@ static bool is_name(char c, bool first)
     return letter || (!first && ((c >= '0' && c <= '9') || c == '-'));
 }
 
-/* Copies a grammar with every rule's name behind a prefix, so that several can stand together. */
+/* Copies a grammar with a prefix before the name of every rule, so that several can be combined. */
 static void put_renamed(ft_buf *out, ft_str g, const char *prefix)
 {
     char quote = 0;
@@ -57,8 +57,8 @@ static void put_literal(ft_buf *out, const char *text)
     ft_buf_putc(out, '"');
 }
 
-/* Any text that does not contain the tag, which begins with '<' and has no other: after each '<'
- * the letters that follow must leave the tag before its end. */
+/* Writes a rule for text that does not contain the tag, whose only '<' is its first character: the
+ * characters after each '<' must differ from the tag before its end. */
 static void put_text_rule(ft_buf *out, const char *name, const char *tag)
 {
     const size_t n = strlen(tag);
@@ -108,7 +108,7 @@ static bool is_text(const json_t *schema)
     return type && !strcmp(type, "string");
 }
 
-/* Only texts from a list. */
+/* Writes the alternatives of an enum of strings; false when the schema is not one. */
 static bool put_choices(ft_buf *out, const json_t *schema)
 {
     const json_t *list = json_object_get(schema, "enum"), *v;
@@ -125,7 +125,7 @@ static bool put_choices(ft_buf *out, const json_t *schema)
     return true;
 }
 
-/* The schema with the definitions of the whole around it, so that its references lead somewhere. */
+/* The schema as text, with the definitions of the parameters, so that its references resolve. */
 static char *schema_text(const json_t *schema, const json_t *params)
 {
     static const char *const defs[] = {"$defs", "definitions"};
@@ -147,8 +147,9 @@ static bool put_schema(ft_buf *g, const char *text)
     return text && !ft_schema_gbnf(g, ft_str_of(text), &err);
 }
 
-/* JSON that fits the schema: rules of its own behind the prefix vN-. What cannot be enforced is its
- * type alone, or any JSON: a call that is not fully checked is better than no calls at all. */
+/* Writes rules with the prefix vN- for JSON that matches the schema. When the schema cannot be
+ * enforced, only its type is, or any JSON is allowed, so that tools with such schemas still work.
+ */
 static void put_json_rule(maker *m, const json_t *schema, const json_t *params, char rule[32])
 {
     ft_buf g;
@@ -223,8 +224,8 @@ static const char *gemma_value(const json_t *schema)
     return "gvalue";
 }
 
-/* Keys in order, with commas between those that are there: rule gN-i-1 is what may come from key i
- * on when none came before it, gN-i-0 when one did. */
+/* Writes rules for keys in order, with commas between those present: rule gN-i-1 matches the keys
+ * from i on when no key came before, gN-i-0 when one did. */
 static void put_gemma_params(maker *m, ft_buf *out, const json_t *params)
 {
     const char *key;
@@ -261,7 +262,7 @@ static void put_gemma_call(maker *m, ft_buf *out, const char *name, const json_t
     ft_buf_puts(out, " \"}<tool_call|>\"");
 }
 
-/* ---- all of it ---- */
+/* ---- the grammar ---- */
 
 static void put_shared_rules(maker *m)
 {
@@ -301,7 +302,7 @@ static ft_status put_calls(maker *m, ft_buf *calls, ft_err *err)
     return ft_fail(err, FT_EINVAL, "no tool named \"%.80s\"", m->g->name ? m->g->name : "");
 }
 
-/* The answer that may come instead of calls. */
+/* Writes the rules of the response that is allowed instead of calls. */
 static ft_status put_answer(maker *m, ft_err *err)
 {
     ft_buf g;

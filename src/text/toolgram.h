@@ -1,7 +1,7 @@
-/* text/toolgram.h - tools as a grammar: which calls a model may write, in its own syntax.
- * Parameters come in the order of the schema, those that are required always. A text stays plain
- * text up to its end tag; everything else is JSON that fits the parameter's schema (any JSON where
- * that schema cannot be enforced). */
+/* text/toolgram.h - builds a grammar for the tool calls that a model may write, in its own syntax.
+ * Parameters come in the order of the schema; required ones are always present. A string is plain
+ * text up to its end tag; all other values are JSON that matches the schema of the parameter (any
+ * JSON where that schema cannot be enforced). */
 #ifndef FT_TEXT_TOOLGRAM_H
 #define FT_TEXT_TOOLGRAM_H
 
@@ -17,12 +17,13 @@ typedef enum ft_call_syntax {
 typedef struct ft_toolgram {
     ft_call_syntax syntax;
     const json_t *tools; /* [{type, function: {name, parameters}}] */
-    const char *name;    /* the only one that may be called, or NULL */
+    const char *name;    /* the only tool that may be called, or NULL */
     bool one;            /* a single call */
-    const char *schema;  /* an answer of this shape may come instead of calls; NULL: calls alone */
+    const char *schema;  /* a response that matches this schema is allowed instead of calls; NULL:
+                            calls only */
 } ft_toolgram;
 
-/* Where a call begins: the text that sets a lazy grammar to work. */
+/* The text that begins a call and triggers a lazy grammar. */
 const char *ft_toolgram_trigger(ft_call_syntax s);
 /* Appends the grammar, whose first rule is "root". */
 ft_status ft_toolgram_gbnf(ft_buf *out, const ft_toolgram *g, ft_err *err);

@@ -10,11 +10,11 @@
 #include <stdio.h>
 
 #define MAX_TOKENS  ((uint64_t)1 << 24)
-#define SPACE_MARK  "\xE2\x96\x81" /* U+2581, how Gemma spells a space */
+#define SPACE_MARK  "\xE2\x96\x81" /* U+2581, which represents a space in Gemma vocabularies */
 #define KEY(name)   "tokenizer.ggml." name
-#define EMPTY_BYTES 24 /* room for "[EMPTY_<id>]" */
+#define EMPTY_BYTES 24 /* size of "[EMPTY_<id>]" */
 
-/* ---- what the file says ---- */
+/* ---- keys of the file ---- */
 
 static ft_status read_family(ft_vocab *v, const ft_gguf *g, ft_err *err)
 {
@@ -35,17 +35,17 @@ static ft_status read_family(ft_vocab *v, const ft_gguf *g, ft_err *err)
     return ft_pretok_open(&v->pretok, pre, err);
 }
 
-/* The array behind key, of strings or of integers. */
+/* Finds the array of a key, of strings or of integers. */
 static ft_status find_array(const ft_gguf_kv **out, const ft_gguf *g, const char *key, bool strings,
                             uint64_t max, ft_err *err)
 {
     const ft_gguf_kv *kv = ft_gguf_kv_find(g, key);
     if (!kv) return ft_fail(err, FT_EFORMAT, "no key %s", key);
     if (!kv->array || (kv->kind == FT_GGUF_STR) != strings)
-        return ft_fail(err, FT_EFORMAT, "%s is no array of %s", key,
+        return ft_fail(err, FT_EFORMAT, "%s is not an array of %s", key,
                        strings ? "strings" : "integers");
     if (kv->n > max)
-        return ft_fail(err, FT_ELIMIT, "%s has %llu entries, at most %llu are supported", key,
+        return ft_fail(err, FT_ELIMIT, "%s has %llu entries, want at most %llu", key,
                        (unsigned long long)kv->n, (unsigned long long)max);
     *out = kv;
     return FT_OK;
@@ -101,7 +101,7 @@ static ft_status read_types(ft_vocab *v, const ft_gguf *g, ft_err *err)
     for (int32_t i = 0; i < v->n; i++) {
         int64_t t;
         if (!ft_gguf_kv_i64(kv, (uint64_t)i, &t) || t < 0 || t > FT_TOKEN_BYTE)
-            return ft_fail(err, FT_EFORMAT, "token %d has no type from 0 to 6", i);
+            return ft_fail(err, FT_EFORMAT, "the type of token %d is out of range, want 0 to 6", i);
         v->type[i] = (uint8_t)t;
     }
     return FT_OK;
@@ -139,7 +139,8 @@ static void read_ids(ft_vocab *v, const ft_gguf *g)
         .eot = id_of(v, g, KEY("eot_token_id"), NULL),
         .eom = id_of(v, g, KEY("eom_token_id"), NULL),
         .unk = id_of(v, g, KEY("unknown_token_id"), NULL),
-        .sep = id_of(v, g, KEY("seperator_token_id"), NULL), /* as the format spells it */
+        .sep =
+            id_of(v, g, KEY("seperator_token_id"), NULL), /* misspelled like this in the format */
         .pad = id_of(v, g, KEY("padding_token_id"), NULL),
         .mask = id_of(v, g, KEY("mask_token_id"), NULL),
         .fim_pre = id_of(v, g, KEY("fim_pre_token_id"), "<|fim_prefix|>"),
@@ -154,7 +155,7 @@ static void read_ids(ft_vocab *v, const ft_gguf *g)
         v->ids.eot = ft_vocab_find(v, ft_str_of(turn_end[i]));
     ft_gguf_bool(g, KEY("add_bos_token"), &v->add_bos);
     ft_gguf_bool(g, KEY("add_eos_token"), &v->add_eos);
-    /* Gemma was never trained without; some of its files say false all the same. */
+    /* Gemma models need BOS, although some files set the key to false. */
     if (v->family == FT_FAMILY_CHARS) v->add_bos = true;
 }
 
@@ -178,9 +179,9 @@ static void mark_eog(ft_vocab *v)
         if (id[i] != FT_NO_TOKEN) v->eog[id[i]] = true;
 }
 
-/* ---- what tokens print ---- */
+/* ---- pieces: the bytes that tokens print ---- */
 
-/* The byte that "<0xHH>" names, else -1. */
+/* The byte value of "<0xHH>", else -1. */
 static int named_byte(ft_str s)
 {
     static const char hex[] = "0123456789ABCDEF";
@@ -244,7 +245,7 @@ static ft_status build_pieces(ft_vocab *v, ft_err *err)
             *at = (char)named_byte(s);
             n = 1;
             break;
-        case FT_TOKEN_USER: /* Gemma's runs of spaces are user-defined in some files */
+        case FT_TOKEN_USER: /* in some Gemma files, runs of spaces are user-defined tokens */
             if (v->family == FT_FAMILY_CHARS) {
                 n = print_chars(at, s);
                 break;
@@ -289,7 +290,7 @@ static void build_symbols(ft_vocab *v)
         }
         (*page)[c & 255] = (uint32_t)i;
     }
-    /* A space is spelled with its mark; a token that is one plain space cannot be reached. */
+    /* A space is encoded as its marker; a token that is one plain space is never produced. */
     const int32_t mark = ft_vocab_find(v, FT_STR(SPACE_MARK));
     if (!v->chars->page[0]) {
         v->chars->page[0] = ft_new_n(uint32_t, 256);
@@ -337,12 +338,13 @@ static ft_status read_merges(ft_vocab *v, const ft_gguf *g, ft_err *err)
             st = put_merge(v, rule, i, &joined, err);
     }
     ft_buf_release(&joined);
-    v->joins_space[' '] = v->joins_space[0x81]; /* the mark's last byte: a space behind a space */
+    v->joins_space[' '] =
+        v->joins_space[0x81]; /* the last byte of the marker: a space after a space */
     return st;
 }
 
-/* The symbols with the bytes that stand for them in a text. A space stands for its mark: a mark in
- * a text is rare, and left to the merges. */
+/* Builds the tree from the symbols and their bytes in a text. A plain space is the symbol of the
+ * marker; text that contains the marker itself is rare, and is encoded by merging. */
 static void build_tree(ft_vocab *v)
 {
     const size_t max = v->family == FT_FAMILY_BYTES ? 256 : (size_t)v->n;
@@ -432,9 +434,9 @@ void ft_vocab_close(ft_vocab *v)
     ft_free(v);
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
-static bool has(const ft_vocab *v, int32_t id)
+static bool is_valid_id(const ft_vocab *v, int32_t id)
 {
     return id >= 0 && id < v->n;
 }
@@ -446,22 +448,22 @@ int32_t ft_vocab_count(const ft_vocab *v)
 
 ft_str ft_vocab_text(const ft_vocab *v, int32_t id)
 {
-    return has(v, id) ? v->text[id] : FT_STR("");
+    return is_valid_id(v, id) ? v->text[id] : FT_STR("");
 }
 
 ft_token_type ft_vocab_type(const ft_vocab *v, int32_t id)
 {
-    return has(v, id) ? (ft_token_type)v->type[id] : FT_TOKEN_UNDEFINED;
+    return is_valid_id(v, id) ? (ft_token_type)v->type[id] : FT_TOKEN_UNDEFINED;
 }
 
 bool ft_vocab_is_eog(const ft_vocab *v, int32_t id)
 {
-    return has(v, id) && v->eog[id];
+    return is_valid_id(v, id) && v->eog[id];
 }
 
 ft_str ft_vocab_piece(const ft_vocab *v, int32_t id, bool special)
 {
-    if (!has(v, id)) return FT_STR("");
+    if (!is_valid_id(v, id)) return FT_STR("");
     const bool hidden = v->type[id] == FT_TOKEN_CONTROL || v->type[id] == FT_TOKEN_UNKNOWN;
     return hidden && !special ? FT_STR("") : v->piece[id];
 }

@@ -1,5 +1,5 @@
-/* text/vocab.h - the tokens of a model: texts, types, special ids, and what each token prints.
- * Built once from a GGUF's keys and independent of it afterwards. Nothing changes after
+/* text/vocab.h - the tokens of a model: texts, types, special ids, and the bytes each token prints.
+ * Built once from the keys of a GGUF file and independent of it afterwards. Immutable after
  * ft_vocab_open(), so many threads may read and encode (text/bpe.h) with one vocabulary at once.
  * Strings returned here are borrowed until ft_vocab_close(). */
 #ifndef FT_TEXT_VOCAB_H
@@ -16,7 +16,7 @@ typedef enum ft_token_type { /* the numbers of the file format */
                              FT_TOKEN_NORMAL = 1,
                              FT_TOKEN_UNKNOWN = 2,
                              FT_TOKEN_CONTROL = 3,
-                             FT_TOKEN_USER = 4, /* matched in any text, like a word of its own */
+                             FT_TOKEN_USER = 4, /* matched in any text before splitting */
                              FT_TOKEN_UNUSED = 5,
                              FT_TOKEN_BYTE = 6,
 } ft_token_type;
@@ -29,23 +29,23 @@ typedef struct ft_vocab_ids {
     int32_t fim_pre, fim_suf, fim_mid, fim_pad, fim_rep, fim_sep;
 } ft_vocab_ids;
 
-/* Refuses: no tokens or merges, another model or pre-tokenizer than those of our families, lists
- * of different lengths, two tokens of one text, a merge whose parts or result are no tokens.
+/* Rejects: missing tokens or merges, an unsupported tokenizer model or pre-tokenizer, lists of
+ * different lengths, two tokens with the same text, a merge whose parts or result are not tokens.
  * Special ids outside the vocabulary count as absent. */
 ft_status ft_vocab_open(ft_vocab **out, const ft_gguf *g, ft_err *err);
-/* Whether a draft model's file means the same by every id as the target's; if not, what differs.
- * One of them may have up to `apart` ids more at its end, and the first five, which some files use
- * for special tokens under other names, may read differently. */
+/* Fails, naming the difference, when the draft model and the target do not have the same
+ * vocabulary. One of them may have up to `apart` more ids at its end, and the texts of the first
+ * five ids, which some files use for special tokens under other names, may differ. */
 ft_status ft_vocab_same(const ft_gguf *draft, const ft_gguf *target, int apart, ft_err *err);
 void ft_vocab_close(ft_vocab *v); /* accepts NULL */
 
 int32_t ft_vocab_count(const ft_vocab *v);
 /* For these an id outside [0, count) is an undefined token with an empty text. */
-ft_str ft_vocab_text(const ft_vocab *v, int32_t id); /* as the file spells it */
+ft_str ft_vocab_text(const ft_vocab *v, int32_t id); /* as in the file */
 ft_token_type ft_vocab_type(const ft_vocab *v, int32_t id);
 bool ft_vocab_is_eog(const ft_vocab *v, int32_t id); /* ends a response */
-/* The bytes that a token prints; part of a character, sometimes. Control and unknown tokens print
- * nothing unless special is set. */
+/* The bytes that a token prints, which may be a part of a character. Control and unknown tokens
+ * print nothing unless special is set. */
 ft_str ft_vocab_piece(const ft_vocab *v, int32_t id, bool special);
 
 int32_t ft_vocab_find(const ft_vocab *v, ft_str text); /* exact text, else FT_NO_TOKEN */

@@ -1,4 +1,5 @@
-/* text/vocab_priv.h - what text/vocab.c builds and text/bpe.c reads. For these two only. */
+/* text/vocab_priv.h - the vocabulary as built by text/vocab.c and read by text/bpe.c. Private to
+ * these two. */
 #ifndef FT_TEXT_VOCAB_PRIV_H
 #define FT_TEXT_VOCAB_PRIV_H
 
@@ -10,8 +11,8 @@
 #include "text/vocab.h"
 
 typedef enum ft_vocab_family {
-    FT_FAMILY_BYTES, /* byte-level: pieces by a pattern, symbols are bytes */
-    FT_FAMILY_CHARS, /* Gemma 4: pieces are lines, symbols are characters, bytes as a last resort */
+    FT_FAMILY_BYTES, /* byte-level: pieces are split by a pattern, symbols are bytes */
+    FT_FAMILY_CHARS, /* Gemma 4: pieces are lines, symbols are characters, with byte fallback */
 } ft_vocab_family;
 
 /* Single characters to ids; pages exist only where the vocabulary has characters. */
@@ -25,7 +26,7 @@ struct ft_vocab {
     ft_vocab_family family;
     int32_t n;
     char *text_data, *piece_data;
-    ft_str *text, *piece; /* piece: as printed, whatever the type */
+    ft_str *text, *piece; /* piece: as printed, for every type */
     uint8_t *type;
     bool *eog;
     ft_dict by_text;
@@ -35,12 +36,12 @@ struct ft_vocab {
     size_t n_suppress;
 
     ft_merges merges;
-    ft_merge_tree *tree; /* NULL: the rules allow none, merges do all the work */
+    ft_merge_tree *tree; /* NULL: the rules do not allow a tree; encoding merges instead */
     ft_special special;
     uint32_t byte_sym[256]; /* the symbol (bytes) or fallback token (chars) of each byte */
     ft_pretok *pretok;      /* bytes */
     ft_char_ids *chars;     /* chars */
-    bool joins_space[256];  /* chars: some rule joins this last byte with a space behind it */
+    bool joins_space[256];  /* chars: some rule joins this last byte with a space after it */
     ft_encoder_pool *pool;  /* text/bpe.c */
 };
 

@@ -1,5 +1,6 @@
-/* text/vocab_same.c - whether two files mean the same by every id. A draft model of another
- * vocabulary would draft nonsense that is always refused, so it is better refused at once. */
+/* text/vocab_same.c - compares the vocabularies of two files. The draft tokens of a model with
+ * another vocabulary would always be rejected, so such a draft model is rejected when it is
+ * loaded. */
 #include "base/mem.h"
 #include "text/vocab.h"
 
@@ -7,29 +8,29 @@
 
 #define KEY(name) "tokenizer.ggml." name
 
-/* Keys whose values must be the same; one that neither file has is. */
+/* Keys whose values must be equal; a key that is missing in both files counts as equal. */
 static const char *const keys[] = {KEY("model"), KEY("pre"), KEY("bos_token_id"),
                                    KEY("eos_token_id")};
-/* Flags that are off where a file does not have them. */
+/* Flags that count as false when a file does not have them. */
 static const char *const flags[] = {KEY("add_bos_token"), KEY("add_eos_token")};
 
-enum { FIRST = 5 }; /* the first id whose text counts */
+enum { FIRST = 5 }; /* the first id whose text is compared */
 
-/* Value i in words. */
-static ft_str value(char *out, size_t bytes, const ft_gguf_kv *kv, uint64_t i)
+/* Value i as text. */
+static ft_str value_text(char *out, size_t bytes, const ft_gguf_kv *kv, uint64_t i)
 {
     ft_str s;
     int64_t n = 0;
     if (ft_gguf_kv_str(kv, i, &s)) return s;
     const bool number = ft_gguf_kv_i64(kv, i, &n);
-    snprintf(out, bytes, number ? "%lld" : "no number", (long long)n);
+    snprintf(out, bytes, number ? "%lld" : "not a number", (long long)n);
     return ft_str_of(out);
 }
 
 static ft_status have_both(const char *key, const ft_gguf_kv *a, const ft_gguf_kv *b, ft_err *err)
 {
     if (!a == !b) return FT_OK;
-    return ft_fail(err, FT_EUNSUPPORTED, "%s has %s, %s has not; want the same vocabulary",
+    return ft_fail(err, FT_EUNSUPPORTED, "%s has %s, %s does not have it; want the same vocabulary",
                    a ? "the draft model" : "the target", key, a ? "the target" : "the draft model");
 }
 
@@ -39,7 +40,7 @@ static ft_status same_entries(const ft_gguf_kv *a, const ft_gguf_kv *b, uint64_t
 {
     for (uint64_t i = from; i < to; i++) {
         char x[32], y[32];
-        const ft_str s = value(x, sizeof x, a, i), t = value(y, sizeof y, b, i);
+        const ft_str s = value_text(x, sizeof x, a, i), t = value_text(y, sizeof y, b, i);
         if (ft_str_eq(s, t)) continue;
         return ft_fail(err, FT_EUNSUPPORTED,
                        "%.*s entry %llu is \"%.*s\" in the draft model and \"%.*s\" in the target; "

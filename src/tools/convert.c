@@ -40,7 +40,7 @@ static void put_size_label(ft_hf *h)
     }
 }
 
-/* What generation_config.json recommends becomes the file's sampling defaults. */
+/* Writes the recommendations of generation_config.json as the sampling defaults of the file. */
 static void put_sampling(ft_hf *h)
 {
     ft_hf_obj g = {.at = {h->generation}, .file = "generation_config.json", .note = &h->note};
@@ -82,7 +82,7 @@ static void put_general(ft_hf *h, ft_type type, const ft_convert_opts *o)
 
 /* ---- types ---- */
 
-/* The type that most of the checkpoint's values have; 8-bit floats are widened. */
+/* The type of most values of the checkpoint; 8-bit floats count as BF16. */
 static ft_type natural_type(const ft_hf *h)
 {
     int64_t n[3] = {0};
@@ -148,7 +148,7 @@ static bool same_type(const ft_hf_item *it)
            (it->type == FT_BF16 && t == FT_ST_BF16);
 }
 
-/* Rows that only change their place go from one file to the other as they are. */
+/* Copies rows that keep their type and only change position. */
 static void copy_rows(stream *s, size_t i, int64_t first, int64_t n)
 {
     const ft_hf_plan *p = &s->h->plan;
@@ -246,7 +246,7 @@ static ft_status write_tensors(ft_hf *h, const ft_convert_opts *o, ft_err *err)
     return st;
 }
 
-/* ---- all of it ---- */
+/* ---- conversion ---- */
 
 static ft_status convert_model(ft_hf *h, const ft_convert_opts *o, ft_type wanted,
                                ft_convert_result *result, ft_err *err)

@@ -1,6 +1,6 @@
-/* tools/convert.h - a Hugging Face folder becomes one GGUF file.
- * Tensors are streamed in pieces of a few megabytes per thread; the file appears when it is
- * complete. */
+/* tools/convert.h - converts a Hugging Face model folder into one GGUF file.
+ * Tensors are streamed in pieces of a few megabytes per thread. The output file appears only when
+ * it is complete. */
 #ifndef FT_TOOLS_CONVERT_H
 #define FT_TOOLS_CONVERT_H
 
@@ -14,8 +14,7 @@ typedef enum ft_convert_mtp {
 } ft_convert_mtp;
 
 typedef struct ft_convert_opts {
-    const char
-        *outtype; /* "f32", "f16", "bf16", "q8_0"; NULL or "auto": as the checkpoint has it */
+    const char *outtype; /* "f32", "f16", "bf16", "q8_0"; NULL or "auto": as in the checkpoint */
     ft_convert_mtp mtp;
     bool vocab_only;          /* keys and vocabulary, no tensors; the folder needs no weights */
     bool no_vocab;            /* the folder needs no tokenizer */

@@ -30,7 +30,7 @@ int64_t ft_rows_values(const ft_rows *t, size_t n)
     return most;
 }
 
-static bool next(job *j, size_t *tensor, int64_t *first, int64_t *n)
+static bool next_piece(job *j, size_t *tensor, int64_t *first, int64_t *n)
 {
     pthread_mutex_lock(&j->lock);
     while (j->tensor < j->n && j->row >= j->t[j->tensor].rows) {
@@ -48,13 +48,13 @@ static bool next(job *j, size_t *tensor, int64_t *first, int64_t *n)
     return more;
 }
 
-static void work(void *arg, int thread, int threads)
+static void process_pieces(void *arg, int thread, int threads)
 {
     (void)threads;
     job *j = arg;
     size_t tensor;
     int64_t first, n;
-    while (next(j, &tensor, &first, &n)) {
+    while (next_piece(j, &tensor, &first, &n)) {
         if (j->fn(j->arg, thread, tensor, first, n)) continue;
         pthread_mutex_lock(&j->lock);
         j->stop = true;
@@ -66,6 +66,6 @@ void ft_rows_run(ft_pool *pool, const ft_rows *t, size_t n, ft_rows_fn *fn, void
 {
     job j = {.t = t, .n = n, .fn = fn, .arg = arg};
     pthread_mutex_init(&j.lock, NULL);
-    ft_pool_run(pool, work, &j);
+    ft_pool_run(pool, process_pieces, &j);
     pthread_mutex_destroy(&j.lock);
 }

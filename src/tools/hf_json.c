@@ -76,8 +76,8 @@ static const char *kind_of(const json_t *v)
     }
 }
 
-static int64_t whole(ft_hf_obj *o, const char *key, const json_t *v, int64_t lo, int64_t hi,
-                     int64_t def)
+static int64_t check_int(ft_hf_obj *o, const char *key, const json_t *v, int64_t lo, int64_t hi,
+                         int64_t def)
 {
     if (!json_is_integer(v)) {
         ft_hf_bad(o, "%s is %s, want a whole number", key, kind_of(v));
@@ -92,7 +92,7 @@ static int64_t whole(ft_hf_obj *o, const char *key, const json_t *v, int64_t lo,
 int64_t ft_hf_int(ft_hf_obj *o, const char *key, int64_t lo, int64_t hi)
 {
     const json_t *v = ft_hf_get(o, key);
-    if (v) return whole(o, key, v, lo, hi, lo);
+    if (v) return check_int(o, key, v, lo, hi, lo);
     ft_hf_bad(o, "%s is missing, want a whole number", key);
     return lo;
 }
@@ -100,7 +100,7 @@ int64_t ft_hf_int(ft_hf_obj *o, const char *key, int64_t lo, int64_t hi)
 int64_t ft_hf_int_or(ft_hf_obj *o, const char *key, int64_t lo, int64_t hi, int64_t def)
 {
     const json_t *v = ft_hf_get(o, key);
-    return v ? whole(o, key, v, lo, hi, def) : def;
+    return v ? check_int(o, key, v, lo, hi, def) : def;
 }
 
 double ft_hf_num_or(ft_hf_obj *o, const char *key, double lo, double hi, double def)

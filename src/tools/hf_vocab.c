@@ -1,6 +1,7 @@
-/* tools/hf_vocab.c - tokenizer.json and its neighbours become the tokenizer.* keys of a GGUF.
- * Two schemes are known: byte-level BPE (Qwen) and BPE over text with U+2581 for spaces (Gemma).
- * The scheme and the split pattern come from the file, not from the model's family. */
+/* tools/hf_vocab.c - converts tokenizer.json, tokenizer_config.json and the chat templates to the
+ * tokenizer.* keys of a GGUF. Supports byte-level BPE (Qwen) and BPE over text with U+2581 for
+ * spaces (Gemma); other schemes are rejected. The scheme and the split pattern come from the file,
+ * not from the model family. */
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -43,7 +44,8 @@ static const char *text_of(const json_t *object, const char *key)
     return s ? s : "";
 }
 
-/* The step of a pre-tokenizer or normalizer that has this type: itself or one of its sequence. */
+/* Finds the step of this type in a pre-tokenizer or normalizer, which may be a sequence of steps.
+ */
 static const json_t *find_step(const json_t *step, const char *list, const char *type)
 {
     if (!strcmp(text_of(step, "type"), type)) return step;
@@ -110,8 +112,8 @@ static void put_token(vocab *v, const json_t *id, ft_str text, int32_t type)
                   text.p, other, (long long)i);
 }
 
-/* Tokens that a chat parser has to see: they are rendered although the file calls them special. */
-static bool always_seen(ft_str t)
+/* Tokens that the response parser needs: they are rendered although the file marks them special. */
+static bool always_rendered(ft_str t)
 {
     static const char *const seen[] = {"<|channel>",   "<channel|>",       "<|tool_call>",
                                        "<tool_call|>", "<|tool_response>", "<tool_response|>",
@@ -121,10 +123,11 @@ static bool always_seen(ft_str t)
     return false;
 }
 
-/* An added token is matched in the text before the split: one that is not special is the user's. */
+/* Added tokens are matched in the text before the split; those that are not special get the type
+ * user-defined. */
 static int32_t added_type(const vocab *v, ft_str t, bool special)
 {
-    const bool seen = v->scheme == SPACES && always_seen(t);
+    const bool seen = v->scheme == SPACES && always_rendered(t);
     return special && !seen ? CONTROL : USER;
 }
 
@@ -135,7 +138,7 @@ static void read_tokens(vocab *v)
     if (strcmp(type, "BPE")) ft_hf_bad(&v->tok, "model.type is \"%.40s\", want BPE", type);
     json_t *list = ft_hf_get(&model, "vocab"), *value;
     if (!json_is_object(list)) {
-        ft_hf_bad(&v->tok, "model.vocab is missing or no object");
+        ft_hf_bad(&v->tok, "model.vocab: want an object");
         return;
     }
     json_object_foreach(list, key, value)
@@ -148,7 +151,7 @@ static void read_tokens(vocab *v)
     for (size_t i = 0; i < json_array_size(added) && !v->note->st; i++) {
         const json_t *a = json_array_get(added, i), *s = json_object_get(a, "content");
         if (!json_is_string(s)) {
-            ft_hf_bad(&v->tok, "added_tokens[%zu] has no content", i);
+            ft_hf_bad(&v->tok, "added_tokens[%zu]: want a content string", i);
             return;
         }
         const ft_str t = {json_string_value(s), json_string_length(s)};
@@ -157,7 +160,7 @@ static void read_tokens(vocab *v)
     }
 }
 
-/* Every id below V has a text; an empty one would be no text to a reader. */
+/* Gives every id below V a text; readers would treat an empty text as missing. */
 static void fill_gaps(vocab *v)
 {
     size_t gaps = 0;
@@ -181,7 +184,7 @@ static void put_tokens(vocab *v, ft_gguf_writer *w)
     ft_gguf_put_str_array(w, "tokenizer.ggml.tokens", v->text, n);
     if (v->scheme == SPACES) {
         float *score = ft_new_n(float, n);
-        for (uint64_t i = 0; i < n; i++) score[i] = -1000.0f; /* rank decides, not these */
+        for (uint64_t i = 0; i < n; i++) score[i] = -1000.0f; /* not used: the rank decides */
         ft_gguf_put_array(w, "tokenizer.ggml.scores", FT_GGUF_F32, score, n);
         ft_free(score);
     }
@@ -211,7 +214,7 @@ static bool merge_at(vocab *v, const json_t *list, size_t i, ft_str half[2])
         }
         if (good) return true;
     }
-    ft_hf_bad(&v->tok, "model.merges[%zu] is not two texts without spaces", i);
+    ft_hf_bad(&v->tok, "model.merges[%zu]: want two strings without spaces", i);
     return false;
 }
 
@@ -222,7 +225,7 @@ static void put_merges(vocab *v, ft_gguf_writer *w)
     const size_t n = json_array_size(list);
     size_t bytes = 0;
     ft_str half[2];
-    if (!json_is_array(list)) ft_hf_bad(&v->tok, "model.merges is missing or no array");
+    if (!json_is_array(list)) ft_hf_bad(&v->tok, "model.merges: want an array");
     for (size_t i = 0; i < n && !v->note->st; i++)
         if (merge_at(v, list, i, half)) bytes += half[0].n + 1 + half[1].n;
     if (v->note->st) return;
@@ -261,8 +264,8 @@ static bool valid_id(const vocab *v, const json_t *j, uint32_t *id)
     return true;
 }
 
-/* eos_token_id may be a list: the first that is not the eos itself ends a turn, the next a
- * message. */
+/* eos_token_id may be a list: the first id other than eos becomes eot (end of turn), the next eom
+ * (end of message). */
 static void put_ends(vocab *v, ft_hf *h)
 {
     const json_t *list = json_object_get(h->generation, "eos_token_id");
@@ -295,7 +298,7 @@ static void put_special(vocab *v, ft_hf *h)
         const char *hf, *gguf;
     } row[] = {
         {"bos", "bos"},     {"unk", "unknown"},
-        {"pad", "padding"}, {"sep", "seperator"}, /* the format spells it so */
+        {"pad", "padding"}, {"sep", "seperator"}, /* misspelled like this in the format */
         {"mask", "mask"},
     };
     for (size_t i = 0; i < FT_COUNT(row); i++) {

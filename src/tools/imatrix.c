@@ -9,7 +9,7 @@
 #include <string.h>
 
 typedef struct entry {
-    ft_str name; /* of the weight, inside the file's name of its sums */
+    ft_str name; /* name of the weight: a part of the name of its sums in the file */
     int64_t cols, mats;
     float *mean;
 } entry;
@@ -53,7 +53,7 @@ static ft_status read_entry(ft_imatrix *m, const ft_gguf_tensor *sum, ft_err *er
         }
     }
     if (!ft_dict_put(&m->by_name, name, (uint32_t)(m->n - 1)))
-        return ft_fail(err, FT_EFORMAT, "%s: %s twice", m->path, counts);
+        return ft_fail(err, FT_EFORMAT, "%s: %s occurs twice", m->path, counts);
     return FT_OK;
 }
 

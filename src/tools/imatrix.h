@@ -1,5 +1,5 @@
-/* tools/imatrix.h - an importance matrix: how much each column of each weight matters, as the mean
- * square of what it was multiplied with. Reads the GGUF form: for a tensor NAME the sums
+/* tools/imatrix.h - an importance matrix: the importance of each column of each weight matrix, as
+ * the mean square of its input activations. Reads the GGUF form: for a tensor NAME the sums
  * NAME.in_sum2 [columns, matrices] and NAME.counts [1, matrices]. */
 #ifndef FT_TOOLS_IMATRIX_H
 #define FT_TOOLS_IMATRIX_H
@@ -13,11 +13,11 @@ ft_status ft_imatrix_open(ft_imatrix **out, const char *path, ft_err *err);
 void ft_imatrix_close(ft_imatrix *m); /* accepts NULL */
 
 size_t ft_imatrix_n(const ft_imatrix *m);
-uint32_t ft_imatrix_chunks(const ft_imatrix *m); /* 0: the file does not say */
-ft_str ft_imatrix_dataset(const ft_imatrix *m);  /* empty: the file does not say */
+uint32_t ft_imatrix_chunks(const ft_imatrix *m); /* 0: not in the file */
+ft_str ft_imatrix_dataset(const ft_imatrix *m);  /* empty: not in the file */
 
-/* cols importances for each of `mats` matrices, or NULL when the tensor was not measured. A tensor
- * measured with another shape is an error. Borrowed until close. */
+/* `cols` importances for each of `mats` matrices, or NULL when the file has none for the tensor. A
+ * different shape in the file is an error. Borrowed until close. */
 ft_status ft_imatrix_find(const ft_imatrix *m, ft_str name, int64_t cols, int64_t mats,
                           const float **out, ft_err *err);
 

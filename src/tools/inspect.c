@@ -1,4 +1,5 @@
-/* tools/inspect.c - the report: what the file holds, what it means and what it costs. */
+/* tools/inspect.c - writes the report about a GGUF file: keys, tensors, architecture and memory
+ * use, as text or JSON. */
 #include "tools/inspect.h"
 
 #include "base/mem.h"
@@ -112,7 +113,7 @@ static void put_memory(ft_buf *b, const ft_facts *f, uint32_t ctx)
         ft_buf_printf(b, ", KV at f16 %s", human(size, f->kv));
         if (f->state > 0) ft_buf_printf(b, ", recurrent state %s", human(size, f->state));
         if (f->mtp_kv > 0) ft_buf_printf(b, ", MTP KV %s", human(size, f->mtp_kv));
-        ft_buf_printf(b, ", together %s", human(size, f->weights + f->kv + f->state + f->mtp_kv));
+        ft_buf_printf(b, ", total %s", human(size, f->weights + f->kv + f->state + f->mtp_kv));
         if (f->memory_note[0]) ft_buf_printf(b, " (%s)", f->memory_note);
     } else {
         ft_buf_puts(b, ", cache unknown");
@@ -163,7 +164,7 @@ static void put_text(ft_buf *b, const ft_gguf *g, const ft_facts *f, const ft_in
 
 /* ---- JSON ---- */
 
-/* Texts from the file, with every byte that is no UTF-8 replaced. */
+/* A string of the file as JSON; invalid UTF-8 is replaced. */
 static json_t *text_json(ft_str s)
 {
     ft_buf b;
@@ -296,7 +297,7 @@ static bool finite_tensor(const ft_gguf_tensor *t, size_t *at)
     return !t->bytes || ft_row_finite(t->type, t->data, t->bytes / info->bytes * info->elems, at);
 }
 
-static void check_one(void *arg, size_t i)
+static void check_tensor(void *arg, size_t i)
 {
     checker *c = arg;
     if (finite_tensor(ft_gguf_tensor_at(c->g, i), NULL)) return;
@@ -309,7 +310,7 @@ static ft_status check_tensors(const ft_gguf *g, int threads, ft_err *err)
 {
     checker c = {g, SIZE_MAX};
     ft_pool *p = ft_pool_new(threads, 0);
-    ft_pool_each(p, ft_gguf_n_tensor(g), check_one, &c);
+    ft_pool_each(p, ft_gguf_n_tensor(g), check_tensor, &c);
     ft_pool_free(p);
     if (c.bad == SIZE_MAX) return FT_OK;
     const ft_gguf_tensor *t = ft_gguf_tensor_at(g, c.bad);

@@ -27,7 +27,7 @@ int64_t ft_facts_int(const ft_gguf *g, const char *arch, const char *key, int bl
     return v >= 0 && v <= 1 << 30 ? v : def;
 }
 
-static const ft_gguf_tensor *block_tensor(const ft_gguf *g, int64_t block, const char *name)
+const ft_gguf_tensor *ft_facts_block_tensor(const ft_gguf *g, int64_t block, const char *name)
 {
     char full[96];
     snprintf(full, sizeof full, "blk.%lld.%s", (long long)block, name);
@@ -94,11 +94,11 @@ static void read_qwen(qwen *q, const ft_gguf *g, const char *arch)
     q->blocks = FT_MIN(ft_facts_int(g, arch, "block_count", 0, 0), MAX_BLOCKS);
     q->declared = ft_facts_int(g, arch, "nextn_predict_layers", 0, 0);
     const int64_t last = q->blocks - 1;
-    q->mtp = block_tensor(g, last, "nextn.eh_proj.weight") != NULL;
+    q->mtp = ft_facts_block_tensor(g, last, "nextn.eh_proj.weight") != NULL;
     /* a head that was declared and then stripped may or may not have left its block's number */
-    const bool counted = q->mtp || (q->declared && !block_tensor(g, last, "attn_norm.weight"));
+    const bool counted = q->mtp || (q->declared && !ft_facts_block_tensor(g, last, "attn_norm.weight"));
     q->trunk = FT_MAX(q->blocks - (counted ? FT_MAX(q->declared, (int64_t)1) : 0), (int64_t)0);
-    q->head_only = q->mtp && !block_tensor(g, 0, "attn_norm.weight");
+    q->head_only = q->mtp && !ft_facts_block_tensor(g, 0, "attn_norm.weight");
     for (int i = 0; i < q->trunk; i++) {
         if (is_delta(g, q, i))
             q->delta++;
@@ -176,7 +176,7 @@ static void check_norms(ft_facts *f, const ft_gguf *g, int64_t block)
     static const char *const names[] = {"nextn.enorm.weight", "nextn.hnorm.weight",
                                         "nextn.shared_head_norm.weight"};
     for (size_t i = 0; i < FT_COUNT(names); i++) {
-        const double mean = mean_of(block_tensor(g, block, names[i]));
+        const double mean = mean_of(ft_facts_block_tensor(g, block, names[i]));
         if (!(mean < 0)) continue; /* also when it is NaN */
         char text[300];
         snprintf(text, sizeof text,

@@ -1,5 +1,6 @@
-/* tools/inspect_mtp.c - a drafter out of a model, and into one. A head by itself is a file of the
- * same architecture and block count that has only the last block, the embedding and the output. */
+/* tools/inspect_mtp.c - extracts the MTP block of a model into a file, and merges such a file into
+ * a model. A file with only the MTP block has the architecture and block count of its model, but
+ * only the last block, the embedding and the output tensors. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/pool.h"
@@ -50,7 +51,7 @@ static void copy_piece(void *arg, size_t i)
     ft_progress_add(c->progress, p->bytes);
 }
 
-static void cut(copy *c)
+static void cut_pieces(copy *c)
 {
     for (size_t i = 0; i < c->n; i++) {
         for (size_t at = 0; at < c->tensor[i].t->bytes; at += PIECE) {
@@ -64,14 +65,14 @@ static void cut(copy *c)
     }
 }
 
-/* Writes all that was added. The writer is gone afterwards. */
-static ft_status finish(copy *c, const ft_mtp_opts *o, ft_err *err)
+/* Writes all tensors that were added, and frees the writer. */
+static ft_status write_copy(copy *c, const ft_mtp_opts *o, ft_err *err)
 {
     ft_status st = ft_gguf_writer_begin(c->w, err);
     if (st) {
         ft_gguf_writer_abort(c->w);
     } else {
-        cut(c);
+        cut_pieces(c);
         const uint64_t bytes = ft_gguf_writer_file_bytes(c->w);
         c->progress = ft_progress_new("copy", bytes, o->progress, NULL);
         ft_pool *p = ft_pool_new(o->threads, 0);
@@ -85,7 +86,7 @@ static ft_status finish(copy *c, const ft_mtp_opts *o, ft_err *err)
     return st;
 }
 
-/* ---- what a file is ---- */
+/* ---- source files ---- */
 
 typedef struct model {
     ft_gguf *g;
@@ -94,13 +95,6 @@ typedef struct model {
     bool has_trunk, has_head;
 } model;
 
-static const ft_gguf_tensor *block_tensor(const model *m, int64_t block, const char *name)
-{
-    char full[96];
-    snprintf(full, sizeof full, "blk.%lld.%s", (long long)block, name);
-    return ft_gguf_tensor_find(m->g, full);
-}
-
 static ft_status open_model(model *m, const char *path, bool use_mmap, ft_err *err)
 {
     *m = (model){0};
@@ -108,9 +102,10 @@ static ft_status open_model(model *m, const char *path, bool use_mmap, ft_err *e
     if (st) return st;
     ft_facts_arch(m->g, m->arch);
     m->blocks = FT_MIN(ft_facts_int(m->g, m->arch, "block_count", 0, 0), MAX_BLOCKS);
-    m->has_trunk = block_tensor(m, 0, "attn_norm.weight") != NULL;
-    m->has_head = block_tensor(m, m->blocks - 1, "nextn.eh_proj.weight") != NULL;
-    const bool counted = m->has_head || !block_tensor(m, m->blocks - 1, "attn_norm.weight");
+    m->has_trunk = ft_facts_block_tensor(m->g, 0, "attn_norm.weight") != NULL;
+    m->has_head = ft_facts_block_tensor(m->g, m->blocks - 1, "nextn.eh_proj.weight") != NULL;
+    const bool counted =
+        m->has_head || !ft_facts_block_tensor(m->g, m->blocks - 1, "attn_norm.weight");
     m->trunk = m->blocks - (counted ? 1 : 0);
     if (!strncmp(m->arch, "gemma4", 6))
         return ft_fail(err, FT_EUNSUPPORTED,
@@ -124,7 +119,7 @@ static ft_status open_model(model *m, const char *path, bool use_mmap, ft_err *e
     return FT_OK;
 }
 
-/* Is this tensor of the block that is the head? */
+/* true when the tensor belongs to this block. */
 static bool in_block(const ft_gguf_tensor *t, int64_t block)
 {
     char prefix[32];
@@ -134,7 +129,7 @@ static bool in_block(const ft_gguf_tensor *t, int64_t block)
 
 /* ---- extract ---- */
 
-/* The packaging of old forks names the head in the architecture; the current one does not. */
+/* Removes the suffix _mtp, which older forks append to the architecture of MTP-only files. */
 static ft_str plain_arch(const char *arch)
 {
     const ft_str s = ft_str_of(arch);
@@ -160,7 +155,7 @@ ft_status ft_mtp_extract(const ft_mtp_opts *o, ft_err *err)
                 ft_str_is(t->name, "output.weight") || ft_str_is(t->name, "output_norm.weight"))
                 add_tensor(&c, t);
         }
-        st = finish(&c, o, err);
+        st = write_copy(&c, o, err);
     }
     ft_gguf_close(m.g);
     return st;
@@ -180,12 +175,12 @@ static ft_status check_pair(const model *m, const model *h, const ft_mtp_opts *o
         return ft_fail(err, FT_EINVAL, "%s: no MTP block: blk.%lld.nextn.eh_proj.weight is absent",
                        o->head, (long long)h->blocks - 1);
     if (!ft_str_is(plain_arch(h->arch), m->arch))
-        return ft_fail(err, FT_EINVAL, "%s: architecture %s, want %s, as the model has", o->head,
+        return ft_fail(err, FT_EINVAL, "%s: architecture %s, want %s (that of the model)", o->head,
                        h->arch, m->arch);
     if (h->trunk != m->trunk)
         return ft_fail(err, FT_EINVAL, "%s: a head for %lld blocks, but the model has %lld",
                        o->head, (long long)h->trunk, (long long)m->trunk);
-    const ft_gguf_tensor *eh = block_tensor(h, h->blocks - 1, "nextn.eh_proj.weight");
+    const ft_gguf_tensor *eh = ft_facts_block_tensor(h->g, h->blocks - 1, "nextn.eh_proj.weight");
     const int64_t width = ft_facts_int(m->g, m->arch, "embedding_length", 0, 0);
     if (eh->n[1] != width)
         return ft_fail(err, FT_EINVAL, "%s: a head of width %lld, but the model has width %lld",
@@ -211,7 +206,7 @@ static bool is_per_block(ft_str key, const char *arch)
     return false;
 }
 
-/* Keys of the model, with the block count and what is listed per block as the head has it. */
+/* Writes the keys of the model; block_count and per-block lists come from the file of the head. */
 static ft_status merge_keys(ft_gguf_writer *w, const model *m, const model *h, ft_err *err)
 {
     char count[96], nextn[96];
@@ -230,10 +225,11 @@ static ft_status merge_keys(ft_gguf_writer *w, const model *m, const model *h, f
         if (per_block) {
             const ft_gguf_kv *longer = ft_gguf_kv_find(h->g, kv->key.p);
             if (!longer || !longer->array || longer->n != kv->n + 1)
-                return ft_fail(err, FT_EINVAL,
-                               "%s: key %s has a value for each of %lld blocks, and the head has "
-                               "none for its own",
-                               ft_gguf_path(h->g), ft_show(kv->key).text, (long long)m->trunk);
+                return ft_fail(
+                    err, FT_EINVAL,
+                    "%s: key %s has a value for each of %lld blocks, but the file of the "
+                    "head has none for its block",
+                    ft_gguf_path(h->g), ft_show(kv->key).text, (long long)m->trunk);
             kv = longer;
         }
         ft_gguf_put_kv(w, kv);
@@ -254,7 +250,7 @@ static ft_status write_merged(const model *m, const model *h, const ft_mtp_opts 
     for (size_t i = 0; i < ft_gguf_n_tensor(h->g); i++)
         if (in_block(ft_gguf_tensor_at(h->g, i), h->blocks - 1))
             add_tensor(&c, ft_gguf_tensor_at(h->g, i));
-    return finish(&c, o, err);
+    return write_copy(&c, o, err);
 }
 
 ft_status ft_mtp_merge(const ft_mtp_opts *o, ft_err *err)

@@ -21,7 +21,7 @@ static const struct {
     const char *alias, *name;
 } aliases[] = {{"Q4_K", "Q4_K_M"}, {"Q5_K", "Q5_K_M"}, {"Q3_K", "Q3_K_M"}, {"MXFP4_MOE", "MXFP4"}};
 
-/* ---- rules: the first that fits a tensor decides, else the mix's own type ---- */
+/* ---- rules: the first that matches a tensor decides, else the base type of the mix ---- */
 
 enum kind { VALUE, DOWN, ATTN_OUT, OTHER };
 
@@ -128,7 +128,7 @@ static enum kind kind_of(ft_str name)
     return contains(name, "ffn_down") ? DOWN : OTHER;
 }
 
-static bool fits(enum where where, const ft_mix_model *m, int i, int n)
+static bool rule_matches(enum where where, const ft_mix_model *m, int i, int n)
 {
     switch (where) {
     case ALL: return true;
@@ -144,7 +144,7 @@ static bool fits(enum where where, const ft_mix_model *m, int i, int n)
     return false;
 }
 
-/* The output matrix, or the embedding that serves as one. */
+/* The type of the output matrix, or of the embedding of a tied model. */
 static ft_type output_type(const ft_mix *m, int64_t n)
 {
     if (m->base == FT_MXFP4 || n % ft_type_of(m->base)->elems) return FT_Q8_0;
@@ -164,7 +164,7 @@ ft_type ft_mix_type(const ft_mix *m, const ft_mix_model *model, ft_str name, int
     const int of = kind == VALUE ? value_n : model->layers;
     for (size_t r = 0; r < FT_COUNT(rules); r++)
         if (rules[r].kind == kind && !strcmp(rules[r].mix, m->name) &&
-            fits(rules[r].where, model, i, of))
+            rule_matches(rules[r].where, model, i, of))
             return rules[r].type;
     return m->base;
 }

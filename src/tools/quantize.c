@@ -39,7 +39,7 @@ struct ft_quantize {
     size_t n;
 };
 
-/* ---- what the user asked for ---- */
+/* ---- options ---- */
 
 static ft_status find_type(const char *what, const char *name, ft_type *out, ft_err *err)
 {
@@ -136,7 +136,7 @@ static void read_model(ft_quantize *q)
         .tied = !ft_gguf_tensor_find(q->g, "output.weight"),
         .imatrix = q->imatrix != NULL,
     };
-    /* a drafter's blocks all count as MTP blocks: there it is the model that is quantised */
+    /* in a drafter file all blocks count as MTP blocks */
     q->first_mtp = nextn && nextn < blocks ? (int)(blocks - nextn) : INT32_MAX;
 }
 
@@ -147,8 +147,8 @@ static bool is_mtp(const ft_quantize *q, ft_str name)
            ft_str_find(name, FT_STR("nextn."), 0) != SIZE_MAX;
 }
 
-/* The place of a value tensor among its kind, counted in the order of layers. */
-static int value_place(const ft_quantize *q, ft_str name, int *of)
+/* The index of a value tensor among all value tensors, in layer order. */
+static int value_index(const ft_quantize *q, ft_str name, int *of)
 {
     int before = 0;
     *of = 0;
@@ -162,7 +162,7 @@ static int value_place(const ft_quantize *q, ft_str name, int *of)
     return before;
 }
 
-static ft_type choose(ft_quantize *q, const ft_gguf_tensor *t)
+static ft_type choose_type(ft_quantize *q, const ft_gguf_tensor *t)
 {
     const ft_type base = q->mix->base;
     const bool number = ft_type_of(t->type)->quant || t->type == FT_F32 || t->type == FT_F16 ||
@@ -184,7 +184,7 @@ static ft_type choose(ft_quantize *q, const ft_gguf_tensor *t)
         return ft_mix_fit(FT_Q8_0, t->n[0]);
     if (q->o.pure) return ft_mix_fit(base, t->n[0]);
     int of;
-    const int place = value_place(q, t->name, &of);
+    const int place = value_index(q, t->name, &of);
     return ft_mix_fit(ft_mix_type(q->mix, &q->model, t->name, t->n[0], place, of), t->n[0]);
 }
 
@@ -195,7 +195,7 @@ static ft_status plan_row(ft_quantize *q, size_t i, ft_err *err)
     *r = (ft_quantize_row){.name = t->name,
                            .n_dims = t->n_dims,
                            .from = t->type,
-                           .to = choose(q, t),
+                           .to = choose_type(q, t),
                            .bytes_from = t->bytes};
     memcpy(r->n, t->n, sizeof r->n);
     const size_t rows = (size_t)(t->n[1] * t->n[2] * t->n[3]);
@@ -272,7 +272,7 @@ const ft_quantize_row *ft_quantize_at(const ft_quantize *q, size_t i)
     return &q->row[i];
 }
 
-/* ---- the work ---- */
+/* ---- writing ---- */
 
 typedef struct work {
     ft_quantize *q;
@@ -328,7 +328,8 @@ static bool quantize_rows(void *arg, int thread, size_t i, int64_t first, int64_
         ft_row_decode(r->from, x, src + (size_t)j * from, cols);
         if (!all_finite(x, cols)) return fail_row(k, i, first + j);
         const float *weight = k->q->weight[i];
-        if (weight) weight += (size_t)((first + j) / r->n[1]) * cols; /* this expert's */
+        if (weight)
+            weight += (size_t)((first + j) / r->n[1]) * cols; /* the importances of this expert */
         ft_row_encode(r->to, dst + (size_t)j * to, x, cols, weight);
     }
     ft_gguf_writer_data(k->w, i, (size_t)first * to, dst, (size_t)n * to);
@@ -365,7 +366,7 @@ static void put_header(const ft_quantize *q, ft_gguf_writer *w)
         ft_gguf_put_tensor(w, q->row[i].name.p, q->row[i].to, q->row[i].n_dims, q->row[i].n);
 }
 
-static void run_worker(work *k)
+static void quantize_tensors(work *k)
 {
     ft_quantize *q = k->q;
     ft_rows *rows = ft_new_n(ft_rows, q->n + 1);
@@ -402,7 +403,7 @@ static void run_worker(work *k)
 ft_status ft_quantize_write(ft_quantize *q, const char *out, uint64_t *bytes, ft_err *err)
 {
     if (ft_gguf_same_file(q->g, out))
-        return ft_fail(err, FT_EINVAL, "%s is the file to read, want another one to write", out);
+        return ft_fail(err, FT_EINVAL, "%s is the input file, want another output file", out);
     work k = {.q = q};
     ft_status st = ft_gguf_writer_open(&k.w, out, err);
     if (st) return st;
@@ -410,7 +411,7 @@ ft_status ft_quantize_write(ft_quantize *q, const char *out, uint64_t *bytes, ft
     st = ft_gguf_writer_begin(k.w, err);
     if (!st) {
         pthread_mutex_init(&k.lock, NULL);
-        run_worker(&k);
+        quantize_tensors(&k);
         pthread_mutex_destroy(&k.lock);
         if (k.failed)
             st = ft_fail(err, FT_EFORMAT, "%s: %s: row %lld holds a value that is not finite",

@@ -1,7 +1,7 @@
-/* tools/quantize.h - a GGUF file becomes another one with other tensor types.
- * Opening makes the plan: every tensor with its type before and after. Writing carries it out, all
- * cores on the rows of each tensor, and the file appears when it is complete. Integers and whatever
- * mix.h keeps are copied as they are. */
+/* tools/quantize.h - converts a GGUF file to one with other tensor types.
+ * Opening makes the plan: the type of every tensor before and after. Writing executes it with all
+ * cores on the rows of each tensor; the output file appears only when it is complete. Integer
+ * tensors and those for which ft_mix_keeps() is true are copied unchanged. */
 #ifndef FT_TOOLS_QUANTIZE_H
 #define FT_TOOLS_QUANTIZE_H
 
@@ -10,17 +10,18 @@
 #include "base/type.h"
 
 typedef struct ft_quantize_opts {
-    const char *mix;                /* "Q4_K_M" */
-    const char *const *tensor_type; /* "PATTERN=TYPE": the first pattern that a name matches wins */
+    const char *mix; /* "Q4_K_M" */
+    const char *const
+        *tensor_type; /* "PATTERN=TYPE": the first pattern that matches a name applies */
     int n_tensor_type;
-    const char *tensor_type_file; /* more of them, one on a line; NULL for none */
+    const char *tensor_type_file; /* a file with more of them, one per line; NULL for none */
     const char *output_type;      /* for output.weight, or NULL */
     const char *embedding_type;   /* for the token embeddings, or NULL */
     const char *imatrix;          /* a file, or NULL */
-    bool keep_mtp;         /* the MTP block and projections at Q8_0: drafts are cheap, misses not */
-    bool pure;             /* one type for all, no mix */
-    bool leave_output;     /* output.weight stays as it is */
-    bool allow_requantize; /* from one block type to another: loses twice */
+    bool keep_mtp;         /* MTP block and projections as Q8_0: keeps the acceptance rate high */
+    bool pure;             /* one type for all tensors, no mix rules */
+    bool leave_output;     /* output.weight keeps its type */
+    bool allow_requantize; /* accept quantised sources: precision is lost a second time */
     int threads;           /* 0: one per core */
     ft_progress_fn *progress; /* NULL: not reported */
 } ft_quantize_opts;

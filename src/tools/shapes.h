@@ -1,5 +1,5 @@
-/* tools/shapes.h - the sizes of known models, and the tensors that a model of such a size has.
- * Nothing here touches a file: `synth` fills these tensors with random numbers. */
+/* tools/shapes.h - the dimensions of known models, and the list of tensors of such a model.
+ * It does not read or write files; `synth` fills these tensors with random numbers. */
 #ifndef FT_TOOLS_SHAPES_H
 #define FT_TOOLS_SHAPES_H
 
@@ -23,18 +23,18 @@ typedef struct ft_model_shape {
     int layers, width, ffn, vocab, context;
     int heads, kv_heads, head; /* attention; for Gemma the sliding layers */
     int rotary;
-    /* Qwen: one attention block in `every`; Gemma: one global layer in `every` */
+    /* Qwen: every `every`-th block is attention; Gemma: every `every`-th layer is global */
     int every;
     /* delta nets */
     int key_heads, value_heads, state, conv;
-    /* experts: how many, how many used, their width, the shared one's width */
+    /* experts: number, number used per token, width, width of the shared expert */
     int experts, used, expert_ffn, shared_ffn;
     /* Gemma: global layers, window, layers without K and V, per-layer embeddings */
     int global_kv_heads, global_head, window, shared_kv, per_layer;
     int wide_ffn;     /* width on the layers without K and V, or 0 */
     int target_width; /* assistants and towers: the width of the model they work for */
     int centroids;    /* assistants: rows of the centroid head, or 0 */
-    bool untied;      /* has an output matrix of its own */
+    bool untied;      /* has a separate output matrix */
     bool k_is_v;      /* Gemma: global layers have no V projection */
     /* towers: rows of the position table, or of each of its two planes; largest picture in tokens
      */
@@ -66,11 +66,11 @@ static inline bool ft_shape_is_sliding(const ft_model_shape *s, int layer) /* Ge
     return (layer + 1) % s->every != 0;
 }
 
-/* What a tensor is filled with. */
+/* How a tensor is filled. */
 typedef enum ft_fill {
-    FT_FILL_MATRIX,  /* the type asked for, random with deviation a */
-    FT_FILL_HALF,    /* a matrix that is never quantised: BF16, or F32 when that was asked for */
-    FT_FILL_F32,     /* random with deviation a, always F32 */
+    FT_FILL_MATRIX,  /* the requested type, random with standard deviation a */
+    FT_FILL_HALF,    /* a matrix that is never quantised: BF16, or F32 when that was requested */
+    FT_FILL_F32,     /* random with standard deviation a, always F32 */
     FT_FILL_UNIFORM, /* F32 in [a, b] */
     FT_FILL_ROPE,    /* Gemma's frequency factors: 1 for the first quarter, else 1e30 */
     FT_FILL_ORDER,   /* I32, a permutation of 0 .. n-1 */

@@ -16,7 +16,7 @@
 
 enum { MAX_TILES = 64, PIECE = 16 << 20 };
 
-/* A stretch of one tensor that one thread writes. */
+/* A byte range of one tensor that one thread writes. */
 typedef struct piece {
     size_t tensor, at, bytes;
 } piece;
@@ -36,7 +36,7 @@ typedef struct job {
 
 /* ---- types ---- */
 
-/* "Q4_K_M" means Q4_K here: the mix is a recipe, its base a block format. */
+/* A mix such as "Q4_K_M" means its base type Q4_K here. */
 static ft_status find_type(ft_type *out, const char *name, ft_err *err)
 {
     static const char *const recipes[][2] = {
@@ -64,7 +64,7 @@ static bool divides(ft_type t, int64_t n)
     return n % ft_type_of(t)->elems == 0;
 }
 
-/* Rows that a large block does not divide take a smaller one, as quantisers do. */
+/* Rows that are not a multiple of a large block get a type with smaller blocks, as in quantize. */
 static ft_type fall_back(ft_type t, int64_t n)
 {
     if (divides(t, n)) return t;
@@ -75,11 +75,11 @@ static ft_type fall_back(ft_type t, int64_t n)
     return divides(small, n) ? small : FT_F16;
 }
 
-static ft_type type_of(const ft_shape_tensor *t, ft_type asked)
+static ft_type type_of(const ft_shape_tensor *t, ft_type requested)
 {
     switch (t->fill) {
-    case FT_FILL_MATRIX: return fall_back(asked, t->n[0]);
-    case FT_FILL_HALF: return asked == FT_F32 ? FT_F32 : FT_BF16;
+    case FT_FILL_MATRIX: return fall_back(requested, t->n[0]);
+    case FT_FILL_HALF: return requested == FT_F32 ? FT_F32 : FT_BF16;
     case FT_FILL_ORDER: return FT_I32;
     default: return FT_F32;
     }
@@ -110,7 +110,8 @@ static size_t tile_for(job *j, ft_type type, double deviation, uint64_t bytes)
     return j->n_tile++;
 }
 
-/* Writes a stretch of a tensor from its tile, step and step from a start of its own. */
+/* Writes a byte range of a tensor by repeating its tile, from a start that depends on the tensor.
+ */
 static void write_tiled(job *j, const piece *p)
 {
     const ft_tile *t = &j->tile[j->tile_of[p->tensor]];
@@ -136,7 +137,7 @@ static void fill_order(int32_t *v, size_t n, ft_rng *r)
     }
 }
 
-/* The small tensors: whole, each value on its own. */
+/* Writes a small tensor as a whole, with every value generated separately. */
 static void write_values(job *j, const piece *p)
 {
     const ft_shape_tensor *t = &j->tensor[p->tensor];

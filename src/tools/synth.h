@@ -1,5 +1,5 @@
-/* tools/synth.h - writes a model with the real shape of a known one and random weights: for
- * measuring speed and memory, and for tests. The same seed gives the same file. */
+/* tools/synth.h - writes a model with the dimensions of a known model and random weights, for
+ * benchmarks, memory measurements and tests. The same seed gives the same file. */
 #ifndef FT_TOOLS_SYNTH_H
 #define FT_TOOLS_SYNTH_H
 
@@ -8,13 +8,13 @@
 
 typedef struct ft_synth_opts {
     const char *shape; /* see tools/shapes.c */
-    const char *type;  /* of the matrices: "Q4_K", or a mix like "Q4_K_M", which means its base */
+    const char *type; /* of the matrices: "Q4_K", or a mix such as "Q4_K_M", which means its base */
     const char *path;
     uint64_t seed;
     bool mtp; /* with the MTP block, where the family has one */
     int threads;
     ft_progress_fn *progress; /* NULL: not reported */
-    bool dry_run;             /* only say how large it would be */
+    bool dry_run;             /* only compute the size */
 } ft_synth_opts;
 
 typedef struct ft_synth_result {

@@ -19,15 +19,15 @@ static void put_half(unsigned char *p, double v)
     put16(p, ft_f32_to_f16((float)v));
 }
 
-/* A scale whose sign is random: quants that are not symmetric around zero then average out, and
- * no direction in the matrix is favoured. */
+/* A scale with a random sign, so that quants that are not symmetric around zero have mean zero over
+ * many blocks. */
 static double either_sign(ft_rng *r, double d)
 {
     return ft_rng_u64(r) & 1 ? d : -d;
 }
 
-/* The 12 bytes of Q4_K and Q5_K: each sub-block's minimum gets the code of its scale, so that
- * dmin can centre all of them at once. */
+/* The 12 scale bytes of Q4_K and Q5_K: the minimum of each sub-block gets the code of its scale, so
+ * that one dmin centres all sub-blocks. */
 static void same_mins(unsigned char s[12])
 {
     for (int i = 0; i < 4; i++) {
@@ -36,7 +36,7 @@ static void same_mins(unsigned char s[12])
     }
 }
 
-/* Two-bit codes 0 1 2 3 stand for -1 0 1 2 in these types: without the 2 the mean is zero. */
+/* The two-bit codes 0 1 2 3 mean -1 0 1 2 in these types. Without code 3 the mean is zero. */
 static void no_threes(unsigned char *q, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -79,8 +79,8 @@ static void patch_fp4(ft_type t, unsigned char *b, double d)
     }
 }
 
-/* Gives a block of random bytes its scale d. */
-static void patch(ft_type t, unsigned char *b, double d, ft_rng *r)
+/* Sets the scale of a block of random bytes to d. */
+static void set_block_scale(ft_type t, unsigned char *b, double d, ft_rng *r)
 {
     switch (t) {
     case FT_Q4_0:
@@ -130,7 +130,7 @@ bool ft_tile_can(ft_type type)
     return ft_type_of(type)->quant || type == FT_F32 || type == FT_F16 || type == FT_BF16;
 }
 
-static void fill(ft_tile *t, size_t blocks, double d, uint64_t seed)
+static void fill_tile(ft_tile *t, size_t blocks, double d, uint64_t seed)
 {
     const size_t size = ft_type_of(t->type)->bytes;
     ft_rng r = {seed};
@@ -140,12 +140,12 @@ static void fill(ft_tile *t, size_t blocks, double d, uint64_t seed)
             const uint64_t bits = ft_rng_u64(&r);
             memcpy(b + k, &bits, FT_MIN(size - k, (size_t)8));
         }
-        patch(t->type, b, d, &r);
+        set_block_scale(t->type, b, d, &r);
     }
 }
 
-/* Deviation of the values of the first blocks, around zero. */
-static double measure(const ft_tile *t, size_t blocks)
+/* Standard deviation around zero of the values of the first blocks. */
+static double measure_deviation(const ft_tile *t, size_t blocks)
 {
     const ft_type_info *info = ft_type_of(t->type);
     float v[256];
@@ -170,12 +170,12 @@ void ft_tile_init(ft_tile *t, ft_type type, double deviation, size_t about, uint
     size_t blocks = FT_MAX(about / size, probe);
     while (!is_prime(blocks)) blocks++;
     *t = (ft_tile){type, deviation, ft_alloc(blocks * size), blocks, blocks * size};
-    double unit = 1; /* deviation at scale 1; plain numbers have it by nature */
+    double unit = 1; /* standard deviation at scale 1; always 1 for types without blocks */
     if (ft_type_of(type)->quant) {
-        fill(t, probe, 1, seed);
-        unit = measure(t, probe);
+        fill_tile(t, probe, 1, seed);
+        unit = measure_deviation(t, probe);
     }
-    fill(t, blocks, deviation / unit, seed);
+    fill_tile(t, blocks, deviation / unit, seed);
 }
 
 void ft_tile_release(ft_tile *t)

@@ -1,6 +1,6 @@
-/* tools/synth_blocks.h - random blocks of any type, made at once rather than encoded.
- * A tile is a few MB of blocks with random quants and patched scales. Its number of blocks is a
- * prime, so that the rows of a matrix cut from it step and step all differ. */
+/* tools/synth_blocks.h - generates random blocks of any type directly, without encoding.
+ * A tile is a few MB of blocks with random quants and computed scales. Its number of blocks is a
+ * prime, so that the rows of a matrix that repeats the tile are all different. */
 #ifndef FT_TOOLS_SYNTH_BLOCKS_H
 #define FT_TOOLS_SYNTH_BLOCKS_H
 
@@ -13,11 +13,12 @@ typedef struct ft_tile {
     size_t blocks, bytes;
 } ft_tile;
 
-/* Blocks whose values have mean 0 and about this deviation. about: bytes wanted. */
+/* Makes blocks whose values have mean 0 and about this standard deviation; about: approximate size
+ * in bytes. */
 void ft_tile_init(ft_tile *t, ft_type type, double deviation, size_t about, uint64_t seed);
 void ft_tile_release(ft_tile *t);
 
-/* Can random blocks of this type be made? */
+/* true when random blocks of this type can be generated. */
 bool ft_tile_can(ft_type type);
 
 #endif

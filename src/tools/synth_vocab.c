@@ -8,15 +8,15 @@
 
 enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER = 4, UNUSED = 5, BYTE = 6 };
 
-/* Pairs in rank order; '_' is the family's mark for a space. Both halves are single letters or
- * results of earlier pairs. */
+/* Merges in rank order; '_' is replaced by the space marker of the family. Both halves are single
+ * letters or results of earlier merges. */
 static const char *const merges[] = {
     "_ t", "h e", "i n",  "_ a", "r e",  "o n",  "_t he", "e r", "_ s",   "a t",
     "e n", "n d", "_ w",  "o r", "i s",  "i t",  "_ o",   "e s", "_a nd", "in g",
     "_ h", "o u", "_o f", "_ b", "a n",  "l l",  "_t o",  "_ c", "e d",   "_ in",
     "_ f", "_ m", "_ d",  "a r", "_w h", "_h e", "_b e",  "l e", "_y ou", "_ is",
 };
-static const char extra_merge[] = "_ y"; /* in front of "_y ou" */
+static const char extra_merge[] = "_ y"; /* goes before "_y ou" */
 
 /* In the order of the family, from <|endoftext|> on. */
 static const char *const qwen_special[] = {
@@ -52,7 +52,7 @@ static const struct {
     const char *text;
     int id, type;
 } gemma_special[] = {
-    {"<pad>", 0, CONTROL},      {"<eos>", 1, NORMAL}, /* so it is in the family's files */
+    {"<pad>", 0, CONTROL},      {"<eos>", 1, NORMAL}, /* as in files of this family */
     {"<bos>", 2, CONTROL},      {"<unk>", 3, CONTROL},          {"<mask>", 4, CONTROL},
     {"<|tool>", 46, CONTROL},   {"<tool|>", 47, CONTROL},       {"<|tool_call>", 48, USER},
     {"<tool_call|>", 49, USER}, {"<|tool_response>", 50, USER}, {"<tool_response|>", 51, USER},
@@ -88,7 +88,7 @@ typedef struct vocab {
     char (*text)[32];
     int32_t *type;
     int n, used;
-    const char *space; /* the mark for a space, in UTF-8 */
+    const char *space; /* the space marker, in UTF-8 */
     char (*merge)[32];
     int n_merge;
 } vocab;
@@ -108,21 +108,21 @@ static void vocab_release(vocab *v)
     ft_free(v->merge);
 }
 
-static void set(vocab *v, int id, const char *text, int type)
+static void set_token(vocab *v, int id, const char *text, int type)
 {
     assert(id < v->n && !v->type[id] && strlen(text) < sizeof *v->text);
     snprintf(v->text[id], sizeof *v->text, "%s", text);
     v->type[id] = type;
 }
 
-/* The next free id takes the text. */
-static void push(vocab *v, const char *text, int type)
+/* Assigns the text to the next free id. */
+static void push_token(vocab *v, const char *text, int type)
 {
     while (v->used < v->n && v->type[v->used]) v->used++;
-    set(v, v->used, text, type);
+    set_token(v, v->used, text, type);
 }
 
-/* A rule "A B" with its '_' replaced, and the token AB. */
+/* Adds the merge "A B" with its '_' replaced, and the token AB. */
 static void push_merge(vocab *v, const char *pair)
 {
     char *rule = v->merge[v->n_merge++], token[32];
@@ -138,7 +138,7 @@ static void push_merge(vocab *v, const char *pair)
         }
     }
     token[m] = 0;
-    push(v, token, NORMAL);
+    push_token(v, token, NORMAL);
 }
 
 static void push_merges(vocab *v)
@@ -149,7 +149,8 @@ static void push_merges(vocab *v)
     }
 }
 
-/* Three syllables after a space: 27,000 words per leading letter pair, none of them a merge. */
+/* Fills ids with made-up words of three syllables after a space; none of them is the result of a
+ * merge. */
 static void push_words(vocab *v, int last)
 {
     static const char consonant[] = "bcdfghjklmnprstvwxyz", vowel[] = "aeiou";
@@ -165,7 +166,7 @@ static void push_words(vocab *v, int last)
         word[n] = 0;
         char text[32];
         snprintf(text, sizeof text, "%s%s", v->space, word);
-        push(v, text, NORMAL);
+        push_token(v, text, NORMAL);
     }
 }
 
@@ -175,7 +176,7 @@ static void push_padding(vocab *v)
         if (v->type[v->used]) continue;
         char text[32];
         snprintf(text, sizeof text, "[PAD%d]", v->used);
-        set(v, v->used, text, UNUSED);
+        set_token(v, v->used, text, UNUSED);
     }
 }
 
@@ -190,7 +191,8 @@ static void put_lists(ft_gguf_writer *w, const vocab *v)
     ft_free(s);
 }
 
-/* The alphabet of byte-level BPE: printable bytes stand for themselves, the rest move up. */
+/* Adds the alphabet of byte-level BPE: printable bytes map to themselves, the others to code points
+ * from U+0100 on. */
 static void push_bytes(vocab *v)
 {
     uint32_t moved = 0;
@@ -198,7 +200,7 @@ static void push_bytes(vocab *v)
         const bool same = (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
         char text[5] = {0};
         ft_utf8_encode(same ? b : 256 + moved++, text);
-        push(v, text, NORMAL);
+        push_token(v, text, NORMAL);
     }
 }
 
@@ -210,10 +212,10 @@ void ft_synth_vocab_qwen(ft_gguf_writer *w, int n)
     push_bytes(&v);
     push_merges(&v);
     snprintf(v.merge[v.n_merge++], sizeof *v.merge, "\xc4\x8a \xc4\x8a"); /* two newlines */
-    push(&v, "\xc4\x8a\xc4\x8a", NORMAL);
+    push_token(&v, "\xc4\x8a\xc4\x8a", NORMAL);
     const int first = n == QWEN_VOCAB_FULL ? (int)QWEN_SPECIAL_FULL : n - (int)SPECIALS;
     for (int i = 0; i < (int)SPECIALS; i++)
-        set(&v, first + i, qwen_special[i], qwen_special[i][1] == '|' ? CONTROL : USER);
+        set_token(&v, first + i, qwen_special[i], qwen_special[i][1] == '|' ? CONTROL : USER);
     push_words(&v, first);
     push_padding(&v);
     ft_gguf_put_str(w, "tokenizer.ggml.model", FT_STR("gpt2"));
@@ -232,19 +234,19 @@ void ft_synth_vocab_gemma(ft_gguf_writer *w, int n)
     vocab v;
     vocab_init(&v, n, "\xe2\x96\x81");
     for (size_t i = 0; i < FT_COUNT(gemma_special); i++)
-        set(&v, gemma_special[i].id, gemma_special[i].text, gemma_special[i].type);
+        set_token(&v, gemma_special[i].id, gemma_special[i].text, gemma_special[i].type);
     char text[32];
     for (int i = 0; i < 256; i++) {
         snprintf(text, sizeof text, "<0x%02X>", (unsigned)i);
-        set(&v, GEMMA_FIRST_BYTE + i, text, BYTE);
+        set_token(&v, GEMMA_FIRST_BYTE + i, text, BYTE);
     }
     for (int i = 1; i <= 4; i++) { /* runs of newlines are tokens of their own */
         memset(text, '\n', (size_t)i);
         text[i] = 0;
-        push(&v, text, i == 1 ? NORMAL : USER);
+        push_token(&v, text, i == 1 ? NORMAL : USER);
     }
-    push(&v, v.space, NORMAL);
-    for (int c = '!'; c <= '~'; c++) push(&v, (char[]){(char)c, 0}, NORMAL);
+    push_token(&v, v.space, NORMAL);
+    for (int c = '!'; c <= '~'; c++) push_token(&v, (char[]){(char)c, 0}, NORMAL);
     push_merges(&v);
     push_words(&v, n);
     push_padding(&v);

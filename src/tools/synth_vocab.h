@@ -1,6 +1,6 @@
-/* tools/synth_vocab.h - a tokenizer for models that nobody trained: every byte has a token, a few
- * dozen merges join common letters, the control tokens of the family stand where its models have
- * them, and made-up words fill the rest of the vocabulary. */
+/* tools/synth_vocab.h - writes a tokenizer for synthetic models: every byte has a token, a few
+ * dozen merges join common letters, the control tokens have the ids that the models of the family
+ * use, and made-up words fill the rest of the vocabulary. */
 #ifndef FT_TOOLS_SYNTH_VOCAB_H
 #define FT_TOOLS_SYNTH_VOCAB_H
 

@@ -1,14 +1,14 @@
-/* tests/invariants/caches.c - with every encoding of the cache: drafting changes nothing, company
- * changes nothing, and a prompt that begins with what a slot holds gives what it gives from the
- * start. */
+/* tests/invariants/caches.c - for every KV cache type: the ids do not change with drafting, with
+ * other sequences in the batch, or when the prompt starts with positions that the slot has cached.
+ */
 #define _XOPEN_SOURCE 700
 #include "engine/calibrate.h"
 #include "invariants.h"
 
-enum { PROMPT = 70, REPLY = 16 }; /* across a page */
-enum { LONG = 375 }; /* the most recent positions are kept apart: their cut moves, old pages go */
+enum { PROMPT = 70, REPLY = 16 }; /* crosses a page boundary */
+enum { LONG = 375 }; /* long enough to move the window of recent positions and to free old pages */
 
-static const ft_kv_calibration *calibration; /* of the model at hand, or NULL */
+static const ft_kv_calibration *calibration; /* of the current model, or NULL */
 
 static ft_engine_params params_of(ft_kv_type kt, ft_kv_type vt, bool exact, int draft_max)
 {
@@ -22,8 +22,8 @@ static ft_engine_params params_of(ft_kv_type kt, ft_kv_type vt, bool exact, int 
     return p;
 }
 
-static void in_company(const inv_model *m, ft_engine_params p, const inv_response *alone,
-                       const char *what)
+static void check_batched(const inv_model *m, ft_engine_params p, const inv_response *alone,
+                          const char *what)
 {
     static inv_response r[2];
     int32_t other[33];
@@ -36,13 +36,13 @@ static void in_company(const inv_model *m, ft_engine_params p, const inv_respons
     while (ft_engine_round(e)) {
     }
     inv_done(&r[1]);
-    check(inv_same(alone, &r[1]), "%s, %s: company changes token %d", m->name, what,
-          inv_parting(alone, &r[1]));
+    check(inv_same(alone, &r[1]), "%s, %s: other sequences change token %d", m->name, what,
+          inv_first_difference(alone, &r[1]));
     ft_engine_free(e);
 }
 
-static void again(const inv_model *m, ft_engine_params p, const inv_response *alone,
-                  const char *what)
+static void check_cached_prompt(const inv_model *m, ft_engine_params p, const inv_response *alone,
+                                const char *what)
 {
     static inv_response first, second;
     ft_engine *e = inv_engine(m, &p);
@@ -50,12 +50,12 @@ static void again(const inv_model *m, ft_engine_params p, const inv_response *al
     const ft_task j = inv_job(REPLY, 0), few = inv_job(3, 0);
     inv_response_on(&first, s, &few, alone->id, alone->n_prompt - 20);
     inv_response_on(&second, s, &j, alone->id, alone->n_prompt);
-    check(inv_same(alone, &second), "%s, %s: a known beginning changes token %d", m->name, what,
-          inv_parting(alone, &second));
+    check(inv_same(alone, &second), "%s, %s: a cached prefix changes token %d", m->name, what,
+          inv_first_difference(alone, &second));
     ft_engine_free(e);
 }
 
-static void encoding(const inv_model *m, ft_kv_type kt, ft_kv_type vt, bool exact)
+static void check_types(const inv_model *m, ft_kv_type kt, ft_kv_type vt, bool exact)
 {
     const int n = exact ? PROMPT : LONG;
     static inv_response plain, drafted;
@@ -70,15 +70,15 @@ static void encoding(const inv_model *m, ft_kv_type kt, ft_kv_type vt, bool exac
     inv_oracle o = {.silent = 2, .rng = {9}};
     inv_response_oracle(&drafted, &o, &plain, m, &q, &k);
     check(inv_same(&plain, &drafted), "%s, %s: drafting changes token %d", m->name, what,
-          inv_parting(&plain, &drafted));
-    check(o.decode_steps > 0 && o.wrong == 0, "%s, %s: %d of %d rounds kept other drafts", m->name,
-          what, o.wrong, o.decode_steps);
-    in_company(m, p, &plain, what);
-    again(m, p, &plain, what);
+          inv_first_difference(&plain, &drafted));
+    check(o.decode_steps > 0 && o.wrong == 0, "%s, %s: %d of %d steps accepted wrong draft tokens",
+          m->name, what, o.wrong, o.decode_steps);
+    check_batched(m, p, &plain, what);
+    check_cached_prompt(m, p, &plain, what);
 }
 
-/* Keys without their mean: the calibration is told that nothing else would do. */
-static void centred(const inv_model *m)
+/* Keys with their mean subtracted: the calibration is set so that this encoding is required. */
+static void check_centred_keys(const inv_model *m)
 {
     ft_kv_calibration *g = NULL;
     ft_err err;
@@ -98,7 +98,7 @@ static void centred(const inv_model *m)
     }
     check(n > 0, "%s: no layer was measured", m->name);
     calibration = g;
-    encoding(m, FT_KV_TURBO4, FT_KV_TURBO3, false);
+    check_types(m, FT_KV_TURBO4, FT_KV_TURBO3, false);
     calibration = NULL;
     ft_calibration_free(g, m->m);
 }
@@ -110,12 +110,12 @@ int main(void)
     for (size_t i = 0; i < FT_COUNT(model); i++) {
         for (int t = 0; t <= FT_KV_TURBO4_LEGACY; t++) {
             if (!ft_kv_row_fits((ft_kv_type)t, model[i].m->limits.head_d)) continue;
-            encoding(&model[i], (ft_kv_type)t, (ft_kv_type)t, true);
+            check_types(&model[i], (ft_kv_type)t, (ft_kv_type)t, true);
         }
-        encoding(&model[i], FT_KV_TURBO3, FT_KV_TURBO3, false);
-        encoding(&model[i], FT_KV_F16, FT_KV_TURBO4, true);
-        encoding(&model[i], FT_KV_TURBO4, FT_KV_TURBO2, false);
-        centred(&model[i]);
+        check_types(&model[i], FT_KV_TURBO3, FT_KV_TURBO3, false);
+        check_types(&model[i], FT_KV_F16, FT_KV_TURBO4, true);
+        check_types(&model[i], FT_KV_TURBO4, FT_KV_TURBO2, false);
+        check_centred_keys(&model[i]);
         inv_model_close(&model[i]);
     }
     return inv_end();

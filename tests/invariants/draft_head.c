@@ -1,22 +1,22 @@
-/* tests/invariants/draft_head.c - what the draft head has seen, and what having one costs: its keys
- * and values after any pattern of acceptance, prompts in pieces, one row for the output matrix,
- * memory. */
+/* tests/invariants/draft_head.c - the state and the cost of the draft head: its keys and values
+ * after any pattern of acceptance, prompts in chunks, one row for the output matrix, memory. */
 #define _XOPEN_SOURCE 700
 #include "invariants.h"
 
 #include <jansson.h>
 #include <math.h>
 
-/* ---- drafts and acceptances as the trace tells them ---- */
+/* ---- draft tokens and acceptances, from the trace ---- */
 
 typedef struct told {
-    int32_t draft[INV_MAX][FT_DRAFT_MAX]; /* by position of the pending token; the head's alone */
-    double h_l2[INV_MAX]; /* length of the hidden row that these drafts were made from */
+    int32_t draft[INV_MAX]
+                 [FT_DRAFT_MAX]; /* by position of the pending token; only those of the head */
+    double h_l2[INV_MAX];        /* L2 norm of the hidden row from which they were computed */
     int n[INV_MAX];
     int32_t last[FT_DRAFT_MAX];
-    int n_last, open; /* a draft that no acceptance followed yet */
+    int n_last, open; /* a draft without an acceptance yet */
     long long iter, accepted, drafted;
-    int wrong, kept; /* kept: by the last acceptance, of step `last_iter` */
+    int wrong, kept; /* kept: accepted by the last acceptance, of step `last_iter` */
     long long last_iter;
 } told;
 
@@ -28,8 +28,8 @@ static int read_ids(const json_t *a, int32_t *out, int max)
     return FT_MIN(n, max);
 }
 
-/* Replays a line: an acceptance must keep as many drafts as agree with the ids it names. */
-static void hear(void *user, const char *line)
+/* Reads a trace line: an acceptance must accept as many draft tokens as match its ids. */
+static void read_trace(void *user, const char *line)
 {
     told *t = user;
     json_error_t je;
@@ -48,7 +48,7 @@ static void hear(void *user, const char *line)
             memcpy(t->draft[at], t->last, sizeof t->last);
             t->n[at] = t->n_last;
             t->h_l2[at] = json_real_value(json_object_get(o, "h_l2"));
-            /* the row of the last token that was kept, which may be the prompt's last */
+            /* the row of the last accepted token, or of the last prompt token */
             const int idx = (int)json_integer_value(json_object_get(o, "h_idx"));
             const bool next = t->drafted > 0 && iter == t->last_iter + 1;
             t->wrong += t->h_l2[at] <= 0 || idx < 0 || (next && idx != t->kept);
@@ -70,12 +70,12 @@ static void hear(void *user, const char *line)
     json_decref(o);
 }
 
-/* ---- the head's cells ---- */
+/* ---- cached positions of the head ---- */
 
 enum { MOST_VALUES = 512 };
 
-/* The first head's key or value of a cell of the draft block, f32. */
-static void cell(float *to, const ft_slot *s, int c, bool value)
+/* The key or value of the first attention head at a position of the draft block, f32. */
+static void read_cell(float *to, const ft_slot *s, int c, bool value)
 {
     const ft_cache *cache = s->e->cache;
     const ft_kv *kv = &ft_cache_kv(cache)[s->e->m->L];
@@ -89,7 +89,7 @@ static void cell(float *to, const ft_slot *s, int c, bool value)
                            (size_t)kv->d * sizeof *to);
 }
 
-/* Largest squared difference of two slots' cells [1, n), over the squares of the second. */
+/* Largest squared difference of positions [1, n) of two slots, relative to the second. */
 static double distance(const ft_slot *a, const ft_slot *b, int n)
 {
     const int d = a->e->m->layer[a->e->m->L].d; /* of the first head */
@@ -98,8 +98,8 @@ static double distance(const ft_slot *a, const ft_slot *b, int n)
         for (int v = 0; v < 2; v++) {
             float x[MOST_VALUES], y[MOST_VALUES];
             double e = 0, s = 0;
-            cell(x, a, c, v);
-            cell(y, b, c, v);
+            read_cell(x, a, c, v);
+            read_cell(y, b, c, v);
             for (int i = 0; i < d; i++) {
                 const double diff = (double)x[i] - (double)y[i];
                 e += diff * diff;
@@ -120,17 +120,17 @@ static ft_engine *long_engine(const inv_model *m, int k, int rows)
     return inv_engine(m, &p);
 }
 
-/* The slot's next prompt begins with all it has said: its head reads what it had put off. */
-static void ask_on(const inv_response *r)
+/* Continues the conversation of the slot, so that its head processes the rows it had deferred. */
+static void continue_slot(const inv_response *r)
 {
     static inv_response next;
     const ft_task j = inv_job(1, 0);
     inv_response_on(&next, r->slot, &j, r->id, r->n);
 }
 
-/* Steps, 200 of them for the small models, of random acceptance against a response that never
- * drafted. */
-static void random_rounds(const inv_model *m, int tokens, double tolerance)
+/* Steps with random acceptance (200 for the small models), compared with a response without
+ * drafting. */
+static void random_steps(const inv_model *m, int tokens, double tolerance)
 {
     static inv_response off, on[2], fresh;
     static told heard[2];
@@ -147,24 +147,25 @@ static void random_rounds(const inv_model *m, int tokens, double tolerance)
         e[i] = long_engine(m, DRAFTS, 64);
         inv_oracle_add(e[i], &o);
         heard[i] = (told){0};
-        ft_engine_trace(e[i], hear, &heard[i]);
+        ft_engine_trace(e[i], read_trace, &heard[i]);
         inv_response_on(&on[i], ft_slot_new(e[i]), &j, ids, 24);
-        check(inv_same(&off, &on[i]), "%s: another id at %d", m->name, inv_parting(&off, &on[i]));
-        check(on[i].stats.decode_steps * 4 > tokens && !o.wrong,
-              "%s: %lld rounds, %d of them wrong", m->name, (long long)on[i].stats.decode_steps,
-              o.wrong);
+        check(inv_same(&off, &on[i]), "%s: different id at %d", m->name,
+              inv_first_difference(&off, &on[i]));
+        check(on[i].stats.decode_steps * 4 > tokens && !o.wrong, "%s: %lld steps, %d of them wrong",
+              m->name, (long long)on[i].stats.decode_steps, o.wrong);
         const ft_stats *s = &on[i].stats;
         check(!heard[i].wrong && heard[i].accepted == s->accepted && heard[i].drafted == s->drafted,
               "%s: the trace replays to %lld of %lld drafts, %d lines wrong; counted %lld of %lld",
               m->name, heard[i].accepted, heard[i].drafted, heard[i].wrong, (long long)s->accepted,
               (long long)s->drafted);
         if (!mtp) continue;
-        if (i == 0) ask_on(&off);
-        ask_on(&on[i]);
+        if (i == 0) continue_slot(&off);
+        continue_slot(&on[i]);
         const int n = FT_MIN(off.slot->head.fed, on[i].slot->head.fed);
-        check(n > tokens && distance(on[i].slot, off.slot, n) <= 0,
-              "%s: the head's cells differ by %g from those of a reply without drafts", m->name,
-              distance(on[i].slot, off.slot, n));
+        check(
+            n > tokens && distance(on[i].slot, off.slot, n) <= 0,
+            "%s: the positions of the head differ by %g from those of a response without drafting",
+            m->name, distance(on[i].slot, off.slot, n));
     }
     int both = 0, differ = 0;
     for (int at = 0; at < INV_MAX; at++) {
@@ -174,16 +175,16 @@ static void random_rounds(const inv_model *m, int tokens, double tolerance)
             n && (memcmp(heard[0].draft[at], heard[1].draft[at], sizeof(int32_t) * (size_t)n) ||
                   heard[0].h_l2[at] != heard[1].h_l2[at]);
     }
-    check(both > 5 && !differ, "%s: %d of %d drafts depend on earlier acceptance", m->name, differ,
-          both);
-    if (mtp) { /* a prompt of the same ids; long spans of a delta net add in another order */
+    check(both > 5 && !differ, "%s: %d of %d draft tokens depend on earlier acceptance", m->name,
+          differ, both);
+    if (mtp) { /* a prompt of the same ids; delta nets sum long chunks in another order */
         j.max_tokens = 1;
         ft_engine *f = long_engine(m, DRAFTS, 512);
         inv_response_on(&fresh, ft_slot_new(f), &j, off.id, off.n - 1);
-        ask_on(&fresh);
+        continue_slot(&fresh);
         const int n = FT_MIN(fresh.slot->head.fed, on[0].slot->head.fed);
         const double far = distance(on[0].slot, fresh.slot, n);
-        check(n > tokens && far < tolerance, "%s: %g from fresh ingestion", m->name, far);
+        check(n > tokens && far < tolerance, "%s: differs by %g from a fresh prompt", m->name, far);
         ft_engine_free(f);
     }
     for (int i = 0; i < 2; i++) ft_engine_free(e[i]);
@@ -202,7 +203,7 @@ static void count_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool
     real->linear(d, y, x, w, acc);
 }
 
-/* A prompt of any length costs one row of the output matrix, with a head or without. */
+/* A prompt of any length computes one row of the output matrix, with or without a head. */
 static void output_rows(const inv_model *m)
 {
     static const int lengths[] = {1, 63, 64, 65, 200};
@@ -225,8 +226,8 @@ static void output_rows(const inv_model *m)
     m->dev->op = real;
 }
 
-/* The same prompt in pieces of 64 and whole: same ids, same cells of the head. */
-static void pieces(const inv_model *m)
+/* The same prompt in chunks of 64 and as a whole: same ids, same cached positions of the head. */
+static void check_chunks(const inv_model *m)
 {
     static inv_response a, b;
     int32_t ids[300];
@@ -235,8 +236,8 @@ static void pieces(const inv_model *m)
     ft_engine *ea = long_engine(m, 3, 64), *eb = long_engine(m, 3, 512);
     inv_response_on(&a, ft_slot_new(ea), &j, ids, 300);
     inv_response_on(&b, ft_slot_new(eb), &j, ids, 300);
-    check(inv_same(&a, &b), "%s: another id at %d when a prompt comes in pieces", m->name,
-          inv_parting(&a, &b));
+    check(inv_same(&a, &b), "%s: different id at %d when a prompt is split into chunks", m->name,
+          inv_first_difference(&a, &b));
     if (m->m->drafter == FT_DRAFT_MTP)
         check(distance(a.slot, b.slot, FT_MIN(a.slot->head.fed, b.slot->head.fed)) <= 0,
               "%s: the head's cells depend on the pieces of a prompt", m->name);
@@ -244,7 +245,7 @@ static void pieces(const inv_model *m)
     ft_engine_free(eb);
 }
 
-/* ---- the hidden rows are a channel of their own ---- */
+/* ---- a draft head does not change the probabilities ---- */
 
 typedef struct probs {
     float p[40][6];
@@ -258,12 +259,12 @@ static bool keep_probs(void *user, const ft_emit *e)
     return ++p->n < 40;
 }
 
-static void channel(const inv_model *m)
+static void check_probs(const inv_model *m)
 {
     static probs p[3];
     int32_t ids[30];
     inv_prompt(ids, 30, m->m->V, 18);
-    for (int i = 0; i < 3; i++) { /* no head; a head at rest; a head at work */
+    for (int i = 0; i < 3; i++) { /* no head; an unused head; a head that drafts */
         const ft_engine_params ep = inv_params(i ? 4 : 0);
         ft_engine *e = inv_engine(m, &ep);
         ft_slot *s = ft_slot_new(e);
@@ -277,8 +278,8 @@ static void channel(const inv_model *m)
         j.user = &p[i];
         ft_slot_start(s, &j, &err);
         while (ft_engine_round(e)) continue;
-        check(!memcmp(&p[0], &p[i], sizeof *p), "%s: other probabilities with a draft head (%d)",
-              m->name, i);
+        check(!memcmp(&p[0], &p[i], sizeof *p),
+              "%s: different probabilities with a draft head (%d)", m->name, i);
         ft_engine_free(e);
     }
 }
@@ -296,7 +297,7 @@ static void *count_alloc(ft_dev *d, size_t bytes)
     return real_alloc(d, bytes);
 }
 
-/* Bytes of the items that drafting may cost: cells of the head, journal, logits and hidden rows. */
+/* Bytes that drafting may use: cached positions of the head, journal, logits and hidden rows. */
 static uint64_t allowance(const inv_model *m, const ft_engine_params *p)
 {
     const uint64_t f = sizeof(float), K1 = (uint64_t)p->draft_max + 1, D = (uint64_t)m->m->D;
@@ -321,26 +322,26 @@ static void memory(const inv_model *m)
     ft_engine_params off = inv_params(0), on = inv_params(3);
     const uint64_t a = ft_engine_bytes(m->m, m->assistant, &off),
                    b = ft_engine_bytes(m->m, m->assistant, &on);
-    check(b >= a && b - a <= allowance(m, &on), "%s: drafting takes %llu bytes, allowed are %llu",
+    check(b >= a && b - a <= allowance(m, &on), "%s: drafting takes %llu bytes, want at most %llu",
           m->name, (unsigned long long)(b - a), (unsigned long long)allowance(m, &on));
     real_alloc = m->dev->alloc;
     m->dev->alloc = count_alloc;
     taken = 0;
     ft_engine *e = inv_engine(m, &on);
-    check(taken <= b, "%s: %llu bytes taken, %llu announced", m->name, (unsigned long long)taken,
-          (unsigned long long)b);
+    check(taken <= b, "%s: %llu bytes allocated, want at most the estimate of %llu", m->name,
+          (unsigned long long)taken, (unsigned long long)b);
     static inv_response r;
     int32_t ids[30];
     inv_prompt(ids, 30, m->m->V, 19);
     const ft_task j = inv_job(60, 3);
     takings = 0;
     inv_response_on(&r, ft_slot_new(e), &j, ids, 30);
-    check(takings == 0, "%s: a reply took device memory %d times", m->name, takings);
+    check(takings == 0, "%s: a response allocated device memory %d times", m->name, takings);
     m->dev->alloc = real_alloc;
     ft_engine_free(e);
 }
 
-/* ---- the trained model drafts well, after a turn found in the cache too ---- */
+/* ---- the acceptance rate of the trained model, also after a cached turn ---- */
 
 static void turns(const inv_model *m)
 {
@@ -355,22 +356,21 @@ static void turns(const inv_model *m)
     inv_prompt(next + first.n, 10, m->m->V, 24);
     inv_response_on(&hot, s, &j, next, first.n + 10);
     inv_response_on(&cold, ft_slot_new(f), &j, next, first.n + 10);
-    check(hot.stats.cached_n >= first.n - 1, "%s: %d tokens found again", m->name,
-          hot.stats.cached_n);
+    check(hot.stats.cached_n >= first.n - 1, "%s: %d cached tokens", m->name, hot.stats.cached_n);
     const double a = (double)hot.stats.accepted / (double)hot.stats.drafted,
                  b = (double)cold.stats.accepted / (double)cold.stats.drafted;
-    check(fabs(a - b) < 0.05, "%s: acceptance %.3f after a turn in the cache, %.3f cold", m->name,
-          a, b);
+    check(fabs(a - b) < 0.05, "%s: acceptance rate %.3f after a cached turn, %.3f without cache",
+          m->name, a, b);
     ft_engine_free(e);
     ft_engine_free(f);
 }
 
-static void model(inv_model m, int tokens, double tolerance)
+static void check_model(inv_model m, int tokens, double tolerance)
 {
-    random_rounds(&m, tokens, tolerance);
+    random_steps(&m, tokens, tolerance);
     output_rows(&m);
-    pieces(&m);
-    channel(&m);
+    check_chunks(&m);
+    check_probs(&m);
     memory(&m);
     if (!strcmp(m.name, "foretoken-tiny")) turns(&m);
     inv_model_close(&m);
@@ -378,8 +378,8 @@ static void model(inv_model m, int tokens, double tolerance)
 
 int main(void)
 {
-    model(inv_model_golden("qwen35-dense", NULL, 1), LONG - 40, 1e-2);
-    model(inv_model_golden("gemma4-gqa", "gemma4-gqa-assistant", 1), LONG - 40, 1e-2);
-    model(inv_model_tiny(2), 200, 1e-2);
+    check_model(inv_model_golden("qwen35-dense", NULL, 1), LONG - 40, 1e-2);
+    check_model(inv_model_golden("gemma4-gqa", "gemma4-gqa-assistant", 1), LONG - 40, 1e-2);
+    check_model(inv_model_tiny(2), 200, 1e-2);
     return inv_end();
 }

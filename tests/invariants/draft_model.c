@@ -1,12 +1,11 @@
-/* tests/invariants/draft_model.c - a second model drafts: ids are those without it, alone and in
- * company; a model that drafts for itself is accepted; one that fell behind catches up; memory is
- * announced.
- */
+/* tests/invariants/draft_model.c - drafting with a second model: the ids are those without it,
+ * alone and in a batch; draft tokens of the model itself are accepted; a draft model that is behind
+ * catches up; memory stays within the estimate. */
 #define _XOPEN_SOURCE 700
 #include "gguf/writer.h"
 #include "invariants.h"
 
-/* The target, and a whole model beside it; the same name twice: a model that drafts for itself. */
+/* The target and a complete draft model; the same name twice: a model that drafts for itself. */
 static inv_model pair(const char *name, const char *second)
 {
     inv_model m = inv_model_golden(name, NULL, 1);
@@ -19,7 +18,7 @@ static double acceptance(const inv_response *r)
     return (double)r->stats.accepted / FT_MAX(1.0, (double)r->stats.drafted);
 }
 
-/* Greedy and drawn responses, windows of any length, prompts within and across chunks. */
+/* Greedy and sampled responses, drafts of any length, prompts within and across chunks. */
 static void same_ids(const inv_model *m, bool self)
 {
     static const int ks[] = {1, 2, 3, 5, 8}, prompts[] = {1, 15, 62, 7, 90};
@@ -34,10 +33,10 @@ static void same_ids(const inv_model *m, bool self)
             j.sampling.seed = k.sampling.seed = 11;
             inv_response_alone(&off, m, &p, &j, ids, prompts[i]);
             inv_response_alone(&on, m, &q, &k, ids, prompts[i]);
-            check(inv_same(&off, &on), "%s, %d drafts, temperature %d: another id at %d", m->name,
-                  ks[i], t, inv_parting(&off, &on));
-            check(on.stats.drafted > 0, "%s: a second model drafted nothing", m->name);
-            /* Long spans of a prompt are summed in another order than single rows. */
+            check(inv_same(&off, &on), "%s, %d drafts, temperature %d: different id at %d", m->name,
+                  ks[i], t, inv_first_difference(&off, &on));
+            check(on.stats.drafted > 0, "%s: the second model drafted nothing", m->name);
+            /* Long chunks of a prompt are summed in another order than single rows. */
             if (self && !t)
                 check(acceptance(&on) > (prompts[i] <= FT_DECODE_ROWS ? 0.999 : 0.8),
                       "%s, %d drafts, prompt %d: acceptance %.3f of its own drafts", m->name, ks[i],
@@ -45,7 +44,7 @@ static void same_ids(const inv_model *m, bool self)
         }
 }
 
-/* Every pattern of acceptance, between drafts of the second model itself. */
+/* Every pattern of acceptance, with drafts of the second model in between. */
 static void any_pattern(const inv_model *m)
 {
     static inv_response off, on;
@@ -57,42 +56,42 @@ static void any_pattern(const inv_model *m)
     inv_oracle o = {.silent = 4, .rng = {8}};
     p.draft_max = j.draft_max = 4;
     inv_response_oracle(&on, &o, &off, m, &p, &j);
-    check(inv_same(&off, &on) && !o.wrong, "%s: another id at %d, %d rounds wrong", m->name,
-          inv_parting(&off, &on), o.wrong);
+    check(inv_same(&off, &on) && !o.wrong, "%s: different id at %d, %d steps wrong", m->name,
+          inv_first_difference(&off, &on), o.wrong);
 }
 
-/* Eight responses at once; some of them do not draft, and one begins later. */
-static void company(const inv_model *m)
+/* Eight responses at once; some of them do not draft, and one starts later. */
+static void check_batched(const inv_model *m)
 {
-    static inv_response alone[INV_LANES], together[INV_LANES];
-    int32_t ids[INV_LANES][80];
+    static inv_response alone[INV_SLOTS], together[INV_SLOTS];
+    int32_t ids[INV_SLOTS][80];
     ft_engine_params p = inv_params(0);
     ft_task j = inv_job(24, 0);
-    for (int i = 0; i < INV_LANES; i++) {
+    for (int i = 0; i < INV_SLOTS; i++) {
         inv_prompt(ids[i], 80, m->m->V, 90 + (uint64_t)i);
         inv_response_alone(&alone[i], m, &p, &j, ids[i], 5 + 9 * i);
     }
-    p.slots = INV_LANES;
+    p.slots = INV_SLOTS;
     p.draft_max = 3;
     ft_engine *e = inv_engine(m, &p);
-    for (int i = 0; i < INV_LANES; i++) {
+    for (int i = 0; i < INV_SLOTS; i++) {
         j.draft_max = i % 3 == 2 ? 0 : 1 + i % 3;
         inv_start(&together[i], ft_slot_new(e), &j, ids[i], 5 + 9 * i);
         if (i == 6)
             for (int n = 0; n < 4; n++) ft_engine_round(e);
     }
     while (ft_engine_round(e)) continue;
-    for (int i = 0; i < INV_LANES; i++) {
+    for (int i = 0; i < INV_SLOTS; i++) {
         inv_done(&together[i]);
-        check(inv_same(&alone[i], &together[i]), "%s: reply %d of 8 has another id at %d", m->name,
-              i, inv_parting(&alone[i], &together[i]));
+        check(inv_same(&alone[i], &together[i]), "%s: response %d of 8 has a different id at %d",
+              m->name, i, inv_first_difference(&alone[i], &together[i]));
     }
     ft_engine_free(e);
 }
 
-/* A turn without drafts leaves the second model behind; the next one's drafts are as good as on an
- * empty engine. The third turn shares only its beginning with what was read. */
-static void behind(const inv_model *m)
+/* After a turn without drafting the second model is behind; the acceptance rate of the next turn is
+ * that of a new engine. The third turn shares only a prefix with the cached positions. */
+static void check_behind(const inv_model *m)
 {
     static inv_response first, hot, cold, other;
     int32_t ids[30], next[INV_MAX];
@@ -102,25 +101,28 @@ static void behind(const inv_model *m)
     ft_engine *e = inv_engine(m, &p);
     ft_slot *s = ft_slot_new(e);
     inv_response_on(&first, s, &off, ids, 30);
-    check(ft_seq_len(s->draft_model.seq) == 0, "%s: read %d tokens for a reply that does not draft",
-          m->name, ft_seq_len(s->draft_model.seq));
+    check(ft_seq_len(s->draft_model.seq) == 0,
+          "%s: processed %d tokens for a response without drafting", m->name,
+          ft_seq_len(s->draft_model.seq));
     memcpy(next, first.id, sizeof *next * (size_t)first.n);
     inv_prompt(next + first.n, 10, m->m->V, 71);
     inv_response_on(&hot, s, &on, next, first.n + 10);
     inv_response_alone(&cold, m, &p, &on, next, first.n + 10);
-    check(acceptance(&hot) > acceptance(&cold) - 0.1, "%s: acceptance %.3f after a turn, %.3f cold",
-          m->name, acceptance(&hot), acceptance(&cold));
+    check(acceptance(&hot) > acceptance(&cold) - 0.1,
+          "%s: acceptance rate %.3f after a turn, %.3f on a new engine", m->name, acceptance(&hot),
+          acceptance(&cold));
     inv_response_on(&other, s, &on, ids, 25);
     inv_response_alone(&cold, m, &p, &on, ids, 25);
     check(inv_same(&other, &cold), "%s: a shorter prompt differs at %d", m->name,
-          inv_parting(&other, &cold));
-    check(acceptance(&other) > acceptance(&cold) - 0.1, "%s: acceptance %.3f, cold %.3f", m->name,
-          acceptance(&other), acceptance(&cold));
+          inv_first_difference(&other, &cold));
+    check(acceptance(&other) > acceptance(&cold) - 0.1,
+          "%s: acceptance rate %.3f, on a new engine %.3f", m->name, acceptance(&other),
+          acceptance(&cold));
     ft_engine_free(e);
 }
 
-/* A response that fills the context to its last cell. */
-static void to_the_end(const inv_model *m)
+/* A response that fills the context to its last position. */
+static void fill_context(const inv_model *m)
 {
     static inv_response off, on;
     int32_t ids[15];
@@ -152,21 +154,21 @@ static void memory(const inv_model *m)
     m->dev->alloc = count_alloc;
     taken = 0;
     ft_engine *e = inv_engine(m, &p);
-    check(taken <= ft_engine_bytes(m->m, m->assistant, &p), "%s: %llu bytes taken, %llu announced",
-          m->name, (unsigned long long)taken,
-          (unsigned long long)ft_engine_bytes(m->m, m->assistant, &p));
+    check(taken <= ft_engine_bytes(m->m, m->assistant, &p),
+          "%s: %llu bytes allocated, want at most the estimate of %llu", m->name,
+          (unsigned long long)taken, (unsigned long long)ft_engine_bytes(m->m, m->assistant, &p));
     m->dev->alloc = real_alloc;
     ft_engine_free(e);
 }
 
-static void all(const char *name, const char *second)
+static void check_pair(const char *name, const char *second)
 {
     inv_model m = pair(name, second);
     same_ids(&m, !strcmp(name, second));
     any_pattern(&m);
-    company(&m);
-    behind(&m);
-    to_the_end(&m);
+    check_batched(&m);
+    check_behind(&m);
+    fill_context(&m);
     memory(&m);
     inv_model_close(&m);
 }
@@ -178,7 +180,7 @@ static void check_status(ft_status st, const ft_err *err)
     exit(1);
 }
 
-/* Rows of Q8_0 from `at` on: those from the beginning again, twice as long. */
+/* Writes additional Q8_0 rows: the first rows again, scaled. */
 static void more_rows(ft_gguf_writer *w, size_t tensor, const ft_gguf_tensor *t, size_t bytes)
 {
     enum { BLOCK = 34 };
@@ -190,8 +192,8 @@ static void more_rows(ft_gguf_writer *w, size_t tensor, const ft_gguf_tensor *t,
     }
 }
 
-/* The golden model with V rows in its vocabulary's matrices: fewer, or more that are often the
- * largest. */
+/* The golden model with V rows in its vocabulary matrices: fewer, or more, which often have the
+ * largest logits. */
 static ft_model *resized(const char *name, int V, ft_dev *dev)
 {
     char path[128], other[160];
@@ -226,7 +228,7 @@ static ft_model *resized(const char *name, int V, ft_dev *dev)
     return m;
 }
 
-/* A draft model that has a few ids less or more than the target. */
+/* A draft model with a few ids fewer or more than the target. */
 static void other_sizes(void)
 {
     static const int sizes[] = {390, 512 + 128};
@@ -236,12 +238,12 @@ static void other_sizes(void)
         check(m.assistant->V == sizes[i], "a model of %d tokens, want %d", m.assistant->V,
               sizes[i]);
         same_ids(&m, false);
-        company(&m);
+        check_batched(&m);
         inv_model_close(&m);
     }
 }
 
-/* Another vocabulary: both sizes are named. */
+/* A different vocabulary: the error names both sizes. */
 static void refused(void)
 {
     inv_model m = pair("qwen35-dense", "gemma4-dense");
@@ -256,10 +258,10 @@ static void refused(void)
 
 int main(void)
 {
-    all("qwen35-dense", "qwen35-dense");
-    all("qwen35-moe", "qwen35-gqa");
-    all("gemma4-edge", "gemma4-edge");
-    all("gemma4-moe", "gemma4-gqa");
+    check_pair("qwen35-dense", "qwen35-dense");
+    check_pair("qwen35-moe", "qwen35-gqa");
+    check_pair("gemma4-edge", "gemma4-edge");
+    check_pair("gemma4-moe", "gemma4-gqa");
     other_sizes();
     refused();
     return inv_end();

@@ -1,6 +1,6 @@
-/* tests/invariants/draw.c - ids drawn on the device are those drawn from whole rows on the host,
- * and so are their logprobs. The cpu plays a device whose memory is far away, and ref draws for it;
- * where it is near, rows are read. */
+/* tests/invariants/draw.c - ids sampled on the device are those sampled from whole rows on the
+ * host, with the same logprobs. The CPU simulates a device with its own memory, for which ref
+ * samples; in the comparison run, the rows of logits are read. */
 #define _XOPEN_SOURCE 700
 #include "invariants.h"
 
@@ -49,7 +49,7 @@ static void *toy_clone(void *user)
 
 typedef struct far_response {
     inv_response r;
-    float p[TOKENS * 8]; /* logprobs, in the order in which they came */
+    float p[TOKENS * 8]; /* logprobs, in order of arrival */
     int n_p;
     toy mask;
 } far_response;
@@ -71,13 +71,13 @@ static ft_task job_of(int i, int way)
     s->top_k = i % 2 ? 20 + i : 0;
     if (i == 4) s->min_p = 0, s->top_p = 1;
     if (way >= 2 || i == 3) s->repeat_penalty = 1.2f;
-    if (way >= 2 && i == 1) s->dry_multiplier = 0.7f; /* that one stays on the host */
+    if (way >= 2 && i == 1) s->dry_multiplier = 0.7f; /* this one is sampled on the host */
     if (way == 4 || i == 2) j.top_logprobs = i;
     if (way == 5) j.draft_p_min = 0.001f;
     return j;
 }
 
-static void start(far_response *f, ft_slot *s, int i, int way, int V)
+static void start_response(far_response *f, ft_slot *s, int i, int way, int V)
 {
     int32_t ids[80];
     const int n = 12 + 9 * i;
@@ -96,9 +96,9 @@ static void start(far_response *f, ft_slot *s, int i, int way, int V)
     if (ft_slot_start(s, &j, &err)) check(false, "%s", err.text);
 }
 
-static int draws; /* that were asked for */
+static int draws; /* requested from the device */
 
-static void play(const inv_model *m, bool near, int way, far_response *f)
+static void generate(const inv_model *m, bool near, int way, far_response *f)
 {
     ft_engine_params p = inv_params(3);
     p.slots = SLOTS;
@@ -107,7 +107,7 @@ static void play(const inv_model *m, bool near, int way, far_response *f)
     ft_err err;
     check(near || !ft_engine_warm_up(e, &err), "%s: %s", m->name, err.text);
     draws = 0;
-    for (int i = 0; i < SLOTS; i++) start(&f[i], ft_slot_new(e), i, way, m->m->V);
+    for (int i = 0; i < SLOTS; i++) start_response(&f[i], ft_slot_new(e), i, way, m->m->V);
     while (ft_engine_round(e)) continue;
     for (int i = 0; i < SLOTS; i++) inv_done(&f[i].r);
     ft_engine_free(e);
@@ -122,10 +122,10 @@ static void count_draws(ft_dev *d, ft_drawn *y, ft_mat x)
     ref_draw(d, y, x);
     for (int t = 0; t < b->T; t++)
         if (b->draw[t].row >= 0 && ++draws % 7 == 0)
-            y[b->draw[t].to].id = FT_DRAW_MORE; /* a row that the device leaves out now and then */
+            y[b->draw[t].to].id = FT_DRAW_MORE; /* the device leaves out some rows */
 }
 
-static void same(const char *name, const char *assistant, bool narrow)
+static void check_same(const char *name, const char *assistant, bool narrow)
 {
     static far_response near[SLOTS], far[SLOTS];
     inv_model m = inv_model_golden(name, assistant, 1);
@@ -137,14 +137,14 @@ static void same(const char *name, const char *assistant, bool narrow)
     ops.draw = count_draws;
     m.dev->op = &ops;
     for (int way = 0; way < WAYS; way++) {
-        play(&m, true, way, near);
-        check(!draws, "%s: draws where rows are near", name);
-        play(&m, false, way, far);
-        check(draws > 3 * TOKENS, "%s: %d draws, want more", name, draws);
+        generate(&m, true, way, near);
+        check(!draws, "%s: the device sampled although rows are readable", name);
+        generate(&m, false, way, far);
+        check(draws > 3 * TOKENS, "%s: %d ids sampled on the device, want more", name, draws);
         draws = 0;
         for (int i = 0; i < SLOTS; i++) {
-            check(inv_same(&near[i].r, &far[i].r), "%s, way %d, sequence %d: another id at %d",
-                  name, way, i, inv_parting(&near[i].r, &far[i].r));
+            check(inv_same(&near[i].r, &far[i].r), "%s, way %d, sequence %d: different id at %d",
+                  name, way, i, inv_first_difference(&near[i].r, &far[i].r));
             check(near[i].r.stats.drafted == far[i].r.stats.drafted &&
                       near[i].r.stats.accepted == far[i].r.stats.accepted,
                   "%s, way %d, sequence %d: other drafts", name, way, i);
@@ -159,8 +159,8 @@ static void same(const char *name, const char *assistant, bool narrow)
 int main(void)
 {
     if (getenv("FT_TEST_DEV") && strcmp(getenv("FT_TEST_DEV"), "cpu")) return inv_end();
-    same("qwen35-dense", NULL, false);
-    same("qwen35-dense", NULL, true);
-    same("gemma4-edge", "gemma4-edge-assistant", false);
+    check_same("qwen35-dense", NULL, false);
+    check_same("qwen35-dense", NULL, true);
+    check_same("gemma4-edge", "gemma4-edge-assistant", false);
     return inv_end();
 }

@@ -1,13 +1,13 @@
-/* tests/invariants/ending.c - a constraint that comes to its end while the end is ignored: whatever
- * draws and drafts, the response goes on as far as the constraint can and is complete then. The cpu
- * draws from rows that are near, then plays a device whose memory is far away, and ref draws for
- * it. And ids that are banned: what is said instead does not depend on drafts either. */
+/* tests/invariants/ending.c - a constraint that reaches its end while end tokens are ignored: with
+ * every way of sampling and drafting, the response continues as far as the constraint allows and is
+ * complete then. The CPU samples from readable rows, then simulates a device with its own memory,
+ * for which ref samples. Also banned ids: their replacements do not depend on drafting. */
 #define _XOPEN_SOURCE 700
 #include "invariants.h"
 
 enum { PROMPT = 20, LENGTH = 33, END = 5, OTHER_END = 9 };
 
-/* ---- a text of LENGTH ids; it may end before at every other place, and goes nowhere from there */
+/* ---- a text of LENGTH ids that may also end at every other position */
 
 typedef struct toy {
     int n;
@@ -60,7 +60,7 @@ static const int32_t ends[] = {END, OTHER_END};
 
 static ft_task job_of(float temperature, bool ignore)
 {
-    /* Ends are likely, so that a draw finds them wherever nobody bans them. */
+    /* End tokens are likely, so that they are sampled wherever they are not banned. */
     static const ft_logit_bias bias[] = {{END, 4}, {OTHER_END, 4}};
     ft_task j = inv_job(100, 0);
     j.sampling.temperature = temperature;
@@ -72,8 +72,8 @@ static ft_task job_of(float temperature, bool ignore)
     return j;
 }
 
-static void response(inv_response *r, const inv_model *m, ft_engine_params p, ft_task j,
-                     const inv_response *truth)
+static void constrained_response(inv_response *r, const inv_model *m, ft_engine_params p, ft_task j,
+                                 const inv_response *truth)
 {
     int32_t ids[PROMPT];
     toy t = {0};
@@ -87,7 +87,7 @@ static void response(inv_response *r, const inv_model *m, ft_engine_params p, ft
         inv_response_alone(r, m, &p, &j, ids, PROMPT);
 }
 
-static void whole(const char *name, const char *what, const inv_response *r)
+static void check_complete(const char *name, const char *what, const inv_response *r)
 {
     check(r->finish == FT_FINISH_EOG && r->n == PROMPT + LENGTH,
           "%s, %s: %d tokens and finish %d, want %d and %d", name, what, r->n - PROMPT,
@@ -96,51 +96,52 @@ static void whole(const char *name, const char *what, const inv_response *r)
         check(!is_end(r->id[i]), "%s, %s: an end at %d", name, what, i - PROMPT);
 }
 
-static void same(const inv_model *m, float temperature)
+static void check_same(const inv_model *m, float temperature)
 {
     char what[64];
     static inv_response off, on;
     const ft_task j = job_of(temperature, true);
-    response(&off, m, inv_params(0), j, NULL);
+    constrained_response(&off, m, inv_params(0), j, NULL);
     snprintf(what, sizeof what, "temperature %g, no drafts", (double)temperature);
-    whole(m->name, what, &off);
+    check_complete(m->name, what, &off);
     static const int ks[] = {1, 3, 8};
     const bool near = m->dev->unified;
     for (int far = !near; far < 2; far++)
         for (size_t i = 0; i < FT_COUNT(ks); i++) {
             m->dev->unified = !far;
-            response(&on, m, inv_params(ks[i]), j, &off);
+            constrained_response(&on, m, inv_params(ks[i]), j, &off);
             m->dev->unified = near;
             snprintf(what, sizeof what, "temperature %g, %d drafts, %s", (double)temperature, ks[i],
                      far ? "far" : "near");
-            whole(m->name, what, &on);
-            check(inv_same(&off, &on), "%s, %s: another id at %d", m->name, what,
-                  inv_parting(&off, &on));
+            check_complete(m->name, what, &on);
+            check(inv_same(&off, &on), "%s, %s: different id at %d", m->name, what,
+                  inv_first_difference(&off, &on));
         }
 }
 
-/* Other ids, but no other end. */
-static void rejecting(const inv_model *m)
+/* With rejection sampling: other ids, but the same end. */
+static void check_rejection(const inv_model *m)
 {
     static inv_response r;
     ft_engine_params p = inv_params(3);
     p.reject = true;
-    response(&r, m, p, job_of(0.9F, true), NULL);
-    whole(m->name, "rejection sampling", &r);
+    constrained_response(&r, m, p, job_of(0.9F, true), NULL);
+    check_complete(m->name, "rejection sampling", &r);
 }
 
-/* Who does not ignore it ends earlier; and who bans it by hand ends with the constraint, too. */
-static void otherwise(const inv_model *m)
+/* A response that does not ignore end tokens ends earlier; one that bans them with a logit bias
+ * ends with the constraint, too. */
+static void check_not_ignored(const inv_model *m)
 {
     static const ft_logit_bias never[] = {{END, -INFINITY}, {OTHER_END, -INFINITY}};
     static inv_response r;
     ft_task j = job_of(0.9F, false);
-    response(&r, m, inv_params(3), j, NULL);
+    constrained_response(&r, m, inv_params(3), j, NULL);
     check(r.finish == FT_FINISH_EOG && r.n < PROMPT + LENGTH, "%s: %d tokens, want fewer than %d",
           m->name, r.n - PROMPT, LENGTH);
     j.sampling.bias = never;
-    response(&r, m, inv_params(3), j, NULL);
-    whole(m->name, "banned by hand", &r);
+    constrained_response(&r, m, inv_params(3), j, NULL);
+    check_complete(m->name, "banned by hand", &r);
 }
 
 /* ---- bans ---- */
@@ -148,8 +149,8 @@ static void otherwise(const inv_model *m)
 enum { FREE = 40, BANS = 6 };
 
 /* A response without a constraint. */
-static void freely(inv_response *r, const inv_model *m, int drafts, const ft_logit_bias *bias,
-                   int n, const inv_response *truth)
+static void unconstrained(inv_response *r, const inv_model *m, int drafts,
+                          const ft_logit_bias *bias, int n, const inv_response *truth)
 {
     int32_t ids[PROMPT];
     ft_task j = inv_job(FREE, drafts);
@@ -164,13 +165,13 @@ static void freely(inv_response *r, const inv_model *m, int drafts, const ft_log
         inv_response_alone(r, m, &p, &j, ids, PROMPT);
 }
 
-static void bans(const inv_model *m)
+static void check_bans(const inv_model *m)
 {
     static inv_response off, on;
     ft_logit_bias never[BANS];
-    freely(&off, m, 0, NULL, 0, NULL);
+    unconstrained(&off, m, 0, NULL, 0, NULL);
     for (int i = 0; i < BANS; i++) never[i] = (ft_logit_bias){off.id[PROMPT + i], -INFINITY};
-    freely(&off, m, 0, never, BANS, NULL);
+    unconstrained(&off, m, 0, never, BANS, NULL);
     for (int i = PROMPT; i < off.n; i++)
         for (int k = 0; k < BANS; k++)
             check(off.id[i] != never[k].id, "%s: the banned id %d at %d", m->name, off.id[i],
@@ -179,14 +180,14 @@ static void bans(const inv_model *m)
     for (int far = !near; far < 2; far++)
         for (int drafts = 0; drafts < 9; drafts += drafts + 1) {
             m->dev->unified = !far;
-            freely(&on, m, drafts, never, BANS, drafts ? &off : NULL);
+            unconstrained(&on, m, drafts, never, BANS, drafts ? &off : NULL);
             m->dev->unified = near;
-            check(inv_same(&off, &on), "%s, bans, %d drafts, %s: another id at %d", m->name, drafts,
-                  far ? "far" : "near", inv_parting(&off, &on));
+            check(inv_same(&off, &on), "%s, bans, %d drafts, %s: different id at %d", m->name,
+                  drafts, far ? "far" : "near", inv_first_difference(&off, &on));
         }
 }
 
-static void model(const char *name, const char *assistant)
+static void check_model(const char *name, const char *assistant)
 {
     inv_model m = inv_model_golden(name, assistant, 1);
     ft_dev *ref = ft_dev_ref();
@@ -195,18 +196,18 @@ static void model(const char *name, const char *assistant)
         ops.draw = ref->op->draw;
         m.dev->op = &ops;
     }
-    same(&m, 0);
-    same(&m, 0.9F);
-    rejecting(&m);
-    otherwise(&m);
-    bans(&m);
+    check_same(&m, 0);
+    check_same(&m, 0.9F);
+    check_rejection(&m);
+    check_not_ignored(&m);
+    check_bans(&m);
     inv_model_close(&m);
     ft_dev_close(ref);
 }
 
 int main(void)
 {
-    model("qwen35-dense", NULL);
-    model("gemma4-edge", "gemma4-edge-assistant");
+    check_model("qwen35-dense", NULL);
+    check_model("gemma4-edge", "gemma4-edge-assistant");
     return inv_end();
 }

@@ -1,5 +1,5 @@
-/* tests/invariants/files.c - a draft head in a file of its own drafts what it drafts inside the
- * model, bit for bit, in both packagings; a head of another model is refused. */
+/* tests/invariants/files.c - a draft head in a separate file gives bit-identical draft tokens to
+ * the same head inside the model, in both file formats; the head of another model is rejected. */
 #define _XOPEN_SOURCE 700
 #include "gguf/writer.h"
 #include "invariants.h"
@@ -10,8 +10,8 @@ typedef struct lines {
     size_t n;
 } lines;
 
-/* Ids of drafts and acceptances; times are left out. */
-static void hear(void *user, const char *line)
+/* Records the ids of drafts and acceptances, without times. */
+static void record_trace(void *user, const char *line)
 {
     lines *l = user;
     const char *ids = strchr(line, '[');
@@ -25,12 +25,12 @@ static void drafts_of(lines *l, inv_response *r, const inv_model *m, ft_task j)
     const ft_engine_params p = inv_params(3);
     ft_engine *e = inv_engine(m, &p);
     *l = (lines){0};
-    ft_engine_trace(e, hear, l);
+    ft_engine_trace(e, record_trace, l);
     inv_response_on(r, ft_slot_new(e), &j, ids, 20);
     ft_engine_free(e);
 }
 
-/* A copy whose architecture is called otherwise. */
+/* Copies a file and changes the name of its architecture. */
 static void rename_arch(const char *from, const char *to, const char *arch)
 {
     ft_gguf *g = NULL;
@@ -76,14 +76,15 @@ static void head_alone(const char *name, const char *fork_arch)
     const char *const files[] = {head, fork};
     for (int i = 0; i < 2; i++) {
         m.assistant = inv_open(files[i], m.dev, m.m);
-        check(m.assistant->weight_bytes * 2 < m.m->weight_bytes, "%s: the head holds %llu bytes",
+        check(m.assistant->weight_bytes * 2 < m.m->weight_bytes, "%s: the head has %llu bytes",
               name, (unsigned long long)m.assistant->weight_bytes);
         drafts_of(&outside, &b, &m, inv_job(40, 3));
         check(inv_same(&a, &b) && !strcmp(inside.text, outside.text),
               "%s: other drafts from a file of their own (%d)", name, i);
         ft_model_close(m.assistant);
     }
-    /* alone it is no model; beside another one it is refused with both widths */
+    /* alone it is not a model; with another model it is rejected, and the error names both widths
+     */
     ft_gguf *g = NULL;
     ft_model *none = NULL;
     check(!ft_gguf_open(&g, head, true, &err) && ft_model_open(&none, g, m.dev, NULL, NULL, &err) &&
@@ -104,7 +105,7 @@ static void head_alone(const char *name, const char *fork_arch)
 }
 
 typedef struct few_ids {
-    int drafts, wrong; /* wrong: no multiple of step below limit */
+    int drafts, wrong; /* wrong: not a multiple of step below limit */
     int step, limit;
 } few_ids;
 
@@ -120,7 +121,7 @@ static void outside(void *user, const char *line)
     }
 }
 
-/* A head over some ids, or over the first ones, drafts only those; the response is the same. */
+/* A head over some ids, or over the first ids, drafts only those; the response is the same. */
 static void narrow(inv_model m, bool first)
 {
     static inv_response wide, few;
@@ -136,14 +137,15 @@ static void narrow(inv_model m, bool first)
     const uint64_t before = ft_engine_bytes(m.m, m.assistant, &p);
     check(!ft_model_narrow(drafter, first ? NULL : ids, first ? 4 * FT_NARROW : 100, &err),
           "%s: %s", m.name, err.text);
-    check(ft_engine_bytes(m.m, m.assistant, &p) <= before, "%s: a narrow head takes more", m.name);
+    check(ft_engine_bytes(m.m, m.assistant, &p) <= before,
+          "%s: a head over fewer ids takes more memory", m.name);
     ft_engine *e = inv_engine(&m, &p);
     ft_engine_trace(e, outside, &n);
     inv_response_on(&few, ft_slot_new(e), &j, prompt, 20);
-    check(inv_same(&wide, &few), "%s: another id at %d with a narrow head", m.name,
-          inv_parting(&wide, &few));
-    check(n.drafts > 20 && n.wrong == 0, "%s: %d of %d drafts outside the narrow head", m.name,
-          n.wrong, n.drafts);
+    check(inv_same(&wide, &few), "%s: different id at %d with a head over fewer ids", m.name,
+          inv_first_difference(&wide, &few));
+    check(n.drafts > 20 && n.wrong == 0, "%s: %d of %d draft tokens outside the ids of the head",
+          m.name, n.wrong, n.drafts);
     ft_engine_free(e);
     inv_model_close(&m);
 }

@@ -84,12 +84,12 @@ static void same_ids(const scene *s)
             const ft_task j = task(s, k);
             inv_response_alone(&r, s->m, &p, &j, s->id, PROMPT);
             check(inv_same(&r, &truth), "%s: steps of %d rows, %d drafts: parted at %d", s->m->name,
-                  rows, k, inv_parting(&r, &truth));
+                  rows, k, inv_first_difference(&r, &truth));
             beside(&r, s, &p, &j);
             check(inv_same(&r, &truth),
                   "%s: steps of %d rows, %d drafts, beside another: parted "
                   "at %d",
-                  s->m->name, rows, k, inv_parting(&r, &truth));
+                  s->m->name, rows, k, inv_first_difference(&r, &truth));
         }
 }
 
@@ -114,11 +114,11 @@ static void shared(const scene *s, const scene *other, int k)
     inv_response_on(&r, two, &j, s->id, PROMPT);
     check(inv_same(&r, &cold[0]) && r.stats.cached_n > 0,
           "%s, %d drafts: a prompt with images, found again: %d cached, parted at %d", s->m->name,
-          k, r.stats.cached_n, inv_parting(&r, &cold[0]));
+          k, r.stats.cached_n, inv_first_difference(&r, &cold[0]));
     inv_response_on(&r, two, &m, mixed.id, PROMPT);
     check(inv_same(&r, &cold[1]) && r.stats.cached_n <= 101,
           "%s, %d drafts: with another image %d are cached, parted at %d", s->m->name, k,
-          r.stats.cached_n, inv_parting(&r, &cold[1]));
+          r.stats.cached_n, inv_first_difference(&r, &cold[1]));
     ft_slot_free(one);
     ft_slot_free(two);
     ft_engine_free(e);

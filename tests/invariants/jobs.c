@@ -1,5 +1,5 @@
-/* tests/invariants/jobs.c - jobs through the public API, on the model that ships: the text, parts
- * and probabilities of a job are those of a session's response, whatever else runs. */
+/* tests/invariants/jobs.c - jobs of the public API, on the embedded model: the text, parts and
+ * probabilities of a job are those of the response of a session, whatever other jobs run. */
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/mem.h"
@@ -11,7 +11,7 @@
 #include <semaphore.h>
 #include <time.h>
 
-enum { ASKS = 6 };
+enum { REQUESTS = 6 };
 
 typedef struct heard {
     ft_buf part[4]; /* by ft_event_part */
@@ -34,7 +34,7 @@ static void heard_release(heard *h)
     ft_buf_release(&h->probs);
 }
 
-static bool hear(void *user, const ft_event *e)
+static bool record_event(void *user, const ft_event *e)
 {
     heard *h = user;
     ft_buf_put(&h->part[e->part], e->text, e->bytes);
@@ -48,7 +48,7 @@ static bool same_buf(const ft_buf *a, const ft_buf *b)
     return a->len == b->len && (!a->len || !memcmp(a->data, b->data, a->len));
 }
 
-static bool same(const heard *a, const heard *b)
+static bool same_output(const heard *a, const heard *b)
 {
     bool ok = same_buf(&a->ids, &b->ids) && same_buf(&a->probs, &b->probs);
     for (int i = 0; i < 4; i++) ok &= same_buf(&a->part[i], &b->part[i]);
@@ -72,14 +72,14 @@ static ft_llm *open_tiny(int slots)
     exit(1);
 }
 
-/* One request of every kind. */
-typedef struct ask {
-    const char *say, *options, *schema, *grammar, *stop[1];
+/* One request of each kind. */
+typedef struct sample_request {
+    const char *text, *options, *schema, *grammar, *stop[1];
     int n_stop, max_tokens, top, budget;
     float temperature;
-} ask;
+} sample_request;
 
-static const ask asks[ASKS] = {
+static const sample_request sample_requests[REQUESTS] = {
     {"What does tar do?", "{\"enable_thinking\":false}", .max_tokens = 40, .top = 3, .budget = -1},
     {"List the files here.", "{\"enable_thinking\":true}", .max_tokens = 60, .top = -1,
      .budget = -1, .temperature = 0.8f},
@@ -94,11 +94,11 @@ static const ask asks[ASKS] = {
      .stop = {"e"}, .n_stop = 1},
 };
 
-static char *request_of(ft_request *r, ft_llm *m, const ask *a, uint64_t seed)
+static char *request_of(ft_request *r, ft_llm *m, const sample_request *a, uint64_t seed)
 {
     char messages[400], *prompt;
     ft_err err;
-    snprintf(messages, sizeof messages, "[{\"role\":\"user\",\"content\":\"%s\"}]", a->say);
+    snprintf(messages, sizeof messages, "[{\"role\":\"user\",\"content\":\"%s\"}]", a->text);
     ft_request_defaults(r, m);
     if (ft_llm_render(m, messages, a->options, &prompt, &r->in_thought, &err)) {
         printf("%s\n", err.text);
@@ -119,14 +119,14 @@ static char *request_of(ft_request *r, ft_llm *m, const ask *a, uint64_t seed)
     return prompt;
 }
 
-static void by_session(heard *h, ft_llm *m, const ask *a, uint64_t seed)
+static void by_session(heard *h, ft_llm *m, const sample_request *a, uint64_t seed)
 {
     ft_request r;
     ft_err err;
     char *prompt = request_of(&r, m, a, seed);
     ft_session *s = ft_session_new(m);
     heard_init(h);
-    r.on_event = hear;
+    r.on_event = record_event;
     r.user = h;
     if (ft_session_generate(s, &r, &h->response, &err)) check(false, "session: %s", err.text);
     ft_session_free(s);
@@ -138,7 +138,7 @@ static void wake(void *user)
     sem_post(user);
 }
 
-static ft_job *begin(ft_llm *m, const ask *a, uint64_t seed, sem_t *sem)
+static ft_job *begin_job(ft_llm *m, const sample_request *a, uint64_t seed, sem_t *sem)
 {
     ft_request r;
     ft_err err;
@@ -148,7 +148,7 @@ static ft_job *begin(ft_llm *m, const ask *a, uint64_t seed, sem_t *sem)
         printf("job: %s\n", err.text);
         exit(1);
     }
-    memset(prompt, 'x', strlen(prompt)); /* everything was copied */
+    memset(prompt, 'x', strlen(prompt)); /* the job must have copied it */
     free(prompt);
     return j;
 }
@@ -160,14 +160,14 @@ static void read_all(heard *h, ft_job *j, sem_t *sem)
     heard_init(h);
     while (!ft_job_done(j)) {
         if (ft_job_next(j, &e))
-            hear(h, &e);
+            record_event(h, &e);
         else if (!ft_job_done(j))
             sem_wait(sem);
     }
     if (ft_job_result(j, &h->response, &err)) check(false, "job: %s", err.text);
 }
 
-static void start(ft_llm *m, int waiting)
+static void start_queue(ft_llm *m, int waiting)
 {
     ft_queue_params p;
     ft_err err;
@@ -180,40 +180,40 @@ static void start(ft_llm *m, int waiting)
 
 static void as_session(ft_llm *m)
 {
-    heard want[ASKS], got;
-    ft_job *j[ASKS];
-    sem_t sem[ASKS];
-    for (int i = 0; i < ASKS; i++) by_session(&want[i], m, &asks[i], 7);
-    start(m, ASKS);
-    check(!ft_session_new(m), "a session beside the queue");
-    for (int i = 0; i < ASKS; i++) {
+    heard want[REQUESTS], got;
+    ft_job *j[REQUESTS];
+    sem_t sem[REQUESTS];
+    for (int i = 0; i < REQUESTS; i++) by_session(&want[i], m, &sample_requests[i], 7);
+    start_queue(m, REQUESTS);
+    check(!ft_session_new(m), "a session was created while the queue runs");
+    for (int i = 0; i < REQUESTS; i++) {
         sem_init(&sem[i], 0, 0);
-        j[i] = begin(m, &asks[i], 7, &sem[i]);
+        j[i] = begin_job(m, &sample_requests[i], 7, &sem[i]);
     }
-    for (int i = ASKS - 1; i >= 0; i--) { /* the first waits for its reader */
+    for (int i = REQUESTS - 1; i >= 0; i--) { /* the first job waits for its reader */
         read_all(&got, j[i], &sem[i]);
-        check(same(&got, &want[i]),
+        check(same_output(&got, &want[i]),
               "job %d: \"%s\" after \"%s\", a session says \"%s\" after \"%s\"", i,
               ft_buf_z(&got.part[0]), ft_buf_z(&got.part[1]), ft_buf_z(&want[i].part[0]),
               ft_buf_z(&want[i].part[1]));
-        check(got.response.slot >= 0, "job %d ran nowhere", i);
+        check(got.response.slot >= 0, "job %d has no slot", i);
         heard_release(&got);
         ft_job_free(j[i]);
         sem_destroy(&sem[i]);
     }
-    check(want[2].response.thought_tokens <= 5 + 4, "a budget of 5 gave %d tokens of thought",
-          want[2].response.thought_tokens);
-    check(want[2].part[FT_PART_ANSWER].len > 0, "no answer behind a thought that was cut");
-    check(want[4].part[FT_PART_THOUGHT].len > 0, "a schema forbade the thought");
+    check(want[2].response.thought_tokens <= 5 + 4,
+          "a reasoning budget of 5 gave %d reasoning tokens", want[2].response.thought_tokens);
+    check(want[2].part[FT_PART_ANSWER].len > 0, "no content after reasoning that was cut off");
+    check(want[4].part[FT_PART_THOUGHT].len > 0, "a schema suppressed the reasoning");
     check(want[4].part[FT_PART_ANSWER].len && want[4].part[FT_PART_ANSWER].data[0] == '{',
           "an answer behind a thought is not the schema's: %s",
           ft_buf_z(&want[4].part[FT_PART_ANSWER]));
-    for (int i = 0; i < ASKS; i++) heard_release(&want[i]);
+    for (int i = 0; i < REQUESTS; i++) heard_release(&want[i]);
     ft_llm_stop(m, true);
 }
 
-/* Owners that leave at any time, and a stop with jobs alive. */
-static void leaving(ft_llm *m)
+/* Jobs cancelled at any time, and a stop while jobs exist. */
+static void check_cancel(ft_llm *m)
 {
     sem_t sem;
     ft_event e;
@@ -222,9 +222,9 @@ static void leaving(ft_llm *m)
     clock_gettime(CLOCK_REALTIME, &soon);
     soon.tv_sec += 5;
     sem_init(&sem, 0, 0);
-    start(m, 100);
+    start_queue(m, 100);
     for (int i = 0; i < 40; i++) {
-        ft_job *j = begin(m, &asks[i % ASKS], (uint64_t)i, &sem);
+        ft_job *j = begin_job(m, &sample_requests[i % REQUESTS], (uint64_t)i, &sem);
         if (i % 4 == 1) ft_job_end_thought(j);
         for (int k = 0; k < i % 5; k++) {
             if (i % 3 && !ft_job_done(j)) sem_timedwait(&sem, &soon);
@@ -235,7 +235,7 @@ static void leaving(ft_llm *m)
         while (!sem_trywait(&sem)) {
         }
     }
-    for (int i = 0; i < 3; i++) kept[i] = begin(m, &asks[1], 1, &sem);
+    for (int i = 0; i < 3; i++) kept[i] = begin_job(m, &sample_requests[1], 1, &sem);
     ft_llm_stop(m, false);
     for (int i = 0; i < 3; i++) {
         ft_response r;
@@ -248,21 +248,21 @@ static void leaving(ft_llm *m)
     }
     ft_llm_stats s;
     ft_llm_counts(m, &s);
-    check(s.busy == 0 && s.waiting == 0 && s.responses == 43, "%d replies counted, want 43",
+    check(s.busy == 0 && s.waiting == 0 && s.responses == 43, "%d responses counted, want 43",
           (int)s.responses);
     sem_destroy(&sem);
 }
 
 /* ---- conversations ---- */
 
-typedef struct talk {
+typedef struct conversation_state {
     ft_buf messages;      /* JSON, without the closing bracket */
-    int evaluated, fresh; /* tokens of the last turn: read, and new since the one before */
+    int evaluated, fresh; /* tokens of the last turn: evaluated, and new since the turn before */
     int before;           /* tokens of the prompt of the turn before, without the header */
-    double accepted;      /* share of drafts */
-} talk;
+    double accepted;      /* acceptance rate */
+} conversation_state;
 
-static void say(talk *t, const char *role, const char *text)
+static void add_message(conversation_state *t, const char *role, const char *text)
 {
     ft_buf_puts(&t->messages, t->messages.len ? "," : "[");
     ft_buf_printf(&t->messages, "{\"role\":\"%s\",\"content\":\"", role);
@@ -277,7 +277,7 @@ static void say(talk *t, const char *role, const char *text)
     ft_buf_puts(&t->messages, "\"}");
 }
 
-/* Tokens of the header of the response, which the template writes anew in the next prompt. */
+/* Tokens of the response header, which the template renders again in the next prompt. */
 static int header(ft_llm *m, const ft_request *r)
 {
     int32_t *ids;
@@ -290,8 +290,8 @@ static int header(ft_llm *m, const ft_request *r)
     return (int)n;
 }
 
-/* One turn through a job; the ids of the response are compared with those of a cold model. */
-static void turn(talk *t, ft_llm *m, ft_llm *cold, const char *words)
+/* One turn as a job; the ids of the response are compared with those of a model without cache. */
+static void one_turn(conversation_state *t, ft_llm *m, ft_llm *cold, const char *words)
 {
     ft_request r;
     ft_err err;
@@ -299,7 +299,7 @@ static void turn(talk *t, ft_llm *m, ft_llm *cold, const char *words)
     char *prompt;
     heard h, want;
     sem_t sem;
-    say(t, "user", words);
+    add_message(t, "user", words);
     ft_buf all;
     ft_buf_init(&all, 1 << 20);
     ft_buf_put_str(&all, ft_buf_str(&t->messages));
@@ -327,27 +327,30 @@ static void turn(talk *t, ft_llm *m, ft_llm *cold, const char *words)
     read_all(&want, j, &sem);
     ft_job_free(j);
     sem_destroy(&sem);
-    check(same(&h, &want), "a turn with a past that was kept: \"%s\", want \"%s\"",
+    check(same_output(&h, &want), "a turn with a cached prefix: \"%s\", want \"%s\"",
           ft_buf_z(&h.part[0]), ft_buf_z(&want.part[0]));
-    check(h.response.accepted == want.response.accepted, "%d drafts accepted, without a cache %d",
-          (int)h.response.accepted, (int)want.response.accepted);
+    check(h.response.accepted == want.response.accepted,
+          "%d draft tokens accepted, without a cache %d", (int)h.response.accepted,
+          (int)want.response.accepted);
     t->evaluated = h.response.prompt_tokens - h.response.cached_tokens;
     t->fresh = h.response.prompt_tokens - t->before;
     t->before = h.response.prompt_tokens - header(m, &r);
-    say(t, "assistant", ft_buf_z(&h.part[FT_PART_ANSWER]));
+    add_message(t, "assistant", ft_buf_z(&h.part[FT_PART_ANSWER]));
     heard_release(&h);
     heard_release(&want);
     ft_buf_release(&all);
     free(prompt);
 }
 
-/* Many turns; each reads what is new and less than a page more. Half-way everything restarts. */
+/* Many turns; each evaluates the new tokens and less than a page more. The server restarts
+ * half-way.
+ */
 static void conversation(ft_llm *cold)
 {
     static const char *const asks2[] = {"What does tar do?", "Define river.", "What is 3 + 4?",
                                         "How do I list files by size?"};
     char dir[64];
-    talk t = {0};
+    conversation_state t = {0};
     ft_queue_params p;
     ft_err err;
     ft_buf_init(&t.messages, 1 << 20);
@@ -355,16 +358,16 @@ static void conversation(ft_llm *cold)
     ft_queue_defaults(&p);
     p.cache_dir = dir;
     p.prefix_bytes = 64 << 20;
-    start(cold, 4);
+    start_queue(cold, 4);
     ft_llm *m = open_tiny(2);
     if (ft_llm_start(m, &p, &err)) exit(1);
-    say(&t, "system",
-        "You are a helpful assistant that explains shell commands and words. Be "
-        "brief, be exact, and say so when you do not know something at all.");
+    add_message(&t, "system",
+                "You are a helpful assistant that explains shell commands and words. Be "
+                "brief, be exact, and say so when you do not know something at all.");
     for (int i = 0; i < 10; i++) {
-        turn(&t, m, cold, asks2[i % 4]);
+        one_turn(&t, m, cold, asks2[i % 4]);
         if (i)
-            check(t.evaluated < t.fresh + 64, "turn %d read %d tokens for %d new ones", i,
+            check(t.evaluated < t.fresh + 64, "turn %d evaluated %d tokens for %d new ones", i,
                   t.evaluated, t.fresh);
         if (i != 5) continue;
         ft_llm_close(m);
@@ -399,7 +402,7 @@ static int response_salted(ft_llm *m, const int32_t *ids, int n, uint64_t salt, 
     r.cache_salt = salt;
     if (ft_job_new(&j, m, &r, wake, &sem, &err)) exit(1);
     read_all(h, j, &sem);
-    check(h->response.slot == 1, "on lane %d, want 1", h->response.slot);
+    check(h->response.slot == 1, "on slot %d, want 1", h->response.slot);
     ft_job_free(j);
     sem_destroy(&sem);
     return h->response.cached_tokens;
@@ -483,7 +486,7 @@ static void damaged_slots(void)
     snprintf(path, sizeof path, "/tmp/foretoken-damaged-lane-%d", (int)getpid());
     for (int i = 0; i < 200; i++) ids[i] = 300 + i * 37 % 5000;
     ft_llm *m = open_tiny(2);
-    start(m, 4);
+    start_queue(m, 4);
     response_cached(m, ids, 200, &h);
     check(!ft_slot_save(m, 1, 0, path, &got, &err), "%s", err.text);
     char *right = file_bytes(path, &n);
@@ -517,7 +520,7 @@ static void damaged_slots(void)
     ft_llm_close(m);
 }
 
-/* A slot's conversation in a file, read by a program that never saw it. */
+/* Saves the context of a slot to a file and restores it in a new instance. */
 static void slots(void)
 {
     char path[64];
@@ -526,32 +529,32 @@ static void slots(void)
     ft_err err;
     int n;
     ft_slot_info info[4];
-    snprintf(path, sizeof path, "/tmp/foretoken-law-lane-%d", (int)getpid());
+    snprintf(path, sizeof path, "/tmp/foretoken-invariant-slot-%d", (int)getpid());
     for (int i = 0; i < 200; i++) ids[i] = 300 + i * 37 % 5000;
     ft_llm *m = open_tiny(2);
-    start(m, 4);
-    check(response_cached(m, ids, 200, &a) == 0, "found in nothing");
+    start_queue(m, 4);
+    check(response_cached(m, ids, 200, &a) == 0, "cached tokens in a new instance");
     check(!ft_slot_save(m, 1, 0, path, &n, &err) && n >= 200, "%d tokens saved: %s", n, err.text);
     check(ft_llm_slots(m, info, 4) == 2 && !info[1].busy && info[1].prompt_tokens == 200,
           "two lanes, the second with 200 tokens");
-    check(ft_slot_save(m, 2, 0, path, &n, &err) == FT_ENOTFOUND, "a third lane");
+    check(ft_slot_save(m, 2, 0, path, &n, &err) == FT_ENOTFOUND, "a third slot was accepted");
     check(!ft_slot_erase(m, 1, 0, &n, &err) && n >= 200, "erase");
     ft_llm_close(m);
     m = open_tiny(2);
-    start(m, 4);
+    start_queue(m, 4);
     check(ft_slot_restore(m, 1, 0, "/tmp/nothing-here", &n, &err) != FT_OK,
           "a file that is not there");
     check(!ft_slot_restore(m, 1, 0, path, &n, &err) && n >= 200, "%d tokens restored", n);
-    check(response_cached(m, ids, 200, &b) == 192, "%d tokens found after a restore, want 192",
+    check(response_cached(m, ids, 200, &b) == 192, "%d cached tokens after a restore, want 192",
           b.response.cached_tokens);
-    check(same_buf(&a.ids, &b.ids), "a restored lane goes on otherwise");
+    check(same_buf(&a.ids, &b.ids), "a restored slot continues with other ids");
     FILE *f = fopen(path, "r+b");
     fseek(f, 2000, SEEK_SET);
     fputc(77, f);
     fclose(f);
     ft_llm_close(m);
     m = open_tiny(2);
-    start(m, 4);
+    start_queue(m, 4);
     check(ft_slot_restore(m, 1, 0, path, &n, &err) == FT_EFORMAT, "a damaged file");
     ft_llm_close(m);
     unlink(path);
@@ -559,7 +562,7 @@ static void slots(void)
     heard_release(&b);
 }
 
-static void vectors(ft_llm *m)
+static void check_vectors(ft_llm *m)
 {
     enum { N = 90 };
     int32_t ids[N];
@@ -570,16 +573,17 @@ static void vectors(ft_llm *m)
     check(!ft_llm_embed(m, ids, N, FT_POOL_MEAN, a, &err), "embed: %s", err.text);
     double norm = 0;
     for (size_t i = 0; i < D; i++) norm += (double)a[i] * (double)a[i];
-    check(norm > 0.999 && norm < 1.001, "a vector of length %g", norm);
-    start(m, 4);
+    check(norm > 0.999 && norm < 1.001, "a vector of norm %g, want 1", norm);
+    start_queue(m, 4);
     sem_t sem;
     sem_init(&sem, 0, 0);
-    ft_job *j = begin(m, &asks[1], 1, &sem);
+    ft_job *j = begin_job(m, &sample_requests[1], 1, &sem);
     check(!ft_llm_embed(m, ids, N, FT_POOL_MEAN, b, &err), "embed: %s", err.text);
-    check(!memcmp(a, b, D * sizeof *a), "a vector made beside a reply differs");
+    check(!memcmp(a, b, D * sizeof *a), "a vector computed beside a response differs");
     check(!ft_llm_embed(m, ids, N, FT_POOL_LAST, b, &err) && memcmp(a, b, D * sizeof *a),
           "the last row is the mean of all");
-    check(ft_llm_embed(m, ids, 0, FT_POOL_MEAN, b, &err) == FT_EINVAL, "a vector of nothing");
+    check(ft_llm_embed(m, ids, 0, FT_POOL_MEAN, b, &err) == FT_EINVAL,
+          "a vector of no tokens was accepted");
     ft_job_free(j);
     ft_llm_stop(m, true);
     sem_destroy(&sem);
@@ -622,7 +626,7 @@ static void many_vectors(ft_llm *m)
         n_ids[i] = i < 9 ? 5 + i : LEN;
     }
     ft_embedding_params p = {.ids = text, .n_ids = n_ids, .n = 9, .wake = post_done, .user = &sem};
-    start(m, 1); /* the queue has fewer places than there are texts */
+    start_queue(m, 1); /* the queue has fewer places than there are texts */
     check(!ft_embedding_new(&b, m, &p, &err), "embedding: %s", err.text);
     check(posted(&sem) && ft_embedding_done(b), "9 vectors are never done");
     check(!ft_embedding_result(b, &out, &err), "9 vectors: %s", err.text);
@@ -647,20 +651,20 @@ static void many_vectors(ft_llm *m)
     ft_llm_counts(m, &before);
     check(before.responses - after.responses < TEXTS / 2, "texts of a freed embedding ran");
     n_ids[3] = 0;
-    start(m, 1);
-    check(ft_embedding_new(&b, m, &p, &err) == FT_EINVAL, "a vector of nothing");
+    start_queue(m, 1);
+    check(ft_embedding_new(&b, m, &p, &err) == FT_EINVAL, "a vector of no tokens was accepted");
     ft_llm_stop(m, true);
     sem_destroy(&sem);
     ft_free(alone);
 }
 
-static void refusals(ft_llm *m)
+static void check_rejections(ft_llm *m)
 {
     ft_request r;
     ft_err err;
     ft_job *j = NULL;
     int32_t *ids = ft_new_n(int32_t, 4000);
-    start(m, 1);
+    start_queue(m, 1);
     ft_request_defaults(&r, m);
     r.ids = ids;
     r.n_ids = 3072;
@@ -668,16 +672,17 @@ static void refusals(ft_llm *m)
           "a prompt as long as the context");
     r.n_ids = 10;
     ids[3] = -1;
-    check(ft_job_new(&j, m, &r, NULL, NULL, &err) == FT_EINVAL, "an id below zero");
+    check(ft_job_new(&j, m, &r, NULL, NULL, &err) == FT_EINVAL, "a negative id was accepted");
     ids[3] = 0;
     r.grammar = "root ::= (";
-    check(ft_job_new(&j, m, &r, NULL, NULL, &err) != FT_OK, "a broken grammar");
+    check(ft_job_new(&j, m, &r, NULL, NULL, &err) != FT_OK, "an invalid grammar was accepted");
     r.grammar = NULL;
     r.sampling.repeat_penalty = 0;
-    check(ft_job_new(&j, m, &r, NULL, NULL, &err) == FT_EINVAL, "a penalty of nothing");
+    check(ft_job_new(&j, m, &r, NULL, NULL, &err) == FT_EINVAL, "an invalid penalty was accepted");
     ft_llm_stop(m, true);
     r.sampling.repeat_penalty = 1;
-    check(ft_job_new(&j, m, &r, NULL, NULL, &err) == FT_ECANCELLED, "a job after the stop");
+    check(ft_job_new(&j, m, &r, NULL, NULL, &err) == FT_ECANCELLED,
+          "a job was accepted after the stop");
     ft_free(ids);
 }
 
@@ -685,10 +690,10 @@ int main(void)
 {
     ft_llm *m = open_tiny(3);
     as_session(m);
-    leaving(m);
-    refusals(m);
+    check_cancel(m);
+    check_rejections(m);
     conversation(m);
-    vectors(m);
+    check_vectors(m);
     many_vectors(m);
     ft_llm_close(m);
     slots();

@@ -1,15 +1,15 @@
-/* tests/invariants/memory.c - a device's memory: pieces are zeroed, apart from one another, and
- * keep what they hold while others come and go; so do models. */
+/* tests/invariants/memory.c - device memory: allocations are zeroed and disjoint, and keep their
+ * contents while others are allocated and freed; the same for models. */
 #define _XOPEN_SOURCE 700
 #include "invariants.h"
 
 enum { PIECES = 9, ALIGN = 64 };
 
-/* Small ones, odd ones, and one that no device has a single block for. */
+/* Small and odd sizes, and one larger than a memory block of any device. */
 static const size_t bytes_of[PIECES] = {0,         1,        255, 256, 5120, (3u << 20) + 1,
                                         70u << 20, 2u << 20, 7};
 
-static unsigned char *there, *host; /* as many bytes as the largest has */
+static unsigned char *there, *host; /* as many bytes as the largest allocation */
 
 static unsigned char pattern(int piece, size_t i)
 {
@@ -25,44 +25,44 @@ static bool holds(ft_dev *d, const void *p, int piece, int as)
     return !memcmp(there, host, n);
 }
 
-static void put(ft_dev *d, void *p, int piece)
+static void put_pattern(ft_dev *d, void *p, int piece)
 {
     for (size_t i = 0; i < bytes_of[piece]; i++) host[i] = pattern(piece, i);
     d->upload(d, p, host, bytes_of[piece]);
 }
 
-static void *take(ft_dev *d, int piece)
+static void *take_piece(ft_dev *d, int piece)
 {
     void *p = d->alloc(d, bytes_of[piece]);
     check(p && (uintptr_t)p % ALIGN == 0, "piece %d is at %p", piece, p);
     check(p && holds(d, p, piece, -1), "piece %d is not zero", piece);
-    if (p) put(d, p, piece);
+    if (p) put_pattern(d, p, piece);
     return p;
 }
 
 static void pieces(ft_dev *d)
 {
     void *p[PIECES];
-    for (int i = 0; i < PIECES; i++) p[i] = take(d, i);
+    for (int i = 0; i < PIECES; i++) p[i] = take_piece(d, i);
     for (int i = 0; i < PIECES; i++) check(holds(d, p[i], i, i), "piece %d was changed", i);
     for (int i = 0; i < PIECES; i += 2) d->free(d, p[i]);
-    for (int i = 0; i < PIECES; i += 2) p[i] = take(d, i);
+    for (int i = 0; i < PIECES; i += 2) p[i] = take_piece(d, i);
     for (int i = 0; i < PIECES; i++) check(holds(d, p[i], i, i), "piece %d was changed later", i);
     d->move(d, p[7], p[6], bytes_of[7]);
-    check(holds(d, p[7], 7, 6), "a piece of another does not arrive");
+    check(holds(d, p[7], 7, 6), "a copy from another allocation failed");
     for (int i = PIECES; i--;) d->free(d, p[i]);
     check(!d->sync(d, NULL), "the device failed");
 }
 
-/* No memory is no fault: the device goes on. */
+/* A failed allocation is not a device fault: the device continues to work. */
 static void too_much(ft_dev *d)
 {
-    if (d->unified) return; /* the system may promise anything */
-    check(!d->alloc(d, SIZE_MAX / 4), "more memory than there is");
+    if (d->unified) return; /* the system may overcommit */
+    check(!d->alloc(d, SIZE_MAX / 4), "an allocation larger than the memory succeeded");
     pieces(d);
 }
 
-static void response(inv_response *r, ft_model *m, const char *name)
+static void greedy_response(inv_response *r, ft_model *m, const char *name)
 {
     const inv_model one = {.name = name, .dev = m->dev, .m = m};
     const ft_engine_params p = inv_params(3);
@@ -72,20 +72,21 @@ static void response(inv_response *r, ft_model *m, const char *name)
     inv_response_alone(r, &one, &p, &j, ids, 40);
 }
 
-/* Two models on one device: one stays while the other comes and goes, in the holes that it left. */
+/* Two models on one device: one stays while the other is loaded and freed, and its memory reused.
+ */
 static void models(ft_dev *d)
 {
     static inv_response first, again;
     ft_model *stays = inv_golden("qwen35-dense", d, NULL);
-    response(&first, stays, "qwen35-dense");
+    greedy_response(&first, stays, "qwen35-dense");
     for (int i = 0; i < 3; i++) {
         const char *name = i % 2 ? "gemma4-dense" : "qwen35-moe";
         ft_model *m = inv_golden(name, d, NULL);
-        response(&again, m, name);
+        greedy_response(&again, m, name);
         if (i == 1) ft_model_close(m);
-        response(&again, stays, "qwen35-dense");
-        check(inv_same(&first, &again), "%s beside %s: another id at %d", "qwen35-dense", name,
-              inv_parting(&first, &again));
+        greedy_response(&again, stays, "qwen35-dense");
+        check(inv_same(&first, &again), "%s beside %s: different id at %d", "qwen35-dense", name,
+              inv_first_difference(&first, &again));
         if (i != 1) ft_model_close(m);
     }
     ft_model_close(stays);

@@ -1,6 +1,6 @@
-/* tests/invariants/placement.c - a model that does not fit onto its device: what lies there then is
- * as much as fits, it was counted beforehand, and the ids stay; afterwards nothing lies there any
- * more. The device is ref with a made-up memory, in which pieces lie as on a GPU. */
+/* tests/invariants/placement.c - a model that does not fit in device memory: as much as fits is
+ * placed there, within the estimate, the ids do not change, and all memory is freed at the end. The
+ * device is ref with a simulated memory, laid out as on a GPU. */
 #define _XOPEN_SOURCE 700
 #include "invariants.h"
 
@@ -13,7 +13,7 @@
 enum { BLOCK = 4096, RANGE = 256 << 20 };
 
 static uint64_t have;
-static unsigned char *base; /* of the GPU's addresses */
+static unsigned char *base; /* base of the simulated GPU addresses */
 static ft_arena *arena;
 
 static bool map(void *owner, uint64_t at, uint64_t bytes)
@@ -28,26 +28,26 @@ static void unmap(void *owner, uint64_t at, uint64_t bytes)
     memset(base + at, 0xff, bytes);
 }
 
-static uint64_t room(ft_dev *d)
+static uint64_t free_bytes(ft_dev *d)
 {
     (void)d;
     return have - ft_arena_mapped(arena) + ft_arena_idle(arena);
 }
 
-static void *card_alloc(ft_dev *d, size_t bytes)
+static void *gpu_alloc(ft_dev *d, size_t bytes)
 {
     (void)d;
     uint64_t at;
     return ft_arena_alloc(arena, bytes, &at) ? memset(base + at, 0, bytes) : NULL;
 }
 
-static void card_free(ft_dev *d, void *p)
+static void gpu_free(ft_dev *d, void *p)
 {
     (void)d;
     ft_arena_dealloc(arena, (uint64_t)((unsigned char *)p - base));
 }
 
-static ft_status card_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
+static ft_status gpu_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
 {
     const uint64_t bytes = ft_host_weight_bytes(d, w);
     void *p = d->alloc(d, bytes);
@@ -56,7 +56,7 @@ static ft_status card_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *er
     return ft_host_bind(d, w, p, err);
 }
 
-static void card_unbind(ft_dev *d, ft_weight *w)
+static void gpu_unbind(ft_dev *d, ft_weight *w)
 {
     d->free(d, (void *)(uintptr_t)w->data);
 }
@@ -67,7 +67,7 @@ static uint64_t no_scratch(ft_dev *d, const ft_dev_limits *l)
     return 0;
 }
 
-static ft_dev *card(uint64_t bytes)
+static ft_dev *new_gpu(uint64_t bytes)
 {
     ft_dev *d = ft_dev_ref();
     const ft_arena_memory way = {BLOCK, 16 * BLOCK, map, unmap, NULL};
@@ -75,11 +75,11 @@ static ft_dev *card(uint64_t bytes)
     arena = ft_arena_new(RANGE, &way);
     d->name = "card";
     d->unified = false;
-    d->free_bytes = room;
-    d->alloc = card_alloc;
-    d->free = card_free;
-    d->bind = card_bind;
-    d->unbind = card_unbind;
+    d->free_bytes = free_bytes;
+    d->alloc = gpu_alloc;
+    d->free = gpu_free;
+    d->bind = gpu_bind;
+    d->unbind = gpu_unbind;
     d->step_bytes = no_scratch;
     return d;
 }
@@ -96,12 +96,12 @@ static ft_llm_params params(const char *path)
     return p;
 }
 
-/* The model on a GPU of so many bytes; a greedy response. Returns what was expected to lie there.
- */
+/* A greedy response with the model on a GPU of this many bytes. Returns the estimated use of GPU
+ * memory. */
 static uint64_t response_on(const ft_llm_params *p, uint64_t bytes, inv_response *r,
                             char words[500])
 {
-    ft_llm m = {.path = (char *)(uintptr_t)p->model, .dev = card(bytes)};
+    ft_llm m = {.path = (char *)(uintptr_t)p->model, .dev = new_gpu(bytes)};
     ft_draft_methods d;
     ft_engine_params e;
     ft_err err;
@@ -119,13 +119,13 @@ static uint64_t response_on(const ft_llm_params *p, uint64_t bytes, inv_response
         inv_response_on(r, ft_slot_new(m.engine), &j, ids, 40);
         const uint64_t taken = ft_arena_mapped(arena);
         const double off = (double)m.info.device_bytes / (double)taken - 1;
-        check(off < 0.03 && off > -0.03, "%s: %llu bytes expected, %llu taken", words,
+        check(off < 0.03 && off > -0.03, "%s: %llu bytes estimated, %llu used", words,
               (unsigned long long)m.info.device_bytes, (unsigned long long)taken);
     }
     ft_engine_free(m.engine);
     ft_model_close(m.assistant);
     ft_model_close(m.model);
-    check(!ft_arena_mapped(arena), "%s: %llu bytes stay behind", words,
+    check(!ft_arena_mapped(arena), "%s: %llu bytes were not freed", words,
           (unsigned long long)ft_arena_mapped(arena));
     ft_dev_close(m.dev);
     ft_arena_free(arena);
@@ -148,22 +148,22 @@ static void shrinking(const char *name, const char *leaves_first)
             sentences++;
             continue;
         }
-        check(on <= bytes && on <= last && on > 0, "%s: %llu bytes on a card of %llu", name,
+        check(on <= bytes && on <= last && on > 0, "%s: %llu bytes on a GPU of %llu", name,
               (unsigned long long)on, (unsigned long long)bytes);
         if (!steps++)
             check(strstr(words, leaves_first) != NULL, "%s: %s, want %s", name, words,
                   leaves_first);
-        check(!sentences, "%s: fits after it did not", name);
+        check(!sentences, "%s: fits in less memory than before", name);
         last = on;
     }
-    check(steps > 1, "%s: %d ways to fit, want several", name, steps);
+    check(steps > 1, "%s: %d placements, want several", name, steps);
     response_on(&p, 1, &some, words);
-    check(strstr(words, "card has 1 B to spare") != NULL, "%s on no card: %s", name, words);
+    check(strstr(words, "card has 1 B to spare") != NULL, "%s without GPU memory: %s", name, words);
     unlink(path);
 }
 
-/* What was asked for stays as it is, fitting or not. */
-static void asked(void)
+/* An explicit placement is kept, whether it fits or not. */
+static void check_explicit(void)
 {
     static inv_response r;
     char path[128], words[500];
@@ -185,7 +185,7 @@ static void asked(void)
         if (want[i].layers) {
             response_on(&p, UINT64_MAX / 2, &r, words);
         } else {
-            ft_llm m = {.path = path, .dev = card(1 << 20)};
+            ft_llm m = {.path = path, .dev = new_gpu(1 << 20)};
             ft_draft_methods d;
             check(!ft_draft_methods_of(&d, &p, NULL) && !ft_llm_place(&m, &p, &d, NULL),
                   "no layers");
@@ -199,7 +199,7 @@ static void asked(void)
     unlink(path);
 }
 
-/* A drafter in a file of its own is counted as what it takes: weights, cache, buffers. */
+/* A drafter in a separate file counts with its weights, cache and buffers. */
 static void drafters(void)
 {
     static const char *const pair[][2] = {{"gemma4-dense", "gemma4-dense-assistant"},
@@ -217,7 +217,8 @@ static void drafters(void)
         check(strstr(words, "all of the model") != NULL, "%s: %s", pair[i][1], words);
         check(both > bare, "%s: %llu bytes with a drafter, %llu without", pair[i][1],
               (unsigned long long)both, (unsigned long long)bare);
-        check(inv_same(&alone, &r), "%s: another id at %d", pair[i][1], inv_parting(&alone, &r));
+        check(inv_same(&alone, &r), "%s: different id at %d", pair[i][1],
+              inv_first_difference(&alone, &r));
         response_on(&p, both - 1, &r, words);
         check(strstr(words, "cpu: layers 0 to") != NULL, "%s: %s", pair[i][1], words);
         unlink(path);
@@ -233,7 +234,7 @@ int main(void)
     shrinking("qwen35-dense", "cpu: layers 0 to 0");
     shrinking("qwen35-moe", "experts of layers 0 to 0");
     shrinking("gemma4-dense", "cpu: layers 0 to 0");
-    asked();
+    check_explicit();
     drafters();
     ft_free(memory);
     return inv_end();

@@ -1,5 +1,5 @@
-/* A long response takes no more memory than a short one, and a second one in the same process has
- * the same ids as the first. */
+/* tests/invariants/plain_rows.c - a long response takes no more memory than a short one, and a
+ * second one in the same process has the same ids as the first. */
 #define _DEFAULT_SOURCE
 #include "foretoken.h"
 
@@ -18,7 +18,7 @@ typedef struct run {
     long settled; /* resident pages after the first tokens */
 } run;
 
-/* Resident pages; always the same under a sanitizer, which keeps freed memory for itself. */
+/* Resident pages; a constant under a sanitizer, which does not return freed memory. */
 static long resident(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -40,7 +40,7 @@ static bool note(void *user, const ft_event *e)
     return true;
 }
 
-static void response(ft_llm *m, run *r)
+static void long_response(ft_llm *m, run *r)
 {
     static int32_t ids[PROMPT];
     for (int i = 0; i < PROMPT; i++) ids[i] = 300 + (i * 37) % 5000;
@@ -73,17 +73,17 @@ static void memory_is_flat_and_runs_repeat(void **state)
     ft_llm_defaults(&p);
     p.model = "models/foretoken-tiny.gguf";
     p.ctx = 4096;
-    p.draft_fixed = true; /* the same shapes in both runs */
+    p.draft_fixed = true; /* the same batch shapes in both runs */
     assert_int_equal(ft_llm_open(&m, &p, &err), FT_OK);
-    response(m, &one);
+    long_response(m, &one);
     /* Cache pages become resident when they are first written: the keys and values of a response.
      */
     const long cache = 3 * TOKENS * 2 * 256 * 2 / sysconf(_SC_PAGESIZE) + 64;
     assert_true(resident() - one.settled <= cache);
-    response(m, &two);
+    long_response(m, &two);
     assert_memory_equal(one.id, two.id, sizeof one.id);
     const long before = resident();
-    response(m, &two);
+    long_response(m, &two);
     assert_memory_equal(one.id, two.id, sizeof one.id);
     assert_true(resident() - before <= 32);
     ft_llm_close(m);

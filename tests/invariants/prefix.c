@@ -1,6 +1,6 @@
-/* tests/invariants/prefix.c - what slots share changes no bit: a prompt that goes on from what
- * another has read gives the ids, the drafts and the acceptance of one that was read from the
- * start; also after a restart, and whatever happens to the files. */
+/* tests/invariants/prefix.c - prefix sharing changes no bit: a prompt that continues from positions
+ * computed by another slot gives the ids, the draft tokens and the acceptance of one evaluated from
+ * the start; also after a restart, and when the files are damaged or removed. */
 #define _GNU_SOURCE
 #include "engine/queue.h"
 #include "folder.h"
@@ -30,7 +30,7 @@ static ft_task task(int k)
     return j;
 }
 
-/* Two conversations that part at the checkpoint. */
+/* Two conversations that differ from the checkpoint on. */
 static void prompts(int32_t *a, int32_t *b, int V)
 {
     inv_prompt(a, FIRST, V, 3);
@@ -54,7 +54,7 @@ static bool same_work(const inv_response *a, const inv_response *b)
            a->stats.accepted == b->stats.accepted;
 }
 
-static void shared(const inv_model *m, int k, ft_kv_type t, const char *dir)
+static void check_shared(const inv_model *m, int k, ft_kv_type t, const char *dir)
 {
     const ft_engine_params p = params(k, t);
     const ft_task j = task(k);
@@ -67,18 +67,19 @@ static void shared(const inv_model *m, int k, ft_kv_type t, const char *dir)
     ft_engine *e = sharing(m, &p, 1 << 30, dir);
     ft_slot *one = ft_slot_new(e), *two = ft_slot_new(e);
     inv_response_on(&warm, one, &j, a, FIRST);
-    check(same_work(&warm, &cold[0]), "%s, %d drafts: keeping a prompt changes its reply", m->name,
-          k);
-    check(dir || warm.stats.cached_n == 0, "%s: something was found in nothing", m->name);
+    check(same_work(&warm, &cold[0]), "%s, %d drafts: storing a prefix changes the response",
+          m->name, k);
+    check(dir || warm.stats.cached_n == 0, "%s: cached tokens in an empty cache", m->name);
     inv_response_on(&warm, two, &j, b, SECOND);
     check(same_work(&warm, &cold[1]),
-          "%s, %d drafts: going on from another's prompt changes a reply at %d (%d of %d drafts, "
+          "%s, %d drafts: continuing from the prefix of another prompt changes a response at %d "
+          "(%d of %d drafts, "
           "want %d of %d)",
-          m->name, k, inv_parting(&warm, &cold[1]), (int)warm.stats.accepted,
+          m->name, k, inv_first_difference(&warm, &cold[1]), (int)warm.stats.accepted,
           (int)warm.stats.drafted, (int)cold[1].stats.accepted, (int)cold[1].stats.drafted);
-    check(warm.stats.cached_n == MARK / 64 * 64, "%s: %d tokens found again, want %d", m->name,
+    check(warm.stats.cached_n == MARK / 64 * 64, "%s: %d cached tokens, want %d", m->name,
           warm.stats.cached_n, MARK / 64 * 64);
-    /* The same prompt again, on a slot that paused another, and with a longer end. */
+    /* The same prompt again, on a slot that held another one, and with a longer end. */
     inv_response_on(&warm, one, &j, b, SECOND);
     check(same_work(&warm, &cold[1]) && warm.stats.cached_n >= MARK / 64 * 64,
           "%s: the same prompt again", m->name);
@@ -90,7 +91,7 @@ static void shared(const inv_model *m, int k, ft_kv_type t, const char *dir)
     ft_engine_free(e);
 }
 
-/* The key and the value of a cell of the draft head, as the cache has them. */
+/* Compares the cached key and value of a position of the draft head. */
 static bool same_cell(const ft_slot *a, const ft_slot *b, int c)
 {
     const ft_slot *s[2] = {a, b};
@@ -108,8 +109,9 @@ static bool same_cell(const ft_slot *a, const ft_slot *b, int c)
     return !memcmp(k[0], k[1], kv->k_row) && !memcmp(v[0], v[1], kv->v_row);
 }
 
-/* A head that goes on from a point has the cells of one that read everything, also the one behind
- * the point, which it writes before the trunk has rows there. Acceptance alone would not tell. */
+/* A head that continues from a checkpoint has the same cached positions as one that processed the
+ * whole prompt, also at the position after the checkpoint, which it writes before the model has
+ * rows there. The acceptance rate alone would not show a difference. */
 static void head_cells(const inv_model *m)
 {
     if (m->m->drafter != FT_DRAFT_MTP) return;
@@ -122,18 +124,19 @@ static void head_cells(const inv_model *m)
     ft_slot *first = ft_slot_new(e), *s = ft_slot_new(e), *cold = ft_slot_new(alone);
     inv_response_on(&r, first, &j, a, FIRST);
     inv_response_on(&r, s, &j, b, SECOND);
-    check(r.stats.cached_n > 0, "%s: nothing was found again", m->name);
+    check(r.stats.cached_n > 0, "%s: no cached tokens", m->name);
     inv_response_on(&r, cold, &j, b, SECOND);
-    check(s->head.fed == cold->head.fed, "%s: the head has read %d cells, want %d", m->name,
-          s->head.fed, cold->head.fed);
+    check(s->head.fed == cold->head.fed, "%s: the head has processed %d positions, want %d",
+          m->name, s->head.fed, cold->head.fed);
     for (int c = 1; c < FT_MIN(s->head.fed, cold->head.fed); c++)
-        if (!same_cell(s, cold, c)) check(false, "%s: the head's cell %d differs", m->name, c);
+        if (!same_cell(s, cold, c)) check(false, "%s: position %d of the head differs", m->name, c);
     ft_engine_free(e);
     ft_engine_free(alone);
 }
 
-/* Responses that end at every cell around a border: the next turn, with the response in it, is that
- * of a cold engine. Hybrid models must not keep rows of responses; few pages make slots forget. */
+/* Responses that end at every position around a page boundary: the next turn, which includes the
+ * response, equals that of a new engine. Hybrid models must not store rows of responses; few pages
+ * force slots to drop cached positions. */
 static void next_turns(const inv_model *m, int k)
 {
     ft_engine_params p = params(k, FT_KV_F16);
@@ -153,14 +156,14 @@ static void next_turns(const inv_model *m, int k)
         j.max_tokens = 8;
         inv_response_on(&warm, s[at % 2], &j, ids, at + 30);
         inv_response_alone(&cold, m, &p, &j, ids, at + 30);
-        check(same_work(&warm, &cold), "%s, %d drafts: the turn after %d cells differs at %d",
-              m->name, k, at, inv_parting(&warm, &cold));
+        check(same_work(&warm, &cold), "%s, %d drafts: the turn after %d positions differs at %d",
+              m->name, k, at, inv_first_difference(&warm, &cold));
     }
     ft_engine_free(e);
 }
 
-/* Not even a look when the request says so. */
-static void refused(const inv_model *m)
+/* A request can disable prefix sharing. */
+static void check_disabled(const inv_model *m)
 {
     const ft_engine_params p = params(0, FT_KV_F32);
     ft_task j = task(0);
@@ -173,15 +176,15 @@ static void refused(const inv_model *m)
     inv_response_on(&r, s, &j, a, FIRST);
     ft_prefix_counts n;
     ft_prefix_count(e->prefix, &n);
-    check(n.points == 0, "%s: a request that shares nothing was kept", m->name);
+    check(n.points == 0, "%s: the prefix of a request without sharing was stored", m->name);
     inv_response_on(&r, s, &j, a, FIRST);
-    check(r.stats.cached_n == 0, "%s: a request that shares nothing found %d", m->name,
+    check(r.stats.cached_n == 0, "%s: a request without sharing used %d cached tokens", m->name,
           r.stats.cached_n);
     ft_engine_free(e);
 }
 
-/* Conversations of many turns in little memory: the budget holds, and nothing gets wrong. */
-static void tight(const inv_model *m, uint64_t points)
+/* Conversations of many turns in little memory: the budget holds, and the ids stay the same. */
+static void check_small_budget(const inv_model *m, uint64_t points)
 {
     const ft_engine_params p = params(2, FT_KV_F16);
     ft_task j = task(2);
@@ -205,9 +208,10 @@ static void tight(const inv_model *m, uint64_t points)
         j.checkpoint[0] = len - 3;
         inv_response_on(&warm, s, &j, ids, len);
         inv_response_alone(&cold, m, &p, &j, ids, len);
-        check(same_work(&warm, &cold), "%s, room for %d: turn %d differs", m->name, (int)points, i);
+        check(same_work(&warm, &cold), "%s, memory for %d checkpoints: turn %d differs", m->name,
+              (int)points, i);
         ft_prefix_count(e->prefix, &n);
-        check(n.bytes <= budget, "%s: %llu bytes kept, want at most %llu", m->name,
+        check(n.bytes <= budget, "%s: %llu bytes stored, want at most %llu", m->name,
               (unsigned long long)n.bytes, (unsigned long long)budget);
     }
     ft_engine_free(e);
@@ -274,12 +278,12 @@ static int found_again(const inv_model *m, int k, const char *dir, const inv_res
     ft_engine *e = sharing(m, &p, 1 << 30, dir);
     inv_response_on(&warm, ft_slot_new(e), &j, b, SECOND);
     ft_engine_free(e);
-    check(same_work(&warm, cold), "%s: a reply after a restart differs at %d", m->name,
-          inv_parting(&warm, cold));
+    check(same_work(&warm, cold), "%s: a response after a restart differs at %d", m->name,
+          inv_first_difference(&warm, cold));
     return warm.stats.cached_n;
 }
 
-static void restarted(const inv_model *m, int k)
+static void check_restart(const inv_model *m, int k)
 {
     char dir[64];
     const ft_engine_params p = params(k, FT_KV_F16);
@@ -289,28 +293,29 @@ static void restarted(const inv_model *m, int k)
     prompts(a, b, m->m->V);
     inv_response_alone(&cold, m, &p, &j, b, SECOND);
     folder_new(dir);
-    shared(m, k, FT_KV_F16, dir);
+    check_shared(m, k, FT_KV_F16, dir);
     n_files = 0;
     each_file(dir, count_file);
     check(n_files >= 1, "%s: no file was written", m->name);
     const int found = found_again(m, k, dir, &cold);
-    check(found >= MARK / 64 * 64, "%s: %d tokens found after a restart", m->name, found);
-    /* Another encoding of the cache, or another model, does not see them. */
-    shared(m, k, FT_KV_Q8_0, dir);
+    check(found >= MARK / 64 * 64, "%s: %d cached tokens after a restart", m->name, found);
+    /* Another KV cache type or another model does not use them. */
+    check_shared(m, k, FT_KV_Q8_0, dir);
     each_file(dir, damage);
-    check(found_again(m, k, dir, &cold) >= 0, "%s: damaged files", m->name);
+    check(found_again(m, k, dir, &cold) >= 0, "%s: failed on damaged files", m->name);
     each_file(dir, remove_file);
-    check(found_again(m, k, dir, &cold) == 0, "%s: found in an empty folder", m->name);
+    check(found_again(m, k, dir, &cold) == 0, "%s: cached tokens from an empty folder", m->name);
     if (folder_free(dir)) perror(dir);
 }
 
-/* A folder that cannot be. */
+/* A folder that cannot be created. */
 static void no_folder(const inv_model *m)
 {
     const ft_engine_params p = params(0, FT_KV_F32);
     ft_engine *e = inv_engine(m, &p);
     ft_err err;
-    check(ft_engine_share(e, 1 << 20, "/proc/nothing/here", &err) == FT_EIO, "a folder in /proc");
+    check(ft_engine_share(e, 1 << 20, "/proc/nothing/here", &err) == FT_EIO,
+          "a folder in /proc was accepted");
     ft_engine_free(e);
 }
 
@@ -327,17 +332,17 @@ int main(void)
     };
     for (size_t i = 0; i < FT_COUNT(model); i++) {
         inv_model m = inv_model_golden(model[i][0], model[i][1], 1);
-        shared(&m, 3, FT_KV_F16, NULL);
+        check_shared(&m, 3, FT_KV_F16, NULL);
         head_cells(&m);
         if (i == 0 || i == 4) {
-            shared(&m, 0, FT_KV_F32, NULL);
-            shared(&m, 3, FT_KV_TURBO4, NULL);
-            refused(&m);
+            check_shared(&m, 0, FT_KV_F32, NULL);
+            check_shared(&m, 3, FT_KV_TURBO4, NULL);
+            check_disabled(&m);
             next_turns(&m, 0);
             next_turns(&m, 3);
-            tight(&m, 1);
-            tight(&m, 3);
-            restarted(&m, 2);
+            check_small_budget(&m, 1);
+            check_small_budget(&m, 3);
+            check_restart(&m, 2);
             no_folder(&m);
         }
         inv_model_close(&m);

@@ -1,5 +1,5 @@
-/* tests/invariants/queue.c - many responses through the queue: each has the ids it has alone,
- * whoever else runs, waits, stays behind or leaves. */
+/* tests/invariants/queue.c - many responses through the queue: each has the ids it has alone, while
+ * others run, wait, are paused or are cancelled. */
 #define _XOPEN_SOURCE 700
 #include "engine/queue.h"
 #include "base/clock.h"
@@ -16,11 +16,11 @@ typedef struct job {
     inv_response got;
     int32_t prompt[200];
     int n_prompt;
-    bool slow; /* reads a token now and then */
+    bool slow; /* its reader is slow, so it is paused */
     atomic_int room, tokens;
     atomic_bool over;
     ft_queue *q;
-    int leave_after; /* cancels itself after so many tokens; 0: never */
+    int leave_after; /* cancelled after this many tokens; 0: never */
 } job;
 
 static bool emit(void *user, const ft_emit *e)
@@ -43,7 +43,7 @@ static void after_round(ft_entry *e)
     (void)e;
 }
 
-static void done(ft_entry *e)
+static void on_done(ft_entry *e)
 {
     atomic_store(&((job *)(void *)e)->over, true);
 }
@@ -67,7 +67,7 @@ static void job_init(job *j, const inv_model *m, int i, int k)
     j->entry.wish = -1;
     j->entry.ready = ready;
     j->entry.round = after_round;
-    j->entry.done = done;
+    j->entry.done = on_done;
 }
 
 static ft_queue *queue_on(ft_engine *e, int waiting)
@@ -80,7 +80,7 @@ static ft_queue *queue_on(ft_engine *e, int waiting)
     exit(1);
 }
 
-static void put(ft_queue *q, job *j)
+static void put_job(ft_queue *q, job *j)
 {
     ft_err err;
     j->q = q;
@@ -98,7 +98,8 @@ static void wait_for(job *j)
     }
 }
 
-static void truth(inv_response *r, const inv_model *m, const ft_engine_params *p, const job *j)
+static void response_alone(inv_response *r, const inv_model *m, const ft_engine_params *p,
+                           const job *j)
 {
     ft_engine_params alone = *p;
     alone.slots = 1;
@@ -112,8 +113,9 @@ static bool same_response(const job *j, const inv_response *want)
            !memcmp(j->got.id, want->id + want->n_prompt, sizeof *want->id * (size_t)n);
 }
 
-/* More jobs than slots, one of them slow, one that leaves: the others are as alone. */
-static void company(const inv_model *m, int k)
+/* More jobs than slots, one of them slow and one cancelled: the ids of the others are those alone.
+ */
+static void check_batched(const inv_model *m, int k)
 {
     ft_engine_params p = inv_params(k);
     p.slots = SLOTS;
@@ -121,35 +123,36 @@ static void company(const inv_model *m, int k)
     static inv_response want[JOBS];
     for (int i = 0; i < JOBS; i++) {
         job_init(&j[i], m, i, k);
-        truth(&want[i], m, &p, &j[i]);
+        response_alone(&want[i], m, &p, &j[i]);
     }
     j[1].slow = true;
     j[4].leave_after = 3;
     ft_engine *e = inv_engine(m, &p);
     const int pages = ft_cache_free_pages(e->cache);
     ft_queue *q = queue_on(e, JOBS);
-    for (int i = 0; i < JOBS; i++) put(q, &j[i]);
+    for (int i = 0; i < JOBS; i++) put_job(q, &j[i]);
     for (int i = 0; i < JOBS; i++) wait_for(&j[i]);
     for (int i = 0; i < JOBS; i++) {
         if (i == 4) continue;
         check(same_response(&j[i], &want[i]),
               "%s, %d drafts: job %d of %d differs from itself alone", m->name, k, i, JOBS);
-        check(j[i].entry.finish == want[i].finish, "%s: job %d ends otherwise", m->name, i);
+        check(j[i].entry.finish == want[i].finish, "%s: job %d has another finish reason", m->name,
+              i);
     }
-    check(j[4].entry.cancelled, "%s: a job that left was not cancelled", m->name);
-    check(j[4].got.n >= 3 && j[4].got.n <= 3 + 1 + k, "%s: %d tokens after leaving at the third",
+    check(j[4].entry.cancelled, "%s: a cancelled job was not marked as cancelled", m->name);
+    check(j[4].got.n >= 3 && j[4].got.n <= 3 + 1 + k, "%s: %d tokens after a cancel at the third",
           m->name, j[4].got.n);
     ft_queue_totals s;
     ft_queue_counts(q, &s);
     check(s.responses == JOBS && s.cancelled == 1 && !s.busy && !s.waiting, "%s: counts", m->name);
     ft_queue_free(q);
-    check(ft_cache_free_pages(e->cache) == pages, "%s: pages did not come back", m->name);
+    check(ft_cache_free_pages(e->cache) == pages, "%s: pages were not freed", m->name);
     ft_engine_free(e);
 }
 
-/* Fewer pages than everyone wants: some wait with what they have, nobody loses anything. All start
- * at once, where the queue would let some wait outside. */
-static void crowded(const inv_model *m, int k, int64_t cells)
+/* Fewer pages than all responses need: some are preempted, and none loses tokens. All start at
+ * once, where the queue would let some of them wait. */
+static void check_preemption(const inv_model *m, int k, int64_t cells)
 {
     enum { N = 4 };
     ft_engine_params p = inv_params(k);
@@ -169,20 +172,20 @@ static void crowded(const inv_model *m, int k, int64_t cells)
     for (int i = 0; i < N; i++) s[i] = ft_slot_new(e);
     for (int i = 0; i < N; i++) inv_start(&got[i], s[i], &j, ids[i], 90 + 10 * i);
     for (int n = 0; ft_engine_round(e); n++)
-        if (n == 30) ft_slot_cancel(s[2]); /* wherever it is then */
+        if (n == 30) ft_slot_cancel(s[2]); /* in any state */
     for (int i = 0; i < N; i++) {
         inv_done(&got[i]);
         check(i == 2 || inv_same(&got[i], &want[i]),
-              "%s, %d drafts, %d cells: reply %d differs at %d, ended %d", m->name, k, (int)cells,
-              i, inv_parting(&got[i], &want[i]), got[i].finish);
+              "%s, %d drafts, %d cells: response %d differs at %d, ended %d", m->name, k,
+              (int)cells, i, inv_first_difference(&got[i], &want[i]), got[i].finish);
     }
-    check(e->preempted > 0, "%s, %d cells: nobody had to wait for pages", m->name, (int)cells);
+    check(e->preempted > 0, "%s, %d cells: no response was preempted", m->name, (int)cells);
     for (int i = 0; i < N; i++) ft_slot_free(s[i]);
-    check(ft_cache_free_pages(e->cache) == pages, "%s: pages did not come back", m->name);
+    check(ft_cache_free_pages(e->cache) == pages, "%s: pages were not freed", m->name);
     ft_engine_free(e);
 }
 
-/* One that does not fit even alone ends, and says why. */
+/* A response that does not fit even alone ends with the reason context. */
 static void too_long(const inv_model *m)
 {
     ft_engine_params p = inv_params(2);
@@ -196,18 +199,18 @@ static void too_long(const inv_model *m)
     ft_slot *s = ft_slot_new(e);
     const ft_task j = inv_job(200, 2);
     inv_response_on(&r, s, &j, ids, 100);
-    check(r.finish == FT_FINISH_CONTEXT && r.n > 100, "a reply without pages ended %d after %d",
-          r.finish, r.n - 100);
+    check(r.finish == FT_FINISH_CONTEXT && r.n > 100,
+          "a response without pages ended with reason %d after %d", r.finish, r.n - 100);
     ft_task t = j;
     int32_t many[200] = {0};
     t.prompt = many;
     t.n_prompt = 200;
-    check(ft_task_check(e, &t, &err) == FT_ECONTEXT, "a prompt that never fits was taken");
+    check(ft_task_check(e, &t, &err) == FT_ECONTEXT, "a prompt that cannot fit was accepted");
     ft_engine_free(e);
 }
 
-/* The queue has an end; a drain finishes what is inside, a stop does not. */
-static void ends(const inv_model *m)
+/* The queue has a maximum length; a drain finishes all entries, a stop cancels them. */
+static void check_ends(const inv_model *m)
 {
     ft_engine_params p = inv_params(2);
     static job j[MORE];
@@ -216,30 +219,32 @@ static void ends(const inv_model *m)
     ft_queue *q = queue_on(e, 2);
     for (int i = 0; i < 4; i++) {
         job_init(&j[i], m, i, 2);
-        j[i].slow = true; /* nothing finishes before it is told to */
+        j[i].slow = true; /* does not finish before it is told to */
     }
-    for (int i = 0; i < 3; i++) put(q, &j[i]);
-    check(ft_queue_put(q, &j[3].entry, &err) == FT_EBUSY, "a fourth request found room");
-    check(ft_queue_before(q, &j[2].entry) >= 1, "the last has nobody in front");
+    for (int i = 0; i < 3; i++) put_job(q, &j[i]);
+    check(ft_queue_put(q, &j[3].entry, &err) == FT_EBUSY, "a fourth request was accepted");
+    check(ft_queue_before(q, &j[2].entry) >= 1, "the last request has no request before it");
     ft_queue_cancel(q, &j[1].entry);
     wait_for(&j[1]);
     check(j[1].got.n == 0 && j[1].entry.cancelled, "a waiting request was cancelled too late");
     for (int i = 0; i < 3; i++) atomic_store(&j[i].room, 1000);
     ft_queue_stop(q, true);
-    check(atomic_load(&j[0].over) && atomic_load(&j[2].over), "a drain left someone behind");
-    check(j[0].got.n == 12 && j[2].got.n == 14, "a drain cut replies off");
-    check(ft_queue_put(q, &j[3].entry, &err) == FT_ECANCELLED, "a stopped queue takes requests");
+    check(atomic_load(&j[0].over) && atomic_load(&j[2].over),
+          "a drain did not finish all requests");
+    check(j[0].got.n == 12 && j[2].got.n == 14, "a drain cut responses off");
+    check(ft_queue_put(q, &j[3].entry, &err) == FT_ECANCELLED,
+          "a stopped queue accepted a request");
     ft_queue_free(q);
 
     q = queue_on(e, MORE);
     for (int i = 0; i < MORE; i++) {
         job_init(&j[i], m, i % JOBS, 2);
         j[i].entry.task.max_tokens = -1;
-        put(q, &j[i]);
+        put_job(q, &j[i]);
     }
     ft_queue_stop(q, false);
     for (int i = 0; i < MORE; i++)
-        check(atomic_load(&j[i].over) && j[i].entry.cancelled, "a stop forgot job %d", i);
+        check(atomic_load(&j[i].over) && j[i].entry.cancelled, "a stop did not cancel job %d", i);
     ft_queue_free(q);
     ft_engine_free(e);
 }
@@ -250,10 +255,11 @@ static int syncs_left;
 static ft_status broken_sync(ft_dev *d, ft_err *err)
 {
     if (syncs_left-- > 0) return true_sync(d, err);
-    return ft_fail(err, FT_EDEVICE, "the card has fallen off the bus");
+    return ft_fail(err, FT_EDEVICE, "the GPU has fallen off the bus");
 }
 
-/* A device that fails for good: who runs and who waits is told, and nobody is let in any more. */
+/* A device that fails permanently: running and waiting requests get the error, and new requests are
+ * rejected. */
 static void device_fails(const inv_model *m)
 {
     ft_engine_params p = inv_params(2);
@@ -266,16 +272,17 @@ static void device_fails(const inv_model *m)
     m->dev->sync = broken_sync;
     ft_queue *q = queue_on(e, 6);
     for (int i = 0; i < 6; i++) job_init(&j[i], m, i, 2);
-    for (int i = 0; i < 5; i++) put(q, &j[i]);
+    for (int i = 0; i < 5; i++) put_job(q, &j[i]);
     for (int i = 0; i < 5; i++) {
         wait_for(&j[i]);
         check(j[i].entry.finish == FT_FINISH_ERROR && strstr(j[i].entry.error, "bus"),
               "job %d ended %d on a device that failed: %s", i, j[i].entry.finish,
               j[i].entry.error);
     }
-    check(ft_queue_put(q, &j[5].entry, &err) == FT_EDEVICE, "a failed device takes requests");
+    check(ft_queue_put(q, &j[5].entry, &err) == FT_EDEVICE,
+          "a queue with a failed device accepted a request");
     ft_queue_counts(q, &n);
-    check(n.failed && !n.busy && !n.waiting, "a failed device says nothing of it");
+    check(n.failed && !n.busy && !n.waiting, "the failure of the device is not reported");
     ft_queue_free(q);
     ft_engine_free(e);
     m->dev->sync = true_sync;
@@ -300,7 +307,7 @@ static void *call_often(void *user)
 }
 
 /* Calls from several threads between steps; none is lost, during or after. */
-static void calls(const inv_model *m)
+static void check_calls(const inv_model *m)
 {
     ft_engine_params p = inv_params(0);
     static job j;
@@ -309,7 +316,7 @@ static void calls(const inv_model *m)
     caller c[3] = {{q, 0}, {q, 0}, {q, 0}};
     pthread_t t[3];
     job_init(&j, m, 3, 0);
-    put(q, &j);
+    put_job(q, &j);
     for (int i = 0; i < 3; i++) pthread_create(&t[i], NULL, call_often, &c[i]);
     for (int i = 0; i < 3; i++) pthread_join(t[i], NULL);
     wait_for(&j);
@@ -326,8 +333,8 @@ static void forget_all(void *user, ft_queue *q)
     for (ft_slot *s; (s = ft_queue_slot(q, *(int *)user)); ++*(int *)user) ft_slot_forget(s, NULL);
 }
 
-/* Thousands of short requests, some of which leave: pages come back, what is kept stays within its
- * budget, and the heap is as it was. */
+/* Thousands of short requests, some of them cancelled: pages are freed, the prefix cache stays
+ * within its budget, and the heap does not grow. */
 static void thousands(const inv_model *m, int n)
 {
     enum { AT_ONCE = 8, BUDGET = 2 << 20 };
@@ -346,8 +353,8 @@ static void thousands(const inv_model *m, int n)
             j[k].entry.task.max_tokens = 1 + (i + k) % 3;
             j[k].entry.task.keep = true;
             j[k].leave_after = (i + k) % 7 == 3;
-            j[k].prompt[(i + k) % 5] = (i / 3 + k) % m->m->V; /* few are the same */
-            put(q, &j[k]);
+            j[k].prompt[(i + k) % 5] = (i / 3 + k) % m->m->V; /* few are equal */
+            put_job(q, &j[k]);
         }
         for (int k = 0; k < AT_ONCE; k++) wait_for(&j[k]);
         if (i < n / 2) early = mallinfo2().uordblks;
@@ -361,8 +368,9 @@ static void thousands(const inv_model *m, int n)
           ft_cache_all_pages(e->cache), n);
     ft_queue_counts(q, &s);
     check(s.responses == (uint64_t)n && !s.busy && !s.waiting && s.prefix_bytes <= BUDGET,
-          "%s: %d replies of %d, %d bytes kept", m->name, (int)s.responses, n, (int)s.prefix_bytes);
-    /* A device that keeps steps may still meet a new shape. */
+          "%s: %d responses of %d, %d bytes stored", m->name, (int)s.responses, n,
+          (int)s.prefix_bytes);
+    /* A device that captures graphs may still see a new batch shape. */
     const size_t more = m->dev->captures ? 4 << 20 : 64 << 10;
     check(late < early + more, "%s: the heap grew from %zu to %zu bytes", m->name, early, late);
     ft_queue_free(q);
@@ -379,8 +387,8 @@ static void cancelled_before_waiting(const inv_model *m)
     ft_engine *e = inv_engine(m, &p);
     ft_queue *q = queue_on(e, 2);
     for (int i = 0; i < 2; i++) job_init(&j[i], m, i, 0);
-    j[0].slow = true; /* its reader never takes a token, so it is paused */
-    for (int i = 0; i < 2; i++) put(q, &j[i]);
+    j[0].slow = true; /* its reader never reads a token, so it is paused */
+    for (int i = 0; i < 2; i++) put_job(q, &j[i]);
     while (atomic_load(&j[0].entry.slot) < 0) nap();
     for (int i = 0; i < 100; i++) nap(); /* the engine thread sleeps by now */
     ft_queue_cancel(q, &j[0].entry);
@@ -392,9 +400,8 @@ static void cancelled_before_waiting(const inv_model *m)
     ft_engine_free(e);
 }
 
-/* Fewer pages than everyone wants, and the first to arrive has a reader that stops reading: the
- * others get what they need all the same, and it goes on where it was when its reader comes back.
- */
+/* Fewer pages than all responses need, and the reader of the first response stops reading: the
+ * others get the pages they need, and the first continues where it was when its reader resumes. */
 static void stalled(const inv_model *m, int k)
 {
     enum { N = 4 };
@@ -406,32 +413,32 @@ static void stalled(const inv_model *m, int k)
     for (int i = 0; i < N; i++) {
         job_init(&j[i], m, 4 + i % 3, k);
         j[i].entry.task.max_tokens = 80;
-        truth(&want[i], m, &p, &j[i]);
+        response_alone(&want[i], m, &p, &j[i]);
     }
     p.cells = 64 * 2;
     ft_engine *e = inv_engine(m, &p);
     ft_queue *q = queue_on(e, N);
     j[0].slow = true;
     atomic_store(&j[0].room, 30);
-    for (int i = 0; i < N; i++) put(q, &j[i]);
+    for (int i = 0; i < N; i++) put_job(q, &j[i]);
     const int64_t limit = ft_now_ns() + 60 * (int64_t)1000000000;
     for (int i = 1; i < N; i++) {
         while (!atomic_load(&j[i].over) && ft_now_ns() < limit) nap();
         check(atomic_load(&j[i].over) && same_response(&j[i], &want[i]),
               "%s, %d drafts: job %d waits for a reader that has stopped", m->name, k, i);
     }
-    check(!atomic_load(&j[0].over) && e->preempted > 0, "%s: nobody had to make way", m->name);
+    check(!atomic_load(&j[0].over) && e->preempted > 0, "%s: no response was preempted", m->name);
     atomic_store(&j[0].room, 1000);
     ft_queue_kick(q);
     while (!atomic_load(&j[0].over) && ft_now_ns() < limit) nap();
     check(atomic_load(&j[0].over) && same_response(&j[0], &want[0]),
-          "%s, %d drafts: the one that was paused goes on otherwise", m->name, k);
+          "%s, %d drafts: the paused response continues with other ids", m->name, k);
     ft_queue_free(q);
     ft_engine_free(e);
 }
 
-/* A client that has its share is refused, however many places are left for others; each entry that
- * ends gives one back. */
+/* A client at its limit of requests is rejected even when the queue has free places; each entry
+ * that ends frees one. */
 static void shares(const inv_model *m)
 {
     static job j[8];
@@ -447,13 +454,13 @@ static void shares(const inv_model *m)
         j[i].q = q;
         j[i].entry.client = i < 4 ? 7 : i == 4 ? 8 : 0;
     }
-    for (int i = 0; i < 3; i++) put(q, &j[i]);
+    for (int i = 0; i < 3; i++) put_job(q, &j[i]);
     check(ft_queue_put(q, &j[3].entry, &err) == FT_EBUSY && strstr(err.text, "of this client"),
           "a fourth request of a client whose share is 3");
-    for (int i = 4; i < 8; i++) put(q, &j[i]); /* another client, and nobody's */
+    for (int i = 4; i < 8; i++) put_job(q, &j[i]); /* another client, and nobody's */
     ft_queue_cancel(q, &j[1].entry);
     wait_for(&j[1]);
-    put(q, &j[3]);
+    put_job(q, &j[3]);
     check(ft_queue_put(q, &j[1].entry, &err) == FT_EBUSY, "a share that was given back twice");
     ft_queue_stop(q, false);
     for (int i = 0; i < 8; i++) check(atomic_load(&j[i].over), "job %d did not end", i);
@@ -469,18 +476,18 @@ int main(void)
                                            {"gemma4-edge", NULL}};
     for (size_t i = 0; i < FT_COUNT(model); i++) {
         inv_model m = inv_model_golden(model[i][0], model[i][1], 1);
-        company(&m, 0);
-        company(&m, 3);
-        crowded(&m, 0, 64 * 2);
-        crowded(&m, 3, 64 * 2);
+        check_batched(&m, 0);
+        check_batched(&m, 3);
+        check_preemption(&m, 0, 64 * 2);
+        check_preemption(&m, 3, 64 * 2);
         stalled(&m, 0);
         stalled(&m, 3);
         if (i == 0) {
-            ends(&m);
+            check_ends(&m);
             shares(&m);
             cancelled_before_waiting(&m);
             device_fails(&m);
-            calls(&m);
+            check_calls(&m);
             too_long(&m);
             thousands(&m, 1000);
         }

@@ -1,10 +1,9 @@
-/* tests/invariants/sampling.c - draws do not depend on drafting or company: seeds, penalties, a
- * mask that follows the history, limits that change from step to step. */
+/* tests/invariants/sampling.c - sampled ids do not depend on drafting or on other sequences: seeds,
+ * penalties, a mask that depends on the history, draft limits that change from step to step. */
 #define _XOPEN_SOURCE 700
 #include "invariants.h"
 
-/* ---- a mask with a memory: which ids may come depends on the last one and on how many came ----
- */
+/* ---- a mask with state: the allowed ids depend on the last id and on the number of ids ---- */
 
 typedef struct toy {
     int32_t last;
@@ -19,7 +18,7 @@ static bool toy_allows(void *user, int32_t id)
 
 static bool toy_allow(void *user, uint32_t *bits, int32_t V)
 {
-    if (((toy *)user)->n % 5 == 4) return false; /* anything goes here */
+    if (((toy *)user)->n % 5 == 4) return false; /* everything is allowed here */
     memset(bits, 0, FT_MASK_WORDS(V) * sizeof *bits);
     for (int32_t i = 0; i < V; i++)
         if (toy_allows(user, i)) bits[i / 32] |= 1u << i % 32;
@@ -44,7 +43,7 @@ static ft_mask toy_mask(toy *t)
     return (ft_mask){.user = t, .allow = toy_allow, .allows = toy_allows_now, .accept = toy_accept};
 }
 
-/* ---- one job with and without drafts ---- */
+/* ---- one response with and without drafting ---- */
 
 static void on_off(const inv_model *m, const char *what, ft_task j, bool masked, bool adapt)
 {
@@ -64,9 +63,9 @@ static void on_off(const inv_model *m, const char *what, ft_task j, bool masked,
         p.adapt = adapt;
         if (masked) j.mask = toy_mask(&t);
         inv_response_oracle(&on, &o, &off, m, &p, &j);
-        check(inv_same(&off, &on), "%s, %s, %d drafts: another id at %d", m->name, what, ks[i],
-              inv_parting(&off, &on));
-        check(!o.wrong, "%s, %s: %d rounds kept other drafts", m->name, what, o.wrong);
+        check(inv_same(&off, &on), "%s, %s, %d drafts: different id at %d", m->name, what, ks[i],
+              inv_first_difference(&off, &on));
+        check(!o.wrong, "%s, %s: %d steps accepted wrong draft tokens", m->name, what, o.wrong);
     }
 }
 
@@ -91,7 +90,7 @@ static void samplings(const inv_model *m)
     on_off(m, "mirostat", j, false, false);
 }
 
-/* ---- company ---- */
+/* ---- other sequences ---- */
 
 /* A second request that arrives at step `at` changes nothing for the first. */
 static void joined(const inv_model *m, const inv_response *alone, const ft_task *j, int at)
@@ -112,8 +111,8 @@ static void joined(const inv_model *m, const inv_response *alone, const ft_task 
         ft_engine_round(e);
     }
     inv_done(&a);
-    check(inv_same(alone, &a), "%s: another id at %d when a request joins at round %d", m->name,
-          inv_parting(alone, &a), at);
+    check(inv_same(alone, &a), "%s: different id at %d when a request joins at step %d", m->name,
+          inv_first_difference(alone, &a), at);
     ft_engine_free(e);
 }
 
@@ -130,7 +129,7 @@ static void company(const inv_model *m, int decode_steps)
     for (int at = 0; at < decode_steps; at++) joined(m, &alone, &j, at);
 }
 
-/* Four identical requests: identical ids, and none of them drafts worse than the others. */
+/* Four identical requests: identical ids and identical acceptance. */
 static void slots(const inv_model *m)
 {
     int32_t ids[33];
@@ -144,8 +143,8 @@ static void slots(const inv_model *m)
     while (ft_engine_round(e)) continue;
     for (int i = 0; i < 4; i++) {
         inv_done(&r[i]);
-        check(inv_same(&r[0], &r[i]), "%s: slot %d has another id at %d", m->name, i,
-              inv_parting(&r[0], &r[i]));
+        check(inv_same(&r[0], &r[i]), "%s: slot %d has a different id at %d", m->name, i,
+              inv_first_difference(&r[0], &r[i]));
         check(r[i].stats.accepted == r[0].stats.accepted &&
                   r[i].stats.drafted == r[0].stats.drafted,
               "%s: slot %d accepted %lld of %lld drafts, slot 0 %lld of %lld", m->name, i,
@@ -155,7 +154,7 @@ static void slots(const inv_model *m)
     ft_engine_free(e);
 }
 
-/* The number of drafts changes at every step, to none and back. */
+/* The number of draft tokens changes at every step, to none and back. */
 static void changing(const inv_model *m)
 {
     int32_t ids[20];
@@ -177,13 +176,13 @@ static void changing(const inv_model *m)
         ft_engine_round(e);
     }
     inv_done(&on);
-    check(inv_same(&off, &on), "%s: another id at %d when the limit changes", m->name,
-          inv_parting(&off, &on));
-    check(!o.wrong, "%s: %d rounds kept other drafts", m->name, o.wrong);
+    check(inv_same(&off, &on), "%s: different id at %d when the limit changes", m->name,
+          inv_first_difference(&off, &on));
+    check(!o.wrong, "%s: %d steps accepted wrong draft tokens", m->name, o.wrong);
     ft_engine_free(e);
 }
 
-/* A higher threshold drafts less and accepts a larger share; ids stay. */
+/* A higher p_min drafts less and has a higher acceptance rate; the ids do not change. */
 static void thresholds(const inv_model *m)
 {
     static const float ps[] = {0, 0.5F, 0.9F, 1.5F};
@@ -195,16 +194,16 @@ static void thresholds(const inv_model *m)
         ft_task j = inv_job(80, 4);
         j.draft_p_min = ps[i];
         inv_response_alone(&r[i], m, &p, &j, ids, 20);
-        check(inv_same(&r[0], &r[i]), "%s: another id at %d with p_min %g", m->name,
-              inv_parting(&r[0], &r[i]), (double)ps[i]);
+        check(inv_same(&r[0], &r[i]), "%s: different id at %d with p_min %g", m->name,
+              inv_first_difference(&r[0], &r[i]), (double)ps[i]);
         const int before = FT_MAX(0, i - 1);
         check(r[i].stats.drafted <= r[before].stats.drafted,
               "%s: %lld drafts with p_min %g, %lld with %g", m->name, (long long)r[i].stats.drafted,
               (double)ps[i], (long long)r[before].stats.drafted, (double)ps[before]);
     }
     const ft_stats *all = &r[0].stats, *sure = &r[2].stats;
-    check(sure->drafted > 0 && r[3].stats.drafted == 0, "%s: %lld drafts with p_min 1.5", m->name,
-          (long long)r[3].stats.drafted);
+    check(sure->drafted > 0 && r[3].stats.drafted == 0, "%s: %lld draft tokens with p_min 1.5",
+          m->name, (long long)r[3].stats.drafted);
     check(sure->accepted * all->drafted >= all->accepted * sure->drafted,
           "%s: sure drafts are accepted less often", m->name);
 }
@@ -213,7 +212,7 @@ static void thresholds(const inv_model *m)
 
 enum { REPLIES = 800, IDS = 512 };
 
-/* How often each id is the second token, which is the first that is drafted. */
+/* Counts how often each id is the second token, which is the first drafted one. */
 static double histogram(const inv_model *m, bool reject, int count[IDS])
 {
     int32_t ids[8];
@@ -237,8 +236,9 @@ static double histogram(const inv_model *m, bool reject, int count[IDS])
     return accepted;
 }
 
-/* Two samples of one distribution: chi-square over the ids that are frequent enough, and the rest
- * as one. Far beyond its mean, the number of ids, is no chance. */
+/* Tests whether two samples have the same distribution: chi-square over the ids that are frequent
+ * enough, and the rest as one class. A value far above its mean, the number of classes, is a
+ * failure. */
 static void distribution(const inv_model *m)
 {
     int a[IDS], b[IDS], n = 1, rest[2] = {0};

@@ -1,6 +1,5 @@
-/* tests/invariants/split.c - a model on two devices gives the ids that it gives on one, wherever
- * the border lies: two cpu devices have the same bits, so that nothing but the border can differ.
- */
+/* tests/invariants/split.c - a model split over two devices gives the ids that it gives on one, for
+ * every split: two CPU devices compute the same bits, so only the split can make a difference. */
 #define _XOPEN_SOURCE 700
 #include "invariants.h"
 
@@ -8,8 +7,8 @@
 
 enum { SLOTS = 2, TOKENS = 20 };
 
-/* Two slots with drafts, one of them with a prompt that crosses a page. */
-static void play(const inv_model *m, inv_response *r)
+/* Two slots with drafting, one of them with a prompt that crosses a page boundary. */
+static void generate(const inv_model *m, inv_response *r)
 {
     ft_engine_params p = inv_params(3);
     p.slots = SLOTS;
@@ -32,23 +31,23 @@ static inv_model open_split(const char *name, const char *assistant, ft_split_ru
     ft_dev *fast = ft_dev_cpu(1);
     inv_model m = {.name = name, .dev = ft_dev_split(fast, ft_dev_cpu(2), &r)};
     m.m = inv_golden(name, m.dev, NULL);
-    ft_split_set_rule(m.dev, &(ft_split_rule){.output = true}); /* a drafter on the fast side */
+    ft_split_set_rule(m.dev, &(ft_split_rule){.output = true}); /* the drafter on the fast device */
     if (assistant) m.assistant = inv_golden(assistant, m.dev, m.m);
     ft_split_set_rule(m.dev, &r);
     return m;
 }
 
-static void borders(const char *name, const char *assistant)
+static void check_splits(const char *name, const char *assistant)
 {
     static inv_response one[SLOTS], two[SLOTS];
     inv_model whole = {.name = name, .dev = ft_dev_cpu(1)};
     whole.m = inv_golden(name, whole.dev, NULL);
     if (assistant) whole.assistant = inv_golden(assistant, whole.dev, whole.m);
     const int L = whole.m->L;
-    play(&whole, one);
+    generate(&whole, one);
     inv_model_close(&whole);
     const ft_split_rule rule[] = {
-        {0, 0, true, L},      /* everything but the embedding on the fast side */
+        {0, 0, true, L},      /* all but the embedding on the fast device */
         {1, 1, true, L},      /* a layer on the host */
         {L, L, true, L},      /* all layers, but not the output */
         {L - 1, 0, false, L}, /* the output too, but not the last layer */
@@ -58,13 +57,13 @@ static void borders(const char *name, const char *assistant)
     };
     for (size_t i = 0; i < FT_COUNT(rule); i++) {
         inv_model m = open_split(name, assistant, rule[i]);
-        play(&m, two);
+        generate(&m, two);
         for (int k = 0; k < SLOTS; k++) {
-            check(inv_same(&one[k], &two[k]), "%s, rule %zu, sequence %d: another id at %d", name,
-                  i, k, inv_parting(&one[k], &two[k]));
+            check(inv_same(&one[k], &two[k]), "%s, rule %zu, sequence %d: different id at %d", name,
+                  i, k, inv_first_difference(&one[k], &two[k]));
             check(one[k].stats.drafted == two[k].stats.drafted &&
                       one[k].stats.accepted == two[k].stats.accepted,
-                  "%s, rule %zu: %d of %d drafts kept, want %d of %d", name, i,
+                  "%s, rule %zu: %d of %d draft tokens accepted, want %d of %d", name, i,
                   (int)two[k].stats.accepted, (int)two[k].stats.drafted, (int)one[k].stats.accepted,
                   (int)one[k].stats.drafted);
         }
@@ -72,7 +71,7 @@ static void borders(const char *name, const char *assistant)
     }
 }
 
-static void rules(void)
+static void check_rules(void)
 {
     const ft_split_rule r = {.first = 2, .experts = 5, .output = true, .layers = 8};
     check(ft_split_side(&r, "blk.1.attn_q.weight", false) == FT_SPLIT_HOST, "layer 1 of 2");
@@ -88,12 +87,12 @@ static void rules(void)
 int main(void)
 {
     if (getenv("FT_TEST_DEV") && strcmp(getenv("FT_TEST_DEV"), "cpu")) return inv_end();
-    rules();
-    borders("qwen35-dense", NULL);
-    borders("qwen35-gqa", NULL);
-    borders("qwen35-moe", NULL);
-    borders("gemma4-dense", "gemma4-dense-assistant");
-    borders("gemma4-edge", "gemma4-edge-assistant");
-    borders("gemma4-moe", NULL);
+    check_rules();
+    check_splits("qwen35-dense", NULL);
+    check_splits("qwen35-gqa", NULL);
+    check_splits("qwen35-moe", NULL);
+    check_splits("gemma4-dense", "gemma4-dense-assistant");
+    check_splits("gemma4-edge", "gemma4-edge-assistant");
+    check_splits("gemma4-moe", NULL);
     return inv_end();
 }

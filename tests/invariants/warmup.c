@@ -1,13 +1,12 @@
-/* tests/invariants/warmup.c - an engine whose steps were rehearsed before the first response gives
- * the same ones, and meets no step that was not. Where the device keeps no steps, one is played
- * that does.
- */
+/* tests/invariants/warmup.c - an engine that was warmed up before the first response gives the same
+ * responses, and every step finds a captured graph. Where the device does not capture graphs, the
+ * test simulates one that does. */
 #define _XOPEN_SOURCE 700
 #include "invariants.h"
 
 #include "dev/batch_shape.h"
 
-static void same(const char *name, const char *assistant)
+static void check_same(const char *name, const char *assistant)
 {
     static inv_response cold, warm;
     inv_model m = inv_model_golden(name, assistant, 1);
@@ -22,8 +21,8 @@ static void same(const char *name, const char *assistant)
         ft_engine *e = inv_engine(&m, &p);
         if (ft_engine_warm_up(e, &err)) check(false, "%s: %s", name, err.text);
         inv_response_on(&warm, ft_slot_new(e), &j, ids, 50);
-        check(inv_same(&cold, &warm), "%s, context %d: another id at %d", name, ctx,
-              inv_parting(&cold, &warm));
+        check(inv_same(&cold, &warm), "%s, context %d: different id at %d", name, ctx,
+              inv_first_difference(&cold, &warm));
         check(cold.stats.drafted == warm.stats.drafted &&
                   cold.stats.accepted == warm.stats.accepted,
               "%s, context %d: other drafts", name, ctx);
@@ -32,10 +31,10 @@ static void same(const char *name, const char *assistant)
     inv_model_close(&m);
 }
 
-/* ---- a device that keeps steps, played by one that does not ---- */
+/* ---- a simulated device that captures graphs ---- */
 
 static struct {
-    bool (*replay)(ft_dev *, const void *); /* the device's own; NULL: it is played */
+    bool (*replay)(ft_dev *, const void *); /* of the device; NULL: it is simulated */
     bool rehearsing;
     int kept, steps, fresh;
     struct {
@@ -51,8 +50,8 @@ static bool is_kept(const void *pass, const ft_batch_shape *s)
     return false;
 }
 
-/* Keeps what is rehearsed, and nothing else; what is rehearsed does not run. */
-static bool played(ft_dev *d, const void *pass)
+/* Captures steps of the warm-up only, without running them. */
+static bool simulated_replay(ft_dev *d, const void *pass)
 {
     const ft_batch_shape s = ft_batch_shape_of(d->batch);
     const bool again = is_kept(pass, &s);
@@ -64,10 +63,10 @@ static bool played(ft_dev *d, const void *pass)
     return seen.rehearsing;
 }
 
-static bool counted(ft_dev *d, const void *pass)
+static bool counted_replay(ft_dev *d, const void *pass)
 {
-    const bool again = seen.replay ? seen.replay(d, pass) : played(d, pass);
-    if (!seen.rehearsing && ft_longest_span(d->batch) <= FT_DECODE_ROWS) { /* no prompt */
+    const bool again = seen.replay ? seen.replay(d, pass) : simulated_replay(d, pass);
+    if (!seen.rehearsing && ft_longest_span(d->batch) <= FT_DECODE_ROWS) { /* not a prompt */
         seen.steps++;
         seen.fresh += d->uncaptured;
     }
@@ -80,25 +79,25 @@ static void play_rehearse(ft_dev *d, bool on)
     seen.rehearsing = on;
 }
 
-static void watch(ft_dev *d)
+static void watch_device(ft_dev *d)
 {
     memset(&seen, 0, sizeof seen);
     if (d->captures) seen.replay = d->replay;
-    d->replay = counted;
+    d->replay = counted_replay;
     if (!d->captures) d->capture = play_rehearse;
     d->captures = true;
 }
 
-/* Four prompts in one step, then responses that draft as they like: none of their steps is the
- * first of its shape. They part from one another in depth, in length and in whether they draw. */
-static void load(inv_model m, int ctx, bool warm)
+/* Four prompts in one step, then responses with adaptive drafting: none of their steps is the first
+ * of its batch shape. They differ in context length, in response length and in sampling. */
+static void check_no_fresh_steps(inv_model m, int ctx, bool warm)
 {
     enum { SLOTS = 4, PROMPT = 70 };
     static inv_response r[SLOTS];
     static int32_t ids[SLOTS][400];
     const char *name = m.name;
     ft_err err;
-    watch(m.dev);
+    watch_device(m.dev);
     ft_engine_params p = inv_params(3);
     p.slots = SLOTS;
     p.ctx = ctx;
@@ -115,9 +114,10 @@ static void load(inv_model m, int ctx, bool warm)
     while (ft_engine_round(e)) {
     }
     for (int i = 0; i < SLOTS; i++) inv_done(&r[i]);
-    check(seen.steps > 30, "%s: %d steps, want more", name, seen.steps);
+    check(seen.steps > 30, "%s: %d steps, want more than 30", name, seen.steps);
     check(warm ? !seen.fresh : seen.fresh > 3, "%s, context %d: %d of %d steps %s", name, ctx,
-          seen.fresh, seen.steps, warm ? "were not rehearsed" : "were the first, want more");
+          seen.fresh, seen.steps,
+          warm ? "were not captured by the warm-up" : "were the first of their shape, want more");
     ft_engine_free(e);
     inv_model_close(&m);
 }
@@ -133,7 +133,7 @@ static bool play_fresh(ft_dev *d, const void *pass)
     return false;
 }
 
-/* The governor does not take the first steps of a shape for what a step costs. */
+/* The governor ignores the times of the first steps of a batch shape. */
 static void first_steps_are_not_timed(void)
 {
     static inv_response r;
@@ -159,19 +159,20 @@ static void first_steps_are_not_timed(void)
 
 int main(void)
 {
-    same("qwen35-dense", NULL);
-    same("qwen35-moe", NULL);
-    same("gemma4-edge", "gemma4-edge-assistant");
-    same("gemma4-gqa", "gemma4-gqa-assistant");
+    check_same("qwen35-dense", NULL);
+    check_same("qwen35-moe", NULL);
+    check_same("gemma4-edge", "gemma4-edge-assistant");
+    check_same("gemma4-gqa", "gemma4-gqa-assistant");
     for (int ctx = 256; ctx <= 1024; ctx += 768) {
-        load(inv_model_golden("qwen35-dense", NULL, 1), ctx, true);
-        load(inv_model_golden("qwen35-moe", NULL, 1), ctx, true);
-        load(inv_model_golden("gemma4-edge", "gemma4-edge-assistant", 1), ctx, true);
+        check_no_fresh_steps(inv_model_golden("qwen35-dense", NULL, 1), ctx, true);
+        check_no_fresh_steps(inv_model_golden("qwen35-moe", NULL, 1), ctx, true);
+        check_no_fresh_steps(inv_model_golden("gemma4-edge", "gemma4-edge-assistant", 1), ctx,
+                             true);
     }
     inv_model two = inv_model_golden("qwen35-moe", NULL, 1);
     two.assistant = inv_golden("qwen35-gqa", two.dev, NULL);
-    load(two, 1024, true);
-    load(inv_model_golden("qwen35-dense", NULL, 1), 256, false);
+    check_no_fresh_steps(two, 1024, true);
+    check_no_fresh_steps(inv_model_golden("qwen35-dense", NULL, 1), 256, false);
     first_steps_are_not_timed();
     return inv_end();
 }

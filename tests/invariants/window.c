@@ -1,6 +1,6 @@
-/* tests/invariants/window.c - responses that end inside a window of accepted drafts: by an end
- * token, a limit, the caller, or the context. Ids, reason and the room left are those of a response
- * without drafts, and the conversation goes on from there. */
+/* tests/invariants/window.c - responses that end inside a run of accepted draft tokens: by an end
+ * token, a limit, the caller, or the context. Ids, finish reason and the free context are those of
+ * a response without drafting, and the conversation can continue from there. */
 #define _XOPEN_SOURCE 700
 #include "invariants.h"
 
@@ -12,10 +12,10 @@ static const char *const way_name[] = {"end token", "limit", "caller", "context"
 
 typedef struct turn {
     inv_response first, second;
-    int paused, pages; /* cells and free pages after the first turn */
+    int cached, pages; /* cached positions and free pages after the first turn */
 } turn;
 
-/* A response that ends after `at` tokens in this way, then another turn on the same slot. */
+/* A response that ends after `at` tokens in the given way, then another turn on the same slot. */
 static void two_turns(turn *t, const inv_model *m, const inv_response *truth, way w, int at, int k,
                       inv_oracle *o)
 {
@@ -36,7 +36,7 @@ static void two_turns(turn *t, const inv_model *m, const inv_response *truth, wa
     }
     ft_slot *s = ft_slot_new(e);
     inv_response_on(&t->first, s, &j, truth->id, truth->n_prompt);
-    t->paused = slot_len(s);
+    t->cached = slot_len(s);
     t->second.n = 0;
     if (w != BY_CONTEXT) {
         int32_t next[INV_MAX];
@@ -62,20 +62,20 @@ static void ends(const inv_model *m, const inv_response *truth, way w, int at, i
     check(same, "%s, prompt %d, %d drafts, ended by %s after %d: %d tokens (%d), want %d (%d)",
           m->name, truth->n_prompt, k, way_name[w], at, on.first.n - truth->n_prompt,
           on.first.finish, off.first.n - truth->n_prompt, off.first.finish);
-    /* An end token may be paused though it is not published. */
-    check(on.paused >= off.paused && on.paused <= on.first.n + 1,
-          "%s, %s after %d: %d cells held, want %d to %d", m->name, way_name[w], at, on.paused,
-          off.paused, on.first.n + 1);
-    check(on.pages == 0, "%s, %s: %d pages did not come back", m->name, way_name[w], on.pages);
+    /* An end token may be cached although it is not part of the response. */
+    check(on.cached >= off.cached && on.cached <= on.first.n + 1,
+          "%s, %s after %d: %d cells held, want %d to %d", m->name, way_name[w], at, on.cached,
+          off.cached, on.first.n + 1);
+    check(on.pages == 0, "%s, %s: %d pages were not freed", m->name, way_name[w], on.pages);
     check(inv_same(&off.second, &on.second),
           "%s, %d drafts, %s after %d: the next turn differs at %d", m->name, k, way_name[w], at,
-          inv_parting(&off.second, &on.second));
+          inv_first_difference(&off.second, &on.second));
     check(w == BY_CONTEXT || on.second.stats.cached_n >= off.second.stats.cached_n,
           "%s: %d tokens found again, %d without drafts", m->name, on.second.stats.cached_n,
           off.second.stats.cached_n);
 }
 
-static void model(const char *name, const char *assistant, const int *prompts, int n)
+static void check_model(const char *name, const char *assistant, const int *prompts, int n)
 {
     static const int ks[] = {8, 1, 3, 5};
     inv_model m = inv_model_golden(name, assistant, 1);
@@ -99,7 +99,7 @@ static void model(const char *name, const char *assistant, const int *prompts, i
 int main(void)
 {
     static const int qwen[] = {15, 1, 56, 59, 62, 63, 64, 65}, gemma[] = {15, 60, 64};
-    model("qwen35-dense", NULL, qwen, 8);
-    model("gemma4-gqa", "gemma4-gqa-assistant", gemma, 3);
+    check_model("qwen35-dense", NULL, qwen, 8);
+    check_model("gemma4-gqa", "gemma4-gqa-assistant", gemma, 3);
     return inv_end();
 }

@@ -1,5 +1,5 @@
-/* The other APIs over the scripted model: completions, native, responses, messages, Ollama,
- * embeddings, and the small routes. */
+/* tests/serve/apis.c - the APIs other than chat completions, with the scripted model: completions,
+ * native, responses, messages, Ollama, embeddings, and the small routes. */
 #define _GNU_SOURCE
 #include "bench.h"
 
@@ -64,7 +64,7 @@ static void completions(void **state)
     refused("/v1/completions", "{\"prompt\":[1],\"suffix\":\"x\"}", 400, "prompt is");
 }
 
-/* Every name that the dashboard asks for is there. */
+/* Every metric that the dashboard uses exists. */
 static void dashboard(void **state)
 {
     (void)state;
@@ -76,7 +76,7 @@ static void dashboard(void **state)
         char line[100], kind[120];
         const size_t len = strspn(p + 10, "abcdefghijklmnopqrstuvwxyz_") + 10;
         snprintf(line, sizeof line, "\n%.*s", (int)len, p);
-        snprintf(kind, sizeof kind, "# TYPE %s ", line + 1); /* and perhaps nothing counted yet */
+        snprintf(kind, sizeof kind, "# TYPE %s ", line + 1); /* possibly without a value yet */
         const char *at = strstr(ft_buf_z(&r.body), line);
         if (!strstr(ft_buf_z(&r.body), kind) && (!at || !strchr(" {", at[len + 1])))
             fail_msg("/metrics has no %s", line + 1);
@@ -459,7 +459,7 @@ static void facts(void **state)
     client_release(&r);
 }
 
-/* What the metrics count is what the responses said. */
+/* The metrics equal the sums over the responses. */
 static void sums(void **state)
 {
     (void)state;
@@ -481,7 +481,7 @@ static void sums(void **state)
                      prompt);
 }
 
-/* What coding clients send, in shape and number of fields: no 4xx. */
+/* Requests with the structure and fields that coding clients send are accepted. */
 static void coding_clients(void **state)
 {
     const char *folder = "tests/data/requests";

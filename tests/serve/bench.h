@@ -1,4 +1,5 @@
-/* tests/serve/bench.h - a server over the scripted model in this program, and checks. */
+/* tests/serve/bench.h - runs a server with the scripted model in the test program; helpers for
+ * checks. */
 #ifndef FT_TESTS_SERVE_BENCH_H
 #define FT_TESTS_SERVE_BENCH_H
 
@@ -36,7 +37,7 @@ static inline void close_server(void)
     model = NULL;
 }
 
-/* The usual one: 4 slots, a free port. */
+/* The default server: 4 slots, a free port. */
 static inline int open_usual(void **state)
 {
     ft_serve_params p;
@@ -64,14 +65,14 @@ static inline client_response get(const char *path)
     return client_call(port, "GET", path, NULL, NULL);
 }
 
-/* A request that must fail: with this status, and a message that has these words. */
+/* A request that must fail with this status and a message that contains these words. */
 static inline void refused(const char *path, const char *body, int status, const char *words)
 {
     client_response r = post(path, body);
     const char *text = client_text(r.json, "error.message");
     if (!text) text = client_text(r.json, "error");
     if (r.status != status || !text || !strstr(text, words))
-        fail_msg("%s %s\n  found  %d %s\n  wanted %d ...%s...", path, body, r.status,
+        fail_msg("%s %s\n  found  %d %s\n  want   %d ...%s...", path, body, r.status,
                  ft_buf_z(&r.body), status, words);
     client_release(&r);
 }

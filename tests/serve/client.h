@@ -1,5 +1,5 @@
-/* tests/serve/client.h - a small HTTP client that shows everything: status, headers, body, events.
- * Requests can be sent in any pieces, and sockets left half open. */
+/* tests/serve/client.h - a small HTTP client that gives access to status, headers, body and events.
+ * Requests can be sent in chunks of any size, and sockets left half open. */
 #ifndef FT_TESTS_CLIENT_H
 #define FT_TESTS_CLIENT_H
 
@@ -23,7 +23,7 @@ typedef struct client_response {
     ft_buf raw;   /* everything */
     char *head;   /* status line and headers */
     ft_buf body;  /* chunks joined */
-    json_t *json; /* of the body, NULL when it is none */
+    json_t *json; /* the parsed body, NULL when it is not JSON */
 } client_response;
 
 static inline int client_connect(int port)
@@ -38,7 +38,7 @@ static inline int client_connect(int port)
     return fd;
 }
 
-/* In pieces of `step` bytes; 0: at once. */
+/* Sends in chunks of `step` bytes; 0: at once. */
 static inline bool client_send(int fd, const char *p, size_t n, size_t step)
 {
     for (size_t i = 0; i < n;) {
@@ -56,7 +56,7 @@ static inline bool client_puts(int fd, const char *z)
     return client_send(fd, z, strlen(z), 0);
 }
 
-/* One more piece; false at the end, or after ms without one. */
+/* Receives more bytes; false at the end, or after ms milliseconds without any. */
 static inline bool client_more(int fd, ft_buf *raw, int ms)
 {
     char buf[65536];
@@ -149,7 +149,7 @@ static inline void client_request(ft_buf *out, const char *method, const char *p
     if (body) ft_buf_puts(out, body);
 }
 
-/* One request on a connection of its own, in pieces of `step` bytes. */
+/* One request on a new connection, in chunks of `step` bytes. */
 static inline client_response client_step(int port, const char *method, const char *path,
                                           const char *headers, const char *body, size_t step)
 {
@@ -219,7 +219,7 @@ static inline int64_t client_int(const json_t *j, const char *path)
     return json_is_integer(v) ? json_integer_value(v) : INT64_MIN;
 }
 
-/* All texts at a path in a list of events, one behind the other. free() */
+/* The concatenation of all texts at a path in a list of events. The caller frees it with free(). */
 static inline char *client_join(const json_t *events, const char *path)
 {
     ft_buf b;

@@ -1,4 +1,5 @@
-/* What lies below the APIs: routes, keys, origins, limits, clients that are slow, rude or gone. */
+/* tests/serve/http.c - the HTTP layer below the APIs: routes, keys, origins, limits, and clients
+ * that are slow, misbehave or disconnect. */
 #define _GNU_SOURCE
 #include "bench.h"
 #include "folder.h"
@@ -21,7 +22,7 @@ static void usual(ft_serve_params *p)
     p->port = 0;
 }
 
-/* Waits until the model has this many responses running; a minute is never needed. */
+/* Waits until the model has this many responses running, with a generous time limit. */
 static bool busy_becomes(int n)
 {
     ft_llm_stats c;
@@ -33,7 +34,7 @@ static bool busy_becomes(int n)
     return false;
 }
 
-static int begin(const char *path, const char *body)
+static int begin_request(const char *path, const char *body)
 {
     ft_buf b;
     client_request(&b, "POST", path, NULL, body);
@@ -87,7 +88,7 @@ static void origins(void **state)
     client_release(&r);
 }
 
-/* However the bytes of a request are cut, the answer is the same. */
+/* The response does not depend on how the bytes of the request are split. */
 static void any_cut(void **state)
 {
     (void)state;
@@ -160,21 +161,21 @@ static void bad_bodies(void **state)
     ft_buf_release(&b);
 }
 
-/* ---- clients that go away ---- */
+/* ---- clients that disconnect ---- */
 
 static void gone(void **state)
 {
     (void)state;
-    int fd = begin(CHAT, SAY("/stay", "a b c")); /* decoding */
+    int fd = begin_request(CHAT, SAY("/stay", "a b c")); /* decoding */
     assert_true(busy_becomes(1));
     close(fd);
     assert_true(busy_becomes(0));
-    fd = begin("/v1/completions", "{\"prompt\":\"say/stay:a b c\"}");
-    assert_true(busy_becomes(1)); /* and nothing sent yet */
+    fd = begin_request("/v1/completions", "{\"prompt\":\"say/stay:a b c\"}");
+    assert_true(busy_becomes(1)); /* before the first token */
     close(fd);
     assert_true(busy_becomes(0));
     int slot[6];
-    for (int i = 0; i < 6; i++) slot[i] = begin(CHAT, SAY("/hold", "a b"));
+    for (int i = 0; i < 6; i++) slot[i] = begin_request(CHAT, SAY("/hold", "a b"));
     assert_true(busy_becomes(6)); /* the last two wait for a slot */
     close(slot[5]);
     assert_true(busy_becomes(5));
@@ -182,7 +183,7 @@ static void gone(void **state)
     assert_true(busy_becomes(4));
     for (int i = 0; i < 4; i++) close(slot[i]);
     assert_true(busy_becomes(0));
-    client_response r = get("/metrics"); /* of this server, whose other clients stayed */
+    client_response r = get("/metrics"); /* the server still serves other clients */
     assert_non_null(strstr(ft_buf_z(&r.body), "\nforetoken:cancelled_total 8\n"));
     client_release(&r);
     r = get("/health");
@@ -190,7 +191,7 @@ static void gone(void **state)
     client_release(&r);
 }
 
-/* One who does not read holds up nobody but himself. */
+/* A client that does not read delays only its own response. */
 static void slow_reader(void **state)
 {
     (void)state;
@@ -214,7 +215,7 @@ static void slow_reader(void **state)
         client_release(&r);
     }
     client_response r;
-    client_read(fd, &r); /* and then gets everything */
+    client_read(fd, &r); /* then it receives the whole response */
     json_t *e = client_events(&r);
     char *text = client_join(e, "choices.0.text");
     assert_int_equal(strlen(text), 9000 - (text[strlen(text) - 1] != ' '));
@@ -329,7 +330,8 @@ static void keys(void **state)
             if (r.status != want)
                 fail_msg("%s with %s: %d, want %d", route[i].path,
                          key[k].header ? key[k].header : "no key", r.status, want);
-            const json_t *type = client_at(r.json, "error.type"); /* Ollama has a text alone */
+            const json_t *type =
+                client_at(r.json, "error.type"); /* in the Ollama API the error is a string */
             if (want == 401 && type) same_text(json_string_value(type), "authentication_error");
             client_release(&r);
         }
@@ -339,7 +341,7 @@ static void keys(void **state)
     close_server();
 }
 
-/* Every other route: 401 without the key, and with it whatever it says to nothing. */
+/* Every other route: 401 without the key, and any other status with it. */
 static void keys_everywhere(void **state)
 {
     static const char *const gets[] = {"/models", "/api/version", "/api/ps"};
@@ -406,7 +408,8 @@ static void full(void **state)
     (void)state;
     usual(&p);
     open_server(&p, 1, 1);
-    const int a = begin(CHAT, SAY("/hold", "a b")), b = begin(CHAT, SAY("/hold", "a b"));
+    const int a = begin_request(CHAT, SAY("/hold", "a b")),
+              b = begin_request(CHAT, SAY("/hold", "a b"));
     assert_true(busy_becomes(2));
     client_response r = post(CHAT, SAY("", "x"));
     assert_int_equal(r.status, 429);
@@ -423,7 +426,7 @@ static void full(void **state)
     close_server();
 }
 
-/* Stops this program for longer than a header may take. */
+/* Stops this process for longer than the time limit of a header. */
 static void stop_for_a_while(void)
 {
     const pid_t me = getpid(), helper = fork();
@@ -457,7 +460,7 @@ static void small_limits(void **state)
     big[2000] = ' ';
     big[sizeof big - 1] = 0;
     refused("/llm/v1/completions", big, 413,
-            "maximum of 1000 bytes"); /* far too large: not read at all */
+            "maximum of 1000 bytes"); /* too large: not read at all */
     client_response r = get("/health");
     assert_int_equal(r.status, 404);
     client_release(&r);
@@ -482,8 +485,8 @@ static void small_limits(void **state)
     r = get("/llm/props");
     assert_int_equal(client_int(r.json, "default_generation_settings.params.top_k"), 7);
     client_release(&r);
-    /* a second for the headers, but not one in which the server does nothing; on a busy machine it
-     * may be this client who is late, but not every time */
+    /* the time limit of one second for headers does not include time in which the server was
+     * stopped; on a busy machine this client may be late, but not every time */
     int fd, status = 0;
     for (int i = 0; i < 8 && status != 200; i++) {
         fd = client_connect(port);
@@ -496,7 +499,8 @@ static void small_limits(void **state)
         close(fd);
     }
     assert_int_equal(status, 200);
-    /* who does not get them across in time is shut out, drop by drop or not */
+    /* a client that does not send its headers in time is disconnected, even if it keeps sending
+     * bytes */
     fd = client_connect(port);
     const double from = ft_now_s();
     ft_buf raw;
@@ -511,9 +515,9 @@ static void small_limits(void **state)
     close_server();
 }
 
-/* What the server may do beside answering: a page or none, requests kept in files, prompts that
- * find themselves again although a client counts in them. */
-static void side_matters(void **state)
+/* Optional features: the web page, logging requests to files, and prefix reuse for prompts in which
+ * a client changes a counter. */
+static void optional_features(void **state)
 {
     ft_serve_params p;
     char folder[sizeof FOLDER], path[200], *text = NULL;
@@ -572,7 +576,7 @@ static void unix_socket(void **state)
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
-/* Before there is a model, and while the last responses run out. */
+/* Before the model is loaded, and while the last responses finish. */
 static void beginning_and_end(void **state)
 {
     ft_serve_params p;
@@ -596,10 +600,11 @@ static void beginning_and_end(void **state)
     assert_int_equal(r.status, 200);
     client_release(&r);
 
-    const int fd = begin(CHAT, SAY("/stay", "a b c d e f g h i j")), idle = client_connect(port);
+    const int fd = begin_request(CHAT, SAY("/stay", "a b c d e f g h i j")),
+              idle = client_connect(port);
     assert_true(busy_becomes(1));
     ft_server_drain(server);
-    assert_true(client_connect(port) < 0); /* nobody new */
+    assert_true(client_connect(port) < 0); /* no new connections */
     ft_scripted_go(model);
     ft_buf raw;
     ft_buf_init(&raw, 1 << 20);
@@ -611,7 +616,7 @@ static void beginning_and_end(void **state)
     close_server();
 }
 
-/* A server that is closed with everything still running. */
+/* Closing a server while responses are running. */
 static void torn_down(void **state)
 {
     ft_serve_params p;
@@ -620,8 +625,8 @@ static void torn_down(void **state)
     open_server(&p, 2, 16);
     int fd[8];
     for (int i = 0; i < 8; i++)
-        fd[i] = i % 2 ? begin(CHAT, SAY("/hold", "a b"))
-                      : begin("/v1/completions", "{\"prompt\":\"say/hold:a b\"}");
+        fd[i] = i % 2 ? begin_request(CHAT, SAY("/hold", "a b"))
+                      : begin_request("/v1/completions", "{\"prompt\":\"say/hold:a b\"}");
     assert_true(busy_becomes(8));
     const int half = client_connect(port);
     client_puts(half,
@@ -653,8 +658,8 @@ static void refused_starts(void **state)
     assert_int_equal(ft_server_open(&s, &p, &err), FT_EINVAL);
 }
 
-/* The device fails in the middle of a response: that one is told, the next ones are not let in, and
- * the program that runs the server hears of it. */
+/* The device fails during a response: that response ends with an error, new requests are rejected,
+ * and the program that runs the server is notified. */
 static void device_fails(void **state)
 {
     (void)state;
@@ -662,7 +667,7 @@ static void device_fails(void **state)
     usual(&p);
     open_server(&p, 4, 64);
     assert_false(ft_server_failed(server));
-    client_response r = post(CHAT, SAY("/die", "half a reply"));
+    client_response r = post(CHAT, SAY("/die", "half a response"));
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(ft_buf_z(&r.body), "the script says so"));
     assert_null(strstr(ft_buf_z(&r.body), "[DONE]"));
@@ -689,7 +694,7 @@ int main(void)
         cmocka_unit_test(keys_everywhere),
         cmocka_unit_test(full),
         cmocka_unit_test(small_limits),
-        cmocka_unit_test(side_matters),
+        cmocka_unit_test(optional_features),
         cmocka_unit_test(unix_socket),
         cmocka_unit_test(beginning_and_end),
         cmocka_unit_test(torn_down),

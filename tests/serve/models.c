@@ -1,5 +1,5 @@
-/* Several models: loaded when somebody asks, sent away when others need the room, and never a
- * request lost. */
+/* tests/serve/models.c - several models: loaded on demand, unloaded when another model needs the
+ * memory, without losing a request. */
 #define _GNU_SOURCE
 #include "bench.h"
 
@@ -13,19 +13,20 @@
 
 enum { MODELS = 3 };
 
-/* What the loader saw, and how it shall behave. */
+/* Calls of the loader, and its configured behaviour. */
 static struct {
     atomic_int loaded, most, loads[MODELS];
     atomic_bool fail, tight;
     int slow_us;
 } seen;
 
-static ft_status load(void *user, int i, ft_llm **out, ft_request *r, ft_err *err)
+static ft_status load_model(void *user, int i, ft_llm **out, ft_request *r, ft_err *err)
 {
     (void)user;
     usleep((useconds_t)seen.slow_us);
-    if (seen.fail) return ft_fail(err, FT_EFORMAT, "this file is no model");
-    if (seen.tight && seen.loaded) return ft_fail(err, FT_ENOMEM, "there is room for one");
+    if (seen.fail) return ft_fail(err, FT_EFORMAT, "this file is not a model");
+    if (seen.tight && seen.loaded)
+        return ft_fail(err, FT_ENOMEM, "not enough memory for a second model");
     *out = ft_scripted_open("models/foretoken-tiny.gguf", 4, 64);
     ft_request_defaults(r, *out);
     seen.loads[i]++;
@@ -34,7 +35,7 @@ static ft_status load(void *user, int i, ft_llm **out, ft_request *r, ft_err *er
     return FT_OK;
 }
 
-static void unload(void *user, int i, ft_llm *m)
+static void unload_model(void *user, int i, ft_llm *m)
 {
     (void)user, (void)i;
     ft_scripted_close(m);
@@ -53,8 +54,8 @@ static void open_models(const ft_models_params *more)
     sp.port = 0;
     p.at = names;
     p.n = MODELS;
-    p.load = load;
-    p.unload = unload;
+    p.load = load_model;
+    p.unload = unload_model;
     if (ft_server_open(&server, &sp, &err) || ft_server_models(server, &p, &err) ||
         ft_server_load(server, -1, &err))
         fail_msg("%s", err.text);
@@ -68,14 +69,14 @@ static void close_models(void)
     assert_int_equal(seen.loaded, 0);
 }
 
-/* The text of a streamed response, which must be whole. */
-static void says(const char *body, const char *want)
+/* Checks the text of a streamed response, which must be complete. */
+static void expect_text(const char *body, const char *want)
 {
     client_response r = post(CHAT, body);
     json_t *events = client_events(&r);
     char *text = client_join(events, "choices.0.delta.content");
     if (r.status != 200 || strcmp(text, want) || !strstr(ft_buf_z(&r.body), "[DONE]"))
-        fail_msg("%s\n  found  %d %s\n  wanted %s", body, r.status, ft_buf_z(&r.body), want);
+        fail_msg("%s\n  found  %d %s\n  want   %s", body, r.status, ft_buf_z(&r.body), want);
     free(text);
     json_decref(events);
     client_release(&r);
@@ -86,7 +87,7 @@ static void status_is(int i, const char *want)
     char path[64];
     snprintf(path, sizeof path, "data.%d.status.value", i);
     const char *found = NULL;
-    for (int k = 0; k < 500; k++) { /* a model leaves a moment after its last request */
+    for (int k = 0; k < 500; k++) { /* a model is unloaded shortly after its last request */
         client_response r = get("/v1/models");
         found = client_text(r.json, path);
         const bool same = found && !strcmp(found, want);
@@ -94,7 +95,7 @@ static void status_is(int i, const char *want)
         if (same) return;
         usleep(10000);
     }
-    fail_msg("model %d never was %s", i, want);
+    fail_msg("the status of model %d never became %s", i, want);
 }
 
 static void by_name(void **state)
@@ -105,17 +106,18 @@ static void by_name(void **state)
     client_response r = get("/health");
     assert_int_equal(r.status, 200);
     client_release(&r);
-    says(SAY("two", "", "hello"), "hello");
+    expect_text(SAY("two", "", "hello"), "hello");
     status_is(1, "loaded");
     status_is(0, "unloaded");
     refused(CHAT, "{\"model\":\"four\",\"messages\":[]}", 404, "the model four");
-    says("{\"stream\":true,\"chat_template_kwargs\":{\"enable_thinking\":false},\"messages\":[{"
-         "\"role\":\"user\",\"content\":\"say:the one used last\"}]}",
-         "the one used last");
+    expect_text(
+        "{\"stream\":true,\"chat_template_kwargs\":{\"enable_thinking\":false},\"messages\":[{"
+        "\"role\":\"user\",\"content\":\"say:the one used last\"}]}",
+        "the one used last");
     assert_int_equal(seen.loads[1], 1);
-    says(SAY("one:latest", "", "as Ollama says it"), "as Ollama says it");
-    says(SAY("three", "", "room for two"), "room for two");
-    status_is(1, "unloaded"); /* it was unused for longest */
+    expect_text(SAY("one:latest", "", "as Ollama says it"), "as Ollama says it");
+    expect_text(SAY("three", "", "room for two"), "room for two");
+    status_is(1, "unloaded"); /* the least recently used */
     status_is(0, "loaded");
     assert_int_equal(seen.most, 2);
     r = post("/tokenize", "{\"model\":\"one\",\"content\":\"one two\"}");
@@ -133,11 +135,11 @@ static void by_name(void **state)
     close_models();
 }
 
-/* ---- taking turns ---- */
+/* ---- alternating models ---- */
 
 static atomic_int answered;
 
-static void *asker(void *arg)
+static void *request_thread(void *arg)
 {
     const bool odd = *(const int *)arg % 2;
     for (int i = 0; i < 6; i++) {
@@ -154,8 +156,8 @@ static void *asker(void *arg)
     return NULL;
 }
 
-/* Two models where one fits, and everybody wants both. */
-static void turns(void **state)
+/* Two models where one fits, and clients that use both. */
+static void alternating(void **state)
 {
     (void)state;
     pthread_t t[6];
@@ -164,18 +166,18 @@ static void turns(void **state)
     answered = 0;
     for (int i = 0; i < 6; i++) {
         id[i] = i;
-        pthread_create(&t[i], NULL, asker, &id[i]);
+        pthread_create(&t[i], NULL, request_thread, &id[i]);
     }
     for (int i = 0; i < 6; i++) pthread_join(t[i], NULL);
     assert_int_equal(answered, 36);
     assert_int_equal(seen.most, 1);
-    client_response r = get("/metrics"); /* of all, also of those that left */
+    client_response r = get("/metrics"); /* of all models, also of unloaded ones */
     assert_non_null(strstr(ft_buf_z(&r.body), "foretoken:tokens_predicted_total 1"));
     client_release(&r);
     close_models();
 }
 
-static int begin(const char *body)
+static int begin_request(const char *body)
 {
     ft_buf b;
     client_request(&b, "POST", CHAT, "Connection: close\r\n", body);
@@ -195,17 +197,17 @@ static void ends_with_done(int fd)
     client_release(&r);
 }
 
-/* A response that runs while its model has to leave ends as it would have; those who ask for the
- * model meanwhile wait for it to come back. */
+/* A response that runs when its model is to be unloaded finishes normally; requests for the model
+ * in the meantime wait until it is loaded again. */
 static void in_flight(void **state)
 {
     (void)state;
     open_models(&(ft_models_params){.max = 1});
-    const int slow = begin(SAY("one", "/20ms", "a b c d e f g h i j k l m n o p q r s t"));
+    const int slow = begin_request(SAY("one", "/20ms", "a b c d e f g h i j k l m n o p q r s t"));
     status_is(0, "loaded");
-    const int other = begin(SAY("two", "", "hello"));
+    const int other = begin_request(SAY("two", "", "hello"));
     usleep(50000);
-    const int again = begin(SAY("one", "", "once more"));
+    const int again = begin_request(SAY("one", "", "once more"));
     ends_with_done(slow);
     ends_with_done(other);
     ends_with_done(again);
@@ -229,7 +231,7 @@ static void on_demand(void **state)
     client_release(&r);
     status_is(0, "loaded");
     refused("/models/load", "{\"model\":\"one\"}", 400, "is loaded already");
-    const int slow = begin(SAY("one", "/20ms", "a b c d e f g h i j"));
+    const int slow = begin_request(SAY("one", "/20ms", "a b c d e f g h i j"));
     usleep(50000);
     r = post("/models/unload", "{\"model\":\"one\"}");
     assert_int_equal(r.status, 200);
@@ -239,58 +241,60 @@ static void on_demand(void **state)
     close_models();
 }
 
-/* ---- when it does not work ---- */
+/* ---- failures ---- */
 
 static void failures(void **state)
 {
     (void)state;
     open_models(&(ft_models_params){.max = 0});
     seen.fail = true;
-    refused(CHAT, SAY("one", "", "x"), 500, "this file is no model");
+    refused(CHAT, SAY("one", "", "x"), 500, "this file is not a model");
     status_is(0, "failed");
     seen.fail = false;
-    says(SAY("one", "", "it was mended"), "it was mended");
+    expect_text(SAY("one", "", "it was mended"), "it was mended");
     status_is(0, "loaded");
-    /* no memory for two: the other goes, although any number may be loaded */
+    /* not enough memory for two: the other is unloaded, although the number of models is not
+     * limited */
     seen.tight = true;
-    says(SAY("two", "", "hello"), "hello");
+    expect_text(SAY("two", "", "hello"), "hello");
     assert_int_equal(seen.most, 1);
     status_is(0, "unloaded");
-    const int slow = begin(SAY("two", "/20ms", "a b c d e f g h i j"));
-    const int waits = begin(SAY("three", "", "hello"));
+    const int slow = begin_request(SAY("two", "/20ms", "a b c d e f g h i j"));
+    const int waits = begin_request(SAY("three", "", "hello"));
     ends_with_done(slow);
     ends_with_done(waits);
     close_models();
-    /* of two, one goes: the other has done nothing */
+    /* of two models, the unused one is unloaded */
     open_models(&(ft_models_params){.max = 2});
-    says(SAY("one", "", "a"), "a");
-    const int busy[] = {begin(SAY("one", "/20ms", "a b c d e f g h i j")),
-                        begin(SAY("two", "/20ms", "a b c d e f g h i j k l m n"))};
+    expect_text(SAY("one", "", "a"), "a");
+    const int busy[] = {begin_request(SAY("one", "/20ms", "a b c d e f g h i j")),
+                        begin_request(SAY("two", "/20ms", "a b c d e f g h i j k l m n"))};
     status_is(1, "loaded");
-    says(SAY("three", "", "hello"), "hello");
+    expect_text(SAY("three", "", "hello"), "hello");
     ends_with_done(busy[0]);
     ends_with_done(busy[1]);
     client_response r = get("/api/ps");
     assert_int_equal(json_array_size(client_at(r.json, "models")), 2);
     client_release(&r);
     close_models();
-    /* a bound in bytes, of which the model knows more once it was loaded */
+    /* a limit in bytes; the size of a model is known exactly only after loading */
     open_models(&(ft_models_params){.memory = 150});
-    says(SAY("one", "", "a"), "a");
-    says(SAY("two", "", "b"), "b");
+    expect_text(SAY("one", "", "a"), "a");
+    expect_text(SAY("two", "", "b"), "b");
     assert_int_equal(seen.most, 1);
     close_models();
 }
 
-/* Clients that leave while they wait, and a server that ends meanwhile. */
+/* Clients that disconnect while they wait, and a server that stops in the meantime. */
 static void leaving(void **state)
 {
     (void)state;
     open_models(&(ft_models_params){.max = 1});
     seen.slow_us = 300000;
-    for (int i = 0; i < 4; i++) close(begin(i % 2 ? SAY("one", "", "x") : SAY("two", "", "x")));
-    says(SAY("three", "", "still here"), "still here");
-    const int fd = begin(SAY("one", "", "x"));
+    for (int i = 0; i < 4; i++)
+        close(begin_request(i % 2 ? SAY("one", "", "x") : SAY("two", "", "x")));
+    expect_text(SAY("three", "", "still here"), "still here");
+    const int fd = begin_request(SAY("one", "", "x"));
     usleep(50000);
     close_models();
     close(fd);
@@ -300,7 +304,7 @@ static void sleeping(void **state)
 {
     (void)state;
     open_models(&(ft_models_params){.idle_s = 1});
-    says(SAY("one", "", "hello"), "hello");
+    expect_text(SAY("one", "", "hello"), "hello");
     client_response r = get("/props?model=one");
     assert_true(json_is_false(client_at(r.json, "is_sleeping")));
     client_release(&r);
@@ -311,7 +315,7 @@ static void sleeping(void **state)
     same_text(client_text(r.json, "model_alias"), "one");
     client_release(&r);
     status_is(0, "unloaded");
-    says(SAY("one", "", "awake"), "awake");
+    expect_text(SAY("one", "", "awake"), "awake");
     assert_int_equal(seen.loads[0], 2);
     close_models();
 }
@@ -329,12 +333,12 @@ static void props_only_looks(void **state)
     r = get("/props?model=four");
     assert_int_equal(r.status, 404);
     client_release(&r);
-    const int slow = begin(SAY("one", "/20ms", "a b c d e f g h i j"));
+    const int slow = begin_request(SAY("one", "/20ms", "a b c d e f g h i j"));
     status_is(0, "loaded");
     r = get("/props?model=two");
     client_release(&r);
     ends_with_done(slow);
-    says(SAY("one", "", "still loaded"), "still loaded");
+    expect_text(SAY("one", "", "still loaded"), "still loaded");
     assert_int_equal(seen.loads[0], 1);
     assert_int_equal(seen.loads[1], 0);
     close_models();
@@ -346,16 +350,17 @@ static void abandoned(void **state)
 {
     (void)state;
     open_models(&(ft_models_params){.max = 1});
-    const int slow = begin(SAY("one", "/20ms", "a b c d e f g h i j k l m n o p q r s t u v w x"));
+    const int slow =
+        begin_request(SAY("one", "/20ms", "a b c d e f g h i j k l m n o p q r s t u v w x"));
     status_is(0, "loaded");
-    const int other = begin(SAY("two", "", "hello"));
+    const int other = begin_request(SAY("two", "", "hello"));
     usleep(50000);
-    const int again = begin(SAY("one", "", "once more")); /* waits: the model is leaving */
+    const int again = begin_request(SAY("one", "", "once more")); /* waits: the model is leaving */
     usleep(50000);
     close(other);
     ends_with_done(again);
     ends_with_done(slow);
-    says(SAY("one", "", "still loaded"), "still loaded");
+    expect_text(SAY("one", "", "still loaded"), "still loaded");
     assert_int_equal(seen.loads[0], 1);
     assert_int_equal(seen.loads[1], 0);
     /* but a request to load it is one, whoever sent it */
@@ -370,7 +375,7 @@ static void abandoned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_name),   cmocka_unit_test(turns),
+        cmocka_unit_test(by_name),   cmocka_unit_test(alternating),
         cmocka_unit_test(in_flight), cmocka_unit_test(on_demand),
         cmocka_unit_test(failures),  cmocka_unit_test(leaving),
         cmocka_unit_test(sleeping),  cmocka_unit_test(props_only_looks),

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
-/* `foretoken pull` against a small host of models that also breaks off, lies and refuses. */
+/* tests/serve/pull.c - `foretoken pull` against a small model host that also breaks off transfers,
+ * sends wrong data and rejects requests. */
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/sha256.h"
@@ -12,21 +13,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MAYBE __attribute__((unused)) /* without libcurl nothing is fetched */
+#define MAYBE __attribute__((unused)) /* unused in a build without libcurl */
 
 enum { FILE_BYTES = 300000 };
 
 static unsigned char content[FILE_BYTES];
 static char sum[65], folder[64];
-static int asked, ranged; /* times the file was asked for, and from its middle */
-static int break_after;   /* bytes of an answer that come before it breaks off; 0: all */
+static int asked, ranged; /* number of requests for the file, and of range requests */
+static int break_after;   /* bytes of a response before it breaks off; 0: all */
 static bool no_ranges;
 
 typedef struct answer {
     size_t from, stop;
 } answer;
 
-static ssize_t give(void *user, uint64_t pos, char *out, size_t max)
+static ssize_t send_body(void *user, uint64_t pos, char *out, size_t max)
 {
     const answer *a = user;
     const size_t at = a->from + (size_t)pos;
@@ -37,7 +38,7 @@ static ssize_t give(void *user, uint64_t pos, char *out, size_t max)
     return (ssize_t)n;
 }
 
-static enum MHD_Result text(struct MHD_Connection *c, unsigned status, const char *s)
+static enum MHD_Result send_text(struct MHD_Connection *c, unsigned status, const char *s)
 {
     struct MHD_Response *r =
         MHD_create_response_from_buffer(strlen(s), (void *)(uintptr_t)s, MHD_RESPMEM_MUST_COPY);
@@ -46,7 +47,7 @@ static enum MHD_Result text(struct MHD_Connection *c, unsigned status, const cha
     return ok;
 }
 
-static enum MHD_Result listing(struct MHD_Connection *c, const char *name, const char *sha)
+static enum MHD_Result send_listing(struct MHD_Connection *c, const char *name, const char *sha)
 {
     char s[2000];
     snprintf(s, sizeof s,
@@ -57,10 +58,10 @@ static enum MHD_Result listing(struct MHD_Connection *c, const char *name, const
              "{\"type\":\"file\",\"path\":\"%s-Q8_0.gguf\",\"size\":1,"
              "\"lfs\":{\"oid\":\"%s\",\"size\":%d}}]",
              name, name, sha, FILE_BYTES);
-    return text(c, 200, s);
+    return send_text(c, 200, s);
 }
 
-static enum MHD_Result file(struct MHD_Connection *c)
+static enum MHD_Result send_file(struct MHD_Connection *c)
 {
     const char *range = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Range");
     answer *a = ft_new(answer);
@@ -71,7 +72,7 @@ static enum MHD_Result file(struct MHD_Connection *c)
     }
     if (break_after) a->stop = FT_MIN(a->from + (size_t)break_after, (size_t)FILE_BYTES);
     struct MHD_Response *r =
-        MHD_create_response_from_callback(FILE_BYTES - a->from, 4096, give, a, ft_free);
+        MHD_create_response_from_callback(FILE_BYTES - a->from, 4096, send_body, a, ft_free);
     if (a->from) {
         char s[100];
         snprintf(s, sizeof s, "bytes %zu-%d/%d", a->from, FILE_BYTES - 1, FILE_BYTES);
@@ -93,16 +94,16 @@ static enum MHD_Result serve(void *cls, struct MHD_Connection *c, const char *ur
         *state = (void *)(uintptr_t)1;
         return MHD_YES;
     }
-    if (!strcmp(url, "/api/models/me/good/tree/main")) return listing(c, "good", sum);
-    if (!strcmp(url, "/api/models/me/lies/tree/main")) return listing(c, "lies", wrong);
-    if (!strcmp(url, "/api/models/me/secret/tree/main")) return text(c, 401, "no");
-    if (!strcmp(url, "/api/models/me/noise/tree/main")) return text(c, 200, "<html>");
-    if (!strcmp(url, "/me/good/resolve/main/good-Q8_0.gguf")) return file(c);
-    if (!strcmp(url, "/me/lies/resolve/main/lies-Q8_0.gguf")) return file(c);
-    return text(c, 404, "not here");
+    if (!strcmp(url, "/api/models/me/good/tree/main")) return send_listing(c, "good", sum);
+    if (!strcmp(url, "/api/models/me/lies/tree/main")) return send_listing(c, "lies", wrong);
+    if (!strcmp(url, "/api/models/me/secret/tree/main")) return send_text(c, 401, "no");
+    if (!strcmp(url, "/api/models/me/noise/tree/main")) return send_text(c, 200, "<html>");
+    if (!strcmp(url, "/me/good/resolve/main/good-Q8_0.gguf")) return send_file(c);
+    if (!strcmp(url, "/me/lies/resolve/main/lies-Q8_0.gguf")) return send_file(c);
+    return send_text(c, 404, "not here");
 }
 
-/* Runs foretoken pull and gives its exit code; what it said is in out. */
+/* Runs foretoken pull and returns its exit code; out receives its output. */
 static int pull(const char *words, char out[2000])
 {
     char cmd[600];
@@ -145,7 +146,7 @@ MAYBE static void fetches_once(void **state)
     (void)state;
     assert_int_equal(pull("me/good:q8_0", out), 0);
     assert_true(is_content(out));
-    assert_int_equal(pull("me/good", out), 0); /* Q8_0 is liked better than Q4_K_S */
+    assert_int_equal(pull("me/good", out), 0); /* Q8_0 is preferred to Q4_K_S */
     assert_int_equal(asked, 1);
     assert_int_equal(pull("--offline me/good:Q8_0", out), 0);
     assert_true(is_content(out));
@@ -199,7 +200,7 @@ MAYBE static void refuses(void **state)
     for (size_t i = 0; i < FT_COUNT(error); i++) {
         char out[2000];
         assert_int_equal(pull(error[i].words, out), 1);
-        if (!strstr(out, error[i].says)) fail_msg("%s: says %s", error[i].words, out);
+        if (!strstr(out, error[i].says)) fail_msg("%s: the error is %s", error[i].words, out);
         assert_ptr_equal(strchr(out, '\n'), out + strlen(out) - 1); /* one line */
     }
     char path[200];

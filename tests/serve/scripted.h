@@ -1,11 +1,11 @@
-/* tests/serve/scripted.h - a model that says what it is told: the part of foretoken.h that the
- * server uses, without weights. A prompt that holds "say:" is answered with what follows, up to the
- * end of the turn; "say/20ms:" waits so long before each token, "say/fail:" breaks down at its end,
- * "say/die:" for good, "say/hold:" begins and "say/stay:" ends when ft_scripted_go is called,
- * "say/step:" gives one token each time its reader has read everything, which makes a stream the
- * same every time.
- * Vocabulary, template, stop texts and the parser of responses are the real ones. Include it in one
- * file of a program. */
+/* tests/serve/scripted.h - a scripted model: implements the part of foretoken.h that the server
+ * uses, without weights. The response to a prompt that contains "say:" is the text after it, up to
+ * the end of the turn. "say/20ms:" waits 20 ms before each token, "say/fail:" fails at the end,
+ * "say/die:" fails permanently, "say/hold:" starts and "say/stay:" ends when ft_scripted_go is
+ * called, "say/step:" generates one token each time the reader has read everything, which makes a
+ * stream reproducible.
+ * Vocabulary, template, stop strings and response parser are the real ones. Include it in one file
+ * of a program. */
 #ifndef FT_TESTS_SCRIPTED_H
 #define FT_TESTS_SCRIPTED_H
 
@@ -45,8 +45,8 @@ struct ft_job {
     int n_stop, max_tokens, top_logprobs, n_prompt, cached;
     double pace_s, due_s;
     bool fail, die, hold, stay, step;
-    /* on the way */
-    int slot; /* -1: waits */
+    /* state of the response */
+    int slot; /* -1: waiting */
     uint64_t client;
     size_t at;
     ft_detok detok;
@@ -55,9 +55,9 @@ struct ft_job {
     json_t *tools;
     script_event event[SCRIPT_EVENTS];
     int first, n;
-    script_event out; /* given out last */
-    ft_event now;     /* of the token at hand */
-    bool hungry;      /* the reader has found nothing */
+    script_event out; /* the last event returned */
+    ft_event now;     /* of the current token */
+    bool hungry;      /* the reader found no event */
     bool told, stopped, cancelled, end_thought, ended, freed, thinking;
     int n_out, n_thought;
     double first_s, last_s;
@@ -74,7 +74,7 @@ struct ft_embedding {
 };
 
 struct ft_llm {
-    bool hurry; /* scripts wait for nothing */
+    bool hurry; /* scripts do not wait */
     ft_embedding *embeddings;
     double embed_s; /* that a text takes to become a vector */
     ft_vocab *vocab;
@@ -88,11 +88,11 @@ struct ft_llm {
     int slots, waiting_max, per_client; /* as ft_queue_params has them */
     uint64_t slot_salt[SCRIPT_LANES];
     uint64_t next_id;
-    ft_ids last; /* the last prompt: what it shares with the next is cached */
+    ft_ids last; /* the last prompt: its common prefix with the next counts as cached */
     ft_llm_stats n;
 };
 
-/* ---- text out ---- */
+/* ---- output ---- */
 
 static inline void script_tell(ft_job *j, ft_event_part part, int call, ft_str text)
 {
@@ -184,7 +184,7 @@ static inline void script_token(ft_job *j)
     j->due_s = now + j->pace_s;
 }
 
-/* One look at a job; true when its reader should be woken. */
+/* Advances a job; true when its reader should be woken. */
 static inline bool script_step(ft_job *j, double now)
 {
     ft_llm *m = j->m;
@@ -413,7 +413,7 @@ ft_status ft_llm_tool_grammar(const ft_llm *m, const char *tools, const ft_tool_
 
 /* ---- jobs ---- */
 
-/* What the prompt wants to hear. */
+/* Reads the script from the prompt. */
 static inline void script_read(ft_job *j, const char *text, size_t n)
 {
     const ft_str t = {text, n};
@@ -580,7 +580,7 @@ void ft_job_cancel(ft_job *j)
     pthread_mutex_unlock(&j->lock);
 }
 
-/* The thought's end comes next, whatever the script says. */
+/* The end of the reasoning comes next, whatever the script contains. */
 void ft_job_end_thought(ft_job *j)
 {
     pthread_mutex_lock(&j->lock);
@@ -601,7 +601,7 @@ void ft_job_free(ft_job *j)
     pthread_mutex_unlock(&j->lock);
 }
 
-/* ---- the rest ---- */
+/* ---- slots and statistics ---- */
 
 static inline void script_vector(const int32_t *ids, int n, float *out)
 {

@@ -1,6 +1,6 @@
-/* Every route, streamed and not, byte for byte: what the server answers to the requests below, with
- * ids and times left out, is what tests/golden/serve.txt has.
- *   build/tests/serve/transcripts --write      writes that file anew; read the difference */
+/* tests/serve/transcripts.c - the responses of every route, streamed and not, are compared byte for
+ * byte with tests/golden/serve.txt, except for ids and times.
+ *   build/tests/serve/transcripts --write      rewrites that file; review the difference */
 #define _GNU_SOURCE
 #include "bench.h"
 
@@ -124,12 +124,12 @@ static const request REQUESTS[] = {
     {"POST", "/api/generate", "{\"stream\":false,\"think\":false,\"prompt\":\"say:one two\"}"},
     {"POST", "/api/generate", "{\"think\":false,\"prompt\":\"say/step:one two\"}"},
     {"POST", "/api/embed", "{\"input\":\"one\"}"},
-    /* no such thing */
+    /* unknown routes */
     {"GET", "/nowhere", NULL},
     {"DELETE", "/props", NULL},
 };
 
-/* ---- what differs from run to run ---- */
+/* ---- values that differ between runs ---- */
 
 static bool ends_in(const char *p, size_t n, const char *end)
 {
@@ -137,7 +137,7 @@ static bool ends_in(const char *p, size_t n, const char *end)
     return n >= k && !memcmp(p + n - k, end, k);
 }
 
-/* Members whose values are times, dates, versions or drawn at random. */
+/* Members whose values are times, dates, versions or random. */
 static bool varies(const char *p, size_t n)
 {
     static const char *const key[] = {
@@ -160,14 +160,14 @@ static size_t id_prefix(const char *p, size_t n)
     return 0;
 }
 
-/* The end of a JSON text that begins behind p. */
+/* The end of a JSON string that begins after p. */
 static const char *text_end(const char *p)
 {
     while (*p && *p != '"') p += *p == '\\' && p[1] ? 2 : 1;
     return p;
 }
 
-static void mask(ft_buf *out, const char *p)
+static void mask_values(ft_buf *out, const char *p)
 {
     while (*p) {
         if (*p != '"') {
@@ -188,7 +188,7 @@ static void mask(ft_buf *out, const char *p)
     }
 }
 
-/* Names and kinds of numbers, without the numbers. */
+/* Names and types of metrics, without the values. */
 static void mask_metrics(ft_buf *out, const char *p)
 {
     while (*p) {
@@ -207,18 +207,18 @@ static void transcript(ft_buf *out, const request *q)
     if (!strcmp(q->path, "/metrics"))
         mask_metrics(out, ft_buf_z(&r.body));
     else if (strcmp(q->path, "/"))
-        mask(out, ft_buf_z(&r.body));
+        mask_values(out, ft_buf_z(&r.body));
     ft_buf_puts(out, "\n\n");
     client_release(&r);
 }
 
-static void differ(const char *found, const char *want)
+static void fail_at_difference(const char *found, const char *want)
 {
     int line = 1;
     while (*found && *found == *want) line += *found++ == '\n', want++;
     if (*found == *want) return;
     while (line > 1 && found[-1] != '\n') found--, want--;
-    fail_msg("%s, line %d\n  found  %.*s\n  wanted %.*s", GOLDEN, line, (int)strcspn(found, "\n"),
+    fail_msg("%s, line %d\n  found  %.*s\n  want   %.*s", GOLDEN, line, (int)strcspn(found, "\n"),
              found, (int)strcspn(want, "\n"), want);
 }
 
@@ -240,7 +240,7 @@ static void all(void **state)
         fclose(f);
     } else {
         if (ft_file_read(&want, &n, GOLDEN, 1 << 24, &err)) fail_msg("%s", err.text);
-        differ(ft_buf_z(&b), want);
+        fail_at_difference(ft_buf_z(&b), want);
     }
     ft_free(want);
     ft_buf_release(&b);

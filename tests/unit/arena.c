@@ -1,4 +1,4 @@
-/* Pieces in a range of addresses, over memory that is played by an array of blocks. */
+/* tests/unit/arena.c - the arena allocator, over memory simulated by an array of blocks. */
 #include "dev/arena.h"
 
 #include "base/mem.h"
@@ -11,7 +11,7 @@
 enum { BLOCK = 4096, BLOCKS = 512, MOST = 8 };
 
 typedef struct memory {
-    int owner[BLOCKS]; /* which map put it there; 0: nothing */
+    int owner[BLOCKS]; /* the mapping that provides it; 0: not mapped */
     int maps, blocks, limit;
 } memory;
 
@@ -38,7 +38,7 @@ static void unmap(void *owner, uint64_t at, uint64_t bytes)
     const int who = m->owner[from];
     assert_true(who && at % BLOCK == 0 && bytes % BLOCK == 0);
     for (uint64_t i = from; i < to; i++) {
-        assert_int_equal(m->owner[i], who); /* just what one map had */
+        assert_int_equal(m->owner[i], who); /* exactly the blocks of one mapping */
         m->owner[i] = 0;
     }
     assert_true(!from || m->owner[from - 1] != who);
@@ -54,7 +54,7 @@ static ft_arena *arena_over(memory *m, int limit)
     return ft_arena_new((uint64_t)BLOCKS * BLOCK, &way);
 }
 
-static uint64_t take(ft_arena *a, uint64_t bytes)
+static uint64_t take_bytes(ft_arena *a, uint64_t bytes)
 {
     uint64_t at = UINT64_MAX;
     assert_true(ft_arena_alloc(a, bytes, &at));
@@ -62,8 +62,9 @@ static uint64_t take(ft_arena *a, uint64_t bytes)
     return at;
 }
 
-/* What pieces of these sizes take is their sum, each rounded up to 256, and the last block. */
-static void lies_side_by_side(void **state)
+/* Allocations take the sum of their sizes, each rounded up to 256, up to the end of the last block.
+ */
+static void allocations_are_adjacent(void **state)
 {
     (void)state;
     static const uint64_t bytes[] = {1, 0, 256, 257, 20000, 3, 100000, 5120, 4096};
@@ -71,7 +72,7 @@ static void lies_side_by_side(void **state)
     ft_arena *a = arena_over(&m, BLOCKS);
     uint64_t sum = 0;
     for (size_t i = 0; i < FT_COUNT(bytes); i++) {
-        assert_int_equal(take(a, bytes[i]), sum);
+        assert_int_equal(take_bytes(a, bytes[i]), sum);
         sum += ft_arena_alloc_size(bytes[i]);
         assert_int_equal(ft_arena_mapped(a), ft_round_up(sum, BLOCK));
         assert_int_equal(ft_arena_idle(a), ft_round_up(sum, BLOCK) - sum);
@@ -84,53 +85,53 @@ static void lies_side_by_side(void **state)
     ft_arena_free(NULL);
 }
 
-/* A hole takes what fits, the smallest that does, and nothing is mapped for it. */
+/* An allocation uses the smallest hole that fits, and maps no memory for it. */
 static void fills_holes(void **state)
 {
     (void)state;
     memory m;
     ft_arena *a = arena_over(&m, BLOCKS);
     uint64_t at[6];
-    for (int i = 0; i < 6; i++) at[i] = take(a, i == 1 ? 1024 : 512); /* one block has them all */
+    for (int i = 0; i < 6; i++) at[i] = take_bytes(a, i == 1 ? 1024 : 512); /* all in one block */
     ft_arena_dealloc(a, at[1]);
     ft_arena_dealloc(a, at[3]);
-    assert_int_equal(take(a, 512), at[3]);
-    assert_int_equal(take(a, 600), at[1]);
+    assert_int_equal(take_bytes(a, 512), at[3]);
+    assert_int_equal(take_bytes(a, 600), at[1]);
     assert_int_equal(m.maps, 1);
     ft_arena_free(a);
 }
 
-/* The far end of a hole may be where memory is: a large piece went, but its last blocks stay for
- * its neighbour. */
+/* Only the end of a hole may be mapped: a large allocation was freed, but its last blocks stay
+ * mapped for the next allocation. */
 static void fills_the_far_end(void **state)
 {
     (void)state;
     memory m;
     ft_arena *a = arena_over(&m, BLOCKS);
-    take(a, BLOCK);
-    const uint64_t large = take(a, 2 * MOST * BLOCK + 512), next = take(a, 256);
+    take_bytes(a, BLOCK);
+    const uint64_t large = take_bytes(a, 2 * MOST * BLOCK + 512), next = take_bytes(a, 256);
     ft_arena_dealloc(a, large);
     assert_int_equal(m.blocks, 2);
     const int maps = m.maps;
-    assert_int_equal(take(a, 256), next - 256);
+    assert_int_equal(take_bytes(a, 256), next - 256);
     assert_int_equal(m.maps, maps);
     ft_arena_free(a);
 }
 
-/* What is mapped at once is bounded, and so is what stays when a neighbour stays. */
-static void leaves_when_empty(void **state)
+/* A mapping has a maximum size, which bounds the memory that stays mapped for one allocation. */
+static void unmaps_when_empty(void **state)
 {
     (void)state;
     memory m;
     ft_arena *a = arena_over(&m, BLOCKS);
-    const uint64_t large = take(a, 10 * MOST * BLOCK - 512), small = take(a, 100);
+    const uint64_t large = take_bytes(a, 10 * MOST * BLOCK - 512), small = take_bytes(a, 100);
     assert_int_equal(m.blocks, 10 * MOST);
     assert_int_equal(m.maps, 10);
     ft_arena_dealloc(a, large);
     assert_int_equal(m.blocks, MOST);
     ft_arena_dealloc(a, small);
     assert_int_equal(m.blocks, 0);
-    assert_int_equal(take(a, 1), 0); /* the addresses are free again */
+    assert_int_equal(take_bytes(a, 1), 0); /* the addresses are free again */
     ft_arena_free(a);
 }
 
@@ -140,22 +141,22 @@ static void runs_out(void **state)
     memory m;
     uint64_t at;
     ft_arena *a = arena_over(&m, 20);
-    const uint64_t first = take(a, 10 * BLOCK - 256);
-    assert_false(ft_arena_alloc(a, 11 * BLOCK, &at)); /* the second map of it fails */
-    assert_int_equal(m.blocks, 10);                   /* the first went again */
+    const uint64_t first = take_bytes(a, 10 * BLOCK - 256);
+    assert_false(ft_arena_alloc(a, 11 * BLOCK, &at)); /* its second mapping fails */
+    assert_int_equal(m.blocks, 10);                   /* the first was unmapped again */
     assert_int_equal(ft_arena_idle(a), 256);
-    assert_int_equal(take(a, 10 * BLOCK), first + 10 * BLOCK - 256);
-    assert_int_equal(take(a, 256), first + 20 * BLOCK - 256);
+    assert_int_equal(take_bytes(a, 10 * BLOCK), first + 10 * BLOCK - 256);
+    assert_int_equal(take_bytes(a, 256), first + 20 * BLOCK - 256);
     assert_false(ft_arena_alloc(a, 1, &at));
     ft_arena_dealloc(a, first);
-    assert_int_equal(m.blocks, 12); /* two of it were mapped with what its neighbour begins in */
-    assert_int_equal(take(a, 5 * BLOCK), first + 5 * BLOCK - 256);
+    assert_int_equal(m.blocks, 12); /* two blocks were mapped with the next allocation */
+    assert_int_equal(take_bytes(a, 5 * BLOCK), first + 5 * BLOCK - 256);
     assert_int_equal(m.blocks, 16);
     ft_arena_free(a);
     assert_int_equal(m.blocks, 0);
 }
 
-static void has_addresses_for_so_many(void **state)
+static void address_space_is_limited(void **state)
 {
     (void)state;
     memory m;
@@ -164,7 +165,7 @@ static void has_addresses_for_so_many(void **state)
     static const uint64_t too_many[] = {(uint64_t)BLOCKS * BLOCK + 1, UINT64_MAX, UINT64_MAX - 255};
     for (size_t i = 0; i < FT_COUNT(too_many); i++)
         assert_false(ft_arena_alloc(a, too_many[i], &at));
-    take(a, (uint64_t)BLOCKS * BLOCK);
+    take_bytes(a, (uint64_t)BLOCKS * BLOCK);
     assert_false(ft_arena_alloc(a, 0, &at));
     ft_arena_free(a);
 }
@@ -173,8 +174,8 @@ typedef struct piece {
     uint64_t at, bytes;
 } piece;
 
-/* No two pieces share a byte, all lie on memory, and no map is without a piece. */
-static void check(const memory *m, const ft_arena *a, const piece *p, int n)
+/* Allocations do not overlap, all are mapped, and no mapping is without an allocation. */
+static void check_arena(const memory *m, const ft_arena *a, const piece *p, int n)
 {
     static unsigned char used[BLOCKS * BLOCK / FT_ARENA_ALIGN];
     static bool wanted[BLOCKS * 100];
@@ -195,8 +196,8 @@ static void check(const memory *m, const ft_arena *a, const piece *p, int n)
     assert_int_equal(ft_arena_idle(a), (uint64_t)m->blocks * BLOCK - sum);
 }
 
-/* Models that come and go: small pieces beside large ones, given back in any order. */
-static void comes_and_goes(void **state)
+/* Models that are loaded and freed: small and large allocations, freed in any order. */
+static void random_allocations(void **state)
 {
     (void)state;
     memory m;
@@ -218,7 +219,7 @@ static void comes_and_goes(void **state)
             else
                 refused++;
         }
-        if (i % 10 == 0) check(&m, a, p, n);
+        if (i % 10 == 0) check_arena(&m, a, p, n);
     }
     assert_true(refused > 20 && refused < 2000);
     while (n) ft_arena_dealloc(a, p[--n].at);
@@ -229,10 +230,13 @@ static void comes_and_goes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lies_side_by_side), cmocka_unit_test(fills_holes),
-        cmocka_unit_test(fills_the_far_end), cmocka_unit_test(leaves_when_empty),
-        cmocka_unit_test(runs_out),          cmocka_unit_test(has_addresses_for_so_many),
-        cmocka_unit_test(comes_and_goes),
+        cmocka_unit_test(allocations_are_adjacent),
+        cmocka_unit_test(fills_holes),
+        cmocka_unit_test(fills_the_far_end),
+        cmocka_unit_test(unmaps_when_empty),
+        cmocka_unit_test(runs_out),
+        cmocka_unit_test(address_space_is_limited),
+        cmocka_unit_test(random_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The bottom room: numbers, strings, buffers, files, threads. */
+/* tests/unit/base.c - src/base: numbers, strings, buffers, files, threads. */
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/dict.h"
@@ -66,7 +66,7 @@ static void bf16_rounds_to_nearest_even(void **state)
     assert_true(isnan(ft_bf16_to_f32(ft_f32_to_bf16(ft_f32_of_bits(0x7f800001)))));
 }
 
-static void utf8_accepts_and_refuses(void **state)
+static void utf8_accepts_and_rejects(void **state)
 {
     (void)state;
     assert_true(ft_utf8_valid(FT_STR("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80")));
@@ -285,7 +285,7 @@ typedef struct counts {
     atomic_int before, wrong, items;
 } counts;
 
-static void meet_twice(void *arg, int thread, int threads)
+static void barrier_twice(void *arg, int thread, int threads)
 {
     counts *c = arg;
     (void)thread;
@@ -303,14 +303,14 @@ static void count_item(void *arg, size_t i)
     atomic_fetch_add(&((counts *)arg)->items, 1);
 }
 
-static void pool_runs_everything_and_meets(void **state)
+static void pool_runs_all_items_and_barriers(void **state)
 {
     (void)state;
     for (int n = 1; n <= 5; n++) {
         ft_pool *p = ft_pool_new(n, 1);
         for (int i = 0; i < 300; i++) {
             counts c = {.pool = p};
-            ft_pool_run(p, meet_twice, &c);
+            ft_pool_run(p, barrier_twice, &c);
             assert_int_equal(c.wrong, 0);
             assert_int_equal(c.before, 3 * ft_pool_threads(p));
             ft_pool_each(p, 17, count_item, &c);
@@ -346,7 +346,7 @@ int main(void)
         cmocka_unit_test(f16_round_trips_every_value),
         cmocka_unit_test(f16_rounds_to_nearest_even),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
-        cmocka_unit_test(utf8_accepts_and_refuses),
+        cmocka_unit_test(utf8_accepts_and_rejects),
         cmocka_unit_test(numbers_are_parsed_strictly),
         cmocka_unit_test(buffer_stops_at_its_maximum),
         cmocka_unit_test(dict_finds_what_was_put),
@@ -354,7 +354,7 @@ int main(void)
         cmocka_unit_test(private_files),
         cmocka_unit_test(maps_that_change),
         cmocka_unit_test(full_disks),
-        cmocka_unit_test(pool_runs_everything_and_meets),
+        cmocka_unit_test(pool_runs_all_items_and_barriers),
         cmocka_unit_test(type_table_is_consistent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* Encoding and decoding as a whole: recorded ids of the reference, any bytes there and back. */
+/* tests/unit/bpe.c - encoding and decoding: recorded ids of the reference implementation, and round
+ * trips of arbitrary bytes. */
 #define _GNU_SOURCE
 #include "vocab_json.h"
 #include "vocab_small.h"
@@ -15,7 +16,7 @@
 
 #define DATA "tests/data/tokenizer/"
 
-/* A vocabulary out of tests/data; pre: take this split pattern instead of the file's. */
+/* Opens a vocabulary from tests/data; pre: use this split pattern instead of that of the file. */
 static ft_vocab *open_json(const char *name, const char *pre)
 {
     char dir[64], path[80], json[128];
@@ -79,7 +80,7 @@ static void ids_are_those_of_the_reference(void **state)
     ft_vocab_close(v);
 }
 
-static void expect_back(const ft_vocab *v, ft_str s)
+static void expect_round_trip(const ft_vocab *v, ft_str s)
 {
     ft_err err;
     ft_ids l;
@@ -94,7 +95,7 @@ static void expect_back(const ft_vocab *v, ft_str s)
     for (size_t i = 0; i < l.n; i++) {
         ft_buf_put_str(&whole, ft_vocab_piece(v, l.id[i], true));
         ft_detok_push(&d, l.id[i], &streamed);
-        while (at < streamed.len) { /* the ends of characters, and of bytes that are in none */
+        while (at < streamed.len) { /* the ends of characters, and of invalid bytes */
             int len;
             ft_utf8_decode(s.p + at, s.n - at, &len);
             at += (size_t)len;
@@ -113,7 +114,7 @@ static void expect_back(const ft_vocab *v, ft_str s)
     ft_buf_release(&streamed);
 }
 
-static void any_bytes_come_back(void **state)
+static void any_bytes_round_trip(void **state)
 {
     (void)state;
     static const char *const bad[] = {
@@ -123,9 +124,9 @@ static void any_bytes_come_back(void **state)
     ft_vocab *v[2] = {open_json("bytes", NULL), open_json("chars", NULL)};
     ft_rng r = {3};
     for (int k = 0; k < 2; k++) {
-        for (size_t i = 0; i < FT_COUNT(bad); i++) expect_back(v[k], ft_str_of(bad[i]));
-        expect_back(v[k], FT_STR(""));
-        expect_back(v[k], FT_STR("a\0b\0"));
+        for (size_t i = 0; i < FT_COUNT(bad); i++) expect_round_trip(v[k], ft_str_of(bad[i]));
+        expect_round_trip(v[k], FT_STR(""));
+        expect_round_trip(v[k], FT_STR("a\0b\0"));
         for (int round = 0; round < 3000; round++) {
             char text[64];
             const size_t n = ft_rng_u64(&r) % sizeof text;
@@ -135,8 +136,8 @@ static void any_bytes_come_back(void **state)
                                ? ft_rng_u64(&r)
                                : (uint64_t) " \n'se\xc3\xa9\xe2\x82\xac<1"[ft_rng_u64(&r) % 13]);
             if (k == 1 && ft_str_find((ft_str){text, n}, FT_STR("\xE2\x96\x81"), 0) != SIZE_MAX)
-                continue; /* Gemma's mark for a space prints a space */
-            expect_back(v[k], (ft_str){text, n});
+                continue; /* the space marker of Gemma prints a space */
+            expect_round_trip(v[k], (ft_str){text, n});
         }
         ft_vocab_close(v[k]);
     }
@@ -159,7 +160,7 @@ static void valid_text_beside_bad_bytes_is_unaffected(void **state)
     ft_vocab_close(v);
 }
 
-static void limits_are_said(void **state)
+static void limits_are_reported(void **state)
 {
     (void)state;
     ft_vocab *v = open_json("bytes", NULL);
@@ -175,7 +176,7 @@ static void limits_are_said(void **state)
     ft_ids_release(&l);
     ft_vocab_close(v);
 
-    small_vocab *s = small_new("gpt2"); /* a vocabulary that cannot spell a z */
+    small_vocab *s = small_new("gpt2"); /* a vocabulary without a token for z */
     s->token['z'] = FT_STR("zz");
     assert_int_equal(small_open(&v, s, &err), FT_OK);
     ft_ids_init(&l, 100);
@@ -232,11 +233,11 @@ static void a_million_bytes_without_a_space(void **state)
     ft_vocab *v[2] = {open_json("bytes", NULL), open_json("chars", NULL)};
     for (int k = 0; k < 2; k++) {
         memset(text, 'a', N);
-        expect_back(v[k], (ft_str){text, N});
+        expect_round_trip(v[k], (ft_str){text, N});
         for (size_t i = 0; i < N; i++) text[i] = (char)('a' + i * i % 23);
-        expect_back(v[k], (ft_str){text, N});
+        expect_round_trip(v[k], (ft_str){text, N});
         memset(text, '\n', N);
-        expect_back(v[k], (ft_str){text, N});
+        expect_round_trip(v[k], (ft_str){text, N});
         ft_vocab_close(v[k]);
     }
     ft_free(text);
@@ -246,9 +247,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_are_those_of_the_reference),
-        cmocka_unit_test(any_bytes_come_back),
+        cmocka_unit_test(any_bytes_round_trip),
         cmocka_unit_test(valid_text_beside_bad_bytes_is_unaffected),
-        cmocka_unit_test(limits_are_said),
+        cmocka_unit_test(limits_are_reported),
         cmocka_unit_test(threads_do_not_disturb_each_other),
         cmocka_unit_test(a_million_bytes_without_a_space),
     };

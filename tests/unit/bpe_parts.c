@@ -1,4 +1,4 @@
-/* The parts behind encoding, each against the plainest way to do the same. */
+/* tests/unit/bpe_parts.c - the parts of the encoder, each compared with a naive implementation. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/utf8.h"
@@ -21,8 +21,8 @@ typedef struct rules {
     uint32_t n;
 } rules;
 
-/* The rule itself: lowest rank, leftmost, until there is none. */
-static size_t merge_plainly(const rules *r, ft_sym *s, size_t n)
+/* The definition: merge the pair of lowest rank, leftmost first, until there is none. */
+static size_t merge_naive(const rules *r, ft_sym *s, size_t n)
 {
     for (;;) {
         uint32_t best = UINT32_MAX;
@@ -50,8 +50,8 @@ static void shuffle_rules(rules *r, ft_rng *g)
     }
 }
 
-/* Rules among `letters` symbols. Results are new tokens in the order of the ranks, as training
- * makes them, or with `wild` in any order. */
+/* Makes random rules over `letters` symbols. Results are new tokens in rank order, as training
+ * produces them, or in any order when `wild` is set. */
 static void make_rules(rules *r, ft_rng *g, uint32_t letters, uint32_t n, bool wild)
 {
     uint32_t tokens = letters;
@@ -69,7 +69,7 @@ static void make_rules(rules *r, ft_rng *g, uint32_t letters, uint32_t n, bool w
     if (wild) shuffle_rules(r, g);
 }
 
-static void merging_follows_the_rule(void **state)
+static void merging_follows_the_definition(void **state)
 {
     (void)state;
     ft_rng g = {5};
@@ -91,7 +91,7 @@ static void merging_follows_the_rule(void **state)
                 if (text == 3 && !hole) want[i].id = (uint32_t)(i / 40) % letters; /* long runs */
             }
             memcpy(got, want, sizeof got);
-            const size_t k = merge_plainly(&r, want, n);
+            const size_t k = merge_naive(&r, want, n);
             assert_int_equal(ft_merge(&m, &w, got, n), k);
             for (size_t i = 0; i < k; i++) {
                 assert_int_equal(got[i].id, want[i].id);
@@ -99,11 +99,11 @@ static void merging_follows_the_rule(void **state)
             }
         }
         ft_merges_release(&m);
-        ft_merge_work_release(&w); /* a work belongs to one set of rules */
+        ft_merge_work_release(&w); /* working memory belongs to one set of rules */
     }
 }
 
-/* Rules as training finds them: the pair that a text has most often, again and again. */
+/* Makes rules by BPE training: repeatedly the most frequent pair of a text. */
 static void train_rules(rules *r, ft_rng *g, uint32_t letters, uint32_t n)
 {
     static ft_sym text[250];
@@ -125,12 +125,12 @@ static void train_rules(rules *r, ft_rng *g, uint32_t letters, uint32_t n)
         r->b[r->n] = text[best + 1].id;
         r->id[r->n] = letters + r->n;
         r->n++;
-        len = merge_plainly(r, text, len);
+        len = merge_naive(r, text, len);
     }
 }
 
-/* All ways to put the words of a random list together out of its own, in any order, or the
- * shortest words first: one token has several rules then. */
+/* Makes a rule for every way to build a word of a random list from two others, in any order or the
+ * shortest words first: one token then has several rules. */
 static void split_rules(rules *r, ft_rng *g, uint32_t letters, bool wild)
 {
     char word[60][8];
@@ -156,8 +156,8 @@ static void split_rules(rules *r, ft_rng *g, uint32_t letters, bool wild)
     if (wild) shuffle_rules(r, g);
 }
 
-/* Encoding by the tree, where there is one, gives what the rule gives. */
-static void tree_follows_the_rule(void **state)
+/* Encoding with the tree, where there is one, gives the result of the definition. */
+static void tree_follows_the_definition(void **state)
 {
     (void)state;
     ft_rng g = {29};
@@ -192,7 +192,7 @@ static void tree_follows_the_rule(void **state)
                     want[i].id = (uint32_t)(s[i - run] - 'a');
                 s[i] = (char)('a' + want[i].id);
             }
-            const size_t k = merge_plainly(&r, want, n);
+            const size_t k = merge_naive(&r, want, n);
             assert_int_equal(ft_merge_tree_encode(t, &w, (ft_str){s, n}), k);
             for (size_t i = 0; i < k; i++) assert_int_equal(w.id[i], want[i].id);
             s[n / 2] = 'z';
@@ -235,7 +235,7 @@ static void cutting_is_longest_first(void **state)
             const size_t len = 1 + ft_rng_u64(&g) % 7;
             for (size_t c = 0; c < len; c++) name[k][c] = (char)('a' + ft_rng_u64(&g) % 2);
             list[k] = (ft_special_token){{name[k], len}, (int32_t)k, ft_rng_u64(&g) % 2};
-            bool again = false; /* texts are unique, and equal lengths have no order */
+            bool again = false; /* texts are unique, and tokens of equal length have no order */
             for (size_t o = 0; o < k; o++) again |= list[o].text.n == len;
             if (!again) k++;
         }
@@ -272,7 +272,7 @@ static void cutting_is_longest_first(void **state)
 
 /* ---- normalisation ---- */
 
-static void normal_form_is_the_librarys(void **state)
+static void normal_form_equals_utf8proc(void **state)
 {
     (void)state;
     static const uint32_t c[] = {
@@ -310,8 +310,8 @@ static void normal_form_is_the_librarys(void **state)
     ft_nfc_work_release(&w);
 }
 
-/* No character that the quick look calls inert may change, alone or behind another. */
-static void quick_look_is_on_the_safe_side(void **state)
+/* No character that the quick check considers inert may change, alone or after another. */
+static void quick_check_is_conservative(void **state)
 {
     (void)state;
     ft_nfc_work w = {0};
@@ -366,12 +366,12 @@ static void byte_alphabet_is_one_to_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(merging_follows_the_rule),
-        cmocka_unit_test(tree_follows_the_rule),
+        cmocka_unit_test(merging_follows_the_definition),
+        cmocka_unit_test(tree_follows_the_definition),
         cmocka_unit_test(first_of_two_equal_rules_wins),
         cmocka_unit_test(cutting_is_longest_first),
-        cmocka_unit_test(normal_form_is_the_librarys),
-        cmocka_unit_test(quick_look_is_on_the_safe_side),
+        cmocka_unit_test(normal_form_equals_utf8proc),
+        cmocka_unit_test(quick_check_is_conservative),
         cmocka_unit_test(long_runs_of_marks_take_linear_time),
         cmocka_unit_test(byte_alphabet_is_one_to_one),
     };

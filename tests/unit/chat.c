@@ -1,4 +1,5 @@
-/* Families, rendering of messages, and where a response begins. */
+/* tests/unit/chat.c - detecting template families, rendering messages, and finding where the
+ * response begins. */
 #include "text/chat.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -80,7 +81,7 @@ static void messages_render(void **state)
               "<|im_start|>user\n<tool_response>\nok\n</tool_response><|im_end|>\n" GEN DONE);
 }
 
-/* A developer is a system for a template that knows none. */
+/* The role developer becomes system when the template does not use developer. */
 static void developer_is_system(void **state)
 {
     (void)state;

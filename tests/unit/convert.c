@@ -1,5 +1,5 @@
-/* Conversion: vocabularies from small tokenizer files, checkpoints in the forms they come in, and
- * the sentences that refuse a broken folder. Weights are those of the golden folders. */
+/* tests/unit/convert.c - conversion: vocabularies from small tokenizer files, checkpoints in their
+ * different forms, and the errors for invalid folders. Weights are those of the golden folders. */
 #define _XOPEN_SOURCE 700
 #include "gguf/gguf.h"
 #include "golden_build.h"
@@ -13,7 +13,7 @@
 #define DENSE "tests/golden/qwen35-dense"
 #define MOE   "tests/golden/qwen35-moe"
 
-typedef struct box { /* a folder of its own for each test */
+typedef struct box { /* a separate folder for each test */
     char dir[64], hf[80], out[80];
     ft_gguf *g;
     ft_err err;
@@ -46,12 +46,12 @@ static int teardown(void **state)
         unlink(path);
     }
     rmdir(b->hf);
-    const int left = rmdir(b->dir); /* fails when something else was left behind */
+    const int left = rmdir(b->dir); /* fails when other files were left behind */
     ft_free(b);
     return left;
 }
 
-static void put(const box *b, const char *name, const char *text)
+static void put_file(const box *b, const char *name, const char *text)
 {
     char path[160];
     ft_out_file *out;
@@ -76,7 +76,7 @@ static void refused(const box *b, ft_status st, const char *a, const char *c)
 {
     assert_int_not_equal(st, FT_OK);
     if (!strstr(b->err.text, a) || !strstr(b->err.text, c))
-        fail_msg("\"%s\" names neither %s nor %s", b->err.text, a, c);
+        fail_msg("the error is \"%s\", want it to contain %s and %s", b->err.text, a, c);
     assert_null(strchr(b->err.text, '\n'));
 }
 
@@ -115,7 +115,7 @@ static void put_tokenizer(const box *b, const char *regex, const char *merges)
              "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2,"
              "\"\\u0120ab\": 3}, \"merges\": %s}}",
              regex, merges);
-    put(b, "tokenizer.json", text);
+    put_file(b, "tokenizer.json", text);
 }
 
 static void text_is(const box *b, const char *key, uint64_t i, const char *expect)
@@ -140,14 +140,14 @@ static void number_is(const box *b, const char *key, uint64_t i, int64_t expect)
 static void byte_level_vocabulary(void **state)
 {
     box *b = *state;
-    put(b, "config.json", qwen_config);
+    put_file(b, "config.json", qwen_config);
     put_tokenizer(b, QWEN35, "[[\"a\", \"b\"], [\"\\u0120\", \"ab\"]]");
-    put(b, "tokenizer_config.json",
-        "{\"eos_token\": {\"content\": \"<|im_end|>\"}, \"pad_token\": \"<|endoftext|>\","
-        "\"add_bos_token\": false, \"chat_template\": \"plain\"}");
-    put(b, "generation_config.json",
-        "{\"eos_token_id\": [6, 5], \"temperature\": 0.5, \"top_k\": 20, \"do_sample\": true,"
-        "\"suppress_tokens\": [3, 99]}");
+    put_file(b, "tokenizer_config.json",
+             "{\"eos_token\": {\"content\": \"<|im_end|>\"}, \"pad_token\": \"<|endoftext|>\","
+             "\"add_bos_token\": false, \"chat_template\": \"plain\"}");
+    put_file(b, "generation_config.json",
+             "{\"eos_token_id\": [6, 5], \"temperature\": 0.5, \"top_k\": 20, \"do_sample\": true,"
+             "\"suppress_tokens\": [3, 99]}");
     assert_int_equal(convert(b, (ft_convert_opts){.vocab_only = true}), FT_OK);
     text_is(b, "tokenizer.ggml.model", 0, "gpt2");
     text_is(b, "tokenizer.ggml.pre", 0, "qwen35");
@@ -179,7 +179,7 @@ static void byte_level_vocabulary(void **state)
 static void pattern_decides_and_not_the_family(void **state)
 {
     box *b = *state;
-    put(b, "config.json", qwen_config);
+    put_file(b, "config.json", qwen_config);
     put_tokenizer(b, QWEN2, "[\"a b\", \"\\u0120 ab\"]"); /* merges as strings */
     assert_int_equal(convert(b, (ft_convert_opts){.vocab_only = true}), FT_OK);
     text_is(b, "tokenizer.ggml.pre", 0, "qwen2");
@@ -192,8 +192,9 @@ static void pattern_decides_and_not_the_family(void **state)
 static void gemma_vocabulary(void **state)
 {
     box *b = *state;
-    put(b, "config.json", gemma_config);
-    put(b, "tokenizer.json",
+    put_file(b, "config.json", gemma_config);
+    put_file(
+        b, "tokenizer.json",
         "{\"added_tokens\": [{\"id\": 0, \"content\": \"<pad>\", \"special\": true},"
         "{\"id\": 1, \"content\": \"<eos>\", \"special\": true},"
         "{\"id\": 2, \"content\": \"<bos>\", \"special\": true},"
@@ -208,10 +209,10 @@ static void gemma_vocabulary(void **state)
         "\"<eos>\": 1, \"<bos>\": 2, \"\\n\\n\": 3, \"<h1>\": 4, \"<|channel>\": 5, \"<0x0A>\": 6,"
         "\"a\": 7, \"\\u2581\": 8, \"\\u2581\\u2581\": 9, \"\\u2581a\": 10},"
         "\"merges\": [[\"\\u2581\", \"\\u2581\"], [\"\\u2581\", \"a\"]]}}");
-    put(b, "tokenizer_config.json",
-        "{\"bos_token\": \"<bos>\", \"eos_token\": \"<eos>\","
-        "\"chat_template\": \"not this one\"}");
-    put(b, "chat_template.jinja", "{{ messages }}");
+    put_file(b, "tokenizer_config.json",
+             "{\"bos_token\": \"<bos>\", \"eos_token\": \"<eos>\","
+             "\"chat_template\": \"not this one\"}");
+    put_file(b, "chat_template.jinja", "{{ messages }}");
     assert_int_equal(convert(b, (ft_convert_opts){.vocab_only = true}), FT_OK);
     text_is(b, "tokenizer.ggml.model", 0, "gemma4");
     static const int type[] = {3, 3, 3, 4, 4, 4, 6, 1, 1, 4, 1, 5};
@@ -225,11 +226,11 @@ static void gemma_vocabulary(void **state)
 static void named_templates(void **state)
 {
     box *b = *state;
-    put(b, "config.json", qwen_config);
+    put_file(b, "config.json", qwen_config);
     put_tokenizer(b, QWEN35, "[]");
-    put(b, "tokenizer_config.json",
-        "{\"chat_template\": [{\"name\": \"default\", \"template\": \"one\"},"
-        "{\"name\": \"tool use\", \"template\": \"two\"}]}");
+    put_file(b, "tokenizer_config.json",
+             "{\"chat_template\": [{\"name\": \"default\", \"template\": \"one\"},"
+             "{\"name\": \"tool use\", \"template\": \"two\"}]}");
     assert_int_equal(convert(b, (ft_convert_opts){.vocab_only = true}), FT_OK);
     text_is(b, "tokenizer.chat_template", 0, "one");
     text_is(b, "tokenizer.chat_template.tool_use", 0, "two");
@@ -240,35 +241,35 @@ static void broken_vocabularies_are_refused(void **state)
 {
     box *b = *state;
     const ft_convert_opts o = {.vocab_only = true};
-    put(b, "config.json", qwen_config);
+    put_file(b, "config.json", qwen_config);
     refused(b, convert(b, o), "tokenizer.json", "--no-vocab");
-    put(b, "tokenizer.json", "{\"model\": {");
+    put_file(b, "tokenizer.json", "{\"model\": {");
     refused(b, convert(b, o), "tokenizer.json", "line 1");
-    put(b, "tokenizer.json", "[]");
+    put_file(b, "tokenizer.json", "[]");
     refused(b, convert(b, o), "tokenizer.json", "object");
-    put(b, "tokenizer.json",
-        "{\"model\": {\"type\": \"Unigram\"},"
-        "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}}");
+    put_file(b, "tokenizer.json",
+             "{\"model\": {\"type\": \"Unigram\"},"
+             "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}}");
     refused(b, convert(b, o), "pattern", "qwen2");
-    put(b, "tokenizer.json",
-        "{\"model\": {\"type\": \"BPE\"},"
-        "\"pre_tokenizer\": {\"type\": \"Whitespace\"}}");
+    put_file(b, "tokenizer.json",
+             "{\"model\": {\"type\": \"BPE\"},"
+             "\"pre_tokenizer\": {\"type\": \"Whitespace\"}}");
     refused(b, convert(b, o), "Whitespace", "ByteLevel");
     put_tokenizer(b, QWEN35, "[\"ab\"]");
-    refused(b, convert(b, o), "merges[0]", "two texts");
+    refused(b, convert(b, o), "merges[0]", "two strings");
     put_tokenizer(b, QWEN35, "[[\"a\", \" b\"]]");
     refused(b, convert(b, o), "merges[0]", "spaces");
     char small[sizeof qwen_config];
     memcpy(small, qwen_config, sizeof small);
     memcpy(strstr(small, "\"vocab_size\": 10"), "\"vocab_size\":  6", 16);
-    put(b, "config.json", small);
+    put_file(b, "config.json", small);
     put_tokenizer(b, QWEN35, "[]");
     refused(b, convert(b, o), "<|im_end|>", "id 6");
 }
 
 /* ---- checkpoints ---- */
 
-/* The golden folder with its manifest edited: rename, reshape or drop. */
+/* Writes the golden folder with an edited manifest: renamed, reshaped or dropped tensors. */
 static void put_golden(const box *b, const char *golden, json_t *manifest)
 {
     char path[160], *text;
@@ -277,7 +278,7 @@ static void put_golden(const box *b, const char *golden, json_t *manifest)
     assert_int_equal(golden_safetensors(manifest, path, NULL), FT_OK);
     snprintf(path, sizeof path, "%s/config.json", golden);
     assert_int_equal(ft_file_read(&text, &n, path, 1 << 20, NULL), FT_OK);
-    put(b, "config.json", text);
+    put_file(b, "config.json", text);
     ft_free(text);
 }
 
@@ -359,7 +360,7 @@ static void out_types(void **state)
     json_decref(m);
 }
 
-/* Experts that the checkpoint holds one by one are stacked. */
+/* Experts that are separate tensors in the checkpoint are stacked. */
 static void experts_one_by_one(void **state)
 {
     static const char *const name[] = {"gate_proj", "up_proj", "down_proj"};
@@ -423,8 +424,8 @@ static void eight_bit_floats(void **state)
     json_decref(m);
 }
 
-/* A shared-KV layer may bring keys of its own; vision tensors may come along; names may or may not
- * have the language_model part. */
+/* Tolerated: key projections of a layer with shared KV, vision tensors, and names with or without
+ * the language_model part. */
 static void tolerated_tensors(void **state)
 {
     box *b = *state;
@@ -450,11 +451,11 @@ static void broken_checkpoints_are_refused(void **state)
     const char *down = "model.language_model.layers.2.mlp.down_proj.weight";
     json_t *m = manifest_of(DENSE), *e = (json_t *)(uintptr_t)golden_entry(m, down);
     refused(b, convert(b, o), "config.json", "Hugging Face");
-    put(b, "config.json", "{\"model_type\": \"llama\"}");
+    put_file(b, "config.json", "{\"model_type\": \"llama\"}");
     refused(b, convert(b, o), "llama", "qwen3_5, qwen3_5_moe, gemma4 or gemma4_assistant");
-    put(b, "config.json", "{\"model_typ\": \"gemma4\"}");
+    put_file(b, "config.json", "{\"model_typ\": \"gemma4\"}");
     refused(b, convert(b, o), "model_type is \"\"", "gemma4");
-    put(b, "config.json", "{");
+    put_file(b, "config.json", "{");
     refused(b, convert(b, o), "config.json", "line 1");
     set_text(m, down, "name", "model.language_model.layers.2.mlp.down_prox.weight");
     put_golden(b, DENSE, m);
@@ -473,7 +474,7 @@ static void broken_checkpoints_are_refused(void **state)
     json_array_append_new(m, json_pack("{s:s, s:[i], s:s, s:f, s:f}", "name", "model.layers.0.odd",
                                        "shape", 4, "dtype", "BF16", "offset", 0.0, "scale", 0.1));
     put_golden(b, DENSE, m);
-    refused(b, convert(b, o), "model.layers.0.odd", "no place in qwen35");
+    refused(b, convert(b, o), "model.layers.0.odd", "not part of architecture qwen35");
     json_decref(m);
     m = manifest_of("tests/golden/gemma4-edge-assistant");
     e = (json_t *)(uintptr_t)golden_entry(m, "masked_embedding.token_ordering");
@@ -504,7 +505,7 @@ static void broken_configs_are_refused(void **state)
         assert_non_null(at);
         snprintf(text, sizeof text, "%.*s%s%s", (int)(at - qwen_config), qwen_config, row[i].to,
                  at + strlen(row[i].from));
-        put(b, "config.json", text);
+        put_file(b, "config.json", text);
         put_tokenizer(b, QWEN35, "[]");
         refused(b, convert(b, (ft_convert_opts){.vocab_only = true}), "config.json", row[i].word);
     }

@@ -1,4 +1,4 @@
-/* The GGUF reader: every check it makes, on files put together byte by byte. */
+/* tests/unit/gguf.c - the GGUF reader: every check, on files built byte by byte. */
 #include "base/half.h"
 #include "base/mem.h"
 #include "gguf_bytes.h"
@@ -24,7 +24,7 @@ static int done(void **state)
     return 0;
 }
 
-/* The bytes in b are refused with exactly this sentence; b is empty afterwards. */
+/* The reader must reject the bytes in b with exactly this error; b is empty afterwards. */
 static void refused(ft_status code, const char *text)
 {
     ft_gguf *g = NULL;
@@ -86,7 +86,7 @@ static void counts_are_bounded_by_the_file(void **state)
     put_zeros(&b, 250);
     refused(FT_EFORMAT,
             "1099511627776 tensors declared, want at most 10 (what 250 bytes can hold)");
-    /* the keys used up the bytes that the tensors were counted on */
+    /* the keys leave too few bytes for the declared tensors */
     put_head(&b, 3, 2, 1);
     put_array_key(&b, "a", FT_GGUF_U8, 60);
     put_zeros(&b, 60);
@@ -111,7 +111,7 @@ static void every_cut_is_a_short_file(void **state)
     put_zeros(&b, 96);
     ft_gguf_close(accepted());
     for (size_t cut = 0; cut < b.len; cut++) {
-        char *copy = malloc(cut + 1); /* exact size, so that sanitizers see a byte too many */
+        char *copy = malloc(cut + 1); /* exact size, so that sanitizers detect reads past the end */
         memcpy(copy, b.data, cut);
         copy = realloc(copy, cut ? cut : 1);
         ft_gguf *g = NULL;
@@ -177,7 +177,8 @@ static void value_types(void **state)
     put_zeros(&b, 32);
     refused(FT_EFORMAT, "key k: an array of arrays, want an array of scalars");
     put_head(&b, 3, 0, 1);
-    put_array_key(&b, "k", FT_GGUF_U64, (uint64_t)1 << 61); /* times eight is zero */
+    put_array_key(&b, "k", FT_GGUF_U64,
+                  (uint64_t)1 << 61); /* overflows to zero when multiplied by eight */
     put_zeros(&b, 32);
     refused(FT_EFORMAT, "key k: an array of 2305843009213693952 elements, want at most 1073741824");
     put_head(&b, 3, 0, 1);
@@ -334,7 +335,7 @@ static void offsets(void **state)
     one_tensor("w", 1, n, FT_F32, UINT64_MAX - 31, 32);
     refused(FT_EFORMAT, "tensor w: 32 bytes of F32 at offset 18446744073709551584, but the data "
                         "section has 32 bytes (is the file cut off?)");
-    put_head(&b, 3, 1, 0); /* not even the padding before the data is there */
+    put_head(&b, 3, 1, 0); /* the file ends before the padding of the data section */
     put_info(&b, "w", 1, n, FT_F32, 0);
     refused(FT_EFORMAT, "tensor w: 32 bytes of F32 at offset 0, but the data section has 0 bytes "
                         "(is the file cut off?)");
@@ -373,7 +374,8 @@ static void overlaps(void **state)
             "tensor a: 32 bytes of F32 from offset 0 overlap tensor b, which starts at offset 0");
 }
 
-/* Numbers from 42 on mean different types to different writers: the distance decides. */
+/* Type numbers from 42 on have different meanings in llama.cpp and its forks: the distance to the
+ * next tensor decides. */
 static void ambiguous_types(void **state)
 {
     (void)state;
@@ -390,10 +392,11 @@ static void ambiguous_types(void **state)
             continue;
         }
         char text[256];
-        snprintf(text, sizeof text,
-                 "tensor w: type 45 taken as TQ3_1S needs 128 bytes, but %d bytes lie before the "
-                 "next tensor; another program may use this number for another type",
-                 128 + off);
+        snprintf(
+            text, sizeof text,
+            "tensor w: type 45 read as TQ3_1S needs 128 bytes, but there are %d bytes before the "
+            "next tensor; another program may use this number for another type",
+            128 + off);
         refused(FT_EFORMAT, text);
     }
     one_tensor("w", 1, n, FT_Q2_0, 0, 72 + 24); /* 72 bytes and the padding */
@@ -401,7 +404,7 @@ static void ambiguous_types(void **state)
     ft_buf_clear(&b);
     one_tensor("w", 1, n, FT_Q2_0, 0, 72 + 25);
     refused(FT_EFORMAT,
-            "tensor w: type 42 taken as Q2_0 needs 72 bytes, but 97 bytes lie before "
+            "tensor w: type 42 read as Q2_0 needs 72 bytes, but there are 97 bytes before "
             "the end of the file; another program may use this number for another type");
 }
 
@@ -434,7 +437,7 @@ static void scalars_of_any_width(void **state)
     put_key(&b, "f32", FT_GGUF_F32);
     put_le(&b, ft_f32_bits(0.5f), 4);
     put_key(&b, "f64", FT_GGUF_F64);
-    put_le(&b, 0x7fe0000000000000u, 8); /* 2^1023: no f32 */
+    put_le(&b, 0x7fe0000000000000u, 8); /* 2^1023: not representable as f32 */
     put_key(&b, "bool", FT_GGUF_BOOL);
     put_le(&b, 2, 1);
     put_key(&b, "str", FT_GGUF_STR);
@@ -516,7 +519,7 @@ static void split_in_memory_is_refused(void **state)
     (void)state;
     put_head(&b, 3, 0, 1);
     put_u32_key(&b, "split.count", 3);
-    refused(FT_EUNSUPPORTED, "a split model of 3 parts, want a whole one");
+    refused(FT_EUNSUPPORTED, "a split model of 3 parts, want a single file");
 }
 
 int main(void)

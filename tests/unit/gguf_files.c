@@ -1,4 +1,4 @@
-/* GGUF on disk: the writer, step trips, split models. */
+/* tests/unit/gguf_files.c - GGUF files on disk: the writer, round trips, split models. */
 #define _GNU_SOURCE
 #include "base/file.h"
 #include "base/half.h"
@@ -161,7 +161,7 @@ static void copied_keys_are_the_same_bytes(void **state)
     ft_gguf_close(h);
 }
 
-/* Keys that speak of the old file's layout would be lies in the new one. */
+/* Keys that describe the layout of the source file must not be copied. */
 static void layout_keys_are_not_copied(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Random blocks and the shapes they fill; what inspect says of files that are wrong in ways that
- * only hurt later. */
+/* tests/unit/gguf_synth.c - random blocks and model shapes; warnings of inspect about files that
+ * load but do not work well. */
 #define _GNU_SOURCE
 #include "base/dict.h"
 #include "base/mem.h"
@@ -33,7 +33,7 @@ static int done(void **state)
     return folder_free(dir);
 }
 
-/* Every type: finite scales, mean zero, the deviation that was asked for. */
+/* Every type: finite scales, mean zero, the requested standard deviation. */
 static void blocks_have_the_deviation(void **state)
 {
     (void)state;
@@ -55,7 +55,7 @@ static void blocks_have_the_deviation(void **state)
                 }
             }
             const double n = (double)(t.blocks * info->elems), dev = sqrt(squares / n);
-            /* scales of 4 and 8 bits cannot be hit better than this */
+            /* the precision of scales of 4 and 8 bits */
             const double slack = id == FT_MXFP4 || id == FT_NVFP4 ? 1.45 : 1.05;
             if (!(dev < want * slack && dev > want / slack) || fabs(sum / n) > 0.03 * want)
                 fail_msg("%s: deviation %g, want %g; mean %g", info->name, dev, want, sum / n);
@@ -64,7 +64,7 @@ static void blocks_have_the_deviation(void **state)
     }
 }
 
-/* Rows cut from a tile step and step are all different. */
+/* The rows of a matrix that repeats a tile are all different. */
 static void rows_differ(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void shapes_are_whole(void **state)
 typedef struct head {
     int64_t blocks, declared;
     bool trunk, mtp;
-    float norm; /* mean of the head's norms */
+    float norm; /* mean of the norm weights of the head */
     ft_type type;
     const char *arch, *kind;
     int tokens;
@@ -145,8 +145,8 @@ static void write_file(const head *h)
     assert_int_equal(ft_gguf_writer_commit(w, NULL), FT_OK);
 }
 
-/* The report of such a file has the text (or, with a leading '!', has it not). */
-static void says(const head *h, const char *text)
+/* The report about such a file must contain the text (or, with a leading '!', must not). */
+static void expect_report(const head *h, const char *text)
 {
     write_file(h);
     for (int json = 0; json < 2; json++) {
@@ -156,12 +156,12 @@ static void says(const head *h, const char *text)
         const ft_inspect_opts o = {.path = path, .use_mmap = true, .ctx = 100, .json = json};
         if (ft_inspect(&b, &o, &err)) fail_msg("%s", err.text);
         const bool found = strstr(ft_buf_z(&b), text[0] == '!' ? text + 1 : text) != NULL;
-        if (found == (text[0] == '!')) fail_msg("%s\nwants %s", ft_buf_z(&b), text);
+        if (found == (text[0] == '!')) fail_msg("%s\nwant %s", ft_buf_z(&b), text);
         ft_buf_release(&b);
     }
 }
 
-static void heads_are_judged(void **state)
+static void heads_are_checked(void **state)
 {
     (void)state;
     head h = {.blocks = 2,
@@ -172,44 +172,45 @@ static void heads_are_judged(void **state)
               .type = FT_Q8_0,
               .arch = "qwen35",
               .tokens = 16};
-    says(&h, "MTP block inside (blk.1)");
-    says(&h, "!below 6 bits");
-    says(&h, "!without the +1");
-    says(&h, "!token texts");
+    expect_report(&h, "MTP block inside (blk.1)");
+    expect_report(&h, "!below 6 bits");
+    expect_report(&h, "!without the +1");
+    expect_report(&h, "!token texts");
     h.norm = -0.44f;
-    says(&h,
-         "blk.1.nextn.enorm.weight has mean -0.44, want a positive one: converted without the +1");
+    expect_report(
+        &h,
+        "blk.1.nextn.enorm.weight has mean -0.44, want a positive one: converted without the +1");
     h.norm = 0.56f;
     h.type = FT_Q4_0;
-    says(
+    expect_report(
         &h,
         "1 tensors of the MTP block are below 6 bits (blk.1.nextn.eh_proj.weight: Q4_0, 4.5 bits)");
     h.mtp = false;
-    says(&h, "qwen35.nextn_predict_layers is 1 but blk.1.nextn.eh_proj.weight is absent");
-    says(&h, "an MTP block is declared but its tensors are absent");
+    expect_report(&h, "qwen35.nextn_predict_layers is 1 but blk.1.nextn.eh_proj.weight is absent");
+    expect_report(&h, "an MTP block is declared but its tensors are absent");
     h.declared = 0;
-    says(&h, "none: qwen35.nextn_predict_layers is 0 or absent");
+    expect_report(&h, "none: qwen35.nextn_predict_layers is 0 or absent");
     h = (head){.blocks = 2, .declared = 1, .mtp = true, .type = FT_F16, .arch = "qwen35moe_mtp"};
-    says(&h, "this file is one: an MTP head without its model");
+    expect_report(&h, "this file is one: an MTP head without its model");
     h.tokens = 7;
-    says(&h, "7 token texts for 16 rows of token_embd.weight");
+    expect_report(&h, "7 token texts for 16 rows of token_embd.weight");
 }
 
 static void other_files(void **state)
 {
     (void)state;
     head h = {.blocks = 3, .arch = "llama", .tokens = 16};
-    says(&h, "llama, which this program does not run, 3 blocks, width 32");
+    expect_report(&h, "llama, which this program does not run, 3 blocks, width 32");
     h.arch = NULL;
-    says(&h, "unknown: no key general.architecture");
+    expect_report(&h, "unknown: no key general.architecture");
     h.kind = "mmproj";
-    says(&h, "not a model that can run by itself");
+    expect_report(&h, "not a model that can run by itself");
     h.arch = "gemma4";
-    says(&h, "Gemma 4 drafters are files of their own");
-    /* absurd values must not take long or overflow */
+    expect_report(&h, "Gemma 4 drafters are files of their own");
+    /* extreme values must not take long or overflow */
     h.arch = "qwen35";
     h.blocks = 4000000000u;
-    says(&h, "Qwen3.5 dense");
+    expect_report(&h, "Qwen3.5 dense");
 }
 
 int main(void)
@@ -217,7 +218,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, fresh, done)
     const struct CMUnitTest tests[] = {
         T(blocks_have_the_deviation), T(rows_differ), T(shapes_are_whole),
-        T(heads_are_judged),          T(other_files),
+        T(heads_are_checked),         T(other_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

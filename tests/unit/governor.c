@@ -1,5 +1,5 @@
-/* tests/unit/governor.c - the governor against made-up machines: it finds the best number of drafts
- * and never loses much. */
+/* tests/unit/governor.c - the governor against simulated machines: it finds the best number of
+ * draft tokens and is never much slower than without drafting. */
 #include "unit.h"
 
 #include "base/mem.h"
@@ -8,22 +8,24 @@
 
 #include <math.h>
 
-/* A machine: seconds of a step by rows and of a draft; and how often draft j is accepted. */
+/* A simulated machine: the time of a step by rows, the time of a draft pass, and the acceptance
+ * rate of draft token j. */
 typedef struct world {
     double row1, row, draft, noise;
     double accept[4];
-    double missed; /* seconds to read one token that the drafter missed while it was swapped out */
-    double slow;   /* share of the steps that something else makes five times as long */
+    double
+        missed;  /* seconds to process one token that the drafter missed while it was swapped out */
+    double slow; /* share of the steps that other programs make five times as long */
 } world;
 
-static double step(const world *w, int rows, ft_rng *r)
+static double step_time(const world *w, int rows, ft_rng *r)
 {
     const double t = (w->row1 + w->row * (rows - 1)) * (1 + w->noise * ft_rng_f64(r));
     return w->slow > 0 && ft_rng_f64(r) < w->slow ? 5 * t : t;
 }
 
-/* Drafts of one response when so many run at once. */
-static int choose(ft_governor *g, const ft_gov_costs *c, int max, int slots)
+/* Number of draft tokens of one response when this many run at once. */
+static int choose_draft(ft_governor *g, const ft_gov_costs *c, int max, int slots)
 {
     ft_gov_choice t = {g, max, 0};
     ft_gov_choose(&t, 1, c, slots);
@@ -39,8 +41,8 @@ static double speed(const world *w, int n, int max, int fixed, ft_gov_costs *c, 
     double s = 0;
     int tokens = 0, plain = 0;
     while (tokens < n) {
-        const int k = fixed >= 0 ? fixed : choose(&g, c, max, 1);
-        const double t = step(w, 1 + k, &r);
+        const int k = fixed >= 0 ? fixed : choose_draft(&g, c, max, 1);
+        const double t = step_time(w, 1 + k, &r);
         int kept = 0;
         while (kept < k && ft_rng_f64(&r) < w->accept[kept]) kept++;
         ft_gov_trunk(c, 1, 1 + k, t);
@@ -58,15 +60,17 @@ static void never_loses(void **state)
 {
     (void)state;
     static const world worlds[] = {
-        {1, 0.0, 0.1, 0.1, {0.8, 0.8, 0.8, 0.8}, 0, 0},    /* rows are free: all drafts pay */
-        {1, 0.3, 0.2, 0.1, {0.8, 0.7, 0.6, 0.5}, 0, 0},    /* a few pay */
-        {1, 0.3, 0.2, 0.1, {0.3, 0.3, 0.2, 0.2}, 0, 0},    /* none pays */
-        {1, 1.0, 0.5, 0.1, {0.9, 0.9, 0.9, 0.9}, 0, 0},    /* a row costs a step */
-        {1, 1.0, 1.0, 0.3, {0.1, 0.1, 0.1, 0.1}, 0, 0},    /* as bad as it gets */
-        {1, 0.1, 0.1, 0.5, {0.5, 0.5, 0.5, 0.5}, 0, 0},    /* a noisy machine */
-        {1, 1.0, 1.0, 0.1, {0.1, 0.1, 0.1, 0.1}, 0.1, 0},  /* a large draft model that is no use */
-        {1, 0.1, 0.1, 0.1, {0.8, 0.8, 0.8, 0.8}, 0, 0.25}, /* other programs take turns */
-        {1, 1.0, 0.5, 0.1, {0.9, 0.9, 0.9, 0.9}, 0, 0.25}, /* they do, and a row costs a step */
+        {1, 0.0, 0.1, 0.1, {0.8, 0.8, 0.8, 0.8}, 0, 0}, /* rows are free: full drafts are fastest */
+        {1, 0.3, 0.2, 0.1, {0.8, 0.7, 0.6, 0.5}, 0, 0}, /* short drafts are fastest */
+        {1, 0.3, 0.2, 0.1, {0.3, 0.3, 0.2, 0.2}, 0, 0}, /* no drafting is fastest */
+        {1, 1.0, 0.5, 0.1, {0.9, 0.9, 0.9, 0.9}, 0, 0}, /* a row costs as much as a step */
+        {1, 1.0, 1.0, 0.3, {0.1, 0.1, 0.1, 0.1}, 0, 0}, /* the worst case */
+        {1, 0.1, 0.1, 0.5, {0.5, 0.5, 0.5, 0.5}, 0, 0}, /* a noisy machine */
+        {1, 1.0, 1.0, 0.1, {0.1, 0.1, 0.1, 0.1}, 0.1, 0}, /* a large draft model with low acceptance
+                                                           */
+        {1, 0.1, 0.1, 0.1, {0.8, 0.8, 0.8, 0.8}, 0, 0.25}, /* other programs run at times */
+        {1, 1.0, 0.5, 0.1, {0.9, 0.9, 0.9, 0.9}, 0, 0.25}, /* the same, and a row costs as much as a
+                                                              step */
     };
     for (size_t i = 0; i < FT_COUNT(worlds); i++) {
         ft_gov_costs c;
@@ -81,13 +85,15 @@ static void never_loses(void **state)
             best = FT_MAX(best, s);
             if (k == 0) off = s;
         }
-        if (on < 0.98 * off) fail_msg("world %zu: %.3f governed, %.3f without drafts", i, on, off);
-        if (on < 0.93 * best) fail_msg("world %zu: %.3f governed, the best is %.3f", i, on, best);
+        if (on < 0.98 * off)
+            fail_msg("world %zu: speed %.3f governed, %.3f without drafting", i, on, off);
+        if (on < 0.93 * best)
+            fail_msg("world %zu: speed %.3f governed, the best is %.3f", i, on, best);
     }
 }
 
-/* So many responses at once, each with a governor of its own: tokens per second of all, over n
- * steps that each of them takes part in. on: governed. */
+/* Several responses at once, each with its own governor: total tokens per second over n common
+ * steps. on: governed. */
 static double speed_of_many(const world *w, int slots, int n, bool on, ft_gov_costs *c,
                             uint64_t seed)
 {
@@ -103,7 +109,7 @@ static double speed_of_many(const world *w, int slots, int n, bool on, ft_gov_co
         for (int i = 0; i < slots; i++) turn[i] = (ft_gov_choice){&g[i], 3, 0};
         if (on) ft_gov_choose(turn, slots, c, slots);
         for (int i = 0; i < slots; i++) rows += k[i] = turn[i].k;
-        const double t = step(w, rows, &r);
+        const double t = step_time(w, rows, &r);
         ft_gov_trunk(c, slots, rows, t);
         s += t;
         for (int j = 0; j < 3; j++) {
@@ -123,7 +129,8 @@ static double speed_of_many(const world *w, int slots, int n, bool on, ft_gov_co
     return tokens / s;
 }
 
-/* Where no acceptance could make drafts pay, tries are as rare for many responses as for one. */
+/* Where drafting cannot be faster at any acceptance rate, trial drafts are as rare for many
+ * responses as for one. */
 static void hopeless(void **state)
 {
     (void)state;
@@ -134,16 +141,16 @@ static void hopeless(void **state)
     for (int i = 0; i < 3; i++) speed_of_many(&w, 32, 200, true, &c, 1);
     double all = 0;
     for (int i = 0; i < 10; i++) {
-        ft_gov_round(&c, 2000 << i, false); /* pasts grow */
+        ft_gov_round(&c, 2000 << i, false); /* contexts grow */
         const double on = speed_of_many(&w, 32, 100, true, &c, 2),
                      off = speed_of_many(&w, 32, 100, false, &unused, 2);
-        if (on < 0.97 * off) fail_msg("past %d: %.4f governed, %.4f without", i, on, off);
+        if (on < 0.97 * off) fail_msg("context %d: %.4f governed, %.4f without", i, on, off);
         all += on / off / 10;
     }
-    if (all < 0.995) fail_msg("32 replies: %.4f of the speed without drafts", all);
+    if (all < 0.995) fail_msg("32 responses: %.4f of the speed without drafting", all);
 }
 
-/* When the many become fewer, and pasts longer, nobody drafts only to learn what that costs. */
+/* When responses end and contexts grow, no response drafts only to measure the cost. */
 static void fewer_responses(void **state)
 {
     (void)state;
@@ -156,19 +163,18 @@ static void fewer_responses(void **state)
     for (int slots = 31; slots > FT_GOV_MANY; slots--) {
         ft_governor g;
         ft_gov_init(&g, &c, false);
-        const int k = choose(&g, &c, 3, slots);
-        if (k) fail_msg("%d replies of what were 32 draft %d tokens each", slots, k);
+        const int k = choose_draft(&g, &c, 3, slots);
+        if (k) fail_msg("%d of 32 responses remain and draft %d tokens each", slots, k);
     }
 }
 
-/* Drafts that pay for one response do not when rows and drafts of many cost time each: what one was
- * timed at says nothing about many, nor do the tries of a few among them. */
+/* Drafting that is faster for one response is not for many when every row and draft costs time: the
+ * times of one response, or of trial drafts of a few, do not apply to many. */
 static void many_responses(void **state)
 {
     (void)state;
     static const world worlds[] = {
-        {1, 0.3, 0.15, 0.1, {0.8, 0.7, 0.6, 0.5}, 0, 0}, /* rows of many cost as much as they earn
-                                                          */
+        {1, 0.3, 0.15, 0.1, {0.8, 0.7, 0.6, 0.5}, 0, 0},    /* rows cost as much as they gain */
         {1, 0.004, 0.002, 0.1, {0.8, 0.7, 0.6, 0.5}, 0, 0}, /* they are nearly free */
     };
     for (size_t i = 0; i < FT_COUNT(worlds); i++)
@@ -182,15 +188,15 @@ static void many_responses(void **state)
             ft_gov_costs_init(&unused);
             const double off = speed_of_many(&worlds[i], slots, 600, false, &unused, i + 3);
             if (on < 0.98 * off)
-                fail_msg("world %zu, %d replies: %.3f governed, %.3f without", i, slots, on, off);
+                fail_msg("world %zu, %d responses: %.3f governed, %.3f without", i, slots, on, off);
             if (i == 1 && on < 1.3 * off)
-                fail_msg("world %zu, %d replies: %.3f governed, only %.3f without", i, slots, on,
+                fail_msg("world %zu, %d responses: %.3f governed, only %.3f without", i, slots, on,
                          off);
         }
 }
 
-/* Four responses of which some are easy to draft, on a machine whose draft passes cost the same
- * however many they serve, and where a step of five rows is as dear as one of seven. */
+/* Four responses, some with a high acceptance rate, on a machine whose draft passes cost the same
+ * for any number of sequences, and where a step of five rows takes as long as one of seven. */
 enum { FOUR = 4 };
 
 static double step_of_four(int rows, double kink)
@@ -198,8 +204,8 @@ static double step_of_four(int rows, double kink)
     return 1.5 + 0.4 * rows + (rows > FOUR ? kink : 0);
 }
 
-/* Their tokens per second over n steps. ahead: the drafter tells margins, small ones of drafts
- * that are wrong. */
+/* Their tokens per second over n steps. margins: the drafter reports margins, which are small for
+ * wrong draft tokens. */
 static double speed_of_four(const double *accept, double draft, double kink, bool margins, int n,
                             bool on, ft_gov_costs *c)
 {
@@ -250,17 +256,18 @@ static double speed_of_four(const double *accept, double draft, double kink, boo
     return tokens / s;
 }
 
-/* Who shares a pass must earn it together, and whoever does not earn his rows stays away. */
+/* Sequences that share a draft pass must gain its time together, and a sequence that does not gain
+ * the time of its rows does not draft. */
 static void some_of_many(void **state)
 {
     (void)state;
     static const struct {
         double accept[FOUR], draft, kink;
-        double gain; /* over no drafts, at least */
+        double gain; /* minimum speed relative to no drafting */
     } cases[] = {
-        {{0.9, 0.1, 0.1, 0.1}, 1.0, 0, 0.98},   /* one cannot pay for a pass */
-        {{0.9, 0.1, 0.1, 0.1}, 0.02, 0, 1.04},  /* one can */
-        {{0.95, 0.95, 0.1, 0.1}, 0.05, 0, 1.1}, /* two can */
+        {{0.9, 0.1, 0.1, 0.1}, 1.0, 0, 0.98},   /* one sequence does not gain the time of a pass */
+        {{0.9, 0.1, 0.1, 0.1}, 0.02, 0, 1.04},  /* one sequence does */
+        {{0.95, 0.95, 0.1, 0.1}, 0.05, 0, 1.1}, /* two sequences do */
         {{0.9, 0.9, 0.9, 0.9}, 0.6, 0.9, 0.98}, /* the fifth row costs more than the sixth */
     };
     for (size_t i = 0; i < FT_COUNT(cases); i++)
@@ -280,8 +287,8 @@ static void some_of_many(void **state)
         }
 }
 
-/* Three drafts pay where one does not: that the other response may have only one changes nothing.
- */
+/* Three draft tokens are faster where one is not: the limit of one token of the other response
+ * changes nothing. */
 static void different_limits(void **state)
 {
     (void)state;
@@ -303,8 +310,9 @@ static void different_limits(void **state)
     }
 }
 
-/* A machine whose drafter tells margins: a draft is close or far ahead, in turns of chance, and
- * accepted accordingly. fixed < 0: governed. *dropped: drafts that were made and not verified. */
+/* A machine whose drafter reports margins: a draft token has a small or large margin at random,
+ * with its own acceptance rate. fixed < 0: governed. *dropped: draft tokens that were not verified.
+ */
 static double speed_by_margin(const world *w, double close, double far, int n, int max, int fixed,
                               ft_gov_costs *c, int *dropped, uint64_t seed)
 {
@@ -315,7 +323,7 @@ static double speed_by_margin(const world *w, double close, double far, int n, i
     int tokens = 0;
     *dropped = 0;
     while (tokens < n) {
-        const int most = fixed >= 0 ? fixed : choose(&g, c, max, 1);
+        const int most = fixed >= 0 ? fixed : choose_draft(&g, c, max, 1);
         bool right[4];
         int k = 0, kept = 0;
         bool dropping = false;
@@ -329,7 +337,7 @@ static double speed_by_margin(const world *w, double close, double far, int n, i
         const int made = k + dropping;
         *dropped += dropping;
         while (kept < k && right[kept]) kept++;
-        const double t = step(w, 1 + k, &r);
+        const double t = step_time(w, 1 + k, &r);
         ft_gov_trunk(c, 1, 1 + k, t);
         for (int i = 0; i < made; i++) ft_gov_draft(c, i == 0, 1, w->draft);
         if (dropping && kept == k) ft_gov_dropped(&g, c, right[k]);
@@ -340,19 +348,20 @@ static double speed_by_margin(const world *w, double close, double far, int n, i
     return tokens / s;
 }
 
-/* Margins that tell something make drafting better than any fixed number of drafts; those that tell
- * nothing do not make it worse than none. */
+/* Informative margins make drafting faster than any fixed number of draft tokens; uninformative
+ * ones do not make it slower than
+ * no drafting. */
 static void margins(void **state)
 {
     (void)state;
     static const struct {
         world w;
-        double close, far, gain; /* gain: over the best fixed number */
+        double close, far, gain; /* gain: speed relative to the best fixed number */
     } cases[] = {
-        {{1, 0.3, 0.15, 0.1, {0}, 0, 0}, 0.1, 0.98, 1.04},  /* close ones are a waste */
+        {{1, 0.3, 0.15, 0.1, {0}, 0, 0}, 0.1, 0.98, 1.04},  /* small margins are rarely accepted */
         {{1, 0.3, 0.15, 0.1, {0}, 0, 0}, 0.8, 0.8, 0.93},   /* no difference */
-        {{1, 0.3, 0.15, 0.1, {0}, 0, 0}, 0.1, 0.1, 0.97},   /* no use */
-        {{1, 1.0, 0.5, 0.1, {0}, 0, 0}, 0.1, 0.98, 0.97},   /* a row costs a step */
+        {{1, 0.3, 0.15, 0.1, {0}, 0, 0}, 0.1, 0.1, 0.97},   /* no draft token is worth it */
+        {{1, 1.0, 0.5, 0.1, {0}, 0, 0}, 0.1, 0.98, 0.97},   /* a row costs as much as a step */
         {{1, 0.02, 0.05, 0.1, {0}, 0, 0}, 0.4, 0.98, 0.96}, /* rows are nearly free */
     };
     for (size_t i = 0; i < FT_COUNT(cases); i++) {
@@ -371,14 +380,14 @@ static void margins(void **state)
             best = FT_MAX(best, s);
             if (k == 0) off = s;
         }
-        if (on < 0.98 * off) fail_msg("case %zu: %.3f governed, %.3f without drafts", i, on, off);
+        if (on < 0.98 * off) fail_msg("case %zu: %.3f governed, %.3f without drafting", i, on, off);
         if (on < cases[i].gain * best)
             fail_msg("case %zu: %.3f governed, the best fixed number gives %.3f", i, on, best);
         if (i == 0) assert_true(dropped > 100);
     }
 }
 
-/* Tries that keep failing become rarer. */
+/* Trial drafts that keep failing become rarer. */
 static void backs_off(void **state)
 {
     (void)state;
@@ -390,7 +399,7 @@ static void backs_off(void **state)
     ft_gov_init(&g, &c, false);
     int tries[2] = {0, 0};
     for (int i = 0; i < 4000; i++) {
-        const int k = choose(&g, &c, 3, 1);
+        const int k = choose_draft(&g, &c, 3, 1);
         tries[i / 2000] += k > 0;
         ft_gov_trunk(&c, 1, 1 + k, 1 + k);
         ft_gov_accept(&g, &c, k, 0);
@@ -400,8 +409,8 @@ static void backs_off(void **state)
     assert_true(tries[1] < tries[0]);
 }
 
-/* Rows of many responses cost more than as many of one: what they took does not keep the one that
- * is left from drafting. */
+/* Rows of many responses cost more than as many rows of one: those times do not keep the last
+ * remaining response from drafting. */
 static void one_of_many(void **state)
 {
     (void)state;
@@ -416,8 +425,7 @@ static void one_of_many(void **state)
     if (on < 1.3 * off) fail_msg("%.3f governed, %.3f without", on, off);
 }
 
-/* The first steps of an engine are timed while something else runs: that does not count for long.
- */
+/* Times of the first steps, measured while another program runs, do not count for long. */
 static void slow_start(void **state)
 {
     (void)state;
@@ -429,8 +437,8 @@ static void slow_start(void **state)
     ft_gov_init(&g, &c, false);
     ft_rng r = {1};
     for (int i = 0, k; i < 6; i++) {
-        k = choose(&g, &c, 3, 1);
-        ft_gov_trunk(&c, 1, 1 + k, step(k ? &slow : &w, 1 + k, &r));
+        k = choose_draft(&g, &c, 3, 1);
+        ft_gov_trunk(&c, 1, 1 + k, step_time(k ? &slow : &w, 1 + k, &r));
         for (int j = 0; j < k; j++) ft_gov_draft(&c, j == 0, 1, slow.draft);
         ft_gov_accept(&g, &c, k, k);
     }
@@ -440,10 +448,9 @@ static void slow_start(void **state)
     if (on < 1.5 * off) fail_msg("%.3f governed, %.3f without", on, off);
 }
 
-/* Two responses that wait try now and then, but not where their heads would have much to read for
- * it.
- */
-static void dear_reading(void **state)
+/* Two responses that do not draft make trial drafts at times, but not when their heads would have
+ * to process many tokens first. */
+static void expensive_catch_up(void **state)
 {
     (void)state;
     for (int dear = 0; dear < 2; dear++) {
@@ -468,8 +475,8 @@ static void dear_reading(void **state)
     }
 }
 
-/* Acceptance that changes in the middle of a response is noticed. */
-static void notices(void **state)
+/* The governor follows an acceptance rate that changes in the middle of a response. */
+static void follows_changes(void **state)
 {
     (void)state;
     world w = {1, 0.2, 0.1, 0.05, {0.05, 0.05, 0.05, 0.05}, 0, 0};
@@ -489,9 +496,9 @@ int main(void)
         cmocka_unit_test(never_loses),      cmocka_unit_test(many_responses),
         cmocka_unit_test(hopeless),         cmocka_unit_test(fewer_responses),
         cmocka_unit_test(margins),          cmocka_unit_test(backs_off),
-        cmocka_unit_test(notices),          cmocka_unit_test(some_of_many),
+        cmocka_unit_test(follows_changes),  cmocka_unit_test(some_of_many),
         cmocka_unit_test(one_of_many),      cmocka_unit_test(slow_start),
-        cmocka_unit_test(different_limits), cmocka_unit_test(dear_reading),
+        cmocka_unit_test(different_limits), cmocka_unit_test(expensive_catch_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

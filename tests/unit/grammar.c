@@ -1,6 +1,6 @@
-/* Grammars: the language against a plain recogniser, masks against stepping, lazy starts, limits.
- * With
- * --bench: the time of masks over a large made-up vocabulary. */
+/* tests/unit/grammar.c - grammars: the language against a naive recogniser, masks against accepting
+ * single tokens, lazy triggers, limits. With --bench: the time of masks over a large synthetic
+ * vocabulary. */
 #include "text/grammar.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -32,8 +32,8 @@ static bool token_eog(void *user, int32_t id)
     return id == ((vocab *)user)->eog;
 }
 
-/* The 256 bytes, an end, then n random tokens over the letters given (UTF-8 may be cut anywhere).
- */
+/* The 256 bytes, an end token, then n random tokens over the given letters (UTF-8 may be cut
+ * anywhere). */
 static vocab make_vocab(ft_rng *r, const char *letters, int n)
 {
     vocab v = {.s = ft_new_n(ft_str, (size_t)n + 257), .n = n + 257, .eog = 256};
@@ -67,7 +67,8 @@ static ft_grammar *compile(const char *text)
     return g;
 }
 
-static ft_grammar_state *place(const ft_grammar *g, const ft_trie *t, const ft_grammar_lazy *lazy)
+static ft_grammar_state *new_state(const ft_grammar *g, const ft_trie *t,
+                                   const ft_grammar_lazy *lazy)
 {
     ft_grammar_state *s;
     ft_err err;
@@ -120,10 +121,10 @@ static void languages_of_the_table(void **state)
     ft_trie *t = make_trie(&v);
     for (size_t i = 0; i < FT_COUNT(table); i++) {
         ft_grammar *g = compile(table[i].grammar);
-        ft_grammar_state *s = place(g, t, NULL);
+        ft_grammar_state *s = new_state(g, t, NULL);
         for (int k = 0; k < 6 && table[i].yes[k]; k++)
             if (classify(s, ft_str_of(table[i].yes[k])) != 2)
-                fail_msg("%s refuses %s", table[i].grammar, table[i].yes[k]);
+                fail_msg("%s rejects %s", table[i].grammar, table[i].yes[k]);
         for (int k = 0; k < 6 && table[i].no[k]; k++)
             if (classify(s, ft_str_of(table[i].no[k])) == 2)
                 fail_msg("%s accepts %s", table[i].grammar, table[i].no[k]);
@@ -134,7 +135,7 @@ static void languages_of_the_table(void **state)
     free_vocab(&v);
 }
 
-static void mistakes_are_named(void **state)
+static void errors_are_named(void **state)
 {
     (void)state;
     static const struct {
@@ -147,11 +148,11 @@ static void mistakes_are_named(void **state)
         {"root ::= \"x", "literal"},
         {"root ::= \"x\n\"", "line ends"},
         {"root ::= [a-", "class"},
-        {"root ::= [z-a]", "backwards"},
+        {"root ::= [z-a]", "below its start"},
         {"root ::= (\"x\"", "')'"},
         {"root ::= \"x\")", "unexpected"},
         {"root ::= \"\\q\"", "escape"},
-        {"root ::= \"\\ud800\"", "no character"},
+        {"root ::= \"\\ud800\"", "not a Unicode character"},
         {"root ::= \"a\"{3,2}", "below min"},
         {"root ::= \"a\"{0,1000000}", "100000"},
         {"root ::= \"a\"{", "number"},
@@ -170,7 +171,7 @@ static void mistakes_are_named(void **state)
         ft_err err;
         if (!ft_grammar_new(&g, ft_str_of(bad[i].text), NULL, &err))
             fail_msg("%s passes", bad[i].text);
-        if (!strstr(err.text, bad[i].says)) fail_msg("%s: says %s", bad[i].text, err.text);
+        if (!strstr(err.text, bad[i].says)) fail_msg("%s: the error is %s", bad[i].text, err.text);
     }
     ft_buf deep;
     ft_buf_init(&deep, 1 << 20);
@@ -181,7 +182,7 @@ static void mistakes_are_named(void **state)
     ft_buf_release(&deep);
 }
 
-/* ---- a plain recogniser: sets of positions as bits ---- */
+/* ---- a naive recogniser: sets of positions as bits ---- */
 
 static long plain_left; /* it may take exponential time; then the text is not compared */
 
@@ -253,7 +254,7 @@ static void random_expr(ft_rng *r, ft_buf *b, int depth, int rules)
     ft_buf_puts(b, suffix[ft_rng_u64(r) % FT_COUNT(suffix)]);
 }
 
-/* Every text of up to 6 letters over a, b: does the automaton agree with the recogniser? */
+/* For every text of up to 6 letters over a, b, the automaton must agree with the recogniser. */
 static void random_grammars_agree_with_a_plain_recogniser(void **state)
 {
     (void)state;
@@ -278,7 +279,7 @@ static void random_grammars_agree_with_a_plain_recogniser(void **state)
         ft_err err;
         if (!ft_grammar_new(&g, ft_buf_str(&b), "r0", &err)) {
             assert_int_equal(ft_gbnf_init(&text, ft_buf_str(&b), "r0", NULL), FT_OK);
-            ft_grammar_state *s = place(g, t, NULL);
+            ft_grammar_state *s = new_state(g, t, NULL);
             for (size_t n = 0; n <= 6; n++)
                 for (unsigned w = 0; w < 1u << n; w++) {
                     char z[8];
@@ -322,7 +323,7 @@ static const char *const masked[] = {
     "root ::= w (\" \" w){0,3}\nw ::= [ab]{1,3}",
 };
 
-/* For every id: the mask, the single question and what accept says must agree. */
+/* For every id, the mask, ft_grammar_allows and ft_grammar_accept must agree. */
 static void check_mask(ft_grammar_state *s, const vocab *v, const uint32_t *bits)
 {
     for (int id = 0; id < v->n; id++) {
@@ -345,7 +346,7 @@ static int pick(ft_rng *r, const vocab *v, const uint32_t *bits)
     return got;
 }
 
-static void masks_agree_with_stepping(void **state)
+static void masks_agree_with_accept(void **state)
 {
     (void)state;
     ft_rng r = {12};
@@ -355,7 +356,7 @@ static void masks_agree_with_stepping(void **state)
     for (size_t i = 0; i < FT_COUNT(masked); i++) {
         ft_grammar *g = compile(masked[i]);
         for (int round = 0; round < 12; round++) {
-            ft_grammar_state *s = place(g, t, NULL);
+            ft_grammar_state *s = new_state(g, t, NULL);
             for (int step = 0; step < 25; step++) {
                 assert_true(ft_grammar_allow(s, bits, v.n));
                 if (step < 10) check_mask(s, &v, bits);
@@ -380,7 +381,7 @@ static void end_tokens_only_where_it_accepts(void **state)
     vocab v = make_vocab(&r, "ab", 10);
     ft_trie *t = make_trie(&v);
     ft_grammar *g = compile("root ::= \"a\" \"b\"?");
-    ft_grammar_state *s = place(g, t, NULL);
+    ft_grammar_state *s = new_state(g, t, NULL);
     assert_false(ft_grammar_allows(s, v.eog));
     assert_true(ft_grammar_accept(s, 'a'));
     assert_true(ft_grammar_allows(s, v.eog));
@@ -393,7 +394,7 @@ static void end_tokens_only_where_it_accepts(void **state)
     assert_true(ft_grammar_allow(s, bits, v.n));
     assert_memory_equal(bits, none, sizeof bits);
     assert_false(ft_grammar_accept(s, v.eog));
-    ft_grammar_state_copy(s, c); /* back to where the clone stands */
+    ft_grammar_state_copy(s, c); /* back to the position of the clone */
     assert_true(ft_grammar_accept(s, v.eog));
     assert_false(ft_grammar_accept(c, 'x'));
     assert_true(ft_grammar_ended(c));
@@ -410,7 +411,7 @@ static void characters_may_be_cut(void **state)
     vocab v = make_vocab(&r, "ab", 0);
     ft_trie *t = make_trie(&v);
     ft_grammar *g = compile("root ::= \"\xe2\x82\xac\" | \"\xe2\x82\xad\" | [\xc3\xa4-\xc3\xa6]");
-    ft_grammar_state *s = place(g, t, NULL);
+    ft_grammar_state *s = new_state(g, t, NULL);
     uint32_t bits[9];
     ft_grammar_allow(s, bits, v.n);
     for (int id = 0; id < 256; id++)
@@ -438,7 +439,7 @@ static void lazy_waits_for_its_trigger(void **state)
     uint32_t bits[9];
     for (int feed = 0; feed < 2; feed++) {
         lazy.feed = feed;
-        ft_grammar_state *s = place(g, t, &lazy);
+        ft_grammar_state *s = new_state(g, t, &lazy);
         assert_false(ft_grammar_allow(s, bits, v.n));
         assert_true(ft_grammar_accept_bytes(s, FT_STR("text <g <g")));
         assert_true(ft_grammar_waiting(s) && ft_grammar_allows(s, v.eog));
@@ -451,7 +452,7 @@ static void lazy_waits_for_its_trigger(void **state)
         ft_grammar_state_free(s), ft_grammar_state_free(c);
     }
     lazy.feed = false;
-    ft_grammar_state *s = place(g, t, &lazy);
+    ft_grammar_state *s = new_state(g, t, &lazy);
     assert_true(ft_grammar_accept(s, 'x') && ft_grammar_accept(s, '#'));
     assert_true(ft_grammar_allows(s, '{') && !ft_grammar_allows(s, 'x'));
     ft_grammar_state_free(s);
@@ -478,7 +479,7 @@ static void ambiguity_does_not_explode(void **state)
     const char *text[] = {ft_buf_z(&b), masked[4], "root ::= (\"a\"* \"a\"* \"a\"*)* \"b\""};
     for (size_t i = 0; i < FT_COUNT(text); i++) {
         ft_grammar *g = compile(text[i]);
-        ft_grammar_state *s = place(g, t, NULL);
+        ft_grammar_state *s = new_state(g, t, NULL);
         uint32_t bits[18];
         const int64_t began = ft_now_ns();
         for (int k = 0; k < 60; k++) {
@@ -501,7 +502,7 @@ static void nesting_closes_at_its_limit(void **state)
     vocab v = make_vocab(&r, "ab", 0);
     ft_trie *t = make_trie(&v);
     ft_grammar *g = compile(json);
-    ft_grammar_state *s = place(g, t, NULL);
+    ft_grammar_state *s = new_state(g, t, NULL);
     int depth = 0;
     while (depth < 5000 && ft_grammar_allows(s, '[')) {
         assert_true(ft_grammar_accept(s, '['));
@@ -514,7 +515,7 @@ static void nesting_closes_at_its_limit(void **state)
     ft_grammar_state_free(s);
     /* right recursion is a loop and has no limit */
     ft_grammar *q = compile("root ::= \"a\" root | \"b\"");
-    s = place(q, t, NULL);
+    s = new_state(q, t, NULL);
     for (int i = 0; i < 5000; i++) assert_true(ft_grammar_accept(s, 'a'));
     assert_null(ft_grammar_limit(s));
     ft_grammar_state_free(s);
@@ -547,13 +548,13 @@ static void costly_masks_end(void **state)
     uint32_t *bits = ft_new_n(uint32_t, (size_t)v.n / 32 + 1);
     char *now = costly_rules("root ::= r0\n"), *later = costly_rules("root ::= \"x\" r0\n");
     ft_grammar *g = compile(now);
-    ft_grammar_state *s = place(g, t, NULL);
+    ft_grammar_state *s = new_state(g, t, NULL);
     assert_int_equal(ft_grammar_probe(s, &err), FT_ELIMIT); /* known before a token is drawn */
     assert_non_null(strstr(err.text, "3000000 steps"));
     ft_grammar_state_free(s);
     ft_grammar_free(g);
     g = compile(later);
-    s = place(g, t, NULL);
+    s = new_state(g, t, NULL);
     assert_int_equal(ft_grammar_probe(s, &err), FT_OK);
     assert_null(ft_grammar_spent(s));
     assert_true(ft_grammar_accept(s, 'x'));
@@ -564,7 +565,7 @@ static void costly_masks_end(void **state)
     ft_grammar_state_free(s);
     ft_grammar_free(g);
     g = compile(json); /* a long text of a plain grammar never comes near */
-    s = place(g, t, NULL);
+    s = new_state(g, t, NULL);
     assert_true(ft_grammar_accept(s, '['));
     for (int i = 0; i < 5000; i++) {
         static const char one[] = "\"a b\",";
@@ -588,7 +589,7 @@ static void costly_texts_end(void **state)
     ft_trie *t = make_trie(&v);
     uint32_t *bits = ft_new_n(uint32_t, (size_t)v.n / 32 + 1);
     ft_grammar *g = compile("root ::= [a-z ]{0,5000} \".\""); /* every state is another view */
-    ft_grammar_state *s = place(g, t, NULL);
+    ft_grammar_state *s = new_state(g, t, NULL);
     int n = 0;
     for (; n < 5000 && !ft_grammar_spent(s); n++) {
         ft_grammar_allow(s, bits, v.n);
@@ -636,7 +637,7 @@ static void time_walk(const char *name, const ft_grammar *g, const ft_trie *t, c
                       const char *text)
 {
     uint32_t *bits = ft_new_n(uint32_t, (size_t)v->n / 32 + 1);
-    ft_grammar_state *s = place(g, t, NULL);
+    ft_grammar_state *s = new_state(g, t, NULL);
     double first = 0, again = 0, worst = 0;
     int n = 0;
     for (const char *z = text; *z; z++, n++) {
@@ -682,9 +683,9 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "--bench")) return bench();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(languages_of_the_table),
-        cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(errors_are_named),
         cmocka_unit_test(random_grammars_agree_with_a_plain_recogniser),
-        cmocka_unit_test(masks_agree_with_stepping),
+        cmocka_unit_test(masks_agree_with_accept),
         cmocka_unit_test(end_tokens_only_where_it_accepts),
         cmocka_unit_test(characters_may_be_cut),
         cmocka_unit_test(lazy_waits_for_its_trigger),

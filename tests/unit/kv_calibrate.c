@@ -1,5 +1,6 @@
-/* What encodings do to the scores of attention when keys have a part in common: the correlation
- * falls as that part grows, and taking the mean away brings it back. */
+/* tests/unit/kv_calibrate.c - the effect of KV cache types on attention scores when keys share a
+ * common component: the correlation falls as that component grows, and subtracting the mean
+ * restores it. */
 #include "kv/calibrate.h"
 
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-/* What each layer's cache is encoded as. */
+/* tests/unit/kv_plan.c - the plan of the KV cache: the types of each layer. */
 #include "kv/plan.h"
 
 #include "base/mem.h"
@@ -7,7 +7,8 @@
 
 enum { L = 13 };
 
-/* A drafter's layer behind twelve: delta nets at 0, 4 and 8, a window at 1, full ones else. */
+/* Twelve layers and one of a drafter: delta nets at 0, 4 and 8, a window at 1, full attention
+ * elsewhere. */
 static ft_cache_params params(ft_layer_state *layer, ft_kv_type kt, ft_kv_type vt, int group)
 {
     for (int l = 0; l < L; l++)
@@ -56,14 +57,14 @@ static void keys_of_many_heads_become_q8_0(void **state)
     assert_int_equal(ft_kv_plan_layer(&p, 5).kt, FT_KV_Q8_0);
     assert_int_equal(ft_kv_plan_layer(&p, 5).vt, FT_KV_TURBO3);
     assert_non_null(ft_kv_plan_layer(&p, 5).why);
-    p.vt = FT_KV_F16; /* only one side is turbo: as wished for */
+    p.vt = FT_KV_F16; /* only one of keys and values is turbo: as requested */
     assert_int_equal(ft_kv_plan_layer(&p, 5).kt, FT_KV_TURBO4);
     p.vt = FT_KV_TURBO3;
     p.exact = true;
     assert_int_equal(ft_kv_plan_layer(&p, 5).kt, FT_KV_TURBO4);
 }
 
-/* Keys that were measured are judged by what was found. */
+/* The types of calibrated layers follow from the calibration. */
 static void measured_keys(void **state)
 {
     (void)state;
@@ -88,7 +89,7 @@ static void measured_keys(void **state)
         assert_int_equal(c.vt, FT_KV_TURBO3);
         assert_int_equal(c.why != NULL, c.centred || c.kt == FT_KV_Q8_0);
     }
-    /* the others and the drafter's were not measured: the heads decide */
+    /* the other layers and that of the drafter were not measured: the head count decides */
     assert_int_equal(ft_kv_plan_layer(&p, 6).kt, FT_KV_Q8_0);
     assert_int_equal(ft_kv_plan_layer(&p, 12).kt, FT_KV_Q8_0);
     assert_true(ft_kv_pair_measured(FT_STR("compact")) && !ft_kv_pair_measured(FT_STR("turbo4")));
@@ -103,9 +104,9 @@ static uint64_t cache_bytes(ft_cache_params p)
     return bytes;
 }
 
-/* The most recent positions of the trunk's turbo layers have a better encoding as well, in little
+/* The most recent positions of the turbo layers of the model are also stored in q8_0, in little
  * memory. */
-static void newest_cells(void **state)
+static void recent_positions(void **state)
 {
     (void)state;
     ft_layer_state layer[L];
@@ -114,7 +115,7 @@ static void newest_cells(void **state)
     p.tail = true;
     assert_true(ft_kv_plan_layer(&p, 2).tail && ft_kv_plan_layer(&p, 2).nt == FT_KV_Q8_0);
     assert_false(ft_kv_plan_layer(&p, 1).tail);  /* a window is f16 anyway */
-    assert_false(ft_kv_plan_layer(&p, 12).tail); /* a drafter's layer may lag behind */
+    assert_false(ft_kv_plan_layer(&p, 12).tail); /* the layer of a drafter may be behind */
     layer[2].d = 80;
     assert_int_equal(ft_kv_plan_layer(&p, 2).nt, FT_KV_F16);
     layer[2].d = 128;
@@ -145,7 +146,7 @@ static void boundaries_of_turbo2(void **state)
     (void)state;
     ft_layer_state layer[L];
     ft_cache_params p = params(layer, FT_KV_Q8_0, FT_KV_TURBO2, 2);
-    /* full layers of the trunk: 2 3 5 6 7 9 10 11 */
+    /* full-attention layers of the model: 2 3 5 6 7 9 10 11 */
     for (int l = 2; l < L; l++) {
         if (layer[l].keep != FT_STATE_FULL) continue;
         const bool edge = l == 2 || l == 3 || l == 10 || l == 11;
@@ -234,7 +235,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(windows_keep_f16),     cmocka_unit_test(keys_of_many_heads_become_q8_0),
         cmocka_unit_test(boundaries_of_turbo2), cmocka_unit_test(measured_keys),
-        cmocka_unit_test(newest_cells),         cmocka_unit_test(names_of_pairs),
+        cmocka_unit_test(recent_positions),     cmocka_unit_test(names_of_pairs),
         cmocka_unit_test(bytes_and_ratios),     cmocka_unit_test(the_table_names_what_is_special),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* The split patterns, and the scanner that stands in for them on ASCII. */
+/* tests/unit/pretok.c - the split patterns, and the scanner that replaces them for ASCII. */
 #include "text/pretok.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -42,7 +42,7 @@ static void pieces_are_the_known_ones(void **state)
         assert_string_equal(split(name[i], "x = (1+2);\r\n\r\n y"), "x| =| (|1|+|2|);\r\n\r\n| y");
         assert_string_equal(split(name[i], " \n \n z  "), " \n \n| z|  ");
     }
-    /* A vowel sign belongs to the word in one, and stands alone in the other. */
+    /* A vowel sign is part of the word in one pattern, and a separate piece in the other. */
     assert_string_equal(split("qwen35", "\xE0\xA4\x95\xE0\xA4\xBF"), "\xE0\xA4\x95\xE0\xA4\xBF");
     assert_string_equal(split("qwen2", "\xE0\xA4\x95\xE0\xA4\xBF"), "\xE0\xA4\x95|\xE0\xA4\xBF");
 }
@@ -50,7 +50,8 @@ static void pieces_are_the_known_ones(void **state)
 static void white_space_is_the_one_of_unicode(void **state)
 {
     (void)state;
-    /* Two of a space between letters: the second goes to the word. Anything else: one piece. */
+    /* Two spaces between letters: the second is part of the word. Any other character: one piece.
+     */
     static const uint32_t space[] = {0x09,   0x0B,   0x0C,   0x20,   0x85,   0xA0,   0x1680,
                                      0x2000, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000},
                           other[] = {0x180E, 0x200B, 0x200C, 0x2060, 0xFEFF, 0x1C, 0x1F};

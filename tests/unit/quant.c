@@ -1,4 +1,5 @@
-/* Blocks in and out: tables, decoders against hand-made blocks, encoders against their bounds. */
+/* tests/unit/quant.c - encoding and decoding of blocks: tables, decoders on constructed blocks,
+ * error bounds of encoders. */
 #include "quant/quant.h"
 #include "quant/turbo_weights.h"
 
@@ -102,7 +103,7 @@ static void every_type_decodes_and_the_right_ones_encode(void **state)
     assert_false(ft_type_encodes(FT_TYPE_MAX));
 }
 
-/* ---- decoders that the reference folder does not hold ---- */
+/* ---- decoders without reference data ---- */
 
 static void plain_numbers_decode(void **state)
 {
@@ -135,7 +136,7 @@ static void every_f16_goes_both_ways(void **state)
         assert_int_equal(ft_f32_bits(y[i]), ft_f32_bits(want));
         assert_int_equal(back[i], isfinite(want) ? i : 0);
     }
-    /* and what lies between: nearest, ties to even, as base/half.h says */
+    /* values between: nearest, ties to even, as in base/half.h */
     ft_rng r = {5};
     for (uint32_t i = 0; i < 65536; i++) {
         y[i] = (float)ldexp(ft_rng_f64(&r) * 2 - 1, (int)(ft_rng_u64(&r) % 44) - 29);
@@ -248,7 +249,7 @@ static void round_trip_errors_are_bounded(void **state)
     (void)state;
     static const struct {
         ft_type type;
-        double gauss, laplace; /* relative errors, a little above what is measured */
+        double gauss, laplace; /* relative errors, slightly above the measured ones */
     } bound[] = {
         {FT_F32, 0, 0},
         {FT_F16, 0.0003, 0.0003},
@@ -288,9 +289,9 @@ static void round_trip_errors_are_bounded(void **state)
     ft_free(l);
 }
 
-/* The transform of TQ weights: signs from a multiplicative hash, orthogonal, the one of the
- * decoder; and the codebooks in whole numbers. */
-static void turned_activations(void **state)
+/* The Hadamard transform of TQ weights: signs from a multiplicative hash, orthogonal, equal to that
+ * of the decoder; and the integer codebooks. */
+static void transformed_activations(void **state)
 {
     (void)state;
     enum { N = 256, REPEAT = 200 };
@@ -326,13 +327,13 @@ static void turned_activations(void **state)
 }
 
 /* Values that a block can hold exactly, both ends of its range in every sub-block. */
-static void representable_rows_come_back(void **state)
+static void representable_rows_round_trip(void **state)
 {
     (void)state;
     static const struct {
         ft_type type;
         int lo, hi, block;
-        bool sub; /* sub-blocks have scales of their own */
+        bool sub; /* sub-blocks have their own scales */
         bool shift;
     } table[] = {{FT_Q8_0, -127, 127, 32, 0, 0}, {FT_Q4_0, -8, 7, 32, 0, 0},
                  {FT_Q5_0, -16, 15, 32, 0, 0},   {FT_Q4_1, 0, 15, 32, 0, 1},
@@ -430,8 +431,8 @@ static void rows_of_zeros_stay_zero(void **state)
     }
 }
 
-/* Far outside the range of an f16 the result is clipped or zero, but a number; and one wild value
- * leaves the other blocks alone. */
+/* Values far outside the range of f16 are clipped or become zero, but stay finite; an extreme value
+ * does not affect other blocks. */
 static void extremes_stay_numbers(void **state)
 {
     (void)state;
@@ -535,8 +536,8 @@ int main(void)
         cmocka_unit_test(turbo_weights_match_the_reference_bytes),
         cmocka_unit_test(unaligned_bytes_give_the_same_values),
         cmocka_unit_test(round_trip_errors_are_bounded),
-        cmocka_unit_test(turned_activations),
-        cmocka_unit_test(representable_rows_come_back),
+        cmocka_unit_test(transformed_activations),
+        cmocka_unit_test(representable_rows_round_trip),
         cmocka_unit_test(importance_lowers_the_weighted_error),
         cmocka_unit_test(odd_importances_do_no_harm),
         cmocka_unit_test(values_that_are_not_finite_count_as_zero),

@@ -1,4 +1,5 @@
-/* Quantising: which tensor gets which type, what an importance matrix does, what is refused. */
+/* tests/unit/quantize.c - quantising: the types of the tensors, the effect of an importance matrix,
+ * rejected input. */
 #define _XOPEN_SOURCE 700
 #include "tools/quantize.h"
 #include "base/file.h"
@@ -50,7 +51,7 @@ static int teardown(void **state)
     return left;
 }
 
-/* ---- a small model: 16 trunk blocks of which every fourth is attention, and an MTP block ---- */
+/* ---- a small model: 16 blocks, every fourth with attention, and an MTP block ---- */
 
 enum { L = 16, E = 256, F = 512, X = 3 };
 
@@ -146,12 +147,12 @@ static void refused(const box *b, ft_status st, const char *a, const char *c)
 {
     assert_int_not_equal(st, FT_OK);
     if (!strstr(b->err.text, a) || !strstr(b->err.text, c))
-        fail_msg("\"%s\" lacks %s or %s", b->err.text, a, c);
+        fail_msg("the error is \"%s\", want it to contain %s and %s", b->err.text, a, c);
 }
 
 /* ---- tests ---- */
 
-static void mix_gives_more_bits_where_it_hurts(void **state)
+static void mix_gives_more_bits_to_sensitive_tensors(void **state)
 {
     box *b = *state;
     write_model(b, false);
@@ -195,7 +196,7 @@ static void options_win_over_the_mix(void **state)
                           .keep_mtp = true};
     assert_int_equal(open_plan(b, o), FT_OK);
     assert_string_equal(type_of(b, "blk.0.ffn_down.weight"), "Q5_0");
-    assert_string_equal(type_of(b, "blk.16.ffn_down.weight"), "Q5_0"); /* asked for: below Q8_0 */
+    assert_string_equal(type_of(b, "blk.16.ffn_down.weight"), "Q5_0"); /* requested: below Q8_0 */
     assert_string_equal(type_of(b, "blk.16.attn_v.weight"), "Q3_K");
     assert_string_equal(type_of(b, "blk.16.nextn.eh_proj.weight"), "Q8_0");
     assert_string_equal(type_of(b, "output.weight"), "Q8_0");
@@ -252,7 +253,7 @@ static void written_values_are_near_and_the_rest_is_equal(void **state)
     ft_gguf_close(in);
 }
 
-/* Every eighth column is declared important: there it must get better. */
+/* Every eighth column is marked important: its error must become smaller. */
 static void importance_moves_the_error(void **state)
 {
     box *b = *state;
@@ -300,7 +301,7 @@ static void importance_moves_the_error(void **state)
     ft_gguf_close(plain);
 }
 
-static void refusals(void **state)
+static void rejected_input(void **state)
 {
     box *b = *state;
     uint64_t bytes;
@@ -342,11 +343,11 @@ static void quantised_input_is_refused_unless_allowed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(mix_gives_more_bits_where_it_hurts),
+        TEST(mix_gives_more_bits_to_sensitive_tensors),
         TEST(options_win_over_the_mix),
         TEST(written_values_are_near_and_the_rest_is_equal),
         TEST(importance_moves_the_error),
-        TEST(refusals),
+        TEST(rejected_input),
         TEST(quantised_input_is_refused_unless_allowed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* The safetensors reader: single files, indexes, and everything it refuses. */
+/* tests/unit/safetensors.c - the safetensors reader: single files, indexes, and rejected input. */
 #define _GNU_SOURCE
 #include "gguf/safetensors.h"
 #include "base/buf.h"
@@ -135,7 +135,8 @@ static void refuses_bad_headers(void **state)
     refused(ONE("F32", "3", "[0,4]"), 8, "shape: want an array of at most 8 numbers");
     refused(ONE("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]"), 8, "shape: want an array of at most 8");
     refused(ONE("F32", "[4294967296,4294967296]", "[0,0]"), 8, "more values than 63 bits");
-    refused(ONE("F32", "[4611686018427387904]", "[0,0]"), 8, "want 4 each"); /* times 4 is 0 */
+    refused(ONE("F32", "[4611686018427387904]", "[0,0]"), 8,
+            "want 4 each"); /* overflows to 0 when multiplied by 4 */
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
             "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
             16, "tensor a overlaps tensor b");

@@ -1,5 +1,5 @@
-/* The sampler: each filter against its definition written out plainly, the draw against its own
- * distribution, and the promises of the header. With --bench: microseconds per draw. */
+/* tests/unit/sample.c - the sampler: each filter against a naive implementation, samples against
+ * their distribution, and the guarantees of the header. With --bench: microseconds per sample. */
 #include "engine/sample.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -41,7 +41,7 @@ static void sort_by_x(entry *e, int n)
     qsort(e, (size_t)n, sizeof *e, by_key);
 }
 
-/* What the filters are, said as simply as possible; each returns the new length. */
+/* Naive implementations of the filters; each returns the new length. */
 static int naive_top_p(entry *e, int n, double p, int min_keep)
 {
     softmax(e, n);
@@ -102,12 +102,12 @@ static int naive_sigma(entry *e, int n, double k)
     return m;
 }
 
-static void fill(ft_rng *r, float *x, int n, double spread)
+static void fill_random(ft_rng *r, float *x, int n, double spread)
 {
     for (int i = 0; i < n; i++) x[i] = (float)(ft_rng_normal(r) * spread);
 }
 
-static ft_sample_params only(const char *order)
+static ft_sample_params only_samplers(const char *order)
 {
     ft_sample_params p;
     ft_sample_defaults(&p);
@@ -116,7 +116,7 @@ static ft_sample_params only(const char *order)
     return p;
 }
 
-static ft_sampler *make(const ft_sample_params *p, int V)
+static ft_sampler *new_sampler(const ft_sample_params *p, int V)
 {
     ft_sampler *s;
     ft_err err;
@@ -124,10 +124,12 @@ static ft_sampler *make(const ft_sample_params *p, int V)
     return s;
 }
 
-/* probs of the sampler == softmax of what the plain filter left */
+/* The probabilities of the sampler must equal the softmax over the entries left by the naive
+ * filter.
+ */
 static void expect(const ft_sample_params *p, const float *x, int V, entry *e, int n)
 {
-    ft_sampler *s = make(p, V);
+    ft_sampler *s = new_sampler(p, V);
     float got[V_MAX];
     double want[V_MAX] = {0};
     softmax(e, n);
@@ -145,7 +147,7 @@ static int entries(entry *e, const float *x, int V)
     return V;
 }
 
-static void filters_are_what_they_say(void **state)
+static void filters_match_their_definition(void **state)
 {
     (void)state;
     ft_rng r = {11};
@@ -153,31 +155,31 @@ static void filters_are_what_they_say(void **state)
     entry e[V_MAX];
     for (int round = 0; round < 300; round++) {
         const int V = 2 + (int)(ft_rng_u64(&r) % (V_MAX - 2));
-        fill(&r, x, V, 0.1 + 4 * ft_rng_f64(&r));
+        fill_random(&r, x, V, 0.1 + 4 * ft_rng_f64(&r));
         const double u = 0.01 + 0.98 * ft_rng_f64(&r);
-        ft_sample_params p = only("top_k");
+        ft_sample_params p = only_samplers("top_k");
         p.top_k = 1 + (int)(u * V);
         entries(e, x, V);
         sort_by_x(e, V);
         expect(&p, x, V, e, p.top_k);
-        p = only("top_p");
+        p = only_samplers("top_p");
         p.top_p = (float)u;
         p.min_keep = round % 5;
         expect(&p, x, V, e, naive_top_p(e, entries(e, x, V), (double)p.top_p, p.min_keep));
-        p = only("min_p");
+        p = only_samplers("min_p");
         p.min_p = (float)u;
         expect(&p, x, V, e, naive_min_p(e, entries(e, x, V), (double)p.min_p));
-        p = only("typ_p");
+        p = only_samplers("typ_p");
         p.typical_p = (float)u;
         expect(&p, x, V, e, naive_typical(e, entries(e, x, V), (double)p.typical_p));
-        p = only("xtc");
+        p = only_samplers("xtc");
         p.xtc_probability = 1;
         p.xtc_threshold = (float)(u * 0.2);
         expect(&p, x, V, e, naive_xtc(e, entries(e, x, V), (double)p.xtc_threshold));
-        p = only("top_n_sigma");
+        p = only_samplers("top_n_sigma");
         p.top_n_sigma = (float)(3 * u);
         expect(&p, x, V, e, naive_sigma(e, entries(e, x, V), (double)p.top_n_sigma));
-        p = only("temperature");
+        p = only_samplers("temperature");
         p.temperature = (float)(2 * u);
         entries(e, x, V);
         for (int i = 0; i < V; i++) e[i].x /= (double)p.temperature;
@@ -190,11 +192,11 @@ static void ties_go_to_the_lower_id(void **state)
     (void)state;
     float x[600], p[600];
     for (int i = 0; i < 600; i++) x[i] = (float)(i % 3 == 1);
-    ft_sample_params sp = only("top_k");
+    ft_sample_params sp = only_samplers("top_k");
     const int ks[] = {1, 5, 150, 199, 300, 500};
     for (size_t j = 0; j < FT_COUNT(ks); j++) {
         sp.top_k = ks[j];
-        ft_sampler *s = make(&sp, 600);
+        ft_sampler *s = new_sampler(&sp, 600);
         assert_true(ft_sampler_probs(s, x, NULL, 0, p));
         int seen = 0;
         for (int i = 0; i < 600; i++) seen += p[i] > 0;
@@ -213,14 +215,14 @@ static void order_matters(void **state)
     (void)state;
     const float x[4] = {4, 3, 2, 1};
     float a[4], b[4];
-    ft_sample_params p = only("top_p;temperature");
+    ft_sample_params p = only_samplers("top_p;temperature");
     p.top_p = 0.6f;
     p.temperature = 10;
-    ft_sampler *s = make(&p, 4);
+    ft_sampler *s = new_sampler(&p, 4);
     ft_sampler_probs(s, x, NULL, 0, a);
     ft_sampler_free(s);
     assert_int_equal(ft_sample_order_parse(&p, "temperature;top_p", NULL), FT_OK);
-    s = make(&p, 4);
+    s = new_sampler(&p, 4);
     ft_sampler_probs(s, x, NULL, 0, b);
     ft_sampler_free(s);
     assert_true(a[1] == 0 && b[1] > 0);
@@ -239,10 +241,10 @@ static void draws_follow_the_distribution(void **state)
     ft_rng r = {5};
     float x[V], p[V];
     for (size_t c = 0; c < FT_COUNT(chains); c++) {
-        fill(&r, x, V, 1.5);
-        ft_sample_params sp = only(chains[c]);
+        fill_random(&r, x, V, 1.5);
+        ft_sample_params sp = only_samplers(chains[c]);
         sp.top_k = 6, sp.typical_p = 0.7f, sp.temperature = 0.7f, sp.seed = c;
-        ft_sampler *s = make(&sp, V);
+        ft_sampler *s = new_sampler(&sp, V);
         int count[V] = {0}, df = -1;
         for (int i = 0; i < N; i++) count[ft_sampler_draw(s, x, NULL, (uint64_t)i)]++;
         ft_sampler_probs(s, x, NULL, 0, p);
@@ -269,19 +271,19 @@ static void a_draw_belongs_to_its_position(void **state)
     enum { V = 200, N = 300 };
     ft_rng r = {9};
     float x[V];
-    fill(&r, x, V, 1);
+    fill_random(&r, x, V, 1);
     ft_sample_params p;
     ft_sample_defaults(&p);
     p.seed = 42, p.xtc_probability = 0.5f;
-    ft_sampler *a = make(&p, V), *b = make(&p, V);
+    ft_sampler *a = new_sampler(&p, V), *b = new_sampler(&p, V);
     int ids[N], same = 0;
     for (int i = 0; i < N; i++) ids[i] = ft_sampler_draw(a, x, NULL, (uint64_t)i);
     for (int i = N - 1; i >= 0; i--) {
-        if (i % 3 == 0) ft_sampler_draw(b, x, NULL, 12345); /* a refused row shifts nothing */
+        if (i % 3 == 0) ft_sampler_draw(b, x, NULL, 12345); /* a rejected row shifts nothing */
         assert_int_equal(ft_sampler_draw(b, x, NULL, (uint64_t)i), ids[i]);
     }
     p.seed = 43;
-    ft_sampler *c = make(&p, V);
+    ft_sampler *c = new_sampler(&p, V);
     for (int i = 0; i < N; i++) same += ft_sampler_draw(c, x, NULL, (uint64_t)i) == ids[i];
     assert_true(same < N / 2);
     ft_sampler_free(a), ft_sampler_free(b), ft_sampler_free(c);
@@ -291,11 +293,11 @@ static void penalties_are_exact(void **state)
 {
     (void)state;
     const float x[6] = {2, -2, 1, 0.5f, 3, -1};
-    ft_sample_params p = only("penalties");
+    ft_sample_params p = only_samplers("penalties");
     p.repeat_penalty = 1.5f, p.frequency_penalty = 0.25f, p.presence_penalty = 0.5f;
     p.repeat_last_n = 4;
-    ft_sampler *s = make(&p, 6);
-    const int hist[] = {4, 4, 0, 1, 0, 5}; /* the two 4s have left the window */
+    ft_sampler *s = new_sampler(&p, 6);
+    const int hist[] = {4, 4, 0, 1, 0, 5}; /* the two 4s are outside the penalty window */
     for (size_t i = 0; i < FT_COUNT(hist); i++) ft_sampler_accept(s, hist[i]);
     entry e[6];
     entries(e, x, 6);
@@ -306,16 +308,16 @@ static void penalties_are_exact(void **state)
     softmax(e, 6);
     ft_sampler_probs(s, x, NULL, 0, got);
     for (int i = 0; i < 6; i++) assert_true(fabs((double)got[i] - e[i].p) < 1e-6);
-    p.temperature = 0, p.repeat_last_n = 64; /* greedy sees them too */
-    ft_sampler *g = make(&p, 6);
+    p.temperature = 0, p.repeat_last_n = 64; /* penalties apply to greedy sampling too */
+    ft_sampler *g = new_sampler(&p, 6);
     assert_int_equal(ft_sampler_draw(g, x, NULL, 0), 4);
     for (int i = 0; i < 8; i++) ft_sampler_accept(g, 4);
     assert_int_equal(ft_sampler_draw(g, x, NULL, 0), 0);
     ft_sampler_free(s), ft_sampler_free(g);
-    /* behind a filter the list is no longer dense; the result over what is left is the same */
+    /* after a filter the list is not dense; the result over the remaining entries is the same */
     ft_sample_order_parse(&p, "top_k;penalties", NULL);
     p.temperature = 1, p.top_k = 5;
-    s = make(&p, 6);
+    s = new_sampler(&p, 6);
     for (size_t i = 2; i < FT_COUNT(hist); i++) ft_sampler_accept(s, hist[i]);
     entries(e, x, 6);
     e[0].x = 2 / 1.5 - 2 * 0.25 - 0.5;
@@ -327,7 +329,7 @@ static void penalties_are_exact(void **state)
     ft_sampler_free(s);
 }
 
-/* The longest older run that equals the newest tokens, by trying every place. */
+/* The longest earlier run that equals the most recent tokens, by trying every position. */
 static void naive_dry(const int *h, int n, int limit, int allowed, int *len)
 {
     for (int end = 0; end < n - 1; end++) {
@@ -346,10 +348,10 @@ static void dry_is_exact(void **state)
     const int32_t brk[] = {5, 4};
     const ft_id_seq breaker = {brk, 2};
     for (int round = 0; round < 500; round++) {
-        ft_sample_params p = only("dry");
+        ft_sample_params p = only_samplers("dry");
         p.dry_multiplier = 0.8f, p.dry_last_n = 30, p.dry_allowed_length = 1 + round % 3;
         p.dry_breakers = &breaker, p.n_dry_breakers = 1;
-        ft_sampler *s = make(&p, V);
+        ft_sampler *s = new_sampler(&p, V);
         int h[80];
         const int n = 3 + (int)(ft_rng_u64(&r) % 70);
         for (int i = 0; i < n; i++) {
@@ -381,7 +383,7 @@ static void masks_and_biases_hold(void **state)
     enum { V = 70 };
     float x[V], p[V];
     ft_rng r = {1};
-    fill(&r, x, V, 1);
+    fill_random(&r, x, V, 1);
     x[40] = 50;
     x[41] = NAN;
     uint32_t mask[FT_MASK_WORDS(V)] = {0};
@@ -392,7 +394,7 @@ static void masks_and_biases_hold(void **state)
         ft_sample_params sp;
         ft_sample_defaults(&sp);
         sp.temperature = greedy ? 0 : 1;
-        ft_sampler *s = make(&sp, V);
+        ft_sampler *s = new_sampler(&sp, V);
         for (uint64_t i = 0; i < 200; i++) {
             const int id = ft_sampler_draw(s, x, mask, i);
             assert_true(id == 3 || id == 9 || id == 69);
@@ -402,7 +404,7 @@ static void masks_and_biases_hold(void **state)
         assert_false(ft_sampler_probs(s, x, none, 0, p));
         ft_sampler_free(s);
         sp.bias = bias, sp.n_bias = FT_COUNT(bias);
-        s = make(&sp, V);
+        s = new_sampler(&sp, V);
         for (uint64_t i = 0; i < 200; i++) assert_int_not_equal(ft_sampler_draw(s, x, mask, i), 3);
         ft_sampler_free(s);
     }
@@ -410,7 +412,7 @@ static void masks_and_biases_hold(void **state)
     for (int i = 0; i < V; i++) nan[i] = i % 2 ? NAN : -INFINITY;
     ft_sample_params sp;
     ft_sample_defaults(&sp);
-    ft_sampler *s = make(&sp, V);
+    ft_sampler *s = new_sampler(&sp, V);
     assert_int_equal(ft_sampler_draw(s, nan, NULL, 0), -1);
     nan[8] = INFINITY;
     assert_int_equal(ft_sampler_draw(s, nan, NULL, 0), 8);
@@ -434,13 +436,13 @@ static void greedy_is_the_largest(void **state)
         ft_sample_params p;
         ft_sample_defaults(&p);
         p.temperature = 0, p.xtc_probability = 1, p.typical_p = 0.1f;
-        ft_sampler *s = make(&p, V);
+        ft_sampler *s = new_sampler(&p, V);
         assert_int_equal(ft_sampler_draw(s, x, mask, 0), want);
         ft_sampler_free(s);
     }
 }
 
-/* What may be left to an arg-max over the raw row: bans are looked at afterwards. */
+/* When an arg-max over the raw row is enough: bans are checked afterwards. */
 static void bans_are_plain(void **state)
 {
     (void)state;
@@ -452,7 +454,7 @@ static void bans_are_plain(void **state)
         ft_sample_params p;
         ft_sample_defaults(&p);
         p.temperature = 0, p.bias = bias, p.n_bias = n;
-        ft_sampler *s = make(&p, V);
+        ft_sampler *s = new_sampler(&p, V);
         assert_int_equal(ft_sampler_plain(s), n < 3);
         for (int i = 0; i < V; i++)
             assert_int_equal(ft_sampler_bans(s, i), i > V - 1 - (int)FT_MIN(n, 2u));
@@ -461,7 +463,7 @@ static void bans_are_plain(void **state)
     }
 }
 
-static void copies_go_the_same_way(void **state)
+static void copies_give_the_same_ids(void **state)
 {
     (void)state;
     enum { V = 50 };
@@ -470,9 +472,9 @@ static void copies_go_the_same_way(void **state)
     ft_sample_params p;
     ft_sample_defaults(&p);
     p.repeat_penalty = 1.3f, p.dry_multiplier = 0.5f, p.mirostat = 2, p.repeat_last_n = 7;
-    ft_sampler *a = make(&p, V), *b = make(&p, V);
+    ft_sampler *a = new_sampler(&p, V), *b = new_sampler(&p, V);
     for (uint64_t i = 0; i < 100; i++) {
-        fill(&r, x, V, 2);
+        fill_random(&r, x, V, 2);
         if (i % 10 == 5) ft_sampler_copy(b, a);
         const int id = ft_sampler_draw(a, x, NULL, i);
         if (i % 10 >= 5) assert_int_equal(ft_sampler_draw(b, x, NULL, i), id);
@@ -482,7 +484,7 @@ static void copies_go_the_same_way(void **state)
     ft_sampler_free(a), ft_sampler_free(b);
 }
 
-/* Mirostat steers the mean surprise towards tau. */
+/* Mirostat controls the mean surprise towards tau. */
 static void mirostat_holds_its_target(void **state)
 {
     (void)state;
@@ -493,7 +495,7 @@ static void mirostat_holds_its_target(void **state)
         ft_sample_params p;
         ft_sample_defaults(&p);
         p.mirostat = version, p.mirostat_tau = 3, p.temperature = 1;
-        ft_sampler *s = make(&p, V);
+        ft_sampler *s = new_sampler(&p, V);
         double bits = 0;
         for (uint64_t i = 0; i < N; i++) {
             ft_sampler_probs(s, x, NULL, i, q);
@@ -509,11 +511,11 @@ static void mirostat_holds_its_target(void **state)
 static void dynatemp_reaches_both_ends(void **state)
 {
     (void)state;
-    ft_sample_params p = only("temperature");
+    ft_sample_params p = only_samplers("temperature");
     p.temperature = 1, p.dynatemp_range = 0.5f;
     const float flat[4] = {1, 1, 1, 1}, sure[4] = {60, 0, 0, 0}, some[3] = {1, 0.5f, 0};
     float q[4];
-    ft_sampler *s = make(&p, 4), *t = make(&p, 3);
+    ft_sampler *s = new_sampler(&p, 4), *t = new_sampler(&p, 3);
     ft_sampler_probs(s, flat, NULL, 0, q);
     for (int i = 0; i < 4; i++) assert_true(fabs((double)q[i] - 0.25) < 1e-6);
     ft_sampler_probs(s, sure, NULL, 0, q);
@@ -537,7 +539,7 @@ static void logprobs_are_of_the_raw_logits(void **state)
     float x[V];
     entry e[V];
     ft_rng r = {21};
-    fill(&r, x, V, 3);
+    fill_random(&r, x, V, 3);
     x[5] = NAN, x[6] = -INFINITY;
     entries(e, x, V);
     e[5].x = (double)-INFINITY;
@@ -578,9 +580,9 @@ static void bad_parameters_are_named(void **state)
 
 static void time_one(const char *name, ft_sample_params p, const float *x, int V)
 {
-    ft_sampler *s = make(&p, V);
+    ft_sampler *s = new_sampler(&p, V);
     for (uint64_t i = 0; i < 64; i++) ft_sampler_accept(s, (int)(i * 37));
-    enum { DRAWS = 200 }; /* near the row's beginning and near its end */
+    enum { DRAWS = 200 }; /* near the beginning of the row and near its end */
     ft_sampler_draw(s, x, NULL, 0);
     const int64_t t = ft_now_ns();
     for (uint64_t i = 0; i < DRAWS; i++) ft_sampler_draw(s, x, NULL, i);
@@ -588,7 +590,7 @@ static void time_one(const char *name, ft_sample_params p, const float *x, int V
     ft_sampler_free(s);
 }
 
-/* A chain that devices know; which samplers are on depends on the step. */
+/* A sampler chain that devices support; the enabled samplers depend on the iteration. */
 static ft_sample_params far_chain(ft_rng *r, int round, const ft_logit_bias *bias)
 {
     ft_sample_params p;
@@ -620,8 +622,8 @@ static ft_drawn far_draw(ft_dev *d, ft_draw *w, const ft_edit *e, const float *x
     return y;
 }
 
-/* What the sampler hands over gives the id that it draws itself, also for a place that lies a few
- * ids ahead; and a list says what logprobs say. */
+/* Sampling on a device with the exported parameters gives the id of the sampler itself, also for a
+ * position a few ids ahead, and the same logprobs. */
 static void a_device_draws_the_same(void **state)
 {
     (void)state;
@@ -674,7 +676,7 @@ static void a_device_draws_the_same(void **state)
     ft_dev_close(d);
 }
 
-static void what_a_device_does_not_know(void **state)
+static void unsupported_on_a_device(void **state)
 {
     (void)state;
     const ft_logit_bias twice[] = {{3, 1}, {4, 1}, {3, 1}};
@@ -704,23 +706,23 @@ static int bench(void)
     const int V = 248320;
     float *x = ft_new_n(float, V);
     ft_rng r = {1};
-    fill(&r, x, V, 3);
+    fill_random(&r, x, V, 3);
     for (int i = 0; i < 40; i++) x[i * 5000 + 3] += 12;
-    ft_sample_params p = only("");
+    ft_sample_params p = only_samplers("");
     p.temperature = 0;
     time_one("greedy", p, x, V);
     p.repeat_penalty = 1.1f;
     ft_sample_order_parse(&p, "penalties", NULL);
     time_one("greedy, repeat penalty", p, x, V);
-    p = only("top_k;top_p;temperature");
+    p = only_samplers("top_k;top_p;temperature");
     p.temperature = 0.8f;
     time_one("top_k 40, top_p, temperature", p, x, V);
     ft_sample_defaults(&p);
     p.repeat_penalty = 1.1f, p.dry_multiplier = 0.8f;
     time_one("defaults, repeat penalty, dry", p, x, V);
-    p = only("top_p");
+    p = only_samplers("top_p");
     time_one("top_p 0.95", p, x, V);
-    p = only("temperature");
+    p = only_samplers("temperature");
     time_one("nothing but the draw", p, x, V);
     p.temperature = 0.8f;
     time_one("temperature", p, x, V);
@@ -728,14 +730,14 @@ static int bench(void)
     const int64_t t = ft_now_ns();
     ft_logprobs(x, V, 3, 20, out);
     printf("%-40s %8.1f us\n", "logprobs 20", (double)(ft_now_ns() - t) * 1e-3);
-    fill(&r, x, V, 0.5);
-    p = only("top_p");
+    fill_random(&r, x, V, 0.5);
+    p = only_samplers("top_p");
     time_one("top_p 0.95, flat", p, x, V);
     ft_free(x);
     return 0;
 }
 
-/* The largest value against the next one, wherever they stand. */
+/* The margin between the largest value and the next one, at any positions. */
 static void margin(void **state)
 {
     (void)state;
@@ -759,7 +761,7 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "--bench")) return bench();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(margin),
-        cmocka_unit_test(filters_are_what_they_say),
+        cmocka_unit_test(filters_match_their_definition),
         cmocka_unit_test(ties_go_to_the_lower_id),
         cmocka_unit_test(order_matters),
         cmocka_unit_test(draws_follow_the_distribution),
@@ -769,13 +771,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(masks_and_biases_hold),
         cmocka_unit_test(greedy_is_the_largest),
         cmocka_unit_test(bans_are_plain),
-        cmocka_unit_test(copies_go_the_same_way),
+        cmocka_unit_test(copies_give_the_same_ids),
         cmocka_unit_test(mirostat_holds_its_target),
         cmocka_unit_test(dynatemp_reaches_both_ends),
         cmocka_unit_test(logprobs_are_of_the_raw_logits),
         cmocka_unit_test(bad_parameters_are_named),
         cmocka_unit_test(a_device_draws_the_same),
-        cmocka_unit_test(what_a_device_does_not_know),
+        cmocka_unit_test(unsupported_on_a_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

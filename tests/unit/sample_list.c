@@ -1,5 +1,5 @@
-/* What the sampler does to whole rows, many values at a time, against the arithmetic of dev/draw.h
- * value by value: host and devices draw the same ids only if all bits are the same. */
+/* tests/unit/sample_list.c - the vectorised row operations of the sampler against the scalar
+ * arithmetic of dev/draw.h: host and devices sample the same ids only if all bits are equal. */
 #include "engine/sample_list.h"
 
 #include "base/mem.h"
@@ -17,7 +17,8 @@ static float from_bits(uint32_t bits)
     return x;
 }
 
-/* Anywhere from 0 to below what weighs nothing, and now and then anything at all. */
+/* A random value from 0 down to below the smallest with a non-zero weight, and sometimes any float.
+ */
 static float any_below(ft_rng *r)
 {
     const uint64_t bits = ft_rng_u64(r);
@@ -30,7 +31,7 @@ static uint64_t plain_weight(float x, float max)
     return ft_weigh(x > max ? 0 : x - max);
 }
 
-/* One value among others that weigh nothing: no other can make up for what it lacks. */
+/* One value among others of zero weight: no other value can compensate an error. */
 static void every_weight_is_the_plain_one(void **state)
 {
     (void)state;
@@ -43,7 +44,7 @@ static void every_weight_is_the_plain_one(void **state)
         x[i] = k < 100000 ? any_below(&r) : from_bits(0x80000000u + (uint32_t)(k - 100000) * 21475);
         const uint64_t want = plain_weight(x[i], 0), got = ft_sum_exp(x, FT_LIST_PART, 0, NULL);
         if (got != want)
-            fail_msg("%a weighs %llu, want %llu", (double)x[i], (unsigned long long)got,
+            fail_msg("%a has weight %llu, want %llu", (double)x[i], (unsigned long long)got,
                      (unsigned long long)want);
         x[i] = was;
     }
@@ -56,10 +57,10 @@ static void sums_are_those_of_all_weights(void **state)
     uint64_t part[N / FT_LIST_PART];
     ft_rng r = {2};
     for (int n = 0; n <= N; n += n < 40 ? 1 : 37) {
-        const float max = n % 3 ? 12.5f : FLT_MAX; /* the latter where a row has +inf */
+        const float max = n % 3 ? 12.5f : FLT_MAX; /* FLT_MAX for a row with +inf */
         uint64_t all = 0, want[N / FT_LIST_PART + 1] = {0};
         for (int i = 0; i < n; i++) {
-            x[i] = n % 5 ? max + any_below(&r) : max; /* or as heavy as a part can be */
+            x[i] = n % 5 ? max + any_below(&r) : max; /* or all of the largest weight */
             want[i / FT_LIST_PART] += plain_weight(x[i], max);
             all += plain_weight(x[i], max);
         }
@@ -69,7 +70,7 @@ static void sums_are_those_of_all_weights(void **state)
     }
 }
 
-/* The entry at each border of the cumulated weights, and beside it. */
+/* The entry at each boundary of the cumulative weights, and next to it. */
 static void the_entry_is_where_weights_pass(void **state)
 {
     (void)state;
@@ -91,7 +92,7 @@ static void the_entry_is_where_weights_pass(void **state)
             sum += w;
         }
         assert_true(sum == all);
-        assert_int_equal(ft_list_at(l, max, all), l->n - 1); /* nothing is behind it */
+        assert_int_equal(ft_list_at(l, max, all), l->n - 1); /* the last entry */
     }
     ft_sample_scratch_free(l);
 }

@@ -1,6 +1,6 @@
-/* Schemas: every case of tests/data/schema is compiled or refused as recorded, and 30 documents of
- * each are checked here by a small validator of our own. tests/e2e/schema.sh does the same with ajv
- * and more. */
+/* tests/unit/schema.c - schemas: every case of tests/data/schema is compiled or rejected as
+ * recorded, and 30 generated documents of each are checked by a small validator in this file.
+ * tests/e2e/schema.sh does the same with ajv and more documents. */
 #define _GNU_SOURCE
 #include "text/schema.h"
 #include "base/file.h"
@@ -17,7 +17,7 @@
 
 #define FOLDER "tests/data/schema"
 
-/* ---- a validator that knows types, bounds, counts, names, lists and combinations ---- */
+/* ---- a validator for types, bounds, counts, names, lists and combinations ---- */
 
 static bool valid(json_t *root, json_t *s, json_t *x);
 
@@ -183,9 +183,9 @@ static void one_case(json_t *c)
     ft_err err = {.text = ""};
     const ft_status st = ft_schema_grammar(&g, ft_str_of(text), &err);
     if (!refuse && st) fail_msg("%s: %s", name, err.text);
-    if (refuse && !st) fail_msg("%s: not refused", name);
+    if (refuse && !st) fail_msg("%s: not rejected", name);
     if (refuse && !strstr(err.text, json_string_value(json_object_get(c, "says"))))
-        fail_msg("%s: says %s", name, err.text);
+        fail_msg("%s: the error is %s", name, err.text);
     if (!st) sample(name, schema, g, text, 30);
     ft_grammar_free(g);
     free(text);
@@ -212,8 +212,8 @@ static void every_case_of_the_suite(void **state)
     assert_true(n >= 120);
 }
 
-/* The validator above must be able to say no. */
-static void the_validator_says_no(void **state)
+/* The validator above must reject invalid documents. */
+static void the_validator_rejects(void **state)
 {
     (void)state;
     static const char *const pair[][2] = {
@@ -239,7 +239,7 @@ static void the_validator_says_no(void **state)
 }
 
 /* true: the whole text is a document of the schema */
-static bool lets_through(const char *schema, const char *text)
+static bool accepts(const char *schema, const char *text)
 {
     ft_grammar *g;
     ft_grammar_state *s;
@@ -252,7 +252,7 @@ static bool lets_through(const char *schema, const char *text)
     return ok;
 }
 
-/* What is let through, and what is not: too narrow a grammar would pass every check above. */
+/* Documents that must or must not match: a too narrow grammar would pass every check above. */
 static void documents_one_by_one(void **state)
 {
     (void)state;
@@ -296,8 +296,7 @@ static void documents_one_by_one(void **state)
         {"{\"minLength\":2,\"maxLength\":2}", "\"\xc3\xa4\"", false},
     };
     for (size_t i = 0; i < FT_COUNT(t); i++)
-        if (lets_through(t[i].schema, t[i].text) != t[i].in)
-            fail_msg("%s: %s", t[i].schema, t[i].text);
+        if (accepts(t[i].schema, t[i].text) != t[i].in) fail_msg("%s: %s", t[i].schema, t[i].text);
 }
 
 static void hostile_schemas_are_bounded(void **state)
@@ -330,7 +329,7 @@ int main(void)
     trie = gen_trie();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_case_of_the_suite),
-        cmocka_unit_test(the_validator_says_no),
+        cmocka_unit_test(the_validator_rejects),
         cmocka_unit_test(documents_one_by_one),
         cmocka_unit_test(hostile_schemas_are_bounded),
     };

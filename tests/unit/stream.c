@@ -1,5 +1,5 @@
-/* Responses into thought, answer and calls, for both families, however they are cut; stop strings.
- */
+/* tests/unit/stream.c - responses split into reasoning, content and calls, for both families and
+ * for any chunking; stop strings. */
 #include "text/stream.h"
 #include "base/buf.h"
 #include "base/mem.h"
@@ -42,7 +42,7 @@ static char *parsed(const ft_stream_opts *o, ft_str text, size_t step)
     for (size_t at = 0; at < text.n; at += step)
         ft_stream_feed(s, (ft_str){text.p + at, FT_MIN(step, text.n - at)});
     ft_stream_end(s);
-    ft_stream_end(s); /* a second time says nothing */
+    ft_stream_end(s); /* a second call sends nothing */
     ft_stream_free(s);
     ft_buf_putc(&r.b, 0);
     return ft_buf_take(&r.b);
@@ -53,7 +53,7 @@ typedef struct sample {
     bool in_thought, no_calls, keep, no_tools;
 } sample;
 
-static void check(ft_chat_family family, const sample *cases, size_t n)
+static void check_cases(ft_chat_family family, const sample *cases, size_t n)
 {
     json_t *tools = json_loads(TOOLS, 0, NULL);
     assert_non_null(tools);
@@ -117,7 +117,7 @@ static void qwen_responses(void **state)
         {CALL("") "\nmore", "N0:f|J0:{}|A:more", false, false, false, false},
         {"t\n</think>\n\n" CALL(P("i", "1")), "T:t|N0:f|J0:{\"i\":1}", true, false, false, false},
         {CALL(""), "C:" CALL(""), false, true, false, false},
-        /* without the outer tag, when there is such a tool */
+        /* without the outer tag, when a tool of that name exists */
         {"<function=f>\n" P("i", "3") "</function>", "N0:f|J0:{\"i\":3}", false, false, false,
          false},
         {"<function=g>\n</function>", "C:<function=g>\n</function>", false, false, false, false},
@@ -134,7 +134,7 @@ static void qwen_responses(void **state)
         {"<tool_call>\n<function=>\n", "C:<tool_call>\n<function=>\n", false, false, false, false},
         {"<tool_call>\n<function=f", "C:<tool_call>\n<function=f", false, false, false, false},
         {"<tool_call>", "C:<tool_call>", false, false, false, false},
-        /* cut off or bent behind the name: the call stays, the rest is text */
+        /* cut off or malformed after the name: the call is kept, the rest is text */
         {"<tool_call>\n<function=f>\n<parameter=s>\nhal", "N0:f|J0:{\"s\":\"hal\"}", false, false,
          false, false},
         {"<tool_call>\n<function=f>\n<parameter=i>\n4", "N0:f|J0:{\"i\":4}", false, false, false,
@@ -146,7 +146,7 @@ static void qwen_responses(void **state)
          false, false},
         {"<tool_call>\n<function=f>\n</tool_call>", "N0:f|J0:{}", false, false, false, false},
     };
-    check(FT_CHAT_QWEN, cases, FT_COUNT(cases));
+    check_cases(FT_CHAT_QWEN, cases, FT_COUNT(cases));
 }
 
 #define Q "<|\"|>"
@@ -190,20 +190,20 @@ static void gemma_responses(void **state)
         {"<|tool_call>call:f{}<tool_call|>", "C:<|tool_call>call:f{}<tool_call|>", false, true,
          false, false},
     };
-    check(FT_CHAT_GEMMA4, cases, FT_COUNT(cases));
+    check_cases(FT_CHAT_GEMMA4, cases, FT_COUNT(cases));
 }
 
-static void plain_replies_stay(void **state)
+static void plain_responses_are_content(void **state)
 {
     (void)state;
     static const sample cases[] = {
         {" <think>x</think> <tool_call> ", "C: <think>x</think> <tool_call> ", false, false, false,
          false},
     };
-    check(FT_CHAT_PLAIN, cases, FT_COUNT(cases));
+    check_cases(FT_CHAT_PLAIN, cases, FT_COUNT(cases));
 }
 
-/* Text that keeps looking like a call is given up for good, and none of it is lost. */
+/* After many failed attempts calls are no longer parsed, and no text is lost. */
 static void endless_false_calls_end(void **state)
 {
     (void)state;
@@ -247,13 +247,13 @@ static void stop_strings(void **state)
     stop_case(one, 1, "go STOP there", "go ", 0);
     stop_case(one, 1, "go STO", "go STO", -1);
     stop_case(one, 1, "SSTOSTOP", "SSTO", 0);
-    stop_case(two, 2, "xabcx", "xa", 1); /* complete first */
-    stop_case(end, 2, "xabcx", "x", 1);  /* complete together: the longest */
+    stop_case(two, 2, "xabcx", "xa", 1); /* the first to be complete */
+    stop_case(end, 2, "xabcx", "x", 1);  /* complete at the same byte: the longest */
     stop_case(line, 3, "a\nb\n\nc", "a\nb", 0);
     stop_case(NULL, 0, "text", "text", -1);
 }
 
-static void held_text_waits(void **state)
+static void text_is_held_back(void **state)
 {
     (void)state;
     const ft_str words[] = {FT_STR("<|im_end|>")};
@@ -281,9 +281,12 @@ static void held_text_waits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(qwen_responses),     cmocka_unit_test(gemma_responses),
-        cmocka_unit_test(plain_replies_stay), cmocka_unit_test(endless_false_calls_end),
-        cmocka_unit_test(stop_strings),       cmocka_unit_test(held_text_waits),
+        cmocka_unit_test(qwen_responses),
+        cmocka_unit_test(gemma_responses),
+        cmocka_unit_test(plain_responses_are_content),
+        cmocka_unit_test(endless_false_calls_end),
+        cmocka_unit_test(stop_strings),
+        cmocka_unit_test(text_is_held_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Chat templates: recorded outputs of the reference, bad templates, bounds, threads. */
+/* tests/unit/template.c - chat templates: recorded outputs of the reference implementation, invalid
+ * templates, limits, threads. */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -13,7 +14,7 @@
 
 #define CASES "tests/data/template/cases.jsonl"
 
-/* The prompt, or NULL with the sentence in err. Yours: ft_free. */
+/* The prompt (the caller frees it with ft_free), or NULL with the message in err. */
 static char *render(const char *source, size_t n, const json_t *vars, ft_err *err)
 {
     ft_jinja *t;
@@ -70,7 +71,7 @@ static void recorded_cases_render_as_the_reference(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* Each stops with a sentence, and within the limits. */
+/* Each stops with an error within the limits. */
 static void endless_templates_are_stopped(void **state)
 {
     (void)state;
@@ -170,12 +171,12 @@ static void errors_name_the_line(void **state)
     } cases[] = {
         {"a\nb\n{{ x.y }}", "line 3: 'x' is undefined"},
         {"a\n{% if %}", "line 2"},
-        {"\n\n{{ raise_exception('too bad') }}", "line 3: the template refuses: too bad"},
+        {"\n\n{{ raise_exception('too bad') }}", "line 3: raised by the template: too bad"},
         {"{% include 'a' %}", "line 1: the tag 'include' is not supported"},
         {"{% if true %}\n\n", "line 1: the block that starts here has no 'endif'"},
         {"{{ 1 | nope }}", "no filter 'nope'"},
         {"{{ none.x.y }}", "'x' is undefined"},
-        {"{{ 'a' + 1 }}", "'+' does not work for str and int"},
+        {"{{ 'a' + 1 }}", "operator '+' is not defined for str and int"},
     };
     json_t *vars = json_object();
     for (size_t i = 0; i < FT_COUNT(cases); i++) {

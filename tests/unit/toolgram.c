@@ -1,4 +1,4 @@
-/* Tools as grammars: the calls that a model may write, in each syntax. */
+/* tests/unit/toolgram.c - grammars for tool calls, in each syntax. */
 #include "text/toolgram.h"
 #include "schema_gen.h"
 #include "text/grammar.h"
@@ -19,8 +19,8 @@ static const char *const TOOLS =
     "\"type\":\"integer\",\"minimum\":-9007199254740991,\"maximum\":9007199254740991}}}}},"
     "{\"type\":\"function\",\"function\":{\"name\":\"now\"}}]";
 
-/* Whether the text is a whole response of the grammar. */
-static bool fits(ft_toolgram g, const char *text)
+/* true when the text is a complete response of the grammar. */
+static bool matches(ft_toolgram g, const char *text)
 {
     ft_err err = {0};
     ft_buf b;
@@ -49,40 +49,42 @@ static void xml(void **state)
 {
     (void)state;
     const ft_toolgram g = {.syntax = FT_CALLS_XML};
-    assert_true(fits(g, W(P("city", "Oslo"))));
-    assert_true(fits(g, W(P("city", "Oslo") P("unit", "C") P("days", "3"))));
-    assert_true(fits(g, W(P("city", "Oslo") P("at", "{\"x\": 1.5}"))));
-    assert_true(fits(g, W(P("city", ""))));
+    assert_true(matches(g, W(P("city", "Oslo"))));
+    assert_true(matches(g, W(P("city", "Oslo") P("unit", "C") P("days", "3"))));
+    assert_true(matches(g, W(P("city", "Oslo") P("at", "{\"x\": 1.5}"))));
+    assert_true(matches(g, W(P("city", ""))));
     assert_true(
-        fits(g, W(P("city", "two\nlines, </div> and << and </parameter and <parameter=x>"))));
-    assert_true(fits(g, NOW));
-    assert_true(fits(g, NOW "\n" NOW));
-    assert_false(fits(g, W("")));                                  /* city is required */
-    assert_false(fits(g, W(P("city", "Oslo") P("unit", "K"))));    /* not one of the two */
-    assert_false(fits(g, W(P("city", "Oslo") P("days", "many")))); /* no integer */
-    assert_false(fits(g, W(P("days", "3") P("city", "Oslo"))));    /* in the order of the schema */
-    assert_false(fits(g, W(P("city", "Oslo") P("at", "{\"y\": 1}")))); /* through $ref */
-    assert_false(fits(g, W(P("city", "a\n</parameter>\n<parameter=evil>\nb"))));
-    assert_false(fits(g, "<tool_call>\n<function=rm>\n</function>\n</tool_call>"));
-    assert_false(fits(g, "hello"));
-    /* a range that cannot be enforced leaves the type */
-    assert_true(fits(g, "<tool_call>\n<function=far>\n" P("n", "-12") "</function>\n</tool_call>"));
-    assert_false(fits(g, "<tool_call>\n<function=far>\n" P("n", "x") "</function>\n</tool_call>"));
+        matches(g, W(P("city", "two\nlines, </div> and << and </parameter and <parameter=x>"))));
+    assert_true(matches(g, NOW));
+    assert_true(matches(g, NOW "\n" NOW));
+    assert_false(matches(g, W("")));                                  /* city is required */
+    assert_false(matches(g, W(P("city", "Oslo") P("unit", "K"))));    /* not in the enum */
+    assert_false(matches(g, W(P("city", "Oslo") P("days", "many")))); /* not an integer */
+    assert_false(matches(g, W(P("days", "3") P("city", "Oslo")))); /* in the order of the schema */
+    assert_false(matches(g, W(P("city", "Oslo") P("at", "{\"y\": 1}")))); /* through $ref */
+    assert_false(matches(g, W(P("city", "a\n</parameter>\n<parameter=evil>\nb"))));
+    assert_false(matches(g, "<tool_call>\n<function=rm>\n</function>\n</tool_call>"));
+    assert_false(matches(g, "hello"));
+    /* for a range that cannot be enforced, only the type is */
+    assert_true(
+        matches(g, "<tool_call>\n<function=far>\n" P("n", "-12") "</function>\n</tool_call>"));
+    assert_false(
+        matches(g, "<tool_call>\n<function=far>\n" P("n", "x") "</function>\n</tool_call>"));
 }
 
 static void choices(void **state)
 {
     (void)state;
     const ft_toolgram one = {.syntax = FT_CALLS_XML, .one = true};
-    assert_true(fits(one, NOW));
-    assert_false(fits(one, NOW "\n" NOW));
+    assert_true(matches(one, NOW));
+    assert_false(matches(one, NOW "\n" NOW));
     const ft_toolgram named = {.syntax = FT_CALLS_XML, .name = "now"};
-    assert_true(fits(named, NOW));
-    assert_false(fits(named, W(P("city", "Oslo"))));
+    assert_true(matches(named, NOW));
+    assert_false(matches(named, W(P("city", "Oslo"))));
     const ft_toolgram either = {.syntax = FT_CALLS_XML, .schema = "{\"type\":\"integer\"}"};
-    assert_true(fits(either, NOW));
-    assert_true(fits(either, "42"));
-    assert_false(fits(either, "\"42\""));
+    assert_true(matches(either, NOW));
+    assert_true(matches(either, "42"));
+    assert_false(matches(either, "\"42\""));
     ft_err err;
     ft_buf b;
     json_t *tools = json_loads(TOOLS, 0, NULL);
@@ -97,11 +99,12 @@ static void json_calls(void **state)
 {
     (void)state;
     const ft_toolgram g = {.syntax = FT_CALLS_JSON};
-    assert_true(fits(
+    assert_true(matches(
         g,
         "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>"));
-    assert_true(fits(g, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"));
-    assert_false(fits(g, "<tool_call>\n{\"name\": \"weather\", \"arguments\": {}}\n</tool_call>"));
+    assert_true(matches(g, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"));
+    assert_false(
+        matches(g, "<tool_call>\n{\"name\": \"weather\", \"arguments\": {}}\n</tool_call>"));
 }
 
 static void gemma(void **state)
@@ -109,14 +112,14 @@ static void gemma(void **state)
     (void)state;
     const ft_toolgram g = {.syntax = FT_CALLS_GEMMA4};
 #define Q "<|\"|>"
-    assert_true(fits(g, "<|tool_call>call:weather{city:" Q "Oslo, \"N\" <|x" Q "}<tool_call|>"));
-    assert_true(fits(g, "<|tool_call>call:weather{city:" Q "Oslo" Q ",days:3}<tool_call|>"));
-    assert_true(fits(g, "<|tool_call>call:now{}<tool_call|><|tool_call>call:now{}<tool_call|>"));
-    assert_true(
-        fits(g, "<|tool_call>call:weather{city:" Q "a" Q ",at:{x:[1,true,{y:null}]}}<tool_call|>"));
-    assert_false(fits(g, "<|tool_call>call:weather{days:3}<tool_call|>"));
-    assert_false(fits(g, "<|tool_call>call:weather{city:Oslo}<tool_call|>"));
-    assert_false(fits(g, "<|tool_call>call:weather{city:" Q "a" Q ",}<tool_call|>"));
+    assert_true(matches(g, "<|tool_call>call:weather{city:" Q "Oslo, \"N\" <|x" Q "}<tool_call|>"));
+    assert_true(matches(g, "<|tool_call>call:weather{city:" Q "Oslo" Q ",days:3}<tool_call|>"));
+    assert_true(matches(g, "<|tool_call>call:now{}<tool_call|><|tool_call>call:now{}<tool_call|>"));
+    assert_true(matches(g, "<|tool_call>call:weather{city:" Q "a" Q
+                           ",at:{x:[1,true,{y:null}]}}<tool_call|>"));
+    assert_false(matches(g, "<|tool_call>call:weather{days:3}<tool_call|>"));
+    assert_false(matches(g, "<|tool_call>call:weather{city:Oslo}<tool_call|>"));
+    assert_false(matches(g, "<|tool_call>call:weather{city:" Q "a" Q ",}<tool_call|>"));
 }
 
 static int begin(void **state)

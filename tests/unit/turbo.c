@@ -1,4 +1,5 @@
-/* The cache encodings: bytes against the reference, errors against theory, edges. */
+/* tests/unit/turbo.c - the turbo KV cache types: bytes against the reference, errors against
+ * theory, edge cases. */
 #include "quant/turbo.h"
 
 #include "base/file.h"
@@ -18,7 +19,7 @@ static const struct {
     const char *name;
     int bits;
     double error;        /* relative squared error of random vectors */
-    double one;          /* ... of a vector that lands in one coordinate */
+    double one;          /* ... of a vector with one non-zero coordinate after the transform */
     double bias;         /* limit of the relative shrinking of products */
     size_t bytes[4];     /* rows of 64, 128, 256, 512 */
     uint8_t zero, third; /* the codes of a zero vector */
@@ -43,7 +44,7 @@ static double dot(const float *a, const float *b, int n)
     return s;
 }
 
-/* x after encoding, decoding and turning back */
+/* x after encoding, decoding and the inverse transform */
 static void trip(ft_turbo t, float *back, const float *x, int d)
 {
     uint8_t bytes[1024];
@@ -88,7 +89,7 @@ static void bytes_are_those_of_the_reference(void **state)
             float y[G];
             ft_turbo_encode((ft_turbo)t, got, in + r * G, G);
             if (memcmp(got, blocks + r * bytes, bytes))
-                fail_msg("%s: row %zu has other bytes", about[t].name, r);
+                fail_msg("%s: row %zu has different bytes", about[t].name, r);
             ft_turbo_decode((ft_turbo)t, y, blocks + r * bytes, G);
             assert_memory_equal(y, want + r * G, sizeof y);
         }
@@ -154,8 +155,8 @@ static void golden_vector(void **state)
     }
 }
 
-/* The sign masks come from a well-known generator: PCG64, state and stream as below; of each
- * output bit 31, then bit 63. */
+/* The sign masks come from the generator PCG64 with the state and stream below: bit 31 of each
+ * output, then bit 63. */
 static void signs_come_from_their_generator(void **state)
 {
     (void)state;
@@ -187,7 +188,7 @@ static void signs_come_from_their_generator(void **state)
 #endif
 }
 
-static void turning_there_and_back(void **state)
+static void transform_round_trip(void **state)
 {
     (void)state;
     static const int sizes[] = {8, 32, 64, 80, 96, 128, 192, 256, 512};
@@ -251,18 +252,18 @@ static void errors_are_those_of_the_theory(void **state)
         assert_true(e >= floor);
         assert_true(t == FT_TURBO4_LEGACY || e <= sqrt(3) * 1.5707963 * floor);
     }
-    /* a true group of 64 is as good, at half the bytes of a padded one */
+    /* a group of 64 has the same error at half the bytes of a padded one */
     assert_true(fabs(mean_error(FT_TURBO2, 64, 10000) / 0.1164 - 1) < 0.01);
     assert_true(fabs(mean_error(FT_TURBO3, 64, 10000) / 0.0328 - 1) < 0.01);
     assert_true(fabs(mean_error(FT_TURBO4, 64, 10000) / 0.0089 - 1) < 0.01);
     assert_true(fabs(mean_error(FT_TURBO3, 256, 2000) / 0.0338 - 1) < 0.01);
     assert_true(fabs(mean_error(FT_TURBO4, 512, 1000) / 0.00918 - 1) < 0.01);
-    /* what falls into the padding is cut off */
+    /* values in the padding are dropped */
     assert_true(fabs(mean_error(FT_TURBO3, 96, 10000) / 0.0252 - 1) < 0.02);
     assert_true(fabs(mean_error(FT_TURBO4, 80, 10000) / 0.0057 - 1) < 0.02);
 }
 
-/* E<y, x'> against <y, x>: norms are kept, so products shrink a little. */
+/* E<y, x'> against <y, x>: norms are preserved, so products shrink slightly. */
 static void products_keep_their_size(void **state)
 {
     (void)state;
@@ -299,9 +300,10 @@ static void structured_rows(void **state)
             assert_true(trip_error(t, x, G) <= 2.5 * about[k].error);
         }
         memset(x, 0, sizeof x);
-        x[77] = -3; /* every coordinate has the same size: exact up to the scale's rounding */
+        x[77] =
+            -3; /* all coordinates have the same magnitude: exact up to the rounding of the scale */
         assert_true(trip_error(t, x, G) < 1e-6);
-        /* everything in one coordinate is the worst case, and shows the rule for ties */
+        /* one non-zero coordinate is the worst case, and shows the rule for ties */
         memset(y, 0, sizeof y);
         y[20] = 1;
         ft_turbo_hadamard_inverse(x, y, G);
@@ -340,7 +342,7 @@ static void edges(void **state)
                 assert_int_equal(b[i], i < head + 32 ? about[k].zero : about[k].third);
             assert_int_equal(b[n], 0x55);
         }
-        /* what is no number counts as zero; what is too large stays finite */
+        /* NaN counts as zero; values that are too large stay finite */
         x[0] = NAN;
         x[1] = INFINITY;
         x[2] = 5;
@@ -359,7 +361,7 @@ static void edges(void **state)
     }
 }
 
-/* The whole-number codebook against the float one: error of <q, k> with q in bytes, over its
+/* The integer codebook against the float one: the error of <q, k> with q in int8, relative to its
  * variance, may grow by 2 % at most. */
 static void whole_numbers_are_good_enough(void **state)
 {
@@ -405,7 +407,7 @@ int main(void)
         cmocka_unit_test(bytes_are_those_of_the_reference),
         cmocka_unit_test(golden_vector),
         cmocka_unit_test(signs_come_from_their_generator),
-        cmocka_unit_test(turning_there_and_back),
+        cmocka_unit_test(transform_round_trip),
         cmocka_unit_test(sizes_and_padding),
         cmocka_unit_test(errors_are_those_of_the_theory),
         cmocka_unit_test(products_keep_their_size),

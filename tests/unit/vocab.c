@@ -1,4 +1,4 @@
-/* Vocabularies: what is read, what is refused, what tokens print. */
+/* tests/unit/vocab.c - vocabularies: reading, rejected input, and the bytes that tokens print. */
 #define _GNU_SOURCE
 #include "vocab_small.h"
 
@@ -30,7 +30,7 @@ static void broken_ones_are_refused(void **state)
     expect_error(s, FT_EFORMAT, "tokenizer.ggml.token_type has 7 entries for 256 tokens");
     s = small_new("gpt2");
     s->type[3] = 9;
-    expect_error(s, FT_EFORMAT, "token 3 has no type from 0 to 6");
+    expect_error(s, FT_EFORMAT, "the type of token 3 is out of range, want 0 to 6");
     s = small_new("gpt2");
     small_put(s, "a", FT_TOKEN_NORMAL);
     expect_error(s, FT_EFORMAT, "tokens 97 and 256 have the same text \"a\"");
@@ -79,7 +79,7 @@ static void ids_outside_count_as_absent(void **state)
     small_vocab *s = small_new("gpt2");
     s->no_merges = true;
     s->more = wrong_kinds;
-    expect_error(s, FT_EFORMAT, "tokenizer.ggml.merges is no array of strings");
+    expect_error(s, FT_EFORMAT, "tokenizer.ggml.merges is not an array of strings");
     s = small_new("gpt2");
     s->more = outside_ids;
     assert_int_equal(small_open(&v, s, &err), FT_OK);
@@ -170,13 +170,13 @@ static void gemma_ends_where_it_should(void **state)
     ft_ids l;
     ft_ids_init(&l, 100);
     assert_int_equal(ft_encode(v, FT_STR("a<turn|>"), FT_BPE_ADD_SPECIAL, &l, &err), FT_OK);
-    assert_int_equal(l.id[0], 2); /* BOS once, and the turn's end as plain text */
+    assert_int_equal(l.id[0], 2); /* BOS once, and the end of the turn as plain text */
     assert_int_equal(l.n, 2 + 7);
     ft_ids_release(&l);
     ft_vocab_close(v);
 }
 
-/* NULL: the two are the same. */
+/* text NULL: the two vocabularies must be equal. */
 static void expect_same(small_vocab *draft, const char *text)
 {
     small_vocab *target = small_new("gpt2");
@@ -210,8 +210,8 @@ static void adds_bos(ft_gguf_writer *w)
     ft_gguf_put_bool(w, "tokenizer.ggml.add_bos_token", true);
 }
 
-/* What ids mean counts; a few more of them at the end do not. */
-static void a_draft_model_must_mean_the_same(void **state)
+/* The meaning of ids must be equal; a few additional ids at the end are allowed. */
+static void a_draft_model_must_have_the_same_vocabulary(void **state)
 {
     (void)state;
     expect_same(like_the_target(), NULL);
@@ -246,8 +246,9 @@ static void a_draft_model_must_mean_the_same(void **state)
                    "the target; want the same vocabulary");
     s = like_the_target();
     s->more = has_eos;
-    expect_same(s, "the draft model has tokenizer.ggml.eos_token_id, the target has not; want the "
-                   "same vocabulary");
+    expect_same(
+        s, "the draft model has tokenizer.ggml.eos_token_id, the target does not have it; want the "
+           "same vocabulary");
 }
 
 int main(void)
@@ -257,7 +258,7 @@ int main(void)
         cmocka_unit_test(ids_outside_count_as_absent),
         cmocka_unit_test(qwen_ends_where_it_should),
         cmocka_unit_test(gemma_ends_where_it_should),
-        cmocka_unit_test(a_draft_model_must_mean_the_same),
+        cmocka_unit_test(a_draft_model_must_have_the_same_vocabulary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
