@@ -434,7 +434,7 @@ void ft_hf_check_all_used(ft_hf *h)
             skip = !strncmp(name, p, n);
             p = end ? end + 1 : NULL;
         }
-        if (!skip) bad(h, "tensor %.200s has no place in %s", name, h->arch);
+        if (!skip) bad(h, "tensor %.200s is not part of architecture %s", name, h->arch);
     }
 }
 
