@@ -140,19 +140,19 @@ static void cache(const ft_llm_stats *c, ft_buf *out)
         const char *name, *help;
         uint64_t n;
     } page[] = {
-        {"foretoken:pages_used", "Pages of replies that run.",
+        {"foretoken:pages_used", "KV cache pages of running sequences.",
          c->pages - c->pages_free - c->pages_cached},
-        {"foretoken:pages_free", "Pages that nobody holds.", c->pages_free},
-        {"foretoken:pages_cached", "Pages of lanes that are idle.", c->pages_cached},
+        {"foretoken:pages_free", "Free KV cache pages.", c->pages_free},
+        {"foretoken:pages_cached", "KV cache pages of idle slots.", c->pages_cached},
     };
     for (size_t i = 0; i < FT_COUNT(page); i++) {
         head(out, page[i].name, "gauge", page[i].help);
         ft_buf_printf(out, "%s %llu\n", page[i].name, (unsigned long long)page[i].n);
     }
-    head(out, "foretoken:snapshots_bytes", "gauge", "Memory of prompts read before.");
+    head(out, "foretoken:snapshots_bytes", "gauge", "Memory of prefix checkpoints, in bytes.");
     ft_buf_printf(out, "foretoken:snapshots_bytes{tier=\"host\"} %llu\n",
                   (unsigned long long)c->prefix_bytes);
-    head(out, "foretoken:prefix_entries", "gauge", "Prompts remembered.");
+    head(out, "foretoken:prefix_entries", "gauge", "Prefix checkpoints.");
     ft_buf_printf(out, "foretoken:prefix_entries %llu\n", (unsigned long long)c->prefix_entries);
     head(out, "foretoken:prefix_hit_tokens_total", "counter", "Prompt tokens found in the cache.");
     ft_buf_printf(out, "foretoken:prefix_hit_tokens_total %llu\n",
@@ -160,9 +160,11 @@ static void cache(const ft_llm_stats *c, ft_buf *out)
     head(out, "foretoken:prefix_miss_tokens_total", "counter", "Prompt tokens not found there.");
     ft_buf_printf(out, "foretoken:prefix_miss_tokens_total %llu\n",
                   (unsigned long long)c->prompt_tokens);
-    head(out, "foretoken:preemptions_total", "counter", "Replies put back to wait for pages.");
+    head(out, "foretoken:preemptions_total", "counter",
+         "Sequences preempted for lack of KV cache pages.");
     ft_buf_printf(out, "foretoken:preemptions_total %llu\n", (unsigned long long)c->preempted);
-    head(out, "foretoken:cancelled_total", "counter", "Replies whose client left.");
+    head(out, "foretoken:cancelled_total", "counter",
+         "Responses cancelled because the client left.");
     ft_buf_printf(out, "foretoken:cancelled_total %llu\n", (unsigned long long)c->cancelled);
 }
 
@@ -171,7 +173,7 @@ static void steps(const ft_llm_stats *c, ft_buf *out)
 {
     const char *name = "foretoken:step_seconds";
     uint64_t sum = 0;
-    head(out, name, "histogram", "A round of the engine: every reply's rows and some of prompts.");
+    head(out, name, "histogram", "Duration of an engine step.");
     for (int i = 0; i < FT_STEP_BUCKETS; i++) {
         sum += c->step_at[i];
         ft_buf_printf(out, "%s_bucket{le=\"%.9g\"} %llu\n", name, (double)(1 << i) / 4096,
@@ -187,9 +189,9 @@ void ft_metrics_write(ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
     pthread_mutex_lock(&m->lock);
     if (c) {
         tokens(m, c, out);
-        one(out, "requests_processing", "gauge", "Replies that are running.", c->busy);
-        one(out, "requests_deferred", "gauge", "Requests that wait for a lane.", c->waiting);
-        one(out, "n_busy_slots_per_decode", "gauge", "Lanes of a pass, on average.",
+        one(out, "requests_processing", "gauge", "Requests being processed.", c->busy);
+        one(out, "requests_deferred", "gauge", "Requests waiting for a slot.", c->waiting);
+        one(out, "n_busy_slots_per_decode", "gauge", "Mean number of busy slots per decode step.",
             rate((double)c->decode_steps, (double)c->steps));
         drafts(m, c, out);
         cache(c, out);
@@ -197,7 +199,7 @@ void ft_metrics_write(ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
     }
     histogram(out, "foretoken:time_to_first_token_seconds", "From the request to its first token.",
               &m->first_token);
-    histogram(out, "foretoken:inter_token_seconds", "Between two tokens of a reply, its mean.",
+    histogram(out, "foretoken:inter_token_seconds", "Mean time between two tokens of a response.",
               &m->between_tokens);
     head(out, "foretoken:http_requests_total", "counter", "Requests answered.");
     for (int i = 0; i < m->n_request; i++)
