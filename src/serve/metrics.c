@@ -98,13 +98,15 @@ static void tokens(ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
     one(out, "prompt_tokens_cached_total", "counter", "Prompt tokens found in the cache.",
         (double)c->cached_tokens);
     one(out, "prompt_seconds_total", "counter", "Time spent on prompts.", c->prompt_s);
-    one(out, "tokens_predicted_total", "counter", "Tokens of replies.", (double)c->output_tokens);
-    one(out, "tokens_predicted_seconds_total", "counter", "Time spent on replies.", c->output_s);
+    one(out, "tokens_predicted_total", "counter", "Generated tokens.", (double)c->output_tokens);
+    one(out, "tokens_predicted_seconds_total", "counter", "Time spent generating, in seconds.",
+        c->output_s);
     one(out, "n_decode_total", "counter", "Passes through the model.", (double)c->steps);
     one(out, "n_tokens_max", "counter", "Tokens of the longest sequence so far.", m->tokens_max);
     one(out, "prompt_tokens_seconds", "gauge", "Prompt tokens per second since the last scrape.",
         rate((double)(c->prompt_tokens - m->last_prompt), c->prompt_s - m->last_prompt_s));
-    one(out, "predicted_tokens_seconds", "gauge", "Reply tokens per second since the last scrape.",
+    one(out, "predicted_tokens_seconds", "gauge",
+        "Generated tokens per second since the last scrape.",
         rate((double)(c->output_tokens - m->last_output), c->output_s - m->last_output_s));
     m->last_prompt = c->prompt_tokens;
     m->last_output = c->output_tokens;
