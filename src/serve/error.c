@@ -32,7 +32,8 @@ bool ft_http_error_set(ft_http_error *error, ft_error_kind kind, const char *par
 {
     va_list ap;
     va_start(ap, fmt);
-    *error = (ft_http_error){.kind = kind, .param = param};
+    *error = (ft_http_error){.kind = kind};
+    if (param) snprintf(error->param, sizeof error->param, "%s", param);
     vsnprintf(error->text, sizeof error->text, fmt, ap);
     va_end(ap);
     return false;
@@ -60,13 +61,23 @@ int ft_error_http_status(ft_error_kind p)
     return KIND[p].http;
 }
 
-/* The text may hold a cut-off character at its end. */
+/* A JSON string of a text that may end with an incomplete character. NULL: it is not UTF-8. */
+static json_t *cut_text(const char *text)
+{
+    const size_t n = strlen(text);
+    return json_stringn(text, n - ft_utf8_partial((ft_str){text, n}));
+}
+
 static json_t *text_of(const ft_http_error *error)
 {
-    size_t n = strlen(error->text);
-    n -= ft_utf8_partial((ft_str){error->text, n});
-    json_t *t = json_stringn(error->text, n);
-    return t ? t : json_string("the message is no UTF-8");
+    json_t *t = cut_text(error->text);
+    return t ? t : json_string("the message is not valid UTF-8");
+}
+
+static json_t *param_of(const ft_http_error *error)
+{
+    json_t *t = *error->param ? cut_text(error->param) : NULL;
+    return t ? t : json_null();
 }
 
 json_t *ft_error_openai(const ft_http_error *error)
@@ -75,7 +86,7 @@ json_t *ft_error_openai(const ft_http_error *error)
     json_object_set_new(e, "code", json_integer(KIND[error->kind].http));
     json_object_set_new(e, "message", text_of(error));
     json_object_set_new(e, "type", json_string(KIND[error->kind].type));
-    json_object_set_new(e, "param", error->param ? json_string(error->param) : json_null());
+    json_object_set_new(e, "param", param_of(error));
     if (error->kind == FT_ERR_CONTEXT) {
         json_object_set_new(e, "n_prompt_tokens", json_integer(error->n_prompt));
         json_object_set_new(e, "n_ctx", json_integer(error->n_ctx));

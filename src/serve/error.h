@@ -25,7 +25,7 @@ typedef enum ft_error_kind {
 
 typedef struct ft_http_error {
     ft_error_kind kind;
-    const char *param;   /* the field, or NULL; lives as long as the program or the request */
+    char param[64];      /* the field's name, cut at 63 bytes; empty: none */
     char text[512];      /* a sentence: the thing, what was found, what is wanted */
     int n_prompt, n_ctx; /* of FT_ERR_CONTEXT */
 } ft_http_error;

@@ -387,6 +387,9 @@ static void assert_too_many(const char *field, const char *one, int n, const cha
     for (int i = 1; i < n; i++) ft_buf_printf(&b, ",%s", one);
     ft_buf_puts(&b, "]}");
     refused("/completion", ft_buf_z(&b), 400, words);
+    client_response r = post("/completion", ft_buf_z(&b));
+    same_text(client_text(r.json, "error.param"), field);
+    client_release(&r);
     ft_buf_release(&b);
 }
 
