@@ -458,6 +458,15 @@ static inline ft_status script_checks(const ft_request *r, ft_err *err)
     return FT_OK;
 }
 
+/* Whether the job runs or waits. */
+static inline bool script_live(ft_job *j)
+{
+    pthread_mutex_lock(&j->lock);
+    const bool live = !j->ended && !j->freed;
+    pthread_mutex_unlock(&j->lock);
+    return live;
+}
+
 ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(void *user),
                      void *user, ft_err *err)
 {
@@ -471,8 +480,8 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
     int live = 0, same = 0;
     ft_job **end = &m->jobs;
     for (; *end; end = &(*end)->next) {
-        live += !(*end)->ended;
-        same += !(*end)->ended && (*end)->client == r->client;
+        live += script_live(*end);
+        same += script_live(*end) && (*end)->client == r->client;
     }
     if (m->per_client && r->client && same >= m->per_client) {
         pthread_mutex_unlock(&m->lock);
@@ -715,11 +724,9 @@ void ft_llm_counts(ft_llm *m, ft_llm_stats *out)
     pthread_mutex_lock(&m->lock);
     *out = m->n;
     for (ft_job *j = m->jobs; j; j = j->next) {
-        pthread_mutex_lock(&j->lock);
-        const bool live = !j->ended && !j->freed;
+        const bool live = script_live(j);
         out->busy += live && j->slot >= 0;
         out->waiting += live && j->slot < 0;
-        pthread_mutex_unlock(&j->lock);
     }
     for (ft_embedding *b = m->embeddings; b; b = b->next) out->busy += !b->done;
     pthread_mutex_unlock(&m->lock);
