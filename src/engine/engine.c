@@ -343,6 +343,7 @@ ft_status ft_slot_start(ft_slot *s, const ft_task *j, ft_err *err)
     ft_draft_model_start(s, j);
     s->stats = (ft_stats){.cached_n = reusable(s, j)};
     s->stats.prompt_n = j->n_prompt - s->stats.cached_n;
+    if (j->keep) *(s->stats.cached_n ? &s->e->reuse_hits : &s->e->reuse_misses) += 1;
     s->task = *j;
     s->task.prompt = s->ids;
     memcpy(s->ids, j->prompt, sizeof(int32_t) * (size_t)j->n_prompt);

@@ -102,9 +102,9 @@ typedef struct ft_task {
     int n_response;
     int32_t checkpoint_id; /* a checkpoint is saved before this generated token, because templates
                             * may write what follows it differently; 0: none */
-    bool keep;      /* use cached prefixes, and cache this prompt */
-    uint64_t salt;  /* cached prefixes are shared by tasks with the same salt */
-    int max_tokens; /* < 0: until the context is full */
+    bool keep;             /* use cached prefixes, and cache this prompt */
+    uint64_t salt;         /* cached prefixes are shared by tasks with the same salt */
+    int max_tokens;        /* < 0: until the context is full */
     ft_sample_params sampling;
     ft_mask mask;
     const int32_t *eog; /* end tokens; they are not emitted */

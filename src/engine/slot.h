@@ -114,6 +114,7 @@ struct ft_engine {
     bool pure;             /* this step has no prompt rows */
     uint64_t steps;        /* trunk passes so far */
     uint64_t arrivals, preempted;
+    uint64_t reuse_hits, reuse_misses; /* prompts of which some tokens, or none, were cached */
     char fault[500]; /* why a pass failed; a device does not recover, so all later passes fail
                       * too */
     ft_prefill_budget prefill;

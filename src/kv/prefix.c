@@ -220,6 +220,7 @@ ft_status ft_prefix_new(ft_prefix **out, ft_cache *c, const ft_prefix_params *pa
         .rest = ft_cache_state_bytes(c) + params->extra,
         .window = c->space[FT_SPACE_WINDOW].window,
     };
+    p->n.state = ft_point_state_bytes(&p->s, p->s.cells);
     if (params->dir) {
         const ft_status st = ft_point_dir_open(&p->dir, params->dir, &p->s, err);
         if (st) {
@@ -271,8 +272,8 @@ static void fill_pages(const ft_prefix *p, const node *n, ft_seq *s)
 {
     if (!n->parent) return;
     fill_pages(p, n->parent, s);
-    ft_seq_pages_put(s, FT_SPACE_FULL, n->p.from / FT_PAGE_ROWS, ft_point_pages_end(&p->s, n->p.len),
-                     n->p.pages->data);
+    ft_seq_pages_put(s, FT_SPACE_FULL, n->p.from / FT_PAGE_ROWS,
+                     ft_point_pages_end(&p->s, n->p.len), n->p.pages->data);
 }
 
 static void fill(const ft_prefix *p, const node *n, ft_seq *s, void *extra)
@@ -296,18 +297,11 @@ int ft_prefix_find(ft_prefix *p, uint64_t salt, const int32_t *ids, int n, int l
     do { /* a damaged checkpoint is removed, and another one may match */
         best = deepest_of(p, salt, ids, n - 1, true);
     } while (best && !(load_node(p, best) && best->has_state));
-    if (!best || best->p.len <= longer) {
-        p->n.misses++;
-        return 0;
-    }
+    if (!best || best->p.len <= longer) return 0;
     const int len = best->p.len;
     touch(p, best);
-    if (!ft_seq_adopt(s, len, ft_point_window_first(&p->s, len))) {
-        p->n.misses++;
-        return 0;
-    }
+    if (!ft_seq_adopt(s, len, ft_point_window_first(&p->s, len))) return 0;
     fill(p, best, s, extra);
-    p->n.hits++;
     return len;
 }
 
@@ -338,7 +332,8 @@ static void regroup(ft_prefix *p, node *parent, node *n)
         if (c == n || c->p.salt != n->p.salt || !c->p.pages || c->p.len <= n->p.len ||
             memcmp(c->p.ids, n->p.ids, cut * sizeof *n->p.ids))
             continue;
-        const size_t skip = (size_t)(n->p.len / FT_PAGE_ROWS - n->p.from / FT_PAGE_ROWS) * p->s.page;
+        const size_t skip =
+            (size_t)(n->p.len / FT_PAGE_ROWS - n->p.from / FT_PAGE_ROWS) * p->s.page;
         ft_blob *rest = ft_blob_new(c->p.pages->bytes - skip);
         if (!rest) continue;
         p->n.bytes -= node_bytes(p, c);

@@ -25,7 +25,8 @@ typedef struct ft_prefix_params {
 } ft_prefix_params;
 
 typedef struct ft_prefix_counts {
-    uint64_t bytes, points, hits, misses;
+    uint64_t bytes, points;
+    uint64_t state; /* bytes of one checkpoint besides its pages, at the longest context */
 } ft_prefix_counts;
 
 ft_status ft_prefix_new(ft_prefix **out, ft_cache *c, const ft_prefix_params *p, ft_err *err);

@@ -85,7 +85,8 @@ static void check_shared(const inv_model *m, int k, ft_kv_type t, const char *di
           "%s: the same prompt again", m->name);
     ft_prefix_counts n;
     ft_prefix_count(e->prefix, &n);
-    check(n.hits >= 1 && n.points >= 1 && n.bytes > 0, "%s: counts of the prefix cache", m->name);
+    check(e->reuse_hits >= 1 && n.points >= 1 && n.bytes > 0, "%s: counts of the prefix cache",
+          m->name);
     ft_slot_free(one);
     ft_slot_free(two);
     ft_engine_free(e);
@@ -211,9 +212,7 @@ static void conversation(const inv_model *m, int k, ft_kv_type kv, bool alternat
 {
     static const int message[] = {70, 13, 30, 5, 41}, length[] = {67, 30, 21, 80, 9};
     const ft_engine_params p = params(k, kv);
-    const char *what = dir         ? "restarted"
-                       : alternate ? "another slot"
-                                   : "the same slot";
+    const char *what = dir ? "restarted" : alternate ? "another slot" : "the same slot";
     static talk one, other;
     one = other = (talk){.n = 0};
     ft_task j = task(k);

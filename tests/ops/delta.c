@@ -185,7 +185,8 @@ OPTEST(cut, {16, 70, 64}, {32, 130, 64}, {32, 129, 128}, {16, 200, 128}, {64, 90
        {128, 150, 64}, {128, 210, 128}, {128, 74, 64})
 
 /* Serial rows: a span whose first rows are serial has the bits of those rows in one step each and
- * the rest in one span. S, start, serial rows, rows; the first sequence of two spans in the step. */
+ * the rest in one span. S, start, serial rows, rows; the first sequence of two spans in the step.
+ */
 static void serial(ft_optest *t, const int *n)
 {
     const int Hk = 1, Hv = 2, S = n[0], start = n[1], lead = n[2], rows = n[3];
