@@ -1,5 +1,5 @@
-/* serve/ollama.h - the part of Ollama's API that editors use: bodies in (ollama.c), lines out
- * (ollama_out.c). */
+/* serve/ollama.h - the part of Ollama's API that editors use: request parsing (ollama.c) and
+ * response formatting (ollama_out.c). */
 #ifndef FT_SERVE_OLLAMA_H
 #define FT_SERVE_OLLAMA_H
 
