@@ -1,4 +1,4 @@
-/* serve/anthropic.c - POST /v1/messages: a body in Anthropic's form becomes a chat body. */
+/* serve/anthropic.c - POST /v1/messages: converts an Anthropic body to an OpenAI chat body. */
 #include "serve/anthropic.h"
 
 #include "base/mem.h"
@@ -22,7 +22,7 @@ static bool is(const json_t *block, const char *type)
 
 /* ---- messages ---- */
 
-/* Text, or text blocks with a line between them. */
+/* Appends a string, or the text blocks of an array separated by newlines. */
 static bool texts(const json_t *v, const char *param, ft_buf *out, ft_http_error *error)
 {
     char brief[72];
@@ -60,7 +60,7 @@ static bool put_message(json_t *list, const char *role, const json_t *v, const c
     return ok;
 }
 
-/* A tool's result with images among its blocks. */
+/* Appends a tool message whose result has images. */
 static bool put_seen(json_t *list, const json_t *content, size_t i, ft_http_error *error)
 {
     json_t *parts = json_array();
@@ -102,7 +102,7 @@ static json_t *tool_use(const json_t *block)
     return j;
 }
 
-/* The parts of one message, sorted. */
+/* The content of one message, by kind. */
 typedef struct parts {
     ft_buf text, thought;
     json_t *calls, *images;
@@ -194,7 +194,7 @@ static bool messages(const json_t *body, json_t *list, ft_http_error *error)
     return true;
 }
 
-/* ---- tools and the rest ---- */
+/* ---- tools, tool_choice, thinking ---- */
 
 static bool tools(const json_t *body, json_t *out, ft_http_error *error)
 {
@@ -209,7 +209,7 @@ static bool tools(const json_t *body, json_t *out, ft_http_error *error)
                                  ft_json_brief(list, brief));
     json_array_foreach(list, i, t)
     {
-        if (ft_get(t, "type") && !is(t, "custom")) continue; /* runs on Anthropic's side */
+        if (ft_get(t, "type") && !is(t, "custom")) continue; /* a server tool of Anthropic's */
         if (!json_is_string(ft_get(t, "name")))
             return ft_http_error_set(error, FT_ERR_INVALID, "tools",
                                      "tools[%zu] is %s, want a name", i, ft_json_brief(t, brief));
@@ -286,7 +286,7 @@ static bool read(ft_call *c, ft_served *d, ft_gen_params *a, ft_chat_prompt *p,
 {
     json_t *chat = ft_anthropic_body(c->body, error);
     if (!chat) return false;
-    json_decref(c->body); /* what the ask points to must live on */
+    json_decref(c->body); /* the parameters point into the new body, so the call keeps it */
     c->body = chat;
     return ft_chat_read(a, c->s, d, chat, p, error);
 }

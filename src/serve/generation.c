@@ -9,10 +9,10 @@
 
 enum {
     MAX_TEXT = 256 << 20,
-    PILE = 64 << 10, /* bytes that wait to be sent; then the response waits too */
+    PILE = 64 << 10, /* maximum of unsent bytes; the response waits beyond that */
 };
 
-/* ---- events become pieces ---- */
+/* ---- from events to pieces ---- */
 
 static json_t *token_json(const ft_generation *t, const ft_token_prob *p)
 {
@@ -83,7 +83,8 @@ static void take_token(ft_generation *t, ft_choice *c, const ft_event *e)
     }
 }
 
-/* What is not shown: thoughts nobody wants, and text behind a call, which templates forbid. */
+/* Output that is not shown: reasoning if it was not requested, and text after a tool call, which
+ * templates do not allow. */
 static bool hidden(const ft_generation *t, const ft_choice *c, const ft_event *e)
 {
     if (e->part == FT_PART_THOUGHT) return t->drop_thought;
@@ -124,7 +125,7 @@ static void take_event(ft_generation *t, ft_choice *c, const ft_event *e)
         ft_log(FT_LOG_DEBUG, "%s: %zu bytes behind a tool call were dropped", t->c->id, e->bytes);
 }
 
-/* A response that takes too long ends, once it has a whole line. */
+/* Ends a response that exceeds max_ms, once it has a complete line. */
 static void look_at_clock(ft_generation *t, ft_choice *c)
 {
     if (!t->max_ms || c->first_s <= 0 || c->time_up) return;
@@ -134,7 +135,7 @@ static void look_at_clock(ft_generation *t, ft_choice *c)
     ft_job_cancel(c->job);
 }
 
-/* ---- pumping ---- */
+/* ---- pump ---- */
 
 static void end_choice(ft_generation *t, ft_choice *c)
 {
@@ -183,7 +184,7 @@ static void note(ft_generation *t)
              c->st ? "error" : ft_finish_reason(c));
 }
 
-/* The first choice that failed speaks for all. */
+/* Returns the error of the first choice that failed. */
 static bool failure(const ft_generation *t, ft_http_error *error)
 {
     for (int i = 0; i < t->n; i++)
@@ -239,7 +240,7 @@ static bool pump(ft_call *call)
     return done;
 }
 
-/* ---- life ---- */
+/* ---- start, cancel and release ---- */
 
 static void cancel(ft_call *call)
 {
@@ -362,7 +363,8 @@ void ft_generation_start(ft_call *c, ft_served *d, const ft_api_format *shape, c
         k->prompt = i / a->n;
         if ((st = start_choice(t, k, a, &prompt[k->prompt], &err)))
             ok = ft_http_error_from(&error, st, NULL, &err);
-        if (st == FT_EDEVICE) error.kind = FT_ERR_UNAVAILABLE; /* it never began */
+        if (st == FT_EDEVICE)
+            error.kind = FT_ERR_UNAVAILABLE; /* rejected before it started: the client may retry */
     }
     if (!ok) {
         free_talk(t);

@@ -1,8 +1,8 @@
-/* serve/http.c - the only file that knows libmicrohttpd: bytes to calls and back.
+/* serve/http.c - the only file that uses libmicrohttpd: from sockets to calls and back.
  *
- * A request is collected, checked and handed to its route on one of the library's threads. If the
- * answer is not there yet the connection is suspended and no thread waits for it; ft_call_wake
- * resumes it and pump is called again. A streamed answer does the same between two pieces. */
+ * A request is read, checked and passed to its handler on one of the library's threads. If the
+ * response is not complete, the connection is suspended and no thread waits for it; ft_call_wake
+ * resumes it and pump is called again. A streamed response does the same between two pieces. */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/file.h"
@@ -20,16 +20,16 @@
 #include <unistd.h>
 
 enum {
-    POOL_BYTES = 160 << 10, /* of a connection: headers, and a piece of what is read or written */
+    POOL_BYTES = 160 << 10, /* per connection: headers, and a buffer for reading or writing */
     PIECE_BYTES = 16 << 10,
     OUT_MAX = 64 << 20,
-    OFFLOAD_BYTES = 32 << 10, /* bodies above this are handled off the HTTP threads */
+    OFFLOAD_BYTES = 32 << 10, /* larger bodies are handled by offload.c */
     OFFLOAD_THREADS = 2,
-    FREE_BYTES = 64 << 10, /* of a body that p.body_memory does not count */
-    TRIM_BYTES = 4 << 20,  /* after such requests freed memory is given back */
+    FREE_BYTES = 64 << 10, /* smaller bodies are not counted in p.body_memory */
+    TRIM_BYTES = 4 << 20,  /* after a larger request, freed memory is returned to the system */
 };
 
-/* ---- what routes may ask ---- */
+/* ---- functions for handlers ---- */
 
 const char *ft_call_query(const ft_call *c, const char *key)
 {
@@ -117,7 +117,7 @@ static void about_to_look(ft_call *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* false: somebody called in the meantime, look again. */
+/* Returns false if the call was woken since clear_woken: check again. */
 static bool suspend(ft_call *c)
 {
     pthread_mutex_lock(&c->lock);
@@ -130,13 +130,13 @@ static bool suspend(ft_call *c)
     return wait;
 }
 
-/* A client that closed its side may have gone, or wait for the answer: only sending tells, and a
- * client that is gone resets the connection then. A stream sends an event that says nothing; before
- * a response, HTTP/1.1 lets a server send 100 Continue. */
+/* A client that has closed its side of the connection may be gone or may still read the response.
+ * Only sending tells: a client that is gone resets the connection. A stream sends a keep-alive;
+ * before the response, HTTP/1.1 allows 100 Continue. */
 bool ft_call_left(ft_call *c)
 {
     static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (c->s->p.tls_key) return true; /* TLS knows no half of a connection */
+    if (c->s->p.tls_key) return true; /* TLS has no half-closed connections */
     if (c->s->unix_path || c->probed) return false;
     if (c->stream) {
         c->probed = true;
@@ -176,7 +176,7 @@ static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
     ft_call *c = cls;
     (void)pos;
     for (;;) {
-        about_to_look(c); /* before anything is looked at: no wake-up is lost */
+        about_to_look(c); /* before the checks, so that no wake-up is lost */
         if (left(c)) return MHD_CONTENT_READER_END_WITH_ERROR;
         if (c->out.len > c->sent) return take_out(c, buf, max);
         if (c->ended) return MHD_CONTENT_READER_END_OF_STREAM;
@@ -196,7 +196,7 @@ void ft_call_stream(ft_call *c, const char *type)
     ft_call_add_header(c, "X-Accel-Buffering", "no");
 }
 
-/* ---- a request, from its first header to its answer ---- */
+/* ---- one request, from its headers to its response ---- */
 
 void ft_call_list(ft_call *c, bool in)
 {
@@ -239,7 +239,7 @@ static void take_id(ft_call *c)
         ft_random_id(c->id, "req_", 24);
 }
 
-/* ---- what can be refused before the body has arrived ---- */
+/* ---- checks before the body is read ---- */
 
 typedef struct framing {
     int lengths, encodings, hosts;
@@ -256,7 +256,7 @@ static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind, const ch
     return MHD_YES;
 }
 
-/* Where a body ends must not depend on who reads the headers (request smuggling). */
+/* The length of the body must be unambiguous (request smuggling). */
 static bool head_framed(ft_call *c, ft_http_error *error)
 {
     framing f = {0};
@@ -279,7 +279,7 @@ static bool head_framed(ft_call *c, ft_http_error *error)
     return true;
 }
 
-/* Pages of other sites, and names that are not ours. */
+/* Checks the Host header and the origin. */
 static bool head_from_here(ft_call *c, ft_http_error *error)
 {
     const char *host = ft_call_header(c, "Host"), *origin = ft_call_header(c, "Origin");
@@ -302,8 +302,8 @@ static bool is_type(const char *type, const char *want)
     return !strncasecmp(type, want, n) && strchr("; \t", type[n]);
 }
 
-/* A page can send other types without being asked for permission. Programs are not pages: curl -d
- * names the type of a form. */
+/* Browsers must send application/json, which a page of another origin can send only after a CORS
+ * preflight. Other clients need not: curl -d sends the content type of a form. */
 static bool head_json(ft_call *c, ft_http_error *error)
 {
     const char *type = ft_call_header(c, "Content-Type");
@@ -323,7 +323,7 @@ static bool head_small(const ft_call *c, ft_http_error *error)
                              c->s->p.body_max);
 }
 
-/* Everything that can be said before the body has arrived. */
+/* All checks that need only the headers. */
 static bool head_fine(ft_call *c, const char *url, const char *method, ft_http_error *error)
 {
     ft_server *s = c->s;
@@ -398,7 +398,8 @@ static void end_call(ft_call *c)
     atomic_fetch_sub(&s->metrics.active, 1);
 }
 
-/* So many bytes more are this call's. false: all calls together have too many. */
+/* Adds n bytes to the memory charged to this call. Returns false if all calls together exceed the
+ * limit. */
 static bool charge(ft_call *c, size_t n)
 {
     ft_server *s = c->s;
@@ -438,7 +439,7 @@ static void say_refusal(ft_call *c)
     if (c->refusal == FT_ERR_UNAVAILABLE) ft_call_add_header(c, "Retry-After", "1");
 }
 
-/* Memory for what the body becomes, before it is parsed. */
+/* Checks the memory of the parsed body before it is parsed. */
 static bool body_fits(ft_call *c, ft_http_error *error)
 {
     const size_t cost = ft_body_cost(ft_buf_str(&c->in)), most = c->s->p.body_memory / 4;
@@ -464,7 +465,7 @@ static void parse(ft_call *c)
     if (error.kind == FT_ERR_UNAVAILABLE) ft_call_add_header(c, "Retry-After", "1");
 }
 
-/* The body is complete: run the route. */
+/* Runs the handler; the body is complete. */
 static void run_route(ft_call *c)
 {
     if (!c->route) {
@@ -477,12 +478,12 @@ static void run_route(ft_call *c)
     if (!c->response || c->stream) ft_call_list(c, true);
 }
 
-/* Queues the answer, or waits for it without a thread. */
+/* Queues the response, or suspends the connection until there is one. */
 static enum MHD_Result go_on(ft_call *c)
 {
     while (!c->queued) {
         if (c->response) return queue_response(c);
-        about_to_look(c); /* before anything is looked at: no wake-up is lost */
+        about_to_look(c); /* before the checks, so that no wake-up is lost */
         if (left(c)) return MHD_NO;
         const bool done = c->pump(c);
         assert(!done || c->response);
@@ -492,7 +493,7 @@ static enum MHD_Result go_on(ft_call *c)
     return MHD_YES;
 }
 
-/* On a thread of offload.c; the connection is suspended meanwhile. */
+/* Runs the handler on a thread of offload.c while the connection is suspended. */
 static void run_elsewhere(ft_call *c)
 {
     struct MHD_Connection *conn = c->conn;
@@ -500,10 +501,10 @@ static void run_elsewhere(ft_call *c)
     pthread_mutex_lock(&c->lock);
     c->elsewhere = c->suspended = false;
     pthread_mutex_unlock(&c->lock);
-    MHD_resume_connection(conn); /* from here on the call may be over at any time */
+    MHD_resume_connection(conn); /* the call may be freed at any time from here on */
 }
 
-/* Grammars are compiled, and a few bytes of one can take long. */
+/* Whether the request needs a grammar. Compiling even a short one can take long. */
 static bool is_costly(const ft_call *c)
 {
     static const char *const field[] = {"grammar", "json_schema",  "response_format",
@@ -514,8 +515,8 @@ static bool is_costly(const ft_call *c)
     return false;
 }
 
-/* Bodies that are large, or that need a grammar, go to threads of their own; one kind does not wait
- * for the other. false: the route is to run here. */
+/* Large bodies and requests that need a grammar run on two thread pools of their own, so that
+ * neither blocks the other. Returns false if the handler is to run on this thread. */
 static bool offload(ft_call *c)
 {
     if (!c->post) return false;
@@ -549,8 +550,8 @@ static void take_body(ft_call *c, const char *data, size_t n)
     if (c->refused) ft_buf_release(&c->in);
 }
 
-/* The headers are there. What is refused now is answered now, and the connection closed: its body
- * is not waited for. */
+/* Called when the headers are complete. A rejected request gets its response now and the connection
+ * is closed, without waiting for the body. */
 static enum MHD_Result take_head(ft_call *c, const char *url, const char *method,
                                  const char *version)
 {
@@ -560,7 +561,7 @@ static enum MHD_Result take_head(ft_call *c, const char *url, const char *method
     if (head_fine(c, url, method, &error)) return MHD_YES;
     refuse(c, &error);
     if (!ft_call_header(c, "Content-Length") && !ft_call_header(c, "Transfer-Encoding"))
-        return MHD_YES; /* no body */
+        return MHD_YES; /* no body: the response follows */
     c->started = true;
     if (c->peer) c->peer->refused = true;
     say_refusal(c);
@@ -710,7 +711,8 @@ void ft_server_drain(ft_server *s)
     s->listen_fd = -1;
 }
 
-/* Everybody leaves: no connection may be suspended when the daemon stops. */
+/* Cancels all calls: no connection may be suspended when the daemon stops. Returns the number of
+ * calls. */
 static int send_home(ft_server *s)
 {
     pthread_mutex_lock(&s->lock);

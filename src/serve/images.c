@@ -28,7 +28,7 @@ bool ft_images_in(const json_t *content)
     return false;
 }
 
-/* How many tokens the image may take; 0: as many as the server allows. */
+/* Maximum number of tokens of the image; 0: the server's limit. */
 static int tokens_of(const ft_served *d, const char *detail)
 {
     if (!detail || strcmp(detail, "low")) return 0;
@@ -142,7 +142,7 @@ json_t *ft_images_marked(const ft_served *d, const json_t *text)
     return out;
 }
 
-/* ---- the other APIs ---- */
+/* ---- Anthropic and Ollama ---- */
 
 static json_t *url_part(json_t *url)
 {

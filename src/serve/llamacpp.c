@@ -1,4 +1,4 @@
-/* serve/llamacpp.c - POST /completion as llama.cpp has it, and /infill on top of it. */
+/* serve/llamacpp.c - llama.cpp's POST /completion, and /infill, which builds on it. */
 #include "base/mem.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* ---- what goes out ---- */
+/* ---- responses ---- */
 
 /* extra: {"settings", "prompts": [...], "fields": [...]} */
 
@@ -62,7 +62,7 @@ static void progress(ft_generation *t, ft_choice *c, const ft_job_progress *p)
                                   0, "prompt_progress", ft_progress_json(t, p)));
 }
 
-/* One response is an object, several are an array. */
+/* One choice is an object, several are an array. */
 static json_t *whole(ft_generation *t)
 {
     if (t->n == 1) return final_object(t, &t->choice[0]);
@@ -78,9 +78,9 @@ static const ft_api_format SHAPE = {
     .whole = whole,
 };
 
-/* ---- what comes in ---- */
+/* ---- requests ---- */
 
-/* n_probs, under any of its names. */
+/* Reads n_probs, which has several names. */
 static bool n_probs(ft_gen_params *a, const json_t *body, ft_http_error *error)
 {
     int n = 0;

@@ -55,14 +55,14 @@ void ft_metrics_response(ft_metrics *m, const ft_response *r, double first_s)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* ---- the page ---- */
+/* ---- the metrics page ---- */
 
 static void head(ft_buf *out, const char *name, const char *kind, const char *help)
 {
     ft_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
 }
 
-/* One value under the name that dashboards know and under ours. */
+/* Writes a value under two names: llama.cpp's and ours. */
 static void one(ft_buf *out, const char *name, const char *kind, const char *help, double v)
 {
     static const char *const prefix[] = {"llamacpp", "foretoken"};
@@ -170,7 +170,7 @@ static void cache(const ft_llm_stats *c, ft_buf *out)
     ft_buf_printf(out, "foretoken:cancelled_total %llu\n", (unsigned long long)c->cancelled);
 }
 
-/* The engine counts these itself. */
+/* Step durations, counted by the engine. */
 static void steps(const ft_llm_stats *c, ft_buf *out)
 {
     const char *name = "foretoken:step_seconds";

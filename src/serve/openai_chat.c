@@ -1,4 +1,4 @@
-/* serve/openai_chat.c - POST /v1/chat/completions: what goes out. */
+/* serve/openai_chat.c - POST /v1/chat/completions. */
 #include "base/mem.h"
 #include "serve/chat.h"
 #include "serve/routes.h"
@@ -18,7 +18,7 @@ static json_t *logprobs(json_t *entries)
 
 /* ---- streamed ---- */
 
-/* One choice's delta, which is stolen; reason NULL: not over yet. */
+/* One chunk with a choice's delta, of which it takes ownership. reason NULL: not finished. */
 static json_t *chunk(const ft_generation *t, const ft_choice *c, json_t *delta, const char *reason,
                      json_t *probs)
 {
@@ -102,7 +102,7 @@ static void progress(ft_generation *t, ft_choice *c, const ft_job_progress *p)
     ft_generation_event(t, NULL, j);
 }
 
-/* ---- at once ---- */
+/* ---- unstreamed ---- */
 
 static json_t *choice(const ft_generation *t, const ft_choice *c)
 {
@@ -134,7 +134,7 @@ static const ft_api_format SHAPE = {
     .whole = whole,
 };
 
-/* ---- what comes in ---- */
+/* ---- requests ---- */
 
 static bool chat_logprobs(ft_gen_params *a, const json_t *body, ft_http_error *error)
 {
@@ -181,7 +181,7 @@ void ft_run_chat(ft_call *c)
     ft_gen_params_release(&a);
 }
 
-/* Acts on a response that is running: ends its thought. */
+/* Controls a running response: ends its reasoning phase. */
 void ft_run_chat_control(ft_call *c)
 {
     const char *id = NULL, *action = NULL;

@@ -1,4 +1,4 @@
-/* serve/openai_completions.c - POST /v1/completions: prompts in, texts out. */
+/* serve/openai_completions.c - POST /v1/completions. */
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "serve/prompts.h"
@@ -15,7 +15,7 @@ static json_t *head(const ft_generation *t)
                      ft_version());
 }
 
-/* The legacy shape: four lists. offset counts characters from the start of the text. */
+/* The legacy format: four parallel lists. offset: characters from the start of the text. */
 static json_t *logprobs(const json_t *entries, size_t offset)
 {
     json_t *tokens = json_array(), *of = json_array(), *top = json_array(), *at = json_array();
@@ -126,7 +126,7 @@ static const ft_api_format SHAPE = {
     .whole = whole,
 };
 
-/* ---- what comes in ---- */
+/* ---- requests ---- */
 
 static json_t *echo_texts(const ft_served *d, const ft_prompts *p)
 {
@@ -157,7 +157,7 @@ static bool fields(ft_gen_params *a, const json_t *body, bool *echo, ft_http_err
     return true;
 }
 
-/* With a suffix the response is what stands between: one prompt, a text. */
+/* With a suffix, the response is the text between prompt and suffix (fill-in-the-middle). */
 static bool prompts(const ft_served *d, const json_t *body, ft_prompts *p, ft_http_error *error)
 {
     const char *suffix = NULL, *prefix = "";

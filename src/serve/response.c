@@ -1,4 +1,5 @@
-/* serve/response.c - what several shapes say alike: events, usage, timings, calls. */
+/* serve/response.c - parts of responses that several API formats share: events, usage, timings,
+ * tool calls. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "serve/generation.h"
@@ -140,7 +141,7 @@ bool ft_response_fields(const json_t *body, json_t *extra, ft_http_error *error)
     return true;
 }
 
-/* Follows "a/b" into the object. */
+/* Resolves the path "a/b" in an object. */
 static json_t *at_path(json_t *j, const char *path)
 {
     char key[128];

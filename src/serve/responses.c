@@ -1,5 +1,5 @@
-/* serve/responses.c - POST /v1/responses: items become messages. Every call carries the whole
- * conversation; nothing is stored. */
+/* serve/responses.c - POST /v1/responses: converts input items to messages. Each request carries
+ * the whole conversation; nothing is stored. */
 #include "serve/responses.h"
 
 #include "base/log.h"
@@ -7,11 +7,11 @@
 #include "serve/images.h"
 #include "serve/routes.h"
 
-/* Messages in the making: reasoning and calls belong to an assistant message that may only come
- * behind them. */
+/* The messages so far. Reasoning and tool calls belong to an assistant message, which may come
+ * after them. */
 typedef struct maker {
     json_t *list;
-    json_t *thought; /* a text that waits for its message */
+    json_t *thought; /* reasoning of the next assistant message */
 } maker;
 
 static json_t *last(const maker *m)
@@ -36,7 +36,7 @@ static void append_message(maker *m, const char *role, json_t *content)
     json_array_append_new(m->list, one);
 }
 
-/* A custom call has a text where others have JSON. */
+/* A custom tool call has text where a function call has JSON arguments. */
 static void put_call(maker *m, const json_t *item, bool custom)
 {
     if (!is_assistant(last(m)) || m->thought) append_message(m, "assistant", json_string(""));
@@ -89,7 +89,7 @@ static bool put_message(maker *m, const json_t *item, size_t i, ft_http_error *e
     if (!content)
         return ft_http_error_set(error, FT_ERR_INVALID, "input", "input[%zu] has no content", i);
     if (ft_images_in(content))
-        text = json_incref((json_t *)(uintptr_t)content); /* chat knows these parts */
+        text = json_incref((json_t *)(uintptr_t)content); /* the chat parser handles these parts */
     else if (!ft_chat_text(content, "input", &text, error))
         return false;
     append_message(m, role, text);
@@ -116,7 +116,7 @@ static bool put_item(maker *m, const json_t *item, size_t i, ft_http_error *erro
         put_call(m, item, custom);
         return true;
     }
-    /* every new version of a client has one more */
+    /* newer clients send item types that are not known here */
     ft_log(FT_LOG_INFO, "responses: input[%zu] was skipped: %s", i, ft_json_brief(item, brief));
     return true;
 }
@@ -179,7 +179,7 @@ json_t *ft_responses_body(const json_t *body, ft_http_error *error)
     }
     json_t *out = json_copy((json_t *)(uintptr_t)body), *list = json_array();
     json_object_set_new(out, "messages", list);
-    /* of this API they are something else, or nothing we have */
+    /* these fields have another meaning in this API, or are not supported */
     json_object_del(out, "top_logprobs");
     json_object_del(out, "logprobs");
     tools(body, out);

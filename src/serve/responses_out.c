@@ -1,4 +1,5 @@
-/* serve/responses_out.c - responses as items: reasoning, a message, function calls. */
+/* serve/responses_out.c - responses in the format of the Responses API: reasoning, message and
+ * function call items. */
 #include "base/mem.h"
 #include "serve/responses.h"
 
@@ -6,7 +7,7 @@
 
 /* ---- items ---- */
 
-/* Ids of items are made of the response's own, so that they are the same wherever they appear. */
+/* Item ids are derived from the response id, so that they are the same in all events. */
 static const char *item_id(const ft_generation *t, ft_event_part kind, const ft_tool_call *k,
                            char out[64])
 {
@@ -54,7 +55,7 @@ static bool cut_short(const ft_choice *c)
     return c->response.reason == FT_REASON_LENGTH;
 }
 
-/* The item that a response was in when its tokens ran out. */
+/* Marks the last item as incomplete if the response reached its token limit. */
 static json_t *last_item(const ft_choice *c, json_t *j)
 {
     if (j && cut_short(c)) json_object_set_new(j, "status", json_string("incomplete"));
@@ -141,13 +142,13 @@ static void begin(ft_generation *t)
           json_pack("{s:o}", "response", response(t, "in_progress", json_array())));
 }
 
-/* The open item of kind c->block; its calls are counted by c->n_call. */
+/* The call of the open item, or NULL if the item is not a call. */
 static const ft_tool_call *open_call(const ft_choice *c)
 {
     return c->block == FT_PART_CALL ? &c->call[c->n_call_said - 1] : NULL;
 }
 
-/* What every event about the open item has. */
+/* Fields that all events of the open item share. */
 static json_t *about(const ft_generation *t, const ft_choice *c, bool part)
 {
     char id[64];
@@ -221,7 +222,8 @@ static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
 
 static void end(ft_generation *t, ft_choice *c)
 {
-    if (!c->answer.len && !c->n_call) open_item(t, c, FT_PART_ANSWER); /* an empty answer is one */
+    if (!c->answer.len && !c->n_call)
+        open_item(t, c, FT_PART_ANSWER); /* an empty answer is also an item */
     close_item(t, c);
     event(t, cut_short(c) ? "response.incomplete" : "response.completed",
           json_pack("{s:o}", "response", whole(t)));

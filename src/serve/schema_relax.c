@@ -19,7 +19,7 @@ static void tell(softener *s, const char *format)
     const int n =
         snprintf(one, sizeof one, "%sformat %.40s at #%s", *s->note ? ", " : "", format, s->place);
     for (char *p = one; *p; p++)
-        if (*p < 32 || *p > 126) *p = '?'; /* it becomes a header */
+        if (*p < 32 || *p > 126) *p = '?'; /* the note becomes an HTTP header */
     if (n > 0 && strlen(s->note) + (size_t)n < s->size) strcat(s->note, one);
 }
 
@@ -36,7 +36,7 @@ static bool held(const json_t *schema, const char *format)
                                   bound(schema, "maxLength", INT64_MAX));
 }
 
-/* A string of this name is a keyword wherever schemas stand; in these no schemas stand. */
+/* Keywords whose values are data, not schemas: a "format" inside them is not a keyword. */
 static bool is_data(const char *key)
 {
     static const char *const data[] = {"enum", "const", "default", "examples", "required"};

@@ -1,4 +1,4 @@
-/* serve/server.c - small things that the files of the server share. */
+/* serve/server.c - small functions shared by the files of the server. */
 #define _GNU_SOURCE
 #include "serve/server.h"
 #include "base/clock.h"
@@ -61,7 +61,8 @@ void ft_random_id(char *out, const char *prefix, int n)
     static atomic_ullong counter;
     out = stpcpy(out, prefix);
     uint8_t r[64];
-    if (getrandom(r, sizeof r, 0) != (ssize_t)sizeof r) { /* never, once the system is up */
+    if (getrandom(r, sizeof r, 0) !=
+        (ssize_t)sizeof r) { /* cannot happen once the system has booted */
         ft_rng g = {(uint64_t)ft_now_ns() ^ atomic_fetch_add(&counter, 1)};
         for (size_t i = 0; i < sizeof r; i++) r[i] = (uint8_t)ft_rng_u64(&g);
     }
@@ -91,7 +92,7 @@ int64_t ft_unix_time(void)
 
 json_t *ft_json_string(const char *p, size_t n)
 {
-    json_t *t = json_stringn(p, n); /* NULL for anything but UTF-8 */
+    json_t *t = json_stringn(p, n); /* NULL if not UTF-8 */
     if (t) return t;
     ft_buf b;
     ft_buf_init(&b, SIZE_MAX / 2);

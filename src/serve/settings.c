@@ -32,7 +32,7 @@ static json_t *bias_list(const ft_sampling *s)
     return list;
 }
 
-/* Adds a number or flag under llama.cpp's name for it; from: where the field is stored. */
+/* Adds a number or flag under llama.cpp's name. from: the struct that holds the field. */
 static void put(json_t *j, int row, const void *from)
 {
     const ft_param *p = &ft_request_params[row];

@@ -1,4 +1,4 @@
-/* serve/status.c - what the server and its model are, and what they are doing. */
+/* serve/status.c - models, properties, slots and metrics of the server. */
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { MAX_LANES = 1024 }; /* of which /slots tells */
+enum { MAX_LANES = 1024 }; /* maximum number of slots that /slots lists */
 
 void ft_run_health(ft_call *c)
 {
@@ -57,7 +57,8 @@ void ft_run_models(ft_call *c)
         const ft_served *d = ft_models_at(s, i);
         json_array_append_new(list, model_entry(s, d->name, strlen(d->name), d));
     }
-    const ft_served *d = n == 1 ? ft_models_at(s, 0) : NULL; /* it has as many as it has names */
+    const ft_served *d =
+        n == 1 ? ft_models_at(s, 0) : NULL; /* a single model has one entry per alias */
     const char *names = s->p.alias && *s->p.alias ? s->p.alias : d ? d->name : "loading";
     while (n < 2 && *names) {
         const size_t len = strcspn(names, ",");
@@ -104,14 +105,14 @@ json_t *ft_props_json(const ft_served *d, bool sleeping)
     return j;
 }
 
-/* Of a model that has never been loaded only its name is known. */
+/* Of a model that was never loaded, only the name is known. */
 static json_t *unknown_props(const ft_served *d)
 {
     return json_pack("{s:{}, s:i, s:s, s:s, s:b}", "default_generation_settings", "total_slots", 0,
                      "model_alias", d->name, "build_info", ft_version(), "is_sleeping", 1);
 }
 
-/* Only looks: a model that is not loaded stays so. */
+/* Does not load the model. */
 void ft_run_props(ft_call *c)
 {
     const ft_served *d = ft_call_named(c, NULL);
@@ -124,7 +125,7 @@ void ft_run_props(ft_call *c)
     ft_call_json(c, 200, j);
 }
 
-/* Changes the server's defaults: sampling fields, as in a request. */
+/* Changes the model's default parameters; the fields are those of a request. */
 void ft_run_props_set(ft_call *c)
 {
     ft_http_error error;
@@ -151,7 +152,7 @@ void ft_run_props_set(ft_call *c)
 
 /* ---- slots ---- */
 
-/* What the requests of one API key do is not shown to another. */
+/* A request of another API key is not shown. */
 static json_t *slot(const ft_served *d, ft_slot_info slot, uint64_t salt, const ft_request *r)
 {
     const ft_slot_info *l = &slot;
@@ -167,7 +168,8 @@ static json_t *slot(const ft_served *d, ft_slot_info slot, uint64_t salt, const 
     return j;
 }
 
-/* The engine is asked between two steps, and a step may take long: no server thread waits. */
+/* The engine is queried between two steps, and a step may take long, so a worker thread waits for
+ * it. */
 typedef struct look {
     ft_served *d;
     ft_slot_info *at;

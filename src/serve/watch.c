@@ -1,11 +1,11 @@
-/* serve/watch.c - clocks and sockets. libmicrohttpd does not look at a suspended connection, so
- * this thread looks, every FT_TICK_MS, whether its client is still there: a response that nobody
- * reads must not keep a slot busy.
+/* serve/watch.c - deadlines and disconnected clients. libmicrohttpd does not watch suspended
+ * connections, so this thread checks every FT_TICK_MS whether their clients are still connected: a
+ * response that nobody reads must not keep a slot busy.
  *
- * A call is in the list that is looked at from the moment its route has returned until it ends, but
- * not while a route runs. When its client has left or its time is up, `gone` is set, then cancel is
- * called, then the call is woken, all under the server's lock; it ends on its own thread. Nothing
- * here waits for anything but the next tick and the lock. */
+ * A call is in the list that is checked from the return of its handler until it ends, but not while
+ * a handler runs. When its client has disconnected or its time is up, `gone` is set, cancel is
+ * called and the call is woken, all under the server's lock; it then ends on an HTTP thread. This
+ * thread blocks on nothing but the next tick and the lock. */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/mem.h"
@@ -51,7 +51,7 @@ static void *watch_thread(void *arg)
     while (!atomic_load(&s->stop)) {
         pthread_mutex_lock(&s->lock);
         const double now = ft_now_s();
-        /* a tick that comes late: the machine was busy or this program was stopped */
+        /* a late tick: the machine was busy or the process was stopped */
         const double late = now - last - FT_TICK_MS * 1e-3;
         if (late >= FT_TICK_MS * 1e-3) ft_peers_forgive(s, late);
         last = now;
