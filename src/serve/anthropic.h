@@ -8,6 +8,6 @@
 /* Converts an Anthropic body to an OpenAI chat body, which shares values with it. Returns NULL and
  * fills error if the body is not valid. */
 json_t *ft_anthropic_body(const json_t *body, ft_http_error *error);
-extern const ft_api_format ft_anthropic_shape;
+extern const ft_api_format ft_anthropic_format;
 
 #endif

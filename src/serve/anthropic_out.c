@@ -166,7 +166,7 @@ static json_t *whole(ft_generation *t)
                    usage(r->prompt_tokens, r->cached_tokens, r->output_tokens));
 }
 
-const ft_api_format ft_anthropic_shape = {
+const ft_api_format ft_anthropic_format = {
     .piece = piece,
     .end = end,
     .ping = ping,

@@ -62,7 +62,7 @@ static ft_status read_keys(keys *k, const char *list, const char *file, ft_err *
     ft_free(text);
     if (k->n > before) return FT_OK; /* an empty key file must not disable authentication */
     release(k);
-    return ft_fail(err, FT_EINVAL, "%s: no key in it, want one per line", file);
+    return ft_fail(err, FT_EINVAL, "%s has no key, want one per line", file);
 }
 
 ft_status ft_auth_init(ft_auth *g, const char *list, const char *file, const char *origins,

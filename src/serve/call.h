@@ -73,11 +73,11 @@ struct ft_call {
     int fd;
     double begun_s;
     char ignored[FT_IGNORED]; /* X-Schema-Ignored header, or "" */
-    atomic_llong spoke_ns;    /* time of the last output */
+    atomic_llong sent_ns;    /* time of the last output */
     pthread_mutex_t lock;     /* protects suspended and woken */
     bool suspended, woken;
-    bool elsewhere; /* suspended while its handler runs on another thread: must not be resumed */
-    bool probed;    /* see ft_call_left */
+    bool offloaded; /* suspended while its handler runs on another thread: must not be resumed */
+    bool probed;    /* see ft_call_is_gone */
     bool listed;
     ft_call *prev, *next;
 };

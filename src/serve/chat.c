@@ -56,7 +56,7 @@ bool ft_chat_text(const json_t *content, const char *param, json_t **out, ft_htt
     }
     if (!json_is_array(content))
         return ft_http_error_set(error, FT_ERR_INVALID, param,
-                                 "%s is %s, want a text or an array of parts", param,
+                                 "%s is %s, want a string or an array of parts", param,
                                  ft_json_brief(content, brief));
     ft_buf b;
     ft_buf_init(&b, SIZE_MAX / 2);
@@ -300,7 +300,7 @@ static bool prefill(const json_t *body, json_t *list, json_t *o, json_t **begun,
     if (go_on && ft_get(body, "add_generation_prompt") && add)
         return ft_http_error_set(
             error, FT_ERR_INVALID, "continue_final_message",
-            "continue_final_message and add_generation_prompt, want one of them");
+            "both continue_final_message and add_generation_prompt are true, want one of them");
     const size_t n = json_array_size(list);
     const json_t *last = json_array_get(list, n - 1);
     const bool open = is_assistant(list, 1) && !ft_get(last, "tool_calls") &&

@@ -42,7 +42,7 @@ typedef struct ft_choice {
     json_t *piece_ids, *piece_probs;
     /* used by the API format */
     int block, n_block; /* the open block or item, or -1; number of blocks so far */
-    int n_call_said;
+    int n_call_sent;
 } ft_choice;
 
 /* A piece of a response. */
@@ -71,7 +71,7 @@ typedef struct ft_api_format {
 struct ft_generation {
     ft_call *c;
     ft_served *d;
-    const ft_api_format *shape;
+    const ft_api_format *format;
     char id[64];
     int64_t created;
     char *model; /* as named in the request */
@@ -97,7 +97,7 @@ typedef struct ft_prompt {
 
 /* Starts a->n jobs for each prompt and makes the call asynchronous, or responds with an error.
  * Takes ownership of extra (may be NULL). a may be released afterwards. */
-void ft_generation_start(ft_call *c, ft_served *d, const ft_api_format *shape, const char *prefix,
+void ft_generation_start(ft_call *c, ft_served *d, const ft_api_format *format, const char *prefix,
                          ft_gen_params *a, const ft_prompt *prompt, int n_prompt, const char *model,
                          json_t *extra);
 

@@ -48,8 +48,7 @@ bool ft_images_add(ft_gen_params *a, const ft_served *d, const char *text, size_
                                  where);
     if (a->r.n_images == FT_REQUEST_IMAGES)
         return ft_http_error_set(error, FT_ERR_INVALID, where,
-                                 "%s is one image too many, at most %d are allowed", where,
-                                 FT_REQUEST_IMAGES);
+                                 "%s exceeds the maximum of %d images", where, FT_REQUEST_IMAGES);
     if (n > 7 && (!strncmp(text, "http://", 7) || !strncmp(text, "https://", 8) ||
                   !strncmp(text, "file://", 7)))
         return ft_http_error_set(error, FT_ERR_INVALID, where,

@@ -154,7 +154,7 @@ static bool infill_prompt(const ft_served *d, const json_t *body, ft_prompt *p,
         return false;
     if (!prefix || !suffix)
         return ft_http_error_set(error, FT_ERR_INVALID, prefix ? "input_suffix" : "input_prefix",
-                                 "%s is missing, want a text",
+                                 "%s is missing, want a string",
                                  prefix ? "input_suffix" : "input_prefix");
     return ft_prompt_infill(d, ft_get(body, "input_extra"), prefix, prompt, suffix, p, error);
 }

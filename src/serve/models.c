@@ -18,7 +18,7 @@ typedef struct ft_models {
     ft_models_params p;
     ft_served *at;
     int n;
-    ft_llm_stats past; /* totals of unloaded models */
+    ft_llm_stats unloaded; /* totals of unloaded models */
     pthread_t thread;
     pthread_cond_t change; /* signalled under the server's lock */
     bool running, stop;
@@ -47,14 +47,14 @@ const char *ft_served_status(const ft_served *d)
     return d->state == FT_SERVED_UNLOADED && d->error[0] ? "failed" : words[d->state];
 }
 
-static bool named(const ft_served *d, const char *name)
+static bool has_name(const ft_served *d, const char *name)
 {
     const size_t n = strlen(d->name);
     return !strncmp(d->name, name, n) && (!name[n] || !strcmp(name + n, ":latest"));
 }
 
 /* The model used last if it is loaded; otherwise the first. */
-static ft_served *usual(ft_models *m)
+static ft_served *default_model(ft_models *m)
 {
     ft_served *best = &m->at[0];
     for (int i = 0; i < m->n; i++)
@@ -69,10 +69,10 @@ ft_served *ft_models_find(ft_server *s, const char *name)
     ft_models *m = s->models;
     if (m->n == 1) return &m->at[0];
     for (int i = 0; name && *name && i < m->n; i++)
-        if (named(&m->at[i], name)) return &m->at[i];
+        if (has_name(&m->at[i], name)) return &m->at[i];
     if (!m->n || (name && *name)) return NULL;
     pthread_mutex_lock(&s->lock);
-    ft_served *d = usual(m);
+    ft_served *d = default_model(m);
     pthread_mutex_unlock(&s->lock);
     return d;
 }
@@ -114,7 +114,7 @@ void ft_models_counts(ft_server *s, ft_llm_stats *out)
 {
     ft_models *m = s->models;
     pthread_mutex_lock(&s->lock);
-    *out = m->past;
+    *out = m->unloaded;
     for (int i = 0; i < m->n; i++) {
         ft_llm_stats n;
         if (m->at[i].state < FT_SERVED_LOADED) continue;
@@ -219,7 +219,7 @@ static bool await(ft_call *c)
     return c->status && !c->stream;
 }
 
-static ft_served *refuse(ft_call *c, ft_error_kind kind, const char *words, const char *name)
+static ft_served *fail_call(ft_call *c, ft_error_kind kind, const char *words, const char *name)
 {
     ft_http_error error;
     if (name)
@@ -237,11 +237,12 @@ ft_served *ft_call_named(ft_call *c, const char *name)
     if (!name) name = ft_call_query(c, "model");
     c->model = name;
     if (c->served) return c->served; /* the handler runs again, with the model loaded */
-    if (!atomic_load(&s->ready)) return refuse(c, FT_ERR_UNAVAILABLE, "the model is loading", NULL);
+    if (!atomic_load(&s->ready))
+        return fail_call(c, FT_ERR_UNAVAILABLE, "the model is loading", NULL);
     ft_served *d = ft_models_find(s, name);
     if (d) return d;
-    return refuse(c, FT_ERR_NOT_FOUND, "is not there; GET /v1/models lists those that are",
-                  name ? name : "");
+    return fail_call(c, FT_ERR_NOT_FOUND, "does not exist; GET /v1/models lists the models",
+                     name ? name : "");
 }
 
 ft_served *ft_call_model(ft_call *c, const char *name)
@@ -264,7 +265,7 @@ ft_served *ft_call_model(ft_call *c, const char *name)
     }
     pthread_mutex_unlock(&s->lock);
     if (!here && !load_model)
-        return refuse(c, FT_ERR_INVALID, "is not loaded; POST /models/load does that", d->name);
+        return fail_call(c, FT_ERR_INVALID, "is not loaded; POST /models/load loads it", d->name);
     return here ? d : NULL;
 }
 
@@ -292,7 +293,7 @@ static void unload_model(ft_models *m, ft_served *d)
     ft_llm *llm = d->llm;
     ft_llm_stats n;
     ft_llm_counts(llm, &n);
-    add_counts(&m->past, &n);
+    add_counts(&m->unloaded, &n);
     d->llm = NULL;
     d->info = NULL;
     d->vocab = NULL;
@@ -334,7 +335,7 @@ static ft_served *victim(ft_models *m)
     ft_served *best = NULL;
     for (int i = 0; i < m->n; i++) {
         ft_served *d = &m->at[i];
-        if (d->state == FT_SERVED_LEAVING) return d;
+        if (d->state == FT_SERVED_DRAINING) return d;
         if (d->state != FT_SERVED_LOADED) continue;
         if (!best || !!d->holders < !!best->holders ||
             (!d->holders == !best->holders && d->used_s < best->used_s))
@@ -371,7 +372,7 @@ static bool load_model(ft_models *m, ft_served *d)
 }
 
 /* No model needs memory any more: models that were to be evicted stay loaded. */
-static void keep_evicted(ft_models *m)
+static void cancel_evictions(ft_models *m)
 {
     for (int i = 0; i < m->n; i++) {
         ft_served *d = &m->at[i];
@@ -396,14 +397,14 @@ static ft_served *next_wanted(ft_models *m)
 }
 
 /* A DRAINING model that no call holds, or a model that has been idle for idle_s. */
-static ft_served *next_leaving(ft_models *m)
+static ft_served *next_to_unload(ft_models *m)
 {
     const double now = ft_now_s();
     for (int i = 0; i < m->n; i++) {
         ft_served *d = &m->at[i];
-        const bool tired =
+        const bool idle =
             d->state == FT_SERVED_LOADED && m->p.idle_s > 0 && now - d->used_s >= m->p.idle_s;
-        if (!d->holders && (d->state == FT_SERVED_LEAVING || tired)) return d;
+        if (!d->holders && (d->state == FT_SERVED_DRAINING || idle)) return d;
     }
     return NULL;
 }
@@ -425,7 +426,7 @@ static void wait_for_change(ft_models *m)
 static void evict(ft_models *m, ft_served *d)
 {
     if (d->state == FT_SERVED_LOADED) {
-        d->state = FT_SERVED_LEAVING;
+        d->state = FT_SERVED_DRAINING;
         d->evicted = true;
     }
     if (d->holders) wait_for_change(m);
@@ -438,8 +439,8 @@ static void *loader_thread(void *user)
     pthread_mutex_lock(&m->s->lock);
     while (!m->stop) {
         ft_served *d = next_wanted(m);
-        if (!d) keep_evicted(m);
-        ft_served *gone = next_leaving(m), *other = victim(m);
+        if (!d) cancel_evictions(m);
+        ft_served *gone = next_to_unload(m), *other = victim(m);
         if (!d || gone) tight = false;
         if (gone)
             unload_model(m, gone);
@@ -547,7 +548,7 @@ void ft_models_free(ft_models *m)
 
 /* ---- routes ---- */
 
-static ft_served *asked_for(ft_call *c)
+static ft_served *model_in_body(ft_call *c)
 {
     ft_http_error error;
     const char *name = NULL;
@@ -555,16 +556,17 @@ static ft_served *asked_for(ft_call *c)
         ft_call_fail(c, &error);
         return NULL;
     }
-    if (!name) return refuse(c, FT_ERR_INVALID, "model is missing, want the name of one", NULL);
+    if (!name)
+        return fail_call(c, FT_ERR_INVALID, "model is missing, want the name of a model", NULL);
     ft_served *d = atomic_load(&c->s->ready) ? ft_models_find(c->s, name) : NULL;
     if (!d || !c->s->models->running)
-        return refuse(c, FT_ERR_NOT_FOUND, "is not one that can be loaded and unloaded", name);
+        return fail_call(c, FT_ERR_NOT_FOUND, "cannot be loaded or unloaded by request", name);
     return d;
 }
 
 void ft_run_models_load(ft_call *c)
 {
-    ft_served *d = asked_for(c);
+    ft_served *d = model_in_body(c);
     if (!d) return;
     pthread_mutex_lock(&c->s->lock);
     const bool there = d->state == FT_SERVED_LOADED;
@@ -572,23 +574,23 @@ void ft_run_models_load(ft_call *c)
     pthread_cond_signal(&c->s->models->change);
     pthread_mutex_unlock(&c->s->lock);
     if (there)
-        refuse(c, FT_ERR_INVALID, "is loaded already", d->name);
+        fail_call(c, FT_ERR_INVALID, "is already loaded", d->name);
     else
         ft_call_json(c, 200, json_pack("{s:b}", "success", 1));
 }
 
 void ft_run_models_unload(ft_call *c)
 {
-    ft_served *d = asked_for(c);
+    ft_served *d = model_in_body(c);
     if (!d) return;
     pthread_mutex_lock(&c->s->lock);
     const bool there = d->state >= FT_SERVED_LOADED;
-    if (there) d->state = FT_SERVED_LEAVING; /* unloaded when the running responses are complete */
+    if (there) d->state = FT_SERVED_DRAINING; /* unloaded when the running responses are complete */
     d->evicted = false;
     pthread_cond_signal(&c->s->models->change);
     pthread_mutex_unlock(&c->s->lock);
     if (!there)
-        refuse(c, FT_ERR_INVALID, "is not loaded", d->name);
+        fail_call(c, FT_ERR_INVALID, "is not loaded", d->name);
     else
         ft_call_json(c, 200, json_pack("{s:b}", "success", 1));
 }

@@ -7,13 +7,13 @@
  *
  *     UNLOADED  -> LOADING    the loader starts to load a wanted model
  *     LOADING   -> LOADED     or -> UNLOADED, with an error
- *     LOADED    -> LEAVING    unload request, or another model needs the memory
+ *     LOADED    -> DRAINING    unload request, or another model needs the memory
  *     LOADED    -> UNLOADING  idle for idle_s
- *     LEAVING   -> UNLOADING  no call holds it any more
- *     LEAVING   -> LOADED     the other model is no longer wanted
+ *     DRAINING   -> UNLOADING  no call holds it any more
+ *     DRAINING   -> LOADED     the other model is no longer wanted
  *     UNLOADING -> UNLOADED
  *
- * A LEAVING model accepts no further calls. Calls that name it wait until it is loaded again, so no
+ * A DRAINING model accepts no further calls. Calls that name it wait until it is loaded again, so no
  * request is lost, and two models that do not fit together alternate.
  *
  * A model is wanted while an active call waits for it, or after a load request until the loader has
@@ -37,12 +37,12 @@ typedef enum ft_served_state {
     FT_SERVED_UNLOADED,
     FT_SERVED_LOADING,
     FT_SERVED_UNLOADING,
-    FT_SERVED_LOADED,  /* llm is set in this state and in LEAVING */
-    FT_SERVED_LEAVING, /* unloaded as soon as no call holds it */
+    FT_SERVED_LOADED,  /* llm is set in this state and in DRAINING */
+    FT_SERVED_DRAINING, /* unloaded as soon as no call holds it */
 } ft_served_state;
 
 /* One model. Code that does not hold it must take the lock to read llm, info and vocab, and only in
- * the states LOADED and LEAVING. */
+ * the states LOADED and DRAINING. */
 typedef struct ft_served {
     int index;
     char *name;     /* first alias, or the file name */
@@ -58,7 +58,7 @@ typedef struct ft_served {
     bool requested;    /* POST /models/load, or the start of the server, waits for a load */
     bool wanted;       /* to be loaded: waiting > 0 or requested */
     double wanted_s;   /* time at which wanted was set */
-    bool evicted;      /* LEAVING because another model needs the memory */
+    bool evicted;      /* DRAINING because another model needs the memory */
     double used_s;     /* time at which it was last released */
     uint64_t failures; /* number of failed loads */
     char error[512];   /* message of the last failed load */

@@ -151,7 +151,7 @@ static json_t *prompt_messages(const json_t *body)
 }
 
 /* Responds to a request without a prompt, which clients send to load the model. */
-static void loaded(ft_call *c, const ft_served *d, const char *model, bool chat)
+static void send_loaded(ft_call *c, const ft_served *d, const char *model, bool chat)
 {
     char when[40];
     json_t *j = json_pack("{s:s, s:s, s:b, s:s}", "model", model ? model : d->name, "created_at",
@@ -165,8 +165,8 @@ static void loaded(ft_call *c, const ft_served *d, const char *model, bool chat)
 }
 
 /* A raw prompt bypasses the template. */
-static bool read(ft_call *c, const ft_served *d, ft_gen_params *a, json_t *chat, ft_chat_prompt *p,
-                 ft_http_error *error)
+static bool read_request(ft_call *c, const ft_served *d, ft_gen_params *a, json_t *chat,
+                         ft_chat_prompt *p, ft_http_error *error)
 {
     bool raw = false;
     if (!ft_want_bool(c->body, "raw", &raw, error)) return false;
@@ -190,18 +190,18 @@ static void run_ollama(ft_call *c, bool chat)
         return;
     }
     if (chat ? !json_array_size(ft_get(c->body, "messages")) : !text || !*text) {
-        loaded(c, d, model, chat);
+        send_loaded(c, d, model, chat);
         return;
     }
     ft_gen_params a;
     ft_chat_prompt p = {0};
     ft_gen_params_init(&a, c->s, d);
     json_t *body = chat_body(c->body, chat ? messages_of(c->body) : prompt_messages(c->body));
-    if (read(c, d, &a, body, &p, &error)) {
+    if (read_request(c, d, &a, body, &p, &error)) {
         a.r.top_logprobs = -1;
         a.n = 1;
         a.ping_s = -1; /* a line that is not JSON would be an error here */
-        ft_generation_start(c, d, chat ? &ft_ollama_chat_shape : &ft_ollama_generate_shape,
+        ft_generation_start(c, d, chat ? &ft_ollama_chat_format : &ft_ollama_generate_format,
                             "ollama-", &a, &p.ids, 1, model, NULL);
     } else {
         ft_call_fail(c, &error);

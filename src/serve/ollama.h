@@ -5,7 +5,7 @@
 
 #include "serve/chat.h"
 
-extern const ft_api_format ft_ollama_chat_shape, ft_ollama_generate_shape;
+extern const ft_api_format ft_ollama_chat_format, ft_ollama_generate_format;
 /* "2026-11-15T06:00:00.123456Z" */
 const char *ft_ollama_time(char out[40]);
 

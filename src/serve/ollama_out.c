@@ -143,7 +143,7 @@ static void error(ft_generation *t, const ft_http_error *error)
     ft_generation_line(t, ft_error_ollama(error));
 }
 
-const ft_api_format ft_ollama_chat_shape = {
+const ft_api_format ft_ollama_chat_format = {
     .stream_type = "application/x-ndjson",
     .piece = chat_piece,
     .end = chat_end,
@@ -151,7 +151,7 @@ const ft_api_format ft_ollama_chat_shape = {
     .whole = chat_whole,
 };
 
-const ft_api_format ft_ollama_generate_shape = {
+const ft_api_format ft_ollama_generate_format = {
     .stream_type = "application/x-ndjson",
     .piece = generate_piece,
     .end = generate_end,

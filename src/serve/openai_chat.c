@@ -189,7 +189,8 @@ void ft_run_chat_control(ft_call *c)
     bool ok = ft_want_text(c->body, "id", &id, &error) &&
               ft_want_text(c->body, "action", &action, &error);
     if (ok && !id)
-        ok = ft_http_error_set(&error, FT_ERR_INVALID, "id", "id is missing, want that of a reply");
+        ok = ft_http_error_set(&error, FT_ERR_INVALID, "id",
+                               "id is missing, want the id of a response");
     if (ok && (!action || strcmp(action, "reasoning_end")))
         ok = ft_http_error_set(&error, FT_ERR_INVALID, "action",
                                "action is \"%.40s\", want reasoning_end", action ? action : "");
@@ -199,6 +200,7 @@ void ft_run_chat_control(ft_call *c)
     }
     const bool done = ft_generation_end_thought(c->s, id);
     json_t *j = json_pack("{s:b}", "success", done);
-    if (!done) json_object_set_new(j, "message", json_string("no reply with this id is running"));
+    if (!done)
+        json_object_set_new(j, "message", json_string("no response with this id is running"));
     ft_call_json(c, 200, j);
 }

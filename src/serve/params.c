@@ -279,17 +279,17 @@ static bool breakers(ft_gen_params *a, const json_t *body, ft_http_error *error)
     if (!v) return true;
     if (!json_is_array(v) || !json_array_size(v) || json_array_size(v) > FT_PARAM_BREAKERS)
         return ft_http_error_set(error, FT_ERR_INVALID, "dry_sequence_breakers",
-                                 "dry_sequence_breakers has %zu texts, want an array of 1 to %d",
+                                 "dry_sequence_breakers has %zu strings, want an array of 1 to %d",
                                  json_array_size(v), FT_PARAM_BREAKERS);
     a->breaker = ft_new_n(const char *, json_array_size(v));
     json_array_foreach(v, i, one)
     {
         if (!json_is_string(one))
-            return wrong("dry_sequence_breakers", one, "an array of texts", error);
+            return wrong("dry_sequence_breakers", one, "an array of strings", error);
         if (json_string_length(one) > FT_PARAM_BREAKER_BYTES)
             return ft_http_error_set(
                 error, FT_ERR_INVALID, "dry_sequence_breakers",
-                "dry_sequence_breakers has a text of %zu bytes, the maximum is %d",
+                "dry_sequence_breakers has a string of %zu bytes, the maximum is %d",
                 json_string_length(one), FT_PARAM_BREAKER_BYTES);
         a->breaker[i] = json_string_value(one);
     }

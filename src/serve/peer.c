@@ -57,7 +57,7 @@ static void shut(ft_peer *p)
 
 /* Order in which connections are closed: idle ones first, then those reading headers, then bodies;
  * among equals the oldest. */
-static bool goes_before(const ft_peer *a, const ft_peer *b)
+static bool closes_before(const ft_peer *a, const ft_peer *b)
 {
     const int ka = a->phase == FT_PHASE_BODY ? 2 : !a->served;
     const int kb = b->phase == FT_PHASE_BODY ? 2 : !b->served;
@@ -67,20 +67,20 @@ static bool goes_before(const ft_peer *a, const ft_peer *b)
 /* Closes one connection without a complete request; if `like` is not NULL, one from the same
  * address. Returns false if there is none. A request that has arrived but was not read yet counts
  * as complete. */
-static bool make_place(ft_server *s, const ft_peer *newest, const ft_peer *like)
+static bool close_one(ft_server *s, const ft_peer *newest, const ft_peer *like)
 {
     ft_peer *first = NULL;
     for (ft_peer *p = s->peers; p; p = p->next) {
         if (p == newest || p->closing || p->phase == FT_PHASE_ANSWER) continue;
         if (like && !same_address(p, like)) continue;
-        if ((!first || goes_before(p, first)) && !unread(p->fd)) first = p;
+        if ((!first || closes_before(p, first)) && !unread(p->fd)) first = p;
     }
     if (first) shut(first);
     return first != NULL;
 }
 
 /* Enforces the limits after p was added. Under the lock. */
-static void keep_bounds(ft_server *s, ft_peer *p)
+static void enforce_limits(ft_server *s, ft_peer *p)
 {
     const int share = s->p.per_address > 0 ? s->p.per_address : FT_MAX(1, s->p.connections / 2);
     int all = 0, same = 0;
@@ -89,9 +89,9 @@ static void keep_bounds(ft_server *s, ft_peer *p)
         same += !q->closing && same_address(p, q);
     }
     if (same > share)
-        p->over = !make_place(s, p, p);
+        p->over = !close_one(s, p, p);
     else if (all > s->p.connections)
-        p->over = !make_place(s, p, NULL);
+        p->over = !close_one(s, p, NULL);
 }
 
 ft_peer *ft_peer_add(ft_server *s, int fd, const struct sockaddr *address)
@@ -106,7 +106,7 @@ ft_peer *ft_peer_add(ft_server *s, int fd, const struct sockaddr *address)
     if (s->peers) s->peers->prev = p;
     s->peers = p;
     s->n_peers++;
-    keep_bounds(s, p);
+    enforce_limits(s, p);
     pthread_mutex_unlock(&s->lock);
     return p;
 }
@@ -172,7 +172,7 @@ static long drain(int fd)
     return sum;
 }
 
-static void look_at_lingering(ft_server *s, double now)
+static void check_lingering(ft_server *s, double now)
 {
     for (int i = 0; i < s->n_lingering;) {
         const long n = drain(s->lingering[i].fd);
@@ -198,10 +198,10 @@ void ft_peers_tick(ft_server *s, double now)
             (idle && atomic_load(&s->draining)))
             shut(p);
     }
-    look_at_lingering(s, now);
+    check_lingering(s, now);
 }
 
-void ft_peers_forgive(ft_server *s, double late)
+void ft_peers_extend(ft_server *s, double late)
 {
     for (ft_peer *p = s->peers; p; p = p->next) p->since_s += late;
 }

@@ -55,7 +55,7 @@ void ft_peer_phase(struct ft_server *s, ft_peer *p, ft_phase phase);
 void ft_peers_tick(struct ft_server *s, double now);
 /* Moves all deadlines by `late` seconds, during which this machine was too busy to read. Under the
  * lock. */
-void ft_peers_forgive(struct ft_server *s, double late);
+void ft_peers_extend(struct ft_server *s, double late);
 void ft_peers_release(struct ft_server *s);
 
 #endif

@@ -67,7 +67,7 @@ static bool put_media(ft_gen_params *a, const ft_served *d, ft_prompt *p, const 
                                  "%s has media, want one prompt of text and images", param);
     if (!json_is_string(text))
         return ft_http_error_set(error, FT_ERR_INVALID, param,
-                                 "%s.prompt_string is %s, want a text", param,
+                                 "%s.prompt_string is %s, want a string", param,
                                  ft_json_brief(text, brief));
     json_array_foreach(ft_get(v, "multimodal_data"), i, one)
     {

@@ -135,7 +135,7 @@ bool ft_response_fields(const json_t *body, json_t *extra, ft_http_error *error)
     json_array_foreach(v, i, f) ok &= json_is_string(f);
     if (!ok)
         return ft_http_error_set(error, FT_ERR_INVALID, "response_fields",
-                                 "response_fields is %s, want an array of texts",
+                                 "response_fields is %s, want an array of strings",
                                  ft_json_brief(v, brief));
     json_object_set(extra, "fields", v);
     return true;

@@ -9,12 +9,12 @@
 
 /* The messages so far. Reasoning and tool calls belong to an assistant message, which may come
  * after them. */
-typedef struct maker {
+typedef struct builder {
     json_t *list;
     json_t *thought; /* reasoning of the next assistant message */
-} maker;
+} builder;
 
-static json_t *last(const maker *m)
+static json_t *last(const builder *m)
 {
     const size_t n = json_array_size(m->list);
     return n ? json_array_get(m->list, n - 1) : NULL;
@@ -26,7 +26,7 @@ static bool is_assistant(const json_t *m)
     return role && !strcmp(role, "assistant");
 }
 
-static void append_message(maker *m, const char *role, json_t *content)
+static void append_message(builder *m, const char *role, json_t *content)
 {
     json_t *one = ft_chat_message(role, content);
     if (m->thought && !strcmp(role, "assistant")) {
@@ -37,7 +37,7 @@ static void append_message(maker *m, const char *role, json_t *content)
 }
 
 /* A custom tool call has text where a function call has JSON arguments. */
-static void put_call(maker *m, const json_t *item, bool custom)
+static void put_call(builder *m, const json_t *item, bool custom)
 {
     if (!is_assistant(last(m)) || m->thought) append_message(m, "assistant", json_string(""));
     json_t *to = last(m), *calls = json_object_get(to, "tool_calls");
@@ -52,7 +52,7 @@ static void put_call(maker *m, const json_t *item, bool custom)
                                            "name", ft_get(item, "name"), "arguments", args));
 }
 
-static bool put_output(maker *m, const json_t *item, ft_http_error *error)
+static bool put_output(builder *m, const json_t *item, ft_http_error *error)
 {
     json_t *text = NULL, *out = ft_get(item, "output");
     if (out && !ft_chat_text(out, "input", &text, error)) return false;
@@ -62,7 +62,7 @@ static bool put_output(maker *m, const json_t *item, ft_http_error *error)
     return true;
 }
 
-static bool put_thought(maker *m, const json_t *item, ft_http_error *error)
+static bool put_thought(builder *m, const json_t *item, ft_http_error *error)
 {
     const json_t *content = ft_get(item, "content");
     if (!json_array_size(content)) content = ft_get(item, "summary");
@@ -77,7 +77,7 @@ static bool is(const json_t *item, const char *type)
     return t && !strcmp(t, type);
 }
 
-static bool put_message(maker *m, const json_t *item, size_t i, ft_http_error *error)
+static bool put_message(builder *m, const json_t *item, size_t i, ft_http_error *error)
 {
     const char *role = json_string_value(ft_get(item, "role"));
     const json_t *content = ft_get(item, "content");
@@ -96,7 +96,7 @@ static bool put_message(maker *m, const json_t *item, size_t i, ft_http_error *e
     return true;
 }
 
-static bool put_item(maker *m, const json_t *item, size_t i, ft_http_error *error)
+static bool put_item(builder *m, const json_t *item, size_t i, ft_http_error *error)
 {
     char brief[72];
     const bool call = is(item, "function_call"), custom = is(item, "custom_tool_call");
@@ -126,7 +126,7 @@ static bool input(const json_t *body, json_t *list, ft_http_error *error)
     const json_t *in = ft_get(body, "input"), *instructions = ft_get(body, "instructions"), *item;
     char brief[72];
     size_t i;
-    maker m = {list, NULL};
+    builder m = {list, NULL};
     if (json_is_string(instructions))
         append_message(&m, "system", json_copy((json_t *)(uintptr_t)instructions));
     if (json_is_string(in)) {
@@ -135,7 +135,8 @@ static bool input(const json_t *body, json_t *list, ft_http_error *error)
     }
     if (!json_is_array(in))
         return ft_http_error_set(error, FT_ERR_INVALID, "input",
-                                 "input is %s, want a text or an array", ft_json_brief(in, brief));
+                                 "input is %s, want a string or an array",
+                                 ft_json_brief(in, brief));
     bool ok = true;
     json_array_foreach(in, i, item) if (ok) ok = put_item(&m, item, i, error);
     json_decref(m.thought);
@@ -213,7 +214,7 @@ static void run_responses(ft_call *c, bool count)
     } else {
         a.r.top_logprobs = -1;
         a.n = 1;
-        ft_generation_start(c, d, &ft_responses_shape, "resp_", &a, &p.ids, 1, model,
+        ft_generation_start(c, d, &ft_responses_format, "resp_", &a, &p.ids, 1, model,
                             json_incref(c->body));
     }
     ft_chat_release(&p);

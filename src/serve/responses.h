@@ -9,6 +9,6 @@
  * valid. */
 json_t *ft_responses_body(const json_t *body, ft_http_error *error);
 /* extra of the generation is the original body, because the response echoes some of its fields. */
-extern const ft_api_format ft_responses_shape;
+extern const ft_api_format ft_responses_format;
 
 #endif

@@ -60,7 +60,7 @@ struct ft_server {
 void ft_call_list(ft_call *c, bool in);
 /* http.c: called when the client has closed its side of the connection. Returns true if the client
  * is gone, false if it may still read; then a probe was sent to find out. */
-bool ft_call_left(ft_call *c);
+bool ft_call_is_gone(ft_call *c);
 
 /* offload.c: a pool of threads that run route handlers, so that large bodies do not block the HTTP
  * threads. run(c) is called once per call. */

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { MAX_LANES = 1024 }; /* maximum number of slots that /slots lists */
+enum { MAX_SLOTS = 1024 }; /* maximum number of slots that /slots lists */
 
 void ft_run_health(ft_call *c)
 {
@@ -132,7 +132,7 @@ void ft_run_props_set(ft_call *c)
     ft_gen_params a;
     if (!c->s->p.props) {
         ft_http_error_set(&error, FT_ERR_UNSUPPORTED, NULL,
-                          "changing the defaults is off; start the server with --props");
+                          "changing the defaults is disabled; start the server with --props");
         ft_call_fail(c, &error);
         return;
     }
@@ -170,21 +170,21 @@ static json_t *slot(const ft_served *d, ft_slot_info slot, uint64_t salt, const 
 
 /* The engine is queried between two steps, and a step may take long, so a worker thread waits for
  * it. */
-typedef struct look {
+typedef struct slot_query {
     ft_served *d;
     ft_slot_info *at;
     int n;
-} look;
+} slot_query;
 
-static void take_look(void *arg)
+static void query_slots(void *arg)
 {
-    look *l = arg;
-    l->n = FT_MIN(ft_llm_slots(l->d->llm, l->at, MAX_LANES), (int)MAX_LANES);
+    slot_query *l = arg;
+    l->n = FT_MIN(ft_llm_slots(l->d->llm, l->at, MAX_SLOTS), (int)MAX_SLOTS);
 }
 
-static void say_slots(ft_call *c, void *arg)
+static void send_slots(ft_call *c, void *arg)
 {
-    const look *l = arg;
+    const slot_query *l = arg;
     ft_http_error error;
     pthread_mutex_lock(&c->s->lock);
     const ft_request r = l->d->defaults;
@@ -205,29 +205,29 @@ static void say_slots(ft_call *c, void *arg)
     ft_call_fail(c, &error);
 }
 
-static void drop_look(void *arg)
+static void free_slot_query(void *arg)
 {
-    look *l = arg;
+    slot_query *l = arg;
     ft_free(l->at);
     ft_free(l);
 }
 
 void ft_run_slots(ft_call *c)
 {
-    static const ft_work_item errand = {take_look, say_slots, drop_look};
+    static const ft_work_item work = {query_slots, send_slots, free_slot_query};
     ft_http_error error;
     if (!c->s->p.slots) {
         ft_http_error_set(&error, FT_ERR_UNSUPPORTED, NULL,
-                          "slots are off; start the server without --no-slots");
+                          "slots are disabled; start the server without --no-slots");
         ft_call_fail(c, &error);
         return;
     }
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
-    look *l = ft_new(look);
+    slot_query *l = ft_new(slot_query);
     l->d = d;
-    l->at = ft_new_n(ft_slot_info, MAX_LANES);
-    ft_work_start(c, &errand, l);
+    l->at = ft_new_n(ft_slot_info, MAX_SLOTS);
+    ft_work_start(c, &work, l);
 }
 
 /* ---- saving and restoring a slot ---- */
@@ -244,7 +244,7 @@ typedef struct action {
     double ms;
 } action;
 
-static void act(void *arg)
+static void run_action(void *arg)
 {
     action *a = arg;
     const double from = ft_now_s();
@@ -253,7 +253,7 @@ static void act(void *arg)
     a->ms = (ft_now_s() - from) * 1e3;
 }
 
-static void say_action(ft_call *c, void *arg)
+static void send_action(ft_call *c, void *arg)
 {
     const action *a = arg;
     ft_http_error error;
@@ -270,7 +270,7 @@ static void say_action(ft_call *c, void *arg)
     ft_call_json(c, 200, j);
 }
 
-static void drop_action(void *arg)
+static void free_action(void *arg)
 {
     action *a = arg;
     ft_free(a->path);
@@ -306,8 +306,8 @@ static bool read_action(action *a, ft_call *c, ft_http_error *error)
     int64_t slot;
     const int slots = a->d->info->slots;
     if (!ft_parse_i64(c->part, 0, slots - 1, &slot))
-        return ft_http_error_set(error, FT_ERR_NOT_FOUND, NULL, "no slot %s, want one from 0 to %d",
-                                 c->part, slots - 1);
+        return ft_http_error_set(error, FT_ERR_NOT_FOUND, NULL,
+                                 "slot %s does not exist, want 0 to %d", c->part, slots - 1);
     a->slot = (int)slot;
     if (what && !strcmp(what, "erase")) {
         a->name = "n_erased", a->verb = "erase_ms";
@@ -326,7 +326,7 @@ static bool read_action(action *a, ft_call *c, ft_http_error *error)
 
 void ft_run_slot_action(ft_call *c)
 {
-    static const ft_work_item errand = {act, say_action, drop_action};
+    static const ft_work_item work = {run_action, send_action, free_action};
     ft_http_error error;
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
@@ -334,11 +334,11 @@ void ft_run_slot_action(ft_call *c)
     a->d = d;
     a->salt = ft_call_salt(c);
     if (read_action(a, c, &error)) {
-        ft_work_start(c, &errand, a);
+        ft_work_start(c, &work, a);
         return;
     }
     ft_call_fail(c, &error);
-    drop_action(a);
+    free_action(a);
 }
 
 /* ---- metrics ---- */
@@ -349,7 +349,7 @@ void ft_run_metrics(ft_call *c)
     ft_http_error error;
     if (!c->s->p.metrics) {
         ft_http_error_set(&error, FT_ERR_UNSUPPORTED, NULL,
-                          "metrics are off; start the server without --no-metrics");
+                          "metrics are disabled; start the server without --no-metrics");
         ft_call_fail(c, &error);
         return;
     }

@@ -27,7 +27,7 @@ static void put_piece(ft_buf *b, const ft_served *d, int32_t id)
 }
 
 /* Writes the JSON text directly: json_t values would take a hundred times the memory. */
-static void say_tokens(ft_call *c, const ft_served *d, const int32_t *ids, size_t n, bool pieces)
+static void send_tokens(ft_call *c, const ft_served *d, const int32_t *ids, size_t n, bool pieces)
 {
     ft_buf b;
     ft_buf_init(&b, (size_t)1 << 30);
@@ -69,7 +69,7 @@ void ft_run_tokenize(ft_call *c)
         ft_call_fail(c, &error);
         return;
     }
-    say_tokens(c, d, ids, n, pieces);
+    send_tokens(c, d, ids, n, pieces);
     free(ids);
 }
 

@@ -89,13 +89,13 @@ bool ft_tools_read(ft_gen_params *a, const ft_served *d, const json_t *body, jso
         if (a->r.grammar) {
             json_decref(f);
             return ft_http_error_set(error, FT_ERR_INVALID, "grammar",
-                                     "tools and a grammar, want one of them");
+                                     "both tools and a grammar are given, want one of them");
         }
-        json_t *soft = json_deep_copy(f); /* the template shows the original schema */
-        ft_schema_relax(soft, a->ignored, sizeof a->ignored);
+        json_t *relaxed = json_deep_copy(f); /* the template shows the original schema */
+        ft_schema_relax(relaxed, a->ignored, sizeof a->ignored);
         a->r.no_calls = false;
-        a->r.tools = ft_gen_params_keep(a, json_dumps(soft, JSON_COMPACT));
-        json_decref(soft);
+        a->r.tools = ft_gen_params_keep(a, json_dumps(relaxed, JSON_COMPACT));
+        json_decref(relaxed);
         json_object_set(options, "tools", f);
     }
     json_decref(f);
@@ -145,7 +145,7 @@ bool ft_tools_constrain(ft_gen_params *a, const ft_served *d, const json_t *body
     if (!choice(body, &none, &required, &name, error)) return false;
     if (required && a->r.no_calls)
         return ft_http_error_set(error, FT_ERR_INVALID, "tool_choice",
-                                 "tool_choice wants a call, but tools has no function");
+                                 "tool_choice requires a call, but tools has no function");
     if (name && !has_tool(a->r.tools, name))
         return ft_http_error_set(error, FT_ERR_INVALID, "tool_choice",
                                  "tool_choice names \"%.60s\", which is not among the tools", name);

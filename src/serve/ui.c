@@ -45,9 +45,9 @@ void ft_run_page(ft_call *c)
         ft_http_error error;
         if (c->s->p.no_page)
             ft_http_error_set(&error, FT_ERR_NOT_FOUND, NULL,
-                              "the page is off; start the server without --no-webui");
+                              "the web page is disabled; start the server without --no-webui");
         else
-            ft_http_error_set(&error, FT_ERR_NOT_FOUND, NULL, "the page has no file \"%s\"",
+            ft_http_error_set(&error, FT_ERR_NOT_FOUND, NULL, "the web page has no file \"%s\"",
                               c->part);
         ft_call_fail(c, &error);
         return;

@@ -147,7 +147,7 @@ void ft_work_start(ft_call *c, const ft_work_item *e, void *arg)
         return;
     }
     ft_http_error error;
-    ft_http_error_set(&error, FT_ERR_BUSY, NULL, "%d requests of this kind wait already",
+    ft_http_error_set(&error, FT_ERR_BUSY, NULL, "%d requests of this kind are already waiting",
                       MAX_WAITING);
     ft_call_fail(c, &error);
     drop_item(i);

@@ -95,7 +95,7 @@ same "SIGTERM ends it well" $? 0
 wait $reader
 grep -q '"stop":true' "$dir/last"
 ok "the last reply was finished" $?
-grep -q '/completion 200 prompt .* cached .* reply 12 .* length' "$dir/log"
+grep -q '/completion 200 prompt .* cached .* output 12, .* length' "$dir/log"
 ok "the log has a line for a request" $?
 
 # options of other servers, as people type them
