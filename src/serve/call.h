@@ -73,7 +73,7 @@ struct ft_call {
     int fd;
     double begun_s;
     char ignored[FT_IGNORED]; /* X-Schema-Ignored header, or "" */
-    atomic_llong sent_ns;    /* time of the last output */
+    atomic_llong sent_ns;     /* time of the last output */
     pthread_mutex_t lock;     /* protects suspended and woken */
     bool suspended, woken;
     bool offloaded; /* suspended while its handler runs on another thread: must not be resumed */

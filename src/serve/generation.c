@@ -175,13 +175,11 @@ static void write_note(ft_generation *t)
     const ft_usage u = ft_generation_usage(t);
     const ft_choice *c = &t->choice[0];
     const ft_response *r = &c->response;
-    const double rate =
-        r->output_tokens > 1 && r->output_s > 0 ? (r->output_tokens - 1) / r->output_s : 0;
     snprintf(t->c->note, sizeof t->c->note,
              "prompt %d cached %d output %d, first token %.1f ms, %.1f tokens/s, %.2f tokens per "
              "step, %s",
              u.prompt, u.cached, u.response,
-             c->first_s > 0 ? (c->first_s - t->c->begun_s) * 1e3 : 0.0, rate,
+             c->first_s > 0 ? (c->first_s - t->c->begun_s) * 1e3 : 0.0, ft_response_rate(r),
              r->draft_steps > 0 ? 1 + (double)r->accepted / (double)r->draft_steps : 1.0,
              c->st ? "error" : ft_finish_reason(c));
 }

@@ -118,7 +118,6 @@ typedef struct ft_usage {
 } ft_usage;
 ft_usage ft_generation_usage(const ft_generation *t);
 json_t *ft_usage_openai(const ft_generation *t);
-json_t *ft_timings(const ft_response *r);
 json_t *ft_progress_json(const ft_generation *t, const ft_job_progress *p);
 double ft_generation_now(void);
 /* Sends an SSE comment line, which clients ignore. */

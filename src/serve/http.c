@@ -347,11 +347,10 @@ static bool check_headers(ft_call *c, const char *url, const char *method, ft_ht
         return false;
     }
     if (!open && c->peer && c->peer->over)
-        return ft_http_error_set(
-            error, FT_ERR_UNAVAILABLE, NULL,
-            "too many connections: %d are busy, or half as many from this "
-            "address",
-            s->p.connections);
+        return ft_http_error_set(error, FT_ERR_UNAVAILABLE, NULL,
+                                 "too many connections: %d are busy, or half as many from this "
+                                 "address",
+                                 s->p.connections);
     return !c->post || (check_content_type(c, error) && check_length(c, error));
 }
 

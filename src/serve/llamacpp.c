@@ -31,7 +31,7 @@ static json_t *final_object(const ft_generation *t, const ft_choice *c)
         json_array_get(json_object_get(t->extra, "prompts"), (size_t)c->prompt), "has_new_line",
         memchr(ft_buf_z(&c->answer), '\n', c->answer.len) != NULL, "truncated", r->context_full,
         "stop_type", stop_type(c), "stopping_word", r->stop_text ? r->stop_text : "",
-        "tokens_cached", r->prompt_tokens + r->output_tokens, "timings", ft_timings(r));
+        "tokens_cached", r->prompt_tokens + r->output_tokens, "timings", ft_timings_json(r));
     if (t->top_logprobs >= 0 && !t->stream)
         json_object_set(j, "completion_probabilities", c->logprobs);
     return ft_only_fields(t, j);

@@ -13,8 +13,8 @@
  *     DRAINING   -> LOADED     the other model is no longer wanted
  *     UNLOADING -> UNLOADED
  *
- * A DRAINING model accepts no further calls. Calls that name it wait until it is loaded again, so no
- * request is lost, and two models that do not fit together alternate.
+ * A DRAINING model accepts no further calls. Calls that name it wait until it is loaded again, so
+ * no request is lost, and two models that do not fit together alternate.
  *
  * A model is wanted while an active call waits for it, or after a load request until the loader has
  * tried. A call that was cancelled or timed out stops waiting at once; when no call waits any more,
@@ -37,7 +37,7 @@ typedef enum ft_served_state {
     FT_SERVED_UNLOADED,
     FT_SERVED_LOADING,
     FT_SERVED_UNLOADING,
-    FT_SERVED_LOADED,  /* llm is set in this state and in DRAINING */
+    FT_SERVED_LOADED,   /* llm is set in this state and in DRAINING */
     FT_SERVED_DRAINING, /* unloaded as soon as no call holds it */
 } ft_served_state;
 

@@ -61,7 +61,7 @@ static void live_timings(const ft_generation *t, const ft_choice *c, json_t *j)
                                 .output_tokens = c->n_tokens,
                                 .output_s = c->first_s > 0 ? ft_generation_now() - c->first_s : 0,
                                 .prompt_s = c->first_s > 0 ? c->first_s - t->c->begun_s : 0};
-    json_object_set_new(j, "timings", ft_timings(&so_far));
+    json_object_set_new(j, "timings", ft_timings_json(&so_far));
 }
 
 static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
@@ -86,7 +86,7 @@ static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
 static void end(ft_generation *t, ft_choice *c)
 {
     json_t *j = chunk(t, c, json_object(), ft_finish_reason(c), NULL);
-    json_object_set_new(j, "timings", ft_timings(&c->response));
+    json_object_set_new(j, "timings", ft_timings_json(&c->response));
     ft_generation_event(t, NULL, j);
 }
 

@@ -90,7 +90,7 @@ static void end(ft_generation *t, ft_choice *c)
     json_t *j = head(t);
     json_object_set_new(j, "choices",
                         json_pack("[o]", choice(c->index, json_string(""), NULL, reason_of(c))));
-    json_object_set_new(j, "timings", ft_timings(&c->response));
+    json_object_set_new(j, "timings", ft_timings_json(&c->response));
     ft_generation_event(t, NULL, j);
 }
 

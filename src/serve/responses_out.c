@@ -121,7 +121,7 @@ static json_t *whole(ft_generation *t)
                                   "output_tokens", u.response, "output_tokens_details",
                                   "reasoning_tokens", u.thought, "total_tokens",
                                   u.prompt + u.response));
-    json_object_set_new(j, "timings", ft_timings(&c->response));
+    json_object_set_new(j, "timings", ft_timings_json(&c->response));
     return j;
 }
 

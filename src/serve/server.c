@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "base/utf8.h"
 
 #include <malloc.h>
 #include <stdio.h>
@@ -88,16 +87,4 @@ ft_status ft_server_reload(ft_server *s, ft_err *err)
 int64_t ft_unix_time(void)
 {
     return (int64_t)time(NULL);
-}
-
-json_t *ft_json_string(const char *p, size_t n)
-{
-    json_t *t = json_stringn(p, n); /* NULL if not UTF-8 */
-    if (t) return t;
-    ft_buf b;
-    ft_buf_init(&b, SIZE_MAX / 2);
-    ft_utf8_repair(&b, p, n);
-    t = json_stringn(ft_buf_z(&b), b.len);
-    ft_buf_release(&b);
-    return t;
 }

@@ -6,6 +6,7 @@
 #ifndef FT_SERVE_SERVER_H
 #define FT_SERVE_SERVER_H
 
+#include "report/report.h"
 #include "serve/auth.h"
 #include "serve/call.h"
 #include "serve/metrics.h"
@@ -109,7 +110,4 @@ void ft_work_free(struct ft_work *w); /* finishes running items, drops queued on
 /* Writes prefix and n random letters and digits. out has strlen(prefix) + n + 1 bytes. */
 void ft_random_id(char *out, const char *prefix, int n);
 int64_t ft_unix_time(void);
-/* A JSON string of any bytes: invalid UTF-8 is replaced by U+FFFD. */
-json_t *ft_json_string(const char *p, size_t n);
-
 #endif
