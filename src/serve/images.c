@@ -57,7 +57,7 @@ bool ft_images_add(ft_gen_params *a, const ft_served *d, const char *text, size_
                                  where);
     if (ft_image_from_text(text, n, &bytes, &n_bytes, &err))
         return ft_http_error_set(error, FT_ERR_INVALID, where, "%s: %s", where, err.text);
-    ft_gen_params_keep(a, bytes);
+    ft_gen_params_own(a, bytes);
     const ft_image_input in = {.bytes = bytes, .n = n_bytes, .max_tokens = tokens_of(d, detail)};
     int tokens;
     if (ft_llm_image_tokens(d->llm, &in, &tokens, &err))

@@ -7,10 +7,10 @@
  *
  *     UNLOADED  -> LOADING    the loader starts to load a wanted model
  *     LOADING   -> LOADED     or -> UNLOADED, with an error
- *     LOADED    -> DRAINING    unload request, or another model needs the memory
+ *     LOADED    -> DRAINING   unload request, or another model needs the memory
  *     LOADED    -> UNLOADING  idle for idle_s
- *     DRAINING   -> UNLOADING  no call holds it any more
- *     DRAINING   -> LOADED     the other model is no longer wanted
+ *     DRAINING  -> UNLOADING  no call holds it any more
+ *     DRAINING  -> LOADED     the other model is no longer wanted
  *     UNLOADING -> UNLOADED
  *
  * A DRAINING model accepts no further calls. Calls that name it wait until it is loaded again, so

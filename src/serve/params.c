@@ -311,7 +311,7 @@ bool ft_gen_params_schema(ft_gen_params *a, const json_t *schema, const char *pa
     json_decref(soft);
     if (!text)
         return ft_http_error_set(error, FT_ERR_INVALID, param, "%s cannot be serialised", param);
-    a->r.json_schema = ft_gen_params_keep(a, text);
+    a->r.json_schema = ft_gen_params_own(a, text);
     if (strlen(text) <= FT_PARAM_SOURCE) return true;
     return ft_http_error_set(error, FT_ERR_INVALID, param, "%s has %zu bytes, the maximum is %d",
                              param, strlen(text), FT_PARAM_SOURCE);
@@ -379,7 +379,7 @@ void ft_gen_params_init(ft_gen_params *a, ft_server *s, const ft_served *d)
     a->r.sampling.seed = s->p.seed >= 0 ? (uint64_t)s->p.seed : h & 0xFFFFFFFFu;
 }
 
-char *ft_gen_params_keep(ft_gen_params *a, char *p)
+char *ft_gen_params_own(ft_gen_params *a, char *p)
 {
     a->own = ft_realloc(a->own, sizeof *a->own * (size_t)(a->n_own + 1));
     return a->own[a->n_own++] = p;

@@ -39,7 +39,7 @@ typedef struct ft_gen_params {
 void ft_gen_params_init(ft_gen_params *a, ft_server *s, const ft_served *d);
 void ft_gen_params_release(ft_gen_params *a);
 /* Registers p to be freed by ft_gen_params_release. Returns p. */
-char *ft_gen_params_keep(ft_gen_params *a, char *p);
+char *ft_gen_params_own(ft_gen_params *a, char *p);
 
 /* Parses every generation parameter in the object. */
 bool ft_gen_params_fields(ft_gen_params *a, const ft_served *d, const json_t *body,

@@ -63,7 +63,7 @@ json_t *ft_settings_json(const ft_request *r, uint64_t seed)
     return j;
 }
 
-void ft_settings_keep(ft_request *to, const ft_request *from)
+void ft_settings_copy(ft_request *to, const ft_request *from)
 {
 #define FT_SAMPLING(type, field, number, ...) to->sampling.field = from->sampling.field;
 #define FT_REQUEST(type, field, number, ...)                                                       \

@@ -143,7 +143,7 @@ void ft_run_props_set(ft_call *c)
         ft_call_fail(c, &error);
     } else {
         pthread_mutex_lock(&c->s->lock);
-        ft_settings_keep(&d->defaults, &a.r);
+        ft_settings_copy(&d->defaults, &a.r);
         pthread_mutex_unlock(&c->s->lock);
         ft_call_json(c, 200, json_pack("{s:b}", "success", 1));
     }

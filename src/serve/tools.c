@@ -94,7 +94,7 @@ bool ft_tools_read(ft_gen_params *a, const ft_served *d, const json_t *body, jso
         json_t *relaxed = json_deep_copy(f); /* the template shows the original schema */
         ft_schema_relax(relaxed, a->ignored, sizeof a->ignored);
         a->r.no_calls = false;
-        a->r.tools = ft_gen_params_keep(a, json_dumps(relaxed, JSON_COMPACT));
+        a->r.tools = ft_gen_params_own(a, json_dumps(relaxed, JSON_COMPACT));
         json_decref(relaxed);
         json_object_set(options, "tools", f);
     }
@@ -128,7 +128,7 @@ static bool constrain(ft_gen_params *a, const ft_served *d, bool required, const
     const ft_tool_rules rules = {name, !parallel, schema};
     const ft_status st = ft_llm_tool_grammar(d->llm, a->r.tools, &rules, &gbnf, &a->trigger, &err);
     if (st) return ft_http_error_from(error, st, "tools", &err);
-    a->r.grammar = ft_gen_params_keep(a, gbnf);
+    a->r.grammar = ft_gen_params_own(a, gbnf);
     a->r.json_schema = NULL;
     if (required || schema) return true;
     a->r.grammar_trigger = &a->trigger;
