@@ -205,7 +205,7 @@ ft_task ft_generate_task(ft_generate *a)
         .response = a->marks.response,
         .n_response = a->marks.n_response,
         .checkpoint_id = a->marks.checkpoint_id,
-        .keep = r->cache_prompt,
+        .cache_prompt = r->cache_prompt,
         .salt = r->cache_salt,
         .emit = on_token,
         .user = a,

@@ -282,7 +282,7 @@ static int reusable(ft_slot *s, const ft_task *j)
     ft_reuse_keys(s, j);
     if (j->hidden) return rewound(s, 0); /* the hidden rows of all positions are needed */
     if (!s->e->prefix) return rewound(s, same);
-    if (!j->keep) return rewound(s, 0);
+    if (!j->cache_prompt) return rewound(s, 0);
     if (s->saved > own) s->saved = 0;
     const int found = ft_reuse_find(s, j->salt, j->n_prompt, own);
     if (found) return s->saved = found;
@@ -343,7 +343,7 @@ ft_status ft_slot_start(ft_slot *s, const ft_task *j, ft_err *err)
     ft_draft_model_start(s, j);
     s->stats = (ft_stats){.cached_n = reusable(s, j)};
     s->stats.prompt_n = j->n_prompt - s->stats.cached_n;
-    if (j->keep) *(s->stats.cached_n ? &s->e->reuse_hits : &s->e->reuse_misses) += 1;
+    if (j->cache_prompt) *(s->stats.cached_n ? &s->e->reuse_hits : &s->e->reuse_misses) += 1;
     s->task = *j;
     s->task.prompt = s->ids;
     memcpy(s->ids, j->prompt, sizeof(int32_t) * (size_t)j->n_prompt);
@@ -502,7 +502,7 @@ static ft_status trunk(ft_engine *e, ft_err *err)
         cells += slot_len(&e->slot[i]);
         slots += e->slot[i].rows.n > 0;
     }
-    ft_gov_round(&e->costs, cells, !e->pure);
+    ft_gov_step(&e->costs, cells, !e->pure);
     const int64_t start = ft_now_ns();
     const int rows = e->rows_now;
     ft_runner_trunk_begin(e->runner);
@@ -518,7 +518,7 @@ static ft_status trunk(ft_engine *e, ft_err *err)
     return FT_OK;
 }
 
-bool ft_engine_round(ft_engine *e)
+bool ft_engine_step(ft_engine *e)
 {
     ft_err err;
     ft_status st = FT_OK;

@@ -75,40 +75,41 @@ void ft_reuse_generated(ft_slot *s, int32_t id)
 
 /* ---- positions ---- */
 
-static int border(int cell)
+static int page_start(int cell)
 {
     return cell / FT_PAGE_ROWS * FT_PAGE_ROWS;
 }
 
-static void cut(ft_slot *s, int at)
+static void add_checkpoint(ft_slot *s, int at)
 {
-    at = border(at);
-    if (s->n_cut < FT_CHECKPOINTS_MAX + 1 && at > (s->n_cut ? s->cut[s->n_cut - 1] : slot_len(s)))
-        s->cut[s->n_cut++] = at;
+    at = page_start(at);
+    if (s->n_checkpoint < FT_CHECKPOINTS_MAX + 1 &&
+        at > (s->n_checkpoint ? s->checkpoint[s->n_checkpoint - 1] : slot_len(s)))
+        s->checkpoint[s->n_checkpoint++] = at;
 }
 
 void ft_reuse_plan(ft_slot *s)
 {
     const ft_task *j = &s->task;
     const int end = j->n_prompt - 1;
-    s->n_cut = 0;
-    if (!s->e->prefix || !j->keep) return;
+    s->n_checkpoint = 0;
+    if (!s->e->prefix || !j->cache_prompt) return;
     const int last = j->n_checkpoint ? FT_MIN(j->checkpoint[j->n_checkpoint - 1], end) : end;
     for (int i = 0; i < j->n_checkpoint - 1; i++) {
-        const int before = s->n_cut ? s->cut[s->n_cut - 1] : slot_len(s);
+        const int before = s->n_checkpoint ? s->checkpoint[s->n_checkpoint - 1] : slot_len(s);
         if (j->checkpoint[i] - before >= APART && last - j->checkpoint[i] >= APART)
-            cut(s, j->checkpoint[i]);
+            add_checkpoint(s, j->checkpoint[i]);
     }
-    cut(s, last);
-    cut(s, end); /* usually the same position: the header of a response is short */
+    add_checkpoint(s, last);
+    add_checkpoint(s, end); /* usually the same position: the header of a response is short */
 }
 
 int ft_reuse_next_checkpoint(const ft_slot *s, int at)
 {
-    for (int i = 0; i < s->n_cut; i++) {
-        if (s->cut[i] <= at) continue;
+    for (int i = 0; i < s->n_checkpoint; i++) {
+        if (s->checkpoint[i] <= at) continue;
         const int step = (at / LONG_PROMPT + 1) * LONG_PROMPT;
-        return s->cut[i] - step >= APART ? step : s->cut[i];
+        return s->checkpoint[i] - step >= APART ? step : s->checkpoint[i];
     }
     return s->task.n_prompt;
 }
@@ -169,7 +170,7 @@ void ft_slot_forget(ft_slot *s, int *n)
     s->task.salt = 0;
 }
 
-static void save_at(ft_slot *s, int len)
+static void save_checkpoint(ft_slot *s, int len)
 {
     ft_engine *e = s->e;
     const bool row = row_bytes(e) && s->head.fed >= len;
@@ -184,7 +185,8 @@ static void save_at(ft_slot *s, int len)
 int ft_reuse_response(const ft_slot *s)
 {
     const bool ended = s->state == SLOT_IDLE, delta = has_delta(s->e);
-    if (!s->e->prefix || !s->task.keep || !s->rows.n || s->finish == FT_FINISH_ERROR) return 0;
+    if (!s->e->prefix || !s->task.cache_prompt || !s->rows.n || s->finish == FT_FINISH_ERROR)
+        return 0;
     if (!ended && (s->state != SLOT_DECODE || !s->mark)) return 0;
     const int at = delta || ended ? ft_seq_stored(s->seq) : FT_MIN(s->mark, slot_len(s));
     if (delta && at <= s->task.n_prompt) return 0;
@@ -195,10 +197,10 @@ void ft_reuse_save(ft_engine *e)
 {
     for (int i = 0; e->prefix && i < e->p.slots; i++) {
         ft_slot *s = &e->slot[i];
-        if (!s->rows.n || !s->task.keep || s->finish == FT_FINISH_ERROR) continue;
+        if (!s->rows.n || !s->task.cache_prompt || s->finish == FT_FINISH_ERROR) continue;
         const int at = s->state == SLOT_PREFILL ? slot_len(s) : ft_reuse_response(s);
         if (s->state == SLOT_PREFILL ? at == ft_reuse_next_checkpoint(s, at - 1) : at > 0)
-            save_at(s, at);
+            save_checkpoint(s, at);
         s->mark = 0;
     }
 }
