@@ -582,11 +582,18 @@ typedef struct ft_op_time {
     double calls, seconds, bytes, flops;
 } ft_op_time;
 
-/* Runs like ft_llm_time, synchronizing after every op: one of n_prompt and n_gen is 0. The caller
- * frees *out with free(). *rows: set it above 1 for steps like those of ft_llm_steps; on return the
- * rows of a step. */
-ft_status ft_llm_ops(ft_llm *m, int n_prompt, int n_gen, int depth, ft_op_time **out, int *n,
-                     int *rows, ft_err *err);
+/* The steps to profile: those of a prompt, or decode steps. */
+typedef struct ft_ops_params {
+    int n_prompt;     /* of a prompt of so many tokens; a long one: its last full step */
+    int n_gen, depth; /* n_prompt = 0: so many decode steps at this context length, */
+    int rows;         /* each with so many rows of one sequence, as in ft_llm_steps, */
+    int seqs;         /* or, if above 1, with one row of so many sequences */
+} ft_ops_params;
+
+/* Runs these steps and waits after every op. The caller frees *out with free(). *rows: rows of a
+ * step. */
+ft_status ft_llm_ops(ft_llm *m, const ft_ops_params *p, ft_op_time **out, int *n, int *rows,
+                     ft_err *err);
 /* Peak arithmetic operations per second of the device; 0: unknown. */
 double ft_llm_arithmetic(ft_llm *m);
 
