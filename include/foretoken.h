@@ -502,7 +502,10 @@ typedef struct ft_llm_stats {
     uint64_t preempted, cancelled, responses;
     double prompt_s, output_s;
     int busy, waiting;
-    uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, pages, pages_free;
+    uint64_t prefix_bytes, prefix_entries; /* of all prefix checkpoints; their number */
+    uint64_t prefix_state; /* bytes of one of them besides its pages, at the longest context */
+    uint64_t prefix_hits, prefix_misses; /* prompts of which some tokens, or none, were cached */
+    uint64_t pages, pages_free;
     uint64_t pages_cached; /* pages in use by idle slots */
     uint64_t step_at[FT_STEP_BUCKETS +
                      1]; /* number of steps that took up to 2^i / 4096 s; the last: longer ones */
