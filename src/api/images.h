@@ -1,7 +1,7 @@
 /* api/images.h - images of requests: from bytes to the rows that stand in a prompt.
  * A model that reads images has a vision tower beside it. Images are decoded and resized on the
- * caller's thread; the tower runs on the engine's, when the request gets a slot. Rows of recent
- * images are cached. */
+ * caller's thread; the tower runs on the engine's when the request has a slot, in pieces between
+ * the steps of other sequences. Rows of recent images are cached. */
 #ifndef FT_API_IMAGES_H
 #define FT_API_IMAGES_H
 
@@ -23,7 +23,7 @@ typedef struct ft_prompt_images {
     ft_task_image *image;
     struct ft_tower_rows **rows; /* [n]: what the images' data points into */
     int n;
-    ft_vision *tower;
+    struct ft_images *of;
 } ft_prompt_images;
 
 /* Reads the request's images and puts their tokens where the placeholders are in ids. Refuses
