@@ -31,6 +31,7 @@ struct ft_images {
     bool wraps;              /* the prompt has the placeholder alone */
     bool by_axis, ahead;     /* as ft_task has them */
     const char *marker;
+    ft_placeholders placeholders;
     int min_tokens, max_tokens;
     uint64_t digest; /* of the tower's file */
     pthread_mutex_t lock;
@@ -141,7 +142,7 @@ ft_status ft_llm_open_images(ft_llm *m, const ft_llm_params *p, ft_err *err)
     if (st) {
         ft_vision_close(s->tower);
         ft_free(s);
-        if (beside) { /* nobody asked for it */
+        if (beside || p->mmproj_found) { /* nobody named it */
             ft_log(FT_LOG_WARN, "images cannot be read: %s", err->text);
             st = FT_OK;
         }
@@ -157,6 +158,8 @@ ft_status ft_llm_open_images(ft_llm *m, const ft_llm_params *p, ft_err *err)
     s->cache_most = (size_t)FT_MAX(0, p->image_cache_mib) << 20;
     pthread_mutex_init(&s->lock, NULL);
     m->images = s;
+    int32_t id[FT_IMAGE_IDS];
+    ft_placeholders_init(&s->placeholders, m->vocab, id, ft_llm_image_ids(m, id));
     return FT_OK;
 }
 
@@ -188,6 +191,11 @@ void ft_llm_close_images(ft_llm *m)
 const char *ft_llm_image_marker(const ft_llm *m)
 {
     return m->images ? m->images->marker : NULL;
+}
+
+const ft_placeholders *ft_llm_placeholders(const ft_llm *m)
+{
+    return m->images ? &m->images->placeholders : NULL;
 }
 
 int ft_llm_image_ids(const ft_llm *m, int32_t out[FT_IMAGE_IDS])
