@@ -205,6 +205,29 @@ has "a broken image" 'the data ends too early' /v1/chat/completions \
     "$(user "[{\"type\":\"image_url\",\"image_url\":{\"url\":\"$(base64 -w0 "$dir/cut.png")\"}}]")"
 has "more markers than images" 'placeholders for 1 images' /completion \
     "{\"prompt\":{\"prompt_string\":\"<__media__><__media__>\",\"multimodal_data\":[\"$data\"]}}"
+curl -s "$url/v1/models" | grep -q '"multimodal"'
+ok "models: multimodal" $?
+curl -s "$url/api/show" -d '{}' | grep -q '"vision"'
+ok "ollama: vision" $?
+kill -TERM $pid
+wait $pid
+ok "it ends" $?
+
+# ---- addresses, and texts that look like placeholders ----
+serve -m "$dir/q/m.gguf" --device cpu -c 512 -n 8 --allow-image-urls any
+place='<|vision_start|><|image_pad|><|vision_end|>'
+has "a typed placeholder" "\"prompt_tokens\":$(($(count q "a $place b") - $(count q a) + $(count q a --image "$pic")))" \
+    /v1/chat/completions \
+    "$(user "[{\"type\":\"image_url\",\"image_url\":\"$uri\"},{\"type\":\"text\",\"text\":\"a $place b\"}]")"
+has "as it was typed" "a $place b<|im_end|>" /apply-template "$(user "\"a $place b\"")"
+if "$ft" --version | grep -q curl; then
+    for address in "http://127.0.0.1:1/a.png" "http://localhost:1/a.png" "HTTP://[::1]:1/a.png"; do
+        has "$address" 'content\[0\]: .*private or local address' /v1/chat/completions \
+            "$(user "[{\"type\":\"image_url\",\"image_url\":{\"url\":\"$address\"}}]")"
+    done
+    has "a file" 'content\[0\]: .*want http or https' /v1/chat/completions \
+        "$(user '[{"type":"image_url","image_url":{"url":"file:///etc/passwd"}}]')"
+fi
 kill -TERM $pid
 wait $pid
 ok "it ends" $?
