@@ -140,6 +140,7 @@ typedef struct ft_llm_params {
     void *trace_user;
     const char *mmproj;   /* GGUF file of the vision tower; NULL: the only mmproj*.gguf beside the
                            * model, if it fits the model */
+    bool mmproj_found;    /* nobody named mmproj: that it does not fit the model is a warning */
     bool no_mmproj;       /* no vision tower: images are refused */
     int image_min_tokens; /* of an image whose size goes by area; 0: as the file says */
     int image_max_tokens; /* of an image; 0: 4096, or what the file says if that is less */
@@ -522,6 +523,10 @@ void ft_llm_counts(ft_llm *m, ft_llm_stats *out);
  * block. */
 ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *options, char **prompt,
                         bool *in_thought, ft_err *err);
+/* A rendered prompt as a person reads it. If the model reads images, ft_llm_render writes aliases
+ * where a message has the text of an image's placeholder, which the tokenizer reads as that text;
+ * here they are the text again. The caller frees it with free(). */
+char *ft_llm_prompt_text(const ft_llm *m, const char *prompt);
 
 /* Restrictions on tool calls. */
 typedef struct ft_tool_rules {

@@ -338,7 +338,6 @@ ft_status ft_slot_start(ft_slot *s, const ft_task *j, ft_err *err)
     const ft_engine *e = s->e;
     ft_status st = ft_task_check(e, j, err);
     if (st) return st;
-    if (j->prepare && (st = j->prepare(j->prepare_user, err))) return st;
     if ((st = make_samplers(s, j, err))) return st;
     ft_draft_model_start(s, j);
     s->stats = (ft_stats){.cached_n = reusable(s, j)};
@@ -353,6 +352,7 @@ ft_status ft_slot_start(ft_slot *s, const ft_task *j, ft_err *err)
         if (s->ids[i] >= 0) ft_sampler_accept(s->sampler, s->ids[i]);
     s->draft.n = s->draft.next_max = s->rows.n = s->mark = 0;
     s->paused = false;
+    s->preparing = j->n_image && j->prepare;
     s->waited = 0;
     s->arrival = ++s->e->arrivals;
     s->draft.method = -1;
@@ -485,7 +485,7 @@ static bool any_behind(const ft_engine *e)
 {
     for (int i = 0; i < e->p.slots; i++) {
         const ft_slot *s = &e->slot[i];
-        if (s->state == SLOT_PREFILL && !s->swapped && slot_len(s) > 0 &&
+        if (s->state == SLOT_PREFILL && !s->swapped && !s->preparing && slot_len(s) > 0 &&
             s->head.fed <= slot_len(s))
             return true;
     }
@@ -524,6 +524,7 @@ bool ft_engine_step(ft_engine *e)
     ft_status st = FT_OK;
     if (!any_busy(e)) return false;
     const int64_t start = ft_now_ns();
+    ft_images_prepare(e);
     if (e->kind == FT_DRAFT_MTP && any_behind(e)) st = ft_head_catch_up(e, &err);
     if (!st && ft_batch_fill(e)) {
         st = trunk(e, &err);

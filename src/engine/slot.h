@@ -23,6 +23,7 @@ struct ft_slot {
                           * preempted */
     int waited;          /* steps in a row in which its prompt got no rows */
     bool paused;         /* its client reads too slowly: it gets no rows until it is resumed */
+    bool preparing;      /* its images are not encoded yet: its prompt gets no rows until then */
     ft_seq *seq;
     ft_task task;
     int32_t *ids; /* [ctx + 1]: token ids; the first ft_seq_len(seq)
@@ -86,10 +87,12 @@ struct ft_slot {
 
 /* Measured step times, used to bound the prompt rows of a step that also decodes. */
 typedef struct ft_prefill_budget {
-    double limit_s; /* maximum time of such a step; 0: no limit */
-    double plain_s; /* recent time of a step without prompt rows; 0: not measured yet */
-    double row_s;   /* additional time per prompt row; 0: not measured yet */
-    int rows;       /* prompt rows of this step */
+    double limit_s;   /* maximum time of such a step; 0: no limit */
+    double plain_s;   /* recent time of a step without prompt rows; 0: not measured yet */
+    double row_s;     /* additional time per prompt row; 0: not measured yet */
+    int rows;         /* prompt rows of this step */
+    double images_s;  /* time that this step has spent on encoding images */
+    bool images_last; /* the previous step encoded images */
 } ft_prefill_budget;
 
 struct ft_engine {
@@ -227,6 +230,8 @@ void ft_preempt_restore(ft_engine *e);
  * ahead; 0: there is no room now. */
 ft_status ft_images_check(const ft_engine *e, const ft_task *t, ft_err *err);
 void ft_slot_pos(const ft_slot *s, int cell, int32_t pos[3]);
+/* Encodes images of the first prompt that waits for them, within this step's time for that. */
+void ft_images_prepare(ft_engine *e);
 void ft_images_place(const ft_slot *s, ft_rowset *w, int row, int cell, bool head);
 ft_status ft_images_load(const ft_slot *s, int row, int cell, int n, ft_err *err);
 void ft_images_rows(const ft_slot *s, ft_rowset *w, int row, int cell, int n, bool head);
@@ -235,6 +240,7 @@ int ft_images_chunk(const ft_slot *s, int at, int n, int most);
 /* engine/prefill_budget.c */
 int ft_prefill_rows(const ft_engine *e,
                     int responses); /* maximum number of prompt rows in this step */
+double ft_prefill_image_time(const ft_engine *e, int responses); /* seconds, for images */
 void ft_prefill_record(ft_engine *e, int responses, double seconds);
 
 /* engine/batch.c: fills the rows of this step's trunk pass. false: no slot has any. */
