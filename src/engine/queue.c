@@ -323,7 +323,7 @@ static void round_done(ft_queue *q)
             continue;
         }
         const ft_slot *s = q->slot[i];
-        if (!s->rows.n) continue;
+        if (!s->rows.n && !s->held.sampled) continue;
         atomic_store(&e->read, FT_MIN(slot_len(s), s->task.n_prompt));
         e->round(e);
     }
