@@ -219,7 +219,7 @@ ft_task ft_generate_task(ft_generate *a)
         .draft_min = r->draft_min,
         .draft_fixed = r->draft_fixed,
         .draft_p_min = r->draft_p_min,
-        .keep = r->cache_prompt,
+        .cache_prompt = r->cache_prompt,
         .salt = r->cache_salt,
         .emit = on_token,
         .user = a,

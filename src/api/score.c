@@ -107,7 +107,7 @@ ft_status ft_time_response(ft_engine *e, int V, ft_slot *s, int n_prompt, int n_
     const ft_status st = ft_slot_start(s, &j, err);
     ft_free(ids);
     if (st) return st;
-    while (ft_engine_round(e)) {
+    while (ft_engine_step(e)) {
     }
     *stats = ft_slot_stats(s);
     if (ft_slot_finish(s) == FT_FINISH_ERROR)

@@ -5,8 +5,8 @@
 
 #include "base/mem.h"
 #include "cli/cmd.h"
-#include "cli/json_text.h"
 #include "cli/line.h"
+#include "report/report.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static json_t *message(const char *role, const char *text, size_t n)
 {
     json_t *m = json_object();
     json_object_set_new(m, "role", json_string(role));
-    json_object_set_new(m, "content", ft_json_text(text, n));
+    json_object_set_new(m, "content", ft_json_string(text, n));
     return m;
 }
 
@@ -74,7 +74,7 @@ static void remember(ft_chat *c, const ft_printer *p)
     json_t *m = message("assistant", ft_buf_z(&p->answer), p->answer.len);
     if (p->thought.len)
         json_object_set_new(m, "reasoning_content",
-                            ft_json_text(ft_buf_z(&p->thought), p->thought.len));
+                            ft_json_string(ft_buf_z(&p->thought), p->thought.len));
     json_array_append_new(c->messages, m);
 }
 

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "cli/chat.h"
 #include "cli/cmd.h"
+#include "report/report.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -280,7 +280,7 @@ static int reusable(ft_slot *s, const ft_task *j)
 {
     if (j->hidden) return rewound(s, 0); /* the hidden rows of all positions are needed */
     if (!s->e->prefix) return rewound(s, ft_slot_match(s, j));
-    if (!j->keep) return rewound(s, 0);
+    if (!j->cache_prompt) return rewound(s, 0);
     const int own = ft_cache_state_bytes(s->e->cache) ? 0 : ft_slot_match(s, j);
     int n = ft_reuse_find(s, j, own);
     if (n) return n;
@@ -502,7 +502,7 @@ static ft_status trunk(ft_engine *e, ft_err *err)
         cells += slot_len(&e->slot[i]);
         slots += e->slot[i].rows.n > 0;
     }
-    ft_gov_round(&e->costs, cells, !e->pure);
+    ft_gov_step(&e->costs, cells, !e->pure);
     const int64_t start = ft_now_ns();
     const int rows = e->rows_now;
     ft_runner_trunk_begin(e->runner);
@@ -530,7 +530,7 @@ static void read_held(ft_engine *e)
     }
 }
 
-bool ft_engine_round(ft_engine *e)
+bool ft_engine_step(ft_engine *e)
 {
     ft_err err;
     ft_status st = FT_OK;

@@ -1,6 +1,6 @@
 /* engine/engine.h - batched decoding with speculation: token ids in, token ids out.
  * A slot holds one sequence at a time: its ids in the KV cache, the sampler of its response and
- * the draft tokens for its next step. ft_engine_round runs one step, which advances every busy
+ * the draft tokens for its next step. ft_engine_step runs one step, which advances every busy
  * slot: a prompt by a chunk, a response by the accepted tokens. There is one code path: decoding
  * without drafting is a step with no draft rows. Nothing here sees text. Only one thread may
  * call these functions.
@@ -89,9 +89,9 @@ typedef struct ft_task {
     int checkpoint[FT_CHECKPOINTS_MAX]; /* ascending positions at which other prompts are likely
                                          * to diverge from this one */
     int n_checkpoint;
-    bool keep;      /* use cached prefixes, and cache this prompt */
-    uint64_t salt;  /* cached prefixes are shared by tasks with the same salt */
-    int max_tokens; /* < 0: until the context is full */
+    bool cache_prompt; /* use cached prefixes, and cache this prompt */
+    uint64_t salt;     /* cached prefixes are shared by tasks with the same salt */
+    int max_tokens;    /* < 0: until the context is full */
     ft_sample_params sampling;
     ft_mask mask;
     const int32_t *eog; /* end tokens; they are not emitted */
@@ -192,7 +192,7 @@ void ft_slot_cancel(ft_slot *s); /* call it between steps; the slot is idle afte
 void ft_slot_pause(ft_slot *s, bool hold);
 
 /* Runs one step over all busy slots; false when none is busy. */
-bool ft_engine_round(ft_engine *e);
+bool ft_engine_step(ft_engine *e);
 
 /* Times `steps` decode steps with `rows` tentative rows each (a pending token and rows - 1 draft
  * tokens) after n ids; each step accepts one row more than the one before. seconds[steps]. The

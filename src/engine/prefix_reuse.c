@@ -39,40 +39,41 @@ void ft_engine_unshare(ft_engine *e)
 
 /* ---- positions ---- */
 
-static int border(int cell)
+static int page_start(int cell)
 {
     return cell / FT_PAGE_ROWS * FT_PAGE_ROWS;
 }
 
-static void cut(ft_slot *s, int at)
+static void add_checkpoint(ft_slot *s, int at)
 {
-    at = border(at);
-    if (s->n_cut < FT_CHECKPOINTS_MAX + 1 && at > (s->n_cut ? s->cut[s->n_cut - 1] : slot_len(s)))
-        s->cut[s->n_cut++] = at;
+    at = page_start(at);
+    if (s->n_checkpoint < FT_CHECKPOINTS_MAX + 1 &&
+        at > (s->n_checkpoint ? s->checkpoint[s->n_checkpoint - 1] : slot_len(s)))
+        s->checkpoint[s->n_checkpoint++] = at;
 }
 
 void ft_reuse_plan(ft_slot *s)
 {
     const ft_task *j = &s->task;
     const int end = j->n_prompt - 1;
-    s->n_cut = 0;
-    if (!s->e->prefix || !j->keep) return;
+    s->n_checkpoint = 0;
+    if (!s->e->prefix || !j->cache_prompt) return;
     const int last = j->n_checkpoint ? FT_MIN(j->checkpoint[j->n_checkpoint - 1], end) : end;
     for (int i = 0; i < j->n_checkpoint - 1; i++) {
-        const int before = s->n_cut ? s->cut[s->n_cut - 1] : slot_len(s);
+        const int before = s->n_checkpoint ? s->checkpoint[s->n_checkpoint - 1] : slot_len(s);
         if (j->checkpoint[i] - before >= APART && last - j->checkpoint[i] >= APART)
-            cut(s, j->checkpoint[i]);
+            add_checkpoint(s, j->checkpoint[i]);
     }
-    cut(s, last);
-    cut(s, end); /* usually the same position: the header of a response is short */
+    add_checkpoint(s, last);
+    add_checkpoint(s, end); /* usually the same position: the header of a response is short */
 }
 
 int ft_reuse_next_checkpoint(const ft_slot *s, int at)
 {
-    for (int i = 0; i < s->n_cut; i++) {
-        if (s->cut[i] <= at) continue;
+    for (int i = 0; i < s->n_checkpoint; i++) {
+        if (s->checkpoint[i] <= at) continue;
         const int step = (at / LONG_PROMPT + 1) * LONG_PROMPT;
-        return s->cut[i] - step >= APART ? step : s->cut[i];
+        return s->checkpoint[i] - step >= APART ? step : s->checkpoint[i];
     }
     return s->task.n_prompt;
 }
@@ -128,7 +129,7 @@ void ft_slot_forget(ft_slot *s, int *n)
     s->task.salt = 0;
 }
 
-static void keep(ft_slot *s, int len)
+static void save_checkpoint(ft_slot *s, int len)
 {
     ft_engine *e = s->e;
     const bool row = row_bytes(e) && len == slot_len(s) && s->head.fed >= len;
@@ -143,12 +144,13 @@ void ft_reuse_save(ft_engine *e)
 {
     for (int i = 0; e->prefix && i < e->p.slots; i++) {
         ft_slot *s = &e->slot[i];
-        if (!s->rows.n || !s->task.keep || s->finish == FT_FINISH_ERROR) continue;
+        if (!s->rows.n || !s->task.cache_prompt || s->finish == FT_FINISH_ERROR) continue;
         const int at = slot_len(s);
-        if (s->state == SLOT_PREFILL && at == ft_reuse_next_checkpoint(s, at - 1)) keep(s, at);
+        if (s->state == SLOT_PREFILL && at == ft_reuse_next_checkpoint(s, at - 1))
+            save_checkpoint(s, at);
         /* Without delta nets, the cached rows of a response are bit-identical to those of a
          * prompt; with delta nets they are not. */
         const bool delta = ft_cache_state_bytes(e->cache) > 0;
-        if (s->state == SLOT_IDLE && border(at) && !delta) keep(s, border(at));
+        if (s->state == SLOT_IDLE && page_start(at) && !delta) save_checkpoint(s, page_start(at));
     }
 }

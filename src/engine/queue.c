@@ -313,7 +313,7 @@ static bool any_can_run(const ft_queue *q)
     return false;
 }
 
-static void round_done(ft_queue *q)
+static void step_done(ft_queue *q)
 {
     for (int i = 0; i < q->slots; i++) {
         ft_entry *e = q->running[i];
@@ -325,7 +325,7 @@ static void round_done(ft_queue *q)
         const ft_slot *s = q->slot[i];
         if (!s->rows.n && !s->held.sampled) continue;
         atomic_store(&e->read, FT_MIN(slot_len(s), s->task.n_prompt));
-        e->round(e);
+        e->stepped(e);
     }
 }
 
@@ -364,10 +364,10 @@ static stage wait_for_work(ft_queue *q)
     return next;
 }
 
-static void timed_round(ft_queue *q)
+static void timed_step(ft_queue *q)
 {
     const int64_t start_entry = ft_now_ns();
-    ft_engine_round(q->e);
+    ft_engine_step(q->e);
     const double s = (double)(ft_now_ns() - start_entry) * 1e-9;
     int i = 0;
     while (i < FT_QUEUE_BUCKETS && s > (double)(1 << i) / 4096) i++;
@@ -377,8 +377,8 @@ static void timed_round(ft_queue *q)
 
 static void step(ft_queue *q)
 {
-    timed_round(q);
-    round_done(q);
+    timed_step(q);
+    step_done(q);
     if (ft_engine_fault(q->e)) give_up(q);
 }
 

@@ -24,11 +24,12 @@ struct ft_slot {
     bool paused;         /* its client reads too slowly: it gets no rows until it is resumed */
     ft_seq *seq;
     ft_task task;
-    int32_t *ids;                           /* [ctx + 1]: token ids; the first ft_seq_len(seq)
-                                             * are in the KV cache */
-    int n_ids;                              /* known ids: the prompt, then the generated tokens */
-    int cut[FT_CHECKPOINTS_MAX + 1], n_cut; /* positions at which prefill stops to save a prefix
-                                             * checkpoint */
+    int32_t *ids; /* [ctx + 1]: token ids; the first ft_seq_len(seq)
+                   * are in the KV cache */
+    int n_ids;    /* known ids: the prompt, then the generated tokens */
+
+    /* positions at which prefill stops to save a prefix checkpoint */
+    int checkpoint[FT_CHECKPOINTS_MAX + 1], n_checkpoint;
 
     ft_sampler *sampler;
     uint32_t *bits;

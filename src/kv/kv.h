@@ -20,7 +20,7 @@ typedef enum ft_state_kind {
 } ft_state_kind;
 
 typedef struct ft_layer_state {
-    ft_state_kind keep;
+    ft_state_kind kind;
     int G, d;         /* FULL, WINDOW */
     int group;        /* FULL, WINDOW: query heads per key head */
     int window;       /* WINDOW */

@@ -116,7 +116,7 @@ ft_str ft_key_str(ft_binder *b, const char *key, const char *def)
 
 /* ---- tensors ---- */
 
-static void *keep(ft_binder *b, void *p)
+static void *add_memory(ft_binder *b, void *p)
 {
     ft_model *m = b->m;
     m->memory = ft_realloc(m->memory, sizeof *m->memory * (size_t)(m->n_memory + 1));
@@ -133,7 +133,7 @@ const void *ft_bind_table(ft_binder *b, const void *host, size_t bytes)
     }
     d->upload(d, p, host, bytes);
     b->m->table_bytes += bytes;
-    return keep(b, p);
+    return add_memory(b, p);
 }
 
 static bool shape_is(const ft_gguf_tensor *t, int64_t a, int64_t c, int64_t e)

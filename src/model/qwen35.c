@@ -226,7 +226,7 @@ static void bind_attn(ft_binder *b, const cfg *c, layer *w, int l)
     ft_bind_vec(b, &w->q_norm, c->d, 1, "blk.%d.attn_q_norm.weight", l);
     ft_bind_vec(b, &w->k_norm, c->d, 1, "blk.%d.attn_k_norm.weight", l);
     b->m->layer[l] =
-        (ft_layer_state){.keep = FT_STATE_FULL, .G = w->G, .d = c->d, .group = c->H / w->G};
+        (ft_layer_state){.kind = FT_STATE_FULL, .G = w->G, .d = c->d, .group = c->H / w->G};
 }
 
 static void bind_delta(ft_binder *b, const cfg *c, layer *w, int l)
@@ -244,7 +244,7 @@ static void bind_delta(ft_binder *b, const cfg *c, layer *w, int l)
                     l); /* the name that another exporter uses */
     ft_bind_vec(b, &w->o_norm, c->S, 1, "blk.%d.ssm_norm.weight", l);
     b->m->layer[l] =
-        (ft_layer_state){.keep = FT_STATE_DELTA, .Hk = c->Hk, .Hv = c->Hv, .S = c->S, .C = c->C};
+        (ft_layer_state){.kind = FT_STATE_DELTA, .Hk = c->Hk, .Hv = c->Hv, .S = c->S, .C = c->C};
 }
 
 static void bind_ffn(ft_binder *b, const cfg *c, layer *w, int l)

@@ -28,7 +28,7 @@ bool ft_images_in(const json_t *content)
     return false;
 }
 
-/* How many tokens the image may take; 0: as many as the server allows. */
+/* Maximum number of tokens of the image; 0: the server's limit. */
 static int tokens_of(const ft_served *d, const char *detail)
 {
     if (!detail || strcmp(detail, "low")) return 0;
@@ -48,8 +48,7 @@ bool ft_images_add(ft_gen_params *a, const ft_served *d, const char *text, size_
                                  where);
     if (a->r.n_images == FT_REQUEST_IMAGES)
         return ft_http_error_set(error, FT_ERR_INVALID, where,
-                                 "%s is one image too many, at most %d are allowed", where,
-                                 FT_REQUEST_IMAGES);
+                                 "%s exceeds the maximum of %d images", where, FT_REQUEST_IMAGES);
     if (n > 7 && (!strncmp(text, "http://", 7) || !strncmp(text, "https://", 8) ||
                   !strncmp(text, "file://", 7)))
         return ft_http_error_set(error, FT_ERR_INVALID, where,
@@ -58,7 +57,7 @@ bool ft_images_add(ft_gen_params *a, const ft_served *d, const char *text, size_
                                  where);
     if (ft_image_from_text(text, n, &bytes, &n_bytes, &err))
         return ft_http_error_set(error, FT_ERR_INVALID, where, "%s: %s", where, err.text);
-    ft_gen_params_keep(a, bytes);
+    ft_gen_params_own(a, bytes);
     const ft_image_input in = {.bytes = bytes, .n = n_bytes, .max_tokens = tokens_of(d, detail)};
     int tokens;
     if (ft_llm_image_tokens(d->llm, &in, &tokens, &err))
@@ -142,7 +141,7 @@ json_t *ft_images_marked(const ft_served *d, const json_t *text)
     return out;
 }
 
-/* ---- the other APIs ---- */
+/* ---- Anthropic and Ollama ---- */
 
 static json_t *url_part(json_t *url)
 {

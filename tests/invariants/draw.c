@@ -108,7 +108,7 @@ static void generate(const inv_model *m, bool near, int way, far_response *f)
     check(near || !ft_engine_warm_up(e, &err), "%s: %s", m->name, err.text);
     draws = 0;
     for (int i = 0; i < SLOTS; i++) start_response(&f[i], ft_slot_new(e), i, way, m->m->V);
-    while (ft_engine_round(e)) continue;
+    while (ft_engine_step(e)) continue;
     for (int i = 0; i < SLOTS; i++) inv_done(&f[i].r);
     ft_engine_free(e);
     m->dev->unified = true;

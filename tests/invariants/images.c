@@ -43,7 +43,7 @@ static ft_task task(const scene *s, int k)
     j.n_image = 2;
     j.images_by_axis = s->by_axis;
     j.images_ahead = s->ahead;
-    j.keep = true;
+    j.cache_prompt = true;
     return j;
 }
 
@@ -65,9 +65,9 @@ static void beside(inv_response *r, const scene *s, const ft_engine_params *p, c
     const ft_task plain = inv_job(TOKENS, j->draft_max);
     inv_prompt(id, 90, s->m->m->V, 5);
     inv_start(&other, a, &plain, id, 90);
-    ft_engine_round(e);
+    ft_engine_step(e);
     inv_start(r, b, j, s->id, PROMPT);
-    while (ft_slot_busy(a) || ft_slot_busy(b)) ft_engine_round(e);
+    while (ft_slot_busy(a) || ft_slot_busy(b)) ft_engine_step(e);
     inv_done(r);
     ft_engine_free(e);
 }

@@ -24,7 +24,7 @@ static ft_engine_params params(int k, ft_kv_type t)
 static ft_task task(int k)
 {
     ft_task j = inv_job(TOKENS, k);
-    j.keep = true;
+    j.cache_prompt = true;
     j.checkpoint[0] = MARK;
     j.n_checkpoint = 1;
     return j;
@@ -172,7 +172,7 @@ static void check_disabled(const inv_model *m)
     prompts(a, b, m->m->V);
     ft_engine *e = sharing(m, &p, 1 << 30, NULL);
     ft_slot *s = ft_slot_new(e);
-    j.keep = false;
+    j.cache_prompt = false;
     inv_response_on(&r, s, &j, a, FIRST);
     ft_prefix_counts n;
     ft_prefix_count(e->prefix, &n);

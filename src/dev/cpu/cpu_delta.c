@@ -212,7 +212,7 @@ static void rows_one_by_one(const ft_part *p, const head *e, float *Z, int repla
         .o_step = e->a->o.rs,
         .decay = decay,
         .beta = e->beta,
-        .keep = !sp->tentative,
+        .store_state = !sp->tentative,
     };
     p->k->delta_rows(Z, &rows, e->cols);
 }
