@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HANG_S = 900, SLOTS = 4, TOKENS = 40 };
+enum { HANG_S = 900, SLOTS = 4, TOKENS = 20 };
 
 static atomic_int others;      /* tokens of the sequence without a mask */
 static atomic_bool others_end; /* it has all of its tokens */
