@@ -177,6 +177,8 @@ typedef struct ft_llm_info {
     const char *template_text; /* source of the chat template; NULL: none */
     const char *bos, *eos;     /* text of these tokens; "" if there is none */
     int layers, width, vocab, ctx, ctx_train, threads, slots;
+    int jobs_max; /* jobs of one client that may run or wait at a time; 0: ft_llm_start was not
+                   * called */
     uint64_t parameters, weight_bytes;
     const char *weight_type; /* type of most weights: "Q4_K" */
     uint64_t cache_bytes;    /* cache and step buffers */

@@ -86,7 +86,7 @@ static void prompt_rows(ft_engine *e, ft_slot *s, ft_rowset *w, int room)
 
 static bool responses_now(const ft_slot *s)
 {
-    return s->state == SLOT_DECODE && !s->paused && !s->swapped;
+    return s->state == SLOT_DECODE && !s->paused && !s->swapped && !s->held.on;
 }
 
 /* Room is made in the order of arrival, before anyone has rows. */
