@@ -20,6 +20,8 @@ ft_status ft_llm_start(ft_llm *m, const ft_queue_params *p, ft_err *err)
                                     .step_ms = p->step_ms,
                                     .prefix_bytes = p->prefix_bytes,
                                     .cache_dir = p->cache_dir};
+    const int places = m->info.slots + p->waiting;
+    m->info.jobs_max = p->per_client > 0 ? FT_MIN(p->per_client, places) : places;
     return ft_queue_new(&m->queue, m->engine, &limits, err);
 }
 

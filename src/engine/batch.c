@@ -86,7 +86,7 @@ static void prompt_rows(ft_engine *e, ft_slot *s, ft_rowset *w, int room)
 
 static bool responses_now(const ft_slot *s)
 {
-    return s->state == SLOT_DECODE && !s->paused && !s->swapped;
+    return s->state == SLOT_DECODE && !s->paused && !s->swapped && !s->held.on;
 }
 
 /* Room is made in the order of arrival, before anyone has rows. */
@@ -116,7 +116,7 @@ static ft_slot *next_prompt(ft_engine *e, const bool *seen)
     int64_t least = 0;
     for (int i = 0; i < e->p.slots; i++) {
         ft_slot *s = &e->slot[i];
-        if (s->state != SLOT_PREFILL || s->swapped || seen[i]) continue;
+        if (s->state != SLOT_PREFILL || s->swapped || s->preparing || seen[i]) continue;
         const int64_t key = s->task.n_prompt - slot_len(s) - (int64_t)s->waited * FT_CHUNK_ROWS;
         if (!best || key < least || (key == least && s->arrival < best->arrival)) {
             best = s;
@@ -129,7 +129,8 @@ static ft_slot *next_prompt(ft_engine *e, const bool *seen)
 static void prompts(ft_engine *e, ft_rowset *w, int room)
 {
     memset(e->seen, 0, sizeof *e->seen * (size_t)e->p.slots);
-    for (int i = 0; i < e->p.slots; i++) e->slot[i].waited += e->slot[i].state == SLOT_PREFILL;
+    for (int i = 0; i < e->p.slots; i++)
+        e->slot[i].waited += e->slot[i].state == SLOT_PREFILL && !e->slot[i].preparing;
     for (ft_slot *s; room > 0 && (s = next_prompt(e, e->seen));) {
         e->seen[slot_index(s)] = true;
         const int before = w->T;

@@ -104,7 +104,8 @@ ft_status ft_head_catch_up(ft_engine *e, ft_err *err)
 {
     for (int i = 0; i < e->p.slots; i++) {
         ft_slot *s = &e->slot[i];
-        const bool behind = s->state == SLOT_PREFILL && !s->swapped && s->head.fed <= slot_len(s);
+        const bool behind =
+            s->state == SLOT_PREFILL && !s->swapped && !s->preparing && s->head.fed <= slot_len(s);
         s->head.to_feed = 0;
         if (!behind) continue;
         s->rows.n = 0; /* of the last step: all hidden rows are in the ring */

@@ -86,9 +86,10 @@ typedef struct ft_task {
     const ft_task_image *image; /* in the order of the prompt */
     int n_image;
     bool images_by_axis; /* positions in an image have a row and a column */
-    /* Called on the engine thread before the first row: fills in what `image` points to. NULL: it
-     * is there. */
-    ft_status (*prepare)(void *user, ft_err *err);
+    /* Called on the engine thread between steps until it sets *done: fills in `data` of the images
+     * that end behind token `from`, in pieces; each call should take about `seconds` (infinite: all
+     * of it at once). NULL: the data is there. */
+    ft_status (*prepare)(void *user, int from, double seconds, bool *done, ft_err *err);
     void *prepare_user;
     bool images_ahead; /* rows of an image see each other in layers that keep a window */
     int checkpoint[FT_CHECKPOINTS_MAX]; /* ascending positions at which other prompts are likely

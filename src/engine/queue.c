@@ -324,7 +324,7 @@ static void step_done(ft_queue *q)
             continue;
         }
         const ft_slot *s = q->slot[i];
-        if (!s->rows.n) continue;
+        if (!s->rows.n && !s->held.sampled) continue;
         atomic_store(&e->read, FT_MIN(slot_len(s), s->task.n_prompt));
         e->stepped(e);
     }
