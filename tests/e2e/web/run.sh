@@ -32,7 +32,7 @@ start() { # log options: sets address
 mkdir -p "$folder/seeing"
 "$BUILD/foretoken" synth micro q8_0 "$folder/seeing/model.gguf" -q
 "$BUILD/foretoken" synth micro-mmproj f16 "$folder/seeing/mmproj.gguf" -q
-start "$folder/seeing.log" -m "$folder/seeing/model.gguf" -n 16
+start "$folder/seeing.log" -m "$folder/seeing/model.gguf" -n 16 --temp 0
 export SEEING_ADDRESS=$address
 start "$folder/serve.log"
 if [ "${1:-}" = --pictures ]; then
