@@ -85,7 +85,7 @@ struct ft_llm {
     pthread_t thread;
     ft_job *jobs; /* oldest first */
     bool stop, slot_busy[SCRIPT_LANES], go;
-    int slots, waiting_max, per_client; /* as ft_queue_params has them */
+    int slots, waiting_max; /* as ft_queue_params has them */
     uint64_t slot_salt[SCRIPT_LANES];
     uint64_t next_id;
     ft_ids last; /* the last prompt: its common prefix with the next counts as cached */
@@ -321,6 +321,7 @@ static inline ft_llm *ft_scripted_open(const char *gguf, int slots, int waiting)
                             .ctx = SCRIPT_CTX,
                             .ctx_train = SCRIPT_CTX,
                             .slots = slots,
+                            .jobs_max = slots + waiting,
                             .weight_type = "F32",
                             .parameters = 1000,
                             .weight_bytes = 2000};
@@ -489,7 +490,7 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
         live += script_live(*end);
         same += script_live(*end) && (*end)->client == r->client;
     }
-    if (m->per_client && r->client && same >= m->per_client) {
+    if (r->client && same >= m->info.jobs_max) {
         pthread_mutex_unlock(&m->lock);
         return ft_fail(err, FT_EBUSY, "%d requests of this client run or wait", same);
     }
