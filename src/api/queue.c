@@ -55,6 +55,7 @@ void ft_llm_counts(ft_llm *m, ft_llm_stats *out)
         .prefix_hits = t.prefix_hits,
         .prefix_misses = t.prefix_misses,
         .prefix_entries = t.prefix_entries,
+        .prefix_state = t.prefix_state,
         .pages = t.pages,
         .pages_free = t.pages_free,
         .pages_cached = t.pages_cached,

@@ -17,8 +17,10 @@ typedef struct ft_hub_name {
 
 ft_status ft_hub_parse(ft_hub_name *out, const char *text, const char *file, ft_err *err);
 /* The path of the model's (first) file, downloaded unless there is a local copy; yours (ft_free).
- * offline: use local copies only. */
-ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **path, ft_err *err);
+ * offline: use local copies only. mmproj: NULL, or the same for a vision tower of the repository,
+ * if there is one, else *mmproj stays; that it cannot be downloaded is a warning. */
+ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **path, char **mmproj,
+                      ft_err *err);
 /* The folder of local copies; yours (ft_free). */
 ft_status ft_hub_folder(char **out, ft_err *err);
 /* Calls each(user, "USER/NAME", "FILE", bytes, whole) for every copy. */
@@ -39,5 +41,7 @@ ft_status ft_hub_fetch(const char *url, const char *path, uint64_t bytes, const 
 
 /* The index of the GGUF file of a listing that is meant, or -1 with an error message. */
 int ft_hub_choose(const char *const *path, int n, const char *quant, ft_err *err);
+/* The same for the vision tower; -1: there is none. */
+int ft_hub_choose_mmproj(const char *const *path, int n);
 
 #endif

@@ -55,10 +55,13 @@ static ft_status text_or_file(ft_model_opts *mo, const ft_opts *o, const char *n
 
 /* ---- the model ---- */
 
-/* The model file: -m, or -hf, which may download it. */
-static ft_status find_model(ft_model_opts *mo, const ft_opts *o, const char **out, ft_err *err)
+/* The model file: -m, or -hf, which may download it, and with it a vision tower. */
+static ft_status find_model(ft_model_opts *mo, const ft_opts *o, const char **out,
+                            const char **mmproj, ft_err *err)
 {
     const char *name = ft_opts_text(o, "hf-repo");
+    const bool sees =
+        ft_opts_has(o, "mmproj") && !ft_opts_text(o, "mmproj") && !ft_opts_flag(o, "no-mmproj");
     *out = ft_opts_text(o, "model");
     if (!name) {
         ft_opts_warn_unused(o, "hf-file", "there is no --hf-repo");
@@ -68,11 +71,13 @@ static ft_status find_model(ft_model_opts *mo, const ft_opts *o, const char **ou
         return ft_fail(err, FT_EINVAL,
                        "both --model %s and --hf-repo %s are given, want one of them", *out, name);
     ft_hub_name hub;
-    char *path;
+    char *path, *tower = NULL;
     ft_status st = ft_hub_parse(&hub, name, ft_opts_text(o, "hf-file"), err);
     if (!st)
-        st = ft_hub_take(&hub, ft_opts_flag(o, "offline"), ft_opts_flag(o, "quiet"), &path, err);
+        st = ft_hub_take(&hub, ft_opts_flag(o, "offline"), ft_opts_flag(o, "quiet"), &path,
+                         sees ? &tower : NULL, err);
     if (!st) *out = keep(mo, path);
+    if (!st && tower) *mmproj = keep(mo, tower);
     return st;
 }
 
@@ -106,7 +111,8 @@ int ft_model_opts_tail(const ft_opts *o)
 ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_params *p, ft_err *err)
 {
     ft_llm_defaults(p);
-    ft_status st = find_model(mo, o, &p->model, err);
+    const char *found = NULL;
+    ft_status st = find_model(mo, o, &p->model, &found, err);
     if (st) return st;
     p->device = ft_opts_text(o, "device");
     if ((st = place_opts(o, p, err))) return st;
@@ -121,7 +127,8 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
     p->no_mmap = !ft_opts_flag(o, "mmap");
     p->progress = ft_opts_flag(o, "quiet") ? NULL : ft_bar_load;
     if (ft_opts_has(o, "mmproj")) {
-        p->mmproj = ft_opts_text(o, "mmproj");
+        p->mmproj = found ? found : ft_opts_text(o, "mmproj");
+        p->mmproj_found = found;
         p->no_mmproj = ft_opts_flag(o, "no-mmproj");
         p->image_min_tokens = (int)ft_opts_int(o, "image-min-tokens");
         p->image_max_tokens = (int)ft_opts_int(o, "image-max-tokens");

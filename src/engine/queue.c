@@ -113,8 +113,9 @@ static void publish(ft_queue *q)
     ft_queue_totals *t = &q->total;
     t->prefix_bytes = n.bytes;
     t->prefix_entries = n.points;
-    t->prefix_hits = n.hits;
-    t->prefix_misses = n.misses;
+    t->prefix_state = n.state;
+    t->prefix_hits = q->e->reuse_hits;
+    t->prefix_misses = q->e->reuse_misses;
     t->pages = (uint64_t)ft_cache_all_pages(q->e->cache);
     t->pages_free = (uint64_t)ft_cache_free_pages(q->e->cache);
     t->pages_cached = 0;

@@ -12,7 +12,10 @@ typedef enum slot_state { SLOT_FREE, SLOT_IDLE, SLOT_PREFILL, SLOT_DECODE } slot
 
 typedef struct ft_mask_thread ft_mask_thread;
 
-enum { FT_FEED_ROWS = FT_DECODE_ROWS }; /* maximum rows of one slot in a draft pass */
+enum {
+    FT_FEED_ROWS = FT_DECODE_ROWS, /* maximum rows of one slot in a draft pass */
+    FT_KEY_SERIAL = 1 << 30,       /* no vocabulary is as large; ids of images are negative */
+};
 
 struct ft_slot {
     ft_engine *e;
@@ -22,14 +25,21 @@ struct ft_slot {
                           * preempted */
     int waited;          /* steps in a row in which its prompt got no rows */
     bool paused;         /* its client reads too slowly: it gets no rows until it is resumed */
+    bool preparing;      /* its images are not encoded yet: its prompt gets no rows until then */
     ft_seq *seq;
     ft_task task;
     int32_t *ids; /* [ctx + 1]: token ids; the first ft_seq_len(seq)
                    * are in the KV cache */
     int n_ids;    /* known ids: the prompt, then the generated tokens */
-
-    /* positions at which prefill stops to save a prefix checkpoint */
-    int checkpoint[FT_CHECKPOINTS_MAX + 1], n_checkpoint;
+    int32_t *key; /* [ctx + 1]: ids as prefix checkpoints compare them:
+                   * with FT_KEY_SERIAL where delta nets compute a row
+                   * by row */
+    int saved;    /* the last position with a prefix checkpoint; 0: none
+                   * is known */
+    int mark;     /* position of the last task.checkpoint_id of this
+                   * step; 0: none */
+    int checkpoint[FT_CHECKPOINTS_MAX + 1], n_checkpoint; /* positions at which prefill stops to
+                                                           * save a prefix checkpoint */
 
     ft_sampler *sampler;
     uint32_t *bits;
@@ -90,10 +100,12 @@ struct ft_slot {
 
 /* Measured step times, used to bound the prompt rows of a step that also decodes. */
 typedef struct ft_prefill_budget {
-    double limit_s; /* maximum time of such a step; 0: no limit */
-    double plain_s; /* recent time of a step without prompt rows; 0: not measured yet */
-    double row_s;   /* additional time per prompt row; 0: not measured yet */
-    int rows;       /* prompt rows of this step */
+    double limit_s;   /* maximum time of such a step; 0: no limit */
+    double plain_s;   /* recent time of a step without prompt rows; 0: not measured yet */
+    double row_s;     /* additional time per prompt row; 0: not measured yet */
+    int rows;         /* prompt rows of this step */
+    double images_s;  /* time that this step has spent on encoding images */
+    bool images_last; /* the previous step encoded images */
 } ft_prefill_budget;
 
 typedef struct ft_masks ft_masks;
@@ -120,6 +132,7 @@ struct ft_engine {
     bool pure;             /* this step has no prompt rows */
     uint64_t steps;        /* trunk passes so far */
     uint64_t arrivals, preempted;
+    uint64_t reuse_hits, reuse_misses; /* prompts of which some tokens, or none, were cached */
     char fault[500]; /* why a pass failed; a device does not recover, so all later passes fail
                       * too */
     ft_prefill_budget prefill;
@@ -145,6 +158,12 @@ static inline int slot_index(const ft_slot *s)
 static inline int ft_most_drafts(const ft_engine_params *p)
 {
     return p->draft_max > 0 ? FT_MAX(p->draft_max, p->ngram_draft_max) : 0;
+}
+
+/* Whether delta nets compute the row with this key row by row. */
+static inline bool ft_key_serial(int32_t key)
+{
+    return key >= FT_KEY_SERIAL;
 }
 
 /* Whether an id is an end-of-generation token. */
@@ -197,12 +216,22 @@ void ft_draft_model_first(ft_slot *s, ft_rowset *w);
 void ft_draft_model_next(ft_slot *s, ft_rowset *w);
 void ft_draft_model_pass(ft_engine *e); /* starts the pass; does not wait */
 
-/* engine/prefix_reuse.c: where prefill saves checkpoints, the lookup of a cached prefix, and
- * saving. */
+/* engine/prefix_reuse.c. Keys: position `at` of a prompt (range: 0 at first, then passed on), all
+ * of a prompt, a generated token. */
+int32_t ft_reuse_key(const ft_engine *e, const ft_task *t, int at, int *range);
+void ft_reuse_keys(ft_slot *s, const ft_task *t);
+void ft_reuse_generated(ft_slot *s, int32_t id);
+/* Where prefill saves checkpoints: the plan; the next position after `at`, or the end of the
+ * prompt. */
 void ft_reuse_plan(ft_slot *s);
-int ft_reuse_next_checkpoint(const ft_slot *s, int at); /* the next checkpoint position, or the end
-                                                         * of the prompt */
-int ft_reuse_find(ft_slot *s, const ft_task *j, int longer);
+int ft_reuse_next_checkpoint(const ft_slot *s, int at);
+/* How many of the `same` positions that a slot shares with a prompt it can go on from; the longest
+ * checkpoint of the first n keys, if it has more than `longer` positions. */
+int ft_reuse_own(const ft_slot *s, int same);
+int ft_reuse_find(ft_slot *s, uint64_t salt, int n, int longer);
+/* The position of the response at which this step saves a checkpoint; 0: it saves none. The head
+ * must have read the tokens before it. */
+int ft_reuse_response(const ft_slot *s);
 void ft_reuse_save(ft_engine *e);
 
 /* engine/preempt.c: reserves n more positions; preempts later slots if pages run out. false:
@@ -219,6 +248,8 @@ void ft_preempt_restore(ft_engine *e);
  * ahead; 0: there is no room now. */
 ft_status ft_images_check(const ft_engine *e, const ft_task *t, ft_err *err);
 void ft_slot_pos(const ft_slot *s, int cell, int32_t pos[3]);
+/* Encodes images of the first prompt that waits for them, within this step's time for that. */
+void ft_images_prepare(ft_engine *e);
 void ft_images_place(const ft_slot *s, ft_rowset *w, int row, int cell, bool head);
 ft_status ft_images_load(const ft_slot *s, int row, int cell, int n, ft_err *err);
 void ft_images_rows(const ft_slot *s, ft_rowset *w, int row, int cell, int n, bool head);
@@ -227,6 +258,7 @@ int ft_images_chunk(const ft_slot *s, int at, int n, int most);
 /* engine/prefill_budget.c */
 int ft_prefill_rows(const ft_engine *e,
                     int responses); /* maximum number of prompt rows in this step */
+double ft_prefill_image_time(const ft_engine *e, int responses); /* seconds, for images */
 void ft_prefill_record(ft_engine *e, int responses, double seconds);
 
 /* engine/batch.c: fills the rows of this step's trunk pass. false: no slot has any. */

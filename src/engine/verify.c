@@ -127,6 +127,8 @@ static bool take_token(ft_slot *s, int32_t id, int i, bool drafted)
     }
     ft_sampler_accept(s->sampler, id);
     if (s->task.mask.user) s->task.mask.accept(s->task.mask.user, id);
+    if (id == s->task.checkpoint_id) s->mark = s->n_ids;
+    ft_reuse_generated(s, id);
     s->ids[s->n_ids++] = id;
     if (ft_slot_ends_at(s, id)) {
         ft_slot_end(s, FT_FINISH_EOG);

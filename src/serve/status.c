@@ -41,9 +41,13 @@ static json_t *model_entry(const ft_server *s, const char *name, size_t n, const
     json_t *status = json_pack("{s:s}", "value", d ? ft_served_status(d) : "loading");
     if (d && d->error[0]) json_object_set_new(status, "error", json_string(d->error));
     const bool there = d && d->state >= FT_SERVED_LOADED;
-    return json_pack("{s:o, s:s, s:I, s:s, s:o, s:o}", "id", ft_json_string(name, n), "object",
-                     "model", "created", (json_int_t)s->created, "owned_by", "foretoken", "status",
-                     status, "meta", there ? meta(d) : json_null());
+    json_t *can = json_pack("[s]", "completion");
+    if (there && d->info->vision) json_array_append_new(can, json_string("multimodal"));
+    json_t *entry = json_pack("{s:o, s:s, s:I, s:s, s:o, s:o}", "id", ft_json_string(name, n),
+                              "object", "model", "created", (json_int_t)s->created, "owned_by",
+                              "foretoken", "status", status, "meta", there ? meta(d) : json_null());
+    json_object_set_new(entry, "capabilities", can);
+    return entry;
 }
 
 void ft_run_models(ft_call *c)

@@ -375,6 +375,12 @@ void ft_request_defaults(ft_request *r, const ft_llm *m)
         .sampling = {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f}};
 }
 
+char *ft_llm_prompt_text(const ft_llm *m, const char *prompt)
+{
+    (void)m;
+    return ft_strdup(prompt);
+}
+
 ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *options, char **prompt,
                         bool *in_thought, ft_err *err)
 {
