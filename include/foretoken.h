@@ -541,6 +541,11 @@ typedef struct ft_tool_rules {
                                   calls only */
 } ft_tool_rules;
 
+/* Removes the keywords of a JSON schema that cannot be enforced, such as look-ahead in a pattern:
+ * *out is a schema that ft_request.json_schema takes, and *removed a JSON array with a text
+ * "KEYWORD at PATH: WHY" for each (empty: none). Both are yours (free()). Fails if the schema is
+ * invalid, contradicts itself or is too large. */
+ft_status ft_schema_enforceable(const char *schema, char **out, char **removed, ft_err *err);
 /* Whether the "format" of a JSON schema can be enforced with these bounds on the length. */
 bool ft_schema_holds_format(const char *format, int64_t min, int64_t max);
 /* A grammar for calls of the tools (a JSON array), in the syntax of the model. The caller frees

@@ -377,6 +377,23 @@ static ft_status sampling(ft_model_opts *mo, const ft_opts *o, ft_sampling *s, f
     return biases(mo, o, s, err);
 }
 
+/* Warns about the keywords of a schema that cannot be enforced, and uses it without them. */
+static ft_status relax_schema(ft_model_opts *mo, const char **schema, ft_err *err)
+{
+    char *relaxed, *removed;
+    size_t i;
+    json_t *one;
+    const ft_status st = ft_schema_enforceable(*schema, &relaxed, &removed, err);
+    if (st) return st;
+    json_t *list = json_loads(removed, 0, NULL);
+    json_array_foreach(list, i, one)
+        ft_opts_warn("--json-schema: not enforced: %s", json_string_value(one));
+    json_decref(list);
+    free(removed);
+    *schema = keep(mo, relaxed);
+    return FT_OK;
+}
+
 ft_status ft_model_opts_request(ft_model_opts *mo, const ft_opts *o, const ft_llm *m, ft_request *r,
                                 ft_err *err)
 {
@@ -388,6 +405,7 @@ ft_status ft_model_opts_request(ft_model_opts *mo, const ft_opts *o, const ft_ll
     if (r->grammar && r->json_schema)
         return ft_fail(err, FT_EINVAL,
                        "both a grammar and a JSON schema are given, want one of them");
+    if (r->json_schema && (st = relax_schema(mo, &r->json_schema, err))) return st;
     set_request(o, r);
     r->reasoning_message = ft_opts_text(o, "reasoning-budget-message");
     r->stop = list(mo, o, "stop", &r->n_stop);
