@@ -181,12 +181,26 @@ static char *copy_of(ft_str s)
     return z;
 }
 
+/* The caller's template: its source, or the name of a built-in one. */
+static ft_status given_template(ft_str *source, const char *text, ft_err *err)
+{
+    if (!text) return FT_OK;
+    const char *builtin = ft_chat_builtin(text);
+    *source = ft_str_of(builtin ? builtin : text);
+    if (builtin || strchr(text, '{')) return FT_OK;
+    return ft_fail(err, FT_EINVAL,
+                   "chat template \"%.60s\", want Jinja source, or one of chatml, gemma, gemma4",
+                   text);
+}
+
 /* The chat template: the caller's, or the file's. A broken template in the file does not keep
  * the model from opening: the error is reported when the template is used. */
 static ft_status open_chat(ft_llm *m, const ft_llm_params *p, ft_err *err)
 {
     const ft_vocab_ids *ids = ft_vocab_special(m->vocab);
-    ft_str source = ft_str_of(p->template_text ? p->template_text : "");
+    ft_str source = FT_STR("");
+    ft_status st = given_template(&source, p->template_text, err);
+    if (st) return st;
     if (!p->template_text) ft_gguf_str(m->model->file, "tokenizer.chat_template", &source);
     const ft_str bos = ids->bos >= 0 ? ft_vocab_text(m->vocab, ids->bos) : FT_STR("");
     const ft_str eos = ids->eos >= 0 ? ft_vocab_text(m->vocab, ids->eos) : FT_STR("");
@@ -194,7 +208,9 @@ static ft_status open_chat(ft_llm *m, const ft_llm_params *p, ft_err *err)
     m->eos = copy_of(eos);
     if (!source.n) return FT_OK;
     m->template_text = copy_of(source);
-    const ft_status st = ft_chat_new(&m->chat, source, bos, eos, err);
+    st = ft_chat_new(&m->chat, source, bos, eos, err);
+    if (!st && p->template_text) st = ft_chat_check(m->chat, err);
+    if (st && p->template_text) ft_err_prefix(err, "the chat template");
     if (!st || p->template_text) return st;
     ft_log(FT_LOG_WARN, "the chat template of the file cannot be used: %s", err ? err->text : "");
     return FT_OK;

@@ -128,7 +128,7 @@ const ft_param ft_opts_model[] = {
      .programs = FT_CMD_GENERATE,
      .env = "LLAMA_ARG_CHAT_TEMPLATE",
      .def_note = "the one in the model file",
-     .help = "Jinja chat template"},
+     .help = "Jinja chat template, or the name of a built-in one: chatml, gemma, gemma4"},
     {.name = "chat-template-file",
      FT_IS_TEXT("FILE"),
      .group = FT_GROUP_MODEL,

@@ -126,7 +126,7 @@ const ft_param ft_opts_programs[] = {
      GENERATE(PROMPT),
      .def = "auto",
      .env = "LLAMA_ARG_REASONING",
-     .help = "let the model think before it answers; auto: as the chat template does"},
+     .help = "let the model think before it answers; auto: yes, if the chat template can"},
     {.name = "no-thinking", FT_IS_FLAG, GENERATE(PROMPT), .help = "the same as --thinking off"},
     {.name = "sampler-seq",
      .aliases = "--sampling-seq",
