@@ -114,13 +114,13 @@ endif
 COMPILE       = $(CC) $(ALL_CPPFLAGS) $(FILE_CPPFLAGS) $(WARN) $(HARDENED) $(ALL_CFLAGS) $(FILE_CFLAGS)
 
 # ---- sources: every .c file of a module belongs to the library, those of cli/ to the program ----
-MODULES  := api base image gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE)
+MODULES  := api base report image gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE)
 MODULES  += $(if $(filter aarch64,$(ARCH)),dev/cpu/arm) $(if $(filter x86_64,$(ARCH)),dev/cpu/x86)
 LIB_SRC  := $(wildcard $(MODULES:%=src/%/*.c))
 CLI_SRC  := $(wildcard src/cli/*.c)
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/%.o)
-SO_OBJ    = $(filter-out $(BUILD)/src/serve/% $(BUILD)/src/tools/%,$(LIB_OBJ))
+SO_OBJ    = $(filter-out $(BUILD)/src/serve/% $(BUILD)/src/report/% $(BUILD)/src/tools/%,$(LIB_OBJ))
 LIB      := $(BUILD)/libforetoken.a
 SO       := $(BUILD)/libforetoken.so
 BIN      := $(BUILD)/foretoken
@@ -179,9 +179,11 @@ $(BUILD)/web/files.inc: FORCE
 	@scripts/web.sh $(BUILD)/web $(DEPS)
 $(BUILD)/src/serve/ui.o: $(wildcard web/*) $(BUILD)/web/files.inc
 $(BUILD)/src/serve/ui.o: FILE_CPPFLAGS += -I$(BUILD)/web
-$(BUILD)/src/image/%.o $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
+$(BUILD)/src/image/%.o $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/report/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
 $(BUILD)/src/dev/%.o: FILE_CFLAGS += $(KERNEL)
 $(BUILD)/src/dev/cpu/%.o: HARDENED :=
+# No fuzz target runs a kernel, and clang takes minutes to instrument them.
+$(BUILD)/src/dev/cpu/%.o: FILE_CFLAGS += $(if $(findstring fuzzer,$(SAN)),-fno-sanitize=all)
 # Two kernels that compute the same sum must round alike: fused multiply-adds are written out there.
 $(BUILD)/src/dev/cpu/%.o $(BUILD)/src/dev/ref/ref_draw.o: KERNEL += -ffp-contract=off
 $(BUILD)/src/quant/%.o: FILE_CFLAGS += -O3 -ffp-contract=off -fno-trapping-math -funroll-loops

@@ -212,6 +212,27 @@ static void put_section(page *p, const char *name)
     ft_buf_printf(&p->text, "## %s\n\n", name);
 }
 
+/* A code block: one line for each command, and long ones continued with a backslash. */
+static void put_command(ft_buf *b, const char *text)
+{
+    size_t column = 4;
+    ft_buf_puts(b, "    ");
+    while (*text) {
+        const size_t n = strcspn(text, " ");
+        const bool last = n && text[n - 1] == ';';
+        if (column > 8 && column + n > WIDTH - 2) {
+            ft_buf_puts(b, "\\\n        ");
+            column = 8;
+        }
+        ft_buf_put(b, text, last ? n - 1 : n);
+        column += n + 1;
+        text += n + strspn(text + n, " ");
+        if (*text) ft_buf_puts(b, last ? "\n    " : " ");
+        if (last) column = 4;
+    }
+    ft_buf_puts(b, "\n\n");
+}
+
 static ft_status put_table(page *p, const json_t *j, const char *file, ft_err *err)
 {
     ft_buf *b = &p->text;
@@ -234,7 +255,7 @@ static ft_status put_table(page *p, const json_t *j, const char *file, ft_err *e
     snprintf(line, sizeof line, "Machine: %s. Recorded %s, commit %s.", text_at(j, "machine"),
              text_at(j, "date"), text_at(j, "commit"));
     put_paragraph(b, line);
-    ft_buf_printf(b, "    %s\n\n", text_at(j, "command"));
+    put_command(b, text_at(j, "command"));
     return FT_OK;
 }
 

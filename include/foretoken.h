@@ -153,6 +153,7 @@ typedef struct ft_llm_params {
     void *trace_user;
     const char *mmproj;   /* GGUF file of the vision tower; NULL: the only mmproj*.gguf beside the
                            * model, if it fits the model */
+    bool mmproj_found;    /* nobody named mmproj: that it does not fit the model is a warning */
     bool no_mmproj;       /* no vision tower: images are refused */
     int image_min_tokens; /* of an image whose size goes by area; 0: as the file says */
     int image_max_tokens; /* of an image; 0: 4096, or what the file says if that is less */
@@ -189,6 +190,8 @@ typedef struct ft_llm_info {
     const char *template_text; /* source of the chat template; NULL: none */
     const char *bos, *eos;     /* text of these tokens; "" if there is none */
     int layers, width, vocab, ctx, ctx_train, threads, slots;
+    int jobs_max; /* jobs of one client that may run or wait at a time; 0: ft_llm_start was not
+                   * called */
     uint64_t parameters, weight_bytes;
     const char *weight_type; /* type of most weights: "Q4_K" */
     uint64_t cache_bytes;    /* cache and step buffers */
@@ -515,7 +518,10 @@ typedef struct ft_llm_stats {
     uint64_t preempted, cancelled, responses;
     double prompt_s, output_s;
     int busy, waiting;
-    uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, pages, pages_free;
+    uint64_t prefix_bytes, prefix_entries; /* of all prefix checkpoints; their number */
+    uint64_t prefix_state; /* bytes of one of them besides its pages, at the longest context */
+    uint64_t prefix_hits, prefix_misses; /* prompts of which some tokens, or none, were cached */
+    uint64_t pages, pages_free;
     uint64_t pages_cached; /* pages in use by idle slots */
     uint64_t step_at[FT_STEP_BUCKETS +
                      1]; /* number of steps that took up to 2^i / 4096 s; the last: longer ones */
@@ -532,6 +538,10 @@ void ft_llm_counts(ft_llm *m, ft_llm_stats *out);
  * block. */
 ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *options, char **prompt,
                         bool *in_thought, ft_err *err);
+/* A rendered prompt as a person reads it. If the model reads images, ft_llm_render writes aliases
+ * where a message has the text of an image's placeholder, which the tokenizer reads as that text;
+ * here they are the text again. The caller frees it with free(). */
+char *ft_llm_prompt_text(const ft_llm *m, const char *prompt);
 
 /* Restrictions on tool calls. */
 typedef struct ft_tool_rules {
@@ -600,11 +610,18 @@ typedef struct ft_op_time {
     double calls, seconds, bytes, flops;
 } ft_op_time;
 
-/* Runs like ft_llm_time, synchronizing after every op: one of n_prompt and n_gen is 0. The caller
- * frees *out with free(). *rows: set it above 1 for steps like those of ft_llm_steps; on return the
- * rows of a step. */
-ft_status ft_llm_ops(ft_llm *m, int n_prompt, int n_gen, int depth, ft_op_time **out, int *n,
-                     int *rows, ft_err *err);
+/* The steps to profile: those of a prompt, or decode steps. */
+typedef struct ft_ops_params {
+    int n_prompt;     /* of a prompt of so many tokens; a long one: its last full step */
+    int n_gen, depth; /* n_prompt = 0: so many decode steps at this context length, */
+    int rows;         /* each with so many rows of one sequence, as in ft_llm_steps, */
+    int seqs;         /* or, if above 1, with one row of so many sequences */
+} ft_ops_params;
+
+/* Runs these steps and waits after every op. The caller frees *out with free(). *rows: rows of a
+ * step. */
+ft_status ft_llm_ops(ft_llm *m, const ft_ops_params *p, ft_op_time **out, int *n, int *rows,
+                     ft_err *err);
 /* Peak arithmetic operations per second of the device; 0: unknown. */
 double ft_llm_arithmetic(ft_llm *m);
 

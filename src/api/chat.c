@@ -1,5 +1,5 @@
 /* api/chat.c - renders messages to a prompt with the model's chat template. */
-#include "api/model.h"
+#include "api/images.h"
 
 #include "base/mem.h"
 
@@ -52,6 +52,10 @@ ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *optio
     ft_buf_init(&out, MAX_PROMPT);
     ft_status st = parse(&list, messages, "messages", true, err);
     if (!st) st = parse(&opts, options ? options : "{}", "options", false, err);
+    if (!st && m->images) {
+        ft_placeholders_hide(ft_llm_placeholders(m), list);
+        ft_placeholders_hide(ft_llm_placeholders(m), opts);
+    }
     if (!st) st = render(m->chat, list, opts, &out, err);
     if (!st) {
         /* The tokenizer adds BOS: it must not be there twice. */

@@ -15,6 +15,7 @@
 #include "cli/progress.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/utsname.h>
@@ -28,7 +29,10 @@ typedef struct bench {
     ft_bench_ops *prompt_ops, *gen_ops;
 } bench;
 
-enum { OPS_GEN = 16 }; /* tokens decoded op by op */
+enum {
+    OPS_GEN = 16,   /* tokens decoded op by op */
+    WARM_UP = 4096, /* maximum number of prompt tokens of the warm-up */
+};
 
 static int by_value(const void *a, const void *b)
 {
@@ -46,17 +50,18 @@ static double rate(int tokens, double s)
     return s > 0 ? tokens / s : 0;
 }
 
-/* Seconds for a prompt, and for b->gen tokens of every sequence. */
-static ft_status time_once(const bench *b, ft_llm *m, double *p, double *g, ft_err *err)
+/* Seconds for a prompt, and for b->gen tokens of every sequence; most: of prompt tokens. */
+static ft_status time_once(const bench *b, ft_llm *m, int most, double *p, double *g, ft_err *err)
 {
-    if (b->seqs == 1 && !b->sampling) return ft_llm_time(m, b->prompt, b->gen, b->depth, p, g, err);
+    const int prompt = FT_MIN(b->prompt, most), depth = FT_MIN(b->depth, most);
+    if (b->seqs == 1 && !b->sampling) return ft_llm_time(m, prompt, b->gen, depth, p, g, err);
     ft_decode_time t = {0};
-    ft_status st = ft_llm_time(m, b->prompt, 0, 0, p, g, err);
+    ft_status st = ft_llm_time(m, prompt, 0, 0, p, g, err);
     if (!st && b->gen)
         st = ft_llm_decode(
             m,
             &(ft_decode_params){
-                .seqs = b->seqs, .depth = b->depth, .n_gen = b->gen, .sampling = b->sampling},
+                .seqs = b->seqs, .depth = depth, .n_gen = b->gen, .sampling = b->sampling},
             &t, err);
     *g = t.tokens ? t.seconds * b->seqs * b->gen / (double)t.tokens : 0;
     return st;
@@ -69,7 +74,7 @@ static ft_status measure(bench *b, ft_llm *m, bool quiet, ft_err *err)
         ft_progress_new("bench", (uint64_t)b->reps + 1, quiet ? NULL : ft_bar_count, NULL);
     for (int i = -1; i < b->reps && !st; i++) { /* the first one warms up and does not count */
         double p, g;
-        st = time_once(b, m, &p, &g, err);
+        st = time_once(b, m, i < 0 ? WARM_UP : INT_MAX, &p, &g, err);
         if (!st && i >= 0) {
             b->prompt_s[i] = p;
             b->gen_s[i] = g;
@@ -81,11 +86,11 @@ static ft_status measure(bench *b, ft_llm *m, bool quiet, ft_err *err)
     qsort(b->prompt_s, (size_t)b->reps, sizeof *b->prompt_s, by_value);
     qsort(b->gen_s, (size_t)b->reps, sizeof *b->gen_s, by_value);
     b->bandwidth = ft_llm_bandwidth(m);
-    if (b->prompt > 1)
-        st = ft_bench_ops_new(&b->prompt_ops, m, b->prompt, 0, 1, 0, b->bandwidth, err);
-    if (b->gen && !st)
-        st = ft_bench_ops_new(&b->gen_ops, m, 0, FT_MIN(b->gen, OPS_GEN), 1, b->depth, b->bandwidth,
-                              err);
+    const ft_ops_params prompt = {.n_prompt = b->prompt}, gen = {.n_gen = FT_MIN(b->gen, OPS_GEN),
+                                                                 .depth = b->depth,
+                                                                 .seqs = b->seqs};
+    if (b->prompt > 1) st = ft_bench_ops_new(&b->prompt_ops, m, &prompt, b->bandwidth, err);
+    if (b->gen && !st) st = ft_bench_ops_new(&b->gen_ops, m, &gen, b->bandwidth, err);
     return st;
 }
 
@@ -163,7 +168,7 @@ static json_t *model_json(const ft_llm_info *i)
 
 /* ---- results ---- */
 
-static double token_bytes(const bench *b)
+static double step_bytes(const bench *b)
 {
     return b->gen_ops ? ft_bench_ops_bytes(b->gen_ops) : 0;
 }
@@ -174,10 +179,10 @@ static double decode_rate(const bench *b, double seconds)
     return rate(b->gen * b->seqs, seconds);
 }
 
-/* Bytes read per second for one sequence. */
+/* Bytes read and written per second of decoding. */
 static double read_rate(const bench *b)
 {
-    return token_bytes(b) * rate(b->gen, median(b->gen_s, b->reps));
+    return step_bytes(b) * rate(b->gen, median(b->gen_s, b->reps));
 }
 
 static void print_json(const bench *b, const ft_llm_info *i)
@@ -197,7 +202,7 @@ static void print_json(const bench *b, const ft_llm_info *i)
     json_object_set_new(j, "prompt_tps_best", json_real(rate(b->prompt, b->prompt_s[0])));
     json_object_set_new(j, "decode_tps", json_real(decode_rate(b, median(b->gen_s, b->reps))));
     json_object_set_new(j, "decode_tps_best", json_real(decode_rate(b, b->gen_s[0])));
-    json_object_set_new(j, "bytes_per_token", json_real(token_bytes(b)));
+    json_object_set_new(j, "bytes_per_token", json_real(step_bytes(b) / b->seqs));
     json_object_set_new(j, "decode_bytes_per_second", json_real(read_rate(b)));
     json_object_set_new(j, "memory_bytes_per_second", json_real(b->bandwidth));
     json_object_set_new(j, "memory_percent",
@@ -227,9 +232,9 @@ static void print_text(const bench *b, const ft_llm_info *i)
     if (b->seqs > 1) printf(", %d sequences together", b->seqs);
     if (b->depth) printf(", after %d tokens", b->depth);
     putchar('\n');
-    if (b->seqs > 1) return; /* weights are read once for all of them */
-    printf("        %s per token: %.2f GB/s, %.0f %% of the memory bandwidth (%.2f GB/s)\n",
-           ft_human_bytes(size, (uint64_t)token_bytes(b)), read_rate(b) * 1e-9,
+    printf("        %s per %s: %.2f GB/s, %.0f %% of the memory bandwidth (%.2f GB/s)\n",
+           ft_human_bytes(size, (uint64_t)step_bytes(b)),
+           b->seqs > 1 ? "step of all sequences" : "token", read_rate(b) * 1e-9,
            100 * read_rate(b) / b->bandwidth, b->bandwidth * 1e-9);
 }
 

@@ -8,10 +8,10 @@
 #include "base/str.h"
 #include "cli/bench_way.h"
 #include "cli/cmd.h"
-#include "cli/json_text.h"
 #include "cli/model_opts.h"
 #include "cli/plot.h"
 #include "cli/progress.h"
+#include "report/report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,7 +119,7 @@ static ft_status prompt(bench *b, int class, const char *text, size_t n, ft_err 
     q.max_tokens = b->tokens;
     json_t *list = json_array(), *one = json_object(), *options = json_object();
     json_object_set_new(one, "role", json_string("user"));
-    json_object_set_new(one, "content", ft_json_text(text, n));
+    json_object_set_new(one, "content", ft_json_string(text, n));
     json_array_append_new(list, one);
     json_object_set_new(options, "add_generation_prompt", json_true());
     char *rendered = NULL;

@@ -171,6 +171,23 @@ int ft_hub_choose(const char *const *path, int n, const char *quant, ft_err *err
     return any;
 }
 
+/* The types that converters write by default come first. */
+int ft_hub_choose_mmproj(const char *const *path, int n)
+{
+    static const char *const LIKED[] = {"BF16", "F16", "Q8_0", "F32"};
+    int any = -1;
+    for (size_t k = 0; k < FT_COUNT(LIKED); k++)
+        for (int i = 0; i < n; i++) {
+            const char *name = base_of(path[i]);
+            const size_t len = strlen(name);
+            if (strncasecmp(name, "mmproj", 6) || len < 5 || strcasecmp(name + len - 5, ".gguf"))
+                continue;
+            if (has_quant(name, LIKED[k])) return i;
+            if (any < 0) any = i;
+        }
+    return any;
+}
+
 /* ---- fetching ---- */
 
 typedef struct listing {
@@ -337,7 +354,8 @@ static int by_name(const void *a, const void *b)
 }
 
 /* A local copy, without network access. */
-static ft_status take_copy(const ft_hub_name *name, const char *folder, char **path, ft_err *err)
+static ft_status take_copy(const ft_hub_name *name, const char *folder, char **path, char **mmproj,
+                           ft_err *err)
 {
     copies c = {0};
     ft_err why;
@@ -348,24 +366,36 @@ static ft_status take_copy(const ft_hub_name *name, const char *folder, char **p
         for (int k = 0; k < c.n; k++) i = strcmp(c.path[k], name->file) ? i : k;
     else
         i = ft_hub_choose(c.path, c.n, name->quant, &why);
+    const int tower = mmproj && i >= 0 ? ft_hub_choose_mmproj(c.path, c.n) : -1;
     if (i >= 0) *path = join(folder, c.path[i]);
+    if (tower >= 0) *mmproj = join(folder, c.path[tower]);
     for (int k = 0; k < c.n; k++) ft_free((void *)(uintptr_t)c.path[k]);
     ft_free(c.path);
     if (i >= 0) return FT_OK;
     return ft_fail(err, FT_ENOTFOUND, "%s: no local copy in %s", name->repo, folder);
 }
 
-ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **path, ft_err *err)
+static void fetch_mmproj(const listing *l, const char *repo, const char *folder, bool quiet,
+                         char **mmproj)
+{
+    ft_err why;
+    const int i = mmproj ? ft_hub_choose_mmproj(l->path, l->n) : -1;
+    if (i >= 0 && fetch_one(l, i, repo, folder, quiet, mmproj, &why))
+        ft_log(FT_LOG_WARN, "the vision tower cannot be downloaded: %s", why.text);
+}
+
+ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **path, char **mmproj,
+                      ft_err *err)
 {
     char *folder;
     listing l = {0};
     ft_status st = folder_of(name->repo, &folder, err);
     if (st) return st;
     if (offline) {
-        st = take_copy(name, folder, path, err);
+        st = take_copy(name, folder, path, mmproj, err);
     } else if ((st = listing_read(&l, name->repo, err))) {
         /* The host cannot be reached: use a local copy, with a warning. */
-        if (st == FT_EIO && !take_copy(name, folder, path, NULL)) {
+        if (st == FT_EIO && !take_copy(name, folder, path, mmproj, NULL)) {
             ft_log(FT_LOG_WARN, "%s; using the local copy in %s",
                    err ? err->text : "the host does not respond", folder);
             st = FT_OK;
@@ -380,6 +410,7 @@ ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **
         else if (!(st = fetch_one(&l, i, name->repo, folder, quiet, path, err)) &&
                  (st = fetch_parts(&l, i, name->repo, folder, quiet, err)))
             ft_free(*path);
+        if (!st) fetch_mmproj(&l, name->repo, folder, quiet, mmproj);
         listing_release(&l);
     }
     ft_free(folder);

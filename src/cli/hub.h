@@ -18,8 +18,10 @@ typedef struct ft_hub_name {
 
 ft_status ft_hub_parse(ft_hub_name *out, const char *text, const char *file, ft_err *err);
 /* The path of the model's (first) file, downloaded unless there is a local copy; yours (ft_free).
- * offline: use local copies only. */
-ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **path, ft_err *err);
+ * offline: use local copies only. mmproj: NULL, or the same for a vision tower of the repository,
+ * if there is one, else *mmproj stays; that it cannot be downloaded is a warning. */
+ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **path, char **mmproj,
+                      ft_err *err);
 /* The same for the file at an address. */
 ft_status ft_hub_take_url(const char *url, bool offline, bool quiet, char **path, ft_err *err);
 /* The access token that is sent to HF_ENDPOINT; borrowed; NULL: none. */
@@ -51,5 +53,7 @@ ft_status ft_hub_fetch(ft_hub_url url, const char *path, uint64_t bytes, const c
 
 /* The index of the GGUF file of a listing that is meant, or -1 with an error message. */
 int ft_hub_choose(const char *const *path, int n, const char *quant, ft_err *err);
+/* The same for the vision tower; -1: there is none. */
+int ft_hub_choose_mmproj(const char *const *path, int n);
 
 #endif

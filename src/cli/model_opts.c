@@ -70,17 +70,19 @@ static const char *const *list(ft_model_opts *mo, const ft_opts *o, const char *
 
 /* ---- the model ---- */
 
-/* A model of Hugging Face, which may be downloaded. */
+/* A model of Hugging Face, which may be downloaded; mmproj: and with it a vision tower, or NULL. */
 static ft_status take_hub(ft_model_opts *mo, const ft_opts *o, const char *name, const char *file,
-                          const char **out, ft_err *err)
+                          const char **out, const char **mmproj, ft_err *err)
 {
     ft_hub_name hub;
-    char *path;
+    char *path, *tower = NULL;
     ft_hub_set_token(ft_opts_text(o, "hf-token"));
     ft_status st = ft_hub_parse(&hub, name, file, err);
     if (!st)
-        st = ft_hub_take(&hub, ft_opts_flag(o, "offline"), ft_opts_flag(o, "quiet"), &path, err);
+        st = ft_hub_take(&hub, ft_opts_flag(o, "offline"), ft_opts_flag(o, "quiet"), &path,
+                         mmproj ? &tower : NULL, err);
     if (!st) *out = keep(mo, path);
+    if (!st && tower) *mmproj = keep(mo, tower);
     return st;
 }
 
@@ -95,16 +97,20 @@ static ft_status take_url(ft_model_opts *mo, const ft_opts *o, const char *url, 
     return st;
 }
 
-/* The model file: -m, -hf or -mu. */
-static ft_status find_model(ft_model_opts *mo, const ft_opts *o, const char **out, ft_err *err)
+/* The model file: -m, -hf or -mu; -hf may find a vision tower too. */
+static ft_status find_model(ft_model_opts *mo, const ft_opts *o, const char **out,
+                            const char **mmproj, ft_err *err)
 {
+    const bool sees = ft_opts_has(o, "mmproj") && !ft_opts_text(o, "mmproj") &&
+                      !ft_opts_text(o, "mmproj-url") && !ft_opts_flag(o, "no-mmproj");
     const char *name = ft_opts_text(o, "hf-repo"), *url = ft_opts_text(o, "model-url");
     *out = ft_opts_text(o, "model");
     if (!name) ft_opts_warn_unused(o, "hf-file", "there is no --hf-repo");
     if ((*out != NULL) + (name != NULL) + (url != NULL) > 1)
         return ft_fail(err, FT_EINVAL,
                        "more than one of --model, --hf-repo and --model-url is given, want one");
-    if (name) return take_hub(mo, o, name, ft_opts_text(o, "hf-file"), out, err);
+    if (name)
+        return take_hub(mo, o, name, ft_opts_text(o, "hf-file"), out, sees ? mmproj : NULL, err);
     return url ? take_url(mo, o, url, out, err) : FT_OK;
 }
 
@@ -184,7 +190,8 @@ int ft_model_opts_tail(const ft_opts *o)
 ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_params *p, ft_err *err)
 {
     ft_llm_defaults(p);
-    ft_status st = find_model(mo, o, &p->model, err);
+    const char *found = NULL;
+    ft_status st = find_model(mo, o, &p->model, &found, err);
     if (st) return st;
     p->device = device_name(o);
     if ((st = place_opts(o, p, err))) return st;
@@ -204,8 +211,9 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
     p->progress = ft_opts_flag(o, "quiet") ? NULL : ft_bar_load;
     if (ft_opts_has(o, "mmproj")) {
         const char *url = ft_opts_text(o, "mmproj-url");
-        p->mmproj = ft_opts_text(o, "mmproj");
-        if (url && p->mmproj)
+        p->mmproj = found ? found : ft_opts_text(o, "mmproj");
+        p->mmproj_found = found;
+        if (url && ft_opts_text(o, "mmproj"))
             return ft_fail(err, FT_EINVAL, "--mmproj and --mmproj-url, want one of them");
         if (url && (st = take_url(mo, o, url, &p->mmproj, err))) return st;
         p->no_mmproj = ft_opts_flag(o, "no-mmproj");
@@ -225,7 +233,7 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
     const char *draft = ft_opts_text(o, "spec-draft-hf");
     if (!st && draft && p->draft_model)
         st = ft_fail(err, FT_EINVAL, "--spec-draft-model and --spec-draft-hf, want one of them");
-    if (!st && draft) st = take_hub(mo, o, draft, NULL, &p->draft_model, err);
+    if (!st && draft) st = take_hub(mo, o, draft, NULL, &p->draft_model, NULL, err);
     if (st || !ft_opts_has(o, "chat-template")) return st;
     return text_or_file(mo, o, "chat-template", "chat-template-file", &p->template_text, err);
 }

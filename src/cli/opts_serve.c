@@ -231,6 +231,13 @@ const ft_param ft_opts_serve[] = {
      SECURITY,
      .help = "host names beside localhost that requests to a loopback address without API keys may "
              "name, separated by commas; \"*\": any"},
+    {.name = "allow-image-urls",
+     FT_IS_TEXT("LIST"),
+     SECURITY,
+     .help =
+         "download images that requests give by their http or https addresses from these hosts, "
+         "separated by commas; \"any\": from every host. Private and local addresses are "
+         "never connected to. Without this option images are part of the request"},
     {.name = "sandbox",
      FT_IS_FLAG,
      SECURITY,

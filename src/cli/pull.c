@@ -35,7 +35,7 @@ int ft_cmd_pull(const ft_opts *o)
 {
     ft_err err;
     ft_hub_name name;
-    char *path;
+    char *path, *mmproj = NULL;
     ft_hub_set_token(ft_opts_text(o, "hf-token"));
     if (ft_opts_flag(o, "list")) return ft_pull_list();
     if (ft_opts_n_word(o) != 1) {
@@ -44,9 +44,11 @@ int ft_cmd_pull(const ft_opts *o)
         return ft_die(&err);
     }
     if (ft_hub_parse(&name, ft_opts_word(o, 0), ft_opts_text(o, "hf-file"), &err) ||
-        ft_hub_take(&name, ft_opts_flag(o, "offline"), ft_opts_flag(o, "quiet"), &path, &err))
+        ft_hub_take(&name, ft_opts_flag(o, "offline"), ft_opts_flag(o, "quiet"), &path,
+                    ft_opts_flag(o, "no-mmproj") ? NULL : &mmproj, &err))
         return ft_die(&err);
     puts(path);
     ft_free(path);
+    ft_free(mmproj);
     return 0;
 }

@@ -116,7 +116,7 @@ ft_str ft_key_str(ft_binder *b, const char *key, const char *def)
 
 /* ---- tensors ---- */
 
-static void *keep(ft_binder *b, void *p)
+static void *add_memory(ft_binder *b, void *p)
 {
     ft_model *m = b->m;
     m->memory = ft_realloc(m->memory, sizeof *m->memory * (size_t)(m->n_memory + 1));
@@ -133,7 +133,7 @@ const void *ft_bind_table(ft_binder *b, const void *host, size_t bytes)
     }
     d->upload(d, p, host, bytes);
     b->m->table_bytes += bytes;
-    return keep(b, p);
+    return add_memory(b, p);
 }
 
 static bool shape_is(const ft_gguf_tensor *t, int64_t a, int64_t c, int64_t e)
@@ -181,8 +181,8 @@ static void bind_scale(ft_binder *b, ft_weight *w, const char *name, int E)
     snprintf(scale, sizeof scale, "%.*s.scale", (int)(n - 7), name);
     const ft_gguf_tensor *t = ft_gguf_tensor_find(b->m->file, scale);
     /* ffn_gate_inp.scale of Gemma is a vector over inputs, not a factor on outputs */
-    if (!t || t->n[0] != E || t->n[1] != 1) return;
-    w->scale = vec_on_device(b, t, E, 1);
+    if (!t || ft_str_ends(t->name, FT_STR(".ffn_gate_inp.scale"))) return;
+    if (!wrong_shape(b, t, E, 1, 1)) w->scale = vec_on_device(b, t, E, 1);
 }
 
 static bool bind_any(ft_binder *b, ft_weight *w, int E, int n, int k, bool need, const char *name)

@@ -40,12 +40,15 @@ fails "too many rows" 'from 1 to 16' "$ft" bench -m "$model" --rows 17
 same "no prompt asked for" "$("$ft" bench -m "$model" -p 0 -n 4 -r 1 -q | grep -c '^prompt')" 0
 "$ft" bench -m "$model" -p 0 -n 4 -r 1 -d 64 -q | grep -q 'after 64 tokens'
 ok "decoding in the middle of a text" $?
-"$ft" bench -m "$model" -p 0 -n 4 -r 1 -q --seqs 3 | grep -q '3 sequences together'
-ok "sequences that decode together" $?
+three=$("$ft" bench -m "$model" -p 0 -n 4 -r 1 -q --seqs 3)
+grep -q '3 sequences together' <<<"$three" && grep -q 'a step of 3 rows, op by op' <<<"$three"
+ok "sequences that decode together, and the ops of their step" $?
+grep -q 'a step of 64 rows, op by op' <<<"$("$ft" bench -m "$model" -b 64 -p 4160 -n 0 -r 1 -q)"
+ok "the ops of the last step of a long prompt" $?
 sim=$("$ft" bench -m "$model" -p 32 -n 48 -r 1 --sim-accept 1 --spec-draft-n-max 2 --json)
 same "a simulated acceptance is named" "$(grep -c '"simulated_acceptance"' <<<"$sim")" 1
 same "ways: off, governed, 1 and 2 drafts" "$(grep -c '"drafts"' <<<"$sim")" 4
-same "all drafts are agreed to with probability 1" \
+same "all draft tokens are accepted with probability 1" \
     "$(awk '/"draft_n"/ { d = $2 + 0 } /"draft_n_accepted"/ { print (d == $2 + 0) }' <<<"$sim" | sort -u)" 1
 same "and none with probability 0" \
     "$("$ft" bench -m "$model" -p 0 -n 12 -r 1 --seqs 2 --sim-accept 0 --json | awk '/"draft_n_accepted"/ { n += $2 } END { print n + 0 }')" 0

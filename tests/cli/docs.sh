@@ -49,6 +49,8 @@ pages=$(git ls-files README.md CHANGELOG.md CONTRIBUTING.md 'docs/*.md' 'models/
     grep -v docs/bench/intro.md) # its links are those of bench.md
 same "lines of text have at most 100 columns" \
     "$(for f in $pages; do grep -nE '^.{101}' "$f" | grep -vE '^[0-9]+:(\||    |!\[|<)' | sed "s|^|$f:|"; done | cut -c1-80)" ""
+same "lines of code have at most 120 columns" \
+    "$(grep -nE '^    .{117}' $pages | cut -c1-80)" ""
 same "links lead to files" "$(for f in $pages; do
     grep -oE '\]\([^)#:]+[)#]' "$f" | sed 's/^](//; s/[)#]$//' | sort -u | while read -r to; do
         [ -e "$(dirname "$f")/$to" ] || echo "$f: $to"

@@ -76,6 +76,7 @@ run --spec-adapt off --spec-trace "$dir/trace" >"$dir/reply"
 same "an acceptance for every draft" "$(grep -c mtp_accept "$dir/trace")" "$(grep -c mtp_draft "$dir/trace")"
 same "the trace adds up" "$(sed -n 's/.*"n_accepted":\([0-9]*\).*/\1/p' "$dir/trace" | awk '{ n += $1 } END { print n }')" \
     "$(field draft_n_accepted <"$dir/reply")"
+same "every line names the sequence" "$(grep -c '"seq_id":0,' "$dir/trace")" "$(wc -l <"$dir/trace")"
 FT_SPEC_TRACE=$dir/trace2 run --spec-adapt off >/dev/null
 LLAMA_MTP_ACC_TRACE=$dir/trace3 run --spec-adapt off >/dev/null
 same "FT_SPEC_TRACE" "$(wc -l <"$dir/trace2")" "$(wc -l <"$dir/trace")"

@@ -21,7 +21,7 @@ static void generate(const inv_model *m, inv_response *r)
         ft_task j = inv_job(TOKENS, 3);
         inv_start(&r[i], ft_slot_new(e), &j, ids, n);
     }
-    while (ft_engine_round(e)) continue;
+    while (ft_engine_step(e)) continue;
     for (int i = 0; i < SLOTS; i++) inv_done(&r[i]);
     ft_engine_free(e);
 }

@@ -19,6 +19,7 @@ enum { FILE_BYTES = 300000 };
 
 static unsigned char content[FILE_BYTES];
 static char sum[65], folder[64];
+static int towers;        /* number of requests for the vision tower */
 static int asked, ranged; /* number of requests for the file, and of range requests */
 static int break_after;   /* bytes of a response before it breaks off; 0: all */
 static bool no_ranges;
@@ -53,6 +54,7 @@ static enum MHD_Result send_listing(struct MHD_Connection *c, const char *name, 
     snprintf(s, sizeof s,
              "[{\"type\":\"file\",\"path\":\"README.md\",\"size\":5},"
              "{\"type\":\"file\",\"path\":\"../../escape-Q8_0.gguf\",\"size\":9},"
+             "{\"type\":\"file\",\"path\":\"mmproj-F32.gguf\",\"size\":900},"
              "{\"type\":\"file\",\"path\":\"mmproj-Q8_0.gguf\",\"size\":9},"
              "{\"type\":\"file\",\"path\":\"%s-Q4_K_S.gguf\",\"size\":9},"
              "{\"type\":\"file\",\"path\":\"%s-Q8_0.gguf\",\"size\":1,"
@@ -106,6 +108,10 @@ static enum MHD_Result serve(void *cls, struct MHD_Connection *c, const char *ur
     if (!strcmp(url, "/api/models/me/noise/tree/main")) return send_text(c, 200, "<html>");
     if (!strcmp(url, "/me/good/resolve/main/good-Q8_0.gguf")) return send_file(c);
     if (!strcmp(url, "/me/lies/resolve/main/lies-Q8_0.gguf")) return send_file(c);
+    if (strstr(url, "/resolve/main/mmproj-Q8_0.gguf")) {
+        towers++;
+        return send_text(c, 200, "123456789");
+    }
     return send_text(c, 404, "not here");
 }
 
@@ -147,7 +153,7 @@ MAYBE static int fresh(void **state)
     char cmd[100];
     (void)state;
     snprintf(cmd, sizeof cmd, "rm -rf %s/*", folder);
-    asked = ranged = break_after = 0;
+    asked = ranged = towers = break_after = 0;
     no_ranges = false;
     return system(cmd);
 }
@@ -160,11 +166,22 @@ MAYBE static void fetches_once(void **state)
     assert_true(is_content(out));
     assert_int_equal(pull("me/good", out), 0); /* Q8_0 is preferred to Q4_K_S */
     assert_int_equal(asked, 1);
+    assert_int_equal(towers, 1);
     assert_int_equal(pull("--offline me/good:Q8_0", out), 0);
     assert_true(is_content(out));
     assert_int_equal(pull("--list", out), 0);
     assert_non_null(strstr(out, "good-Q8_0.gguf"));
-    assert_non_null(strstr(out, "1 files"));
+    assert_non_null(strstr(out, "mmproj-Q8_0.gguf"));
+    assert_non_null(strstr(out, "2 files"));
+}
+
+MAYBE static void leaves_the_tower(void **state)
+{
+    char out[2000];
+    (void)state;
+    assert_int_equal(pull("--no-mmproj me/good:q8_0", out), 0);
+    assert_true(is_content(out));
+    assert_int_equal(towers, 0);
 }
 
 /* --hf-token, HF_TOKEN; the option counts. */
@@ -272,6 +289,7 @@ int main(void)
         cmocka_unit_test(sums),
 #ifdef FT_HAVE_CURL
         cmocka_unit_test_setup(fetches_once, fresh),
+        cmocka_unit_test_setup(leaves_the_tower, fresh),
         cmocka_unit_test_setup(sends_the_token, fresh),
         cmocka_unit_test_setup(fetches_addresses, fresh),
         cmocka_unit_test_setup(goes_on_where_it_broke, fresh),

@@ -47,6 +47,23 @@ static void no_jobs(void)
     assert_int_equal(n.busy + n.waiting, 0);
 }
 
+/* More prompts than one client may have are wrong, and the error names the limit; it would be no
+ * use to try again later. */
+static void prompts_give(int n, int status)
+{
+    char text[400] = "{\"prompt\":[\"say:a\"";
+    client_response r;
+    for (int i = 1; i < n; i++) strcat(text, ",\"say:a\"");
+    strcat(text, "]}");
+    const int fd = begin_from("127.0.0.1", "", text);
+    client_read(fd, &r);
+    close(fd);
+    if (r.status != status) fail_msg("status %d, want %d: %s", r.status, status, ft_buf_z(&r.body));
+    if (status == 400) assert_non_null(strstr(ft_buf_z(&r.body), "want at most 6"));
+    client_release(&r);
+    no_jobs();
+}
+
 /* One client, however many prompts it has, leaves places for others. A client is an address, or an
  * API key where there are several. */
 static void shares(void **state)
@@ -56,11 +73,9 @@ static void shares(void **state)
     ft_serve_defaults(&p);
     p.port = 0;
     open_server(&p, 1, 9);
-    model->per_client = 6;
-    char many[8000] = "{\"prompt\":[\"say:a\"";
-    for (int i = 1; i < 256; i++) strcat(many, ",\"say:a\"");
-    strcat(many, "]}");
-    answer_is(begin_from("127.0.0.1", "", many), 429);
+    model->info.jobs_max = 6;
+    prompts_give(7, 400);
+    prompts_give(6, 200);
     busy_is(0);
     no_jobs();
     int held[6];
@@ -78,7 +93,7 @@ static void shares(void **state)
 
     p.api_key = "first,second";
     open_server(&p, 1, 9);
-    model->per_client = 1;
+    model->info.jobs_max = 1;
     held[0] =
         begin_from("127.0.0.1", "Authorization: Bearer first\r\n", "{\"prompt\":\"say/hold:a\"}");
     busy_is(1);
