@@ -114,7 +114,8 @@ fails "eagle3" "not supported" "$ft" run -m "$model" --spec-type eagle3 x
 fails "nonsense" "want auto" "$ft" run -m "$model" --spec-type foo x
 fails "nothing" "want auto" "$ft" run -m "$model" --spec-type mtp, x
 fails "two ways to say it" "want one" "$ft" run -m "$model" --spec-type mtp --spec-default x
-fails "too many" "want" "$ft" run -m "$model" --draft-max 99 x
+"$ft" run -m "$model" -n 1 --draft-max 99 x 2>&1 >"$dir/out" | grep -q 'draft-max 99 is outside of 0 to 15, using 15'
+ok "too many" $?
 fails "n-min above n-max" "at most its n-max" "$ft" run -m "$model" --spec-ngram-mod-n-min 70 x
 fails "no such head" "No such file" "$ft" run -m "$model" -md "$dir/none" x
 
