@@ -382,6 +382,7 @@ static ft_status load_files(ft_llm *m, ft_llm_params *p, ft_draft_methods *d, ft
     if ((st = check_memory(m, e, err))) return st;
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;
     if (m->dev->captures && (st = ft_engine_warm_up(m->engine, err))) return st;
+    ft_engine_time_drafts(m->engine);
     if (e->draft_max > 0 && (st = ft_draft_methods_add(m->engine, d, e->slots, err))) return st;
     return open_trace(m, p, err);
 }

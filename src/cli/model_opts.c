@@ -187,8 +187,22 @@ int ft_model_opts_tail(const ft_opts *o)
     return !strcmp(tail, "auto") ? -1 : !strcmp(tail, "on");
 }
 
+/* Variables of a llama.cpp fork that have no option here. */
+static void warn_rotation(void)
+{
+    static const char *const name[] = {"LLAMA_ATTN_ROT_DISABLE", "LLAMA_ATTN_ROT_K_OVERRIDE",
+                                       "LLAMA_ATTN_ROT_V_OVERRIDE", "LLAMA_ATTN_ROT_K_NROT"};
+    for (size_t i = 0; i < FT_COUNT(name); i++) {
+        const char *value = getenv(name[i]);
+        if (value && *value && strcmp(value, "0"))
+            ft_opts_warn("%s has no effect: turbo caches are Hadamard-transformed, others never",
+                         name[i]);
+    }
+}
+
 ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_params *p, ft_err *err)
 {
+    warn_rotation();
     ft_llm_defaults(p);
     const char *found = NULL;
     ft_status st = find_model(mo, o, &p->model, &found, err);
