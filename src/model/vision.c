@@ -57,10 +57,11 @@ static void read_three(ft_binder *b, const char *key, float *to, float def)
 /* Heads as wide as the device's fast attention has them. */
 static int attention_width(const ft_dev *d, int width)
 {
-    int n = 64;
+    static const int fast[] = {64, 80, 128, 256};
     if (d->unified) return width;
-    while (n < width) n *= 2;
-    return n;
+    for (size_t i = 0; i < FT_COUNT(fast); i++)
+        if (width <= fast[i]) return fast[i];
+    return width;
 }
 
 static void read_sizes(ft_vision *v, ft_binder *b, int E)
