@@ -54,11 +54,10 @@ static void read_three(ft_binder *b, const char *key, float *to, float def)
     }
 }
 
-/* Heads as wide as the device's fast attention has them. */
-static int attention_width(const ft_dev *d, int width)
+/* Heads as wide as the fast attention of devices with their own memory has them. */
+static int attention_width(int width)
 {
     static const int fast[] = {64, 80, 128, 256};
-    if (d->unified) return width;
     for (size_t i = 0; i < FT_COUNT(fast); i++)
         if (width <= fast[i]) return fast[i];
     return width;
@@ -111,7 +110,7 @@ ft_status ft_vision_open(ft_vision **out, ft_gguf *file, ft_dev *dev, int E, ft_
         ft_vision_close(v);
         return b.st;
     }
-    v->attn_d = attention_width(dev, v->d);
+    v->attn_d = dev->unified ? v->d : attention_width(v->d);
     *out = v;
     return FT_OK;
 }
@@ -169,6 +168,19 @@ ft_status ft_vision_fit(const ft_vision *v, int w, int h, int least, int most, f
         return ft_fail(err, FT_EFORMAT, "the image becomes %lld patches, at most %d are possible",
                        (long long)g->gw * g->gh, MAX_PATCHES);
     return FT_OK;
+}
+
+uint64_t ft_vision_bytes(const ft_vision *v, int most)
+{
+    enum { LARGE = 8192 };
+    ft_grid g;
+    if (ft_vision_fit(v, LARGE, LARGE, 0, most, &g, NULL)) return 0;
+    const uint64_t N = (uint64_t)g.gw * (uint64_t)g.gh, T = (uint64_t)g.rows * (uint64_t)g.cols;
+    const uint64_t wide = N * (uint64_t)v->H * (uint64_t)attention_width(v->d);
+    const uint64_t values = v->tower->arena(v, (int)N) + 4 * wide +
+                            N * 3 * (uint64_t)(v->p * v->p) + T * (uint64_t)v->E;
+    const uint64_t bytes = values * sizeof(float) + 2 * wide * sizeof(uint16_t);
+    return bytes + bytes / 4; /* the device's own copies of a product's input */
 }
 
 /* ---- attention ---- */
