@@ -161,6 +161,9 @@ ft_status ft_llm_open_images(ft_llm *m, const ft_llm_params *p, ft_err *err)
     s->min_tokens = p->image_min_tokens;
     s->max_tokens = max_tokens(p, s->by_axis);
     s->digest = ft_model_digest(s->tower->m);
+    if (s->tower->m->dev->captures && ft_vision_warm_up(s->tower, s->max_tokens, err))
+        ft_log(FT_LOG_WARN, "the largest image cannot be encoded: %s (--image-max-tokens)",
+               err->text);
     s->cache_most = (size_t)FT_MAX(0, p->image_cache_mib) << 20;
     pthread_mutex_init(&s->lock, NULL);
     m->images = s;

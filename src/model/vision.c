@@ -170,11 +170,16 @@ ft_status ft_vision_fit(const ft_vision *v, int w, int h, int least, int most, f
     return FT_OK;
 }
 
-uint64_t ft_vision_bytes(const ft_vision *v, int most)
+static ft_status fit_largest(const ft_vision *v, int most, ft_grid *g, ft_err *err)
 {
     enum { LARGE = 8192 };
+    return ft_vision_fit(v, LARGE, LARGE, 0, most, g, err);
+}
+
+uint64_t ft_vision_bytes(const ft_vision *v, int most)
+{
     ft_grid g;
-    if (ft_vision_fit(v, LARGE, LARGE, 0, most, &g, NULL)) return 0;
+    if (fit_largest(v, most, &g, NULL)) return 0;
     const uint64_t N = (uint64_t)g.gw * (uint64_t)g.gh, T = (uint64_t)g.rows * (uint64_t)g.cols;
     const uint64_t wide = N * (uint64_t)v->H * (uint64_t)attention_width(v->d);
     const uint64_t values = v->tower->arena(v, (int)N) + 4 * wide +
@@ -434,5 +439,24 @@ ft_status ft_vision_encode(ft_vision *v, const ft_image *m, const ft_grid *g, fl
     ft_status st = ft_encoding_new(&e, v, m, g, err);
     if (!st) st = ft_encoding_run(e, INFINITY, out, &done, err);
     ft_encoding_free(e);
+    return st;
+}
+
+ft_status ft_vision_warm_up(ft_vision *v, int most, ft_err *err)
+{
+    ft_grid g;
+    ft_encoding *e = NULL;
+    ft_status st = fit_largest(v, most, &g, err);
+    if (st) return st;
+    ft_image blank = {.w = g.W, .h = g.H};
+    blank.rgb = ft_new_n(unsigned char, (size_t)g.W *(size_t)g.H * 3);
+    st = ft_encoding_new(&e, v, &blank, &g, err);
+    if (!st) st = run_pieces(e, FT_MIN(2, v->pieces), err);
+    if (!st && v->pieces > 2) {
+        e->piece = v->pieces - 1;
+        st = run_pieces(e, v->pieces, err);
+    }
+    ft_encoding_free(e);
+    ft_image_release(&blank);
     return st;
 }

@@ -232,7 +232,8 @@ static void drafters(void)
 static int encode_largest(const ft_llm *m, ft_vision *v, ft_err *err)
 {
     ft_grid g;
-    ft_status st = ft_vision_fit(v, 2048, 2048, 0, 0, &g, err);
+    ft_status st = ft_vision_warm_up(v, 0, err);
+    if (!st) st = ft_vision_fit(v, 2048, 2048, 0, 0, &g, err);
     const int T = st ? 0 : g.rows * g.cols;
     ft_image image = {.w = 64, .h = 64, .rgb = ft_new_n(unsigned char, 64 * 64 * 3)};
     float *out = ft_new_n(float, (size_t)(T * m->model->D) + 1);
