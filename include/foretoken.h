@@ -117,11 +117,24 @@ typedef struct ft_llm_params {
     int cpu_moe;    /* the experts of this many layers, the first ones, stay in CPU memory; < 0: as
                      * few layers as possible */
     int fit_target; /* MiB of GPU memory to leave free */
-    int ctx;        /* context length in tokens; 0: as trained, at most 8192 */
-    int slots;      /* sequences at a time */
-    int64_t cells;  /* cached tokens of all sequences together; 0: slots * ctx */
-    int batch;      /* prompt tokens per step; 0: 512, on a GPU 2048 */
-    int draft_max;  /* maximum number of draft tokens per step; 0: no speculative decoding */
+    /* Matrices whose name has a match of a regular expression go to CPU or GPU memory:
+     * "PATTERN=CPU", "PATTERN=CUDA0"; several are separated by commas. */
+    const char *const *override_tensor;
+    int n_override_tensor;
+    /* "KEY=TYPE:VALUE" replaces a key of the model file, with the types int, float, bool, str. */
+    const char *const *override_kv;
+    int n_override_kv;
+    const char *rope_scaling; /* none, linear, yarn; NULL: as in the file, or linear if there is a
+                                 scale */
+    float rope_scale, rope_freq_base; /* 0: as in the file */
+    int yarn_orig_ctx;                /* trained context length; 0: as in the file */
+    /* < 0: as in the file, or 1, 1, 1, 32 */
+    float yarn_ext_factor, yarn_attn_factor, yarn_beta_slow, yarn_beta_fast;
+    int ctx;          /* context length in tokens; 0: as trained, at most 8192; < 0: as trained */
+    int slots;        /* sequences at a time */
+    int64_t cells;    /* cached tokens of all sequences together; 0: slots * ctx */
+    int batch;        /* prompt tokens per step; 0: 512, on a GPU 2048 */
+    int draft_max;    /* maximum number of draft tokens per step; 0: no speculative decoding */
     bool draft_fixed; /* always draft_max; else the length is chosen by measured speed */
     /* Draft methods: "auto" (or NULL) for draft_model, or the model's MTP head; "none"; or a list
      * of draft-mtp, draft-simple, ngram-simple, ngram-map-k, ngram-map-k4v, ngram-mod, ngram-cache.
@@ -538,6 +551,11 @@ typedef struct ft_tool_rules {
                                   calls only */
 } ft_tool_rules;
 
+/* Removes the keywords of a JSON schema that cannot be enforced, such as look-ahead in a pattern:
+ * *out is a schema that ft_request.json_schema takes, and *removed a JSON array with a text
+ * "KEYWORD at PATH: WHY" for each (empty: none). Both are yours (free()). Fails if the schema is
+ * invalid, contradicts itself or is too large. */
+ft_status ft_schema_enforceable(const char *schema, char **out, char **removed, ft_err *err);
 /* Whether the "format" of a JSON schema can be enforced with these bounds on the length. */
 bool ft_schema_holds_format(const char *format, int64_t min, int64_t max);
 /* A grammar for calls of the tools (a JSON array), in the syntax of the model. The caller frees

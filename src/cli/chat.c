@@ -207,6 +207,7 @@ static void turn(ft_chat *c, const char *text, size_t n)
     if (!n) return;
     ft_chat_say(c, "user", text + slash, n - slash); /* // is not a command */
     if (!ft_chat_generate(c)) ft_chat_back(c, true);
+    if (ft_opts_flag(c->o, "single-turn")) c->over = true;
 }
 
 static void converse(ft_chat *c)

@@ -235,7 +235,7 @@ static const command table[] = {
     {"/system", "TEXT", system_message,
      "set the system message; none: remove it; without TEXT: show it"},
     {"/think", "on|off|auto", think,
-     "let the model think before it answers; auto: as its template does"},
+     "let the model think before it answers; auto: if its template can"},
     {"/retry", "", retry, "generate another response to your last message"},
     {"/undo", "", undo, "remove your last message and its response"},
     {"/image", "FILE", attach, "attach a JPEG, PNG or WebP image to your next message"},

@@ -205,6 +205,13 @@ static void listing_release(listing *l)
     json_decref(l->json);
 }
 
+static const char *hub_token;
+
+void ft_hub_set_token(const char *token)
+{
+    hub_token = token;
+}
+
 static const char *endpoint(void)
 {
     const char *e = getenv("HF_ENDPOINT");
@@ -216,7 +223,7 @@ static ft_status listing_read(listing *l, const char *repo, ft_err *err)
     char url[600], *text;
     size_t n;
     snprintf(url, sizeof url, "%.250s/api/models/%s/tree/main?recursive=true", endpoint(), repo);
-    const ft_status st = ft_hub_get(url, LISTING_MAX, &text, &n, err);
+    const ft_status st = ft_hub_get((ft_hub_url){url, hub_token}, LISTING_MAX, &text, &n, err);
     if (st) return st;
     *l = (listing){.json = json_loadb(text, n, 0, NULL)};
     ft_free(text);
@@ -273,7 +280,8 @@ static ft_status fetch_one(const listing *l, int i, const char *repo, const char
     if (is_here(*path, l->bytes[i], l->sha256[i])) return FT_OK;
     snprintf(url, sizeof url, "%.250s/%s/resolve/main/%s", endpoint(), repo, l->path[i]);
     if (!(st = make_folders(*path, err)))
-        st = ft_hub_fetch(url, *path, l->bytes[i], l->sha256[i], quiet, err);
+        st = ft_hub_fetch((ft_hub_url){url, hub_token}, *path, l->bytes[i], l->sha256[i], quiet,
+                          err);
     if (!st) return FT_OK;
     ft_free(*path);
     *path = NULL;
@@ -406,6 +414,50 @@ ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **
         listing_release(&l);
     }
     ft_free(folder);
+    return st;
+}
+
+/* ---- addresses ---- */
+
+/* CACHE/HOST--url/FILE; a query and a fragment are no part of the name. */
+static ft_status url_path(const char *url, char **path, ft_err *err)
+{
+    const bool https = !strncmp(url, "https://", 8), http = !strncmp(url, "http://", 7);
+    const char *host = url + (https ? 8 : 7);
+    const size_t h = https || http ? strcspn(host, "/?#:") : 0, end = strcspn(host, "?#");
+    size_t from = end;
+    while (from > h && host[from - 1] != '/') from--;
+    char name[512];
+    if (!h || from <= h || end == from || !plain_part(host, h) ||
+        !plain_part(host + from, end - from) || end - from > 240 || h > 200)
+        return ft_fail(err, FT_EINVAL, "address \"%.120s\", want http(s)://HOST/PATH/FILE.gguf",
+                       url);
+    snprintf(name, sizeof name, "%.*s--url/%.*s", (int)h, host, (int)(end - from), host + from);
+    char *root;
+    const ft_status st = ft_hub_folder(&root, err);
+    if (st) return st;
+    *path = join(root, name);
+    ft_free(root);
+    return FT_OK;
+}
+
+ft_status ft_hub_take_url(const char *url, bool offline, bool quiet, char **path, ft_err *err)
+{
+    uint64_t bytes = 0;
+    const ft_hub_url from = {url, NULL};
+    char *to;
+    ft_status st = url_path(url, &to, err);
+    if (st) return st;
+    if (!offline && ft_file_exists(to)) offline = true; /* addresses have no sums to compare */
+    if (offline && !ft_file_exists(to))
+        st = ft_fail(err, FT_ENOTFOUND, "%.200s: no local copy at %s", url, to);
+    if (!offline) st = ft_hub_size(from, &bytes, err);
+    if (!st && !offline) st = make_folders(to, err);
+    if (!st && !offline) st = ft_hub_fetch(from, to, bytes, "", quiet, err);
+    if (st)
+        ft_free(to);
+    else
+        *path = to;
     return st;
 }
 

@@ -20,7 +20,7 @@ static void show(void *user, const char *repo, const char *file, uint64_t bytes,
     t->bytes += bytes;
 }
 
-static int list(void)
+int ft_pull_list(void)
 {
     ft_err err;
     totals t = {0};
@@ -36,7 +36,8 @@ int ft_cmd_pull(const ft_opts *o)
     ft_err err;
     ft_hub_name name;
     char *path, *mmproj = NULL;
-    if (ft_opts_flag(o, "list")) return list();
+    ft_hub_set_token(ft_opts_text(o, "hf-token"));
+    if (ft_opts_flag(o, "list")) return ft_pull_list();
     if (ft_opts_n_word(o) != 1) {
         ft_fail(&err, FT_EINVAL, "pull has %d names, want one: USER/NAME[:QUANT] (or --list)",
                 ft_opts_n_word(o));

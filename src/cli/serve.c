@@ -336,7 +336,6 @@ int ft_cmd_serve(const ft_opts *o)
     allow_files();
     ft_map_guard();
     ft_log_to(log_line, NULL);
-    ft_log_max(ft_opts_flag(o, "quiet") ? FT_LOG_WARN : FT_LOG_INFO);
     ft_status st = start_or_end(&u, &set, &err);
     if (!st) {
         while (!broken(&u, &err) && !stops(&u, next_signal(&set, 1))) continue;

@@ -98,7 +98,13 @@ static enum MHD_Result serve(void *cls, struct MHD_Connection *c, const char *ur
     }
     if (!strcmp(url, "/api/models/me/good/tree/main")) return send_listing(c, "good", sum);
     if (!strcmp(url, "/api/models/me/lies/tree/main")) return send_listing(c, "lies", wrong);
-    if (!strcmp(url, "/api/models/me/secret/tree/main")) return send_text(c, 401, "no");
+    if (!strcmp(url, "/api/models/me/secret/tree/main")) {
+        const char *key = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Authorization");
+        if (!key || strcmp(key, "Bearer key-1")) return send_text(c, 401, "no");
+        return send_listing(c, "good", sum);
+    }
+    if (!strcmp(url, "/me/secret/resolve/main/good-Q8_0.gguf")) return send_file(c);
+    if (!strcmp(url, "/files/plain.gguf")) return send_file(c);
     if (!strcmp(url, "/api/models/me/noise/tree/main")) return send_text(c, 200, "<html>");
     if (!strcmp(url, "/me/good/resolve/main/good-Q8_0.gguf")) return send_file(c);
     if (!strcmp(url, "/me/lies/resolve/main/lies-Q8_0.gguf")) return send_file(c);
@@ -109,16 +115,22 @@ static enum MHD_Result serve(void *cls, struct MHD_Connection *c, const char *ur
     return send_text(c, 404, "not here");
 }
 
-/* Runs foretoken pull and returns its exit code; out receives its output. */
-static int pull(const char *words, char out[2000])
+/* Runs a program and returns its exit code; out receives its output. */
+static int run(const char *program, const char *words, char out[2000])
 {
     char cmd[600];
     const char *build = getenv("BUILD");
-    snprintf(cmd, sizeof cmd, "%s/foretoken pull -q %s 2>&1", build ? build : "build", words);
+    snprintf(cmd, sizeof cmd, "%s/foretoken %s -q %s 2>&1", build ? build : "build", program,
+             words);
     FILE *f = popen(cmd, "r");
     assert_non_null(f);
     out[fread(out, 1, 1999, f)] = 0;
     return WEXITSTATUS(pclose(f));
+}
+
+static int pull(const char *words, char out[2000])
+{
+    return run("pull", words, out);
 }
 
 static bool is_content(const char *path)
@@ -170,6 +182,37 @@ MAYBE static void leaves_the_tower(void **state)
     assert_int_equal(pull("--no-mmproj me/good:q8_0", out), 0);
     assert_true(is_content(out));
     assert_int_equal(towers, 0);
+}
+
+/* --hf-token, HF_TOKEN; the option counts. */
+MAYBE static void sends_the_token(void **state)
+{
+    char out[2000];
+    (void)state;
+    assert_int_equal(pull("--hf-token key-1 me/secret:Q8_0", out), 0);
+    assert_true(is_content(out));
+    fresh(NULL);
+    setenv("HF_TOKEN", "key-1", 1);
+    assert_int_equal(pull("me/secret:Q8_0", out), 0);
+    assert_int_equal(pull("-hft key-2 me/secret:Q8_0", out), 1);
+    unsetenv("HF_TOKEN");
+}
+
+/* --model-url: the file is downloaded, once, and then opened (it is no model). */
+MAYBE static void fetches_addresses(void **state)
+{
+    char out[2000], words[300], path[300];
+    (void)state;
+    snprintf(words, sizeof words, "-mu %s/files/plain.gguf hi", getenv("HF_ENDPOINT"));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(run("run", words, out), 1);
+        assert_non_null(strstr(out, "not a GGUF file"));
+    }
+    assert_int_equal(asked, 2); /* its length, and the file */
+    snprintf(path, sizeof path, "%s/127.0.0.1--url/plain.gguf", folder);
+    assert_true(is_content(path));
+    assert_int_equal(run("run", "-mu ftp://x/y.gguf hi", out), 1);
+    assert_non_null(strstr(out, "want http(s)://HOST/PATH/FILE.gguf"));
 }
 
 MAYBE static void goes_on_where_it_broke(void **state)
@@ -247,6 +290,8 @@ int main(void)
 #ifdef FT_HAVE_CURL
         cmocka_unit_test_setup(fetches_once, fresh),
         cmocka_unit_test_setup(leaves_the_tower, fresh),
+        cmocka_unit_test_setup(sends_the_token, fresh),
+        cmocka_unit_test_setup(fetches_addresses, fresh),
         cmocka_unit_test_setup(goes_on_where_it_broke, fresh),
         cmocka_unit_test_setup(starts_over_without_ranges, fresh),
         cmocka_unit_test_setup(refuses, fresh),
