@@ -12,6 +12,7 @@
 #   make install        into PREFIX (/usr/local); make uninstall removes it again
 #   make dist           build/foretoken-VERSION.tar.gz from the current commit
 #   make docs           docs/bench.md and its charts, from docs/bench/*.json
+#   make bench-check    measure again what docs/bench has of this kind of machine; fail if slower
 #   make layers         check the includes between modules and the names of types
 #   make tidy format    clang-tidy, clang-format
 #   make clean          remove build/ and build-*/
@@ -142,7 +143,7 @@ endif
 
 .DELETE_ON_ERROR:
 .PHONY: all docs help run deps check check-build check-fast check-unit check-cuda check-ops check-cross cross-build tests fuzz fuzz-build \
-        e2e bench-tokenize tidy format layers install install-files uninstall dist clean
+        e2e bench-tokenize bench-check tidy format layers install install-files uninstall dist clean
 all: $(BIN) $(SO)
 
 help:
@@ -293,6 +294,9 @@ fuzz: fuzz-build
 e2e:
 	@for t in tests/e2e/*/run.sh; do BUILD=$(BUILD) bash $$t || exit 1; done
 bench-tokenize: $(BUILD)/bench/tokenize
+# Repeats the measurements of the records of this kind of machine; fails if one is 5 % slower.
+bench-check: $(BUILD)/foretoken
+	@bash scripts/bench_check.sh docs/bench $(BUILD)/foretoken
 # docs/bench.md and its charts, from the records in docs/bench
 docs: $(BUILD)/bench/page
 	@$(BUILD)/bench/page docs/bench docs
@@ -315,7 +319,7 @@ INSTALLED := $(BINDIR)/foretoken $(INCLUDEDIR)/foretoken.h $(LIBDIR)/libforetoke
              $(LIBDIR)/libforetoken.so.$(SOVERSION) $(LIBDIR)/libforetoken.so.$(VERSION) $(LIBDIR)/pkgconfig/foretoken.pc \
              $(DATADIR)/bash-completion/completions/foretoken $(ZSHDIR)/_foretoken \
              $(DATADIR)/fish/vendor_completions.d/foretoken.fish $(DATADIR)/foretoken/foretoken-tiny.gguf \
-             $(addprefix $(DATADIR)/foretoken/prompts/,code.txt dialogue.txt prose.txt repetition.txt) \
+             $(addprefix $(DATADIR)/foretoken/prompts/,$(notdir $(wildcard bench/prompts/*.txt))) \
              $(UNITDIR)/foretoken.service
 install: all
 	@$(MAKE) --no-print-directory install-files

@@ -71,3 +71,9 @@ ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *optio
     ft_buf_release(&out);
     return st;
 }
+
+char *ft_llm_prompt_text(const ft_llm *m, const char *prompt)
+{
+    const ft_placeholders *p = ft_llm_placeholders(m);
+    return p ? ft_placeholders_show(p, prompt) : ft_strdup(prompt);
+}

@@ -29,6 +29,8 @@ typedef struct ft_placeholders {
 void ft_placeholders_init(ft_placeholders *p, ft_vocab *v, const int32_t *id, int n);
 /* Replaces them in all texts of a JSON value by their aliases. */
 void ft_placeholders_hide(const ft_placeholders *p, json_t *v);
+/* A copy of a text with the placeholders in place of their aliases. */
+char *ft_placeholders_show(const ft_placeholders *p, const char *text);
 /* Those of the model; NULL: it reads no images. */
 const ft_placeholders *ft_llm_placeholders(const ft_llm *m);
 

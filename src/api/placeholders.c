@@ -81,9 +81,8 @@ void ft_placeholders_hide(const ft_placeholders *p, json_t *v)
     }
 }
 
-char *ft_llm_prompt_text(const ft_llm *m, const char *prompt)
+char *ft_placeholders_show(const ft_placeholders *p, const char *text)
 {
-    const ft_placeholders *p = ft_llm_placeholders(m);
-    char *text = p ? replaced(p, prompt, true) : NULL;
-    return text ? text : ft_strdup(prompt);
+    char *out = replaced(p, text, true);
+    return out ? out : ft_strdup(text);
 }

@@ -1,12 +1,12 @@
 /* cli/bench.c - measures prompt and decoding speed, and the share of the memory bandwidth that
  * decoding uses. Reports medians, because other programs disturb single runs, and the best run. */
 #define _GNU_SOURCE
-#include "base/cpu.h"
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/str.h"
 #include "cli/bench_depth.h"
 #include "cli/bench_ops.h"
+#include "cli/bench_record.h"
 #include "cli/bench_rows.h"
 #include "cli/bench_sim.h"
 #include "cli/bench_spec.h"
@@ -18,8 +18,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/utsname.h>
-#include <time.h>
 
 typedef struct bench {
     int prompt, gen, depth, reps, seqs;
@@ -27,6 +25,7 @@ typedef struct bench {
     double *prompt_s, *gen_s;    /* sorted when all are measured */
     double bandwidth;            /* bytes per second */
     ft_bench_ops *prompt_ops, *gen_ops;
+    json_t *baseline; /* NULL: none */
 } bench;
 
 enum {
@@ -43,6 +42,13 @@ static int by_value(const void *a, const void *b)
 static double median(const double *s, int n)
 {
     return n % 2 ? s[n / 2] : (s[n / 2 - 1] + s[n / 2]) / 2;
+}
+
+/* The slowest time less the fastest, over the median; of sorted times. */
+static double spread(const double *s, int n)
+{
+    const double m = median(s, n);
+    return m > 0 ? (s[n - 1] - s[0]) / m : 0;
 }
 
 static double rate(int tokens, double s)
@@ -94,78 +100,6 @@ static ft_status measure(bench *b, ft_llm *m, bool quiet, ft_err *err)
     return st;
 }
 
-/* ---- the machine ---- */
-
-/* The name of the CPU as the kernel reports it, else its architecture. */
-static void cpu_name(char out[128])
-{
-    struct utsname u;
-    char line[256];
-    snprintf(out, 128, "%s", uname(&u) ? "unknown" : u.machine);
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    while (f && fgets(line, sizeof line, f)) {
-        if (strncmp(line, "model name", 10)) continue;
-        const char *at = strchr(line, ':');
-        if (at) snprintf(out, 128, "%.*s", (int)strcspn(at + 2, "\n"), at + 2);
-        break;
-    }
-    if (f) fclose(f);
-}
-
-/* The part in brackets of "0.1.0 (commit)". */
-static json_t *commit_json(void)
-{
-    const char *v = strchr(ft_version(), '(');
-    return v ? json_stringn(v + 1, strcspn(v + 1, ")")) : json_string("unknown");
-}
-
-/* The command line, words separated by spaces. */
-static json_t *command_json(void)
-{
-    char text[2048];
-    FILE *f = fopen("/proc/self/cmdline", "r");
-    const size_t n = f ? fread(text, 1, sizeof text, f) : 0;
-    if (f) fclose(f);
-    if (n < 2) return json_string("foretoken bench --json");
-    for (size_t i = 0; i + 1 < n; i++)
-        if (!text[i]) text[i] = ' ';
-    json_t *j = json_stringn(text, n - 1);
-    return j ? j : json_string("foretoken bench --json"); /* words that are not UTF-8 */
-}
-
-static json_t *date_json(void)
-{
-    char text[16];
-    const time_t now = time(NULL);
-    struct tm t;
-    strftime(text, sizeof text, "%Y-%m-%d", gmtime_r(&now, &t));
-    return json_string(text);
-}
-
-static json_t *machine_json(const ft_llm_info *i)
-{
-    char cpu[128];
-    cpu_name(cpu);
-    json_t *j = json_object();
-    json_object_set_new(j, "cpu", json_string(cpu));
-    json_object_set_new(j, "instruction_sets", json_string(ft_cpu_isa_names()));
-    json_object_set_new(j, "device", json_string(i->device));
-    json_object_set_new(j, "threads", json_integer(i->threads));
-    return j;
-}
-
-static json_t *model_json(const ft_llm_info *i)
-{
-    const char *slash = strrchr(i->path, '/');
-    json_t *j = json_object();
-    json_object_set_new(j, "name", json_string(i->name));
-    json_object_set_new(j, "file", json_string(slash ? slash + 1 : i->path));
-    json_object_set_new(j, "arch", json_string(i->arch));
-    json_object_set_new(j, "parameters", json_integer((json_int_t)i->parameters));
-    json_object_set_new(j, "weight_bytes", json_integer((json_int_t)i->weight_bytes));
-    return j;
-}
-
 /* ---- results ---- */
 
 static double step_bytes(const bench *b)
@@ -185,14 +119,9 @@ static double read_rate(const bench *b)
     return step_bytes(b) * rate(b->gen, median(b->gen_s, b->reps));
 }
 
-static void print_json(const bench *b, const ft_llm_info *i)
+static json_t *result_json(const bench *b, const ft_llm_info *i)
 {
-    json_t *j = json_object();
-    json_object_set_new(j, "machine", machine_json(i));
-    json_object_set_new(j, "commit", commit_json());
-    json_object_set_new(j, "date", date_json());
-    json_object_set_new(j, "command", command_json());
-    json_object_set_new(j, "model", model_json(i));
+    json_t *j = ft_bench_record(i);
     json_object_set_new(j, "n_prompt", json_integer(b->prompt));
     json_object_set_new(j, "n_gen", json_integer(b->gen));
     json_object_set_new(j, "n_depth", json_integer(b->depth));
@@ -200,8 +129,10 @@ static void print_json(const bench *b, const ft_llm_info *i)
     json_object_set_new(j, "repetitions", json_integer(b->reps));
     json_object_set_new(j, "prompt_tps", json_real(rate(b->prompt, median(b->prompt_s, b->reps))));
     json_object_set_new(j, "prompt_tps_best", json_real(rate(b->prompt, b->prompt_s[0])));
+    json_object_set_new(j, "prompt_spread", json_real(spread(b->prompt_s, b->reps)));
     json_object_set_new(j, "decode_tps", json_real(decode_rate(b, median(b->gen_s, b->reps))));
     json_object_set_new(j, "decode_tps_best", json_real(decode_rate(b, b->gen_s[0])));
+    json_object_set_new(j, "decode_spread", json_real(spread(b->gen_s, b->reps)));
     json_object_set_new(j, "bytes_per_token", json_real(step_bytes(b) / b->seqs));
     json_object_set_new(j, "decode_bytes_per_second", json_real(read_rate(b)));
     json_object_set_new(j, "memory_bytes_per_second", json_real(b->bandwidth));
@@ -209,26 +140,24 @@ static void print_json(const bench *b, const ft_llm_info *i)
                         json_real(b->bandwidth > 0 ? 100 * read_rate(b) / b->bandwidth : 0));
     if (b->prompt_ops) json_object_set_new(j, "prompt_step", ft_bench_ops_json(b->prompt_ops));
     if (b->gen_ops) json_object_set_new(j, "decode_step", ft_bench_ops_json(b->gen_ops));
-    char *s = json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-    puts(s);
-    free(s);
-    json_decref(j);
+    return j;
 }
 
 static void print_text(const bench *b, const ft_llm_info *i)
 {
     char cpu[128], size[24];
-    cpu_name(cpu);
+    ft_bench_cpu(cpu);
     printf("%s (%s), %s, %s, %d threads\n", i->name, i->arch, ft_human_bytes(size, i->weight_bytes),
            cpu, i->threads);
     if (i->place[0]) printf("%s\n", i->place);
     if (b->prompt)
-        printf("prompt  %6d tokens  %10.2f tokens/s  (best %.2f of %d)\n", b->prompt,
-               rate(b->prompt, median(b->prompt_s, b->reps)), rate(b->prompt, b->prompt_s[0]),
-               b->reps);
+        printf("prompt  %6d tokens  %10.2f tokens/s  (best %.2f of %d, spread %.1f %%)\n",
+               b->prompt, rate(b->prompt, median(b->prompt_s, b->reps)),
+               rate(b->prompt, b->prompt_s[0]), b->reps, 100 * spread(b->prompt_s, b->reps));
     if (!b->gen) return;
-    printf("decode  %6d tokens  %10.2f tokens/s  (best %.2f of %d)", b->gen,
-           decode_rate(b, median(b->gen_s, b->reps)), decode_rate(b, b->gen_s[0]), b->reps);
+    printf("decode  %6d tokens  %10.2f tokens/s  (best %.2f of %d, spread %.1f %%)", b->gen,
+           decode_rate(b, median(b->gen_s, b->reps)), decode_rate(b, b->gen_s[0]), b->reps,
+           100 * spread(b->gen_s, b->reps));
     if (b->seqs > 1) printf(", %d sequences together", b->seqs);
     if (b->depth) printf(", after %d tokens", b->depth);
     putchar('\n');
@@ -238,17 +167,20 @@ static void print_text(const bench *b, const ft_llm_info *i)
            100 * read_rate(b) / b->bandwidth, b->bandwidth * 1e-9);
 }
 
-static ft_status bench_model(const ft_opts *o, bench *b, ft_llm *m, ft_err *err)
+static ft_status bench_model(const ft_opts *o, bench *b, ft_llm *m, int *result, ft_err *err)
 {
     const bool json = ft_opts_flag(o, "json");
     ft_sampling sampling;
     b->sampling = ft_model_opts_bench_sampling(o, m, &sampling);
     const ft_status st = measure(b, m, json || ft_opts_flag(o, "quiet"), err);
     if (st) return st;
+    json_t *now = result_json(b, ft_llm_about(m));
     if (json)
-        print_json(b, ft_llm_about(m));
+        ft_bench_print(now);
     else
         print_text(b, ft_llm_about(m));
+    *result = ft_bench_compare(now, b->baseline, ft_opts_text(o, "baseline"));
+    json_decref(now);
     if (!json && b->prompt_ops) ft_bench_ops_print(b->prompt_ops, ft_opts_flag(o, "layers"));
     if (!json && b->gen_ops) ft_bench_ops_print(b->gen_ops, ft_opts_flag(o, "layers"));
     if (fflush(stdout) && errno != EPIPE)
@@ -260,6 +192,14 @@ int ft_cmd_bench(const ft_opts *o)
 {
     ft_err err;
     if (ft_opts_flag(o, "spec")) return ft_bench_spec(o);
+    const bool other =
+        ft_opts_set(o, "rows") || ft_opts_text(o, "sim-accept") || ft_opts_text(o, "plot");
+    if (other && ft_opts_text(o, "baseline")) {
+        ft_fail(&err, FT_EINVAL,
+                "bench: --baseline with --rows, --sim-accept or --plot, want it alone or with "
+                "--spec");
+        return ft_die(&err);
+    }
     if (ft_opts_set(o, "rows")) return ft_bench_rows(o);
     if (ft_opts_text(o, "sim-accept")) return ft_bench_sim(o);
     if (ft_opts_text(o, "plot")) return ft_bench_depth(o);
@@ -275,21 +215,24 @@ int ft_cmd_bench(const ft_opts *o)
     }
     ft_model_opts mo = {0};
     ft_llm *m = NULL;
-    ft_llm_params p;
+    ft_llm_params p = {0};
     b.prompt_s = ft_new_n(double, (size_t)b.reps);
     b.gen_s = ft_new_n(double, (size_t)b.reps);
-    ft_status st = ft_model_opts_params(&mo, o, &p, &err);
+    ft_status st = ft_bench_baseline(&b.baseline, ft_opts_text(o, "baseline"), &err);
+    if (!st) st = ft_model_opts_params(&mo, o, &p, &err);
     p.draft_max = 0;
     p.slots = b.seqs;
     const int need = FT_MAX(b.prompt, FT_MAX(1, b.depth) + b.gen) + 2;
     p.ctx = FT_MAX(p.ctx, need);
     if (!st) st = ft_llm_open(&m, &p, &err);
-    if (!st) st = bench_model(o, &b, m, &err);
+    int result = 0;
+    if (!st) st = bench_model(o, &b, m, &result, &err);
     ft_llm_close(m);
     ft_model_opts_release(&mo);
     ft_bench_ops_free(b.prompt_ops);
     ft_bench_ops_free(b.gen_ops);
+    json_decref(b.baseline);
     ft_free(b.prompt_s);
     ft_free(b.gen_s);
-    return st ? ft_die(&err) : 0;
+    return st ? ft_die(&err) : result;
 }

@@ -386,10 +386,10 @@ const ft_param ft_opts_programs[] = {
      FT_IS_TEXT("DIR"),
      FOR(BENCH, MEASURE),
      .def_note = "the prompts that are installed with foretoken",
-     .help = "with --spec: folder with code.txt, dialogue.txt, prose.txt and repetition.txt, one "
-             "prompt per line"},
+     .help = "with --spec: folder with chinese.txt, code.txt, dialogue.txt, prose.txt and "
+             "repetition.txt, one prompt per line"},
     {.name = "class",
-     FT_IS_CHOICE("all|code|dialogue|prose|repetition"),
+     FT_IS_CHOICE("all|chinese|code|dialogue|prose|repetition"),
      FOR(BENCH, MEASURE),
      .def = "all",
      .help = "with --spec: use the prompts of this class"},
@@ -399,6 +399,12 @@ const ft_param ft_opts_programs[] = {
      .def = "40",
      .unit = "prompts",
      .help = "with --spec: maximum number of prompts per class"},
+    {.name = "baseline",
+     FT_IS_TEXT("FILE"),
+     FOR(BENCH, MEASURE),
+     .help = "compare the speed, also that of --spec, with an earlier output of --json; the exit "
+             "status is 1 if a speed is more than 5 % lower, 2 if the file is of another machine, "
+             "model or test"},
     {.name = "plot",
      FT_IS_TEXT("FILE"),
      FOR(BENCH, MEASURE),

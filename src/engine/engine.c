@@ -532,7 +532,9 @@ static void read_held(ft_engine *e)
     for (int i = 0; i < e->p.slots; i++) {
         ft_slot *s = &e->slot[i];
         s->held.sampled = false;
-        if (s->held.on && !s->paused) ft_verify_held(s);
+        if (!s->held.on || s->paused) continue;
+        ft_verify_held(s);
+        ft_reuse_ended(s);
     }
 }
 

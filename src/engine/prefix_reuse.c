@@ -182,14 +182,25 @@ static void save_checkpoint(ft_slot *s, int len)
         s->saved = len;
 }
 
-int ft_reuse_response(const ft_slot *s)
+static int response_position(const ft_slot *s)
 {
     const bool ended = s->state == SLOT_IDLE, delta = has_delta(s->e);
-    if (!s->e->prefix || !s->task.cache_prompt || !s->rows.n || s->finish == FT_FINISH_ERROR) return 0;
+    if (!s->e->prefix || !s->task.cache_prompt || s->finish == FT_FINISH_ERROR) return 0;
     if (!ended && (s->state != SLOT_DECODE || !s->mark)) return 0;
     const int at = delta || ended ? ft_seq_stored(s->seq) : FT_MIN(s->mark, slot_len(s));
     if (delta && at <= s->task.n_prompt) return 0;
     return at - s->saved >= RESPONSE ? at : 0;
+}
+
+int ft_reuse_response(const ft_slot *s)
+{
+    return s->rows.n ? response_position(s) : 0;
+}
+
+void ft_reuse_ended(ft_slot *s)
+{
+    const int at = s->state == SLOT_IDLE ? response_position(s) : 0;
+    if (at) save_checkpoint(s, at);
 }
 
 void ft_reuse_save(ft_engine *e)

@@ -31,15 +31,13 @@ struct ft_slot {
     int32_t *ids; /* [ctx + 1]: token ids; the first ft_seq_len(seq)
                    * are in the KV cache */
     int n_ids;    /* known ids: the prompt, then the generated tokens */
-    int32_t *key; /* [ctx + 1]: ids as prefix checkpoints compare them:
-                   * with FT_KEY_SERIAL where delta nets compute a row
-                   * by row */
-    int saved;    /* the last position with a prefix checkpoint; 0: none
-                   * is known */
-    int mark;     /* position of the last task.checkpoint_id of this
-                   * step; 0: none */
-    int checkpoint[FT_CHECKPOINTS_MAX + 1], n_checkpoint; /* positions at which prefill stops to
-                                                           * save a prefix checkpoint */
+    int32_t *key; /* [ctx + 1]: ids as prefix checkpoints compare them: with FT_KEY_SERIAL where
+                   * delta nets compute a row by row */
+    int saved;    /* the last position with a prefix checkpoint; 0: none is known */
+    int mark;     /* position of the last task.checkpoint_id of this step; 0: none */
+
+    /* positions at which prefill stops to save a prefix checkpoint */
+    int checkpoint[FT_CHECKPOINTS_MAX + 1], n_checkpoint;
 
     ft_sampler *sampler;
     uint32_t *bits;
@@ -233,6 +231,7 @@ int ft_reuse_find(ft_slot *s, uint64_t salt, int n, int longer);
  * must have read the tokens before it. */
 int ft_reuse_response(const ft_slot *s);
 void ft_reuse_save(ft_engine *e);
+void ft_reuse_ended(ft_slot *s); /* the same for a response that ended between two steps */
 
 /* engine/preempt.c: reserves n more positions; preempts later slots if pages run out. false:
  * this slot was preempted or has ended. Preempted slots resume when there are enough free pages. */
