@@ -89,7 +89,7 @@ void ft_gov_costs_init(ft_gov_costs *c)
     for (int i = 0; i < FT_GOV_MARGINS; i++) c->share[i] = 1.0 / FT_GOV_MARGINS;
 }
 
-void ft_gov_round(ft_gov_costs *c, int64_t cells, bool mixed)
+void ft_gov_step(ft_gov_costs *c, int64_t cells, bool mixed)
 {
     c->mixed = mixed;
     c->context = 0;

@@ -84,7 +84,7 @@ typedef struct ft_governor {
 void ft_gov_costs_init(ft_gov_costs *c);
 /* Starts a step: the context positions that its responses attend to, in total; mixed: it also
  * contains prompt rows. */
-void ft_gov_round(ft_gov_costs *c, int64_t cells, bool mixed);
+void ft_gov_step(ft_gov_costs *c, int64_t cells, bool mixed);
 void ft_gov_trunk(ft_gov_costs *c, int slots, int rows, double seconds);
 void ft_gov_draft(ft_gov_costs *c, bool first, int responses, double seconds);
 /* Time that a paused drafter took to read the tokens it had missed; and that heads took for

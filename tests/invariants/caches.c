@@ -33,7 +33,7 @@ static void check_batched(const inv_model *m, ft_engine_params p, const inv_resp
     inv_prompt(other, 33, m->m->V, 77);
     inv_start(&r[0], ft_slot_new(e), &j, other, 33);
     inv_start(&r[1], ft_slot_new(e), &j, alone->id, alone->n_prompt);
-    while (ft_engine_round(e)) {
+    while (ft_engine_step(e)) {
     }
     inv_done(&r[1]);
     check(inv_same(alone, &r[1]), "%s, %s: other sequences change token %d", m->name, what,

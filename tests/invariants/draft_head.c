@@ -277,7 +277,7 @@ static void check_probs(const inv_model *m)
         j.emit = keep_probs;
         j.user = &p[i];
         ft_slot_start(s, &j, &err);
-        while (ft_engine_round(e)) continue;
+        while (ft_engine_step(e)) continue;
         check(!memcmp(&p[0], &p[i], sizeof *p),
               "%s: different probabilities with a draft head (%d)", m->name, i);
         ft_engine_free(e);
@@ -304,7 +304,7 @@ static uint64_t allowance(const inv_model *m, const ft_engine_params *p)
     uint64_t sum = 0;
     for (int l = 0; l < m->m->n_layer; l++) {
         const ft_layer_state *s = &m->m->layer[l];
-        if (s->keep == FT_STATE_DELTA) {
+        if (s->kind == FT_STATE_DELTA) {
             const uint64_t CH = (uint64_t)(2 * s->Hk * s->S + s->Hv * s->S);
             sum += 2 * K1 * f * (CH + (uint64_t)(s->Hk * s->S + s->Hv * s->S + s->Hv));
         } else if (l >= m->m->L) {

@@ -141,7 +141,7 @@ static void hopeless(void **state)
     for (int i = 0; i < 3; i++) speed_of_many(&w, 32, 200, true, &c, 1);
     double all = 0;
     for (int i = 0; i < 10; i++) {
-        ft_gov_round(&c, 2000 << i, false); /* contexts grow */
+        ft_gov_step(&c, 2000 << i, false); /* contexts grow */
         const double on = speed_of_many(&w, 32, 100, true, &c, 2),
                      off = speed_of_many(&w, 32, 100, false, &unused, 2);
         if (on < 0.97 * off) fail_msg("context %d: %.4f governed, %.4f without", i, on, off);
@@ -159,7 +159,7 @@ static void fewer_responses(void **state)
     ft_gov_costs_init(&c);
     speed(&w, 300, 3, -1, &c, 1);
     speed_of_many(&w, 32, 200, true, &c, 1);
-    ft_gov_round(&c, 5000, false);
+    ft_gov_step(&c, 5000, false);
     for (int slots = 31; slots > FT_GOV_MANY; slots--) {
         ft_governor g;
         ft_gov_init(&g, &c, false);
