@@ -52,7 +52,7 @@ enum {
  * padded with zeros. The order of the 64 columns depends on ft_cuda_wide. */
 typedef struct ft_bf16_copy {
     ft_mat x;
-    bool valid;
+    bool valid, hadamard; /* transformed for TQ3_1S and TQ4_1S weights */
     unsigned used;
     uint16_t *p;
     size_t bytes;
@@ -128,7 +128,7 @@ typedef struct ft_cuda {
     unsigned char *pin[2];         /* pinned staging for weights */
     struct ft_pool *readers;
     cudaEvent_t pinned[2];
-    uint16_t *grid; /* the tables of quant/grids.h, concatenated */
+    uint16_t *grid; /* the tables of quant/grids.h, concatenated, in both orders (weights.cu) */
     void *raw;      /* a weight in file layout, before it is repacked */
     size_t raw_bytes;
 
@@ -180,8 +180,9 @@ void ft_cuda_max_carveout(ft_cuda *c, const void *kernel);
 
 /* m was written: invalidates its bf16 copy and all copies that overlap. */
 void ft_cuda_wrote(ft_cuda *c, ft_mat m);
-/* Memory for the bf16 copy of m; *found: it is already filled. NULL: no memory. */
-uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, bool *found);
+/* Memory for the bf16 copy of m, plain or transformed; *found: it is already filled. NULL: no
+ * memory. */
+uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, bool hadamard, bool *found);
 /* m is being written, and the caller writes the bf16 copy too; NULL if m cannot have one because
  * its width is not a multiple of 64. */
 uint16_t *ft_cuda_wrote_with_bf16(ft_cuda *c, ft_mat m);

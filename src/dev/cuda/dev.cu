@@ -75,13 +75,13 @@ void ft_cuda_wrote(ft_cuda *c, ft_mat m)
     }
 }
 
-uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, bool *found)
+uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, bool hadamard, bool *found)
 {
     int best = 0;
     for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) {
         ft_bf16_copy *s = &c->bf16[i];
         if (s->valid && s->x.p == m.p && s->x.T == m.T && s->x.rs == m.rs &&
-            ft_mat_cols(s->x) == ft_mat_cols(m)) {
+            ft_mat_cols(s->x) == ft_mat_cols(m) && s->hadamard == hadamard) {
             s->used = ++c->clock;
             *found = true;
             return s->p;
@@ -101,6 +101,7 @@ uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, bool *found)
         s->bytes = bytes;
     }
     s->x = m;
+    s->hadamard = hadamard;
     s->valid = true;
     s->used = ++c->clock;
     return s->p;
@@ -110,7 +111,7 @@ uint16_t *ft_cuda_wrote_with_bf16(ft_cuda *c, ft_mat m)
 {
     bool found;
     ft_cuda_wrote(c, m);
-    return ft_mat_cols(m) % 64 ? NULL : ft_cuda_bf16_copy(c, m, &found);
+    return ft_mat_cols(m) % 64 ? NULL : ft_cuda_bf16_copy(c, m, false, &found);
 }
 
 /* ---- the batch ---- */

@@ -199,7 +199,7 @@ extern "C" void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_v
     ft_cuda *c = (ft_cuda *)d;
     bool found;
     ft_cuda_wrote(c, y);
-    uint16_t *bf16 = o.H * o.d % 64 ? NULL : ft_cuda_bf16_copy(c, y, &found);
+    uint16_t *bf16 = o.H * o.d % 64 ? NULL : ft_cuda_bf16_copy(c, y, false, &found);
     y = as_heads(y, o.H, o.d);
     z = as_heads(z, o.H, o.d);
     gated_norm_fn *gated_norm = gated_norm_of(y, o, z, w);
