@@ -150,6 +150,35 @@ static void products_of(ft_optest *t, const int *n)
 }
 OPTEST_ROWS(products_of, {1, 2, 64}, {5, 1, 192}, {64, 2, 128}, {65, 2, 128}, {131, 3, 64})
 
+/* The same for weights that read their input Hadamard-transformed. The second time a device may
+ * know that, and write the transformed copy with the result. */
+static void products_of_tq(ft_optest *t, const int *n)
+{
+    enum { OPS = 4, ROUNDS = 2 };
+    const int T = n[0], H = n[1], d = n[2], k = H * d;
+    ft_weight w[OPS];
+    ft_mat x = t_uniform(t, T, k, -1, 1), g = t_uniform(t, T, k, -2, 2), y[OPS], z[ROUNDS][OPS];
+    ft_vec v = t_vec(t, k, 0.5f, 1.5f), own = t_vec(t, d, 0.5f, 1.5f);
+    for (int i = 0; i < OPS; i++) {
+        w[i] = t_weight(t, i % 2 ? FT_TQ3_1S : FT_TQ4_1S, 24, k, 1);
+        y[i] = t_output(t, T, k);
+        for (int r = 0; r < ROUNDS; r++) z[r][i] = t_output(t, T, 24);
+    }
+    t->batch.T = t->pick >= 0 ? 1 : T;
+    t_begin(t);
+    for (int r = 0; r < ROUNDS; r++) {
+        ft_rmsnorm(t->step, y[0], x, v, 1e-6f);
+        ft_gated_norm(t->step, ft_heads(y[1], 0, H, d, d), ft_heads(x, 0, H, d, d),
+                      ft_heads(g, 0, H, d, d), own, 1e-6f);
+        ft_norm_add(t->step, x, g, v, 1e-6f, 0.5f, (ft_norm_out[]){{y[2], v}, {y[3], v}}, 2);
+        for (int i = 0; i < OPS; i++) ft_linear(t->step, z[r][i], y[i], &w[i]);
+    }
+    t_run(t);
+    for (int i = 0; i < ROUNDS * OPS; i++)
+        t_expect_rest(t, z[i / OPS][i % OPS], limit(t, FT_TQ4_1S, T * 24));
+}
+OPTEST_ROWS(products_of_tq, {3, 2, 64}, {5, 1, 192}, {2, 4, 128}, {65, 2, 128}, {131, 2, 256})
+
 /* Shapes of real layers, for the bench. */
 #define LARGE(type)                                                                                \
     {1, 4096, 4096, type}, {4, 4096, 4096, type},                                                  \
@@ -346,8 +375,9 @@ OPTEST_ROWS(centroid_head, {1, 64, 16, 8, 3, FT_F32}, {3, 64, 7, 9, 7, FT_Q8_0},
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {
-        &linear_case, &linears_case, &products_of_case, &linear_large_case,  &embed_case,
-        &route_case,  &moe_case,     &moe_shared_case,  &centroid_head_case, &linear_mixed_case};
+    const t_case *const all[] = {&linear_case,        &linears_case,     &products_of_case,
+                                 &linear_large_case,  &embed_case,       &products_of_tq_case,
+                                 &route_case,         &moe_case,         &moe_shared_case,
+                                 &centroid_head_case, &linear_mixed_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

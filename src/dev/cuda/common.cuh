@@ -174,6 +174,53 @@ __device__ __forceinline__ void bf16_put_pair(uint16_t *s, size_t plane, size_t 
         make_ushort2(__bfloat16_as_ushort(x_rest), __bfloat16_as_ushort(y_rest));
 }
 
+/* The transform of 32 values that TQ3_1S and TQ4_1S weights were stored with
+ * (quant/turbo_weights.c): signs, then Walsh-Hadamard. It is orthogonal, so the products of
+ * transformed activations with transformed weights are those of the originals. A thread has N of
+ * the 32 columns, c..., and 32 / N adjacent threads exchange theirs. Any N gives the same bits. */
+template <int N> __device__ __forceinline__ void hadamard_32(float (&v)[N], int c)
+{
+    const uint32_t minus = 0x696b4b4au >> c % 32;
+#pragma unroll
+    for (int j = 0; j < N; j++) v[j] = minus >> j & 1 ? -v[j] : v[j];
+#pragma unroll
+    for (int h = 1; h < N; h *= 2)
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            if (!(j & h)) {
+                const float a = v[j], b = v[j + h];
+                v[j] = a + b;
+                v[j + h] = a - b;
+            }
+#pragma unroll
+    for (int h = N; h < 32; h *= 2)
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            const float other = __shfl_xor_sync(~0u, v[j], h / N);
+            v[j] = c & h ? other - v[j] : v[j] + other;
+        }
+#pragma unroll
+    for (int j = 0; j < N; j++) v[j] *= 0.17677669529663688f; /* 1 / sqrt(32) */
+}
+
+__device__ __forceinline__ uint32_t bf2(float lo, float hi)
+{
+    const __nv_bfloat162 v = __floats2bfloat162_rn(lo, hi);
+    return *(const uint32_t *)&v;
+}
+
+/* Writes the transformed values c... of a row to plane 0 of a copy: these weights read no other.
+ * All lanes of a warp call it; those beyond the row (!inside) write nothing. */
+template <int N>
+__device__ __forceinline__ void hadamard_put(uint16_t *s, int T, bool wide, int t, int c,
+                                             float (&v)[N], bool inside)
+{
+    hadamard_32(v, c);
+#pragma unroll
+    for (int j = 0; j < N; j += 2)
+        if (inside) *(uint32_t *)(s + bf16_index(T, wide, t, c + j)) = bf2(v[j], v[j + 1]);
+}
+
 /* (v & mask) | bits as one instruction. The compiler makes two of it, because both operands are
  * constants and an instruction has only one immediate. These instructions limit the speed of
  * decoding. */

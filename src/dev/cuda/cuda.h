@@ -41,6 +41,7 @@ typedef enum ft_cuda_scratch_id {
 
 enum {
     FT_CUDA_BF16_COPIES = 6,
+    FT_CUDA_HADAMARD = 64,
     FT_CUDA_GRAPHS = 2048, /* maximum number of captured steps */
     FT_CUDA_STAGES = 4,
     FT_CUDA_KERNELS = 256,
@@ -104,6 +105,8 @@ typedef struct ft_cuda {
     size_t scratch_bytes[FT_SCRATCH_COUNT];
     ft_bf16_copy bf16[FT_CUDA_BF16_COPIES];
     unsigned clock;
+    const float *hadamard_read[FT_CUDA_HADAMARD]; /* matrices that products read transformed, by a
+                                                     hash of the address */
     const int32_t *planned; /* expert choices that are already sorted (moe.cu) */
 
     /* partial results of attention: one for each row and range of positions that it sees */
@@ -186,6 +189,10 @@ uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, bool hadamard, bool *found);
 /* m is being written, and the caller writes the bf16 copy too; NULL if m cannot have one because
  * its width is not a multiple of 64. */
 uint16_t *ft_cuda_wrote_with_bf16(ft_cuda *c, ft_mat m);
+/* Products read m Hadamard-transformed: the ops that write m make that copy too from now on. */
+void ft_cuda_reads_hadamard(ft_cuda *c, ft_mat m);
+/* After ft_cuda_wrote_with_bf16: where to write the transformed copy, or NULL. */
+uint16_t *ft_cuda_wrote_with_hadamard(ft_cuda *c, ft_mat m);
 
 /* The ops, implemented in the files of their families. */
 void ft_cuda_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale);

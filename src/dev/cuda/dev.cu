@@ -114,6 +114,23 @@ uint16_t *ft_cuda_wrote_with_bf16(ft_cuda *c, ft_mat m)
     return ft_mat_cols(m) % 64 ? NULL : ft_cuda_bf16_copy(c, m, false, &found);
 }
 
+static const float **hadamard_place(ft_cuda *c, ft_mat m)
+{
+    return &c->hadamard_read[((uintptr_t)m.p >> 4) * 2654435761u % FT_CUDA_HADAMARD];
+}
+
+void ft_cuda_reads_hadamard(ft_cuda *c, ft_mat m)
+{
+    *hadamard_place(c, m) = m.p; /* after a hash collision a product makes its copy itself */
+}
+
+uint16_t *ft_cuda_wrote_with_hadamard(ft_cuda *c, ft_mat m)
+{
+    bool found;
+    if (*hadamard_place(c, m) != m.p || ft_mat_cols(m) % 64) return NULL;
+    return ft_cuda_bf16_copy(c, m, true, &found);
+}
+
 /* ---- the batch ---- */
 
 /* Reserves the next bytes of the staging buffer. */

@@ -21,54 +21,27 @@ static __global__ void bf16_copy_kernel(uint16_t *s, size_t plane, ft_mat x, int
         bf16_put(s, plane, bf16_index(x.T, wide, t, c + j), c + j < k ? in[c + j] : 0.0f);
 }
 
-/* The transform of 32 values that TQ3_1S and TQ4_1S weights were stored with
- * (quant/turbo_weights.c): signs, then Walsh-Hadamard. It is orthogonal, so the products of
- * transformed activations with transformed weights are those of the originals. A thread has eight
- * columns of a row, c.., and four threads exchange theirs. */
-__device__ __forceinline__ void hadamard_32(float (&v)[8], int c)
-{
-    const uint32_t minus = 0x696b4b4au >> c % 32;
-#pragma unroll
-    for (int j = 0; j < 8; j++) v[j] = minus >> j & 1 ? -v[j] : v[j];
-#pragma unroll
-    for (int h = 1; h < 8; h *= 2)
-#pragma unroll
-        for (int j = 0; j < 8; j++)
-            if (!(j & h)) {
-                const float a = v[j], b = v[j + h];
-                v[j] = a + b;
-                v[j + h] = a - b;
-            }
-#pragma unroll
-    for (int h = 1; h < 4; h *= 2)
-#pragma unroll
-        for (int j = 0; j < 8; j++) {
-            const float other = __shfl_xor_sync(~0u, v[j], h);
-            v[j] = c & 8 * h ? other - v[j] : v[j] + other;
-        }
-#pragma unroll
-    for (int j = 0; j < 8; j++) v[j] *= 0.17677669529663688f; /* 1 / sqrt(32) */
-}
-
-/* The same, transformed. Without x.p the rows are those of s itself, changed in place. */
+/* The transformed copy. Without x.p the rows are those of s itself, changed in place. */
 static __global__ void hadamard_copy_kernel(uint16_t *s, size_t plane, ft_mat x, int k, int eights,
                                             bool wide)
 {
     wait_for_previous_kernel();
     const int all = eights * x.T, i = blockIdx.x * blockDim.x + threadIdx.x;
     const int t = min(i, all - 1) / eights, c = i % eights * 8; /* no thread leaves a warp early */
-    float v[8];
-    for (int j = 0; j < 8; j++) {
-        const uint16_t *p = s + bf16_index(x.T, wide, t, c + j);
-        v[j] = c + j >= k ? 0.0f
-               : x.p      ? x.p[(size_t)t * x.rs + c + j]
-                          : __uint_as_float((uint32_t)p[0] << 16) +
-                           __uint_as_float((uint32_t)p[plane] << 16);
+    const float *in = x.p + (size_t)t * x.rs + c;
+    float v[8] = {};
+    if (c < k && x.p && (uintptr_t)in % 16 == 0) {
+        *(float4 *)v = ((const float4 *)in)[0];
+        *(float4 *)(v + 4) = ((const float4 *)in)[1];
+    } else if (c < k) {
+        for (int j = 0; j < 8; j++) {
+            const uint16_t *p = s + bf16_index(x.T, wide, t, c + j);
+            v[j] = x.p ? in[j]
+                       : __uint_as_float((uint32_t)p[0] << 16) +
+                             __uint_as_float((uint32_t)p[plane] << 16);
+        }
     }
-    hadamard_32(v, c);
-    if (i < all)
-        for (int j = 0; j < 8; j += 2)
-            bf16_put_pair(s, plane, bf16_index(x.T, wide, t, c + j), make_float2(v[j], v[j + 1]));
+    hadamard_put(s, x.T, wide, t, c, v, i < all);
 }
 
 static void fill_bf16_copy(ft_cuda *c, uint16_t *s, ft_mat x, bool wide, ft_type type)
@@ -84,6 +57,7 @@ const uint16_t *ft_product_x(ft_cuda *c, ft_mat x, ft_type type)
     bool found;
     assert(x.hs == x.d || x.H == 1);
     uint16_t *s = ft_cuda_bf16_copy(c, x, ft_tq_is(type), &found);
+    if (ft_tq_is(type)) ft_cuda_reads_hadamard(c, x);
     if (s && !found) fill_bf16_copy(c, s, x, ft_cuda_wide(c, x.T), type);
     return s;
 }

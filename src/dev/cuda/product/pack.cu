@@ -10,6 +10,18 @@ __device__ __forceinline__ uint32_t pack_nib(const int *q)
     return v;
 }
 
+/* As signs and magnitudes: FP4 has them already, IQ4 and TQ4_1S order their codes by value. */
+__device__ __forceinline__ uint32_t pack_signed(int type, const int *q)
+{
+    uint32_t v = 0;
+    for (int j = 0; j < 8; j++) {
+        const bool fp4 = type == FT_MXFP4 || type == FT_NVFP4, minus = fp4 == (q[j] >> 3 != 0);
+        const int size = minus && !fp4 ? 7 - q[j] : q[j] & 7;
+        v |= (uint32_t)size << 4 * j | (uint32_t)minus << (j < 4 ? 8 * j + 7 : 8 * (j - 4) + 3);
+    }
+    return v;
+}
+
 __device__ __forceinline__ uint32_t bf_bits(float x)
 {
     return __bfloat16_as_ushort(__float2bfloat16_rn(x));
@@ -251,10 +263,8 @@ __device__ static void pack_codes(int type, uint8_t *u, const piece p[2][2], int
             case FT_TQ4_1S: put_scale_16(u + 512, c.s, h, i, lane); break;
             default: put_scale_32(u + 512, c.s, h, i, lane); break;
             }
-            if (as == FT_NVFP4 || as == FT_TQ4_1S || as == FT_MXFP4 || as == FT_IQ4_NL) {
-                v = 0;
-                for (int j = 0; j < 8; j++) v |= (uint32_t)c.q[j] << 4 * j;
-            }
+            if (as == FT_IQ4_NL || as == FT_MXFP4 || as == FT_NVFP4 || as == FT_TQ4_1S)
+                v = pack_signed(as, c.q);
             q[2 * h + i] = v;
         }
     if (as == FT_Q5_K) ((uint32_t *)(u + 512))[lane] = high[0];
@@ -264,17 +274,20 @@ __device__ static void pack_codes(int type, uint8_t *u, const piece p[2][2], int
 /* Codes of two and three bits. */
 __device__ static void pack_low(int type, uint8_t *u, const piece p[2][2], int lane)
 {
-    uint32_t q[2] = {0, 0}, high = 0;
+    uint32_t q[3] = {0, 0, 0};
     const int g = lane >> 2, t = lane & 3, as = packed_as(type);
     const bool threes = as == FT_Q3_K || as == FT_TQ3_1S;
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < 2; i++) {
             const piece_codes c = codes(type, p[h][i]);
             for (int j = 0; j < 8; j++) {
-                const uint32_t low = (uint32_t)c.q[j] & 3, at4 = 4 * (j % 4);
-                q[h] |= low << (threes ? 16 * i + at4 + 2 * (j / 4)
-                                       : 8 * i + 2 * (j / 2) + 16 * (j % 2));
-                high |= (uint32_t)(c.q[j] >> 2) << (16 * h + at4 + 2 * i + j / 4);
+                const uint32_t code = (uint32_t)c.q[j];
+                if (!threes)
+                    q[h] |= code << (8 * i + 2 * (j / 2) + 16 * (j % 2));
+                else if (h && i)
+                    for (int b = 0; b < 3; b++) q[b] |= (code >> b & 1) << (4 * j + 3);
+                else
+                    q[2 * h + i] |= code << 4 * j;
             }
             const int row = 2 * g + i;
             switch (as) {
@@ -292,7 +305,7 @@ __device__ static void pack_low(int type, uint8_t *u, const piece p[2][2], int l
             }
         }
     ((uint2 *)u)[lane] = make_uint2(q[0], q[1]);
-    if (threes) ((uint32_t *)(u + 256))[lane] = high;
+    if (threes) ((uint32_t *)(u + 256))[lane] = q[2];
 }
 
 /* Scales of 4 bits at `scales`, and d at `scales` + 32; the thread with the first of 16 columns

@@ -28,12 +28,6 @@ typedef struct ft_frag {
     uint32_t a[2][4];
 } ft_frag;
 
-__device__ __forceinline__ uint32_t bf2(float lo, float hi)
-{
-    const __nv_bfloat162 v = __floats2bfloat162_rn(lo, hi);
-    return *(const uint32_t *)&v;
-}
-
 /* Two bf16 numbers at a time; before compute capability 8.0 by way of f32. */
 __device__ __forceinline__ uint32_t fma2(uint32_t a, uint32_t b, uint32_t c)
 {
@@ -255,42 +249,80 @@ struct Q40 : layout<576> {
     }
 };
 
-struct Iq4Table {
-    /* bf16 of -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113 */
-    __device__ static void get(uint32_t l[4], uint32_t h[4])
-    {
-        l[0] = 0x82a6d0feu, h[0] = 0xc2c2c2c2u;
-        l[1] = 0x20b00c44u, h[1] = 0xc1c1c2c2u;
-        l[2] = 0x18c85080u, h[2] = 0x4241413fu;
-        l[3] = 0xe2b28a54u, h[3] = 0x42424242u;
-    }
+/* Four bf16 numbers as low bytes and high bytes. */
+template <uint32_t A, uint32_t B, uint32_t C, uint32_t D> struct four {
+    enum : uint32_t {
+        lo = (A & 255) | (B & 255) << 8 | (C & 255) << 16 | (D & 255) << 24,
+        hi = A >> 8 | B >> 8 << 8 | C >> 8 << 16 | D >> 8 << 24
+    };
 };
 
-struct Fp4Table {
-    /* bf16 of 0 1 2 3 4 6 8 12 and their negatives */
-    __device__ static void get(uint32_t l[4], uint32_t h[4])
-    {
-        l[0] = 0x40008000u, h[0] = 0x40403f00u;
-        l[1] = 0x4000c080u, h[1] = 0x41414040u;
-        l[2] = 0x40008000u, h[2] = 0xc0c0bf80u;
-        l[3] = 0x4000c080u, h[3] = 0xc1c1c0c0u;
-    }
+struct Fp4Table { /* 0 1 2 3 4 6 8 12 */
+    typedef four<0x0000, 0x3f80, 0x4000, 0x4040> first;
+    typedef four<0x4080, 0x40c0, 0x4100, 0x4140> second;
 };
 
-struct Tq4Table {
-    /* bf16 of the codebook of TQ4_1S divided by TQ4_STEP, which makes them nearly exact */
-    __device__ static void get(uint32_t l[4], uint32_t h[4])
-    {
-        l[0] = 0xaadb0c39u, h[0] = 0xbfbfc0c0u;
-        l[1] = 0x0bd2327fu, h[1] = 0xbebebfbfu;
-        l[2] = 0x7f32d20bu, h[2] = 0x3f3f3e3eu;
-        l[3] = 0x390cdbaau, h[3] = 0x40403f3fu;
-    }
+struct Tq4Table { /* the upper half of the codebook of TQ4_1S divided by TQ4_STEP, which makes the
+                     numbers nearly exact */
+    typedef four<0x3e0b, 0x3ed2, 0x3f32, 0x3f7f> first;
+    typedef four<0x3faa, 0x3fdb, 0x400c, 0x4039> second;
 };
 #define TQ4_STEP (1 / 1.05745f)
 
-/* IQ4_NL, IQ4_XS, MXFP4 (one scale a half), NVFP4 and TQ4_1S (two): codes in natural order. */
-template <class Table, int SCALES> struct Lut : layout<512 + 64 * SCALES> {
+/* The values of IQ4 are -127 -104 -83 -65 -49 -35 -22 -10 and 1 13 25 38 53 69 89 113: plus or
+ * minus one number, plus a second one. */
+struct Iq4Table { /* 5.5 17.5 30 43.5 59 76 96.5 120 */
+    typedef four<0x40b0, 0x418c, 0x41f0, 0x422e> first;
+    typedef four<0x426c, 0x4298, 0x42c1, 0x42f0> second;
+};
+
+struct Iq4Offset { /* -4.5 -4.5 -5 -5.5 -6 -7 -7.5 -7: all have the same high byte */
+    typedef four<0xc090, 0xc090, 0xc0a0, 0xc0b0> first;
+    typedef four<0xc0c0, 0xc0e0, 0xc0f0, 0xc0e0> second;
+};
+
+/* Four values times sc: one code below eight in each nibble of the low half of v; with the sign
+ * bits of `signs` (the highest of each byte). */
+template <class Table>
+__device__ __forceinline__ void put_four(ft_frag *f, int i, int step, uint32_t v, uint32_t signs,
+                                         uint32_t sc)
+{
+    typedef typename Table::first a;
+    typedef typename Table::second b;
+    const uint32_t lo = __byte_perm(a::lo, b::lo, v);
+    const uint32_t hi = __byte_perm(a::hi, b::hi, v) ^ (signs & 0x80808080u);
+    f->a[step][i] = mul2(__byte_perm(lo, hi, 0x5140), sc);
+    f->a[step][i + 2] = mul2(__byte_perm(lo, hi, 0x7362), sc);
+}
+
+template <>
+__device__ __forceinline__ void put_four<Iq4Table>(ft_frag *f, int i, int step, uint32_t v,
+                                                   uint32_t signs, uint32_t sc)
+{
+    typedef Iq4Table::first a;
+    typedef Iq4Table::second b;
+    const uint32_t lo = __byte_perm(a::lo, b::lo, v);
+    const uint32_t hi = __byte_perm(a::hi, b::hi, v) ^ (signs & 0x80808080u);
+    const uint32_t off = __byte_perm(Iq4Offset::first::lo, Iq4Offset::second::lo, v);
+    const uint32_t p0 = plus2(__byte_perm(lo, hi, 0x5140), __byte_perm(off, 0xc0c0c0c0u, 0x4140));
+    const uint32_t p1 = plus2(__byte_perm(lo, hi, 0x7362), __byte_perm(off, 0xc0c0c0c0u, 0x4342));
+    f->a[step][i] = mul2(p0, sc);
+    f->a[step][i + 2] = mul2(p1, sc);
+}
+
+/* Eight values: the codes of the first four are in the low half of v. */
+template <class Table>
+__device__ __forceinline__ void put_eight(ft_frag *f, int i, uint32_t v, uint32_t signs0,
+                                          uint32_t signs1, uint32_t sc)
+{
+    put_four<Table>(f, i, 0, v, signs0, sc);
+    put_four<Table>(f, i, 1, v >> 16, signs1, sc);
+}
+
+/* IQ4_NL, IQ4_XS and MXFP4 (one scale a half), NVFP4 and TQ4_1S (two): signs and magnitudes. A
+ * nibble has the magnitude of a value; the fourth bits of the odd nibbles are the signs of the
+ * first four values, those of the even nibbles of the others. */
+template <class Table, int SCALES> struct Signed : layout<512 + 64 * SCALES> {
     struct regs {
         uint4 q, s;
     };
@@ -307,19 +339,13 @@ template <class Table, int SCALES> struct Lut : layout<512 + 64 * SCALES> {
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
         const uint32_t q[2] = {h ? r.q.z : r.q.x, h ? r.q.w : r.q.y};
-        uint32_t l[4], hi[4];
-        Table::get(l, hi);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const uint32_t own = i ? r.s.y : r.s.x;
             const uint32_t sc = SCALES == 2 ? scale_16(r.s, h, i, lane)
                                 : h         ? dup_hi(own)
                                             : dup_lo(own);
-            uint32_t p[4];
-            look_up(q[i], l, hi, p[0], p[1]);
-            look_up(q[i] >> 16, l, hi, p[2], p[3]);
-#pragma unroll
-            for (int j = 0; j < 4; j++) f->a[j / 2][i + 2 * (j % 2)] = mul2(p[j], sc);
+            put_eight<Table>(f, i, q[i] & 0x77777777u, q[i], q[i] << 4, sc);
         }
     }
 };
@@ -416,9 +442,9 @@ struct F32 : layout<4096, 2, 2> {
     }
 };
 
-typedef Lut<Iq4Table, 1> Iq4;
-typedef Lut<Fp4Table, 1> Mxfp4;
-typedef Lut<Fp4Table, 2> Nvfp4;
-typedef Lut<Tq4Table, 2> Tq4;
+typedef Signed<Iq4Table, 1> Iq4;
+typedef Signed<Fp4Table, 1> Mxfp4;
+typedef Signed<Fp4Table, 2> Nvfp4;
+typedef Signed<Tq4Table, 2> Tq4;
 
 #endif

@@ -73,14 +73,6 @@ struct Ternary : layout<288> {
     }
 };
 
-/* Four bf16 numbers as low bytes and high bytes. */
-template <uint32_t A, uint32_t B, uint32_t C, uint32_t D> struct four {
-    enum : uint32_t {
-        lo = (A & 255) | (B & 255) << 8 | (C & 255) << 16 | (D & 255) << 24,
-        hi = A >> 8 | B >> 8 << 8 | C >> 8 << 16 | D >> 8 << 24
-    };
-};
-
 struct Q3Table { /* -4 -3 -2 -1 0 1 2 3 */
     typedef four<0xc080, 0xc040, 0xc000, 0xbf80> first;
     typedef four<0x0000, 0x3f80, 0x4000, 0x4040> second;
@@ -112,23 +104,10 @@ struct Iq3sTable { /* 1 3 5 7 9 11 13 15 */
     typedef four<0x4110, 0x4130, 0x4150, 0x4170> second;
 };
 
-/* Four values times sc: one code below eight in each nibble of the low half of v; with the sign
- * bits of `signs` (the highest of each byte). */
-template <class Table>
-__device__ __forceinline__ void put_four(ft_frag *f, int i, int step, uint32_t v, uint32_t signs,
-                                         uint32_t sc)
-{
-    typedef typename Table::first a;
-    typedef typename Table::second b;
-    const uint32_t lo = __byte_perm(a::lo, b::lo, v);
-    const uint32_t hi = __byte_perm(a::hi, b::hi, v) ^ (signs & 0x80808080u);
-    f->a[step][i] = mul2(__byte_perm(lo, hi, 0x5140), sc);
-    f->a[step][i + 2] = mul2(__byte_perm(lo, hi, 0x7362), sc);
-}
-
-/* Q3_K (a byte scale for 16 columns, 32 too large, and d) and TQ3_1S (a bf16 scale for 16 columns):
- * the lower two bits of value j of row i at bit 16i + 4 (j % 4) + 2 (j / 4); the third bit of
- * values 4c.. of row i and half h at bit 16h + 4 (j % 4) + 2i + c of the next word. */
+/* Q3_K (a byte scale for 16 columns, 32 too large, and d) and TQ3_1S (a bf16 scale for 16 columns).
+ * A lane has four times eight codes in three words: nibble j of word 2h + i has code j of half h
+ * and row i; the fourth row has none, and bit b of its codes is the fourth bit of the nibbles of
+ * word b. */
 template <class Table, bool BYTE_SCALES> struct Three : layout<BYTE_SCALES ? 480 : 512> {
     struct regs {
         uint2 q;
@@ -159,14 +138,11 @@ template <class Table, bool BYTE_SCALES> struct Three : layout<BYTE_SCALES ? 480
             } else {
                 sc = scale_16(r.s, h, i, lane);
             }
-            const uint32_t q = h ? r.q.y : r.q.x;
-#pragma unroll
-            for (int c = 0; c < 2; c++) {
-                const int at = 16 * h + 2 * i + c;
-                const uint32_t low = q >> (16 * i + 2 * c) & 0x3333u;
-                const uint32_t top = at < 2 ? r.top << (2 - at) : r.top >> (at - 2);
-                put_four<Table>(f, i, c, and_or(top, 0x4444u, low), 0, sc);
-            }
+            uint32_t q = (h ? r.top : i ? r.q.y : r.q.x) & 0x77777777u;
+            if (h && i)
+                q = and_or(r.q.x >> 3, 0x11111111u,
+                           and_or(r.q.y >> 2, 0x22222222u, r.top >> 1 & 0x44444444u));
+            put_eight<Table>(f, i, q, 0, 0, sc);
         }
     }
 };
