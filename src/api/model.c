@@ -294,8 +294,6 @@ static ft_status load_files(ft_llm *m, ft_llm_params *p, ft_draft_methods *d, ft
     if ((st = ft_llm_open_images(m, p, err))) return st;
     if (d->kinds & FT_SPEC_HEAD && p->draft_max > 0 && (st = ft_llm_narrow(m, p, err))) return st;
     if ((st = ft_llm_engine_params(e, m->model, p, d, err))) return st;
-    if (p->cache_tail > 0 && m->dev->no_recent)
-        ft_log(FT_LOG_WARN, "--kv-tail on has no effect: %s does not support it", m->dev->name);
     if ((st = measure_keys(m, p, e, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;

@@ -332,7 +332,6 @@ ft_dev *ft_dev_split(ft_dev *fast, ft_dev *host, const ft_split_rule *r)
         .op = &ft_split_ops,
         .name = s->words,
         .threads = host->threads,
-        .no_recent = fast->no_recent || host->no_recent,
         .alloc_for = alloc_for,
         .alloc = split_alloc,
         .free = split_free,

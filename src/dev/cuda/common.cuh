@@ -231,20 +231,6 @@ __device__ __forceinline__ uint32_t and_or(uint32_t v, uint32_t mask, uint32_t b
     return r;
 }
 
-/* Maps four codes (one in each nibble of the low half of v) to a table of sixteen 16-bit values,
- * held in registers as low bytes l and high bytes h. */
-__device__ __forceinline__ void look_up(uint32_t v, const uint32_t l[4], const uint32_t h[4],
-                                        uint32_t &p0, uint32_t &p1)
-{
-    const uint32_t in8 = v & 0x7777u, pick = and_or(v >> 1, 0x4444u, 0x3210u);
-    const uint32_t lo =
-        __byte_perm(__byte_perm(l[0], l[1], in8), __byte_perm(l[2], l[3], in8), pick);
-    const uint32_t hi =
-        __byte_perm(__byte_perm(h[0], h[1], in8), __byte_perm(h[2], h[3], in8), pick);
-    p0 = __byte_perm(lo, hi, 0x5140);
-    p1 = __byte_perm(lo, hi, 0x7362);
-}
-
 __device__ __forceinline__ float silu(float x)
 {
     return x / (1.0f + expf(-x));

@@ -311,8 +311,8 @@ static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
     const uint64_t rows = (uint64_t)l->rows, values = (uint64_t)l->heads * (uint64_t)l->head_d;
     const uint64_t experts = rows * (uint64_t)l->experts * (uint64_t)l->expert_k * 6;
     const uint64_t chunks = rows * values * 7 / 2;
-    const uint64_t parts =
-        (uint64_t)parts_of(l) * (uint64_t)l->heads * (uint64_t)(l->head_d + 2) * sizeof(float);
+    const uint64_t heads = (uint64_t)l->heads * (uint64_t)(l->head_d + 2) * sizeof(float);
+    const uint64_t parts = (uint64_t)parts_of(l) * heads + (l->recent ? 2 * rows * heads : 0);
     return FT_CUDA_BF16_COPIES * (uint64_t)ft_round_up(bf16_copy_bytes(l), FT_CUDA_BLOCK) +
            experts + chunks + parts + graph_bytes(l) + KERNEL_BYTES + FT_CUDA_BLOCK;
 }
@@ -460,7 +460,6 @@ static void fill_device(ft_cuda *c)
     d->name = "cuda";
     d->captures = true;
     d->pipelined = true;
-    d->no_recent = true;
     d->threads = 1;
     d->alloc = ft_cuda_alloc;
     d->free = ft_cuda_free;

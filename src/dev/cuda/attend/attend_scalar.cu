@@ -17,8 +17,9 @@ static __global__ void __launch_bounds__(32 * WARPS) attend_scalar_kernel(const 
     const int row = batch_row(a, i), slot = a.b.span[a.b.span_of[row]].slot;
     const int32_t *pages = a.b.page[a.space] + slot * a.b.pages_per_seq;
     int lo, hi;
-    seen(a, a.b.end[row], &lo, &hi);
+    seen_in_all(a, a.b.end[row], &lo, &hi);
     if (a.ahead) hi = a.b.ahead[row];
+    cut_to_pass(a, &lo, &hi);
     const float *from = mat_head(a.q, i, h);
     for (int j = lane; j < wide; j += 32) {
         query[j] = j < a.q.d ? from[j] : 0.0f;
@@ -51,6 +52,13 @@ static __global__ void __launch_bounds__(32 * WARPS) attend_scalar_kernel(const 
             for (int j = lane; j < vw; j += 32)
                 sum[j] = fmaf(weight, kv_value(a.v, value, a.hadamard.group, j), sum[j]);
         }
+    }
+    if (a.total) {
+        float *to = total_at(a, i, h);
+        if (!lane) to[0] = M, to[1] = L;
+        __syncwarp();
+        for (int j = lane; j < vw; j += 32) to[2 + j] = sum[j];
+        return;
     }
     const float inverse = inverse_of(L);
     for (int j = lane; j < vw; j += 32) sum[j] *= inverse;
