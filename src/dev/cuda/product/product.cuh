@@ -248,7 +248,7 @@ template <class S> __device__ __forceinline__ bool tile_at(const ft_product &p, 
  * docs/why/0006 lists what did not help. */
 constexpr int split_chunk(int bytes, int tiles)
 {
-    return bytes > 0 && bytes < 1024 ? 4 / tiles : 1;
+    return bytes < 1024 ? 4 / tiles : 1;
 }
 
 /* Compute capabilities (times ten) of GPUs with more than 160 KB of shared memory per block. */
@@ -263,11 +263,12 @@ enum { LARGE_SMEM_HERE = has_large_smem(__CUDA_ARCH__ / 10) };
 enum { LARGE_SMEM_HERE = 1 };
 #endif
 
-/* F32 is for routers: their few tiles should be here as a whole when the rows come. */
-constexpr int split_places(int bytes, int place, bool large_smem)
+/* F32 is for routers: their few tiles should be here as a whole when the rows come. BF16 needs more
+ * bytes in flight: one row of the 9b takes 5.1 ms with five entries, 5.8 with three. */
+constexpr int split_places(int bytes, int place, int weight_parts, bool large_smem)
 {
-    if (!place) return 1;
     if (large_smem && bytes > 4000 && place == bytes) return 4;
+    if (large_smem && bytes == 2048 && weight_parts == 1) return place == bytes ? 5 : 3;
     return 7680 / place >= 2 ? 7680 / place : 2 * place <= 8192 ? 2 : 1;
 }
 
@@ -284,7 +285,7 @@ template <class W, int MT, bool LARGE_SMEM> struct split_shape {
         CHUNK = split_chunk(W::BYTES, MT),
         RUN = CHUNK * W::BYTES, /* bytes of a tile in an entry */
         PLACE = MT * RUN,
-        PLACES = split_places(W::BYTES, PLACE, LARGE_SMEM),
+        PLACES = split_places(W::BYTES, PLACE, W::WP, LARGE_SMEM),
         MEET = 8 * STEP * 4,
         WARP = PLACES * PLACE > MEET ? PLACES *PLACE : MEET,
         BYTES = PARTS * WARP
@@ -519,7 +520,7 @@ static void split_launch(ft_cuda *c, const ft_product *p, dim3 grid)
 /* The number of tiles above which registers or shared memory limit the occupancy. */
 constexpr int most_tiles(int bytes)
 {
-    return bytes > 0 && bytes < 1024 ? 4 : 2;
+    return bytes < 1024 ? 4 : 2;
 }
 
 template <class W, int MT>

@@ -21,7 +21,7 @@ constexpr int short_bytes(int unit)
 /* Types for which several blocks fit on a multiprocessor. */
 constexpr bool short_type(int unit)
 {
-    return unit > 0 && unit <= 1100;
+    return unit <= 1100;
 }
 
 /* Stores the results of a tile. */
