@@ -12,6 +12,7 @@
 #   make install        into PREFIX (/usr/local); make uninstall removes it again
 #   make dist           build/foretoken-VERSION.tar.gz from the current commit
 #   make docs           docs/bench.md and its charts, from docs/bench/*.json
+#   make bench-check    measure again what docs/bench has of this kind of machine; fail if slower
 #   make layers         check the includes between modules and the names of types
 #   make tidy format    clang-tidy, clang-format
 #   make clean          remove build/ and build-*/
@@ -114,13 +115,13 @@ endif
 COMPILE       = $(CC) $(ALL_CPPFLAGS) $(FILE_CPPFLAGS) $(WARN) $(HARDENED) $(ALL_CFLAGS) $(FILE_CFLAGS)
 
 # ---- sources: every .c file of a module belongs to the library, those of cli/ to the program ----
-MODULES  := api base image gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE)
+MODULES  := api base report image gguf quant tools text kv model engine dev dev/ref dev/cpu $(SERVE)
 MODULES  += $(if $(filter aarch64,$(ARCH)),dev/cpu/arm) $(if $(filter x86_64,$(ARCH)),dev/cpu/x86)
 LIB_SRC  := $(wildcard $(MODULES:%=src/%/*.c))
 CLI_SRC  := $(wildcard src/cli/*.c)
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/%.o)
-SO_OBJ    = $(filter-out $(BUILD)/src/serve/% $(BUILD)/src/tools/%,$(LIB_OBJ))
+SO_OBJ    = $(filter-out $(BUILD)/src/serve/% $(BUILD)/src/report/% $(BUILD)/src/tools/%,$(LIB_OBJ))
 LIB      := $(BUILD)/libforetoken.a
 SO       := $(BUILD)/libforetoken.so
 BIN      := $(BUILD)/foretoken
@@ -142,7 +143,7 @@ endif
 
 .DELETE_ON_ERROR:
 .PHONY: all docs help run deps check check-build check-fast check-unit check-cuda check-ops check-cross cross-build tests fuzz fuzz-build \
-        e2e bench-tokenize tidy format layers install install-files uninstall dist clean
+        e2e bench-tokenize bench-check tidy format layers install install-files uninstall dist clean
 all: $(BIN) $(SO)
 
 help:
@@ -179,9 +180,11 @@ $(BUILD)/web/files.inc: FORCE
 	@scripts/web.sh $(BUILD)/web $(DEPS)
 $(BUILD)/src/serve/ui.o: $(wildcard web/*) $(BUILD)/web/files.inc
 $(BUILD)/src/serve/ui.o: FILE_CPPFLAGS += -I$(BUILD)/web
-$(BUILD)/src/image/%.o $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
+$(BUILD)/src/image/%.o $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/report/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
 $(BUILD)/src/dev/%.o: FILE_CFLAGS += $(KERNEL)
 $(BUILD)/src/dev/cpu/%.o: HARDENED :=
+# No fuzz target runs a kernel, and clang takes minutes to instrument them.
+$(BUILD)/src/dev/cpu/%.o: FILE_CFLAGS += $(if $(findstring fuzzer,$(SAN)),-fno-sanitize=all)
 # Two kernels that compute the same sum must round alike: fused multiply-adds are written out there.
 $(BUILD)/src/dev/cpu/%.o $(BUILD)/src/dev/ref/ref_draw.o: KERNEL += -ffp-contract=off
 $(BUILD)/src/quant/%.o: FILE_CFLAGS += -O3 -ffp-contract=off -fno-trapping-math -funroll-loops
@@ -291,6 +294,9 @@ fuzz: fuzz-build
 e2e:
 	@for t in tests/e2e/*/run.sh; do BUILD=$(BUILD) bash $$t || exit 1; done
 bench-tokenize: $(BUILD)/bench/tokenize
+# Repeats the measurements of the records of this kind of machine; fails if one is 5 % slower.
+bench-check: $(BUILD)/foretoken
+	@bash scripts/bench_check.sh docs/bench $(BUILD)/foretoken
 # docs/bench.md and its charts, from the records in docs/bench
 docs: $(BUILD)/bench/page
 	@$(BUILD)/bench/page docs/bench docs
@@ -313,6 +319,7 @@ INSTALLED := $(BINDIR)/foretoken $(INCLUDEDIR)/foretoken.h $(LIBDIR)/libforetoke
              $(LIBDIR)/libforetoken.so.$(SOVERSION) $(LIBDIR)/libforetoken.so.$(VERSION) $(LIBDIR)/pkgconfig/foretoken.pc \
              $(DATADIR)/bash-completion/completions/foretoken $(ZSHDIR)/_foretoken \
              $(DATADIR)/fish/vendor_completions.d/foretoken.fish $(DATADIR)/foretoken/foretoken-tiny.gguf \
+             $(addprefix $(DATADIR)/foretoken/prompts/,$(notdir $(wildcard bench/prompts/*.txt))) \
              $(UNITDIR)/foretoken.service
 install: all
 	@$(MAKE) --no-print-directory install-files
@@ -334,10 +341,11 @@ install-files:
 	install -m 644 completions/_foretoken $(DESTDIR)$(ZSHDIR)/
 	install -m 644 completions/foretoken.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/
 	install -m 644 models/foretoken-tiny.gguf $(DESTDIR)$(DATADIR)/foretoken/
+	install -m 644 bench/prompts/*.txt $(DESTDIR)$(DATADIR)/foretoken/prompts/
 	sed 's|/usr/local/bin|$(BINDIR)|' deploy/foretoken.service > $(DESTDIR)$(UNITDIR)/foretoken.service
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED)) $(DESTDIR)$(MANDIR)/man1/foretoken.1 $(DESTDIR)$(MANDIR)/man1/foretoken-*.1
-	rmdir $(DESTDIR)$(DATADIR)/foretoken 2>/dev/null || true
+	rmdir $(DESTDIR)$(DATADIR)/foretoken/prompts $(DESTDIR)$(DATADIR)/foretoken 2>/dev/null || true
 
 # the files of a commit, without what was built
 DIST := foretoken-$(VERSION)

@@ -40,8 +40,8 @@ static void wake(void *user)
 
 static void begin_stream(stream *s, sem_t *sem, int seed, int n_prompt, int tokens)
 {
-    static const char *const asks[] = {"What does tar do?", "Define river.", "What is 3 + 4?",
-                                       "How do I list files by size?", "Say something kind."};
+    static const char *const question[] = {"What does tar do?", "Define river.", "What is 3 + 4?",
+                                           "How do I list files by size?", "Say something kind."};
     ft_request r;
     ft_err err;
     char text[200], *prompt = NULL;
@@ -58,8 +58,8 @@ static void begin_stream(stream *s, sem_t *sem, int seed, int n_prompt, int toke
         r.ids = ids;
         r.n_ids = n_prompt;
     } else {
-        snprintf(text, sizeof text, "[{\"role\":\"user\",\"content\":\"%s (%d)\"}]", asks[seed % 5],
-                 seed);
+        snprintf(text, sizeof text, "[{\"role\":\"user\",\"content\":\"%s (%d)\"}]",
+                 question[seed % 5], seed);
         if (ft_llm_render(m, text, NULL, &prompt, &r.in_thought, &err)) die("template", &err);
         r.prompt = prompt;
         r.prompt_bytes = strlen(prompt);
@@ -87,12 +87,12 @@ static void end_stream(stream *s)
     ft_free(s->at);
 }
 
-/* Tokens per second of n clients with `asks` consecutive requests each, while all of them are
+/* Tokens per second of n clients with `requests` consecutive requests each, while all of them are
  * active. The ids of the first responses go to out[i]. */
-static double measure_streams(int first, int n, int tokens, int asks, int32_t **out, int *n_out)
+static double measure_streams(int first, int n, int tokens, int requests, int32_t **out, int *n_out)
 {
     stream *s = ft_new_n(stream, (size_t)n);
-    int *asked = ft_new_n(int, (size_t)n), read = 0, left = n;
+    int *sent = ft_new_n(int, (size_t)n), read = 0, left = n;
     double rate = 0;
     sem_t sem;
     sem_init(&sem, 0, 0);
@@ -101,19 +101,19 @@ static double measure_streams(int first, int n, int tokens, int asks, int32_t **
     while (left) {
         sem_wait(&sem);
         for (int i = 0; i < n; i++) {
-            if (asked[i] == asks) continue;
+            if (sent[i] == requests) continue;
             const int before = s[i].n;
             const bool done = drain_stream(&s[i]);
             read += s[i].n - before;
             if (!done) continue;
-            if (out && !asked[i]) {
+            if (out && !sent[i]) {
                 out[i] = ft_new_n(int32_t, (size_t)tokens);
                 memcpy(out[i], s[i].ids, sizeof(int32_t) * (size_t)FT_MIN(tokens, s[i].n));
                 n_out[i] = s[i].n;
             }
             end_stream(&s[i]);
-            if (++asked[i] < asks) {
-                begin_stream(&s[i], &sem, first + i + asked[i] * n, 0, tokens);
+            if (++sent[i] < requests) {
+                begin_stream(&s[i], &sem, first + i + sent[i] * n, 0, tokens);
                 continue;
             }
             if (left-- == n) rate = read / (ft_now_s() - start);
@@ -121,7 +121,7 @@ static double measure_streams(int first, int n, int tokens, int asks, int32_t **
     }
     sem_destroy(&sem);
     ft_free(s);
-    ft_free(asked);
+    ft_free(sent);
     return rate;
 }
 

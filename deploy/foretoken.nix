@@ -1,4 +1,4 @@
-# Nix expression. Untested: nobody has built it yet.
+# Nix expression. Not tested.
 #   nix-build -E 'with import <nixpkgs> {}; callPackage ./deploy/foretoken.nix {}'
 { lib
 , stdenv
@@ -24,7 +24,7 @@ stdenv.mkDerivation {
 
   postPatch = "patchShebangs scripts tests";
   enableParallelBuilding = true;
-  # the folders are compiled in, so the build and the installation get the same
+  # paths are compiled in, so they must be the same when building and when installing
   makeFlags = [ "PREFIX=${placeholder "out"}" "CC=${stdenv.cc.targetPrefix}cc" ];
   doCheck = true;
   checkTarget = "check-unit";

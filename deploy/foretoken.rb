@@ -1,4 +1,4 @@
-# Homebrew formula for Linux. Untested: nobody has installed it yet.
+# Homebrew formula for Linux. Not tested.
 # From a checkout: make dist, put the tarball's address and sha256 below, then
 #   brew install --build-from-source ./deploy/foretoken.rb
 class Foretoken < Formula

@@ -11,9 +11,9 @@ packages=(pkg-config libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev l
 optional=(libjs-markdown-it node-dompurify libjs-highlight.js libjs-katex fonts-katex libjs-pdf)
 
 if [ "${1:-}" = cross ]; then
-    other=x86-64
-    [ "$(uname -m)" = x86_64 ] && other=aarch64
-    packages=("gcc-$other-linux-gnu" qemu-user)
+    other=x86-64 libc=amd64
+    if [ "$(uname -m)" = x86_64 ]; then other=aarch64 libc=arm64; fi
+    packages=("gcc-$other-linux-gnu" "libc6-dev-$libc-cross" qemu-user)
     optional=()
 fi
 
@@ -36,7 +36,7 @@ for p in "${optional[@]}"; do installed "$p" || wanted+=("$p"); done
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
     as_root=(sudo)
-    if [ ${#missing[@]} -eq 0 ]; then # nobody is asked for a password for what is optional
+    if [ ${#missing[@]} -eq 0 ]; then # optional packages do not prompt for a password
         sudo -n true 2>/dev/null || exit 0
     elif ! command -v sudo >/dev/null; then
         echo "deps.sh: missing packages and neither root nor sudo to install them: ${missing[*]}" >&2

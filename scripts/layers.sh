@@ -21,8 +21,9 @@ kv:     dev base
 model:  kv dev gguf quant image base
 engine: model kv dev base
 api:    foretoken.h text engine model kv dev gguf image base
-serve:  foretoken.h base
-cli:    foretoken.h serve tools base'
+report: foretoken.h base
+serve:  foretoken.h report base
+cli:    foretoken.h serve report tools base'
 
 if [ "${1:-}" = --table ]; then
     echo "$table"

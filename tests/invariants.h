@@ -189,7 +189,7 @@ static inline void inv_response_on(inv_response *r, ft_slot *s, const ft_task *j
                                    const int32_t *prompt, int n)
 {
     inv_start(r, s, j, prompt, n);
-    while (ft_slot_busy(s)) ft_engine_round(s->e);
+    while (ft_slot_busy(s)) ft_engine_step(s->e);
     inv_done(r);
 }
 

@@ -5,7 +5,7 @@ import { app, emit } from './state.js';
 import { dropChat, loadChat, loadChats, saveChat } from './store.js';
 import { newChat, titleOf, validChat } from './tree.js';
 
-const deleted = new Set(); /* a response that still arrives must not bring its conversation back */
+const deleted = new Set(); /* a response that is still arriving must not restore its conversation */
 const tabs = 'BroadcastChannel' in window ? new BroadcastChannel('foretoken') : null;
 let warned = false;
 
@@ -17,7 +17,7 @@ function storageProblem(e) {
     : 'This browser does not let the page store anything: conversations last until the page is closed.', null, 0);
 }
 
-/* Stores the conversation, and puts it on the list. `touch`: it counts as changed now. */
+/* Stores the conversation and puts it on the list. `touch`: sets its time of last change. */
 export async function keep(chat, touch = true) {
   if (deleted.has(chat)) return;
   if (touch) chat.changed = Date.now();
@@ -111,7 +111,8 @@ async function changedElsewhere(id, isRunning) {
   else emit('chats');
 }
 
-/* Reads what is stored. isRunning(chat): a response of it is arriving in this tab. */
+/* Reads the stored conversations. isRunning(chat): whether a response to it is arriving in this
+ * tab. */
 export async function start(isRunning) {
   try {
     app.chats = await loadChats();

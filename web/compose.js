@@ -9,7 +9,7 @@ import { server } from './server.js';
 import { app, on } from './state.js';
 import { add, newMessage } from './tree.js';
 
-const drafts = new Map(); /* what was written but not sent, by conversation */
+const drafts = new Map(); /* text that was not sent yet, by conversation */
 let shown = null;
 let live = null;
 
@@ -59,7 +59,7 @@ function drawLive() {
   $('context').textContent = size && used ? `Context: ${used.toLocaleString('en-US')} of ${size.toLocaleString('en-US')} tokens` : '';
 }
 
-/* Keeps the text of each conversation's field. */
+/* Stores the unsent text of each conversation. */
 function switched() {
   if (shown === app.chat) return;
   if (shown) drafts.set(shown.id, $('input').value);

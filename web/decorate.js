@@ -1,5 +1,5 @@
-/* What a rendered block gets beyond Markdown: code boxes with a label, a copy button and colours, formulas,
- * tables that scroll, task lists, links that open elsewhere. Works on nodes, after either renderer. */
+/* Additions to rendered Markdown: code boxes with a label, a copy button and colours, formulas,
+ * tables that scroll, task lists, links that open in a new tab. Works on nodes, after either renderer. */
 import { button, copyText, make } from './dom.js';
 import { has, load } from './load.js';
 import { canHighlight, safe } from './rich.js';
@@ -90,8 +90,8 @@ function decorateLinks(root) {
   }
 }
 
-/* Headings of a message lie below its own, an h2, and leave no level out; the class keeps the level that was
- * written. above: the written levels that the next heading is under. Returns them for what follows. */
+/* The headings in a message are placed below the heading of the message, an h2, without skipping a level; the
+ * class has the level that was written. above: the written levels above the next heading. Returns the new list. */
 function decorateHeadings(root, above) {
   let open = above;
   for (const h of root.querySelectorAll('h1, h2, h3, h4, h5, h6')) {

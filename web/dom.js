@@ -43,7 +43,7 @@ export function iconButton(name, label, act, className = '') {
   return b;
 }
 
-/* Calls act once a frame at most for each value that it is given. */
+/* Calls act at most once per frame for each value. */
 export function perFrame(act) {
   const values = new Set();
   let frame = 0;
@@ -58,12 +58,13 @@ export function perFrame(act) {
   };
 }
 
-/* For screen readers. */
+/* Announces text to screen readers. */
 export function announce(text) {
   $('status').textContent = text;
 }
 
-/* A line at the bottom, with one thing to do at most; it goes after `ms`, or stays when ms is 0. */
+/* A notice at the bottom of the page with at most one button; removed after `ms` milliseconds, or
+ * kept if ms is 0. */
 export function toast(text, action = null, ms = 7000) {
   const box = make('div', 'toast', make('span', '', text));
   const close = () => box.remove();

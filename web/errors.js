@@ -1,4 +1,4 @@
-/* What went wrong, in words that say what to do. A described error has `kind`: down, broken, key,
+/* Error messages for the user, which say what to do. A described error has `kind`: down, broken, key,
  * context, loading, busy or server. Pure functions. */
 
 class ServerError extends Error {
@@ -9,7 +9,7 @@ class ServerError extends Error {
   }
 }
 
-/* No answer at all, or (begun) one that ended early. */
+/* No response at all, or (begun) a response that ended early. */
 export function connectionError(begun) {
   return begun
     ? new ServerError('broken', 'The connection to the server broke. What had arrived is kept; Continue generates the rest.')
@@ -21,7 +21,7 @@ const sentence = (s) => {
   return /[.!?]$/.test(t) ? t : t + '.';
 };
 
-/* body: the parsed JSON of the answer, or null. */
+/* body: the parsed JSON of the response, or null. */
 export function responseError(status, body) {
   const e = body?.error;
   const said = typeof e === 'string' ? e : typeof e?.message === 'string' ? e.message : '';

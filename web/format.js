@@ -1,4 +1,4 @@
-/* Numbers for people: the statistics of a response. Pure functions. */
+/* Formats numbers: the statistics of a response. Pure functions. */
 
 const whole = (n) => Math.round(n).toLocaleString('en-US');
 
@@ -29,14 +29,14 @@ export function summary(m) {
   return out.join(' \u00b7 ');
 }
 
-/* What is shown until the first token arrives. */
+/* Shown until the first token arrives. */
 export function waitingText(m) {
   const p = m.progress;
   if (!(p?.total > 0)) return 'Waiting for the first token\u2026';
   return `Processing the prompt: ${whole(p.processed)} of ${whole(p.total)} tokens\u2026`;
 }
 
-/* Name and value of each figure, for the open view. */
+/* Name and value of each figure, for the expanded view. */
 export function figures(m) {
   const t = m.timings, out = [];
   if (m.model) out.push(['Model', m.model]);

@@ -42,7 +42,7 @@ const pause = (ms, signal) => new Promise((resolve, reject) => {
   setTimeout(resolve, ms);
 });
 
-/* A model that is loading is waited for. */
+/* Waits while the model is loading. */
 async function attempt(run, body) {
   for (;;) {
     try {
@@ -98,13 +98,13 @@ export function respond(chat, parent, change = {}) {
   fill(chat, m, before(chat, m), change);
 }
 
-/* The same question again; the old response stays as a branch. */
+/* Generates a response to the same message again; the old one stays as a branch. */
 export function regenerate(chat, m, change = {}) {
   const question = before(chat, m).at(-1);
   if (question) respond(chat, question, change);
 }
 
-/* Goes on where an interrupted response ended. */
+/* Continues an interrupted response. */
 export function proceed(chat, m) {
   if (isRunning(chat)) return;
   if (!m.content) return fill(chat, m, before(chat, m), {});

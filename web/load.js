@@ -17,7 +17,7 @@ function element(name) {
   return script;
 }
 
-/* Resolves when the library is there; rejects when it cannot be loaded. */
+/* Resolves when the library is loaded; rejects if it cannot be loaded. */
 export function load(name) {
   if (!has(name)) return Promise.reject(new Error(`this server has no ${name}`));
   if (!begun.has(name)) {

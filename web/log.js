@@ -22,7 +22,7 @@ function updateDown() {
   $('down').hidden = follow || distance() < 80;
 }
 
-/* The reader decides: scrolling up stops following, reaching the end starts it again. */
+/* Scrolling up stops following the end; scrolling to the end starts it again. */
 function scrolled() {
   const top = $('log').scrollTop;
   if (top < lastTop - 2 && distance() > 4) follow = false;
@@ -152,7 +152,7 @@ function branch(m, by) {
   follow = false;
   keep(app.chat, false);
   drawLog();
-  emit('chats'); /* the title may be another */
+  emit('chats'); /* the title may have changed */
 }
 
 /* Ids of the calls of m that have a result on this branch. */

@@ -2,7 +2,7 @@
  * other). Nothing that a model writes is parsed as HTML: every node is made here, every text is a text
  * node. */
 
-const MAX_DEPTH = 24; /* of quotes and lists in each other; what is deeper is shown as text */
+const MAX_DEPTH = 24; /* nesting limit of quotes and lists; deeper ones are shown as text */
 
 const el = (name, ...children) => {
   const e = document.createElement(name);
@@ -187,7 +187,7 @@ const URL_START = /^(https?:\/\/[^\s<>"'`]*[^\s<>"'`.,;:!?)\]}])/;
 const SAFE = /^(https?:|mailto:|#)/i;
 const PAIRS = [['**', 'strong'], ['__', 'strong'], ['~~', 's'], ['*', 'em'], ['_', 'em']];
 
-/* The next character that may mean something. */
+/* The next character that may be markup. */
 function next(text, i) {
   const sign = /[\\`[!h*_~]/g;
   sign.lastIndex = i;

@@ -12,7 +12,7 @@ function fence(text) {
   return '`'.repeat(Math.max(3, ...runs.map((r) => r.length + 1)));
 }
 
-/* What a user message says to the model: its text files, then its text. */
+/* The content of a user message for the model: its text files, then its text. */
 export function userText(m) {
   const files = m.files.filter((f) => f.kind === 'text').map((f) => {
     const mark = fence(f.text);
@@ -77,7 +77,7 @@ export function requestBody(messages, settings, change = {}) {
   return body;
 }
 
-/* null, or what is wrong with the text of the tools field. */
+/* Returns null, or what is wrong with the text of the tools field. */
 export function toolsProblem(text) {
   if (!text.trim()) return null;
   try {

@@ -115,7 +115,7 @@ function addRules(md) {
     const name = display && !tokens[i].block ? 'span' : box;
     return `<${name} class="math${display ? ' display' : ''}">${text(tokens[i].content)}</${name}>`;
   };
-  /* a picture from elsewhere would tell its server who reads: it becomes a link */
+  /* an image from another server would reveal the reader to that server, so it becomes a link */
   md.renderer.rules.image = (tokens, i) => {
     const src = tokens[i].attrGet('src');
     return `<a href="${text(src)}">${text(tokens[i].content || src)}</a>`;

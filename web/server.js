@@ -10,19 +10,19 @@ const POLL_MS = 10000, LOADING_MS = 1000, MAX_RETRY_MS = 15000, REQUEST_MS = 200
 export const server = { state: 'connecting', text: '', models: [], several: false, props: null };
 
 let timer = 0, failures = 0, checks = 0;
-let requested = { model: '', until: 0 }; /* that the server was asked to load; it begins a little later */
+let requested = { model: '', until: 0 }; /* model that the server was told to load, which takes a moment to begin */
 let propsOf = null; /* model and load state that server.props belongs to */
 
 const valueOf = (m) => m.status?.value ?? 'loaded';
 
-/* Several names of one model are no choice. */
+/* One model with several names is shown as one. */
 function isChoice(list) {
   return list.length > 1 && (list.some((m) => valueOf(m) !== 'loaded') || new Set(list.map((m) => JSON.stringify(m.meta))).size > 1);
 }
 
 export const chosenModel = () => server.models.find((m) => m.id === app.settings.model) ?? server.models[0];
 
-/* Does the chosen model take images? */
+/* Whether the selected model accepts images. */
 export function takesImages() {
   const m = chosenModel();
   const named = [...(m?.capabilities ?? []), ...(m?.architecture?.input_modalities ?? [])];
@@ -65,7 +65,7 @@ export async function check() {
     propsOf = null;
     wait = server.state === 'loading' ? LOADING_MS : Math.min(MAX_RETRY_MS, 1000 * 2 ** failures++);
   }
-  if (mine !== checks) return; /* a newer check goes on from here */
+  if (mine !== checks) return; /* a newer check has started */
   timer = setTimeout(check, wait);
   emit('server');
 }
@@ -92,7 +92,7 @@ const STATE_WORDS = {
   failed: 'Failed',
 };
 
-/* More about the state, for the pointer. */
+/* Tooltip of the server state. */
 function stateTitle() {
   const draft = server.props?.speculative;
   if (server.state === 'unloaded') return 'The next message loads the model';
@@ -147,7 +147,7 @@ export function draw() {
   drawBanner();
 }
 
-/* Uses this model from now on, and has the server load it. */
+/* Selects this model and makes the server load it. */
 async function choose(id) {
   app.settings.model = id;
   saveSettings(app.settings);

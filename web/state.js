@@ -1,4 +1,4 @@
-/* What the parts of the page share, and how they tell each other that it changed. */
+/* State that the modules of the page share, and events that announce changes. */
 import { newChat } from './tree.js';
 
 export const app = {
@@ -10,7 +10,7 @@ export const app = {
 const listeners = new Map();
 
 /* Events: chats (the list), chat (another one is shown), message (m), running, deleted (chat),
- * settings, server, and requests of one part to another: send, open-settings, regenerate-with, trouble. */
+ * settings, server, and requests to another module: send, open-settings, regenerate-with, trouble. */
 export function on(name, act) {
   if (!listeners.has(name)) listeners.set(name, []);
   listeners.get(name).push(act);

@@ -1,4 +1,4 @@
-/* What the browser keeps: conversations in IndexedDB, settings in localStorage. */
+/* Storage in the browser: conversations in IndexedDB, settings in localStorage. */
 import { validChat } from './tree.js';
 
 const DATABASE = 'foretoken', CHATS = 'chats';
@@ -31,7 +31,7 @@ async function write(act) {
   return done;
 }
 
-/* Rejects when the storage is full or switched off. */
+/* Rejects if the storage is full or disabled. */
 export const saveChat = (chat) => write((chats) => chats.put(structuredClone(chat)));
 export const dropChat = (id) => write((chats) => chats.delete(id));
 
@@ -65,7 +65,7 @@ export async function loadChats() {
   return all.map(validChat).filter((c) => c?.messages.length);
 }
 
-/* A browser may forbid the page to store anything: then settings last until it is closed. */
+/* If the browser does not allow storage, settings last until the page is closed. */
 function quietly(act) {
   try {
     return act();

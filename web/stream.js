@@ -7,7 +7,7 @@ function headers(settings) {
   return h;
 }
 
-/* Cuts a stream of text into the data of its events, however the text is divided. */
+/* Splits a stream of text into the data of its events, wherever the text is divided. */
 export class EventLines {
   rest = '';
 
@@ -59,7 +59,7 @@ async function bodyOf(response) {
   }
 }
 
-/* fetch that throws a described error (errors.js) when there is no answer or a bad one. */
+/* fetch that throws a described error (errors.js) if there is no response or an error status. */
 export async function request(path, settings, options = {}) {
   let response;
   try {

@@ -28,7 +28,7 @@ export function path(chat, leaf = chat.leaf) {
   const out = [];
   for (let m = byId.get(leaf); m; m = byId.get(m.parent)) {
     out.push(m);
-    byId.delete(m.id); /* a loop in a damaged file ends here */
+    byId.delete(m.id); /* ends at a cycle in damaged data */
   }
   return out.reverse();
 }
@@ -81,7 +81,7 @@ export function restore(chat, old) {
   chat.leaf = old.leaf;
 }
 
-/* The title of a conversation that nobody has named: the beginning of its first message. */
+/* Default title of a conversation: the beginning of its first message. */
 export function titleOf(chat) {
   if (chat.named) return chat.title;
   const first = path(chat)[0] ?? chat.messages[0];

@@ -34,7 +34,7 @@ export class TextView {
   /* Shows src; `complete`: nothing will be added. */
   set(src, complete) {
     if (!src.startsWith(this.src)) this.reset();
-    /* names that are defined below their use: now all are known */
+    /* definitions may follow their use: now all of them are known */
     if (complete && this.done && hasDefinitions(src)) this.reset();
     const from = this.starts[this.starts.length - 1];
     this.src = src;
@@ -51,7 +51,7 @@ export class TextView {
     this.set(src, complete);
   }
 
-  /* Renders once without showing it, for the definitions. */
+  /* Renders once without showing the result, to collect definitions. */
   collect() {
     try {
       renderMarkdown(this.src, this.env);
@@ -107,7 +107,7 @@ export class TextView {
     this.live = node;
   }
 
-  /* A block that cannot be rendered is shown as it was written. */
+  /* A block that cannot be rendered is shown as source text. */
   block(from, to) {
     const src = this.src.slice(from, to);
     const box = make('div', 'block');

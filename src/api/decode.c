@@ -56,7 +56,7 @@ static ft_status read_prompt(many *b, const ft_decode_params *p, int i, ft_err *
     const ft_status st = ft_slot_start(b->slot[i], &j, err);
     ft_free(ids);
     if (st) return st;
-    while (!b->tokens[i] && ft_slot_busy(b->slot[i])) ft_engine_round(b->m->engine);
+    while (!b->tokens[i] && ft_slot_busy(b->slot[i])) ft_engine_step(b->m->engine);
     ft_slot_pause(b->slot[i], true);
     if (ft_slot_finish(b->slot[i]) != FT_FINISH_ERROR) return FT_OK;
     return ft_fail(err, FT_EDEVICE, "%s", ft_slot_error(b->slot[i]));
@@ -83,7 +83,7 @@ static ft_status decode(many *b, ft_decode_time *out, ft_err *err)
     for (int i = 0; i < b->n; i++) ft_slot_pause(b->slot[i], false);
     const int64_t start = ft_now_ns();
     for (bool all = true; all;) {
-        ft_engine_round(b->m->engine);
+        ft_engine_step(b->m->engine);
         for (int i = 0; i < b->n; i++) all = all && ft_slot_busy(b->slot[i]);
     }
     out->seconds = (double)(ft_now_ns() - start) * 1e-9;

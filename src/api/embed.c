@@ -56,7 +56,7 @@ static bool ready(ft_entry *e)
     return true;
 }
 
-static void after_round(ft_entry *e)
+static void after_step(ft_entry *e)
 {
     (void)e;
 }
@@ -71,7 +71,7 @@ static void run_init(text_run *t, ft_pooling pooling, int width)
     ft_sample_defaults(&t->entry.task.sampling);
     t->entry.wish = -1;
     t->entry.ready = ready;
-    t->entry.round = after_round;
+    t->entry.stepped = after_step;
 }
 
 static void run_text(text_run *t, const int32_t *ids, int n)
@@ -322,7 +322,7 @@ static ft_status here(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling, 
     ft_status st = ft_task_check(m->engine, &t.entry.task, err);
     if (!st && !(s = ft_slot_new(m->engine))) st = ft_fail(err, FT_EBUSY, "every slot is taken");
     if (!st) st = ft_slot_start(s, &t.entry.task, err);
-    while (!st && ft_slot_busy(s)) ft_engine_round(m->engine);
+    while (!st && ft_slot_busy(s)) ft_engine_step(m->engine);
     if (!st && ft_slot_finish(s) == FT_FINISH_ERROR)
         st = ft_fail(err, FT_EDEVICE, "%s", ft_slot_error(s));
     if (!st) st = normalise(&t, out, err);

@@ -64,7 +64,7 @@ static bool ready(ft_entry *e)
     return ok;
 }
 
-static void after_round(ft_entry *e)
+static void after_step(ft_entry *e)
 {
     ft_job *j = job_of(e);
     pthread_mutex_lock(&j->lock);
@@ -128,7 +128,7 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
         j->entry.wish = r->slot;
         j->entry.client = r->client;
         j->entry.ready = ready;
-        j->entry.round = after_round;
+        j->entry.stepped = after_step;
         j->entry.done = job_done;
         st = ft_task_check(m->engine, &j->entry.task, err);
     }

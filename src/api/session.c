@@ -31,7 +31,7 @@ ft_status ft_session_generate(ft_session *s, const ft_request *r, ft_response *o
     if (st) return st;
     const ft_task t = ft_generate_task(&a);
     st = ft_slot_start(s->slot, &t, err);
-    while (!st && ft_slot_busy(s->slot)) ft_engine_round(s->m->engine);
+    while (!st && ft_slot_busy(s->slot)) ft_engine_step(s->m->engine);
     if (!st && ft_slot_finish(s->slot) == FT_FINISH_ERROR)
         st = ft_fail(err, FT_EDEVICE, "%s", ft_slot_error(s->slot));
     if (!st) {

@@ -2,7 +2,7 @@
 #include "cli/response.h"
 
 #include "base/mem.h"
-#include "cli/json_text.h"
+#include "report/report.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -46,8 +46,10 @@ static void change_part(ft_printer *p, ft_event_part part)
     if (part == p->part) return;
     const bool colour = p->term->colour;
     if (!hidden(p, p->part)) fputs(ft_style_begin(colour, FT_STYLE_NONE), stdout);
-    if (!hidden(p, p->part) && p->thought.len && p->part == FT_PART_THOUGHT)
+    if (!hidden(p, p->part) && p->thought.len && p->part == FT_PART_THOUGHT) {
         fputs(p->newline ? "\n" : "\n\n", stdout);
+        ft_wrap_restart(&p->wrap);
+    }
     p->part = part;
     if (!hidden(p, part)) fputs(ft_style_begin(colour, style_of(part)), stdout);
 }
@@ -58,9 +60,17 @@ static void print_text(ft_printer *p, const ft_event *e)
     if (hidden(p, e->part)) return;
     const bool mark = p->show_drafts && e->drafted && p->term->colour;
     if (mark) fputs("\x1b[4m", stdout);
-    if (p->term->out)
-        ft_term_put(e->text, e->bytes);
-    else
+    if (p->term->out) {
+        ft_buf b;
+        ft_buf_init(&b, MAX_REPLY);
+        ft_term_clean(&b, e->text, e->bytes);
+        ft_buf wrapped;
+        ft_buf_init(&wrapped, MAX_REPLY);
+        ft_wrap_put(&p->wrap, &wrapped, ft_buf_z(&b), b.len);
+        fwrite(ft_buf_z(&wrapped), 1, wrapped.len, stdout);
+        ft_buf_release(&wrapped);
+        ft_buf_release(&b);
+    } else
         fwrite(e->text, 1, e->bytes, stdout);
     if (mark) fputs("\x1b[24m", stdout);
     p->newline = e->text[e->bytes - 1] == '\n';
@@ -78,7 +88,7 @@ static json_t *prob_json(const ft_printer *p, const ft_token_prob *t)
         json_t *bytes = json_array();
         for (size_t i = 0; i < n; i++)
             json_array_append_new(bytes, json_integer((unsigned char)text[i]));
-        json_object_set_new(j, "token", ft_json_text(text, n));
+        json_object_set_new(j, "token", ft_json_string(text, n));
         json_object_set_new(j, "bytes", bytes);
         ft_free(text);
     }
@@ -157,45 +167,16 @@ static double ratio(double a, double b)
     return b > 0 ? a / b : 0;
 }
 
-double ft_prompt_rate(const ft_response *r)
+void ft_draft_details_json(json_t *timings, const ft_response *r)
 {
-    return ratio(r->prompt_tokens - r->cached_tokens, r->prompt_s);
-}
-
-/* Time is measured from the first token on, so n tokens are n - 1 intervals. */
-double ft_response_rate(const ft_response *r)
-{
-    return r->output_tokens > 1 ? ratio(r->output_tokens - 1, r->output_s) : 0;
-}
-
-json_t *ft_timings_json(const ft_response *r)
-{
-    const int read = r->prompt_tokens - r->cached_tokens, steps = FT_MAX(0, r->output_tokens - 1);
-    json_t *j = json_object();
-    json_object_set_new(j, "cache_n", json_integer(r->cached_tokens));
-    json_object_set_new(j, "prompt_n", json_integer(read));
-    json_object_set_new(j, "prompt_ms", json_real(r->prompt_s * 1e3));
-    json_object_set_new(j, "prompt_per_token_ms", json_real(ratio(r->prompt_s * 1e3, read)));
-    json_object_set_new(j, "prompt_per_second", json_real(ft_prompt_rate(r)));
-    json_object_set_new(j, "predicted_n", json_integer(r->output_tokens));
-    json_object_set_new(j, "predicted_ms", json_real(r->output_s * 1e3));
-    json_object_set_new(j, "predicted_per_token_ms", json_real(ratio(r->output_s * 1e3, steps)));
-    json_object_set_new(j, "predicted_per_second", json_real(ft_response_rate(r)));
-    if (r->drafted <= 0) return j;
-    const double decode_steps = (double)r->draft_steps;
-    json_object_set_new(j, "draft_n", json_integer(r->drafted));
-    json_object_set_new(j, "draft_n_accepted", json_integer(r->accepted));
-    json_object_set_new(j, "draft_rounds", json_integer(r->draft_steps));
-    json_object_set_new(j, "draft_accept_len",
-                        json_real(decode_steps > 0 ? 1 + (double)r->accepted / decode_steps : 0));
-    json_object_set_new(j, "draft_k_mean", json_real(ratio((double)r->drafted, decode_steps)));
-    json_object_set_new(j, "draft_ms", json_real(r->draft_s * 1e3));
-    json_object_set_new(j, "verify_ms", json_real(r->verify_s * 1e3));
+    if (r->drafted <= 0) return;
+    json_object_set_new(timings, "draft_ms", json_real(r->draft_s * 1e3));
+    json_object_set_new(timings, "verify_ms", json_real(r->verify_s * 1e3));
     json_t *at = json_array();
     for (int i = 0; i < FT_DRAFT_MAX && r->drafted_at[i]; i++)
-        json_array_append_new(at, json_real(ratio((double)r->accepted_at[i], decode_steps)));
-    json_object_set_new(j, "draft_accepted_at", at);
-    return j;
+        json_array_append_new(at,
+                              json_real(ratio((double)r->accepted_at[i], (double)r->draft_steps)));
+    json_object_set_new(timings, "draft_accepted_at", at);
 }
 
 /* Whole numbers from 100 on. */

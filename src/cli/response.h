@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "cli/term.h"
+#include "cli/wrap.h"
 #include "foretoken.h"
 
 #include <jansson.h>
@@ -14,6 +15,7 @@ typedef struct ft_printer {
     const ft_vocab *vocab;
     bool silent;        /* print nothing */
     bool show_drafts;   /* underline accepted draft tokens */
+    ft_wrap wrap;       /* of text on a terminal; width 0: lines are left to the terminal */
     bool interruptible; /* Ctrl-C stops the response once it has begun */
 
     ft_buf answer, thought, call; /* the text of each part */
@@ -34,11 +36,8 @@ bool ft_printer_finish(ft_printer *p);
 
 /* "stop", "length", "cancelled" */
 const char *ft_reason_name(ft_reason r);
-/* The timings object, as in the server's responses. */
-json_t *ft_timings_json(const ft_response *r);
-/* Tokens per second; 0: nothing was measured. */
-double ft_prompt_rate(const ft_response *r);
-double ft_response_rate(const ft_response *r);
+/* Adds the time spent drafting and verifying, and the acceptance rate at each draft position. */
+void ft_draft_details_json(json_t *timings, const ft_response *r);
 /* Prints the statistics line on standard error: tokens, speed, acceptance. */
 void ft_response_note(const ft_term *t, const ft_response *r);
 

@@ -3,9 +3,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include "base/mem.h"
 #include "cli/cmd.h"
-#include "cli/json_text.h"
 #include "cli/model_opts.h"
 #include "cli/response.h"
+#include "report/report.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static json_t *message(const char *role, const char *text, size_t n)
 {
     json_t *m = json_object();
     json_object_set_new(m, "role", json_string(role));
-    json_object_set_new(m, "content", ft_json_text(text, n));
+    json_object_set_new(m, "content", ft_json_string(text, n));
     return m;
 }
 
@@ -44,7 +44,7 @@ static ft_status render(run_state *u, const char *prompt, size_t n, ft_err *err)
     if (system) json_array_append_new(list, message("system", system, strlen(system)));
     json_t *user = message("user", "", 0);
     json_object_set_new(user, "content",
-                        ft_model_opts_content(ft_json_text(prompt, n), u->r.n_images));
+                        ft_model_opts_content(ft_json_string(prompt, n), u->r.n_images));
     json_array_append_new(list, user);
     st = ft_model_opts_render(u->m, list, options, &u->r, &u->rendered, err);
     json_decref(list);
@@ -141,12 +141,12 @@ static void print_json(const run_state *u, const ft_response *r)
     json_t *j = json_object();
     json_object_set_new(j, "model", json_string(ft_llm_about(u->m)->name));
     json_object_set(j, "ids", p->ids);
-    json_object_set_new(j, "text", ft_json_text(ft_buf_z(&p->answer), p->answer.len));
+    json_object_set_new(j, "text", ft_json_string(ft_buf_z(&p->answer), p->answer.len));
     if (p->thought.len)
         json_object_set_new(j, "reasoning_content",
-                            ft_json_text(ft_buf_z(&p->thought), p->thought.len));
+                            ft_json_string(ft_buf_z(&p->thought), p->thought.len));
     if (p->call.len)
-        json_object_set_new(j, "tool_calls_text", ft_json_text(ft_buf_z(&p->call), p->call.len));
+        json_object_set_new(j, "tool_calls_text", ft_json_string(ft_buf_z(&p->call), p->call.len));
     json_object_set_new(j, "finish_reason", json_string(ft_reason_name(r->reason)));
     if (r->stop_text) json_object_set_new(j, "stop_text", json_string(r->stop_text));
     json_object_set_new(j, "truncated", json_boolean(r->context_full));
@@ -157,7 +157,9 @@ static void print_json(const run_state *u, const ft_response *r)
         json_object_set_new(j, "logprobs", l);
     }
     json_object_set_new(j, "usage", usage_json(r));
-    json_object_set_new(j, "timings", ft_timings_json(r));
+    json_t *timings = ft_timings_json(r);
+    ft_draft_details_json(timings, r);
+    json_object_set_new(j, "timings", timings);
     json_object_set_new(j, "drafter", json_string(ft_llm_about(u->m)->drafter));
     char *s = json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9));
     puts(s ? s : "{}");

@@ -4,8 +4,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/cmd.h"
-#include "cli/json_text.h"
 #include "foretoken.h"
+#include "report/report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static ft_status ids_line(const tool *t, const json_t *in, json_t *out)
     char *text = NULL;
     size_t bytes;
     if (!st) st = ft_vocab_decode(t->v, ids, n, true, &text, &bytes, t->err);
-    if (!st) json_object_set_new(out, "text", ft_json_text(text, bytes));
+    if (!st) json_object_set_new(out, "text", ft_json_string(text, bytes));
     ft_free(text);
     ft_free(ids);
     return st;
@@ -112,7 +112,7 @@ static ft_status print_ids(const tool *t, const char *p, size_t n)
         char *text;
         size_t bytes;
         if ((st = ft_vocab_decode(t->v, &ids[i], 1, true, &text, &bytes, t->err))) break;
-        json_t *shown = ft_json_text(text, bytes);
+        json_t *shown = ft_json_string(text, bytes);
         char *s = json_dumps(shown, JSON_ENCODE_ANY);
         printf("%8d  %s\n", ids[i], s);
         free(s);

@@ -113,8 +113,9 @@ static void publish(ft_queue *q)
     ft_queue_totals *t = &q->total;
     t->prefix_bytes = n.bytes;
     t->prefix_entries = n.points;
-    t->prefix_hits = n.hits;
-    t->prefix_misses = n.misses;
+    t->prefix_state = n.state;
+    t->prefix_hits = q->e->reuse_hits;
+    t->prefix_misses = q->e->reuse_misses;
     t->pages = (uint64_t)ft_cache_all_pages(q->e->cache);
     t->pages_free = (uint64_t)ft_cache_free_pages(q->e->cache);
     t->pages_cached = 0;
@@ -313,7 +314,7 @@ static bool any_can_run(const ft_queue *q)
     return false;
 }
 
-static void round_done(ft_queue *q)
+static void step_done(ft_queue *q)
 {
     for (int i = 0; i < q->slots; i++) {
         ft_entry *e = q->running[i];
@@ -323,9 +324,9 @@ static void round_done(ft_queue *q)
             continue;
         }
         const ft_slot *s = q->slot[i];
-        if (!s->rows.n) continue;
+        if (!s->rows.n && !s->held.sampled) continue;
         atomic_store(&e->read, FT_MIN(slot_len(s), s->task.n_prompt));
-        e->round(e);
+        e->stepped(e);
     }
 }
 
@@ -364,10 +365,10 @@ static stage wait_for_work(ft_queue *q)
     return next;
 }
 
-static void timed_round(ft_queue *q)
+static void timed_step(ft_queue *q)
 {
     const int64_t start_entry = ft_now_ns();
-    ft_engine_round(q->e);
+    ft_engine_step(q->e);
     const double s = (double)(ft_now_ns() - start_entry) * 1e-9;
     int i = 0;
     while (i < FT_QUEUE_BUCKETS && s > (double)(1 << i) / 4096) i++;
@@ -377,8 +378,8 @@ static void timed_round(ft_queue *q)
 
 static void step(ft_queue *q)
 {
-    timed_round(q);
-    round_done(q);
+    timed_step(q);
+    step_done(q);
     if (ft_engine_fault(q->e)) give_up(q);
 }
 

@@ -1,8 +1,7 @@
-/* engine/queue.h - hand-over to the one thread that runs the engine.
- * Other threads put entries in, look at them and cancel them; the engine thread gives each a slot
- * in the order of arrival, runs steps while any slot can go on, and tells each entry how it goes.
- * When nothing can go on it waits without spinning. Everything that touches the engine while it
- * runs goes through here. */
+/* engine/queue.h - the request queue of the engine thread.
+ * Other threads add, inspect and cancel entries. The engine thread assigns slots in the order of
+ * arrival, runs steps while any slot has work, and reports to each entry through its callbacks.
+ * Without work it sleeps. All access to a running engine goes through this queue. */
 #ifndef FT_ENGINE_QUEUE_H
 #define FT_ENGINE_QUEUE_H
 
@@ -13,24 +12,24 @@
 typedef struct ft_queue ft_queue;
 typedef struct ft_entry ft_entry;
 
-/* A request's place in the queue. Its owner fills the first part and keeps it in memory until
- * `done` was called; the functions are called on the engine thread, without locks. */
+/* A queued or running request. The owner fills the fields up to `done` and must not free the entry
+ * before `done` was called. The callbacks run on the engine thread, without locks. */
 struct ft_entry {
     ft_task task;
-    int wish;        /* a slot; -1: any */
-    uint64_t client; /* whose share of the queue it counts for; 0: nobody's */
-    bool continues;  /* belongs to a request that is inside already: a full queue takes it */
-    /* May the response go on? false holds it until ft_queue_kick. */
+    int wish;        /* requested slot; -1: any */
+    uint64_t client; /* client for the limit per client; 0: not limited */
+    bool continues;  /* part of a request that was accepted: not rejected if the queue is full */
+    /* Whether the response may continue; if not, it is paused until ft_queue_kick. */
     bool (*ready)(ft_entry *e);
     /* After each step that the entry took part in. */
-    void (*round)(ft_entry *e);
-    /* The last call: finish, stats and error are filled in. */
+    void (*stepped)(ft_entry *e);
+    /* The last callback: finish, stats and error are set. */
     void (*done)(ft_entry *e);
 
     atomic_bool cancel; /* set by ft_queue_cancel */
-    atomic_int slot;    /* -1: waits */
+    atomic_int slot;    /* -1: waiting */
     atomic_int read;    /* tokens of the prompt in the cache */
-    atomic_int cached;  /* those of them that were found there */
+    atomic_int cached;  /* tokens of the prompt that were already cached */
     uint64_t id;
     int64_t t_put;
 
@@ -40,7 +39,7 @@ struct ft_entry {
     ft_stats stats;
     double wait_s;
 
-    /* the queue's: of those that wait, and of all that are inside */
+    /* used by the queue: list of waiting entries, list of all entries */
     ft_entry *next, *inside_prev, *inside_next;
 };
 
@@ -61,7 +60,8 @@ typedef struct ft_queue_totals {
     uint64_t preempted, cancelled, responses;
     double prompt_s, output_s;
     int busy, waiting;
-    uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, pages, pages_free;
+    uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, prefix_state;
+    uint64_t pages, pages_free;
     uint64_t pages_cached;                  /* pages in use that idle slots hold */
     uint64_t step_at[FT_QUEUE_BUCKETS + 1]; /* steps of up to 2^i / 4096 s; the last: longer */
     double step_s;
@@ -85,9 +85,9 @@ int ft_queue_before(ft_queue *q, const ft_entry *e); /* entries that wait in fro
  * when it is done. */
 void ft_queue_call(ft_queue *q, void (*fn)(void *user, ft_queue *q), void *user);
 /* For fn. */
-int ft_queue_ctx(const ft_queue *q);          /* cells of the longest sequence */
-ft_slot *ft_queue_slot(ft_queue *q, int i);   /* NULL when there is none */
-ft_entry *ft_queue_entry(ft_queue *q, int i); /* who has it; NULL: it is idle */
+int ft_queue_ctx(const ft_queue *q);          /* maximum context length */
+ft_slot *ft_queue_slot(ft_queue *q, int i);   /* NULL if there is no slot i */
+ft_entry *ft_queue_entry(ft_queue *q, int i); /* the entry that runs in slot i; NULL: idle */
 
 void ft_queue_counts(ft_queue *q, ft_queue_totals *out);
 

@@ -13,10 +13,10 @@
 /* Up to this many, a heap is faster than a selection over all entries. */
 #define HEAP_MAX 256
 
-typedef struct cut {
+typedef struct cutoff {
     float key;
     int32_t id; /* kept are larger keys, and this key with ids up to this one */
-} cut;
+} cutoff;
 
 typedef float v4f __attribute__((vector_size(16)));
 typedef int32_t v4i __attribute__((vector_size(16)));
@@ -179,8 +179,8 @@ void ft_list_pack(ft_list *l)
     l->dense = false;
 }
 
-/* Keeps the values at or above the cut. */
-static void keep(ft_list *l, cut c)
+/* Keeps the values at or above the cutoff. */
+static void keep_above(ft_list *l, cutoff c)
 {
     int32_t n = 0;
     int32_t i = 0;
@@ -306,7 +306,7 @@ static int32_t partition(ft_list *l, int32_t lo, int32_t hi, uint64_t *mass)
 
 /* key, weight and tie hold n > 0 entries. Returns the last entry of the shortest best-first
  * prefix that reaches the goal. */
-static cut select_mass(ft_list *l, int32_t n, goal g)
+static cutoff select_mass(ft_list *l, int32_t n, goal g)
 {
     int32_t lo = 0, hi = n;
     uint64_t acc = 0;
@@ -319,7 +319,7 @@ static cut select_mass(ft_list *l, int32_t n, goal g)
         } else if (reached(g, acc + mass - ft_weight_of(l->weight[m]), m)) {
             hi = m;
         } else {
-            return (cut){l->key[m], l->tie[m]};
+            return (cutoff){l->key[m], l->tie[m]};
         }
     }
     for (int32_t i = lo + 1; i < hi; i++)
@@ -328,7 +328,7 @@ static cut select_mass(ft_list *l, int32_t n, goal g)
         acc += ft_weight_of(l->weight[lo]);
         if (reached(g, acc, lo + 1)) break;
     }
-    return lo < n ? (cut){l->key[lo], l->tie[lo]} : (cut){-INFINITY, INT32_MAX};
+    return lo < n ? (cutoff){l->key[lo], l->tie[lo]} : (cutoff){-INFINITY, INT32_MAX};
 }
 
 void ft_list_top_k(ft_list *l, int32_t k)
@@ -338,7 +338,7 @@ void ft_list_top_k(ft_list *l, int32_t k)
         int32_t h[HEAP_MAX];
         const int32_t have = heap_of(l->x, l->n, k, h);
         if (have == k)
-            keep(l, (cut){l->x[h[0]], ft_list_id(l, h[0])});
+            keep_above(l, (cutoff){l->x[h[0]], ft_list_id(l, h[0])});
         else
             ft_list_pack(l);
         return;
@@ -350,7 +350,7 @@ void ft_list_top_k(ft_list *l, int32_t k)
         l->weight[i] = 1;
         l->tie[i] = l->id[i];
     }
-    keep(l, select_mass(l, l->n, (goal){.mass = (uint64_t)k * ft_weight_of(1)}));
+    keep_above(l, select_mass(l, l->n, (goal){.mass = (uint64_t)k * ft_weight_of(1)}));
 }
 
 /* Collects entries down to `depth` below the maximum; returns their mass. */
@@ -388,7 +388,7 @@ void ft_list_top_p(ft_list *l, float p, int32_t min_keep)
     int32_t n = 0;
     for (size_t d = 0; d < FT_COUNT(depth); d++)
         if (reached(g, gather(l, max, depth[d], &n), n)) break;
-    keep(l, select_mass(l, n, g));
+    keep_above(l, select_mass(l, n, g));
 }
 
 void ft_list_min_p(ft_list *l, float p, int32_t min_keep)
@@ -402,7 +402,7 @@ void ft_list_min_p(ft_list *l, float p, int32_t min_keep)
     if (count < FT_MAX(min_keep, 1))
         ft_list_top_k(l, FT_MAX(min_keep, 1));
     else
-        keep(l, (cut){floor, INT32_MAX});
+        keep_above(l, (cutoff){floor, INT32_MAX});
 }
 
 /* log of the sum of exponentials; the list is packed and not empty */
@@ -436,7 +436,7 @@ void ft_list_typical(ft_list *l, float p, int32_t min_keep)
     }
     const goal g = {
         .mass = ft_weight_of(FT_MAX(p, 0)), .strict = true, .count = FT_MAX(min_keep, 1)};
-    const cut c = select_mass(l, l->n, g);
+    const cutoff c = select_mass(l, l->n, g);
     int32_t n = 0;
     for (int32_t i = 0; i < l->n; i++) {
         const float key = (float)-fabs(-((double)l->x[i] - lse) - h);
@@ -460,7 +460,7 @@ void ft_list_top_n_sigma(ft_list *l, float n)
         var += d * d;
     }
     const double floor = (double)ft_list_max(l) - (double)n * sqrt(var / l->n);
-    keep(l, (cut){(float)floor, INT32_MAX});
+    keep_above(l, (cutoff){(float)floor, INT32_MAX});
 }
 
 void ft_list_xtc(ft_list *l, float threshold, int32_t min_keep)
@@ -468,12 +468,12 @@ void ft_list_xtc(ft_list *l, float threshold, int32_t min_keep)
     ft_list_pack(l);
     if (l->n < 2) return;
     const double lse = log_sum(l);
-    cut least = {INFINITY, -1};
+    cutoff least = {INFINITY, -1};
     int32_t above = 0;
     for (int32_t i = 0; i < l->n; i++) {
         if (exp((double)l->x[i] - lse) < (double)threshold) continue;
         above++;
-        if (l->x[i] <= least.key) least = (cut){l->x[i], l->id[i]};
+        if (l->x[i] <= least.key) least = (cutoff){l->x[i], l->id[i]};
     }
     if (above < 2 || l->n - (above - 1) < min_keep) return;
     int32_t n = 0;
@@ -517,7 +517,7 @@ void ft_list_surprise(ft_list *l, float mu)
     if ((double)max < floor)
         ft_list_top_k(l, 1);
     else
-        keep(l, (cut){(float)floor, INT32_MAX});
+        keep_above(l, (cutoff){(float)floor, INT32_MAX});
 }
 
 int32_t ft_list_mirostat_k(const ft_list *l, float mu, int32_t V)

@@ -1,7 +1,7 @@
 /* engine/sample_list.h - the candidate tokens, and the filters over them. The list is always in
  * ascending order of id. While it is `dense`, entry i is id i and removed entries are -inf;
- * afterwards only the remaining entries are stored. Every filter computes a cut and keeps the
- * entries above it in place, so the result does not depend on how the cut was found. */
+ * afterwards only the remaining entries are stored. Every filter computes a cutoff and keeps the
+ * entries above it in place, so the result does not depend on how the cutoff was found. */
 #ifndef FT_ENGINE_SAMPLE_LIST_H
 #define FT_ENGINE_SAMPLE_LIST_H
 

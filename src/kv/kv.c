@@ -33,8 +33,8 @@ static int widest_window(const ft_cache_params *p)
     int w = 0;
     for (int l = 0; l < p->n_layer; l++) {
         const ft_layer_state *s = &p->layer[l];
-        if (s->keep == FT_STATE_WINDOW) w = FT_MAX(w, s->window);
-        if (s->keep == FT_STATE_FULL && p->plan[l].tail) w = FT_MAX(w, FT_KV_RECENT + FT_PAGE_ROWS);
+        if (s->kind == FT_STATE_WINDOW) w = FT_MAX(w, s->window);
+        if (s->kind == FT_STATE_FULL && p->plan[l].tail) w = FT_MAX(w, FT_KV_RECENT + FT_PAGE_ROWS);
     }
     return w;
 }
@@ -64,7 +64,7 @@ static void kv_layout(ft_kv *kv, const ft_cache_params *p, int at)
     const ft_kv_choice c = p->plan[at];
     *kv = (ft_kv){.kt = c.kt, .vt = c.vt, .G = l->G, .d = l->d};
     const size_t rows = (size_t)l->G * FT_PAGE_ROWS;
-    kv->space = l->keep == FT_STATE_WINDOW ? FT_SPACE_WINDOW : FT_SPACE_FULL;
+    kv->space = l->kind == FT_STATE_WINDOW ? FT_SPACE_WINDOW : FT_SPACE_FULL;
     kv->k_row = ft_kv_row_bytes(kv->kt, l->d);
     kv->v_row = ft_kv_row_bytes(kv->vt, l->d);
     kv->k_page = kv->k_row * rows;
@@ -87,8 +87,8 @@ static bool recent_layout(ft_kv *kv, const ft_cache_params *p, int at)
 uint64_t ft_cache_layer_bytes(const ft_cache_params *p, int l)
 {
     const ft_layer_state *s = &p->layer[l];
-    if (s->keep == FT_STATE_NONE) return 0;
-    if (s->keep == FT_STATE_DELTA) {
+    if (s->kind == FT_STATE_NONE) return 0;
+    if (s->kind == FT_STATE_DELTA) {
         const ft_delta_sizes z = ft_delta_sizes_of(s, p->tentative);
         return sizeof(float) * (uint64_t)p->slots *
                (z.conv + z.state + z.j_conv + z.j_k + z.j_d + z.j_g);
@@ -157,11 +157,11 @@ static bool mean_alloc(ft_cache *c, int l)
 static bool layer_alloc(ft_cache *c, int l)
 {
     const ft_layer_state *s = &c->layer[l];
-    if (s->keep == FT_STATE_NONE) return true;
+    if (s->kind == FT_STATE_NONE) return true;
     char name[32];
     snprintf(name, sizeof name, "blk.%d.cache", l);
     ft_dev_alloc_for(c->dev, name);
-    if (s->keep == FT_STATE_DELTA) {
+    if (s->kind == FT_STATE_DELTA) {
         c->has_delta = true;
         return delta_alloc(c, &c->delta[l], s);
     }
@@ -178,7 +178,7 @@ ft_status ft_cache_new(ft_cache **out, ft_dev *dev, const ft_cache_params *p, ft
 {
     for (int l = 0; l < p->n_layer; l++) {
         const ft_layer_state *s = &p->layer[l];
-        if (s->keep != FT_STATE_FULL && s->keep != FT_STATE_WINDOW) continue;
+        if (s->kind != FT_STATE_FULL && s->kind != FT_STATE_WINDOW) continue;
         const ft_kv_choice w = p->plan[l];
         const ft_kv_type bad = ft_kv_row_fits(w.kt, s->d) ? w.vt : w.kt;
         if (!ft_kv_row_fits(bad, s->d))
@@ -295,7 +295,7 @@ static void zero(ft_dev *d, void *p, size_t bytes)
 static void clear_states(ft_cache *c, int slot)
 {
     for (int l = 0; l < c->p.n_layer; l++) {
-        if (c->layer[l].keep != FT_STATE_DELTA) continue;
+        if (c->layer[l].kind != FT_STATE_DELTA) continue;
         const ft_delta_sizes z = ft_delta_sizes_of(&c->layer[l], c->p.tentative);
         zero(c->dev, c->delta[l].conv + (size_t)slot * z.conv, z.conv * sizeof(float));
         zero(c->dev, c->delta[l].state + (size_t)slot * z.state, z.state * sizeof(float));
@@ -354,6 +354,11 @@ int ft_seq_len(const ft_seq *s)
     return s->len;
 }
 
+int ft_seq_stored(const ft_seq *s)
+{
+    return s->c->has_delta ? s->stored : s->len;
+}
+
 int ft_seq_slot(const ft_seq *s)
 {
     return s->slot;
@@ -390,7 +395,7 @@ ft_span ft_seq_span(ft_seq *s, int row, int n, bool tentative)
     assert(!s->span_n && n > 0 && (!tentative || n <= s->c->p.tentative));
     s->span_n = n;
     s->tentative = tentative;
-    return (ft_span){s->slot, row, n, s->len, s->replay, s->plane, tentative};
+    return (ft_span){s->slot, row, n, s->len, s->replay, s->plane, tentative, 0};
 }
 
 void ft_seq_accept(ft_seq *s, int kept)
@@ -403,6 +408,15 @@ void ft_seq_accept(ft_seq *s, int kept)
     s->span_n = 0;
 }
 
+bool ft_seq_can_rewind(const ft_seq *s, int n)
+{
+    if (n == 0) return true;
+    if (n > s->len || (s->c->has_delta && n < s->stored)) return false;
+    const ft_space *sp = &s->c->space[FT_SPACE_WINDOW];
+    const int lowest = s->first_page[FT_SPACE_WINDOW] * FT_PAGE_ROWS;
+    return !sp->window || lowest <= 0 || n - sp->window >= lowest;
+}
+
 bool ft_seq_rewind(ft_seq *s, int n)
 {
     assert(!s->span_n && n <= s->len);
@@ -412,13 +426,8 @@ bool ft_seq_rewind(ft_seq *s, int n)
         s->len = s->stored = s->replay = 0;
         return true;
     }
-    if (s->c->has_delta) {
-        if (n < s->stored) return false;
-        s->replay = n - s->stored;
-    }
-    const ft_space *sp = &s->c->space[FT_SPACE_WINDOW];
-    const int lowest = s->first_page[FT_SPACE_WINDOW] * FT_PAGE_ROWS;
-    if (sp->window && lowest > 0 && n - sp->window < lowest) return false;
+    if (!ft_seq_can_rewind(s, n)) return false;
+    if (s->c->has_delta) s->replay = n - s->stored;
     s->len = n;
     return true;
 }

@@ -43,9 +43,9 @@ typedef struct ft_delta_sizes {
 /* The pages of layer l in a space, or NULL. */
 static inline const ft_kv *ft_cache_kv_in(const ft_cache *c, int l, int space)
 {
-    const ft_state_kind keep = c->layer[l].keep;
-    if (keep == (space == FT_SPACE_WINDOW ? FT_STATE_WINDOW : FT_STATE_FULL)) return &c->kv[l];
-    return keep == FT_STATE_FULL ? c->kv[l].recent : NULL;
+    const ft_state_kind kind = c->layer[l].kind;
+    if (kind == (space == FT_SPACE_WINDOW ? FT_STATE_WINDOW : FT_STATE_FULL)) return &c->kv[l];
+    return kind == FT_STATE_FULL ? c->kv[l].recent : NULL;
 }
 
 int ft_pages_for(int64_t cells);

@@ -6,7 +6,7 @@
 
 static bool stores_kv(const ft_layer_state *s)
 {
-    return s->keep == FT_STATE_FULL || s->keep == FT_STATE_WINDOW;
+    return s->kind == FT_STATE_FULL || s->kind == FT_STATE_WINDOW;
 }
 
 /* Number of full-attention layers, and in *before how many of them precede l. */
@@ -15,7 +15,7 @@ static int full_layers(const ft_cache_params *p, int l, int *before)
     int n = 0;
     *before = 0;
     for (int i = 0; i < p->trunk; i++) {
-        if (p->layer[i].keep != FT_STATE_FULL) continue;
+        if (p->layer[i].kind != FT_STATE_FULL) continue;
         if (i < l) ++*before;
         n++;
     }
@@ -44,7 +44,7 @@ ft_kv_choice ft_kv_plan_layer(const ft_cache_params *p, int l)
     ft_kv_choice c = {.kt = p->kt, .vt = p->vt};
     const bool kt = ft_kv_is_turbo(c.kt), vt = ft_kv_is_turbo(c.vt);
     if (p->exact || (!kt && !vt)) return c;
-    if (s->keep == FT_STATE_WINDOW) {
+    if (s->kind == FT_STATE_WINDOW) {
         if (kt) c.kt = FT_KV_F16;
         if (vt) c.vt = FT_KV_F16;
         c.why = "window";
@@ -111,7 +111,7 @@ bool ft_kv_pair_find(ft_str name, ft_kv_type *kt, ft_kv_type *vt)
 static bool alike(const ft_cache_params *p, int a, int b)
 {
     const ft_layer_state *x = &p->layer[a], *y = &p->layer[b];
-    if (!stores_kv(y) || x->keep != y->keep || x->G != y->G || x->d != y->d) return false;
+    if (!stores_kv(y) || x->kind != y->kind || x->G != y->G || x->d != y->d) return false;
     const ft_kv_choice i = p->plan[a], j = p->plan[b];
     return i.kt == j.kt && i.vt == j.vt && i.centred == j.centred &&
            (a < p->trunk) == (b < p->trunk);
@@ -148,7 +148,7 @@ void ft_kv_plan_table(ft_buf *out, const ft_cache_params *p)
         for (int i = l; i < p->n_layer; i++) n += i == l || alike(p, l, i);
         const ft_kv_choice c = p->plan[l];
         char cells[24] = "all", heads[24];
-        if (s->keep == FT_STATE_WINDOW) snprintf(cells, sizeof cells, "last %d", s->window);
+        if (s->kind == FT_STATE_WINDOW) snprintf(cells, sizeof cells, "last %d", s->window);
         snprintf(heads, sizeof heads, "%d of %d", s->G, s->d);
         const double bytes = (double)n * (double)token_bytes(s, c.kt, c.vt);
         ft_buf_printf(out, "%-7d %-12s %-10s %-14s %-14s %12.0f  %s%s%s\n", n, cells, heads,

@@ -12,7 +12,7 @@ uint64_t ft_cache_layout(const ft_cache *c)
     for (int l = 0; l < c->p.n_layer; l++) {
         const ft_layer_state *s = &c->layer[l];
         const ft_kv *kv = &c->kv[l];
-        const int32_t is[] = {s->keep, s->G, s->d,        s->window,   s->Hk,         s->Hv,
+        const int32_t is[] = {s->kind, s->G, s->d,        s->window,   s->Hk,         s->Hv,
                               s->S,    s->C, (int)kv->kt, (int)kv->vt, c->p.tentative};
         h = XXH3_64bits_withSeed(is, sizeof is, h);
         const int32_t newest = kv->recent ? (int32_t)kv->recent->kt : -1;
@@ -98,7 +98,7 @@ static size_t states(const ft_cache *c, int slot, bool journal, unsigned char *h
 {
     size_t sum = 0;
     for (int l = 0; l < c->p.n_layer; l++) {
-        if (c->layer[l].keep != FT_STATE_DELTA) continue;
+        if (c->layer[l].kind != FT_STATE_DELTA) continue;
         float *at[4];
         size_t n[4];
         const int count = parts(c, l, slot, journal, at, n);
@@ -193,11 +193,6 @@ void ft_swapped_free(ft_swapped *p)
 
 /* ---- resuming ---- */
 
-bool ft_seq_settled(const ft_seq *s)
-{
-    return !s->span_n && s->replay == 0;
-}
-
 int ft_cache_window_first(const ft_cache *c, int len)
 {
     const int w = c->space[FT_SPACE_WINDOW].window;
@@ -206,7 +201,7 @@ int ft_cache_window_first(const ft_cache *c, int len)
 
 bool ft_seq_holds(const ft_seq *s, int len)
 {
-    if (len <= 0 || len > s->len || len % FT_PAGE_ROWS) return false;
-    if (s->c->has_delta && (len != s->len || !ft_seq_settled(s))) return false;
+    if (len <= 0 || len > s->len || s->span_n) return false;
+    if (s->c->has_delta && len != s->stored) return false;
     return s->first_page[FT_SPACE_WINDOW] <= ft_cache_window_first(s->c, len);
 }

@@ -306,7 +306,7 @@ static void read_layers(ft_binder *b, cfg *c, int owners)
                          "layer %d: %d query heads are not a multiple of %d key heads", l, w->H,
                          w->G);
         if (l < owners)
-            b->m->layer[l] = (ft_layer_state){.keep = w->sliding ? FT_STATE_WINDOW : FT_STATE_FULL,
+            b->m->layer[l] = (ft_layer_state){.kind = w->sliding ? FT_STATE_WINDOW : FT_STATE_FULL,
                                               .G = w->G,
                                               .d = w->d,
                                               .group = w->H / w->G,

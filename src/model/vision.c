@@ -1,6 +1,7 @@
 /* model/vision.c - which tower a file is, and what every tower needs around its own code. */
 #include "model/vision.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "dev/kv_row.h"
 
@@ -53,13 +54,13 @@ static void read_three(ft_binder *b, const char *key, float *to, float def)
     }
 }
 
-/* Heads as wide as the device's fast attention has them. */
-static int attention_width(const ft_dev *d, int width)
+/* Heads as wide as the fast attention of devices with their own memory has them. */
+static int attention_width(int width)
 {
-    int n = 64;
-    if (d->unified) return width;
-    while (n < width) n *= 2;
-    return n;
+    static const int fast[] = {64, 80, 128, 256};
+    for (size_t i = 0; i < FT_COUNT(fast); i++)
+        if (width <= fast[i]) return fast[i];
+    return width;
 }
 
 static void read_sizes(ft_vision *v, ft_binder *b, int E)
@@ -109,7 +110,7 @@ ft_status ft_vision_open(ft_vision **out, ft_gguf *file, ft_dev *dev, int E, ft_
         ft_vision_close(v);
         return b.st;
     }
-    v->attn_d = attention_width(dev, v->d);
+    v->attn_d = dev->unified ? v->d : attention_width(v->d);
     *out = v;
     return FT_OK;
 }
@@ -169,6 +170,24 @@ ft_status ft_vision_fit(const ft_vision *v, int w, int h, int least, int most, f
     return FT_OK;
 }
 
+static ft_status fit_largest(const ft_vision *v, int most, ft_grid *g, ft_err *err)
+{
+    enum { LARGE = 8192 };
+    return ft_vision_fit(v, LARGE, LARGE, 0, most, g, err);
+}
+
+uint64_t ft_vision_bytes(const ft_vision *v, int most)
+{
+    ft_grid g;
+    if (fit_largest(v, most, &g, NULL)) return 0;
+    const uint64_t N = (uint64_t)g.gw * (uint64_t)g.gh, T = (uint64_t)g.rows * (uint64_t)g.cols;
+    const uint64_t wide = N * (uint64_t)v->H * (uint64_t)attention_width(v->d);
+    const uint64_t values = v->tower->arena(v, (int)N) + 4 * wide +
+                            N * 3 * (uint64_t)(v->p * v->p) + T * (uint64_t)v->E;
+    const uint64_t bytes = values * sizeof(float) + 2 * wide * sizeof(uint16_t);
+    return bytes + bytes / 4; /* the device's own copies of a product's input */
+}
+
 /* ---- attention ---- */
 
 ft_wide ft_vision_wide(const ft_vision *v, ft_step *s, int N)
@@ -205,7 +224,7 @@ void ft_vision_attend(const ft_vision *v, ft_step *s, ft_mat o, ft_mat q, ft_mat
 /* ---- one picture ---- */
 
 /* The arrays of a tower's batch and inputs, on the host and on the device. */
-typedef struct encoding {
+struct ft_encoding {
     ft_vision *v;
     ft_dev *dev;
     ft_grid g;
@@ -217,9 +236,14 @@ typedef struct encoding {
     void *memory[PARTS]; /* on the device */
     int n_memory;
     bool full; /* the device had no more of it */
-} encoding;
+    ft_vision_input in;
+    ft_step step;
+    float *rows;    /* [T, E], on the device */
+    int piece;      /* the next one */
+    double slowest; /* seconds of a piece so far */
+};
 
-static void *device_memory(encoding *e, const void *host, size_t bytes)
+static void *device_memory(ft_encoding *e, const void *host, size_t bytes)
 {
     void *p = e->dev->alloc(e->dev, bytes);
     e->full |= !p;
@@ -230,14 +254,14 @@ static void *device_memory(encoding *e, const void *host, size_t bytes)
 }
 
 /* Patches of a merge x merge block are neighbours; blocks are in raster order. */
-static void patch_place(const encoding *e, int i, int *y, int *x)
+static void patch_place(const ft_encoding *e, int i, int *y, int *x)
 {
     const int m = e->v->merge, wide = e->g.gw / m, block = i / (m * m), in = i % (m * m);
     *y = block / wide * m + in / m;
     *x = block % wide * m + in % m;
 }
 
-static void make_batch(encoding *e)
+static void make_batch(ft_encoding *e)
 {
     const int N = e->N, pages = (N + FT_PAGE_ROWS - 1) / FT_PAGE_ROWS;
     int32_t *cell = e->ints = ft_new_n(int32_t, 5 * (size_t)N + (size_t)pages);
@@ -264,7 +288,7 @@ static void make_batch(encoding *e)
                           .pad_spans = true};
 }
 
-static ft_mixing make_positions(encoding *e)
+static ft_mixing make_positions(ft_encoding *e)
 {
     const ft_vision *v = e->v;
     int32_t *row = ft_new_n(int32_t, 4 * (size_t)e->N);
@@ -285,7 +309,7 @@ static ft_mixing make_positions(encoding *e)
 }
 
 /* Each token is the mean of pool x pool patches, times a factor. */
-static ft_mixing make_pooling(encoding *e)
+static ft_mixing make_pooling(ft_encoding *e)
 {
     const int K = e->v->pool, n = K * K;
     int32_t *row = ft_new_n(int32_t, (size_t)n * (size_t)e->T), *at = row;
@@ -302,7 +326,7 @@ static ft_mixing make_pooling(encoding *e)
     return m;
 }
 
-static void make_cache(encoding *e)
+static void make_cache(ft_encoding *e)
 {
     const ft_vision *v = e->v;
     const ft_kv_type type = e->dev->unified ? FT_KV_F32 : FT_KV_F16;
@@ -315,7 +339,7 @@ static void make_cache(encoding *e)
     kv->v = device_memory(e, NULL, bytes);
 }
 
-static ft_mat make_patches(encoding *e, const ft_image *m)
+static ft_mat make_patches(ft_encoding *e, const ft_image *m)
 {
     const ft_vision *v = e->v;
     const int k = 3 * v->p * v->p;
@@ -330,41 +354,109 @@ static ft_mat make_patches(encoding *e, const ft_image *m)
     return ft_mat_at(p, e->N, k);
 }
 
-static ft_status run_tower(encoding *e, const ft_vision_input *in, float *out, ft_err *err)
+static void make_step(ft_encoding *e)
 {
-    ft_vision *v = e->v;
-    ft_step s = {.dev = e->dev,
-                 .b = &e->batch,
-                 .T = e->N,
-                 .kv = &e->kv,
-                 .probe = v->probe,
-                 .probe_user = v->probe_user};
-    const size_t values = (size_t)e->T * (size_t)v->E;
-    s.arena_cap = v->tower->arena(v, e->N);
-    s.arena = device_memory(e, NULL, s.arena_cap * sizeof(float));
-    float *rows = device_memory(e, NULL, values * sizeof(float));
-    if (e->full)
-        return ft_fail(err, FT_ENOMEM, "no device memory for an image of %d patches", e->N);
+    const ft_vision *v = e->v;
+    e->step = (ft_step){.dev = e->dev,
+                        .b = &e->batch,
+                        .T = e->N,
+                        .kv = &e->kv,
+                        .profile = v->profile,
+                        .probe = v->probe,
+                        .probe_user = v->probe_user};
+    e->step.arena_cap = v->tower->arena(v, e->N);
+    e->step.arena = device_memory(e, NULL, e->step.arena_cap * sizeof(float));
+    e->rows = device_memory(e, NULL, (size_t)e->T * (size_t)v->E * sizeof(float));
+}
+
+ft_status ft_encoding_new(ft_encoding **out, ft_vision *v, const ft_image *m, const ft_grid *g,
+                          ft_err *err)
+{
+    ft_encoding *e = ft_new(ft_encoding);
+    *e = (ft_encoding){
+        .v = v, .dev = v->m->dev, .g = *g, .N = g->gw * g->gh, .T = g->rows * g->cols};
+    ft_dev_alloc_for(e->dev, NULL);
+    make_batch(e);
+    e->in = (ft_vision_input){.grid = *g, .patches = make_patches(e, m)};
+    e->in.positions = make_positions(e);
+    if (v->pool) e->in.pooling = make_pooling(e);
+    if (v->H) make_cache(e);
+    make_step(e);
+    if (!e->full) {
+        *out = e;
+        return FT_OK;
+    }
+    const ft_status st =
+        ft_fail(err, FT_ENOMEM, "no device memory for an image of %d patches", e->N);
+    ft_encoding_free(e);
+    return st;
+}
+
+void ft_encoding_free(ft_encoding *e)
+{
+    if (!e) return;
+    for (int i = 0; i < e->n_memory; i++) e->dev->free(e->dev, e->memory[i]);
+    ft_free(e->ints);
+    ft_free(e);
+}
+
+/* The pieces up to `to`, as one step of the device. */
+static ft_status run_pieces(ft_encoding *e, int to, ft_err *err)
+{
+    const ft_vision *v = e->v;
+    const ft_mat out = ft_mat_at(e->rows, e->T, v->E);
     e->dev->record(e->dev, &e->batch);
-    v->tower->forward(v, &s, in, ft_mat_at(rows, e->T, v->E));
+    for (; e->piece < to; e->piece++) {
+        e->step.arena_used = 0; /* every piece finds its activations where the last one left them */
+        v->tower->forward(v, &e->step, &e->in, out, e->piece);
+    }
     e->dev->commit(e->dev);
-    const ft_status st = e->dev->sync(e->dev, err);
-    if (!st) e->dev->download(e->dev, out, rows, values * sizeof(float));
+    return e->dev->sync(e->dev, err);
+}
+
+ft_status ft_encoding_run(ft_encoding *e, double seconds, float *out, bool *done, ft_err *err)
+{
+    const int pieces = e->v->pieces;
+    const int64_t start = ft_now_ns();
+    ft_status st = FT_OK;
+    double spent = 0;
+    do {
+        st = run_pieces(e, isinf(seconds) ? pieces : e->piece + 1, err);
+        const double now = (double)(ft_now_ns() - start) * 1e-9;
+        e->slowest = FT_MAX(e->slowest, now - spent);
+        spent = now;
+    } while (!st && e->piece < pieces && spent + e->slowest <= seconds);
+    *done = !st && e->piece == pieces;
+    if (*done) e->dev->download(e->dev, out, e->rows, (size_t)e->T * (size_t)e->v->E * sizeof *out);
     return st;
 }
 
 ft_status ft_vision_encode(ft_vision *v, const ft_image *m, const ft_grid *g, float *out,
                            ft_err *err)
 {
-    encoding e = {.v = v, .dev = v->m->dev, .g = *g, .N = g->gw * g->gh, .T = g->rows * g->cols};
-    ft_dev_alloc_for(e.dev, NULL);
-    make_batch(&e);
-    ft_vision_input in = {.grid = *g, .patches = make_patches(&e, m)};
-    in.positions = make_positions(&e);
-    if (v->pool) in.pooling = make_pooling(&e);
-    if (v->H) make_cache(&e);
-    const ft_status st = run_tower(&e, &in, out, err);
-    for (int i = 0; i < e.n_memory; i++) e.dev->free(e.dev, e.memory[i]);
-    ft_free(e.ints);
+    bool done;
+    ft_encoding *e = NULL;
+    ft_status st = ft_encoding_new(&e, v, m, g, err);
+    if (!st) st = ft_encoding_run(e, INFINITY, out, &done, err);
+    ft_encoding_free(e);
+    return st;
+}
+
+ft_status ft_vision_warm_up(ft_vision *v, int most, ft_err *err)
+{
+    ft_grid g;
+    ft_encoding *e = NULL;
+    ft_status st = fit_largest(v, most, &g, err);
+    if (st) return st;
+    ft_image blank = {.w = g.W, .h = g.H};
+    blank.rgb = ft_new_n(unsigned char, (size_t)g.W *(size_t)g.H * 3);
+    st = ft_encoding_new(&e, v, &blank, &g, err);
+    if (!st) st = run_pieces(e, FT_MIN(2, v->pieces), err);
+    if (!st && v->pieces > 2) {
+        e->piece = v->pieces - 1;
+        st = run_pieces(e, v->pieces, err);
+    }
+    ft_encoding_free(e);
+    ft_image_release(&blank);
     return st;
 }

@@ -1,4 +1,4 @@
-/* serve/anthropic.c - POST /v1/messages: a body in Anthropic's form becomes a chat body. */
+/* serve/anthropic.c - POST /v1/messages: converts an Anthropic body to an OpenAI chat body. */
 #include "serve/anthropic.h"
 
 #include "base/mem.h"
@@ -22,8 +22,8 @@ static bool is(const json_t *block, const char *type)
 
 /* ---- messages ---- */
 
-/* Text, or text blocks with a line between them. */
-static bool texts(const json_t *v, const char *param, ft_buf *out, ft_http_error *error)
+/* Appends a string, or the text blocks of an array separated by newlines. */
+static bool put_texts(const json_t *v, const char *param, ft_buf *out, ft_http_error *error)
 {
     char brief[72];
     const json_t *b;
@@ -34,7 +34,7 @@ static bool texts(const json_t *v, const char *param, ft_buf *out, ft_http_error
     }
     if (!json_is_array(v))
         return ft_http_error_set(error, FT_ERR_INVALID, param,
-                                 "%s is %s, want a text or an array of blocks", param,
+                                 "%s is %s, want a string or an array of blocks", param,
                                  ft_json_brief(v, brief));
     json_array_foreach(v, i, b)
     {
@@ -54,14 +54,15 @@ static bool put_message(json_t *list, const char *role, const json_t *v, const c
 {
     ft_buf b;
     ft_buf_init(&b, SIZE_MAX / 2);
-    const bool ok = texts(v, param, &b, error);
+    const bool ok = put_texts(v, param, &b, error);
     if (ok) json_array_append_new(list, ft_chat_message(role, json_stringn(ft_buf_z(&b), b.len)));
     ft_buf_release(&b);
     return ok;
 }
 
-/* A tool's result with images among its blocks. */
-static bool put_seen(json_t *list, const json_t *content, size_t i, ft_http_error *error)
+/* Appends a tool message whose result has images. */
+static bool put_result_with_images(json_t *list, const json_t *content, size_t i,
+                                   ft_http_error *error)
 {
     json_t *parts = json_array();
     const json_t *b;
@@ -83,7 +84,7 @@ static bool tool_result(json_t *list, const json_t *block, size_t i, ft_http_err
 {
     const json_t *content = ft_get(block, "content"), *id = ft_get(block, "tool_use_id");
     json_t *empty = json_string("");
-    const bool ok = ft_images_in(content) ? put_seen(list, content, i, error)
+    const bool ok = ft_images_in(content) ? put_result_with_images(list, content, i, error)
                                           : put_message(list, "tool", content ? content : empty,
                                                         "tool_result.content", error);
     json_decref(empty);
@@ -102,7 +103,7 @@ static json_t *tool_use(const json_t *block)
     return j;
 }
 
-/* The parts of one message, sorted. */
+/* The content of one message, by kind. */
 typedef struct parts {
     ft_buf text, thought;
     json_t *calls, *images;
@@ -194,7 +195,7 @@ static bool messages(const json_t *body, json_t *list, ft_http_error *error)
     return true;
 }
 
-/* ---- tools and the rest ---- */
+/* ---- tools, tool_choice, thinking ---- */
 
 static bool tools(const json_t *body, json_t *out, ft_http_error *error)
 {
@@ -209,7 +210,7 @@ static bool tools(const json_t *body, json_t *out, ft_http_error *error)
                                  ft_json_brief(list, brief));
     json_array_foreach(list, i, t)
     {
-        if (ft_get(t, "type") && !is(t, "custom")) continue; /* runs on Anthropic's side */
+        if (ft_get(t, "type") && !is(t, "custom")) continue; /* a server tool of Anthropic's */
         if (!json_is_string(ft_get(t, "name")))
             return ft_http_error_set(error, FT_ERR_INVALID, "tools",
                                      "tools[%zu] is %s, want a name", i, ft_json_brief(t, brief));
@@ -281,12 +282,12 @@ json_t *ft_anthropic_body(const json_t *body, ft_http_error *error)
 
 /* ---- routes ---- */
 
-static bool read(ft_call *c, ft_served *d, ft_gen_params *a, ft_chat_prompt *p,
-                 ft_http_error *error)
+static bool read_request(ft_call *c, ft_served *d, ft_gen_params *a, ft_chat_prompt *p,
+                         ft_http_error *error)
 {
     json_t *chat = ft_anthropic_body(c->body, error);
     if (!chat) return false;
-    json_decref(c->body); /* what the ask points to must live on */
+    json_decref(c->body); /* the parameters point into the new body, so the call keeps it */
     c->body = chat;
     return ft_chat_read(a, c->s, d, chat, p, error);
 }
@@ -300,7 +301,7 @@ static void run_messages(ft_call *c, bool count)
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
     ft_gen_params_init(&a, c->s, d);
-    if (!ft_want_text(c->body, "model", &model, &error) || !read(c, d, &a, &p, &error)) {
+    if (!ft_want_text(c->body, "model", &model, &error) || !read_request(c, d, &a, &p, &error)) {
         ft_call_fail(c, &error);
     } else if (count) {
         ft_call_json(c, 200, json_pack("{s:i}", "input_tokens", ft_images_count(&a, d, p.ids.n)));
@@ -308,7 +309,7 @@ static void run_messages(ft_call *c, bool count)
         a.r.top_logprobs = -1;
         a.n = 1;
         model = json_string_value(ft_get(c->body, "model"));
-        ft_generation_start(c, d, &ft_anthropic_shape, "msg_", &a, &p.ids, 1, model, NULL);
+        ft_generation_start(c, d, &ft_anthropic_format, "msg_", &a, &p.ids, 1, model, NULL);
     }
     ft_chat_release(&p);
     ft_gen_params_release(&a);

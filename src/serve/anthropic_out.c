@@ -1,4 +1,5 @@
-/* serve/anthropic_out.c - responses in Anthropic's form: blocks that never overlap. */
+/* serve/anthropic_out.c - responses in Anthropic's format: a sequence of content blocks that do not
+ * overlap. */
 #include "base/mem.h"
 #include "serve/anthropic.h"
 
@@ -29,7 +30,7 @@ static json_t *message(const ft_generation *t, json_t *content, json_t *reason, 
                      reason, "stop_sequence", stop, "usage", use);
 }
 
-/* toolu_ and the letters of the call's id */
+/* "toolu_" and the random part of the call's id */
 static json_t *call_id(const ft_tool_call *k)
 {
     char id[48];
@@ -45,7 +46,7 @@ static void event(ft_generation *t, const char *type, json_t *j)
     ft_generation_event(t, type, j);
 }
 
-/* Told with the first piece: only then is it known what was cached. */
+/* Sent before the first piece, because the number of cached tokens is not known earlier. */
 static void begin(ft_generation *t, ft_choice *c)
 {
     if (c->begun) return;
@@ -135,7 +136,7 @@ static void error(ft_generation *t, const ft_http_error *error)
     ft_generation_event(t, "error", ft_error_anthropic(error, t->c->id));
 }
 
-/* ---- at once ---- */
+/* ---- unstreamed ---- */
 
 static json_t *input_of(const ft_tool_call *k)
 {
@@ -165,7 +166,7 @@ static json_t *whole(ft_generation *t)
                    usage(r->prompt_tokens, r->cached_tokens, r->output_tokens));
 }
 
-const ft_api_format ft_anthropic_shape = {
+const ft_api_format ft_anthropic_format = {
     .piece = piece,
     .end = end,
     .ping = ping,

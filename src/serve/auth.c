@@ -60,9 +60,9 @@ static ft_status read_keys(keys *k, const char *list, const char *file, ft_err *
     const int before = k->n;
     if (text) add_all(k, text, '\n', true);
     ft_free(text);
-    if (k->n > before) return FT_OK; /* an empty file must not open the door */
+    if (k->n > before) return FT_OK; /* an empty key file must not disable authentication */
     release(k);
-    return ft_fail(err, FT_EINVAL, "%s: no key in it, want one per line", file);
+    return ft_fail(err, FT_EINVAL, "%s has no key, want one per line", file);
 }
 
 ft_status ft_auth_init(ft_auth *g, const char *list, const char *file, const char *origins,
@@ -109,7 +109,7 @@ bool ft_auth_has_keys(ft_auth *g)
     return any;
 }
 
-/* The time depends on the length of what was given alone. */
+/* Constant time: depends only on the length of what the client sent. */
 static unsigned differ(const char *key, const char *given, size_t n)
 {
     const size_t len = strlen(key);
@@ -126,7 +126,7 @@ static uint64_t id_of(const char *key, size_t n)
     ft_sha256_add(&sum, key, n);
     ft_sha256_hex(&sum, hex);
     hex[16] = 0;
-    return strtoull(hex, NULL, 16) | 1; /* 0 is nobody's */
+    return strtoull(hex, NULL, 16) | 1; /* 0 means no key */
 }
 
 bool ft_auth_allows(ft_auth *g, const char *authorization, const char *api_key, uint64_t *id)
@@ -143,9 +143,9 @@ bool ft_auth_allows(ft_auth *g, const char *authorization, const char *api_key, 
     return !n_key || right != 0;
 }
 
-/* ---- names ---- */
+/* ---- Host and Origin ---- */
 
-/* Is one of the entries of a list the text, or "*"? */
+/* Whether the comma-separated list has the text or "*". */
 static bool listed(const char *list, const char *text)
 {
     const size_t n = strlen(text);
@@ -158,7 +158,8 @@ static bool listed(const char *list, const char *text)
     return false;
 }
 
-/* "name:port" without the port, and "[address]:port" without the brackets too. */
+/* Splits "name:port" or "[address]:port"; name receives the part before the port, without
+ * brackets. */
 static bool split_host(const char *host, char name[256])
 {
     const bool bracket = host[0] == '[';

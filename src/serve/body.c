@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-/* How deep the brackets go; the parser would find out by recursion. */
+/* Nesting depth, checked before parsing because the parser is recursive. */
 static int depth_of(ft_str t, size_t *at)
 {
     int depth = 0, most = 0;
@@ -27,8 +27,8 @@ static int depth_of(ft_str t, size_t *at)
     return most;
 }
 
-/* What jansson allocates for a value of each kind, with the allocator's own share: an object is a
- * table of eight buckets, an array has eight places, a text and a key are blocks of their own. */
+/* Memory that jansson allocates per value, including allocator overhead: an object starts with
+ * eight hash buckets, an array with eight slots; strings and keys are separate allocations. */
 enum {
     OBJECT_BYTES = 256,
     ARRAY_BYTES = 144,

@@ -1,4 +1,4 @@
-/* serve/body.h - the bytes of a request as JSON, checked before anything looks inside. */
+/* serve/body.h - parses a request body as JSON, with limits that are checked before parsing. */
 #ifndef FT_SERVE_BODY_H
 #define FT_SERVE_BODY_H
 
@@ -7,12 +7,12 @@
 
 enum { FT_JSON_DEPTH = 128 };
 
-/* An object (an empty body is an empty one), strict UTF-8, at most FT_JSON_DEPTH deep. *out is
- * yours. A mistake is named with its byte. */
+/* The body must be a JSON object in UTF-8, at most FT_JSON_DEPTH levels deep; an empty body is an
+ * empty object. The caller owns *out. Errors give the byte offset. */
 bool ft_body_parse(json_t **out, ft_str text, ft_http_error *error);
 
-/* Bytes of memory that the parsed body would take, estimated from above without parsing it: two
- * bytes of JSON can become hundreds. */
+/* Upper bound of the memory in bytes that the parsed body takes, computed without parsing it. Two
+ * bytes of JSON can take hundreds of bytes of memory. */
 size_t ft_body_cost(ft_str text);
 
 #endif

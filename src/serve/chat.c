@@ -56,12 +56,16 @@ bool ft_chat_text(const json_t *content, const char *param, json_t **out, ft_htt
     }
     if (!json_is_array(content))
         return ft_http_error_set(error, FT_ERR_INVALID, param,
-                                 "%s is %s, want a text or an array of parts", param,
+                                 "%s is %s, want a string or an array of parts", param,
                                  ft_json_brief(content, brief));
     ft_buf b;
     ft_buf_init(&b, SIZE_MAX / 2);
     bool ok = true;
-    json_array_foreach(content, i, part) if (ok) ok = part_text(&b, part, param, error);
+    json_array_foreach(content, i, part)
+    {
+        if (ok && i) ft_buf_putc(&b, '\n');
+        ok = ok && part_text(&b, part, param, error);
+    }
     if (ok) *out = json_stringn(ft_buf_z(&b), b.len);
     ft_buf_release(&b);
     return ok;
@@ -87,8 +91,8 @@ static bool check_calls(const json_t *calls, ft_http_error *error)
     return true;
 }
 
-/* The calls with objects for arguments, as templates read them. What is no object (cut off, or a
- * plain text) is passed on as one. */
+/* Copies the calls with their arguments as objects, which templates expect. Arguments that are not
+ * a JSON object (truncated JSON or plain text) become {"arguments": text}. */
 static json_t *plain_calls(const json_t *calls)
 {
     json_t *out = json_deep_copy(calls), *k;
@@ -125,7 +129,7 @@ static const char *role_of(const json_t *m, size_t i, ft_http_error *error)
     return NULL;
 }
 
-/* The content of message i: its text, or parts where it has images. */
+/* The content of message i: its text, or an array of parts if it has images. */
 static bool content_of(ft_gen_params *a, const ft_served *d, const json_t *content, size_t i,
                        json_t **out, ft_http_error *error)
 {
@@ -133,7 +137,7 @@ static bool content_of(ft_gen_params *a, const ft_served *d, const json_t *conte
     return ft_images_read(a, d, content, i, out, error);
 }
 
-/* One message as templates want it: a plain content, nothing that is null. */
+/* One message in the form that templates expect: content as a string or parts, no null fields. */
 static json_t *message(ft_gen_params *a, const ft_served *d, const json_t *m, size_t i,
                        ft_http_error *error)
 {
@@ -171,8 +175,8 @@ static json_t *message(ft_gen_params *a, const ft_served *d, const json_t *m, si
     return out;
 }
 
-/* Lines that some clients put before everything else and that change with each request: what was
- * read of such a prompt could never be used again. */
+/* Lines that some clients put at the start of the system message and that change with each request,
+ * so the cached prompt could never be reused. */
 static bool noise(const char *line)
 {
     static const char *const begin[] = {"x-anthropic-billing-header:", "Token usage:"};
@@ -186,7 +190,7 @@ static void normalize(json_t *m)
     const char *role = json_string_value(json_object_get(m, "role"));
     const char *p = json_string_value(json_object_get(m, "content"));
     ft_buf b;
-    if (!p) return; /* parts */
+    if (!p) return; /* an array of parts */
     if (strcmp(role, "system") && strcmp(role, "developer")) return;
     ft_buf_init(&b, SIZE_MAX / 2);
     while (*p) {
@@ -227,7 +231,7 @@ static bool messages(ft_gen_params *a, const ft_server *s, const ft_served *d, c
     return true;
 }
 
-/* ---- what the template is told ---- */
+/* ---- template options ---- */
 
 static bool choose(const char *word, const char *const *list, size_t n)
 {
@@ -277,7 +281,7 @@ static bool template_options(const ft_server *s, const json_t *body, json_t *o,
                              ft_json_brief(think, brief));
 }
 
-/* ---- a response that was begun by the client ---- */
+/* ---- continuing an assistant message (prefill) ---- */
 
 static bool is_assistant(const json_t *list, size_t back)
 {
@@ -287,8 +291,8 @@ static bool is_assistant(const json_t *list, size_t back)
     return role && !strcmp(role, "assistant");
 }
 
-/* Takes the last message out when it is to be continued. The model then goes on in the answer, so
- * it cannot think first. */
+/* Removes the last message from the list if it is to be continued. Its text is already part of the
+ * answer, so thinking is disabled. */
 static bool prefill(const json_t *body, json_t *list, json_t *o, json_t **begun,
                     ft_http_error *error)
 {
@@ -300,7 +304,7 @@ static bool prefill(const json_t *body, json_t *list, json_t *o, json_t **begun,
     if (go_on && ft_get(body, "add_generation_prompt") && add)
         return ft_http_error_set(
             error, FT_ERR_INVALID, "continue_final_message",
-            "continue_final_message and add_generation_prompt, want one of them");
+            "both continue_final_message and add_generation_prompt are true, want one of them");
     const size_t n = json_array_size(list);
     const json_t *last = json_array_get(list, n - 1);
     const bool open = is_assistant(list, 1) && !ft_get(last, "tool_calls") &&

@@ -1,5 +1,5 @@
-/* serve/chat.h - a chat request in OpenAI's form, which the other APIs are turned into, from
- * messages to the ids of a prompt. */
+/* serve/chat.h - a chat request in OpenAI's format, to which the other APIs are converted: from
+ * messages to the token ids of the prompt. */
 #ifndef FT_SERVE_CHAT_H
 #define FT_SERVE_CHAT_H
 
@@ -8,21 +8,23 @@
 enum { FT_CHAT_MESSAGES = 4096, FT_CHAT_TOOLS = 512 };
 
 typedef struct ft_chat_prompt {
-    char *text; /* as the template wrote it; free() */
+    char *text; /* the rendered template; free() */
     ft_prompt ids;
 } ft_chat_prompt;
 
-/* Fills the ask (fields, tools, reasoning) and renders. The prompt is yours: ft_chat_release. */
+/* Fills the parameters (fields, tools, reasoning) and renders the prompt. The caller releases the
+ * prompt with ft_chat_release. */
 bool ft_chat_read(ft_gen_params *a, ft_server *s, const ft_served *d, const json_t *body,
                   ft_chat_prompt *out, ft_http_error *error);
 void ft_chat_release(ft_chat_prompt *p);
 
-/* {role, content} with the content stolen. */
+/* Returns {role, content}. Takes ownership of content. */
 json_t *ft_chat_message(const char *role, json_t *content);
-/* The texts of an array of parts (or a string) as one. *out is new. */
+/* Concatenates the text parts of content, which may also be a plain string. *out is a new
+ * reference. */
 bool ft_chat_text(const json_t *content, const char *param, json_t **out, ft_http_error *error);
 
-/* Text as ids, with BOS where the model wants it. */
+/* Tokenizes text; adds BOS if the model uses one. */
 bool ft_encode_prompt(const ft_served *d, const char *text, size_t n, ft_prompt *out,
                       ft_http_error *error);
 

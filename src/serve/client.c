@@ -1,4 +1,5 @@
-/* serve/client.c - which client a call comes from, so that none takes all places of the queue. */
+/* serve/client.c - identifies the client of a call, so that the queue can be shared fairly between
+ * clients. */
 #define _GNU_SOURCE
 #include "serve/server.h"
 
@@ -6,7 +7,8 @@
 #include <strings.h>
 #include <xxhash.h>
 
-/* An IPv4 address, or the /64 network of an IPv6 address: whoever has one has all of it. */
+/* Hash of an IPv4 address, or of the /64 network of an IPv6 address, which one client usually
+ * has. */
 static uint64_t address_hash(int fd)
 {
     struct sockaddr_storage a;
@@ -23,7 +25,7 @@ uint64_t ft_call_client(const ft_call *c)
 {
     const ft_auth *g = &c->s->auth;
     if (g->n_key < 2) return address_hash(c->fd);
-    const char *key = ft_call_header(c, "Authorization"); /* read as ft_auth_allows reads it */
+    const char *key = ft_call_header(c, "Authorization"); /* same precedence as in ft_auth_allows */
     const bool bearer = key && !strncasecmp(key, "Bearer ", 7);
     key = bearer ? key + 7 : ft_call_header(c, "X-Api-Key");
     return key ? XXH3_64bits(key, strlen(key)) | 1 : 0;

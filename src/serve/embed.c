@@ -1,5 +1,5 @@
-/* serve/embed.c - texts to vectors, in three APIs. The engine thread computes them; no thread of
- * the server waits, and they end when their client leaves. */
+/* serve/embed.c - embeddings, in three APIs. The engine thread computes them. No server thread
+ * blocks, and a request is cancelled when its client disconnects. */
 #include "base/mem.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
@@ -17,7 +17,7 @@ typedef struct embedding {
     bool base64;
     char *model;
     ft_embedding *vectors; /* NULL: not started */
-    float *row;            /* [width]: one of them, normalised as the request wants it */
+    float *row;            /* [width]: one embedding, normalised as requested */
 } embedding;
 
 static void embedding_free(embedding *e)
@@ -29,7 +29,7 @@ static void embedding_free(embedding *e)
     ft_free(e);
 }
 
-/* 0: the largest is one, 1: the sum, 2: the length, p: the p-norm; < 0: as it is. */
+/* norm: 0: maximum absolute value 1; 1: L1; 2: L2; p: p-norm; < 0: unchanged. */
 static void normalise(float *x, int n, int norm)
 {
     double sum = 0;
@@ -199,7 +199,8 @@ static void start_embedding(ft_call *c, form f)
     bool ok = read(e, c->body, &error);
     const ft_status st = ok ? begin(e, c, &err) : FT_OK;
     if (st) ok = ft_http_error_from(&error, st, NULL, &err);
-    if (st == FT_EDEVICE) error.kind = FT_ERR_UNAVAILABLE; /* it never began */
+    if (st == FT_EDEVICE)
+        error.kind = FT_ERR_UNAVAILABLE; /* rejected before it started: the client may retry */
     if (!ok) {
         ft_call_fail(c, &error);
         embedding_free(e);

@@ -24,6 +24,7 @@ static const struct {
     [FT_ERR_UNAVAILABLE] = {503, "unavailable_error", "overloaded_error"},
     [FT_ERR_BUSY] = {429, "rate_limit_error", "rate_limit_error"},
     [FT_ERR_SERVER] = {500, "server_error", "api_error"},
+    [FT_ERR_REMOTE] = {502, "server_error", "api_error"},
     [FT_ERR_NO_SPACE] = {507, "insufficient_storage_error", "api_error"},
 };
 
@@ -45,7 +46,7 @@ bool ft_http_error_from(ft_http_error *error, ft_status st, const char *param, c
     switch (st) {
     case FT_EINVAL:
     case FT_EFORMAT:
-    case FT_ELIMIT: /* a grammar or a template's work: asking again would not help */
+    case FT_ELIMIT: /* the cost of a grammar or template: retrying would not help */
     case FT_EUNSUPPORTED: kind = FT_ERR_INVALID; break;
     case FT_EBUSY: kind = FT_ERR_BUSY; break;
     case FT_ENOSPC: kind = FT_ERR_NO_SPACE; break;
@@ -61,7 +62,7 @@ int ft_error_http_status(ft_error_kind p)
     return KIND[p].http;
 }
 
-/* A JSON string of a text that may end with an incomplete character. NULL: it is not UTF-8. */
+/* A JSON string of a text that may end in the middle of a UTF-8 sequence. NULL: not valid UTF-8. */
 static json_t *cut_text(const char *text)
 {
     const size_t n = strlen(text);

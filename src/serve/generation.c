@@ -9,10 +9,10 @@
 
 enum {
     MAX_TEXT = 256 << 20,
-    PILE = 64 << 10, /* bytes that wait to be sent; then the response waits too */
+    UNSENT_MAX = 64 << 10, /* maximum of unsent bytes; the response waits beyond that */
 };
 
-/* ---- events become pieces ---- */
+/* ---- from events to pieces ---- */
 
 static json_t *token_json(const ft_generation *t, const ft_token_prob *p)
 {
@@ -49,7 +49,7 @@ static void flush(ft_generation *t, ft_choice *c)
     const ft_piece p = {c->part,      c->part_call,   ft_buf_z(&c->piece), c->piece.len,
                         c->piece_ids, c->piece_probs, c->piece_drafted};
     const bool tokens = json_array_size(p.ids) || json_array_size(p.logprobs);
-    if (t->stream && (p.n || p.part == FT_PART_CALL || tokens)) t->shape->piece(t, c, &p);
+    if (t->stream && (p.n || p.part == FT_PART_CALL || tokens)) t->format->piece(t, c, &p);
     ft_buf_clear(&c->piece);
     if (c->piece_ids) json_array_clear(c->piece_ids);
     if (c->piece_probs) json_array_clear(c->piece_probs);
@@ -83,8 +83,9 @@ static void take_token(ft_generation *t, ft_choice *c, const ft_event *e)
     }
 }
 
-/* What is not shown: thoughts nobody wants, and text behind a call, which templates forbid. */
-static bool hidden(const ft_generation *t, const ft_choice *c, const ft_event *e)
+/* Output that is not shown: reasoning if it was not requested, and text after a tool call, which
+ * templates do not allow. */
+static bool is_hidden(const ft_generation *t, const ft_choice *c, const ft_event *e)
 {
     if (e->part == FT_PART_THOUGHT) return t->drop_thought;
     return e->part == FT_PART_ANSWER && c->n_call > 0;
@@ -118,14 +119,14 @@ static void take_event(ft_generation *t, ft_choice *c, const ft_event *e)
 {
     if (e->id >= 0) take_token(t, c, e);
     if (!e->bytes && e->part != FT_PART_CALL) return;
-    if (!hidden(t, c, e))
+    if (!is_hidden(t, c, e))
         take_text(t, c, e);
     else if (e->part == FT_PART_ANSWER)
-        ft_log(FT_LOG_DEBUG, "%s: %zu bytes behind a tool call were dropped", t->c->id, e->bytes);
+        ft_log(FT_LOG_DEBUG, "%s: %zu bytes after a tool call were dropped", t->c->id, e->bytes);
 }
 
-/* A response that takes too long ends, once it has a whole line. */
-static void look_at_clock(ft_generation *t, ft_choice *c)
+/* Ends a response that exceeds max_ms, once it has a complete line. */
+static void check_time_limit(ft_generation *t, ft_choice *c)
 {
     if (!t->max_ms || c->first_s <= 0 || c->time_up) return;
     if ((ft_now_s() - c->first_s) * 1e3 < t->max_ms) return;
@@ -134,7 +135,7 @@ static void look_at_clock(ft_generation *t, ft_choice *c)
     ft_job_cancel(c->job);
 }
 
-/* ---- pumping ---- */
+/* ---- pump ---- */
 
 static void end_choice(ft_generation *t, ft_choice *c)
 {
@@ -145,46 +146,46 @@ static void end_choice(ft_generation *t, ft_choice *c)
     ft_metrics_response(&t->c->s->metrics, &c->response, first);
     if (!c->st && c->response.reason == FT_REASON_CANCEL && !atomic_load(&t->c->gone))
         c->st = ft_fail(&c->err, FT_ECANCELLED, "the server is shutting down");
-    if (!c->st && t->stream) t->shape->end(t, c);
+    if (!c->st && t->stream) t->format->end(t, c);
 }
 
-static void say_progress(ft_generation *t, ft_choice *c)
+static void send_progress(ft_generation *t, ft_choice *c)
 {
     ft_job_progress p;
-    if (!t->progress || !t->shape->progress || c->n_tokens) return;
+    if (!t->progress || !t->format->progress || c->n_tokens) return;
     ft_job_look(c->job, &p);
     if (p.slot < 0 || p.done_tokens == t->done_tokens) return;
     t->done_tokens = p.done_tokens;
-    t->shape->progress(t, c, &p);
+    t->format->progress(t, c, &p);
 }
 
 static void pump_choice(ft_generation *t, ft_choice *c)
 {
     ft_event e;
-    if (t->stream) say_progress(t, c);
-    while ((!t->stream || t->c->out.len < PILE) && ft_job_next(c->job, &e)) take_event(t, c, &e);
-    look_at_clock(t, c);
+    if (t->stream) send_progress(t, c);
+    while ((!t->stream || t->c->out.len < UNSENT_MAX) && ft_job_next(c->job, &e))
+        take_event(t, c, &e);
+    check_time_limit(t, c);
     if (t->stream || ft_job_done(c->job)) flush(t, c);
     if (ft_job_done(c->job)) end_choice(t, c);
 }
 
-static void note(ft_generation *t)
+static void write_note(ft_generation *t)
 {
     const ft_usage u = ft_generation_usage(t);
     const ft_choice *c = &t->choice[0];
     const ft_response *r = &c->response;
-    const double rate =
-        r->output_tokens > 1 && r->output_s > 0 ? (r->output_tokens - 1) / r->output_s : 0;
     snprintf(t->c->note, sizeof t->c->note,
-             "prompt %d cached %d reply %d first %.1f ms, %.1f tokens/s, %.2f a round, %s",
+             "prompt %d cached %d output %d, first token %.1f ms, %.1f tokens/s, %.2f tokens per "
+             "step, %s",
              u.prompt, u.cached, u.response,
-             c->first_s > 0 ? (c->first_s - t->c->begun_s) * 1e3 : 0.0, rate,
+             c->first_s > 0 ? (c->first_s - t->c->begun_s) * 1e3 : 0.0, ft_response_rate(r),
              r->draft_steps > 0 ? 1 + (double)r->accepted / (double)r->draft_steps : 1.0,
              c->st ? "error" : ft_finish_reason(c));
 }
 
-/* The first choice that failed speaks for all. */
-static bool failure(const ft_generation *t, ft_http_error *error)
+/* Returns the error of the first choice that failed. */
+static bool first_error(const ft_generation *t, ft_http_error *error)
 {
     for (int i = 0; i < t->n; i++)
         if (t->choice[i].st)
@@ -192,18 +193,18 @@ static bool failure(const ft_generation *t, ft_http_error *error)
     return false;
 }
 
-static void say_error(ft_generation *t, const ft_http_error *error)
+static void send_error(ft_generation *t, const ft_http_error *error)
 {
-    if (t->shape->error)
-        t->shape->error(t, error);
+    if (t->format->error)
+        t->format->error(t, error);
     else
         ft_generation_event(t, NULL, ft_error_openai(error));
 }
 
-static void say_ping(ft_generation *t)
+static void send_ping(ft_generation *t)
 {
-    if (t->shape->ping)
-        t->shape->ping(t);
+    if (t->format->ping)
+        t->format->ping(t);
     else
         ft_sse_ping(t);
 }
@@ -211,17 +212,17 @@ static void say_ping(ft_generation *t)
 static void complete(ft_generation *t)
 {
     ft_http_error error;
-    note(t);
+    write_note(t);
     t->finished = true;
-    if (failure(t, &error)) {
+    if (first_error(t, &error)) {
         if (t->stream)
-            say_error(t, &error);
+            send_error(t, &error);
         else
             ft_call_fail(t->c, &error);
     } else if (!t->stream) {
-        ft_call_json(t->c, 200, t->shape->whole(t));
-    } else if (t->shape->finish) {
-        t->shape->finish(t);
+        ft_call_json(t->c, 200, t->format->whole(t));
+    } else if (t->format->finish) {
+        t->format->finish(t);
     }
 }
 
@@ -235,11 +236,11 @@ static bool pump(ft_call *call)
     }
     if (done && !t->finished) complete(t);
     if (atomic_exchange(&call->ping_due, false) && t->stream && !done && !call->out.len)
-        say_ping(t);
+        send_ping(t);
     return done;
 }
 
-/* ---- life ---- */
+/* ---- start, cancel and release ---- */
 
 static void cancel(ft_call *call)
 {
@@ -264,7 +265,7 @@ static void free_choice(ft_choice *c)
     json_decref(c->piece_probs);
 }
 
-static void free_talk(ft_generation *t)
+static void free_generation(ft_generation *t)
 {
     for (int i = 0; i < t->n; i++) free_choice(&t->choice[i]);
     ft_free(t->choice);
@@ -275,7 +276,7 @@ static void free_talk(ft_generation *t)
 
 static void release(ft_call *call)
 {
-    free_talk(call->user);
+    free_generation(call->user);
 }
 
 static void wake(void *user)
@@ -302,13 +303,13 @@ static ft_status start_choice(ft_generation *t, ft_choice *c, const ft_gen_param
     return ft_job_new(&c->job, t->d->llm, &r, wake, t->c, err);
 }
 
-static ft_generation *new_talk(ft_call *c, ft_served *d, const ft_api_format *shape,
-                               const ft_gen_params *a, const char *model, json_t *extra)
+static ft_generation *new_generation(ft_call *c, ft_served *d, const ft_api_format *format,
+                                     const ft_gen_params *a, const char *model, json_t *extra)
 {
     ft_generation *t = ft_new(ft_generation);
     t->c = c;
     t->d = d;
-    t->shape = shape;
+    t->format = format;
     t->created = ft_unix_time();
     t->model = ft_strdup(model ? model : d->name);
     t->stream = a->stream;
@@ -342,16 +343,27 @@ static bool fits(const ft_served *d, const ft_prompt *p, ft_http_error *error)
     return false;
 }
 
-void ft_generation_start(ft_call *c, ft_served *d, const ft_api_format *shape, const char *prefix,
+/* Whether one client may have so many jobs at a time. */
+static bool within_share(const ft_served *d, int n_prompt, int n, ft_http_error *error)
+{
+    if (n_prompt * n <= d->info->jobs_max) return true;
+    return ft_http_error_set(
+        error, FT_ERR_INVALID, n_prompt > 1 ? "prompt" : "n",
+        "the request is for %d responses (%d prompts, n = %d), want at most %d "
+        "(--queue-per-client)",
+        n_prompt * n, n_prompt, n, d->info->jobs_max);
+}
+
+void ft_generation_start(ft_call *c, ft_served *d, const ft_api_format *format, const char *prefix,
                          ft_gen_params *a, const ft_prompt *prompt, int n_prompt, const char *model,
                          json_t *extra)
 {
     a->r.cache_salt = ft_call_salt(c);
-    ft_generation *t = new_talk(c, d, shape, a, model, extra);
+    ft_generation *t = new_generation(c, d, format, a, model, extra);
     ft_http_error error;
     ft_err err;
     ft_status st = FT_OK;
-    bool ok = true;
+    bool ok = within_share(d, n_prompt, a->n, &error);
     ft_random_id(t->id, prefix, 32);
     a->r.client = ft_call_client(c);
     for (int i = 0; i < n_prompt && ok; i++) ok = fits(d, &prompt[i], &error);
@@ -362,10 +374,11 @@ void ft_generation_start(ft_call *c, ft_served *d, const ft_api_format *shape, c
         k->prompt = i / a->n;
         if ((st = start_choice(t, k, a, &prompt[k->prompt], &err)))
             ok = ft_http_error_from(&error, st, NULL, &err);
-        if (st == FT_EDEVICE) error.kind = FT_ERR_UNAVAILABLE; /* it never began */
+        if (st == FT_EDEVICE)
+            error.kind = FT_ERR_UNAVAILABLE; /* rejected before it started: the client may retry */
     }
     if (!ok) {
-        free_talk(t);
+        free_generation(t);
         ft_call_fail(c, &error);
         return;
     }
@@ -375,8 +388,8 @@ void ft_generation_start(ft_call *c, ft_served *d, const ft_api_format *shape, c
     c->cancel = cancel;
     c->release = release;
     if (!t->stream) return;
-    ft_call_stream(c, shape->stream_type ? shape->stream_type : "text/event-stream");
-    if (shape->begin) shape->begin(t);
+    ft_call_stream(c, format->stream_type ? format->stream_type : "text/event-stream");
+    if (format->begin) format->begin(t);
 }
 
 bool ft_generation_end_thought(ft_server *s, const char *id)

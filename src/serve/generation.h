@@ -1,9 +1,9 @@
-/* serve/generation.h - one request's responses: jobs of the engine, what came of them so far, and
- * the shape in which an API says it.
+/* serve/generation.h - the generation of one request: its engine jobs, their output so far, and
+ * the format in which an API presents it.
  *
- * A shape is a row of functions. Events are collected into choices; a streamed talk also says each
- * piece as it comes (neighbouring tokens that arrived together are one piece), an unstreamed one
- * says everything at the end. Nothing here waits. */
+ * An ft_api_format is a table of functions, one table per API. Engine events are collected into
+ * choices. A streamed generation sends each piece as it arrives (tokens that arrive together form
+ * one piece); an unstreamed one sends everything at the end. Nothing here blocks. */
 #ifndef FT_SERVE_GENERATION_H
 #define FT_SERVE_GENERATION_H
 
@@ -19,120 +19,120 @@ typedef struct ft_tool_call {
 
 typedef struct ft_choice {
     ft_job *job;
-    int index, prompt; /* prompt: which of several */
+    int index, prompt; /* prompt: index of the prompt */
     uint64_t seed;
-    int n_prompt;     /* tokens */
-    bool done, begun; /* begun: the shape's first piece was said */
+    int n_prompt;     /* prompt length in tokens */
+    bool done, begun; /* begun: the first piece was sent */
     ft_status st;
     ft_err err;
     ft_response response;
     ft_buf answer, thought;
     ft_tool_call *call;
     int n_call;
-    int n_tokens;     /* that came so far */
-    json_t *ids;      /* of the tokens, when asked for */
-    json_t *logprobs; /* entries as the chat API has them, when asked for */
-    double first_s;   /* when the first token came; 0: not yet */
-    bool time_up;     /* it was ended for max_ms */
-    /* what arrived and was not said yet: text of one part, and the tokens with it */
+    int n_tokens;     /* generated so far */
+    json_t *ids;      /* token ids, if requested */
+    json_t *logprobs; /* entries in the chat API's format, if requested */
+    double first_s;   /* time of the first token; 0: none yet */
+    bool time_up;     /* stopped by max_ms */
+    /* output that was not sent yet: text of one part, with its tokens */
     ft_event_part part;
     int part_call;
-    bool drafted, piece_drafted; /* the newest token; those of the piece */
+    bool drafted, piece_drafted; /* the newest token; the tokens of the piece */
     ft_buf piece;
     json_t *piece_ids, *piece_probs;
-    /* of the shape */
-    int block, n_block; /* the open block or item, or -1; how many there were */
-    int n_call_said;
+    /* used by the API format */
+    int block, n_block; /* the open block or item, or -1; number of blocks so far */
+    int n_call_sent;
 } ft_choice;
 
 /* A piece of a response. */
 typedef struct ft_piece {
     ft_event_part part;
-    int call;      /* of CALL and ARGS */
-    const char *p; /* CALL: the name */
+    int call;      /* call index, for CALL and ARGS */
+    const char *p; /* for CALL: the function name */
     size_t n;
     json_t *ids, *logprobs; /* arrays or NULL; borrowed */
-    bool drafted;           /* its tokens were drafted and accepted */
+    bool drafted;           /* its tokens are accepted draft tokens */
 } ft_piece;
 
 typedef struct ft_api_format {
     const char *stream_type;         /* Content-Type of a stream; NULL: server-sent events */
-    void (*begin)(ft_generation *t); /* before anything; may be NULL */
+    void (*begin)(ft_generation *t); /* before the first piece; may be NULL */
     void (*piece)(ft_generation *t, ft_choice *c, const ft_piece *p);
     void (*end)(ft_generation *t, ft_choice *c); /* a choice is complete */
-    void (*finish)(ft_generation *t);            /* all are; may be NULL */
-    void (*ping)(ft_generation *t); /* silence; NULL: a comment line, which clients skip */
+    void (*finish)(ft_generation *t);            /* all choices are complete; may be NULL */
+    void (*ping)(ft_generation *t);              /* keep-alive; NULL: an SSE comment line */
     void (*progress)(ft_generation *t, ft_choice *c, const ft_job_progress *p); /* may be NULL */
     void (*error)(ft_generation *t,
                   const ft_http_error *error); /* in a stream; NULL: data: {"error": ...} */
-    json_t *(*whole)(ft_generation *t);        /* the unstreamed answer */
+    json_t *(*whole)(ft_generation *t);        /* the unstreamed response */
 } ft_api_format;
 
 struct ft_generation {
     ft_call *c;
     ft_served *d;
-    const ft_api_format *shape;
+    const ft_api_format *format;
     char id[64];
     int64_t created;
-    char *model; /* as the request named it */
+    char *model; /* as named in the request */
     ft_choice *choice;
     int n;
     bool stream, include_usage, timings_per_token, return_tokens, progress, post_probs, failed;
-    bool return_drafted; /* a piece holds drafted tokens or others, not both */
+    bool return_drafted; /* a piece holds only accepted draft tokens, or none */
     bool finished;
     int max_ms;
-    int top_logprobs;   /* < 0: none */
-    bool drop_thought;  /* reasoning is not shown */
-    bool both_thoughts; /* deepseek-legacy: in the answer too */
-    int sequence;       /* of events, where an API counts them */
-    int done_tokens;    /* progress said last */
-    json_t *extra;      /* of the shape: kept and freed with the talk */
+    int top_logprobs;   /* < 0: no logprobs */
+    bool drop_thought;  /* reasoning is left out */
+    bool both_thoughts; /* deepseek-legacy: reasoning is also part of the answer */
+    int sequence;       /* event number, for APIs that number events */
+    int done_tokens;    /* progress that was reported last */
+    json_t *extra;      /* data of the API format; freed with the generation */
 };
 
-/* What a talk is made of: one prompt's ids for each entry. */
+/* Token ids of one prompt. */
 typedef struct ft_prompt {
     int32_t *ids;
     int n;
 } ft_prompt;
 
-/* Makes a->n jobs for each prompt and hands the call over to them, or answers with an error. extra
- * is stolen (may be NULL). The ask may be released afterwards. */
-void ft_generation_start(ft_call *c, ft_served *d, const ft_api_format *shape, const char *prefix,
+/* Starts a->n jobs for each prompt and makes the call asynchronous, or responds with an error.
+ * Takes ownership of extra (may be NULL). a may be released afterwards. */
+void ft_generation_start(ft_call *c, ft_served *d, const ft_api_format *format, const char *prefix,
                          ft_gen_params *a, const ft_prompt *prompt, int n_prompt, const char *model,
                          json_t *extra);
 
-/* Ends the thought of a running response. false: there is no such response. */
+/* Ends the reasoning phase of a running response. Returns false if there is no such response. */
 bool ft_generation_end_thought(ft_server *s, const char *id);
 
-/* ---- for shapes ---- */
+/* ---- for the API formats ---- */
 
-/* "data: JSON\n\n", with "event: NAME\n" in front unless name is NULL. j is stolen. */
+/* Sends "data: JSON\n\n", preceded by "event: NAME\n" unless name is NULL. Takes ownership of j. */
 void ft_generation_event(ft_generation *t, const char *name, json_t *j);
-/* JSON and a newline. j is stolen. */
+/* Sends JSON and a newline. Takes ownership of j. */
 void ft_generation_line(ft_generation *t, json_t *j);
 /* "stop", "length", "tool_calls" */
 const char *ft_finish_reason(const ft_choice *c);
-/* Sums over all choices; the prompt counts once for each prompt. */
+/* Totals over all choices. Each prompt is counted once, however many choices it has. */
 typedef struct ft_usage {
     int prompt, cached, response, thought;
 } ft_usage;
 ft_usage ft_generation_usage(const ft_generation *t);
 json_t *ft_usage_openai(const ft_generation *t);
-json_t *ft_timings(const ft_response *r);
 json_t *ft_progress_json(const ft_generation *t, const ft_job_progress *p);
 double ft_generation_now(void);
-/* A comment line, which clients skip. */
+/* Sends an SSE comment line, which clients ignore. */
 void ft_sse_ping(ft_generation *t);
-/* How OpenAI's streams end: the sums in a chunk of their own if they were asked for (chunk is
- * stolen), then [DONE]. */
+/* Ends an OpenAI stream: sends the usage chunk if it was requested, then [DONE]. Takes ownership of
+ * chunk. */
 void ft_openai_finish(ft_generation *t, json_t *chunk);
-/* response_fields: reads them into extra; of an answer leaves only these, each under the last part
- * of its path. j is stolen. */
+/* response_fields of llama.cpp: ft_response_fields reads the list into extra; ft_only_fields
+ * reduces a response to these fields, each under the last component of its path, and takes
+ * ownership of j. */
 bool ft_response_fields(const json_t *body, json_t *extra, ft_http_error *error);
 json_t *ft_only_fields(const ft_generation *t, json_t *j);
-/* The same in one piece: j with choices, which are stolen, and the sums. */
+/* The unstreamed OpenAI response: adds choices and usage to j. Takes ownership of choices. */
 json_t *ft_openai_whole(ft_generation *t, json_t *j, json_t *choices);
-/* null when the text is empty and `call` is set */
+/* null if the text is empty and there are tool calls */
 json_t *ft_choice_text(const ft_choice *c);
 /* [{id, type, function: {name, arguments}}] */
 json_t *ft_choice_calls(const ft_choice *c);

@@ -1,8 +1,8 @@
-/* serve/http.c - the only file that knows libmicrohttpd: bytes to calls and back.
+/* serve/http.c - the only file that uses libmicrohttpd: from sockets to calls and back.
  *
- * A request is collected, checked and handed to its route on one of the library's threads. If the
- * answer is not there yet the connection is suspended and no thread waits for it; ft_call_wake
- * resumes it and pump is called again. A streamed answer does the same between two pieces. */
+ * A request is read, checked and passed to its handler on one of the library's threads. If the
+ * response is not complete, the connection is suspended and no thread waits for it; ft_call_wake
+ * resumes it and pump is called again. A streamed response does the same between two pieces. */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/file.h"
@@ -20,16 +20,17 @@
 #include <unistd.h>
 
 enum {
-    POOL_BYTES = 160 << 10, /* of a connection: headers, and a piece of what is read or written */
+    POOL_BYTES = 160 << 10, /* per connection: headers, and a buffer for reading or writing */
     PIECE_BYTES = 16 << 10,
     OUT_MAX = 64 << 20,
-    OFFLOAD_BYTES = 32 << 10, /* bodies above this are handled off the HTTP threads */
+    OFFLOAD_BYTES = 32 << 10, /* larger bodies are handled by offload.c */
     OFFLOAD_THREADS = 2,
-    FREE_BYTES = 64 << 10, /* of a body that p.body_memory does not count */
-    TRIM_BYTES = 4 << 20,  /* after such requests freed memory is given back */
+    FETCH_THREADS = 4,
+    FREE_BYTES = 64 << 10, /* smaller bodies are not counted in p.body_memory */
+    TRIM_BYTES = 4 << 20,  /* after a larger request, freed memory is returned to the system */
 };
 
-/* ---- what routes may ask ---- */
+/* ---- functions for handlers ---- */
 
 const char *ft_call_query(const ft_call *c, const char *key)
 {
@@ -101,7 +102,7 @@ void ft_call_fail(ft_call *c, const ft_http_error *error)
 void ft_call_wake(ft_call *c)
 {
     pthread_mutex_lock(&c->lock);
-    if (c->suspended && !c->elsewhere) {
+    if (c->suspended && !c->offloaded) {
         c->suspended = false;
         MHD_resume_connection(c->conn);
     } else {
@@ -110,14 +111,14 @@ void ft_call_wake(ft_call *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-static void about_to_look(ft_call *c)
+static void clear_woken(ft_call *c)
 {
     pthread_mutex_lock(&c->lock);
     c->woken = false;
     pthread_mutex_unlock(&c->lock);
 }
 
-/* false: somebody called in the meantime, look again. */
+/* Returns false if the call was woken since clear_woken: check again. */
 static bool suspend(ft_call *c)
 {
     pthread_mutex_lock(&c->lock);
@@ -130,13 +131,13 @@ static bool suspend(ft_call *c)
     return wait;
 }
 
-/* A client that closed its side may have gone, or wait for the answer: only sending tells, and a
- * client that is gone resets the connection then. A stream sends an event that says nothing; before
- * a response, HTTP/1.1 lets a server send 100 Continue. */
-bool ft_call_left(ft_call *c)
+/* A client that has closed its side of the connection may be gone or may still read the response.
+ * Only sending tells: a client that is gone resets the connection. A stream sends a keep-alive;
+ * before the response, HTTP/1.1 allows 100 Continue. */
+bool ft_call_is_gone(ft_call *c)
 {
     static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (c->s->p.tls_key) return true; /* TLS knows no half of a connection */
+    if (c->s->p.tls_key) return true; /* TLS has no half-closed connections */
     if (c->s->unix_path || c->probed) return false;
     if (c->stream) {
         c->probed = true;
@@ -145,13 +146,13 @@ bool ft_call_left(ft_call *c)
         return false;
     }
     pthread_mutex_lock(&c->lock);
-    if (c->suspended && !c->elsewhere && !c->http_1_0)
+    if (c->suspended && !c->offloaded && !c->http_1_0)
         c->probed = send(c->fd, interim, sizeof interim - 1, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
     pthread_mutex_unlock(&c->lock);
     return false;
 }
 
-static bool left(const ft_call *c)
+static bool is_cancelled(const ft_call *c)
 {
     return atomic_load(&c->gone) || atomic_load(&c->s->closing);
 }
@@ -167,7 +168,7 @@ static ssize_t take_out(ft_call *c, char *buf, size_t max)
         c->sent = 0;
         ft_buf_clear(&c->out);
     }
-    atomic_store(&c->spoke_ns, ft_now_ns());
+    atomic_store(&c->sent_ns, ft_now_ns());
     return (ssize_t)n;
 }
 
@@ -176,8 +177,8 @@ static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
     ft_call *c = cls;
     (void)pos;
     for (;;) {
-        about_to_look(c); /* before anything is looked at: no wake-up is lost */
-        if (left(c)) return MHD_CONTENT_READER_END_WITH_ERROR;
+        clear_woken(c); /* before the checks, so that no wake-up is lost */
+        if (is_cancelled(c)) return MHD_CONTENT_READER_END_WITH_ERROR;
         if (c->out.len > c->sent) return take_out(c, buf, max);
         if (c->ended) return MHD_CONTENT_READER_END_OF_STREAM;
         c->ended = c->pump(c);
@@ -188,7 +189,7 @@ static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
 void ft_call_stream(ft_call *c, const char *type)
 {
     c->stream = true;
-    atomic_store(&c->spoke_ns, ft_now_ns());
+    atomic_store(&c->sent_ns, ft_now_ns());
     set_response(
         c, 200, type,
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, PIECE_BYTES, read_stream, c, NULL));
@@ -196,7 +197,7 @@ void ft_call_stream(ft_call *c, const char *type)
     ft_call_add_header(c, "X-Accel-Buffering", "no");
 }
 
-/* ---- a request, from its first header to its answer ---- */
+/* ---- one request, from its headers to its response ---- */
 
 void ft_call_list(ft_call *c, bool in)
 {
@@ -227,7 +228,7 @@ static void refuse(ft_call *c, const ft_http_error *error)
     snprintf(c->refusal_text, sizeof c->refusal_text, "%.190s", error->text);
 }
 
-static void take_id(ft_call *c)
+static void set_request_id(ft_call *c)
 {
     const char *given = ft_call_header(c, "X-Request-Id");
     const size_t n = given ? strlen(given) : 0;
@@ -239,7 +240,7 @@ static void take_id(ft_call *c)
         ft_random_id(c->id, "req_", 24);
 }
 
-/* ---- what can be refused before the body has arrived ---- */
+/* ---- checks before the body is read ---- */
 
 typedef struct framing {
     int lengths, encodings, hosts;
@@ -256,20 +257,22 @@ static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind, const ch
     return MHD_YES;
 }
 
-/* Where a body ends must not depend on who reads the headers (request smuggling). */
-static bool head_framed(ft_call *c, ft_http_error *error)
+/* The length of the body must be unambiguous (request smuggling). */
+static bool check_framing(ft_call *c, ft_http_error *error)
 {
     framing f = {0};
     MHD_get_connection_values(c->conn, MHD_HEADER_KIND, count_header, &f);
     if (f.lengths > 1 || f.encodings > 1 || f.hosts > 1)
-        return ft_http_error_set(error, FT_ERR_INVALID, NULL, "%s is there %d times, want it once",
+        return ft_http_error_set(error, FT_ERR_INVALID, NULL,
+                                 "the header %s occurs %d times, want it once",
                                  f.lengths > 1     ? "Content-Length"
                                  : f.encodings > 1 ? "Transfer-Encoding"
                                                    : "Host",
                                  FT_MAX(FT_MAX(f.lengths, f.encodings), f.hosts));
     if (f.lengths && f.encodings)
-        return ft_http_error_set(error, FT_ERR_INVALID, NULL,
-                                 "Content-Length and Transfer-Encoding, want one of them");
+        return ft_http_error_set(
+            error, FT_ERR_INVALID, NULL,
+            "both Content-Length and Transfer-Encoding are given, want one of them");
     const union MHD_ConnectionInfo *size =
         MHD_get_connection_info(c->conn, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     if (size && size->header_size > FT_HEADER_MAX)
@@ -279,8 +282,8 @@ static bool head_framed(ft_call *c, ft_http_error *error)
     return true;
 }
 
-/* Pages of other sites, and names that are not ours. */
-static bool head_from_here(ft_call *c, ft_http_error *error)
+/* Checks the Host header and the origin. */
+static bool check_origin(ft_call *c, ft_http_error *error)
 {
     const char *host = ft_call_header(c, "Host"), *origin = ft_call_header(c, "Origin");
     if (!ft_auth_host(&c->s->auth, host))
@@ -302,9 +305,9 @@ static bool is_type(const char *type, const char *want)
     return !strncasecmp(type, want, n) && strchr("; \t", type[n]);
 }
 
-/* A page can send other types without being asked for permission. Programs are not pages: curl -d
- * names the type of a form. */
-static bool head_json(ft_call *c, ft_http_error *error)
+/* Browsers must send application/json, which a page of another origin can send only after a CORS
+ * preflight. Other clients need not: curl -d sends the content type of a form. */
+static bool check_content_type(ft_call *c, ft_http_error *error)
 {
     const char *type = ft_call_header(c, "Content-Type");
     const bool page = ft_call_header(c, "Origin") || ft_call_header(c, "Sec-Fetch-Site");
@@ -314,7 +317,7 @@ static bool head_json(ft_call *c, ft_http_error *error)
                              "Content-Type is \"%.60s\", want application/json", type ? type : "");
 }
 
-static bool head_small(const ft_call *c, ft_http_error *error)
+static bool check_length(const ft_call *c, ft_http_error *error)
 {
     const char *n = ft_call_header(c, "Content-Length");
     if (!n || strtoull(n, NULL, 10) <= c->s->p.body_max) return true;
@@ -323,8 +326,8 @@ static bool head_small(const ft_call *c, ft_http_error *error)
                              c->s->p.body_max);
 }
 
-/* Everything that can be said before the body has arrived. */
-static bool head_fine(ft_call *c, const char *url, const char *method, ft_http_error *error)
+/* All checks that need only the headers. */
+static bool check_headers(ft_call *c, const char *url, const char *method, ft_http_error *error)
 {
     ft_server *s = c->s;
     ft_http_error no_route;
@@ -332,7 +335,7 @@ static bool head_fine(ft_call *c, const char *url, const char *method, ft_http_e
     const char *as = !strcmp(method, "HEAD") ? "GET" : method;
     if (!options) c->route = ft_route_find(s, as, url, c->part, c->allow, &no_route);
     const bool open = options || (c->route && c->route->open);
-    if (!head_framed(c, error) || !head_from_here(c, error)) return false;
+    if (!check_framing(c, error) || !check_origin(c, error)) return false;
     if (atomic_load(&s->draining))
         return ft_http_error_set(error, FT_ERR_UNAVAILABLE, NULL, "the server is shutting down");
     if (!open && !ft_auth_allows(&s->auth, ft_call_header(c, "Authorization"),
@@ -345,12 +348,11 @@ static bool head_fine(ft_call *c, const char *url, const char *method, ft_http_e
         return false;
     }
     if (!open && c->peer && c->peer->over)
-        return ft_http_error_set(
-            error, FT_ERR_UNAVAILABLE, NULL,
-            "too many connections: %d are being answered, or half as many from this "
-            "address",
-            s->p.connections);
-    return !c->post || (head_json(c, error) && head_small(c, error));
+        return ft_http_error_set(error, FT_ERR_UNAVAILABLE, NULL,
+                                 "too many connections: %d are busy, or half as many from this "
+                                 "address",
+                                 s->p.connections);
+    return !c->post || (check_content_type(c, error) && check_length(c, error));
 }
 
 static ft_call *begin_call(ft_server *s, struct MHD_Connection *conn)
@@ -368,7 +370,7 @@ static ft_call *begin_call(ft_server *s, struct MHD_Connection *conn)
     c->fd = i ? i->connect_fd : -1;
     i = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     c->peer = i ? i->socket_context : NULL;
-    take_id(c);
+    set_request_id(c);
     if (c->peer) ft_peer_phase(s, c->peer, FT_PHASE_BODY);
     MHD_set_connection_option(conn, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)s->p.body_s);
     return c;
@@ -385,7 +387,7 @@ static void end_call(ft_call *c)
     if (s->p.log_requests)
         ft_log(FT_LOG_INFO, "%s %s %d%s%s %.1f ms%s", c->id, route, c->status,
                c->note[0] ? " " : "", c->note, s_all * 1e3,
-               atomic_load(&c->gone) ? " (client left)" : "");
+               atomic_load(&c->gone) ? " (client disconnected)" : "");
     if (c->release) c->release(c);
     ft_served_drop(s, c->served);
     json_decref(c->body);
@@ -398,7 +400,8 @@ static void end_call(ft_call *c)
     atomic_fetch_sub(&s->metrics.active, 1);
 }
 
-/* So many bytes more are this call's. false: all calls together have too many. */
+/* Adds n bytes to the memory charged to this call. Returns false if all calls together exceed the
+ * limit. */
 static bool charge(ft_call *c, size_t n)
 {
     ft_server *s = c->s;
@@ -429,7 +432,7 @@ static void preflight(ft_call *c)
     ft_call_add_header(c, "Access-Control-Max-Age", "86400");
 }
 
-static void say_refusal(ft_call *c)
+static void send_refusal(ft_call *c)
 {
     ft_http_error error;
     ft_http_error_set(&error, c->refusal, NULL, "%s", c->refusal_text);
@@ -438,15 +441,15 @@ static void say_refusal(ft_call *c)
     if (c->refusal == FT_ERR_UNAVAILABLE) ft_call_add_header(c, "Retry-After", "1");
 }
 
-/* Memory for what the body becomes, before it is parsed. */
-static bool body_fits(ft_call *c, ft_http_error *error)
+/* Checks the memory of the parsed body before it is parsed. */
+static bool check_body_memory(ft_call *c, ft_http_error *error)
 {
-    const size_t cost = ft_body_cost(ft_buf_str(&c->in)), most = c->s->p.body_memory / 4;
-    if (cost > most)
+    const size_t cost = ft_body_cost(ft_buf_str(&c->in)), max = c->s->p.body_memory / 4;
+    if (cost > max)
         return ft_http_error_set(
             error, FT_ERR_TOO_LARGE, NULL,
             "the JSON of the body would take %zu MiB of memory, the maximum is %zu",
-            (cost >> 20) + 1, most >> 20);
+            (cost >> 20) + 1, max >> 20);
     if (cost <= FREE_BYTES || charge(c, cost)) return true;
     return ft_http_error_set(error, FT_ERR_UNAVAILABLE, NULL, "too many large requests at a time");
 }
@@ -455,7 +458,7 @@ static void parse(ft_call *c)
 {
     ft_http_error error;
     if (!c->post || c->body) return;
-    if (body_fits(c, &error) && ft_body_parse(&c->body, ft_buf_str(&c->in), &error)) {
+    if (check_body_memory(c, &error) && ft_body_parse(&c->body, ft_buf_str(&c->in), &error)) {
         ft_prompt_log(c, ft_buf_str(&c->in));
         ft_buf_release(&c->in);
         return;
@@ -464,7 +467,7 @@ static void parse(ft_call *c)
     if (error.kind == FT_ERR_UNAVAILABLE) ft_call_add_header(c, "Retry-After", "1");
 }
 
-/* The body is complete: run the route. */
+/* Runs the handler; the body is complete. */
 static void run_route(ft_call *c)
 {
     if (!c->route) {
@@ -477,13 +480,13 @@ static void run_route(ft_call *c)
     if (!c->response || c->stream) ft_call_list(c, true);
 }
 
-/* Queues the answer, or waits for it without a thread. */
-static enum MHD_Result go_on(ft_call *c)
+/* Queues the response, or suspends the connection until there is one. */
+static enum MHD_Result respond_or_suspend(ft_call *c)
 {
     while (!c->queued) {
         if (c->response) return queue_response(c);
-        about_to_look(c); /* before anything is looked at: no wake-up is lost */
-        if (left(c)) return MHD_NO;
+        clear_woken(c); /* before the checks, so that no wake-up is lost */
+        if (is_cancelled(c)) return MHD_NO;
         const bool done = c->pump(c);
         assert(!done || c->response);
         (void)done;
@@ -492,19 +495,19 @@ static enum MHD_Result go_on(ft_call *c)
     return MHD_YES;
 }
 
-/* On a thread of offload.c; the connection is suspended meanwhile. */
-static void run_elsewhere(ft_call *c)
+/* Runs the handler on a thread of offload.c while the connection is suspended. */
+static void run_offloaded(ft_call *c)
 {
     struct MHD_Connection *conn = c->conn;
-    if (!left(c)) run_route(c);
+    if (!is_cancelled(c)) run_route(c);
     pthread_mutex_lock(&c->lock);
-    c->elsewhere = c->suspended = false;
+    c->offloaded = c->suspended = false;
     pthread_mutex_unlock(&c->lock);
-    MHD_resume_connection(conn); /* from here on the call may be over at any time */
+    MHD_resume_connection(conn); /* the call may be freed at any time from here on */
 }
 
-/* Grammars are compiled, and a few bytes of one can take long. */
-static bool is_costly(const ft_call *c)
+/* Whether the request needs a grammar. Compiling even a short one can take long. */
+static bool needs_grammar(const ft_call *c)
 {
     static const char *const field[] = {"grammar", "json_schema",  "response_format",
                                         "tools",   "functions",    "format",
@@ -514,25 +517,42 @@ static bool is_costly(const ft_call *c)
     return false;
 }
 
-/* Bodies that are large, or that need a grammar, go to threads of their own; one kind does not wait
- * for the other. false: the route is to run here. */
+/* Whether the request names an image that is to be downloaded: a text that is an address. */
+static bool has_address(const json_t *v)
+{
+    const char *text = json_string_value(v), *key;
+    json_t *one;
+    size_t i;
+    if (text) return !strncasecmp(text, "http://", 7) || !strncasecmp(text, "https://", 8);
+    json_array_foreach((json_t *)(uintptr_t)v, i, one) if (has_address(one)) return true;
+    json_object_foreach((json_t *)(uintptr_t)v, key, one) if (has_address(one)) return true;
+    return false;
+}
+
+/* Large bodies, requests that need a grammar and requests that wait for a download run on thread
+ * pools of their own, so that none blocks the others. Returns false if the handler is to run on
+ * this thread. */
 static bool offload(ft_call *c)
 {
     if (!c->post) return false;
     const bool large = c->in.len >= OFFLOAD_BYTES;
     if (!large) parse(c);
-    if (!large && (c->response || !is_costly(c))) return false;
+    const bool fetches = !large && c->s->fetch && has_address(c->body);
+    if (!large && (c->response || !(fetches || needs_grammar(c)))) return false;
     pthread_mutex_lock(&c->lock);
-    const bool ok = ft_offload_put(large ? c->s->offload : c->s->compile, c);
+    const bool ok = ft_offload_put(fetches ? c->s->fetch
+                                   : large ? c->s->offload
+                                           : c->s->compile,
+                                   c);
     if (ok) {
-        c->elsewhere = c->suspended = true;
+        c->offloaded = c->suspended = true;
         MHD_suspend_connection(c->conn);
     }
     pthread_mutex_unlock(&c->lock);
     return ok;
 }
 
-static void take_body(ft_call *c, const char *data, size_t n)
+static void add_body(ft_call *c, const char *data, size_t n)
 {
     ft_http_error error;
     if (c->peer) atomic_fetch_add(&c->peer->received, n);
@@ -549,23 +569,23 @@ static void take_body(ft_call *c, const char *data, size_t n)
     if (c->refused) ft_buf_release(&c->in);
 }
 
-/* The headers are there. What is refused now is answered now, and the connection closed: its body
- * is not waited for. */
-static enum MHD_Result take_head(ft_call *c, const char *url, const char *method,
-                                 const char *version)
+/* Called when the headers are complete. A rejected request gets its response now and the connection
+ * is closed, without waiting for the body. */
+static enum MHD_Result on_headers(ft_call *c, const char *url, const char *method,
+                                  const char *version)
 {
     ft_http_error error;
     c->post = !strcmp(method, "POST");
     c->http_1_0 = !strcmp(version, "HTTP/1.0");
-    if (head_fine(c, url, method, &error)) return MHD_YES;
+    if (check_headers(c, url, method, &error)) return MHD_YES;
     refuse(c, &error);
     if (!ft_call_header(c, "Content-Length") && !ft_call_header(c, "Transfer-Encoding"))
-        return MHD_YES; /* no body */
+        return MHD_YES; /* no body: the response follows */
     c->started = true;
     if (c->peer) c->peer->refused = true;
-    say_refusal(c);
+    send_refusal(c);
     ft_call_add_header(c, "Connection", "close");
-    return go_on(c);
+    return respond_or_suspend(c);
 }
 
 static enum MHD_Result on_access(void *cls, struct MHD_Connection *conn, const char *url,
@@ -577,10 +597,10 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *conn, const c
     if (!c) {
         *con_cls = c = begin_call(s, conn);
         atomic_fetch_add(&s->metrics.active, 1);
-        return take_head(c, url, method, version);
+        return on_headers(c, url, method, version);
     }
     if (*n) {
-        take_body(c, data, *n);
+        add_body(c, data, *n);
         *n = 0;
         return MHD_YES;
     }
@@ -588,13 +608,13 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *conn, const c
         c->started = true;
         if (c->peer) ft_peer_phase(s, c->peer, FT_PHASE_ANSWER);
         if (c->refused)
-            say_refusal(c);
+            send_refusal(c);
         else if (offload(c))
             return MHD_YES;
         else if (!c->response)
             run_route(c);
     }
-    return go_on(c);
+    return respond_or_suspend(c);
 }
 
 static void on_completed(void *cls, struct MHD_Connection *conn, void **con_cls,
@@ -634,7 +654,8 @@ static ft_status start_daemon(ft_server *s, ft_err *err)
         {MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}};
     if (s->p.tls_key || s->p.tls_cert) {
         if (!s->p.tls_key || !s->p.tls_cert)
-            return ft_fail(err, FT_EINVAL, "--ssl-key-file and --ssl-cert-file, want both");
+            return ft_fail(err, FT_EINVAL,
+                           "only one of --ssl-key-file and --ssl-cert-file is given, want both");
         if (MHD_is_feature_supported(MHD_FEATURE_SSL) != MHD_YES)
             return ft_fail(err, FT_EUNSUPPORTED, "this libmicrohttpd was built without TLS");
         if ((st = ft_file_read(&s->tls_key, &n, s->p.tls_key, 1 << 20, err))) return st;
@@ -681,8 +702,9 @@ ft_status ft_server_open(ft_server **out, const ft_serve_params *p, ft_err *err)
     if (!st && p->slot_save_path) st = ft_folder_private(p->slot_save_path, err);
     if (!st && p->prompts_dir) st = ft_folder_private(p->prompts_dir, err);
     if (!st) st = ft_listen(s, err);
-    s->offload = ft_offload_new(OFFLOAD_THREADS, run_elsewhere);
-    s->compile = ft_offload_new(OFFLOAD_THREADS, run_elsewhere);
+    s->offload = ft_offload_new(OFFLOAD_THREADS, run_offloaded);
+    s->compile = ft_offload_new(OFFLOAD_THREADS, run_offloaded);
+    if (p->image_hosts) s->fetch = ft_offload_new(FETCH_THREADS, run_offloaded);
     if (!st) st = start_daemon(s, err);
     if (!st) {
         s->work = ft_work_new(2);
@@ -710,8 +732,9 @@ void ft_server_drain(ft_server *s)
     s->listen_fd = -1;
 }
 
-/* Everybody leaves: no connection may be suspended when the daemon stops. */
-static int send_home(ft_server *s)
+/* Cancels all calls: no connection may be suspended when the daemon stops. Returns the number of
+ * calls. */
+static int cancel_calls(ft_server *s)
 {
     pthread_mutex_lock(&s->lock);
     const int n = s->n_calls;
@@ -731,12 +754,14 @@ void ft_server_close(ft_server *s)
         atomic_store(&s->closing, true);
         ft_offload_stop(s->offload);
         ft_offload_stop(s->compile);
-        while (send_home(s)) usleep(2000);
+        ft_offload_stop(s->fetch);
+        while (cancel_calls(s)) usleep(2000);
         ft_watch_stop(s);
         MHD_stop_daemon(s->daemon);
     }
     ft_offload_free(s->offload);
     ft_offload_free(s->compile);
+    ft_offload_free(s->fetch);
     ft_peers_release(s);
     ft_work_free(s->work);
     if (s->unix_path) unlink(s->unix_path);

@@ -1,11 +1,15 @@
 #include "serve/images.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/mem.h"
+#include "serve/image_url.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
+enum { IMAGE_BYTES = 20 << 20, DOWNLOAD_S = 10 }; /* of an image that is downloaded */
 enum { LOW_TOKENS = 256, LOW_TOKENS_GEMMA = 70 };
 
 static const char *type_of(const json_t *part)
@@ -28,11 +32,40 @@ bool ft_images_in(const json_t *content)
     return false;
 }
 
-/* How many tokens the image may take; 0: as many as the server allows. */
+/* Maximum number of tokens of the image; 0: the server's limit. */
 static int tokens_of(const ft_served *d, const char *detail)
 {
     if (!detail || strcmp(detail, "low")) return 0;
     return strstr(d->info->arch, "Gemma") ? LOW_TOKENS_GEMMA : LOW_TOKENS;
+}
+
+static bool is_address(const char *text, size_t n)
+{
+    return n > 7 && (!strncasecmp(text, "http://", 7) || !strncasecmp(text, "https://", 8) ||
+                     !strncasecmp(text, "file://", 7));
+}
+
+static bool download(ft_gen_params *a, const char *url, size_t n, void **bytes, size_t *n_bytes,
+                     const char *where, ft_http_error *error)
+{
+    ft_err err;
+    if (!a->image_hosts)
+        return ft_http_error_set(error, FT_ERR_INVALID, where,
+                                 "%s is the address of an image, want its data: "
+                                 "data:image/...;base64,... (the server downloads images with "
+                                 "--allow-image-urls)",
+                                 where);
+    if (strlen(url) != n)
+        return ft_http_error_set(error, FT_ERR_INVALID, where, "%s has a zero byte, want none",
+                                 where);
+    const ft_image_url_rules rules = {.hosts = a->image_hosts,
+                                      .bytes = IMAGE_BYTES,
+                                      .seconds = FT_MIN((double)DOWNLOAD_S, a->image_s)};
+    const int64_t start = ft_now_ns();
+    const ft_status st = ft_image_url_get(url, &rules, bytes, n_bytes, &err);
+    a->image_s -= (double)(ft_now_ns() - start) * 1e-9;
+    return !st || ft_http_error_set(error, st == FT_EIO ? FT_ERR_REMOTE : FT_ERR_INVALID, where,
+                                    "%s: %s", where, err.text);
 }
 
 bool ft_images_add(ft_gen_params *a, const ft_served *d, const char *text, size_t n,
@@ -48,17 +81,13 @@ bool ft_images_add(ft_gen_params *a, const ft_served *d, const char *text, size_
                                  where);
     if (a->r.n_images == FT_REQUEST_IMAGES)
         return ft_http_error_set(error, FT_ERR_INVALID, where,
-                                 "%s is one image too many, at most %d are allowed", where,
-                                 FT_REQUEST_IMAGES);
-    if (n > 7 && (!strncmp(text, "http://", 7) || !strncmp(text, "https://", 8) ||
-                  !strncmp(text, "file://", 7)))
-        return ft_http_error_set(error, FT_ERR_INVALID, where,
-                                 "%s is the address of an image, want its data: "
-                                 "data:image/...;base64,...",
-                                 where);
-    if (ft_image_from_text(text, n, &bytes, &n_bytes, &err))
+                                 "%s exceeds the maximum of %d images", where, FT_REQUEST_IMAGES);
+    if (is_address(text, n)) {
+        if (!download(a, text, n, &bytes, &n_bytes, where, error)) return false;
+    } else if (ft_image_from_text(text, n, &bytes, &n_bytes, &err)) {
         return ft_http_error_set(error, FT_ERR_INVALID, where, "%s: %s", where, err.text);
-    ft_gen_params_keep(a, bytes);
+    }
+    ft_gen_params_own(a, bytes);
     const ft_image_input in = {.bytes = bytes, .n = n_bytes, .max_tokens = tokens_of(d, detail)};
     int tokens;
     if (ft_llm_image_tokens(d->llm, &in, &tokens, &err))
@@ -142,7 +171,7 @@ json_t *ft_images_marked(const ft_served *d, const json_t *text)
     return out;
 }
 
-/* ---- the other APIs ---- */
+/* ---- Anthropic and Ollama ---- */
 
 static json_t *url_part(json_t *url)
 {

@@ -1,4 +1,4 @@
-/* serve/listen.c - a socket to listen on: an address and a port, or a path. */
+/* serve/listen.c - opens the listening socket: an address and port, or a Unix socket. */
 #define _GNU_SOURCE
 #include "base/log.h"
 #include "base/mem.h"
@@ -25,9 +25,10 @@ static ft_status listen_unix(ft_server *s, const char *path, ft_err *err)
                        strlen(path), sizeof a.sun_path - 1);
     memcpy(a.sun_path, path, strlen(path) + 1);
     struct stat st;
-    if (!stat(path, &st) && S_ISSOCK(st.st_mode)) unlink(path); /* of a server that is gone */
+    if (!stat(path, &st) && S_ISSOCK(st.st_mode))
+        unlink(path); /* left over from a server that no longer runs */
     s->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (s->listen_fd < 0) return ft_fail_errno(err, "cannot make a socket");
+    if (s->listen_fd < 0) return ft_fail_errno(err, "cannot create a socket");
     if (bind(s->listen_fd, (struct sockaddr *)&a, sizeof a) || listen(s->listen_fd, BACKLOG))
         return ft_fail_errno(err, "cannot listen on %s", path);
     s->unix_path = ft_strdup(path);
@@ -90,8 +91,8 @@ ft_status ft_listen(ft_server *s, ft_err *err)
         s->auth.check_host = on_loopback(s->listen_fd);
         if (!s->auth.check_host && !ft_auth_has_keys(&s->auth))
             ft_log(FT_LOG_WARN,
-                   "%s can be reached from other machines and has no --api-key: everybody there "
-                   "can use it",
+                   "%s can be reached from other machines and no --api-key is set: anyone who "
+                   "can reach it can use it",
                    s->address);
     }
     fcntl(s->listen_fd, F_SETFL, fcntl(s->listen_fd, F_GETFL) | O_NONBLOCK);

@@ -1,4 +1,4 @@
-/* serve/llamacpp.c - POST /completion as llama.cpp has it, and /infill on top of it. */
+/* serve/llamacpp.c - llama.cpp's POST /completion, and /infill, which builds on it. */
 #include "base/mem.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* ---- what goes out ---- */
+/* ---- responses ---- */
 
 /* extra: {"settings", "prompts": [...], "fields": [...]} */
 
@@ -31,7 +31,7 @@ static json_t *final_object(const ft_generation *t, const ft_choice *c)
         json_array_get(json_object_get(t->extra, "prompts"), (size_t)c->prompt), "has_new_line",
         memchr(ft_buf_z(&c->answer), '\n', c->answer.len) != NULL, "truncated", r->context_full,
         "stop_type", stop_type(c), "stopping_word", r->stop_text ? r->stop_text : "",
-        "tokens_cached", r->prompt_tokens + r->output_tokens, "timings", ft_timings(r));
+        "tokens_cached", r->prompt_tokens + r->output_tokens, "timings", ft_timings_json(r));
     if (t->top_logprobs >= 0 && !t->stream)
         json_object_set(j, "completion_probabilities", c->logprobs);
     return ft_only_fields(t, j);
@@ -62,7 +62,7 @@ static void progress(ft_generation *t, ft_choice *c, const ft_job_progress *p)
                                   0, "prompt_progress", ft_progress_json(t, p)));
 }
 
-/* One response is an object, several are an array. */
+/* One choice is an object, several are an array. */
 static json_t *whole(ft_generation *t)
 {
     if (t->n == 1) return final_object(t, &t->choice[0]);
@@ -78,9 +78,9 @@ static const ft_api_format SHAPE = {
     .whole = whole,
 };
 
-/* ---- what comes in ---- */
+/* ---- requests ---- */
 
-/* n_probs, under any of its names. */
+/* Reads n_probs, which has several names. */
 static bool n_probs(ft_gen_params *a, const json_t *body, ft_http_error *error)
 {
     int n = 0;
@@ -154,7 +154,7 @@ static bool infill_prompt(const ft_served *d, const json_t *body, ft_prompt *p,
         return false;
     if (!prefix || !suffix)
         return ft_http_error_set(error, FT_ERR_INVALID, prefix ? "input_suffix" : "input_prefix",
-                                 "%s is missing, want a text",
+                                 "%s is missing, want a string",
                                  prefix ? "input_suffix" : "input_prefix");
     return ft_prompt_infill(d, ft_get(body, "input_extra"), prefix, prompt, suffix, p, error);
 }

@@ -55,15 +55,15 @@ void ft_metrics_response(ft_metrics *m, const ft_response *r, double first_s)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* ---- the page ---- */
+/* ---- the metrics page ---- */
 
 static void head(ft_buf *out, const char *name, const char *kind, const char *help)
 {
     ft_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
 }
 
-/* One value under the name that dashboards know and under ours. */
-static void one(ft_buf *out, const char *name, const char *kind, const char *help, double v)
+/* Writes a value under two names: llama.cpp's and ours. */
+static void metric(ft_buf *out, const char *name, const char *kind, const char *help, double v)
 {
     static const char *const prefix[] = {"llamacpp", "foretoken"};
     for (int i = 0; i < 2; i++) {
@@ -93,21 +93,22 @@ static double rate(double n, double s)
 
 static void tokens(ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
 {
-    one(out, "prompt_tokens_total", "counter", "Prompt tokens evaluated.",
-        (double)c->prompt_tokens);
-    one(out, "prompt_tokens_cached_total", "counter", "Prompt tokens found in the cache.",
-        (double)c->cached_tokens);
-    one(out, "prompt_seconds_total", "counter", "Time spent on prompts.", c->prompt_s);
-    one(out, "tokens_predicted_total", "counter", "Generated tokens.", (double)c->output_tokens);
-    one(out, "tokens_predicted_seconds_total", "counter", "Time spent generating, in seconds.",
-        c->output_s);
-    one(out, "n_decode_total", "counter", "Passes through the model.", (double)c->steps);
-    one(out, "n_tokens_max", "counter", "Tokens of the longest sequence so far.", m->tokens_max);
-    one(out, "prompt_tokens_seconds", "gauge", "Prompt tokens per second since the last scrape.",
-        rate((double)(c->prompt_tokens - m->last_prompt), c->prompt_s - m->last_prompt_s));
-    one(out, "predicted_tokens_seconds", "gauge",
-        "Generated tokens per second since the last scrape.",
-        rate((double)(c->output_tokens - m->last_output), c->output_s - m->last_output_s));
+    metric(out, "prompt_tokens_total", "counter", "Prompt tokens evaluated.",
+           (double)c->prompt_tokens);
+    metric(out, "prompt_tokens_cached_total", "counter", "Prompt tokens found in the cache.",
+           (double)c->cached_tokens);
+    metric(out, "prompt_seconds_total", "counter", "Time spent on prompts, in seconds.",
+           c->prompt_s);
+    metric(out, "tokens_predicted_total", "counter", "Generated tokens.", (double)c->output_tokens);
+    metric(out, "tokens_predicted_seconds_total", "counter", "Time spent generating, in seconds.",
+           c->output_s);
+    metric(out, "n_decode_total", "counter", "Passes through the model.", (double)c->steps);
+    metric(out, "n_tokens_max", "counter", "Tokens of the longest sequence so far.", m->tokens_max);
+    metric(out, "prompt_tokens_seconds", "gauge", "Prompt tokens per second since the last scrape.",
+           rate((double)(c->prompt_tokens - m->last_prompt), c->prompt_s - m->last_prompt_s));
+    metric(out, "predicted_tokens_seconds", "gauge",
+           "Generated tokens per second since the last scrape.",
+           rate((double)(c->output_tokens - m->last_output), c->output_s - m->last_output_s));
     m->last_prompt = c->prompt_tokens;
     m->last_output = c->output_tokens;
     m->last_prompt_s = c->prompt_s;
@@ -116,19 +117,19 @@ static void tokens(ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
 
 static void drafts(const ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
 {
-    one(out, "spec_decode_num_draft_tokens_total", "counter", "Tokens drafted.",
-        (double)c->drafted);
-    one(out, "spec_decode_num_accepted_tokens_total", "counter", "Drafted tokens agreed to.",
-        (double)c->accepted);
-    one(out, "spec_decode_num_drafts_total", "counter", "Rounds that had drafts.",
-        (double)m->spec_rounds);
-    one(out, "spec_k_mean", "gauge", "Drafts of a round, on average.",
-        rate((double)c->drafted, (double)m->spec_rounds));
+    metric(out, "spec_decode_num_draft_tokens_total", "counter", "Draft tokens.",
+           (double)c->drafted);
+    metric(out, "spec_decode_num_accepted_tokens_total", "counter", "Accepted draft tokens.",
+           (double)c->accepted);
+    metric(out, "spec_decode_num_drafts_total", "counter", "Steps with draft tokens.",
+           (double)m->spec_rounds);
+    metric(out, "spec_k_mean", "gauge", "Mean number of draft tokens per step.",
+           rate((double)c->drafted, (double)m->spec_rounds));
     for (int p = 0; p < 2; p++) {
         char name[96];
         snprintf(name, sizeof name, "%s:spec_decode_num_accepted_tokens_per_pos_total",
                  p ? "foretoken" : "llamacpp");
-        head(out, name, "counter", "Rounds in which the draft at this place was agreed to.");
+        head(out, name, "counter", "Steps in which the draft token at this position was accepted.");
         for (int i = 0; i < FT_DRAFT_MAX; i++)
             if (m->spec_at[i])
                 ft_buf_printf(out, "%s{position=\"%d\"} %llu\n", name, i,
@@ -156,21 +157,31 @@ static void cache(const ft_llm_stats *c, ft_buf *out)
                   (unsigned long long)c->prefix_bytes);
     head(out, "foretoken:prefix_entries", "gauge", "Prefix checkpoints.");
     ft_buf_printf(out, "foretoken:prefix_entries %llu\n", (unsigned long long)c->prefix_entries);
+    head(out, "foretoken:prefix_checkpoint_bytes", "gauge",
+         "Memory of one prefix checkpoint besides its pages, in bytes.");
+    ft_buf_printf(out, "foretoken:prefix_checkpoint_bytes %llu\n",
+                  (unsigned long long)c->prefix_state);
+    head(out, "foretoken:prefix_hits_total", "counter", "Prompts that begin with cached tokens.");
+    ft_buf_printf(out, "foretoken:prefix_hits_total %llu\n", (unsigned long long)c->prefix_hits);
+    head(out, "foretoken:prefix_misses_total", "counter", "Prompts without cached tokens.");
+    ft_buf_printf(out, "foretoken:prefix_misses_total %llu\n",
+                  (unsigned long long)c->prefix_misses);
     head(out, "foretoken:prefix_hit_tokens_total", "counter", "Prompt tokens found in the cache.");
     ft_buf_printf(out, "foretoken:prefix_hit_tokens_total %llu\n",
                   (unsigned long long)c->cached_tokens);
-    head(out, "foretoken:prefix_miss_tokens_total", "counter", "Prompt tokens not found there.");
+    head(out, "foretoken:prefix_miss_tokens_total", "counter",
+         "Prompt tokens not found in the cache.");
     ft_buf_printf(out, "foretoken:prefix_miss_tokens_total %llu\n",
                   (unsigned long long)c->prompt_tokens);
     head(out, "foretoken:preemptions_total", "counter",
          "Sequences preempted for lack of KV cache pages.");
     ft_buf_printf(out, "foretoken:preemptions_total %llu\n", (unsigned long long)c->preempted);
     head(out, "foretoken:cancelled_total", "counter",
-         "Responses cancelled because the client left.");
+         "Responses cancelled because the client disconnected.");
     ft_buf_printf(out, "foretoken:cancelled_total %llu\n", (unsigned long long)c->cancelled);
 }
 
-/* The engine counts these itself. */
+/* Step durations, counted by the engine. */
 static void steps(const ft_llm_stats *c, ft_buf *out)
 {
     const char *name = "foretoken:step_seconds";
@@ -191,10 +202,11 @@ void ft_metrics_write(ft_metrics *m, const ft_llm_stats *c, ft_buf *out)
     pthread_mutex_lock(&m->lock);
     if (c) {
         tokens(m, c, out);
-        one(out, "requests_processing", "gauge", "Requests being processed.", c->busy);
-        one(out, "requests_deferred", "gauge", "Requests waiting for a slot.", c->waiting);
-        one(out, "n_busy_slots_per_decode", "gauge", "Mean number of busy slots per decode step.",
-            rate((double)c->decode_steps, (double)c->steps));
+        metric(out, "requests_processing", "gauge", "Requests being processed.", c->busy);
+        metric(out, "requests_deferred", "gauge", "Requests waiting for a slot.", c->waiting);
+        metric(out, "n_busy_slots_per_decode", "gauge",
+               "Mean number of busy slots per decode step.",
+               rate((double)c->decode_steps, (double)c->steps));
         drafts(m, c, out);
         cache(c, out);
         steps(c, out);

@@ -18,13 +18,13 @@ typedef struct ft_models {
     ft_models_params p;
     ft_served *at;
     int n;
-    ft_llm_stats past; /* of models that were unloaded */
+    ft_llm_stats unloaded; /* totals of unloaded models */
     pthread_t thread;
-    pthread_cond_t change; /* with the server's lock */
+    pthread_cond_t change; /* signalled under the server's lock */
     bool running, stop;
 } ft_models;
 
-/* ---- what they are ---- */
+/* ---- the list of models ---- */
 
 int ft_models_count(const ft_server *s)
 {
@@ -47,14 +47,14 @@ const char *ft_served_status(const ft_served *d)
     return d->state == FT_SERVED_UNLOADED && d->error[0] ? "failed" : words[d->state];
 }
 
-static bool named(const ft_served *d, const char *name)
+static bool has_name(const ft_served *d, const char *name)
 {
     const size_t n = strlen(d->name);
     return !strncmp(d->name, name, n) && (!name[n] || !strcmp(name + n, ":latest"));
 }
 
-/* The one that was used last, if it is still there; else the first. */
-static ft_served *usual(ft_models *m)
+/* The model used last if it is loaded; otherwise the first. */
+static ft_served *default_model(ft_models *m)
 {
     ft_served *best = &m->at[0];
     for (int i = 0; i < m->n; i++)
@@ -69,15 +69,15 @@ ft_served *ft_models_find(ft_server *s, const char *name)
     ft_models *m = s->models;
     if (m->n == 1) return &m->at[0];
     for (int i = 0; name && *name && i < m->n; i++)
-        if (named(&m->at[i], name)) return &m->at[i];
+        if (has_name(&m->at[i], name)) return &m->at[i];
     if (!m->n || (name && *name)) return NULL;
     pthread_mutex_lock(&s->lock);
-    ft_served *d = usual(m);
+    ft_served *d = default_model(m);
     pthread_mutex_unlock(&s->lock);
     return d;
 }
 
-/* Counters grow and are kept; what is only now is not. */
+/* Adds counters, which survive unloading; gauges do not. */
 static void add_counts(ft_llm_stats *to, const ft_llm_stats *n)
 {
     to->prompt_tokens += n->prompt_tokens;
@@ -107,6 +107,7 @@ static void add_gauges(ft_llm_stats *to, const ft_llm_stats *n)
     to->pages_cached += n->pages_cached;
     to->prefix_bytes += n->prefix_bytes;
     to->prefix_entries += n->prefix_entries;
+    to->prefix_state = FT_MAX(to->prefix_state, n->prefix_state);
     to->failed |= n->failed;
 }
 
@@ -114,7 +115,7 @@ void ft_models_counts(ft_server *s, ft_llm_stats *out)
 {
     ft_models *m = s->models;
     pthread_mutex_lock(&s->lock);
-    *out = m->past;
+    *out = m->unloaded;
     for (int i = 0; i < m->n; i++) {
         ft_llm_stats n;
         if (m->at[i].state < FT_SERVED_LOADED) continue;
@@ -133,7 +134,7 @@ bool ft_server_failed(ft_server *s)
     return n.failed;
 }
 
-/* ---- who uses them ---- */
+/* ---- holding a model ---- */
 
 void ft_served_hold(ft_server *s, ft_served *d)
 {
@@ -152,14 +153,14 @@ void ft_served_drop(ft_server *s, ft_served *d)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Under the lock: it shall be loaded. */
+/* Under the lock: marks the model to be loaded. */
 static void want_model(ft_served *d)
 {
     if (!d->wanted) d->wanted_s = ft_now_s();
     d->wanted = true;
 }
 
-/* Under the lock: the call holds its model, if that is there. */
+/* Under the lock: the call holds the model if it is loaded. */
 static bool take_model(ft_call *c, ft_served *d)
 {
     if (d->state != FT_SERVED_LOADED) return false;
@@ -168,7 +169,7 @@ static bool take_model(ft_call *c, ft_served *d)
     return true;
 }
 
-/* Under the lock: the call waits no longer. A model that nobody waits for is not wanted. */
+/* Under the lock: the call stops waiting. A model for which no call waits is no longer wanted. */
 static void stop_waiting(ft_call *c)
 {
     ft_served *d = c->awaits;
@@ -180,7 +181,7 @@ static void stop_waiting(ft_call *c)
     pthread_cond_signal(&c->s->models->change);
 }
 
-/* The call ends, however it did. */
+/* Called when the call ends. */
 static void release(ft_call *c)
 {
     pthread_mutex_lock(&c->s->lock);
@@ -188,13 +189,13 @@ static void release(ft_call *c)
     pthread_mutex_unlock(&c->s->lock);
 }
 
-/* Each time the call is woken: goes on with its route, fails, or waits on. */
+/* pump of a waiting call: runs its handler, fails, or waits on. */
 static bool await(ft_call *c)
 {
     ft_server *s = c->s;
     ft_http_error error;
     pthread_mutex_lock(&s->lock);
-    ft_served *d = c->awaits; /* NULL: the client has left */
+    ft_served *d = c->awaits; /* NULL: cancelled */
     const bool here = d && (c->served || take_model(c, d));
     const bool failed = d && !here && d->failures != c->failures;
     if (failed)
@@ -215,11 +216,11 @@ static bool await(ft_call *c)
     ft_call_list(c, false);
     c->route->run(c);
     if (!c->response || c->stream) ft_call_list(c, true);
-    if (!c->status) ft_call_wake(c); /* something may have happened before anybody listened */
+    if (!c->status) ft_call_wake(c); /* the state may have changed before pump was set */
     return c->status && !c->stream;
 }
 
-static ft_served *refuse(ft_call *c, ft_error_kind kind, const char *words, const char *name)
+static ft_served *fail_call(ft_call *c, ft_error_kind kind, const char *words, const char *name)
 {
     ft_http_error error;
     if (name)
@@ -236,12 +237,13 @@ ft_served *ft_call_named(ft_call *c, const char *name)
     if (!name && c->body) name = json_string_value(ft_get(c->body, "model"));
     if (!name) name = ft_call_query(c, "model");
     c->model = name;
-    if (c->served) return c->served; /* it waited for this */
-    if (!atomic_load(&s->ready)) return refuse(c, FT_ERR_UNAVAILABLE, "the model is loading", NULL);
+    if (c->served) return c->served; /* the handler runs again, with the model loaded */
+    if (!atomic_load(&s->ready))
+        return fail_call(c, FT_ERR_UNAVAILABLE, "the model is loading", NULL);
     ft_served *d = ft_models_find(s, name);
     if (d) return d;
-    return refuse(c, FT_ERR_NOT_FOUND, "is not there; GET /v1/models lists those that are",
-                  name ? name : "");
+    return fail_call(c, FT_ERR_NOT_FOUND, "does not exist; GET /v1/models lists the models",
+                     name ? name : "");
 }
 
 ft_served *ft_call_model(ft_call *c, const char *name)
@@ -264,11 +266,11 @@ ft_served *ft_call_model(ft_call *c, const char *name)
     }
     pthread_mutex_unlock(&s->lock);
     if (!here && !load_model)
-        return refuse(c, FT_ERR_INVALID, "is not loaded; POST /models/load does that", d->name);
+        return fail_call(c, FT_ERR_INVALID, "is not loaded; POST /models/load loads it", d->name);
     return here ? d : NULL;
 }
 
-/* ---- the thread that loads ---- */
+/* ---- the loader thread ---- */
 
 /* Under the lock. */
 static void attach_model(ft_server *s, ft_served *d, ft_llm *m, const ft_request *r)
@@ -286,13 +288,13 @@ static void attach_model(ft_server *s, ft_served *d, ft_llm *m, const ft_request
     d->props = ft_props_json(d, true);
 }
 
-/* The lock is held on the way in and out, and nobody holds the model. */
+/* Called and returns with the lock held; no call holds the model. */
 static void unload_model(ft_models *m, ft_served *d)
 {
     ft_llm *llm = d->llm;
     ft_llm_stats n;
     ft_llm_counts(llm, &n);
-    add_counts(&m->past, &n);
+    add_counts(&m->unloaded, &n);
     d->llm = NULL;
     d->info = NULL;
     d->vocab = NULL;
@@ -305,7 +307,7 @@ static void unload_model(ft_models *m, ft_served *d)
     d->state = FT_SERVED_UNLOADED;
 }
 
-/* Those who wait hold it at once: nobody can send it away between. */
+/* Waiting calls hold the model at once, so that it cannot be unloaded before they run. */
 static void wake_waiting(ft_models *m, ft_served *d)
 {
     for (ft_call *c = m->s->calls; c; c = c->next) {
@@ -327,13 +329,14 @@ static bool fits(const ft_models *m, const ft_served *d)
     return (m->p.max <= 0 || n <= m->p.max) && (!m->p.memory || bytes <= m->p.memory);
 }
 
-/* Of those that are loaded the one that was idle longest; else the one that was least used. */
+/* The model to evict: one that is already draining, else the one that has been idle longest; if
+ * none is idle, the one used least recently. */
 static ft_served *victim(ft_models *m)
 {
     ft_served *best = NULL;
     for (int i = 0; i < m->n; i++) {
         ft_served *d = &m->at[i];
-        if (d->state == FT_SERVED_LEAVING) return d;
+        if (d->state == FT_SERVED_DRAINING) return d;
         if (d->state != FT_SERVED_LOADED) continue;
         if (!best || !!d->holders < !!best->holders ||
             (!d->holders == !best->holders && d->used_s < best->used_s))
@@ -342,7 +345,7 @@ static ft_served *victim(ft_models *m)
     return best;
 }
 
-/* false: there is too little memory, others have to be unloaded first. */
+/* Returns false if there is not enough memory: other models must be unloaded first. */
 static bool load_model(ft_models *m, ft_served *d)
 {
     ft_llm *llm = NULL;
@@ -369,8 +372,8 @@ static bool load_model(ft_models *m, ft_served *d)
     return true;
 }
 
-/* No model needs memory any more: those that were to leave for one stay. */
-static void keep_evicted(ft_models *m)
+/* No model needs memory any more: models that were to be evicted stay loaded. */
+static void cancel_evictions(ft_models *m)
 {
     for (int i = 0; i < m->n; i++) {
         ft_served *d = &m->at[i];
@@ -382,7 +385,7 @@ static void keep_evicted(ft_models *m)
     }
 }
 
-/* Who has waited for longest comes first. */
+/* The model that has been wanted longest. */
 static ft_served *next_wanted(ft_models *m)
 {
     ft_served *best = NULL;
@@ -394,15 +397,15 @@ static ft_served *next_wanted(ft_models *m)
     return best;
 }
 
-/* One that was told to go and may, or has slept for long enough. */
-static ft_served *next_leaving(ft_models *m)
+/* A DRAINING model that no call holds, or a model that has been idle for idle_s. */
+static ft_served *next_to_unload(ft_models *m)
 {
     const double now = ft_now_s();
     for (int i = 0; i < m->n; i++) {
         ft_served *d = &m->at[i];
-        const bool tired =
+        const bool idle =
             d->state == FT_SERVED_LOADED && m->p.idle_s > 0 && now - d->used_s >= m->p.idle_s;
-        if (!d->holders && (d->state == FT_SERVED_LEAVING || tired)) return d;
+        if (!d->holders && (d->state == FT_SERVED_DRAINING || idle)) return d;
     }
     return NULL;
 }
@@ -420,11 +423,11 @@ static void wait_for_change(ft_models *m)
         pthread_cond_wait(&m->change, &m->s->lock);
 }
 
-/* Waits where it cannot leave yet. */
+/* Unloads the model, or waits until no call holds it. */
 static void evict(ft_models *m, ft_served *d)
 {
     if (d->state == FT_SERVED_LOADED) {
-        d->state = FT_SERVED_LEAVING;
+        d->state = FT_SERVED_DRAINING;
         d->evicted = true;
     }
     if (d->holders) wait_for_change(m);
@@ -433,12 +436,12 @@ static void evict(ft_models *m, ft_served *d)
 static void *loader_thread(void *user)
 {
     ft_models *m = user;
-    bool tight = false; /* the last attempt found too little memory */
+    bool tight = false; /* the last load failed for lack of memory */
     pthread_mutex_lock(&m->s->lock);
     while (!m->stop) {
         ft_served *d = next_wanted(m);
-        if (!d) keep_evicted(m);
-        ft_served *gone = next_leaving(m), *other = victim(m);
+        if (!d) cancel_evictions(m);
+        ft_served *gone = next_to_unload(m), *other = victim(m);
         if (!d || gone) tight = false;
         if (gone)
             unload_model(m, gone);
@@ -453,7 +456,7 @@ static void *loader_thread(void *user)
     return NULL;
 }
 
-/* ---- life ---- */
+/* ---- start and stop ---- */
 
 struct ft_models *ft_models_new(ft_server *s)
 {
@@ -546,7 +549,7 @@ void ft_models_free(ft_models *m)
 
 /* ---- routes ---- */
 
-static ft_served *asked_for(ft_call *c)
+static ft_served *model_in_body(ft_call *c)
 {
     ft_http_error error;
     const char *name = NULL;
@@ -554,16 +557,17 @@ static ft_served *asked_for(ft_call *c)
         ft_call_fail(c, &error);
         return NULL;
     }
-    if (!name) return refuse(c, FT_ERR_INVALID, "model is missing, want the name of one", NULL);
+    if (!name)
+        return fail_call(c, FT_ERR_INVALID, "model is missing, want the name of a model", NULL);
     ft_served *d = atomic_load(&c->s->ready) ? ft_models_find(c->s, name) : NULL;
     if (!d || !c->s->models->running)
-        return refuse(c, FT_ERR_NOT_FOUND, "is not one that can be loaded and unloaded", name);
+        return fail_call(c, FT_ERR_NOT_FOUND, "cannot be loaded or unloaded by request", name);
     return d;
 }
 
 void ft_run_models_load(ft_call *c)
 {
-    ft_served *d = asked_for(c);
+    ft_served *d = model_in_body(c);
     if (!d) return;
     pthread_mutex_lock(&c->s->lock);
     const bool there = d->state == FT_SERVED_LOADED;
@@ -571,23 +575,23 @@ void ft_run_models_load(ft_call *c)
     pthread_cond_signal(&c->s->models->change);
     pthread_mutex_unlock(&c->s->lock);
     if (there)
-        refuse(c, FT_ERR_INVALID, "is loaded already", d->name);
+        fail_call(c, FT_ERR_INVALID, "is already loaded", d->name);
     else
         ft_call_json(c, 200, json_pack("{s:b}", "success", 1));
 }
 
 void ft_run_models_unload(ft_call *c)
 {
-    ft_served *d = asked_for(c);
+    ft_served *d = model_in_body(c);
     if (!d) return;
     pthread_mutex_lock(&c->s->lock);
     const bool there = d->state >= FT_SERVED_LOADED;
-    if (there) d->state = FT_SERVED_LEAVING; /* when running responses are done */
+    if (there) d->state = FT_SERVED_DRAINING; /* unloaded when the running responses are complete */
     d->evicted = false;
     pthread_cond_signal(&c->s->models->change);
     pthread_mutex_unlock(&c->s->lock);
     if (!there)
-        refuse(c, FT_ERR_INVALID, "is not loaded", d->name);
+        fail_call(c, FT_ERR_INVALID, "is not loaded", d->name);
     else
         ft_call_json(c, 200, json_pack("{s:b}", "success", 1));
 }

@@ -1,29 +1,32 @@
-/* serve/models.h - the models that the server can answer with: which of them are loaded, which
- * calls use them, and which are unloaded to make memory free.
+/* serve/models.h - the models of the server: which are loaded, which requests use them, and which
+ * are unloaded to free memory.
  *
- * A call that names a model holds it from ft_call_model until the call ends; work that outlives the
- * call holds it too. One thread, the loader, loads and unloads; a call whose model is not loaded
- * waits for it without a thread, and then its route runs again.
+ * A call holds its model from ft_call_model until the call ends; work that outlives the call holds
+ * it too. One thread, the loader, loads and unloads models. A call whose model is not loaded is
+ * suspended, without blocking a thread; once the model is loaded its handler runs again.
  *
- *     UNLOADED --loader, when wanted--> LOADING --> LOADED, or UNLOADED with an error
- *     LOADED --unload request, or another model needs the memory--> LEAVING
- *     LOADED --idle for idle_s--> UNLOADING --> UNLOADED
- *     LEAVING --last holder gone--> UNLOADING --> UNLOADED
- *     LEAVING --the other model is no longer wanted--> LOADED
+ *     UNLOADED  -> LOADING    the loader starts to load a wanted model
+ *     LOADING   -> LOADED     or -> UNLOADED, with an error
+ *     LOADED    -> DRAINING   unload request, or another model needs the memory
+ *     LOADED    -> UNLOADING  idle for idle_s
+ *     DRAINING  -> UNLOADING  no call holds it any more
+ *     DRAINING  -> LOADED     the other model is no longer wanted
+ *     UNLOADING -> UNLOADED
  *
- * A model that is LEAVING is given to no further call. Calls that name it wait until it is loaded
- * again, so that no request is lost and two models that do not fit together alternate.
+ * A DRAINING model accepts no further calls. Calls that name it wait until it is loaded again, so
+ * no request is lost, and two models that do not fit together alternate.
  *
- * A model is wanted while a live call waits for it, or after a request to load it until the loader
- * has tried. A call whose client has left or whose time is up stops waiting at once; with the last
- * one the model is no longer wanted.
+ * A model is wanted while an active call waits for it, or after a load request until the loader has
+ * tried. A call that was cancelled or timed out stops waiting at once; when no call waits any more,
+ * the model is no longer wanted.
  *
- *     who waits                       for what                      who wakes it
- *     a call (suspended, `awaits`)    LOADED, or a failed attempt   the loader: ft_call_wake
- *     the loader (`change`)           a wanted model, a last        ft_call_model, ft_served_drop,
- * the holder, stop                  routes, ft_models_free ft_server_load                  the
- * first attempt             looks every 5 ms ft_models_free                  the loader's end a
- * running load is waited for */
+ * Waiting and waking:
+ * - A call (suspended, `awaits`) waits for LOADED or a failed load. The loader wakes it with
+ *   ft_call_wake.
+ * - The loader (`change`) waits for a wanted model, the release of a model, or stop. ft_call_model,
+ *   ft_served_drop, the load and unload routes and ft_models_free signal it.
+ * - ft_server_load waits for the first load; it polls every 5 ms.
+ * - ft_models_free joins the loader; a load that is running is completed first. */
 #ifndef FT_SERVE_MODELS_H
 #define FT_SERVE_MODELS_H
 
@@ -34,54 +37,58 @@ typedef enum ft_served_state {
     FT_SERVED_UNLOADED,
     FT_SERVED_LOADING,
     FT_SERVED_UNLOADING,
-    FT_SERVED_LOADED,  /* from here on there is an llm */
-    FT_SERVED_LEAVING, /* unloaded as soon as nobody holds it */
+    FT_SERVED_LOADED,   /* llm is set in this state and in DRAINING */
+    FT_SERVED_DRAINING, /* unloaded as soon as no call holds it */
 } ft_served_state;
 
-/* A model. Who does not hold it reads llm, info and vocab under the lock, from LOADED on. */
+/* One model. Code that does not hold it must take the lock to read llm, info and vocab, and only in
+ * the states LOADED and DRAINING. */
 typedef struct ft_served {
     int index;
-    char *name;     /* the first alias, or the file's name */
-    uint64_t bytes; /* that it takes, or of its file before that is known */
+    char *name;     /* first alias, or the file name */
+    uint64_t bytes; /* memory used; the file size until that is known */
     ft_llm *llm;
     const ft_llm_info *info;
     const ft_vocab *vocab;
-    ft_request defaults; /* of a request; POST /props changes it */
-    /* under the server's lock */
+    ft_request defaults; /* default request parameters; POST /props changes them */
+    /* protected by the server's lock */
     ft_served_state state;
     int holders;
-    int waiting;       /* live calls that wait for it */
-    bool requested;    /* POST /models/load, or the server's start, waits for an attempt */
-    bool wanted;       /* it shall be loaded: for one of these two, */
-    double wanted_s;   /* since then */
-    bool evicted;      /* LEAVING because another model needs the memory */
-    double used_s;     /* when it was last let go */
-    uint64_t failures; /* to load it, so far */
-    char error[512];   /* of the last one */
-    json_t *props;     /* GET /props of it, for when it sleeps; NULL: it never was loaded */
+    int waiting;       /* active calls that wait for it */
+    bool requested;    /* POST /models/load, or the start of the server, waits for a load */
+    bool wanted;       /* to be loaded: waiting > 0 or requested */
+    double wanted_s;   /* time at which wanted was set */
+    bool evicted;      /* DRAINING because another model needs the memory */
+    double used_s;     /* time at which it was last released */
+    uint64_t failures; /* number of failed loads */
+    char error[512];   /* message of the last failed load */
+    json_t *props;     /* last GET /props while loaded; NULL: never loaded */
 } ft_served;
 
 struct ft_models;
 
-/* Before anything else: none, and nobody is answered. */
+/* Creates an empty list. No request can be handled yet. */
 struct ft_models *ft_models_new(struct ft_server *s);
-void ft_models_free(struct ft_models *m); /* unloads what was loaded here */
+void ft_models_free(struct ft_models *m); /* unloads the models that the loader loaded */
 
 int ft_models_count(const struct ft_server *s);
 ft_served *ft_models_at(struct ft_server *s, int i);
-bool ft_models_one(const struct ft_server *s); /* a single one, which answers to any name */
-/* By its name, "name:latest" as Ollama says it, or the one used last without; NULL: none. */
+bool ft_models_one(const struct ft_server *s); /* there is one model, used for any name */
+/* Finds a model by its name or, as in Ollama, "name:latest"; without a name, the model used last.
+ * NULL: none. */
 ft_served *ft_models_find(struct ft_server *s, const char *name);
-/* Sums over all models, also over what they did before they were unloaded. */
+/* Totals over all models, including what they counted before they were unloaded. */
 void ft_models_counts(struct ft_server *s, ft_llm_stats *out);
-const char *ft_served_status(const ft_served *d); /* "loaded" and so on; under the lock */
+const char *ft_served_status(const ft_served *d); /* "loaded" etc.; under the lock */
 
-/* The model that a call names, not held and perhaps not loaded; or NULL: the call was answered with
- * an error. name NULL: as its body or its query has it. */
+/* The model that a call names (name NULL: the name in its body or query), not held and perhaps not
+ * loaded. NULL: an error response was sent. */
 ft_served *ft_call_named(ft_call *c, const char *name);
-/* The same, loaded and held; or NULL: then the call was answered, or its route will run again. */
+/* Like ft_call_named, but loaded and held. NULL: a response was sent, or the handler will run
+ * again. */
 ft_served *ft_call_model(ft_call *c, const char *name);
-void ft_served_hold(struct ft_server *s, ft_served *d); /* once more, by whoever holds it */
-void ft_served_drop(struct ft_server *s, ft_served *d); /* NULL: nothing */
+void ft_served_hold(struct ft_server *s,
+                    ft_served *d); /* holds it once more; the caller must hold it */
+void ft_served_drop(struct ft_server *s, ft_served *d); /* releases it; NULL: no effect */
 
 #endif

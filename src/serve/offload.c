@@ -1,5 +1,5 @@
-/* serve/offload.c - threads that run routes with large bodies: parsing, rendering and tokenizing
- * megabytes takes seconds, which the HTTP threads and the other clients do not have. */
+/* serve/offload.c - threads that run handlers with large bodies. Parsing, rendering and tokenizing
+ * megabytes takes seconds, during which an HTTP thread could not serve other clients. */
 #include "base/mem.h"
 #include "serve/server.h"
 
@@ -7,7 +7,7 @@ struct ft_offload {
     pthread_mutex_t lock;
     pthread_cond_t more;
     void (*run)(ft_call *c);
-    ft_call **list; /* as many as there are connections at most */
+    ft_call **list; /* at most one per connection */
     int n, cap;
     bool stop;
     pthread_t *thread;

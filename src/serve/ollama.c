@@ -1,4 +1,5 @@
-/* serve/ollama.c - POST /api/chat and /api/generate become chat bodies; the rest is a few facts. */
+/* serve/ollama.c - Ollama's API: converts POST /api/chat and /api/generate to chat bodies, and
+ * describes the models. */
 #include "serve/ollama.h"
 
 #include "base/mem.h"
@@ -22,7 +23,7 @@ static json_t *details(const ft_served *d)
                      "quantization_level", "unknown");
 }
 
-/* Under the server's lock; a model that is not loaded has a name and a size. */
+/* Under the server's lock. Of a model that is not loaded, only the name and size are known. */
 static json_t *entry(const ft_served *d)
 {
     char when[40], digest[72];
@@ -36,7 +37,7 @@ static json_t *entry(const ft_served *d)
     return j;
 }
 
-/* All models, or those that are loaded. */
+/* All models, or only the loaded ones. */
 static void list_models(ft_call *c, bool loaded)
 {
     ft_server *s = c->s;
@@ -83,7 +84,7 @@ void ft_run_ollama_show(ft_call *c)
                            "capabilities", can));
 }
 
-/* ---- bodies ---- */
+/* ---- request bodies ---- */
 
 static void format(const json_t *body, json_t *out)
 {
@@ -106,7 +107,8 @@ static void think(const json_t *body, json_t *out)
                         json_pack("{s:b}", "enable_thinking", !json_is_false(v)));
 }
 
-/* The chat body that both become: the options on top, a stream unless told otherwise. */
+/* The chat body of both routes: the members of `options` move to the top level, and stream defaults
+ * to true. */
 static json_t *chat_body(const json_t *body, json_t *messages)
 {
     json_t *options = ft_get(body, "options"), *stream = ft_get(body, "stream");
@@ -148,8 +150,8 @@ static json_t *prompt_messages(const json_t *body)
     return list;
 }
 
-/* A request with nothing to answer asks whether the model is there. */
-static void loaded(ft_call *c, const ft_served *d, const char *model, bool chat)
+/* Responds to a request without a prompt, which clients send to load the model. */
+static void send_loaded(ft_call *c, const ft_served *d, const char *model, bool chat)
 {
     char when[40];
     json_t *j = json_pack("{s:s, s:s, s:b, s:s}", "model", model ? model : d->name, "created_at",
@@ -162,9 +164,9 @@ static void loaded(ft_call *c, const ft_served *d, const char *model, bool chat)
     ft_call_json(c, 200, j);
 }
 
-/* Raw prompts go past the template. */
-static bool read(ft_call *c, const ft_served *d, ft_gen_params *a, json_t *chat, ft_chat_prompt *p,
-                 ft_http_error *error)
+/* A raw prompt bypasses the template. */
+static bool read_request(ft_call *c, const ft_served *d, ft_gen_params *a, json_t *chat,
+                         ft_chat_prompt *p, ft_http_error *error)
 {
     bool raw = false;
     if (!ft_want_bool(c->body, "raw", &raw, error)) return false;
@@ -188,18 +190,18 @@ static void run_ollama(ft_call *c, bool chat)
         return;
     }
     if (chat ? !json_array_size(ft_get(c->body, "messages")) : !text || !*text) {
-        loaded(c, d, model, chat);
+        send_loaded(c, d, model, chat);
         return;
     }
     ft_gen_params a;
     ft_chat_prompt p = {0};
     ft_gen_params_init(&a, c->s, d);
     json_t *body = chat_body(c->body, chat ? messages_of(c->body) : prompt_messages(c->body));
-    if (read(c, d, &a, body, &p, &error)) {
+    if (read_request(c, d, &a, body, &p, &error)) {
         a.r.top_logprobs = -1;
         a.n = 1;
-        a.ping_s = -1; /* a line that is no JSON would be a mistake here */
-        ft_generation_start(c, d, chat ? &ft_ollama_chat_shape : &ft_ollama_generate_shape,
+        a.ping_s = -1; /* a line that is not JSON would be an error here */
+        ft_generation_start(c, d, chat ? &ft_ollama_chat_format : &ft_ollama_generate_format,
                             "ollama-", &a, &p.ids, 1, model, NULL);
     } else {
         ft_call_fail(c, &error);

@@ -1,4 +1,4 @@
-/* serve/ollama_out.c - responses as lines of JSON. */
+/* serve/ollama_out.c - responses in Ollama's format: lines of JSON. */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/mem.h"
@@ -40,7 +40,7 @@ static void put_end(const ft_generation *t, const ft_choice *c, json_t *j)
     json_object_set_new(j, "eval_duration", json_integer((json_int_t)(r->output_s * ns)));
 }
 
-/* Calls from `from` on, with their arguments as objects. */
+/* Tool calls from number `from` on, with their arguments as objects. */
 static json_t *calls(const ft_choice *c, int from)
 {
     json_t *list = json_array();
@@ -66,7 +66,7 @@ static json_t *message(json_t *content, json_t *thought, json_t *list)
 
 /* ---- chat ---- */
 
-/* Calls are said whole, at the end: this API has no pieces of them. */
+/* Tool calls are sent whole, at the end: this API has no partial calls. */
 static void chat_piece(ft_generation *t, ft_choice *c, const ft_piece *p)
 {
     (void)c;
@@ -143,7 +143,7 @@ static void error(ft_generation *t, const ft_http_error *error)
     ft_generation_line(t, ft_error_ollama(error));
 }
 
-const ft_api_format ft_ollama_chat_shape = {
+const ft_api_format ft_ollama_chat_format = {
     .stream_type = "application/x-ndjson",
     .piece = chat_piece,
     .end = chat_end,
@@ -151,7 +151,7 @@ const ft_api_format ft_ollama_chat_shape = {
     .whole = chat_whole,
 };
 
-const ft_api_format ft_ollama_generate_shape = {
+const ft_api_format ft_ollama_generate_format = {
     .stream_type = "application/x-ndjson",
     .piece = generate_piece,
     .end = generate_end,

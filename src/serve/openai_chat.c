@@ -1,4 +1,4 @@
-/* serve/openai_chat.c - POST /v1/chat/completions: what goes out. */
+/* serve/openai_chat.c - POST /v1/chat/completions. */
 #include "base/mem.h"
 #include "serve/chat.h"
 #include "serve/routes.h"
@@ -18,7 +18,7 @@ static json_t *logprobs(json_t *entries)
 
 /* ---- streamed ---- */
 
-/* One choice's delta, which is stolen; reason NULL: not over yet. */
+/* One chunk with a choice's delta, of which it takes ownership. reason NULL: not finished. */
 static json_t *chunk(const ft_generation *t, const ft_choice *c, json_t *delta, const char *reason,
                      json_t *probs)
 {
@@ -61,7 +61,7 @@ static void live_timings(const ft_generation *t, const ft_choice *c, json_t *j)
                                 .output_tokens = c->n_tokens,
                                 .output_s = c->first_s > 0 ? ft_generation_now() - c->first_s : 0,
                                 .prompt_s = c->first_s > 0 ? c->first_s - t->c->begun_s : 0};
-    json_object_set_new(j, "timings", ft_timings(&so_far));
+    json_object_set_new(j, "timings", ft_timings_json(&so_far));
 }
 
 static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
@@ -86,7 +86,7 @@ static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
 static void end(ft_generation *t, ft_choice *c)
 {
     json_t *j = chunk(t, c, json_object(), ft_finish_reason(c), NULL);
-    json_object_set_new(j, "timings", ft_timings(&c->response));
+    json_object_set_new(j, "timings", ft_timings_json(&c->response));
     ft_generation_event(t, NULL, j);
 }
 
@@ -102,7 +102,7 @@ static void progress(ft_generation *t, ft_choice *c, const ft_job_progress *p)
     ft_generation_event(t, NULL, j);
 }
 
-/* ---- at once ---- */
+/* ---- unstreamed ---- */
 
 static json_t *choice(const ft_generation *t, const ft_choice *c)
 {
@@ -134,7 +134,7 @@ static const ft_api_format SHAPE = {
     .whole = whole,
 };
 
-/* ---- what comes in ---- */
+/* ---- requests ---- */
 
 static bool chat_logprobs(ft_gen_params *a, const json_t *body, ft_http_error *error)
 {
@@ -181,7 +181,7 @@ void ft_run_chat(ft_call *c)
     ft_gen_params_release(&a);
 }
 
-/* Acts on a response that is running: ends its thought. */
+/* Controls a running response: ends its reasoning phase. */
 void ft_run_chat_control(ft_call *c)
 {
     const char *id = NULL, *action = NULL;
@@ -189,7 +189,8 @@ void ft_run_chat_control(ft_call *c)
     bool ok = ft_want_text(c->body, "id", &id, &error) &&
               ft_want_text(c->body, "action", &action, &error);
     if (ok && !id)
-        ok = ft_http_error_set(&error, FT_ERR_INVALID, "id", "id is missing, want that of a reply");
+        ok = ft_http_error_set(&error, FT_ERR_INVALID, "id",
+                               "id is missing, want the id of a response");
     if (ok && (!action || strcmp(action, "reasoning_end")))
         ok = ft_http_error_set(&error, FT_ERR_INVALID, "action",
                                "action is \"%.40s\", want reasoning_end", action ? action : "");
@@ -199,6 +200,7 @@ void ft_run_chat_control(ft_call *c)
     }
     const bool done = ft_generation_end_thought(c->s, id);
     json_t *j = json_pack("{s:b}", "success", done);
-    if (!done) json_object_set_new(j, "message", json_string("no reply with this id is running"));
+    if (!done)
+        json_object_set_new(j, "message", json_string("no response with this id is running"));
     ft_call_json(c, 200, j);
 }

@@ -1,4 +1,4 @@
-/* serve/openai_completions.c - POST /v1/completions: prompts in, texts out. */
+/* serve/openai_completions.c - POST /v1/completions. */
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "serve/prompts.h"
@@ -15,7 +15,7 @@ static json_t *head(const ft_generation *t)
                      ft_version());
 }
 
-/* The legacy shape: four lists. offset counts characters from the start of the text. */
+/* The legacy format: four parallel lists. offset: characters from the start of the text. */
 static json_t *logprobs(const json_t *entries, size_t offset)
 {
     json_t *tokens = json_array(), *of = json_array(), *top = json_array(), *at = json_array();
@@ -44,7 +44,7 @@ static json_t *choice(int index, json_t *text, json_t *probs, const char *reason
                      reason ? json_string(reason) : json_null());
 }
 
-static void say(ft_generation *t, json_t *k)
+static void send_choice(ft_generation *t, json_t *k)
 {
     json_t *j = head(t);
     json_object_set_new(j, "choices", json_pack("[o]", k));
@@ -60,11 +60,11 @@ static void begin(ft_generation *t)
 {
     for (int i = 0; i < t->n; i++) {
         json_t *echo = echo_of(t, &t->choice[i]);
-        if (echo) say(t, choice(i, json_incref(echo), NULL, NULL));
+        if (echo) send_choice(t, choice(i, json_incref(echo), NULL, NULL));
     }
 }
 
-static size_t letters(const char *p, size_t n)
+static size_t count_chars(const char *p, size_t n)
 {
     size_t m = 0;
     for (size_t i = 0; i < n; i++) m += ((unsigned char)p[i] & 0xC0) != 0x80;
@@ -74,9 +74,10 @@ static size_t letters(const char *p, size_t n)
 static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
 {
     const size_t before =
-        letters(ft_buf_z(&c->answer), c->answer.len - FT_MIN(p->n, c->answer.len));
-    say(t, choice(c->index, ft_json_string(p->p, p->n),
-                  json_array_size(p->logprobs) ? logprobs(p->logprobs, before) : NULL, NULL));
+        count_chars(ft_buf_z(&c->answer), c->answer.len - FT_MIN(p->n, c->answer.len));
+    send_choice(t,
+                choice(c->index, ft_json_string(p->p, p->n),
+                       json_array_size(p->logprobs) ? logprobs(p->logprobs, before) : NULL, NULL));
 }
 
 static const char *reason_of(const ft_choice *c)
@@ -89,7 +90,7 @@ static void end(ft_generation *t, ft_choice *c)
     json_t *j = head(t);
     json_object_set_new(j, "choices",
                         json_pack("[o]", choice(c->index, json_string(""), NULL, reason_of(c))));
-    json_object_set_new(j, "timings", ft_timings(&c->response));
+    json_object_set_new(j, "timings", ft_timings_json(&c->response));
     ft_generation_event(t, NULL, j);
 }
 
@@ -107,7 +108,7 @@ static json_t *whole(ft_generation *t)
         ft_buf b;
         ft_buf_init(&b, SIZE_MAX / 2);
         ft_buf_put(&b, json_string_value(echo), json_string_length(echo));
-        const size_t offset = letters(ft_buf_z(&b), b.len);
+        const size_t offset = count_chars(ft_buf_z(&b), b.len);
         ft_buf_put(&b, ft_buf_z(&c->answer), c->answer.len);
         json_array_append_new(list,
                               choice(i, ft_json_string(ft_buf_z(&b), b.len),
@@ -126,7 +127,7 @@ static const ft_api_format SHAPE = {
     .whole = whole,
 };
 
-/* ---- what comes in ---- */
+/* ---- requests ---- */
 
 static json_t *echo_texts(const ft_served *d, const ft_prompts *p)
 {
@@ -151,13 +152,13 @@ static bool fields(ft_gen_params *a, const json_t *body, bool *echo, ft_http_err
         return false;
     if (best > 0 && best != a->n)
         return ft_http_error_set(error, FT_ERR_INVALID, "best_of",
-                                 "best_of is %d, want %d as n has it", best, a->n);
+                                 "best_of is %d, want %d, the value of n", best, a->n);
     a->r.top_logprobs = top;
     a->r.parse = false;
     return true;
 }
 
-/* With a suffix the response is what stands between: one prompt, a text. */
+/* With a suffix, the response is the text between prompt and suffix (fill-in-the-middle). */
 static bool prompts(const ft_served *d, const json_t *body, ft_prompts *p, ft_http_error *error)
 {
     const char *suffix = NULL, *prefix = "";

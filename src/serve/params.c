@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* Where the rows of base/request.def that are numbers or flags are stored in ft_gen_params. 0: the
- * row has a parser of its own below. */
+/* Offset in ft_gen_params of each numeric or boolean row of base/request.def; 0: the row has its
+ * own parser below. */
 static const size_t home[FT_REQUEST_ROWS] = {
 #define FT_SAMPLING(type, field, number, ...)                                                      \
     [FT_ROW_##field] = offsetof(ft_gen_params, r.sampling.field),
@@ -24,7 +24,7 @@ json_t *ft_get(const json_t *body, const char *name)
     return json_is_null(v) ? NULL : v;
 }
 
-/* ---- plain values ---- */
+/* ---- numbers and flags ---- */
 
 static bool wrong(const char *name, const json_t *v, const char *want, ft_http_error *error)
 {
@@ -70,7 +70,7 @@ static bool apply(ft_gen_params *a, int row, const char *name, const json_t *v,
     return true;
 }
 
-/* The value of a field; "a.b" is also the member b of the object a. */
+/* The value of a field. "a.b" also names the member b of the object a. */
 static json_t *find(const json_t *body, const char *name)
 {
     json_t *v = ft_get(body, name);
@@ -81,7 +81,7 @@ static json_t *find(const json_t *body, const char *name)
     return ft_get(ft_get(body, object), dot + 1);
 }
 
-/* The first spelling of the row that the body has, and its value; NULL: none. */
+/* The value under the first of the row's names that the body has; NULL: none. */
 static json_t *find_row(const json_t *body, int row, char name[64])
 {
     for (int i = 0; ft_param_json_name(&ft_request_params[row], i, name); i++) {
@@ -119,7 +119,7 @@ bool ft_want_text(const json_t *body, const char *name, const char **out, ft_htt
     return true;
 }
 
-/* ---- rows with a parser of their own ---- */
+/* ---- fields with their own parser ---- */
 
 static bool one_stop(ft_gen_params *a, const char *name, const json_t *v, ft_http_error *error)
 {
@@ -177,7 +177,7 @@ static bool put_bias(ft_gen_params *a, const ft_served *d, int64_t id, const jso
     if (!json_is_number(v) && !json_is_false(v))
         return wrong("logit_bias", v, "numbers or false", error);
     const size_t n = (size_t)a->r.sampling.n_bias;
-    if (!(n & (n - 1))) { /* full at powers of two */
+    if (!(n & (n - 1))) { /* the capacity is a power of two, and full */
         a->bias_id = ft_realloc(a->bias_id, sizeof *a->bias_id * (n ? 2 * n : 1));
         a->bias = ft_realloc(a->bias, sizeof *a->bias * (n ? 2 * n : 1));
     }
@@ -189,7 +189,7 @@ static bool put_bias(ft_gen_params *a, const ft_served *d, int64_t id, const jso
     return true;
 }
 
-/* A token by its id, or every token of a text. */
+/* Adds a bias for one token id, or for every token of a string. */
 static bool bias_of(ft_gen_params *a, const ft_served *d, const char *text, const json_t *v,
                     ft_http_error *error)
 {
@@ -279,17 +279,17 @@ static bool breakers(ft_gen_params *a, const json_t *body, ft_http_error *error)
     if (!v) return true;
     if (!json_is_array(v) || !json_array_size(v) || json_array_size(v) > FT_PARAM_BREAKERS)
         return ft_http_error_set(error, FT_ERR_INVALID, "dry_sequence_breakers",
-                                 "dry_sequence_breakers has %zu texts, want an array of 1 to %d",
+                                 "dry_sequence_breakers has %zu strings, want an array of 1 to %d",
                                  json_array_size(v), FT_PARAM_BREAKERS);
     a->breaker = ft_new_n(const char *, json_array_size(v));
     json_array_foreach(v, i, one)
     {
         if (!json_is_string(one))
-            return wrong("dry_sequence_breakers", one, "an array of texts", error);
+            return wrong("dry_sequence_breakers", one, "an array of strings", error);
         if (json_string_length(one) > FT_PARAM_BREAKER_BYTES)
             return ft_http_error_set(
                 error, FT_ERR_INVALID, "dry_sequence_breakers",
-                "dry_sequence_breakers has a text of %zu bytes, the maximum is %d",
+                "dry_sequence_breakers has a string of %zu bytes, the maximum is %d",
                 json_string_length(one), FT_PARAM_BREAKER_BYTES);
         a->breaker[i] = json_string_value(one);
     }
@@ -311,7 +311,7 @@ bool ft_gen_params_schema(ft_gen_params *a, const json_t *schema, const char *pa
     json_decref(soft);
     if (!text)
         return ft_http_error_set(error, FT_ERR_INVALID, param, "%s cannot be serialised", param);
-    a->r.json_schema = ft_gen_params_keep(a, text);
+    a->r.json_schema = ft_gen_params_own(a, text);
     if (strlen(text) <= FT_PARAM_SOURCE) return true;
     return ft_http_error_set(error, FT_ERR_INVALID, param, "%s has %zu bytes, the maximum is %d",
                              param, strlen(text), FT_PARAM_SOURCE);
@@ -364,11 +364,14 @@ static bool few_enough(const ft_gen_params *a, const ft_served *d, ft_http_error
     return ft_http_error_set(error, FT_ERR_INVALID, "n", "n is %d, the maximum is %d", a->n, slots);
 }
 
-/* ---- all of it ---- */
+/* ---- public functions ---- */
 
 void ft_gen_params_init(ft_gen_params *a, ft_server *s, const ft_served *d)
 {
-    *a = (ft_gen_params){.n = 1, .ping_s = s->p.ping_s};
+    *a = (ft_gen_params){.n = 1,
+                         .ping_s = s->p.ping_s,
+                         .image_hosts = s->p.image_hosts,
+                         .image_s = FT_PARAM_IMAGE_S};
     pthread_mutex_lock(&s->lock);
     a->r = d->defaults;
     pthread_mutex_unlock(&s->lock);
@@ -379,7 +382,7 @@ void ft_gen_params_init(ft_gen_params *a, ft_server *s, const ft_served *d)
     a->r.sampling.seed = s->p.seed >= 0 ? (uint64_t)s->p.seed : h & 0xFFFFFFFFu;
 }
 
-char *ft_gen_params_keep(ft_gen_params *a, char *p)
+char *ft_gen_params_own(ft_gen_params *a, char *p)
 {
     a->own = ft_realloc(a->own, sizeof *a->own * (size_t)(a->n_own + 1));
     return a->own[a->n_own++] = p;
@@ -405,7 +408,7 @@ bool ft_gen_params_fields(ft_gen_params *a, const ft_served *d, const json_t *bo
         const json_t *v = home[row] ? find_row(body, row, name) : NULL;
         if (v && !apply(a, row, name, v, error)) return false;
     }
-    if (a->r.sampling.dry_base < 1) /* the penalty would shrink with the length */
+    if (a->r.sampling.dry_base < 1) /* the penalty would shrink as the repetition gets longer */
         a->r.sampling.dry_base = strtof(ft_request_params[FT_ROW_dry_base].def, NULL);
     const json_t *adaptive = ft_get(body, "adaptive_target");
     if (json_is_number(adaptive) && json_number_value(adaptive) >= 0)

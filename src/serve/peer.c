@@ -12,7 +12,8 @@
 #include <poll.h>
 #include <unistd.h>
 
-/* A vanished client is found by the kernel: probes, and a bound on data nobody confirms. */
+/* Lets the kernel detect a client that vanished: keep-alive probes, and a limit on unacknowledged
+ * data. */
 static void set_socket(int fd)
 {
     const int on = 1, idle = 5, unheard_ms = 15000;
@@ -23,7 +24,7 @@ static void set_socket(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unheard_ms, sizeof unheard_ms);
 }
 
-/* An IPv4 address, or the /64 network of an IPv6 address: whoever has one has all of it. */
+/* An IPv4 address, or the /64 network of an IPv6 address, which one client usually has. */
 static void take_address(ft_peer *p, const struct sockaddr *a)
 {
     if (a && a->sa_family == AF_INET) {
@@ -54,30 +55,32 @@ static void shut(ft_peer *p)
     shutdown(p->fd, SHUT_RDWR);
 }
 
-/* Idle connections go before those that read headers, and those before bodies; then the oldest. */
-static bool goes_before(const ft_peer *a, const ft_peer *b)
+/* Order in which connections are closed: idle ones first, then those reading headers, then bodies;
+ * among equals the oldest. */
+static bool closes_before(const ft_peer *a, const ft_peer *b)
 {
     const int ka = a->phase == FT_PHASE_BODY ? 2 : !a->served;
     const int kb = b->phase == FT_PHASE_BODY ? 2 : !b->served;
     return ka != kb ? ka < kb : a->since_s < b->since_s;
 }
 
-/* Closes one connection without a complete request, of `like`'s address if that is not NULL. false:
- * there is none. A request that has arrived but was not read yet counts as complete. */
-static bool make_place(ft_server *s, const ft_peer *newest, const ft_peer *like)
+/* Closes one connection without a complete request; if `like` is not NULL, one from the same
+ * address. Returns false if there is none. A request that has arrived but was not read yet counts
+ * as complete. */
+static bool close_one(ft_server *s, const ft_peer *newest, const ft_peer *like)
 {
     ft_peer *first = NULL;
     for (ft_peer *p = s->peers; p; p = p->next) {
         if (p == newest || p->closing || p->phase == FT_PHASE_ANSWER) continue;
         if (like && !same_address(p, like)) continue;
-        if ((!first || goes_before(p, first)) && !unread(p->fd)) first = p;
+        if ((!first || closes_before(p, first)) && !unread(p->fd)) first = p;
     }
     if (first) shut(first);
     return first != NULL;
 }
 
-/* Under the lock, with p in the list. */
-static void keep_bounds(ft_server *s, ft_peer *p)
+/* Enforces the limits after p was added. Under the lock. */
+static void enforce_limits(ft_server *s, ft_peer *p)
 {
     const int share = s->p.per_address > 0 ? s->p.per_address : FT_MAX(1, s->p.connections / 2);
     int all = 0, same = 0;
@@ -86,9 +89,9 @@ static void keep_bounds(ft_server *s, ft_peer *p)
         same += !q->closing && same_address(p, q);
     }
     if (same > share)
-        p->over = !make_place(s, p, p);
+        p->over = !close_one(s, p, p);
     else if (all > s->p.connections)
-        p->over = !make_place(s, p, NULL);
+        p->over = !close_one(s, p, NULL);
 }
 
 ft_peer *ft_peer_add(ft_server *s, int fd, const struct sockaddr *address)
@@ -103,13 +106,13 @@ ft_peer *ft_peer_add(ft_server *s, int fd, const struct sockaddr *address)
     if (s->peers) s->peers->prev = p;
     s->peers = p;
     s->n_peers++;
-    keep_bounds(s, p);
+    enforce_limits(s, p);
     pthread_mutex_unlock(&s->lock);
     return p;
 }
 
-/* A socket that is closed with unread bytes resets the connection, and the client may lose the
- * answer that it was just sent. So a copy of it stays open for a moment and is read empty. */
+/* Closing a socket with unread bytes resets the connection, and the client may lose the response
+ * that was just sent. So a duplicate of the socket stays open and is drained for a while. */
 static void linger(ft_server *s, const ft_peer *p)
 {
     if (s->n_lingering == FT_PEER_LINGERING) return;
@@ -155,7 +158,7 @@ static double limit_of(const ft_server *s, const ft_peer *p)
     return p->served ? FT_IDLE_S : s->p.header_s;
 }
 
-/* Bytes that were there and are dropped; -1: nothing more will come. */
+/* Discards what can be read and returns the number of bytes; -1: closed. */
 static long drain(int fd)
 {
     char buf[64 << 10];
@@ -169,7 +172,7 @@ static long drain(int fd)
     return sum;
 }
 
-static void look_at_lingering(ft_server *s, double now)
+static void check_lingering(ft_server *s, double now)
 {
     for (int i = 0; i < s->n_lingering;) {
         const long n = drain(s->lingering[i].fd);
@@ -183,8 +186,8 @@ static void look_at_lingering(ft_server *s, double now)
     }
 }
 
-/* libmicrohttpd closes a socket that was shut down. What lies in a socket unread has been sent in
- * time: then it is this machine that is late. */
+/* libmicrohttpd closes a socket that was shut down. If a socket has unread bytes, the client was in
+ * time and this machine is late, so its deadline does not apply. */
 void ft_peers_tick(ft_server *s, double now)
 {
     for (ft_peer *p = s->peers; p; p = p->next) {
@@ -195,10 +198,10 @@ void ft_peers_tick(ft_server *s, double now)
             (idle && atomic_load(&s->draining)))
             shut(p);
     }
-    look_at_lingering(s, now);
+    check_lingering(s, now);
 }
 
-void ft_peers_forgive(ft_server *s, double late)
+void ft_peers_extend(ft_server *s, double late)
 {
     for (ft_peer *p = s->peers; p; p = p->next) p->since_s += late;
 }

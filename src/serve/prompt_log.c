@@ -1,5 +1,5 @@
-/* serve/prompt_log.c - requests as they came, in files of their own (--log-prompts-dir): the only
- * place where the server writes down what people say. */
+/* serve/prompt_log.c - writes request bodies to files (--log-prompts-dir). This is the only place
+ * where the server stores the contents of requests. */
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "base/log.h"
@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* A client may have chosen the id: only letters and digits of it name a file. */
+/* The client may choose the id, so only its letters and digits become part of the file name. */
 static void file_name(char *out, size_t size, const char *id)
 {
     size_t n = 0;
@@ -21,7 +21,7 @@ static void file_name(char *out, size_t size, const char *id)
     out[n] = 0;
 }
 
-/* A new file: one that is there, whatever it is, belongs to another request. */
+/* Creates a new file; an existing one belongs to another request. */
 static int open_new(ft_buf *path, const char *folder, const char *name)
 {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;

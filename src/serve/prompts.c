@@ -31,7 +31,7 @@ static bool put_text(const ft_served *d, ft_prompt *p, const json_t *v, const ch
                                          flags, &ids, &n, &err);
     if (st) return ft_http_error_from(error, st, param, &err);
     n = FT_MIN(n, (size_t)INT32_MAX / 4);
-    /* room as put() expects it: the next power of two */
+    /* put_part doubles at powers of two, so the capacity is the next one */
     size_t cap = 1;
     while (cap < (size_t)p->n + n) cap *= 2;
     p->ids = ft_realloc(p->ids, sizeof *p->ids * cap);
@@ -55,7 +55,7 @@ bool ft_ids_read(const ft_served *d, const json_t *v, const char *param, ft_prom
     return true;
 }
 
-/* {"prompt_string": S, "multimodal_data": [base64, ...]}, S with a marker for each image. */
+/* {"prompt_string": S, "multimodal_data": [base64, ...]}; S has a marker for each image. */
 static bool put_media(ft_gen_params *a, const ft_served *d, ft_prompt *p, const json_t *v,
                       const char *param, ft_http_error *error)
 {
@@ -67,7 +67,7 @@ static bool put_media(ft_gen_params *a, const ft_served *d, ft_prompt *p, const 
                                  "%s has media, want one prompt of text and images", param);
     if (!json_is_string(text))
         return ft_http_error_set(error, FT_ERR_INVALID, param,
-                                 "%s.prompt_string is %s, want a text", param,
+                                 "%s.prompt_string is %s, want a string", param,
                                  ft_json_brief(text, brief));
     json_array_foreach(ft_get(v, "multimodal_data"), i, one)
     {
@@ -109,8 +109,8 @@ static bool read_one(ft_gen_params *a, const ft_served *d, const json_t *v, cons
     return true;
 }
 
-/* An array of prompts has texts alone, or something that is neither text nor id; a mixture of texts
- * and ids is one prompt. */
+/* Whether the array is a list of prompts: only strings, or an element that is neither a string nor
+ * an id. An array that mixes strings and ids is one prompt. */
 static bool is_list(const json_t *v)
 {
     const json_t *one;

@@ -1,4 +1,4 @@
-/* serve/props.h - GET /props of a model that is loaded, under the server's lock. */
+/* serve/props.h - GET /props of a loaded model; called under the server's lock. */
 #ifndef FT_SERVE_PROPS_H
 #define FT_SERVE_PROPS_H
 

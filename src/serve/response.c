@@ -1,4 +1,5 @@
-/* serve/response.c - what several shapes say alike: events, usage, timings, calls. */
+/* serve/response.c - parts of responses that several API formats share: events, usage, tool
+ * calls. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "serve/generation.h"
@@ -60,33 +61,6 @@ json_t *ft_usage_openai(const ft_generation *t)
                      "completion_tokens_details", "reasoning_tokens", u.thought);
 }
 
-static double ratio(double a, double b)
-{
-    return b > 0 ? a / b : 0;
-}
-
-/* The clock of the response starts at its first token, so n tokens are n - 1 intervals. */
-json_t *ft_timings(const ft_response *r)
-{
-    const int read = r->prompt_tokens - r->cached_tokens, steps = FT_MAX(0, r->output_tokens - 1);
-    json_t *j =
-        json_pack("{s:i, s:i, s:f, s:f, s:f, s:i, s:f, s:f, s:f}", "cache_n", r->cached_tokens,
-                  "prompt_n", read, "prompt_ms", r->prompt_s * 1e3, "prompt_per_token_ms",
-                  ratio(r->prompt_s * 1e3, read), "prompt_per_second", ratio(read, r->prompt_s),
-                  "predicted_n", r->output_tokens, "predicted_ms", r->output_s * 1e3,
-                  "predicted_per_token_ms", ratio(r->output_s * 1e3, steps), "predicted_per_second",
-                  steps ? ratio(steps, r->output_s) : 0.0);
-    if (r->drafted <= 0) return j;
-    const double decode_steps = (double)r->draft_steps;
-    json_object_set_new(j, "draft_n", json_integer(r->drafted));
-    json_object_set_new(j, "draft_n_accepted", json_integer(r->accepted));
-    json_object_set_new(j, "draft_rounds", json_integer(r->draft_steps));
-    json_object_set_new(j, "draft_accept_len",
-                        json_real(decode_steps > 0 ? 1 + (double)r->accepted / decode_steps : 0));
-    json_object_set_new(j, "draft_k_mean", json_real(ratio((double)r->drafted, decode_steps)));
-    return j;
-}
-
 json_t *ft_choice_text(const ft_choice *c)
 {
     if (!c->answer.len && c->n_call) return json_null();
@@ -134,13 +108,13 @@ bool ft_response_fields(const json_t *body, json_t *extra, ft_http_error *error)
     json_array_foreach(v, i, f) ok &= json_is_string(f);
     if (!ok)
         return ft_http_error_set(error, FT_ERR_INVALID, "response_fields",
-                                 "response_fields is %s, want an array of texts",
+                                 "response_fields is %s, want an array of strings",
                                  ft_json_brief(v, brief));
     json_object_set(extra, "fields", v);
     return true;
 }
 
-/* Follows "a/b" into the object. */
+/* Resolves the path "a/b" in an object. */
 static json_t *at_path(json_t *j, const char *path)
 {
     char key[128];
@@ -175,7 +149,7 @@ json_t *ft_openai_whole(ft_generation *t, json_t *j, json_t *choices)
 {
     json_object_set_new(j, "choices", choices);
     json_object_set_new(j, "usage", ft_usage_openai(t));
-    json_object_set_new(j, "timings", ft_timings(&t->choice[0].response));
+    json_object_set_new(j, "timings", ft_timings_json(&t->choice[0].response));
     return j;
 }
 

@@ -1,5 +1,5 @@
-/* serve/responses.c - POST /v1/responses: items become messages. Every call carries the whole
- * conversation; nothing is stored. */
+/* serve/responses.c - POST /v1/responses: converts input items to messages. Each request carries
+ * the whole conversation; nothing is stored. */
 #include "serve/responses.h"
 
 #include "base/log.h"
@@ -7,14 +7,14 @@
 #include "serve/images.h"
 #include "serve/routes.h"
 
-/* Messages in the making: reasoning and calls belong to an assistant message that may only come
- * behind them. */
-typedef struct maker {
+/* The messages so far. Reasoning and tool calls belong to an assistant message, which may come
+ * after them. */
+typedef struct builder {
     json_t *list;
-    json_t *thought; /* a text that waits for its message */
-} maker;
+    json_t *thought; /* reasoning of the next assistant message */
+} builder;
 
-static json_t *last(const maker *m)
+static json_t *last(const builder *m)
 {
     const size_t n = json_array_size(m->list);
     return n ? json_array_get(m->list, n - 1) : NULL;
@@ -26,7 +26,7 @@ static bool is_assistant(const json_t *m)
     return role && !strcmp(role, "assistant");
 }
 
-static void append_message(maker *m, const char *role, json_t *content)
+static void append_message(builder *m, const char *role, json_t *content)
 {
     json_t *one = ft_chat_message(role, content);
     if (m->thought && !strcmp(role, "assistant")) {
@@ -36,8 +36,8 @@ static void append_message(maker *m, const char *role, json_t *content)
     json_array_append_new(m->list, one);
 }
 
-/* A custom call has a text where others have JSON. */
-static void put_call(maker *m, const json_t *item, bool custom)
+/* A custom tool call has text where a function call has JSON arguments. */
+static void put_call(builder *m, const json_t *item, bool custom)
 {
     if (!is_assistant(last(m)) || m->thought) append_message(m, "assistant", json_string(""));
     json_t *to = last(m), *calls = json_object_get(to, "tool_calls");
@@ -52,7 +52,7 @@ static void put_call(maker *m, const json_t *item, bool custom)
                                            "name", ft_get(item, "name"), "arguments", args));
 }
 
-static bool put_output(maker *m, const json_t *item, ft_http_error *error)
+static bool put_output(builder *m, const json_t *item, ft_http_error *error)
 {
     json_t *text = NULL, *out = ft_get(item, "output");
     if (out && !ft_chat_text(out, "input", &text, error)) return false;
@@ -62,7 +62,7 @@ static bool put_output(maker *m, const json_t *item, ft_http_error *error)
     return true;
 }
 
-static bool put_thought(maker *m, const json_t *item, ft_http_error *error)
+static bool put_thought(builder *m, const json_t *item, ft_http_error *error)
 {
     const json_t *content = ft_get(item, "content");
     if (!json_array_size(content)) content = ft_get(item, "summary");
@@ -77,7 +77,7 @@ static bool is(const json_t *item, const char *type)
     return t && !strcmp(t, type);
 }
 
-static bool put_message(maker *m, const json_t *item, size_t i, ft_http_error *error)
+static bool put_message(builder *m, const json_t *item, size_t i, ft_http_error *error)
 {
     const char *role = json_string_value(ft_get(item, "role"));
     const json_t *content = ft_get(item, "content");
@@ -89,14 +89,14 @@ static bool put_message(maker *m, const json_t *item, size_t i, ft_http_error *e
     if (!content)
         return ft_http_error_set(error, FT_ERR_INVALID, "input", "input[%zu] has no content", i);
     if (ft_images_in(content))
-        text = json_incref((json_t *)(uintptr_t)content); /* chat knows these parts */
+        text = json_incref((json_t *)(uintptr_t)content); /* the chat parser handles these parts */
     else if (!ft_chat_text(content, "input", &text, error))
         return false;
     append_message(m, role, text);
     return true;
 }
 
-static bool put_item(maker *m, const json_t *item, size_t i, ft_http_error *error)
+static bool put_item(builder *m, const json_t *item, size_t i, ft_http_error *error)
 {
     char brief[72];
     const bool call = is(item, "function_call"), custom = is(item, "custom_tool_call");
@@ -116,7 +116,7 @@ static bool put_item(maker *m, const json_t *item, size_t i, ft_http_error *erro
         put_call(m, item, custom);
         return true;
     }
-    /* every new version of a client has one more */
+    /* newer clients send item types that are not known here */
     ft_log(FT_LOG_INFO, "responses: input[%zu] was skipped: %s", i, ft_json_brief(item, brief));
     return true;
 }
@@ -126,7 +126,7 @@ static bool input(const json_t *body, json_t *list, ft_http_error *error)
     const json_t *in = ft_get(body, "input"), *instructions = ft_get(body, "instructions"), *item;
     char brief[72];
     size_t i;
-    maker m = {list, NULL};
+    builder m = {list, NULL};
     if (json_is_string(instructions))
         append_message(&m, "system", json_copy((json_t *)(uintptr_t)instructions));
     if (json_is_string(in)) {
@@ -135,7 +135,8 @@ static bool input(const json_t *body, json_t *list, ft_http_error *error)
     }
     if (!json_is_array(in))
         return ft_http_error_set(error, FT_ERR_INVALID, "input",
-                                 "input is %s, want a text or an array", ft_json_brief(in, brief));
+                                 "input is %s, want a string or an array",
+                                 ft_json_brief(in, brief));
     bool ok = true;
     json_array_foreach(in, i, item) if (ok) ok = put_item(&m, item, i, error);
     json_decref(m.thought);
@@ -179,7 +180,7 @@ json_t *ft_responses_body(const json_t *body, ft_http_error *error)
     }
     json_t *out = json_copy((json_t *)(uintptr_t)body), *list = json_array();
     json_object_set_new(out, "messages", list);
-    /* of this API they are something else, or nothing we have */
+    /* these fields have another meaning in this API, or are not supported */
     json_object_del(out, "top_logprobs");
     json_object_del(out, "logprobs");
     tools(body, out);
@@ -213,7 +214,7 @@ static void run_responses(ft_call *c, bool count)
     } else {
         a.r.top_logprobs = -1;
         a.n = 1;
-        ft_generation_start(c, d, &ft_responses_shape, "resp_", &a, &p.ids, 1, model,
+        ft_generation_start(c, d, &ft_responses_format, "resp_", &a, &p.ids, 1, model,
                             json_incref(c->body));
     }
     ft_chat_release(&p);

@@ -1,4 +1,5 @@
-/* serve/responses_out.c - responses as items: reasoning, a message, function calls. */
+/* serve/responses_out.c - responses in the format of the Responses API: reasoning, message and
+ * function call items. */
 #include "base/mem.h"
 #include "serve/responses.h"
 
@@ -6,7 +7,7 @@
 
 /* ---- items ---- */
 
-/* Ids of items are made of the response's own, so that they are the same wherever they appear. */
+/* Item ids are derived from the response id, so that they are the same in all events. */
 static const char *item_id(const ft_generation *t, ft_event_part kind, const ft_tool_call *k,
                            char out[64])
 {
@@ -49,15 +50,15 @@ static json_t *item(const ft_generation *t, const ft_choice *c, ft_event_part ki
                      done ? json_pack("[o]", text_part("output_text", &c->answer)) : json_array());
 }
 
-static bool cut_short(const ft_choice *c)
+static bool is_incomplete(const ft_choice *c)
 {
     return c->response.reason == FT_REASON_LENGTH;
 }
 
-/* The item that a response was in when its tokens ran out. */
-static json_t *last_item(const ft_choice *c, json_t *j)
+/* Marks the last item as incomplete if the response reached its token limit. */
+static json_t *mark_incomplete(const ft_choice *c, json_t *j)
 {
-    if (j && cut_short(c)) json_object_set_new(j, "status", json_string("incomplete"));
+    if (j && is_incomplete(c)) json_object_set_new(j, "status", json_string("incomplete"));
     return j;
 }
 
@@ -69,7 +70,7 @@ static json_t *output(const ft_generation *t, const ft_choice *c)
         json_array_append_new(list, item(t, c, FT_PART_ANSWER, NULL, true));
     for (int i = 0; i < c->n_call; i++)
         json_array_append_new(list, item(t, c, FT_PART_CALL, &c->call[i], true));
-    last_item(c, json_array_get(list, json_array_size(list) - 1));
+    mark_incomplete(c, json_array_get(list, json_array_size(list) - 1));
     return list;
 }
 
@@ -109,8 +110,8 @@ static json_t *whole(ft_generation *t)
 {
     const ft_choice *c = &t->choice[0];
     const ft_usage u = ft_generation_usage(t);
-    json_t *j = response(t, cut_short(c) ? "incomplete" : "completed", output(t, c));
-    if (cut_short(c))
+    json_t *j = response(t, is_incomplete(c) ? "incomplete" : "completed", output(t, c));
+    if (is_incomplete(c))
         json_object_set_new(j, "incomplete_details",
                             json_pack("{s:s}", "reason", "max_output_tokens"));
     json_object_set_new(j, "completed_at", json_integer((json_int_t)ft_unix_time()));
@@ -120,7 +121,7 @@ static json_t *whole(ft_generation *t)
                                   "output_tokens", u.response, "output_tokens_details",
                                   "reasoning_tokens", u.thought, "total_tokens",
                                   u.prompt + u.response));
-    json_object_set_new(j, "timings", ft_timings(&c->response));
+    json_object_set_new(j, "timings", ft_timings_json(&c->response));
     return j;
 }
 
@@ -141,14 +142,14 @@ static void begin(ft_generation *t)
           json_pack("{s:o}", "response", response(t, "in_progress", json_array())));
 }
 
-/* The open item of kind c->block; its calls are counted by c->n_call. */
+/* The call of the open item, or NULL if the item is not a call. */
 static const ft_tool_call *open_call(const ft_choice *c)
 {
-    return c->block == FT_PART_CALL ? &c->call[c->n_call_said - 1] : NULL;
+    return c->block == FT_PART_CALL ? &c->call[c->n_call_sent - 1] : NULL;
 }
 
-/* What every event about the open item has. */
-static json_t *about(const ft_generation *t, const ft_choice *c, bool part)
+/* Fields that all events of the open item share. */
+static json_t *item_event(const ft_generation *t, const ft_choice *c, bool part)
 {
     char id[64];
     json_t *j =
@@ -158,7 +159,7 @@ static json_t *about(const ft_generation *t, const ft_choice *c, bool part)
     return j;
 }
 
-static void with(ft_generation *t, const char *type, json_t *j, const char *key, json_t *v)
+static void send_with(ft_generation *t, const char *type, json_t *j, const char *key, json_t *v)
 {
     json_object_set_new(j, key, v);
     event(t, type, j);
@@ -170,24 +171,24 @@ static void close_item(ft_generation *t, ft_choice *c)
     const ft_tool_call *k = open_call(c);
     const ft_event_part kind = (ft_event_part)c->block;
     if (k) {
-        json_t *j = about(t, c, false);
+        json_t *j = item_event(t, c, false);
         json_object_set_new(j, "name", json_string(k->name));
-        with(t, "response.function_call_arguments.done", j, "arguments",
-             ft_json_string(ft_buf_z(&k->args), k->args.len));
+        send_with(t, "response.function_call_arguments.done", j, "arguments",
+                  ft_json_string(ft_buf_z(&k->args), k->args.len));
     } else if (kind == FT_PART_THOUGHT) {
-        with(t, "response.reasoning_text.done", about(t, c, true), "text",
-             ft_json_string(ft_buf_z(&c->thought), c->thought.len));
+        send_with(t, "response.reasoning_text.done", item_event(t, c, true), "text",
+                  ft_json_string(ft_buf_z(&c->thought), c->thought.len));
     } else {
-        json_t *j = about(t, c, true);
+        json_t *j = item_event(t, c, true);
         json_object_set_new(j, "logprobs", json_array());
-        with(t, "response.output_text.done", j, "text",
-             ft_json_string(ft_buf_z(&c->answer), c->answer.len));
-        with(t, "response.content_part.done", about(t, c, true), "part",
-             text_part("output_text", &c->answer));
+        send_with(t, "response.output_text.done", j, "text",
+                  ft_json_string(ft_buf_z(&c->answer), c->answer.len));
+        send_with(t, "response.content_part.done", item_event(t, c, true), "part",
+                  text_part("output_text", &c->answer));
     }
     event(t, "response.output_item.done",
           json_pack("{s:i, s:o}", "output_index", c->n_block - 1, "item",
-                    last_item(c, item(t, c, kind, k, true))));
+                    mark_incomplete(c, item(t, c, kind, k, true))));
     c->block = -1;
 }
 
@@ -195,13 +196,13 @@ static void open_item(ft_generation *t, ft_choice *c, ft_event_part kind)
 {
     close_item(t, c);
     c->block = (int)kind;
-    if (kind == FT_PART_CALL) c->n_call_said++;
+    if (kind == FT_PART_CALL) c->n_call_sent++;
     event(t, "response.output_item.added",
           json_pack("{s:i, s:o}", "output_index", c->n_block++, "item",
                     item(t, c, kind, open_call(c), false)));
     if (kind == FT_PART_ANSWER)
-        with(t, "response.content_part.added", about(t, c, true), "part",
-             text_part("output_text", NULL));
+        send_with(t, "response.content_part.added", item_event(t, c, true), "part",
+                  text_part("output_text", NULL));
 }
 
 static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
@@ -209,7 +210,7 @@ static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
     const ft_event_part kind = p->part == FT_PART_ARGS ? FT_PART_CALL : p->part;
     if (p->part == FT_PART_CALL || c->block != (int)kind) open_item(t, c, kind);
     if (p->part == FT_PART_CALL) return;
-    json_t *j = about(t, c, kind != FT_PART_CALL);
+    json_t *j = item_event(t, c, kind != FT_PART_CALL);
     json_object_set_new(j, "delta", ft_json_string(p->p, p->n));
     if (kind == FT_PART_ANSWER) json_object_set_new(j, "logprobs", json_array());
     event(t,
@@ -221,9 +222,10 @@ static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
 
 static void end(ft_generation *t, ft_choice *c)
 {
-    if (!c->answer.len && !c->n_call) open_item(t, c, FT_PART_ANSWER); /* an empty answer is one */
+    if (!c->answer.len && !c->n_call)
+        open_item(t, c, FT_PART_ANSWER); /* an empty answer is also an item */
     close_item(t, c);
-    event(t, cut_short(c) ? "response.incomplete" : "response.completed",
+    event(t, is_incomplete(c) ? "response.incomplete" : "response.completed",
           json_pack("{s:o}", "response", whole(t)));
 }
 
@@ -235,7 +237,7 @@ static void error(ft_generation *t, const ft_http_error *error)
     event(t, "response.failed", json_pack("{s:o}", "response", r));
 }
 
-const ft_api_format ft_responses_shape = {
+const ft_api_format ft_responses_format = {
     .begin = begin,
     .piece = piece,
     .end = end,

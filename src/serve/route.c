@@ -58,7 +58,7 @@ static const ft_http_route TABLE[] = {
     {NULL, NULL, NULL, OPENAI},
 };
 
-/* Does the path fit, and what stands for its last part? */
+/* Whether the path matches the pattern; part receives the segment that matches "/{}". */
 static bool fits(const char *pattern, const char *path, char part[32])
 {
     const size_t n = strlen(pattern);

@@ -1,4 +1,4 @@
-/* serve/routes.h - what answers each route. */
+/* serve/routes.h - the route handlers. */
 #ifndef FT_SERVE_ROUTES_H
 #define FT_SERVE_ROUTES_H
 

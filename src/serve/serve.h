@@ -1,7 +1,7 @@
-/* serve/serve.h - the HTTP server, as the program that starts it sees it.
- * It listens from ft_server_open() on and says that the model is loading until it is given one, or
- * the means to load some. A model that it is given must have its queue running (ft_llm_start) and
- * must outlive the server. */
+/* serve/serve.h - the HTTP server, as the program that starts it sees it. It listens from
+ * ft_server_open() on and responds with "the model is loading" until ft_server_attach or
+ * ft_server_models. An attached model must have its queue running (ft_llm_start) and must outlive
+ * the server. */
 #ifndef FT_SERVE_H
 #define FT_SERVE_H
 
@@ -10,82 +10,87 @@
 typedef struct ft_server ft_server;
 
 typedef struct ft_serve_params {
-    const char *host; /* an address, a name, or a path that ends in .sock */
-    int port;         /* 0: one that is free */
+    const char *host; /* an address, a host name, or a path that ends in .sock */
+    int port;         /* 0: any free port */
     const char *api_prefix;
-    const char *alias; /* names of the model, separated by commas; NULL: its file name */
-    const char *api_key, *api_key_file; /* keys separated by commas; one per line. NULL: open */
+    const char *alias;                  /* comma-separated model names; NULL: the file name */
+    const char *api_key, *api_key_file; /* comma-separated keys; a file with one key per line; NULL:
+                                           no authentication */
     const char *cors_origins, *cors_methods, *cors_headers;
     bool cors_credentials;
-    const char *tls_key, *tls_cert; /* files; NULL: plain HTTP */
-    int threads;                    /* that parse, render and write; 0: some */
-    int connections;                /* at a time */
-    int per_address;                /* of them from one address; 0: half */
-    int queue;                      /* requests that may wait; what ft_llm_start was told */
-    int timeout_s;                  /* of a whole request */
-    int ping_s;                     /* comment lines in silent streams; < 0: none */
-    int header_s, body_s, write_s;  /* slow senders and readers */
-    int drain_s;                    /* what running responses get when the server stops */
-    size_t body_max;                /* bytes of one request */
-    size_t body_memory;             /* bytes of all requests, raw and parsed; one may take 1/4 */
-    const char *allowed_hosts;      /* names in Host beside localhost, or "*"; NULL: none */
-    bool cache_shared;              /* prompts of one API key may be cached for another */
-    const char *slot_save_path;     /* NULL: slots cannot be saved */
-    bool slots, metrics, props;     /* routes; props: POST changes the defaults */
-    bool no_page;                   /* no web page at / */
-    bool log_requests;              /* one line for each */
-    const char *prompts_dir;        /* the bodies of requests are kept there; NULL: nowhere */
-    bool normalize;                 /* lines that change with each request leave system messages */
-    const char *thinking;           /* "on", "off", "auto" */
-    const char *reasoning_format;   /* "none", "deepseek", "deepseek-legacy", "auto" */
-    const char *reasoning_effort;   /* for the template; NULL: none */
-    const char *template_kwargs;    /* a JSON object; NULL: none */
-    int reasoning_budget;           /* tokens; < 0: no limit */
-    const char *reasoning_message;  /* said when the budget is used up; NULL: nothing */
-    bool cache_prompt;              /* unless a request says otherwise */
-    int64_t seed;                   /* the same; < 0: random */
+    const char *tls_key, *tls_cert; /* PEM files; NULL: plain HTTP */
+    int threads;                    /* HTTP threads; 0: 4 */
+    int connections;                /* maximum number of connections */
+    int per_address;                /* maximum per client address; 0: half of connections */
+    int queue;                     /* maximum number of queued requests, as given to ft_llm_start */
+    int timeout_s;                 /* time limit of a request */
+    int ping_s;                    /* interval of SSE keep-alive comments; < 0: none */
+    int header_s, body_s, write_s; /* time limits for reading headers and body, and for writing */
+    int drain_s;                   /* time that running responses get on shutdown */
+    size_t body_max;               /* maximum size of a request body in bytes */
+    size_t body_memory;         /* memory limit of all bodies, raw and parsed; one may take 1/4 */
+    const char *allowed_hosts;  /* allowed Host names besides localhost, or "*"; NULL: none */
+    const char *image_hosts;    /* of images that requests give by address, separated by
+                                 * commas, or "any"; NULL: none */
+    bool cache_shared;          /* share cached prompts between API keys */
+    const char *slot_save_path; /* directory of saved slots; NULL: disabled */
+    bool slots, metrics, props; /* enable these routes; props: POST /props */
+    bool no_page;               /* do not serve the web page at / */
+    bool log_requests;          /* log one line per request */
+    const char *prompts_dir;    /* directory to which request bodies are written; NULL: none */
+    bool normalize;       /* remove lines that change with each request from system messages */
+    const char *thinking; /* "on", "off", "auto" */
+    const char *reasoning_format;  /* "none", "deepseek", "deepseek-legacy", "auto" */
+    const char *reasoning_effort;  /* passed to the template; NULL: none */
+    const char *template_kwargs;   /* a JSON object; NULL: none */
+    int reasoning_budget;          /* tokens; < 0: no limit */
+    const char *reasoning_message; /* text inserted when the budget is used up; NULL: none */
+    bool cache_prompt;             /* default of the request field */
+    int64_t seed;                  /* default of the request field; < 0: random */
 } ft_serve_params;
 
 typedef struct ft_served_model {
-    const char *name; /* what requests call it */
-    uint64_t bytes;   /* of its file */
+    const char *name; /* name in requests */
+    uint64_t bytes;   /* file size */
 } ft_served_model;
 
 /* Models that the server may load and unload. */
 typedef struct ft_models_params {
     const ft_served_model *at;
     int n;
-    int max;          /* loaded at a time; 0: any number */
-    uint64_t memory;  /* bytes of all that are loaded; 0: as much as there is */
-    int idle_s;       /* unload after so long without a request; 0: never */
-    bool no_autoload; /* only POST /models/load loads */
-    /* Opens model i, starts its queue and says how its requests begin; and the other way step.
-     * From one thread, one at a time. FT_ENOMEM: others have to go first. */
+    int max;          /* maximum number of loaded models; 0: no limit */
+    uint64_t memory;  /* memory limit of all loaded models in bytes; 0: what is available */
+    int idle_s;       /* unload after this many idle seconds; 0: never */
+    bool no_autoload; /* only POST /models/load loads a model */
+    /* load opens model i, starts its queue and sets its default parameters; unload reverses that.
+     * Both are called from one thread. load returns FT_ENOMEM if other models must be unloaded
+     * first. */
     ft_status (*load)(void *user, int i, ft_llm **out, ft_request *defaults, ft_err *err);
     void (*unload)(void *user, int i, ft_llm *m);
     void *user;
 } ft_models_params;
 
 void ft_serve_defaults(ft_serve_params *p);
-/* Texts in p must live as long as the server. FT_EUNSUPPORTED: built without libmicrohttpd. */
+/* Strings in p must outlive the server. Returns FT_EUNSUPPORTED if built without libmicrohttpd. */
 ft_status ft_server_open(ft_server **out, const ft_serve_params *p, ft_err *err);
-/* From now on requests are answered: by this model, */
+/* Serves one model, which is loaded. */
 void ft_server_attach(ft_server *s, ft_llm *m);
-/* Reads the file of API keys again; FT_EINVAL: there is none. When it fails the keys stay. */
+/* Reads the API key file again. FT_EINVAL: there is none. On failure the current keys stay in
+ * use. */
 ft_status ft_server_reload(ft_server *s, ft_err *err);
-/* or by these. Once ft_server_load has loaded one, or with
- * i < 0 without, the others follow when somebody asks for them. */
+/* Serves several models. ft_server_load loads model i and waits for it (i < 0: loads none) and
+ * starts to accept requests; further models are loaded on request. */
 ft_status ft_server_models(ft_server *s, const ft_models_params *p, ft_err *err);
 ft_status ft_server_load(ft_server *s, int i, ft_err *err);
-/* Where it listens: "http://127.0.0.1:8080". Borrowed. */
+/* The URL it listens on, such as "http://127.0.0.1:8080". Borrowed. */
 const char *ft_server_address(const ft_server *s);
 int ft_server_port(const ft_server *s);
-/* Accepts no more connections, answers new requests with 503. */
+/* Stops accepting connections and responds to new requests with 503. */
 void ft_server_drain(ft_server *s);
-int ft_server_busy(ft_server *s); /* requests that are not answered yet */
-/* A model's device has failed: only another process will do better. */
+int ft_server_busy(ft_server *s); /* requests without a complete response */
+/* A model's device has failed. Only a restart of the process helps. */
 bool ft_server_failed(ft_server *s);
-/* Ends what is still running. accepts NULL */
+/* Cancels running requests and frees the server. s may be NULL. */
 void ft_server_close(ft_server *s);
 
 #endif

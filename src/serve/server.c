@@ -1,10 +1,9 @@
-/* serve/server.c - small things that the files of the server share. */
+/* serve/server.c - small functions shared by the files of the server. */
 #define _GNU_SOURCE
 #include "serve/server.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "base/utf8.h"
 
 #include <malloc.h>
 #include <stdio.h>
@@ -61,7 +60,8 @@ void ft_random_id(char *out, const char *prefix, int n)
     static atomic_ullong counter;
     out = stpcpy(out, prefix);
     uint8_t r[64];
-    if (getrandom(r, sizeof r, 0) != (ssize_t)sizeof r) { /* never, once the system is up */
+    if (getrandom(r, sizeof r, 0) !=
+        (ssize_t)sizeof r) { /* cannot happen once the system has booted */
         ft_rng g = {(uint64_t)ft_now_ns() ^ atomic_fetch_add(&counter, 1)};
         for (size_t i = 0; i < sizeof r; i++) r[i] = (uint8_t)ft_rng_u64(&g);
     }
@@ -87,16 +87,4 @@ ft_status ft_server_reload(ft_server *s, ft_err *err)
 int64_t ft_unix_time(void)
 {
     return (int64_t)time(NULL);
-}
-
-json_t *ft_json_string(const char *p, size_t n)
-{
-    json_t *t = json_stringn(p, n); /* NULL for anything but UTF-8 */
-    if (t) return t;
-    ft_buf b;
-    ft_buf_init(&b, SIZE_MAX / 2);
-    ft_utf8_repair(&b, p, n);
-    t = json_stringn(ft_buf_z(&b), b.len);
-    ft_buf_release(&b);
-    return t;
 }

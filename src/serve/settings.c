@@ -32,7 +32,7 @@ static json_t *bias_list(const ft_sampling *s)
     return list;
 }
 
-/* Adds a number or flag under llama.cpp's name for it; from: where the field is stored. */
+/* Adds a number or flag under llama.cpp's name. from: the struct that holds the field. */
 static void put(json_t *j, int row, const void *from)
 {
     const ft_param *p = &ft_request_params[row];
@@ -63,7 +63,7 @@ json_t *ft_settings_json(const ft_request *r, uint64_t seed)
     return j;
 }
 
-void ft_settings_keep(ft_request *to, const ft_request *from)
+void ft_settings_copy(ft_request *to, const ft_request *from)
 {
 #define FT_SAMPLING(type, field, number, ...) to->sampling.field = from->sampling.field;
 #define FT_REQUEST(type, field, number, ...)                                                       \

@@ -6,7 +6,7 @@
 #include "serve/params.h"
 
 json_t *ft_settings_json(const ft_request *r, uint64_t seed);
-/* Copies what POST /props may change: plain numbers and flags. */
-void ft_settings_keep(ft_request *to, const ft_request *from);
+/* Copies what POST /props may change: numbers and flags. */
+void ft_settings_copy(ft_request *to, const ft_request *from);
 
 #endif

@@ -1,4 +1,4 @@
-/* serve/status.c - what the server and its model are, and what they are doing. */
+/* serve/status.c - models, properties, slots and metrics of the server. */
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { MAX_LANES = 1024 }; /* of which /slots tells */
+enum { MAX_SLOTS = 1024 }; /* maximum number of slots that /slots lists */
 
 void ft_run_health(ft_call *c)
 {
@@ -41,9 +41,13 @@ static json_t *model_entry(const ft_server *s, const char *name, size_t n, const
     json_t *status = json_pack("{s:s}", "value", d ? ft_served_status(d) : "loading");
     if (d && d->error[0]) json_object_set_new(status, "error", json_string(d->error));
     const bool there = d && d->state >= FT_SERVED_LOADED;
-    return json_pack("{s:o, s:s, s:I, s:s, s:o, s:o}", "id", ft_json_string(name, n), "object",
-                     "model", "created", (json_int_t)s->created, "owned_by", "foretoken", "status",
-                     status, "meta", there ? meta(d) : json_null());
+    json_t *can = json_pack("[s]", "completion");
+    if (there && d->info->vision) json_array_append_new(can, json_string("multimodal"));
+    json_t *entry = json_pack("{s:o, s:s, s:I, s:s, s:o, s:o}", "id", ft_json_string(name, n),
+                              "object", "model", "created", (json_int_t)s->created, "owned_by",
+                              "foretoken", "status", status, "meta", there ? meta(d) : json_null());
+    json_object_set_new(entry, "capabilities", can);
+    return entry;
 }
 
 void ft_run_models(ft_call *c)
@@ -57,7 +61,8 @@ void ft_run_models(ft_call *c)
         const ft_served *d = ft_models_at(s, i);
         json_array_append_new(list, model_entry(s, d->name, strlen(d->name), d));
     }
-    const ft_served *d = n == 1 ? ft_models_at(s, 0) : NULL; /* it has as many as it has names */
+    const ft_served *d =
+        n == 1 ? ft_models_at(s, 0) : NULL; /* a single model has one entry per alias */
     const char *names = s->p.alias && *s->p.alias ? s->p.alias : d ? d->name : "loading";
     while (n < 2 && *names) {
         const size_t len = strcspn(names, ",");
@@ -104,14 +109,14 @@ json_t *ft_props_json(const ft_served *d, bool sleeping)
     return j;
 }
 
-/* Of a model that has never been loaded only its name is known. */
+/* Of a model that was never loaded, only the name is known. */
 static json_t *unknown_props(const ft_served *d)
 {
     return json_pack("{s:{}, s:i, s:s, s:s, s:b}", "default_generation_settings", "total_slots", 0,
                      "model_alias", d->name, "build_info", ft_version(), "is_sleeping", 1);
 }
 
-/* Only looks: a model that is not loaded stays so. */
+/* Does not load the model. */
 void ft_run_props(ft_call *c)
 {
     const ft_served *d = ft_call_named(c, NULL);
@@ -124,14 +129,14 @@ void ft_run_props(ft_call *c)
     ft_call_json(c, 200, j);
 }
 
-/* Changes the server's defaults: sampling fields, as in a request. */
+/* Changes the model's default parameters; the fields are those of a request. */
 void ft_run_props_set(ft_call *c)
 {
     ft_http_error error;
     ft_gen_params a;
     if (!c->s->p.props) {
         ft_http_error_set(&error, FT_ERR_UNSUPPORTED, NULL,
-                          "changing the defaults is off; start the server with --props");
+                          "changing the defaults is disabled; start the server with --props");
         ft_call_fail(c, &error);
         return;
     }
@@ -142,7 +147,7 @@ void ft_run_props_set(ft_call *c)
         ft_call_fail(c, &error);
     } else {
         pthread_mutex_lock(&c->s->lock);
-        ft_settings_keep(&d->defaults, &a.r);
+        ft_settings_copy(&d->defaults, &a.r);
         pthread_mutex_unlock(&c->s->lock);
         ft_call_json(c, 200, json_pack("{s:b}", "success", 1));
     }
@@ -151,7 +156,7 @@ void ft_run_props_set(ft_call *c)
 
 /* ---- slots ---- */
 
-/* What the requests of one API key do is not shown to another. */
+/* A request of another API key is not shown. */
 static json_t *slot(const ft_served *d, ft_slot_info slot, uint64_t salt, const ft_request *r)
 {
     const ft_slot_info *l = &slot;
@@ -167,22 +172,23 @@ static json_t *slot(const ft_served *d, ft_slot_info slot, uint64_t salt, const 
     return j;
 }
 
-/* The engine is asked between two steps, and a step may take long: no server thread waits. */
-typedef struct look {
+/* The engine is queried between two steps, and a step may take long, so a worker thread waits for
+ * it. */
+typedef struct slot_query {
     ft_served *d;
     ft_slot_info *at;
     int n;
-} look;
+} slot_query;
 
-static void take_look(void *arg)
+static void query_slots(void *arg)
 {
-    look *l = arg;
-    l->n = FT_MIN(ft_llm_slots(l->d->llm, l->at, MAX_LANES), (int)MAX_LANES);
+    slot_query *l = arg;
+    l->n = FT_MIN(ft_llm_slots(l->d->llm, l->at, MAX_SLOTS), (int)MAX_SLOTS);
 }
 
-static void say_slots(ft_call *c, void *arg)
+static void send_slots(ft_call *c, void *arg)
 {
-    const look *l = arg;
+    const slot_query *l = arg;
     ft_http_error error;
     pthread_mutex_lock(&c->s->lock);
     const ft_request r = l->d->defaults;
@@ -203,29 +209,29 @@ static void say_slots(ft_call *c, void *arg)
     ft_call_fail(c, &error);
 }
 
-static void drop_look(void *arg)
+static void free_slot_query(void *arg)
 {
-    look *l = arg;
+    slot_query *l = arg;
     ft_free(l->at);
     ft_free(l);
 }
 
 void ft_run_slots(ft_call *c)
 {
-    static const ft_work_item errand = {take_look, say_slots, drop_look};
+    static const ft_work_item work = {query_slots, send_slots, free_slot_query};
     ft_http_error error;
     if (!c->s->p.slots) {
         ft_http_error_set(&error, FT_ERR_UNSUPPORTED, NULL,
-                          "slots are off; start the server without --no-slots");
+                          "slots are disabled; start the server without --no-slots");
         ft_call_fail(c, &error);
         return;
     }
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
-    look *l = ft_new(look);
+    slot_query *l = ft_new(slot_query);
     l->d = d;
-    l->at = ft_new_n(ft_slot_info, MAX_LANES);
-    ft_work_start(c, &errand, l);
+    l->at = ft_new_n(ft_slot_info, MAX_SLOTS);
+    ft_work_start(c, &work, l);
 }
 
 /* ---- saving and restoring a slot ---- */
@@ -242,7 +248,7 @@ typedef struct action {
     double ms;
 } action;
 
-static void act(void *arg)
+static void run_action(void *arg)
 {
     action *a = arg;
     const double from = ft_now_s();
@@ -251,7 +257,7 @@ static void act(void *arg)
     a->ms = (ft_now_s() - from) * 1e3;
 }
 
-static void say_action(ft_call *c, void *arg)
+static void send_action(ft_call *c, void *arg)
 {
     const action *a = arg;
     ft_http_error error;
@@ -268,7 +274,7 @@ static void say_action(ft_call *c, void *arg)
     ft_call_json(c, 200, j);
 }
 
-static void drop_action(void *arg)
+static void free_action(void *arg)
 {
     action *a = arg;
     ft_free(a->path);
@@ -304,8 +310,8 @@ static bool read_action(action *a, ft_call *c, ft_http_error *error)
     int64_t slot;
     const int slots = a->d->info->slots;
     if (!ft_parse_i64(c->part, 0, slots - 1, &slot))
-        return ft_http_error_set(error, FT_ERR_NOT_FOUND, NULL, "no slot %s, want one from 0 to %d",
-                                 c->part, slots - 1);
+        return ft_http_error_set(error, FT_ERR_NOT_FOUND, NULL,
+                                 "slot %s does not exist, want 0 to %d", c->part, slots - 1);
     a->slot = (int)slot;
     if (what && !strcmp(what, "erase")) {
         a->name = "n_erased", a->verb = "erase_ms";
@@ -324,7 +330,7 @@ static bool read_action(action *a, ft_call *c, ft_http_error *error)
 
 void ft_run_slot_action(ft_call *c)
 {
-    static const ft_work_item errand = {act, say_action, drop_action};
+    static const ft_work_item work = {run_action, send_action, free_action};
     ft_http_error error;
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
@@ -332,11 +338,11 @@ void ft_run_slot_action(ft_call *c)
     a->d = d;
     a->salt = ft_call_salt(c);
     if (read_action(a, c, &error)) {
-        ft_work_start(c, &errand, a);
+        ft_work_start(c, &work, a);
         return;
     }
     ft_call_fail(c, &error);
-    drop_action(a);
+    free_action(a);
 }
 
 /* ---- metrics ---- */
@@ -347,7 +353,7 @@ void ft_run_metrics(ft_call *c)
     ft_http_error error;
     if (!c->s->p.metrics) {
         ft_http_error_set(&error, FT_ERR_UNSUPPORTED, NULL,
-                          "metrics are off; start the server without --no-metrics");
+                          "metrics are disabled; start the server without --no-metrics");
         ft_call_fail(c, &error);
         return;
     }

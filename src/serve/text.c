@@ -1,4 +1,4 @@
-/* serve/text.c - the tokenizer and the template as routes. */
+/* serve/text.c - routes of the tokenizer and the chat template. */
 #include "base/mem.h"
 #include "serve/chat.h"
 #include "serve/images.h"
@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* A token's bytes: text where they are UTF-8, else numbers. */
+/* The bytes of a token: a string if they are UTF-8, else an array of numbers. */
 static void put_piece(ft_buf *b, const ft_served *d, int32_t id)
 {
     char *text, *quoted = NULL;
@@ -16,7 +16,7 @@ static void put_piece(ft_buf *b, const ft_served *d, int32_t id)
         ft_buf_puts(b, "\"\"");
         return;
     }
-    json_t *j = json_stringn(text, n); /* NULL when it is no UTF-8 */
+    json_t *j = json_stringn(text, n); /* NULL if not UTF-8 */
     if (j) quoted = json_dumps(j, JSON_ENCODE_ANY);
     if (quoted) ft_buf_puts(b, quoted);
     for (size_t i = 0; !quoted && i < n; i++)
@@ -26,8 +26,8 @@ static void put_piece(ft_buf *b, const ft_served *d, int32_t id)
     free(text);
 }
 
-/* Written and not built: a value of JSON takes a hundred times the memory of its text. */
-static void say_tokens(ft_call *c, const ft_served *d, const int32_t *ids, size_t n, bool pieces)
+/* Writes the JSON text directly: json_t values would take a hundred times the memory. */
+static void send_tokens(ft_call *c, const ft_served *d, const int32_t *ids, size_t n, bool pieces)
 {
     ft_buf b;
     ft_buf_init(&b, (size_t)1 << 30);
@@ -69,7 +69,7 @@ void ft_run_tokenize(ft_call *c)
         ft_call_fail(c, &error);
         return;
     }
-    say_tokens(c, d, ids, n, pieces);
+    send_tokens(c, d, ids, n, pieces);
     free(ids);
 }
 
@@ -95,7 +95,7 @@ void ft_run_detokenize(ft_call *c)
     free(p.ids);
 }
 
-/* ---- chat bodies that are not answered with a response ---- */
+/* ---- chat bodies without generation ---- */
 
 static void template_of(ft_call *c, bool count)
 {
@@ -111,8 +111,11 @@ static void template_of(ft_call *c, bool count)
         ft_call_json(c, 200,
                      json_pack("{s:s, s:i}", "object", "response.input_tokens", "input_tokens",
                                ft_images_count(&a, d, p.ids.n)));
-    else
-        ft_call_json(c, 200, json_pack("{s:o}", "prompt", ft_json_string(p.text, strlen(p.text))));
+    else {
+        char *text = ft_llm_prompt_text(d->llm, p.text);
+        ft_call_json(c, 200, json_pack("{s:o}", "prompt", ft_json_string(text, strlen(text))));
+        free(text);
+    }
     ft_chat_release(&p);
     ft_gen_params_release(&a);
 }

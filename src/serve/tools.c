@@ -21,7 +21,8 @@ static bool check_tool(const json_t *t, size_t i, ft_http_error *error)
     return true;
 }
 
-/* The functions among the tools; other kinds run on servers that we are not. */
+/* The functions among the tools. Tools of other types run on the vendors' servers and are
+ * skipped. */
 static bool functions(const json_t *list, json_t **out, ft_http_error *error)
 {
     char brief[72];
@@ -45,7 +46,7 @@ static bool functions(const json_t *list, json_t **out, ft_http_error *error)
     return true;
 }
 
-/* The name that tool_choice forces, "" for any, NULL for none. */
+/* Parses tool_choice. *name: the function that must be called, or NULL. */
 static bool choice(const json_t *body, bool *none, bool *required, const char **name,
                    ft_http_error *error)
 {
@@ -88,13 +89,13 @@ bool ft_tools_read(ft_gen_params *a, const ft_served *d, const json_t *body, jso
         if (a->r.grammar) {
             json_decref(f);
             return ft_http_error_set(error, FT_ERR_INVALID, "grammar",
-                                     "tools and a grammar, want one of them");
+                                     "both tools and a grammar are given, want one of them");
         }
-        json_t *soft = json_deep_copy(f); /* the template shows what was asked for */
-        ft_schema_relax(soft, a->ignored, sizeof a->ignored);
+        json_t *relaxed = json_deep_copy(f); /* the template shows the original schema */
+        ft_schema_relax(relaxed, a->ignored, sizeof a->ignored);
         a->r.no_calls = false;
-        a->r.tools = ft_gen_params_keep(a, json_dumps(soft, JSON_COMPACT));
-        json_decref(soft);
+        a->r.tools = ft_gen_params_own(a, json_dumps(relaxed, JSON_COMPACT));
+        json_decref(relaxed);
         json_object_set(options, "tools", f);
     }
     json_decref(f);
@@ -115,8 +116,9 @@ static bool has_tool(const char *tools, const char *name)
     return found;
 }
 
-/* A call that must come is held to the grammar at once, one that may come from its first tag on. An
- * answer with a schema may come instead of calls unless they are wanted. */
+/* If a call is required, the grammar applies from the first token; otherwise from the first
+ * tool-call tag on. With a response schema, the answer may be JSON instead of a call, unless a call
+ * is required. */
 static bool constrain(ft_gen_params *a, const ft_served *d, bool required, const char *name,
                       bool parallel, ft_http_error *error)
 {
@@ -126,7 +128,7 @@ static bool constrain(ft_gen_params *a, const ft_served *d, bool required, const
     const ft_tool_rules rules = {name, !parallel, schema};
     const ft_status st = ft_llm_tool_grammar(d->llm, a->r.tools, &rules, &gbnf, &a->trigger, &err);
     if (st) return ft_http_error_from(error, st, "tools", &err);
-    a->r.grammar = ft_gen_params_keep(a, gbnf);
+    a->r.grammar = ft_gen_params_own(a, gbnf);
     a->r.json_schema = NULL;
     if (required || schema) return true;
     a->r.grammar_trigger = &a->trigger;
@@ -143,7 +145,7 @@ bool ft_tools_constrain(ft_gen_params *a, const ft_served *d, const json_t *body
     if (!choice(body, &none, &required, &name, error)) return false;
     if (required && a->r.no_calls)
         return ft_http_error_set(error, FT_ERR_INVALID, "tool_choice",
-                                 "tool_choice wants a call, but tools has no function");
+                                 "tool_choice requires a call, but tools has no function");
     if (name && !has_tool(a->r.tools, name))
         return ft_http_error_set(error, FT_ERR_INVALID, "tool_choice",
                                  "tool_choice names \"%.60s\", which is not among the tools", name);

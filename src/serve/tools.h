@@ -4,10 +4,10 @@
 
 #include "serve/params.h"
 
-/* Checks the tools and puts those that are functions into the template's options and the ask. */
+/* Checks the tools and adds the functions among them to the template's options and to a. */
 bool ft_tools_read(ft_gen_params *a, const ft_served *d, const json_t *body, json_t *options,
                    ft_http_error *error);
-/* The grammar that calls have to follow. After the prompt is known. */
+/* Sets the grammar for tool calls. Called after the prompt is rendered. */
 bool ft_tools_constrain(ft_gen_params *a, const ft_served *d, const json_t *body,
                         ft_http_error *error);
 

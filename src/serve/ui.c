@@ -1,13 +1,13 @@
-/* serve/ui.c - the web page: the files of web/ and the JavaScript libraries that the build found,
- * both embedded in the program. Reading them needs no API key, since they hold nothing that is not
- * public; what the page requests of the server does. */
+/* serve/ui.c - the web page: the files of web/ and the JavaScript libraries found at build time,
+ * all embedded in the program. They are served without an API key, since they are public; the
+ * requests that the page sends need one. */
 #include "serve/routes.h"
 #include "serve/server.h"
 
 #include <string.h>
 
-/* files.inc, written by scripts/web.sh: WEB_FILE(number, name, type, path, compressed with gzip).
- * The bytes of a file lie between ft_web_N_begin and ft_web_N_end. */
+/* files.inc is written by scripts/web.sh: WEB_FILE(number, name, type, path, compressed with gzip).
+ * The bytes of a file are between ft_web_N_begin and ft_web_N_end. */
 #define WEB_FILE(n, name, type, path, gzip)                                                        \
     __asm__(".pushsection .rodata\n"                                                               \
             ".global ft_web_" #n "_begin\n.global ft_web_" #n "_end\n"                             \
@@ -45,9 +45,9 @@ void ft_run_page(ft_call *c)
         ft_http_error error;
         if (c->s->p.no_page)
             ft_http_error_set(&error, FT_ERR_NOT_FOUND, NULL,
-                              "the page is off; start the server without --no-webui");
+                              "the web page is disabled; start the server without --no-webui");
         else
-            ft_http_error_set(&error, FT_ERR_NOT_FOUND, NULL, "the page has no file \"%s\"",
+            ft_http_error_set(&error, FT_ERR_NOT_FOUND, NULL, "the web page has no file \"%s\"",
                               c->part);
         ft_call_fail(c, &error);
         return;

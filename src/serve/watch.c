@@ -1,11 +1,11 @@
-/* serve/watch.c - clocks and sockets. libmicrohttpd does not look at a suspended connection, so
- * this thread looks, every FT_TICK_MS, whether its client is still there: a response that nobody
- * reads must not keep a slot busy.
+/* serve/watch.c - deadlines and disconnected clients. libmicrohttpd does not watch suspended
+ * connections, so this thread checks every FT_TICK_MS whether their clients are still connected: a
+ * response that nobody reads must not keep a slot busy.
  *
- * A call is in the list that is looked at from the moment its route has returned until it ends, but
- * not while a route runs. When its client has left or its time is up, `gone` is set, then cancel is
- * called, then the call is woken, all under the server's lock; it ends on its own thread. Nothing
- * here waits for anything but the next tick and the lock. */
+ * A call is in the list that is checked from the return of its handler until it ends, but not while
+ * a handler runs. When its client has disconnected or its time is up, `gone` is set, cancel is
+ * called and the call is woken, all under the server's lock; it then ends on an HTTP thread. This
+ * thread blocks on nothing but the next tick and the lock. */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/mem.h"
@@ -21,7 +21,7 @@ static void abandon_call(ft_call *c)
     ft_call_wake(c);
 }
 
-static void look_at_calls(ft_server *s, double now)
+static void check_calls(ft_server *s, double now)
 {
     struct pollfd *f = ft_new_n(struct pollfd, (size_t)s->n_calls + 1);
     nfds_t n = 0;
@@ -31,11 +31,11 @@ static void look_at_calls(ft_server *s, double now)
     n = 0;
     for (ft_call *c = s->calls; c; c = c->next, n++) {
         const bool left = (f[n].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0 ||
-                          (f[n].revents & POLLRDHUP && ft_call_left(c));
+                          (f[n].revents & POLLRDHUP && ft_call_is_gone(c));
         if (left || now - c->begun_s > s->p.timeout_s) abandon_call(c);
-        const double silent = now - (double)atomic_load(&c->spoke_ns) * 1e-9;
+        const double silent = now - (double)atomic_load(&c->sent_ns) * 1e-9;
         if (c->stream && c->ping_s > 0 && silent >= c->ping_s) {
-            atomic_store(&c->spoke_ns, ft_now_ns());
+            atomic_store(&c->sent_ns, ft_now_ns());
             atomic_store(&c->ping_due, true);
             ft_call_wake(c);
         }
@@ -51,11 +51,11 @@ static void *watch_thread(void *arg)
     while (!atomic_load(&s->stop)) {
         pthread_mutex_lock(&s->lock);
         const double now = ft_now_s();
-        /* a tick that comes late: the machine was busy or this program was stopped */
+        /* a late tick: the machine was busy or the process was stopped */
         const double late = now - last - FT_TICK_MS * 1e-3;
-        if (late >= FT_TICK_MS * 1e-3) ft_peers_forgive(s, late);
+        if (late >= FT_TICK_MS * 1e-3) ft_peers_extend(s, late);
         last = now;
-        look_at_calls(s, now);
+        check_calls(s, now);
         ft_peers_tick(s, now);
         pthread_mutex_unlock(&s->lock);
         ft_server_trim(s);

@@ -1,23 +1,23 @@
-/* serve/workers.c - a few threads for calls that wait for the engine thread: what slots do, and
- * files of them. Each waits for one ft_queue_call, which runs between two steps, so that none is
- * waited for long. An item whose call has ended before a thread took it is dropped without being
- * run; at the end of the server that is all of them.
+/* serve/workers.c - threads for calls that have to wait for the engine thread: slot actions and
+ * their files. Each item waits for one ft_queue_call, which runs between two steps. An item whose
+ * call has ended before a thread took it is dropped without being run; on shutdown this applies to
+ * all queued items.
  *
- *     who waits             for what           who wakes it
- *     a worker (`more`)     an item, or stop   put, ft_work_free
- *     a call (suspended)    `done`             its worker: ft_call_wake
- *     ft_work_free          the workers' end   an item that runs is finished first */
+ * Waiting and waking:
+ * - A worker (`more`) waits for an item or stop. put_item and ft_work_free signal it.
+ * - A call (suspended) waits for `done`. Its worker wakes it with ft_call_wake.
+ * - ft_work_free joins the workers; running items are completed first. */
 #include "base/mem.h"
 #include "serve/server.h"
 
 enum { MAX_WAITING = 256 };
 
-/* Belongs to the worker and to the call; who comes last frees it. */
+/* Shared by the worker and the call; the last of them frees it. */
 typedef struct item {
     const ft_work_item *e;
     void *arg;
     ft_server *s;
-    ft_served *d; /* the work may outlive the call, its model may not go before */
+    ft_served *d; /* held, because the work may outlive the call */
     pthread_mutex_t lock;
     ft_call *c; /* NULL: the call has ended */
     bool done;
@@ -147,7 +147,7 @@ void ft_work_start(ft_call *c, const ft_work_item *e, void *arg)
         return;
     }
     ft_http_error error;
-    ft_http_error_set(&error, FT_ERR_BUSY, NULL, "%d requests of this kind wait already",
+    ft_http_error_set(&error, FT_ERR_BUSY, NULL, "%d requests of this kind are already waiting",
                       MAX_WAITING);
     ft_call_fail(c, &error);
     drop_item(i);

@@ -374,6 +374,7 @@ static ft_status put_text(job *j, ft_str s, unsigned flags)
 
 static ft_status put_all(job *j, ft_str text, unsigned flags)
 {
+    if (!text.n) return FT_OK; /* its pointer may be NULL */
     ft_special_cut cut;
     ft_special_cut_init(&cut, &j->v->special, text, flags & FT_BPE_PARSE_SPECIAL);
     ft_special_match m;
@@ -381,7 +382,10 @@ static ft_status put_all(job *j, ft_str text, unsigned flags)
     ft_status st = FT_OK;
     while (!st && ft_special_cut_next(&cut, &m)) {
         st = put_text(j, (ft_str){text.p + at, m.at - at}, flags);
-        if (!st) ft_ids_put(j->out, m.id);
+        if (!st && m.id < 0)
+            st = put_text(j, j->v->text[-2 - m.id], flags);
+        else if (!st)
+            ft_ids_put(j->out, m.id);
         at = m.at + m.len;
     }
     if (!st) st = put_text(j, (ft_str){text.p + at, text.n - at}, flags);

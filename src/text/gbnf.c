@@ -136,17 +136,8 @@ static int by_lo(const void *a, const void *b)
     return l->lo < r->lo ? -1 : l->lo > r->lo;
 }
 
-static void add_range(ft_gbnf *g, uint32_t lo, uint32_t hi)
+size_t ft_granges_merge(ft_grange *r, size_t n)
 {
-    g->range = grow_array(g->range, g->n_range, &g->cap_range, sizeof *g->range);
-    g->range[g->n_range++] = (ft_grange){lo, hi};
-}
-
-/* Sorts the ranges from `at` on, joins adjacent ones, and complements them when negated. */
-static void normalise_ranges(ft_gbnf *g, size_t at, bool negate)
-{
-    ft_grange *r = g->range + at;
-    const size_t n = g->n_range - at;
     size_t m = 0;
     if (n) qsort(r, n, sizeof *r, by_lo);
     for (size_t i = 0; i < n; i++) {
@@ -155,6 +146,19 @@ static void normalise_ranges(ft_gbnf *g, size_t at, bool negate)
         else
             r[m++] = r[i];
     }
+    return m;
+}
+
+static void add_range(ft_gbnf *g, uint32_t lo, uint32_t hi)
+{
+    g->range = grow_array(g->range, g->n_range, &g->cap_range, sizeof *g->range);
+    g->range[g->n_range++] = (ft_grange){lo, hi};
+}
+
+/* Merges the ranges from `at` on, and complements them if negate is set. */
+static void normalise_ranges(ft_gbnf *g, size_t at, bool negate)
+{
+    const size_t m = ft_granges_merge(g->range + at, g->n_range - at);
     g->n_range = at + m;
     if (!negate) return;
     uint32_t next = 0;

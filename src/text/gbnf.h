@@ -59,4 +59,7 @@ typedef struct ft_gbnf {
 ft_status ft_gbnf_init(ft_gbnf *g, ft_str text, const char *root, ft_err *err);
 void ft_gbnf_release(ft_gbnf *g);
 
+/* Sorts n character ranges and merges those that overlap or adjoin. Returns how many remain. */
+size_t ft_granges_merge(ft_grange *r, size_t n);
+
 #endif

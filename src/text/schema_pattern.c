@@ -73,31 +73,12 @@ static bool set_add(set *s, uint32_t lo, uint32_t hi)
     return true;
 }
 
-static int by_lo(const void *a, const void *b)
-{
-    const ft_grange *l = a, *r = b;
-    return l->lo < r->lo ? -1 : l->lo > r->lo;
-}
-
-static void set_normalise(set *s)
-{
-    size_t m = 0;
-    if (s->n) qsort(s->r, s->n, sizeof *s->r, by_lo);
-    for (size_t i = 0; i < s->n; i++) {
-        if (m && s->r[i].lo <= s->r[m - 1].hi + 1)
-            s->r[m - 1].hi = FT_MAX(s->r[m - 1].hi, s->r[i].hi);
-        else
-            s->r[m++] = s->r[i];
-    }
-    s->n = m;
-}
-
 static bool set_negate(set *s)
 {
     set out = {.n = 0};
     uint32_t next = 0;
     bool ok = true;
-    set_normalise(s);
+    s->n = ft_granges_merge(s->r, s->n);
     for (size_t i = 0; i < s->n; i++) {
         if (s->r[i].lo > next) ok &= set_add(&out, next, s->r[i].lo - 1);
         next = s->r[i].hi + 1;
@@ -149,7 +130,7 @@ static ft_status put_set(regex *x, set *s)
     } escaped[] = {{'"', "\"\\\\\\\"\""}, {'\\', "\"\\\\\\\\\""}, {8, "\"\\\\b\""},
                    {9, "\"\\\\t\""},      {10, "\"\\\\n\""},      {12, "\"\\\\f\""},
                    {13, "\"\\\\r\""}};
-    set_normalise(s);
+    s->n = ft_granges_merge(s->r, s->n);
     const char *bar = "";
     ft_buf_putc(x->out, '(');
     const size_t before = x->out->len;

@@ -4,18 +4,6 @@
 . "$(dirname "$0")/lib.bash"
 "$ft" --version | grep -q microhttpd || { echo "0 passed, 0 failed"; exit 0; }
 
-start() { # options...: sets pid and url when it answers
-    : >"$dir/log"
-    "$ft" serve -c 256 -n 12 --temp 0 --port 0 "$@" >/dev/null 2>"$dir/log" &
-    pid=$!
-    url=
-    for _ in $(seq 600); do
-        url=$(sed -n 's/^ready at //p' "$dir/log")
-        [ -n "$url" ] && return
-        kill -0 $pid 2>/dev/null || return
-        sleep 0.05
-    done
-}
 code() { curl -s -m 60 -o "$dir/out" -w '%{http_code}' "$@"; }
 ends() { # the exit code of a server that ends by itself within a minute
     for _ in $(seq 1200); do
@@ -28,7 +16,7 @@ ends() { # the exit code of a server that ends by itself within a minute
 
 # rights are given up where the kernel can, unless they are to be kept
 mode() { sed -n 's/^Seccomp:[[:space:]]*//p' "/proc/$pid/status"; }
-start -m "$model" --cache-dir "$dir/prompts" --slot-save-path "$dir/slots"
+serve -m "$model" --cache-dir "$dir/prompts" --slot-save-path "$dir/slots"
 if ! grep -q 'does not restrict.*system calls' "$dir/log"; then
     same "the sandbox holds for all threads" "$(cat /proc/$pid/task/*/status | grep -c '^Seccomp:[[:space:]]*2')" "$(ls /proc/$pid/task | wc -l)"
 fi
@@ -38,14 +26,14 @@ same "which is private" "$(stat -c %a "$dir/slots" "$dir/slots/a" "$dir/prompts"
 kill -TERM $pid
 wait $pid
 same "it ends well" $? 0
-start -m "$model" --no-sandbox
+serve -m "$model" --no-sandbox
 same "--no-sandbox" "$(mode)" 0
 kill -TERM $pid
 wait $pid
 
 # SIGHUP reads the keys again; without a file of keys it stops the server as SIGTERM does
 echo old >"$dir/keys"
-start -m "$model" --api-key-file "$dir/keys"
+serve -m "$model" --api-key-file "$dir/keys"
 same "the first key" "$(code -H 'X-Api-Key: old' "$url/props")" 200
 echo new >"$dir/keys"
 kill -HUP $pid
@@ -59,14 +47,46 @@ same "SIGHUP: no longer the old one" "$(code -H 'X-Api-Key: old' "$url/props")" 
 kill -TERM $pid
 wait $pid
 same "and it ends well" $? 0
-start -m "$model"
+serve -m "$model"
 kill -HUP $pid
 ends
 same "SIGHUP without a key file ends it well" $? 0
 
+# SIGTERM while a model is loading: at the start, and when a request needs a model. Reading the chat
+# template from a pipe makes loading last until something is written to it.
+mkfifo "$dir/pipe"
+exec 3<>"$dir/pipe"
+opens() { # waits until the server reads the pipe
+    for _ in $(seq 1200); do
+        for f in "/proc/$pid/fd/"*; do [ "$f" -ef "$dir/pipe" ] && return; done
+        sleep 0.05
+    done
+}
+"$ft" serve --port 0 -m "$model" --chat-template-file "$dir/pipe" >/dev/null 2>"$dir/log" 3>&- &
+pid=$!
+opens
+kill -TERM $pid
+ends
+same "SIGTERM while the first model is loading" $? 0
+grep -q 'ended while the model was loading' "$dir/log"
+ok "and the log says so" $?
+mkdir "$dir/models"
+cp "$model" "$dir/models/one.gguf"
+start --models-dir "$dir/models" --chat-template-file "$dir/pipe" 3>&-
+curl -s -m 60 "$url/completion" -d '{"model":"one","prompt":"x"}' >/dev/null 3>&- &
+asking=$!
+opens
+kill -TERM $pid
+ends
+same "SIGTERM while a model is loading for a request: loading cannot be interrupted" $? 1
+wait $asking
+grep -q 'did not end within' "$dir/log"
+ok "and the log says so" $?
+exec 3>&-
+
 # a model file that is cut off while the server runs: errors, and an exit code for the supervisor
 cp "$model" "$dir/cut.gguf"
-start -m "$dir/cut.gguf"
+serve -m "$dir/cut.gguf"
 text='{"prompt":"two three four five six","cache_prompt":false,"return_tokens":true}'
 same "before the cut" "$(code "$url/completion" -d "$text")" 200
 before=$(field tokens <"$dir/out")
@@ -80,14 +100,14 @@ grep -q 'cut.gguf was changed while it was in use' "$dir/log"
 ok "and the reason" $?
 # one that is overwritten in place
 cp "$model" "$dir/over.gguf"
-start -m "$dir/over.gguf"
+serve -m "$dir/over.gguf"
 dd if=/dev/zero of="$dir/over.gguf" bs=1M count=1 seek=10 conv=notrunc 2>/dev/null
 ends
 same "an overwritten model file: exit code" $? 3
 # one that is replaced by another file lives on
 cp "$model" "$dir/new.gguf"
 cp "$model" "$dir/replaced.gguf"
-start -m "$dir/replaced.gguf"
+serve -m "$dir/replaced.gguf"
 mv "$dir/new.gguf" "$dir/replaced.gguf"
 sleep 2
 same "a replaced model file is no trouble" "$(code "$url/completion" -d '{"prompt":"one"}')" 200

@@ -5,6 +5,7 @@ ft=${BUILD:-build}/foretoken
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 passed=0 failed=0
+exec </dev/null # run reads standard input beside its words
 
 ok() { # name, status
     if [ "$2" -eq 0 ]; then
@@ -65,4 +66,18 @@ field() { # the value of a plain or list field in the JSON on standard input
 finish() {
     echo "$passed passed, $failed failed"
     [ "$failed" -eq 0 ]
+}
+
+# serve OPTIONS...: starts a server. Sets pid, and url once it is ready; url is empty if it ended.
+serve() {
+    : >"$dir/log" # the child truncates it too, but perhaps after the old one was read here
+    "$ft" serve -c 256 -n 12 --temp 0 --port 0 "$@" >/dev/null 2>"$dir/log" &
+    pid=$!
+    url=
+    for _ in $(seq 600); do
+        url=$(sed -n 's/^ready at //p' "$dir/log")
+        [ -n "$url" ] && return
+        kill -0 $pid 2>/dev/null || return
+        sleep 0.05
+    done
 }

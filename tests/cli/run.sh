@@ -79,6 +79,8 @@ text=$(run --raw --json one two | field text | tr -d '"')
 out=$(run --raw --json --stop "${text:6:2}" one two)
 same "a stop text ends the reply" "$(field finish_reason <<<"$out"):$(field predicted_n <<<"$out" | grep -c '^12$')" '"stop":0'
 same "a grammar is followed" "$(run --raw --grammar 'root ::= "yes" | "no"' one | grep -c -x -e yes -e no)" 1
+run --raw -j '{"type": "integer", "minimum": 7, "maximum": 7, "not": {}}' one >"$dir/out" 2>"$dir/err"
+same "a keyword that cannot be enforced warns" "$(cat "$dir/out"):$(grep -c 'not enforced: not at #' "$dir/err")" "7:1"
 same "so is a schema" "$(run --raw --json-schema '{"type": "boolean"}' one | grep -c -x -e true -e false)" 1
 for draft in "" "--draft-max 0"; do
     # shellcheck disable=SC2086
@@ -141,4 +143,13 @@ for wait in 0.05 0.5; do
     same "Ctrl-C after $wait s" "$?:$(wc -c <"$dir/.err")" "130:0"
 done
 set +m
+# words and standard input together: the words come first, then an empty line
+both=$(echo 'some input' | "$ft" run -m "$model" --temp 0 -n 4 --json "The words:" | field ids)
+same "words and standard input" "$both" \
+    "$("$ft" run -m "$model" --temp 0 -n 4 --json -p $'The words:\n\nsome input\n' </dev/null | field ids)"
+same "an empty input changes nothing" "$(: | "$ft" run -m "$model" --temp 0 -n 4 --json "The words:" | field ids)" \
+    "$("$ft" run -m "$model" --temp 0 -n 4 --json "The words:" </dev/null | field ids)"
+[ "$both" != "$("$ft" run -m "$model" --temp 0 -n 4 --json "The words:" </dev/null | field ids)" ]
+ok "and an input does" $?
+
 finish

@@ -4,19 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 "$ft" --version | grep -q microhttpd || { echo "0 passed, 0 failed"; exit 0; }
 
-serve_any() { # options...: sets pid and url when it answers
-    : >"$dir/log" # the child empties it too, but perhaps after we have read the last server's
-    "$ft" serve -c 256 -n 12 --temp 0 --port 0 "$@" >/dev/null 2>"$dir/log" &
-    pid=$!
-    url=
-    for _ in $(seq 600); do
-        url=$(sed -n 's/^ready at //p' "$dir/log")
-        [ -n "$url" ] && return
-        kill -0 $pid 2>/dev/null || return
-        sleep 0.05
-    done
-}
-start() { serve_any -m "$model" "$@"; }
+start() { serve -m "$model" "$@"; }
 stop() { # the exit code of a server that was asked to end
     kill -TERM $pid
     wait $pid
@@ -95,7 +83,7 @@ same "SIGTERM ends it well" $? 0
 wait $reader
 grep -q '"stop":true' "$dir/last"
 ok "the last reply was finished" $?
-grep -q '/completion 200 prompt .* cached .* reply 12 .* length' "$dir/log"
+grep -q '/completion 200 prompt .* cached .* output 12, .* length' "$dir/log"
 ok "the log has a line for a request" $?
 
 # options of other servers, as people type them
@@ -121,7 +109,7 @@ same "a list of slots" "$(curl -s "$url/slots" | grep -o '"id":' | wc -l)" 4
 stop
 
 # clients that leave a long list of embeddings behind: nobody waits for it, and neither does the end
-serve_any -m models/foretoken-tiny.gguf -c 2048
+serve -m models/foretoken-tiny.gguf -c 2048
 text=$(printf 'the file is here %.0s' $(seq 330))
 {
     printf '{"input":["0"'
@@ -156,7 +144,7 @@ cp "$model" "$dir/models/second.gguf"
 echo nonsense >"$dir/models/third.gguf"
 named() { ask /completion "{\"model\":\"$1\",\"prompt\":\"one two\",\"return_tokens\":true}"; }
 status_of() { curl -s "$url/v1/models" | grep -o "\"id\":\"$1\"[^}]*}" | field value; }
-serve_any --models-dir "$dir/models" --models-max 1
+serve --models-dir "$dir/models" --models-max 1
 same "nothing is loaded before somebody asks" "$(status_of first)" '"unloaded"'
 same "a model by its name" "$(named second | field tokens)" "$alone"
 same "it is loaded" "$(status_of second)" '"loaded"'
@@ -179,7 +167,7 @@ model = $dir/models/second.gguf
 n-predict = 2
 cache-prompt = false
 INI
-serve_any --models-preset "$dir/preset.ini" --sleep-idle-seconds 1
+serve --models-preset "$dir/preset.ini" --sleep-idle-seconds 1
 same "a preset's option for all" "$(named short | field tokens_predicted)" 5
 same "and for one" "$(named shorter | field tokens_predicted)" 2
 for _ in $(seq 100); do
@@ -189,7 +177,7 @@ done
 same "a model that nobody asks sleeps" "$(status_of short)" '"unloaded"'
 same "and wakes" "$(named short | field tokens_predicted)" 5
 stop
-serve_any -m "$dir/models/first.gguf" -m "$dir/models/second.gguf"
+serve -m "$dir/models/first.gguf" -m "$dir/models/second.gguf"
 same "two -m: the first is there" "$(status_of first)" '"loaded"'
 same "the second when it is asked" "$(named second | field tokens)" "$alone"
 stop

@@ -33,7 +33,7 @@ static void check_batched(const inv_model *m, ft_engine_params p, const inv_resp
     inv_prompt(other, 33, m->m->V, 77);
     inv_start(&r[0], ft_slot_new(e), &j, other, 33);
     inv_start(&r[1], ft_slot_new(e), &j, alone->id, alone->n_prompt);
-    while (ft_engine_round(e)) {
+    while (ft_engine_step(e)) {
     }
     inv_done(&r[1]);
     check(inv_same(alone, &r[1]), "%s, %s: other sequences change token %d", m->name, what,
@@ -108,7 +108,7 @@ int main(void)
     inv_model model[] = {inv_model_golden("qwen35-gqa", NULL, 2),
                          inv_model_golden("gemma4-gqa", "gemma4-gqa-assistant", 2)};
     for (size_t i = 0; i < FT_COUNT(model); i++) {
-        for (int t = 0; t <= FT_KV_TURBO4_LEGACY; t++) {
+        for (int t = 0; t < FT_KV_TYPES; t++) {
             if (!ft_kv_row_fits((ft_kv_type)t, model[i].m->limits.head_d)) continue;
             check_types(&model[i], (ft_kv_type)t, (ft_kv_type)t, true);
         }

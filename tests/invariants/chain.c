@@ -47,7 +47,7 @@ static void generate(const inv_model *m, bool unified, way w, const ft_logit_bia
         if (w == BANNED) j.sampling.bias = never, j.sampling.n_bias = BANS;
         inv_start(&r[i], ft_slot_new(e), &j, ids, n);
     }
-    while (ft_engine_round(e)) continue;
+    while (ft_engine_step(e)) continue;
     for (int i = 0; i < SLOTS; i++) inv_done(&r[i]);
     ft_engine_free(e);
     m->dev->unified = true;

@@ -78,9 +78,9 @@ static void check_batched(const inv_model *m)
         j.draft_max = i % 3 == 2 ? 0 : 1 + i % 3;
         inv_start(&together[i], ft_slot_new(e), &j, ids[i], 5 + 9 * i);
         if (i == 6)
-            for (int n = 0; n < 4; n++) ft_engine_round(e);
+            for (int n = 0; n < 4; n++) ft_engine_step(e);
     }
-    while (ft_engine_round(e)) continue;
+    while (ft_engine_step(e)) continue;
     for (int i = 0; i < INV_SLOTS; i++) {
         inv_done(&together[i]);
         check(inv_same(&alone[i], &together[i]), "%s: response %d of 8 has a different id at %d",

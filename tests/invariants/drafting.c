@@ -51,7 +51,7 @@ static void check_batched(const inv_model *m, ft_kv_type t, int k)
         o.truth[i] = &alone[i];
         inv_start(&together[i], ft_slot_new(e), &j, ids[i], alone[i].n_prompt);
     }
-    while (ft_engine_round(e)) continue;
+    while (ft_engine_step(e)) continue;
     for (int i = 0; i < INV_SLOTS; i++) {
         inv_done(&together[i]);
         check(inv_same(&alone[i], &together[i]),

@@ -86,8 +86,8 @@ static void start_response(far_response *f, ft_slot *s, int i, int way, int V)
     inv_prompt(ids, n, V, 5 + (uint64_t)i);
     memcpy(f->r.id, ids, sizeof *ids * (size_t)n);
     if (i >= 4 || way == 3)
-        j.mask =
-            (ft_mask){&f->mask, toy_allow, toy_allows, toy_accept, toy_clone, toy_copy, ft_free};
+        j.mask = (ft_mask){&f->mask,  toy_allow, toy_allows, toy_accept,
+                           toy_clone, toy_copy,  ft_free,    NULL};
     j.prompt = ids;
     j.n_prompt = n;
     j.emit = far_emit;
@@ -108,7 +108,7 @@ static void generate(const inv_model *m, bool near, int way, far_response *f)
     check(near || !ft_engine_warm_up(e, &err), "%s: %s", m->name, err.text);
     draws = 0;
     for (int i = 0; i < SLOTS; i++) start_response(&f[i], ft_slot_new(e), i, way, m->m->V);
-    while (ft_engine_round(e)) continue;
+    while (ft_engine_step(e)) continue;
     for (int i = 0; i < SLOTS; i++) inv_done(&f[i].r);
     ft_engine_free(e);
     m->dev->unified = true;

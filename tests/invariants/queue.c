@@ -38,7 +38,7 @@ static bool ready(ft_entry *e)
     return !j->slow || atomic_load(&j->tokens) < atomic_load(&j->room);
 }
 
-static void after_round(ft_entry *e)
+static void after_step(ft_entry *e)
 {
     (void)e;
 }
@@ -66,7 +66,7 @@ static void job_init(job *j, const inv_model *m, int i, int k)
     j->entry.task.user = j;
     j->entry.wish = -1;
     j->entry.ready = ready;
-    j->entry.round = after_round;
+    j->entry.stepped = after_step;
     j->entry.done = on_done;
 }
 
@@ -171,7 +171,7 @@ static void check_preemption(const inv_model *m, int k, int64_t cells)
     ft_slot *s[N];
     for (int i = 0; i < N; i++) s[i] = ft_slot_new(e);
     for (int i = 0; i < N; i++) inv_start(&got[i], s[i], &j, ids[i], 90 + 10 * i);
-    for (int n = 0; ft_engine_round(e); n++)
+    for (int n = 0; ft_engine_step(e); n++)
         if (n == 30) ft_slot_cancel(s[2]); /* in any state */
     for (int i = 0; i < N; i++) {
         inv_done(&got[i]);
@@ -351,7 +351,7 @@ static void thousands(const inv_model *m, int n)
         for (int k = 0; k < AT_ONCE; k++) {
             job_init(&j[k], m, (i + k) % 5, 2);
             j[k].entry.task.max_tokens = 1 + (i + k) % 3;
-            j[k].entry.task.keep = true;
+            j[k].entry.task.cache_prompt = true;
             j[k].leave_after = (i + k) % 7 == 3;
             j[k].prompt[(i + k) % 5] = (i / 3 + k) % m->m->V; /* few are equal */
             put_job(q, &j[k]);

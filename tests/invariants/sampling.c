@@ -108,7 +108,7 @@ static void joined(const inv_model *m, const inv_response *alone, const ft_task 
     for (int round = 0; ft_slot_busy(a.slot); round++) {
         if (round == at) inv_start(&b, second, j, ids, 70);
         if (round == at + 3 && ft_slot_busy(second)) ft_slot_cancel(second);
-        ft_engine_round(e);
+        ft_engine_step(e);
     }
     inv_done(&a);
     check(inv_same(alone, &a), "%s: different id at %d when a request joins at step %d", m->name,
@@ -140,7 +140,7 @@ static void slots(const inv_model *m)
     const ft_task j = inv_job(60, 4);
     ft_engine *e = inv_engine(m, &p);
     for (int i = 0; i < 4; i++) inv_start(&r[i], ft_slot_new(e), &j, ids, 33);
-    while (ft_engine_round(e)) continue;
+    while (ft_engine_step(e)) continue;
     for (int i = 0; i < 4; i++) {
         inv_done(&r[i]);
         check(inv_same(&r[0], &r[i]), "%s: slot %d has a different id at %d", m->name, i,
@@ -173,7 +173,7 @@ static void changing(const inv_model *m)
     while (ft_slot_busy(on.slot)) {
         on.slot->task.draft_max = (int)(ft_rng_u64(&rng) % 9);
         on.slot->task.draft_min = (int)(ft_rng_u64(&rng) % 3);
-        ft_engine_round(e);
+        ft_engine_step(e);
     }
     inv_done(&on);
     check(inv_same(&off, &on), "%s: different id at %d when the limit changes", m->name,

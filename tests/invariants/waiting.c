@@ -59,7 +59,7 @@ static void beside(const inv_model *m, int slots, int rows, uint64_t seed)
             if (!ft_slot_busy(s[i].slot))
                 begin(&s[i], m, 65 + (int)(ft_rng_u64(&r) % 256), 1 + (int)(ft_rng_u64(&r) % 6),
                       ft_rng_u64(&r));
-        ft_engine_round(e);
+        ft_engine_step(e);
         for (int i = 0; i < slots; i++) watch(&s[i], slots, &worst);
         if (!ft_slot_busy(s[0].slot)) done_at = step;
     }
@@ -85,9 +85,9 @@ static void beside_response(const inv_model *m)
     ft_engine *e = inv_engine(m, &p);
     for (int i = 0; i < 2; i++) s[i].slot = ft_slot_new(e);
     begin(&s[0], m, 10, 900, 1);
-    for (int i = 0; i < 3; i++) ft_engine_round(e);
+    for (int i = 0; i < 3; i++) ft_engine_step(e);
     begin(&s[1], m, 300, 1, 2);
-    for (int i = 0; i < 10 && ft_slot_busy(s[1].slot); i++) ft_engine_round(e);
+    for (int i = 0; i < 10 && ft_slot_busy(s[1].slot); i++) ft_engine_step(e);
     check(!ft_slot_busy(s[1].slot), "a prompt of 300 tokens waits for another's response");
     for (int i = 0; i < 2; i++) {
         if (ft_slot_busy(s[i].slot)) ft_slot_cancel(s[i].slot);

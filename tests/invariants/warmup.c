@@ -111,7 +111,7 @@ static void check_no_fresh_steps(inv_model m, int ctx, bool warm)
         inv_prompt(ids[i], n, m.m->V, i);
         inv_start(&r[i], ft_slot_new(e), &j, ids[i], n);
     }
-    while (ft_engine_round(e)) {
+    while (ft_engine_step(e)) {
     }
     for (int i = 0; i < SLOTS; i++) inv_done(&r[i]);
     check(seen.steps > 30, "%s: %d steps, want more than 30", name, seen.steps);

@@ -43,7 +43,7 @@ static void linear(ft_optest *t, const int *n)
 
 #define ROWS(type, k, n)                                                                           \
     {1, k, n, type}, {2, k, n, type}, {3, k, n, type}, {5, k, n, type}, {16, k, n, type},          \
-        {17, k, n, type}, {64, k, n, type},                                                        \
+        {17, k, n, type}, {31, k, n, type}, {33, k, n, type}, {64, k, n, type},                    \
     {                                                                                              \
         97, k, n, type                                                                             \
     }
@@ -61,7 +61,8 @@ static void linear(ft_optest *t, const int *n)
 /* What every type gets: one row, few rows, and many. */
 #define EACH(type, k)                                                                              \
     {1, k, 37, type}, {2, k, 37, type}, {3, k, 37, type}, {4, k, 37, type}, {5, k, 37, type},      \
-        {6, k, 37, type}, {7, k, 37, type}, {8, k, 37, type}, {17, k, 9, type}, {33, k, 37, type}, \
+        {6, k, 37, type}, {7, k, 37, type}, {8, k, 37, type}, {17, k, 9, type}, {31, k, 9, type},  \
+        {33, k, 37, type},                                                                         \
     {                                                                                              \
         200, k, 40, type                                                                           \
     }

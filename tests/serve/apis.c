@@ -405,6 +405,11 @@ static void tokenizer(void **state)
     r = post("/apply-template", "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}");
     assert_non_null(strstr(client_text(r.json, "prompt"), "<|im_start|>user\nhi<|im_end|>"));
     client_release(&r);
+    r = post("/apply-template",
+             "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
+             "{\"type\":\"text\",\"text\":\"b\"}]}]}");
+    assert_non_null(strstr(client_text(r.json, "prompt"), "user\na\nb<|im_end|>"));
+    client_release(&r);
 }
 
 static void embeddings(void **state)
@@ -446,7 +451,7 @@ static void facts(void **state)
     assert_int_equal(json_array_size(r.json), 4);
     client_release(&r);
     refused("/slots/0?action=save", "{\"filename\":\"x\"}", 501, "--slot-save-path");
-    refused("/slots/9?action=erase", "{}", 404, "no slot 9");
+    refused("/slots/9?action=erase", "{}", 404, "slot 9 does not exist");
     refused("/slots/0?action=sing", "{}", 400, "want save, restore or erase");
     r = post("/slots/1?action=erase", "{}");
     assert_int_equal(client_int(r.json, "n_erased"), 3);

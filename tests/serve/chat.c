@@ -284,7 +284,7 @@ static void bad_requests(void **state)
     refused(CHAT, "{\"messages\":[{\"role\":\"king\",\"content\":\"x\"}]}", 400,
             "role is \"king\"");
     refused(CHAT, "{\"messages\":[{\"role\":\"user\"}]}", 400, "no content");
-    refused(CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":7}]}", 400, "want a text");
+    refused(CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":7}]}", 400, "want a string");
     refused(CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}",
             400, "want an image_url with the data of an image");
     refused(CHAT,

@@ -230,7 +230,7 @@ static void on_demand(void **state)
     assert_true(json_is_true(client_at(r.json, "success")));
     client_release(&r);
     status_is(0, "loaded");
-    refused("/models/load", "{\"model\":\"one\"}", 400, "is loaded already");
+    refused("/models/load", "{\"model\":\"one\"}", 400, "is already loaded");
     const int slow = begin_request(SAY("one", "/20ms", "a b c d e f g h i j"));
     usleep(50000);
     r = post("/models/unload", "{\"model\":\"one\"}");

@@ -12,7 +12,7 @@ enum { L = 13 };
 static ft_cache_params params(ft_layer_state *layer, ft_kv_type kt, ft_kv_type vt, int group)
 {
     for (int l = 0; l < L; l++)
-        layer[l] = (ft_layer_state){.keep = l % 4 ? FT_STATE_FULL : FT_STATE_DELTA,
+        layer[l] = (ft_layer_state){.kind = l % 4 ? FT_STATE_FULL : FT_STATE_DELTA,
                                     .G = 2,
                                     .d = 128,
                                     .group = group,
@@ -20,9 +20,9 @@ static ft_cache_params params(ft_layer_state *layer, ft_kv_type kt, ft_kv_type v
                                     .Hv = 1,
                                     .S = 16,
                                     .C = 4};
-    layer[1].keep = FT_STATE_WINDOW;
+    layer[1].kind = FT_STATE_WINDOW;
     layer[1].window = 512;
-    layer[12].keep = FT_STATE_FULL;
+    layer[12].kind = FT_STATE_FULL;
     return (ft_cache_params){.layer = layer,
                              .n_layer = L,
                              .trunk = 12,
@@ -124,7 +124,7 @@ static void recent_positions(void **state)
     p.kt = FT_KV_Q8_0;
     assert_false(ft_kv_plan_layer(&p, 2).tail);
     p.kt = p.vt = FT_KV_TURBO3;
-    layer[1].keep = FT_STATE_FULL; /* no other windows */
+    layer[1].kind = FT_STATE_FULL; /* no other windows */
     p.cells = 32768;
     p.rows = 512;
     const uint64_t with = cache_bytes(p);
@@ -148,7 +148,7 @@ static void boundaries_of_turbo2(void **state)
     ft_cache_params p = params(layer, FT_KV_Q8_0, FT_KV_TURBO2, 2);
     /* full-attention layers of the model: 2 3 5 6 7 9 10 11 */
     for (int l = 2; l < L; l++) {
-        if (layer[l].keep != FT_STATE_FULL) continue;
+        if (layer[l].kind != FT_STATE_FULL) continue;
         const bool edge = l == 2 || l == 3 || l == 10 || l == 11;
         assert_int_equal(ft_kv_plan_layer(&p, l).vt, edge ? FT_KV_Q8_0 : FT_KV_TURBO2);
         const ft_kv_choice with = ft_kv_plan_layer(&p, l);
@@ -159,7 +159,7 @@ static void boundaries_of_turbo2(void **state)
     p.vt = FT_KV_TURBO3;
     assert_int_equal(ft_kv_plan_layer(&p, 2).vt, FT_KV_TURBO3);
     p.vt = FT_KV_TURBO2;
-    layer[7].keep = FT_STATE_DELTA; /* seven are too few */
+    layer[7].kind = FT_STATE_DELTA; /* seven are too few */
     assert_int_equal(ft_kv_plan_layer(&p, 2).vt, FT_KV_TURBO2);
 }
 
@@ -176,7 +176,7 @@ static void names_of_pairs(void **state)
     static const char *const bad[] = {"", "/", "turbo5", "q8_0/", "/f16", "f16/f16/f16", "q8_0/x"};
     for (size_t i = 0; i < FT_COUNT(bad); i++)
         assert_false(ft_kv_pair_find(ft_str_of(bad[i]), &k, &v));
-    for (int t = 0; t <= FT_KV_TURBO4_LEGACY; t++) {
+    for (int t = 0; t < FT_KV_TYPES; t++) {
         assert_true(ft_kv_type_find(ft_str_of(ft_kv_type_name((ft_kv_type)t)), &k));
         assert_int_equal(k, t);
         assert_non_null(strstr(ft_kv_type_names(), ft_kv_type_name((ft_kv_type)t)));
@@ -197,7 +197,7 @@ static void bytes_and_ratios(void **state)
             p.exact = true;
             for (int l = 0; l < L; l++) {
                 layer[l].d = d;
-                if (layer[l].keep == FT_STATE_DELTA) layer[l].keep = FT_STATE_NONE;
+                if (layer[l].kind == FT_STATE_DELTA) layer[l].kind = FT_STATE_NONE;
             }
             const uint64_t bytes = cache_bytes(p);
             double f16;

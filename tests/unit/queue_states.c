@@ -133,7 +133,7 @@ ft_status ft_slot_start(ft_slot *l, const ft_task *t, ft_err *err)
     return FT_OK;
 }
 
-bool ft_engine_round(ft_engine *e)
+bool ft_engine_step(ft_engine *e)
 {
     bool any = false;
     (void)e;
@@ -256,7 +256,7 @@ static bool reader_ready(ft_entry *e)
     return !((request *)(void *)e)->behind;
 }
 
-static void after_round(ft_entry *e)
+static void after_step(ft_entry *e)
 {
     (void)e;
 }
@@ -382,7 +382,7 @@ static void submit(request *r)
     r->submitted = true;
     r->entry.wish = -1;
     r->entry.ready = reader_ready;
-    r->entry.round = after_round;
+    r->entry.stepped = after_step;
     r->entry.done = request_done;
     r->refused = ft_queue_put(&w.q, &r->entry, &err) != FT_OK;
     require(!r->refused || w.q.stopping || w.q.total.failed, "a request is refused for no reason");

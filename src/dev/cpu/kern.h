@@ -92,7 +92,7 @@ enum { FT_DELTA_COLS = 64 }; /* columns of a state that are processed together, 
  *     Z = decay Z + k d^T
  * and stored; then n rows are computed from there:
  *     upd = beta (v - decay Z^T k), Z = decay Z + k upd^T, o = Z^T q
- * keep: their state is stored too. A row gives the same bits as its journal entry. */
+ * store_state: the final state is stored too. A row gives the same bits as its journal entry. */
 typedef struct ft_delta_rows {
     int S, replay, n;
     const float *jk, *jd, *j_decay; /* of entry e: jk + e jk_step, ... */
@@ -103,7 +103,7 @@ typedef struct ft_delta_rows {
     float *upd;         /* [n, S] */
     int v_step, o_step;
     const float *decay, *beta; /* [n] */
-    bool keep;
+    bool store_state;
 } ft_delta_rows;
 
 typedef struct ft_kern {

@@ -107,7 +107,7 @@ INLINE void delta_block(float *Z, const ft_delta_rows *r, int j, float *work, co
         p.decay = r->decay[t];
         if (t + 1 < r->n)
             delta_walk(&p, u, o, DELTA_UPDATE | DELTA_HOLD | DELTA_OUT | DELTA_NEXT, V);
-        else if (r->keep)
+        else if (r->store_state)
             delta_walk(&p, u, o, DELTA_UPDATE | DELTA_STORE | DELTA_OUT, V);
         else
             delta_walk(&p, u, o, DELTA_UPDATE | DELTA_OUT, V);
@@ -138,7 +138,7 @@ static void delta_column(float *Z, const ft_delta_rows *r, int j, float *z)
         }
         r->o[(size_t)t * (size_t)r->o_step + (size_t)j] = out;
     }
-    for (int i = 0; r->keep && i < S; i++) Z[(size_t)i * (size_t)S + (size_t)j] = z[i];
+    for (int i = 0; r->store_state && i < S; i++) Z[(size_t)i * (size_t)S + (size_t)j] = z[i];
 }
 
 static void delta_rows(float *Z, const ft_delta_rows *r, float *work)

@@ -221,6 +221,40 @@ __device__ __forceinline__ void hadamard_put(uint16_t *s, int T, bool wide, int 
         if (inside) *(uint32_t *)(s + bf16_index(T, wide, t, c + j)) = bf2(v[j], v[j + 1]);
 }
 
+/* Address of the bf16 copy of a matrix with contiguous heads; p == NULL: it has none. */
+typedef struct out_bf16 {
+    uint16_t *p;
+    size_t plane;
+    int T;
+    bool wide;
+    uint16_t *hadamard; /* the transformed copy, or NULL */
+} out_bf16;
+
+static inline out_bf16 out_bf16_of(ft_cuda *c, ft_mat y)
+{
+    if (y.H > 1 && y.hs != y.d) {
+        ft_cuda_wrote(c, y);
+        return out_bf16{};
+    }
+    return out_bf16{ft_cuda_wrote_with_bf16(c, y), bf16_plane(y.T, ft_mat_cols(y)), y.T,
+                    ft_cuda_wide(c, y.T)};
+}
+
+/* The same for an op that can also write the transformed copy. */
+static inline out_bf16 out_both_of(ft_cuda *c, ft_mat y)
+{
+    out_bf16 s = out_bf16_of(c, y);
+    if (s.p) s.hadamard = ft_cuda_wrote_with_hadamard(c, y);
+    return s;
+}
+
+/* Writes value c of row t and its bf16 planes. */
+__device__ __forceinline__ void put(const ft_mat &y, const out_bf16 &s, int t, int c, float v)
+{
+    *mat_value(y, t, c) = v;
+    if (s.p) bf16_put(s.p, s.plane, bf16_index(s.T, s.wide, t, c), v);
+}
+
 /* (v & mask) | bits as one instruction. The compiler makes two of it, because both operands are
  * constants and an instruction has only one immediate. These instructions limit the speed of
  * decoding. */
@@ -236,9 +270,10 @@ __device__ __forceinline__ float silu(float x)
     return x / (1.0f + expf(-x));
 }
 
+/* x (1 + tanh(u)) / 2 = x / (1 + exp(-2 u)): 1 + tanh(u) would cancel where x is far below 0. */
 __device__ __forceinline__ float gelu_tanh(float x)
 {
-    return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * x * (1.0f + 0.044715f * x * x)));
+    return x / (1.0f + expf(-1.5957691216057308f * x * (1.0f + 0.044715f * x * x)));
 }
 
 __device__ __forceinline__ float act_of(float x, int act)

@@ -37,6 +37,9 @@ typedef struct attend_args {
 
 /* attend_mma.cu: on tensor cores. false: no kernel for this shape and device. */
 bool ft_cuda_attend_mma(ft_cuda *c, attend_args *a);
+/* attend_rows.cu: on tensor cores, for many rows with the heads of vision towers. false: the same
+ */
+bool ft_cuda_attend_rows(ft_cuda *c, attend_args *a);
 /* attend_scalar.cu: any shape. */
 void ft_cuda_attend_scalar(ft_cuda *c, const attend_args *a);
 
@@ -69,6 +72,14 @@ __device__ __forceinline__ void seen_in_all(const attend_args &a, int end, int *
 __device__ __forceinline__ void seen(const attend_args &a, int end, int *lo, int *hi)
 {
     seen_in_all(a, end, lo, hi);
+    cut_to_pass(a, lo, hi);
+}
+
+/* The same for row i of q: a row of an image may see positions up to the end of the image. */
+__device__ __forceinline__ void seen_by_row(const attend_args &a, int i, int end, int *lo, int *hi)
+{
+    seen_in_all(a, end, lo, hi);
+    if (a.ahead) *hi = max(a.b.ahead[batch_row(a, i)], *lo);
     cut_to_pass(a, lo, hi);
 }
 

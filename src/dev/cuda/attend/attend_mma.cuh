@@ -8,9 +8,10 @@
  * has the same bits alone, in a batch with draft tokens and in a prompt.
  *
  * One row with a context of 32,000 on an H200 (27b: 4 KV heads of 256, 6 query heads each): f16 131
- * MB in 34 us, 3.9 TB/s, 84 % of a plain read; turbo4 35 MB in 46 us, 16 %: decoding takes about 40
- * instructions per eight values, and scores, weights and sums depend on one another, with only two
- * blocks per multiprocessor to hide the latency. Merging the ranges takes 4 to 6 us more.
+ * MB in 34 us, 3.9 TB/s, 84 % of a plain read; turbo4 35 MB in 46 us, 16 % (with a longer decoding
+ * than today's): pages are expanded between barriers, and scores, weights and sums depend on one
+ * another, with only two blocks per multiprocessor to hide the latency. Merging the ranges takes 4
+ * to 6 us more.
  *
  * A prompt of 4096 rows (f16, the same heads): 1.4 ms, 148 TFLOP/s, a fifth of the tensor core
  * peak: one block of eight warps per multiprocessor, with three barriers per page. */
@@ -406,18 +407,20 @@ __device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t,
     return false;
 }
 
-/* The positions that each query vector of the tile sees, into shared memory; none for padding. */
+/* The positions that each query vector of the tile sees, into shared memory; none for padding. The
+ * last row sees the farthest ahead: images lie in a span as a whole. */
 __device__ __forceinline__ void tile_ranges(const attend_args &a, tile *t, int *seen_by, int M)
 {
     for (int i = threadIdx.x; i < M; i += THREADS) {
+        const int r = i / a.group;
         int lo = 0, hi = 0;
-        if (i < t->rows * a.group) seen(a, t->end + i / a.group * t->rise, &lo, &hi);
+        if (r < t->rows) seen_by_row(a, t->row + r, t->end + r * t->rise, &lo, &hi);
         seen_by[2 * i] = lo;
         seen_by[2 * i + 1] = hi;
     }
     int none;
-    seen(a, t->end, &t->lo, &none);
-    seen(a, t->end + (t->rows - 1) * t->rise, &none, &t->hi);
+    seen_by_row(a, t->row, t->end, &t->lo, &none);
+    seen_by_row(a, t->row + t->rows - 1, t->end + (t->rows - 1) * t->rise, &none, &t->hi);
     t->lo = min(t->lo, t->hi);
     __syncthreads();
 }

@@ -17,9 +17,7 @@ static __global__ void __launch_bounds__(32 * WARPS) attend_scalar_kernel(const 
     const int row = batch_row(a, i), slot = a.b.span[a.b.span_of[row]].slot;
     const int32_t *pages = a.b.page[a.space] + slot * a.b.pages_per_seq;
     int lo, hi;
-    seen_in_all(a, a.b.end[row], &lo, &hi);
-    if (a.ahead) hi = a.b.ahead[row];
-    cut_to_pass(a, &lo, &hi);
+    seen_by_row(a, i, a.b.end[row], &lo, &hi);
     const float *from = mat_head(a.q, i, h);
     for (int j = lane; j < wide; j += 32) {
         query[j] = j < a.q.d ? from[j] : 0.0f;
