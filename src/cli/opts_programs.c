@@ -310,7 +310,7 @@ const ft_param ft_opts_programs[] = {
     {.name = "mix",
      FT_IS_FLAG,
      FOR(SYNTH, OUTPUT),
-     .help = "give every matrix another type: all types in turn, beginning with TYPE"},
+     .help = "give every matrix another type, cycling through all types from TYPE on"},
 
     /* measurements */
     {.name = "chunks",

@@ -96,13 +96,13 @@ static ft_type next_type(ft_type t, int64_t n)
 /* The type of each tensor. */
 static void choose_types(ft_type *out, const ft_shape_list *list, ft_type requested, bool mix)
 {
-    ft_type turn = requested;
+    ft_type next = requested;
     for (size_t i = 0; i < list->n; i++) {
         const ft_shape_tensor *t = &list->tensor[i];
         out[i] = type_of(t, requested);
         if (!mix || t->fill != FT_FILL_MATRIX) continue;
-        out[i] = divides(turn, t->n[0]) ? turn : next_type(turn, t->n[0]);
-        turn = next_type(out[i], t->n[0]);
+        out[i] = divides(next, t->n[0]) ? next : next_type(next, t->n[0]);
+        next = next_type(out[i], t->n[0]);
     }
 }
 
