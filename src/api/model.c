@@ -380,8 +380,6 @@ static ft_status load_files(ft_llm *m, ft_llm_params *p, ft_draft_methods *d, ft
         return ft_fail(err, FT_EUNSUPPORTED,
                        "cache types %s and %s: q4_1, q5_0, q5_1 and iq4_nl are not supported on %s",
                        ft_kv_type_name(e->kt), ft_kv_type_name(e->vt), m->dev->name);
-    if (p->cache_tail > 0 && m->dev->no_recent)
-        ft_log(FT_LOG_WARN, "--kv-tail on has no effect: %s does not support it", m->dev->name);
     if ((st = measure_keys(m, p, e, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;

@@ -19,7 +19,7 @@ ft_cache_params ft_engine_cache_params(const ft_model *m, const ft_engine_params
         .kt = p->kt,
         .vt = p->vt,
         .exact = p->kv_exact,
-        .tail = p->kv_tail && !m->dev->no_recent,
+        .tail = p->kv_tail,
         .slots = p->slots,
         .cells = p->ctx,
         .total = p->cells,
@@ -103,6 +103,7 @@ ft_dev_limits ft_engine_limits(ft_model *m, ft_model *drafter, const ft_engine_p
     ft_dev_limits l = m->limits;
     l.rows = runner_params(m, NULL, NULL, p).rows;
     l.ctx = p->ctx;
+    l.recent = p->kv_tail;
     l.layers = m->L;
     ft_warmup_count(&w, &l.graphs, &l.draft_graphs);
     return l;
