@@ -174,6 +174,7 @@ typedef struct ft_llm_info {
     const char *image_marker; /* text that stands for an image in a prompt; NULL: no images */
     bool has_template;
     const char *template_text; /* source of the chat template; NULL: none */
+    const char *call_marker;   /* text that begins a tool call; NULL: the template has no calls */
     const char *bos, *eos;     /* text of these tokens; "" if there is none */
     int layers, width, vocab, ctx, ctx_train, threads, slots;
     uint64_t parameters, weight_bytes;

@@ -248,6 +248,7 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_draft_methods 
     i->image_marker = ft_llm_image_marker(m);
     i->has_template = m->chat != NULL;
     i->template_text = m->template_text;
+    i->call_marker = ft_llm_call_marker(m);
     i->bos = m->bos;
     i->eos = m->eos;
     i->drafter = m->drafter = ft_drafter_text(m, p, d, e);

@@ -163,6 +163,20 @@ static bool seed(ft_gen_params *a, const json_t *body, ft_http_error *error)
     return true;
 }
 
+/* Makes space for one bias after n. Biases of the server's defaults are copied first. */
+static void grow_biases(ft_gen_params *a, size_t n)
+{
+    const bool foreign = n && a->r.sampling.bias_id != a->bias_id;
+    if (!foreign && n & (n - 1)) return; /* the capacity is a power of two */
+    size_t cap = 1;
+    while (cap <= n) cap *= 2;
+    a->bias_id = ft_realloc(a->bias_id, sizeof *a->bias_id * cap);
+    a->bias = ft_realloc(a->bias, sizeof *a->bias * cap);
+    if (!foreign) return;
+    memcpy(a->bias_id, a->r.sampling.bias_id, sizeof *a->bias_id * n);
+    memcpy(a->bias, a->r.sampling.bias, sizeof *a->bias * n);
+}
+
 static bool put_bias(ft_gen_params *a, const ft_served *d, int64_t id, const json_t *v,
                      ft_http_error *error)
 {
@@ -177,10 +191,7 @@ static bool put_bias(ft_gen_params *a, const ft_served *d, int64_t id, const jso
     if (!json_is_number(v) && !json_is_false(v))
         return wrong("logit_bias", v, "numbers or false", error);
     const size_t n = (size_t)a->r.sampling.n_bias;
-    if (!(n & (n - 1))) { /* the capacity is a power of two, and full */
-        a->bias_id = ft_realloc(a->bias_id, sizeof *a->bias_id * (n ? 2 * n : 1));
-        a->bias = ft_realloc(a->bias, sizeof *a->bias * (n ? 2 * n : 1));
-    }
+    grow_biases(a, n);
     a->bias_id[n] = (int32_t)id;
     a->bias[n] = json_is_false(v) ? -1e30f : (float)fmin(fmax(json_number_value(v), -1e30), 1e30);
     a->r.sampling.n_bias++;
@@ -383,6 +394,12 @@ char *ft_gen_params_own(ft_gen_params *a, char *p)
 {
     a->own = ft_realloc(a->own, sizeof *a->own * (size_t)(a->n_own + 1));
     return a->own[a->n_own++] = p;
+}
+
+bool ft_gen_params_ban(ft_gen_params *a, const ft_served *d, int32_t id, ft_http_error *error)
+{
+    json_t *never = json_false();
+    return put_bias(a, d, id, never, error);
 }
 
 void ft_gen_params_release(ft_gen_params *a)

@@ -41,6 +41,9 @@ void ft_gen_params_release(ft_gen_params *a);
 /* Registers p to be freed by ft_gen_params_release. Returns p. */
 char *ft_gen_params_own(ft_gen_params *a, char *p);
 
+/* Never samples this token. */
+bool ft_gen_params_ban(ft_gen_params *a, const ft_served *d, int32_t id, ft_http_error *error);
+
 /* Parses every generation parameter in the object. */
 bool ft_gen_params_fields(ft_gen_params *a, const ft_served *d, const json_t *body,
                           ft_http_error *error);

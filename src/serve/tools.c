@@ -73,19 +73,37 @@ static bool choice(const json_t *body, bool *none, bool *required, const char **
                              ft_json_brief(v, brief));
 }
 
+/* Makes the token that begins a call impossible to sample, so that the response is text. */
+static bool ban_calls(ft_gen_params *a, const ft_served *d, ft_http_error *error)
+{
+    const char *marker = d->info->call_marker;
+    int32_t *ids;
+    size_t n;
+    ft_err err;
+    if (!marker) return true;
+    const ft_status st =
+        ft_vocab_encode(d->vocab, marker, strlen(marker), FT_ENCODE_PARSE_SPECIAL, &ids, &n, &err);
+    if (st) return ft_http_error_from(error, st, "tool_choice", &err);
+    const bool ok = n != 1 || ft_gen_params_ban(a, d, ids[0], error);
+    free(ids);
+    return ok;
+}
+
 bool ft_tools_read(ft_gen_params *a, const ft_served *d, const json_t *body, json_t *options,
                    ft_http_error *error)
 {
     const json_t *list = ft_get(body, "tools");
     const char *name;
     bool none, required;
-    (void)d;
     a->r.no_calls = true;
     if (!choice(body, &none, &required, &name, error)) return false;
+    if (none && !ban_calls(a, d, error)) return false;
     if (!list) return true;
     json_t *f = NULL;
     const bool ok = functions(list, &f, error);
-    if (ok && json_array_size(f) && !none) {
+    if (ok && json_array_size(f) && none) {
+        json_object_set(options, "tools", f); /* as with "auto": the same prompt can be reused */
+    } else if (ok && json_array_size(f)) {
         if (a->r.grammar) {
             json_decref(f);
             return ft_http_error_set(error, FT_ERR_INVALID, "grammar",

@@ -171,8 +171,31 @@ static void calls(void **state)
     r = post(CHAT, ask("", CALL)); /* no tools: it is only text */
     assert_non_null(strstr(client_text(r.json, "choices.0.message.content"), "<tool_call>"));
     client_release(&r);
-    r = post(CHAT, ask(TOOL "\"tool_choice\":\"none\",", CALL));
+}
+
+/* With tool_choice "none" the token that begins a call cannot be sampled; the prompt stays the
+ * same. */
+static void no_calls(void **state)
+{
+    (void)state;
+    client_response r = post(CHAT, ask(TOOL "\"tool_choice\":\"none\",", CALL));
     assert_null(client_at(r.json, "choices.0.message.tool_calls"));
+    assert_null(strstr(client_text(r.json, "choices.0.message.content"), "<tool_call>"));
+    client_release(&r);
+    r = post(CHAT, ask(TOOL "\"tool_choice\":\"none\",\"logit_bias\":{\"7\":1},", CALL));
+    assert_null(strstr(client_text(r.json, "choices.0.message.content"), "<tool_call>"));
+    client_release(&r);
+    r = post("/apply-template", ask(TOOL "\"tool_choice\":\"none\",", "x"));
+    client_response with = post("/apply-template", ask(TOOL, "x"));
+    same_text(client_text(r.json, "prompt"), client_text(with.json, "prompt"));
+    client_release(&with);
+    client_release(&r);
+    r = post("/v1/messages",
+             "{\"max_tokens\":99,\"thinking\":{\"type\":\"disabled\"},\"tool_choice\":{\"type\":"
+             "\"none\"},\"tools\":[{\"name\":\"weather\",\"input_schema\":{\"type\":\"object\"}}],"
+             "\"messages\":[{\"role\":\"user\",\"content\":\"say:" CALL "\"}]}");
+    assert_null(strstr(ft_buf_z(&r.body), "<tool_call>"));
+    assert_null(strstr(ft_buf_z(&r.body), "tool_use"));
     client_release(&r);
 }
 
@@ -459,21 +482,14 @@ static void silence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_response),
-        cmocka_unit_test(a_stream),
-        cmocka_unit_test(drafted_tokens),
-        cmocka_unit_test(thoughts),
-        cmocka_unit_test(calls),
-        cmocka_unit_test(several),
-        cmocka_unit_test(limits_of_a_response),
-        cmocka_unit_test(probabilities),
-        cmocka_unit_test(prefill),
-        cmocka_unit_test(bad_requests),
-        cmocka_unit_test(formats),
-        cmocka_unit_test(too_long),
-        cmocka_unit_test(breaks_down),
-        cmocka_unit_test(control),
-        cmocka_unit_test(counts),
+        cmocka_unit_test(a_response),     cmocka_unit_test(a_stream),
+        cmocka_unit_test(drafted_tokens), cmocka_unit_test(thoughts),
+        cmocka_unit_test(calls),          cmocka_unit_test(no_calls),
+        cmocka_unit_test(several),        cmocka_unit_test(limits_of_a_response),
+        cmocka_unit_test(probabilities),  cmocka_unit_test(prefill),
+        cmocka_unit_test(bad_requests),   cmocka_unit_test(formats),
+        cmocka_unit_test(too_long),       cmocka_unit_test(breaks_down),
+        cmocka_unit_test(control),        cmocka_unit_test(counts),
         cmocka_unit_test(silence),
     };
     return cmocka_run_group_tests(tests, open_usual, close_usual);

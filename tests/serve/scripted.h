@@ -313,6 +313,7 @@ static inline ft_llm *ft_scripted_open(const char *gguf, int slots, int waiting)
                             .draft_max = 3,
                             .has_template = true,
                             .template_text = m->source,
+                            .call_marker = "<tool_call>",
                             .bos = "",
                             .eos = "<|im_end|>",
                             .layers = 1,
@@ -458,6 +459,19 @@ static inline ft_status script_checks(const ft_request *r, ft_err *err)
     return FT_OK;
 }
 
+/* Leaves out the tokens that the request bans. */
+static inline void script_ban(ft_job *j, const ft_sampling *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < j->response.n; i++) {
+        bool banned = false;
+        for (int k = 0; k < s->n_bias; k++)
+            banned |= s->bias[k] < -1e20f && s->bias_id[k] == j->response.id[i];
+        if (!banned) j->response.id[n++] = j->response.id[i];
+    }
+    j->response.n = n;
+}
+
 /* Whether the job runs or waits. */
 static inline bool script_live(ft_job *j)
 {
@@ -509,6 +523,7 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
     size_t n;
     ft_vocab_decode(m->vocab, r->ids, (size_t)r->n_ids, true, &text, &n, NULL);
     script_read(j, text, n);
+    script_ban(j, &r->sampling);
     free(text);
     ft_detok_init(&j->detok, m->vocab, r->special || r->parse);
     ft_str word[64];
