@@ -1,6 +1,7 @@
 /* serve/embed.c - embeddings, in three APIs. The engine thread computes them. No server thread
  * blocks, and a request is cancelled when its client disconnects. */
 #include "base/mem.h"
+#include "serve/ollama.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
 
@@ -196,7 +197,8 @@ static void start_embedding(ft_call *c, form f)
     if (!d) return;
     embedding *e = ft_new(embedding);
     *e = (embedding){.d = d, .form = f, .dims = d->info->width, .norm = 2};
-    bool ok = read(e, c->body, &error);
+    bool unload, ok = f != OLLAMA || ft_ollama_keep_alive(c, d, &unload, &error);
+    ok = ok && read(e, c->body, &error);
     const ft_status st = ok ? begin(e, c, &err) : FT_OK;
     if (st) ok = ft_http_error_from(&error, st, NULL, &err);
     if (st == FT_EDEVICE)

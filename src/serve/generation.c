@@ -220,7 +220,7 @@ static void complete(ft_generation *t)
         else
             ft_call_fail(t->c, &error);
     } else if (!t->stream) {
-        ft_call_json(t->c, 200, t->format->whole(t));
+        ft_call_json(t->c, 200, ft_with_warnings(t, t->format->whole(t)));
     } else if (t->format->finish) {
         t->format->finish(t);
     }
@@ -270,6 +270,7 @@ static void free_generation(ft_generation *t)
     for (int i = 0; i < t->n; i++) free_choice(&t->choice[i]);
     ft_free(t->choice);
     ft_free(t->model);
+    json_decref(t->warnings);
     json_decref(t->extra);
     ft_free(t);
 }
@@ -324,6 +325,7 @@ static ft_generation *new_generation(ft_call *c, ft_served *d, const ft_api_form
     t->top_logprobs = a->r.top_logprobs;
     t->max_ms = a->max_ms;
     t->done_tokens = -1;
+    t->warnings = json_incref(a->warnings);
     t->extra = extra;
     c->ping_s = a->ping_s;
     return t;

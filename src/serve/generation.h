@@ -86,7 +86,8 @@ struct ft_generation {
     bool both_thoughts; /* deepseek-legacy: reasoning is also part of the answer */
     int sequence;       /* event number, for APIs that number events */
     int done_tokens;    /* progress that was reported last */
-    json_t *extra;      /* data of the API format; freed with the generation */
+    json_t *warnings; /* sent with the response, or with the first event of a stream; NULL: none */
+    json_t *extra;    /* data of the API format; freed with the generation */
 };
 
 /* Token ids of one prompt. */
@@ -120,6 +121,8 @@ ft_usage ft_generation_usage(const ft_generation *t);
 json_t *ft_usage_openai(const ft_generation *t);
 json_t *ft_progress_json(const ft_generation *t, const ft_job_progress *p);
 double ft_generation_now(void);
+/* Adds the warnings to the first object that is sent. Returns j. */
+json_t *ft_with_warnings(ft_generation *t, json_t *j);
 /* Sends an SSE comment line, which clients ignore. */
 void ft_sse_ping(ft_generation *t);
 /* Ends an OpenAI stream: sends the usage chunk if it was requested, then [DONE]. Takes ownership of

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "serve/body.h"
+#include "serve/constraints.h"
 #include "serve/server.h"
 
 #include <assert.h>
@@ -505,17 +506,6 @@ static void run_offloaded(ft_call *c)
     MHD_resume_connection(conn); /* the call may be freed at any time from here on */
 }
 
-/* Whether the request needs a grammar. Compiling even a short one can take long. */
-static bool needs_grammar(const ft_call *c)
-{
-    static const char *const field[] = {"grammar", "json_schema",  "response_format",
-                                        "tools",   "functions",    "format",
-                                        "text",    "output_format"};
-    for (size_t i = 0; i < FT_COUNT(field); i++)
-        if (json_object_get(c->body, field[i])) return true;
-    return false;
-}
-
 /* Large bodies and requests that need a grammar run on two thread pools of their own, so that
  * neither blocks the other. Returns false if the handler is to run on this thread. */
 static bool offload(ft_call *c)
@@ -523,7 +513,7 @@ static bool offload(ft_call *c)
     if (!c->post) return false;
     const bool large = c->in.len >= OFFLOAD_BYTES;
     if (!large) parse(c);
-    if (!large && (c->response || !needs_grammar(c))) return false;
+    if (!large && (c->response || !ft_constraints_any(c->body))) return false;
     pthread_mutex_lock(&c->lock);
     const bool ok = ft_offload_put(large ? c->s->offload : c->s->compile, c);
     if (ok) {

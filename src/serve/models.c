@@ -299,6 +299,7 @@ static void unload_model(ft_models *m, ft_served *d)
     d->vocab = NULL;
     d->state = FT_SERVED_UNLOADING;
     d->evicted = false;
+    d->keep_set = false;
     pthread_mutex_unlock(&m->s->lock);
     m->p.unload(m->p.user, d->index, llm);
     ft_log(FT_LOG_INFO, "unloaded %s", d->name);
@@ -396,17 +397,41 @@ static ft_served *next_wanted(ft_models *m)
     return best;
 }
 
-/* A DRAINING model that no call holds, or a model that has been idle for idle_s. */
+double ft_served_idle_limit(const ft_server *s, const ft_served *d)
+{
+    const int usual = s->models->p.idle_s;
+    return d->keep_set ? d->keep_s : usual > 0 ? usual : -1;
+}
+
+bool ft_served_keep(ft_server *s, ft_served *d, const double *idle_s)
+{
+    if (!s->models->running) return !idle_s || *idle_s != 0;
+    pthread_mutex_lock(&s->lock);
+    d->keep_set = idle_s != NULL;
+    d->keep_s = idle_s ? *idle_s : 0;
+    pthread_mutex_unlock(&s->lock);
+    return true;
+}
+
+/* A DRAINING model that no call holds, or a model that has been idle for long enough. */
 static ft_served *next_to_unload(ft_models *m)
 {
     const double now = ft_now_s();
     for (int i = 0; i < m->n; i++) {
         ft_served *d = &m->at[i];
-        const bool idle =
-            d->state == FT_SERVED_LOADED && m->p.idle_s > 0 && now - d->used_s >= m->p.idle_s;
+        const double limit = ft_served_idle_limit(m->s, d);
+        const bool idle = d->state == FT_SERVED_LOADED && limit >= 0 && now - d->used_s >= limit;
         if (!d->holders && (d->state == FT_SERVED_DRAINING || idle)) return d;
     }
     return NULL;
+}
+
+static bool any_idle_limit(const ft_models *m)
+{
+    for (int i = 0; i < m->n; i++)
+        if (m->at[i].state == FT_SERVED_LOADED && ft_served_idle_limit(m->s, &m->at[i]) >= 0)
+            return true;
+    return false;
 }
 
 static void wait_for_change(ft_models *m)
@@ -416,7 +441,7 @@ static void wait_for_change(ft_models *m)
     t.tv_nsec += 100 * 1000 * 1000;
     t.tv_sec += t.tv_nsec / 1000000000;
     t.tv_nsec %= 1000000000;
-    if (m->p.idle_s > 0)
+    if (any_idle_limit(m))
         pthread_cond_timedwait(&m->change, &m->s->lock, &t);
     else
         pthread_cond_wait(&m->change, &m->s->lock);

@@ -60,10 +60,18 @@ typedef struct ft_served {
     double wanted_s;   /* time at which wanted was set */
     bool evicted;      /* DRAINING because another model needs the memory */
     double used_s;     /* time at which it was last released */
+    bool keep_set;     /* a request has set keep_s, which replaces the server's idle time */
+    double keep_s;     /* unload after this many idle seconds; < 0: never */
     uint64_t failures; /* number of failed loads */
     char error[512];   /* message of the last failed load */
     json_t *props;     /* last GET /props while loaded; NULL: never loaded */
 } ft_served;
+
+/* Sets the idle time after which the model is unloaded (Ollama's keep_alive); NULL: the server's.
+ * Returns false if this server cannot unload its model. */
+bool ft_served_keep(struct ft_server *s, ft_served *d, const double *idle_s);
+/* Idle seconds after which the model is unloaded; < 0: never. Under the lock. */
+double ft_served_idle_limit(const struct ft_server *s, const ft_served *d);
 
 struct ft_models;
 

@@ -150,12 +150,55 @@ static json_t *prompt_messages(const json_t *body)
     return list;
 }
 
-/* Responds to a request without a prompt, which clients send to load the model. */
-static void send_loaded(ft_call *c, const ft_served *d, const char *model, bool chat)
+/* "1h30m", "300ms", "-1": a duration in the notation of Go, or plain seconds. */
+static bool parse_duration(const char *text, double *out)
+{
+    static const struct {
+        const char *name;
+        double s;
+    } unit[] = {{"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"h", 3600}, {"m", 60}, {"s", 1}};
+    const bool negative = *text == '-';
+    double sum = 0;
+    if (negative || *text == '+') text++;
+    if (!*text) return false;
+    while (*text) {
+        char *end;
+        if (!strchr("0123456789.", *text)) return false;
+        const double x = strtod(text, &end);
+        size_t i = 0;
+        while (i < FT_COUNT(unit) && strncmp(end, unit[i].name, strlen(unit[i].name))) i++;
+        if (*end && i == FT_COUNT(unit)) return false;
+        sum += x * (*end ? unit[i].s : 1);
+        text = *end ? end + strlen(unit[i].name) : end;
+    }
+    *out = negative ? -sum : sum;
+    return true;
+}
+
+bool ft_ollama_keep_alive(ft_call *c, ft_served *d, bool *unload, ft_http_error *error)
+{
+    const json_t *v = ft_get(c->body, "keep_alive");
+    char brief[72];
+    double s = json_number_value(v);
+    *unload = false;
+    if (!v) return ft_served_keep(c->s, d, NULL);
+    if (!json_is_number(v) && !(json_is_string(v) && parse_duration(json_string_value(v), &s)))
+        return ft_http_error_set(error, FT_ERR_INVALID, "keep_alive",
+                                 "keep_alive is %s, want seconds or a duration such as \"5m\"",
+                                 ft_json_brief(v, brief));
+    *unload = s == 0;
+    if (ft_served_keep(c->s, d, &s)) return true;
+    return ft_http_error_set(error, FT_ERR_INVALID, "keep_alive",
+                             "keep_alive is 0, but this server cannot unload its model");
+}
+
+/* Responds to a request without a prompt, which clients send to load or unload the model. */
+static void send_loaded(ft_call *c, const ft_served *d, const char *model, bool chat, bool unload)
 {
     char when[40];
-    json_t *j = json_pack("{s:s, s:s, s:b, s:s}", "model", model ? model : d->name, "created_at",
-                          ft_ollama_time(when), "done", 1, "done_reason", "load");
+    json_t *j =
+        json_pack("{s:s, s:s, s:b, s:s}", "model", model ? model : d->name, "created_at",
+                  ft_ollama_time(when), "done", 1, "done_reason", unload ? "unload" : "load");
     if (chat)
         json_object_set_new(j, "message",
                             json_pack("{s:s, s:s}", "role", "assistant", "content", ""));
@@ -164,12 +207,45 @@ static void send_loaded(ft_call *c, const ft_served *d, const char *model, bool 
     ft_call_json(c, 200, j);
 }
 
-/* A raw prompt bypasses the template. */
+static bool log_probs(ft_gen_params *a, const json_t *body, ft_http_error *error)
+{
+    bool wanted = false;
+    int top = 0;
+    if (!ft_want_bool(body, "logprobs", &wanted, error) ||
+        !ft_want_int(body, "top_logprobs", 0, 20, &top, error))
+        return false;
+    a->r.top_logprobs = wanted || top ? top : -1;
+    return true;
+}
+
+/* Fields of Ollama that would change the response and are not supported. */
+static bool is_supported(const json_t *body, ft_http_error *error)
+{
+    static const char *const field[] = {"template", "context"};
+    for (size_t i = 0; i < FT_COUNT(field); i++) {
+        const json_t *v = ft_get(body, field[i]);
+        if (json_array_size(v) || json_string_length(v))
+            return ft_http_error_set(error, FT_ERR_INVALID, field[i],
+                                     "%s is not supported, want messages or a raw prompt",
+                                     field[i]);
+    }
+    return true;
+}
+
+/* A raw prompt bypasses the template, and so does one with a suffix: the response is the text
+ * between the two. */
 static bool read_request(ft_call *c, const ft_served *d, ft_gen_params *a, json_t *chat,
                          ft_chat_prompt *p, ft_http_error *error)
 {
     bool raw = false;
-    if (!ft_want_bool(c->body, "raw", &raw, error)) return false;
+    const char *suffix = NULL;
+    if (!is_supported(c->body, error) || !ft_want_bool(c->body, "raw", &raw, error) ||
+        !ft_want_text(c->body, "suffix", &suffix, error))
+        return false;
+    if (suffix && *suffix)
+        return ft_gen_params_fields(a, d, chat, error) &&
+               ft_prompt_infill(d, NULL, json_string_value(ft_get(c->body, "prompt")), "", suffix,
+                                &p->ids, error);
     if (!raw) return ft_chat_read(a, c->s, d, chat, p, error);
     const json_t *prompt = ft_get(c->body, "prompt");
     *p = (ft_chat_prompt){0};
@@ -189,16 +265,20 @@ static void run_ollama(ft_call *c, bool chat)
         ft_call_fail(c, &error);
         return;
     }
+    bool unload;
+    if (!ft_ollama_keep_alive(c, d, &unload, &error)) {
+        ft_call_fail(c, &error);
+        return;
+    }
     if (chat ? !json_array_size(ft_get(c->body, "messages")) : !text || !*text) {
-        send_loaded(c, d, model, chat);
+        send_loaded(c, d, model, chat, unload);
         return;
     }
     ft_gen_params a;
     ft_chat_prompt p = {0};
     ft_gen_params_init(&a, c->s, d);
     json_t *body = chat_body(c->body, chat ? messages_of(c->body) : prompt_messages(c->body));
-    if (read_request(c, d, &a, body, &p, &error)) {
-        a.r.top_logprobs = -1;
+    if (read_request(c, d, &a, body, &p, &error) && log_probs(&a, c->body, &error)) {
         a.n = 1;
         a.ping_s = -1; /* a line that is not JSON would be an error here */
         ft_generation_start(c, d, chat ? &ft_ollama_chat_format : &ft_ollama_generate_format,

@@ -2,9 +2,10 @@
 
 #include "base/mem.h"
 #include "base/params.h"
-#include "serve/schema_relax.h"
+#include "serve/constraints.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -309,65 +310,6 @@ static bool breakers(ft_gen_params *a, const json_t *body, ft_http_error *error)
     return true;
 }
 
-/* ---- constraints ---- */
-
-bool ft_gen_params_schema(ft_gen_params *a, const json_t *schema, const char *param,
-                          ft_http_error *error)
-{
-    if (!json_is_object(schema) && !json_is_boolean(schema))
-        return wrong(param, schema, "a JSON schema", error);
-    json_t *soft = json_deep_copy(schema);
-    ft_schema_relax(soft, a->ignored, sizeof a->ignored);
-    char *text = json_dumps(soft, JSON_COMPACT | JSON_ENCODE_ANY);
-    json_decref(soft);
-    if (!text)
-        return ft_http_error_set(error, FT_ERR_INVALID, param, "%s cannot be serialised", param);
-    a->r.json_schema = ft_gen_params_own(a, text);
-    if (strlen(text) <= FT_PARAM_SOURCE) return true;
-    return ft_http_error_set(error, FT_ERR_INVALID, param, "%s has %zu bytes, the maximum is %d",
-                             param, strlen(text), FT_PARAM_SOURCE);
-}
-
-static bool response_format(ft_gen_params *a, const json_t *body, ft_http_error *error)
-{
-    const json_t *v = ft_get(body, "response_format");
-    if (!v) return true;
-    const char *type = json_string_value(ft_get(v, "type"));
-    if (type && !strcmp(type, "text")) return true;
-    if (type && !strcmp(type, "json_object")) {
-        const json_t *schema = ft_get(v, "schema");
-        if (schema) return ft_gen_params_schema(a, schema, "response_format.schema", error);
-        a->r.json_schema = "{\"type\":\"object\"}";
-        return true;
-    }
-    if (type && !strcmp(type, "json_schema")) {
-        const json_t *named = ft_get(v, "json_schema");
-        const json_t *schema = ft_get(named ? named : v, "schema");
-        return ft_gen_params_schema(a, schema, "response_format.json_schema.schema", error);
-    }
-    return wrong("response_format.type", ft_get(v, "type"), "text, json_object or json_schema",
-                 error);
-}
-
-static bool constraints(ft_gen_params *a, const json_t *body, ft_http_error *error)
-{
-    const json_t *schema = ft_get(body, "json_schema");
-    const char *grammar = NULL;
-    if (!ft_want_text(body, "grammar", &grammar, error)) return false;
-    if (schema && !ft_gen_params_schema(a, schema, "json_schema", error)) return false;
-    if (!response_format(a, body, error)) return false;
-    if (!grammar || !*grammar) return true;
-    if (a->r.json_schema)
-        return ft_http_error_set(error, FT_ERR_INVALID, "grammar",
-                                 "both a grammar and a JSON schema are given, want one of them");
-    if (strlen(grammar) > FT_PARAM_SOURCE)
-        return ft_http_error_set(error, FT_ERR_INVALID, "grammar",
-                                 "grammar has %zu bytes, the maximum is %d", strlen(grammar),
-                                 FT_PARAM_SOURCE);
-    a->r.grammar = grammar;
-    return true;
-}
-
 static bool few_enough(const ft_gen_params *a, const ft_served *d, ft_http_error *error)
 {
     const int slots = d->info->slots;
@@ -390,6 +332,17 @@ void ft_gen_params_init(ft_gen_params *a, ft_server *s, const ft_served *d)
     a->r.sampling.seed = s->p.seed >= 0 ? (uint64_t)s->p.seed : h & 0xFFFFFFFFu;
 }
 
+void ft_gen_params_warn(ft_gen_params *a, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (!a->warnings) a->warnings = json_array();
+    json_array_append_new(a->warnings, ft_json_string(text, strlen(text)));
+}
+
 char *ft_gen_params_own(ft_gen_params *a, char *p)
 {
     a->own = ft_realloc(a->own, sizeof *a->own * (size_t)(a->n_own + 1));
@@ -409,6 +362,7 @@ void ft_gen_params_release(ft_gen_params *a)
     ft_free(a->breaker);
     ft_free(a->bias_id);
     ft_free(a->bias);
+    json_decref(a->warnings);
     *a = (ft_gen_params){0};
 }
 
@@ -437,5 +391,5 @@ bool ft_gen_params_fields(ft_gen_params *a, const ft_served *d, const json_t *bo
     if (options && !ft_want_bool(options, "include_usage", &a->include_usage, error)) return false;
     return few_enough(a, d, error) && stops(a, body, error) && seed(a, body, error) &&
            biases(a, d, body, error) && samplers(a, body, error) && breakers(a, body, error) &&
-           constraints(a, body, error);
+           ft_constraints_read(a, body, error);
 }

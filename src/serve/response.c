@@ -14,18 +14,26 @@ static void put_json(ft_buf *out, json_t *j)
     free(text);
 }
 
+json_t *ft_with_warnings(ft_generation *t, json_t *j)
+{
+    if (!t->warnings || !json_is_object(j)) return j;
+    json_object_set_new(j, "warnings", t->warnings);
+    t->warnings = NULL;
+    return j;
+}
+
 void ft_generation_event(ft_generation *t, const char *name, json_t *j)
 {
     ft_buf *out = &t->c->out;
     if (name) ft_buf_printf(out, "event: %s\n", name);
     ft_buf_puts(out, "data: ");
-    put_json(out, j);
+    put_json(out, ft_with_warnings(t, j));
     ft_buf_puts(out, "\n\n");
 }
 
 void ft_generation_line(ft_generation *t, json_t *j)
 {
-    put_json(&t->c->out, j);
+    put_json(&t->c->out, ft_with_warnings(t, j));
     ft_buf_putc(&t->c->out, '\n');
 }
 

@@ -21,11 +21,12 @@ static bool check_tool(const json_t *t, size_t i, ft_http_error *error)
     return true;
 }
 
-/* The functions among the tools. Tools of other types run on the vendors' servers and are
- * skipped. */
-static bool functions(const json_t *list, json_t **out, ft_http_error *error)
+/* The functions among the tools. Tools of other types run on the vendors' servers; they are left
+ * out with a warning if there are functions too, as coding clients send them. */
+static bool functions(ft_gen_params *a, const json_t *list, json_t **out, ft_http_error *error)
 {
     char brief[72];
+    const char *other = NULL;
     const json_t *t;
     size_t i;
     if (!json_is_array(list))
@@ -39,10 +40,19 @@ static bool functions(const json_t *list, json_t **out, ft_http_error *error)
     json_array_foreach(list, i, t)
     {
         const char *type = json_string_value(ft_get(t, "type"));
-        if (type && strcmp(type, "function")) continue;
+        if (type && strcmp(type, "function")) {
+            ft_gen_params_warn(a, "tools[%zu] of type %.60s is not available", i, type);
+            other = type;
+            continue;
+        }
         if (!check_tool(t, i, error)) return false;
         json_array_append(*out, (json_t *)(uintptr_t)t);
     }
+    if (other && !json_array_size(*out))
+        return ft_http_error_set(error, FT_ERR_INVALID, "tools",
+                                 "tools has the type %.60s, which this server does not have, want "
+                                 "functions",
+                                 other);
     return true;
 }
 
@@ -100,7 +110,7 @@ bool ft_tools_read(ft_gen_params *a, const ft_served *d, const json_t *body, jso
     if (none && !ban_calls(a, d, error)) return false;
     if (!list) return true;
     json_t *f = NULL;
-    const bool ok = functions(list, &f, error);
+    const bool ok = functions(a, list, &f, error);
     if (ok && json_array_size(f) && none) {
         json_object_set(options, "tools", f); /* as with "auto": the same prompt can be reused */
     } else if (ok && json_array_size(f)) {
