@@ -177,6 +177,7 @@ typedef struct ft_llm_info {
     const char *call_marker;   /* text that begins a tool call; NULL: the template has no calls */
     const char *bos, *eos;     /* text of these tokens; "" if there is none */
     int layers, width, vocab, ctx, ctx_train, threads, slots;
+    int draft_layers; /* of the MTP head or the draft model; 0: none */
     uint64_t parameters, weight_bytes;
     const char *weight_type; /* type of most weights: "Q4_K" */
     uint64_t cache_bytes;    /* cache and step buffers */

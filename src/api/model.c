@@ -263,6 +263,8 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_draft_methods 
     i->cache = ft_buf_z(&m->cache_table);
     i->cache_summary = m->cache_summary;
     i->layers = m->model->L;
+    i->draft_layers =
+        m->assistant ? m->assistant->L : FT_MAX(0, m->model->n_layer - m->model->L);
     i->width = m->model->D;
     i->vocab = m->model->V;
     i->ctx = e->ctx;

@@ -116,7 +116,6 @@ const ft_param ft_opts_serve[] = {
     {.name = "metrics",
      FT_IS_FLAG,
      SERVER,
-     .def = "1",
      .help = "serve GET /metrics in the format of Prometheus"},
     {.name = "props",
      FT_IS_FLAG,

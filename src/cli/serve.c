@@ -211,7 +211,7 @@ static ft_status start_models(serving *u, ft_err *err)
         .user = u,
     };
     ft_served_model *at = ft_new_n(ft_served_model, (size_t)n);
-    for (int i = 0; i < n; i++) at[i] = (ft_served_model){u->list.at[i].name, u->list.at[i].bytes};
+    for (int i = 0; i < n; i++) at[i] = (ft_served_model){.name = u->list.at[i].name, .bytes = u->list.at[i].bytes};
     p.at = at;
     ft_status st = ft_server_models(u->s, &p, err);
     ft_free(at);

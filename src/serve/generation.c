@@ -152,9 +152,10 @@ static void end_choice(ft_generation *t, ft_choice *c)
 static void send_progress(ft_generation *t, ft_choice *c)
 {
     ft_job_progress p;
-    if (!t->progress || !t->format->progress || c->n_tokens) return;
+    if (!t->progress || !t->format->progress || (c->n_tokens && t->done_tokens >= 0)) return;
     ft_job_look(c->job, &p);
     if (p.slot < 0 || p.done_tokens == t->done_tokens) return;
+    if (t->done_tokens < 0) p.done_tokens = p.cached_tokens; /* the first event: nothing is done */
     t->done_tokens = p.done_tokens;
     t->format->progress(t, c, &p);
 }
@@ -335,11 +336,10 @@ static bool fits(const ft_served *d, const ft_prompt *p, ft_http_error *error)
 {
     if (p->n > 0 && p->n < d->info->ctx) return true;
     if (!p->n) return ft_http_error_set(error, FT_ERR_INVALID, "prompt", "the prompt is empty");
-    ft_http_error_set(
-        error, FT_ERR_CONTEXT, NULL,
-        "the request has %d tokens, which is more than the maximum context length of %d "
-        "tokens",
-        p->n, d->info->ctx);
+    ft_http_error_set(error, FT_ERR_CONTEXT, NULL,
+                      "the request has %d tokens and exceeds the available context size: the "
+                      "maximum context length is %d tokens",
+                      p->n, d->info->ctx);
     error->n_prompt = p->n;
     error->n_ctx = d->info->ctx;
     return false;

@@ -83,14 +83,14 @@ void ft_call_json(ft_call *c, int status, json_t *j)
 {
     char *text = json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
     json_decref(j);
-    if (!text) text = strdup("{\"error\":{\"code\":500,\"type\":\"server_error\"}}");
+    if (!text) text = strdup("{\"error\":{\"code\":\"server_error\",\"type\":\"server_error\"}}");
     set_response(c, status, "application/json; charset=utf-8",
                  MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE));
 }
 
 void ft_call_fail(ft_call *c, const ft_http_error *error)
 {
-    const ft_api api = c->route ? c->route->api : FT_API_OPENAI;
+    const ft_api api = c->route ? c->route->api : c->api;
     ft_call_json(c, ft_error_http_status(error->kind),
                  api == FT_API_ANTHROPIC ? ft_error_anthropic(error, c->id)
                  : api == FT_API_OLLAMA  ? ft_error_ollama(error)
@@ -333,6 +333,7 @@ static bool check_headers(ft_call *c, const char *url, const char *method, ft_ht
     ft_http_error no_route;
     const bool options = !strcmp(method, "OPTIONS");
     const char *as = !strcmp(method, "HEAD") ? "GET" : method;
+    c->api = ft_route_api(s, url);
     if (!options) c->route = ft_route_find(s, as, url, c->part, c->allow, &no_route);
     const bool open = options || (c->route && c->route->open);
     if (!check_framing(c, error) || !check_origin(c, error)) return false;
@@ -424,7 +425,7 @@ static enum MHD_Result queue_response(ft_call *c)
 static void preflight(ft_call *c)
 {
     const ft_serve_params *p = &c->s->p;
-    ft_call_bytes(c, 204, NULL, "", 0);
+    ft_call_bytes(c, 200, NULL, "", 0);
     ft_call_add_header(c, "Access-Control-Allow-Methods", p->cors_methods);
     const char *wanted = ft_call_header(c, "Access-Control-Request-Headers");
     ft_call_add_header(c, "Access-Control-Allow-Headers",

@@ -4,14 +4,21 @@
 #include "base/mem.h"
 #include "serve/ollama.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <time.h>
 
 const char *ft_ollama_time(char out[40])
 {
+    return ft_ollama_later(out, 0);
+}
+
+const char *ft_ollama_later(char out[40], double s)
+{
     struct timespec now;
     struct tm t;
     clock_gettime(CLOCK_REALTIME, &now);
+    now.tv_sec += (time_t)fmin(s, 1e9);
     gmtime_r(&now.tv_sec, &t);
     const size_t n = strftime(out, 40, "%Y-%m-%dT%H:%M:%S", &t);
     snprintf(out + n, 40 - n, ".%06ldZ", now.tv_nsec / 1000);

@@ -66,19 +66,6 @@ static json_t *call_delta(const ft_generation *t, const ft_choice *c, const ft_p
                      "arguments", text);
 }
 
-static void live_timings(const ft_generation *t, const ft_choice *c, json_t *j)
-{
-    if (!t->timings_per_token) return;
-    ft_job_progress p;
-    ft_job_look(c->job, &p);
-    const ft_response so_far = {.prompt_tokens = p.prompt_tokens,
-                                .cached_tokens = p.cached_tokens,
-                                .output_tokens = c->n_tokens,
-                                .output_s = c->first_s > 0 ? ft_generation_now() - c->first_s : 0,
-                                .prompt_s = c->first_s > 0 ? c->first_s - t->c->begun_s : 0};
-    json_object_set_new(j, "timings", ft_timings_json(&so_far));
-}
-
 static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
 {
     json_t *delta;
@@ -94,7 +81,7 @@ static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
     json_t *j = chunk(t, c, delta, NULL, p->logprobs);
     if (json_array_size(p->ids)) json_object_set_new(j, "tokens", json_copy(p->ids));
     if (t->return_drafted) json_object_set_new(j, "drafted", json_boolean(p->drafted));
-    live_timings(t, c, j);
+    ft_live_timings(t, c, j);
     ft_generation_event(t, NULL, j);
 }
 
@@ -102,6 +89,8 @@ static void end(ft_generation *t, ft_choice *c)
 {
     json_t *j = chunk(t, c, json_object(), reason_of(t, c), NULL);
     json_object_set_new(j, "timings", ft_timings_json(&c->response));
+    if (json_object_get(t->extra, "settings"))
+        json_object_set_new(j, "__verbose", ft_native_object(t, c));
     ft_generation_event(t, NULL, j);
 }
 
@@ -231,6 +220,7 @@ static bool modernise(ft_call *c, json_t *extra, ft_http_error *error)
 void ft_run_chat(ft_call *c)
 {
     const char *model = NULL;
+    bool verbose = false;
     ft_http_error error;
     ft_gen_params a;
     ft_chat_prompt p = {0};
@@ -243,7 +233,9 @@ void ft_run_chat(ft_call *c)
     ft_gen_params_init(&a, c->s, d);
     json_t *extra = json_object();
     if (modernise(c, extra, &error) && ft_chat_read(&a, c->s, d, c->body, &p, &error) &&
-        chat_logprobs(&a, c->body, &error) && ft_response_fields(c->body, extra, &error)) {
+        chat_logprobs(&a, c->body, &error) && ft_response_fields(c->body, extra, &error) &&
+        ft_want_bool(c->body, "verbose", &verbose, &error)) {
+        if (verbose) ft_native_extra(extra, d, &a, &p.ids, 1);
         ft_generation_start(c, d, &SHAPE, "chatcmpl-", &a, &p.ids, 1, model, extra);
         ft_chat_release(&p);
     } else {

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* extra: {"echo": [prompt texts]} or NULL */
+/* extra: {"echo": [prompt texts]}, and "settings" and "prompts" if verbose */
 
 static json_t *head(const ft_generation *t)
 {
@@ -44,10 +44,11 @@ static json_t *choice(int index, json_t *text, json_t *probs, const char *reason
                      reason ? json_string(reason) : json_null());
 }
 
-static void send_choice(ft_generation *t, json_t *k)
+static void send_choice(ft_generation *t, const ft_choice *c, json_t *k)
 {
     json_t *j = head(t);
     json_object_set_new(j, "choices", json_pack("[o]", k));
+    ft_live_timings(t, c, j);
     ft_generation_event(t, NULL, j);
 }
 
@@ -60,7 +61,7 @@ static void begin(ft_generation *t)
 {
     for (int i = 0; i < t->n; i++) {
         json_t *echo = echo_of(t, &t->choice[i]);
-        if (echo) send_choice(t, choice(i, json_incref(echo), NULL, NULL));
+        if (echo) send_choice(t, &t->choice[i], choice(i, json_incref(echo), NULL, NULL));
     }
 }
 
@@ -75,7 +76,7 @@ static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
 {
     const size_t before =
         count_chars(ft_buf_z(&c->answer), c->answer.len - FT_MIN(p->n, c->answer.len));
-    send_choice(t,
+    send_choice(t, c,
                 choice(c->index, ft_json_string(p->p, p->n),
                        json_array_size(p->logprobs) ? logprobs(p->logprobs, before) : NULL, NULL));
 }
@@ -140,7 +141,7 @@ static json_t *echo_texts(const ft_served *d, const ft_prompts *p)
         json_array_append_new(list, ft_json_string(text ? text : "", n));
         free(text);
     }
-    return json_pack("{s:o}", "echo", list);
+    return list;
 }
 
 static bool fields(ft_gen_params *a, const json_t *body, bool *echo, ft_http_error *error)
@@ -173,7 +174,7 @@ static bool prompts(const ft_served *d, const json_t *body, ft_prompts *p, ft_ht
 void ft_run_completions(ft_call *c)
 {
     const char *model = NULL;
-    bool echo = false;
+    bool echo = false, verbose = false;
     ft_http_error error;
     ft_gen_params a;
     ft_prompts p = {0};
@@ -182,11 +183,14 @@ void ft_run_completions(ft_call *c)
     ft_gen_params_init(&a, c->s, d);
     if (ft_want_text(c->body, "model", &model, &error) &&
         ft_gen_params_fields(&a, d, c->body, &error) && fields(&a, c->body, &echo, &error) &&
-        prompts(d, c->body, &p, &error))
-        ft_generation_start(c, d, &SHAPE, "cmpl-", &a, p.at, p.n, model,
-                            echo ? echo_texts(d, &p) : NULL);
-    else
+        ft_want_bool(c->body, "verbose", &verbose, &error) && prompts(d, c->body, &p, &error)) {
+        json_t *extra = json_object();
+        if (echo) json_object_set_new(extra, "echo", echo_texts(d, &p));
+        if (verbose) ft_native_extra(extra, d, &a, p.at, p.n);
+        ft_generation_start(c, d, &SHAPE, "cmpl-", &a, p.at, p.n, model, extra);
+    } else {
         ft_call_fail(c, &error);
+    }
     ft_prompts_release(&p);
     ft_gen_params_release(&a);
 }

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 "$ft" --version | grep -q microhttpd || { echo "0 passed, 0 failed"; exit 0; }
 
-start() { serve -m "$model" "$@"; }
+start() { serve -m "$model" --metrics "$@"; }
 stop() { # the exit code of a server that was asked to end
     kill -TERM $pid
     wait $pid
@@ -54,9 +54,9 @@ ok "an end that is ignored waits for the grammar's" $?
 same "and is one" "$(field stop_type <<<"$out")" '"eos"'
 out=$(ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"ignore_eos":true,"chat_template_kwargs":{"enable_thinking":false},"response_format":{"type":"json_schema","json_schema":{"schema":{"enum":["left","right"]}}}}')
 same "of a schema too" "$(field finish_reason <<<"$out")" '"stop"'
-ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"grammar":"root ::= ("}' | grep -q '"code":400'
+ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"grammar":"root ::= ("}' | grep -q '"status":400'
 ok "a broken grammar is 400" $?
-same "so is one that is too large, not 429" "$(ask /completion '{"prompt":"x","grammar":"root ::= [a-z]{200000}"}' | field code)" 400
+same "so is one that is too large, not 429" "$(ask /completion '{"prompt":"x","grammar":"root ::= [a-z]{200000}"}' | field status)" 400
 ask /completion "{\"prompt\":\"$(printf 'word %.0s' $(seq 400))\"}" | grep -q exceed_context_size_error
 ok "a prompt that is too long is refused" $?
 
@@ -101,7 +101,7 @@ n=$(ask '/slots/0?action=save' '{"filename":"lane"}' | field n_saved)
 ok "a lane is saved" $?
 ask '/slots/0?action=erase' '{}' >/dev/null
 same "and restored" "$(ask '/slots/0?action=restore' '{"filename":"lane"}' | field n_restored)" "$n"
-ask '/slots/0?action=restore' '{"filename":"../lane"}' | grep -q '"code":403.*without a path'
+ask '/slots/0?action=restore' '{"filename":"../lane"}' | grep -q '"status":403.*without a path'
 ok "but from its folder alone" $?
 ask /v1/embeddings '{"input":["one two","three"]}' | grep -q '"object":"embedding","index":1'
 ok "texts become vectors" $?
@@ -150,10 +150,10 @@ same "a model by its name" "$(named second | field tokens)" "$alone"
 same "it is loaded" "$(status_of second)" '"loaded"'
 same "another by its own" "$(named first | field tokens)" "$alone"
 same "the first had to go" "$(status_of second)" '"unloaded"'
-named third | grep -q '"code":500.*third'
+named third | grep -q '"status":500.*third'
 ok "a file that is no model says so" $?
 same "and the others still answer" "$(named first | field tokens)" "$alone"
-same "no such model" "$(named fourth | field code)" 404
+same "no such model" "$(named fourth | field status)" 404
 stop
 same "several models end well" $? 0
 cat >"$dir/preset.ini" <<INI

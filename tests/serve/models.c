@@ -44,7 +44,9 @@ static void unload_model(void *user, int i, ft_llm *m)
 
 static void open_models(const ft_models_params *more)
 {
-    static const ft_served_model names[MODELS] = {{"one", 100}, {"two", 100}, {"three", 100}};
+    static const ft_served_model names[MODELS] = {{.name = "one", .bytes = 100},
+                                                  {.name = "two", .bytes = 100},
+                                                  {.name = "three", .bytes = 100}};
     ft_models_params p = *more;
     ft_serve_params sp;
     ft_err err;
@@ -52,6 +54,7 @@ static void open_models(const ft_models_params *more)
     ft_log_to(quiet, NULL);
     ft_serve_defaults(&sp);
     sp.port = 0;
+    sp.metrics = true;
     p.at = names;
     p.n = MODELS;
     p.load = load_model;

@@ -317,6 +317,7 @@ static inline ft_llm *ft_scripted_open(const char *gguf, int slots, int waiting)
                             .bos = "",
                             .eos = "<|im_end|>",
                             .layers = 1,
+                            .draft_layers = 2,
                             .width = SCRIPT_WIDTH,
                             .vocab = ft_vocab_count(m->vocab),
                             .ctx = SCRIPT_CTX,
