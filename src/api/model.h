@@ -36,6 +36,7 @@ struct ft_llm {
     ft_split_rule rule;             /* which layers are not on the device; all zero: none */
     ft_kv_calibration *calibration; /* of the keys; NULL: not measured */
     struct ft_images *images;       /* NULL: the model reads none */
+    struct ft_score_store *scores;  /* of recent prompts, under the lock; NULL: none yet */
 };
 
 /* A token without text of its own that structures a response (reasoning, tool calls). */

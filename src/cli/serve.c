@@ -23,6 +23,7 @@
 
 #ifdef FT_HAVE_HTTPD
 
+enum { SCORE_ROWS = 64 };  /* prompt tokens per step whose log probabilities can be returned */
 enum { EXIT_RESTART = 3 }; /* a device failed, or a model file was changed */
 
 typedef struct serving {
@@ -163,6 +164,7 @@ static ft_status load_model(void *user, int i, ft_llm **out, ft_request *r, ft_e
     ft_status st = ft_model_opts_params(&u->mo[i], o, &p, err);
     p.slots = slots_of(o);
     p.cells = ft_opts_int(o, "kv-cells");
+    p.score_rows = SCORE_ROWS;
     queue_params(o, &q);
     if (!st) st = ft_llm_open(&m, &p, err);
     if (!st) st = ft_model_opts_request(&u->mo[i], o, m, r, err);
@@ -211,7 +213,8 @@ static ft_status start_models(serving *u, ft_err *err)
         .user = u,
     };
     ft_served_model *at = ft_new_n(ft_served_model, (size_t)n);
-    for (int i = 0; i < n; i++) at[i] = (ft_served_model){.name = u->list.at[i].name, .bytes = u->list.at[i].bytes};
+    for (int i = 0; i < n; i++)
+        at[i] = (ft_served_model){.name = u->list.at[i].name, .bytes = u->list.at[i].bytes};
     p.at = at;
     ft_status st = ft_server_models(u->s, &p, err);
     ft_free(at);

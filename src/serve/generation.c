@@ -35,13 +35,30 @@ static json_t *token_json(const ft_generation *t, const ft_token_prob *p)
     return j;
 }
 
-static json_t *probs_json(const ft_generation *t, const ft_event *e)
+/* [0] is the token, then come the most likely ones; an id of -1 ends the list. */
+static json_t *probs_json(const ft_generation *t, const ft_token_prob *p, int n)
 {
-    json_t *j = token_json(t, &e->probs[0]), *top = json_array();
-    for (int i = 1; i < e->n_probs && i <= t->top_logprobs; i++)
-        json_array_append_new(top, token_json(t, &e->probs[i]));
+    json_t *j = token_json(t, &p[0]), *top = json_array();
+    for (int i = 1; i < n && i <= t->top_logprobs && p[i].id >= 0; i++)
+        json_array_append_new(top, token_json(t, &p[i]));
     json_object_set_new(j, t->post_probs ? "top_probs" : "top_logprobs", top);
     return j;
+}
+
+json_t *ft_prompt_probs(const ft_generation *t, const ft_choice *c)
+{
+    int n, width;
+    const ft_token_prob *p = ft_job_scores(c->job, &n, &width);
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++, p += width) {
+        json_t *j = probs_json(t, p, width);
+        if (isnan(p->logprob)) { /* nothing comes before the first token */
+            json_object_set_new(j, t->post_probs ? "prob" : "logprob", json_null());
+            json_object_set_new(j, t->post_probs ? "top_probs" : "top_logprobs", json_null());
+        }
+        json_array_append_new(list, j);
+    }
+    return list;
 }
 
 static void flush(ft_generation *t, ft_choice *c)
@@ -77,7 +94,7 @@ static void take_token(ft_generation *t, ft_choice *c, const ft_event *e)
         json_array_append_new(c->piece_ids, json_integer(e->id));
     }
     if (t->top_logprobs >= 0 && e->n_probs > 0) {
-        json_t *j = probs_json(t, e);
+        json_t *j = probs_json(t, e->probs, e->n_probs);
         json_array_append(c->piece_probs, j);
         json_array_append_new(c->logprobs, j);
     }

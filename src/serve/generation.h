@@ -129,6 +129,8 @@ void ft_sse_ping(ft_generation *t);
 /* Ends an OpenAI stream: sends the usage chunk if it was requested, then [DONE]. Takes ownership of
  * chunk. */
 void ft_openai_finish(ft_generation *t, json_t *chunk);
+/* Log probabilities of the prompt, one entry per token; empty unless a->r.score_prompt was set. */
+json_t *ft_prompt_probs(const ft_generation *t, const ft_choice *c);
 /* response_fields of llama.cpp: ft_response_fields reads the list into extra; ft_only_fields
  * reduces a response to these fields, each under its path, and takes
  * ownership of j. */

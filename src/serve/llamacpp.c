@@ -34,6 +34,8 @@ json_t *ft_native_object(const ft_generation *t, const ft_choice *c)
         "tokens_cached", r->prompt_tokens + r->output_tokens, "timings", ft_timings_json(r));
     if (t->top_logprobs >= 0 && !t->stream)
         json_object_set(j, "completion_probabilities", c->logprobs);
+    if (json_object_get(t->extra, "prompt_probs"))
+        json_object_set_new(j, "prompt_probabilities", ft_prompt_probs(t, c));
     return j;
 }
 
@@ -98,6 +100,10 @@ static bool n_probs(ft_gen_params *a, const json_t *body, ft_http_error *error)
         return false;
     if (!ft_want_int(body, "n_probs", 0, FT_PARAM_PROBS, &n, error)) return false;
     a->r.top_logprobs = n > 0 ? n : -1;
+    if (!ft_want_bool(body, "prompt_probs", &a->r.score_prompt, error)) return false;
+    if (a->r.score_prompt && n <= 0)
+        return ft_http_error_set(error, FT_ERR_INVALID, "prompt_probs",
+                                 "prompt_probs is true without n_probs, want n_probs above 0");
     return true;
 }
 
@@ -135,6 +141,7 @@ static void start_completion(ft_call *c, ft_served *d, ft_gen_params *a, const f
         return;
     }
     a->r.parse = false;
+    if (a->r.score_prompt) json_object_set_new(extra, "prompt_probs", json_true());
     a->return_tokens |= a->stream; /* each event of a stream has its tokens */
     ft_native_extra(extra, d, a, p->at, p->n);
     ft_generation_start(c, d, &SHAPE, "cmpl-", a, p->at, p->n, model, extra);

@@ -60,6 +60,7 @@ struct ft_job {
     bool hungry;      /* the reader found no event */
     bool told, stopped, cancelled, end_thought, ended, freed, thinking;
     int n_out, n_thought;
+    ft_token_prob *score;
     double first_s, last_s;
 };
 
@@ -226,6 +227,7 @@ static inline void script_free(ft_job *j)
     ft_stream_free(j->stream);
     ft_stop_release(&j->stop);
     ft_ids_release(&j->response);
+    ft_free(j->score);
     json_decref(j->tools);
     pthread_mutex_destroy(&j->lock);
     ft_free(j);
@@ -473,6 +475,23 @@ static inline void script_ban(ft_job *j, const ft_sampling *s)
     j->response.n = n;
 }
 
+/* Token i of the prompt has the log probability -i. */
+const ft_token_prob *ft_job_scores(const ft_job *j, int *n, int *width)
+{
+    *n = j->score ? j->n_prompt : 0;
+    *width = 1 + j->top_logprobs;
+    return j->score;
+}
+
+static inline void script_score(ft_job *j, const ft_request *r)
+{
+    const int w = 1 + r->top_logprobs;
+    if (!r->score_prompt) return;
+    j->score = ft_new_n(ft_token_prob, (size_t)(r->n_ids * w));
+    for (int i = 0; i < r->n_ids * w; i++)
+        j->score[i] = (ft_token_prob){r->ids[i / w] + i % w, i < w ? NAN : -(float)(i / w + i % w)};
+}
+
 /* Whether the job runs or waits. */
 static inline bool script_live(ft_job *j)
 {
@@ -525,6 +544,7 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
     ft_vocab_decode(m->vocab, r->ids, (size_t)r->n_ids, true, &text, &n, NULL);
     script_read(j, text, n);
     script_ban(j, &r->sampling);
+    script_score(j, r);
     free(text);
     ft_detok_init(&j->detok, m->vocab, r->special || r->parse);
     ft_str word[64];
