@@ -12,6 +12,7 @@
 #   make install        into PREFIX (/usr/local); make uninstall removes it again
 #   make dist           build/foretoken-VERSION.tar.gz from the current commit
 #   make docs           docs/bench.md and its charts, from docs/bench/*.json
+#   make bench-check    measure again what docs/bench has of this kind of machine; fail if slower
 #   make layers         check the includes between modules and the names of types
 #   make tidy format    clang-tidy, clang-format
 #   make clean          remove build/ and build-*/
@@ -142,7 +143,7 @@ endif
 
 .DELETE_ON_ERROR:
 .PHONY: all docs help run deps check check-build check-fast check-unit check-cuda check-ops check-cross cross-build tests fuzz fuzz-build \
-        e2e bench-tokenize tidy format layers install install-files uninstall dist clean
+        e2e bench-tokenize bench-check tidy format layers install install-files uninstall dist clean
 all: $(BIN) $(SO)
 
 help:
@@ -182,6 +183,8 @@ $(BUILD)/src/serve/ui.o: FILE_CPPFLAGS += -I$(BUILD)/web
 $(BUILD)/src/image/%.o $(BUILD)/src/gguf/%.o $(BUILD)/src/text/%.o $(BUILD)/src/report/%.o $(BUILD)/src/serve/%.o: WARN += -Wconversion
 $(BUILD)/src/dev/%.o: FILE_CFLAGS += $(KERNEL)
 $(BUILD)/src/dev/cpu/%.o: HARDENED :=
+# No fuzz target runs a kernel, and clang takes minutes to instrument them.
+$(BUILD)/src/dev/cpu/%.o: FILE_CFLAGS += $(if $(findstring fuzzer,$(SAN)),-fno-sanitize=all)
 # Two kernels that compute the same sum must round alike: fused multiply-adds are written out there.
 $(BUILD)/src/dev/cpu/%.o $(BUILD)/src/dev/ref/ref_draw.o: KERNEL += -ffp-contract=off
 $(BUILD)/src/quant/%.o: FILE_CFLAGS += -O3 -ffp-contract=off -fno-trapping-math -funroll-loops
@@ -291,6 +294,9 @@ fuzz: fuzz-build
 e2e:
 	@for t in tests/e2e/*/run.sh; do BUILD=$(BUILD) bash $$t || exit 1; done
 bench-tokenize: $(BUILD)/bench/tokenize
+# Repeats the measurements of the records of this kind of machine; fails if one is 5 % slower.
+bench-check: $(BUILD)/foretoken
+	@bash scripts/bench_check.sh docs/bench $(BUILD)/foretoken
 # docs/bench.md and its charts, from the records in docs/bench
 docs: $(BUILD)/bench/page
 	@$(BUILD)/bench/page docs/bench docs

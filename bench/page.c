@@ -23,6 +23,7 @@ typedef struct page {
     ft_buf text;
     char section[120];
     bool bench_head; /* the table of `foretoken bench --json` records has begun */
+    bool spec_head;  /* the same for --spec */
 } page;
 
 /* ---- records ---- */
@@ -77,7 +78,7 @@ static ft_status check_record(const json_t *j, const char *file, ft_err *err)
     if (!date) return FT_EFORMAT;
     if (!is_date(date))
         return ft_fail(err, FT_EFORMAT, "%s: date is \"%.40s\", want YYYY-MM-DD", file, date);
-    if (json_object_get(j, "decode_tps")) return FT_OK;
+    if (json_object_get(j, "decode_tps") || json_object_get(j, "classes")) return FT_OK;
     if (!need(j, file, "machine", "the machine in words", err) ||
         !need(j, file, "section", "a heading", err) || !need(j, file, "title", "a heading", err))
         return FT_EFORMAT;
@@ -280,6 +281,34 @@ static void put_bench(page *p, const json_t *j)
                   text_at(j, "commit"));
 }
 
+/* The output of `foretoken bench --spec --json`: a row for each class of prompts, with the ways of
+ * drafting "off" and "governed", which are the first two. */
+static void put_spec(page *p, const json_t *j)
+{
+    const json_t *machine = json_object_get(j, "machine"), *model = json_object_get(j, "model");
+    const char *class;
+    json_t *ways;
+    put_section(p, "foretoken bench --spec --json");
+    if (!p->spec_head)
+        ft_buf_puts(&p->text, "| model | machine | threads | prompts | without drafts, tokens/s | "
+                              "adaptive, tokens/s | ratio | spread | date | commit |\n"
+                              "|---|---|---|---|---|---|---|---|---|---|\n");
+    p->spec_head = true;
+    json_object_foreach(json_object_get(j, "classes"), class, ways)
+    {
+        const json_t *off = json_array_get(ways, 0), *on = json_array_get(ways, 1);
+        ft_buf_printf(&p->text,
+                      "| %s | %s, %s | %d | %s | %.5g | %.5g | %.3f | %.1f %% | %s | %s |\n",
+                      text_at(model, "name"), text_at(machine, "cpu"), text_at(machine, "device"),
+                      (int)json_integer_value(json_object_get(machine, "threads")), class,
+                      json_number_value(json_object_get(off, "tokens_per_second")),
+                      json_number_value(json_object_get(on, "tokens_per_second")),
+                      json_number_value(json_object_get(on, "against_off")),
+                      100 * json_number_value(json_object_get(on, "spread")), text_at(j, "date"),
+                      text_at(j, "commit"));
+    }
+}
+
 static ft_status add_record(page *p, const char *folder, const char *file, ft_err *err)
 {
     char path[1200], *text;
@@ -295,6 +324,8 @@ static ft_status add_record(page *p, const char *folder, const char *file, ft_er
     st = check_record(j, file, err);
     if (!st && json_object_get(j, "decode_tps"))
         put_bench(p, j);
+    else if (!st && json_object_get(j, "classes"))
+        put_spec(p, j);
     else if (!st)
         st = put_table(p, j, file, err);
     json_decref(j);

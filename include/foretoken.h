@@ -117,11 +117,24 @@ typedef struct ft_llm_params {
     int cpu_moe;    /* the experts of this many layers, the first ones, stay in CPU memory; < 0: as
                      * few layers as possible */
     int fit_target; /* MiB of GPU memory to leave free */
-    int ctx;        /* context length in tokens; 0: as trained, at most 8192 */
-    int slots;      /* sequences at a time */
-    int64_t cells;  /* cached tokens of all sequences together; 0: slots * ctx */
-    int batch;      /* prompt tokens per step; 0: 512, on a GPU 2048 */
-    int draft_max;  /* maximum number of draft tokens per step; 0: no speculative decoding */
+    /* Matrices whose name has a match of a regular expression go to CPU or GPU memory:
+     * "PATTERN=CPU", "PATTERN=CUDA0"; several are separated by commas. */
+    const char *const *override_tensor;
+    int n_override_tensor;
+    /* "KEY=TYPE:VALUE" replaces a key of the model file, with the types int, float, bool, str. */
+    const char *const *override_kv;
+    int n_override_kv;
+    const char *rope_scaling; /* none, linear, yarn; NULL: as in the file, or linear if there is a
+                                 scale */
+    float rope_scale, rope_freq_base; /* 0: as in the file */
+    int yarn_orig_ctx;                /* trained context length; 0: as in the file */
+    /* < 0: as in the file, or 1, 1, 1, 32 */
+    float yarn_ext_factor, yarn_attn_factor, yarn_beta_slow, yarn_beta_fast;
+    int ctx;          /* context length in tokens; 0: as trained, at most 8192; < 0: as trained */
+    int slots;        /* sequences at a time */
+    int64_t cells;    /* cached tokens of all sequences together; 0: slots * ctx */
+    int batch;        /* prompt tokens per step; 0: 512, on a GPU 2048 */
+    int draft_max;    /* maximum number of draft tokens per step; 0: no speculative decoding */
     bool draft_fixed; /* always draft_max; else the length is chosen by measured speed */
     /* Draft methods: "auto" (or NULL) for draft_model, or the model's MTP head; "none"; or a list
      * of draft-mtp, draft-simple, ngram-simple, ngram-map-k, ngram-map-k4v, ngram-mod, ngram-cache.
@@ -140,6 +153,7 @@ typedef struct ft_llm_params {
     void *trace_user;
     const char *mmproj;   /* GGUF file of the vision tower; NULL: the only mmproj*.gguf beside the
                            * model, if it fits the model */
+    bool mmproj_found;    /* nobody named mmproj: that it does not fit the model is a warning */
     bool no_mmproj;       /* no vision tower: images are refused */
     int image_min_tokens; /* of an image whose size goes by area; 0: as the file says */
     int image_max_tokens; /* of an image; 0: 4096, or what the file says if that is less */
@@ -179,6 +193,8 @@ typedef struct ft_llm_info {
     const char *bos, *eos;     /* text of these tokens; "" if there is none */
     int layers, width, vocab, ctx, ctx_train, threads, slots;
     int draft_layers; /* of the MTP head or the draft model; 0: none */
+    int jobs_max; /* jobs of one client that may run or wait at a time; 0: ft_llm_start was not
+                   * called */
     uint64_t parameters, weight_bytes;
     const char *weight_type; /* type of most weights: "Q4_K" */
     uint64_t cache_bytes;    /* cache and step buffers */
@@ -512,7 +528,10 @@ typedef struct ft_llm_stats {
     uint64_t preempted, cancelled, responses;
     double prompt_s, output_s;
     int busy, waiting;
-    uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, pages, pages_free;
+    uint64_t prefix_bytes, prefix_entries; /* of all prefix checkpoints; their number */
+    uint64_t prefix_state; /* bytes of one of them besides its pages, at the longest context */
+    uint64_t prefix_hits, prefix_misses; /* prompts of which some tokens, or none, were cached */
+    uint64_t pages, pages_free;
     uint64_t pages_cached; /* pages in use by idle slots */
     uint64_t step_at[FT_STEP_BUCKETS +
                      1]; /* number of steps that took up to 2^i / 4096 s; the last: longer ones */
@@ -529,6 +548,10 @@ void ft_llm_counts(ft_llm *m, ft_llm_stats *out);
  * block. */
 ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *options, char **prompt,
                         bool *in_thought, ft_err *err);
+/* A rendered prompt as a person reads it. If the model reads images, ft_llm_render writes aliases
+ * where a message has the text of an image's placeholder, which the tokenizer reads as that text;
+ * here they are the text again. The caller frees it with free(). */
+char *ft_llm_prompt_text(const ft_llm *m, const char *prompt);
 
 /* Restrictions on tool calls. */
 typedef struct ft_tool_rules {
@@ -538,6 +561,11 @@ typedef struct ft_tool_rules {
                                   calls only */
 } ft_tool_rules;
 
+/* Removes the keywords of a JSON schema that cannot be enforced, such as look-ahead in a pattern:
+ * *out is a schema that ft_request.json_schema takes, and *removed a JSON array with a text
+ * "KEYWORD at PATH: WHY" for each (empty: none). Both are yours (free()). Fails if the schema is
+ * invalid, contradicts itself or is too large. */
+ft_status ft_schema_enforceable(const char *schema, char **out, char **removed, ft_err *err);
 /* Whether the "format" of a JSON schema can be enforced with these bounds on the length. */
 bool ft_schema_holds_format(const char *format, int64_t min, int64_t max);
 /* A grammar for calls of the tools (a JSON array), in the syntax of the model. The caller frees
@@ -592,11 +620,18 @@ typedef struct ft_op_time {
     double calls, seconds, bytes, flops;
 } ft_op_time;
 
-/* Runs like ft_llm_time, synchronizing after every op: one of n_prompt and n_gen is 0. The caller
- * frees *out with free(). *rows: set it above 1 for steps like those of ft_llm_steps; on return the
- * rows of a step. */
-ft_status ft_llm_ops(ft_llm *m, int n_prompt, int n_gen, int depth, ft_op_time **out, int *n,
-                     int *rows, ft_err *err);
+/* The steps to profile: those of a prompt, or decode steps. */
+typedef struct ft_ops_params {
+    int n_prompt;     /* of a prompt of so many tokens; a long one: its last full step */
+    int n_gen, depth; /* n_prompt = 0: so many decode steps at this context length, */
+    int rows;         /* each with so many rows of one sequence, as in ft_llm_steps, */
+    int seqs;         /* or, if above 1, with one row of so many sequences */
+} ft_ops_params;
+
+/* Runs these steps and waits after every op. The caller frees *out with free(). *rows: rows of a
+ * step. */
+ft_status ft_llm_ops(ft_llm *m, const ft_ops_params *p, ft_op_time **out, int *n, int *rows,
+                     ft_err *err);
 /* Peak arithmetic operations per second of the device; 0: unknown. */
 double ft_llm_arithmetic(ft_llm *m);
 

@@ -5,7 +5,7 @@ import { has, load } from './load.js';
 import { chosenModel, takesImages } from './server.js';
 
 const MAX_TEXT = 1 << 20, MAX_IMAGE = 10 << 20, MAX_PDF = 50 << 20, MAX_FILES = 10, MAX_PAGES = 500;
-const IMAGE = /^image\/(png|jpeg|webp|gif)$/;
+const IMAGE = /^image\//, SERVER_IMAGE = /^image\/(png|jpeg|webp)$/; /* formats that the server decodes */
 
 let files = [];
 
@@ -31,10 +31,21 @@ async function readText(file) {
   return { kind: 'text', name: file.name, text };
 }
 
+/* Other formats, such as GIF, as PNG: what the browser shows, of an animation the first picture. */
+async function asPng(file) {
+  const picture = await createImageBitmap(file).catch(() => { throw new Error(`${file.name} cannot be read as an image`); });
+  const canvas = make('canvas');
+  canvas.width = picture.width;
+  canvas.height = picture.height;
+  canvas.getContext('2d').drawImage(picture, 0, 0);
+  picture.close();
+  return canvas.toDataURL('image/png');
+}
+
 async function readImage(file) {
   if (!takesImages()) throw new Error(`${file.name}: the model ${chosenModel()?.id ?? ''} does not take images`);
   if (file.size > MAX_IMAGE) throw new Error(`${file.name} has ${size(file.size)}, the maximum is ${size(MAX_IMAGE)}`);
-  return { kind: 'image', name: file.name, url: await dataUrl(file) };
+  return { kind: 'image', name: file.name, url: await (SERVER_IMAGE.test(file.type) ? dataUrl(file) : asPng(file)) };
 }
 
 async function readPdf(file) {
@@ -61,6 +72,13 @@ function read(file) {
   return file.type === 'application/pdf' || /\.pdf$/i.test(file.name) ? readPdf(file) : readText(file);
 }
 
+function thumbnail(f) {
+  const img = make('img', 'thumbnail');
+  img.src = f.url;
+  img.alt = '';
+  return img;
+}
+
 function draw() {
   $('attached').replaceChildren(...files.map((f) => {
     const remove = iconButton('close', `Remove ${f.name}`, () => {
@@ -68,7 +86,7 @@ function draw() {
       draw();
       $('input').focus();
     });
-    return make('li', '', icon('file'), make('span', '', f.name), remove);
+    return make('li', '', f.kind === 'image' ? thumbnail(f) : icon('file'), make('span', '', f.name), remove);
   }));
   $('attached').hidden = !files.length;
 }

@@ -1,5 +1,5 @@
 /* api/chat.c - renders messages to a prompt with the model's chat template. */
-#include "api/model.h"
+#include "api/images.h"
 
 #include "base/mem.h"
 
@@ -32,7 +32,7 @@ static ft_status render(const ft_chat_template *c, const json_t *messages, json_
     json_t *tools = take_option(options, "tools"), *think = take_option(options, "enable_thinking");
     json_t *add = take_option(options, "add_generation_prompt");
     if (json_is_array(tools) && json_array_size(tools)) in.tools = tools;
-    if (json_is_boolean(think)) in.thinking = json_is_true(think) ? FT_THINK_ON : FT_THINK_OFF;
+    in.thinking = json_is_false(think) ? FT_THINK_OFF : FT_THINK_ON;
     if (json_is_boolean(add)) in.add_generation_prompt = json_is_true(add);
     const ft_status st = ft_chat_render(c, &in, out, err);
     json_decref(tools);
@@ -52,6 +52,10 @@ ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *optio
     ft_buf_init(&out, MAX_PROMPT);
     ft_status st = parse(&list, messages, "messages", true, err);
     if (!st) st = parse(&opts, options ? options : "{}", "options", false, err);
+    if (!st && m->images) {
+        ft_placeholders_hide(ft_llm_placeholders(m), list);
+        ft_placeholders_hide(ft_llm_placeholders(m), opts);
+    }
     if (!st) st = render(m->chat, list, opts, &out, err);
     if (!st) {
         /* The tokenizer adds BOS: it must not be there twice. */
@@ -66,4 +70,10 @@ ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *optio
     json_decref(opts);
     ft_buf_release(&out);
     return st;
+}
+
+char *ft_llm_prompt_text(const ft_llm *m, const char *prompt)
+{
+    const ft_placeholders *p = ft_llm_placeholders(m);
+    return p ? ft_placeholders_show(p, prompt) : ft_strdup(prompt);
 }

@@ -176,7 +176,7 @@ void ft_drafter_type(const ft_llm *m, const ft_draft_methods *d, char *out, size
 char *ft_drafter_text(const ft_llm *m, const ft_llm_params *p, const ft_draft_methods *d,
                       const ft_engine_params *e)
 {
-    char text[400], names[120], size[24], narrow[48] = "";
+    char text[400], names[120], size[24], narrow[48] = "", several[48] = "";
     const char *why = m->model->no_draft ? m->model->no_draft : "no drafter";
     const bool head = ft_engine_drafts(m->engine);
     const ft_model *by = m->assistant ? m->assistant : m->model;
@@ -195,8 +195,10 @@ char *ft_drafter_text(const ft_llm *m, const ft_llm_params *p, const ft_draft_me
         ft_engine_bytes(m->model, m->assistant, e) - ft_engine_bytes(m->model, m->assistant, &off);
     if (by->n_draft_ids)
         snprintf(narrow, sizeof narrow, " over %d of %d tokens", by->n_draft_ids, m->model->V);
-    snprintf(text, sizeof text, "%s%s%s%s, up to %d draft tokens per step, %s, %s%s%s", names,
-             head && names[0] ? ", then " : "", drafter_name(m, d), narrow,
+    if (head && by->draft_heads > 1)
+        snprintf(several, sizeof several, " (the first of %d)", by->draft_heads);
+    snprintf(text, sizeof text, "%s%s%s%s%s, up to %d draft tokens per step, %s, %s%s%s", names,
+             head && names[0] ? ", then " : "", drafter_name(m, d), several, narrow,
              head ? e->draft_max : e->ngram_draft_max, p->draft_fixed ? "fixed" : "adaptive",
              ft_human_bytes(size, takes),
              head || !(d->kinds & FT_SPEC_HEAD) || d->kinds & FT_SPEC_AUTO ? "" : "; no MTP head: ",

@@ -133,7 +133,8 @@ static ft_status open_grammar(ft_generate *a, ft_llm *m, ft_err *err)
     if (!st) st = ft_grammar_probe(a->state, err);
     if (st) return st == FT_ELIMIT ? FT_EINVAL : st;
     const ft_grammar_mask *f = &ft_grammar_mask_functions;
-    a->mask = (ft_mask){a->state, f->allow, f->allows, f->accept, f->clone, f->copy, f->free};
+    a->mask =
+        (ft_mask){a->state, f->allow, f->allows, f->accept, f->clone, f->copy, f->free, f->stop};
     return FT_OK;
 }
 
@@ -151,7 +152,8 @@ static ft_status open_prompt(ft_generate *a, ft_llm *m, ft_err *err)
             FT_ENCODE_PARSE_SPECIAL | (r->raw ? 0u : (unsigned)FT_ENCODE_ADD_SPECIAL);
         st = ft_encode(m->vocab, (ft_str){r->prompt, r->prompt_bytes}, flags, &a->ids, err);
     }
-    return st ? st : ft_prompt_images_init(&a->images, m, r, &a->ids, err);
+    if (!st) st = ft_prompt_images_init(&a->images, m, r, &a->ids, err);
+    return st ? st : ft_prompt_marks_init(&a->marks, m, &a->ids, err);
 }
 
 ft_status ft_generate_init(ft_generate *a, ft_llm *m, const ft_request *r, ft_event_fn *fn,
@@ -182,28 +184,10 @@ void ft_generate_release(ft_generate *a)
     ft_grammar_free(a->grammar);
     ft_sample_setup_release(&a->setup);
     ft_prompt_images_release(&a->images, a->m);
+    ft_prompt_marks_release(&a->marks);
     ft_ids_release(&a->ids);
     ft_free(a->score);
     *a = (ft_generate){0};
-}
-
-/* Where messages begin: there the next prompt of this conversation, or another conversation, is
- * likely to diverge. The first position is the end of the system message; the last one, the
- * start of the response's header, is where templates rewrite earlier reasoning and responses. */
-static int find_marks(const ft_generate *a, int checkpoint[FT_CHECKPOINTS_MAX])
-{
-    const ft_chat_family f = a->m->chat ? ft_chat_family_of(a->m->chat) : FT_CHAT_PLAIN;
-    static const char *const begins[] = {
-        [FT_CHAT_PLAIN] = "", [FT_CHAT_QWEN] = "<|im_start|>", [FT_CHAT_GEMMA4] = "<|turn>"};
-    const int32_t id = ft_vocab_find(a->m->vocab, ft_str_of(begins[f]));
-    int n = 0;
-    for (int i = 1; id != FT_NO_TOKEN && i < (int)a->ids.n; i++) {
-        if (a->ids.id[i] != id) continue;
-        if (n == FT_CHECKPOINTS_MAX)
-            memmove(checkpoint + 1, checkpoint + 2, sizeof *checkpoint * (size_t)(--n - 1));
-        checkpoint[n++] = i;
-    }
-    return n;
 }
 
 ft_task ft_generate_task(ft_generate *a)
@@ -223,6 +207,10 @@ ft_task ft_generate_task(ft_generate *a)
         .draft_min = r->draft_min,
         .draft_fixed = r->draft_fixed,
         .draft_p_min = r->draft_p_min,
+        .n_checkpoint = a->marks.n_checkpoint,
+        .response = a->marks.response,
+        .n_response = a->marks.n_response,
+        .checkpoint_id = a->marks.checkpoint_id,
         .cache_prompt = r->cache_prompt,
         .salt = r->cache_salt,
         .emit = on_token,
@@ -232,7 +220,7 @@ ft_task ft_generate_task(ft_generate *a)
         t.scored = ft_scores_put;
         t.score_from = a->score_from;
     }
-    t.n_checkpoint = find_marks(a, t.checkpoint);
+    memcpy(t.checkpoint, a->marks.checkpoint, sizeof t.checkpoint);
     ft_prompt_images_task(&a->images, a->m, &t);
     return t;
 }

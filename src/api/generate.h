@@ -4,6 +4,7 @@
 #ifndef FT_API_GENERATE_H
 #define FT_API_GENERATE_H
 
+#include "api/checkpoints.h"
 #include "api/images.h"
 #include "api/reasoning.h"
 #include "api/sampling.h"
@@ -22,6 +23,7 @@ typedef struct ft_generate {
 
     ft_ids ids;
     ft_prompt_images images;
+    ft_prompt_marks marks;
     ft_sample_setup setup;
     ft_grammar *grammar;
     ft_grammar_state *state;

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "api/images.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sha256.h"
@@ -30,12 +31,17 @@ struct ft_images {
     bool wraps;              /* the prompt has the placeholder alone */
     bool by_axis, ahead;     /* as ft_task has them */
     const char *marker;
+    ft_placeholders placeholders;
     int min_tokens, max_tokens;
     uint64_t digest; /* of the tower's file */
     pthread_mutex_t lock;
     ft_tower_rows *cache;
     size_t cache_bytes, cache_most;
     uint64_t clock;
+    /* What the tower is at; only the engine thread touches these. One image at a time. */
+    ft_encoding *encoding; /* NULL: nothing */
+    ft_tower_rows *encodes;
+    float *encoded;
 };
 
 /* ---- opening ---- */
@@ -136,7 +142,7 @@ ft_status ft_llm_open_images(ft_llm *m, const ft_llm_params *p, ft_err *err)
     if (st) {
         ft_vision_close(s->tower);
         ft_free(s);
-        if (beside) { /* nobody asked for it */
+        if (beside || p->mmproj_found) { /* nobody named it */
             ft_log(FT_LOG_WARN, "images cannot be read: %s", err->text);
             st = FT_OK;
         }
@@ -152,6 +158,8 @@ ft_status ft_llm_open_images(ft_llm *m, const ft_llm_params *p, ft_err *err)
     s->cache_most = (size_t)FT_MAX(0, p->image_cache_mib) << 20;
     pthread_mutex_init(&s->lock, NULL);
     m->images = s;
+    int32_t id[FT_IMAGE_IDS];
+    ft_placeholders_init(&s->placeholders, m->vocab, id, ft_llm_image_ids(m, id));
     return FT_OK;
 }
 
@@ -162,10 +170,13 @@ static void free_rows(ft_tower_rows *r)
     ft_free(r);
 }
 
+static void stop_encoding(struct ft_images *s);
+
 void ft_llm_close_images(ft_llm *m)
 {
     struct ft_images *s = m->images;
     if (!s) return;
+    if (s->encoding) stop_encoding(s);
     while (s->cache) {
         ft_tower_rows *r = s->cache;
         s->cache = r->next;
@@ -180,6 +191,11 @@ void ft_llm_close_images(ft_llm *m)
 const char *ft_llm_image_marker(const ft_llm *m)
 {
     return m->images ? m->images->marker : NULL;
+}
+
+const ft_placeholders *ft_llm_placeholders(const ft_llm *m)
+{
+    return m->images ? &m->images->placeholders : NULL;
 }
 
 int ft_llm_image_ids(const ft_llm *m, int32_t out[FT_IMAGE_IDS])
@@ -290,24 +306,81 @@ static ft_status read_image(ft_tower_rows **out, const ft_llm *m, const ft_image
     return st;
 }
 
-/* On the engine thread: runs the tower for images that it has not read yet. */
-static ft_status prepare(void *images, ft_err *err)
+/* ---- the tower, on the engine thread ---- */
+
+static void stop_encoding(struct ft_images *s)
+{
+    ft_encoding_free(s->encoding);
+    ft_free(s->encoded);
+    s->encoding = NULL;
+    s->encoded = NULL;
+    pthread_mutex_lock(&s->lock);
+    s->encodes->users--;
+    shrink(s);
+    pthread_mutex_unlock(&s->lock);
+    s->encodes = NULL;
+}
+
+static ft_status start_encoding(struct ft_images *s, ft_tower_rows *r, ft_err *err)
+{
+    const ft_status st = ft_encoding_new(&s->encoding, s->tower, &r->sized, &r->grid, err);
+    if (st) return st;
+    s->encoded = ft_alloc(r->bytes);
+    s->encodes = r;
+    pthread_mutex_lock(&s->lock);
+    r->users++;
+    pthread_mutex_unlock(&s->lock);
+    return FT_OK;
+}
+
+/* Goes on with the image that the tower is at. */
+static ft_status go_on(struct ft_images *s, double seconds, ft_err *err)
+{
+    bool done = false;
+    ft_tower_rows *r = s->encodes;
+    const ft_status st = ft_encoding_run(s->encoding, seconds, s->encoded, &done, err);
+    if (done) {
+        r->data = s->encoded;
+        s->encoded = NULL;
+        ft_image_release(&r->sized);
+    }
+    if (done || st) stop_encoding(s);
+    return st;
+}
+
+/* The first image behind token `from` that the tower has not read yet; NULL: all are there. */
+static ft_tower_rows *next_unread(const ft_prompt_images *p, int from)
+{
+    for (int i = 0; i < p->n; i++) {
+        const ft_task_image *m = &p->image[i];
+        if (m->first + m->rows * m->cols > from && !p->rows[i]->data) return p->rows[i];
+    }
+    return NULL;
+}
+
+/* The tower is in the middle of an image whose requests have all ended. */
+static bool abandoned(struct ft_images *s)
+{
+    pthread_mutex_lock(&s->lock);
+    const bool yes = s->encodes && s->encodes->users == 1;
+    pthread_mutex_unlock(&s->lock);
+    return yes;
+}
+
+static ft_status prepare(void *images, int from, double seconds, bool *done, ft_err *err)
 {
     const ft_prompt_images *p = images;
-    for (int i = 0; i < p->n; i++) {
-        ft_tower_rows *r = p->rows[i];
-        if (!r->data) {
-            float *data = ft_alloc(r->bytes);
-            const ft_status st = ft_vision_encode(p->tower, &r->sized, &r->grid, data, err);
-            if (st) {
-                ft_free(data);
-                return st;
-            }
-            r->data = data;
-            ft_image_release(&r->sized);
-        }
-        p->image[i].data = r->data;
+    struct ft_images *s = p->of;
+    const int64_t start = ft_now_ns();
+    if (abandoned(s)) stop_encoding(s);
+    for (ft_tower_rows *r; (r = next_unread(p, from));) {
+        ft_status st = s->encoding ? FT_OK : start_encoding(s, r, err);
+        if (!st) st = go_on(s, seconds - (double)(ft_now_ns() - start) * 1e-9, err);
+        if (st) return st;
+        if (s->encoding || (double)(ft_now_ns() - start) * 1e-9 >= seconds) return FT_OK;
     }
+    for (int i = 0; i < p->n; i++) p->image[i].data = p->rows[i]->data;
+    *done = true;
     return FT_OK;
 }
 
@@ -386,7 +459,7 @@ ft_status ft_prompt_images_init(ft_prompt_images *out, ft_llm *m, const ft_reque
         st = read_image(&out->rows[out->n], m, &r->images[out->n], err);
         if (st) ft_err_prefix(err, "image %d", out->n + 1);
     }
-    out->tower = m->images->tower;
+    out->of = m->images;
     if (!st) expand(out, m->images, ids);
     return st;
 }

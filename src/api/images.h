@@ -1,7 +1,7 @@
 /* api/images.h - images of requests: from bytes to the rows that stand in a prompt.
  * A model that reads images has a vision tower beside it. Images are decoded and resized on the
- * caller's thread; the tower runs on the engine's, when the request gets a slot. Rows of recent
- * images are cached. */
+ * caller's thread; the tower runs on the engine's when the request has a slot, in pieces between
+ * the steps of other sequences. Rows of recent images are cached. */
 #ifndef FT_API_IMAGES_H
 #define FT_API_IMAGES_H
 
@@ -18,12 +18,28 @@ enum { FT_IMAGE_IDS = 8 };
 /* Ids that stand for images and around them; returns how many. */
 int ft_llm_image_ids(const ft_llm *m, int32_t out[FT_IMAGE_IDS]);
 
+/* What users may type, of what stands for images: ids, and the aliases of their texts. */
+typedef struct ft_placeholders {
+    ft_vocab *v;
+    int32_t id[FT_IMAGE_IDS];
+    char alias[FT_IMAGE_IDS][64];
+    int n;
+} ft_placeholders;
+
+void ft_placeholders_init(ft_placeholders *p, ft_vocab *v, const int32_t *id, int n);
+/* Replaces them in all texts of a JSON value by their aliases. */
+void ft_placeholders_hide(const ft_placeholders *p, json_t *v);
+/* A copy of a text with the placeholders in place of their aliases. */
+char *ft_placeholders_show(const ft_placeholders *p, const char *text);
+/* Those of the model; NULL: it reads no images. */
+const ft_placeholders *ft_llm_placeholders(const ft_llm *m);
+
 /* The images of one prompt. */
 typedef struct ft_prompt_images {
     ft_task_image *image;
     struct ft_tower_rows **rows; /* [n]: what the images' data points into */
     int n;
-    ft_vision *tower;
+    struct ft_images *of;
 } ft_prompt_images;
 
 /* Reads the request's images and puts their tokens where the placeholders are in ids. Refuses

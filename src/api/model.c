@@ -30,6 +30,10 @@ void ft_llm_defaults(ft_llm_params *p)
         .fit_target = 512,
         .spec_type = "auto",
         .image_cache_mib = 256,
+        .yarn_ext_factor = -1,
+        .yarn_attn_factor = -1,
+        .yarn_beta_slow = -1,
+        .yarn_beta_fast = -1,
     };
     ft_draft_methods d;
     ft_draft_methods_defaults(&d);
@@ -80,6 +84,64 @@ static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err
         ft_human_bytes(a, need), ft_human_bytes(b, have), lo);
 }
 
+/* Sets a key of the file's architecture. */
+static void set_arch_key(ft_gguf *g, const char *key, ft_gguf_kind kind, const void *value,
+                         size_t bytes)
+{
+    char full[160];
+    ft_str arch;
+    if (!ft_gguf_str(g, "general.architecture", &arch)) return; /* ft_model_open reports it */
+    snprintf(full, sizeof full, "%.*s.%s", (int)FT_MIN(arch.n, (size_t)80), arch.p, key);
+    ft_gguf_set(g, full, kind, value, bytes);
+}
+
+/* Does the file itself scale RoPE frequencies? */
+static bool has_rope_scaling(const ft_gguf *g)
+{
+    char key[160];
+    ft_str arch, type;
+    if (!ft_gguf_str(g, "general.architecture", &arch)) return false;
+    snprintf(key, sizeof key, "%.*s.rope.scaling.type", (int)FT_MIN(arch.n, (size_t)80), arch.p);
+    return ft_gguf_str(g, key, &type) && !ft_str_is(type, "none");
+}
+
+static void set_rope(ft_gguf *g, const ft_llm_params *p)
+{
+    const struct {
+        const char *key;
+        float value;
+        bool given;
+    } number[] = {
+        {"rope.scaling.factor", p->rope_scale, p->rope_scale > 0},
+        {"rope.freq_base", p->rope_freq_base, p->rope_freq_base > 0},
+        {"rope.scaling.yarn_ext_factor", p->yarn_ext_factor, p->yarn_ext_factor >= 0},
+        {"rope.scaling.yarn_attn_factor", p->yarn_attn_factor, p->yarn_attn_factor >= 0},
+        {"rope.scaling.yarn_beta_slow", p->yarn_beta_slow, p->yarn_beta_slow > 0},
+        {"rope.scaling.yarn_beta_fast", p->yarn_beta_fast, p->yarn_beta_fast > 0},
+    };
+    for (size_t i = 0; i < FT_COUNT(number); i++)
+        if (number[i].given)
+            set_arch_key(g, number[i].key, FT_GGUF_F32, &number[i].value, sizeof(float));
+    const int32_t orig = p->yarn_orig_ctx;
+    if (orig > 0)
+        set_arch_key(g, "rope.scaling.original_context_length", FT_GGUF_I32, &orig, sizeof orig);
+    const char *type = p->rope_scaling ? p->rope_scaling : p->rope_scale > 0 ? "linear" : NULL;
+    if (type && (p->rope_scaling || !has_rope_scaling(g)))
+        set_arch_key(g, "rope.scaling.type", FT_GGUF_STR, type, strlen(type));
+}
+
+/* Options that replace keys of the file. A drafter that reads the cache of the model gets its RoPE
+ * frequencies. */
+static ft_status set_keys(ft_gguf *g, const ft_llm_params *p, bool drafter, bool shares_cache,
+                          ft_err *err)
+{
+    ft_status st = FT_OK;
+    for (int i = 0; i < p->n_override_kv && !drafter && !st; i++)
+        if ((st = ft_gguf_override(g, p->override_kv[i], err))) ft_err_prefix(err, "--override-kv");
+    if (!st && (!drafter || shares_cache)) set_rope(g, p);
+    return st;
+}
+
 /* Binding reads and repacks every weight, which takes a while: p->progress is told. */
 ft_status ft_llm_open_file(ft_model **out, const char *path, ft_dev *dev, const ft_model *target,
                            const ft_llm_params *p, ft_err *err)
@@ -87,6 +149,10 @@ ft_status ft_llm_open_file(ft_model **out, const char *path, ft_dev *dev, const 
     ft_gguf *g = NULL;
     ft_status st = ft_gguf_open(&g, path, !p->no_mmap, err);
     if (st) return st;
+    if ((st = set_keys(g, p, path == p->draft_model, target != NULL, err))) {
+        ft_gguf_close(g);
+        return st;
+    }
     ft_progress *progress =
         ft_progress_new("loading", ft_gguf_file_bytes(g), p->progress, p->progress_user);
     if ((st = ft_model_open(out, g, dev, target, progress, err))) {
@@ -116,12 +182,26 @@ static char *copy_of(ft_str s)
     return z;
 }
 
+/* The caller's template: its source, or the name of a built-in one. */
+static ft_status given_template(ft_str *source, const char *text, ft_err *err)
+{
+    if (!text) return FT_OK;
+    const char *builtin = ft_chat_builtin(text);
+    *source = ft_str_of(builtin ? builtin : text);
+    if (builtin || strchr(text, '{')) return FT_OK;
+    return ft_fail(err, FT_EINVAL,
+                   "chat template \"%.60s\", want Jinja source, or one of chatml, gemma, gemma4",
+                   text);
+}
+
 /* The chat template: the caller's, or the file's. A broken template in the file does not keep
  * the model from opening: the error is reported when the template is used. */
 static ft_status open_chat(ft_llm *m, const ft_llm_params *p, ft_err *err)
 {
     const ft_vocab_ids *ids = ft_vocab_special(m->vocab);
-    ft_str source = ft_str_of(p->template_text ? p->template_text : "");
+    ft_str source = FT_STR("");
+    ft_status st = given_template(&source, p->template_text, err);
+    if (st) return st;
     if (!p->template_text) ft_gguf_str(m->model->file, "tokenizer.chat_template", &source);
     const ft_str bos = ids->bos >= 0 ? ft_vocab_text(m->vocab, ids->bos) : FT_STR("");
     const ft_str eos = ids->eos >= 0 ? ft_vocab_text(m->vocab, ids->eos) : FT_STR("");
@@ -129,7 +209,9 @@ static ft_status open_chat(ft_llm *m, const ft_llm_params *p, ft_err *err)
     m->eos = copy_of(eos);
     if (!source.n) return FT_OK;
     m->template_text = copy_of(source);
-    const ft_status st = ft_chat_new(&m->chat, source, bos, eos, err);
+    st = ft_chat_new(&m->chat, source, bos, eos, err);
+    if (!st && p->template_text) st = ft_chat_check(m->chat, err);
+    if (st && p->template_text) ft_err_prefix(err, "the chat template");
     if (!st || p->template_text) return st;
     ft_log(FT_LOG_WARN, "the chat template of the file cannot be used: %s", err ? err->text : "");
     return FT_OK;
@@ -199,7 +281,7 @@ ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_
     if (p->draft_max < 0 || p->draft_max > FT_DRAFT_MAX)
         return ft_fail(err, FT_EINVAL, "%d draft tokens per step, want 0 to %d", p->draft_max,
                        FT_DRAFT_MAX);
-    e->ctx = p->ctx > 0 ? p->ctx : FT_MIN(m->ctx_train, 8192);
+    e->ctx = p->ctx > 0 ? p->ctx : p->ctx < 0 ? m->ctx_train : FT_MIN(m->ctx_train, 8192);
     if (p->cells < 0 || p->cells > (int64_t)1 << 40)
         return ft_fail(err, FT_EINVAL, "%lld KV cache positions in all, want 0 to %lld",
                        (long long)p->cells, (long long)1 << 40);
@@ -372,6 +454,7 @@ void ft_llm_close(ft_llm *m)
     ft_trie_free(m->trie);
     ft_vocab_close(m->vocab);
     ft_dev_close(m->dev);
+    ft_llm_free_overrides(m);
     ft_free(m->eog);
     ft_free(m->path);
     ft_free(m->name);

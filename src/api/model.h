@@ -32,8 +32,10 @@ struct ft_llm {
     char *path, *name, *drafter, *template_text, *bos, *eos;
     ft_buf cache_table;
     char cache_summary[200], draft_type[160];
-    char place[300];                /* placement of layers, as text; "": a single device */
-    ft_split_rule rule;             /* which layers are not on the device; all zero: none */
+    char place[300];         /* placement of layers, as text; "": a single device */
+    ft_split_rule rule;      /* which layers are not on the device; all zero: none */
+    ft_split_override *over; /* [n_over] tensors that are placed by pattern */
+    int n_over;
     ft_kv_calibration *calibration; /* of the keys; NULL: not measured */
     struct ft_images *images;       /* NULL: the model reads none */
     struct ft_score_store *scores;  /* of recent prompts, under the lock; NULL: none yet */
@@ -54,6 +56,7 @@ const char *ft_llm_call_marker(const ft_llm *m);
 /* api/placement.c: before the model is bound: splits it between the device and the CPU if
  * requested, or if it does not fit. */
 ft_status ft_llm_place(ft_llm *m, const ft_llm_params *p, const ft_draft_methods *d, ft_err *err);
+void ft_llm_free_overrides(ft_llm *m);
 
 /* api/drafter.c: the draft methods of the parameters; opens the drafter's file, which may turn
  * out to be a draft model; narrows the draft vocabulary; and describes all of that (free the

@@ -2,11 +2,13 @@
  * required memory is computed before anything is loaded: weights in the device's layout, KV
  * cache and journals of its layers, the buffers of steps, and a drafter. */
 #include "api/model.h"
+#include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
 
 #include <limits.h>
 #include <stdio.h>
+#include <strings.h>
 
 typedef struct plan {
     ft_model *model;   /* bound to a device without memory, to compute sizes */
@@ -15,6 +17,8 @@ typedef struct plan {
     ft_dev *dev;
     uint64_t room;
     bool experts;
+    const ft_split_override *over; /* --override-tensor */
+    int n_over;
 } plan;
 
 /* Bytes of a model's weights on the device; no rule: all of them. Vectors are too small to
@@ -24,10 +28,24 @@ static uint64_t weights_on(const plan *p, const ft_model *m, const ft_split_rule
     uint64_t sum = m->table_bytes;
     for (int i = 0; i < m->n_weights; i++) {
         const ft_weight *w = m->weights[i];
-        if (!r || ft_split_side(r, w->name, w->lookup) == FT_SPLIT_FAST)
+        if (!r || ft_split_matrix_side(r, w->name, w->lookup) == FT_SPLIT_FAST)
             sum += p->dev->weight_bytes(p->dev, w);
     }
     return sum;
+}
+
+/* Matrices that an override moves to the CPU. */
+static int overridden(const plan *p, const ft_split_rule *r)
+{
+    ft_split_rule plain = *r;
+    int n = 0;
+    plain.n_over = 0;
+    for (int i = 0; i < p->model->n_weights; i++) {
+        const ft_weight *w = p->model->weights[i];
+        n += ft_split_matrix_side(r, w->name, w->lookup) == FT_SPLIT_HOST &&
+             ft_split_matrix_side(&plain, w->name, w->lookup) == FT_SPLIT_FAST;
+    }
+    return n;
 }
 
 /* Bytes on the device; no rule: the whole model. A drafter is always on the device. */
@@ -62,12 +80,12 @@ static ft_status choose(const plan *p, const ft_llm_params *q, ft_split_rule *r,
 {
     const int L = p->model->L;
     const bool layers = q->gpu_layers >= 0, experts = q->cpu_moe >= 0;
-    *r = (ft_split_rule){.output = true, .layers = L};
+    *r = (ft_split_rule){.output = true, .layers = L, .over = p->over, .n_over = p->n_over};
     if (experts && q->cpu_moe > 0 && !p->experts)
         ft_log(FT_LOG_WARN, "the model has no experts: --cpu-moe has no effect");
     if (experts && p->experts) r->experts = FT_MIN(q->cpu_moe, L);
     if (layers) r->first = FT_MAX(0, L + 1 - FT_MIN(q->gpu_layers, L + 1));
-    *split = r->first > 0 || r->experts > 0;
+    *split = r->first > 0 || r->experts > 0 || overridden(p, r) > 0;
     if (layers || !p->room || bytes_on(p, *split ? r : NULL) <= p->room) return FT_OK;
     *split = true;
     if (make_fit(p, r, experts && p->experts)) return FT_OK;
@@ -101,6 +119,8 @@ static void describe_placement(ft_llm *m, const plan *p, const ft_split_rule *r,
     if (r->experts > r->first)
         n += snprintf(out + n, cap - (size_t)n, "experts of layers %d to %d, ", r->first,
                       r->experts - 1);
+    if (overridden(p, r))
+        n += snprintf(out + n, cap - (size_t)n, "%d matrices by pattern, ", overridden(p, r));
     snprintf(out + n, cap - (size_t)n, "the embedding");
 }
 
@@ -129,12 +149,12 @@ static ft_status place(ft_llm *m, const plan *p, const ft_llm_params *q, ft_err 
  * requested. */
 static bool nothing_to_place(const ft_llm *m, const ft_llm_params *p)
 {
-    const bool asked = (p->gpu_layers >= 0 && p->gpu_layers < INT_MAX) || p->cpu_moe > 0;
+    const bool asked = (p->gpu_layers >= 0 && p->gpu_layers < INT_MAX) || p->cpu_moe > 0 ||
+                       p->n_override_tensor > 0;
     if (strcmp(m->dev->name, "cpu")) return m->dev->unified && !asked;
-    if (p->gpu_layers > 0 || p->cpu_moe > 0)
-        ft_log(
-            FT_LOG_WARN,
-            "the device is cpu, which has all layers: --gpu-layers and --cpu-moe have no effect");
+    if (p->gpu_layers > 0 || p->cpu_moe > 0 || p->n_override_tensor > 0)
+        ft_log(FT_LOG_WARN, "the device is cpu, which has all layers: --gpu-layers, --cpu-moe and "
+                            "--override-tensor have no effect");
     return true;
 }
 
@@ -161,7 +181,9 @@ static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p,
                         .room = room > spare ? room - spare
                                 : room       ? 1
                                              : 0,
-                        .experts = has_experts(seen.model)};
+                        .experts = has_experts(seen.model),
+                        .over = m->over,
+                        .n_over = m->n_over};
         st = place(m, &a, p, err);
     }
     ft_model_close(seen.assistant);
@@ -169,8 +191,67 @@ static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p,
     return st;
 }
 
+/* ---- tensors by pattern ---- */
+
+/* "PATTERN=NAME". POSIX patterns have no \d, which people use. */
+static ft_status add_override(ft_llm *m, char *text, ft_err *err)
+{
+    char *name = strrchr(text, '=');
+    if (!name || name == text)
+        return ft_fail(err, FT_EINVAL, "--override-tensor: \"%.80s\", want PATTERN=CPU", text);
+    *name++ = 0;
+    const bool host = !strcasecmp(name, "CPU");
+    if (!host && strcasecmp(name, m->dev->name) && strcasecmp(name, "CUDA0"))
+        return ft_fail(err, FT_EINVAL, "--override-tensor: %.80s=%.40s, want CPU or CUDA0", text,
+                       name);
+    ft_buf pattern;
+    ft_buf_init(&pattern, 1 << 16);
+    for (const char *p = text; *p; p++) {
+        const bool digit = p[0] == '\\' && p[1] == 'd', pair = p[0] == '\\' && p[1];
+        if (digit)
+            ft_buf_puts(&pattern, "[0-9]");
+        else
+            ft_buf_put(&pattern, p, pair ? 2 : 1);
+        p += pair;
+    }
+    m->over = ft_realloc(m->over, sizeof *m->over * (size_t)(m->n_over + 1));
+    ft_split_override *o = &m->over[m->n_over];
+    *o = (ft_split_override){.side = host ? FT_SPLIT_HOST : FT_SPLIT_FAST};
+    const int bad = regcomp(&o->re, ft_buf_z(&pattern), REG_EXTENDED | REG_NOSUB);
+    ft_buf_release(&pattern);
+    if (!bad) {
+        m->n_over++;
+        return FT_OK;
+    }
+    char why[100];
+    regerror(bad, &o->re, why, sizeof why);
+    return ft_fail(err, FT_EINVAL, "--override-tensor: pattern \"%.80s\": %s", text, why);
+}
+
+static ft_status read_overrides(ft_llm *m, const ft_llm_params *p, ft_err *err)
+{
+    ft_status st = FT_OK;
+    for (int i = 0; i < p->n_override_tensor && !st; i++) {
+        char *copy = ft_strdup(p->override_tensor[i]);
+        for (char *at = copy, *next; at && !st; at = next) {
+            if ((next = strchr(at, ','))) *next++ = 0;
+            st = add_override(m, at, err);
+        }
+        ft_free(copy);
+    }
+    return st;
+}
+
+void ft_llm_free_overrides(ft_llm *m)
+{
+    for (int i = 0; i < m->n_over; i++) regfree(&m->over[i].re);
+    ft_free(m->over);
+}
+
 ft_status ft_llm_place(ft_llm *m, const ft_llm_params *p, const ft_draft_methods *d, ft_err *err)
 {
+    const ft_status bad = read_overrides(m, p, err);
+    if (bad) return bad;
     if (nothing_to_place(m, p)) return FT_OK;
     if (p->gpu_layers == 0) { /* nothing is on the device: it is not needed */
         ft_dev_close(m->dev);

@@ -20,6 +20,8 @@ ft_status ft_llm_start(ft_llm *m, const ft_queue_params *p, ft_err *err)
                                     .step_ms = p->step_ms,
                                     .prefix_bytes = p->prefix_bytes,
                                     .cache_dir = p->cache_dir};
+    const int places = m->info.slots + p->waiting;
+    m->info.jobs_max = p->per_client > 0 ? FT_MIN(p->per_client, places) : places;
     return ft_queue_new(&m->queue, m->engine, &limits, err);
 }
 
@@ -53,6 +55,7 @@ void ft_llm_counts(ft_llm *m, ft_llm_stats *out)
         .prefix_hits = t.prefix_hits,
         .prefix_misses = t.prefix_misses,
         .prefix_entries = t.prefix_entries,
+        .prefix_state = t.prefix_state,
         .pages = t.pages,
         .pages_free = t.pages_free,
         .pages_cached = t.pages_cached,

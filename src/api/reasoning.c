@@ -132,6 +132,12 @@ static void free_clone(void *user)
     ft_free(t);
 }
 
+static void stop(void *user)
+{
+    ft_thought *t = user;
+    if (t->inner.user) t->inner.stop(t->inner.user);
+}
+
 /* ---- creation and destruction ---- */
 
 static ft_status encode(const ft_llm *m, const char *text, ft_ids *out, ft_err *err)
@@ -168,7 +174,7 @@ ft_status ft_thought_init(ft_thought *t, const ft_llm *m, const ft_request *r, f
     t->open = f == FT_CHAT_QWEN ? FT_STR("<think>") : FT_STR("<|channel>thought");
     t->close = f == FT_CHAT_QWEN ? FT_STR("</think>") : FT_STR("<channel|>");
     ft_buf_init(&t->tail, MAX_TAIL);
-    *mask = (ft_mask){t, allow, allows, accept, clone, copy, free_clone};
+    *mask = (ft_mask){t, allow, allows, accept, clone, copy, free_clone, stop};
     return closing(t, r, f == FT_CHAT_QWEN, err);
 }
 

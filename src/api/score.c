@@ -150,21 +150,42 @@ ft_status ft_llm_steps(ft_llm *m, int rows, int depth, int n, double *seconds, f
     return st;
 }
 
-ft_status ft_llm_ops(ft_llm *m, int n_prompt, int n_gen, int depth, ft_op_time **out, int *n,
-                     int *rows, ft_err *err)
+enum {
+    LONG_PROMPT = 4096, /* longer prompts are profiled once, and only their last full step */
+    PROMPT_RUNS = 3,
+};
+
+static ft_status run_profiled(ft_llm *m, const ft_ops_params *p, ft_err *err)
+{
+    double prompt_s, gen_s;
+    ft_status st = FT_OK;
+    if (p->n_prompt) {
+        for (int i = 0; i < (p->n_prompt > LONG_PROMPT ? 1 : PROMPT_RUNS) && !st; i++)
+            st = ft_llm_time(m, p->n_prompt, 0, 0, &prompt_s, &gen_s, err);
+        return st;
+    }
+    if (p->seqs > 1) {
+        const ft_decode_params d = {.seqs = p->seqs, .depth = p->depth, .n_gen = p->n_gen};
+        ft_decode_time t;
+        return ft_llm_decode(m, &d, &t, err);
+    }
+    if (p->rows <= 1) return ft_llm_time(m, 0, p->n_gen, p->depth, &prompt_s, &gen_s, err);
+    double *each = ft_new_n(double, (size_t)p->n_gen);
+    st = ft_llm_steps(m, p->rows, p->depth, p->n_gen, each, err);
+    ft_free(each);
+    return st;
+}
+
+ft_status ft_llm_ops(ft_llm *m, const ft_ops_params *p, ft_op_time **out, int *n, int *rows,
+                     ft_err *err)
 {
     ft_profile *meter = ft_new(ft_profile);
-    double p, g;
-    const int few = *rows; /* rows of a decode step */
-    meter->least = n_gen ? few : 2;
-    meter->most = n_gen ? few : INT_MAX;
+    const int decode_rows = FT_MAX(1, FT_MAX(p->rows, p->seqs));
+    meter->least = p->n_prompt ? 2 : decode_rows;
+    meter->most = p->n_prompt ? INT_MAX : decode_rows;
+    meter->last = p->n_prompt > LONG_PROMPT;
     ft_engine_meter(m->engine, meter);
-    ft_status st = FT_OK;
-    double *each = ft_new_n(double, (size_t)n_gen + 1);
-    for (int i = 0; i < (n_gen ? 1 : 3) && !st; i++)
-        st = n_gen && few > 1 ? ft_llm_steps(m, few, depth, n_gen, each, err)
-                              : ft_llm_time(m, n_prompt, n_gen, depth, &p, &g, err);
-    ft_free(each);
+    const ft_status st = run_profiled(m, p, err);
     ft_engine_meter(m->engine, NULL);
     ft_profile_begin(meter, 0);
     *out = st ? NULL : ft_new_n(ft_op_time, FT_PROFILE_ROWS);

@@ -78,19 +78,23 @@ typedef enum ft_json_api {
     FT_JSON_APIS
 } ft_json_api;
 
-enum {                        /* bits of ft_param.flags */
-       FT_PARAM_LONG = 1,     /* only --help-all lists it */
-       FT_PARAM_CLAMP = 2,    /* JSON: a value outside the range becomes the nearest one inside */
-       FT_PARAM_PROPS = 4,    /* POST /props changes the server's default */
-       FT_PARAM_REPORTED = 8, /* generation_settings has it */
-       FT_PARAM_IGNORED = 16, /* has no effect here: other values than the default warn */
-       FT_PARAM_REFUSED = 32, /* not supported: other values than the default are errors */
-       FT_PARAM_AT_LOAD = 64, /* the option is applied when the model is loaded, not per request */
+enum {                         /* bits of ft_param.flags */
+       FT_PARAM_LONG = 1,      /* only --help-all lists it */
+       FT_PARAM_CLAMP = 2,     /* JSON: a value outside the range becomes the nearest one inside */
+       FT_PARAM_PROPS = 4,     /* POST /props changes the server's default */
+       FT_PARAM_REPORTED = 8,  /* generation_settings has it */
+       FT_PARAM_IGNORED = 16,  /* has no effect here: other values than the default warn */
+       FT_PARAM_REFUSED = 32,  /* not supported: other values than the default are errors */
+       FT_PARAM_AT_LOAD = 64,  /* the option is applied when the model is loaded, not per request */
+       FT_PARAM_NEAREST = 128, /* option: a number outside the range becomes the nearest one inside,
+                                  with a warning */
+       FT_PARAM_BARE = 256,    /* CHOICE: the value may be left out, which means "on" */
 };
 
 typedef struct ft_param {
     const char *name;    /* of the option, without dashes: "ctx-size"; NULL: no option */
     const char *aliases; /* other spellings as typed, separated by spaces; NULL: none */
+    const char *unset;   /* FLAG: spellings as typed that unset it, beside --no-NAME */
     ft_param_kind kind;
     ft_param_group group;
     unsigned programs, flags;

@@ -48,16 +48,16 @@ static int by_layer(const void *a, const void *b)
     return ((const sum *)a)->layer - ((const sum *)b)->layer;
 }
 
-ft_status ft_bench_ops_new(ft_bench_ops **out, ft_llm *m, int n_prompt, int n_gen, int rows,
-                           int depth, double bandwidth, ft_err *err)
+ft_status ft_bench_ops_new(ft_bench_ops **out, ft_llm *m, const ft_ops_params *p, double bandwidth,
+                           ft_err *err)
 {
     ft_op_time *t;
-    int n;
+    int n, rows;
     *out = NULL;
-    const ft_status st = ft_llm_ops(m, n_prompt, n_gen, depth, &t, &n, &rows, err);
+    const ft_status st = ft_llm_ops(m, p, &t, &n, &rows, err);
     if (st) return st;
     ft_bench_ops *b = *out = ft_new(ft_bench_ops);
-    b->what = n_gen ? "decode" : "prompt";
+    b->what = p->n_prompt ? "prompt" : "decode";
     b->rows = rows;
     b->bandwidth = bandwidth;
     b->arithmetic = ft_llm_arithmetic(m);

@@ -8,10 +8,9 @@
 
 typedef struct ft_bench_ops ft_bench_ops;
 
-/* The ops of one step of a prompt, or of decoding `rows` rows a step after `depth` tokens; one of
- * n_prompt and n_gen is 0. bandwidth: of the memory, in bytes per second. */
-ft_status ft_bench_ops_new(ft_bench_ops **out, ft_llm *m, int n_prompt, int n_gen, int rows,
-                           int depth, double bandwidth, ft_err *err);
+/* The ops of one step. bandwidth: of the memory, in bytes per second. */
+ft_status ft_bench_ops_new(ft_bench_ops **out, ft_llm *m, const ft_ops_params *p, double bandwidth,
+                           ft_err *err);
 void ft_bench_ops_free(ft_bench_ops *b);
 double ft_bench_ops_bytes(const ft_bench_ops *b); /* read or written by a step */
 void ft_bench_ops_print(const ft_bench_ops *b, bool layers);

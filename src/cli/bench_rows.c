@@ -33,7 +33,8 @@ static ft_status measure(bench *b, ft_llm *m, ft_err *err)
     if (st) return st;
     for (int n = 0; n < b->rows; n++)
         qsort(b->s[n], (size_t)(b->reps * STEPS), sizeof(double), by_value);
-    return ft_bench_ops_new(&b->ops, m, 0, STEPS, b->rows, b->depth, ft_llm_bandwidth(m), err);
+    const ft_ops_params ops = {.n_gen = STEPS, .rows = b->rows, .depth = b->depth};
+    return ft_bench_ops_new(&b->ops, m, &ops, ft_llm_bandwidth(m), err);
 }
 
 static double median(const bench *b, int n)

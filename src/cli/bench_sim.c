@@ -18,7 +18,7 @@ typedef struct bench {
     int prompt, gen, depth, reps, seqs, k_max;
     double accept[MAX_K];
     int n_accept;
-    ft_decode_time way[WAYS]; /* the fastest run of each */
+    ft_decode_time way[WAYS]; /* the run of median speed of each */
     double prompt_s[2];       /* without a drafter, and with one that processes the prompt too */
     char *name, *drafter;
     const ft_opts *opts;
@@ -55,25 +55,41 @@ static ft_status prompts(bench *b, ft_llm *m, bool drafting, ft_err *err)
     return st;
 }
 
-static ft_status decode(bench *b, ft_llm *m, int way, ft_err *err)
+static double speed(const ft_decode_time *t)
 {
-    const ft_decode_params p = {.seqs = b->seqs,
-                                .depth = b->depth,
-                                .n_gen = b->gen,
-                                .draft_max = way == 0   ? 0
-                                             : way == 1 ? -1
-                                                        : way - 1,
-                                .accept = b->accept,
-                                .n_accept = b->n_accept,
-                                .sampling = b->sampling};
+    return ratio((double)t->tokens, t->seconds);
+}
+
+static int by_speed(const void *a, const void *b)
+{
+    const double x = speed(a), y = speed(b);
+    return (x > y) - (x < y);
+}
+
+/* All ways interleaved, so that a change of the machine's speed affects them alike; the first round
+ * is a warm-up. */
+static ft_status decode(bench *b, ft_llm *m, ft_progress *bar, ft_err *err)
+{
+    const int ways = b->k_max + 2, n = FT_MAX(1, b->reps);
+    ft_decode_time *run = ft_new_n(ft_decode_time, (size_t)(ways * n));
+    ft_decode_params p = {.seqs = b->seqs,
+                          .depth = b->depth,
+                          .n_gen = b->gen,
+                          .accept = b->accept,
+                          .n_accept = b->n_accept,
+                          .sampling = b->sampling};
     ft_status st = FT_OK;
-    for (int i = -1; i < b->reps && !st; i++) {
-        ft_decode_time t, *best = &b->way[way];
-        st = ft_llm_decode(m, &p, &t, err);
-        if (!st && i >= 0 &&
-            (!best->tokens || (double)t.tokens / t.seconds > (double)best->tokens / best->seconds))
-            *best = t;
+    for (int i = -1; i < n && !st; i++)
+        for (int way = 0; way < ways && !st; way++) {
+            p.draft_max = way == 0 ? 0 : way == 1 ? -1 : way - 1;
+            st = ft_llm_decode(m, &p, &run[way * n + FT_MAX(0, i)], err);
+            ft_progress_add(bar, 1);
+        }
+    for (int way = 0; way < ways && !st; way++) {
+        qsort(run + way * n, (size_t)n, sizeof *run, by_speed);
+        b->way[way] = run[way * n + n / 2];
     }
+    ft_free(run);
     return st;
 }
 
@@ -86,31 +102,23 @@ static ft_status measure(bench *b, const ft_llm_params *given, bool drafting, bo
     ft_status st = ft_llm_open(&m, &p, err);
     if (!st && drafting && !ft_llm_about(m)->drafts)
         st = ft_fail(err, FT_EINVAL, "bench --sim-accept: %s", ft_llm_about(m)->drafter);
+    if (!st) st = prompts(b, m, drafting, err);
     if (!st && drafting) {
         b->name = ft_strdup(ft_llm_about(m)->name);
         b->drafter = ft_strdup(ft_llm_about(m)->drafter);
+        ft_sampling sampling;
+        b->sampling = ft_model_opts_bench_sampling(b->opts, m, &sampling);
+        ft_progress *bar =
+            ft_progress_new("bench", (uint64_t)(FT_MAX(1, b->reps) + 1) * (uint64_t)(b->k_max + 2),
+                            quiet ? NULL : ft_bar_count, NULL);
+        st = decode(b, m, bar, err);
+        ft_progress_free(bar);
     }
-    ft_sampling sampling;
-    b->sampling = st ? NULL : ft_model_opts_bench_sampling(b->opts, m, &sampling);
-    if (!st) st = prompts(b, m, drafting, err);
-    const int from = drafting ? 1 : 0, to = drafting ? b->k_max + 2 : 1;
-    ft_progress *bar =
-        ft_progress_new("bench", (uint64_t)(to - from), quiet ? NULL : ft_bar_count, NULL);
-    for (int way = from; way < to && !st; way++) {
-        st = decode(b, m, way, err);
-        ft_progress_add(bar, 1);
-    }
-    ft_progress_free(bar);
     ft_llm_close(m);
     return st;
 }
 
 /* ---- results ---- */
-
-static double speed(const ft_decode_time *t)
-{
-    return ratio((double)t->tokens, t->seconds);
-}
 
 static double prompt_rate(const bench *b, int drafting)
 {
@@ -196,7 +204,7 @@ int ft_bench_sim(const ft_opts *o)
         p.ctx = FT_MAX(p.ctx, FT_MAX(b->prompt, FT_MAX(1, b->depth) + b->gen) + MAX_K + 2);
         st = measure(b, &p, true, quiet, &err); /* first, because it fails if there is no drafter */
     }
-    if (!st) st = measure(b, &p, false, quiet, &err);
+    if (!st && b->prompt) st = measure(b, &p, false, quiet, &err);
     if (!st && json) print_json(b);
     if (!st && !json) print_table(b);
     ft_model_opts_release(&mo);

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/str.h"
+#include "cli/bench_record.h"
 #include "cli/bench_way.h"
 #include "cli/cmd.h"
 #include "cli/model_opts.h"
@@ -16,16 +17,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CLASSES = 4, MAX_K = FT_DRAFT_MAX, WAYS = MAX_K + 2 }; /* off, adaptive, 1, 2, ... */
+enum { CLASSES = 5, MAX_K = FT_DRAFT_MAX, WAYS = MAX_K + 2 }; /* off, adaptive, 1, 2, ... */
 enum { MAX_IDS = 4096 };
 enum { MAX_REPS = 64 };
 
-static const char *const class_name[CLASSES] = {"code", "dialogue", "prose", "repetition"};
+static const char *const class_name[CLASSES] = {"chinese", "code", "dialogue", "prose",
+                                                "repetition"};
 
 /* Sums over the prompts of a class, for one way of drafting. */
 typedef struct sum {
     int64_t tokens, decode_steps, draft_steps, drafted, accepted;
     double seconds, draft_s, verify_s;
+    double spread_s; /* slowest repetition less the fastest, over all prompts */
     int64_t drafted_at[FT_DRAFT_MAX], accepted_at[FT_DRAFT_MAX];
     int other_ids; /* responses that differ from those without drafts */
 } sum;
@@ -36,6 +39,7 @@ typedef struct bench {
     int k_max, limit, tokens, reps;
     sum s[CLASSES][WAYS];
     int prompts[CLASSES];
+    json_t *baseline; /* NULL: none */
 } bench;
 
 typedef struct ids {
@@ -104,6 +108,7 @@ static ft_status measure(bench *b, int class, const ft_request *q, ft_err *err)
         sum *s = &b->s[class][way];
         qsort(r[way], (size_t)b->reps, sizeof **r, by_time);
         add(s, &r[way][b->reps / 2]);
+        s->spread_s += r[way][b->reps - 1].output_s - r[way][0].output_s;
         s->other_ids += out[way].n != out[0].n ||
                         memcmp(out[way].id, out[0].id, sizeof *out[0].id * (size_t)out[0].n) != 0;
     }
@@ -156,6 +161,12 @@ static double speed(const sum *s)
     return ratio((double)s->tokens, s->seconds);
 }
 
+/* Time of the responses outside draft and verification passes: text, callbacks, bookkeeping. */
+static double other_s(const sum *s)
+{
+    return FT_MAX(0, s->seconds - s->draft_s - s->verify_s);
+}
+
 static json_t *sum_json(const sum *s, const sum *off, int way)
 {
     char name[16];
@@ -180,16 +191,17 @@ static json_t *sum_json(const sum *s, const sum *off, int way)
     json_object_set_new(j, "k_mean", json_real(ratio((double)s->drafted, (double)s->decode_steps)));
     json_object_set_new(j, "draft_ms", json_real(s->draft_s * 1e3));
     json_object_set_new(j, "verify_ms", json_real(s->verify_s * 1e3));
+    json_object_set_new(j, "other_ms", json_real(other_s(s) * 1e3));
+    json_object_set_new(j, "spread", json_real(ratio(s->spread_s, s->seconds)));
     json_object_set_new(j, "other_ids", json_integer(s->other_ids));
     return j;
 }
 
-static void print_json(const bench *b)
+static json_t *result_json(const bench *b)
 {
-    json_t *j = json_object(), *classes = json_object();
-    json_object_set_new(j, "model", json_string(ft_llm_about(b->m)->name));
+    json_t *j = ft_bench_record(ft_llm_about(b->m)), *classes = json_object();
     json_object_set_new(j, "drafter", json_string(ft_llm_about(b->m)->drafter));
-    json_object_set_new(j, "threads", json_integer(ft_llm_about(b->m)->threads));
+    json_object_set_new(j, "repetitions", json_integer(b->reps));
     json_object_set_new(j, "order", json_string("interleaved"));
     json_object_set_new(j, "tokens", json_integer(b->tokens));
     for (int c = 0; c < CLASSES; c++) {
@@ -200,30 +212,27 @@ static void print_json(const bench *b)
         json_object_set_new(classes, class_name[c], ways);
     }
     json_object_set_new(j, "classes", classes);
-    char *text = json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-    puts(text);
-    free(text);
-    json_decref(j);
+    return j;
 }
 
 static void print_table(const bench *b)
 {
     printf("%s, drafter: %s\n", ft_llm_about(b->m)->name, ft_llm_about(b->m)->drafter);
-    printf("%-10s %-9s %9s %7s %9s %7s %7s %6s %9s %9s  %s\n", "prompts", "drafts", "tokens/s",
-           "x off", "steps/s", "accept", "tok/stp", "drafts", "draft ms", "verify ms",
-           "by position");
+    printf("%-10s %-9s %9s %7s %6s %9s %7s %7s %6s %9s %9s %8s  %s\n", "prompts", "drafts",
+           "tokens/s", "x off", "spread", "steps/s", "accept", "tok/stp", "drafts", "draft ms",
+           "verify ms", "other ms", "by position");
     for (int c = 0; c < CLASSES; c++)
         for (int w = 0; w < b->k_max + 2 && b->prompts[c]; w++) {
             const sum *s = &b->s[c][w];
             char name[16];
             way_title(name, w);
-            printf("%-10s %-9s %9.1f %7.3f %9.1f %7.3f %7.2f %6.2f %9.1f %9.1f ", class_name[c],
-                   name, speed(s), ratio(speed(s), speed(&b->s[c][0])),
-                   ratio((double)s->decode_steps, s->seconds),
+            printf("%-10s %-9s %9.1f %7.3f %4.1f %% %9.1f %7.3f %7.2f %6.2f %9.1f %9.1f %8.1f ",
+                   class_name[c], name, speed(s), ratio(speed(s), speed(&b->s[c][0])),
+                   100 * ratio(s->spread_s, s->seconds), ratio((double)s->decode_steps, s->seconds),
                    ratio((double)s->accepted, (double)s->drafted),
                    ratio((double)s->tokens, (double)s->decode_steps),
                    ratio((double)s->drafted, (double)s->decode_steps), s->draft_s * 1e3,
-                   s->verify_s * 1e3);
+                   s->verify_s * 1e3, other_s(s) * 1e3);
             for (int i = 0; i < FT_DRAFT_MAX && s->drafted_at[i]; i++)
                 printf(" %.3f", ratio((double)s->accepted_at[i], (double)s->drafted_at[i]));
             if (s->other_ids) printf("  %d responses differ", s->other_ids);
@@ -246,7 +255,18 @@ static ft_status plot(const bench *b, const char *path, ft_err *err)
     return ft_plot_write(&p, path, err);
 }
 
-static ft_status run_classes(bench *b, ft_err *err)
+/* Speculation never changes the output: a response that differs is a bug, here or in the build. */
+static ft_status check_ids(const bench *b, ft_err *err)
+{
+    int n = 0;
+    for (int c = 0; c < CLASSES; c++)
+        for (int w = 0; w < b->k_max + 2; w++) n += b->s[c][w].other_ids;
+    if (!n) return FT_OK;
+    return ft_fail(err, FT_EFORMAT, "bench --spec: %d responses differ from those without drafts",
+                   n);
+}
+
+static ft_status run_classes(bench *b, int *result, ft_err *err)
 {
     const char *only = ft_opts_text(b->o, "class"), *svg = ft_opts_text(b->o, "plot");
     const bool json = ft_opts_flag(b->o, "json");
@@ -258,32 +278,39 @@ static ft_status run_classes(bench *b, ft_err *err)
             st = class_run(b, c, ft_opts_text(b->o, "prompts"), bar, err);
     ft_progress_free(bar);
     if (st) return st;
+    json_t *now = result_json(b);
     if (json)
-        print_json(b);
+        ft_bench_print(now);
     else
         print_table(b);
-    return svg ? plot(b, svg, err) : FT_OK;
+    *result = ft_bench_compare(now, b->baseline, ft_opts_text(b->o, "baseline"));
+    json_decref(now);
+    st = check_ids(b, err);
+    return svg && !st ? plot(b, svg, err) : st;
 }
 
 int ft_bench_spec(const ft_opts *o)
 {
     ft_err err;
     ft_model_opts mo = {0};
-    ft_llm_params p;
+    ft_llm_params p = {0};
     bench *b = ft_new(bench);
     b->o = o;
     b->tokens = ft_opts_set(o, "n-gen") ? (int)ft_opts_int(o, "n-gen") : 96;
     b->limit = (int)ft_opts_int(o, "n-prompts");
     b->reps =
         ft_opts_set(o, "repetitions") ? FT_MIN((int)ft_opts_int(o, "repetitions"), MAX_REPS) : 1;
-    ft_status st = ft_model_opts_params(&mo, o, &p, &err);
+    ft_status st = ft_bench_baseline(&b->baseline, ft_opts_text(o, "baseline"), &err);
+    if (!st) st = ft_model_opts_params(&mo, o, &p, &err);
     b->k_max = p.draft_max;
     if (!st) st = ft_llm_open(&b->m, &p, &err);
     if (!st && !ft_llm_about(b->m)->drafts)
         st = ft_fail(&err, FT_EINVAL, "bench --spec: %s", ft_llm_about(b->m)->drafter);
-    if (!st) st = run_classes(b, &err);
+    int result = 0;
+    if (!st) st = run_classes(b, &result, &err);
     ft_llm_close(b->m);
     ft_model_opts_release(&mo);
+    json_decref(b->baseline);
     ft_free(b);
-    return st ? ft_die(&err) : 0;
+    return st ? ft_die(&err) : result;
 }

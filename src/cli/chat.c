@@ -29,7 +29,66 @@ static bool has_role(const ft_chat *c, size_t i, const char *role)
 
 void ft_chat_say(ft_chat *c, const char *role, const char *text, size_t n)
 {
-    json_array_append_new(c->messages, message(role, text, n));
+    json_t *m = message(role, text, n);
+    if (json_array_size(c->attached)) {
+        json_t *parts = json_copy(c->attached);
+        json_array_append_new(
+            parts, json_pack("{s:s, s:O}", "type", "text", "text", json_object_get(m, "content")));
+        json_object_set_new(m, "content", parts);
+        json_array_clear(c->attached);
+    }
+    json_array_append_new(c->messages, m);
+}
+
+/* ---- images ---- */
+
+const ft_image_input *ft_chat_image(ft_chat *c, const char *path, ft_err *err)
+{
+    for (int i = 0; i < c->n_file; i++)
+        if (!strcmp(c->file[i].path, path)) return &c->file[i].image;
+    struct ft_chat_file f = {0};
+    int tokens;
+    if (ft_model_opts_image(&c->mo, path, &f.image, err)) return NULL;
+    if (ft_llm_image_tokens(c->m, &f.image, &tokens, err)) {
+        ft_err_prefix(err, "%s", path);
+        return NULL;
+    }
+    f.path = ft_strdup(path);
+    c->file = ft_realloc(c->file, sizeof *c->file * (size_t)(c->n_file + 1));
+    c->file[c->n_file] = f;
+    return &c->file[c->n_file++].image;
+}
+
+ft_status ft_chat_attach(ft_chat *c, const char *path, ft_err *err)
+{
+    if (!ft_chat_image(c, path, err)) return FT_EINVAL;
+    json_array_append_new(c->attached, json_pack("{s:s, s:s}", "type", "image", "path", path));
+    return FT_OK;
+}
+
+/* The images of all messages, in their order, for the request. */
+static ft_status collect_images(ft_chat *c, ft_err *err)
+{
+    const json_t *m, *part;
+    size_t i, k;
+    c->r.images = c->image;
+    c->r.n_images = 0;
+    json_array_foreach(c->messages, i, m)
+    {
+        json_array_foreach(json_object_get(m, "content"), k, part)
+        {
+            const char *path = json_string_value(json_object_get(part, "path"));
+            if (!path) continue;
+            if (c->r.n_images == FT_REQUEST_IMAGES)
+                return ft_fail(err, FT_EINVAL,
+                               "the conversation has more than %d images (/clear starts a new one)",
+                               FT_REQUEST_IMAGES);
+            const ft_image_input *image = ft_chat_image(c, path, err);
+            if (!image) return FT_EINVAL;
+            c->image[c->r.n_images++] = *image;
+        }
+    }
+    return FT_OK;
 }
 
 void ft_chat_system(ft_chat *c, const char *text)
@@ -92,7 +151,8 @@ static void print_end(const ft_chat *c)
 static ft_status response(ft_chat *c, ft_printer *p, ft_err *err)
 {
     char *prompt;
-    ft_status st = ft_model_opts_render(c->m, c->messages, c->options, &c->r, &prompt, err);
+    ft_status st = collect_images(c, err);
+    if (!st) st = ft_model_opts_render(c->m, c->messages, c->options, &c->r, &prompt, err);
     if (st) return st;
     ft_printer_attach(p, &c->r);
     ft_interrupt_mode(FT_INTERRUPT_STOPS);
@@ -147,6 +207,7 @@ static void turn(ft_chat *c, const char *text, size_t n)
     if (!n) return;
     ft_chat_say(c, "user", text + slash, n - slash); /* // is not a command */
     if (!ft_chat_generate(c)) ft_chat_back(c, true);
+    if (ft_opts_flag(c->o, "single-turn")) c->over = true;
 }
 
 static void converse(ft_chat *c)
@@ -224,7 +285,10 @@ static ft_status open_chat(ft_chat *c, ft_err *err)
 int ft_cmd_chat(const ft_opts *o)
 {
     ft_err err;
-    ft_chat c = {.o = o, .term = ft_term_open(ft_opts_text(o, "color")), .messages = json_array()};
+    ft_chat c = {.o = o,
+                 .term = ft_term_open(ft_opts_text(o, "color")),
+                 .messages = json_array(),
+                 .attached = json_array()};
     char *first;
     size_t n;
     ft_interrupt_mode(FT_INTERRUPT_EXITS);
@@ -240,6 +304,9 @@ int ft_cmd_chat(const ft_opts *o)
     ft_llm_close(c.m);
     json_decref(c.messages);
     json_decref(c.options);
+    json_decref(c.attached);
+    for (int i = 0; i < c.n_file; i++) ft_free(c.file[i].path);
+    ft_free(c.file);
     ft_model_opts_release(&c.mo);
     return st ? ft_die(&err) : c.failed;
 }

@@ -14,14 +14,25 @@ typedef struct ft_chat {
     ft_request r;
     json_t *messages; /* the system message first, if there is one */
     json_t *options;  /* for the template */
+    json_t *attached; /* parts of the next message: images */
+    struct ft_chat_file {
+        char *path;
+        ft_image_input image;
+    } * file; /* [n_file]: images that were read; parts name them by path */
+    int n_file;
+    ft_image_input image[FT_REQUEST_IMAGES]; /* those of the messages */
     ft_response last; /* statistics of the latest response; zero before the first */
     ft_response sum;  /* of all responses: tokens, seconds, draft tokens */
     bool failed;      /* some response or command failed */
     bool over;
 } ft_chat;
 
-/* Appends a message; text may be any bytes. */
+/* Appends a message with the attached images; text may be any bytes. */
 void ft_chat_say(ft_chat *c, const char *role, const char *text, size_t n);
+/* Reads an image file once; NULL: an error. */
+const ft_image_input *ft_chat_image(ft_chat *c, const char *path, ft_err *err);
+/* Attaches an image to the next message. */
+ft_status ft_chat_attach(ft_chat *c, const char *path, ft_err *err);
 /* Sets the system message, or with NULL removes it. */
 void ft_chat_system(ft_chat *c, const char *text);
 /* Removes everything after the last user message, and with user_too that message as well. false:

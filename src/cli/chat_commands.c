@@ -31,6 +31,7 @@ static void clear(ft_chat *c, const char *arg)
     json_array_clear(c->messages);
     if (role && !strcmp(role, "system")) json_array_append(c->messages, first);
     json_decref(first);
+    json_array_clear(c->attached);
     ft_term_note(&c->term, "(new conversation)");
 }
 
@@ -85,6 +86,20 @@ static void undo(ft_chat *c, const char *arg)
 
 /* ---- files ---- */
 
+static void attach(ft_chat *c, const char *path)
+{
+    ft_err err;
+    ft_status st = FT_OK;
+    if (!*path)
+        st = ft_fail(&err, FT_EINVAL, "/image has no file name, want /image FILE");
+    else
+        st = ft_chat_attach(c, path, &err);
+    if (st)
+        fail(c, &err);
+    else
+        ft_term_note(&c->term, "(%s goes with your next message)", path);
+}
+
 static void save(ft_chat *c, const char *path)
 {
     ft_err err;
@@ -109,6 +124,22 @@ static void save(ft_chat *c, const char *path)
     ft_term_note(&c->term, "(%zu messages saved to %s)", json_array_size(c->messages), path);
 }
 
+/* A text, or parts: texts, and images by the paths of their files. */
+static bool is_content(const json_t *v)
+{
+    const json_t *part;
+    size_t i;
+    if (json_is_string(v)) return true;
+    json_array_foreach(v, i, part)
+    {
+        const char *type = json_string_value(json_object_get(part, "type"));
+        const bool image = type && !strcmp(type, "image");
+        if (!image && (!type || strcmp(type, "text"))) return false;
+        if (!json_is_string(json_object_get(part, image ? "path" : "text"))) return false;
+    }
+    return json_array_size(v) > 0;
+}
+
 /* An array of messages; the file can also be an object with "messages". */
 static ft_status check_messages(const json_t *list, ft_err *err)
 {
@@ -116,7 +147,7 @@ static ft_status check_messages(const json_t *list, ft_err *err)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *m = json_array_get(list, i);
         if (!json_is_string(json_object_get(m, "role")) ||
-            !json_is_string(json_object_get(m, "content")))
+            !is_content(json_object_get(m, "content")))
             return ft_fail(err, FT_EFORMAT,
                            "message %zu, want an object with the texts \"role\" and \"content\"",
                            i);
@@ -204,9 +235,10 @@ static const command table[] = {
     {"/system", "TEXT", system_message,
      "set the system message; none: remove it; without TEXT: show it"},
     {"/think", "on|off|auto", think,
-     "let the model think before it answers; auto: as its template does"},
+     "let the model think before it answers; auto: if its template can"},
     {"/retry", "", retry, "generate another response to your last message"},
     {"/undo", "", undo, "remove your last message and its response"},
+    {"/image", "FILE", attach, "attach a JPEG, PNG or WebP image to your next message"},
     {"/save", "FILE", save, "write the conversation to FILE as JSON"},
     {"/load", "FILE", load_conversation, "continue a saved conversation"},
     {"/stats", "", stats, "print the model, its memory and its speed"},

@@ -34,5 +34,6 @@ int ft_cmd_perplexity(const ft_opts *o);
 int ft_cmd_bench(const ft_opts *o);
 int ft_cmd_kvbench(const ft_opts *o);
 int ft_cmd_pull(const ft_opts *o);
+int ft_pull_list(void); /* prints the local copies; the exit code */
 
 #endif

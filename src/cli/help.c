@@ -59,6 +59,11 @@ static void put_names(ft_buf *b, const ft_param *p, const char *sep, bool value)
         if (a[1] == '-') ft_buf_printf(b, "%s%.*s", sep, (int)n, a);
         a += n;
     }
+    for (const char *a = p->unset; a && *a; a += strspn(a, " ")) {
+        const size_t n = strcspn(a, " ");
+        ft_buf_printf(b, "%s%.*s", sep, (int)n, a);
+        a += n;
+    }
     if (value && p->value) ft_buf_printf(b, " %s", p->value);
 }
 

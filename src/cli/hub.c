@@ -171,6 +171,23 @@ int ft_hub_choose(const char *const *path, int n, const char *quant, ft_err *err
     return any;
 }
 
+/* The types that converters write by default come first. */
+int ft_hub_choose_mmproj(const char *const *path, int n)
+{
+    static const char *const LIKED[] = {"BF16", "F16", "Q8_0", "F32"};
+    int any = -1;
+    for (size_t k = 0; k < FT_COUNT(LIKED); k++)
+        for (int i = 0; i < n; i++) {
+            const char *name = base_of(path[i]);
+            const size_t len = strlen(name);
+            if (strncasecmp(name, "mmproj", 6) || len < 5 || strcasecmp(name + len - 5, ".gguf"))
+                continue;
+            if (has_quant(name, LIKED[k])) return i;
+            if (any < 0) any = i;
+        }
+    return any;
+}
+
 /* ---- fetching ---- */
 
 typedef struct listing {
@@ -188,6 +205,13 @@ static void listing_release(listing *l)
     json_decref(l->json);
 }
 
+static const char *hub_token;
+
+void ft_hub_set_token(const char *token)
+{
+    hub_token = token;
+}
+
 static const char *endpoint(void)
 {
     const char *e = getenv("HF_ENDPOINT");
@@ -199,7 +223,7 @@ static ft_status listing_read(listing *l, const char *repo, ft_err *err)
     char url[600], *text;
     size_t n;
     snprintf(url, sizeof url, "%.250s/api/models/%s/tree/main?recursive=true", endpoint(), repo);
-    const ft_status st = ft_hub_get(url, LISTING_MAX, &text, &n, err);
+    const ft_status st = ft_hub_get((ft_hub_url){url, hub_token}, LISTING_MAX, &text, &n, err);
     if (st) return st;
     *l = (listing){.json = json_loadb(text, n, 0, NULL)};
     ft_free(text);
@@ -256,7 +280,8 @@ static ft_status fetch_one(const listing *l, int i, const char *repo, const char
     if (is_here(*path, l->bytes[i], l->sha256[i])) return FT_OK;
     snprintf(url, sizeof url, "%.250s/%s/resolve/main/%s", endpoint(), repo, l->path[i]);
     if (!(st = make_folders(*path, err)))
-        st = ft_hub_fetch(url, *path, l->bytes[i], l->sha256[i], quiet, err);
+        st = ft_hub_fetch((ft_hub_url){url, hub_token}, *path, l->bytes[i], l->sha256[i], quiet,
+                          err);
     if (!st) return FT_OK;
     ft_free(*path);
     *path = NULL;
@@ -329,7 +354,8 @@ static int by_name(const void *a, const void *b)
 }
 
 /* A local copy, without network access. */
-static ft_status take_copy(const ft_hub_name *name, const char *folder, char **path, ft_err *err)
+static ft_status take_copy(const ft_hub_name *name, const char *folder, char **path, char **mmproj,
+                           ft_err *err)
 {
     copies c = {0};
     ft_err why;
@@ -340,24 +366,36 @@ static ft_status take_copy(const ft_hub_name *name, const char *folder, char **p
         for (int k = 0; k < c.n; k++) i = strcmp(c.path[k], name->file) ? i : k;
     else
         i = ft_hub_choose(c.path, c.n, name->quant, &why);
+    const int tower = mmproj && i >= 0 ? ft_hub_choose_mmproj(c.path, c.n) : -1;
     if (i >= 0) *path = join(folder, c.path[i]);
+    if (tower >= 0) *mmproj = join(folder, c.path[tower]);
     for (int k = 0; k < c.n; k++) ft_free((void *)(uintptr_t)c.path[k]);
     ft_free(c.path);
     if (i >= 0) return FT_OK;
     return ft_fail(err, FT_ENOTFOUND, "%s: no local copy in %s", name->repo, folder);
 }
 
-ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **path, ft_err *err)
+static void fetch_mmproj(const listing *l, const char *repo, const char *folder, bool quiet,
+                         char **mmproj)
+{
+    ft_err why;
+    const int i = mmproj ? ft_hub_choose_mmproj(l->path, l->n) : -1;
+    if (i >= 0 && fetch_one(l, i, repo, folder, quiet, mmproj, &why))
+        ft_log(FT_LOG_WARN, "the vision tower cannot be downloaded: %s", why.text);
+}
+
+ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **path, char **mmproj,
+                      ft_err *err)
 {
     char *folder;
     listing l = {0};
     ft_status st = folder_of(name->repo, &folder, err);
     if (st) return st;
     if (offline) {
-        st = take_copy(name, folder, path, err);
+        st = take_copy(name, folder, path, mmproj, err);
     } else if ((st = listing_read(&l, name->repo, err))) {
         /* The host cannot be reached: use a local copy, with a warning. */
-        if (st == FT_EIO && !take_copy(name, folder, path, NULL)) {
+        if (st == FT_EIO && !take_copy(name, folder, path, mmproj, NULL)) {
             ft_log(FT_LOG_WARN, "%s; using the local copy in %s",
                    err ? err->text : "the host does not respond", folder);
             st = FT_OK;
@@ -372,9 +410,54 @@ ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **
         else if (!(st = fetch_one(&l, i, name->repo, folder, quiet, path, err)) &&
                  (st = fetch_parts(&l, i, name->repo, folder, quiet, err)))
             ft_free(*path);
+        if (!st) fetch_mmproj(&l, name->repo, folder, quiet, mmproj);
         listing_release(&l);
     }
     ft_free(folder);
+    return st;
+}
+
+/* ---- addresses ---- */
+
+/* CACHE/HOST--url/FILE; a query and a fragment are no part of the name. */
+static ft_status url_path(const char *url, char **path, ft_err *err)
+{
+    const bool https = !strncmp(url, "https://", 8), http = !strncmp(url, "http://", 7);
+    const char *host = url + (https ? 8 : 7);
+    const size_t h = https || http ? strcspn(host, "/?#:") : 0, end = strcspn(host, "?#");
+    size_t from = end;
+    while (from > h && host[from - 1] != '/') from--;
+    char name[512];
+    if (!h || from <= h || end == from || !plain_part(host, h) ||
+        !plain_part(host + from, end - from) || end - from > 240 || h > 200)
+        return ft_fail(err, FT_EINVAL, "address \"%.120s\", want http(s)://HOST/PATH/FILE.gguf",
+                       url);
+    snprintf(name, sizeof name, "%.*s--url/%.*s", (int)h, host, (int)(end - from), host + from);
+    char *root;
+    const ft_status st = ft_hub_folder(&root, err);
+    if (st) return st;
+    *path = join(root, name);
+    ft_free(root);
+    return FT_OK;
+}
+
+ft_status ft_hub_take_url(const char *url, bool offline, bool quiet, char **path, ft_err *err)
+{
+    uint64_t bytes = 0;
+    const ft_hub_url from = {url, NULL};
+    char *to;
+    ft_status st = url_path(url, &to, err);
+    if (st) return st;
+    if (!offline && ft_file_exists(to)) offline = true; /* addresses have no sums to compare */
+    if (offline && !ft_file_exists(to))
+        st = ft_fail(err, FT_ENOTFOUND, "%.200s: no local copy at %s", url, to);
+    if (!offline) st = ft_hub_size(from, &bytes, err);
+    if (!st && !offline) st = make_folders(to, err);
+    if (!st && !offline) st = ft_hub_fetch(from, to, bytes, "", quiet, err);
+    if (st)
+        ft_free(to);
+    else
+        *path = to;
     return st;
 }
 

@@ -2,8 +2,9 @@
  * copies. A copy is CACHE/USER--NAME/FILE, with FILE.sha256 for the sum it was checked against. An
  * incomplete download is FILE.part and is resumed the next time.
  *
- * The host is HF_ENDPOINT (default https://huggingface.co), the key HF_TOKEN, the cache FT_MODELS,
- * else XDG_CACHE_HOME/foretoken, else ~/.cache/foretoken. */
+ * A file from another address is CACHE/HOST--url/FILE. The host of names is HF_ENDPOINT (default
+ * https://huggingface.co), the cache FT_MODELS, else XDG_CACHE_HOME/foretoken, else
+ * ~/.cache/foretoken. */
 #ifndef FT_CLI_HUB_H
 #define FT_CLI_HUB_H
 
@@ -17,8 +18,14 @@ typedef struct ft_hub_name {
 
 ft_status ft_hub_parse(ft_hub_name *out, const char *text, const char *file, ft_err *err);
 /* The path of the model's (first) file, downloaded unless there is a local copy; yours (ft_free).
- * offline: use local copies only. */
-ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **path, ft_err *err);
+ * offline: use local copies only. mmproj: NULL, or the same for a vision tower of the repository,
+ * if there is one, else *mmproj stays; that it cannot be downloaded is a warning. */
+ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **path, char **mmproj,
+                      ft_err *err);
+/* The same for the file at an address. */
+ft_status ft_hub_take_url(const char *url, bool offline, bool quiet, char **path, ft_err *err);
+/* The access token that is sent to HF_ENDPOINT; borrowed; NULL: none. */
+void ft_hub_set_token(const char *token);
 /* The folder of local copies; yours (ft_free). */
 ft_status ft_hub_folder(char **out, ft_err *err);
 /* Calls each(user, "USER/NAME", "FILE", bytes, whole) for every copy. */
@@ -28,16 +35,25 @@ ft_status ft_hub_each(void (*each)(void *user, const char *repo, const char *fil
 
 /* ---- of hub_get.c ---- */
 
+/* token: sent to the host of the url only, not to redirections; NULL: none. */
+typedef struct ft_hub_url {
+    const char *url, *token;
+} ft_hub_url;
+
+/* The number of bytes of the file at url. */
+ft_status ft_hub_size(ft_hub_url url, uint64_t *bytes, ft_err *err);
 /* The bytes at url, at most max; yours (ft_free), followed by a zero byte. */
-ft_status ft_hub_get(const char *url, size_t max, char **out, size_t *n, ft_err *err);
+ft_status ft_hub_get(ft_hub_url url, size_t max, char **out, size_t *n, ft_err *err);
 /* Downloads url to path (through path.part). The file must have `bytes` bytes and, if sha256 is not
  * empty, this sum. */
-ft_status ft_hub_fetch(const char *url, const char *path, uint64_t bytes, const char *sha256,
+ft_status ft_hub_fetch(ft_hub_url url, const char *path, uint64_t bytes, const char *sha256,
                        bool quiet, ft_err *err);
 
 /* ---- of hub.c, for tests ---- */
 
 /* The index of the GGUF file of a listing that is meant, or -1 with an error message. */
 int ft_hub_choose(const char *const *path, int n, const char *quant, ft_err *err);
+/* The same for the vision tower; -1: there is none. */
+int ft_hub_choose_mmproj(const char *const *path, int n);
 
 #endif

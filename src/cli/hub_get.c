@@ -26,15 +26,14 @@
 
 enum { TRIES = 5, CONNECT_S = 20, SILENT_S = 30, REDIRECTS = 8 };
 
-static CURL *handle(const char *url)
+static CURL *handle(ft_hub_url from)
 {
     static bool ready;
     if (!ready) curl_global_init(CURL_GLOBAL_DEFAULT);
     ready = true;
     CURL *c = curl_easy_init();
     if (!c) return NULL;
-    const char *token = getenv("HF_TOKEN");
-    curl_easy_setopt(c, CURLOPT_URL, url);
+    curl_easy_setopt(c, CURLOPT_URL, from.url);
     curl_easy_setopt(c, CURLOPT_USERAGENT, "foretoken");
     curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 1L);
     curl_easy_setopt(c, CURLOPT_MAXREDIRS, (long)REDIRECTS);
@@ -50,9 +49,9 @@ static CURL *handle(const char *url)
     curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
     curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)SILENT_S);
-    if (token && *token) { /* sent to this host only, not to redirections */
+    if (from.token && *from.token) {
         curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
-        curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, token);
+        curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, from.token);
     }
     return c;
 }
@@ -66,8 +65,8 @@ static ft_status explain(CURL *c, CURLcode rc, const char *url, ft_err *err)
         return ft_fail(err, FT_EIO, "%.300s: %s", url, curl_easy_strerror(rc));
     if (code == 401 || code == 403)
         return ft_fail(err, FT_EINVAL,
-                       "%.300s: access denied (status %ld); set HF_TOKEN to a token that can "
-                       "read it",
+                       "%.300s: access denied (status %ld); set HF_TOKEN or --hf-token to a "
+                       "token that can read it",
                        url, code);
     if (code == 404) return ft_fail(err, FT_ENOTFOUND, "%.300s: not found (status 404)", url);
     return ft_fail(err, FT_EIO, "%.300s: status %ld, want 200", url, code);
@@ -88,7 +87,24 @@ static size_t to_memory(char *p, size_t size, size_t n, void *user)
     return n * size;
 }
 
-ft_status ft_hub_get(const char *url, size_t max, char **out, size_t *n, ft_err *err)
+ft_status ft_hub_size(ft_hub_url url, uint64_t *bytes, ft_err *err)
+{
+    CURL *c = handle(url);
+    if (!c) return ft_fail(err, FT_ENOMEM, "libcurl cannot be initialised");
+    curl_off_t n = -1;
+    curl_easy_setopt(c, CURLOPT_NOBODY, 1L);
+    const CURLcode rc = curl_easy_perform(c);
+    ft_status st = rc ? explain(c, rc, url.url, err) : FT_OK;
+    if (!st) curl_easy_getinfo(c, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &n);
+    if (!st && n <= 0)
+        st =
+            ft_fail(err, FT_EFORMAT, "%.300s: the host does not say how long the file is", url.url);
+    *bytes = (uint64_t)n;
+    curl_easy_cleanup(c);
+    return st;
+}
+
+ft_status ft_hub_get(ft_hub_url url, size_t max, char **out, size_t *n, ft_err *err)
 {
     CURL *c = handle(url);
     if (!c) return ft_fail(err, FT_ENOMEM, "libcurl cannot be initialised");
@@ -99,9 +115,9 @@ ft_status ft_hub_get(const char *url, size_t max, char **out, size_t *n, ft_err 
     const CURLcode rc = curl_easy_perform(c);
     ft_status st = FT_OK;
     if (rc == CURLE_WRITE_ERROR)
-        st = ft_fail(err, FT_ELIMIT, "%.300s: more than %zu bytes", url, max);
+        st = ft_fail(err, FT_ELIMIT, "%.300s: more than %zu bytes", url.url, max);
     else if (rc)
-        st = explain(c, rc, url, err);
+        st = explain(c, rc, url.url, err);
     else {
         *out = ft_strdup(ft_buf_z(&s.b));
         *n = strlen(*out);
@@ -175,7 +191,7 @@ static bool worth_another(CURLcode rc, CURL *c)
            rc == CURLE_OPERATION_TIMEDOUT || rc == CURLE_COULDNT_CONNECT || rc == CURLE_SEND_ERROR;
 }
 
-static ft_status transfer(download *d, const char *url, const char *part, ft_err *err)
+static ft_status transfer(download *d, ft_hub_url url, const char *part, ft_err *err)
 {
     for (int attempt = 1;; attempt++) {
         CURL *c = handle(url);
@@ -188,15 +204,15 @@ static ft_status transfer(download *d, const char *url, const char *part, ft_err
         ft_status st = FT_OK;
         bool again = false;
         if (d->too_long)
-            st = ft_fail(err, FT_EFORMAT, "%.300s: longer than the %llu bytes of the listing", url,
-                         (unsigned long long)d->bytes);
+            st = ft_fail(err, FT_EFORMAT, "%.300s: longer than the %llu bytes of the listing",
+                         url.url, (unsigned long long)d->bytes);
         else if (d->full)
             st = ft_fail(err, FT_EIO, "%s: %s", part, strerror(errno));
         else if (rc == CURLE_RANGE_ERROR) { /* the host cannot resume: start again */
             st = start_over(d, part, err);
             again = !st;
         } else if (rc) {
-            st = explain(c, rc, url, err);
+            st = explain(c, rc, url.url, err);
             again = worth_another(rc, c);
         }
         curl_easy_cleanup(c);
@@ -244,7 +260,7 @@ static ft_status finish(download *d, const char *part, const char *path, const c
     return FT_OK;
 }
 
-ft_status ft_hub_fetch(const char *url, const char *path, uint64_t bytes, const char *sha256,
+ft_status ft_hub_fetch(ft_hub_url url, const char *path, uint64_t bytes, const char *sha256,
                        bool quiet, ft_err *err)
 {
     char part[4200];
@@ -272,19 +288,26 @@ ft_status ft_hub_fetch(const char *url, const char *path, uint64_t bytes, const 
 
 #else
 
-ft_status ft_hub_get(const char *url, size_t max, char **out, size_t *n, ft_err *err)
+ft_status ft_hub_size(ft_hub_url url, uint64_t *bytes, ft_err *err)
+{
+    (void)bytes;
+    return ft_fail(err, FT_EUNSUPPORTED, "%.300s: cannot download it: this build has no libcurl",
+                   url.url);
+}
+
+ft_status ft_hub_get(ft_hub_url url, size_t max, char **out, size_t *n, ft_err *err)
 {
     (void)max, (void)out, (void)n;
     return ft_fail(err, FT_EUNSUPPORTED, "%.300s: cannot download it: this build has no libcurl",
-                   url);
+                   url.url);
 }
 
-ft_status ft_hub_fetch(const char *url, const char *path, uint64_t bytes, const char *sha256,
+ft_status ft_hub_fetch(ft_hub_url url, const char *path, uint64_t bytes, const char *sha256,
                        bool quiet, ft_err *err)
 {
     (void)path, (void)bytes, (void)sha256, (void)quiet;
     return ft_fail(err, FT_EUNSUPPORTED, "%.300s: cannot download it: this build has no libcurl",
-                   url);
+                   url.url);
 }
 
 #endif

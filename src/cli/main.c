@@ -53,18 +53,47 @@ static int usage(void)
     return 0;
 }
 
+#ifdef FT_HAVE_CUDA
+enum { HAVE_CUDA = true };
+#else
+enum { HAVE_CUDA = false };
+#endif
+
 static int version(void)
 {
     printf("foretoken %s\n", ft_version());
-#ifdef FT_HAVE_CUDA
-    printf("devices: cpu, cuda\n");
-#else
-    printf("devices: cpu\n");
-#endif
+    printf("devices: %s\n", HAVE_CUDA ? "cpu, cuda" : "cpu");
     printf("instruction sets: %s\n", ft_cpu_isa_names());
     printf("libraries: %s\n", FT_LIBRARIES);
     if (FT_ABSENT[0]) printf("built without: %s\n", FT_ABSENT);
     return 0;
+}
+
+/* Options that print something and end, for llama.cpp's users: false if none is given. */
+static bool print_and_end(const ft_opts *o, int *rc)
+{
+    if (ft_opts_flag(o, "version"))
+        *rc = version();
+    else if (ft_opts_has(o, "cache-list") && ft_opts_flag(o, "cache-list"))
+        *rc = ft_pull_list();
+    else if (ft_opts_has(o, "list-devices") && ft_opts_flag(o, "list-devices"))
+        *rc = puts(HAVE_CUDA ? "cpu\ncuda" : "cpu") < 0;
+    else
+        return false;
+    return true;
+}
+
+static void set_log_level(const ft_opts *o, unsigned cmd)
+{
+    static const ft_log_level of[] = {FT_LOG_ERROR, FT_LOG_ERROR, FT_LOG_WARN,
+                                      FT_LOG_INFO,  FT_LOG_DEBUG, FT_LOG_DEBUG};
+    if (!ft_opts_has(o, "log-verbosity")) return;
+    if (ft_opts_set(o, "log-verbosity"))
+        ft_log_max(of[ft_opts_int(o, "log-verbosity")]);
+    else if ((cmd & (FT_CMD_SERVE | FT_CMD_BENCH)) && ft_opts_flag(o, "verbose"))
+        ft_log_max(FT_LOG_DEBUG);
+    else if (cmd == FT_CMD_SERVE && !ft_opts_flag(o, "quiet"))
+        ft_log_max(FT_LOG_INFO);
 }
 
 static int run_command(const ft_cmd *c, int argc, char **argv)
@@ -73,6 +102,7 @@ static int run_command(const ft_cmd *c, int argc, char **argv)
     ft_opts *o = NULL;
     if (ft_opts_parse(&o, c->bit, argc, argv, &err)) return ft_die(&err);
     int rc;
+    set_log_level(o, c->bit);
     const bool all = ft_opts_flag(o, "help-all");
     if (ft_opts_flag(o, "help-list")) {
         ft_opts_list(c->bit);
@@ -82,6 +112,8 @@ static int run_command(const ft_cmd *c, int argc, char **argv)
                c->name, c->words, *c->words ? " " : "");
         ft_opts_help(c->bit, all);
         rc = 0;
+    } else if (print_and_end(o, &rc)) {
+        /* done */
     } else if (ft_opts_n_word(o) < c->min_words || ft_opts_n_word(o) > c->max_words) {
         const int n = ft_opts_n_word(o);
         ft_fail(&err, FT_EINVAL, "%s has %d argument%s, want: foretoken %s %s%s[options]", c->name,

@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -53,27 +54,64 @@ static ft_status text_or_file(ft_model_opts *mo, const ft_opts *o, const char *n
     return FT_OK;
 }
 
+/* The values of a list option, with escape sequences replaced if --escape is given. */
+static const char *const *list(ft_model_opts *mo, const ft_opts *o, const char *name, int *n)
+{
+    *n = ft_opts_has(o, name) ? ft_opts_count(o, name) : 0;
+    const char **out = keep(mo, ft_new_n(const char *, (size_t)*n + 1));
+    const bool escapes = ft_opts_has(o, "escape") && ft_opts_flag(o, "escape");
+    for (int i = 0; i < *n; i++) {
+        char *text = keep(mo, ft_strdup(ft_opts_at(o, name, i)));
+        if (escapes) ft_unescape(text);
+        out[i] = text;
+    }
+    return out;
+}
+
 /* ---- the model ---- */
 
-/* The model file: -m, or -hf, which may download it. */
-static ft_status find_model(ft_model_opts *mo, const ft_opts *o, const char **out, ft_err *err)
+/* A model of Hugging Face, which may be downloaded; mmproj: and with it a vision tower, or NULL. */
+static ft_status take_hub(ft_model_opts *mo, const ft_opts *o, const char *name, const char *file,
+                          const char **out, const char **mmproj, ft_err *err)
 {
-    const char *name = ft_opts_text(o, "hf-repo");
-    *out = ft_opts_text(o, "model");
-    if (!name) {
-        ft_opts_warn_unused(o, "hf-file", "there is no --hf-repo");
-        return FT_OK;
-    }
-    if (*out)
-        return ft_fail(err, FT_EINVAL,
-                       "both --model %s and --hf-repo %s are given, want one of them", *out, name);
     ft_hub_name hub;
-    char *path;
-    ft_status st = ft_hub_parse(&hub, name, ft_opts_text(o, "hf-file"), err);
+    char *path, *tower = NULL;
+    ft_hub_set_token(ft_opts_text(o, "hf-token"));
+    ft_status st = ft_hub_parse(&hub, name, file, err);
     if (!st)
-        st = ft_hub_take(&hub, ft_opts_flag(o, "offline"), ft_opts_flag(o, "quiet"), &path, err);
+        st = ft_hub_take(&hub, ft_opts_flag(o, "offline"), ft_opts_flag(o, "quiet"), &path,
+                         mmproj ? &tower : NULL, err);
+    if (!st) *out = keep(mo, path);
+    if (!st && tower) *mmproj = keep(mo, tower);
+    return st;
+}
+
+/* The file at an address, which may be downloaded. */
+static ft_status take_url(ft_model_opts *mo, const ft_opts *o, const char *url, const char **out,
+                          ft_err *err)
+{
+    char *path;
+    const ft_status st =
+        ft_hub_take_url(url, ft_opts_flag(o, "offline"), ft_opts_flag(o, "quiet"), &path, err);
     if (!st) *out = keep(mo, path);
     return st;
+}
+
+/* The model file: -m, -hf or -mu; -hf may find a vision tower too. */
+static ft_status find_model(ft_model_opts *mo, const ft_opts *o, const char **out,
+                            const char **mmproj, ft_err *err)
+{
+    const bool sees = ft_opts_has(o, "mmproj") && !ft_opts_text(o, "mmproj") &&
+                      !ft_opts_text(o, "mmproj-url") && !ft_opts_flag(o, "no-mmproj");
+    const char *name = ft_opts_text(o, "hf-repo"), *url = ft_opts_text(o, "model-url");
+    *out = ft_opts_text(o, "model");
+    if (!name) ft_opts_warn_unused(o, "hf-file", "there is no --hf-repo");
+    if ((*out != NULL) + (name != NULL) + (url != NULL) > 1)
+        return ft_fail(err, FT_EINVAL,
+                       "more than one of --model, --hf-repo and --model-url is given, want one");
+    if (name)
+        return take_hub(mo, o, name, ft_opts_text(o, "hf-file"), out, sees ? mmproj : NULL, err);
+    return url ? take_url(mo, o, url, out, err) : FT_OK;
 }
 
 /* Placement on GPU and CPU: -ngl, --cpu-moe, --n-cpu-moe, --fit. */
@@ -97,6 +135,52 @@ static ft_status place_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
     return FT_OK;
 }
 
+/* The device as llama.cpp names it: "none", "CUDA0", "CUDA0,CUDA1". */
+static const char *device_name(const ft_opts *o)
+{
+    const char *name = ft_opts_text(o, "device"), *comma = strchr(name, ',');
+    if (comma) ft_opts_warn("--device %s: the model uses a single GPU, the first", name);
+    if (!strcasecmp(name, "none") || !strcasecmp(name, "cpu")) return "cpu";
+    if (!strncasecmp(name, "CUDA0", 5) && (!name[5] || name[5] == ',')) return "cuda";
+    return name;
+}
+
+/* Prompt tokens per step: the smaller of --batch-size and --ubatch-size. */
+static int batch_of(const ft_opts *o)
+{
+    enum { LEAST = 64 };
+    const int b = (int)ft_opts_int(o, "batch-size"), ub = (int)ft_opts_int(o, "ubatch-size");
+    const int n = b && ub ? FT_MIN(b, ub) : FT_MAX(b, ub);
+    if (!n || n >= LEAST) return n;
+    ft_opts_warn("--%s %d is rounded up to %d, the smallest step",
+                 n == b ? "batch-size" : "ubatch-size", n, LEAST);
+    return LEAST;
+}
+
+static void load_mode(const ft_opts *o, ft_llm_params *p)
+{
+    const char *mode = ft_opts_text(o, "load-mode");
+    p->no_mmap = !ft_opts_flag(o, "mmap") || !strcmp(mode, "none");
+    if (strstr(mode, "mlock") || !strcmp(mode, "dio"))
+        ft_opts_warn("--load-mode %s: the file is mapped; memory is never locked, and files are "
+                     "read through the page cache",
+                     mode);
+}
+
+static void rope_opts(const ft_opts *o, ft_llm_params *p)
+{
+    p->rope_scaling = ft_opts_text(o, "rope-scaling");
+    p->rope_freq_base = (float)ft_opts_float(o, "rope-freq-base");
+    p->rope_scale = (float)ft_opts_float(o, "rope-scale");
+    if (ft_opts_set(o, "rope-freq-scale") && !ft_opts_set(o, "rope-scale"))
+        p->rope_scale = (float)(1 / ft_opts_float(o, "rope-freq-scale"));
+    p->yarn_orig_ctx = (int)ft_opts_int(o, "yarn-orig-ctx");
+    p->yarn_ext_factor = (float)ft_opts_float(o, "yarn-ext-factor");
+    p->yarn_attn_factor = (float)ft_opts_float(o, "yarn-attn-factor");
+    p->yarn_beta_slow = (float)ft_opts_float(o, "yarn-beta-slow");
+    p->yarn_beta_fast = (float)ft_opts_float(o, "yarn-beta-fast");
+}
+
 int ft_model_opts_tail(const ft_opts *o)
 {
     const char *tail = ft_opts_text(o, "kv-tail");
@@ -106,22 +190,32 @@ int ft_model_opts_tail(const ft_opts *o)
 ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_params *p, ft_err *err)
 {
     ft_llm_defaults(p);
-    ft_status st = find_model(mo, o, &p->model, err);
+    const char *found = NULL;
+    ft_status st = find_model(mo, o, &p->model, &found, err);
     if (st) return st;
-    p->device = ft_opts_text(o, "device");
+    p->device = device_name(o);
     if ((st = place_opts(o, p, err))) return st;
     p->cache_k = ft_opts_text(o, "cache-type-k");
     p->cache_v = ft_opts_text(o, "cache-type-v");
     p->cache = ft_opts_has(o, "kv") ? ft_opts_text(o, "kv") : NULL;
     p->cache_exact = ft_opts_flag(o, "kv-exact");
     p->cache_tail = ft_model_opts_tail(o);
-    p->threads = (int)ft_opts_int(o, "threads");
+    p->threads = FT_MAX(0, (int)ft_opts_int(o, "threads"));
     p->ctx = (int)ft_opts_int(o, "ctx-size");
-    p->batch = (int)ft_opts_int(o, "batch-size");
-    p->no_mmap = !ft_opts_flag(o, "mmap");
+    if (!p->ctx && ft_opts_set(o, "ctx-size")) p->ctx = -1; /* as trained */
+    p->batch = batch_of(o);
+    load_mode(o, p);
+    rope_opts(o, p);
+    p->override_kv = list(mo, o, "override-kv", &p->n_override_kv);
+    p->override_tensor = list(mo, o, "override-tensor", &p->n_override_tensor);
     p->progress = ft_opts_flag(o, "quiet") ? NULL : ft_bar_load;
     if (ft_opts_has(o, "mmproj")) {
-        p->mmproj = ft_opts_text(o, "mmproj");
+        const char *url = ft_opts_text(o, "mmproj-url");
+        p->mmproj = found ? found : ft_opts_text(o, "mmproj");
+        p->mmproj_found = found;
+        if (url && ft_opts_text(o, "mmproj"))
+            return ft_fail(err, FT_EINVAL, "--mmproj and --mmproj-url, want one of them");
+        if (url && (st = take_url(mo, o, url, &p->mmproj, err))) return st;
         p->no_mmproj = ft_opts_flag(o, "no-mmproj");
         p->image_min_tokens = (int)ft_opts_int(o, "image-min-tokens");
         p->image_max_tokens = (int)ft_opts_int(o, "image-max-tokens");
@@ -136,6 +230,10 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
         return FT_OK;
     }
     st = ft_spec_opts(o, p, err);
+    const char *draft = ft_opts_text(o, "spec-draft-hf");
+    if (!st && draft && p->draft_model)
+        st = ft_fail(err, FT_EINVAL, "--spec-draft-model and --spec-draft-hf, want one of them");
+    if (!st && draft) st = take_hub(mo, o, draft, NULL, &p->draft_model, NULL, err);
     if (st || !ft_opts_has(o, "chat-template")) return st;
     return text_or_file(mo, o, "chat-template", "chat-template-file", &p->template_text, err);
 }
@@ -200,20 +298,6 @@ static uint64_t seed(const ft_opts *o)
     return s;
 }
 
-/* The values of a list option, with escape sequences replaced if --escape is given. */
-static const char *const *list(ft_model_opts *mo, const ft_opts *o, const char *name, int *n)
-{
-    *n = ft_opts_has(o, name) ? ft_opts_count(o, name) : 0;
-    const char **out = keep(mo, ft_new_n(const char *, (size_t)*n + 1));
-    const bool escapes = ft_opts_has(o, "escape") && ft_opts_flag(o, "escape");
-    for (int i = 0; i < *n; i++) {
-        char *text = keep(mo, ft_strdup(ft_opts_at(o, name, i)));
-        if (escapes) ft_unescape(text);
-        out[i] = text;
-    }
-    return out;
-}
-
 /* "123+4.5", "123-4.5" or "123-inf". */
 static ft_status bias(const char *text, int32_t *id, float *value, ft_err *err)
 {
@@ -268,13 +352,54 @@ const ft_sampling *ft_model_opts_bench_sampling(const ft_opts *o, const ft_llm *
     return s;
 }
 
+/* --sampler-seq: the samplers by their letters. */
+static ft_status sampler_letters(ft_model_opts *mo, const char *letters, const char **out,
+                                 ft_err *err)
+{
+    ft_buf b;
+    ft_buf_init(&b, 1 << 12);
+    for (const char *p = letters; *p; p++) {
+        const ft_sampler_name *s = ft_sampler_names;
+        while (s->name && s->letter != *p) s++;
+        if (!s->name) {
+            ft_buf_release(&b);
+            return ft_fail(err, FT_EINVAL, "--sampler-seq: \"%.40s\", want letters of edskypmxt",
+                           letters);
+        }
+        ft_buf_printf(&b, "%s%s", b.len ? ";" : "", s->name);
+    }
+    *out = keep(mo, b.data ? ft_buf_take(&b) : ft_strdup(""));
+    return FT_OK;
+}
+
 static ft_status sampling(ft_model_opts *mo, const ft_opts *o, ft_sampling *s, ft_err *err)
 {
     s->seed = seed(o);
     set_sampling(o, s);
     if (ft_opts_set(o, "samplers")) s->samplers = ft_opts_text(o, "samplers");
+    if (ft_opts_set(o, "sampler-seq")) {
+        const ft_status st = sampler_letters(mo, ft_opts_text(o, "sampler-seq"), &s->samplers, err);
+        if (st) return st;
+    }
     breakers(mo, o, s);
     return biases(mo, o, s, err);
+}
+
+/* Warns about the keywords of a schema that cannot be enforced, and uses it without them. */
+static ft_status relax_schema(ft_model_opts *mo, const char **schema, ft_err *err)
+{
+    char *relaxed, *removed;
+    size_t i;
+    json_t *one;
+    const ft_status st = ft_schema_enforceable(*schema, &relaxed, &removed, err);
+    if (st) return st;
+    json_t *list = json_loads(removed, 0, NULL);
+    json_array_foreach(list, i, one)
+        ft_opts_warn("--json-schema: not enforced: %s", json_string_value(one));
+    json_decref(list);
+    free(removed);
+    *schema = keep(mo, relaxed);
+    return FT_OK;
 }
 
 ft_status ft_model_opts_request(ft_model_opts *mo, const ft_opts *o, const ft_llm *m, ft_request *r,
@@ -288,7 +413,9 @@ ft_status ft_model_opts_request(ft_model_opts *mo, const ft_opts *o, const ft_ll
     if (r->grammar && r->json_schema)
         return ft_fail(err, FT_EINVAL,
                        "both a grammar and a JSON schema are given, want one of them");
+    if (r->json_schema && (st = relax_schema(mo, &r->json_schema, err))) return st;
     set_request(o, r);
+    r->reasoning_message = ft_opts_text(o, "reasoning-budget-message");
     r->stop = list(mo, o, "stop", &r->n_stop);
     return FT_OK;
 }

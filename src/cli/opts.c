@@ -4,6 +4,7 @@
 #include "base/str.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +16,9 @@ typedef struct value {
 
 struct ft_opts {
     unsigned cmd;
-    value *v; /* one per row */
+    value *v;   /* one per row */
+    char **own; /* values that were not typed like this */
+    int n_own;
     const char **word;
     int n_word;
 };
@@ -63,7 +66,8 @@ static bool names(const ft_param *p, const char *typed)
            (p->aliases && in_list(p->aliases, typed, ' '));
 }
 
-/* The row that a typed option names for this program, or -1. *negated: it was --no-NAME. */
+/* The row that a typed option names for this program, or -1. *negated: it was --no-NAME or a
+ * spelling that unsets it. */
 static int find_typed(unsigned cmd, const char *typed, bool *negated)
 {
     const ft_param *p;
@@ -73,7 +77,8 @@ static int find_typed(unsigned cmd, const char *typed, bool *negated)
         if (!(p->programs & cmd)) continue;
         *negated = false;
         if (names(p, typed)) return i;
-        *negated = p->kind == FT_PARAM_FLAG && positive[0] && names(p, positive);
+        *negated = p->kind == FT_PARAM_FLAG && ((positive[0] && names(p, positive)) ||
+                                                (p->unset && in_list(p->unset, typed, ' ')));
         if (*negated) return i;
     }
     return -1;
@@ -83,6 +88,31 @@ static void add(value *v, const char *text)
 {
     v->text = ft_realloc(v->text, sizeof *v->text * (size_t)(v->n + 1));
     v->text[v->n++] = text;
+}
+
+/* The value, or for some options the nearest one inside the range, with a warning. */
+static const char *nearest(ft_opts *o, const ft_param *p, const char *shown, const char *text)
+{
+    int64_t i;
+    if (!(p->flags & FT_PARAM_NEAREST) || p->kind != FT_PARAM_INT ||
+        !ft_parse_i64(text, -((int64_t)1 << 53), (int64_t)1 << 53, &i) ||
+        ((double)i >= p->lo && (double)i <= p->hi))
+        return text;
+    char inside[24];
+    snprintf(inside, sizeof inside, "%.0f", (double)i < p->lo ? p->lo : p->hi);
+    ft_opts_warn("%s %s is outside of %.0f to %.0f, using %s", shown, text, p->lo, p->hi, inside);
+    o->own = ft_realloc(o->own, sizeof *o->own * (size_t)(o->n_own + 1));
+    return o->own[o->n_own++] = ft_strdup(inside);
+}
+
+void ft_opts_warn(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fputs("foretoken: warning: ", stderr);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+    va_end(ap);
 }
 
 static ft_status check_value(const ft_param *p, const char *shown, const char *text, ft_err *err)
@@ -111,8 +141,7 @@ static ft_status check_value(const ft_param *p, const char *shown, const char *t
 
 static void warn_unused(const char *shown, const char *text, const char *why)
 {
-    fprintf(stderr, "foretoken: warning: %s%s%s has no effect: %s\n", shown, text ? " " : "",
-            text ? text : "", why);
+    ft_opts_warn("%s%s%s has no effect: %s", shown, text ? " " : "", text ? text : "", why);
 }
 
 /* An option that has no effect here, or is not supported, is fine as long as it asks for what
@@ -160,6 +189,7 @@ static ft_status read_env(ft_opts *o, unsigned cmd, ft_err *err)
             else
                 return ft_fail(err, FT_EINVAL, "%s: \"%s\", want on or off", name, v);
         }
+        v = nearest(o, p, name, v);
         ft_status st = check_value(p, name, v, err);
         if (!st) st = check_support(p, name, v, err);
         if (st) return st;
@@ -169,29 +199,61 @@ static ft_status read_env(ft_opts *o, unsigned cmd, ft_err *err)
     return FT_OK;
 }
 
-static ft_status parse_one(ft_opts *o, unsigned cmd, int argc, char **argv, int *at, ft_err *err)
+/* Names of the programs that share one list of options, for messages. */
+static const char *program_name(unsigned programs)
+{
+    return programs & FT_CMD_SERVE  ? "serve"
+           : programs & FT_CMD_RUN  ? "run"
+           : programs & FT_CMD_CHAT ? "chat"
+                                    : "bench";
+}
+
+/* run, chat, serve and bench take each other's options, so that one command line does for all of
+ * them. *other: the option has an effect in another program only. */
+static int find_row(unsigned cmd, const char *typed, bool *negated, bool *other)
+{
+    int row = find_typed(cmd, typed, negated);
+    *other = row < 0 && (cmd & FT_CMD_DRAFT);
+    if (*other) row = find_typed(FT_CMD_DRAFT, typed, negated);
+    return row;
+}
+
+/* The value of the option argv[*at]; *at moves on if it is the next argument. NULL: it has none. */
+static const char *value_of(const ft_param *p, bool negated, char *eq, int argc, char **argv,
+                            int *at)
+{
+    const char *next = *at + 1 < argc ? argv[*at + 1] : NULL;
+    if (p->kind == FT_PARAM_FLAG) return eq ? NULL : negated ? "0" : "1";
+    if (eq) return eq + 1;
+    if ((p->flags & FT_PARAM_BARE) && (!next || next[0] == '-')) return "on";
+    if (next) ++*at;
+    return next;
+}
+
+static ft_status parse_one(ft_opts *o, int argc, char **argv, int *at, ft_err *err)
 {
     char *arg = argv[*at], *eq = strncmp(arg, "--", 2) ? NULL : strchr(arg, '=');
     if (eq) *eq = 0;
-    bool negated;
-    const int row = find_typed(cmd, arg, &negated);
+    bool negated, other;
+    const int row = find_row(o->cmd, arg, &negated, &other);
     if (row < 0)
         return ft_fail(err, FT_EINVAL, "unknown option %s (--help-all lists the options)", arg);
     const ft_param *p = ft_opt_row(row);
     value *v = &o->v[row];
-    const char *text = negated ? "0" : "1";
-    if (p->kind == FT_PARAM_FLAG) {
-        if (eq) return ft_fail(err, FT_EINVAL, "%s takes no value, found \"%s\"", arg, eq + 1);
-    } else if (eq) {
-        text = eq + 1;
-    } else {
-        if (*at + 1 >= argc)
-            return ft_fail(err, FT_EINVAL, "%s has no value, want %s", arg, p->value);
-        text = argv[++*at];
-    }
+    const char *text = value_of(p, negated, eq, argc, argv, at);
+    if (!text && p->kind == FT_PARAM_FLAG)
+        return ft_fail(err, FT_EINVAL, "%s takes no value, found \"%s\"", arg, eq + 1);
+    if (!text) return ft_fail(err, FT_EINVAL, "%s has no value, want %s", arg, p->value);
+    text = nearest(o, p, arg, text);
     ft_status st = check_value(p, arg, text, err);
     if (!st) st = check_support(p, arg, text, err);
     if (st) return st;
+    if (other) {
+        if (!(p->flags & FT_PARAM_IGNORED))
+            ft_opts_warn("%s has no effect: it is an option of foretoken %s", arg,
+                         program_name(p->programs));
+        return FT_OK;
+    }
     if (p->kind == FT_PARAM_LIST && !v->from_user) v->n = 0;
     add(v, text);
     v->from_user = true;
@@ -210,7 +272,7 @@ static ft_status parse_all(ft_opts *o, int from, int argc, char **argv, ft_err *
         else if (!strcmp(argv[i], "--"))
             only_words = true;
         else
-            st = parse_one(o, o->cmd, argc, argv, &i, err);
+            st = parse_one(o, argc, argv, &i, err);
     }
     return st;
 }
@@ -254,6 +316,8 @@ void ft_opts_free(ft_opts *o)
 {
     if (!o) return;
     for (int i = 0; ft_opt_row(i); i++) ft_free(o->v[i].text);
+    for (int i = 0; i < o->n_own; i++) ft_free(o->own[i]);
+    ft_free(o->own);
     ft_free(o->v);
     ft_free(o->word);
     ft_free(o);

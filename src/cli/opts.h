@@ -2,7 +2,9 @@
  * base/params.h says what a row is; cli/opts_table.c joins the families of rows. A program asks for
  * values by the option's name; a name that it does not have is a bug of ours and asserts. Values
  * are checked while parsing. An option that is accepted without effect prints one warning line, and
- * one that is not supported is an error; both name the option as it was typed. */
+ * one that is not supported is an error; both name the option as it was typed. run, chat, serve and
+ * bench accept the options of each other too, with a warning, so that a command line of one works
+ * with all four. */
 #ifndef FT_CLI_OPTS_H
 #define FT_CLI_OPTS_H
 
@@ -21,6 +23,8 @@ ft_status ft_opts_parse(ft_opts **out, unsigned cmd, int argc, char **argv, ft_e
 /* The same options followed by argv[0..]. Both must outlive *out. */
 ft_status ft_opts_more(ft_opts **out, const ft_opts *o, int argc, char **argv, ft_err *err);
 void ft_opts_free(ft_opts *o);
+/* Prints "foretoken: warning: " and the text as one line. */
+void ft_opts_warn(const char *fmt, ...) FT_PRINTF(1, 2);
 /* Prints "foretoken: warning: --NAME has no effect: WHY" if the option was given. */
 void ft_opts_warn_unused(const ft_opts *o, const char *name, const char *why);
 

@@ -12,9 +12,9 @@ const ft_param *ft_opt_row(int i)
         const ft_param *row;
         int n;
     } family[] = {
-        {ft_opts_model, ft_n_opts_model},       {ft_opts_draft, ft_n_opts_draft},
-        {ft_request_params, FT_REQUEST_ROWS},   {ft_opts_serve, ft_n_opts_serve},
-        {ft_opts_programs, ft_n_opts_programs},
+        {ft_opts_model, ft_n_opts_model},     {ft_opts_draft, ft_n_opts_draft},
+        {ft_request_params, FT_REQUEST_ROWS}, {ft_opts_serve, ft_n_opts_serve},
+        {ft_opts_compat, ft_n_opts_compat},   {ft_opts_programs, ft_n_opts_programs},
     };
     for (size_t f = 0; f < FT_COUNT(family); f++) {
         if (i < family[f].n) return &family[f].row[i];

@@ -20,7 +20,7 @@ static void show(void *user, const char *repo, const char *file, uint64_t bytes,
     t->bytes += bytes;
 }
 
-static int list(void)
+int ft_pull_list(void)
 {
     ft_err err;
     totals t = {0};
@@ -35,17 +35,20 @@ int ft_cmd_pull(const ft_opts *o)
 {
     ft_err err;
     ft_hub_name name;
-    char *path;
-    if (ft_opts_flag(o, "list")) return list();
+    char *path, *mmproj = NULL;
+    ft_hub_set_token(ft_opts_text(o, "hf-token"));
+    if (ft_opts_flag(o, "list")) return ft_pull_list();
     if (ft_opts_n_word(o) != 1) {
         ft_fail(&err, FT_EINVAL, "pull has %d names, want one: USER/NAME[:QUANT] (or --list)",
                 ft_opts_n_word(o));
         return ft_die(&err);
     }
     if (ft_hub_parse(&name, ft_opts_word(o, 0), ft_opts_text(o, "hf-file"), &err) ||
-        ft_hub_take(&name, ft_opts_flag(o, "offline"), ft_opts_flag(o, "quiet"), &path, &err))
+        ft_hub_take(&name, ft_opts_flag(o, "offline"), ft_opts_flag(o, "quiet"), &path,
+                    ft_opts_flag(o, "no-mmproj") ? NULL : &mmproj, &err))
         return ft_die(&err);
     puts(path);
     ft_free(path);
+    ft_free(mmproj);
     return 0;
 }

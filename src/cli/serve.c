@@ -89,6 +89,7 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->body_memory = (size_t)ft_opts_int(o, "max-body-memory") << 20;
     p->per_address = (int)ft_opts_int(o, "max-connections-per-address");
     p->allowed_hosts = ft_opts_text(o, "allowed-hosts");
+    p->image_hosts = ft_opts_text(o, "allow-image-urls");
     p->cache_shared = ft_opts_flag(o, "cache-shared");
     p->queue = (int)ft_opts_int(o, "queue-max");
     p->timeout_s = (int)ft_opts_int(o, "timeout");
@@ -338,7 +339,6 @@ int ft_cmd_serve(const ft_opts *o)
     allow_files();
     ft_map_guard();
     ft_log_to(log_line, NULL);
-    ft_log_max(ft_opts_flag(o, "quiet") ? FT_LOG_WARN : FT_LOG_INFO);
     ft_status st = start_or_end(&u, &set, &err);
     if (!st) {
         while (!broken(&u, &err) && !stops(&u, next_signal(&set, 1))) continue;

@@ -86,6 +86,7 @@ ft_status ft_serve_sandbox(const ft_opts *o, const ft_serve_list *l, ft_err *err
     }
     if (host && ft_str_ends(ft_str_of(host), FT_STR(".sock"))) put_parent(&f, host);
     if (!st && fetches) st = put_models(&f, err);
+    fetches |= ft_opts_text(o, "allow-image-urls") != NULL;
     const ft_sandbox s = {(const char *const *)f.at, f.n, fetches};
     if (!st) st = ft_sandbox_enter(&s, &got, err);
     if (!st) say(&got, fetches);

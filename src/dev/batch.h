@@ -24,6 +24,8 @@ typedef struct ft_span {
     int32_t replay;    /* accepted journal rows that are not in the stored state yet */
     int32_t plane;     /* 0 or 1: the journal that holds them; new rows go to the other */
     int32_t tentative; /* 1: write the rows to the journal only; 0: store the state after them */
+    int32_t serial;    /* so many rows at its beginning are computed row by row by delta nets, as
+                        * they are when a response is generated */
 } ft_span;
 
 typedef struct ft_batch {

@@ -11,7 +11,8 @@ void ft_profile_begin(ft_profile *m, int T)
         if (r->seconds > 0 && (r->best == 0 || r->seconds < r->best)) r->best = r->seconds;
         r->seconds = 0;
     }
-    m->on = T >= m->least && T <= m->most;
+    m->on = T >= m->least && T <= m->most && (!m->last || T >= m->rows);
+    if (m->on && m->last) m->n = m->steps = m->rows = 0;
     m->steps += m->on;
     m->rows += m->on ? T : 0;
     m->mark = ft_now_ns();

@@ -1,7 +1,8 @@
 /* dev/profile.h - time, memory traffic and arithmetic of every op of a step. A profiled step waits
  * after each op, so it is slower than an ordinary one; the ops' shares are meaningful, the sum is
  * not. Only steps with `least` to `most` rows are profiled. Of several steps the shortest time of
- * each op and layer is kept, because other programs can only add to it. */
+ * each op and layer is kept, because other programs can only add to it; or only the last step with
+ * the most rows counts. */
 #ifndef FT_DEV_METER_H
 #define FT_DEV_METER_H
 
@@ -21,6 +22,7 @@ enum { FT_PROFILE_ROWS = 4096 };
 
 typedef struct ft_profile {
     int least, most;
+    bool last; /* only the last of the steps with the most rows counts */
     int steps; /* profiled, */
     int rows;  /* and their rows in total */
     int n;

@@ -20,6 +20,43 @@ int ft_split_side(const ft_split_rule *r, const char *tensor, bool looked_up)
     return l < r->experts && strstr(tensor, "_exps") ? FT_SPLIT_HOST : FT_SPLIT_FAST;
 }
 
+/* The override that a name matches, or NULL. */
+static const ft_split_override *find_override(const ft_split_rule *r, const char *name)
+{
+    for (int i = 0; i < r->n_over; i++)
+        if (!regexec(&r->over[i].re, name, 0, NULL, 0)) return &r->over[i];
+    return NULL;
+}
+
+int ft_split_matrix_side(const ft_split_rule *r, const char *tensor, bool looked_up)
+{
+    static const char *const experts[] = {"gate", "up", "gate_up", "down", NULL};
+    static const char *const pair[] = {"gate", "up", NULL}, *const alone[] = {NULL};
+    const ft_split_override *o = find_override(r, tensor);
+    const char *ffn = strstr(tensor, ".ffn_"), *what = ffn ? ffn + 5 : "";
+    const char *exps = strstr(what, "_exps."), *shared = strstr(what, "_shexp.");
+    const char *rest = exps ? exps : shared ? shared : what + strcspn(what, ".");
+    const size_t n = (size_t)(rest - what);
+    const bool gated = (n == 4 && !memcmp(what, "gate", n)) || (n == 2 && !memcmp(what, "up", n));
+    for (const char *const *m = exps ? experts : gated ? pair : alone; !o && *m; m++) {
+        char other[128];
+        snprintf(other, sizeof other, "%.*s.ffn_%s%s", (int)(ffn - tensor), tensor, *m, rest);
+        o = find_override(r, other);
+    }
+    return o ? o->side : ft_split_side(r, tensor, looked_up);
+}
+
+/* The side of an allocation. The factors of a matrix are on its side. */
+static int alloc_side(const ft_split *s)
+{
+    char matrix[sizeof s->alloc_for + 8];
+    const size_t n = strlen(s->alloc_for);
+    if (n < 6 || strcmp(s->alloc_for + n - 6, ".scale"))
+        return ft_split_side(&s->rule, s->alloc_for, false);
+    snprintf(matrix, sizeof matrix, "%.*s.weight", (int)(n - 6), s->alloc_for);
+    return ft_split_matrix_side(&s->rule, matrix, false);
+}
+
 static void alloc_for(ft_dev *d, const char *tensor)
 {
     ft_split *s = (ft_split *)d;
@@ -83,7 +120,7 @@ static void *split_alloc(ft_dev *d, size_t bytes)
 {
     ft_split *s = (ft_split *)d;
     ft_split_mem m = {.bytes = bytes, .side = -1};
-    if (s->alloc_for[0]) m.side = ft_split_side(&s->rule, s->alloc_for, false);
+    if (s->alloc_for[0]) m.side = alloc_side(s);
     for (int i = 0; i < 2; i++) {
         if (m.side >= 0 && m.side != i) continue;
         m.p[i] = s->half[i]->alloc(s->half[i], bytes);
@@ -244,7 +281,7 @@ static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
 {
     ft_split *s = (ft_split *)d;
     const char *name = s->alloc_for[0] ? s->alloc_for : w->name ? w->name : "";
-    w->side = w->scale ? ft_split_of(s, w->scale) : ft_split_side(&s->rule, name, w->lookup);
+    w->side = w->scale ? ft_split_of(s, w->scale) : ft_split_matrix_side(&s->rule, name, w->lookup);
     return s->half[w->side]->bind(s->half[w->side], w, host, err);
 }
 

@@ -9,7 +9,15 @@
 
 #include "dev/dev.h"
 
+#include <regex.h>
+
 enum { FT_SPLIT_FAST, FT_SPLIT_HOST };
+
+/* Matrices whose name has a match of `re` are on this side. */
+typedef struct ft_split_override {
+    regex_t re;
+    int side;
+} ft_split_override;
 
 /* Placement of tensors by their names. */
 typedef struct ft_split_rule {
@@ -17,10 +25,15 @@ typedef struct ft_split_rule {
     int experts; /* so are the experts of layers below this */
     bool output; /* the output layer is on the fast side, and so are draft layers */
     int layers;  /* of the main model; later layers are draft layers */
+    const ft_split_override *over; /* [n_over] borrowed; the first match counts */
+    int n_over;
 } ft_split_rule;
 
-/* The side of the tensor with this name; looked_up: only single rows of it are read. */
+/* The side of the vector or cache with this name; looked_up: only single rows of it are read. */
 int ft_split_side(const ft_split_rule *r, const char *tensor, bool looked_up);
+/* The side of the matrix with this name: the same, with the overrides. Matrices that one op reads
+ * (gate and up, the experts of a layer) are together: a match of one is a match of all. */
+int ft_split_matrix_side(const ft_split_rule *r, const char *tensor, bool looked_up);
 
 /* Takes ownership of both devices; `host` must be unified. */
 ft_dev *ft_dev_split(ft_dev *fast, ft_dev *host, const ft_split_rule *r);

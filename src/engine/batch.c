@@ -38,11 +38,20 @@ static void response_rows(ft_engine *e, ft_slot *s, ft_rowset *w)
     keep_hidden(e, s, w, s->rows.first, n);
 }
 
-/* Rows of this slot's prompt that fit: all up to where it is kept, or up to a chunk border; whole
- * images where that is a must, of `most` rows at most. */
+/* The first position from `at` on, before `end`, that is serial or is not; else end. */
+static int next_serial(const ft_slot *s, int at, int end, bool serial)
+{
+    while (at < end && ft_key_serial(s->key[at]) != serial) at++;
+    return at;
+}
+
+/* Rows of this slot's prompt that fit: all up to the next checkpoint, or up to a multiple of
+ * FT_CHUNK_ROWS, with serial rows only at their beginning; whole images where that is a must, of
+ * `most` rows at most. */
 static int prompt_chunk(const ft_slot *s, int room, int most)
 {
-    const int at = slot_len(s), rest = ft_reuse_next_checkpoint(s, at) - at;
+    const int at = slot_len(s), stop = ft_reuse_next_checkpoint(s, at);
+    const int rest = next_serial(s, next_serial(s, at, stop, false), stop, true) - at;
     if (rest <= room) return ft_images_chunk(s, at, rest, most);
     const int border = (at + room) / FT_CHUNK_ROWS * FT_CHUNK_ROWS;
     return ft_images_chunk(s, at, FT_MAX(0, border - at), most);
@@ -77,6 +86,7 @@ static void prompt_rows(ft_engine *e, ft_slot *s, ft_rowset *w, int room)
     if (n == 0 || !ft_preempt_reserve(s, FT_MIN(e->p.ctx - at, n + e->p.draft_max + 1))) return;
     if (!load_images(s, w->T, at, n)) return;
     s->rows.first = ft_rows_span(w, s->seq, n, false);
+    w->span[w->S - 1].serial = next_serial(s, at, at + n, false) - at;
     s->rows.n = n;
     s->waited = 0;
     s->rows.first_pos = w->cell[s->rows.first];
@@ -90,7 +100,7 @@ static void prompt_rows(ft_engine *e, ft_slot *s, ft_rowset *w, int room)
 
 static bool responses_now(const ft_slot *s)
 {
-    return s->state == SLOT_DECODE && !s->paused && !s->swapped;
+    return s->state == SLOT_DECODE && !s->paused && !s->swapped && !s->held.on;
 }
 
 /* Room is made in the order of arrival, before anyone has rows. */
@@ -120,7 +130,7 @@ static ft_slot *next_prompt(ft_engine *e, const bool *seen)
     int64_t least = 0;
     for (int i = 0; i < e->p.slots; i++) {
         ft_slot *s = &e->slot[i];
-        if (s->state != SLOT_PREFILL || s->swapped || seen[i]) continue;
+        if (s->state != SLOT_PREFILL || s->swapped || s->preparing || seen[i]) continue;
         const int64_t key = s->task.n_prompt - slot_len(s) - (int64_t)s->waited * FT_CHUNK_ROWS;
         if (!best || key < least || (key == least && s->arrival < best->arrival)) {
             best = s;
@@ -133,7 +143,8 @@ static ft_slot *next_prompt(ft_engine *e, const bool *seen)
 static void prompts(ft_engine *e, ft_rowset *w, int room)
 {
     memset(e->seen, 0, sizeof *e->seen * (size_t)e->p.slots);
-    for (int i = 0; i < e->p.slots; i++) e->slot[i].waited += e->slot[i].state == SLOT_PREFILL;
+    for (int i = 0; i < e->p.slots; i++)
+        e->slot[i].waited += e->slot[i].state == SLOT_PREFILL && !e->slot[i].preparing;
     for (ft_slot *s; room > 0 && (s = next_prompt(e, e->seen));) {
         e->seen[slot_index(s)] = true;
         const int before = w->T;

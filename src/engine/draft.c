@@ -69,7 +69,7 @@ static void choose_drafts(ft_engine *e)
         ft_slot *s = &e->slot[i];
         s->draft.out = s->draft.choice = -1;
         s->draft.next_max = 0;
-        if (!s->rows.n) continue; /* idle, or paused with its draft tokens */
+        if (!s->rows.n || s->held.on) continue; /* idle, or paused with its draft tokens */
         s->draft.method = -1;
         draft_ngram(s);
         if (s->draft.n || !e->drafter) continue;

@@ -74,8 +74,8 @@ static ft_status feed_heads(ft_engine *e, ft_err *err)
 }
 
 /* A response that is not drafting may leave its head behind; if it ends that way, the head has
- * cost nothing. The head catches up when drafting resumes, or when its ring of hidden rows is
- * nearly full: only a few slots at a time, to keep steps short. */
+ * cost nothing. The head catches up when drafting resumes, before a prefix checkpoint, or when its
+ * ring of hidden rows is nearly full: only a few slots at a time, to keep steps short. */
 static void plan_feeding(ft_engine *e)
 {
     int room = e->p.rows;
@@ -83,9 +83,11 @@ static void plan_feeding(ft_engine *e)
         ft_slot *s = &e->slot[i];
         s->head.to_feed = 0;
         if (!s->rows.n || s->state == SLOT_PREFILL) continue;
-        const int n = unread(s);
+        const int n = unread(s), saved = ft_reuse_response(s);
         if (s->draft.next_max)
             s->head.to_feed = FT_MAX(0, n - FT_FEED_ROWS);
+        else if (saved)
+            s->head.to_feed = FT_MAX(0, saved - FT_MAX(1, s->head.fed));
         else if (n >= FT_RING_ROWS - FT_FEED_ROWS || (n >= FT_RING_ROWS * 3 / 4 && n <= room))
             s->head.to_feed = n;
         room -= s->head.to_feed;
@@ -102,7 +104,8 @@ ft_status ft_head_catch_up(ft_engine *e, ft_err *err)
 {
     for (int i = 0; i < e->p.slots; i++) {
         ft_slot *s = &e->slot[i];
-        const bool behind = s->state == SLOT_PREFILL && !s->swapped && s->head.fed <= slot_len(s);
+        const bool behind =
+            s->state == SLOT_PREFILL && !s->swapped && !s->preparing && s->head.fed <= slot_len(s);
         s->head.to_feed = 0;
         if (!behind) continue;
         s->rows.n = 0; /* of the last step: all hidden rows are in the ring */

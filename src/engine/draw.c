@@ -50,8 +50,10 @@ static void plan_rows(ft_slot *s, int rows)
 {
     void *state;
     for (int i = 0; i < rows && look_ahead(s, i, &state); i++) {
+        const uint32_t *mask;
+        if (!ft_slot_token_mask(s, state, &mask)) return;
         const int at = add_draw(s->e->runner, s->rows.first_out + i, s->sampler, s->draft.id, i,
-                                (uint64_t)(s->n_ids + i), ft_slot_token_mask(s, state));
+                                (uint64_t)(s->n_ids + i), mask);
         if (!i) s->device.first = at;
         s->device.n++;
     }
@@ -113,13 +115,17 @@ static bool logit_of(const ft_drawn *drawn, const ft_drawn *list, int32_t id, fl
 int ft_draw_logprobs(ft_slot *s, int i, int32_t id)
 {
     ft_runner *run = s->e->runner;
-    const ft_drawn *list =
-        i < s->device.n_lists ? ft_runner_drawn(run, s->device.list_first + i) : NULL;
-    const ft_drawn *drawn = i < s->device.n ? ft_runner_drawn(run, s->device.first + i) : NULL;
+    const ft_drawn *list = NULL, *drawn = NULL;
+    if (s->held.on) {
+        if (s->held.listed) list = &s->held.list;
+    } else {
+        if (i < s->device.n_lists) list = ft_runner_drawn(run, s->device.list_first + i);
+        if (i < s->device.n) drawn = ft_runner_drawn(run, s->device.first + i);
+    }
+    if (!list || list->id < 0)
+        return ft_logprobs(ft_slot_logits(s, i), s->e->m->V, id, s->task.top_logprobs, s->logprob);
     float x;
-    if (!list || list->id < 0 || !logit_of(drawn, list, id, &x))
-        return ft_logprobs(ft_runner_logits(run, s->rows.first_out + i), s->e->m->V, id,
-                           s->task.top_logprobs, s->logprob);
+    if (!logit_of(drawn, list, id, &x)) x = ft_slot_logits(s, i)[id];
     s->logprob[0] = (ft_logprob){id, ft_logprob_of(x, list->max, list->sum)};
     for (int k = 0; k < list->n; k++)
         s->logprob[1 + k] =

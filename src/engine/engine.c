@@ -144,6 +144,7 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
     ft_engine *e = ft_new(ft_engine);
     e->m = m;
     e->p = *p;
+    e->masks = ft_masks_new();
     e->drafter = drafter_of(m, drafter, p);
     e->kind = kind_of(m, e->drafter);
     e->slot = ft_new_n(ft_slot, (size_t)p->slots);
@@ -182,6 +183,7 @@ void ft_engine_free(ft_engine *e)
     ft_runner_free(e->runner);
     ft_cache_free(e->draft_cache);
     ft_cache_free(e->cache);
+    ft_masks_free(e->masks);
     ft_free(e->slot);
     ft_free(e->seen);
     ft_free(e->choice);
@@ -217,6 +219,7 @@ ft_slot *ft_slot_new(ft_engine *e)
         if (e->draft_cache) s->draft_model.seq = ft_seq_new(e->draft_cache);
         assert(s->seq && !s->draft_model.seq == !e->draft_cache);
         s->ids = ft_new_n(int32_t, (size_t)e->p.ctx + 1);
+        s->key = ft_new_n(int32_t, (size_t)e->p.ctx + 1);
         s->bits = ft_new_n(uint32_t, FT_MASK_WORDS(e->m->V));
         s->logprob = ft_new_n(ft_logprob, 1 + FT_LOGPROBS_MAX);
         if (e->p.reject && e->drafter) {
@@ -231,14 +234,17 @@ ft_slot *ft_slot_new(ft_engine *e)
 void ft_slot_free(ft_slot *s)
 {
     if (!s || s->state == SLOT_FREE) return;
+    ft_mask_thread_free(s);
     if (s->mask_ahead) s->task.mask.free(s->mask_ahead);
     ft_seq_free(s->seq);
     if (s->draft_model.seq) ft_seq_free(s->draft_model.seq);
     ft_sampler_free(s->sampler);
     ft_sampler_free(s->draft.sampler);
     ft_free(s->ids);
+    ft_free(s->key);
     ft_free(s->bits);
     ft_free(s->logprob);
+    ft_free(s->held.logits);
     ft_free(s->draft.p);
     ft_free(s->draft.q);
     *s = (ft_slot){0};
@@ -252,8 +258,10 @@ uint64_t ft_slot_salt(const ft_slot *s)
 int ft_slot_match(const ft_slot *s, const ft_task *t)
 {
     const int most = s->task.salt == t->salt ? FT_MIN(slot_len(s), t->n_prompt - 1) : 0;
-    int same = 0;
-    while (same < most && s->ids[same] == t->prompt[same]) same++;
+    int same = 0, range = 0;
+    while (same < most && (s->e->prefix ? s->key[same] == ft_reuse_key(s->e, t, same, &range)
+                                        : s->ids[same] == t->prompt[same]))
+        same++;
     return same;
 }
 
@@ -271,23 +279,19 @@ static int rewound(ft_slot *s, int same)
 
 /* How many prompt tokens need not be computed. At least one token is always computed, for its
  * logits. With prefix checkpoints enabled, a slot reuses only states that are bit-identical to a
- * prompt computed from the start; the state of a delta net after a response is not. */
+ * prompt computed from the start. Fills s->key. */
 static int reusable(ft_slot *s, const ft_task *j)
 {
-    ft_task scored;
+    const int most = j->scored ? FT_MIN(j->n_prompt, j->score_from + 1) : j->n_prompt;
+    const int same = FT_MIN(ft_slot_match(s, j), most - 1), own = ft_reuse_own(s, same);
+    ft_reuse_keys(s, j);
     if (j->hidden) return rewound(s, 0); /* the hidden rows of all positions are needed */
-    if (j->scored) {
-        scored = *j;
-        scored.n_prompt = FT_MIN(j->n_prompt, j->score_from + 1);
-        j = &scored;
-    }
-    if (!s->e->prefix) return rewound(s, ft_slot_match(s, j));
+    if (!s->e->prefix) return rewound(s, same);
     if (!j->cache_prompt) return rewound(s, 0);
-    const int own = ft_cache_state_bytes(s->e->cache) ? 0 : ft_slot_match(s, j);
-    int n = ft_reuse_find(s, j, own);
-    if (n) return n;
-    n = rewound(s, FT_MIN(own, slot_len(s))); /* if pages ran out, nothing is left */
-    return n || !own ? n : ft_reuse_find(s, j, 0);
+    if (s->saved > own) s->saved = 0;
+    const int found = ft_reuse_find(s, j->salt, most, own);
+    if (found) return s->saved = found;
+    return rewound(s, FT_MIN(own, slot_len(s))); /* if pages ran out, nothing is left */
 }
 
 static ft_status make_samplers(ft_slot *s, const ft_task *j, ft_err *err)
@@ -342,11 +346,11 @@ ft_status ft_slot_start(ft_slot *s, const ft_task *j, ft_err *err)
     const ft_engine *e = s->e;
     ft_status st = ft_task_check(e, j, err);
     if (st) return st;
-    if (j->prepare && (st = j->prepare(j->prepare_user, err))) return st;
     if ((st = make_samplers(s, j, err))) return st;
     ft_draft_model_start(s, j);
     s->stats = (ft_stats){.cached_n = reusable(s, j)};
     s->stats.prompt_n = j->n_prompt - s->stats.cached_n;
+    if (j->cache_prompt) *(s->stats.cached_n ? &s->e->reuse_hits : &s->e->reuse_misses) += 1;
     s->task = *j;
     s->task.prompt = s->ids;
     memcpy(s->ids, j->prompt, sizeof(int32_t) * (size_t)j->n_prompt);
@@ -354,8 +358,9 @@ ft_status ft_slot_start(ft_slot *s, const ft_task *j, ft_err *err)
     ft_reuse_plan(s);
     for (int i = 0; i < j->n_prompt; i++)
         if (s->ids[i] >= 0) ft_sampler_accept(s->sampler, s->ids[i]);
-    s->draft.n = s->draft.next_max = s->rows.n = 0;
+    s->draft.n = s->draft.next_max = s->rows.n = s->mark = 0;
     s->paused = false;
+    s->preparing = j->n_image && j->prepare;
     s->waited = 0;
     s->arrival = ++s->e->arrivals;
     s->draft.method = -1;
@@ -388,6 +393,8 @@ void ft_slot_end(ft_slot *s, ft_finish why)
     }
     s->finish = why;
     s->draft.n = 0;
+    s->held.on = false;
+    ft_mask_drop(s);
     forget_ahead(s);
     if (s->t_first) s->stats.predicted_s = (double)(ft_now_ns() - s->t_first) * 1e-9;
 }
@@ -500,7 +507,7 @@ static bool any_behind(const ft_engine *e)
 {
     for (int i = 0; i < e->p.slots; i++) {
         const ft_slot *s = &e->slot[i];
-        if (s->state == SLOT_PREFILL && !s->swapped && slot_len(s) > 0 &&
+        if (s->state == SLOT_PREFILL && !s->swapped && !s->preparing && slot_len(s) > 0 &&
             s->head.fed <= slot_len(s))
             return true;
     }
@@ -521,16 +528,30 @@ static ft_status trunk(ft_engine *e, ft_err *err)
     const int64_t start = ft_now_ns();
     const int rows = e->rows_now;
     ft_runner_trunk_begin(e->runner);
+    ft_mask_limit(e, e->prefill.plain_s);
     ft_draw_plan(e);
     const ft_status st = ft_runner_wait(e->runner, err);
     if (st) return st;
     e->steps++;
+    ft_mask_limit(e, (double)(ft_now_ns() - start) * 1e-9);
     read_rows(e);
-    const double seconds = (double)(ft_now_ns() - start) * 1e-9;
+    const double seconds = (double)(ft_now_ns() - start - e->mask_wait_ns) * 1e-9;
     if (e->pure && !ft_runner_fresh(e->runner)) ft_gov_trunk(&e->costs, slots, rows, seconds);
     for (int i = 0; i < e->p.slots; i++)
         if (e->slot[i].rows.n) e->slot[i].stats.verify_s += seconds;
     return FT_OK;
+}
+
+/* Tokens of rows whose mask was not ready in the step that computed them. */
+static void read_held(ft_engine *e)
+{
+    for (int i = 0; i < e->p.slots; i++) {
+        ft_slot *s = &e->slot[i];
+        s->held.sampled = false;
+        if (!s->held.on || s->paused) continue;
+        ft_verify_held(s);
+        ft_reuse_ended(s);
+    }
 }
 
 bool ft_engine_step(ft_engine *e)
@@ -538,17 +559,22 @@ bool ft_engine_step(ft_engine *e)
     ft_err err;
     ft_status st = FT_OK;
     if (!any_busy(e)) return false;
+    read_held(e);
+    e->mask_wait_ns = 0;
     const int64_t start = ft_now_ns();
+    ft_images_prepare(e);
     if (e->kind == FT_DRAFT_MTP && any_behind(e)) st = ft_head_catch_up(e, &err);
     if (!st && ft_batch_fill(e)) {
         st = trunk(e, &err);
         if (!st && (e->drafter || e->n_ngram_drafter)) st = ft_draft(e, &err);
+    } else if (!st) {
+        ft_mask_wait_any(e);
     }
     if (st)
         slot_fail(e, &err);
     else
         ft_reuse_save(e);
-    ft_prefill_record(e, e->rows_now, (double)(ft_now_ns() - start) * 1e-9);
+    ft_prefill_record(e, e->rows_now, (double)(ft_now_ns() - start - e->mask_wait_ns) * 1e-9);
     return any_busy(e);
 }
 

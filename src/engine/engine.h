@@ -75,6 +75,11 @@ typedef struct ft_task_image {
 /* The id of token i of an image; key: of the image and of what it was resized to. */
 int32_t ft_image_id(uint64_t key, int i);
 
+/* Positions [first, end) of a prompt. */
+typedef struct ft_task_range {
+    int first, end;
+} ft_task_range;
+
 /* A request, as a slot runs it. Pointers must stay valid until the slot is idle again. */
 typedef struct ft_task {
     const int32_t *prompt;
@@ -82,17 +87,26 @@ typedef struct ft_task {
     const ft_task_image *image; /* in the order of the prompt */
     int n_image;
     bool images_by_axis; /* positions in an image have a row and a column */
-    /* Called on the engine thread before the first row: fills in what `image` points to. NULL: it
-     * is there. */
-    ft_status (*prepare)(void *user, ft_err *err);
+    /* Called on the engine thread between steps until it sets *done: fills in `data` of the images
+     * that end behind token `from`, in pieces; each call should take about `seconds` (infinite: all
+     * of it at once). NULL: the data is there. */
+    ft_status (*prepare)(void *user, int from, double seconds, bool *done, ft_err *err);
     void *prepare_user;
     bool images_ahead; /* rows of an image see each other in layers that keep a window */
     int checkpoint[FT_CHECKPOINTS_MAX]; /* ascending positions at which other prompts are likely
                                          * to diverge from this one */
     int n_checkpoint;
-    bool cache_prompt; /* use cached prefixes, and cache this prompt */
-    uint64_t salt;     /* cached prefixes are shared by tasks with the same salt */
-    int max_tokens;    /* < 0: until the context is full */
+    /* Ascending parts of the prompt that a model generated: earlier responses, without what the
+     * template puts before and after them. Delta nets compute them row by row, as they did when
+     * they were generated, so that the state after a response is a state of the next prompt. A
+     * part that is missing here costs cache hits, never a bit of the output. */
+    const ft_task_range *response;
+    int n_response;
+    int32_t checkpoint_id; /* a checkpoint is saved before this generated token, because templates
+                            * may write what follows it differently; 0: none */
+    bool cache_prompt;     /* use cached prefixes, and cache this prompt */
+    uint64_t salt;         /* cached prefixes are shared by tasks with the same salt */
+    int max_tokens;        /* < 0: until the context is full */
     ft_sample_params sampling;
     ft_mask mask;
     const int32_t *eog; /* end tokens; they are not emitted */

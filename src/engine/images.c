@@ -2,9 +2,12 @@
  * where these rows are rotated to, and how far they see. In a slot's ids an image token is a
  * negative number made of the image and its place in it, so that prompts with other images differ
  * wherever ids are compared. */
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/slot.h"
+
+#include <stdio.h>
 
 int32_t ft_image_id(uint64_t key, int i)
 {
@@ -42,6 +45,57 @@ ft_status ft_images_check(const ft_engine *e, const ft_task *t, ft_err *err)
                            i + 1, tokens_of(m), e->p.rows);
     }
     return FT_OK;
+}
+
+/* The first token whose image is still needed: those before it are in the cache, and the draft head
+ * has read them. */
+static int first_needed(const ft_slot *s)
+{
+    const int len = slot_len(s);
+    return s->e->kind == FT_DRAFT_MTP ? FT_MIN(len, s->head.fed) : len;
+}
+
+static ft_slot *next_preparing(ft_engine *e)
+{
+    ft_slot *first = NULL;
+    for (int i = 0; i < e->p.slots; i++) {
+        ft_slot *s = &e->slot[i];
+        if (s->state == SLOT_PREFILL && s->preparing && (!first || s->arrival < first->arrival))
+            first = s;
+    }
+    return first;
+}
+
+/* Whether a response waits for its next token, or a prompt for its rows. */
+static bool any_in(const ft_engine *e, slot_state state)
+{
+    for (int i = 0; i < e->p.slots; i++) {
+        const ft_slot *s = &e->slot[i];
+        if (s->state == state && !s->paused && !s->swapped && !s->preparing) return true;
+    }
+    return false;
+}
+
+/* Steps that encode images may have no time for prompts: these alternate with steps that do not. */
+void ft_images_prepare(ft_engine *e)
+{
+    ft_err err;
+    ft_slot *s = next_preparing(e);
+    const bool responses = any_in(e, SLOT_DECODE);
+    const bool other = responses && e->prefill.images_last && any_in(e, SLOT_PREFILL);
+    e->prefill.images_s = 0;
+    e->prefill.images_last = s && !other;
+    if (!e->prefill.images_last) return;
+    bool done = false;
+    const int64_t start = ft_now_ns();
+    const double seconds = ft_prefill_image_time(e, responses);
+    const ft_status st =
+        s->task.prepare(s->task.prepare_user, first_needed(s), seconds, &done, &err);
+    e->prefill.images_s = (double)(ft_now_ns() - start) * 1e-9;
+    s->preparing = !done;
+    if (!st) return;
+    snprintf(s->error, sizeof s->error, "%s", err.text);
+    ft_slot_end(s, FT_FINISH_ERROR);
 }
 
 /* Time, height and width. An image takes as many places as its longer side has tokens. */

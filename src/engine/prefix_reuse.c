@@ -1,12 +1,20 @@
 /* engine/prefix_reuse.c - prefix checkpoints: beginnings of prompts that any slot has computed,
  * shared by all slots (kv/prefix.h). Prefill stops at positions where later prompts are likely
- * to diverge, and saves a checkpoint there. */
+ * to diverge, and saves a checkpoint there; the end of a response is one too.
+ *
+ * A sequence that goes on from a checkpoint has the bits of one that was computed from the start,
+ * because every row is computed in the same way in both. Only delta nets know two ways: in chunks
+ * that end at multiples of FT_CHUNK_ROWS positions, and row by row. Responses are generated row by
+ * row, so a later prompt that contains them computes these rows row by row too; a key tells which
+ * rows those are. With delta nets a checkpoint therefore lies at a multiple of FT_CHUNK_ROWS, or
+ * after such a row. */
 #include "base/mem.h"
 #include "engine/slot.h"
 #include "kv/save.h"
 
 enum {
     APART = 256,        /* minimum distance between checkpoints within a prompt */
+    RESPONSE = 64,      /* new positions that make a checkpoint in a response worthwhile */
     LONG_PROMPT = 8192, /* long prompts get a checkpoint every so many positions */
 };
 
@@ -35,6 +43,34 @@ void ft_engine_unshare(ft_engine *e)
     ft_free(e->row);
     e->prefix = NULL;
     e->row = NULL;
+}
+
+/* ---- keys ---- */
+
+static bool has_delta(const ft_engine *e)
+{
+    return ft_cache_state_bytes(e->cache) > 0;
+}
+
+static int32_t key_of(const ft_engine *e, int32_t id, bool generated)
+{
+    return generated && id >= 0 && has_delta(e) ? id | FT_KEY_SERIAL : id;
+}
+
+int32_t ft_reuse_key(const ft_engine *e, const ft_task *t, int at, int *range)
+{
+    while (*range < t->n_response && t->response[*range].end <= at) ++*range;
+    return key_of(e, t->prompt[at], *range < t->n_response && t->response[*range].first <= at);
+}
+
+void ft_reuse_keys(ft_slot *s, const ft_task *t)
+{
+    for (int i = 0, range = 0; i < t->n_prompt; i++) s->key[i] = ft_reuse_key(s->e, t, i, &range);
+}
+
+void ft_reuse_generated(ft_slot *s, int32_t id)
+{
+    s->key[s->n_ids] = key_of(s->e, id, true);
 }
 
 /* ---- positions ---- */
@@ -80,18 +116,24 @@ int ft_reuse_next_checkpoint(const ft_slot *s, int at)
 
 /* ---- lookup and saving ---- */
 
-int ft_reuse_find(ft_slot *s, const ft_task *j, int longer)
+int ft_reuse_own(const ft_slot *s, int same)
+{
+    if (!same || !ft_seq_can_rewind(s->seq, same)) return 0;
+    const bool anywhere = !has_delta(s->e) || same % FT_CHUNK_ROWS == 0;
+    return anywhere || ft_key_serial(s->key[same - 1]) ? same : 0;
+}
+
+int ft_reuse_find(ft_slot *s, uint64_t salt, int n, int longer)
 {
     ft_engine *e = s->e;
-    ft_preempt_idle(s, j->n_prompt);
-    const int n =
-        ft_prefix_find(e->prefix, j->salt, j->prompt, j->n_prompt, longer, s->seq, e->row);
-    if (!n) return 0;
+    ft_preempt_idle(s, n);
+    const int len = ft_prefix_find(e->prefix, salt, s->key, n, longer, s->seq, e->row);
+    if (!len) return 0;
     if (row_bytes(e))
-        ft_runner_hidden_set(e->runner, ft_hidden_ring(e->runner, ft_seq_slot(s->seq), n - 1),
+        ft_runner_hidden_set(e->runner, ft_hidden_ring(e->runner, ft_seq_slot(s->seq), len - 1),
                              e->row);
-    s->head.fed = n;
-    return n;
+    s->head.fed = len;
+    return len;
 }
 
 ft_status ft_slot_write(ft_slot *s, const char *path, int *n, ft_err *err)
@@ -100,7 +142,7 @@ ft_status ft_slot_write(ft_slot *s, const char *path, int *n, ft_err *err)
         return ft_fail(err, FT_EUNSUPPORTED,
                        "a slot can only be saved with the prompt cache enabled");
     *n = slot_len(s);
-    return ft_prefix_save(s->e->prefix, s->task.salt, s->ids, *n, path, err);
+    return ft_prefix_save(s->e->prefix, s->task.salt, s->key, *n, path, err);
 }
 
 ft_status ft_slot_read(ft_slot *s, uint64_t salt, const char *path, int *n, ft_err *err)
@@ -108,16 +150,15 @@ ft_status ft_slot_read(ft_slot *s, uint64_t salt, const char *path, int *n, ft_e
     if (!s->e->prefix)
         return ft_fail(err, FT_EUNSUPPORTED,
                        "a slot can only be restored with the prompt cache enabled");
-    int32_t *ids;
-    const ft_status st = ft_prefix_load(s->e->prefix, salt, path, &ids, n, err);
+    int32_t *key;
+    const ft_status st = ft_prefix_load(s->e->prefix, salt, path, &key, n, err);
     if (st) return st;
     ft_slot_forget(s, NULL);
     s->task.salt = salt;
-    /* all of them, if they are there */
-    const ft_task t = {.prompt = ids, .n_prompt = *n + 1, .salt = salt};
-    memcpy(s->ids, ids, sizeof *ids * (size_t)*n);
-    s->n_ids = ft_reuse_find(s, &t, 0);
-    ft_free(ids);
+    memcpy(s->key, key, sizeof *key * (size_t)*n);
+    for (int i = 0; i < *n; i++) s->ids[i] = key[i] < 0 ? key[i] : key[i] & ~FT_KEY_SERIAL;
+    s->n_ids = s->saved = ft_reuse_find(s, salt, *n + 1, 0); /* all of them, if they are there */
+    ft_free(key);
     return FT_OK;
 }
 
@@ -125,19 +166,41 @@ void ft_slot_forget(ft_slot *s, int *n)
 {
     if (n) *n = slot_len(s);
     ft_seq_rewind(s->seq, 0);
-    s->head.fed = s->n_ids = 0;
+    s->head.fed = s->n_ids = s->saved = 0;
     s->task.salt = 0;
 }
 
 static void save_checkpoint(ft_slot *s, int len)
 {
     ft_engine *e = s->e;
-    const bool row = row_bytes(e) && len == slot_len(s) && s->head.fed >= len;
+    const bool row = row_bytes(e) && s->head.fed >= len;
     if (row_bytes(e) && !row) return; /* that hidden row is gone, or the head has not read it */
     if (row)
         ft_runner_hidden_get(e->runner, ft_hidden_ring(e->runner, ft_seq_slot(s->seq), len - 1),
                              e->row);
-    ft_prefix_put(e->prefix, s->task.salt, s->ids, len, s->seq, row ? e->row : NULL);
+    if (ft_prefix_put(e->prefix, s->task.salt, s->key, len, s->seq, row ? e->row : NULL))
+        s->saved = len;
+}
+
+static int response_position(const ft_slot *s)
+{
+    const bool ended = s->state == SLOT_IDLE, delta = has_delta(s->e);
+    if (!s->e->prefix || !s->task.cache_prompt || s->finish == FT_FINISH_ERROR) return 0;
+    if (!ended && (s->state != SLOT_DECODE || !s->mark)) return 0;
+    const int at = delta || ended ? ft_seq_stored(s->seq) : FT_MIN(s->mark, slot_len(s));
+    if (delta && at <= s->task.n_prompt) return 0;
+    return at - s->saved >= RESPONSE ? at : 0;
+}
+
+int ft_reuse_response(const ft_slot *s)
+{
+    return s->rows.n ? response_position(s) : 0;
+}
+
+void ft_reuse_ended(ft_slot *s)
+{
+    const int at = s->state == SLOT_IDLE ? response_position(s) : 0;
+    if (at) save_checkpoint(s, at);
 }
 
 void ft_reuse_save(ft_engine *e)
@@ -145,12 +208,9 @@ void ft_reuse_save(ft_engine *e)
     for (int i = 0; e->prefix && i < e->p.slots; i++) {
         ft_slot *s = &e->slot[i];
         if (!s->rows.n || !s->task.cache_prompt || s->finish == FT_FINISH_ERROR) continue;
-        const int at = slot_len(s);
-        if (s->state == SLOT_PREFILL && at == ft_reuse_next_checkpoint(s, at - 1))
+        const int at = s->state == SLOT_PREFILL ? slot_len(s) : ft_reuse_response(s);
+        if (s->state == SLOT_PREFILL ? at == ft_reuse_next_checkpoint(s, at - 1) : at > 0)
             save_checkpoint(s, at);
-        /* Without delta nets, the cached rows of a response are bit-identical to those of a
-         * prompt; with delta nets they are not. */
-        const bool delta = ft_cache_state_bytes(e->cache) > 0;
-        if (s->state == SLOT_IDLE && page_start(at) && !delta) save_checkpoint(s, page_start(at));
+        s->mark = 0;
     }
 }

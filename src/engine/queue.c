@@ -113,8 +113,9 @@ static void publish(ft_queue *q)
     ft_queue_totals *t = &q->total;
     t->prefix_bytes = n.bytes;
     t->prefix_entries = n.points;
-    t->prefix_hits = n.hits;
-    t->prefix_misses = n.misses;
+    t->prefix_state = n.state;
+    t->prefix_hits = q->e->reuse_hits;
+    t->prefix_misses = q->e->reuse_misses;
     t->pages = (uint64_t)ft_cache_all_pages(q->e->cache);
     t->pages_free = (uint64_t)ft_cache_free_pages(q->e->cache);
     t->pages_cached = 0;
@@ -323,7 +324,7 @@ static void step_done(ft_queue *q)
             continue;
         }
         const ft_slot *s = q->slot[i];
-        if (!s->rows.n) continue;
+        if (!s->rows.n && !s->held.sampled) continue;
         atomic_store(&e->read, FT_MIN(slot_len(s), s->task.n_prompt));
         e->stepped(e);
     }

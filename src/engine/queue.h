@@ -60,7 +60,8 @@ typedef struct ft_queue_totals {
     uint64_t preempted, cancelled, responses;
     double prompt_s, output_s;
     int busy, waiting;
-    uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, pages, pages_free;
+    uint64_t prefix_bytes, prefix_hits, prefix_misses, prefix_entries, prefix_state;
+    uint64_t pages, pages_free;
     uint64_t pages_cached;                  /* pages in use that idle slots hold */
     uint64_t step_at[FT_QUEUE_BUCKETS + 1]; /* steps of up to 2^i / 4096 s; the last: longer */
     double step_s;

@@ -31,6 +31,9 @@ typedef struct ft_mask {
     void *(*clone)(void *user);                 /* an independent copy of the state */
     void (*copy)(void *user, const void *from); /* copies the state of a clone */
     void (*free)(void *user);
+    /* Called by another thread while `allow` runs: it returns soon, with any bits, and the state is
+     * only good for being freed. NULL: it cannot be stopped. */
+    void (*stop)(void *user);
 } ft_mask;
 
 /* ---- parameters ---- */

@@ -10,7 +10,12 @@
 
 typedef enum slot_state { SLOT_FREE, SLOT_IDLE, SLOT_PREFILL, SLOT_DECODE } slot_state;
 
-enum { FT_FEED_ROWS = FT_DECODE_ROWS }; /* maximum rows of one slot in a draft pass */
+typedef struct ft_mask_thread ft_mask_thread;
+
+enum {
+    FT_FEED_ROWS = FT_DECODE_ROWS, /* maximum rows of one slot in a draft pass */
+    FT_KEY_SERIAL = 1 << 30,       /* no vocabulary is as large; ids of images are negative */
+};
 
 struct ft_slot {
     ft_engine *e;
@@ -20,11 +25,16 @@ struct ft_slot {
                           * preempted */
     int waited;          /* steps in a row in which its prompt got no rows */
     bool paused;         /* its client reads too slowly: it gets no rows until it is resumed */
+    bool preparing;      /* its images are not encoded yet: its prompt gets no rows until then */
     ft_seq *seq;
     ft_task task;
     int32_t *ids; /* [ctx + 1]: token ids; the first ft_seq_len(seq)
                    * are in the KV cache */
     int n_ids;    /* known ids: the prompt, then the generated tokens */
+    int32_t *key; /* [ctx + 1]: ids as prefix checkpoints compare them: with FT_KEY_SERIAL where
+                   * delta nets compute a row by row */
+    int saved;    /* the last position with a prefix checkpoint; 0: none is known */
+    int mark;     /* position of the last task.checkpoint_id of this step; 0: none */
 
     /* positions at which prefill stops to save a prefix checkpoint */
     int checkpoint[FT_CHECKPOINTS_MAX + 1], n_checkpoint;
@@ -33,7 +43,18 @@ struct ft_slot {
     uint32_t *bits;
     void *mask_ahead; /* a clone of the task's token constraint, advanced over draft tokens;
                        * NULL: not needed yet */
+    ft_mask_thread *mask_thread; /* NULL: not needed yet */
     ft_logprob *logprob;
+    struct slot_held { /* a row whose mask is being computed: its token is sampled when that is
+                        * ready, and the slot takes no part in steps until then */
+        bool on;
+        bool sampled;  /* a token was sampled from it before this step */
+        int row;       /* its number in the step that computed it */
+        int32_t draft; /* its draft token, -1: none */
+        float *logits; /* [V] */
+        bool listed;   /* `list` has its most likely tokens, from the device */
+        ft_drawn list;
+    } held;
 
     struct slot_rows {
         int first, n;             /* rows of this step's trunk pass; n 0: none */
@@ -79,11 +100,15 @@ struct ft_slot {
 
 /* Measured step times, used to bound the prompt rows of a step that also decodes. */
 typedef struct ft_prefill_budget {
-    double limit_s; /* maximum time of such a step; 0: no limit */
-    double plain_s; /* recent time of a step without prompt rows; 0: not measured yet */
-    double row_s;   /* additional time per prompt row; 0: not measured yet */
-    int rows;       /* prompt rows of this step */
+    double limit_s;   /* maximum time of such a step; 0: no limit */
+    double plain_s;   /* recent time of a step without prompt rows; 0: not measured yet */
+    double row_s;     /* additional time per prompt row; 0: not measured yet */
+    int rows;         /* prompt rows of this step */
+    double images_s;  /* time that this step has spent on encoding images */
+    bool images_last; /* the previous step encoded images */
 } ft_prefill_budget;
+
+typedef struct ft_masks ft_masks;
 
 struct ft_engine {
     ft_model *m, *drafter; /* drafter: NULL, m itself (MTP head), an assistant, or a draft model */
@@ -108,9 +133,13 @@ struct ft_engine {
     bool pure;             /* this step has no prompt rows */
     uint64_t steps;        /* trunk passes so far */
     uint64_t arrivals, preempted;
+    uint64_t reuse_hits, reuse_misses; /* prompts of which some tokens, or none, were cached */
     char fault[500]; /* why a pass failed; a device does not recover, so all later passes fail
                       * too */
     ft_prefill_budget prefill;
+    ft_masks *masks;
+    int64_t mask_until_ns; /* when this step no longer waits for masks */
+    int64_t mask_wait_ns;  /* how long it has waited for them */
     void (*trace)(void *user, const char *line);
     void *trace_user;
 };
@@ -130,6 +159,12 @@ static inline int slot_index(const ft_slot *s)
 static inline int ft_most_drafts(const ft_engine_params *p)
 {
     return p->draft_max > 0 ? FT_MAX(p->draft_max, p->ngram_draft_max) : 0;
+}
+
+/* Whether delta nets compute the row with this key row by row. */
+static inline bool ft_key_serial(int32_t key)
+{
+    return key >= FT_KEY_SERIAL;
 }
 
 /* Whether an id is an end-of-generation token. */
@@ -182,13 +217,24 @@ void ft_draft_model_first(ft_slot *s, ft_rowset *w);
 void ft_draft_model_next(ft_slot *s, ft_rowset *w);
 void ft_draft_model_pass(ft_engine *e); /* starts the pass; does not wait */
 
-/* engine/prefix_reuse.c: where prefill saves checkpoints, the lookup of a cached prefix, and
- * saving. */
+/* engine/prefix_reuse.c. Keys: position `at` of a prompt (range: 0 at first, then passed on), all
+ * of a prompt, a generated token. */
+int32_t ft_reuse_key(const ft_engine *e, const ft_task *t, int at, int *range);
+void ft_reuse_keys(ft_slot *s, const ft_task *t);
+void ft_reuse_generated(ft_slot *s, int32_t id);
+/* Where prefill saves checkpoints: the plan; the next position after `at`, or the end of the
+ * prompt. */
 void ft_reuse_plan(ft_slot *s);
-int ft_reuse_next_checkpoint(const ft_slot *s, int at); /* the next checkpoint position, or the end
-                                                         * of the prompt */
-int ft_reuse_find(ft_slot *s, const ft_task *j, int longer);
+int ft_reuse_next_checkpoint(const ft_slot *s, int at);
+/* How many of the `same` positions that a slot shares with a prompt it can go on from; the longest
+ * checkpoint of the first n keys, if it has more than `longer` positions. */
+int ft_reuse_own(const ft_slot *s, int same);
+int ft_reuse_find(ft_slot *s, uint64_t salt, int n, int longer);
+/* The position of the response at which this step saves a checkpoint; 0: it saves none. The head
+ * must have read the tokens before it. */
+int ft_reuse_response(const ft_slot *s);
 void ft_reuse_save(ft_engine *e);
+void ft_reuse_ended(ft_slot *s); /* the same for a response that ended between two steps */
 
 /* engine/preempt.c: reserves n more positions; preempts later slots if pages run out. false:
  * this slot was preempted or has ended. Preempted slots resume when there are enough free pages. */
@@ -204,6 +250,8 @@ void ft_preempt_restore(ft_engine *e);
  * ahead; 0: there is no room now. */
 ft_status ft_images_check(const ft_engine *e, const ft_task *t, ft_err *err);
 void ft_slot_pos(const ft_slot *s, int cell, int32_t pos[3]);
+/* Encodes images of the first prompt that waits for them, within this step's time for that. */
+void ft_images_prepare(ft_engine *e);
 void ft_images_place(const ft_slot *s, ft_rowset *w, int row, int cell, bool head);
 ft_status ft_images_load(const ft_slot *s, int row, int cell, int n, ft_err *err);
 void ft_images_rows(const ft_slot *s, ft_rowset *w, int row, int cell, int n, bool head);
@@ -212,6 +260,7 @@ int ft_images_chunk(const ft_slot *s, int at, int n, int most);
 /* engine/prefill_budget.c */
 int ft_prefill_rows(const ft_engine *e,
                     int responses); /* maximum number of prompt rows in this step */
+double ft_prefill_image_time(const ft_engine *e, int responses); /* seconds, for images */
 void ft_prefill_record(ft_engine *e, int responses, double seconds);
 
 /* engine/batch.c: fills the rows of this step's trunk pass. false: no slot has any. */
@@ -229,13 +278,31 @@ int32_t ft_draw_draft(const ft_slot *s);
 float ft_draw_draft_logprob(ft_slot *s, int32_t id);
 ft_status ft_draw_warm_up(ft_engine *e, ft_err *err); /* after a trunk pass */
 
+/* engine/mask.c: masks that are computed beside the engine thread. Whether one is being computed
+ * for this slot: then its constraint must not be touched; whether that of the task's constraint
+ * is ready; the mask of a state into s->bits, false: it is not ready (some: as `allow` returns it).
+ * How long this step waits for masks from now on; sleeping while all slots wait for theirs. At the
+ * end of a response; when the slot is freed. */
+ft_masks *ft_masks_new(void);
+void ft_masks_free(ft_masks *m);
+bool ft_mask_busy(const ft_slot *s);
+bool ft_mask_known(const ft_slot *s);
+bool ft_mask_find(ft_slot *s, void *state, bool *some);
+void ft_mask_limit(ft_engine *e, double seconds);
+void ft_mask_wait_any(const ft_engine *e);
+void ft_mask_drop(ft_slot *s);
+void ft_mask_thread_free(ft_slot *s);
+
 /* engine/verify.c: the token constraint (grammar) in one of its states. The tokens that are allowed
- * next, in s->bits, or NULL for all; whether this one is, where false only means that the mask has
- * to be computed. An end token that is ignored is never allowed. */
-const uint32_t *ft_slot_token_mask(ft_slot *s, void *state);
+ * next, in s->bits, or NULL for all, false: they are not known yet; whether this one is, where
+ * false only means that the mask has to be computed. An end token that is ignored is never
+ * allowed. */
+bool ft_slot_token_mask(ft_slot *s, void *state, const uint32_t **mask);
 bool ft_slot_token_allowed(const ft_slot *s, void *state, int32_t id);
+const float *ft_slot_logits(ft_slot *s, int i); /* of row i, or of the row that is held */
 void ft_verify(ft_slot *s);       /* samples this step's rows and accepts draft tokens */
 void ft_verify_first(ft_slot *s); /* the prompt is complete: samples the first token */
+void ft_verify_held(ft_slot *s);  /* samples the row that is held, if its mask is ready */
 
 /* engine/draft.c */
 ft_status ft_draft(ft_engine *e, ft_err *err); /* draft tokens for the next step, of all slots */

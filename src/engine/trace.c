@@ -65,9 +65,9 @@ void ft_trace_accept(const ft_slot *s, int drafted, int kept, const char *reason
     ft_buf b;
     ft_buf_init(&b, MAX_LINE);
     ft_buf_printf(&b,
-                  "{\"evt\":\"mtp_accept\",\"iter\":%lld,\"n_accepted\":%d,\"n_drafted_prev\":%d,"
-                  "\"reason\":\"%s\"",
-                  (long long)s->iter, kept, drafted, reason);
+                  "{\"evt\":\"mtp_accept\",\"iter\":%lld,\"seq_id\":%d,\"n_accepted\":%d,"
+                  "\"n_drafted_prev\":%d,\"reason\":\"%s\"",
+                  (long long)s->iter, slot_index(s), kept, drafted, reason);
     const int n = kept + 1;
     put_ids(&b, "ids", s->ids + s->n_ids - n, n);
     emit(s, &b);

@@ -3,19 +3,31 @@
  * At row i the sampler has seen the prompt, the response and draft tokens 0 to i - 1, so it samples
  * exactly the token that it would have sampled without drafting. Draft token i is accepted if it is
  * that token; the first one that differs is replaced by the sampled token, and the rows after it
- * are discarded. One token is sampled per accepted row and none for the others. */
+ * are discarded. One token is sampled per accepted row and none for the others.
+ *
+ * A row whose mask is not ready in time is held: its logits are copied, the rows after it are
+ * discarded like those after a rejected draft token, and the same token is sampled later. */
 #include "base/rng.h"
 #include "engine/slot.h"
 
 #include <stdio.h>
 
-const uint32_t *ft_slot_token_mask(ft_slot *s, void *state)
+enum { TOKEN_LATER = FT_DRAW_MORE - 1 }; /* instead of an id: the mask is not ready */
+
+bool ft_slot_token_mask(ft_slot *s, void *state, const uint32_t **mask)
 {
     const ft_task *j = &s->task;
-    if (!state || !j->mask.allow(state, s->bits, s->e->m->V)) return NULL;
-    for (int i = 0; j->ignore_eog && i < j->n_eog; i++)
+    bool some = false;
+    if (state && !ft_mask_find(s, state, &some)) return false;
+    for (int i = 0; some && j->ignore_eog && i < j->n_eog; i++)
         s->bits[j->eog[i] / 32] &= ~(1u << j->eog[i] % 32);
-    return s->bits;
+    *mask = some ? s->bits : NULL;
+    return true;
+}
+
+const float *ft_slot_logits(ft_slot *s, int i)
+{
+    return s->held.on ? s->held.logits : ft_runner_logits(s->e->runner, s->rows.first_out + i);
 }
 
 bool ft_slot_token_allowed(const ft_slot *s, void *state, int32_t id)
@@ -33,31 +45,61 @@ static bool complete(const ft_slot *s)
     return false;
 }
 
+/* The token of row i if no mask is needed to tell: it is allowed, and would be sampled with or
+ * without a mask. Otherwise negative. */
+static int32_t draw_unmasked(ft_slot *s, int i)
+{
+    void *const state = s->task.mask.user;
+    int32_t id = s->held.on ? FT_DRAW_MORE
+                 : ft_sampler_plain(s->sampler)
+                     ? ft_runner_best(s->e->runner, s->rows.first_out + i)
+                     : ft_draw_id(s, i);
+    if (id >= 0 && !ft_sampler_bans(s->sampler, id) && ft_slot_token_allowed(s, state, id))
+        return id;
+    if (!state || id != FT_DRAW_MORE || !ft_sampler_greedy(s->sampler)) return -1;
+    id = ft_sampler_draw(s->sampler, ft_slot_logits(s, i), NULL, (uint64_t)s->n_ids);
+    return id >= 0 && ft_slot_token_allowed(s, state, id) ? id : -1;
+}
+
 /* The token of row i. Its logits are fetched only if needed. */
 static int32_t draw_token(ft_slot *s, int i)
 {
     void *const state = s->task.mask.user;
-    const uint64_t at = (uint64_t)s->n_ids;
-    const int out = s->rows.first_out + i;
-    int32_t id =
-        ft_sampler_plain(s->sampler) ? ft_runner_best(s->e->runner, out) : ft_draw_id(s, i);
-    if (id >= 0 && !ft_sampler_bans(s->sampler, id) && ft_slot_token_allowed(s, state, id))
-        return id;
-    if (state && id == FT_DRAW_MORE && ft_sampler_greedy(s->sampler)) {
-        id = ft_sampler_draw(s->sampler, ft_runner_logits(s->e->runner, out), NULL, at);
-        if (id >= 0 && ft_slot_token_allowed(s, state, id)) return id;
-    }
-    const uint32_t *mask = ft_slot_token_mask(s, state);
-    id = ft_draw_late(s, i, mask);
+    const uint32_t *mask;
+    int32_t id = state && ft_mask_known(s) ? -1 : draw_unmasked(s, i);
+    if (id >= 0) return id;
+    if (!ft_slot_token_mask(s, state, &mask)) return TOKEN_LATER;
+    id = s->held.on ? FT_DRAW_MORE : ft_draw_late(s, i, mask);
     if (id != FT_DRAW_MORE) return id;
-    return ft_sampler_draw(s->sampler, ft_runner_logits(s->e->runner, out), mask, at);
+    return ft_sampler_draw(s->sampler, ft_slot_logits(s, i), mask, (uint64_t)s->n_ids);
 }
 
 /* The same with rejection sampling, where draft token i was sampled. */
 static int32_t draw_or_accept(ft_slot *s, int i)
 {
-    const uint32_t *mask = ft_slot_token_mask(s, s->task.mask.user);
-    return ft_reject_draw(s, ft_runner_logits(s->e->runner, s->rows.first_out + i), mask, i);
+    const uint32_t *mask;
+    if (!ft_slot_token_mask(s, s->task.mask.user, &mask)) return TOKEN_LATER;
+    return ft_reject_draw(s, ft_slot_logits(s, i), mask, i);
+}
+
+static int32_t draw_row(ft_slot *s, int i, bool drafted)
+{
+    if (s->task.mask.user && ft_mask_busy(s)) return TOKEN_LATER;
+    return drafted && s->draft.sampled ? draw_or_accept(s, i) : draw_token(s, i);
+}
+
+/* Copies what sampling from row i needs. */
+static void hold_row(ft_slot *s, int i, int drafted)
+{
+    struct slot_held *h = &s->held;
+    const size_t bytes = sizeof *h->logits * (size_t)s->e->m->V;
+    if (!h->logits) h->logits = ft_alloc(bytes);
+    memcpy(h->logits, ft_slot_logits(s, i), bytes);
+    h->row = i;
+    h->draft = i < drafted ? s->draft.id[i] : -1;
+    h->listed = i < s->device.n_lists;
+    if (h->listed) h->list = *ft_runner_drawn(s->e->runner, s->device.list_first + i);
+    h->on = true;
 }
 
 /* No token is possible. If the text may end here and only the end token was banned, the response
@@ -85,6 +127,8 @@ static bool take_token(ft_slot *s, int32_t id, int i, bool drafted)
     }
     ft_sampler_accept(s->sampler, id);
     if (s->task.mask.user) s->task.mask.accept(s->task.mask.user, id);
+    if (id == s->task.checkpoint_id) s->mark = s->n_ids;
+    ft_reuse_generated(s, id);
     s->ids[s->n_ids++] = id;
     if (ft_slot_ends_at(s, id)) {
         ft_slot_end(s, FT_FINISH_EOG);
@@ -108,7 +152,21 @@ static bool take_token(ft_slot *s, int32_t id, int i, bool drafted)
 void ft_verify_first(ft_slot *s)
 {
     s->state = SLOT_DECODE;
-    take_token(s, draw_token(s, 0), 0, false);
+    const int32_t id = draw_row(s, 0, false);
+    if (id == TOKEN_LATER)
+        hold_row(s, 0, 0);
+    else
+        take_token(s, id, 0, false);
+}
+
+void ft_verify_held(ft_slot *s)
+{
+    const struct slot_held *h = &s->held;
+    const int32_t id = draw_row(s, h->row, h->draft >= 0);
+    if (id == TOKEN_LATER) return;
+    take_token(s, id, h->row, id == h->draft);
+    s->held.on = false;
+    s->held.sampled = true;
 }
 
 static const char *reason(const ft_slot *s, int drafted, int accepted)
@@ -147,18 +205,23 @@ static int32_t simulated(const ft_slot *s, int i, int32_t drawn)
 
 void ft_verify(ft_slot *s)
 {
-    const int drafted = s->draft.n;
+    int drafted = s->draft.n;
     int accepted = 0;
     int32_t last = -1;
     for (int i = 0;; i++) {
-        int32_t id = i < drafted && s->draft.sampled ? draw_or_accept(s, i) : draw_token(s, i);
+        int32_t id = draw_row(s, i, i < drafted);
+        if (id == TOKEN_LATER) {
+            hold_row(s, i, drafted);
+            drafted = i;
+            break;
+        }
         if (s->task.sim_accept && i < drafted + s->draft.dropped) id = simulated(s, i, id);
         const bool matches = i < drafted && id == s->draft.id[i];
         if (matches) accepted++;
         last = id;
         if (!take_token(s, id, i, matches) || !matches) break;
     }
-    if (accepted == drafted && s->draft.dropped)
+    if (accepted == drafted && s->draft.dropped && !s->held.on)
         ft_gov_dropped(&s->gov.head, &s->e->costs, last == s->draft.id[drafted]);
     s->draft.n = 0;
     s->draft.dropped = false;

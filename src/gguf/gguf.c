@@ -622,6 +622,32 @@ void ft_gguf_close(ft_gguf *g)
     ft_free(g);
 }
 
+void ft_gguf_set(ft_gguf *g, const char *key, ft_gguf_kind kind, const void *value, size_t bytes)
+{
+    kv_set *s = &g->keys;
+    uint32_t at;
+    ft_gguf_kv kv = {.kind = kind, .n = 1, .bytes = bytes, .changed = true};
+    const ft_str copy = {keep_name(g, (ft_str){value, bytes}), bytes};
+    kv.data = copy.p;
+    if (kind == FT_GGUF_STR) {
+        arena_block *b = ft_alloc(sizeof *b + sizeof copy);
+        memcpy(b->data, &copy, sizeof copy);
+        b->next = g->blocks;
+        g->blocks = b;
+        kv.str = (const ft_str *)(const void *)b->data;
+    }
+    if (ft_dict_find(&s->by_key, ft_str_of(key), &at)) {
+        kv.key = s->kv[at].key;
+        s->kv[at] = kv;
+        return;
+    }
+    s->kv = ft_realloc(s->kv, (s->n + 1) * sizeof *s->kv);
+    s->cap = s->n + 1;
+    kv.key = (ft_str){keep_name(g, ft_str_of(key)), strlen(key)};
+    ft_dict_put(&s->by_key, kv.key, (uint32_t)s->n);
+    s->kv[s->n++] = kv;
+}
+
 /* ---- accessors ---- */
 
 const char *ft_gguf_path(const ft_gguf *g)

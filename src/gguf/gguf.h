@@ -44,6 +44,7 @@ typedef struct ft_gguf_kv {
     const void *data; /* packed little-endian values, unaligned; strings go through _kv_str */
     size_t bytes;
     const ft_str *str; /* the n strings when kind is FT_GGUF_STR, else NULL */
+    bool changed;      /* it is not what the file has: ft_gguf_set */
 } ft_gguf_kv;
 
 /* The first part of a split model opens all parts; any other part is rejected with an error that
@@ -66,6 +67,13 @@ const ft_gguf_tensor *ft_gguf_tensor_find(const ft_gguf *g, const char *name);
 size_t ft_gguf_n_kv(const ft_gguf *g);
 const ft_gguf_kv *ft_gguf_kv_at(const ft_gguf *g, size_t i);
 const ft_gguf_kv *ft_gguf_kv_find(const ft_gguf *g, const char *key);
+
+/* Replaces a key, or adds it, with a scalar value of `bytes` bytes (a string without its zero).
+ * Before other threads read. */
+void ft_gguf_set(ft_gguf *g, const char *key, ft_gguf_kind kind, const void *value, size_t bytes);
+/* The same from text: "KEY=TYPE:VALUE" with the types int, float, bool and str; several are
+ * separated by commas. */
+ft_status ft_gguf_override(ft_gguf *g, const char *text, ft_err *err);
 
 /* Scalar values; false when the key is absent, of an incompatible kind, or out of range. All
  * integer widths are accepted for an integer. */

@@ -354,6 +354,11 @@ int ft_seq_len(const ft_seq *s)
     return s->len;
 }
 
+int ft_seq_stored(const ft_seq *s)
+{
+    return s->c->has_delta ? s->stored : s->len;
+}
+
 int ft_seq_slot(const ft_seq *s)
 {
     return s->slot;
@@ -390,7 +395,7 @@ ft_span ft_seq_span(ft_seq *s, int row, int n, bool tentative)
     assert(!s->span_n && n > 0 && (!tentative || n <= s->c->p.tentative));
     s->span_n = n;
     s->tentative = tentative;
-    return (ft_span){s->slot, row, n, s->len, s->replay, s->plane, tentative};
+    return (ft_span){s->slot, row, n, s->len, s->replay, s->plane, tentative, 0};
 }
 
 void ft_seq_accept(ft_seq *s, int kept)
@@ -403,6 +408,15 @@ void ft_seq_accept(ft_seq *s, int kept)
     s->span_n = 0;
 }
 
+bool ft_seq_can_rewind(const ft_seq *s, int n)
+{
+    if (n == 0) return true;
+    if (n > s->len || (s->c->has_delta && n < s->stored)) return false;
+    const ft_space *sp = &s->c->space[FT_SPACE_WINDOW];
+    const int lowest = s->first_page[FT_SPACE_WINDOW] * FT_PAGE_ROWS;
+    return !sp->window || lowest <= 0 || n - sp->window >= lowest;
+}
+
 bool ft_seq_rewind(ft_seq *s, int n)
 {
     assert(!s->span_n && n <= s->len);
@@ -412,13 +426,8 @@ bool ft_seq_rewind(ft_seq *s, int n)
         s->len = s->stored = s->replay = 0;
         return true;
     }
-    if (s->c->has_delta) {
-        if (n < s->stored) return false;
-        s->replay = n - s->stored;
-    }
-    const ft_space *sp = &s->c->space[FT_SPACE_WINDOW];
-    const int lowest = s->first_page[FT_SPACE_WINDOW] * FT_PAGE_ROWS;
-    if (sp->window && lowest > 0 && n - sp->window < lowest) return false;
+    if (!ft_seq_can_rewind(s, n)) return false;
+    if (s->c->has_delta) s->replay = n - s->stored;
     s->len = n;
     return true;
 }

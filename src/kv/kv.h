@@ -66,6 +66,9 @@ int ft_cache_free_pages(const ft_cache *c); /* of the full-attention space */
 ft_seq *ft_seq_new(ft_cache *c);
 void ft_seq_free(ft_seq *s);
 int ft_seq_len(const ft_seq *s); /* committed positions */
+/* The position at which the sequence can be copied: that of the stored delta-net states, or its
+ * length without delta nets. */
+int ft_seq_stored(const ft_seq *s);
 int ft_seq_slot(const ft_seq *s);
 int ft_seq_pages(const ft_seq *s); /* pages that it holds in the full-attention space */
 /* Reserves n more positions; false when pages or positions run out (nothing has changed then). */
@@ -76,12 +79,13 @@ ft_span ft_seq_span(ft_seq *s, int row, int n, bool tentative);
 /* Ends the span after the step: its first `kept` rows are committed. All of them if it was not
  * tentative. */
 void ft_seq_accept(ft_seq *s, int kept);
-/* Makes the sequence len positions long (a multiple of FT_PAGE_ROWS), with windows that start at
- * page window_first; the caller fills in the contents (kv/save.h). false when there are not
- * enough pages: the sequence is then empty. */
+/* Makes the sequence len positions long, with windows that start at page window_first; the caller
+ * fills in the contents (kv/save.h). false when there are not enough pages: the sequence is then
+ * empty. */
 bool ft_seq_adopt(ft_seq *s, int len, int window_first);
-/* Rewinds to n <= len positions; false when a delta net cannot go back that far (0 always
- * works). */
+/* Rewinds to n <= len positions; false when a delta net or a window cannot go back that far (0
+ * always works). And whether it could. */
 bool ft_seq_rewind(ft_seq *s, int n);
+bool ft_seq_can_rewind(const ft_seq *s, int n);
 
 #endif

@@ -220,6 +220,7 @@ ft_status ft_prefix_new(ft_prefix **out, ft_cache *c, const ft_prefix_params *pa
         .rest = ft_cache_state_bytes(c) + params->extra,
         .window = c->space[FT_SPACE_WINDOW].window,
     };
+    p->n.state = ft_point_state_bytes(&p->s, p->s.cells);
     if (params->dir) {
         const ft_status st = ft_point_dir_open(&p->dir, params->dir, &p->s, err);
         if (st) {
@@ -265,19 +266,28 @@ static bool load_node(ft_prefix *p, node *n)
     return true;
 }
 
+/* From the root down: where a checkpoint lies inside a page, the next one has that page too, with
+ * more rows. */
+static void fill_pages(const ft_prefix *p, const node *n, ft_seq *s)
+{
+    if (!n->parent) return;
+    fill_pages(p, n->parent, s);
+    ft_seq_pages_put(s, FT_SPACE_FULL, n->p.from / FT_PAGE_ROWS,
+                     ft_point_pages_end(&p->s, n->p.len), n->p.pages->data);
+}
+
 static void fill(const ft_prefix *p, const node *n, ft_seq *s, void *extra)
 {
     const int len = n->p.len, first = ft_point_window_first(&p->s, len);
+    const int end = ft_point_pages_end(&p->s, len);
     const unsigned char *at = n->p.state->data;
     if (p->s.window) {
-        ft_seq_pages_put(s, FT_SPACE_WINDOW, first, len / FT_PAGE_ROWS, at);
-        at += (size_t)(len / FT_PAGE_ROWS - first) * p->s.window_page;
+        ft_seq_pages_put(s, FT_SPACE_WINDOW, first, end, at);
+        at += (size_t)(end - first) * p->s.window_page;
     }
     ft_seq_state_put(s, at);
     memcpy(extra, at + ft_cache_state_bytes(p->c), p->p.extra);
-    for (const node *i = n; i->parent; i = i->parent)
-        ft_seq_pages_put(s, FT_SPACE_FULL, i->p.from / FT_PAGE_ROWS, i->p.len / FT_PAGE_ROWS,
-                         i->p.pages->data);
+    fill_pages(p, n, s);
 }
 
 int ft_prefix_find(ft_prefix *p, uint64_t salt, const int32_t *ids, int n, int longer, ft_seq *s,
@@ -287,18 +297,11 @@ int ft_prefix_find(ft_prefix *p, uint64_t salt, const int32_t *ids, int n, int l
     do { /* a damaged checkpoint is removed, and another one may match */
         best = deepest_of(p, salt, ids, n - 1, true);
     } while (best && !(load_node(p, best) && best->has_state));
-    if (!best || best->p.len <= longer) {
-        p->n.misses++;
-        return 0;
-    }
+    if (!best || best->p.len <= longer) return 0;
     const int len = best->p.len;
     touch(p, best);
-    if (!ft_seq_adopt(s, len, ft_point_window_first(&p->s, len))) {
-        p->n.misses++;
-        return 0;
-    }
+    if (!ft_seq_adopt(s, len, ft_point_window_first(&p->s, len))) return 0;
     fill(p, best, s, extra);
-    p->n.hits++;
     return len;
 }
 
@@ -309,10 +312,10 @@ static ft_blob *state_of(const ft_prefix *p, int len, const ft_seq *s, const voi
     ft_blob *b = ft_blob_new(ft_point_state_bytes(&p->s, len));
     if (!b) return NULL;
     unsigned char *at = b->data;
-    const int first = ft_point_window_first(&p->s, len);
+    const int first = ft_point_window_first(&p->s, len), end = ft_point_pages_end(&p->s, len);
     if (p->s.window) {
-        ft_seq_pages_get(s, FT_SPACE_WINDOW, first, len / FT_PAGE_ROWS, at);
-        at += (size_t)(len / FT_PAGE_ROWS - first) * p->s.window_page;
+        ft_seq_pages_get(s, FT_SPACE_WINDOW, first, end, at);
+        at += (size_t)(end - first) * p->s.window_page;
     }
     ft_seq_state_get(s, at);
     if (extra) memcpy(at + ft_cache_state_bytes(p->c), extra, p->p.extra);
@@ -329,7 +332,8 @@ static void regroup(ft_prefix *p, node *parent, node *n)
         if (c == n || c->p.salt != n->p.salt || !c->p.pages || c->p.len <= n->p.len ||
             memcmp(c->p.ids, n->p.ids, cut * sizeof *n->p.ids))
             continue;
-        const size_t skip = ft_point_pages_bytes(&p->s, n->p.from, n->p.len);
+        const size_t skip =
+            (size_t)(n->p.len / FT_PAGE_ROWS - n->p.from / FT_PAGE_ROWS) * p->s.page;
         ft_blob *rest = ft_blob_new(c->p.pages->bytes - skip);
         if (!rest) continue;
         p->n.bytes -= node_bytes(p, c);
@@ -361,7 +365,8 @@ static node *new_node(const ft_prefix *p, uint64_t salt, const node *parent, con
                       .pages = pages};
     n->p.ids = ft_new_n(int32_t, (size_t)(len - from));
     memcpy(n->p.ids, ids + from, sizeof *ids * (size_t)(len - from));
-    ft_seq_pages_get(s, FT_SPACE_FULL, from / FT_PAGE_ROWS, len / FT_PAGE_ROWS, pages->data);
+    ft_seq_pages_get(s, FT_SPACE_FULL, from / FT_PAGE_ROWS, ft_point_pages_end(&p->s, len),
+                     pages->data);
     return n;
 }
 
@@ -420,7 +425,7 @@ typedef struct slot_head {
 
 _Static_assert(sizeof(slot_head) == 40, "no gaps");
 
-static const char slot_magic[8] = {'f', 't', 'l', 'a', 'n', 'e', '0', '2'};
+static const char slot_magic[8] = {'f', 't', 's', 'l', 'o', 't', '0', '3'};
 
 static uint64_t slot_sum(slot_head h, const void *ids)
 {

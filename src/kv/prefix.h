@@ -1,10 +1,10 @@
 /* kv/prefix.h - prefix checkpoints: beginnings of prompts that were computed before, shared by
  * all sequences.
- * A tree of checkpoints. A checkpoint is a page boundary from which a sequence can resume. It
- * owns the full-attention pages between its parent and itself, and the window pages, delta-net
- * states and hidden row at the boundary. Checkpoints lie at page boundaries only, which are also
- * the boundaries of prompt chunks: a prompt that resumes from one is bit-identical to a prompt
- * computed from the start.
+ * A tree of checkpoints. A checkpoint is a position from which a sequence can resume. It owns the
+ * full-attention pages between its parent and itself, and the window pages, delta-net states and
+ * hidden row at that position. The caller chooses positions at which a prompt that resumes is
+ * bit-identical to a prompt computed from the start (engine/prefix_reuse.c), and ids that tell
+ * apart what was computed differently.
  * Everything is copied out of the cache and into it, so nothing here refers to pages of a
  * running sequence. One budget in bytes covers all of it. The checkpoint that saves the fewest
  * tokens per byte is evicted first, the longer unused the sooner; one with children loses its
@@ -25,7 +25,8 @@ typedef struct ft_prefix_params {
 } ft_prefix_params;
 
 typedef struct ft_prefix_counts {
-    uint64_t bytes, points, hits, misses;
+    uint64_t bytes, points;
+    uint64_t state; /* bytes of one checkpoint besides its pages, at the longest context */
 } ft_prefix_counts;
 
 ft_status ft_prefix_new(ft_prefix **out, ft_cache *c, const ft_prefix_params *p, ft_err *err);

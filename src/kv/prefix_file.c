@@ -16,7 +16,7 @@
 #include <xxhash.h>
 
 enum {
-    VERSION = 2,
+    VERSION = 3,
     NAME_BYTES = 40,
     MAX_FILES = 1 << 14,
     MAX_HEAD = 8 << 20, /* header and ids of a file: two million tokens */
@@ -64,9 +64,14 @@ void ft_blob_drop(ft_blob *b)
 
 /* ---- sizes ---- */
 
+int ft_point_pages_end(const ft_point_shape *s, int len)
+{
+    return (len + s->page_rows - 1) / s->page_rows;
+}
+
 size_t ft_point_pages_bytes(const ft_point_shape *s, int from, int len)
 {
-    return (size_t)((len - from) / s->page_rows) * s->page;
+    return (size_t)(ft_point_pages_end(s, len) - from / s->page_rows) * s->page;
 }
 
 int ft_point_window_first(const ft_point_shape *s, int len)
@@ -76,7 +81,7 @@ int ft_point_window_first(const ft_point_shape *s, int len)
 
 size_t ft_point_state_bytes(const ft_point_shape *s, int len)
 {
-    const int n = s->window ? len / s->page_rows - ft_point_window_first(s, len) : 0;
+    const int n = s->window ? ft_point_pages_end(s, len) - ft_point_window_first(s, len) : 0;
     return (size_t)n * s->window_page + s->rest;
 }
 
@@ -103,8 +108,7 @@ static ft_status check_head(const head *h, uint64_t file_bytes, const ft_point_s
                        VERSION);
     if (h->digest != s->digest || h->page_rows != rows)
         return ft_fail(err, FT_EUNSUPPORTED, "prefix file of another model or cache");
-    if (h->len == 0 || h->len > (uint32_t)s->cells || h->from >= h->len || h->len % rows ||
-        h->from % rows)
+    if (h->len == 0 || h->len > (uint32_t)s->cells || h->from >= h->len)
         return ft_fail(err, FT_EFORMAT, "prefix file of cells %u to %u, want up to %d", h->from,
                        h->len, s->cells);
     const size_t pages = ft_point_pages_bytes(s, (int)h->from, (int)h->len);

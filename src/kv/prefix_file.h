@@ -36,10 +36,11 @@ typedef struct ft_point {
     ft_key key, parent; /* of all ids up to len, and up to from; parent of from 0: zeros */
     int from, len;      /* positions */
     int32_t *ids;       /* [len - from] */
-    ft_blob *pages;     /* full-attention pages of these positions */
+    ft_blob *pages;     /* full-attention pages that have any of these positions */
     ft_blob *state;     /* window pages, states and extra at len; NULL: none */
 } ft_point;
 
+int ft_point_pages_end(const ft_point_shape *s, int len); /* pages of len positions */
 size_t ft_point_pages_bytes(const ft_point_shape *s, int from, int len);
 size_t ft_point_state_bytes(const ft_point_shape *s, int len);
 int ft_point_window_first(const ft_point_shape *s, int len);

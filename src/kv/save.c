@@ -193,11 +193,6 @@ void ft_swapped_free(ft_swapped *p)
 
 /* ---- resuming ---- */
 
-bool ft_seq_settled(const ft_seq *s)
-{
-    return !s->span_n && s->replay == 0;
-}
-
 int ft_cache_window_first(const ft_cache *c, int len)
 {
     const int w = c->space[FT_SPACE_WINDOW].window;
@@ -206,7 +201,7 @@ int ft_cache_window_first(const ft_cache *c, int len)
 
 bool ft_seq_holds(const ft_seq *s, int len)
 {
-    if (len <= 0 || len > s->len || len % FT_PAGE_ROWS) return false;
-    if (s->c->has_delta && (len != s->len || !ft_seq_settled(s))) return false;
+    if (len <= 0 || len > s->len || s->span_n) return false;
+    if (s->c->has_delta && len != s->stored) return false;
     return s->first_page[FT_SPACE_WINDOW] <= ft_cache_window_first(s->c, len);
 }

@@ -27,12 +27,10 @@ bool ft_seq_swap_in(ft_seq *s, ft_swapped *p); /* frees p; false: there are not 
 int ft_swapped_pages(const ft_swapped *p);     /* pages that it needs in the full-attention space */
 void ft_swapped_free(ft_swapped *p);           /* accepts NULL */
 
-/* The journal is empty: the stored state is that of the sequence's length. */
-bool ft_seq_settled(const ft_seq *s);
 /* The first window page that a sequence of len positions needs to continue. */
 int ft_cache_window_first(const ft_cache *c, int len);
-/* Whether the sequence holds all that a sequence of its first len positions needs: len is a page
- * boundary, its window exists, and the state of its delta nets is at len. */
+/* Whether the sequence holds all that a sequence of its first len positions needs: its window
+ * exists, and the stored state of its delta nets is at len. */
 bool ft_seq_holds(const ft_seq *s, int len);
 
 #endif

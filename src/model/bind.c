@@ -181,8 +181,8 @@ static void bind_scale(ft_binder *b, ft_weight *w, const char *name, int E)
     snprintf(scale, sizeof scale, "%.*s.scale", (int)(n - 7), name);
     const ft_gguf_tensor *t = ft_gguf_tensor_find(b->m->file, scale);
     /* ffn_gate_inp.scale of Gemma is a vector over inputs, not a factor on outputs */
-    if (!t || t->n[0] != E || t->n[1] != 1) return;
-    w->scale = vec_on_device(b, t, E, 1);
+    if (!t || ft_str_ends(t->name, FT_STR(".ffn_gate_inp.scale"))) return;
+    if (!wrong_shape(b, t, E, 1, 1)) w->scale = vec_on_device(b, t, E, 1);
 }
 
 static bool bind_any(ft_binder *b, ft_weight *w, int E, int n, int k, bool need, const char *name)
@@ -343,6 +343,23 @@ static double yarn_ramp(double lo, double hi, int j)
     return 1 - fmin(1, fmax(0, r));
 }
 
+/* YaRN: pairs that rotate more than `fast` times over the original context keep their frequency,
+ * those that rotate less than `slow` times are interpolated, and in between it is a mix. */
+typedef struct yarn_range {
+    double lo, hi, ext;
+} yarn_range;
+
+static yarn_range read_yarn(ft_binder *b, int n, double base)
+{
+    const int orig = ft_key(b, "rope.scaling.original_context_length", b->m->ctx_train, 0, 1 << 30);
+    const double fast = (double)ft_key_f32(b, "rope.scaling.yarn_beta_fast", 32);
+    const double slow = (double)ft_key_f32(b, "rope.scaling.yarn_beta_slow", 1);
+    const double span = 2 * log(base);
+    return (yarn_range){.lo = fmax(0, floor(n * log(orig / (fast * 2 * M_PI)) / span)),
+                        .hi = fmin(n - 1, ceil(n * log(orig / (slow * 2 * M_PI)) / span)),
+                        .ext = (double)ft_key_f32(b, "rope.scaling.yarn_ext_factor", 1)};
+}
+
 ft_rope ft_bind_rope(ft_binder *b, int n, double base, const float *factor, const int sections[4],
                      bool scaling)
 {
@@ -355,17 +372,15 @@ ft_rope ft_bind_rope(ft_binder *b, int n, double base, const float *factor, cons
     if (!yarn && !linear && !ft_str_is(type, "none"))
         ft_bind_fail(b, FT_EUNSUPPORTED, "rope.scaling.type is \"%.*s\", want none, linear or yarn",
                      FT_STR_FMT(type));
-    const int orig = ft_key(b, "rope.scaling.original_context_length", b->m->ctx_train, 0, 1 << 30);
+    const yarn_range y = read_yarn(b, n, base);
     double *freq = ft_new_n(double, (size_t)half);
     uint8_t *axis = ft_new_n(uint8_t, (size_t)half);
-    const double span = 2 * log(base);
-    const double lo = fmax(0, floor(n * log(orig / (32 * 2 * M_PI)) / span));
-    const double hi = fmin(n - 1, ceil(n * log(orig / (2 * M_PI)) / span));
     const int total = sections ? sections[0] + sections[1] + sections[2] + sections[3] : 0;
     for (int j = 0; j < half; j++) {
         double t = pow(base, -2.0 * j / n);
         if (linear) t /= f;
-        if (yarn) t = t / f * (1 - yarn_ramp(lo, hi, j)) + t * yarn_ramp(lo, hi, j);
+        const double mix = yarn ? y.ext * yarn_ramp(y.lo, y.hi, j) : 0;
+        if (yarn) t = t / f * (1 - mix) + t * mix;
         if (factor) t = factor[j] >= 1e20f ? 0 : t / (double)factor[j];
         freq[j] = t;
         const int m = total ? j % total : 0;
@@ -375,7 +390,8 @@ ft_rope ft_bind_rope(ft_binder *b, int n, double base, const float *factor, cons
             axis[j] = 2;
     }
     ft_rope r = {.n = n, .mscale = ft_key_f32(b, "rope.scaling.attn_factor", 1)};
-    if (yarn) r.mscale *= (float)(1 + 0.1 * log(f));
+    if (yarn) r.mscale *= ft_key_f32(b, "rope.scaling.yarn_attn_factor", 1);
+    if (yarn && y.ext != 0) r.mscale *= (float)(1 + 0.1 * log(f));
     r.freq = ft_bind_table(b, freq, sizeof(double) * (size_t)half);
     r.axis = ft_bind_table(b, axis, (size_t)half);
     ft_free(freq);

@@ -17,5 +17,11 @@ uint64_t ft_model_digest(const ft_model *m)
         h = XXH3_64bits_withSeed(p, n, h);
         h = XXH3_64bits_withSeed(p + t->bytes - n, n, h);
     }
+    for (size_t i = 0; i < ft_gguf_n_kv(m->file); i++) {
+        const ft_gguf_kv *kv = ft_gguf_kv_at(m->file, i);
+        if (!kv->changed) continue;
+        h = XXH3_64bits_withSeed(kv->key.p, kv->key.n, h);
+        h = XXH3_64bits_withSeed(kv->data, kv->bytes, h);
+    }
     return h;
 }

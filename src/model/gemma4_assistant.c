@@ -149,7 +149,26 @@ static void bind_either(ft_binder *b, ft_weight *w, int n, int k, const char *on
         ft_bind_fail(b, FT_EFORMAT, "tensor %s is missing", one);
 }
 
-/* The centroid head: ids grouped by centroid. Every id must be one, and they cannot all be zero. */
+/* The ids of the vocabulary, each once. */
+static void check_ordering(ft_binder *b, const ft_gguf_tensor *t, int V)
+{
+    const int32_t *id = t->data;
+    int *at = ft_new_n(int, (size_t)V); /* 1 + where an id stands */
+    for (int i = 0; i < V && !b->st; i++) {
+        if (id[i] < 0 || id[i] >= V)
+            ft_bind_fail(b, FT_EFORMAT, "tensor %s: entry %d is %d, want 0 to %d", t->name.p, i,
+                         id[i], V - 1);
+        else if (at[id[i]])
+            ft_bind_fail(b, FT_EFORMAT,
+                         "tensor %s: entries %d and %d are both %d, want each id once", t->name.p,
+                         at[id[i]] - 1, i, id[i]);
+        else
+            at[id[i]] = i + 1;
+    }
+    ft_free(at);
+}
+
+/* The centroid head: ids grouped by centroid. */
 static void bind_centroids(ft_binder *b, cfg *c)
 {
     const ft_gguf *g = b->m->file;
@@ -167,23 +186,10 @@ static void bind_centroids(ft_binder *b, cfg *c)
                      ord->name.p, ft_type_name(ord->type), (long long)ord->n[0], c->n_c, c->V);
         return;
     }
-    const int32_t *id = ord->data;
-    bool all_zero = c->V > 1;
-    for (int i = 0; i < c->V; i++) {
-        if (id[i] < 0 || id[i] >= c->V) {
-            ft_bind_fail(b, FT_EFORMAT, "tensor %s: entry %d is %d, want 0 to %d", ord->name.p, i,
-                         id[i], c->V - 1);
-            return;
-        }
-        if (id[i]) all_zero = false;
-    }
-    if (all_zero) {
-        ft_bind_fail(b, FT_EFORMAT, "tensor %s is all zeros: the file was converted wrongly",
-                     ord->name.p);
-        return;
-    }
+    check_ordering(b, ord, c->V);
+    if (b->st) return;
     ft_bind(b, &c->centroid, c->n_c, c->A, "%s", cen->name.p);
-    c->order = ft_bind_table(b, id, sizeof(int32_t) * (size_t)c->V);
+    c->order = ft_bind_table(b, ord->data, sizeof(int32_t) * (size_t)c->V);
 }
 
 static void check_target(ft_binder *b, const cfg *c)

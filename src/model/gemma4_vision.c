@@ -132,30 +132,51 @@ static void ffn(const layer *w, const act *a, ft_step *s)
     }
 }
 
-static void forward(const ft_vision *v, ft_step *s, const ft_vision_input *in, ft_mat out)
+static void embed(const cfg *c, const act *a, ft_step *s, const ft_vision_input *in)
+{
+    ft_linear(s, a->x, in->patches, &c->patch);
+    ft_mix(s, a->x, ft_mat_at((float *)c->positions.p, 2 * c->G, c->C), in->positions, true);
+    ft_rope_angles(s, a->cx, &c->by_col);
+    ft_rope_angles(s, a->cy, &c->by_row);
+    ft_rmsnorm(s, a->xn, a->x, c->layer[0].ln1, c->eps);
+}
+
+/* xn: in, ln1(x); out, that of the next block. */
+static void block(const ft_vision *v, const act *a, ft_step *s, int l)
+{
+    const cfg *c = v->m->cfg;
+    const layer *w = &c->layer[l];
+    const ft_norm_out mid = {a->xn, w->ln2}, next = {a->xn, c->layer[(l + 1) % c->L].ln1};
+    attn(v, w, a, s);
+    ft_norm_add(s, a->x, a->t, w->attn_post, c->eps, 1, &mid, 1);
+    ffn(w, a, s);
+    ft_norm_add(s, a->x, a->t, w->ffn_post, c->eps, 1, &next, l + 1 < c->L);
+}
+
+static void pool(const cfg *c, const act *a, ft_step *s, const ft_vision_input *in, ft_mat out)
+{
+    ft_mix(s, a->z, a->x, in->pooling, false);
+    ft_affine(s, a->z, c->std_bias, c->std_scale, FT_ACT_NONE);
+    ft_probe(s, "pooled", c->L, a->z);
+    ft_rmsnorm(s, a->z, a->z, none, c->eps);
+    ft_linear(s, out, a->z, &c->proj);
+}
+
+static void forward(const ft_vision *v, ft_step *s, const ft_vision_input *in, ft_mat out,
+                    int piece)
 {
     const cfg *c = v->m->cfg;
     const act a = lay_out(v, s, s->T);
-    ft_linear(s, a.x, in->patches, &c->patch);
-    ft_mix(s, a.x, ft_mat_at((float *)c->positions.p, 2 * c->G, c->C), in->positions, true);
-    ft_rope_angles(s, a.cx, &c->by_col);
-    ft_rope_angles(s, a.cy, &c->by_row);
-    ft_rmsnorm(s, a.xn, a.x, c->layer[0].ln1, c->eps);
-    for (int l = 0; l < c->L; l++) {
-        const layer *w = &c->layer[l];
-        const ft_norm_out mid = {a.xn, w->ln2}, next = {a.xn, c->layer[(l + 1) % c->L].ln1};
-        ft_layer_begin(s, l, a.x);
-        attn(v, w, &a, s);
-        ft_norm_add(s, a.x, a.t, w->attn_post, c->eps, 1, &mid, 1);
-        ffn(w, &a, s);
-        ft_norm_add(s, a.x, a.t, w->ffn_post, c->eps, 1, &next, l + 1 < c->L);
+    const int l = piece - 1;
+    if (piece == 0) {
+        embed(c, &a, s, in);
+        return;
     }
-    ft_layer_begin(s, c->L, a.x);
-    ft_mix(s, a.z, a.x, in->pooling, false);
-    ft_affine(s, a.z, c->std_bias, c->std_scale, FT_ACT_NONE);
-    ft_probe(s, "pooled", c->L, a.z);
-    ft_rmsnorm(s, a.z, a.z, none, c->eps);
-    ft_linear(s, out, a.z, &c->proj);
+    ft_layer_begin(s, l, a.x);
+    if (l == c->L)
+        pool(c, &a, s, in, out);
+    else
+        block(v, &a, s, l);
 }
 
 static size_t arena(const ft_vision *v, int N)
@@ -179,8 +200,10 @@ static flat_act lay_out_flat(const ft_vision *v, ft_step *s, int N)
     return a;
 }
 
-static void forward_flat(const ft_vision *v, ft_step *s, const ft_vision_input *in, ft_mat out)
+static void forward_flat(const ft_vision *v, ft_step *s, const ft_vision_input *in, ft_mat out,
+                         int piece)
 {
+    (void)piece; /* the only one */
     const float eps = 1e-5f;
     const cfg *c = v->m->cfg;
     const flat_act a = lay_out_flat(v, s, s->T);
@@ -300,6 +323,7 @@ static void bind(ft_vision *v, ft_binder *b)
                      v->H);
     if (b->st) return;
     c->layer = ft_new_n(layer, (size_t)c->L);
+    v->pieces = c->L + 2;
     bind_common(v, b, c);
     for (int l = 0; l < c->L && !b->st; l++) bind_layer(v, b, c, &c->layer[l], l);
     ft_bind_vec_opt(b, &c->std_bias, c->C, -1, "v.std_bias");
@@ -315,6 +339,7 @@ static void bind_flat(ft_vision *v, ft_binder *b)
     c->C = ft_key_need(b, "vision.embedding_length", 1, 1 << 16);
     v->p *= ft_key(b, "vision.projector.scale_factor", 3, 1, 16);
     v->unit = v->p;
+    v->pieces = 1;
     read_budget(v, b);
     if (b->st) return;
     bind_common(v, b, c);

@@ -49,6 +49,7 @@ struct ft_model {
     int ctx_train;
     ft_drafter drafter;   /* what draft() is; NONE: it must not be called */
     const char *no_draft; /* why there is no drafter */
+    int draft_heads;      /* MTP heads in the file; the first one drafts */
     ft_dev_limits limits; /* k, experts, heads ...: what this model requires of a device */
     uint64_t weight_bytes, weight_count;
 

@@ -289,8 +289,9 @@ static void bind_block(ft_binder *b, cfg *c, int l, int blocks, bool recurrent)
     bind_ffn(b, c, w, l);
 }
 
-/* How many of the file's blocks are draft blocks. A head that is declared but absent counts as
- * none; then the last block belongs to the trunk if it exists. */
+/* How many of the file's blocks draft: 1 or 0. Of several heads the first one makes all draft
+ * tokens, the others are not read. A head that is declared but absent counts as none; then the last
+ * block belongs to the trunk if it exists. */
 static int draft_blocks(ft_binder *b, int blocks, int *trunk)
 {
     ft_model *m = b->m;
@@ -298,13 +299,12 @@ static int draft_blocks(ft_binder *b, int blocks, int *trunk)
     *trunk = blocks - M;
     m->no_draft = "the file has no draft head";
     if (M == 0) return 0;
-    if (M > 1) {
-        m->no_draft = "the file has several draft heads; only one is supported";
-        return 0;
+    if (ft_bind_has(b, "blk.%d.nextn.eh_proj.weight", *trunk)) {
+        m->draft_heads = M;
+        return 1;
     }
-    if (ft_bind_has(b, "blk.%d.nextn.eh_proj.weight", blocks - 1)) return 1;
     m->no_draft = "the file declares a draft head but does not hold its tensors";
-    if (ft_bind_has(b, "blk.%d.attn_norm.weight", blocks - 1)) *trunk = blocks;
+    if (M == 1 && ft_bind_has(b, "blk.%d.attn_norm.weight", blocks - 1)) *trunk = blocks;
     return 0;
 }
 

@@ -90,23 +90,38 @@ static void ffn(const cfg *c, const layer *w, const act *a, ft_step *s)
     }
 }
 
-static void forward(const ft_vision *v, ft_step *s, const ft_vision_input *in, ft_mat out)
+static void embed(const cfg *c, const act *a, ft_step *s, const ft_vision_input *in)
+{
+    ft_linear(s, a->x, in->patches, &c->patch[0]);
+    product_add(s, a->x, in->patches, &c->patch[1], c->patch_b);
+    ft_mix(s, a->x, ft_mat_at((float *)c->positions.p, c->g * c->g, c->C), in->positions, true);
+    ft_rope_angles(s, a->cs, &c->rope);
+}
+
+static void merge(const cfg *c, const act *a, ft_step *s, ft_mat out)
+{
+    ft_layernorm(s, a->xn, a->x, c->post_ln, c->post_ln_b, c->eps);
+    product(s, a->m, ft_mat_at(a->xn.p, a->m.T, c->M), &c->merge0, c->merge0_b, FT_GELU_ERF);
+    product(s, out, a->m, &c->merge2, c->merge2_b, FT_ACT_NONE);
+}
+
+static void forward(const ft_vision *v, ft_step *s, const ft_vision_input *in, ft_mat out,
+                    int piece)
 {
     const cfg *c = v->m->cfg;
     const act a = lay_out(v, s, s->T);
-    ft_linear(s, a.x, in->patches, &c->patch[0]);
-    product_add(s, a.x, in->patches, &c->patch[1], c->patch_b);
-    ft_mix(s, a.x, ft_mat_at((float *)c->positions.p, c->g * c->g, c->C), in->positions, true);
-    ft_rope_angles(s, a.cs, &c->rope);
-    for (int l = 0; l < c->L; l++) {
-        ft_layer_begin(s, l, a.x);
-        attn(v, &c->layer[l], &a, s);
-        ffn(c, &c->layer[l], &a, s);
+    const int l = piece - 1;
+    if (piece == 0) {
+        embed(c, &a, s, in);
+        return;
     }
-    ft_layer_begin(s, c->L, a.x);
-    ft_layernorm(s, a.xn, a.x, c->post_ln, c->post_ln_b, c->eps);
-    product(s, a.m, ft_mat_at(a.xn.p, a.m.T, c->M), &c->merge0, c->merge0_b, FT_GELU_ERF);
-    product(s, out, a.m, &c->merge2, c->merge2_b, FT_ACT_NONE);
+    ft_layer_begin(s, l, a.x);
+    if (l == c->L) {
+        merge(c, &a, s, out);
+        return;
+    }
+    attn(v, &c->layer[l], &a, s);
+    ffn(c, &c->layer[l], &a, s);
 }
 
 static size_t arena(const ft_vision *v, int N)
@@ -197,6 +212,7 @@ static void bind(ft_vision *v, ft_binder *b)
     read_cfg(v, b, c);
     if (b->st) return;
     c->layer = ft_new_n(layer, (size_t)c->L);
+    v->pieces = c->L + 2;
     const int k = 3 * v->p * v->p;
     ft_bind_patch(b, &c->patch[0], c->C, k, "v.patch_embd.weight");
     ft_bind_patch(b, &c->patch[1], c->C, k, "v.patch_embd.weight.1");

@@ -1,6 +1,7 @@
 /* model/vision.c - which tower a file is, and what every tower needs around its own code. */
 #include "model/vision.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "dev/kv_row.h"
 
@@ -205,7 +206,7 @@ void ft_vision_attend(const ft_vision *v, ft_step *s, ft_mat o, ft_mat q, ft_mat
 /* ---- one picture ---- */
 
 /* The arrays of a tower's batch and inputs, on the host and on the device. */
-typedef struct encoding {
+struct ft_encoding {
     ft_vision *v;
     ft_dev *dev;
     ft_grid g;
@@ -217,9 +218,14 @@ typedef struct encoding {
     void *memory[PARTS]; /* on the device */
     int n_memory;
     bool full; /* the device had no more of it */
-} encoding;
+    ft_vision_input in;
+    ft_step step;
+    float *rows;    /* [T, E], on the device */
+    int piece;      /* the next one */
+    double slowest; /* seconds of a piece so far */
+};
 
-static void *device_memory(encoding *e, const void *host, size_t bytes)
+static void *device_memory(ft_encoding *e, const void *host, size_t bytes)
 {
     void *p = e->dev->alloc(e->dev, bytes);
     e->full |= !p;
@@ -230,14 +236,14 @@ static void *device_memory(encoding *e, const void *host, size_t bytes)
 }
 
 /* Patches of a merge x merge block are neighbours; blocks are in raster order. */
-static void patch_place(const encoding *e, int i, int *y, int *x)
+static void patch_place(const ft_encoding *e, int i, int *y, int *x)
 {
     const int m = e->v->merge, wide = e->g.gw / m, block = i / (m * m), in = i % (m * m);
     *y = block / wide * m + in / m;
     *x = block % wide * m + in % m;
 }
 
-static void make_batch(encoding *e)
+static void make_batch(ft_encoding *e)
 {
     const int N = e->N, pages = (N + FT_PAGE_ROWS - 1) / FT_PAGE_ROWS;
     int32_t *cell = e->ints = ft_new_n(int32_t, 5 * (size_t)N + (size_t)pages);
@@ -264,7 +270,7 @@ static void make_batch(encoding *e)
                           .pad_spans = true};
 }
 
-static ft_mixing make_positions(encoding *e)
+static ft_mixing make_positions(ft_encoding *e)
 {
     const ft_vision *v = e->v;
     int32_t *row = ft_new_n(int32_t, 4 * (size_t)e->N);
@@ -285,7 +291,7 @@ static ft_mixing make_positions(encoding *e)
 }
 
 /* Each token is the mean of pool x pool patches, times a factor. */
-static ft_mixing make_pooling(encoding *e)
+static ft_mixing make_pooling(ft_encoding *e)
 {
     const int K = e->v->pool, n = K * K;
     int32_t *row = ft_new_n(int32_t, (size_t)n * (size_t)e->T), *at = row;
@@ -302,7 +308,7 @@ static ft_mixing make_pooling(encoding *e)
     return m;
 }
 
-static void make_cache(encoding *e)
+static void make_cache(ft_encoding *e)
 {
     const ft_vision *v = e->v;
     const ft_kv_type type = e->dev->unified ? FT_KV_F32 : FT_KV_F16;
@@ -315,7 +321,7 @@ static void make_cache(encoding *e)
     kv->v = device_memory(e, NULL, bytes);
 }
 
-static ft_mat make_patches(encoding *e, const ft_image *m)
+static ft_mat make_patches(ft_encoding *e, const ft_image *m)
 {
     const ft_vision *v = e->v;
     const int k = 3 * v->p * v->p;
@@ -330,41 +336,90 @@ static ft_mat make_patches(encoding *e, const ft_image *m)
     return ft_mat_at(p, e->N, k);
 }
 
-static ft_status run_tower(encoding *e, const ft_vision_input *in, float *out, ft_err *err)
+static void make_step(ft_encoding *e)
 {
-    ft_vision *v = e->v;
-    ft_step s = {.dev = e->dev,
-                 .b = &e->batch,
-                 .T = e->N,
-                 .kv = &e->kv,
-                 .probe = v->probe,
-                 .probe_user = v->probe_user};
-    const size_t values = (size_t)e->T * (size_t)v->E;
-    s.arena_cap = v->tower->arena(v, e->N);
-    s.arena = device_memory(e, NULL, s.arena_cap * sizeof(float));
-    float *rows = device_memory(e, NULL, values * sizeof(float));
-    if (e->full)
-        return ft_fail(err, FT_ENOMEM, "no device memory for an image of %d patches", e->N);
+    const ft_vision *v = e->v;
+    e->step = (ft_step){.dev = e->dev,
+                        .b = &e->batch,
+                        .T = e->N,
+                        .kv = &e->kv,
+                        .profile = v->profile,
+                        .probe = v->probe,
+                        .probe_user = v->probe_user};
+    e->step.arena_cap = v->tower->arena(v, e->N);
+    e->step.arena = device_memory(e, NULL, e->step.arena_cap * sizeof(float));
+    e->rows = device_memory(e, NULL, (size_t)e->T * (size_t)v->E * sizeof(float));
+}
+
+ft_status ft_encoding_new(ft_encoding **out, ft_vision *v, const ft_image *m, const ft_grid *g,
+                          ft_err *err)
+{
+    ft_encoding *e = ft_new(ft_encoding);
+    *e = (ft_encoding){
+        .v = v, .dev = v->m->dev, .g = *g, .N = g->gw * g->gh, .T = g->rows * g->cols};
+    ft_dev_alloc_for(e->dev, NULL);
+    make_batch(e);
+    e->in = (ft_vision_input){.grid = *g, .patches = make_patches(e, m)};
+    e->in.positions = make_positions(e);
+    if (v->pool) e->in.pooling = make_pooling(e);
+    if (v->H) make_cache(e);
+    make_step(e);
+    if (!e->full) {
+        *out = e;
+        return FT_OK;
+    }
+    const ft_status st =
+        ft_fail(err, FT_ENOMEM, "no device memory for an image of %d patches", e->N);
+    ft_encoding_free(e);
+    return st;
+}
+
+void ft_encoding_free(ft_encoding *e)
+{
+    if (!e) return;
+    for (int i = 0; i < e->n_memory; i++) e->dev->free(e->dev, e->memory[i]);
+    ft_free(e->ints);
+    ft_free(e);
+}
+
+/* The pieces up to `to`, as one step of the device. */
+static ft_status run_pieces(ft_encoding *e, int to, ft_err *err)
+{
+    const ft_vision *v = e->v;
+    const ft_mat out = ft_mat_at(e->rows, e->T, v->E);
     e->dev->record(e->dev, &e->batch);
-    v->tower->forward(v, &s, in, ft_mat_at(rows, e->T, v->E));
+    for (; e->piece < to; e->piece++) {
+        e->step.arena_used = 0; /* every piece finds its activations where the last one left them */
+        v->tower->forward(v, &e->step, &e->in, out, e->piece);
+    }
     e->dev->commit(e->dev);
-    const ft_status st = e->dev->sync(e->dev, err);
-    if (!st) e->dev->download(e->dev, out, rows, values * sizeof(float));
+    return e->dev->sync(e->dev, err);
+}
+
+ft_status ft_encoding_run(ft_encoding *e, double seconds, float *out, bool *done, ft_err *err)
+{
+    const int pieces = e->v->pieces;
+    const int64_t start = ft_now_ns();
+    ft_status st = FT_OK;
+    double spent = 0;
+    do {
+        st = run_pieces(e, isinf(seconds) ? pieces : e->piece + 1, err);
+        const double now = (double)(ft_now_ns() - start) * 1e-9;
+        e->slowest = FT_MAX(e->slowest, now - spent);
+        spent = now;
+    } while (!st && e->piece < pieces && spent + e->slowest <= seconds);
+    *done = !st && e->piece == pieces;
+    if (*done) e->dev->download(e->dev, out, e->rows, (size_t)e->T * (size_t)e->v->E * sizeof *out);
     return st;
 }
 
 ft_status ft_vision_encode(ft_vision *v, const ft_image *m, const ft_grid *g, float *out,
                            ft_err *err)
 {
-    encoding e = {.v = v, .dev = v->m->dev, .g = *g, .N = g->gw * g->gh, .T = g->rows * g->cols};
-    ft_dev_alloc_for(e.dev, NULL);
-    make_batch(&e);
-    ft_vision_input in = {.grid = *g, .patches = make_patches(&e, m)};
-    in.positions = make_positions(&e);
-    if (v->pool) in.pooling = make_pooling(&e);
-    if (v->H) make_cache(&e);
-    const ft_status st = run_tower(&e, &in, out, err);
-    for (int i = 0; i < e.n_memory; i++) e.dev->free(e.dev, e.memory[i]);
-    ft_free(e.ints);
+    bool done;
+    ft_encoding *e = NULL;
+    ft_status st = ft_encoding_new(&e, v, m, g, err);
+    if (!st) st = ft_encoding_run(e, INFINITY, out, &done, err);
+    ft_encoding_free(e);
     return st;
 }

@@ -40,7 +40,10 @@ typedef struct ft_tower {
     const char *words;     /* "Qwen3.5 vision tower" */
     void (*bind)(ft_vision *v, ft_binder *b);
     void (*release)(ft_vision *v);
-    void (*forward)(const ft_vision *v, ft_step *s, const ft_vision_input *in, ft_mat out);
+    /* forward() runs in pieces, each of which leaves what the next one needs in the arena: piece 0
+     * reads the patches, piece l + 1 is block l, and the last one makes the rows. */
+    void (*forward)(const ft_vision *v, ft_step *s, const ft_vision_input *in, ft_mat out,
+                    int piece);
     /* Activation values that forward() takes from the arena for N patches. */
     size_t (*arena)(const ft_vision *v, int N);
     /* Row t of the position mixing: `row` and `w` have room for four. Returns how many. */
@@ -53,6 +56,7 @@ struct ft_vision {
     int p, merge;           /* side of a patch in pixels; of a block whose patches are neighbours */
     int unit;               /* side of a token in pixels */
     int pool;               /* patches of a token's side that are averaged; 0: none */
+    int pieces;             /* of forward() */
     int E;                  /* width of the rows that it makes */
     int H, d;               /* heads of its attention; 0: it has none */
     int attn_d;             /* width of a head as the device's attention takes it, >= d */
@@ -62,7 +66,8 @@ struct ft_vision {
     ft_image_attention attention;
     float pool_scale; /* factor on the mean of pooled patches */
     float mean[3], std[3];
-    ft_probe_fn *probe; /* reports named activations; NULL: none */
+    ft_profile *profile; /* of its ops; NULL: none */
+    ft_probe_fn *probe;  /* reports named activations; NULL: none */
     void *probe_user;
 };
 
@@ -79,6 +84,15 @@ ft_status ft_vision_fit(const ft_vision *v, int w, int h, int least, int most, f
 /* Resizes the picture to the grid and runs the tower: out [rows cols, E]. */
 ft_status ft_vision_encode(ft_vision *v, const ft_image *m, const ft_grid *g, float *out,
                            ft_err *err);
+
+/* The same in pieces, between which the device may do something else. Owns device memory. */
+typedef struct ft_encoding ft_encoding;
+ft_status ft_encoding_new(ft_encoding **out, ft_vision *v, const ft_image *m, const ft_grid *g,
+                          ft_err *err);
+/* Runs at least one piece, and no more than are expected to take `seconds`. *done: `out` is
+ * filled. */
+ft_status ft_encoding_run(ft_encoding *e, double seconds, float *out, bool *done, ft_err *err);
+void ft_encoding_free(ft_encoding *e);
 
 /* ---- for the towers ---- */
 

@@ -61,7 +61,11 @@ bool ft_chat_text(const json_t *content, const char *param, json_t **out, ft_htt
     ft_buf b;
     ft_buf_init(&b, SIZE_MAX / 2);
     bool ok = true;
-    json_array_foreach(content, i, part) if (ok) ok = part_text(&b, part, param, error);
+    json_array_foreach(content, i, part)
+    {
+        if (ok && i) ft_buf_putc(&b, '\n');
+        ok = ok && part_text(&b, part, param, error);
+    }
     if (ok) *out = json_stringn(ft_buf_z(&b), b.len);
     ft_buf_release(&b);
     return ok;

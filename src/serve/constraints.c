@@ -34,12 +34,8 @@ static bool put_schema(ft_gen_params *a, const json_t *schema, const char *param
 {
     if (!json_is_object(schema) && !json_is_boolean(schema))
         return wrong(param, schema, "a JSON schema", error);
-    json_t *soft = json_deep_copy(schema);
-    ft_schema_relax(soft, a->ignored, sizeof a->ignored);
-    char *text = json_dumps(soft, JSON_COMPACT | JSON_ENCODE_ANY);
-    json_decref(soft);
-    if (!text)
-        return ft_http_error_set(error, FT_ERR_INVALID, param, "%s cannot be serialised", param);
+    char *text;
+    if (!ft_schema_relax(a, schema, param, "", &text, error)) return false;
     ft_gen_params_own(a, text);
     if (!is_free(a, param, error)) return false;
     a->r.json_schema = text;

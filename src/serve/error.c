@@ -26,6 +26,7 @@ static const struct {
     [FT_ERR_UNAVAILABLE] = {503, "unavailable_error", "overloaded_error", "service_unavailable"},
     [FT_ERR_BUSY] = {429, "rate_limit_error", "rate_limit_error", "rate_limit_exceeded"},
     [FT_ERR_SERVER] = {500, "server_error", "api_error", "server_error"},
+    [FT_ERR_REMOTE] = {502, "server_error", "api_error", "server_error"},
     [FT_ERR_NO_SPACE] = {507, "insufficient_storage_error", "api_error", "insufficient_storage"},
 };
 

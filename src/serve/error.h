@@ -20,6 +20,7 @@ typedef enum ft_error_kind {
     FT_ERR_UNAVAILABLE,
     FT_ERR_BUSY,
     FT_ERR_SERVER,
+    FT_ERR_REMOTE,
     FT_ERR_NO_SPACE,
 } ft_error_kind;
 

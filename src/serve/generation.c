@@ -362,6 +362,17 @@ static bool fits(const ft_served *d, const ft_prompt *p, ft_http_error *error)
     return false;
 }
 
+/* Whether one client may have so many jobs at a time. */
+static bool within_share(const ft_served *d, int n_prompt, int n, ft_http_error *error)
+{
+    if (n_prompt * n <= d->info->jobs_max) return true;
+    return ft_http_error_set(
+        error, FT_ERR_INVALID, n_prompt > 1 ? "prompt" : "n",
+        "the request is for %d responses (%d prompts, n = %d), want at most %d "
+        "(--queue-per-client)",
+        n_prompt * n, n_prompt, n, d->info->jobs_max);
+}
+
 void ft_generation_start(ft_call *c, ft_served *d, const ft_api_format *format, const char *prefix,
                          ft_gen_params *a, const ft_prompt *prompt, int n_prompt, const char *model,
                          json_t *extra)
@@ -371,7 +382,7 @@ void ft_generation_start(ft_call *c, ft_served *d, const ft_api_format *format, 
     ft_http_error error;
     ft_err err;
     ft_status st = FT_OK;
-    bool ok = true;
+    bool ok = within_share(d, n_prompt, a->n, &error);
     ft_random_id(t->id, prefix, 32);
     a->r.client = ft_call_client(c);
     for (int i = 0; i < n_prompt && ok; i++) ok = fits(d, &prompt[i], &error);

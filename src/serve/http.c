@@ -26,6 +26,7 @@ enum {
     OUT_MAX = 64 << 20,
     OFFLOAD_BYTES = 32 << 10, /* larger bodies are handled by offload.c */
     OFFLOAD_THREADS = 2,
+    FETCH_THREADS = 4,
     FREE_BYTES = 64 << 10, /* smaller bodies are not counted in p.body_memory */
     TRIM_BYTES = 4 << 20,  /* after a larger request, freed memory is returned to the system */
 };
@@ -507,16 +508,33 @@ static void run_offloaded(ft_call *c)
     MHD_resume_connection(conn); /* the call may be freed at any time from here on */
 }
 
-/* Large bodies and requests that need a grammar run on two thread pools of their own, so that
- * neither blocks the other. Returns false if the handler is to run on this thread. */
+/* Whether the request names an image that is to be downloaded: a text that is an address. */
+static bool has_address(const json_t *v)
+{
+    const char *text = json_string_value(v), *key;
+    json_t *one;
+    size_t i;
+    if (text) return !strncasecmp(text, "http://", 7) || !strncasecmp(text, "https://", 8);
+    json_array_foreach((json_t *)(uintptr_t)v, i, one) if (has_address(one)) return true;
+    json_object_foreach((json_t *)(uintptr_t)v, key, one) if (has_address(one)) return true;
+    return false;
+}
+
+/* Large bodies, requests that need a grammar and requests that wait for a download run on thread
+ * pools of their own, so that none blocks the others. Returns false if the handler is to run on
+ * this thread. */
 static bool offload(ft_call *c)
 {
     if (!c->post) return false;
     const bool large = c->in.len >= OFFLOAD_BYTES;
     if (!large) parse(c);
-    if (!large && (c->response || !ft_constraints_any(c->body))) return false;
+    const bool fetches = !large && c->s->fetch && has_address(c->body);
+    if (!large && (c->response || !(fetches || ft_constraints_any(c->body)))) return false;
     pthread_mutex_lock(&c->lock);
-    const bool ok = ft_offload_put(large ? c->s->offload : c->s->compile, c);
+    const bool ok = ft_offload_put(fetches ? c->s->fetch
+                                   : large ? c->s->offload
+                                           : c->s->compile,
+                                   c);
     if (ok) {
         c->offloaded = c->suspended = true;
         MHD_suspend_connection(c->conn);
@@ -677,6 +695,7 @@ ft_status ft_server_open(ft_server **out, const ft_serve_params *p, ft_err *err)
     if (!st) st = ft_listen(s, err);
     s->offload = ft_offload_new(OFFLOAD_THREADS, run_offloaded);
     s->compile = ft_offload_new(OFFLOAD_THREADS, run_offloaded);
+    if (p->image_hosts) s->fetch = ft_offload_new(FETCH_THREADS, run_offloaded);
     if (!st) st = start_daemon(s, err);
     if (!st) {
         s->work = ft_work_new(2);
@@ -726,12 +745,14 @@ void ft_server_close(ft_server *s)
         atomic_store(&s->closing, true);
         ft_offload_stop(s->offload);
         ft_offload_stop(s->compile);
+        ft_offload_stop(s->fetch);
         while (cancel_calls(s)) usleep(2000);
         ft_watch_stop(s);
         MHD_stop_daemon(s->daemon);
     }
     ft_offload_free(s->offload);
     ft_offload_free(s->compile);
+    ft_offload_free(s->fetch);
     ft_peers_release(s);
     ft_work_free(s->work);
     if (s->unix_path) unlink(s->unix_path);

@@ -1,11 +1,15 @@
 #include "serve/images.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/mem.h"
+#include "serve/image_url.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
+enum { IMAGE_BYTES = 20 << 20, DOWNLOAD_S = 10 }; /* of an image that is downloaded */
 enum { LOW_TOKENS = 256, LOW_TOKENS_GEMMA = 70 };
 
 static const char *type_of(const json_t *part)
@@ -35,6 +39,35 @@ static int tokens_of(const ft_served *d, const char *detail)
     return strstr(d->info->arch, "Gemma") ? LOW_TOKENS_GEMMA : LOW_TOKENS;
 }
 
+static bool is_address(const char *text, size_t n)
+{
+    return n > 7 && (!strncasecmp(text, "http://", 7) || !strncasecmp(text, "https://", 8) ||
+                     !strncasecmp(text, "file://", 7));
+}
+
+static bool download(ft_gen_params *a, const char *url, size_t n, void **bytes, size_t *n_bytes,
+                     const char *where, ft_http_error *error)
+{
+    ft_err err;
+    if (!a->image_hosts)
+        return ft_http_error_set(error, FT_ERR_INVALID, where,
+                                 "%s is the address of an image, want its data: "
+                                 "data:image/...;base64,... (the server downloads images with "
+                                 "--allow-image-urls)",
+                                 where);
+    if (strlen(url) != n)
+        return ft_http_error_set(error, FT_ERR_INVALID, where, "%s has a zero byte, want none",
+                                 where);
+    const ft_image_url_rules rules = {.hosts = a->image_hosts,
+                                      .bytes = IMAGE_BYTES,
+                                      .seconds = FT_MIN((double)DOWNLOAD_S, a->image_s)};
+    const int64_t start = ft_now_ns();
+    const ft_status st = ft_image_url_get(url, &rules, bytes, n_bytes, &err);
+    a->image_s -= (double)(ft_now_ns() - start) * 1e-9;
+    return !st || ft_http_error_set(error, st == FT_EIO ? FT_ERR_REMOTE : FT_ERR_INVALID, where,
+                                    "%s: %s", where, err.text);
+}
+
 bool ft_images_add(ft_gen_params *a, const ft_served *d, const char *text, size_t n,
                    const char *detail, const char *where, ft_http_error *error)
 {
@@ -49,14 +82,11 @@ bool ft_images_add(ft_gen_params *a, const ft_served *d, const char *text, size_
     if (a->r.n_images == FT_REQUEST_IMAGES)
         return ft_http_error_set(error, FT_ERR_INVALID, where,
                                  "%s exceeds the maximum of %d images", where, FT_REQUEST_IMAGES);
-    if (n > 7 && (!strncmp(text, "http://", 7) || !strncmp(text, "https://", 8) ||
-                  !strncmp(text, "file://", 7)))
-        return ft_http_error_set(error, FT_ERR_INVALID, where,
-                                 "%s is the address of an image, want its data: "
-                                 "data:image/...;base64,...",
-                                 where);
-    if (ft_image_from_text(text, n, &bytes, &n_bytes, &err))
+    if (is_address(text, n)) {
+        if (!download(a, text, n, &bytes, &n_bytes, where, error)) return false;
+    } else if (ft_image_from_text(text, n, &bytes, &n_bytes, &err)) {
         return ft_http_error_set(error, FT_ERR_INVALID, where, "%s: %s", where, err.text);
+    }
     ft_gen_params_own(a, bytes);
     const ft_image_input in = {.bytes = bytes, .n = n_bytes, .max_tokens = tokens_of(d, detail)};
     int tokens;

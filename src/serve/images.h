@@ -1,5 +1,5 @@
 /* serve/images.h - images in requests: converts each API's image parts to chat image parts and
- * decodes their bytes. Images must be part of the request; URLs are rejected. */
+ * decodes their bytes. Images are part of the request, or are downloaded (image_url.h). */
 #ifndef FT_SERVE_IMAGES_H
 #define FT_SERVE_IMAGES_H
 
@@ -11,7 +11,8 @@ bool ft_images_in(const json_t *content);
  * i: index of the message, for errors. *out is a new reference. */
 bool ft_images_read(ft_gen_params *a, const ft_served *d, const json_t *content, size_t i,
                     json_t **out, ft_http_error *error);
-/* Adds an image given as base64 or as a data URI. where: its name in error messages. */
+/* Adds an image given as base64, as a data URI or by its address. where: its name in error
+ * messages. */
 bool ft_images_add(ft_gen_params *a, const ft_served *d, const char *text, size_t n,
                    const char *detail, const char *where, ft_http_error *error);
 /* Replaces each FT_MEDIA_MARKER in a text by the model's image placeholder. */

@@ -157,6 +157,15 @@ static void cache(const ft_llm_stats *c, ft_buf *out)
                   (unsigned long long)c->prefix_bytes);
     head(out, "foretoken:prefix_entries", "gauge", "Prefix checkpoints.");
     ft_buf_printf(out, "foretoken:prefix_entries %llu\n", (unsigned long long)c->prefix_entries);
+    head(out, "foretoken:prefix_checkpoint_bytes", "gauge",
+         "Memory of one prefix checkpoint besides its pages, in bytes.");
+    ft_buf_printf(out, "foretoken:prefix_checkpoint_bytes %llu\n",
+                  (unsigned long long)c->prefix_state);
+    head(out, "foretoken:prefix_hits_total", "counter", "Prompts that begin with cached tokens.");
+    ft_buf_printf(out, "foretoken:prefix_hits_total %llu\n", (unsigned long long)c->prefix_hits);
+    head(out, "foretoken:prefix_misses_total", "counter", "Prompts without cached tokens.");
+    ft_buf_printf(out, "foretoken:prefix_misses_total %llu\n",
+                  (unsigned long long)c->prefix_misses);
     head(out, "foretoken:prefix_hit_tokens_total", "counter", "Prompt tokens found in the cache.");
     ft_buf_printf(out, "foretoken:prefix_hit_tokens_total %llu\n",
                   (unsigned long long)c->cached_tokens);

@@ -44,11 +44,13 @@ static json_t *model_entry(ft_server *s, const ft_served *d)
     gmtime_r(&created, &t);
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &t);
     const bool there = d && d->state >= FT_SERVED_LOADED;
-    return json_pack("{s:o, s:o, s:o, s:s, s:s, s:O, s:I, s:s, s:s, s:o, s:o}", "id", name,
+    json_t *can = json_pack("[s]", "completion");
+    if (there && d->info->vision) json_array_append_new(can, json_string("multimodal"));
+    return json_pack("{s:o, s:o, s:o, s:s, s:s, s:O, s:I, s:s, s:s, s:o, s:o, s:o}", "id", name,
                      "aliases", aliases, "tags", items(one ? s->p.tags : NULL), "object", "model",
                      "type", "model", "display_name", name, "created", (json_int_t)s->created,
                      "created_at", date, "owned_by", "foretoken", "status", status, "meta",
-                     there ? meta(d) : json_null());
+                     there ? meta(d) : json_null(), "capabilities", can);
 }
 
 static json_t *first_and_last(json_t *j, const json_t *list)

@@ -168,6 +168,7 @@ static void add_gauges(ft_llm_stats *to, const ft_llm_stats *n)
     to->pages_cached += n->pages_cached;
     to->prefix_bytes += n->prefix_bytes;
     to->prefix_entries += n->prefix_entries;
+    to->prefix_state = FT_MAX(to->prefix_state, n->prefix_state);
     to->failed |= n->failed;
 }
 

@@ -321,7 +321,10 @@ static bool few_enough(const ft_gen_params *a, const ft_served *d, ft_http_error
 
 void ft_gen_params_init(ft_gen_params *a, ft_server *s, const ft_served *d)
 {
-    *a = (ft_gen_params){.n = 1, .ping_s = s->p.ping_s};
+    *a = (ft_gen_params){.n = 1,
+                         .ping_s = s->p.ping_s,
+                         .image_hosts = s->p.image_hosts,
+                         .image_s = FT_PARAM_IMAGE_S};
     pthread_mutex_lock(&s->lock);
     a->r = d->defaults;
     pthread_mutex_unlock(&s->lock);

@@ -13,6 +13,7 @@ enum {
     FT_PARAM_SOURCE = 1 << 20,
     FT_PARAM_PROBS = 100
 };
+enum { FT_PARAM_IMAGE_S = 30 }; /* seconds for all images of a request that are downloaded */
 enum { FT_PARAM_BIASES = 16384, FT_PARAM_BREAKERS = 64, FT_PARAM_BREAKER_BYTES = 256 };
 
 typedef struct ft_gen_params {
@@ -31,6 +32,8 @@ typedef struct ft_gen_params {
     int32_t *bias_id;
     float *bias;
     char samplers[256];
+    const char *image_hosts; /* as in ft_serve_params */
+    double image_s;          /* time that is left for downloads of this request's images */
     ft_image_input image[FT_REQUEST_IMAGES]; /* r.images points here; own holds the bytes */
     char ignored[FT_IGNORED]; /* schema keywords that are not enforced, for X-Schema-Ignored */
     json_t *warnings; /* what the request has and the response ignores: an array of strings */

@@ -31,6 +31,8 @@ typedef struct ft_serve_params {
     size_t body_max;               /* maximum size of a request body in bytes */
     size_t body_memory;         /* memory limit of all bodies, raw and parsed; one may take 1/4 */
     const char *allowed_hosts;  /* allowed Host names besides localhost, or "*"; NULL: none */
+    const char *image_hosts;    /* of images that requests give by address, separated by
+                                 * commas, or "any"; NULL: none */
     bool cache_shared;          /* share cached prompts between API keys */
     const char *slot_save_path; /* directory of saved slots; NULL: disabled */
     bool slots, metrics, props; /* enable these routes; props: POST /props */

@@ -52,6 +52,7 @@ struct ft_server {
     struct ft_work *work;
     struct ft_offload *offload; /* runs handlers with large bodies */
     struct ft_offload *compile; /* runs handlers that compile a grammar */
+    struct ft_offload *fetch;   /* runs handlers that download images; NULL: they may not */
     atomic_llong body_bytes;    /* memory of all large bodies, raw and parsed */
     atomic_bool trim_due;       /* a large request was freed: return memory to the system */
 };

@@ -111,8 +111,11 @@ static void template_of(ft_call *c, bool count)
         ft_call_json(c, 200,
                      json_pack("{s:s, s:i}", "object", "response.input_tokens", "input_tokens",
                                ft_images_count(&a, d, p.ids.n)));
-    else
-        ft_call_json(c, 200, json_pack("{s:o}", "prompt", ft_json_string(p.text, strlen(p.text))));
+    else {
+        char *text = ft_llm_prompt_text(d->llm, p.text);
+        ft_call_json(c, 200, json_pack("{s:o}", "prompt", ft_json_string(text, strlen(text))));
+        free(text);
+    }
     ft_chat_release(&p);
     ft_gen_params_release(&a);
 }

@@ -83,6 +83,29 @@ static bool choice(const json_t *body, bool *none, bool *required, const char **
                              ft_json_brief(v, brief));
 }
 
+/* Sets the tools of the request, with parameters that a grammar can enforce; the template shows the
+ * original ones. */
+static bool relax_tools(ft_gen_params *a, const json_t *tools, ft_http_error *error)
+{
+    json_t *list = json_deep_copy(tools), *t;
+    size_t i;
+    bool ok = true;
+    json_array_foreach(list, i, t)
+    {
+        json_t *f = ft_get(t, "function"), *schema = ft_get(f, "parameters");
+        char where[64], *text;
+        if (!schema || !ok) continue;
+        snprintf(where, sizeof where, "/%zu/function/parameters", i);
+        ok = ft_schema_relax(a, schema, "tools", where, &text, error);
+        if (!ok) continue;
+        json_object_set_new(f, "parameters", json_loads(text, JSON_DECODE_ANY, NULL));
+        free(text);
+    }
+    if (ok) a->r.tools = ft_gen_params_own(a, json_dumps(list, JSON_COMPACT));
+    json_decref(list);
+    return ok;
+}
+
 /* Makes the token that begins a call impossible to sample, so that the response is text. */
 static bool ban_calls(ft_gen_params *a, const ft_served *d, ft_http_error *error)
 {
@@ -119,11 +142,11 @@ bool ft_tools_read(ft_gen_params *a, const ft_served *d, const json_t *body, jso
             return ft_http_error_set(error, FT_ERR_INVALID, "grammar",
                                      "both tools and a grammar are given, want one of them");
         }
-        json_t *relaxed = json_deep_copy(f); /* the template shows the original schema */
-        ft_schema_relax(relaxed, a->ignored, sizeof a->ignored);
+        if (!relax_tools(a, f, error)) {
+            json_decref(f);
+            return false;
+        }
         a->r.no_calls = false;
-        a->r.tools = ft_gen_params_own(a, json_dumps(relaxed, JSON_COMPACT));
-        json_decref(relaxed);
         json_object_set(options, "tools", f);
     }
     json_decref(f);

@@ -381,7 +381,10 @@ static ft_status put_all(job *j, ft_str text, unsigned flags)
     ft_status st = FT_OK;
     while (!st && ft_special_cut_next(&cut, &m)) {
         st = put_text(j, (ft_str){text.p + at, m.at - at}, flags);
-        if (!st) ft_ids_put(j->out, m.id);
+        if (!st && m.id < 0)
+            st = put_text(j, j->v->text[-2 - m.id], flags);
+        else if (!st)
+            ft_ids_put(j->out, m.id);
         at = m.at + m.len;
     }
     if (!st) st = put_text(j, (ft_str){text.p + at, text.n - at}, flags);

@@ -1,7 +1,10 @@
 /* text/chat.c - renders messages to prompts with the chat template of the model. */
+#define _POSIX_C_SOURCE 200809L
 #include "text/chat.h"
 
 #include "base/mem.h"
+
+#include <time.h>
 
 struct ft_chat_template {
     ft_jinja *jinja;
@@ -85,6 +88,22 @@ static void adapt_message(const ft_chat_template *c, json_t *m)
     parse_arguments(json_object_get(m, "tool_calls"));
 }
 
+/* Today, unless the caller sets them. */
+static void set_dates(json_t *vars)
+{
+    char date[32] = "", day_second[32] = "";
+    struct tm tm;
+    const time_t now = time(NULL);
+    if (localtime_r(&now, &tm)) {
+        strftime(date, sizeof date, "%d %b %Y", &tm);
+        strftime(day_second, sizeof day_second, "%b %d %Y", &tm);
+    }
+    if (!json_object_get(vars, "date_string"))
+        json_object_set_new(vars, "date_string", json_string(date));
+    if (!json_object_get(vars, "datetime"))
+        json_object_set_new(vars, "datetime", json_string(day_second));
+}
+
 static json_t *template_variables(const ft_chat_template *c, const ft_chat_input *in)
 {
     json_t *v = in->extra ? json_deep_copy(in->extra) : json_object();
@@ -96,6 +115,7 @@ static json_t *template_variables(const ft_chat_template *c, const ft_chat_input
     json_object_set_new(v, "add_generation_prompt", json_boolean(in->add_generation_prompt));
     if (in->thinking != FT_THINK_UNSET)
         json_object_set_new(v, "enable_thinking", json_boolean(in->thinking == FT_THINK_ON));
+    set_dates(v);
     json_object_set_new(v, "bos_token", json_string_nocheck(ft_buf_z(&c->bos)));
     json_object_set_new(v, "eos_token", json_string_nocheck(ft_buf_z(&c->eos)));
     return v;
@@ -115,6 +135,23 @@ ft_status ft_chat_render(const ft_chat_template *c, const ft_chat_input *in, ft_
     json_t *v = template_variables(c, in);
     const ft_status st = ft_jinja_render(c->jinja, v, NULL, out, err);
     json_decref(v);
+    return st;
+}
+
+ft_status ft_chat_check(const ft_chat_template *c, ft_err *err)
+{
+    static const char probe[] = "where is the user's message?";
+    json_t *list = json_pack("[{s:s, s:s}]", "role", "user", "content", probe);
+    const ft_chat_input in = {.messages = list, .add_generation_prompt = true};
+    ft_buf out;
+    ft_buf_init(&out, (size_t)1 << 20);
+    ft_status st = ft_chat_render(c, &in, &out, err);
+    if (!st && !has(ft_buf_str(&out), probe))
+        st = ft_fail(err, FT_EINVAL,
+                     "a message of the user is not in the prompt that it renders, \"%.80s\"",
+                     ft_buf_z(&out));
+    ft_buf_release(&out);
+    json_decref(list);
     return st;
 }
 

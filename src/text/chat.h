@@ -19,6 +19,7 @@ typedef struct ft_chat_input {
     const json_t *tools;    /* an array, or NULL */
     const json_t *extra;    /* an object of further template variables, or NULL */
     bool add_generation_prompt;
+    /* The template variable enable_thinking. llama.cpp sets it unless thinking is turned off. */
     enum { FT_THINK_UNSET, FT_THINK_ON, FT_THINK_OFF } thinking;
 } ft_chat_input;
 
@@ -29,9 +30,17 @@ void ft_chat_free(ft_chat_template *c);
 ft_chat_family ft_chat_family_of(const ft_chat_template *c);
 ft_chat_family ft_chat_detect(ft_str source);
 
+/* The source of a built-in template: "chatml", "gemma" or "gemma4"; NULL: there is none of this
+ * name. */
+const char *ft_chat_builtin(const char *name);
+
+/* Fails unless the template renders a message of the user: its text must be in the prompt. */
+ft_status ft_chat_check(const ft_chat_template *c, ft_err *err);
+
 /* Appends the prompt to out. The template receives arguments of tool calls that are JSON text as
  * objects, the role developer as system when the template does not use developer, and `reasoning`
- * as `reasoning_content`. */
+ * as `reasoning_content`; it has the variables date_string ("02 Jan 2026") and datetime ("Jan 02
+ * 2026") too. */
 ft_status ft_chat_render(const ft_chat_template *c, const ft_chat_input *in, ft_buf *out,
                          ft_err *err);
 

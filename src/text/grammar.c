@@ -211,7 +211,7 @@ static void mask_place(shared *sh, ft_place p, uint32_t *bits)
 static bool mask_places(ft_grammar_state *s, uint32_t *bits)
 {
     shared *sh = s->sh;
-    ft_stepper_refill(sh->step);
+    ft_stepper_refill(sh->step, true);
     const uint32_t mark = ft_stepper_mark(sh->step);
     for (size_t i = 0; i < s->at.n; i++) mask_place(sh, s->at.p[i], bits);
     ft_stepper_drop(sh->step, mark);
@@ -257,9 +257,10 @@ static bool move(shared *sh, ft_places *at, uint8_t byte)
 
 static bool move_all(shared *sh, ft_places *at, const char *p, size_t n)
 {
-    ft_stepper_refill(sh->step);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        if (i % FT_TRIE_DEPTH_MAX == 0) ft_stepper_refill(sh->step, false);
         if (!move(sh, at, (uint8_t)p[i])) return false;
+    }
     return true;
 }
 
@@ -396,6 +397,11 @@ const char *ft_grammar_spent(const ft_grammar_state *s)
     return ft_stepper_spent(s->sh->step);
 }
 
+void ft_grammar_stop(ft_grammar_state *s)
+{
+    ft_stepper_stop(s->sh->step);
+}
+
 /* ---- states ---- */
 
 static ft_status copy_lazy(shared *sh, const ft_grammar_lazy *lazy, ft_err *err)
@@ -511,6 +517,11 @@ static void mask_free(void *user)
     ft_grammar_state_free(user);
 }
 
+static void mask_stop(void *user)
+{
+    ft_grammar_stop(user);
+}
+
 const ft_grammar_mask ft_grammar_mask_functions = {
-    mask_allow, mask_allows, mask_accept, mask_clone, mask_copy, mask_free,
+    mask_allow, mask_allows, mask_accept, mask_clone, mask_copy, mask_free, mask_stop,
 };

@@ -88,6 +88,9 @@ bool ft_grammar_ended(
 const char *ft_grammar_limit(const ft_grammar_state *s);
 /* NULL, or a sentence: masks took more work than a response may; nothing is allowed any more. */
 const char *ft_grammar_spent(const ft_grammar_state *s);
+/* Called by another thread while a mask of the state or of a clone is computed: that ends soon, and
+ * nothing is allowed any more. */
+void ft_grammar_stop(ft_grammar_state *s);
 /* Computes the mask of the first token of the grammar, which is kept. FT_ELIMIT: that alone is too
  * much work. */
 ft_status ft_grammar_probe(ft_grammar_state *s, ft_err *err);
@@ -100,6 +103,7 @@ typedef struct ft_grammar_mask {
     void *(*clone)(void *user);
     void (*copy)(void *user, const void *from);
     void (*free)(void *user);
+    void (*stop)(void *user);
 } ft_grammar_mask;
 extern const ft_grammar_mask ft_grammar_mask_functions;
 

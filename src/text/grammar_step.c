@@ -5,6 +5,8 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
+#include <stdatomic.h>
+
 #define Q_END  0xFFFFFFFFu
 #define Q_EXIT 0xFFFFFFFEu
 
@@ -28,8 +30,10 @@ struct ft_stepper {
     uint32_t bucket[BUCKETS];
     memo memo[MEMO];
     uint32_t age;         /* of the memo: grows whenever contexts are dropped */
-    uint64_t left, total; /* steps: of this mask, of the text */
+    uint64_t left, total; /* steps: of this mask or token, of the text */
+    bool mask;            /* a mask is computed, not a token read */
     const char *limit, *spent;
+    atomic_bool stop; /* set by another thread */
     /* one closure */
     uint32_t tick, n_seen;
     uint32_t *place_tick, *place_at; /* [n_state] */
@@ -48,14 +52,24 @@ static bool spend(ft_stepper *s, uint64_t n)
     if (s->spent) return false;
     if (s->left < n || s->total < n) {
         s->spent = s->limit =
-            s->left < n
-                ? "the grammar is too large or ambiguous: over 3000000 steps for one token"
-                : "the grammar is too costly: over 30000000 steps, and 30000 for each token";
+            s->left >= n
+                ? "the grammar is too costly: over 30000000 steps, and 30000 for each token"
+            : s->mask ? "the grammar is too large or ambiguous: over 3000000 steps for one token"
+                      : "the grammar is too ambiguous: over 200000 steps to read one token";
+        return false;
+    }
+    if (atomic_load_explicit(&s->stop, memory_order_relaxed)) {
+        s->spent = "the computation of a mask was stopped";
         return false;
     }
     s->left -= n;
     s->total -= n;
     return true;
+}
+
+void ft_stepper_stop(ft_stepper *s)
+{
+    atomic_store_explicit(&s->stop, true, memory_order_relaxed);
 }
 
 bool ft_stepper_spend(ft_stepper *s, uint64_t n)
@@ -203,7 +217,7 @@ ft_stepper *ft_stepper_new(const ft_auto *a)
         intern(s, at);
     }
     s->total = FT_STEP_TOTAL;
-    ft_stepper_refill(s);
+    ft_stepper_refill(s, true);
     return s;
 }
 
@@ -225,9 +239,10 @@ const char *ft_stepper_limit(const ft_stepper *s)
     return s->limit;
 }
 
-void ft_stepper_refill(ft_stepper *s)
+void ft_stepper_refill(ft_stepper *s, bool mask)
 {
-    s->left = FT_STEP_MAX;
+    s->mask = mask;
+    s->left = mask ? FT_STEP_MASK : FT_STEP_READ;
 }
 
 void ft_stepper_token(ft_stepper *s)

@@ -12,9 +12,10 @@
 
 #define FT_CTX_MAX (1u << 18) /* contexts of one text and its clones */
 /* Work is counted in steps: a place that is looked at, or a node of the vocabulary's trie; a step
- * takes some 30 ns. A response that uses more than its steps is ended, so that a costly grammar
- * does not delay the other responses of the engine for long. */
-#define FT_STEP_MAX   3000000u  /* for one mask or token */
+ * takes some 30 ns. A response that uses more than its steps is ended. Tokens are read on the engine
+ * thread, so their bound is low; masks are computed beside it (engine/mask.c). */
+#define FT_STEP_MASK  3000000u  /* for one mask */
+#define FT_STEP_READ  200000u   /* to read or check one token */
 #define FT_STEP_TOTAL 30000000u /* for a text and its clones, */
 #define FT_STEP_TOKEN 30000u    /* and so many more for each token */
 
@@ -40,8 +41,9 @@ const char *ft_stepper_limit(const ft_stepper *s);
 /* NULL, or a sentence: the work of a mask or of the text went over its bound. It stays so. */
 const char *ft_stepper_spent(const ft_stepper *s);
 bool ft_stepper_spend(ft_stepper *s, uint64_t n); /* false: too much */
-void ft_stepper_refill(ft_stepper *s);            /* the steps of the next mask or token */
+void ft_stepper_refill(ft_stepper *s, bool mask); /* the steps of the next mask or token */
 void ft_stepper_token(ft_stepper *s);             /* a token more: its share of the total */
+void ft_stepper_stop(ft_stepper *s);              /* from another thread: all is spent */
 uint32_t ft_stepper_mark(const ft_stepper *s);
 void ft_stepper_drop(ft_stepper *s, uint32_t mark); /* forgets the contexts made since */
 

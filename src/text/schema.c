@@ -34,6 +34,24 @@ typedef struct conv {
     uint32_t n_rule;
 } conv;
 
+static void blame_push(ft_schema_blame *b, json_t *schema)
+{
+    if (b && b->n < FT_SCHEMA_DEPTH) b->at[b->n] = json_incref(schema);
+    if (b) b->n++;
+}
+
+/* Down to n schemas. */
+static void blame_cut(ft_schema_blame *b, int n)
+{
+    while (b && b->n > n)
+        if (--b->n < FT_SCHEMA_DEPTH) json_decref(b->at[b->n]);
+}
+
+void ft_schema_blame_release(ft_schema_blame *b)
+{
+    blame_cut(b, 0);
+}
+
 static ft_status visit_schema(conv *v, json_t *schema, uint32_t *rule);
 
 static ft_status visit_at(conv *v, const char *name, json_t *schema, uint32_t *rule)
@@ -260,8 +278,73 @@ static void put_rest(conv *v, const prop *p, size_t n, uint32_t base, uint32_t m
     }
 }
 
+/* What propertyNames asks of the names: nothing, one of a list, or what a rule for strings says. */
+typedef struct name_test {
+    json_t *list; /* the values allowed; NULL: no list */
+    bool by_rule;
+    uint32_t rule; /* if by_rule: of a name in quotation marks */
+} name_test;
+
+static ft_status read_names(conv *v, const json_t *flat, name_test *t)
+{
+    json_t *names = json_object_get(flat, "propertyNames"), *plain;
+    *t = (name_test){0};
+    if (!names || json_is_true(names)) return FT_OK;
+    if (json_is_false(names)) {
+        t->list = json_array();
+        return FT_OK;
+    }
+    json_t *text = json_pack("{s:s}", "type", "string"), *both = ft_schema_both(text, names);
+    const size_t mark = ft_schema_enter(&v->c, "propertyNames");
+    ft_status st = ft_schema_flatten(&v->c, both, &plain);
+    if (!st) {
+        t->list = json_incref(json_object_get(plain, "enum"));
+        t->by_rule = !t->list && json_object_size(plain) > 1; /* more than its type */
+        json_decref(plain);
+    }
+    if (!st && t->by_rule) st = visit_schema(v, both, &t->rule);
+    if (!st) ft_schema_leave(&v->c, mark);
+    json_decref(both);
+    json_decref(text);
+    return st;
+}
+
+static bool name_allowed(const name_test *t, const char *name)
+{
+    size_t i;
+    json_t *x;
+    if (!t->list) return true;
+    json_array_foreach(t->list, i,
+                       x) if (json_is_string(x) && !strcmp(json_string_value(x), name)) return true;
+    return false;
+}
+
+/* A rule for one additional "key": value with the keys of a list that are no names of properties.
+ */
+static uint32_t listed_rule(conv *v, const json_t *names, const name_test *t, uint32_t value)
+{
+    size_t i;
+    json_t *x;
+    uint32_t rule = 0;
+    json_array_foreach(t->list, i, x)
+    {
+        if (!json_is_string(x) || json_object_get(names, json_string_value(x))) continue;
+        char *z = json_dumps(x, JSON_ENCODE_ANY);
+        if (!z) continue;
+        if (!rule)
+            ft_buf_printf(v->out, "r%u ::= (", rule = v->n_rule++);
+        else
+            ft_buf_puts(v->out, " | ");
+        ft_schema_literal(v->out, z, strlen(z));
+        free(z);
+    }
+    if (rule) ft_buf_printf(v->out, ") \":\" ws r%u\n", value);
+    return rule;
+}
+
 /* A rule for one additional "key": value, or 0 when none is allowed. */
-static ft_status more_rule(conv *v, const json_t *flat, const json_t *names, uint32_t *out)
+static ft_status more_rule(conv *v, const json_t *flat, const json_t *names, const name_test *t,
+                           uint32_t *out)
 {
     json_t *more = json_object_get(flat, "additionalProperties");
     uint32_t value;
@@ -269,7 +352,16 @@ static ft_status more_rule(conv *v, const json_t *flat, const json_t *names, uin
     if (json_is_false(more)) return FT_OK;
     const ft_status st = visit_at(v, "additionalProperties", more ? more : json_true(), &value);
     if (st) return st;
+    if (t->list) {
+        *out = listed_rule(v, names, t, value);
+        return FT_OK;
+    }
     const bool free_keys = json_object_size(names) == 0;
+    if (free_keys && t->by_rule) {
+        *out = v->n_rule++;
+        ft_buf_printf(v->out, "r%u ::= r%u \":\" ws r%u\n", *out, t->rule, value);
+        return FT_OK;
+    }
     if (!free_keys && !plain_names(names))
         return ft_schema_unsupported(
             &v->c, "additionalProperties",
@@ -302,7 +394,7 @@ static ft_status check_sizes(conv *v, const json_t *flat, size_t n_required, siz
     return FT_OK;
 }
 
-static ft_status read_props(conv *v, const json_t *flat, prop *p, size_t *n)
+static ft_status read_props(conv *v, const json_t *flat, const name_test *t, prop *p, size_t *n)
 {
     json_t *props = json_object_get(flat, "properties"), *need = json_object_get(flat, "required"),
            *s;
@@ -313,7 +405,7 @@ static ft_status read_props(conv *v, const json_t *flat, prop *p, size_t *n)
     {
         const bool required = json_object_get(need, k) != NULL;
         const size_t mark = ft_schema_enter(&v->c, "properties");
-        if (json_is_false(s)) {
+        if (json_is_false(s) || !name_allowed(t, k)) {
             if (required)
                 return ft_schema_contradiction(&v->c, "required",
                                                "a required property that is not allowed");
@@ -329,7 +421,7 @@ static ft_status read_props(conv *v, const json_t *flat, prop *p, size_t *n)
     json_object_foreach(need, k, s)
     {
         if (json_object_get(props, k)) continue;
-        if (json_is_false(more))
+        if (json_is_false(more) || !name_allowed(t, k))
             return ft_schema_contradiction(
                 &v->c, "required", "a required property that additionalProperties excludes");
         const ft_status st =
@@ -366,8 +458,13 @@ static ft_status put_object(conv *v, ft_buf *b, const json_t *flat)
     prop *p = ft_new_n(prop, json_object_size(names));
     size_t n = 0, n_required = 0;
     uint32_t more = 0;
-    ft_status st = read_props(v, flat, p, &n);
-    if (!st) st = more_rule(v, flat, names, &more);
+    name_test t;
+    ft_status st = read_names(v, flat, &t);
+    if (!st && t.by_rule && json_object_size(names))
+        st = ft_schema_unsupported(&v->c, "propertyNames",
+                                   "not supported together with names of properties");
+    if (!st) st = read_props(v, flat, &t, p, &n);
+    if (!st) st = more_rule(v, flat, names, &t, &more);
     for (size_t i = 0; i < n; i++) n_required += p[i].required;
     if (!st) st = check_sizes(v, flat, n_required, n, more != 0);
     if (!st && v->n_rule + n + 1 > FT_SCHEMA_RULES_MAX)
@@ -379,6 +476,7 @@ static ft_status put_object(conv *v, ft_buf *b, const json_t *flat)
         put_object_body(b, p, n, base, more);
     }
     ft_free(p);
+    json_decref(t.list);
     json_decref(names);
     return st;
 }
@@ -431,13 +529,15 @@ static ft_status value_satisfies(conv *v, const json_t *flat, const json_t *x, b
     static const char *const for_string[] = {"pattern", "format"};
     static const char *const for_array[] = {"prefixItems", "items"};
     static const char *const for_object[] = {"properties", "required", "minProperties",
-                                             "maxProperties"};
+                                             "maxProperties", "propertyNames"};
     const char *const *keys = NULL;
     size_t n = 0;
     *in = has_type(json_object_get(flat, "type"), type_of(x));
     if (json_is_number(x))
-        *in = *in && within(flat, json_number_value(x), "minimum", "maximum", "exclusiveMinimum",
-                            "exclusiveMaximum");
+        *in = *in &&
+              within(flat, json_number_value(x), "minimum", "maximum", "exclusiveMinimum",
+                     "exclusiveMaximum") &&
+              ft_schema_is_multiple(json_number_value(x), json_object_get(flat, "multipleOf"));
     if (json_is_string(x)) {
         *in = *in && within(flat, (double)characters(json_string_value(x)), "minLength",
                             "maxLength", NULL, NULL);
@@ -515,6 +615,7 @@ static ft_status put_groups(conv *v, ft_buf *b, const json_t *flat, const json_t
         json_array_append(both, s);
         all = alone ? json_incref(s) : json_pack("{s:O}", "allOf", both);
         const size_t mark = v->c.path.len;
+        const int on_way = v->c.blame ? v->c.blame->n : 0;
         st = visit_at(v, name, all, &rule);
         if (!st) {
             ft_buf_printf(b, "%sr%u", bar, rule);
@@ -522,6 +623,7 @@ static ft_status put_groups(conv *v, ft_buf *b, const json_t *flat, const json_t
         } else if (v->c.contradiction &&
                    !alone) { /* this alternative contradicts the rest of the schema */
             ft_schema_leave(&v->c, mark);
+            blame_cut(v->c.blame, on_way);
             st = FT_OK;
         }
         json_decref(all);
@@ -540,12 +642,12 @@ static json_t *infer_types(const json_t *flat)
     static const struct {
         const char *key, *type;
     } hint[] = {
-        {"properties", "object"},      {"required", "object"},  {"minProperties", "object"},
-        {"maxProperties", "object"},   {"items", "array"},      {"prefixItems", "array"},
-        {"minItems", "array"},         {"maxItems", "array"},   {"pattern", "string"},
-        {"format", "string"},          {"minLength", "string"}, {"maxLength", "string"},
-        {"minimum", "number"},         {"maximum", "number"},   {"exclusiveMinimum", "number"},
-        {"exclusiveMaximum", "number"}};
+        {"properties", "object"},       {"required", "object"},   {"minProperties", "object"},
+        {"maxProperties", "object"},    {"items", "array"},       {"prefixItems", "array"},
+        {"minItems", "array"},          {"maxItems", "array"},    {"pattern", "string"},
+        {"format", "string"},           {"minLength", "string"},  {"maxLength", "string"},
+        {"minimum", "number"},          {"maximum", "number"},    {"exclusiveMinimum", "number"},
+        {"exclusiveMaximum", "number"}, {"multipleOf", "number"}, {"propertyNames", "object"}};
     json_t *types = json_object(), *list = json_array(), *x;
     const char *k;
     for (size_t i = 0; i < FT_COUNT(hint); i++)
@@ -561,8 +663,8 @@ static ft_status put_type(conv *v, ft_buf *b, const json_t *flat, const char *ty
     if (!strcmp(type, "null")) ft_buf_puts(b, "\"null\"");
     if (!strcmp(type, "boolean")) ft_buf_puts(b, "boolean");
     if (!strcmp(type, "string")) return put_string(v, b, flat);
-    if (!strcmp(type, "integer")) return ft_schema_number(&v->c, b, flat, true);
-    if (!strcmp(type, "number")) return ft_schema_number(&v->c, b, flat, false);
+    if (!strcmp(type, "integer")) return ft_schema_number(&v->c, b, flat, true, v->out, &v->n_rule);
+    if (!strcmp(type, "number")) return ft_schema_number(&v->c, b, flat, false, v->out, &v->n_rule);
     if (!strcmp(type, "array")) return put_array(v, b, flat);
     if (!strcmp(type, "object")) return put_object(v, b, flat);
     return FT_OK;
@@ -625,7 +727,9 @@ static ft_status visit_schema(conv *v, json_t *schema, uint32_t *rule)
     ft_buf body;
     ft_buf_init(&body, FT_SCHEMA_GBNF_MAX);
     v->c.depth++;
+    blame_push(v->c.blame, schema);
     ft_status st = put_schema(v, &body, schema);
+    if (!st && v->c.blame) blame_cut(v->c.blame, v->c.blame->n - 1);
     v->c.depth--;
     if (!st && (body.full || v->out->full))
         st = ft_schema_unsupported(&v->c, "schema", "the grammar is larger than 8 MiB");
@@ -638,17 +742,10 @@ static ft_status visit_schema(conv *v, json_t *schema, uint32_t *rule)
     return st;
 }
 
-ft_status ft_schema_gbnf(ft_buf *out, ft_str schema, ft_err *err)
+ft_status ft_schema_compile(ft_buf *out, json_t *root, ft_schema_blame *blame, ft_err *err)
 {
-    json_error_t at;
-    if (schema.n > FT_SCHEMA_TEXT_MAX)
-        return ft_fail(err, FT_ELIMIT, "schema of %zu bytes, want at most %zu", schema.n,
-                       FT_SCHEMA_TEXT_MAX);
-    json_t *root = json_loadb(schema.p, schema.n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &at);
-    if (!root)
-        return ft_fail(err, FT_EFORMAT, "schema line %d column %d: %s", at.line, at.column,
-                       at.text);
-    conv v = {.c = {.root = root, .err = err}, .out = out};
+    conv v = {.c = {.root = root, .err = err, .blame = blame}, .out = out};
+    if (blame) *blame = (ft_schema_blame){0};
     ft_dict_init(&v.memo);
     ft_buf_init(&v.c.path, 4096);
     ft_buf_putc(&v.c.path, '#');
@@ -663,6 +760,26 @@ ft_status ft_schema_gbnf(ft_buf *out, ft_str schema, ft_err *err)
     for (size_t i = 0; i < v.n_key; i++) free(v.key[i]);
     ft_free(v.key);
     ft_buf_release(&v.c.path);
+    return st;
+}
+
+ft_status ft_schema_load(json_t **out, ft_str schema, ft_err *err)
+{
+    json_error_t at;
+    if (schema.n > FT_SCHEMA_TEXT_MAX)
+        return ft_fail(err, FT_ELIMIT, "schema of %zu bytes, want at most %zu", schema.n,
+                       FT_SCHEMA_TEXT_MAX);
+    *out = json_loadb(schema.p, schema.n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &at);
+    if (*out) return FT_OK;
+    return ft_fail(err, FT_EFORMAT, "schema line %d column %d: %s", at.line, at.column, at.text);
+}
+
+ft_status ft_schema_gbnf(ft_buf *out, ft_str schema, ft_err *err)
+{
+    json_t *root;
+    ft_status st = ft_schema_load(&root, schema, err);
+    if (st) return st;
+    st = ft_schema_compile(out, root, NULL, err);
     json_decref(root);
     return st;
 }

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { DEPTH_MAX = 64, WORK_MAX = 200000 };
@@ -20,6 +21,11 @@ static ft_status fail_keyword(ft_schema_ctx *c, ft_status code, const char *key,
 ft_status ft_schema_unsupported(ft_schema_ctx *c, const char *key, const char *why)
 {
     c->contradiction = false;
+    if (c->blame) {
+        snprintf(c->blame->key, sizeof c->blame->key, "%s", key);
+        snprintf(c->blame->why, sizeof c->blame->why, "%s", why);
+        snprintf(c->blame->path, sizeof c->blame->path, "%s", ft_buf_z(&c->path));
+    }
     return fail_keyword(c, FT_EUNSUPPORTED, key, why);
 }
 
@@ -210,15 +216,37 @@ static ft_status take_group(ft_schema_ctx *c, json_t *into, const char *key, jso
     return FT_OK;
 }
 
-/* multipleOf 1 restricts numbers to integers; other values would need arithmetic on digits. */
+/* Multiples of a whole number are integers. Otherwise a power of ten: it limits the decimals. */
 static ft_status take_multiple(ft_schema_ctx *c, json_t *into, const char *key, json_t *v)
 {
-    if (json_number_value(v) != 1)
-        return ft_schema_unsupported(c, key, "want 1; other values are not supported");
-    json_t *all = json_pack("[ssssss]", "null", "boolean", "object", "array", "string", "integer");
-    const ft_status st = take_type(c, into, "type", all);
-    json_decref(all);
-    return st;
+    const double m = json_number_value(v);
+    json_t *old = json_object_get(into, key);
+    if (!json_is_number(v) || m <= 0) return ft_schema_invalid(c, key, "want a number above 0");
+    if (m == floor(m) && m <= FT_SCHEMA_MULTIPLE_MAX) {
+        const int64_t a = (int64_t)m;
+        const int64_t b = FT_MAX((int64_t)json_number_value(old), 1); /* none, or below 1: 1 */
+        int64_t x = a, y = b;
+        while (y) {
+            const int64_t r = x % y;
+            x = y;
+            y = r;
+        }
+        if (a / x * b > FT_SCHEMA_MULTIPLE_MAX)
+            return ft_schema_unsupported(c, key, "the least common multiple is above 200");
+        json_object_set_new(into, key, json_integer(a / x * b));
+        json_t *all =
+            json_pack("[ssssss]", "null", "boolean", "object", "array", "string", "integer");
+        const ft_status st = take_type(c, into, "type", all);
+        json_decref(all);
+        return st;
+    }
+    int k = 0;
+    while (k < 15 && m < 1 && fabs(m * pow(10, k) - 1) > 1e-9) k++;
+    if (m > 1 || k == 15)
+        return ft_schema_unsupported(c, key,
+                                     "want a whole number up to 200, or 0.1, 0.01, and so on");
+    if (!old || json_number_value(old) < m) json_object_set(into, key, v);
+    return FT_OK;
 }
 
 static ft_status take_unique(ft_schema_ctx *c, json_t *into, const char *key, json_t *v)
@@ -235,6 +263,14 @@ json_t *ft_schema_both(json_t *a, json_t *b)
     if (!b || json_is_true(b) || a == b || json_equal(a, b)) return json_incref(a);
     if (json_is_false(a) || json_is_false(b)) return json_false();
     return json_pack("{s:[OO]}", "allOf", a, b);
+}
+
+static ft_status take_names(ft_schema_ctx *c, json_t *into, const char *key, json_t *v)
+{
+    if (!json_is_object(v) && !json_is_boolean(v))
+        return ft_schema_invalid(c, key, "want a schema");
+    json_object_set_new(into, key, ft_schema_both(json_object_get(into, key), v));
+    return FT_OK;
 }
 
 static ft_status merge_properties(ft_schema_ctx *c, json_t *into, json_t *schema)
@@ -319,6 +355,7 @@ static const struct {
     {"minProperties", take_min_count},
     {"maxProperties", take_max_count},
     {"required", take_required},
+    {"propertyNames", take_names},
     {"anyOf", take_group},
     {"oneOf", take_group},
     {"properties", NULL},

@@ -1,7 +1,9 @@
 /* text/schema_number.c - grammars for numbers between bounds, digit by digit.
  * A number with j decimals is an integer multiple of 10^-j; the integers of one length between two
- * bounds are a short expression over digits. Bounds are exact decimals of at most 15 digits, which
- * doubles can distinguish. */
+ * bounds are a short expression over digits. Bounds are whole numbers of 64 bits, or exact decimals
+ * of at most 15 digits, which doubles can distinguish. A bound that no number of the grammar
+ * reaches is replaced by the largest one of 18 digits. For multiples the expression becomes an
+ * automaton whose states are the remainder and whether the digits so far are those of a bound. */
 #include "text/schema_parts.h"
 
 #include "base/mem.h"
@@ -10,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { DIGITS = 15, DECIMALS = 6, WHOLE = 9 };
+enum { DIGITS = 15, DECIMALS = 6, WHOLE = 9, LONGEST = 19 };
 
 typedef struct decimal {
     int64_t m; /* value = m / 10^k */
@@ -24,13 +26,29 @@ static int64_t pow10i(int n)
     return p;
 }
 
+/* As unsigned, which holds 10^19. */
+static uint64_t pow10u(int n)
+{
+    uint64_t p = 1;
+    while (n-- > 0) p *= 10;
+    return p;
+}
+
 static bool decimal_of(const json_t *v, decimal *out)
 {
     if (json_is_integer(v)) {
         *out = (decimal){json_integer_value(v), 0};
-        return llabs(out->m) < pow10i(DIGITS);
+        return true;
     }
     const double d = json_number_value(v);
+    if (d == floor(d) && fabs(d) < 9e18) {
+        *out = (decimal){(int64_t)d, 0};
+        return true;
+    }
+    if (fabs(d) >= 9e18) { /* see read_bound */
+        *out = (decimal){d < 0 ? -(pow10i(18) - 1) : pow10i(18) - 1, 0};
+        return true;
+    }
     char z[40], digits[20];
     snprintf(z, sizeof z, "%.*e", DIGITS - 1, fabs(d));
     if (strtod(z, NULL) != fabs(d)) return false;
@@ -107,26 +125,116 @@ static void put_between(ft_buf *out, const char *lo, const char *hi, int dot)
     ft_buf_putc(out, ')');
 }
 
-/* The integers lo..hi (not negative) with a decimal point before the last j digits. */
-static void put_span(ft_buf *out, int64_t lo, int64_t hi, int j, const char *sign, const char **bar)
+/* ---- multiples ---- */
+
+/* Rules for the digits of multiples of m. loose[n * m + r]: the rule for n further digits after a
+ * remainder of r, any digits; 0: there is none yet. */
+typedef struct multiples {
+    int m;
+    ft_buf *rules;
+    uint32_t *n_rule, *loose;
+} multiples;
+
+static uint32_t loose_rule(multiples *a, int n, int r);
+
+/* Digits lo..hi (as many in each) whose number, after a remainder of r, is a multiple. The digits
+ * of the bounds are taken one by one; false: there are none. */
+static bool put_multiples(multiples *a, ft_buf *out, const char *lo, const char *hi, int r)
 {
-    for (int w = j + 1; w <= 18; w++) {
-        const int64_t least = w == j + 1 ? 0 : pow10i(w - 1), most = pow10i(w) - 1;
-        const int64_t a = FT_MAX(lo, least), b = FT_MIN(hi, most);
-        if (a > b) continue;
+    const int n = (int)strlen(lo);
+    if (!n) {
+        if (r % a->m == 0) ft_buf_puts(out, " \"\"");
+        return r % a->m == 0;
+    }
+    if (all_are(lo, '0') && all_are(hi, '9')) {
+        const uint32_t rule = loose_rule(a, n, r % a->m);
+        if (rule) ft_buf_printf(out, " r%u", rule);
+        return rule != 0;
+    }
+    char zeros[LONGEST + 1], nines[LONGEST + 1];
+    memset(zeros, '0', sizeof zeros);
+    memset(nines, '9', sizeof nines);
+    zeros[n - 1] = nines[n - 1] = 0;
+    bool any = false;
+    ft_buf all;
+    ft_buf_init(&all, (size_t)1 << 20);
+    for (char d = *lo; d <= *hi; d++) {
+        ft_buf rest;
+        ft_buf_init(&rest, (size_t)1 << 20);
+        if (put_multiples(a, &rest, d == *lo ? lo + 1 : zeros, d == *hi ? hi + 1 : nines,
+                          (r * 10 + d - '0') % a->m)) {
+            ft_buf_printf(&all, "%s\"%c\"%s", any ? " | " : "", d, ft_buf_z(&rest));
+            any = true;
+        }
+        ft_buf_release(&rest);
+    }
+    if (any) ft_buf_printf(out, " (%s)", ft_buf_z(&all));
+    ft_buf_release(&all);
+    return any;
+}
+
+static uint32_t loose_rule(multiples *a, int n, int r)
+{
+    uint32_t *at = &a->loose[n * a->m + r];
+    if (*at) return *at == UINT32_MAX ? 0 : *at;
+    ft_buf body;
+    bool any = false;
+    ft_buf_init(&body, (size_t)1 << 16);
+    for (int d = 0; d < 10; d++) {
+        const int next = (r * 10 + d) % a->m;
+        const uint32_t rule = n > 1 ? loose_rule(a, n - 1, next) : 0;
+        if (n > 1 ? !rule : next) continue;
+        ft_buf_printf(&body, "%s\"%d\"", any ? " | " : "", d);
+        if (rule) ft_buf_printf(&body, " r%u", rule);
+        any = true;
+    }
+    *at = UINT32_MAX;
+    if (any) {
+        *at = (*a->n_rule)++;
+        ft_buf_printf(a->rules, "r%u ::= %s\n", *at, ft_buf_z(&body));
+    }
+    ft_buf_release(&body);
+    return any ? *at : 0;
+}
+
+/* ---- spans ---- */
+
+/* The integers lo..hi with a decimal point before the last j digits; a: multiples only, or NULL. */
+static void put_span(ft_buf *out, uint64_t lo, uint64_t hi, int j, const char *sign,
+                     const char **bar, multiples *a)
+{
+    for (int w = j + 1; w <= LONGEST; w++) {
+        const uint64_t least = w == j + 1 ? 0 : pow10u(w - 1), most = pow10u(w) - 1;
+        const uint64_t from = FT_MAX(lo, least), to = FT_MIN(hi, most);
+        if (from > to) continue;
         char x[24], y[24];
-        snprintf(x, sizeof x, "%0*lld", w, (long long)a);
-        snprintf(y, sizeof y, "%0*lld", w, (long long)b);
-        ft_buf_printf(out, "%s%s", *bar, sign);
-        put_between(out, x, y, j ? w - j : -1);
-        *bar = " | ";
+        snprintf(x, sizeof x, "%0*llu", w, (unsigned long long)from);
+        snprintf(y, sizeof y, "%0*llu", w, (unsigned long long)to);
+        ft_buf one;
+        ft_buf_init(&one, (size_t)1 << 20);
+        bool any = true;
+        if (a)
+            any = put_multiples(a, &one, x, y, 0);
+        else
+            put_between(&one, x, y, j ? w - j : -1);
+        if (any) {
+            ft_buf_printf(out, "%s%s%s", *bar, sign, ft_buf_z(&one));
+            *bar = " | ";
+        }
+        ft_buf_release(&one);
     }
 }
 
-static void put_range(ft_buf *out, int64_t lo, int64_t hi, int j, const char **bar)
+static void put_range(ft_buf *out, int64_t lo, int64_t hi, int j, const char **bar, multiples *a)
 {
-    if (hi >= 0) put_span(out, FT_MAX(lo, 0), hi, j, "", bar);
-    if (lo < 0) put_span(out, FT_MAX(-hi, 1), -lo, j, "\"-\"", bar);
+    if (hi >= 0) put_span(out, (uint64_t)FT_MAX(lo, 0), (uint64_t)hi, j, "", bar, a);
+    if (lo < 0) put_span(out, hi < 0 ? -(uint64_t)hi : 1, -(uint64_t)lo, j, "\"-\"", bar, a);
+}
+
+bool ft_schema_is_multiple(double x, const json_t *of)
+{
+    const double m = json_number_value(of), q = x / m;
+    return !of || fabs(q - round(q)) <= 1e-9 * fmax(1, fabs(q));
 }
 
 /* ---- bounds ---- */
@@ -148,7 +256,10 @@ static ft_status read_bound(ft_schema_ctx *c, const json_t *flat, const char *ke
     decimal d;
     if (!v) return FT_OK;
     if (!decimal_of(v, &d))
-        return ft_schema_unsupported(c, key, "want a bound of at most 15 digits");
+        return ft_schema_unsupported(c, key,
+                                     "want a whole number of 64 bits, or at most 15 digits");
+    if (fabs(json_number_value(v)) >= 9e18 && low == (d.m > 0))
+        return ft_schema_unsupported(c, key, "numbers of more than 18 digits are not generated");
     bool *has = low ? &b->has_lo : &b->has_hi, *is_open = low ? &b->open_lo : &b->open_hi;
     decimal *at = low ? &b->lo : &b->hi;
     const double mine = value(d), old = *has ? value(*at) : 0;
@@ -176,43 +287,68 @@ static int digits_of(int64_t m)
     return n;
 }
 
-/* The bound in units of 10^-j, rounded inwards. */
+/* The bound in units of 10^-j, rounded inwards. With decimals it has at most 15 digits. */
 static int64_t scaled(decimal d, int j, bool open, bool low)
 {
-    if (d.k <= j) return d.m * pow10i(j - d.k) + (open ? (low ? 1 : -1) : 0);
+    const int64_t step = open ? (low ? 1 : -1) : 0, most = pow10i(DIGITS) - 1;
+    if (j && llabs(d.m / pow10i(d.k)) > most / pow10i(j))
+        return d.m < 0 ? (low ? -most : INT64_MIN) : (low ? INT64_MAX : most);
+    if (d.k <= j) return d.m * pow10i(j - d.k) + step;
     const int64_t unit = pow10i(d.k - j), down = d.m / unit - (d.m % unit < 0),
                   rest = d.m - down * unit;
-    if (rest == 0) return down + (open ? (low ? 1 : -1) : 0);
+    if (rest == 0) return down + step;
     return low ? down + 1 : down;
 }
 
-ft_status ft_schema_number(ft_schema_ctx *c, ft_buf *out, const json_t *flat, bool integer)
+/* A bound that is not given: as far as the other one has digits, and more. */
+static void fill_bounds(bounds *b, bool integer)
+{
+    const int whole = FT_MAX(b->has_lo ? digits_of(b->lo.m / pow10i(b->lo.k)) : 1,
+                             b->has_hi ? digits_of(b->hi.m / pow10i(b->hi.k)) : 1);
+    const int width = FT_MAX(whole + 1, integer ? DIGITS : WHOLE);
+    const int64_t far = width > 18 ? INT64_MAX : pow10i(FT_MIN(width, 18)) - 1;
+    if (!b->has_lo) b->lo = (decimal){-far, 0};
+    if (!b->has_hi) b->hi = (decimal){far, 0};
+}
+
+/* The decimals that a multipleOf below 1 leaves. */
+static int decimals_of(const json_t *multiple)
+{
+    const double m = json_number_value(multiple);
+    return m < 1 ? (int)round(-log10(m)) : 0;
+}
+
+ft_status ft_schema_number(ft_schema_ctx *c, ft_buf *out, const json_t *flat, bool integer,
+                           ft_buf *rules, uint32_t *n_rule)
 {
     bounds b;
+    const json_t *multiple = json_object_get(flat, "multipleOf");
     const ft_status st = read_bounds(c, flat, &b);
     if (st) return st;
-    if (!b.has_lo && !b.has_hi) {
-        ft_buf_puts(out, integer ? "integer" : "number");
+    multiples a = {.m = (int)json_number_value(multiple), .rules = rules, .n_rule = n_rule};
+    const bool whole = a.m > 1;
+    if (!b.has_lo && !b.has_hi && (!multiple || a.m == 1)) {
+        ft_buf_puts(out, integer || multiple ? "integer" : "number");
         return FT_OK;
     }
-    const int whole = FT_MAX(b.has_lo ? digits_of(b.lo.m / pow10i(b.lo.k)) : 1,
-                             b.has_hi ? digits_of(b.hi.m / pow10i(b.hi.k)) : 1);
-    const int width =
-        b.has_lo && b.has_hi ? whole : FT_MIN(FT_MAX(whole + 1, integer ? DIGITS : WHOLE), DIGITS);
-    const int64_t far = pow10i(width) - 1;
-    if (!b.has_lo) b.lo = (decimal){-far, 0};
-    if (!b.has_hi) b.hi = (decimal){far, 0};
-    const int decimals =
-        integer ? 0 : FT_MIN(FT_MAX(FT_MAX(b.lo.k, b.hi.k), DECIMALS), DIGITS - width);
+    fill_bounds(&b, integer);
+    const int free = FT_MIN(FT_MAX(FT_MAX(b.lo.k, b.hi.k), DECIMALS), DIGITS - 1);
+    const int decimals = integer || whole ? 0
+                         : multiple       ? FT_MIN(free, decimals_of(multiple))
+                                          : free;
     const char *bar = "";
+    if (whole) a.loose = ft_new_n(uint32_t, (size_t)a.m * (LONGEST + 1));
     ft_buf_putc(out, '(');
     for (int j = 0; j <= decimals; j++) {
         const int64_t lo = scaled(b.lo, j, b.open_lo, true), hi = scaled(b.hi, j, b.open_hi, false);
-        if (lo <= hi) put_range(out, lo, hi, j, &bar);
+        if (lo <= hi) put_range(out, lo, hi, j, &bar, whole ? &a : NULL);
     }
     ft_buf_putc(out, ')');
+    ft_free(a.loose);
     if (*bar) return FT_OK;
-    return ft_schema_contradiction(
-        c, b.has_lo ? b.open_lo ? "exclusiveMinimum" : "minimum" : "maximum",
-        "there is no number between the bounds");
+    return ft_schema_contradiction(c,
+                                   b.has_lo   ? b.open_lo ? "exclusiveMinimum" : "minimum"
+                                   : b.has_hi ? "maximum"
+                                              : "multipleOf",
+                                   "there is no number between the bounds");
 }

@@ -386,6 +386,18 @@ static void build_special(ft_vocab *v)
     ft_special_init(&v->special, list, n);
 }
 
+void ft_vocab_add_alias(ft_vocab *v, const char *alias, int32_t id)
+{
+    const size_t n = v->special.n;
+    ft_special_token *list = ft_new_n(ft_special_token, n + 1);
+    if (n) memcpy(list, v->special.token, n * sizeof *list);
+    v->alias = ft_realloc(v->alias, sizeof *v->alias * (v->n_alias + 1));
+    v->alias[v->n_alias] = ft_strdup(alias);
+    list[n] = (ft_special_token){ft_str_of(v->alias[v->n_alias++]), -2 - id, false};
+    ft_special_release(&v->special);
+    ft_special_init(&v->special, list, n + 1);
+}
+
 /* ---- open and free ---- */
 
 ft_status ft_vocab_open(ft_vocab **out, const ft_gguf *g, ft_err *err)
@@ -417,6 +429,8 @@ void ft_vocab_close(ft_vocab *v)
     if (!v) return;
     ft_encoder_pool_free(v->pool);
     ft_special_release(&v->special);
+    for (size_t i = 0; i < v->n_alias; i++) ft_free(v->alias[i]);
+    ft_free(v->alias);
     ft_merge_tree_free(v->tree);
     ft_merges_release(&v->merges);
     ft_pretok_free(v->pretok);

@@ -48,6 +48,9 @@ bool ft_vocab_is_eog(const ft_vocab *v, int32_t id); /* ends a response */
  * print nothing unless special is set. */
 ft_str ft_vocab_piece(const ft_vocab *v, int32_t id, bool special);
 
+/* From now on `alias`, where special tokens are parsed, stands for the text of token id as a user
+ * might type it: it is encoded as plain text. */
+void ft_vocab_add_alias(ft_vocab *v, const char *alias, int32_t id);
 int32_t ft_vocab_find(const ft_vocab *v, ft_str text); /* exact text, else FT_NO_TOKEN */
 const ft_vocab_ids *ft_vocab_special(const ft_vocab *v);
 bool ft_vocab_add_bos(const ft_vocab *v);

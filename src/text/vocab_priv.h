@@ -37,7 +37,9 @@ struct ft_vocab {
 
     ft_merges merges;
     ft_merge_tree *tree; /* NULL: the rules do not allow a tree; encoding merges instead */
-    ft_special special;
+    ft_special special;  /* ids below -1: the text of token -2 - id, as plain text */
+    char **alias;        /* [n_alias]: of ft_vocab_add_alias */
+    size_t n_alias;
     uint32_t byte_sym[256]; /* the symbol (bytes) or fallback token (chars) of each byte */
     ft_pretok *pretok;      /* bytes */
     ft_char_ids *chars;     /* chars */

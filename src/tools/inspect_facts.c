@@ -74,7 +74,9 @@ static void say_vocab(ft_facts *f, const ft_gguf *g)
 typedef struct qwen {
     char arch[64];
     bool moe;
-    int64_t blocks, declared, mtp, trunk; /* mtp: blocks really there; trunk: ordinary ones */
+    int64_t blocks, declared, trunk; /* trunk: ordinary blocks */
+    int64_t head;                    /* the first MTP block */
+    bool mtp;                        /* it is there */
     int64_t attention, delta;
     bool head_only;
 } qwen;
@@ -94,9 +96,11 @@ static void read_qwen(qwen *q, const ft_gguf *g, const char *arch)
     q->blocks = FT_MIN(ft_facts_int(g, arch, "block_count", 0, 0), MAX_BLOCKS);
     q->declared = ft_facts_int(g, arch, "nextn_predict_layers", 0, 0);
     const int64_t last = q->blocks - 1;
-    q->mtp = ft_facts_block_tensor(g, last, "nextn.eh_proj.weight") != NULL;
+    q->head = FT_MAX(q->blocks - FT_MAX(q->declared, (int64_t)1), (int64_t)0);
+    q->mtp = ft_facts_block_tensor(g, q->head, "nextn.eh_proj.weight") != NULL;
     /* a head that was declared and then stripped may or may not have left its block's number */
-    const bool counted = q->mtp || (q->declared && !ft_facts_block_tensor(g, last, "attn_norm.weight"));
+    const bool counted =
+        q->mtp || (q->declared && !ft_facts_block_tensor(g, last, "attn_norm.weight"));
     q->trunk = FT_MAX(q->blocks - (counted ? FT_MAX(q->declared, (int64_t)1) : 0), (int64_t)0);
     q->head_only = q->mtp && !ft_facts_block_tensor(g, 0, "attn_norm.weight");
     for (int i = 0; i < q->trunk; i++) {
@@ -215,26 +219,29 @@ static void qwen_drafter(ft_facts *f, const ft_gguf *g, const qwen *q)
 {
     char *d = f->drafter;
     const size_t n = sizeof f->drafter;
-    f->has_drafter = q->mtp > 0;
+    f->has_drafter = q->mtp;
     if (q->head_only) {
         format_fact(d, n,
                     "this file is one: an MTP head without its model, to be loaded next to it");
+    } else if (q->mtp && q->declared > 1) {
+        format_fact(d, n, "MTP block inside (blk.%lld), the first of %lld", (long long)q->head,
+                    (long long)q->declared);
     } else if (q->mtp) {
-        format_fact(d, n, "MTP block inside (blk.%lld)", (long long)q->blocks - 1);
+        format_fact(d, n, "MTP block inside (blk.%lld)", (long long)q->head);
     } else if (q->declared) {
         format_fact(
             d, n,
             "none: %s.nextn_predict_layers is %lld but blk.%lld.nextn.eh_proj.weight is absent "
             "(the "
             "head was stripped)",
-            q->arch, (long long)q->declared, (long long)q->blocks - 1);
+            q->arch, (long long)q->declared, (long long)q->head);
         warn(f, "an MTP block is declared but its tensors are absent: no self-drafting");
     } else {
         format_fact(d, n, "none: %s.nextn_predict_layers is 0 or absent", q->arch);
     }
     if (!q->mtp) return;
-    check_bits(f, g, q->blocks - 1);
-    check_norms(f, g, q->blocks - 1);
+    check_bits(f, g, q->head);
+    check_norms(f, g, q->head);
 }
 
 static void qwen_facts(ft_facts *f, const ft_gguf *g, uint32_t ctx)

@@ -144,6 +144,10 @@ ft_status ft_mtp_extract(const ft_mtp_opts *o, ft_err *err)
     if (!st && !m.has_head)
         st = ft_fail(err, FT_ENOTFOUND, "%s: no MTP block: blk.%lld.nextn.eh_proj.weight is absent",
                      o->path, (long long)m.blocks - 1);
+    const int64_t heads = st ? 1 : ft_facts_int(m.g, m.arch, "nextn_predict_layers", 0, 1);
+    if (heads > 1)
+        st = ft_fail(err, FT_EUNSUPPORTED, "%s: %lld MTP blocks, want a file with one", o->path,
+                     (long long)heads);
     if (!st && ft_gguf_same_file(m.g, o->out))
         st = ft_fail(err, FT_EINVAL, "%s: the output would replace the model itself", o->out);
     if (!st) st = ft_gguf_writer_open(&c.w, o->out, err);

@@ -59,30 +59,46 @@ static const struct {
     {"<|\"|>", 52, USER},       {"<|think|>", 98, CONTROL},     {"<|channel>", 100, USER},
     {"<channel|>", 101, USER},  {"<|turn>", 105, CONTROL},      {"<turn|>", 106, CONTROL},
 };
+/* With their ids in the full vocabulary; in others they are its last tokens. */
+static const struct {
+    const char *text;
+    int id;
+} gemma_images[] = {{"<|image>", 255999}, {"<|image|>", 258880}, {"<image|>", 258882}};
 enum { GEMMA_FIRST_BYTE = 238, QWEN_SPECIAL_FULL = 248044, QWEN_VOCAB_FULL = 248320 };
 
-static const char qwen_template[] =
-    "{%- for message in messages %}\n"
-    "{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}\n"
-    "{%- endfor %}\n"
-    "{%- if add_generation_prompt %}\n"
-    "{{- '<|im_start|>assistant\\n' }}\n"
-    "{%- if enable_thinking is defined and enable_thinking is false %}\n"
-    "{{- '<think>\\n\\n</think>\\n\\n' }}\n"
-    "{%- else %}\n"
-    "{{- '<think>\\n' }}\n"
-    "{%- endif %}\n"
-    "{%- endif %}\n";
+/* The content of a message: a text, or texts and images. */
+#define CONTENT_MACRO(image)                                                                       \
+    "{%- macro show(content) %}\n"                                                                 \
+    "{%- if content is string %}{{- content }}\n"                                                  \
+    "{%- else %}{%- for part in content %}\n"                                                      \
+    "{{- '" image "' if part.type == 'image' else part.text }}\n"                                  \
+    "{%- endfor %}{%- endif %}\n"                                                                  \
+    "{%- endmacro %}\n"
 
-static const char gemma_template[] =
-    "{{- bos_token }}\n"
-    "{%- for message in messages %}\n"
-    "{%- set role = 'model' if message.role == 'assistant' else message.role %}\n"
-    "{{- '<|turn>' + role + '\\n' + message.content + '<turn|>\\n' }}\n"
-    "{%- endfor %}\n"
-    "{%- if add_generation_prompt %}\n"
-    "{{- '<|turn>model\\n' }}\n"
-    "{%- endif %}\n";
+static const char qwen_template[] = CONTENT_MACRO(
+    "<|vision_start|><|image_pad|><|vision_end|>") "{%- for message in messages %}\n"
+                                                   "{{- '<|im_start|>' + message.role + '\\n' + "
+                                                   "show(message.content) + '<|im_end|>\\n' }}\n"
+                                                   "{%- endfor %}\n"
+                                                   "{%- if add_generation_prompt %}\n"
+                                                   "{{- '<|im_start|>assistant\\n' }}\n"
+                                                   "{%- if enable_thinking is defined and "
+                                                   "enable_thinking is false %}\n"
+                                                   "{{- '<think>\\n\\n</think>\\n\\n' }}\n"
+                                                   "{%- else %}\n"
+                                                   "{{- '<think>\\n' }}\n"
+                                                   "{%- endif %}\n"
+                                                   "{%- endif %}\n";
+
+static const char gemma_template[] = CONTENT_MACRO(
+    "<|image|>") "{{- bos_token }}\n"
+                 "{%- for message in messages %}\n"
+                 "{%- set role = 'model' if message.role == 'assistant' else message.role %}\n"
+                 "{{- '<|turn>' + role + '\\n' + show(message.content) + '<turn|>\\n' }}\n"
+                 "{%- endfor %}\n"
+                 "{%- if add_generation_prompt %}\n"
+                 "{{- '<|turn>model\\n' }}\n"
+                 "{%- endif %}\n";
 
 typedef struct vocab {
     char (*text)[32];
@@ -231,10 +247,14 @@ void ft_synth_vocab_qwen(ft_gguf_writer *w, int n)
 
 void ft_synth_vocab_gemma(ft_gguf_writer *w, int n)
 {
+    enum { IMAGES = FT_COUNT(gemma_images) };
     vocab v;
     vocab_init(&v, n, "\xe2\x96\x81");
     for (size_t i = 0; i < FT_COUNT(gemma_special); i++)
         set_token(&v, gemma_special[i].id, gemma_special[i].text, gemma_special[i].type);
+    for (int i = 0; i < IMAGES; i++)
+        set_token(&v, n > gemma_images[IMAGES - 1].id ? gemma_images[i].id : n - IMAGES + i,
+                  gemma_images[i].text, CONTROL);
     char text[32];
     for (int i = 0; i < 256; i++) {
         snprintf(text, sizeof text, "<0x%02X>", (unsigned)i);

@@ -16,7 +16,7 @@ for key in commit date command cpu name threads weight_bytes; do
     [ -n "$(field "$key" <<<"$out")" ]
     ok "JSON names the $key" $?
 done
-for key in prompt_step decode_step; do
+for key in prompt_step decode_step prompt_spread decode_spread; do
     grep -q "\"$key\"" <<<"$out"
     ok "JSON has a $key" $?
 done
@@ -36,16 +36,64 @@ grep -q 'a step of 3 rows, op by op' <<<"$rows"
 ok "and the ops of the last" $?
 "$ft" bench -m "$model" --rows 2 -r 1 --json | grep -q '"against_one"'
 ok "the same as JSON" $?
+# baselines: much faster, much slower, another machine
+"$ft" bench -m "$model" -p 32 -n 8 -r 1 --json >"$dir/now.json"
+times() { awk -v f="$1" '/"(prompt|decode)_tps"/ { $2 = $2 * f "," } { print }' "$dir/now.json"; }
+again() { "$ft" bench -m "$model" -p 32 -n 8 -r 1 -q --baseline "$dir/$1.json" >"$dir/out" 2>"$dir/err"; }
+times 1e9 >"$dir/fast.json"
+times 1e-9 >"$dir/slow.json"
+sed 's/"cpu": "/&another /' "$dir/now.json" >"$dir/other.json"
+again fast
+same "slower than the baseline" $? 1
+same "is said of both speeds" "$(grep -c SLOWER "$dir/err")" 2
+again slow
+same "faster than the baseline" $? 0
+again other
+same "a baseline of another machine" $? 2
+grep -q 'cpu is "another .*not compared' "$dir/err"
+ok "is not compared" $?
+fails "a baseline that is no JSON" 'is no JSON' "$ft" bench -m "$model" -p 32 -n 8 -r 1 -q --baseline "$dir/depth.svg"
+fails "a baseline of rows" 'want it alone or with --spec' "$ft" bench -m "$model" --rows 2 --baseline "$dir/now.json"
+mkdir "$dir/records"
+cp "$dir/other.json" "$dir/records"
+bash scripts/bench_check.sh "$dir/records" "$ft" >"$dir/out" 2>&1
+same "bench-check without a record of this machine" $? 2
+sed "s|\"command\": \".*\"|\"command\": \"foretoken bench -m $model -p 32 -n 8 -r 1 -q\"|" "$dir/slow.json" >"$dir/records/slow.json"
+bash scripts/bench_check.sh "$dir/records" "$ft" >"$dir/out" 2>&1
+same "bench-check against a slow record" $? 0
+sed "s|\"command\": \".*\"|\"command\": \"foretoken bench -m $model -p 32 -n 8 -r 1 -q\"|" "$dir/fast.json" >"$dir/records/fast.json"
+bash scripts/bench_check.sh "$dir/records" "$ft" >"$dir/out" 2>&1
+same "bench-check against a fast record" $? 1
+same "says how many" "$(tail -1 "$dir/out")" "2 records compared, 1 with a lower speed"
+
+# a server from its cold start
+cold() { bash scripts/cold_start.sh -n 2 -t 8 "$@" "$ft" -m "$model" >"$dir/cold" 2>"$dir/err"; }
+if "$ft" --version | grep -q microhttpd; then
+    cold
+    same "a cold start" $? 0
+    sed -E 's/"(tokens_per_second)": [0-9.]+/"\1": 0.000001/; s/"ready_ms": [0-9]+/"ready_ms": 999999999/' "$dir/cold" >"$dir/was"
+    cold -b "$dir/was"
+    same "a cold start against a slow baseline" $? 0
+    sed -i 's/"tokens_per_second": 0.000001/"tokens_per_second": 1000000000/' "$dir/was"
+    cold -b "$dir/was"
+    same "and against a fast one" $? 1
+    sed -i 's/"tokens": 8/"tokens": 9/' "$dir/was"
+    cold -b "$dir/was"
+    same "and against another test" $? 2
+fi
 fails "too many rows" 'from 1 to 16' "$ft" bench -m "$model" --rows 17
 same "no prompt asked for" "$("$ft" bench -m "$model" -p 0 -n 4 -r 1 -q | grep -c '^prompt')" 0
 "$ft" bench -m "$model" -p 0 -n 4 -r 1 -d 64 -q | grep -q 'after 64 tokens'
 ok "decoding in the middle of a text" $?
-"$ft" bench -m "$model" -p 0 -n 4 -r 1 -q --seqs 3 | grep -q '3 sequences together'
-ok "sequences that decode together" $?
+three=$("$ft" bench -m "$model" -p 0 -n 4 -r 1 -q --seqs 3)
+grep -q '3 sequences together' <<<"$three" && grep -q 'a step of 3 rows, op by op' <<<"$three"
+ok "sequences that decode together, and the ops of their step" $?
+grep -q 'a step of 64 rows, op by op' <<<"$("$ft" bench -m "$model" -b 64 -p 4160 -n 0 -r 1 -q)"
+ok "the ops of the last step of a long prompt" $?
 sim=$("$ft" bench -m "$model" -p 32 -n 48 -r 1 --sim-accept 1 --spec-draft-n-max 2 --json)
 same "a simulated acceptance is named" "$(grep -c '"simulated_acceptance"' <<<"$sim")" 1
 same "ways: off, governed, 1 and 2 drafts" "$(grep -c '"drafts"' <<<"$sim")" 4
-same "all drafts are agreed to with probability 1" \
+same "all draft tokens are accepted with probability 1" \
     "$(awk '/"draft_n"/ { d = $2 + 0 } /"draft_n_accepted"/ { print (d == $2 + 0) }' <<<"$sim" | sort -u)" 1
 same "and none with probability 0" \
     "$("$ft" bench -m "$model" -p 0 -n 12 -r 1 --seqs 2 --sim-accept 0 --json | awk '/"draft_n_accepted"/ { n += $2 } END { print n + 0 }')" 0

@@ -80,4 +80,12 @@ if command -v script >/dev/null; then
     grep -q $'\033\\[2m' "$dir/tty"
     ok "a terminal has colours" $?
 fi
+# templates by name
+for t in chatml gemma gemma4; do
+    "$ft" run -m "$model" -n 1 --chat-template $t hi >"$dir/out" 2>"$dir/err"
+    ok "--chat-template $t" $?
+done
+fails "a name that is none" 'want Jinja source, or one of chatml, gemma, gemma4' "$ft" chat -m "$model" --chat-template llama2
+fails "a template without the message" "a message of the user is not in the prompt" \
+    "$ft" chat -m "$model" --chat-template '{{ bos_token }}hello'
 finish

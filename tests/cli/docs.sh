@@ -44,6 +44,12 @@ works "a complete record" "$page" "$dir/rec" "$dir/out"
 works "bench --json is a record" "$page" "$dir/rec" "$dir/out"
 same "and becomes a row" "$(grep -c "^|.* %.*| $(date -u +%Y)-" "$dir/out/bench.md")" 1
 
+mkdir "$dir/prompts"
+for class in chinese code dialogue prose repetition; do echo "a b c" >"$dir/prompts/$class.txt"; done
+"$ft" bench --spec -m "$model" -n 4 --spec-draft-n-max 1 --prompts "$dir/prompts" --json >"$dir/rec/30-spec.json"
+works "bench --spec --json is a record" "$page" "$dir/rec" "$dir/out"
+same "and becomes a row for each class" "$(grep -cE '^\|.*\| (chinese|code|dialogue|prose|repetition) \|' "$dir/out/bench.md")" 5
+
 # pages
 pages=$(git ls-files README.md CHANGELOG.md CONTRIBUTING.md 'docs/*.md' 'models/*.md' 'bench/*.md' 'tests/*.md' |
     grep -v docs/bench/intro.md) # its links are those of bench.md
@@ -62,6 +68,22 @@ same "source files that are named exist" "$(for f in $(grep -vE '^(docs/log/|CHA
     grep -oE '`[a-z0-9_./-]+\.(c|h|cu|cuh|def|sh|py|mjs)`' "$f" | tr -d '\`' | sort -u | while read -r name; do
         grep -qE "(^|/)${name//./\\.}\$" "$dir/files" || echo "$f: $name"
     done
+done)" ""
+# command lines: the program exists and has the options; what follows a comment sign is prose
+options() { # program: a line for each name of an option
+    [ -s "$dir/options.$1" ] || "$ft" "$1" --help-list 2>/dev/null | cut -f1 | tr ' ' '\n' >"$dir/options.$1"
+    cat "$dir/options.$1"
+}
+same "options of command lines exist" "$(for f in $(grep -vE '^(docs/log/|CHANGELOG)' <<<"$pages") docs/bench/intro.md; do
+    grep -hE '^    ([^#"]*[|;] *|[A-Z_]+=[^ ]+ )*(build/)?foretoken [a-z]+ ' "$f" | sed -E 's/ # .*//; s/.*foretoken ([a-z]+ )/\1/; s/[|;>].*//' |
+        while read -r program words; do
+            known=$(options "$program")
+            [ -n "$known" ] || echo "$f: foretoken $program"
+            for word in $(sed -E "s/\"[^\"]*\"|'[^']*'//g" <<<"$words"); do
+                [[ $word =~ ^-[-a-z]+ ]] || continue
+                grep -qx -- "${word%%=*}" <<<"$known" || [[ $word == --no-* ]] || echo "$f: foretoken $program $word"
+            done
+        done
 done)" ""
 same "anchors lead to headings" "$(for f in $pages; do
     grep -oE '\]\([^):]*#[^)]+\)' "$f" | sed 's/^](//; s/)$//' | sort -u | while IFS='#' read -r to anchor; do

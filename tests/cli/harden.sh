@@ -52,6 +52,38 @@ kill -HUP $pid
 ends
 same "SIGHUP without a key file ends it well" $? 0
 
+# SIGTERM while a model is loading: at the start, and when a request needs a model. Reading the chat
+# template from a pipe makes loading last until something is written to it.
+mkfifo "$dir/pipe"
+exec 3<>"$dir/pipe"
+opens() { # waits until the server reads the pipe
+    for _ in $(seq 1200); do
+        for f in "/proc/$pid/fd/"*; do [ "$f" -ef "$dir/pipe" ] && return; done
+        sleep 0.05
+    done
+}
+"$ft" serve --port 0 -m "$model" --chat-template-file "$dir/pipe" >/dev/null 2>"$dir/log" 3>&- &
+pid=$!
+opens
+kill -TERM $pid
+ends
+same "SIGTERM while the first model is loading" $? 0
+grep -q 'ended while the model was loading' "$dir/log"
+ok "and the log says so" $?
+mkdir "$dir/models"
+cp "$model" "$dir/models/one.gguf"
+start --models-dir "$dir/models" --chat-template-file "$dir/pipe" 3>&-
+curl -s -m 60 "$url/completion" -d '{"model":"one","prompt":"x"}' >/dev/null 3>&- &
+asking=$!
+opens
+kill -TERM $pid
+ends
+same "SIGTERM while a model is loading for a request: loading cannot be interrupted" $? 1
+wait $asking
+grep -q 'did not end within' "$dir/log"
+ok "and the log says so" $?
+exec 3>&-
+
 # a model file that is cut off while the server runs: errors, and an exit code for the supervisor
 cp "$model" "$dir/cut.gguf"
 serve -m "$dir/cut.gguf"

@@ -79,6 +79,8 @@ text=$(run --raw --json one two | field text | tr -d '"')
 out=$(run --raw --json --stop "${text:6:2}" one two)
 same "a stop text ends the reply" "$(field finish_reason <<<"$out"):$(field predicted_n <<<"$out" | grep -c '^12$')" '"stop":0'
 same "a grammar is followed" "$(run --raw --grammar 'root ::= "yes" | "no"' one | grep -c -x -e yes -e no)" 1
+run --raw -j '{"type": "integer", "minimum": 7, "maximum": 7, "not": {}}' one >"$dir/out" 2>"$dir/err"
+same "a keyword that cannot be enforced warns" "$(cat "$dir/out"):$(grep -c 'not enforced: not at #' "$dir/err")" "7:1"
 same "so is a schema" "$(run --raw --json-schema '{"type": "boolean"}' one | grep -c -x -e true -e false)" 1
 for draft in "" "--draft-max 0"; do
     # shellcheck disable=SC2086

@@ -71,11 +71,24 @@ fails "a head is none" "wants a whole model" "$ft" run -m "$model" --spec-type d
 fails "nor is the model" "want a smaller model" "$ft" run -m "$model" --spec-type draft-simple -md "$dir/link.gguf" x
 fails "both" "want one of them" "$ft" run -m "$model" --spec-type draft-simple,draft-mtp -md "$dir/second.gguf" x
 
+# the Gemma command of the README
+"$ft" synth micro-gemma q8_0 "$dir/gemma-4-E4B-it.gguf" -q
+"$ft" synth micro-gemma-assistant q8_0 "$dir/gemma-4-E4B-it-assistant.gguf" -q
+gemma=$(sed -n "s|^    build/foretoken \(run .*-md .*\) \"Why.*|\1|p" README.md)
+[ -n "$gemma" ]
+ok "the README has a command with an assistant" $?
+read -ra words <<<"$gemma"
+gemma() { (cd "$dir" && "$OLDPWD/$ft" "${words[@]}" -n 16 --temp 0 --raw --json "$@" a b c); }
+[[ $(gemma | field drafter) == *"an assistant model"* && $(gemma --spec-adapt off | drafted) -gt 0 ]]
+ok "which drafts" $?
+same "and changes no id" "$(gemma --spec-adapt off | field ids)" "$(gemma --spec-type none | field ids)"
+
 # trace
 run --spec-adapt off --spec-trace "$dir/trace" >"$dir/reply"
 same "an acceptance for every draft" "$(grep -c mtp_accept "$dir/trace")" "$(grep -c mtp_draft "$dir/trace")"
 same "the trace adds up" "$(sed -n 's/.*"n_accepted":\([0-9]*\).*/\1/p' "$dir/trace" | awk '{ n += $1 } END { print n }')" \
     "$(field draft_n_accepted <"$dir/reply")"
+same "every line names the sequence" "$(grep -c '"seq_id":0,' "$dir/trace")" "$(wc -l <"$dir/trace")"
 FT_SPEC_TRACE=$dir/trace2 run --spec-adapt off >/dev/null
 LLAMA_MTP_ACC_TRACE=$dir/trace3 run --spec-adapt off >/dev/null
 same "FT_SPEC_TRACE" "$(wc -l <"$dir/trace2")" "$(wc -l <"$dir/trace")"
@@ -101,16 +114,37 @@ fails "eagle3" "not supported" "$ft" run -m "$model" --spec-type eagle3 x
 fails "nonsense" "want auto" "$ft" run -m "$model" --spec-type foo x
 fails "nothing" "want auto" "$ft" run -m "$model" --spec-type mtp, x
 fails "two ways to say it" "want one" "$ft" run -m "$model" --spec-type mtp --spec-default x
-fails "too many" "want" "$ft" run -m "$model" --draft-max 99 x
+"$ft" run -m "$model" -n 1 --draft-max 99 x 2>&1 >"$dir/out" | grep -q 'draft-max 99 is outside of 0 to 15, using 15'
+ok "too many" $?
 fails "n-min above n-max" "at most its n-max" "$ft" run -m "$model" --spec-ngram-mod-n-min 70 x
 fails "no such head" "No such file" "$ft" run -m "$model" -md "$dir/none" x
 
 # bench --spec
 mkdir "$dir/prompts"
-for class in code dialogue prose repetition; do echo "hello there" >"$dir/prompts/$class.txt"; done
+for class in chinese code dialogue prose repetition; do echo "hello there" >"$dir/prompts/$class.txt"; done
 "$ft" bench --spec -m "$model" -n 12 --prompts "$dir/prompts" --json --plot "$dir/p.svg" >"$dir/bench"
-same "four classes, five ways each" "$(grep -c tokens_per_second "$dir/bench")" 20
-same "no ids differ" "$(grep -c '"other_ids": 0' "$dir/bench")" 20
+same "five classes, five ways each" "$(grep -c tokens_per_second "$dir/bench")" 25
+same "no ids differ" "$(grep -c '"other_ids": 0' "$dir/bench")" 25
+for key in draft_ms verify_ms other_ms spread; do
+    same "each has $key" "$(grep -c "\"$key\"" "$dir/bench")" 25
+done
 grep -q '<polyline' "$dir/p.svg"
 ok "a plot" $?
+sweep=$("$ft" bench --spec -m "$model" -n 16 --prompts "$dir/prompts" --class prose --spec-draft-n-max 8 \
+    -ctk turbo3 -ctv turbo3 -r 3 --json)
+same "a sweep over 1 to 8 draft tokens, with turbo3 caches" \
+    "$(sed -n 's/.*"drafts": "\(.*\)",/\1/p' <<<"$sweep" | paste -sd,)" \
+    "off,governed,K = 1,K = 2,K = 3,K = 4,K = 5,K = 6,K = 7,K = 8"
+same "changes no id" "$(grep -c '"other_ids": 0' <<<"$sweep")" 10
+
+# English and Chinese, with f16 and turbo caches: drafting changes nothing but the time
+while read -r line; do
+    for cache in f16 turbo3 turbo4; do
+        ask() { "$ft" run -m "$tiny" -n 32 --temp 0 --json -ctk $cache -ctv $cache "$@" "$line"; }
+        drafting=$(ask --spec-adapt off)
+        same "$cache, $line" "$(field ids <<<"$drafting")" "$(ask --spec-type none | field ids)"
+        [[ $(drafted <<<"$drafting") -gt 0 ]]
+        ok "$cache, $line: drafted" $?
+    done
+done < <(head -1 bench/prompts/dialogue.txt; sed -n 1,2p bench/prompts/chinese.txt)
 finish

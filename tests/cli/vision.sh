@@ -122,6 +122,40 @@ fails "no such file" "nothing.png" see --raw --image "$dir/nothing.png" "$one"
 printf '\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\x01\x2c\0\0\0\x01\x08\0\0\0\0\x41\x53\xcc\xf5\0\0\0\x0dIDAT\x78\x9c\x63\x60\x18\x05\x44\x03\0\x01\x2d\0\x01\x45\x02\x95\x4e\0\0\0\0IEND\xae\x42\x60\x82' >"$dir/thin.png" # 300 x 1
 fails "wider than high" "more than 200 times" see --raw --image "$dir/thin.png" "$one"
 works "fewer tokens" see --image-max-tokens 4 --raw --image "$pic" "$one"
+
+# ---- placeholders that a user types, and conversations, with models that know letters ----
+mkdir -p "$dir/q" "$dir/g"
+"$ft" synth micro q8_0 "$dir/q/m.gguf" -q && "$ft" synth micro-mmproj f16 "$dir/q/mmproj.gguf" -q &&
+    "$ft" synth micro-gemma q8_0 "$dir/g/m.gguf" -q && "$ft" synth micro-gemma-mmproj f16 "$dir/g/mmproj.gguf" -q
+ok "models with towers" $?
+count() { # folder prompt options: its prompt tokens
+    "$ft" run -m "$dir/$1/m.gguf" --device cpu --temp 0 -n 1 --json "${@:3}" "$2" 2>&1 | sed -n 's/.*"prompt_tokens":\([0-9]*\).*/\1/p'
+}
+for who in "q <|image_pad|>" "g <|image|>"; do
+    typed=${who#* } who=${who%% *}
+    plain=$(count "$who" 'a b') with=$(count "$who" 'a b' --image "$pic")
+    [ "$(count "$who" "a $typed b")" -gt "$((plain + 4))" ]
+    ok "$typed in a prompt is text" $?
+    [ "$(count "$who" "a $typed b" --image "$pic")" -gt "$((with + 4))" ]
+    ok "$typed beside an image is text" $?
+done
+talk() { "$ft" chat -m "$dir/q/m.gguf" --device cpu --temp 0 -n 4 "$@" 2>"$dir/.err"; }
+printf '/image %s\none\n/image %s\ntwo\n/save %s\n' "$pic" "$pic" "$dir/a.json" | talk >/dev/null
+ok "/image" $?
+same "two messages with images" "$(grep -c '"path"' "$dir/a.json")" 2
+printf '/load %s\nthree\n/undo\n/undo\n/save %s\n' "$dir/a.json" "$dir/b.json" | talk >/dev/null
+ok "a saved conversation with images goes on" $?
+same "/undo removes images" "$(grep -c '"path"' "$dir/b.json")" 1
+printf '/image %s/nothing.png\n' "$dir" | talk >/dev/null
+[ $? -eq 1 ] && grep -q "nothing.png" "$dir/.err"
+ok "/image of no file" $?
+printf '/image %s\n' "$0" | talk >/dev/null
+[ $? -eq 1 ] && grep -q "unknown image format" "$dir/.err"
+ok "/image of no image" $?
+printf '/image %s\n' "$pic" | talk --no-mmproj >/dev/null
+[ $? -eq 1 ] && grep -q "no vision tower" "$dir/.err"
+ok "/image without a tower" $?
+
 # ---- the server ----
 if ! "$ft" --version | grep -q microhttpd || ! command -v curl >/dev/null; then finish; exit; fi
 serve -m "$m" --device cpu -c 512 -n 8 -ctk f32 -ctv f32
@@ -171,6 +205,29 @@ has "a broken image" 'the data ends too early' /v1/chat/completions \
     "$(user "[{\"type\":\"image_url\",\"image_url\":{\"url\":\"$(base64 -w0 "$dir/cut.png")\"}}]")"
 has "more markers than images" 'placeholders for 1 images' /completion \
     "{\"prompt\":{\"prompt_string\":\"<__media__><__media__>\",\"multimodal_data\":[\"$data\"]}}"
+curl -s "$url/v1/models" | grep -q '"multimodal"'
+ok "models: multimodal" $?
+curl -s "$url/api/show" -d '{}' | grep -q '"vision"'
+ok "ollama: vision" $?
+kill -TERM $pid
+wait $pid
+ok "it ends" $?
+
+# ---- addresses, and texts that look like placeholders ----
+serve -m "$dir/q/m.gguf" --device cpu -c 512 -n 8 --allow-image-urls any
+place='<|vision_start|><|image_pad|><|vision_end|>'
+has "a typed placeholder" "\"prompt_tokens\":$(($(count q "a $place b") - $(count q a) + $(count q a --image "$pic")))" \
+    /v1/chat/completions \
+    "$(user "[{\"type\":\"image_url\",\"image_url\":\"$uri\"},{\"type\":\"text\",\"text\":\"a $place b\"}]")"
+has "as it was typed" "a $place b<|im_end|>" /apply-template "$(user "\"a $place b\"")"
+if "$ft" --version | grep -q curl; then
+    for address in "http://127.0.0.1:1/a.png" "http://localhost:1/a.png" "HTTP://[::1]:1/a.png"; do
+        has "$address" 'content\[0\]: .*private or local address' /v1/chat/completions \
+            "$(user "[{\"type\":\"image_url\",\"image_url\":{\"url\":\"$address\"}}]")"
+    done
+    has "a file" 'content\[0\]: .*want http or https' /v1/chat/completions \
+        "$(user '[{"type":"image_url","image_url":{"url":"file:///etc/passwd"}}]')"
+fi
 kill -TERM $pid
 wait $pid
 ok "it ends" $?

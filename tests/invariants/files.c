@@ -1,5 +1,6 @@
 /* tests/invariants/files.c - a draft head in a separate file gives bit-identical draft tokens to
- * the same head inside the model, in both file formats; the head of another model is rejected. */
+ * the same head inside the model, in both file formats; the head of another model is rejected. Of
+ * two heads the first one drafts. Tensors that do not fit are rejected, not ignored. */
 #define _XOPEN_SOURCE 700
 #include "gguf/writer.h"
 #include "invariants.h"
@@ -30,30 +31,68 @@ static void drafts_of(lines *l, inv_response *r, const inv_model *m, ft_task j)
     ft_engine_free(e);
 }
 
-/* Copies a file and changes the name of its architecture. */
-static void rename_arch(const char *from, const char *to, const char *arch)
+/* What a copy of a file has that the file has not. */
+typedef struct change {
+    const char *arch;          /* another architecture */
+    const char *key[2];        /* other numbers */
+    uint32_t number[2];        /* of these keys */
+    const char *twice, *again; /* tensors of this prefix once more, with another prefix */
+    const char *scale;         /* one more tensor of n_scale ones */
+    int n_scale;
+    const char *repeated; /* of this tensor of int32_t the second entry becomes the first */
+} change;
+
+static bool change_key(ft_gguf_writer *w, const ft_gguf_kv *kv, const change *c)
+{
+    if (c->arch && ft_str_is(kv->key, "general.architecture")) {
+        ft_gguf_put_str(w, "general.architecture", ft_str_of(c->arch));
+        return true;
+    }
+    for (int i = 0; i < 2; i++)
+        if (c->key[i] && ft_str_is(kv->key, c->key[i])) {
+            ft_gguf_put_u32(w, c->key[i], c->number[i]);
+            return true;
+        }
+    return false;
+}
+
+static void put_data(ft_gguf_writer *w, size_t at, const ft_gguf_tensor *t, const change *c)
+{
+    ft_gguf_writer_data(w, at, 0, t->data, t->bytes);
+    if (c->repeated && ft_str_is(t->name, c->repeated))
+        ft_gguf_writer_data(w, at, sizeof(int32_t), t->data, sizeof(int32_t));
+}
+
+static void changed_copy(const char *from, const char *to, const change *c)
 {
     ft_gguf *g = NULL;
     ft_gguf_writer *w = NULL;
     ft_err err;
+    char name[128];
     if (ft_gguf_open(&g, from, true, &err) || ft_gguf_writer_open(&w, to, &err)) exit(1);
     for (size_t i = 0; i < ft_gguf_n_kv(g); i++) {
         const ft_gguf_kv *kv = ft_gguf_kv_at(g, i);
-        if (ft_str_is(kv->key, "general.architecture"))
-            ft_gguf_put_str(w, "general.architecture", ft_str_of(arch));
-        else
-            ft_gguf_put_kv(w, kv);
+        if (!change_key(w, kv, c)) ft_gguf_put_kv(w, kv);
     }
-    for (size_t i = 0; i < ft_gguf_n_tensor(g); i++) {
+    const size_t n = ft_gguf_n_tensor(g), cut = c->twice ? strlen(c->twice) : 0;
+    size_t *source = ft_new_n(size_t, 2 * n), all = 0;
+    for (size_t i = 0; i < n; i++) {
         const ft_gguf_tensor *t = ft_gguf_tensor_at(g, i);
-        ft_gguf_put_tensor(w, t->name.p, t->type, t->n_dims, t->n);
+        source[ft_gguf_put_tensor(w, t->name.p, t->type, t->n_dims, t->n)] = i;
+        all++;
+        if (!c->twice || !ft_str_starts(t->name, ft_str_of(c->twice))) continue;
+        snprintf(name, sizeof name, "%s%s", c->again, t->name.p + cut);
+        source[ft_gguf_put_tensor(w, name, t->type, t->n_dims, t->n)] = i;
+        all++;
     }
+    const int64_t ones = c->n_scale;
+    if (c->scale) ft_gguf_put_tensor(w, c->scale, FT_F32, 1, &ones);
     if (ft_gguf_writer_begin(w, &err)) exit(1);
-    for (size_t i = 0; i < ft_gguf_n_tensor(g); i++) {
-        const ft_gguf_tensor *t = ft_gguf_tensor_at(g, i);
-        ft_gguf_writer_data(w, i, 0, t->data, t->bytes);
-    }
+    for (size_t i = 0; i < all; i++) put_data(w, i, ft_gguf_tensor_at(g, source[i]), c);
+    for (size_t i = 0; c->scale && i < (size_t)ones; i++)
+        ft_gguf_writer_data(w, all, i * sizeof(float), &(float){1}, sizeof(float));
     if (ft_gguf_writer_commit(w, &err)) exit(1);
+    ft_free(source);
     ft_gguf_close(g);
 }
 
@@ -68,7 +107,7 @@ static void head_alone(const char *name, const char *fork_arch)
     snprintf(fork, sizeof fork, "%s.fork", path);
     const ft_mtp_opts o = {.path = path, .out = head, .use_mmap = true};
     check(!ft_mtp_extract(&o, &err), "%s: %s", name, err.text);
-    rename_arch(head, fork, fork_arch);
+    changed_copy(head, fork, &(change){.arch = fork_arch});
     inv_model m = {.name = name, .dev = inv_dev(1)};
     m.m = inv_open(path, m.dev, NULL);
     drafts_of(&inside, &a, &m, inv_job(40, 3));
@@ -150,8 +189,85 @@ static void narrow(inv_model m, bool first)
     inv_model_close(&m);
 }
 
+/* A copy of a golden model, with a change; the caller unlinks it. */
+static void golden_changed(const char *name, char out[160], const change *c)
+{
+    char path[128];
+    inv_golden_file(name, path);
+    snprintf(out, 160, "%s.changed", path);
+    changed_copy(path, out, c);
+    unlink(path);
+}
+
+/* Of two MTP blocks the first one drafts, as if it were the only one. */
+static void two_heads(void)
+{
+    static lines one, two;
+    static inv_response a, b;
+    char path[160];
+    inv_model m = inv_model_golden("qwen35-dense", NULL, 1);
+    const int L = m.m->L;
+    char twice[32], again[32];
+    snprintf(twice, sizeof twice, "blk.%d.", L);
+    snprintf(again, sizeof again, "blk.%d.", L + 1);
+    golden_changed("qwen35-dense", path,
+                   &(change){.key = {"qwen35.block_count", "qwen35.nextn_predict_layers"},
+                             .number = {(uint32_t)L + 2, 2},
+                             .twice = twice,
+                             .again = again});
+    inv_model copy = {.name = "two heads", .dev = inv_dev(1)};
+    copy.m = inv_open(path, copy.dev, NULL);
+    check(copy.m->L == L && copy.m->drafter == FT_DRAFT_MTP && copy.m->draft_heads == 2,
+          "two heads: %d layers, %d heads", copy.m->L, copy.m->draft_heads);
+    drafts_of(&one, &a, &m, inv_job(40, 3));
+    drafts_of(&two, &b, &copy, inv_job(40, 3));
+    check(inv_same(&a, &b) && one.n > 100 && !strcmp(one.text, two.text),
+          "two heads: other drafts than with the first one alone");
+    ft_err err;
+    const ft_mtp_opts o = {.path = path, .out = "/nowhere/head.gguf", .use_mmap = true};
+    check(ft_mtp_extract(&o, &err) && strstr(err.text, "2 MTP blocks"), "two heads: %s", err.text);
+    inv_model_close(&m);
+    inv_model_close(&copy);
+    unlink(path);
+}
+
+/* A changed file that must be rejected, or must load. */
+static void opens(const char *name, const inv_model *target, const change *c, const char *text)
+{
+    char path[160];
+    ft_err err = {0};
+    ft_gguf *g = NULL;
+    ft_model *m = NULL;
+    ft_dev *dev = target ? target->dev : inv_dev(1);
+    golden_changed(name, path, c);
+    if (ft_gguf_open(&g, path, true, &err)) exit(1);
+    const ft_status st = ft_model_open(&m, g, dev, target ? target->m : NULL, NULL, &err);
+    check(text ? st && strstr(err.text, text) : !st, "%s: \"%s\", want \"%s\"", name, err.text,
+          text ? text : "");
+    if (st)
+        ft_gguf_close(g);
+    else
+        ft_model_close(m);
+    if (!target) ft_dev_close(dev);
+    unlink(path);
+}
+
+static void damaged(void)
+{
+    opens("qwen35-dense", NULL, &(change){.scale = "blk.0.ffn_down.scale", .n_scale = 1}, NULL);
+    opens("qwen35-dense", NULL, &(change){.scale = "blk.0.ffn_down.scale", .n_scale = 3},
+          "blk.0.ffn_down.scale is [3, 1, 1, 1], want [1, 1, 1, 1]");
+    inv_model m = inv_model_golden("gemma4-edge", NULL, 1);
+    opens("gemma4-edge-assistant", &m, &(change){0}, NULL);
+    opens("gemma4-edge-assistant", &m, &(change){.repeated = "masked_embd_ordering"},
+          "want each id once");
+    inv_model_close(&m);
+}
+
 int main(void)
 {
+    two_heads();
+    damaged();
     for (int first = 0; first < 2; first++) {
         narrow(inv_model_golden("qwen35-dense", NULL, 1), first);
         narrow(inv_model_golden("gemma4-gqa", "gemma4-gqa-assistant", 1), first);

@@ -124,6 +124,73 @@ static void shared(const scene *s, const scene *other, int k)
     ft_engine_free(e);
 }
 
+enum { PIECES = 5 };
+
+/* Encoding that takes PIECES calls, or fails in the last. */
+typedef struct encoder {
+    ft_task_image *image;
+    float *const *data;
+    int calls, from;
+    bool fails;
+} encoder;
+
+static ft_status encode(void *user, int from, double seconds, bool *done, ft_err *err)
+{
+    encoder *c = user;
+    check(seconds >= 0, "%g seconds to encode an image", seconds);
+    c->from = from;
+    if (++c->calls < PIECES) return FT_OK;
+    if (c->fails) return ft_fail(err, FT_ENOMEM, "no memory for this image");
+    for (int i = 0; i < 2; i++) c->image[i].data = c->data[i];
+    *done = true;
+    return FT_OK;
+}
+
+/* Images that are encoded between steps of another response: both have the ids that they have
+ * alone, and the other one goes on meanwhile, also when encoding fails. */
+static void between(const scene *s, int k)
+{
+    static inv_response truth, alone, r, other;
+    int32_t id[90];
+    const ft_engine_params p = params(128, k);
+    const ft_task whole = task(s, k), plain = inv_job(TOKENS, k);
+    inv_prompt(id, 90, s->m->m->V, 5);
+    inv_response_alone(&truth, s->m, &p, &whole, s->id, PROMPT);
+    inv_response_alone(&alone, s->m, &p, &plain, id, 90);
+    for (int fails = 0; fails < 2; fails++) {
+        ft_task_image image[2] = {s->image[0], s->image[1]};
+        image[0].data = image[1].data = NULL;
+        encoder c = {.image = image, .data = s->data, .fails = fails};
+        ft_engine *e = inv_engine(s->m, &p);
+        ft_slot *a = ft_slot_new(e), *b = ft_slot_new(e);
+        ft_task j = whole;
+        j.image = image;
+        j.prepare = encode;
+        j.prepare_user = &c;
+        ft_engine_limit_step(e, 50);
+        inv_start(&other, a, &plain, id, 90);
+        while (other.n == 90) ft_engine_round(e);
+        inv_start(&r, b, &j, s->id, PROMPT);
+        const int before = other.n;
+        while (c.calls < PIECES) ft_engine_round(e);
+        check(other.n >= before + PIECES - 1 || !ft_slot_busy(a),
+              "%s: %d tokens of another response while an image was encoded in %d pieces",
+              s->m->name, other.n - before, PIECES);
+        check(c.from == 0, "%s: images behind token %d of a new prompt", s->m->name, c.from);
+        while (ft_slot_busy(a) || ft_slot_busy(b)) ft_engine_round(e);
+        check(inv_same(&other, &alone), "%s: beside an image that is encoded: parted at %d",
+              s->m->name, inv_first_difference(&other, &alone));
+        if (fails)
+            check(ft_slot_finish(b) == FT_FINISH_ERROR && strstr(ft_slot_error(b), "no memory"),
+                  "%s: encoding failed, and the response says \"%s\"", s->m->name,
+                  ft_slot_error(b));
+        else
+            check(inv_same(&r, &truth), "%s: encoded between steps: parted at %d", s->m->name,
+                  inv_first_difference(&r, &truth));
+        ft_engine_free(e);
+    }
+}
+
 /* Images that are read in one step must fit into one. */
 static void refused(const scene *s)
 {
@@ -150,6 +217,8 @@ static void all(const char *name, const char *assistant, bool by_axis, bool ahea
     same_ids(&s);
     shared(&s, &other, 0);
     shared(&s, &other, 3);
+    between(&s, 0);
+    between(&s, 3);
     refused(&s);
     scene_free(&s);
     scene_free(&other);

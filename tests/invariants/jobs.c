@@ -259,7 +259,10 @@ typedef struct conversation_state {
     ft_buf messages;      /* JSON, without the closing bracket */
     int evaluated, fresh; /* tokens of the last turn: evaluated, and new since the turn before */
     int before;           /* tokens of the prompt of the turn before, without the header */
-    double accepted;      /* acceptance rate */
+    int after;            /* tokens of that prompt and its response */
+    int again;            /* evaluated in the last turn besides what followed them */
+    int draft_max;
+    double accepted; /* acceptance rate */
 } conversation_state;
 
 static void add_message(conversation_state *t, const char *role, const char *text)
@@ -291,7 +294,8 @@ static int header(ft_llm *m, const ft_request *r)
 }
 
 /* One turn as a job; the ids of the response are compared with those of a model without cache. */
-static void one_turn(conversation_state *t, ft_llm *m, ft_llm *cold, const char *words)
+static void one_turn(conversation_state *t, ft_llm *m, ft_llm *cold, const char *role,
+                     const char *words, int max_tokens)
 {
     ft_request r;
     ft_err err;
@@ -299,7 +303,7 @@ static void one_turn(conversation_state *t, ft_llm *m, ft_llm *cold, const char 
     char *prompt;
     heard h, want;
     sem_t sem;
-    add_message(t, "user", words);
+    add_message(t, role, words);
     ft_buf all;
     ft_buf_init(&all, 1 << 20);
     ft_buf_put_str(&all, ft_buf_str(&t->messages));
@@ -307,8 +311,9 @@ static void one_turn(conversation_state *t, ft_llm *m, ft_llm *cold, const char 
     ft_request_defaults(&r, m);
     r.sampling.temperature = 0;
     r.parse = true;
-    r.max_tokens = 24;
+    r.max_tokens = max_tokens;
     r.draft_fixed = true;
+    r.draft_max = t->draft_max;
     if (ft_llm_render(m, ft_buf_z(&all), "{}", &prompt, &r.in_thought, &err)) {
         printf("%s: %s\n", err.text, ft_buf_z(&all));
         exit(1);
@@ -334,6 +339,8 @@ static void one_turn(conversation_state *t, ft_llm *m, ft_llm *cold, const char 
           (int)want.response.accepted);
     t->evaluated = h.response.prompt_tokens - h.response.cached_tokens;
     t->fresh = h.response.prompt_tokens - t->before;
+    t->again = t->evaluated - (h.response.prompt_tokens - t->after);
+    t->after = h.response.prompt_tokens + h.response.output_tokens;
     t->before = h.response.prompt_tokens - header(m, &r);
     add_message(t, "assistant", ft_buf_z(&h.part[FT_PART_ANSWER]));
     heard_release(&h);
@@ -350,7 +357,7 @@ static void conversation(ft_llm *cold)
     static const char *const asks2[] = {"What does tar do?", "Define river.", "What is 3 + 4?",
                                         "How do I list files by size?"};
     char dir[64];
-    conversation_state t = {0};
+    conversation_state t = {.draft_max = -1};
     ft_queue_params p;
     ft_err err;
     ft_buf_init(&t.messages, 1 << 20);
@@ -365,7 +372,7 @@ static void conversation(ft_llm *cold)
                 "You are a helpful assistant that explains shell commands and words. Be "
                 "brief, be exact, and say so when you do not know something at all.");
     for (int i = 0; i < 10; i++) {
-        one_turn(&t, m, cold, asks2[i % 4]);
+        one_turn(&t, m, cold, "user", asks2[i % 4], 24);
         if (i)
             check(t.evaluated < t.fresh + 64, "turn %d evaluated %d tokens for %d new ones", i,
                   t.evaluated, t.fresh);
@@ -686,6 +693,34 @@ static void check_rejections(ft_llm *m)
     ft_free(ids);
 }
 
+/* A loop of tool results: the template keeps what the model wrote since the last message of the
+ * user, so that its responses are not evaluated again. */
+static void tool_loop(ft_llm *cold, int draft_max)
+{
+    static const char *const result[] = {"tar: 3 files", "ls: 12 entries, sorted by size",
+                                         "The river Elbe is 1094 km long.", "7"};
+    conversation_state t = {.draft_max = draft_max};
+    ft_queue_params p;
+    ft_err err;
+    ft_buf_init(&t.messages, 1 << 20);
+    ft_queue_defaults(&p);
+    start_queue(cold, 4);
+    ft_llm *m = open_tiny(1);
+    if (ft_llm_start(m, &p, &err)) exit(1);
+    one_turn(&t, m, cold, "user", "What does tar do, and how do I list files by size?", 150);
+    int longest = 0;
+    for (int i = 0; i < 4; i++) {
+        longest = FT_MAX(longest, t.after - t.before);
+        one_turn(&t, m, cold, "tool", result[i], 100);
+        check(t.again <= 64, "step %d of a tool loop, %d drafts: %d tokens evaluated again", i,
+              draft_max, t.again);
+    }
+    check(longest > 100, "all responses of the tool loop are short: at most %d tokens", longest);
+    ft_llm_close(m);
+    ft_llm_stop(cold, true);
+    ft_buf_release(&t.messages);
+}
+
 int main(void)
 {
     ft_llm *m = open_tiny(3);
@@ -693,6 +728,8 @@ int main(void)
     check_cancel(m);
     check_rejections(m);
     conversation(m);
+    tool_loop(m, 0);
+    tool_loop(m, 3);
     check_vectors(m);
     many_vectors(m);
     ft_llm_close(m);

@@ -46,15 +46,25 @@ static void check_splits(const char *name, const char *assistant)
     const int L = whole.m->L;
     generate(&whole, one);
     inv_model_close(&whole);
-    const ft_split_rule rule[] = {
-        {0, 0, true, L},      /* all but the embedding on the fast device */
-        {1, 1, true, L},      /* a layer on the host */
-        {L, L, true, L},      /* all layers, but not the output */
-        {L - 1, 0, false, L}, /* the output too, but not the last layer */
-        {L, L, false, L},     /* everything */
-        {0, L, true, L},      /* all experts */
-        {1, L - 1, true, L},  /* a layer, and experts of others */
+    ft_split_override pattern[] = {{.side = FT_SPLIT_HOST}, {.side = FT_SPLIT_HOST}};
+    regcomp(&pattern[0].re, "ffn_(up|gate_inp)|attn_(q|output)", REG_EXTENDED | REG_NOSUB);
+    regcomp(&pattern[1].re, "blk.1.*(ssm|attn|exps|per_layer)|output", REG_EXTENDED | REG_NOSUB);
+#define RULE(f, e, o) {.first = (f), .experts = (e), .output = (o), .layers = L}
+    ft_split_rule rule[] = {
+        RULE(0, 0, true),      /* all but the embedding on the fast device */
+        RULE(1, 1, true),      /* a layer on the host */
+        RULE(L, L, true),      /* all layers, but not the output */
+        RULE(L - 1, 0, false), /* the output too, but not the last layer */
+        RULE(L, L, false),     /* everything */
+        RULE(0, L, true),      /* all experts */
+        RULE(1, L - 1, true),  /* a layer, and experts of others */
+        RULE(0, 0, true),      /* some matrices of every layer, */
+        RULE(1, 1, true),      /* and others */
     };
+    for (int i = 0; i < 2; i++) {
+        rule[FT_COUNT(rule) - 2 + (size_t)i].over = &pattern[i];
+        rule[FT_COUNT(rule) - 2 + (size_t)i].n_over = 1;
+    }
     for (size_t i = 0; i < FT_COUNT(rule); i++) {
         inv_model m = open_split(name, assistant, rule[i]);
         generate(&m, two);
@@ -69,6 +79,7 @@ static void check_splits(const char *name, const char *assistant)
         }
         inv_model_close(&m);
     }
+    for (int i = 0; i < 2; i++) regfree(&pattern[i].re);
 }
 
 static void check_rules(void)

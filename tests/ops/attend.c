@@ -280,6 +280,57 @@ OPTEST(attend_centred, {2, 1, 64, FT_KV_F32, 70}, {4, 2, 128, FT_KV_F16, 70, 1},
        {6, 1, 128, FT_KV_TURBO4, 150, 100}, {4, 2, 256, FT_KV_TURBO3, 70, 300},
        {2, 1, 80, FT_KV_TURBO2, 70, 1000})
 
+/* Rows of an image see all of it, and no further back than their window; the rows of text before
+ * and after it have the same bits as without. n[8], n[9]: the image's first row and its rows. */
+static void attend_ahead(ft_optest *t, const int *n)
+{
+    const int H = n[0], G = n[1], d = n[2], past = n[6], rows = n[7], from = n[8], to = from + n[9];
+    const seq s[2] = {{past, rows}, {130, 2}};
+    const int T = rows + 2, pages = (FT_MAX(past, 130) + rows) / FT_PAGE_ROWS + 1;
+    int32_t ahead[512];
+    spans(t, s, 2, pages);
+    for (int r = 0; r < T; r++) ahead[r] = r >= from && r < to ? past + to : t->batch.end[r];
+    t->batch.ahead = t_ints(t, ahead, T);
+    const ft_kv kv = cache(t, n[3], n[4], G, d, 2 * pages);
+    fill_past(t, &kv, s, 2);
+    const int n_out = t->batch.n_out;
+    ft_mat q = t_uniform(t, T, H * d, -2, 2), o = t_output(t, T, H * d);
+    ft_mat k = t_uniform(t, T, G * d, -1, 1), v = t_uniform(t, T, G * d, -1, 1);
+    ft_mat q2 = t_output(t, n_out, H * d), o2 = t_output(t, n_out, H * d);
+    ft_mat plain = t_output(t, T, H * d);
+    const ft_attn causal = {.scale = 0.3f, .window = n[5]};
+    ft_attn p = causal, gathered = causal;
+    p.ahead = gathered.ahead = gathered.out = true;
+    t->step->kv = &kv;
+    t_begin(t);
+    ft_kv_put(t->step, 0, ft_heads(k, 0, G, d, d), ft_heads(v, 0, G, d, d));
+    ft_gather_out(t->step, q2, q);
+    ft_attend(t->step, 0, ft_heads(o, 0, H, d, d), ft_heads(q, 0, H, d, d), p);
+    ft_attend(t->step, 0, ft_heads(o2, 0, H, d, d), ft_heads(q2, 0, H, d, d), gathered);
+    ft_attend(t->step, 0, ft_heads(plain, 0, H, d, d), ft_heads(q, 0, H, d, d), causal);
+    t_expect(t, o, limit(t, n[3], n[4]));
+    t_check_gaps(t, o);
+    t_expect_rest(t, o2, limit(t, n[3], n[4]));
+    t_expect_rest(t, plain, limit(t, n[3], n[4]));
+    const t_result all = t->kept[0], some = t->kept[1], text = t->kept[2];
+    const size_t cols = (size_t)all.cols, bytes = cols * sizeof(float);
+    for (int r = 0; r < T; r++) {
+        const bool same = !memcmp(all.v + (size_t)r * cols, text.v + (size_t)r * cols, bytes);
+        if (same != (ahead[r] == t->batch.end[r]))
+            t_fail(t, same ? "row sees nothing ahead, row" : "row of text differs, row", r);
+    }
+    for (int i = 0; i < n_out; i++) {
+        const int row = i == n_out - 1 ? T - 1 : 3 * i;
+        if (memcmp(some.v + (size_t)i * cols, all.v + (size_t)row * cols, bytes))
+            t_fail(t, "gathered row differs, row", row);
+    }
+}
+OPTEST(attend_ahead, {2, 1, 32, 0, 0, 0, 0, 9, 2, 5}, {4, 2, 64, 1, 1, 0, 60, 40, 0, 40},
+       {4, 2, 64, 1, 1, 40, 100, 100, 3, 90}, {4, 1, 128, 1, 1, 100, 700, 200, 20, 150},
+       {8, 4, 256, 2, 2, 512, 500, 150, 7, 140}, {8, 4, 256, 3, 3, 64, 30, 90, 1, 70},
+       {4, 2, 256, 6, 6, 0, 450, 70, 10, 50}, {4, 1, 512, 1, 7, 0, 5, 80, 30, 50},
+       {2, 2, 20, 0, 0, 17, 40, 60, 10, 40})
+
 /* A recent-token window in q8_0 beside turbo pages: rows before, at and far behind its start,
  * together and alone. */
 static void attend_newest(ft_optest *t, const int *n)
@@ -390,8 +441,8 @@ OPTEST(attend_needle, {128, FT_KV_F16, 4096, 0}, {128, FT_KV_Q8_0, 4096, 0},
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&attend_one_case,   &attend_many_case,    &attend_pair_case,
-                                 &attend_alone_case, &attend_centred_case, &attend_newest_case,
-                                 &attend_needle_case};
+    const t_case *const all[] = {&attend_one_case,    &attend_many_case,    &attend_pair_case,
+                                 &attend_alone_case,  &attend_centred_case, &attend_ahead_case,
+                                 &attend_newest_case, &attend_needle_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

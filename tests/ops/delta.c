@@ -184,8 +184,41 @@ static void cut(ft_optest *t, const int *n)
 OPTEST(cut, {16, 70, 64}, {32, 130, 64}, {32, 129, 128}, {16, 200, 128}, {64, 90, 64},
        {128, 150, 64}, {128, 210, 128}, {128, 74, 64})
 
+/* Serial rows: a span whose first rows are serial has the bits of those rows in one step each and
+ * the rest in one span. S, start, serial rows, rows; the first sequence of two spans in the step.
+ */
+static void serial(ft_optest *t, const int *n)
+{
+    const int Hk = 1, Hv = 2, S = n[0], start = n[1], lead = n[2], rows = n[3];
+    const net e = net_new(t, Hk, Hv, S, 4, 1, 3, rows + 20);
+    const ft_span both[2] = {{.slot = 0, .n = rows, .start = start, .serial = lead},
+                             {.slot = 2, .row = rows, .n = 20}};
+    step(t, &e, both, 2, 0);
+    t_result o = t_read(t, ft_rows(e.o, 0, rows));
+    for (int r = 0; r < lead; r++) {
+        const ft_span one = {.slot = 1, .n = 1, .start = start + r};
+        step(t, &e, &one, 1, r);
+    }
+    const ft_span rest = {.slot = 1, .n = rows - lead, .start = start + lead};
+    if (rest.n) step(t, &e, &rest, 1, lead);
+    t_result p = t_read(t, ft_rows(e.o, 0, rows));
+    const size_t state = (size_t)(Hv * S * S);
+    float *x = ft_new_n(float, 2 * state);
+    t->dev->download(t->dev, x, e.s.state, 2 * state * sizeof(float));
+    if (memcmp(x, x + state, state * sizeof(float))) t_fail(t, "state differs, serial rows", lead);
+    if (memcmp(o.v, p.v, (size_t)(o.T * o.cols) * sizeof(float)))
+        t_fail(t, "outputs differ, serial rows", lead);
+    t_expect_values(t, o, limit(t, S, rows));
+    ft_free(p.v);
+    ft_free(x);
+}
+OPTEST(serial, {16, 0, 40, 40}, {32, 7, 33, 90}, {128, 0, 70, 70}, {128, 30, 40, 40},
+       {128, 30, 41, 100}, {128, 60, 50, 150}, {128, 64, 64, 130}, {128, 5, 54, 200},
+       {128, 5, 20, 200}, {128, 100, 0, 100})
+
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&delta_case, &delta_many_case, &journal_case, &cut_case};
+    const t_case *const all[] = {&delta_case, &delta_many_case, &journal_case, &cut_case,
+                                 &serial_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

@@ -43,7 +43,7 @@ static void linear(ft_optest *t, const int *n)
 
 #define ROWS(type, k, n)                                                                           \
     {1, k, n, type}, {2, k, n, type}, {3, k, n, type}, {5, k, n, type}, {16, k, n, type},          \
-        {17, k, n, type}, {64, k, n, type},                                                        \
+        {17, k, n, type}, {31, k, n, type}, {33, k, n, type}, {64, k, n, type},                    \
     {                                                                                              \
         97, k, n, type                                                                             \
     }
@@ -59,9 +59,9 @@ static void linear(ft_optest *t, const int *n)
         7, 768, 16, type                                                                           \
     }
 #define OTHER(type, k)                                                                             \
-    {1, k, 9, type}, {2, k, 9, type}, {5, k, 9, type},                                             \
+    {1, k, 9, type}, {2, k, 9, type}, {5, k, 9, type}, {17, k, 9, type}, {31, k, 9, type},         \
     {                                                                                              \
-        17, k, 9, type                                                                             \
+        33, k, 9, type                                                                             \
     }
 /* Enough blocks of many rows to fill a GPU. */
 #define MANY(type, k)                                                                              \

@@ -17,10 +17,14 @@ static void layernorm(ft_optest *t, const int *n)
 }
 OPTEST_ROWS(layernorm, {1, 2}, {1, 63}, {5, 1152}, {97, 288}, {3, 6912})
 
+/* Errors are relative to the squares of the results, so that a single value far below 0, whose
+ * activation is nearly 0, has to be accurate by itself: exp(-z) in float32 has a relative error of
+ * about z 2^-24, and z is up to 70 here where the result is above the error's base. */
 static void affine(ft_optest *t, const int *n)
 {
     static const ft_act act[] = {FT_ACT_NONE, FT_GELU, FT_GELU_ERF, FT_SILU};
     const int T = n[0], D = n[1];
+    const double limit = D > 1 ? 1e-12 : 1e-10;
     ft_vec none = {0}, b = t_vec(t, D, -1, 1), w = t_vec(t, D, -2, 2);
     for (int i = 0; i < 4; i++) {
         ft_mat y = t_uniform(t, T, D, -6, 6), z = t_uniform(t, T, D, -6, 6);
@@ -28,8 +32,8 @@ static void affine(ft_optest *t, const int *n)
         ft_affine(t->step, y, b, none, act[i]);
         ft_affine(t->step, z, b, w, act[i]);
         t_cost(t, 16.0 * T * D, 0);
-        t_expect(t, y, 1e-12);
-        t_expect_rest(t, z, 1e-12);
+        t_expect(t, y, limit);
+        t_expect_rest(t, z, limit);
     }
 }
 OPTEST_ROWS(affine, {1, 1}, {1, 4304}, {5, 288}, {67, 130})

@@ -439,6 +439,11 @@ static void tokenizer(void **state)
     r = post("/apply-template", "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}");
     assert_non_null(strstr(client_text(r.json, "prompt"), "<|im_start|>user\nhi<|im_end|>"));
     client_release(&r);
+    r = post("/apply-template",
+             "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
+             "{\"type\":\"text\",\"text\":\"b\"}]}]}");
+    assert_non_null(strstr(client_text(r.json, "prompt"), "user\na\nb<|im_end|>"));
+    client_release(&r);
 }
 
 static void embeddings(void **state)

@@ -348,7 +348,8 @@ static void bad_requests(void **state)
             "want one of them");
     refused(CHAT, ask("\"response_format\":{\"type\":\"xml\"},", "x"), 400,
             "response_format.type is \"xml\"");
-    refused(CHAT, ask("\"json_schema\":{\"uniqueItems\":true},", "x"), 400, "uniqueItems");
+    refused(CHAT, ask("\"json_schema\":{\"type\":\"integer\",\"minimum\":5,\"maximum\":1},", "x"),
+            400, "minimum");
     refused(CHAT, ask("\"response_fields\":[1],", "x"), 400, "response_fields is");
     refused(CHAT, ask("\"reasoning_format\":\"loud\",", "x"), 400, "reasoning_format is \"loud\"");
     refused(CHAT,

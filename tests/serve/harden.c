@@ -230,6 +230,23 @@ static void slow_bodies(void **state)
     close_server();
 }
 
+/* A device that fails: its response ends with an error, and so do all later requests; /health says
+ * so. tests/cli/harden.sh checks the exit code. */
+static void lost_device(void **state)
+{
+    ft_serve_params p;
+    (void)state;
+    usual(&p);
+    open_server(&p, 2, 4);
+    assert_status("/health", NULL, NULL, 200);
+    assert_status("/completion", NULL, "{\"prompt\":\"say/die:a\"}", 500);
+    assert_status("/health", NULL, NULL, 503);
+    for (int i = 0; i < 3; i++)
+        assert_status("/completion", NULL, "{\"prompt\":\"say:a\"}", 503);
+    assert_true(ft_server_failed(server));
+    close_server();
+}
+
 /* More connections that never finish a request than the server has places. */
 static void health_has_a_place(void **state)
 {
@@ -678,6 +695,7 @@ int main(void)
         cmocka_unit_test(memory_of_all),
         cmocka_unit_test(refused_at_once),
         cmocka_unit_test(slow_bodies),
+        cmocka_unit_test(lost_device),
         cmocka_unit_test(health_has_a_place),
         cmocka_unit_test(health_beside_answers),
         cmocka_unit_test(large_bodies_elsewhere),

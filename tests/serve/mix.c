@@ -1,8 +1,9 @@
-/* A random mix of everything against the server, with the real engine: 16 clients complete, leave
- * while they read, while they wait or at once, compute embeddings, save, restore and erase slots,
- * and load and unload models; with two models of which one fits, and with a single one. Every
- * response that is read to its end must be the one that the model gives alone. Afterwards a plain
- * request succeeds, all slots are idle, no descriptor is left open, and the server closes.
+/* A random mix of everything against the server, with the real engine: 16 clients complete, half of
+ * the prompts with a grammar, leave while they read, while they wait or at once, compute
+ * embeddings, save, restore and erase slots, and load and unload models; with two models of which
+ * one fits, and with a single one. Every response that is read to its end must be the one that the
+ * model gives alone. Afterwards a plain request succeeds, all slots are idle, no descriptor is left
+ * open, and the server closes.
  *
  * FT_MIX_SECONDS (20) is how long it takes, FT_MIX_SEED chooses another order. */
 #define _GNU_SOURCE
@@ -180,8 +181,9 @@ static void say(client *c, char *out, size_t cap, int prompt, bool stream, int t
 {
     snprintf(out, cap,
              "{\"model\":\"%s\",\"prompt\":\"%d files and a number: %d\",\"stream\":%s,"
-             "\"temperature\":0,\"ignore_eos\":true,\"return_tokens\":true,\"n_predict\":%d}",
-             model_of(c), prompt, prompt * 77, stream ? "true" : "false", tokens);
+             "\"temperature\":0,\"ignore_eos\":true,\"return_tokens\":true,\"n_predict\":%d%s}",
+             model_of(c), prompt, prompt * 77, stream ? "true" : "false", tokens,
+             prompt % 2 ? ",\"grammar\":\"root ::= [a-z ]+\"" : "");
 }
 
 static json_t *tokens_of(const client_response *r, bool stream)

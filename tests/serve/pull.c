@@ -19,6 +19,7 @@ enum { FILE_BYTES = 300000 };
 
 static unsigned char content[FILE_BYTES];
 static char sum[65], folder[64];
+static int towers;        /* number of requests for the vision tower */
 static int asked, ranged; /* number of requests for the file, and of range requests */
 static int break_after;   /* bytes of a response before it breaks off; 0: all */
 static bool no_ranges;
@@ -53,6 +54,7 @@ static enum MHD_Result send_listing(struct MHD_Connection *c, const char *name, 
     snprintf(s, sizeof s,
              "[{\"type\":\"file\",\"path\":\"README.md\",\"size\":5},"
              "{\"type\":\"file\",\"path\":\"../../escape-Q8_0.gguf\",\"size\":9},"
+             "{\"type\":\"file\",\"path\":\"mmproj-F32.gguf\",\"size\":900},"
              "{\"type\":\"file\",\"path\":\"mmproj-Q8_0.gguf\",\"size\":9},"
              "{\"type\":\"file\",\"path\":\"%s-Q4_K_S.gguf\",\"size\":9},"
              "{\"type\":\"file\",\"path\":\"%s-Q8_0.gguf\",\"size\":1,"
@@ -96,23 +98,39 @@ static enum MHD_Result serve(void *cls, struct MHD_Connection *c, const char *ur
     }
     if (!strcmp(url, "/api/models/me/good/tree/main")) return send_listing(c, "good", sum);
     if (!strcmp(url, "/api/models/me/lies/tree/main")) return send_listing(c, "lies", wrong);
-    if (!strcmp(url, "/api/models/me/secret/tree/main")) return send_text(c, 401, "no");
+    if (!strcmp(url, "/api/models/me/secret/tree/main")) {
+        const char *key = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Authorization");
+        if (!key || strcmp(key, "Bearer key-1")) return send_text(c, 401, "no");
+        return send_listing(c, "good", sum);
+    }
+    if (!strcmp(url, "/me/secret/resolve/main/good-Q8_0.gguf")) return send_file(c);
+    if (!strcmp(url, "/files/plain.gguf")) return send_file(c);
     if (!strcmp(url, "/api/models/me/noise/tree/main")) return send_text(c, 200, "<html>");
     if (!strcmp(url, "/me/good/resolve/main/good-Q8_0.gguf")) return send_file(c);
     if (!strcmp(url, "/me/lies/resolve/main/lies-Q8_0.gguf")) return send_file(c);
+    if (strstr(url, "/resolve/main/mmproj-Q8_0.gguf")) {
+        towers++;
+        return send_text(c, 200, "123456789");
+    }
     return send_text(c, 404, "not here");
 }
 
-/* Runs foretoken pull and returns its exit code; out receives its output. */
-static int pull(const char *words, char out[2000])
+/* Runs a program and returns its exit code; out receives its output. */
+static int run(const char *program, const char *words, char out[2000])
 {
     char cmd[600];
     const char *build = getenv("BUILD");
-    snprintf(cmd, sizeof cmd, "%s/foretoken pull -q %s 2>&1", build ? build : "build", words);
+    snprintf(cmd, sizeof cmd, "%s/foretoken %s -q %s 2>&1", build ? build : "build", program,
+             words);
     FILE *f = popen(cmd, "r");
     assert_non_null(f);
     out[fread(out, 1, 1999, f)] = 0;
     return WEXITSTATUS(pclose(f));
+}
+
+static int pull(const char *words, char out[2000])
+{
+    return run("pull", words, out);
 }
 
 static bool is_content(const char *path)
@@ -135,7 +153,7 @@ MAYBE static int fresh(void **state)
     char cmd[100];
     (void)state;
     snprintf(cmd, sizeof cmd, "rm -rf %s/*", folder);
-    asked = ranged = break_after = 0;
+    asked = ranged = towers = break_after = 0;
     no_ranges = false;
     return system(cmd);
 }
@@ -148,11 +166,53 @@ MAYBE static void fetches_once(void **state)
     assert_true(is_content(out));
     assert_int_equal(pull("me/good", out), 0); /* Q8_0 is preferred to Q4_K_S */
     assert_int_equal(asked, 1);
+    assert_int_equal(towers, 1);
     assert_int_equal(pull("--offline me/good:Q8_0", out), 0);
     assert_true(is_content(out));
     assert_int_equal(pull("--list", out), 0);
     assert_non_null(strstr(out, "good-Q8_0.gguf"));
-    assert_non_null(strstr(out, "1 files"));
+    assert_non_null(strstr(out, "mmproj-Q8_0.gguf"));
+    assert_non_null(strstr(out, "2 files"));
+}
+
+MAYBE static void leaves_the_tower(void **state)
+{
+    char out[2000];
+    (void)state;
+    assert_int_equal(pull("--no-mmproj me/good:q8_0", out), 0);
+    assert_true(is_content(out));
+    assert_int_equal(towers, 0);
+}
+
+/* --hf-token, HF_TOKEN; the option counts. */
+MAYBE static void sends_the_token(void **state)
+{
+    char out[2000];
+    (void)state;
+    assert_int_equal(pull("--hf-token key-1 me/secret:Q8_0", out), 0);
+    assert_true(is_content(out));
+    fresh(NULL);
+    setenv("HF_TOKEN", "key-1", 1);
+    assert_int_equal(pull("me/secret:Q8_0", out), 0);
+    assert_int_equal(pull("-hft key-2 me/secret:Q8_0", out), 1);
+    unsetenv("HF_TOKEN");
+}
+
+/* --model-url: the file is downloaded, once, and then opened (it is no model). */
+MAYBE static void fetches_addresses(void **state)
+{
+    char out[2000], words[300], path[300];
+    (void)state;
+    snprintf(words, sizeof words, "-mu %s/files/plain.gguf hi", getenv("HF_ENDPOINT"));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(run("run", words, out), 1);
+        assert_non_null(strstr(out, "not a GGUF file"));
+    }
+    assert_int_equal(asked, 2); /* its length, and the file */
+    snprintf(path, sizeof path, "%s/127.0.0.1--url/plain.gguf", folder);
+    assert_true(is_content(path));
+    assert_int_equal(run("run", "-mu ftp://x/y.gguf hi", out), 1);
+    assert_non_null(strstr(out, "want http(s)://HOST/PATH/FILE.gguf"));
 }
 
 MAYBE static void goes_on_where_it_broke(void **state)
@@ -229,6 +289,9 @@ int main(void)
         cmocka_unit_test(sums),
 #ifdef FT_HAVE_CURL
         cmocka_unit_test_setup(fetches_once, fresh),
+        cmocka_unit_test_setup(leaves_the_tower, fresh),
+        cmocka_unit_test_setup(sends_the_token, fresh),
+        cmocka_unit_test_setup(fetches_addresses, fresh),
         cmocka_unit_test_setup(goes_on_where_it_broke, fresh),
         cmocka_unit_test_setup(starts_over_without_ranges, fresh),
         cmocka_unit_test_setup(refuses, fresh),

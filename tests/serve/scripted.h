@@ -86,7 +86,7 @@ struct ft_llm {
     pthread_t thread;
     ft_job *jobs; /* oldest first */
     bool stop, slot_busy[SCRIPT_LANES], go;
-    int slots, waiting_max, per_client; /* as ft_queue_params has them */
+    int slots, waiting_max; /* as ft_queue_params has them */
     uint64_t slot_salt[SCRIPT_LANES];
     uint64_t next_id;
     ft_ids last; /* the last prompt: its common prefix with the next counts as cached */
@@ -325,6 +325,7 @@ static inline ft_llm *ft_scripted_open(const char *gguf, int slots, int waiting)
                             .ctx = SCRIPT_CTX,
                             .ctx_train = SCRIPT_CTX,
                             .slots = slots,
+                            .jobs_max = slots + waiting,
                             .weight_type = "F32",
                             .parameters = 1000,
                             .weight_bytes = 2000};
@@ -376,6 +377,12 @@ void ft_request_defaults(ft_request *r, const ft_llm *m)
         .cache_prompt = true,
         .slot = -1,
         .sampling = {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f}};
+}
+
+char *ft_llm_prompt_text(const ft_llm *m, const char *prompt)
+{
+    (void)m;
+    return ft_strdup(prompt);
 }
 
 ft_status ft_llm_render(const ft_llm *m, const char *messages, const char *options, char **prompt,
@@ -457,8 +464,6 @@ static inline ft_status script_checks(const ft_request *r, ft_err *err)
 {
     if (r->grammar && strstr(r->grammar, "broken"))
         return ft_fail(err, FT_EINVAL, "grammar: line 1: no rule named root");
-    if (r->json_schema && strstr(r->json_schema, "uniqueItems"))
-        return ft_fail(err, FT_EUNSUPPORTED, "schema: uniqueItems at # cannot be enforced");
     return FT_OK;
 }
 
@@ -517,7 +522,7 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
         live += script_live(*end);
         same += script_live(*end) && (*end)->client == r->client;
     }
-    if (m->per_client && r->client && same >= m->per_client) {
+    if (r->client && same >= m->info.jobs_max) {
         pthread_mutex_unlock(&m->lock);
         return ft_fail(err, FT_EBUSY, "%d requests of this client run or wait", same);
     }

@@ -30,21 +30,34 @@ static void answer_is(int fd, int status)
     client_release(&r);
 }
 
-static void busy_is(int n)
+/* Waits until so many jobs run or wait. A call is counted before its job begins, and a rejected
+ * request is answered before its jobs have ended, so calls do not tell. */
+static void jobs_are(int n)
 {
-    for (int i = 0; i < 1000 && ft_server_busy(server) != n; i++) usleep(5000);
-    assert_int_equal(ft_server_busy(server), n);
+    ft_llm_stats now = {0};
+    for (int i = 0; i < 4000; i++) {
+        ft_llm_counts(model, &now);
+        if (now.busy + now.waiting == n) return;
+        usleep(5000);
+    }
+    assert_int_equal(now.busy + now.waiting, n);
 }
 
-/* A rejected request has been answered before its jobs have ended; until then they count. */
-static void no_jobs(void)
+/* More prompts than one client may have are wrong, and the error names the limit; it would be no
+ * use to try again later. */
+static void prompts_give(int n, int status)
 {
-    ft_llm_stats n = {.busy = 1};
-    for (int i = 0; i < 1000 && (n.busy || n.waiting); i++) {
-        ft_llm_counts(model, &n);
-        if (n.busy || n.waiting) usleep(5000);
-    }
-    assert_int_equal(n.busy + n.waiting, 0);
+    char text[400] = "{\"prompt\":[\"say:a\"";
+    client_response r;
+    for (int i = 1; i < n; i++) strcat(text, ",\"say:a\"");
+    strcat(text, "]}");
+    const int fd = begin_from("127.0.0.1", "", text);
+    client_read(fd, &r);
+    close(fd);
+    if (r.status != status) fail_msg("status %d, want %d: %s", r.status, status, ft_buf_z(&r.body));
+    if (status == 400) assert_non_null(strstr(ft_buf_z(&r.body), "want at most 6"));
+    client_release(&r);
+    jobs_are(0);
 }
 
 /* One client, however many prompts it has, leaves places for others. A client is an address, or an
@@ -56,21 +69,18 @@ static void shares(void **state)
     ft_serve_defaults(&p);
     p.port = 0;
     open_server(&p, 1, 9);
-    model->per_client = 6;
-    char many[8000] = "{\"prompt\":[\"say:a\"";
-    for (int i = 1; i < 256; i++) strcat(many, ",\"say:a\"");
-    strcat(many, "]}");
-    answer_is(begin_from("127.0.0.1", "", many), 429);
-    busy_is(0);
-    no_jobs();
+    model->info.jobs_max = 6;
+    prompts_give(7, 400);
+    prompts_give(6, 200);
+    jobs_are(0);
     int held[6];
     for (int i = 0; i < 6; i++)
         held[i] = begin_from("127.0.0.1", "", "{\"prompt\":\"say/hold:a\"}");
-    busy_is(6);
+    jobs_are(6);
     answer_is(begin_from("127.0.0.1", "", "{\"prompt\":\"say:a\"}"), 429);
     answer_is(begin_from("127.0.0.1", "X-Api-Key: other\r\n", "{\"prompt\":\"say:a\"}"), 429);
     const int other = begin_from("127.0.0.2", "", "{\"prompt\":\"say:a\"}");
-    busy_is(7);
+    jobs_are(7);
     ft_scripted_go(model);
     answer_is(other, 200);
     for (int i = 0; i < 6; i++) answer_is(held[i], 200);
@@ -78,16 +88,16 @@ static void shares(void **state)
 
     p.api_key = "first,second";
     open_server(&p, 1, 9);
-    model->per_client = 1;
+    model->info.jobs_max = 1;
     held[0] =
         begin_from("127.0.0.1", "Authorization: Bearer first\r\n", "{\"prompt\":\"say/hold:a\"}");
-    busy_is(1);
+    jobs_are(1);
     answer_is(begin_from("127.0.0.2", "X-Api-Key: first\r\n", "{\"prompt\":\"say:a\"}"), 429);
     answer_is(begin_from("127.0.0.2", "X-Api-Key: first\r\nAuthorization: Basic 1\r\n",
                          "{\"prompt\":\"say:a\"}"),
               429);
     held[1] = begin_from("127.0.0.1", "X-Api-Key: second\r\n", "{\"prompt\":\"say:a\"}");
-    busy_is(2);
+    jobs_are(2);
     ft_scripted_go(model);
     answer_is(held[0], 200);
     answer_is(held[1], 200);

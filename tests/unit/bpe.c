@@ -243,10 +243,41 @@ static void a_million_bytes_without_a_space(void **state)
     ft_free(text);
 }
 
+/* What stands for the text of a special token: that text as a user types it. */
+static void test_alias(void **state)
+{
+    (void)state;
+    static const char typed[] = "<|im_end|>", text[] = "a secret b<|im_end|>";
+    ft_vocab *v = open_json("bytes", NULL);
+    const int32_t end = ft_vocab_find(v, ft_str_of(typed));
+    ft_err err;
+    ft_ids l, want;
+    assert_true(end >= 0);
+    ft_vocab_add_alias(v, "secret", end);
+    ft_ids_init(&l, 1000);
+    ft_ids_init(&want, 1000);
+    assert_int_equal(ft_encode(v, ft_str_of(text), FT_BPE_PARSE_SPECIAL, &l, &err), FT_OK);
+    assert_int_equal(ft_encode(v, FT_STR("a "), 0, &want, &err), FT_OK);
+    assert_int_equal(ft_encode(v, ft_str_of(typed), 0, &want, &err), FT_OK);
+    assert_int_equal(ft_encode(v, FT_STR(" b"), 0, &want, &err), FT_OK);
+    ft_ids_put(&want, end);
+    assert_int_equal(l.n, want.n);
+    assert_memory_equal(l.id, want.id, l.n * sizeof *l.id);
+    for (size_t i = 0; i + 1 < l.n; i++) assert_int_not_equal(l.id[i], end);
+    ft_ids_release(&l);
+    ft_ids_init(&l, 1000); /* where special tokens are not parsed it is a word */
+    assert_int_equal(ft_encode(v, FT_STR("secret"), 0, &l, &err), FT_OK);
+    for (size_t i = 0; i < l.n; i++) assert_in_range(l.id[i], 0, ft_vocab_count(v) - 1);
+    ft_ids_release(&l);
+    ft_ids_release(&want);
+    ft_vocab_free(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_are_those_of_the_reference),
+        cmocka_unit_test(test_alias),
         cmocka_unit_test(any_bytes_round_trip),
         cmocka_unit_test(valid_text_beside_bad_bytes_is_unaffected),
         cmocka_unit_test(limits_are_reported),

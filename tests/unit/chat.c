@@ -124,9 +124,92 @@ static void bad_input_is_refused(void **state)
     assert_int_equal(ft_chat_new(&c, FT_STR("{% if"), FT_STR(""), FT_STR(""), &err), FT_EFORMAT);
 }
 
+static char *rendered(const char *source, const char *messages, const char *extra)
+{
+    ft_chat_template *c;
+    ft_err err;
+    ft_buf out;
+    ft_buf_init(&out, 1 << 16);
+    if (ft_chat_new(&c, ft_str_of(source), FT_STR("<bos>"), FT_STR(""), &err))
+        fail_msg("%s", err.text);
+    json_t *list = json_loads(messages, 0, NULL), *more = extra ? json_loads(extra, 0, NULL) : NULL;
+    const ft_chat_input in = {.messages = list, .extra = more, .add_generation_prompt = true};
+    if (ft_chat_render(c, &in, &out, &err)) fail_msg("%s", err.text);
+    json_decref(list), json_decref(more);
+    ft_chat_free(c);
+    return ft_buf_take(&out);
+}
+
+static void builtin_templates(void **state)
+{
+    (void)state;
+    static const char messages[] =
+        "[{\"role\":\"system\",\"content\":\"S\"},"
+        "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"image\"},"
+        "{\"type\":\"text\",\"text\":\"b\"}]},"
+        "{\"role\":\"assistant\",\"content\":\"c\"},{\"role\":\"user\",\"content\":\" d \"}]";
+    static const char *const want[][2] = {
+        {"chatml", "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\na\nb<|im_end|>\n"
+                   "<|im_start|>assistant\nc<|im_end|>\n<|im_start|>user\n d <|im_end|>\n"
+                   "<|im_start|>assistant\n"},
+        {"gemma", "<bos><start_of_turn>user\nS\n\na\nb<end_of_turn>\n<start_of_turn>model\nc"
+                  "<end_of_turn>\n<start_of_turn>user\nd<end_of_turn>\n<start_of_turn>model\n"},
+        {"gemma4",
+         "<bos><|turn>system\nS<turn|>\n<|turn>user\na\nb<turn|>\n<|turn>model\nc<turn|>\n"
+         "<|turn>user\nd<turn|>\n<|turn>model\n"},
+    };
+    for (size_t i = 0; i < FT_COUNT(want); i++) {
+        char *got = rendered(ft_chat_builtin(want[i][0]), messages, NULL);
+        assert_string_equal(got, want[i][1]);
+        ft_free(got);
+    }
+    assert_null(ft_chat_builtin("llama2"));
+}
+
+static void dates(void **state)
+{
+    (void)state;
+    static const char source[] = "{{ date_string }}/{{ datetime }}";
+    char *got = rendered(source, "[]", NULL);
+    int day, year, d2, y2;
+    char month[4], m2[4];
+    assert_int_equal(sscanf(got, "%d %3s %d/%3s %d %d", &day, month, &year, m2, &d2, &y2), 6);
+    assert_true(day == d2 && year == y2 && year >= 2026);
+    assert_string_equal(month, m2);
+    ft_free(got);
+    got = rendered(source, "[]", "{\"date_string\":\"today\"}");
+    assert_memory_equal(got, "today/", 6);
+    ft_free(got);
+}
+
+static void templates_that_lose_the_message(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source;
+        bool good;
+    } t[] = {
+        {"{% for m in messages %}{{ m.content }}{% endfor %}", true},
+        {"{% for m in messages %}{{ m.role }}{% endfor %}", false},
+        {"hello", false},
+        {"{{ raise_exception('no') }}", false},
+    };
+    for (size_t i = 0; i < FT_COUNT(t); i++) {
+        ft_chat_template *c;
+        ft_err err;
+        assert_int_equal(ft_chat_new(&c, ft_str_of(t[i].source), FT_STR(""), FT_STR(""), &err),
+                         FT_OK);
+        if (!ft_chat_check(c, &err) != t[i].good) fail_msg("%s", t[i].source);
+        ft_chat_free(c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(builtin_templates),
+        cmocka_unit_test(dates),
+        cmocka_unit_test(templates_that_lose_the_message),
         cmocka_unit_test(families),
         cmocka_unit_test(thought_is_open),
         cmocka_unit_test(messages_render),

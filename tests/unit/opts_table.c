@@ -3,6 +3,7 @@
  * structs. */
 #include "cli/opts_table.c"
 #include "cli/opts.c"
+#include "cli/opts_compat.c"
 #include "cli/opts_draft.c"
 #include "cli/opts_model.c"
 #include "cli/opts_programs.c"
@@ -54,6 +55,7 @@ static bool is_plain_number(const char *name)
                                         "main-gpu",
                                         "repetitions",
                                         "id_slot",
+                                        "log-verbosity",
                                         "n_cmpl",
                                         "spec-ngram-map-k-min-hits",
                                         "spec-ngram-map-k4v-min-hits"};
@@ -104,7 +106,7 @@ static void check_words(const char *name, const char *text)
     if (n && (text[n - 1] == '.' || text[n - 1] == ' '))
         fail_msg("%s: \"%s\" ends badly", name, text);
     if (isupper((unsigned char)text[0]) && islower((unsigned char)text[1]) &&
-        strncmp(text, "Mirostat", 8) && strncmp(text, "Jinja", 5))
+        strncmp(text, "Mirostat", 8) && strncmp(text, "Jinja", 5) && strncmp(text, "YaRN", 4))
         fail_msg("%s: \"%s\" begins with a capital", name, text);
 }
 
@@ -283,8 +285,8 @@ static void unsupported_options(void **state)
 {
     (void)state;
     ft_err err;
-    assert_int_equal(parse("-mmu", "x", &err), FT_EUNSUPPORTED);
-    assert_non_null(strstr(err.text, "-mmu x is not supported"));
+    assert_int_equal(parse("-dr", "x", &err), FT_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "-dr x is not supported"));
     assert_int_equal(parse("--context-shift", NULL, &err), FT_EUNSUPPORTED);
     assert_int_equal(parse("--no-context-shift", NULL, &err), FT_OK); /* that is how it is */
     assert_int_equal(parse("--pooling", "mean", &err), FT_OK);
@@ -292,7 +294,69 @@ static void unsupported_options(void **state)
     assert_int_equal(parse("-fa", "maybe", &err), FT_EINVAL);
     assert_int_equal(parse("--ctx-siz", "3", &err), FT_EINVAL);
     assert_int_equal(parse("--ctx-size", NULL, &err), FT_EINVAL);
-    assert_int_equal(parse("--draft-max", "16", &err), FT_EINVAL);
+    assert_int_equal(parse("--draft-max", "x", &err), FT_EINVAL);
+}
+
+/* The value of an option after parsing, for one program. */
+static void parsed(unsigned cmd, const char *a, const char *b, const char *name, const char *want)
+{
+    ft_err err;
+    char x[64], y[64], *argv[] = {"program", x, y};
+    ft_opts *o = NULL;
+    snprintf(x, sizeof x, "%s", a);
+    snprintf(y, sizeof y, "%s", b ? b : "");
+    if (ft_opts_parse(&o, cmd, b ? 3 : 2, argv, &err)) fail_msg("%s: %s", a, err.text);
+    assert_string_equal(ft_opts_text(o, name), want);
+    ft_opts_free(o);
+}
+
+static void llama_command_lines(void **state)
+{
+    (void)state;
+    parsed(FT_CMD_SERVE, "--draft-max", "16", "spec-draft-n-max", "15"); /* the nearest */
+    parsed(FT_CMD_RUN, "-b", "99999", "batch-size", "8192");
+    parsed(FT_CMD_RUN, "-fa", NULL, "flash-attn", "on"); /* the value may be left out, */
+    parsed(FT_CMD_RUN, "-fa", "--mlock", "mlock", "1");  /* also before another option */
+    parsed(FT_CMD_SERVE, "-nkvo", NULL, "kv-offload", "0");
+    parsed(FT_CMD_SERVE, "-no-kvu", NULL, "kv-unified", "0");
+    parsed(FT_CMD_CHAT, "-no-cnv", NULL, "conversation", "0");
+    parsed(FT_CMD_SERVE, "--no-ui", NULL, "webui", "0"); /* of an alias */
+    parsed(FT_CMD_RUN, "--no-mmproj-auto", NULL, "no-mmproj", "1");
+    parsed(FT_CMD_RUN, "--mmproj-auto", NULL, "no-mmproj", "0");
+    parsed(FT_CMD_RUN, "--port", "1", "seed", "-1"); /* of another program: no effect */
+    parsed(FT_CMD_BENCH, "--top-nsigma", "1", "top-k", "40");
+}
+
+/* Options of other programs: only those that generate share one list. */
+static void other_programs(void **state)
+{
+    (void)state;
+    ft_err err;
+    ft_opts *o = NULL;
+    char a[] = "--dry-run", *argv[] = {"run", a};
+    assert_int_equal(ft_opts_parse(&o, FT_CMD_RUN, 2, argv, &err), FT_EINVAL);
+    char b[] = "--rerank", *refused[] = {"run", b};
+    assert_int_equal(ft_opts_parse(&o, FT_CMD_RUN, 2, refused, &err), FT_EUNSUPPORTED);
+}
+
+/* Every spelling that unsets a switch: --no- before the name and each long alias. */
+static void switches_can_be_unset(void **state)
+{
+    (void)state;
+    const ft_param *p;
+    EACH_ROW(p)
+    {
+        if (p->kind != FT_PARAM_FLAG || !p->name) continue;
+        for (const char *a = p->aliases; a && *a; a += strspn(a, " ")) {
+            char no[80];
+            bool negated;
+            const size_t n = strcspn(a, " ");
+            snprintf(no, sizeof no, "--no-%.*s", (int)n - 2, a + 2);
+            if (!strncmp(a, "--", 2) && find_typed(p->programs, no, &negated) < 0)
+                fail_msg("%s is unknown", no);
+            a += n;
+        }
+    }
 }
 
 int main(void)
@@ -303,6 +367,8 @@ int main(void)
         cmocka_unit_test(json_fields_are_unique), cmocka_unit_test(json_spellings_in_order),
         cmocka_unit_test(defaults_of_loading),    cmocka_unit_test(defaults_of_requests),
         cmocka_unit_test(defaults_of_the_server), cmocka_unit_test(unsupported_options),
+        cmocka_unit_test(llama_command_lines),    cmocka_unit_test(other_programs),
+        cmocka_unit_test(switches_can_be_unset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

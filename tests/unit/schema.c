@@ -5,6 +5,7 @@
 #include "text/schema.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "text/schema_parts.h"
 
 #include "schema_gen.h"
 #include "unit.h"
@@ -68,8 +69,10 @@ static bool number_ok(json_t *s, json_t *x)
 {
     json_t *a = json_object_get(s, "exclusiveMinimum"), *b = json_object_get(s, "exclusiveMaximum");
     const double v = json_number_value(x);
+    json_t *m = json_object_get(s, "multipleOf");
+    const double q = m ? v / json_number_value(m) : 0;
     return between(s, v, "minimum", "maximum") && (!a || v > json_number_value(a)) &&
-           (!b || v < json_number_value(b));
+           (!b || v < json_number_value(b)) && fabs(q - round(q)) <= 1e-9 * fmax(1, fabs(q));
 }
 
 static bool string_ok(json_t *s, json_t *x)
@@ -97,15 +100,17 @@ static bool object_ok(json_t *root, json_t *s, json_t *x)
 {
     json_t *props = json_object_get(s, "properties"),
            *more = json_object_get(s, "additionalProperties"), *one;
-    json_t *need = json_object_get(s, "required");
+    json_t *need = json_object_get(s, "required"), *names = json_object_get(s, "propertyNames");
     const char *k;
     size_t i;
     json_array_foreach(need, i, one) if (!json_object_get(x, json_string_value(one))) return false;
     json_object_foreach(x, k, one)
     {
-        json_t *want = json_object_get(props, k);
+        json_t *want = json_object_get(props, k), *key = json_string(k);
         if (!want) want = more;
-        if (want && !valid(root, want, one)) return false;
+        const bool named = !names || valid(root, names, key);
+        json_decref(key);
+        if (!named || (want && !valid(root, want, one))) return false;
     }
     return between(s, (double)json_object_size(x), "minProperties", "maxProperties");
 }
@@ -224,6 +229,8 @@ static void the_validator_rejects(void **state)
         {"{\"required\":[\"a\"]}", "{}"},
         {"{\"properties\":{\"a\":false}}", "{\"a\":1}"},
         {"{\"additionalProperties\":false}", "{\"a\":1}"},
+        {"{\"propertyNames\":{\"maxLength\":1}}", "{\"ab\":1}"},
+        {"{\"multipleOf\":3}", "4"},
         {"{\"maxItems\":1}", "[1,2]"},
         {"{\"maxLength\":1}", "\"ab\""},
         {"{\"oneOf\":[{},true]}", "1"},
@@ -284,6 +291,24 @@ static void documents_one_by_one(void **state)
         {"{\"properties\":{\"ab\":{}},\"additionalProperties\":{}}",
          "{\"a\":1,\"abc\":2,\"b\":3,\"\":4}", true},
         {"{\"properties\":{\"ab\":{\"type\":\"null\"}}}", "{\"ab\":1}", false},
+        {"{\"type\":\"integer\",\"minimum\":0,\"maximum\":9007199254740991}", "9007199254740991",
+         true},
+        {"{\"type\":\"integer\",\"minimum\":0,\"maximum\":9007199254740991}", "9007199254740992",
+         false},
+        {"{\"type\":\"integer\",\"minimum\":-9223372036854775808}", "-9223372036854775808", true},
+        {"{\"type\":\"integer\",\"minimum\":-9223372036854775808}", "-9223372036854775809", false},
+        {"{\"type\":\"number\",\"maximum\":9007199254740991}", "12.25", true},
+        {"{\"type\":\"integer\",\"multipleOf\":3}", "-21", true},
+        {"{\"type\":\"integer\",\"multipleOf\":3}", "0", true},
+        {"{\"type\":\"integer\",\"multipleOf\":3}", "22", false},
+        {"{\"type\":\"integer\",\"multipleOf\":3,\"minimum\":100}", "99", false},
+        {"{\"type\":\"integer\",\"multipleOf\":3,\"minimum\":100}", "123456789", true},
+        {"{\"type\":\"number\",\"multipleOf\":0.01}", "12.25", true},
+        {"{\"type\":\"number\",\"multipleOf\":0.01}", "12.255", false},
+        {"{\"propertyNames\":{\"enum\":[\"a\"]},\"additionalProperties\":{}}", "{\"a\":1}", true},
+        {"{\"propertyNames\":{\"enum\":[\"a\"]},\"additionalProperties\":{}}", "{\"b\":1}", false},
+        {"{\"propertyNames\":{\"pattern\":\"^x\"}}", "{\"xy\":1,\"x\":2}", true},
+        {"{\"propertyNames\":{\"pattern\":\"^x\"}}", "{\"y\":1}", false},
         {"{\"format\":\"date\"}", "\"2024-02-28\"", true},
         {"{\"format\":\"date\"}", "\"2024-04-31\"", false},
         {"{\"format\":\"date-time\"}", "\"2024-12-31T23:59:59.5+02:00\"", true},
@@ -297,6 +322,60 @@ static void documents_one_by_one(void **state)
     };
     for (size_t i = 0; i < FT_COUNT(t); i++)
         if (accepts(t[i].schema, t[i].text) != t[i].in) fail_msg("%s: %s", t[i].schema, t[i].text);
+}
+
+/* What cannot be enforced is removed and named; the rest stays. */
+static void unsupported_keywords_are_removed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schema, *left, *removed; /* of removed: a part of each, by '|' */
+    } t[] = {
+        {"{\"type\":\"integer\",\"minimum\":3}", "{\"type\":\"integer\",\"minimum\":3}", ""},
+        {"{\"pattern\":\"^(?=a)b\",\"minLength\":2}", "{\"minLength\":2}", "pattern at #: "},
+        {"{\"properties\":{\"a\":{\"format\":\"idn-email\"},\"b\":{\"uniqueItems\":true,\"items\":{"
+         "}}}}",
+         "{\"properties\":{\"a\":{},\"b\":{\"items\":{}}}}",
+         "format at #/properties/a: |uniqueItems at #/properties/b: "},
+        {"{\"$defs\":{\"x\":{\"type\":\"string\",\"contains\":1}},\"items\":{\"$ref\":\"#/$defs/"
+         "x\"}}",
+         "{\"$defs\":{\"x\":{\"type\":\"string\"}},\"items\":{\"$ref\":\"#/$defs/x\"}}",
+         "contains at #/items: "},
+        {"{\"oneOf\":[{\"minLength\":1},{\"maxLength\":3}]}",
+         "{\"anyOf\":[{\"minLength\":1},{\"maxLength\":3}]}", "oneOf at #: "},
+        {"{\"pattern\":\"(?!a)\",\"anyOf\":[{\"minLength\":1},{\"maxLength\":3}]}",
+         "{\"anyOf\":[{\"minLength\":1},{\"maxLength\":3}]}", "pattern at #/anyOf/0: "},
+        {"{\"anyOf\":[{\"type\":\"null\"},{\"type\":\"string\",\"not\":{}}]}",
+         "{\"anyOf\":[{\"type\":\"null\"},{\"type\":\"string\"}]}", "not at #/anyOf/1: "},
+        {"{\"patternProperties\":{\"^x\":{}},\"additionalProperties\":false,\"type\":\"object\"}",
+         "{\"type\":\"object\"}", "patternProperties at #: "},
+        {"{\"allOf\":[{\"properties\":{\"a\":{\"minLength\":1}}},{\"properties\":{\"a\":{"
+         "\"pattern\":\"(?=x)\"}}}]}",
+         "{\"allOf\":[{\"properties\":{\"a\":{\"minLength\":1}}},{\"properties\":{\"a\":{}}}]}",
+         "pattern at #/properties/a: "},
+    };
+    for (size_t i = 0; i < FT_COUNT(t); i++) {
+        ft_err err;
+        json_t *s = json_loads(t[i].schema, 0, NULL), *left = json_loads(t[i].left, 0, NULL);
+        json_t *removed = json_array();
+        if (ft_schema_remove_unsupported(s, removed, &err))
+            fail_msg("%s: %s", t[i].schema, err.text);
+        char *now = json_dumps(s, JSON_COMPACT), *list = json_dumps(removed, 0);
+        if (!json_equal(s, left)) fail_msg("%s became %s", t[i].schema, now);
+        size_t n = 0;
+        for (const char *p = t[i].removed; *p; n++) {
+            const size_t len = strcspn(p, "|");
+            const char *found = json_string_value(json_array_get(removed, n));
+            if (!found || strncmp(found, p, len)) fail_msg("%s: removed %s", t[i].schema, list);
+            p += len + (p[len] == '|');
+        }
+        assert_int_equal(json_array_size(removed), n);
+        free(now), free(list);
+        json_decref(s), json_decref(left), json_decref(removed);
+    }
+    json_t *s = json_loads("{\"type\":\"string\",\"enum\":[1]}", 0, NULL), *none = json_array();
+    assert_int_equal(ft_schema_remove_unsupported(s, none, NULL), FT_EINVAL); /* a contradiction */
+    json_decref(s), json_decref(none);
 }
 
 static void hostile_schemas_are_bounded(void **state)
@@ -331,6 +410,7 @@ int main(void)
         cmocka_unit_test(every_case_of_the_suite),
         cmocka_unit_test(the_validator_rejects),
         cmocka_unit_test(documents_one_by_one),
+        cmocka_unit_test(unsupported_keywords_are_removed),
         cmocka_unit_test(hostile_schemas_are_bounded),
     };
     const int rc = cmocka_run_group_tests(tests, NULL, NULL);

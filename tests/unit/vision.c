@@ -104,6 +104,53 @@ static void test_devices(void **state)
         }
 }
 
+/* The rows of a picture that is encoded piece by piece, with another picture in between. */
+static void check_pieces(ft_vision *v, int w, int h)
+{
+    ft_image m = picture(w, h), other = picture(64, 96);
+    ft_grid g, og;
+    ft_err err;
+    ft_encoding *e;
+    bool done = false;
+    int calls = 0;
+    assert_int_equal(ft_vision_fit(v, w, h, 0, 0, &g, &err), FT_OK);
+    assert_int_equal(ft_vision_fit(v, 64, 96, 0, 0, &og, &err), FT_OK);
+    const size_t n = (size_t)(g.rows * g.cols) * 64;
+    float *whole = ft_new_n(float, n), *out = ft_new_n(float, n);
+    float *aside = ft_new_n(float, (size_t)(og.rows * og.cols) * 64);
+    assert_int_equal(ft_vision_encode(v, &m, &g, whole, &err), FT_OK);
+    assert_int_equal(ft_encoding_new(&e, v, &m, &g, &err), FT_OK);
+    for (; !done; calls++) {
+        assert_int_equal(ft_encoding_run(e, 0, out, &done, &err), FT_OK);
+        assert_int_equal(ft_vision_encode(v, &other, &og, aside, &err), FT_OK);
+    }
+    assert_int_equal(calls, v->pieces);
+    assert_memory_equal(out, whole, n * sizeof *out);
+    ft_encoding_free(e);
+    ft_image_release(&m);
+    ft_image_release(&other);
+    ft_free(whole);
+    ft_free(out);
+    ft_free(aside);
+}
+
+static void test_pieces(void **state)
+{
+    (void)state;
+    static const char *const shape[] = {"micro-mmproj", "micro-gemma-mmproj",
+                                        "micro-gemma-unified-mmproj"};
+    for (size_t i = 0; i < 3; i++) {
+        ft_dev *dev;
+        ft_vision *v;
+        ft_err err;
+        assert_int_equal(ft_dev_open(&dev, "cpu", 2, &err), FT_OK);
+        assert_int_equal(open_tower(&v, file_of(shape[i], "bf16"), dev, 64, &err), FT_OK);
+        check_pieces(v, 150, 130);
+        ft_vision_close(v);
+        ft_dev_close(dev);
+    }
+}
+
 /* ---- the 12B, value by value ---- */
 
 static const float *values(const ft_gguf *f, const char *name)
@@ -253,9 +300,9 @@ static void test_quantize(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices),  cmocka_unit_test(test_unified),
-        cmocka_unit_test(test_sizes),    cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_quantize),
+        cmocka_unit_test(test_devices), cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_unified), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_quantize),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -250,7 +250,8 @@ static void delta_head(const ft_part *p, const head *e)
     }
     int replay = sp->replay;
     for (int r = 0, to; r < sp->n; r = to, replay = 0) {
-        to = FT_MIN(sp->n, r + FT_CHUNK_ROWS - (sp->start + r) % FT_CHUNK_ROWS);
+        to = r < sp->serial ? FT_MIN(sp->serial, r + FT_DECODE_ROWS)
+                            : FT_MIN(sp->n, r + FT_CHUNK_ROWS - (sp->start + r) % FT_CHUNK_ROWS);
         if (to - r <= FT_DECODE_ROWS) {
             rows_one_by_one(p, e, Z, replay, r, to);
         } else {

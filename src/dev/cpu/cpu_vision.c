@@ -54,7 +54,7 @@ static void activate(const ft_kern *k, float *y, int n, int act)
     if (act == FT_GELU) k->gelu_mul(y, y, one, n);
     if (act == FT_SILU) k->silu_mul(y, y, one, n);
     for (int i = 0; act == FT_GELU_ERF && i < n; i++)
-        y[i] = 0.5f * y[i] * (1.0f + erff(y[i] * 0.70710678f));
+        y[i] = 0.5f * y[i] * erfcf(y[i] * -0.70710678f); /* 1 + erf cancels */
 }
 
 static void affine_job(const ft_part *p, const void *args)

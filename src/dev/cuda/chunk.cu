@@ -142,7 +142,8 @@ static __global__ void __launch_bounds__(THREADS) chunk_prepare_kernel(const del
     if (!span_chunk(a.b, piece, N, &span, &from, &to)) return;
     const ft_span sp = a.b.span[span];
     pass_rows(sp, CHUNKS, &first, &last);
-    if (from < first || to > last) return; /* rows that are computed row by row */
+    from = max(from, first);
+    if (from >= to || to > last) return; /* rows that are computed row by row */
     const int n = to - from;
     unit_rows(sh->q, a, sp, from, n, kh * S, 1.0f / sqrtf((float)S));
     unit_rows(sh->k, a, sp, from, n, (a.s.Hk + kh) * S, 1.0f);

@@ -203,9 +203,10 @@ __device__ __forceinline__ float silu(float x)
     return x / (1.0f + expf(-x));
 }
 
+/* x (1 + tanh(u)) / 2 = x / (1 + exp(-2 u)): 1 + tanh(u) would cancel where x is far below 0. */
 __device__ __forceinline__ float gelu_tanh(float x)
 {
-    return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * x * (1.0f + 0.044715f * x * x)));
+    return x / (1.0f + expf(-1.5957691216057308f * x * (1.0f + 0.044715f * x * x)));
 }
 
 __device__ __forceinline__ float act_of(float x, int act)

@@ -1,10 +1,10 @@
 /* dev/cuda/delta.cuh - the two implementations of the gated delta rule: row by row (delta.cu), and
  * in chunks as small matrix products on tensor cores (chunk.cu).
  *
- * A span is cut at multiples of FT_CHUNK_ROWS positions. Pieces of at most FT_DECODE_ROWS rows, and
- * tentative spans, run row by row; longer pieces of heads of 128 values run as chunks. Short pieces
- * occur only at the two ends of a span, so that there are three passes: the first piece, the
- * chunks, the last piece. */
+ * Rows after the first `serial` rows of a span are cut at multiples of FT_CHUNK_ROWS positions.
+ * Pieces of at most FT_DECODE_ROWS rows, serial rows and tentative spans run row by row; longer
+ * pieces of heads of 128 values run as chunks. Short pieces occur only at the two ends of a span,
+ * so that there are three passes: the first piece, the chunks, the last piece. */
 #ifndef FT_CUDA_DELTA_CUH
 #define FT_CUDA_DELTA_CUH
 
@@ -64,9 +64,10 @@ enum { ALL, FIRST, LAST, CHUNKS };
 /* The rows [from, to) of a span that a pass computes. */
 __device__ __forceinline__ void pass_rows(const ft_span &sp, int pass, int *from, int *to)
 {
-    const int head = min(sp.n, FT_CHUNK_ROWS - sp.start % FT_CHUNK_ROWS);
-    const int tail = min(sp.n - head, (sp.start + sp.n - 1) % FT_CHUNK_ROWS + 1);
-    int a = sp.tentative ? sp.n : head <= FT_DECODE_ROWS ? head : 0;
+    const int rest = sp.n - sp.serial;
+    const int head = min(rest, FT_CHUNK_ROWS - (sp.start + sp.serial) % FT_CHUNK_ROWS);
+    const int tail = min(rest - head, (sp.start + sp.n - 1) % FT_CHUNK_ROWS + 1);
+    int a = sp.tentative ? sp.n : sp.serial + (head <= FT_DECODE_ROWS ? head : 0);
     int b = !sp.tentative && tail <= FT_DECODE_ROWS ? sp.n - tail : sp.n;
     if (pass == ALL) a = b = sp.n;
     *from = pass == LAST ? b : pass == CHUNKS ? a : 0;

@@ -39,7 +39,7 @@ extern "C" void ft_cuda_layernorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, ft_ve
 __device__ __forceinline__ float activated(float x, int act)
 {
     if (act == FT_ACT_NONE) return x;
-    if (act == FT_GELU_ERF) return 0.5f * x * (1.0f + erff(x * 0.70710678f));
+    if (act == FT_GELU_ERF) return 0.5f * x * erfcf(x * -0.70710678f); /* 1 + erf cancels */
     return act_of(x, act);
 }
 

@@ -1,4 +1,5 @@
-// Each client does what people do with it: chat, stream, tools, schema, count. usage: SCRIPTED REAL
+// Each client does what people do with it: chat, stream, tools, schema, count, images.
+// usage: SCRIPTED REAL SEEING IMAGE.png
 import OpenAI from "openai";
 import Anthropic from "@anthropic-ai/sdk";
 import { Ollama } from "ollama";
@@ -6,8 +7,9 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText, generateObject, streamText, tool, stepCountIs } from "ai";
 import { z } from "zod";
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 
-const [scripted, real] = process.argv.slice(2);
+const [scripted, real, seeing, picture] = process.argv.slice(2);
 let passed = 0, failed = 0;
 async function test(name, fn) {
     try {
@@ -254,6 +256,65 @@ for (const [where, base] of [["scripted", scripted], ["real", real]]) {
             const r = await generateObject({ model, prompt: "Who?", maxRetries: 0, schema: z.object({ name: z.string().max(12), age: z.number().int().min(0).max(150) }) });
             assert.ok(Number.isInteger(r.object.age));
         });
+}
+
+// ---- images: every client counts the same tokens ----
+{
+    const image = readFileSync(picture), base64 = image.toString("base64"), url = `data:image/png;base64,${base64}`;
+    const text = "What is it?", max = 4;
+    const openai = new OpenAI({ baseURL: `${seeing}/v1`, apiKey: "none", maxRetries: 0 });
+    const anthropic = new Anthropic({ baseURL: seeing, apiKey: "none", maxRetries: 0 });
+    const ollama = new Ollama({ host: seeing });
+    const ask = (content) => openai.chat.completions.create({ model: "any", max_tokens: max, messages: [{ role: "user", content }] });
+    const plain = (await ask(text)).usage.prompt_tokens;
+    const part = { type: "image_url", image_url: { url } };
+    let with_image;
+    await test("openai: the model sees", async () => {
+        assert.ok((await openai.models.list()).data[0].capabilities.includes("multimodal"));
+        assert.ok((await ollama.show({ model: "any" })).capabilities.includes("vision"));
+    });
+    await test("openai: image", async () => {
+        const r = await ask([part, { type: "text", text }]);
+        with_image = r.usage.prompt_tokens;
+        assert.ok(with_image > plain + 2);
+        assert.equal(r.usage.completion_tokens, max);
+    });
+    await test("openai: two images, streamed", async () => {
+        const s = await openai.chat.completions.create({
+            model: "any", max_tokens: max, stream: true, stream_options: { include_usage: true },
+            messages: [{ role: "user", content: [part, { type: "text", text }, part] }],
+        });
+        let usage;
+        for await (const c of s) usage = c.usage ?? usage;
+        assert.equal(usage.prompt_tokens, plain + 2 * (with_image - plain));
+    });
+    await test("openai: responses with an image", async () => {
+        const r = await openai.responses.create({
+            model: "any", max_output_tokens: max,
+            input: [{ role: "user", content: [{ type: "input_image", image_url: url, detail: "auto" }, { type: "input_text", text }] }],
+        });
+        assert.equal(r.usage.input_tokens, with_image);
+    });
+    await test("openai: an address is refused", async () => {
+        const far = { type: "image_url", image_url: { url: "https://example.org/a.png" } };
+        await assert.rejects(ask([far, { type: "text", text }]), (e) => e.status === 400 && /--allow-image-urls/.test(e.message));
+    });
+    await test("anthropic: image", async () => {
+        const content = [{ type: "image", source: { type: "base64", media_type: "image/png", data: base64 } }, { type: "text", text }];
+        const messages = [{ role: "user", content }];
+        assert.equal((await anthropic.messages.create({ model: "any", max_tokens: max, messages, thinking: { type: "enabled", budget_tokens: 1024 } })).usage.input_tokens, with_image);
+        assert.equal((await anthropic.messages.countTokens({ model: "any", messages, thinking: { type: "enabled", budget_tokens: 1024 } })).input_tokens, with_image);
+    });
+    await test("ollama: image", async () => {
+        const options = { num_predict: max };
+        assert.equal((await ollama.chat({ model: "any", messages: [{ role: "user", content: text, images: [image] }], options })).prompt_eval_count, with_image);
+        assert.equal((await ollama.generate({ model: "any", prompt: text, images: [base64], options })).prompt_eval_count, with_image);
+    });
+    await test("ai: image", async () => {
+        const model = createOpenAICompatible({ name: "foretoken", baseURL: `${seeing}/v1`, includeUsage: true })("any");
+        const r = await generateText({ model, maxOutputTokens: max, maxRetries: 0, messages: [{ role: "user", content: [{ type: "image", image }, { type: "text", text }] }] });
+        assert.equal(r.usage.inputTokens, with_image);
+    });
 }
 
 console.log(`${passed} passed, ${failed} failed`);

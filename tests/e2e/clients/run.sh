@@ -10,18 +10,24 @@ mkdir -p "$folder"
     npm install --silent --no-audit --no-fund --prefix "$folder" openai@6 @anthropic-ai/sdk@1 ollama@0 ai@6 \
         @ai-sdk/openai-compatible@2 zod@4 >/dev/null
 cp tests/e2e/clients/*.mjs "$folder"
-scripted=$((20000 + $$ % 10000)) real=$((30000 + $$ % 10000))
+scripted=$((20000 + $$ % 10000)) real=$((30000 + $$ % 10000)) seeing=$((40000 + $$ % 10000))
+mkdir -p "$folder/seeing"
+"$build/foretoken" synth micro q8_0 "$folder/seeing/model.gguf" -q
+"$build/foretoken" synth micro-mmproj f16 "$folder/seeing/mmproj.gguf" -q
 mkfifo "$folder/hold.$$"
 "$build/tests/serve_scripted" "$scripted" <"$folder/hold.$$" >/dev/null &
 exec 9>"$folder/hold.$$"
 rm "$folder/hold.$$"
 "$build/foretoken" serve -q --port "$real" --temp 0 -c 4096 &
 server=$!
-trap 'exec 9>&-; kill $server 2>/dev/null; wait' EXIT
-for port in $scripted $real; do
+"$build/foretoken" serve -q --port "$seeing" --temp 0 -c 1024 -m "$folder/seeing/model.gguf" &
+eye=$!
+trap 'exec 9>&-; kill $server $eye 2>/dev/null; wait' EXIT
+for port in $scripted $real $seeing; do
     for _ in $(seq 200); do
         if curl -sf "localhost:$port/health" >/dev/null; then break; fi
         sleep 0.1
     done
 done
-node "$folder/clients.mjs" "http://127.0.0.1:$scripted" "http://127.0.0.1:$real"
+node "$folder/clients.mjs" "http://127.0.0.1:$scripted" "http://127.0.0.1:$real" "http://127.0.0.1:$seeing" \
+    tests/golden-vision/qwen35-vision/image0.png

@@ -140,6 +140,7 @@ await test('accepted draft tokens are highlighted on demand, never in code', {},
 /* ---- attachments ---- */
 
 const text = (name, content) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(content) });
+const GIF = Buffer.from('R0lGODlhAQABAIAAAP8AAP///yH5BAAAAAAALAAAAAABAAEAAAICRAEAOw==', 'base64');
 const PNG = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64');
 
 function pdf(words) {
@@ -192,9 +193,28 @@ await test('images by button, paste and drop, where the model takes them', {}, a
     document.getElementById('log').dispatchEvent(new DragEvent('drop', { dataTransfer: files('drop.png'), bubbles: true, cancelable: true }));
   }, [...PNG]);
   await page.waitForFunction(() => document.querySelectorAll('#attached li').length === 3);
+  await page.setInputFiles('#attach-file', [{ name: 'moving.gif', mimeType: 'image/gif', buffer: GIF }]);
+  await page.waitForFunction(() => document.querySelectorAll('#attached li').length === 4);
+  await page.waitForFunction(() => [...document.querySelectorAll('#attached li img.thumbnail')].filter((i) => i.complete && i.naturalWidth > 0).length === 4);
+  await page.getByRole('button', { name: 'Remove paste.png' }).click();
+  assert.deepEqual(await page.locator('#attached li').allInnerTexts(), ['button.png', 'drop.png', 'moving.gif']);
   await exchange(page, stub, 'Look.', 'I see.');
   const parts = stub.chats.at(-1).messages[0].content;
   assert.deepEqual(parts.map((p) => p.type), ['image_url', 'image_url', 'image_url', 'text']);
-  assert.match(parts[0].image_url.url, /^data:image\/png;base64,/);
+  for (const p of parts.slice(0, 3)) assert.match(p.image_url.url, /^data:image\/png;base64,/); /* a GIF is converted */
   assert.equal(await page.locator('article.user img').count(), 3);
+  assert.equal(await page.locator('#attached li').count(), 0);
+});
+
+await test('images reach a model that sees', {}, async (page, stub) => {
+  stub.target = process.env.SEEING_ADDRESS;
+  await page.reload();
+  await page.waitForFunction(() => document.getElementById('state').dataset.state === 'ready');
+  await page.setInputFiles('#attach-file', [{ name: 'seen.png', mimeType: 'image/png', buffer: PNG }]);
+  await page.waitForFunction(() => document.querySelectorAll('#attached li').length === 1);
+  await send(page, 'What is it?');
+  await done(page);
+  await page.waitForFunction(() => document.querySelector('article.assistant') && !document.querySelector('article.streaming'));
+  assert.equal(stub.chats.at(-1).messages[0].content[0].type, 'image_url');
+  assert.equal(await page.locator('article.assistant .error').count(), 0);
 });

@@ -16,16 +16,25 @@ mkdir -p "$folder"
 rm -f "$folder"/*.png
 cp tests/e2e/web/package.json tests/e2e/web/*.mjs "$folder/"
 (cd "$folder" && npm install --no-audit --no-fund --loglevel=error)
-"$BUILD/foretoken" serve --port 0 >"$folder/serve.log" 2>&1 &
-server=$!
-trap 'kill $server 2>/dev/null; wait $server 2>/dev/null || true' EXIT
-address=
-for _ in $(seq 300); do
-    address=$(sed -n 's/.*ready at \(http[^ ]*\).*/\1/p' "$folder/serve.log")
-    [ -n "$address" ] && break
-    sleep 0.1
-done
-[ -n "$address" ] || { cat "$folder/serve.log" >&2; exit 1; }
+servers=()
+trap 'kill "${servers[@]}" 2>/dev/null; wait "${servers[@]}" 2>/dev/null || true' EXIT
+start() { # log options: sets address
+    "$BUILD/foretoken" serve --port 0 "${@:2}" >"$1" 2>&1 &
+    servers+=($!)
+    for _ in $(seq 300); do
+        address=$(sed -n 's/.*ready at \(http[^ ]*\).*/\1/p' "$1")
+        [ -n "$address" ] && return
+        sleep 0.1
+    done
+    cat "$1" >&2
+    exit 1
+}
+mkdir -p "$folder/seeing"
+"$BUILD/foretoken" synth micro q8_0 "$folder/seeing/model.gguf" -q
+"$BUILD/foretoken" synth micro-mmproj f16 "$folder/seeing/mmproj.gguf" -q
+start "$folder/seeing.log" -m "$folder/seeing/model.gguf" -n 16 --temp 0
+export SEEING_ADDRESS=$address
+start "$folder/serve.log"
 if [ "${1:-}" = --pictures ]; then
     node "$folder/pictures.mjs" "$address" "$chromium" docs/img
     exit

@@ -3,12 +3,15 @@
 import http from 'node:http';
 
 export async function startStub(target) {
-  const stub = { answers: new Map(), chats: [], requests: [], chat: null };
+  const stub = { answers: new Map(), chats: [], requests: [], chat: null, target };
   const sockets = new Set();
   let server = null, port = 0;
 
   function pass(req, res, body) {
-    const out = http.request(target + req.url, { method: req.method, headers: { ...req.headers, host: new URL(target).host } }, (r) => {
+    /* the server answers its own page only */
+    const headers = { ...req.headers, host: new URL(stub.target).host };
+    if (headers.origin) headers.origin = stub.target;
+    const out = http.request(stub.target + req.url, { method: req.method, headers }, (r) => {
       res.writeHead(r.statusCode, r.headers);
       r.pipe(res);
     });

@@ -19,6 +19,6 @@ extern "C" void ft_cuda_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, f
     a.out = p.out;
     a.group = q.H / kv->G;
     ft_cuda_wrote(c, o);
-    a.ahead = p.ahead; /* tiles on tensor cores assume that each row sees one position more */
-    if (p.ahead || !ft_cuda_attend_mma(c, &a)) ft_cuda_attend_scalar(c, &a);
+    a.ahead = p.ahead;
+    if (!ft_cuda_attend_mma(c, &a)) ft_cuda_attend_scalar(c, &a);
 }

@@ -46,6 +46,13 @@ __device__ __forceinline__ void seen(const attend_args &a, int end, int *lo, int
     *hi = max(end, from);
 }
 
+/* The same for row i of q: a row of an image may see positions up to the end of the image. */
+__device__ __forceinline__ void seen_by_row(const attend_args &a, int i, int end, int *lo, int *hi)
+{
+    seen(a, end, lo, hi);
+    if (a.ahead) *hi = max(a.b.ahead[batch_row(a, i)], *lo);
+}
+
 /* Partial result 0 of a row and head; the others of the head follow it. */
 __device__ __forceinline__ float *part_at(const attend_args &a, ft_attn_parts p, int h)
 {

@@ -125,13 +125,14 @@ static int widest(const ft_cuda *c, const attend_args *a)
     return WM;
 }
 
-/* Memory for the partial results of this step's shape; NULL: too many, one block computes all
- * ranges. */
+/* Memory for the partial results of this step's shape; NULL: one block computes all ranges, because
+ * there are too many or because rows see ahead, of which the ranges' arithmetic knows nothing. */
 static float *parts_of(ft_cuda *c, const attend_args *a)
 {
     const size_t rows = (size_t)FT_MAX(c->parts, c->parts_now);
     const size_t bytes = sizeof(float) * rows * (size_t)a->q.H * (size_t)(a->q.d + 2);
-    if (c->shape.T > FT_SHAPE_ROWS || c->parts_overflow || bytes > FT_CUDA_PART_BYTES) return NULL;
+    if (a->ahead || c->shape.T > FT_SHAPE_ROWS || c->parts_overflow || bytes > FT_CUDA_PART_BYTES)
+        return NULL;
     return (float *)ft_cuda_scratch(c, FT_SCRATCH_ATTEND, bytes);
 }
 

@@ -361,18 +361,20 @@ __device__ __forceinline__ bool find_range(const attend_args &a, int i, tile *t,
     return false;
 }
 
-/* The positions that each query vector of the tile sees, into shared memory; none for padding. */
+/* The positions that each query vector of the tile sees, into shared memory; none for padding. The
+ * last row sees the farthest ahead: images lie in a span as a whole. */
 __device__ __forceinline__ void tile_ranges(const attend_args &a, tile *t, int *seen_by, int M)
 {
     for (int i = threadIdx.x; i < M; i += THREADS) {
+        const int r = i / a.group;
         int lo = 0, hi = 0;
-        if (i < t->rows * a.group) seen(a, t->end + i / a.group * t->rise, &lo, &hi);
+        if (r < t->rows) seen_by_row(a, t->row + r, t->end + r * t->rise, &lo, &hi);
         seen_by[2 * i] = lo;
         seen_by[2 * i + 1] = hi;
     }
     int none;
     seen(a, t->end, &t->lo, &none);
-    seen(a, t->end + (t->rows - 1) * t->rise, &none, &t->hi);
+    seen_by_row(a, t->row + t->rows - 1, t->end + (t->rows - 1) * t->rise, &none, &t->hi);
     t->lo = min(t->lo, t->hi);
     __syncthreads();
 }

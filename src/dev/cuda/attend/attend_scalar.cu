@@ -17,8 +17,7 @@ static __global__ void __launch_bounds__(32 * WARPS) attend_scalar_kernel(const 
     const int row = batch_row(a, i), slot = a.b.span[a.b.span_of[row]].slot;
     const int32_t *pages = a.b.page[a.space] + slot * a.b.pages_per_seq;
     int lo, hi;
-    seen(a, a.b.end[row], &lo, &hi);
-    if (a.ahead) hi = a.b.ahead[row];
+    seen_by_row(a, i, a.b.end[row], &lo, &hi);
     const float *from = mat_head(a.q, i, h);
     for (int j = lane; j < wide; j += 32) {
         query[j] = j < a.q.d ? from[j] : 0.0f;
