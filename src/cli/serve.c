@@ -74,6 +74,7 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->port = (int)ft_opts_int(o, "port");
     p->api_prefix = ft_opts_text(o, "api-prefix");
     p->alias = ft_opts_text(o, "alias");
+    p->tags = ft_opts_text(o, "tags");
     p->api_key = ft_opts_text(o, "api-key");
     p->api_key_file = ft_opts_text(o, "api-key-file");
     p->slot_save_path = ft_opts_text(o, "slot-save-path");
@@ -101,6 +102,7 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->prompts_dir = ft_opts_text(o, "log-prompts-dir");
     p->normalize = ft_opts_flag(o, "normalize-prompts");
     p->log_requests = !ft_opts_flag(o, "log-disable") && !ft_opts_flag(o, "quiet");
+    p->log_json = !strcmp(ft_opts_text(o, "log-format"), "json");
     p->reasoning_format = ft_opts_text(o, "reasoning-format");
     p->reasoning_budget = (int)ft_opts_int(o, "reasoning-budget");
     p->reasoning_message = ft_opts_text(o, "reasoning-budget-message");

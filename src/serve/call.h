@@ -40,6 +40,7 @@ struct ft_call {
     struct ft_server *s;
     const ft_http_route *route;
     char id[72];                       /* X-Request-Id */
+    char method[12], path[120];        /* as requested, for the log; unprintable bytes are '?' */
     ft_api api;                        /* of the path; selects the format of errors */
     char part[FT_PART];                /* what matched "{}" */
     json_t *body;                      /* a JSON object; NULL for GET */
@@ -58,7 +59,12 @@ struct ft_call {
     atomic_bool gone;     /* the client disconnected, or the request timed out */
     atomic_bool ping_due; /* nothing was sent for ping_s seconds: pump may send a keep-alive */
     int ping_s;
-    char note[160]; /* for the log: token counts, speed */
+    struct {
+        bool set;
+        int prompt, cached, output; /* tokens */
+        double first_ms, per_second, per_step;
+        const char *reason;
+    } usage; /* of a response with tokens, for the log */
 
     /* ---- used by http.c and watch.c only ---- */
     struct MHD_Connection *conn;

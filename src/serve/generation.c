@@ -188,18 +188,21 @@ static void pump_choice(ft_generation *t, ft_choice *c)
     if (ft_job_done(c->job)) end_choice(t, c);
 }
 
-static void write_note(ft_generation *t)
+static void record_usage(ft_generation *t)
 {
     const ft_usage u = ft_generation_usage(t);
     const ft_choice *c = &t->choice[0];
     const ft_response *r = &c->response;
-    snprintf(t->c->note, sizeof t->c->note,
-             "prompt %d cached %d output %d, first token %.1f ms, %.1f tokens/s, %.2f tokens per "
-             "step, %s",
-             u.prompt, u.cached, u.response,
-             c->first_s > 0 ? (c->first_s - t->c->begun_s) * 1e3 : 0.0, ft_response_rate(r),
-             r->draft_steps > 0 ? 1 + (double)r->accepted / (double)r->draft_steps : 1.0,
-             c->st ? "error" : ft_finish_reason(c));
+    ft_call *call = t->c;
+    call->usage.set = true;
+    call->usage.prompt = u.prompt;
+    call->usage.cached = u.cached;
+    call->usage.output = u.response;
+    call->usage.first_ms = c->first_s > 0 ? (c->first_s - call->begun_s) * 1e3 : 0;
+    call->usage.per_second = ft_response_rate(r);
+    call->usage.per_step =
+        r->draft_steps > 0 ? 1 + (double)r->accepted / (double)r->draft_steps : 1;
+    call->usage.reason = c->st ? "error" : ft_finish_reason(c);
 }
 
 /* Returns the error of the first choice that failed. */
@@ -230,7 +233,7 @@ static void send_ping(ft_generation *t)
 static void complete(ft_generation *t)
 {
     ft_http_error error;
-    write_note(t);
+    record_usage(t);
     t->finished = true;
     if (first_error(t, &error)) {
         if (t->stream)

@@ -327,6 +327,13 @@ static bool check_length(const ft_call *c, ft_http_error *error)
                              c->s->p.body_max);
 }
 
+static void copy_printable(char *to, size_t size, const char *from)
+{
+    size_t n = 0;
+    for (; from[n] && n + 1 < size; n++) to[n] = from[n] > 32 && from[n] < 127 ? from[n] : '?';
+    to[n] = 0;
+}
+
 /* All checks that need only the headers. */
 static bool check_headers(ft_call *c, const char *url, const char *method, ft_http_error *error)
 {
@@ -335,6 +342,8 @@ static bool check_headers(ft_call *c, const char *url, const char *method, ft_ht
     const bool options = !strcmp(method, "OPTIONS");
     const char *as = !strcmp(method, "HEAD") ? "GET" : method;
     c->api = ft_route_api(s, url);
+    copy_printable(c->method, sizeof c->method, method);
+    copy_printable(c->path, sizeof c->path, url);
     if (!options) c->route = ft_route_find(s, as, url, c->part, c->allow, &no_route);
     const bool open = options || (c->route && c->route->open);
     if (!check_framing(c, error) || !check_origin(c, error)) return false;
@@ -386,10 +395,7 @@ static void end_call(ft_call *c)
     const double s_all = ft_now_s() - c->begun_s;
     const char *route = c->route ? c->route->path : "-";
     ft_metrics_request(&s->metrics, route, c->status);
-    if (s->p.log_requests)
-        ft_log(FT_LOG_INFO, "%s %s %d%s%s %.1f ms%s", c->id, route, c->status,
-               c->note[0] ? " " : "", c->note, s_all * 1e3,
-               atomic_load(&c->gone) ? " (client disconnected)" : "");
+    if (s->p.log_requests) ft_request_log(c, s_all);
     if (c->release) c->release(c);
     ft_served_drop(s, c->served);
     json_decref(c->body);

@@ -38,6 +38,7 @@ typedef struct ft_serve_params {
     bool slots, metrics, props; /* enable these routes; props: POST /props */
     bool no_page;               /* do not serve the web page at / */
     bool log_requests;          /* log one line per request */
+    bool log_json;              /* these lines are JSON objects */
     const char *prompts_dir;    /* directory to which request bodies are written; NULL: none */
     bool normalize;       /* remove lines that change with each request from system messages */
     const char *thinking; /* "on", "off", "auto" */

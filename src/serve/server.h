@@ -91,6 +91,9 @@ ft_api ft_route_api(const ft_server *s, const char *path);
 /* prompt_log.c: writes the request body to --log-prompts-dir, if that is set. */
 void ft_prompt_log(const ft_call *c, ft_str body);
 
+/* request_log.c: logs a line for a completed call, which took s seconds. */
+void ft_request_log(const ft_call *c, double s);
+
 /* client.c: a number that identifies the client: its API key if there are several, else its
  * address; 0 on a Unix socket. */
 uint64_t ft_call_client(const ft_call *c);

@@ -24,6 +24,9 @@ same "and without drafts" "$(ask /completion '{"prompt":"one two","return_tokens
 same "and from the cache" "$(ask /completion "$body" | field tokens)" "$alone"
 same "a cut is made" "$(ask /completion "$body" | field tokens_predicted)" 12
 
+grep -qE '^20[0-9T:.-]+Z POST /completion 200 [0-9.]+ ms, prompt [0-9]+ cached [0-9]+ output 12,' "$dir/log"
+ok "a request is logged with time, method, path, status, duration and tokens" $?
+
 # 1 and 7 others at the same time do not change a reply
 for others in 1 7; do
     load=()
@@ -83,7 +86,7 @@ same "SIGTERM ends it well" $? 0
 wait $reader
 grep -q '"stop":true' "$dir/last"
 ok "the last reply was finished" $?
-grep -q '/completion 200 prompt .* cached .* output 12, .* length' "$dir/log"
+grep -q '/completion 200 .* ms, prompt .* cached .* output 12, .* length' "$dir/log"
 ok "the log has a line for a request" $?
 
 # options of other servers, as people type them
