@@ -157,8 +157,23 @@ named third | grep -q '"status":500.*third'
 ok "a file that is no model says so" $?
 same "and the others still answer" "$(named first | field tokens)" "$alone"
 same "no such model" "$(named fourth | field status)" 404
+same "a broken file is not the default" "$(ask /completion '{"prompt":"one two","return_tokens":true}' | field tokens)" "$alone"
+mkdir -p "$dir/models/sub/deep"
+cp "$model" "$dir/models/sub/deep/late.gguf"
+sleep 1.1
+same "a new file in a subfolder is noticed" "$(named late | field tokens)" "$alone"
+same "with other spellings of its name" "$(named late.gguf | field tokens)" "$alone"
+rm "$dir/models/sub/deep/late.gguf"
+curl -s "$url/models?reload=1" | grep -q '"id":"late"'
+same "and is not listed when it was removed" $? 1
 stop
 same "several models end well" $? 0
+mkdir -p "$dir/store/me--mine"
+cp "$model" "$dir/store/me--mine/mine-Q8_0.gguf"
+FT_MODELS=$dir/store serve
+same "without -m, the models of the store" "$(named mine-Q8_0 | field tokens)" "$alone"
+same "which are listed" "$(status_of mine-Q8_0)" '"loaded"'
+stop
 cat >"$dir/preset.ini" <<INI
 ; options of all
 [*]
