@@ -343,24 +343,38 @@ static void memory(const inv_model *m)
 
 /* ---- the acceptance rate of the trained model, also after a cached turn ---- */
 
-static void turns(const inv_model *m)
+/* Whether the response after a cached turn has the same ids as without cache; prompts are processed
+ * in other chunks than responses, so rounding may change an id. Where they are the same, so are the
+ * drafts, but for rounding. */
+static bool turn(const inv_model *m, ft_engine *e, ft_engine *f, uint64_t seed)
 {
     static inv_response first, hot, cold;
     int32_t ids[40], next[INV_MAX];
-    inv_prompt(ids, 40, m->m->V, 23);
+    inv_prompt(ids, 40, m->m->V, seed);
     const ft_task j = inv_job(100, 3);
-    ft_engine *e = long_engine(m, 3, 512), *f = long_engine(m, 3, 512);
-    ft_slot *s = ft_slot_new(e);
+    ft_slot *s = ft_slot_new(e), *t = ft_slot_new(f);
     inv_response_on(&first, s, &j, ids, 40);
     memcpy(next, first.id, sizeof *next * (size_t)first.n);
-    inv_prompt(next + first.n, 10, m->m->V, 24);
+    inv_prompt(next + first.n, 10, m->m->V, seed + 100);
     inv_response_on(&hot, s, &j, next, first.n + 10);
-    inv_response_on(&cold, ft_slot_new(f), &j, next, first.n + 10);
+    inv_response_on(&cold, t, &j, next, first.n + 10);
+    ft_slot_free(s);
+    ft_slot_free(t);
     check(hot.stats.cached_n >= first.n - 1, "%s: %d cached tokens", m->name, hot.stats.cached_n);
+    if (!inv_same(&hot, &cold)) return false;
     const double a = (double)hot.stats.accepted / (double)hot.stats.drafted,
                  b = (double)cold.stats.accepted / (double)cold.stats.drafted;
     check(fabs(a - b) < 0.05, "%s: acceptance rate %.3f after a cached turn, %.3f without cache",
           m->name, a, b);
+    return true;
+}
+
+static void turns(const inv_model *m)
+{
+    ft_engine *e = long_engine(m, 3, 512), *f = long_engine(m, 3, 512);
+    int same = 0;
+    for (uint64_t seed = 1; seed < 7; seed++) same += turn(m, e, f, seed);
+    check(same >= 2, "%s: %d of 6 responses are the same with and without cache", m->name, same);
     ft_engine_free(e);
     ft_engine_free(f);
 }
