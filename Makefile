@@ -319,6 +319,7 @@ INSTALLED := $(BINDIR)/foretoken $(INCLUDEDIR)/foretoken.h $(LIBDIR)/libforetoke
              $(LIBDIR)/libforetoken.so.$(SOVERSION) $(LIBDIR)/libforetoken.so.$(VERSION) $(LIBDIR)/pkgconfig/foretoken.pc \
              $(DATADIR)/bash-completion/completions/foretoken $(ZSHDIR)/_foretoken \
              $(DATADIR)/fish/vendor_completions.d/foretoken.fish $(DATADIR)/foretoken/foretoken-tiny.gguf \
+             $(addprefix $(DATADIR)/foretoken/prompts/,$(notdir $(wildcard bench/prompts/*.txt))) \
              $(UNITDIR)/foretoken.service
 install: all
 	@$(MAKE) --no-print-directory install-files
@@ -340,10 +341,11 @@ install-files:
 	install -m 644 completions/_foretoken $(DESTDIR)$(ZSHDIR)/
 	install -m 644 completions/foretoken.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/
 	install -m 644 models/foretoken-tiny.gguf $(DESTDIR)$(DATADIR)/foretoken/
+	install -m 644 bench/prompts/*.txt $(DESTDIR)$(DATADIR)/foretoken/prompts/
 	sed 's|/usr/local/bin|$(BINDIR)|' deploy/foretoken.service > $(DESTDIR)$(UNITDIR)/foretoken.service
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED)) $(DESTDIR)$(MANDIR)/man1/foretoken.1 $(DESTDIR)$(MANDIR)/man1/foretoken-*.1
-	rmdir $(DESTDIR)$(DATADIR)/foretoken 2>/dev/null || true
+	rmdir $(DESTDIR)$(DATADIR)/foretoken/prompts $(DESTDIR)$(DATADIR)/foretoken 2>/dev/null || true
 
 # the files of a commit, without what was built
 DIST := foretoken-$(VERSION)

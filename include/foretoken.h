@@ -102,7 +102,8 @@ typedef struct ft_llm_params {
                               */
     const char *device;      /* "auto": a CUDA GPU where there is one, else the CPU; "cpu", "cuda",
                               * or "ref": the scalar reference implementation */
-    const char *cache_k;     /* encoding of cached keys: f32, f16, bf16, q8_0, q4_0, turbo2, turbo3,
+    const char *cache_k;     /* encoding of cached keys: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1,
+                              * q4_0, iq4_nl (q5 to iq4_nl without q4_0: not on CUDA), turbo2, turbo3,
                               * turbo4, turbo4-legacy */
     const char *cache_v;     /* encoding of cached values */
     const char *cache;       /* quality, balanced or compact: sets both; NULL: as above */

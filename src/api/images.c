@@ -52,7 +52,7 @@ static bool is_qwen(const ft_model *m)
 }
 
 /* The only mmproj*.gguf in the model's folder; NULL where there is none, or more than one. */
-static char *find_beside(const char *model)
+static char *find_beside(const char *model, bool warn)
 {
     const char *slash = strrchr(model, '/');
     char *dir = slash ? strndup(model, (size_t)(slash - model) + 1) : strdup("./");
@@ -69,7 +69,7 @@ static char *find_beside(const char *model)
     if (d) closedir(d);
     free(dir);
     if (n == 1) return found;
-    if (n > 1)
+    if (n > 1 && warn)
         ft_log(FT_LOG_WARN, "%d files mmproj*.gguf beside the model: name one with --mmproj", n);
     ft_free(found);
     return NULL;
@@ -128,12 +128,18 @@ static ft_status open_tower(ft_vision **out, const ft_llm *m, const char *path, 
     return st;
 }
 
+/* Of an image; 0: what the tower's file says. */
+static int max_tokens(const ft_llm_params *p, bool qwen)
+{
+    return p->image_max_tokens ? p->image_max_tokens : qwen ? MAX_TOKENS : 0;
+}
+
 ft_status ft_llm_open_images(ft_llm *m, const ft_llm_params *p, ft_err *err)
 {
     ft_err own;
     if (!err) err = &own;
     if (p->no_mmproj) return FT_OK;
-    char *beside = p->mmproj ? NULL : find_beside(m->path);
+    char *beside = p->mmproj ? NULL : find_beside(m->path, true);
     const char *path = p->mmproj ? p->mmproj : beside;
     if (!path) return FT_OK;
     struct ft_images *s = ft_new(struct ft_images);
@@ -153,14 +159,31 @@ ft_status ft_llm_open_images(ft_llm *m, const ft_llm_params *p, ft_err *err)
     s->by_axis = is_qwen(m->model);
     s->ahead = sees_ahead(m, s->tower);
     s->min_tokens = p->image_min_tokens;
-    s->max_tokens = p->image_max_tokens ? p->image_max_tokens : s->by_axis ? MAX_TOKENS : 0;
+    s->max_tokens = max_tokens(p, s->by_axis);
     s->digest = ft_model_digest(s->tower->m);
+    if (s->tower->m->dev->captures && ft_vision_warm_up(s->tower, s->max_tokens, err))
+        ft_log(FT_LOG_WARN, "the largest image cannot be encoded: %s (--image-max-tokens)",
+               err->text);
     s->cache_most = (size_t)FT_MAX(0, p->image_cache_mib) << 20;
     pthread_mutex_init(&s->lock, NULL);
     m->images = s;
     int32_t id[FT_IMAGE_IDS];
     ft_placeholders_init(&s->placeholders, m->vocab, id, ft_llm_image_ids(m, id));
     return FT_OK;
+}
+
+ft_vision *ft_llm_size_images(const ft_llm *m, const ft_llm_params *p, ft_dev *none, int *most)
+{
+    ft_gguf *g = NULL;
+    ft_vision *v = NULL;
+    if (p->no_mmproj) return NULL;
+    char *beside = p->mmproj ? NULL : find_beside(m->path, false);
+    const char *path = p->mmproj ? p->mmproj : beside;
+    if (path && !ft_gguf_open(&g, path, true, NULL) && ft_vision_open(&v, g, none, 0, NULL))
+        ft_gguf_close(g);
+    ft_free(beside);
+    if (v) *most = max_tokens(p, v->tower == &ft_tower_qwen35);
+    return v;
 }
 
 static void free_rows(ft_tower_rows *r)

@@ -12,6 +12,9 @@
 /* Opens the tower that the parameters name, or the one beside the model. */
 ft_status ft_llm_open_images(ft_llm *m, const ft_llm_params *p, ft_err *err);
 void ft_llm_close_images(ft_llm *m);
+/* The same tower bound to a device without memory, to compute sizes; NULL: none, or one that cannot
+ * be opened. *most: the maximum number of tokens of an image, as ft_vision_fit takes it. */
+ft_vision *ft_llm_size_images(const ft_llm *m, const ft_llm_params *p, ft_dev *none, int *most);
 /* The text that stands for one image in a prompt; NULL: the model reads none. */
 const char *ft_llm_image_marker(const ft_llm *m);
 enum { FT_IMAGE_IDS = 8 };

@@ -1,7 +1,7 @@
 /* api/placement.c - where a model's layers are: all on its device, or some on the CPU. The
  * required memory is computed before anything is loaded: weights in the device's layout, KV
  * cache and journals of its layers, the buffers of steps, and a drafter. */
-#include "api/model.h"
+#include "api/images.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -158,6 +158,16 @@ static bool nothing_to_place(const ft_llm *m, const ft_llm_params *p)
     return true;
 }
 
+/* The vision tower and its largest image. */
+static uint64_t images_bytes(const ft_llm *m, const plan *a, const ft_llm_params *p, ft_dev *none)
+{
+    int most = 0;
+    ft_vision *v = ft_llm_size_images(m, p, none, &most);
+    const uint64_t bytes = v ? weights_on(a, v->m, NULL) + ft_vision_bytes(v, most) : 0;
+    ft_vision_close(v);
+    return bytes;
+}
+
 /* Binds the model and the -md file without memory and computes their sizes. A drafter that
  * cannot be read is reported later. */
 static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p,
@@ -174,16 +184,18 @@ static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p,
     if (!st) st = ft_llm_engine_params(&e, seen.model, p, &kinds, err);
     if (!st) {
         const uint64_t room = m->dev->free_bytes(m->dev), spare = (uint64_t)p->fit_target << 20;
-        const plan a = {.model = seen.model,
-                        .drafter = seen.assistant,
-                        .engine = &e,
-                        .dev = m->dev,
-                        .room = room > spare ? room - spare
-                                : room       ? 1
-                                             : 0,
-                        .experts = has_experts(seen.model),
-                        .over = m->over,
-                        .n_over = m->n_over};
+        plan a = {.model = seen.model,
+                  .drafter = seen.assistant,
+                  .engine = &e,
+                  .dev = m->dev,
+                  .room = room > spare ? room - spare
+                          : room       ? 1
+                                       : 0,
+                  .experts = has_experts(seen.model),
+                  .over = m->over,
+                  .n_over = m->n_over};
+        const uint64_t images = a.room ? images_bytes(m, &a, p, none) : 0;
+        if (images) a.room = a.room > images ? a.room - images : 1;
         st = place(m, &a, p, err);
     }
     ft_model_close(seen.assistant);

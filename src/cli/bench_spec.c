@@ -16,6 +16,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { CLASSES = 5, MAX_K = FT_DRAFT_MAX, WAYS = MAX_K + 2 }; /* off, adaptive, 1, 2, ... */
 enum { MAX_IDS = 4096 };
@@ -138,9 +139,27 @@ static ft_status prompt(bench *b, int class, const char *text, size_t n, ft_err 
     return st;
 }
 
+/* The folder of prompts: --prompts, or the one of the source tree or the installation. */
+static ft_status prompts_folder(const ft_opts *o, char out[4096], ft_err *err)
+{
+    static const char *const below[] = {"../bench/prompts", "../share/foretoken/prompts"};
+    char exe[2048];
+    const char *given = ft_opts_text(o, "prompts");
+    const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    snprintf(out, 4096, "%s", given ? given : "bench/prompts");
+    if (given || ft_file_exists(out)) return FT_OK;
+    exe[FT_MAX(n, 0)] = 0;
+    char *slash = strrchr(exe, '/');
+    for (size_t i = 0; slash && i < FT_COUNT(below); i++) {
+        snprintf(out, 4096, "%.*s/%s", (int)(slash - exe), exe, below[i]);
+        if (ft_file_exists(out)) return FT_OK;
+    }
+    return ft_fail(err, FT_ENOTFOUND, "no folder of prompts is installed, want --prompts DIR");
+}
+
 static ft_status class_run(bench *b, int class, const char *dir, ft_progress *bar, ft_err *err)
 {
-    char path[4096], *text;
+    char path[4200], *text;
     size_t n;
     snprintf(path, sizeof path, "%s/%s.txt", dir, class_name[class]);
     ft_status st = ft_file_read(&text, &n, path, 1 << 20, err);
@@ -272,10 +291,11 @@ static ft_status run_classes(bench *b, int *result, ft_err *err)
     const bool json = ft_opts_flag(b->o, "json");
     const bool quiet = json || ft_opts_flag(b->o, "quiet");
     ft_progress *bar = ft_progress_new("bench", 0, quiet ? NULL : ft_bar_count, NULL);
-    ft_status st = FT_OK;
+    char folder[4096];
+    ft_status st = prompts_folder(b->o, folder, err);
     for (int c = 0; c < CLASSES && !st; c++)
         if (!strcmp(only, "all") || !strcmp(only, class_name[c]))
-            st = class_run(b, c, ft_opts_text(b->o, "prompts"), bar, err);
+            st = class_run(b, c, folder, bar, err);
     ft_progress_free(bar);
     if (st) return st;
     json_t *now = result_json(b);

@@ -142,9 +142,11 @@ static void print_end(const ft_chat *c)
     const bool watched = c->term.out && c->term.err && !ft_opts_flag(c->o, "quiet");
     if (watched && c->last.reason == FT_REASON_CANCEL) ft_term_note(&c->term, "(stopped)");
     if (watched && c->last.context_full)
-        ft_term_note(&c->term,
-                     "(the context of %d tokens is full; /clear starts a new conversation)",
-                     ft_llm_about(c->m)->ctx);
+        ft_term_note(
+            &c->term,
+            "(the context of %d tokens is full; /clear starts a new conversation, and with "
+            "--context-shift the oldest messages are left out)",
+            ft_llm_about(c->m)->ctx);
     if (watched || ft_opts_flag(c->o, "show-timings")) ft_response_note(&c->term, &c->last);
 }
 
@@ -162,17 +164,40 @@ static ft_status response(ft_chat *c, ft_printer *p, ft_err *err)
     return st;
 }
 
+/* Removes the oldest message of the user and what followed it, so that the rest fits in the
+ * context; the system message and the last message of the user stay. false: there is nothing to
+ * remove. */
+static bool drop_oldest(ft_chat *c)
+{
+    const size_t from = has_role(c, 0, "system"), n = json_array_size(c->messages);
+    size_t to = from + 1;
+    while (to < n && !has_role(c, to, "user")) to++;
+    if (to >= n) return false;
+    for (size_t i = from; i < to; i++) json_array_remove(c->messages, from);
+    ft_term_note(&c->term,
+                 "(the context of %d tokens is full: the oldest %zu messages are left out)",
+                 ft_llm_about(c->m)->ctx, to - from);
+    return true;
+}
+
 bool ft_chat_generate(ft_chat *c)
 {
     ft_err err;
     ft_printer p;
     ft_printer_init(&p, &c->term, ft_llm_vocab(c->m));
     p.show_drafts = ft_opts_flag(c->o, "show-drafts");
-    const ft_status st = response(c, &p, &err);
+    if (ft_opts_flag(c->o, "word-wrap")) p.wrap.width = ft_term_width(&c->term);
+    ft_status st = response(c, &p, &err);
+    while (st == FT_ECONTEXT && ft_opts_flag(c->o, "context-shift") && drop_oldest(c))
+        st = response(c, &p, &err);
     if (st) {
         c->last = (ft_response){0};
         c->failed = true;
         ft_die(&err);
+        if (st == FT_ECONTEXT && c->term.in)
+            ft_term_note(&c->term,
+                         "(/clear starts a new conversation, /undo removes messages; with "
+                         "--context-shift the oldest ones are left out)");
     } else {
         add_up(&c->sum, &c->last);
         remember(c, &p);
@@ -214,7 +239,7 @@ static void converse(ft_chat *c)
 {
     const char *text;
     size_t n;
-    ft_line *l = ft_line_new(&c->term, ft_opts_text(c->o, "history"));
+    ft_line *l = ft_line_new(&c->term, ft_opts_text(c->o, "history"), ft_chat_command_name);
     while (!c->over) {
         ft_interrupt_mode(c->term.in ? FT_INTERRUPT_STOPS : FT_INTERRUPT_EXITS);
         const ft_line_end e = ft_line_read(l, &text, &n);

@@ -41,6 +41,8 @@ bool ft_chat_back(ft_chat *c, bool user_too);
 /* Generates a response to the messages; an error is printed and leaves them unchanged. */
 bool ft_chat_generate(ft_chat *c);
 
+/* Command i of the list, such as "/save"; NULL: there are no more. */
+const char *ft_chat_command_name(int i);
 /* Runs a command: a line that begins with a slash. */
 void ft_chat_command(ft_chat *c, const char *line);
 

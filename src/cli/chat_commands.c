@@ -245,6 +245,11 @@ static const command table[] = {
     {"/quit", "", quit, "end the program, as Ctrl-D does"},
 };
 
+const char *ft_chat_command_name(int i)
+{
+    return i < (int)FT_COUNT(table) ? table[i].name : NULL;
+}
+
 static void help(ft_chat *c, const char *arg)
 {
     (void)c, (void)arg;

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAX_FILE  ((size_t)1 << 30)
@@ -187,8 +188,22 @@ int ft_model_opts_tail(const ft_opts *o)
     return !strcmp(tail, "auto") ? -1 : !strcmp(tail, "on");
 }
 
+/* Variables of a llama.cpp fork that have no option here. */
+static void warn_rotation(void)
+{
+    static const char *const name[] = {"LLAMA_ATTN_ROT_DISABLE", "LLAMA_ATTN_ROT_K_OVERRIDE",
+                                       "LLAMA_ATTN_ROT_V_OVERRIDE", "LLAMA_ATTN_ROT_K_NROT"};
+    for (size_t i = 0; i < FT_COUNT(name); i++) {
+        const char *value = getenv(name[i]);
+        if (value && *value && strcmp(value, "0"))
+            ft_opts_warn("%s has no effect: turbo caches are Hadamard-transformed, others never",
+                         name[i]);
+    }
+}
+
 ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_params *p, ft_err *err)
 {
+    warn_rotation();
     ft_llm_defaults(p);
     const char *found = NULL;
     ft_status st = find_model(mo, o, &p->model, &found, err);
@@ -489,6 +504,31 @@ static char *words(const ft_opts *o)
     return b.data ? ft_buf_take(&b) : ft_strdup("");
 }
 
+/* A pipe or a file, which ends; not a terminal, /dev/null or a service manager's socket. */
+static bool stdin_is_input(void)
+{
+    struct stat st;
+    return !fstat(STDIN_FILENO, &st) && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode));
+}
+
+/* Appends standard input to the prompt after an empty line: git diff | foretoken run "Summarise".
+ */
+static ft_status append_stdin(ft_model_opts *mo, char **prompt, size_t *bytes, ft_err *err)
+{
+    char *read;
+    size_t n;
+    const ft_status st = ft_file_read(&read, &n, "-", MAX_FILE, err);
+    if (st || !n) return st;
+    char *both = keep(mo, ft_alloc(*bytes + n + 3));
+    memcpy(both, *prompt, *bytes);
+    memcpy(both + *bytes, "\n\n", 2);
+    memcpy(both + *bytes + 2, read, n + 1);
+    ft_free(read);
+    *prompt = both;
+    *bytes += n + 2;
+    return FT_OK;
+}
+
 ft_status ft_model_opts_prompt(ft_model_opts *mo, const ft_opts *o, bool from_stdin, char **out,
                                size_t *bytes, ft_err *err)
 {
@@ -502,7 +542,7 @@ ft_status ft_model_opts_prompt(ft_model_opts *mo, const ft_opts *o, bool from_st
     if (ft_opts_n_word(o) || given) {
         *out = keep(mo, given ? ft_strdup(given) : words(o));
         *bytes = ft_opts_flag(o, "escape") ? ft_unescape(*out) : strlen(*out);
-        return FT_OK;
+        return from_stdin && stdin_is_input() ? append_stdin(mo, out, bytes, err) : FT_OK;
     }
     if (!from_stdin) return FT_OK;
     if (!path && isatty(STDIN_FILENO))

@@ -29,7 +29,8 @@ const ft_sampling *ft_model_opts_bench_sampling(const ft_opts *o, const ft_llm *
 ft_status ft_model_opts_template(const ft_opts *o, json_t **out, ft_err *err);
 /* --system-prompt or its file; NULL: none. Belongs to mo. */
 ft_status ft_model_opts_system(ft_model_opts *mo, const ft_opts *o, const char **out, ft_err *err);
-/* The prompt: words, -p or -f, or with from_stdin standard input. NULL and 0 bytes: there is none.
+/* The prompt: words, -p or -f; with from_stdin also standard input, after words or -p if both are
+ * there. NULL and 0 bytes: there is none.
  * Belongs to mo. */
 ft_status ft_model_opts_prompt(ft_model_opts *mo, const ft_opts *o, bool from_stdin, char **out,
                                size_t *bytes, ft_err *err);

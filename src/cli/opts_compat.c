@@ -244,7 +244,7 @@ const ft_param ft_opts_compat[] = {
     {.name = "context-shift",
      FT_IS_FLAG,
      REFUSED,
-     .programs = FT_CMD_GENERATE,
+     .programs = FT_CMD_RUN | FT_CMD_SERVE,
      .env = "LLAMA_ARG_CONTEXT_SHIFT",
      .help = "discard old tokens when the context is full",
      .why = "a response ends when the context is full; use a larger --ctx-size"},

@@ -46,8 +46,10 @@ static void change_part(ft_printer *p, ft_event_part part)
     if (part == p->part) return;
     const bool colour = p->term->colour;
     if (!hidden(p, p->part)) fputs(ft_style_begin(colour, FT_STYLE_NONE), stdout);
-    if (!hidden(p, p->part) && p->thought.len && p->part == FT_PART_THOUGHT)
+    if (!hidden(p, p->part) && p->thought.len && p->part == FT_PART_THOUGHT) {
         fputs(p->newline ? "\n" : "\n\n", stdout);
+        ft_wrap_restart(&p->wrap);
+    }
     p->part = part;
     if (!hidden(p, part)) fputs(ft_style_begin(colour, style_of(part)), stdout);
 }
@@ -58,9 +60,17 @@ static void print_text(ft_printer *p, const ft_event *e)
     if (hidden(p, e->part)) return;
     const bool mark = p->show_drafts && e->drafted && p->term->colour;
     if (mark) fputs("\x1b[4m", stdout);
-    if (p->term->out)
-        ft_term_put(e->text, e->bytes);
-    else
+    if (p->term->out) {
+        ft_buf b;
+        ft_buf_init(&b, MAX_REPLY);
+        ft_term_clean(&b, e->text, e->bytes);
+        ft_buf wrapped;
+        ft_buf_init(&wrapped, MAX_REPLY);
+        ft_wrap_put(&p->wrap, &wrapped, ft_buf_z(&b), b.len);
+        fwrite(ft_buf_z(&wrapped), 1, wrapped.len, stdout);
+        ft_buf_release(&wrapped);
+        ft_buf_release(&b);
+    } else
         fwrite(e->text, 1, e->bytes, stdout);
     if (mark) fputs("\x1b[24m", stdout);
     p->newline = e->text[e->bytes - 1] == '\n';

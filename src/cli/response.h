@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "cli/term.h"
+#include "cli/wrap.h"
 #include "foretoken.h"
 
 #include <jansson.h>
@@ -14,6 +15,7 @@ typedef struct ft_printer {
     const ft_vocab *vocab;
     bool silent;        /* print nothing */
     bool show_drafts;   /* underline accepted draft tokens */
+    ft_wrap wrap;       /* of text on a terminal; width 0: lines are left to the terminal */
     bool interruptible; /* Ctrl-C stops the response once it has begun */
 
     ft_buf answer, thought, call; /* the text of each part */

@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include "cli/term.h"
 
 #include "base/str.h"
@@ -7,12 +7,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
 /* Written by the signal handler if the program ends inside a coloured line. */
-static const char reset[] = "\x1b[0m\n";
-static volatile sig_atomic_t exits = 1, count, coloured;
+static const char reset[] = "\x1b[0m\n", no_paste[] = "\x1b[?2004l";
+static volatile sig_atomic_t exits = 1, count, coloured, both; /* input and output are terminals */
 static struct termios found; /* the terminal before a line editor changed it */
 static volatile sig_atomic_t has_found;
 
@@ -22,9 +23,12 @@ ft_term ft_term_open(const char *when)
     const bool dumb = !kind || !strcmp(kind, "dumb");
     ft_term t = {
         .in = isatty(STDIN_FILENO), .out = isatty(STDOUT_FILENO), .err = isatty(STDERR_FILENO)};
-    t.colour = strcmp(when, "auto") ? !strcmp(when, "on") : t.out && !dumb;
-    t.colour_notes = t.err && !dumb && strcmp(when, "off");
+    const char *none = getenv("NO_COLOR"); /* no-color.org: unless it is empty */
+    const bool plain = dumb || (none && *none);
+    t.colour = strcmp(when, "auto") ? !strcmp(when, "on") : t.out && !plain;
+    t.colour_notes = t.err && !dumb && (strcmp(when, "auto") ? !strcmp(when, "on") : !plain);
     coloured = t.colour && t.out;
+    both = t.in && t.out;
     has_found = t.in && !tcgetattr(STDIN_FILENO, &found);
     return t;
 }
@@ -48,7 +52,7 @@ static size_t control(const char *p, size_t n)
     return n > 1 && a == 0xC2 && (unsigned char)p[1] < 0xA0 ? 2 : 0;
 }
 
-void ft_term_put(const char *text, size_t n)
+void ft_term_clean(ft_buf *out, const char *text, size_t n)
 {
     size_t from = 0;
     for (size_t i = 0; i < n;) {
@@ -57,11 +61,26 @@ void ft_term_put(const char *text, size_t n)
             i++;
             continue;
         }
-        fwrite(text + from, 1, i - from, stdout);
-        fputs("\xEF\xBF\xBD", stdout);
+        ft_buf_put(out, text + from, i - from);
+        ft_buf_puts(out, "\xEF\xBF\xBD");
         from = i += len;
     }
-    fwrite(text + from, 1, n - from, stdout);
+    ft_buf_put(out, text + from, n - from);
+}
+
+void ft_term_put(const char *text, size_t n)
+{
+    ft_buf b;
+    ft_buf_init(&b, SIZE_MAX / 2);
+    ft_term_clean(&b, text, n);
+    fwrite(ft_buf_z(&b), 1, b.len, stdout);
+    ft_buf_release(&b);
+}
+
+int ft_term_width(const ft_term *t)
+{
+    struct winsize w;
+    return t->out && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) ? w.ws_col : 0;
 }
 
 void ft_term_note(const ft_term *t, const char *fmt, ...)
@@ -80,6 +99,7 @@ void ft_term_note(const ft_term *t, const char *fmt, ...)
 static void restore(void)
 {
     if (has_found) tcsetattr(STDIN_FILENO, TCSANOW, &found);
+    if (both && write(STDOUT_FILENO, no_paste, sizeof no_paste - 1) < 0) _exit(1);
     if (coloured && write(STDOUT_FILENO, reset, sizeof reset - 1) < 0) _exit(1);
 }
 

@@ -2,7 +2,7 @@
 #ifndef FT_CLI_TERM_H
 #define FT_CLI_TERM_H
 
-#include "base/err.h"
+#include "base/buf.h"
 
 #define FT_EXIT_INTERRUPTED 130 /* what a shell reports for a program that Ctrl-C ended */
 
@@ -20,7 +20,7 @@ typedef struct ft_term {
     bool colour, colour_notes; /* on standard output and standard error */
 } ft_term;
 
-/* when: "on", "off" or "auto". */
+/* when: "on", "off" or "auto": on a terminal, unless NO_COLOR is set. */
 ft_term ft_term_open(const char *when);
 /* The bytes that begin a style; "" without colours. FT_STYLE_NONE ends any. */
 const char *ft_style_begin(bool colour, ft_style s);
@@ -28,6 +28,10 @@ const char *ft_style_begin(bool colour, ft_style s);
 /* Prints text of a model. Control characters other than newline and tab become U+FFFD, so that the
  * text cannot send commands to the terminal. */
 void ft_term_put(const char *text, size_t n);
+/* The same, appended to out. */
+void ft_term_clean(ft_buf *out, const char *text, size_t n);
+/* Columns of standard output; 0: it is not a terminal. */
+int ft_term_width(const ft_term *t);
 
 /* One dim line on standard error. */
 void ft_term_note(const ft_term *t, const char *fmt, ...) FT_PRINTF(2, 3);

@@ -27,12 +27,13 @@ struct ft_dev {
     const ft_ops *op;
     const char *name; /* "cpu", "cuda", "ref" */
     int threads;
-    bool keep_ops;   /* benchmarks: commit keeps the recorded ops so that they can run again */
-    bool unified;    /* device memory is host memory: results can be read without a copy */
-    bool captures;   /* steps are captured; the first steps of a shape are slow */
-    bool uncaptured; /* set by replay: this step had no graph, so its time is not typical */
-    bool pipelined;  /* a step may be recorded while earlier ones run: record copies the batch */
-    bool no_recent;  /* attend does not support ft_kv.recent */
+    bool keep_ops;     /* benchmarks: commit keeps the recorded ops so that they can run again */
+    bool unified;      /* device memory is host memory: results can be read without a copy */
+    bool captures;     /* steps are captured; the first steps of a shape are slow */
+    bool uncaptured;   /* set by replay: this step had no graph, so its time is not typical */
+    bool pipelined;    /* a step may be recorded while earlier ones run: record copies the batch */
+    bool no_recent;    /* attend does not support ft_kv.recent */
+    bool few_kv_types; /* nor the cache types after FT_KV_TURBO4_LEGACY */
     const ft_batch *batch; /* of the step being recorded */
 
     /* The tensor that the next bind or alloc calls belong to; NULL: activations. Only a device made

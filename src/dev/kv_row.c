@@ -6,14 +6,12 @@
 #include <assert.h>
 #include <strings.h>
 
-enum { FT_KV_COUNT = FT_KV_TURBO4_LEGACY + 1 };
-
 static const struct {
     const char *name;
     ft_type type; /* of the blocks, unless turbo */
     bool is_turbo;
     ft_turbo turbo;
-} encoding[FT_KV_COUNT] = {
+} encoding[FT_KV_TYPES] = {
     [FT_KV_F32] = {"f32", FT_F32, false, 0},
     [FT_KV_F16] = {"f16", FT_F16, false, 0},
     [FT_KV_BF16] = {"bf16", FT_BF16, false, 0},
@@ -23,6 +21,10 @@ static const struct {
     [FT_KV_TURBO3] = {"turbo3", 0, true, FT_TURBO3},
     [FT_KV_TURBO4] = {"turbo4", 0, true, FT_TURBO4},
     [FT_KV_TURBO4_LEGACY] = {"turbo4-legacy", 0, true, FT_TURBO4_LEGACY},
+    [FT_KV_Q4_1] = {"q4_1", FT_Q4_1, false, 0},
+    [FT_KV_Q5_0] = {"q5_0", FT_Q5_0, false, 0},
+    [FT_KV_Q5_1] = {"q5_1", FT_Q5_1, false, 0},
+    [FT_KV_IQ4_NL] = {"iq4_nl", FT_IQ4_NL, false, 0},
 };
 
 const char *ft_kv_type_name(ft_kv_type t)
@@ -43,7 +45,8 @@ bool ft_kv_type_find(ft_str name, ft_kv_type *out)
 
 const char *ft_kv_type_names(void)
 {
-    return "f32, f16, bf16, q8_0, q4_0, turbo2, turbo3, turbo4 or turbo4-legacy";
+    return "f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl, turbo2, turbo3, turbo4 or "
+           "turbo4-legacy";
 }
 
 bool ft_kv_is_turbo(ft_kv_type t)

@@ -147,6 +147,10 @@ void ft_engine_free(ft_engine *e);
 /* Before the first slot is used: captures or runs the steps that decoding needs
  * (engine/warmup.c). */
 ft_status ft_engine_warm_up(ft_engine *e, ft_err *err);
+/* Times steps with and without draft tokens, for at most about a second, so that the first
+ * responses need not spend their own steps on it. Call it before n-gram drafters are added and
+ * before the first slot is used. */
+void ft_engine_time_drafts(ft_engine *e);
 /* Device memory for the KV cache and the buffers of a step. */
 uint64_t ft_engine_bytes(ft_model *m, ft_model *drafter, const ft_engine_params *p);
 /* The same, without the cache of layers below `first`. */

@@ -27,6 +27,8 @@ static const struct {
     double switch_gain; /* gain that another number of draft tokens needs */
     double start_one, start_many; /* share of a plain step's time that a plan must beat to begin */
     double go_on_many;            /* and to continue, with several responses */
+    double credit, credit_max;    /* plain steps that drafting may lose at first, and at most */
+    double credit_token;          /* and that every token adds: the bound of the loss */
 } tune = {
     .prior = 0.7,
     .margin_prior = {0.3, 0.4, 0.6, 0.8, 0.9, 0.95},
@@ -53,6 +55,9 @@ static const struct {
     .start_one = 0.99,
     .start_many = 0.94,
     .go_on_many = 0.96,
+    .credit = 1,
+    .credit_max = 4,
+    .credit_token = 0.01,
 };
 
 /* ---- costs ---- */
@@ -87,6 +92,18 @@ void ft_gov_costs_init(ft_gov_costs *c)
     for (int j = 0; j < FT_DRAFT_MAX; j++) c->prior[j] = c->prior_ngram[j] = tune.prior;
     memcpy(c->margin_accept, tune.margin_prior, sizeof tune.margin_prior);
     for (int i = 0; i < FT_GOV_MARGINS; i++) c->share[i] = 1.0 / FT_GOV_MARGINS;
+    c->credit = tune.credit;
+}
+
+void ft_gov_forget(ft_gov_costs *c)
+{
+    ft_gov_costs fresh;
+    ft_gov_costs_init(&fresh);
+    memcpy(fresh.trunk, c->trunk, sizeof c->trunk);
+    memcpy(fresh.first, c->first, sizeof c->first);
+    memcpy(fresh.next, c->next, sizeof c->next);
+    fresh.margins = c->margins;
+    *c = fresh;
 }
 
 void ft_gov_step(ft_gov_costs *c, int64_t cells, bool mixed)
@@ -263,8 +280,45 @@ void ft_gov_dropped(ft_governor *g, ft_gov_costs *c, bool right)
     if (g->made > 0) learn_margin(g, c, g->margin[g->made - 1], right);
 }
 
+/* ---- credit ---- */
+
+/* The share of a step's time that k rows and `made` draft passes of a response take, when all
+ * responses draft as much, in plain steps of one response. */
+static double cost_of(const ft_gov_costs *c, const ft_gov_times *steps, int slots, int k, int made)
+{
+    const double plain = time_of(steps, slots);
+    if (!(plain > 0)) return 0;
+    const double more = time_of(steps, slots * (1 + k)) - plain;
+    return (FT_MAX(0.0, more) + draft_time(c, made, slots)) / plain;
+}
+
+/* Drafting is paid from a credit that accepted tokens and, a little, all tokens add to, and that a
+ * step does not overdraw: however wrong all estimates of acceptance are, drafting loses no more
+ * than 1 % of the time and the credit of the start. What a step seems to take is limited, so that
+ * wrong times can be corrected. */
+static void account(const ft_governor *g, ft_gov_costs *c, int n, int kept)
+{
+    const int slots = FT_MAX(1, g->slots), made = g->ngram ? 0 : FT_MAX(n, g->made);
+    const double spent = cost_of(c, steps_of(c, FT_MAX(1, n), slots), slots, n, made);
+    const double sum = kept - FT_MIN(spent, tune.credit_max) + tune.credit_token * (1 + kept);
+    c->credit = FT_MAX(0.0, FT_MIN(c->credit + sum / slots, tune.credit_max));
+}
+
+/* As many of k draft tokens as the credit covers if all of them are rejected. */
+static int affordable(const ft_governor *g, const ft_gov_costs *c, const ft_gov_times *steps, int k)
+{
+    const int slots = FT_MAX(1, g->slots);
+    for (; k > 0; k--) {
+        const double cost = cost_of(c, steps, slots, k, g->ngram ? 0 : k);
+        const double most = k == 1 ? tune.credit : tune.credit_max;
+        if (FT_MIN(cost, most * 0.99) <= c->credit) break;
+    }
+    return k;
+}
+
 void ft_gov_accept(ft_governor *g, ft_gov_costs *c, int n, int kept)
 {
+    account(g, c, n, kept);
     /* Adapts fast at first, then over about 32 steps; the prior over about 128. */
     const double w = FT_MAX(1 / tune.accept_window, 1 / (g->steps + tune.accept_start));
     double *prior = g->ngram ? c->prior_ngram : c->prior;
@@ -318,6 +372,13 @@ static bool early(const ft_gov_costs *c)
     return c->steps >= 16 && !(c->steps & (c->steps - 1)) && !c->mixed;
 }
 
+/* Whether a drafter that has paused takes too long to read what it missed. */
+static bool slow_to_resume(const choice *o)
+{
+    const double several = o->slots > 1 ? o->c->deferred_s * o->slots : 0;
+    return FT_MAX(o->c->catch_up_s, several) > tune.catch_up * time_of(o->steps, o->slots);
+}
+
 /* Not drafting, except for a trial when it is due. All trials together may cost half a percent,
  * and catching up for them one percent: a drafter that takes longer is not tried again in this
  * response. With more responses each one tries more rarely, and trials that keep failing become
@@ -330,8 +391,7 @@ static int pause_drafting(ft_governor *g, const choice *o, bool hopeless, double
     const unsigned again = (unsigned)(o->slots > FT_GOV_MANY ? tune.again_many : tune.again);
     const bool due = ++g->paused >= g->next_try * FT_MIN(o->slots, tune.trial_slots);
     if (hopeless ? !early(o->c) && (!due || o->c->steps % again) : !due) return 0;
-    const double several = o->slots > 1 ? o->c->deferred_s * o->slots : 0;
-    if (FT_MAX(o->c->catch_up_s, several) > tune.catch_up * time_of(o->steps, o->slots)) return 0;
+    if (slow_to_resume(o)) return 0;
     g->paused = 0;
     g->next_try = FT_MAX(tune.probe, (int)(FT_MIN(loss, tune.trial_loss_max) * tune.trial_loss))
                   << FT_MIN(g->failed, tune.failed_max);
@@ -534,6 +594,7 @@ static bool learn(ft_governor *g, const choice *o, int max)
     if (drafts && ends_known(o->steps, max, o->slots)) {
         const bool few = o->steps[size_of(o->slots * (1 + max))].n < FT_GOV_SAMPLES;
         if (o->slots > FT_GOV_MANY || !few || !early(o->c)) return false;
+        if (affordable(g, o->c, o->steps, max) < max || slow_to_resume(o)) return false;
         g->k = max;
         return true;
     }
@@ -598,6 +659,7 @@ void ft_gov_choose(ft_gov_choice *t, int n, const ft_gov_costs *c, int slots)
         g->made = 0;
         g->reach = 1;
         g->token = 0;
+        g->slots = slots;
         t[i].k = 0;
         if (t[i].max <= 0) {
             g->k = 0;
@@ -620,4 +682,8 @@ void ft_gov_choose(ft_gov_choice *t, int n, const ft_gov_costs *c, int slots)
         p = c->margins && !o.ngram ? plan_by_margin(t, at, m, &o) : plan_by_average(t, at, m, &o);
     if (!promises(&p, t, &o)) p.n = 0;
     carry_out(&p, t, at, m, &o, hopeless);
+    for (int i = 0; i < m; i++) {
+        ft_gov_choice *x = &t[at[i]];
+        x->k = affordable(x->g, c, o.steps, x->k);
+    }
 }

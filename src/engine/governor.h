@@ -54,6 +54,7 @@ typedef struct ft_gov_costs {
     double margin_accept[FT_GOV_MARGINS]; /* acceptance rate by margin, the start values of new
                                            * responses */
     double share[FT_GOV_MARGINS];         /* share of draft tokens with such a margin */
+    double credit;     /* time that drafting may still lose, in plain steps of one response */
     double catch_up_s; /* seconds per token that a paused draft model has to read before a trial */
     double deferred_s; /* the same for the MTP heads of several responses: postponed feeding */
 } ft_gov_costs;
@@ -69,6 +70,7 @@ typedef struct ft_governor {
     int failed;           /* consecutive trials that did not lead to drafting */
     bool ngram;           /* draft tokens cost nothing to make */
     int k;                /* the last choice */
+    int slots;            /* responses that ran then */
     /* With margins: */
     double margin_accept[FT_GOV_MARGINS], share[FT_GOV_MARGINS];
     int seen[FT_GOV_MARGINS];
@@ -82,6 +84,7 @@ typedef struct ft_governor {
 } ft_governor;
 
 void ft_gov_costs_init(ft_gov_costs *c);
+void ft_gov_forget(ft_gov_costs *c); /* all but the times */
 /* Starts a step: the context positions that its responses attend to, in total; mixed: it also
  * contains prompt rows. */
 void ft_gov_step(ft_gov_costs *c, int64_t cells, bool mixed);

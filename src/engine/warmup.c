@@ -5,6 +5,7 @@
  * (dev/batch_shape.h): the number of rows, the longest span, and whether a context is longer
  * than one range. They are captured in the order of their rows, so that single sequences come
  * first. */
+#include "base/clock.h"
 #include "base/mem.h"
 #include "dev/batch_shape.h"
 #include "engine/slot.h"
@@ -131,4 +132,40 @@ ft_status ft_engine_warm_up(ft_engine *e, ft_err *err)
     if (!st) st = each_step(&p, rehearse, e, err);
     d->capture(d, false);
     return st;
+}
+
+/* ---- times ---- */
+
+enum { TIMED_PROMPT = 16, TIMED_SAMPLES = 3 };
+#define TIMED_SECONDS 1.0
+
+static bool until(void *user, const ft_emit *e)
+{
+    (void)e;
+    return ft_now_ns() < *(const int64_t *)user;
+}
+
+void ft_engine_time_drafts(ft_engine *e)
+{
+    int32_t ids[TIMED_PROMPT];
+    int64_t end = ft_now_ns() + (int64_t)(TIMED_SECONDS * 1e9);
+    ft_task t = {.prompt = ids,
+                 .n_prompt = TIMED_PROMPT,
+                 .max_tokens = TIMED_SAMPLES * (e->p.draft_max + 2) + 2,
+                 .top_logprobs = -1,
+                 .draft_max = e->p.draft_max,
+                 .emit = until,
+                 .user = &end};
+    if (!e->drafter || !e->p.adapt || t.n_prompt + t.max_tokens >= e->p.ctx) return;
+    for (int i = 0; i < TIMED_PROMPT; i++) ids[i] = i % e->m->V;
+    ft_sample_defaults(&t.sampling);
+    t.sampling.temperature = 0;
+    ft_slot *s = ft_slot_new(e);
+    ft_err err;
+    if (!ft_slot_start(s, &t, &err))
+        while (ft_slot_busy(s)) ft_engine_step(e);
+    ft_slot_free(s);
+    ft_gov_forget(&e->costs);
+    e->steps = 0;
+    e->prefill = (ft_prefill_budget){.limit_s = e->prefill.limit_s};
 }

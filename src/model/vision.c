@@ -54,13 +54,13 @@ static void read_three(ft_binder *b, const char *key, float *to, float def)
     }
 }
 
-/* Heads as wide as the device's fast attention has them. */
-static int attention_width(const ft_dev *d, int width)
+/* Heads as wide as the fast attention of devices with their own memory has them. */
+static int attention_width(int width)
 {
-    int n = 64;
-    if (d->unified) return width;
-    while (n < width) n *= 2;
-    return n;
+    static const int fast[] = {64, 80, 128, 256};
+    for (size_t i = 0; i < FT_COUNT(fast); i++)
+        if (width <= fast[i]) return fast[i];
+    return width;
 }
 
 static void read_sizes(ft_vision *v, ft_binder *b, int E)
@@ -110,7 +110,7 @@ ft_status ft_vision_open(ft_vision **out, ft_gguf *file, ft_dev *dev, int E, ft_
         ft_vision_close(v);
         return b.st;
     }
-    v->attn_d = attention_width(dev, v->d);
+    v->attn_d = dev->unified ? v->d : attention_width(v->d);
     *out = v;
     return FT_OK;
 }
@@ -168,6 +168,24 @@ ft_status ft_vision_fit(const ft_vision *v, int w, int h, int least, int most, f
         return ft_fail(err, FT_EFORMAT, "the image becomes %lld patches, at most %d are possible",
                        (long long)g->gw * g->gh, MAX_PATCHES);
     return FT_OK;
+}
+
+static ft_status fit_largest(const ft_vision *v, int most, ft_grid *g, ft_err *err)
+{
+    enum { LARGE = 8192 };
+    return ft_vision_fit(v, LARGE, LARGE, 0, most, g, err);
+}
+
+uint64_t ft_vision_bytes(const ft_vision *v, int most)
+{
+    ft_grid g;
+    if (fit_largest(v, most, &g, NULL)) return 0;
+    const uint64_t N = (uint64_t)g.gw * (uint64_t)g.gh, T = (uint64_t)g.rows * (uint64_t)g.cols;
+    const uint64_t wide = N * (uint64_t)v->H * (uint64_t)attention_width(v->d);
+    const uint64_t values = v->tower->arena(v, (int)N) + 4 * wide +
+                            N * 3 * (uint64_t)(v->p * v->p) + T * (uint64_t)v->E;
+    const uint64_t bytes = values * sizeof(float) + 2 * wide * sizeof(uint16_t);
+    return bytes + bytes / 4; /* the device's own copies of a product's input */
 }
 
 /* ---- attention ---- */
@@ -421,5 +439,24 @@ ft_status ft_vision_encode(ft_vision *v, const ft_image *m, const ft_grid *g, fl
     ft_status st = ft_encoding_new(&e, v, m, g, err);
     if (!st) st = ft_encoding_run(e, INFINITY, out, &done, err);
     ft_encoding_free(e);
+    return st;
+}
+
+ft_status ft_vision_warm_up(ft_vision *v, int most, ft_err *err)
+{
+    ft_grid g;
+    ft_encoding *e = NULL;
+    ft_status st = fit_largest(v, most, &g, err);
+    if (st) return st;
+    ft_image blank = {.w = g.W, .h = g.H};
+    blank.rgb = ft_new_n(unsigned char, (size_t)g.W *(size_t)g.H * 3);
+    st = ft_encoding_new(&e, v, &blank, &g, err);
+    if (!st) st = run_pieces(e, FT_MIN(2, v->pieces), err);
+    if (!st && v->pieces > 2) {
+        e->piece = v->pieces - 1;
+        st = run_pieces(e, v->pieces, err);
+    }
+    ft_encoding_free(e);
+    ft_image_release(&blank);
     return st;
 }

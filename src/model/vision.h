@@ -81,6 +81,12 @@ bool ft_vision_is(const ft_gguf *file);
  * and are at least `least` where the model's sizes go by area. */
 ft_status ft_vision_fit(const ft_vision *v, int w, int h, int least, int most, ft_grid *g,
                         ft_err *err);
+/* About how much device memory encoding takes, besides the weights, for the largest picture of at
+ * most `most` tokens (0: as the file says), on a device with its own memory. */
+uint64_t ft_vision_bytes(const ft_vision *v, int most);
+/* Runs some pieces of a blank picture of that size, so that the device grows its buffers before
+ * steps are captured: growing them later would drop the captured graphs. */
+ft_status ft_vision_warm_up(ft_vision *v, int most, ft_err *err);
 /* Resizes the picture to the grid and runs the tower: out [rows cols, E]. */
 ft_status ft_vision_encode(ft_vision *v, const ft_image *m, const ft_grid *g, float *out,
                            ft_err *err);

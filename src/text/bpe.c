@@ -374,6 +374,7 @@ static ft_status put_text(job *j, ft_str s, unsigned flags)
 
 static ft_status put_all(job *j, ft_str text, unsigned flags)
 {
+    if (!text.n) return FT_OK; /* its pointer may be NULL */
     ft_special_cut cut;
     ft_special_cut_init(&cut, &j->v->special, text, flags & FT_BPE_PARSE_SPECIAL);
     ft_special_match m;

@@ -84,7 +84,41 @@ if command -v script >/dev/null; then
     printf '/quit\r' | TERM=xterm script -qec "env -u LLAMA_ARG_MODEL -u LLAMA_ARG_HF_REPO $ft chat" /dev/null >"$dir/tty" 2>&1
     same "the embedded model says how to get a better one" \
         "$(grep -c 'A better one: foretoken chat -hf' "$dir/tty")" 1
+
+    # pasted lines are one message, Tab completes, the history has whole messages
+    rm "$dir/keys"
+    mkfifo "$dir/keys"
+    NO_COLOR=1 TERM=xterm script -qec "$ft chat -m $model --temp 0 -n 2 --history $dir/history" /dev/null \
+        <"$dir/keys" >"$dir/tty" 2>&1 &
+    pid=$!
+    exec 3>"$dir/keys"
+    until_true grep -q '>' "$dir/tty"
+    printf '\033[200~one\rtwo\033[201~ three\r' >&3
+    until_true grep -q 'tok/s' "$dir/tty"
+    printf '/sa\t%s/pa\t\r' "$dir" >&3 # no such file: nothing to complete
+    until_true test -s "$dir/pa"
+    printf '/lo\t%s/p\t\r' "$dir" >&3
+    until_true grep -q 'messages loaded from .*/pa' "$dir/tty"
+    ok "Tab completes commands and file names" $?
+    same "pasted lines are one message" \
+        "$(grep -o '"content": "one.*' "$dir/pa")" '"content": "one\ntwo three"'
+    printf '\033[A\033[A\033[A\r/save %s/again\r\004' "$dir" >&3
+    exec 3>&-
+    wait "$pid"
+    same "the history has it as one entry" "$(grep -c 'one\\ntwo three' "$dir/again")" 2
+    same "NO_COLOR" "$(grep -c $'\033\\[2m' "$dir/tty")" 0
+    grep -q 'one.*two.*three' "$dir/history"
+    ok "and so has the file" $?
 fi
+
+# a full context
+fill='aaaa bbbb cccc dddd eeee ffff gggg hhhh iiii jjjj'
+turns() { for i in 1 2 3 4 5 6; do echo "$i $fill"; done; }
+turns | "$ft" chat -m "$model" --temp 0 -n 2 -c 300 >"$dir/out" 2>"$dir/err"
+same "a full context is an error" "$?:$(($(grep -c 'context' "$dir/err") > 0))" 1:1
+(turns; echo "/save $dir/shift.json") | "$ft" chat -m "$model" --temp 0 -n 2 -c 300 --context-shift >"$dir/out" 2>"$dir/err"
+same "with --context-shift the oldest messages are left out" \
+    "$?:$(($(grep -c 'is full: the oldest 2 messages are left out' "$dir/err") > 0)):$(grep -c '"content": "[16] aaaa' "$dir/shift.json")" 0:1:1
 # templates by name
 for t in chatml gemma gemma4; do
     "$ft" run -m "$model" -n 1 --chat-template $t hi >"$dir/out" 2>"$dir/err"

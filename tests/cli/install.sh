@@ -19,6 +19,9 @@ for f in bin/foretoken include/foretoken.h lib/multiarch/libforetoken.a lib/mult
 done
 cmp -s models/foretoken-tiny.gguf "$at/share/foretoken/foretoken-tiny.gguf"
 ok "the embedded model is there" $?
+(cd / && "$at/bin/foretoken" bench -m "$model" --spec --class prose --n-prompts 1 -n 2 -r 1 -q --spec-type ngram-simple) \
+    >"$dir/.out" 2>&1
+ok "bench --spec finds its prompts" $?
 grep -q "^ExecStart=$prefix/bin/foretoken serve" "$at/lib/systemd/system/foretoken.service"
 ok "the systemd unit names the installed program" $?
 same "the program has the version of VERSION" "$("$ft" --version | awk 'NR == 1 { print $2 }')" "$version"

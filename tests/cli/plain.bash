@@ -5,6 +5,7 @@ ft=${BUILD:-build}/foretoken
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 passed=0 failed=0
+exec </dev/null # run reads standard input beside its words
 
 ok() { # name, status
     if [ "$2" -eq 0 ]; then

@@ -143,4 +143,13 @@ for wait in 0.05 0.5; do
     same "Ctrl-C after $wait s" "$?:$(wc -c <"$dir/.err")" "130:0"
 done
 set +m
+# words and standard input together: the words come first, then an empty line
+both=$(echo 'some input' | "$ft" run -m "$model" --temp 0 -n 4 --json "The words:" | field ids)
+same "words and standard input" "$both" \
+    "$("$ft" run -m "$model" --temp 0 -n 4 --json -p $'The words:\n\nsome input\n' </dev/null | field ids)"
+same "an empty input changes nothing" "$(: | "$ft" run -m "$model" --temp 0 -n 4 --json "The words:" | field ids)" \
+    "$("$ft" run -m "$model" --temp 0 -n 4 --json "The words:" </dev/null | field ids)"
+[ "$both" != "$("$ft" run -m "$model" --temp 0 -n 4 --json "The words:" </dev/null | field ids)" ]
+ok "and an input does" $?
+
 finish

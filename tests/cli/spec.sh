@@ -35,6 +35,9 @@ same "options about the drafter's device are accepted" \
     "$(run -ngld 99 -devd cuda --draft-p-split 0.1 -td 3 -q --no-spec-draft-backend-sampling 2>"$dir/err" | field ids)" "$ids"
 same "with a warning for each" "$(grep -c 'warning: .* has no effect' "$dir/err")" 5
 
+same "variables about rotation change nothing" "$(LLAMA_ATTN_ROT_K_OVERRIDE=1 LLAMA_ATTN_ROT_DISABLE=0 run 2>"$dir/err" | field ids)" "$ids"
+same "and are said to" "$(grep -c 'LLAMA_ATTN_ROT_[A-Z_]* has no effect' "$dir/err")" 1
+
 # a head in a file of its own, and the same file twice
 "$ft" inspect "$model" --extract-mtp "$dir/head.gguf" -q
 same "a head of its own file drafts the same" "$(run --spec-adapt off -md "$dir/head.gguf" | field draft_n_accepted)" \

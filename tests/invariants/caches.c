@@ -108,7 +108,7 @@ int main(void)
     inv_model model[] = {inv_model_golden("qwen35-gqa", NULL, 2),
                          inv_model_golden("gemma4-gqa", "gemma4-gqa-assistant", 2)};
     for (size_t i = 0; i < FT_COUNT(model); i++) {
-        for (int t = 0; t <= FT_KV_TURBO4_LEGACY; t++) {
+        for (int t = 0; t < FT_KV_TYPES; t++) {
             if (!ft_kv_row_fits((ft_kv_type)t, model[i].m->limits.head_d)) continue;
             check_types(&model[i], (ft_kv_type)t, (ft_kv_type)t, true);
         }

@@ -169,15 +169,15 @@ static void between(const scene *s, int k)
         j.prepare_user = &c;
         ft_engine_limit_step(e, 50);
         inv_start(&other, a, &plain, id, 90);
-        while (other.n == 90) ft_engine_round(e);
+        while (other.n == 90) ft_engine_step(e);
         inv_start(&r, b, &j, s->id, PROMPT);
         const int before = other.n;
-        while (c.calls < PIECES) ft_engine_round(e);
+        while (c.calls < PIECES) ft_engine_step(e);
         check(other.n >= before + PIECES - 1 || !ft_slot_busy(a),
               "%s: %d tokens of another response while an image was encoded in %d pieces",
               s->m->name, other.n - before, PIECES);
         check(c.from == 0, "%s: images behind token %d of a new prompt", s->m->name, c.from);
-        while (ft_slot_busy(a) || ft_slot_busy(b)) ft_engine_round(e);
+        while (ft_slot_busy(a) || ft_slot_busy(b)) ft_engine_step(e);
         check(inv_same(&other, &alone), "%s: beside an image that is encoded: parted at %d",
               s->m->name, inv_first_difference(&other, &alone));
         if (fails)

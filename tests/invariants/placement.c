@@ -4,9 +4,11 @@
 #define _XOPEN_SOURCE 700
 #include "invariants.h"
 
-#include "api/model.h"
+#include "api/images.h"
 #include "dev/arena.h"
 #include "dev/host.h"
+#include "folder.h"
+#include "tools/synth.h"
 
 #include <limits.h>
 
@@ -226,6 +228,71 @@ static void drafters(void)
     }
 }
 
+/* The largest image that the tower takes, encoded beside the placed model. Returns its tokens. */
+static int encode_largest(const ft_llm *m, ft_vision *v, ft_err *err)
+{
+    ft_grid g;
+    ft_status st = ft_vision_warm_up(v, 0, err);
+    if (!st) st = ft_vision_fit(v, 2048, 2048, 0, 0, &g, err);
+    const int T = st ? 0 : g.rows * g.cols;
+    ft_image image = {.w = 64, .h = 64, .rgb = ft_new_n(unsigned char, 64 * 64 * 3)};
+    float *out = ft_new_n(float, (size_t)(T * m->model->D) + 1);
+    if (!st) st = ft_vision_encode(v, &image, &g, out, err);
+    ft_image_release(&image);
+    ft_free(out);
+    return st ? 0 : T;
+}
+
+/* A vision tower and its largest image find memory on whatever GPU the model was placed on. */
+static void images(void)
+{
+    char dir[64], model[128], tower[128], words[500];
+    static inv_response r;
+    ft_synth_result made;
+    ft_err err;
+    folder_new(dir);
+    snprintf(model, sizeof model, "%s/model.gguf", dir);
+    snprintf(tower, sizeof tower, "%s/mmproj.gguf", dir);
+    const ft_synth_opts text = {.shape = "micro", .type = "f16", .path = model, .seed = 1};
+    const ft_synth_opts eye = {.shape = "micro-mmproj", .type = "f16", .path = tower, .seed = 1};
+    check(!ft_synth(&made, &text, &err) && !ft_synth(&made, &eye, &err), "%s", err.text);
+    ft_llm_params p = params(model);
+    p.no_mmproj = true;
+    const uint64_t whole = response_on(&p, UINT64_MAX / 2, &r, words);
+    p.no_mmproj = false;
+    int placed = 0;
+    for (uint64_t bytes = 8 * whole; bytes > whole; bytes -= whole / 4) {
+        ft_llm m = {.path = model, .dev = new_gpu(bytes)};
+        ft_draft_methods d;
+        ft_engine_params e;
+        ft_gguf *file = NULL;
+        ft_vision *v = NULL;
+        ft_status st = ft_draft_methods_of(&d, &p, &err);
+        if (!st) st = ft_llm_place(&m, &p, &d, &err);
+        const bool fits = !st;
+        if (!st) st = ft_llm_open_file(&m.model, m.path, m.dev, NULL, &p, &err);
+        if (!st) st = ft_gguf_open(&file, tower, true, &err);
+        if (!st)
+            st = ft_vision_open(&v, file, ft_split_device(m.dev, FT_SPLIT_FAST), m.model->D, &err);
+        if (!st) st = ft_llm_engine_params(&e, m.model, &p, &d, &err);
+        if (!st) st = ft_engine_new(&m.engine, m.model, NULL, &e, &err);
+        check(!fits || !st, "placed on a GPU of %llu bytes: %s", (unsigned long long)bytes,
+              err.text);
+        if (!st) {
+            check(encode_largest(&m, v, &err) > 0, "the largest image on a GPU of %llu bytes: %s",
+                  (unsigned long long)bytes, err.text);
+            placed++;
+        }
+        ft_engine_free(m.engine);
+        ft_vision_close(v);
+        ft_model_close(m.model);
+        ft_dev_close(m.dev);
+        ft_arena_free(arena);
+    }
+    check(placed > 2, "%d placements with a vision tower, want several", placed);
+    folder_free(dir);
+}
+
 int main(void)
 {
     if (getenv("FT_TEST_DEV") && strcmp(getenv("FT_TEST_DEV"), "cpu")) return inv_end();
@@ -236,6 +303,7 @@ int main(void)
     shrinking("gemma4-dense", "cpu: layers 0 to 0");
     check_explicit();
     drafters();
+    images();
     ft_free(memory);
     return inv_end();
 }

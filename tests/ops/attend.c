@@ -88,8 +88,8 @@ static void fill_past(ft_optest *t, const ft_kv *kv, const seq *s, int S)
 static double limit(const ft_optest *t, int kt, int vt)
 {
     const bool halves = !strcmp(t->dev->name, "cuda") && kt != FT_KV_F32 && vt != FT_KV_F32;
-    if (kt >= FT_KV_TURBO2) return 5e-4;
-    if (vt >= FT_KV_TURBO2) return 1e-5;
+    if (ft_kv_is_turbo((ft_kv_type)kt)) return 5e-4;
+    if (ft_kv_is_turbo((ft_kv_type)vt)) return 1e-5;
     if (halves) return 1e-6;
     if (kt == FT_KV_Q8_0) return 2e-9; /* queries may be two bytes each */
     return kt == FT_KV_F32 && vt == FT_KV_F32 ? 1e-11 : 1e-10;
@@ -156,14 +156,16 @@ OPTEST(attend_one, {1, 1, 8, 0, 0, 0, 0, 0, 1}, {4, 2, 32, 0, 0, 0, 0, 63, 1},
        {8, 2, 128, 1, 1, 0, 0, 511, 5}, {8, 2, 64, 0, 1, 600, 0, 1025, 17},
        {24, 4, 256, 1, 1, 0, 0, 2000, 4}, {40, 1, 32, 0, 0, 0, 0, 600, 3},
        {6, 1, 256, 1, 1, 0, 0, 600, 70}, {4, 1, 512, 1, 7, 0, 0, 30, 70},
-       {4, 2, 128, 3, 6, 200, 0, 450, 100}, {4, 2, 64, 2, 4, 0, 5, 0, 150})
+       {4, 2, 128, 3, 6, 200, 0, 450, 100}, {4, 2, 64, 2, 4, 0, 5, 0, 150},
+       {4, 4, 80, 1, 1, 0, 0, 0, 1}, {4, 4, 80, 1, 1, 0, 0, 0, 200},
+       {6, 2, 80, 1, 1, 0, 0, 700, 150}, {4, 2, 80, 1, 1, 100, 7, 70, 130})
 
 static void attend_many(ft_optest *t, const int *n)
 {
     const seq s[4] = {{0, 7}, {129, 1}, {700, 3}, {64, 20}};
     play(t, s, 4, n);
 }
-OPTEST(attend_many, {4, 2, 32, 0, 0}, {6, 3, 64, 1, 1, 100}, {4, 4, 32, 3, 3},
+OPTEST(attend_many, {4, 2, 32, 0, 0}, {4, 4, 80, 1, 1, 90}, {6, 3, 64, 1, 1, 100}, {4, 4, 32, 3, 3},
        {8, 1, 16, 2, 0, 0, 5})
 
 /* Every pair of encodings; head sizes of one group and several, padded ones, windows, small steps.
@@ -194,6 +196,7 @@ static void attend_alone(ft_optest *t, const int *n)
 {
     const int H = n[0], G = n[1], d = n[2], past = n[7], rows = n[8];
     const seq s = {past, rows};
+    if (t->dev->few_kv_types && (n[3] > FT_KV_TURBO4_LEGACY || n[4] > FT_KV_TURBO4_LEGACY)) return;
     const int pages = (past + rows) / FT_PAGE_ROWS + 1;
     spans(t, &s, 1, pages);
     const ft_kv kv = cache(t, n[3], n[4], G, d, pages);
@@ -234,7 +237,12 @@ OPTEST(attend_alone, {4, 2, 32, 0, 0, 0, 0, 60, 9}, {4, 1, 64, 1, 1, 0, 0, 505, 
        {4, 2, 256, 3, 7, 0, 0, 600, 5}, {4, 1, 96, 8, 2, 0, 0, 60, 9},
        {4, 1, 64, 1, 1, 0, 0, 480, 70}, {2, 1, 128, 7, 7, 0, 0, 490, 66},
        {2, 2, 256, 1, 6, 100, 3, 460, 65}, {6, 1, 256, 1, 1, 0, 0, 480, 90},
-       {4, 2, 128, 1, 1, 200, 3, 930, 80})
+       {4, 2, 128, 1, 1, 200, 3, 930, 80}, {4, 2, 80, 1, 1, 0, 0, 500, 70},
+       {2, 2, 80, 1, 1, 90, 3, 100, 140}, {4, 2, 64, FT_KV_Q4_1, FT_KV_Q4_1, 0, 0, 505, 17},
+       {4, 1, 128, FT_KV_Q5_0, FT_KV_Q5_1, 70, 3, 100, 16},
+       {6, 2, 64, FT_KV_Q5_1, FT_KV_IQ4_NL, 0, 0, 480, 70},
+       {2, 1, 256, FT_KV_IQ4_NL, FT_KV_Q5_0, 0, 0, 600, 5},
+       {4, 1, 64, FT_KV_Q8_0, FT_KV_Q5_1, 0, 0, 60, 9})
 
 /* Keys with a mean subtracted: the cache holds the same bytes as one that is given the difference,
  * and attention over them is more accurate. */
@@ -328,8 +336,8 @@ static void attend_ahead(ft_optest *t, const int *n)
 OPTEST(attend_ahead, {2, 1, 32, 0, 0, 0, 0, 9, 2, 5}, {4, 2, 64, 1, 1, 0, 60, 40, 0, 40},
        {4, 2, 64, 1, 1, 40, 100, 100, 3, 90}, {4, 1, 128, 1, 1, 100, 700, 200, 20, 150},
        {8, 4, 256, 2, 2, 512, 500, 150, 7, 140}, {8, 4, 256, 3, 3, 64, 30, 90, 1, 70},
-       {4, 2, 256, 6, 6, 0, 450, 70, 10, 50}, {4, 1, 512, 1, 7, 0, 5, 80, 30, 50},
-       {2, 2, 20, 0, 0, 17, 40, 60, 10, 40})
+       {4, 4, 80, 1, 1, 40, 20, 150, 10, 130}, {4, 2, 256, 6, 6, 0, 450, 70, 10, 50},
+       {4, 1, 512, 1, 7, 0, 5, 80, 30, 50}, {2, 2, 20, 0, 0, 17, 40, 60, 10, 40})
 
 /* A recent-token window in q8_0 beside turbo pages: rows before, at and far behind its start,
  * together and alone. */

@@ -120,8 +120,8 @@ static int run(const char *program, const char *words, char out[2000])
 {
     char cmd[600];
     const char *build = getenv("BUILD");
-    snprintf(cmd, sizeof cmd, "%s/foretoken %s -q %s 2>&1", build ? build : "build", program,
-             words);
+    snprintf(cmd, sizeof cmd, "%s/foretoken %s -q %s 2>&1 </dev/null", build ? build : "build",
+             program, words);
     FILE *f = popen(cmd, "r");
     assert_non_null(f);
     out[fread(out, 1, 1999, f)] = 0;

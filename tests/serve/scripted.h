@@ -435,7 +435,7 @@ static inline void script_read(ft_job *j, const char *text, size_t n)
             j->hold = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("hold"));
             j->stay = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("stay"));
             j->step = ft_str_starts((ft_str){text + at + 1, n - at - 1}, FT_STR("step"));
-            j->pace_s = strtod(text + at + 1, NULL) * 1e-3;
+            j->pace_s = (double)atoi(text + at + 1) * 1e-3; /* strtod reads "inf" too */
             at = ft_str_find(t, FT_STR(":"), at);
         }
         const size_t from = at == SIZE_MAX ? n : at + 1,

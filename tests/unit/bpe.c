@@ -126,6 +126,7 @@ static void any_bytes_round_trip(void **state)
     for (int k = 0; k < 2; k++) {
         for (size_t i = 0; i < FT_COUNT(bad); i++) expect_round_trip(v[k], ft_str_of(bad[i]));
         expect_round_trip(v[k], FT_STR(""));
+        expect_round_trip(v[k], (ft_str){0}); /* without a pointer */
         expect_round_trip(v[k], FT_STR("a\0b\0"));
         for (int round = 0; round < 3000; round++) {
             char text[64];

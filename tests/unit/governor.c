@@ -301,6 +301,7 @@ static void different_limits(void **state)
         ft_gov_draft(&c, false, 2, 0.05);
     }
     for (int j = 0; j < 3; j++) c.prior[j] = 0.95;
+    c.credit = 4;
     for (int i = 0; i < 2; i++) ft_gov_init(&g[i], &c, false);
     for (int last = 0; last < 2; last++) {
         ft_gov_choice t[2] = {{&g[0], last ? 3 : 1, 0}, {&g[1], last ? 1 : 3, 0}};
@@ -385,6 +386,78 @@ static void margins(void **state)
             fail_msg("case %zu: %.3f governed, the best fixed number gives %.3f", i, on, best);
         if (i == 0) assert_true(dropped > 100);
     }
+}
+
+/* n responses of `length` tokens on an engine that has timed its steps: tokens per time of a plain
+ * step. close, far: acceptance rates of draft tokens with small and with large margins, which are
+ * equally frequent. */
+static double speed_of_short(double row, double draft, double close, double far, int length, int n,
+                             bool with_margins)
+{
+    const world w = {1, row, draft, 0, {0}, 0, 0};
+    ft_gov_costs c;
+    ft_gov_costs_init(&c);
+    c.margins = with_margins;
+    for (int i = 0; i < 3; i++) {
+        for (int rows = 1; rows <= 4; rows++) ft_gov_trunk(&c, 1, rows, 1 + row * (rows - 1));
+        ft_gov_draft(&c, true, 1, draft);
+        ft_gov_draft(&c, false, 1, draft);
+    }
+    ft_gov_forget(&c);
+    double s = 0;
+    int tokens = 0;
+    ft_rng r = {7};
+    for (int i = 0; i < n; i++) {
+        ft_governor g;
+        ft_gov_init(&g, &c, false);
+        for (int t = 0; t < length;) {
+            const int most = choose_draft(&g, &c, FT_MIN(3, length - t - 1), 1);
+            bool right[4], dropping = false;
+            int k = 0, kept = 0;
+            for (ft_gov_next next = FT_GOV_MORE; next == FT_GOV_MORE && k < most;) {
+                const bool ahead = ft_rng_f64(&r) < 0.5;
+                right[k] = ft_rng_f64(&r) < (ahead ? far : close);
+                if (with_margins) next = ft_gov_drafted(&g, &c, ahead ? 4 : 0.2f, 1);
+                dropping = next == FT_GOV_DROP;
+                k += !dropping;
+            }
+            while (kept < k && right[kept]) kept++;
+            const double time = step_time(&w, 1 + k, &r);
+            ft_gov_trunk(&c, 1, 1 + k, time);
+            for (int j = 0; j < k + dropping; j++) ft_gov_draft(&c, j == 0, 1, draft);
+            if (dropping && kept == k) ft_gov_dropped(&g, &c, right[k]);
+            ft_gov_accept(&g, &c, k, kept);
+            s += time + (k + dropping) * draft;
+            t += 1 + kept;
+            tokens += 1 + kept;
+        }
+    }
+    return tokens / s;
+}
+
+/* Whatever rows and draft passes cost, however few draft tokens are accepted, and however short
+ * the responses are: drafting loses at most 1.5 %. And where it helps, it does so at once. */
+static void short_responses(void **state)
+{
+    (void)state;
+    static const double rows[] = {0, 0.02, 0.1, 0.2, 0.3, 0.5, 1};
+    static const double passes[] = {0.05, 0.1, 0.2, 0.4};
+    static const int lengths[] = {16, 32, 96};
+    for (int i = 0; i < 7 * 4 * 3 * 10 * 4; i++) {
+        const double row = rows[i % 7], draft = passes[i / 7 % 4];
+        const int length = lengths[i / 28 % 3], kind = i / 840;
+        const double accept = i / 84 % 10 * 0.1;
+        const double far = kind & 2 ? FT_MIN(0.98, 1.5 * accept) : accept;
+        const double close = kind & 2 ? 0.5 * accept : accept;
+        const int n = 192 / length * (length == 16 ? 2 : 1) + 6;
+        const double on = speed_of_short(row, draft, close, far, length, n, kind & 1);
+        if (on < 0.985)
+            fail_msg("row %.2f, pass %.2f, acceptance %.1f, %d tokens, kind %d: %.4f x off", row,
+                     draft, accept, length, kind, on);
+    }
+    assert_true(speed_of_short(0.1, 0.1, 0.9, 0.9, 16, 20, true) > 1.5);
+    assert_true(speed_of_short(0.1, 0.1, 0.9, 0.9, 16, 20, false) > 1.5);
+    assert_true(speed_of_short(0.2, 0.1, 0.2, 0.98, 32, 20, true) > 1.1);
 }
 
 /* Trial drafts that keep failing become rarer. */
@@ -499,6 +572,7 @@ int main(void)
         cmocka_unit_test(follows_changes),  cmocka_unit_test(some_of_many),
         cmocka_unit_test(one_of_many),      cmocka_unit_test(slow_start),
         cmocka_unit_test(different_limits), cmocka_unit_test(expensive_catch_up),
+        cmocka_unit_test(short_responses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

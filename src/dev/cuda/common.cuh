@@ -174,6 +174,31 @@ __device__ __forceinline__ void bf16_put_pair(uint16_t *s, size_t plane, size_t 
         make_ushort2(__bfloat16_as_ushort(x_rest), __bfloat16_as_ushort(y_rest));
 }
 
+/* Address of the bf16 copy of a matrix with contiguous heads; p == NULL: it has none. */
+typedef struct out_bf16 {
+    uint16_t *p;
+    size_t plane;
+    int T;
+    bool wide;
+} out_bf16;
+
+static inline out_bf16 out_bf16_of(ft_cuda *c, ft_mat y)
+{
+    if (y.H > 1 && y.hs != y.d) {
+        ft_cuda_wrote(c, y);
+        return out_bf16{};
+    }
+    return out_bf16{ft_cuda_wrote_with_bf16(c, y), bf16_plane(y.T, ft_mat_cols(y)), y.T,
+                    ft_cuda_wide(c, y.T)};
+}
+
+/* Writes value c of row t and its bf16 planes. */
+__device__ __forceinline__ void put(const ft_mat &y, const out_bf16 &s, int t, int c, float v)
+{
+    *mat_value(y, t, c) = v;
+    if (s.p) bf16_put(s.p, s.plane, bf16_index(s.T, s.wide, t, c), v);
+}
+
 /* (v & mask) | bits as one instruction. The compiler makes two of it, because both operands are
  * constants and an instruction has only one immediate. These instructions limit the speed of
  * decoding. */

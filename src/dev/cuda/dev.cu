@@ -443,6 +443,7 @@ static void fill_device(ft_cuda *c)
     d->captures = true;
     d->pipelined = true;
     d->no_recent = true;
+    d->few_kv_types = true;
     d->threads = 1;
     d->alloc = ft_cuda_alloc;
     d->free = ft_cuda_free;

@@ -12,28 +12,29 @@ static dim3 grid_of(ft_mat y)
 #define FOR_COLUMNS(c, cols)                                                                       \
     for (int c = blockIdx.y * blockDim.x + threadIdx.x; c < (cols); c += blockDim.x * gridDim.y)
 
-/* A block has a row; its threads, and so the order of the sums, depend on nothing else. The squares
- * are those of differences from the mean. */
+/* A block has a row and writes its bf16 copy too; its threads, and so the order of the sums, depend
+ * on nothing else. The squares are those of differences from the mean. */
 static __global__ void layernorm_kernel(ft_mat y, ft_mat x, const float *w, const float *b,
-                                        float eps)
+                                        float eps, out_bf16 s)
 {
     wait_for_previous_kernel();
     __shared__ float sums[33];
     const int t = blockIdx.x, n = x.d;
     const float *in = mat_head(x, t, 0);
-    float *out = mat_head(y, t, 0), sum = 0, squares = 0;
+    float sum = 0, squares = 0;
     for (int i = threadIdx.x; i < n; i += THREADS) sum += in[i];
     const float mean = block_sum(sum, sums) / (float)n;
     for (int i = threadIdx.x; i < n; i += THREADS) squares += (in[i] - mean) * (in[i] - mean);
     const float r = 1.0f / sqrtf(block_sum(squares, sums) / (float)n + eps);
-    for (int i = threadIdx.x; i < n; i += THREADS) out[i] = (in[i] - mean) * r * w[i] + b[i];
+    for (int i = threadIdx.x; i < n; i += THREADS)
+        put(y, s, t, i, (in[i] - mean) * r * w[i] + b[i]);
 }
 
 extern "C" void ft_cuda_layernorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, ft_vec b, float eps)
 {
     ft_cuda *c = (ft_cuda *)d;
-    ft_cuda_wrote(c, y);
-    FT_LAUNCH_NEXT(c, layernorm_kernel, (unsigned)y.T, THREADS, 0, y, x, w.p, b.p, eps);
+    const out_bf16 s = out_bf16_of(c, y);
+    FT_LAUNCH_NEXT(c, layernorm_kernel, (unsigned)y.T, THREADS, 0, y, x, w.p, b.p, eps, s);
 }
 
 __device__ __forceinline__ float activated(float x, int act)

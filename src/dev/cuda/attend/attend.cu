@@ -1,5 +1,6 @@
 /* Attention: chooses the kernel. Heads of 64 to 512 values over f16, bf16 or quantised caches use
- * tensor cores (attend_mma.cu); everything else is computed by attend_scalar.cu. */
+ * tensor cores (attend_mma.cu), those of vision towers have kernels of their own (attend_rows.cu);
+ * everything else is computed by attend_scalar.cu. */
 #include "dev/cuda/attend/attend.cuh"
 
 extern "C" void ft_cuda_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, ft_attn p)
@@ -20,5 +21,5 @@ extern "C" void ft_cuda_attend(ft_dev *d, ft_mat o, ft_mat q, const ft_kv *kv, f
     a.group = q.H / kv->G;
     ft_cuda_wrote(c, o);
     a.ahead = p.ahead;
-    if (!ft_cuda_attend_mma(c, &a)) ft_cuda_attend_scalar(c, &a);
+    if (!ft_cuda_attend_rows(c, &a) && !ft_cuda_attend_mma(c, &a)) ft_cuda_attend_scalar(c, &a);
 }
