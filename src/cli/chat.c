@@ -277,6 +277,10 @@ static void greet(const ft_chat *c)
     const ft_llm_info *i = ft_llm_about(c->m);
     ft_term_note(&c->term, "%s (%s), context %d tokens, drafter: %s", i->name, i->arch, i->ctx,
                  i->drafter);
+    if (!ft_opts_text(c->o, "model") && !ft_opts_text(c->o, "hf-repo"))
+        ft_term_note(&c->term, "This very small model only knows sums, units, common shell "
+                               "commands and words, and foretoken. A better one: foretoken chat "
+                               "-hf unsloth/Qwen3.5-4B-MTP-GGUF:Q4_K_M");
     ft_term_note(&c->term, "/help lists the commands; Ctrl-C stops a response");
 }
 

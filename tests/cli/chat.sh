@@ -79,6 +79,11 @@ if command -v script >/dev/null; then
     same "on a terminal it ends well" $? 0
     grep -q $'\033\\[2m' "$dir/tty"
     ok "a terminal has colours" $?
+    ! grep -q 'A better one: foretoken chat -hf' "$dir/tty"
+    ok "a model that was named is not commented" $?
+    printf '/quit\r' | TERM=xterm script -qec "env -u LLAMA_ARG_MODEL -u LLAMA_ARG_HF_REPO $ft chat" /dev/null >"$dir/tty" 2>&1
+    same "the embedded model says how to get a better one" \
+        "$(grep -c 'A better one: foretoken chat -hf' "$dir/tty")" 1
 
     # pasted lines are one message, Tab completes, the history has whole messages
     rm "$dir/keys"

@@ -265,19 +265,28 @@ typedef struct conversation_state {
     double accepted; /* acceptance rate */
 } conversation_state;
 
-static void add_message(conversation_state *t, const char *role, const char *text)
+static void add_member(ft_buf *b, const char *key, const char *text)
 {
-    ft_buf_puts(&t->messages, t->messages.len ? "," : "[");
-    ft_buf_printf(&t->messages, "{\"role\":\"%s\",\"content\":\"", role);
+    ft_buf_printf(b, ",\"%s\":\"", key);
     for (; *text; text++) {
         if (*text == '\n')
-            ft_buf_puts(&t->messages, "\\n");
+            ft_buf_puts(b, "\\n");
         else if (*text == '"' || *text == '\\')
-            ft_buf_printf(&t->messages, "\\%c", *text);
+            ft_buf_printf(b, "\\%c", *text);
         else if ((unsigned char)*text >= ' ')
-            ft_buf_putc(&t->messages, *text);
+            ft_buf_putc(b, *text);
     }
-    ft_buf_puts(&t->messages, "\"}");
+    ft_buf_putc(b, '"');
+}
+
+static void add_message(conversation_state *t, const char *role, const char *text,
+                        const char *thought)
+{
+    ft_buf_puts(&t->messages, t->messages.len ? "," : "[");
+    ft_buf_printf(&t->messages, "{\"role\":\"%s\"", role);
+    add_member(&t->messages, "content", text);
+    if (*thought) add_member(&t->messages, "reasoning_content", thought);
+    ft_buf_putc(&t->messages, '}');
 }
 
 /* Tokens of the response header, which the template renders again in the next prompt. */
@@ -303,7 +312,7 @@ static void one_turn(conversation_state *t, ft_llm *m, ft_llm *cold, const char 
     char *prompt;
     heard h, want;
     sem_t sem;
-    add_message(t, role, words);
+    add_message(t, role, words, "");
     ft_buf all;
     ft_buf_init(&all, 1 << 20);
     ft_buf_put_str(&all, ft_buf_str(&t->messages));
@@ -342,7 +351,8 @@ static void one_turn(conversation_state *t, ft_llm *m, ft_llm *cold, const char 
     t->again = t->evaluated - (h.response.prompt_tokens - t->after);
     t->after = h.response.prompt_tokens + h.response.output_tokens;
     t->before = h.response.prompt_tokens - header(m, &r);
-    add_message(t, "assistant", ft_buf_z(&h.part[FT_PART_ANSWER]));
+    add_message(t, "assistant", ft_buf_z(&h.part[FT_PART_ANSWER]),
+                ft_buf_z(&h.part[FT_PART_THOUGHT]));
     heard_release(&h);
     heard_release(&want);
     ft_buf_release(&all);
@@ -370,7 +380,8 @@ static void conversation(ft_llm *cold)
     if (ft_llm_start(m, &p, &err)) exit(1);
     add_message(&t, "system",
                 "You are a helpful assistant that explains shell commands and words. Be "
-                "brief, be exact, and say so when you do not know something at all.");
+                "brief, be exact, and say so when you do not know something at all.",
+                "");
     for (int i = 0; i < 10; i++) {
         one_turn(&t, m, cold, "user", asks2[i % 4], 24);
         if (i)
@@ -697,8 +708,7 @@ static void check_rejections(ft_llm *m)
  * user, so that its responses are not evaluated again. */
 static void tool_loop(ft_llm *cold, int draft_max)
 {
-    static const char *const result[] = {"tar: 3 files", "ls: 12 entries, sorted by size",
-                                         "The river Elbe is 1094 km long.", "7"};
+    static const char *const result[] = {"ok", "3 results for river", "12:30", "7"};
     conversation_state t = {.draft_max = draft_max};
     ft_queue_params p;
     ft_err err;
@@ -707,7 +717,7 @@ static void tool_loop(ft_llm *cold, int draft_max)
     start_queue(cold, 4);
     ft_llm *m = open_tiny(1);
     if (ft_llm_start(m, &p, &err)) exit(1);
-    one_turn(&t, m, cold, "user", "What does tar do, and how do I list files by size?", 150);
+    one_turn(&t, m, cold, "user", "Show me how to use tar.", 150);
     int longest = 0;
     for (int i = 0; i < 4; i++) {
         longest = FT_MAX(longest, t.after - t.before);

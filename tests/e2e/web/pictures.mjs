@@ -37,8 +37,8 @@ async function picture(page, name) {
 const CHATS = [
   ['What is 8 x 7?'],
   ['List all containers with docker'],
-  ['Show running processes'],
-  ['How do I count the lines of a file?', 'What is 12 x 12?', 'Who are you?'],
+  ['Show running processes with ps'],
+  ['How do I count the lines of a file with wc?', 'What is 12 x 12?', 'How do I start the server?'],
 ];
 for (const [name, options] of [['web-light', DESKTOP], ['web-phone', PHONE]]) {
   const page = await open(options, address, { temperature: '0' });
