@@ -72,7 +72,7 @@ grep -q 'ended while the model was loading' "$dir/log"
 ok "and the log says so" $?
 mkdir "$dir/models"
 cp "$model" "$dir/models/one.gguf"
-start --models-dir "$dir/models" --chat-template-file "$dir/pipe" 3>&-
+serve --models-dir "$dir/models" --chat-template-file "$dir/pipe" 3>&-
 curl -s -m 60 "$url/completion" -d '{"model":"one","prompt":"x"}' >/dev/null 3>&- &
 asking=$!
 opens
