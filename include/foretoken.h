@@ -159,7 +159,8 @@ typedef struct ft_llm_params {
     int image_min_tokens; /* of an image whose size goes by area; 0: as the file says */
     int image_max_tokens; /* of an image; 0: 4096, or what the file says if that is less */
     int image_cache_mib;  /* host memory for the rows of recent images */
-    int score_rows;       /* > 0: ft_llm_perplexity will be called */
+    int score_rows;       /* prompt tokens per step that can be scored, by ft_llm_perplexity and
+                           * ft_request.score_prompt; 0: neither is used */
     bool no_mmap;         /* read the file instead of mapping it */
     /* Called while a file is loaded, with the bytes loaded so far and in all, and once more with
      * what = NULL when it is loaded or has failed. On any thread, one call at a time; may be NULL.
@@ -189,8 +190,10 @@ typedef struct ft_llm_info {
     const char *image_marker; /* text that stands for an image in a prompt; NULL: no images */
     bool has_template;
     const char *template_text; /* source of the chat template; NULL: none */
+    const char *call_marker;   /* text that begins a tool call; NULL: the template has no calls */
     const char *bos, *eos;     /* text of these tokens; "" if there is none */
     int layers, width, vocab, ctx, ctx_train, threads, slots;
+    int draft_layers; /* of the MTP head or the draft model; 0: none */
     int jobs_max; /* jobs of one client that may run or wait at a time; 0: ft_llm_start was not
                    * called */
     uint64_t parameters, weight_bytes;
@@ -385,6 +388,7 @@ typedef struct ft_request {
                          * nothing else can follow */
     bool special;       /* print control tokens */
     int top_logprobs;   /* log probabilities of so many alternatives; < 0: none */
+    bool score_prompt;  /* jobs, with top_logprobs: also the log probabilities of the prompt */
     int draft_max;      /* maximum number of draft tokens per step; < 0: as the model was opened */
     int draft_min;      /* shorter drafts are discarded */
     bool draft_fixed;   /* always draft_max of them; else as the model was opened */
@@ -448,6 +452,12 @@ bool ft_job_next(ft_job *j, ft_event *e);
 bool ft_job_done(ft_job *j); /* all events have been read and the response has ended */
 /* The result, after ft_job_done. */
 ft_status ft_job_result(ft_job *j, ft_response *out, ft_err *err);
+
+/* After ft_job_done of a request with score_prompt: for each prompt token i a row of *width entries:
+ * the token with its log probability given the tokens before it (NaN for the first token), then the
+ * most likely tokens; unused entries have the id -1. *n: number of rows, 0 without score_prompt. Borrowed
+ * from the job. */
+const ft_token_prob *ft_job_scores(const ft_job *j, int *n, int *width);
 
 typedef struct ft_job_progress {
     int prompt_tokens, cached_tokens;

@@ -16,6 +16,7 @@
 #include "base/rng.h"
 #include "dev/step.h"
 #include "quant/quant.h"
+#include "tools/synth_blocks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -164,20 +165,24 @@ static inline int32_t *t_ints(ft_optest *t, const int32_t *v, int n)
     return t_keep(t, v, (size_t)n * sizeof *v);
 }
 
-static inline void t_draw_row(ft_optest *t, unsigned char *to, ft_type type, int k, float *v)
+/* Random rows, encoded to the type; for types without an encoder, random blocks whose values have
+ * the same deviation. */
+static inline void t_draw_new(ft_optest *t, unsigned char *raw, ft_type type, size_t rows, int k)
 {
-    const ft_type_info *info = ft_type_of(type);
-    if (ft_type_encodes(type)) {
-        for (int i = 0; i < k; i++) v[i] = (float)ft_rng_normal(&t->rng) * 0.1f;
-        ft_row_encode(type, to, v, (size_t)k, NULL);
+    const size_t row = ft_type_row(type, (size_t)k);
+    if (!ft_type_encodes(type)) {
+        ft_tile blocks;
+        ft_tile_init(&blocks, type, 0.1, rows * row, ft_rng_u64(&t->rng));
+        memcpy(raw, blocks.data, rows * row);
+        ft_tile_release(&blocks);
         return;
     }
-    for (size_t b = 0; b < ft_type_row(type, (size_t)k); b += info->bytes) {
-        size_t at;
-        do {
-            for (size_t i = 0; i < info->bytes; i++) to[b + i] = (unsigned char)ft_rng_u64(&t->rng);
-        } while (!ft_row_finite(type, to + b, info->elems, &at));
+    float *v = ft_new_n(float, (size_t)k);
+    for (size_t r = 0; r < rows; r++) {
+        for (int i = 0; i < k; i++) v[i] = (float)ft_rng_normal(&t->rng) * 0.1f;
+        ft_row_encode(type, raw + r * row, v, (size_t)k, NULL);
     }
+    ft_free(v);
 }
 
 /* Weights made before: a shape is run many times with the same ones, and making and encoding them
@@ -205,17 +210,14 @@ static inline void t_draw_rows(ft_optest *t, unsigned char *raw, ft_type type, s
         }
     }
     t_drawn *d = &kept[next++ % (int)FT_COUNT(kept)];
-    float *v = ft_new_n(float, (size_t)k);
     ft_free(d->raw);
     *d = (t_drawn){.from = t->rng.state, .type = type, .bytes = bytes, .k = k};
-    for (size_t r = 0; r < rows; r++) t_draw_row(t, raw + r * row, type, k, v);
+    t_draw_new(t, raw, type, rows, k);
     d->to = t->rng.state;
     d->raw = memcpy(ft_alloc(bytes), raw, bytes);
-    ft_free(v);
 }
 
-/* E matrices of n rows of k random weights, encoded to the type; for types without an encoder,
- * random blocks with finite scales. */
+/* E matrices of n rows of k random weights. */
 static inline ft_weight t_weight(ft_optest *t, ft_type type, int n, int k, int E)
 {
     const size_t rows = (size_t)n * (size_t)E;

@@ -39,7 +39,7 @@ function addCalls(m, list) {
 
 /* Adds a chunk to the message. */
 export function addChunk(m, chunk) {
-  if (chunk.error) throw responseError(chunk.error.code ?? 500, chunk);
+  if (chunk.error) throw responseError(chunk.error.status ?? 500, chunk);
   const choice = chunk.choices?.[0];
   const delta = choice?.delta ?? {};
   if (delta.reasoning_content) addText(m, 'reasoning', delta.reasoning_content, false);

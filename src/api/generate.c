@@ -1,6 +1,7 @@
 /* api/generate.c - turns a request into token ids and the generated ids into text. */
 #include "api/generate.h"
 
+#include "api/prompt_scores.h"
 #include "base/mem.h"
 #include "text/schema.h"
 
@@ -164,7 +165,10 @@ ft_status ft_generate_init(ft_generate *a, ft_llm *m, const ft_request *r, ft_ev
     if (!st) st = open_grammar(a, m, err);
     if (!st) st = ft_thought_init(&a->thought, m, r, &a->mask, err);
     if (!st) st = open_text(a, err);
-    if (st) ft_generate_release(a);
+    if (st)
+        ft_generate_release(a);
+    else if (r->score_prompt && r->top_logprobs >= 0)
+        ft_scores_begin(a, m);
     return st;
 }
 
@@ -182,6 +186,7 @@ void ft_generate_release(ft_generate *a)
     ft_prompt_images_release(&a->images, a->m);
     ft_prompt_marks_release(&a->marks);
     ft_ids_release(&a->ids);
+    ft_free(a->score);
     *a = (ft_generate){0};
 }
 
@@ -211,6 +216,10 @@ ft_task ft_generate_task(ft_generate *a)
         .emit = on_token,
         .user = a,
     };
+    if (a->score) {
+        t.scored = ft_scores_put;
+        t.score_from = a->score_from;
+    }
     memcpy(t.checkpoint, a->marks.checkpoint, sizeof t.checkpoint);
     ft_prompt_images_task(&a->images, a->m, &t);
     return t;

@@ -39,6 +39,8 @@ typedef struct ft_generate {
     bool told;         /* the current token was reported */
     bool cancelled, stopped;
     int thought_tokens;
+    ft_token_prob *score; /* [ids.n][1 + top_logprobs], see ft_job_scores; NULL: not requested */
+    int score_from;       /* prompt tokens up to here have been scored before */
 } ft_generate;
 
 /* On failure everything is released. */

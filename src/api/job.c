@@ -1,6 +1,7 @@
 /* api/job.c - responses on the engine thread: events are buffered until their reader takes them,
  * and generation pauses while the buffer is full. */
 #include "api/generate.h"
+#include "api/prompt_scores.h"
 #include "api/request.h"
 #include "base/mem.h"
 
@@ -94,6 +95,7 @@ static void job_done(ft_entry *e)
                       : ft_fail(&j->err, FT_EDEVICE, "%s", e->error);
     } else {
         ft_generate_end(&j->answer);
+        if (!j->answer.cancelled) ft_scores_end(&j->answer, j->m);
         ft_generate_result(&j->answer, e->finish, &e->stats, &j->response);
         if (!j->response.prompt_tokens) j->response.prompt_tokens = e->task.n_prompt;
         j->response.slot = atomic_load(&e->slot);
@@ -189,6 +191,13 @@ ft_status ft_job_result(ft_job *j, ft_response *out, ft_err *err)
     if (j->st && err) *err = j->err;
     if (!j->st) *out = j->response;
     return j->st;
+}
+
+const ft_token_prob *ft_job_scores(const ft_job *j, int *n, int *width)
+{
+    *n = j->answer.score ? (int)j->answer.ids.n : 0;
+    *width = 1 + FT_MIN(j->r.top_logprobs, FT_LOGPROBS_MAX);
+    return j->answer.score;
 }
 
 void ft_job_look(ft_job *j, ft_job_progress *out)

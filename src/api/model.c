@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "api/images.h"
 
+#include "api/prompt_scores.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -330,6 +331,7 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_draft_methods 
     i->image_marker = ft_llm_image_marker(m);
     i->has_template = m->chat != NULL;
     i->template_text = m->template_text;
+    i->call_marker = ft_llm_call_marker(m);
     i->bos = m->bos;
     i->eos = m->eos;
     i->drafter = m->drafter = ft_drafter_text(m, p, d, e);
@@ -344,6 +346,7 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_draft_methods 
     i->cache = ft_buf_z(&m->cache_table);
     i->cache_summary = m->cache_summary;
     i->layers = m->model->L;
+    i->draft_layers = m->assistant ? m->assistant->L : FT_MAX(0, m->model->n_layer - m->model->L);
     i->width = m->model->D;
     i->vocab = m->model->V;
     i->ctx = e->ctx;
@@ -380,8 +383,6 @@ static ft_status load_files(ft_llm *m, ft_llm_params *p, ft_draft_methods *d, ft
         return ft_fail(err, FT_EUNSUPPORTED,
                        "cache types %s and %s: q4_1, q5_0, q5_1 and iq4_nl are not supported on %s",
                        ft_kv_type_name(e->kt), ft_kv_type_name(e->vt), m->dev->name);
-    if (p->cache_tail > 0 && m->dev->no_recent)
-        ft_log(FT_LOG_WARN, "--kv-tail on has no effect: %s does not support it", m->dev->name);
     if ((st = measure_keys(m, p, e, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;
@@ -461,6 +462,7 @@ void ft_llm_close(ft_llm *m)
     ft_free(m->path);
     ft_free(m->name);
     ft_free(m->drafter);
+    ft_scores_free(m->scores);
     ft_free(m->template_text);
     ft_free(m->bos);
     ft_free(m->eos);

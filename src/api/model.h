@@ -38,6 +38,7 @@ struct ft_llm {
     int n_over;
     ft_kv_calibration *calibration; /* of the keys; NULL: not measured */
     struct ft_images *images;       /* NULL: the model reads none */
+    struct ft_score_store *scores;  /* of recent prompts, under the lock; NULL: none yet */
 };
 
 /* A token without text of its own that structures a response (reasoning, tool calls). */
@@ -50,6 +51,8 @@ ft_status ft_llm_open_file(ft_model **out, const char *path, ft_dev *dev, const 
 
 ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_llm_params *p,
                                const ft_draft_methods *d, ft_err *err);
+/* api/tools.c: the text that begins a tool call, or NULL. */
+const char *ft_llm_call_marker(const ft_llm *m);
 /* api/placement.c: before the model is bound: splits it between the device and the CPU if
  * requested, or if it does not fit. */
 ft_status ft_llm_place(ft_llm *m, const ft_llm_params *p, const ft_draft_methods *d, ft_err *err);

@@ -272,7 +272,6 @@ ft_status ft_llm_place(ft_llm *m, const ft_llm_params *p, const ft_draft_methods
         return FT_OK;
     }
     ft_dev *none = ft_dev_ref();
-    none->no_recent = m->dev->no_recent;
     const ft_status st = place_file(m, none, p, d, err);
     ft_dev_close(none);
     return st;

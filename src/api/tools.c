@@ -13,6 +13,12 @@ static ft_call_syntax syntax_of(const ft_llm *m)
     return strstr(m->info.template_text, "<function=") ? FT_CALLS_XML : FT_CALLS_JSON;
 }
 
+const char *ft_llm_call_marker(const ft_llm *m)
+{
+    if (!m->chat || ft_chat_family_of(m->chat) == FT_CHAT_PLAIN) return NULL;
+    return ft_toolgram_trigger(syntax_of(m));
+}
+
 ft_status ft_llm_tool_grammar(const ft_llm *m, const char *tools, const ft_tool_rules *rules,
                               char **gbnf, const char **trigger, ft_err *err)
 {

@@ -307,6 +307,10 @@ const ft_param ft_opts_programs[] = {
      .def = "1",
      .help = "seed of the weights; the same seed gives the same file"},
     {.name = "no-mtp", FT_IS_FLAG, FOR(SYNTH, OUTPUT), .help = "leave out the MTP block"},
+    {.name = "mix",
+     FT_IS_FLAG,
+     FOR(SYNTH, OUTPUT),
+     .help = "give every matrix another type, cycling through all types from TYPE on"},
 
     /* measurements */
     {.name = "chunks",

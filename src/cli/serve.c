@@ -23,13 +23,17 @@
 
 #ifdef FT_HAVE_HTTPD
 
+enum { SCORE_ROWS = 64 };  /* prompt tokens per step whose log probabilities can be returned */
 enum { EXIT_RESTART = 3 }; /* a device failed, or a model file was changed */
 
 typedef struct serving {
     const ft_opts *o;
     ft_server *s;
     ft_serve_list list;
-    ft_model_opts *mo; /* of each model that is loaded */
+    pthread_mutex_t lock; /* protects list, mo and listed, which a scan extends */
+    ft_model_opts **mo;   /* of each model that is loaded */
+    int n_mo;
+    ft_served_model *listed; /* the list, as the server gets it */
     char *kwargs;
     int drain_s;         /* that running responses get to finish after a signal */
     atomic_bool started; /* start() has returned, */
@@ -73,6 +77,7 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->port = (int)ft_opts_int(o, "port");
     p->api_prefix = ft_opts_text(o, "api-prefix");
     p->alias = ft_opts_text(o, "alias");
+    p->tags = ft_opts_text(o, "tags");
     p->api_key = ft_opts_text(o, "api-key");
     p->api_key_file = ft_opts_text(o, "api-key-file");
     p->slot_save_path = ft_opts_text(o, "slot-save-path");
@@ -100,6 +105,7 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->prompts_dir = ft_opts_text(o, "log-prompts-dir");
     p->normalize = ft_opts_flag(o, "normalize-prompts");
     p->log_requests = !ft_opts_flag(o, "log-disable") && !ft_opts_flag(o, "quiet");
+    p->log_json = !strcmp(ft_opts_text(o, "log-format"), "json");
     p->reasoning_format = ft_opts_text(o, "reasoning-format");
     p->reasoning_budget = (int)ft_opts_int(o, "reasoning-budget");
     p->reasoning_message = ft_opts_text(o, "reasoning-budget-message");
@@ -157,20 +163,24 @@ static void print_model(const ft_opts *o, const ft_llm *m, const ft_request *r)
 static ft_status load_model(void *user, int i, ft_llm **out, ft_request *r, ft_err *err)
 {
     serving *u = user;
+    pthread_mutex_lock(&u->lock);
     const ft_opts *o = u->list.at[i].o;
+    ft_model_opts *mo = u->mo[i];
+    pthread_mutex_unlock(&u->lock);
     ft_llm_params p;
     ft_queue_params q;
     ft_llm *m = NULL;
-    ft_status st = ft_model_opts_params(&u->mo[i], o, &p, err);
+    ft_status st = ft_model_opts_params(mo, o, &p, err);
     p.slots = slots_of(o);
     p.cells = ft_opts_int(o, "kv-cells");
+    p.score_rows = SCORE_ROWS;
     queue_params(o, &q);
     if (!st) st = ft_llm_open(&m, &p, err);
-    if (!st) st = ft_model_opts_request(&u->mo[i], o, m, r, err);
+    if (!st) st = ft_model_opts_request(mo, o, m, r, err);
     if (!st) st = ft_llm_start(m, &q, err);
     if (st) {
         ft_llm_close(m);
-        ft_model_opts_release(&u->mo[i]);
+        ft_model_opts_release(mo);
         return st;
     }
     print_model(o, m, r);
@@ -183,7 +193,43 @@ static void unload_model(void *user, int i, ft_llm *m)
     serving *u = user;
     ft_llm_stop(m, false);
     ft_llm_close(m);
-    ft_model_opts_release(&u->mo[i]);
+    pthread_mutex_lock(&u->lock);
+    ft_model_opts_release(u->mo[i]);
+    pthread_mutex_unlock(&u->lock);
+}
+
+static ft_status check_model(void *user, int i, ft_err *err)
+{
+    serving *u = user;
+    pthread_mutex_lock(&u->lock);
+    const ft_serve_model m = u->list.at[i];
+    pthread_mutex_unlock(&u->lock);
+    return ft_serve_model_check(&m, err);
+}
+
+/* Under the lock, or before the server runs: makes mo and listed as long as the list. */
+static void extend(serving *u)
+{
+    u->mo = ft_realloc(u->mo, sizeof *u->mo * (size_t)FT_MAX(1, u->list.n));
+    u->listed = ft_realloc(u->listed, sizeof *u->listed * (size_t)FT_MAX(1, u->list.n));
+    for (; u->n_mo < u->list.n; u->n_mo++) u->mo[u->n_mo] = ft_new(ft_model_opts);
+    for (int i = 0; i < u->list.n; i++) {
+        const ft_serve_model *m = &u->list.at[i];
+        u->listed[i] = (ft_served_model){
+            .name = m->name, .bytes = m->bytes, .error = m->error, .gone = m->gone};
+    }
+}
+
+static ft_status scan_models(void *user, const ft_served_model **at, int *n, ft_err *err)
+{
+    serving *u = user;
+    pthread_mutex_lock(&u->lock);
+    const ft_status st = ft_serve_list_scan(&u->list, u->o, err);
+    extend(u);
+    *at = u->listed;
+    *n = u->list.n;
+    pthread_mutex_unlock(&u->lock);
+    return st;
 }
 
 static void print_start(const serving *u)
@@ -209,13 +255,13 @@ static ft_status start_models(serving *u, ft_err *err)
         .no_autoload = !ft_opts_flag(u->o, "models-autoload"),
         .load = load_model,
         .unload = unload_model,
+        .check = check_model,
+        .scan = u->list.dir ? scan_models : NULL,
         .user = u,
     };
-    ft_served_model *at = ft_new_n(ft_served_model, (size_t)n);
-    for (int i = 0; i < n; i++) at[i] = (ft_served_model){u->list.at[i].name, u->list.at[i].bytes};
-    p.at = at;
+    extend(u);
+    p.at = u->listed;
     ft_status st = ft_server_models(u->s, &p, err);
-    ft_free(at);
     if (!st) st = ft_server_load(u->s, u->list.at_once, err);
     return st;
 }
@@ -227,7 +273,6 @@ static ft_status start_server(serving *u, ft_err *err)
     if (!st) st = ft_serve_list_find(&u->list, u->o, err);
     if (!st && ft_opts_flag(u->o, "sandbox")) st = ft_serve_sandbox(u->o, &u->list, err);
     if (st) return st;
-    u->mo = ft_new_n(ft_model_opts, (size_t)u->list.n);
     serve_params(u, &p);
     if ((st = ft_server_open(&u->s, &p, err))) return st;
     if ((st = start_models(u, err))) return st;
@@ -326,6 +371,7 @@ int ft_cmd_serve(const ft_opts *o)
 {
     ft_err err;
     serving u = {.o = o};
+    pthread_mutex_init(&u.lock, NULL);
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
@@ -344,7 +390,10 @@ int ft_cmd_serve(const ft_opts *o)
     }
     close_in_time(&u);
     ft_serve_list_release(&u.list);
+    for (int i = 0; i < u.n_mo; i++) ft_free(u.mo[i]);
     ft_free(u.mo);
+    ft_free(u.listed);
+    pthread_mutex_destroy(&u.lock);
     free(u.kwargs);
     if (st) ft_die(&err);
     return st == FT_EDEVICE ? EXIT_RESTART : st ? 1 : 0;

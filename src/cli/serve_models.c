@@ -5,6 +5,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "cli/hub.h"
+#include "foretoken.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -45,7 +47,8 @@ static ft_status put_model(ft_serve_list *l, const char *name, const ft_opts *o,
         return st;
     }
     l->at = ft_realloc(l->at, sizeof *l->at * (size_t)(l->n + 1));
-    l->at[l->n++] = (ft_serve_model){ft_strdup(name), own, file_bytes(ft_opts_text(own, "model"))};
+    l->at[l->n++] = (ft_serve_model){
+        .name = ft_strdup(name), .o = own, .bytes = file_bytes(ft_opts_text(own, "model"))};
     return FT_OK;
 }
 
@@ -74,33 +77,132 @@ static bool is_model(const char *name)
            (!part || part - name < 5 || !memcmp(part - 5, "00001", 5));
 }
 
+enum { MAX_DEPTH = 5 }; /* of folders in a folder of models */
+
+typedef struct found_files {
+    char *path[MAX_MODELS];
+    int n;
+} found_files;
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Names without ".gguf", sorted. */
-static ft_status from_folder(ft_serve_list *l, const char *dir, const ft_opts *o, ft_err *err)
+/* The model files below dir. */
+static void find_files(found_files *f, const char *dir, int depth)
 {
     DIR *d = opendir(dir);
-    char *found[MAX_MODELS];
-    int n = 0;
-    ft_status st = FT_OK;
-    if (!d) return ft_fail(err, FT_ENOTFOUND, "--models-dir %s: no such folder", dir);
-    for (struct dirent *e; n < MAX_MODELS && (e = readdir(d));)
-        if (is_model(e->d_name)) found[n++] = ft_strdup(e->d_name);
-    closedir(d);
-    qsort(found, (size_t)n, sizeof *found, by_name);
-    for (int i = 0; i < n; i++) {
+    if (!d) return;
+    for (struct dirent *e; f->n < MAX_MODELS && (e = readdir(d));) {
+        struct stat st;
         ft_buf path;
+        if (e->d_name[0] == '.') continue;
         ft_buf_init(&path, 1 << 16);
-        ft_buf_printf(&path, "%s/%s", dir, found[i]);
-        found[i][strlen(found[i]) - 5] = 0;
-        if (!st) st = put_file(l, found[i], ft_buf_z(&path), o, err);
+        ft_buf_printf(&path, "%s/%s", dir, e->d_name);
+        const bool there = !stat(ft_buf_z(&path), &st);
+        if (there && S_ISDIR(st.st_mode) && depth < MAX_DEPTH)
+            find_files(f, ft_buf_z(&path), depth + 1);
+        else if (there && S_ISREG(st.st_mode) && is_model(e->d_name))
+            f->path[f->n++] = ft_strdup(ft_buf_z(&path));
         ft_buf_release(&path);
-        ft_free(found[i]);
     }
-    if (!st && !n) st = ft_fail(err, FT_ENOTFOUND, "--models-dir %s has no .gguf file", dir);
+    closedir(d);
+}
+
+/* The file name without ".gguf" and, of a split model, without "-00001-of-00003". */
+static char *stem_of(const char *path)
+{
+    char *name = ft_strdup(base_name(path));
+    const size_t n = strlen(name);
+    if (n > 5 && !strcasecmp(name + n - 5, ".gguf")) name[n - 5] = 0;
+    char *part = strstr(name, "-00001-of-");
+    if (part && strspn(part + 10, "0123456789") == strlen(part + 10)) *part = 0;
+    return name;
+}
+
+static bool is_taken(const ft_serve_list *l, const char *name)
+{
+    for (int i = 0; i < l->n; i++)
+        if (!strcmp(l->at[i].name, name)) return true;
+    return false;
+}
+
+ft_status ft_serve_model_check(const ft_serve_model *m, ft_err *err)
+{
+    static const char *const type[] = {"f16"};
+    ft_cache_size size;
+    const char *path = ft_opts_text(m->o, "model");
+    return path ? ft_cache_sizes(path, 256, type, 1, &size, err) : FT_OK;
+}
+
+/* A second file of the same name is called FOLDER/NAME. */
+static ft_status put_found(ft_serve_list *l, const char *path, const ft_opts *o, ft_err *err)
+{
+    ft_err bad;
+    char *name = stem_of(path);
+    if (is_taken(l, name)) {
+        const char *below = path + strlen(l->dir) + 1;
+        const size_t n = strlen(below) - strlen(base_name(path));
+        ft_buf b;
+        ft_buf_init(&b, 1 << 16);
+        ft_buf_printf(&b, "%.*s%s", (int)n, below, name);
+        ft_free(name);
+        name = ft_buf_take(&b);
+        ft_buf_release(&b);
+    }
+    ft_status st = FT_OK;
+    if (!is_taken(l, name) && !(st = put_file(l, name, path, o, err))) {
+        ft_serve_model *m = &l->at[l->n - 1];
+        m->path = ft_strdup(path);
+        if (ft_serve_model_check(m, &bad)) m->error = ft_strdup(bad.text);
+    }
+    ft_free(name);
+    return st;
+}
+
+ft_status ft_serve_list_scan(ft_serve_list *l, const ft_opts *o, ft_err *err)
+{
+    found_files *f = ft_new(found_files);
+    ft_status st = FT_OK;
+    find_files(f, l->dir, 0);
+    qsort(f->path, (size_t)f->n, sizeof *f->path, by_name);
+    for (int i = 0; i < l->n; i++) l->at[i].gone = l->at[i].path != NULL;
+    for (int i = 0; i < f->n; i++) {
+        bool known = false;
+        for (int k = 0; k < l->n; k++) {
+            if (!l->at[k].path || strcmp(l->at[k].path, f->path[i])) continue;
+            l->at[k].gone = false;
+            known = true;
+        }
+        if (!known && !st) st = put_found(l, f->path[i], o, err);
+        ft_free(f->path[i]);
+    }
+    ft_free(f);
+    return st;
+}
+
+static ft_status from_folder(ft_serve_list *l, const char *dir, const ft_opts *o, ft_err *err)
+{
+    struct stat s;
+    const int before = l->n;
+    if (stat(dir, &s) || !S_ISDIR(s.st_mode))
+        return ft_fail(err, FT_ENOTFOUND, "--models-dir %s: no such folder", dir);
+    l->dir = ft_strdup(dir);
+    const ft_status st = ft_serve_list_scan(l, o, err);
+    if (!st && l->n == before)
+        return ft_fail(err, FT_ENOTFOUND, "--models-dir %s has no .gguf file", dir);
+    return st;
+}
+
+/* Everything that foretoken pull has stored; nothing if the store is empty. */
+static ft_status from_store(ft_serve_list *l, const ft_opts *o, ft_err *err)
+{
+    if (ft_hub_folder(&l->dir, err)) return FT_OK; /* there is no home: no store */
+    const ft_status st = ft_serve_list_scan(l, o, err);
+    if (l->n) return st;
+    ft_free(l->dir);
+    l->dir = NULL;
     return st;
 }
 
@@ -184,6 +286,15 @@ static ft_status from_preset(ft_serve_list *l, const char *path, const ft_opts *
 
 /* ---- all of it ---- */
 
+/* Whether the options name a model to download. */
+static bool names_model(const ft_opts *o)
+{
+    static const char *const option[] = {"hf-repo", "model-url"};
+    for (size_t i = 0; i < FT_COUNT(option); i++)
+        if (ft_opts_text(o, option[i])) return true;
+    return false;
+}
+
 ft_status ft_serve_list_find(ft_serve_list *l, const ft_opts *o, ft_err *err)
 {
     const char *dir = ft_opts_text(o, "models-dir"), *preset = ft_opts_text(o, "models-preset");
@@ -193,20 +304,21 @@ ft_status ft_serve_list_find(ft_serve_list *l, const ft_opts *o, ft_err *err)
     *l = (ft_serve_list){.at_once = -1};
     if (n > 1) {
         for (int i = 0; i < n && !st; i++) {
-            const char *path = ft_opts_at(o, "model", i), *name = base_name(path);
-            ft_str stem = ft_str_of(name);
-            if (is_model(name)) stem.n -= 5;
-            st = put_file(l, keep_n(l, stem.p, stem.n), path, o, err);
+            const char *path = ft_opts_at(o, "model", i);
+            st = put_file(l, keep(l, stem_of(path)), path, o, err);
         }
-    } else if (n == 1 || (!dir && !preset)) {
+    } else if (n == 0 && !dir && !preset && !names_model(o)) {
+        st = from_store(l, o, err);
+    }
+    if (!st && n < 2 && (n == 1 || (!dir && !preset && !l->n))) {
         const char *path = ft_opts_text(o, "model");
         st = put_model(l,
                        alias && *alias ? alias
-                       : path          ? base_name(path)
-                                       : "foretoken-tiny.gguf",
+                       : path          ? keep(l, stem_of(path))
+                                       : "foretoken-tiny",
                        o, 0, NULL, err);
     }
-    if (!st && l->n) l->at_once = 0;
+    if (!st && l->n && !l->dir) l->at_once = 0;
     if (!st && dir) st = from_folder(l, dir, o, err);
     if (!st && preset) st = from_preset(l, preset, o, err);
     if (!st && !l->n) st = ft_fail(err, FT_ENOTFOUND, "%s has no model", preset);
@@ -217,10 +329,13 @@ void ft_serve_list_release(ft_serve_list *l)
 {
     for (int i = 0; i < l->n; i++) {
         ft_free(l->at[i].name);
+        ft_free(l->at[i].path);
+        ft_free(l->at[i].error);
         ft_opts_free(l->at[i].o);
     }
     for (int i = 0; i < l->n_text; i++) ft_free(l->text[i]);
     ft_free(l->at);
+    ft_free(l->dir);
     ft_free(l->text);
     *l = (ft_serve_list){0};
 }

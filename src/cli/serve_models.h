@@ -9,6 +9,9 @@ typedef struct ft_serve_model {
     char *name;
     ft_opts *o;     /* the program's options, followed by those of the preset */
     uint64_t bytes; /* of its file; 0: not known yet */
+    char *path;     /* of a file in the folder; NULL: it is not from there */
+    char *error;    /* why that file is not a model; NULL: it may be one */
+    bool gone;      /* the file was removed */
 } ft_serve_model;
 
 typedef struct ft_serve_list {
@@ -17,9 +20,14 @@ typedef struct ft_serve_list {
     int at_once; /* the model to load at start; -1: none */
     char **text; /* what the options point to */
     int n_text;
+    char *dir; /* the folder of models, or the store of foretoken pull; NULL: none */
 } ft_serve_list;
 
 ft_status ft_serve_list_find(ft_serve_list *l, const ft_opts *o, ft_err *err);
+/* Adds the files that are new in l->dir, and marks those that were removed. */
+ft_status ft_serve_list_scan(ft_serve_list *l, const ft_opts *o, ft_err *err);
+/* Reads the metadata of a model's file. */
+ft_status ft_serve_model_check(const ft_serve_model *m, ft_err *err);
 void ft_serve_list_release(ft_serve_list *l);
 
 #endif

@@ -23,6 +23,7 @@ int ft_cmd_synth(const ft_opts *o)
         .path = ft_opts_word(o, 2),
         .seed = (uint64_t)ft_opts_int(o, "seed"),
         .mtp = !ft_opts_flag(o, "no-mtp"),
+        .mix = ft_opts_flag(o, "mix"),
         .threads = (int)ft_opts_int(o, "threads"),
         .progress = quiet ? NULL : ft_bar_bytes,
         .dry_run = dry,

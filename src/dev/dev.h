@@ -17,6 +17,7 @@ typedef struct ft_dev_limits {
     int expert_k; /* widest input of an expert */
     int heads;    /* query heads of an attention layer */
     int head_d;   /* widest head */
+    bool recent;  /* caches have a recent-token window */
     int ctx;      /* positions of a sequence */
     int vocab;    /* widest output layer */
     int layers;
@@ -32,8 +33,7 @@ struct ft_dev {
     bool captures;     /* steps are captured; the first steps of a shape are slow */
     bool uncaptured;   /* set by replay: this step had no graph, so its time is not typical */
     bool pipelined;    /* a step may be recorded while earlier ones run: record copies the batch */
-    bool no_recent;    /* attend does not support ft_kv.recent */
-    bool few_kv_types; /* nor the cache types after FT_KV_TURBO4_LEGACY */
+    bool few_kv_types; /* without the cache types after FT_KV_TURBO4_LEGACY */
     const ft_batch *batch; /* of the step being recorded */
 
     /* The tensor that the next bind or alloc calls belong to; NULL: activations. Only a device made

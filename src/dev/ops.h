@@ -72,10 +72,12 @@ enum { FT_KV_RECENT = 128 }; /* positions that are read from `recent` at least *
 
 /* The first position that is read from `recent` by a row that sees the positions below `end`: the
  * start of a page. It depends on `end` only. */
+#define FT_KV_RECENT_FROM(end)                                                                     \
+    ((end) > FT_KV_RECENT ? ((end)-FT_KV_RECENT) / FT_PAGE_ROWS * FT_PAGE_ROWS : 0)
+
 static inline int ft_kv_recent_start(const ft_kv *kv, int end)
 {
-    if (!kv->recent) return end;
-    return end > FT_KV_RECENT ? (end - FT_KV_RECENT) / FT_PAGE_ROWS * FT_PAGE_ROWS : 0;
+    return kv->recent ? FT_KV_RECENT_FROM(end) : end;
 }
 
 typedef struct ft_attn {

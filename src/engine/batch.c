@@ -67,9 +67,22 @@ static bool load_images(ft_slot *s, int row, int at, int n)
     return false;
 }
 
+/* Requests the logits of the rows that predict prompt tokens to be scored. */
+static void score_rows(ft_engine *e, ft_slot *s, ft_rowset *w, int at, int n)
+{
+    const int from = FT_MAX(at, s->task.score_from), to = FT_MIN(at + n, s->task.n_prompt - 1);
+    s->rows.first_score = w->n_out;
+    s->rows.n_score = s->task.scored ? FT_MAX(0, to - from) : 0;
+    s->rows.score_pos = from;
+    for (int i = 0; i < s->rows.n_score; i++) ft_rows_out(w, s->rows.first + from - at + i);
+    e->score_left -= s->rows.n_score;
+}
+
 static void prompt_rows(ft_engine *e, ft_slot *s, ft_rowset *w, int room)
 {
-    const int at = slot_len(s), n = prompt_chunk(s, room, e->p.rows - (w->T - e->rows_now));
+    const int at = slot_len(s);
+    if (s->task.scored) room = FT_MIN(room, FT_MAX(0, s->task.score_from - at) + e->score_left);
+    const int n = prompt_chunk(s, room, e->p.rows - (w->T - e->rows_now));
     if (n == 0 || !ft_preempt_reserve(s, FT_MIN(e->p.ctx - at, n + e->p.draft_max + 1))) return;
     if (!load_images(s, w->T, at, n)) return;
     s->rows.first = ft_rows_span(w, s->seq, n, false);
@@ -77,9 +90,10 @@ static void prompt_rows(ft_engine *e, ft_slot *s, ft_rowset *w, int room)
     s->rows.n = n;
     s->waited = 0;
     s->rows.first_pos = w->cell[s->rows.first];
-    s->rows.first_out = w->n_out;
     memcpy(w->token + s->rows.first, s->ids + at, sizeof(int32_t) * (size_t)n);
     ft_images_rows(s, w, s->rows.first, at, n, false);
+    score_rows(e, s, w, at, n);
+    s->rows.first_out = w->n_out;
     if (at + n == s->task.n_prompt) ft_rows_out(w, s->rows.first + n - 1);
     keep_hidden(e, s, w, s->rows.first, n);
 }
@@ -148,6 +162,7 @@ bool ft_batch_fill(ft_engine *e)
     for (int i = 0; i < e->p.slots; i++)
         if (responses_now(&e->slot[i])) response_rows(e, &e->slot[i], w);
     e->rows_now = w->T;
+    e->score_left = e->p.score_rows;
     /* One chunk always fits: the buffers of a step have rows for every response beside p.rows. */
     prompts(e, w, FT_MIN(FT_MAX(e->p.rows - w->T, FT_CHUNK_ROWS), ft_prefill_rows(e, responses)));
     e->pure = w->T == e->rows_now;

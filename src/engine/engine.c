@@ -19,7 +19,7 @@ ft_cache_params ft_engine_cache_params(const ft_model *m, const ft_engine_params
         .kt = p->kt,
         .vt = p->vt,
         .exact = p->kv_exact,
-        .tail = p->kv_tail && !m->dev->no_recent,
+        .tail = p->kv_tail,
         .slots = p->slots,
         .cells = p->ctx,
         .total = p->cells,
@@ -74,7 +74,7 @@ static ft_runner_params runner_params(ft_model *m, ft_model *drafter, ft_cache *
         .cache = c,
         .slots = p->slots,
         .rows = p->rows + p->slots * (FT_FEED_ROWS + 1),
-        .out = FT_MAX(p->slots * (1 + ft_most_drafts(p)), p->score_rows),
+        .out = p->slots * (1 + ft_most_drafts(p)) + p->score_rows,
         .cells = p->ctx,
     };
 }
@@ -103,6 +103,7 @@ ft_dev_limits ft_engine_limits(ft_model *m, ft_model *drafter, const ft_engine_p
     ft_dev_limits l = m->limits;
     l.rows = runner_params(m, NULL, NULL, p).rows;
     l.ctx = p->ctx;
+    l.recent = p->kv_tail;
     l.layers = m->L;
     ft_warmup_count(&w, &l.graphs, &l.draft_graphs);
     return l;
@@ -282,13 +283,14 @@ static int rewound(ft_slot *s, int same)
  * prompt computed from the start. Fills s->key. */
 static int reusable(ft_slot *s, const ft_task *j)
 {
-    const int same = ft_slot_match(s, j), own = ft_reuse_own(s, same);
+    const int most = j->scored ? FT_MIN(j->n_prompt, j->score_from + 1) : j->n_prompt;
+    const int same = FT_MIN(ft_slot_match(s, j), most - 1), own = ft_reuse_own(s, same);
     ft_reuse_keys(s, j);
     if (j->hidden) return rewound(s, 0); /* the hidden rows of all positions are needed */
     if (!s->e->prefix) return rewound(s, same);
     if (!j->cache_prompt) return rewound(s, 0);
     if (s->saved > own) s->saved = 0;
-    const int found = ft_reuse_find(s, j->salt, j->n_prompt, own);
+    const int found = ft_reuse_find(s, j->salt, most, own);
     if (found) return s->saved = found;
     return rewound(s, FT_MIN(own, slot_len(s))); /* if pages ran out, nothing is left */
 }
@@ -331,6 +333,9 @@ ft_status ft_task_check(const ft_engine *e, const ft_task *t, ft_err *err)
             return ft_fail(err, FT_EINVAL, "token %d of the prompt is %d, want 0 to %d", i,
                            t->prompt[i], e->m->V - 1);
     }
+    if (t->scored && !e->p.score_rows)
+        return ft_fail(err, FT_EUNSUPPORTED,
+                       "the model was opened without score_rows, so prompts cannot be scored");
     const ft_status st = ft_images_check(e, t, err);
     if (st) return st;
     return ft_sample_check(&t->sampling, e->m->V, err);
@@ -464,6 +469,17 @@ static void give_hidden(ft_slot *s)
     ft_free(row);
 }
 
+static void give_scores(ft_slot *s)
+{
+    ft_engine *e = s->e;
+    for (int i = 0; i < s->rows.n_score; i++) {
+        const int at = s->rows.score_pos + i + 1; /* the token that this row predicts */
+        const int n = ft_logprobs(ft_runner_logits(e->runner, s->rows.first_score + i), e->m->V,
+                                  s->ids[at], s->task.top_logprobs, s->logprob);
+        s->task.scored(s->task.user, at, s->logprob, n);
+    }
+}
+
 static void read_rows(ft_engine *e)
 {
     for (int i = 0; i < e->p.slots; i++) {
@@ -474,6 +490,7 @@ static void read_rows(ft_engine *e)
         } else if (s->state == SLOT_PREFILL) {
             ft_seq_accept(s->seq, s->rows.n);
             if (s->task.hidden) give_hidden(s);
+            if (s->task.scored) give_scores(s);
             if (slot_len(s) == s->task.n_prompt) prompt_done(s);
         }
     }

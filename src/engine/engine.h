@@ -45,7 +45,8 @@ typedef struct ft_engine_params {
     bool reject;         /* rejection sampling: draft tokens are sampled; a seed gives different
                           * ids than without */
     bool adapt;          /* the governor chooses the number of draft tokens of each step */
-    int score_rows;      /* rows per pass of ft_slot_score; 0: it is not used */
+    int score_rows;      /* prompt rows per step whose logits can be read, by ft_slot_score and
+                          * ft_task.scored; 0: neither is used */
 } ft_engine_params;
 
 typedef enum ft_finish {
@@ -122,6 +123,10 @@ typedef struct ft_task {
     const double *sim_accept;
     /* Called with the hidden row [D] of every prompt position, in order; NULL: not needed. */
     void (*hidden)(void *user, int cell, const float *row);
+    /* Called with the log probabilities of prompt token i > score_from: [0] is the token, then the
+     * top_logprobs most likely ones. NULL: not needed. At most score_from positions are reused. */
+    void (*scored)(void *user, int i, const ft_logprob *p, int n);
+    int score_from;
     /* Called for every token in order; false ends the response after it. */
     bool (*emit)(void *user, const ft_emit *e);
     void *user;

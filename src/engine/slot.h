@@ -57,9 +57,11 @@ struct ft_slot {
     } held;
 
     struct slot_rows {
-        int first, n;  /* rows of this step's trunk pass; n 0: none */
-        int first_pos; /* position of the first of them */
-        int first_out; /* its first output row */
+        int first, n;             /* rows of this step's trunk pass; n 0: none */
+        int first_pos;            /* position of the first of them */
+        int first_out;            /* its first output row */
+        int first_score, n_score; /* output rows that score the prompt, and how many */
+        int score_pos;            /* position of the first of them */
     } rows;
     struct slot_draft {
         int32_t id[FT_DRAFT_MAX];
@@ -127,6 +129,7 @@ struct ft_engine {
     ft_gov_choice *choice; /* [p.slots]: slots for which the governor chooses the number of draft
                             * tokens */
     int rows_now;          /* decode rows of this step */
+    int score_left;        /* output rows of this step that are left for scoring prompts */
     bool pure;             /* this step has no prompt rows */
     uint64_t steps;        /* trunk passes so far */
     uint64_t arrivals, preempted;

@@ -210,7 +210,10 @@ static bool tools(const json_t *body, json_t *out, ft_http_error *error)
                                  ft_json_brief(list, brief));
     json_array_foreach(list, i, t)
     {
-        if (ft_get(t, "type") && !is(t, "custom")) continue; /* a server tool of Anthropic's */
+        if (ft_get(t, "type") && !is(t, "custom")) { /* a server tool: the chat parser handles it */
+            json_array_append(f, (json_t *)(uintptr_t)t);
+            continue;
+        }
         if (!json_is_string(ft_get(t, "name")))
             return ft_http_error_set(error, FT_ERR_INVALID, "tools",
                                      "tools[%zu] is %s, want a name", i, ft_json_brief(t, brief));
@@ -267,6 +270,44 @@ static bool thinking(const json_t *body, json_t *out, ft_http_error *error)
     return true;
 }
 
+/* output_config: {"format": {"type": "json_schema", "schema": ...}, "effort": ...}; an older name
+ * of the format is output_format. */
+static bool output_config(const json_t *body, json_t *out, ft_http_error *error)
+{
+    const json_t *config = ft_get(body, "output_config");
+    const char *effort = NULL;
+    char brief[72];
+    if (config && !json_is_object(config))
+        return ft_http_error_set(error, FT_ERR_INVALID, "output_config",
+                                 "output_config is %s, want an object",
+                                 ft_json_brief(config, brief));
+    json_t *format = ft_get(config, "format");
+    if (!format) format = ft_get(body, "output_format");
+    if (format && (!is(format, "json_schema") || !ft_get(format, "schema")))
+        return ft_http_error_set(error, FT_ERR_INVALID, "output_config.format",
+                                 "output_config.format is %s, want the type json_schema and a "
+                                 "schema",
+                                 ft_json_brief(format, brief));
+    if (format) json_object_set(out, "response_format", format);
+    if (!ft_want_text(config, "effort", &effort, error)) return false;
+    if (effort) json_object_set_new(out, "reasoning_effort", json_string(effort));
+    return true;
+}
+
+/* Tools and containers that run on Anthropic's servers. */
+static bool is_local(const json_t *body, ft_http_error *error)
+{
+    static const char *const remote[] = {"mcp_servers", "container"};
+    for (size_t i = 0; i < FT_COUNT(remote); i++) {
+        const json_t *v = ft_get(body, remote[i]);
+        if (v && (!json_is_array(v) || json_array_size(v)))
+            return ft_http_error_set(error, FT_ERR_INVALID, remote[i],
+                                     "%s is not supported, want tools that the client runs",
+                                     remote[i]);
+    }
+    return true;
+}
+
 json_t *ft_anthropic_body(const json_t *body, ft_http_error *error)
 {
     json_t *out = json_copy((json_t *)(uintptr_t)body), *list = json_array();
@@ -274,7 +315,7 @@ json_t *ft_anthropic_body(const json_t *body, ft_http_error *error)
     if (!ft_get(body, "max_tokens"))
         json_object_set_new(out, "max_tokens", json_integer(DEFAULT_MAX_TOKENS));
     if (messages(body, list, error) && tools(body, out, error) && tool_choice(body, out, error) &&
-        thinking(body, out, error))
+        thinking(body, out, error) && output_config(body, out, error) && is_local(body, error))
         return out;
     json_decref(out);
     return NULL;

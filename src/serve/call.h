@@ -16,7 +16,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { FT_IGNORED = 400 }; /* size of the list of schema keywords that are not enforced */
+enum {
+    FT_IGNORED = 400, /* size of the list of schema keywords that are not enforced */
+    FT_PART = 256,    /* size of the part of a path that a route takes as a parameter */
+};
 
 typedef struct ft_call ft_call;
 struct ft_server;
@@ -26,9 +29,10 @@ struct MHD_Response;
 typedef enum ft_api { FT_API_OPENAI, FT_API_ANTHROPIC, FT_API_OLLAMA } ft_api;
 
 typedef struct ft_http_route {
-    const char *method, *path; /* path may end in "/{}", which matches one path segment (c->part) */
+    const char *method, *path; /* path may end in "{}", which matches one path segment, or "{+}",
+                                * which matches the rest (c->part) */
     void (*run)(ft_call *c);
-    ft_api api; /* selects the format of error bodies */
+    ft_api api; /* selects the format of errors */
     bool open;  /* no API key needed */
 } ft_http_route;
 
@@ -36,7 +40,9 @@ struct ft_call {
     struct ft_server *s;
     const ft_http_route *route;
     char id[72];                       /* X-Request-Id */
-    char part[32];                     /* the path segment that matched "/{}" */
+    char method[12], path[120];        /* as requested, for the log; unprintable bytes are '?' */
+    ft_api api;                        /* of the path; selects the format of errors */
+    char part[FT_PART];                /* what matched "{}" */
     json_t *body;                      /* a JSON object; NULL for GET */
     const char *model;                 /* model name in the request, for the log */
     struct ft_served *served, *awaits; /* the model in use; the model being waited for (models.h) */
@@ -53,7 +59,12 @@ struct ft_call {
     atomic_bool gone;     /* the client disconnected, or the request timed out */
     atomic_bool ping_due; /* nothing was sent for ping_s seconds: pump may send a keep-alive */
     int ping_s;
-    char note[160]; /* for the log: token counts, speed */
+    struct {
+        bool set;
+        int prompt, cached, output; /* tokens */
+        double first_ms, per_second, per_step;
+        const char *reason;
+    } usage; /* of a response with tokens, for the log */
 
     /* ---- used by http.c and watch.c only ---- */
     struct MHD_Connection *conn;

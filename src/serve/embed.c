@@ -1,13 +1,14 @@
 /* serve/embed.c - embeddings, in three APIs. The engine thread computes them. No server thread
  * blocks, and a request is cancelled when its client disconnects. */
 #include "base/mem.h"
+#include "serve/ollama.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-typedef enum form { OPENAI, NATIVE, OLLAMA } form;
+typedef enum form { OPENAI, NATIVE, OLLAMA, OLLAMA_ONE } form;
 
 typedef struct embedding {
     ft_served *d;
@@ -81,13 +82,18 @@ static json_t *answer_of(const embedding *e, const float *out)
     for (int i = 0; i < e->p.n; i++) {
         tokens += e->p.at[i].n;
         json_t *v = vector(e, out + (size_t)i * (size_t)e->d->info->width);
-        json_array_append_new(list, e->form == OLLAMA ? v
+        json_array_append_new(list, e->form >= OLLAMA ? v
                                     : e->form == NATIVE
                                         ? json_pack("{s:i, s:[o]}", "index", i, "embedding", v)
                                         : json_pack("{s:s, s:i, s:o}", "object", "embedding",
                                                     "index", i, "embedding", v));
     }
     if (e->form == NATIVE) return list;
+    if (e->form == OLLAMA_ONE) {
+        json_t *j = json_pack("{s:O}", "embedding", json_array_get(list, 0));
+        json_decref(list);
+        return j;
+    }
     if (e->form == OLLAMA)
         return json_pack("{s:s, s:o, s:i, s:i, s:i}", "model", e->model, "embeddings", list,
                          "total_duration", 0, "load_duration", 0, "prompt_eval_count", tokens);
@@ -135,11 +141,10 @@ static bool fits(const embedding *e, ft_http_error *error)
         const int n = e->p.at[i].n;
         if (!n) return ft_http_error_set(error, FT_ERR_INVALID, "input", "input[%d] is empty", i);
         if (n < e->d->info->ctx) continue;
-        ft_http_error_set(
-            error, FT_ERR_CONTEXT, "input",
-            "the request has %d tokens, which is more than the maximum context length of "
-            "%d tokens",
-            n, e->d->info->ctx);
+        ft_http_error_set(error, FT_ERR_CONTEXT, "input",
+                          "the request has %d tokens and exceeds the available context size: the "
+                          "maximum context length is %d tokens",
+                          n, e->d->info->ctx);
         error->n_prompt = n;
         error->n_ctx = e->d->info->ctx;
         return false;
@@ -152,13 +157,16 @@ static bool read(embedding *e, const json_t *body, ft_http_error *error)
     const char *format = "float", *model = e->d->name;
     const json_t *input = ft_get(body, "input");
     if (!input) input = ft_get(body, "content");
-    if (!input && e->form == OLLAMA) input = ft_get(body, "prompt");
+    if (!input && e->form >= OLLAMA) input = ft_get(body, "prompt");
     if (!ft_want_text(body, "encoding_format", &format, error) ||
         !ft_want_text(body, "model", &model, error) ||
         !ft_want_int(body, "dimensions", 1, e->d->info->width, &e->dims, error) ||
         !ft_want_int(body, "embd_normalize", -1, 100, &e->norm, error) ||
         !ft_prompts_read(NULL, e->d, input, "input", &e->p, error) || !fits(e, error))
         return false;
+    if (e->form == OLLAMA_ONE && e->p.n != 1)
+        return ft_http_error_set(error, FT_ERR_INVALID, "prompt",
+                                 "prompt has %d texts, want one; /api/embed takes several", e->p.n);
     e->base64 = !strcmp(format, "base64");
     e->model = ft_strdup(model);
     if (e->base64 || !strcmp(format, "float")) return true;
@@ -196,7 +204,8 @@ static void start_embedding(ft_call *c, form f)
     if (!d) return;
     embedding *e = ft_new(embedding);
     *e = (embedding){.d = d, .form = f, .dims = d->info->width, .norm = 2};
-    bool ok = read(e, c->body, &error);
+    bool unload, ok = f < OLLAMA || ft_ollama_keep_alive(c, d, &unload, &error);
+    ok = ok && read(e, c->body, &error);
     const ft_status st = ok ? begin(e, c, &err) : FT_OK;
     if (st) ok = ft_http_error_from(&error, st, NULL, &err);
     if (st == FT_EDEVICE)
@@ -226,6 +235,12 @@ void ft_run_embedding(ft_call *c)
 void ft_run_ollama_embed(ft_call *c)
 {
     start_embedding(c, OLLAMA);
+}
+
+/* The older form: one prompt, one vector. */
+void ft_run_ollama_embeddings(ft_call *c)
+{
+    start_embedding(c, OLLAMA_ONE);
 }
 
 void ft_run_rerank(ft_call *c)

@@ -10,22 +10,24 @@
 static const struct {
     int http;
     const char *type, *anthropic;
+    const char *code; /* as OpenAI spells it; NULL: it has none */
 } KIND[] = {
-    [FT_ERR_INVALID] = {400, "invalid_request_error", "invalid_request_error"},
-    [FT_ERR_AUTH] = {401, "authentication_error", "authentication_error"},
-    [FT_ERR_FORBIDDEN] = {403, "permission_error", "permission_error"},
-    [FT_ERR_NOT_FOUND] = {404, "not_found_error", "not_found_error"},
-    [FT_ERR_METHOD] = {405, "invalid_request_error", "invalid_request_error"},
-    [FT_ERR_CONTEXT] = {400, "exceed_context_size_error", "invalid_request_error"},
-    [FT_ERR_TOO_LARGE] = {413, "invalid_request_error", "request_too_large"},
-    [FT_ERR_MEDIA] = {415, "invalid_request_error", "invalid_request_error"},
-    [FT_ERR_HEADERS] = {431, "invalid_request_error", "request_too_large"},
-    [FT_ERR_UNSUPPORTED] = {501, "not_supported_error", "api_error"},
-    [FT_ERR_UNAVAILABLE] = {503, "unavailable_error", "overloaded_error"},
-    [FT_ERR_BUSY] = {429, "rate_limit_error", "rate_limit_error"},
-    [FT_ERR_SERVER] = {500, "server_error", "api_error"},
-    [FT_ERR_REMOTE] = {502, "server_error", "api_error"},
-    [FT_ERR_NO_SPACE] = {507, "insufficient_storage_error", "api_error"},
+    [FT_ERR_INVALID] = {400, "invalid_request_error", "invalid_request_error", NULL},
+    [FT_ERR_AUTH] = {401, "authentication_error", "authentication_error", "invalid_api_key"},
+    [FT_ERR_FORBIDDEN] = {403, "permission_error", "permission_error", NULL},
+    [FT_ERR_NOT_FOUND] = {404, "not_found_error", "not_found_error", "not_found"},
+    [FT_ERR_METHOD] = {405, "invalid_request_error", "invalid_request_error", "method_not_allowed"},
+    [FT_ERR_CONTEXT] = {400, "exceed_context_size_error", "invalid_request_error",
+                        "context_length_exceeded"},
+    [FT_ERR_TOO_LARGE] = {413, "invalid_request_error", "request_too_large", "request_too_large"},
+    [FT_ERR_MEDIA] = {415, "invalid_request_error", "invalid_request_error", NULL},
+    [FT_ERR_HEADERS] = {431, "invalid_request_error", "request_too_large", NULL},
+    [FT_ERR_UNSUPPORTED] = {501, "not_supported_error", "api_error", "not_supported"},
+    [FT_ERR_UNAVAILABLE] = {503, "unavailable_error", "overloaded_error", "service_unavailable"},
+    [FT_ERR_BUSY] = {429, "rate_limit_error", "rate_limit_error", "rate_limit_exceeded"},
+    [FT_ERR_SERVER] = {500, "server_error", "api_error", "server_error"},
+    [FT_ERR_REMOTE] = {502, "server_error", "api_error", "server_error"},
+    [FT_ERR_NO_SPACE] = {507, "insufficient_storage_error", "api_error", "insufficient_storage"},
 };
 
 bool ft_http_error_set(ft_http_error *error, ft_error_kind kind, const char *param, const char *fmt,
@@ -84,7 +86,10 @@ static json_t *param_of(const ft_http_error *error)
 json_t *ft_error_openai(const ft_http_error *error)
 {
     json_t *e = json_object(), *j = json_object();
-    json_object_set_new(e, "code", json_integer(KIND[error->kind].http));
+    const char *code = KIND[error->kind].code;
+    if (error->kind == FT_ERR_NOT_FOUND && !strcmp(error->param, "model")) code = "model_not_found";
+    json_object_set_new(e, "code", code ? json_string(code) : json_null());
+    json_object_set_new(e, "status", json_integer(KIND[error->kind].http));
     json_object_set_new(e, "message", text_of(error));
     json_object_set_new(e, "type", json_string(KIND[error->kind].type));
     json_object_set_new(e, "param", param_of(error));

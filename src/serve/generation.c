@@ -35,13 +35,30 @@ static json_t *token_json(const ft_generation *t, const ft_token_prob *p)
     return j;
 }
 
-static json_t *probs_json(const ft_generation *t, const ft_event *e)
+/* [0] is the token, then come the most likely ones; an id of -1 ends the list. */
+static json_t *probs_json(const ft_generation *t, const ft_token_prob *p, int n)
 {
-    json_t *j = token_json(t, &e->probs[0]), *top = json_array();
-    for (int i = 1; i < e->n_probs && i <= t->top_logprobs; i++)
-        json_array_append_new(top, token_json(t, &e->probs[i]));
+    json_t *j = token_json(t, &p[0]), *top = json_array();
+    for (int i = 1; i < n && i <= t->top_logprobs && p[i].id >= 0; i++)
+        json_array_append_new(top, token_json(t, &p[i]));
     json_object_set_new(j, t->post_probs ? "top_probs" : "top_logprobs", top);
     return j;
+}
+
+json_t *ft_prompt_probs(const ft_generation *t, const ft_choice *c)
+{
+    int n, width;
+    const ft_token_prob *p = ft_job_scores(c->job, &n, &width);
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++, p += width) {
+        json_t *j = probs_json(t, p, width);
+        if (isnan(p->logprob)) { /* nothing comes before the first token */
+            json_object_set_new(j, t->post_probs ? "prob" : "logprob", json_null());
+            json_object_set_new(j, t->post_probs ? "top_probs" : "top_logprobs", json_null());
+        }
+        json_array_append_new(list, j);
+    }
+    return list;
 }
 
 static void flush(ft_generation *t, ft_choice *c)
@@ -77,7 +94,7 @@ static void take_token(ft_generation *t, ft_choice *c, const ft_event *e)
         json_array_append_new(c->piece_ids, json_integer(e->id));
     }
     if (t->top_logprobs >= 0 && e->n_probs > 0) {
-        json_t *j = probs_json(t, e);
+        json_t *j = probs_json(t, e->probs, e->n_probs);
         json_array_append(c->piece_probs, j);
         json_array_append_new(c->logprobs, j);
     }
@@ -152,9 +169,10 @@ static void end_choice(ft_generation *t, ft_choice *c)
 static void send_progress(ft_generation *t, ft_choice *c)
 {
     ft_job_progress p;
-    if (!t->progress || !t->format->progress || c->n_tokens) return;
+    if (!t->progress || !t->format->progress || (c->n_tokens && t->done_tokens >= 0)) return;
     ft_job_look(c->job, &p);
     if (p.slot < 0 || p.done_tokens == t->done_tokens) return;
+    if (t->done_tokens < 0) p.done_tokens = p.cached_tokens; /* the first event: nothing is done */
     t->done_tokens = p.done_tokens;
     t->format->progress(t, c, &p);
 }
@@ -170,18 +188,21 @@ static void pump_choice(ft_generation *t, ft_choice *c)
     if (ft_job_done(c->job)) end_choice(t, c);
 }
 
-static void write_note(ft_generation *t)
+static void record_usage(ft_generation *t)
 {
     const ft_usage u = ft_generation_usage(t);
     const ft_choice *c = &t->choice[0];
     const ft_response *r = &c->response;
-    snprintf(t->c->note, sizeof t->c->note,
-             "prompt %d cached %d output %d, first token %.1f ms, %.1f tokens/s, %.2f tokens per "
-             "step, %s",
-             u.prompt, u.cached, u.response,
-             c->first_s > 0 ? (c->first_s - t->c->begun_s) * 1e3 : 0.0, ft_response_rate(r),
-             r->draft_steps > 0 ? 1 + (double)r->accepted / (double)r->draft_steps : 1.0,
-             c->st ? "error" : ft_finish_reason(c));
+    ft_call *call = t->c;
+    call->usage.set = true;
+    call->usage.prompt = u.prompt;
+    call->usage.cached = u.cached;
+    call->usage.output = u.response;
+    call->usage.first_ms = c->first_s > 0 ? (c->first_s - call->begun_s) * 1e3 : 0;
+    call->usage.per_second = ft_response_rate(r);
+    call->usage.per_step =
+        r->draft_steps > 0 ? 1 + (double)r->accepted / (double)r->draft_steps : 1;
+    call->usage.reason = c->st ? "error" : ft_finish_reason(c);
 }
 
 /* Returns the error of the first choice that failed. */
@@ -212,7 +233,7 @@ static void send_ping(ft_generation *t)
 static void complete(ft_generation *t)
 {
     ft_http_error error;
-    write_note(t);
+    record_usage(t);
     t->finished = true;
     if (first_error(t, &error)) {
         if (t->stream)
@@ -220,7 +241,7 @@ static void complete(ft_generation *t)
         else
             ft_call_fail(t->c, &error);
     } else if (!t->stream) {
-        ft_call_json(t->c, 200, t->format->whole(t));
+        ft_call_json(t->c, 200, ft_with_warnings(t, t->format->whole(t)));
     } else if (t->format->finish) {
         t->format->finish(t);
     }
@@ -270,6 +291,7 @@ static void free_generation(ft_generation *t)
     for (int i = 0; i < t->n; i++) free_choice(&t->choice[i]);
     ft_free(t->choice);
     ft_free(t->model);
+    json_decref(t->warnings);
     json_decref(t->extra);
     ft_free(t);
 }
@@ -324,6 +346,7 @@ static ft_generation *new_generation(ft_call *c, ft_served *d, const ft_api_form
     t->top_logprobs = a->r.top_logprobs;
     t->max_ms = a->max_ms;
     t->done_tokens = -1;
+    t->warnings = json_incref(a->warnings);
     t->extra = extra;
     c->ping_s = a->ping_s;
     return t;
@@ -333,11 +356,10 @@ static bool fits(const ft_served *d, const ft_prompt *p, ft_http_error *error)
 {
     if (p->n > 0 && p->n < d->info->ctx) return true;
     if (!p->n) return ft_http_error_set(error, FT_ERR_INVALID, "prompt", "the prompt is empty");
-    ft_http_error_set(
-        error, FT_ERR_CONTEXT, NULL,
-        "the request has %d tokens, which is more than the maximum context length of %d "
-        "tokens",
-        p->n, d->info->ctx);
+    ft_http_error_set(error, FT_ERR_CONTEXT, NULL,
+                      "the request has %d tokens and exceeds the available context size: the "
+                      "maximum context length is %d tokens",
+                      p->n, d->info->ctx);
     error->n_prompt = p->n;
     error->n_ctx = d->info->ctx;
     return false;

@@ -86,7 +86,8 @@ struct ft_generation {
     bool both_thoughts; /* deepseek-legacy: reasoning is also part of the answer */
     int sequence;       /* event number, for APIs that number events */
     int done_tokens;    /* progress that was reported last */
-    json_t *extra;      /* data of the API format; freed with the generation */
+    json_t *warnings; /* sent with the response, or with the first event of a stream; NULL: none */
+    json_t *extra;    /* data of the API format; freed with the generation */
 };
 
 /* Token ids of one prompt. */
@@ -119,17 +120,27 @@ typedef struct ft_usage {
 ft_usage ft_generation_usage(const ft_generation *t);
 json_t *ft_usage_openai(const ft_generation *t);
 json_t *ft_progress_json(const ft_generation *t, const ft_job_progress *p);
-double ft_generation_now(void);
+/* With timings_per_token: adds the timings of the response so far. */
+void ft_live_timings(const ft_generation *t, const ft_choice *c, json_t *j);
+/* Adds the warnings to the first object that is sent. Returns j. */
+json_t *ft_with_warnings(ft_generation *t, json_t *j);
 /* Sends an SSE comment line, which clients ignore. */
 void ft_sse_ping(ft_generation *t);
 /* Ends an OpenAI stream: sends the usage chunk if it was requested, then [DONE]. Takes ownership of
  * chunk. */
 void ft_openai_finish(ft_generation *t, json_t *chunk);
+/* Log probabilities of the prompt, one entry per token; empty unless a->r.score_prompt was set. */
+json_t *ft_prompt_probs(const ft_generation *t, const ft_choice *c);
 /* response_fields of llama.cpp: ft_response_fields reads the list into extra; ft_only_fields
- * reduces a response to these fields, each under the last component of its path, and takes
+ * reduces a response to these fields, each under its path, and takes
  * ownership of j. */
 bool ft_response_fields(const json_t *body, json_t *extra, ft_http_error *error);
 json_t *ft_only_fields(const ft_generation *t, json_t *j);
+/* The final object of /completion, which other APIs return as __verbose on request; the data for it
+ * that ft_native_extra stores in extra. */
+json_t *ft_native_object(const ft_generation *t, const ft_choice *c);
+void ft_native_extra(json_t *extra, const ft_served *d, const ft_gen_params *a,
+                     const ft_prompt *prompt, int n_prompt);
 /* The unstreamed OpenAI response: adds choices and usage to j. Takes ownership of choices. */
 json_t *ft_openai_whole(ft_generation *t, json_t *j, json_t *choices);
 /* null if the text is empty and there are tool calls */

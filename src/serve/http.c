@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "serve/body.h"
+#include "serve/constraints.h"
 #include "serve/server.h"
 
 #include <assert.h>
@@ -83,14 +84,14 @@ void ft_call_json(ft_call *c, int status, json_t *j)
 {
     char *text = json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
     json_decref(j);
-    if (!text) text = strdup("{\"error\":{\"code\":500,\"type\":\"server_error\"}}");
+    if (!text) text = strdup("{\"error\":{\"code\":\"server_error\",\"type\":\"server_error\"}}");
     set_response(c, status, "application/json; charset=utf-8",
                  MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE));
 }
 
 void ft_call_fail(ft_call *c, const ft_http_error *error)
 {
-    const ft_api api = c->route ? c->route->api : FT_API_OPENAI;
+    const ft_api api = c->route ? c->route->api : c->api;
     ft_call_json(c, ft_error_http_status(error->kind),
                  api == FT_API_ANTHROPIC ? ft_error_anthropic(error, c->id)
                  : api == FT_API_OLLAMA  ? ft_error_ollama(error)
@@ -326,6 +327,13 @@ static bool check_length(const ft_call *c, ft_http_error *error)
                              c->s->p.body_max);
 }
 
+static void copy_printable(char *to, size_t size, const char *from)
+{
+    size_t n = 0;
+    for (; from[n] && n + 1 < size; n++) to[n] = from[n] > 32 && from[n] < 127 ? from[n] : '?';
+    to[n] = 0;
+}
+
 /* All checks that need only the headers. */
 static bool check_headers(ft_call *c, const char *url, const char *method, ft_http_error *error)
 {
@@ -333,6 +341,9 @@ static bool check_headers(ft_call *c, const char *url, const char *method, ft_ht
     ft_http_error no_route;
     const bool options = !strcmp(method, "OPTIONS");
     const char *as = !strcmp(method, "HEAD") ? "GET" : method;
+    c->api = ft_route_api(s, url);
+    copy_printable(c->method, sizeof c->method, method);
+    copy_printable(c->path, sizeof c->path, url);
     if (!options) c->route = ft_route_find(s, as, url, c->part, c->allow, &no_route);
     const bool open = options || (c->route && c->route->open);
     if (!check_framing(c, error) || !check_origin(c, error)) return false;
@@ -384,10 +395,7 @@ static void end_call(ft_call *c)
     const double s_all = ft_now_s() - c->begun_s;
     const char *route = c->route ? c->route->path : "-";
     ft_metrics_request(&s->metrics, route, c->status);
-    if (s->p.log_requests)
-        ft_log(FT_LOG_INFO, "%s %s %d%s%s %.1f ms%s", c->id, route, c->status,
-               c->note[0] ? " " : "", c->note, s_all * 1e3,
-               atomic_load(&c->gone) ? " (client disconnected)" : "");
+    if (s->p.log_requests) ft_request_log(c, s_all);
     if (c->release) c->release(c);
     ft_served_drop(s, c->served);
     json_decref(c->body);
@@ -424,7 +432,7 @@ static enum MHD_Result queue_response(ft_call *c)
 static void preflight(ft_call *c)
 {
     const ft_serve_params *p = &c->s->p;
-    ft_call_bytes(c, 204, NULL, "", 0);
+    ft_call_bytes(c, 200, NULL, "", 0);
     ft_call_add_header(c, "Access-Control-Allow-Methods", p->cors_methods);
     const char *wanted = ft_call_header(c, "Access-Control-Request-Headers");
     ft_call_add_header(c, "Access-Control-Allow-Headers",
@@ -506,17 +514,6 @@ static void run_offloaded(ft_call *c)
     MHD_resume_connection(conn); /* the call may be freed at any time from here on */
 }
 
-/* Whether the request needs a grammar. Compiling even a short one can take long. */
-static bool needs_grammar(const ft_call *c)
-{
-    static const char *const field[] = {"grammar", "json_schema",  "response_format",
-                                        "tools",   "functions",    "format",
-                                        "text",    "output_format"};
-    for (size_t i = 0; i < FT_COUNT(field); i++)
-        if (json_object_get(c->body, field[i])) return true;
-    return false;
-}
-
 /* Whether the request names an image that is to be downloaded: a text that is an address. */
 static bool has_address(const json_t *v)
 {
@@ -538,7 +535,7 @@ static bool offload(ft_call *c)
     const bool large = c->in.len >= OFFLOAD_BYTES;
     if (!large) parse(c);
     const bool fetches = !large && c->s->fetch && has_address(c->body);
-    if (!large && (c->response || !(fetches || needs_grammar(c)))) return false;
+    if (!large && (c->response || !(fetches || ft_constraints_any(c->body)))) return false;
     pthread_mutex_lock(&c->lock);
     const bool ok = ft_offload_put(fetches ? c->s->fetch
                                    : large ? c->s->offload

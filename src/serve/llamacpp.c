@@ -16,7 +16,7 @@ static const char *stop_type(const ft_choice *c)
     return c->response.stop_text ? "word" : c->response.reason == FT_REASON_STOP ? "eos" : "none";
 }
 
-static json_t *final_object(const ft_generation *t, const ft_choice *c)
+json_t *ft_native_object(const ft_generation *t, const ft_choice *c)
 {
     const ft_response *r = &c->response;
     json_t *settings = json_deep_copy(json_object_get(t->extra, "settings"));
@@ -34,7 +34,14 @@ static json_t *final_object(const ft_generation *t, const ft_choice *c)
         "tokens_cached", r->prompt_tokens + r->output_tokens, "timings", ft_timings_json(r));
     if (t->top_logprobs >= 0 && !t->stream)
         json_object_set(j, "completion_probabilities", c->logprobs);
-    return ft_only_fields(t, j);
+    if (json_object_get(t->extra, "prompt_probs"))
+        json_object_set_new(j, "prompt_probabilities", ft_prompt_probs(t, c));
+    return j;
+}
+
+static json_t *final_object(const ft_generation *t, const ft_choice *c)
+{
+    return ft_only_fields(t, ft_native_object(t, c));
 }
 
 static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
@@ -47,6 +54,7 @@ static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
                           "tokens_predicted", c->n_tokens, "tokens_evaluated", c->n_prompt);
     if (json_array_size(p->logprobs))
         json_object_set_new(j, "completion_probabilities", json_copy(p->logprobs));
+    ft_live_timings(t, c, j);
     ft_generation_event(t, NULL, j);
 }
 
@@ -57,9 +65,12 @@ static void end(ft_generation *t, ft_choice *c)
 
 static void progress(ft_generation *t, ft_choice *c, const ft_job_progress *p)
 {
-    ft_generation_event(t, NULL,
-                        json_pack("{s:i, s:s, s:b, s:o}", "index", c->index, "content", "", "stop",
-                                  0, "prompt_progress", ft_progress_json(t, p)));
+    json_t *j =
+        json_pack("{s:i, s:s, s:[], s:b, s:i, s:i, s:i, s:o}", "index", c->index, "content", "",
+                  "tokens", "stop", 0, "id_slot", p->slot, "tokens_predicted", 0,
+                  "tokens_evaluated", c->n_prompt, "prompt_progress", ft_progress_json(t, p));
+    ft_live_timings(t, c, j);
+    ft_generation_event(t, NULL, j);
 }
 
 /* One choice is an object, several are an array. */
@@ -89,16 +100,20 @@ static bool n_probs(ft_gen_params *a, const json_t *body, ft_http_error *error)
         return false;
     if (!ft_want_int(body, "n_probs", 0, FT_PARAM_PROBS, &n, error)) return false;
     a->r.top_logprobs = n > 0 ? n : -1;
+    if (!ft_want_bool(body, "prompt_probs", &a->r.score_prompt, error)) return false;
+    if (a->r.score_prompt && n <= 0)
+        return ft_http_error_set(error, FT_ERR_INVALID, "prompt_probs",
+                                 "prompt_probs is true without n_probs, want n_probs above 0");
     return true;
 }
 
-static json_t *prompt_texts(const ft_served *d, const ft_prompts *p)
+static json_t *prompt_texts(const ft_served *d, const ft_prompt *p, int n_prompt)
 {
     json_t *list = json_array();
-    for (int i = 0; i < p->n; i++) {
+    for (int i = 0; i < n_prompt; i++) {
         char *text;
         size_t n;
-        if (ft_vocab_decode(d->vocab, p->at[i].ids, (size_t)p->at[i].n, true, &text, &n, NULL)) {
+        if (ft_vocab_decode(d->vocab, p[i].ids, (size_t)p[i].n, true, &text, &n, NULL)) {
             json_array_append_new(list, json_string(""));
             continue;
         }
@@ -106,6 +121,14 @@ static json_t *prompt_texts(const ft_served *d, const ft_prompts *p)
         free(text);
     }
     return list;
+}
+
+void ft_native_extra(json_t *extra, const ft_served *d, const ft_gen_params *a, const ft_prompt *p,
+                     int n_prompt)
+{
+    json_object_set_new(extra, "settings", ft_settings_json(d, &a->r, 0));
+    ft_settings_add(json_object_get(extra, "settings"), a);
+    json_object_set_new(extra, "prompts", prompt_texts(d, p, n_prompt));
 }
 
 static void start_completion(ft_call *c, ft_served *d, ft_gen_params *a, const ft_prompts *p,
@@ -118,8 +141,9 @@ static void start_completion(ft_call *c, ft_served *d, ft_gen_params *a, const f
         return;
     }
     a->r.parse = false;
-    json_object_set_new(extra, "settings", ft_settings_json(&a->r, 0));
-    json_object_set_new(extra, "prompts", prompt_texts(d, p));
+    if (a->r.score_prompt) json_object_set_new(extra, "prompt_probs", json_true());
+    a->return_tokens |= a->stream; /* each event of a stream has its tokens */
+    ft_native_extra(extra, d, a, p->at, p->n);
     ft_generation_start(c, d, &SHAPE, "cmpl-", a, p->at, p->n, model, extra);
 }
 

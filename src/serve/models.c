@@ -16,9 +16,11 @@
 typedef struct ft_models {
     ft_server *s;
     ft_models_params p;
-    ft_served *at;
+    ft_served **at; /* entries stay where they are while the list grows */
     int n;
-    ft_llm_stats unloaded; /* totals of unloaded models */
+    pthread_mutex_t scanning; /* one scan at a time */
+    double scanned_s;         /* time of the last scan */
+    ft_llm_stats unloaded;    /* totals of unloaded models */
     pthread_t thread;
     pthread_cond_t change; /* signalled under the server's lock */
     bool running, stop;
@@ -33,12 +35,12 @@ int ft_models_count(const ft_server *s)
 
 ft_served *ft_models_at(ft_server *s, int i)
 {
-    return &s->models->at[i];
+    return s->models->at[i];
 }
 
 bool ft_models_one(const ft_server *s)
 {
-    return s->models->n == 1;
+    return s->models->n == 1 && !s->models->p.scan;
 }
 
 const char *ft_served_status(const ft_served *d)
@@ -47,30 +49,89 @@ const char *ft_served_status(const ft_served *d)
     return d->state == FT_SERVED_UNLOADED && d->error[0] ? "failed" : words[d->state];
 }
 
-static bool has_name(const ft_served *d, const char *name)
+int ft_models_max(const ft_server *s)
 {
-    const size_t n = strlen(d->name);
-    return !strncmp(d->name, name, n) && (!name[n] || !strcmp(name + n, ":latest"));
+    return s->models->p.max;
 }
 
-/* The model used last if it is loaded; otherwise the first. */
+bool ft_models_autoload(const ft_server *s)
+{
+    return !s->models->p.no_autoload;
+}
+
+/* Whether the first n bytes of text are the name. */
+static bool is_name(const char *name, size_t n_name, const char *text, size_t n)
+{
+    return n == n_name && !memcmp(name, text, n);
+}
+
+/* Compares with the name and the aliases: exactly, or without the folder, ".gguf" and ":latest". */
+static bool has_name(const ft_served *d, const char *text)
+{
+    const char *slash = strrchr(text, '/'), *list[] = {d->name, d->aliases};
+    size_t n = strlen(text);
+    if (n > 7 && !strcmp(text + n - 7, ":latest")) n -= 7;
+    const size_t bare = n > 5 && !strncmp(text + n - 5, ".gguf", 5) ? n - 5 : n;
+    for (size_t i = 0; i < FT_COUNT(list); i++)
+        for (const char *p = list[i]; p && *p;) {
+            const size_t k = strcspn(p, ",");
+            if (is_name(p, k, text, n) || is_name(p, k, text, bare)) return true;
+            if (slash && is_name(p, k, slash + 1, bare - (size_t)(slash + 1 - text))) return true;
+            p += k + (p[k] == ',');
+        }
+    return false;
+}
+
+/* The model used last if it is loaded; otherwise the first that is not known to be broken. */
 static ft_served *default_model(ft_models *m)
 {
-    ft_served *best = &m->at[0];
+    ft_served *best = NULL;
+    for (int i = 0; i < m->n; i++) {
+        ft_served *d = m->at[i];
+        const bool loaded = d->state == FT_SERVED_LOADED;
+        if (!loaded && (d->error[0] || d->gone)) continue;
+        if (!best || (loaded && (best->state != FT_SERVED_LOADED || d->used_s > best->used_s)))
+            best = d;
+    }
+    return best ? best : m->n ? m->at[0] : NULL;
+}
+
+/* Under the lock. */
+static ft_served *find_name(ft_models *m, const char *name)
+{
     for (int i = 0; i < m->n; i++)
-        if (m->at[i].state == FT_SERVED_LOADED &&
-            (best->state != FT_SERVED_LOADED || m->at[i].used_s > best->used_s))
-            best = &m->at[i];
-    return best;
+        if (!m->at[i]->gone && has_name(m->at[i], name)) return m->at[i];
+    return NULL;
+}
+
+/* Looks for new models unless that was done within the last second. */
+static void rescan_sometimes(ft_server *s)
+{
+    ft_err err;
+    pthread_mutex_lock(&s->lock);
+    const bool due = ft_now_s() - s->models->scanned_s > 1;
+    pthread_mutex_unlock(&s->lock);
+    if (due && ft_models_rescan(s, &err)) ft_log(FT_LOG_WARN, "%s", err.text);
+}
+
+ft_served *ft_models_named(ft_server *s, const char *name)
+{
+    pthread_mutex_lock(&s->lock);
+    ft_served *d = find_name(s->models, name);
+    pthread_mutex_unlock(&s->lock);
+    if (d || !s->models->p.scan) return d;
+    rescan_sometimes(s);
+    pthread_mutex_lock(&s->lock);
+    d = find_name(s->models, name);
+    pthread_mutex_unlock(&s->lock);
+    return d;
 }
 
 ft_served *ft_models_find(ft_server *s, const char *name)
 {
     ft_models *m = s->models;
-    if (m->n == 1) return &m->at[0];
-    for (int i = 0; name && *name && i < m->n; i++)
-        if (has_name(&m->at[i], name)) return &m->at[i];
-    if (!m->n || (name && *name)) return NULL;
+    if (ft_models_one(s)) return m->at[0];
+    if (name && *name) return ft_models_named(s, name);
     pthread_mutex_lock(&s->lock);
     ft_served *d = default_model(m);
     pthread_mutex_unlock(&s->lock);
@@ -118,8 +179,8 @@ void ft_models_counts(ft_server *s, ft_llm_stats *out)
     *out = m->unloaded;
     for (int i = 0; i < m->n; i++) {
         ft_llm_stats n;
-        if (m->at[i].state < FT_SERVED_LOADED) continue;
-        ft_llm_counts(m->at[i].llm, &n);
+        if (m->at[i]->state < FT_SERVED_LOADED) continue;
+        ft_llm_counts(m->at[i]->llm, &n);
         add_counts(out, &n);
         add_gauges(out, &n);
     }
@@ -300,6 +361,7 @@ static void unload_model(ft_models *m, ft_served *d)
     d->vocab = NULL;
     d->state = FT_SERVED_UNLOADING;
     d->evicted = false;
+    d->keep_set = false;
     pthread_mutex_unlock(&m->s->lock);
     m->p.unload(m->p.user, d->index, llm);
     ft_log(FT_LOG_INFO, "unloaded %s", d->name);
@@ -322,9 +384,9 @@ static bool fits(const ft_models *m, const ft_served *d)
     int n = 1;
     uint64_t bytes = d->bytes;
     for (int i = 0; i < m->n; i++) {
-        if (m->at[i].state < FT_SERVED_LOADED) continue;
+        if (m->at[i]->state < FT_SERVED_LOADED) continue;
         n++;
-        bytes += m->at[i].bytes;
+        bytes += m->at[i]->bytes;
     }
     return (m->p.max <= 0 || n <= m->p.max) && (!m->p.memory || bytes <= m->p.memory);
 }
@@ -335,7 +397,7 @@ static ft_served *victim(ft_models *m)
 {
     ft_served *best = NULL;
     for (int i = 0; i < m->n; i++) {
-        ft_served *d = &m->at[i];
+        ft_served *d = m->at[i];
         if (d->state == FT_SERVED_DRAINING) return d;
         if (d->state != FT_SERVED_LOADED) continue;
         if (!best || !!d->holders < !!best->holders ||
@@ -343,6 +405,17 @@ static ft_served *victim(ft_models *m)
             best = d;
     }
     return best;
+}
+
+/* Under the lock: tells all that wait for the model. */
+static void fail_load(ft_models *m, ft_served *d, const ft_err *err)
+{
+    d->wanted = d->requested = false;
+    d->failures++;
+    d->checked = false; /* the file may change */
+    snprintf(d->error, sizeof d->error, "%s", err->text);
+    if (atomic_load(&m->s->ready)) ft_log(FT_LOG_WARN, "%s: %s", d->name, err->text);
+    wake_waiting(m, d);
 }
 
 /* Returns false if there is not enough memory: other models must be unloaded first. */
@@ -360,13 +433,12 @@ static bool load_model(ft_models *m, ft_served *d)
     d->error[0] = 0;
     if (!st) attach_model(m->s, d, llm, &r);
     if (st == FT_ENOMEM && victim(m)) return false;
-    d->wanted = d->requested = false;
     if (st) {
-        d->failures++;
-        snprintf(d->error, sizeof d->error, "%s", err.text);
+        fail_load(m, d, &err);
+        return true;
     }
-    if (atomic_load(&m->s->ready) && st) ft_log(FT_LOG_WARN, "%s: %s", d->name, err.text);
-    if (atomic_load(&m->s->ready) && !st)
+    d->wanted = d->requested = d->checked = false;
+    if (atomic_load(&m->s->ready))
         ft_log(FT_LOG_INFO, "loaded %s in %.1f s", d->name, d->info->load_s);
     wake_waiting(m, d);
     return true;
@@ -376,7 +448,7 @@ static bool load_model(ft_models *m, ft_served *d)
 static void cancel_evictions(ft_models *m)
 {
     for (int i = 0; i < m->n; i++) {
-        ft_served *d = &m->at[i];
+        ft_served *d = m->at[i];
         if (!d->evicted) continue;
         d->evicted = false;
         d->state = FT_SERVED_LOADED;
@@ -390,24 +462,48 @@ static ft_served *next_wanted(ft_models *m)
 {
     ft_served *best = NULL;
     for (int i = 0; i < m->n; i++) {
-        ft_served *d = &m->at[i];
+        ft_served *d = m->at[i];
         if (!d->wanted || d->state != FT_SERVED_UNLOADED) continue;
         if (!best || d->wanted_s < best->wanted_s) best = d;
     }
     return best;
 }
 
-/* A DRAINING model that no call holds, or a model that has been idle for idle_s. */
+double ft_served_idle_limit(const ft_server *s, const ft_served *d)
+{
+    const int usual = s->models->p.idle_s;
+    return d->keep_set ? d->keep_s : usual > 0 ? usual : -1;
+}
+
+bool ft_served_keep(ft_server *s, ft_served *d, const double *idle_s)
+{
+    if (!s->models->running) return !idle_s || *idle_s != 0;
+    pthread_mutex_lock(&s->lock);
+    d->keep_set = idle_s != NULL;
+    d->keep_s = idle_s ? *idle_s : 0;
+    pthread_mutex_unlock(&s->lock);
+    return true;
+}
+
+/* A DRAINING model that no call holds, or a model that has been idle for long enough. */
 static ft_served *next_to_unload(ft_models *m)
 {
     const double now = ft_now_s();
     for (int i = 0; i < m->n; i++) {
-        ft_served *d = &m->at[i];
-        const bool idle =
-            d->state == FT_SERVED_LOADED && m->p.idle_s > 0 && now - d->used_s >= m->p.idle_s;
+        ft_served *d = m->at[i];
+        const double limit = ft_served_idle_limit(m->s, d);
+        const bool idle = d->state == FT_SERVED_LOADED && limit >= 0 && now - d->used_s >= limit;
         if (!d->holders && (d->state == FT_SERVED_DRAINING || idle)) return d;
     }
     return NULL;
+}
+
+static bool any_idle_limit(const ft_models *m)
+{
+    for (int i = 0; i < m->n; i++)
+        if (m->at[i]->state == FT_SERVED_LOADED && ft_served_idle_limit(m->s, m->at[i]) >= 0)
+            return true;
+    return false;
 }
 
 static void wait_for_change(ft_models *m)
@@ -417,10 +513,23 @@ static void wait_for_change(ft_models *m)
     t.tv_nsec += 100 * 1000 * 1000;
     t.tv_sec += t.tv_nsec / 1000000000;
     t.tv_nsec %= 1000000000;
-    if (m->p.idle_s > 0)
+    if (any_idle_limit(m))
         pthread_cond_timedwait(&m->change, &m->s->lock, &t);
     else
         pthread_cond_wait(&m->change, &m->s->lock);
+}
+
+/* Called and returns with the lock held. A model that cannot be loaded must not displace others. */
+static bool check_model(ft_models *m, ft_served *d)
+{
+    ft_err err;
+    if (!m->p.check || d->checked) return true;
+    pthread_mutex_unlock(&m->s->lock);
+    const ft_status st = m->p.check(m->p.user, d->index, &err);
+    pthread_mutex_lock(&m->s->lock);
+    d->checked = !st;
+    if (st) fail_load(m, d, &err);
+    return !st;
 }
 
 /* Unloads the model, or waits until no call holds it. */
@@ -449,7 +558,7 @@ static void *loader_thread(void *user)
             wait_for_change(m);
         else if (!other || (fits(m, d) && !tight))
             tight = !load_model(m, d);
-        else
+        else if (check_model(m, d))
             evict(m, other);
     }
     pthread_mutex_unlock(&m->s->lock);
@@ -462,28 +571,72 @@ struct ft_models *ft_models_new(ft_server *s)
 {
     ft_models *m = ft_new(ft_models);
     m->s = s;
+    pthread_mutex_init(&m->scanning, NULL);
     pthread_cond_init(&m->change, NULL);
     return m;
 }
 
-static char *first_name(const char *names)
+/* Adds a model. names: its name, then aliases, separated by commas. */
+static ft_served *put_model(ft_models *m, const char *names, const char *aliases)
 {
     const size_t n = strcspn(names, ",");
-    char *p = ft_alloc(n + 1);
-    memcpy(p, names, n);
-    return p;
+    ft_served *d = ft_new(ft_served);
+    d->index = m->n;
+    d->name = ft_alloc(n + 1);
+    memcpy(d->name, names, n);
+    if (!aliases && names[n]) aliases = names + n + 1;
+    if (aliases) d->aliases = ft_strdup(aliases);
+    m->at = ft_realloc(m->at, sizeof *m->at * (size_t)(m->n + 1));
+    m->at[m->n++] = d;
+    return d;
+}
+
+static void put_listed(ft_models *m, const ft_served_model *from)
+{
+    ft_served *d = put_model(m, from->name, from->aliases);
+    d->bytes = d->file_bytes = from->bytes;
+    d->gone = from->gone;
+    if (from->error) snprintf(d->error, sizeof d->error, "%s", from->error);
+}
+
+ft_status ft_models_rescan(ft_server *s, ft_err *err)
+{
+    ft_models *m = s->models;
+    const ft_served_model *at;
+    int n;
+    if (!m->p.scan) return FT_OK;
+    pthread_mutex_lock(&m->scanning);
+    const ft_status st = m->p.scan(m->p.user, &at, &n, err);
+    pthread_mutex_lock(&s->lock);
+    m->scanned_s = ft_now_s();
+    for (int i = 0; !st && i < n; i++) {
+        if (i == m->n) {
+            put_listed(m, &at[i]);
+            ft_log(FT_LOG_INFO, "found the model %s", m->at[i]->name);
+        }
+        m->at[i]->gone = at[i].gone;
+    }
+    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&m->scanning);
+    return st;
 }
 
 void ft_server_attach(ft_server *s, ft_llm *llm)
 {
-    ft_models *m = s->models;
     const char *path = ft_llm_about(llm)->path, *slash = strrchr(path, '/');
-    m->at = ft_new(ft_served);
-    m->n = 1;
-    m->at->name = first_name(s->p.alias && *s->p.alias ? s->p.alias : slash ? slash + 1 : path);
+    ft_served *d;
+    if (s->p.alias && *s->p.alias) {
+        d = put_model(s->models, s->p.alias, NULL);
+    } else {
+        char *name = ft_strdup(slash ? slash + 1 : path);
+        const size_t n = strlen(name);
+        if (n > 5 && !strcmp(name + n - 5, ".gguf")) name[n - 5] = 0;
+        d = put_model(s->models, name, NULL);
+        ft_free(name);
+    }
     ft_request r;
     ft_request_defaults(&r, llm);
-    attach_model(s, m->at, llm, &r);
+    attach_model(s, d, llm, &r);
     atomic_store(&s->ready, true);
 }
 
@@ -491,17 +644,14 @@ ft_status ft_server_models(ft_server *s, const ft_models_params *p, ft_err *err)
 {
     ft_models *m = s->models;
     m->p = *p;
-    m->n = p->n;
-    m->at = ft_new_n(ft_served, (size_t)FT_MAX(1, p->n));
     for (int i = 0; i < p->n; i++) {
-        m->at[i].index = i;
-        m->at[i].name = first_name(p->at[i].name);
-        m->at[i].bytes = p->at[i].bytes;
+        put_listed(m, &p->at[i]);
         for (int k = 0; k < i; k++)
-            if (!strcmp(m->at[k].name, m->at[i].name))
+            if (!strcmp(m->at[k]->name, m->at[i]->name))
                 return ft_fail(err, FT_EINVAL, "two models are called %s, want different names",
-                               m->at[i].name);
+                               m->at[i]->name);
     }
+    m->scanned_s = ft_now_s();
     if (pthread_create(&m->thread, NULL, loader_thread, m))
         return ft_fail(err, FT_EIO, "the thread that loads models could not be started");
     m->running = true;
@@ -511,7 +661,7 @@ ft_status ft_server_models(ft_server *s, const ft_models_params *p, ft_err *err)
 ft_status ft_server_load(ft_server *s, int i, ft_err *err)
 {
     ft_models *m = s->models;
-    ft_served *d = i >= 0 ? &m->at[i] : NULL;
+    ft_served *d = i >= 0 ? m->at[i] : NULL;
     ft_status st = FT_OK;
     pthread_mutex_lock(&s->lock);
     if (d) want_model(d), d->requested = true;
@@ -538,10 +688,14 @@ void ft_models_free(ft_models *m)
         pthread_join(m->thread, NULL);
     }
     for (int i = 0; i < m->n; i++) {
-        if (m->at[i].llm && m->p.unload) m->p.unload(m->p.user, i, m->at[i].llm);
-        ft_free(m->at[i].name);
-        json_decref(m->at[i].props);
+        ft_served *d = m->at[i];
+        if (d->llm && m->p.unload) m->p.unload(m->p.user, i, d->llm);
+        ft_free(d->name);
+        ft_free(d->aliases);
+        json_decref(d->props);
+        ft_free(d);
     }
+    pthread_mutex_destroy(&m->scanning);
     pthread_cond_destroy(&m->change);
     ft_free(m->at);
     ft_free(m);

@@ -45,8 +45,10 @@ typedef enum ft_served_state {
  * the states LOADED and DRAINING. */
 typedef struct ft_served {
     int index;
-    char *name;     /* first alias, or the file name */
+    char *name;     /* first alias, or the file name without .gguf */
+    char *aliases;  /* other names, comma-separated; NULL: none */
     uint64_t bytes; /* memory used; the file size until that is known */
+    uint64_t file_bytes;
     ft_llm *llm;
     const ft_llm_info *info;
     const ft_vocab *vocab;
@@ -60,10 +62,20 @@ typedef struct ft_served {
     double wanted_s;   /* time at which wanted was set */
     bool evicted;      /* DRAINING because another model needs the memory */
     double used_s;     /* time at which it was last released */
+    bool keep_set;     /* a request has set keep_s, which replaces the server's idle time */
+    double keep_s;     /* unload after this many idle seconds; < 0: never */
     uint64_t failures; /* number of failed loads */
-    char error[512];   /* message of the last failed load */
+    char error[512];   /* message of the last failed load or check */
+    bool checked;      /* the metadata of the file is good */
+    bool gone;         /* the file was removed; listed no more */
     json_t *props;     /* last GET /props while loaded; NULL: never loaded */
 } ft_served;
+
+/* Sets the idle time after which the model is unloaded (Ollama's keep_alive); NULL: the server's.
+ * Returns false if this server cannot unload its model. */
+bool ft_served_keep(struct ft_server *s, ft_served *d, const double *idle_s);
+/* Idle seconds after which the model is unloaded; < 0: never. Under the lock. */
+double ft_served_idle_limit(const struct ft_server *s, const ft_served *d);
 
 struct ft_models;
 
@@ -74,9 +86,14 @@ void ft_models_free(struct ft_models *m); /* unloads the models that the loader 
 int ft_models_count(const struct ft_server *s);
 ft_served *ft_models_at(struct ft_server *s, int i);
 bool ft_models_one(const struct ft_server *s); /* there is one model, used for any name */
-/* Finds a model by its name or, as in Ollama, "name:latest"; without a name, the model used last.
- * NULL: none. */
+/* Finds a model by its name, an alias, its file name or, as in Ollama, "name:latest"; without a
+ * name, the model used last; a server of one model accepts any name. NULL: none. */
 ft_served *ft_models_find(struct ft_server *s, const char *name);
+ft_served *ft_models_named(struct ft_server *s, const char *name); /* by name only */
+int ft_models_max(const struct ft_server *s);                      /* 0: no limit */
+bool ft_models_autoload(const struct ft_server *s);
+/* Looks for new models now. */
+ft_status ft_models_rescan(struct ft_server *s, ft_err *err);
 /* Totals over all models, including what they counted before they were unloaded. */
 void ft_models_counts(struct ft_server *s, ft_llm_stats *out);
 const char *ft_served_status(const ft_served *d); /* "loaded" etc.; under the lock */

@@ -14,27 +14,44 @@ void ft_run_ollama_version(ft_call *c)
     ft_call_json(c, 200, json_pack("{s:s}", "version", "0.9.0"));
 }
 
-static json_t *details(const ft_served *d)
+/* The type of most weights; of a model that was never loaded, what the file name says: the last
+ * part of it that looks like "Q4_K_M". */
+static const char *quantization(const ft_served *d, char out[32])
 {
-    char size[32];
-    snprintf(size, sizeof size, "%.1fM", (double)d->info->parameters * 1e-6);
-    return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s}", "parent_model", "", "format", "gguf",
-                     "family", d->info->arch, "families", d->info->arch, "parameter_size", size,
-                     "quantization_level", "unknown");
+    if (d->state >= FT_SERVED_LOADED) return d->info->weight_type;
+    for (const char *p = d->name + strlen(d->name); p > d->name; p--) {
+        if (!strchr("-.", p[-1]) || !strchr("QIBFqibf", *p)) continue;
+        const size_t n = strcspn(p, "-.");
+        if (strcspn(p, "0123456789") >= n || n >= 32) continue;
+        snprintf(out, 32, "%.*s", (int)n, p);
+        return out;
+    }
+    return "unknown";
 }
 
-/* Under the server's lock. Of a model that is not loaded, only the name and size are known. */
-static json_t *entry(const ft_served *d)
+static json_t *details(const ft_served *d)
+{
+    char size[32] = "unknown", type[32];
+    const bool there = d->state >= FT_SERVED_LOADED;
+    const char *family = there ? d->info->arch : "unknown";
+    const double n = there ? (double)d->info->parameters : 0;
+    if (there)
+        snprintf(size, sizeof size, n < 1e9 ? "%.1fM" : "%.1fB", n * (n < 1e9 ? 1e-6 : 1e-9));
+    return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s}", "parent_model", "", "format", "gguf",
+                     "family", family, "families", family, "parameter_size", size,
+                     "quantization_level", quantization(d, type));
+}
+
+json_t *ft_ollama_entry(const ft_served *d)
 {
     char when[40], digest[72];
     const bool there = d->state >= FT_SERVED_LOADED;
-    snprintf(digest, sizeof digest, "%016llx%016llx", (unsigned long long)d->bytes,
+    const uint64_t size = d->file_bytes ? d->file_bytes : there ? d->info->weight_bytes : d->bytes;
+    snprintf(digest, sizeof digest, "%016llx%016llx", (unsigned long long)size,
              (unsigned long long)(there ? d->info->parameters : 0));
-    json_t *j = json_pack("{s:s, s:s, s:s, s:I, s:s}", "name", d->name, "model", d->name,
-                          "modified_at", ft_ollama_time(when), "size",
-                          (json_int_t)(there ? d->info->weight_bytes : d->bytes), "digest", digest);
-    json_object_set_new(j, "details", there ? details(d) : json_pack("{s:s}", "format", "gguf"));
-    return j;
+    return json_pack("{s:s, s:s, s:s, s:I, s:s, s:o}", "name", d->name, "model", d->name,
+                     "modified_at", ft_ollama_time(when), "size", (json_int_t)size, "digest",
+                     digest, "details", details(d));
 }
 
 /* All models, or only the loaded ones. */
@@ -45,13 +62,17 @@ static void list_models(ft_call *c, bool loaded)
     pthread_mutex_lock(&s->lock);
     for (int i = 0; atomic_load(&s->ready) && i < ft_models_count(s); i++) {
         const ft_served *d = ft_models_at(s, i);
-        if (loaded && d->state < FT_SERVED_LOADED) continue;
-        json_t *e = entry(d);
+        if (d->gone || (loaded && d->state < FT_SERVED_LOADED)) continue;
+        json_t *e = ft_ollama_entry(d);
         json_array_append_new(list, e);
         if (!loaded) continue;
         json_object_set_new(e, "size_vram", json_integer(0));
         json_object_set_new(e, "context_length", json_integer(d->info->ctx));
-        json_object_set_new(e, "expires_at", json_string("2318-01-01T00:00:00Z"));
+        char when[40];
+        const double idle = ft_served_idle_limit(s, d);
+        json_object_set_new(
+            e, "expires_at",
+            json_string(idle < 0 ? "2318-01-01T00:00:00Z" : ft_ollama_later(when, idle)));
     }
     pthread_mutex_unlock(&s->lock);
     ft_call_json(c, 200, json_pack("{s:o}", "models", list));
@@ -82,6 +103,51 @@ void ft_run_ollama_show(ft_call *c)
                  json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "modelfile", "", "parameters", "",
                            "template", template, "details", details(d), "model_info", info,
                            "capabilities", can));
+}
+
+/* ---- models that others manage ---- */
+
+static void put_status(ft_buf *b, const char *text)
+{
+    ft_buf_printf(b, "{\"status\":\"%s\"}\n", text);
+}
+
+/* A model of this server is there already; it does not download others. */
+void ft_run_ollama_pull(ft_call *c)
+{
+    const char *name = NULL;
+    bool stream = true;
+    ft_http_error error;
+    bool ok = ft_want_text(c->body, "model", &name, &error) &&
+              (name || ft_want_text(c->body, "name", &name, &error)) &&
+              ft_want_bool(c->body, "stream", &stream, &error);
+    if (ok && !name)
+        ok = ft_http_error_set(&error, FT_ERR_INVALID, "model", "model is missing, want a name");
+    if (ok && !(atomic_load(&c->s->ready) && ft_models_named(c->s, name)))
+        ok =
+            ft_http_error_set(&error, FT_ERR_NOT_FOUND, "model",
+                              "the model %.80s is not here; run: foretoken pull %.80s", name, name);
+    if (!ok) {
+        ft_call_fail(c, &error);
+        return;
+    }
+    ft_buf b;
+    ft_buf_init(&b, 4096);
+    if (stream) put_status(&b, "pulling manifest");
+    if (stream) put_status(&b, "verifying sha256 digest");
+    put_status(&b, "success");
+    ft_call_bytes(c, 200, stream ? "application/x-ndjson" : "application/json; charset=utf-8",
+                  ft_buf_z(&b), b.len);
+    ft_buf_release(&b);
+}
+
+void ft_run_ollama_unsupported(ft_call *c)
+{
+    ft_http_error error;
+    ft_http_error_set(&error, FT_ERR_UNSUPPORTED, NULL,
+                      "%s is not supported: models are managed with foretoken pull, list and rm",
+                      c->route->path);
+    ft_call_fail(c, &error);
 }
 
 /* ---- request bodies ---- */
@@ -150,12 +216,55 @@ static json_t *prompt_messages(const json_t *body)
     return list;
 }
 
-/* Responds to a request without a prompt, which clients send to load the model. */
-static void send_loaded(ft_call *c, const ft_served *d, const char *model, bool chat)
+/* "1h30m", "300ms", "-1": a duration in the notation of Go, or plain seconds. */
+static bool parse_duration(const char *text, double *out)
+{
+    static const struct {
+        const char *name;
+        double s;
+    } unit[] = {{"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"h", 3600}, {"m", 60}, {"s", 1}};
+    const bool negative = *text == '-';
+    double sum = 0;
+    if (negative || *text == '+') text++;
+    if (!*text) return false;
+    while (*text) {
+        char *end;
+        if (!strchr("0123456789.", *text)) return false;
+        const double x = strtod(text, &end);
+        size_t i = 0;
+        while (i < FT_COUNT(unit) && strncmp(end, unit[i].name, strlen(unit[i].name))) i++;
+        if (*end && i == FT_COUNT(unit)) return false;
+        sum += x * (*end ? unit[i].s : 1);
+        text = *end ? end + strlen(unit[i].name) : end;
+    }
+    *out = negative ? -sum : sum;
+    return true;
+}
+
+bool ft_ollama_keep_alive(ft_call *c, ft_served *d, bool *unload, ft_http_error *error)
+{
+    const json_t *v = ft_get(c->body, "keep_alive");
+    char brief[72];
+    double s = json_number_value(v);
+    *unload = false;
+    if (!v) return ft_served_keep(c->s, d, NULL);
+    if (!json_is_number(v) && !(json_is_string(v) && parse_duration(json_string_value(v), &s)))
+        return ft_http_error_set(error, FT_ERR_INVALID, "keep_alive",
+                                 "keep_alive is %s, want seconds or a duration such as \"5m\"",
+                                 ft_json_brief(v, brief));
+    *unload = s == 0;
+    if (ft_served_keep(c->s, d, &s)) return true;
+    return ft_http_error_set(error, FT_ERR_INVALID, "keep_alive",
+                             "keep_alive is 0, but this server cannot unload its model");
+}
+
+/* Responds to a request without a prompt, which clients send to load or unload the model. */
+static void send_loaded(ft_call *c, const ft_served *d, const char *model, bool chat, bool unload)
 {
     char when[40];
-    json_t *j = json_pack("{s:s, s:s, s:b, s:s}", "model", model ? model : d->name, "created_at",
-                          ft_ollama_time(when), "done", 1, "done_reason", "load");
+    json_t *j =
+        json_pack("{s:s, s:s, s:b, s:s}", "model", model ? model : d->name, "created_at",
+                  ft_ollama_time(when), "done", 1, "done_reason", unload ? "unload" : "load");
     if (chat)
         json_object_set_new(j, "message",
                             json_pack("{s:s, s:s}", "role", "assistant", "content", ""));
@@ -164,12 +273,45 @@ static void send_loaded(ft_call *c, const ft_served *d, const char *model, bool 
     ft_call_json(c, 200, j);
 }
 
-/* A raw prompt bypasses the template. */
+static bool log_probs(ft_gen_params *a, const json_t *body, ft_http_error *error)
+{
+    bool wanted = false;
+    int top = 0;
+    if (!ft_want_bool(body, "logprobs", &wanted, error) ||
+        !ft_want_int(body, "top_logprobs", 0, 20, &top, error))
+        return false;
+    a->r.top_logprobs = wanted || top ? top : -1;
+    return true;
+}
+
+/* Fields of Ollama that would change the response and are not supported. */
+static bool is_supported(const json_t *body, ft_http_error *error)
+{
+    static const char *const field[] = {"template", "context"};
+    for (size_t i = 0; i < FT_COUNT(field); i++) {
+        const json_t *v = ft_get(body, field[i]);
+        if (json_array_size(v) || json_string_length(v))
+            return ft_http_error_set(error, FT_ERR_INVALID, field[i],
+                                     "%s is not supported, want messages or a raw prompt",
+                                     field[i]);
+    }
+    return true;
+}
+
+/* A raw prompt bypasses the template, and so does one with a suffix: the response is the text
+ * between the two. */
 static bool read_request(ft_call *c, const ft_served *d, ft_gen_params *a, json_t *chat,
                          ft_chat_prompt *p, ft_http_error *error)
 {
     bool raw = false;
-    if (!ft_want_bool(c->body, "raw", &raw, error)) return false;
+    const char *suffix = NULL;
+    if (!is_supported(c->body, error) || !ft_want_bool(c->body, "raw", &raw, error) ||
+        !ft_want_text(c->body, "suffix", &suffix, error))
+        return false;
+    if (suffix && *suffix)
+        return ft_gen_params_fields(a, d, chat, error) &&
+               ft_prompt_infill(d, NULL, json_string_value(ft_get(c->body, "prompt")), "", suffix,
+                                &p->ids, error);
     if (!raw) return ft_chat_read(a, c->s, d, chat, p, error);
     const json_t *prompt = ft_get(c->body, "prompt");
     *p = (ft_chat_prompt){0};
@@ -189,16 +331,20 @@ static void run_ollama(ft_call *c, bool chat)
         ft_call_fail(c, &error);
         return;
     }
+    bool unload;
+    if (!ft_ollama_keep_alive(c, d, &unload, &error)) {
+        ft_call_fail(c, &error);
+        return;
+    }
     if (chat ? !json_array_size(ft_get(c->body, "messages")) : !text || !*text) {
-        send_loaded(c, d, model, chat);
+        send_loaded(c, d, model, chat, unload);
         return;
     }
     ft_gen_params a;
     ft_chat_prompt p = {0};
     ft_gen_params_init(&a, c->s, d);
     json_t *body = chat_body(c->body, chat ? messages_of(c->body) : prompt_messages(c->body));
-    if (read_request(c, d, &a, body, &p, &error)) {
-        a.r.top_logprobs = -1;
+    if (read_request(c, d, &a, body, &p, &error) && log_probs(&a, c->body, &error)) {
         a.n = 1;
         a.ping_s = -1; /* a line that is not JSON would be an error here */
         ft_generation_start(c, d, chat ? &ft_ollama_chat_format : &ft_ollama_generate_format,

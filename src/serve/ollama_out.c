@@ -4,14 +4,21 @@
 #include "base/mem.h"
 #include "serve/ollama.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <time.h>
 
 const char *ft_ollama_time(char out[40])
 {
+    return ft_ollama_later(out, 0);
+}
+
+const char *ft_ollama_later(char out[40], double s)
+{
     struct timespec now;
     struct tm t;
     clock_gettime(CLOCK_REALTIME, &now);
+    now.tv_sec += (time_t)fmin(s, 1e9);
     gmtime_r(&now.tv_sec, &t);
     const size_t n = strftime(out, 40, "%Y-%m-%dT%H:%M:%S", &t);
     snprintf(out + n, 40 - n, ".%06ldZ", now.tv_nsec / 1000);
@@ -64,6 +71,11 @@ static json_t *message(json_t *content, json_t *thought, json_t *list)
     return m;
 }
 
+static void put_logprobs(json_t *j, json_t *entries)
+{
+    if (json_array_size(entries)) json_object_set_new(j, "logprobs", json_copy(entries));
+}
+
 /* ---- chat ---- */
 
 /* Tool calls are sent whole, at the end: this API has no partial calls. */
@@ -75,6 +87,7 @@ static void chat_piece(ft_generation *t, ft_choice *c, const ft_piece *p)
     json_t *text = ft_json_string(p->p, p->n), *j = line(t, false);
     json_object_set_new(j, "message",
                         thought ? message(json_string(""), text, NULL) : message(text, NULL, NULL));
+    put_logprobs(j, p->logprobs);
     ft_generation_line(t, j);
 }
 
@@ -103,6 +116,7 @@ static json_t *chat_whole(ft_generation *t)
     json_object_set_new(
         j, "message",
         message(text_of(&c->answer), c->thought.len ? text_of(&c->thought) : NULL, calls(c, 0)));
+    put_logprobs(j, c->logprobs);
     put_end(t, c, j);
     return j;
 }
@@ -117,6 +131,7 @@ static void generate_piece(ft_generation *t, ft_choice *c, const ft_piece *p)
     json_t *j = line(t, false);
     json_object_set_new(j, "response", thought ? json_string("") : ft_json_string(p->p, p->n));
     if (thought) json_object_set_new(j, "thinking", ft_json_string(p->p, p->n));
+    put_logprobs(j, p->logprobs);
     ft_generation_line(t, j);
 }
 
@@ -134,6 +149,7 @@ static json_t *generate_whole(ft_generation *t)
     json_t *j = line(t, true);
     json_object_set_new(j, "response", text_of(&c->answer));
     if (c->thought.len) json_object_set_new(j, "thinking", text_of(&c->thought));
+    put_logprobs(j, c->logprobs);
     put_end(t, c, j);
     return j;
 }

@@ -16,6 +16,18 @@ static json_t *logprobs(json_t *entries)
     return l;
 }
 
+/* Whether the request has the older `functions` instead of tools. */
+static bool is_legacy(const ft_generation *t)
+{
+    return json_object_get(t->extra, "functions") != NULL;
+}
+
+static const char *reason_of(const ft_generation *t, const ft_choice *c)
+{
+    const char *reason = ft_finish_reason(c);
+    return is_legacy(t) && !strcmp(reason, "tool_calls") ? "function_call" : reason;
+}
+
 /* ---- streamed ---- */
 
 /* One chunk with a choice's delta, of which it takes ownership. reason NULL: not finished. */
@@ -39,10 +51,13 @@ static void begin(ft_generation *t)
                                   NULL));
 }
 
-static json_t *call_delta(const ft_choice *c, const ft_piece *p)
+static json_t *call_delta(const ft_generation *t, const ft_choice *c, const ft_piece *p)
 {
     const ft_tool_call *k = &c->call[p->call];
     json_t *text = ft_json_string(p->p, p->n);
+    if (is_legacy(t) && p->part == FT_PART_CALL)
+        return json_pack("{s:{s:o, s:s}}", "function_call", "name", text, "arguments", "");
+    if (is_legacy(t)) return json_pack("{s:{s:o}}", "function_call", "arguments", text);
     if (p->part == FT_PART_CALL)
         return json_pack("{s:[{s:i, s:s, s:s, s:{s:o, s:s}}]}", "tool_calls", "index", p->call,
                          "id", k->id, "type", "function", "function", "name", text, "arguments",
@@ -51,25 +66,12 @@ static json_t *call_delta(const ft_choice *c, const ft_piece *p)
                      "arguments", text);
 }
 
-static void live_timings(const ft_generation *t, const ft_choice *c, json_t *j)
-{
-    if (!t->timings_per_token) return;
-    ft_job_progress p;
-    ft_job_look(c->job, &p);
-    const ft_response so_far = {.prompt_tokens = p.prompt_tokens,
-                                .cached_tokens = p.cached_tokens,
-                                .output_tokens = c->n_tokens,
-                                .output_s = c->first_s > 0 ? ft_generation_now() - c->first_s : 0,
-                                .prompt_s = c->first_s > 0 ? c->first_s - t->c->begun_s : 0};
-    json_object_set_new(j, "timings", ft_timings_json(&so_far));
-}
-
 static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
 {
     json_t *delta;
     switch (p->part) {
     case FT_PART_CALL:
-    case FT_PART_ARGS: delta = call_delta(c, p); break;
+    case FT_PART_ARGS: delta = call_delta(t, c, p); break;
     case FT_PART_THOUGHT:
         delta = json_pack("{s:o}", "reasoning_content", ft_json_string(p->p, p->n));
         if (t->both_thoughts) json_object_set_new(delta, "content", ft_json_string(p->p, p->n));
@@ -79,14 +81,16 @@ static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
     json_t *j = chunk(t, c, delta, NULL, p->logprobs);
     if (json_array_size(p->ids)) json_object_set_new(j, "tokens", json_copy(p->ids));
     if (t->return_drafted) json_object_set_new(j, "drafted", json_boolean(p->drafted));
-    live_timings(t, c, j);
+    ft_live_timings(t, c, j);
     ft_generation_event(t, NULL, j);
 }
 
 static void end(ft_generation *t, ft_choice *c)
 {
-    json_t *j = chunk(t, c, json_object(), ft_finish_reason(c), NULL);
+    json_t *j = chunk(t, c, json_object(), reason_of(t, c), NULL);
     json_object_set_new(j, "timings", ft_timings_json(&c->response));
+    if (json_object_get(t->extra, "settings"))
+        json_object_set_new(j, "__verbose", ft_native_object(t, c));
     ft_generation_event(t, NULL, j);
 }
 
@@ -110,9 +114,14 @@ static json_t *choice(const ft_generation *t, const ft_choice *c)
     if (c->thought.len)
         json_object_set_new(m, "reasoning_content",
                             ft_json_string(ft_buf_z(&c->thought), c->thought.len));
-    if (c->n_call) json_object_set_new(m, "tool_calls", ft_choice_calls(c));
+    json_t *calls = ft_choice_calls(c);
+    if (c->n_call && is_legacy(t))
+        json_object_set(m, "function_call", json_object_get(json_array_get(calls, 0), "function"));
+    else if (c->n_call)
+        json_object_set(m, "tool_calls", calls);
+    json_decref(calls);
     json_t *j = json_pack("{s:i, s:o, s:s}", "index", c->index, "message", m, "finish_reason",
-                          ft_finish_reason(c));
+                          reason_of(t, c));
     if (t->top_logprobs >= 0) json_object_set_new(j, "logprobs", logprobs(c->logprobs));
     if (t->return_tokens) json_object_set(j, "tokens", c->ids);
     return j;
@@ -155,12 +164,66 @@ static bool chat_logprobs(ft_gen_params *a, const json_t *body, ft_http_error *e
     return true;
 }
 
+/* ---- functions, the older form of tools ---- */
+
+static json_t *tools_of(const json_t *functions)
+{
+    json_t *list = json_array(), *f;
+    size_t i;
+    json_array_foreach((json_t *)(uintptr_t)functions, i, f)
+        json_array_append_new(list, json_pack("{s:s, s:O}", "type", "function", "function", f));
+    return list;
+}
+
+/* An assistant message with function_call becomes one with tool_calls. */
+static json_t *modern_messages(const json_t *messages)
+{
+    json_t *list = json_array(), *m;
+    size_t i;
+    json_array_foreach((json_t *)(uintptr_t)messages, i, m)
+    {
+        json_t *call = ft_get(m, "function_call"), *one = json_incref(m);
+        if (call) {
+            json_decref(one);
+            one = json_copy(m);
+            json_object_del(one, "function_call");
+            json_object_set_new(one, "tool_calls",
+                                json_pack("[{s:s, s:s, s:O}]", "id", "call_0", "type", "function",
+                                          "function", call));
+        }
+        json_array_append_new(list, one);
+    }
+    return list;
+}
+
+/* Replaces functions and function_call in the body by tools and tool_choice. */
+static bool modernise(ft_call *c, json_t *extra, ft_http_error *error)
+{
+    json_t *functions = ft_get(c->body, "functions"), *choice = ft_get(c->body, "function_call");
+    char brief[72];
+    if (!functions && !choice) return true;
+    if (!json_is_array(functions) || ft_get(c->body, "tools"))
+        return ft_http_error_set(
+            error, FT_ERR_INVALID, "functions", "functions is %s%s, want an array, and no tools",
+            ft_json_brief(functions, brief), ft_get(c->body, "tools") ? " beside tools" : "");
+    json_t *body = json_copy(c->body);
+    json_object_set_new(body, "tools", tools_of(functions));
+    json_object_set_new(body, "parallel_tool_calls", json_false());
+    json_object_set_new(body, "messages", modern_messages(ft_get(body, "messages")));
+    if (choice) json_object_set(body, "tool_choice", choice);
+    json_object_set_new(extra, "functions", json_true());
+    json_decref(c->body); /* the parameters point into the new body, so the call keeps it */
+    c->body = body;
+    return true;
+}
+
 void ft_run_chat(ft_call *c)
 {
     const char *model = NULL;
+    bool verbose = false;
     ft_http_error error;
     ft_gen_params a;
-    ft_chat_prompt p;
+    ft_chat_prompt p = {0};
     if (!ft_want_text(c->body, "model", &model, &error)) {
         ft_call_fail(c, &error);
         return;
@@ -169,8 +232,10 @@ void ft_run_chat(ft_call *c)
     if (!d) return;
     ft_gen_params_init(&a, c->s, d);
     json_t *extra = json_object();
-    if (ft_chat_read(&a, c->s, d, c->body, &p, &error) && chat_logprobs(&a, c->body, &error) &&
-        ft_response_fields(c->body, extra, &error)) {
+    if (modernise(c, extra, &error) && ft_chat_read(&a, c->s, d, c->body, &p, &error) &&
+        chat_logprobs(&a, c->body, &error) && ft_response_fields(c->body, extra, &error) &&
+        ft_want_bool(c->body, "verbose", &verbose, &error)) {
+        if (verbose) ft_native_extra(extra, d, &a, &p.ids, 1);
         ft_generation_start(c, d, &SHAPE, "chatcmpl-", &a, &p.ids, 1, model, extra);
         ft_chat_release(&p);
     } else {

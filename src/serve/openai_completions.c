@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* extra: {"echo": [prompt texts]} or NULL */
+/* extra: {"echo": [prompt texts]}, and "settings" and "prompts" if verbose */
 
 static json_t *head(const ft_generation *t)
 {
@@ -24,11 +24,13 @@ static json_t *logprobs(const json_t *entries, size_t offset)
     json_array_foreach(entries, i, e)
     {
         json_t *best = json_object(), *text = json_object_get(e, "token");
+        const json_t *list = json_object_get(e, "top_logprobs");
         json_array_append(tokens, text);
         json_array_append(of, json_object_get(e, "logprob"));
-        json_array_foreach(json_object_get(e, "top_logprobs"), m, k) json_object_set(
+        json_array_foreach(list, m, k) json_object_set(
             best, json_string_value(json_object_get(k, "token")), json_object_get(k, "logprob"));
-        json_array_append_new(top, best);
+        json_array_append_new(top, json_is_null(list) ? json_null() : json_incref(best));
+        json_decref(best);
         json_array_append_new(at, json_integer((json_int_t)offset));
         const char *z = json_string_value(text);
         for (; *z; z++) offset += ((unsigned char)*z & 0xC0) != 0x80;
@@ -44,10 +46,11 @@ static json_t *choice(int index, json_t *text, json_t *probs, const char *reason
                      reason ? json_string(reason) : json_null());
 }
 
-static void send_choice(ft_generation *t, json_t *k)
+static void send_choice(ft_generation *t, const ft_choice *c, json_t *k)
 {
     json_t *j = head(t);
     json_object_set_new(j, "choices", json_pack("[o]", k));
+    ft_live_timings(t, c, j);
     ft_generation_event(t, NULL, j);
 }
 
@@ -60,7 +63,7 @@ static void begin(ft_generation *t)
 {
     for (int i = 0; i < t->n; i++) {
         json_t *echo = echo_of(t, &t->choice[i]);
-        if (echo) send_choice(t, choice(i, json_incref(echo), NULL, NULL));
+        if (echo) send_choice(t, &t->choice[i], choice(i, json_incref(echo), NULL, NULL));
     }
 }
 
@@ -75,7 +78,7 @@ static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
 {
     const size_t before =
         count_chars(ft_buf_z(&c->answer), c->answer.len - FT_MIN(p->n, c->answer.len));
-    send_choice(t,
+    send_choice(t, c,
                 choice(c->index, ft_json_string(p->p, p->n),
                        json_array_size(p->logprobs) ? logprobs(p->logprobs, before) : NULL, NULL));
 }
@@ -99,23 +102,31 @@ static void finish(ft_generation *t)
     ft_openai_finish(t, head(t));
 }
 
+/* With echo, the prompt and its log probabilities come first. */
+static json_t *whole_choice(const ft_generation *t, const ft_choice *c)
+{
+    const json_t *echo = echo_of(t, c);
+    json_t *probs = NULL;
+    ft_buf b;
+    ft_buf_init(&b, SIZE_MAX / 2);
+    ft_buf_put(&b, json_string_value(echo), json_string_length(echo));
+    if (t->top_logprobs >= 0) {
+        json_t *entries = ft_prompt_probs(t, c);
+        const size_t offset = json_array_size(entries) ? 0 : count_chars(ft_buf_z(&b), b.len);
+        json_array_extend(entries, c->logprobs);
+        probs = logprobs(entries, offset);
+        json_decref(entries);
+    }
+    ft_buf_put(&b, ft_buf_z(&c->answer), c->answer.len);
+    json_t *j = choice(c->index, ft_json_string(ft_buf_z(&b), b.len), probs, reason_of(c));
+    ft_buf_release(&b);
+    return j;
+}
+
 static json_t *whole(ft_generation *t)
 {
     json_t *list = json_array();
-    for (int i = 0; i < t->n; i++) {
-        const ft_choice *c = &t->choice[i];
-        const json_t *echo = echo_of(t, c);
-        ft_buf b;
-        ft_buf_init(&b, SIZE_MAX / 2);
-        ft_buf_put(&b, json_string_value(echo), json_string_length(echo));
-        const size_t offset = count_chars(ft_buf_z(&b), b.len);
-        ft_buf_put(&b, ft_buf_z(&c->answer), c->answer.len);
-        json_array_append_new(list,
-                              choice(i, ft_json_string(ft_buf_z(&b), b.len),
-                                     t->top_logprobs >= 0 ? logprobs(c->logprobs, offset) : NULL,
-                                     reason_of(c)));
-        ft_buf_release(&b);
-    }
+    for (int i = 0; i < t->n; i++) json_array_append_new(list, whole_choice(t, &t->choice[i]));
     return ft_openai_whole(t, head(t), list);
 }
 
@@ -140,7 +151,7 @@ static json_t *echo_texts(const ft_served *d, const ft_prompts *p)
         json_array_append_new(list, ft_json_string(text ? text : "", n));
         free(text);
     }
-    return json_pack("{s:o}", "echo", list);
+    return list;
 }
 
 static bool fields(ft_gen_params *a, const json_t *body, bool *echo, ft_http_error *error)
@@ -154,7 +165,11 @@ static bool fields(ft_gen_params *a, const json_t *body, bool *echo, ft_http_err
         return ft_http_error_set(error, FT_ERR_INVALID, "best_of",
                                  "best_of is %d, want %d, the value of n", best, a->n);
     a->r.top_logprobs = top;
+    a->r.score_prompt = *echo && top >= 0;
     a->r.parse = false;
+    if (a->r.score_prompt && a->stream)
+        return ft_http_error_set(error, FT_ERR_INVALID, "stream",
+                                 "stream is true with echo and logprobs, want false");
     return true;
 }
 
@@ -173,7 +188,7 @@ static bool prompts(const ft_served *d, const json_t *body, ft_prompts *p, ft_ht
 void ft_run_completions(ft_call *c)
 {
     const char *model = NULL;
-    bool echo = false;
+    bool echo = false, verbose = false;
     ft_http_error error;
     ft_gen_params a;
     ft_prompts p = {0};
@@ -182,11 +197,14 @@ void ft_run_completions(ft_call *c)
     ft_gen_params_init(&a, c->s, d);
     if (ft_want_text(c->body, "model", &model, &error) &&
         ft_gen_params_fields(&a, d, c->body, &error) && fields(&a, c->body, &echo, &error) &&
-        prompts(d, c->body, &p, &error))
-        ft_generation_start(c, d, &SHAPE, "cmpl-", &a, p.at, p.n, model,
-                            echo ? echo_texts(d, &p) : NULL);
-    else
+        ft_want_bool(c->body, "verbose", &verbose, &error) && prompts(d, c->body, &p, &error)) {
+        json_t *extra = json_object();
+        if (echo) json_object_set_new(extra, "echo", echo_texts(d, &p));
+        if (verbose) ft_native_extra(extra, d, &a, p.at, p.n);
+        ft_generation_start(c, d, &SHAPE, "cmpl-", &a, p.at, p.n, model, extra);
+    } else {
         ft_call_fail(c, &error);
+    }
     ft_prompts_release(&p);
     ft_gen_params_release(&a);
 }

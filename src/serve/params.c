@@ -2,9 +2,10 @@
 
 #include "base/mem.h"
 #include "base/params.h"
-#include "serve/schema_relax.h"
+#include "serve/constraints.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -163,6 +164,20 @@ static bool seed(ft_gen_params *a, const json_t *body, ft_http_error *error)
     return true;
 }
 
+/* Makes space for one bias after n. Biases of the server's defaults are copied first. */
+static void grow_biases(ft_gen_params *a, size_t n)
+{
+    const bool foreign = n && a->r.sampling.bias_id != a->bias_id;
+    if (!foreign && n & (n - 1)) return; /* the capacity is a power of two */
+    size_t cap = 1;
+    while (cap <= n) cap *= 2;
+    a->bias_id = ft_realloc(a->bias_id, sizeof *a->bias_id * cap);
+    a->bias = ft_realloc(a->bias, sizeof *a->bias * cap);
+    if (!foreign) return;
+    memcpy(a->bias_id, a->r.sampling.bias_id, sizeof *a->bias_id * n);
+    memcpy(a->bias, a->r.sampling.bias, sizeof *a->bias * n);
+}
+
 static bool put_bias(ft_gen_params *a, const ft_served *d, int64_t id, const json_t *v,
                      ft_http_error *error)
 {
@@ -177,10 +192,7 @@ static bool put_bias(ft_gen_params *a, const ft_served *d, int64_t id, const jso
     if (!json_is_number(v) && !json_is_false(v))
         return wrong("logit_bias", v, "numbers or false", error);
     const size_t n = (size_t)a->r.sampling.n_bias;
-    if (!(n & (n - 1))) { /* the capacity is a power of two, and full */
-        a->bias_id = ft_realloc(a->bias_id, sizeof *a->bias_id * (n ? 2 * n : 1));
-        a->bias = ft_realloc(a->bias, sizeof *a->bias * (n ? 2 * n : 1));
-    }
+    grow_biases(a, n);
     a->bias_id[n] = (int32_t)id;
     a->bias[n] = json_is_false(v) ? -1e30f : (float)fmin(fmax(json_number_value(v), -1e30), 1e30);
     a->r.sampling.n_bias++;
@@ -298,65 +310,6 @@ static bool breakers(ft_gen_params *a, const json_t *body, ft_http_error *error)
     return true;
 }
 
-/* ---- constraints ---- */
-
-bool ft_gen_params_schema(ft_gen_params *a, const json_t *schema, const char *param,
-                          ft_http_error *error)
-{
-    if (!json_is_object(schema) && !json_is_boolean(schema))
-        return wrong(param, schema, "a JSON schema", error);
-    json_t *soft = json_deep_copy(schema);
-    ft_schema_relax(soft, a->ignored, sizeof a->ignored);
-    char *text = json_dumps(soft, JSON_COMPACT | JSON_ENCODE_ANY);
-    json_decref(soft);
-    if (!text)
-        return ft_http_error_set(error, FT_ERR_INVALID, param, "%s cannot be serialised", param);
-    a->r.json_schema = ft_gen_params_own(a, text);
-    if (strlen(text) <= FT_PARAM_SOURCE) return true;
-    return ft_http_error_set(error, FT_ERR_INVALID, param, "%s has %zu bytes, the maximum is %d",
-                             param, strlen(text), FT_PARAM_SOURCE);
-}
-
-static bool response_format(ft_gen_params *a, const json_t *body, ft_http_error *error)
-{
-    const json_t *v = ft_get(body, "response_format");
-    if (!v) return true;
-    const char *type = json_string_value(ft_get(v, "type"));
-    if (type && !strcmp(type, "text")) return true;
-    if (type && !strcmp(type, "json_object")) {
-        const json_t *schema = ft_get(v, "schema");
-        if (schema) return ft_gen_params_schema(a, schema, "response_format.schema", error);
-        a->r.json_schema = "{\"type\":\"object\"}";
-        return true;
-    }
-    if (type && !strcmp(type, "json_schema")) {
-        const json_t *named = ft_get(v, "json_schema");
-        const json_t *schema = ft_get(named ? named : v, "schema");
-        return ft_gen_params_schema(a, schema, "response_format.json_schema.schema", error);
-    }
-    return wrong("response_format.type", ft_get(v, "type"), "text, json_object or json_schema",
-                 error);
-}
-
-static bool constraints(ft_gen_params *a, const json_t *body, ft_http_error *error)
-{
-    const json_t *schema = ft_get(body, "json_schema");
-    const char *grammar = NULL;
-    if (!ft_want_text(body, "grammar", &grammar, error)) return false;
-    if (schema && !ft_gen_params_schema(a, schema, "json_schema", error)) return false;
-    if (!response_format(a, body, error)) return false;
-    if (!grammar || !*grammar) return true;
-    if (a->r.json_schema)
-        return ft_http_error_set(error, FT_ERR_INVALID, "grammar",
-                                 "both a grammar and a JSON schema are given, want one of them");
-    if (strlen(grammar) > FT_PARAM_SOURCE)
-        return ft_http_error_set(error, FT_ERR_INVALID, "grammar",
-                                 "grammar has %zu bytes, the maximum is %d", strlen(grammar),
-                                 FT_PARAM_SOURCE);
-    a->r.grammar = grammar;
-    return true;
-}
-
 static bool few_enough(const ft_gen_params *a, const ft_served *d, ft_http_error *error)
 {
     const int slots = d->info->slots;
@@ -382,10 +335,27 @@ void ft_gen_params_init(ft_gen_params *a, ft_server *s, const ft_served *d)
     a->r.sampling.seed = s->p.seed >= 0 ? (uint64_t)s->p.seed : h & 0xFFFFFFFFu;
 }
 
+void ft_gen_params_warn(ft_gen_params *a, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (!a->warnings) a->warnings = json_array();
+    json_array_append_new(a->warnings, ft_json_string(text, strlen(text)));
+}
+
 char *ft_gen_params_own(ft_gen_params *a, char *p)
 {
     a->own = ft_realloc(a->own, sizeof *a->own * (size_t)(a->n_own + 1));
     return a->own[a->n_own++] = p;
+}
+
+bool ft_gen_params_ban(ft_gen_params *a, const ft_served *d, int32_t id, ft_http_error *error)
+{
+    json_t *never = json_false();
+    return put_bias(a, d, id, never, error);
 }
 
 void ft_gen_params_release(ft_gen_params *a)
@@ -395,6 +365,7 @@ void ft_gen_params_release(ft_gen_params *a)
     ft_free(a->breaker);
     ft_free(a->bias_id);
     ft_free(a->bias);
+    json_decref(a->warnings);
     *a = (ft_gen_params){0};
 }
 
@@ -423,5 +394,5 @@ bool ft_gen_params_fields(ft_gen_params *a, const ft_served *d, const json_t *bo
     if (options && !ft_want_bool(options, "include_usage", &a->include_usage, error)) return false;
     return few_enough(a, d, error) && stops(a, body, error) && seed(a, body, error) &&
            biases(a, d, body, error) && samplers(a, body, error) && breakers(a, body, error) &&
-           constraints(a, body, error);
+           ft_constraints_read(a, body, error);
 }

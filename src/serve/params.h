@@ -36,6 +36,7 @@ typedef struct ft_gen_params {
     double image_s;          /* time that is left for downloads of this request's images */
     ft_image_input image[FT_REQUEST_IMAGES]; /* r.images points here; own holds the bytes */
     char ignored[FT_IGNORED]; /* schema keywords that are not enforced, for X-Schema-Ignored */
+    json_t *warnings; /* what the request has and the response ignores: an array of strings */
 } ft_gen_params;
 
 /* Sets the server's defaults and a random seed. */
@@ -44,13 +45,15 @@ void ft_gen_params_release(ft_gen_params *a);
 /* Registers p to be freed by ft_gen_params_release. Returns p. */
 char *ft_gen_params_own(ft_gen_params *a, char *p);
 
+/* Never samples this token. */
+bool ft_gen_params_ban(ft_gen_params *a, const ft_served *d, int32_t id, ft_http_error *error);
+
+/* Adds a sentence to the `warnings` of the response. */
+void ft_gen_params_warn(ft_gen_params *a, const char *fmt, ...) FT_PRINTF(2, 3);
+
 /* Parses every generation parameter in the object. */
 bool ft_gen_params_fields(ft_gen_params *a, const ft_served *d, const json_t *body,
                           ft_http_error *error);
-/* Sets the JSON schema of the answer. */
-bool ft_gen_params_schema(ft_gen_params *a, const json_t *schema, const char *param,
-                          ft_http_error *error);
-
 /* Checked fields: return true and leave *out unchanged if the field is absent. */
 bool ft_want_int(const json_t *body, const char *name, int64_t lo, int64_t hi, int *out,
                  ft_http_error *error);

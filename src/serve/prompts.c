@@ -59,7 +59,7 @@ bool ft_ids_read(const ft_served *d, const json_t *v, const char *param, ft_prom
 static bool put_media(ft_gen_params *a, const ft_served *d, ft_prompt *p, const json_t *v,
                       const char *param, ft_http_error *error)
 {
-    const json_t *text = ft_get(v, "prompt_string"), *one;
+    const json_t *text = ft_get(v, "prompt_string"), *media = ft_get(v, "multimodal_data"), *one;
     char where[64], brief[72];
     size_t i;
     if (!a)
@@ -69,7 +69,11 @@ static bool put_media(ft_gen_params *a, const ft_served *d, ft_prompt *p, const 
         return ft_http_error_set(error, FT_ERR_INVALID, param,
                                  "%s.prompt_string is %s, want a string", param,
                                  ft_json_brief(text, brief));
-    json_array_foreach(ft_get(v, "multimodal_data"), i, one)
+    if (!json_is_array(media))
+        return ft_http_error_set(error, FT_ERR_INVALID, param,
+                                 "%s.multimodal_data is %s, want an array of base64 strings", param,
+                                 ft_json_brief(media, brief));
+    json_array_foreach(media, i, one)
     {
         snprintf(where, sizeof where, "%.20s.multimodal_data[%zu]", param, i);
         if (!json_is_string(one))
@@ -92,7 +96,8 @@ static bool read_one(ft_gen_params *a, const ft_served *d, const json_t *v, cons
     const json_t *one;
     size_t i;
     if (json_is_object(v)) {
-        if (json_array_size(ft_get(v, "multimodal_data")))
+        const json_t *media = ft_get(v, "multimodal_data");
+        if (media && (!json_is_array(media) || json_array_size(media)))
             return put_media(a, d, p, v, param, error);
         v = ft_get(v, "prompt_string");
     }
@@ -188,8 +193,9 @@ bool ft_prompt_infill(const ft_served *d, const json_t *extra, const char *prefi
             "this model has no tokens for infill (FIM prefix, suffix and middle)");
     json_array_foreach(extra, i, f)
     {
-        const char *name = json_string_value(ft_get(f, "filename"));
-        const char *text = json_string_value(ft_get(f, "text"));
+        const char *name = NULL, *text = NULL;
+        if (!ft_want_text(f, "filename", &name, error) || !ft_want_text(f, "text", &text, error))
+            return false;
         if (!text)
             return ft_http_error_set(error, FT_ERR_INVALID, "input_extra",
                                      "input_extra[%zu] has no text, want {filename, text}", i);

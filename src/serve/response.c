@@ -14,18 +14,26 @@ static void put_json(ft_buf *out, json_t *j)
     free(text);
 }
 
+json_t *ft_with_warnings(ft_generation *t, json_t *j)
+{
+    if (!t->warnings || !json_is_object(j)) return j;
+    json_object_set_new(j, "warnings", t->warnings);
+    t->warnings = NULL;
+    return j;
+}
+
 void ft_generation_event(ft_generation *t, const char *name, json_t *j)
 {
     ft_buf *out = &t->c->out;
     if (name) ft_buf_printf(out, "event: %s\n", name);
     ft_buf_puts(out, "data: ");
-    put_json(out, j);
+    put_json(out, ft_with_warnings(t, j));
     ft_buf_puts(out, "\n\n");
 }
 
 void ft_generation_line(ft_generation *t, json_t *j)
 {
-    put_json(&t->c->out, j);
+    put_json(&t->c->out, ft_with_warnings(t, j));
     ft_buf_putc(&t->c->out, '\n');
 }
 
@@ -86,9 +94,17 @@ json_t *ft_progress_json(const ft_generation *t, const ft_job_progress *p)
                      "processed", p->done_tokens, "time_ms", (ft_now_s() - t->c->begun_s) * 1e3);
 }
 
-double ft_generation_now(void)
+void ft_live_timings(const ft_generation *t, const ft_choice *c, json_t *j)
 {
-    return ft_now_s();
+    if (!t->timings_per_token) return;
+    ft_job_progress p;
+    ft_job_look(c->job, &p);
+    const ft_response so_far = {.prompt_tokens = p.prompt_tokens,
+                                .cached_tokens = p.cached_tokens,
+                                .output_tokens = c->n_tokens,
+                                .output_s = c->first_s > 0 ? ft_now_s() - c->first_s : 0,
+                                .prompt_s = c->first_s > 0 ? c->first_s - t->c->begun_s : 0};
+    json_object_set_new(j, "timings", ft_timings_json(&so_far));
 }
 
 void ft_sse_ping(ft_generation *t)
@@ -137,9 +153,8 @@ json_t *ft_only_fields(const ft_generation *t, json_t *j)
     json_t *out = json_object();
     json_array_foreach(fields, i, f)
     {
-        const char *path = json_string_value(f), *slash = strrchr(path, '/');
-        json_t *v = at_path(j, path);
-        if (v) json_object_set(out, slash ? slash + 1 : path, v);
+        json_t *v = at_path(j, json_string_value(f));
+        if (v) json_object_set(out, json_string_value(f), v);
     }
     json_decref(j);
     return out;
@@ -150,6 +165,8 @@ json_t *ft_openai_whole(ft_generation *t, json_t *j, json_t *choices)
     json_object_set_new(j, "choices", choices);
     json_object_set_new(j, "usage", ft_usage_openai(t));
     json_object_set_new(j, "timings", ft_timings_json(&t->choice[0].response));
+    if (json_object_get(t->extra, "settings"))
+        json_object_set_new(j, "__verbose", ft_native_object(t, &t->choice[0]));
     return j;
 }
 

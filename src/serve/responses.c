@@ -153,8 +153,11 @@ static void tools(const json_t *body, json_t *out)
     json_t *f = json_array();
     json_array_foreach(list, i, t)
     {
-        if (!is(t, "function") || !json_is_string(ft_get(t, "name"))) continue;
-        json_array_append_new(f, json_pack("{s:s, s:{s:O, s:O*, s:O*}}", "type", "function",
+        if (!is(t, "function")) { /* the chat parser handles these */
+            json_array_append(f, (json_t *)(uintptr_t)t);
+            continue;
+        }
+        json_array_append_new(f, json_pack("{s:s, s:{s:O*, s:O*, s:O*}}", "type", "function",
                                            "function", "name", ft_get(t, "name"), "description",
                                            ft_get(t, "description"), "parameters",
                                            ft_get(t, "parameters")));
@@ -170,14 +173,25 @@ static void format(const json_t *body, json_t *out)
     if (f) json_object_set(out, "response_format", f);
 }
 
+/* Refuses what needs stored responses or conversations. */
+static bool is_stateless(const json_t *body, ft_http_error *error)
+{
+    static const char *const stored[] = {"previous_response_id", "conversation", "prompt"};
+    bool background = false;
+    for (size_t i = 0; i < FT_COUNT(stored); i++)
+        if (ft_get(body, stored[i]))
+            return ft_http_error_set(error, FT_ERR_INVALID, stored[i],
+                                     "%s is not supported, want the whole conversation in input",
+                                     stored[i]);
+    if (!ft_want_bool(body, "background", &background, error)) return false;
+    if (!background) return true;
+    return ft_http_error_set(error, FT_ERR_INVALID, "background",
+                             "background is true, want false: responses are not stored");
+}
+
 json_t *ft_responses_body(const json_t *body, ft_http_error *error)
 {
-    if (ft_get(body, "previous_response_id")) {
-        ft_http_error_set(
-            error, FT_ERR_INVALID, "previous_response_id",
-            "previous_response_id is not supported, want the whole conversation in input");
-        return NULL;
-    }
+    if (!is_stateless(body, error)) return NULL;
     json_t *out = json_copy((json_t *)(uintptr_t)body), *list = json_array();
     json_object_set_new(out, "messages", list);
     /* these fields have another meaning in this API, or are not supported */

@@ -213,6 +213,7 @@ static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
     json_t *j = item_event(t, c, kind != FT_PART_CALL);
     json_object_set_new(j, "delta", ft_json_string(p->p, p->n));
     if (kind == FT_PART_ANSWER) json_object_set_new(j, "logprobs", json_array());
+    ft_live_timings(t, c, j);
     event(t,
           kind == FT_PART_CALL      ? "response.function_call_arguments.delta"
           : kind == FT_PART_THOUGHT ? "response.reasoning_text.delta"
@@ -229,6 +230,13 @@ static void end(ft_generation *t, ft_choice *c)
           json_pack("{s:o}", "response", whole(t)));
 }
 
+static void progress(ft_generation *t, ft_choice *c, const ft_job_progress *p)
+{
+    (void)c;
+    json_t *j = json_pack("{s:o}", "response", response(t, "in_progress", json_array()));
+    send_with(t, "response.in_progress", j, "prompt_progress", ft_progress_json(t, p));
+}
+
 static void error(ft_generation *t, const ft_http_error *error)
 {
     json_t *r = response(t, "failed", json_array());
@@ -241,6 +249,7 @@ const ft_api_format ft_responses_format = {
     .begin = begin,
     .piece = piece,
     .end = end,
+    .progress = progress,
     .error = error,
     .whole = whole,
 };

@@ -14,6 +14,7 @@ static const ft_http_route TABLE[] = {
     {"GET", "/health", ft_run_health, OPEN},
     {"GET", "/v1/health", ft_run_health, OPEN},
     {"GET", "/v1/models", ft_run_models, OPENAI},
+    {"GET", "/v1/models/{+}", ft_run_model, OPENAI},
     {"GET", "/models", ft_run_models, OPENAI},
     {"POST", "/models/load", ft_run_models_load, OPENAI},
     {"POST", "/models/unload", ft_run_models_unload, OPENAI},
@@ -26,6 +27,7 @@ static const ft_http_route TABLE[] = {
     {"POST", "/v1/chat/completions", ft_run_chat, OPENAI},
     {"POST", "/chat/completions", ft_run_chat, OPENAI},
     {"POST", "/v1/chat/completions/input_tokens", ft_run_chat_count, OPENAI},
+    {"POST", "/chat/completions/input_tokens", ft_run_chat_count, OPENAI},
     {"POST", "/v1/chat/completions/control", ft_run_chat_control, OPENAI},
     {"POST", "/v1/completions", ft_run_completions, OPENAI},
     {"POST", "/completion", ft_run_completion, OPENAI},
@@ -34,6 +36,7 @@ static const ft_http_route TABLE[] = {
     {"POST", "/v1/responses", ft_run_responses, OPENAI},
     {"POST", "/responses", ft_run_responses, OPENAI},
     {"POST", "/v1/responses/input_tokens", ft_run_responses_count, OPENAI},
+    {"POST", "/responses/input_tokens", ft_run_responses_count, OPENAI},
     {"POST", "/v1/messages", ft_run_messages, ANTHROPIC},
     {"POST", "/v1/messages/count_tokens", ft_run_messages_count, ANTHROPIC},
 
@@ -55,17 +58,24 @@ static const ft_http_route TABLE[] = {
     {"POST", "/api/chat", ft_run_ollama_chat, OLLAMA},
     {"POST", "/api/generate", ft_run_ollama_generate, OLLAMA},
     {"POST", "/api/embed", ft_run_ollama_embed, OLLAMA},
+    {"POST", "/api/embeddings", ft_run_ollama_embeddings, OLLAMA},
+    {"POST", "/api/pull", ft_run_ollama_pull, OLLAMA},
+    {"DELETE", "/api/delete", ft_run_ollama_unsupported, OLLAMA},
+    {"POST", "/api/copy", ft_run_ollama_unsupported, OLLAMA},
+    {"POST", "/api/create", ft_run_ollama_unsupported, OLLAMA},
+    {"POST", "/api/push", ft_run_ollama_unsupported, OLLAMA},
     {NULL, NULL, NULL, OPENAI},
 };
 
-/* Whether the path matches the pattern; part receives the segment that matches "/{}". */
-static bool fits(const char *pattern, const char *path, char part[32])
+/* Whether the path matches the pattern; part receives what matches "{}" or "{+}" at its end. */
+static bool fits(const char *pattern, const char *path, char part[FT_PART])
 {
-    const size_t n = strlen(pattern);
-    if (n < 3 || strcmp(pattern + n - 3, "/{}")) return !strcmp(pattern, path);
-    if (strncmp(pattern, path, n - 2)) return false;
-    const char *rest = path + n - 2;
-    if (!*rest || strchr(rest, '/') || strlen(rest) >= 32) return false;
+    const size_t n = strcspn(pattern, "{");
+    if (!pattern[n]) return !strcmp(pattern, path);
+    if (strncmp(pattern, path, n)) return false;
+    const char *rest = path + n;
+    const bool slashes = pattern[n + 1] == '+';
+    if (!*rest || (!slashes && strchr(rest, '/')) || strlen(rest) >= FT_PART) return false;
     memcpy(part, rest, strlen(rest) + 1);
     return true;
 }
@@ -77,8 +87,15 @@ static const char *below_prefix(const ft_server *s, const char *path)
     return strncmp(path, prefix, n) ? NULL : path + n;
 }
 
+ft_api ft_route_api(const ft_server *s, const char *path)
+{
+    const char *rest = below_prefix(s, path);
+    if (rest && !strncmp(rest, "/api/", 5)) return FT_API_OLLAMA;
+    return rest && !strncmp(rest, "/v1/messages", 12) ? FT_API_ANTHROPIC : FT_API_OPENAI;
+}
+
 const ft_http_route *ft_route_find(const ft_server *s, const char *method, const char *path,
-                                   char part[32], char allow[64], ft_http_error *error)
+                                   char part[FT_PART], char allow[64], ft_http_error *error)
 {
     const char *rest = below_prefix(s, path);
     allow[0] = 0;

@@ -6,6 +6,7 @@
 
 void ft_run_health(ft_call *c);
 void ft_run_models(ft_call *c);
+void ft_run_model(ft_call *c);
 void ft_run_models_load(ft_call *c);
 void ft_run_models_unload(ft_call *c);
 void ft_run_props(ft_call *c);
@@ -40,5 +41,8 @@ void ft_run_ollama_show(ft_call *c);
 void ft_run_ollama_chat(ft_call *c);
 void ft_run_ollama_generate(ft_call *c);
 void ft_run_ollama_embed(ft_call *c);
+void ft_run_ollama_embeddings(ft_call *c);
+void ft_run_ollama_pull(ft_call *c);
+void ft_run_ollama_unsupported(ft_call *c); /* delete, copy, create, push */
 
 #endif

@@ -2,12 +2,13 @@
 #ifndef FT_SERVE_SCHEMA_RELAX_H
 #define FT_SERVE_SCHEMA_RELAX_H
 
-#include <jansson.h>
-#include <stddef.h>
+#include "serve/params.h"
 
-/* Removes each "format" that cannot be enforced, alone or together with a pattern or a length; the
- * schema then accepts more strings. Appends "format NAME at PLACE" for each to note, a string in a
- * buffer of `size` bytes; what does not fit is left out. */
-void ft_schema_relax(json_t *schema, char *note, size_t size);
+/* Removes the keywords that a grammar cannot enforce from the schema, which then accepts more
+ * documents, and appends each to a->ignored ("KEYWORD at PATH") and to a->warnings. *text: the
+ * schema that remains; the caller frees it with free(). param: the field, for errors; where: prefix
+ * of the paths. Fails if the schema is invalid or contradicts itself. */
+bool ft_schema_relax(ft_gen_params *a, const json_t *schema, const char *param, const char *where,
+                     char **text, ft_http_error *error);
 
 #endif

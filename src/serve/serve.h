@@ -14,6 +14,7 @@ typedef struct ft_serve_params {
     int port;         /* 0: any free port */
     const char *api_prefix;
     const char *alias;                  /* comma-separated model names; NULL: the file name */
+    const char *tags;                   /* comma-separated, for GET /v1/models; NULL: none */
     const char *api_key, *api_key_file; /* comma-separated keys; a file with one key per line; NULL:
                                            no authentication */
     const char *cors_origins, *cors_methods, *cors_headers;
@@ -37,6 +38,7 @@ typedef struct ft_serve_params {
     bool slots, metrics, props; /* enable these routes; props: POST /props */
     bool no_page;               /* do not serve the web page at / */
     bool log_requests;          /* log one line per request */
+    bool log_json;              /* these lines are JSON objects */
     const char *prompts_dir;    /* directory to which request bodies are written; NULL: none */
     bool normalize;       /* remove lines that change with each request from system messages */
     const char *thinking; /* "on", "off", "auto" */
@@ -50,8 +52,11 @@ typedef struct ft_serve_params {
 } ft_serve_params;
 
 typedef struct ft_served_model {
-    const char *name; /* name in requests */
-    uint64_t bytes;   /* file size */
+    const char *name;    /* name in requests */
+    uint64_t bytes;      /* file size */
+    const char *aliases; /* other names, comma-separated; NULL: none */
+    const char *error;   /* why the file cannot be loaded; NULL: it may be */
+    bool gone;           /* the file was removed */
 } ft_served_model;
 
 /* Models that the server may load and unload. */
@@ -67,6 +72,12 @@ typedef struct ft_models_params {
      * first. */
     ft_status (*load)(void *user, int i, ft_llm **out, ft_request *defaults, ft_err *err);
     void (*unload)(void *user, int i, ft_llm *m);
+    /* check reads only the metadata of model i: a model that fails it does not displace others. May
+     * be NULL. */
+    ft_status (*check)(void *user, int i, ft_err *err);
+    /* scan looks for new models; NULL: the list never changes. *at: all models, those known before
+     * first and in the same order; valid until the next call. Called by one thread at a time. */
+    ft_status (*scan)(void *user, const ft_served_model **at, int *n, ft_err *err);
     void *user;
 } ft_models_params;
 

@@ -29,7 +29,6 @@ void ft_serve_defaults(ft_serve_params *p)
         .body_max = (size_t)16 << 20,
         .body_memory = (size_t)1 << 30,
         .slots = true,
-        .metrics = true,
         .log_requests = true,
         .thinking = "auto",
         .reasoning_format = "auto",

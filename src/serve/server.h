@@ -81,12 +81,18 @@ void ft_server_trim(ft_server *s);
 ft_status ft_listen(ft_server *s, ft_err *err);
 
 /* route.c: finds the route of a request. Returns NULL and fills error (and *allow, for 405) if
- * there is none. part receives the segment that matches "/{}". */
+ * there is none. part receives what matches "{}". */
 const ft_http_route *ft_route_find(const ft_server *s, const char *method, const char *path,
-                                   char part[32], char allow[64], ft_http_error *error);
+                                   char part[FT_PART], char allow[64], ft_http_error *error);
+
+/* route.c: the API to which a path belongs, whether or not it is a route. */
+ft_api ft_route_api(const ft_server *s, const char *path);
 
 /* prompt_log.c: writes the request body to --log-prompts-dir, if that is set. */
 void ft_prompt_log(const ft_call *c, ft_str body);
+
+/* request_log.c: logs a line for a completed call, which took s seconds. */
+void ft_request_log(const ft_call *c, double s);
 
 /* client.c: a number that identifies the client: its API key if there are several, else its
  * address; 0 on a Unix socket. */

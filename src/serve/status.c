@@ -1,4 +1,4 @@
-/* serve/status.c - models, properties, slots and metrics of the server. */
+/* serve/status.c - health, properties, slots and metrics of the server. */
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -8,6 +8,7 @@
 #include "serve/settings.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 enum { MAX_SLOTS = 1024 }; /* maximum number of slots that /slots lists */
 
@@ -24,53 +25,6 @@ void ft_run_health(ft_call *c)
                       : ft_map_broken() ? "the model file was changed while it was in use"
                                         : "the device has failed");
     ft_call_fail(c, &error);
-}
-
-/* ---- models ---- */
-
-static json_t *meta(const ft_served *d)
-{
-    return json_pack("{s:i, s:i, s:i, s:i, s:I, s:I, s:s}", "n_vocab", d->info->vocab, "n_ctx",
-                     d->info->ctx, "n_ctx_train", d->info->ctx_train, "n_embd", d->info->width,
-                     "n_params", (json_int_t)d->info->parameters, "size",
-                     (json_int_t)d->info->weight_bytes, "ftype", d->info->weight_type);
-}
-
-static json_t *model_entry(const ft_server *s, const char *name, size_t n, const ft_served *d)
-{
-    json_t *status = json_pack("{s:s}", "value", d ? ft_served_status(d) : "loading");
-    if (d && d->error[0]) json_object_set_new(status, "error", json_string(d->error));
-    const bool there = d && d->state >= FT_SERVED_LOADED;
-    json_t *can = json_pack("[s]", "completion");
-    if (there && d->info->vision) json_array_append_new(can, json_string("multimodal"));
-    json_t *entry = json_pack("{s:o, s:s, s:I, s:s, s:o, s:o}", "id", ft_json_string(name, n),
-                              "object", "model", "created", (json_int_t)s->created, "owned_by",
-                              "foretoken", "status", status, "meta", there ? meta(d) : json_null());
-    json_object_set_new(entry, "capabilities", can);
-    return entry;
-}
-
-void ft_run_models(ft_call *c)
-{
-    ft_server *s = c->s;
-    const bool ready = atomic_load(&s->ready);
-    const int n = ready ? ft_models_count(s) : 0;
-    json_t *list = json_array();
-    pthread_mutex_lock(&s->lock);
-    for (int i = 0; i < n && n > 1; i++) {
-        const ft_served *d = ft_models_at(s, i);
-        json_array_append_new(list, model_entry(s, d->name, strlen(d->name), d));
-    }
-    const ft_served *d =
-        n == 1 ? ft_models_at(s, 0) : NULL; /* a single model has one entry per alias */
-    const char *names = s->p.alias && *s->p.alias ? s->p.alias : d ? d->name : "loading";
-    while (n < 2 && *names) {
-        const size_t len = strcspn(names, ",");
-        json_array_append_new(list, model_entry(s, names, len, d));
-        names += len + (names[len] == ',');
-    }
-    pthread_mutex_unlock(&s->lock);
-    ft_call_json(c, 200, json_pack("{s:s, s:o}", "object", "list", "data", list));
 }
 
 /* ---- props ---- */
@@ -96,7 +50,7 @@ json_t *ft_props_json(const ft_served *d, bool sleeping)
     const ft_llm_info *i = d->info;
     json_t *j = json_pack("{s:{s:i, s:o}, s:i, s:s, s:s, s:{s:b, s:b}, s:s, s:b, s:o}",
                           "default_generation_settings", "n_ctx", i->ctx, "params",
-                          ft_settings_json(&r, r.sampling.seed), "total_slots", i->slots,
+                          ft_settings_json(d, &r, r.sampling.seed), "total_slots", i->slots,
                           "model_path", base_name(i->path), "model_alias", d->name, "modalities",
                           "vision", i->vision, "audio", 0, "build_info", ft_version(),
                           "is_sleeping", sleeping, "speculative", speculative(d, &r));
@@ -106,6 +60,8 @@ json_t *ft_props_json(const ft_served *d, bool sleeping)
     json_object_set_new(j, "eos_token", json_string(i->eos ? i->eos : ""));
     if (i->vision) json_object_set_new(j, "media_marker", json_string(FT_MEDIA_MARKER));
     json_object_set_new(j, "model_arch", json_string(i->arch));
+    json_object_set_new(j, "n_layer", json_integer(i->layers));
+    json_object_set_new(j, "n_layer_draft", json_integer(i->draft_layers));
     return j;
 }
 
@@ -116,9 +72,23 @@ static json_t *unknown_props(const ft_served *d)
                      "model_alias", d->name, "build_info", ft_version(), "is_sleeping", 1);
 }
 
+/* Without a name, a server of several models describes itself. */
+static json_t *router_props(const ft_server *s)
+{
+    return json_pack("{s:s, s:i, s:b, s:s, s:s, s:{s:{}, s:i}, s:s}", "role", "router",
+                     "max_instances", ft_models_max(s), "models_autoload", ft_models_autoload(s),
+                     "model_alias", "foretoken", "model_path", "none",
+                     "default_generation_settings", "params", "n_ctx", 0, "build_info",
+                     ft_version());
+}
+
 /* Does not load the model. */
 void ft_run_props(ft_call *c)
 {
+    if (atomic_load(&c->s->ready) && !ft_models_one(c->s) && !ft_call_query(c, "model")) {
+        ft_call_json(c, 200, router_props(c->s));
+        return;
+    }
     const ft_served *d = ft_call_named(c, NULL);
     if (!d) return;
     pthread_mutex_lock(&c->s->lock);
@@ -162,13 +132,16 @@ static json_t *slot(const ft_served *d, ft_slot_info slot, uint64_t salt, const 
     const ft_slot_info *l = &slot;
     if (slot.cache_salt && slot.cache_salt != salt)
         slot = (ft_slot_info){.id = slot.id, .busy = slot.busy, .ctx = slot.ctx};
-    json_t *j = json_pack(
-        "{s:i, s:I, s:i, s:b, s:b, s:i, s:i, s:f, s:f, s:o, s:[{s:b, s:i, s:i}]}", "id", l->id,
-        "id_task", (json_int_t)l->job, "n_ctx", l->ctx, "speculative", d->info->drafts,
-        "is_processing", l->busy, "n_prompt", l->prompt_tokens, "n_cached", l->cached_tokens,
-        "accept_len", l->accept_len, "k", l->draft_mean, "params",
-        ft_settings_json(r, r->sampling.seed), "next_token", "has_next_token", l->busy, "n_remain",
-        l->ctx - l->prompt_tokens - l->output_tokens, "n_decoded", l->output_tokens);
+    json_t *next = json_pack(
+        "{s:b, s:b, s:i, s:i}", "has_next_token", l->busy, "has_new_line", 0, "n_remain",
+        l->busy ? l->ctx - l->prompt_tokens - l->output_tokens : -1, "n_decoded", l->output_tokens);
+    json_t *j = json_pack("{s:i, s:I, s:i, s:b, s:b, s:i, s:i, s:i, s:f, s:f, s:o, s:[o]}", "id",
+                          l->id, "id_task", l->job ? (json_int_t)l->job : -1, "n_ctx", l->ctx,
+                          "speculative", d->info->drafts, "is_processing", l->busy,
+                          "n_prompt_tokens", l->prompt_tokens, "n_prompt_tokens_processed",
+                          l->prompt_tokens - l->cached_tokens, "n_prompt_tokens_cache",
+                          l->cached_tokens, "accept_len", l->accept_len, "k", l->draft_mean,
+                          "params", ft_settings_json(d, r, r->sampling.seed), "next_token", next);
     return j;
 }
 
@@ -246,6 +219,7 @@ typedef struct action {
     ft_status st;
     ft_err err;
     double ms;
+    json_int_t bytes; /* size of the file */
 } action;
 
 static void run_action(void *arg)
@@ -255,6 +229,8 @@ static void run_action(void *arg)
     a->st = a->file ? a->file(a->d->llm, a->slot, a->salt, a->path, &a->n, &a->err)
                     : ft_slot_erase(a->d->llm, a->slot, a->salt, &a->n, &a->err);
     a->ms = (ft_now_s() - from) * 1e3;
+    struct stat st;
+    if (!a->st && a->path && !stat(a->path, &st)) a->bytes = (json_int_t)st.st_size;
 }
 
 static void send_action(ft_call *c, void *arg)
@@ -269,7 +245,11 @@ static void send_action(ft_call *c, void *arg)
         return;
     }
     json_t *j = json_pack("{s:i, s:i}", "id_slot", a->slot, a->name, a->n);
-    if (a->filename) json_object_set_new(j, "filename", json_string(a->filename));
+    if (a->filename) {
+        json_object_set_new(j, "filename", json_string(a->filename));
+        json_object_set_new(j, a->file == ft_slot_save ? "n_written" : "n_read",
+                            json_integer(a->bytes));
+    }
     json_object_set_new(j, "timings", json_pack("{s:f}", a->verb, a->ms));
     ft_call_json(c, 200, j);
 }
@@ -353,7 +333,7 @@ void ft_run_metrics(ft_call *c)
     ft_http_error error;
     if (!c->s->p.metrics) {
         ft_http_error_set(&error, FT_ERR_UNSUPPORTED, NULL,
-                          "metrics are disabled; start the server without --no-metrics");
+                          "metrics are disabled; start the server with --metrics");
         ft_call_fail(c, &error);
         return;
     }
@@ -363,5 +343,8 @@ void ft_run_metrics(ft_call *c)
     ft_buf_init(&b, 1 << 20);
     ft_metrics_write(&c->s->metrics, ready ? &n : NULL, &b);
     ft_call_bytes(c, 200, "text/plain; version=0.0.4", ft_buf_z(&b), b.len);
+    char start[32];
+    snprintf(start, sizeof start, "%lld", (long long)c->s->created);
+    ft_call_add_header(c, "Process-Start-Time-Unix", start);
     ft_buf_release(&b);
 }

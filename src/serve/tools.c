@@ -21,11 +21,12 @@ static bool check_tool(const json_t *t, size_t i, ft_http_error *error)
     return true;
 }
 
-/* The functions among the tools. Tools of other types run on the vendors' servers and are
- * skipped. */
-static bool functions(const json_t *list, json_t **out, ft_http_error *error)
+/* The functions among the tools. Tools of other types run on the vendors' servers; they are left
+ * out with a warning if there are functions too, as coding clients send them. */
+static bool functions(ft_gen_params *a, const json_t *list, json_t **out, ft_http_error *error)
 {
     char brief[72];
+    const char *other = NULL;
     const json_t *t;
     size_t i;
     if (!json_is_array(list))
@@ -39,10 +40,19 @@ static bool functions(const json_t *list, json_t **out, ft_http_error *error)
     json_array_foreach(list, i, t)
     {
         const char *type = json_string_value(ft_get(t, "type"));
-        if (type && strcmp(type, "function")) continue;
+        if (type && strcmp(type, "function")) {
+            ft_gen_params_warn(a, "tools[%zu] of type %.60s is not available", i, type);
+            other = type;
+            continue;
+        }
         if (!check_tool(t, i, error)) return false;
         json_array_append(*out, (json_t *)(uintptr_t)t);
     }
+    if (other && !json_array_size(*out))
+        return ft_http_error_set(error, FT_ERR_INVALID, "tools",
+                                 "tools has the type %.60s, which this server does not have, want "
+                                 "functions",
+                                 other);
     return true;
 }
 
@@ -73,29 +83,70 @@ static bool choice(const json_t *body, bool *none, bool *required, const char **
                              ft_json_brief(v, brief));
 }
 
+/* Sets the tools of the request, with parameters that a grammar can enforce; the template shows the
+ * original ones. */
+static bool relax_tools(ft_gen_params *a, const json_t *tools, ft_http_error *error)
+{
+    json_t *list = json_deep_copy(tools), *t;
+    size_t i;
+    bool ok = true;
+    json_array_foreach(list, i, t)
+    {
+        json_t *f = ft_get(t, "function"), *schema = ft_get(f, "parameters");
+        char where[64], *text;
+        if (!schema || !ok) continue;
+        snprintf(where, sizeof where, "/%zu/function/parameters", i);
+        ok = ft_schema_relax(a, schema, "tools", where, &text, error);
+        if (!ok) continue;
+        json_object_set_new(f, "parameters", json_loads(text, JSON_DECODE_ANY, NULL));
+        free(text);
+    }
+    if (ok) a->r.tools = ft_gen_params_own(a, json_dumps(list, JSON_COMPACT));
+    json_decref(list);
+    return ok;
+}
+
+/* Makes the token that begins a call impossible to sample, so that the response is text. */
+static bool ban_calls(ft_gen_params *a, const ft_served *d, ft_http_error *error)
+{
+    const char *marker = d->info->call_marker;
+    int32_t *ids;
+    size_t n;
+    ft_err err;
+    if (!marker) return true;
+    const ft_status st =
+        ft_vocab_encode(d->vocab, marker, strlen(marker), FT_ENCODE_PARSE_SPECIAL, &ids, &n, &err);
+    if (st) return ft_http_error_from(error, st, "tool_choice", &err);
+    const bool ok = n != 1 || ft_gen_params_ban(a, d, ids[0], error);
+    free(ids);
+    return ok;
+}
+
 bool ft_tools_read(ft_gen_params *a, const ft_served *d, const json_t *body, json_t *options,
                    ft_http_error *error)
 {
     const json_t *list = ft_get(body, "tools");
     const char *name;
     bool none, required;
-    (void)d;
     a->r.no_calls = true;
     if (!choice(body, &none, &required, &name, error)) return false;
+    if (none && !ban_calls(a, d, error)) return false;
     if (!list) return true;
     json_t *f = NULL;
-    const bool ok = functions(list, &f, error);
-    if (ok && json_array_size(f) && !none) {
+    const bool ok = functions(a, list, &f, error);
+    if (ok && json_array_size(f) && none) {
+        json_object_set(options, "tools", f); /* as with "auto": the same prompt can be reused */
+    } else if (ok && json_array_size(f)) {
         if (a->r.grammar) {
             json_decref(f);
             return ft_http_error_set(error, FT_ERR_INVALID, "grammar",
                                      "both tools and a grammar are given, want one of them");
         }
-        json_t *relaxed = json_deep_copy(f); /* the template shows the original schema */
-        ft_schema_relax(relaxed, a->ignored, sizeof a->ignored);
+        if (!relax_tools(a, f, error)) {
+            json_decref(f);
+            return false;
+        }
         a->r.no_calls = false;
-        a->r.tools = ft_gen_params_own(a, json_dumps(relaxed, JSON_COMPACT));
-        json_decref(relaxed);
         json_object_set(options, "tools", f);
     }
     json_decref(f);

@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-enum { MAX_TILES = 64, PIECE = 16 << 20 };
+enum { MAX_TILES = 512, PIECE = 16 << 20 };
 
 /* A byte range of one tensor that one thread writes. */
 typedef struct piece {
@@ -85,6 +85,27 @@ static ft_type type_of(const ft_shape_tensor *t, ft_type requested)
     }
 }
 
+/* The type after t, in the order of their numbers, whose block divides n. */
+static ft_type next_type(ft_type t, int64_t n)
+{
+    do t = (ft_type)((t + 1) % FT_TYPE_MAX);
+    while (!ft_tile_can(t) || !divides(t, n) || t == FT_Q2_0_FORK);
+    return t;
+}
+
+/* The type of each tensor. */
+static void choose_types(ft_type *out, const ft_shape_list *list, ft_type requested, bool mix)
+{
+    ft_type next = requested;
+    for (size_t i = 0; i < list->n; i++) {
+        const ft_shape_tensor *t = &list->tensor[i];
+        out[i] = type_of(t, requested);
+        if (!mix || t->fill != FT_FILL_MATRIX) continue;
+        out[i] = divides(next, t->n[0]) ? next : next_type(next, t->n[0]);
+        next = next_type(out[i], t->n[0]);
+    }
+}
+
 static uint64_t count_of(const ft_shape_tensor *t)
 {
     uint64_t n = 1;
@@ -104,7 +125,7 @@ static size_t tile_for(job *j, ft_type type, double deviation, uint64_t bytes)
     for (size_t i = 0; i < j->n_tile; i++)
         if (j->tile[i].type == type && j->tile[i].deviation == deviation) return i;
     assert(j->n_tile < MAX_TILES);
-    const size_t about = (size_t)FT_MIN(bytes, (uint64_t)4 << 20);
+    const size_t about = (size_t)FT_MIN(bytes, (uint64_t)(j->o->mix ? 1 : 4) << 20);
     ft_tile_init(&j->tile[j->n_tile], type, deviation, about,
                  ft_rng_at(j->o->seed, j->n_tile, (uint32_t)type));
     return j->n_tile++;
@@ -232,8 +253,8 @@ ft_status ft_synth(ft_synth_result *out, const ft_synth_opts *o, ft_err *err)
     j.type = ft_new_n(ft_type, list.n);
     j.tile_of = ft_new_n(uint64_t, list.n);
     out->tensors = list.n;
+    choose_types(j.type, &list, type, o->mix);
     for (size_t i = 0; i < list.n; i++) {
-        j.type[i] = type_of(&list.tensor[i], type);
         const uint64_t n = count_of(&list.tensor[i]);
         out->parameters += n;
         out->bytes += ft_round_up(ft_type_row(j.type[i], n), 32);

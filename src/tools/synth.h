@@ -12,6 +12,7 @@ typedef struct ft_synth_opts {
     const char *path;
     uint64_t seed;
     bool mtp; /* with the MTP block, where the family has one */
+    bool mix; /* every matrix gets another type, cycling through all types from `type` on */
     int threads;
     ft_progress_fn *progress; /* NULL: not reported */
     bool dry_run;             /* only compute the size */

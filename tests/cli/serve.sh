@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 "$ft" --version | grep -q microhttpd || { echo "0 passed, 0 failed"; exit 0; }
 
-start() { serve -m "$model" "$@"; }
+start() { serve -m "$model" --metrics "$@"; }
 stop() { # the exit code of a server that was asked to end
     kill -TERM $pid
     wait $pid
@@ -23,6 +23,9 @@ same "the same ids as run" "$(ask /completion "$body" | field tokens)" "$alone"
 same "and without drafts" "$(ask /completion '{"prompt":"one two","return_tokens":true,"speculative.n_max":0}' | field tokens)" "$alone"
 same "and from the cache" "$(ask /completion "$body" | field tokens)" "$alone"
 same "a cut is made" "$(ask /completion "$body" | field tokens_predicted)" 12
+
+grep -qE '^20[0-9T:.-]+Z POST /completion 200 [0-9.]+ ms, prompt [0-9]+ cached [0-9]+ output 12,' "$dir/log"
+ok "a request is logged with time, method, path, status, duration and tokens" $?
 
 # 1 and 7 others at the same time do not change a reply
 for others in 1 7; do
@@ -54,9 +57,9 @@ ok "an end that is ignored waits for the grammar's" $?
 same "and is one" "$(field stop_type <<<"$out")" '"eos"'
 out=$(ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"ignore_eos":true,"chat_template_kwargs":{"enable_thinking":false},"response_format":{"type":"json_schema","json_schema":{"schema":{"enum":["left","right"]}}}}')
 same "of a schema too" "$(field finish_reason <<<"$out")" '"stop"'
-ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"grammar":"root ::= ("}' | grep -q '"code":400'
+ask /v1/chat/completions '{"messages":[{"role":"user","content":"x"}],"grammar":"root ::= ("}' | grep -q '"status":400'
 ok "a broken grammar is 400" $?
-same "so is one that is too large, not 429" "$(ask /completion '{"prompt":"x","grammar":"root ::= [a-z]{200000}"}' | field code)" 400
+same "so is one that is too large, not 429" "$(ask /completion '{"prompt":"x","grammar":"root ::= [a-z]{200000}"}' | field status)" 400
 ask /completion "{\"prompt\":\"$(printf 'word %.0s' $(seq 400))\"}" | grep -q exceed_context_size_error
 ok "a prompt that is too long is refused" $?
 
@@ -83,7 +86,7 @@ same "SIGTERM ends it well" $? 0
 wait $reader
 grep -q '"stop":true' "$dir/last"
 ok "the last reply was finished" $?
-grep -q '/completion 200 prompt .* cached .* output 12, .* length' "$dir/log"
+grep -q '/completion 200 .* ms, prompt .* cached .* output 12, .* length' "$dir/log"
 ok "the log has a line for a request" $?
 
 # options of other servers, as people type them
@@ -101,7 +104,7 @@ n=$(ask '/slots/0?action=save' '{"filename":"lane"}' | field n_saved)
 ok "a lane is saved" $?
 ask '/slots/0?action=erase' '{}' >/dev/null
 same "and restored" "$(ask '/slots/0?action=restore' '{"filename":"lane"}' | field n_restored)" "$n"
-ask '/slots/0?action=restore' '{"filename":"../lane"}' | grep -q '"code":403.*without a path'
+ask '/slots/0?action=restore' '{"filename":"../lane"}' | grep -q '"status":403.*without a path'
 ok "but from its folder alone" $?
 ask /v1/embeddings '{"input":["one two","three"]}' | grep -q '"object":"embedding","index":1'
 ok "texts become vectors" $?
@@ -150,12 +153,27 @@ same "a model by its name" "$(named second | field tokens)" "$alone"
 same "it is loaded" "$(status_of second)" '"loaded"'
 same "another by its own" "$(named first | field tokens)" "$alone"
 same "the first had to go" "$(status_of second)" '"unloaded"'
-named third | grep -q '"code":500.*third'
+named third | grep -q '"status":500.*third'
 ok "a file that is no model says so" $?
 same "and the others still answer" "$(named first | field tokens)" "$alone"
-same "no such model" "$(named fourth | field code)" 404
+same "no such model" "$(named fourth | field status)" 404
+same "a broken file is not the default" "$(ask /completion '{"prompt":"one two","return_tokens":true}' | field tokens)" "$alone"
+mkdir -p "$dir/models/sub/deep"
+cp "$model" "$dir/models/sub/deep/late.gguf"
+sleep 1.1
+same "a new file in a subfolder is noticed" "$(named late | field tokens)" "$alone"
+same "with other spellings of its name" "$(named late.gguf | field tokens)" "$alone"
+rm "$dir/models/sub/deep/late.gguf"
+curl -s "$url/models?reload=1" | grep -q '"id":"late"'
+same "and is not listed when it was removed" $? 1
 stop
 same "several models end well" $? 0
+mkdir -p "$dir/store/me--mine"
+cp "$model" "$dir/store/me--mine/mine-Q8_0.gguf"
+FT_MODELS=$dir/store serve
+same "without -m, the models of the store" "$(named mine-Q8_0 | field tokens)" "$alone"
+same "which are listed" "$(status_of mine-Q8_0)" '"loaded"'
+stop
 cat >"$dir/preset.ini" <<INI
 ; options of all
 [*]

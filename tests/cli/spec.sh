@@ -143,7 +143,7 @@ same "changes no id" "$(grep -c '"other_ids": 0' <<<"$sweep")" 10
 # English and Chinese, with f16 and turbo caches: drafting changes nothing but the time
 while read -r line; do
     for cache in f16 turbo3 turbo4; do
-        ask() { "$ft" run -m "$tiny" -n 32 --temp 0 --json -ctk $cache -ctv $cache "$@" "$line"; }
+        ask() { "$ft" run -m "$tiny" -n 32 --temp 0 --json -ctk $cache -ctv $cache "$@" "$line" </dev/null; }
         drafting=$(ask --spec-adapt off)
         same "$cache, $line" "$(field ids <<<"$drafting")" "$(ask --spec-type none | field ids)"
         [[ $(drafted <<<"$drafting") -gt 0 ]]

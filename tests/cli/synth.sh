@@ -35,6 +35,14 @@ ok "the file does not depend on the threads" $?
 ok "another seed, another file" $?
 "$ft" synth micro Q8_0 "$dir/b.gguf" -q --no-mtp && "$ft" inspect "$dir/b.gguf" | grep -q "drafter: none"
 ok "--no-mtp" $?
+"$ft" synth tiny Q4_K "$dir/mix.gguf" -q --mix && "$ft" inspect "$dir/mix.gguf" --check >"$dir/.out"
+ok "--mix" $?
+for type in F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K IQ1_S IQ1_M IQ2_XXS \
+    IQ2_XS IQ2_S IQ3_XXS IQ3_S IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4 NVFP4 Q1_0 Q2_0 TQ3_1S TQ4_1S; do
+    grep -q "^  $type " "$dir/.out"
+    ok "--mix has $type" $?
+done
+rm "$dir/mix.gguf"
 for shape in micro-gemma micro-gemma-assistant micro-gemma-centroid-assistant micro-mmproj \
     micro-gemma-mmproj micro-gemma-unified-mmproj; do
     "$ft" synth "$shape" q8_0 "$dir/g.gguf" -q && "$ft" inspect "$dir/g.gguf" --check >"$dir/.out"

@@ -345,7 +345,6 @@ static void attend_newest(ft_optest *t, const int *n)
 {
     const int H = n[0], G = n[1], d = n[2], kt = n[3], vt = n[4], past = n[7], rows = n[8];
     const seq s[2] = {{past, rows}, {130, 2}};
-    if (t->dev->no_recent) return; /* it does not support this */
     const int T = rows + 2, pages = (FT_MAX(past, 130) + rows) / FT_PAGE_ROWS + 1;
     spans(t, s, 2, pages);
     ft_kv kv = cache(t, kt, vt, G, d, 2 * pages);

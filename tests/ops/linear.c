@@ -58,29 +58,38 @@ static void linear(ft_optest *t, const int *n)
     {                                                                                              \
         7, 768, 16, type                                                                           \
     }
-#define OTHER(type, k)                                                                             \
-    {1, k, 9, type}, {2, k, 9, type}, {5, k, 9, type}, {17, k, 9, type}, {31, k, 9, type},         \
+/* What every type gets: one row, few rows, and many. */
+#define EACH(type, k)                                                                              \
+    {1, k, 37, type}, {2, k, 37, type}, {3, k, 37, type}, {4, k, 37, type}, {5, k, 37, type},      \
+        {6, k, 37, type}, {7, k, 37, type}, {8, k, 37, type}, {17, k, 9, type}, {31, k, 9, type},  \
+        {33, k, 37, type},                                                                         \
     {                                                                                              \
-        33, k, 9, type                                                                             \
+        200, k, 40, type                                                                           \
     }
 /* Enough blocks of many rows to fill a GPU. */
 #define MANY(type, k)                                                                              \
     {                                                                                              \
         390, k, 1100, type                                                                         \
     }
+#define EACH_TYPE(X)                                                                               \
+    X(FT_F32, 200), X(FT_F16, 200), X(FT_BF16, 200), X(FT_Q8_0, 96), X(FT_Q4_0, 96),               \
+        X(FT_Q4_1, 96), X(FT_Q5_0, 96), X(FT_Q5_1, 96), X(FT_Q2_K, 512), X(FT_Q3_K, 512),          \
+        X(FT_Q4_K, 512), X(FT_Q5_K, 512), X(FT_Q6_K, 512), X(FT_IQ1_S, 512), X(FT_IQ1_M, 512),     \
+        X(FT_IQ2_XXS, 512), X(FT_IQ2_XS, 512), X(FT_IQ2_S, 512), X(FT_IQ3_XXS, 512),               \
+        X(FT_IQ3_S, 512), X(FT_IQ4_NL, 96), X(FT_IQ4_XS, 512), X(FT_TQ1_0, 512), X(FT_TQ2_0, 512), \
+        X(FT_Q1_0, 256), X(FT_Q2_0, 192), X(FT_MXFP4, 96), X(FT_NVFP4, 192), X(FT_TQ3_1S, 96),     \
+        X(FT_TQ4_1S, 96)
 OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32},
             {2, 1023, 3, FT_F32}, ROWS(FT_F16, 200, 37), {1, 1, 1, FT_F16}, {3, 21, 5, FT_F16},
             ROWS(FT_BF16, 200, 37), {1, 1, 1, FT_BF16}, {3, 21, 5, FT_BF16}, BLOCK32(FT_Q8_0),
             BLOCK32(FT_Q4_0), BLOCK32(FT_IQ4_NL), BLOCK256(FT_Q4_K), BLOCK256(FT_Q5_K),
             BLOCK256(FT_Q6_K), BLOCK256(FT_Q3_K), BLOCK256(FT_Q2_K), BLOCK256(FT_IQ4_XS),
-            OTHER(FT_Q4_1, 96), OTHER(FT_Q5_0, 96), OTHER(FT_Q5_1, 96), OTHER(FT_IQ2_XXS, 512),
-            OTHER(FT_IQ2_XS, 512), OTHER(FT_IQ3_XXS, 512), OTHER(FT_IQ1_S, 512),
-            OTHER(FT_IQ3_S, 512), OTHER(FT_IQ2_S, 512), OTHER(FT_IQ1_M, 512), OTHER(FT_TQ1_0, 512),
-            OTHER(FT_TQ2_0, 512), OTHER(FT_MXFP4, 96), OTHER(FT_NVFP4, 192), OTHER(FT_Q1_0, 256),
-            OTHER(FT_Q2_0, 192), BLOCK32(FT_TQ3_1S), BLOCK32(FT_TQ4_1S), {3, 352, 37, FT_TQ4_1S},
+            BLOCK32(FT_TQ3_1S), BLOCK32(FT_TQ4_1S), {3, 352, 37, FT_TQ4_1S},
             {300, 256, 40, FT_Q4_K}, {200, 64, 5, FT_Q8_0}, /* more rows than stay in the cache */
-            MANY(FT_Q4_K, 768), MANY(FT_Q6_K, 256), MANY(FT_Q8_0, 96), MANY(FT_BF16, 200),
-            MANY(FT_F16, 200), MANY(FT_Q5_1, 96))
+            EACH_TYPE(EACH), MANY(FT_Q4_K, 768), MANY(FT_Q6_K, 256), MANY(FT_Q8_0, 96),
+            MANY(FT_BF16, 200), MANY(FT_F16, 200), MANY(FT_Q5_1, 96), MANY(FT_Q2_K, 256),
+            MANY(FT_Q3_K, 256), MANY(FT_IQ1_M, 256), MANY(FT_IQ2_XXS, 256), MANY(FT_IQ2_S, 256),
+            MANY(FT_IQ3_S, 256), MANY(FT_TQ2_0, 256), MANY(FT_TQ3_1S, 96), MANY(FT_TQ4_1S, 96))
 
 /* Several products of one x, of the same type and of others; then a pair joined by an activation.
  */
@@ -142,6 +151,35 @@ static void products_of(ft_optest *t, const int *n)
 }
 OPTEST_ROWS(products_of, {1, 2, 64}, {5, 1, 192}, {64, 2, 128}, {65, 2, 128}, {131, 3, 64})
 
+/* The same for weights that read their input Hadamard-transformed. The second time a device may
+ * know that, and write the transformed copy with the result. */
+static void products_of_tq(ft_optest *t, const int *n)
+{
+    enum { OPS = 4, ROUNDS = 2 };
+    const int T = n[0], H = n[1], d = n[2], k = H * d;
+    ft_weight w[OPS];
+    ft_mat x = t_uniform(t, T, k, -1, 1), g = t_uniform(t, T, k, -2, 2), y[OPS], z[ROUNDS][OPS];
+    ft_vec v = t_vec(t, k, 0.5f, 1.5f), own = t_vec(t, d, 0.5f, 1.5f);
+    for (int i = 0; i < OPS; i++) {
+        w[i] = t_weight(t, i % 2 ? FT_TQ3_1S : FT_TQ4_1S, 24, k, 1);
+        y[i] = t_output(t, T, k);
+        for (int r = 0; r < ROUNDS; r++) z[r][i] = t_output(t, T, 24);
+    }
+    t->batch.T = t->pick >= 0 ? 1 : T;
+    t_begin(t);
+    for (int r = 0; r < ROUNDS; r++) {
+        ft_rmsnorm(t->step, y[0], x, v, 1e-6f);
+        ft_gated_norm(t->step, ft_heads(y[1], 0, H, d, d), ft_heads(x, 0, H, d, d),
+                      ft_heads(g, 0, H, d, d), own, 1e-6f);
+        ft_norm_add(t->step, x, g, v, 1e-6f, 0.5f, (ft_norm_out[]){{y[2], v}, {y[3], v}}, 2);
+        for (int i = 0; i < OPS; i++) ft_linear(t->step, z[r][i], y[i], &w[i]);
+    }
+    t_run(t);
+    for (int i = 0; i < ROUNDS * OPS; i++)
+        t_expect_rest(t, z[i / OPS][i % OPS], limit(t, FT_TQ4_1S, T * 24));
+}
+OPTEST_ROWS(products_of_tq, {3, 2, 64}, {5, 1, 192}, {2, 4, 128}, {65, 2, 128}, {131, 2, 256})
+
 /* Shapes of real layers, for the bench. */
 #define LARGE(type)                                                                                \
     {1, 4096, 4096, type}, {4, 4096, 4096, type},                                                  \
@@ -155,7 +193,8 @@ static void linear_large(ft_optest *t, const int *n)
 OPTEST_ROWS(linear_large, {1, 1024, 2048, FT_Q8_0}, LARGE(FT_Q8_0), LARGE(FT_Q4_0), LARGE(FT_Q4_K),
             LARGE(FT_Q5_K), LARGE(FT_Q6_K), LARGE(FT_Q3_K), LARGE(FT_Q2_K), LARGE(FT_IQ4_XS),
             LARGE(FT_BF16), LARGE(FT_F16), {1, 2048, 2048, FT_F32}, {64, 2048, 1024, FT_F32},
-            {1, 2048, 512, FT_IQ3_S})
+            LARGE(FT_IQ1_M), LARGE(FT_IQ2_XXS), LARGE(FT_IQ2_S), LARGE(FT_IQ3_XXS), LARGE(FT_IQ3_S),
+            LARGE(FT_TQ2_0), LARGE(FT_TQ3_1S), LARGE(FT_TQ4_1S))
 
 static void embed(ft_optest *t, const int *n)
 {
@@ -212,7 +251,7 @@ static void moe(ft_optest *t, const int *n)
         e.gate.scale = t_vec(t, E, 0.5, 2).p;
     }
     if (n[8]) e.up = t_weight(t, (ft_type)n[8], F, D, E); /* up matrices of another type */
-    e.down = t_weight(t, type, D, F, E);
+    e.down = t_weight(t, n[9] ? (ft_type)n[9] : type, D, F, E);
     e.down.scale = t_vec(t, E, 0.5, 2).p;
     const size_t all = (size_t)rows * (size_t)K;
     ft_expert_choice r = {t_alloc(t, all * sizeof(int32_t)), t_alloc(t, all * sizeof(float)), K};
@@ -223,18 +262,33 @@ static void moe(ft_optest *t, const int *n)
     ft_route_top(t->step, r, score);
     ft_moe(t->step, y, x, &e, r, tmp, false);
     ft_moe(t->step, z, x, &e, r, tmp, true);
-    t_expect(t, y, limit(t, type, T * D) * 2.5);
-    t_expect_rest(t, z, limit(t, type, T * D) * 2.5);
+    double bound = FT_MAX(limit(t, type, T * D), limit(t, e.down.type, T * D));
+    if (n[8]) bound = FT_MAX(bound, limit(t, e.up.type, T * D));
+    t_expect(t, y, bound * 4);
+    t_expect_rest(t, z, bound * 4);
     t_check_gaps(t, y);
 }
-OPTEST_ROWS(moe, {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3, FT_BF16, 1},
+/* Experts of every type: one row, few, many rows of few experts, and few rows each of many. */
+#define EXPERTS(type, k)                                                                           \
+    {1, 256, 256, 4, 2, type}, {7, 256, 256, 4, 2, type, 1}, {33, 256, 256, 4, 2, type},           \
+        {40, 256, 256, 24, 2, type},                                                               \
+    {                                                                                              \
+        200, 256, 256, 4, 2, type                                                                  \
+    }
+OPTEST_ROWS(moe, EACH_TYPE(EXPERTS), {1, 64, 32, 4, 2, FT_F32}, {5, 64, 48, 8, 3, FT_BF16, 1},
             {17, 96, 128, 16, 4, FT_Q8_0, 0, 1}, {3, 256, 256, 6, 2, FT_Q4_K, 1},
             {40, 512, 256, 5, 5, FT_Q6_K}, {7, 64, 96, 4, 2, FT_Q5_0, 0, 1},
             {16, 128, 192, 32, 2, FT_Q8_0, 1}, {5, 128, 96, 4, 2, FT_TQ4_1S},
             {3, 64, 96, 4, 2, FT_TQ4_1S, 0, 0, FT_Q8_0},
             {3, 64, 96, 4, 2, FT_Q8_0, 0, 1, FT_TQ3_1S}, {100, 256, 256, 8, 2, FT_Q4_K, 1},
             {90, 64, 128, 32, 2, FT_Q8_0}, {130, 64, 96, 4, 2, FT_Q5_0, 0, 1},
-            {140, 64, 64, 2, 2, FT_BF16}, {100, 64, 96, 4, 2, FT_Q8_0, 0, 1, FT_F32})
+            {140, 64, 64, 2, 2, FT_BF16}, {100, 64, 96, 4, 2, FT_Q8_0, 0, 1, FT_F32},
+            /* gate, up and down of different types */
+            {1, 256, 256, 4, 2, FT_IQ2_XXS, 0, 0, FT_IQ3_S, FT_Q4_K},
+            {9, 256, 256, 8, 2, FT_Q3_K, 1, 0, 0, FT_TQ4_1S},
+            {90, 256, 256, 32, 2, FT_TQ3_1S, 0, 0, FT_IQ1_M, FT_Q2_K},
+            {200, 256, 256, 4, 2, FT_Q2_K, 0, 0, FT_TQ3_1S, FT_TQ4_1S},
+            {200, 256, 256, 4, 2, FT_TQ4_1S, 0, 0, 0, FT_IQ2_S})
 
 /* A shared expert: of the same shape as the others, of another width, of another type. */
 static void moe_shared(ft_optest *t, const int *n)
@@ -269,7 +323,10 @@ static void moe_shared(ft_optest *t, const int *n)
 OPTEST_ROWS(moe_shared, {1, 256, 256, 6, 2, FT_Q4_K, 256}, {21, 128, 64, 8, 3, FT_BF16, 64},
             {5, 128, 64, 4, 2, FT_Q8_0, 96}, {3, 64, 64, 4, 2, FT_Q8_0, 64, FT_F32},
             {300, 256, 256, 4, 2, FT_Q4_K, 256}, {4, 1024, 256, 20, 6, FT_Q4_K, 256},
-            {16, 1024, 128, 24, 8, FT_Q8_0, 128})
+            {16, 1024, 128, 24, 8, FT_Q8_0, 128}, {16, 1024, 256, 24, 8, FT_Q2_K, 256},
+            {16, 1024, 256, 24, 8, FT_IQ1_M, 256}, {9, 1024, 256, 24, 8, FT_IQ2_S, 256},
+            {16, 1024, 256, 24, 8, FT_IQ3_S, 256}, {16, 1024, 64, 24, 8, FT_TQ3_1S, 64},
+            {70, 256, 64, 4, 2, FT_TQ4_1S, 64})
 
 /* One input, read by weights that need it Hadamard-transformed and by others. */
 static void linear_mixed(ft_optest *t, const int *n)
@@ -319,8 +376,9 @@ OPTEST_ROWS(centroid_head, {1, 64, 16, 8, 3, FT_F32}, {3, 64, 7, 9, 7, FT_Q8_0},
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {
-        &linear_case, &linears_case, &products_of_case, &linear_large_case,  &embed_case,
-        &route_case,  &moe_case,     &moe_shared_case,  &centroid_head_case, &linear_mixed_case};
+    const t_case *const all[] = {&linear_case,        &linears_case,     &products_of_case,
+                                 &linear_large_case,  &embed_case,       &products_of_tq_case,
+                                 &route_case,         &moe_case,         &moe_shared_case,
+                                 &centroid_head_case, &linear_mixed_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

@@ -64,6 +64,40 @@ static void completions(void **state)
     refused("/v1/completions", "{\"prompt\":[1],\"suffix\":\"x\"}", 400, "prompt is");
 }
 
+/* With echo and logprobs, the lists begin with the tokens of the prompt. */
+static void prompt_scores(void **state)
+{
+    (void)state;
+    client_response r = post("/v1/completions", "{\"prompt\":\"say:one\",\"logprobs\":1,"
+                                                "\"echo\":true,\"max_tokens\":1}");
+    const json_t *l = client_at(r.json, "choices.0.logprobs");
+    const size_t n = json_array_size(client_at(l, "tokens"));
+    assert_int_equal(n, client_int(r.json, "usage.prompt_tokens") + 1);
+    same_text(client_text(r.json, "choices.0.text"), "say:oneone");
+    assert_true(json_is_null(client_at(l, "token_logprobs.0")));
+    assert_true(json_is_null(client_at(l, "top_logprobs.0")));
+    assert_true(json_number_value(client_at(l, "token_logprobs.1")) == -1);
+    assert_int_equal(json_object_size(client_at(l, "top_logprobs.1")), 1);
+    assert_int_equal(client_int(l, "text_offset.0"), 0);
+    char *text = client_join(client_at(l, "tokens"), "");
+    assert_string_equal(text, "say:oneone");
+    free(text);
+    client_release(&r);
+    r = post("/v1/completions", "{\"prompt\":\"say:one\",\"logprobs\":1,\"echo\":true,"
+                                "\"max_tokens\":0}");
+    assert_int_equal(json_array_size(client_at(r.json, "choices.0.logprobs.tokens")),
+                     client_int(r.json, "usage.prompt_tokens"));
+    client_release(&r);
+    r = post("/completion", "{\"prompt\":\"say:one\",\"n_probs\":2,\"prompt_probs\":true}");
+    assert_int_equal(json_array_size(client_at(r.json, "prompt_probabilities")),
+                     client_int(r.json, "tokens_evaluated"));
+    assert_int_equal(json_array_size(client_at(r.json, "prompt_probabilities.1.top_logprobs")), 2);
+    client_release(&r);
+    refused("/completion", "{\"prompt\":\"x\",\"prompt_probs\":true}", 400, "without n_probs");
+    refused("/v1/completions", "{\"prompt\":\"x\",\"echo\":true,\"logprobs\":0,\"stream\":true}",
+            400, "stream is true with echo");
+}
+
 /* Every metric that the dashboard uses exists. */
 static void dashboard(void **state)
 {
@@ -363,7 +397,7 @@ static void ollama(void **state)
     same_text(client_text(r.json, "done_reason"), "load");
     client_release(&r);
     r = get("/api/tags");
-    same_text(client_text(r.json, "models.0.name"), "scripted.gguf");
+    same_text(client_text(r.json, "models.0.name"), "scripted");
     client_release(&r);
     r = get("/api/version");
     assert_non_null(client_text(r.json, "version"));
@@ -437,7 +471,7 @@ static void facts(void **state)
 {
     (void)state;
     client_response r = get("/v1/models");
-    same_text(client_text(r.json, "data.0.id"), "scripted.gguf");
+    same_text(client_text(r.json, "data.0.id"), "scripted");
     assert_int_equal(client_int(r.json, "data.0.meta.n_ctx"), SCRIPT_CTX);
     client_release(&r);
     r = get("/props");
@@ -514,9 +548,11 @@ static void coding_clients(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(completions),    cmocka_unit_test(native),    cmocka_unit_test(responses),
-        cmocka_unit_test(messages),       cmocka_unit_test(ollama),    cmocka_unit_test(tokenizer),
-        cmocka_unit_test(embeddings),     cmocka_unit_test(facts),     cmocka_unit_test(sums),
+        cmocka_unit_test(completions),    cmocka_unit_test(native),
+        cmocka_unit_test(prompt_scores),  cmocka_unit_test(responses),
+        cmocka_unit_test(messages),       cmocka_unit_test(ollama),
+        cmocka_unit_test(tokenizer),      cmocka_unit_test(embeddings),
+        cmocka_unit_test(facts),          cmocka_unit_test(sums),
         cmocka_unit_test(coding_clients), cmocka_unit_test(dashboard),
     };
     return cmocka_run_group_tests(tests, open_usual, close_usual);

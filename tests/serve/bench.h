@@ -44,6 +44,7 @@ static inline int open_usual(void **state)
     (void)state;
     ft_serve_defaults(&p);
     p.port = 0;
+    p.metrics = true;
     open_server(&p, 4, 64);
     return 0;
 }

@@ -559,7 +559,7 @@ static int64_t prompt_shown(const char *key)
 {
     client_response r = client_call(port, "GET", "/slots", key, NULL);
     assert_int_equal(r.status, 200);
-    const int64_t n = client_int(r.json, "0.n_prompt");
+    const int64_t n = client_int(r.json, "0.n_prompt_tokens");
     client_release(&r);
     return n;
 }

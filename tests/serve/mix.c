@@ -82,13 +82,14 @@ static void unload(void *user, int i, ft_llm *m)
 
 static void open_server(int n)
 {
-    static const ft_served_model names[] = {{"one", 0}, {"two", 0}};
+    static const ft_served_model names[] = {{.name = "one"}, {.name = "two"}};
     ft_models_params mp = {.at = names, .n = n, .max = 1, .load = load, .unload = unload};
     ft_serve_params p;
     ft_err err;
     ft_log_to(quiet, NULL);
     ft_serve_defaults(&p);
     p.port = 0;
+    p.metrics = true;
     p.slot_save_path = folder;
     if (ft_server_open(&server, &p, &err) || ft_server_models(server, &mp, &err) ||
         ft_server_load(server, 0, &err))

@@ -44,7 +44,9 @@ static void unload_model(void *user, int i, ft_llm *m)
 
 static void open_models(const ft_models_params *more)
 {
-    static const ft_served_model names[MODELS] = {{"one", 100}, {"two", 100}, {"three", 100}};
+    static const ft_served_model names[MODELS] = {{.name = "one", .bytes = 100},
+                                                  {.name = "two", .bytes = 100},
+                                                  {.name = "three", .bytes = 100}};
     ft_models_params p = *more;
     ft_serve_params sp;
     ft_err err;
@@ -52,6 +54,7 @@ static void open_models(const ft_models_params *more)
     ft_log_to(quiet, NULL);
     ft_serve_defaults(&sp);
     sp.port = 0;
+    sp.metrics = true;
     p.at = names;
     p.n = MODELS;
     p.load = load_model;
@@ -132,6 +135,34 @@ static void by_name(void **state)
     r = get("/api/ps");
     assert_int_equal(json_array_size(client_at(r.json, "models")), 2);
     client_release(&r);
+    close_models();
+}
+
+/* Ollama's keep_alive: 0 unloads the model after the response, a duration sets its idle time. */
+static void keep_alive(void **state)
+{
+    (void)state;
+    open_models(&(ft_models_params){.max = 2});
+    expect_text(SAY("one", "", "hello"), "hello");
+    client_response r = post("/api/chat", "{\"model\":\"one\",\"think\":false,\"stream\":false,"
+                                          "\"keep_alive\":0,\"messages\":[{\"role\":\"user\","
+                                          "\"content\":\"say:bye\"}]}");
+    same_text(client_text(r.json, "message.content"), "bye");
+    client_release(&r);
+    status_is(0, "unloaded");
+    r = post("/api/generate", "{\"model\":\"two\"}");
+    same_text(client_text(r.json, "done_reason"), "load");
+    client_release(&r);
+    status_is(1, "loaded");
+    r = post("/api/generate", "{\"model\":\"two\",\"keep_alive\":\"0s\"}");
+    same_text(client_text(r.json, "done_reason"), "unload");
+    client_release(&r);
+    status_is(1, "unloaded");
+    r = post("/api/embed", "{\"model\":\"three\",\"input\":\"x\",\"keep_alive\":\"20ms\"}");
+    assert_int_equal(r.status, 200);
+    client_release(&r);
+    status_is(2, "unloaded");
+    assert_int_equal(seen.loads[2], 1);
     close_models();
 }
 
@@ -375,11 +406,11 @@ static void abandoned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_name),   cmocka_unit_test(alternating),
-        cmocka_unit_test(in_flight), cmocka_unit_test(on_demand),
-        cmocka_unit_test(failures),  cmocka_unit_test(leaving),
-        cmocka_unit_test(sleeping),  cmocka_unit_test(props_only_looks),
-        cmocka_unit_test(abandoned),
+        cmocka_unit_test(by_name),          cmocka_unit_test(keep_alive),
+        cmocka_unit_test(alternating),      cmocka_unit_test(in_flight),
+        cmocka_unit_test(on_demand),        cmocka_unit_test(failures),
+        cmocka_unit_test(leaving),          cmocka_unit_test(sleeping),
+        cmocka_unit_test(props_only_looks), cmocka_unit_test(abandoned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

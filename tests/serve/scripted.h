@@ -60,6 +60,7 @@ struct ft_job {
     bool hungry;      /* the reader found no event */
     bool told, stopped, cancelled, end_thought, ended, freed, thinking;
     int n_out, n_thought;
+    ft_token_prob *score;
     double first_s, last_s;
 };
 
@@ -226,6 +227,7 @@ static inline void script_free(ft_job *j)
     ft_stream_free(j->stream);
     ft_stop_release(&j->stop);
     ft_ids_release(&j->response);
+    ft_free(j->score);
     json_decref(j->tools);
     pthread_mutex_destroy(&j->lock);
     ft_free(j);
@@ -313,9 +315,11 @@ static inline ft_llm *ft_scripted_open(const char *gguf, int slots, int waiting)
                             .draft_max = 3,
                             .has_template = true,
                             .template_text = m->source,
+                            .call_marker = "<tool_call>",
                             .bos = "",
                             .eos = "<|im_end|>",
                             .layers = 1,
+                            .draft_layers = 2,
                             .width = SCRIPT_WIDTH,
                             .vocab = ft_vocab_count(m->vocab),
                             .ctx = SCRIPT_CTX,
@@ -460,9 +464,37 @@ static inline ft_status script_checks(const ft_request *r, ft_err *err)
 {
     if (r->grammar && strstr(r->grammar, "broken"))
         return ft_fail(err, FT_EINVAL, "grammar: line 1: no rule named root");
-    if (r->json_schema && strstr(r->json_schema, "uniqueItems"))
-        return ft_fail(err, FT_EUNSUPPORTED, "schema: uniqueItems at # cannot be enforced");
     return FT_OK;
+}
+
+/* Leaves out the tokens that the request bans. */
+static inline void script_ban(ft_job *j, const ft_sampling *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < j->response.n; i++) {
+        bool banned = false;
+        for (int k = 0; k < s->n_bias; k++)
+            banned |= s->bias[k] < -1e20f && s->bias_id[k] == j->response.id[i];
+        if (!banned) j->response.id[n++] = j->response.id[i];
+    }
+    j->response.n = n;
+}
+
+/* Token i of the prompt has the log probability -i. */
+const ft_token_prob *ft_job_scores(const ft_job *j, int *n, int *width)
+{
+    *n = j->score ? j->n_prompt : 0;
+    *width = 1 + j->top_logprobs;
+    return j->score;
+}
+
+static inline void script_score(ft_job *j, const ft_request *r)
+{
+    const int w = 1 + r->top_logprobs;
+    if (!r->score_prompt) return;
+    j->score = ft_new_n(ft_token_prob, (size_t)(r->n_ids * w));
+    for (int i = 0; i < r->n_ids * w; i++)
+        j->score[i] = (ft_token_prob){r->ids[i / w] + i % w, i < w ? NAN : -(float)(i / w + i % w)};
 }
 
 /* Whether the job runs or waits. */
@@ -516,6 +548,8 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
     size_t n;
     ft_vocab_decode(m->vocab, r->ids, (size_t)r->n_ids, true, &text, &n, NULL);
     script_read(j, text, n);
+    script_ban(j, &r->sampling);
+    script_score(j, r);
     free(text);
     ft_detok_init(&j->detok, m->vocab, r->special || r->parse);
     ft_str word[64];

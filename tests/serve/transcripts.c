@@ -28,6 +28,7 @@ typedef struct request {
 static const request REQUESTS[] = {
     {"GET", "/health", NULL},
     {"GET", "/v1/models", NULL},
+    {"GET", "/v1/models/scripted", NULL},
     {"GET", "/props", NULL},
     {"GET", "/slots", NULL},
     {"GET", "/metrics", NULL},
@@ -124,6 +125,9 @@ static const request REQUESTS[] = {
     {"POST", "/api/generate", "{\"stream\":false,\"think\":false,\"prompt\":\"say:one two\"}"},
     {"POST", "/api/generate", "{\"think\":false,\"prompt\":\"say/step:one two\"}"},
     {"POST", "/api/embed", "{\"input\":\"one\"}"},
+    {"POST", "/api/embeddings", "{\"prompt\":\"one\"}"},
+    {"POST", "/api/pull", "{\"model\":\"scripted\"}"},
+    {"DELETE", "/api/delete", NULL},
     /* unknown routes */
     {"GET", "/nowhere", NULL},
     {"DELETE", "/props", NULL},

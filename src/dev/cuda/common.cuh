@@ -174,12 +174,60 @@ __device__ __forceinline__ void bf16_put_pair(uint16_t *s, size_t plane, size_t 
         make_ushort2(__bfloat16_as_ushort(x_rest), __bfloat16_as_ushort(y_rest));
 }
 
+/* The transform of 32 values that TQ3_1S and TQ4_1S weights were stored with
+ * (quant/turbo_weights.c): signs, then Walsh-Hadamard. It is orthogonal, so the products of
+ * transformed activations with transformed weights are those of the originals. A thread has N of
+ * the 32 columns, c..., and 32 / N adjacent threads exchange theirs. Any N gives the same bits. */
+template <int N> __device__ __forceinline__ void hadamard_32(float (&v)[N], int c)
+{
+    const uint32_t minus = 0x696b4b4au >> c % 32;
+#pragma unroll
+    for (int j = 0; j < N; j++) v[j] = minus >> j & 1 ? -v[j] : v[j];
+#pragma unroll
+    for (int h = 1; h < N; h *= 2)
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            if (!(j & h)) {
+                const float a = v[j], b = v[j + h];
+                v[j] = a + b;
+                v[j + h] = a - b;
+            }
+#pragma unroll
+    for (int h = N; h < 32; h *= 2)
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            const float other = __shfl_xor_sync(~0u, v[j], h / N);
+            v[j] = c & h ? other - v[j] : v[j] + other;
+        }
+#pragma unroll
+    for (int j = 0; j < N; j++) v[j] *= 0.17677669529663688f; /* 1 / sqrt(32) */
+}
+
+__device__ __forceinline__ uint32_t bf2(float lo, float hi)
+{
+    const __nv_bfloat162 v = __floats2bfloat162_rn(lo, hi);
+    return *(const uint32_t *)&v;
+}
+
+/* Writes the transformed values c... of a row to plane 0 of a copy: these weights read no other.
+ * All lanes of a warp call it; those beyond the row (!inside) write nothing. */
+template <int N>
+__device__ __forceinline__ void hadamard_put(uint16_t *s, int T, bool wide, int t, int c,
+                                             float (&v)[N], bool inside)
+{
+    hadamard_32(v, c);
+#pragma unroll
+    for (int j = 0; j < N; j += 2)
+        if (inside) *(uint32_t *)(s + bf16_index(T, wide, t, c + j)) = bf2(v[j], v[j + 1]);
+}
+
 /* Address of the bf16 copy of a matrix with contiguous heads; p == NULL: it has none. */
 typedef struct out_bf16 {
     uint16_t *p;
     size_t plane;
     int T;
     bool wide;
+    uint16_t *hadamard; /* the transformed copy, or NULL */
 } out_bf16;
 
 static inline out_bf16 out_bf16_of(ft_cuda *c, ft_mat y)
@@ -190,6 +238,14 @@ static inline out_bf16 out_bf16_of(ft_cuda *c, ft_mat y)
     }
     return out_bf16{ft_cuda_wrote_with_bf16(c, y), bf16_plane(y.T, ft_mat_cols(y)), y.T,
                     ft_cuda_wide(c, y.T)};
+}
+
+/* The same for an op that can also write the transformed copy. */
+static inline out_bf16 out_both_of(ft_cuda *c, ft_mat y)
+{
+    out_bf16 s = out_bf16_of(c, y);
+    if (s.p) s.hadamard = ft_cuda_wrote_with_hadamard(c, y);
+    return s;
 }
 
 /* Writes value c of row t and its bf16 planes. */
@@ -207,20 +263,6 @@ __device__ __forceinline__ uint32_t and_or(uint32_t v, uint32_t mask, uint32_t b
     uint32_t r;
     asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(r) : "r"(v), "r"(mask), "r"(bits));
     return r;
-}
-
-/* Maps four codes (one in each nibble of the low half of v) to a table of sixteen 16-bit values,
- * held in registers as low bytes l and high bytes h. */
-__device__ __forceinline__ void look_up(uint32_t v, const uint32_t l[4], const uint32_t h[4],
-                                        uint32_t &p0, uint32_t &p1)
-{
-    const uint32_t in8 = v & 0x7777u, pick = and_or(v >> 1, 0x4444u, 0x3210u);
-    const uint32_t lo =
-        __byte_perm(__byte_perm(l[0], l[1], in8), __byte_perm(l[2], l[3], in8), pick);
-    const uint32_t hi =
-        __byte_perm(__byte_perm(h[0], h[1], in8), __byte_perm(h[2], h[3], in8), pick);
-    p0 = __byte_perm(lo, hi, 0x5140);
-    p1 = __byte_perm(lo, hi, 0x7362);
 }
 
 __device__ __forceinline__ float silu(float x)

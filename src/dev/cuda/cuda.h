@@ -41,6 +41,7 @@ typedef enum ft_cuda_scratch_id {
 
 enum {
     FT_CUDA_BF16_COPIES = 6,
+    FT_CUDA_HADAMARD = 64,
     FT_CUDA_GRAPHS = 2048, /* maximum number of captured steps */
     FT_CUDA_STAGES = 4,
     FT_CUDA_KERNELS = 256,
@@ -52,7 +53,7 @@ enum {
  * padded with zeros. The order of the 64 columns depends on ft_cuda_wide. */
 typedef struct ft_bf16_copy {
     ft_mat x;
-    bool valid;
+    bool valid, hadamard; /* transformed for TQ3_1S and TQ4_1S weights */
     unsigned used;
     uint16_t *p;
     size_t bytes;
@@ -104,6 +105,8 @@ typedef struct ft_cuda {
     size_t scratch_bytes[FT_SCRATCH_COUNT];
     ft_bf16_copy bf16[FT_CUDA_BF16_COPIES];
     unsigned clock;
+    const float *hadamard_read[FT_CUDA_HADAMARD]; /* matrices that products read transformed, by a
+                                                     hash of the address */
     const int32_t *planned; /* expert choices that are already sorted (moe.cu) */
 
     /* partial results of attention: one for each row and range of positions that it sees */
@@ -128,7 +131,7 @@ typedef struct ft_cuda {
     unsigned char *pin[2];         /* pinned staging for weights */
     struct ft_pool *readers;
     cudaEvent_t pinned[2];
-    uint16_t *grid; /* the tables of quant/grids.h, concatenated */
+    uint16_t *grid; /* the tables of quant/grids.h, concatenated, in both orders (weights.cu) */
     void *raw;      /* a weight in file layout, before it is repacked */
     size_t raw_bytes;
 
@@ -180,11 +183,16 @@ void ft_cuda_max_carveout(ft_cuda *c, const void *kernel);
 
 /* m was written: invalidates its bf16 copy and all copies that overlap. */
 void ft_cuda_wrote(ft_cuda *c, ft_mat m);
-/* Memory for the bf16 copy of m; *found: it is already filled. NULL: no memory. */
-uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, bool *found);
+/* Memory for the bf16 copy of m, plain or transformed; *found: it is already filled. NULL: no
+ * memory. */
+uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, bool hadamard, bool *found);
 /* m is being written, and the caller writes the bf16 copy too; NULL if m cannot have one because
  * its width is not a multiple of 64. */
 uint16_t *ft_cuda_wrote_with_bf16(ft_cuda *c, ft_mat m);
+/* Products read m Hadamard-transformed: the ops that write m make that copy too from now on. */
+void ft_cuda_reads_hadamard(ft_cuda *c, ft_mat m);
+/* After ft_cuda_wrote_with_bf16: where to write the transformed copy, or NULL. */
+uint16_t *ft_cuda_wrote_with_hadamard(ft_cuda *c, ft_mat m);
 
 /* The ops, implemented in the files of their families. */
 void ft_cuda_embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale);

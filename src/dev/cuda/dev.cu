@@ -75,13 +75,13 @@ void ft_cuda_wrote(ft_cuda *c, ft_mat m)
     }
 }
 
-uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, bool *found)
+uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, bool hadamard, bool *found)
 {
     int best = 0;
     for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) {
         ft_bf16_copy *s = &c->bf16[i];
         if (s->valid && s->x.p == m.p && s->x.T == m.T && s->x.rs == m.rs &&
-            ft_mat_cols(s->x) == ft_mat_cols(m)) {
+            ft_mat_cols(s->x) == ft_mat_cols(m) && s->hadamard == hadamard) {
             s->used = ++c->clock;
             *found = true;
             return s->p;
@@ -101,6 +101,7 @@ uint16_t *ft_cuda_bf16_copy(ft_cuda *c, ft_mat m, bool *found)
         s->bytes = bytes;
     }
     s->x = m;
+    s->hadamard = hadamard;
     s->valid = true;
     s->used = ++c->clock;
     return s->p;
@@ -110,7 +111,24 @@ uint16_t *ft_cuda_wrote_with_bf16(ft_cuda *c, ft_mat m)
 {
     bool found;
     ft_cuda_wrote(c, m);
-    return ft_mat_cols(m) % 64 ? NULL : ft_cuda_bf16_copy(c, m, &found);
+    return ft_mat_cols(m) % 64 ? NULL : ft_cuda_bf16_copy(c, m, false, &found);
+}
+
+static const float **hadamard_place(ft_cuda *c, ft_mat m)
+{
+    return &c->hadamard_read[((uintptr_t)m.p >> 4) * 2654435761u % FT_CUDA_HADAMARD];
+}
+
+void ft_cuda_reads_hadamard(ft_cuda *c, ft_mat m)
+{
+    *hadamard_place(c, m) = m.p; /* after a hash collision a product makes its copy itself */
+}
+
+uint16_t *ft_cuda_wrote_with_hadamard(ft_cuda *c, ft_mat m)
+{
+    bool found;
+    if (*hadamard_place(c, m) != m.p || ft_mat_cols(m) % 64) return NULL;
+    return ft_cuda_bf16_copy(c, m, true, &found);
 }
 
 /* ---- the batch ---- */
@@ -293,8 +311,8 @@ static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
     const uint64_t rows = (uint64_t)l->rows, values = (uint64_t)l->heads * (uint64_t)l->head_d;
     const uint64_t experts = rows * (uint64_t)l->experts * (uint64_t)l->expert_k * 6;
     const uint64_t chunks = rows * values * 7 / 2;
-    const uint64_t parts =
-        (uint64_t)parts_of(l) * (uint64_t)l->heads * (uint64_t)(l->head_d + 2) * sizeof(float);
+    const uint64_t heads = (uint64_t)l->heads * (uint64_t)(l->head_d + 2) * sizeof(float);
+    const uint64_t parts = (uint64_t)parts_of(l) * heads + (l->recent ? 2 * rows * heads : 0);
     return FT_CUDA_BF16_COPIES * (uint64_t)ft_round_up(bf16_copy_bytes(l), FT_CUDA_BLOCK) +
            experts + chunks + parts + graph_bytes(l) + KERNEL_BYTES + FT_CUDA_BLOCK;
 }
@@ -442,7 +460,6 @@ static void fill_device(ft_cuda *c)
     d->name = "cuda";
     d->captures = true;
     d->pipelined = true;
-    d->no_recent = true;
     d->few_kv_types = true;
     d->threads = 1;
     d->alloc = ft_cuda_alloc;

@@ -74,7 +74,12 @@ __device__ __forceinline__ void put_fours(const ft_mat &y, const out_bf16 &s, in
 #pragma unroll
     for (int k = 0; k < NORM_FOURS; k++) {
         const int i = threadIdx.x + k * blockDim.x;
-        if (i < y.d / 4) put_four(y, s, t, i, times(v[k], r, f[k]));
+        const float4 x = times(v[k], r, f[k]);
+        if (i < y.d / 4) put_four(y, s, t, i, x);
+        if (s.hadamard) {
+            float four[4] = {x.x, x.y, x.z, x.w};
+            hadamard_put(s.hadamard, s.T, s.wide, t, 4 * i, four, i < y.d / 4);
+        }
     }
 }
 
@@ -114,8 +119,9 @@ extern "C" void ft_cuda_rmsnorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float e
 {
     ft_cuda *c = (ft_cuda *)d;
     const int threads = x.d <= 32 ? 32 : x.d <= 256 ? 128 : x.d <= 2048 ? 512 : 1024;
-    const out_bf16 s = out_bf16_of(c, y);
-    if (fits_fours(x, w.p) && in_fours(y)) {
+    const bool fours = fits_fours(x, w.p) && in_fours(y);
+    const out_bf16 s = fours ? out_both_of(c, y) : out_bf16_of(c, y);
+    if (fours) {
         FT_LAUNCH_NEXT(c, rmsnorm_row_kernel, (unsigned)x.T, (unsigned)norm_threads(x.d), 0, y, x,
                        w.p, eps, s);
         return;
@@ -195,11 +201,11 @@ extern "C" void ft_cuda_norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float 
     const int wide = norm_threads(x.d);
     bool fours = fits_fours(x, w.p) && in_fours(y);
     ft_cuda_wrote(c, y);
+    for (int i = 0; i < n; i++) fours = fours && in_fours(o[i].y) && (uintptr_t)o[i].w.p % 16 == 0;
     for (outs.n = 0; outs.n < n; outs.n++) {
         outs.y[outs.n] = o[outs.n].y;
         outs.w[outs.n] = o[outs.n].w.p;
-        outs.s[outs.n] = out_bf16_of(c, o[outs.n].y);
-        fours = fours && in_fours(o[outs.n].y) && (uintptr_t)o[outs.n].w.p % 16 == 0;
+        outs.s[outs.n] = fours ? out_both_of(c, o[outs.n].y) : out_bf16_of(c, o[outs.n].y);
     }
     if (fours)
         FT_LAUNCH_NEXT(c, norm_add_row_kernel, (unsigned)x.T, (unsigned)wide, 0, y, x, w.p, eps,

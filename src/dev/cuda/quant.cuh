@@ -1,6 +1,6 @@
 /* dev/cuda/quant.cuh - decodes eight values of a row in file layout, for every type: the device
- * version of quant/. Used for lookups, for repacking, and for products of types without a packed
- * layout. Rows may have any alignment; k is a multiple of eight, except for rows of plain numbers.
+ * version of quant/. Used for lookups and for repacking. Rows may have any alignment; k is a
+ * multiple of eight, except for rows of plain numbers.
  */
 #ifndef FT_DEV_CUDA_QUANT_CUH
 #define FT_DEV_CUDA_QUANT_CUH
@@ -82,11 +82,6 @@ __device__ __forceinline__ void put_iq2(float *v, uint32_t entry, uint32_t signs
         const float x = scale * (c == 0 ? 8.0f : c == 1 ? 25.0f : 43.0f);
         v[j] = signs >> j & 1 ? -x : x;
     }
-}
-
-__device__ __forceinline__ void put_iq1(float *v, uint32_t entry, float scale, float delta)
-{
-    for (int j = 0; j < 8; j++) v[j] = scale * ((float)((int)(entry >> 2 * j & 3) - 1) + delta);
 }
 
 /* Undoes the signs and the Walsh-Hadamard transform of 32 values. */
@@ -272,79 +267,111 @@ __device__ __forceinline__ bool decode_ternary(int type, const uint8_t *row, int
     }
 }
 
-/* IQ1: vectors of -1, 0 and 1 from a codebook, with an offset. */
-__device__ __forceinline__ bool decode_iq1(int type, const uint8_t *row, int k, float *v,
-                                           const uint16_t *grid)
+/* Eight values of a type with a codebook: one index of eight values or two of four, a bit for each
+ * value (IQ1: all equal) and the scale (sub + 1/2) d. */
+struct grid_codes {
+    uint32_t index[2], signs;
+    int sub;
+    float d;
+};
+
+__device__ __forceinline__ grid_codes iq1_codes(int type, const uint8_t *row, int k)
 {
     const int b = k / 256, g = k % 256 / 8;
-    switch (type) {
-    case FT_IQ1_S: {
+    if (type == FT_IQ1_S) {
         const uint8_t *s = row + 50 * b;
-        const int h = (int)rd16(s + 34 + 2 * (g / 4));
-        const int index = s[2 + g] | (h >> 3 * (g % 4) & 7) << 8;
-        put_iq1(v, grid[GRID_IQ1S + index], rd_f16(s) * (float)(2 * (h >> 12 & 7) + 1),
-                h & 0x8000 ? -0.125f : 0.125f);
-        return true;
+        const uint32_t h = rd16(s + 34 + 2 * (g / 4));
+        return {{s[2 + g] | (h >> 3 * (g % 4) & 7) << 8, 0},
+                h >> 15 ? 255u : 0,
+                (int)(h >> 12 & 7),
+                2 * rd_f16(s)};
     }
-    case FT_IQ1_M: {
-        const uint8_t *s = row + 56 * b, *sc = s + 48;
-        const uint32_t h = sc[1] >> 4 | (sc[3] & 0xf0) | (sc[5] & 0xf0) << 4 | (sc[7] & 0xf0) << 8;
-        const int nibble = s[32 + g / 2] >> 4 * (g % 2) & 15, index = s[g] | (nibble & 7) << 8;
-        const int x = rd16(sc + 2 * (g / 8)) >> 3 * (g / 2 % 4) & 7;
-        put_iq1(v, grid[GRID_IQ1S + index],
-                __half2float(__ushort_as_half((unsigned short)h)) * (float)(2 * x + 1),
-                nibble & 8 ? -0.125f : 0.125f);
-        return true;
-    }
-    default: return false;
-    }
+    const uint8_t *s = row + 56 * b, *sc = s + 48; /* IQ1_M */
+    const uint32_t h = sc[1] >> 4 | (sc[3] & 0xf0) | (sc[5] & 0xf0) << 4 | (sc[7] & 0xf0) << 8;
+    const uint32_t nibble = s[32 + g / 2] >> 4 * (g % 2) & 15;
+    return {{s[g] | (nibble & 7) << 8, 0},
+            nibble & 8 ? 255u : 0,
+            (int)(rd16(sc + 2 * (g / 8)) >> 3 * (g / 2 % 4) & 7),
+            2 * __half2float(__ushort_as_half((unsigned short)h))};
 }
 
-/* IQ2 and IQ3: the types whose values are vectors of a codebook; each has 256 values. */
+__device__ __forceinline__ grid_codes iq2_codes(int type, const uint8_t *row, int k)
+{
+    const int b = k / 256, g = k % 256 / 8;
+    if (type == FT_IQ2_XXS) {
+        const uint8_t *s = row + 66 * b, *r = s + 2 + 8 * (g / 4);
+        const uint32_t w = rd32(r + 4);
+        return {{r[g % 4], 0}, even_signs(w >> 7 * (g % 4)), (int)(w >> 28), 0.25f * rd_f16(s)};
+    }
+    if (type == FT_IQ2_XS) {
+        const uint8_t *s = row + 74 * b;
+        const uint32_t w = rd16(s + 2 + 2 * g);
+        return {{w & 511, 0},
+                even_signs(w >> 9),
+                s[66 + g / 4] >> 4 * (g / 2 % 2) & 15,
+                0.25f * rd_f16(s)};
+    }
+    const uint8_t *s = row + 82 * b; /* IQ2_S */
+    return {{s[2 + g] | (s[66 + g / 4] >> 2 * (g % 4) & 3u) << 8, 0},
+            s[34 + g],
+            s[74 + g / 4] >> 4 * (g / 2 % 2) & 15,
+            0.25f * rd_f16(s)};
+}
+
+__device__ __forceinline__ grid_codes iq3_codes(int type, const uint8_t *row, int k)
+{
+    const int b = k / 256, g = k % 256 / 8;
+    if (type == FT_IQ3_XXS) {
+        const uint8_t *s = row + 98 * b;
+        const uint32_t w = rd32(s + 66 + 4 * (g / 4));
+        return {{s[2 + 2 * g], s[3 + 2 * g]},
+                even_signs(w >> 7 * (g % 4)),
+                (int)(w >> 28),
+                0.5f * rd_f16(s)};
+    }
+    const uint8_t *s = row + 110 * b; /* IQ3_S */
+    const uint32_t high = s[66 + g / 4] >> 2 * (g % 4);
+    return {{s[2 + 2 * g] | (high & 1) << 8, s[3 + 2 * g] | (high & 2) << 7},
+            s[74 + g],
+            s[106 + g / 8] >> 4 * (g / 4 % 2) & 15,
+            2 * rd_f16(s)};
+}
+
+/* The types whose values are vectors of a codebook; each has 256 values. */
 __device__ __forceinline__ bool decode_grid(int type, const uint8_t *row, int k, float *v,
                                             const uint16_t *grid)
 {
-    const int b = k / 256, g = k % 256 / 8;
     switch (type) {
-    case FT_IQ2_XXS: {
-        const uint8_t *s = row + 66 * b, *r = s + 2 + 8 * (g / 4);
-        const uint32_t w = rd32(r + 4);
-        put_iq2(v, grid[GRID_IQ2XXS + r[g % 4]], even_signs(w >> 7 * (g % 4)),
-                rd_f16(s) * (0.5f + (float)(w >> 28)) * 0.25f);
+    case FT_IQ1_S:
+    case FT_IQ1_M: {
+        const grid_codes c = iq1_codes(type, row, k);
+        const float delta = c.signs ? -0.125f : 0.125f, scale = c.d * ((float)c.sub + 0.5f);
+        const uint32_t entry = grid[GRID_IQ1S + c.index[0]];
+        for (int j = 0; j < 8; j++) v[j] = scale * ((float)((int)(entry >> 2 * j & 3) - 1) + delta);
         return true;
     }
-    case FT_IQ2_XS: {
-        const uint8_t *s = row + 74 * b;
-        const uint32_t w = rd16(s + 2 + 2 * g);
-        put_iq2(v, grid[GRID_IQ2XS + (w & 511)], even_signs(w >> 9),
-                rd_f16(s) * (0.5f + (float)(s[66 + g / 4] >> 4 * (g / 2 % 2) & 15)) * 0.25f);
-        return true;
-    }
+    case FT_IQ2_XXS:
+    case FT_IQ2_XS:
     case FT_IQ2_S: {
-        const uint8_t *s = row + 82 * b;
-        const int index = s[2 + g] | (s[66 + g / 4] >> 2 * (g % 4) & 3) << 8;
-        put_iq2(v, grid[GRID_IQ2S + index], s[34 + g],
-                rd_f16(s) * (0.5f + (float)(s[74 + g / 4] >> 4 * (g / 2 % 2) & 15)) * 0.25f);
+        const grid_codes c = iq2_codes(type, row, k);
+        const int from = type == FT_IQ2_XXS  ? GRID_IQ2XXS
+                         : type == FT_IQ2_XS ? GRID_IQ2XS
+                                             : GRID_IQ2S;
+        put_iq2(v, grid[from + c.index[0]], c.signs, c.d * ((float)c.sub + 0.5f));
         return true;
     }
-    case FT_IQ3_XXS: {
-        const uint8_t *s = row + 98 * b;
-        const uint32_t w = rd32(s + 66 + 4 * (g / 4)), signs = even_signs(w >> 7 * (g % 4));
-        const float scale = rd_f16(s) * (0.5f + (float)(w >> 28)) * 0.5f;
-        for (int j = 0; j < 8; j++) {
-            const uint32_t c = grid[GRID_IQ3XXS + s[2 + 2 * g + j / 4]] >> 3 * (j % 4) & 7;
-            const float x = scale * (c == 7 ? 62.0f : 4.0f + 8.0f * (float)c);
-            v[j] = signs >> j & 1 ? -x : x;
-        }
-        return true;
-    }
+    case FT_IQ3_XXS:
     case FT_IQ3_S: {
-        const uint8_t *s = row + 110 * b;
-        const float scale = rd_f16(s) * (float)(1 + 2 * (s[106 + g / 8] >> 4 * (g / 4 % 2) & 15));
+        const grid_codes c = iq3_codes(type, row, k);
+        const bool s = type == FT_IQ3_S;
+        const float scale = c.d * ((float)c.sub + 0.5f);
         for (int j = 0; j < 8; j++) {
-            const int q = 2 * g + j / 4, index = s[2 + q] | (s[66 + q / 8] >> q % 8 & 1) << 8;
-            const float x = scale * (float)(2 * (grid[GRID_IQ3S + index] >> 3 * (j % 4) & 7) + 1);
-            v[j] = s[74 + g] >> j & 1 ? -x : x;
+            const uint32_t index = c.index[j / 4] + (s ? GRID_IQ3S : GRID_IQ3XXS);
+            const uint32_t q = grid[index] >> 3 * (j % 4) & 7;
+            const float x = scale * (s        ? 1.0f + 2.0f * (float)q
+                                     : q == 7 ? 62.0f
+                                              : 4.0f + 8.0f * (float)q);
+            v[j] = c.signs >> j & 1 ? -x : x;
         }
         return true;
     }
@@ -375,8 +402,7 @@ __device__ __forceinline__ void decode8(int type, const uint8_t *row, int k, int
         return;
     }
     if (decode_simple(type, row, k, v) || decode_k(type, row, k, v) ||
-        decode_ternary(type, row, k, v) || decode_iq1(type, row, k, v, grid) ||
-        decode_grid(type, row, k, v, grid))
+        decode_ternary(type, row, k, v) || decode_grid(type, row, k, v, grid))
         return;
     switch (type) {
     case FT_NVFP4: {

@@ -119,9 +119,14 @@ extern "C" void ft_cuda_norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_m
     FT_LAUNCH_NEXT(c, norm_rope, ft_blocks((size_t)x.T * x.H, WARPS), 32 * WARPS, 0, x, w, eps, cs);
 }
 
-/* The result is the input of the next product: its bf16 copy is written too, if it has one. */
+/* The result is the input of the next product: its bf16 copies are written too, if it has any. */
+typedef struct gated_bf16 {
+    uint16_t *p, *hadamard; /* NULL: there is none */
+    bool wide;
+} gated_bf16;
+
 static __global__ void __launch_bounds__(32 * WARPS)
-    gated_norm_kernel(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, uint16_t *bf16, bool wide)
+    gated_norm_kernel(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, gated_bf16 s)
 {
     const int lane = threadIdx.x & 31, i = blockIdx.x * WARPS + threadIdx.x / 32;
     const int t = i / o.H, h = i % o.H;
@@ -135,15 +140,14 @@ static __global__ void __launch_bounds__(32 * WARPS)
     for (int j = lane; j < o.d; j += 32) {
         const float v = in[j] * r * w.p[j] * silu(gate[j]);
         out[j] = v;
-        if (bf16) bf16_put(bf16, plane, bf16_index(o.T, wide, t, h * o.d + j), v);
+        if (s.p) bf16_put(s.p, plane, bf16_index(o.T, s.wide, t, h * o.d + j), v);
     }
 }
 
 /* The same for heads of 64 N values: everything is read at once. */
 template <int N>
 static __global__ void __launch_bounds__(32 * WARPS)
-    gated_norm_lanes_kernel(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, uint16_t *bf16,
-                            bool wide)
+    gated_norm_lanes_kernel(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, gated_bf16 s)
 {
     const int lane = threadIdx.x & 31, i = blockIdx.x * WARPS + threadIdx.x / 32;
     const int t = i / o.H, h = i % o.H;
@@ -168,12 +172,15 @@ static __global__ void __launch_bounds__(32 * WARPS)
                                      v[j].y * r * f[j].y * silu(gate[j].y));
         const int c = 2 * lane + 64 * j;
         *(float2 *)(mat_head(y, t, h) + c) = u;
-        if (bf16) bf16_put_pair(bf16, plane, bf16_index(o.T, wide, t, h * o.d + c), u);
+        if (s.p) bf16_put_pair(s.p, plane, bf16_index(o.T, s.wide, t, h * o.d + c), u);
+        if (s.hadamard) {
+            float two[2] = {u.x, u.y};
+            hadamard_put(s.hadamard, o.T, s.wide, t, h * o.d + c, two, true);
+        }
     }
 }
 
-typedef void gated_norm_fn(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, uint16_t *bf16,
-                           bool wide);
+typedef void gated_norm_fn(ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps, gated_bf16 s);
 
 static gated_norm_fn *gated_norm_of(ft_mat y, ft_mat o, ft_mat z, ft_vec w)
 {
@@ -197,12 +204,11 @@ static ft_mat as_heads(ft_mat m, int H, int d)
 extern "C" void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps)
 {
     ft_cuda *c = (ft_cuda *)d;
-    bool found;
-    ft_cuda_wrote(c, y);
-    uint16_t *bf16 = o.H * o.d % 64 ? NULL : ft_cuda_bf16_copy(c, y, &found);
     y = as_heads(y, o.H, o.d);
     z = as_heads(z, o.H, o.d);
     gated_norm_fn *gated_norm = gated_norm_of(y, o, z, w);
+    gated_bf16 s = {ft_cuda_wrote_with_bf16(c, y), NULL, ft_cuda_wide(c, o.T)};
+    if (gated_norm != gated_norm_kernel) s.hadamard = ft_cuda_wrote_with_hadamard(c, y);
     FT_LAUNCH_NEXT(c, gated_norm, ft_blocks((size_t)o.T * o.H, WARPS), 32 * WARPS, 0, y, o, z, w,
-                   eps, bf16, ft_cuda_wide(c, o.T));
+                   eps, s);
 }

@@ -12,6 +12,10 @@
 
 enum { FT_RANGE = 512 };
 
+/* A cache with a recent-token window takes two passes, over the older positions and over the
+ * window, each with its own encoding and pages. Their sums are joined afterwards (attend.cu). */
+typedef enum attend_pass { PASS_ALL, PASS_OLDER, PASS_RECENT } attend_pass;
+
 typedef struct attend_args {
     ft_batch b;
     kv_side k, v;
@@ -25,6 +29,10 @@ typedef struct attend_args {
     const ft_span_range *span_range; /* [b.S] */
     const ft_attn_parts *part_of;    /* [batch row] */
     float *part;                     /* [partial result]: m, l, then the sum */
+    attend_pass pass;
+    float *total; /* of a pass, [row of q, H]: m, l, then a sum of total_width values; NULL: there
+                     is one pass, which writes o */
+    int total_width;
 } attend_args;
 
 /* attend_mma.cu: on tensor cores. false: no kernel for this shape and device. */
@@ -40,8 +48,19 @@ __device__ __forceinline__ int batch_row(const attend_args &a, int i)
     return a.out ? a.b.out_row[i] : i;
 }
 
-/* The positions [lo, hi) that a row with this end sees. */
-__device__ __forceinline__ void seen(const attend_args &a, int end, int *lo, int *hi)
+/* Of the positions [lo, hi), those of this pass. */
+__device__ __forceinline__ void cut_to_pass(const attend_args &a, int *lo, int *hi)
+{
+    if (a.pass == PASS_ALL) return;
+    const int cut = min(*hi, max(*lo, FT_KV_RECENT_FROM(*hi)));
+    if (a.pass == PASS_OLDER)
+        *hi = cut;
+    else
+        *lo = cut;
+}
+
+/* The positions [lo, hi) that a row with this end sees, in all passes. */
+__device__ __forceinline__ void seen_in_all(const attend_args &a, int end, int *lo, int *hi)
 {
     int from = a.window && end > a.window ? end - a.window : 0;
     if (from < a.first) from = a.first;
@@ -49,11 +68,25 @@ __device__ __forceinline__ void seen(const attend_args &a, int end, int *lo, int
     *hi = max(end, from);
 }
 
+/* ...and in this pass. */
+__device__ __forceinline__ void seen(const attend_args &a, int end, int *lo, int *hi)
+{
+    seen_in_all(a, end, lo, hi);
+    cut_to_pass(a, lo, hi);
+}
+
 /* The same for row i of q: a row of an image may see positions up to the end of the image. */
 __device__ __forceinline__ void seen_by_row(const attend_args &a, int i, int end, int *lo, int *hi)
 {
-    seen(a, end, lo, hi);
+    seen_in_all(a, end, lo, hi);
     if (a.ahead) *hi = max(a.b.ahead[batch_row(a, i)], *lo);
+    cut_to_pass(a, lo, hi);
+}
+
+/* The total of a row of q and a head. */
+__device__ __forceinline__ float *total_at(const attend_args &a, int i, int h)
+{
+    return a.total + ((size_t)i * a.q.H + h) * (a.total_width + 2);
 }
 
 /* Partial result 0 of a row and head; the others of the head follow it. */

@@ -56,7 +56,7 @@ static __global__ void __launch_bounds__(MERGE_COLS) attend_merge_kernel(const a
     wait_for_previous_kernel();
     if (lo >= hi) return;
     const int n = (hi - 1) / FT_RANGE - lo / FT_RANGE + 1;
-    if (n == 1 && !a.v.hadamard) return;
+    if (n == 1 && (a.total || !a.v.hadamard)) return;
     float M = -INFINITY, L = 0, O = 0;
     for (int from = 0; from < n; from += AHEAD, part += AHEAD * (D + 2)) {
         const int some = min(n - from, (int)AHEAD);
@@ -74,6 +74,12 @@ static __global__ void __launch_bounds__(MERGE_COLS) attend_merge_kernel(const a
             L = fmaf(s.l[k], is, __fmul_rn(L, was));
             O = merged(O, o[k], was, is);
         }
+    }
+    if (a.total) {
+        float *to = total_at(a, i, h);
+        if (!c) to[0] = M, to[1] = L;
+        to[2 + c] = O;
+        return;
     }
     O *= inverse_of(L);
     if (a.v.hadamard) {
@@ -156,11 +162,12 @@ bool ft_cuda_attend_mma(ft_cuda *c, attend_args *a)
     const unsigned held = 2 * (unsigned)c->sms;
     const unsigned blocks = loop ? tiles : near ? FT_MIN(tiles, held) : held;
     FT_LAUNCH_NEXT(c, attend_mma, blocks, THREADS, (size_t)l.bytes, *a, l);
-    if (!loop && (!near || a->v.hadamard))
+    const bool back = a->v.hadamard && !a->total;
+    if (!loop && (!near || back))
         FT_LAUNCH_NEXT(c, attend_merge_kernel,
                        dim3((unsigned)(T * a->q.H), (unsigned)(D / a->hadamard.group)),
                        (unsigned)a->hadamard.group, 0, *a);
-    if (loop && a->v.hadamard)
+    if (loop && back)
         FT_LAUNCH_NEXT(c, attend_back_kernel, ft_blocks((size_t)T * a->q.H, BACK_THREADS / 32),
                        BACK_THREADS, BACK_THREADS / 32 * (size_t)D * sizeof(float), *a);
     return true;

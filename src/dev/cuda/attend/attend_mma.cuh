@@ -8,9 +8,10 @@
  * has the same bits alone, in a batch with draft tokens and in a prompt.
  *
  * One row with a context of 32,000 on an H200 (27b: 4 KV heads of 256, 6 query heads each): f16 131
- * MB in 34 us, 3.9 TB/s, 84 % of a plain read; turbo4 35 MB in 46 us, 16 %: decoding takes about 40
- * instructions per eight values, and scores, weights and sums depend on one another, with only two
- * blocks per multiprocessor to hide the latency. Merging the ranges takes 4 to 6 us more.
+ * MB in 34 us, 3.9 TB/s, 84 % of a plain read; turbo4 35 MB in 46 us, 16 % (with a longer decoding
+ * than today's): pages are expanded between barriers, and scores, weights and sums depend on one
+ * another, with only two blocks per multiprocessor to hide the latency. Merging the ranges takes 4
+ * to 6 us more.
  *
  * A prompt of 4096 rows (f16, the same heads): 1.4 ms, 148 TFLOP/s, a fifth of the tensor core
  * peak: one block of eight warps per multiprocessor, with three barriers per page. */
@@ -140,50 +141,101 @@ __device__ __forceinline__ uint4 eight_bf16(const unsigned char *row, int i)
     return pack_eight(v);
 }
 
+__device__ __forceinline__ __half2 as_halves(uint32_t v)
+{
+    __half2 h;
+    memcpy(&h, &v, 4);
+    return h;
+}
+
+/* Two halves, plus a constant, times a scale. */
+__device__ __forceinline__ uint32_t scaled(uint32_t v, float plus, __half2 scale)
+{
+    const __half2 h = __hmul2(__hadd2(as_halves(v), __float2half2_rn(plus)), scale);
+    uint32_t u;
+    memcpy(&u, &h, 4);
+    return u;
+}
+
+__device__ __forceinline__ __half2 scale_of_block(const unsigned char *b)
+{
+    return __half2half2(__ushort_as_half((uint16_t)two_bytes(b)));
+}
+
+/* A half with the bits 0x6400 | n is 1024 + n, for n below 1024. */
 __device__ __forceinline__ uint4 eight_q8_0(const unsigned char *row, int i)
 {
-    const unsigned char *b = row + i / 32 * 34;
-    const float scale = __half2float(__ushort_as_half((uint16_t)two_bytes(b)));
-    float v[8];
+    const unsigned char *b = row + i / 32 * 34, *q = b + 2 + i % 32;
+    const __half2 scale = scale_of_block(b);
+    uint32_t out[4];
 #pragma unroll
-    for (int j = 0; j < 8; j += 2) {
-        const uint32_t two = two_bytes(b + 2 + i % 32 + j);
-        v[j] = (float)(int8_t)two * scale;
-        v[j + 1] = (float)(int8_t)(two >> 8) * scale;
+    for (int j = 0; j < 2; j++) {
+        const uint32_t four = two_bytes(q + 4 * j) | two_bytes(q + 4 * j + 2) << 16;
+        const uint32_t up = four ^ 0x80808080u; /* 128 more, without a sign */
+        out[2 * j] = scaled(__byte_perm(up, 0x64, 0x4140), -1152.0f, scale);
+        out[2 * j + 1] = scaled(__byte_perm(up, 0x64, 0x4342), -1152.0f, scale);
     }
-    return pack_eight(v);
+    return make_uint4(out[0], out[1], out[2], out[3]);
 }
 
 __device__ __forceinline__ uint4 eight_q4_0(const unsigned char *row, int i)
 {
-    const unsigned char *b = row + i / 32 * 18;
-    const float scale = __half2float(__ushort_as_half((uint16_t)two_bytes(b)));
+    const unsigned char *b = row + i / 32 * 18, *q = b + 2 + i % 16;
+    const __half2 scale = scale_of_block(b);
     const int shift = i % 32 / 16 * 4;
-    float v[8];
+    uint32_t out[4];
 #pragma unroll
-    for (int j = 0; j < 8; j += 2) {
-        const uint32_t two = two_bytes(b + 2 + i % 16 + j) >> shift;
-        v[j] = (float)((int)(two & 15) - 8) * scale;
-        v[j + 1] = (float)((int)(two >> 8 & 15) - 8) * scale;
+    for (int j = 0; j < 4; j++) {
+        const uint32_t two = __byte_perm(two_bytes(q + 2 * j) >> shift, 0, 0x4140);
+        out[j] = scaled(and_or(two, 0x000f000fu, 0x64006400u), -1032.0f, scale);
     }
-    return pack_eight(v);
+    return make_uint4(out[0], out[1], out[2], out[3]);
 }
 
-/* A table of sixteen halves in registers, for look_up. */
+/* A table of eight halves in registers, as low bytes and high bytes. The codebooks of four bits are
+ * symmetric: their upper half. */
 typedef struct codebook {
-    uint32_t low[4], high[4];
+    uint32_t low[2], high[2];
 } codebook;
 
 __device__ __forceinline__ codebook codebook_of(const uint16_t *table)
 {
     codebook b;
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 2; i++) {
         const uint2 v = ((const uint2 *)table)[i];
         b.low[i] = __byte_perm(v.x, v.y, 0x6420);
         b.high[i] = __byte_perm(v.x, v.y, 0x7531);
     }
     return b;
+}
+
+/* Eight codes of two bits, or eight bits, into the lower bits of nibbles. */
+__device__ __forceinline__ uint32_t spread_twos(uint32_t v)
+{
+    v = (v | v << 8) & 0x00ff00ffu;
+    v = (v | v << 4) & 0x0f0f0f0fu;
+    return (v | v << 2) & 0x33333333u;
+}
+
+__device__ __forceinline__ uint32_t spread_ones(uint32_t v)
+{
+    v = (v | v << 12) & 0x000f000fu;
+    v = (v | v << 6) & 0x03030303u;
+    return (v | v << 3) & 0x11111111u;
+}
+
+/* Four values of the table: codes in the nibbles of the low half of v, signs as the highest bits of
+ * bytes. */
+__device__ __forceinline__ void four_of(const codebook &b, uint32_t v, uint32_t minus,
+                                        __half2 scale, uint32_t &p0, uint32_t &p1)
+{
+    const uint32_t lo = __byte_perm(b.low[0], b.low[1], v);
+    const uint32_t hi = __byte_perm(b.high[0], b.high[1], v) ^ (minus & 0x80808080u);
+    const __half2 h0 = __hmul2(as_halves(__byte_perm(lo, hi, 0x5140)), scale);
+    const __half2 h1 = __hmul2(as_halves(__byte_perm(lo, hi, 0x7362)), scale);
+    memcpy(&p0, &h0, 4);
+    memcpy(&p1, &h1, 4);
 }
 
 template <int D, int BITS>
@@ -193,26 +245,20 @@ __device__ __forceinline__ uint4 eight_turbo(const unsigned char *row, int i, in
     enum { GROUP = D % 128 ? 64 : 128 };
     const unsigned char *b = row + i / GROUP * group_bytes, *codes = b + head;
     const int at = i % GROUP;
-    const __half2 scale = __half2half2(__ushort_as_half((uint16_t)two_bytes(b)));
-    uint32_t code = 0; /* eight codes of four bits */
+    const __half2 scale = scale_of_block(b);
+    uint32_t code, minus0 = 0, minus1 = 0, out[4]; /* codes below eight, in nibbles */
     if (BITS == 4) {
-        code = two_bytes(codes + at / 2) | two_bytes(codes + at / 2 + 2) << 16;
+        const uint32_t all = two_bytes(codes + at / 2) | two_bytes(codes + at / 2 + 2) << 16;
+        const uint32_t up = all << 4, lower = ~(all >> 3) & 0x11111111u; /* below zero */
+        code = (all ^ lower * 7) & 0x77777777u;
+        minus0 = ~__byte_perm(up, all, 0x5140);
+        minus1 = ~__byte_perm(up, all, 0x7362);
     } else {
-        const uint32_t low = two_bytes(codes + at / 4);
-        const uint32_t third = BITS == 3 ? codes[GROUP / 4 + at / 8] : 0;
-#pragma unroll
-        for (int j = 0; j < 8; j++) code |= ((low >> 2 * j & 3) | (third >> j & 1) << 2) << 4 * j;
+        code = spread_twos(two_bytes(codes + at / 4));
+        if (BITS == 3) code |= spread_ones(codes[GROUP / 4 + at / 8]) << 2;
     }
-    uint32_t out[4];
-    look_up(code, book.low, book.high, out[0], out[1]);
-    look_up(code >> 16, book.low, book.high, out[2], out[3]);
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-        __half2 h;
-        memcpy(&h, &out[j], 4);
-        h = __hmul2(h, scale);
-        memcpy(&out[j], &h, 4);
-    }
+    four_of(book, code, minus0, scale, out[0], out[1]);
+    four_of(book, code >> 16, minus1, scale, out[2], out[3]);
     return make_uint4(out[0], out[1], out[2], out[3]);
 }
 
@@ -235,7 +281,7 @@ __device__ __forceinline__ void expand(const kv_side &s, unsigned char *to,
     case FT_KV_Q8_0: EACH(eight_q8_0(row, i)); break;
     case FT_KV_Q4_0: EACH(eight_q4_0(row, i)); break;
     default: {
-        const codebook book = codebook_of(table);
+        const codebook book = codebook_of(table + (s.f.bits == 4 ? 8 : 0));
         if (s.f.bits == 4) {
             EACH((eight_turbo<D, 4>(row, i, s.f.head, s.group_bytes, book)));
         } else if (s.f.bits == 3) {
@@ -373,7 +419,7 @@ __device__ __forceinline__ void tile_ranges(const attend_args &a, tile *t, int *
         seen_by[2 * i + 1] = hi;
     }
     int none;
-    seen(a, t->end, &t->lo, &none);
+    seen_by_row(a, t->row, t->end, &t->lo, &none);
     seen_by_row(a, t->row + t->rows - 1, t->end + (t->rows - 1) * t->rise, &none, &t->hi);
     t->lo = min(t->lo, t->hi);
     __syncthreads();
@@ -536,6 +582,17 @@ template <int NO> __device__ __forceinline__ void fold(running<NO> &all, const r
     }
 }
 
+/* The same with the maximum and the sum of the weights before it: a partial result, or a total. */
+template <int NO>
+__device__ __forceinline__ void put_partial(float *to, const running<NO> &r, int j, int wn)
+{
+    if (!wn && threadIdx.x % 4 == 0) {
+        to[0] = r.m[j];
+        to[1] = r.l[2 * j];
+    }
+    put_sums(to + 2, r, j, wn, 1.0f);
+}
+
 /* Stores the result of one range for a row that sees [lo, hi): the final result if there is no
  * other range, else a partial result. */
 template <int D, int NO>
@@ -544,6 +601,10 @@ __device__ __forceinline__ void put_range(const attend_args &a, const tile &t, c
 {
     const int first = lo / FT_RANGE, last = (hi - 1) / FT_RANGE;
     float *to = mat_head(a.o, row, h);
+    if (a.total && (lo >= hi || (first == last && t.lo < hi && t.hi > lo))) {
+        put_partial(total_at(a, row, h), r, j, wn);
+        return;
+    }
     if (lo >= hi) {
         put_sums(to, r, j, wn, 0.0f); /* any of the tile's blocks may write it */
         return;
@@ -554,12 +615,7 @@ __device__ __forceinline__ void put_range(const attend_args &a, const tile &t, c
         return;
     }
     const ft_attn_parts own = {t.part.first + (row - t.row) * t.part.n, t.part.n};
-    float *part = part_at(a, own, h) + (t.lo / FT_RANGE - first) * (D + 2);
-    if (!wn && threadIdx.x % 4 == 0) {
-        part[0] = r.m[j];
-        part[1] = r.l[2 * j];
-    }
-    put_sums(part + 2, r, j, wn, 1.0f);
+    put_partial(part_at(a, own, h) + (t.lo / FT_RANGE - first) * (D + 2), r, j, wn);
 }
 
 /* A page as halves: the page itself, or expanded into `tile`. */
@@ -585,7 +641,9 @@ __device__ __forceinline__ void put_tile(const attend_args &a, const tile &t, co
         const int i = m + lane / 4 + 8 * j, row = t.row + i / a.group;
         const int h = g * a.group + i % a.group;
         if (i >= t.rows * a.group) continue;
-        if (LOOP)
+        if (LOOP && a.total)
+            put_partial(total_at(a, row, h), r, j, wn);
+        else if (LOOP)
             put_sums(mat_head(a.o, row, h), r, j, wn, inverse_of(r.l[2 * j]));
         else
             put_range<D>(a, t, r, row, h, j, wn, lo[j], hi[j]);

@@ -51,6 +51,13 @@ static __global__ void __launch_bounds__(32 * WARPS) attend_scalar_kernel(const 
                 sum[j] = fmaf(weight, kv_value(a.v, value, a.hadamard.group, j), sum[j]);
         }
     }
+    if (a.total) {
+        float *to = total_at(a, i, h);
+        if (!lane) to[0] = M, to[1] = L;
+        __syncwarp();
+        for (int j = lane; j < vw; j += 32) to[2 + j] = sum[j];
+        return;
+    }
     const float inverse = inverse_of(L);
     for (int j = lane; j < vw; j += 32) sum[j] *= inverse;
     __syncwarp();

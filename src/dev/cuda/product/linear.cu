@@ -2,6 +2,10 @@
  * product: the packed weights once for every 8, 16, 32, 64 or 128 rows. */
 #include "dev/cuda/product/product.cuh"
 
+extern "C" {
+#include "quant/turbo_weights.h"
+}
+
 /* Writes both planes of x; columns beyond its width are zeros. A thread has eight columns of a row.
  * For inputs whose op wrote no bf16 copy, such as Gemma's attention. One row takes 3.5 us on an
  * H200 (time of a profiler), all of it latency. */
@@ -17,39 +21,82 @@ static __global__ void bf16_copy_kernel(uint16_t *s, size_t plane, ft_mat x, int
         bf16_put(s, plane, bf16_index(x.T, wide, t, c + j), c + j < k ? in[c + j] : 0.0f);
 }
 
-static void fill_bf16_copy(ft_cuda *c, uint16_t *s, ft_mat x, bool wide)
+/* The transformed copy. Without x.p the rows are those of s itself, changed in place. */
+static __global__ void hadamard_copy_kernel(uint16_t *s, size_t plane, ft_mat x, int k, int eights,
+                                            bool wide)
 {
-    const int k = ft_mat_cols(x), eights = (k + 63) / 64 * 8;
-    FT_LAUNCH_NEXT(c, bf16_copy_kernel, ft_blocks((size_t)eights * x.T, 128), 128, 0, s,
-                   bf16_plane(x.T, k), x, k, eights, wide);
+    wait_for_previous_kernel();
+    const int all = eights * x.T, i = blockIdx.x * blockDim.x + threadIdx.x;
+    const int t = min(i, all - 1) / eights, c = i % eights * 8; /* no thread leaves a warp early */
+    const float *in = x.p + (size_t)t * x.rs + c;
+    float v[8] = {};
+    if (c < k && x.p && (uintptr_t)in % 16 == 0) {
+        *(float4 *)v = ((const float4 *)in)[0];
+        *(float4 *)(v + 4) = ((const float4 *)in)[1];
+    } else if (c < k) {
+        for (int j = 0; j < 8; j++) {
+            const uint16_t *p = s + bf16_index(x.T, wide, t, c + j);
+            v[j] = x.p ? in[j]
+                       : __uint_as_float((uint32_t)p[0] << 16) +
+                             __uint_as_float((uint32_t)p[plane] << 16);
+        }
+    }
+    hadamard_put(s, x.T, wide, t, c, v, i < all);
 }
 
-const uint16_t *ft_product_x(ft_cuda *c, ft_mat x)
+static void fill_bf16_copy(ft_cuda *c, uint16_t *s, ft_mat x, bool wide, ft_type type)
+{
+    const int k = ft_mat_cols(x), eights = (k + 63) / 64 * 8;
+    FT_LAUNCH_NEXT(c, ft_tq_is(type) ? hadamard_copy_kernel : bf16_copy_kernel,
+                   ft_blocks((size_t)eights * x.T, 128), 128, 0, s, bf16_plane(x.T, k), x, k,
+                   eights, wide);
+}
+
+const uint16_t *ft_product_x(ft_cuda *c, ft_mat x, ft_type type)
 {
     bool found;
     assert(x.hs == x.d || x.H == 1);
-    uint16_t *s = ft_cuda_bf16_copy(c, x, &found);
-    if (s && !found) fill_bf16_copy(c, s, x, ft_cuda_wide(c, x.T));
+    uint16_t *s = ft_cuda_bf16_copy(c, x, ft_tq_is(type), &found);
+    if (ft_tq_is(type)) ft_cuda_reads_hadamard(c, x);
+    if (s && !found) fill_bf16_copy(c, s, x, ft_cuda_wide(c, x.T), type);
     return s;
 }
 
-void ft_product_narrow(ft_cuda *c, uint16_t *p, ft_mat x)
+void ft_product_narrow(ft_cuda *c, uint16_t *p, ft_mat x, ft_type type)
 {
-    fill_bf16_copy(c, p, x, false);
+    fill_bf16_copy(c, p, x, false, type);
+}
+
+void ft_product_prepare(ft_cuda *c, uint16_t *p, int rows, int k, bool wide, ft_type type)
+{
+    if (ft_tq_is(type)) fill_bf16_copy(c, p, ft_mat_at(NULL, rows, k), wide, type);
+}
+
+/* Codebook of a type in the order of weights_low.cuh, or NULL. */
+static const uint16_t *table_of_type(const ft_cuda *c, ft_type type)
+{
+    const uint16_t *all = c->grid + GRID_ALL;
+    switch (type) {
+    case FT_IQ1_S:
+    case FT_IQ1_M: return all + GRID_IQ1S;
+    case FT_IQ2_XXS: return all + GRID_IQ2XXS;
+    case FT_IQ2_XS: return all + GRID_IQ2XS;
+    case FT_IQ2_S: return all + GRID_IQ2S;
+    case FT_IQ3_XXS: return all + GRID_IQ3XXS;
+    case FT_IQ3_S: return all + GRID_IQ3S;
+    default: return NULL;
+    }
 }
 
 ft_seg ft_product_seg(const ft_cuda *c, const ft_weight *w, float *y, int rs)
 {
     ft_seg s = {};
-    const bool packed = w->packed != NULL;
-    s.w.p = (const uint8_t *)(packed ? w->packed : w->data);
-    s.w.row_bytes = w->row_bytes;
-    s.w.grid = c->grid;
-    s.w.type = w->type;
+    assert(w->packed);
+    s.w.p = (const uint8_t *)w->packed;
+    s.w.table = table_of_type(c, w->type);
     s.w.n = w->n;
-    s.w.k = w->k;
     s.w.units = ft_units(w->k);
-    s.stride = packed ? ft_packed_bytes(w->type, w->n, w->k) : w->row_bytes * (size_t)w->n;
+    s.stride = ft_packed_bytes(w->type, w->n, w->k);
     s.scale = w->scale;
     s.y = y;
     s.rs = rs;
@@ -59,19 +106,10 @@ ft_seg ft_product_seg(const ft_cuda *c, const ft_weight *w, float *y, int rs)
 void ft_product_run(ft_cuda *c, ft_product *p, ft_type type, int tokens, int items)
 {
     switch (packed_as(type)) {
-    case FT_Q4_K: ft_product_q4k(c, p, tokens, items); break;
-    case FT_Q5_K: ft_product_q5k(c, p, tokens, items); break;
-    case FT_Q6_K: ft_product_q6k(c, p, tokens, items); break;
-    case FT_Q8_0: ft_product_q8(c, p, tokens, items); break;
-    case FT_Q4_0: ft_product_q40(c, p, tokens, items); break;
-    case FT_IQ4_NL:
-    case FT_IQ4_XS: ft_product_iq4(c, p, tokens, items); break;
-    case FT_MXFP4: ft_product_mxfp4(c, p, tokens, items); break;
-    case FT_NVFP4: ft_product_nvfp4(c, p, tokens, items); break;
-    case FT_BF16: ft_product_bf16(c, p, tokens, items); break;
-    case FT_F16: ft_product_f16(c, p, tokens, items); break;
-    case FT_F32: ft_product_f32(c, p, tokens, items); break;
-    default: ft_product_generic(c, p, tokens, items); break;
+#define RUN(type, W)                                                                               \
+    case type: ft_product_##W(c, p, tokens, items); break;
+        FT_LAYOUTS(RUN)
+#undef RUN
     }
 }
 
@@ -84,11 +122,11 @@ int ft_product_tokens(const ft_cuda *c, int rows)
     return (ft_cuda_wide(c, rows) || ft_cuda_tiled(c)) && rows > ROWS_FEW ? ROWS_MANY : ROWS_FEW;
 }
 
-/* Products of x: the segments are filled in by the caller. */
-static ft_product product_of(ft_cuda *c, ft_mat x)
+/* Products of x with weights of a type: the segments are filled in by the caller. */
+static ft_product product_of(ft_cuda *c, ft_mat x, ft_type type)
 {
     ft_product p = {};
-    p.x = ft_product_x(c, x);
+    p.x = ft_product_x(c, x, type);
     p.x_plane = bf16_plane(x.T, ft_mat_cols(x));
     p.x_T = p.T = x.T;
     p.wide = ft_cuda_wide(c, x.T);
@@ -105,7 +143,7 @@ static void add_seg(ft_cuda *c, ft_product *p, ft_mat y, const ft_weight *w)
 extern "C" void ft_cuda_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
 {
     ft_cuda *c = (ft_cuda *)d;
-    ft_product p = product_of(c, x);
+    ft_product p = product_of(c, x, w->type);
     if (!p.x) return;
     p.acc = acc;
     add_seg(c, &p, y, w);
@@ -116,13 +154,12 @@ extern "C" void ft_cuda_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w
 extern "C" void ft_cuda_linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
 {
     ft_cuda *c = (ft_cuda *)d;
-    ft_product base = product_of(c, x);
     assert(n <= 32);
-    if (!base.x) return;
     uint32_t done = 0;
     for (int i = 0; i < n; i++) {
         if (done >> i & 1) continue;
-        ft_product p = base;
+        ft_product p = product_of(c, x, o[i].w->type);
+        if (!p.x) return;
         for (int j = i; j < n && p.n_seg < PRODUCT_SEGS; j++) {
             if (done >> j & 1 || o[j].w->type != o[i].w->type) continue;
             done |= 1u << j;
@@ -142,7 +179,7 @@ extern "C" void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_we
         ft_cuda_act_mul(d, y, y, u, act);
         return;
     }
-    ft_product p = product_of(c, x);
+    ft_product p = product_of(c, x, gate->type);
     if (!p.x) return;
     assert(y.hs == y.d || y.H == 1);
     p.seg[0] = ft_product_seg(c, gate, y.p, y.rs);

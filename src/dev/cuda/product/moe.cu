@@ -320,20 +320,30 @@ static void pair_of(const ft_cuda *c, const ft_experts *e, ft_seg s[2])
     }
     s[0] = s[1] = ft_product_seg(c, &e->gate_up, NULL, 0);
     s[0].w.n = s[1].w.n = e->F;
-    const size_t unit = (size_t)ft_unit_bytes(e->gate_up.type);
-    s[1].w.p += unit ? unit * (size_t)s[1].w.units * (size_t)(e->F / TILE_N)
-                     : e->gate_up.row_bytes * (size_t)e->F;
+    s[1].w.p +=
+        (size_t)ft_unit_bytes(e->gate_up.type) * (size_t)s[1].w.units * (size_t)(e->F / TILE_N);
+}
+
+/* The bf16 copy of x for weights of a type; in `narrow` if the order for few rows is needed. */
+static const uint16_t *rows_for(ft_cuda *c, ft_mat x, uint16_t *narrow, ft_type type)
+{
+    if (!narrow) return ft_product_x(c, x, type);
+    ft_product_narrow(c, narrow, x, type);
+    return narrow;
 }
 
 /* Gate and up as separate products into tmp, then joined: their types differ, or the tiles do not
  * divide. */
-static void hidden_apart(ft_cuda *c, const ft_experts *e, const ft_product *base, ft_mat tmp,
-                         uint16_t *h, size_t plane, int tokens, int items)
+static void hidden_apart(ft_cuda *c, const ft_experts *e, const ft_product *base, ft_mat x,
+                         uint16_t *narrow, ft_mat tmp, uint16_t *h, size_t plane, int tokens,
+                         int items)
 {
     const ft_weight *w[2] = {e->gate_up.data ? &e->gate_up : &e->gate,
                              e->gate_up.data ? NULL : &e->up};
     for (int i = 0; i < 2 && w[i]; i++) {
         ft_product p = *base;
+        p.x = rows_for(c, x, narrow, w[i]->type);
+        if (!p.x) return;
         p.seg[0] = ft_product_seg(c, w[i], tmp.p + i * e->F, tmp.rs);
         p.n_seg = 1;
         ft_product_run(c, &p, w[i]->type, tokens, items);
@@ -364,18 +374,19 @@ static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_
 {
     const int T = x.T, n = T * r.K, D = e->down.n, F = e->F, rows = n + (sh ? T : 0);
     const int tokens = item_tokens(c, T, r.K, e->E);
-    /* narrow: many rows in total, but few per expert */
+    const ft_type type = e->gate_up.data ? e->gate_up.type : e->gate.type;
     const bool wide = ft_cuda_wide(c, T) && tokens == ROWS_FEW;
-    const bool narrow = ft_cuda_wide(c, T) && !wide;
+    const bool few = ft_cuda_wide(c, T) && !wide; /* many rows in total, but few per expert */
     plan p;
     float *part =
         (float *)ft_cuda_scratch(c, FT_SCRATCH_MOE, sizeof(float) * (size_t)rows * (size_t)D);
     const size_t plane = bf16_plane(rows, F), x_plane = bf16_plane(T, ft_mat_cols(x));
-    uint16_t *h = (uint16_t *)ft_cuda_scratch(
-        c, FT_SCRATCH_MOE_HIDDEN, 2 * (plane + (narrow ? x_plane : 0)) * sizeof(uint16_t));
-    const uint16_t *xs = narrow ? h + 2 * plane : ft_product_x(c, x);
-    if (!xs || !part || !h || !plan_place(c, &p, n, e->E, tokens)) return;
-    if (narrow) ft_product_narrow(c, h + 2 * plane, x);
+    uint16_t *h = (uint16_t *)ft_cuda_scratch(c, FT_SCRATCH_MOE_HIDDEN,
+                                              2 * (plane + (few ? x_plane : 0)) * sizeof(uint16_t));
+    if (!part || !h || !plan_place(c, &p, n, e->E, tokens)) return;
+    uint16_t *narrow = few ? h + 2 * plane : NULL;
+    const uint16_t *xs = rows_for(c, x, narrow, type);
+    if (!xs) return;
     if (c->planned != r.id) FT_LAUNCH_NEXT(c, plan_kernel, 1, PLAN_THREADS, 0, p, r.id, n, tokens);
 
     ft_product up = expert_product(p, xs, x_plane, T, wide, r.K);
@@ -399,11 +410,12 @@ static void run_experts(ft_cuda *c, ft_mat y, ft_mat x, const ft_experts *e, ft_
             up.shared_T = down.shared_T = T;
             up.shared_y = down.shared_x = down.shared_y = n;
         }
-        ft_product_run(c, &up, e->gate_up.data ? e->gate_up.type : e->gate.type, tokens, p.items);
+        ft_product_run(c, &up, type, tokens, p.items);
     } else {
-        hidden_apart(c, e, &up, tmp, h, plane, tokens, p.items);
+        hidden_apart(c, e, &up, x, narrow, tmp, h, plane, tokens, p.items);
     }
     ft_cuda_wrote(c, tmp);
+    ft_product_prepare(c, h, rows, F, wide, e->down.type);
     ft_product_run(c, &down, e->down.type, tokens, p.items);
     ft_cuda_wrote(c, y);
     FT_LAUNCH_NEXT(c, combine_kernel, dim3((unsigned)T, ft_blocks((size_t)D, 256)), 256, 0, y, part,

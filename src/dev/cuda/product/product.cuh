@@ -21,7 +21,7 @@
 #define FT_DEV_CUDA_PRODUCT_CUH
 
 #include "dev/cuda/mma.cuh"
-#include "dev/cuda/product/weights.cuh"
+#include "dev/cuda/product/weights_low.cuh"
 #include "dev/cuda/spans.cuh"
 
 enum {
@@ -248,7 +248,7 @@ template <class S> __device__ __forceinline__ bool tile_at(const ft_product &p, 
  * docs/why/0006 lists what did not help. */
 constexpr int split_chunk(int bytes, int tiles)
 {
-    return bytes > 0 && bytes < 1024 ? 4 / tiles : 1;
+    return bytes < 1024 ? 4 / tiles : 1;
 }
 
 /* Compute capabilities (times ten) of GPUs with more than 160 KB of shared memory per block. */
@@ -263,11 +263,12 @@ enum { LARGE_SMEM_HERE = has_large_smem(__CUDA_ARCH__ / 10) };
 enum { LARGE_SMEM_HERE = 1 };
 #endif
 
-/* F32 is for routers: their few tiles should be here as a whole when the rows come. */
-constexpr int split_places(int bytes, int place, bool large_smem)
+/* F32 is for routers: their few tiles should be here as a whole when the rows come. BF16 needs more
+ * bytes in flight: one row of the 9b takes 5.1 ms with five entries, 5.8 with three. */
+constexpr int split_places(int bytes, int place, int weight_parts, bool large_smem)
 {
-    if (!place) return 1;
     if (large_smem && bytes > 4000 && place == bytes) return 4;
+    if (large_smem && bytes == 2048 && weight_parts == 1) return place == bytes ? 5 : 3;
     return 7680 / place >= 2 ? 7680 / place : 2 * place <= 8192 ? 2 : 1;
 }
 
@@ -284,7 +285,7 @@ template <class W, int MT, bool LARGE_SMEM> struct split_shape {
         CHUNK = split_chunk(W::BYTES, MT),
         RUN = CHUNK * W::BYTES, /* bytes of a tile in an entry */
         PLACE = MT * RUN,
-        PLACES = split_places(W::BYTES, PLACE, LARGE_SMEM),
+        PLACES = split_places(W::BYTES, PLACE, W::WP, LARGE_SMEM),
         MEET = 8 * STEP * 4,
         WARP = PLACES * PLACE > MEET ? PLACES *PLACE : MEET,
         BYTES = PARTS * WARP
@@ -357,23 +358,18 @@ __device__ __forceinline__ void unit_product(float (*c)[NT][4], const typename W
     }
 }
 
-/* The MT tiles of weights of a block: of a pair, gate and up alternate. */
-template <class W, int MT> struct weight_tiles {
-    ft_wview w[MT];
-    int tile[MT];
-    const uint8_t *at[MT]; /* this lane's part of unit u0 */
-};
-
+/* The MT tiles of weights of a block: of a pair, gate and up alternate. at: this lane's part of
+ * unit u0. */
 template <class W, int MT>
-__device__ __forceinline__ void find_tiles(weight_tiles<W, MT> &s, const ft_product &p,
+__device__ __forceinline__ void find_tiles(const uint8_t *(&at)[MT], const ft_product &p,
                                            const block_of &b, int u0, int lane)
 {
 #pragma unroll
     for (int j = 0; j < MT; j++) {
-        s.w[j] = view_of(p.glu ? p.seg[j % 2] : *b.s, b.expert);
-        s.tile[j] = min(p.glu ? b.at * (MT / 2) + j / 2 : b.at * MT + j,
-                        (b.s->w.n + TILE_N - 1) / TILE_N - 1);
-        s.at[j] = unit_at(s.w[j], s.tile[j], u0, W::BYTES) + 16 * lane;
+        const ft_wview w = view_of(p.glu ? p.seg[j % 2] : *b.s, b.expert);
+        const int tile = min(p.glu ? b.at * (MT / 2) + j / 2 : b.at * MT + j,
+                             (b.s->w.n + TILE_N - 1) / TILE_N - 1);
+        at[j] = unit_at(w, tile, u0, W::BYTES) + 16 * lane;
     }
 }
 
@@ -421,11 +417,11 @@ __device__ __forceinline__ void add_parts(const ft_product &p, const block_of &b
     }
 }
 
-/* One part: c += n units of the tiles from u0 on times the rows x, through the ring. */
+/* One part: c += n units of the tiles times the rows x, through the ring. */
 template <class W, int MT, int NT>
 __device__ __forceinline__ void multiply_part(float (&c)[MT][NT][4], const ft_product &p,
-                                              weight_tiles<W, MT> &s, const char *(&x)[NT],
-                                              unsigned char *ring, int u0, int n)
+                                              const uint8_t *(&at)[MT], const char *(&x)[NT],
+                                              unsigned char *ring, int n)
 {
     typedef split_shape<W, MT, LARGE_SMEM_HERE> shape;
     enum { PLACES = shape::PLACES, CHUNK = shape::CHUNK, G = NT < 4 ? NT : 4 };
@@ -439,33 +435,24 @@ __device__ __forceinline__ void multiply_part(float (&c)[MT][NT][4], const ft_pr
         if (u < n) get_rows<W, NT, G>(v[u], x, u * step, plane);
     int place = 0;
     for (int left = n; left > 0; left -= CHUNK) {
-        if (W::BYTES > 0) {
-            copy_wait<PLACES - 1>();
-            __syncwarp();
-        }
+        copy_wait<PLACES - 1>();
+        __syncwarp();
 #pragma unroll
         for (int u = 0; u < CHUNK; u++) {
             if (u && left <= u) break;
             typename W::regs r[MT];
 #pragma unroll
-            for (int j = 0; j < MT; j++) {
-                if (W::BYTES > 0)
-                    W::template load<Shared>(r[j], ring + place + j * shape::RUN + u * W::BYTES,
-                                             s.w[j], s.tile[j], 0, lane);
-                else
-                    W::template load<Global>(r[j], NULL, s.w[j], s.tile[j], u0 + n - left, lane);
-            }
+            for (int j = 0; j < MT; j++)
+                W::load(r[j], ring + place + j * shape::RUN + u * W::BYTES, lane);
             unit_product<W, MT, NT, G>(c, r, v[u % AHEAD], x, plane, lane);
             /* rows of a later unit are loaded while others are used */
             if (left > AHEAD + u) get_rows<W, NT, G>(v[u % AHEAD], x, AHEAD * step, plane);
 #pragma unroll
             for (int i = 0; i < NT; i++) x[i] += step;
         }
-        if (W::BYTES > 0) {
-            __syncwarp();
-            fetch_chunk<W, MT>(to + place, s.at, left - PLACES * CHUNK, lane);
-            place = place + shape::PLACE == PLACES * shape::PLACE ? 0 : place + shape::PLACE;
-        }
+        __syncwarp();
+        fetch_chunk<W, MT>(to + place, at, left - PLACES * CHUNK, lane);
+        place = place + shape::PLACE == PLACES * shape::PLACE ? 0 : place + shape::PLACE;
     }
 }
 
@@ -486,17 +473,15 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
     const int units = b.s->w.units, per = part_units(units), parts = (units + per - 1) / per;
     const int u0 = warp * per, n = min(units, u0 + per) - u0; /* units of this part */
 
-    weight_tiles<W, MT> s;
-    find_tiles(s, p, b, u0, lane);
-    if (W::BYTES > 0) {
-        /* prefetches into L2 what a short ring has no entry for */
-        for (int j = 0; j < MT && PLACES * CHUNK < 4; j++)
-            prefetch_l2(s.at[j] + PLACES * shape::RUN, (n - PLACES * CHUNK) * W::BYTES, lane, 32);
+    const uint8_t *at[MT];
+    find_tiles<W, MT>(at, p, b, u0, lane);
+    /* prefetches into L2 what a short ring has no entry for */
+    for (int j = 0; j < MT && PLACES * CHUNK < 4; j++)
+        prefetch_l2(at[j] + PLACES * shape::RUN, (n - PLACES * CHUNK) * W::BYTES, lane, 32);
 #pragma unroll
-        for (int i = 0; i < PLACES; i++)
-            fetch_chunk<W, MT>(shared_at(ring) + 16 * lane + i * shape::PLACE, s.at, n - i * CHUNK,
-                               lane);
-    }
+    for (int i = 0; i < PLACES; i++)
+        fetch_chunk<W, MT>(shared_at(ring) + 16 * lane + i * shape::PLACE, at, n - i * CHUNK, lane);
+    fill_table<W>(b.s->w);
     if (!p.item || p.item_old)
         wait_for_previous_kernel();
     else if (is_shared)
@@ -508,7 +493,8 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
         x[i] = (const char *)p.x + (size_t)u0 * ((uint32_t)p.x_T * 128) +
                (128 * row_x(p, b, min(8 * i + g, b.n - 1)) + 16 * t);
     float c[MT][NT][4] = {};
-    multiply_part<W, MT, NT>(c, p, s, x, ring, u0, n);
+    if (W::TABLE) __syncthreads();
+    multiply_part<W, MT, NT>(c, p, at, x, ring, n);
     add_parts<W, MT, NT>(p, b, c, smem, (float *)ring, parts);
 }
 
@@ -534,7 +520,7 @@ static void split_launch(ft_cuda *c, const ft_product *p, dim3 grid)
 /* The number of tiles above which registers or shared memory limit the occupancy. */
 constexpr int most_tiles(int bytes)
 {
-    return bytes > 0 && bytes < 1024 ? 4 : 2;
+    return bytes < 1024 ? 4 : 2;
 }
 
 template <class W, int MT>
@@ -645,9 +631,13 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
 
 /* One for each weight layout, in files of their own to compile in parallel. */
 typedef void ft_product_fn(ft_cuda *c, ft_product *p, int tokens, int items);
-ft_product_fn ft_product_q4k, ft_product_q5k, ft_product_q6k, ft_product_q8, ft_product_q40;
-ft_product_fn ft_product_iq4, ft_product_mxfp4, ft_product_nvfp4;
-ft_product_fn ft_product_bf16, ft_product_f16, ft_product_f32, ft_product_generic;
+#define FT_PRODUCT_DECLARE(type, W) ft_product_fn ft_product_##W;
+FT_LAYOUTS(FT_PRODUCT_DECLARE)
+#define FT_PRODUCT_DEFINE(W)                                                                       \
+    void ft_product_##W(ft_cuda *c, ft_product *p, int tokens, int items)                          \
+    {                                                                                              \
+        product_launch<W>(c, p, tokens, items);                                                    \
+    }
 
 /* linear.cu: by the type of the first segment; all segments have the same. */
 void ft_product_run(ft_cuda *c, ft_product *p, ft_type type, int tokens, int items);
@@ -655,9 +645,12 @@ void ft_product_run(ft_cuda *c, ft_product *p, ft_type type, int tokens, int ite
 ft_seg ft_product_seg(const ft_cuda *c, const ft_weight *w, float *y, int rs);
 /* Rows per block for so many rows. */
 int ft_product_tokens(const ft_cuda *c, int rows);
-/* The bf16 copy of x, made if there is none: in the column order for many rows if it has many. */
-const uint16_t *ft_product_x(ft_cuda *c, ft_mat x);
-/* A bf16 copy in the column order for few rows, in p. */
-void ft_product_narrow(ft_cuda *c, uint16_t *p, ft_mat x);
+/* The bf16 copy of x for weights of a type, made if there is none: in the column order for many
+ * rows if it has many. */
+const uint16_t *ft_product_x(ft_cuda *c, ft_mat x, ft_type type);
+/* The same in the column order for few rows, in p. */
+void ft_product_narrow(ft_cuda *c, uint16_t *p, ft_mat x, ft_type type);
+/* Prepares a bf16 copy of rows of k values for weights of a type, in place. */
+void ft_product_prepare(ft_cuda *c, uint16_t *p, int rows, int k, bool wide, ft_type type);
 
 #endif

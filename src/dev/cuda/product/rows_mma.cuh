@@ -39,7 +39,7 @@ template <class W, int ROWS, bool LISTED> struct warps_shape {
         X = PLANE * W::XP,
         PLACE = X + ROWS_TILES * W::BYTES,
         BLOCKS = R == ROWS_FEW && PLACE < 16 * 1024 ? 2 : 1, /* that share a multiprocessor */
-        FIT = (WARPS_SHARED / BLOCKS - 1024) / PLACE,
+        FIT = (WARPS_SHARED / BLOCKS - 1024 - 2 * W::TABLE) / PLACE,
         PLACES = FIT < 4 ? FIT : 4,
         BYTES = PLACES * PLACE
     };
@@ -113,8 +113,7 @@ __device__ __forceinline__ void feed_next(warps_feed<S> &f, const ft_product &p,
 
 /* The products of a unit: c += two tiles of weights times a warp's rows, all of it at `at`. */
 template <class S>
-__device__ __forceinline__ void warps_unit(float (&c)[2][S::GROUPS][4], const unsigned char *at,
-                                           const ft_wview (&w)[2], const int (&tile)[2], int u)
+__device__ __forceinline__ void warps_unit(float (&c)[2][S::GROUPS][4], const unsigned char *at)
 {
     typedef typename S::weights W;
     enum { G = 4 };
@@ -123,12 +122,7 @@ __device__ __forceinline__ void warps_unit(float (&c)[2][S::GROUPS][4], const un
     const unsigned char *own = at + S::X + warp % WARPS_ACROSS * 2 * W::BYTES;
     typename W::regs r[2];
 #pragma unroll
-    for (int j = 0; j < 2; j++) {
-        if (W::BYTES)
-            W::template load<Shared>(r[j], own + j * W::BYTES, w[j], tile[j], u, lane);
-        else
-            W::template load<Global>(r[j], NULL, w[j], tile[j], u, lane);
-    }
+    for (int j = 0; j < 2; j++) W::load(r[j], own + j * W::BYTES, lane);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         const unsigned char *x = at + 128 * (first + g) + 16 * ((4 * h + t) ^ (g & 1) << 2);
@@ -183,13 +177,11 @@ __global__ void __launch_bounds__(WARPS_THREADS, S::BLOCKS)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && __CUDA_ARCH__ != 900
     extern __shared__ __align__(16) unsigned char smem[];
-    const int j0 = (threadIdx.x >> 5) % WARPS_ACROSS * 2;
     block_of b;
+    fill_table<typename S::weights>(p.seg[0].w); /* complete at the barrier of the first unit */
     wait_then_start_next();
     if (!tile_at<S>(p, blockIdx.x, b)) return;
-    ft_wview w[2];
-    const int tile[2] = {warps_weights(p, b, j0, w[0]), warps_weights(p, b, j0 + 1, w[1])};
-    const int units = w[0].units, per = part_units(units);
+    const int units = b.s->w.units, per = part_units(units);
     warps_feed<S> f;
     feed_begin<S>(f, p, b, shared_at(smem));
 #pragma unroll
@@ -202,7 +194,7 @@ __global__ void __launch_bounds__(WARPS_THREADS, S::BLOCKS)
             copy_wait<S::PLACES - 2>();
             __syncthreads(); /* this unit is in shared memory, and the previous one has been used */
             feed_next<S>(f, p, place ? place - 1 : S::PLACES - 1);
-            warps_unit<S>(c, smem + place * S::PLACE, w, tile, u);
+            warps_unit<S>(c, smem + place * S::PLACE);
             place = place + 1 < S::PLACES ? place + 1 : 0;
         }
 #pragma unroll

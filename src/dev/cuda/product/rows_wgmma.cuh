@@ -46,7 +46,7 @@ template <class W, int ROWS, bool LISTED> struct rows_shape {
         X = PLANE * W::XP,
         PLACE = X + (ROWS_TILES * W::BYTES + 1023) / 1024 * 1024,
         RESULTS = R * ROWS_PITCH, /* floats of a warpgroup */
-        FIT = (ROWS_SHARED - 8 * RESULTS) / PLACE,
+        FIT = (ROWS_SHARED - 2 * W::TABLE - 8 * RESULTS) / PLACE,
         PLACES = FIT < 8 ? FIT : 8,
         OUT = PLACES * PLACE,
         BYTES = OUT + 8 * RESULTS + 1024
@@ -175,15 +175,14 @@ template <class S> __device__ __forceinline__ void rows_feed(const ft_product &p
 /* Issues the products of a unit; f must not change until they are complete. */
 template <class S>
 __device__ __forceinline__ void rows_unit(float (&c)[S::SUMS], ft_frag (&f)[2][S::weights::WP],
-                                          const rows_ring &r, const ft_wview &w, int tile, int u)
+                                          const rows_ring &r)
 {
     typedef typename S::weights W;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const unsigned char *at = r.at + r.place * S::PLACE;
     typename W::regs v;
-    if (!W::BYTES) W::template load<Global>(v, NULL, w, tile, u, lane);
     barrier_wait(r.full + 8 * r.place, r.parity);
-    if (W::BYTES) W::template load<Shared>(v, at + S::X + warp * W::BYTES, w, tile, u, lane);
+    W::load(v, at + S::X + warp * W::BYTES, lane);
 #pragma unroll
     for (int h = 0; h < 2; h++) W::frag(f[h], v, h, lane);
 #pragma unroll
@@ -230,8 +229,7 @@ __device__ __forceinline__ void add_part(float (&sum)[N], const float (&c)[N], i
 /* One part: c = units [from, to). Two units alternate, so that one is decoded while the other is
  * multiplied. */
 template <class S>
-__device__ __forceinline__ void rows_part(float (&c)[S::SUMS], rows_ring &r, const ft_wview &w,
-                                          int tile, int from, int to)
+__device__ __forceinline__ void rows_part(float (&c)[S::SUMS], rows_ring &r, int from, int to)
 {
     ft_frag f[2][2][S::weights::WP];
     int u = from;
@@ -239,7 +237,7 @@ __device__ __forceinline__ void rows_part(float (&c)[S::SUMS], rows_ring &r, con
     for (; u + 1 < to; u += 2)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            rows_unit<S>(c, f[h], r, w, tile, u + h);
+            rows_unit<S>(c, f[h], r);
             group_wait<1>();
             if (h || u > from) free_place<S>(r);
             next_place<S>(r);
@@ -247,7 +245,7 @@ __device__ __forceinline__ void rows_part(float (&c)[S::SUMS], rows_ring &r, con
     if (u < to) {
         group_wait<0>();
         if (u > from) free_place<S>(r);
-        rows_unit<S>(c, f[0], r, w, tile, u);
+        rows_unit<S>(c, f[0], r);
         next_place<S>(r);
     }
     group_wait<0>();
@@ -256,17 +254,16 @@ __device__ __forceinline__ void rows_part(float (&c)[S::SUMS], rows_ring &r, con
 
 /* Parts of one unit each, an even number of them: two alternate. */
 template <class S>
-__device__ __forceinline__ void rows_units(float (&sum)[S::SUMS], rows_ring &r, const ft_wview &w,
-                                           int tile)
+__device__ __forceinline__ void rows_units(float (&sum)[S::SUMS], rows_ring &r, int units)
 {
     ft_frag f[2][2][S::weights::WP];
     float c[2][S::SUMS];
-    for (int u = 0; u < w.units; u += 2) {
+    for (int u = 0; u < units; u += 2) {
         clear(c[0]);
         clear(c[1]);
-        rows_unit<S>(c[0], f[0], r, w, tile, u);
+        rows_unit<S>(c[0], f[0], r);
         next_place<S>(r);
-        rows_unit<S>(c[1], f[1], r, w, tile, u + 1);
+        rows_unit<S>(c[1], f[1], r);
         group_wait<1>();
         free_place<S>(r);
         add_part(sum, c[0], u);
@@ -370,15 +367,14 @@ template <class S> __device__ __forceinline__ void rows_multiply(const ft_produc
 {
     block_of b;
     for (int i = blockIdx.x; tile_at<S>(p, i, b); i += gridDim.x) {
-        ft_wview w;
-        const int tile = rows_weights(p, b, threadIdx.x >> 5, w), per = part_units(w.units);
+        const int units = b.s->w.units, per = part_units(units);
         float sum[S::SUMS];
-        if (S::listed && per == 1 && w.units % 2 == 0) {
-            if constexpr (S::listed) rows_units<S>(sum, r, w, tile);
+        if (S::listed && per == 1 && units % 2 == 0) {
+            if constexpr (S::listed) rows_units<S>(sum, r, units);
         } else {
             float c[S::SUMS];
-            for (int from = 0; from < w.units; from += per) {
-                rows_part<S>(c, r, w, tile, from, min(w.units, from + per));
+            for (int from = 0; from < units; from += per) {
+                rows_part<S>(c, r, from, min(units, from + per));
                 add_part(sum, c, from);
             }
         }
@@ -411,6 +407,7 @@ __global__ void __launch_bounds__(ROWS_THREADS, 1)
         }
         shared_written();
     }
+    fill_table<typename S::weights>(p.seg[0].w);
     wait_then_start_next();
     __syncthreads();
     if (threadIdx.x >= 32 * ROWS_WARPS) {

@@ -21,7 +21,7 @@ constexpr int short_bytes(int unit)
 /* Types for which several blocks fit on a multiprocessor. */
 constexpr bool short_type(int unit)
 {
-    return unit > 0 && unit <= 1100;
+    return unit <= 1100;
 }
 
 /* Stores the results of a tile. */
@@ -63,10 +63,12 @@ __global__ void __launch_bounds__(32 * SHORT_WARPS, NT == 1 ? 4 : 2)
             copy_16(to + i, from + i);
         copy_commit();
     }
+    fill_table<W>(s.w);
     if (p.item_old)
         wait_for_previous_kernel();
     else if (is_shared)
         wait_then_start_next();
+    if (W::TABLE) __syncthreads();
     if (tile >= (s.w.n + TILE_N - 1) / TILE_N) return;
 
     const uint32_t step = (uint32_t)p.x_T * 128;
@@ -88,7 +90,7 @@ __global__ void __launch_bounds__(32 * SHORT_WARPS, NT == 1 ? 4 : 2)
         if (u == 0 || u == half) __syncwarp();
         float c[1][NT][4] = {};
         typename W::regs r[1];
-        W::template load<Shared>(r[0], here + u * W::BYTES, s.w, 0, 0, lane);
+        W::load(r[0], here + u * W::BYTES, lane);
         unit_product<W, 1, NT, NT>(c, r, v[u & 1], x, 2 * p.x_plane, lane);
 #pragma unroll
         for (int i = 0; i < NT; i++) {

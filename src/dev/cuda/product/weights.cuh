@@ -16,24 +16,17 @@
 
 enum { UNIT_K = 64, TILE_N = 16, PARTS = 8 };
 
-/* A packed (or, for `Generic`, a plain) matrix as a kernel sees it. */
+/* A packed matrix as a kernel sees it. */
 typedef struct ft_wview {
-    const uint8_t *p; /* the first tile (row) of the matrix */
-    size_t row_bytes; /* Generic: of a row */
-    const uint16_t *grid;
-    int type, n, k, units;
+    const uint8_t *p;      /* the first tile */
+    const uint16_t *table; /* the codebook of its type, or NULL */
+    int n, units;
 } ft_wview;
 
 /* Both k16 steps of a half unit: a[step] are the four registers of an A operand. */
 typedef struct ft_frag {
     uint32_t a[2][4];
 } ft_frag;
-
-__device__ __forceinline__ uint32_t bf2(float lo, float hi)
-{
-    const __nv_bfloat162 v = __floats2bfloat162_rn(lo, hi);
-    return *(const uint32_t *)&v;
-}
 
 /* Two bf16 numbers at a time; before compute capability 8.0 by way of f32. */
 __device__ __forceinline__ uint32_t fma2(uint32_t a, uint32_t b, uint32_t c)
@@ -90,8 +83,8 @@ __device__ __forceinline__ uint32_t nib(uint32_t v, int j)
     return and_or(v >> 4 * j, 0x000f000fu, MAGIC);
 }
 
-/* Address of a unit. Then `load` fetches a lane's part of the unit at p, in global or in shared
- * memory (From), and `frag` decodes half h. */
+/* Address of a unit. Then `load` fetches a lane's part of the unit at p, in shared memory, and
+ * `frag` decodes half h. */
 __device__ __forceinline__ const uint8_t *unit_at(const ft_wview &w, int tile, int u, int bytes)
 {
     return w.p + ((size_t)tile * w.units + u) * bytes;
@@ -102,37 +95,27 @@ __device__ __forceinline__ uint4 ld16(const void *p)
     return __ldg((const uint4 *)p);
 }
 
-struct Global {
-    template <class V> __device__ __forceinline__ static V get(const V *p)
-    {
-        return __ldg(p);
-    }
-};
-
-struct Shared {
-    template <class V> __device__ __forceinline__ static V get(const V *p)
-    {
-        return *p;
-    }
-};
-
-template <class From> __device__ __forceinline__ uint4 get16(const void *p)
+/* Value i of an array in shared memory. */
+template <class V> __device__ __forceinline__ V get(const uint8_t *p, int i)
 {
-    return From::get((const uint4 *)p);
+    return ((const V *)p)[i];
 }
 
+/* What every layout defines: BYTES of a unit, XP planes of activations it is multiplied with, WP
+ * parts of a weight, TABLE entries of its codebook (weights_low.cuh). */
+template <int BYTES_, int XP_ = 1, int WP_ = 1, int TABLE_ = 0> struct layout {
+    enum { BYTES = BYTES_, XP = XP_, WP = WP_, TABLE = TABLE_ };
+};
+
 /* Q4_K, and Q4_1: codes, then for each row and half s and -m. */
-struct Q4K {
-    enum { BYTES = 640, XP = 1, WP = 1 };
+struct Q4K : layout<640> {
     struct regs {
         uint4 q, s;
     };
-    template <class From>
-    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
-                                int lane)
+    __device__ static void load(regs &r, const uint8_t *p, int lane)
     {
-        r.q = get16<From>(p + 16 * lane);
-        r.s = get16<From>(p + 512 + 16 * (lane >> 2));
+        r.q = get<uint4>(p, lane);
+        r.s = get<uint4>(p + 512, lane >> 2);
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -148,22 +131,38 @@ struct Q4K {
     }
 };
 
-/* Q5_K, Q5_1 and Q5_0 (m = 16 s): the fifth bits follow the codes; bit 4c + j of a half-word is
- * pair j of row half c. */
-struct Q5K {
-    enum { BYTES = 768, XP = 1, WP = 1 };
+/* Of the scales for every 16 columns of rows g and g + 8, those of half h and row i. */
+__device__ __forceinline__ uint32_t scale_16(const uint4 &s, int h, int i, int lane)
+{
+    const uint32_t both = i ? (h ? s.w : s.z) : (h ? s.y : s.x);
+    return lane & 2 ? dup_hi(both) : dup_lo(both);
+}
+
+/* Four-bit codes, then the bits above them (High: of a lane), then 16 bytes of scales for rows g
+ * and g + 8. */
+template <class High> struct codes_above : layout<640 + 32 * sizeof(High)> {
     struct regs {
         uint4 q, s;
-        uint32_t h;
+        High h;
     };
-    template <class From>
-    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
-                                int lane)
+    __device__ static void load(regs &r, const uint8_t *p, int lane)
     {
-        r.q = get16<From>(p + 16 * lane);
-        r.h = From::get((const uint32_t *)(p + 512) + lane);
-        r.s = get16<From>(p + 640 + 16 * (lane >> 2));
+        r.q = get<uint4>(p, lane);
+        r.h = get<High>(p + 512, lane);
+        r.s = get<uint4>(p + 512 + 32 * sizeof(High), lane >> 2);
     }
+    /* pair j of the codes q, with the bits of `top` from bit `at` on, as far as the mask has them
+     */
+    __device__ __forceinline__ static uint32_t pair(uint32_t q, int j, uint32_t top, int at,
+                                                    uint32_t mask)
+    {
+        return and_or(at < 4 ? top << (4 - at) : top >> (at - 4), mask, nib(q, j));
+    }
+};
+
+/* Q5_K, Q5_1 and Q5_0 (m = 16 s): the fifth bits follow the codes; bit 4c + j of a half-word is
+ * pair j of row half c. For each row and half s and -m. */
+struct Q5K : codes_above<uint32_t> {
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
         const uint32_t q[2] = {h ? r.q.z : r.q.x, h ? r.q.w : r.q.y};
@@ -174,9 +173,7 @@ struct Q5K {
             const uint32_t sc = dup_lo(s[i]), mn = dup_hi(s[i]);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                const int at = 4 * i + j;
-                const uint32_t t = at < 4 ? top << (4 - at) : top >> (at - 4);
-                const uint32_t v = and_or(t, 0x00100010u, nib(q[i], j));
+                const uint32_t v = pair(q[i], j, top, 4 * i + j, 0x00100010u);
                 f->a[j / 2][i + 2 * (j % 2)] = fma2(plus2(v, MINUS_128), sc, mn);
             }
         }
@@ -184,33 +181,16 @@ struct Q5K {
 };
 
 /* Q6_K: two more bits for each value, and a scale for every 16 columns. */
-struct Q6K {
-    enum { BYTES = 896, XP = 1, WP = 1 };
-    struct regs {
-        uint4 q, s;
-        uint2 h;
-    };
-    template <class From>
-    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
-                                int lane)
-    {
-        r.q = get16<From>(p + 16 * lane);
-        r.h = From::get((const uint2 *)(p + 512) + lane);
-        r.s = get16<From>(p + 768 + 16 * (lane >> 2));
-    }
+struct Q6K : codes_above<uint2> {
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
         const uint32_t q[2] = {h ? r.q.z : r.q.x, h ? r.q.w : r.q.y};
-        const uint32_t s[2] = {h ? r.s.y : r.s.x, h ? r.s.w : r.s.z};
-        const uint32_t top = h ? r.h.y : r.h.x;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const uint32_t sc = lane & 2 ? dup_hi(s[i]) : dup_lo(s[i]);
+            const uint32_t sc = scale_16(r.s, h, i, lane);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                const int at = 8 * i + 2 * j;
-                const uint32_t t = at < 4 ? top << (4 - at) : top >> (at - 4);
-                const uint32_t v = and_or(t, 0x00300030u, nib(q[i], j));
+                const uint32_t v = pair(q[i], j, h ? r.h.y : r.h.x, 8 * i + 2 * j, 0x00300030u);
                 f->a[j / 2][i + 2 * (j % 2)] = mul2(plus2(v, MINUS_160), sc);
             }
         }
@@ -218,19 +198,16 @@ struct Q6K {
 };
 
 /* Q8_0: q + 128 as two nibbles each: low nibbles of a row, high nibbles of a row. */
-struct Q8 {
-    enum { BYTES = 1088, XP = 1, WP = 1 };
+struct Q8 : layout<1088> {
     struct regs {
         uint4 q[2];
         uint2 s;
     };
-    template <class From>
-    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
-                                int lane)
+    __device__ static void load(regs &r, const uint8_t *p, int lane)
     {
-        r.q[0] = get16<From>(p + 16 * lane);
-        r.q[1] = get16<From>(p + 512 + 16 * lane);
-        r.s = From::get((const uint2 *)(p + 1024) + (lane >> 2));
+        r.q[0] = get<uint4>(p, lane);
+        r.q[1] = get<uint4>(p + 512, lane);
+        r.s = get<uint2>(p + 1024, lane >> 2);
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -249,18 +226,15 @@ struct Q8 {
 };
 
 /* Q4_0: codes and one scale a half. */
-struct Q40 {
-    enum { BYTES = 576, XP = 1, WP = 1 };
+struct Q40 : layout<576> {
     struct regs {
         uint4 q;
         uint2 s;
     };
-    template <class From>
-    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
-                                int lane)
+    __device__ static void load(regs &r, const uint8_t *p, int lane)
     {
-        r.q = get16<From>(p + 16 * lane);
-        r.s = From::get((const uint2 *)(p + 512) + (lane >> 2));
+        r.q = get<uint4>(p, lane);
+        r.s = get<uint2>(p + 512, lane >> 2);
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -275,66 +249,103 @@ struct Q40 {
     }
 };
 
-struct Iq4Table {
-    /* bf16 of -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113 */
-    __device__ static void get(uint32_t l[4], uint32_t h[4])
-    {
-        l[0] = 0x82a6d0feu, h[0] = 0xc2c2c2c2u;
-        l[1] = 0x20b00c44u, h[1] = 0xc1c1c2c2u;
-        l[2] = 0x18c85080u, h[2] = 0x4241413fu;
-        l[3] = 0xe2b28a54u, h[3] = 0x42424242u;
-    }
+/* Four bf16 numbers as low bytes and high bytes. */
+template <uint32_t A, uint32_t B, uint32_t C, uint32_t D> struct four {
+    enum : uint32_t {
+        lo = (A & 255) | (B & 255) << 8 | (C & 255) << 16 | (D & 255) << 24,
+        hi = A >> 8 | B >> 8 << 8 | C >> 8 << 16 | D >> 8 << 24
+    };
 };
 
-struct Fp4Table {
-    /* bf16 of 0 1 2 3 4 6 8 12 and their negatives */
-    __device__ static void get(uint32_t l[4], uint32_t h[4])
-    {
-        l[0] = 0x40008000u, h[0] = 0x40403f00u;
-        l[1] = 0x4000c080u, h[1] = 0x41414040u;
-        l[2] = 0x40008000u, h[2] = 0xc0c0bf80u;
-        l[3] = 0x4000c080u, h[3] = 0xc1c1c0c0u;
-    }
+struct Fp4Table { /* 0 1 2 3 4 6 8 12 */
+    typedef four<0x0000, 0x3f80, 0x4000, 0x4040> first;
+    typedef four<0x4080, 0x40c0, 0x4100, 0x4140> second;
 };
 
-/* IQ4_NL, IQ4_XS, MXFP4 (one scale a half) and NVFP4 (two): codes in natural order. */
-template <class Table, int SCALES> struct Lut {
-    enum { BYTES = 512 + 64 * SCALES, XP = 1, WP = 1 };
+struct Tq4Table { /* the upper half of the codebook of TQ4_1S divided by TQ4_STEP, which makes the
+                     numbers nearly exact */
+    typedef four<0x3e0b, 0x3ed2, 0x3f32, 0x3f7f> first;
+    typedef four<0x3faa, 0x3fdb, 0x400c, 0x4039> second;
+};
+#define TQ4_STEP (1 / 1.05745f)
+
+/* The values of IQ4 are -127 -104 -83 -65 -49 -35 -22 -10 and 1 13 25 38 53 69 89 113: plus or
+ * minus one number, plus a second one. */
+struct Iq4Table { /* 5.5 17.5 30 43.5 59 76 96.5 120 */
+    typedef four<0x40b0, 0x418c, 0x41f0, 0x422e> first;
+    typedef four<0x426c, 0x4298, 0x42c1, 0x42f0> second;
+};
+
+struct Iq4Offset { /* -4.5 -4.5 -5 -5.5 -6 -7 -7.5 -7: all have the same high byte */
+    typedef four<0xc090, 0xc090, 0xc0a0, 0xc0b0> first;
+    typedef four<0xc0c0, 0xc0e0, 0xc0f0, 0xc0e0> second;
+};
+
+/* Four values times sc: one code below eight in each nibble of the low half of v; with the sign
+ * bits of `signs` (the highest of each byte). */
+template <class Table>
+__device__ __forceinline__ void put_four(ft_frag *f, int i, int step, uint32_t v, uint32_t signs,
+                                         uint32_t sc)
+{
+    typedef typename Table::first a;
+    typedef typename Table::second b;
+    const uint32_t lo = __byte_perm(a::lo, b::lo, v);
+    const uint32_t hi = __byte_perm(a::hi, b::hi, v) ^ (signs & 0x80808080u);
+    f->a[step][i] = mul2(__byte_perm(lo, hi, 0x5140), sc);
+    f->a[step][i + 2] = mul2(__byte_perm(lo, hi, 0x7362), sc);
+}
+
+template <>
+__device__ __forceinline__ void put_four<Iq4Table>(ft_frag *f, int i, int step, uint32_t v,
+                                                   uint32_t signs, uint32_t sc)
+{
+    typedef Iq4Table::first a;
+    typedef Iq4Table::second b;
+    const uint32_t lo = __byte_perm(a::lo, b::lo, v);
+    const uint32_t hi = __byte_perm(a::hi, b::hi, v) ^ (signs & 0x80808080u);
+    const uint32_t off = __byte_perm(Iq4Offset::first::lo, Iq4Offset::second::lo, v);
+    const uint32_t p0 = plus2(__byte_perm(lo, hi, 0x5140), __byte_perm(off, 0xc0c0c0c0u, 0x4140));
+    const uint32_t p1 = plus2(__byte_perm(lo, hi, 0x7362), __byte_perm(off, 0xc0c0c0c0u, 0x4342));
+    f->a[step][i] = mul2(p0, sc);
+    f->a[step][i + 2] = mul2(p1, sc);
+}
+
+/* Eight values: the codes of the first four are in the low half of v. */
+template <class Table>
+__device__ __forceinline__ void put_eight(ft_frag *f, int i, uint32_t v, uint32_t signs0,
+                                          uint32_t signs1, uint32_t sc)
+{
+    put_four<Table>(f, i, 0, v, signs0, sc);
+    put_four<Table>(f, i, 1, v >> 16, signs1, sc);
+}
+
+/* IQ4_NL, IQ4_XS and MXFP4 (one scale a half), NVFP4 and TQ4_1S (two): signs and magnitudes. A
+ * nibble has the magnitude of a value; the fourth bits of the odd nibbles are the signs of the
+ * first four values, those of the even nibbles of the others. */
+template <class Table, int SCALES> struct Signed : layout<512 + 64 * SCALES> {
     struct regs {
         uint4 q, s;
     };
-    template <class From>
-    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
-                                int lane)
+    __device__ static void load(regs &r, const uint8_t *p, int lane)
     {
-        r.q = get16<From>(p + 16 * lane);
+        r.q = get<uint4>(p, lane);
         if (SCALES == 1) {
-            const uint2 s = From::get((const uint2 *)(p + 512) + (lane >> 2));
+            const uint2 s = get<uint2>(p + 512, lane >> 2);
             r.s.x = s.x, r.s.y = s.y;
         } else {
-            r.s = get16<From>(p + 512 + 16 * (lane >> 2));
+            r.s = get<uint4>(p + 512, lane >> 2);
         }
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
         const uint32_t q[2] = {h ? r.q.z : r.q.x, h ? r.q.w : r.q.y};
-        uint32_t l[4], hi[4];
-        Table::get(l, hi);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            uint32_t sc;
-            if (SCALES == 1) {
-                const uint32_t s = i ? r.s.y : r.s.x;
-                sc = h ? dup_hi(s) : dup_lo(s);
-            } else {
-                const uint32_t s = i ? (h ? r.s.w : r.s.z) : (h ? r.s.y : r.s.x);
-                sc = lane & 2 ? dup_hi(s) : dup_lo(s);
-            }
-            uint32_t p[4];
-            look_up(q[i], l, hi, p[0], p[1]);
-            look_up(q[i] >> 16, l, hi, p[2], p[3]);
-#pragma unroll
-            for (int j = 0; j < 4; j++) f->a[j / 2][i + 2 * (j % 2)] = mul2(p[j], sc);
+            const uint32_t own = i ? r.s.y : r.s.x;
+            const uint32_t sc = SCALES == 2 ? scale_16(r.s, h, i, lane)
+                                : h         ? dup_hi(own)
+                                            : dup_lo(own);
+            put_eight<Table>(f, i, q[i] & 0x77777777u, q[i], q[i] << 4, sc);
         }
     }
 };
@@ -348,18 +359,14 @@ __device__ __forceinline__ void frag_row(ft_frag *f, int i, uint4 v)
 }
 
 /* BF16: unchanged, for each half and row eight values per lane. */
-struct Bf16 {
-    enum { BYTES = 2048, XP = 2, WP = 1 };
+struct Bf16 : layout<2048, 2> {
     struct regs {
         uint4 v[4];
     };
-    template <class From>
-    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
-                                int lane)
+    __device__ static void load(regs &r, const uint8_t *p, int lane)
     {
-        p += 16 * lane;
 #pragma unroll
-        for (int i = 0; i < 4; i++) r.v[i] = get16<From>(p + 512 * i);
+        for (int i = 0; i < 4; i++) r.v[i] = get<uint4>(p + 512 * i, lane);
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -377,15 +384,22 @@ __device__ __forceinline__ void split2(float a, float b, uint32_t &hi, uint32_t 
     lo = (uint32_t)__bfloat16_as_ushort(al) | (uint32_t)__bfloat16_as_ushort(bl) << 16;
 }
 
+/* A half-precision number has eleven significant bits: the first eight, and the exact remainder. */
+__device__ __forceinline__ void split_halves(uint32_t v, uint32_t &hi, uint32_t &lo)
+{
+    const float2 x = __half22float2(*(const __half2 *)&v);
+    const uint32_t a = __float_as_uint(x.x), b = __float_as_uint(x.y), high = 0xffff0000u;
+    hi = __byte_perm(a, b, 0x7632);
+    lo = __byte_perm(__float_as_uint(x.x - __uint_as_float(a & high)),
+                     __float_as_uint(x.y - __uint_as_float(b & high)), 0x7632);
+}
+
 /* F16 and F32 as two bf16 parts: f[0] and f[1]. */
-struct F16 {
-    enum { BYTES = 2048, XP = 2, WP = 2 };
+struct F16 : layout<2048, 2, 2> {
     typedef Bf16::regs regs;
-    template <class From>
-    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
-                                int lane)
+    __device__ static void load(regs &r, const uint8_t *p, int lane)
     {
-        Bf16::load<From>(r, p, w, tile, u, lane);
+        Bf16::load(r, p, lane);
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -395,28 +409,21 @@ struct F16 {
             const uint32_t in[4] = {v.x, v.y, v.z, v.w};
             uint32_t hi[4], lo[4];
 #pragma unroll
-            for (int j = 0; j < 4; j++) {
-                const float2 x = __half22float2(*(const __half2 *)&in[j]);
-                split2(x.x, x.y, hi[j], lo[j]);
-            }
+            for (int j = 0; j < 4; j++) split_halves(in[j], hi[j], lo[j]);
             frag_row(&f[0], i, make_uint4(hi[0], hi[1], hi[2], hi[3]));
             frag_row(&f[1], i, make_uint4(lo[0], lo[1], lo[2], lo[3]));
         }
     }
 };
 
-struct F32 {
-    enum { BYTES = 4096, XP = 2, WP = 2 };
+struct F32 : layout<4096, 2, 2> {
     struct regs {
         uint4 v[8];
     };
-    template <class From>
-    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
-                                int lane)
+    __device__ static void load(regs &r, const uint8_t *p, int lane)
     {
-        p += 16 * lane;
 #pragma unroll
-        for (int i = 0; i < 8; i++) r.v[i] = get16<From>(p + 512 * i);
+        for (int i = 0; i < 8; i++) r.v[i] = get<uint4>(p + 512 * i, lane);
     }
     __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
     {
@@ -435,83 +442,9 @@ struct F32 {
     }
 };
 
-/* decode8 as a function call: it is long, and these types are not critical. */
-__device__ __noinline__ static uint4 decode8_bf16(int type, const uint8_t *row, int k, int K,
-                                                  const uint16_t *grid)
-{
-    float v[8];
-    decode8(type, row, k, K, v, grid);
-    return make_uint4(bf2(v[0], v[1]), bf2(v[2], v[3]), bf2(v[4], v[5]), bf2(v[6], v[7]));
-}
-
-/* All other types: decoded from file layout when they are read. */
-struct Generic {
-    enum { BYTES = 0, XP = 1, WP = 1 };
-    struct regs {
-        const uint8_t *row[2];
-        const uint16_t *grid;
-        int type, k, K;
-    };
-    template <class From>
-    __device__ static void load(regs &r, const uint8_t *p, const ft_wview &w, int tile, int u,
-                                int lane)
-    {
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const int o = tile * TILE_N + (lane >> 2) + 8 * i;
-            r.row[i] = w.p + (size_t)(o < w.n ? o : w.n - 1) * w.row_bytes;
-        }
-        r.grid = w.grid;
-        r.type = w.type;
-        r.k = u * UNIT_K + 8 * (lane & 3);
-        r.K = w.k;
-    }
-    __device__ static void frag(ft_frag *f, const regs &r, int h, int lane)
-    {
-        frag_row(f, 0, decode8_bf16(r.type, r.row[0], r.k + 32 * h, r.K, r.grid));
-        frag_row(f, 1, decode8_bf16(r.type, r.row[1], r.k + 32 * h, r.K, r.grid));
-    }
-};
-
-typedef Lut<Iq4Table, 1> Iq4;
-typedef Lut<Fp4Table, 1> Mxfp4;
-typedef Lut<Fp4Table, 2> Nvfp4;
-
-/* The type whose layout a type is packed into: mostly the type itself. */
-__host__ __device__ __forceinline__ int packed_as(int type)
-{
-    return type == FT_Q4_1 ? FT_Q4_K : type == FT_Q5_0 || type == FT_Q5_1 ? FT_Q5_K : type;
-}
-
-/* Bytes of a unit of a packed type; 0: it stays in file layout. */
-static inline int ft_unit_bytes(ft_type t)
-{
-    switch (packed_as(t)) {
-    case FT_Q4_K: return Q4K::BYTES;
-    case FT_Q5_K: return Q5K::BYTES;
-    case FT_Q6_K: return Q6K::BYTES;
-    case FT_Q8_0: return Q8::BYTES;
-    case FT_Q4_0: return Q40::BYTES;
-    case FT_IQ4_NL:
-    case FT_IQ4_XS:
-    case FT_MXFP4: return Iq4::BYTES;
-    case FT_NVFP4: return Nvfp4::BYTES;
-    case FT_BF16:
-    case FT_F16: return Bf16::BYTES;
-    case FT_F32: return F32::BYTES;
-    default: return 0;
-    }
-}
-
-static inline int ft_units(int k)
-{
-    return (k + UNIT_K - 1) / UNIT_K;
-}
-
-/* Bytes of one matrix. */
-static inline size_t ft_packed_bytes(ft_type t, int n, int k)
-{
-    return (size_t)((n + TILE_N - 1) / TILE_N) * (size_t)ft_units(k) * (size_t)ft_unit_bytes(t);
-}
+typedef Signed<Iq4Table, 1> Iq4;
+typedef Signed<Fp4Table, 1> Mxfp4;
+typedef Signed<Fp4Table, 2> Nvfp4;
+typedef Signed<Tq4Table, 2> Tq4;
 
 #endif

@@ -1,0 +1,4 @@
+/* Products with BF16. */
+#include "dev/cuda/product/product.cuh"
+
+FT_PRODUCT_DEFINE(Bf16)
