@@ -119,7 +119,7 @@ const char *__asan_default_options(void)
     return "detect_leaks=0";
 }
 
-static const ft_http_route *route_of(unsigned char k, char part[32])
+static const ft_http_route *route_of(unsigned char k, char part[FT_PART])
 {
     static const char *const path[] = {"/v1/chat/completions",
                                        "/v1/completions",
