@@ -5,7 +5,8 @@
 . "$(dirname "$0")/plain.bash"
 target=models/gemma4-nano.gguf
 assistant=models/gemma4-nano-assistant.gguf
-run() { "$ft" run -m "$target" --json --temp 0 -n 64 "$@"; }
+# its standard input is not the list of prompts
+run() { "$ft" run -m "$target" --json --temp 0 -n 64 "$@" </dev/null; }
 drafting=(-md "$assistant" --spec-adapt off)
 
 drafted=0 accepted=0
