@@ -55,9 +55,9 @@ static const struct {
     .start_one = 0.99,
     .start_many = 0.94,
     .go_on_many = 0.96,
-    .credit = 1,
+    .credit = 0.5,
     .credit_max = 4,
-    .credit_token = 0.01,
+    .credit_token = 0.005,
 };
 
 /* ---- costs ---- */
@@ -294,7 +294,7 @@ static double cost_of(const ft_gov_costs *c, const ft_gov_times *steps, int slot
 
 /* Drafting is paid from a credit that accepted tokens and, a little, all tokens add to, and that a
  * step does not overdraw: however wrong all estimates of acceptance are, drafting loses no more
- * than 1 % of the time and the credit of the start. What a step seems to take is limited, so that
+ * than 0.5 % of the time and the credit of the start. What a step seems to take is limited, so that
  * wrong times can be corrected. */
 static void account(const ft_governor *g, ft_gov_costs *c, int n, int kept)
 {
