@@ -165,8 +165,8 @@ const ft_param ft_opts_serve[] = {
      FT_IS_TEXT("DIR"),
      MODELS,
      .env = "LLAMA_ARG_MODELS_DIR",
-     .help = "offer every .gguf file of this folder under its file name; a model is loaded by the "
-             "first request that names it"},
+     .help = "offer every .gguf file of this folder and its subfolders under its file name; a model "
+             "is loaded by the first request that names it"},
     {.name = "models-preset",
      FT_IS_TEXT("FILE"),
      MODELS,

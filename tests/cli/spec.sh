@@ -12,7 +12,8 @@ for type in auto draft-mtp mtp nextn ngram-simple ngram-map-k ngram-map-k4v ngra
     ngram-cache,mtp mtp,ngram-mod,ngram-simple; do
     same "--spec-type $type: the same ids" "$(run --spec-type "$type" --spec-adapt off | field ids)" "$ids"
 done
-[[ $(run | drafted) -gt 0 ]]
+# adaptive drafting may decide against it on a busy machine
+[[ $(run --spec-adapt off | drafted) -gt 0 ]]
 ok "the model's head drafts unless told otherwise" $?
 for how in "--spec-type draft-mtp" "--mtp-spec" "-mtp"; do
     # shellcheck disable=SC2086
