@@ -187,6 +187,13 @@ static void ollama(void **state)
     assert_int_equal(json_array_size(client_at(first, "logprobs")), 1);
     json_decref(first);
     client_release(&r);
+    static const char *const own[] = {"\"suffix\":\"x\"", "\"raw\":true"}; /* of a prompt */
+    for (size_t i = 0; i < FT_COUNT(own); i++) {
+        char body[200];
+        snprintf(body, sizeof body, "{%s,\"messages\":[{\"role\":\"user\",\"content\":\"say:x\"}]}",
+                 own[i]);
+        refused("/api/chat", body, 400, "prompt is missing");
+    }
     refused("/api/generate", "{\"prompt\":\"x\",\"template\":\"{{.Prompt}}\"}", 400, "template");
     refused("/api/generate", "{\"prompt\":\"x\",\"context\":[1,2]}", 400, "context");
     refused("/api/chat", "{\"keep_alive\":\"soon\",\"messages\":[]}", 400,
