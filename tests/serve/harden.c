@@ -594,6 +594,7 @@ static void keys_apart(void **state)
         usual(&p);
         p.api_key = "k1,k2";
         p.cache_shared = shared;
+        p.props = true;
         open_server(&p, 1, 4);
         assert_status("/completion", "X-Api-Key: k1\r\n", body, 200);
         assert_int_equal(model->slot_salt[0] == 0, shared);
@@ -604,6 +605,12 @@ static void keys_apart(void **state)
         assert_int_equal(model->slot_salt[0] == first, shared);
         assert_status("/completion", "Authorization: Bearer k1\r\n", body, 200);
         assert_true(model->slot_salt[0] == first);
+        /* the defaults are those of all keys */
+        assert_status("/props", "X-Api-Key: k1\r\n", "{\"top_k\":7}", shared ? 200 : 403);
+        client_response r = client_call(port, "GET", "/props", "X-Api-Key: k2\r\n", NULL);
+        assert_int_equal(client_int(r.json, "default_generation_settings.params.top_k") == 7,
+                         shared);
+        client_release(&r);
         close_server();
     }
 }
