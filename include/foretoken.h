@@ -125,6 +125,9 @@ typedef struct ft_llm_params {
     /* "KEY=TYPE:VALUE" replaces a key of the model file, with the types int, float, bool, str. */
     const char *const *override_kv;
     int n_override_kv;
+    /* LoRA adapters: GGUF files with general.type = adapter, for this model. */
+    const struct ft_lora_file *lora;
+    int n_lora;               /* at most FT_ADAPTERS_MAX */
     const char *rope_scaling; /* none, linear, yarn; NULL: as in the file, or linear if there is a
                                  scale */
     float rope_scale, rope_freq_base; /* 0: as in the file */
@@ -169,6 +172,13 @@ typedef struct ft_llm_params {
     void *progress_user;
 } ft_llm_params;
 
+enum { FT_ADAPTERS_MAX = 16 };
+
+typedef struct ft_lora_file {
+    const char *path;
+    float scale; /* of requests that have no scales of their own; 0: it is not applied */
+} ft_lora_file;
+
 void ft_llm_defaults(ft_llm_params *p);
 /* Fails before anything large is allocated when memory is insufficient. */
 ft_status ft_llm_open(ft_llm **out, const ft_llm_params *p, ft_err *err);
@@ -194,8 +204,8 @@ typedef struct ft_llm_info {
     const char *bos, *eos;     /* text of these tokens; "" if there is none */
     int layers, width, vocab, ctx, ctx_train, threads, slots;
     int draft_layers; /* of the MTP head or the draft model; 0: none */
-    int jobs_max; /* jobs of one client that may run or wait at a time; 0: ft_llm_start was not
-                   * called */
+    int jobs_max;     /* jobs of one client that may run or wait at a time; 0: ft_llm_start was not
+                       * called */
     uint64_t parameters, weight_bytes;
     const char *weight_type; /* type of most weights: "Q4_K" */
     uint64_t cache_bytes;    /* cache and step buffers */
@@ -216,6 +226,21 @@ ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int
                          ft_cache_size *out, ft_err *err);
 const ft_llm_info *ft_llm_about(const ft_llm *m);
 const ft_vocab *ft_llm_vocab(const ft_llm *m);
+
+/* A loaded adapter. The strings are those of the file, "" if it has none, and live as long as the
+ * model. */
+typedef struct ft_adapter_info {
+    const char *path;
+    const char *task_name, *prompt_prefix;
+    float scale; /* of requests that have no scales of their own */
+} ft_adapter_info;
+
+/* The adapters in the order of ft_llm_params.lora; returns how many there are. Any thread may call
+ * these two functions. */
+int ft_llm_adapters(ft_llm *m, ft_adapter_info *out, int cap);
+/* Sets the scales of requests that begin later and have none of their own. */
+ft_status ft_llm_adapt(ft_llm *m, const float *scale, int n, ft_err *err);
+
 /* Path of the default model: next to the program, in the source tree, or installed. NULL if there
  * is none. */
 const char *ft_default_model(void);
@@ -406,9 +431,12 @@ typedef struct ft_request {
     const char *reasoning_message; /* inserted where the budget ends the thinking; NULL: nothing */
     bool cache_prompt;   /* jobs: reuse the cached prefix of the prompt, and cache this prompt */
     uint64_t cache_salt; /* cached prompts are shared by requests with the same salt */
-    int slot;            /* jobs: preferred slot; -1: any */
-    uint64_t client;     /* jobs: the client whose share of the queue it uses; 0: none */
-    bool progress;       /* jobs: call wake also while the prompt is processed */
+    const float *lora; /* [n_lora] scales of the adapters, 0 for those that are missing; NULL: those
+                        * of ft_llm_adapt. Cached prompts are shared by requests with the same */
+    int n_lora;
+    int slot;        /* jobs: preferred slot; -1: any */
+    uint64_t client; /* jobs: the client whose share of the queue it uses; 0: none */
+    bool progress;   /* jobs: call wake also while the prompt is processed */
     bool (*on_event)(void *user, const ft_event *e); /* false cancels; may be NULL */
     void *user;
 } ft_request;
@@ -453,10 +481,10 @@ bool ft_job_done(ft_job *j); /* all events have been read and the response has e
 /* The result, after ft_job_done. */
 ft_status ft_job_result(ft_job *j, ft_response *out, ft_err *err);
 
-/* After ft_job_done of a request with score_prompt: for each prompt token i a row of *width entries:
- * the token with its log probability given the tokens before it (NaN for the first token), then the
- * most likely tokens; unused entries have the id -1. *n: number of rows, 0 without score_prompt. Borrowed
- * from the job. */
+/* After ft_job_done of a request with score_prompt: for each prompt token i a row of *width
+ * entries: the token with its log probability given the tokens before it (NaN for the first token),
+ * then the most likely tokens; unused entries have the id -1. *n: number of rows, 0 without
+ * score_prompt. Borrowed from the job. */
 const ft_token_prob *ft_job_scores(const ft_job *j, int *n, int *width);
 
 typedef struct ft_job_progress {

@@ -2,7 +2,7 @@
  * like any request, so it is batched with whatever else runs. A few texts of a request are in the
  * queue at a time; when one is done the engine thread puts the next one, at the end of the queue.
  */
-#include "api/model.h"
+#include "api/adapters.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -14,6 +14,7 @@ typedef struct text_run {
     ft_pooling pooling;
     int text, n, width;
     double *sum; /* [width] */
+    float lora[FT_LORA_MAX];
 } text_run;
 
 struct ft_embedding {
@@ -61,13 +62,19 @@ static void after_step(ft_entry *e)
     (void)e;
 }
 
-static void run_init(text_run *t, ft_pooling pooling, int width)
+static void run_init(text_run *t, ft_llm *m, ft_pooling pooling)
 {
+    const int width = m->model->D;
     t->pooling = pooling;
     t->width = width;
+    ft_llm_adapter_scales(m, NULL, 0, t->lora, NULL);
     t->sum = ft_new_n(double, (size_t)width);
-    t->entry.task =
-        (ft_task){.max_tokens = 0, .top_logprobs = -1, .hidden = add_row, .emit = never, .user = t};
+    t->entry.task = (ft_task){.max_tokens = 0,
+                              .top_logprobs = -1,
+                              .lora = t->lora,
+                              .hidden = add_row,
+                              .emit = never,
+                              .user = t};
     ft_sample_defaults(&t->entry.task.sampling);
     t->entry.wish = -1;
     t->entry.ready = ready;
@@ -184,7 +191,7 @@ static ft_embedding *embedding_of(ft_llm *m, const ft_embedding_params *p)
         if (p->n_ids[i] > 0) memcpy(b->ids[i], p->ids[i], sizeof(int32_t) * (size_t)p->n_ids[i]);
     }
     for (int i = 0; i < b->runs; i++) {
-        run_init(&b->run[i], p->pooling, b->width);
+        run_init(&b->run[i], m, p->pooling);
         b->run[i].b = b;
         b->run[i].entry.done = text_done;
         b->run[i].entry.client = p->client;
@@ -316,7 +323,7 @@ static ft_status here(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling, 
                       ft_err *err)
 {
     text_run t = {0};
-    run_init(&t, pooling, m->model->D);
+    run_init(&t, m, pooling);
     run_text(&t, ids, n);
     ft_slot *s = NULL;
     ft_status st = ft_task_check(m->engine, &t.entry.task, err);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "api/images.h"
 
+#include "api/adapters.h"
 #include "api/prompt_scores.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -378,7 +379,9 @@ static ft_status load_files(ft_llm *m, ft_llm_params *p, ft_draft_methods *d, ft
     if ((st = open_chat(m, p, err))) return st;
     if ((st = ft_llm_open_images(m, p, err))) return st;
     if (d->kinds & FT_SPEC_HEAD && p->draft_max > 0 && (st = ft_llm_narrow(m, p, err))) return st;
+    if ((st = ft_llm_open_adapters(m, p, err))) return st;
     if ((st = ft_llm_engine_params(e, m->model, p, d, err))) return st;
+    e->lora = m->lora;
     if (m->dev->few_kv_types && (e->kt > FT_KV_TURBO4_LEGACY || e->vt > FT_KV_TURBO4_LEGACY))
         return ft_fail(err, FT_EUNSUPPORTED,
                        "cache types %s and %s: q4_1, q5_0, q5_1 and iq4_nl are not supported on %s",
