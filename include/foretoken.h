@@ -203,9 +203,12 @@ typedef struct ft_llm_info {
     const char *call_marker;   /* text that begins a tool call; NULL: the template has no calls */
     const char *bos, *eos;     /* text of these tokens; "" if there is none */
     int layers, width, vocab, ctx, ctx_train, threads, slots;
-    int draft_layers; /* of the MTP head or the draft model; 0: none */
-    int jobs_max;     /* jobs of one client that may run or wait at a time; 0: ft_llm_start was not
-                       * called */
+    int pooling;               /* ft_pooling that the file recommends; -1: none */
+    bool ranks;                /* it has a classification head: FT_POOL_RANK */
+    const char *rank_template; /* prompt for ranking, with {query} and {document}; NULL: none */
+    int draft_layers;          /* of the MTP head or the draft model; 0: none */
+    int jobs_max; /* jobs of one client that may run or wait at a time; 0: ft_llm_start was not
+                   * called */
     uint64_t parameters, weight_bytes;
     const char *weight_type; /* type of most weights: "Q4_K" */
     uint64_t cache_bytes;    /* cache and step buffers */
@@ -501,10 +504,19 @@ void ft_job_end_thought(ft_job *j); /* ends the reasoning at the next token; fro
 /* Cancels the job. Accepts NULL and never waits for the engine. wake is not called afterwards. */
 void ft_job_free(ft_job *j);
 
-typedef enum ft_pooling { FT_POOL_MEAN, FT_POOL_LAST } ft_pooling;
+/* What becomes of the hidden rows of a text, after the final norm: their mean, the last or the
+ * first one, all of them, or the score of the model's classification head for the last one. */
+typedef enum ft_pooling {
+    FT_POOL_MEAN,
+    FT_POOL_LAST,
+    FT_POOL_CLS,
+    FT_POOL_NONE,
+    FT_POOL_RANK
+} ft_pooling;
 
-/* Hidden rows of the ids after the final norm, pooled and normalized to length one. out: [width].
- * With a started engine thread it runs between two steps. Returns when done. */
+/* Hidden rows of the ids, pooled and normalized to length one: out is [width]. FT_POOL_NONE: [n,
+ * width], as they are; FT_POOL_RANK: one score, FT_EUNSUPPORTED without ft_llm_info.ranks. With a
+ * started engine thread it runs between two steps. Returns when done. */
 ft_status ft_llm_embed(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling, float *out,
                        ft_err *err);
 
@@ -515,6 +527,7 @@ typedef struct ft_embedding_params {
     const int *n_ids;          /* [n] */
     int n;
     ft_pooling pooling;
+    bool raw;                 /* do not normalize them to length one */
     uint64_t client;          /* as in ft_request */
     void (*wake)(void *user); /* called once, on the engine thread, when all are done */
     void *user;
@@ -526,7 +539,8 @@ typedef struct ft_embedding ft_embedding;
 ft_status ft_embedding_new(ft_embedding **out, ft_llm *m, const ft_embedding_params *p,
                            ft_err *err);
 bool ft_embedding_done(ft_embedding *e);
-/* When done: *out is [n, width] and belongs to e. */
+/* When done: *out is [n, width] and belongs to e. FT_POOL_NONE: the rows of all tokens of the first
+ * text, then those of the second, and so on; FT_POOL_RANK: [n]. */
 ft_status ft_embedding_result(ft_embedding *e, const float **out, ft_err *err);
 void ft_embedding_cancel(ft_embedding *e); /* from any thread; it is done within a step */
 /* Cancels; accepts NULL; never waits for the engine. wake is not called any more. */

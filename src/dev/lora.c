@@ -17,25 +17,55 @@ static bool is_active(const ft_step *s, const ft_lora *l)
     return s->lora.active >> l->adapter & 1;
 }
 
-/* y += B (scale * r), r: [T, rank] */
-static void add_scaled(ft_step *s, ft_mat y, ft_mat r, const ft_lora *l)
+/* r, [T, any], with every row multiplied by the adapter's scale for it. */
+static ft_mat scaled(ft_step *s, ft_mat r, int adapter)
 {
-    ft_mat q = ft_take_rows(s, r.T, l->b.k);
+    ft_mat q = ft_take_rows(s, r.T, ft_mat_cols(r));
     assert(r.T == (s->lora.out ? s->n_out : s->T));
-    ft_mix(s, q, r, scales_of(s, l->adapter), false);
-    ft_linear_add(s, y, q, &l->b);
+    ft_mix(s, q, r, scales_of(s, adapter), false);
+    return q;
 }
 
-void ft_lora_linear(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w)
+static const ft_lora *find_adapter(const ft_weight *w, int adapter)
 {
-    for (const ft_lora *l = w->lora; l; l = l->next) {
-        const size_t used = s->arena_used;
-        if (!is_active(s, l)) continue;
-        ft_mat r = ft_take_rows(s, x.T, l->a.n);
-        ft_linear(s, r, x, &l->a);
-        add_scaled(s, y, r, l);
-        s->arena_used = used;
+    const ft_lora *l = w->lora;
+    while (l && l->adapter != adapter) l = l->next;
+    return l;
+}
+
+/* Columns of the products with A: each begins at a multiple of 16 values. */
+static int padded(int rank)
+{
+    return (rank + 15) / 16 * 16;
+}
+
+/* The products with all A share an op, and those results their scales. */
+static void add_products(ft_step *s, const ft_product_out *o, int n, ft_mat x, int adapter)
+{
+    const size_t used = s->arena_used;
+    const ft_lora *l[FT_LORA_PRODUCTS];
+    ft_product_out in[FT_LORA_PRODUCTS];
+    int at[FT_LORA_PRODUCTS], m = 0, cols = 0;
+    assert(n <= FT_LORA_PRODUCTS);
+    for (int i = 0; i < n; i++) {
+        at[i] = cols;
+        if ((l[i] = find_adapter(o[i].w, adapter))) cols += padded(l[i]->a.n);
     }
+    if (!cols) return;
+    ft_mat r = ft_take_rows(s, x.T, cols);
+    for (int i = 0; i < n; i++)
+        if (l[i]) in[m++] = (ft_product_out){ft_cols(r, at[i], l[i]->a.n), &l[i]->a};
+    ft_linears(s, in, m, x);
+    const ft_mat q = scaled(s, r, adapter);
+    for (int i = 0; i < n; i++)
+        if (l[i]) ft_linear_add(s, o[i].y, ft_cols(q, at[i], l[i]->b.k), &l[i]->b);
+    s->arena_used = used;
+}
+
+void ft_lora_linears(ft_step *s, const ft_product_out *o, int n, ft_mat x)
+{
+    for (int i = 0; i < FT_LORA_MAX; i++)
+        if (s->lora.active >> i & 1) add_products(s, o, n, x, i);
 }
 
 void ft_lora_embed(ft_step *s, ft_mat y, const ft_weight *w, float scale)
@@ -45,7 +75,7 @@ void ft_lora_embed(ft_step *s, ft_mat y, const ft_weight *w, float scale)
         if (!is_active(s, l)) continue;
         ft_mat r = ft_take_rows(s, y.T, l->a.k);
         ft_embed(s, r, &l->a, scale);
-        add_scaled(s, y, r, l);
+        ft_linear_add(s, y, scaled(s, r, l->adapter), &l->b);
         s->arena_used = used;
     }
 }
@@ -91,7 +121,6 @@ size_t ft_lora_arena(int T, int n, int r)
 {
     ft_step s = {.T = T};
     ft_take(&s, n);
-    ft_take(&s, r);
-    ft_take(&s, r);
+    ft_take(&s, 2 * FT_LORA_PRODUCTS * padded(r));
     return s.arena_used;
 }

@@ -18,7 +18,7 @@ typedef struct ft_step_lora {
     bool out;           /* the pass goes on with the output rows alone */
 } ft_step_lora;
 
-enum { FT_LORA_MAX = 16 }; /* adapters of a model */
+enum { FT_LORA_MAX = 16, FT_LORA_PRODUCTS = 4 }; /* adapters; products of one input */
 
 struct ft_step {
     ft_dev *dev;
@@ -102,13 +102,19 @@ static inline bool ft_same_shape(ft_mat a, ft_mat b)
 
 /* dev/lora.c: what the active adapters add to products with w: y += scale B A x; the same for rows
  * of a table; and the ops that a fused one consists of, where adapters change their inputs. */
-void ft_lora_linear(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w);
+void ft_lora_linears(ft_step *s, const ft_product_out *o, int n, ft_mat x);
 void ft_lora_embed(ft_step *s, ft_mat y, const ft_weight *w, float scale);
 void ft_lora_glu(ft_step *s, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
                  const ft_weight *up, ft_act act);
 void ft_lora_shared_expert(ft_step *s, ft_mat y, ft_mat x, const ft_shared_expert *sh, ft_act act);
 /* Activation values that these need for T rows and weights of n outputs, at a rank of at most r. */
 size_t ft_lora_arena(int T, int n, int r);
+
+static inline void ft_lora_linear(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w)
+{
+    const ft_product_out o = {y, w};
+    ft_lora_linears(s, &o, 1, x);
+}
 
 static inline bool ft_adapted(const ft_step *s, const ft_weight *w)
 {
@@ -159,8 +165,7 @@ static inline void ft_linears(ft_step *s, const ft_product_out *o, int n, ft_mat
         }
         ft_count_op(s, "linears", bytes, flops);
     }
-    for (int i = 0; i < n && s->lora.active; i++)
-        if (o[i].w->lora) ft_lora_linear(s, o[i].y, x, o[i].w);
+    if (s->lora.active) ft_lora_linears(s, o, n, x);
 }
 
 static inline void ft_glu(ft_step *s, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
