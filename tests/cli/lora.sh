@@ -41,8 +41,8 @@ works "bench" "$ft" bench -m "$tiny" -p 16 -n 4 -r 1 -q --lora "$one"
 same "chat" "$(echo hi | "$ft" chat -m "$tiny" --temp 0 -n 8 --lora "$one:0" 2>/dev/null)" \
     "$(echo hi | "$ft" chat -m "$tiny" --temp 0 -n 8 2>/dev/null)"
 
-"$ft" --version | grep -q microhttpd || finish
-command -v curl >/dev/null || finish
+"$ft" --version | grep -q microhttpd || { finish; exit; }
+command -v curl >/dev/null || { finish; exit; }
 serve -m "$tiny" --lora "$one" --lora "$two:0" --pooling none
 ask() { # scales
     curl -s "$url/completion" -d "{\"prompt\": \"How do I use grep?\", \"n_predict\": 12,
