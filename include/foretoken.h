@@ -90,6 +90,14 @@ ft_infill_ids ft_vocab_infill(const ft_vocab *v);
 
 typedef struct ft_llm ft_llm;
 
+enum { FT_ADAPTERS_MAX = 16 };
+
+/* A LoRA adapter: a GGUF file with general.type = adapter, made for the model. */
+typedef struct ft_lora_file {
+    const char *path;
+    float scale; /* of requests that have no scales of their own; 0: it is not applied */
+} ft_lora_file;
+
 /* An n-gram drafter: length of the n-gram to look up, maximum number of tokens to copy, minimum
  * number of earlier occurrences. */
 typedef struct ft_ngram_params {
@@ -125,8 +133,7 @@ typedef struct ft_llm_params {
     /* "KEY=TYPE:VALUE" replaces a key of the model file, with the types int, float, bool, str. */
     const char *const *override_kv;
     int n_override_kv;
-    /* LoRA adapters: GGUF files with general.type = adapter, for this model. */
-    const struct ft_lora_file *lora;
+    const ft_lora_file *lora;
     int n_lora;               /* at most FT_ADAPTERS_MAX */
     const char *rope_scaling; /* none, linear, yarn; NULL: as in the file, or linear if there is a
                                  scale */
@@ -171,13 +178,6 @@ typedef struct ft_llm_params {
     void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
     void *progress_user;
 } ft_llm_params;
-
-enum { FT_ADAPTERS_MAX = 16 };
-
-typedef struct ft_lora_file {
-    const char *path;
-    float scale; /* of requests that have no scales of their own; 0: it is not applied */
-} ft_lora_file;
 
 void ft_llm_defaults(ft_llm_params *p);
 /* Fails before anything large is allocated when memory is insufficient. */
