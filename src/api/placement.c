@@ -1,10 +1,12 @@
 /* api/placement.c - where a model's layers are: all on its device, or some on the CPU. The
  * required memory is computed before anything is loaded: weights in the device's layout, KV
  * cache and journals of its layers, the buffers of steps, and a drafter. */
+#include "api/adapters.h"
 #include "api/images.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "model/adapter.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -168,6 +170,18 @@ static uint64_t images_bytes(const ft_llm *m, const plan *a, const ft_llm_params
     return bytes;
 }
 
+/* Of the adapters, as if all of them were on the device. */
+static uint64_t adapters_bytes(const plan *a, const ft_model *m)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < m->n_adapter; i++)
+        for (int j = 0; j < m->adapter[i]->n; j++) {
+            const ft_lora *l = &m->adapter[i]->lora[j];
+            sum += a->dev->weight_bytes(a->dev, &l->a) + a->dev->weight_bytes(a->dev, &l->b);
+        }
+    return sum;
+}
+
 /* Binds the model and the -md file without memory and computes their sizes. A drafter that
  * cannot be read is reported later. */
 static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p,
@@ -181,6 +195,7 @@ static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p,
     q.no_mmap = false;
     ft_status st = ft_llm_open_file(&seen.model, m->path, none, NULL, &q, err);
     if (!st) (void)ft_llm_open_drafter(&seen, &q, &kinds, NULL);
+    if (!st) (void)ft_llm_open_adapters(&seen, &q, NULL);
     if (!st) st = ft_llm_engine_params(&e, seen.model, p, &kinds, err);
     if (!st) {
         const uint64_t room = m->dev->free_bytes(m->dev), spare = (uint64_t)p->fit_target << 20;
@@ -194,8 +209,9 @@ static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p,
                   .experts = has_experts(seen.model),
                   .over = m->over,
                   .n_over = m->n_over};
-        const uint64_t images = a.room ? images_bytes(m, &a, p, none) : 0;
-        if (images) a.room = a.room > images ? a.room - images : 1;
+        const uint64_t more =
+            a.room ? images_bytes(m, &a, p, none) + adapters_bytes(&a, seen.model) : 0;
+        if (more) a.room = a.room > more ? a.room - more : 1;
         st = place(m, &a, p, err);
     }
     ft_model_close(seen.assistant);

@@ -35,6 +35,8 @@ void ft_serve_defaults(ft_serve_params *p)
         .reasoning_budget = -1,
         .cache_prompt = true,
         .seed = -1,
+        .pooling = -1,
+        .embd_normalize = 2,
     };
 }
 
