@@ -1,6 +1,4 @@
 """Reads the tensors of foretoken-tiny.gguf, so that training can go on from them."""
-import struct
-
 import numpy as np
 
 import vocabulary
@@ -33,34 +31,37 @@ def q6_k(b):
     return (half(b[:, 208:210]) * np.repeat(scale, 16, 1)) * q.reshape(-1, 256)
 
 
+def table(f):
+    """Name, shape, type and offset of every tensor, and where their data begins."""
+    number = lambda c: vocabulary.number(f, c)
+    text = lambda: vocabulary.value(f, 8)
+    f.read(8)
+    count, keys = number('Q'), number('Q')
+    for _ in range(keys):
+        text()
+        vocabulary.value(f, number('I'))
+    out = []
+    for _ in range(count):
+        name = text()
+        shape = [number('Q') for _ in range(number('I'))]
+        out.append((name, shape[::-1], number('I'), number('Q')))
+    return out, (f.tell() + 31) // 32 * 32
+
+
 def tensors(path):
     """Name and values (f32) of every tensor."""
+    out = {}
     with open(path, 'rb') as f:
-        number = lambda c: struct.unpack('<' + c, f.read(struct.calcsize(c)))[0]
-        text = lambda: f.read(number('Q')).decode('utf8')
-        f.read(8)
-        count, keys = number('Q'), number('Q')
-        for _ in range(keys):
-            text()
-            vocabulary.value(f, number('I'))
-        table = []
-        for _ in range(count):
-            name = text()
-            shape = [number('Q') for _ in range(number('I'))]
-            table.append((name, shape[::-1], number('I'), number('Q')))
-        begin = (f.tell() + 31) // 32 * 32
-        out = {}
-        for name, shape, kind, offset in table:
+        rows, begin = table(f)
+        for name, shape, kind, offset in rows:
             values, size = SIZES[kind]
-            n = int(np.prod(shape))
             f.seek(begin + offset)
-            raw = np.frombuffer(f.read(n // values * size), np.uint8)
-            block = raw.reshape(-1, size)
+            raw = np.frombuffer(f.read(int(np.prod(shape)) // values * size), np.uint8)
             if kind == 0:
                 x = raw.view(np.float32)
             elif kind == 30:
                 x = (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
             else:
-                x = {1: half, 8: q8_0, 13: q5_k, 14: q6_k}[kind](block)
+                x = {1: half, 8: q8_0, 13: q5_k, 14: q6_k}[kind](raw.reshape(-1, size))
             out[name] = np.array(x, np.float32).reshape(shape)
     return out
