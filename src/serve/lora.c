@@ -86,6 +86,7 @@ void ft_run_lora_set(ft_call *c)
     float scale[FT_ADAPTERS_MAX];
     ft_http_error error;
     ft_err err;
+    if (!ft_call_may_change(c, "the scales of adapters are")) return;
     const ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
     const json_t *list = ft_get(c->body, "list");
