@@ -106,6 +106,8 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->normalize = ft_opts_flag(o, "normalize-prompts");
     p->log_requests = !ft_opts_flag(o, "log-disable") && !ft_opts_flag(o, "quiet");
     p->log_json = !strcmp(ft_opts_text(o, "log-format"), "json");
+    p->verbose = ft_opts_flag(o, "verbose") ||
+                 (ft_opts_set(o, "log-verbosity") && ft_opts_int(o, "log-verbosity") == 5);
     p->reasoning_format = ft_opts_text(o, "reasoning-format");
     p->reasoning_budget = (int)ft_opts_int(o, "reasoning-budget");
     p->reasoning_message = ft_opts_text(o, "reasoning-budget-message");
@@ -256,7 +258,7 @@ static ft_status start_models(serving *u, ft_err *err)
         .load = load_model,
         .unload = unload_model,
         .check = check_model,
-        .scan = u->list.dir ? scan_models : NULL,
+        .scan = u->list.dir || u->list.preset ? scan_models : NULL,
         .user = u,
     };
     extend(u);

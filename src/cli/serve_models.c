@@ -161,7 +161,7 @@ static ft_status put_found(ft_serve_list *l, const char *path, const ft_opts *o,
     return st;
 }
 
-ft_status ft_serve_list_scan(ft_serve_list *l, const ft_opts *o, ft_err *err)
+static ft_status scan_folder(ft_serve_list *l, const ft_opts *o, ft_err *err)
 {
     found_files *f = ft_new(found_files);
     ft_status st = FT_OK;
@@ -189,7 +189,7 @@ static ft_status from_folder(ft_serve_list *l, const char *dir, const ft_opts *o
     if (stat(dir, &s) || !S_ISDIR(s.st_mode))
         return ft_fail(err, FT_ENOTFOUND, "--models-dir %s: no such folder", dir);
     l->dir = ft_strdup(dir);
-    const ft_status st = ft_serve_list_scan(l, o, err);
+    const ft_status st = scan_folder(l, o, err);
     if (!st && l->n == before)
         return ft_fail(err, FT_ENOTFOUND, "--models-dir %s has no .gguf file", dir);
     return st;
@@ -199,7 +199,7 @@ static ft_status from_folder(ft_serve_list *l, const char *dir, const ft_opts *o
 static ft_status from_store(ft_serve_list *l, const ft_opts *o, ft_err *err)
 {
     if (ft_hub_folder(&l->dir, err)) return FT_OK; /* there is no home: no store */
-    const ft_status st = ft_serve_list_scan(l, o, err);
+    const ft_status st = scan_folder(l, o, err);
     if (l->n) return st;
     ft_free(l->dir);
     l->dir = NULL;
@@ -242,8 +242,8 @@ static ft_status end_section(ft_serve_list *l, section *s, const ft_opts *o, ft_
     ft_status st = FT_OK;
     if (s->name && !strcmp(s->name, "*"))
         s->shared = s->n;
-    else if (s->name)
-        st = put_model(l, s->name, o, s->n, s->argv, err);
+    else if (s->name && !(st = put_model(l, s->name, o, s->n, s->argv, err)))
+        l->at[l->n - 1].preset = true;
     s->n = s->shared;
     return st;
 }
@@ -284,6 +284,39 @@ static ft_status from_preset(ft_serve_list *l, const char *path, const ft_opts *
     return st;
 }
 
+static ft_serve_model *find_section(ft_serve_list *l, const char *name)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->at[i].preset && !strcmp(l->at[i].name, name)) return &l->at[i];
+    return NULL;
+}
+
+/* Reads the preset again; on failure the list stays as it was. */
+static ft_status scan_preset(ft_serve_list *l, const ft_opts *o, ft_err *err)
+{
+    ft_serve_list fresh = {0};
+    const ft_status st = from_preset(&fresh, l->preset, o, err);
+    for (int i = 0; !st && i < l->n; i++)
+        if (l->at[i].preset) l->at[i].gone = !find_section(&fresh, l->at[i].name);
+    for (int i = 0; !st && i < fresh.n; i++) {
+        ft_serve_model *m = &fresh.at[i];
+        if (find_section(l, m->name) || is_taken(l, m->name) || l->n == MAX_MODELS) continue;
+        l->at = ft_realloc(l->at, sizeof *l->at * (size_t)(l->n + 1));
+        l->at[l->n++] = *m;
+        *m = (ft_serve_model){0};
+        for (int k = 0; k < fresh.n_text; k++) keep(l, fresh.text[k]); /* options point to it */
+        fresh.n_text = 0;
+    }
+    ft_serve_list_release(&fresh);
+    return st;
+}
+
+ft_status ft_serve_list_scan(ft_serve_list *l, const ft_opts *o, ft_err *err)
+{
+    const ft_status st = l->dir ? scan_folder(l, o, err) : FT_OK;
+    return !st && l->preset ? scan_preset(l, o, err) : st;
+}
+
 /* ---- all of it ---- */
 
 /* Whether the options name a model to download. */
@@ -321,6 +354,7 @@ ft_status ft_serve_list_find(ft_serve_list *l, const ft_opts *o, ft_err *err)
     if (!st && l->n && !l->dir) l->at_once = 0;
     if (!st && dir) st = from_folder(l, dir, o, err);
     if (!st && preset) st = from_preset(l, preset, o, err);
+    l->preset = preset;
     if (!st && !l->n) st = ft_fail(err, FT_ENOTFOUND, "%s has no model", preset);
     return st;
 }

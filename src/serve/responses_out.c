@@ -213,7 +213,7 @@ static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
     json_t *j = item_event(t, c, kind != FT_PART_CALL);
     json_object_set_new(j, "delta", ft_json_string(p->p, p->n));
     if (kind == FT_PART_ANSWER) json_object_set_new(j, "logprobs", json_array());
-    ft_live_timings(t, c, j);
+    ft_live_timings(t, c, NULL, j);
     event(t,
           kind == FT_PART_CALL      ? "response.function_call_arguments.delta"
           : kind == FT_PART_THOUGHT ? "response.reasoning_text.delta"

@@ -39,6 +39,7 @@ typedef struct ft_serve_params {
     bool no_page;               /* do not serve the web page at / */
     bool log_requests;          /* log one line per request */
     bool log_json;              /* these lines are JSON objects */
+    bool verbose;               /* default of the request field: __verbose in responses */
     const char *prompts_dir;    /* directory to which request bodies are written; NULL: none */
     bool normalize;       /* remove lines that change with each request from system messages */
     const char *thinking; /* "on", "off", "auto" */

@@ -194,10 +194,21 @@ for _ in $(seq 100); do
 done
 same "a model that nobody asks sleeps" "$(status_of short)" '"unloaded"'
 same "and wakes" "$(named short | field tokens_predicted)" 5
+cat >"$dir/preset.ini" <<INI
+[shorter]
+model = $dir/models/second.gguf
+[added]
+model = $dir/models/first.gguf
+n-predict = 3
+INI
+same "a preset is read again" "$(curl -s "$url/models?reload=1" | grep -o '"id":"[a-z]*"' | tr -d '\n')" '"id":"shorter""id":"added"'
+same "a new section can be used" "$(named added | field tokens_predicted)" 3
+same "one that was removed cannot" "$(named short | field status)" 404
 stop
-serve -m "$dir/models/first.gguf" -m "$dir/models/second.gguf"
+serve -m "$dir/models/first.gguf" -m "$dir/models/second.gguf" --verbose --n_predict 2
 same "two -m: the first is there" "$(status_of first)" '"loaded"'
-same "the second when it is asked" "$(named second | field tokens)" "$alone"
+same "the second when it is asked, and an option with underscores" "$(named second | field tokens_predicted)" 2
+same "--verbose adds the native object" "$(ask /v1/completions '{"model":"first","prompt":"one two"}' | grep -c '"__verbose":{')" 1
 stop
 fails "two models of one name" "two models are called first" "$ft" serve -m "$dir/models/first.gguf" -m "$dir/models/first.gguf" --port 0 -q
 mkdir "$dir/none"

@@ -241,8 +241,7 @@ static void lost_device(void **state)
     assert_status("/health", NULL, NULL, 200);
     assert_status("/completion", NULL, "{\"prompt\":\"say/die:a\"}", 500);
     assert_status("/health", NULL, NULL, 503);
-    for (int i = 0; i < 3; i++)
-        assert_status("/completion", NULL, "{\"prompt\":\"say:a\"}", 503);
+    for (int i = 0; i < 3; i++) assert_status("/completion", NULL, "{\"prompt\":\"say:a\"}", 503);
     assert_true(ft_server_failed(server));
     close_server();
 }

@@ -97,6 +97,7 @@ static void completion_events(void **state)
     assert_non_null(client_at(events, "0.prompt_progress"));
     assert_int_equal(client_int(events, "0.prompt_progress.processed"),
                      client_int(events, "0.prompt_progress.cache"));
+    assert_int_equal(client_int(events, "0.timings.prompt_n"), 0); /* nothing is processed yet */
     json_array_foreach(events, i, e)
     {
         assert_non_null(client_at(e, "timings"));
