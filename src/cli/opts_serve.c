@@ -242,6 +242,12 @@ const ft_param ft_opts_serve[] = {
          "download images that requests give by their http or https addresses from these hosts, "
          "separated by commas; \"any\": from every host. Private and local addresses are "
          "never connected to. Without this option images are part of the request"},
+    {.name = "manage-models",
+     FT_IS_FLAG,
+     SECURITY,
+     .help = "let clients download, copy, create and delete models of the store (Ollama's "
+             "/api/pull, copy, create and delete); not with -m, -hf, --models-dir or "
+             "--models-preset"},
     {.name = "sandbox",
      FT_IS_FLAG,
      SECURITY,

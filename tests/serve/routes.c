@@ -52,11 +52,12 @@ static void ollama(void **state)
     client_release(&r);
     /* errors are {"error": "..."} on all of Ollama's paths */
     refused("/api/pull", "{\"model\":\"other\"}", 404, "foretoken pull other");
-    refused("/api/copy", "{\"source\":\"a\",\"destination\":\"b\"}", 501, "/api/copy is not");
-    refused("/api/create", "{\"model\":\"a\",\"from\":\"b\"}", 501, "/api/create is not");
+    refused("/api/copy", "{\"source\":\"a\",\"destination\":\"b\"}", 403, "--manage-models");
+    refused("/api/create", "{\"model\":\"a\",\"from\":\"b\"}", 403, "--manage-models");
+    refused("/api/push", "{\"model\":\"a\"}", 501, "/api/push is not");
     refused("/api/nowhere", "{}", 404, "no route /api/nowhere");
-    r = client_call(port, "DELETE", "/api/delete", NULL, NULL);
-    assert_int_equal(r.status, 501);
+    r = client_call(port, "DELETE", "/api/delete", NULL, "{\"model\":\"scripted\"}");
+    assert_int_equal(r.status, 403);
     assert_non_null(client_text(r.json, "error"));
     client_release(&r);
     r = get("/v1/messages/nowhere");
