@@ -1,5 +1,6 @@
 #include "serve/body.h"
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
@@ -89,7 +90,7 @@ bool ft_body_parse(json_t **out, ft_str text, ft_http_error *error)
         return ft_http_error_set(error, FT_ERR_INVALID, NULL, "byte %zu of the body is not UTF-8",
                                  bad_utf8_at(text));
     json_error_t e;
-    *out = json_loadb(text.p, text.n, 0, &e);
+    *out = ft_json_load(text.p, text.n, 0, &e);
     if (!*out)
         return ft_http_error_set(error, FT_ERR_INVALID, NULL,
                                  "byte %d of the body is not valid JSON: %s", e.position, e.text);

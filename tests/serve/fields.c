@@ -82,9 +82,18 @@ static void guided(void **state)
     same_text(client_text(r.json, "generation_settings.grammar"),
               "root ::= \"yes\" | \"n\\\"o\\x0a\"");
     client_release(&r);
-    refused(CHAT, SAY("\"guided_regex\":\"a+\",", "x"), 400, "guided_regex is not supported");
-    refused(CHAT, SAY("\"structured_outputs\":{\"regex\":\"a+\"},", "x"), 400,
-            "structured_outputs.regex is not supported");
+    r = post("/completion", "{\"prompt\":\"say:x\",\"structured_outputs\":{\"regex\":\"a+\"}}");
+    assert_non_null(strstr(client_text(r.json, "generation_settings.grammar"), "{1,}"));
+    client_release(&r);
+    r = post(CHAT, SAY("\"guided_json\":{\"maximum\":18446744073709551615},", "x")); /* 2^64 - 1 */
+    assert_int_equal(r.status, 200);
+    client_release(&r);
+    refused(CHAT, SAY("\"seed\":18446744073709551615,", "x"), 400, "seed");
+    refused(CHAT, SAY("\"guided_regex\":\"(?=a)b\",", "x"), 400,
+            "guided_regex: the regular expression, byte 1: lookahead");
+    refused(CHAT, SAY("\"guided_regex\":3,", "x"), 400, "want a regular expression");
+    refused(CHAT, SAY("\"structured_outputs\":{\"regex\":\"(a\"},", "x"), 400,
+            "structured_outputs.regex: the regular expression, byte 2: a group is not closed");
     refused(CHAT, SAY("\"guided_choice\":[],", "x"), 400, "guided_choice is []");
     refused(CHAT, SAY("\"guided_json\":7,", "x"), 400, "guided_json is 7");
     refused(CHAT, SAY("\"structured_outputs\":7,", "x"), 400, "structured_outputs is 7");
