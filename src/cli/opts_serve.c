@@ -87,9 +87,10 @@ const ft_param ft_opts_serve[] = {
     {.name = "max-body",
      FT_IS_INT("MIB", 1, 4096),
      SERVER,
-     .def = "16",
+     .def = "32",
      .unit = "MiB",
-     .help = "maximum size of a request body, in MiB; larger ones get status 413"},
+     .help = "maximum size of a request body, in MiB; larger ones get status 413; an image of 20 "
+             "MiB fits in the default"},
     {.name = "max-body-memory",
      FT_IS_INT("MIB", 4, 1 << 20),
      SERVER,

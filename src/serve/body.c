@@ -47,14 +47,19 @@ static size_t text_end(ft_str t, size_t i)
 
 size_t ft_body_cost(ft_str t)
 {
-    size_t bytes = 0;
-    bool in_number = false;
+    size_t bytes = 0, digits = 0;
+    bool in_number = false, copied = false;
     for (size_t i = 0; i < t.n; i++) {
         const char c = t.p[i];
         const bool number = c == '-' || c == '+' || c == '.' || (c >= '0' && c <= '9') ||
                             (c >= 'a' && c <= 'z') || c == 'E';
         if (number && !in_number) bytes += NUMBER_BYTES + PLACE_BYTES;
         in_number = number;
+        digits = c >= '0' && c <= '9' ? digits + 1 : 0;
+        if (digits >= 19 && !copied) { /* ft_json_load may need a copy with a longer text */
+            copied = true;
+            bytes += t.n + t.n / 8;
+        }
         if (c == '{') bytes += OBJECT_BYTES + PLACE_BYTES;
         if (c == '[') bytes += ARRAY_BYTES + PLACE_BYTES;
         if (c == '"') {
