@@ -251,6 +251,8 @@ static void send_action(ft_call *c, void *arg)
         json_object_set_new(j, a->file == ft_slot_save ? "n_written" : "n_read",
                             json_integer(a->bytes));
     }
+    if (!a->file) /* prefixes of the erased context may be left in the cache of all slots */
+        json_object_set_new(j, "cache_shared", json_boolean(c->s->p.cache_prompt));
     json_object_set_new(j, "timings", json_pack("{s:f}", a->verb, a->ms));
     ft_call_json(c, 200, j);
 }

@@ -24,6 +24,17 @@ same "and without drafts" "$(ask /completion '{"prompt":"one two","return_tokens
 same "and from the cache" "$(ask /completion "$body" | field tokens)" "$alone"
 same "a cut is made" "$(ask /completion "$body" | field tokens_predicted)" 12
 
+# erasing a slot leaves the prefixes that all slots share; a request can do without them
+long=$(printf 'one two three %.0s' $(seq 12))
+again() { ask /completion "{\"prompt\":\"$long\",\"n_predict\":1,\"id_slot\":0$1}" | field cache_n; }
+again "" >/dev/null
+again "" >/dev/null
+same "an erased slot names the shared cache" "$(ask '/slots/0?action=erase' '{}' | field cache_shared)" true
+[ "$(again "")" -gt 0 ]
+ok "which still has the prompt" $?
+ask '/slots/0?action=erase' '{}' >/dev/null
+same "a request may do without it" "$(again ',"cache_prompt":false')" 0
+
 grep -qE '^20[0-9T:.-]+Z POST /completion 200 [0-9.]+ ms, prompt [0-9]+ cached [0-9]+ output 12,' "$dir/log"
 ok "a request is logged with time, method, path, status, duration and tokens" $?
 

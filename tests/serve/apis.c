@@ -492,6 +492,7 @@ static void facts(void **state)
     refused("/slots/0?action=sing", "{}", 400, "want save, restore or erase");
     r = post("/slots/1?action=erase", "{}");
     assert_int_equal(client_int(r.json, "n_erased"), 3);
+    assert_true(json_is_true(client_at(r.json, "cache_shared")));
     client_release(&r);
     r = get("/metrics");
     assert_int_equal(r.status, 200);
