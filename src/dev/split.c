@@ -369,7 +369,6 @@ ft_dev *ft_dev_split(ft_dev *fast, ft_dev *host, const ft_split_rule *r)
         .op = &ft_split_ops,
         .name = s->words,
         .threads = host->threads,
-        .few_kv_types = fast->few_kv_types || host->few_kv_types,
         .alloc_for = alloc_for,
         .alloc = split_alloc,
         .free = split_free,

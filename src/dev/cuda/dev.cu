@@ -460,7 +460,6 @@ static void fill_device(ft_cuda *c)
     d->name = "cuda";
     d->captures = true;
     d->pipelined = true;
-    d->few_kv_types = true;
     d->threads = 1;
     d->alloc = ft_cuda_alloc;
     d->free = ft_cuda_free;
