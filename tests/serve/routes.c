@@ -94,6 +94,7 @@ static void completion_events(void **state)
                             "\"timings_per_token\":true,\"return_progress\":true}");
     json_t *events = client_events(&r), *e;
     size_t i, tokens = 0;
+    int64_t last = -1;
     assert_true(json_array_size(events) > 3);
     assert_non_null(client_at(events, "0.prompt_progress"));
     assert_int_equal(client_int(events, "0.prompt_progress.processed"),
@@ -103,7 +104,10 @@ static void completion_events(void **state)
     {
         assert_non_null(client_at(e, "timings"));
         tokens += json_array_size(client_at(e, "tokens"));
+        const json_t *done = client_at(e, "prompt_progress");
+        if (done) last = client_int(done, "total") - client_int(done, "processed");
     }
+    assert_int_equal(last, 0); /* the last event of progress: everything is processed */
     assert_int_equal(tokens, client_int(json_array_get(events, json_array_size(events) - 1),
                                         "tokens_predicted"));
     json_decref(events);

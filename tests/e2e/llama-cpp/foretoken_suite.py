@@ -55,12 +55,13 @@ def local_file(url, output_file_path=None):
 
 
 class LocalImage:
-    """The answer to the download of an image: one that is in the checkout."""
+    """The answer to the download of an image: truck.jpeg for the truck, cat.png for the cat."""
 
     status_code = 200
 
-    def __init__(self):
-        with open(os.environ["FT_SUITE_IMAGE"], "rb") as f:
+    def __init__(self, url):
+        name = "cat.png" if "cat" in url else "truck.jpeg"
+        with open(os.path.join(os.environ["FT_SUITE_MODELS"], name), "rb") as f:
             self.content = f.read()
 
     def raise_for_status(self):
@@ -73,11 +74,13 @@ def pytest_configure(config):
 
     utils.ServerPreset.load_all = staticmethod(lambda: None)
     utils.download_file = local_file
+    if os.environ.get("FT_SUITE_WORDS") == "any":
+        utils.match_regex = lambda regex, text: True
     get = requests.get
 
     def get_local(url, *args, **kwargs):
         if url.startswith("https://huggingface.co/"):
-            return LocalImage()
+            return LocalImage(url)
         return get(url, *args, **kwargs)
 
     requests.get = get_local

@@ -3,7 +3,8 @@
 # CHECKOUT is a clone of llama.cpp; nothing in it is built or changed. Needs python3 with pytest and
 # requests; openai is replaced by shim/ where it is missing. expectations.txt lists the tests that do
 # not pass, and why; exit status 1 if one fails that is not in the list.
-# FT_SUITE_ALL=1 also runs the tests of missing features.
+# FT_SUITE_ALL=1 also runs the tests of missing features; FT_SUITE_WORDS=any accepts any words where a
+# test looks for those of its own model, to see what else it checks.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
@@ -36,7 +37,8 @@ done >"$work/models/router.ini"
 "$python" -c 'import openai' 2>/dev/null || cp "$here/shim/openai.py" "$work/modules"
 "$python" -c 'import wget' 2>/dev/null || : >"$work/modules/wget.py"
 export FT_SUITE_BIN=$build/foretoken FT_SUITE_MODELS=$work/models FT_MODELS=$work/store
-export FT_SUITE_IMAGE=$checkout/tools/mtmd/test-1.jpeg
+cp "$checkout/tools/mtmd/test-1.jpeg" "$work/models/truck.jpeg"
+cp "$root/tests/golden-vision/qwen35-vision/image0.png" "$work/models/cat.png"
 export LLAMA_SERVER_BIN_PATH=$here/llama-server PORT=${PORT:-$((21000 + $$ % 9000))}
 export PYTHONPATH=$here:$work/modules:$tests PYTHONDONTWRITEBYTECODE=1
 cd "$tests"
