@@ -302,6 +302,7 @@ static void documents_one_by_one(void **state)
         {"{\"type\":\"integer\",\"minimum\":0,\"maximum\":18446744073709551615}",
          "18446744073709551616", false},
         {"{\"type\":\"integer\",\"minimum\":0,\"maximum\":18446744073709551615}", "-1", false},
+        {"{\"type\":\"number\",\"minimum\":-9223372036854775808}", "-12.25", true},
         {"{\"type\":\"number\",\"maximum\":9007199254740991}", "12.25", true},
         {"{\"type\":\"integer\",\"multipleOf\":3}", "-21", true},
         {"{\"type\":\"integer\",\"multipleOf\":3}", "0", true},
