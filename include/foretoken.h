@@ -609,6 +609,10 @@ typedef struct ft_tool_rules {
  * "KEYWORD at PATH: WHY" for each (empty: none). Both are yours (free()). Fails if the schema is
  * invalid, contradicts itself or is too large. */
 ft_status ft_schema_enforceable(const char *schema, char **out, char **removed, ft_err *err);
+/* A GBNF grammar, for ft_request.grammar, of the texts that a regular expression matches as a
+ * whole; yours (free()). FT_EUNSUPPORTED: it has what a grammar cannot express, such as look-ahead
+ * or back references. */
+ft_status ft_regex_grammar(const char *regex, char **gbnf, ft_err *err);
 /* Whether the "format" of a JSON schema can be enforced with these bounds on the length. */
 bool ft_schema_holds_format(const char *format, int64_t min, int64_t max);
 /* A grammar for calls of the tools (a JSON array), in the syntax of the model. The caller frees

@@ -40,7 +40,7 @@ const ft_param ft_opts_programs[] = {
      FT_IS_FLAG,
      .group = FT_GROUP_OUTPUT,
      .programs = FT_CMD_SERVE | FT_CMD_BENCH,
-     .help = "the same as --log-verbosity 5"},
+     .help = "the same as --log-verbosity 5; serve also adds __verbose to OpenAI responses"},
     {.name = "log-verbosity",
      .aliases = "-lv --verbosity",
      FT_IS_INT("N", 0, 5),

@@ -87,9 +87,10 @@ const ft_param ft_opts_serve[] = {
     {.name = "max-body",
      FT_IS_INT("MIB", 1, 4096),
      SERVER,
-     .def = "16",
+     .def = "32",
      .unit = "MiB",
-     .help = "maximum size of a request body, in MiB; larger ones get status 413"},
+     .help = "maximum size of a request body, in MiB; larger ones get status 413; an image of 20 "
+             "MiB fits in the default"},
     {.name = "max-body-memory",
      FT_IS_INT("MIB", 4, 1 << 20),
      SERVER,
@@ -265,6 +266,12 @@ const ft_param ft_opts_serve[] = {
          "download images that requests give by their http or https addresses from these hosts, "
          "separated by commas; \"any\": from every host. Private and local addresses are "
          "never connected to. Without this option images are part of the request"},
+    {.name = "manage-models",
+     FT_IS_FLAG,
+     SECURITY,
+     .help = "let clients download, copy, create and delete models of the store (Ollama's "
+             "/api/pull, copy, create and delete); not with -m, -hf, --models-dir or "
+             "--models-preset"},
     {.name = "sandbox",
      FT_IS_FLAG,
      SECURITY,

@@ -573,7 +573,7 @@ static enum MHD_Result on_headers(ft_call *c, const char *url, const char *metho
                                   const char *version)
 {
     ft_http_error error;
-    c->post = !strcmp(method, "POST");
+    c->post = !strcmp(method, "POST") || !strcmp(method, "DELETE");
     c->http_1_0 = !strcmp(version, "HTTP/1.0");
     if (check_headers(c, url, method, &error)) return MHD_YES;
     refuse(c, &error);
@@ -762,6 +762,7 @@ void ft_server_close(ft_server *s)
     ft_offload_free(s->fetch);
     ft_peers_release(s);
     ft_work_free(s->work);
+    ft_store_stop(s);
     if (s->unix_path) unlink(s->unix_path);
     ft_free(s->unix_path);
     ft_free(s->tls_key);

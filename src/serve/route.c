@@ -63,9 +63,9 @@ static const ft_http_route TABLE[] = {
     {"POST", "/api/embed", ft_run_ollama_embed, OLLAMA},
     {"POST", "/api/embeddings", ft_run_ollama_embeddings, OLLAMA},
     {"POST", "/api/pull", ft_run_ollama_pull, OLLAMA},
-    {"DELETE", "/api/delete", ft_run_ollama_unsupported, OLLAMA},
-    {"POST", "/api/copy", ft_run_ollama_unsupported, OLLAMA},
-    {"POST", "/api/create", ft_run_ollama_unsupported, OLLAMA},
+    {"DELETE", "/api/delete", ft_run_ollama_delete, OLLAMA},
+    {"POST", "/api/copy", ft_run_ollama_copy, OLLAMA},
+    {"POST", "/api/create", ft_run_ollama_create, OLLAMA},
     {"POST", "/api/push", ft_run_ollama_unsupported, OLLAMA},
     {NULL, NULL, NULL, OPENAI},
 };

@@ -45,6 +45,9 @@ void ft_run_ollama_generate(ft_call *c);
 void ft_run_ollama_embed(ft_call *c);
 void ft_run_ollama_embeddings(ft_call *c);
 void ft_run_ollama_pull(ft_call *c);
-void ft_run_ollama_unsupported(ft_call *c); /* delete, copy, create, push */
+void ft_run_ollama_delete(ft_call *c);
+void ft_run_ollama_copy(ft_call *c);
+void ft_run_ollama_create(ft_call *c);
+void ft_run_ollama_unsupported(ft_call *c); /* push */
 
 #endif

@@ -26,7 +26,7 @@ void ft_serve_defaults(ft_serve_params *p)
         .body_s = 60,
         .write_s = 30,
         .drain_s = 10,
-        .body_max = (size_t)16 << 20,
+        .body_max = (size_t)32 << 20,
         .body_memory = (size_t)1 << 30,
         .slots = true,
         .log_requests = true,

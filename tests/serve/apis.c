@@ -489,6 +489,7 @@ static void facts(void **state)
     client_response r = get("/v1/models");
     same_text(client_text(r.json, "data.0.id"), "scripted");
     assert_int_equal(client_int(r.json, "data.0.meta.n_ctx"), SCRIPT_CTX);
+    same_text(client_text(r.json, "models.0.capabilities.0"), "completion");
     client_release(&r);
     r = get("/props");
     same_text(client_text(r.json, "model_path"), "scripted.gguf");
@@ -499,12 +500,15 @@ static void facts(void **state)
     refused("/props", "{}", 501, "--props");
     r = get("/slots");
     assert_int_equal(json_array_size(r.json), 4);
+    assert_null(client_at(r.json, "0.params")); /* an idle slot has none */
+    assert_int_equal(client_int(r.json, "0.next_token.0.n_decoded"), 0);
     client_release(&r);
     refused("/slots/0?action=save", "{\"filename\":\"x\"}", 501, "--slot-save-path");
     refused("/slots/9?action=erase", "{}", 404, "slot 9 does not exist");
     refused("/slots/0?action=sing", "{}", 400, "want save, restore or erase");
     r = post("/slots/1?action=erase", "{}");
     assert_int_equal(client_int(r.json, "n_erased"), 3);
+    assert_true(json_is_true(client_at(r.json, "cache_shared")));
     client_release(&r);
     r = get("/metrics");
     assert_int_equal(r.status, 200);

@@ -76,9 +76,18 @@ static void guided(void **state)
     same_text(client_text(r.json, "generation_settings.grammar"),
               "root ::= \"yes\" | \"n\\\"o\\x0a\"");
     client_release(&r);
-    refused(CHAT, ask("\"guided_regex\":\"a+\",", "x"), 400, "guided_regex is not supported");
-    refused(CHAT, ask("\"structured_outputs\":{\"regex\":\"a+\"},", "x"), 400,
-            "structured_outputs.regex is not supported");
+    r = post("/completion", "{\"prompt\":\"say:x\",\"structured_outputs\":{\"regex\":\"a+\"}}");
+    assert_non_null(strstr(client_text(r.json, "generation_settings.grammar"), "{1,}"));
+    client_release(&r);
+    r = post(CHAT, ask("\"guided_json\":{\"maximum\":18446744073709551615},", "x")); /* 2^64 - 1 */
+    assert_int_equal(r.status, 200);
+    client_release(&r);
+    refused(CHAT, ask("\"seed\":18446744073709551615,", "x"), 400, "seed");
+    refused(CHAT, ask("\"guided_regex\":\"(?=a)b\",", "x"), 400,
+            "guided_regex: the regular expression, byte 1: lookahead");
+    refused(CHAT, ask("\"guided_regex\":3,", "x"), 400, "want a regular expression");
+    refused(CHAT, ask("\"structured_outputs\":{\"regex\":\"(a\"},", "x"), 400,
+            "structured_outputs.regex: the regular expression, byte 2: a group is not closed");
     refused(CHAT, ask("\"guided_choice\":[],", "x"), 400, "guided_choice is []");
     refused(CHAT, ask("\"guided_json\":7,", "x"), 400, "guided_json is 7");
     refused(CHAT, ask("\"structured_outputs\":7,", "x"), 400, "structured_outputs is 7");

@@ -59,6 +59,41 @@ static char *many(const char *one, size_t bytes)
     return ft_buf_take(&b);
 }
 
+/* An image of the largest size fits in a body, and what is longer does not. */
+static void images_fit(void **state)
+{
+    static const char HEAD[] =
+        "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\","
+        "\"image_url\":{\"url\":\"data:image/png;base64,";
+    (void)state;
+    const size_t base64 = (size_t)(20 << 20) / 3 * 4;
+    for (int i = 0; i < 2; i++) {
+        const size_t n = i ? (size_t)33 << 20 : base64;
+        ft_buf b;
+        ft_buf_init(&b, (size_t)64 << 20);
+        ft_buf_puts(&b, HEAD);
+        char *data = ft_alloc(n);
+        memset(data, 'A', n);
+        ft_buf_put(&b, data, n);
+        ft_free(data);
+        ft_buf_puts(&b, "\"}}]}]}");
+        if (i)
+            refused("/v1/chat/completions", ft_buf_z(&b), 413, "maximum of 33554432 bytes");
+        else /* read, and refused because this model has no tower */
+            refused("/v1/chat/completions", ft_buf_z(&b), 400, "image");
+        ft_buf_release(&b);
+    }
+    /* integers beyond 64 bits need a copy, which is counted */
+    char *body = many("18446744073709551615", (size_t)24 << 20);
+    const long before = memory_mib("VmHWM");
+    client_response r = post("/completion", body);
+    assert_in_range(r.status, 400, 429);
+    client_release(&r);
+    if (memory_mib("VmHWM") - before > 400)
+        fail_msg("the process grew by %ld MiB", memory_mib("VmHWM") - before);
+    ft_free(body);
+}
+
 static void values_are_counted(void **state)
 {
     static const char *const one[] = {"{}", "1", "[]", "\"\"", "{\"a\":1}"};
@@ -713,6 +748,7 @@ static void warns_of_open_doors(void **state)
 int main(void)
 {
     const struct CMUnitTest one[] = {
+        cmocka_unit_test(images_fit),
         cmocka_unit_test(values_are_counted),
         cmocka_unit_test(memory_is_given_back),
         cmocka_unit_test(half_closed),
