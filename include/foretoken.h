@@ -100,14 +100,20 @@ typedef struct ft_llm_params {
     const char *model;       /* a GGUF file; NULL: the model that ships with the program */
     const char *draft_model; /* a Gemma assistant, a Qwen draft head or a smaller model; NULL: none
                               */
-    const char *device;      /* "auto": a CUDA GPU where there is one, else the CPU; "cpu", "cuda",
-                              * or "ref": the scalar reference implementation */
-    const char *cache_k;     /* encoding of cached keys: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1,
-                              * q4_0, iq4_nl (q5 to iq4_nl without q4_0: not on CUDA), turbo2, turbo3,
-                              * turbo4, turbo4-legacy */
-    const char *cache_v;     /* encoding of cached values */
-    const char *cache;       /* quality, balanced or compact: sets both; NULL: as above */
-    bool cache_exact;        /* use these for every layer; else some layers get better ones */
+    /* "auto": the CUDA GPUs where there are some (the first one if the model fits), else the CPU;
+     * "cpu", "cuda:N", "ref" (the scalar reference implementation), or several, separated by
+     * commas, over which the layers are split. */
+    const char *device;
+    const char *split_mode; /* "layer", or "none": only GPU main_gpu is used */
+    const char
+        *tensor_split;   /* "3,1": shares of the listed devices in the layers; NULL: by memory */
+    int main_gpu;        /* with "none" */
+    const char *cache_k; /* encoding of cached keys: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1,
+                          * q4_0, iq4_nl (q5 to iq4_nl without q4_0: not on CUDA), turbo2, turbo3,
+                          * turbo4, turbo4-legacy */
+    const char *cache_v; /* encoding of cached values */
+    const char *cache;   /* quality, balanced or compact: sets both; NULL: as above */
+    bool cache_exact;    /* use these for every layer; else some layers get better ones */
     int cache_tail; /* 1: keep the most recent tokens of turbo layers in q8_0 as well; 0: do not;
                      * < 0: with quality and balanced. Not supported on CUDA. */
     const char
@@ -119,7 +125,7 @@ typedef struct ft_llm_params {
                      * few layers as possible */
     int fit_target; /* MiB of GPU memory to leave free */
     /* Matrices whose name has a match of a regular expression go to CPU or GPU memory:
-     * "PATTERN=CPU", "PATTERN=CUDA0"; several are separated by commas. */
+     * "PATTERN=CPU", "PATTERN=CUDA1"; several are separated by commas. */
     const char *const *override_tensor;
     int n_override_tensor;
     /* "KEY=TYPE:VALUE" replaces a key of the model file, with the types int, float, bool, str. */
@@ -194,8 +200,8 @@ typedef struct ft_llm_info {
     const char *bos, *eos;     /* text of these tokens; "" if there is none */
     int layers, width, vocab, ctx, ctx_train, threads, slots;
     int draft_layers; /* of the MTP head or the draft model; 0: none */
-    int jobs_max; /* jobs of one client that may run or wait at a time; 0: ft_llm_start was not
-                   * called */
+    int jobs_max;     /* jobs of one client that may run or wait at a time; 0: ft_llm_start was not
+                       * called */
     uint64_t parameters, weight_bytes;
     const char *weight_type; /* type of most weights: "Q4_K" */
     uint64_t cache_bytes;    /* cache and step buffers */
@@ -453,10 +459,10 @@ bool ft_job_done(ft_job *j); /* all events have been read and the response has e
 /* The result, after ft_job_done. */
 ft_status ft_job_result(ft_job *j, ft_response *out, ft_err *err);
 
-/* After ft_job_done of a request with score_prompt: for each prompt token i a row of *width entries:
- * the token with its log probability given the tokens before it (NaN for the first token), then the
- * most likely tokens; unused entries have the id -1. *n: number of rows, 0 without score_prompt. Borrowed
- * from the job. */
+/* After ft_job_done of a request with score_prompt: for each prompt token i a row of *width
+ * entries: the token with its log probability given the tokens before it (NaN for the first token),
+ * then the most likely tokens; unused entries have the id -1. *n: number of rows, 0 without
+ * score_prompt. Borrowed from the job. */
 const ft_token_prob *ft_job_scores(const ft_job *j, int *n, int *width);
 
 typedef struct ft_job_progress {
