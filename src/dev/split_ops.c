@@ -44,6 +44,8 @@ static int vec_side(const ft_split *s, ft_vec w, ft_mat m)
 
 /* ---- products ---- */
 
+static void sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
+
 static void embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale)
 {
     ENTER(w->side);
@@ -102,6 +104,29 @@ static void moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_ch
     r.id = bytes_on(s, r.id, n, side, READ);
     r.w = bytes_on(s, r.w, n, side, READ);
     h->op->moe(h, mat_on(s, y, side, acc ? CHANGE : WRITE), from, e, r, scratch, acc);
+}
+
+/* One op if the device has it and all weights; else its parts, in the same order. */
+static void moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
+                       ft_mat tmp, const ft_shared_expert *sh)
+{
+    ENTER(e->down.side);
+    if (!h->op->moe_shared || sh->gate->side != side || sh->down->side != side) {
+        glu(d, sh->g, sh->u, x, sh->gate, sh->up, e->act);
+        sigmoid_mul(d, sh->g, sh->s);
+        linear(d, y, sh->g, sh->down, true);
+        moe(d, y, x, e, r, tmp, true);
+        return;
+    }
+    const size_t n = (size_t)x.T * (size_t)r.K * 4;
+    ft_shared_expert here = *sh;
+    here.s = mat_on(s, sh->s, side, READ);
+    here.g = mat_on(s, sh->g, side, WRITE);
+    here.u = mat_on(s, sh->u, side, WRITE);
+    const ft_mat from = mat_on(s, x, side, READ), scratch = mat_on(s, tmp, side, WRITE);
+    r.id = bytes_on(s, r.id, n, side, READ);
+    r.w = bytes_on(s, r.w, n, side, READ);
+    h->op->moe_shared(h, mat_on(s, y, side, CHANGE), from, e, r, scratch, &here);
 }
 
 static void centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
@@ -280,6 +305,7 @@ const ft_ops ft_split_ops = {
     .gated_norm = gated_norm,
     .route = route,
     .moe = moe,
+    .moe_shared = moe_shared,
     .centroid_head = centroid_head,
     .image_rows = image_rows,
 };
