@@ -90,6 +90,15 @@ ft_infill_ids ft_vocab_infill(const ft_vocab *v);
 
 typedef struct ft_llm ft_llm;
 
+/* Several processes, started by mpirun (in builds with MPI=1). Call ft_ranks_start first; *rank is
+ * the number of this process, *ranks that of all. Rank 0 opens models as usual: their layers are
+ * split over all ranks. The others call ft_ranks_serve, which returns when rank 0 ends. Rank 0
+ * calls ft_ranks_end when all models are closed. Without mpirun there is one rank. */
+struct ft_llm_params;
+ft_status ft_ranks_start(int *rank, int *ranks, ft_err *err);
+ft_status ft_ranks_serve(const struct ft_llm_params *p, ft_err *err);
+void ft_ranks_end(void);
+
 /* An n-gram drafter: length of the n-gram to look up, maximum number of tokens to copy, minimum
  * number of earlier occurrences. */
 typedef struct ft_ngram_params {

@@ -1,6 +1,7 @@
 /* api/devices.c - the devices of a model: --device, --split-mode, --main-gpu. */
 #include "api/model.h"
 #include "base/mem.h"
+#include "dev/remote.h"
 
 #include <stdio.h>
 
@@ -33,8 +34,23 @@ static ft_status open_auto(ft_llm *m, const ft_llm_params *p, bool one, ft_err *
     return st;
 }
 
+/* The devices of an MPI job: that of this rank, and one of each other rank. */
+static ft_status open_ranks(ft_llm *m, const ft_llm_params *p, ft_err *err)
+{
+    char name[24];
+    if (strchr(p->device, ','))
+        return ft_fail(err, FT_EINVAL,
+                       "--device %.80s, want one device for each rank of an MPI job", p->device);
+    ft_remote_model(m->path);
+    ft_status st = add_device(m, ft_rank_device(name, p->device), p->threads, err);
+    for (int i = 1; i < ft_link_size() && !st; i++)
+        if (!(st = ft_dev_remote(&m->more[m->n_more], i, err))) m->n_more++;
+    return st;
+}
+
 ft_status ft_llm_open_devices(ft_llm *m, const ft_llm_params *p, ft_err *err)
 {
+    if (ft_link_size() > 1) return open_ranks(m, p, err);
     const char *mode = p->split_mode ? p->split_mode : "layer";
     const bool one = !strcmp(mode, "none");
     if (!one && strcmp(mode, "layer"))

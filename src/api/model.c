@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "dev/link.h"
 #include "kv/plan.h"
 #include "text/stream.h"
 
@@ -264,10 +265,12 @@ static ft_status open_trace(ft_llm *m, const ft_llm_params *p, ft_err *err)
     return FT_OK;
 }
 
-/* GPUs need many rows per step: with experts, each expert gets only a few of them. */
+/* GPUs need many rows per step: with experts, each expert gets only a few of them. Ranks compute
+ * the steps of a prompt at the same time: there should be several. */
 static int batch_of(const ft_llm_params *p, const ft_dev *dev)
 {
-    return p->batch ? p->batch : dev->captures ? 2048 : 512;
+    const int most = dev->captures ? 2048 : 512;
+    return p->batch ? p->batch : ft_link_size() > 1 ? most / 4 : most;
 }
 
 ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_llm_params *p,
@@ -376,6 +379,7 @@ static ft_status load_files(ft_llm *m, ft_llm_params *p, ft_draft_methods *d, ft
 {
     ft_status st;
     if ((st = ft_draft_methods_of(d, p, err))) return st;
+    p->threads = ft_rank_threads(p->threads);
     if ((st = ft_llm_open_devices(m, p, err))) return st;
     p->batch = batch_of(p, m->dev);
     if ((st = ft_llm_place(m, p, d, err))) return st;

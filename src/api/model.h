@@ -57,6 +57,9 @@ ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_
                                const ft_draft_methods *d, ft_err *err);
 /* api/tools.c: the text that begins a tool call, or NULL. */
 const char *ft_llm_call_marker(const ft_llm *m);
+/* api/ranks.c: CPU threads and the device of this rank if several ranks share a machine. */
+int ft_rank_threads(int threads);
+const char *ft_rank_device(char name[24], const char *device);
 /* api/devices.c: opens the devices that the parameters name. */
 ft_status ft_llm_open_devices(ft_llm *m, const ft_llm_params *p, ft_err *err);
 /* api/overrides.c: --override-tensor. */

@@ -18,6 +18,7 @@ typedef struct plan {
     uint64_t room[FT_SPLIT_MAX]; /* bytes that may be used; 0: unknown */
     double share[FT_SPLIT_MAX];  /* of the layers; all 0: by memory */
     int n;
+    int local;        /* the device of a draft model and of images (ft_split_local) */
     bool host_shares; /* the host gets layers like the others, not only what does not fit there */
     bool experts;
     uint64_t step, draft, cache[FT_ENGINE_LAYERS]; /* of the engine */
@@ -58,7 +59,7 @@ static int overridden(const plan *p, const ft_split_rule *r)
 }
 
 /* Bytes on a device; no rule: the whole model. A drafter in its own file is on the device of the
- * output, a draft model on the first GPU. */
+ * output, a draft model on the first GPU of this process. */
 static uint64_t bytes_on(const plan *p, const ft_split_rule *r, int side)
 {
     ft_dev *d = p->part[side];
@@ -71,7 +72,7 @@ static uint64_t bytes_on(const plan *p, const ft_split_rule *r, int side)
     ft_split_rule whole = {.output = true, .n_end = r ? r->n_end : 0};
     if (p->drafter->target)
         sum += weights_on(p, p->drafter, r ? &whole : NULL, side);
-    else if (side == FT_SPLIT_FAST)
+    else if (side == p->local)
         sum += weights_on(p, p->drafter, NULL, side) + p->draft;
     return sum;
 }
@@ -105,7 +106,8 @@ static double share_of(const plan *p, const ft_split_rule *r, int side)
     double sum = 0;
     for (int i = 0; i < p->n; i++) sum += p->share[i];
     if (sum > 0) return p->share[side];
-    if (!p->room[side] || p->part[side]->unified) return 1; /* devices in host memory: equal */
+    if (p->part[side]->cpu) return p->part[side]->threads;
+    if (!p->room[side]) return 1;
     ft_split_rule none = *r;
     none.first = none.layers = 0;
     const uint64_t fixed = bytes_on(p, &none, side);
@@ -324,8 +326,7 @@ static uint64_t images_bytes(const ft_llm *m, const plan *a, const ft_llm_params
 {
     int most = 0;
     ft_vision *v = ft_llm_size_images(m, p, none, &most);
-    const uint64_t bytes =
-        v ? weights_on(a, v->m, NULL, FT_SPLIT_FAST) + ft_vision_bytes(v, most) : 0;
+    const uint64_t bytes = v ? weights_on(a, v->m, NULL, a->local) + ft_vision_bytes(v, most) : 0;
     ft_vision_close(v);
     return bytes;
 }
@@ -347,11 +348,13 @@ static void order_devices(plan *a, const ft_llm *m, int *listed)
     for (int i = 0; i <= m->n_more; i++) {
         ft_dev *d = i ? m->more[i - 1] : m->dev;
         const bool host = m->n_more && is_cpu(d) && !a->part[FT_SPLIT_HOST];
-        a->host_shares = a->host_shares && is_cpu(d);
+        a->host_shares = a->host_shares && d->cpu;
         listed[i] = host ? FT_SPLIT_HOST : a->n++;
         a->part[listed[i]] = d;
     }
     a->host_shares = a->host_shares && m->n_more;
+    for (int i = a->n - 1; i >= FT_SPLIT_FAST; i--)
+        if (!a->part[i]->remote) a->local = i;
 }
 
 /* --tensor-split: "3,1", or "3/1". */
@@ -422,8 +425,8 @@ static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p,
         a->n_over = m->n_over;
         a->n_cache = ft_engine_parts(a->model, a->drafter, &e, &a->step, &a->draft, a->cache);
         read_rooms(a, p);
-        uint64_t *room = &a->room[FT_SPLIT_FAST];
-        const uint64_t images = *room ? images_bytes(m, a, p, none) : 0;
+        uint64_t *room = &a->room[a->local];
+        const uint64_t images = *room && a->part[a->local] ? images_bytes(m, a, p, none) : 0;
         if (images) *room = *room > images ? *room - images : 1;
         st = place(m, a, p, err);
     }

@@ -242,7 +242,7 @@ const ft_param ft_opts_compat[] = {
      .programs = FT_CMD_MODEL,
      .env = "LLAMA_ARG_RPC",
      .help = "devices of other machines",
-     .why = "a model runs on this machine"},
+     .why = "mpirun -n N foretoken splits a model over machines (in builds with MPI=1)"},
     {.name = "docker-repo",
      .aliases = "-dr",
      FT_IS_TEXT("NAME"),

@@ -28,6 +28,8 @@ struct ft_dev {
     const ft_ops *op;
     const char *name; /* "cpu", "cuda", "ref" */
     int threads;
+    bool cpu;          /* computes on a CPU, of this machine or another */
+    bool remote;       /* of another process: it has no ops of vision towers */
     bool keep_ops;     /* benchmarks: commit keeps the recorded ops so that they can run again */
     bool unified;      /* device memory is host memory: results can be read without a copy */
     bool captures;     /* steps are captured; the first steps of a shape are slow */

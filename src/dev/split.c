@@ -86,6 +86,15 @@ ft_dev *ft_split_device(ft_dev *d, int side)
     return d->alloc_for == alloc_for ? ((ft_split *)d)->part[side] : d;
 }
 
+ft_dev *ft_split_local(ft_dev *d)
+{
+    if (d->alloc_for != alloc_for) return d;
+    const ft_split *s = (const ft_split *)d;
+    for (int i = FT_SPLIT_FAST; i < s->n; i++)
+        if (!s->part[i]->remote) return s->part[i];
+    return s->part[FT_SPLIT_HOST];
+}
+
 int ft_split_count(const ft_dev *d)
 {
     return d->alloc_for == alloc_for ? ((const ft_split *)d)->n : 1;

@@ -52,6 +52,9 @@ int ft_split_matrix_side(const ft_split_rule *r, const char *tensor, bool looked
 ft_dev *ft_dev_split(ft_dev *const *dev, int n, const ft_split_rule *r);
 /* One of the devices if d is split, else d: for a model that is on one device as a whole. */
 ft_dev *ft_split_device(ft_dev *d, int side);
+/* The device for such a model: the first that is not the host's and not of another process, or the
+ * host. */
+ft_dev *ft_split_local(ft_dev *d);
 /* Their number; 1 if d is not split. */
 int ft_split_count(const ft_dev *d);
 /* Sets the placement from now on; does nothing if d is not split. */
