@@ -1,6 +1,6 @@
 /* bench/layouts.c - predicts tokens per second of a model on 1 to 64 GPUs for three layouts: ranges
  * of layers (what foretoken does), the same with groups of sequences that follow each other, and
- * tensor parallel (docs/why/0020-tensor-parallel.md). Inputs are figures measured on one H200
+ * tensor parallel (docs/why/0021-tensor-parallel.md). Inputs are figures measured on one H200
  * (docs/bench.md) and the speed of the links.
  *     build/bench/layouts [--link nvlink|ib|staged] [--sequences N] [--allreduce-us X] [--json] */
 #include <jansson.h>

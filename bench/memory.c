@@ -1,7 +1,9 @@
 /* memory: time of the ops with a cache or state, in layers of the 27b's shape (or of the numbers
  * given): attention over contexts of every length and encoding, delta nets, for steps of one row up
  * to prompts. All layers of a kind run in one step, each over its own memory, as in a model.
- *   memory [DEV [MEMORY BANDWIDTH in GB/s]] */
+ *   memory [DEV [MEMORY BANDWIDTH in GB/s [CACHE TYPE...]]]
+ * With cache types: only attention, in the shapes of the 27b and of the 35b-a3b, up to a context of
+ * 131,000. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -106,7 +108,7 @@ static void attention_step(bench *b, void *user)
 static void bench_attention(bench *b, ft_kv_type kt, ft_kv_type vt, int H, int G, int d, int cells)
 {
     static const int rows[] = {1, 2, 4, 8, 16, 512};
-    static const int contexts[] = {0, 1000, 4000, 32000};
+    static const int contexts[] = {0, 1000, 4000, 32000, 131000};
     const int pages = cells / FT_PAGE_ROWS;
     attention a = {.H = H};
     for (int l = 0; l < LAYERS; l++) {
@@ -135,7 +137,7 @@ static void bench_attention(bench *b, ft_kv_type kt, ft_kv_type vt, int H, int G
     printf("keys %s, values %s, %d/%d heads of %d: kv_put %.1f us, %d rows %.1f us\n",
            ft_kv_type_name(kt), ft_kv_type_name(vt), H, G, d, one, ROWS, put);
     a.put = false;
-    for (size_t p = 0; p < FT_COUNT(contexts); p++) {
+    for (size_t p = 0; p < FT_COUNT(contexts) && contexts[p] < cells; p++) {
         printf("  past %5d:", contexts[p]);
         for (size_t r = 0; r < FT_COUNT(rows); r++) {
             if (contexts[p] + rows[r] > cells) continue;
@@ -239,6 +241,29 @@ static void warm(bench *b)
     ft_free(s.ints);
 }
 
+static void bench_types(bench *b, char **name)
+{
+    for (; *name; name++) {
+        ft_kv_type t;
+        if (!ft_kv_type_find(ft_str_of(*name), &t)) {
+            fprintf(stderr, "memory: unknown cache type %s; want %s\n", *name, ft_kv_type_names());
+            exit(1);
+        }
+        bench_attention(b, t, t, 24, 4, 256, 135168);
+        bench_attention(b, t, t, 16, 2, 256, 135168);
+    }
+}
+
+static void bench_all(bench *b)
+{
+    bench_nets(b, 16, 48, 128);
+    bench_attention(b, FT_KV_F16, FT_KV_F16, 24, 4, 256, 36864);
+    bench_attention(b, FT_KV_TURBO4, FT_KV_TURBO4, 24, 4, 256, 36864);
+    bench_attention(b, FT_KV_Q8_0, FT_KV_TURBO4, 24, 4, 256, 36864);
+    bench_attention(b, FT_KV_Q8_0, FT_KV_Q8_0, 16, 2, 256, 36864);
+    bench_attention(b, FT_KV_F16, FT_KV_F16, 8, 2, 512, 8192);
+}
+
 int main(int argc, char **argv)
 {
     bench b = {.bandwidth = argc > 2 ? atof(argv[2]) : 4660, .wide = 12288};
@@ -256,12 +281,10 @@ int main(int argc, char **argv)
     b.dev->upload(b.dev, b.x, noise, n * sizeof(float));
     ft_free(noise);
     warm(&b);
-    bench_nets(&b, 16, 48, 128);
-    bench_attention(&b, FT_KV_F16, FT_KV_F16, 24, 4, 256, 36864);
-    bench_attention(&b, FT_KV_TURBO4, FT_KV_TURBO4, 24, 4, 256, 36864);
-    bench_attention(&b, FT_KV_Q8_0, FT_KV_TURBO4, 24, 4, 256, 36864);
-    bench_attention(&b, FT_KV_Q8_0, FT_KV_Q8_0, 16, 2, 256, 36864);
-    bench_attention(&b, FT_KV_F16, FT_KV_F16, 8, 2, 512, 8192);
+    if (argc > 3)
+        bench_types(&b, argv + 3);
+    else
+        bench_all(&b);
     ft_dev_close(b.dev);
     return 0;
 }

@@ -393,10 +393,6 @@ static ft_status load_files(ft_llm *m, ft_llm_params *p, ft_draft_methods *d, ft
     if ((st = ft_llm_open_images(m, p, err))) return st;
     if (d->kinds & FT_SPEC_HEAD && p->draft_max > 0 && (st = ft_llm_narrow(m, p, err))) return st;
     if ((st = ft_llm_engine_params(e, m->model, p, d, err))) return st;
-    if (m->dev->few_kv_types && (e->kt > FT_KV_TURBO4_LEGACY || e->vt > FT_KV_TURBO4_LEGACY))
-        return ft_fail(err, FT_EUNSUPPORTED,
-                       "cache types %s and %s: q4_1, q5_0, q5_1 and iq4_nl are not supported on %s",
-                       ft_kv_type_name(e->kt), ft_kv_type_name(e->vt), m->dev->name);
     if ((st = measure_keys(m, p, e, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;

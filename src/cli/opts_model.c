@@ -194,7 +194,7 @@ const ft_param ft_opts_model[] = {
      .env = "LLAMA_ARG_CACHE_TYPE_K",
      .help =
          "encoding of cached keys: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl, turbo2, "
-         "turbo3, turbo4 or turbo4-legacy; q5_1, q5_0, q4_1 and iq4_nl on the CPU only"},
+         "turbo3, turbo4 or turbo4-legacy"},
     {.name = "cache-type-v",
      .aliases = "-ctv",
      FT_IS_TEXT("TYPE"),

@@ -35,7 +35,6 @@ struct ft_dev {
     bool captures;     /* steps are captured; the first steps of a shape are slow */
     bool uncaptured;   /* set by replay: this step had no graph, so its time is not typical */
     bool pipelined;    /* a step may be recorded while earlier ones run: record copies the batch */
-    bool few_kv_types; /* without the cache types after FT_KV_TURBO4_LEGACY */
     const ft_batch *batch; /* of the step being recorded */
 
     /* The tensor that the next bind or alloc calls belong to; NULL: activations. Only a device made

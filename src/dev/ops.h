@@ -43,7 +43,7 @@ typedef enum ft_kv_type {
     FT_KV_TURBO3,
     FT_KV_TURBO4,
     FT_KV_TURBO4_LEGACY,
-    FT_KV_Q4_1, /* these are not on CUDA: ft_dev.few_kv_types */
+    FT_KV_Q4_1,
     FT_KV_Q5_0,
     FT_KV_Q5_1,
     FT_KV_IQ4_NL,

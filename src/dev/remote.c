@@ -259,7 +259,7 @@ static uint64_t weight_bytes(ft_dev *d, const ft_weight *w)
     for (int i = 0; i < r->n_kind; i++) {
         const ft_weight *k = &r->kind[i].w;
         if (k->type == w->type && k->n == w->n && k->k == w->k && k->E == w->E &&
-            k->lookup == w->lookup && k->rows == w->rows)
+            k->lookup == w->lookup && k->rows == w->rows && k->rounded == w->rounded)
             return r->kind[i].bytes;
     }
     ft_remote_kind *k = &r->kind[FT_MIN(r->n_kind, FT_REMOTE_KINDS - 1)];
@@ -439,7 +439,6 @@ static void fill_device(ft_remote *r, const ft_remote_facts *f)
         .threads = f->threads,
         .cpu = f->cpu,
         .remote = true,
-        .few_kv_types = f->few_kv_types,
         .copy_from = copy_from,
         .alloc = remote_alloc,
         .free = remote_free,

@@ -271,7 +271,6 @@ static void open_device(ft_remote_server *s)
                  ft_link_info(ft_link_rank())->host);
         f.threads = s->dev->threads;
         f.cpu = s->dev->cpu;
-        f.few_kv_types = s->dev->few_kv_types;
         f.moe_shared = s->dev->op->moe_shared != NULL;
     }
     reply(s, st, &err, &f, sizeof f);

@@ -63,7 +63,7 @@ typedef enum ft_remote_op {
 typedef struct ft_remote_facts {
     char name[64];
     int32_t threads;
-    bool cpu, few_kv_types, moe_shared;
+    bool cpu, moe_shared;
     uint64_t free_bytes;
 } ft_remote_facts;
 

@@ -449,11 +449,7 @@ ft_dev *ft_dev_split(ft_dev *const *dev, int n, const ft_split_rule *r)
 {
     assert(n > 1 && n <= FT_SPLIT_MAX && dev[FT_SPLIT_HOST]->unified);
     ft_split *s = ft_new(ft_split);
-    bool few = false;
-    for (int i = 0; i < n; i++) {
-        s->part[i] = dev[i];
-        few = few || dev[i]->few_kv_types;
-    }
+    for (int i = 0; i < n; i++) s->part[i] = dev[i];
     s->n = n;
     s->rule = *r;
     name_parts(s);
@@ -461,7 +457,6 @@ ft_dev *ft_dev_split(ft_dev *const *dev, int n, const ft_split_rule *r)
         .op = &ft_split_ops,
         .name = s->words,
         .threads = dev[FT_SPLIT_HOST]->threads,
-        .few_kv_types = few,
         .alloc_for = alloc_for,
         .alloc = split_alloc,
         .free = split_free,

@@ -388,10 +388,13 @@ bool ft_runner_fresh(const ft_runner *r)
     return r->fresh;
 }
 
-/* Where logits are in device memory, the device finds the largest one of each row. */
+/* Where logits are in device memory, the device finds the largest one of each row. Ids that the
+ * target does not have are left out. */
 static void find_best(ft_runner *r, ft_step *s)
 {
-    if (r->host_logits && s->n_out) ft_argmax_rows(s, r->best, s->logits);
+    ft_mat x = s->logits;
+    x.d = FT_MIN(x.d, r->ids);
+    if (r->host_logits && s->n_out) ft_argmax_rows(s, r->best, x);
 }
 
 void ft_runner_trunk_begin(ft_runner *r)
@@ -542,8 +545,7 @@ int32_t ft_runner_best(ft_runner *r, int i)
 {
     if (!r->host_logits) return FT_BEST_UNKNOWN;
     const int32_t id = r->host_best[i], *names = names_of(r);
-    if (id >= 0 && names) return names[id];
-    return id < r->ids ? id : -1;
+    return id >= 0 && names ? names[id] : id;
 }
 
 float ft_runner_margin(ft_runner *r, int i)

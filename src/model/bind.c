@@ -202,6 +202,7 @@ static bool bind_any(ft_binder *b, ft_weight *w, int E, int n, int k, bool need,
     *w = (ft_weight){.type = t->type, .n = n, .k = k, .E = E ? E : 1, .name = t->name.p};
     w->lookup = b->lookup;
     w->rows = b->rows;
+    w->rounded = b->rounded;
     w->row_bytes = ft_type_row(t->type, (size_t)k);
     bind_scale(b, w, name, w->E);
     ft_err err;

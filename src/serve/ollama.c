@@ -308,16 +308,18 @@ static bool read_request(ft_call *c, const ft_served *d, ft_gen_params *a, json_
     if (!is_supported(c->body, error) || !ft_want_bool(c->body, "raw", &raw, error) ||
         !ft_want_text(c->body, "suffix", &suffix, error))
         return false;
-    if (suffix && *suffix)
-        return ft_gen_params_fields(a, d, chat, error) &&
-               ft_prompt_infill(d, NULL, json_string_value(ft_get(c->body, "prompt")), "", suffix,
-                                &p->ids, error);
-    if (!raw) return ft_chat_read(a, c->s, d, chat, p, error);
+    const bool infill = suffix && *suffix;
+    if (!infill && !raw) return ft_chat_read(a, c->s, d, chat, p, error);
     const json_t *prompt = ft_get(c->body, "prompt");
+    const char *text = json_string_value(prompt);
+    if (!text)
+        return ft_http_error_set(error, FT_ERR_INVALID, "prompt",
+                                 "prompt is missing, want a string with %s",
+                                 infill ? "suffix" : "raw");
     *p = (ft_chat_prompt){0};
-    return ft_gen_params_fields(a, d, chat, error) &&
-           ft_encode_prompt(d, json_string_value(prompt), json_string_length(prompt), &p->ids,
-                            error);
+    if (!ft_gen_params_fields(a, d, chat, error)) return false;
+    return infill ? ft_prompt_infill(d, NULL, text, "", suffix, &p->ids, error)
+                  : ft_encode_prompt(d, text, json_string_length(prompt), &p->ids, error);
 }
 
 static void run_ollama(ft_call *c, bool chat)

@@ -92,22 +92,25 @@ static void check_shared(const inv_model *m, int k, ft_kv_type t, const char *di
     ft_engine_free(e);
 }
 
-/* Compares the cached key and value of a position of the draft head. */
+/* Copies the cached key and value of a position of the draft head; returns their bytes. */
+static size_t head_cell(const ft_slot *s, int c, unsigned char *out)
+{
+    const ft_cache *cache = s->e->cache;
+    const ft_kv *kv = &ft_cache_kv(cache)[s->e->m->L];
+    const int32_t *table = ft_cache_pages(cache, kv->space) +
+                           ft_seq_slot(s->seq) * ft_cache_pages_per_seq(cache);
+    const size_t page = (size_t)table[c / FT_PAGE_ROWS], row = (size_t)(c % FT_PAGE_ROWS);
+    ft_dev *d = s->e->m->dev;
+    d->download(d, out, kv->k + page * kv->k_page + row * kv->k_row, kv->k_row);
+    d->download(d, out + kv->k_row, kv->v + page * kv->v_page + row * kv->v_row, kv->v_row);
+    return kv->k_row + kv->v_row;
+}
+
 static bool same_cell(const ft_slot *a, const ft_slot *b, int c)
 {
-    const ft_slot *s[2] = {a, b};
-    const unsigned char *k[2], *v[2];
-    const ft_kv *kv = &ft_cache_kv(a->e->cache)[a->e->m->L];
-    for (int i = 0; i < 2; i++) {
-        const ft_cache *cache = s[i]->e->cache;
-        const ft_kv *own = &ft_cache_kv(cache)[s[i]->e->m->L];
-        const int32_t *table = ft_cache_pages(cache, own->space) +
-                               ft_seq_slot(s[i]->seq) * ft_cache_pages_per_seq(cache);
-        const size_t page = (size_t)table[c / FT_PAGE_ROWS], row = (size_t)(c % FT_PAGE_ROWS);
-        k[i] = own->k + page * own->k_page + row * own->k_row;
-        v[i] = own->v + page * own->v_page + row * own->v_row;
-    }
-    return !memcmp(k[0], k[1], kv->k_row) && !memcmp(v[0], v[1], kv->v_row);
+    static unsigned char cell[2][1 << 16];
+    const size_t n = head_cell(a, c, cell[0]);
+    return n == head_cell(b, c, cell[1]) && !memcmp(cell[0], cell[1], n);
 }
 
 /* A head that continues from a checkpoint has the same cached positions as one that processed the

@@ -189,14 +189,18 @@ OPTEST(attend_pair, EACH(0), EACH(1), EACH(2), EACH(3), EACH(4), EACH(5), EACH(6
        {4, 2, 192, 6, 6, 0, 0, 70, 3}, {8, 1, 256, 6, 6, 0, 0, 1500, 1},
        {8, 1, 256, 7, 5, 200, 0, 1500, 16}, {24, 4, 256, 6, 7, 0, 0, 700, 4},
        {8, 1, 512, 7, 6, 0, 0, 70, 5}, {4, 2, 512, 3, 8, 0, 0, 513, 2},
-       {40, 1, 64, 6, 6, 0, 0, 600, 3}, {4, 4, 20, 0, 6, 0, 0, 30, 2})
+       {40, 1, 64, 6, 6, 0, 0, 600, 3}, {4, 4, 20, 0, 6, 0, 0, 30, 2}, WITH(9, 9, 0, 0, 600, 3),
+       WITH(10, 10, 0, 0, 70, 3), WITH(11, 11, 0, 0, 600, 17), WITH(12, 12, 40, 0, 70, 3),
+       {24, 4, 256, 3, 3, 0, 0, 700, 4}, {24, 4, 256, 4, 4, 0, 0, 700, 1},
+       {24, 4, 256, 9, 10, 0, 0, 700, 1}, {24, 4, 256, 11, 12, 0, 0, 700, 4},
+       {8, 1, 512, 2, 2, 0, 0, 700, 3}, {8, 1, 512, 3, 12, 0, 0, 130, 1},
+       {4, 2, 32, 9, 11, 0, 0, 70, 3}, {4, 2, 96, 10, 12, 0, 0, 70, 3})
 
 /* A row's result does not depend on the other rows: the rows of a span one step at a time. */
 static void attend_alone(ft_optest *t, const int *n)
 {
     const int H = n[0], G = n[1], d = n[2], past = n[7], rows = n[8];
     const seq s = {past, rows};
-    if (t->dev->few_kv_types && (n[3] > FT_KV_TURBO4_LEGACY || n[4] > FT_KV_TURBO4_LEGACY)) return;
     const int pages = (past + rows) / FT_PAGE_ROWS + 1;
     spans(t, &s, 1, pages);
     const ft_kv kv = cache(t, n[3], n[4], G, d, pages);

@@ -5,7 +5,6 @@
 
 #include <stdatomic.h>
 
-#define CHAT "/v1/chat/completions"
 #define SAY(model, how, what)                                                                      \
     "{\"model\":\"" model                                                                          \
     "\",\"stream\":true,\"chat_template_kwargs\":{\"enable_thinking\":false}"                      \

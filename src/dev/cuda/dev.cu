@@ -494,7 +494,6 @@ static void fill_device(ft_cuda *c)
     d->name = c->name;
     d->captures = true;
     d->pipelined = true;
-    d->few_kv_types = true;
     d->threads = 1;
     d->enter = ft_cuda_enter;
     d->copy_from = copy_from;

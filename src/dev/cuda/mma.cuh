@@ -131,4 +131,10 @@ static __device__ __forceinline__ uint32_t pack_half(float a, float b)
     return u;
 }
 
+static __device__ __forceinline__ uint4 pack_eight(const float (&v)[8])
+{
+    return make_uint4(pack_half(v[0], v[1]), pack_half(v[2], v[3]), pack_half(v[4], v[5]),
+                      pack_half(v[6], v[7]));
+}
+
 #endif

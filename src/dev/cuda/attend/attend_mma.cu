@@ -109,13 +109,15 @@ static __global__ void __launch_bounds__(BACK_THREADS) attend_back_kernel(const 
 
 /* ---- the choice of kernels ---- */
 
-static attend_mma_fn *kernel_for(int D, int WM, bool loop)
+static attend_mma_fn *kernel_for(const attend_args *a, int WM, bool loop)
 {
+    const int D = a->q.d;
+    const attend_way way = way_of(a, D, WM, loop);
     switch (D) {
-    case 64: return ft_cuda_attend_mma_64(WM, loop);
-    case 128: return ft_cuda_attend_mma_128(WM, loop);
-    case 256: return ft_cuda_attend_mma_256(WM, loop);
-    case 512: return ft_cuda_attend_mma_512(WM, loop);
+    case 64: return ft_cuda_attend_mma_64(WM, loop, way);
+    case 128: return ft_cuda_attend_mma_128(WM, loop, way);
+    case 256: return ft_cuda_attend_mma_256(WM, loop, way);
+    case 512: return ft_cuda_attend_mma_512(WM, loop, way);
     }
     return NULL;
 }
@@ -125,8 +127,8 @@ static attend_mma_fn *kernel_for(int D, int WM, bool loop)
 static int widest(const ft_cuda *c, const attend_args *a)
 {
     int WM = 4;
-    while (WM && (!kernel_for(a->q.d, WM, true) ||
-                  (size_t)layout_of(a, a->q.d, WM, c->cc).bytes > c->smem))
+    while (WM && (!kernel_for(a, WM, true) ||
+                  (size_t)layout_of(a, a->q.d, WM, true, c->cc).bytes > c->smem))
         WM /= 2;
     return WM;
 }
@@ -154,8 +156,8 @@ bool ft_cuda_attend_mma(ft_cuda *c, attend_args *a)
     const bool loop = !a->part, near = c->shape.ctx <= FT_RANGE;
     int WM = loop ? wide : 1;
     while (WM < wide && 16 * WM < most * a->group) WM *= 2;
-    const layout l = layout_of(a, D, WM, c->cc);
-    attend_mma_fn *attend_mma = kernel_for(D, WM, loop);
+    const layout l = layout_of(a, D, WM, loop, c->cc);
+    attend_mma_fn *attend_mma = kernel_for(a, WM, loop);
     a->rows = 16 * WM / a->group;
     ft_cuda_shared(c, (const void *)attend_mma, l.bytes);
     const unsigned tiles = (a->out ? (unsigned)T : span_pieces(T, S, a->rows)) * (unsigned)a->k.G;

@@ -1,24 +1,25 @@
 /* dev/cuda/attend/attend_mma.cuh - attention on tensor cores. A block computes a tile: 16 WM query
  * vectors, the query heads of one KV head over consecutive rows of a sequence. Keys and values of a
- * page are copied to shared memory in their stored encoding while the previous page is processed;
- * encodings other than f16 are expanded there. Eight warps divide the scores by positions and the
- * sums by columns; softmax weights are exchanged through shared memory.
+ * page are copied to shared memory in their stored encoding while the previous page is processed.
+ * Encodings other than f16 are decoded in registers (encodings.cuh), or, for many rows, expanded in
+ * shared memory. Eight warps divide the scores by positions and the sums by columns; softmax
+ * weights are exchanged through shared memory.
  *
  * Every sum is in the order of the positions (or of the head's values), whatever the tile: a row
  * has the same bits alone, in a batch with draft tokens and in a prompt.
  *
- * One row with a context of 32,000 on an H200 (27b: 4 KV heads of 256, 6 query heads each): f16 131
- * MB in 34 us, 3.9 TB/s, 84 % of a plain read; turbo4 35 MB in 46 us, 16 % (with a longer decoding
- * than today's): pages are expanded between barriers, and scores, weights and sums depend on one
- * another, with only two blocks per multiprocessor to hide the latency. Merging the ranges takes 4
- * to 6 us more.
+ * One row with a context of 131,000 on an H200 (27b: 4 KV heads of 256, 6 query heads each),
+ * merging of the ranges included: f16 143 us, 81 % of a plain read; q8_0 130 us, 47 %; turbo4 144
+ * us, 21 %; turbo3 153 us, 15 %. What limits the last three: docs/why/0019.
  *
- * A prompt of 4096 rows (f16, the same heads): 1.4 ms, 148 TFLOP/s, a fifth of the tensor core
- * peak: one block of eight warps per multiprocessor, with three barriers per page. */
+ * A prompt of 512 rows over that context (f16, the same heads): 10.9 ms, 152 TFLOP/s, a sixth of
+ * the tensor core peak: one block of eight warps per multiprocessor, with three barriers per page.
+ */
 #ifndef FT_CUDA_ATTEND_WALK_CUH
 #define FT_CUDA_ATTEND_WALK_CUH
 
 #include "dev/cuda/attend/attend.cuh"
+#include "dev/cuda/attend/encodings.cuh"
 #include "dev/cuda/spans.cuh"
 
 enum { PAGE = FT_PAGE_ROWS, THREADS = 256 };
@@ -39,23 +40,37 @@ static inline int scratch_bytes(const kv_side &s, int D)
     return PAGE * (s.type == FT_KV_F16 ? 2 * D : s.row);
 }
 
-static inline layout layout_of(const attend_args *a, int D, int WM, int cc)
+/* Where a kernel has pages as halves. HALVES: both sides are f16, and pages are used as they are.
+ * DECODE, for tiles of few queries: a warp decodes the keys and values that it multiplies in
+ * registers. EXPAND: for many queries several warps would decode the same rows, so that pages are
+ * expanded in shared memory. */
+typedef enum attend_way { HALVES, DECODE, EXPAND } attend_way;
+
+#define DECODES(D, WM, LOOP) (!(LOOP) && (D) % 256 == 0 && (D) * (WM) <= 512)
+
+static inline attend_way way_of(const attend_args *a, int D, int WM, bool loop)
+{
+    if (a->k.type == FT_KV_F16 && a->v.type == FT_KV_F16) return HALVES;
+    return DECODES(D, WM, loop) ? DECODE : EXPAND;
+}
+
+static inline layout layout_of(const attend_args *a, int D, int WM, bool loop, int cc)
 {
     layout l;
     const int M = 16 * WM;
-    const bool direct = a->k.type == FT_KV_F16 && a->v.type == FT_KV_F16;
+    const attend_way way = way_of(a, D, WM, loop);
     int at = 0;
     l.q = at;
     at += M * D * 2;
     l.tile = at; /* an expanded page */
-    if (!direct) at += PAGE * D * 2;
+    if (way == EXPAND) at += PAGE * D * 2;
     l.ring = at;
     l.place = FT_MAX(scratch_bytes(a->k, D), scratch_bytes(a->v, D));
     at += RING_OF(cc, D) * l.place;
     l.p = at;
     at += M * PAGE * 2;
     l.red = at;
-    at += 8 / WM * M * 4;
+    at += (way == DECODE ? 8 : 8 / WM) * M * 4;
     l.rows = at;
     at += M * 2 * 4;
     l.table = at;
@@ -118,180 +133,32 @@ template <int D> __device__ __forceinline__ void issue(const page_ring &w, int i
     copy_commit();
 }
 
-__device__ __forceinline__ uint4 pack_eight(const float (&v)[8])
+/* Expands a page of rows to a tile of halves: keys in the order of key_column. A warp takes eight
+ * rows, eight lanes at a time the same quarter of them. */
+template <int D, typename ROWS>
+__device__ __forceinline__ void expand_rows(unsigned char *tile, const unsigned char *raw,
+                                            const codebook &book, bool keys)
 {
-    return make_uint4(pack_half(v[0], v[1]), pack_half(v[2], v[3]), pack_half(v[4], v[5]),
-                      pack_half(v[6], v[7]));
-}
-
-__device__ __forceinline__ uint32_t two_bytes(const unsigned char *p)
-{
-    return *(const uint16_t *)p;
-}
-
-/* Values i .. i + 7 of a row, as halves. Rows have even addresses. */
-__device__ __forceinline__ uint4 eight_bf16(const unsigned char *row, int i)
-{
-    float v[8];
+    const int lane = threadIdx.x & 31, r = threadIdx.x / 32 * 8 + lane % 8, t = lane / 8;
+    ROWS rows;
+    rows.open(raw + r * ROWS::BYTES, t);
+#pragma unroll 4
+    for (int j = 0; j < D / 32; j++) {
+        const uint4 v = rows.keys(j, book);
+        const uint32_t pair[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-    for (int j = 0; j < 8; j++) {
-        const float x = __uint_as_float(two_bytes(row + 2 * (i + j)) << 16);
-        v[j] = fminf(fmaxf(x, -65504.0f), 65504.0f);
-    }
-    return pack_eight(v);
-}
-
-__device__ __forceinline__ __half2 as_halves(uint32_t v)
-{
-    __half2 h;
-    memcpy(&h, &v, 4);
-    return h;
-}
-
-/* Two halves, plus a constant, times a scale. */
-__device__ __forceinline__ uint32_t scaled(uint32_t v, float plus, __half2 scale)
-{
-    const __half2 h = __hmul2(__hadd2(as_halves(v), __float2half2_rn(plus)), scale);
-    uint32_t u;
-    memcpy(&u, &h, 4);
-    return u;
-}
-
-__device__ __forceinline__ __half2 scale_of_block(const unsigned char *b)
-{
-    return __half2half2(__ushort_as_half((uint16_t)two_bytes(b)));
-}
-
-/* A half with the bits 0x6400 | n is 1024 + n, for n below 1024. */
-__device__ __forceinline__ uint4 eight_q8_0(const unsigned char *row, int i)
-{
-    const unsigned char *b = row + i / 32 * 34, *q = b + 2 + i % 32;
-    const __half2 scale = scale_of_block(b);
-    uint32_t out[4];
-#pragma unroll
-    for (int j = 0; j < 2; j++) {
-        const uint32_t four = two_bytes(q + 4 * j) | two_bytes(q + 4 * j + 2) << 16;
-        const uint32_t up = four ^ 0x80808080u; /* 128 more, without a sign */
-        out[2 * j] = scaled(__byte_perm(up, 0x64, 0x4140), -1152.0f, scale);
-        out[2 * j + 1] = scaled(__byte_perm(up, 0x64, 0x4342), -1152.0f, scale);
-    }
-    return make_uint4(out[0], out[1], out[2], out[3]);
-}
-
-__device__ __forceinline__ uint4 eight_q4_0(const unsigned char *row, int i)
-{
-    const unsigned char *b = row + i / 32 * 18, *q = b + 2 + i % 16;
-    const __half2 scale = scale_of_block(b);
-    const int shift = i % 32 / 16 * 4;
-    uint32_t out[4];
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-        const uint32_t two = __byte_perm(two_bytes(q + 2 * j) >> shift, 0, 0x4140);
-        out[j] = scaled(and_or(two, 0x000f000fu, 0x64006400u), -1032.0f, scale);
-    }
-    return make_uint4(out[0], out[1], out[2], out[3]);
-}
-
-/* A table of eight halves in registers, as low bytes and high bytes. The codebooks of four bits are
- * symmetric: their upper half. */
-typedef struct codebook {
-    uint32_t low[2], high[2];
-} codebook;
-
-__device__ __forceinline__ codebook codebook_of(const uint16_t *table)
-{
-    codebook b;
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        const uint2 v = ((const uint2 *)table)[i];
-        b.low[i] = __byte_perm(v.x, v.y, 0x6420);
-        b.high[i] = __byte_perm(v.x, v.y, 0x7531);
-    }
-    return b;
-}
-
-/* Eight codes of two bits, or eight bits, into the lower bits of nibbles. */
-__device__ __forceinline__ uint32_t spread_twos(uint32_t v)
-{
-    v = (v | v << 8) & 0x00ff00ffu;
-    v = (v | v << 4) & 0x0f0f0f0fu;
-    return (v | v << 2) & 0x33333333u;
-}
-
-__device__ __forceinline__ uint32_t spread_ones(uint32_t v)
-{
-    v = (v | v << 12) & 0x000f000fu;
-    v = (v | v << 6) & 0x03030303u;
-    return (v | v << 3) & 0x11111111u;
-}
-
-/* Four values of the table: codes in the nibbles of the low half of v, signs as the highest bits of
- * bytes. */
-__device__ __forceinline__ void four_of(const codebook &b, uint32_t v, uint32_t minus,
-                                        __half2 scale, uint32_t &p0, uint32_t &p1)
-{
-    const uint32_t lo = __byte_perm(b.low[0], b.low[1], v);
-    const uint32_t hi = __byte_perm(b.high[0], b.high[1], v) ^ (minus & 0x80808080u);
-    const __half2 h0 = __hmul2(as_halves(__byte_perm(lo, hi, 0x5140)), scale);
-    const __half2 h1 = __hmul2(as_halves(__byte_perm(lo, hi, 0x7362)), scale);
-    memcpy(&p0, &h0, 4);
-    memcpy(&p1, &h1, 4);
-}
-
-template <int D, int BITS>
-__device__ __forceinline__ uint4 eight_turbo(const unsigned char *row, int i, int head,
-                                             int group_bytes, const codebook &book)
-{
-    enum { GROUP = D % 128 ? 64 : 128 };
-    const unsigned char *b = row + i / GROUP * group_bytes, *codes = b + head;
-    const int at = i % GROUP;
-    const __half2 scale = scale_of_block(b);
-    uint32_t code, minus0 = 0, minus1 = 0, out[4]; /* codes below eight, in nibbles */
-    if (BITS == 4) {
-        const uint32_t all = two_bytes(codes + at / 2) | two_bytes(codes + at / 2 + 2) << 16;
-        const uint32_t up = all << 4, lower = ~(all >> 3) & 0x11111111u; /* below zero */
-        code = (all ^ lower * 7) & 0x77777777u;
-        minus0 = ~__byte_perm(up, all, 0x5140);
-        minus1 = ~__byte_perm(up, all, 0x7362);
-    } else {
-        code = spread_twos(two_bytes(codes + at / 4));
-        if (BITS == 3) code |= spread_ones(codes[GROUP / 4 + at / 8]) << 2;
-    }
-    four_of(book, code, minus0, scale, out[0], out[1]);
-    four_of(book, code >> 16, minus1, scale, out[2], out[3]);
-    return make_uint4(out[0], out[1], out[2], out[3]);
-}
-
-/* Expands a page of rows to a tile of halves. */
-template <int D>
-__device__ __forceinline__ void expand(const kv_side &s, unsigned char *to,
-                                       const unsigned char *raw, const uint16_t *table)
-{
-    uint4 *tile = (uint4 *)to;
-    enum { PIECES = D / 8, ROWS = THREADS / PIECES }; /* of a row, of a pass of all threads */
-    const int first = threadIdx.x / PIECES, c = threadIdx.x % PIECES, i = 8 * c;
-    const unsigned char *row = raw + first * s.row;
-#define EACH(eight)                                                                                \
-    _Pragma("unroll 4") for (int r = first; r < PAGE; r += ROWS, row += ROWS * s.row)              \
-    {                                                                                              \
-        tile[swizzled(r, c, PIECES)] = eight;                                                      \
-    }
-    switch (s.type) {
-    case FT_KV_BF16: EACH(eight_bf16(row, i)); break;
-    case FT_KV_Q8_0: EACH(eight_q8_0(row, i)); break;
-    case FT_KV_Q4_0: EACH(eight_q4_0(row, i)); break;
-    default: {
-        const codebook book = codebook_of(table + (s.f.bits == 4 ? 8 : 0));
-        if (s.f.bits == 4) {
-            EACH((eight_turbo<D, 4>(row, i, s.f.head, s.group_bytes, book)));
-        } else if (s.f.bits == 3) {
-            EACH((eight_turbo<D, 3>(row, i, s.f.head, s.group_bytes, book)));
-        } else {
-            EACH((eight_turbo<D, 2>(row, i, s.f.head, s.group_bytes, book)));
+        for (int i = 0; i < 4; i += 2) {
+            if (keys) {
+                unsigned char *to = tile + 4 * t;
+                *(uint32_t *)(to + 16 * swizzled(r, 4 * j + i, D / 8)) = pair[i];
+                *(uint32_t *)(to + 16 * swizzled(r, 4 * j + i + 1, D / 8)) = pair[i + 1];
+            } else {
+                const int at = rows.first(j, i / 2);
+                *(uint2 *)(tile + 16 * swizzled(r, at / 8, D / 8) + 2 * (at % 8)) =
+                    make_uint2(pair[i], pair[i + 1]);
+            }
         }
     }
-    }
-#undef EACH
 }
 
 /* ---- tiles ---- */
@@ -425,7 +292,8 @@ __device__ __forceinline__ void tile_ranges(const attend_args &a, tile *t, int *
     __syncthreads();
 }
 
-/* The tile's queries as halves, Hadamard-transformed if the keys are. A warp takes a vector. */
+/* The tile's queries as halves in the order of the keys, Hadamard-transformed if the keys are. A
+ * warp takes a vector. */
 template <int D>
 __device__ __forceinline__ void load_queries(const attend_args &a, const tile &t, int g,
                                              unsigned char *to, int M)
@@ -443,9 +311,12 @@ __device__ __forceinline__ void load_queries(const attend_args &a, const tile &t
             for (int e = 0; e < E; e++) v[e] = there ? q[at + e] : 0.0f;
             if (a.k.hadamard)
                 hadamard_group(v, a.hadamard.before, a.hadamard.after, a.hadamard.root);
-            unsigned char *piece = to + 16 * swizzled(i, at / 8, D / 8) + 2 * (at % 8);
 #pragma unroll
-            for (int e = 0; e < E; e += 2) *(uint32_t *)(piece + 2 * e) = pack_half(v[e], v[e + 1]);
+            for (int e = 0; e < E; e += 2) {
+                const int c = key_column<D>(a.k, at + e);
+                *(uint32_t *)(to + 16 * swizzled(i, c / 8, D / 8) + 2 * (c % 8)) =
+                    pack_half(v[e], v[e + 1]);
+            }
         }
     }
 }
@@ -456,10 +327,12 @@ __device__ __forceinline__ void load_queries(const attend_args &a, const tile &t
  * of its warp. l is the first and third value of a fragment. */
 template <int NO> struct running {
     float m[2], l[4], o[NO][4];
+    bool decoded; /* the order of o is that of add_decoded */
 };
 
-template <int NO> __device__ __forceinline__ void reset(running<NO> &r)
+template <int NO> __device__ __forceinline__ void reset(running<NO> &r, bool decoded)
 {
+    r.decoded = decoded;
     r.m[0] = r.m[1] = -INFINITY;
 #pragma unroll
     for (int i = 0; i < 4; i++) r.l[i] = 0;
@@ -493,12 +366,68 @@ __device__ __forceinline__ void add_values(running<NO> &r, uint32_t p, uint32_t 
     }
 }
 
-/* Turns the scores of the positions from `cell` on into weights; r.m is the largest score so far.
- * The warps that share rows exchange their maxima through red. */
-template <int NT, int NO, int WN>
-__device__ __forceinline__ void weigh(running<NO> &r, float (&s)[NT][4], float scale, int cell,
-                                      const int (&lo)[2], const int (&hi)[2], float *red, int m,
-                                      int wn, int M)
+/* The same with values that are decoded in registers, for MT times 16 vectors: fragment n of four
+ * has values n, n + 4, ... of the warp's 32 columns. */
+template <int D, int NO, int MT, typename ROWS>
+__device__ __forceinline__ void add_decoded(running<NO> (&r)[MT], uint32_t p,
+                                            const unsigned char *v, const codebook &book,
+                                            int column)
+{
+    const int lane = threadIdx.x & 31, x = lane & 7, q = column * 2 + lane / 4;
+    const uint32_t ones = 0x3c003c00, weights = p + lane % 16 * 2 * PAGE;
+    const unsigned char *row = v + lane % 4 * 2 * ROWS::BYTES;
+#pragma unroll
+    for (int k = 0; k < PAGE / 16; k++, row += 16 * ROWS::BYTES) {
+        uint32_t a[MT][4];
+#pragma unroll
+        for (int mt = 0; mt < MT; mt++) {
+            load_frags(a[mt], weights + mt * 16 * 2 * PAGE + 16 * ((2 * k + lane / 16) ^ x));
+            mma_f16(r[mt].l, a[mt], ones, ones);
+        }
+#pragma unroll
+        for (int n = 0; n < NO; n += 4) {
+            uint32_t b0[4], b1[4];
+            ROWS::values(b0, book, row, row + ROWS::BYTES, q + 2 * n);
+            ROWS::values(b1, book, row + 8 * ROWS::BYTES, row + 9 * ROWS::BYTES, q + 2 * n);
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+#pragma unroll
+                for (int mt = 0; mt < MT; mt++) mma_f16(r[mt].o[n + i], a[mt], b0[i], b1[i]);
+        }
+    }
+}
+
+/* Scores of MT times 16 vectors and eight rows of a page from n on, which are decoded in registers.
+ */
+template <int D, int MT, typename ROWS>
+__device__ __forceinline__ void decoded_scores(float (&c)[MT][1][4], uint32_t q,
+                                               const unsigned char *k, const codebook &book, int n)
+{
+    const int lane = threadIdx.x & 31, x = lane & 7;
+    const uint32_t at = q + lane % 16 * 2 * D;
+    uint32_t pa[4]; /* the swizzle repeats after 64 columns */
+#pragma unroll
+    for (int i = 0; i < 4; i++) pa[i] = at + 16 * ((2 * i + lane / 16) ^ x);
+    ROWS row;
+    row.open(k + (n + lane / 4) * ROWS::BYTES, lane % 4);
+#pragma unroll
+    for (int j = 0; j < D / 32; j++) {
+        const uint4 b = row.keys(j, book);
+#pragma unroll
+        for (int mt = 0; mt < MT; mt++) {
+            uint32_t a0[4], a1[4];
+            load_frags(a0, pa[j % 2 * 2] + j / 2 * 128 + mt * 16 * 2 * D);
+            load_frags(a1, pa[j % 2 * 2 + 1] + j / 2 * 128 + mt * 16 * 2 * D);
+            mma_f16(c[mt][0], a0, b.x, b.y);
+            mma_f16(c[mt][0], a1, b.z, b.w);
+        }
+    }
+}
+
+/* Scales the scores of the positions from `cell` on, and puts the largest of the warp into red. */
+template <int NT>
+__device__ __forceinline__ void scale_scores(float (&s)[NT][4], float scale, int cell,
+                                             const int (&lo)[2], const int (&hi)[2], float *red)
 {
     const int lane = threadIdx.x & 31;
     float top[2] = {-INFINITY, -INFINITY};
@@ -514,14 +443,21 @@ __device__ __forceinline__ void weigh(running<NO> &r, float (&s)[NT][4], float s
     for (int j = 0; j < 2; j++) {
         top[j] = fmaxf(top[j], __shfl_xor_sync(0xffffffffu, top[j], 1));
         top[j] = fmaxf(top[j], __shfl_xor_sync(0xffffffffu, top[j], 2));
-        if (lane % 4 == 0) red[wn * M + m + lane / 4 + 8 * j] = top[j];
+        if (lane % 4 == 0) red[lane / 4 + 8 * j] = top[j];
     }
-    __syncthreads();
+}
+
+/* Turns scores into weights; r.m is the largest score so far. red: the maxima of WN warps that
+ * share rows, each M floats after the previous one. */
+template <int NT, int NO, int WN>
+__device__ __forceinline__ void weigh(running<NO> &r, float (&s)[NT][4], const float *red, int M)
+{
+    const int lane = threadIdx.x & 31;
 #pragma unroll
     for (int j = 0; j < 2; j++) {
         float all = r.m[j];
 #pragma unroll
-        for (int w = 0; w < WN; w++) all = fmaxf(all, red[w * M + m + lane / 4 + 8 * j]);
+        for (int w = 0; w < WN; w++) all = fmaxf(all, red[w * M + lane / 4 + 8 * j]);
         const float use = all == -INFINITY ? 0.0f : all, fade = exp2_approx(r.m[j] - use);
         r.m[j] = all;
         r.l[2 * j] *= fade;
@@ -539,15 +475,26 @@ __device__ __forceinline__ void weigh(running<NO> &r, float (&s)[NT][4], float s
     }
 }
 
-/* Where a thread's values are stored: row j (0 or 1), eight-column group n of its warp. */
+/* Stores row j (0 or 1) of a thread: groups of eight columns, or, if the values were decoded in
+ * registers, of four times eight (add_decoded). */
 template <int NO>
 __device__ __forceinline__ void put_sums(float *row, const running<NO> &r, int j, int wn,
                                          float factor)
 {
     const int lane = threadIdx.x & 31;
+    row += 8 * wn * NO;
+    if (r.decoded) {
+        row += 8 * (lane % 4);
+#pragma unroll
+        for (int n = 0; n < NO; n++)
+            *(float2 *)(row + n / 4 * 32 + n % 4 * 2) =
+                make_float2(r.o[n / 4 * 4 + n % 2 * 2][2 * j + n % 4 / 2] * factor,
+                            r.o[n / 4 * 4 + n % 2 * 2 + 1][2 * j + n % 4 / 2] * factor);
+        return;
+    }
 #pragma unroll
     for (int n = 0; n < NO; n++)
-        *(float2 *)(row + 8 * (wn * NO + n) + 2 * (lane % 4)) =
+        *(float2 *)(row + 8 * n + 2 * (lane % 4)) =
             make_float2(r.o[n][2 * j] * factor, r.o[n][2 * j + 1] * factor);
 }
 
@@ -618,17 +565,6 @@ __device__ __forceinline__ void put_range(const attend_args &a, const tile &t, c
     put_partial(part_at(a, own, h) + (t.lo / FT_RANGE - first) * (D + 2), r, j, wn);
 }
 
-/* A page as halves: the page itself, or expanded into `tile`. */
-template <int D>
-__device__ __forceinline__ const unsigned char *
-half_page(const kv_side &s, const unsigned char *page, unsigned char *tile, const uint16_t *table)
-{
-    if (s.type == FT_KV_F16) return page;
-    expand<D>(s, tile, page, table);
-    __syncthreads();
-    return tile;
-}
-
 /* Stores a thread's two rows: the result, or without LOOP that of the range. */
 template <int D, bool LOOP, int NO>
 __device__ __forceinline__ void put_tile(const attend_args &a, const tile &t, const running<NO> &r,
@@ -650,15 +586,77 @@ __device__ __forceinline__ void put_tile(const attend_args &a, const tile &t, co
     }
 }
 
+/* How the eight warps divide a tile: WN share its positions and columns, and a warp has MT times 16
+ * vectors, NT groups of eight positions and NO groups of eight columns. */
+template <int D, int WM, attend_way WAY> struct division {
+    enum { MT = WAY == DECODE ? WM : 1, WN = 8 * MT / WM, NT = 8 / WN, NO = D / 8 / WN };
+};
+
+__device__ __forceinline__ codebook codebook_for(const kv_side &s, const uint16_t *table)
+{
+    return codebook_of(table + (s.f.bits == 4 ? 8 : 0));
+}
+
+/* A page as halves: the page itself, or expanded into `tile`. */
+template <int D, attend_way WAY>
+__device__ __forceinline__ uint32_t half_page(const kv_side &s, const unsigned char *page,
+                                              unsigned char *tile, const uint16_t *table, bool keys)
+{
+    if (WAY != EXPAND || s.type == FT_KV_F16) return shared_at(page);
+    const codebook book = codebook_for(s, table);
+    FOR_ENCODING(s, expand_rows<D, ROWS>(tile, page, book, keys));
+    __syncthreads();
+    return shared_at(tile);
+}
+
+/* Scores of the warp's positions in a page: vectors from m on, positions from n on. */
+template <int D, attend_way WAY, int MT, int NT>
+__device__ __forceinline__ void score_page(float (&c)[MT][NT][4], const attend_args &a,
+                                           const layout &at, unsigned char *sm,
+                                           const unsigned char *page, int m, int n)
+{
+    const uint16_t *table = (const uint16_t *)(sm + at.table);
+    const uint32_t q = shared_at(sm + at.q);
+    if constexpr (WAY == DECODE)
+        if (a.k.type != FT_KV_F16) {
+            const codebook book = codebook_for(a.k, table);
+            FOR_ENCODING(a.k, decoded_scores<D, MT, ROWS>(c, q, page, book, n));
+            return;
+        }
+    const uint32_t k = half_page<D, WAY>(a.k, page, sm + at.tile, table, true);
+#pragma unroll
+    for (int mt = 0; mt < MT; mt++) rows_by_rows<D>(c[mt], q, k, m + 16 * mt, n);
+}
+
+/* Adds the warp's columns of a page of values. */
+template <int D, attend_way WAY, int MT, int NO>
+__device__ __forceinline__ void add_page(running<NO> (&r)[MT], const attend_args &a,
+                                         const layout &at, unsigned char *sm,
+                                         const unsigned char *page, int m, int column)
+{
+    const uint16_t *table = (const uint16_t *)(sm + at.table) + 16;
+    const uint32_t p = shared_at(sm + at.p);
+    if constexpr (WAY == DECODE)
+        if (a.v.type != FT_KV_F16) {
+            const codebook book = codebook_for(a.v, table);
+            FOR_ENCODING(a.v, add_decoded<D, NO, MT, ROWS>(r, p, page, book, column));
+            return;
+        }
+    const uint32_t v = half_page<D, WAY>(a.v, page, sm + at.tile, table, false);
+#pragma unroll
+    for (int mt = 0; mt < MT; mt++) add_values<D>(r[mt], p, v, m + 16 * mt, column);
+}
+
 /* The positions [t.lo, t.hi) for a tile. *waited: the previous kernels have finished. */
-template <int D, int WM, bool LOOP>
+template <int D, int WM, bool LOOP, attend_way WAY>
 __device__ __forceinline__ void attend_tile(const attend_args &a, const layout &at,
                                             unsigned char *sm, const tile &t, int g, bool *waited)
 {
-    enum { WN = 8 / WM, NT = 8 / WN, NO = D / 8 / WN, M = 16 * WM, RING = ring_of<D>() };
+    typedef division<D, WM, WAY> V;
+    enum { WN = V::WN, NT = V::NT, NO = V::NO, MT = V::MT, M = 16 * WM, RING = ring_of<D>() };
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, wn = warp % WN, m = warp / WN * 16;
-    const uint16_t *table = (const uint16_t *)(sm + at.table);
     const int *seen_by = (const int *)(sm + at.rows);
+    float *red = (float *)(sm + at.red);
     const page_ring w = {
         &a,       sm + at.ring,
         at.place, a.b.page[a.space] + (size_t)t.slot * a.b.pages_per_seq + t.lo / PAGE,
@@ -672,46 +670,58 @@ __device__ __forceinline__ void attend_tile(const attend_args &a, const layout &
     issue<D>(w, 1);
     if (wait && old) wait_for_previous_kernel();
     load_queries<D>(a, t, g, sm + at.q, M);
-    int lo[2], hi[2];
+    int lo[MT][2], hi[MT][2];
 #pragma unroll
-    for (int j = 0; j < 2; j++) {
-        lo[j] = seen_by[2 * (m + lane / 4 + 8 * j)];
-        hi[j] = seen_by[2 * (m + lane / 4 + 8 * j) + 1];
-    }
-    running<NO> r, all;
-    reset(r);
-    if (LOOP) reset(all);
+    for (int mt = 0; mt < MT; mt++)
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            const int i = m + 16 * mt + lane / 4 + 8 * j;
+            lo[mt][j] = seen_by[2 * i];
+            hi[mt][j] = seen_by[2 * i + 1];
+        }
+    running<NO> r[MT], all;
+    const bool decoded = WAY == DECODE && a.v.type != FT_KV_F16;
+#pragma unroll
+    for (int mt = 0; mt < MT; mt++) reset(r[mt], decoded);
+    if (LOOP) reset(all, decoded);
     int cell = t.lo / PAGE * PAGE;
     for (int i = 0; i < w.pages; i++, cell += PAGE) {
         copy_wait<1>();
         __syncthreads(); /* keys and queries are in shared memory */
         if (RING == 3) issue<D>(w, 2 * i + 2);
-        const unsigned char *page = half_page<D>(a.k, place<D>(w, 2 * i), sm + at.tile, table);
-        float s[NT][4] = {};
-        rows_by_rows<D>(s, shared_at(sm + at.q), shared_at(page), m, 8 * NT * wn);
-        weigh<NT, NO, WN>(r, s, a.scale, cell + 8 * NT * wn, lo, hi, (float *)(sm + at.red), m, wn,
-                          M);
+        float s[MT][NT][4] = {};
+        score_page<D, WAY>(s, a, at, sm, place<D>(w, 2 * i), m, 8 * NT * wn);
+#pragma unroll
+        for (int mt = 0; mt < MT; mt++)
+            scale_scores(s[mt], a.scale, cell + 8 * NT * wn, lo[mt], hi[mt],
+                         red + wn * M + m + 16 * mt);
+        __syncthreads();
         issue<D>(w, 2 * i + RING); /* all warps have computed their scores */
-        put_weights(sm + at.p, s, m, NT * wn);
+#pragma unroll
+        for (int mt = 0; mt < MT; mt++) {
+            weigh<NT, NO, WN>(r[mt], s[mt], red + m + 16 * mt, M);
+            put_weights(sm + at.p, s[mt], m + 16 * mt, NT * wn);
+        }
         copy_wait<RING - 1>();
         __syncthreads(); /* values and weights are in shared memory */
-        page = half_page<D>(a.v, place<D>(w, 2 * i + 1), sm + at.tile, table + 16);
-        add_values<D>(r, shared_at(sm + at.p), shared_at(page), m, NO * wn);
+        add_page<D, WAY>(r, a, at, sm, place<D>(w, 2 * i + 1), m, NO * wn);
         if (RING == 2) {
             __syncthreads();
             issue<D>(w, 2 * i + 3);
         }
         if (LOOP && (i + 1 == w.pages || (cell + PAGE) % FT_RANGE == 0)) {
-            fold(all, r);
-            reset(r);
+            fold(all, r[0]);
+            reset(r[0], decoded);
         }
     }
-    put_tile<D, LOOP>(a, t, LOOP ? all : r, g, m, wn, lo, hi);
+#pragma unroll
+    for (int mt = 0; mt < MT; mt++)
+        put_tile<D, LOOP>(a, t, LOOP ? all : r[mt], g, m + 16 * mt, wn, lo[mt], hi[mt]);
 }
 
 /* LOOP: one block per tile and KV head. Otherwise the ranges of all tiles are distributed over as
  * many blocks as the GPU runs at a time: the launch does not depend on the context lengths. */
-template <int D, int WM, bool LOOP>
+template <int D, int WM, bool LOOP, attend_way WAY>
 static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
     attend_mma_kernel(const attend_args a, const layout at)
 {
@@ -734,7 +744,7 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
             t.lo = max(t.lo, range * FT_RANGE);
             t.hi = min(t.hi, (range + 1) * FT_RANGE);
         }
-        attend_tile<D, WM, LOOP>(a, at, sm, t, i % G, &waited);
+        attend_tile<D, WM, LOOP, WAY>(a, at, sm, t, i % G, &waited);
         if (LOOP) return;
         __syncthreads(); /* the next tile overwrites shared memory */
     }
@@ -743,10 +753,17 @@ static __global__ void __launch_bounds__(THREADS, LOOP ? 1 : 2)
 
 typedef void attend_mma_fn(const attend_args, const layout);
 
+template <int D, int WM, bool LOOP> static attend_mma_fn *attend_mma_for(attend_way way)
+{
+    constexpr attend_way OTHER = DECODES(D, WM, LOOP) ? DECODE : EXPAND;
+    return way == HALVES ? attend_mma_kernel<D, WM, LOOP, HALVES>
+                         : attend_mma_kernel<D, WM, LOOP, OTHER>;
+}
+
 /* The kernel for tiles of 16 WM vectors; NULL: there is none. Each head size has its own file. */
-attend_mma_fn *ft_cuda_attend_mma_64(int WM, bool loop);
-attend_mma_fn *ft_cuda_attend_mma_128(int WM, bool loop);
-attend_mma_fn *ft_cuda_attend_mma_256(int WM, bool loop);
-attend_mma_fn *ft_cuda_attend_mma_512(int WM, bool loop);
+attend_mma_fn *ft_cuda_attend_mma_64(int WM, bool loop, attend_way way);
+attend_mma_fn *ft_cuda_attend_mma_128(int WM, bool loop, attend_way way);
+attend_mma_fn *ft_cuda_attend_mma_256(int WM, bool loop, attend_way way);
+attend_mma_fn *ft_cuda_attend_mma_512(int WM, bool loop, attend_way way);
 
 #endif

@@ -1,12 +1,12 @@
 /* Heads of 64 values. */
 #include "dev/cuda/attend/attend_mma.cuh"
 
-attend_mma_fn *ft_cuda_attend_mma_64(int WM, bool loop)
+attend_mma_fn *ft_cuda_attend_mma_64(int WM, bool loop, attend_way way)
 {
     switch (WM) {
-    case 1: return loop ? NULL : attend_mma_kernel<64, 1, false>;
-    case 2: return loop ? NULL : attend_mma_kernel<64, 2, false>;
-    case 4: return loop ? attend_mma_kernel<64, 4, true> : attend_mma_kernel<64, 4, false>;
+    case 1: return loop ? NULL : attend_mma_for<64, 1, false>(way);
+    case 2: return loop ? NULL : attend_mma_for<64, 2, false>(way);
+    case 4: return loop ? attend_mma_for<64, 4, true>(way) : attend_mma_for<64, 4, false>(way);
     }
     return NULL;
 }

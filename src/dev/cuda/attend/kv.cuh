@@ -134,25 +134,38 @@ __device__ __forceinline__ int turbo_code(const unsigned char *codes, int bits, 
     return bits == 2 ? low : low | (codes[group / 4 + i / 8] >> i % 8 & 1) << 2;
 }
 
+/* Code i of 32 in the nibbles of a block. */
+__device__ __forceinline__ int nibble_at(const unsigned char *codes, int i)
+{
+    return codes[i % 16] >> i / 16 * 4 & 15;
+}
+
+__device__ __forceinline__ int five_bits_at(const unsigned char *p, int i)
+{
+    return nibble_at(p + 4, i) | (p[i / 8] >> i % 8 & 1) << 4;
+}
+
+__constant__ const int8_t iq4_nl_step[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                             1,    13,   25,  38,  53,  69,  89,  113};
+
 /* Value i of a row, one at a time: used by attend_scalar.cu. */
 __device__ __forceinline__ float kv_value(const kv_side &s, const unsigned char *row, int group,
                                           int i)
 {
+    const unsigned char *b = row + i / 32 * (s.row / FT_MAX(1, s.d / 32));
     switch (s.type) {
     case FT_KV_F32: return ((const float *)row)[i];
     case FT_KV_F16: return f16_at(row + 2 * i);
     case FT_KV_BF16: return __uint_as_float((uint32_t)((const uint16_t *)row)[i] << 16);
-    case FT_KV_Q8_0: {
-        const unsigned char *b = row + i / 32 * 34;
-        return (float)(int8_t)b[2 + i % 32] * f16_at(b);
-    }
-    case FT_KV_Q4_0: {
-        const unsigned char *b = row + i / 32 * 18;
-        return (float)((b[2 + i % 16] >> (i % 32 / 16 * 4) & 15) - 8) * f16_at(b);
-    }
+    case FT_KV_Q8_0: return (float)(int8_t)b[2 + i % 32] * f16_at(b);
+    case FT_KV_Q4_0: return (float)(nibble_at(b + 2, i % 32) - 8) * f16_at(b);
+    case FT_KV_Q4_1: return (float)nibble_at(b + 4, i % 32) * f16_at(b) + f16_at(b + 2);
+    case FT_KV_Q5_0: return (float)(five_bits_at(b + 2, i % 32) - 16) * f16_at(b);
+    case FT_KV_Q5_1: return (float)five_bits_at(b + 4, i % 32) * f16_at(b) + f16_at(b + 2);
+    case FT_KV_IQ4_NL: return (float)iq4_nl_step[nibble_at(b + 2, i % 32)] * f16_at(b);
     default: {
-        const unsigned char *b = row + i / group * s.group_bytes;
-        return s.f.value[turbo_code(b + s.f.head, s.f.bits, group, i % group)] * f16_at(b);
+        const unsigned char *g = row + i / group * s.group_bytes;
+        return s.f.value[turbo_code(g + s.f.head, s.f.bits, group, i % group)] * f16_at(g);
     }
     }
 }

@@ -68,38 +68,174 @@ __device__ void put_q8_0(unsigned char *to, const float *x, int d)
     }
 }
 
-/* Encodes a block by one lane: the scale with the least squared error after one rounding. Values
- * are first scaled into [1, 2) by a power of two, which changes no byte and keeps the sums in
- * range. */
-__device__ void put_q4_0_block(unsigned char *to, const float *x)
+/* A block of 32 values for an encoder that uses one lane. Values are scaled into [1, 2) by a power
+ * of two, which changes no byte and keeps the sums in range. */
+typedef struct block {
+    const float *x;
+    float mul, unit; /* unit = 1 / mul */
+} block;
+
+__device__ __forceinline__ float value_of(const block &b, int i)
+{
+    return __fmul_rn(finite_or_zero(b.x[i]), b.mul);
+}
+
+__device__ __forceinline__ block block_of(const float *x)
 {
     uint32_t top = 0;
     for (int i = 0; i < 32; i++)
         top = max(top, __float_as_uint(finite_or_zero(x[i])) & 0x7fffffffu);
     const uint32_t e = min(top >> 23, 253u);
-    const float mul = e ? __uint_as_float((254 - e) << 23) : 0.0f;
-    const float unit = e ? __uint_as_float(e << 23) : 1.0f;
-    float low = 0, high = 0, xq = 0, qq = 0;
-    for (int i = 0; i < 32; i++) {
-        const float v = __fmul_rn(finite_or_zero(x[i]), mul);
-        low = i && low < v ? low : v;
-        high = i && high > v ? high : v;
+    return {x, e ? __uint_as_float((254 - e) << 23) : 0.0f, e ? __uint_as_float(e << 23) : 1.0f};
+}
+
+/* Writes a scale or minimum of the block, and returns what decoding gives. */
+__device__ __forceinline__ float put_number(unsigned char *to, const block &b, float v)
+{
+    return __fdiv_rn(put_f16(to, __fmul_rn(v, b.unit)), b.unit);
+}
+
+/* The smallest and the largest value. */
+__device__ __forceinline__ void bounds_of(const block &b, float &low, float &high)
+{
+    low = high = value_of(b, 0);
+    for (int i = 1; i < 32; i++) {
+        const float v = value_of(b, i);
+        low = low < v ? low : v;
+        high = high > v ? high : v;
     }
-    const float spacing = ratio(-8.15f, -low > high ? low : high);
+}
+
+__device__ __forceinline__ float extreme_of(const block &b)
+{
+    float low, high;
+    bounds_of(b, low, high);
+    return -low > high ? low : high;
+}
+
+__device__ __forceinline__ float nearest_whole(float v)
+{
+    return __fsub_rn(__fadd_rn(v, 12582912.0f), 12582912.0f);
+}
+
+/* Codes of four or five bits: the integers nearest to x * mul + add. */
+__device__ __forceinline__ void put_codes(unsigned char *to, const block &b, float mul, float add,
+                                          bool five)
+{
+    uint32_t fifth = 0;
+    unsigned char *codes = to + (five ? 4 : 0);
+    for (int i = 0; i < 16; i++) {
+        const float most = five ? 31 : 15;
+        const int low = whole_of(__fadd_rn(__fmul_rn(value_of(b, i), mul), add), 0, most);
+        const int high = whole_of(__fadd_rn(__fmul_rn(value_of(b, i + 16), mul), add), 0, most);
+        codes[i] = (unsigned char)((low & 15) | high << 4);
+        fifth |= (uint32_t)(low >> 4) << i | (uint32_t)(high >> 4) << (i + 16);
+    }
+    if (!five) return;
+    *(uint16_t *)to = (uint16_t)fifth;
+    *(uint16_t *)(to + 2) = (uint16_t)(fifth >> 16);
+}
+
+/* Q4_0 and Q5_0: the scale with the least squared error after one rounding. */
+__device__ void put_scaled_block(unsigned char *to, const float *x, bool five)
+{
+    const block b = block_of(x);
+    const float most = five ? 15 : 7, spacing = ratio(five ? -16.1f : -8.15f, extreme_of(b));
+    float xq = 0, qq = 0;
     for (int i = 0; i < 32; i++) {
-        const float v = __fmul_rn(finite_or_zero(x[i]), mul);
-        float q = __fsub_rn(__fadd_rn(__fmul_rn(v, spacing), 12582912.0f), 12582912.0f);
-        q = q < 7.0f ? q : 7.0f;
+        const float v = value_of(b, i);
+        float q = nearest_whole(__fmul_rn(v, spacing));
+        q = q < most ? q : most;
         xq = __fadd_rn(xq, __fmul_rn(q, v));
         qq = __fadd_rn(qq, __fmul_rn(q, q));
     }
-    const float seen = put_f16(to, __fmul_rn(ratio(xq, qq), unit));
-    const float inverse = ratio(1, __fdiv_rn(seen, unit));
+    const float inverse = ratio(1, put_number(to, b, ratio(xq, qq)));
+    put_codes(to + 2, b, inverse, five ? 16 : 8, five);
+}
+
+/* Q4_1 and Q5_1: the line with the least squared error after one rounding, or a constant. */
+__device__ void put_line_block(unsigned char *to, const float *x, bool five)
+{
+    const block b = block_of(x);
+    const float most = five ? 31 : 15, cut = five ? 0.006f : 0.02f, n = 32;
+    const float inner = __fsub_rn(__fsub_rn(1, cut), cut);
+    float low, high, sx = 0, sq = 0, qq = 0, xq = 0;
+    bounds_of(b, low, high);
+    const float range = __fsub_rn(high, low), start = __fadd_rn(low, __fmul_rn(range, cut));
+    const float spacing = ratio(most, __fmul_rn(range, inner));
+    for (int i = 0; i < 32; i++) {
+        const float v = value_of(b, i);
+        float q = nearest_whole(__fmul_rn(__fsub_rn(v, start), spacing));
+        q = q > 0 ? q : 0;
+        q = q < most ? q : most;
+        sx = __fadd_rn(sx, v);
+        sq = __fadd_rn(sq, q);
+        qq = __fadd_rn(qq, __fmul_rn(q, q));
+        xq = __fadd_rn(xq, __fmul_rn(q, v));
+    }
+    float scale = ratio(__fsub_rn(__fmul_rn(n, xq), __fmul_rn(sx, sq)),
+                        __fsub_rn(__fmul_rn(n, qq), __fmul_rn(sq, sq)));
+    float min = __fdiv_rn(__fsub_rn(sx, __fmul_rn(scale, sq)), n);
+    const float mean = __fdiv_rn(sx, n), twice = __fmul_rn(2, sx);
+    const float flat = __fmul_rn(__fsub_rn(twice, __fmul_rn(mean, n)), mean);
+    const float slope =
+        __fsub_rn(__fmul_rn(2, __fsub_rn(xq, __fmul_rn(min, sq))), __fmul_rn(scale, qq));
+    const float gain =
+        __fadd_rn(__fmul_rn(scale, slope), __fmul_rn(min, __fsub_rn(twice, __fmul_rn(min, n))));
+    if (!(gain > flat && scale > 0)) scale = 0, min = mean;
+    const float inverse = ratio(1, put_number(to, b, scale));
+    put_codes(to + 4, b, inverse, __fmul_rn(-put_number(to + 2, b, min), inverse), five);
+}
+
+/* Between neighbouring steps of IQ4_NL: a value above is nearer to the upper one. And how far apart
+ * they are. */
+__constant__ float step_limit[15] = {-115.5f, -93.5f, -74,   -57,   -42, -28.5f, -16, -4.5f,
+                                     7,       19,     31.5f, 45.5f, 61,  79,     101};
+__constant__ float step_rise[15] = {23, 21, 18, 16, 14, 13, 12, 11, 12, 12, 13, 15, 16, 20, 24};
+
+/* IQ4_NL: of several scales the one with the least squared error. */
+__device__ void put_steps_block(unsigned char *to, const float *x)
+{
+    const block b = block_of(x);
+    const float trial[6] = {-127, -119, -110, -136, 113, 122};
+    const float inverse = ratio(1, extreme_of(b));
+    float scale = 0, best = 0;
+    for (int t = 0; t <= 6; t++) {
+        const float spacing = t < 6 ? __fmul_rn(inverse, trial[t]) : ratio(1, scale);
+        float xq = 0, qq = 0;
+        for (int i = 0; i < 32; i++) {
+            const float v = value_of(b, i), at = __fmul_rn(v, spacing);
+            float q = -127;
+            for (int j = 0; j < 15; j++) q += at > step_limit[j] ? step_rise[j] : 0.0f;
+            xq = __fadd_rn(xq, __fmul_rn(q, v));
+            qq = __fadd_rn(qq, __fmul_rn(q, q));
+        }
+        const float s = ratio(xq, qq), gain = __fmul_rn(s, xq);
+        if (gain > best) best = gain, scale = s;
+    }
+    const float spacing = ratio(1, put_number(to, b, scale));
     for (int i = 0; i < 16; i++) {
-        const float a = __fmul_rn(finite_or_zero(x[i]), mul);
-        const float b = __fmul_rn(finite_or_zero(x[i + 16]), mul);
-        to[2 + i] = whole_of(__fadd_rn(__fmul_rn(a, inverse), 8), 0, 15) |
-                    whole_of(__fadd_rn(__fmul_rn(b, inverse), 8), 0, 15) << 4;
+        const float low = __fmul_rn(value_of(b, i), spacing);
+        const float high = __fmul_rn(value_of(b, i + 16), spacing);
+        int code = 0;
+        for (int j = 0; j < 15; j++)
+            code += (low > step_limit[j]) + (high > step_limit[j] ? 16 : 0);
+        to[2 + i] = (unsigned char)code;
+    }
+}
+
+/* A lane encodes a block. */
+__device__ void put_blocks(int type, unsigned char *to, const float *x, int d, int bytes)
+{
+    for (int i = threadIdx.x & 31; i < d / 32; i += 32) {
+        unsigned char *block = to + bytes * i;
+        switch (type) {
+        case FT_KV_Q4_0: put_scaled_block(block, x + 32 * i, false); break;
+        case FT_KV_Q5_0: put_scaled_block(block, x + 32 * i, true); break;
+        case FT_KV_Q4_1: put_line_block(block, x + 32 * i, false); break;
+        case FT_KV_Q5_1: put_line_block(block, x + 32 * i, true); break;
+        default: put_steps_block(block, x + 32 * i);
+        }
     }
 }
 
@@ -185,8 +321,10 @@ __device__ void put_row(const kv_side &s, const kv_hadamard &t, unsigned char *t
         break;
     case FT_KV_Q8_0: put_q8_0(to, x, s.d); break;
     case FT_KV_Q4_0:
-        for (int i = lane; i < s.d / 32; i += 32) put_q4_0_block(to + 18 * i, x + 32 * i);
-        break;
+    case FT_KV_Q4_1:
+    case FT_KV_Q5_0:
+    case FT_KV_Q5_1:
+    case FT_KV_IQ4_NL: put_blocks(s.type, to, x, s.d, s.row / (s.d / 32)); break;
     default:
         to += group * s.group_bytes;
         if (t.group == 128)
@@ -221,6 +359,39 @@ static __global__ void __launch_bounds__(32 * WARPS) kv_put_kernel(const put_arg
     put_row(s, a.hadamard, to, x, group, square, (unsigned char *)(square + 128));
 }
 
+/* Many rows of f16, without a mean: a thread has eight values. */
+static __global__ void __launch_bounds__(256) kv_put_halves_kernel(const put_args a)
+{
+    const int pieces = a.side[0].d / 8, G = a.side[0].G;
+    const int i = blockIdx.x * blockDim.x + threadIdx.x, at = i / pieces, c = i % pieces * 8;
+    const int which = at & 1, t = at / 2 / G, g = at / 2 % G;
+    if (t >= a.T) return;
+    const kv_side &s = a.side[which];
+    const int slot = a.b.span[a.b.span_of[t]].slot, cell = a.b.cell[t];
+    const int page = a.b.page[a.space][slot * a.b.pages_per_seq + cell / FT_PAGE_ROWS];
+    unsigned char *to = kv_page(s, page, g) + (cell % FT_PAGE_ROWS) * s.row + 2 * c;
+    wait_for_previous_kernel();
+    const float *from = mat_head(a.x[which], t, g) + c;
+    float v[8];
+    *(float4 *)v = ((const float4 *)from)[0];
+    *(float4 *)(v + 4) = ((const float4 *)from)[1];
+#pragma unroll
+    for (int j = 0; j < 8; j++) v[j] = fminf(fmaxf(finite_or_zero(v[j]), -65504.0f), 65504.0f);
+    *(uint4 *)to = pack_eight(v);
+}
+
+/* Whether heads of eight values at a time are at multiples of 16 bytes. */
+static bool in_eights(const put_args *a)
+{
+    for (int i = 0; i < 2; i++) {
+        const ft_mat *x = &a->x[i];
+        if (a->side[i].type != FT_KV_F16 || x->d % 8 || x->hs % 4 || x->rs % 4 ||
+            (uintptr_t)x->p % 16)
+            return false;
+    }
+    return a->T > FT_SHAPE_ROWS && !a->mean;
+}
+
 extern "C" void ft_cuda_kv_put(ft_dev *dev, const ft_kv *kv, ft_mat k, ft_mat v)
 {
     ft_cuda *c = (ft_cuda *)dev;
@@ -235,6 +406,11 @@ extern "C" void ft_cuda_kv_put(ft_dev *dev, const ft_kv *kv, ft_mat k, ft_mat v)
     a.space = kv->space;
     a.T = k.T;
     a.groups = 1;
+    if (in_eights(&a)) {
+        FT_LAUNCH_NEXT(c, kv_put_halves_kernel,
+                       ft_blocks((size_t)k.T * kv->G * 2 * (size_t)(kv->d / 8), 256), 256, 0, a);
+        return;
+    }
     for (int i = 0; i < 2; i++)
         if (a.side[i].hadamard) a.groups = FT_MAX(a.groups, a.side[i].width / a.hadamard.group);
     const size_t shared = WARPS * sizeof(float) * ((size_t)(kv->d + 127) / 128 * 128 + 128 + 32);
