@@ -420,8 +420,8 @@ static uint64_t free_bytes(ft_dev *d)
 
 static double read_rate(ft_dev *d)
 {
-    ft_dev *fast = ft_split_use((ft_split *)d, FT_SPLIT_FAST);
-    return fast->read_rate(fast);
+    ft_dev *local = ft_split_local(d);
+    return local->read_rate(local);
 }
 
 static void close(ft_dev *d)
