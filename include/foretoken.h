@@ -99,6 +99,14 @@ ft_status ft_ranks_start(int *rank, int *ranks, ft_err *err);
 ft_status ft_ranks_serve(const struct ft_llm_params *p, ft_err *err);
 void ft_ranks_end(void);
 
+enum { FT_ADAPTERS_MAX = 16 };
+
+/* A LoRA adapter: a GGUF file with general.type = adapter, made for the model. */
+typedef struct ft_lora_file {
+    const char *path;
+    float scale; /* of requests that have no scales of their own; 0: it is not applied */
+} ft_lora_file;
+
 /* An n-gram drafter: length of the n-gram to look up, maximum number of tokens to copy, minimum
  * number of earlier occurrences. */
 typedef struct ft_ngram_params {
@@ -140,6 +148,8 @@ typedef struct ft_llm_params {
     /* "KEY=TYPE:VALUE" replaces a key of the model file, with the types int, float, bool, str. */
     const char *const *override_kv;
     int n_override_kv;
+    const ft_lora_file *lora;
+    int n_lora;               /* at most FT_ADAPTERS_MAX */
     const char *rope_scaling; /* none, linear, yarn; NULL: as in the file, or linear if there is a
                                  scale */
     float rope_scale, rope_freq_base; /* 0: as in the file */
@@ -208,9 +218,12 @@ typedef struct ft_llm_info {
     const char *call_marker;   /* text that begins a tool call; NULL: the template has no calls */
     const char *bos, *eos;     /* text of these tokens; "" if there is none */
     int layers, width, vocab, ctx, ctx_train, threads, slots;
-    int draft_layers; /* of the MTP head or the draft model; 0: none */
-    int jobs_max;     /* jobs of one client that may run or wait at a time; 0: ft_llm_start was not
-                       * called */
+    int pooling;               /* ft_pooling that the file recommends; -1: none */
+    bool ranks;                /* it has a classification head: FT_POOL_RANK */
+    const char *rank_template; /* prompt for ranking, with {query} and {document}; NULL: none */
+    int draft_layers;          /* of the MTP head or the draft model; 0: none */
+    int jobs_max; /* jobs of one client that may run or wait at a time; 0: ft_llm_start was not
+                   * called */
     uint64_t parameters, weight_bytes;
     const char *weight_type; /* type of most weights: "Q4_K" */
     uint64_t cache_bytes;    /* cache and step buffers */
@@ -231,6 +244,21 @@ ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int
                          ft_cache_size *out, ft_err *err);
 const ft_llm_info *ft_llm_about(const ft_llm *m);
 const ft_vocab *ft_llm_vocab(const ft_llm *m);
+
+/* A loaded adapter. The strings are those of the file, "" if it has none, and live as long as the
+ * model. */
+typedef struct ft_adapter_info {
+    const char *path;
+    const char *task_name, *prompt_prefix;
+    float scale; /* of requests that have no scales of their own */
+} ft_adapter_info;
+
+/* The adapters in the order of ft_llm_params.lora; returns how many there are. Any thread may call
+ * these two functions. */
+int ft_llm_adapters(ft_llm *m, ft_adapter_info *out, int cap);
+/* Sets the scales of requests that begin later and have none of their own. */
+ft_status ft_llm_adapt(ft_llm *m, const float *scale, int n, ft_err *err);
+
 /* Path of the default model: next to the program, in the source tree, or installed. NULL if there
  * is none. */
 const char *ft_default_model(void);
@@ -421,9 +449,12 @@ typedef struct ft_request {
     const char *reasoning_message; /* inserted where the budget ends the thinking; NULL: nothing */
     bool cache_prompt;   /* jobs: reuse the cached prefix of the prompt, and cache this prompt */
     uint64_t cache_salt; /* cached prompts are shared by requests with the same salt */
-    int slot;            /* jobs: preferred slot; -1: any */
-    uint64_t client;     /* jobs: the client whose share of the queue it uses; 0: none */
-    bool progress;       /* jobs: call wake also while the prompt is processed */
+    const float *lora; /* [n_lora] scales of the adapters, 0 for those that are missing; NULL: those
+                        * of ft_llm_adapt. Cached prompts are shared by requests with the same */
+    int n_lora;
+    int slot;        /* jobs: preferred slot; -1: any */
+    uint64_t client; /* jobs: the client whose share of the queue it uses; 0: none */
+    bool progress;   /* jobs: call wake also while the prompt is processed */
     bool (*on_event)(void *user, const ft_event *e); /* false cancels; may be NULL */
     void *user;
 } ft_request;
@@ -488,10 +519,19 @@ void ft_job_end_thought(ft_job *j); /* ends the reasoning at the next token; fro
 /* Cancels the job. Accepts NULL and never waits for the engine. wake is not called afterwards. */
 void ft_job_free(ft_job *j);
 
-typedef enum ft_pooling { FT_POOL_MEAN, FT_POOL_LAST } ft_pooling;
+/* What becomes of the hidden rows of a text, after the final norm: their mean, the last or the
+ * first one, all of them, or the score of the model's classification head for the last one. */
+typedef enum ft_pooling {
+    FT_POOL_MEAN,
+    FT_POOL_LAST,
+    FT_POOL_CLS,
+    FT_POOL_NONE,
+    FT_POOL_RANK
+} ft_pooling;
 
-/* Hidden rows of the ids after the final norm, pooled and normalized to length one. out: [width].
- * With a started engine thread it runs between two steps. Returns when done. */
+/* Hidden rows of the ids, pooled and normalized to length one: out is [width]. FT_POOL_NONE: [n,
+ * width], as they are; FT_POOL_RANK: one score, FT_EUNSUPPORTED without ft_llm_info.ranks. With a
+ * started engine thread it runs between two steps. Returns when done. */
 ft_status ft_llm_embed(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling, float *out,
                        ft_err *err);
 
@@ -502,6 +542,7 @@ typedef struct ft_embedding_params {
     const int *n_ids;          /* [n] */
     int n;
     ft_pooling pooling;
+    bool raw;                 /* do not normalize them to length one */
     uint64_t client;          /* as in ft_request */
     void (*wake)(void *user); /* called once, on the engine thread, when all are done */
     void *user;
@@ -513,7 +554,8 @@ typedef struct ft_embedding ft_embedding;
 ft_status ft_embedding_new(ft_embedding **out, ft_llm *m, const ft_embedding_params *p,
                            ft_err *err);
 bool ft_embedding_done(ft_embedding *e);
-/* When done: *out is [n, width] and belongs to e. */
+/* When done: *out is [n, width] and belongs to e. FT_POOL_NONE: the rows of all tokens of the first
+ * text, then those of the second, and so on; FT_POOL_RANK: [n]. */
 ft_status ft_embedding_result(ft_embedding *e, const float **out, ft_err *err);
 void ft_embedding_cancel(ft_embedding *e); /* from any thread; it is done within a step */
 /* Cancels; accepts NULL; never waits for the engine. wake is not called any more. */

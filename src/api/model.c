@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "api/images.h"
 
+#include "api/adapters.h"
 #include "api/prompt_scores.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -9,6 +10,7 @@
 #include "base/mem.h"
 #include "dev/link.h"
 #include "kv/plan.h"
+#include "model/rank.h"
 #include "text/stream.h"
 
 #include <limits.h>
@@ -326,6 +328,19 @@ static const char *most_weights(const ft_gguf *g)
     return ft_type_of((ft_type)best)->name;
 }
 
+/* ARCH.pooling_type, in the numbering of GGUF files. */
+static int pooling_of(const ft_gguf *g)
+{
+    static const int by_number[] = {FT_POOL_NONE, FT_POOL_MEAN, FT_POOL_CLS, FT_POOL_LAST,
+                                    FT_POOL_RANK};
+    char key[160];
+    ft_str arch;
+    uint32_t n;
+    if (!ft_gguf_str(g, "general.architecture", &arch)) return -1;
+    snprintf(key, sizeof key, "%.*s.pooling_type", (int)FT_MIN(arch.n, (size_t)80), arch.p);
+    return ft_gguf_u32(g, key, &n) && n < FT_COUNT(by_number) ? by_number[n] : -1;
+}
+
 static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_draft_methods *d,
                       const ft_engine_params *e, int64_t start)
 {
@@ -370,6 +385,11 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_draft_methods 
     i->weight_bytes = m->model->weight_bytes + (m->assistant ? m->assistant->weight_bytes : 0);
     i->weight_type = most_weights(m->model->file);
     i->cache_bytes = ft_engine_bytes(m->model, m->assistant, e);
+    i->pooling = pooling_of(m->model->file);
+    i->ranks = m->rank != NULL;
+    ft_str text;
+    if (ft_gguf_str(m->model->file, "tokenizer.chat_template.rerank", &text))
+        i->rank_template = m->rank_template = copy_of(text);
     i->load_s = (double)(ft_now_ns() - start) * 1e-9;
     m->draft_max = i->drafts ? e->draft_max : 0;
 }
@@ -389,10 +409,13 @@ static ft_status load_files(ft_llm *m, ft_llm_params *p, ft_draft_methods *d, ft
         ft_err_prefix(err, "%s", m->path);
         return st;
     }
+    if ((st = ft_rank_open(&m->rank, m->model->file, m->model->D, err))) return st;
     if ((st = open_chat(m, p, err))) return st;
     if ((st = ft_llm_open_images(m, p, err))) return st;
     if (d->kinds & FT_SPEC_HEAD && p->draft_max > 0 && (st = ft_llm_narrow(m, p, err))) return st;
+    if ((st = ft_llm_open_adapters(m, p, err))) return st;
     if ((st = ft_llm_engine_params(e, m->model, p, d, err))) return st;
+    e->lora = m->lora;
     if ((st = measure_keys(m, p, e, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;
@@ -474,6 +497,8 @@ void ft_llm_close(ft_llm *m)
     ft_free(m->name);
     ft_free(m->drafter);
     ft_scores_free(m->scores);
+    ft_rank_free(m->rank);
+    ft_free(m->rank_template);
     ft_free(m->template_text);
     ft_free(m->bos);
     ft_free(m->eos);

@@ -42,6 +42,9 @@ struct ft_llm {
     int n_over;
     ft_kv_calibration *calibration; /* of the keys; NULL: not measured */
     struct ft_images *images;       /* NULL: the model reads none */
+    struct ft_rank *rank;           /* classification head; NULL: none */
+    char *rank_template;            /* of the file; NULL: none */
+    float lora[FT_LORA_MAX];        /* scales of requests without any, under the lock */
     struct ft_score_store *scores;  /* of recent prompts, under the lock; NULL: none yet */
 };
 

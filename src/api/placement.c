@@ -1,9 +1,11 @@
 /* api/placement.c - where a model's layers are: all on one device, or split over several and the
  * CPU. The required memory is computed before anything is loaded: weights in the devices' layouts,
  * KV cache and journals of their layers, the buffers of steps, and a drafter. */
+#include "api/adapters.h"
 #include "api/images.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "model/adapter.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -331,6 +333,19 @@ static uint64_t images_bytes(const ft_llm *m, const plan *a, const ft_llm_params
     return bytes;
 }
 
+/* Of the adapters, as if all of them were on the device. */
+static uint64_t adapters_bytes(const plan *a, const ft_model *m)
+{
+    ft_dev *d = a->part[a->local];
+    uint64_t sum = 0;
+    for (int i = 0; i < m->n_adapter; i++)
+        for (int j = 0; j < m->adapter[i]->n; j++) {
+            const ft_lora *l = &m->adapter[i]->lora[j];
+            sum += d->weight_bytes(d, &l->a) + d->weight_bytes(d, &l->b);
+        }
+    return sum;
+}
+
 /* ---- devices and shares ---- */
 
 static bool is_cpu(const ft_dev *d)
@@ -415,6 +430,7 @@ static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p,
     ft_status st = read_shares(a, m, listed, p->tensor_split, err);
     if (!st) st = ft_llm_open_file(&seen.model, m->path, none, NULL, &q, err);
     if (!st) (void)ft_llm_open_drafter(&seen, &q, &kinds, NULL);
+    if (!st) (void)ft_llm_open_adapters(&seen, &q, NULL);
     if (!st) st = ft_llm_engine_params(&e, seen.model, p, &kinds, err);
     if (!st) {
         a->model = seen.model;
@@ -426,8 +442,10 @@ static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p,
         a->n_cache = ft_engine_parts(a->model, a->drafter, &e, &a->step, &a->draft, a->cache);
         read_rooms(a, p);
         uint64_t *room = &a->room[a->local];
-        const uint64_t images = *room && a->part[a->local] ? images_bytes(m, a, p, none) : 0;
-        if (images) *room = *room > images ? *room - images : 1;
+        const uint64_t more = *room && a->part[a->local]
+                                  ? images_bytes(m, a, p, none) + adapters_bytes(a, seen.model)
+                                  : 0;
+        if (more) *room = *room > more ? *room - more : 1;
         st = place(m, a, p, err);
     }
     ft_free(a);

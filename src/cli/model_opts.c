@@ -200,6 +200,37 @@ static void warn_rotation(void)
     }
 }
 
+/* One adapter of --lora: FILE or FILE:SCALE. */
+static ft_status read_adapter(ft_lora_file *f, char *text, ft_err *err)
+{
+    char *colon = strrchr(text, ':');
+    double scale;
+    *f = (ft_lora_file){.path = text, .scale = 1};
+    if (colon && ft_parse_f64(colon + 1, -1e6, 1e6, &scale)) {
+        *colon = 0;
+        f->scale = (float)scale;
+    }
+    return *text ? FT_OK : ft_fail(err, FT_EINVAL, "--lora: no file, want FILE or FILE:SCALE");
+}
+
+static ft_status lora_opts(ft_model_opts *mo, const ft_opts *o, ft_llm_params *p, ft_err *err)
+{
+    ft_lora_file *f = keep(mo, ft_new_n(ft_lora_file, FT_ADAPTERS_MAX));
+    ft_status st = FT_OK;
+    p->lora = f;
+    for (int i = 0; i < ft_opts_count(o, "lora"); i++) {
+        char *rest = NULL, *text = keep(mo, ft_strdup(ft_opts_at(o, "lora", i)));
+        for (text = strtok_r(text, ",", &rest); text && !st; text = strtok_r(NULL, ",", &rest)) {
+            if (p->n_lora == FT_ADAPTERS_MAX)
+                return ft_fail(err, FT_ELIMIT, "--lora: more than %d adapters", FT_ADAPTERS_MAX);
+            st = read_adapter(&f[p->n_lora++], text, err);
+        }
+    }
+    for (int i = 0; i < p->n_lora && ft_opts_flag(o, "lora-init-without-apply"); i++)
+        f[i].scale = 0;
+    return st;
+}
+
 ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_params *p, ft_err *err)
 {
     warn_rotation();
@@ -225,6 +256,7 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
     rope_opts(o, p);
     p->override_kv = list(mo, o, "override-kv", &p->n_override_kv);
     p->override_tensor = list(mo, o, "override-tensor", &p->n_override_tensor);
+    if ((st = lora_opts(mo, o, p, err))) return st;
     p->progress = ft_opts_flag(o, "quiet") ? NULL : ft_bar_load;
     if (ft_opts_has(o, "mmproj")) {
         const char *url = ft_opts_text(o, "mmproj-url");

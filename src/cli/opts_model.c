@@ -67,6 +67,18 @@ const ft_param ft_opts_model[] = {
      .flags = FT_PARAM_LONG,
      .help = "replace or add a key of the model file; TYPE is int, float, bool or str; several are "
              "separated by commas"},
+    {.name = "lora",
+     .aliases = "--lora-scaled",
+     FT_IS_LIST("FILE[:SCALE]"),
+     MODEL,
+     .help = "apply a LoRA adapter (GGUF) to the model with this scale (1 unless given); can be "
+             "repeated, or several separated by commas, at most 16"},
+    {.name = "lora-init-without-apply",
+     FT_IS_FLAG,
+     MODEL,
+     .flags = FT_PARAM_LONG,
+     .help = "load the adapters of --lora with scale 0; requests and POST /lora-adapters apply "
+             "them"},
     {.name = "mmproj",
      .aliases = "-mm",
      FT_IS_TEXT("FILE"),

@@ -103,6 +103,28 @@ const ft_param ft_opts_serve[] = {
      .def = "0",
      .unit = "connections",
      .help = "maximum number of connections from one address (0: half of --max-connections)"},
+    {.name = "pooling",
+     FT_IS_CHOICE("none|mean|cls|last|rank"),
+     SERVER,
+     .env = "LLAMA_ARG_POOLING",
+     .def_note = "as in the model file, else mean",
+     .help =
+         "embedding of a text: the mean of its tokens, that of the first (cls) or last one, one "
+         "for each token (none: /embedding only), or the score of a reranking model (rank)"},
+    {.name = "embd-normalize",
+     FT_IS_INT("N", -1, 100),
+     SERVER,
+     .flags = FT_PARAM_LONG,
+     .def = "2",
+     .help = "norm of embeddings: 2 is the Euclidean one, N the N-norm, 0 the largest absolute "
+             "value (-1: not normalized); the default of embd_normalize"},
+    {.name = "rerank",
+     .aliases = "--reranking",
+     FT_IS_FLAG,
+     SERVER,
+     .flags = FT_PARAM_LONG,
+     .env = "LLAMA_ARG_RERANKING",
+     .help = "the same as --pooling rank; /rerank is served whenever the model can rank"},
     {.name = "cache-shared", FT_IS_FLAG, SERVER, .help = "share cached prompts between API keys"},
     {.name = "slots",
      FT_IS_FLAG,
@@ -165,8 +187,9 @@ const ft_param ft_opts_serve[] = {
      FT_IS_TEXT("DIR"),
      MODELS,
      .env = "LLAMA_ARG_MODELS_DIR",
-     .help = "offer every .gguf file of this folder and its subfolders under its file name; a model "
-             "is loaded by the first request that names it"},
+     .help =
+         "offer every .gguf file of this folder and its subfolders under its file name; a model "
+         "is loaded by the first request that names it"},
     {.name = "models-preset",
      FT_IS_TEXT("FILE"),
      MODELS,

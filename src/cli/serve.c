@@ -69,6 +69,19 @@ static ft_status template_kwargs(serving *u, ft_err *err)
     return FT_OK;
 }
 
+static int pooling_of(const ft_opts *o)
+{
+    static const char *const name[] = {[FT_POOL_MEAN] = "mean",
+                                       [FT_POOL_LAST] = "last",
+                                       [FT_POOL_CLS] = "cls",
+                                       [FT_POOL_NONE] = "none",
+                                       [FT_POOL_RANK] = "rank"};
+    const char *given = ft_opts_text(o, "pooling");
+    for (size_t i = 0; given && i < FT_COUNT(name); i++)
+        if (!strcmp(given, name[i])) return (int)i;
+    return ft_opts_flag(o, "rerank") ? (int)FT_POOL_RANK : -1;
+}
+
 static void serve_params(serving *u, ft_serve_params *p)
 {
     const ft_opts *o = u->o;
@@ -113,6 +126,8 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->template_kwargs = u->kwargs; /* includes --thinking */
     p->cache_prompt = ft_opts_flag(o, "cache-prompt");
     p->seed = ft_opts_int(o, "seed");
+    p->pooling = pooling_of(o);
+    p->embd_normalize = (int)ft_opts_int(o, "embd-normalize");
     u->drain_s = p->drain_s;
 }
 

@@ -264,6 +264,15 @@ static void image_rows(ft_dev *d, ft_mat y, ft_mat x)
     PUT(x);
 }
 
+static void mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc)
+{
+    BEGIN(MIX);
+    PUT(y);
+    PUT(x);
+    PUT(m);
+    PUT(acc);
+}
+
 const ft_ops ft_remote_ops = {
     .embed = embed,
     .rmsnorm = rmsnorm,
@@ -290,4 +299,5 @@ const ft_ops ft_remote_ops = {
     .moe_shared = moe_shared,
     .centroid_head = centroid_head,
     .image_rows = image_rows,
+    .mix = mix,
 };

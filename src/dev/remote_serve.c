@@ -234,6 +234,7 @@ static void bind_weight(ft_remote_server *s)
     else if (!file && ft_serve_bytes(s, 0) && bytes <= s->left)
         data = w.own = memcpy(ft_alloc_aligned(bytes + 64, 64), ft_serve_bytes(s, bytes), bytes);
     w.w.name = "a weight of rank 0";
+    w.w.lora = NULL;
     w.w.scale = ft_serve_address(s, (uintptr_t)w.w.scale);
     w.w.data = w.w.packed = NULL;
     ft_status st = data ? s->dev->bind(s->dev, &w.w, data, &err)

@@ -345,6 +345,12 @@ static void elements(ft_remote_server *s, ft_remote_op op)
     } else if (op == FT_REMOTE_ADD) {
         const float scale = take_f32(s);
         if (!s->failed) f->add(d, y, x, scale);
+    } else if (op == FT_REMOTE_MIX) {
+        TAKE(ft_mixing, m);
+        const bool acc = take_bool(s);
+        m.row = here(s, m.row);
+        m.w = here(s, m.w);
+        if (!s->failed) f->mix(d, y, x, m, acc);
     } else if (op == FT_REMOTE_GATHER) {
         const int which = take_int(s);
         if (!s->failed) f->gather(d, y, x, which);
@@ -384,6 +390,7 @@ void ft_serve_op(ft_remote_server *s, ft_remote_op op)
     case FT_REMOTE_GATHER:
     case FT_REMOTE_SIGMOID_MUL:
     case FT_REMOTE_SCATTER:
+    case FT_REMOTE_MIX:
     case FT_REMOTE_IMAGE_ROWS: elements(s, op); break;
     default: s->left = 0; ft_serve_fail(s, FT_EFORMAT, "rank 0 sent a command that does not exist");
     }

@@ -58,6 +58,7 @@ typedef enum ft_remote_op {
     FT_REMOTE_MOE_SHARED,
     FT_REMOTE_CENTROID_HEAD,
     FT_REMOTE_IMAGE_ROWS,
+    FT_REMOTE_MIX,
 } ft_remote_op;
 
 typedef struct ft_remote_facts {

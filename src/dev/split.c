@@ -449,12 +449,18 @@ ft_dev *ft_dev_split(ft_dev *const *dev, int n, const ft_split_rule *r)
 {
     assert(n > 1 && n <= FT_SPLIT_MAX && dev[FT_SPLIT_HOST]->unified);
     ft_split *s = ft_new(ft_split);
-    for (int i = 0; i < n; i++) s->part[i] = dev[i];
+    bool fused = false;
+    for (int i = 0; i < n; i++) {
+        s->part[i] = dev[i];
+        fused = fused || dev[i]->op->moe_shared;
+    }
+    s->ops = ft_split_ops;
+    if (!fused) s->ops.moe_shared = NULL;
     s->n = n;
     s->rule = *r;
     name_parts(s);
     s->dev = (ft_dev){
-        .op = &ft_split_ops,
+        .op = &s->ops,
         .name = s->words,
         .threads = dev[FT_SPLIT_HOST]->threads,
         .alloc_for = alloc_for,

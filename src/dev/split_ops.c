@@ -235,12 +235,22 @@ static void scatter(ft_dev *d, ft_mat y, ft_mat x)
     h->op->scatter(h, mat_on(s, y, side, CHANGE), from);
 }
 
-/* A tower runs on one device alone: of its ops this one is all that the text model calls. */
+/* A tower runs on one device alone: of its ops these two are all that the text model calls. */
 static void image_rows(ft_dev *d, ft_mat y, ft_mat x)
 {
     ENTER(side_of((const ft_split *)d, y));
     const ft_mat from = mat_on(s, x, side, READ);
     h->op->image_rows(h, mat_on(s, y, side, CHANGE), from);
+}
+
+static void mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc)
+{
+    ENTER(side_of((const ft_split *)d, x));
+    const size_t n = (size_t)y.T * (size_t)m.n * 4;
+    const ft_mat from = mat_on(s, x, side, READ);
+    m.row = bytes_on(s, m.row, n, side, READ);
+    m.w = bytes_on(s, m.w, n, side, READ);
+    h->op->mix(h, mat_on(s, y, side, acc ? CHANGE : WRITE), from, m, acc);
 }
 
 static void argmax(ft_dev *d, int32_t *id, ft_mat x)
@@ -307,5 +317,6 @@ const ft_ops ft_split_ops = {
     .moe = moe,
     .moe_shared = moe_shared,
     .centroid_head = centroid_head,
+    .mix = mix,
     .image_rows = image_rows,
 };

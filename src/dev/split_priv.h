@@ -24,6 +24,7 @@ typedef struct ft_split_mem {
 
 typedef struct ft_split {
     ft_dev dev;
+    ft_ops ops;
     ft_dev *part[FT_SPLIT_MAX];
     int n;
     uint64_t busy; /* devices with weights that products read */

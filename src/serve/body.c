@@ -73,7 +73,7 @@ static size_t bad_utf8_at(ft_str t)
     return i;
 }
 
-bool ft_body_parse(json_t **out, ft_str text, ft_http_error *error)
+bool ft_body_parse(json_t **out, ft_str text, bool list, ft_http_error *error)
 {
     size_t at = 0;
     *out = NULL;
@@ -94,6 +94,10 @@ bool ft_body_parse(json_t **out, ft_str text, ft_http_error *error)
         return ft_http_error_set(error, FT_ERR_INVALID, NULL,
                                  "byte %d of the body is not valid JSON: %s", e.position, e.text);
     if (json_is_object(*out)) return true;
+    if (list && json_is_array(*out)) {
+        *out = json_pack("{s:o}", "list", *out);
+        return true;
+    }
     char brief[72];
     ft_http_error_set(error, FT_ERR_INVALID, NULL, "the body is %s, want a JSON object",
                       ft_json_brief(*out, brief));

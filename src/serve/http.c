@@ -466,7 +466,8 @@ static void parse(ft_call *c)
 {
     ft_http_error error;
     if (!c->post || c->body) return;
-    if (check_body_memory(c, &error) && ft_body_parse(&c->body, ft_buf_str(&c->in), &error)) {
+    if (check_body_memory(c, &error) &&
+        ft_body_parse(&c->body, ft_buf_str(&c->in), c->route && c->route->list, &error)) {
         ft_prompt_log(c, ft_buf_str(&c->in));
         ft_buf_release(&c->in);
         return;

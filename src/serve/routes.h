@@ -14,6 +14,8 @@ void ft_run_props_set(ft_call *c);
 void ft_run_slots(ft_call *c);
 void ft_run_slot_action(ft_call *c);
 void ft_run_metrics(ft_call *c);
+void ft_run_lora(ft_call *c);
+void ft_run_lora_set(ft_call *c);
 void ft_run_page(ft_call *c); /* ui.c: the files of web/ */
 
 void ft_run_chat(ft_call *c);

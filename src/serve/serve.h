@@ -49,6 +49,9 @@ typedef struct ft_serve_params {
     const char *reasoning_message; /* text inserted when the budget is used up; NULL: none */
     bool cache_prompt;             /* default of the request field */
     int64_t seed;                  /* default of the request field; < 0: random */
+    int pooling;        /* ft_pooling of embeddings; < 0: as the file says, or the mean */
+    int embd_normalize; /* 0: largest absolute value 1; P: P-norm 1; < 0: as they are. Default of
+                         * the request field */
 } ft_serve_params;
 
 typedef struct ft_served_model {

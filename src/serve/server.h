@@ -73,6 +73,9 @@ void ft_offload_free(struct ft_offload *o);
 
 /* server.c: calls with the same salt share cached prompts: those with the same API key, or all. */
 uint64_t ft_call_salt(const ft_call *c);
+/* false: there are several keys that share nothing, so that the call, which would change something
+ * for all of them, was answered with an error. what: "the defaults are". */
+bool ft_call_may_change(ft_call *c, const char *what);
 
 /* server.c: returns freed memory to the system after large requests. */
 void ft_server_trim(ft_server *s);

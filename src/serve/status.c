@@ -110,13 +110,7 @@ void ft_run_props_set(ft_call *c)
         ft_call_fail(c, &error);
         return;
     }
-    if (ft_call_salt(c)) { /* several keys that share nothing */
-        ft_http_error_set(&error, FT_ERR_FORBIDDEN, NULL,
-                          "the defaults are those of all keys; with several keys, changing them "
-                          "requires --cache-shared");
-        ft_call_fail(c, &error);
-        return;
-    }
+    if (!ft_call_may_change(c, "the defaults are")) return;
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
     ft_gen_params_init(&a, c->s, d);

@@ -607,6 +607,7 @@ static void keys_apart(void **state)
         assert_true(model->slot_salt[0] == first);
         /* the defaults are those of all keys */
         assert_status("/props", "X-Api-Key: k1\r\n", "{\"top_k\":7}", shared ? 200 : 403);
+        assert_status("/lora-adapters", "X-Api-Key: k1\r\n", "[]", shared ? 200 : 403);
         client_response r = client_call(port, "GET", "/props", "X-Api-Key: k2\r\n", NULL);
         assert_int_equal(client_int(r.json, "default_generation_settings.params.top_k") == 7,
                          shared);
