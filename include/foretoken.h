@@ -90,6 +90,15 @@ ft_infill_ids ft_vocab_infill(const ft_vocab *v);
 
 typedef struct ft_llm ft_llm;
 
+/* Several processes, started by mpirun (in builds with MPI=1). Call ft_ranks_start first; *rank is
+ * the number of this process, *ranks that of all. Rank 0 opens models as usual: their layers are
+ * split over all ranks. The others call ft_ranks_serve, which returns when rank 0 ends. Rank 0
+ * calls ft_ranks_end when all models are closed. Without mpirun there is one rank. */
+struct ft_llm_params;
+ft_status ft_ranks_start(int *rank, int *ranks, ft_err *err);
+ft_status ft_ranks_serve(const struct ft_llm_params *p, ft_err *err);
+void ft_ranks_end(void);
+
 enum { FT_ADAPTERS_MAX = 16 };
 
 /* A LoRA adapter: a GGUF file with general.type = adapter, made for the model. */
@@ -108,14 +117,20 @@ typedef struct ft_llm_params {
     const char *model;       /* a GGUF file; NULL: the model that ships with the program */
     const char *draft_model; /* a Gemma assistant, a Qwen draft head or a smaller model; NULL: none
                               */
-    const char *device;      /* "auto": a CUDA GPU where there is one, else the CPU; "cpu", "cuda",
-                              * or "ref": the scalar reference implementation */
-    const char *cache_k;     /* encoding of cached keys: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1,
-                              * q4_0, iq4_nl (q5 to iq4_nl without q4_0: not on CUDA), turbo2, turbo3,
-                              * turbo4, turbo4-legacy */
-    const char *cache_v;     /* encoding of cached values */
-    const char *cache;       /* quality, balanced or compact: sets both; NULL: as above */
-    bool cache_exact;        /* use these for every layer; else some layers get better ones */
+    /* "auto": the CUDA GPUs where there are some (the first one if the model fits), else the CPU;
+     * "cpu", "cuda:N", "ref" (the scalar reference implementation), or several, separated by
+     * commas, over which the layers are split. */
+    const char *device;
+    const char *split_mode; /* "layer", or "none": only GPU main_gpu is used */
+    const char
+        *tensor_split;   /* "3,1": shares of the listed devices in the layers; NULL: by memory */
+    int main_gpu;        /* with "none" */
+    const char *cache_k; /* encoding of cached keys: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1,
+                          * q4_0, iq4_nl (q5 to iq4_nl without q4_0: not on CUDA), turbo2, turbo3,
+                          * turbo4, turbo4-legacy */
+    const char *cache_v; /* encoding of cached values */
+    const char *cache;   /* quality, balanced or compact: sets both; NULL: as above */
+    bool cache_exact;    /* use these for every layer; else some layers get better ones */
     int cache_tail; /* 1: keep the most recent tokens of turbo layers in q8_0 as well; 0: do not;
                      * < 0: with quality and balanced. Not supported on CUDA. */
     const char
@@ -127,7 +142,7 @@ typedef struct ft_llm_params {
                      * few layers as possible */
     int fit_target; /* MiB of GPU memory to leave free */
     /* Matrices whose name has a match of a regular expression go to CPU or GPU memory:
-     * "PATTERN=CPU", "PATTERN=CUDA0"; several are separated by commas. */
+     * "PATTERN=CPU", "PATTERN=CUDA1"; several are separated by commas. */
     const char *const *override_tensor;
     int n_override_tensor;
     /* "KEY=TYPE:VALUE" replaces a key of the model file, with the types int, float, bool, str. */

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "dev/link.h"
 #include "kv/plan.h"
 #include "model/rank.h"
 #include "text/stream.h"
@@ -27,6 +28,7 @@ void ft_llm_defaults(ft_llm_params *p)
         .slots = 1,
         .draft_max = 3,
         .draft_vocab = -1,
+        .split_mode = "layer",
         .gpu_layers = -1,
         .cpu_moe = -1,
         .fit_target = 512,
@@ -64,17 +66,26 @@ const char *ft_default_model(void)
     return ft_file_exists(path) ? path : NULL;
 }
 
+/* Memory for the engine on all devices but the host, if there are several. */
+static uint64_t memory_needed(const ft_llm *m, const ft_engine_params *p)
+{
+    uint64_t cache[FT_ENGINE_LAYERS], step, draft;
+    const int n = ft_engine_parts(m->model, m->assistant, p, &step, &draft, cache);
+    uint64_t sum = step * (uint64_t)FT_MAX(1, ft_split_count(m->dev) - 1) + draft;
+    for (int l = m->rule.first; l < n; l++) sum += cache[l];
+    return sum;
+}
+
 /* Rejects a context whose cache would not fit, and names one that would. */
 static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err *err)
 {
-    const uint64_t need = ft_engine_bytes_from(m->model, m->assistant, p, m->rule.first),
-                   have = m->dev->free_bytes(m->dev);
+    const uint64_t need = memory_needed(m, p), have = m->dev->free_bytes(m->dev);
     if (!have || need <= have) return FT_OK;
     int lo = 0, hi = p->ctx;
     while (hi - lo > 64) {
         ft_engine_params q = *p;
         q.ctx = lo + (hi - lo) / 2;
-        if (ft_engine_bytes_from(m->model, m->assistant, &q, m->rule.first) <= have)
+        if (memory_needed(m, &q) <= have)
             lo = q.ctx;
         else
             hi = q.ctx;
@@ -256,10 +267,12 @@ static ft_status open_trace(ft_llm *m, const ft_llm_params *p, ft_err *err)
     return FT_OK;
 }
 
-/* GPUs need many rows per step: with experts, each expert gets only a few of them. */
+/* GPUs need many rows per step: with experts, each expert gets only a few of them. Ranks compute
+ * the steps of a prompt at the same time: there should be several. */
 static int batch_of(const ft_llm_params *p, const ft_dev *dev)
 {
-    return p->batch ? p->batch : dev->captures ? 2048 : 512;
+    const int most = dev->captures ? 2048 : 512;
+    return p->batch ? p->batch : ft_link_size() > 1 ? most / 4 : most;
 }
 
 ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_llm_params *p,
@@ -386,7 +399,8 @@ static ft_status load_files(ft_llm *m, ft_llm_params *p, ft_draft_methods *d, ft
 {
     ft_status st;
     if ((st = ft_draft_methods_of(d, p, err))) return st;
-    if ((st = ft_dev_open(&m->dev, p->device, p->threads, err))) return st;
+    p->threads = ft_rank_threads(p->threads);
+    if ((st = ft_llm_open_devices(m, p, err))) return st;
     p->batch = batch_of(p, m->dev);
     if ((st = ft_llm_place(m, p, d, err))) return st;
     if ((st = ft_llm_open_file(&m->model, m->path, m->dev, NULL, p, err))) return st;
@@ -476,6 +490,7 @@ void ft_llm_close(ft_llm *m)
     ft_trie_free(m->trie);
     ft_vocab_close(m->vocab);
     ft_dev_close(m->dev);
+    for (int i = 0; i < m->n_more; i++) ft_dev_close(m->more[i]);
     ft_llm_free_overrides(m);
     ft_free(m->eog);
     ft_free(m->path);

@@ -136,14 +136,13 @@ static ft_status place_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
     return FT_OK;
 }
 
-/* The device as llama.cpp names it: "none", "CUDA0", "CUDA0,CUDA1". */
-static const char *device_name(const ft_opts *o)
+/* --split-mode row and tensor are not implemented: layers are split instead. */
+static const char *split_mode(const ft_opts *o)
 {
-    const char *name = ft_opts_text(o, "device"), *comma = strchr(name, ',');
-    if (comma) ft_opts_warn("--device %s: the model uses a single GPU, the first", name);
-    if (!strcasecmp(name, "none") || !strcasecmp(name, "cpu")) return "cpu";
-    if (!strncasecmp(name, "CUDA0", 5) && (!name[5] || name[5] == ',')) return "cuda";
-    return name;
+    const char *mode = ft_opts_text(o, "split-mode");
+    if (!strcmp(mode, "none") || !strcmp(mode, "layer")) return mode;
+    ft_opts_warn("--split-mode %s is not supported: whole layers are distributed (layer)", mode);
+    return "layer";
 }
 
 /* Prompt tokens per step: the smaller of --batch-size and --ubatch-size. */
@@ -239,7 +238,10 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
     const char *found = NULL;
     ft_status st = find_model(mo, o, &p->model, &found, err);
     if (st) return st;
-    p->device = device_name(o);
+    p->device = ft_opts_text(o, "device");
+    p->split_mode = split_mode(o);
+    p->tensor_split = ft_opts_text(o, "tensor-split");
+    p->main_gpu = (int)ft_opts_int(o, "main-gpu");
     if ((st = place_opts(o, p, err))) return st;
     p->cache_k = ft_opts_text(o, "cache-type-k");
     p->cache_v = ft_opts_text(o, "cache-type-v");

@@ -30,7 +30,7 @@ typedef struct ft_weight {
     size_t row_bytes;     /* bytes of a row in file layout */
     const float *scale;   /* E factors on the result of each matrix, or NULL */
     void *packed;         /* repacked by the device, or NULL; owned by the device */
-    int side;             /* on a split device: which of the two devices has it */
+    int side;             /* on a split device: which of its devices has it */
     bool lookup;          /* only embed reads it: it is not repacked for products */
     bool rows;            /* single rows are read too, by embed or centroid_head */
     bool rounded;         /* products may round it and their inputs to bf16: vision towers */

@@ -80,21 +80,28 @@ static ft_runner_params runner_params(ft_model *m, ft_model *drafter, ft_cache *
     };
 }
 
-uint64_t ft_engine_bytes(ft_model *m, ft_model *drafter, const ft_engine_params *p)
-{
-    return ft_engine_bytes_from(m, drafter, p, 0);
-}
-
-uint64_t ft_engine_bytes_from(ft_model *m, ft_model *drafter, const ft_engine_params *p, int first)
+int ft_engine_parts(ft_model *m, ft_model *drafter, const ft_engine_params *p, uint64_t *step,
+                    uint64_t *draft, uint64_t *cache)
 {
     ft_model *d = drafter_of(m, drafter, p);
     ft_cache_params cp = cache_params_init(m, d, p);
     const ft_runner_params rp = runner_params(m, d, NULL, p);
-    uint64_t bytes = ft_runner_bytes(&rp);
-    for (int l = first; l < cp.n_layer; l++) bytes += ft_cache_layer_bytes(&cp, l);
-    if (kind_of(m, d) == FT_DRAFT_MODEL) bytes += ft_draft_model_bytes(d, p);
+    const int n = cp.n_layer;
+    assert(n <= FT_ENGINE_LAYERS);
+    *step = ft_runner_bytes(&rp);
+    *draft = kind_of(m, d) == FT_DRAFT_MODEL ? ft_draft_model_bytes(d, p) : 0;
+    for (int l = 0; l < n; l++) cache[l] = ft_cache_layer_bytes(&cp, l);
     cache_params_release(&cp);
-    return bytes;
+    return n;
+}
+
+uint64_t ft_engine_bytes(ft_model *m, ft_model *drafter, const ft_engine_params *p)
+{
+    uint64_t cache[FT_ENGINE_LAYERS], step, draft;
+    const int n = ft_engine_parts(m, drafter, p, &step, &draft, cache);
+    uint64_t sum = step + draft;
+    for (int l = 0; l < n; l++) sum += cache[l];
+    return sum;
 }
 
 ft_dev_limits ft_engine_limits(ft_model *m, ft_model *drafter, const ft_engine_params *p)

@@ -162,8 +162,12 @@ ft_status ft_engine_warm_up(ft_engine *e, ft_err *err);
 void ft_engine_time_drafts(ft_engine *e);
 /* Device memory for the KV cache and the buffers of a step. */
 uint64_t ft_engine_bytes(ft_model *m, ft_model *drafter, const ft_engine_params *p);
-/* The same, without the cache of layers below `first`. */
-uint64_t ft_engine_bytes_from(ft_model *m, ft_model *drafter, const ft_engine_params *p, int first);
+/* Its parts: the buffers of a step; and in cache[0 .. n), which has FT_ENGINE_LAYERS entries, the
+ * caches of the layers, that of an MTP head last. Returns n. A draft model, which is a model and an
+ * engine of its own, is *draft. */
+enum { FT_ENGINE_LAYERS = 1024 };
+int ft_engine_parts(ft_model *m, ft_model *drafter, const ft_engine_params *p, uint64_t *step,
+                    uint64_t *draft, uint64_t *cache);
 /* What its steps require of a device, to size the device's scratch memory. */
 ft_dev_limits ft_engine_limits(ft_model *m, ft_model *drafter, const ft_engine_params *p);
 /* Bytes of the cache alone. */
