@@ -28,6 +28,8 @@ mkdir -p "$tests/tmp"
 cp "$root/models/foretoken-tiny.gguf" "$work/models/model.gguf"
 "$build/foretoken" quantize "$work/models/model.gguf" "$work/models/draft.gguf" q4_0 \
     --allow-requantize >/dev/null
+"$build/foretoken" synth --adapter "$work/models/model.gguf" f16 "$work/models/adapter.gguf" -q
+"$python" "$here/ranker.py" "$work/models/model.gguf" "$work/models/ranker.gguf"
 "$build/foretoken" synth micro q8_0 "$work/models/seeing/model.gguf" -q
 "$build/foretoken" synth micro-mmproj f16 "$work/models/seeing/mmproj.gguf" -q
 for name in ggml-org/tinygemma3-GGUF:Q8_0 ggml-org/test-model-stories260K:F32 \
