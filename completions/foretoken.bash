@@ -15,6 +15,11 @@ _foretoken()
         mapfile -t COMPREPLY < <(compgen -W "$(cut -f 1 <<<"$list")" -- "$cur")
         return
     fi
+    if [ "${COMP_WORDS[1]}" = rm ]; then
+        mapfile -t COMPREPLY < <(compgen -W "$("$program" list --json 2>/dev/null |
+            grep -o '"name":"[^"]*"' | cut -d '"' -f 4)" -- "$cur")
+        return
+    fi
     # the value of an option that has choices: "on|off"
     choices=$(awk -F '\t' -v want="$prev" '$2 ~ /\|/ {
         n = split($1, name, " ")

@@ -14,3 +14,4 @@ end
 complete -c foretoken -n __fish_use_subcommand -f -a "(foretoken --help 2>/dev/null | string match -r '^  [a-z]+ ' | string trim)"
 complete -c foretoken -n 'not __fish_use_subcommand; and string match -q -- "-*" (commandline -ct)' -a '(__foretoken_options)'
 complete -c foretoken -n 'not __fish_use_subcommand; and not string match -q -- "-*" (commandline -ct)' -a '(__foretoken_choices)'
+complete -c foretoken -n '__fish_seen_subcommand_from rm' -f -a "(foretoken list --json 2>/dev/null | string match -ra '\"name\":\"[^\"]*\"' | cut -d '\"' -f 4)"

@@ -314,20 +314,6 @@ static ft_status measure_keys(ft_llm *m, const ft_llm_params *p, ft_engine_param
     return st;
 }
 
-/* The type of most weight bytes. */
-static const char *most_weights(const ft_gguf *g)
-{
-    uint64_t bytes[FT_TYPE_MAX] = {0};
-    int best = 0;
-    for (size_t i = 0; i < ft_gguf_n_tensor(g); i++) {
-        const ft_gguf_tensor *t = ft_gguf_tensor_at(g, i);
-        bytes[t->type] += t->bytes;
-    }
-    for (int i = 0; i < FT_TYPE_MAX; i++)
-        if (bytes[i] > bytes[best]) best = i;
-    return ft_type_of((ft_type)best)->name;
-}
-
 /* ARCH.pooling_type, in the numbering of GGUF files. */
 static int pooling_of(const ft_gguf *g)
 {
@@ -383,7 +369,7 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_draft_methods 
     i->slots = e->slots;
     i->parameters = m->model->weight_count + (m->assistant ? m->assistant->weight_count : 0);
     i->weight_bytes = m->model->weight_bytes + (m->assistant ? m->assistant->weight_bytes : 0);
-    i->weight_type = most_weights(m->model->file);
+    i->weight_type = ft_type_name(ft_gguf_main_type(m->model->file));
     i->cache_bytes = ft_engine_bytes(m->model, m->assistant, e);
     i->pooling = pooling_of(m->model->file);
     i->ranks = m->rank != NULL;

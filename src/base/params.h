@@ -32,11 +32,13 @@ enum {
     FT_CMD_TEMPLATE = 1 << 10,
     FT_CMD_KVBENCH = 1 << 11,
     FT_CMD_PULL = 1 << 12,
+    FT_CMD_LIST = 1 << 13,
+    FT_CMD_RM = 1 << 14,
     FT_CMD_TERMINAL = FT_CMD_RUN | FT_CMD_CHAT, /* generate for a person at a terminal */
     FT_CMD_GENERATE = FT_CMD_TERMINAL | FT_CMD_SERVE,
     FT_CMD_DRAFT = FT_CMD_GENERATE | FT_CMD_BENCH,                    /* can decode speculatively */
     FT_CMD_MODEL = FT_CMD_DRAFT | FT_CMD_PERPLEXITY | FT_CMD_KVBENCH, /* load a model to run it */
-    FT_CMD_ANY = (1 << 13) - 1,
+    FT_CMD_ANY = (1 << 15) - 1,
 };
 
 typedef enum ft_param_kind {

@@ -34,6 +34,8 @@ int ft_cmd_perplexity(const ft_opts *o);
 int ft_cmd_bench(const ft_opts *o);
 int ft_cmd_kvbench(const ft_opts *o);
 int ft_cmd_pull(const ft_opts *o);
+int ft_cmd_list(const ft_opts *o);
+int ft_cmd_rm(const ft_opts *o);
 int ft_pull_list(void); /* prints the local copies; the exit code */
 
 #endif

@@ -23,6 +23,8 @@ const ft_cmd ft_cmd_table[] = {
      "compare KV-cache encodings: quality, memory and speed", 0, 64},
     {"pull", FT_CMD_PULL, ft_cmd_pull, "USER/NAME[:QUANT]",
      "download a model from Hugging Face, or list local copies", 0, 1},
+    {"list", FT_CMD_LIST, ft_cmd_list, "", "list the downloaded models", 0, 0},
+    {"rm", FT_CMD_RM, ft_cmd_rm, "NAME ...", "remove downloaded models", 1, 1 << 20},
     {"convert", FT_CMD_CONVERT, ft_cmd_convert, "FOLDER OUT.gguf",
      "convert a Hugging Face checkpoint to a GGUF file", 2, 2},
     {"tokenize", FT_CMD_TOKENIZE, ft_cmd_tokenize, "[TEXT ...]",

@@ -65,7 +65,8 @@ const ft_param ft_opts_programs[] = {
     {.name = "json",
      FT_IS_FLAG,
      .group = FT_GROUP_OUTPUT,
-     .programs = (FT_CMD_MODEL & ~(FT_CMD_CHAT | FT_CMD_SERVE)) | FT_CMD_INSPECT | FT_CMD_QUANTIZE,
+     .programs = (FT_CMD_MODEL & ~(FT_CMD_CHAT | FT_CMD_SERVE)) | FT_CMD_INSPECT | FT_CMD_QUANTIZE |
+                 FT_CMD_LIST,
      .help = "print one JSON object instead of text"},
     {.name = "color",
      .aliases = "-co --colour",

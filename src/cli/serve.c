@@ -269,7 +269,7 @@ static ft_status remove_model(void *user, int i, ft_err *err)
 {
     serving *u = user;
     pthread_mutex_lock(&u->lock);
-    const ft_status st = ft_store_remove(&u->list, i, err);
+    const ft_status st = ft_store_remove(&u->list, i, &(ft_removed){0}, err);
     pthread_mutex_unlock(&u->lock);
     return st;
 }

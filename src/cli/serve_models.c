@@ -9,6 +9,7 @@
 #include "foretoken.h"
 
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -28,10 +29,33 @@ static char *keep_n(ft_serve_list *l, const char *p, size_t n)
     return keep(l, z);
 }
 
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+char *ft_serve_part(const char *path, int k)
+{
+    const char *part = strstr(base_name(path), "-00001-of-");
+    if (k > (part ? atoi(part + 10) : 1) || k > 99999) return NULL;
+    char *file = ft_strdup(path), digits[12];
+    snprintf(digits, sizeof digits, "%05d", k);
+    if (part) memcpy(file + (part + 1 - path), digits, 5);
+    return file;
+}
+
+/* Of all parts. */
 static uint64_t file_bytes(const char *path)
 {
-    struct stat st;
-    return path && !stat(path, &st) ? (uint64_t)st.st_size : 0;
+    uint64_t bytes = 0;
+    char *file;
+    for (int k = 1; path && (file = ft_serve_part(path, k)); k++) {
+        struct stat st;
+        if (!stat(file, &st)) bytes += (uint64_t)st.st_size;
+        ft_free(file);
+    }
+    return bytes;
 }
 
 /* Adds a model, with its own options after those of the program. */
@@ -57,12 +81,6 @@ static ft_status put_file(ft_serve_list *l, const char *name, const char *path, 
 {
     char *argv[] = {"--model", keep(l, ft_strdup(path))};
     return put_model(l, name, o, 2, argv, err);
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 /* ---- a folder ---- */
@@ -238,18 +256,24 @@ static ft_status from_folder(ft_serve_list *l, const char *dir, const ft_opts *o
     return st;
 }
 
-/* Everything that foretoken pull has stored; nothing if the store is empty. */
-static ft_status from_store(ft_serve_list *l, const ft_opts *o, ft_err *err)
+ft_status ft_serve_list_store(ft_serve_list *l, const ft_opts *o, ft_err *err)
 {
-    const bool manage = ft_opts_flag(o, "manage-models");
-    if (ft_hub_folder(&l->dir, err)) return FT_OK; /* there is no home: no store */
+    const ft_status st = ft_hub_folder(&l->dir, err);
+    if (st) return st;
     ft_buf b;
     ft_buf_init(&b, 1 << 16);
     ft_buf_printf(&b, "%s/models.ini", l->dir);
     l->preset = keep(l, ft_buf_take(&b));
     ft_buf_release(&b);
-    const ft_status st = ft_serve_list_scan(l, o, err);
-    if (st || l->n || manage) return st;
+    return ft_serve_list_scan(l, o, err);
+}
+
+/* Everything that foretoken pull has stored; nothing if the store is empty. */
+static ft_status from_store(ft_serve_list *l, const ft_opts *o, ft_err *err)
+{
+    const ft_status st = ft_serve_list_store(l, o, err);
+    if (!l->dir) return FT_OK; /* there is no home: no store */
+    if (st || l->n || ft_opts_flag(o, "manage-models")) return st;
     l->preset = NULL;
     ft_free(l->dir);
     l->dir = NULL;
@@ -336,6 +360,7 @@ static ft_status from_preset(ft_serve_list *l, const char *path, const ft_opts *
     ft_status st = ft_file_read(&text, &bytes, path, PRESET_BYTES, err);
     if (st) return st;
     st = from_text(l, text, o, err);
+    if (st) ft_err_prefix(err, "%s", path);
     ft_free(text);
     return st;
 }

@@ -8,7 +8,7 @@
 typedef struct ft_serve_model {
     char *name;
     ft_opts *o;     /* the program's options, followed by those of the preset */
-    uint64_t bytes; /* of its file; 0: not known yet */
+    uint64_t bytes; /* of all parts of its file; 0: not known yet */
     char *path;     /* of a file in the folder; NULL: it is not from there */
     char *error;    /* why that file is not a model; NULL: it may be one */
     char *aliases;  /* of a downloaded one: USER/NAME:QUANT and so on, comma-separated; or NULL */
@@ -28,6 +28,9 @@ typedef struct ft_serve_list {
 } ft_serve_list;
 
 ft_status ft_serve_list_find(ft_serve_list *l, const ft_opts *o, ft_err *err);
+/* The models of the store: what foretoken pull has downloaded, and the sections of its models.ini.
+ */
+ft_status ft_serve_list_store(ft_serve_list *l, const ft_opts *o, ft_err *err);
 /* Adds the files that are new in l->dir and the sections that are new in l->preset, and marks those
  * that were removed. The options of a section stay those that were read first. */
 ft_status ft_serve_list_scan(ft_serve_list *l, const ft_opts *o, ft_err *err);
@@ -35,6 +38,8 @@ ft_status ft_serve_list_scan(ft_serve_list *l, const ft_opts *o, ft_err *err);
 ft_status ft_serve_preset_check(const char *text, const ft_opts *o, ft_err *err);
 /* Reads the metadata of a model's file. */
 ft_status ft_serve_model_check(const ft_serve_model *m, ft_err *err);
+/* The path of part k (from 1) of a model file, yours (ft_free); NULL: it has fewer parts. */
+char *ft_serve_part(const char *path, int k);
 void ft_serve_list_release(ft_serve_list *l);
 
 #endif

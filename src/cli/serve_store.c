@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { INI_BYTES = 1 << 20, NAME_MAX_BYTES = 120 };
@@ -220,58 +221,85 @@ static bool is_gguf(const char *name)
     return n > 5 && !strcasecmp(name + n - 5, ".gguf");
 }
 
-static void remove_file(const char *path)
+static void remove_file(const char *path, ft_removed *r)
 {
+    struct stat st;
     ft_buf b;
     ft_buf_init(&b, 1 << 16);
     ft_buf_printf(&b, "%s.sha256", path);
-    unlink(path);
+    if (!stat(path, &st) && !unlink(path)) {
+        r->bytes += (uint64_t)st.st_size;
+        r->files++;
+    }
     unlink(ft_buf_z(&b));
     ft_buf_release(&b);
 }
 
-/* A vision tower without a model is of no use; then the folder is empty. */
-static void remove_leftovers(const char *folder)
+/* Calls each(FOLDER/NAME) for what is in the folder until it returns true. */
+static bool any_entry(const char *folder, bool (*each)(const char *path, ft_removed *r),
+                      ft_removed *r)
 {
     DIR *d = opendir(folder);
-    bool model = false;
-    for (struct dirent *e; d && (e = readdir(d));)
-        model |= is_gguf(e->d_name) && strncasecmp(e->d_name, "mmproj", 6) != 0;
-    if (d) rewinddir(d);
-    for (struct dirent *e; d && !model && (e = readdir(d));) {
+    bool found = false;
+    for (struct dirent *e; d && !found && (e = readdir(d));) {
         ft_buf path;
-        if (!is_gguf(e->d_name)) continue;
+        if (e->d_name[0] == '.') continue;
         ft_buf_init(&path, 1 << 16);
         ft_buf_printf(&path, "%s/%s", folder, e->d_name);
-        remove_file(ft_buf_z(&path));
+        found = each(ft_buf_z(&path), r);
         ft_buf_release(&path);
     }
     if (d) closedir(d);
-    rmdir(folder); /* fails unless it is empty */
+    return found;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return !lstat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+/* A model file, or a folder with one. */
+static bool has_model(const char *path, ft_removed *r)
+{
+    if (is_folder(path)) return any_entry(path, has_model, r);
+    return is_gguf(path) && strncasecmp(strrchr(path, '/') + 1, "mmproj", 6) != 0;
+}
+
+static bool remove_tower(const char *path, ft_removed *r)
+{
+    if (is_gguf(path) && !is_folder(path)) remove_file(path, r);
+    return false;
+}
+
+/* A vision tower without a model is of no use; then the folder is empty. So may be those above it,
+ * up to that of the store. */
+static void remove_leftovers(const ft_serve_list *l, char *folder, ft_removed *r)
+{
+    const size_t root = strlen(l->dir);
+    while (strlen(folder) > root && !any_entry(folder, has_model, r)) {
+        any_entry(folder, remove_tower, r);
+        if (rmdir(folder)) break; /* fails unless it is empty */
+        *strrchr(folder, '/') = 0;
+    }
 }
 
 /* The file, and the other parts of a split model. */
-static ft_status remove_parts(const char *path, ft_err *err)
+static ft_status remove_parts(const ft_serve_list *l, const char *path, ft_removed *r, ft_err *err)
 {
-    char *file = ft_strdup(path), *slash = strrchr(file, '/'), *part = strstr(slash, "-00001-of-");
-    const int parts = part ? atoi(part + 10) : 1;
-    ft_status st = FT_OK;
-    if (access(path, F_OK) || !slash)
-        st = ft_fail(err, FT_ENOTFOUND, "%s: %s", path, strerror(errno));
-    for (int k = 1; !st && k <= parts && k < 100000; k++) {
-        if (part) {
-            char digits[8];
-            snprintf(digits, sizeof digits, "%05d", k);
-            memcpy(part + 1, digits, 5);
-        }
-        remove_file(file);
+    char *file;
+    if (access(path, F_OK)) return ft_fail(err, FT_ENOTFOUND, "%s: %s", path, strerror(errno));
+    for (int k = 1; (file = ft_serve_part(path, k)); k++) {
+        remove_file(file, r);
+        ft_free(file);
     }
-    if (!st && !access(path, F_OK))
-        st = ft_fail(err, FT_EIO, "%s cannot be removed: %s", path, strerror(errno));
-    *slash = 0;
-    if (!st) remove_leftovers(file);
+    if (!access(path, F_OK))
+        return ft_fail(err, FT_EIO, "%s cannot be removed: %s", path, strerror(errno));
+    file = ft_strdup(path);
+    *strrchr(file, '/') = 0;
+    remove_leftovers(l, file, r);
     ft_free(file);
-    return st;
+    return FT_OK;
 }
 
 /* The section that uses the file; NULL: none. */
@@ -284,7 +312,7 @@ static const char *user_of(const ft_serve_list *l, const char *path)
     return NULL;
 }
 
-ft_status ft_store_remove(const ft_serve_list *l, int i, ft_err *err)
+ft_status ft_store_remove(const ft_serve_list *l, int i, ft_removed *r, ft_err *err)
 {
     const ft_serve_model *m = &l->at[i];
     char *ini;
@@ -292,7 +320,7 @@ ft_status ft_store_remove(const ft_serve_list *l, int i, ft_err *err)
         const char *user = user_of(l, m->path);
         if (user)
             return ft_fail(err, FT_EINVAL, "%s is used by %s; delete that first", m->name, user);
-        return remove_parts(m->path, err);
+        return remove_parts(l, m->path, r, err);
     }
     if (!m->preset)
         return ft_fail(err, FT_EINVAL, "%s is not in the store and cannot be deleted", m->name);

@@ -13,8 +13,14 @@ ft_status ft_store_pull(const ft_opts *o, const char *name,
                         bool (*progress)(void *user, const char *file, const char *sha256,
                                          uint64_t got, uint64_t total),
                         void *user, ft_err *err);
-/* Removes the files of model i, or its section. A file that a section uses stays. */
-ft_status ft_store_remove(const ft_serve_list *l, int i, ft_err *err);
+typedef struct ft_removed {
+    uint64_t bytes;
+    int files; /* 0: a section */
+} ft_removed;
+
+/* Removes model i: all its parts, and the vision tower beside it unless another model is there; or
+ * its section. A file that a section uses stays. Adds what was removed to *r. */
+ft_status ft_store_remove(const ft_serve_list *l, int i, ft_removed *r, ft_err *err);
 /* Adds the section `name`: model i with parameters, a JSON object with Ollama's names; NULL: none.
  */
 ft_status ft_store_derive(const ft_serve_list *l, const ft_opts *o, int i, const char *name,

@@ -686,6 +686,16 @@ const ft_gguf_tensor *ft_gguf_tensor_at(const ft_gguf *g, size_t i)
     return i < g->n_tensor ? &g->tensor[i] : NULL;
 }
 
+ft_type ft_gguf_main_type(const ft_gguf *g)
+{
+    uint64_t bytes[FT_TYPE_MAX] = {0};
+    int best = 0;
+    for (size_t i = 0; i < g->n_tensor; i++) bytes[g->tensor[i].type] += g->tensor[i].bytes;
+    for (int i = 0; i < FT_TYPE_MAX; i++)
+        if (bytes[i] > bytes[best]) best = i;
+    return (ft_type)best;
+}
+
 const ft_gguf_tensor *ft_gguf_tensor_find(const ft_gguf *g, const char *name)
 {
     uint32_t i;

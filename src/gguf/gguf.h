@@ -62,6 +62,7 @@ bool ft_gguf_same_file(const ft_gguf *g, const char *path); /* device and inode 
 
 size_t ft_gguf_n_tensor(const ft_gguf *g);
 const ft_gguf_tensor *ft_gguf_tensor_at(const ft_gguf *g, size_t i); /* in file order */
+ft_type ft_gguf_main_type(const ft_gguf *g);                         /* of most weight bytes */
 const ft_gguf_tensor *ft_gguf_tensor_find(const ft_gguf *g, const char *name);
 
 size_t ft_gguf_n_kv(const ft_gguf *g);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "report/names.h"
 #include "serve/params.h"
 #include "serve/props.h"
 #include "serve/routes.h"
@@ -74,29 +75,6 @@ bool ft_models_autoload(const ft_server *s)
     return !s->models->p.no_autoload;
 }
 
-/* Whether the first n bytes of text are the name. */
-static bool is_name(const char *name, size_t n_name, const char *text, size_t n)
-{
-    return n == n_name && !memcmp(name, text, n);
-}
-
-/* Compares with the name and the aliases: exactly, or without the folder, ".gguf" and ":latest". */
-static bool has_name(const ft_served *d, const char *text)
-{
-    const char *slash = strrchr(text, '/'), *list[] = {d->name, d->aliases};
-    size_t n = strlen(text);
-    if (n > 7 && !strcmp(text + n - 7, ":latest")) n -= 7;
-    const size_t bare = n > 5 && !strncmp(text + n - 5, ".gguf", 5) ? n - 5 : n;
-    for (size_t i = 0; i < FT_COUNT(list); i++)
-        for (const char *p = list[i]; p && *p;) {
-            const size_t k = strcspn(p, ",");
-            if (is_name(p, k, text, n) || is_name(p, k, text, bare)) return true;
-            if (slash && is_name(p, k, slash + 1, bare - (size_t)(slash + 1 - text))) return true;
-            p += k + (p[k] == ',');
-        }
-    return false;
-}
-
 /* The model used last if it is loaded; otherwise the first that is not known to be broken. */
 static ft_served *default_model(ft_models *m)
 {
@@ -115,7 +93,7 @@ static ft_served *default_model(ft_models *m)
 static ft_served *find_name(ft_models *m, const char *name)
 {
     for (int i = 0; i < m->n; i++)
-        if (!m->at[i]->gone && has_name(m->at[i], name)) return m->at[i];
+        if (!m->at[i]->gone && ft_name_is(m->at[i]->name, m->at[i]->aliases, name)) return m->at[i];
     return NULL;
 }
 

@@ -3,6 +3,7 @@
 #include "serve/ollama.h"
 
 #include "base/mem.h"
+#include "report/names.h"
 #include "serve/images.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
@@ -14,19 +15,12 @@ void ft_run_ollama_version(ft_call *c)
     ft_call_json(c, 200, json_pack("{s:s}", "version", "0.9.0"));
 }
 
-/* The type of most weights; of a model that was never loaded, what the file name says: the last
- * part of it that looks like "Q4_K_M". */
+/* The type of most weights; of a model that was never loaded, what the file name says. */
 static const char *quantization(const ft_served *d, char out[32])
 {
     if (d->state >= FT_SERVED_LOADED) return d->info->weight_type;
-    for (const char *p = d->name + strlen(d->name); p > d->name; p--) {
-        if (!strchr("-.", p[-1]) || !strchr("QIBFqibf", *p)) continue;
-        const size_t n = strcspn(p, "-.");
-        if (strcspn(p, "0123456789") >= n || n >= 32) continue;
-        snprintf(out, 32, "%.*s", (int)n, p);
-        return out;
-    }
-    return "unknown";
+    const char *q = ft_name_quantization(d->name, out);
+    return q ? q : "unknown";
 }
 
 static json_t *details(const ft_served *d)

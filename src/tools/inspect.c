@@ -338,3 +338,12 @@ ft_status ft_inspect(ft_buf *out, const ft_inspect_opts *o, ft_err *err)
     ft_gguf_close(g);
     return st;
 }
+
+const char *ft_inspect_type(const char *path)
+{
+    ft_gguf *g;
+    if (ft_gguf_open(&g, path, true, NULL)) return NULL;
+    const char *name = ft_type_name(ft_gguf_main_type(g));
+    ft_gguf_close(g);
+    return name;
+}

@@ -23,6 +23,9 @@ typedef struct ft_inspect_opts {
  * complete also in that case. */
 ft_status ft_inspect(ft_buf *out, const ft_inspect_opts *o, ft_err *err);
 
+/* The type of most weight bytes of a file; NULL: the file cannot be read. */
+const char *ft_inspect_type(const char *path);
+
 typedef struct ft_mtp_opts {
     const char *path; /* the model */
     const char *head; /* merge: the file with the MTP block */

@@ -76,5 +76,66 @@ serve
 same "without the option nothing is changed" "$(ask /api/copy '{"source":"foretoken-tiny","destination":"x"}' | grep -c 'manage-models')" 1
 kill -TERM $pid
 wait $pid
+# list and rm
+store=$FT_MODELS
+rm -rf "$store"
+same "an empty store" "$("$ft" list)" "0 models, 0 B in $store"
+fails "nothing to remove" "no model \"x\": $store has no models" "$ft" rm x
+mkdir -p "$store/me--mine/big" "$store/me--other"
+"$ft" pull me/mine:Q8_0 -q >/dev/null
+"$ft" quantize "$model" "$store/me--mine/plain.gguf" f16 -q --allow-requantize >/dev/null
+cp "$store/me--mine/plain.gguf" "$store/me--other/huge-Q4_K_M-00001-of-00002.gguf"
+echo 12345 >"$store/me--other/huge-Q4_K_M-00002-of-00002.gguf"
+"$ft" synth micro-mmproj f16 "$store/me--mine/mmproj-F16.gguf" -q
+cp "$store/me--mine/plain.gguf" "$store/me--mine/big/deep-Q5_K.gguf"
+printf '[brief]\nmodel = %s\ntemp = 0.5\n' "$store/me--mine/mine-Q8_0.gguf" >"$store/models.ini"
+echo junk >"$store/broken.gguf"
+bytes() { stat -c %s "$@" | awk '{ n += $1 } END { print n }'; }
+"$ft" list >"$dir/list"
+same "list has each model once" "$(awk 'NR > 1 && !/ models, / { print $1 }' "$dir/list" | sort | tr '\n' ' ')" \
+    "brief broken deep-Q5_K huge-Q4_K_M mine-Q8_0 plain "
+same "the quantization and the date" "$(grep -c "^mine-Q8_0 .* Q8_0  *$(date -u -r "$model" +%Y)-" "$dir/list")" 1
+same "without a name the type of the weights" "$(grep -c '^plain .* F16 ' "$dir/list")" 1
+same "a file that cannot be loaded" "$(grep -c '^broken .* unknown .* cannot be loaded: ' "$dir/list")" 1
+same "settings are marked" "$(grep -c '^brief .* settings in models.ini$' "$dir/list")" 1
+"$ft" list --json >"$dir/list"
+python3 - "$dir/list" "$(bytes "$store"/me--other/huge*)" "$sum" <<'PY'
+import json, sys
+j = json.load(open(sys.argv[1]))
+m = {one["name"]: one for one in j["models"]}
+assert m["huge-Q4_K_M"]["size"] == int(sys.argv[2]), "all parts"
+assert m["mine-Q8_0"]["digest"] == sys.argv[3] and m["mine-Q8_0"]["quantization"] == "Q8_0"
+assert m["mine-Q8_0"]["modified_at"].endswith("Z") and m["brief"]["file"] == m["mine-Q8_0"]["file"]
+PY
+ok "the same as JSON" $?
+"$ft" pull --list | grep -q '^me/mine .*plain.gguf'
+ok "pull --list lists the files" $?
+fails "a name that is not there" 'no model "nope" in .*, which has .*mine-Q8_0' "$ft" rm plain nope
+[ -e "$store/me--mine/plain.gguf" ]
+ok "then nothing is removed" $?
+fails "a name of several models" '"me/mine" may be any of deep-Q5_K, mine-Q8_0, plain' "$ft" rm me/mine
+fails "a file that settings use" 'mine-Q8_0 is used by brief' "$ft" rm mine-Q8_0
+cp "$store/models.ini" "$dir/ini"
+echo junk >"$store/models.ini"
+fails "a file of settings that is none" 'models.ini: line 1 of the preset is "junk"' "$ft" list
+mv "$dir/ini" "$store/models.ini"
+[ ! -e /dev/full ] || fails "a full disk" 'standard output: write' bash -c '"$0" list >/dev/full' "$ft"
+fails "no name" 'rm has 0 arguments' "$ft" rm
+n=$(bytes "$store"/me--other/huge*)
+same "rm removes all parts" "$("$ft" rm huge-Q4_K_M | cut -d '(' -f 1)" "removed huge-Q4_K_M: 2 files, $n bytes "
+[ ! -e "$store/me--other" ]
+ok "and the empty folder" $?
+n=$(bytes "$store/me--mine/mine-Q8_0.gguf")
+same "settings, then their file" "$("$ft" rm me/mine:Q8_0 brief | cut -d '(' -f 1)" \
+    "removed brief: its settings in models.ini, 0 bytes
+removed mine-Q8_0: 1 file, $n bytes "
+same "models.ini has no section left" "$(cat "$store/models.ini")" ""
+"$ft" rm plain.gguf broken >/dev/null
+[ -e "$store/me--mine/mmproj-F16.gguf" ]
+ok "a vision tower stays with a model in a subfolder" $?
+n=$(bytes "$store/me--mine/mmproj-F16.gguf" "$store/me--mine/big/deep-Q5_K.gguf")
+same "and goes with the last one" "$("$ft" rm deep-Q5_K:latest | cut -d '(' -f 1)" "removed deep-Q5_K: 2 files, $n bytes "
+same "nothing is left" "$(find "$store" -name '*.gguf*' | wc -l):$("$ft" list | cut -d ' ' -f 1)" "0:0"
+
 fails "the option is for the store" "manage-models is for the models of the store" "$ft" serve -m "$model" --manage-models --port 0 -q
 finish
