@@ -33,7 +33,7 @@ typedef struct ft_weight {
     int side;             /* on a split device: which of its devices has it */
     bool lookup;          /* only embed reads it: it is not repacked for products */
     bool rows;            /* single rows are read too, by embed or centroid_head */
-    bool rounded;         /* products may round it and their inputs to bf16: vision towers */
+    bool rounded;         /* products may round it and their inputs to bf16: Qwen's vision towers */
     const char *name;     /* for messages and the op benchmark; borrowed */
     struct ft_lora *lora; /* what adapters add to it; NULL: nothing */
 } ft_weight;

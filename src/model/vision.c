@@ -103,7 +103,6 @@ ft_status ft_vision_open(ft_vision **out, ft_gguf *file, ft_dev *dev, int E, ft_
     m->dev = dev;
     m->file = file;
     ft_binder b = ft_binder_over(m, err);
-    b.rounded = true;
     read_sizes(v, &b, E);
     if (!b.st) tower->bind(v, &b);
     if (b.st) {

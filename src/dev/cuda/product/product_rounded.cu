@@ -1,4 +1,4 @@
-/* Products with BF16 and F16 that may be rounded: vision towers. */
+/* Products with BF16 and F16 that may be rounded: Qwen's vision towers. */
 #include "dev/cuda/product/product.cuh"
 
 FT_PRODUCT_DEFINE(Bf16Rounded)
