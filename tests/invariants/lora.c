@@ -313,7 +313,8 @@ static void check_split(const char *name)
     static inv_response want, got;
     const ft_split_rule rule = {.first = 2, .layers = 64, .output = true};
     inv_model one = adapted(name, NULL, ft_dev_cpu(1));
-    inv_model two = adapted(name, NULL, ft_dev_split(ft_dev_cpu(1), ft_dev_cpu(1), &rule));
+    ft_dev *const both[2] = {ft_dev_cpu(1), ft_dev_cpu(1)};
+    inv_model two = adapted(name, NULL, ft_dev_split(both, 2, &rule));
     const ft_engine_params p = inv_params(3);
     ft_task j = inv_job(TOKENS, 3);
     int32_t ids[PROMPT];
