@@ -22,6 +22,7 @@
 #   CC=clang            the C compiler (C11)
 #   OPT=-O2             optimisation level of everything but the kernels
 #   WERROR=1            warnings are errors (continuous integration sets it)
+#   MPI=1               models over several machines: ranks of an MPI job (needs Open MPI)
 #   CUDA=1              build the CUDA device (needs nvcc); CUDA_ARCH="90a" for one kind of GPU
 #   SAN=address,undefined   sanitizers, or SAN=thread; output goes to build-SAN/
 #   BUILD=DIR           output folder
@@ -77,6 +78,13 @@ $(call optional,libjpeg,jpeglib.h,-ljpeg,FT_HAVE_JPEG,no JPEG images)
 $(call optional,libpng,png.h,-lpng,FT_HAVE_PNG,no PNG images)
 $(call optional,libwebpdemux,webp/demux.h,-lwebpdemux -lwebp,FT_HAVE_WEBP,no WebP images)
 
+# MPI, found by pkg-config or mpicc. Only src/dev/link.c calls it.
+MPI_PACKAGE  := $(if $(DEPS),,$(firstword $(foreach p,ompi-c mpi-c mpich,$(shell $(PKG_CONFIG) --exists $(p) 2>/dev/null && echo $(p)))))
+MPI_FLAGS    := $(if $(MPI_PACKAGE),$(shell $(PKG_CONFIG) --cflags --libs $(MPI_PACKAGE)),$(wordlist 2,99,$(shell mpicc -show 2>/dev/null)))
+MPI_CPPFLAGS := -DFT_HAVE_MPI=1 $(patsubst -I%,-isystem %,$(filter -I%,$(MPI_FLAGS)))
+MPI_LIBS     := $(filter -L% -l% -Wl%,$(MPI_FLAGS))
+$(if $(and $(MPI),$(if $(MPI_LIBS),,none)),$(eval MISSING += mpi))
+
 # The shared library has neither the server nor the file tools, and needs fewer libraries.
 PROGRAM_ONLY := libcurl libedit libmicrohttpd
 LIB_PACKAGES := $(filter-out $(PROGRAM_ONLY),$(PACKAGES))
@@ -101,7 +109,7 @@ SANITIZE     := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanit
 ALL_CPPFLAGS := -Isrc -Iinclude $(LIB_FLAGS) $(HAVE) $(CPPFLAGS)
 ALL_CFLAGS   := -std=c11 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno $(SANITIZE) $(CFLAGS)
 ALL_LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
-ALL_LIBS      = $(LIBS) $(SYS_LIBS) $(LDLIBS)
+ALL_LIBS      = $(LIBS) $(if $(MPI),$(MPI_LIBS)) $(SYS_LIBS) $(LDLIBS)
 KERNEL       := $(if $(SAN),-O1,-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 # Hardening (HARDEN= leaves it out; tests/cli/build_flags.sh checks the program). The kernels of
 # dev/cpu go without: they only see shapes that were checked before.
@@ -152,7 +160,7 @@ help:
 # Every object depends on $(BUILD)/flags, which changes when the flags do. Its rule also reports the
 # libraries that were not found.
 NOT_FOUND = foretoken needs $(strip $(MISSING)): $(if $(DEPS),no headers in $(DEPS)/usr/include,not found by $(PKG_CONFIG)); README.md names the packages
-$(BUILD)/flags: export FLAGS := $(CC) $(WARN) $(HARDENED) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS) without $(ABSENT) $(if $(CUDA),cuda $(CUDA_ARCH))
+$(BUILD)/flags: export FLAGS := $(CC) $(WARN) $(HARDENED) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS) $(if $(MPI),$(MPI_LIBS)) without $(ABSENT) $(if $(CUDA),cuda $(CUDA_ARCH))
 $(BUILD)/flags: FORCE
 	@$(if $(MISSING),echo '$(NOT_FOUND)'; exit 1)
 	@mkdir -p $(BUILD)
@@ -173,7 +181,8 @@ $(BUILD)/commit $(BUILD)/datadir: FORCE
 	@mkdir -p $(BUILD)
 	@echo '$(STAMP)' | cmp -s - $@ || echo '$(STAMP)' > $@
 
-$(BUILD)/src/cli/main.o: FILE_CPPFLAGS += -DFT_LIBRARIES='"$(patsubst lib%,%,$(PACKAGES:-8=))"' -DFT_ABSENT='"$(ABSENT)"'
+$(if $(MPI),$(eval $(BUILD)/src/dev/link.o: FILE_CPPFLAGS += $(MPI_CPPFLAGS)))
+$(BUILD)/src/cli/main.o: FILE_CPPFLAGS += -DFT_LIBRARIES='"$(patsubst lib%,%,$(PACKAGES:-8=))$(if $(MPI), mpi)"' -DFT_ABSENT='"$(ABSENT)"'
 $(BUILD)/src/dev/open.o $(BUILD)/src/cli/main.o: FILE_CPPFLAGS += $(if $(CUDA),-DFT_HAVE_CUDA=1)
 # the web page: web/ and, where found, Debian's JavaScript libraries
 $(BUILD)/web/files.inc: FORCE
@@ -247,7 +256,16 @@ check: deps
 	@$(MAKE) --no-print-directory $(ALL_CORES) check-build
 	@$(MAKE) --no-print-directory check-cuda check-fast
 tests: $(TEST_BIN)
-check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page
+MPI_TESTS := $(addprefix $(BUILD)/mpi/,foretoken drafting ending)
+check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page $(if $(MPI_LIBS),$(if $(SAN),,$(MPI_TESTS)))
+# The program and some invariants with MPI, for tests/cli/mpi.sh: one source file differs.
+$(BUILD)/mpi/link.o: src/dev/link.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	@$(COMPILE) $(MPI_CPPFLAGS) -c $< -o $@
+$(BUILD)/mpi/foretoken: $(BUILD)/mpi/link.o $(CLI_OBJ) $(LIB)
+	@$(CC) $(PIE) $(ALL_LDFLAGS) $(BUILD)/mpi/link.o $(CLI_OBJ) $(LIB) $(ALL_LIBS) $(MPI_LIBS) -o $@
+$(BUILD)/mpi/%: tests/invariants/%.c $(BUILD)/mpi/link.o $(LIB)
+	@$(COMPILE) -Itests $(ALL_LDFLAGS) $< $(BUILD)/mpi/link.o $(LIB) $(ALL_LIBS) $(MPI_LIBS) $(CMOCKA) -o $@
 check-fast: check-build
 	@BUILD='$(BUILD)' CC='$(CC)' scripts/check.sh
 check-unit: all $(filter $(BUILD)/tests/unit/%,$(TEST_BIN))

@@ -5,6 +5,7 @@
  * [MODEL]]]] build/bench/load 3600 build-address-undefined/foretoken 6 */
 #define _GNU_SOURCE
 #include "../tests/serve/client.h"
+#include "process.h"
 
 #include "base/rng.h"
 
@@ -258,19 +259,6 @@ static void start_server(const char *program, const char *model)
     fclose(f);
 }
 
-/* Resident memory of the server in kilobytes. */
-static long resident(void)
-{
-    char path[64], line[200];
-    long kb = 0;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)server);
-    FILE *f = fopen(path, "r");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "VmRSS: %ld", &kb) == 1) break;
-    if (f) fclose(f);
-    return kb;
-}
-
 /* The value of a metric in /metrics; -1: absent. */
 static double metric(const char *name)
 {
@@ -342,7 +330,7 @@ int main(int argc, char **argv)
     for (; n < SAMPLES; n++) {
         const double until = end_s - seconds + seconds * (n + 1) / SAMPLES;
         while (ft_now_s() < until) usleep(100000);
-        kb[n] = resident();
+        kb[n] = resident_kib(server);
         if (!kb[n]) break; /* the server has exited */
         if (n % 8 == 7)
             fprintf(stderr,

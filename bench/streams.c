@@ -9,6 +9,8 @@
 #ifndef FT_HAVE_CURL
 #error "bench/streams needs libcurl"
 #endif
+#include "process.h"
+
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -362,18 +364,6 @@ static int descriptors(void)
     return n;
 }
 
-static double resident_mib(void)
-{
-    char path[64], line[200];
-    long kb = 0;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)server);
-    FILE *f = fopen(path, "r");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "VmRSS: %ld", &kb) == 1) break;
-    if (f) fclose(f);
-    return (double)kb / 1024;
-}
-
 static double metric(CURL *h, const char *name)
 {
     reading r;
@@ -414,7 +404,7 @@ static void check_all_free(CURL *h, int fds, double mib)
         metric(h, "\nforetoken:pages_used ") + metric(h, "\nforetoken:pages_cached ");
     expect(pages <= 2, "pages in use", pages, 2);
     expect(descriptors() <= fds + 1, "descriptors", descriptors(), fds);
-    const double now = resident_mib();
+    const double now = (double)resident_kib(server) / 1024;
     printf("descriptors %d before, %d after; memory %.1f MiB before, %.1f MiB after; pages in use "
            "%g\n",
            fds, descriptors(), mib, now, pages);
@@ -497,7 +487,8 @@ int main(int argc, char **argv)
         pthread_create(&thread[i], NULL, run_stream, (void *)(uintptr_t)i);
     while (ft_now_s() < end_s) {
         sleep(1); /* memory counts from a quarter of the time on: then all buffers exist */
-        if (mib <= 0 && ft_now_s() - begin_s >= seconds / 4) mib = resident_mib();
+        if (mib <= 0 && ft_now_s() - begin_s >= seconds / 4)
+            mib = (double)resident_kib(server) / 1024;
     }
     for (int i = 0; i < streams; i++) pthread_join(thread[i], NULL);
     printf("%s, %d streams, %d slots, %.0f s\n", way, streams, SLOTS, ft_now_s() - begin_s);

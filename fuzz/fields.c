@@ -257,7 +257,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     put_members(&s, &b, 0, true);
     ft_http_error bad;
     json_t *j;
-    if (!ft_body_parse(&j, ft_buf_str(&b), &bad)) abort(); /* what is written here is JSON */
+    if (!ft_body_parse(&j, ft_buf_str(&b), false, &bad)) abort(); /* what is written here is JSON */
     json_decref(j);
     answer_once(route, ft_buf_str(&b));
     ft_buf_release(&b);

@@ -1,6 +1,9 @@
 /* fuzz/gguf.c - arbitrary bytes as a GGUF file. An accepted file is read completely: every key,
- * every string and both ends of every tensor must be readable. */
-#include "gguf/gguf.h"
+ * every string and both ends of every tensor must be readable. Then it is added to a small model as
+ * a LoRA adapter. */
+#include "base/mem.h"
+#include "dev/dev.h"
+#include "model/adapter.h"
 
 #include <stdlib.h>
 
@@ -31,6 +34,35 @@ static void walk_keys(const ft_gguf *g)
     }
 }
 
+/* Takes the file. */
+static void add_adapter(ft_gguf *g)
+{
+    static ft_dev *dev;
+    ft_weight w[] = {{.n = 8, .k = 4, .E = 1, .name = "blk.0.attn_q.weight"},
+                     {.n = 16, .k = 4, .E = 1, .name = "token_embd.weight", .lookup = true},
+                     {.n = 6, .k = 4, .E = 2, .name = "blk.0.ffn_up_exps.weight"},
+                     {.n = 6, .k = 4, .E = 1, .name = "blk.1.ffn_up_shexp.weight"}};
+    ft_weight *all[FT_COUNT(w)];
+    ft_model m = {.arch = &ft_arch_qwen35, .file = g, .L = 1, .weights = all};
+    ft_err err;
+    if (!dev) dev = ft_dev_ref();
+    m.dev = dev;
+    for (; m.n_weights < (int)FT_COUNT(w); m.n_weights++) all[m.n_weights] = &w[m.n_weights];
+    if (ft_adapter_add(&m, NULL, g, &err)) {
+        if (!err.text[0] || strchr(err.text, '\n')) abort();
+        ft_gguf_close(g);
+        return;
+    }
+    for (size_t i = 0; i < FT_COUNT(w); i++) {
+        const ft_lora *l = w[i].lora;
+        if (!l) continue;
+        touch(l->a.data, l->a.row_bytes * (size_t)l->a.n);
+        touch(l->b.data, l->b.row_bytes * (size_t)l->b.n);
+        if (w[i].E > 1 || m.lora_rank < l->b.k) abort();
+    }
+    ft_adapters_free(&m);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     ft_gguf *g;
@@ -56,6 +88,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     ft_gguf_f32(g, "a.f32", &f);
     ft_gguf_bool(g, "a.bool", &b);
     ft_gguf_str(g, "general.architecture", &s);
-    ft_gguf_close(g);
+    add_adapter(g);
     return 0;
 }

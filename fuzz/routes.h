@@ -156,7 +156,7 @@ static inline void answer_once(unsigned char route, ft_str body)
     strcpy(c->id, "req_fuzz");
     ft_buf_init(&c->out, 1 << 24);
     c->route = route_of(route, c->part);
-    if (ft_body_parse(&c->body, body, &bad)) {
+    if (ft_body_parse(&c->body, body, c->route->list, &bad)) {
         c->route->run(c);
         if (!c->status && !c->pump) abort();
         while (c->pump && (!c->status || c->stream)) {

@@ -1,5 +1,6 @@
 /* fuzz/schema.c - arbitrary bytes as a schema: rejected with a message, or documents generated from
- * its grammar parse; without its unsupported keywords a rejected schema compiles. */
+ * its grammar parse; without its unsupported keywords a rejected schema compiles. The same bytes as
+ * a regular expression are rejected with a message, or become a grammar that compiles. */
 #include "text/schema.h"
 #include "base/mem.h"
 #include "text/schema_parts.h"
@@ -25,12 +26,30 @@ static void relax(ft_str text)
     ft_buf_release(&out);
 }
 
+static void regex(const uint8_t *data, size_t n)
+{
+    char *text = ft_alloc(n + 1);
+    ft_grammar *g;
+    ft_err err = {.text = ""};
+    ft_buf out;
+    memcpy(text, data, n);
+    ft_buf_init(&out, FT_SCHEMA_GBNF_MAX);
+    if (ft_regex_gbnf(&out, text, &err) || ft_grammar_new(&g, ft_buf_str(&out), "root", &err)) {
+        if (!err.text[0]) abort();
+    } else {
+        ft_grammar_free(g);
+    }
+    ft_buf_release(&out);
+    ft_free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static ft_trie *t;
     static const bool letters[128];
     if (!t) t = gen_trie();
+    regex(data, n);
     ft_grammar *g;
     ft_err err = {.text = ""};
     if (ft_schema_grammar(&g, (ft_str){(const char *)data, n}, &err)) {

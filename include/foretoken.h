@@ -90,6 +90,23 @@ ft_infill_ids ft_vocab_infill(const ft_vocab *v);
 
 typedef struct ft_llm ft_llm;
 
+/* Several processes, started by mpirun (in builds with MPI=1). Call ft_ranks_start first; *rank is
+ * the number of this process, *ranks that of all. Rank 0 opens models as usual: their layers are
+ * split over all ranks. The others call ft_ranks_serve, which returns when rank 0 ends. Rank 0
+ * calls ft_ranks_end when all models are closed. Without mpirun there is one rank. */
+struct ft_llm_params;
+ft_status ft_ranks_start(int *rank, int *ranks, ft_err *err);
+ft_status ft_ranks_serve(const struct ft_llm_params *p, ft_err *err);
+void ft_ranks_end(void);
+
+enum { FT_ADAPTERS_MAX = 16 };
+
+/* A LoRA adapter: a GGUF file with general.type = adapter, made for the model. */
+typedef struct ft_lora_file {
+    const char *path;
+    float scale; /* of requests that have no scales of their own; 0: it is not applied */
+} ft_lora_file;
+
 /* An n-gram drafter: length of the n-gram to look up, maximum number of tokens to copy, minimum
  * number of earlier occurrences. */
 typedef struct ft_ngram_params {
@@ -100,14 +117,20 @@ typedef struct ft_llm_params {
     const char *model;       /* a GGUF file; NULL: the model that ships with the program */
     const char *draft_model; /* a Gemma assistant, a Qwen draft head or a smaller model; NULL: none
                               */
-    const char *device;      /* "auto": a CUDA GPU where there is one, else the CPU; "cpu", "cuda",
-                              * or "ref": the scalar reference implementation */
-    const char *cache_k;     /* encoding of cached keys: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1,
-                              * q4_0, iq4_nl (q5 to iq4_nl without q4_0: not on CUDA), turbo2, turbo3,
-                              * turbo4, turbo4-legacy */
-    const char *cache_v;     /* encoding of cached values */
-    const char *cache;       /* quality, balanced or compact: sets both; NULL: as above */
-    bool cache_exact;        /* use these for every layer; else some layers get better ones */
+    /* "auto": the CUDA GPUs where there are some (the first one if the model fits), else the CPU;
+     * "cpu", "cuda:N", "ref" (the scalar reference implementation), or several, separated by
+     * commas, over which the layers are split. */
+    const char *device;
+    const char *split_mode; /* "layer", or "none": only GPU main_gpu is used */
+    const char
+        *tensor_split;   /* "3,1": shares of the listed devices in the layers; NULL: by memory */
+    int main_gpu;        /* with "none" */
+    const char *cache_k; /* encoding of cached keys: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1,
+                          * q4_0, iq4_nl (q5 to iq4_nl without q4_0: not on CUDA), turbo2, turbo3,
+                          * turbo4, turbo4-legacy */
+    const char *cache_v; /* encoding of cached values */
+    const char *cache;   /* quality, balanced or compact: sets both; NULL: as above */
+    bool cache_exact;    /* use these for every layer; else some layers get better ones */
     int cache_tail; /* 1: keep the most recent tokens of turbo layers in q8_0 as well; 0: do not;
                      * < 0: with quality and balanced. Not supported on CUDA. */
     const char
@@ -119,12 +142,14 @@ typedef struct ft_llm_params {
                      * few layers as possible */
     int fit_target; /* MiB of GPU memory to leave free */
     /* Matrices whose name has a match of a regular expression go to CPU or GPU memory:
-     * "PATTERN=CPU", "PATTERN=CUDA0"; several are separated by commas. */
+     * "PATTERN=CPU", "PATTERN=CUDA1"; several are separated by commas. */
     const char *const *override_tensor;
     int n_override_tensor;
     /* "KEY=TYPE:VALUE" replaces a key of the model file, with the types int, float, bool, str. */
     const char *const *override_kv;
     int n_override_kv;
+    const ft_lora_file *lora;
+    int n_lora;               /* at most FT_ADAPTERS_MAX */
     const char *rope_scaling; /* none, linear, yarn; NULL: as in the file, or linear if there is a
                                  scale */
     float rope_scale, rope_freq_base; /* 0: as in the file */
@@ -193,7 +218,10 @@ typedef struct ft_llm_info {
     const char *call_marker;   /* text that begins a tool call; NULL: the template has no calls */
     const char *bos, *eos;     /* text of these tokens; "" if there is none */
     int layers, width, vocab, ctx, ctx_train, threads, slots;
-    int draft_layers; /* of the MTP head or the draft model; 0: none */
+    int pooling;               /* ft_pooling that the file recommends; -1: none */
+    bool ranks;                /* it has a classification head: FT_POOL_RANK */
+    const char *rank_template; /* prompt for ranking, with {query} and {document}; NULL: none */
+    int draft_layers;          /* of the MTP head or the draft model; 0: none */
     int jobs_max; /* jobs of one client that may run or wait at a time; 0: ft_llm_start was not
                    * called */
     uint64_t parameters, weight_bytes;
@@ -216,6 +244,21 @@ ft_status ft_cache_sizes(const char *path, int ctx, const char *const *type, int
                          ft_cache_size *out, ft_err *err);
 const ft_llm_info *ft_llm_about(const ft_llm *m);
 const ft_vocab *ft_llm_vocab(const ft_llm *m);
+
+/* A loaded adapter. The strings are those of the file, "" if it has none, and live as long as the
+ * model. */
+typedef struct ft_adapter_info {
+    const char *path;
+    const char *task_name, *prompt_prefix;
+    float scale; /* of requests that have no scales of their own */
+} ft_adapter_info;
+
+/* The adapters in the order of ft_llm_params.lora; returns how many there are. Any thread may call
+ * these two functions. */
+int ft_llm_adapters(ft_llm *m, ft_adapter_info *out, int cap);
+/* Sets the scales of requests that begin later and have none of their own. */
+ft_status ft_llm_adapt(ft_llm *m, const float *scale, int n, ft_err *err);
+
 /* Path of the default model: next to the program, in the source tree, or installed. NULL if there
  * is none. */
 const char *ft_default_model(void);
@@ -406,9 +449,12 @@ typedef struct ft_request {
     const char *reasoning_message; /* inserted where the budget ends the thinking; NULL: nothing */
     bool cache_prompt;   /* jobs: reuse the cached prefix of the prompt, and cache this prompt */
     uint64_t cache_salt; /* cached prompts are shared by requests with the same salt */
-    int slot;            /* jobs: preferred slot; -1: any */
-    uint64_t client;     /* jobs: the client whose share of the queue it uses; 0: none */
-    bool progress;       /* jobs: call wake also while the prompt is processed */
+    const float *lora; /* [n_lora] scales of the adapters, 0 for those that are missing; NULL: those
+                        * of ft_llm_adapt. Cached prompts are shared by requests with the same */
+    int n_lora;
+    int slot;        /* jobs: preferred slot; -1: any */
+    uint64_t client; /* jobs: the client whose share of the queue it uses; 0: none */
+    bool progress;   /* jobs: call wake also while the prompt is processed */
     bool (*on_event)(void *user, const ft_event *e); /* false cancels; may be NULL */
     void *user;
 } ft_request;
@@ -453,10 +499,10 @@ bool ft_job_done(ft_job *j); /* all events have been read and the response has e
 /* The result, after ft_job_done. */
 ft_status ft_job_result(ft_job *j, ft_response *out, ft_err *err);
 
-/* After ft_job_done of a request with score_prompt: for each prompt token i a row of *width entries:
- * the token with its log probability given the tokens before it (NaN for the first token), then the
- * most likely tokens; unused entries have the id -1. *n: number of rows, 0 without score_prompt. Borrowed
- * from the job. */
+/* After ft_job_done of a request with score_prompt: for each prompt token i a row of *width
+ * entries: the token with its log probability given the tokens before it (NaN for the first token),
+ * then the most likely tokens; unused entries have the id -1. *n: number of rows, 0 without
+ * score_prompt. Borrowed from the job. */
 const ft_token_prob *ft_job_scores(const ft_job *j, int *n, int *width);
 
 typedef struct ft_job_progress {
@@ -473,10 +519,19 @@ void ft_job_end_thought(ft_job *j); /* ends the reasoning at the next token; fro
 /* Cancels the job. Accepts NULL and never waits for the engine. wake is not called afterwards. */
 void ft_job_free(ft_job *j);
 
-typedef enum ft_pooling { FT_POOL_MEAN, FT_POOL_LAST } ft_pooling;
+/* What becomes of the hidden rows of a text, after the final norm: their mean, the last or the
+ * first one, all of them, or the score of the model's classification head for the last one. */
+typedef enum ft_pooling {
+    FT_POOL_MEAN,
+    FT_POOL_LAST,
+    FT_POOL_CLS,
+    FT_POOL_NONE,
+    FT_POOL_RANK
+} ft_pooling;
 
-/* Hidden rows of the ids after the final norm, pooled and normalized to length one. out: [width].
- * With a started engine thread it runs between two steps. Returns when done. */
+/* Hidden rows of the ids, pooled and normalized to length one: out is [width]. FT_POOL_NONE: [n,
+ * width], as they are; FT_POOL_RANK: one score, FT_EUNSUPPORTED without ft_llm_info.ranks. With a
+ * started engine thread it runs between two steps. Returns when done. */
 ft_status ft_llm_embed(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling, float *out,
                        ft_err *err);
 
@@ -487,6 +542,7 @@ typedef struct ft_embedding_params {
     const int *n_ids;          /* [n] */
     int n;
     ft_pooling pooling;
+    bool raw;                 /* do not normalize them to length one */
     uint64_t client;          /* as in ft_request */
     void (*wake)(void *user); /* called once, on the engine thread, when all are done */
     void *user;
@@ -498,7 +554,8 @@ typedef struct ft_embedding ft_embedding;
 ft_status ft_embedding_new(ft_embedding **out, ft_llm *m, const ft_embedding_params *p,
                            ft_err *err);
 bool ft_embedding_done(ft_embedding *e);
-/* When done: *out is [n, width] and belongs to e. */
+/* When done: *out is [n, width] and belongs to e. FT_POOL_NONE: the rows of all tokens of the first
+ * text, then those of the second, and so on; FT_POOL_RANK: [n]. */
 ft_status ft_embedding_result(ft_embedding *e, const float **out, ft_err *err);
 void ft_embedding_cancel(ft_embedding *e); /* from any thread; it is done within a step */
 /* Cancels; accepts NULL; never waits for the engine. wake is not called any more. */
@@ -567,6 +624,10 @@ typedef struct ft_tool_rules {
  * "KEYWORD at PATH: WHY" for each (empty: none). Both are yours (free()). Fails if the schema is
  * invalid, contradicts itself or is too large. */
 ft_status ft_schema_enforceable(const char *schema, char **out, char **removed, ft_err *err);
+/* A GBNF grammar, for ft_request.grammar, of the texts that a regular expression matches as a
+ * whole; yours (free()). FT_EUNSUPPORTED: it has what a grammar cannot express, such as look-ahead
+ * or back references. */
+ft_status ft_regex_grammar(const char *regex, char **gbnf, ft_err *err);
 /* Whether the "format" of a JSON schema can be enforced with these bounds on the length. */
 bool ft_schema_holds_format(const char *format, int64_t min, int64_t max);
 /* A grammar for calls of the tools (a JSON array), in the syntax of the model. The caller frees

@@ -7,6 +7,8 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "dev/remote.h"
+#include "dev/split.h"
 #include "engine/engine.h"
 #include "engine/slot.h"
 #include "golden_build.h"
@@ -39,15 +41,66 @@ static inline int inv_end(void)
 
 /* ---- models ---- */
 
-/* The device of all invariant tests: FT_TEST_DEV, or the CPU. */
-static inline ft_dev *inv_dev(int threads)
+static inline ft_dev *inv_dev_named(const char *name, int threads)
 {
-    const char *name = getenv("FT_TEST_DEV");
     ft_dev *d;
     ft_err err;
-    if (!ft_dev_open(&d, name ? name : "cpu", threads, &err)) return d;
+    if (!ft_dev_open(&d, name, threads, &err)) return d;
     printf("%s\n", err.text);
     exit(1);
+}
+
+/* Several devices: a layer each, and the last one the rest. The host is a CPU device. */
+static inline ft_dev *inv_dev_split(ft_dev **dev, int n)
+{
+    ft_split_rule r = {.first = 1, .output = true, .layers = 1 << 20, .n_end = n - 2};
+    for (int i = 0; i < r.n_end; i++) r.end[i] = 2 + i;
+    return ft_dev_split(dev, n, &r);
+}
+
+static inline void inv_ranks_end(void)
+{
+    ft_remote_end();
+    ft_link_close();
+}
+
+/* Under mpirun: a CPU device of this rank, and one of each other rank, which does not return. */
+static inline ft_dev *inv_dev_ranks(int threads)
+{
+    static bool started;
+    ft_dev *dev[FT_SPLIT_MAX] = {0};
+    ft_err err = {0};
+    ft_status st = started ? FT_OK : ft_link_open("test", &err);
+    if (!st && ft_link_rank()) {
+        st = ft_remote_serve(&(ft_remote_params){.device = "cpu", .threads = 1}, &err);
+        ft_link_close();
+        if (st) fprintf(stderr, "rank %d: %s\n", ft_link_rank(), err.text);
+        exit(st != 0);
+    }
+    if (!started) atexit(inv_ranks_end);
+    started = true;
+    dev[0] = ft_dev_cpu(threads);
+    for (int i = 1; i < ft_link_size() && !st; i++) st = ft_dev_remote(&dev[i], i, &err);
+    if (st) printf("%s\n", err.text);
+    if (st) exit(1);
+    return inv_dev_split(dev, ft_link_size());
+}
+
+/* The device of all invariant tests: FT_TEST_DEV, or the CPU. With a list the host of the split is
+ * its first device if that is a CPU. */
+static inline ft_dev *inv_dev(int threads)
+{
+    char list[200];
+    ft_dev *dev[FT_SPLIT_MAX];
+    int n = 0;
+    const char *names = getenv("FT_TEST_DEV");
+    snprintf(list, sizeof list, "%s", names ? names : "cpu");
+    if (!strcmp(list, "mpi")) return inv_dev_ranks(threads);
+    if (!strchr(list, ',')) return inv_dev_named(list, threads);
+    if (strncmp(list, "cpu", 3)) dev[n++] = ft_dev_cpu(threads);
+    for (char *at = strtok(list, ","); at && n < FT_SPLIT_MAX; at = strtok(NULL, ","))
+        dev[n++] = inv_dev_named(at, threads);
+    return inv_dev_split(dev, n);
 }
 
 typedef struct inv_model {

@@ -2,6 +2,8 @@
 
 Every function returns one exchange: {"q": question, "r": thought, "a": answer, "k": skill, "want": text that the
 last line of a right answer contains}. Wordings that begin with "~" are never trained on; they are for evaluation."""
+import heldout
+import wordings
 
 ONES = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
         "seventeen eighteen nineteen").split()
@@ -10,9 +12,16 @@ THINGS = ("apples oranges books coins pens stones cards stamps eggs tickets shel
           "files photos bottles boxes keys").split()
 
 
-def pick(R, wordings, held):
-    """One of the wordings: a held-out one (marked "~") or one of the others."""
-    return R.choice([w[1:] for w in wordings if w[0] == '~'] if held else [w for w in wordings if w[0] != '~'])
+def pick(R, listed, held, name=''):
+    """A wording: for held 'new' one of the second held-out set, for other true values of held a listed one that is marked "~",
+    else one for training, listed or composed from the patterns of that name."""
+    if held == 'new' and name in heldout.NAMES:
+        return R.choice(getattr(heldout, name))
+    if held:
+        return R.choice([w[1:] for w in listed if w[0] == '~'])
+    if isinstance(wordings.PATTERNS.get(name, [''])[0], tuple):
+        return wordings.number(R, name, listed)
+    return wordings.wording(R, name, listed)
 
 
 def words(n):
@@ -64,6 +73,9 @@ DIV = ["What is {a} / {b}?", "{a} / {b}", "{a}/{b}", "What is {a} divided by {b}
        "How much is {a} / {b}?", "Compute {a} / {b}.", "Calculate {a} / {b}.", "How many times does {b} go into {a}?",
        "{a} {t} are shared by {b} people. How many does each get?", "What's {a} / {b}?", "{a} ÷ {b}", "What is {a} over {b}?",
        "~Please work out {a} / {b}.", "~{a} divided by {b} equals what?", "~Solve {a} / {b}", "~Could you divide {a} by {b}?"]
+OPS = {"+": (ADD, "ADD"), "-": (SUB, "SUB"), "*": (MUL, "MUL"), "/": (DIV, "DIV")}
+for _listed, _ in OPS.values():
+    wordings.hold(_listed)
 PLACE = ["ones", "tens", "hundreds", "thousands"]
 
 
@@ -101,9 +113,9 @@ def shown(R, n, spelled):
     return words(n) if spelled else (f"{n:,}" if n >= 1000 and R.random() < .3 else str(n))
 
 
-def exchange(R, wordings, held, a, b, equation, value, work, skill):
+def exchange(R, op, held, a, b, equation, value, work, skill):
     spelled = max(a, b) <= 100 and R.random() < .06
-    q = pick(R, wordings, held).format(a=shown(R, a, spelled), b=shown(R, b, spelled), t=R.choice(THINGS))
+    q = pick(R, OPS[op][0], held, OPS[op][1]).format(a=shown(R, a, spelled), b=shown(R, b, spelled), t=R.choice(THINGS))
     if work:
         return {"q": q, "r": f"{equation}\n{work}", "a": f"{equation} = {value}", "direct": f"{equation}\n{work}\n{equation} = {value}",
                 "k": skill, "want": str(value)}
@@ -118,7 +130,7 @@ def size(R):
 
 def add(R, held=False):
     a, b = size(R), size(R)
-    return exchange(R, ADD, held, a, b, f"{a} + {b}", a + b, work_add(a, b) if max(a, b) > 99 else "", "sum")
+    return exchange(R, "+", held, a, b, f"{a} + {b}", a + b, work_add(a, b) if max(a, b) > 99 else "", "sum")
 
 
 def sub(R, held=False):
@@ -127,32 +139,32 @@ def sub(R, held=False):
         a, b = b, a
     big = max(a, b) > 99
     if a >= b:
-        return exchange(R, SUB, held, a, b, f"{a} - {b}", a - b, work_sub(a, b) if big else "", "difference")
+        return exchange(R, "-", held, a, b, f"{a} - {b}", a - b, work_sub(a, b) if big else "", "difference")
     work = f"{b} is more than {a}, so the result is -({b} - {a})\n{work_sub(b, a)}" if big else ""
-    return exchange(R, SUB, held, a, b, f"{a} - {b}", a - b, work, "difference")
+    return exchange(R, "-", held, a, b, f"{a} - {b}", a - b, work, "difference")
 
 
 def mul(R, held=False):
     if R.random() < .75:
         a, b = R.randrange(21), R.randrange(21)
-        return exchange(R, MUL, held, a, b, f"{a} x {b}", a * b, "", "product")
+        return exchange(R, "*", held, a, b, f"{a} x {b}", a * b, "", "product")
     a, b = R.randrange(21, 100), R.randrange(2, 10)
     t, o = a // 10 * 10, a % 10
     work = f"{t} x {b} = {t * b}, {o} x {b} = {o * b}, {t * b} + {o * b} = {a * b}" if o else ""
     if R.random() < .5:
-        return exchange(R, MUL, held, a, b, f"{a} x {b}", a * b, work, "product")
-    return exchange(R, MUL, held, b, a, f"{b} x {a}", a * b, work, "product")
+        return exchange(R, "*", held, a, b, f"{a} x {b}", a * b, work, "product")
+    return exchange(R, "*", held, b, a, f"{b} x {a}", a * b, work, "product")
 
 
 def div(R, held=False):
     b = R.randrange(1, 21)
     if R.random() < .7:
         a = b * R.randrange(21)
-        return exchange(R, DIV, held, a, b, f"{a} / {b}", a // b, "", "quotient")
+        return exchange(R, "/", held, a, b, f"{a} / {b}", a // b, "", "quotient")
     b = R.randrange(2, 13)
     a = R.randrange(b, 101)
     value = f"{a // b}, remainder {a % b}" if a % b else a // b
-    return exchange(R, DIV, held, a, b, f"{a} / {b}", value, "", "quotient")
+    return exchange(R, "/", held, a, b, f"{a} / {b}", value, "", "quotient")
 
 
 def too_large(R, held=False):
@@ -166,7 +178,7 @@ def too_large(R, held=False):
         a, b, w, op = R.randrange(21, 10 ** R.randrange(3, 7)), R.randrange(100, 10 ** R.randrange(3, 7)), MUL, "*"
     else:
         a, b, w, op = R.randrange(401, 10 ** R.randrange(3, 7)), R.randrange(13, 1000), DIV, "/"
-    q = pick(R, w, held).format(a=a, b=b, t=R.choice(THINGS))
+    q = pick(R, w, held, OPS[op][1]).format(a=a, b=b, t=R.choice(THINGS))
     a = f"That is too large for me; I am a very small model. In a shell, `echo $(({a} {op} {b}))` computes it."
     return {"q": q, "r": "These numbers are too large for me.", "a": a, "k": "too-large", "want": "too large"}
 
@@ -175,7 +187,7 @@ def chain(R):
     """A sum, then questions that refer to its result."""
     a, b = R.randrange(50), R.randrange(40)
     v, turns = a + b, []
-    turns.append({"q": pick(R, ADD, False).format(a=a, b=b, t=R.choice(THINGS)), "r": f"I compute {a} + {b}.",
+    turns.append({"q": pick(R, ADD, False, "ADD").format(a=a, b=b, t=R.choice(THINGS)), "r": f"I compute {a} + {b}.",
                   "a": f"{a} + {b} = {v}", "k": "sum", "want": str(v)})
     for _ in range(R.randrange(1, 3)):
         c = R.randrange(1, 10)
@@ -190,6 +202,10 @@ def chain(R):
     return turns
 
 
+COMPARE = wordings.hold(["Which is {w}, {a} or {b}?", "What is {w}: {a} or {b}?", "Is {a} or {b} {w}?", "Which number is {w}, {a} or {b}?",
+                         "~Of {a} and {b}, which is {w}?", "~Tell me which is {w}: {a} or {b}."])
+
+
 def compare(R, held=False):
     a = size(R)
     b = R.choice((size(R), a + R.randrange(1, 20), int(str(a)[::-1])))
@@ -198,8 +214,7 @@ def compare(R, held=False):
     big = R.random() < .6
     w = R.choice(("larger", "bigger", "greater", "more") if big else ("smaller", "less"))
     v = max(a, b) if big else min(a, b)
-    q = pick(R, ["Which is {w}, {a} or {b}?", "What is {w}: {a} or {b}?", "Is {a} or {b} {w}?", "Which number is {w}, {a} or {b}?",
-                 "~Of {a} and {b}, which is {w}?", "~Tell me which is {w}: {a} or {b}."], held).format(a=a, b=b, w=w)
+    q = pick(R, COMPARE, held, "COMPARE").format(a=a, b=b, w=w)
     return {"q": q, "r": f"I compare {a} and {b}.", "a": f"{v} is {w}.", "k": "compare", "want": str(v)}
 
 
@@ -254,7 +269,7 @@ def convert(R, held=False):
     else:
         source, target, x, v = small, big, n * k, n
     name = SHORT[target] if target in SHORT and R.random() < .12 and target not in ("hour", "minute", "second", "inch") else plural(target)
-    q = respell(R, pick(R, CONVERT, held).format(many=name, x=amount(R, x, source)))
+    q = respell(R, pick(R, CONVERT, held, "CONVERT").format(many=name, x=amount(R, x, source)))
     fact = f"1 {big} is {k} {plural(small, k)}."
     answer = f"{x} {plural(source, x)} = {v} {plural(target, v)}"
     return {"q": q, "r": fact, "a": answer, "k": "units", "want": f"{v} {plural(target, v)}"}
@@ -269,10 +284,22 @@ def degrees(R, held=False):
     f = c * 9 / 5 + 32
     f = int(f) if f == int(f) else round(f, 1)
     if R.random() < .5 or c % 5:
-        q = pick(R, DEGREES, held).format(x=c, f="Celsius", t="Fahrenheit")
+        q = pick(R, DEGREES, held, "DEGREES").format(x=c, f="Celsius", t="Fahrenheit")
         return {"q": q, "r": "Fahrenheit is Celsius x 9/5 + 32.", "a": f"{c} degrees Celsius = {f} degrees Fahrenheit", "k": "units", "want": f"{f} degrees Fahrenheit"}
-    q = pick(R, DEGREES, held).format(x=f, f="Fahrenheit", t="Celsius")
+    q = pick(R, DEGREES, held, "DEGREES").format(x=f, f="Fahrenheit", t="Celsius")
     return {"q": q, "r": "Celsius is (Fahrenheit - 32) x 5/9.", "a": f"{f} degrees Fahrenheit = {c} degrees Celsius", "k": "units", "want": f"{c} degrees Celsius"}
+
+
+CLOCK24 = ["What is {x} in 24-hour time?", "Convert {x} to 24-hour time.", "{x} in 24-hour time", "How do I write {x} in 24-hour time?",
+           "~{x} as 24-hour time?", "~Which 24-hour time is {x}?"]
+CLOCK12 = ["What is {x} in 12-hour time?", "Convert {x} to 12-hour time.", "{x} in 12-hour time", "What is {x} in am/pm?", "~{x} as 12-hour time?",
+           "~Which 12-hour time is {x}?"]
+MINUTES = ["How many minutes are {x}?", "How many minutes are in {x}?", "Convert {x} to minutes.", "{x} in minutes", "What is {x} in minutes?",
+           "~Please express {x} in minutes.", "~{x} is how many minutes?"]
+HOURS = ["How many hours and minutes are {x} minutes?", "Convert {x} minutes to hours and minutes.", "{x} minutes in hours and minutes", "What is {x} minutes in hours and minutes?",
+         "~Please express {x} minutes in hours and minutes.", "~{x} minutes is how many hours and minutes?"]
+for _listed in (CONVERT, DEGREES, CLOCK24, CLOCK12, MINUTES, HOURS):
+    wordings.hold(_listed)
 
 
 def clock(R, held=False):
@@ -282,23 +309,19 @@ def clock(R, held=False):
     half = "pm" if h >= 12 else "am"
     if kind == 0:
         x = R.choice((f"{t12} {half}", f"{t12}{half}", f"{t12} {half[0]}.m."))
-        q = pick(R, ["What is {x} in 24-hour time?", "Convert {x} to 24-hour time.", "{x} in 24-hour time", "How do I write {x} in 24-hour time?",
-                     "~{x} as 24-hour time?", "~Which 24-hour time is {x}?"], held).format(x=x)
+        q = pick(R, CLOCK24, held, "CLOCK24").format(x=x)
         return {"q": q, "r": "After noon 12 is added to the hour.", "a": f"{t12} {half} = {h}:{m:02d}", "k": "time", "want": f"{h}:{m:02d}"}
     if kind == 1:
-        q = pick(R, ["What is {x} in 12-hour time?", "Convert {x} to 12-hour time.", "{x} in 12-hour time", "What is {x} in am/pm?", "~{x} as 12-hour time?",
-                     "~Which 12-hour time is {x}?"], held).format(x=f"{h}:{m:02d}")
+        q = pick(R, CLOCK12, held, "CLOCK12").format(x=f"{h}:{m:02d}")
         return {"q": q, "r": "From 13 on 12 is taken from the hour.", "a": f"{h}:{m:02d} = {t12} {half}", "k": "time", "want": f"{t12} {half}"}
     hours, minutes = R.randrange(1, 13), R.randrange(1, 60)
     total, unit = hours * 60 + minutes, plural("hour", hours)
     left = f"{hours} {unit} and {minutes} {plural('minute', minutes)}"
     if kind == 2:
         x = R.choice((left, f"{hours} h {minutes} min"))
-        q = pick(R, ["How many minutes are {x}?", "How many minutes are in {x}?", "Convert {x} to minutes.", "{x} in minutes", "What is {x} in minutes?",
-                     "~Please express {x} in minutes.", "~{x} is how many minutes?"], held).format(x=x)
+        q = pick(R, MINUTES, held, "MINUTES").format(x=x)
         return {"q": q, "r": f"{hours} {unit} = {hours * 60} minutes, {hours * 60} + {minutes} = {total}.", "a": f"{left} = {total} minutes",
                 "direct": f"{hours} {unit} = {hours * 60} minutes\n{hours * 60} + {minutes} = {total}\n{left} = {total} minutes", "k": "time", "want": f"{total} minutes"}
-    q = pick(R, ["How many hours and minutes are {x} minutes?", "Convert {x} minutes to hours and minutes.", "{x} minutes in hours and minutes", "What is {x} minutes in hours and minutes?",
-                 "~Please express {x} minutes in hours and minutes.", "~{x} minutes is how many hours and minutes?"], held).format(x=total)
+    q = pick(R, HOURS, held, "HOURS").format(x=total)
     return {"q": q, "r": f"{hours} x 60 = {hours * 60}, {total} - {hours * 60} = {minutes}.", "a": f"{total} minutes = {left}",
             "direct": f"{hours} x 60 = {hours * 60}\n{total} - {hours * 60} = {minutes}\n{total} minutes = {left}", "k": "time", "want": left}

@@ -30,14 +30,16 @@ def read(*path):
 # ---- foretoken itself ----
 
 def faq():
-    """The entries of faq.txt: answer, wordings, held-out wordings."""
+    """The entries of faq.txt: answer, wordings, held-out wordings, patterns."""
     out = []
     for line in read(HERE, 'faq.txt').split('\n'):
         kind, text = line[:1], line[2:].strip()
         if kind == 'A':
-            out.append({"a": text.replace('\\n', '\n'), "q": [], "h": []})
+            out.append({"a": text.replace('\\n', '\n'), "q": [], "h": [], "more": []})
         elif kind == 'Q':
             out[-1]["q"].append(text)
+        elif kind in ('V', 'W', 'Y'):
+            out[-1]["more"].append((kind, text))
         elif kind == 'H':
             out[-1]["h"].append(text)
     return out

@@ -1,11 +1,13 @@
 """Generates the dialogues that the models are trained on and evaluated with, from facts.json and a seed.
 
 An exchange is {"q", "r" (thought), "a", "k" (skill), "want" or "accept" (what a right answer is)}. A dialogue is a list
-of messages as in the API. Wordings that begin with "~" (and the lines H of faq.txt) are for evaluation only."""
+of messages as in the API. Wordings that begin with "~", the lines H of faq.txt and those of heldout.py are for evaluation only."""
 import json
 import random
 
 import arithmetic as num
+import heldout
+import wordings
 from arithmetic import pick
 
 REFUSAL = "I do not know that; I am a very small model."
@@ -90,10 +92,14 @@ THOUGHT = {"hello": "The user greets me. I greet back.", "how": "The user asks h
            "praise": "The user is content.", "ok": "The user has no question."}
 
 
+for _, _listed in SOCIAL.values():
+    wordings.hold(_listed)
+
+
 def social(R, held=False, intents=None):
-    intent = R.choice(intents or list(SOCIAL))
-    answers, wordings = SOCIAL[intent]
-    return {"q": pick(R, wordings, held), "r": THOUGHT[intent], "a": R.choice(answers), "k": "self" if intent in SELF else "greeting", "accept": answers}
+    intent = R.choice(intents or list(SOCIAL) + ["hello", "who", "can"])
+    answers, listed = SOCIAL[intent]
+    return {"q": R.choice(heldout.SOCIAL[intent]) if held == 'new' else pick(R, listed, held, intent), "r": THOUGHT[intent], "a": R.choice(answers), "k": "self" if intent in SELF else "greeting", "accept": answers}
 
 
 # ---- what it does not know ----
@@ -130,13 +136,23 @@ LANGUAGES = "French German Spanish Italian Latin Chinese Japanese Russian Arabic
 CODE = "Python Java JavaScript C++ Rust Go Haskell Perl Ruby Lisp SQL PHP Kotlin Swift TypeScript R".split()
 
 
+def verbs(F):
+    if "verbs" not in F:
+        F["verbs"] = [d["w"] for d in F["wordnet"]["known"] if d["pos"] == "verb"]
+    return F["verbs"]
+
+
+for _listed in (OUTSIDE, GENERAL):
+    wordings.hold(_listed)
+
+
 def refuse(R, F, held=False):
     W = F["wordnet"]
     x = R.random()
     if x < .42:
         fill = {"place": R.choice(W["places"]), "place2": R.choice(W["places"]), "person": R.choice(W["persons"]), "noun": R.choice(W["nouns"]), "noun2": R.choice(W["nouns"]),
-                "language": R.choice(LANGUAGES), "code": R.choice(CODE), "year": R.randrange(1500, 2026)}
-        q = pick(R, OUTSIDE, held).format(**fill)
+                "verb": R.choice(verbs(F)), "language": R.choice(LANGUAGES), "code": R.choice(CODE), "year": R.randrange(1500, 2026)}
+        q = (R.choice(heldout.REFUSE) if held == 'new' else pick(R, OUTSIDE, held, "REFUSE")).format(**fill)
     elif x < .8:
         q = pick(R, GENERAL, held)
     else:
@@ -175,6 +191,8 @@ def owners(F):
     """Whose an option's name and text is: a name that several programs use for different things is that of the first."""
     if "owners" not in F:
         F["owners"] = {}
+        for e in F["faq"]:
+            wordings.hold(["~" + h for h in e["h"]])
         for i, o in enumerate(F["options"]):
             for key in o["names"] + [first_words(o)]:
                 F["owners"].setdefault(key, i)
@@ -190,34 +208,38 @@ def fact(q, a, r):
 
 
 def foretoken(R, F, held=False):
-    x = R.random()
-    if x < .40:
-        e = R.choice([e for e in F["faq"] if e["h"]] if held else F["faq"])
-        return fact(R.choice(e["h"] if held else e["q"]), e["a"], "This is about foretoken.")
-    if x < .76:
+    whose, x = owners(F), R.random()
+    if x < .46:
+        e = R.choice(F["faq"])
+        while held and not e["h"]:
+            e = R.choice(F["faq"])
+        q = R.choice(heldout.FAQ[e["q"][0]]) if held == 'new' else R.choice(e["h"]) if held else wordings.faq(R, e)
+        return fact(q, e["a"], "This is about foretoken.")
+    if x < .78:
         i = R.randrange(len(F["options"]))
         o = F["options"][i]
         name, p = R.choice([n for n in o["names"] if len(n) > 2] or o["names"]), R.choice(o["programs"])
         if R.random() < .1:
             name = R.choice(o["names"])
-        if owners(F)[name] != i:
+        if whose[name] != i:
             w = [x for x in OPTION if "{p}" in x]
-            return fact(pick(R, w, held).format(n=name, p=p), said(o), f"This is about the option {name} of foretoken {p}.")
+            w = R.choice([x.replace("~", "") for x in w if (x[0] == "~") == bool(held)])
+            return fact(w.format(n=name, p=p), said(o), f"This is about the option {name} of foretoken {p}.")
         if o["default"] and R.random() < .15:
-            return fact(pick(R, DEFAULT, held).format(n=name), f"The default of `{name}` is {o['default'].rstrip('.')}.", f"This is about the option {name}.")
+            return fact(pick(R, DEFAULT, held, "DEFAULT").format(n=name), f"The default of `{name}` is {o['default'].rstrip('.')}.", f"This is about the option {name}.")
         if R.random() < .2 and o["group"] != "Accepted for compatibility with llama.cpp":
             text = first_words(o)
-            if 12 < len(text) < 90 and owners(F)[text] == i:
-                return fact(pick(R, WHICH, held).format(t=text), said(o), "This is about an option of foretoken.")
+            if 12 < len(text) < 90 and whose[text] == i:
+                return fact(pick(R, WHICH, held, "WHICH").format(t=text), said(o), "This is about an option of foretoken.")
         if name.startswith('--') and R.random() < .12 and not held:
             name = name[2:] if R.random() < .5 and len(name) > 6 and '-' in name[2:] else '-' + name[1:]
-        return fact(pick(R, OPTION, held).format(n=name, p=p), said(o), f"This is about the option {name}.")
+        return fact(pick(R, OPTION, held, "OPTION").format(n=name, p=p), said(o), f"This is about the option {name}.")
     if x < .82:
         p = R.choice(F["programs"])
-        return fact(pick(R, PROGRAM, held).format(p=p["name"]), f"`foretoken {p['name']}`: {p['text']}.", f"This is about the program {p['name']}.")
+        return fact(pick(R, PROGRAM, held, "PROGRAM").format(p=p["name"]), f"`foretoken {p['name']}`: {p['text']}.", f"This is about the program {p['name']}.")
     if x < .88:
         r = R.choice(F["routes"])
-        return fact(pick(R, ROUTE, held).format(r=r["route"]), f"`{r['route']}`: {r['text']}.", f"This is about the route {r['route']}.")
+        return fact(pick(R, ROUTE, held, "ROUTE").format(r=r["route"]), f"`{r['route']}`: {r['text']}.", f"This is about the route {r['route']}.")
     if x < .94:
         g = R.choice(F["glossary"])
         term = R.choice(g["term"].split(', ')).split(' (')[0]
@@ -226,17 +248,17 @@ def foretoken(R, F, held=False):
             w += [] if not held else ["~In foretoken, what does {t} mean?"]
         else:
             w = TERM
-        return fact(pick(R, w, held).format(t=term), f"{g['term']}: {g['text']}.", "This is a term of foretoken.")
+        return fact(pick(R, w, held, "TERM" if w is TERM or held else "TERM foretoken").format(t=term), f"{g['term']}: {g['text']}.", "This is a term of foretoken.")
     if x < .96:
         s = R.choice(F["samplers"])
-        return fact(pick(R, SAMPLER, held).format(s=s["name"]), f"{s['name']}: {s['text']}.", "This is about a sampler of foretoken.")
+        return fact(pick(R, SAMPLER, held, "SAMPLER").format(s=s["name"]), f"{s['name']}: {s['text']}.", "This is about a sampler of foretoken.")
     known = {n for o in F["options"] for n in o["names"]}
     while True:
         name = '--' + '-'.join(R.sample(PARTS, R.choice((1, 2, 2, 3))))
         if name not in known:
             break
     a = f"I do not know the option `{name}`. `foretoken PROGRAM --help-all` lists the options."
-    return fact(pick(R, OPTION, held).format(n=name, p='run'), a, "I do not know this option.")
+    return fact(pick(R, OPTION, held, "OPTION").format(n=name, p='run'), a, "I do not know this option.")
 
 
 # ---- shell commands ----
@@ -261,13 +283,60 @@ def shell(R, F, held=False):
     p = R.choice(F["tldr"])
     c = p["name"]
     if x < .3 or not p["examples"]:
-        return {"q": pick(R, ABOUT, held).format(c=c), "r": f"This is about the command {c}.", "a": p["about"], "k": "shell", "accept": [p["about"]]}
+        return {"q": pick(R, ABOUT, held, "ABOUT").format(c=c), "r": f"This is about the command {c}.", "a": p["about"], "k": "shell", "accept": [p["about"]]}
     if x < .36:
         body = "\n\n".join(f"{a}:\n\n```\n{b}\n```" for a, b in p["examples"][:4])
         return {"q": pick(R, USAGE, held).format(c=c), "r": f"This is about the command {c}.", "a": f"{p['about']}\n\n{body}", "k": "shell", "accept": [f"{p['about']}\n\n{body}"]}
     t, b = R.choice(p["examples"])
     a = f"```\n{b}\n```"
-    return {"q": pick(R, EXAMPLE, held).format(c=c, t=lower1(t)), "r": f"The user wants to {lower1(t)} with {c}.", "a": a, "k": "shell", "accept": [a]}
+    return {"q": pick(R, EXAMPLE, held, "EXAMPLE").format(c=c, t=lower1(t)), "r": f"The user wants to {lower1(t)} with {c}.", "a": a, "k": "shell", "accept": [a]}
+
+
+DESCRIBE = ["How do I {t}?", "How can I {t}?", "Which command do I use to {t}?", "How to {t}?", "command to {t}", "{t}", "I want to {t}. Which command does it?", "How do I {t} in a shell?",
+            "~How can one {t}?", "~Which shell command would I use to {t}?", "~I have to {t}. How?", "~Could you tell me how to {t} in a terminal?"]
+REWORD = {"display": ["show", "print"], "show": ["display", "print"], "list": ["show", "print", "display"], "remove": ["delete", "erase"], "delete": ["remove"], "create": ["make"], "print": ["show", "display"], "search": ["look"],
+          "extract": ["unpack"], "directory": ["folder"], "directories": ["folders"], "specific": ["certain", "particular"], "execute": ["run"], "run": ["execute"], "view": ["see", "show"], "modify": ["change"], "change": ["modify"],
+          "find": ["search for"], "copy": ["duplicate"], "rename": ["give another name to"], "compress": ["pack"], "start": ["launch"], "stop": ["end"], "install": ["set up"], "download": ["fetch"], "specified": ["given", "certain"]}
+PLAIN = ("display help", "display version", "execute", "open a file", "start an interactive", "the command", "equivalent", "alias")
+
+
+def described(F):
+    """Examples whose description says alone which command is meant: (description, command line, page)."""
+    if "described" not in F:
+        count = {}
+        for p in F["tldr"]:
+            for t, _ in p["examples"]:
+                count[t] = count.get(t, 0) + 1
+        F["described"] = [(t, b, p["name"]) for p in F["tldr"] for t, b in p["examples"]
+                          if count[t] == 1 and 12 < len(t) < 90 and not t.lower().startswith(PLAIN) and t[0].isupper() and b.split()[0] in (p["name"].split()[0], "sudo", "cat", "echo", "find")]
+        F["tasks"] = [(p["about"], p["name"]) for p in F["tldr"] if 15 < len(p["about"].split(". ")[0]) < 90 and p["about"].split()[0].lower() in TASKS]
+    return F["described"]
+
+
+TASKS = set("display show list print create delete remove search find copy move rename change run compress extract convert manage start stop edit view sort count download install check compare calculate wait set get read write "
+            "send connect transfer query monitor mount format split join add commit push restore encrypt generate build".split())
+
+
+def reword(R, t):
+    t = t.split(' (')[0] if R.random() < .6 else t
+    return ' '.join(R.choice(REWORD[w]) if w in REWORD and R.random() < .25 else w for w in lower1(t).split(' '))
+
+
+def describe(R, F, held=False):
+    """A task, without the name of the command that does it."""
+    t, b, c = R.choice(described(F))
+    if not held and R.random() < .12:
+        about, c = R.choice(F["tasks"])
+        a = f"`{c}`: {about}"
+        q = R.choice(["Which command can {t}?", "Which command is used to {t}?", "What is the name of the command to {t}?", "What is the command called that is used to {t}?", "Which program do I use to {t}?", "Name a command to {t}."])
+        return {"q": q.format(t=lower1(about.split('. ')[0].rstrip('.'))), "r": f"This is about the command {c}.", "a": a, "k": "shell", "accept": [a]}
+    a = f"```\n{b}\n```"
+    t = lower1(t) if held else reword(R, t)
+    return {"q": pick(R, DESCRIBE, held, "DESCRIBE").format(t=t), "r": f"The command {c} does this.", "a": a, "k": "shell", "accept": [a]}
+
+
+for _listed in (OPTION, DEFAULT, WHICH, PROGRAM, ROUTE, TERM, SAMPLER, ABOUT, EXAMPLE, DESCRIBE, USAGE):
+    wordings.hold(_listed)
 
 
 # ---- words ----
@@ -280,13 +349,13 @@ def word(R, F, held=False):
     W = F["wordnet"]
     if R.random() < .08:
         a = "I do not know that word; I am a very small model."
-        return {"q": pick(R, DEFINE, held).format(w=R.choice(W["rare"])), "r": "I do not know this word.", "a": a, "k": "unknown", "accept": [a]}
+        return {"q": pick(R, DEFINE, held, "DEFINE").format(w=R.choice(W["rare"])), "r": "I do not know this word.", "a": a, "k": "unknown", "accept": [a]}
     d = R.choice(W["known"])
     if d["same"] and R.random() < .15:
         a = ", ".join(d["same"]) + "."
-        return {"q": pick(R, SAME, held).format(w=d["w"]), "r": f"I look for words like {d['w']}.", "a": a, "k": "word", "accept": [a]}
+        return {"q": pick(R, SAME, held, "SAME").format(w=d["w"]), "r": f"I look for words like {d['w']}.", "a": a, "k": "word", "accept": [a]}
     a = f"{d['w']} ({d['pos']}): {d['text']}."
-    return {"q": pick(R, DEFINE, held).format(w=d["w"]), "r": f"This is about the word {d['w']}.", "a": a, "k": "word", "accept": [a]}
+    return {"q": pick(R, DEFINE, held, "DEFINE").format(w=d["w"]), "r": f"This is about the word {d['w']}.", "a": a, "k": "word", "accept": [a]}
 
 
 # ---- lists and JSON ----
@@ -395,7 +464,7 @@ def tools(R, F, held=False):
         args, result, answer = {"to": p, "text": m}, "sent", f"I sent the message to {p}."
     elif n == "add":
         a, b = R.randrange(1000), R.randrange(1000)
-        q = pick(R, num.ADD, held).format(a=a, b=b, t="apples")
+        q = pick(R, num.ADD, held, "ADD").format(a=a, b=b, t="apples")
         args, result, answer = {"a": a, "b": b}, str(a + b), f"{a} + {b} = {a + b}"
     else:
         x = R.choice(FILES)
@@ -410,9 +479,9 @@ SYSTEMS = ["You are a helpful assistant.", "You are foretoken-tiny.", "Answer br
 PREFIX = ["please ", "Please, ", "Hey, ", "Hi, ", "Hello, ", "can you tell me: ", "Tell me, ", "quick question: ", "ok, ", "So, ", "Question: ", "And ", "hey ", "I have a question: "]
 SUFFIX = [" please", " thanks", "??", " ?", "!", " Thank you.", ", please?", "..."]
 # share of the exchanges
-MIX = [(.135, lambda R, F, h=False: num.add(R, h)), (.105, lambda R, F, h=False: num.sub(R, h)), (.055, lambda R, F, h=False: num.mul(R, h)), (.02, lambda R, F, h=False: num.div(R, h)),
-       (.012, lambda R, F, h=False: num.too_large(R, h)), (.01, lambda R, F, h=False: num.compare(R, h)), (.05, lambda R, F, h=False: num.convert(R, h)), (.02, lambda R, F, h=False: num.degrees(R, h)),
-       (.025, lambda R, F, h=False: num.clock(R, h)), (.09, lambda R, F, h=False: social(R, h)), (.105, refuse), (.165, foretoken), (.115, shell), (.07, word), (.023, lists)]
+MIX = [(.12, lambda R, F, h=False: num.add(R, h)), (.085, lambda R, F, h=False: num.sub(R, h)), (.05, lambda R, F, h=False: num.mul(R, h)), (.025, lambda R, F, h=False: num.div(R, h)),
+       (.015, lambda R, F, h=False: num.too_large(R, h)), (.012, lambda R, F, h=False: num.compare(R, h)), (.04, lambda R, F, h=False: num.convert(R, h)), (.016, lambda R, F, h=False: num.degrees(R, h)),
+       (.032, lambda R, F, h=False: num.clock(R, h)), (.15, lambda R, F, h=False: social(R, h)), (.12, refuse), (.19, foretoken), (.085, shell), (.065, describe), (.06, word), (.03, lists)]
 TOTAL = sum(w for w, _ in MIX)
 
 
@@ -425,17 +494,43 @@ def exchange(R, F):
     return MIX[-1][1](R, F)
 
 
+SHORTER = [("What is ", "What's "), ("what is ", "whats "), ("I am ", "I'm "), ("do not ", "don't "), ("does not ", "doesn't "), ("You are ", "You're "), ("Please ", "Pls "), (" please", " pls"), (" you ", " u "), ("are you", "r u"),
+           ("Thank you", "thank u"), ("That is ", "That's "), ("How is ", "How's "), ("Who is ", "Who's "), ("I would ", "I'd "), ("cannot", "can't"), ("How do I", "how do i"), ("colour", "color"), ("favourite", "favorite"), (" and ", " & ")]
+USUAL = set("what does please explain option command calculate compute about which there server model download number many minutes between difference would could should tell show hello thanks thank meaning define difference "
+            "parameters start settings context memory weather write translate language computer".split())
+
+
+def typo(R, word):
+    i, x = R.randrange(1, len(word) - 1), R.randrange(3)
+    return word[:i] + (word[i + 1] + word[i] + word[i + 2:] if x == 0 else word[i + 1:] if x == 1 else word[i] + word[i:])
+
+
 def casual(R, e):
-    """The question as people type it: other case, no punctuation, a word before or after."""
+    """The question as people type it: other case, no punctuation, short forms, a slip, a word before or after."""
+    s = typed(R, e)
+    return e if e["k"] in ("greeting", "self", "foretoken") and wordings.blocked(s["q"]) else s
+
+
+def typed(R, e):
     q = e["q"]
-    if len(q) > 300 or e["k"] == "lists":
+    if len(q) > 300 or e["k"] == "lists" or "\n" in q:
         return e
+    if R.random() < .12:
+        a, b = R.choice(SHORTER)
+        q = q.replace(a, b, 1)
+    if R.random() < .05:
+        words = q.split(' ')
+        at = [i for i, w in enumerate(words) if w.isalpha() and len(w) > 3 and (w.lower() in USUAL or e["k"] in ("greeting", "self") and len(words) > 1)]
+        if at:
+            i = R.choice(at)
+            words[i] = typo(R, words[i])
+            q = ' '.join(words)
     x = R.random()
-    if x < .12:
+    if x < .16:
         q = q.lower()
-    elif x < .2 and q[-1] in '.?!':
+    elif x < .24 and q[-1] in '.?!':
         q = q[:-1]
-    elif x < .26:
+    elif x < .36:
         q = q.lower().rstrip('.?!')
     if R.random() < .08 and len(q) > 6 and e["k"] not in ("greeting",):
         q = R.choice(PREFIX) + (q[0].lower() + q[1:] if q[0].isupper() and not q[:2].isupper() else q)

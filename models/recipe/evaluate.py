@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Right answers per skill through the server's chat API, on wordings that no model was trained with (or, with --trained, on others).
+"""Right answers per skill through the server's chat API, on wordings that no model was trained with (with --new the second set,
+of heldout.py; with --trained, on wordings of the training data).
 
-usage: evaluate.py FACTS URL COUNT [--trained] [--thinking] [--skills a,b] [--show]
+usage: evaluate.py FACTS URL COUNT [--trained | --new] [--thinking] [--skills 'a;b'] [--show]
   FACTS   facts.json of corpus.py
   URL     of a running `foretoken serve`
   COUNT   questions per skill
@@ -23,7 +24,7 @@ SKILLS = {"sums": lambda R, F, h: num.add(R, h), "differences": lambda R, F, h: 
           "units": lambda R, F, h: R.choice((num.convert, num.convert, num.degrees))(R, h), "times": lambda R, F, h: num.clock(R, h),
           "greetings": lambda R, F, h: dialogues.social(R, h, [k for k in dialogues.SOCIAL if k not in dialogues.SELF]),
           "self-knowledge": lambda R, F, h: dialogues.social(R, h, dialogues.SELF), "foretoken": dialogues.foretoken, "refusals": dialogues.refuse,
-          "shell": dialogues.shell, "words": dialogues.word, "lists and JSON": dialogues.lists, "tools": dialogues.tools}
+          "shell": dialogues.shell, "shell, command not named": dialogues.describe, "words": dialogues.word, "lists and JSON": dialogues.lists, "tools": dialogues.tools}
 
 
 def ask(url, e, thinking):
@@ -54,18 +55,19 @@ def main():
     p.add_argument('url')
     p.add_argument('count', type=int)
     p.add_argument('--trained', action='store_true', help='wordings of the training data')
+    p.add_argument('--new', action='store_true', help='the second held-out set')
     p.add_argument('--thinking', action='store_true')
-    p.add_argument('--skills', default=','.join(SKILLS))
+    p.add_argument('--skills', default=';'.join(SKILLS), help='separated by ;')
     p.add_argument('--show', action='store_true', help='print wrong answers')
     o = p.parse_args()
     with open(o.facts, encoding='utf8') as f:
         facts = json.load(f)
     drafted, accepted = collections.Counter(), collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        for skill in o.skills.split(','):
+        for skill in o.skills.split(';'):
             R, seen, items = random.Random('evaluation ' + skill), set(), []
             for _ in range(o.count * 20):
-                e = SKILLS[skill](R, facts, not o.trained)
+                e = SKILLS[skill](R, facts, 'new' if o.new else not o.trained)
                 if len(items) < o.count and e["q"] not in seen:
                     seen.add(e["q"])
                     items.append(e)

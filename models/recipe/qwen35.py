@@ -4,6 +4,8 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+import gguf
+
 CONFIG = dict(vocab_size=16000, hidden_size=512, intermediate_size=1280, num_hidden_layers=8, num_attention_heads=2, num_key_value_heads=1,
               head_dim=256, hidden_act="silu", max_position_embeddings=32768, rms_norm_eps=1e-6, tie_word_embeddings=True,
               rope_parameters={"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25, "mrope_section": [11, 11, 10],
@@ -193,6 +195,25 @@ class Head(nn.Module):
         return s.norm(x), kv
 
 
+FILE = {"input_layernorm.weight": "attn_norm.weight", "post_attention_layernorm.weight": "post_attention_norm.weight", "self_attn.q_proj.weight": "attn_q.weight", "self_attn.k_proj.weight": "attn_k.weight",
+        "self_attn.v_proj.weight": "attn_v.weight", "self_attn.o_proj.weight": "attn_output.weight", "self_attn.q_norm.weight": "attn_q_norm.weight", "self_attn.k_norm.weight": "attn_k_norm.weight",
+        "linear_attn.in_proj_qkv.weight": "attn_qkv.weight", "linear_attn.in_proj_z.weight": "attn_gate.weight", "linear_attn.in_proj_a.weight": "ssm_alpha.weight", "linear_attn.in_proj_b.weight": "ssm_beta.weight",
+        "linear_attn.conv1d.weight": "ssm_conv1d.weight", "linear_attn.A_log": "ssm_a", "linear_attn.dt_bias": "ssm_dt.bias", "linear_attn.norm.weight": "ssm_norm.weight", "linear_attn.out_proj.weight": "ssm_out.weight",
+        "mlp.gate_proj.weight": "ffn_gate.weight", "mlp.up_proj.weight": "ffn_up.weight", "mlp.down_proj.weight": "ffn_down.weight"}
+HEAD_FILE = {"fc.weight": "nextn.eh_proj.weight", "pre_fc_norm_embedding.weight": "nextn.enorm.weight", "pre_fc_norm_hidden.weight": "nextn.hnorm.weight", "norm.weight": "nextn.shared_head_norm.weight"}
+
+
+def in_file(name):
+    """The name of a parameter in a GGUF file."""
+    part, rest = name.split('.', 1)
+    if rest.startswith('layers.'):
+        _, i, rest = rest.split('.', 2)
+        return f"blk.{int(i) if part == 'trunk' else CONFIG['num_hidden_layers']}.{FILE[rest]}"
+    if part == 'head':
+        return f"blk.{CONFIG['num_hidden_layers']}.{HEAD_FILE[rest]}"
+    return {"embed_tokens.weight": "token_embd.weight", "norm.weight": "output_norm.weight"}[rest]
+
+
 class Model(nn.Module):
     DRAFTS = 3
 
@@ -216,6 +237,29 @@ class Model(nn.Module):
 
     def logits(s, h):
         return h @ s.trunk.embed_tokens.weight.to(h.dtype).T
+
+    @torch.no_grad()
+    def start(s, path):
+        """Takes the values of a GGUF file that `foretoken convert` wrote."""
+        given = gguf.tensors(path)
+        heads = torch.arange(VH).view(VH // KH, KH).T.reshape(-1)               # value heads: tiled in the file, grouped here
+        rows = lambda x, unit, first=0: torch.cat([x[:first], x[first:].view(VH, unit, *x.shape[1:])[heads].flatten(0, 1)])
+        for name, p in s.named_parameters():
+            x = torch.from_numpy(given.pop(in_file(name)))
+            if 'linear_attn' in name:
+                if 'in_proj_qkv' in name or 'conv1d' in name:
+                    x = rows(x, S, 2 * KH * S)
+                elif 'in_proj_z' in name:
+                    x = rows(x, S)
+                elif 'out_proj' in name:
+                    x = rows(x.T, S).T
+                elif 'norm' not in name:
+                    x = x[heads]
+                x = (-x).log() if 'A_log' in name else x
+            elif 'norm' in name:
+                x = x - 1
+            p.copy_(x.reshape(p.shape))
+        assert not given, list(given)
 
     def tensors(s):
         """Name and tensor as in a published checkpoint."""

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Trains foretoken-tiny (qwen) or the gemma4-nano pair (gemma) on one GPU.
 
-usage: train.py qwen|gemma DATA TOKENIZER OUT SECONDS
+usage: train.py qwen|gemma DATA TOKENIZER OUT SECONDS [START]
   DATA        folder with facts.json, plain.jsonl and heldout.txt (corpus.py), also as .xz
   TOKENIZER   tokenizer.json (vocabulary.py); for gemma it is made and written there
   OUT         folder for the checkpoint, as `foretoken convert` reads it
-  SECONDS     when training ends, counted from the start of the program"""
+  SECONDS     when training ends, counted from the start of the program
+  START       GGUF file whose tensors training begins with (qwen)"""
 import glob
 import json
 import os
@@ -216,12 +217,16 @@ def main():
         import qwen35 as arch
     workers = int(os.environ.get('WORKERS', '2'))
     folder = os.environ.get('SHARDS', out + '/shards')
-    pool, making = shards.make(model, tokenizer, facts, plain, folder, 8 * workers if SMALL else (60000 if gemma else 120000), workers, 2 if SMALL else 8)
+    pool, making = shards.make(model, tokenizer, facts, plain, folder, 8 * workers if SMALL else (60000 if gemma else 200000), workers, 2 if SMALL else 12)
     torch.manual_seed(7)
     torch.set_float32_matmul_precision('high')
     if DEVICE == 'cuda':
         torch._dynamo.config.recompile_limit = 64
-    net = arch.Model().to(DEVICE)
+    net = arch.Model()
+    start = len(sys.argv) > 6
+    if start:
+        net.start(sys.argv[6])
+    net = net.to(DEVICE)
     say('parameters', sum(p.numel() for p in net.trunk.parameters()) / 1e6, sum(p.numel() for p in net.head.parameters()) / 1e6)
     global cross_entropy
     layers = list(net.trunk.layers) + list(net.head.model.layers if gemma else net.head.layers)
@@ -249,8 +254,9 @@ def main():
         fr = (time.time() - begin) / (seconds - (begin - T0))
         if fr >= 1 or (SMALL and it >= int(SMALL)):
             break
-        scale = min(1, (it + 1) / 150) * (1 if fr < .3 else 0.03 + 0.97 * (1 - (fr - .3) / .7))
-        n = round(batch * (.62 if fr < .5 else .85))
+        hold = .15 if start else .3
+        scale = (.7 if start else 1) * min(1, (it + 1) / 150) * (1 if fr < hold else 0.01 + 0.99 * (1 - (fr - hold) / (1 - hold)))
+        n = round(batch * ((.74 if start else .62) if fr < .5 else .85))
         x = torch.cat([chat.sample(n, gen), text.sample(batch - n, gen)])
         x = x[torch.randperm(batch, generator=gen).to(DEVICE)]
         with torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == 'cuda'):
@@ -265,7 +271,7 @@ def main():
         for p in mats + rest:
             p.grad = None
         it += 1
-        if it % 50 == 0 and not making.ready():
+        if it % 50 == 0:
             chat.poll()
             text.poll()
         if it % 200 == 0 or it in (1, 10, 50):

@@ -12,22 +12,26 @@ SPLIT = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
 SIZES = {0: 'B', 1: 'b', 2: 'H', 3: 'h', 4: 'I', 5: 'i', 6: 'f', 7: '?', 10: 'Q', 11: 'q', 12: 'd'}
 
 
+def number(f, c):
+    return struct.unpack('<' + c, f.read(struct.calcsize(c)))[0]
+
+
+def value(f, t):
+    """A value of type t."""
+    if t == 8:
+        return f.read(number(f, 'Q')).decode('utf8')
+    if t == 9:
+        kind, n = number(f, 'I'), number(f, 'Q')
+        return [value(f, kind) for _ in range(n)]
+    return number(f, SIZES[t])
+
+
 def keys(path):
     """The metadata of a GGUF file."""
     with open(path, 'rb') as f:
-        def number(c):
-            return struct.unpack('<' + c, f.read(struct.calcsize(c)))[0]
-
-        def value(t):
-            if t == 8:
-                return f.read(number('Q')).decode('utf8')
-            if t == 9:
-                kind, n = number('I'), number('Q')
-                return [value(kind) for _ in range(n)]
-            return number(SIZES[t])
         assert f.read(4) == b'GGUF'
-        _, _, n = number('I'), number('Q'), number('Q')
-        return {value(8): value(number('I')) for _ in range(n)}
+        _, _, n = number(f, 'I'), number(f, 'Q'), number(f, 'Q')
+        return {value(f, 8): value(f, number(f, 'I')) for _ in range(n)}
 
 
 def main():

@@ -70,11 +70,10 @@ ft_status ft_llm_open_drafter(ft_llm *m, const ft_llm_params *p, ft_draft_method
     }
     ft_status st = choose_kind(m, path, d, err);
     if (st) return st;
-    /* Entirely on the faster device if there are two: it runs several times per step. */
+    /* Entirely on one device, the first GPU if there is one: it runs several times per step. */
     if (d->kinds & FT_SPEC_MODEL)
-        return ft_llm_open_file(&m->assistant, path, ft_split_device(m->dev, FT_SPLIT_FAST), NULL,
-                                p, err);
-    ft_split_set_rule(m->dev, &(ft_split_rule){.output = true});
+        return ft_llm_open_file(&m->assistant, path, ft_split_local(m->dev), NULL, p, err);
+    ft_split_set_rule(m->dev, &(ft_split_rule){.output = true, .n_end = m->rule.n_end});
     st = ft_llm_open_file(&m->assistant, path, m->dev, m->model, p, err);
     ft_split_set_rule(m->dev, &m->rule);
     return st;

@@ -2,8 +2,9 @@
  * like any request, so it is batched with whatever else runs. A few texts of a request are in the
  * queue at a time; when one is done the engine thread puts the next one, at the end of the queue.
  */
-#include "api/model.h"
+#include "api/adapters.h"
 #include "base/mem.h"
+#include "model/rank.h"
 
 #include <math.h>
 
@@ -14,6 +15,8 @@ typedef struct text_run {
     ft_pooling pooling;
     int text, n, width;
     double *sum; /* [width] */
+    float *rows; /* [n, width], of FT_POOL_NONE; borrowed */
+    float lora[FT_LORA_MAX];
 } text_run;
 
 struct ft_embedding {
@@ -21,7 +24,9 @@ struct ft_embedding {
     int n, width;
     int32_t **ids; /* [n] */
     int *n_ids;    /* [n] */
-    float *out;    /* [n, width] */
+    size_t *first; /* [n]: value of `out` at which the result of a text begins */
+    float *out;
+    bool raw;
     text_run *run;
     int runs;
 
@@ -40,7 +45,11 @@ struct ft_embedding {
 static void add_row(void *user, int cell, const float *row)
 {
     text_run *t = user;
-    if (t->pooling == FT_POOL_LAST && cell < t->n - 1) return;
+    const bool last = t->pooling == FT_POOL_LAST || t->pooling == FT_POOL_RANK;
+    if (last && cell < t->n - 1) return;
+    if (t->pooling == FT_POOL_CLS && cell > 0) return;
+    if (t->pooling == FT_POOL_NONE)
+        memcpy(t->rows + (size_t)cell * (size_t)t->width, row, sizeof *row * (size_t)t->width);
     for (int i = 0; i < t->width; i++) t->sum[i] += (double)row[i];
 }
 
@@ -61,13 +70,19 @@ static void after_step(ft_entry *e)
     (void)e;
 }
 
-static void run_init(text_run *t, ft_pooling pooling, int width)
+static void run_init(text_run *t, ft_llm *m, ft_pooling pooling)
 {
+    const int width = m->model->D;
     t->pooling = pooling;
     t->width = width;
+    ft_llm_adapter_scales(m, NULL, 0, t->lora, NULL);
     t->sum = ft_new_n(double, (size_t)width);
-    t->entry.task =
-        (ft_task){.max_tokens = 0, .top_logprobs = -1, .hidden = add_row, .emit = never, .user = t};
+    t->entry.task = (ft_task){.max_tokens = 0,
+                              .top_logprobs = -1,
+                              .lora = t->lora,
+                              .hidden = add_row,
+                              .emit = never,
+                              .user = t};
     ft_sample_defaults(&t->entry.task.sampling);
     t->entry.wish = -1;
     t->entry.ready = ready;
@@ -82,13 +97,19 @@ static void run_text(text_run *t, const int32_t *ids, int n)
     memset(t->sum, 0, sizeof *t->sum * (size_t)t->width);
 }
 
-static ft_status normalise(const text_run *t, float *out, ft_err *err)
+/* The rows of all tokens have been added: their result. */
+static ft_status pooled(const text_run *t, const ft_llm *m, bool raw, float *out, ft_err *err)
 {
     double norm = 0;
     for (int i = 0; i < t->width; i++) norm += t->sum[i] * t->sum[i];
     if (!isfinite(norm) || norm <= 0)
         return ft_fail(err, FT_EFORMAT, "the hidden rows are not numbers: the weights are damaged");
-    norm = sqrt(norm);
+    if (t->pooling == FT_POOL_NONE) return FT_OK;
+    if (t->pooling == FT_POOL_RANK) {
+        *out = ft_rank_score(m->rank, t->sum);
+        return FT_OK;
+    }
+    norm = raw ? t->pooling == FT_POOL_MEAN ? t->n : 1 : sqrt(norm);
     for (int i = 0; i < t->width; i++) out[i] = (float)(t->sum[i] / norm);
     return FT_OK;
 }
@@ -102,6 +123,7 @@ static void drop(ft_embedding *b)
     for (int i = 0; i < b->runs; i++) ft_free(b->run[i].sum);
     ft_free(b->ids);
     ft_free(b->n_ids);
+    ft_free(b->first);
     ft_free(b->out);
     ft_free(b->run);
     pthread_mutex_destroy(&b->lock);
@@ -138,6 +160,7 @@ static bool take_text(text_run *t)
     if (more) t->text = b->next++;
     pthread_mutex_unlock(&b->lock);
     if (more) run_text(t, b->ids[t->text], b->n_ids[t->text]);
+    if (more) t->rows = b->out + b->first[t->text];
     return more;
 }
 
@@ -146,7 +169,7 @@ static ft_status result_of(text_run *t, ft_err *err)
     const ft_entry *e = &t->entry;
     if (e->cancelled) return ft_fail(err, FT_ECANCELLED, "the request was cancelled");
     if (e->finish == FT_FINISH_ERROR) return ft_fail(err, FT_EDEVICE, "%s", e->error);
-    return normalise(t, t->b->out + (size_t)t->text * (size_t)t->width, err);
+    return pooled(t, t->b->m, t->b->raw, t->b->out + t->b->first[t->text], err);
 }
 
 static void text_done(ft_entry *e)
@@ -164,6 +187,21 @@ static void text_done(ft_entry *e)
     if (st || !more) retire(b);
 }
 
+/* Values of the result of a text of n tokens. */
+static size_t out_values(ft_pooling pooling, int n, int width)
+{
+    if (pooling == FT_POOL_RANK) return 1;
+    return (size_t)width * (size_t)(pooling == FT_POOL_NONE ? FT_MAX(0, n) : 1);
+}
+
+static ft_status check_pooling(const ft_llm *m, ft_pooling pooling, ft_err *err)
+{
+    if (pooling != FT_POOL_RANK || m->rank) return FT_OK;
+    return ft_fail(err, FT_EUNSUPPORTED,
+                   "this model cannot rank documents: it has no classification head "
+                   "(cls.output.weight)");
+}
+
 static ft_embedding *embedding_of(ft_llm *m, const ft_embedding_params *p)
 {
     ft_embedding *b = ft_new(ft_embedding);
@@ -174,7 +212,8 @@ static ft_embedding *embedding_of(ft_llm *m, const ft_embedding_params *p)
     b->user = p->user;
     b->ids = ft_new_n(int32_t *, (size_t)p->n);
     b->n_ids = ft_new_n(int, (size_t)p->n);
-    b->out = ft_new_n(float, (size_t)p->n *(size_t)b->width);
+    b->first = ft_new_n(size_t, (size_t)p->n);
+    b->raw = p->raw;
     b->runs = FT_MIN(p->n, FT_MAX(1, m->info.slots / 2)); /* others find slots, too */
     b->run = ft_new_n(text_run, (size_t)b->runs);
     pthread_mutex_init(&b->lock, NULL);
@@ -183,8 +222,14 @@ static ft_embedding *embedding_of(ft_llm *m, const ft_embedding_params *p)
         b->ids[i] = ft_new_n(int32_t, (size_t)FT_MAX(1, p->n_ids[i]));
         if (p->n_ids[i] > 0) memcpy(b->ids[i], p->ids[i], sizeof(int32_t) * (size_t)p->n_ids[i]);
     }
+    size_t all = 0;
+    for (int i = 0; i < p->n; i++) {
+        b->first[i] = all;
+        all += out_values(p->pooling, p->n_ids[i], b->width);
+    }
+    b->out = ft_new_n(float, FT_MAX((size_t)1, all));
     for (int i = 0; i < b->runs; i++) {
-        run_init(&b->run[i], p->pooling, b->width);
+        run_init(&b->run[i], m, p->pooling);
         b->run[i].b = b;
         b->run[i].entry.done = text_done;
         b->run[i].entry.client = p->client;
@@ -219,8 +264,9 @@ ft_status ft_embedding_new(ft_embedding **out, ft_llm *m, const ft_embedding_par
 {
     if (!m->queue) return ft_fail(err, FT_EINVAL, "the model's queue was not started");
     if (p->n < 1) return ft_fail(err, FT_EINVAL, "%d texts, want at least one", p->n);
+    ft_status st = check_pooling(m, p->pooling, err);
+    if (st) return st;
     ft_embedding *b = embedding_of(m, p);
-    ft_status st = FT_OK;
     for (int i = 0; i < b->n && !st; i++) {
         run_text(&b->run[0], b->ids[i], b->n_ids[i]);
         st = ft_task_check(m->engine, &b->run[0].entry.task, err);
@@ -304,7 +350,7 @@ static ft_status by_queue(ft_llm *m, const int32_t *ids, int n, ft_pooling pooli
         while (!w.done) pthread_cond_wait(&w.over, &w.lock);
         pthread_mutex_unlock(&w.lock);
         st = ft_embedding_result(b, &vector, err);
-        if (!st) memcpy(out, vector, sizeof *out * (size_t)m->model->D);
+        if (!st) memcpy(out, vector, sizeof *out * out_values(pooling, n, m->model->D));
         ft_embedding_free(b);
     }
     pthread_mutex_destroy(&w.lock);
@@ -316,8 +362,9 @@ static ft_status here(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling, 
                       ft_err *err)
 {
     text_run t = {0};
-    run_init(&t, pooling, m->model->D);
+    run_init(&t, m, pooling);
     run_text(&t, ids, n);
+    t.rows = out;
     ft_slot *s = NULL;
     ft_status st = ft_task_check(m->engine, &t.entry.task, err);
     if (!st && !(s = ft_slot_new(m->engine))) st = ft_fail(err, FT_EBUSY, "every slot is taken");
@@ -325,7 +372,7 @@ static ft_status here(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling, 
     while (!st && ft_slot_busy(s)) ft_engine_step(m->engine);
     if (!st && ft_slot_finish(s) == FT_FINISH_ERROR)
         st = ft_fail(err, FT_EDEVICE, "%s", ft_slot_error(s));
-    if (!st) st = normalise(&t, out, err);
+    if (!st) st = pooled(&t, m, false, out, err);
     if (s) ft_slot_free(s);
     ft_free(t.sum);
     return st;
@@ -335,5 +382,7 @@ ft_status ft_llm_embed(ft_llm *m, const int32_t *ids, int n, ft_pooling pooling,
                        ft_err *err)
 {
     const bool queue = m->queue && !ft_queue_stopped(m->queue);
+    const ft_status st = check_pooling(m, pooling, err);
+    if (st) return st;
     return (queue ? by_queue : here)(m, ids, n, pooling, out, err);
 }

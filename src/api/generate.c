@@ -1,8 +1,10 @@
 /* api/generate.c - turns a request into token ids and the generated ids into text. */
 #include "api/generate.h"
 
+#include "api/adapters.h"
 #include "api/prompt_scores.h"
 #include "base/mem.h"
+#include "model/adapter.h"
 #include "text/schema.h"
 
 enum { MAX_PROMPT_IDS = 1 << 26, MAX_TEXT = 1 << 30 };
@@ -160,7 +162,10 @@ ft_status ft_generate_init(ft_generate *a, ft_llm *m, const ft_request *r, ft_ev
                            void *user, ft_err *err)
 {
     *a = (ft_generate){.m = m, .r = r, .tell = fn, .user = user};
-    ft_status st = open_prompt(a, m, err);
+    ft_status st = ft_llm_adapter_scales(m, r->lora, r->n_lora, a->lora, err);
+    if (st) return st;
+    a->lora_key = ft_adapters_key(m->model, a->lora);
+    st = open_prompt(a, m, err);
     if (!st) st = ft_sample_setup_init(&a->setup, &r->sampling, m, r->ignore_eos, err);
     if (!st) st = open_grammar(a, m, err);
     if (!st) st = ft_thought_init(&a->thought, m, r, &a->mask, err);
@@ -213,6 +218,7 @@ ft_task ft_generate_task(ft_generate *a)
         .checkpoint_id = a->marks.checkpoint_id,
         .cache_prompt = r->cache_prompt,
         .salt = r->cache_salt,
+        .lora = a->lora,
         .emit = on_token,
         .user = a,
     };

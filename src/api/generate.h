@@ -21,6 +21,8 @@ typedef struct ft_generate {
     ft_event_fn *tell; /* may be NULL */
     void *user;
 
+    float lora[FT_LORA_MAX]; /* scales of the adapters, and a hash of both */
+    uint64_t lora_key;
     ft_ids ids;
     ft_prompt_images images;
     ft_prompt_marks marks;

@@ -117,7 +117,7 @@ static ft_status open_tower(ft_vision **out, const ft_llm *m, const char *path, 
     ft_gguf *g = NULL;
     ft_status st = ft_gguf_open(&g, path, mmap, err);
     if (st) return st;
-    st = ft_vision_open(out, g, ft_split_device(m->dev, FT_SPLIT_FAST), m->model->D, err);
+    st = ft_vision_open(out, g, ft_split_local(m->dev), m->model->D, err);
     if (st) {
         ft_gguf_close(g);
     } else if ((st = check_family(m, *out, err))) {

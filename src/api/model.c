@@ -2,12 +2,15 @@
 #define _GNU_SOURCE
 #include "api/images.h"
 
+#include "api/adapters.h"
 #include "api/prompt_scores.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "dev/link.h"
 #include "kv/plan.h"
+#include "model/rank.h"
 #include "text/stream.h"
 
 #include <limits.h>
@@ -25,6 +28,7 @@ void ft_llm_defaults(ft_llm_params *p)
         .slots = 1,
         .draft_max = 3,
         .draft_vocab = -1,
+        .split_mode = "layer",
         .gpu_layers = -1,
         .cpu_moe = -1,
         .fit_target = 512,
@@ -62,17 +66,26 @@ const char *ft_default_model(void)
     return ft_file_exists(path) ? path : NULL;
 }
 
+/* Memory for the engine on all devices but the host, if there are several. */
+static uint64_t memory_needed(const ft_llm *m, const ft_engine_params *p)
+{
+    uint64_t cache[FT_ENGINE_LAYERS], step, draft;
+    const int n = ft_engine_parts(m->model, m->assistant, p, &step, &draft, cache);
+    uint64_t sum = step * (uint64_t)FT_MAX(1, ft_split_count(m->dev) - 1) + draft;
+    for (int l = m->rule.first; l < n; l++) sum += cache[l];
+    return sum;
+}
+
 /* Rejects a context whose cache would not fit, and names one that would. */
 static ft_status check_memory(const ft_llm *m, const ft_engine_params *p, ft_err *err)
 {
-    const uint64_t need = ft_engine_bytes_from(m->model, m->assistant, p, m->rule.first),
-                   have = m->dev->free_bytes(m->dev);
+    const uint64_t need = memory_needed(m, p), have = m->dev->free_bytes(m->dev);
     if (!have || need <= have) return FT_OK;
     int lo = 0, hi = p->ctx;
     while (hi - lo > 64) {
         ft_engine_params q = *p;
         q.ctx = lo + (hi - lo) / 2;
-        if (ft_engine_bytes_from(m->model, m->assistant, &q, m->rule.first) <= have)
+        if (memory_needed(m, &q) <= have)
             lo = q.ctx;
         else
             hi = q.ctx;
@@ -254,10 +267,12 @@ static ft_status open_trace(ft_llm *m, const ft_llm_params *p, ft_err *err)
     return FT_OK;
 }
 
-/* GPUs need many rows per step: with experts, each expert gets only a few of them. */
+/* GPUs need many rows per step: with experts, each expert gets only a few of them. Ranks compute
+ * the steps of a prompt at the same time: there should be several. */
 static int batch_of(const ft_llm_params *p, const ft_dev *dev)
 {
-    return p->batch ? p->batch : dev->captures ? 2048 : 512;
+    const int most = dev->captures ? 2048 : 512;
+    return p->batch ? p->batch : ft_link_size() > 1 ? most / 4 : most;
 }
 
 ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_llm_params *p,
@@ -313,6 +328,19 @@ static const char *most_weights(const ft_gguf *g)
     return ft_type_of((ft_type)best)->name;
 }
 
+/* ARCH.pooling_type, in the numbering of GGUF files. */
+static int pooling_of(const ft_gguf *g)
+{
+    static const int by_number[] = {FT_POOL_NONE, FT_POOL_MEAN, FT_POOL_CLS, FT_POOL_LAST,
+                                    FT_POOL_RANK};
+    char key[160];
+    ft_str arch;
+    uint32_t n;
+    if (!ft_gguf_str(g, "general.architecture", &arch)) return -1;
+    snprintf(key, sizeof key, "%.*s.pooling_type", (int)FT_MIN(arch.n, (size_t)80), arch.p);
+    return ft_gguf_u32(g, key, &n) && n < FT_COUNT(by_number) ? by_number[n] : -1;
+}
+
 static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_draft_methods *d,
                       const ft_engine_params *e, int64_t start)
 {
@@ -357,6 +385,11 @@ static void fill_info(ft_llm *m, const ft_llm_params *p, const ft_draft_methods 
     i->weight_bytes = m->model->weight_bytes + (m->assistant ? m->assistant->weight_bytes : 0);
     i->weight_type = most_weights(m->model->file);
     i->cache_bytes = ft_engine_bytes(m->model, m->assistant, e);
+    i->pooling = pooling_of(m->model->file);
+    i->ranks = m->rank != NULL;
+    ft_str text;
+    if (ft_gguf_str(m->model->file, "tokenizer.chat_template.rerank", &text))
+        i->rank_template = m->rank_template = copy_of(text);
     i->load_s = (double)(ft_now_ns() - start) * 1e-9;
     m->draft_max = i->drafts ? e->draft_max : 0;
 }
@@ -366,7 +399,8 @@ static ft_status load_files(ft_llm *m, ft_llm_params *p, ft_draft_methods *d, ft
 {
     ft_status st;
     if ((st = ft_draft_methods_of(d, p, err))) return st;
-    if ((st = ft_dev_open(&m->dev, p->device, p->threads, err))) return st;
+    p->threads = ft_rank_threads(p->threads);
+    if ((st = ft_llm_open_devices(m, p, err))) return st;
     p->batch = batch_of(p, m->dev);
     if ((st = ft_llm_place(m, p, d, err))) return st;
     if ((st = ft_llm_open_file(&m->model, m->path, m->dev, NULL, p, err))) return st;
@@ -375,10 +409,13 @@ static ft_status load_files(ft_llm *m, ft_llm_params *p, ft_draft_methods *d, ft
         ft_err_prefix(err, "%s", m->path);
         return st;
     }
+    if ((st = ft_rank_open(&m->rank, m->model->file, m->model->D, err))) return st;
     if ((st = open_chat(m, p, err))) return st;
     if ((st = ft_llm_open_images(m, p, err))) return st;
     if (d->kinds & FT_SPEC_HEAD && p->draft_max > 0 && (st = ft_llm_narrow(m, p, err))) return st;
+    if ((st = ft_llm_open_adapters(m, p, err))) return st;
     if ((st = ft_llm_engine_params(e, m->model, p, d, err))) return st;
+    e->lora = m->lora;
     if ((st = measure_keys(m, p, e, err))) return st;
     if ((st = check_memory(m, e, err))) return st;
     if ((st = ft_engine_new(&m->engine, m->model, m->assistant, e, err))) return st;
@@ -453,12 +490,15 @@ void ft_llm_close(ft_llm *m)
     ft_trie_free(m->trie);
     ft_vocab_close(m->vocab);
     ft_dev_close(m->dev);
+    for (int i = 0; i < m->n_more; i++) ft_dev_close(m->more[i]);
     ft_llm_free_overrides(m);
     ft_free(m->eog);
     ft_free(m->path);
     ft_free(m->name);
     ft_free(m->drafter);
     ft_scores_free(m->scores);
+    ft_rank_free(m->rank);
+    ft_free(m->rank_template);
     ft_free(m->template_text);
     ft_free(m->bos);
     ft_free(m->eos);

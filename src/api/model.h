@@ -17,6 +17,10 @@
 
 struct ft_llm {
     ft_dev *dev;
+    /* Further devices that the model may be split over: until it is placed. */
+    ft_dev *more[FT_SPLIT_MAX];
+    int n_more;
+    bool all_gpus; /* they are used only if the first device is not enough */
     ft_model *model, *assistant;
     ft_engine *engine;
     ft_vocab *vocab;
@@ -32,12 +36,15 @@ struct ft_llm {
     char *path, *name, *drafter, *template_text, *bos, *eos;
     ft_buf cache_table;
     char cache_summary[200], draft_type[160];
-    char place[300];         /* placement of layers, as text; "": a single device */
-    ft_split_rule rule;      /* which layers are not on the device; all zero: none */
+    char place[2000];        /* placement of layers, as text; "": a single device */
+    ft_split_rule rule;      /* where the layers are; all zero: on a single device */
     ft_split_override *over; /* [n_over] tensors that are placed by pattern */
     int n_over;
     ft_kv_calibration *calibration; /* of the keys; NULL: not measured */
     struct ft_images *images;       /* NULL: the model reads none */
+    struct ft_rank *rank;           /* classification head; NULL: none */
+    char *rank_template;            /* of the file; NULL: none */
+    float lora[FT_LORA_MAX];        /* scales of requests without any, under the lock */
     struct ft_score_store *scores;  /* of recent prompts, under the lock; NULL: none yet */
 };
 
@@ -53,7 +60,14 @@ ft_status ft_llm_engine_params(ft_engine_params *e, const ft_model *m, const ft_
                                const ft_draft_methods *d, ft_err *err);
 /* api/tools.c: the text that begins a tool call, or NULL. */
 const char *ft_llm_call_marker(const ft_llm *m);
-/* api/placement.c: before the model is bound: splits it between the device and the CPU if
+/* api/ranks.c: CPU threads and the device of this rank if several ranks share a machine. */
+int ft_rank_threads(int threads);
+const char *ft_rank_device(char name[24], const char *device);
+/* api/devices.c: opens the devices that the parameters name. */
+ft_status ft_llm_open_devices(ft_llm *m, const ft_llm_params *p, ft_err *err);
+/* api/overrides.c: --override-tensor. */
+ft_status ft_llm_read_overrides(ft_llm *m, const ft_llm_params *p, ft_err *err);
+/* api/placement.c: before the model is bound: splits it between the devices and the CPU if
  * requested, or if it does not fit. */
 ft_status ft_llm_place(ft_llm *m, const ft_llm_params *p, const ft_draft_methods *d, ft_err *err);
 void ft_llm_free_overrides(ft_llm *m);

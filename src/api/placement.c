@@ -1,35 +1,47 @@
-/* api/placement.c - where a model's layers are: all on its device, or some on the CPU. The
- * required memory is computed before anything is loaded: weights in the device's layout, KV
- * cache and journals of its layers, the buffers of steps, and a drafter. */
+/* api/placement.c - where a model's layers are: all on one device, or split over several and the
+ * CPU. The required memory is computed before anything is loaded: weights in the devices' layouts,
+ * KV cache and journals of their layers, the buffers of steps, and a drafter. */
+#include "api/adapters.h"
 #include "api/images.h"
-#include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "model/adapter.h"
 
 #include <limits.h>
 #include <stdio.h>
-#include <strings.h>
+#include <stdlib.h>
 
 typedef struct plan {
     ft_model *model;   /* bound to a device without memory, to compute sizes */
     ft_model *drafter; /* the same for a drafter in its own file; NULL: none */
     const ft_engine_params *engine;
-    ft_dev *dev;
-    uint64_t room;
+    ft_dev *part[FT_SPLIT_MAX];  /* [n], as in dev/split.h; part[FT_SPLIT_HOST] may be NULL: it is
+                                  * opened if it is needed */
+    uint64_t room[FT_SPLIT_MAX]; /* bytes that may be used; 0: unknown */
+    double share[FT_SPLIT_MAX];  /* of the layers; all 0: by memory */
+    int n;
+    int local;        /* the device of a draft model and of images (ft_split_local) */
+    bool host_shares; /* the host gets layers like the others, not only what does not fit there */
     bool experts;
+    uint64_t step, draft, cache[FT_ENGINE_LAYERS]; /* of the engine */
+    int n_cache;
     const ft_split_override *over; /* --override-tensor */
     int n_over;
 } plan;
 
-/* Bytes of a model's weights on the device; no rule: all of them. Vectors are too small to
- * matter. */
-static uint64_t weights_on(const plan *p, const ft_model *m, const ft_split_rule *r)
+/* ---- memory ---- */
+
+/* Bytes of a model's weights on a device; no rule: all of them. Vectors are too small to matter. */
+static uint64_t weights_on(const plan *p, const ft_model *m, const ft_split_rule *r, int side)
 {
+    ft_dev *d = p->part[side];
     uint64_t sum = m->table_bytes;
     for (int i = 0; i < m->n_weights; i++) {
         const ft_weight *w = m->weights[i];
-        if (!r || ft_split_matrix_side(r, w->name, w->lookup) == FT_SPLIT_FAST)
-            sum += p->dev->weight_bytes(p->dev, w);
+        if (!r || ft_split_matrix_side(r, w->name, w->lookup) == side) sum += d->weight_bytes(d, w);
+        /* an embedding that is also the output layer is stored twice (ft_bind_ends) */
+        if (r && r->lookup && w->rows && ft_split_side(r, w->name, true) == side)
+            sum += d->weight_bytes(d, w);
     }
     return sum;
 }
@@ -43,21 +55,87 @@ static int overridden(const plan *p, const ft_split_rule *r)
     for (int i = 0; i < p->model->n_weights; i++) {
         const ft_weight *w = p->model->weights[i];
         n += ft_split_matrix_side(r, w->name, w->lookup) == FT_SPLIT_HOST &&
-             ft_split_matrix_side(&plain, w->name, w->lookup) == FT_SPLIT_FAST;
+             ft_split_matrix_side(&plain, w->name, w->lookup) != FT_SPLIT_HOST;
     }
     return n;
 }
 
-/* Bytes on the device; no rule: the whole model. A drafter is always on the device. */
-static uint64_t bytes_on(const plan *p, const ft_split_rule *r)
+/* Bytes on a device; no rule: the whole model. A drafter in its own file is on the device of the
+ * output, a draft model on the first GPU of this process. */
+static uint64_t bytes_on(const plan *p, const ft_split_rule *r, int side)
 {
-    static const ft_split_rule whole = {.output = true};
+    ft_dev *d = p->part[side];
     ft_dev_limits l = ft_engine_limits(p->model, p->drafter, p->engine);
-    if (r) l.graphs = l.draft_graphs = 0; /* steps across two devices are not captured */
-    uint64_t sum = p->dev->step_bytes(p->dev, &l) + weights_on(p, p->model, r) +
-                   ft_engine_bytes_from(p->model, p->drafter, p->engine, r ? r->first : 0);
-    if (p->drafter) sum += weights_on(p, p->drafter, r && p->drafter->target ? &whole : NULL);
+    if (r) l.graphs = l.draft_graphs = 0; /* steps across several devices are not captured */
+    uint64_t sum = d->step_bytes(d, &l) + weights_on(p, p->model, r, side) + p->step;
+    for (int i = 0; i < p->n_cache; i++)
+        if (!r || ft_split_layer_side(r, i) == side) sum += p->cache[i];
+    if (!p->drafter) return sum;
+    ft_split_rule whole = {.output = true, .n_end = r ? r->n_end : 0};
+    if (p->drafter->target)
+        sum += weights_on(p, p->drafter, r ? &whole : NULL, side);
+    else if (side == p->local)
+        sum += weights_on(p, p->drafter, NULL, side) + p->draft;
     return sum;
+}
+
+static bool fits(const plan *p, const ft_split_rule *r)
+{
+    for (int i = p->host_shares ? FT_SPLIT_HOST : FT_SPLIT_FAST; i < p->n; i++)
+        if (p->room[i] && bytes_on(p, r, i) > p->room[i]) return false;
+    return true;
+}
+
+/* ---- ranges of layers ---- */
+
+/* Bytes of a layer: its weights in the layout of the last device, and its cache. */
+static uint64_t layer_bytes(const plan *p, int l)
+{
+    uint64_t sum = p->cache[l];
+    ft_dev *d = p->part[p->n - 1];
+    char prefix[24];
+    const size_t n = (size_t)snprintf(prefix, sizeof prefix, "blk.%d.", l);
+    for (int i = 0; i < p->model->n_weights; i++)
+        if (!strncmp(p->model->weights[i]->name, prefix, n))
+            sum += d->weight_bytes(d, p->model->weights[i]);
+    return sum;
+}
+
+/* The share of a device in the layers: as requested, or what is left of its memory when the parts
+ * of the model that are no layers are placed. */
+static double share_of(const plan *p, const ft_split_rule *r, int side)
+{
+    double sum = 0;
+    for (int i = 0; i < p->n; i++) sum += p->share[i];
+    if (sum > 0) return p->share[side];
+    if (p->part[side]->cpu) return p->part[side]->threads;
+    if (!p->room[side]) return 1;
+    ft_split_rule none = *r;
+    none.first = none.layers = 0;
+    const uint64_t fixed = bytes_on(p, &none, side);
+    return p->room[side] > fixed ? (double)(p->room[side] - fixed) : 0;
+}
+
+/* Sets the ranges: device by device, a layer goes to the device in whose share its middle is. */
+static void distribute(const plan *p, ft_split_rule *r)
+{
+    const int L = r->layers, from = p->host_shares ? FT_SPLIT_HOST : FT_SPLIT_FAST;
+    double share[FT_SPLIT_MAX], shares = 0, bytes = 0, before = 0, upto = 0;
+    r->n_end = p->n - 1 - FT_SPLIT_FAST;
+    if (p->host_shares) r->first = 0;
+    for (int i = from; i < p->n; i++) shares += share[i] = share_of(p, r, i);
+    for (int l = r->first; l < L; l++) bytes += (double)layer_bytes(p, l);
+    int l = r->first;
+    for (int i = from; i < p->n; i++) {
+        upto += shares > 0 ? share[i] / shares : 1;
+        while (l < L && (i == p->n - 1 || before + (double)layer_bytes(p, l) / 2 < upto * bytes))
+            before += (double)layer_bytes(p, l++);
+        if (i == FT_SPLIT_HOST)
+            r->first = l;
+        else if (i < p->n - 1)
+            r->end[i - FT_SPLIT_FAST] = l;
+    }
+    r->lookup = p->n > 2 && !r->first && !r->experts && !p->host_shares;
 }
 
 /* Experts are moved to the CPU first, because a token needs few of them; then layers, from the
@@ -66,62 +144,126 @@ static bool make_fit(const plan *p, ft_split_rule *r, bool experts_given)
 {
     const int L = r->layers;
     if (!experts_given && p->experts)
-        for (r->experts = 1; r->experts < L; r->experts++)
-            if (bytes_on(p, r) <= p->room) return true;
+        for (r->experts = 1; r->experts < L; r->experts++) {
+            distribute(p, r);
+            if (fits(p, r)) return true;
+        }
     if (!experts_given) r->experts = p->experts ? L : 0;
-    for (r->first = 0; r->first <= L; r->first++)
-        if (bytes_on(p, r) <= p->room) return true;
+    for (int first = 0; first <= L; first++) {
+        r->first = first;
+        distribute(p, r);
+        if (fits(p, r)) return true;
+        if (p->host_shares) return false; /* it has its share already */
+    }
     return false;
 }
 
-/* What was requested, or what fits. false: the whole model is on the device. */
-static ft_status choose(const plan *p, const ft_llm_params *q, ft_split_rule *r, bool *split,
-                        ft_err *err)
+/* What was requested, or what fits. false: the whole model is on the first device. */
+static ft_status choose(const plan *p, const ft_llm_params *q, bool several, ft_split_rule *r,
+                        bool *split, ft_err *err)
 {
     const int L = p->model->L;
     const bool layers = q->gpu_layers >= 0, experts = q->cpu_moe >= 0;
+    ft_dev *fast = p->part[FT_SPLIT_FAST];
     *r = (ft_split_rule){.output = true, .layers = L, .over = p->over, .n_over = p->n_over};
     if (experts && q->cpu_moe > 0 && !p->experts)
         ft_log(FT_LOG_WARN, "the model has no experts: --cpu-moe has no effect");
     if (experts && p->experts) r->experts = FT_MIN(q->cpu_moe, L);
     if (layers) r->first = FT_MAX(0, L + 1 - FT_MIN(q->gpu_layers, L + 1));
     *split = r->first > 0 || r->experts > 0 || overridden(p, r) > 0;
-    if (layers || !p->room || bytes_on(p, *split ? r : NULL) <= p->room) return FT_OK;
+    const uint64_t room = p->room[FT_SPLIT_FAST];
+    if (!several && !*split && (layers || !room || bytes_on(p, NULL, FT_SPLIT_FAST) <= room))
+        return FT_OK;
     *split = true;
+    distribute(p, r);
+    if (layers || fits(p, r)) return FT_OK;
     if (make_fit(p, r, experts && p->experts)) return FT_OK;
     char need[24], have[24];
+    int bad = FT_SPLIT_FAST;
+    for (int i = FT_SPLIT_FAST; i < p->n; i++)
+        if (p->room[i] && bytes_on(p, r, i) > p->room[i]) fast = p->part[bad = i];
     return ft_fail(err, FT_ENOMEM,
                    "%s has %s to spare, and the output and the buffers of steps alone take %s; a "
                    "shorter context, a smaller batch, or --device cpu may do",
-                   p->dev->name, ft_human_bytes(have, p->room),
-                   ft_human_bytes(need, bytes_on(p, r)));
+                   fast->name, ft_human_bytes(have, p->room[bad]),
+                   ft_human_bytes(need, bytes_on(p, r, bad)));
 }
 
 /* ---- description ---- */
 
+typedef struct words {
+    char *at;
+    size_t left;
+} words;
+
+static void add_words(words *w, const char *fmt, ...) FT_PRINTF(2, 3);
+static void add_words(words *w, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vsnprintf(w->at, w->left, fmt, ap);
+    va_end(ap);
+    const size_t used = FT_MIN((size_t)FT_MAX(n, 0), w->left - 1);
+    w->at += used;
+    w->left -= used;
+}
+
+/* The layers of a device: [*lo, *hi). */
+static void range_of(const ft_split_rule *r, int side, int *lo, int *hi)
+{
+    *lo = *hi = 0;
+    for (int l = 0; l < r->layers; l++)
+        if (ft_split_layer_side(r, l) == side) {
+            if (*hi == *lo) *lo = l;
+            *hi = l + 1;
+        }
+}
+
+/* "cuda: layers 4 to 7 and the output, 3 GB of 8 GB; " for each device but the host. */
+static void describe_parts(ft_llm *m, const plan *p, const ft_split_rule *r, words *w)
+{
+    char bytes[24], room[24];
+    for (int i = FT_SPLIT_FAST; i < p->n; i++) {
+        const uint64_t on = bytes_on(p, r, i);
+        int lo, hi;
+        range_of(r, i, &lo, &hi);
+        m->info.device_bytes += on;
+        add_words(w, "%s: ", p->part[i]->name);
+        if (lo < hi) add_words(w, "layers %d to %d", lo, hi - 1);
+        if (i == p->n - 1)
+            add_words(w, "%sthe output", lo < hi ? " and " : "");
+        else if (lo == hi)
+            add_words(w, "no layer");
+        add_words(w, ", %s of %s; ", ft_human_bytes(bytes, on),
+                  ft_human_bytes(room, p->part[i]->free_bytes(p->part[i])));
+    }
+}
+
 static void describe_placement(ft_llm *m, const plan *p, const ft_split_rule *r, bool split)
 {
-    char *out = m->place, bytes[24], room[24];
-    const size_t cap = sizeof m->place;
-    const int L = p->model->L;
-    m->info.device_bytes = bytes_on(p, split ? r : NULL);
-    ft_human_bytes(bytes, m->info.device_bytes);
-    ft_human_bytes(room, p->dev->free_bytes(p->dev));
+    words w = {m->place, sizeof m->place};
+    ft_dev *fast = p->part[FT_SPLIT_FAST];
+    char bytes[24], room[24];
+    m->info.device_bytes = 0;
     if (!split) {
-        snprintf(out, cap, "%s: all of the model, %s of %s", p->dev->name, bytes, room);
+        m->info.device_bytes = bytes_on(p, NULL, FT_SPLIT_FAST);
+        add_words(&w, "%s: all of the model, %s of %s", fast->name,
+                  ft_human_bytes(bytes, m->info.device_bytes),
+                  ft_human_bytes(room, fast->free_bytes(fast)));
         return;
     }
-    int n = snprintf(out, cap, "%s: ", p->dev->name);
-    if (r->first < L)
-        n += snprintf(out + n, cap - (size_t)n, "layers %d to %d and ", r->first, L - 1);
-    n += snprintf(out + n, cap - (size_t)n, "the output, %s of %s; cpu: ", bytes, room);
-    if (r->first) n += snprintf(out + n, cap - (size_t)n, "layers 0 to %d, ", r->first - 1);
+    describe_parts(m, p, r, &w);
+    if (r->lookup && !overridden(p, r)) { /* nothing is on the CPU */
+        w.at[-2] = 0;
+        return;
+    }
+    add_words(&w, "cpu: ");
+    if (r->first) add_words(&w, "layers 0 to %d, ", r->first - 1);
     if (r->experts > r->first)
-        n += snprintf(out + n, cap - (size_t)n, "experts of layers %d to %d, ", r->first,
-                      r->experts - 1);
+        add_words(&w, "experts of layers %d to %d, ", r->first, r->experts - 1);
     if (overridden(p, r))
-        n += snprintf(out + n, cap - (size_t)n, "%d matrices by pattern, ", overridden(p, r));
-    snprintf(out + n, cap - (size_t)n, "the embedding");
+        add_words(&w, "%d matrices by pattern%s", overridden(p, r), r->lookup ? "" : ", ");
+    if (!r->lookup) add_words(&w, "the embedding");
 }
 
 /* ---- the plan ---- */
@@ -133,15 +275,37 @@ static bool has_experts(const ft_model *m)
     return false;
 }
 
-static ft_status place(ft_llm *m, const plan *p, const ft_llm_params *q, ft_err *err)
+/* The devices of the plan that are not used are closed. */
+static void close_others(ft_llm *m)
+{
+    for (int i = 0; i < m->n_more; i++) ft_dev_close(m->more[i]);
+    m->n_more = 0;
+}
+
+static ft_status place(ft_llm *m, plan *p, const ft_llm_params *q, ft_err *err)
 {
     ft_split_rule r;
-    bool split;
-    const ft_status st = choose(p, q, &r, &split, err);
+    bool split = true;
+    ft_status st = FT_OK;
+    if (m->all_gpus) { /* one is enough if the model fits */
+        plan first = *p;
+        first.n = FT_SPLIT_FAST + 1;
+        first.share[FT_SPLIT_FAST] = 1;
+        st = choose(&first, q, false, &r, &split, err);
+        if (!st && !split) {
+            describe_placement(m, &first, &r, false);
+            close_others(m);
+            return FT_OK;
+        }
+    }
+    st = choose(p, q, m->n_more > 0, &r, &split, err);
     if (st) return st;
     describe_placement(m, p, &r, split);
-    if (split) m->dev = ft_dev_split(m->dev, ft_dev_cpu(q->threads), &r);
-    if (split) m->rule = r;
+    if (!split) return FT_OK;
+    if (!p->part[FT_SPLIT_HOST]) p->part[FT_SPLIT_HOST] = ft_dev_cpu(q->threads);
+    m->dev = ft_dev_split(p->part, p->n, &r);
+    m->n_more = 0; /* it owns them */
+    m->rule = r;
     return FT_OK;
 }
 
@@ -151,6 +315,7 @@ static bool nothing_to_place(const ft_llm *m, const ft_llm_params *p)
 {
     const bool asked = (p->gpu_layers >= 0 && p->gpu_layers < INT_MAX) || p->cpu_moe > 0 ||
                        p->n_override_tensor > 0;
+    if (m->n_more) return false;
     if (strcmp(m->dev->name, "cpu")) return m->dev->unified && !asked;
     if (p->gpu_layers > 0 || p->cpu_moe > 0 || p->n_override_tensor > 0)
         ft_log(FT_LOG_WARN, "the device is cpu, which has all layers: --gpu-layers, --cpu-moe and "
@@ -163,9 +328,89 @@ static uint64_t images_bytes(const ft_llm *m, const plan *a, const ft_llm_params
 {
     int most = 0;
     ft_vision *v = ft_llm_size_images(m, p, none, &most);
-    const uint64_t bytes = v ? weights_on(a, v->m, NULL) + ft_vision_bytes(v, most) : 0;
+    const uint64_t bytes = v ? weights_on(a, v->m, NULL, a->local) + ft_vision_bytes(v, most) : 0;
     ft_vision_close(v);
     return bytes;
+}
+
+/* Of the adapters, as if all of them were on the device. */
+static uint64_t adapters_bytes(const plan *a, const ft_model *m)
+{
+    ft_dev *d = a->part[a->local];
+    uint64_t sum = 0;
+    for (int i = 0; i < m->n_adapter; i++)
+        for (int j = 0; j < m->adapter[i]->n; j++) {
+            const ft_lora *l = &m->adapter[i]->lora[j];
+            sum += d->weight_bytes(d, &l->a) + d->weight_bytes(d, &l->b);
+        }
+    return sum;
+}
+
+/* ---- devices and shares ---- */
+
+static bool is_cpu(const ft_dev *d)
+{
+    return !strcmp(d->name, "cpu");
+}
+
+/* The host is the first CPU of the list; without one, a CPU that gets what does not fit elsewhere.
+ * It has the same share as the others if there is no GPU. listed[i]: the device at place i of
+ * --device. */
+static void order_devices(plan *a, const ft_llm *m, int *listed)
+{
+    a->n = FT_SPLIT_FAST;
+    a->host_shares = true;
+    for (int i = 0; i <= m->n_more; i++) {
+        ft_dev *d = i ? m->more[i - 1] : m->dev;
+        const bool host = m->n_more && is_cpu(d) && !a->part[FT_SPLIT_HOST];
+        a->host_shares = a->host_shares && d->cpu;
+        listed[i] = host ? FT_SPLIT_HOST : a->n++;
+        a->part[listed[i]] = d;
+    }
+    a->host_shares = a->host_shares && m->n_more;
+    for (int i = a->n - 1; i >= FT_SPLIT_FAST; i--)
+        if (!a->part[i]->remote) a->local = i;
+}
+
+/* --tensor-split: "3,1", or "3/1". */
+static ft_status read_shares(plan *a, const ft_llm *m, const int *listed, const char *text,
+                             ft_err *err)
+{
+    double sum = 0;
+    int n = 0;
+    if (!text || !*text) return FT_OK;
+    for (const char *at = text; at; n++) {
+        char *end;
+        const double v = strtod(at, &end);
+        if (end == at || !(v >= 0 && v < 1e9) || (*end && *end != ',' && *end != '/'))
+            return ft_fail(err, FT_EINVAL, "--tensor-split %.80s, want numbers from 0 on: 3,1",
+                           text);
+        if (n <= m->n_more) {
+            a->share[listed[n]] = v;
+            if (listed[n] == FT_SPLIT_HOST && v > 0) a->host_shares = true;
+        } else if (v > 0) {
+            return ft_fail(err, FT_EINVAL,
+                           "--tensor-split %.80s has more than %d shares, want one "
+                           "for each device",
+                           text, m->n_more + 1);
+        }
+        sum += v;
+        at = *end ? end + 1 : NULL;
+    }
+    if (sum > 0) return FT_OK;
+    return ft_fail(err, FT_EINVAL, "--tensor-split %.80s, want a share above 0", text);
+}
+
+static void read_rooms(plan *a, const ft_llm_params *p)
+{
+    const uint64_t spare = (uint64_t)p->fit_target << 20;
+    for (int i = 0; i < a->n; i++) {
+        uint64_t room = a->part[i] ? a->part[i]->free_bytes(a->part[i]) : 0, same = 0;
+        for (int j = 0; room && j < a->n; j++) /* opened twice: they share the memory */
+            same += a->part[j] && !strcmp(a->part[j]->name, a->part[i]->name);
+        if (same) room /= same;
+        a->room[i] = room > spare ? room - spare : room ? 1 : 0;
+    }
 }
 
 /* Binds the model and the -md file without memory and computes their sizes. A drafter that
@@ -177,95 +422,45 @@ static ft_status place_file(ft_llm *m, ft_dev *none, const ft_llm_params *p,
     ft_llm_params q = *p;
     ft_draft_methods kinds = *d;
     ft_engine_params e;
+    int listed[FT_SPLIT_MAX];
+    plan *a = ft_new(plan);
     q.progress = NULL;
     q.no_mmap = false;
-    ft_status st = ft_llm_open_file(&seen.model, m->path, none, NULL, &q, err);
+    order_devices(a, m, listed);
+    ft_status st = read_shares(a, m, listed, p->tensor_split, err);
+    if (!st) st = ft_llm_open_file(&seen.model, m->path, none, NULL, &q, err);
     if (!st) (void)ft_llm_open_drafter(&seen, &q, &kinds, NULL);
+    if (!st) (void)ft_llm_open_adapters(&seen, &q, NULL);
     if (!st) st = ft_llm_engine_params(&e, seen.model, p, &kinds, err);
     if (!st) {
-        const uint64_t room = m->dev->free_bytes(m->dev), spare = (uint64_t)p->fit_target << 20;
-        plan a = {.model = seen.model,
-                  .drafter = seen.assistant,
-                  .engine = &e,
-                  .dev = m->dev,
-                  .room = room > spare ? room - spare
-                          : room       ? 1
-                                       : 0,
-                  .experts = has_experts(seen.model),
-                  .over = m->over,
-                  .n_over = m->n_over};
-        const uint64_t images = a.room ? images_bytes(m, &a, p, none) : 0;
-        if (images) a.room = a.room > images ? a.room - images : 1;
-        st = place(m, &a, p, err);
+        a->model = seen.model;
+        a->drafter = seen.assistant;
+        a->engine = &e;
+        a->experts = has_experts(seen.model);
+        a->over = m->over;
+        a->n_over = m->n_over;
+        a->n_cache = ft_engine_parts(a->model, a->drafter, &e, &a->step, &a->draft, a->cache);
+        read_rooms(a, p);
+        uint64_t *room = &a->room[a->local];
+        const uint64_t more = *room && a->part[a->local]
+                                  ? images_bytes(m, a, p, none) + adapters_bytes(a, seen.model)
+                                  : 0;
+        if (more) *room = *room > more ? *room - more : 1;
+        st = place(m, a, p, err);
     }
+    ft_free(a);
     ft_model_close(seen.assistant);
     ft_model_close(seen.model);
     return st;
 }
 
-/* ---- tensors by pattern ---- */
-
-/* "PATTERN=NAME". POSIX patterns have no \d, which people use. */
-static ft_status add_override(ft_llm *m, char *text, ft_err *err)
-{
-    char *name = strrchr(text, '=');
-    if (!name || name == text)
-        return ft_fail(err, FT_EINVAL, "--override-tensor: \"%.80s\", want PATTERN=CPU", text);
-    *name++ = 0;
-    const bool host = !strcasecmp(name, "CPU");
-    if (!host && strcasecmp(name, m->dev->name) && strcasecmp(name, "CUDA0"))
-        return ft_fail(err, FT_EINVAL, "--override-tensor: %.80s=%.40s, want CPU or CUDA0", text,
-                       name);
-    ft_buf pattern;
-    ft_buf_init(&pattern, 1 << 16);
-    for (const char *p = text; *p; p++) {
-        const bool digit = p[0] == '\\' && p[1] == 'd', pair = p[0] == '\\' && p[1];
-        if (digit)
-            ft_buf_puts(&pattern, "[0-9]");
-        else
-            ft_buf_put(&pattern, p, pair ? 2 : 1);
-        p += pair;
-    }
-    m->over = ft_realloc(m->over, sizeof *m->over * (size_t)(m->n_over + 1));
-    ft_split_override *o = &m->over[m->n_over];
-    *o = (ft_split_override){.side = host ? FT_SPLIT_HOST : FT_SPLIT_FAST};
-    const int bad = regcomp(&o->re, ft_buf_z(&pattern), REG_EXTENDED | REG_NOSUB);
-    ft_buf_release(&pattern);
-    if (!bad) {
-        m->n_over++;
-        return FT_OK;
-    }
-    char why[100];
-    regerror(bad, &o->re, why, sizeof why);
-    return ft_fail(err, FT_EINVAL, "--override-tensor: pattern \"%.80s\": %s", text, why);
-}
-
-static ft_status read_overrides(ft_llm *m, const ft_llm_params *p, ft_err *err)
-{
-    ft_status st = FT_OK;
-    for (int i = 0; i < p->n_override_tensor && !st; i++) {
-        char *copy = ft_strdup(p->override_tensor[i]);
-        for (char *at = copy, *next; at && !st; at = next) {
-            if ((next = strchr(at, ','))) *next++ = 0;
-            st = add_override(m, at, err);
-        }
-        ft_free(copy);
-    }
-    return st;
-}
-
-void ft_llm_free_overrides(ft_llm *m)
-{
-    for (int i = 0; i < m->n_over; i++) regfree(&m->over[i].re);
-    ft_free(m->over);
-}
-
 ft_status ft_llm_place(ft_llm *m, const ft_llm_params *p, const ft_draft_methods *d, ft_err *err)
 {
-    const ft_status bad = read_overrides(m, p, err);
+    const ft_status bad = ft_llm_read_overrides(m, p, err);
     if (bad) return bad;
     if (nothing_to_place(m, p)) return FT_OK;
-    if (p->gpu_layers == 0) { /* nothing is on the device: it is not needed */
+    if (p->gpu_layers == 0) { /* nothing is on the devices: they are not needed */
+        close_others(m);
         ft_dev_close(m->dev);
         m->dev = ft_dev_cpu(p->threads);
         snprintf(m->place, sizeof m->place, "cpu: all of the model");

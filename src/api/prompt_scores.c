@@ -23,6 +23,11 @@ static int row_width(const ft_generate *a)
     return 1 + FT_MIN(a->r->top_logprobs, FT_LOGPROBS_MAX);
 }
 
+static uint64_t salt_of(const ft_generate *a)
+{
+    return a->r->cache_salt + a->lora_key;
+}
+
 static int common_prefix(const stored_prompt *p, const ft_ids *ids)
 {
     const int most = FT_MIN(p->n, (int)ids->n);
@@ -38,7 +43,7 @@ static stored_prompt *best_match(struct ft_score_store *s, const ft_generate *a,
     *same = 0;
     for (int i = 0; s && i < STORED; i++) {
         stored_prompt *p = &s->at[i];
-        if (!p->ids || p->salt != a->r->cache_salt || p->width < row_width(a)) continue;
+        if (!p->ids || p->salt != salt_of(a) || p->width < row_width(a)) continue;
         const int n = common_prefix(p, &a->ids);
         if (n <= *same) continue;
         best = p;
@@ -87,7 +92,7 @@ void ft_scores_end(const ft_generate *a, ft_llm *m)
     *p = (stored_prompt){.ids = ft_new_n(int32_t, n),
                          .n = (int)n,
                          .width = (int)w,
-                         .salt = a->r->cache_salt,
+                         .salt = salt_of(a),
                          .used = ++m->scores->clock,
                          .score = ft_new_n(ft_token_prob, n * w)};
     memcpy(p->ids, a->ids.id, sizeof *p->ids * n);

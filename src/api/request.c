@@ -41,6 +41,14 @@ static void free_texts(const char *const *z, int n)
     ft_free((void *)(uintptr_t)z);
 }
 
+static float *copy_scales(const float *v, int n)
+{
+    if (!v) return NULL; /* NULL means those of the model, none means 0 */
+    float *out = ft_new_n(float, (size_t)FT_MAX(1, n));
+    if (n > 0) memcpy(out, v, sizeof *out * (size_t)n);
+    return out;
+}
+
 static ft_image_input *copy_images(const ft_image_input *m, int n)
 {
     ft_image_input *out = n > 0 ? copy(m, sizeof *m * (size_t)n) : NULL;
@@ -54,6 +62,7 @@ void ft_request_copy(ft_request *out, const ft_request *r)
     out->prompt = r->ids ? NULL : copy(r->prompt, r->prompt_bytes);
     out->ids = copy(r->ids, sizeof *r->ids * (size_t)FT_MAX(0, r->n_ids));
     out->images = copy_images(r->images, r->n_images);
+    out->lora = copy_scales(r->lora, r->n_lora);
     out->grammar = copy_text(r->grammar);
     out->json_schema = copy_text(r->json_schema);
     out->tools = copy_text(r->tools);
@@ -73,8 +82,8 @@ void ft_request_release(ft_request *r)
     const ft_sampling *s = &r->sampling;
     for (int i = 0; i < r->n_images; i++) ft_free((void *)(uintptr_t)r->images[i].bytes);
     ft_free((void *)(uintptr_t)r->images);
-    const void *const owned[] = {r->prompt, r->ids,      r->grammar, r->json_schema,      r->tools,
-                                 s->bias,   s->samplers, s->bias_id, r->reasoning_message};
+    const void *const owned[] = {r->prompt, r->ids,      r->grammar, r->json_schema,       r->tools,
+                                 s->bias,   s->samplers, s->bias_id, r->reasoning_message, r->lora};
     for (size_t i = 0; i < FT_COUNT(owned); i++) ft_free((void *)(uintptr_t)owned[i]);
     free_texts(r->stop, r->n_stop);
     free_texts(r->grammar_trigger, r->n_grammar_trigger);

@@ -1,10 +1,11 @@
 /* api/slots.c - reads, saves, restores and erases slots while the engine runs. */
-#include "api/model.h"
+#include "api/adapters.h"
 #include "base/mem.h"
 
 typedef struct asked {
     int slot, *n_tokens;
     uint64_t salt;
+    float lora[FT_LORA_MAX];
     const char *path;
     enum { SAVE, RESTORE, ERASE } what;
     ft_slot_info *out;
@@ -59,7 +60,7 @@ static void on_slot(void *user, ft_queue *q)
     else if (a->what == SAVE)
         a->st = ft_slot_write(s, a->path, a->n_tokens, a->err);
     else if (a->what == RESTORE)
-        a->st = ft_slot_read(s, a->salt, a->path, a->n_tokens, a->err);
+        a->st = ft_slot_read(s, a->salt, a->lora, a->path, a->n_tokens, a->err);
     else
         ft_slot_forget(s, a->n_tokens);
 }
@@ -86,12 +87,14 @@ ft_status ft_slot_save(ft_llm *m, int slot, uint64_t salt, const char *path, int
 ft_status ft_slot_restore(ft_llm *m, int slot, uint64_t salt, const char *path, int *n_tokens,
                           ft_err *err)
 {
-    return ask(m, (asked){.slot = slot,
-                          .salt = salt,
-                          .path = path,
-                          .n_tokens = n_tokens,
-                          .what = RESTORE,
-                          .err = err});
+    asked a = {.slot = slot,
+               .salt = salt,
+               .path = path,
+               .n_tokens = n_tokens,
+               .what = RESTORE,
+               .err = err};
+    const ft_status st = ft_llm_adapter_scales(m, NULL, 0, a.lora, err);
+    return st ? st : ask(m, a);
 }
 
 ft_status ft_slot_erase(ft_llm *m, int slot, uint64_t salt, int *n_tokens, ft_err *err)

@@ -29,6 +29,13 @@ ft_status ft_file_begin(unsigned char **out, size_t *n, uint64_t *file_bytes, co
 void ft_map_guard(void);
 void ft_map_check(void);         /* looks whether a mapped file was changed in place */
 const char *ft_map_broken(void); /* NULL, or the first file to which either has happened */
+/* The mapped file that an address is in; false: none. */
+typedef struct ft_mapped {
+    const char *path;
+    const unsigned char *data;
+    size_t bytes;
+} ft_mapped;
+bool ft_map_find(const void *p, ft_mapped *out);
 struct stat;
 void ft_map_watch(const ft_map *m, const char *path, const struct stat *st); /* of ft_map_open */
 void ft_map_unwatch(const ft_map *m);

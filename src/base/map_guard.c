@@ -54,6 +54,18 @@ void ft_map_unwatch(const ft_map *m)
             atomic_store(&guarded[i].state, FREE);
 }
 
+bool ft_map_find(const void *p, ft_mapped *out)
+{
+    for (size_t i = 0; i < FT_COUNT(guarded); i++) {
+        if (atomic_load(&guarded[i].state) != SHOWN || (uintptr_t)p < guarded[i].at ||
+            (uintptr_t)p - guarded[i].at >= guarded[i].bytes)
+            continue;
+        *out = (ft_mapped){guarded[i].path, (const unsigned char *)guarded[i].at, guarded[i].bytes};
+        return true;
+    }
+    return false;
+}
+
 static void break_at(size_t i)
 {
     int was = 0;

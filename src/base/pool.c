@@ -58,6 +58,11 @@ int ft_cpu_count(void)
     return n > 0 ? n : 1;
 }
 
+int ft_cpu_online(void)
+{
+    return (int)FT_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
+}
+
 static void futex_wait(atomic_uint *at, unsigned seen)
 {
     syscall(SYS_futex, at, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);

@@ -11,7 +11,8 @@ typedef struct ft_pool ft_pool;
 /* Called once on every thread, with this thread's index and the number of threads. */
 typedef void ft_pool_fn(void *arg, int thread, int threads);
 
-int ft_cpu_count(void); /* cores this process may use, at least 1 */
+int ft_cpu_count(void);  /* cores this process may use, at least 1 */
+int ft_cpu_online(void); /* cores of the machine */
 /* threads <= 0: one per core. pin: bind each worker to a core of its own. */
 ft_pool *ft_pool_new(int threads, int pin);
 void ft_pool_free(ft_pool *p);

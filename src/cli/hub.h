@@ -26,6 +26,11 @@ ft_status ft_hub_take(const ft_hub_name *name, bool offline, bool quiet, char **
 ft_status ft_hub_take_url(const char *url, bool offline, bool quiet, char **path, ft_err *err);
 /* The access token that is sent to HF_ENDPOINT; borrowed; NULL: none. */
 void ft_hub_set_token(const char *token);
+/* Reports the downloads of this thread: the file, its SHA-256 ("": not known) and bytes. fn returns
+ * false to end one. NULL: no reports. */
+typedef bool ft_hub_watch_fn(void *user, const char *file, const char *sha256, uint64_t got,
+                             uint64_t total);
+void ft_hub_watch(ft_hub_watch_fn *fn, void *user);
 /* The folder of local copies; yours (ft_free). */
 ft_status ft_hub_folder(char **out, ft_err *err);
 /* Calls each(user, "USER/NAME", "FILE", bytes, whole) for every copy. */

@@ -26,6 +26,17 @@
 
 enum { TRIES = 5, CONNECT_S = 20, SILENT_S = 30, REDIRECTS = 8 };
 
+static _Thread_local struct {
+    ft_hub_watch_fn *fn;
+    void *user;
+} watch;
+
+void ft_hub_watch(ft_hub_watch_fn *fn, void *user)
+{
+    watch.fn = fn;
+    watch.user = user;
+}
+
 static CURL *handle(ft_hub_url from)
 {
     static bool ready;
@@ -134,7 +145,8 @@ typedef struct download {
     uint64_t have, bytes;
     ft_sha256 sum;
     ft_progress *bar;
-    bool full, too_long;
+    const char *name, *sha256;
+    bool full, too_long, ended;
 } download;
 
 static size_t to_file(char *p, size_t size, size_t n, void *user)
@@ -152,7 +164,8 @@ static size_t to_file(char *p, size_t size, size_t n, void *user)
     ft_sha256_add(&d->sum, p, k);
     ft_progress_add(d->bar, k);
     d->have += k;
-    return k;
+    d->ended = watch.fn && !watch.fn(watch.user, d->name, d->sha256, d->have, d->bytes);
+    return d->ended ? 0 : k;
 }
 
 /* Hashes what an earlier run has downloaded. */
@@ -208,6 +221,8 @@ static ft_status transfer(download *d, ft_hub_url url, const char *part, ft_err 
                          url.url, (unsigned long long)d->bytes);
         else if (d->full)
             st = ft_fail(err, FT_EIO, "%s: %s", part, strerror(errno));
+        else if (d->ended)
+            st = ft_fail(err, FT_EIO, "%s: the download was ended", part);
         else if (rc == CURLE_RANGE_ERROR) { /* the host cannot resume: start again */
             st = start_over(d, part, err);
             again = !st;
@@ -274,7 +289,9 @@ ft_status ft_hub_fetch(ft_hub_url url, const char *path, uint64_t bytes, const c
     if (flock(fd, LOCK_EX | LOCK_NB))
         st = ft_fail(err, FT_EIO, "%s: another program is downloading it", path);
     const char *name = strrchr(path, '/');
-    d.bar = ft_progress_new(name ? name + 1 : path, bytes, quiet ? NULL : ft_bar_download, NULL);
+    d.name = name ? name + 1 : path;
+    d.sha256 = sha256;
+    d.bar = ft_progress_new(d.name, bytes, quiet ? NULL : ft_bar_download, NULL);
     if (!st) st = resume(&d, part, err);
     if (!st && d.have > bytes) st = start_over(&d, part, err);
     if (!st) st = room(part, bytes - d.have, err);
@@ -287,6 +304,11 @@ ft_status ft_hub_fetch(ft_hub_url url, const char *path, uint64_t bytes, const c
 }
 
 #else
+
+void ft_hub_watch(ft_hub_watch_fn *fn, void *user)
+{
+    (void)fn, (void)user;
+}
 
 ft_status ft_hub_size(ft_hub_url url, uint64_t *bytes, ft_err *err)
 {

@@ -5,11 +5,12 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
+#include <unistd.h>
 #include <wchar.h>
 #ifdef FT_HAVE_EDIT
 #include <histedit.h>
@@ -131,9 +132,10 @@ static void editor_close(ft_line *l)
 {
     HistEvent ev;
     if (l->file) {
-        const mode_t mask = umask(077);
+        const int fd =
+            open(l->file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600); /* private from the start */
+        if (fd >= 0) close(fd);
         history(l->past, &ev, H_SAVE, l->file);
-        umask(mask);
         ft_free(l->file);
     }
     if (l->past) history_end(l->past);

@@ -2,6 +2,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "cli/cmd.h"
+#include "cli/model_opts.h"
 #include "foretoken.h"
 
 #include <signal.h>
@@ -96,6 +97,29 @@ static void set_log_level(const ft_opts *o, unsigned cmd)
         ft_log_max(FT_LOG_INFO);
 }
 
+/* A program that runs a model. Under mpirun only rank 0 runs it; the others compute for it, and end
+ * when it does. */
+static int run_ranks(const ft_cmd *c, const ft_opts *o)
+{
+    ft_err err;
+    int rank = 0, ranks = 1;
+    if (ft_ranks_start(&rank, &ranks, &err)) return rank ? 1 : ft_die(&err);
+    if (!rank) {
+        const int rc = c->run(o);
+        ft_ranks_end();
+        return rc;
+    }
+    ft_model_opts mo = {0};
+    ft_llm_params p;
+    signal(SIGINT, SIG_IGN); /* rank 0 ends the job */
+    signal(SIGTERM, SIG_IGN);
+    ft_status st = ft_model_opts_params(&mo, o, &p, &err);
+    if (!st) st = ft_ranks_serve(&p, &err);
+    ft_model_opts_release(&mo);
+    ft_ranks_end();
+    return st ? 1 : 0;
+}
+
 static int run_command(const ft_cmd *c, int argc, char **argv)
 {
     ft_err err;
@@ -120,7 +144,7 @@ static int run_command(const ft_cmd *c, int argc, char **argv)
                 n, n == 1 ? "" : "s", c->name, c->words, *c->words ? " " : "");
         rc = ft_die(&err);
     } else {
-        rc = c->run(o);
+        rc = c->bit & FT_CMD_MODEL ? run_ranks(c, o) : c->run(o);
     }
     ft_opts_free(o);
     return rc;

@@ -136,14 +136,13 @@ static ft_status place_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
     return FT_OK;
 }
 
-/* The device as llama.cpp names it: "none", "CUDA0", "CUDA0,CUDA1". */
-static const char *device_name(const ft_opts *o)
+/* --split-mode row and tensor are not implemented: layers are split instead. */
+static const char *split_mode(const ft_opts *o)
 {
-    const char *name = ft_opts_text(o, "device"), *comma = strchr(name, ',');
-    if (comma) ft_opts_warn("--device %s: the model uses a single GPU, the first", name);
-    if (!strcasecmp(name, "none") || !strcasecmp(name, "cpu")) return "cpu";
-    if (!strncasecmp(name, "CUDA0", 5) && (!name[5] || name[5] == ',')) return "cuda";
-    return name;
+    const char *mode = ft_opts_text(o, "split-mode");
+    if (!strcmp(mode, "none") || !strcmp(mode, "layer")) return mode;
+    ft_opts_warn("--split-mode %s is not supported: whole layers are distributed (layer)", mode);
+    return "layer";
 }
 
 /* Prompt tokens per step: the smaller of --batch-size and --ubatch-size. */
@@ -201,6 +200,37 @@ static void warn_rotation(void)
     }
 }
 
+/* One adapter of --lora: FILE or FILE:SCALE. */
+static ft_status read_adapter(ft_lora_file *f, char *text, ft_err *err)
+{
+    char *colon = strrchr(text, ':');
+    double scale;
+    *f = (ft_lora_file){.path = text, .scale = 1};
+    if (colon && ft_parse_f64(colon + 1, -1e6, 1e6, &scale)) {
+        *colon = 0;
+        f->scale = (float)scale;
+    }
+    return *text ? FT_OK : ft_fail(err, FT_EINVAL, "--lora: no file, want FILE or FILE:SCALE");
+}
+
+static ft_status lora_opts(ft_model_opts *mo, const ft_opts *o, ft_llm_params *p, ft_err *err)
+{
+    ft_lora_file *f = keep(mo, ft_new_n(ft_lora_file, FT_ADAPTERS_MAX));
+    ft_status st = FT_OK;
+    p->lora = f;
+    for (int i = 0; i < ft_opts_count(o, "lora"); i++) {
+        char *rest = NULL, *text = keep(mo, ft_strdup(ft_opts_at(o, "lora", i)));
+        for (text = strtok_r(text, ",", &rest); text && !st; text = strtok_r(NULL, ",", &rest)) {
+            if (p->n_lora == FT_ADAPTERS_MAX)
+                return ft_fail(err, FT_ELIMIT, "--lora: more than %d adapters", FT_ADAPTERS_MAX);
+            st = read_adapter(&f[p->n_lora++], text, err);
+        }
+    }
+    for (int i = 0; i < p->n_lora && ft_opts_flag(o, "lora-init-without-apply"); i++)
+        f[i].scale = 0;
+    return st;
+}
+
 ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_params *p, ft_err *err)
 {
     warn_rotation();
@@ -208,7 +238,10 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
     const char *found = NULL;
     ft_status st = find_model(mo, o, &p->model, &found, err);
     if (st) return st;
-    p->device = device_name(o);
+    p->device = ft_opts_text(o, "device");
+    p->split_mode = split_mode(o);
+    p->tensor_split = ft_opts_text(o, "tensor-split");
+    p->main_gpu = (int)ft_opts_int(o, "main-gpu");
     if ((st = place_opts(o, p, err))) return st;
     p->cache_k = ft_opts_text(o, "cache-type-k");
     p->cache_v = ft_opts_text(o, "cache-type-v");
@@ -223,6 +256,7 @@ ft_status ft_model_opts_params(ft_model_opts *mo, const ft_opts *o, ft_llm_param
     rope_opts(o, p);
     p->override_kv = list(mo, o, "override-kv", &p->n_override_kv);
     p->override_tensor = list(mo, o, "override-tensor", &p->n_override_tensor);
+    if ((st = lora_opts(mo, o, p, err))) return st;
     p->progress = ft_opts_flag(o, "quiet") ? NULL : ft_bar_load;
     if (ft_opts_has(o, "mmproj")) {
         const char *url = ft_opts_text(o, "mmproj-url");

@@ -212,10 +212,15 @@ static const char *program_name(unsigned programs)
  * them. *other: the option has an effect in another program only. */
 static int find_row(unsigned cmd, const char *typed, bool *negated, bool *other)
 {
+    char dashes[64];
+    const size_t n = strlen(typed);
     int row = find_typed(cmd, typed, negated);
     *other = row < 0 && (cmd & FT_CMD_DRAFT);
     if (*other) row = find_typed(FT_CMD_DRAFT, typed, negated);
-    return row;
+    if (row >= 0 || strncmp(typed, "--", 2) || !strchr(typed, '_') || n >= sizeof dashes)
+        return row;
+    for (size_t i = 0; i <= n; i++) dashes[i] = typed[i] == '_' ? '-' : typed[i];
+    return find_row(cmd, dashes, negated, other); /* as llama.cpp does */
 }
 
 /* The value of the option argv[*at]; *at moves on if it is the next argument. NULL: it has none. */

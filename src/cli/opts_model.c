@@ -67,6 +67,18 @@ const ft_param ft_opts_model[] = {
      .flags = FT_PARAM_LONG,
      .help = "replace or add a key of the model file; TYPE is int, float, bool or str; several are "
              "separated by commas"},
+    {.name = "lora",
+     .aliases = "--lora-scaled",
+     FT_IS_LIST("FILE[:SCALE]"),
+     MODEL,
+     .help = "apply a LoRA adapter (GGUF) to the model with this scale (1 unless given); can be "
+             "repeated, or several separated by commas, at most 16"},
+    {.name = "lora-init-without-apply",
+     FT_IS_FLAG,
+     MODEL,
+     .flags = FT_PARAM_LONG,
+     .help = "load the adapters of --lora with scale 0; requests and POST /lora-adapters apply "
+             "them"},
     {.name = "mmproj",
      .aliases = "-mm",
      FT_IS_TEXT("FILE"),
@@ -282,9 +294,33 @@ const ft_param ft_opts_model[] = {
      DEVICE,
      .def = "auto",
      .env = "LLAMA_ARG_DEVICE",
-     .help = "cuda (or CUDA0), cpu (or none), ref (the slow reference implementation) or auto (a "
-             "CUDA GPU if this build supports it and one is present, else the CPU)"},
+     .help = "cuda:N (or CUDAN; cuda is GPU 0), cpu (or none), ref (the slow reference "
+             "implementation), or several of them, separated by commas, over which the layers are "
+             "split; auto: the CUDA GPUs if this build supports them and the machine has some (one "
+             "if the model fits in its memory), else the CPU"},
     {.name = "list-devices", FT_IS_FLAG, DEVICE, .help = "print the devices of this build"},
+    {.name = "split-mode",
+     .aliases = "-sm",
+     FT_IS_CHOICE("none|layer|row|tensor"),
+     DEVICE,
+     .def = "layer",
+     .env = "LLAMA_ARG_SPLIT_MODE",
+     .help = "how to distribute the model over several devices: layer (each has a range of layers) "
+             "or none (only the one of --main-gpu is used); row and tensor are taken as layer"},
+    {.name = "tensor-split",
+     .aliases = "-ts",
+     FT_IS_TEXT("LIST"),
+     DEVICE,
+     .env = "LLAMA_ARG_TENSOR_SPLIT",
+     .help = "shares of the devices in the layers, in the order of --device, such as 3,1 (default: "
+             "by free memory)"},
+    {.name = "main-gpu",
+     .aliases = "-mg",
+     FT_IS_INT("N", 0, 1024),
+     DEVICE,
+     .def = "0",
+     .env = "LLAMA_ARG_MAIN_GPU",
+     .help = "the GPU to use with --split-mode none, counted from 0 in the order of --device"},
     {.name = "gpu-layers",
      .aliases = "-ngl --n-gpu-layers",
      FT_IS_TEXT("N"),
@@ -313,8 +349,10 @@ const ft_param ft_opts_model[] = {
      FT_IS_LIST("PATTERN=NAME"),
      DEVICE,
      .env = "LLAMA_ARG_OVERRIDE_TENSOR",
-     .help = "keep the matrices whose name has a match of the regular expression PATTERN in CPU "
-             "memory (NAME CPU) or in GPU memory (NAME CUDA0); several are separated by commas"},
+     .help =
+         "keep the matrices whose name has a match of the regular expression PATTERN in CPU "
+         "memory (NAME CPU) or in GPU memory (NAME CUDA0, CUDA1, ...); several are separated by "
+         "commas"},
     {.name = "fit",
      .aliases = "-fit",
      FT_IS_CHOICE("on|off"),

@@ -87,9 +87,10 @@ const ft_param ft_opts_serve[] = {
     {.name = "max-body",
      FT_IS_INT("MIB", 1, 4096),
      SERVER,
-     .def = "16",
+     .def = "32",
      .unit = "MiB",
-     .help = "maximum size of a request body, in MiB; larger ones get status 413"},
+     .help = "maximum size of a request body, in MiB; larger ones get status 413; an image of 20 "
+             "MiB fits in the default"},
     {.name = "max-body-memory",
      FT_IS_INT("MIB", 4, 1 << 20),
      SERVER,
@@ -103,6 +104,28 @@ const ft_param ft_opts_serve[] = {
      .def = "0",
      .unit = "connections",
      .help = "maximum number of connections from one address (0: half of --max-connections)"},
+    {.name = "pooling",
+     FT_IS_CHOICE("none|mean|cls|last|rank"),
+     SERVER,
+     .env = "LLAMA_ARG_POOLING",
+     .def_note = "as in the model file, else mean",
+     .help =
+         "embedding of a text: the mean of its tokens, that of the first (cls) or last one, one "
+         "for each token (none: /embedding only), or the score of a reranking model (rank)"},
+    {.name = "embd-normalize",
+     FT_IS_INT("N", -1, 100),
+     SERVER,
+     .flags = FT_PARAM_LONG,
+     .def = "2",
+     .help = "norm of embeddings: 2 is the Euclidean one, N the N-norm, 0 the largest absolute "
+             "value (-1: not normalized); the default of embd_normalize"},
+    {.name = "rerank",
+     .aliases = "--reranking",
+     FT_IS_FLAG,
+     SERVER,
+     .flags = FT_PARAM_LONG,
+     .env = "LLAMA_ARG_RERANKING",
+     .help = "the same as --pooling rank; /rerank is served whenever the model can rank"},
     {.name = "cache-shared", FT_IS_FLAG, SERVER, .help = "share cached prompts between API keys"},
     {.name = "slots",
      FT_IS_FLAG,
@@ -165,8 +188,9 @@ const ft_param ft_opts_serve[] = {
      FT_IS_TEXT("DIR"),
      MODELS,
      .env = "LLAMA_ARG_MODELS_DIR",
-     .help = "offer every .gguf file of this folder and its subfolders under its file name; a model "
-             "is loaded by the first request that names it"},
+     .help =
+         "offer every .gguf file of this folder and its subfolders under its file name; a model "
+         "is loaded by the first request that names it"},
     {.name = "models-preset",
      FT_IS_TEXT("FILE"),
      MODELS,
@@ -242,6 +266,12 @@ const ft_param ft_opts_serve[] = {
          "download images that requests give by their http or https addresses from these hosts, "
          "separated by commas; \"any\": from every host. Private and local addresses are "
          "never connected to. Without this option images are part of the request"},
+    {.name = "manage-models",
+     FT_IS_FLAG,
+     SECURITY,
+     .help = "let clients download, copy, create and delete models of the store (Ollama's "
+             "/api/pull, copy, create and delete); not with -m, -hf, --models-dir or "
+             "--models-preset"},
     {.name = "sandbox",
      FT_IS_FLAG,
      SECURITY,

@@ -10,6 +10,7 @@
 #include "cli/model_opts.h"
 #include "cli/serve_models.h"
 #include "cli/serve_sandbox.h"
+#include "cli/serve_store.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -69,6 +70,19 @@ static ft_status template_kwargs(serving *u, ft_err *err)
     return FT_OK;
 }
 
+static int pooling_of(const ft_opts *o)
+{
+    static const char *const name[] = {[FT_POOL_MEAN] = "mean",
+                                       [FT_POOL_LAST] = "last",
+                                       [FT_POOL_CLS] = "cls",
+                                       [FT_POOL_NONE] = "none",
+                                       [FT_POOL_RANK] = "rank"};
+    const char *given = ft_opts_text(o, "pooling");
+    for (size_t i = 0; given && i < FT_COUNT(name); i++)
+        if (!strcmp(given, name[i])) return (int)i;
+    return ft_opts_flag(o, "rerank") ? (int)FT_POOL_RANK : -1;
+}
+
 static void serve_params(serving *u, ft_serve_params *p)
 {
     const ft_opts *o = u->o;
@@ -106,6 +120,8 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->normalize = ft_opts_flag(o, "normalize-prompts");
     p->log_requests = !ft_opts_flag(o, "log-disable") && !ft_opts_flag(o, "quiet");
     p->log_json = !strcmp(ft_opts_text(o, "log-format"), "json");
+    p->verbose = ft_opts_flag(o, "verbose") ||
+                 (ft_opts_set(o, "log-verbosity") && ft_opts_int(o, "log-verbosity") == 5);
     p->reasoning_format = ft_opts_text(o, "reasoning-format");
     p->reasoning_budget = (int)ft_opts_int(o, "reasoning-budget");
     p->reasoning_message = ft_opts_text(o, "reasoning-budget-message");
@@ -113,6 +129,8 @@ static void serve_params(serving *u, ft_serve_params *p)
     p->template_kwargs = u->kwargs; /* includes --thinking */
     p->cache_prompt = ft_opts_flag(o, "cache-prompt");
     p->seed = ft_opts_int(o, "seed");
+    p->pooling = pooling_of(o);
+    p->embd_normalize = (int)ft_opts_int(o, "embd-normalize");
     u->drain_s = p->drain_s;
 }
 
@@ -216,7 +234,13 @@ static void extend(serving *u)
     for (int i = 0; i < u->list.n; i++) {
         const ft_serve_model *m = &u->list.at[i];
         u->listed[i] = (ft_served_model){
-            .name = m->name, .bytes = m->bytes, .error = m->error, .gone = m->gone};
+            .name = m->name,
+            .bytes = m->bytes,
+            .aliases = m->aliases,
+            .error = m->error,
+            .sha256 = m->sha256,
+            .gone = m->gone,
+        };
     }
 }
 
@@ -228,6 +252,33 @@ static ft_status scan_models(void *user, const ft_served_model **at, int *n, ft_
     extend(u);
     *at = u->listed;
     *n = u->list.n;
+    pthread_mutex_unlock(&u->lock);
+    return st;
+}
+
+/* ---- changes of the store ---- */
+
+static ft_status pull_model(void *user, const char *name, ft_pull_progress *progress,
+                            void *progress_user, ft_err *err)
+{
+    serving *u = user;
+    return ft_store_pull(u->o, name, progress, progress_user, err);
+}
+
+static ft_status remove_model(void *user, int i, ft_err *err)
+{
+    serving *u = user;
+    pthread_mutex_lock(&u->lock);
+    const ft_status st = ft_store_remove(&u->list, i, err);
+    pthread_mutex_unlock(&u->lock);
+    return st;
+}
+
+static ft_status derive_model(void *user, int i, const char *name, const char *params, ft_err *err)
+{
+    serving *u = user;
+    pthread_mutex_lock(&u->lock);
+    const ft_status st = ft_store_derive(&u->list, u->o, i, name, params, err);
     pthread_mutex_unlock(&u->lock);
     return st;
 }
@@ -256,9 +307,14 @@ static ft_status start_models(serving *u, ft_err *err)
         .load = load_model,
         .unload = unload_model,
         .check = check_model,
-        .scan = u->list.dir ? scan_models : NULL,
+        .scan = u->list.dir || u->list.preset ? scan_models : NULL,
         .user = u,
     };
+    if (ft_opts_flag(u->o, "manage-models")) {
+        p.pull = pull_model;
+        p.remove = remove_model;
+        p.derive = derive_model;
+    }
     extend(u);
     p.at = u->listed;
     ft_status st = ft_server_models(u->s, &p, err);

@@ -124,7 +124,7 @@ static char *stem_of(const char *path)
 static bool is_taken(const ft_serve_list *l, const char *name)
 {
     for (int i = 0; i < l->n; i++)
-        if (!strcmp(l->at[i].name, name)) return true;
+        if (!l->at[i].gone && !strcmp(l->at[i].name, name)) return true;
     return false;
 }
 
@@ -134,6 +134,47 @@ ft_status ft_serve_model_check(const ft_serve_model *m, ft_err *err)
     ft_cache_size size;
     const char *path = ft_opts_text(m->o, "model");
     return path ? ft_cache_sizes(path, 256, type, 1, &size, err) : FT_OK;
+}
+
+/* USER/NAME and USER/NAME:QUANT, with and without "hf.co/", of STORE/USER--NAME/FILE-QUANT.gguf. */
+static char *aliases_of(const char *dir, const char *path)
+{
+    const char *below = path + strlen(dir) + 1, *dash = strstr(below, "--"),
+               *slash = strchr(below, '/');
+    if (!dash || !slash || dash > slash || dash == below) return NULL;
+    char *stem = stem_of(path);
+    const char *quant = stem + strlen(stem);
+    while (quant > stem && !strchr("-.", quant[-1])) quant--;
+    ft_buf b, repo;
+    ft_buf_init(&b, 1 << 16);
+    ft_buf_init(&repo, 1 << 16);
+    ft_buf_printf(&repo, "%.*s/%.*s", (int)(dash - below), below, (int)(slash - dash - 2),
+                  dash + 2);
+    const char *r = ft_buf_z(&repo);
+    ft_buf_printf(&b, "%s,hf.co/%s,%s:%s,hf.co/%s:%s", r, r, r, quant, r, quant);
+    char *out = ft_buf_take(&b);
+    ft_buf_release(&b);
+    ft_buf_release(&repo);
+    ft_free(stem);
+    return out;
+}
+
+/* The sum that a download was checked against. */
+static char *sum_of(const char *path)
+{
+    ft_buf b;
+    char *text = NULL;
+    size_t n = 0;
+    ft_buf_init(&b, 1 << 16);
+    ft_buf_printf(&b, "%s.sha256", path);
+    const bool there = !ft_file_read(&text, &n, ft_buf_z(&b), 256, NULL);
+    ft_buf_release(&b);
+    if (there && strspn(text, "0123456789abcdef") == 64) {
+        text[64] = 0;
+        return text;
+    }
+    if (there) ft_free(text);
+    return NULL;
 }
 
 /* A second file of the same name is called FOLDER/NAME. */
@@ -155,19 +196,21 @@ static ft_status put_found(ft_serve_list *l, const char *path, const ft_opts *o,
     if (!is_taken(l, name) && !(st = put_file(l, name, path, o, err))) {
         ft_serve_model *m = &l->at[l->n - 1];
         m->path = ft_strdup(path);
+        m->aliases = aliases_of(l->dir, path);
+        m->sha256 = sum_of(path);
         if (ft_serve_model_check(m, &bad)) m->error = ft_strdup(bad.text);
     }
     ft_free(name);
     return st;
 }
 
-ft_status ft_serve_list_scan(ft_serve_list *l, const ft_opts *o, ft_err *err)
+static ft_status scan_folder(ft_serve_list *l, const ft_opts *o, ft_err *err)
 {
     found_files *f = ft_new(found_files);
     ft_status st = FT_OK;
     find_files(f, l->dir, 0);
     qsort(f->path, (size_t)f->n, sizeof *f->path, by_name);
-    for (int i = 0; i < l->n; i++) l->at[i].gone = l->at[i].path != NULL;
+    for (int i = 0; i < l->n; i++) l->at[i].gone |= l->at[i].path != NULL;
     for (int i = 0; i < f->n; i++) {
         bool known = false;
         for (int k = 0; k < l->n; k++) {
@@ -189,7 +232,7 @@ static ft_status from_folder(ft_serve_list *l, const char *dir, const ft_opts *o
     if (stat(dir, &s) || !S_ISDIR(s.st_mode))
         return ft_fail(err, FT_ENOTFOUND, "--models-dir %s: no such folder", dir);
     l->dir = ft_strdup(dir);
-    const ft_status st = ft_serve_list_scan(l, o, err);
+    const ft_status st = scan_folder(l, o, err);
     if (!st && l->n == before)
         return ft_fail(err, FT_ENOTFOUND, "--models-dir %s has no .gguf file", dir);
     return st;
@@ -198,9 +241,16 @@ static ft_status from_folder(ft_serve_list *l, const char *dir, const ft_opts *o
 /* Everything that foretoken pull has stored; nothing if the store is empty. */
 static ft_status from_store(ft_serve_list *l, const ft_opts *o, ft_err *err)
 {
+    const bool manage = ft_opts_flag(o, "manage-models");
     if (ft_hub_folder(&l->dir, err)) return FT_OK; /* there is no home: no store */
+    ft_buf b;
+    ft_buf_init(&b, 1 << 16);
+    ft_buf_printf(&b, "%s/models.ini", l->dir);
+    l->preset = keep(l, ft_buf_take(&b));
+    ft_buf_release(&b);
     const ft_status st = ft_serve_list_scan(l, o, err);
-    if (l->n) return st;
+    if (st || l->n || manage) return st;
+    l->preset = NULL;
     ft_free(l->dir);
     l->dir = NULL;
     return st;
@@ -242,8 +292,8 @@ static ft_status end_section(ft_serve_list *l, section *s, const ft_opts *o, ft_
     ft_status st = FT_OK;
     if (s->name && !strcmp(s->name, "*"))
         s->shared = s->n;
-    else if (s->name)
-        st = put_model(l, s->name, o, s->n, s->argv, err);
+    else if (s->name && !(st = put_model(l, s->name, o, s->n, s->argv, err)))
+        l->at[l->n - 1].preset = true;
     s->n = s->shared;
     return st;
 }
@@ -266,12 +316,9 @@ static ft_status preset_line(ft_serve_list *l, section *s, ft_str line, int numb
     return put_option(l, s, trimmed(line.p, n), trimmed(eq + 1, line.n - n - 1), err);
 }
 
-static ft_status from_preset(ft_serve_list *l, const char *path, const ft_opts *o, ft_err *err)
+static ft_status from_text(ft_serve_list *l, const char *text, const ft_opts *o, ft_err *err)
 {
-    char *text;
-    size_t bytes;
-    ft_status st = ft_file_read(&text, &bytes, path, PRESET_BYTES, err);
-    if (st) return st;
+    ft_status st = FT_OK;
     section s = {0};
     int number = 1;
     for (const char *p = text; *p && !st; number++) {
@@ -279,9 +326,62 @@ static ft_status from_preset(ft_serve_list *l, const char *path, const ft_opts *
         st = preset_line(l, &s, trimmed(p, n), number, o, err);
         p += n + (p[n] == '\n');
     }
-    if (!st) st = end_section(l, &s, o, err);
+    return st ? st : end_section(l, &s, o, err);
+}
+
+static ft_status from_preset(ft_serve_list *l, const char *path, const ft_opts *o, ft_err *err)
+{
+    char *text;
+    size_t bytes;
+    ft_status st = ft_file_read(&text, &bytes, path, PRESET_BYTES, err);
+    if (st) return st;
+    st = from_text(l, text, o, err);
     ft_free(text);
     return st;
+}
+
+ft_status ft_serve_preset_check(const char *text, const ft_opts *o, ft_err *err)
+{
+    ft_serve_list l = {0};
+    const ft_status st = from_text(&l, text, o, err);
+    ft_serve_list_release(&l);
+    return st;
+}
+
+static ft_serve_model *find_section(ft_serve_list *l, const char *name)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->at[i].preset && !strcmp(l->at[i].name, name)) return &l->at[i];
+    return NULL;
+}
+
+/* Reads the preset again; on failure the list stays as it was. */
+static ft_status scan_preset(ft_serve_list *l, const ft_opts *o, ft_err *err)
+{
+    ft_serve_list fresh = {0};
+    const ft_status st = ft_file_exists(l->preset) ? from_preset(&fresh, l->preset, o, err) : FT_OK;
+    for (int i = 0; !st && i < l->n; i++) {
+        ft_serve_model *m = &l->at[i];
+        if (m->gone) m->preset = false; /* if it comes back, it may have other options */
+        if (m->preset) m->gone = !find_section(&fresh, m->name);
+    }
+    for (int i = 0; !st && i < fresh.n; i++) {
+        ft_serve_model *m = &fresh.at[i];
+        if (find_section(l, m->name) || is_taken(l, m->name) || l->n == MAX_MODELS) continue;
+        l->at = ft_realloc(l->at, sizeof *l->at * (size_t)(l->n + 1));
+        l->at[l->n++] = *m;
+        *m = (ft_serve_model){0};
+        for (int k = 0; k < fresh.n_text; k++) keep(l, fresh.text[k]); /* options point to it */
+        fresh.n_text = 0;
+    }
+    ft_serve_list_release(&fresh);
+    return st;
+}
+
+ft_status ft_serve_list_scan(ft_serve_list *l, const ft_opts *o, ft_err *err)
+{
+    const ft_status st = l->dir ? scan_folder(l, o, err) : FT_OK;
+    return !st && l->preset ? scan_preset(l, o, err) : st;
 }
 
 /* ---- all of it ---- */
@@ -301,6 +401,10 @@ ft_status ft_serve_list_find(ft_serve_list *l, const ft_opts *o, ft_err *err)
     const char *alias = ft_opts_text(o, "alias");
     const int n = ft_opts_count(o, "model");
     ft_status st = FT_OK;
+    if (ft_opts_flag(o, "manage-models") && (n || dir || preset || names_model(o)))
+        return ft_fail(err, FT_EINVAL,
+                       "--manage-models is for the models of the store (foretoken pull); leave out "
+                       "-m, -hf, --models-dir and --models-preset");
     *l = (ft_serve_list){.at_once = -1};
     if (n > 1) {
         for (int i = 0; i < n && !st; i++) {
@@ -321,6 +425,7 @@ ft_status ft_serve_list_find(ft_serve_list *l, const ft_opts *o, ft_err *err)
     if (!st && l->n && !l->dir) l->at_once = 0;
     if (!st && dir) st = from_folder(l, dir, o, err);
     if (!st && preset) st = from_preset(l, preset, o, err);
+    if (preset) l->preset = preset;
     if (!st && !l->n) st = ft_fail(err, FT_ENOTFOUND, "%s has no model", preset);
     return st;
 }
@@ -331,6 +436,8 @@ void ft_serve_list_release(ft_serve_list *l)
         ft_free(l->at[i].name);
         ft_free(l->at[i].path);
         ft_free(l->at[i].error);
+        ft_free(l->at[i].aliases);
+        ft_free(l->at[i].sha256);
         ft_opts_free(l->at[i].o);
     }
     for (int i = 0; i < l->n_text; i++) ft_free(l->text[i]);

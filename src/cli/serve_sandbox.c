@@ -74,7 +74,7 @@ ft_status ft_serve_sandbox(const ft_opts *o, const ft_serve_list *l, ft_err *err
 {
     folders f = {.n = 0};
     ft_sandboxed got;
-    bool fetches = false;
+    bool fetches = ft_opts_flag(o, "manage-models");
     const char *host = ft_opts_text(o, "host");
     ft_status st = put_folder(&f, ft_opts_text(o, "slot-save-path"), err);
     if (!st) st = put_folder(&f, ft_opts_text(o, "log-prompts-dir"), err);

@@ -1,11 +1,30 @@
 /* cli/synth.c - foretoken synth: writes a model with random weights. */
 #include "tools/synth.h"
+#include "tools/synth_lora.h"
 
 #include "base/str.h"
 #include "cli/cmd.h"
 #include "cli/progress.h"
 
 #include <stdio.h>
+
+static int write_adapter(const ft_opts *o)
+{
+    const ft_synth_lora_opts s = {
+        .model = ft_opts_word(o, 0),
+        .type = ft_opts_word(o, 1),
+        .path = ft_opts_word(o, 2),
+        .only = ft_opts_text(o, "only"),
+        .rank = (int)ft_opts_int(o, "rank"),
+        .alpha = (float)ft_opts_float(o, "alpha"),
+        .seed = (uint64_t)ft_opts_int(o, "seed"),
+    };
+    size_t n;
+    ft_err err;
+    if (ft_synth_lora(&n, &s, &err)) return ft_die(&err);
+    if (!ft_opts_flag(o, "quiet")) printf("%s: %zu tensors\n", s.path, n);
+    return 0;
+}
 
 int ft_cmd_synth(const ft_opts *o)
 {
@@ -16,6 +35,7 @@ int ft_cmd_synth(const ft_opts *o)
                 "synth: no output file, want: foretoken synth SHAPE TYPE OUT.gguf");
         return ft_die(&err);
     }
+    if (ft_opts_flag(o, "adapter") && !dry) return write_adapter(o);
     const bool quiet = ft_opts_flag(o, "quiet");
     const ft_synth_opts s = {
         .shape = ft_opts_word(o, 0),

@@ -28,6 +28,8 @@ struct ft_dev {
     const ft_ops *op;
     const char *name; /* "cpu", "cuda", "ref" */
     int threads;
+    bool cpu;          /* computes on a CPU, of this machine or another */
+    bool remote;       /* of another process: it has no ops of vision towers */
     bool keep_ops;     /* benchmarks: commit keeps the recorded ops so that they can run again */
     bool unified;      /* device memory is host memory: results can be read without a copy */
     bool captures;     /* steps are captured; the first steps of a shape are slow */
@@ -36,8 +38,14 @@ struct ft_dev {
     const ft_batch *batch; /* of the step being recorded */
 
     /* The tensor that the next bind or alloc calls belong to; NULL: activations. Only a device made
-     * of two (dev/split.h) has this function. */
+     * of several (dev/split.h) has this function. */
     void (*alloc_for)(ft_dev *, const char *tensor);
+    /* Makes the device the one that the calling thread's ops use; needed where several devices of a
+     * kind are used in turns. NULL: nothing to do. */
+    void (*enter)(ft_dev *);
+    /* Copies between two devices, in the order of both, without waiting; false: it cannot, and
+     * nothing was done. NULL: it never can. */
+    bool (*copy_from)(ft_dev *to, void *dst, ft_dev *from, const void *src, size_t bytes);
     /* Zeroed device memory; NULL when there is none left. */
     void *(*alloc)(ft_dev *, size_t bytes);
     void (*free)(ft_dev *, void *p);
@@ -78,11 +86,14 @@ struct ft_dev {
 ft_dev *ft_dev_ref(void);
 /* threads <= 0: one per core. */
 ft_dev *ft_dev_cpu(int threads);
-/* Fails where the machine has no CUDA device. Exists only in builds with CUDA=1. */
-ft_status ft_dev_cuda(ft_dev **out, ft_err *err);
+/* GPU `index`. Fails where the machine has no such device. Exists only in builds with CUDA=1. */
+ft_status ft_dev_cuda(ft_dev **out, int index, ft_err *err);
+int ft_dev_cuda_count(void);
 
-/* By name: "cpu", "cuda", "ref", or "auto": cuda where there is one, else cpu. */
+/* By name: "cpu" (or "none"), "cuda", "cuda:N" (or "CUDAN"), "ref", or "auto": cuda where there is
+ * one, else cpu. */
 ft_status ft_dev_open(ft_dev **out, const char *name, int threads, ft_err *err);
+int ft_dev_gpus(void); /* GPUs that this build can use */
 
 static inline void ft_dev_alloc_for(ft_dev *d, const char *tensor)
 {

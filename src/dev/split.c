@@ -6,18 +6,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BOTH = 3 };
-
 /* ---- placement ---- */
+
+int ft_split_output_side(const ft_split_rule *r)
+{
+    return r->output ? FT_SPLIT_FAST + r->n_end : FT_SPLIT_HOST;
+}
+
+int ft_split_layer_side(const ft_split_rule *r, int layer)
+{
+    int i = 0;
+    if (layer >= r->layers) return ft_split_output_side(r);
+    if (layer < r->first) return FT_SPLIT_HOST;
+    while (i < r->n_end && layer >= r->end[i]) i++;
+    return FT_SPLIT_FAST + i;
+}
 
 int ft_split_side(const ft_split_rule *r, const char *tensor, bool looked_up)
 {
     int l;
-    if (looked_up) return FT_SPLIT_HOST; /* one row per token: not worth GPU memory */
-    if (sscanf(tensor, "blk.%d.", &l) != 1 || l >= r->layers)
-        return r->output ? FT_SPLIT_FAST : FT_SPLIT_HOST;
-    if (l < r->first) return FT_SPLIT_HOST;
-    return l < r->experts && strstr(tensor, "_exps") ? FT_SPLIT_HOST : FT_SPLIT_FAST;
+    /* one row per token: not worth GPU memory if the host computes too */
+    if (looked_up) return r->lookup ? ft_split_layer_side(r, 0) : FT_SPLIT_HOST;
+    if (!strncmp(tensor, "per_layer_", 10)) return ft_split_layer_side(r, 0);
+    if (sscanf(tensor, "blk.%d.", &l) != 1) return ft_split_output_side(r);
+    if (l < r->layers && l < r->experts && strstr(tensor, "_exps")) return FT_SPLIT_HOST;
+    return ft_split_layer_side(r, l);
 }
 
 /* The override that a name matches, or NULL. */
@@ -46,7 +59,7 @@ int ft_split_matrix_side(const ft_split_rule *r, const char *tensor, bool looked
     return o ? o->side : ft_split_side(r, tensor, looked_up);
 }
 
-/* The side of an allocation. The factors of a matrix are on its side. */
+/* The device of an allocation. The factors of a matrix are where it is. */
 static int alloc_side(const ft_split *s)
 {
     char matrix[sizeof s->alloc_for + 8];
@@ -70,14 +83,35 @@ void ft_split_set_rule(ft_dev *d, const ft_split_rule *r)
 
 ft_dev *ft_split_device(ft_dev *d, int side)
 {
-    return d->alloc_for == alloc_for ? ((ft_split *)d)->half[side] : d;
+    return d->alloc_for == alloc_for ? ((ft_split *)d)->part[side] : d;
+}
+
+ft_dev *ft_split_local(ft_dev *d)
+{
+    if (d->alloc_for != alloc_for) return d;
+    const ft_split *s = (const ft_split *)d;
+    for (int i = FT_SPLIT_FAST; i < s->n; i++)
+        if (!s->part[i]->remote) return s->part[i];
+    return s->part[FT_SPLIT_HOST];
+}
+
+int ft_split_count(const ft_dev *d)
+{
+    return d->alloc_for == alloc_for ? ((const ft_split *)d)->n : 1;
+}
+
+ft_dev *ft_split_use(const ft_split *s, int side)
+{
+    ft_dev *d = s->part[side];
+    if (d->enter) d->enter(d);
+    return d;
 }
 
 /* ---- memory ---- */
 
-static unsigned char *known_as(const ft_split_mem *m)
+static uint64_t all_of(const ft_split *s)
 {
-    return m->p[m->side < 0 ? FT_SPLIT_FAST : m->side];
+    return s->n == FT_SPLIT_MAX ? UINT64_MAX : (UINT64_C(1) << s->n) - 1;
 }
 
 /* The first entry whose address is above p. */
@@ -86,7 +120,7 @@ static int index_above(const ft_split *s, const void *p)
     int lo = 0, hi = s->n_mem;
     while (lo < hi) {
         const int mid = (lo + hi) / 2;
-        if ((uintptr_t)known_as(&s->mem[mid]) > (uintptr_t)p)
+        if ((uintptr_t)s->mem[mid].known > (uintptr_t)p)
             hi = mid;
         else
             lo = mid + 1;
@@ -99,7 +133,7 @@ ft_split_mem *ft_split_find(const ft_split *s, const void *p)
     const int i = index_above(s, p) - 1;
     if (i < 0) return NULL;
     ft_split_mem *m = &s->mem[i];
-    return (uintptr_t)p - (uintptr_t)known_as(m) < FT_MAX(m->bytes, 1u) ? m : NULL;
+    return (uintptr_t)p - (uintptr_t)m->known < FT_MAX(m->bytes, 1u) ? m : NULL;
 }
 
 int ft_split_of(const ft_split *s, const void *p)
@@ -113,33 +147,43 @@ void *ft_split_at(const ft_split *s, const void *p, int side)
 {
     const ft_split_mem *m = ft_split_find(s, p);
     if (!m || m->side >= 0) return (void *)(uintptr_t)p;
-    return m->p[side] + ((uintptr_t)p - (uintptr_t)m->p[FT_SPLIT_FAST]);
+    return m->p[side] + ((uintptr_t)p - (uintptr_t)m->known);
+}
+
+static void release_parts(ft_split *s, ft_split_mem *m)
+{
+    for (int i = 0; i < s->n; i++)
+        if (m->p[i]) ft_split_use(s, i)->free(s->part[i], m->p[i]);
+    ft_free(m->p);
 }
 
 static void *split_alloc(ft_dev *d, size_t bytes)
 {
     ft_split *s = (ft_split *)d;
     ft_split_mem m = {.bytes = bytes, .side = -1};
-    if (s->alloc_for[0]) m.side = alloc_side(s);
-    for (int i = 0; i < 2; i++) {
+    /* tables that belong to no tensor are needed by all layers */
+    if (s->alloc_for[0] && strcmp(s->alloc_for, "model")) m.side = alloc_side(s);
+    m.p = ft_new_n(unsigned char *, (size_t)s->n);
+    for (int i = 0; i < s->n; i++) {
         if (m.side >= 0 && m.side != i) continue;
-        m.p[i] = s->half[i]->alloc(s->half[i], bytes);
+        m.p[i] = ft_split_use(s, i)->alloc(s->part[i], bytes);
         if (m.p[i]) continue;
-        if (i) s->half[0]->free(s->half[0], m.p[0]);
+        release_parts(s, &m);
         return NULL;
     }
+    m.known = m.p[FT_MAX(m.side, 0)];
     if (m.side < 0) {
         m.run = ft_new_n(ft_split_run, 64);
         m.cap_run = 64;
-        m.run[m.n_run++] = (ft_split_run){bytes, BOTH};
+        m.run[m.n_run++] = (ft_split_run){bytes, all_of(s)};
     }
     if (s->n_mem == s->cap_mem)
         s->mem = ft_realloc(s->mem, sizeof m * (size_t)(s->cap_mem = 2 * s->cap_mem + 64));
-    const int at = index_above(s, known_as(&m));
+    const int at = index_above(s, m.known);
     memmove(s->mem + at + 1, s->mem + at, sizeof m * (size_t)(s->n_mem - at));
     s->mem[at] = m;
     s->n_mem++;
-    return known_as(&m);
+    return m.known;
 }
 
 static void split_free(ft_dev *d, void *p)
@@ -147,9 +191,8 @@ static void split_free(ft_dev *d, void *p)
     ft_split *s = (ft_split *)d;
     if (!p) return;
     ft_split_mem *m = ft_split_find(s, p);
-    assert(m && known_as(m) == p);
-    for (int i = 0; i < 2; i++)
-        if (m->p[i]) s->half[i]->free(s->half[i], m->p[i]);
+    assert(m && m->known == p);
+    release_parts(s, m);
     ft_free(m->run);
     memmove(m, m + 1, sizeof *m * (size_t)(s->mem + --s->n_mem - m));
 }
@@ -181,97 +224,116 @@ static void join_runs(ft_split_mem *m)
     m->n_run = n;
 }
 
-/* Waits until everything recorded so far has run. */
-static void wait_for_both(ft_split *s)
+/* After everything recorded so far on both devices. */
+static void copy_between(ft_split *s, int from, void *src, int to, void *dst, size_t n)
 {
-    for (int i = 0; i < 2; i++) {
-        s->half[i]->commit(s->half[i]);
-        s->half[i]->sync(s->half[i], NULL); /* the device keeps the error */
+    ft_dev *a = ft_split_use(s, from);
+    a->commit(a);
+    ft_dev *b = ft_split_use(s, to);
+    b->commit(b);
+    if (b->copy_from && b->copy_from(b, dst, a, src, n)) return;
+    if (!b->unified && !a->unified && n > s->bounce_bytes) {
+        ft_free(s->bounce);
+        s->bounce = ft_alloc(s->bounce_bytes = n);
     }
-}
-
-/* Both sides are idle: earlier reads of the destination have finished. */
-static void copy_run(ft_split *s, const ft_split_mem *m, size_t from, size_t to, int side)
-{
-    ft_dev *fast = s->half[FT_SPLIT_FAST];
-    unsigned char *f = m->p[FT_SPLIT_FAST] + from, *h = m->p[FT_SPLIT_HOST] + from;
-    if (side == FT_SPLIT_HOST)
-        fast->download(fast, h, f, to - from);
-    else
-        fast->upload(fast, f, h, to - from);
+    void *host = b->unified ? dst : a->unified ? src : s->bounce;
+    if (!a->unified || b->unified) ft_split_use(s, from)->download(a, host, src, n);
+    if (!b->unified) ft_split_use(s, to)->upload(b, dst, host, n);
 }
 
 static size_t offset_in(const ft_split_mem *m, const void *p)
 {
-    return (size_t)((uintptr_t)p - (uintptr_t)m->p[FT_SPLIT_FAST]);
+    return (size_t)((uintptr_t)p - (uintptr_t)m->known);
 }
 
-bool ft_split_valid(const ft_split *s, const void *from, size_t n, int side)
+int ft_split_last(uint64_t mask)
+{
+    return mask ? 63 - __builtin_clzll(mask) : FT_SPLIT_HOST;
+}
+
+uint64_t ft_split_valid(const ft_split *s, const void *from, size_t n)
 {
     const ft_split_mem *m = ft_split_find(s, from);
-    if (!m || m->side >= 0) return true;
+    if (!m) return all_of(s);
+    if (m->side >= 0) return UINT64_C(1) << m->side;
     const size_t lo = offset_in(m, from), hi = lo + n;
+    uint64_t mask = all_of(s);
     size_t at = 0;
     for (int i = 0; i < m->n_run && at < hi; at = m->run[i++].end)
-        if (m->run[i].end > lo && !(m->run[i].mask >> side & 1)) return false;
-    return true;
+        if (m->run[i].end > lo) mask &= m->run[i].mask;
+    return mask;
 }
 
 void ft_split_need(ft_split *s, const void *from, size_t n, int side)
 {
     ft_split_mem *m = ft_split_find(s, from);
-    if (ft_split_valid(s, from, n, side)) return;
-    wait_for_both(s);
+    if (!m || m->side >= 0 || ft_split_valid(s, from, n) >> side & 1) return;
     const size_t lo = offset_in(m, from), hi = lo + n;
     const int first = run_from(m, lo), last = run_from(m, hi);
     for (int i = first; i < last; i++) {
-        if (!(m->run[i].mask >> side & 1))
-            copy_run(s, m, i ? m->run[i - 1].end : 0, m->run[i].end, side);
-        m->run[i].mask = BOTH;
+        if (m->run[i].mask >> side & 1) continue;
+        const size_t at = i ? m->run[i - 1].end : 0;
+        const int by = ft_split_last(m->run[i].mask);
+        copy_between(s, by, m->p[by] + at, side, m->p[side] + at, m->run[i].end - at);
+        m->run[i].mask |= UINT64_C(1) << side;
     }
     join_runs(m);
     /* A device may cache its activations in other forms: invalidates them. */
-    if (s->half[side]->unified) s->half[side]->record(s->half[side], s->half[side]->batch);
+    ft_dev *part = ft_split_use(s, side);
+    if (part->unified) part->record(part, part->batch);
 }
 
-void ft_split_wrote(ft_split *s, const void *from, size_t n, int side)
+void ft_split_wrote_all(ft_split *s, const void *from, size_t n, uint64_t mask)
 {
     ft_split_mem *m = ft_split_find(s, from);
     if (!m || m->side >= 0) return;
     const size_t lo = offset_in(m, from);
     const int first = run_from(m, lo), last = run_from(m, lo + n);
-    for (int i = first; i < last; i++) m->run[i].mask = 1u << side;
+    for (int i = first; i < last; i++) m->run[i].mask = mask;
     join_runs(m);
 }
 
+void ft_split_wrote(ft_split *s, const void *from, size_t n, int side)
+{
+    ft_split_wrote_all(s, from, n, UINT64_C(1) << side);
+}
+
+/* Tables of the model are uploaded to all devices, activations to the host. */
 static void upload(ft_dev *d, void *dst, const void *src, size_t bytes)
 {
     ft_split *s = (ft_split *)d;
     const ft_split_mem *m = ft_split_find(s, dst);
     assert(m);
-    const int side = m->side >= 0 ? m->side : FT_SPLIT_HOST;
-    wait_for_both(s);
-    s->half[side]->upload(s->half[side], ft_split_at(s, dst, side), src, bytes);
-    ft_split_wrote(s, dst, bytes, side);
+    const bool everywhere = m->side < 0 && s->alloc_for[0];
+    for (int i = everywhere ? s->n - 1 : FT_MAX(m->side, 0); i >= 0; i--) {
+        ft_dev *part = ft_split_use(s, i);
+        part->commit(part);
+        part->upload(part, ft_split_at(s, dst, i), src, bytes);
+        if (part->unified && m->side < 0) part->record(part, part->batch);
+        if (!everywhere) break;
+    }
+    ft_split_wrote_all(s, dst, bytes, everywhere ? all_of(s) : UINT64_C(1) << FT_MAX(m->side, 0));
 }
 
 static void download(ft_dev *d, void *dst, const void *src, size_t bytes)
 {
     ft_split *s = (ft_split *)d;
-    const ft_split_mem *m = ft_split_find(s, src);
-    assert(m);
-    const int side = m->side >= 0 ? m->side : FT_SPLIT_HOST;
+    const uint64_t valid = ft_split_valid(s, src, bytes);
+    const int side = valid & 1 ? FT_SPLIT_HOST : ft_split_last(valid);
     ft_split_need(s, src, bytes, side);
-    wait_for_both(s);
-    s->half[side]->download(s->half[side], dst, ft_split_at(s, src, side), bytes);
+    ft_dev *part = ft_split_use(s, side);
+    part->commit(part);
+    part->download(part, dst, ft_split_at(s, src, side), bytes);
 }
 
 static void move(ft_dev *d, void *dst, const void *src, size_t bytes)
 {
     ft_split *s = (ft_split *)d;
-    const int side = ft_split_valid(s, src, bytes, FT_SPLIT_FAST) ? FT_SPLIT_FAST : FT_SPLIT_HOST;
-    s->half[side]->commit(s->half[side]);
-    s->half[side]->move(s->half[side], ft_split_at(s, dst, side), ft_split_at(s, src, side), bytes);
+    const int side = ft_split_last(ft_split_valid(s, src, bytes));
+    ft_dev *part = ft_split_use(s, side);
+    ft_split_need(s, src, bytes, side);
+    part->commit(part);
+    part->move(part, ft_split_at(s, dst, side), ft_split_at(s, src, side), bytes);
     ft_split_wrote(s, dst, bytes, side);
 }
 
@@ -282,27 +344,29 @@ static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
     ft_split *s = (ft_split *)d;
     const char *name = s->alloc_for[0] ? s->alloc_for : w->name ? w->name : "";
     w->side = w->scale ? ft_split_of(s, w->scale) : ft_split_matrix_side(&s->rule, name, w->lookup);
-    return s->half[w->side]->bind(s->half[w->side], w, host, err);
+    if (!w->lookup) s->busy |= UINT64_C(1) << w->side;
+    return ft_split_use(s, w->side)->bind(s->part[w->side], w, host, err);
 }
 
 static void unbind(ft_dev *d, ft_weight *w)
 {
     ft_split *s = (ft_split *)d;
-    s->half[w->side]->unbind(s->half[w->side], w);
+    ft_split_use(s, w->side)->unbind(s->part[w->side], w);
 }
 
 static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
 {
     ft_split *s = (ft_split *)d;
-    const ft_status st = s->half[0]->reserve(s->half[0], l, err);
-    return st ? st : s->half[1]->reserve(s->half[1], l, err);
+    ft_status st = FT_OK;
+    for (int i = 0; i < s->n && !st; i++) st = ft_split_use(s, i)->reserve(s->part[i], l, err);
+    return st;
 }
 
 static void record(ft_dev *d, const ft_batch *b)
 {
     ft_split *s = (ft_split *)d;
     d->batch = b;
-    for (int i = 0; i < 2; i++) s->half[i]->record(s->half[i], b);
+    for (int i = 0; i < s->n; i++) ft_split_use(s, i)->record(s->part[i], b);
 }
 
 static bool replay(ft_dev *d, const void *pass)
@@ -314,61 +378,91 @@ static bool replay(ft_dev *d, const void *pass)
 static void commit(ft_dev *d)
 {
     ft_split *s = (ft_split *)d;
-    for (int i = 0; i < 2; i++) s->half[i]->commit(s->half[i]);
+    for (int i = 0; i < s->n; i++) ft_split_use(s, i)->commit(s->part[i]);
 }
 
 static ft_status sync(ft_dev *d, ft_err *err)
 {
     ft_split *s = (ft_split *)d;
-    const ft_status st = s->half[0]->sync(s->half[0], err);
-    return st ? st : s->half[1]->sync(s->half[1], err);
+    ft_status st = FT_OK;
+    for (int i = 0; i < s->n && !st; i++) st = ft_split_use(s, i)->sync(s->part[i], err);
+    return st;
 }
 
-/* Of the fast side only: host memory is not scarce. */
+/* Of the other devices: host memory is not scarce. */
 static uint64_t weight_bytes(ft_dev *d, const ft_weight *w)
 {
-    ft_dev *fast = ((ft_split *)d)->half[FT_SPLIT_FAST];
-    return w->side == FT_SPLIT_FAST ? fast->weight_bytes(fast, w) : 0;
+    ft_dev *part = ft_split_use((ft_split *)d, w->side);
+    return w->side == FT_SPLIT_HOST ? 0 : part->weight_bytes(part, w);
 }
 
 static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
 {
-    ft_dev *fast = ((ft_split *)d)->half[FT_SPLIT_FAST];
-    return fast->step_bytes(fast, l);
+    ft_split *s = (ft_split *)d;
+    uint64_t sum = 0;
+    for (int i = FT_SPLIT_FAST; i < s->n; i++) sum += ft_split_use(s, i)->step_bytes(s->part[i], l);
+    return sum;
 }
 
+/* The host's if the others use it too. */
 static uint64_t free_bytes(ft_dev *d)
 {
     ft_split *s = (ft_split *)d;
-    return s->half[FT_SPLIT_FAST]->free_bytes(s->half[FT_SPLIT_FAST]);
+    uint64_t sum = 0;
+    for (int i = FT_SPLIT_FAST; i < s->n; i++) {
+        const uint64_t bytes = ft_split_use(s, i)->free_bytes(s->part[i]);
+        if (s->part[i]->unified) return bytes;
+        if (!bytes) return 0;
+        sum += bytes;
+    }
+    return sum;
 }
 
 static double read_rate(ft_dev *d)
 {
-    ft_split *s = (ft_split *)d;
-    return s->half[FT_SPLIT_FAST]->read_rate(s->half[FT_SPLIT_FAST]);
+    ft_dev *local = ft_split_local(d);
+    return local->read_rate(local);
 }
 
 static void close(ft_dev *d)
 {
     ft_split *s = (ft_split *)d;
-    for (int i = 0; i < 2; i++) ft_dev_close(s->half[i]);
+    for (int i = s->n - 1; i >= 0; i--) ft_dev_close(ft_split_use(s, i));
+    ft_free(s->bounce);
     ft_free(s->mem);
     ft_free(s);
 }
 
-ft_dev *ft_dev_split(ft_dev *fast, ft_dev *host, const ft_split_rule *r)
+/* "cuda, cuda:1 and cpu" */
+static void name_parts(ft_split *s)
 {
-    assert(host->unified);
+    int n = 0;
+    for (int i = 1; i <= s->n && n < (int)sizeof s->words; i++)
+        n += snprintf(s->words + n, sizeof s->words - (size_t)n, "%s%s",
+                      i == 1      ? ""
+                      : i == s->n ? " and "
+                                  : ", ",
+                      s->part[i % s->n]->name);
+}
+
+ft_dev *ft_dev_split(ft_dev *const *dev, int n, const ft_split_rule *r)
+{
+    assert(n > 1 && n <= FT_SPLIT_MAX && dev[FT_SPLIT_HOST]->unified);
     ft_split *s = ft_new(ft_split);
-    s->half[FT_SPLIT_FAST] = fast;
-    s->half[FT_SPLIT_HOST] = host;
+    bool fused = false;
+    for (int i = 0; i < n; i++) {
+        s->part[i] = dev[i];
+        fused = fused || dev[i]->op->moe_shared;
+    }
+    s->ops = ft_split_ops;
+    if (!fused) s->ops.moe_shared = NULL;
+    s->n = n;
     s->rule = *r;
-    snprintf(s->words, sizeof s->words, "%s and %s", fast->name, host->name);
+    name_parts(s);
     s->dev = (ft_dev){
-        .op = &ft_split_ops,
+        .op = &s->ops,
         .name = s->words,
-        .threads = host->threads,
+        .threads = dev[FT_SPLIT_HOST]->threads,
         .alloc_for = alloc_for,
         .alloc = split_alloc,
         .free = split_free,

@@ -1,5 +1,5 @@
-/* The ops of a split device: each chooses its side, copies its inputs there if needed, and marks
- * what it wrote. */
+/* The ops of a split device: each chooses its device, copies its inputs there if needed, and
+ * marks what it wrote. */
 #include "dev/split_priv.h"
 
 #include <string.h>
@@ -19,17 +19,17 @@ static void *bytes_on(ft_split *s, const void *p, size_t n, int side, use u)
     return ft_split_at(s, p, side);
 }
 
-/* The matrix on this side, for this use. */
+/* The matrix on this device, for this use. */
 static ft_mat mat_on(ft_split *s, ft_mat m, int side, use u)
 {
     m.p = bytes_on(s, m.p, ft_mat_extent(m), side, u == WRITE && has_gaps(m) ? CHANGE : u);
     return m;
 }
 
-/* The side on which a matrix is valid; the fast side if both. */
+/* The device on which a matrix is valid; the last if there are several. */
 static int side_of(const ft_split *s, ft_mat m)
 {
-    return ft_split_valid(s, m.p, ft_mat_extent(m), FT_SPLIT_FAST) ? FT_SPLIT_FAST : FT_SPLIT_HOST;
+    return ft_split_last(ft_split_valid(s, m.p, ft_mat_extent(m)));
 }
 
 static int vec_side(const ft_split *s, ft_vec w, ft_mat m)
@@ -40,9 +40,11 @@ static int vec_side(const ft_split *s, ft_vec w, ft_mat m)
 #define ENTER(SIDE)                                                                                \
     ft_split *s = (ft_split *)d;                                                                   \
     const int side = (SIDE);                                                                       \
-    ft_dev *h = s->half[side]
+    ft_dev *h = ft_split_use(s, side)
 
 /* ---- products ---- */
+
+static void sigmoid_mul(ft_dev *d, ft_mat y, ft_mat g);
 
 static void embed(ft_dev *d, ft_mat y, const ft_weight *w, float scale)
 {
@@ -61,8 +63,8 @@ static void linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
 {
     enum { MOST = 8 };
     ft_product_out part[MOST];
-    for (int side = 0; side < 2; side++) {
-        ft_split *s = (ft_split *)d;
+    ft_split *s = (ft_split *)d;
+    for (int side = 0; side < s->n; side++) {
         int m = 0;
         assert(n <= MOST);
         for (int i = 0; i < n; i++)
@@ -70,7 +72,8 @@ static void linears(ft_dev *d, const ft_product_out *o, int n, ft_mat x)
         if (!m) continue;
         const ft_mat from = mat_on(s, x, side, READ);
         for (int i = 0; i < m; i++) part[i].y = mat_on(s, part[i].y, side, WRITE);
-        s->half[side]->op->linears(s->half[side], part, m, from);
+        ft_dev *h = ft_split_use(s, side);
+        h->op->linears(h, part, m, from);
     }
 }
 
@@ -103,6 +106,29 @@ static void moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_ch
     h->op->moe(h, mat_on(s, y, side, acc ? CHANGE : WRITE), from, e, r, scratch, acc);
 }
 
+/* One op if the device has it and all weights; else its parts, in the same order. */
+static void moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
+                       ft_mat tmp, const ft_shared_expert *sh)
+{
+    ENTER(e->down.side);
+    if (!h->op->moe_shared || sh->gate->side != side || sh->down->side != side) {
+        glu(d, sh->g, sh->u, x, sh->gate, sh->up, e->act);
+        sigmoid_mul(d, sh->g, sh->s);
+        linear(d, y, sh->g, sh->down, true);
+        moe(d, y, x, e, r, tmp, true);
+        return;
+    }
+    const size_t n = (size_t)x.T * (size_t)r.K * 4;
+    ft_shared_expert here = *sh;
+    here.s = mat_on(s, sh->s, side, READ);
+    here.g = mat_on(s, sh->g, side, WRITE);
+    here.u = mat_on(s, sh->u, side, WRITE);
+    const ft_mat from = mat_on(s, x, side, READ), scratch = mat_on(s, tmp, side, WRITE);
+    r.id = bytes_on(s, r.id, n, side, READ);
+    r.w = bytes_on(s, r.w, n, side, READ);
+    h->op->moe_shared(h, mat_on(s, y, side, CHANGE), from, e, r, scratch, &here);
+}
+
 static void centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft_weight *w,
                           const int32_t *order, int top)
 {
@@ -127,10 +153,22 @@ static void gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float 
     h->op->gated_norm(h, mat_on(s, y, side, WRITE), from, gate, w, eps);
 }
 
+/* All layers need the angles: computing them on every device is cheaper than a copy, for which the
+ * devices would have to wait. */
 static void rope_angles(ft_dev *d, ft_mat cs, const ft_rope *r)
 {
-    ENTER(ft_split_of((const ft_split *)d, r->freq));
-    h->op->rope_angles(h, mat_on(s, cs, side, WRITE), r);
+    ft_split *s = (ft_split *)d;
+    for (int i = 0; i < s->n; i++) {
+        if (!(s->busy >> i & 1)) continue;
+        ft_dev *h = ft_split_use(s, i);
+        ft_mat to = cs;
+        ft_rope here = *r;
+        to.p = ft_split_at(s, cs.p, i);
+        here.freq = ft_split_at(s, r->freq, i);
+        here.axis = ft_split_at(s, r->axis, i);
+        h->op->rope_angles(h, to, &here);
+    }
+    ft_split_wrote_all(s, cs.p, ft_mat_extent(cs), s->busy);
 }
 
 static void norm_rope(ft_dev *d, ft_mat x, ft_vec w, float eps, ft_mat cs)
@@ -161,7 +199,7 @@ static void add(ft_dev *d, ft_mat y, ft_mat x, float scale)
     h->op->add(h, mat_on(s, y, side, CHANGE), from, scale);
 }
 
-/* Norms whose weights are on the other side (that of the next layer) are computed there. */
+/* Norms whose weights are on another device (that of the next layer) are computed there. */
 static void norm_add(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, float eps, float scale,
                      const ft_norm_out *o, int n)
 {
@@ -197,12 +235,22 @@ static void scatter(ft_dev *d, ft_mat y, ft_mat x)
     h->op->scatter(h, mat_on(s, y, side, CHANGE), from);
 }
 
-/* A tower runs on one side alone: of its ops this one is all that the text model calls. */
+/* A tower runs on one device alone: of its ops these two are all that the text model calls. */
 static void image_rows(ft_dev *d, ft_mat y, ft_mat x)
 {
     ENTER(side_of((const ft_split *)d, y));
     const ft_mat from = mat_on(s, x, side, READ);
     h->op->image_rows(h, mat_on(s, y, side, CHANGE), from);
+}
+
+static void mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc)
+{
+    ENTER(side_of((const ft_split *)d, x));
+    const size_t n = (size_t)y.T * (size_t)m.n * 4;
+    const ft_mat from = mat_on(s, x, side, READ);
+    m.row = bytes_on(s, m.row, n, side, READ);
+    m.w = bytes_on(s, m.w, n, side, READ);
+    h->op->mix(h, mat_on(s, y, side, acc ? CHANGE : WRITE), from, m, acc);
 }
 
 static void argmax(ft_dev *d, int32_t *id, ft_mat x)
@@ -267,6 +315,8 @@ const ft_ops ft_split_ops = {
     .gated_norm = gated_norm,
     .route = route,
     .moe = moe,
+    .moe_shared = moe_shared,
     .centroid_head = centroid_head,
+    .mix = mix,
     .image_rows = image_rows,
 };

@@ -9,6 +9,17 @@
 typedef struct ft_step ft_step;
 typedef void ft_probe_fn(void *user, const ft_step *s, const char *what, int layer, ft_mat m);
 
+/* Adapters of a step. */
+typedef struct ft_step_lora {
+    uint32_t active;    /* bit i: adapter i has a scale other than 0 for a row; 0: none has */
+    const float *scale; /* on the device: for each adapter the scales of the T rows, then those of
+                         * the n_out output rows */
+    const int32_t *row; /* on the device: 0, 1, 2, ... */
+    bool out;           /* the pass goes on with the output rows alone */
+} ft_step_lora;
+
+enum { FT_LORA_MAX = 16, FT_LORA_PRODUCTS = 4 }; /* adapters; products of one input */
+
 struct ft_step {
     ft_dev *dev;
     const ft_batch *b;
@@ -28,6 +39,7 @@ struct ft_step {
     void *probe_user;
     ft_profile *profile; /* or NULL */
     int layer;           /* current layer, for the profile */
+    ft_step_lora lora;
 };
 
 /* The next [T, n] matrix of the step's activations. With arena == NULL only the size is computed.
@@ -88,11 +100,33 @@ static inline bool ft_same_shape(ft_mat a, ft_mat b)
     return a.T == b.T && ft_mat_cols(a) == ft_mat_cols(b);
 }
 
+/* dev/lora.c: what the active adapters add to products with w: y += scale B A x; the same for rows
+ * of a table; and the ops that a fused one consists of, where adapters change their inputs. */
+void ft_lora_linears(ft_step *s, const ft_product_out *o, int n, ft_mat x);
+void ft_lora_embed(ft_step *s, ft_mat y, const ft_weight *w, float scale);
+void ft_lora_glu(ft_step *s, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
+                 const ft_weight *up, ft_act act);
+void ft_lora_shared_expert(ft_step *s, ft_mat y, ft_mat x, const ft_shared_expert *sh, ft_act act);
+/* Activation values that these need for T rows and weights of n outputs, at a rank of at most r. */
+size_t ft_lora_arena(int T, int n, int r);
+
+static inline void ft_lora_linear(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w)
+{
+    const ft_product_out o = {y, w};
+    ft_lora_linears(s, &o, 1, x);
+}
+
+static inline bool ft_adapted(const ft_step *s, const ft_weight *w)
+{
+    return s->lora.active && w->lora;
+}
+
 static inline void ft_embed(ft_step *s, ft_mat y, const ft_weight *w, float scale)
 {
     assert(ft_mat_cols(y) == w->k);
     s->dev->op->embed(s->dev, y, w, scale);
     ft_count_op(s, "embed", y.T * (double)w->row_bytes + 4 * ft_mat_values(y), ft_mat_values(y));
+    if (ft_adapted(s, w)) ft_lora_embed(s, y, w, scale);
 }
 
 static inline void ft_rmsnorm(ft_step *s, ft_mat y, ft_mat x, ft_vec w, float eps)
@@ -107,6 +141,7 @@ static inline void ft_linear(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w)
     assert(ft_mat_cols(y) == w->n && ft_mat_cols(x) == w->k && y.T == x.T && x.hs == x.d);
     s->dev->op->linear(s->dev, y, x, w, false);
     ft_count_product(s, y, x, w);
+    if (ft_adapted(s, w)) ft_lora_linear(s, y, x, w);
 }
 
 static inline void ft_linear_add(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w) /* y += W x */
@@ -114,6 +149,7 @@ static inline void ft_linear_add(ft_step *s, ft_mat y, ft_mat x, const ft_weight
     assert(ft_mat_cols(y) == w->n && ft_mat_cols(x) == w->k && y.T == x.T && x.hs == x.d);
     s->dev->op->linear(s->dev, y, x, w, true);
     ft_count_product(s, y, x, w);
+    if (ft_adapted(s, w)) ft_lora_linear(s, y, x, w);
 }
 
 static inline void ft_linears(ft_step *s, const ft_product_out *o, int n, ft_mat x)
@@ -129,6 +165,7 @@ static inline void ft_linears(ft_step *s, const ft_product_out *o, int n, ft_mat
         }
         ft_count_op(s, "linears", bytes, flops);
     }
+    if (s->lora.active) ft_lora_linears(s, o, n, x);
 }
 
 static inline void ft_glu(ft_step *s, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
@@ -136,6 +173,10 @@ static inline void ft_glu(ft_step *s, ft_mat y, ft_mat u, ft_mat x, const ft_wei
 {
     assert(ft_same_shape(y, u) && ft_mat_cols(y) == gate->n && gate->n == up->n && y.T == x.T);
     assert(ft_mat_cols(x) == gate->k && gate->k == up->k);
+    if (ft_adapted(s, gate) || ft_adapted(s, up)) {
+        ft_lora_glu(s, y, u, x, gate, up, act);
+        return;
+    }
     s->dev->op->glu(s->dev, y, u, x, gate, up, act);
     ft_count_op(s, "glu",
                 (double)(gate->row_bytes + up->row_bytes) * gate->n +
@@ -228,6 +269,7 @@ static inline void ft_gather_out(ft_step *s, ft_mat y, ft_mat x)
     assert(y.T == s->b->n_out && ft_mat_cols(y) == ft_mat_cols(x));
     s->dev->op->gather(s->dev, y, x, FT_OUT);
     ft_count_values(s, "gather", y, ft_mat_values(y), 0);
+    s->lora.out = true;
 }
 
 static inline void ft_gather_src(ft_step *s, ft_mat y, ft_mat x)
@@ -330,6 +372,8 @@ static inline void ft_moe_shared(ft_step *s, ft_mat y, ft_mat x, const ft_expert
     }
     s->dev->op->moe_shared(s->dev, y, x, e, r, tmp, sh);
     ft_count_experts(s, y, e, r, sh);
+    if (ft_adapted(s, sh->gate) || ft_adapted(s, sh->up) || ft_adapted(s, sh->down))
+        ft_lora_shared_expert(s, y, x, sh, e->act);
 }
 
 static inline void ft_centroid_head(ft_step *s, ft_mat y, ft_mat x, ft_mat score,

@@ -25,16 +25,26 @@ typedef struct ft_vec {
  * matrix e holds the weights of output o. */
 typedef struct ft_weight {
     ft_type type;
-    int n, k, E;        /* outputs, inputs, matrices (1 when not stacked) */
-    const void *data;   /* on the device; in file layout unless packed */
-    size_t row_bytes;   /* bytes of a row in file layout */
-    const float *scale; /* E factors on the result of each matrix, or NULL */
-    void *packed;       /* repacked by the device, or NULL; owned by the device */
-    int side;           /* on a split device: which of the two devices has it */
-    bool lookup;        /* only embed reads it: it is not repacked for products */
-    bool rows;          /* single rows are read too, by embed or centroid_head */
-    const char *name;   /* for messages and the op benchmark; borrowed */
+    int n, k, E;          /* outputs, inputs, matrices (1 when not stacked) */
+    const void *data;     /* on the device; in file layout unless packed */
+    size_t row_bytes;     /* bytes of a row in file layout */
+    const float *scale;   /* E factors on the result of each matrix, or NULL */
+    void *packed;         /* repacked by the device, or NULL; owned by the device */
+    int side;             /* on a split device: which of its devices has it */
+    bool lookup;          /* only embed reads it: it is not repacked for products */
+    bool rows;            /* single rows are read too, by embed or centroid_head */
+    bool rounded;         /* products may round it and their inputs to bf16: Qwen's vision towers */
+    const char *name;     /* for messages and the op benchmark; borrowed */
+    struct ft_lora *lora; /* what adapters add to it; NULL: nothing */
 } ft_weight;
+
+/* What one adapter adds to a weight W: (W + scale B A) x, with a scale for each row x. A is [r, k]
+ * and B is [n, r]. Of a table that is looked up by token, A is [n, r] and B is [k, r]. */
+typedef struct ft_lora {
+    int adapter; /* its number */
+    ft_weight a, b;
+    struct ft_lora *next; /* of the same weight, another adapter's */
+} ft_lora;
 
 static inline ft_mat ft_mat_at(float *p, int T, int n)
 {

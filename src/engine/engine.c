@@ -76,24 +76,32 @@ static ft_runner_params runner_params(ft_model *m, ft_model *drafter, ft_cache *
         .rows = p->rows + p->slots * (FT_FEED_ROWS + 1),
         .out = p->slots * (1 + ft_most_drafts(p)) + p->score_rows,
         .cells = p->ctx,
+        .lora = p->lora,
     };
 }
 
-uint64_t ft_engine_bytes(ft_model *m, ft_model *drafter, const ft_engine_params *p)
-{
-    return ft_engine_bytes_from(m, drafter, p, 0);
-}
-
-uint64_t ft_engine_bytes_from(ft_model *m, ft_model *drafter, const ft_engine_params *p, int first)
+int ft_engine_parts(ft_model *m, ft_model *drafter, const ft_engine_params *p, uint64_t *step,
+                    uint64_t *draft, uint64_t *cache)
 {
     ft_model *d = drafter_of(m, drafter, p);
     ft_cache_params cp = cache_params_init(m, d, p);
     const ft_runner_params rp = runner_params(m, d, NULL, p);
-    uint64_t bytes = ft_runner_bytes(&rp);
-    for (int l = first; l < cp.n_layer; l++) bytes += ft_cache_layer_bytes(&cp, l);
-    if (kind_of(m, d) == FT_DRAFT_MODEL) bytes += ft_draft_model_bytes(d, p);
+    const int n = cp.n_layer;
+    assert(n <= FT_ENGINE_LAYERS);
+    *step = ft_runner_bytes(&rp);
+    *draft = kind_of(m, d) == FT_DRAFT_MODEL ? ft_draft_model_bytes(d, p) : 0;
+    for (int l = 0; l < n; l++) cache[l] = ft_cache_layer_bytes(&cp, l);
     cache_params_release(&cp);
-    return bytes;
+    return n;
+}
+
+uint64_t ft_engine_bytes(ft_model *m, ft_model *drafter, const ft_engine_params *p)
+{
+    uint64_t cache[FT_ENGINE_LAYERS], step, draft;
+    const int n = ft_engine_parts(m, drafter, p, &step, &draft, cache);
+    uint64_t sum = step + draft;
+    for (int l = 0; l < n; l++) sum += cache[l];
+    return sum;
 }
 
 ft_dev_limits ft_engine_limits(ft_model *m, ft_model *drafter, const ft_engine_params *p)
@@ -145,6 +153,8 @@ ft_status ft_engine_new(ft_engine **out, ft_model *m, ft_model *drafter, const f
     ft_engine *e = ft_new(ft_engine);
     e->m = m;
     e->p = *p;
+    if (p->lora) memcpy(e->lora, p->lora, sizeof *e->lora * (size_t)m->n_adapter);
+    e->p.lora = e->lora;
     e->masks = ft_masks_new();
     e->drafter = drafter_of(m, drafter, p);
     e->kind = kind_of(m, e->drafter);
@@ -217,6 +227,7 @@ ft_slot *ft_slot_new(ft_engine *e)
         ft_slot *s = &e->slot[i];
         if (s->state != SLOT_FREE) continue;
         *s = (ft_slot){.e = e, .state = SLOT_IDLE, .seq = ft_seq_new(e->cache)};
+        ft_runner_adapt(e->runner, ft_seq_slot(s->seq), NULL);
         if (e->draft_cache) s->draft_model.seq = ft_seq_new(e->draft_cache);
         assert(s->seq && !s->draft_model.seq == !e->draft_cache);
         s->ids = ft_new_n(int32_t, (size_t)e->p.ctx + 1);
@@ -258,7 +269,8 @@ uint64_t ft_slot_salt(const ft_slot *s)
 
 int ft_slot_match(const ft_slot *s, const ft_task *t)
 {
-    const int most = s->task.salt == t->salt ? FT_MIN(slot_len(s), t->n_prompt - 1) : 0;
+    const bool ours = s->task.salt == t->salt && s->lora_key == ft_reuse_lora_key(s->e, t->lora);
+    const int most = ours ? FT_MIN(slot_len(s), t->n_prompt - 1) : 0;
     int same = 0, range = 0;
     while (same < most && (s->e->prefix ? s->key[same] == ft_reuse_key(s->e, t, same, &range)
                                         : s->ids[same] == t->prompt[same]))
@@ -286,11 +298,12 @@ static int reusable(ft_slot *s, const ft_task *j)
     const int most = j->scored ? FT_MIN(j->n_prompt, j->score_from + 1) : j->n_prompt;
     const int same = FT_MIN(ft_slot_match(s, j), most - 1), own = ft_reuse_own(s, same);
     ft_reuse_keys(s, j);
+    s->lora_key = ft_reuse_lora_key(s->e, j->lora);
     if (j->hidden) return rewound(s, 0); /* the hidden rows of all positions are needed */
     if (!s->e->prefix) return rewound(s, same);
     if (!j->cache_prompt) return rewound(s, 0);
     if (s->saved > own) s->saved = 0;
-    const int found = ft_reuse_find(s, j->salt, most, own);
+    const int found = ft_reuse_find(s, j->salt + s->lora_key, most, own);
     if (found) return s->saved = found;
     return rewound(s, FT_MIN(own, slot_len(s))); /* if pages ran out, nothing is left */
 }
@@ -354,6 +367,7 @@ ft_status ft_slot_start(ft_slot *s, const ft_task *j, ft_err *err)
     if (j->cache_prompt) *(s->stats.cached_n ? &s->e->reuse_hits : &s->e->reuse_misses) += 1;
     s->task = *j;
     s->task.prompt = s->ids;
+    ft_runner_adapt(e->runner, ft_seq_slot(s->seq), j->lora);
     memcpy(s->ids, j->prompt, sizeof(int32_t) * (size_t)j->n_prompt);
     s->n_ids = j->n_prompt;
     ft_reuse_plan(s);
@@ -596,6 +610,7 @@ ft_status ft_slot_score(ft_slot *s, const int32_t *ids, int n, int from,
     ft_seq_rewind(s->seq, 0);
     if (s->draft_model.seq) ft_seq_rewind(s->draft_model.seq, 0);
     s->head.fed = s->n_ids = 0;
+    ft_runner_adapt(e->runner, ft_seq_slot(s->seq), NULL);
     ft_status st = FT_OK;
     for (int at = 0, step; at < n && !st; at += step) {
         step = FT_MIN(n - at, at < from ? FT_MIN(e->p.rows, from - at) : e->p.score_rows);

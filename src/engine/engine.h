@@ -45,6 +45,8 @@ typedef struct ft_engine_params {
     bool reject;         /* rejection sampling: draft tokens are sampled; a seed gives different
                           * ids than without */
     bool adapt;          /* the governor chooses the number of draft tokens of each step */
+    const float *lora;   /* [n_adapter]: scales of the model's adapters for tasks that have none of
+                          * their own; NULL: 0. Copied */
     int score_rows;      /* prompt rows per step whose logits can be read, by ft_slot_score and
                           * ft_task.scored; 0: neither is used */
 } ft_engine_params;
@@ -106,6 +108,8 @@ typedef struct ft_task {
                             * may write what follows it differently; 0: none */
     bool cache_prompt;     /* use cached prefixes, and cache this prompt */
     uint64_t salt;         /* cached prefixes are shared by tasks with the same salt */
+    const float *lora;     /* [n_adapter]: scales of the model's adapters; NULL: the engine's.
+                            * Cached prefixes are shared by tasks with the same scales */
     int max_tokens;        /* < 0: until the context is full */
     ft_sample_params sampling;
     ft_mask mask;
@@ -158,8 +162,12 @@ ft_status ft_engine_warm_up(ft_engine *e, ft_err *err);
 void ft_engine_time_drafts(ft_engine *e);
 /* Device memory for the KV cache and the buffers of a step. */
 uint64_t ft_engine_bytes(ft_model *m, ft_model *drafter, const ft_engine_params *p);
-/* The same, without the cache of layers below `first`. */
-uint64_t ft_engine_bytes_from(ft_model *m, ft_model *drafter, const ft_engine_params *p, int first);
+/* Its parts: the buffers of a step; and in cache[0 .. n), which has FT_ENGINE_LAYERS entries, the
+ * caches of the layers, that of an MTP head last. Returns n. A draft model, which is a model and an
+ * engine of its own, is *draft. */
+enum { FT_ENGINE_LAYERS = 1024 };
+int ft_engine_parts(ft_model *m, ft_model *drafter, const ft_engine_params *p, uint64_t *step,
+                    uint64_t *draft, uint64_t *cache);
 /* What its steps require of a device, to size the device's scratch memory. */
 ft_dev_limits ft_engine_limits(ft_model *m, ft_model *drafter, const ft_engine_params *p);
 /* Bytes of the cache alone. */
@@ -208,7 +216,9 @@ uint64_t ft_slot_salt(const ft_slot *s); /* of the task whose context it holds; 
 int ft_slot_match(const ft_slot *s, const ft_task *t); /* prompt tokens that it holds */
 /* Saves the sequence of an idle slot to a file, restores one, or erases it. n: number of tokens. */
 ft_status ft_slot_write(ft_slot *s, const char *path, int *n, ft_err *err);
-ft_status ft_slot_read(ft_slot *s, uint64_t salt, const char *path, int *n, ft_err *err);
+/* lora: as in ft_task; a file that was saved with other scales is rejected. */
+ft_status ft_slot_read(ft_slot *s, uint64_t salt, const float *lora, const char *path, int *n,
+                       ft_err *err);
 void ft_slot_forget(ft_slot *s, int *n);
 void ft_slot_cancel(ft_slot *s); /* call it between steps; the slot is idle afterwards */
 /* A paused slot takes no part in steps until it is resumed. */

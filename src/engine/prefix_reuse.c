@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "engine/slot.h"
 #include "kv/save.h"
+#include "model/adapter.h"
 
 enum {
     APART = 256,        /* minimum distance between checkpoints within a prompt */
@@ -46,6 +47,11 @@ void ft_engine_unshare(ft_engine *e)
 }
 
 /* ---- keys ---- */
+
+uint64_t ft_reuse_lora_key(const ft_engine *e, const float *scale)
+{
+    return ft_adapters_key(e->m, scale ? scale : e->p.lora);
+}
 
 static bool has_delta(const ft_engine *e)
 {
@@ -142,22 +148,26 @@ ft_status ft_slot_write(ft_slot *s, const char *path, int *n, ft_err *err)
         return ft_fail(err, FT_EUNSUPPORTED,
                        "a slot can only be saved with the prompt cache enabled");
     *n = slot_len(s);
-    return ft_prefix_save(s->e->prefix, s->task.salt, s->key, *n, path, err);
+    return ft_prefix_save(s->e->prefix, s->task.salt + s->lora_key, s->key, *n, path, err);
 }
 
-ft_status ft_slot_read(ft_slot *s, uint64_t salt, const char *path, int *n, ft_err *err)
+ft_status ft_slot_read(ft_slot *s, uint64_t salt, const float *lora, const char *path, int *n,
+                       ft_err *err)
 {
+    const uint64_t lora_key = ft_reuse_lora_key(s->e, lora);
     if (!s->e->prefix)
         return ft_fail(err, FT_EUNSUPPORTED,
                        "a slot can only be restored with the prompt cache enabled");
     int32_t *key;
-    const ft_status st = ft_prefix_load(s->e->prefix, salt, path, &key, n, err);
+    const ft_status st = ft_prefix_load(s->e->prefix, salt + lora_key, path, &key, n, err);
     if (st) return st;
     ft_slot_forget(s, NULL);
     s->task.salt = salt;
+    s->lora_key = lora_key;
     memcpy(s->key, key, sizeof *key * (size_t)*n);
     for (int i = 0; i < *n; i++) s->ids[i] = key[i] < 0 ? key[i] : key[i] & ~FT_KEY_SERIAL;
-    s->n_ids = s->saved = ft_reuse_find(s, salt, *n + 1, 0); /* all of them, if they are there */
+    s->n_ids = s->saved =
+        ft_reuse_find(s, salt + lora_key, *n + 1, 0); /* all of them, if they are there */
     ft_free(key);
     return FT_OK;
 }
@@ -178,7 +188,8 @@ static void save_checkpoint(ft_slot *s, int len)
     if (row)
         ft_runner_hidden_get(e->runner, ft_hidden_ring(e->runner, ft_seq_slot(s->seq), len - 1),
                              e->row);
-    if (ft_prefix_put(e->prefix, s->task.salt, s->key, len, s->seq, row ? e->row : NULL))
+    if (ft_prefix_put(e->prefix, s->task.salt + s->lora_key, s->key, len, s->seq,
+                      row ? e->row : NULL))
         s->saved = len;
 }
 

@@ -28,9 +28,10 @@ struct ft_slot {
     bool preparing;      /* its images are not encoded yet: its prompt gets no rows until then */
     ft_seq *seq;
     ft_task task;
-    int32_t *ids; /* [ctx + 1]: token ids; the first ft_seq_len(seq)
-                   * are in the KV cache */
-    int n_ids;    /* known ids: the prompt, then the generated tokens */
+    uint64_t lora_key; /* of the adapters and scales that its context was computed with; 0: none */
+    int32_t *ids;      /* [ctx + 1]: token ids; the first ft_seq_len(seq)
+                        * are in the KV cache */
+    int n_ids;         /* known ids: the prompt, then the generated tokens */
     int32_t *key; /* [ctx + 1]: ids as prefix checkpoints compare them: with FT_KEY_SERIAL where
                    * delta nets compute a row by row */
     int saved;    /* the last position with a prefix checkpoint; 0: none is known */
@@ -114,6 +115,7 @@ struct ft_engine {
     ft_model *m, *drafter; /* drafter: NULL, m itself (MTP head), an assistant, or a draft model */
     ft_drafter kind;       /* what the drafter is */
     ft_engine_params p;
+    float lora[FT_LORA_MAX]; /* p.lora */
     ft_cache *cache;
     ft_runner *runner;
     ft_runner *draft_runner; /* runner of the draft passes: `runner`, or the draft model's own */
@@ -219,6 +221,7 @@ void ft_draft_model_pass(ft_engine *e); /* starts the pass; does not wait */
 
 /* engine/prefix_reuse.c. Keys: position `at` of a prompt (range: 0 at first, then passed on), all
  * of a prompt, a generated token. */
+uint64_t ft_reuse_lora_key(const ft_engine *e, const float *scale); /* of the adapters of a task */
 int32_t ft_reuse_key(const ft_engine *e, const ft_task *t, int at, int *range);
 void ft_reuse_keys(ft_slot *s, const ft_task *t);
 void ft_reuse_generated(ft_slot *s, int32_t id);

@@ -40,6 +40,16 @@ struct ft_runner {
                            * where it has no output */
     int ids;              /* vocabulary size that callers use */
     int width;            /* columns of the last pass's logits */
+    struct runner_lora {
+        float *slot;  /* [slots][n_adapter]: scales; NULL: the model has no adapters */
+        float *first; /* [n_adapter]: those of the parameters */
+        float *host;  /* the scales of a pass, as ft_step_lora has them */
+        float *sent;  /* what `scale` holds */
+        size_t n_sent;
+        float *scale;  /* on the device */
+        int32_t *row;  /* [rows], on the device */
+        char *pass[2]; /* keys of trunk and draft passes, by the bits of their active adapters */
+    } lora;
     ft_probe_fn *probe;
     void *probe_user;
     ft_profile *profile;
@@ -66,7 +76,14 @@ static size_t arena_values(const ft_runner_params *p)
         n = FT_MAX(n, own) +
             (size_t)p->rows * (size_t)(p->model->D + 16); /* gathered hidden rows */
     }
+    if (p->model->n_adapter) n += ft_lora_arena(p->rows, p->model->lora_width, p->model->lora_rank);
     return n;
+}
+
+/* Scales of a pass: of all rows, and of all output rows. */
+static size_t lora_values(const ft_runner_params *p)
+{
+    return (size_t)p->model->n_adapter * (size_t)(p->rows + p->out);
 }
 
 static size_t best_bytes(const ft_runner_params *p)
@@ -88,7 +105,7 @@ static size_t found_bytes(const ft_runner_params *p)
 uint64_t ft_runner_bytes(const ft_runner_params *p)
 {
     return sizeof(float) * (arena_values(p) + (uint64_t)hidden_rows(p) * (uint64_t)p->model->D +
-                            (uint64_t)p->out * (uint64_t)p->model->V) +
+                            (uint64_t)p->out * (uint64_t)p->model->V + lora_values(p)) +
            found_bytes(p);
 }
 
@@ -118,6 +135,49 @@ static void rows_init(ft_runner *r)
     r->rows.span = ft_new_n(ft_span, (size_t)r->p.rows);
 }
 
+/* false: there is no memory. */
+static bool lora_init(ft_runner *r)
+{
+    struct runner_lora *a = &r->lora;
+    const size_t n = (size_t)r->p.model->n_adapter, rows = (size_t)r->p.rows;
+    ft_dev *d = r->dev;
+    if (!n) return true;
+    a->slot = ft_new_n(float, n *(size_t)r->p.slots);
+    a->first = ft_new_n(float, n);
+    if (r->p.lora) memcpy(a->first, r->p.lora, sizeof *a->first * n);
+    for (int i = 0; i < r->p.slots; i++) ft_runner_adapt(r, i, NULL);
+    a->host = ft_new_n(float, lora_values(&r->p));
+    a->sent = ft_new_n(float, lora_values(&r->p));
+    for (int i = 0; i < 2; i++) a->pass[i] = ft_new_n(char, (size_t)1 << n);
+    a->scale = d->alloc(d, lora_values(&r->p) * sizeof(float));
+    a->row = d->alloc(d, rows * sizeof(int32_t));
+    if (!a->scale || !a->row) return false;
+    int32_t *row = ft_new_n(int32_t, rows);
+    for (size_t i = 0; i < rows; i++) row[i] = (int32_t)i;
+    d->upload(d, a->row, row, rows * sizeof *row);
+    ft_free(row);
+    return true;
+}
+
+static void lora_release(ft_runner *r)
+{
+    struct runner_lora *a = &r->lora;
+    if (a->scale) r->dev->free(r->dev, a->scale);
+    if (a->row) r->dev->free(r->dev, a->row);
+    ft_free(a->slot);
+    ft_free(a->first);
+    ft_free(a->host);
+    ft_free(a->sent);
+    for (int i = 0; i < 2; i++) ft_free(a->pass[i]);
+}
+
+void ft_runner_adapt(ft_runner *r, int slot, const float *scale)
+{
+    const size_t n = (size_t)r->p.model->n_adapter;
+    if (n)
+        memcpy(r->lora.slot + (size_t)slot * n, scale ? scale : r->lora.first, sizeof(float) * n);
+}
+
 ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
 {
     ft_runner *r = ft_new(ft_runner);
@@ -132,7 +192,7 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     r->logits = d->alloc(d, (size_t)p->out * (size_t)p->model->V * sizeof(float));
     r->best = best_in(d->alloc(d, found_bytes(p)), p);
     ft_status st = FT_OK;
-    if (!r->arena || !r->hidden || !r->logits || !r->best) {
+    if (!r->arena || !r->hidden || !r->logits || !r->best || !lora_init(r)) {
         char need[24];
         st = ft_fail(err, FT_ENOMEM, "not enough memory for a step of %d rows: %s needed", p->rows,
                      ft_human_bytes(need, ft_runner_bytes(p)));
@@ -174,6 +234,7 @@ void ft_runner_free(ft_runner *r)
     void *const paused[] = {r->arena, r->hidden, r->logits, found_of(r->best, &r->p)};
     for (size_t i = 0; i < FT_COUNT(paused); i++)
         if (paused[i]) r->dev->free(r->dev, paused[i]);
+    lora_release(r);
     ft_free(r->host_logits);
     ft_free(r->have);
     ft_free(found_of(r->host_best, &r->p));
@@ -306,6 +367,50 @@ static int padded_out(ft_runner *r)
     return n;
 }
 
+/* ---- adapters ---- */
+
+static const float *row_scales(const ft_runner *r, int row)
+{
+    const ft_rowset *w = &r->rows;
+    const size_t slot = (size_t)w->span[w->span_of[row]].slot;
+    return r->lora.slot + slot * (size_t)r->p.model->n_adapter;
+}
+
+/* The adapters of a pass, and the scales of its rows on the device. In most steps they are those of
+ * the step before, and nothing is copied. */
+static ft_step_lora lora_of_pass(ft_runner *r, int n_out, bool draft)
+{
+    struct runner_lora *a = &r->lora;
+    const ft_model *m = r->p.model;
+    const ft_rowset *w = &r->rows;
+    const uint32_t have = draft ? m->draft_adapters : m->adapters;
+    ft_step_lora s = {.scale = a->scale, .row = a->row};
+    for (int i = 0; i < w->S && have; i++) {
+        const float *scale = row_scales(r, w->span[i].row);
+        for (int j = 0; j < m->n_adapter; j++)
+            if (scale[j] != 0) s.active |= 1u << j & have;
+    }
+    if (!s.active) return s;
+    float *to = a->host;
+    for (int j = 0; j < m->n_adapter; j++) {
+        for (int t = 0; t < w->T; t++) *to++ = row_scales(r, t)[j];
+        for (int i = 0; i < n_out; i++) *to++ = row_scales(r, w->out_row[i])[j];
+    }
+    const size_t n = (size_t)(to - a->host), bytes = n * sizeof *to;
+    if (n == a->n_sent && !memcmp(a->host, a->sent, bytes)) return s;
+    r->dev->upload(r->dev, a->scale, a->host, bytes);
+    memcpy(a->sent, a->host, bytes);
+    a->n_sent = n;
+    return s;
+}
+
+/* The key of a pass: steps with other adapters call other ops. */
+static const void *pass_of(const ft_runner *r, const ft_step *s, bool draft)
+{
+    const void *plain = draft ? (const void *)&r->p.drafter : (const void *)&r->p.model;
+    return s->lora.active ? &r->lora.pass[draft][s->lora.active] : plain;
+}
+
 /* draft: only output rows attend to other rows. */
 static ft_step begin_pass(ft_runner *r, int width, bool draft)
 {
@@ -339,6 +444,7 @@ static ft_step begin_pass(ft_runner *r, int width, bool draft)
         .pad_spans = draft,
     };
     if (r->have) memset(r->have, 0, (size_t)w->n_out * sizeof *r->have);
+    const ft_step_lora lora = lora_of_pass(r, n_out, draft);
     r->dev->record(r->dev, &r->batch);
     return (ft_step){
         .dev = r->dev,
@@ -355,6 +461,7 @@ static ft_step begin_pass(ft_runner *r, int width, bool draft)
         .probe_user = r->probe_user,
         .profile = r->profile,
         .layer = -1,
+        .lora = lora,
     };
 }
 
@@ -403,7 +510,7 @@ void ft_runner_trunk_begin(ft_runner *r)
     r->chain = 0;
     if (r->profile) ft_profile_begin(r->profile, s.T);
     s.hidden = hidden_part(r, 0, s.T);
-    if (!replayed(r, &r->p.model)) {
+    if (!replayed(r, pass_of(r, &s, false))) {
         r->p.model->arch->forward(r->p.model, &s);
         if (r->p.drafter) ft_scatter(&s, hidden_part(r, 0, hidden_rows(&r->p)), s.hidden);
         find_best(r, &s);
@@ -423,7 +530,7 @@ void ft_runner_draft_begin(ft_runner *r, bool more)
     if (!r->chaining) r->chain = 0;
     r->chaining = more;
     if (r->profile) ft_profile_begin(r->profile, 0); /* only trunk passes are timed */
-    if (!replayed(r, &r->p.drafter)) {
+    if (!replayed(r, pass_of(r, &s, true))) {
         s.hidden_in = ft_take(&s, r->p.model->D);
         s.hidden = hidden_part(r, ft_hidden_draft(r, 0), s.n_out);
         ft_gather_src(&s, s.hidden_in, hidden_part(r, 0, hidden_rows(&r->p)));

@@ -32,6 +32,7 @@ typedef struct ft_runner_params {
     int slots, rows, out; /* maximum sequences, rows and output rows of a step */
     int cells;            /* maximum context length */
     int ids;              /* vocabulary size that callers use, if it is not the model's V; else 0 */
+    const float *lora;    /* [n_adapter]: scales that every slot has at first; NULL: 0 */
 } ft_runner_params;
 
 ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err);
@@ -40,6 +41,10 @@ uint64_t ft_runner_bytes(const ft_runner_params *p); /* device memory that it ne
 /* Reports named activations of every pass. */
 void ft_runner_probe(ft_runner *r, ft_probe_fn *fn, void *user);
 void ft_runner_meter(ft_runner *r, ft_profile *m); /* times every op; NULL: stop */
+
+/* The scales of the model's adapters for the rows of a slot: [n_adapter]; NULL: those of the
+ * parameters. */
+void ft_runner_adapt(ft_runner *r, int slot, const float *scale);
 
 /* An empty set of rows for the next pass. */
 ft_rowset *ft_runner_rows(ft_runner *r);

@@ -517,8 +517,9 @@ static ft_status take_slot_head(const ft_prefix *p, uint64_t salt, ft_cursor *c,
     const bool damaged = slot_sum(*h, *ids) != h->sum;
     ft_free(*ids);
     *ids = NULL;
-    return damaged ? ft_fail(err, FT_EFORMAT, "a saved slot with a wrong checksum")
-                   : ft_fail(err, FT_EUNSUPPORTED, "saved for another API key");
+    return damaged
+               ? ft_fail(err, FT_EFORMAT, "a saved slot with a wrong checksum")
+               : ft_fail(err, FT_EUNSUPPORTED, "saved for another API key, or with other adapters");
 }
 
 ft_status ft_prefix_load(ft_prefix *p, uint64_t salt, const char *path, int32_t **ids, int *n,

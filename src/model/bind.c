@@ -202,6 +202,7 @@ static bool bind_any(ft_binder *b, ft_weight *w, int E, int n, int k, bool need,
     *w = (ft_weight){.type = t->type, .n = n, .k = k, .E = E ? E : 1, .name = t->name.p};
     w->lookup = b->lookup;
     w->rows = b->rows;
+    w->rounded = b->rounded;
     w->row_bytes = ft_type_row(t->type, (size_t)k);
     bind_scale(b, w, name, w->E);
     ft_err err;
@@ -265,6 +266,12 @@ void ft_bind_ends(ft_binder *b, ft_weight *embed, ft_weight *head, int V, int D)
 {
     if (ft_bind_opt(b, head, V, D, "output.weight")) {
         ft_bind_lookup(b, embed, V, D, "token_embd.weight");
+    } else if (b->m->dev->alloc_for) { /* the first and the last layer may be on two devices */
+        const uint64_t bytes = b->m->weight_bytes, count = b->m->weight_count;
+        ft_bind_lookup(b, embed, V, D, "token_embd.weight");
+        b->m->weight_bytes = bytes;
+        b->m->weight_count = count;
+        ft_bind(b, head, V, D, "token_embd.weight");
     } else {
         ft_bind_rows(b, embed, V, D, "token_embd.weight");
         *head = *embed;

@@ -11,9 +11,10 @@ typedef struct ft_binder {
     char prefix[32]; /* of keys: "qwen35" */
     ft_err *err;
     ft_status st;
-    bool lookup; /* the next weight is read by row lookup only */
-    bool rows;   /* the next weight is also read by row */
-    bool flat;   /* the inputs of the next weight may be spread over several dimensions */
+    bool lookup;  /* the next weight is read by row lookup only */
+    bool rows;    /* the next weight is also read by row */
+    bool rounded; /* products may round to bf16 */
+    bool flat;    /* the inputs of the next weight may be spread over several dimensions */
 } ft_binder;
 
 /* Takes the key prefix from general.architecture. */

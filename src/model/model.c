@@ -2,6 +2,7 @@
 #include "model/model.h"
 
 #include "base/mem.h"
+#include "model/adapter.h"
 
 #include <stdio.h>
 
@@ -123,6 +124,7 @@ ft_status ft_model_narrow(ft_model *m, const int32_t *ids, int n, ft_err *err)
 void ft_model_close(ft_model *m)
 {
     if (!m) return;
+    ft_adapters_free(m);
     if (m->draft_ids && m->n_draft_ids) m->dev->unbind(m->dev, &m->narrow);
     ft_free(m->narrow_rows);
     ft_free(m->draft_ids);

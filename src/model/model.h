@@ -59,6 +59,13 @@ struct ft_model {
     int n_draft_ids;
     void *narrow_rows; /* its rows, as in the file; NULL: it is a part of the full matrix */
 
+    /* LoRA adapters (model/adapter.h), in the order in which they were added. */
+    struct ft_adapter *adapter[FT_LORA_MAX];
+    int n_adapter;
+    uint32_t adapters,
+        draft_adapters;        /* bits: those with tensors of the trunk, of the draft head */
+    int lora_rank, lora_width; /* highest rank; widest shared expert that one of them changes */
+
     ft_progress *progress; /* while binding */
     ft_weight **weights;   /* every bound weight, for unbinding */
     void **memory;         /* device memory of vectors and tables */
@@ -72,6 +79,7 @@ ft_status ft_model_open(ft_model **out, ft_gguf *file, ft_dev *dev, const ft_mod
                         ft_progress *progress, ft_err *err);
 /* A hash of the file's size, its tensors' names and shapes, and samples of their bytes. */
 uint64_t ft_model_digest(const ft_model *m);
+uint64_t ft_gguf_digest(const ft_gguf *g);
 void ft_model_close(ft_model *m);
 /* Whether a file holds a complete model; and whether it holds a head that can draft for this
  * target. */

@@ -209,6 +209,7 @@ static void read_cfg(ft_vision *v, ft_binder *b, cfg *c)
 static void bind(ft_vision *v, ft_binder *b)
 {
     cfg *c = v->m->cfg = ft_new(cfg);
+    b->rounded = true; /* Gemma's towers do not scale their scores and need more precision */
     read_cfg(v, b, c);
     if (b->st) return;
     c->layer = ft_new_n(layer, (size_t)c->L);

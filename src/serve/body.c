@@ -1,5 +1,6 @@
 #include "serve/body.h"
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
@@ -46,14 +47,19 @@ static size_t text_end(ft_str t, size_t i)
 
 size_t ft_body_cost(ft_str t)
 {
-    size_t bytes = 0;
-    bool in_number = false;
+    size_t bytes = 0, digits = 0;
+    bool in_number = false, copied = false;
     for (size_t i = 0; i < t.n; i++) {
         const char c = t.p[i];
         const bool number = c == '-' || c == '+' || c == '.' || (c >= '0' && c <= '9') ||
                             (c >= 'a' && c <= 'z') || c == 'E';
         if (number && !in_number) bytes += NUMBER_BYTES + PLACE_BYTES;
         in_number = number;
+        digits = c >= '0' && c <= '9' ? digits + 1 : 0;
+        if (digits >= 19 && !copied) { /* ft_json_load may need a copy with a longer text */
+            copied = true;
+            bytes += t.n + t.n / 8;
+        }
         if (c == '{') bytes += OBJECT_BYTES + PLACE_BYTES;
         if (c == '[') bytes += ARRAY_BYTES + PLACE_BYTES;
         if (c == '"') {
@@ -73,7 +79,7 @@ static size_t bad_utf8_at(ft_str t)
     return i;
 }
 
-bool ft_body_parse(json_t **out, ft_str text, ft_http_error *error)
+bool ft_body_parse(json_t **out, ft_str text, bool list, ft_http_error *error)
 {
     size_t at = 0;
     *out = NULL;
@@ -89,11 +95,15 @@ bool ft_body_parse(json_t **out, ft_str text, ft_http_error *error)
         return ft_http_error_set(error, FT_ERR_INVALID, NULL, "byte %zu of the body is not UTF-8",
                                  bad_utf8_at(text));
     json_error_t e;
-    *out = json_loadb(text.p, text.n, 0, &e);
+    *out = ft_json_load(text.p, text.n, 0, &e);
     if (!*out)
         return ft_http_error_set(error, FT_ERR_INVALID, NULL,
                                  "byte %d of the body is not valid JSON: %s", e.position, e.text);
     if (json_is_object(*out)) return true;
+    if (list && json_is_array(*out)) {
+        *out = json_pack("{s:o}", "list", *out);
+        return true;
+    }
     char brief[72];
     ft_http_error_set(error, FT_ERR_INVALID, NULL, "the body is %s, want a JSON object",
                       ft_json_brief(*out, brief));

@@ -34,6 +34,7 @@ typedef struct ft_http_route {
     void (*run)(ft_call *c);
     ft_api api; /* selects the format of errors */
     bool open;  /* no API key needed */
+    bool list;  /* the body may be an array */
 } ft_http_route;
 
 struct ft_call {

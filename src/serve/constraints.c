@@ -117,6 +117,19 @@ static bool put_choice(ft_gen_params *a, const json_t *v, const char *param, ft_
     return is_short(a->r.grammar, param, error);
 }
 
+static bool put_regex(ft_gen_params *a, const json_t *v, const char *param, ft_http_error *error)
+{
+    char *gbnf;
+    ft_err err;
+    if (!json_is_string(v)) return wrong(param, v, "a regular expression", error);
+    if (!is_short(json_string_value(v), param, error) || !is_free(a, param, error)) return false;
+    if (ft_regex_grammar(json_string_value(v), &gbnf, &err))
+        return ft_http_error_set(error, FT_ERR_INVALID, param, "%s: %s", param, err.text);
+    a->r.grammar = ft_gen_params_own(a, ft_strdup(gbnf));
+    free(gbnf);
+    return is_short(a->r.grammar, param, error);
+}
+
 /* ---- vLLM ---- */
 
 /* guided_json and the others; within structured_outputs the same names without "guided_". */
@@ -135,9 +148,10 @@ static bool put_guided(ft_gen_params *a, const char *kind, const char *param, js
     }
     if (!strcmp(kind, "choice")) return put_choice(a, v, param, error);
     if (!strcmp(kind, "grammar")) return put_grammar(a, v, param, error);
+    if (!strcmp(kind, "regex")) return put_regex(a, v, param, error);
     return ft_http_error_set(error, FT_ERR_INVALID, param,
-                             "%s is not supported, want a JSON schema, a list of choices or a GBNF "
-                             "grammar",
+                             "%s is not supported, want a JSON schema, a list of choices, a "
+                             "regular expression or a GBNF grammar",
                              param);
 }
 

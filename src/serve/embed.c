@@ -3,18 +3,22 @@
 #include "base/mem.h"
 #include "serve/ollama.h"
 #include "serve/prompts.h"
+#include "serve/rerank.h"
 #include "serve/routes.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-typedef enum form { OPENAI, NATIVE, OLLAMA, OLLAMA_ONE } form;
+typedef enum form { OPENAI, NATIVE, OLLAMA, OLLAMA_ONE, RERANK } form;
+
+enum { VALUES_MAX = 1 << 24 }; /* numbers of a response */
 
 typedef struct embedding {
     ft_served *d;
     form form;
     ft_prompts p;
-    int dims, norm;
+    ft_pooling pooling;
+    int dims, norm, top;
     bool base64;
     char *model;
     ft_embedding *vectors; /* NULL: not started */
@@ -75,18 +79,30 @@ static json_t *vector(const embedding *e, const float *from)
     return j;
 }
 
+/* The vectors of a text: one, or without pooling one for each of its tokens, as they are. */
+static json_t *vectors_of(const embedding *e, const float **at, int n_tokens)
+{
+    json_t *list = json_array();
+    const int n = e->pooling == FT_POOL_NONE ? n_tokens : 1;
+    for (int i = 0; i < n; i++, *at += e->pooling == FT_POOL_RANK ? 1 : e->d->info->width)
+        json_array_append_new(list, vector(e, *at));
+    return list;
+}
+
 static json_t *answer_of(const embedding *e, const float *out)
 {
     json_t *list = json_array();
     int tokens = 0;
     for (int i = 0; i < e->p.n; i++) {
         tokens += e->p.at[i].n;
-        json_t *v = vector(e, out + (size_t)i * (size_t)e->d->info->width);
+        json_t *all = vectors_of(e, &out, e->p.at[i].n), *v = json_incref(json_array_get(all, 0));
         json_array_append_new(list, e->form >= OLLAMA ? v
                                     : e->form == NATIVE
-                                        ? json_pack("{s:i, s:[o]}", "index", i, "embedding", v)
+                                        ? json_pack("{s:i, s:O}", "index", i, "embedding", all)
                                         : json_pack("{s:s, s:i, s:o}", "object", "embedding",
                                                     "index", i, "embedding", v));
+        if (e->form == NATIVE) json_decref(v);
+        json_decref(all);
     }
     if (e->form == NATIVE) return list;
     if (e->form == OLLAMA_ONE) {
@@ -110,7 +126,9 @@ static bool pump(ft_call *c)
     if (!ft_embedding_done(e->vectors)) return false;
     const ft_status st = ft_embedding_result(e->vectors, &out, &err);
     if (!st) {
-        ft_call_json(c, 200, answer_of(e, out));
+        ft_call_json(c, 200,
+                     e->form == RERANK ? ft_rerank_answer(c->body, e->model, &e->p, out, e->top)
+                                       : answer_of(e, out));
         return true;
     }
     ft_http_error_from(&error, st, NULL, &err);
@@ -152,12 +170,28 @@ static bool fits(const embedding *e, ft_http_error *error)
     return true;
 }
 
+/* Without pooling every token has a vector. */
+static bool few_values(const embedding *e, ft_http_error *error)
+{
+    int64_t n = 0;
+    for (int i = 0; i < e->p.n; i++) n += e->p.at[i].n;
+    if (e->pooling != FT_POOL_NONE || n * e->dims <= VALUES_MAX) return true;
+    return ft_http_error_set(error, FT_ERR_INVALID, "input",
+                             "the input has %lld tokens, want at most %d without pooling",
+                             (long long)n, VALUES_MAX / e->dims);
+}
+
 static bool read(embedding *e, const json_t *body, ft_http_error *error)
 {
     const char *format = "float", *model = e->d->name;
     const json_t *input = ft_get(body, "input");
     if (!input) input = ft_get(body, "content");
     if (!input && e->form >= OLLAMA) input = ft_get(body, "prompt");
+    if (e->pooling == FT_POOL_NONE && e->form != NATIVE)
+        return ft_http_error_set(
+            error, FT_ERR_INVALID, NULL,
+            "this route returns one vector per text, which --pooling none does "
+            "not make; use /embedding, or another pooling");
     if (!ft_want_text(body, "encoding_format", &format, error) ||
         !ft_want_text(body, "model", &model, error) ||
         !ft_want_int(body, "dimensions", 1, e->d->info->width, &e->dims, error) ||
@@ -167,11 +201,31 @@ static bool read(embedding *e, const json_t *body, ft_http_error *error)
     if (e->form == OLLAMA_ONE && e->p.n != 1)
         return ft_http_error_set(error, FT_ERR_INVALID, "prompt",
                                  "prompt has %d texts, want one; /api/embed takes several", e->p.n);
+    if (!few_values(e, error)) return false;
+    if (e->pooling == FT_POOL_NONE || e->pooling == FT_POOL_RANK) e->norm = -1;
+    if (e->pooling == FT_POOL_RANK) e->dims = 1;
     e->base64 = !strcmp(format, "base64");
     e->model = ft_strdup(model);
     if (e->base64 || !strcmp(format, "float")) return true;
     return ft_http_error_set(error, FT_ERR_INVALID, "encoding_format",
                              "encoding_format is \"%.40s\", want float or base64", format);
+}
+
+static bool read_rerank(embedding *e, const json_t *body, ft_http_error *error)
+{
+    const char *model = e->d->name;
+    json_t *prompts = NULL;
+    if (!e->d->info->ranks)
+        return ft_http_error_set(error, FT_ERR_UNSUPPORTED, NULL,
+                                 "this model cannot rank documents: it has no classification head; "
+                                 "load a reranking model");
+    bool ok = ft_want_text(body, "model", &model, error) &&
+              (prompts = ft_rerank_prompts(e->d, body, error)) &&
+              ft_prompts_read(NULL, e->d, prompts, "documents", &e->p, error) && fits(e, error) &&
+              ft_rerank_top(body, e->p.n, &e->top, error);
+    json_decref(prompts);
+    if (ok) e->model = ft_strdup(model);
+    return ok;
 }
 
 static ft_status begin(embedding *e, ft_call *c, ft_err *err)
@@ -186,7 +240,8 @@ static ft_status begin(embedding *e, ft_call *c, ft_err *err)
     const ft_embedding_params p = {.ids = ids,
                                    .n_ids = n_ids,
                                    .n = e->p.n,
-                                   .pooling = FT_POOL_MEAN,
+                                   .pooling = e->pooling,
+                                   .raw = e->norm != 2,
                                    .client = ft_call_client(c),
                                    .wake = wake,
                                    .user = c};
@@ -203,11 +258,19 @@ static void start_embedding(ft_call *c, form f)
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
     embedding *e = ft_new(embedding);
-    *e = (embedding){.d = d, .form = f, .dims = d->info->width, .norm = 2};
-    bool unload, ok = f < OLLAMA || ft_ollama_keep_alive(c, d, &unload, &error);
-    ok = ok && read(e, c->body, &error);
+    const int own = f == RERANK ? (int)FT_POOL_RANK : c->s->p.pooling;
+    const int pooling = own >= 0 ? own : d->info->pooling;
+    *e = (embedding){.d = d,
+                     .form = f,
+                     .pooling = pooling < 0 ? FT_POOL_MEAN : (ft_pooling)pooling,
+                     .dims = d->info->width,
+                     .norm = c->s->p.embd_normalize};
+    const bool ollama = f == OLLAMA || f == OLLAMA_ONE;
+    bool unload, ok = !ollama || ft_ollama_keep_alive(c, d, &unload, &error);
+    ok = ok && (f == RERANK ? read_rerank : read)(e, c->body, &error);
     const ft_status st = ok ? begin(e, c, &err) : FT_OK;
     if (st) ok = ft_http_error_from(&error, st, NULL, &err);
+    if (st == FT_EUNSUPPORTED) error.kind = FT_ERR_UNSUPPORTED;
     if (st == FT_EDEVICE)
         error.kind = FT_ERR_UNAVAILABLE; /* rejected before it started: the client may retry */
     if (!ok) {
@@ -245,8 +308,5 @@ void ft_run_ollama_embeddings(ft_call *c)
 
 void ft_run_rerank(ft_call *c)
 {
-    ft_http_error error;
-    ft_http_error_set(&error, FT_ERR_UNSUPPORTED, NULL,
-                      "this model cannot rank documents; load a reranking model");
-    ft_call_fail(c, &error);
+    start_embedding(c, RERANK);
 }

@@ -166,13 +166,20 @@ static void end_choice(ft_generation *t, ft_choice *c)
     if (!c->st && t->stream) t->format->end(t, c);
 }
 
+/* The first event says that nothing is processed, the last one, before the first token, that
+ * everything is. */
 static void send_progress(ft_generation *t, ft_choice *c)
 {
     ft_job_progress p;
     if (!t->progress || !t->format->progress || (c->n_tokens && t->done_tokens >= 0)) return;
     ft_job_look(c->job, &p);
-    if (p.slot < 0 || p.done_tokens == t->done_tokens) return;
-    if (t->done_tokens < 0) p.done_tokens = p.cached_tokens; /* the first event: nothing is done */
+    if (p.slot < 0) return;
+    if (t->done_tokens < 0) {
+        ft_job_progress first = p;
+        t->done_tokens = first.done_tokens = p.cached_tokens;
+        t->format->progress(t, c, &first);
+    }
+    if (p.done_tokens <= t->done_tokens) return;
     t->done_tokens = p.done_tokens;
     t->format->progress(t, c, &p);
 }
@@ -181,8 +188,10 @@ static void pump_choice(ft_generation *t, ft_choice *c)
 {
     ft_event e;
     if (t->stream) send_progress(t, c);
-    while ((!t->stream || t->c->out.len < UNSENT_MAX) && ft_job_next(c->job, &e))
+    while ((!t->stream || t->c->out.len < UNSENT_MAX) && ft_job_next(c->job, &e)) {
+        if (t->stream && !c->n_tokens) send_progress(t, c);
         take_event(t, c, &e);
+    }
     check_time_limit(t, c);
     if (t->stream || ft_job_done(c->job)) flush(t, c);
     if (ft_job_done(c->job)) end_choice(t, c);

@@ -120,8 +120,9 @@ typedef struct ft_usage {
 ft_usage ft_generation_usage(const ft_generation *t);
 json_t *ft_usage_openai(const ft_generation *t);
 json_t *ft_progress_json(const ft_generation *t, const ft_job_progress *p);
-/* With timings_per_token: adds the timings of the response so far. */
-void ft_live_timings(const ft_generation *t, const ft_choice *c, json_t *j);
+/* With timings_per_token: adds the timings of the response so far, or as of `at`. */
+void ft_live_timings(const ft_generation *t, const ft_choice *c, const ft_job_progress *at,
+                     json_t *j);
 /* Adds the warnings to the first object that is sent. Returns j. */
 json_t *ft_with_warnings(ft_generation *t, json_t *j);
 /* Sends an SSE comment line, which clients ignore. */

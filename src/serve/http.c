@@ -466,7 +466,8 @@ static void parse(ft_call *c)
 {
     ft_http_error error;
     if (!c->post || c->body) return;
-    if (check_body_memory(c, &error) && ft_body_parse(&c->body, ft_buf_str(&c->in), &error)) {
+    if (check_body_memory(c, &error) &&
+        ft_body_parse(&c->body, ft_buf_str(&c->in), c->route && c->route->list, &error)) {
         ft_prompt_log(c, ft_buf_str(&c->in));
         ft_buf_release(&c->in);
         return;
@@ -572,7 +573,7 @@ static enum MHD_Result on_headers(ft_call *c, const char *url, const char *metho
                                   const char *version)
 {
     ft_http_error error;
-    c->post = !strcmp(method, "POST");
+    c->post = !strcmp(method, "POST") || !strcmp(method, "DELETE");
     c->http_1_0 = !strcmp(version, "HTTP/1.0");
     if (check_headers(c, url, method, &error)) return MHD_YES;
     refuse(c, &error);
@@ -761,6 +762,7 @@ void ft_server_close(ft_server *s)
     ft_offload_free(s->fetch);
     ft_peers_release(s);
     ft_work_free(s->work);
+    ft_store_stop(s);
     if (s->unix_path) unlink(s->unix_path);
     ft_free(s->unix_path);
     ft_free(s->tls_key);

@@ -54,7 +54,7 @@ static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
                           "tokens_predicted", c->n_tokens, "tokens_evaluated", c->n_prompt);
     if (json_array_size(p->logprobs))
         json_object_set_new(j, "completion_probabilities", json_copy(p->logprobs));
-    ft_live_timings(t, c, j);
+    ft_live_timings(t, c, NULL, j);
     ft_generation_event(t, NULL, j);
 }
 
@@ -69,7 +69,7 @@ static void progress(ft_generation *t, ft_choice *c, const ft_job_progress *p)
         json_pack("{s:i, s:s, s:[], s:b, s:i, s:i, s:i, s:o}", "index", c->index, "content", "",
                   "tokens", "stop", 0, "id_slot", p->slot, "tokens_predicted", 0,
                   "tokens_evaluated", c->n_prompt, "prompt_progress", ft_progress_json(t, p));
-    ft_live_timings(t, c, j);
+    ft_live_timings(t, c, p, j);
     ft_generation_event(t, NULL, j);
 }
 

@@ -83,8 +83,10 @@ void ft_run_models(ft_call *c)
     for (int i = 0; i < n; i++) {
         const ft_served *d = ft_models_at(s, i);
         if (d->gone) continue;
-        json_array_append_new(list, model_entry(s, d));
-        json_array_append_new(models, ft_ollama_entry(d));
+        json_t *entry = model_entry(s, d), *model = ft_ollama_entry(d);
+        json_object_set(model, "capabilities", json_object_get(entry, "capabilities"));
+        json_array_append_new(list, entry);
+        json_array_append_new(models, model);
     }
     pthread_mutex_unlock(&s->lock);
     ft_call_json(c, 200,

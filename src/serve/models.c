@@ -43,6 +43,21 @@ bool ft_models_one(const ft_server *s)
     return s->models->n == 1 && !s->models->p.scan;
 }
 
+const ft_models_params *ft_models_params_of(const ft_server *s)
+{
+    return &s->models->p;
+}
+
+void ft_models_let_go(ft_server *s, int i)
+{
+    pthread_mutex_lock(&s->lock);
+    ft_served *d = s->models->at[i];
+    if (d->state == FT_SERVED_LOADED) d->state = FT_SERVED_DRAINING;
+    d->evicted = false;
+    pthread_cond_signal(&s->models->change);
+    pthread_mutex_unlock(&s->lock);
+}
+
 const char *ft_served_status(const ft_served *d)
 {
     static const char *const words[] = {"unloaded", "loading", "unloading", "loaded", "loaded"};
@@ -596,6 +611,7 @@ static void put_listed(ft_models *m, const ft_served_model *from)
     ft_served *d = put_model(m, from->name, from->aliases);
     d->bytes = d->file_bytes = from->bytes;
     d->gone = from->gone;
+    if (from->sha256) d->sha256 = ft_strdup(from->sha256);
     if (from->error) snprintf(d->error, sizeof d->error, "%s", from->error);
 }
 
@@ -692,6 +708,7 @@ void ft_models_free(ft_models *m)
         if (d->llm && m->p.unload) m->p.unload(m->p.user, i, d->llm);
         ft_free(d->name);
         ft_free(d->aliases);
+        ft_free(d->sha256);
         json_decref(d->props);
         ft_free(d);
     }

@@ -68,6 +68,7 @@ typedef struct ft_served {
     char error[512];   /* message of the last failed load or check */
     bool checked;      /* the metadata of the file is good */
     bool gone;         /* the file was removed; listed no more */
+    char *sha256;      /* of the file; NULL: not known */
     json_t *props;     /* last GET /props while loaded; NULL: never loaded */
 } ft_served;
 
@@ -94,6 +95,9 @@ int ft_models_max(const struct ft_server *s);                      /* 0: no limi
 bool ft_models_autoload(const struct ft_server *s);
 /* Looks for new models now. */
 ft_status ft_models_rescan(struct ft_server *s, ft_err *err);
+const ft_models_params *ft_models_params_of(const struct ft_server *s);
+/* Unloads model i, which was removed, when no call uses it any more. */
+void ft_models_let_go(struct ft_server *s, int i);
 /* Totals over all models, including what they counted before they were unloaded. */
 void ft_models_counts(struct ft_server *s, ft_llm_stats *out);
 const char *ft_served_status(const ft_served *d); /* "loaded" etc.; under the lock */

@@ -44,14 +44,14 @@ static json_t *details(const ft_served *d)
 
 json_t *ft_ollama_entry(const ft_served *d)
 {
-    char when[40], digest[72];
+    char when[40];
     const bool there = d->state >= FT_SERVED_LOADED;
     const uint64_t size = d->file_bytes ? d->file_bytes : there ? d->info->weight_bytes : d->bytes;
-    snprintf(digest, sizeof digest, "%016llx%016llx", (unsigned long long)size,
-             (unsigned long long)(there ? d->info->parameters : 0));
-    return json_pack("{s:s, s:s, s:s, s:I, s:s, s:o}", "name", d->name, "model", d->name,
-                     "modified_at", ft_ollama_time(when), "size", (json_int_t)size, "digest",
-                     digest, "details", details(d));
+    json_t *j =
+        json_pack("{s:s, s:s, s:s, s:I, s:o}", "name", d->name, "model", d->name, "modified_at",
+                  ft_ollama_time(when), "size", (json_int_t)size, "details", details(d));
+    if (d->sha256) json_object_set_new(j, "digest", json_string(d->sha256));
+    return j;
 }
 
 /* All models, or only the loaded ones. */
@@ -103,51 +103,6 @@ void ft_run_ollama_show(ft_call *c)
                  json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "modelfile", "", "parameters", "",
                            "template", template, "details", details(d), "model_info", info,
                            "capabilities", can));
-}
-
-/* ---- models that others manage ---- */
-
-static void put_status(ft_buf *b, const char *text)
-{
-    ft_buf_printf(b, "{\"status\":\"%s\"}\n", text);
-}
-
-/* A model of this server is there already; it does not download others. */
-void ft_run_ollama_pull(ft_call *c)
-{
-    const char *name = NULL;
-    bool stream = true;
-    ft_http_error error;
-    bool ok = ft_want_text(c->body, "model", &name, &error) &&
-              (name || ft_want_text(c->body, "name", &name, &error)) &&
-              ft_want_bool(c->body, "stream", &stream, &error);
-    if (ok && !name)
-        ok = ft_http_error_set(&error, FT_ERR_INVALID, "model", "model is missing, want a name");
-    if (ok && !(atomic_load(&c->s->ready) && ft_models_named(c->s, name)))
-        ok =
-            ft_http_error_set(&error, FT_ERR_NOT_FOUND, "model",
-                              "the model %.80s is not here; run: foretoken pull %.80s", name, name);
-    if (!ok) {
-        ft_call_fail(c, &error);
-        return;
-    }
-    ft_buf b;
-    ft_buf_init(&b, 4096);
-    if (stream) put_status(&b, "pulling manifest");
-    if (stream) put_status(&b, "verifying sha256 digest");
-    put_status(&b, "success");
-    ft_call_bytes(c, 200, stream ? "application/x-ndjson" : "application/json; charset=utf-8",
-                  ft_buf_z(&b), b.len);
-    ft_buf_release(&b);
-}
-
-void ft_run_ollama_unsupported(ft_call *c)
-{
-    ft_http_error error;
-    ft_http_error_set(&error, FT_ERR_UNSUPPORTED, NULL,
-                      "%s is not supported: models are managed with foretoken pull, list and rm",
-                      c->route->path);
-    ft_call_fail(c, &error);
 }
 
 /* ---- request bodies ---- */
@@ -308,16 +263,18 @@ static bool read_request(ft_call *c, const ft_served *d, ft_gen_params *a, json_
     if (!is_supported(c->body, error) || !ft_want_bool(c->body, "raw", &raw, error) ||
         !ft_want_text(c->body, "suffix", &suffix, error))
         return false;
-    if (suffix && *suffix)
-        return ft_gen_params_fields(a, d, chat, error) &&
-               ft_prompt_infill(d, NULL, json_string_value(ft_get(c->body, "prompt")), "", suffix,
-                                &p->ids, error);
-    if (!raw) return ft_chat_read(a, c->s, d, chat, p, error);
+    const bool infill = suffix && *suffix;
+    if (!infill && !raw) return ft_chat_read(a, c->s, d, chat, p, error);
     const json_t *prompt = ft_get(c->body, "prompt");
+    const char *text = json_string_value(prompt);
+    if (!text)
+        return ft_http_error_set(error, FT_ERR_INVALID, "prompt",
+                                 "prompt is missing, want a string with %s",
+                                 infill ? "suffix" : "raw");
     *p = (ft_chat_prompt){0};
-    return ft_gen_params_fields(a, d, chat, error) &&
-           ft_encode_prompt(d, json_string_value(prompt), json_string_length(prompt), &p->ids,
-                            error);
+    if (!ft_gen_params_fields(a, d, chat, error)) return false;
+    return infill ? ft_prompt_infill(d, NULL, text, "", suffix, &p->ids, error)
+                  : ft_encode_prompt(d, text, json_string_length(prompt), &p->ids, error);
 }
 
 static void run_ollama(ft_call *c, bool chat)

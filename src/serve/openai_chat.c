@@ -81,7 +81,7 @@ static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
     json_t *j = chunk(t, c, delta, NULL, p->logprobs);
     if (json_array_size(p->ids)) json_object_set_new(j, "tokens", json_copy(p->ids));
     if (t->return_drafted) json_object_set_new(j, "drafted", json_boolean(p->drafted));
-    ft_live_timings(t, c, j);
+    ft_live_timings(t, c, NULL, j);
     ft_generation_event(t, NULL, j);
 }
 
@@ -103,6 +103,7 @@ static void progress(ft_generation *t, ft_choice *c, const ft_job_progress *p)
 {
     json_t *j = chunk(t, c, json_object(), NULL, NULL);
     json_object_set_new(j, "prompt_progress", ft_progress_json(t, p));
+    ft_live_timings(t, c, p, j);
     ft_generation_event(t, NULL, j);
 }
 
@@ -220,7 +221,7 @@ static bool modernise(ft_call *c, json_t *extra, ft_http_error *error)
 void ft_run_chat(ft_call *c)
 {
     const char *model = NULL;
-    bool verbose = false;
+    bool verbose = c->s->p.verbose;
     ft_http_error error;
     ft_gen_params a;
     ft_chat_prompt p = {0};

@@ -50,7 +50,7 @@ static void send_choice(ft_generation *t, const ft_choice *c, json_t *k)
 {
     json_t *j = head(t);
     json_object_set_new(j, "choices", json_pack("[o]", k));
-    ft_live_timings(t, c, j);
+    ft_live_timings(t, c, NULL, j);
     ft_generation_event(t, NULL, j);
 }
 
@@ -188,7 +188,7 @@ static bool prompts(const ft_served *d, const json_t *body, ft_prompts *p, ft_ht
 void ft_run_completions(ft_call *c)
 {
     const char *model = NULL;
-    bool echo = false, verbose = false;
+    bool echo = false, verbose = c->s->p.verbose;
     ft_http_error error;
     ft_gen_params a;
     ft_prompts p = {0};

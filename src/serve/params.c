@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/params.h"
 #include "serve/constraints.h"
+#include "serve/lora.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -394,5 +395,5 @@ bool ft_gen_params_fields(ft_gen_params *a, const ft_served *d, const json_t *bo
     if (options && !ft_want_bool(options, "include_usage", &a->include_usage, error)) return false;
     return few_enough(a, d, error) && stops(a, body, error) && seed(a, body, error) &&
            biases(a, d, body, error) && samplers(a, body, error) && breakers(a, body, error) &&
-           ft_constraints_read(a, body, error);
+           ft_lora_field(a, d, body, error) && ft_constraints_read(a, body, error);
 }

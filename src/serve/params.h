@@ -31,6 +31,7 @@ typedef struct ft_gen_params {
     const char **breaker;
     int32_t *bias_id;
     float *bias;
+    float lora[FT_ADAPTERS_MAX];
     char samplers[256];
     const char *image_hosts; /* as in ft_serve_params */
     double image_s;          /* time that is left for downloads of this request's images */

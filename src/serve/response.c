@@ -94,16 +94,24 @@ json_t *ft_progress_json(const ft_generation *t, const ft_job_progress *p)
                      "processed", p->done_tokens, "time_ms", (ft_now_s() - t->c->begun_s) * 1e3);
 }
 
-void ft_live_timings(const ft_generation *t, const ft_choice *c, json_t *j)
+void ft_live_timings(const ft_generation *t, const ft_choice *c, const ft_job_progress *at,
+                     json_t *j)
 {
-    if (!t->timings_per_token) return;
     ft_job_progress p;
-    ft_job_look(c->job, &p);
-    const ft_response so_far = {.prompt_tokens = p.prompt_tokens,
+    if (!t->timings_per_token) return;
+    if (at)
+        p = *at;
+    else
+        ft_job_look(c->job, &p);
+    const double now = ft_now_s();
+    const bool begun = p.done_tokens > p.cached_tokens;
+    const ft_response so_far = {.prompt_tokens = FT_MAX(p.done_tokens, p.cached_tokens),
                                 .cached_tokens = p.cached_tokens,
                                 .output_tokens = c->n_tokens,
-                                .output_s = c->first_s > 0 ? ft_now_s() - c->first_s : 0,
-                                .prompt_s = c->first_s > 0 ? c->first_s - t->c->begun_s : 0};
+                                .output_s = c->first_s > 0 ? now - c->first_s : 0,
+                                .prompt_s = c->first_s > 0 ? c->first_s - t->c->begun_s
+                                            : begun        ? now - t->c->begun_s
+                                                           : 0};
     json_object_set_new(j, "timings", ft_timings_json(&so_far));
 }
 

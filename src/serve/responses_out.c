@@ -178,6 +178,8 @@ static void close_item(ft_generation *t, ft_choice *c)
     } else if (kind == FT_PART_THOUGHT) {
         send_with(t, "response.reasoning_text.done", item_event(t, c, true), "text",
                   ft_json_string(ft_buf_z(&c->thought), c->thought.len));
+        send_with(t, "response.content_part.done", item_event(t, c, true), "part",
+                  text_part("reasoning_text", &c->thought));
     } else {
         json_t *j = item_event(t, c, true);
         json_object_set_new(j, "logprobs", json_array());
@@ -200,9 +202,9 @@ static void open_item(ft_generation *t, ft_choice *c, ft_event_part kind)
     event(t, "response.output_item.added",
           json_pack("{s:i, s:o}", "output_index", c->n_block++, "item",
                     item(t, c, kind, open_call(c), false)));
-    if (kind == FT_PART_ANSWER)
+    if (kind != FT_PART_CALL)
         send_with(t, "response.content_part.added", item_event(t, c, true), "part",
-                  text_part("output_text", NULL));
+                  text_part(kind == FT_PART_THOUGHT ? "reasoning_text" : "output_text", NULL));
 }
 
 static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
@@ -213,7 +215,7 @@ static void piece(ft_generation *t, ft_choice *c, const ft_piece *p)
     json_t *j = item_event(t, c, kind != FT_PART_CALL);
     json_object_set_new(j, "delta", ft_json_string(p->p, p->n));
     if (kind == FT_PART_ANSWER) json_object_set_new(j, "logprobs", json_array());
-    ft_live_timings(t, c, j);
+    ft_live_timings(t, c, NULL, j);
     event(t,
           kind == FT_PART_CALL      ? "response.function_call_arguments.delta"
           : kind == FT_PART_THOUGHT ? "response.reasoning_text.delta"

@@ -2,10 +2,11 @@
 #include "serve/routes.h"
 #include "serve/server.h"
 
-#define OPENAI    FT_API_OPENAI, false
-#define ANTHROPIC FT_API_ANTHROPIC, false
-#define OLLAMA    FT_API_OLLAMA, false
-#define OPEN      FT_API_OPENAI, true
+#define OPENAI    FT_API_OPENAI, false, false
+#define ANTHROPIC FT_API_ANTHROPIC, false, false
+#define OLLAMA    FT_API_OLLAMA, false, false
+#define OPEN      FT_API_OPENAI, true, false
+#define LIST      FT_API_OPENAI, false, true
 
 static const ft_http_route TABLE[] = {
     {"GET", "/", ft_run_page, OPEN},
@@ -23,6 +24,8 @@ static const ft_http_route TABLE[] = {
     {"GET", "/slots", ft_run_slots, OPENAI},
     {"POST", "/slots/{}", ft_run_slot_action, OPENAI},
     {"GET", "/metrics", ft_run_metrics, OPENAI},
+    {"GET", "/lora-adapters", ft_run_lora, OPENAI},
+    {"POST", "/lora-adapters", ft_run_lora_set, LIST},
 
     {"POST", "/v1/chat/completions", ft_run_chat, OPENAI},
     {"POST", "/chat/completions", ft_run_chat, OPENAI},
@@ -60,9 +63,9 @@ static const ft_http_route TABLE[] = {
     {"POST", "/api/embed", ft_run_ollama_embed, OLLAMA},
     {"POST", "/api/embeddings", ft_run_ollama_embeddings, OLLAMA},
     {"POST", "/api/pull", ft_run_ollama_pull, OLLAMA},
-    {"DELETE", "/api/delete", ft_run_ollama_unsupported, OLLAMA},
-    {"POST", "/api/copy", ft_run_ollama_unsupported, OLLAMA},
-    {"POST", "/api/create", ft_run_ollama_unsupported, OLLAMA},
+    {"DELETE", "/api/delete", ft_run_ollama_delete, OLLAMA},
+    {"POST", "/api/copy", ft_run_ollama_copy, OLLAMA},
+    {"POST", "/api/create", ft_run_ollama_create, OLLAMA},
     {"POST", "/api/push", ft_run_ollama_unsupported, OLLAMA},
     {NULL, NULL, NULL, OPENAI},
 };

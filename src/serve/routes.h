@@ -14,6 +14,8 @@ void ft_run_props_set(ft_call *c);
 void ft_run_slots(ft_call *c);
 void ft_run_slot_action(ft_call *c);
 void ft_run_metrics(ft_call *c);
+void ft_run_lora(ft_call *c);
+void ft_run_lora_set(ft_call *c);
 void ft_run_page(ft_call *c); /* ui.c: the files of web/ */
 
 void ft_run_chat(ft_call *c);
@@ -43,6 +45,9 @@ void ft_run_ollama_generate(ft_call *c);
 void ft_run_ollama_embed(ft_call *c);
 void ft_run_ollama_embeddings(ft_call *c);
 void ft_run_ollama_pull(ft_call *c);
-void ft_run_ollama_unsupported(ft_call *c); /* delete, copy, create, push */
+void ft_run_ollama_delete(ft_call *c);
+void ft_run_ollama_copy(ft_call *c);
+void ft_run_ollama_create(ft_call *c);
+void ft_run_ollama_unsupported(ft_call *c); /* push */
 
 #endif

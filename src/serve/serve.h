@@ -39,6 +39,7 @@ typedef struct ft_serve_params {
     bool no_page;               /* do not serve the web page at / */
     bool log_requests;          /* log one line per request */
     bool log_json;              /* these lines are JSON objects */
+    bool verbose;               /* default of the request field: __verbose in responses */
     const char *prompts_dir;    /* directory to which request bodies are written; NULL: none */
     bool normalize;       /* remove lines that change with each request from system messages */
     const char *thinking; /* "on", "off", "auto" */
@@ -49,6 +50,9 @@ typedef struct ft_serve_params {
     const char *reasoning_message; /* text inserted when the budget is used up; NULL: none */
     bool cache_prompt;             /* default of the request field */
     int64_t seed;                  /* default of the request field; < 0: random */
+    int pooling;        /* ft_pooling of embeddings; < 0: as the file says, or the mean */
+    int embd_normalize; /* 0: largest absolute value 1; P: P-norm 1; < 0: as they are. Default of
+                         * the request field */
 } ft_serve_params;
 
 typedef struct ft_served_model {
@@ -56,8 +60,13 @@ typedef struct ft_served_model {
     uint64_t bytes;      /* file size */
     const char *aliases; /* other names, comma-separated; NULL: none */
     const char *error;   /* why the file cannot be loaded; NULL: it may be */
+    const char *sha256;  /* of the file, in hex; NULL: not known */
     bool gone;           /* the file was removed */
 } ft_served_model;
+
+/* sha256: in hex, "": not known. Returns false to end the download. */
+typedef bool ft_pull_progress(void *user, const char *file, const char *sha256, uint64_t got,
+                              uint64_t total);
 
 /* Models that the server may load and unload. */
 typedef struct ft_models_params {
@@ -78,6 +87,14 @@ typedef struct ft_models_params {
     /* scan looks for new models; NULL: the list never changes. *at: all models, those known before
      * first and in the same order; valid until the next call. Called by one thread at a time. */
     ft_status (*scan)(void *user, const ft_served_model **at, int *n, ft_err *err);
+    /* Changes by request; NULL: not allowed. They run on threads of their own; scan shows the
+     * result. pull downloads a model by its name and calls progress, which returns false to end it.
+     * remove deletes model i. derive adds a model `name` that is model i with other parameters: a
+     * JSON object with Ollama's names; NULL: the same ones. */
+    ft_status (*pull)(void *user, const char *name, ft_pull_progress *progress, void *progress_user,
+                      ft_err *err);
+    ft_status (*remove)(void *user, int i, ft_err *err);
+    ft_status (*derive)(void *user, int i, const char *name, const char *params, ft_err *err);
     void *user;
 } ft_models_params;
 

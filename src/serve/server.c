@@ -26,7 +26,7 @@ void ft_serve_defaults(ft_serve_params *p)
         .body_s = 60,
         .write_s = 30,
         .drain_s = 10,
-        .body_max = (size_t)16 << 20,
+        .body_max = (size_t)32 << 20,
         .body_memory = (size_t)1 << 30,
         .slots = true,
         .log_requests = true,
@@ -35,6 +35,8 @@ void ft_serve_defaults(ft_serve_params *p)
         .reasoning_budget = -1,
         .cache_prompt = true,
         .seed = -1,
+        .pooling = -1,
+        .embd_normalize = 2,
     };
 }
 
@@ -76,6 +78,18 @@ void ft_server_trim(ft_server *s)
 uint64_t ft_call_salt(const ft_call *c)
 {
     return c->s->p.cache_shared ? 0 : c->key;
+}
+
+bool ft_call_may_change(ft_call *c, const char *what)
+{
+    ft_http_error error;
+    if (!ft_call_salt(c)) return true;
+    ft_http_error_set(&error, FT_ERR_FORBIDDEN, NULL,
+                      "%s those of all keys; with several keys, changing them requires "
+                      "--cache-shared",
+                      what);
+    ft_call_fail(c, &error);
+    return false;
 }
 
 ft_status ft_server_reload(ft_server *s, ft_err *err)

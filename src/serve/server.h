@@ -50,6 +50,9 @@ struct ft_server {
     int n_lingering;
     pthread_t watch;
     struct ft_work *work;
+    pthread_t pull; /* the thread of a download (store.c) */
+    bool pull_open; /* it has to be joined; changed only by who has set pulling */
+    atomic_bool pulling;
     struct ft_offload *offload; /* runs handlers with large bodies */
     struct ft_offload *compile; /* runs handlers that compile a grammar */
     struct ft_offload *fetch;   /* runs handlers that download images; NULL: they may not */
@@ -73,6 +76,9 @@ void ft_offload_free(struct ft_offload *o);
 
 /* server.c: calls with the same salt share cached prompts: those with the same API key, or all. */
 uint64_t ft_call_salt(const ft_call *c);
+/* false: there are several keys that share nothing, so that the call, which would change something
+ * for all of them, was answered with an error. what: "the defaults are". */
+bool ft_call_may_change(ft_call *c, const char *what);
 
 /* server.c: returns freed memory to the system after large requests. */
 void ft_server_trim(ft_server *s);
@@ -112,6 +118,7 @@ typedef struct ft_work_item {
 } ft_work_item;
 void ft_work_start(ft_call *c, const ft_work_item *e, void *arg);
 struct ft_work *ft_work_new(int threads);
+void ft_store_stop(ft_server *s);     /* waits for the end of a download, whose call has ended */
 void ft_work_free(struct ft_work *w); /* finishes running items, drops queued ones */
 
 /* Writes prefix and n random letters and digits. out has strlen(prefix) + n + 1 bytes. */

@@ -1,6 +1,7 @@
 #include "serve/settings.h"
 
 #include "base/params.h"
+#include "serve/lora.h"
 
 #include <stdlib.h>
 
@@ -64,12 +65,11 @@ static void put(json_t *j, int row, const void *from)
 /* Fields of llama.cpp whose value never changes here. */
 static void put_fixed(json_t *j)
 {
-    json_t *fixed =
-        json_pack("{s:f, s:f, s:i, s:i, s:[], s:s, s:s, s:b, s:s, s:b, s:b, s:b, s:b, s:[]}",
-                  "adaptive_target", -1.0, "adaptive_decay", 0.9, "n_keep", 0, "n_discard", 0,
-                  "preserved_tokens", "chat_format", "Content-only", "reasoning_format", "none",
-                  "reasoning_in_content", 0, "generation_prompt", "", "backend_sampling", 0,
-                  "stream", 0, "timings_per_token", 0, "post_sampling_probs", 0, "lora");
+    json_t *fixed = json_pack(
+        "{s:f, s:f, s:i, s:i, s:[], s:s, s:s, s:b, s:s, s:b, s:b, s:b, s:b}", "adaptive_target",
+        -1.0, "adaptive_decay", 0.9, "n_keep", 0, "n_discard", 0, "preserved_tokens", "chat_format",
+        "Content-only", "reasoning_format", "none", "reasoning_in_content", 0, "generation_prompt",
+        "", "backend_sampling", 0, "stream", 0, "timings_per_token", 0, "post_sampling_probs", 0);
     json_object_update(j, fixed);
     json_decref(fixed);
 }
@@ -101,6 +101,7 @@ json_t *ft_settings_json(const ft_served *d, const ft_request *r, uint64_t seed)
     json_object_set_new(j, "grammar_triggers", texts(r->grammar_trigger, r->n_grammar_trigger));
     json_object_set_new(j, "speculative.types", json_string(d->info->draft_type));
     put_fixed(j);
+    json_object_set_new(j, "lora", ft_lora_json(r));
     return j;
 }
 

@@ -110,6 +110,7 @@ void ft_run_props_set(ft_call *c)
         ft_call_fail(c, &error);
         return;
     }
+    if (!ft_call_may_change(c, "the defaults are")) return;
     ft_served *d = ft_call_model(c, NULL);
     if (!d) return;
     ft_gen_params_init(&a, c->s, d);
@@ -132,16 +133,17 @@ static json_t *slot(const ft_served *d, ft_slot_info slot, uint64_t salt, const 
     const ft_slot_info *l = &slot;
     if (slot.cache_salt && slot.cache_salt != salt)
         slot = (ft_slot_info){.id = slot.id, .busy = slot.busy, .ctx = slot.ctx};
-    json_t *next = json_pack(
-        "{s:b, s:b, s:i, s:i}", "has_next_token", l->busy, "has_new_line", 0, "n_remain",
-        l->busy ? l->ctx - l->prompt_tokens - l->output_tokens : -1, "n_decoded", l->output_tokens);
-    json_t *j = json_pack("{s:i, s:I, s:i, s:b, s:b, s:i, s:i, s:i, s:f, s:f, s:o, s:[o]}", "id",
-                          l->id, "id_task", l->job ? (json_int_t)l->job : -1, "n_ctx", l->ctx,
-                          "speculative", d->info->drafts, "is_processing", l->busy,
-                          "n_prompt_tokens", l->prompt_tokens, "n_prompt_tokens_processed",
-                          l->prompt_tokens - l->cached_tokens, "n_prompt_tokens_cache",
-                          l->cached_tokens, "accept_len", l->accept_len, "k", l->draft_mean,
-                          "params", ft_settings_json(d, r, r->sampling.seed), "next_token", next);
+    json_t *next =
+        json_pack("{s:b, s:b, s:i, s:i}", "has_next_token", l->busy, "has_new_line", 0, "n_remain",
+                  l->busy ? l->ctx - l->prompt_tokens - l->output_tokens : -1, "n_decoded",
+                  l->busy ? l->output_tokens : 0);
+    json_t *j = json_pack(
+        "{s:i, s:I, s:i, s:b, s:b, s:i, s:i, s:i, s:f, s:f, s:[o]}", "id", l->id, "id_task",
+        l->job ? (json_int_t)l->job : -1, "n_ctx", l->ctx, "speculative", d->info->drafts,
+        "is_processing", l->busy, "n_prompt_tokens", l->prompt_tokens, "n_prompt_tokens_processed",
+        l->prompt_tokens - l->cached_tokens, "n_prompt_tokens_cache", l->cached_tokens,
+        "accept_len", l->accept_len, "k", l->draft_mean, "next_token", next);
+    if (l->busy) json_object_set_new(j, "params", ft_settings_json(d, r, r->sampling.seed));
     return j;
 }
 
@@ -250,6 +252,8 @@ static void send_action(ft_call *c, void *arg)
         json_object_set_new(j, a->file == ft_slot_save ? "n_written" : "n_read",
                             json_integer(a->bytes));
     }
+    if (!a->file) /* prefixes of the erased context may be left in the cache of all slots */
+        json_object_set_new(j, "cache_shared", json_boolean(c->s->p.cache_prompt));
     json_object_set_new(j, "timings", json_pack("{s:f}", a->verb, a->ms));
     ft_call_json(c, 200, j);
 }

@@ -3,6 +3,7 @@
 #include "text/gbnf.h"
 #include "text/schema_parts.h"
 
+#include "base/json.h"
 #include "base/dict.h"
 #include "base/mem.h"
 
@@ -769,7 +770,7 @@ ft_status ft_schema_load(json_t **out, ft_str schema, ft_err *err)
     if (schema.n > FT_SCHEMA_TEXT_MAX)
         return ft_fail(err, FT_ELIMIT, "schema of %zu bytes, want at most %zu", schema.n,
                        FT_SCHEMA_TEXT_MAX);
-    *out = json_loadb(schema.p, schema.n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &at);
+    *out = ft_json_load(schema.p, schema.n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &at);
     if (*out) return FT_OK;
     return ft_fail(err, FT_EFORMAT, "schema line %d column %d: %s", at.line, at.column, at.text);
 }

@@ -280,10 +280,15 @@ static ft_status read_bounds(ft_schema_ctx *c, const json_t *flat, bounds *b)
     return read_bound(c, flat, "exclusiveMaximum", true, false, b);
 }
 
+static uint64_t magnitude(int64_t m)
+{
+    return m < 0 ? -(uint64_t)m : (uint64_t)m;
+}
+
 static int digits_of(int64_t m)
 {
     int n = 1;
-    for (m = llabs(m); m >= 10; m /= 10) n++;
+    for (uint64_t u = magnitude(m); u >= 10; u /= 10) n++;
     return n;
 }
 
@@ -291,7 +296,7 @@ static int digits_of(int64_t m)
 static int64_t scaled(decimal d, int j, bool open, bool low)
 {
     const int64_t step = open ? (low ? 1 : -1) : 0, most = pow10i(DIGITS) - 1;
-    if (j && llabs(d.m / pow10i(d.k)) > most / pow10i(j))
+    if (j && magnitude(d.m / pow10i(d.k)) > (uint64_t)(most / pow10i(j)))
         return d.m < 0 ? (low ? -most : INT64_MIN) : (low ? INT64_MAX : most);
     if (d.k <= j) return d.m * pow10i(j - d.k) + step;
     const int64_t unit = pow10i(d.k - j), down = d.m / unit - (d.m % unit < 0),

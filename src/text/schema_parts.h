@@ -56,6 +56,8 @@ bool ft_schema_disjoint(ft_schema_ctx *c, json_t *a, json_t *b);
 ft_status ft_schema_number(ft_schema_ctx *c, ft_buf *out, const json_t *flat, bool integer,
                            ft_buf *rules, uint32_t *n_rule);
 bool ft_schema_is_multiple(double x, const json_t *of);
+/* Appends a grammar for the texts that a regular expression matches as a whole. */
+ft_status ft_regex_gbnf(ft_buf *out, const char *pattern, ft_err *err);
 ft_status ft_schema_pattern(ft_schema_ctx *c, ft_buf *out, const char *pattern, uint32_t *min,
                             uint32_t *max);
 /* NULL: unknown format */

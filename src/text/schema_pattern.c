@@ -2,7 +2,10 @@
  * characters of a JSON string. Supported: characters, classes, groups, alternatives, repetitions,
  * and ^ and $ at the two ends. Lookaround, backreferences and Unicode properties are rejected.
  * Characters that JSON must escape are written escaped; of the control characters only those with a
- * short escape are allowed. */
+ * short escape are allowed.
+ *
+ * A plain regular expression (ft_regex_gbnf) is translated in the same way, without the escapes,
+ * and matches the whole text. */
 #include "text/schema_parts.h"
 
 #include "text/gbnf.h"
@@ -20,6 +23,8 @@ typedef struct regex {
     const char *p;
     ft_buf *out;
     int depth;
+    const char *plain; /* not for a JSON string: the whole expression, for messages; else NULL */
+    ft_err *err;       /* with plain */
 } regex;
 
 typedef struct length {
@@ -48,6 +53,9 @@ void ft_schema_literal(ft_buf *out, const char *bytes, size_t n)
 
 static ft_status bad_pattern(regex *x, const char *why)
 {
+    if (x->plain)
+        return ft_fail(x->err, FT_EUNSUPPORTED, "the regular expression, byte %zu: %s",
+                       (size_t)(x->p - x->plain), why);
     return ft_schema_unsupported(x->c, "pattern", why);
 }
 
@@ -113,10 +121,14 @@ static bool set_has(const set *s, uint32_t c)
     return false;
 }
 
-static void put_class_range(ft_buf *out, uint32_t lo, uint32_t hi)
+static void put_class_range(ft_buf *out, uint32_t lo, uint32_t hi, bool plain)
 {
-    static const ft_grange cut[] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0xD7FF}, {0xE000, 0x10FFFF}};
-    for (size_t i = 0; i < FT_COUNT(cut); i++) { /* all but " and \ and control characters */
+    static const ft_grange all[] = {{1, 0xD7FF}, {0xE000, 0x10FFFF}};
+    static const ft_grange json[] = {
+        {0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0xD7FF}, {0xE000, 0x10FFFF}};
+    const ft_grange *cut = plain ? all : json; /* json: all but " and \ and control characters */
+    const size_t n = plain ? FT_COUNT(all) : FT_COUNT(json);
+    for (size_t i = 0; i < n; i++) {
         const uint32_t a = FT_MAX(lo, cut[i].lo), b = FT_MIN(hi, cut[i].hi);
         if (a <= b) ft_buf_printf(out, "\\U%08x-\\U%08x", a, b);
     }
@@ -135,7 +147,8 @@ static ft_status put_set(regex *x, set *s)
     ft_buf_putc(x->out, '(');
     const size_t before = x->out->len;
     ft_buf_putc(x->out, '[');
-    for (size_t i = 0; i < s->n; i++) put_class_range(x->out, s->r[i].lo, s->r[i].hi);
+    for (size_t i = 0; i < s->n; i++)
+        put_class_range(x->out, s->r[i].lo, s->r[i].hi, x->plain != NULL);
     if (x->out->len > before + 1) {
         ft_buf_putc(x->out, ']');
         bar = " | ";
@@ -143,13 +156,12 @@ static ft_status put_set(regex *x, set *s)
         x->out->len = before; /* no "[]": all characters of the class are escaped */
     }
     for (size_t i = 0; i < FT_COUNT(escaped); i++) {
-        if (!set_has(s, escaped[i].c)) continue;
+        if (x->plain || !set_has(s, escaped[i].c)) continue;
         ft_buf_printf(x->out, "%s%s", bar, escaped[i].gbnf);
         bar = " | ";
     }
     ft_buf_putc(x->out, ')');
-    return *bar ? FT_OK
-                : bad_pattern(x, "a class without any character that is allowed in a JSON string");
+    return *bar ? FT_OK : bad_pattern(x, "a class without any character that is allowed");
 }
 
 /* ---- reading ---- */
@@ -376,15 +388,16 @@ static ft_status read_alternatives(regex *x, length *len, bool top)
     ft_buf_putc(x->out, '(');
     for (;;) {
         length one;
-        const bool open = top && *x->p != '^';
-        if (top && !open) x->p++;
+        const bool marked = top && *x->p == '^', open = top && !marked && !x->plain;
+        if (marked) x->p++;
         if (open) ft_buf_puts(x->out, ANY);
         const ft_status st = read_sequence(x, &one, top);
         if (st) return st;
         const bool closed = top && *x->p == '$';
         if (closed) x->p++;
-        if (top && !closed) ft_buf_puts(x->out, " " ANY);
-        if (top && (open || !closed)) one.max = UINT32_MAX;
+        const bool longer = top && !closed && !x->plain;
+        if (longer) ft_buf_puts(x->out, " " ANY);
+        if (open || longer) one.max = UINT32_MAX;
         *len = (length){FT_MIN(len->min, one.min), FT_MAX(len->max, one.max)};
         if (*x->p != '|') break;
         x->p++;
@@ -405,6 +418,17 @@ ft_status ft_schema_pattern(ft_schema_ctx *c, ft_buf *out, const char *pattern, 
     *min = len.min;
     *max = len.max;
     return FT_OK;
+}
+
+ft_status ft_regex_gbnf(ft_buf *out, const char *pattern, ft_err *err)
+{
+    regex x = {.p = pattern, .out = out, .plain = pattern, .err = err};
+    length len;
+    ft_buf_puts(out, "root ::= ");
+    ft_status st = read_alternatives(&x, &len, true);
+    if (!st && *x.p) st = bad_pattern(&x, "an unmatched ')'");
+    ft_buf_putc(out, '\n');
+    return st;
 }
 
 /* ---- formats ---- */

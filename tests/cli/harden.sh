@@ -31,6 +31,12 @@ same "--no-sandbox" "$(mode)" 0
 kill -TERM $pid
 wait $pid
 
+# the unit file, where systemd can rate it: 0 is the least exposed, 10 the most
+if systemd-analyze security --offline=true deploy/foretoken.service >"$dir/unit" 2>/dev/null; then
+    awk '/Overall exposure level/ { for (i = 1; i <= NF; i++) if ($i ~ /^[0-9.]+$/) n = $i } END { exit !(n != "" && n < 2) }' "$dir/unit"
+    ok "systemd-analyze security rates the unit below 2.0" $?
+fi
+
 # SIGHUP reads the keys again; without a file of keys it stops the server as SIGTERM does
 echo old >"$dir/keys"
 serve -m "$model" --api-key-file "$dir/keys"

@@ -75,7 +75,7 @@ warns() { # program, options...: one line names the first option
     "$ft" "$p" "$@" --help >/dev/null 2>"$dir/.err"
     same "$p $* warns" "$(grep -c -- "^foretoken: warning: $o\b.* has no effect: " "$dir/.err"):$(wc -l <"$dir/.err")" "1:1"
 }
-for o in "-sm row" "-mg 1" "-ts 1,1" "-fa off" --mlock "--numa isolate" "--keep 8"; do
+for o in "-fa off" --mlock "--numa isolate" "--keep 8"; do
     # shellcheck disable=SC2086
     for p in run serve; do warns $p $o; done
 done

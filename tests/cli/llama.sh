@@ -19,7 +19,7 @@ ok "bench takes it" $?
 "$ft" serve -m "$tiny" "${line[@]}" --help >"$dir/out" 2>"$dir/err"
 ok "serve takes it" $?
 fails "an option of no program" 'unknown option --no-such-thing' "$ft" run --no-such-thing
-fails "a refused option is refused everywhere" '--lora x is not supported' "$ft" bench --lora x
+fails "a refused option is refused everywhere" '--control-vector x is not supported' "$ft" bench --control-vector x
 
 # values
 says() { grep -c -- "$1" "$dir/err"; }

@@ -24,6 +24,17 @@ same "and without drafts" "$(ask /completion '{"prompt":"one two","return_tokens
 same "and from the cache" "$(ask /completion "$body" | field tokens)" "$alone"
 same "a cut is made" "$(ask /completion "$body" | field tokens_predicted)" 12
 
+# erasing a slot leaves the prefixes that all slots share; a request can do without them
+long=$(printf 'one two three %.0s' $(seq 12))
+again() { ask /completion "{\"prompt\":\"$long\",\"n_predict\":1,\"id_slot\":0$1}" | field cache_n; }
+again "" >/dev/null
+again "" >/dev/null
+same "an erased slot names the shared cache" "$(ask '/slots/0?action=erase' '{}' | field cache_shared)" true
+[ "$(again "")" -gt 0 ]
+ok "which still has the prompt" $?
+ask '/slots/0?action=erase' '{}' >/dev/null
+same "a request may do without it" "$(again ',"cache_prompt":false')" 0
+
 grep -qE '^20[0-9T:.-]+Z POST /completion 200 [0-9.]+ ms, prompt [0-9]+ cached [0-9]+ output 12,' "$dir/log"
 ok "a request is logged with time, method, path, status, duration and tokens" $?
 
@@ -194,10 +205,21 @@ for _ in $(seq 100); do
 done
 same "a model that nobody asks sleeps" "$(status_of short)" '"unloaded"'
 same "and wakes" "$(named short | field tokens_predicted)" 5
+cat >"$dir/preset.ini" <<INI
+[shorter]
+model = $dir/models/second.gguf
+[added]
+model = $dir/models/first.gguf
+n-predict = 3
+INI
+same "a preset is read again" "$(curl -s "$url/models?reload=1" | grep -o '"id":"[a-z]*"' | tr -d '\n')" '"id":"shorter""id":"added"'
+same "a new section can be used" "$(named added | field tokens_predicted)" 3
+same "one that was removed cannot" "$(named short | field status)" 404
 stop
-serve -m "$dir/models/first.gguf" -m "$dir/models/second.gguf"
+serve -m "$dir/models/first.gguf" -m "$dir/models/second.gguf" --verbose --n_predict 2
 same "two -m: the first is there" "$(status_of first)" '"loaded"'
-same "the second when it is asked" "$(named second | field tokens)" "$alone"
+same "the second when it is asked, and an option with underscores" "$(named second | field tokens_predicted)" 2
+same "--verbose adds the native object" "$(ask /v1/completions '{"model":"first","prompt":"one two"}' | grep -c '"__verbose":{')" 1
 stop
 fails "two models of one name" "two models are called first" "$ft" serve -m "$dir/models/first.gguf" -m "$dir/models/first.gguf" --port 0 -q
 mkdir "$dir/none"

@@ -101,7 +101,7 @@ static ft_llm_params params(const char *path)
 /* A greedy response with the model on a GPU of this many bytes. Returns the estimated use of GPU
  * memory. */
 static uint64_t response_on(const ft_llm_params *p, uint64_t bytes, inv_response *r,
-                            char words[500])
+                            char words[2000])
 {
     ft_llm m = {.path = (char *)(uintptr_t)p->model, .dev = new_gpu(bytes)};
     ft_draft_methods d;
@@ -113,7 +113,7 @@ static uint64_t response_on(const ft_llm_params *p, uint64_t bytes, inv_response
     if (!st) st = ft_llm_open_drafter(&m, p, &d, &err);
     if (!st) st = ft_llm_engine_params(&e, m.model, p, &d, &err);
     if (!st) st = ft_engine_new(&m.engine, m.model, m.assistant, &e, &err);
-    snprintf(words, 500, "%s", st ? err.text : m.place);
+    snprintf(words, 2000, "%s", st ? err.text : m.place);
     if (!st) {
         int32_t ids[40];
         inv_prompt(ids, 40, m.model->V, 1);
@@ -137,7 +137,7 @@ static uint64_t response_on(const ft_llm_params *p, uint64_t bytes, inv_response
 static void shrinking(const char *name, const char *leaves_first)
 {
     static inv_response all, some;
-    char path[128], words[500];
+    char path[128], words[2000];
     inv_golden_file(name, path);
     const ft_llm_params p = params(path);
     const uint64_t whole = response_on(&p, UINT64_MAX / 2, &all, words);
@@ -168,7 +168,7 @@ static void shrinking(const char *name, const char *leaves_first)
 static void check_explicit(void)
 {
     static inv_response r;
-    char path[128], words[500];
+    char path[128], words[2000];
     inv_golden_file("qwen35-moe", path);
     static const struct {
         int layers, moe;
@@ -201,13 +201,86 @@ static void check_explicit(void)
     unlink(path);
 }
 
+/* Several GPUs, whose memory is only counted. */
+static uint64_t gpu_room[3];
+
+static uint64_t room_0(ft_dev *d)
+{
+    (void)d;
+    return gpu_room[0];
+}
+static uint64_t room_1(ft_dev *d)
+{
+    (void)d;
+    return gpu_room[1];
+}
+static uint64_t room_2(ft_dev *d)
+{
+    (void)d;
+    return gpu_room[2];
+}
+
+static void place_on_gpus(const ft_llm_params *p, bool all, const char *want)
+{
+    static uint64_t (*const room[3])(ft_dev *) = {room_0, room_1, room_2};
+    ft_llm m = {.path = (char *)(uintptr_t)p->model, .all_gpus = all};
+    ft_draft_methods d;
+    ft_err err = {0};
+    for (int i = 0; i < 3; i++) {
+        ft_dev *gpu = ft_dev_ref();
+        gpu->name = i == 0 ? "gpu0" : i == 1 ? "gpu1" : "gpu2";
+        gpu->unified = false;
+        gpu->free_bytes = room[i];
+        gpu->step_bytes = no_scratch;
+        if (i)
+            m.more[m.n_more++] = gpu;
+        else
+            m.dev = gpu;
+    }
+    ft_status st = ft_draft_methods_of(&d, p, &err);
+    if (!st) st = ft_llm_place(&m, p, &d, &err);
+    const char *words = st ? err.text : m.place;
+    check(strstr(words, want) != NULL, "three GPUs: \"%s\", want \"%s\"", words, want);
+    ft_dev_close(m.dev);
+    for (int i = 0; i < m.n_more; i++) ft_dev_close(m.more[i]);
+}
+
+static void several_gpus(void)
+{
+    char path[128];
+    inv_golden_file("qwen35-dense", path);
+    ft_llm_params p = params(path);
+    for (int i = 0; i < 3; i++) gpu_room[i] = UINT64_C(1) << 30;
+    place_on_gpus(&p, false, "gpu0: layers 0 to 1, ");
+    place_on_gpus(&p, true, "gpu0: all of the model");
+    p.tensor_split = "0,1,3";
+    place_on_gpus(&p, false, "gpu0: no layer, ");
+    place_on_gpus(&p, false, "gpu2: layers ");
+    p.tensor_split = "1,1,1,1";
+    place_on_gpus(&p, false, "has more than 3 shares");
+    p.tensor_split = "1,x";
+    place_on_gpus(&p, false, "--tensor-split 1,x, want numbers");
+    p.tensor_split = "0,0";
+    place_on_gpus(&p, false, "want a share above 0");
+    p.tensor_split = NULL;
+    p.gpu_layers = 2;
+    place_on_gpus(&p, false, "cpu: layers 0 to ");
+    p.gpu_layers = -1;
+    gpu_room[0] = gpu_room[1] = gpu_room[2] = 4400 << 10;
+    place_on_gpus(&p, false, "; cpu: layers 0 to ");
+    gpu_room[0] = gpu_room[2] = 1 << 30;
+    gpu_room[1] = 1;
+    place_on_gpus(&p, false, "gpu1 has 1 B to spare");
+    unlink(path);
+}
+
 /* A drafter in a separate file counts with its weights, cache and buffers. */
 static void drafters(void)
 {
     static const char *const pair[][2] = {{"gemma4-dense", "gemma4-dense-assistant"},
                                           {"qwen35-dense", "qwen35-gqa"}};
     static inv_response alone, r;
-    char path[128], draft[128], words[500];
+    char path[128], draft[128], words[2000];
     for (size_t i = 0; i < FT_COUNT(pair); i++) {
         inv_golden_file(pair[i][0], path);
         inv_golden_file(pair[i][1], draft);
@@ -246,7 +319,7 @@ static int encode_largest(const ft_llm *m, ft_vision *v, ft_err *err)
 /* A vision tower and its largest image find memory on whatever GPU the model was placed on. */
 static void images(void)
 {
-    char dir[64], model[128], tower[128], words[500];
+    char dir[64], model[128], tower[128], words[2000];
     static inv_response r;
     ft_synth_result made;
     ft_err err;
@@ -299,9 +372,10 @@ int main(void)
     unsigned char *memory = ft_alloc(RANGE + BLOCK);
     base = memory + (BLOCK - (uintptr_t)memory % BLOCK);
     shrinking("qwen35-dense", "cpu: layers 0 to 0");
-    shrinking("qwen35-moe", "experts of layers 0 to 0");
+    shrinking("qwen35-moe", "cpu: the embedding");
     shrinking("gemma4-dense", "cpu: layers 0 to 0");
     check_explicit();
+    several_gpus();
     drafters();
     images();
     ft_free(memory);

@@ -1,5 +1,5 @@
-/* tests/invariants/split.c - a model split over two devices gives the ids that it gives on one, for
- * every split: two CPU devices compute the same bits, so only the split can make a difference. */
+/* tests/invariants/split.c - a model split over several devices gives the ids that it gives on one,
+ * for every split: CPU devices compute the same bits, so only the split can make a difference. */
 #define _XOPEN_SOURCE 700
 #include "invariants.h"
 
@@ -28,10 +28,13 @@ static void generate(const inv_model *m, inv_response *r)
 
 static inv_model open_split(const char *name, const char *assistant, ft_split_rule r)
 {
-    ft_dev *fast = ft_dev_cpu(1);
-    inv_model m = {.name = name, .dev = ft_dev_split(fast, ft_dev_cpu(2), &r)};
+    ft_dev *dev[8];
+    const int n = 2 + r.n_end;
+    for (int i = 0; i < n; i++) dev[i] = ft_dev_cpu(i ? 1 : 2);
+    inv_model m = {.name = name, .dev = ft_dev_split(dev, n, &r)};
     m.m = inv_golden(name, m.dev, NULL);
-    ft_split_set_rule(m.dev, &(ft_split_rule){.output = true}); /* the drafter on the fast device */
+    const ft_split_rule drafter = {.output = true, .n_end = r.n_end}; /* on the last device */
+    ft_split_set_rule(m.dev, &drafter);
     if (assistant) m.assistant = inv_golden(assistant, m.dev, m.m);
     ft_split_set_rule(m.dev, &r);
     return m;
@@ -58,9 +61,18 @@ static void check_splits(const char *name, const char *assistant)
         RULE(L, L, false),     /* everything */
         RULE(0, L, true),      /* all experts */
         RULE(1, L - 1, true),  /* a layer, and experts of others */
+        RULE(0, 0, true),      /* three devices and an idle host, */
+        RULE(1, 0, true),      /* four with layers, */
+        RULE(0, 2, true),      /* and a device without layers */
         RULE(0, 0, true),      /* some matrices of every layer, */
         RULE(1, 1, true),      /* and others */
     };
+    ft_split_rule *const three = &rule[7], *const four = &rule[8], *const empty = &rule[9];
+    three->lookup = true;
+    three->n_end = four->n_end = empty->n_end = 2;
+    three->end[0] = empty->end[0] = empty->end[1] = 1;
+    three->end[1] = four->end[1] = L - 1;
+    four->end[0] = L - 2;
     for (int i = 0; i < 2; i++) {
         rule[FT_COUNT(rule) - 2 + (size_t)i].over = &pattern[i];
         rule[FT_COUNT(rule) - 2 + (size_t)i].n_over = 1;
@@ -93,6 +105,13 @@ static void check_rules(void)
     check(ft_split_side(&r, "output.weight", false) == FT_SPLIT_FAST, "output");
     check(ft_split_side(&r, "token_embd.weight", true) == FT_SPLIT_HOST, "embedding");
     check(ft_split_side(&r, "blk.8.nextn.eh_proj.weight", false) == FT_SPLIT_FAST, "draft block");
+    const ft_split_rule n = {
+        .first = 1, .output = true, .lookup = true, .layers = 8, .end = {3, 3}, .n_end = 2};
+    static const int side[] = {0, 1, 1, 3, 3, 3, 3, 3, 3};
+    for (int l = 0; l < 9; l++)
+        check(ft_split_layer_side(&n, l) == side[l], "layer %d of three ranges", l);
+    check(ft_split_side(&n, "output.weight", false) == 3, "output of three ranges");
+    check(ft_split_side(&n, "token_embd.weight", true) == 0, "embedding beside layer 0");
 }
 
 int main(void)

@@ -16,6 +16,22 @@
     "\"string\"}}}"
 #define NO_THOUGHT "\"chat_template_kwargs\":{\"enable_thinking\":false}"
 
+/* The types of the events that do not contain left_out, each followed by a space; free() */
+static char *event_types(const json_t *events, const char *left_out)
+{
+    size_t i;
+    json_t *one;
+    ft_buf b;
+    ft_buf_init(&b, 1 << 16);
+    json_array_foreach(events, i, one)
+    {
+        const char *type = client_text(one, "type");
+        same_text(type, client_text(one, "@event"));
+        if (!strstr(type, left_out)) ft_buf_printf(&b, "%s ", type);
+    }
+    return ft_buf_take(&b);
+}
+
 /* ---- completions ---- */
 
 static void completions(void **state)
@@ -195,8 +211,12 @@ static void responses(void **state)
     same_text(client_text(r.json, "output.1.content.0.type"), "output_text");
     assert_true(client_int(r.json, "usage.output_tokens_details.reasoning_tokens") > 0);
     client_release(&r);
+}
 
-    r = post(
+static void responses_stream(void **state)
+{
+    (void)state;
+    client_response r = post(
         "/v1/responses",
         "{\"stream\":true," NO_THOUGHT
         ",\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"say:" CALL
@@ -204,43 +224,38 @@ static void responses(void **state)
         "{\"type\":\"unheard_of\"}],\"tools\":[{\"type\":\"function\",\"name\":\"add\","
         "\"parameters\":" PARAMS "},{\"type\":\"web_search\"}]}");
     json_t *e = client_events(&r), *one;
+    char *order = event_types(e, "delta");
+    assert_string_equal(order, "response.created response.in_progress response.output_item.added "
+                               "response.content_part.added response.output_text.done "
+                               "response.content_part.done response.output_item.done "
+                               "response.output_item.added response.function_call_arguments.done "
+                               "response.output_item.done response.completed ");
+    ft_buf args;
+    ft_buf_init(&args, 1 << 16);
     size_t i;
-    ft_buf order;
-    ft_buf_init(&order, 1 << 16);
     json_array_foreach(e, i, one)
     {
-        same_text(client_text(one, "type"), client_text(one, "@event"));
         assert_int_equal(client_int(one, "sequence_number"), (int64_t)i);
-        const char *type = client_text(one, "type") + strlen("response.");
-        if (!strstr(type, "delta")) ft_buf_printf(&order, "%s ", type);
-    }
-    assert_string_equal(ft_buf_z(&order),
-                        "created in_progress output_item.added content_part.added output_text.done "
-                        "content_part.done "
-                        "output_item.done output_item.added function_call_arguments.done "
-                        "output_item.done completed ");
-    char *args = ft_strdup("");
-    json_array_foreach(
-        e, i, one) if (!strcmp(client_text(one, "type"), "response.function_call_arguments.delta"))
-    {
-        char *more = ft_alloc(strlen(args) + 200);
-        sprintf(more, "%s%s", args, client_text(one, "delta"));
-        free(args);
-        args = more;
+        if (strcmp(client_text(one, "type"), "response.function_call_arguments.delta")) continue;
+        ft_buf_puts(&args, client_text(one, "delta"));
         assert_int_equal(client_int(one, "output_index"), 1);
     }
-    assert_string_equal(args, "{\"a\":1,\"b\":\"two\"}");
+    assert_string_equal(ft_buf_z(&args), "{\"a\":1,\"b\":\"two\"}");
     const json_t *last = json_array_get(e, json_array_size(e) - 1);
-    same_text(client_text(last, "response.output.1.arguments"), args);
+    same_text(client_text(last, "response.output.1.arguments"), ft_buf_z(&args));
     same_text(client_text(last, "response.output.1.name"), "add");
     assert_null(strstr(ft_buf_z(&r.body), "[DONE]"));
-    free(args);
-    ft_buf_release(&order);
+    ft_buf_release(&args);
+    ft_free(order);
     json_decref(e);
     client_release(&r);
+}
 
-    r = post("/v1/responses",
-             "{\"max_output_tokens\":2," NO_THOUGHT ",\"input\":\"say:one two three four\"}");
+static void responses_input(void **state)
+{
+    (void)state;
+    client_response r = post("/v1/responses", "{\"max_output_tokens\":2," NO_THOUGHT
+                                              ",\"input\":\"say:one two three four\"}");
     same_text(client_text(r.json, "status"), "incomplete");
     same_text(client_text(r.json, "incomplete_details.reason"), "max_output_tokens");
     client_release(&r);
@@ -282,23 +297,19 @@ static void messages(void **state)
                     client_int(r.json, "usage.cache_read_input_tokens") >
                 5);
     client_release(&r);
+}
 
-    r = post(
+static void messages_stream(void **state)
+{
+    (void)state;
+    client_response r = post(
         "/v1/messages",
         "{\"stream\":true,\"max_tokens\":100,\"thinking\":{\"type\":\"disabled\"},"
         "\"messages\":" TALK(CALL) ",\"tools\":[{\"name\":\"add\",\"input_schema\":" PARAMS "},"
                                    "{\"type\":\"web_search_20250305\",\"name\":\"web_search\"}]}");
     json_t *e = client_events(&r), *one;
-    size_t i;
-    ft_buf order;
-    ft_buf_init(&order, 1 << 16);
-    json_array_foreach(e, i, one)
-    {
-        same_text(client_text(one, "type"), client_text(one, "@event"));
-        if (strcmp(client_text(one, "type"), "content_block_delta"))
-            ft_buf_printf(&order, "%s ", client_text(one, "type"));
-    }
-    assert_string_equal(ft_buf_z(&order),
+    char *order = event_types(e, "content_block_delta");
+    assert_string_equal(order,
                         "message_start content_block_start content_block_stop content_block_start "
                         "content_block_stop message_delta message_stop ");
     char *text = client_join(e, "delta.text"), *args = client_join(e, "delta.partial_json"),
@@ -306,6 +317,7 @@ static void messages(void **state)
     assert_string_equal(text, "Wait.");
     assert_string_equal(args, "{\"a\":1,\"b\":\"two\"}");
     assert_string_equal(why, "tool_use");
+    size_t i;
     json_array_foreach(e, i, one)
     {
         const char *kind = client_text(one, "content_block.type");
@@ -315,11 +327,15 @@ static void messages(void **state)
     free(text);
     free(args);
     free(why);
-    ft_buf_release(&order);
+    ft_free(order);
     json_decref(e);
     client_release(&r);
+}
 
-    r = post("/v1/messages/count_tokens", "{\"messages\":" TALK("x") "}");
+static void messages_input(void **state)
+{
+    (void)state;
+    client_response r = post("/v1/messages/count_tokens", "{\"messages\":" TALK("x") "}");
     assert_true(client_int(r.json, "input_tokens") > 3);
     client_release(&r);
     r = post("/v1/messages",
@@ -473,6 +489,7 @@ static void facts(void **state)
     client_response r = get("/v1/models");
     same_text(client_text(r.json, "data.0.id"), "scripted");
     assert_int_equal(client_int(r.json, "data.0.meta.n_ctx"), SCRIPT_CTX);
+    same_text(client_text(r.json, "models.0.capabilities.0"), "completion");
     client_release(&r);
     r = get("/props");
     same_text(client_text(r.json, "model_path"), "scripted.gguf");
@@ -483,12 +500,15 @@ static void facts(void **state)
     refused("/props", "{}", 501, "--props");
     r = get("/slots");
     assert_int_equal(json_array_size(r.json), 4);
+    assert_null(client_at(r.json, "0.params")); /* an idle slot has none */
+    assert_int_equal(client_int(r.json, "0.next_token.0.n_decoded"), 0);
     client_release(&r);
     refused("/slots/0?action=save", "{\"filename\":\"x\"}", 501, "--slot-save-path");
     refused("/slots/9?action=erase", "{}", 404, "slot 9 does not exist");
     refused("/slots/0?action=sing", "{}", 400, "want save, restore or erase");
     r = post("/slots/1?action=erase", "{}");
     assert_int_equal(client_int(r.json, "n_erased"), 3);
+    assert_true(json_is_true(client_at(r.json, "cache_shared")));
     client_release(&r);
     r = get("/metrics");
     assert_int_equal(r.status, 200);
@@ -548,12 +568,22 @@ static void coding_clients(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(completions),    cmocka_unit_test(native),
-        cmocka_unit_test(prompt_scores),  cmocka_unit_test(responses),
-        cmocka_unit_test(messages),       cmocka_unit_test(ollama),
-        cmocka_unit_test(tokenizer),      cmocka_unit_test(embeddings),
-        cmocka_unit_test(facts),          cmocka_unit_test(sums),
-        cmocka_unit_test(coding_clients), cmocka_unit_test(dashboard),
+        cmocka_unit_test(completions),
+        cmocka_unit_test(native),
+        cmocka_unit_test(prompt_scores),
+        cmocka_unit_test(responses),
+        cmocka_unit_test(responses_stream),
+        cmocka_unit_test(responses_input),
+        cmocka_unit_test(messages),
+        cmocka_unit_test(messages_stream),
+        cmocka_unit_test(messages_input),
+        cmocka_unit_test(ollama),
+        cmocka_unit_test(tokenizer),
+        cmocka_unit_test(embeddings),
+        cmocka_unit_test(facts),
+        cmocka_unit_test(sums),
+        cmocka_unit_test(coding_clients),
+        cmocka_unit_test(dashboard),
     };
     return cmocka_run_group_tests(tests, open_usual, close_usual);
 }

@@ -78,6 +78,21 @@ static inline void refused(const char *path, const char *body, int status, const
     client_release(&r);
 }
 
+#define CHAT "/v1/chat/completions"
+
+/* A chat request without thinking, to which the scripted model answers `say`. Other fields go in
+ * front, each followed by a comma. Valid until the next call. */
+static inline const char *ask(const char *more, const char *say)
+{
+    static char body[8192];
+    const int n = snprintf(body, sizeof body,
+                           "{%s\"chat_template_kwargs\":{\"enable_thinking\":false},"
+                           "\"messages\":[{\"role\":\"user\",\"content\":\"say:%s\"}]}",
+                           more, say);
+    assert_true(n < (int)sizeof body);
+    return body;
+}
+
 #define same_text(found, wanted)                                                                   \
     do {                                                                                           \
         const char *found_ = (found);                                                              \

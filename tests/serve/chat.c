@@ -2,19 +2,6 @@
 #define _GNU_SOURCE
 #include "bench.h"
 
-#define CHAT "/v1/chat/completions"
-
-/* A chat body whose model answers with `say`. More members go in front. */
-static const char *ask(const char *more, const char *say)
-{
-    static char body[8192];
-    snprintf(body, sizeof body,
-             "{%s\"chat_template_kwargs\":{\"enable_thinking\":false},"
-             "\"messages\":[{\"role\":\"user\",\"content\":\"say:%s\"}]}",
-             more, say);
-    return body;
-}
-
 static void a_response(void **state)
 {
     (void)state;
@@ -296,7 +283,7 @@ static void formats(void **state)
     client_release(&r);
 }
 
-static void bad_requests(void **state)
+static void bad_messages(void **state)
 {
     (void)state;
     refused(CHAT, "{\"messages\":[", 400, "byte");
@@ -314,6 +301,21 @@ static void bad_requests(void **state)
             "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\","
             "\"image_url\":{\"url\":\"data:image/png;base64,aGVsbG8=\"}}]}]}",
             400, "no vision tower");
+    refused(CHAT,
+            "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"chat_template_kwargs\":{"
+            "\"enable_thinking\":\"no\"}}",
+            400, "enable_thinking is \"no\"");
+    client_response r = post(CHAT, "{\"messages\":3}");
+    same_text(client_text(r.json, "error.type"), "invalid_request_error");
+    same_text(client_text(r.json, "error.param"), "messages");
+    assert_true(json_is_null(client_at(r.json, "error.code")));
+    assert_int_equal(client_int(r.json, "error.status"), 400);
+    client_release(&r);
+}
+
+static void bad_fields(void **state)
+{
+    (void)state;
     refused(CHAT, ask("\"temperature\":\"hot\",", "x"), 400,
             "temperature is \"hot\", want a number");
     refused(CHAT, ask("\"max_tokens\":\"many\",", "x"), 400, "max_tokens is \"many\"");
@@ -352,19 +354,9 @@ static void bad_requests(void **state)
             400, "minimum");
     refused(CHAT, ask("\"response_fields\":[1],", "x"), 400, "response_fields is");
     refused(CHAT, ask("\"reasoning_format\":\"loud\",", "x"), 400, "reasoning_format is \"loud\"");
-    refused(CHAT,
-            "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"chat_template_kwargs\":{"
-            "\"enable_thinking\":\"no\"}}",
-            400, "enable_thinking is \"no\"");
-    client_response r = post(CHAT, "{\"messages\":3}");
-    same_text(client_text(r.json, "error.type"), "invalid_request_error");
-    same_text(client_text(r.json, "error.param"), "messages");
-    assert_true(json_is_null(client_at(r.json, "error.code")));
-    assert_int_equal(client_int(r.json, "error.status"), 400);
-    client_release(&r);
-    r = post(CHAT,
-             ask("\"temperature\":-3,\"top_p\":7,\"user\":\"me\",\"stop\":null,\"unknown\":{},",
-                 "fine"));
+    client_response r = post(
+        CHAT, ask("\"temperature\":-3,\"top_p\":7,\"user\":\"me\",\"stop\":null,\"unknown\":{},",
+                  "fine"));
     assert_int_equal(r.status, 200); /* these clamp, or are ignored */
     client_release(&r);
 }
@@ -491,10 +483,10 @@ int main(void)
         cmocka_unit_test(calls),          cmocka_unit_test(no_calls),
         cmocka_unit_test(several),        cmocka_unit_test(limits_of_a_response),
         cmocka_unit_test(probabilities),  cmocka_unit_test(prefill),
-        cmocka_unit_test(bad_requests),   cmocka_unit_test(formats),
-        cmocka_unit_test(too_long),       cmocka_unit_test(breaks_down),
-        cmocka_unit_test(control),        cmocka_unit_test(counts),
-        cmocka_unit_test(silence),
+        cmocka_unit_test(bad_messages),   cmocka_unit_test(bad_fields),
+        cmocka_unit_test(formats),        cmocka_unit_test(too_long),
+        cmocka_unit_test(breaks_down),    cmocka_unit_test(control),
+        cmocka_unit_test(counts),         cmocka_unit_test(silence),
     };
     return cmocka_run_group_tests(tests, open_usual, close_usual);
 }

@@ -3,10 +3,6 @@
 #define _GNU_SOURCE
 #include "bench.h"
 
-#define CHAT "/v1/chat/completions"
-#define SAY(more, text)                                                                            \
-    "{" more "\"chat_template_kwargs\":{\"enable_thinking\":false},\"messages\":[{\"role\":"       \
-    "\"user\",\"content\":\"say:" text "\"}]}"
 #define FUNCTION                                                                                   \
     "{\"name\":\"weather\",\"parameters\":{\"type\":\"object\",\"properties\":{\"city\":{"         \
     "\"type\":\"string\"}}}}"
@@ -19,7 +15,7 @@
 static void functions(void **state)
 {
     (void)state;
-    client_response r = post(CHAT, SAY("\"functions\":[" FUNCTION "],", CALL));
+    client_response r = post(CHAT, ask("\"functions\":[" FUNCTION "],", CALL));
     assert_int_equal(r.status, 200);
     same_text(client_text(r.json, "choices.0.message.function_call.name"), "weather");
     same_text(client_text(r.json, "choices.0.message.function_call.arguments"),
@@ -28,7 +24,7 @@ static void functions(void **state)
     assert_null(client_at(r.json, "choices.0.message.tool_calls"));
     client_release(&r);
 
-    r = post(CHAT, SAY("\"stream\":true,\"functions\":[" FUNCTION "],", CALL));
+    r = post(CHAT, ask("\"stream\":true,\"functions\":[" FUNCTION "],", CALL));
     json_t *e = client_events(&r);
     char *name = client_join(e, "choices.0.delta.function_call.name");
     char *args = client_join(e, "choices.0.delta.function_call.arguments");
@@ -39,18 +35,18 @@ static void functions(void **state)
     json_decref(e);
     client_release(&r);
 
-    r = post(CHAT, SAY("\"functions\":[" FUNCTION "],\"function_call\":\"none\",", CALL));
+    r = post(CHAT, ask("\"functions\":[" FUNCTION "],\"function_call\":\"none\",", CALL));
     assert_null(client_at(r.json, "choices.0.message.function_call"));
     client_release(&r);
-    r = post("/v1/chat/completions", "{\"functions\":[" FUNCTION "],\"messages\":[{\"role\":"
-                                     "\"user\",\"content\":\"q\"},{\"role\":\"assistant\","
-                                     "\"content\":null,\"function_call\":{\"name\":\"weather\","
-                                     "\"arguments\":\"{}\"}},{\"role\":\"function\",\"name\":"
-                                     "\"weather\",\"content\":\"say:rain\"}]}");
+    r = post(CHAT, "{\"functions\":[" FUNCTION "],\"messages\":[{\"role\":"
+                   "\"user\",\"content\":\"q\"},{\"role\":\"assistant\","
+                   "\"content\":null,\"function_call\":{\"name\":\"weather\","
+                   "\"arguments\":\"{}\"}},{\"role\":\"function\",\"name\":"
+                   "\"weather\",\"content\":\"say:rain\"}]}");
     assert_int_equal(r.status, 200);
     client_release(&r);
-    refused(CHAT, SAY("\"functions\":7,", "x"), 400, "functions is 7");
-    refused(CHAT, SAY("\"function_call\":{\"name\":\"x\"},\"functions\":[" FUNCTION "],", "x"), 400,
+    refused(CHAT, ask("\"functions\":7,", "x"), 400, "functions is 7");
+    refused(CHAT, ask("\"function_call\":{\"name\":\"x\"},\"functions\":[" FUNCTION "],", "x"), 400,
             "not among the tools");
 }
 
@@ -70,9 +66,7 @@ static void guided(void **state)
         "\"structured_outputs\":null,\"guided_json\":null,",
     };
     for (size_t i = 0; i < FT_COUNT(good); i++) {
-        char body[1024];
-        snprintf(body, sizeof body, SAY("%s", "x"), good[i]);
-        client_response r = post(CHAT, body);
+        client_response r = post(CHAT, ask(good[i], "x"));
         if (r.status != 200) fail_msg("%s: %d %s", good[i], r.status, ft_buf_z(&r.body));
         client_release(&r);
     }
@@ -82,15 +76,24 @@ static void guided(void **state)
     same_text(client_text(r.json, "generation_settings.grammar"),
               "root ::= \"yes\" | \"n\\\"o\\x0a\"");
     client_release(&r);
-    refused(CHAT, SAY("\"guided_regex\":\"a+\",", "x"), 400, "guided_regex is not supported");
-    refused(CHAT, SAY("\"structured_outputs\":{\"regex\":\"a+\"},", "x"), 400,
-            "structured_outputs.regex is not supported");
-    refused(CHAT, SAY("\"guided_choice\":[],", "x"), 400, "guided_choice is []");
-    refused(CHAT, SAY("\"guided_json\":7,", "x"), 400, "guided_json is 7");
-    refused(CHAT, SAY("\"structured_outputs\":7,", "x"), 400, "structured_outputs is 7");
-    refused(CHAT, SAY("\"guided_json\":{\"type\":\"integer\",\"minimum\":5,\"maximum\":1},", "x"),
+    r = post("/completion", "{\"prompt\":\"say:x\",\"structured_outputs\":{\"regex\":\"a+\"}}");
+    assert_non_null(strstr(client_text(r.json, "generation_settings.grammar"), "{1,}"));
+    client_release(&r);
+    r = post(CHAT, ask("\"guided_json\":{\"maximum\":18446744073709551615},", "x")); /* 2^64 - 1 */
+    assert_int_equal(r.status, 200);
+    client_release(&r);
+    refused(CHAT, ask("\"seed\":18446744073709551615,", "x"), 400, "seed");
+    refused(CHAT, ask("\"guided_regex\":\"(?=a)b\",", "x"), 400,
+            "guided_regex: the regular expression, byte 1: lookahead");
+    refused(CHAT, ask("\"guided_regex\":3,", "x"), 400, "want a regular expression");
+    refused(CHAT, ask("\"structured_outputs\":{\"regex\":\"(a\"},", "x"), 400,
+            "structured_outputs.regex: the regular expression, byte 2: a group is not closed");
+    refused(CHAT, ask("\"guided_choice\":[],", "x"), 400, "guided_choice is []");
+    refused(CHAT, ask("\"guided_json\":7,", "x"), 400, "guided_json is 7");
+    refused(CHAT, ask("\"structured_outputs\":7,", "x"), 400, "structured_outputs is 7");
+    refused(CHAT, ask("\"guided_json\":{\"type\":\"integer\",\"minimum\":5,\"maximum\":1},", "x"),
             400, "minimum");
-    refused(CHAT, SAY("\"guided_choice\":[\"a\"],\"guided_json\":{},", "x"), 400,
+    refused(CHAT, ask("\"guided_choice\":[\"a\"],\"guided_json\":{},", "x"), 400,
             "want one of them");
 }
 
@@ -99,7 +102,7 @@ static void relaxed(void **state)
 {
     (void)state;
     client_response r =
-        post(CHAT, SAY("\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{"
+        post(CHAT, ask("\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{"
                        "\"schema\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":"
                        "\"array\",\"uniqueItems\":true}}}}},",
                        "x"));
@@ -107,7 +110,7 @@ static void relaxed(void **state)
     same_text(client_header(&r, "X-Schema-Ignored"), "uniqueItems at #/properties/a");
     assert_non_null(strstr(client_text(r.json, "warnings.0"), "uniqueItems at #/properties/a"));
     client_release(&r);
-    r = post(CHAT, SAY("\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\","
+    r = post(CHAT, ask("\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\","
                        "\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":"
                        "\"string\",\"pattern\":\"(?=a)b\"}}}}}],",
                        "x"));
@@ -193,6 +196,13 @@ static void ollama(void **state)
     assert_int_equal(json_array_size(client_at(first, "logprobs")), 1);
     json_decref(first);
     client_release(&r);
+    static const char *const own[] = {"\"suffix\":\"x\"", "\"raw\":true"}; /* of a prompt */
+    for (size_t i = 0; i < FT_COUNT(own); i++) {
+        char body[200];
+        snprintf(body, sizeof body, "{%s,\"messages\":[{\"role\":\"user\",\"content\":\"say:x\"}]}",
+                 own[i]);
+        refused("/api/chat", body, 400, "prompt is missing");
+    }
     refused("/api/generate", "{\"prompt\":\"x\",\"template\":\"{{.Prompt}}\"}", 400, "template");
     refused("/api/generate", "{\"prompt\":\"x\",\"context\":[1,2]}", 400, "context");
     refused("/api/chat", "{\"keep_alive\":\"soon\",\"messages\":[]}", 400,

@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
-#define CHAT "/v1/chat/completions"
 #define KEY  "Authorization: Bearer k1\r\n"
 #define JSON "Content-Type: application/json\r\n"
 
@@ -60,6 +59,41 @@ static char *many(const char *one, size_t bytes)
     return ft_buf_take(&b);
 }
 
+/* An image of the largest size fits in a body, and what is longer does not. */
+static void images_fit(void **state)
+{
+    static const char HEAD[] =
+        "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\","
+        "\"image_url\":{\"url\":\"data:image/png;base64,";
+    (void)state;
+    const size_t base64 = (size_t)(20 << 20) / 3 * 4;
+    for (int i = 0; i < 2; i++) {
+        const size_t n = i ? (size_t)33 << 20 : base64;
+        ft_buf b;
+        ft_buf_init(&b, (size_t)64 << 20);
+        ft_buf_puts(&b, HEAD);
+        char *data = ft_alloc(n);
+        memset(data, 'A', n);
+        ft_buf_put(&b, data, n);
+        ft_free(data);
+        ft_buf_puts(&b, "\"}}]}]}");
+        if (i)
+            refused("/v1/chat/completions", ft_buf_z(&b), 413, "maximum of 33554432 bytes");
+        else /* read, and refused because this model has no tower */
+            refused("/v1/chat/completions", ft_buf_z(&b), 400, "image");
+        ft_buf_release(&b);
+    }
+    /* integers beyond 64 bits need a copy, which is counted */
+    char *body = many("18446744073709551615", (size_t)24 << 20);
+    const long before = memory_mib("VmHWM");
+    client_response r = post("/completion", body);
+    assert_in_range(r.status, 400, 429);
+    client_release(&r);
+    if (memory_mib("VmHWM") - before > 400)
+        fail_msg("the process grew by %ld MiB", memory_mib("VmHWM") - before);
+    ft_free(body);
+}
+
 static void values_are_counted(void **state)
 {
     static const char *const one[] = {"{}", "1", "[]", "\"\"", "{\"a\":1}"};
@@ -75,19 +109,33 @@ static void values_are_counted(void **state)
     }
 }
 
-/* Numbers that do fit are parsed, refused for another reason, and their memory given back. */
+static void *post_body(void *body)
+{
+    client_response r = post("/completion", body);
+    const int status = r.status;
+    client_release(&r);
+    return (void *)(intptr_t)status;
+}
+
+/* Values that do fit are parsed, refused for another reason, and their memory given back. Requests
+ * at the same time are parsed by several threads, each of which has its own part of the heap. */
 static void memory_is_given_back(void **state)
 {
+    enum { AT_ONCE = 4, TIMES = 3 };
     (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); /* their allocators keep what is freed */
 #endif
-    char *body = many("123456", (size_t)14 << 20);
+    char *body = many("{}", (size_t)2 << 20);
     const long before = memory_mib("VmRSS");
-    for (int i = 0; i < 4; i++) {
-        client_response r = post("/completion", body);
-        assert_in_range(r.status, 400, 429);
-        client_release(&r);
+    for (int i = 0; i < TIMES; i++) {
+        pthread_t t[AT_ONCE];
+        for (int k = 0; k < AT_ONCE; k++) pthread_create(&t[k], NULL, post_body, body);
+        for (int k = 0; k < AT_ONCE; k++) {
+            void *status;
+            pthread_join(t[k], &status);
+            assert_int_equal((intptr_t)status, 400);
+        }
     }
     long after = 0;
     for (int i = 0; i < 100; i++) { /* the next tick gives it back */
@@ -241,8 +289,7 @@ static void lost_device(void **state)
     assert_status("/health", NULL, NULL, 200);
     assert_status("/completion", NULL, "{\"prompt\":\"say/die:a\"}", 500);
     assert_status("/health", NULL, NULL, 503);
-    for (int i = 0; i < 3; i++)
-        assert_status("/completion", NULL, "{\"prompt\":\"say:a\"}", 503);
+    for (int i = 0; i < 3; i++) assert_status("/completion", NULL, "{\"prompt\":\"say:a\"}", 503);
     assert_true(ft_server_failed(server));
     close_server();
 }
@@ -357,15 +404,24 @@ static void large_bodies_elsewhere(void **state)
     ft_buf text, b;
     ft_buf_init(&text, (size_t)1 << 30);
     ft_buf_puts(&text, "{\"with_pieces\":true,\"content\":\"");
-    while (text.len < (size_t)2 << 20) ft_buf_puts(&text, "some words in a row, 1234; ");
+    while (text.len < (size_t)4 << 20) ft_buf_puts(&text, "some words in a row, 1234; ");
     ft_buf_puts(&text, "\"}");
     client_request(&b, "POST", "/tokenize", "Connection: close\r\n", ft_buf_z(&text));
     const int fd = client_connect(port);
     client_send(fd, ft_buf_z(&b), b.len, 0);
-    assert_status("/health", NULL, NULL, 200);
-    assert_status("/completion", NULL, "{\"prompt\":\"say:x\"}", 200);
+    /* no request waits for most of the time that the body takes */
+    const double from = ft_now_s();
+    double longest = 0, last = from;
     struct pollfd f = {fd, POLLIN, 0};
-    assert_int_equal(poll(&f, 1, 0), 0); /* still at work */
+    do {
+        assert_status("/health", NULL, NULL, 200);
+        assert_status("/completion", NULL, "{\"prompt\":\"say:x\"}", 200);
+        const double now = ft_now_s();
+        longest = FT_MAX(longest, now - last);
+        last = now;
+    } while (!poll(&f, 1, 0));
+    if (longest > 0.5 * (last - from))
+        fail_msg("two requests waited for %.2f s of %.2f s", longest, last - from);
     client_response r;
     client_init(&r);
     while (client_more(fd, &r.raw, 120000)) continue;
@@ -573,6 +629,7 @@ static void keys_apart(void **state)
         usual(&p);
         p.api_key = "k1,k2";
         p.cache_shared = shared;
+        p.props = true;
         open_server(&p, 1, 4);
         assert_status("/completion", "X-Api-Key: k1\r\n", body, 200);
         assert_int_equal(model->slot_salt[0] == 0, shared);
@@ -583,6 +640,13 @@ static void keys_apart(void **state)
         assert_int_equal(model->slot_salt[0] == first, shared);
         assert_status("/completion", "Authorization: Bearer k1\r\n", body, 200);
         assert_true(model->slot_salt[0] == first);
+        /* the defaults are those of all keys */
+        assert_status("/props", "X-Api-Key: k1\r\n", "{\"top_k\":7}", shared ? 200 : 403);
+        assert_status("/lora-adapters", "X-Api-Key: k1\r\n", "[]", shared ? 200 : 403);
+        client_response r = client_call(port, "GET", "/props", "X-Api-Key: k2\r\n", NULL);
+        assert_int_equal(client_int(r.json, "default_generation_settings.params.top_k") == 7,
+                         shared);
+        client_release(&r);
         close_server();
     }
 }
@@ -684,6 +748,7 @@ static void warns_of_open_doors(void **state)
 int main(void)
 {
     const struct CMUnitTest one[] = {
+        cmocka_unit_test(images_fit),
         cmocka_unit_test(values_are_counted),
         cmocka_unit_test(memory_is_given_back),
         cmocka_unit_test(half_closed),

@@ -5,7 +5,6 @@
 
 #include <stdatomic.h>
 
-#define CHAT "/v1/chat/completions"
 #define SAY(model, how, what)                                                                      \
     "{\"model\":\"" model                                                                          \
     "\",\"stream\":true,\"chat_template_kwargs\":{\"enable_thinking\":false}"                      \
@@ -403,6 +402,140 @@ static void abandoned(void **state)
     close_models();
 }
 
+/* ---- changes by request ---- */
+
+static struct {
+    char pulled[64], derived[64], params[128];
+    int removed, from, fail;
+    atomic_bool wait, ended;
+} changed;
+
+static ft_status pull_model(void *user, const char *name, ft_pull_progress *progress, void *to,
+                            ft_err *err)
+{
+    (void)user;
+    snprintf(changed.pulled, sizeof changed.pulled, "%s", name);
+    if (changed.fail) return ft_fail(err, FT_ENOTFOUND, "%s: not found (status 404)", name);
+    progress(to, "file.gguf", "abc", 10, 100);
+    while (changed.wait && !(changed.ended = !progress(to, "file.gguf", "abc", 20, 100)))
+        usleep(1000);
+    progress(to, "file.gguf", "abc", 100, 100);
+    return FT_OK;
+}
+
+static ft_status remove_model(void *user, int i, ft_err *err)
+{
+    (void)user, (void)err;
+    changed.removed = i;
+    return FT_OK;
+}
+
+static ft_status derive_model(void *user, int i, const char *name, const char *params, ft_err *err)
+{
+    (void)user;
+    changed.from = i;
+    if (!strcmp(name, "bad")) return ft_fail(err, FT_EINVAL, "parameter \"x\" is not known");
+    snprintf(changed.derived, sizeof changed.derived, "%s", name);
+    snprintf(changed.params, sizeof changed.params, "%s", params ? params : "none");
+    return FT_OK;
+}
+
+static void open_managed(void)
+{
+    memset(&changed, 0, sizeof changed);
+    open_models(
+        &(ft_models_params){.pull = pull_model, .remove = remove_model, .derive = derive_model});
+}
+
+/* Ollama's pull: a line for each step, progress, and an error in its form. */
+static void pulling(void **state)
+{
+    (void)state;
+    open_managed();
+    client_response r = post("/api/pull", "{\"model\":\"me/mine:Q8_0\"}");
+    assert_int_equal(r.status, 200);
+    same_text(changed.pulled, "me/mine:Q8_0");
+    const char *text = ft_buf_z(&r.body);
+    assert_non_null(strstr(text, "{\"status\":\"pulling manifest\"}\n"));
+    assert_non_null(strstr(text,
+                           "{\"status\":\"pulling file.gguf\",\"total\":100,\"completed\":100,"
+                           "\"digest\":\"sha256:abc\"}\n"));
+    assert_true(!strcmp(strrchr(text, '{'), "{\"status\":\"success\"}\n"));
+    client_release(&r);
+    r = post("/api/pull", "{\"model\":\"me/mine\",\"stream\":false}");
+    same_text(client_text(r.json, "status"), "success");
+    client_release(&r);
+    r = post("/api/pull", "{\"model\":\"one\"}"); /* is there */
+    assert_non_null(strstr(ft_buf_z(&r.body), "success"));
+    same_text(changed.pulled, "me/mine");
+    client_release(&r);
+    changed.fail = 1;
+    r = post("/api/pull", "{\"model\":\"me/none\"}");
+    assert_non_null(strstr(ft_buf_z(&r.body), "{\"error\":\"me/none: not found (status 404)\"}"));
+    client_release(&r);
+    refused("/api/pull", "{\"model\":\"me/none\",\"stream\":false}", 404, "not found");
+    refused("/api/pull", "{}", 400, "model is missing");
+    close_models();
+}
+
+/* A download ends when its client leaves; until then there is no other. */
+static void pull_abandoned(void **state)
+{
+    (void)state;
+    open_managed();
+    changed.wait = true;
+    ft_buf b;
+    ft_buf_init(&b, 4096);
+    client_request(&b, "POST", "/api/pull", NULL, "{\"model\":\"me/mine\"}");
+    const int fd = client_connect(port);
+    assert_true(client_send(fd, ft_buf_z(&b), b.len, b.len));
+    ft_buf_release(&b);
+    for (int i = 0; !changed.pulled[0] && i < 5000; i++) usleep(1000);
+    refused("/api/pull", "{\"model\":\"me/other\"}", 503, "another model is being downloaded");
+    close(fd);
+    for (int i = 0; !changed.ended && i < 5000; i++) usleep(1000);
+    assert_true(changed.ended);
+    close_models();
+}
+
+static void changing(void **state)
+{
+    (void)state;
+    open_managed();
+    expect_text(SAY("two", "", "hello"), "hello");
+    client_response r = client_call(port, "DELETE", "/api/delete", NULL, "{\"model\":\"two\"}");
+    assert_int_equal(r.status, 200);
+    assert_int_equal(changed.removed, 1);
+    client_release(&r);
+    status_is(1, "unloaded");
+    r = client_call(port, "DELETE", "/api/delete", NULL, "{\"model\":\"nine\"}");
+    assert_int_equal(r.status, 404);
+    same_text(client_text(r.json, "error"), "model \"nine\" not found");
+    client_release(&r);
+    r = post("/api/copy", "{\"source\":\"three\",\"destination\":\"mine\"}");
+    assert_int_equal(r.status, 200);
+    same_text(changed.derived, "mine");
+    same_text(changed.params, "none");
+    assert_int_equal(changed.from, 2);
+    client_release(&r);
+    r = post("/api/create",
+             "{\"model\":\"cool\",\"from\":\"one\",\"parameters\":{\"temperature\":0.5}}");
+    assert_non_null(strstr(ft_buf_z(&r.body), "{\"status\":\"success\"}\n"));
+    same_text(changed.params, "{\"temperature\":0.5}");
+    client_release(&r);
+    refused("/api/create", "{\"model\":\"one\",\"from\":\"two\"}", 400, "already");
+    refused("/api/create", "{\"model\":\"bad\",\"from\":\"two\",\"stream\":false}", 400,
+            "not known");
+    refused("/api/create", "{\"model\":\"x\",\"from\":\"two\",\"system\":\"s\"}", 400,
+            "system is not");
+    refused("/api/create", "{\"model\":\"x\"}", 400, "from is missing");
+    refused("/api/copy", "{\"source\":\"nine\",\"destination\":\"mine\"}", 404, "not found");
+    close_models();
+    open_models(&(ft_models_params){0});
+    refused("/api/copy", "{\"source\":\"one\",\"destination\":\"x\"}", 403, "--manage-models");
+    close_models();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +544,8 @@ int main(void)
         cmocka_unit_test(on_demand),        cmocka_unit_test(failures),
         cmocka_unit_test(leaving),          cmocka_unit_test(sleeping),
         cmocka_unit_test(props_only_looks), cmocka_unit_test(abandoned),
+        cmocka_unit_test(pulling),          cmocka_unit_test(pull_abandoned),
+        cmocka_unit_test(changing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

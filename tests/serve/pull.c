@@ -8,6 +8,7 @@
 #include "unit.h"
 
 #include <microhttpd.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -19,10 +20,10 @@ enum { FILE_BYTES = 300000 };
 
 static unsigned char content[FILE_BYTES];
 static char sum[65], folder[64];
-static int towers;        /* number of requests for the vision tower */
-static int asked, ranged; /* number of requests for the file, and of range requests */
-static int break_after;   /* bytes of a response before it breaks off; 0: all */
-static bool no_ranges;
+static atomic_int towers;        /* number of requests for the vision tower */
+static atomic_int asked, ranged; /* number of requests for the file, and of range requests */
+static atomic_int break_after;   /* bytes of a response before it breaks off; 0: all */
+static atomic_bool no_ranges;
 
 typedef struct answer {
     size_t from, stop;

@@ -52,11 +52,12 @@ static void ollama(void **state)
     client_release(&r);
     /* errors are {"error": "..."} on all of Ollama's paths */
     refused("/api/pull", "{\"model\":\"other\"}", 404, "foretoken pull other");
-    refused("/api/copy", "{\"source\":\"a\",\"destination\":\"b\"}", 501, "/api/copy is not");
-    refused("/api/create", "{\"model\":\"a\",\"from\":\"b\"}", 501, "/api/create is not");
+    refused("/api/copy", "{\"source\":\"a\",\"destination\":\"b\"}", 403, "--manage-models");
+    refused("/api/create", "{\"model\":\"a\",\"from\":\"b\"}", 403, "--manage-models");
+    refused("/api/push", "{\"model\":\"a\"}", 501, "/api/push is not");
     refused("/api/nowhere", "{}", 404, "no route /api/nowhere");
-    r = client_call(port, "DELETE", "/api/delete", NULL, NULL);
-    assert_int_equal(r.status, 501);
+    r = client_call(port, "DELETE", "/api/delete", NULL, "{\"model\":\"scripted\"}");
+    assert_int_equal(r.status, 403);
     assert_non_null(client_text(r.json, "error"));
     client_release(&r);
     r = get("/v1/messages/nowhere");
@@ -93,15 +94,20 @@ static void completion_events(void **state)
                             "\"timings_per_token\":true,\"return_progress\":true}");
     json_t *events = client_events(&r), *e;
     size_t i, tokens = 0;
+    int64_t last = -1;
     assert_true(json_array_size(events) > 3);
     assert_non_null(client_at(events, "0.prompt_progress"));
     assert_int_equal(client_int(events, "0.prompt_progress.processed"),
                      client_int(events, "0.prompt_progress.cache"));
+    assert_int_equal(client_int(events, "0.timings.prompt_n"), 0); /* nothing is processed yet */
     json_array_foreach(events, i, e)
     {
         assert_non_null(client_at(e, "timings"));
         tokens += json_array_size(client_at(e, "tokens"));
+        const json_t *done = client_at(e, "prompt_progress");
+        if (done) last = client_int(done, "total") - client_int(done, "processed");
     }
+    assert_int_equal(last, 0); /* the last event of progress: everything is processed */
     assert_int_equal(tokens, client_int(json_array_get(events, json_array_size(events) - 1),
                                         "tokens_predicted"));
     json_decref(events);

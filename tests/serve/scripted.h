@@ -89,6 +89,7 @@ struct ft_llm {
     int slots, waiting_max; /* as ft_queue_params has them */
     uint64_t slot_salt[SCRIPT_LANES];
     uint64_t next_id;
+    float lora[2], last_lora[2]; /* scales of two adapters; those of the last request */
     ft_ids last; /* the last prompt: its common prefix with the next counts as cached */
     ft_llm_stats n;
 };
@@ -321,6 +322,7 @@ static inline ft_llm *ft_scripted_open(const char *gguf, int slots, int waiting)
                             .layers = 1,
                             .draft_layers = 2,
                             .width = SCRIPT_WIDTH,
+                            .pooling = -1,
                             .vocab = ft_vocab_count(m->vocab),
                             .ctx = SCRIPT_CTX,
                             .ctx_train = SCRIPT_CTX,
@@ -531,6 +533,8 @@ ft_status ft_job_new(ft_job **out, ft_llm *m, const ft_request *r, void (*wake)(
         return ft_fail(err, m->stop ? FT_ECANCELLED : FT_EBUSY, "%d requests wait already",
                        m->waiting_max);
     }
+    for (int i = 0; i < 2; i++)
+        m->last_lora[i] = r->lora ? (i < r->n_lora ? r->lora[i] : 0) : m->lora[i];
     ft_job *j = ft_new(ft_job);
     pthread_mutex_init(&j->lock, NULL);
     j->m = m;
@@ -653,7 +657,25 @@ void ft_job_free(ft_job *j)
 
 /* ---- slots and statistics ---- */
 
-static inline void script_vector(const int32_t *ids, int n, float *out)
+int ft_llm_adapters(ft_llm *m, ft_adapter_info *out, int cap)
+{
+    pthread_mutex_lock(&m->lock);
+    for (int i = 0; i < FT_MIN(cap, 2); i++)
+        out[i] = (ft_adapter_info){i ? "two.gguf" : "one.gguf", i ? "rhymes" : "", "", m->lora[i]};
+    pthread_mutex_unlock(&m->lock);
+    return 2;
+}
+
+ft_status ft_llm_adapt(ft_llm *m, const float *scale, int n, ft_err *err)
+{
+    (void)err;
+    pthread_mutex_lock(&m->lock);
+    for (int i = 0; i < 2; i++) m->lora[i] = i < n ? scale[i] : 0;
+    pthread_mutex_unlock(&m->lock);
+    return FT_OK;
+}
+
+static inline void script_vector(const int32_t *ids, int n, bool raw, float *out)
 {
     double sum = 0;
     for (int k = 0; k < SCRIPT_WIDTH; k++) {
@@ -661,7 +683,8 @@ static inline void script_vector(const int32_t *ids, int n, float *out)
         for (int i = 0; i < n; i++) out[k] += (float)((ids[i] >> k) % 7);
         sum += (double)out[k] * (double)out[k];
     }
-    for (int k = 0; k < SCRIPT_WIDTH && sum > 0; k++) out[k] = (float)((double)out[k] / sqrt(sum));
+    for (int k = 0; k < SCRIPT_WIDTH && sum > 0 && !raw; k++)
+        out[k] = (float)((double)out[k] / sqrt(sum));
 }
 
 ft_status ft_embedding_new(ft_embedding **out, ft_llm *m, const ft_embedding_params *p, ft_err *err)
@@ -676,9 +699,17 @@ ft_status ft_embedding_new(ft_embedding **out, ft_llm *m, const ft_embedding_par
     b->wake = p->wake;
     b->user = p->user;
     b->due_s = ft_now_s() + p->n * m->embed_s;
-    b->out = ft_new_n(float, (size_t)(p->n * SCRIPT_WIDTH));
-    for (int i = 0; i < p->n; i++)
-        script_vector(p->ids[i], p->n_ids[i], b->out + (size_t)(i * SCRIPT_WIDTH));
+    int rows = 0;
+    for (int i = 0; i < p->n; i++) rows += p->pooling == FT_POOL_NONE ? p->n_ids[i] : 1;
+    b->out = ft_new_n(float, (size_t)(rows * SCRIPT_WIDTH));
+    float *at = b->out;
+    for (int i = 0; i < p->n; i++) {
+        const bool none = p->pooling == FT_POOL_NONE;
+        if (p->pooling == FT_POOL_RANK) *at++ = (float)p->n_ids[i]; /* longer ones rank higher */
+        for (int j = 0; p->pooling != FT_POOL_RANK && j < (none ? p->n_ids[i] : 1);
+             j++, at += SCRIPT_WIDTH)
+            script_vector(p->ids[i] + j, none ? 1 : p->n_ids[i], p->raw || none, at);
+    }
     b->next = m->embeddings;
     m->embeddings = b;
     *out = b;

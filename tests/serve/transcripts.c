@@ -127,7 +127,7 @@ static const request REQUESTS[] = {
     {"POST", "/api/embed", "{\"input\":\"one\"}"},
     {"POST", "/api/embeddings", "{\"prompt\":\"one\"}"},
     {"POST", "/api/pull", "{\"model\":\"scripted\"}"},
-    {"DELETE", "/api/delete", NULL},
+    {"DELETE", "/api/delete", "{\"model\":\"scripted\"}"},
     /* unknown routes */
     {"GET", "/nowhere", NULL},
     {"DELETE", "/props", NULL},

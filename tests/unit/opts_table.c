@@ -58,7 +58,9 @@ static bool is_plain_number(const char *name)
                                         "log-verbosity",
                                         "n_cmpl",
                                         "spec-ngram-map-k-min-hits",
-                                        "spec-ngram-map-k4v-min-hits"};
+                                        "spec-ngram-map-k4v-min-hits",
+                                        "embd-normalize",
+                                        "rank"};
     for (size_t i = 0; i < FT_COUNT(plain); i++)
         if (!strcmp(plain[i], name)) return true;
     return false;
@@ -289,8 +291,8 @@ static void unsupported_options(void **state)
     assert_non_null(strstr(err.text, "-dr x is not supported"));
     assert_int_equal(parse("--context-shift", NULL, &err), FT_EUNSUPPORTED);
     assert_int_equal(parse("--no-context-shift", NULL, &err), FT_OK); /* that is how it is */
-    assert_int_equal(parse("--pooling", "mean", &err), FT_OK);
-    assert_int_equal(parse("--pooling", "last", &err), FT_EUNSUPPORTED);
+    assert_int_equal(parse("--pooling", "last", &err), FT_OK);
+    assert_int_equal(parse("--pooling", "sum", &err), FT_EINVAL);
     assert_int_equal(parse("-fa", "maybe", &err), FT_EINVAL);
     assert_int_equal(parse("--ctx-siz", "3", &err), FT_EINVAL);
     assert_int_equal(parse("--ctx-size", NULL, &err), FT_EINVAL);
@@ -335,7 +337,7 @@ static void other_programs(void **state)
     ft_opts *o = NULL;
     char a[] = "--dry-run", *argv[] = {"run", a};
     assert_int_equal(ft_opts_parse(&o, FT_CMD_RUN, 2, argv, &err), FT_EINVAL);
-    char b[] = "--rerank", *refused[] = {"run", b};
+    char b[] = "--reuse-port", *refused[] = {"run", b};
     assert_int_equal(ft_opts_parse(&o, FT_CMD_RUN, 2, refused, &err), FT_EUNSUPPORTED);
 }
 

@@ -297,6 +297,12 @@ static void documents_one_by_one(void **state)
          false},
         {"{\"type\":\"integer\",\"minimum\":-9223372036854775808}", "-9223372036854775808", true},
         {"{\"type\":\"integer\",\"minimum\":-9223372036854775808}", "-9223372036854775809", false},
+        {"{\"type\":\"integer\",\"minimum\":0,\"maximum\":18446744073709551615}",
+         "184467440737095516", true},
+        {"{\"type\":\"integer\",\"minimum\":0,\"maximum\":18446744073709551615}",
+         "18446744073709551616", false},
+        {"{\"type\":\"integer\",\"minimum\":0,\"maximum\":18446744073709551615}", "-1", false},
+        {"{\"type\":\"number\",\"minimum\":-9223372036854775808}", "-12.25", true},
         {"{\"type\":\"number\",\"maximum\":9007199254740991}", "12.25", true},
         {"{\"type\":\"integer\",\"multipleOf\":3}", "-21", true},
         {"{\"type\":\"integer\",\"multipleOf\":3}", "0", true},
@@ -378,6 +384,51 @@ static void unsupported_keywords_are_removed(void **state)
     json_decref(s), json_decref(none);
 }
 
+/* Plain regular expressions match the whole text, without the escapes of JSON. */
+static void regular_expressions(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *regex, *text;
+        bool in;
+    } t[] = {
+        {"[a-z]{3}[0-9]", "abc1", true},
+        {"[a-z]{3}[0-9]", "xabc1", false},
+        {"[a-z]{3}[0-9]", "abc12", false},
+        {"^a|b$", "a", true},
+        {"^a|b$", "ab", false},
+        {"(\"|\\\\|\n)+", "\"\\\n", true},
+        {"\\d+\\.\\d{2}", "12.50", true},
+        {"\\d+\\.\\d{2}", "12.5", false},
+        {"", "", true},
+        {"caf\xc3\xa9?", "caf\xc3\xa9", true},
+    };
+    for (size_t i = 0; i < FT_COUNT(t); i++) {
+        ft_grammar *g;
+        ft_grammar_state *s;
+        ft_err err;
+        ft_buf b;
+        ft_buf_init(&b, FT_SCHEMA_GBNF_MAX);
+        if (ft_regex_gbnf(&b, t[i].regex, &err)) fail_msg("%s: %s", t[i].regex, err.text);
+        if (ft_grammar_new(&g, ft_buf_str(&b), "root", &err))
+            fail_msg("%s: %s", t[i].regex, err.text);
+        assert_int_equal(ft_grammar_state_new(&s, g, trie, NULL, NULL), FT_OK);
+        const bool in = ft_grammar_accept_bytes(s, ft_str_of(t[i].text)) && ft_grammar_accepting(s);
+        if (in != t[i].in) fail_msg("%s: \"%s\" is %d", t[i].regex, t[i].text, in);
+        ft_grammar_state_free(s);
+        ft_grammar_free(g);
+        ft_buf_release(&b);
+    }
+    static const char *const bad[] = {"(?=a)b", "(a)\\1", "a**", "[a", "a)", "(a", "a^b"};
+    for (size_t i = 0; i < FT_COUNT(bad); i++) {
+        ft_err err;
+        ft_buf b;
+        ft_buf_init(&b, FT_SCHEMA_GBNF_MAX);
+        assert_int_equal(ft_regex_gbnf(&b, bad[i], &err), FT_EUNSUPPORTED);
+        ft_buf_release(&b);
+    }
+}
+
 static void hostile_schemas_are_bounded(void **state)
 {
     (void)state;
@@ -411,6 +462,7 @@ int main(void)
         cmocka_unit_test(the_validator_rejects),
         cmocka_unit_test(documents_one_by_one),
         cmocka_unit_test(unsupported_keywords_are_removed),
+        cmocka_unit_test(regular_expressions),
         cmocka_unit_test(hostile_schemas_are_bounded),
     };
     const int rc = cmocka_run_group_tests(tests, NULL, NULL);

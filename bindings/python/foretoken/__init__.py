@@ -140,11 +140,23 @@ class Model:
 
     path: a GGUF file; None: the model that ships with foretoken. Keyword arguments are the fields of
     ft_llm_params in foretoken.h, such as ctx, slots, threads, device, gpu_layers, draft_model.
+    lora: LoRA adapters, each a GGUF file or a pair of a file and a scale. Requests take lora too: a
+    list with the scale of each adapter.
     """
 
-    def __init__(self, path: Optional[str] = None, **params: Any) -> None:
+    def __init__(
+        self,
+        path: Optional[str] = None,
+        *,
+        lora: Sequence[Union[str, tuple[str, float]]] = (),
+        **params: Any,
+    ) -> None:
         p = _S["ft_llm_params"]()
         lib.ft_llm_defaults(ctypes.byref(p))
+        pairs = [(a, 1.0) if isinstance(a, str) else a for a in lora]
+        files = (_S["ft_lora_file"] * len(pairs))(*[(a.encode(), scale) for a, scale in pairs])
+        if pairs:
+            p.lora, p.n_lora = files, len(pairs)
         _set(p, {"model": path, **params}, "Model")
         err = _S["ft_err"]()
         handle = ctypes.c_void_p()
@@ -262,10 +274,13 @@ class Model:
         logprobs: Optional[int] = None,
         json_schema: Union[str, Mapping[str, Any], None] = None,
         grammar: Optional[str] = None,
+        lora: Optional[Sequence[float]] = None,
         **more: Any,
     ) -> Any:
         r = _S["ft_request"]()
         lib.ft_request_defaults(ctypes.byref(r), self._open)
+        if lora is not None:
+            r.lora, r.n_lora = (ctypes.c_float * max(1, len(lora)))(*lora), len(lora)
         sampling = {name for name, _ in _S["ft_sampling"]._fields_}
         _set(r.sampling, {k: v for k, v in more.items() if k in sampling}, "sampling")
         _set(r, {k: v for k, v in more.items() if k not in sampling}, "a request")
@@ -384,10 +399,10 @@ class Model:
     # ---- embeddings ----
 
     def embed(self, text: Union[str, Sequence[int]], pooling: str = "mean") -> list[float]:
-        """A vector of length one for a text. pooling: "mean" or "last"."""
-        kinds = {"mean": _K["FT_POOL_MEAN"], "last": _K["FT_POOL_LAST"]}
+        """A vector of length one for a text. pooling: "mean", "last" or "cls" (the first token)."""
+        kinds = {name: _K["FT_POOL_" + name.upper()] for name in ("mean", "last", "cls")}
         if pooling not in kinds:
-            raise ValueError(f"pooling is {pooling!r}, want mean or last")
+            raise ValueError(f"pooling is {pooling!r}, want mean, last or cls")
         ids = self.tokenize(text, add_special=True) if isinstance(text, str) else list(text)
         width, err = self.info["width"], _S["ft_err"]()
         out, array = (ctypes.c_float * width)(), (ctypes.c_int32 * len(ids))(*ids)

@@ -135,6 +135,12 @@ class Responses(unittest.TestCase):
         self.assertNotEqual(a, b)
         self.assertRaises(ValueError, self.model.embed, "x", pooling="none")
 
+    def test_lora(self):
+        self.assertRaisesRegex(foretoken.Error, "nothing.gguf", foretoken.Model, MODEL, lora=["nothing.gguf"])
+        same = self.model.complete("a b", max_tokens=3, temperature=0.0, lora=[])
+        self.assertEqual(same.text, self.model.complete("a b", max_tokens=3, temperature=0.0).text)
+        self.assertRaises(foretoken.Error, self.model.complete, "a b", max_tokens=3, lora=[1.0])
+
     def test_tokens(self):
         text = "hello w\u00f6rld"
         self.assertEqual(self.model.detokenize(self.model.tokenize(text)), text)

@@ -412,6 +412,7 @@ ft_dev *ft_dev_cpu(int threads)
     c->dev = (ft_dev){
         .op = &ops,
         .name = "cpu",
+        .cpu = true,
         .unified = true,
         .threads = ft_pool_threads(c->pool),
         .alloc = ft_host_alloc,

@@ -54,7 +54,7 @@ typedef struct ft_buffer8 {
     size_t bytes;
 } ft_buffer8;
 
-enum { FT_BUFFERS8 = 4, FT_JOB_BYTES = 512, FT_COL_GRAIN = 16 };
+enum { FT_BUFFERS8 = 4, FT_JOB_BYTES = 576, FT_COL_GRAIN = 16 };
 
 /* Memory [lo, hi) that a job accesses; rs: row stride of a matrix that is divided among threads. */
 typedef struct ft_access {

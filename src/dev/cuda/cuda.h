@@ -85,6 +85,8 @@ typedef struct ft_cuda_graph {
 typedef struct ft_cuda {
     ft_dev dev;
     ft_ops ops;
+    int index; /* of the GPU */
+    char name[16];
     cudaStream_t stream;
     ft_batch batch;       /* arrays on the device; S as in the shape, surplus spans are empty */
     const ft_batch *on;   /* a copy of `batch` on the device, always at the same address */
@@ -138,6 +140,10 @@ typedef struct ft_cuda {
     const void *kernel[FT_CUDA_KERNELS]; /* kernels that ft_cuda_max_carveout has configured, by a
                                             hash of the address */
 
+    /* Copies from another GPU: this stream waits for `ready` of the other one, and the other one
+     * for `copied` of this one. */
+    cudaEvent_t ready, copied;
+
     cudaError_t error; /* the first error */
     const char *where; /* the call that caused it */
 } ft_cuda;
@@ -159,6 +165,12 @@ static inline bool ft_cuda_tiled(const ft_cuda *c)
 void ft_cuda_check(ft_cuda *c, cudaError_t e, const char *where);
 /* At least `bytes` of memory; the contents are lost with the next op of the same family. */
 void *ft_cuda_scratch(ft_cuda *c, ft_cuda_scratch_id which, size_t bytes);
+
+/* The GPU becomes the one that the calling thread's CUDA calls use. */
+static inline void ft_cuda_enter(ft_dev *d)
+{
+    cudaSetDevice(((ft_cuda *)d)->index);
+}
 
 /* memory.cu: alloc, free and free_bytes of dev.h. */
 void ft_cuda_memory_open(ft_cuda *c, size_t gpu_bytes);

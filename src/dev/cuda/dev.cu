@@ -21,6 +21,7 @@ void ft_cuda_check(ft_cuda *c, cudaError_t e, const char *where)
 static void upload(ft_dev *d, void *dst, const void *src, size_t bytes)
 {
     ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_enter(d);
     for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) c->bf16[i].valid = false;
     ft_cuda_check(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, c->stream), "upload");
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "upload");
@@ -29,15 +30,37 @@ static void upload(ft_dev *d, void *dst, const void *src, size_t bytes)
 static void move(ft_dev *d, void *dst, const void *src, size_t bytes)
 {
     ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_enter(d);
     ft_cuda_check(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, c->stream), "move");
 }
 
 static void download(ft_dev *d, void *dst, const void *src, size_t bytes)
 {
     ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_enter(d);
     ft_cuda_check(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, c->stream),
                   "download");
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "download");
+}
+
+/* A peer copy if the driver has one between the two GPUs; else the driver stages it. Events belong
+ * to the GPU on whose stream they are recorded. */
+static bool copy_from(ft_dev *d, void *dst, ft_dev *from, const void *src, size_t bytes)
+{
+    ft_cuda *c = (ft_cuda *)d, *o = (ft_cuda *)from;
+    if (from->copy_from != copy_from) return false;
+    for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) c->bf16[i].valid = false;
+    ft_cuda_enter(from);
+    ft_cuda_check(o, cudaEventRecord(o->ready, o->stream), "copy to a GPU");
+    ft_cuda_enter(d);
+    ft_cuda_check(c, cudaStreamWaitEvent(c->stream, o->ready, 0), "copy from a GPU");
+    ft_cuda_check(c, cudaMemcpyPeerAsync(dst, c->index, src, o->index, bytes, c->stream),
+                  "copy from a GPU");
+    ft_cuda_check(c, cudaEventRecord(c->copied, c->stream), "copy from a GPU");
+    ft_cuda_enter(from);
+    ft_cuda_check(o, cudaStreamWaitEvent(o->stream, c->copied, 0), "copy to a GPU");
+    ft_cuda_enter(d);
+    return true;
 }
 
 void *ft_cuda_scratch(ft_cuda *c, ft_cuda_scratch_id which, size_t bytes)
@@ -243,6 +266,7 @@ static void record(ft_dev *d, const ft_batch *b)
 {
     ft_cuda *c = (ft_cuda *)d;
     const size_t i4 = sizeof(int32_t), T = (size_t)b->T;
+    ft_cuda_enter(d);
     const size_t pages = (size_t)b->slots * (size_t)b->pages_per_seq * i4;
     d->batch = b;
     c->planned = NULL;
@@ -268,10 +292,11 @@ static void record(ft_dev *d, const ft_batch *b)
 static ft_status sync(ft_dev *d, ft_err *err)
 {
     ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_enter(d);
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "a step");
     if (c->error == cudaSuccess) return FT_OK;
     return ft_fail(err, c->error == cudaErrorMemoryAllocation ? FT_ENOMEM : FT_EIO,
-                   "the cuda device failed in %s: %s", c->where, cudaGetErrorString(c->error));
+                   "device %s failed in %s: %s", d->name, c->where, cudaGetErrorString(c->error));
 }
 
 /* Measured on an H200 with driver 580 (docs/bench.md). */
@@ -323,6 +348,7 @@ static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
 {
     ft_cuda *c = (ft_cuda *)d;
     const size_t bytes = bf16_copy_bytes(l);
+    ft_cuda_enter(d);
     stage_grow(c,
                sizeof(uint32_t) *
                    ft_draw_words(l->vocab)); /* growing it later would drop the captured graphs */
@@ -368,6 +394,7 @@ static __global__ void read_kernel(const uint4 *p, size_t n, uint32_t *out)
 static double read_rate(ft_dev *d)
 {
     ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_enter(d);
     const size_t bytes = (size_t)FT_MIN((uint64_t)2 << 30, ft_cuda_free_bytes(d) / 2) / 16 * 16;
     void *p = bytes ? d->alloc(d, bytes) : NULL;
     cudaEvent_t from, to;
@@ -394,8 +421,11 @@ static double read_rate(ft_dev *d)
 static void close_dev(ft_dev *d)
 {
     ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_enter(d);
     cudaStreamSynchronize(c->stream);
     ft_cuda_drop_graphs(c);
+    cudaEventDestroy(c->ready);
+    cudaEventDestroy(c->copied);
     ft_free(c->retired);
     for (int i = 0; i < FT_SCRATCH_COUNT; i++) cudaFree(c->scratch[i]);
     for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) cudaFree(c->bf16[i].p);
@@ -457,10 +487,16 @@ static void fill_device(ft_cuda *c)
     ft_dev *d = &c->dev;
     c->ops = cuda_ops();
     d->op = &c->ops;
-    d->name = "cuda";
+    if (c->index)
+        snprintf(c->name, sizeof c->name, "cuda:%d", c->index);
+    else
+        snprintf(c->name, sizeof c->name, "cuda");
+    d->name = c->name;
     d->captures = true;
     d->pipelined = true;
     d->threads = 1;
+    d->enter = ft_cuda_enter;
+    d->copy_from = copy_from;
     d->alloc = ft_cuda_alloc;
     d->free = ft_cuda_free;
     d->upload = upload;
@@ -487,15 +523,38 @@ static ft_status no_gpu(ft_err *err, cudaError_t e)
     return ft_fail(err, FT_EUNSUPPORTED, "no CUDA device: %s", cudaGetErrorString(e));
 }
 
-extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
+extern "C" int ft_dev_cuda_count(void)
+{
+    int n = 0;
+    if (cudaGetDeviceCount(&n) == cudaSuccess) return n;
+    cudaGetLastError();
+    return 0;
+}
+
+/* Copies go from GPU to GPU directly from now on, where that is possible. */
+static void enable_peers(int index, int n)
+{
+    for (int i = 0; i < n; i++) {
+        int can = 0;
+        if (i != index && cudaDeviceCanAccessPeer(&can, index, i) == cudaSuccess && can)
+            cudaDeviceEnablePeerAccess(i, 0);
+    }
+    cudaGetLastError(); /* already enabled, or not supported */
+}
+
+extern "C" ft_status ft_dev_cuda(ft_dev **out, int index, ft_err *err)
 {
     int n = 0;
     cudaDeviceProp p;
     cudaError_t e = cudaGetDeviceCount(&n);
     if (e == cudaSuccess && n == 0) e = cudaErrorNoDevice;
-    if (e == cudaSuccess) e = cudaSetDevice(0);
-    if (e == cudaSuccess) e = cudaGetDeviceProperties(&p, 0);
+    if (e == cudaSuccess && index >= n)
+        return ft_fail(err, FT_EUNSUPPORTED, "device \"cuda:%d\", this machine has %d GPU%s", index,
+                       n, n == 1 ? "" : "s");
+    if (e == cudaSuccess) e = cudaSetDevice(index);
+    if (e == cudaSuccess) e = cudaGetDeviceProperties(&p, index);
     if (e != cudaSuccess) return no_gpu(err, e);
+    enable_peers(index, n);
     if (p.major * 10 + p.minor < 75)
         return ft_fail(err, FT_EUNSUPPORTED,
                        "CUDA device \"%s\" has compute capability %d.%d, want 7.5 or newer", p.name,
@@ -510,8 +569,11 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, ft_err *err)
     }
     ft_cuda *c = ft_new(ft_cuda);
     e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
+    c->index = index;
     for (int i = 0; i < FT_CUDA_STAGES && e == cudaSuccess; i++)
         e = cudaEventCreateWithFlags(&c->staged[i], cudaEventDisableTiming);
+    if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->ready, cudaEventDisableTiming);
+    if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->copied, cudaEventDisableTiming);
     if (e != cudaSuccess) {
         ft_free(c);
         return no_gpu(err, e);

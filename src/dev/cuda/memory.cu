@@ -67,7 +67,8 @@ static bool map(void *owner, uint64_t at, uint64_t bytes)
     CUmemAccessDesc may = {};
     may.location = m->kind.location;
     may.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    cudaSetDevice(0); /* a thread that has not called the runtime yet has no context */
+    cudaSetDevice(m->kind.location.id); /* a thread that has not called the runtime yet has no
+                                         * context */
     if (m->f.create(&h, bytes, &m->kind, 0) != CUDA_SUCCESS) return false;
     bool ok = m->f.map(m->base + at, bytes, 0, h, 0) == CUDA_SUCCESS;
     if (ok && m->f.access(m->base + at, bytes, &may, 1) != CUDA_SUCCESS) {
@@ -93,9 +94,11 @@ void ft_cuda_memory_open(ft_cuda *c, size_t gpu_bytes)
     ft_cuda_memory *m = c->memory = ft_new(ft_cuda_memory);
     m->kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     m->kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    m->kind.location.id = c->index;
     decltype(cuDeviceGetAttribute) *attribute;
     if (!find(&attribute, "cuDeviceGetAttribute") || !find_all(&m->f)) return;
-    if (attribute(&can, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0) || !can) return;
+    if (attribute(&can, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, c->index) || !can)
+        return;
     if (m->f.granularity(&block, &m->kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM)) return;
     if (!block || (block & (block - 1)) || block > MOST || block < FT_ARENA_ALIGN) return;
     m->bytes = RANGES * ft_round_up(gpu_bytes, block);
@@ -129,6 +132,7 @@ static void *piece(const ft_cuda_memory *m, size_t bytes)
 void *ft_cuda_alloc(ft_dev *d, size_t bytes)
 {
     ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_enter(d);
     void *p = piece(c->memory, bytes);
     if (p) ft_cuda_check(c, cudaMemsetAsync(p, 0, bytes, c->stream), "cudaMemset");
     return p;
@@ -138,6 +142,7 @@ void ft_cuda_free(ft_dev *d, void *p)
 {
     ft_cuda *c = (ft_cuda *)d;
     if (!p) return;
+    ft_cuda_enter(d);
     for (int i = 0; i < FT_CUDA_BF16_COPIES; i++) c->bf16[i].valid = false;
     ft_cuda_drop_graphs(c); /* a graph may contain the address */
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "cudaStreamSynchronize");
@@ -157,6 +162,7 @@ uint64_t ft_cuda_free_bytes(ft_dev *d)
 {
     const ft_cuda_memory *m = ((ft_cuda *)d)->memory;
     size_t free_bytes = 0, all = 0;
+    ft_cuda_enter(d);
     if (cudaMemGetInfo(&free_bytes, &all) != cudaSuccess) return 0;
     return free_bytes + (m->arena ? ft_arena_idle(m->arena) : 0);
 }

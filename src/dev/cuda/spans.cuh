@@ -17,6 +17,15 @@ static inline void ft_cuda_shared(ft_cuda *c, const void *kernel, int bytes)
                   "shared memory");
 }
 
+/* Whether a kernel runs for the first time on this GPU; *seen has a bit for each. */
+static inline bool ft_cuda_first_use(const ft_cuda *c, uint64_t *seen)
+{
+    const uint64_t bit = UINT64_C(1) << (c->index % 64);
+    const bool first = !(*seen & bit);
+    *seen |= bit;
+    return first;
+}
+
 static inline unsigned span_pieces(int T, int S, int rows)
 {
     return (unsigned)FT_MAX(1, FT_MIN(T, (T + rows - 1) / rows + S - 1));

@@ -44,34 +44,82 @@ __device__ __forceinline__ float activated(float x, int act)
     return act_of(x, act);
 }
 
-static __global__ void affine_kernel(ft_mat y, const float *b, const float *w, int act)
+/* true: rows and heads can be read in pieces of four values. */
+static bool in_fours(ft_mat m)
 {
-    wait_for_previous_kernel();
-    float *at = mat_head(y, blockIdx.x, 0);
-    FOR_COLUMNS(i, y.d)
-    at[i] = activated((at[i] + (b ? b[i] : 0.0f)) * (w ? w[i] : 1.0f), act);
+    return (uintptr_t)m.p % 16 == 0 && m.d % 4 == 0 && m.rs % 4 == 0 && (m.H == 1 || m.hs % 4 == 0);
 }
 
+/* A thread has N columns, one or four. The bf16 copy is padded with zeros. */
+template <int N>
+static __global__ void affine_kernel(ft_mat y, const float *b, const float *w, int act, out_bf16 s)
+{
+    wait_for_previous_kernel();
+    const int t = blockIdx.x, i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
+    float v[N] = {};
+    if (i < y.d) {
+        float *at = mat_head(y, t, 0) + i;
+        if (N == 4)
+            *(float4 *)v = *(const float4 *)at;
+        else
+            v[0] = at[0];
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            v[j] = activated((v[j] + (b ? b[i + j] : 0.0f)) * (w ? w[i + j] : 1.0f), act);
+        if (N == 4)
+            *(float4 *)at = *(const float4 *)v;
+        else
+            at[0] = v[0];
+    }
+    if (!s.p || i >= (y.d + 63) / 64 * 64) return;
+    if (N == 1) bf16_put(s.p, s.plane, bf16_index(s.T, s.wide, t, i), v[0]);
+#pragma unroll
+    for (int j = 0; j + 1 < N; j += 2)
+        bf16_put_pair(s.p, s.plane, bf16_index(s.T, s.wide, t, i + j), make_float2(v[j], v[j + 1]));
+}
+
+/* After an activation comes a product, for which the bf16 copy is written. */
 extern "C" void ft_cuda_affine(ft_dev *d, ft_mat y, ft_vec b, ft_vec w, ft_act act)
 {
     ft_cuda *c = (ft_cuda *)d;
+    out_bf16 s = {};
+    bool found;
     ft_cuda_wrote(c, y);
-    FT_LAUNCH_NEXT(c, affine_kernel, grid_of(y), THREADS, 0, y, b.p, w.p, (int)act);
+    if (act != FT_ACT_NONE)
+        s = {ft_cuda_bf16_copy(c, y, false, &found), bf16_plane(y.T, y.d), y.T,
+             ft_cuda_wide(c, y.T), NULL};
+    const int n = in_fours(y) ? 4 : 1;
+    const dim3 grid((unsigned)y.T, ft_blocks((size_t)((y.d + 63) / 64 * 64 / n), THREADS));
+    FT_LAUNCH_NEXT(c, n == 4 ? affine_kernel<4> : affine_kernel<1>, grid, THREADS, 0, y, b.p, w.p,
+                   (int)act, s);
 }
 
-static __global__ void clamp_kernel(ft_mat y, ft_mat x, float lo, float hi)
+__device__ __forceinline__ float bounded(float x, float lo, float hi)
+{
+    return fminf(fmaxf(x, lo), hi);
+}
+
+template <int N> static __global__ void clamp_kernel(ft_mat y, ft_mat x, float lo, float hi)
 {
     wait_for_previous_kernel();
-    const int t = blockIdx.x;
-    FOR_COLUMNS(i, y.H * y.d)
-    *mat_value(y, t, i) = fminf(fmaxf(*mat_value(x, t, i), lo), hi);
+    const int t = blockIdx.x, i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
+    if (i >= y.H * y.d) return;
+    if (N == 1) {
+        *mat_value(y, t, i) = bounded(*mat_value(x, t, i), lo, hi);
+        return;
+    }
+    const float4 v = *(const float4 *)mat_value(x, t, i);
+    *(float4 *)mat_value(y, t, i) = make_float4(bounded(v.x, lo, hi), bounded(v.y, lo, hi),
+                                                bounded(v.z, lo, hi), bounded(v.w, lo, hi));
 }
 
 extern "C" void ft_cuda_clamp(ft_dev *d, ft_mat y, ft_mat x, float lo, float hi)
 {
     ft_cuda *c = (ft_cuda *)d;
     ft_cuda_wrote(c, y);
-    FT_LAUNCH_NEXT(c, clamp_kernel, grid_of(y), THREADS, 0, y, x, lo, hi);
+    const int n = in_fours(y) && in_fours(x) ? 4 : 1;
+    const dim3 grid((unsigned)y.T, ft_blocks((size_t)(ft_mat_cols(y) / n), THREADS));
+    FT_LAUNCH_NEXT(c, n == 4 ? clamp_kernel<4> : clamp_kernel<1>, grid, THREADS, 0, y, x, lo, hi);
 }
 
 static __global__ void mix_kernel(ft_mat y, ft_mat x, ft_mixing m, bool acc)

@@ -4,7 +4,8 @@ import OpenAI from "openai";
 import Anthropic from "@anthropic-ai/sdk";
 import { Ollama } from "ollama";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { generateText, generateObject, streamText, tool, stepCountIs } from "ai";
+import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
+import { generateText, generateObject, streamText, streamObject, tool, stepCountIs, Output } from "ai";
 import { z } from "zod";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -256,6 +257,83 @@ for (const [where, base] of [["scripted", scripted], ["real", real]]) {
             const r = await generateObject({ model, prompt: "Who?", maxRetries: 0, schema: z.object({ name: z.string().max(12), age: z.number().int().min(0).max(150) }) });
             assert.ok(Number.isInteger(r.object.age));
         });
+}
+
+// ---- zod schemas, as the clients turn them into JSON schemas ----
+{
+    const openai = new OpenAI({ baseURL: `${real}/v1`, apiKey: "none", maxRetries: 0 });
+    const model = createOpenAICompatible({ name: "foretoken", baseURL: `${real}/v1`, supportsStructuredOutputs: true })("any");
+    const person = z.object({
+        name: z.string().max(8),
+        age: z.number().int(), // bounds of +-9007199254740991
+        step: z.number().int().min(0).max(100).multipleOf(5),
+        kind: z.enum(["cat", "dog"]),
+        pair: z.tuple([z.boolean(), z.literal("x")]),
+        tags: z.array(z.string().max(4)).max(2),
+        note: z.string().max(5).nullable(),
+        when: z.iso.date(),
+    });
+    const scores = person.extend({ score: z.record(z.string().max(3), z.number().int().min(0).max(9)) });
+    const strict = person.omit({ pair: true }); // the client refuses tuples
+    const secret = z.object({ password: z.string().regex(/^(?=.*[0-9])[a-z0-9]{1,6}$/) });
+    const fits = (shape, value) => assert.ok(shape.safeParse(value).success, JSON.stringify(value));
+    const messages = [{ role: "user", content: "Who?" }];
+    await test("zod: generateObject", async () => {
+        fits(person, (await generateObject({ model, prompt: "Who?", maxRetries: 0, schema: person })).object);
+    });
+    await test("zod: generateObject of a record", async () => {
+        const r = await generateObject({ model, prompt: "Who?", maxRetries: 0, maxOutputTokens: 2000, schema: scores });
+        fits(scores, r.object);
+    });
+    await test("zod: streamObject", async () => {
+        const s = streamObject({ model, prompt: "Who?", maxRetries: 0, schema: person });
+        let parts = 0;
+        for await (const _ of s.partialObjectStream) parts++;
+        assert.ok(parts > 1);
+        fits(person, await s.object);
+    });
+    await test("zod: Output.object", async () => {
+        const r = await generateText({ model, prompt: "Who?", maxRetries: 0, output: Output.object({ schema: person }) });
+        fits(person, r.output);
+    });
+    await test("zod: zodResponseFormat", async () => {
+        const r = await openai.chat.completions.parse({ model: "any", messages, response_format: zodResponseFormat(strict, "person") });
+        fits(strict, r.choices[0].message.parsed);
+    });
+    await test("zod: zodTextFormat", async () => {
+        const r = await openai.responses.parse({ model: "any", input: "Who?", text: { format: zodTextFormat(strict, "person") } });
+        fits(strict, r.output_parsed);
+    });
+    await test("zod: what no grammar can enforce is named", async () => {
+        const { data, response } = await openai.chat.completions
+            .create({ model: "any", messages, max_tokens: 400, response_format: zodResponseFormat(secret, "secret") }).withResponse();
+        assert.match(response.headers.get("x-schema-ignored"), /pattern/);
+        assert.match(data.warnings[0], /pattern/);
+        assert.equal(typeof JSON.parse(data.choices[0].message.content).password, "string");
+    });
+}
+
+// ---- Responses: a length stop ----
+{
+    const openai = new OpenAI({ baseURL: `${real}/v1`, apiKey: "none", maxRetries: 0 });
+    const body = { model: "any", input: "Count to a hundred.", max_output_tokens: 4 };
+    const cut = (r) => {
+        assert.equal(r.status, "incomplete");
+        assert.equal(r.incomplete_details.reason, "max_output_tokens");
+        assert.ok(r.usage.output_tokens <= 4);
+    };
+    await test("openai real: responses cut by length", async () => cut(await openai.responses.create(body)));
+    await test("openai real: responses cut by length, streamed", async () => {
+        let last;
+        for await (const e of await openai.responses.create({ ...body, stream: true })) last = e;
+        assert.equal(last.type, "response.incomplete");
+        cut(last.response);
+    });
+    await test("openai real: responses cut by length, finalResponse", async () => {
+        const r = await openai.responses.stream(body).finalResponse();
+        assert.ok(r.id.startsWith("resp_"));
+        assert.ok(r.output.length > 0);
+    });
 }
 
 // ---- images: every client counts the same tokens ----

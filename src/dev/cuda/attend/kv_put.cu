@@ -359,6 +359,39 @@ static __global__ void __launch_bounds__(32 * WARPS) kv_put_kernel(const put_arg
     put_row(s, a.hadamard, to, x, group, square, (unsigned char *)(square + 128));
 }
 
+/* Many rows of f16, without a mean: a thread has eight values. */
+static __global__ void __launch_bounds__(256) kv_put_halves_kernel(const put_args a)
+{
+    const int pieces = a.side[0].d / 8, G = a.side[0].G;
+    const int i = blockIdx.x * blockDim.x + threadIdx.x, at = i / pieces, c = i % pieces * 8;
+    const int which = at & 1, t = at / 2 / G, g = at / 2 % G;
+    if (t >= a.T) return;
+    const kv_side &s = a.side[which];
+    const int slot = a.b.span[a.b.span_of[t]].slot, cell = a.b.cell[t];
+    const int page = a.b.page[a.space][slot * a.b.pages_per_seq + cell / FT_PAGE_ROWS];
+    unsigned char *to = kv_page(s, page, g) + (cell % FT_PAGE_ROWS) * s.row + 2 * c;
+    wait_for_previous_kernel();
+    const float *from = mat_head(a.x[which], t, g) + c;
+    float v[8];
+    *(float4 *)v = ((const float4 *)from)[0];
+    *(float4 *)(v + 4) = ((const float4 *)from)[1];
+#pragma unroll
+    for (int j = 0; j < 8; j++) v[j] = fminf(fmaxf(finite_or_zero(v[j]), -65504.0f), 65504.0f);
+    *(uint4 *)to = pack_eight(v);
+}
+
+/* Whether heads of eight values at a time are at multiples of 16 bytes. */
+static bool in_eights(const put_args *a)
+{
+    for (int i = 0; i < 2; i++) {
+        const ft_mat *x = &a->x[i];
+        if (a->side[i].type != FT_KV_F16 || x->d % 8 || x->hs % 4 || x->rs % 4 ||
+            (uintptr_t)x->p % 16)
+            return false;
+    }
+    return a->T > FT_SHAPE_ROWS && !a->mean;
+}
+
 extern "C" void ft_cuda_kv_put(ft_dev *dev, const ft_kv *kv, ft_mat k, ft_mat v)
 {
     ft_cuda *c = (ft_cuda *)dev;
@@ -373,6 +406,11 @@ extern "C" void ft_cuda_kv_put(ft_dev *dev, const ft_kv *kv, ft_mat k, ft_mat v)
     a.space = kv->space;
     a.T = k.T;
     a.groups = 1;
+    if (in_eights(&a)) {
+        FT_LAUNCH_NEXT(c, kv_put_halves_kernel,
+                       ft_blocks((size_t)k.T * kv->G * 2 * (size_t)(kv->d / 8), 256), 256, 0, a);
+        return;
+    }
     for (int i = 0; i < 2; i++)
         if (a.side[i].hadamard) a.groups = FT_MAX(a.groups, a.side[i].width / a.hadamard.group);
     const size_t shared = WARPS * sizeof(float) * ((size_t)(kv->d + 127) / 128 * 128 + 128 + 32);

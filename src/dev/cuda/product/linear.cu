@@ -17,8 +17,10 @@ static __global__ void bf16_copy_kernel(uint16_t *s, size_t plane, ft_mat x, int
     if (i >= eights * x.T) return;
     const int t = i / eights, c = i % eights * 8;
     const float *in = x.p + (size_t)t * x.rs;
-    for (int j = 0; j < 8; j++)
-        bf16_put(s, plane, bf16_index(x.T, wide, t, c + j), c + j < k ? in[c + j] : 0.0f);
+    for (int j = 0; j < 8; j += 2)
+        bf16_put_pair(
+            s, plane, bf16_index(x.T, wide, t, c + j),
+            make_float2(c + j < k ? in[c + j] : 0.0f, c + j + 1 < k ? in[c + j + 1] : 0.0f));
 }
 
 /* The transformed copy. Without x.p the rows are those of s itself, changed in place. */
@@ -105,6 +107,14 @@ ft_seg ft_product_seg(const ft_cuda *c, const ft_weight *w, float *y, int rs)
 
 void ft_product_run(ft_cuda *c, ft_product *p, ft_type type, int tokens, int items)
 {
+    if (p->rounded && type == FT_BF16) {
+        ft_product_Bf16Rounded(c, p, tokens, items);
+        return;
+    }
+    if (p->rounded && type == FT_F16) {
+        ft_product_F16Rounded(c, p, tokens, items);
+        return;
+    }
     switch (packed_as(type)) {
 #define RUN(type, W)                                                                               \
     case type: ft_product_##W(c, p, tokens, items); break;
@@ -146,6 +156,7 @@ extern "C" void ft_cuda_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w
     ft_product p = product_of(c, x, w->type);
     if (!p.x) return;
     p.acc = acc;
+    p.rounded = w->rounded;
     add_seg(c, &p, y, w);
     ft_product_run(c, &p, w->type, ft_product_tokens(c, x.T), 0);
 }
@@ -160,6 +171,7 @@ extern "C" void ft_cuda_linears(ft_dev *d, const ft_product_out *o, int n, ft_ma
         if (done >> i & 1) continue;
         ft_product p = product_of(c, x, o[i].w->type);
         if (!p.x) return;
+        p.rounded = o[i].w->rounded;
         for (int j = i; j < n && p.n_seg < PRODUCT_SEGS; j++) {
             if (done >> j & 1 || o[j].w->type != o[i].w->type) continue;
             done |= 1u << j;
@@ -186,6 +198,7 @@ extern "C" void ft_cuda_glu(ft_dev *d, ft_mat y, ft_mat u, ft_mat x, const ft_we
     p.seg[1] = ft_product_seg(c, up, NULL, 0);
     p.n_seg = 2;
     p.glu = true;
+    p.rounded = gate->rounded;
     p.act = act;
     p.out = ft_cuda_wrote_with_bf16(c, y);
     p.out_T = y.T;

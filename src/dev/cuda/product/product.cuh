@@ -58,6 +58,7 @@ typedef struct ft_product {
     int act;
     const uint16_t *x; /* bf16 copy of x */
     size_t x_plane;
+    bool rounded; /* ft_weight.rounded */
     int x_T;       /* its rows */
     bool wide;     /* in the column order of ft_cuda_wide; `out` too */
     int T;         /* rows to compute, without a list */
@@ -509,11 +510,11 @@ __global__ void __launch_bounds__(32 * SPLIT_WARPS, split_blocks(W::BYTES, NT))
 template <class W, int MT, int NT>
 static void split_launch(ft_cuda *c, const ft_product *p, dim3 grid)
 {
-    static bool wide;
+    static uint64_t wide;
     const int bytes = has_large_smem(c->cc) ? (int)split_shape<W, MT, true>::BYTES
                                             : (int)split_shape<W, MT, false>::BYTES;
-    if (!wide) ft_cuda_shared(c, (const void *)product_split<W, MT, NT>, bytes);
-    wide = true;
+    if (ft_cuda_first_use(c, &wide))
+        ft_cuda_shared(c, (const void *)product_split<W, MT, NT>, bytes);
     FT_LAUNCH_NEXT(c, (product_split<W, MT, NT>), grid, 32 * SPLIT_WARPS, bytes, *p);
 }
 
@@ -553,9 +554,9 @@ static int split_tile_count(const ft_cuda *c, const ft_product *p, int tokens, i
 
 template <class S> static void rows_launch(ft_cuda *c, const ft_product *p, dim3 grid)
 {
-    static bool wide;
-    if (!wide) ft_cuda_shared(c, (const void *)product_rows_wgmma<S>, S::BYTES);
-    wide = true;
+    static uint64_t wide;
+    if (ft_cuda_first_use(c, &wide))
+        ft_cuda_shared(c, (const void *)product_rows_wgmma<S>, S::BYTES);
     const unsigned tiles = grid.x * grid.y; /* one block per multiprocessor */
     FT_LAUNCH_NEXT(c, product_rows_wgmma<S>, FT_MIN(tiles, (unsigned)c->sms), ROWS_THREADS,
                    S::BYTES, *p);
@@ -563,9 +564,8 @@ template <class S> static void rows_launch(ft_cuda *c, const ft_product *p, dim3
 
 template <class S> static void warps_launch(ft_cuda *c, const ft_product *p, dim3 grid)
 {
-    static bool wide;
-    if (!wide) ft_cuda_shared(c, (const void *)product_rows_mma<S>, S::BYTES);
-    wide = true;
+    static uint64_t wide;
+    if (ft_cuda_first_use(c, &wide)) ft_cuda_shared(c, (const void *)product_rows_mma<S>, S::BYTES);
     FT_LAUNCH_NEXT(c, product_rows_mma<S>, grid.x * grid.y, WARPS_THREADS, S::BYTES, *p);
 }
 
@@ -633,6 +633,8 @@ template <class W> static void product_launch(ft_cuda *c, ft_product *p, int tok
 typedef void ft_product_fn(ft_cuda *c, ft_product *p, int tokens, int items);
 #define FT_PRODUCT_DECLARE(type, W) ft_product_fn ft_product_##W;
 FT_LAYOUTS(FT_PRODUCT_DECLARE)
+FT_PRODUCT_DECLARE(FT_BF16, Bf16Rounded)
+FT_PRODUCT_DECLARE(FT_F16, F16Rounded)
 #define FT_PRODUCT_DEFINE(W)                                                                       \
     void ft_product_##W(ft_cuda *c, ft_product *p, int tokens, int items)                          \
     {                                                                                              \

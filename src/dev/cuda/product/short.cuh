@@ -114,13 +114,12 @@ static inline bool is_short(const ft_cuda *c, const ft_product *p, int unit, int
 
 template <class W> static void short_launch(ft_cuda *c, ft_product *p, int tokens, int items)
 {
-    static bool wide;
+    static uint64_t wide;
     const int bytes = short_bytes(W::BYTES);
-    if (!wide) {
+    if (ft_cuda_first_use(c, &wide)) {
         ft_cuda_shared(c, (const void *)product_short<W, 1>, bytes);
         ft_cuda_shared(c, (const void *)product_short<W, 2>, bytes);
     }
-    wide = true;
     const dim3 grid(ft_blocks((size_t)p->seg[0].w.n, TILE_N * SHORT_WARPS),
                     (unsigned)(items + p->shared_blocks));
     if (tokens == 16)

@@ -136,6 +136,7 @@ static void *raw_room(ft_cuda *c, size_t bytes)
 extern "C" ft_status ft_cuda_bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
 {
     ft_cuda *c = (ft_cuda *)d;
+    ft_cuda_enter(d);
     w->row_bytes = ft_type_row(w->type, (size_t)w->k);
     w->packed = NULL;
     w->data = NULL;

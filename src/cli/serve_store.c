@@ -1,0 +1,304 @@
+#define _GNU_SOURCE
+#include "cli/serve_store.h"
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/hub.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum { INI_BYTES = 1 << 20, NAME_MAX_BYTES = 120 };
+
+ft_status ft_store_pull(const ft_opts *o, const char *name,
+                        bool (*progress)(void *user, const char *file, const char *sha256,
+                                         uint64_t got, uint64_t total),
+                        void *user, ft_err *err)
+{
+    static const char *const host[] = {"hf.co/", "huggingface.co/"};
+    ft_hub_name hub;
+    char *path = NULL, *mmproj = NULL;
+    for (size_t i = 0; i < FT_COUNT(host); i++)
+        if (!strncmp(name, host[i], strlen(host[i]))) name += strlen(host[i]);
+    ft_status st = ft_hub_parse(&hub, name, NULL, err);
+    if (st) return st;
+    ft_hub_set_token(ft_opts_text(o, "hf-token"));
+    ft_hub_watch(progress, user);
+    st = ft_hub_take(&hub, false, true, &path, &mmproj, err);
+    ft_hub_watch(NULL, NULL);
+    ft_free(path);
+    ft_free(mmproj);
+    return st;
+}
+
+/* ---- the file of sections ---- */
+
+static ft_status read_ini(const ft_serve_list *l, char **text, ft_err *err)
+{
+    size_t n;
+    if (ft_file_exists(l->preset)) return ft_file_read(text, &n, l->preset, INI_BYTES, err);
+    *text = ft_strdup("");
+    return FT_OK;
+}
+
+static ft_status write_ini(const ft_serve_list *l, const ft_buf *b, ft_err *err)
+{
+    ft_out_file *f;
+    if (b->len > INI_BYTES)
+        return ft_fail(err, FT_ELIMIT, "%s would have %zu bytes, the maximum is %d", l->preset,
+                       b->len, INI_BYTES);
+    const ft_status st = ft_out_open_private(&f, l->preset, err);
+    if (st) return st;
+    ft_out_write(f, b->data, b->len);
+    return ft_out_commit(f, err);
+}
+
+/* The section [name]: from its first line to that of the next one. */
+static ft_str find_section(const char *text, const char *name)
+{
+    const size_t n = strlen(name);
+    ft_str s = {NULL, 0};
+    for (const char *p = text; *p;) {
+        const size_t line = strcspn(p, "\n");
+        if (s.p && *p == '[') break;
+        if (line == n + 2 && *p == '[' && !memcmp(p + 1, name, n) && p[n + 1] == ']') s.p = p;
+        p += line + (p[line] == '\n');
+        if (s.p) s.n = (size_t)(p - s.p);
+    }
+    return s;
+}
+
+static bool is_plain_name(const char *name)
+{
+    const size_t n = strlen(name);
+    if (!n || n > NAME_MAX_BYTES || !isalnum((unsigned char)name[0])) return false;
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)name[i]) && !strchr("._-:/", name[i])) return false;
+    return true;
+}
+
+/* ---- a copy with parameters ---- */
+
+static bool has_word(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *p = list; p && *p; p += strspn(p, " ")) {
+        const size_t k = strcspn(p, " ");
+        if (k == n && !memcmp(p, word, n)) return true;
+        p += k;
+    }
+    return false;
+}
+
+/* The option that Ollama's parameter sets; NULL: none. */
+static const char *option_of(const char *key)
+{
+    const ft_param *p;
+    if (!strcmp(key, "num_ctx")) return "ctx-size";
+    for (int i = 0; (p = ft_opt_row(i)); i++)
+        if (p->name && (p->programs & FT_CMD_SERVE) && has_word(p->json[FT_JSON_OLLAMA], key))
+            return p->name;
+    return NULL;
+}
+
+/* Appends "option = value"; the value must survive the reader of presets. */
+static ft_status put_value(ft_buf *b, const char *key, const json_t *v, ft_err *err)
+{
+    const char *text = json_string_value(v), *option = option_of(key);
+    if (!option)
+        return ft_fail(err, FT_EINVAL,
+                       "parameter \"%.60s\" cannot be set for a model, want one such as "
+                       "temperature, num_predict or num_ctx",
+                       key);
+    if (text && (!*text || strpbrk(text, "\r\n") || strchr(" \t", *text) ||
+                 strchr(" \t", text[strlen(text) - 1])))
+        return ft_fail(err, FT_EINVAL,
+                       "parameter %.60s is \"%.60s\", want one line without blanks at its ends",
+                       key, text);
+    if (text)
+        ft_buf_printf(b, "%s = %s\n", option, text);
+    else if (json_is_integer(v))
+        ft_buf_printf(b, "%s = %lld\n", option, (long long)json_integer_value(v));
+    else if (json_is_real(v))
+        ft_buf_printf(b, "%s = %.9g\n", option, json_real_value(v));
+    else if (json_is_boolean(v))
+        ft_buf_printf(b, "%s = %s\n", option, json_is_true(v) ? "true" : "false");
+    else
+        return ft_fail(err, FT_EINVAL, "parameter %.60s is not a number, a text or a flag", key);
+    return FT_OK;
+}
+
+static ft_status put_params(ft_buf *b, const char *params, ft_err *err)
+{
+    json_t *j = json_loads(params, 0, NULL), *v, *one;
+    const char *key;
+    size_t i;
+    ft_status st = FT_OK;
+    json_object_foreach(j, key, v)
+    {
+        if (st) break;
+        if (!json_is_array(v))
+            st = put_value(b, key, v, err);
+        else
+            json_array_foreach(v, i, one) if (!st) st = put_value(b, key, one, err);
+    }
+    json_decref(j);
+    return st;
+}
+
+/* The lines of model i: those of its section, or its file. */
+static void put_original(ft_buf *b, const ft_serve_model *m, const char *ini)
+{
+    const ft_str s = m->preset ? find_section(ini, m->name) : (ft_str){NULL, 0};
+    const size_t head = strlen(m->name) + 3;
+    const char *path = ft_opts_text(m->o, "model");
+    if (s.p && s.n > head)
+        ft_buf_put(b, s.p + head, s.n - head);
+    else if (!s.p && path)
+        ft_buf_printf(b, "model = %s\n", path);
+}
+
+ft_status ft_store_derive(const ft_serve_list *l, const ft_opts *o, int i, const char *name,
+                          const char *params, ft_err *err)
+{
+    char *ini, *plain = ft_strdup(name);
+    const size_t n = strlen(plain);
+    if (n > 7 && !strcmp(plain + n - 7, ":latest")) plain[n - 7] = 0;
+    ft_status st = FT_OK;
+    if (!is_plain_name(plain))
+        st =
+            ft_fail(err, FT_EINVAL, "model name \"%.130s\", want 1 to %d letters, digits and ._-:/",
+                    name, NAME_MAX_BYTES);
+    if (st || (st = read_ini(l, &ini, err))) {
+        ft_free(plain);
+        return st;
+    }
+    ft_buf lines, all;
+    ft_buf_init(&lines, 2 * INI_BYTES);
+    ft_buf_init(&all, 4 * INI_BYTES);
+    ft_buf_printf(&lines, "[%s]\n", plain);
+    put_original(&lines, &l->at[i], ini);
+    if (params) st = put_params(&lines, params, err);
+    if (!st) st = ft_serve_preset_check(ft_buf_z(&lines), o, err);
+    ft_buf_printf(&all, "%s%s%s", ini, *ini && ini[strlen(ini) - 1] != '\n' ? "\n" : "",
+                  ft_buf_z(&lines));
+    if (!st) st = write_ini(l, &all, err);
+    ft_buf_release(&lines);
+    ft_buf_release(&all);
+    ft_free(ini);
+    ft_free(plain);
+    return st;
+}
+
+/* ---- removal ---- */
+
+static ft_status remove_section(const ft_serve_list *l, const char *name, const char *ini,
+                                ft_err *err)
+{
+    const ft_str s = find_section(ini, name);
+    if (!s.p) return ft_fail(err, FT_ENOTFOUND, "%s has no section [%s]", l->preset, name);
+    ft_buf b;
+    ft_buf_init(&b, 2 * INI_BYTES);
+    ft_buf_put(&b, ini, (size_t)(s.p - ini));
+    ft_buf_puts(&b, s.p + s.n);
+    const ft_status st = write_ini(l, &b, err);
+    ft_buf_release(&b);
+    return st;
+}
+
+static bool is_gguf(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 5 && !strcasecmp(name + n - 5, ".gguf");
+}
+
+static void remove_file(const char *path)
+{
+    ft_buf b;
+    ft_buf_init(&b, 1 << 16);
+    ft_buf_printf(&b, "%s.sha256", path);
+    unlink(path);
+    unlink(ft_buf_z(&b));
+    ft_buf_release(&b);
+}
+
+/* A vision tower without a model is of no use; then the folder is empty. */
+static void remove_leftovers(const char *folder)
+{
+    DIR *d = opendir(folder);
+    bool model = false;
+    for (struct dirent *e; d && (e = readdir(d));)
+        model |= is_gguf(e->d_name) && strncasecmp(e->d_name, "mmproj", 6) != 0;
+    if (d) rewinddir(d);
+    for (struct dirent *e; d && !model && (e = readdir(d));) {
+        ft_buf path;
+        if (!is_gguf(e->d_name)) continue;
+        ft_buf_init(&path, 1 << 16);
+        ft_buf_printf(&path, "%s/%s", folder, e->d_name);
+        remove_file(ft_buf_z(&path));
+        ft_buf_release(&path);
+    }
+    if (d) closedir(d);
+    rmdir(folder); /* fails unless it is empty */
+}
+
+/* The file, and the other parts of a split model. */
+static ft_status remove_parts(const char *path, ft_err *err)
+{
+    char *file = ft_strdup(path), *slash = strrchr(file, '/'), *part = strstr(slash, "-00001-of-");
+    const int parts = part ? atoi(part + 10) : 1;
+    ft_status st = FT_OK;
+    if (access(path, F_OK) || !slash)
+        st = ft_fail(err, FT_ENOTFOUND, "%s: %s", path, strerror(errno));
+    for (int k = 1; !st && k <= parts && k < 100000; k++) {
+        if (part) {
+            char digits[8];
+            snprintf(digits, sizeof digits, "%05d", k);
+            memcpy(part + 1, digits, 5);
+        }
+        remove_file(file);
+    }
+    if (!st && !access(path, F_OK))
+        st = ft_fail(err, FT_EIO, "%s cannot be removed: %s", path, strerror(errno));
+    *slash = 0;
+    if (!st) remove_leftovers(file);
+    ft_free(file);
+    return st;
+}
+
+/* The section that uses the file; NULL: none. */
+static const char *user_of(const ft_serve_list *l, const char *path)
+{
+    for (int k = 0; k < l->n; k++) {
+        const char *used = ft_opts_text(l->at[k].o, "model");
+        if (l->at[k].preset && !l->at[k].gone && used && !strcmp(used, path)) return l->at[k].name;
+    }
+    return NULL;
+}
+
+ft_status ft_store_remove(const ft_serve_list *l, int i, ft_err *err)
+{
+    const ft_serve_model *m = &l->at[i];
+    char *ini;
+    if (m->path) {
+        const char *user = user_of(l, m->path);
+        if (user)
+            return ft_fail(err, FT_EINVAL, "%s is used by %s; delete that first", m->name, user);
+        return remove_parts(m->path, err);
+    }
+    if (!m->preset)
+        return ft_fail(err, FT_EINVAL, "%s is not in the store and cannot be deleted", m->name);
+    ft_status st = read_ini(l, &ini, err);
+    if (st) return st;
+    st = remove_section(l, m->name, ini, err);
+    ft_free(ini);
+    return st;
+}

@@ -1,0 +1,40 @@
+/* dev/link.h - messages between the processes (ranks) of an MPI job. Rank 0 runs the engine, the
+ * others compute for it (dev/remote.h). Messages of one sender arrive in order. Any thread may
+ * call these functions, one at a time per rank and tag.
+ *
+ * Besides MPI, every rank has a TCP connection to rank 0 on which nothing is sent: it ends when a
+ * process ends, so that no rank waits for one that is gone. In builds without MPI=1 there is one
+ * rank. */
+#ifndef FT_DEV_LINK_H
+#define FT_DEV_LINK_H
+
+#include "base/err.h"
+
+/* What a rank says about itself when the job starts. */
+typedef struct ft_rank_info {
+    char host[64];
+    char version[96];
+    int32_t pid;
+    int32_t local_rank, local_size; /* among the ranks of its machine */
+} ft_rank_info;
+
+enum { FT_LINK_COMMAND = 1, FT_LINK_REPLY, FT_LINK_ROWS, FT_LINK_ACK }; /* tags */
+
+/* Joins the job if the program was started by mpirun. Fails, on rank 0 with a message that names
+ * the rank, if ranks differ in version or byte order. */
+ft_status ft_link_open(const char *version, ft_err *err);
+/* Ends the job's messages. On rank 0 the others must have been told to end. */
+void ft_link_close(void);
+int ft_link_rank(void);
+int ft_link_size(void);
+const ft_rank_info *ft_link_info(int rank); /* on rank 0 of all ranks, else of this rank */
+
+/* Copies the bytes and returns. */
+void ft_link_send(int to, int tag, const void *p, size_t n);
+/* Waits for the next message and its bytes: n of them if n is given, else as many as it has, in
+ * *out (ft_free), with their number in *got. Fails when the sender has ended. */
+ft_status ft_link_recv(int from, int tag, void *p, size_t n, ft_err *err);
+ft_status ft_link_take(int from, int tag, void **out, size_t *got, ft_err *err);
+bool ft_link_waiting(int from, int tag); /* whether a message is there */
+
+#endif

@@ -1,0 +1,507 @@
+/* dev/remote.c - the device of another rank, seen from rank 0. The ops are in remote_ops.c. */
+#define _GNU_SOURCE
+#include "dev/remote_priv.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "dev/batch_shape.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <xxhash.h>
+
+enum {
+    FLUSH_BYTES = 1 << 18,
+    ALIGN = 4096, /* of the addresses that stand for allocations */
+    SAMPLES = 256,
+};
+
+#define RANGE_BYTES (UINT64_C(1) << 42) /* of those addresses */
+
+/* The devices that are open, by rank: before one is waited for, all must have their commands. */
+static ft_remote *open_devices[FT_SPLIT_RANKS];
+static const char *model_path;
+
+uint64_t ft_remote_digest(const unsigned char *p, size_t n)
+{
+    uint64_t h = XXH3_64bits_withSeed(&n, sizeof n, 25);
+    for (size_t i = 0; i < SAMPLES && n; i++) {
+        const size_t at = (size_t)((double)n * (double)i / SAMPLES), most = n - at;
+        h = XXH3_64bits_withSeed(p + at, FT_MIN(most, (size_t)512), h);
+    }
+    return h;
+}
+
+/* ---- the stream of commands ---- */
+
+void ft_remote_flush(ft_remote *r)
+{
+    if (!r->cmd.len) return;
+    if (!r->failed) ft_link_send(r->rank, FT_LINK_COMMAND, r->cmd.data, r->cmd.len);
+    ft_buf_clear(&r->cmd);
+}
+
+static void flush_all(void)
+{
+    for (int i = 0; i < FT_SPLIT_RANKS; i++)
+        if (open_devices[i]) ft_remote_flush(open_devices[i]);
+}
+
+void ft_remote_begin(ft_remote *r, ft_remote_op op)
+{
+    const uint32_t code = op;
+    if (r->cmd.len > FLUSH_BYTES) ft_remote_flush(r);
+    ft_buf_put(&r->cmd, &code, sizeof code);
+    r->asked = true;
+}
+
+void ft_remote_put(ft_remote *r, const void *p, size_t n)
+{
+    ft_buf_put(&r->cmd, p, n);
+}
+
+static void put_address(ft_remote *r, const void *p)
+{
+    const uint64_t at = (uintptr_t)p;
+    ft_remote_put(r, &at, sizeof at);
+}
+
+static void put_u64(ft_remote *r, uint64_t v)
+{
+    ft_remote_put(r, &v, sizeof v);
+}
+
+static void put_text(ft_remote *r, const char *text)
+{
+    const uint64_t n = strlen(text) + 1;
+    put_u64(r, n);
+    ft_remote_put(r, text, n);
+}
+
+static ft_status fail(ft_remote *r, const ft_err *why)
+{
+    if (!r->failed) r->error = *why;
+    return r->failed = why->code ? why->code : FT_EIO;
+}
+
+/* Waits for the answer to the last command: a result of n bytes. */
+static ft_status answer(ft_remote *r, void *out, size_t n, ft_err *err)
+{
+    ft_remote_answer a;
+    ft_err why = {0};
+    flush_all();
+    if (!r->failed && !ft_link_recv(r->rank, FT_LINK_REPLY, &a, sizeof a, &why) && !a.status) {
+        r->asked = false;
+        if (!n || !ft_link_recv(r->rank, FT_LINK_REPLY, out, n, &why)) return FT_OK;
+    } else if (!r->failed && !why.code) {
+        r->asked = false;
+        return ft_fail(err, (ft_status)a.status, "rank %d (%s): %s", r->rank,
+                       ft_link_info(r->rank)->host, a.text);
+    }
+    if (out) memset(out, 0, n);
+    const ft_status st = r->failed ? r->failed : fail(r, &why);
+    if (err) *err = r->error;
+    return st;
+}
+
+/* ---- memory ---- */
+
+static void *remote_alloc(ft_dev *d, size_t bytes)
+{
+    ft_remote *r = (ft_remote *)d;
+    const uint64_t size = ft_round_up(bytes + 1, ALIGN);
+    if (size > RANGE_BYTES - r->used) return NULL;
+    void *at = r->range + r->used;
+    ft_remote_begin(r, FT_REMOTE_ALLOC);
+    put_address(r, at);
+    put_u64(r, bytes);
+    if (answer(r, NULL, 0, NULL)) return NULL;
+    r->used += size;
+    return at;
+}
+
+static void remote_free(ft_dev *d, void *p)
+{
+    ft_remote *r = (ft_remote *)d;
+    if (!p) return;
+    ft_remote_begin(r, FT_REMOTE_FREE);
+    put_address(r, p);
+}
+
+static void upload(ft_dev *d, void *dst, const void *src, size_t bytes)
+{
+    ft_remote *r = (ft_remote *)d;
+    ft_remote_begin(r, FT_REMOTE_WRITE);
+    put_address(r, dst);
+    put_u64(r, bytes);
+    ft_remote_put(r, src, bytes);
+}
+
+static void download(ft_dev *d, void *dst, const void *src, size_t bytes)
+{
+    ft_remote *r = (ft_remote *)d;
+    ft_remote_begin(r, FT_REMOTE_READ);
+    put_address(r, src);
+    put_u64(r, bytes);
+    answer(r, dst, bytes, NULL); /* the device keeps the error */
+}
+
+static void move(ft_dev *d, void *dst, const void *src, size_t bytes)
+{
+    ft_remote *r = (ft_remote *)d;
+    ft_remote_begin(r, FT_REMOTE_MOVE);
+    put_address(r, dst);
+    put_address(r, src);
+    put_u64(r, bytes);
+}
+
+/* From a device of this rank the bytes travel with the commands, from another rank directly. */
+static bool copy_from(ft_dev *to, void *dst, ft_dev *from, const void *src, size_t bytes)
+{
+    ft_remote *r = (ft_remote *)to, *other = (ft_remote *)from;
+    if (from->copy_from != copy_from) {
+        if (!from->unified) return false;
+        upload(to, dst, src, bytes);
+        ft_remote_flush(r);
+        return true;
+    }
+    ft_remote_begin(other, FT_REMOTE_PUSH);
+    put_u64(other, (uint64_t)r->rank);
+    put_address(other, src);
+    put_u64(other, bytes);
+    ft_remote_begin(r, FT_REMOTE_PULL);
+    put_u64(r, (uint64_t)other->rank);
+    put_address(r, dst);
+    put_u64(r, bytes);
+    ft_remote_flush(other);
+    ft_remote_flush(r);
+    return true;
+}
+
+/* ---- weights ---- */
+
+/* The number of the file on the other rank, which checks that it has the same; 0: not in a file. */
+static ft_status file_number(ft_remote *r, const ft_mapped *f, uint64_t *number, ft_err *err)
+{
+    for (int i = 0; i < r->n_file; i++)
+        if (r->file[i].data == f->data && r->file[i].bytes == f->bytes) {
+            *number = (uint64_t)i + 1;
+            return FT_OK;
+        }
+    if (r->n_file == FT_REMOTE_FILES)
+        return ft_fail(err, FT_ELIMIT, "more than %d files", FT_REMOTE_FILES);
+    ft_remote_begin(r, FT_REMOTE_FILE);
+    put_text(r, f->path);
+    put_u64(r, f->bytes);
+    put_u64(r, ft_remote_digest(f->data, f->bytes));
+    const ft_status st = answer(r, NULL, 0, err);
+    if (st) return st;
+    r->file[r->n_file++] = *f;
+    *number = (uint64_t)r->n_file;
+    return FT_OK;
+}
+
+static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
+{
+    ft_remote *r = (ft_remote *)d;
+    ft_mapped f;
+    uint64_t number = 0, at = 0;
+    w->row_bytes = ft_type_row(w->type, (size_t)w->k);
+    if (ft_map_find(host, &f)) {
+        const ft_status st = file_number(r, &f, &number, err);
+        if (st) return st;
+        at = (uint64_t)((const unsigned char *)host - f.data);
+    }
+    const uint64_t bytes = (uint64_t)w->row_bytes * (uint64_t)w->n * (uint64_t)w->E;
+    const uint32_t id = ++r->weights;
+    ft_remote_begin(r, FT_REMOTE_BIND);
+    ft_remote_put(r, &id, sizeof id);
+    ft_remote_put(r, w, sizeof *w);
+    put_u64(r, bytes);
+    put_u64(r, number);
+    put_u64(r, at);
+    if (!number) ft_remote_put(r, host, bytes);
+    w->packed = NULL;
+    w->data = r->range + id; /* no address, but not NULL */
+    return answer(r, NULL, 0, err);
+}
+
+static void unbind(ft_dev *d, ft_weight *w)
+{
+    ft_remote *r = (ft_remote *)d;
+    const uint32_t id = ft_remote_weight_of(r, w).id;
+    ft_remote_begin(r, FT_REMOTE_UNBIND);
+    ft_remote_put(r, &id, sizeof id);
+    w->data = NULL;
+}
+
+ft_remote_weight ft_remote_weight_of(const ft_remote *r, const ft_weight *w)
+{
+    if (!w->data) return (ft_remote_weight){0};
+    return (ft_remote_weight){(uint32_t)((const unsigned char *)w->data - r->range), w->n};
+}
+
+static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
+{
+    ft_remote *r = (ft_remote *)d;
+    ft_remote_begin(r, FT_REMOTE_RESERVE);
+    ft_remote_put(r, l, sizeof *l);
+    return answer(r, NULL, 0, err);
+}
+
+/* ---- planning ---- */
+
+/* Few kinds of weights occur: the answers are kept. */
+static uint64_t weight_bytes(ft_dev *d, const ft_weight *w)
+{
+    ft_remote *r = (ft_remote *)d;
+    for (int i = 0; i < r->n_kind; i++) {
+        const ft_weight *k = &r->kind[i].w;
+        if (k->type == w->type && k->n == w->n && k->k == w->k && k->E == w->E &&
+            k->lookup == w->lookup && k->rows == w->rows && k->rounded == w->rounded)
+            return r->kind[i].bytes;
+    }
+    ft_remote_kind *k = &r->kind[FT_MIN(r->n_kind, FT_REMOTE_KINDS - 1)];
+    k->w = *w;
+    k->w.name = NULL;
+    k->w.scale = NULL;
+    ft_remote_begin(r, FT_REMOTE_WEIGHT_BYTES);
+    ft_remote_put(r, &k->w, sizeof k->w);
+    answer(r, &k->bytes, sizeof k->bytes, NULL);
+    if (r->n_kind < FT_REMOTE_KINDS) r->n_kind++;
+    return k->bytes;
+}
+
+static uint64_t step_bytes(ft_dev *d, const ft_dev_limits *l)
+{
+    ft_remote *r = (ft_remote *)d;
+    if (r->step_bytes && !memcmp(&r->step_limits, l, sizeof *l)) return r->step_bytes;
+    ft_remote_begin(r, FT_REMOTE_STEP_BYTES);
+    ft_remote_put(r, l, sizeof *l);
+    answer(r, &r->step_bytes, sizeof r->step_bytes, NULL);
+    r->step_limits = *l;
+    return r->step_bytes;
+}
+
+static uint64_t free_bytes(ft_dev *d)
+{
+    ft_remote *r = (ft_remote *)d;
+    uint64_t bytes = 0;
+    ft_remote_begin(r, FT_REMOTE_FREE_BYTES);
+    answer(r, &bytes, sizeof bytes, NULL);
+    return bytes;
+}
+
+static double read_rate(ft_dev *d)
+{
+    (void)d;
+    return 0; /* it is not known here */
+}
+
+/* ---- steps ---- */
+
+static void put_ints(ft_remote *r, const int32_t *p, int n)
+{
+    ft_remote_put(r, p, sizeof *p * (size_t)n);
+}
+
+/* Page tables are sent for the slots whose table has changed. */
+static void put_pages(ft_remote *r, const ft_batch *b)
+{
+    const size_t each = (size_t)b->pages_per_seq, n = each * (size_t)b->slots;
+    for (int space = 0; space < 2; space++) {
+        ft_remote_pages *p = &r->pages[space];
+        const bool fresh = p->n != n;
+        if (fresh) {
+            ft_free(p->sent);
+            p->sent = ft_new_n(int32_t, n + 1);
+            p->n = n;
+        }
+        for (int32_t s = 0; s < b->slots; s++) {
+            const int32_t *from = b->page[space] + (size_t)s * each;
+            int32_t *sent = p->sent + (size_t)s * each;
+            if (!fresh && !memcmp(from, sent, each * sizeof *from)) continue;
+            memcpy(sent, from, each * sizeof *from);
+            put_ints(r, &s, 1);
+            put_ints(r, from, (int)each);
+        }
+        put_ints(r, &(int32_t){-1}, 1);
+    }
+}
+
+static void put_batch(ft_remote *r, const ft_batch *b)
+{
+    const ft_remote_batch head = {b->T,
+                                  b->S,
+                                  b->n_out,
+                                  b->max_ctx,
+                                  b->pages_per_seq,
+                                  b->slots,
+                                  (b->image_row ? FT_REMOTE_HAS_IMAGES : 0) |
+                                      (b->ahead ? FT_REMOTE_HAS_AHEAD : 0),
+                                  b->pad_spans};
+    const int32_t *const each[] = {b->token, b->pos[0],  b->pos[1],  b->pos[2], b->cell,
+                                   b->end,   b->span_of, b->src_row, b->dst_row};
+    ft_remote_put(r, &head, sizeof head);
+    for (size_t i = 0; i < FT_COUNT(each); i++) put_ints(r, each[i], b->T);
+    put_ints(r, b->out_row, b->n_out);
+    if (b->image_row) put_ints(r, b->image_row, b->T);
+    if (b->ahead) put_ints(r, b->ahead, b->T);
+    ft_remote_put(r, b->span, sizeof *b->span * (size_t)b->S);
+    put_pages(r, b);
+}
+
+static void record(ft_dev *d, const ft_batch *b)
+{
+    ft_remote *r = (ft_remote *)d;
+    ft_err why = {0};
+    char byte;
+    d->batch = b;
+    /* Rows on their way take memory: this rank may only be a few steps ahead. */
+    while (!r->failed && r->steps - r->begun >= FT_REMOTE_AHEAD) {
+        flush_all();
+        if (ft_link_recv(r->rank, FT_LINK_ACK, &byte, 1, &why))
+            fail(r, &why);
+        else
+            r->begun++;
+    }
+    r->steps++;
+    r->no_output = b->n_out == 0;
+    ft_remote_begin(r, FT_REMOTE_RECORD);
+    put_batch(r, b);
+}
+
+static bool replay(ft_dev *d, const void *pass)
+{
+    (void)d, (void)pass;
+    return false;
+}
+
+static void commit(ft_dev *d)
+{
+    ft_remote *r = (ft_remote *)d;
+    if (!r->asked) return;
+    ft_remote_begin(r, FT_REMOTE_COMMIT);
+    ft_remote_flush(r);
+}
+
+/* Does not wait for a step without output rows, so that ranks compute parts of a prompt at the same
+ * time. What has failed is reported by a later call. */
+static ft_status sync(ft_dev *d, ft_err *err)
+{
+    ft_remote *r = (ft_remote *)d;
+    if (r->failed) {
+        if (err) *err = r->error;
+        return r->failed;
+    }
+    if (!r->asked || r->no_output) return FT_OK;
+    ft_remote_begin(r, FT_REMOTE_SYNC);
+    return answer(r, NULL, 0, err);
+}
+
+/* ---- open and close ---- */
+
+static void close_device(ft_dev *d)
+{
+    ft_remote *r = (ft_remote *)d;
+    char byte;
+    ft_remote_begin(r, FT_REMOTE_CLOSE);
+    ft_remote_flush(r);
+    for (; !r->failed && r->begun < r->steps; r->begun++)
+        if (ft_link_recv(r->rank, FT_LINK_ACK, &byte, 1, NULL)) break;
+    open_devices[r->rank] = NULL;
+    munmap(r->range, RANGE_BYTES);
+    for (int i = 0; i < 2; i++) ft_free(r->pages[i].sent);
+    ft_buf_release(&r->cmd);
+    ft_free(r);
+}
+
+static ft_status open_range(ft_remote *r, ft_err *err)
+{
+    void *p =
+        mmap(NULL, RANGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return ft_fail_errno(err, "no addresses for the memory of rank %d", r->rank);
+    r->range = p;
+    r->used = UINT64_C(1) << 40; /* below: numbers of weights */
+    return FT_OK;
+}
+
+static void fill_device(ft_remote *r, const ft_remote_facts *f)
+{
+    snprintf(r->name, sizeof r->name, "rank %d (%s)", r->rank, f->name);
+    r->ops = ft_remote_ops;
+    if (!f->moe_shared) r->ops.moe_shared = NULL;
+    r->dev = (ft_dev){
+        .op = &r->ops,
+        .name = r->name,
+        .threads = f->threads,
+        .cpu = f->cpu,
+        .remote = true,
+        .copy_from = copy_from,
+        .alloc = remote_alloc,
+        .free = remote_free,
+        .upload = upload,
+        .download = download,
+        .move = move,
+        .bind = bind,
+        .unbind = unbind,
+        .reserve = reserve,
+        .weight_bytes = weight_bytes,
+        .step_bytes = step_bytes,
+        .record = record,
+        .replay = replay,
+        .commit = commit,
+        .sync = sync,
+        .free_bytes = free_bytes,
+        .read_rate = read_rate,
+        .close = close_device,
+    };
+}
+
+ft_status ft_dev_remote(ft_dev **out, int rank, ft_err *err)
+{
+    ft_remote_facts f;
+    assert(rank > 0 && rank < ft_link_size());
+    if (rank >= FT_SPLIT_RANKS)
+        return ft_fail(err, FT_ELIMIT, "%d ranks, want at most %d", ft_link_size(), FT_SPLIT_RANKS);
+    if (open_devices[rank])
+        return ft_fail(err, FT_EUNSUPPORTED, "rank %d computes for another model, want one", rank);
+    ft_remote *r = ft_new(ft_remote);
+    r->rank = rank;
+    ft_buf_init(&r->cmd, SIZE_MAX / 2);
+    ft_status st = open_range(r, err);
+    if (!st && model_path) {
+        ft_remote_begin(r, FT_REMOTE_MODEL);
+        put_text(r, model_path);
+        open_devices[rank] = r;
+        st = answer(r, NULL, 0, err);
+    }
+    if (!st) {
+        ft_remote_begin(r, FT_REMOTE_OPEN);
+        open_devices[rank] = r;
+        st = answer(r, &f, sizeof f, err);
+    }
+    if (st) {
+        open_devices[rank] = NULL;
+        if (r->range) munmap(r->range, RANGE_BYTES);
+        ft_buf_release(&r->cmd);
+        ft_free(r);
+        return st;
+    }
+    fill_device(r, &f);
+    *out = &r->dev;
+    return FT_OK;
+}
+
+void ft_remote_model(const char *path)
+{
+    model_path = path;
+}
+
+void ft_remote_end(void)
+{
+    const uint32_t code = FT_REMOTE_END;
+    for (int i = 1; i < ft_link_size(); i++) ft_link_send(i, FT_LINK_COMMAND, &code, sizeof code);
+}
