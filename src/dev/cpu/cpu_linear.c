@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { STRIP = FT_COL_GRAIN, NEAR_ROWS = 128, NEAR_BYTES = 32 << 10 };
+enum { STRIP = FT_COL_GRAIN, FEW_ROWS = 8, NEAR_ROWS = 128, NEAR_BYTES = 32 << 10 };
 static_assert(STRIP % FT_PACK_ROWS == 0, "a strip is whole groups");
 
 bool ft_cpu_wants8(const ft_cpu *c, const ft_weight *w)
@@ -110,26 +110,33 @@ static int runs_of(int threads, int strips, int rows)
     return FT_MIN(want, most);
 }
 
-/* Number of consecutive strips that are computed together: directly into y, and small enough to
- * stay in the L1 cache while rows pass. 0: the strip goes through scratch. */
-static int straight(const linear_args *a, int strip, int left)
+/* Whether results go directly into y; else through scratch, for sums, scales and incomplete groups.
+ */
+static bool straight(const linear_args *a, int strip)
 {
-    const int whole = a->w.n / STRIP - strip;
-    const int near = (int)(NEAR_BYTES / FT_MAX(1, a->w.row_bytes)) / STRIP;
-    if (a->acc || ft_weight_scale(&a->w, 0) != 1) return 0;
-    return FT_MIN(FT_MIN(left, whole), FT_MAX(1, near));
+    return !a->acc && ft_weight_scale(&a->w, 0) == 1 && (strip + 1) * STRIP <= a->w.n;
 }
 
-/* One strip through scratch: for sums, scales and incomplete groups. */
-static void linear_strip(const ft_part *p, const linear_args *a, int strip, const ft_inputs *x)
+/* Number of consecutive strips, of the `left` ones, that are computed together. With few rows one
+ * call reads the weights once and prepares its columns for all of them; with more, weights are
+ * small enough to stay in the L1 cache while rows pass. */
+static int together(const linear_args *a, int strip, int left, int rows)
+{
+    const int near = (int)(NEAR_BYTES / FT_MAX(1, a->w.row_bytes)) / STRIP;
+    const int most = straight(a, strip) ? a->w.n / STRIP - strip : NEAR_ROWS / rows;
+    return FT_MIN(FT_MIN(left, most), rows <= FEW_ROWS ? left : FT_MAX(1, near));
+}
+
+static void linear_scratch(const ft_part *p, const linear_args *a, int strip, int strips,
+                           const ft_inputs *x)
 {
     const float scale = ft_weight_scale(&a->w, 0);
-    const int o = strip * STRIP, n = FT_MIN(STRIP, a->w.n - o);
+    const int o = strip * STRIP, ld = strips * STRIP, n = FT_MIN(ld, a->w.n - o);
     float *out = (float *)(void *)(p->scratch + ft_cpu_product_scratch(p->c, &a->w));
-    ft_cpu_product(p, out, STRIP, &a->w, 0, o, o + n, x);
+    ft_cpu_product(p, out, ld, &a->w, 0, o, o + n, x);
     for (int t = 0; t < x->n; t++) {
         float *y = ft_mat_head(a->y, x->first + t, 0) + o;
-        const float *r = out + (size_t)t * STRIP;
+        const float *r = out + (size_t)t * (size_t)ld;
         if (a->acc)
             for (int i = 0; i < n; i++) y[i] += r[i] * scale;
         else
@@ -145,18 +152,19 @@ static void linear_job(const ft_part *p, const void *args)
     int lo, hi;
     ft_share(p, strips * runs, 1, &lo, &hi);
     for (int at = 0; at < T; at += NEAR_ROWS)
-        for (int i = lo, n; i < hi; i += FT_MAX(n, 1)) {
+        for (int i = lo, n; i < hi; i += n) {
             const int strip = i / runs, o = strip * STRIP;
             const int from = FT_MAX(at, T * (i % runs) / runs);
             const int to = FT_MIN(at + NEAR_ROWS, T * (i % runs + 1) / runs);
             const ft_inputs x = {a->x.x, a->x.x8, NULL, from, to - from};
-            n = straight(a, strip, runs > 1 ? 1 : hi - i);
+            n = 1;
             if (from >= to) continue;
-            if (n)
+            if (runs == 1) n = together(a, strip, hi - i, to - from);
+            if (straight(a, strip))
                 ft_cpu_product(p, ft_mat_head(a->y, from, 0) + o, a->y.rs, &a->w, 0, o,
                                o + n * STRIP, &x);
             else
-                linear_strip(p, a, strip, &x);
+                linear_scratch(p, a, strip, n, &x);
         }
 }
 
@@ -186,8 +194,7 @@ void ft_cpu_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, bool acc)
         ft_job_writes(c, y);
     else
         ft_job_writes_part(c, y, ft_partition_cols(y, FT_COL_GRAIN));
-    ft_job_thread_scratch(c, ft_cpu_product_scratch(c, w) +
-                                 (size_t)FT_MIN(x.T, NEAR_ROWS) * STRIP * sizeof(float));
+    ft_job_thread_scratch(c, ft_cpu_product_scratch(c, w) + NEAR_ROWS * STRIP * sizeof(float));
     FT_JOB(c, linear_job, a);
 }
 

@@ -26,7 +26,8 @@ enum {
 
 /* A row of activations as bytes: x[i] = d[i / 32] * q[i]. s[i / 16] is d times the sum of sixteen
  * q, for weights that have a minimum; t[i / 16] is -128 times that sum, for kernels that multiply
- * unsigned bytes (the Arm kernels ignore it, or find ft_wide8 there). A Hadamard-transformed row
+ * unsigned bytes (the Arm kernels ignore it, or find ft_wide8 there). Kernels may read eight bytes
+ * after the last q. A Hadamard-transformed row
  * has neither s nor t, and d[i / 4]: its values are multiplied with a rounded codebook, so their
  * own rounding error must be smaller. */
 typedef struct ft_col8 {

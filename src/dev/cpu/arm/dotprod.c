@@ -16,6 +16,8 @@ static inline int32x4_t fours16(int8x16_t a, int8x16_t b)
 #include "dev/cpu/arm/tq.h"
 #include "dev/cpu/arm/turbo.h"
 
+enum { RUN = 4 }; /* values of a row in a vector */
+
 #include "dev/cpu/arm/interleaved.h"
 
 /* Sixteen sums: more than the instruction's latency times its rate. */

@@ -1,257 +1,421 @@
-/* The SMMLA instruction: two rows of eight weights times two columns of eight activations, four
- * sums at once and twice the products of SDOT. For more than four columns; weights have the same
- * layout as for SDOT (interleaved_codes.h), and two vectors of four rows by four values become two
- * of two rows by eight. The integer sums are the same, and so are the operations on them and their
- * order: a row's result is bit-identical to that of SDOT.
+/* The SMMLA instruction: two columns of eight activations times two rows of eight weights, four
+ * sums at once and twice the products of SDOT. Weights have a layout of their own: a vector holds
+ * eight values of two rows (interleaved_codes.h), so nothing is rearranged. The integer sums are
+ * those of SDOT, and so are the operations on them and their order: a row's result is bit-identical
+ * for any number of columns, and to that of SDOT.
  *
- * Columns are interleaved in pairs for 256 values at a time, for all rows of a call; y holds the
- * sums of the values before. */
-#include "dev/cpu/arm/interleaved_k.h"
+ * The sums of a pair of columns are two vectors: rows 0 and 1 of the first column, then of the
+ * second; rows 2 and 3 in the second vector. Columns are interleaved in pairs for a few thousand
+ * values at a time, for all rows of a call; y holds the sums of the values before. One column is
+ * read where it is: the second half of its vectors is the next eight values, whose products are
+ * ignored, and the first halves of both sums become one vector of four rows. */
+enum { RUN = 8 }; /* values of a row in a vector */
 
-enum { PAIRS = COLS / 2 };
+#include "dev/cpu/arm/interleaved_codes.h"
+#include "dev/cpu/arm/interleaved_pack.h"
 
-#define multiply(i, v, q) __asm__ volatile("smmla %0.4s, %1.16b, %2.16b" : "+w"(i) : "w"(v), "w"(q))
+enum { PAIRS = COLS / 2, SUMS = 2 * PAIRS, CHUNK = 4096 };
 
-/* Sums of a pair of columns: row 0 of both, row 1 of both; rows 2 and 3 in the second. */
-typedef struct pair {
+#define multiply(i, q, v) __asm__ volatile("smmla %0.4s, %1.16b, %2.16b" : "+w"(i) : "w"(q), "w"(v))
+
+/* n is the number of vectors of results: 1 for one column, two for each pair of columns. */
+INLINE int pairs_of(const int n)
+{
+    return (n + 1) / 2;
+}
+
+/* Byte offset of group g of eight values of pair p. */
+INLINE int group_at(int g, const int p, const int n)
+{
+    return n == 1 ? 8 * g : 16 * (pairs_of(n) * g + p);
+}
+
+INLINE float32x4_t low_halves(float32x4_t a, float32x4_t b)
+{
+    return vreinterpretq_f32_f64(vzip1q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
+}
+
+INLINE float32x4_t high_halves(float32x4_t a, float32x4_t b)
+{
+    return vreinterpretq_f32_f64(vzip2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
+}
+
+/* Something of four rows, in the order of the results. */
+typedef struct rows4 {
     float32x4_t h[2];
-} pair;
+} rows4;
 
-/* Each of four rows twice, in the order of a pair. */
-INLINE pair twice(float32x4_t v)
+INLINE rows4 rows_of(float32x4_t v, const int n)
 {
-    return (pair){{vzip1q_f32(v, v), vzip2q_f32(v, v)}};
+    if (n == 1) return (rows4){{v, v}};
+    return (rows4){{low_halves(v, v), high_halves(v, v)}};
 }
 
-/* Rows 0 and 1, or 2 and 3, of eight values in two vectors of four. */
-INLINE int8x16_t two_rows(int8x16_t a, int8x16_t b, const int h)
+/* The bits of integer sums as floats, in the order of the results. */
+INLINE float32x4_t sum_bits(const int32x4_t *i, const int c, const int n)
 {
-    const int32x4_t x = vreinterpretq_s32_s8(a), y = vreinterpretq_s32_s8(b);
-    return vreinterpretq_s8_s32(h ? vzip2q_s32(x, y) : vzip1q_s32(x, y));
+    const float32x4_t r = vreinterpretq_f32_s32(i[c]);
+    return n == 1 ? low_halves(r, vreinterpretq_f32_s32(i[1])) : r;
 }
 
-/* 256 values of up to eight columns in pairs: bytes in groups of eight, and for each 32 of them the
- * initial value of their sums, their scales and the sums of their bytes. */
-typedef struct paired {
-    int8x16_t q[32][PAIRS];
-    int32x4_t start[8][PAIRS];
-    float32x4_t d[8][PAIRS], s[8][PAIRS];
-} paired;
-
-INLINE void pair_bytes(paired *to, const ft_col8 *x, const int n, int at, int values)
+/* i += code vector e times its group of eight values, which is loaded with the first of two */
+INLINE void products(int32x4_t *i, int8x16_t v, int8x16_t *q, const int8_t *x, const int e,
+                     const int n)
 {
-    for (int i = 0; i < values / 16; i++) UNROLL for (int p = 0; p < n; p++)
-        {
-            const int64x2_t a = vreinterpretq_s64_s8(vld1q_s8(x[2 * p].q + at + 16 * i));
-            const int64x2_t b = vreinterpretq_s64_s8(vld1q_s8(x[2 * p + 1].q + at + 16 * i));
-            to->q[2 * i][p] = vreinterpretq_s8_s64(vzip1q_s64(a, b));
-            to->q[2 * i + 1][p] = vreinterpretq_s8_s64(vzip2q_s64(a, b));
-        }
-}
-
-/* i += half a block (sixteen values) for n pairs of columns */
-INLINE void half_block(int32x4_t (*i)[2], const int8x16_t *v, const int8x16_t (*q)[PAIRS],
-                       const int n)
-{
-    UNROLL for (int e = 0; e < 2; e++) UNROLL for (int h = 0; h < 2; h++)
+    UNROLL for (int p = 0; p < pairs_of(n); p++)
     {
-        const int8x16_t w = two_rows(v[2 * e], v[2 * e + 1], h);
-        UNROLL for (int p = 0; p < n; p++) multiply(i[p][h], w, q[e][p]);
+        if (e % 2 == 0) load_here(q[p], x + group_at(e / 2, p, n));
+        multiply(i[2 * p + e % 2], q[p], v);
     }
 }
 
-/* Half a block of codes, from its stored bytes. */
-INLINE void half_codes(int8x16_t *v, const uint8x16_t *b, const int half, int8x16_t book,
-                       const bits k)
+INLINE float32x4_t two(float a, float b)
 {
-    UNROLL for (int e = 0; e < 4; e++) v[e] = code_of(b, 4 * half + e, mask_of(k), book, k);
+    return vcombine_f32(vdup_n_f32(a), vdup_n_f32(b));
+}
+
+/* The bytes of n columns in pairs. */
+INLINE void pair_bytes(int8_t *to, const int8_t *const *from, int values, const int n)
+{
+    for (int i = 0; i < values / 16; i++) UNROLL for (int p = 0; p < n / 2; p++)
+        {
+            const int64x2_t a = vreinterpretq_s64_s8(vld1q_s8(from[2 * p] + 16 * i));
+            const int64x2_t b = vreinterpretq_s64_s8(vld1q_s8(from[2 * p + 1] + 16 * i));
+            vst1q_s8(to + group_at(2 * i, p, n), vreinterpretq_s8_s64(vzip1q_s64(a, b)));
+            vst1q_s8(to + group_at(2 * i + 1, p, n), vreinterpretq_s8_s64(vzip2q_s64(a, b)));
+        }
+}
+
+/* Partial results of four rows, from and to y. */
+INLINE void load_results(float32x4_t *a, float *const *y, int o, bool first, const int n)
+{
+    UNROLL for (int c = 0; c < n; c++) a[c] = first ? vdupq_n_f32(0) : vld1q_f32(y[c] + o);
+    UNROLL for (int c = 0; c + 2 <= n; c += 2)
+    {
+        const float32x4_t u = a[c];
+        a[c] = low_halves(u, a[c + 1]);
+        a[c + 1] = high_halves(u, a[c + 1]);
+    }
+}
+
+INLINE void store_results(float *const *y, int o, const float32x4_t *a, const int n)
+{
+    if (n == 1) vst1q_f32(y[0] + o, a[0]);
+    UNROLL for (int c = 0; c + 2 <= n; c += 2)
+    {
+        vst1q_f32(y[c] + o, low_halves(a[c], a[c + 1]));
+        vst1q_f32(y[c + 1] + o, high_halves(a[c], a[c + 1]));
+    }
 }
 
 /* ---- blocks of 256 ---- */
 
-INLINE void block_pairs(pair *a, const unsigned char *p, const paired *x, const int n, int even,
-                        const int odd, const kind256 t)
+/* What a block needs of its columns; each is as in ft_wide8, or that of pairs. */
+typedef struct cols256 {
+    const int8_t *q, *sums;
+    const int32_t *start;
+    const float *d;
+} cols256;
+
+/* A few blocks in pairs. */
+typedef struct paired256 {
+    _Alignas(16) int8_t q[2 * CHUNK], sums[CHUNK / FT_WIDE8 * 4 * 16];
+    int32_t start[CHUNK / FT_WIDE8][8 * 4];
+    float d[CHUNK / FT_WIDE8][4];
+} paired256;
+
+INLINE int8_t const *sums_of(const ft_wide8 *w, shape256 s)
+{
+    return s.mins == 16 ? w->sum16[0] : w->sum32[0];
+}
+
+/* Scale i of those from `at` on: one instruction for each vector. */
+INLINE rows4 scales_of(const unsigned char *at, const int i, const int n)
+{
+#define HALVES(a) 255, 255, a, a + 1, 255, 255, a + 2, a + 3
+    static const uint8_t pick[4][16] = {{HALVES(0), HALVES(0)},
+                                        {HALVES(4), HALVES(4)},
+                                        {HALVES(8), HALVES(8)},
+                                        {HALVES(12), HALVES(12)}};
+    if (n == 1) return rows_of(scale256(at, i), 1);
+    const uint8x16_t v = vld1q_u8(at + i / 2 * 16);
+    rows4 r;
+    UNROLL for (int h = 0; h < 2; h++)
+    {
+        uint8x16_t from;
+        load_here(from, pick[i % 2 * 2 + h]);
+        r.h[h] = vreinterpretq_f32_u8(vqtbl1q_u8(v, from));
+    }
+    return r;
+}
+
+INLINE void add_products(float32x4_t *a, const int32x4_t *i, rows4 f, const int n)
+{
+    UNROLL for (int c = 0; c < n; c++) __asm__ volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(a[c]) :
+                                                        "w"(sum_bits(i, c, n)), "w"(f.h[c % 2]));
+}
+
+INLINE void block256(float32x4_t *a, const unsigned char *p, const cols256 *x, const int n,
+                     int even, const int odd, const kind256 t)
 {
     const int j = even + odd;
     const shape256 at = shape_of(t);
-    const int stored = bits_bytes(at.bits) / 16;
-    const bool halves = at.scales == 16;
+    const int stored = bits_bytes(at.bits) / 16, run = at.scales == 16 ? 4 : 8;
     const unsigned char *scales = p + SCALES_AT + ROWS * at.scales / 4 * even;
+    const int8x16_t book = book256(t);
+    const uint8x16_t mask = mask_of(at.bits);
     uint8x16_t b[8];
-    int32x4_t i[PAIRS][2];
-    UNROLL for (int e = 0; e < stored; e++) b[e] =
-        vld1q_u8(p + codes_at(at) + 16 * (stored * j + e));
-    UNROLL for (int h = 0; h < 2; h++)
+    int8x16_t v, next, q[PAIRS];
+    int32x4_t i[SUMS];
+    UNROLL for (int e = 0; e < stored; e++)
+        load_here(b[e], p + codes_at(at) + 16 * (stored * j + e));
+    next = code_of(b, 0, mask, book, at.bits);
+    pin(next);
+    UNROLL for (int e = 0; e < 8; e++)
     {
-        int8x16_t v[4];
-        half_codes(v, b, h, book256(t), at.bits);
-        if (h == 0 || halves)
-            UNROLL for (int c = 0; c < n; c++) UNROLL for (int r = 0; r < 2; r++)
-                load_here(i[c][r], has_offset(t) ? (const void *)&x->start[j][c] : bias_start);
-        half_block(i, v, x->q + 4 * j + 2 * h, n);
-        if (h == 0 && !halves) continue;
-        const pair f = twice(scale256(scales, halves ? 2 * odd + h : odd));
-        UNROLL for (int c = 0; c < n; c++) UNROLL for (int r = 0; r < 2; r++) a[c].h[r] =
-            vfmaq_f32(a[c].h[r], vreinterpretq_f32_s32(i[c][r]), f.h[r]);
+        v = next;
+        if (e < 7) {
+            next = code_of(b, e + 1, mask, book, at.bits);
+            pin(next);
+        }
+        if (e % run == 0)
+            UNROLL for (int c = 0; c < 2 * pairs_of(n); c++) load_here(
+                i[c], has_offset(t) ? x->start + 4 * (pairs_of(n) * j + c / 2) : bias_start);
+        products(i, v, q, x->q + group_at(4 * j, 0, n), e, n);
+        if (e % run == run - 1) add_products(a, i, scales_of(scales, (8 * odd + e) / run, n), n);
     }
 }
 
-/* Block b of n pairs of columns, of which the last may be the same column twice. */
-INLINE void rows_pairs(float *const *y, const unsigned char *w, size_t group, int rows,
-                       const paired *x, const cols256 *at, const int n, int b, const kind256 t)
+/* m: the sum of minima times the sums of their activations */
+INLINE void mins256(float32x4_t *m, const unsigned char *p, const cols256 *x, const int n,
+                    const kind256 t)
 {
-    for (int o = 0; o < rows; o += ROWS, w += group) {
-        pair a[PAIRS];
-        float32x4_t sum[COLS], acc[COLS];
-        cols256 here = *at;
-        UNROLL for (int c = 0; c < n; c++) a[c] =
-            twice(vld1q_f32((const float *)(const void *)(w + SUMS_AT)));
-        for (int j = 0; j < 8; j += 2) {
-            block_pairs(a, w, x, n, j, 0, t);
-            block_pairs(a, w, x, n, j, 1, t);
-        }
-        UNROLL for (int c = 0; c < n; c++)
+    const shape256 at = shape_of(t);
+    const int parts = at.mins / 4;
+    int8x16_t q[PAIRS];
+    int32x4_t i[SUMS];
+    UNROLL for (int c = 0; c < 2 * pairs_of(n); c++) load_here(i[c], min_start);
+    UNROLL for (int e = 0; e < 2 * parts; e++)
+    {
+        const int8x16_t v = vld1q_s8((const int8_t *)p + mins_at(at) + 16 * (e % parts));
+        if (e == parts)
+            UNROLL for (int c = 0; c < 2 * pairs_of(n); c++) i[c] = vshlq_n_s32(i[c], MIN_SHIFT);
+        products(i, v, q, x->sums, e, n);
+    }
+    UNROLL for (int c = 0; c < n; c++) m[c] =
+        vsubq_f32(sum_bits(i, c, n), vdupq_n_f32(12582912.0f));
+}
+
+/* acc += a block's sums and minima times the scales of weights and columns */
+INLINE void end256(float32x4_t *acc, const float32x4_t *a, const unsigned char *p, const cols256 *x,
+                   const int n, const kind256 t)
+{
+    const bool mins = shape_of(t).mins > 0;
+    const rows4 d = rows_of(vmulq_n_f32(f16x4_at(p), unit256(t)), n);
+    float32x4_t m[SUMS], r[SUMS];
+    UNROLL for (int c = 0; c < n; c++) r[c] = vmulq_f32(a[c], d.h[c % 2]);
+    if (mins) {
+        const rows4 dm = rows_of(f16x4_at(p + 8), n);
+        mins256(m, p, x, n, t);
+        UNROLL for (int c = 0; c < n; c++) r[c] = vfmsq_f32(r[c], m[c], dm.h[c % 2]);
+    }
+    UNROLL for (int c = 0; c < n; c++) acc[c] =
+        n == 1 ? vfmaq_n_f32(acc[c], r[c], x->d[0])
+               : vfmaq_f32(acc[c], r[c], vld1q_f32(x->d + 4 * (c / 2)));
+}
+
+/* Blocks of one group: results acc. */
+INLINE void blocks256(float32x4_t *acc, const unsigned char *p, cols256 x, int blocks, const int n,
+                      const kind256 t)
+{
+    const int P = pairs_of(n);
+    for (int b = 0; b < blocks; b++, p += bytes256(t)) {
+        float32x4_t a[SUMS];
+        const rows4 sums = rows_of(vld1q_f32((const float *)(const void *)(p + SUMS_AT)), n);
+        UNROLL for (int c = 0; c < n; c++) a[c] = sums.h[c % 2];
+        UNROLL for (int j = 0; j < 8; j += 2)
         {
-            sum[2 * c] = vuzp1q_f32(a[c].h[0], a[c].h[1]);
-            sum[2 * c + 1] = vuzp2q_f32(a[c].h[0], a[c].h[1]);
+            block256(a, p, &x, n, j, 0, t);
+            block256(a, p, &x, n, j, 1, t);
         }
-        UNROLL for (int c = 0; c < 2 * n; c++) acc[c] = b ? vld1q_f32(y[c] + o) : vdupq_n_f32(0);
-        end256(acc, sum, w, &here, 2 * n, t);
-        UNROLL for (int c = 0; c < 2 * n; c++) vst1q_f32(y[c] + o, acc[c]);
+        end256(acc, a, p, &x, n, t);
+        x.q += n == 1 ? FT_WIDE8 : 2 * FT_WIDE8 * P;
+        x.sums += n == 1 ? (int)sizeof(ft_wide8) : 64 * P;
+        x.start += n == 1 ? (int)sizeof(ft_wide8) / 4 : 32 * P;
+        x.d += n == 1 ? (int)sizeof(ft_wide8) / 4 : 4 * P;
     }
 }
 
-INLINE void pairs256(float *const *y, const unsigned char *w, size_t group, int rows, int k,
-                     const ft_col8 *x, const int n, const kind256 t)
+/* `blocks` blocks of n columns from block b on. */
+INLINE cols256 pair256(paired256 *to, const ft_col8 *x, int b, int blocks, const int n,
+                       const kind256 t)
 {
-    for (int b = 0; b < k / 256; b++, w += bytes256(t)) {
-        paired in;
-        cols256 at;
-        UNROLL for (int c = 0; c < n; c++)
+    const shape256 s = shape_of(t);
+    const int P = pairs_of(n);
+    const int8_t *q[COLS];
+    const ft_wide8 *w[COLS];
+    UNROLL for (int c = 0; c < n; c++)
+    {
+        q[c] = x[c].q + FT_WIDE8 * b;
+        w[c] = (const ft_wide8 *)(const void *)x[c].t + b;
+    }
+    if (n == 1) return (cols256){q[0], sums_of(w[0], s), w[0]->start[0], &w[0]->d};
+    pair_bytes(to->q, q, FT_WIDE8 * blocks, n);
+    for (int i = 0; i < blocks; i++) {
+        int8_t *sums = to->sums + 64 * P * i;
+        int32_t *start = to->start[0] + 32 * P * i;
+        const int8_t *u[COLS];
+        UNROLL for (int c = 0; c < n; c++) u[c] = sums_of(w[c] + i, s);
+        if (s.mins) pair_bytes(sums, u, 2 * s.mins, n);
+        UNROLL for (int p = 0; p < P; p++)
         {
-            at.q[2 * c] = x[2 * c].q + 256 * b;
-            at.q[2 * c + 1] = x[2 * c + 1].q + 256 * b;
-            at.w[2 * c] = (const ft_wide8 *)(const void *)x[2 * c].t + b;
-            at.w[2 * c + 1] = (const ft_wide8 *)(const void *)x[2 * c + 1].t + b;
+            const ft_wide8 *v = w[2 * p] + i, *z = w[2 * p + 1] + i;
+            for (int j = 0; j < 8 && has_offset(t); j++)
+                vst1q_s32(start + 4 * (P * j + p),
+                          vcombine_s32(vld1_s32(v->start[j]), vld1_s32(z->start[j])));
+            vst1q_f32(to->d[0] + 4 * (P * i + p), two(v->d, z->d));
         }
-        pair_bytes(&in, x, n, 256 * b, 256);
-        if (has_offset(t))
-            for (int j = 0; j < 8; j++)
-                UNROLL for (int c = 0; c < n; c++) in.start[j][c] = vzip1q_s32(
-                    vld1q_s32(at.w[2 * c]->start[j]), vld1q_s32(at.w[2 * c + 1]->start[j]));
-        rows_pairs(y, w, group, rows, &in, &at, n, b, t);
+    }
+    return (cols256){to->q, to->sums, to->start[0], to->d[0]};
+}
+
+INLINE void interleaved256(float *const *y, const unsigned char *w, size_t group, int rows, int k,
+                           const ft_col8 *x, const int n, const kind256 t)
+{
+    const int most = n == 1 ? k / FT_WIDE8 : CHUNK / FT_WIDE8 / pairs_of(n);
+    for (int b = 0; b < k / FT_WIDE8; b += most) {
+        const int blocks = k / FT_WIDE8 - b < most ? k / FT_WIDE8 - b : most;
+        const unsigned char *p = w + (size_t)b * (size_t)bytes256(t);
+        paired256 mem;
+        const cols256 in = pair256(&mem, x, b, blocks, n, t);
+        for (int o = 0; o < rows; o += ROWS, p += group) {
+            float32x4_t acc[SUMS];
+            load_results(acc, y, o, b == 0, n);
+            blocks256(acc, p, in, blocks, n, t);
+            store_results(y, o, acc, n);
+        }
     }
 }
 
 /* ---- blocks of 32 ---- */
 
-INLINE float32x4_t both(float a, float b)
-{
-    const float32x4_t v = vsetq_lane_f32(b, vdupq_n_f32(a), 1);
-    return vsetq_lane_f32(b, v, 3);
-}
+typedef struct cols32 {
+    const int8_t *q;
+    const float *d, *s; /* scales, sums of 16 or of pairs' 32 */
+} cols32;
 
-/* acc += block number j of those in pairs */
-INLINE void block32_pairs(pair *acc, const unsigned char *scale, const unsigned char *p,
-                          const paired *x, const int n, int j, const kind32 t)
+typedef struct paired32 {
+    _Alignas(16) int8_t q[2 * CHUNK];
+    float d[CHUNK / 32][4], s[CHUNK / 32][4];
+} paired32;
+
+/* acc += block b */
+INLINE void block32(float32x4_t *acc, const unsigned char *scale, const unsigned char *p,
+                    const cols32 *x, const int n, int b, const kind32 t)
 {
     const bits k = kind32_bits(t);
-    const pair s = twice(in_unit32(scale_of32(scale, t), t));
+    const int P = pairs_of(n), stored = bits_bytes(k) / 16;
+    const int8x16_t book = book32(t);
+    const uint8x16_t mask = mask_of(k);
+    const rows4 s = rows_of(scale_of32(scale, t), n);
     uint8x16_t u[8];
-    int32x4_t i[PAIRS][2];
+    int8x16_t v, next, q[PAIRS];
+    int32x4_t i[SUMS];
+    float32x4_t r[SUMS];
     if (has_min32(t)) {
-        const pair m = twice(min_of32(scale));
-        UNROLL for (int c = 0; c < n; c++) UNROLL for (int r = 0; r < 2; r++) acc[c].h[r] =
-            vfmaq_f32(acc[c].h[r], m.h[r], x->s[j][c]);
+        const rows4 m = rows_of(min_of32(scale), n);
+        UNROLL for (int c = 0; c < n; c++) acc[c] =
+            n == 1 ? vfmaq_n_f32(acc[c], m.h[0], x->s[2 * b] + x->s[2 * b + 1])
+                   : vfmaq_f32(acc[c], m.h[c % 2], vld1q_f32(x->s + 4 * (P * b + c / 2)));
     }
-    UNROLL for (int e = 0; e < bits_bytes(k) / 16; e++) u[e] = vld1q_u8(p + 16 * e);
-    UNROLL for (int c = 0; c < n; c++) UNROLL for (int r = 0; r < 2; r++)
-        load_here(i[c][r], sum_start);
-    UNROLL for (int h = 0; h < 2; h++)
+    UNROLL for (int e = 0; e < stored; e++) load_here(u[e], p + 16 * e);
+    next = code_of(u, 0, mask, book, k);
+    pin(next);
+    UNROLL for (int e = 0; e < 8; e++)
     {
-        int8x16_t v[4];
-        half_codes(v, u, h, book32(t), k);
-        half_block(i, v, x->q + 4 * j + 2 * h, n);
+        v = next;
+        if (e < 7) {
+            next = code_of(u, e + 1, mask, book, k);
+            pin(next);
+        }
+        if (e == 0) UNROLL for (int c = 0; c < 2 * P; c++) load_here(i[c], sum_start);
+        products(i, v, q, x->q + group_at(4 * b, 0, n), e, n);
     }
-    UNROLL for (int c = 0; c < n; c++) UNROLL for (int r = 0; r < 2; r++) acc[c].h[r] =
-        vfmaq_f32(acc[c].h[r], vmulq_f32(sum_end(i[c][r]), s.h[r]), x->d[j][c]);
-}
-
-/* Blocks [from, to) of all rows. */
-INLINE void rows_pairs32(float *const *y, const unsigned char *w, size_t group, int rows,
-                         const paired *x, const int n, int from, int to, const kind32 t)
-{
-    for (int o = 0; o < rows; o += ROWS, w += group) {
-        pair acc[PAIRS];
-        UNROLL for (int c = 0; c < n; c++)
-        {
-            const float32x4_t a = from ? vld1q_f32(y[2 * c] + o) : vdupq_n_f32(0);
-            const float32x4_t b = from ? vld1q_f32(y[2 * c + 1] + o) : vdupq_n_f32(0);
-            acc[c] = (pair){{vzip1q_f32(a, b), vzip2q_f32(a, b)}};
-        }
-        for (int b = from; b < to; b++)
-            block32_pairs(acc, w + scale32(b, t), w + codes32(b, t), x, n, b - from, t);
-        UNROLL for (int c = 0; c < n; c++)
-        {
-            vst1q_f32(y[2 * c] + o, vuzp1q_f32(acc[c].h[0], acc[c].h[1]));
-            vst1q_f32(y[2 * c + 1] + o, vuzp2q_f32(acc[c].h[0], acc[c].h[1]));
-        }
+    UNROLL for (int c = 0; c < n; c++)
+    {
+        r[c] = vmulq_f32(sum_end(vreinterpretq_s32_f32(sum_bits(i, c, n))), s.h[c % 2]);
+        acc[c] = n == 1 ? vfmaq_n_f32(acc[c], r[c], x->d[b])
+                        : vfmaq_f32(acc[c], r[c], vld1q_f32(x->d + 4 * (P * b + c / 2)));
     }
 }
 
-INLINE void pairs32(float *const *y, const unsigned char *w, size_t group, int rows, int k,
-                    const ft_col8 *x, const int n, const kind32 t)
+/* `blocks` blocks of n columns from block b on. */
+INLINE cols32 pair32_cols(paired32 *to, const ft_col8 *x, int b, int blocks, const int n,
+                          const kind32 t)
 {
-    for (int b = 0; b < k / 32; b += 8) {
-        const int to = b + 8 < k / 32 ? b + 8 : k / 32;
-        paired in;
-        pair_bytes(&in, x, n, 32 * b, 32 * (to - b));
-        for (int j = 0; j < to - b; j++) UNROLL for (int c = 0; c < n; c++)
-            {
-                const ft_col8 *u = &x[2 * c], *v = &x[2 * c + 1];
-                const int i = 2 * (b + j);
-                in.d[j][c] = both(u->d[b + j], v->d[b + j]);
-                if (has_min32(t)) in.s[j][c] = both(u->s[i] + u->s[i + 1], v->s[i] + v->s[i + 1]);
+    const int P = pairs_of(n);
+    const int8_t *q[COLS];
+    if (n == 1) return (cols32){x->q + 32 * b, x->d + b, x->s + 2 * b};
+    UNROLL for (int c = 0; c < n; c++) q[c] = x[c].q + 32 * b;
+    pair_bytes(to->q, q, 32 * blocks, n);
+    for (int i = 0; i < blocks; i++) UNROLL for (int p = 0; p < P; p++)
+        {
+            const ft_col8 *u = &x[2 * p], *v = &x[2 * p + 1];
+            const int j = 2 * (b + i);
+            vst1q_f32(to->d[0] + 4 * (P * i + p), two(u->d[b + i], v->d[b + i]));
+            if (has_min32(t))
+                vst1q_f32(to->s[0] + 4 * (P * i + p),
+                          two(u->s[j] + u->s[j + 1], v->s[j] + v->s[j + 1]));
+        }
+    return (cols32){to->q, to->d[0], to->s[0]};
+}
+
+INLINE void interleaved32(float *const *y, const unsigned char *w, size_t group, int rows, int k,
+                          const ft_col8 *x, const int n, const kind32 t)
+{
+    const int most = n == 1 ? k / 32 : CHUNK / 64 / pairs_of(n) * 2;
+    for (int b = 0; b < k / 32; b += most) {
+        const int blocks = k / 32 - b < most ? k / 32 - b : most;
+        const unsigned char *group_at_b = w + scale32(b, t);
+        paired32 mem;
+        const cols32 in = pair32_cols(&mem, x, b, blocks, n, t);
+        for (int o = 0; o < rows; o += ROWS, group_at_b += group) {
+            const unsigned char *p = group_at_b;
+            float32x4_t acc[SUMS];
+            int i = 0;
+            load_results(acc, y, o, b == 0, n);
+            for (; i + 2 <= blocks; i += 2, p += pair32(t)) {
+                const unsigned char *code = p + head32(t);
+                block32(acc, p, code, &in, n, i, t);
+                block32(acc, p + 8, code + bits_bytes(kind32_bits(t)), &in, n, i + 1, t);
             }
-        rows_pairs32(y, w, group, rows, &in, n, b, to, t);
+            if (i < blocks) block32(acc, p, p + head32(t), &in, n, i, t);
+            if (b + blocks == k / 32)
+                UNROLL for (int c = 0; c < n; c++) acc[c] = in_unit32(acc[c], t);
+            store_results(y, o, acc, n);
+        }
     }
 }
 
-/* ---- the table ---- */
-
-/* Up to eight columns at a time. An odd one is multiplied twice and stored twice. */
-#define MANY(type, size)                                                                           \
-    static void type##_many(float *const *y, const unsigned char *w, size_t group, int rows,       \
-                            int k, const ft_col8 *x, int n)                                        \
-    {                                                                                              \
-        for (int at = 0; at < n; at += COLS) {                                                     \
-            float *to[COLS];                                                                       \
-            ft_col8 col[COLS];                                                                     \
-            const int left = n - at < COLS ? n - at : COLS;                                        \
-            for (int c = 0; c < COLS; c++) {                                                       \
-                to[c] = y[at + (c < left ? c : left - 1)];                                         \
-                col[c] = x[at + (c < left ? c : left - 1)];                                        \
-            }                                                                                      \
-            switch ((left + 1) / 2) {                                                              \
-            case 1: pairs##size(to, w, group, rows, k, col, 1, W_##type); break;                   \
-            case 2: pairs##size(to, w, group, rows, k, col, 2, W_##type); break;                   \
-            case 3: pairs##size(to, w, group, rows, k, col, 3, W_##type); break;                   \
-            default: pairs##size(to, w, group, rows, k, col, 4, W_##type); break;                  \
-            }                                                                                      \
-        }                                                                                          \
+/* Up to eight columns. An odd one is multiplied twice and stored twice. */
+#define COLUMNS(call, kind)                                                                        \
+    float *to[COLS];                                                                               \
+    ft_col8 col[COLS];                                                                             \
+    for (int c = 0; c < COLS; c++) {                                                               \
+        to[c] = y[c < n ? c : n - 1];                                                              \
+        col[c] = x[c < n ? c : n - 1];                                                             \
+    }                                                                                              \
+    switch (n == 1 ? 0 : (n + 1) / 2) {                                                            \
+    case 0: call(y, w, group, rows, k, x, 1, kind); break;                                         \
+    case 1: call(to, w, group, rows, k, col, 2, kind); break;                                      \
+    case 2: call(to, w, group, rows, k, col, 4, kind); break;                                      \
+    case 3: call(to, w, group, rows, k, col, 6, kind); break;                                      \
+    default: call(to, w, group, rows, k, col, 8, kind); break;                                     \
     }
 
-#define EACH_TYPE(f)                                                                               \
-    f(Q8_0, 32) f(Q4_0, 32) f(Q4_1, 32) f(Q5_0, 32) f(Q5_1, 32) f(IQ4_NL, 32) f(MXFP4, 32)         \
-        f(Q4_K, 256) f(Q5_K, 256) f(Q6_K, 256) f(Q3_K, 256) f(Q2_K, 256) f(IQ4_XS, 256)            \
-            f(IQ3_XXS, 256) f(IQ3_S, 256) f(IQ2_XXS, 256) f(IQ2_XS, 256) f(IQ2_S, 256)
-EACH_TYPE(MANY)
-
-#define FILL(type, size)                                                                           \
-    k->many[FT_##type] = type##_many;                                                              \
-    k->pack[FT_##type].cols = 4;
+#include "dev/cpu/arm/interleaved_table.h"
 
 void ft_kern_i8mm(ft_kern *k)
 {
-    EACH_TYPE(FILL)
+    fill_interleaved(k);
 }

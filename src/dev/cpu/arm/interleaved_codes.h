@@ -1,12 +1,14 @@
 /* dev/cpu/arm/interleaved_codes.h - layout of weights with four interleaved rows, and how they are
  * unpacked to bytes that can be multiplied.
  *
- * A block is 32 values of four rows: eight vectors of bytes once it is unpacked, each with four
- * values of each row. The codes are stored so that unpacking is mostly masking: a code is in the
- * upper bits of its byte and so is a signed multiple of its value (a nibble times 16), which the
- * scale compensates; an offset of the format is handled separately. Formats with a minimum and a
- * scale for every 32 values need neither: their codes are in the lower bits. Vectors that do not
- * divide a byte evenly are built from the bits that the others leave unused.
+ * A block is 32 values of four rows: eight vectors of bytes once it is unpacked. Each has RUN
+ * values of 16 / RUN rows: four of each row for SDOT; eight of rows 0 and 1, then of rows 2 and 3,
+ * for SMMLA. The file that includes this one defines RUN. The codes are stored so that unpacking is
+ * mostly masking: a code is in the upper bits of its byte and so is a signed multiple of its value
+ * (a nibble times 16), which the scale compensates; an offset of the format is handled separately.
+ * Formats with a minimum and a scale for every 32 values need neither: their codes are in the lower
+ * bits. Vectors that do not divide a byte evenly are built from the bits that the others leave
+ * unused.
  *
  * A group of four rows holds
  *   blocks of 32 in pairs: their scales (four f16 each; four upper halves of floats for MXFP4),
@@ -270,6 +272,30 @@ INLINE float32x4_t upper_halves(const unsigned char *p)
     return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(p)), 16));
 }
 
+/* ---- blocks of 256: sums and scales ---- */
+
+/* The sums of minima start with the bits of a bias shifted down: they are shifted up once, between
+ * the high halves and the low ones. */
+enum { MIN_SHIFT = 7 };
+static const int32_t min_start[4] = {0x4b400000 >> MIN_SHIFT, 0x4b400000 >> MIN_SHIFT,
+                                     0x4b400000 >> MIN_SHIFT, 0x4b400000 >> MIN_SHIFT};
+static const int32_t bias_start[4] = {0x4b100000, 0x4b100000, 0x4b100000, 0x4b100000};
+
+/* Codes that are unsigned in the file: the initial value of their sums depends on the activations.
+ */
+INLINE bool has_offset(kind256 t)
+{
+    return t == W_Q4_K || t == W_Q5_K;
+}
+
+/* Scale i of those from `at` on. */
+INLINE float32x4_t scale256(const unsigned char *at, const int i)
+{
+    const uint16x8_t v = vld1q_u16((const uint16_t *)(const void *)at + i / 2 * 8);
+    const uint16x8_t zero = vdupq_n_u16(0);
+    return vreinterpretq_f32_u16(i % 2 ? vzip2q_u16(zero, v) : vzip1q_u16(zero, v));
+}
+
 /* ---- blocks of 32 ---- */
 
 /* Adding 1.5 * 2^23 to a small integer leaves it in the low bits of a float: a sum that starts with
@@ -315,20 +341,5 @@ INLINE float32x4_t min_of32(const unsigned char *p)
 /* Loads from memory at this point: a register copy would use the multiply units. */
 #define load_here(v, p)                                                                            \
     __asm__ volatile("ldr %q0, %1" : "=w"(v) : "m"(*(const char(*)[16])(const void *)(p)))
-
-#define dot_lane(i, v, q, lane)                                                                    \
-    __asm__ volatile("sdot %0.4s, %1.16b, %2.4b[" #lane "]" : "+w"(i) : "w"(v), "w"(q))
-
-/* i[c] += a vector of codes times lane j of the bytes of n columns, interleaved */
-INLINE void dots(int32x4_t *i, int8x16_t v, const int8x16_t *q, const int n, const int j)
-{
-    UNROLL for (int c = 0; c < n; c++)
-    {
-        if (j == 0) dot_lane(i[c], v, q[c], 0);
-        if (j == 1) dot_lane(i[c], v, q[c], 1);
-        if (j == 2) dot_lane(i[c], v, q[c], 2);
-        if (j == 3) dot_lane(i[c], v, q[c], 3);
-    }
-}
 
 #endif

@@ -17,20 +17,6 @@
 
 #include "dev/cpu/arm/interleaved_codes.h"
 
-/* The sums of minima start with the bits of a bias shifted down: they are shifted up once, between
- * the high halves and the low ones. */
-enum { MIN_SHIFT = 7 };
-static const int32_t min_start[4] = {0x4b400000 >> MIN_SHIFT, 0x4b400000 >> MIN_SHIFT,
-                                     0x4b400000 >> MIN_SHIFT, 0x4b400000 >> MIN_SHIFT};
-static const int32_t bias_start[4] = {0x4b100000, 0x4b100000, 0x4b100000, 0x4b100000};
-
-/* Codes that are unsigned in the file: the initial value of their sums depends on the activations.
- */
-INLINE bool has_offset(kind256 t)
-{
-    return t == W_Q4_K || t == W_Q5_K;
-}
-
 typedef struct cols256 {
     const int8_t *q[COLS];
     const ft_wide8 *w[COLS];
@@ -41,14 +27,6 @@ INLINE void add_products(float32x4_t *a, const int32x4_t *i, float32x4_t f, cons
 {
     UNROLL for (int c = 0; c < n;
                 c++) __asm__ volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(a[c]) : "w"(i[c]), "w"(f));
-}
-
-/* Scale i of those from `at` on. */
-INLINE float32x4_t scale256(const unsigned char *at, const int i)
-{
-    const uint16x8_t v = vld1q_u16((const uint16_t *)(const void *)at + i / 2 * 8);
-    const uint16x8_t zero = vdupq_n_u16(0);
-    return vreinterpretq_f32_u16(i % 2 ? vzip2q_u16(zero, v) : vzip1q_u16(zero, v));
 }
 
 /* a[c] += the products of block `even` or the one after it, each 32 or 16 of them times their scale

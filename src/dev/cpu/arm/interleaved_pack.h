@@ -10,8 +10,8 @@
 /* The codes of a block: [row][value] to [vector][byte]. */
 static void weave(uint8_t to[8][16], const uint8_t code[ROWS][32])
 {
-    for (int r = 0; r < ROWS; r++)
-        for (int v = 0; v < 8; v++) memcpy(to[v] + 4 * r, code[r] + 4 * v, 4);
+    for (int i = 0; i < 32 / RUN * ROWS; i++)
+        memcpy(to[0] + RUN * i, code[i % ROWS] + RUN * (i / ROWS), RUN);
 }
 
 static void weave_bytes(unsigned char *to, const unsigned char *from, size_t row_bytes, int n)
@@ -228,7 +228,7 @@ static void pack_scales(unsigned char *to, const row256 *row, int r, shape256 at
     }
     memcpy(to + SUMS_AT + (int)sizeof sum * r, &sum, sizeof sum);
     for (int j = 0; j < at.mins; j++)
-        to[mins_at(at) + 4 * ROWS * (j / 4) + 4 * r + j % 4] = row->min[j];
+        to[mins_at(at) + RUN * (ROWS * (j / RUN) + r) + j % RUN] = row->min[j];
 }
 
 static void pack256(unsigned char *to, const unsigned char *from, size_t row_bytes, int k,
