@@ -146,10 +146,8 @@ __device__ __forceinline__ uint32_t block_values(uint32_t halves, __half2 scale,
     return bits_of(F::MIN ? __hfma2(code, scale, min) : __hmul2(code, scale));
 }
 
-/* A lane's part of a key row, t = lane % 4. BYTES: of a row, a multiple of four. */
-template <int D, int TYPE> struct block_rows {
-    typedef block_format<TYPE> F;
-    enum { BYTES = D / 32 * F::BYTES };
+/* A lane's part of a key row whose values are in order, t = lane % 4. */
+struct plain_part {
     const unsigned char *row;
     int t;
 
@@ -164,6 +162,12 @@ template <int D, int TYPE> struct block_rows {
     {
         return 32 * j + 16 * half + 4 * t;
     }
+};
+
+/* BYTES: of a row, a multiple of four. */
+template <int D, int TYPE> struct block_rows : plain_part {
+    typedef block_format<TYPE> F;
+    enum { BYTES = D / 32 * F::BYTES };
 
     /* Values 32 j + 4 t ... + 3 in x and y, those 16 further in z and w. */
     __device__ __forceinline__ uint4 keys(int j, const codebook &) const
@@ -211,21 +215,8 @@ __device__ __forceinline__ uint32_t halves_of_bf16(uint32_t a, uint32_t b)
     return pack_half(fminf(fmaxf(x, -65504.0f), 65504.0f), fminf(fmaxf(y, -65504.0f), 65504.0f));
 }
 
-template <int D> struct bf16_rows {
+template <int D> struct bf16_rows : plain_part {
     enum { BYTES = 2 * D };
-    const unsigned char *row;
-    int t;
-
-    __device__ __forceinline__ void open(const unsigned char *at, int part)
-    {
-        row = at;
-        t = part;
-    }
-
-    __device__ __forceinline__ int first(int j, int half) const
-    {
-        return 32 * j + 16 * half + 4 * t;
-    }
 
     __device__ __forceinline__ uint4 keys(int j, const codebook &) const
     {
