@@ -4,6 +4,8 @@
 
 #include "base/err.h"
 
+#include <string.h>
+
 /* ---- reading ---- */
 
 typedef struct ft_map {
@@ -69,5 +71,12 @@ ft_status ft_out_commit(ft_out_file *o, ft_err *err);
 void ft_out_abort(ft_out_file *o); /* accepts NULL; removes the temporary file */
 
 bool ft_file_exists(const char *path);
+
+/* The part of a path after its last slash. */
+static inline const char *ft_file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
 
 #endif

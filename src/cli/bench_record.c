@@ -76,10 +76,9 @@ static json_t *machine_json(const ft_llm_info *i)
 
 static json_t *model_json(const ft_llm_info *i)
 {
-    const char *slash = strrchr(i->path, '/');
     json_t *j = json_object();
     json_object_set_new(j, "name", json_string(i->name));
-    json_object_set_new(j, "file", json_string(slash ? slash + 1 : i->path));
+    json_object_set_new(j, "file", json_string(ft_file_name(i->path)));
     json_object_set_new(j, "arch", json_string(i->arch));
     json_object_set_new(j, "parameters", json_integer((json_int_t)i->parameters));
     json_object_set_new(j, "weight_bytes", json_integer((json_int_t)i->weight_bytes));

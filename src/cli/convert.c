@@ -1,6 +1,7 @@
 /* cli/convert.c - foretoken convert: converts a Hugging Face checkpoint to a GGUF file. */
 #include "tools/convert.h"
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/cmd.h"
@@ -26,7 +27,7 @@ static void report(const char *out, const ft_convert_result *r, const char *what
 static ft_status convert_tower(const char *dir, const char *out, ft_convert_opts c, bool quiet,
                                ft_err *err)
 {
-    const char *slash = strrchr(out, '/'), *name = slash ? slash + 1 : out;
+    const char *name = ft_file_name(out);
     ft_buf path;
     ft_buf_init(&path, 1 << 16);
     ft_buf_printf(&path, "%.*smmproj-%s", (int)(name - out), out, name);

@@ -117,12 +117,6 @@ static ft_status make_folders(const char *path, ft_err *err)
 
 /* ---- which file ---- */
 
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* Does the name have the quant as a word: "-Q4_K_M." and not "Q4_K" in it? */
 static bool has_quant(const char *name, const char *quant)
 {
@@ -137,7 +131,7 @@ static bool has_quant(const char *name, const char *quant)
 
 static bool is_model(const char *path)
 {
-    const char *name = base_of(path), *part = strstr(name, "-of-");
+    const char *name = ft_file_name(path), *part = strstr(name, "-of-");
     const size_t n = strlen(name);
     if (n < 6 || strcasecmp(name + n - 5, ".gguf")) return false;
     if (!strncasecmp(name, "mmproj", 6) || strcasestr(name, "imatrix")) return false;
@@ -152,10 +146,10 @@ int ft_hub_choose(const char *const *path, int n, const char *quant, ft_err *err
     int any = -1;
     for (int i = 0; i < n; i++) {
         if (!is_model(path[i])) continue;
-        if (*quant && has_quant(base_of(path[i]), quant)) return i;
+        if (*quant && has_quant(ft_file_name(path[i]), quant)) return i;
         if (any < 0) any = i;
         const size_t used = strlen(seen);
-        snprintf(seen + used, sizeof seen - used, "%s%s", used ? ", " : "", base_of(path[i]));
+        snprintf(seen + used, sizeof seen - used, "%s%s", used ? ", " : "", ft_file_name(path[i]));
     }
     if (any < 0) {
         ft_fail(err, FT_ENOTFOUND, "no GGUF model among its %d files", n);
@@ -167,7 +161,7 @@ int ft_hub_choose(const char *const *path, int n, const char *quant, ft_err *err
     }
     for (size_t k = 0; k < FT_COUNT(LIKED); k++)
         for (int i = 0; i < n; i++)
-            if (is_model(path[i]) && has_quant(base_of(path[i]), LIKED[k])) return i;
+            if (is_model(path[i]) && has_quant(ft_file_name(path[i]), LIKED[k])) return i;
     return any;
 }
 
@@ -178,7 +172,7 @@ int ft_hub_choose_mmproj(const char *const *path, int n)
     int any = -1;
     for (size_t k = 0; k < FT_COUNT(LIKED); k++)
         for (int i = 0; i < n; i++) {
-            const char *name = base_of(path[i]);
+            const char *name = ft_file_name(path[i]);
             const size_t len = strlen(name);
             if (strncasecmp(name, "mmproj", 6) || len < 5 || strcasecmp(name + len - 5, ".gguf"))
                 continue;
@@ -292,7 +286,7 @@ static ft_status fetch_one(const listing *l, int i, const char *repo, const char
 static ft_status fetch_parts(const listing *l, int first, const char *repo, const char *folder,
                              bool quiet, ft_err *err)
 {
-    const char *path = l->path[first], *at = strstr(base_of(path), "-00001-of-");
+    const char *path = l->path[first], *at = strstr(ft_file_name(path), "-00001-of-");
     const int parts = at ? atoi(at + 10) : 1;
     if (parts > PARTS_MAX)
         return ft_fail(err, FT_ELIMIT, "%s: %d parts, at most %d are supported", path, parts,

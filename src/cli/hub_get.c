@@ -6,6 +6,7 @@
 #ifdef FT_HAVE_CURL
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/progress.h"
@@ -288,8 +289,7 @@ ft_status ft_hub_fetch(ft_hub_url url, const char *path, uint64_t bytes, const c
     ft_status st = FT_OK;
     if (flock(fd, LOCK_EX | LOCK_NB))
         st = ft_fail(err, FT_EIO, "%s: another program is downloading it", path);
-    const char *name = strrchr(path, '/');
-    d.name = name ? name + 1 : path;
+    d.name = ft_file_name(path);
     d.sha256 = sha256;
     d.bar = ft_progress_new(d.name, bytes, quiet ? NULL : ft_bar_download, NULL);
     if (!st) st = resume(&d, part, err);

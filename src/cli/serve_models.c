@@ -29,15 +29,9 @@ static char *keep_n(ft_serve_list *l, const char *p, size_t n)
     return keep(l, z);
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 char *ft_serve_part(const char *path, int k)
 {
-    const char *part = strstr(base_name(path), "-00001-of-");
+    const char *part = strstr(ft_file_name(path), "-00001-of-");
     if (k > (part ? atoi(part + 10) : 1) || k > 99999) return NULL;
     char *file = ft_strdup(path), digits[12];
     snprintf(digits, sizeof digits, "%05d", k);
@@ -131,7 +125,7 @@ static void find_files(found_files *f, const char *dir, int depth)
 /* The file name without ".gguf" and, of a split model, without "-00001-of-00003". */
 static char *stem_of(const char *path)
 {
-    char *name = ft_strdup(base_name(path));
+    char *name = ft_strdup(ft_file_name(path));
     const size_t n = strlen(name);
     if (n > 5 && !strcasecmp(name + n - 5, ".gguf")) name[n - 5] = 0;
     char *part = strstr(name, "-00001-of-");
@@ -202,7 +196,7 @@ static ft_status put_found(ft_serve_list *l, const char *path, const ft_opts *o,
     char *name = stem_of(path);
     if (is_taken(l, name)) {
         const char *below = path + strlen(l->dir) + 1;
-        const size_t n = strlen(below) - strlen(base_name(path));
+        const size_t n = strlen(below) - strlen(ft_file_name(path));
         ft_buf b;
         ft_buf_init(&b, 1 << 16);
         ft_buf_printf(&b, "%.*s%s", (int)n, below, name);

@@ -2,6 +2,7 @@
 #include "serve/models.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "report/names.h"
@@ -617,12 +618,11 @@ ft_status ft_models_rescan(ft_server *s, ft_err *err)
 
 void ft_server_attach(ft_server *s, ft_llm *llm)
 {
-    const char *path = ft_llm_about(llm)->path, *slash = strrchr(path, '/');
     ft_served *d;
     if (s->p.alias && *s->p.alias) {
         d = put_model(s->models, s->p.alias, NULL);
     } else {
-        char *name = ft_strdup(slash ? slash + 1 : path);
+        char *name = ft_strdup(ft_file_name(ft_llm_about(llm)->path));
         const size_t n = strlen(name);
         if (n > 5 && !strcmp(name + n - 5, ".gguf")) name[n - 5] = 0;
         d = put_model(s->models, name, NULL);

@@ -29,12 +29,6 @@ void ft_run_health(ft_call *c)
 
 /* ---- props ---- */
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static json_t *speculative(const ft_served *d, const ft_request *r)
 {
     const ft_llm_info *i = d->info;
@@ -51,7 +45,7 @@ json_t *ft_props_json(const ft_served *d, bool sleeping)
     json_t *j = json_pack("{s:{s:i, s:o}, s:i, s:s, s:s, s:{s:b, s:b}, s:s, s:b, s:o}",
                           "default_generation_settings", "n_ctx", i->ctx, "params",
                           ft_settings_json(d, &r, r.sampling.seed), "total_slots", i->slots,
-                          "model_path", base_name(i->path), "model_alias", d->name, "modalities",
+                          "model_path", ft_file_name(i->path), "model_alias", d->name, "modalities",
                           "vision", i->vision, "audio", 0, "build_info", ft_version(),
                           "is_sleeping", sleeping, "speculative", speculative(d, &r));
     json_object_set_new(j, "chat_template", json_string(i->template_text ? i->template_text : ""));
