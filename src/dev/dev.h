@@ -90,6 +90,12 @@ ft_dev *ft_dev_cpu(int threads);
 ft_status ft_dev_cuda(ft_dev **out, int index, ft_err *err);
 int ft_dev_cuda_count(void);
 
+/* Vulkan device `index`, in the driver's order. Exists only in builds with VULKAN=1. */
+ft_status ft_dev_vulkan(ft_dev **out, int index, ft_err *err);
+int ft_dev_vulkan_count(void);
+/* "NAME, discrete GPU, 24.0 GiB, driver ..."; false: no such device. */
+bool ft_dev_vulkan_describe(int index, char *to, size_t cap);
+
 /* By name: "cpu" (or "none"), "cuda", "cuda:N" (or "CUDAN"), "ref", or "auto": cuda where there is
  * one, else cpu. */
 ft_status ft_dev_open(ft_dev **out, const char *name, int threads, ft_err *err);
