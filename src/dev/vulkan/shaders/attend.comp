@@ -79,9 +79,9 @@ Sum tile_of(int base, int from, int to, I32 pages, int g)
     for (int p = from; p < to; p++) {
         const ADDRESS value = row_at(a.v, a.v_page, a.v_row, pages, g, p);
         const float w = score[p - base];
-        for (int i = 0; i < OWN; i++) {
-            if (me + i * WG >= row_width(VT, D)) break;
-            s.o[i] = fma(w, kv_at(VT, value, me + i * WG, D), s.o[i]);
+        [[unroll]] for (int i = 0; i < OWN; i++) {
+            if (me + i * WG < row_width(VT, D)) 
+                s.o[i] = fma(w, kv_at(VT, value, me + i * WG, D), s.o[i]);
         }
     }
     barrier();

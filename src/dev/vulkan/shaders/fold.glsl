@@ -5,7 +5,8 @@ layout(constant_id = 0) const int KT = 0;
 layout(constant_id = 1) const int VT = 0;
 layout(constant_id = 2) const int D = 128;
 const int WG = 128, RANGE = 512;
-const int MOST_D = 1024, OWN = MOST_D / WG;
+const int MOST_D = 1024;
+const int OWN = ((D + 63) / 64 * 64 + 127) / 128; /* values of an invocation */
 layout(local_size_x = 128) in;
 #include "kv.glsl"
 #include "hadamard.glsl"
@@ -22,7 +23,7 @@ layout(push_constant, scalar) uniform Push {
 
 struct Sum {
     float top, all;
-    float o[OWN];
+    float o[MOST_D / WG]; /* OWN of them are used */
 };
 
 Sum sum_none()
@@ -30,7 +31,7 @@ Sum sum_none()
     Sum s;
     s.top = -INF;
     s.all = 0.0;
-    for (int i = 0; i < OWN; i++) s.o[i] = 0.0;
+    [[unroll]] for (int i = 0; i < MOST_D / WG; i++) s.o[i] = 0.0;
     return s;
 }
 
@@ -42,8 +43,7 @@ void fold(inout Sum s, Sum n)
     precise float all = s.all * p + n.all * q;
     s.all = all;
     s.top = top;
-    for (int i = 0; i < OWN; i++) {
-        if (i * WG >= row_width(VT, D)) break;
+    [[unroll]] for (int i = 0; i < OWN; i++) {
         precise float o = s.o[i] * p + n.o[i] * q;
         s.o[i] = o;
     }
@@ -79,7 +79,7 @@ void finish(Sum s, int t, int h)
     const int me = int(gl_LocalInvocationIndex), width = row_width(VT, D);
     const float inverse = s.all > 0.0 ? 1.0 / s.all : 0.0;
     barrier();
-    for (int i = 0; i < OWN; i++)
+    [[unroll]] for (int i = 0; i < OWN; i++)
         if (me + i * WG < width) vec[me + i * WG] = s.o[i] * inverse;
     if (is_turbo(VT))
         HADAMARD(vec, width, turbo_group(D), turbo_after, turbo_before,
