@@ -33,8 +33,26 @@ static ft_status open_vulkan(ft_dev **out, int index, ft_err *err)
     return ft_fail(err, FT_EUNSUPPORTED,
                    "device \"vulkan\" is not in this build; make VULKAN=1 builds it");
 }
+
+static ft_status open_discrete(ft_dev **out)
+{
+    return open_vulkan(out, 0, NULL);
+}
+
+bool ft_dev_vulkan_describe(int index, char *to, size_t cap)
+{
+    (void)index, (void)to, (void)cap;
+    return false;
+}
 #else
 #define open_vulkan ft_dev_vulkan
+
+/* The first discrete GPU of the Vulkan drivers. */
+static ft_status open_discrete(ft_dev **out)
+{
+    const int i = ft_dev_vulkan_discrete();
+    return i < 0 ? FT_EUNSUPPORTED : open_vulkan(out, i, NULL);
+}
 #endif
 
 /* "cuda", "cuda:1", "CUDA1" of the kind "cuda": the index, or -1. */
@@ -55,6 +73,7 @@ ft_status ft_dev_open(ft_dev **out, const char *name, int threads, ft_err *err)
     if (gpu >= 0) return open_cuda(out, gpu, err);
     if (vulkan >= 0) return open_vulkan(out, vulkan, err);
     if (!strcmp(name, "auto") && !open_cuda(out, 0, NULL)) return FT_OK;
+    if (!strcmp(name, "auto") && !open_discrete(out)) return FT_OK;
     if (!strcasecmp(name, "cpu") || !strcasecmp(name, "none") || !strcmp(name, "auto"))
         *out = ft_dev_cpu(threads);
     else if (!strcmp(name, "ref"))

@@ -64,16 +64,6 @@ static uint32_t list_gpus(VkInstance instance, VkPhysicalDevice *gpu)
     return vkEnumeratePhysicalDevices(instance, &n, gpu) < 0 ? 0 : n;
 }
 
-int ft_dev_vulkan_count(void)
-{
-    VkInstance instance;
-    VkPhysicalDevice gpu[GPUS];
-    if (instance_open(&instance)) return 0;
-    const uint32_t n = list_gpus(instance, gpu);
-    vkDestroyInstance(instance, NULL);
-    return (int)n;
-}
-
 /* ---- features ---- */
 
 typedef struct features {
@@ -161,6 +151,22 @@ bool ft_dev_vulkan_describe(int index, char *to, size_t cap)
                  VK_API_VERSION_MAJOR(p.properties.apiVersion),
                  VK_API_VERSION_MINOR(p.properties.apiVersion),
                  missing ? "; cannot be used without " : "", missing ? missing : "");
+    }
+    vkDestroyInstance(instance, NULL);
+    return found;
+}
+
+int ft_dev_vulkan_discrete(void)
+{
+    VkInstance instance;
+    VkPhysicalDevice gpu[GPUS];
+    VkPhysicalDeviceProperties p;
+    int found = -1;
+    if (instance_open(&instance)) return -1;
+    const int n = (int)list_gpus(instance, gpu);
+    for (int i = 0; i < n && found < 0; i++) {
+        vkGetPhysicalDeviceProperties(gpu[i], &p);
+        if (p.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU && !lacks(gpu[i], &p)) found = i;
     }
     vkDestroyInstance(instance, NULL);
     return found;
