@@ -93,27 +93,6 @@ OPTEST_ROWS(linear, ROWS(FT_F32, 200, 37), {1, 1, 1, FT_F32}, {3, 17, 5, FT_F32}
 
 /* Several products of one x, of the same type and of others; then a pair joined by an activation.
  */
-/* Weights of vision towers, whose products may round to bf16; with a bias, an activation and the
- * product after it. */
-static void linear_rounded(ft_optest *t, const int *n)
-{
-    const int T = n[0], k = n[1], F = n[2];
-    const ft_type type = (ft_type)n[3];
-    ft_weight up = t_weight(t, type, F, k, 1), down = t_weight(t, type, k, F, 1);
-    up.rounded = down.rounded = true;
-    ft_mat x = t_uniform(t, T, k, -1, 1), y = t_output(t, T, F), z = t_output(t, T, k);
-    t->batch.T = T;
-    t_begin(t);
-    ft_linear(t->step, y, x, &up);
-    ft_affine(t->step, y, t_vec(t, F, -1, 1), (ft_vec){0}, FT_GELU);
-    ft_linear(t->step, z, y, &down);
-    t_cost(t, 2.0 * (double)up.row_bytes * F, 4.0 * T * k * F);
-    t_expect(t, y, 1e-5);
-    t_expect_rest(t, z, 1e-5);
-}
-OPTEST_ROWS(linear_rounded, {5, 64, 96, FT_BF16}, {70, 192, 304, FT_BF16}, {200, 128, 258, FT_F16},
-            {131, 64, 64, FT_F32})
-
 static void linears(ft_optest *t, const int *n)
 {
     const int T = n[0], k = n[1], F = n[2];
@@ -397,9 +376,9 @@ OPTEST_ROWS(centroid_head, {1, 64, 16, 8, 3, FT_F32}, {3, 64, 7, 9, 7, FT_Q8_0},
 
 int main(int argc, char **argv)
 {
-    const t_case *const all[] = {&linear_case,         &linear_rounded_case, &linears_case,
-                                 &products_of_case,    &linear_large_case,   &embed_case,
-                                 &products_of_tq_case, &route_case,          &moe_case,
-                                 &moe_shared_case,     &centroid_head_case,  &linear_mixed_case};
+    const t_case *const all[] = {&linear_case,        &linears_case,     &products_of_case,
+                                 &linear_large_case,  &embed_case,       &products_of_tq_case,
+                                 &route_case,         &moe_case,         &moe_shared_case,
+                                 &centroid_head_case, &linear_mixed_case};
     return t_main(argc, argv, all, FT_COUNT(all));
 }

@@ -36,6 +36,8 @@ typedef enum ft_cuda_scratch_id {
     FT_SCRATCH_ATTEND_MORE,
     FT_SCRATCH_DELTA,
     FT_SCRATCH_DRAW,
+    FT_SCRATCH_DENSE,
+    FT_SCRATCH_IMAGE,
     FT_SCRATCH_COUNT
 } ft_cuda_scratch_id;
 
@@ -241,6 +243,9 @@ void ft_cuda_centroid_head(ft_dev *d, ft_mat y, ft_mat x, ft_mat score, const ft
 
 void ft_cuda_layernorm(ft_dev *d, ft_mat y, ft_mat x, ft_vec w, ft_vec b, float eps);
 void ft_cuda_affine(ft_dev *d, ft_mat y, ft_vec b, ft_vec w, ft_act act);
+void ft_cuda_dense(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_vec b, ft_act act,
+                   bool acc);
+void ft_cuda_attend_image(ft_dev *d, ft_mat o, const ft_image_attn *a);
 void ft_cuda_clamp(ft_dev *d, ft_mat y, ft_mat x, float lo, float hi);
 void ft_cuda_mix(ft_dev *d, ft_mat y, ft_mat x, ft_mixing m, bool acc);
 void ft_cuda_image_rows(ft_dev *d, ft_mat y, ft_mat x);

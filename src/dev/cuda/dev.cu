@@ -446,7 +446,7 @@ static void close_dev(ft_dev *d)
 }
 
 /* C++17 has no designated initialisers: the table is filled by assignment. */
-static ft_ops cuda_ops(void)
+static ft_ops cuda_ops(bool dense)
 {
     ft_ops o = {};
     o.embed = ft_cuda_embed;
@@ -476,6 +476,8 @@ static ft_ops cuda_ops(void)
     o.centroid_head = ft_cuda_centroid_head;
     o.layernorm = ft_cuda_layernorm;
     o.affine = ft_cuda_affine;
+    o.dense = dense ? ft_cuda_dense : NULL;
+    o.attend_image = ft_cuda_attend_image;
     o.clamp = ft_cuda_clamp;
     o.mix = ft_cuda_mix;
     o.image_rows = ft_cuda_image_rows;
@@ -485,7 +487,7 @@ static ft_ops cuda_ops(void)
 static void fill_device(ft_cuda *c)
 {
     ft_dev *d = &c->dev;
-    c->ops = cuda_ops();
+    c->ops = cuda_ops(c->cc == 90); /* dense needs warpgroup instructions */
     d->op = &c->ops;
     if (c->index)
         snprintf(c->name, sizeof c->name, "cuda:%d", c->index);
