@@ -122,6 +122,12 @@ const ft_param ft_opts_model[] = {
      .help =
          "maximum number of tokens of an image (0: 4096 for Qwen, 280 for Gemma, or less if the "
          "file says so)"},
+    {.name = "image-background",
+     FT_IS_TEXT("RRGGBB"),
+     .group = FT_GROUP_MODEL,
+     .programs = FT_CMD_GENERATE,
+     .help = "colour, six hexadecimal digits, on which transparent images are blended (default: "
+             "transparency is ignored, as in the original implementations)"},
     {.name = "image-cache-mib",
      FT_IS_INT("MIB", 0, 1 << 20),
      .group = FT_GROUP_MODEL,
