@@ -60,13 +60,25 @@ static int overridden(const plan *p, const ft_split_rule *r)
     return n;
 }
 
+/* What a device captures of a split model: its layers of each step, if all devices with weights
+ * capture (dev/split.h), and the draft layers on the device of the output. */
+static void split_graphs(const plan *p, const ft_split_rule *r, int side, ft_dev_limits *l)
+{
+    bool all = r->lookup && !r->first && !r->experts && !r->n_over;
+    for (int i = FT_SPLIT_FAST; i < p->n; i++) all = all && p->part[i]->capture_pass;
+    l->layers = 0;
+    for (int i = 0; i < r->layers; i++) l->layers += ft_split_layer_side(r, i) == side;
+    if (!all) l->graphs = 0;
+    if (!all || side != ft_split_output_side(r)) l->draft_graphs = 0;
+}
+
 /* Bytes on a device; no rule: the whole model. A drafter in its own file is on the device of the
  * output, a draft model on the first GPU of this process. */
 static uint64_t bytes_on(const plan *p, const ft_split_rule *r, int side)
 {
     ft_dev *d = p->part[side];
     ft_dev_limits l = ft_engine_limits(p->model, p->drafter, p->engine);
-    if (r) l.graphs = l.draft_graphs = 0; /* steps across several devices are not captured */
+    if (r) split_graphs(p, r, side, &l);
     uint64_t sum = d->step_bytes(d, &l) + weights_on(p, p->model, r, side) + p->step;
     for (int i = 0; i < p->n_cache; i++)
         if (!r || ft_split_layer_side(r, i) == side) sum += p->cache[i];

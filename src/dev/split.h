@@ -3,7 +3,8 @@
  * or cache is or, if it has neither, where its input is. Activations have memory on all of them,
  * and a value is copied when another device reads it: models and the engine see an ordinary device.
  *
- * Steps are neither captured nor pipelined. */
+ * Steps are captured where all devices with weights capture theirs: every device captures its ops
+ * between two copies, and a captured step replays these parts and copies in order. */
 #ifndef FT_DEV_SPLIT_H
 #define FT_DEV_SPLIT_H
 
@@ -11,7 +12,7 @@
 
 #include <regex.h>
 
-enum { FT_SPLIT_MAX = 64 }; /* devices */
+enum { FT_SPLIT_MAX = 63 }; /* devices */
 
 /* Indices: the host is device 0, the others follow. */
 enum { FT_SPLIT_HOST, FT_SPLIT_FAST };
