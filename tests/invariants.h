@@ -51,12 +51,13 @@ static inline ft_dev *inv_dev_named(const char *name, int threads)
 }
 
 /* Several devices: a layer each, and the last one the rest. The host is a CPU device; idle: it has
- * no layer, so that GPUs capture their steps. */
+ * no layer, so that GPUs capture their steps. With FT_TEST_SPREAD experts are spread over them. */
 static inline ft_dev *inv_dev_split(ft_dev **dev, int n, bool idle)
 {
     ft_split_rule r = {
         .first = !idle, .output = true, .lookup = idle, .layers = 1 << 20, .n_end = n - 2};
     for (int i = 0; i < r.n_end; i++) r.end[i] = 1 + !idle + i;
+    if (getenv("FT_TEST_SPREAD")) r.spread = (UINT64_C(1) << n) - 1 - idle;
     return ft_dev_split(dev, n, &r);
 }
 

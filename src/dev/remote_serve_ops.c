@@ -123,7 +123,7 @@ void ft_serve_record(ft_remote_server *s)
     want(s, batch_valid(b));
     for (int t = 0; t < b->T && !s->failed; t++)
         if (b->token[t] < 0)
-            ft_serve_address(s, b->drawn ? h.drawn : 1, (uint64_t)-(int64_t)b->token[t] * 4);
+            ft_serve_address(s, b->drawn ? h.drawn : 1, (uint64_t) - (int64_t)b->token[t] * 4);
     s->arena_used = 0;
     if (!s->failed) s->dev->record(s->dev, b);
 }
@@ -160,7 +160,8 @@ static ft_mat take_mat(ft_remote_server *s)
     const bool ok = m.p && is_size(m.T) && is_size(m.H) && is_size(m.d) && is_size(m.rs) &&
                     is_size(m.hs) && (int64_t)m.H * m.d <= MOST;
     want(s, ok);
-    m.p = ok ? here(s, m.p, extent(m)) : NULL;
+    if (!ok) return (ft_mat){NULL, 1, 1, 1, 1, 1}; /* for the checks that follow */
+    m.p = here(s, m.p, extent(m));
     return m;
 }
 
@@ -247,6 +248,7 @@ static const ft_experts *take_experts(ft_remote_server *s)
     e->F = take_int(s);
     e->act = take_act(s);
     want(s, is_size(e->E) && is_size(e->F) && e->down.data);
+    if (s->failed) e->E = e->F = 1;
     const ft_weight *const each[] = {&e->gate, &e->up, &e->gate_up, &e->down};
     for (size_t i = 0; i < FT_COUNT(each); i++) want(s, !each[i]->data || each[i]->E == e->E);
     return e;
@@ -274,6 +276,7 @@ static ft_kv *take_kv(ft_remote_server *s, bool inner)
                     kv->k_row * (size_t)kv->G * FT_PAGE_ROWS <= kv->k_page &&
                     kv->v_row * (size_t)kv->G * FT_PAGE_ROWS <= kv->v_page;
     want(s, ok);
+    if (!ok) kv->G = kv->d = 1;
     const uint64_t pages = ok ? (uint64_t)s->top_page[kv->space] + 1 : 0;
     kv->k = here(s, kv->k, pages * kv->k_page);
     kv->v = here(s, kv->v, pages * kv->v_page);

@@ -166,8 +166,11 @@ static void *split_alloc(ft_dev *d, size_t bytes)
     ft_split *s = (ft_split *)d;
     ft_split_mem m = {.bytes = bytes, .side = -1};
     m.scratch = !strcmp(s->alloc_for, FT_ALLOC_SCRATCH);
-    /* tables that belong to no tensor are needed by all layers */
-    if (s->alloc_for[0] && !m.scratch && strcmp(s->alloc_for, "model")) m.side = alloc_side(s);
+    /* tables that belong to no tensor are needed by all layers, factors of experts that are spread
+     * by several devices */
+    if (s->alloc_for[0] && !m.scratch && strcmp(s->alloc_for, "model") &&
+        !ft_split_spreads(&s->rule, s->alloc_for))
+        m.side = alloc_side(s);
     m.p = ft_new_n(unsigned char *, (size_t)s->n);
     for (int i = 0; i < s->n; i++) {
         if (m.side >= 0 && m.side != i) continue;
@@ -354,7 +357,7 @@ static void move(ft_dev *d, void *dst, const void *src, size_t bytes)
 /* Steps are captured if all devices that compute can do that. */
 static void choose_capture(ft_split *s)
 {
-    bool all = s->used != 0;
+    bool all = s->used != 0 && !s->spread;
     for (int i = 0; i < s->n; i++)
         if (s->used >> i & 1) all = all && s->part[i]->capture_pass;
     s->dev.captures = all;
@@ -365,6 +368,11 @@ static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
 {
     ft_split *s = (ft_split *)d;
     const char *name = s->alloc_for[0] ? s->alloc_for : w->name ? w->name : "";
+    if (w->E > 1 && ft_split_spreads(&s->rule, name)) {
+        const ft_status st = ft_split_bind_spread(s, w, host, err);
+        choose_capture(s);
+        return st;
+    }
     w->side = w->scale ? ft_split_of(s, w->scale) : ft_split_matrix_side(&s->rule, name, w->lookup);
     if (!w->lookup) s->busy |= UINT64_C(1) << w->side;
     s->used |= UINT64_C(1) << w->side;
@@ -375,7 +383,10 @@ static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
 static void unbind(ft_dev *d, ft_weight *w)
 {
     ft_split *s = (ft_split *)d;
-    ft_split_use(s, w->side)->unbind(s->part[w->side], w);
+    if (w->side == FT_SPLIT_SPREAD)
+        ft_split_unbind_spread(s, w);
+    else
+        ft_split_use(s, w->side)->unbind(s->part[w->side], w);
 }
 
 static ft_status reserve(ft_dev *d, const ft_dev_limits *l, ft_err *err)
@@ -411,6 +422,9 @@ static ft_status sync(ft_dev *d, ft_err *err)
 {
     ft_split *s = (ft_split *)d;
     ft_status st = FT_OK;
+    if (s->rows_failed)
+        return ft_fail(err, FT_ENOMEM,
+                       "no device memory for the rows of experts on several devices");
     const bool wait = !d->batch || d->batch->n_out || d->batch->draw;
     for (int i = 0; i < s->n && !st; i++)
         if (wait || !s->part[i]->pipelined) st = ft_split_use(s, i)->sync(s->part[i], err);
@@ -420,6 +434,7 @@ static ft_status sync(ft_dev *d, ft_err *err)
 /* Of the other devices: host memory is not scarce. */
 static uint64_t weight_bytes(ft_dev *d, const ft_weight *w)
 {
+    if (w->side == FT_SPLIT_SPREAD) return ft_split_spread_bytes((ft_split *)d, w);
     ft_dev *part = ft_split_use((ft_split *)d, w->side);
     return w->side == FT_SPLIT_HOST ? 0 : part->weight_bytes(part, w);
 }
@@ -455,6 +470,7 @@ static double read_rate(ft_dev *d)
 static void close(ft_dev *d)
 {
     ft_split *s = (ft_split *)d;
+    ft_split_free_rows(s);
     for (int i = s->n - 1; i >= 0; i--) ft_dev_close(ft_split_use(s, i));
     ft_split_drop_plans(s);
     ft_free(s->bounce);

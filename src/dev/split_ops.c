@@ -122,12 +122,18 @@ static void route(ft_dev *d, ft_expert_choice r, ft_mat x)
 static void moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                 bool acc)
 {
-    ENTER(e->down.side);
+    const bool spread = e->down.side == FT_SPLIT_SPREAD;
+    ENTER(spread ? side_of((const ft_split *)d, x) : e->down.side);
     const size_t n = (size_t)x.T * (size_t)r.K * 4;
-    const ft_mat from = mat_on(s, x, side, READ), scratch = mat_on(s, tmp, side, WRITE);
+    const ft_mat from = mat_on(s, x, side, READ);
     r.id = bytes_on(s, r.id, n, side, READ);
     r.w = bytes_on(s, r.w, n, side, READ);
     const ft_mat to = mat_on(s, y, side, acc ? CHANGE : WRITE);
+    if (spread) {
+        ft_split_moe_spread(s, side, to, from, e, r, tmp, acc);
+        return;
+    }
+    const ft_mat scratch = mat_on(s, tmp, side, WRITE);
     RUN(moe, to, from, e, r, scratch, acc);
 }
 
@@ -136,7 +142,8 @@ static void moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_ex
                        ft_mat tmp, const ft_shared_expert *sh)
 {
     ENTER(e->down.side);
-    if (!s->part[side]->op->moe_shared || sh->gate->side != side || sh->down->side != side) {
+    if (side == FT_SPLIT_SPREAD || !s->part[side]->op->moe_shared || sh->gate->side != side ||
+        sh->down->side != side) {
         glu(d, sh->g, sh->u, x, sh->gate, sh->up, e->act);
         sigmoid_mul(d, sh->g, sh->s);
         linear(d, y, sh->g, sh->down, true);

@@ -61,6 +61,25 @@ typedef struct ft_split_plan {
     int n_wrote, cap_wrote;
 } ft_split_plan;
 
+enum { FT_SPLIT_SPREAD = FT_SPLIT_MAX }; /* the device of experts that are spread */
+
+/* Experts that are spread (split_experts.c): the part of each device, and its first expert. */
+typedef struct ft_split_experts {
+    ft_weight *part;
+    int *first;
+} ft_split_experts;
+
+/* Memory for the rows of experts that are spread: their inputs, results and sums, on all devices;
+ * tables; and in host memory the choices, experts, rows and places of n choices. */
+typedef struct ft_split_rows {
+    float *x, *z, *sum;
+    int32_t *id, *row;
+    float *one;
+    int32_t *host;
+    float *ones;
+    size_t values, n;
+} ft_split_rows;
+
 /* All plans, and the one that is being captured. */
 typedef struct ft_split_plans {
     ft_split_plan **plan;
@@ -82,6 +101,9 @@ typedef struct ft_split {
     uint64_t used;                /* devices with weights */
     ft_batch batch[FT_SPLIT_MAX]; /* of this step, as each device sees it */
     ft_split_plans plans;
+    bool spread; /* some experts are */
+    ft_split_rows rows;
+    bool rows_failed; /* there was no memory for them: sync reports it */
     ft_split_rule rule;
     char alloc_for[96]; /* the tensor that is being bound; "": activations */
     ft_split_mem *mem;
@@ -125,6 +147,14 @@ void ft_split_commit_part(ft_split *s, int side);
 /* While a step is captured: these bytes are read on a device; a copy was made. */
 void ft_split_note_read(ft_split *s, const ft_split_mem *m, const void *from, size_t n, int side);
 void ft_split_note_copy(ft_split *s, int from, void *src, int to, void *dst, size_t n);
+
+/* split_experts.c */
+ft_status ft_split_bind_spread(ft_split *s, ft_weight *w, const void *host, ft_err *err);
+void ft_split_unbind_spread(ft_split *s, ft_weight *w);
+uint64_t ft_split_spread_bytes(ft_split *s, const ft_weight *w);
+void ft_split_free_rows(ft_split *s);
+void ft_split_moe_spread(ft_split *s, int home, ft_mat y, ft_mat x, const ft_experts *e,
+                         ft_expert_choice r, ft_mat tmp, bool acc);
 
 extern const ft_ops ft_split_ops;
 

@@ -70,10 +70,20 @@ static void check_splits(const char *name, const char *assistant)
         RULE(0, 0, true),      /* three devices and an idle host, */
         RULE(1, 0, true),      /* four with layers, */
         RULE(0, 2, true),      /* and a device without layers */
+        RULE(0, 0, true),      /* experts on two devices, */
+        RULE(1, 0, true),      /* on four, */
+        RULE(1, 2, true),      /* and on two besides those of layers on the host */
         RULE(0, 0, true),      /* some matrices of every layer, */
         RULE(1, 1, true),      /* and others */
     };
     ft_split_rule *const three = &rule[7], *const four = &rule[8], *const empty = &rule[9];
+    ft_split_rule *const spread = &rule[10];
+    spread[0].spread = 3;
+    spread[1].spread = 15;
+    spread[1].n_end = spread[2].n_end = 2;
+    spread[1].end[0] = spread[2].end[0] = L - 2;
+    spread[1].end[1] = spread[2].end[1] = L - 1;
+    spread[2].spread = 12;
     three->lookup = true;
     three->n_end = four->n_end = empty->n_end = 2;
     three->end[0] = empty->end[0] = empty->end[1] = 1;
@@ -134,8 +144,8 @@ static void check_ranks(const char *name, const char *assistant)
         generate_with(&whole, type[i], one[i]);
         generate_with(&ranks, type[i], two);
         for (int k = 0; k < SLOTS; k++) {
-            check(inv_same(&one[i][k], &two[k]), "%s, %d ranks, cache %zu: different id at %d", name,
-                  ft_link_size(), i, inv_first_difference(&one[i][k], &two[k]));
+            check(inv_same(&one[i][k], &two[k]), "%s, %d ranks, cache %zu: different id at %d",
+                  name, ft_link_size(), i, inv_first_difference(&one[i][k], &two[k]));
             check(one[i][k].stats.accepted == two[k].stats.accepted,
                   "%s, %d ranks, cache %zu: other draft tokens", name, ft_link_size(), i);
         }
@@ -146,7 +156,7 @@ static void check_ranks(const char *name, const char *assistant)
 
 static int check_job(void)
 {
-    static const char *const name[] = {"qwen35-dense", "qwen35-gqa",  "qwen35-moe", "gemma4-dense",
+    static const char *const name[] = {"qwen35-dense", "qwen35-gqa", "qwen35-moe", "gemma4-dense",
                                        "gemma4-edge",  "gemma4-gqa", "gemma4-moe"};
     for (size_t i = 0; i < FT_COUNT(name); i++) {
         char assistant[64];
