@@ -56,7 +56,7 @@ ft_status ft_link_recv(int from, int tag, void *p, size_t n, ft_err *err)
 {
     (void)tag;
     if (n > input_left) return ft_fail(err, FT_EIO, "rank %d has ended", from);
-    memcpy(p, input, n);
+    if (n) memcpy(p, input, n);
     input += n;
     input_left -= n;
     return FT_OK;
