@@ -256,7 +256,7 @@ check: deps
 	@$(MAKE) --no-print-directory $(ALL_CORES) check-build
 	@$(MAKE) --no-print-directory check-cuda check-fast
 tests: $(TEST_BIN)
-MPI_TESTS := $(addprefix $(BUILD)/mpi/,foretoken drafting ending)
+MPI_TESTS := $(addprefix $(BUILD)/mpi/,foretoken drafting ending split lora)
 check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page $(if $(MPI_LIBS),$(if $(SAN),,$(MPI_TESTS)))
 # The program and some invariants with MPI, for tests/cli/mpi.sh: one source file differs.
 $(BUILD)/mpi/link.o: src/dev/link.c $(BUILD)/flags

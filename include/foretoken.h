@@ -121,7 +121,8 @@ typedef struct ft_llm_params {
      * "cpu", "cuda:N", "ref" (the scalar reference implementation), or several, separated by
      * commas, over which the layers are split. */
     const char *device;
-    const char *split_mode; /* "layer", or "none": only GPU main_gpu is used */
+    const char *split_mode; /* "layer"; "expert": experts are spread over the devices; or "none":
+                             * only GPU main_gpu is used */
     const char
         *tensor_split;   /* "3,1": shares of the listed devices in the layers; NULL: by memory */
     int main_gpu;        /* with "none" */

@@ -140,7 +140,7 @@ static ft_status place_opts(const ft_opts *o, ft_llm_params *p, ft_err *err)
 static const char *split_mode(const ft_opts *o)
 {
     const char *mode = ft_opts_text(o, "split-mode");
-    if (!strcmp(mode, "none") || !strcmp(mode, "layer")) return mode;
+    if (!strcmp(mode, "none") || !strcmp(mode, "layer") || !strcmp(mode, "expert")) return mode;
     ft_opts_warn("--split-mode %s is not supported: whole layers are distributed (layer)", mode);
     return "layer";
 }

@@ -307,12 +307,13 @@ const ft_param ft_opts_model[] = {
     {.name = "list-devices", FT_IS_FLAG, DEVICE, .help = "print the devices of this build"},
     {.name = "split-mode",
      .aliases = "-sm",
-     FT_IS_CHOICE("none|layer|row|tensor"),
+     FT_IS_CHOICE("none|layer|expert|row|tensor"),
      DEVICE,
      .def = "layer",
      .env = "LLAMA_ARG_SPLIT_MODE",
-     .help = "how to distribute the model over several devices: layer (each has a range of layers) "
-             "or none (only the one of --main-gpu is used); row and tensor are taken as layer"},
+     .help = "how to distribute the model over several devices: layer (each has a range of "
+             "layers), expert (and the experts of every layer are spread over all of them) or none "
+             "(only the one of --main-gpu is used); row and tensor are taken as layer"},
     {.name = "tensor-split",
      .aliases = "-ts",
      FT_IS_TEXT("LIST"),

@@ -186,8 +186,9 @@ ft_status ft_runner_new(ft_runner **out, const ft_runner_params *p, ft_err *err)
     r->ids = p->ids ? p->ids : p->model->V;
     rows_init(r);
     r->arena_cap = arena_values(p);
-    ft_dev_alloc_for(d, NULL);
+    ft_dev_alloc_for(d, FT_ALLOC_SCRATCH);
     r->arena = d->alloc(d, r->arena_cap * sizeof(float));
+    ft_dev_alloc_for(d, NULL);
     r->hidden = d->alloc(d, (size_t)hidden_rows(p) * (size_t)p->model->D * sizeof(float));
     r->logits = d->alloc(d, (size_t)p->out * (size_t)p->model->V * sizeof(float));
     r->best = best_in(d->alloc(d, found_bytes(p)), p);

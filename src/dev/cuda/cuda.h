@@ -183,8 +183,10 @@ uint64_t ft_cuda_free_bytes(ft_dev *d);
 /* Bytes of GPU memory that an allocation of `bytes` takes. */
 uint64_t ft_cuda_alloc_size(const ft_cuda *c, uint64_t bytes);
 
-/* graph.cu: steps as CUDA graphs: replay, commit and capture of dev.h. */
+/* graph.cu: steps as CUDA graphs: replay, commit and the capture functions of dev.h. */
 bool ft_cuda_replay(ft_dev *d, const void *pass);
+bool ft_cuda_captured(ft_dev *d, const void *pass);
+void ft_cuda_capture_pass(ft_dev *d, const void *pass);
 void ft_cuda_commit(ft_dev *d);
 void ft_cuda_capture(ft_dev *d, bool on);
 void ft_cuda_drop_graphs(ft_cuda *c);

@@ -513,6 +513,8 @@ static void fill_device(ft_cuda *c)
     d->replay = ft_cuda_replay;
     d->commit = ft_cuda_commit;
     d->capture = ft_cuda_capture;
+    d->capture_pass = ft_cuda_capture_pass;
+    d->captured = ft_cuda_captured;
     d->sync = sync;
     d->free_bytes = ft_cuda_free_bytes;
     d->read_rate = read_rate;
