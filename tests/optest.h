@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { T_GUARD = 64, T_SHAPE = 10, T_BLOCKS = 512, T_KEPT = 24, T_POISON = 0xa5 };
+enum { T_GUARD = 64, T_SHAPE = 10, T_BLOCKS = 512, T_KEPT = 24, T_WEIGHTS = 12, T_POISON = 0xa5 };
 
 typedef struct t_block {
     unsigned char *base; /* on the device, including the guard */
@@ -55,7 +55,7 @@ typedef struct ft_optest {
     double best_ns; /* bench */
     void *host[T_BLOCKS];
     int n_host;
-    ft_weight bound[8];
+    ft_weight bound[T_WEIGHTS];
     int n_bound;
 } ft_optest;
 
@@ -212,7 +212,7 @@ typedef struct t_drawn {
 
 static inline void t_draw_rows(ft_optest *t, unsigned char *raw, ft_type type, size_t rows, int k)
 {
-    static t_drawn kept[8]; /* as many as a test binds */
+    static t_drawn kept[T_WEIGHTS]; /* as many as a test binds */
     static int next;
     const size_t row = ft_type_row(type, (size_t)k), bytes = rows * row;
     for (size_t i = 0; i < FT_COUNT(kept); i++) {
@@ -243,7 +243,7 @@ static inline ft_weight t_weight(ft_optest *t, ft_type type, int n, int k, int E
     w.rounded = t->rounded;
     ft_err err;
     if (t->dev->bind(t->dev, &w, raw, &err)) t_fail(t, err.text, 0);
-    assert(t->n_bound < 8);
+    assert(t->n_bound < T_WEIGHTS);
     t->bound[t->n_bound++] = w;
     return w;
 }

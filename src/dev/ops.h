@@ -226,6 +226,10 @@ typedef struct ft_ops {
      * dev/step.h calls glu, sigmoid_mul, linear and moe instead. */
     void (*moe_shared)(ft_dev *, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
                        ft_mat tmp, const ft_shared_expert *sh);
+    /* Products with one matrix of w for each choice: y[i] = W[r.id[i]] x, with y: [T * K, n], and x:
+     * [T, k], or [T * K, k]; y += when acc. NULL: no adapters for experts. */
+    void (*expert_linear)(ft_dev *, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
+                          bool acc);
     /* y[T, V] = W x for the tokens of the `top` centroids with the largest scores, -inf for the
      * others. score: [T, n_c]; order: V ids, V / n_c per centroid. Equal scores: the lower index
      * first. */

@@ -440,6 +440,7 @@ static void fill_device(ft_remote *r, const ft_remote_facts *f)
     snprintf(r->name, sizeof r->name, "rank %d (%.63s)", r->rank, f->name);
     r->ops = ft_remote_ops;
     if (!f->moe_shared) r->ops.moe_shared = NULL;
+    if (!f->expert_linear) r->ops.expert_linear = NULL;
     r->dev = (ft_dev){
         .op = &r->ops,
         .name = r->name,

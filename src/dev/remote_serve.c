@@ -324,6 +324,7 @@ static void open_device(ft_remote_server *s)
         f.threads = s->dev->threads;
         f.cpu = s->dev->cpu;
         f.moe_shared = s->dev->op->moe_shared != NULL;
+        f.expert_linear = s->dev->op->expert_linear != NULL;
     }
     reply(s, st, &err, &f, sizeof f);
 }

@@ -374,6 +374,13 @@ static void experts(ft_remote_server *s, ft_remote_op op)
         return;
     }
     const ft_mat y = take_mat(s), x = take_mat(s);
+    if (op == FT_REMOTE_EXPERT_LINEAR) {
+        const ft_weight *w = take_weight(s);
+        const ft_expert_choice c = take_choice(s);
+        const bool acc = take_bool(s);
+        if (!s->failed) d->op->expert_linear(d, y, x, w, c, acc);
+        return;
+    }
     const ft_experts *e = take_experts(s);
     const ft_expert_choice c = take_choice(s, (uint64_t)FT_MAX(x.T, 0));
     const ft_mat tmp = take_mat(s);
@@ -562,6 +569,7 @@ void ft_serve_op(ft_remote_server *s, ft_remote_op op)
     case FT_REMOTE_CENTROID_HEAD: products(s, op); break;
     case FT_REMOTE_ROUTE:
     case FT_REMOTE_MOE:
+    case FT_REMOTE_EXPERT_LINEAR:
     case FT_REMOTE_MOE_SHARED: experts(s, op); break;
     case FT_REMOTE_RMSNORM:
     case FT_REMOTE_GATED_NORM:

@@ -55,6 +55,7 @@ typedef enum ft_remote_op {
     FT_REMOTE_GATED_NORM,
     FT_REMOTE_ROUTE,
     FT_REMOTE_MOE,
+    FT_REMOTE_EXPERT_LINEAR,
     FT_REMOTE_MOE_SHARED,
     FT_REMOTE_CENTROID_HEAD,
     FT_REMOTE_IMAGE_ROWS,
@@ -64,7 +65,7 @@ typedef enum ft_remote_op {
 typedef struct ft_remote_facts {
     char name[64];
     int32_t threads;
-    int32_t cpu, moe_shared; /* 0 or 1 */
+    int32_t cpu, moe_shared, expert_linear; /* 0 or 1 */
     uint64_t free_bytes;
 } ft_remote_facts;
 

@@ -501,6 +501,8 @@ ft_dev *ft_dev_split(ft_dev *const *dev, int n, const ft_split_rule *r)
     }
     s->ops = ft_split_ops;
     if (!fused) s->ops.moe_shared = NULL;
+    for (int i = 0; i < n; i++)
+        if (!dev[i]->op->expert_linear) s->ops.expert_linear = NULL;
     s->n = n;
     name_parts(s);
     s->dev = (ft_dev){

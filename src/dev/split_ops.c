@@ -137,6 +137,17 @@ static void moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_ch
     RUN(moe, to, from, e, r, scratch, acc);
 }
 
+static void expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
+                          bool acc)
+{
+    ENTER(w->side);
+    const ft_mat from = mat_on(s, x, side, READ);
+    const size_t n = (size_t)y.T * 4;
+    r.id = bytes_on(s, r.id, n, side, READ);
+    r.w = bytes_on(s, r.w, n, side, READ);
+    h->op->expert_linear(h, mat_on(s, y, side, acc ? CHANGE : WRITE), from, w, r, acc);
+}
+
 /* One op if the device has it and all weights; else its parts, in the same order. */
 static void moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
                        ft_mat tmp, const ft_shared_expert *sh)
@@ -377,6 +388,7 @@ const ft_ops ft_split_ops = {
     .gated_norm = gated_norm,
     .route = route,
     .moe = moe,
+    .expert_linear = expert_linear,
     .moe_shared = moe_shared,
     .centroid_head = centroid_head,
     .mix = mix,

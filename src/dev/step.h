@@ -116,8 +116,19 @@ void ft_lora_embed(ft_step *s, ft_mat y, const ft_weight *w, float scale);
 void ft_lora_glu(ft_step *s, ft_mat y, ft_mat u, ft_mat x, const ft_weight *gate,
                  const ft_weight *up, ft_act act);
 void ft_lora_shared_expert(ft_step *s, ft_mat y, ft_mat x, const ft_shared_expert *sh, ft_act act);
-/* Activation values that these need for T rows and weights of n outputs, at a rank of at most r. */
-size_t ft_lora_arena(int T, int n, int r);
+/* What they add to the routed experts: called after moe. */
+void ft_lora_experts(ft_step *s, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r);
+
+enum { FT_LORA_ROWS = 64 }; /* rows whose experts are computed at a time */
+/* The sizes of a model that decide how many values these need. */
+typedef struct ft_lora_sizes {
+    int rank;   /* highest */
+    int shared; /* widest shared expert that an adapter changes, inputs or outputs; 0: none */
+    int routed; /* the same of the routed experts */
+    int chosen; /* experts of a row */
+} ft_lora_sizes;
+size_t ft_lora_arena(int T, const ft_lora_sizes *n); /* for T rows */
+int ft_lora_rows(int T, const ft_lora_sizes *n);     /* entries of ft_step_lora.row */
 
 static inline void ft_lora_linear(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w)
 {
@@ -359,12 +370,30 @@ static inline void ft_count_experts(ft_step *s, ft_mat y, const ft_experts *e, f
     ft_count_op(s, "moe", bytes, flops);
 }
 
+static inline void ft_expert_linear(ft_step *s, ft_mat y, ft_mat x, const ft_weight *w,
+                                    ft_expert_choice r, bool acc)
+{
+    assert(ft_mat_cols(y) == w->n && ft_mat_cols(x) == w->k);
+    assert(y.T == x.T * r.K || (y.T == x.T && y.T % r.K == 0));
+    s->dev->op->expert_linear(s->dev, y, x, w, r, acc);
+    ft_count_op(s, "expert_linear",
+                (double)(y.T < w->E ? y.T : w->E) * (double)w->row_bytes * w->n +
+                    4 * (ft_mat_values(x) + ft_mat_values(y)),
+                2.0 * w->k * ft_mat_values(y));
+}
+
+static inline bool ft_experts_adapted(const ft_step *s, const ft_experts *e)
+{
+    return s->lora.active && (e->gate.lora || e->up.lora || e->gate_up.lora || e->down.lora);
+}
+
 static inline void ft_moe(ft_step *s, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,
                           ft_mat tmp, bool acc)
 {
     assert(tmp.T == y.T * r.K && ft_mat_cols(tmp) == 2 * e->F);
     s->dev->op->moe(s->dev, y, x, e, r, tmp, acc);
     ft_count_experts(s, y, e, r, NULL);
+    if (ft_experts_adapted(s, e)) ft_lora_experts(s, y, x, e, r);
 }
 
 static inline void ft_moe_shared(ft_step *s, ft_mat y, ft_mat x, const ft_experts *e,
@@ -383,6 +412,7 @@ static inline void ft_moe_shared(ft_step *s, ft_mat y, ft_mat x, const ft_expert
     ft_count_experts(s, y, e, r, sh);
     if (ft_adapted(s, sh->gate) || ft_adapted(s, sh->up) || ft_adapted(s, sh->down))
         ft_lora_shared_expert(s, y, x, sh, e->act);
+    if (ft_experts_adapted(s, e)) ft_lora_experts(s, y, x, e, r);
 }
 
 static inline void ft_centroid_head(ft_step *s, ft_mat y, ft_mat x, ft_mat score,

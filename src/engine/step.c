@@ -47,7 +47,7 @@ struct ft_runner {
         float *sent;  /* what `scale` holds */
         size_t n_sent;
         float *scale;  /* on the device */
-        int32_t *row;  /* [rows], on the device */
+        int32_t *row;  /* [ft_lora_rows], on the device */
         char *pass[2]; /* keys of trunk and draft passes, by the bits of their active adapters */
     } lora;
     ft_probe_fn *probe;
@@ -76,7 +76,7 @@ static size_t arena_values(const ft_runner_params *p)
         n = FT_MAX(n, own) +
             (size_t)p->rows * (size_t)(p->model->D + 16); /* gathered hidden rows */
     }
-    if (p->model->n_adapter) n += ft_lora_arena(p->rows, p->model->lora_width, p->model->lora_rank);
+    if (p->model->n_adapter) n += ft_lora_arena(p->rows, &p->model->lora);
     return n;
 }
 
@@ -139,7 +139,8 @@ static void rows_init(ft_runner *r)
 static bool lora_init(ft_runner *r)
 {
     struct runner_lora *a = &r->lora;
-    const size_t n = (size_t)r->p.model->n_adapter, rows = (size_t)r->p.rows;
+    const size_t n = (size_t)r->p.model->n_adapter;
+    const size_t rows = (size_t)ft_lora_rows(r->p.rows, &r->p.model->lora);
     ft_dev *d = r->dev;
     if (!n) return true;
     a->slot = ft_new_n(float, n *(size_t)r->p.slots);

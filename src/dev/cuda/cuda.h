@@ -111,7 +111,8 @@ typedef struct ft_cuda {
     unsigned clock;
     const float *hadamard_read[FT_CUDA_HADAMARD]; /* matrices that products read transformed, by a
                                                      hash of the address */
-    const int32_t *planned; /* expert choices that are already sorted (moe.cu) */
+    const int32_t *planned; /* expert choices that are already sorted (moe.cu), n_planned of them */
+    int n_planned;
 
     /* partial results of attention: one for each row and range of positions that it sees */
     const ft_attn_parts *part_of;    /* on the device, [T] */
@@ -236,6 +237,8 @@ void ft_cuda_delta_rule(ft_dev *d, ft_mat o, ft_mat y, ft_mat a, ft_mat b, ft_ve
                         const ft_delta *s);
 void ft_cuda_gated_norm(ft_dev *d, ft_mat y, ft_mat o, ft_mat z, ft_vec w, float eps);
 void ft_cuda_route(ft_dev *d, ft_expert_choice r, ft_mat x);
+void ft_cuda_expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_expert_choice r,
+                           bool acc);
 void ft_cuda_moe(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r, ft_mat tmp,
                  bool acc);
 void ft_cuda_moe_shared(ft_dev *d, ft_mat y, ft_mat x, const ft_experts *e, ft_expert_choice r,

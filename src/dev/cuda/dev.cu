@@ -472,6 +472,7 @@ static ft_ops cuda_ops(bool dense)
     o.gated_norm = ft_cuda_gated_norm;
     o.route = ft_cuda_route;
     o.moe = ft_cuda_moe;
+    o.expert_linear = ft_cuda_expert_linear;
     o.moe_shared = ft_cuda_moe_shared;
     o.centroid_head = ft_cuda_centroid_head;
     o.layernorm = ft_cuda_layernorm;
