@@ -185,7 +185,7 @@ typedef struct ft_llm_params {
     int image_max_tokens; /* of an image; 0: 4096, or what the file says if that is less */
     int image_cache_mib;  /* host memory for the rows of recent images */
     int score_rows;       /* prompt tokens per step that can be scored, by ft_llm_perplexity and
-                           * ft_request.score_prompt; 0: neither is used */
+                           * ft_request.score_prompt: 64 to 8192; 0: neither is used */
     bool no_mmap;         /* read the file instead of mapping it */
     /* Called while a file is loaded, with the bytes loaded so far and in all, and once more with
      * what = NULL when it is loaded or has failed. On any thread, one call at a time; may be NULL.
