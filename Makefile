@@ -257,7 +257,7 @@ check: deps
 	@$(MAKE) --no-print-directory check-cuda check-fast
 tests: $(TEST_BIN)
 MPI_TESTS := $(addprefix $(BUILD)/mpi/,foretoken drafting ending)
-check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page $(if $(MPI_LIBS),$(if $(SAN),,$(MPI_TESTS)))
+check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page $(BUILD)/bench/long $(if $(MPI_LIBS),$(if $(SAN),,$(MPI_TESTS)))
 # The program and some invariants with MPI, for tests/cli/mpi.sh: one source file differs.
 $(BUILD)/mpi/link.o: src/dev/link.c $(BUILD)/flags
 	@mkdir -p $(@D)
