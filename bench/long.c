@@ -189,8 +189,12 @@ static void options(bench *b, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    bench b = {.length = {1024, 8192}, .n_length = 2, .draft = {0, 2, 3, 4}, .n_draft = 4,
-               .tokens = 64, .ratio = 0.98};
+    bench b = {.length = {1024, 8192},
+               .n_length = 2,
+               .draft = {0, 2, 3, 4},
+               .n_draft = 4,
+               .tokens = 64,
+               .ratio = 0.98};
     int most = 0;
     ft_llm_defaults(&b.p);
     options(&b, argc, argv);

@@ -534,12 +534,15 @@ static ft_status trunk(ft_engine *e, ft_err *err)
 {
     int64_t cells = 0;
     int slots = 0;
+    bool fixed = false;
     for (int i = 0; i < e->p.slots; i++) {
-        if (e->slot[i].state != SLOT_DECODE) continue;
-        cells += slot_len(&e->slot[i]);
-        slots += e->slot[i].rows.n > 0;
+        const ft_slot *s = &e->slot[i];
+        if (s->state != SLOT_DECODE) continue;
+        cells += slot_len(s);
+        slots += s->rows.n > 0;
+        fixed = fixed || (s->draft.n && !ft_slot_governed(s));
     }
-    ft_gov_step(&e->costs, cells, !e->pure);
+    ft_gov_step(&e->costs, cells, !e->pure, fixed);
     const int64_t start = ft_now_ns();
     const int rows = e->rows_now;
     ft_runner_trunk_begin(e->runner);

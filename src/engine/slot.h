@@ -308,10 +308,12 @@ void ft_verify_first(ft_slot *s); /* the prompt is complete: samples the first t
 void ft_verify_held(ft_slot *s);  /* samples the row that is held, if its mask is ready */
 
 /* engine/draft.c */
+bool ft_slot_governed(const ft_slot *s); /* the number of its draft tokens is adaptive */
 ft_status ft_draft(ft_engine *e, ft_err *err); /* draft tokens for the next step, of all slots */
 
 /* engine/draft_head.c */
 int ft_slot_hidden_row(const ft_slot *s, int cell); /* in this step's rows or in the ring */
+int ft_head_unread(const ft_slot *s);               /* tokens that the head has not read yet */
 void ft_head_first_row(ft_slot *s, ft_rowset *w);   /* rows that make the first draft token */
 ft_status ft_head_feed(ft_engine *e, ft_err *err);  /* reads what has fallen far behind */
 /* Before a prompt chunk: reads what the head has not read yet of the slot's sequence. */

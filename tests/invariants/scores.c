@@ -1,6 +1,6 @@
 /* tests/invariants/scores.c - the perplexity of a text does not depend on drafting: the same bits
- * from an engine without a drafter and from one whose other slot drafts in the same steps, for every
- * cache type. */
+ * from an engine without a drafter and from one whose other slot drafts in the same steps, for
+ * every cache type. */
 #include "foretoken.h"
 #include "invariants.h"
 
@@ -102,8 +102,8 @@ int main(void)
         if (cuda && t == FT_KV_F32) continue;
         score_text(&m, text.id, t, 0, &off);
         score_text(&m, text.id, t, 3, &on);
-        check(off.n == TEXT - FROM - 1 && on.n == off.n, "type %d: %d scores, want %d", (int)t, on.n,
-              TEXT - FROM - 1);
+        check(off.n == TEXT - FROM - 1 && on.n == off.n, "type %d: %d scores, want %d", (int)t,
+              on.n, TEXT - FROM - 1);
         check(!memcmp(off.logprob, on.logprob, sizeof off.logprob),
               "type %d: perplexity %.6f beside drafting, %.6f without", (int)t, perplexity(&on),
               perplexity(&off));
