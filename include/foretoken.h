@@ -594,6 +594,8 @@ typedef struct ft_llm_stats {
     uint64_t step_at[FT_STEP_BUCKETS +
                      1]; /* number of steps that took up to 2^i / 4096 s; the last: longer ones */
     double step_s;       /* duration of all steps */
+    double run_s;        /* time in which there was a request to run */
+    double device_s;     /* of that, time in which the GPU ran a step; 0: not measured */
     bool failed;         /* the device has failed; no request will be served */
 } ft_llm_stats;
 
@@ -672,6 +674,7 @@ typedef struct ft_decode_time {
     double seconds;
     int64_t tokens, decode_steps, drafted, accepted; /* of all sequences */
     double draft_s, verify_s;                        /* parts of seconds */
+    double device_s; /* of seconds, time in which the GPU ran a step; 0: not measured */
 } ft_decode_time;
 
 ft_status ft_llm_decode(ft_llm *m, const ft_decode_params *p, ft_decode_time *out, ft_err *err);

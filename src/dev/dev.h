@@ -28,13 +28,15 @@ struct ft_dev {
     const ft_ops *op;
     const char *name; /* "cpu", "cuda", "ref" */
     int threads;
-    bool cpu;          /* computes on a CPU, of this machine or another */
-    bool remote;       /* of another process: it has no ops of vision towers */
-    bool keep_ops;     /* benchmarks: commit keeps the recorded ops so that they can run again */
-    bool unified;      /* device memory is host memory: results can be read without a copy */
-    bool captures;     /* steps are captured; the first steps of a shape are slow */
-    bool uncaptured;   /* set by replay: this step had no graph, so its time is not typical */
-    bool pipelined;    /* a step may be recorded while earlier ones run: record copies the batch */
+    bool cpu;        /* computes on a CPU, of this machine or another */
+    bool remote;     /* of another process: it has no ops of vision towers */
+    bool keep_ops;   /* benchmarks: commit keeps the recorded ops so that they can run again */
+    bool unified;    /* device memory is host memory: results can be read without a copy */
+    bool captures;   /* steps are captured; the first steps of a shape are slow */
+    bool uncaptured; /* set by replay: this step had no graph, so its time is not typical */
+    bool pipelined;  /* a step may be recorded while earlier ones run: record copies the batch */
+    double busy_s;   /* seconds from the start of steps on the device to their end, in total, by
+                      * its own clock; 0: it has none */
     const ft_batch *batch; /* of the step being recorded */
 
     /* The tensor that the next bind or alloc calls belong to; NULL: activations. Only a device made

@@ -112,6 +112,44 @@ static void costs_nothing(const char *name, const char *assistant)
     inv_model_close(&m);
 }
 
+/* A device with a clock: each pass takes a second of it. */
+static void count_second(ft_dev *d)
+{
+    d->busy_s += 1;
+    real.commit(d);
+}
+
+/* Only the passes of steps count as the device's time, and only time with work as the engine's. */
+static void device_time(void)
+{
+    static inv_response r;
+    inv_model m = inv_model_golden("qwen35-dense", NULL, 1);
+    const ft_engine_params p = inv_params(0);
+    int32_t ids[PROMPT];
+    real = *m.dev;
+    m.dev->commit = count_second;
+    ft_engine *e = inv_engine(&m, &p);
+    inv_prompt(ids, PROMPT, m.m->V, 3);
+    m.dev->busy_s = 1000; /* before the first step */
+    const ft_task j = inv_job(10, 0);
+    for (int i = 1; i <= 2; i++) {
+        inv_response_on(&r, ft_slot_new(e), &j, ids, PROMPT);
+        ft_slot_free(r.slot);
+        const ft_device_time t = ft_engine_device_time(e);
+        const double steps = (double)e->steps;
+        check(steps == 10 * i && t.busy_s == steps, "%g seconds on the device in %g steps",
+              t.busy_s, steps);
+        check(t.run_s > 0 && t.run_s < 60, "work for %g seconds", t.run_s);
+        usleep(1000);
+        const ft_device_time later = ft_engine_device_time(e);
+        check(!ft_engine_step(e) && later.run_s == t.run_s, "time without work counts");
+        m.dev->busy_s += 100; /* between two requests */
+    }
+    ft_engine_free(e);
+    *m.dev = real;
+    inv_model_close(&m);
+}
+
 /* In a child: a pass is started while another runs. */
 static int started_twice(const inv_model *m, bool wait)
 {
@@ -153,6 +191,7 @@ int main(void)
     costs_nothing("qwen35-dense", NULL);
     costs_nothing("qwen35-moe", NULL);
     costs_nothing("gemma4-edge", "gemma4-edge-assistant");
+    device_time();
     starts_once();
     return inv_end();
 }
