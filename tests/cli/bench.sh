@@ -58,6 +58,8 @@ mkdir "$dir/records"
 cp "$dir/other.json" "$dir/records"
 bash scripts/bench_check.sh "$dir/records" "$ft" >"$dir/out" 2>&1
 same "bench-check without a record of this machine" $? 2
+grep -q 'bench -p 512 -n 128 -r 5 --json >' "$dir/out" && grep -q '"instruction_sets"' "$dir/out"
+ok "says how to write one, and what this machine is" $?
 sed "s|\"command\": \".*\"|\"command\": \"foretoken bench -m $model -p 32 -n 8 -r 1 -q\"|" "$dir/slow.json" >"$dir/records/slow.json"
 bash scripts/bench_check.sh "$dir/records" "$ft" >"$dir/out" 2>&1
 same "bench-check against a slow record" $? 0

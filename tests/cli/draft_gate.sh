@@ -40,4 +40,9 @@ while read -r row; do
 done <"$dir/now"
 if as_many '["x", "y", 1.50, 2.00, 2.50]' '["x", "y", 1.60, 2.00, 2.50]'; then false; else true; fi
 ok "fewer tokens per step are noticed" $?
+
+# the history of drafting: the last version is at least 1.6 times as fast as the first
+awk '/^    \["/ { sub(/\],?$/, ""); n = split($0, v, ", "); last = v[n]; rows++ }
+    END { exit !(rows > 1 && last >= 1.6) }' docs/bench/56-draft-history.json
+ok "drafting is 1.6 times as fast as its first version" $?
 finish
