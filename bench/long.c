@@ -184,7 +184,7 @@ static void options(bench *b, int argc, char **argv)
     if (ok && b->tokens > 3 && optind == argc) return;
     fprintf(stderr, "usage: long [-m MODEL] [-d DEVICE] [-l LENGTH,...] [-n TOKENS] "
                     "[-k DRAFTS,...] [-t THREADS] [-x RATIO]\n");
-    exit(2);
+    exit(1);
 }
 
 int main(int argc, char **argv)
