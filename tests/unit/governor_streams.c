@@ -1,7 +1,7 @@
 /* tests/unit/governor_streams.c - adaptive drafting never costs: the governor on simulated machines
  * with virtual time, for 1 to 32 streams of short and long responses, and any acceptance rate.
- * Steps, draft passes and the tokens that a paused head has to read cost what was measured on real
- * ones; with drafting, the tokens take at most 1.5 % more time than without. With an argument:
+ * Steps, draft passes and the tokens that a paused head has to read have their costs; as the mean
+ * of two runs, tokens take at most 1.5 % more time with drafting than without. With an argument:
  * prints the speed relative to no drafting of every combination. */
 #include "unit.h"
 
