@@ -24,6 +24,7 @@
 #   WERROR=1            warnings are errors (continuous integration sets it)
 #   MPI=1               models over several machines: ranks of an MPI job (needs Open MPI)
 #   CUDA=1              build the CUDA device (needs nvcc); CUDA_ARCH="90a" for one kind of GPU
+#   VULKAN=1            build the Vulkan device (needs the Vulkan headers, its loader and glslang)
 #   SAN=address,undefined   sanitizers, or SAN=thread; output goes to build-SAN/
 #   BUILD=DIR           output folder
 #   DEPS=DIR            headers and libraries from an unpacked folder; needs no pkg-config
@@ -149,6 +150,16 @@ LIB_OBJ   += $(CU_SRC:%.cu=$(BUILD)/%.cu.o)
 SYS_LIBS  += -L$(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)) -lcudart_static -ldl -lrt -lstdc++
 endif
 
+ifdef VULKAN
+VULKAN_LIBS := $(if $(call found,vulkan,vulkan/vulkan.h),-lvulkan)
+GLSLANG     ?= glslangValidator
+$(if $(VULKAN_LIBS),,$(eval MISSING += vulkan))
+VK_SRC    := $(wildcard src/dev/vulkan/*.c)
+VK_SPV    := $(patsubst src/dev/vulkan/shaders/%.comp,$(BUILD)/vulkan/%.spv.h,$(wildcard src/dev/vulkan/shaders/*.comp))
+LIB_OBJ   += $(VK_SRC:%.c=$(BUILD)/%.o)
+SYS_LIBS  += $(VULKAN_LIBS)
+endif
+
 .DELETE_ON_ERROR:
 .PHONY: all docs help run deps check check-build check-fast check-unit check-cuda check-ops check-cross cross-build tests fuzz fuzz-build \
         e2e bench-tokenize bench-check tidy format layers install install-files uninstall dist clean
@@ -160,7 +171,7 @@ help:
 # Every object depends on $(BUILD)/flags, which changes when the flags do. Its rule also reports the
 # libraries that were not found.
 NOT_FOUND = foretoken needs $(strip $(MISSING)): $(if $(DEPS),no headers in $(DEPS)/usr/include,not found by $(PKG_CONFIG)); README.md names the packages
-$(BUILD)/flags: export FLAGS := $(CC) $(WARN) $(HARDENED) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS) $(if $(MPI),$(MPI_LIBS)) without $(ABSENT) $(if $(CUDA),cuda $(CUDA_ARCH))
+$(BUILD)/flags: export FLAGS := $(CC) $(WARN) $(HARDENED) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS) $(if $(MPI),$(MPI_LIBS)) without $(ABSENT) $(if $(CUDA),cuda $(CUDA_ARCH)) $(if $(VULKAN),vulkan $(GLSLANG))
 $(BUILD)/flags: FORCE
 	@$(if $(MISSING),echo '$(NOT_FOUND)'; exit 1)
 	@mkdir -p $(BUILD)
@@ -183,7 +194,14 @@ $(BUILD)/commit $(BUILD)/datadir: FORCE
 
 $(if $(MPI),$(eval $(BUILD)/src/dev/link.o: FILE_CPPFLAGS += $(MPI_CPPFLAGS)))
 $(BUILD)/src/cli/main.o: FILE_CPPFLAGS += -DFT_LIBRARIES='"$(patsubst lib%,%,$(PACKAGES:-8=))$(if $(MPI), mpi)"' -DFT_ABSENT='"$(ABSENT)"'
-$(BUILD)/src/dev/open.o $(BUILD)/src/cli/main.o: FILE_CPPFLAGS += $(if $(CUDA),-DFT_HAVE_CUDA=1)
+$(BUILD)/src/dev/open.o $(BUILD)/src/cli/main.o: FILE_CPPFLAGS += $(if $(CUDA),-DFT_HAVE_CUDA=1) $(if $(VULKAN),-DFT_HAVE_VULKAN=1)
+# shaders, as arrays of SPIR-V
+$(BUILD)/vulkan/%.spv.h: src/dev/vulkan/shaders/%.comp $(wildcard src/dev/vulkan/shaders/*.glsl) $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo '  glsl $<'
+	@$(GLSLANG) --quiet -V --target-env vulkan1.2 -Isrc/dev/vulkan/shaders --vn $*_spv -o $@ $<
+$(BUILD)/src/dev/vulkan/pipeline.o: $(VK_SPV)
+$(BUILD)/src/dev/vulkan/pipeline.o: FILE_CPPFLAGS += -I$(BUILD)/vulkan
 # the web page: web/ and, where found, Debian's JavaScript libraries
 $(BUILD)/web/files.inc: FORCE
 	@scripts/web.sh $(BUILD)/web $(DEPS)
@@ -257,7 +275,7 @@ check: deps
 	@$(MAKE) --no-print-directory check-cuda check-fast
 tests: $(TEST_BIN)
 MPI_TESTS := $(addprefix $(BUILD)/mpi/,foretoken drafting ending split lora)
-check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page $(if $(MPI_LIBS),$(if $(SAN),,$(MPI_TESTS)))
+check-build: all $(TEST_BIN) $(FUZZ_REPLAY) $(BUILD)/bench/page $(BUILD)/bench/long $(if $(MPI_LIBS),$(if $(SAN),,$(MPI_TESTS)))
 # The program and some invariants with MPI, for tests/cli/mpi.sh: one source file differs.
 $(BUILD)/mpi/link.o: src/dev/link.c $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -37,6 +37,8 @@ struct ft_dev {
     bool captures;   /* steps are captured; the first steps of a shape are slow */
     bool uncaptured; /* set by replay: this step had no graph, so its time is not typical */
     bool pipelined;  /* a step may be recorded while earlier ones run: record copies the batch */
+    double busy_s;   /* seconds from the start of steps on the device to their end, in total, by
+                      * its own clock; 0: it has none */
     const ft_batch *batch; /* of the step being recorded */
 
     /* The tensor that the next bind or alloc calls belong to; NULL: activations; FT_ALLOC_SCRATCH:
@@ -97,6 +99,12 @@ ft_dev *ft_dev_cpu(int threads);
 /* GPU `index`. Fails where the machine has no such device. Exists only in builds with CUDA=1. */
 ft_status ft_dev_cuda(ft_dev **out, int index, ft_err *err);
 int ft_dev_cuda_count(void);
+
+/* Vulkan device `index`, in the driver's order. Exists only in builds with VULKAN=1. */
+ft_status ft_dev_vulkan(ft_dev **out, int index, ft_err *err);
+int ft_dev_vulkan_count(void);
+/* "NAME, discrete GPU, 24.0 GiB, driver ..."; false: no such device. */
+bool ft_dev_vulkan_describe(int index, char *to, size_t cap);
 
 /* By name: "cpu" (or "none"), "cuda", "cuda:N" (or "CUDAN"), "ref", or "auto": cuda where there is
  * one, else cpu. */

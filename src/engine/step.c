@@ -28,6 +28,7 @@ struct ft_runner {
     int chain;     /* passes of the last chain before its last one */
     bool chaining; /* the chain continues */
     bool fresh;    /* one of its passes was the first of its shape */
+    bool started;  /* a pass was started and not waited for */
 
     ft_draw *draw;            /* [FT_DRAW_ROWS]: the next sampling step */
     uint32_t *draw_words;     /* its masks and edits */
@@ -419,6 +420,8 @@ static ft_step begin_pass(ft_runner *r, int width, bool draft)
     const ft_rowset *w = &r->rows;
     r->width = width;
     assert(w->T > 0 && w->T <= r->p.rows && w->n_out <= r->p.out);
+    assert(!r->started || (draft && r->chaining)); /* its results would be lost */
+    r->started = true;
     const int n_out = padded_out(r);
     int ctx = 0;
     for (int t = 0; t < w->T; t++) ctx = FT_MAX(ctx, w->end[t]);
@@ -614,6 +617,7 @@ ft_status ft_runner_wait(ft_runner *r, ft_err *err)
 {
     ft_dev *d = r->dev;
     const size_t n = (size_t)r->rows.n_out, out = (size_t)r->p.out;
+    r->started = false;
     draw_now(r);
     if (r->host_logits && n) {
         const size_t ids = r->chain ? out * (size_t)(1 + r->chain) : n;

@@ -101,6 +101,8 @@ typedef struct ft_cuda {
      * buffers because a step may be recorded while earlier ones still run. */
     unsigned char *stages[FT_CUDA_STAGES], *batch_mem;
     cudaEvent_t staged[FT_CUDA_STAGES]; /* the upload from it has finished */
+    cudaEvent_t began, ended;           /* the first step since the last sync, and the last one */
+    bool timing;                        /* `began` was recorded */
     unsigned char *stage;               /* of this step */
     unsigned steps;
     size_t stage_bytes, stage_used;

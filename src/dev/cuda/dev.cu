@@ -282,6 +282,8 @@ static void record(ft_dev *d, const ft_batch *b)
     c->stage_used = 0;
     stage_batch(c, b);
     if (c->capture_only) return;
+    if (!c->timing) ft_cuda_check(c, cudaEventRecord(c->began, c->stream), "batch");
+    c->timing = true;
     ft_cuda_check(
         c,
         cudaMemcpyAsync(c->batch_mem, c->stage, c->stage_used, cudaMemcpyHostToDevice, c->stream),
@@ -293,7 +295,12 @@ static ft_status sync(ft_dev *d, ft_err *err)
 {
     ft_cuda *c = (ft_cuda *)d;
     ft_cuda_enter(d);
+    if (c->timing) ft_cuda_check(c, cudaEventRecord(c->ended, c->stream), "a step");
     ft_cuda_check(c, cudaStreamSynchronize(c->stream), "a step");
+    float ms = 0;
+    if (c->timing && cudaEventElapsedTime(&ms, c->began, c->ended) == cudaSuccess)
+        d->busy_s += (double)ms * 1e-3;
+    c->timing = false;
     if (c->error == cudaSuccess) return FT_OK;
     return ft_fail(err, c->error == cudaErrorMemoryAllocation ? FT_ENOMEM : FT_EIO,
                    "device %s failed in %s: %s", d->name, c->where, cudaGetErrorString(c->error));
@@ -424,6 +431,8 @@ static void close_dev(ft_dev *d)
     ft_cuda_enter(d);
     cudaStreamSynchronize(c->stream);
     ft_cuda_drop_graphs(c);
+    cudaEventDestroy(c->began);
+    cudaEventDestroy(c->ended);
     cudaEventDestroy(c->ready);
     cudaEventDestroy(c->copied);
     ft_free(c->retired);
@@ -577,6 +586,8 @@ extern "C" ft_status ft_dev_cuda(ft_dev **out, int index, ft_err *err)
     c->index = index;
     for (int i = 0; i < FT_CUDA_STAGES && e == cudaSuccess; i++)
         e = cudaEventCreateWithFlags(&c->staged[i], cudaEventDisableTiming);
+    if (e == cudaSuccess) e = cudaEventCreate(&c->began);
+    if (e == cudaSuccess) e = cudaEventCreate(&c->ended);
     if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->ready, cudaEventDisableTiming);
     if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->copied, cudaEventDisableTiming);
     if (e != cudaSuccess) {
