@@ -370,6 +370,7 @@ static ft_status bind(ft_dev *d, ft_weight *w, const void *host, ft_err *err)
     const char *name = s->alloc_for[0] ? s->alloc_for : w->name ? w->name : "";
     if (w->E > 1 && ft_split_spreads(&s->rule, name)) {
         const ft_status st = ft_split_bind_spread(s, w, host, err);
+        s->ops.expert_linear = NULL; /* adapters for them are refused */
         choose_capture(s);
         return st;
     }

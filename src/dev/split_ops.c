@@ -145,7 +145,8 @@ static void expert_linear(ft_dev *d, ft_mat y, ft_mat x, const ft_weight *w, ft_
     const size_t n = (size_t)y.T * 4;
     r.id = bytes_on(s, r.id, n, side, READ);
     r.w = bytes_on(s, r.w, n, side, READ);
-    h->op->expert_linear(h, mat_on(s, y, side, acc ? CHANGE : WRITE), from, w, r, acc);
+    const ft_mat to = mat_on(s, y, side, acc ? CHANGE : WRITE);
+    RUN(expert_linear, to, from, w, r, acc);
 }
 
 /* One op if the device has it and all weights; else its parts, in the same order. */
